@@ -1,0 +1,3 @@
+module liqo.io/federation
+
+go 1.26.0
