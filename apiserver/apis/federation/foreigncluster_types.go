@@ -1,0 +1,135 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package federation
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+
+// ForeignCluster is another cluster: its identity, how to reach it, what
+// peering is wanted, and how it stands. Its name is how this cluster calls
+// the other one.
+type ForeignCluster struct {
+	metav1.TypeMeta
+	metav1.ObjectMeta
+	Spec   ForeignClusterSpec
+	Status ForeignClusterStatus
+}
+
+// PeeringIntent says whether a direction of a peering is wanted.
+type PeeringIntent string
+
+const (
+	// PeeringEnabled asks for the peering.
+	PeeringEnabled PeeringIntent = "Enabled"
+	// PeeringDisabled refuses or ends the peering.
+	PeeringDisabled PeeringIntent = "Disabled"
+)
+
+// ForeignClusterSpec is what the administrators of this cluster want of
+// another one.
+type ForeignClusterSpec struct {
+	ClusterID                string
+	Outgoing                 PeeringIntent
+	Incoming                 PeeringIntent
+	Server                   string
+	CABundle                 []byte
+	InvitationSecretName     string
+	Resources                corev1.ResourceList
+	DisconnectTimeoutSeconds *int32
+}
+
+// PeeringPhase is how far one aspect of a peering has come.
+type PeeringPhase string
+
+const (
+	// PeeringNone means that nothing is wanted and nothing is there.
+	PeeringNone PeeringPhase = "None"
+	// PeeringPending means that the sides are still talking.
+	PeeringPending PeeringPhase = "Pending"
+	// PeeringEstablished means that it works.
+	PeeringEstablished PeeringPhase = "Established"
+	// PeeringDisconnecting means that it is being undone.
+	PeeringDisconnecting PeeringPhase = "Disconnecting"
+	// PeeringDenied means that the other side, or our policy, said no.
+	PeeringDenied PeeringPhase = "Denied"
+	// PeeringError means that it cannot go on as it is; the condition of the
+	// same name tells what to do.
+	PeeringError PeeringPhase = "Error"
+)
+
+// Condition types of a ForeignCluster. Each goes with the phase of the same
+// aspect and says why it is as it is.
+const (
+	// ConditionOutgoingPeering is True while this cluster can borrow.
+	ConditionOutgoingPeering = "OutgoingPeering"
+	// ConditionIncomingPeering is True while this cluster lends.
+	ConditionIncomingPeering = "IncomingPeering"
+	// ConditionAuthenticated is True while the two clusters accept each
+	// other's identity.
+	ConditionAuthenticated = "Authenticated"
+	// ConditionReady is True when every direction that is wanted is
+	// established.
+	ConditionReady = "Ready"
+)
+
+// ForeignClusterStatus is how a peering stands.
+type ForeignClusterStatus struct {
+	ObservedGeneration     int64
+	OutgoingPeering        PeeringPhase
+	IncomingPeering        PeeringPhase
+	Networking             PeeringPhase
+	Authentication         PeeringPhase
+	PeerNamespace          string
+	TenantNamespace        string
+	RemoteTenantNamespace  string
+	IdentityExpirationTime *metav1.Time
+	VirtualNodes           int32
+	Conditions             []metav1.Condition
+}
+
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+
+// ForeignClusterList is a list of ForeignClusters.
+type ForeignClusterList struct {
+	metav1.TypeMeta
+	metav1.ListMeta
+	Items []ForeignCluster
+}
+
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+
+// Peering is the view of a ForeignCluster that the verb peer works on: POST
+// takes a provider's invitation, DELETE unpeers. It carries the name, uid and
+// resourceVersion of its ForeignCluster.
+type Peering struct {
+	metav1.TypeMeta
+	metav1.ObjectMeta
+	Spec   PeeringSpec
+	Status PeeringStatus
+}
+
+// PeeringSpec is what a provider's invitation carries, and what this cluster
+// wants of it.
+type PeeringSpec struct {
+	Outgoing                 PeeringIntent
+	ClusterID                string
+	Server                   string
+	CABundle                 []byte
+	Token                    string
+	Resources                corev1.ResourceList
+	DisconnectTimeoutSeconds *int32
+}
+
+// PeeringStatus is how a peering stands, as in the status of its
+// ForeignCluster.
+type PeeringStatus struct {
+	OutgoingPeering PeeringPhase
+	IncomingPeering PeeringPhase
+	Authentication  PeeringPhase
+	Conditions      []metav1.Condition
+}

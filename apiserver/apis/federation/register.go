@@ -1,0 +1,47 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package federation
+
+import (
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// GroupName is the API group of the federation.
+const GroupName = "federation.liqo.io"
+
+// SchemeGroupVersion is the internal version of the group.
+var SchemeGroupVersion = schema.GroupVersion{Group: GroupName, Version: runtime.APIVersionInternal}
+
+var (
+	// SchemeBuilder collects what registers the internal types.
+	SchemeBuilder = runtime.NewSchemeBuilder(addKnownTypes)
+	// AddToScheme adds the internal types to a scheme.
+	AddToScheme = SchemeBuilder.AddToScheme
+)
+
+// Kind qualifies a kind of the group.
+func Kind(kind string) schema.GroupKind {
+	return SchemeGroupVersion.WithKind(kind).GroupKind()
+}
+
+// Resource qualifies a resource of the group.
+func Resource(resource string) schema.GroupResource {
+	return SchemeGroupVersion.WithResource(resource).GroupResource()
+}
+
+func addKnownTypes(scheme *runtime.Scheme) error {
+	scheme.AddKnownTypes(SchemeGroupVersion,
+		&ForeignCluster{}, &ForeignClusterList{}, &Peering{},
+		&PeeringToken{}, &PeeringTokenList{}, &Invitation{},
+		&IdentityRequest{}, &IdentityRequestList{},
+		&ResourceRequest{}, &ResourceRequestList{},
+		&ResourceOffer{}, &ResourceOfferList{},
+		&VirtualNode{}, &VirtualNodeList{},
+		&NamespaceOffloading{}, &NamespaceOffloadingList{}, &Offload{},
+		&NamespaceMap{}, &NamespaceMapList{},
+		&ShadowPod{}, &ShadowPodList{},
+	)
+	return nil
+}

@@ -1,0 +1,63 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package v1alpha1
+
+import (
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
+)
+
+// What an object means when it does not say.
+const (
+	// DefaultTokenExpirationSeconds is how long an invitation is good for.
+	DefaultTokenExpirationSeconds int64 = 3600
+	// DefaultDisconnectTimeoutSeconds bounds how long unpeering waits for the
+	// other side.
+	DefaultDisconnectTimeoutSeconds int32 = 300
+)
+
+func addDefaultingFuncs(scheme *runtime.Scheme) error {
+	return RegisterDefaults(scheme)
+}
+
+// SetDefaults_ForeignClusterSpec wants nothing that was not asked for.
+func SetDefaults_ForeignClusterSpec(spec *ForeignClusterSpec) {
+	if spec.Outgoing == "" {
+		spec.Outgoing = PeeringDisabled
+	}
+	if spec.Incoming == "" {
+		spec.Incoming = PeeringDisabled
+	}
+	if spec.DisconnectTimeoutSeconds == nil {
+		spec.DisconnectTimeoutSeconds = ptr.To(DefaultDisconnectTimeoutSeconds)
+	}
+}
+
+// SetDefaults_PeeringSpec takes a POST of an invitation as the wish to borrow.
+func SetDefaults_PeeringSpec(spec *PeeringSpec) {
+	if spec.Outgoing == "" {
+		spec.Outgoing = PeeringEnabled
+	}
+	if spec.DisconnectTimeoutSeconds == nil {
+		spec.DisconnectTimeoutSeconds = ptr.To(DefaultDisconnectTimeoutSeconds)
+	}
+}
+
+// SetDefaults_PeeringTokenSpec lets an invitation live for an hour.
+func SetDefaults_PeeringTokenSpec(spec *PeeringTokenSpec) {
+	if spec.ExpirationSeconds == nil {
+		spec.ExpirationSeconds = ptr.To(DefaultTokenExpirationSeconds)
+	}
+}
+
+// SetDefaults_NamespaceOffloadingSpec gives twins unique names and lets pods
+// run on both sides.
+func SetDefaults_NamespaceOffloadingSpec(spec *NamespaceOffloadingSpec) {
+	if spec.NamespaceMappingStrategy == "" {
+		spec.NamespaceMappingStrategy = DefaultName
+	}
+	if spec.PodOffloadingStrategy == "" {
+		spec.PodOffloadingStrategy = LocalAndRemote
+	}
+}

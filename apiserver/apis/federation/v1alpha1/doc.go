@@ -1,0 +1,13 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package v1alpha1 is the served version of the federation API: what
+// administrators, namespace owners and peers read and write.
+//
+// +k8s:openapi-gen=true
+// +k8s:openapi-model-package=io.liqo.federation.v1alpha1
+// +k8s:deepcopy-gen=package
+// +k8s:conversion-gen=liqo.io/federation/apiserver/apis/federation
+// +k8s:defaulter-gen=TypeMeta
+// +groupName=federation.liqo.io
+package v1alpha1

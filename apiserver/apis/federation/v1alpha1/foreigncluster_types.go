@@ -1,0 +1,244 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package v1alpha1
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// +genclient
+// +genclient:nonNamespaced
+// +genclient:method=CreatePeer,verb=create,subresource=peer,input=Peering,result=Peering
+// +genclient:method=GetPeer,verb=get,subresource=peer,result=Peering
+// +genclient:method=UpdatePeer,verb=update,subresource=peer,input=Peering,result=Peering
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+
+// ForeignCluster is another cluster: its identity, how to reach it, what
+// peering is wanted, and how it stands. Its name is how this cluster calls
+// the other one.
+type ForeignCluster struct {
+	metav1.TypeMeta `json:",inline"`
+	// metadata is the standard object metadata. The name has at most 40
+	// characters and is a DNS label, because namespaces and nodes are named
+	// after it.
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+	// spec is what the administrators of this cluster want.
+	Spec ForeignClusterSpec `json:"spec"`
+	// status is how the peering stands; only the system writes it.
+	// +optional
+	Status ForeignClusterStatus `json:"status,omitempty"`
+}
+
+// PeeringIntent says whether a direction of a peering is wanted.
+// +enum
+type PeeringIntent string
+
+const (
+	// PeeringEnabled asks for the peering.
+	PeeringEnabled PeeringIntent = "Enabled"
+	// PeeringDisabled refuses or ends the peering.
+	PeeringDisabled PeeringIntent = "Disabled"
+)
+
+// ForeignClusterSpec is what the administrators of this cluster want of
+// another one.
+type ForeignClusterSpec struct {
+	// clusterID identifies the other cluster: the UID of its kube-system
+	// namespace. It cannot change once it is set.
+	// +optional
+	ClusterID string `json:"clusterID,omitempty"`
+	// outgoing says whether this cluster borrows from the other one: Enabled
+	// or Disabled (the default). Setting it back to Disabled unpeers.
+	// +optional
+	Outgoing PeeringIntent `json:"outgoing,omitempty"`
+	// incoming says whether this cluster lends to the other one: Enabled or
+	// Disabled (the default). An accepted invitation enables it; setting it
+	// back to Disabled withdraws what was lent and revokes the identity.
+	// +optional
+	Incoming PeeringIntent `json:"incoming,omitempty"`
+	// server is the https URL of the other cluster's Kubernetes API. Only a
+	// provider needs one: consumers are never dialled.
+	// +optional
+	Server string `json:"server,omitempty"`
+	// caBundle is the PEM encoded bundle of certificate authorities that the
+	// server's certificate is verified with. Empty means the system's.
+	// +optional
+	CABundle []byte `json:"caBundle,omitempty"`
+	// invitationSecretName names a Secret of type federation.liqo.io/invitation
+	// in the installation namespace, whose key "token" holds the provider's
+	// invitation. It is needed until the provider has accepted our identity.
+	// +optional
+	InvitationSecretName string `json:"invitationSecretName,omitempty"`
+	// resources is what this cluster asks for; empty asks for whatever the
+	// provider is willing to lend.
+	// +optional
+	Resources corev1.ResourceList `json:"resources,omitempty"`
+	// disconnectTimeoutSeconds bounds how long unpeering waits for the other
+	// side; after that this side gets clean by itself. Defaults to 300.
+	// +optional
+	DisconnectTimeoutSeconds *int32 `json:"disconnectTimeoutSeconds,omitempty"`
+}
+
+// PeeringPhase is how far one aspect of a peering has come.
+// +enum
+type PeeringPhase string
+
+const (
+	// PeeringNone means that nothing is wanted and nothing is there.
+	PeeringNone PeeringPhase = "None"
+	// PeeringPending means that the sides are still talking.
+	PeeringPending PeeringPhase = "Pending"
+	// PeeringEstablished means that it works.
+	PeeringEstablished PeeringPhase = "Established"
+	// PeeringDisconnecting means that it is being undone.
+	PeeringDisconnecting PeeringPhase = "Disconnecting"
+	// PeeringDenied means that the other side, or our policy, said no.
+	PeeringDenied PeeringPhase = "Denied"
+	// PeeringError means that it cannot go on as it is; the condition of the
+	// same name tells what to do.
+	PeeringError PeeringPhase = "Error"
+)
+
+// Condition types of a ForeignCluster. Each goes with the phase of the same
+// aspect and says why it is as it is.
+const (
+	// ConditionOutgoingPeering is True while this cluster can borrow.
+	ConditionOutgoingPeering = "OutgoingPeering"
+	// ConditionIncomingPeering is True while this cluster lends.
+	ConditionIncomingPeering = "IncomingPeering"
+	// ConditionAuthenticated is True while the two clusters accept each
+	// other's identity.
+	ConditionAuthenticated = "Authenticated"
+	// ConditionReady is True when every direction that is wanted is
+	// established.
+	ConditionReady = "Ready"
+)
+
+// ForeignClusterStatus is how a peering stands.
+type ForeignClusterStatus struct {
+	// observedGeneration is the generation of the spec that this status
+	// answers to.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// outgoingPeering is how the borrowing stands: None, Pending, Established,
+	// Disconnecting, Denied or Error.
+	// +optional
+	OutgoingPeering PeeringPhase `json:"outgoingPeering,omitempty"`
+	// incomingPeering is how the lending stands.
+	// +optional
+	IncomingPeering PeeringPhase `json:"incomingPeering,omitempty"`
+	// networking is how the tunnel between the clusters stands.
+	// +optional
+	Networking PeeringPhase `json:"networking,omitempty"`
+	// authentication is how the identities of the clusters stand.
+	// +optional
+	Authentication PeeringPhase `json:"authentication,omitempty"`
+	// peerNamespace is where this cluster keeps its intent, mirrors and
+	// Secrets about the other one while it borrows from it.
+	// +optional
+	PeerNamespace string `json:"peerNamespace,omitempty"`
+	// tenantNamespace is what the other cluster may see here while this one
+	// lends to it.
+	// +optional
+	TenantNamespace string `json:"tenantNamespace,omitempty"`
+	// remoteTenantNamespace is what this cluster may see on the other one
+	// while it borrows from it.
+	// +optional
+	RemoteTenantNamespace string `json:"remoteTenantNamespace,omitempty"`
+	// identityExpirationTime is when this cluster's certificate at the
+	// provider ends.
+	// +optional
+	IdentityExpirationTime *metav1.Time `json:"identityExpirationTime,omitempty"`
+	// virtualNodes counts the virtual nodes made of what the other cluster
+	// lends.
+	// +optional
+	VirtualNodes int32 `json:"virtualNodes,omitempty"`
+	// conditions say why each aspect is as it is: OutgoingPeering,
+	// IncomingPeering, Authenticated and Ready.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+
+// ForeignClusterList is a list of ForeignClusters.
+type ForeignClusterList struct {
+	metav1.TypeMeta `json:",inline"`
+	// +optional
+	metav1.ListMeta `json:"metadata,omitempty"`
+	// items are the foreign clusters.
+	Items []ForeignCluster `json:"items"`
+}
+
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+
+// Peering is the view of a ForeignCluster that the verb peer works on: POST
+// takes a provider's invitation, DELETE unpeers. It carries the name, uid and
+// resourceVersion of its ForeignCluster.
+type Peering struct {
+	metav1.TypeMeta `json:",inline"`
+	// metadata is that of the ForeignCluster.
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+	// spec is what peering is wanted.
+	Spec PeeringSpec `json:"spec"`
+	// status is how the peering stands.
+	// +optional
+	Status PeeringStatus `json:"status,omitempty"`
+}
+
+// PeeringSpec is what a provider's invitation carries, and what this cluster
+// wants of it.
+type PeeringSpec struct {
+	// outgoing says whether this cluster borrows from the other one: Enabled
+	// (the default of a POST) or Disabled.
+	// +optional
+	Outgoing PeeringIntent `json:"outgoing,omitempty"`
+	// clusterID is the provider's cluster id: the UID of its kube-system
+	// namespace.
+	// +optional
+	ClusterID string `json:"clusterID,omitempty"`
+	// server is the https URL of the provider's Kubernetes API.
+	// +optional
+	Server string `json:"server,omitempty"`
+	// caBundle is the PEM encoded bundle of certificate authorities that the
+	// server's certificate is verified with. Empty means the system's.
+	// +optional
+	CABundle []byte `json:"caBundle,omitempty"`
+	// token is the invitation itself. It is write-only: it is kept in a Secret
+	// and never shown again.
+	// +optional
+	Token string `json:"token,omitempty"`
+	// resources is what this cluster asks for; empty asks for whatever the
+	// provider is willing to lend.
+	// +optional
+	Resources corev1.ResourceList `json:"resources,omitempty"`
+	// disconnectTimeoutSeconds bounds how long unpeering waits for the other
+	// side; after that this side gets clean by itself. Defaults to 300.
+	// +optional
+	DisconnectTimeoutSeconds *int32 `json:"disconnectTimeoutSeconds,omitempty"`
+}
+
+// PeeringStatus is how a peering stands, as in the status of its
+// ForeignCluster.
+type PeeringStatus struct {
+	// outgoingPeering is how the borrowing stands.
+	// +optional
+	OutgoingPeering PeeringPhase `json:"outgoingPeering,omitempty"`
+	// incomingPeering is how the lending stands.
+	// +optional
+	IncomingPeering PeeringPhase `json:"incomingPeering,omitempty"`
+	// authentication is how the identities of the clusters stand.
+	// +optional
+	Authentication PeeringPhase `json:"authentication,omitempty"`
+	// conditions are those of the ForeignCluster.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}

@@ -1,0 +1,75 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package v1alpha1
+
+// These names are a contract with users' manifests: they do not change.
+const (
+	// LabelType tells virtual nodes from all others; its value there is
+	// TypeVirtualNode.
+	LabelType = "liqo.io/type"
+	// TypeVirtualNode is the value of LabelType on a virtual node.
+	TypeVirtualNode = "virtual-node"
+	// LabelRemoteClusterID names, on a virtual node, the cluster behind it.
+	LabelRemoteClusterID = "liqo.io/remote-cluster-id"
+	// LabelSchedulingEnabled is "true" on a namespace that is, or is about to
+	// be, offloaded: only its pods are looked at when they are placed.
+	LabelSchedulingEnabled = "liqo.io/scheduling-enabled"
+	// LabelOrigin names, on a shadow copy, the id of the cluster it comes from.
+	LabelOrigin = "offloading.liqo.io/origin"
+	// LabelDestination names, on a shadow copy, the id of the cluster it was
+	// sent to.
+	LabelDestination = "offloading.liqo.io/destination"
+	// TaintVirtualNode keeps pods off virtual nodes that were not offloaded.
+	// Its value is "true" and its effect NoExecute.
+	TaintVirtualNode = "virtual-node.liqo.io/not-allowed"
+)
+
+// These names are ours, on objects that only this system makes.
+const (
+	// LabelForeignCluster names the ForeignCluster that a namespace or an
+	// object inside it belongs to.
+	LabelForeignCluster = "federation.liqo.io/foreign-cluster"
+	// LabelRole tells what a namespace of ours is for: RoleTenant, RolePeer
+	// or RoleTwin.
+	LabelRole = "federation.liqo.io/role"
+	// RoleTenant marks the namespace that a consumer may see on a provider.
+	RoleTenant = "tenant"
+	// RolePeer marks the namespace where a consumer keeps what it knows of a
+	// provider.
+	RolePeer = "peer"
+	// RoleTwin marks a namespace that mirrors one of a consumer's.
+	RoleTwin = "twin"
+	// LabelManagedBy is set on the virtual kubelets' workloads and on what the
+	// controllers replicate.
+	LabelManagedBy = "app.kubernetes.io/managed-by"
+	// ManagedBy is the value of LabelManagedBy.
+	ManagedBy = "federation.liqo.io"
+	// AnnotationOriginNamespace names, on a twin namespace and on shadow
+	// copies, the namespace they mirror.
+	AnnotationOriginNamespace = "offloading.liqo.io/origin-namespace"
+	// AnnotationOriginUID carries, on a shadow pod and its pod, the UID of the
+	// pod it stands for: there are never two pods for one UID.
+	AnnotationOriginUID = "offloading.liqo.io/origin-uid"
+	// Finalizer holds an object back until its other side is gone or its
+	// deadline has passed.
+	Finalizer = "federation.liqo.io/finalizer"
+	// PeerGroup is the one organisation in the certificates of peers.
+	PeerGroup = "liqo:peers"
+	// SecretTypeInvitation is the type of the Secrets that hold a provider's
+	// invitation; no Secret of another type is ever sent to a provider.
+	SecretTypeInvitation = "federation.liqo.io/invitation"
+	// SecretTypeIdentity is the type of the Secrets that hold this cluster's
+	// identity at a provider.
+	SecretTypeIdentity = "federation.liqo.io/identity"
+	// InvitationTokenKey is the key of the token in an invitation's Secret.
+	InvitationTokenKey = "token"
+)
+
+// Reasons of pods on a virtual node whose namespace is not offloaded.
+const (
+	// ReasonOffloadingBackOff is the reason of a Pending pod that never ran.
+	ReasonOffloadingBackOff = "OffloadingBackOff"
+	// ReasonOffloadingAborted is the reason of a Failed pod that ran before.
+	ReasonOffloadingAborted = "OffloadingAborted"
+)

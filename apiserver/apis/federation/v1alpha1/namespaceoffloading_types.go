@@ -1,0 +1,161 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package v1alpha1
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// NamespaceOffloadingName is the only name a NamespaceOffloading can have.
+const NamespaceOffloadingName = "offloading"
+
+// +genclient
+// +genclient:method=CreateOffload,verb=create,subresource=offload,input=Offload,result=Offload
+// +genclient:method=GetOffload,verb=get,subresource=offload,result=Offload
+// +genclient:method=UpdateOffload,verb=update,subresource=offload,input=Offload,result=Offload
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+
+// NamespaceOffloading says which clusters its namespace extends to, under
+// which name, and where the namespace's pods may run. It is always named
+// "offloading".
+type NamespaceOffloading struct {
+	metav1.TypeMeta `json:",inline"`
+	// metadata is the standard object metadata.
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+	// spec is what the owner of the namespace wants.
+	// +optional
+	Spec NamespaceOffloadingSpec `json:"spec,omitempty"`
+	// status is how the extension stands; only the system writes it.
+	// +optional
+	Status NamespaceOffloadingStatus `json:"status,omitempty"`
+}
+
+// NamespaceMappingStrategy says how twin namespaces are named.
+// +enum
+type NamespaceMappingStrategy string
+
+const (
+	// DefaultName names the twin after the namespace, this cluster's name and
+	// a short form of its id, so that it is unique.
+	DefaultName NamespaceMappingStrategy = "DefaultName"
+	// EnforceSameName gives the twin the name of the namespace.
+	EnforceSameName NamespaceMappingStrategy = "EnforceSameName"
+)
+
+// PodOffloadingStrategy says where the pods of a namespace may run.
+// +enum
+type PodOffloadingStrategy string
+
+const (
+	// LocalAndRemote lets pods run here and on the selected clusters.
+	LocalAndRemote PodOffloadingStrategy = "LocalAndRemote"
+	// Local keeps pods in this cluster.
+	Local PodOffloadingStrategy = "Local"
+	// Remote lets pods run on the selected clusters only.
+	Remote PodOffloadingStrategy = "Remote"
+)
+
+// NamespaceOffloadingSpec is what the owner of a namespace wants.
+type NamespaceOffloadingSpec struct {
+	// namespaceMappingStrategy says how the twin namespaces are named:
+	// DefaultName (the default) or EnforceSameName. It cannot change.
+	// +optional
+	NamespaceMappingStrategy NamespaceMappingStrategy `json:"namespaceMappingStrategy,omitempty"`
+	// podOffloadingStrategy says where pods may run: LocalAndRemote (the
+	// default), Local or Remote.
+	// +optional
+	PodOffloadingStrategy PodOffloadingStrategy `json:"podOffloadingStrategy,omitempty"`
+	// clusterSelector chooses clusters by the labels of their virtual nodes.
+	// A cluster is chosen when any term matches; without terms, all are.
+	// +optional
+	ClusterSelector corev1.NodeSelector `json:"clusterSelector,omitempty"`
+}
+
+// OffloadingPhase is how the extension of a namespace stands as a whole.
+// +enum
+type OffloadingPhase string
+
+const (
+	// OffloadingReady means that every selected cluster has its twin.
+	OffloadingReady OffloadingPhase = "Ready"
+	// OffloadingInProgress means that twins are being made.
+	OffloadingInProgress OffloadingPhase = "InProgress"
+	// OffloadingNoClusterSelected means that no cluster matches the selector.
+	OffloadingNoClusterSelected OffloadingPhase = "NoClusterSelected"
+	// OffloadingSomeFailed means that some twins could not be made.
+	OffloadingSomeFailed OffloadingPhase = "SomeFailed"
+	// OffloadingAllFailed means that no twin could be made.
+	OffloadingAllFailed OffloadingPhase = "AllFailed"
+	// OffloadingTerminating means that the extension is being undone.
+	OffloadingTerminating OffloadingPhase = "Terminating"
+)
+
+// Condition types of an offloaded namespace at one cluster.
+const (
+	// ConditionOffloadingRequired is True for a selected cluster; its reason is
+	// ClusterSelected or ClusterNotSelected.
+	ConditionOffloadingRequired = "OffloadingRequired"
+)
+
+// NamespaceOffloadingStatus is how the extension of a namespace stands.
+type NamespaceOffloadingStatus struct {
+	// observedGeneration is the generation of the spec that this status
+	// answers to.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// phase is Ready, InProgress, NoClusterSelected, SomeFailed, AllFailed or
+	// Terminating.
+	// +optional
+	Phase OffloadingPhase `json:"phase,omitempty"`
+	// remoteNamespaceName is the name of the twins.
+	// +optional
+	RemoteNamespaceName string `json:"remoteNamespaceName,omitempty"`
+	// clusters tells for each foreign cluster how the namespace stands there.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	Clusters []OffloadedCluster `json:"clusters,omitempty"`
+}
+
+// OffloadedCluster is how an offloaded namespace stands at one cluster.
+type OffloadedCluster struct {
+	// name is the name of the ForeignCluster.
+	Name string `json:"name"`
+	// conditions are OffloadingRequired and Ready.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+
+// NamespaceOffloadingList is a list of NamespaceOffloadings.
+type NamespaceOffloadingList struct {
+	metav1.TypeMeta `json:",inline"`
+	// +optional
+	metav1.ListMeta `json:"metadata,omitempty"`
+	// items are the offloadings.
+	Items []NamespaceOffloading `json:"items"`
+}
+
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+
+// Offload is the view of a NamespaceOffloading that the verb offload works on:
+// POST extends the namespace, DELETE brings it home. It carries the name,
+// namespace, uid and resourceVersion of its NamespaceOffloading.
+type Offload struct {
+	metav1.TypeMeta `json:",inline"`
+	// metadata is that of the NamespaceOffloading.
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+	// spec is what is wanted, as in the NamespaceOffloading.
+	// +optional
+	Spec NamespaceOffloadingSpec `json:"spec,omitempty"`
+	// status is how it stands, as in the NamespaceOffloading.
+	// +optional
+	Status NamespaceOffloadingStatus `json:"status,omitempty"`
+}

@@ -1,0 +1,163 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package v1alpha1
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// +genclient
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+
+// ResourceRequest is what a consumer asks a provider for. The consumer writes
+// it into its peer namespace; its copy in the tenant namespace on the provider
+// is answered there.
+type ResourceRequest struct {
+	metav1.TypeMeta `json:",inline"`
+	// metadata is the standard object metadata.
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+	// spec is what is asked for.
+	// +optional
+	Spec ResourceRequestSpec `json:"spec,omitempty"`
+	// status is the provider's answer.
+	// +optional
+	Status ResourceRequestStatus `json:"status,omitempty"`
+}
+
+// ResourceRequestSpec is what a consumer asks for.
+type ResourceRequestSpec struct {
+	// resources is how much is wanted; empty asks for whatever the provider is
+	// willing to lend.
+	// +optional
+	Resources corev1.ResourceList `json:"resources,omitempty"`
+	// withdrawn takes the request back and ends the peering: the provider
+	// removes everything of this consumer's, its access last.
+	// +optional
+	Withdrawn bool `json:"withdrawn,omitempty"`
+}
+
+// NegotiationPhase is how far a request or an offer has come.
+// +enum
+type NegotiationPhase string
+
+const (
+	// NegotiationPending means that it has not been answered yet.
+	NegotiationPending NegotiationPhase = "Pending"
+	// NegotiationAccepted means that it was accepted.
+	NegotiationAccepted NegotiationPhase = "Accepted"
+	// NegotiationRefused means that it was refused.
+	NegotiationRefused NegotiationPhase = "Refused"
+	// NegotiationManualActionRequired means that an administrator has to
+	// decide.
+	NegotiationManualActionRequired NegotiationPhase = "ManualActionRequired"
+	// NegotiationWithdrawn means that the one who made it takes it back.
+	NegotiationWithdrawn NegotiationPhase = "Withdrawn"
+)
+
+// ConditionAccepted is True while a request or an offer is accepted; its
+// reason is the phase and its message says why.
+const ConditionAccepted = "Accepted"
+
+// ResourceRequestStatus is the provider's answer to a request.
+type ResourceRequestStatus struct {
+	// phase is Pending, Accepted, Refused, ManualActionRequired or Withdrawn.
+	// +optional
+	Phase NegotiationPhase `json:"phase,omitempty"`
+	// observedGeneration is the generation of the spec that was answered.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// offerName is the ResourceOffer in the same namespace that answers it.
+	// +optional
+	OfferName string `json:"offerName,omitempty"`
+	// conditions say why: Accepted.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+
+// ResourceRequestList is a list of ResourceRequests.
+type ResourceRequestList struct {
+	metav1.TypeMeta `json:",inline"`
+	// +optional
+	metav1.ListMeta `json:"metadata,omitempty"`
+	// items are the requests.
+	Items []ResourceRequest `json:"items"`
+}
+
+// +genclient
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+
+// ResourceOffer is what a provider grants. The provider writes it into the
+// tenant namespace; its mirror in the consumer's peer namespace is accepted or
+// refused there.
+type ResourceOffer struct {
+	metav1.TypeMeta `json:",inline"`
+	// metadata is the standard object metadata.
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+	// spec is what is granted.
+	Spec ResourceOfferSpec `json:"spec"`
+	// status is the consumer's answer.
+	// +optional
+	Status ResourceOfferStatus `json:"status,omitempty"`
+}
+
+// ResourceOfferSpec is what a provider grants.
+type ResourceOfferSpec struct {
+	// clusterID is the provider's cluster id.
+	ClusterID string `json:"clusterID"`
+	// resources bound what the consumer's pods may request here in all.
+	Resources corev1.ResourceList `json:"resources"`
+	// labels are the provider's own, for the consumer's virtual nodes: where
+	// it is, what it is made of.
+	// +optional
+	Labels map[string]string `json:"labels,omitempty"`
+	// storageClasses, ingressClasses and loadBalancerClasses are what the
+	// consumer's objects may name here; the first of each is the default.
+	// +optional
+	// +listType=atomic
+	StorageClasses []string `json:"storageClasses,omitempty"`
+	// ingressClasses are the ingress classes that may be named here.
+	// +optional
+	// +listType=atomic
+	IngressClasses []string `json:"ingressClasses,omitempty"`
+	// loadBalancerClasses are the load balancer classes that may be named here.
+	// +optional
+	// +listType=atomic
+	LoadBalancerClasses []string `json:"loadBalancerClasses,omitempty"`
+	// withdrawn takes the offer back: the consumer's pods go home.
+	// +optional
+	Withdrawn bool `json:"withdrawn,omitempty"`
+}
+
+// ResourceOfferStatus is the consumer's answer to an offer.
+type ResourceOfferStatus struct {
+	// phase is Pending, Accepted, Refused, ManualActionRequired or Withdrawn.
+	// +optional
+	Phase NegotiationPhase `json:"phase,omitempty"`
+	// observedGeneration is the generation of the spec that was answered.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// conditions say why: Accepted.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+
+// ResourceOfferList is a list of ResourceOffers.
+type ResourceOfferList struct {
+	metav1.TypeMeta `json:",inline"`
+	// +optional
+	metav1.ListMeta `json:"metadata,omitempty"`
+	// items are the offers.
+	Items []ResourceOffer `json:"items"`
+}

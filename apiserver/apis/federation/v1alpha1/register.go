@@ -1,0 +1,55 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// GroupName is the API group of the federation.
+const GroupName = "federation.liqo.io"
+
+// SchemeGroupVersion is the group and version of the types in this package.
+var SchemeGroupVersion = schema.GroupVersion{Group: GroupName, Version: "v1alpha1"}
+
+var (
+	// SchemeBuilder collects what registers the types, defaults and
+	// conversions of this version.
+	SchemeBuilder      runtime.SchemeBuilder
+	localSchemeBuilder = &SchemeBuilder
+	// AddToScheme adds this version to a scheme.
+	AddToScheme = localSchemeBuilder.AddToScheme
+)
+
+func init() {
+	localSchemeBuilder.Register(addKnownTypes, addDefaultingFuncs)
+}
+
+// Kind qualifies a kind of this version with its group.
+func Kind(kind string) schema.GroupKind {
+	return SchemeGroupVersion.WithKind(kind).GroupKind()
+}
+
+// Resource qualifies a resource of this version with its group.
+func Resource(resource string) schema.GroupResource {
+	return SchemeGroupVersion.WithResource(resource).GroupResource()
+}
+
+func addKnownTypes(scheme *runtime.Scheme) error {
+	scheme.AddKnownTypes(SchemeGroupVersion,
+		&ForeignCluster{}, &ForeignClusterList{}, &Peering{},
+		&PeeringToken{}, &PeeringTokenList{}, &Invitation{},
+		&IdentityRequest{}, &IdentityRequestList{},
+		&ResourceRequest{}, &ResourceRequestList{},
+		&ResourceOffer{}, &ResourceOfferList{},
+		&VirtualNode{}, &VirtualNodeList{},
+		&NamespaceOffloading{}, &NamespaceOffloadingList{}, &Offload{},
+		&NamespaceMap{}, &NamespaceMapList{},
+		&ShadowPod{}, &ShadowPodList{},
+	)
+	metav1.AddToGroupVersion(scheme, SchemeGroupVersion)
+	return nil
+}

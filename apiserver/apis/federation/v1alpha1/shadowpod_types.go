@@ -1,0 +1,67 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package v1alpha1
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// +genclient
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+
+// ShadowPod is a pod that the provider keeps alive by itself, also while the
+// consumer is away. The pod has its name, and the labels and annotations of
+// its metadata.
+type ShadowPod struct {
+	metav1.TypeMeta `json:",inline"`
+	// metadata is the standard object metadata.
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+	// spec is the pod that is wanted.
+	Spec ShadowPodSpec `json:"spec"`
+	// status is how it ended, and what keeps it from running; while the pod is
+	// there, the pod itself tells the rest.
+	// +optional
+	Status ShadowPodStatus `json:"status,omitempty"`
+}
+
+// ShadowPodSpec is the pod that is wanted.
+type ShadowPodSpec struct {
+	// pod is the specification of the pod. It cannot ask for what the Pod
+	// Security level baseline refuses, nor name a node. Only the fields that
+	// Kubernetes lets change in a running pod can change.
+	Pod corev1.PodSpec `json:"pod"`
+}
+
+// ConditionPodCreated is False, with a reason and the provider's message,
+// while the provider refuses to create the pod of a ShadowPod.
+const ConditionPodCreated = "PodCreated"
+
+// ShadowPodStatus is how a shadow pod ended.
+type ShadowPodStatus struct {
+	// phase is empty until the pod is finished; then Succeeded or Failed, for
+	// good: a finished pod never runs again.
+	// +optional
+	Phase corev1.PodPhase `json:"phase,omitempty"`
+	// pod is the last status of the finished pod.
+	// +optional
+	Pod *corev1.PodStatus `json:"pod,omitempty"`
+	// conditions say what keeps the pod from running: PodCreated.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+
+// ShadowPodList is a list of ShadowPods.
+type ShadowPodList struct {
+	metav1.TypeMeta `json:",inline"`
+	// +optional
+	metav1.ListMeta `json:"metadata,omitempty"`
+	// items are the shadow pods.
+	Items []ShadowPod `json:"items"`
+}

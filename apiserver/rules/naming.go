@@ -1,0 +1,61 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package rules holds what plans, admission and controllers must agree on, as
+// pure functions: how things are named, which clusters are selected, what
+// fits.
+package rules
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"strings"
+)
+
+const (
+	tenantPrefix = "liqo-tenant-"
+	peerPrefix   = "liqo-peer-"
+	nodePrefix   = "liqo-"
+
+	// maxNamespaceName is the length of a DNS label, RFC 1123.
+	maxNamespaceName = 63
+	shortIDLength    = 6
+)
+
+// TenantNamespace is the namespace on a provider that the foreign cluster,
+// its consumer, may see and touch.
+func TenantNamespace(foreignCluster string) string { return tenantPrefix + foreignCluster }
+
+// PeerNamespace is the namespace where a consumer keeps its own intent,
+// mirrors and Secrets about the foreign cluster, its provider.
+func PeerNamespace(foreignCluster string) string { return peerPrefix + foreignCluster }
+
+// IsTenantNamespace tells whether a namespace is a consumer's on a provider.
+func IsTenantNamespace(namespace string) bool { return strings.HasPrefix(namespace, tenantPrefix) }
+
+// IsPeerNamespace tells whether a namespace holds what a consumer knows of a
+// provider.
+func IsPeerNamespace(namespace string) bool { return strings.HasPrefix(namespace, peerPrefix) }
+
+// NodeName is the name of the first virtual node of the foreign cluster.
+func NodeName(foreignCluster string) string { return nodePrefix + foreignCluster }
+
+// ShortID is a short form of a cluster id, for names.
+func ShortID(clusterID string) string { return hash(clusterID)[:shortIDLength] }
+
+// UniqueTwinNamespace names the twin of a namespace after the consumer's name
+// and id, so that twins of different consumers never meet. What does not fit
+// into a DNS label is cut, and a hash of the whole takes its place.
+func UniqueTwinNamespace(namespace, clusterName, clusterID string) string {
+	name := namespace + "-" + clusterName + "-" + ShortID(clusterID)
+	if len(name) <= maxNamespaceName {
+		return name
+	}
+	suffix := "-" + hash(name)[:shortIDLength] + "-" + ShortID(clusterID)
+	return strings.TrimRight(name[:maxNamespaceName-len(suffix)], "-") + suffix
+}
+
+func hash(s string) string {
+	sum := sha256.Sum256([]byte(s))
+	return hex.EncodeToString(sum[:])
+}

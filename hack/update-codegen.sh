@@ -1,0 +1,49 @@
+#!/usr/bin/env bash
+# Copyright The Liqo Federation Authors.
+# SPDX-License-Identifier: Apache-2.0
+
+# Writes everything that is generated from the API types. The generators are
+# pinned in go.mod. hack/verify-codegen.sh tells whether this has to run.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+module=liqo.io/federation
+internal=${module}/apiserver/apis/federation
+served=${internal}/v1alpha1
+header=hack/boilerplate.go.txt
+
+step() { echo "generating $1" >&2; }
+
+find apiserver/apis -name 'zz_generated.*.go' -delete
+rm -rf generated
+mkdir -p generated
+
+step deepcopy
+go tool deepcopy-gen --go-header-file "${header}" --output-file zz_generated.deepcopy.go "${internal}" "${served}"
+step defaults
+go tool defaulter-gen --go-header-file "${header}" --output-file zz_generated.defaults.go "${served}"
+step conversion
+go tool conversion-gen --go-header-file "${header}" --output-file zz_generated.conversion.go "${served}"
+
+step openapi
+go tool openapi-gen --go-header-file "${header}" \
+  --output-dir generated/openapi --output-pkg "${module}/generated/openapi" --output-file zz_generated.openapi.go \
+  --output-model-name-file zz_generated.model_name.go --report-filename generated/openapi/violations.report \
+  k8s.io/apimachinery/pkg/apis/meta/v1 k8s.io/apimachinery/pkg/runtime k8s.io/apimachinery/pkg/version \
+  k8s.io/apimachinery/pkg/api/resource k8s.io/apimachinery/pkg/util/intstr k8s.io/api/core/v1 "${served}"
+
+step "apply configurations"
+go tool applyconfiguration-gen --go-header-file "${header}" \
+  --output-dir generated/applyconfiguration --output-pkg "${module}/generated/applyconfiguration" "${served}"
+step clientset
+go tool client-gen --go-header-file "${header}" --clientset-name versioned --input-base "" --input "${served}" \
+  --output-dir generated/clientset --output-pkg "${module}/generated/clientset" \
+  --apply-configuration-package "${module}/generated/applyconfiguration"
+step listers
+go tool lister-gen --go-header-file "${header}" \
+  --output-dir generated/listers --output-pkg "${module}/generated/listers" "${served}"
+step informers
+go tool informer-gen --go-header-file "${header}" \
+  --output-dir generated/informers --output-pkg "${module}/generated/informers" \
+  --versioned-clientset-package "${module}/generated/clientset/versioned" \
+  --listers-package "${module}/generated/listers" "${served}"
