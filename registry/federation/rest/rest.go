@@ -1,0 +1,67 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package rest holds the one table of everything that the federation API
+// serves.
+package rest
+
+import (
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apiserver/pkg/registry/generic"
+	"k8s.io/apiserver/pkg/registry/rest"
+	genericapiserver "k8s.io/apiserver/pkg/server"
+	"k8s.io/client-go/kubernetes"
+
+	"liqo.io/federation/apiserver/apis/federation"
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+)
+
+// StorageProvider is what the resources are made with.
+type StorageProvider struct {
+	// Scheme knows every version of the federation API.
+	Scheme *runtime.Scheme
+	// Codecs encode and decode what Scheme knows.
+	Codecs serializer.CodecFactory
+	// RESTOptionsGetter says where and how a resource is stored.
+	RESTOptionsGetter generic.RESTOptionsGetter
+	// Client speaks to this cluster's Kubernetes API as the server itself.
+	Client kubernetes.Interface
+
+	// Namespace is where the product is installed; the Secrets of invitations
+	// live there.
+	Namespace string
+	// InvitationNamespace is where the service accounts of invitations live.
+	InvitationNamespace string
+	// ClusterName is how this cluster calls itself towards others.
+	ClusterName string
+	// ClusterID is the UID of this cluster's namespace kube-system.
+	ClusterID string
+	// AdvertisedServer is the https URL of this cluster's Kubernetes API that
+	// invitations carry. Empty means that this cluster lends nothing.
+	AdvertisedServer string
+	// AdvertisedCA is the PEM encoded bundle that invitations carry, which
+	// the certificate of AdvertisedServer is verified with. Empty means the
+	// consumer's system bundle.
+	AdvertisedCA []byte
+}
+
+// APIGroupInfo makes every resource and subresource of the group. An error
+// means that a store could not be made, and says which.
+func (p StorageProvider) APIGroupInfo() (genericapiserver.APIGroupInfo, error) {
+	group := genericapiserver.NewDefaultAPIGroupInfo(federation.GroupName, p.Scheme, metav1.ParameterCodec, p.Codecs)
+	resources, err := p.v1alpha1()
+	if err != nil {
+		return genericapiserver.APIGroupInfo{}, fmt.Errorf("making the resources of %s: %w", v1alpha1.SchemeGroupVersion, err)
+	}
+	group.VersionedResourcesStorageMap[v1alpha1.SchemeGroupVersion.Version] = resources
+	return group, nil
+}
+
+// v1alpha1 is the route table: one line a resource or subresource.
+func (p StorageProvider) v1alpha1() (map[string]rest.Storage, error) {
+	return map[string]rest.Storage{}, nil
+}
