@@ -1,0 +1,113 @@
+# Copyright The Liqo Federation Authors.
+# SPDX-License-Identifier: Apache-2.0
+
+# What Debian has to bring, beside Go and make: runc and iptables for the
+# playground's nodes, gcc for the race detector.
+DEBIAN_PACKAGES := ca-certificates gcc git iptables iproute2 libc6-dev runc
+
+SHELL       := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+MAKEFLAGS   += --no-builtin-rules --no-print-directory
+.DEFAULT_GOAL := help
+
+# One set of flags for everything, the Kubernetes build included: they share
+# what is compiled.
+export CGO_ENABLED := 0
+export GOFLAGS     := -trimpath -buildvcs=false
+
+PROGRAMS := ./apiserver/cmd/federation-apiserver ./controllers/cmd/federation-controller-manager ./controllers/cmd/virtual-kubelet
+
+PLAYGROUND := .playground/bin/playground
+
+##@ The two commands
+
+.PHONY: demo
+demo: packages ## Two real clusters, peered, and a pod of one running on the other.
+	@hack/demo.sh
+
+.PHONY: test
+test: ## Everything that must be green: verify, unit, integration and e2e tests.
+	@$(MAKE) verify
+	@$(MAKE) test-unit
+	@$(MAKE) test-integration
+	@$(MAKE) test-e2e
+
+.PHONY: test-full
+test-full: ## The same, then the properties with many more examples and the benchmark.
+	@$(MAKE) test
+	@RAPID_CHECKS=5000 hack/test-unit.sh -count=3 -timeout=60m
+	@$(MAKE) bench
+
+##@ Building
+
+.PHONY: build
+build: ## The programs, into bin/.
+	@mkdir -p bin
+	go build -ldflags '-s -w' -o bin/ $(PROGRAMS)
+
+.PHONY: images
+images: build playground ## The images of the programs, into _output/images/*.tar.
+	@hack/images.sh
+
+.PHONY: chart
+chart: helm ## The packaged Helm chart, into _output/.
+	@mkdir -p _output
+	.playground/bin/helm package artifacts/chart --destination _output
+
+.PHONY: generate
+generate: ## Everything that is generated from the API types.
+	@hack/update-codegen.sh
+
+##@ Testing
+
+.PHONY: verify
+verify: helm ## Generated code, import rules, format, vet, lint, chart, licence headers, modules.
+	@hack/verify.sh
+
+.PHONY: test-unit
+test-unit: packages ## Unit and property tests, under the race detector.
+	@hack/test-unit.sh
+
+.PHONY: test-integration
+test-integration: packages playground ## A real kube-apiserver and etcd before our API server.
+	$(PLAYGROUND) build --only etcd,kube-apiserver,kubectl
+	go test -count=1 -timeout=20m ./test/integration/...
+
+.PHONY: test-e2e
+test-e2e: packages images ## The demo's story and its mishaps, on two clusters of their own.
+	@hack/test-e2e.sh
+
+.PHONY: bench
+bench: packages images ## Vanilla against offloaded pods: one table.
+	@hack/bench.sh
+
+##@ Clusters
+
+.PHONY: playground-up
+playground-up: packages playground ## The clusters rome and milan alone.
+	$(PLAYGROUND) up rome milan --workers 1
+
+.PHONY: playground-down
+playground-down: ## Takes the clusters down; the machine is as it was.
+	@if [ -x $(PLAYGROUND) ]; then $(PLAYGROUND) down; fi
+
+##@ Helpers
+
+.PHONY: packages
+packages: ## Installs the Debian packages that are missing.
+	@hack/packages.sh $(DEBIAN_PACKAGES)
+
+.PHONY: playground
+playground: ## The program that brings up clusters, into .playground/bin/.
+	@mkdir -p .playground/bin
+	@go build -C hack/playground -ldflags '-s -w' -o ../../$(PLAYGROUND) .
+
+.PHONY: helm
+helm: playground ## helm, into .playground/bin/.
+	@$(PLAYGROUND) build --only helm
+
+.PHONY: help
+help: ## This list.
+	@awk 'BEGIN {FS = ":.*## "} \
+	  /^##@ / {printf "\n%s\n", substr($$0, 5)} \
+	  /^[a-z0-9-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)

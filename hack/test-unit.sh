@@ -1,0 +1,18 @@
+#!/usr/bin/env bash
+# Copyright The Liqo Federation Authors.
+# SPDX-License-Identifier: Apache-2.0
+
+# Runs the tests that need no cluster, of every module, under the race
+# detector. Arguments go to go test.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+export CGO_ENABLED=1
+
+# Packages without tests are left out, or the race detector's build of all
+# that is generated would take longer than the tests.
+tested='{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}'
+
+for module in . hack/playground; do
+  mapfile -t packages < <(cd "${module}" && go list -f "${tested}" ./... | grep -v '^liqo.io/federation/test/')
+  (cd "${module}" && go test -race "$@" "${packages[@]}")
+done

@@ -1,0 +1,60 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Checkimports tells which packages of the module import what their layer may
+// not. It reads the packages of the current directory's module, prints one
+// line a violation, and exits with status 1 when there is one.
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+)
+
+func main() {
+	packages, err := load()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "checkimports:", err)
+		os.Exit(1)
+	}
+	violations := check(packages)
+	for _, v := range violations {
+		fmt.Println(v)
+	}
+	if len(violations) > 0 {
+		os.Exit(1)
+	}
+}
+
+// load lists the packages of the module with what they import.
+func load() ([]pkg, error) {
+	cmd := exec.Command("go", "list", "-json=ImportPath,Dir,GoFiles,Imports,Deps", "./...")
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	packages, err := decode(out)
+	return packages, errors.Join(err, cmd.Wait())
+}
+
+func decode(r io.Reader) ([]pkg, error) {
+	var packages []pkg
+	decoder := json.NewDecoder(r)
+	for {
+		var p pkg
+		if err := decoder.Decode(&p); errors.Is(err, io.EOF) {
+			return packages, nil
+		} else if err != nil {
+			return nil, fmt.Errorf("reading the output of go list: %w", err)
+		}
+		packages = append(packages, p)
+	}
+}

@@ -1,0 +1,195 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+const module = "liqo.io/federation"
+
+// pkg is what go list says of a package.
+type pkg struct {
+	ImportPath string
+	Dir        string
+	GoFiles    []string
+	Imports    []string
+	Deps       []string
+}
+
+// layers says which of our packages each of our packages may import, besides
+// those of its own layer. The first layer that a path lies in counts.
+var layers = []struct {
+	path string
+	may  []string
+}{
+	{"apiserver/apis", nil},
+	{"apiserver/rules", []string{"apiserver/apis"}},
+	{"generated", []string{"apiserver/apis"}},
+	{"registry", []string{"apiserver/apis", "apiserver/rules", "generated"}},
+	{"apiserver/admission", []string{"apiserver/apis", "apiserver/rules", "generated"}},
+	{"apiserver/storage", nil},
+	{"apiserver/server", []string{"apiserver/apis", "apiserver/rules", "apiserver/admission", "apiserver/storage", "generated", "registry"}},
+	{"apiserver/options", []string{"apiserver/apis", "apiserver/rules", "apiserver/admission", "apiserver/storage", "apiserver/server", "generated", "registry"}},
+	{"apiserver/cmd", []string{"apiserver/options", "apiserver/server", "apiserver/storage"}},
+	{"controllers", []string{"apiserver/apis", "apiserver/rules", "generated"}},
+	{"netagent", []string{"apiserver/apis", "generated"}},
+	{"hack/tools", nil},
+	{"test", []string{"apiserver", "controllers", "generated", "netagent", "registry"}},
+}
+
+// reserved names the packages that only one place may import. A path ending
+// in "/..." stands for everything below as well.
+var reserved = []struct {
+	imported string
+	by       string
+}{
+	{"github.com/vishvananda/netlink/...", "netagent/kernel"},
+	{"golang.zx2c4.com/wireguard/...", "netagent/kernel"},
+	{"github.com/coreos/go-iptables/...", "netagent/kernel"},
+	{"github.com/virtual-kubelet/virtual-kubelet/...", "controllers/virtualkubelet"},
+}
+
+// unreachable names what a layer must not depend on, not even through others.
+var unreachable = []struct {
+	layer     string
+	dependsOn string
+}{
+	{"netagent", module + "/controllers/..."},
+	{"netagent", module + "/registry/..."},
+	{"netagent", "k8s.io/apiserver/..."},
+}
+
+// remoteClients is the one package that may put together a client
+// configuration; all others get theirs from it or from the Pod they run in.
+const remoteClients = "controllers/remote"
+
+// check returns a line for each violation.
+func check(packages []pkg) []string {
+	var violations []string
+	for _, p := range packages {
+		path := strings.TrimPrefix(p.ImportPath, module+"/")
+		violations = append(violations, checkLayer(path, p.Imports)...)
+		violations = append(violations, checkReserved(path, p.Imports)...)
+		violations = append(violations, checkUnreachable(path, p.Deps)...)
+		violations = append(violations, checkRemoteClients(path, p)...)
+	}
+	slices.Sort(violations)
+	return violations
+}
+
+func checkLayer(path string, imports []string) []string {
+	at := slices.IndexFunc(layers, func(l struct {
+		path string
+		may  []string
+	}) bool {
+		return within(path, l.path+"/...")
+	})
+	if at < 0 {
+		return []string{fmt.Sprintf("%s: lies in no layer; the layers are listed in hack/tools/checkimports", path)}
+	}
+	layer := layers[at]
+	var violations []string
+	for _, imported := range imports {
+		other, ours := strings.CutPrefix(imported, module+"/")
+		if !ours || within(other, layer.path+"/...") {
+			continue
+		}
+		if !slices.ContainsFunc(layer.may, func(allowed string) bool { return within(other, allowed+"/...") }) {
+			violations = append(violations, fmt.Sprintf("%s: imports %s, which %s may not", path, other, layer.path))
+		}
+	}
+	return violations
+}
+
+func checkReserved(path string, imports []string) []string {
+	var violations []string
+	for _, rule := range reserved {
+		if within(path, rule.by+"/...") {
+			continue
+		}
+		for _, imported := range imports {
+			if within(imported, rule.imported) {
+				violations = append(violations, fmt.Sprintf("%s: imports %s, which only %s may", path, imported, rule.by))
+			}
+		}
+	}
+	return violations
+}
+
+func checkUnreachable(path string, deps []string) []string {
+	var violations []string
+	for _, rule := range unreachable {
+		if !within(path, rule.layer+"/...") {
+			continue
+		}
+		for _, dep := range deps {
+			if within(dep, rule.dependsOn) {
+				violations = append(violations, fmt.Sprintf("%s: depends on %s, which %s may not", path, dep, rule.layer))
+			}
+		}
+	}
+	return violations
+}
+
+// checkRemoteClients looks for literals of rest.Config and for clientcmd in
+// the controllers: whoever needs a client to another cluster gets it from
+// remoteClients.
+func checkRemoteClients(path string, p pkg) []string {
+	if !within(path, "controllers/...") || within(path, remoteClients+"/...") {
+		return nil
+	}
+	var violations []string
+	if slices.Contains(p.Imports, "k8s.io/client-go/tools/clientcmd") {
+		violations = append(violations, fmt.Sprintf("%s: imports clientcmd, which only %s may", path, remoteClients))
+	}
+	if !slices.Contains(p.Imports, "k8s.io/client-go/rest") {
+		return violations
+	}
+	for _, name := range p.GoFiles {
+		fset := token.NewFileSet()
+		file, err := parser.ParseFile(fset, filepath.Join(p.Dir, name), nil, parser.SkipObjectResolution)
+		if err != nil {
+			violations = append(violations, fmt.Sprintf("%s: %v", path, err))
+			continue
+		}
+		for _, at := range restConfigLiterals(file) {
+			violations = append(violations, fmt.Sprintf("%s: makes a rest.Config at %s:%d, which only %s may",
+				path, name, fset.Position(at).Line, remoteClients))
+		}
+	}
+	return violations
+}
+
+// restConfigLiterals returns where a file writes a rest.Config out.
+func restConfigLiterals(file *ast.File) []token.Pos {
+	var found []token.Pos
+	for node := range ast.Preorder(file) {
+		literal, ok := node.(*ast.CompositeLit)
+		if !ok {
+			continue
+		}
+		selector, ok := literal.Type.(*ast.SelectorExpr)
+		if !ok || selector.Sel.Name != "Config" {
+			continue
+		}
+		if x, ok := selector.X.(*ast.Ident); ok && (x.Name == "rest" || x.Name == "restclient") {
+			found = append(found, literal.Pos())
+		}
+	}
+	return found
+}
+
+// within tells whether a path matches a pattern: equal to it, or, where the
+// pattern ends in "/...", below it.
+func within(path, pattern string) bool {
+	root, tree := strings.CutSuffix(pattern, "/...")
+	return path == root || tree && strings.HasPrefix(path, root+"/")
+}

@@ -1,0 +1,110 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestCheckFindsWhatALayerMayNotImport(t *testing.T) {
+	const none = ""
+	for _, tc := range []struct {
+		name string
+		pkg  pkg
+		want string
+	}{
+		{
+			name: "the API types may import Kubernetes",
+			pkg:  pkg{ImportPath: module + "/apiserver/apis/federation", Imports: []string{"k8s.io/apimachinery/pkg/runtime"}},
+			want: none,
+		},
+		{
+			name: "the API types may not import the rules",
+			pkg:  pkg{ImportPath: module + "/apiserver/apis/federation", Imports: []string{module + "/apiserver/rules"}},
+			want: "apiserver/apis/federation: imports apiserver/rules, which apiserver/apis may not",
+		},
+		{
+			name: "the rules may import the API types",
+			pkg:  pkg{ImportPath: module + "/apiserver/rules", Imports: []string{module + "/apiserver/apis/federation/v1alpha1"}},
+			want: none,
+		},
+		{
+			name: "a registry may not import the server that installs it",
+			pkg:  pkg{ImportPath: module + "/registry/federation/rest", Imports: []string{module + "/apiserver/server"}},
+			want: "registry/federation/rest: imports apiserver/server, which registry may not",
+		},
+		{
+			name: "a controller may not import a registry",
+			pkg:  pkg{ImportPath: module + "/controllers/peering", Imports: []string{module + "/registry/federation/rest"}},
+			want: "controllers/peering: imports registry/federation/rest, which controllers may not",
+		},
+		{
+			name: "a controller may import another one's package",
+			pkg:  pkg{ImportPath: module + "/controllers/peering", Imports: []string{module + "/controllers/remote"}},
+			want: none,
+		},
+		{
+			name: "a layer that only starts with the same letters is another one",
+			pkg:  pkg{ImportPath: module + "/registryx", Imports: nil},
+			want: "registryx: lies in no layer; the layers are listed in hack/tools/checkimports",
+		},
+		{
+			name: "netagent may not depend on the API server library, not even through others",
+			pkg:  pkg{ImportPath: module + "/netagent/model", Deps: []string{"k8s.io/apiserver/pkg/server"}},
+			want: "netagent/model: depends on k8s.io/apiserver/pkg/server, which netagent may not",
+		},
+		{
+			name: "only the kernel package speaks netlink",
+			pkg:  pkg{ImportPath: module + "/netagent/apply", Imports: []string{"github.com/vishvananda/netlink"}},
+			want: "netagent/apply: imports github.com/vishvananda/netlink, which only netagent/kernel may",
+		},
+		{
+			name: "the kernel package may speak netlink",
+			pkg:  pkg{ImportPath: module + "/netagent/kernel", Imports: []string{"github.com/vishvananda/netlink"}},
+			want: none,
+		},
+		{
+			name: "only the virtual kubelet imports virtual-kubelet",
+			pkg:  pkg{ImportPath: module + "/controllers/resources", Imports: []string{"github.com/virtual-kubelet/virtual-kubelet/node"}},
+			want: "controllers/resources: imports github.com/virtual-kubelet/virtual-kubelet/node, which only controllers/virtualkubelet may",
+		},
+		{
+			name: "only the remote package loads a kubeconfig",
+			pkg:  pkg{ImportPath: module + "/controllers/peering", Imports: []string{"k8s.io/client-go/tools/clientcmd"}},
+			want: "controllers/peering: imports clientcmd, which only controllers/remote may",
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			var want []string
+			if tc.want != none {
+				want = []string{tc.want}
+			}
+			if diff := cmp.Diff(want, check([]pkg{tc.pkg})); diff != "" {
+				t.Errorf("violations (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestCheckFindsClientConfigurationsOutsideRemote(t *testing.T) {
+	dir := t.TempDir()
+	source := "package p\n\nimport \"k8s.io/client-go/rest\"\n\nvar c = rest.CopyConfig(&rest.Config{})\n"
+	if err := os.WriteFile(filepath.Join(dir, "p.go"), []byte(source), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	found := func(path string) []string {
+		return check([]pkg{{ImportPath: module + path, Dir: dir, GoFiles: []string{"p.go"}, Imports: []string{"k8s.io/client-go/rest"}}})
+	}
+	want := []string{"controllers/offloading: makes a rest.Config at p.go:5, which only controllers/remote may"}
+	if diff := cmp.Diff(want, found("/controllers/offloading")); diff != "" {
+		t.Errorf("violations (-want +got):\n%s", diff)
+	}
+	if got := found("/controllers/remote"); got != nil {
+		t.Errorf("controllers/remote may write a rest.Config, but check says %q", got)
+	}
+}

@@ -1,0 +1,26 @@
+#!/usr/bin/env bash
+# Copyright The Liqo Federation Authors.
+# SPDX-License-Identifier: Apache-2.0
+
+# Generates once more, in a copy of what the generators read, and tells what
+# differs from what is checked in.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+copy=$(mktemp -d)
+trap 'rm -rf "${copy}"' EXIT
+
+mkdir -p "${copy}/apiserver" "${copy}/hack"
+cp -r apiserver/apis "${copy}/apiserver/"
+cp hack/update-codegen.sh hack/boilerplate.go.txt "${copy}/hack/"
+cp go.mod go.sum "${copy}/"
+log=$("${copy}/hack/update-codegen.sh" 2>&1) || { echo "${log}"; exit 1; }
+
+stale=0
+for folder in apiserver/apis generated; do
+  diff -Nru "${folder}" "${copy}/${folder}" || stale=1
+done
+if [[ ${stale} == 1 ]]; then
+  echo "What is generated does not fit the API types: run make generate and commit the result."
+  exit 1
+fi

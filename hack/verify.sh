@@ -1,0 +1,26 @@
+#!/usr/bin/env bash
+# Copyright The Liqo Federation Authors.
+# SPDX-License-Identifier: Apache-2.0
+
+# Runs every hack/verify-*.sh, tells how each went and how long it took, and
+# fails when one of them did.
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+failed=()
+for script in hack/verify-*.sh; do
+  name=${script#hack/verify-}
+  name=${name%.sh}
+  start=${SECONDS}
+  if output=$("${script}" 2>&1); then
+    printf 'ok    %-10s %3ds\n' "${name}" $((SECONDS - start))
+  else
+    printf 'FAIL  %-10s %3ds\n' "${name}" $((SECONDS - start))
+    sed 's/^/      /' <<<"${output}"
+    failed+=("${name}")
+  fi
+done
+if [[ ${#failed[@]} != 0 ]]; then
+  echo "make verify: ${failed[*]} failed" >&2
+  exit 1
+fi
