@@ -1,0 +1,71 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package app is the command line of the federation API server.
+package app
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	cliflag "k8s.io/component-base/cli/flag"
+	"k8s.io/component-base/logs"
+	logsapi "k8s.io/component-base/logs/api/v1"
+
+	"liqo.io/federation/apiserver/options"
+)
+
+// helpColumns is how wide the help is.
+const helpColumns = 110
+
+const long = `Serves the API group federation.liqo.io to the clients of a Kubernetes cluster.
+
+The server stands behind kube-apiserver: an APIService sends it the requests,
+kube-apiserver tells it who asks and what they may do. It keeps its objects in
+an etcd of its own: an embedded one with its data in --data-dir, or the one that
+--etcd-servers names.
+
+In a pod it needs no more than:
+
+  federation-apiserver --cluster-name=rome \
+    --tls-cert-file=/etc/federation/tls/tls.crt \
+    --tls-private-key-file=/etc/federation/tls/tls.key
+
+Its service account needs ClusterRole system:auth-delegator, Role
+extension-apiserver-authentication-reader in kube-system, and ClusterRole
+federation-apiserver. GET /livez and /readyz tell how it is; /metrics is for those
+who may get it.`
+
+// NewCommand returns the command, which serves until its context is done. It
+// writes its usage to out; its error has one line a mistake.
+func NewCommand(out io.Writer) *cobra.Command {
+	o := options.New()
+	cmd := &cobra.Command{
+		Use:           "federation-apiserver",
+		Short:         "Serves the API of the federation",
+		Long:          long,
+		Args:          cobra.NoArgs,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if errs := o.Validate(); len(errs) > 0 {
+				return errors.Join(errs...)
+			}
+			if err := logsapi.ValidateAndApply(o.Logging, utilfeature.DefaultFeatureGate); err != nil {
+				return fmt.Errorf("logging: %w", err)
+			}
+			defer logs.FlushLogs()
+			return o.Run(cmd.Context())
+		},
+	}
+	cmd.SetOut(out)
+	sets := o.Flags()
+	for _, set := range sets.FlagSets {
+		cmd.Flags().AddFlagSet(set)
+	}
+	cliflag.SetUsageAndHelpFunc(cmd, sets, helpColumns)
+	return cmd
+}

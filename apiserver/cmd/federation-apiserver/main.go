@@ -1,0 +1,21 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// The federation API server.
+package main
+
+import (
+	"fmt"
+	"os"
+
+	genericapiserver "k8s.io/apiserver/pkg/server"
+
+	"liqo.io/federation/apiserver/cmd/federation-apiserver/app"
+)
+
+func main() {
+	if err := app.NewCommand(os.Stdout).ExecuteContext(genericapiserver.SetupSignalContext()); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}

@@ -1,0 +1,85 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package options
+
+import (
+	"fmt"
+	"net"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/informers"
+
+	"liqo.io/federation/apiserver/server"
+	federationrest "liqo.io/federation/registry/federation/rest"
+)
+
+// resync is how often informers hand over what they hold once more.
+const resync = 10 * time.Minute
+
+// config turns the options into the configuration of a server in cluster. It
+// opens the port. The servers in Etcd are set by now.
+func (o *Options) config(in *cluster) (*server.Config, error) {
+	config := server.NewConfig()
+	generic := config.Generic
+	generic.ClientConfig = in.config
+	generic.SharedInformerFactory = informers.NewSharedInformerFactoryWithOptions(in.client, resync,
+		informers.WithTransform(withoutManagedFields))
+
+	if err := o.Etcd.ApplyTo(&generic.Config); err != nil {
+		return nil, fmt.Errorf("storage: %w", err)
+	}
+	if err := o.Serving.ApplyToConfig(&generic.Config); err != nil {
+		return nil, fmt.Errorf("serving on %s: %w", net.JoinHostPort(o.Serving.BindAddress.String(), fmt.Sprint(o.Serving.BindPort)), err)
+	}
+	o.Authentication.RemoteKubeConfigFile = o.Kubeconfig
+	if err := o.Authentication.ApplyTo(&generic.Authentication, generic.SecureServing, generic.OpenAPIConfig); err != nil {
+		return nil, fmt.Errorf("authentication: %w", err)
+	}
+	generic.Authentication.Authenticator = server.AnonymousOnlyOnHealthPaths(generic.Authentication.Authenticator)
+	authorizer, err := o.Authorization.authorizer(in.config)
+	if err != nil {
+		return nil, err
+	}
+	generic.Authorization.Authorizer = authorizer
+	if err := o.Audit.ApplyTo(&generic.Config); err != nil {
+		return nil, fmt.Errorf("auditing: %w", err)
+	}
+	if err := o.Features.ApplyTo(&generic.Config, in.client, generic.SharedInformerFactory); err != nil {
+		return nil, fmt.Errorf("priority and fairness: %w", err)
+	}
+	dynamicClient, err := dynamic.NewForConfig(in.config)
+	if err != nil {
+		return nil, fmt.Errorf("making the client for admission: %w", err)
+	}
+	if err := o.Admission.ApplyTo(&generic.Config, generic.SharedInformerFactory, in.client, dynamicClient,
+		utilfeature.DefaultFeatureGate, generic.EffectiveVersion); err != nil {
+		return nil, fmt.Errorf("admission: %w", err)
+	}
+
+	advertisedCA, err := o.advertisedCA(in.config)
+	if err != nil {
+		return nil, err
+	}
+	config.Resources = federationrest.StorageProvider{
+		Client:              in.client,
+		Namespace:           o.Namespace,
+		InvitationNamespace: o.InvitationNamespace,
+		ClusterName:         o.ClusterName,
+		ClusterID:           in.id,
+		AdvertisedServer:    o.AdvertisedServer,
+		AdvertisedCA:        advertisedCA,
+	}
+	return config, nil
+}
+
+// withoutManagedFields saves the memory of what no admission plugin reads.
+func withoutManagedFields(object any) (any, error) {
+	if accessor, err := meta.Accessor(object); err == nil {
+		accessor.SetManagedFields(nil)
+	}
+	return object, nil
+}

@@ -1,0 +1,132 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package options
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net/url"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/client-go/util/cert"
+	logsapi "k8s.io/component-base/logs/api/v1"
+)
+
+// maxClusterName is how long the name of a cluster may be: namespaces and
+// nodes are named after it.
+const maxClusterName = 40
+
+// Validate tells everything that is wrong with the options, one error a
+// mistake. It reads the files that they name, and asks no other process.
+func (o *Options) Validate() []error {
+	var errs []error
+	errs = append(errs, o.validateCluster()...)
+	errs = append(errs, o.validateServing()...)
+	errs = append(errs, o.validateStorage()...)
+	errs = append(errs, o.Authorization.validate()...)
+	errs = append(errs, o.Admission.Validate()...)
+	errs = append(errs, o.Audit.Validate()...)
+	for _, err := range logsapi.Validate(o.Logging, utilfeature.DefaultFeatureGate, nil) {
+		errs = append(errs, err)
+	}
+	return errs
+}
+
+func (o *Options) validateCluster() []error {
+	var errs []error
+	if o.ClusterName == "" {
+		errs = append(errs, errors.New("--cluster-name is required: say how this cluster calls itself towards others"))
+	} else {
+		errs = append(errs, label("--cluster-name", o.ClusterName)...)
+		if len(o.ClusterName) > maxClusterName {
+			errs = append(errs, fmt.Errorf("--cluster-name %q: must be no more than %d characters", o.ClusterName, maxClusterName))
+		}
+	}
+	errs = append(errs, label("--namespace", o.Namespace)...)
+	errs = append(errs, label("--invitation-namespace", o.InvitationNamespace)...)
+	if o.Namespace == o.InvitationNamespace {
+		errs = append(errs, fmt.Errorf("--invitation-namespace %q: must not be --namespace: every service account in it may ask for an identity", o.InvitationNamespace))
+	}
+	if o.AdvertisedServer != "" {
+		if err := serverURL(o.AdvertisedServer); err != nil {
+			errs = append(errs, fmt.Errorf("--advertised-server %q: %w", o.AdvertisedServer, err))
+		}
+	}
+	if o.AdvertisedCAFile != "" {
+		if o.AdvertisedServer == "" {
+			errs = append(errs, errors.New("--advertised-server-ca-file: says nothing without --advertised-server"))
+		}
+		if _, err := cert.NewPool(o.AdvertisedCAFile); err != nil {
+			errs = append(errs, fmt.Errorf("--advertised-server-ca-file: %w", err))
+		}
+	}
+	return errs
+}
+
+func (o *Options) validateServing() []error {
+	var errs []error
+	errs = append(errs, o.Serving.Validate()...)
+	if err := servingPair(o.Serving.ServerCert.CertKey.CertFile, o.Serving.ServerCert.CertKey.KeyFile); err != nil {
+		errs = append(errs, err)
+	}
+	switch o.Serving.MinTLSVersion {
+	case "", "VersionTLS12", "VersionTLS13":
+	default:
+		errs = append(errs, fmt.Errorf("--tls-min-version %q: must be VersionTLS12 or VersionTLS13", o.Serving.MinTLSVersion))
+	}
+	return errs
+}
+
+func (o *Options) validateStorage() []error {
+	var errs []error
+	transport := o.Etcd.StorageConfig.Transport
+	if o.embedsEtcd() {
+		if o.DataDir == "" {
+			errs = append(errs, errors.New("--data-dir: give the embedded etcd a directory, or name --etcd-servers"))
+		}
+		if transport.TrustedCAFile != "" || transport.CertFile != "" || transport.KeyFile != "" {
+			errs = append(errs, errors.New("--etcd-cafile, --etcd-certfile and --etcd-keyfile: say nothing without --etcd-servers"))
+		}
+		return errs
+	}
+	for _, server := range transport.ServerList {
+		if u, err := url.Parse(server); err != nil || u.Host == "" || (u.Scheme != "https" && u.Scheme != "http") {
+			errs = append(errs, fmt.Errorf("--etcd-servers %q: must be URLs like https://etcd:2379", server))
+		}
+	}
+	if (transport.CertFile == "") != (transport.KeyFile == "") {
+		errs = append(errs, errors.New("--etcd-certfile and --etcd-keyfile: one needs the other"))
+	} else if transport.CertFile != "" {
+		if _, err := tls.LoadX509KeyPair(transport.CertFile, transport.KeyFile); err != nil {
+			errs = append(errs, fmt.Errorf("--etcd-certfile %s with --etcd-keyfile %s: %w", transport.CertFile, transport.KeyFile, err))
+		}
+	}
+	if transport.TrustedCAFile != "" {
+		if _, err := cert.NewPool(transport.TrustedCAFile); err != nil {
+			errs = append(errs, fmt.Errorf("--etcd-cafile: %w", err))
+		}
+	}
+	return errs
+}
+
+func label(flag, value string) []error {
+	var errs []error
+	for _, message := range validation.IsDNS1123Label(value) {
+		errs = append(errs, fmt.Errorf("%s %q: %s", flag, value, message))
+	}
+	return errs
+}
+
+func serverURL(s string) error {
+	u, err := url.Parse(s)
+	if err != nil {
+		return fmt.Errorf("not a URL: %w", err)
+	}
+	if u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+		return errors.New("must be an https URL like https://api.example.com:6443, without user, query and fragment")
+	}
+	return nil
+}
