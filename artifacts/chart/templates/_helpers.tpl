@@ -1,0 +1,142 @@
+{{- /*
+# Copyright The Liqo Federation Authors.
+# SPDX-License-Identifier: Apache-2.0
+*/ -}}
+
+{{- /* The labels of everything; . is a dict of root and component. */ -}}
+{{- define "federation.labels" -}}
+{{ include "federation.selector" . }}
+app.kubernetes.io/version: {{ include "federation.tag" .root | quote }}
+app.kubernetes.io/part-of: liqo-federation
+app.kubernetes.io/managed-by: {{ .root.Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
+{{- end }}
+
+{{- define "federation.selector" -}}
+app.kubernetes.io/name: {{ .component }}
+app.kubernetes.io/instance: {{ .root.Release.Name }}
+{{- end }}
+
+{{- define "federation.tag" -}}
+{{ .Values.images.tag | default .Chart.AppVersion }}
+{{- end }}
+
+{{- /* The reference of a program's image; . is a dict of root and component. */ -}}
+{{- define "federation.image" -}}
+{{ .root.Values.images.repository }}/{{ .component }}:{{ include "federation.tag" .root }}
+{{- end }}
+
+{{- /* What the Pod Security Standard "restricted" asks of a pod. */ -}}
+{{- define "federation.podSecurityContext" -}}
+runAsNonRoot: true
+runAsUser: 65532
+runAsGroup: 65532
+fsGroup: 65532
+fsGroupChangePolicy: OnRootMismatch
+seccompProfile:
+  type: RuntimeDefault
+{{- end }}
+
+{{- define "federation.containerSecurityContext" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+capabilities:
+  drop: [ALL]
+{{- end }}
+
+{{- define "federation.env" -}}
+- name: GOMEMLIMIT
+  value: {{ .goMemoryLimit | quote }}
+- name: POD_NAME
+  valueFrom:
+    fieldRef:
+      fieldPath: metadata.name
+- name: POD_NAMESPACE
+  valueFrom:
+    fieldRef:
+      fieldPath: metadata.namespace
+- name: POD_IP
+  valueFrom:
+    fieldRef:
+      fieldPath: status.podIP
+{{- end }}
+
+{{- /* A first start may have to recover a store; after that ten seconds of
+silence are too long. */ -}}
+{{- define "federation.probes" -}}
+startupProbe:
+  httpGet: {path: /livez, port: https, scheme: HTTPS}
+  periodSeconds: 1
+  failureThreshold: 120
+livenessProbe:
+  httpGet: {path: /livez, port: https, scheme: HTTPS}
+  periodSeconds: 10
+  timeoutSeconds: 5
+  failureThreshold: 3
+readinessProbe:
+  httpGet: {path: /readyz, port: https, scheme: HTTPS}
+  periodSeconds: 2
+  timeoutSeconds: 5
+{{- end }}
+
+{{- /* A controller manager as a Deployment; . is a dict of root, component,
+values and args. */ -}}
+{{- define "federation.controllers" -}}
+apiVersion: apps/v1
+kind: Deployment
+metadata:
+  name: {{ .component }}
+  namespace: {{ .root.Release.Namespace }}
+  labels: {{- include "federation.labels" . | nindent 4 }}
+spec:
+  replicas: {{ .values.replicas }}
+  selector:
+    matchLabels: {{- include "federation.selector" . | nindent 6 }}
+  template:
+    metadata:
+      labels: {{- include "federation.labels" . | nindent 8 }}
+    spec:
+      serviceAccountName: {{ .component }}
+      securityContext: {{- include "federation.podSecurityContext" .root | nindent 8 }}
+      containers:
+        - name: controller-manager
+          image: {{ include "federation.image" (dict "root" .root "component" "federation-controller-manager") }}
+          imagePullPolicy: {{ .root.Values.images.pullPolicy }}
+          args:
+            - --secure-port=8443
+            - --tls-cert-file=/etc/federation/tls/tls.crt
+            - --tls-private-key-file=/etc/federation/tls/tls.key
+            - --namespace={{ .root.Release.Namespace }}
+            - --invitation-namespace={{ .root.Values.invitationNamespace }}
+            - --leader-elect
+            - --v=2
+            {{- range .args }}
+            - {{ . | quote }}
+            {{- end }}
+          env: {{- include "federation.env" .values | nindent 12 }}
+          ports:
+            - {name: https, containerPort: 8443}
+          {{- include "federation.probes" .root | nindent 10 }}
+          resources: {{- toYaml .values.resources | nindent 12 }}
+          securityContext: {{- include "federation.containerSecurityContext" .root | nindent 12 }}
+          volumeMounts:
+            - {name: tls, mountPath: /etc/federation/tls, readOnly: true}
+            - {name: tmp, mountPath: /tmp}
+      volumes:
+        - name: tls
+          secret:
+            secretName: {{ .component }}-tls
+        - name: tmp
+          emptyDir: {}
+---
+apiVersion: v1
+kind: Service
+metadata:
+  name: {{ .component }}
+  namespace: {{ .root.Release.Namespace }}
+  labels: {{- include "federation.labels" . | nindent 4 }}
+spec:
+  selector: {{- include "federation.selector" . | nindent 4 }}
+  ports:
+    - {name: https, port: 443, targetPort: https}
+{{- end }}
