@@ -1,0 +1,114 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package app is the federation-controller-manager: its flags, what its
+// controllers share, the list of them, and what it serves.
+package app
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/component-base/cli/globalflag"
+	"k8s.io/component-base/logs"
+	logsapi "k8s.io/component-base/logs/api/v1"
+	"k8s.io/component-base/version/verflag"
+	"k8s.io/klog/v2"
+)
+
+// shutdownTimeout bounds how long requests that are being served may take
+// once the process has to end.
+const shutdownTimeout = 5 * time.Second
+
+// NewCommand makes the command that runs until the context ends.
+func NewCommand(ctx context.Context) *cobra.Command {
+	options := NewOptions()
+	cmd := &cobra.Command{
+		Use:   "federation-controller-manager",
+		Short: "Run the controllers of the federation",
+		Long: "The federation-controller-manager makes what ForeignClusters, offers and offloaded\n" +
+			"namespaces ask for come true, on this cluster and, through their APIs, on its providers.",
+		SilenceUsage: true,
+		Args:         cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			verflag.PrintAndExitIfRequested()
+			if err := logsapi.ValidateAndApply(options.Logs, nil); err != nil {
+				return err
+			}
+			if err := utilerrors.NewAggregate(options.Validate()); err != nil {
+				return err
+			}
+			return Run(cmd.Context(), options)
+		},
+	}
+	cmd.SetContext(ctx)
+	flags := cmd.Flags()
+	options.AddFlags(flags)
+	verflag.AddFlags(flags)
+	globalflag.AddGlobalFlags(flags, cmd.Name(), logs.SkipLoggingConfigurationFlags())
+	return cmd
+}
+
+// Run starts the selected controllers and serves health and metrics, until
+// the context ends or something that cannot be repaired happens.
+func Run(ctx context.Context, options *Options) error {
+	config, err := options.Config(ctx)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+
+	runners, err := initControllers(ctx, config, options.Controllers)
+	if err != nil {
+		return err
+	}
+	var synced readiness
+	stopped, err := serve(ctx, options, &synced)
+	if err != nil {
+		return err
+	}
+
+	config.Events.StartStructuredLogging(4)
+	config.startEventSink(ctx)
+	defer config.Events.Shutdown()
+
+	config.KubeInformers.StartWithContext(ctx)
+	config.FederationInformers.StartWithContext(ctx)
+	defer config.KubeInformers.Shutdown()
+	defer config.FederationInformers.Shutdown()
+	defer cancel()
+	if err := waitForCaches(ctx, config); err != nil {
+		<-stopped
+		return err
+	}
+	synced.set()
+
+	var running sync.WaitGroup
+	for _, run := range runners {
+		running.Go(func() { run(ctx) })
+	}
+	running.Wait()
+	<-stopped
+	klog.FromContext(ctx).Info("Stopped")
+	return nil
+}
+
+func waitForCaches(ctx context.Context, config *Config) error {
+	klog.FromContext(ctx).Info("Waiting for the caches of the controllers")
+	for kind, synced := range config.KubeInformers.WaitForCacheSync(ctx.Done()) {
+		if !synced {
+			return fmt.Errorf("stopped before the cache of %v was filled", kind)
+		}
+	}
+	for kind, synced := range config.FederationInformers.WaitForCacheSync(ctx.Done()) {
+		if !synced {
+			return fmt.Errorf("stopped before the cache of %v was filled", kind)
+		}
+	}
+	return nil
+}

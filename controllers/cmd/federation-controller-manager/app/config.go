@@ -1,0 +1,102 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	kubeinformers "k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	kubescheme "k8s.io/client-go/kubernetes/scheme"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/record"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/controllers/remote"
+	"liqo.io/federation/generated/clientset/versioned"
+	"liqo.io/federation/generated/informers/externalversions"
+)
+
+// Config is what the controllers share.
+type Config struct {
+	// Kube and Federation are this cluster's APIs.
+	Kube       kubernetes.Interface
+	Federation versioned.Interface
+	// KubeInformers and FederationInformers are shared by all controllers of
+	// the process. What they hold has no managed fields. They are started
+	// when every controller has asked for what it needs.
+	KubeInformers       kubeinformers.SharedInformerFactory
+	FederationInformers externalversions.SharedInformerFactory
+	// Events sends events about objects to this cluster.
+	Events record.EventBroadcaster
+	// Peers are the connections to the providers of this cluster.
+	Peers *remote.Peers
+	// ClusterID is the UID of this cluster's kube-system namespace.
+	ClusterID string
+	// Options are the flags: names, namespaces and policy.
+	Options *Options
+
+	scheme *runtime.Scheme
+}
+
+// protobufThenJSON spares this cluster's API server the encoding of JSON for
+// the kinds that have a protobuf form.
+const protobufThenJSON = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
+
+func newConfig(client *rest.Config, options *Options) (*Config, error) {
+	protobuf := rest.CopyConfig(client)
+	protobuf.ContentType = runtime.ContentTypeProtobuf
+	protobuf.AcceptContentTypes = protobufThenJSON
+	kube, err := kubernetes.NewForConfig(protobuf)
+	if err != nil {
+		return nil, fmt.Errorf("make a client of this cluster: %w", err)
+	}
+	federation, err := versioned.NewForConfig(client)
+	if err != nil {
+		return nil, fmt.Errorf("make a client of the federation API: %w", err)
+	}
+	scheme := runtime.NewScheme()
+	utilruntime.Must(kubescheme.AddToScheme(scheme))
+	utilruntime.Must(v1alpha1.AddToScheme(scheme))
+	return &Config{
+		Kube:                kube,
+		Federation:          federation,
+		KubeInformers:       kubeinformers.NewSharedInformerFactoryWithOptions(kube, 0, kubeinformers.WithTransform(Trim)),
+		FederationInformers: externalversions.NewSharedInformerFactoryWithOptions(federation, 0, externalversions.WithTransform(Trim)),
+		Events:              record.NewBroadcaster(),
+		Peers:               remote.NewPeers(),
+		Options:             options,
+		scheme:              scheme,
+	}, nil
+}
+
+// Recorder records events in the name of a controller.
+func (c *Config) Recorder(controller string) record.EventRecorderLogger {
+	return c.Events.NewRecorder(c.scheme, corev1.EventSource{Component: controller})
+}
+
+func (c *Config) startEventSink(ctx context.Context) {
+	c.Events.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: c.Kube.CoreV1().Events("")})
+	context.AfterFunc(ctx, c.Events.Shutdown)
+}
+
+// Trim drops from an object what no controller reads.
+func Trim(object any) (any, error) {
+	if accessor, err := meta.Accessor(object); err == nil {
+		accessor.SetManagedFields(nil)
+	}
+	return object, nil
+}
+
+// statusCodec writes the errors of what the process serves.
+func statusCodec() serializer.CodecFactory {
+	return serializer.NewCodecFactory(runtime.NewScheme())
+}

@@ -1,0 +1,101 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/klog/v2"
+)
+
+// Runner works until the context ends. Caches are filled when it is called.
+type Runner func(ctx context.Context)
+
+// Controller is one entry of the list of controllers.
+type Controller struct {
+	// Name is what --controllers selects it by.
+	Name string
+	// OffByDefault keeps it from running unless it is named.
+	OffByDefault bool
+	// Init asks the shared informers for what the controller needs, and gives
+	// what runs it. Nothing may run before its runners are called.
+	Init func(ctx context.Context, config *Config) ([]Runner, error)
+}
+
+// controllers lists everything that the manager can run.
+func controllers() []Controller {
+	return []Controller{}
+}
+
+func controllerNames(withOff bool) []string {
+	var names []string
+	for _, controller := range controllers() {
+		if withOff || !controller.OffByDefault {
+			names = append(names, controller.Name)
+		}
+	}
+	return names
+}
+
+func offByDefault() []string {
+	var names []string
+	for _, controller := range controllers() {
+		if controller.OffByDefault {
+			names = append(names, controller.Name)
+		}
+	}
+	return names
+}
+
+// selected tells whether a selection wants a controller. What names it counts
+// more than a star, and the last word counts.
+func selected(selection []string, controller Controller) bool {
+	wanted, named := false, false
+	for _, word := range selection {
+		switch word {
+		case controller.Name:
+			wanted, named = true, true
+		case "-" + controller.Name:
+			wanted, named = false, true
+		case "*":
+			if !named {
+				wanted = !controller.OffByDefault
+			}
+		}
+	}
+	return wanted
+}
+
+func validateSelection(selection []string) []error {
+	var errs []error
+	known := controllerNames(true)
+	for _, word := range selection {
+		if name := strings.TrimPrefix(word, "-"); word != "*" && !slices.Contains(known, name) {
+			errs = append(errs, fmt.Errorf("--controllers: %q is none of %v", name, known))
+		}
+	}
+	return errs
+}
+
+func initControllers(ctx context.Context, config *Config, selection []string) ([]Runner, error) {
+	var runners []Runner
+	for _, controller := range controllers() {
+		if !selected(selection, controller) {
+			klog.FromContext(ctx).Info("Controller is not selected", "controller", controller.Name)
+			continue
+		}
+		more, err := controller.Init(ctx, config)
+		if err != nil {
+			return nil, fmt.Errorf("prepare controller %s: %w", controller.Name, err)
+		}
+		runners = append(runners, more...)
+	}
+	if len(runners) == 0 {
+		return nil, fmt.Errorf("--controllers=%s selects nothing", strings.Join(selection, ","))
+	}
+	return runners, nil
+}

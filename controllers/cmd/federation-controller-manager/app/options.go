@@ -1,0 +1,172 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"context"
+	"fmt"
+	"net"
+
+	"github.com/spf13/pflag"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	apiserverconfig "k8s.io/apiserver/pkg/apis/apiserver"
+	genericoptions "k8s.io/apiserver/pkg/server/options"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/component-base/logs"
+	logsapi "k8s.io/component-base/logs/api/v1"
+
+	"liqo.io/federation/controllers/resources"
+)
+
+// maxClusterName is how long a ForeignCluster's name may be, and so that of
+// the cluster it stands for.
+const maxClusterName = 40
+
+// healthPaths are the only ones that are served to anybody.
+var healthPaths = []string{"/healthz", "/livez", "/readyz"}
+
+// Options are the flags of the federation-controller-manager.
+type Options struct {
+	// Kubeconfig is a file; empty means the cluster that the process runs in.
+	Kubeconfig string
+	// QPS and Burst bound the requests a second to this cluster's API.
+	QPS   float32
+	Burst int
+	// Controllers selects: "*" is all that are on by default, a name one of
+	// them, and "-name" all but that one.
+	Controllers []string
+
+	// ClusterName is how this cluster calls itself when it meets another.
+	ClusterName string
+	// Namespace is where the product is installed.
+	Namespace string
+	// InvitationNamespace is where the service accounts of invitations are.
+	InvitationNamespace string
+	// ServiceAccount is the one that this process runs as, in Namespace.
+	ServiceAccount string
+	// Policy is what this cluster lends, and how.
+	Policy resources.Policy
+	// VirtualKubelet says how virtual kubelets are deployed.
+	VirtualKubelet resources.VirtualKubelet
+
+	// Logs is how the process logs.
+	Logs *logsapi.LoggingConfiguration
+
+	serving        *genericoptions.SecureServingOptions
+	authentication *genericoptions.DelegatingAuthenticationOptions
+	authorization  *genericoptions.DelegatingAuthorizationOptions
+}
+
+// NewOptions are the flags as they are when nobody says otherwise.
+func NewOptions() *Options {
+	o := &Options{
+		QPS:                 200,
+		Burst:               400,
+		Controllers:         []string{"*"},
+		Namespace:           "liqo",
+		InvitationNamespace: "liqo-invitations",
+		ServiceAccount:      "federation-controller-manager",
+		Policy:              resources.DefaultPolicy(),
+		VirtualKubelet: resources.VirtualKubelet{
+			PullPolicy: string(corev1.PullIfNotPresent),
+		},
+		Logs:           logs.NewOptions(),
+		serving:        genericoptions.NewSecureServingOptions(),
+		authentication: genericoptions.NewDelegatingAuthenticationOptions(),
+		authorization:  genericoptions.NewDelegatingAuthorizationOptions(),
+	}
+	o.serving.BindPort = 8443
+	// Without a directory the generated certificate stays in memory.
+	o.serving.ServerCert.CertDirectory = ""
+	o.serving.ServerCert.PairName = ""
+	o.authentication.Anonymous = &apiserverconfig.AnonymousAuthConfig{Enabled: true}
+	for _, path := range healthPaths {
+		o.authentication.Anonymous.Conditions = append(o.authentication.Anonymous.Conditions,
+			apiserverconfig.AnonymousAuthCondition{Path: path})
+	}
+	return o
+}
+
+// AddFlags binds the options to flags.
+func (o *Options) AddFlags(fs *pflag.FlagSet) {
+	fs.StringVar(&o.Kubeconfig, "kubeconfig", o.Kubeconfig, "Kubeconfig file of this cluster. Empty uses the service account of the pod.")
+	fs.Float32Var(&o.QPS, "kube-api-qps", o.QPS, "Requests a second to this cluster's API.")
+	fs.IntVar(&o.Burst, "kube-api-burst", o.Burst, "Requests to this cluster's API that may be sent at once.")
+	fs.StringSliceVar(&o.Controllers, "controllers", o.Controllers, fmt.Sprintf(
+		"Controllers to run: '*' is all that are on by default, 'name' is one of them, '-name' is not that one. All: %v. Off by default: %v.",
+		controllerNames(true), offByDefault()))
+	fs.StringVar(&o.ClusterName, "cluster-name", o.ClusterName, "How this cluster calls itself, a DNS label of at most 40 characters. Required.")
+	fs.StringVar(&o.Namespace, "namespace", o.Namespace, "Namespace where the product is installed.")
+	fs.StringVar(&o.InvitationNamespace, "invitation-namespace", o.InvitationNamespace, "Namespace of the service accounts of invitations.")
+	fs.StringVar(&o.ServiceAccount, "service-account", o.ServiceAccount, "Service account of this process, in the installation namespace: it is given its role in the namespaces of providers.")
+	o.Policy.AddFlags(fs)
+	o.VirtualKubelet.AddFlags(fs)
+	o.serving.AddFlags(fs)
+	o.authentication.AddFlags(fs)
+	o.authorization.AddFlags(fs)
+	logsapi.AddFlags(o.Logs, fs)
+}
+
+// Validate tells everything that is wrong at once.
+func (o *Options) Validate() []error {
+	var errs []error
+	if o.ClusterName == "" {
+		errs = append(errs, fmt.Errorf("--cluster-name is required: give this cluster a name that no cluster it meets has"))
+	} else if len(o.ClusterName) > maxClusterName || len(validation.IsDNS1123Label(o.ClusterName)) > 0 {
+		errs = append(errs, fmt.Errorf("--cluster-name %q: must be a DNS label of at most %d characters", o.ClusterName, maxClusterName))
+	}
+	for flag, value := range map[string]string{
+		"--namespace": o.Namespace, "--invitation-namespace": o.InvitationNamespace, "--service-account": o.ServiceAccount,
+	} {
+		if len(validation.IsDNS1123Label(value)) > 0 {
+			errs = append(errs, fmt.Errorf("%s %q: must be a DNS label", flag, value))
+		}
+	}
+	if o.QPS <= 0 || o.Burst <= 0 {
+		errs = append(errs, fmt.Errorf("--kube-api-qps and --kube-api-burst must be positive"))
+	}
+	errs = append(errs, validateSelection(o.Controllers)...)
+	errs = append(errs, o.Policy.Validate()...)
+	errs = append(errs, o.VirtualKubelet.Validate()...)
+	errs = append(errs, o.serving.Validate()...)
+	errs = append(errs, o.authentication.Validate()...)
+	errs = append(errs, o.authorization.Validate()...)
+	return errs
+}
+
+// Config connects to this cluster and learns its identity.
+func (o *Options) Config(ctx context.Context) (*Config, error) {
+	client, err := clientcmd.BuildConfigFromFlags("", o.Kubeconfig)
+	if err != nil {
+		return nil, fmt.Errorf("connect to this cluster: %w", err)
+	}
+	client.QPS, client.Burst = o.QPS, o.Burst
+	client = rest.AddUserAgent(client, "federation-controller-manager")
+	if err := o.serving.MaybeDefaultWithSelfSignedCerts("localhost", nil, []net.IP{net.IPv4(127, 0, 0, 1)}); err != nil {
+		return nil, fmt.Errorf("make a serving certificate: %w", err)
+	}
+	// Reviews go to the same API server as everything else.
+	o.authentication.RemoteKubeConfigFile = o.Kubeconfig
+	o.authorization.RemoteKubeConfigFile = o.Kubeconfig
+	config, err := newConfig(client, o)
+	if err != nil {
+		return nil, err
+	}
+	config.ClusterID, err = clusterID(ctx, config.Kube)
+	return config, err
+}
+
+// clusterID is the UID of the namespace that every cluster has, and never
+// makes anew.
+func clusterID(ctx context.Context, client kubernetes.Interface) (string, error) {
+	namespace, err := client.CoreV1().Namespaces().Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
+	if err != nil {
+		return "", fmt.Errorf("learn the id of this cluster: %w", err)
+	}
+	return string(namespace.UID), nil
+}

@@ -1,0 +1,75 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync/atomic"
+
+	"k8s.io/apimachinery/pkg/util/sets"
+	genericapifilters "k8s.io/apiserver/pkg/endpoints/filters"
+	"k8s.io/apiserver/pkg/endpoints/request"
+	genericapiserver "k8s.io/apiserver/pkg/server"
+	"k8s.io/apiserver/pkg/server/healthz"
+	"k8s.io/component-base/metrics/legacyregistry"
+
+	"liqo.io/federation/controllers/metrics"
+)
+
+// readiness turns true when the caches of the controllers are filled.
+type readiness struct{ ready atomic.Bool }
+
+func (r *readiness) set() { r.ready.Store(true) }
+
+// Name is that of the check in the answer of /readyz?verbose.
+func (r *readiness) Name() string { return "caches" }
+
+// Check fails until the caches are filled.
+func (r *readiness) Check(*http.Request) error {
+	if !r.ready.Load() {
+		return errors.New("the caches of the controllers are not filled yet")
+	}
+	return nil
+}
+
+// serve answers health checks to anybody and metrics to those who may read
+// them. What it returns closes when serving has ended.
+func serve(ctx context.Context, options *Options, ready healthz.HealthChecker) (<-chan struct{}, error) {
+	var serving *genericapiserver.SecureServingInfo
+	if err := options.serving.ApplyTo(&serving); err != nil {
+		return nil, fmt.Errorf("listen on port %d: %w", options.serving.BindPort, err)
+	}
+	var authentication genericapiserver.AuthenticationInfo
+	if err := options.authentication.ApplyTo(&authentication, serving, nil); err != nil {
+		return nil, fmt.Errorf("set up authentication: %w", err)
+	}
+	var authorization genericapiserver.AuthorizationInfo
+	if err := options.authorization.ApplyTo(&authorization); err != nil {
+		return nil, fmt.Errorf("set up authorization: %w", err)
+	}
+
+	metrics.Register(legacyregistry.MustRegister)
+	mux := http.NewServeMux()
+	healthz.InstallHandler(mux)
+	healthz.InstallLivezHandler(mux)
+	healthz.InstallReadyzHandler(mux, ready, healthz.NewShutdownHealthz(ctx.Done()))
+	mux.Handle("/metrics", legacyregistry.Handler())
+
+	codec := statusCodec()
+	resolver := &request.RequestInfoFactory{APIPrefixes: sets.NewString(), GrouplessAPIPrefixes: sets.NewString()}
+	handler := genericapifilters.WithAuthorization(mux, authorization.Authorizer, codec)
+	handler = genericapifilters.WithAuthentication(handler, authentication.Authenticator,
+		genericapifilters.Unauthorized(codec), nil, authentication.RequestHeaderConfig)
+	handler = genericapifilters.WithRequestInfo(handler, resolver)
+	handler = genericapifilters.WithCacheControl(handler)
+
+	stopped, _, err := serving.Serve(handler, shutdownTimeout, ctx.Done())
+	if err != nil {
+		return nil, fmt.Errorf("serve on port %d: %w", options.serving.BindPort, err)
+	}
+	return stopped, nil
+}

@@ -1,0 +1,53 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package metrics lists what the controllers count.
+package metrics
+
+import (
+	"time"
+
+	"k8s.io/component-base/metrics"
+)
+
+const namespace = "liqo"
+
+var (
+	reconcileDuration = metrics.NewHistogramVec(&metrics.HistogramOpts{
+		Namespace:      namespace,
+		Name:           "reconcile_duration_seconds",
+		Help:           "How long one pass over one key takes, by controller.",
+		Buckets:        metrics.ExponentialBuckets(0.001, 4, 8),
+		StabilityLevel: metrics.ALPHA,
+	}, []string{"controller"})
+	reconcileErrors = metrics.NewCounterVec(&metrics.CounterOpts{
+		Namespace:      namespace,
+		Name:           "reconcile_errors_total",
+		Help:           "Passes that failed and are tried again, by controller.",
+		StabilityLevel: metrics.ALPHA,
+	}, []string{"controller"})
+	writes = metrics.NewCounterVec(&metrics.CounterOpts{
+		Namespace:      namespace,
+		Name:           "patches_total",
+		Help:           "Patches that reconciles sent, by kind and by what was changed: object or status.",
+		StabilityLevel: metrics.ALPHA,
+	}, []string{"kind", "part"})
+)
+
+// Register hands every metric to a registry.
+func Register(register func(...metrics.Registerable)) {
+	register(reconcileDuration, reconcileErrors, writes)
+}
+
+// ObserveReconcile counts one pass of a controller.
+func ObserveReconcile(controller string, took time.Duration, err error) {
+	reconcileDuration.WithLabelValues(controller).Observe(took.Seconds())
+	if err != nil {
+		reconcileErrors.WithLabelValues(controller).Inc()
+	}
+}
+
+// CountPatch counts one patch of an object or of its status.
+func CountPatch(kind, part string) {
+	writes.WithLabelValues(kind, part).Inc()
+}
