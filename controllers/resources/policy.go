@@ -39,8 +39,8 @@ func DefaultPolicy() Policy {
 // AddFlags binds the policy to flags.
 func (p *Policy) AddFlags(fs *pflag.FlagSet) {
 	fs.IntVar(&p.SharePercent, "share-percent", p.SharePercent, "Percentage of the allocatable resources of this cluster's nodes that each consumer is offered, 1 to 100.")
-	fs.BoolVar(&p.AutoAccept, "auto-accept-requests", p.AutoAccept, "Answer requests of invited consumers with an offer. False waits for an administrator to write one.")
-	fs.StringToStringVar(&p.Labels, "offer-labels", p.Labels, "Labels that offers carry to the consumers' virtual nodes, as topology.liqo.io/region=north.")
+	fs.BoolVar(&p.AutoAccept, "auto-accept", p.AutoAccept, "Answer requests of invited consumers with an offer. False waits for an administrator to write one.")
+	fs.StringToStringVar(&p.Labels, "cluster-labels", p.Labels, "Labels that offers carry to the consumers' virtual nodes, as topology.liqo.io/region=north.")
 	fs.StringSliceVar(&p.StorageClasses, "offer-storage-classes", p.StorageClasses, "Storage classes that consumers may name, the default first.")
 	fs.StringSliceVar(&p.IngressClasses, "offer-ingress-classes", p.IngressClasses, "Ingress classes that consumers may name, the default first.")
 	fs.StringSliceVar(&p.LoadBalancerClasses, "offer-load-balancer-classes", p.LoadBalancerClasses, "Load balancer classes that consumers may name, the default first.")
@@ -55,9 +55,7 @@ func (p *Policy) Validate() []error {
 	for key, value := range p.Labels {
 		problems := append(validation.IsQualifiedName(key), validation.IsValidLabelValue(value)...)
 		if len(problems) > 0 {
-			errs = append(errs, fmt.Errorf("--offer-labels %s=%s: %s", key, value, strings.Join(problems, "; ")))
-		} else if !offerableLabel(key) {
-			errs = append(errs, fmt.Errorf("--offer-labels %s: consumers ignore labels that Kubernetes or the federation give a meaning to; use topology.liqo.io/… or a domain of your own", key))
+			errs = append(errs, fmt.Errorf("--cluster-labels %s=%s: %s", key, value, strings.Join(problems, "; ")))
 		}
 	}
 	for flag, classes := range map[string][]string{
