@@ -44,15 +44,14 @@ test-full: ## The same, then the properties with many more examples and the benc
 build: ## The programs, into bin/.
 	@mkdir -p bin
 	go build -ldflags '-s -w' -o bin/ $(PROGRAMS)
-	go build -ldflags '-s -w' -o bin/federation-tester ./test/e2e/tester
 
 .PHONY: images
-images: build playground ## The images of the programs, into bin/images/*.tar.
+images: build playground ## The images of the programs, into _output/images/*.tar.
 	@hack/images.sh
 
 .PHONY: chart
-chart: helm ## The packaged Helm chart, into bin/.
-	.playground/bin/helm package artifacts/chart --destination bin
+chart: helm ## The packaged Helm chart, into _output/.
+	.playground/bin/helm package artifacts/chart --destination _output
 
 .PHONY: generate
 generate: ## Everything that is generated from the API types.

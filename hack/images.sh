@@ -2,15 +2,15 @@
 # Copyright The Liqo Federation Authors.
 # SPDX-License-Identifier: Apache-2.0
 
-# Packs the programs of bin/ into image tars, bin/images/<program>.tar, and
-# writes their tag to bin/images/version: the git tag of a release, else
+# Packs the programs of bin/ into image tars, _output/images/<program>.tar, and
+# writes their tag to _output/images/version: the git tag of a release, else
 # "dev-" and a digest of the programs, so that another build is another image.
 # VERSION in the environment overrides both.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-programs=(federation-apiserver federation-controller-manager virtual-kubelet federation-tester)
-out=bin/images
+programs=(federation-apiserver federation-controller-manager virtual-kubelet)
+out=_output/images
 mkdir -p "${out}"
 
 version=${VERSION:-$(git describe --tags --exact-match 2>/dev/null || true)}
