@@ -1,9 +1,9 @@
 # Copyright The Liqo Federation Authors.
 # SPDX-License-Identifier: Apache-2.0
 
-# What Debian has to bring, beside Go and make: runc and iptables for the
-# playground's nodes, gcc for the race detector.
-DEBIAN_PACKAGES := ca-certificates gcc git iptables iproute2 libc6-dev runc
+# What Debian has to bring, beside Go and make: what the playground's nodes run
+# with, gcc for the race detector, and what the demo reads answers with.
+DEBIAN_PACKAGES := ca-certificates conntrack curl gcc git iptables iproute2 jq libc6-dev nftables runc
 
 SHELL       := /bin/bash
 .SHELLFLAGS := -euo pipefail -c

@@ -140,3 +140,10 @@ spec:
   ports:
     - {name: https, port: 443, targetPort: https}
 {{- end }}
+
+{{- /* The subjects of a binding: one account; . is a dict of name and namespace. */ -}}
+{{- define "federation.account" -}}
+- kind: ServiceAccount
+  name: {{ .name }}
+  namespace: {{ .namespace }}
+{{- end }}
