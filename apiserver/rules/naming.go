@@ -37,6 +37,17 @@ func IsTenantNamespace(namespace string) bool { return strings.HasPrefix(namespa
 // provider.
 func IsPeerNamespace(namespace string) bool { return strings.HasPrefix(namespace, peerPrefix) }
 
+// ForeignClusterOf is the foreign cluster that a tenant or peer namespace
+// belongs to, and empty for any other namespace.
+func ForeignClusterOf(namespace string) string {
+	for _, prefix := range []string{tenantPrefix, peerPrefix} {
+		if name, ok := strings.CutPrefix(namespace, prefix); ok {
+			return name
+		}
+	}
+	return ""
+}
+
 // NodeName is the name of the first virtual node of the foreign cluster.
 func NodeName(foreignCluster string) string { return nodePrefix + foreignCluster }
 

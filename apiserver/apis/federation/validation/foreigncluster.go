@@ -1,0 +1,110 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package validation
+
+import (
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"liqo.io/federation/apiserver/apis/federation"
+)
+
+const (
+	// maxDisconnectSeconds is a day.
+	maxDisconnectSeconds int32 = 86400
+
+	maxToken = 16 << 10
+)
+
+// ValidateForeignCluster tells what is wrong with a new foreign cluster.
+func ValidateForeignCluster(cluster *federation.ForeignCluster) field.ErrorList {
+	errs := clusterMetadata(cluster, false)
+	return append(errs, foreignClusterSpec(&cluster.Spec)...)
+}
+
+// ValidateForeignClusterUpdate tells what is wrong with a new version of a
+// foreign cluster.
+func ValidateForeignClusterUpdate(cluster, old *federation.ForeignCluster) field.ErrorList {
+	errs := metadataUpdate(cluster, old)
+	errs = append(errs, foreignClusterSpec(&cluster.Spec)...)
+	return append(errs, onceSet(cluster.Spec.ClusterID, old.Spec.ClusterID, specPath.Child("clusterID"))...)
+}
+
+// ValidateForeignClusterStatusUpdate tells what is wrong with a new status.
+func ValidateForeignClusterStatusUpdate(cluster, old *federation.ForeignCluster) field.ErrorList {
+	status := &cluster.Status
+	errs := metadataUpdate(cluster, old)
+	errs = append(errs, notNegative(status.ObservedGeneration, statusPath.Child("observedGeneration"))...)
+	errs = append(errs, peeringPhase(status.OutgoingPeering, statusPath.Child("outgoingPeering"))...)
+	errs = append(errs, peeringPhase(status.IncomingPeering, statusPath.Child("incomingPeering"))...)
+	errs = append(errs, peeringPhase(status.Networking, statusPath.Child("networking"))...)
+	errs = append(errs, peeringPhase(status.Authentication, statusPath.Child("authentication"))...)
+	errs = append(errs, optional(status.PeerNamespace, statusPath.Child("peerNamespace"), dnsLabel)...)
+	errs = append(errs, optional(status.TenantNamespace, statusPath.Child("tenantNamespace"), dnsLabel)...)
+	errs = append(errs, optional(status.RemoteTenantNamespace, statusPath.Child("remoteTenantNamespace"), dnsLabel)...)
+	errs = append(errs, notNegative(status.VirtualNodes, statusPath.Child("virtualNodes"))...)
+	return append(errs, conditions(status.Conditions, statusPath.Child("conditions"))...)
+}
+
+func foreignClusterSpec(spec *federation.ForeignClusterSpec) field.ErrorList {
+	errs := optional(spec.ClusterID, specPath.Child("clusterID"), clusterID)
+	errs = append(errs, peeringIntent(spec.Outgoing, specPath.Child("outgoing"))...)
+	errs = append(errs, peeringIntent(spec.Incoming, specPath.Child("incoming"))...)
+	if spec.Outgoing == federation.PeeringEnabled && spec.Server == "" {
+		errs = append(errs, field.Required(specPath.Child("server"), "must be set to borrow from the cluster: it is dialled there"))
+	}
+	errs = append(errs, optional(spec.Server, specPath.Child("server"), serverURL)...)
+	errs = append(errs, caBundle(spec.CABundle, specPath.Child("caBundle"))...)
+	errs = append(errs, optional(spec.InvitationSecretName, specPath.Child("invitationSecretName"), subdomain)...)
+	errs = append(errs, resources(spec.Resources, specPath.Child("resources"))...)
+	return append(errs, seconds(spec.DisconnectTimeoutSeconds, 0, maxDisconnectSeconds, specPath.Child("disconnectTimeoutSeconds"))...)
+}
+
+// ValidatePeering tells what is wrong with the view of a foreign cluster that
+// the verb peer works on.
+func ValidatePeering(peering *federation.Peering) field.ErrorList {
+	spec := &peering.Spec
+	errs := foreignClusterSpec(&federation.ForeignClusterSpec{
+		ClusterID:                spec.ClusterID,
+		Outgoing:                 spec.Outgoing,
+		Incoming:                 federation.PeeringDisabled,
+		Server:                   spec.Server,
+		CABundle:                 spec.CABundle,
+		Resources:                spec.Resources,
+		DisconnectTimeoutSeconds: spec.DisconnectTimeoutSeconds,
+	})
+	return append(errs, token(spec.Token, specPath.Child("token"))...)
+}
+
+// ValidateNewPeering tells what is wrong with an invitation that the verb
+// peer is to take for the foreign cluster of that name.
+func ValidateNewPeering(peering *federation.Peering, name string) field.ErrorList {
+	errs := ValidatePeering(peering)
+	errs = append(errs, clusterName(name, metadataPath.Child("name"))...)
+	if peering.Spec.Outgoing == federation.PeeringDisabled {
+		errs = append(errs, field.Invalid(specPath.Child("outgoing"), peering.Spec.Outgoing, "must be Enabled to peer; DELETE this subresource to end the peering"))
+	}
+	return errs
+}
+
+func peeringIntent(intent federation.PeeringIntent, path *field.Path) field.ErrorList {
+	return oneOf(intent, path, federation.PeeringEnabled, federation.PeeringDisabled)
+}
+
+func peeringPhase(phase federation.PeeringPhase, path *field.Path) field.ErrorList {
+	return oneOf(phase, path, "", federation.PeeringNone, federation.PeeringPending, federation.PeeringEstablished,
+		federation.PeeringDisconnecting, federation.PeeringDenied, federation.PeeringError)
+}
+
+// token checks the form of an invitation; what it finds is never repeated.
+func token(token string, path *field.Path) field.ErrorList {
+	if len(token) > maxToken {
+		return field.ErrorList{field.TooLong(path, "", maxToken)}
+	}
+	for _, char := range []byte(token) {
+		if char <= ' ' || char > '~' {
+			return field.ErrorList{field.Forbidden(path, "must be the token as the invitation carries it, without spaces or line breaks")}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,107 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package validation
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"liqo.io/federation/apiserver/apis/federation"
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+)
+
+const maxClasses = 64
+
+// ValidateResourceRequest tells what is wrong with a new resource request.
+func ValidateResourceRequest(request *federation.ResourceRequest) field.ErrorList {
+	errs := clusterMetadata(request, true)
+	return append(errs, resources(request.Spec.Resources, specPath.Child("resources"))...)
+}
+
+// ValidateResourceRequestUpdate tells what is wrong with a new version of a
+// resource request.
+func ValidateResourceRequestUpdate(request, old *federation.ResourceRequest) field.ErrorList {
+	errs := metadataUpdate(request, old)
+	return append(errs, resources(request.Spec.Resources, specPath.Child("resources"))...)
+}
+
+// ValidateResourceRequestStatusUpdate tells what is wrong with a new status.
+func ValidateResourceRequestStatusUpdate(request, old *federation.ResourceRequest) field.ErrorList {
+	status := &request.Status
+	errs := metadataUpdate(request, old)
+	errs = append(errs, negotiationPhase(status.Phase, statusPath.Child("phase"))...)
+	errs = append(errs, notNegative(status.ObservedGeneration, statusPath.Child("observedGeneration"))...)
+	errs = append(errs, optional(status.OfferName, statusPath.Child("offerName"), subdomain)...)
+	return append(errs, conditions(status.Conditions, statusPath.Child("conditions"))...)
+}
+
+// ValidateResourceOffer tells what is wrong with a new resource offer.
+func ValidateResourceOffer(offer *federation.ResourceOffer) field.ErrorList {
+	errs := clusterMetadata(offer, true)
+	return append(errs, resourceOfferSpec(&offer.Spec)...)
+}
+
+// ValidateResourceOfferUpdate tells what is wrong with a new version of a
+// resource offer.
+func ValidateResourceOfferUpdate(offer, old *federation.ResourceOffer) field.ErrorList {
+	errs := metadataUpdate(offer, old)
+	errs = append(errs, resourceOfferSpec(&offer.Spec)...)
+	return append(errs, immutable(offer.Spec.ClusterID, old.Spec.ClusterID, specPath.Child("clusterID"))...)
+}
+
+// ValidateResourceOfferStatusUpdate tells what is wrong with a new status.
+func ValidateResourceOfferStatusUpdate(offer, old *federation.ResourceOffer) field.ErrorList {
+	errs := metadataUpdate(offer, old)
+	errs = append(errs, negotiationPhase(offer.Status.Phase, statusPath.Child("phase"))...)
+	errs = append(errs, notNegative(offer.Status.ObservedGeneration, statusPath.Child("observedGeneration"))...)
+	return append(errs, conditions(offer.Status.Conditions, statusPath.Child("conditions"))...)
+}
+
+func resourceOfferSpec(spec *federation.ResourceOfferSpec) field.ErrorList {
+	errs := requiredClusterID(spec.ClusterID, specPath.Child("clusterID"))
+	errs = append(errs, requiredResources(spec.Resources, specPath.Child("resources"))...)
+	errs = append(errs, offeredLabels(spec.Labels, specPath.Child("labels"))...)
+	errs = append(errs, uniqueNames(spec.StorageClasses, maxClasses, specPath.Child("storageClasses"), subdomain)...)
+	errs = append(errs, uniqueNames(spec.IngressClasses, maxClasses, specPath.Child("ingressClasses"), subdomain)...)
+	return append(errs, uniqueNames(spec.LoadBalancerClasses, maxClasses, specPath.Child("loadBalancerClasses"), qualifiedName)...)
+}
+
+// describing are the labels of Kubernetes' own that tell where a node is and
+// what it is made of.
+var describing = map[string]bool{
+	corev1.LabelTopologyRegion:     true,
+	corev1.LabelTopologyZone:       true,
+	corev1.LabelArchStable:         true,
+	corev1.LabelOSStable:           true,
+	corev1.LabelInstanceTypeStable: true,
+}
+
+// offeredLabels checks what a provider wants the consumer's nodes to be
+// labelled with. It may describe itself, not make itself look like a control
+// plane, another node or another cluster.
+func offeredLabels(set map[string]string, path *field.Path) field.ErrorList {
+	errs := labels(set, path)
+	for _, key := range slices.Sorted(maps.Keys(set)) {
+		domain, _, _ := strings.Cut(key, "/")
+		reserved := key == v1alpha1.LabelType || key == v1alpha1.LabelRemoteClusterID || inDomain(domain, "kubernetes.io") || inDomain(domain, "k8s.io")
+		if reserved && !describing[key] {
+			errs = append(errs, field.Forbidden(path.Key(truncate(key)), fmt.Sprintf("labels of %s are not a provider's to set", truncate(domain))))
+		}
+	}
+	return errs
+}
+
+func inDomain(name, domain string) bool {
+	return name == domain || strings.HasSuffix(name, "."+domain)
+}
+
+func negotiationPhase(phase federation.NegotiationPhase, path *field.Path) field.ErrorList {
+	return oneOf(phase, path, "", federation.NegotiationPending, federation.NegotiationAccepted, federation.NegotiationRefused,
+		federation.NegotiationManualActionRequired, federation.NegotiationWithdrawn)
+}

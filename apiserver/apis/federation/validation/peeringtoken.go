@@ -1,0 +1,45 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package validation
+
+import (
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"liqo.io/federation/apiserver/apis/federation"
+)
+
+const (
+	// minTokenSeconds is what the TokenRequest API lets a token live at least.
+	minTokenSeconds int64 = 600
+	// maxTokenSeconds is a week.
+	maxTokenSeconds int64 = 604800
+)
+
+// ValidatePeeringToken tells what is wrong with a new peering token.
+func ValidatePeeringToken(token *federation.PeeringToken) field.ErrorList {
+	errs := metadata(token, false)
+	errs = append(errs, optional(token.Spec.ConsumerClusterID, specPath.Child("consumerClusterID"), clusterID)...)
+	return append(errs, seconds(token.Spec.ExpirationSeconds, minTokenSeconds, maxTokenSeconds, specPath.Child("expirationSeconds"))...)
+}
+
+// ValidatePeeringTokenUpdate tells what is wrong with a new version of a
+// peering token, whose spec cannot change.
+func ValidatePeeringTokenUpdate(token, old *federation.PeeringToken) field.ErrorList {
+	errs := metadataUpdate(token, old)
+	return append(errs, immutable(token.Spec, old.Spec, specPath)...)
+}
+
+// ValidatePeeringTokenStatusUpdate tells what is wrong with a new status. A
+// token that was used stays used, by the same consumer.
+func ValidatePeeringTokenStatusUpdate(token, old *federation.PeeringToken) field.ErrorList {
+	errs := metadataUpdate(token, old)
+	if old.Status.Used && !token.Status.Used {
+		errs = append(errs, field.Invalid(statusPath.Child("used"), token.Status.Used, "cannot become unused again"))
+	}
+	if token.Status.UsedBy != "" && !token.Status.Used {
+		errs = append(errs, field.Invalid(statusPath.Child("used"), token.Status.Used, "must be true when usedBy names a consumer"))
+	}
+	errs = append(errs, onceSet(token.Status.UsedBy, old.Status.UsedBy, statusPath.Child("usedBy"))...)
+	return append(errs, optional(token.Status.UsedBy, statusPath.Child("usedBy"), clusterID)...)
+}

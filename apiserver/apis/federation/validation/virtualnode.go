@@ -1,0 +1,47 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package validation
+
+import (
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"liqo.io/federation/apiserver/apis/federation"
+)
+
+// maxNodeName is what fits into the label kubernetes.io/hostname.
+const maxNodeName = 63
+
+// ValidateVirtualNode tells what is wrong with a new virtual node.
+func ValidateVirtualNode(node *federation.VirtualNode) field.ErrorList {
+	errs := clusterMetadata(node, true)
+	return append(errs, virtualNodeSpec(&node.Spec)...)
+}
+
+// ValidateVirtualNodeUpdate tells what is wrong with a new version of a
+// virtual node.
+func ValidateVirtualNodeUpdate(node, old *federation.VirtualNode) field.ErrorList {
+	errs := metadataUpdate(node, old)
+	errs = append(errs, virtualNodeSpec(&node.Spec)...)
+	errs = append(errs, immutable(node.Spec.ClusterID, old.Spec.ClusterID, specPath.Child("clusterID"))...)
+	return append(errs, immutable(node.Spec.NodeName, old.Spec.NodeName, specPath.Child("nodeName"))...)
+}
+
+// ValidateVirtualNodeStatusUpdate tells what is wrong with a new status.
+func ValidateVirtualNodeStatusUpdate(node, old *federation.VirtualNode) field.ErrorList {
+	errs := metadataUpdate(node, old)
+	errs = append(errs, notNegative(node.Status.ObservedGeneration, statusPath.Child("observedGeneration"))...)
+	errs = append(errs, notNegative(node.Status.Pods, statusPath.Child("pods"))...)
+	return append(errs, conditions(node.Status.Conditions, statusPath.Child("conditions"))...)
+}
+
+func virtualNodeSpec(spec *federation.VirtualNodeSpec) field.ErrorList {
+	errs := requiredClusterID(spec.ClusterID, specPath.Child("clusterID"))
+	errs = append(errs, subdomain(spec.NodeName, specPath.Child("nodeName"))...)
+	if len(spec.NodeName) > maxNodeName {
+		errs = append(errs, field.TooLong(specPath.Child("nodeName"), "", maxNodeName))
+	}
+	errs = append(errs, optional(spec.OfferName, specPath.Child("offerName"), subdomain)...)
+	errs = append(errs, requiredResources(spec.Resources, specPath.Child("resources"))...)
+	return append(errs, labels(spec.Labels, specPath.Child("labels"))...)
+}

@@ -1,0 +1,30 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package namespaceoffloading says how namespace offloadings are created and updated.
+package namespaceoffloading
+
+import (
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"liqo.io/federation/apiserver/apis/federation"
+	"liqo.io/federation/apiserver/apis/federation/validation"
+	"liqo.io/federation/registry/federation/strategy"
+)
+
+// Strategy creates namespace offloadings and updates their spec.
+type Strategy = strategy.Strategy[*federation.NamespaceOffloading, federation.NamespaceOffloadingSpec, federation.NamespaceOffloadingStatus]
+
+// NewStrategy makes the strategy of namespace offloadings, whose kind typer knows.
+func NewStrategy(typer runtime.ObjectTyper) Strategy {
+	return strategy.New(typer, strategy.Kind[*federation.NamespaceOffloading, federation.NamespaceOffloadingSpec, federation.NamespaceOffloadingStatus]{
+		Namespaced: true,
+		Parts: func(obj *federation.NamespaceOffloading) (*federation.NamespaceOffloadingSpec, *federation.NamespaceOffloadingStatus) {
+			return &obj.Spec, &obj.Status
+		},
+		Prepare:              strategy.Hold[*federation.NamespaceOffloading],
+		Validate:             validation.ValidateNamespaceOffloading,
+		ValidateUpdate:       validation.ValidateNamespaceOffloadingUpdate,
+		ValidateStatusUpdate: validation.ValidateNamespaceOffloadingStatusUpdate,
+	})
+}

@@ -1,0 +1,121 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package store makes the storages of the federation API: each kind is one
+// etcd3 store, and its subresource status the same store with another
+// strategy.
+package store
+
+import (
+	"context"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/registry/generic"
+	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
+	"k8s.io/apiserver/pkg/registry/rest"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+
+	"liqo.io/federation/apiserver/apis/federation"
+)
+
+// Category is what kubectl lists every kind of the federation under.
+const Category = "liqo"
+
+// Kind says how objects of one kind are stored and shown.
+type Kind struct {
+	// Resource is the plural and Singular the singular name in the API.
+	Resource, Singular string
+	// ShortNames are what kubectl understands as well.
+	ShortNames []string
+	// New and NewList make an empty object and an empty list of them.
+	New, NewList func() runtime.Object
+	// Strategy creates and updates objects, StatusStrategy their status.
+	Strategy interface {
+		rest.CreateUpdateResetFieldsStrategy
+		rest.RESTDeleteStrategy
+	}
+	StatusStrategy rest.UpdateResetFieldsStrategy
+	// Table prints objects.
+	Table rest.TableConvertor
+}
+
+// REST serves the objects of one kind.
+type REST struct {
+	*genericregistry.Store
+	shortNames []string
+}
+
+// New makes the storages of a kind and of its status. An error means that the
+// storage could not be set up, and names the resource.
+func New(kind Kind, getter generic.RESTOptionsGetter) (*REST, *StatusREST, error) {
+	store := &genericregistry.Store{
+		NewFunc:                   kind.New,
+		NewListFunc:               kind.NewList,
+		DefaultQualifiedResource:  federation.Resource(kind.Resource),
+		SingularQualifiedResource: federation.Resource(kind.Singular),
+		CreateStrategy:            kind.Strategy,
+		UpdateStrategy:            kind.Strategy,
+		DeleteStrategy:            kind.Strategy,
+		ResetFieldsStrategy:       kind.Strategy,
+		TableConvertor:            kind.Table,
+	}
+	if err := store.CompleteWithOptions(&generic.StoreOptions{RESTOptions: getter}); err != nil {
+		return nil, nil, fmt.Errorf("setting up the storage of %s: %w", store.DefaultQualifiedResource, err)
+	}
+	status := *store
+	status.UpdateStrategy = kind.StatusStrategy
+	status.ResetFieldsStrategy = kind.StatusStrategy
+	return &REST{Store: store, shortNames: kind.ShortNames}, &StatusREST{store: &status}, nil
+}
+
+// ShortNames are what kubectl understands beside the names of the resource.
+func (r *REST) ShortNames() []string { return r.shortNames }
+
+// Categories are what kubectl lists the resource under.
+func (r *REST) Categories() []string { return []string{Category} }
+
+var (
+	_ rest.StandardStorage      = &REST{}
+	_ rest.ShortNamesProvider   = &REST{}
+	_ rest.CategoriesProvider   = &REST{}
+	_ rest.SingularNameProvider = &REST{}
+)
+
+// StatusREST serves the status of the objects of one kind.
+type StatusREST struct {
+	store *genericregistry.Store
+}
+
+// New makes an empty object.
+func (r *StatusREST) New() runtime.Object { return r.store.New() }
+
+// Destroy does nothing: the store belongs to the parent resource.
+func (r *StatusREST) Destroy() {}
+
+// Get returns the object.
+func (r *StatusREST) Get(ctx context.Context, name string, options *metav1.GetOptions) (runtime.Object, error) {
+	return r.store.Get(ctx, name, options)
+}
+
+// Update writes the status of an object that exists; apply cannot make one.
+func (r *StatusREST) Update(ctx context.Context, name string, objInfo rest.UpdatedObjectInfo, createValidation rest.ValidateObjectFunc, updateValidation rest.ValidateObjectUpdateFunc, _ bool, options *metav1.UpdateOptions) (runtime.Object, bool, error) {
+	return r.store.Update(ctx, name, objInfo, createValidation, updateValidation, false, options)
+}
+
+// GetResetFields tells server-side apply which fields this resource ignores.
+func (r *StatusREST) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
+	return r.store.GetResetFields()
+}
+
+// ConvertToTable prints the object as its parent resource does.
+func (r *StatusREST) ConvertToTable(ctx context.Context, object, options runtime.Object) (*metav1.Table, error) {
+	return r.store.ConvertToTable(ctx, object, options)
+}
+
+var (
+	_ rest.Patcher             = &StatusREST{}
+	_ rest.ResetFieldsStrategy = &StatusREST{}
+	_ rest.TableConvertor      = &StatusREST{}
+)

@@ -1,0 +1,137 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package store
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/duration"
+	"k8s.io/apiserver/pkg/registry/rest"
+)
+
+// None is what a cell shows that has nothing to show.
+const None = "<none>"
+
+// Column is one column of a table, after the name and before the age.
+type Column[P runtime.Object] struct {
+	// Name is printed in capitals.
+	Name string
+	// Type is an OpenAPI type; empty means string.
+	Type string
+	// Description says what the column shows.
+	Description string
+	// Wide columns come after the age and are shown with -o wide only.
+	Wide bool
+	// Cell is what is shown of an object.
+	Cell func(obj P) any
+}
+
+// Table prints objects of one kind: their name, columns and age.
+type Table[P runtime.Object] []Column[P]
+
+// ConvertToTable prints an object, or a list of them.
+func (t Table[P]) ConvertToTable(_ context.Context, object, options runtime.Object) (*metav1.Table, error) {
+	table := &metav1.Table{}
+	if opts, ok := options.(*metav1.TableOptions); !ok || !opts.NoHeaders {
+		table.ColumnDefinitions = t.definitions()
+	}
+	add := func(obj runtime.Object) error {
+		cells, err := t.cells(obj)
+		if err != nil {
+			return err
+		}
+		table.Rows = append(table.Rows, metav1.TableRow{Cells: cells, Object: runtime.RawExtension{Object: obj}})
+		return nil
+	}
+	if !meta.IsListType(object) {
+		common, err := meta.CommonAccessor(object)
+		if err != nil {
+			return nil, err
+		}
+		table.ResourceVersion = common.GetResourceVersion()
+		return table, add(object)
+	}
+	list, err := meta.ListAccessor(object)
+	if err != nil {
+		return nil, err
+	}
+	table.ResourceVersion = list.GetResourceVersion()
+	table.Continue = list.GetContinue()
+	table.RemainingItemCount = list.GetRemainingItemCount()
+	return table, meta.EachListItem(object, add)
+}
+
+func (t Table[P]) definitions() []metav1.TableColumnDefinition {
+	docs := metav1.ObjectMeta{}.SwaggerDoc()
+	narrow := []metav1.TableColumnDefinition{{Name: "Name", Type: "string", Format: "name", Description: docs["name"]}}
+	var wide []metav1.TableColumnDefinition
+	for _, column := range t {
+		definition := metav1.TableColumnDefinition{Name: column.Name, Type: column.Type, Description: column.Description}
+		if definition.Type == "" {
+			definition.Type = "string"
+		}
+		if column.Wide {
+			definition.Priority = 1
+			wide = append(wide, definition)
+			continue
+		}
+		narrow = append(narrow, definition)
+	}
+	age := metav1.TableColumnDefinition{Name: "Age", Type: "string", Description: docs["creationTimestamp"]}
+	return append(append(narrow, age), wide...)
+}
+
+func (t Table[P]) cells(obj runtime.Object) ([]any, error) {
+	typed, ok := obj.(P)
+	if !ok {
+		return nil, fmt.Errorf("a %T cannot be printed as a %T", obj, *new(P))
+	}
+	accessor, err := meta.Accessor(obj)
+	if err != nil {
+		return nil, err
+	}
+	narrow := []any{accessor.GetName()}
+	var wide []any
+	for _, column := range t {
+		if column.Wide {
+			wide = append(wide, column.Cell(typed))
+			continue
+		}
+		narrow = append(narrow, column.Cell(typed))
+	}
+	return append(append(narrow, Age(accessor.GetCreationTimestamp())), wide...), nil
+}
+
+var _ rest.TableConvertor = Table[runtime.Object]{}
+
+// Age is the time since, in the short form that kubectl shows.
+func Age(since metav1.Time) string {
+	if since.IsZero() {
+		return "<unknown>"
+	}
+	return duration.HumanDuration(time.Since(since.Time))
+}
+
+// OrNone is s, or None when there is none.
+func OrNone[T ~string](s T) string {
+	if s == "" {
+		return None
+	}
+	return string(s)
+}
+
+// Quantity is how much of a resource is in the list, or None when the list
+// does not say.
+func Quantity(resources corev1.ResourceList, name corev1.ResourceName) string {
+	if quantity, ok := resources[name]; ok {
+		return quantity.String()
+	}
+	return None
+}

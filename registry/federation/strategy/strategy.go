@@ -1,0 +1,179 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package strategy holds how objects of the federation API are created and
+// updated, which is the same for every kind: a user's request moves the spec,
+// a status request the status, and neither touches the other's.
+package strategy
+
+import (
+	"context"
+	"slices"
+
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/apiserver/pkg/storage/names"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+)
+
+// Object is what every kind is a pointer to.
+type Object interface {
+	runtime.Object
+	metav1.Object
+}
+
+// Kind says what is particular to the objects P of one kind, whose spec is an
+// S and whose status a U.
+type Kind[P Object, S, U any] struct {
+	// Namespaced tells whether the objects live in namespaces.
+	Namespaced bool
+	// Parts points to the spec and the status of an object.
+	Parts func(obj P) (*S, *U)
+	// Prepare completes a new object before it is validated. It may be nil.
+	Prepare func(obj P)
+	// Validate tells everything that is wrong with a new object.
+	Validate func(obj P) field.ErrorList
+	// ValidateUpdate tells everything that is wrong with a new version of an
+	// object, in itself and compared with the old one.
+	ValidateUpdate func(obj, old P) field.ErrorList
+	// ValidateStatusUpdate tells everything that is wrong with a new status.
+	ValidateStatusUpdate func(obj, old P) field.ErrorList
+}
+
+// Strategy creates objects and updates their spec. It keeps their status, and
+// counts a generation whenever the spec changes.
+type Strategy[P Object, S, U any] struct {
+	runtime.ObjectTyper
+	names.NameGenerator
+	kind Kind[P, S, U]
+}
+
+// StatusStrategy updates the status of objects and keeps everything else.
+type StatusStrategy[P Object, S, U any] struct {
+	Strategy[P, S, U]
+}
+
+// New makes the strategy of a kind that typer knows.
+func New[P Object, S, U any](typer runtime.ObjectTyper, kind Kind[P, S, U]) Strategy[P, S, U] {
+	return Strategy[P, S, U]{ObjectTyper: typer, NameGenerator: names.SimpleNameGenerator, kind: kind}
+}
+
+// Status makes the strategy of the subresource status of the same kind.
+func (s Strategy[P, S, U]) Status() StatusStrategy[P, S, U] {
+	return StatusStrategy[P, S, U]{Strategy: s}
+}
+
+// NamespaceScoped tells whether the objects live in namespaces.
+func (s Strategy[P, S, U]) NamespaceScoped() bool { return s.kind.Namespaced }
+
+// PrepareForCreate drops a status that was sent along, and completes the
+// object.
+func (s Strategy[P, S, U]) PrepareForCreate(_ context.Context, obj runtime.Object) {
+	created := obj.(P)
+	_, status := s.kind.Parts(created)
+	*status = *new(U)
+	created.SetGeneration(1)
+	if s.kind.Prepare != nil {
+		s.kind.Prepare(created)
+	}
+}
+
+// Validate tells everything that is wrong with a new object.
+func (s Strategy[P, S, U]) Validate(_ context.Context, obj runtime.Object) field.ErrorList {
+	return s.kind.Validate(obj.(P))
+}
+
+// WarningsOnCreate has nothing to warn of: what is wrong is an error.
+func (s Strategy[P, S, U]) WarningsOnCreate(context.Context, runtime.Object) []string { return nil }
+
+// Canonicalize leaves the object as it is: there is one form of each.
+func (s Strategy[P, S, U]) Canonicalize(runtime.Object) {}
+
+// AllowCreateOnUpdate refuses to create by PUT, as most kinds of Kubernetes
+// do: a PUT of something that was deleted meanwhile must not bring it back.
+func (s Strategy[P, S, U]) AllowCreateOnUpdate(context.Context) bool { return false }
+
+// AllowUnconditionalUpdate refuses a PUT without a resourceVersion, which
+// would overwrite what others wrote meanwhile.
+func (s Strategy[P, S, U]) AllowUnconditionalUpdate(context.Context) bool { return false }
+
+// PrepareForUpdate keeps the status and counts a generation when the spec
+// changes.
+func (s Strategy[P, S, U]) PrepareForUpdate(_ context.Context, obj, old runtime.Object) {
+	updated, before := obj.(P), old.(P)
+	spec, status := s.kind.Parts(updated)
+	oldSpec, oldStatus := s.kind.Parts(before)
+	*status = *oldStatus
+	if !apiequality.Semantic.DeepEqual(spec, oldSpec) {
+		updated.SetGeneration(before.GetGeneration() + 1)
+	}
+}
+
+// ValidateUpdate tells everything that is wrong with a new version.
+func (s Strategy[P, S, U]) ValidateUpdate(_ context.Context, obj, old runtime.Object) field.ErrorList {
+	return s.kind.ValidateUpdate(obj.(P), old.(P))
+}
+
+// WarningsOnUpdate has nothing to warn of: what is wrong is an error.
+func (s Strategy[P, S, U]) WarningsOnUpdate(context.Context, runtime.Object, runtime.Object) []string {
+	return nil
+}
+
+// GetResetFields tells server-side apply that nobody owns the status here.
+func (s Strategy[P, S, U]) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
+	return resetFields("status")
+}
+
+// PrepareForUpdate keeps everything but the status. Of the metadata only the
+// managed fields move, since they tell who wrote which part of the status.
+func (s StatusStrategy[P, S, U]) PrepareForUpdate(_ context.Context, obj, old runtime.Object) {
+	updated, before := obj.(P), old.(P)
+	spec, _ := s.kind.Parts(updated)
+	oldSpec, _ := s.kind.Parts(before)
+	*spec = *oldSpec
+
+	updated.SetLabels(before.GetLabels())
+	updated.SetAnnotations(before.GetAnnotations())
+	updated.SetFinalizers(before.GetFinalizers())
+	updated.SetOwnerReferences(before.GetOwnerReferences())
+	updated.SetGenerateName(before.GetGenerateName())
+}
+
+// ValidateUpdate tells everything that is wrong with a new status.
+func (s StatusStrategy[P, S, U]) ValidateUpdate(_ context.Context, obj, old runtime.Object) field.ErrorList {
+	return s.kind.ValidateStatusUpdate(obj.(P), old.(P))
+}
+
+// GetResetFields tells server-side apply that only the status is owned here.
+func (s StatusStrategy[P, S, U]) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
+	return resetFields("metadata", "spec")
+}
+
+func resetFields(names ...string) map[fieldpath.APIVersion]*fieldpath.Set {
+	set := fieldpath.NewSet()
+	for _, name := range names {
+		set.Insert(fieldpath.MakePathOrDie(name))
+	}
+	return map[fieldpath.APIVersion]*fieldpath.Set{
+		fieldpath.APIVersion(v1alpha1.SchemeGroupVersion.String()): set,
+	}
+}
+
+// Hold keeps an object from its first moment until its controller has undone
+// what it stands for: a finalizer that is added later can come too late.
+func Hold[P Object](obj P) {
+	if !slices.Contains(obj.GetFinalizers(), v1alpha1.Finalizer) {
+		obj.SetFinalizers(append(obj.GetFinalizers(), v1alpha1.Finalizer))
+	}
+}
+
+var (
+	_ rest.CreateUpdateResetFieldsStrategy = Strategy[Object, any, any]{}
+	_ rest.RESTDeleteStrategy              = Strategy[Object, any, any]{}
+	_ rest.UpdateResetFieldsStrategy       = StatusStrategy[Object, any, any]{}
+)

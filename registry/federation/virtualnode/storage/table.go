@@ -1,0 +1,43 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package storage
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"liqo.io/federation/apiserver/apis/federation"
+	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/registry/federation/store"
+)
+
+var table = store.Table[*federation.VirtualNode]{
+	{Name: "Cluster", Description: "the foreign cluster behind the node", Cell: func(n *federation.VirtualNode) any {
+		if cluster := rules.ForeignClusterOf(n.Namespace); cluster != "" {
+			return cluster
+		}
+		return n.Spec.ClusterID
+	}},
+	{Name: "Node", Description: "the name of the Node", Cell: func(n *federation.VirtualNode) any {
+		return n.Spec.NodeName
+	}},
+	{Name: "Ready", Description: "whether pods can run there", Cell: func(n *federation.VirtualNode) any {
+		if ready := meta.FindStatusCondition(n.Status.Conditions, federation.ConditionReady); ready != nil {
+			return string(ready.Status)
+		}
+		return string(metav1.ConditionUnknown)
+	}},
+	{Name: "Pods", Description: "how many pods are bound to the node, of how many", Cell: func(n *federation.VirtualNode) any {
+		return fmt.Sprintf("%d/%s", n.Status.Pods, store.Quantity(n.Spec.Resources, corev1.ResourcePods))
+	}},
+	{Name: "CPU", Description: "the node's CPU capacity", Cell: func(n *federation.VirtualNode) any {
+		return store.Quantity(n.Spec.Resources, corev1.ResourceCPU)
+	}},
+	{Name: "Memory", Description: "the node's memory capacity", Cell: func(n *federation.VirtualNode) any {
+		return store.Quantity(n.Spec.Resources, corev1.ResourceMemory)
+	}},
+}
