@@ -18,6 +18,16 @@ import (
 
 	"liqo.io/federation/apiserver/apis/federation"
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	foreigncluster "liqo.io/federation/registry/federation/foreigncluster/storage"
+	identityrequest "liqo.io/federation/registry/federation/identityrequest/storage"
+	namespacemap "liqo.io/federation/registry/federation/namespacemap/storage"
+	namespaceoffloading "liqo.io/federation/registry/federation/namespaceoffloading/storage"
+	peeringtoken "liqo.io/federation/registry/federation/peeringtoken/storage"
+	resourceoffer "liqo.io/federation/registry/federation/resourceoffer/storage"
+	resourcerequest "liqo.io/federation/registry/federation/resourcerequest/storage"
+	shadowpod "liqo.io/federation/registry/federation/shadowpod/storage"
+	"liqo.io/federation/registry/federation/store"
+	virtualnode "liqo.io/federation/registry/federation/virtualnode/storage"
 )
 
 // StorageProvider is what the resources are made with.
@@ -61,7 +71,25 @@ func (p StorageProvider) APIGroupInfo() (genericapiserver.APIGroupInfo, error) {
 	return group, nil
 }
 
-// v1alpha1 is the route table: one line a resource or subresource.
+// v1alpha1 is the route table: every resource with its status, and the verbs.
 func (p StorageProvider) v1alpha1() (map[string]rest.Storage, error) {
-	return map[string]rest.Storage{}, nil
+	routes := map[string]rest.Storage{}
+	for resource, newStorage := range map[string]func(*runtime.Scheme, generic.RESTOptionsGetter) (*store.REST, *store.StatusREST, error){
+		"foreignclusters":      foreigncluster.New,
+		"peeringtokens":        peeringtoken.New,
+		"identityrequests":     identityrequest.New,
+		"resourcerequests":     resourcerequest.New,
+		"resourceoffers":       resourceoffer.New,
+		"virtualnodes":         virtualnode.New,
+		"namespaceoffloadings": namespaceoffloading.New,
+		"namespacemaps":        namespacemap.New,
+		"shadowpods":           shadowpod.New,
+	} {
+		storage, status, err := newStorage(p.Scheme, p.RESTOptionsGetter)
+		if err != nil {
+			return nil, err
+		}
+		routes[resource], routes[resource+"/status"] = storage, status
+	}
+	return routes, nil
 }
