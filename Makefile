@@ -69,7 +69,7 @@ test-unit: packages ## Unit and property tests, under the race detector.
 
 .PHONY: test-integration
 test-integration: packages playground ## A real kube-apiserver and etcd before our API server.
-	$(PLAYGROUND) build --only etcd,kube-apiserver,kubectl
+	$(PLAYGROUND) build --only etcd,helm,kube-apiserver,kubectl
 	go test -count=1 -timeout=20m ./test/integration/...
 
 .PHONY: test-e2e

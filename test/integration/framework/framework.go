@@ -1,0 +1,201 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package framework brings up, once for all tests of a package, a real etcd
+// and kube-apiserver with our API server behind its aggregator. Everything
+// listens on loopback addresses or unix sockets, and everything is gone when
+// the tests end, also when they are interrupted.
+//
+// A package of tests calls Main from its TestMain and Get in its tests:
+//
+//	func TestMain(m *testing.M) { framework.Main(m) }
+//
+//	func TestSomething(t *testing.T) {
+//		env := framework.Get(t)
+//		client := versioned.NewForConfigOrDie(env.Admin)
+//		…
+//	}
+//
+// The environment variable KUBE_BIN_DIR says where etcd, kube-apiserver,
+// kubectl and helm are; by default that is .playground/bin of the repository.
+package framework
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"liqo.io/federation/apiserver/cmd/federation-apiserver/app"
+)
+
+const (
+	// startTimeout bounds how long the whole environment may take to start.
+	startTimeout = time.Minute
+	// serverMode is set in the environment of children that are to be the
+	// federation API server: the test binary contains it.
+	serverMode = "FEDERATION_TEST_APISERVER"
+
+	// Namespace is where the product is installed.
+	Namespace = "liqo"
+	// InvitationNamespace is where the service accounts of invitations live.
+	InvitationNamespace = "liqo-invitations"
+	// ClusterName is how the cluster calls itself.
+	ClusterName = "rome"
+	// AdvertisedServer is the URL that invitations of the cluster carry.
+	AdvertisedServer = "https://rome.example.com:6443"
+)
+
+// Environment is one cluster with the federation API in it. It has no
+// controllers: nothing finishes the deletion of a namespace, and nothing makes
+// default service accounts.
+type Environment struct {
+	// Admin reaches everything, as a member of system:masters.
+	Admin *rest.Config
+	// Kube is a client for what is not ours, as Admin.
+	Kube kubernetes.Interface
+	// Server is our API server, the one that the aggregator leads to.
+	Server *Server
+
+	dir       string
+	bin       string
+	processes processes
+	authority *authority
+	proxy     *authority
+	etcd      string
+	apiserver string
+	// account is the kubeconfig of our API server, with the rights that the
+	// chart gives it.
+	account string
+}
+
+var (
+	shared *Environment
+	// failure is why there is no shared environment.
+	failure error
+)
+
+// Main runs the tests of a package in a shared environment and exits.
+func Main(m *testing.M) {
+	if os.Getenv(serverMode) != "" {
+		os.Exit(serve())
+	}
+	os.Exit(run(m))
+}
+
+func run(m *testing.M) (code int) {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	env := &Environment{}
+	cleanUp := sync.OnceFunc(env.stop)
+	defer cleanUp()
+	context.AfterFunc(ctx, func() {
+		cleanUp()
+		os.Exit(130)
+	})
+
+	started := time.Now()
+	if failure = env.start(ctx); failure != nil {
+		fmt.Fprintf(os.Stderr, "the test environment does not start: %v\n", failure)
+		return 1
+	}
+	fmt.Fprintf(os.Stderr, "the test environment started in %s\n", time.Since(started).Round(10*time.Millisecond))
+	shared = env
+	return m.Run()
+}
+
+// serve is the main function of the federation API server.
+func serve() int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := app.NewCommand(os.Stdout).ExecuteContext(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
+}
+
+// Get returns the environment that the tests of the package share.
+func Get(t testing.TB) *Environment {
+	t.Helper()
+	if shared == nil {
+		t.Fatal("no environment: the package's TestMain must call framework.Main")
+	}
+	return shared
+}
+
+func (e *Environment) start(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	var err error
+	if e.bin, err = binaries(); err != nil {
+		return err
+	}
+	if e.dir, err = os.MkdirTemp("", "federation-test-"); err != nil {
+		return err
+	}
+	if err := e.startControlPlane(ctx); err != nil {
+		return err
+	}
+	if err := e.installRoles(ctx); err != nil {
+		return err
+	}
+	if err := e.installServer(ctx); err != nil {
+		return err
+	}
+	return e.registerAPI(ctx)
+}
+
+func (e *Environment) stop() {
+	e.processes.stopAll()
+	if e.dir != "" {
+		if err := os.RemoveAll(e.dir); err != nil {
+			fmt.Fprintf(os.Stderr, "the test environment leaves something behind: %v\n", err)
+		}
+	}
+}
+
+// binaries returns the directory of the programs that the environment runs.
+func binaries() (string, error) {
+	dir := os.Getenv("KUBE_BIN_DIR")
+	if dir == "" {
+		root, err := repository()
+		if err != nil {
+			return "", err
+		}
+		dir = filepath.Join(root, ".playground", "bin")
+	}
+	for _, name := range []string{"etcd", "helm", "kube-apiserver", "kubectl"} {
+		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
+			return "", fmt.Errorf("no %s in %s: run `make playground` and `.playground/bin/playground build --only etcd,helm,kube-apiserver,kubectl`, or set KUBE_BIN_DIR", name, dir)
+		}
+	}
+	return dir, nil
+}
+
+// repository is the root of the module: the directory that go.mod is in.
+func repository() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir, nil
+		}
+		parent := filepath.Dir(dir)
+		if parent == dir {
+			return "", errors.New("not in the repository: no go.mod in any parent directory")
+		}
+		dir = parent
+	}
+}

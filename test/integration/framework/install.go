@@ -1,0 +1,158 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package framework
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+	aggregator "k8s.io/kube-aggregator/pkg/client/clientset_generated/clientset"
+	"k8s.io/utils/ptr"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+)
+
+// serviceName is that of our API server in the chart.
+const serviceName = "federation-apiserver"
+
+// installRoles makes the service account of our API server, with the roles of
+// the chart and no other, and its kubeconfig.
+func (e *Environment) installRoles(ctx context.Context) error {
+	if _, err := e.Kube.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: Namespace}}, metav1.CreateOptions{}); err != nil {
+		return err
+	}
+	if err := e.writeKubeconfig("admin.kubeconfig", clientcmdapi.AuthInfo{ClientCertificateData: e.Admin.CertData, ClientKeyData: e.Admin.KeyData}); err != nil {
+		return err
+	}
+	manifests, err := e.render(ctx, "accounts.yaml", "rbac-apiserver.yaml")
+	if err != nil {
+		return err
+	}
+	if output, err := e.kubectl(ctx, manifests, "apply", "-f", "-"); err != nil {
+		return fmt.Errorf("installing the roles of the chart: %w: %s", err, output)
+	}
+	accounts := e.Kube.CoreV1().ServiceAccounts(Namespace)
+	token, err := accounts.CreateToken(ctx, serviceName, &authenticationv1.TokenRequest{
+		Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: ptr.To(int64(validity.Seconds()))},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		return fmt.Errorf("asking for the server's token: %w", err)
+	}
+	e.account = e.path("server.kubeconfig")
+	return e.writeKubeconfig("server.kubeconfig", clientcmdapi.AuthInfo{Token: token.Status.Token})
+}
+
+// render returns what the chart makes of some of its templates.
+func (e *Environment) render(ctx context.Context, templates ...string) ([]byte, error) {
+	root, err := repository()
+	if err != nil {
+		return nil, err
+	}
+	args := []string{"template", "liqo", filepath.Join(root, "artifacts", "chart"),
+		"--namespace=" + Namespace, "--set=clusterName=" + ClusterName, "--set=invitationNamespace=" + InvitationNamespace}
+	for _, name := range templates {
+		args = append(args, "--show-only=templates/"+name)
+	}
+	command := exec.CommandContext(ctx, filepath.Join(e.bin, "helm"), args...)
+	command.Env = append(os.Environ(), "HOME="+e.dir)
+	var stderr bytes.Buffer
+	command.Stderr = &stderr
+	output, err := command.Output()
+	if err != nil {
+		return nil, fmt.Errorf("rendering the chart: %w: %s", err, stderr.String())
+	}
+	return output, nil
+}
+
+func (e *Environment) writeKubeconfig(name string, user clientcmdapi.AuthInfo) error {
+	const entry = "test"
+	return clientcmd.WriteToFile(clientcmdapi.Config{
+		Clusters:       map[string]*clientcmdapi.Cluster{entry: {Server: e.apiserver, CertificateAuthorityData: e.authority.bundle}},
+		AuthInfos:      map[string]*clientcmdapi.AuthInfo{entry: &user},
+		Contexts:       map[string]*clientcmdapi.Context{entry: {Cluster: entry, AuthInfo: entry}},
+		CurrentContext: entry,
+	}, e.path(name))
+}
+
+func (e *Environment) installServer(ctx context.Context) (err error) {
+	if e.Server, err = e.newServer("federation-apiserver", e.path("data")); err != nil {
+		return err
+	}
+	return e.Server.start(ctx)
+}
+
+// registerAPI leads the aggregator to our server and waits until it gets there.
+// kube-apiserver refuses endpoints on loopback addresses, so the Service names
+// the host instead; the certificate is checked for the Service's name anyhow.
+func (e *Environment) registerAPI(ctx context.Context) error {
+	server, err := url.Parse(e.Server.URL)
+	if err != nil {
+		return err
+	}
+	port, err := strconv.ParseInt(server.Port(), 10, 32)
+	if err != nil {
+		return err
+	}
+	service := &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Name: serviceName},
+		Spec: corev1.ServiceSpec{
+			Type:         corev1.ServiceTypeExternalName,
+			ExternalName: server.Hostname(),
+			Ports:        []corev1.ServicePort{{Port: int32(port)}},
+		},
+	}
+	if _, err := e.Kube.CoreV1().Services(Namespace).Create(ctx, service, metav1.CreateOptions{}); err != nil {
+		return err
+	}
+	client, err := aggregator.NewForConfig(e.Admin)
+	if err != nil {
+		return err
+	}
+	gv := v1alpha1.SchemeGroupVersion
+	apiService := &apiregistrationv1.APIService{
+		ObjectMeta: metav1.ObjectMeta{Name: gv.Version + "." + gv.Group},
+		Spec: apiregistrationv1.APIServiceSpec{
+			Group: gv.Group, Version: gv.Version,
+			GroupPriorityMinimum: 100, VersionPriority: 10,
+			Service:  &apiregistrationv1.ServiceReference{Namespace: Namespace, Name: serviceName, Port: ptr.To(int32(port))},
+			CABundle: e.authority.bundle,
+		},
+	}
+	services := client.ApiregistrationV1().APIServices()
+	if _, err := services.Create(ctx, apiService, metav1.CreateOptions{}); err != nil {
+		return err
+	}
+	var last string
+	err = wait.PollUntilContextCancel(ctx, 50*time.Millisecond, true, func(ctx context.Context) (bool, error) {
+		current, err := services.Get(ctx, apiService.Name, metav1.GetOptions{})
+		if err != nil {
+			return false, err
+		}
+		for _, condition := range current.Status.Conditions {
+			if condition.Type == apiregistrationv1.Available {
+				last = condition.Message
+				return condition.Status == apiregistrationv1.ConditionTrue, nil
+			}
+		}
+		return false, nil
+	})
+	if err != nil {
+		return fmt.Errorf("the APIService does not become available: %w: %s", err, last)
+	}
+	return nil
+}

@@ -1,0 +1,172 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package framework
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/rest"
+)
+
+// Server is a federation API server in a process of its own.
+type Server struct {
+	// URL is where it listens, beside the aggregator.
+	URL string
+	// DataDir is where its embedded etcd keeps its data.
+	DataDir string
+
+	environment *Environment
+	name        string
+	args        []string
+	process     *process
+}
+
+// NewServer describes a server with the rights that the chart gives it, on a
+// port of its own. More arguments may follow, and override the ones that it
+// has anyhow.
+func (e *Environment) newServer(name, dataDir string, more ...string) (*Server, error) {
+	port, err := freePort()
+	if err != nil {
+		return nil, err
+	}
+	return &Server{
+		URL:         fmt.Sprintf("https://%s:%d", loopback, port),
+		DataDir:     dataDir,
+		environment: e,
+		name:        name,
+		args:        append(e.serverArgs(dataDir, port), more...),
+	}, nil
+}
+
+func (e *Environment) serverArgs(dataDir string, port int) []string {
+	return []string{
+		"--kubeconfig=" + e.account,
+		"--cluster-name=" + ClusterName, "--namespace=" + Namespace, "--invitation-namespace=" + InvitationNamespace,
+		"--advertised-server=" + AdvertisedServer,
+		"--bind-address=" + loopback.String(), fmt.Sprintf("--secure-port=%d", port),
+		"--tls-cert-file=" + e.path("server.crt"), "--tls-private-key-file=" + e.path("server.key"),
+		"--data-dir=" + dataDir,
+		// So that tests see rights change at once.
+		"--authorization-webhook-cache-unauthorized-ttl=100ms",
+		"--profiling",
+	}
+}
+
+// StartServer starts another server beside the shared one and waits until it
+// is ready. The aggregator does not know it. It is stopped with the test.
+func (e *Environment) StartServer(t testing.TB, dataDir string, more ...string) *Server {
+	t.Helper()
+	server, err := e.newServer(filepath.Base(t.Name()), dataDir, more...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := server.start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { server.Stop(t, syscall.SIGTERM) })
+	return server
+}
+
+// RunServer runs a server that is expected to end by itself, and returns what
+// it wrote to its standard error, and its exit code.
+func (e *Environment) RunServer(t testing.TB, more ...string) (output string, code int) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), startTimeout)
+	defer cancel()
+	port, err := freePort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	command := exec.CommandContext(ctx, os.Args[0], append(e.serverArgs(t.TempDir(), port), more...)...)
+	command.Env = append(os.Environ(), serverMode+"=1")
+	_, err = command.Output()
+	var exit *exec.ExitError
+	switch {
+	case err == nil:
+		return "", 0
+	case errors.As(err, &exit) && ctx.Err() == nil:
+		return string(exit.Stderr), exit.ExitCode()
+	default:
+		t.Fatalf("the server does not end by itself: %v", err)
+		return "", 0
+	}
+}
+
+// Stop sends the server a signal and waits until it is gone.
+func (s *Server) Stop(t testing.TB, signal os.Signal) {
+	t.Helper()
+	if err := s.process.stop(signal); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Start starts the server again after Stop, and waits until it is ready.
+func (s *Server) Start(t testing.TB) {
+	t.Helper()
+	if err := s.start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Log is what the server wrote so far.
+func (s *Server) Log(t testing.TB) string {
+	t.Helper()
+	content, err := os.ReadFile(s.process.log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(content)
+}
+
+// PID is the server's process id.
+func (s *Server) PID() int { return s.process.command.Process.Pid }
+
+// Client returns config for this server instead of the aggregator.
+func (s *Server) Client(config *rest.Config) *rest.Config {
+	direct := rest.CopyConfig(config)
+	direct.Host = s.URL
+	return direct
+}
+
+func (s *Server) start(ctx context.Context) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	s.process, err = s.environment.processes.start(s.environment.path(s.name+".log"), os.Args[0], []string{serverMode + "=1"}, s.args...)
+	if err != nil {
+		return fmt.Errorf("starting the federation API server: %w", err)
+	}
+	pool := x509.NewCertPool()
+	pool.AddCert(s.environment.authority.certificate)
+	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}}
+	defer transport.CloseIdleConnections()
+	client := &http.Client{Transport: transport, Timeout: 5 * time.Second}
+	return s.process.until(ctx, func(ctx context.Context) error {
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL+"/readyz?verbose", nil)
+		if err != nil {
+			return err
+		}
+		response, err := client.Do(request)
+		if err != nil {
+			return err
+		}
+		defer response.Body.Close()
+		body, err := io.ReadAll(response.Body)
+		if err == nil && response.StatusCode != http.StatusOK {
+			err = fmt.Errorf("%s: %s", response.Status, body)
+		}
+		return err
+	})
+}

@@ -1,0 +1,132 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package framework
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+)
+
+// User returns the configuration of a user with a client certificate, who may
+// do what Grant and the roles of the groups say.
+func (e *Environment) User(t testing.TB, name string, groups ...string) *rest.Config {
+	t.Helper()
+	config, err := e.client(name, groups...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return config
+}
+
+// Anonymous returns the configuration of nobody in particular.
+func (e *Environment) Anonymous() *rest.Config { return rest.AnonymousClientConfig(e.Admin) }
+
+// ServiceAccount makes a service account, if it is not there, and returns its
+// configuration, with a token.
+func (e *Environment) ServiceAccount(t testing.TB, namespace, name string) *rest.Config {
+	t.Helper()
+	accounts := e.Kube.CoreV1().ServiceAccounts(namespace)
+	if _, err := accounts.Get(t.Context(), name, metav1.GetOptions{}); err != nil {
+		if _, err := accounts.Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	token, err := accounts.CreateToken(t.Context(), name, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := e.Anonymous()
+	config.BearerToken = token.Status.Token
+	return config
+}
+
+// Grant lets a user do what the rules say, in a namespace or, when it is
+// empty, in the whole cluster, until the test ends.
+func (e *Environment) Grant(t testing.TB, user, namespace string, rules ...rbacv1.PolicyRule) {
+	t.Helper()
+	ctx := context.WithoutCancel(t.Context())
+	meta := metav1.ObjectMeta{GenerateName: "test-"}
+	subjects := []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: user}}
+	rbac := e.Kube.RbacV1()
+	var err, undo error
+	var cleanUp func()
+	if namespace == "" {
+		var role *rbacv1.ClusterRole
+		if role, err = rbac.ClusterRoles().Create(ctx, &rbacv1.ClusterRole{ObjectMeta: meta, Rules: rules}, metav1.CreateOptions{}); err == nil {
+			_, err = rbac.ClusterRoleBindings().Create(ctx, &rbacv1.ClusterRoleBinding{
+				ObjectMeta: metav1.ObjectMeta{Name: role.Name}, Subjects: subjects,
+				RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
+			}, metav1.CreateOptions{})
+			cleanUp = func() { undo = rbac.ClusterRoles().Delete(ctx, role.Name, metav1.DeleteOptions{}) }
+		}
+	} else {
+		var role *rbacv1.Role
+		if role, err = rbac.Roles(namespace).Create(ctx, &rbacv1.Role{ObjectMeta: meta, Rules: rules}, metav1.CreateOptions{}); err == nil {
+			_, err = rbac.RoleBindings(namespace).Create(ctx, &rbacv1.RoleBinding{
+				ObjectMeta: metav1.ObjectMeta{Name: role.Name}, Subjects: subjects,
+				RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: role.Name},
+			}, metav1.CreateOptions{})
+			cleanUp = func() { undo = rbac.Roles(namespace).Delete(ctx, role.Name, metav1.DeleteOptions{}) }
+		}
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if cleanUp(); undo != nil {
+			t.Error(undo)
+		}
+	})
+}
+
+// MakeNamespace makes a namespace with a name of its own. It stays, since
+// there is no controller that would finish its deletion.
+func (e *Environment) MakeNamespace(t testing.TB) string {
+	t.Helper()
+	namespace, err := e.Kube.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"}}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return namespace.Name
+}
+
+// Kubectl runs kubectl as Admin, with stdin as its input, and returns what it
+// wrote, standard error included. It fails the test when kubectl fails.
+func (e *Environment) Kubectl(t testing.TB, stdin string, args ...string) string {
+	t.Helper()
+	output, err := e.kubectl(t.Context(), []byte(stdin), args...)
+	if err != nil {
+		t.Fatalf("kubectl %s: %v: %s", strings.Join(args, " "), err, output)
+	}
+	return output
+}
+
+// TryKubectl is Kubectl for what may fail.
+func (e *Environment) TryKubectl(t testing.TB, stdin string, args ...string) (string, error) {
+	t.Helper()
+	output, err := e.kubectl(t.Context(), []byte(stdin), args...)
+	if err != nil {
+		err = fmt.Errorf("kubectl %s: %w: %s", strings.Join(args, " "), err, output)
+	}
+	return output, err
+}
+
+func (e *Environment) kubectl(ctx context.Context, stdin []byte, args ...string) (string, error) {
+	command := exec.CommandContext(ctx, filepath.Join(e.bin, "kubectl"), append([]string{"--kubeconfig=" + e.path("admin.kubeconfig"), "--cache-dir=" + e.path("kubectl")}, args...)...)
+	command.Env = append(os.Environ(), "HOME="+e.dir)
+	command.Stdin = strings.NewReader(string(stdin))
+	output, err := command.CombinedOutput()
+	return string(output), err
+}
