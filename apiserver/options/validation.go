@@ -10,7 +10,6 @@ import (
 	"net/url"
 
 	"k8s.io/apimachinery/pkg/util/validation"
-	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/client-go/util/cert"
 	logsapi "k8s.io/component-base/logs/api/v1"
 )
@@ -29,7 +28,7 @@ func (o *Options) Validate() []error {
 	errs = append(errs, o.Authorization.validate()...)
 	errs = append(errs, o.Admission.Validate()...)
 	errs = append(errs, o.Audit.Validate()...)
-	for _, err := range logsapi.Validate(o.Logging, utilfeature.DefaultFeatureGate, nil) {
+	for _, err := range logsapi.Validate(o.Logging, nil, nil) {
 		errs = append(errs, err)
 	}
 	return errs

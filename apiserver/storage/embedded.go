@@ -106,6 +106,8 @@ func config(ctx context.Context, dir *dataDir) *embed.Config {
 	// stays the default, since the cluster is known by it.
 	cfg.ListenPeerUrls = nil
 	cfg.EnableGRPCGateway = false
+	// Who can open the socket may do everything: there are no users in it.
+	cfg.AuthToken = ""
 
 	cfg.QuotaBackendBytes = backendQuota
 	cfg.SnapshotCount = snapshotCount

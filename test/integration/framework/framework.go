@@ -92,16 +92,17 @@ func Main(m *testing.M) {
 	os.Exit(run(m))
 }
 
-func run(m *testing.M) (code int) {
+func run(m *testing.M) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	env := &Environment{}
 	cleanUp := sync.OnceFunc(env.stop)
 	defer cleanUp()
-	context.AfterFunc(ctx, func() {
+	disarm := context.AfterFunc(ctx, func() {
 		cleanUp()
 		os.Exit(130)
 	})
+	defer disarm()
 
 	started := time.Now()
 	if failure = env.start(ctx); failure != nil {

@@ -10,7 +10,6 @@ import (
 	"io"
 
 	"github.com/spf13/cobra"
-	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	cliflag "k8s.io/component-base/cli/flag"
 	"k8s.io/component-base/logs"
 	logsapi "k8s.io/component-base/logs/api/v1"
@@ -54,7 +53,7 @@ func NewCommand(out io.Writer) *cobra.Command {
 			if errs := o.Validate(); len(errs) > 0 {
 				return errors.Join(errs...)
 			}
-			if err := logsapi.ValidateAndApply(o.Logging, utilfeature.DefaultFeatureGate); err != nil {
+			if err := logsapi.ValidateAndApply(o.Logging, nil); err != nil {
 				return fmt.Errorf("logging: %w", err)
 			}
 			defer logs.FlushLogs()
