@@ -63,7 +63,11 @@ func (e *Environment) render(ctx context.Context, templates ...string) ([]byte, 
 	if err != nil {
 		return nil, err
 	}
-	args := []string{"template", "liqo", filepath.Join(root, "artifacts", "chart"),
+	version, err := e.Kube.Discovery().ServerVersion()
+	if err != nil {
+		return nil, err
+	}
+	args := []string{"template", "liqo", filepath.Join(root, "artifacts", "chart"), "--kube-version=" + version.GitVersion,
 		"--namespace=" + Namespace, "--set=clusterName=" + ClusterName, "--set=invitationNamespace=" + InvitationNamespace}
 	for _, name := range templates {
 		args = append(args, "--show-only=templates/"+name)
