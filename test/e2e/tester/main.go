@@ -1,0 +1,96 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Command federation-tester is what the end-to-end tests run in their pods: a
+// web server whose log and lifetime a test controls, and small programs for a
+// test to execute in a container that has no shell.
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+const usage = `usage: federation-tester serve [ADDRESS]   answer HTTP, log requests, echo the lines of stdin
+       federation-tester print LINE…       print lines and end
+       federation-tester exit CODE         end with that code
+       federation-tester cat               copy stdin to stdout
+       federation-tester winsize           print the terminal's size, again whenever it changes, until stdin ends
+       federation-tester ls DIRECTORY      print the names in a directory
+`
+
+func main() {
+	code, err := run(os.Args[1:])
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "federation-tester:", err)
+	}
+	os.Exit(code)
+}
+
+func run(args []string) (code int, err error) {
+	if len(args) == 0 {
+		fmt.Fprint(os.Stderr, usage)
+		return 64, nil
+	}
+	switch command, args := args[0], args[1:]; {
+	case command == "serve" && len(args) <= 1:
+		return serve(append(args, ":8080")[0])
+	case command == "print":
+		_, err = fmt.Println(strings.Join(args, "\n"))
+	case command == "exit" && len(args) == 1:
+		return strconv.Atoi(args[0])
+	case command == "cat" && len(args) == 0:
+		_, err = io.Copy(os.Stdout, os.Stdin)
+	case command == "winsize" && len(args) == 0:
+		err = printSizes()
+	case command == "ls" && len(args) == 1:
+		err = list(args[0])
+	default:
+		fmt.Fprint(os.Stderr, usage)
+		return 64, nil
+	}
+	if err != nil {
+		return 1, err
+	}
+	return 0, nil
+}
+
+func list(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		fmt.Println(e.Name())
+	}
+	return nil
+}
+
+// printSizes ends with stdin, because nothing else tells an executed program
+// that its user has gone.
+func printSizes() error {
+	changed := make(chan os.Signal, 1)
+	signal.Notify(changed, syscall.SIGWINCH)
+	ended := make(chan struct{})
+	go func() {
+		io.Copy(io.Discard, os.Stdin)
+		close(ended)
+	}()
+	for {
+		rows, columns, err := terminalSize(os.Stdout)
+		if err != nil {
+			return err
+		}
+		fmt.Printf("size %d %d\n", rows, columns)
+		select {
+		case <-changed:
+		case <-ended:
+			return nil
+		}
+	}
+}

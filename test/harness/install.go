@@ -1,0 +1,69 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package harness
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+)
+
+const (
+	// Release is the name of the Helm release.
+	Release = "liqo"
+	// Namespace is the namespace of the Helm release.
+	Namespace = "liqo"
+)
+
+// LoadImages puts the built images on every node.
+func (p *Playground) LoadImages(ctx context.Context) error {
+	pattern := filepath.Join(p.Root, "bin", "images", "*.tar")
+	tars, err := filepath.Glob(pattern)
+	if err != nil {
+		return err
+	}
+	if len(tars) == 0 {
+		return fmt.Errorf("no images at %s; run: make images", pattern)
+	}
+	return p.Load(ctx, tars...)
+}
+
+// Install installs the chart, or upgrades what is installed, and waits until
+// it is ready. Further values are "key=value", as of "helm --set".
+func (c *Cluster) Install(ctx context.Context, values ...string) error {
+	args := []string{
+		"upgrade", "--install", Release, filepath.Join(c.playground.Root, "artifacts", "chart"),
+		"--namespace", Namespace, "--create-namespace", "--wait", "--timeout", "3m",
+		"--set", "clusterName=" + c.Name, "--set", "server=" + c.Config.Host,
+	}
+	for _, value := range values {
+		args = append(args, "--set", value)
+	}
+	return c.Helm(ctx, args...).Err
+}
+
+// Uninstall removes the release and waits until its objects are gone.
+func (c *Cluster) Uninstall(ctx context.Context) error {
+	return c.Helm(ctx, "uninstall", Release, "--namespace", Namespace, "--wait", "--timeout", "2m").Err
+}
+
+// Peer makes consumer borrow from provider, with an invitation that has the
+// provider's name.
+func Peer(ctx context.Context, consumer, provider *Cluster) error {
+	token := &v1alpha1.PeeringToken{ObjectMeta: metav1.ObjectMeta{GenerateName: consumer.Name + "-"}}
+	token, err := provider.Federation.FederationV1alpha1().PeeringTokens().Create(ctx, token, metav1.CreateOptions{})
+	if err != nil {
+		return err
+	}
+	invitation, err := provider.Federation.FederationV1alpha1().PeeringTokens().CreateInvitation(ctx, token.Name, &v1alpha1.Invitation{}, metav1.CreateOptions{})
+	if err != nil {
+		return err
+	}
+	_, err = consumer.Federation.FederationV1alpha1().ForeignClusters().CreatePeer(ctx, provider.Name, invitation.Status.Peering, metav1.CreateOptions{})
+	return err
+}

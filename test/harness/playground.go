@@ -1,0 +1,150 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package harness is how the end-to-end tests and the benchmarks reach real
+// clusters: it drives the playground, kubectl and helm as a user would, and
+// knows nothing of the product beyond its API types and clients.
+package harness
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Playground is one instance of the playground program.
+type Playground struct {
+	// Root is the directory of the repository.
+	Root string
+	// Instance names the instance; "demo" is the user's own.
+	Instance string
+	// Log takes what the playground and other programs print; nil discards it.
+	Log io.Writer
+}
+
+// Root returns the directory of the repository that the working directory is in.
+func Root() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for d := dir; ; d = filepath.Dir(d) {
+		if _, err := os.Stat(filepath.Join(d, "go.mod")); err == nil {
+			return d, nil
+		}
+		if d == filepath.Dir(d) {
+			return "", fmt.Errorf("no go.mod above %s; run this within the repository", dir)
+		}
+	}
+}
+
+// Bin is the path of a program that the playground built.
+func (p *Playground) Bin(name string) string {
+	return filepath.Join(p.Root, ".playground", "bin", name)
+}
+
+// Dir is where files about this instance may be written.
+func (p *Playground) Dir() string {
+	return filepath.Join(p.Root, ".playground", p.Instance)
+}
+
+// Kubeconfig is the path of the administrator's kubeconfig of a cluster.
+func (p *Playground) Kubeconfig(cluster string) string {
+	if p.Instance == "demo" {
+		return filepath.Join(p.Root, ".playground", cluster+".kubeconfig")
+	}
+	return filepath.Join(p.Dir(), cluster+".kubeconfig")
+}
+
+// Up brings the named clusters up; options are further flags of "playground up".
+func (p *Playground) Up(ctx context.Context, clusters []string, options ...string) error {
+	return p.run(ctx, append(append([]string{"up"}, clusters...), options...)...)
+}
+
+// Down takes the instance down.
+func (p *Playground) Down(ctx context.Context) error { return p.run(ctx, "down") }
+
+// Load puts image tars on every node.
+func (p *Playground) Load(ctx context.Context, tars ...string) error {
+	return p.run(ctx, append([]string{"load"}, tars...)...)
+}
+
+// Partition cuts the two clusters off from each other.
+func (p *Playground) Partition(ctx context.Context, a, b string) error {
+	return p.run(ctx, "partition", a, b)
+}
+
+// Heal undoes Partition.
+func (p *Playground) Heal(ctx context.Context, a, b string) error {
+	return p.run(ctx, "heal", a, b)
+}
+
+// Exec runs a command among the processes of a node, and returns what it printed.
+func (p *Playground) Exec(ctx context.Context, node string, command ...string) (string, error) {
+	args := append([]string{"exec", node, "--"}, command...)
+	result := Run(p.command(ctx, args...))
+	return result.Stdout, result.Err
+}
+
+func (p *Playground) run(ctx context.Context, args ...string) error {
+	cmd := p.command(ctx, args...)
+	if p.Log != nil {
+		cmd.Stdout, cmd.Stderr = p.Log, p.Log
+	}
+	return Run(cmd).Err
+}
+
+func (p *Playground) command(ctx context.Context, args ...string) *exec.Cmd {
+	cmd := Command(ctx, p.Bin("playground"), append([]string{"--instance", p.Instance}, args...)...)
+	cmd.Dir = p.Root
+	return cmd
+}
+
+// Command makes a command that gets SIGTERM when ctx ends, and a moment to
+// clean up. It is in a process group of its own, so that Ctrl-C reaches only
+// the test, which then ends what it began in order.
+func Command(ctx context.Context, program string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, program, args...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = 10 * time.Second
+	return cmd
+}
+
+// Result is how a program ended.
+type Result struct {
+	Stdout, Stderr string
+	// Code is the exit code, -1 when the program was killed or never ran.
+	Code int
+	// Err is nil when the program ended with 0; else it tells the command, how
+	// it ended and what it wrote to stderr.
+	Err error
+}
+
+// Run runs cmd to its end. What cmd does not send elsewhere is in the result.
+func Run(cmd *exec.Cmd) Result {
+	var stdout, stderr bytes.Buffer
+	if cmd.Stdout == nil {
+		cmd.Stdout = &stdout
+	}
+	if cmd.Stderr == nil {
+		cmd.Stderr = &stderr
+	}
+	err := cmd.Run()
+	result := Result{Stdout: stdout.String(), Stderr: stderr.String(), Code: -1}
+	if cmd.ProcessState != nil {
+		result.Code = cmd.ProcessState.ExitCode()
+	}
+	if err != nil {
+		name := filepath.Base(cmd.Path)
+		result.Err = fmt.Errorf("%s %s: %w: %s", name, strings.Join(cmd.Args[1:], " "), err, strings.TrimSpace(result.Stderr))
+	}
+	return result
+}

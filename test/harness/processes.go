@@ -1,0 +1,122 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package harness
+
+import (
+	"context"
+	"fmt"
+	"path"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Process is a process on a node, as the node's own /proc shows it.
+type Process struct {
+	// PID is the number within the node.
+	PID int
+	// Args is the command line.
+	Args []string
+	// CPU is what the process and the children it has waited for have used.
+	CPU time.Duration
+	// RSS and PeakRSS are in bytes.
+	RSS, PeakRSS int64
+	// Start tells two processes of the same number apart, in clock ticks.
+	Start int64
+}
+
+// Program is the base name of what the process runs.
+func (p Process) Program() string {
+	if len(p.Args) == 0 {
+		return ""
+	}
+	return path.Base(p.Args[0])
+}
+
+// The tick of /proc/PID/stat is a hundredth of a second on every Linux
+// architecture that Kubernetes runs on.
+const clockTick = 10 * time.Millisecond
+
+// A file of a process that ended meanwhile is missing, which is no error. Each
+// process becomes one line of the fields stat, cmdline, VmRSS and VmHWM.
+const listProcesses = `cd /proc && for p in [0-9]*; do
+	{ read -r stat <$p/stat; } 2>/dev/null || continue
+	cmdline=$(tr '\000\n\t' '\001  ' <$p/cmdline) || continue
+	rss=0 peak=0
+	while read -r key value unit; do
+		case $key in VmRSS:) rss=$value ;; VmHWM:) peak=$value ;; esac
+	done 2>/dev/null <$p/status
+	printf '%s\t%s\t%s\t%s\n' "$stat" "$cmdline" "$rss" "$peak"
+done 2>/dev/null`
+
+// Processes returns all processes of a node: those of Kubernetes and those in
+// its containers.
+func (p *Playground) Processes(ctx context.Context, node string) ([]Process, error) {
+	output, err := p.Exec(ctx, node, "sh", "-c", listProcesses)
+	if err != nil {
+		return nil, err
+	}
+	processes, err := parseProcesses(output)
+	if err != nil {
+		return nil, fmt.Errorf("processes of node %s: %w", node, err)
+	}
+	return processes, nil
+}
+
+// Kill ends exactly that process of the node with SIGKILL.
+func (p *Playground) Kill(ctx context.Context, node string, process Process) error {
+	_, err := p.Exec(ctx, node, "kill", "-KILL", strconv.Itoa(process.PID))
+	return err
+}
+
+func parseProcesses(output string) ([]Process, error) {
+	var processes []Process
+	for line := range strings.Lines(output) {
+		fields := strings.Split(strings.TrimSuffix(line, "\n"), "\t")
+		if len(fields) != 4 {
+			return nil, fmt.Errorf("line %q has %d fields, want 4", line, len(fields))
+		}
+		process, err := parseStat(fields[0])
+		if err != nil {
+			return nil, err
+		}
+		if arguments := strings.TrimSuffix(fields[1], "\001"); arguments != "" {
+			process.Args = strings.Split(arguments, "\001")
+		}
+		for i, target := range []*int64{&process.RSS, &process.PeakRSS} {
+			kilobytes, err := strconv.ParseInt(fields[2+i], 10, 64)
+			if err != nil {
+				return nil, fmt.Errorf("memory of process %d: %w", process.PID, err)
+			}
+			*target = kilobytes << 10
+		}
+		processes = append(processes, process)
+	}
+	return processes, nil
+}
+
+// parseStat reads /proc/PID/stat, see proc_pid_stat(5).
+func parseStat(stat string) (Process, error) {
+	number, _, _ := strings.Cut(stat, " ")
+	pid, err := strconv.Atoi(number)
+	if err != nil {
+		return Process{}, fmt.Errorf("stat %q: %w", stat, err)
+	}
+	// The name in parentheses may hold anything; the third field follows it.
+	fields := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])
+	const third, utime, cstime, starttime = 3, 14, 17, 22
+	if len(fields) <= starttime-third {
+		return Process{}, fmt.Errorf("stat %q has too few fields", stat)
+	}
+	process := Process{PID: pid}
+	for i := utime; i <= cstime; i++ {
+		ticks, err := strconv.ParseInt(fields[i-third], 10, 64)
+		if err != nil {
+			return Process{}, fmt.Errorf("stat %q: %w", stat, err)
+		}
+		process.CPU += time.Duration(ticks) * clockTick
+	}
+	process.Start, err = strconv.ParseInt(fields[starttime-third], 10, 64)
+	return process, err
+}

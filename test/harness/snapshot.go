@@ -1,0 +1,108 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package harness
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/metadata"
+)
+
+// Snapshot is what exists in a cluster at one moment, whatever its kind.
+type Snapshot map[Key]metav1.ObjectMeta
+
+// Key names an object of any kind.
+type Key struct {
+	schema.GroupResource
+	Namespace, Name string
+}
+
+func (k Key) String() string {
+	if k.Namespace == "" {
+		return k.GroupResource.String() + " " + k.Name
+	}
+	return k.GroupResource.String() + " " + k.Namespace + "/" + k.Name
+}
+
+// passing are the kinds whose objects Kubernetes makes and removes by itself
+// while nothing changes: reports, heartbeats and caches of other objects.
+var passing = sets.New(
+	schema.GroupResource{Resource: "events"},
+	schema.GroupResource{Group: "events.k8s.io", Resource: "events"},
+	schema.GroupResource{Group: "coordination.k8s.io", Resource: "leases"},
+	schema.GroupResource{Resource: "componentstatuses"},
+)
+
+// Listable returns every resource of the cluster that can be listed, each in
+// its preferred version. When a part of the API does not answer, the error
+// names it, and the others are returned.
+func (c *Cluster) Listable() ([]schema.GroupVersionResource, error) {
+	lists, failed := c.Kube.Discovery().ServerPreferredResources()
+	if failed != nil {
+		failed = fmt.Errorf("discovery of cluster %s: %w", c.Name, failed)
+	}
+	resources, err := discovery.GroupVersionResources(discovery.FilteredBy(discovery.SupportsAllVerbs{Verbs: []string{"list"}}, lists))
+	if err != nil {
+		return nil, err
+	}
+	return slices.SortedFunc(maps.Keys(resources), func(a, b schema.GroupVersionResource) int {
+		return slices.Compare([]string{a.Group, a.Resource}, []string{b.Group, b.Resource})
+	}), failed
+}
+
+// Snapshot lists everything in the cluster beside what passes by itself.
+func (c *Cluster) Snapshot(ctx context.Context) (Snapshot, error) {
+	resources, err := c.Listable()
+	if err != nil {
+		return nil, err
+	}
+	client, err := metadata.NewForConfig(c.Config)
+	if err != nil {
+		return nil, err
+	}
+	snapshot := Snapshot{}
+	for _, resource := range resources {
+		if passing.Has(resource.GroupResource()) {
+			continue
+		}
+		list, err := client.Resource(resource).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return nil, fmt.Errorf("list %s in cluster %s: %w", resource.GroupResource(), c.Name, err)
+		}
+		for _, item := range list.Items {
+			snapshot[Key{resource.GroupResource(), item.Namespace, item.Name}] = item.ObjectMeta
+		}
+	}
+	return snapshot, nil
+}
+
+// Added returns what is in after and was not in before, sorted. What an owner
+// of before made meanwhile, as a Deployment makes a pod in place of another,
+// is the owner's matter.
+func Added(before, after Snapshot) []string {
+	owners := sets.New[types.UID]()
+	for _, object := range before {
+		owners.Insert(object.UID)
+	}
+	var added []string
+	for key, object := range after {
+		if _, ok := before[key]; ok {
+			continue
+		}
+		owned := slices.ContainsFunc(object.OwnerReferences, func(o metav1.OwnerReference) bool { return owners.Has(o.UID) })
+		if !owned {
+			added = append(added, key.String())
+		}
+	}
+	slices.Sort(added)
+	return added
+}
