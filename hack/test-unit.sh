@@ -13,6 +13,6 @@ export CGO_ENABLED=1
 tested='{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}'
 
 for module in . hack/playground; do
-  mapfile -t packages < <(cd "${module}" && go list -f "${tested}" ./... | grep -v '^liqo.io/federation/test/')
+  mapfile -t packages < <(cd "${module}" && go list -f "${tested}" ./... | grep -v '^liqo.io/federation/test/integration')
   (cd "${module}" && go test -race "$@" "${packages[@]}")
 done

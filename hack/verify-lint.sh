@@ -9,6 +9,6 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 mkdir -p bin
 go build -o bin/staticcheck honnef.co/go/tools/cmd/staticcheck
-mapfile -t packages < <(go list ./... | grep -v '^liqo.io/federation/generated/')
-bin/staticcheck "${packages[@]}"
+mapfile -t packages < <(go list -tags e2e ./... | grep -v '^liqo.io/federation/generated/')
+bin/staticcheck -tags e2e "${packages[@]}"
 (cd hack/playground && ../../bin/staticcheck ./...)

@@ -6,7 +6,9 @@ package harness
 import (
 	"context"
 	"fmt"
+	"os"
 	"path/filepath"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -20,9 +22,9 @@ const (
 	Namespace = "liqo"
 )
 
-// LoadImages puts the built images on every node.
+// LoadImages puts the built images of the product on every node.
 func (p *Playground) LoadImages(ctx context.Context) error {
-	pattern := filepath.Join(p.Root, "bin", "images", "*.tar")
+	pattern := p.images("*.tar")
 	tars, err := filepath.Glob(pattern)
 	if err != nil {
 		return err
@@ -33,13 +35,23 @@ func (p *Playground) LoadImages(ctx context.Context) error {
 	return p.Load(ctx, tars...)
 }
 
+func (p *Playground) images(name string) string {
+	return filepath.Join(p.Root, "_output", "images", name)
+}
+
 // Install installs the chart, or upgrades what is installed, and waits until
 // it is ready. Further values are "key=value", as of "helm --set".
 func (c *Cluster) Install(ctx context.Context, values ...string) error {
+	version, err := os.ReadFile(c.playground.images("version"))
+	if err != nil {
+		return fmt.Errorf("version of the images: %w; run: make images", err)
+	}
 	args := []string{
 		"upgrade", "--install", Release, filepath.Join(c.playground.Root, "artifacts", "chart"),
 		"--namespace", Namespace, "--create-namespace", "--wait", "--timeout", "3m",
-		"--set", "clusterName=" + c.Name, "--set", "server=" + c.Config.Host,
+		"--set", "clusterName=" + c.Name,
+		"--set", "server=" + c.Config.Host,
+		"--set-string", "images.tag=" + strings.TrimSpace(string(version)),
 	}
 	for _, value := range values {
 		args = append(args, "--set", value)

@@ -76,6 +76,11 @@ func (p *Playground) Load(ctx context.Context, tars ...string) error {
 	return p.run(ctx, append([]string{"load"}, tars...)...)
 }
 
+// Image packs a static program into an image tar, as the program /NAME.
+func (p *Playground) Image(ctx context.Context, program, tag, tar string) error {
+	return p.run(ctx, "image", "--tag", tag, "--output", tar, program)
+}
+
 // Partition cuts the two clusters off from each other.
 func (p *Playground) Partition(ctx context.Context, a, b string) error {
 	return p.run(ctx, "partition", a, b)

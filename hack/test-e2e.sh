@@ -1,0 +1,10 @@
+#!/usr/bin/env bash
+# Copyright The Liqo Federation Authors.
+# SPDX-License-Identifier: Apache-2.0
+
+# Runs the end-to-end tests on two clusters of their own. Arguments go to go
+# test. E2E_KEEP=1 keeps the clusters, and takes them as they are next time.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+exec go test -tags e2e -count=1 -timeout=30m -v "$@" ./test/e2e

@@ -1,0 +1,266 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/rand"
+	"k8s.io/utils/ptr"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/test/harness"
+)
+
+const (
+	testerImage = "liqo.io/federation-tester:dev"
+	tester      = "/federation-tester"
+	virtualNode = "liqo-milan"
+
+	// soon bounds what takes a second or two on a machine that is not busy.
+	soon = time.Minute
+)
+
+// eventually fails the test when the condition does not come true in time.
+func eventually(t *testing.T, timeout time.Duration, what string, condition harness.Condition) {
+	t.Helper()
+	if err := harness.Eventually(t.Context(), timeout, what, condition); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// must returns v, or fails the test.
+func must[T any](v T, err error) func(*testing.T) T {
+	return func(t *testing.T) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+}
+
+// kubectl returns what kubectl prints, or fails the test.
+func kubectl(t *testing.T, c *harness.Cluster, args ...string) string {
+	t.Helper()
+	result := c.Kubectl(t.Context(), args...)
+	if result.Err != nil {
+		t.Fatalf("on %s: %v", c.Name, result.Err)
+	}
+	return result.Stdout
+}
+
+// gone is true when an object is not found.
+func gone(err error) (bool, string, error) {
+	if apierrors.IsNotFound(err) {
+		return true, "", nil
+	}
+	return false, "it is still there", err
+}
+
+// offload is an offloaded namespace on rome and its twin on milan.
+type offload struct {
+	namespace, twin string
+}
+
+// namespaceOn makes a namespace that ends with the test.
+func namespaceOn(t *testing.T, c *harness.Cluster) string {
+	t.Helper()
+	name := "e2e-" + rand.String(6)
+	_, err := c.Kube.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		collect(t)
+		ctx, cancel := context.WithTimeout(context.Background(), soon)
+		defer cancel()
+		if err := c.Kube.CoreV1().Namespaces().Delete(ctx, name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+			t.Error(err)
+		}
+	})
+	return name
+}
+
+// offloaded makes a namespace on rome that is extended to milan.
+func offloaded(t *testing.T, spec v1alpha1.NamespaceOffloadingSpec) offload {
+	t.Helper()
+	namespace := namespaceOn(t, rome)
+	return offload{namespace, extend(t, namespace, spec)}
+}
+
+// extend offloads a namespace of rome and returns the name of its twin.
+func extend(t *testing.T, namespace string, spec v1alpha1.NamespaceOffloadingSpec) string {
+	t.Helper()
+	client := rome.Federation.FederationV1alpha1().NamespaceOffloadings(namespace)
+	_, err := client.CreateOffload(t.Context(), v1alpha1.NamespaceOffloadingName, &v1alpha1.Offload{Spec: spec}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var twin string
+	eventually(t, soon, "namespace "+namespace+" to be offloaded", func(ctx context.Context) (bool, string, error) {
+		nsof, err := client.Get(ctx, v1alpha1.NamespaceOffloadingName, metav1.GetOptions{})
+		if err != nil {
+			return false, "", err
+		}
+		twin = nsof.Status.RemoteNamespaceName
+		return nsof.Status.Phase == v1alpha1.OffloadingReady && nsof.Status.ObservedGeneration == nsof.Generation, show(nsof.Status), nil
+	})
+	return twin
+}
+
+var remote = v1alpha1.NamespaceOffloadingSpec{PodOffloadingStrategy: v1alpha1.Remote}
+
+// show renders what was seen for the reader of a failure.
+func show(v any) string {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Sprintf("%+v", v)
+	}
+	return string(text)
+}
+
+// podSpec runs the tester with args; what it needs is small enough to fit
+// many times.
+func podSpec(args ...string) corev1.PodSpec {
+	return corev1.PodSpec{
+		TerminationGracePeriodSeconds: ptr.To[int64](5),
+		Containers: []corev1.Container{{
+			Name: "tester", Image: testerImage, ImagePullPolicy: corev1.PullNever, Args: args,
+		}},
+	}
+}
+
+// runPod creates a pod on rome.
+func runPod(t *testing.T, namespace, name string, spec corev1.PodSpec) *corev1.Pod {
+	t.Helper()
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: spec}
+	return must(rome.Kube.CoreV1().Pods(namespace).Create(t.Context(), pod, metav1.CreateOptions{}))(t)
+}
+
+// runReadyPod creates a pod on rome and waits until it is Ready.
+func runReadyPod(t *testing.T, namespace, name string, spec corev1.PodSpec) *corev1.Pod {
+	t.Helper()
+	runPod(t, namespace, name, spec)
+	return podReady(t, rome, namespace, name)
+}
+
+// runDeployment creates a Deployment on rome and waits until its pods are Ready.
+func runDeployment(t *testing.T, namespace, name string, replicas int32, spec corev1.PodSpec) []corev1.Pod {
+	t.Helper()
+	labels := map[string]string{"app": name}
+	deployment := &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: appsv1.DeploymentSpec{
+			Replicas: &replicas,
+			Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: spec},
+		},
+	}
+	must(rome.Kube.AppsV1().Deployments(namespace).Create(t.Context(), deployment, metav1.CreateOptions{}))(t)
+	return podsReady(t, rome, namespace, "app="+name, int(replicas))
+}
+
+// podReady waits until a pod is Ready.
+func podReady(t *testing.T, c *harness.Cluster, namespace, name string) *corev1.Pod {
+	t.Helper()
+	return podThat(t, c, namespace, name, "be Ready", isReady)
+}
+
+// podThat waits until a pod is as wanted.
+func podThat(t *testing.T, c *harness.Cluster, namespace, name, what string, wanted func(*corev1.Pod) bool) *corev1.Pod {
+	t.Helper()
+	var pod *corev1.Pod
+	eventually(t, soon, fmt.Sprintf("pod %s/%s on %s to %s", namespace, name, c.Name, what), func(ctx context.Context) (bool, string, error) {
+		var err error
+		if pod, err = c.Kube.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{}); err != nil {
+			return false, "", err
+		}
+		return wanted(pod), podState(pod), nil
+	})
+	return pod
+}
+
+// podsReady waits until exactly count pods match, all Ready, sorted by name.
+func podsReady(t *testing.T, c *harness.Cluster, namespace, selector string, count int) []corev1.Pod {
+	t.Helper()
+	var pods []corev1.Pod
+	what := fmt.Sprintf("%d pods %s in %s on %s to be Ready", count, selector, namespace, c.Name)
+	eventually(t, 2*soon, what, func(ctx context.Context) (bool, string, error) {
+		list, err := c.Kube.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: selector})
+		if err != nil {
+			return false, "", err
+		}
+		pods = list.Items
+		saw := fmt.Sprintf("%d pods", len(pods))
+		ready := len(pods) == count
+		for i := range pods {
+			if !isReady(&pods[i]) || pods[i].DeletionTimestamp != nil {
+				ready = false
+				saw += "; " + podState(&pods[i])
+			}
+		}
+		return ready, saw, nil
+	})
+	slices.SortFunc(pods, func(a, b corev1.Pod) int { return slices.Compare([]string{a.Name}, []string{b.Name}) })
+	return pods
+}
+
+// podGone waits until a pod does not exist.
+func podGone(t *testing.T, c *harness.Cluster, namespace, name string) {
+	t.Helper()
+	eventually(t, soon, fmt.Sprintf("pod %s/%s on %s to be gone", namespace, name, c.Name), func(ctx context.Context) (bool, string, error) {
+		_, err := c.Kube.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{})
+		return gone(err)
+	})
+}
+
+func podState(pod *corev1.Pod) string {
+	return fmt.Sprintf("%s on %q: %s", pod.Name, pod.Spec.NodeName, show(pod.Status))
+}
+
+func isReady(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+	})
+}
+
+// say makes a serving pod on milan write a line to its log.
+func say(t *testing.T, twin, pod, line string) {
+	t.Helper()
+	ask(t, twin, pod, "log/"+line)
+}
+
+// ask sends a request to a serving pod through milan's own API server.
+func ask(t *testing.T, twin, pod, path string, params ...string) {
+	t.Helper()
+	request := milan.Kube.CoreV1().RESTClient().Get().Namespace(twin).Resource("pods").Name(pod + ":8080").SubResource("proxy").Suffix(path)
+	for i := 0; i < len(params); i += 2 {
+		request.Param(params[i], params[i+1])
+	}
+	if err := request.Do(t.Context()).Error(); err != nil {
+		t.Fatalf("ask pod %s/%s for %s: %v", twin, pod, path, err)
+	}
+}
+
+// conditionIs waits for a condition among those that get returns.
+func conditionIs(t *testing.T, timeout time.Duration, what, condition string, status metav1.ConditionStatus, get func(context.Context) ([]metav1.Condition, error)) {
+	t.Helper()
+	eventually(t, timeout, fmt.Sprintf("%s to have %s=%s", what, condition, status), func(ctx context.Context) (bool, string, error) {
+		conditions, err := get(ctx)
+		return meta.IsStatusConditionPresentAndEqual(conditions, condition, status), show(conditions), err
+	})
+}

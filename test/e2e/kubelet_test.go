@@ -1,0 +1,141 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"crypto/tls"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+)
+
+// kubeletPaths are what a kubelet serves of a pod in namespace.
+func kubeletPaths(namespace string) []string {
+	return []string{
+		"/containerLogs/" + namespace + "/web/tester",
+		"/exec/" + namespace + "/web/tester?output=1&command=" + tester + "&command=exit&command=0",
+		"/attach/" + namespace + "/web/tester?output=1",
+		"/portForward/" + namespace + "/web?port=8080",
+		"/pods", "/runningpods/", "/stats/summary", "/metrics", "/metrics/resource",
+	}
+}
+
+// virtualKubelet returns the pod of milan's virtual kubelet.
+func virtualKubelet(t *testing.T) *corev1.Pod {
+	t.Helper()
+	pods := must(rome.Kube.CoreV1().Pods(peerNamespace).List(t.Context(), metav1.ListOptions{}))(t)
+	i := slices.IndexFunc(pods.Items, func(p corev1.Pod) bool {
+		return strings.HasPrefix(p.Name, "virtual-kubelet-milan-") && p.DeletionTimestamp == nil
+	})
+	if i < 0 {
+		t.Fatalf("namespace %s has no pod of the virtual kubelet, but %d others", peerNamespace, len(pods.Items))
+	}
+	return &pods.Items[i]
+}
+
+// askKubelet sends a request straight to the virtual kubelet's own port and
+// returns the status.
+func askKubelet(t *testing.T, address, method, path, token string) (code int, body string) {
+	t.Helper()
+	request := must(http.NewRequestWithContext(t.Context(), method, "https://"+address+path, nil))(t)
+	if token != "" {
+		request.Header.Set("Authorization", "Bearer "+token)
+	}
+	// Who asks does not care whose certificate it is: the question is what a
+	// stranger on the network gets.
+	client := &http.Client{
+		Transport:     &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		Timeout:       soon,
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		t.Fatalf("%s %s: %v", method, path, err)
+	}
+	defer response.Body.Close()
+	text, _ := io.ReadAll(io.LimitReader(response.Body, 4096))
+	return response.StatusCode, string(text)
+}
+
+func vkAnonymousExecDenied(t *testing.T) {
+	o := serving(t)
+	address := forward(t, rome, peerNamespace, "pod/"+virtualKubelet(t).Name, "10250")
+	for _, path := range kubeletPaths(o.namespace) {
+		for _, method := range []string{http.MethodGet, http.MethodPost} {
+			if code, body := askKubelet(t, address, method, path, ""); code != http.StatusUnauthorized {
+				t.Errorf("%s %s without credentials: %d %q, want 401", method, path, code, body)
+			}
+			if code, body := askKubelet(t, address, method, path, "nonsense"); code != http.StatusUnauthorized {
+				t.Errorf("%s %s with a wrong token: %d %q, want 401", method, path, code, body)
+			}
+		}
+	}
+}
+
+func vkDelegatesSAR(t *testing.T) {
+	o := serving(t)
+	token := serviceAccountToken(t, o.namespace)
+	address := forward(t, rome, peerNamespace, "pod/"+virtualKubelet(t).Name, "10250")
+	for _, path := range kubeletPaths(o.namespace) {
+		for _, method := range []string{http.MethodGet, http.MethodPost} {
+			if code, body := askKubelet(t, address, method, path, token); code != http.StatusForbidden {
+				t.Errorf("%s %s by somebody without rights on nodes: %d %q, want 403", method, path, code, body)
+			}
+		}
+	}
+	allow(t, o.namespace, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"nodes/proxy"}, Verbs: []string{"get"}, ResourceNames: []string{virtualNode}})
+	logPath := kubeletPaths(o.namespace)[0]
+	eventually(t, soon, "the log for somebody who may get "+virtualNode+"/proxy", func(context.Context) (bool, string, error) {
+		code, body := askKubelet(t, address, http.MethodGet, logPath, token)
+		return code == http.StatusOK && strings.HasPrefix(body, "serving on"), http.StatusText(code) + " " + body, nil
+	})
+	// Reading is not entering: POST on exec is "create".
+	execPath := kubeletPaths(o.namespace)[1]
+	if code, body := askKubelet(t, address, http.MethodPost, execPath, token); code != http.StatusForbidden {
+		t.Errorf("POST exec by somebody who may only get nodes/proxy: %d %q, want 403", code, body)
+	}
+}
+
+// serviceAccountToken makes a service account without rights and returns a
+// token of it.
+func serviceAccountToken(t *testing.T, namespace string) string {
+	t.Helper()
+	client := rome.Kube.CoreV1().ServiceAccounts(namespace)
+	must(client.Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "stranger"}}, metav1.CreateOptions{}))(t)
+	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: ptr.To[int64](600)}}
+	return must(client.CreateToken(t.Context(), "stranger", request, metav1.CreateOptions{}))(t).Status.Token
+}
+
+// allow gives the service account of serviceAccountToken a right in the whole
+// cluster, for the time of the test.
+func allow(t *testing.T, namespace string, rule rbacv1.PolicyRule) {
+	t.Helper()
+	name := metav1.ObjectMeta{Name: namespace}
+	rbac := rome.Kube.RbacV1()
+	must(rbac.ClusterRoles().Create(t.Context(), &rbacv1.ClusterRole{ObjectMeta: name, Rules: []rbacv1.PolicyRule{rule}}, metav1.CreateOptions{}))(t)
+	must(rbac.ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{
+		ObjectMeta: name,
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: namespace},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: "stranger"}},
+	}, metav1.CreateOptions{}))(t)
+	t.Cleanup(func() {
+		if err := rbac.ClusterRoleBindings().Delete(context.Background(), namespace, metav1.DeleteOptions{}); err != nil {
+			t.Error(err)
+		}
+		if err := rbac.ClusterRoles().Delete(context.Background(), namespace, metav1.DeleteOptions{}); err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -1,0 +1,197 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build e2e
+
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/dynamic"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/test/harness"
+)
+
+// unoffloadBringsPodsHome takes a namespace back: its pods run on rome then.
+func unoffloadBringsPodsHome(t *testing.T) {
+	o := offloaded(t, v1alpha1.NamespaceOffloadingSpec{PodOffloadingStrategy: v1alpha1.LocalAndRemote})
+	spec := podSpec("serve")
+	spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []corev1.PreferredSchedulingTerm{{
+		Weight: 100,
+		Preference: corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{{
+			Key: v1alpha1.LabelType, Operator: corev1.NodeSelectorOpIn, Values: []string{v1alpha1.TypeVirtualNode},
+		}}},
+	}}}}
+	for _, pod := range runDeployment(t, o.namespace, "web", 2, spec) {
+		if pod.Spec.NodeName != virtualNode {
+			t.Fatalf("pod %s is on %s although it prefers %s", pod.Name, pod.Spec.NodeName, virtualNode)
+		}
+	}
+	kubectl(t, rome, "delete", "--raw", fmt.Sprintf("%snamespaces/%s/namespaceoffloadings/offloading/offload", group, o.namespace))
+	eventually(t, 2*soon, "the offloading to be gone", func(ctx context.Context) (bool, string, error) {
+		_, err := rome.Federation.FederationV1alpha1().NamespaceOffloadings(o.namespace).Get(ctx, v1alpha1.NamespaceOffloadingName, metav1.GetOptions{})
+		return gone(err)
+	})
+	eventually(t, soon, "the twin to be gone", func(ctx context.Context) (bool, string, error) {
+		_, err := milan.Kube.CoreV1().Namespaces().Get(ctx, o.twin, metav1.GetOptions{})
+		return gone(err)
+	})
+	eventually(t, 2*soon, "two Ready pods on rome's own nodes", func(ctx context.Context) (bool, string, error) {
+		pods, err := rome.Kube.CoreV1().Pods(o.namespace).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return false, "", err
+		}
+		home, saw := 0, ""
+		for i := range pods.Items {
+			if pods.Items[i].Spec.NodeName != virtualNode && isReady(&pods.Items[i]) {
+				home++
+			}
+			saw += podState(&pods.Items[i]) + "; "
+		}
+		return home == 2 && len(pods.Items) == 2, saw, nil
+	})
+	namespace := must(rome.Kube.CoreV1().Namespaces().Get(t.Context(), o.namespace, metav1.GetOptions{}))(t)
+	if _, ok := namespace.Labels[v1alpha1.LabelSchedulingEnabled]; ok {
+		t.Errorf("the namespace still has the label %s", v1alpha1.LabelSchedulingEnabled)
+	}
+}
+
+// tokenNeverLogged looks for the tokens of all invitations of this run wherever
+// somebody could read them: logs, objects, events and what the nodes keep.
+func tokenNeverLogged(t *testing.T) {
+	tokens.Lock()
+	defer tokens.Unlock()
+	if len(tokens.all) == 0 {
+		t.Fatal("this run has seen no invitation: it has to peer first")
+	}
+	for _, cluster := range []*harness.Cluster{rome, milan} {
+		found := 0
+		err := cluster.EachLog(t.Context(), func(name string, log io.Reader) error {
+			text, err := io.ReadAll(log)
+			found++
+			holdsNoToken(t, "the log of "+name+" on "+cluster.Name, text)
+			return err
+		})
+		if err != nil {
+			t.Error(err)
+		}
+		if found < 4 {
+			t.Errorf("only %d logs were found on %s", found, cluster.Name)
+		}
+		client := must(dynamic.NewForConfig(cluster.Config))(t)
+		for _, resource := range must(cluster.Listable())(t) {
+			list, err := client.Resource(resource).List(t.Context(), metav1.ListOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, item := range list.Items {
+				text := must(item.MarshalJSON())(t)
+				holdsNoToken(t, fmt.Sprintf("%s %s/%s on %s", resource.Resource, item.GetNamespace(), item.GetName(), cluster.Name), text)
+			}
+		}
+	}
+	// The instance's files hold the logs of the nodes' own programs, and the
+	// audit logs of the API servers.
+	err := filepath.WalkDir(playground.Dir(), func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || !entry.Type().IsRegular() || filepath.Ext(path) != ".log" {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		holdsNoToken(t, path, text)
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// holdsNoToken is called with tokens locked.
+func holdsNoToken(t *testing.T, where string, text []byte) {
+	t.Helper()
+	for _, token := range tokens.all {
+		// The signature is what makes it a token; the rest tells no secret.
+		signature := []byte(token[strings.LastIndexByte(token, '.')+1:])
+		if bytes.Contains(text, signature) || bytes.Contains(text, []byte(base64.StdEncoding.EncodeToString([]byte(token)))) {
+			t.Errorf("%s holds the token of an invitation", where)
+		}
+	}
+}
+
+// unpeersWithoutATrace ends the peering with the verb; both clusters are then
+// as they were before they met.
+func unpeersWithoutATrace(t *testing.T) {
+	o := offloaded(t, remote)
+	runDeployment(t, o.namespace, "web", 2, podSpec("serve"))
+	kubectl(t, rome, "delete", "--raw", group+"foreignclusters/milan/peer")
+	eventually(t, 2*soon, "milan to be forgotten on rome", func(ctx context.Context) (bool, string, error) {
+		fc, err := rome.Federation.FederationV1alpha1().ForeignClusters().Get(ctx, "milan", metav1.GetOptions{})
+		if err == nil {
+			return false, show(fc.Status), nil
+		}
+		return gone(err)
+	})
+	if _, err := rome.Kube.CoreV1().Nodes().Get(t.Context(), virtualNode, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		t.Errorf("the virtual node is left: %v", err)
+	}
+	// The offloaded namespace itself is the user's.
+	if err := rome.Kube.CoreV1().Namespaces().Delete(t.Context(), o.namespace, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	deletesTokens(t)
+	for _, cluster := range []*harness.Cluster{rome, milan} {
+		isAsBefore(t, cluster, unpeered[cluster])
+	}
+}
+
+// deletesTokens removes the records of used invitations: they are the
+// administrator's objects.
+func deletesTokens(t *testing.T) {
+	t.Helper()
+	client := milan.Federation.FederationV1alpha1().PeeringTokens()
+	if err := client.Delete(t.Context(), "for-rome", metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+		t.Fatal(err)
+	}
+}
+
+// isAsBefore waits until a cluster holds nothing that it did not hold before.
+func isAsBefore(t *testing.T, c *harness.Cluster, before harness.Snapshot) {
+	t.Helper()
+	if before == nil {
+		t.Fatalf("nothing is known of %s before: run the whole story on fresh clusters", c.Name)
+	}
+	eventually(t, 2*soon, c.Name+" to be as it was before", func(ctx context.Context) (bool, string, error) {
+		now, err := c.Snapshot(ctx)
+		if err != nil {
+			return false, "", err
+		}
+		left := harness.Added(before, now)
+		return len(left) == 0, "left behind: " + strings.Join(left, ", "), nil
+	})
+}
+
+// uninstallsWithoutATrace ends the second peering and removes the product from
+// both clusters.
+func uninstallsWithoutATrace(t *testing.T) {
+	unpeersWithoutATrace(t)
+	for _, cluster := range []*harness.Cluster{rome, milan} {
+		if err := cluster.Uninstall(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		kubectl(t, cluster, "delete", "namespace", harness.Namespace, "--ignore-not-found")
+		isAsBefore(t, cluster, uninstalled[cluster])
+	}
+}

@@ -1,0 +1,171 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build e2e
+
+// Package e2e tells the story of the demo on two real clusters, from outside:
+// with kubectl, client-go and the generated clients, and nothing else of ours.
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"k8s.io/klog/v2"
+
+	"liqo.io/federation/test/harness"
+)
+
+const instance = "e2e"
+
+var (
+	playground  *harness.Playground
+	rome, milan *harness.Cluster
+	// uninstalled is what was in each cluster before the product came.
+	uninstalled = map[*harness.Cluster]harness.Snapshot{}
+)
+
+// TestMain brings two fresh clusters up and takes them down again, however the
+// tests end. With E2E_KEEP=1 it takes what is up already, as it is, and leaves
+// it there.
+func TestMain(m *testing.M) {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	os.Exit(run(ctx, stop, m.Run))
+}
+
+func run(ctx context.Context, stop func(), tests func() int) int {
+	keep := os.Getenv("E2E_KEEP") == "1"
+	klog.SetOutput(io.Discard)
+	klog.LogToStderr(false)
+	root, err := harness.Root()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	playground = &harness.Playground{Root: root, Instance: instance, Log: os.Stderr}
+
+	// Tests cannot be interrupted from within: an interrupted run ends here.
+	var once sync.Once
+	down := func() {
+		once.Do(func() {
+			if keep {
+				fmt.Fprintf(os.Stderr, "the clusters stay; take them down with: %s --instance %s down\n", playground.Bin("playground"), instance)
+				return
+			}
+			// The run's own context may be over.
+			ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+			defer cancel()
+			if err := playground.Down(ctx); err != nil {
+				fmt.Fprintln(os.Stderr, err)
+			}
+		})
+	}
+	defer down()
+	defer stop()
+	finished := make(chan struct{})
+	defer close(finished)
+	go func() {
+		select {
+		case <-ctx.Done():
+			down()
+			os.Exit(130)
+		case <-finished:
+		}
+	}()
+
+	if err := setUp(ctx, keep); err != nil {
+		fmt.Fprintln(os.Stderr, "set up:", err)
+		return 1
+	}
+	return tests()
+}
+
+func setUp(ctx context.Context, keep bool) error {
+	if err := os.RemoveAll(artifacts()); err != nil {
+		return err
+	}
+	if !keep {
+		if err := playground.Down(ctx); err != nil {
+			return err
+		}
+	}
+	if err := playground.Up(ctx, []string{"rome", "milan"}, "--workers", "1", "--audit"); err != nil {
+		return err
+	}
+	if err := playground.LoadImages(ctx); err != nil {
+		return err
+	}
+	if err := loadTester(ctx); err != nil {
+		return err
+	}
+	var err error
+	if rome, err = playground.Connect("rome"); err != nil {
+		return err
+	}
+	if milan, err = playground.Connect("milan"); err != nil {
+		return err
+	}
+	for _, cluster := range []*harness.Cluster{rome, milan} {
+		if cluster.Helm(ctx, "status", harness.Release, "--namespace", harness.Namespace).Err == nil {
+			continue
+		}
+		if uninstalled[cluster], err = cluster.Snapshot(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// loadTester builds the program that the tests run in their pods.
+func loadTester(ctx context.Context) error {
+	dir, err := os.MkdirTemp("", "federation-e2e-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	program, tar := filepath.Join(dir, filepath.Base(tester)), filepath.Join(dir, "image.tar")
+	build := harness.Command(ctx, "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", program, "./tester")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if err := harness.Run(build).Err; err != nil {
+		return err
+	}
+	if err := playground.Image(ctx, program, testerImage, tar); err != nil {
+		return err
+	}
+	return playground.Load(ctx, tar)
+}
+
+func artifacts() string {
+	return filepath.Join(playground.Root, ".playground", "artifacts-"+instance)
+}
+
+// collected are the names of the tests whose artifacts are saved.
+var collected sync.Map
+
+// collect saves the state of both clusters when the test has failed. Whoever
+// is about to remove something calls it first.
+func collect(t *testing.T) {
+	if !t.Failed() {
+		return
+	}
+	if _, already := collected.LoadOrStore(t.Name(), true); already {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	dir := filepath.Join(artifacts(), filepath.FromSlash(t.Name()))
+	err := errors.Join(rome.Collect(ctx, dir), milan.Collect(ctx, dir))
+	t.Logf("objects and logs of both clusters are in %s", dir)
+	if err != nil {
+		t.Logf("some are missing: %v", err)
+	}
+}

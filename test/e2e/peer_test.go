@@ -1,0 +1,258 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build e2e
+
+package e2e
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/generated/clientset/versioned"
+)
+
+// peerIdentity is how rome reaches milan, taken from its own Secret.
+func peerIdentity(t *testing.T) *rest.Config {
+	t.Helper()
+	secret := must(rome.Kube.CoreV1().Secrets(peerNamespace).Get(t.Context(), "identity", metav1.GetOptions{}))(t)
+	return &rest.Config{
+		Host: string(secret.Data["server"]),
+		TLSClientConfig: rest.TLSClientConfig{
+			CAData: secret.Data["ca.crt"], CertData: secret.Data["tls.crt"], KeyData: secret.Data["tls.key"],
+		},
+		QPS: -1,
+	}
+}
+
+// attempt is one request that a peer has no business to send.
+type attempt struct{ method, path string }
+
+// attempts are all verbs on a resource, of the whole cluster for an empty
+// namespace.
+func attempts(groupVersion string, r metav1.APIResource, namespace string) []attempt {
+	path := "/apis/" + groupVersion
+	if groupVersion == "v1" {
+		path = "/api/v1"
+	}
+	if namespace != "" {
+		path += "/namespaces/" + namespace
+	}
+	parent, subresource, isSub := strings.Cut(r.Name, "/")
+	path += "/" + parent
+	named := path + "/anything"
+	if isSub {
+		named += "/" + subresource
+	}
+	var all []attempt
+	for _, verb := range r.Verbs {
+		switch verb {
+		case "get":
+			all = append(all, attempt{"GET", named})
+		case "update":
+			all = append(all, attempt{"PUT", named})
+		case "patch":
+			all = append(all, attempt{"PATCH", named})
+		case "delete":
+			all = append(all, attempt{"DELETE", named})
+		case "create":
+			if isSub {
+				all = append(all, attempt{"POST", named})
+			} else {
+				all = append(all, attempt{"POST", path})
+			}
+		case "list":
+			all = append(all, attempt{"GET", path})
+		case "watch":
+			all = append(all, attempt{"GET", path + "?watch=true"})
+		case "deletecollection":
+			all = append(all, attempt{"DELETE", path})
+		}
+	}
+	return all
+}
+
+// publicGroups let everybody ask about themselves.
+var publicGroups = []string{"authentication.k8s.io", "authorization.k8s.io"}
+
+func peerCannotWriteUnofferedNamespace(t *testing.T) {
+	// Of a namespace that rome offloads, milan's own of the same name is none
+	// of rome's business either.
+	o := serving(t)
+	unoffered := namespaceOn(t, milan)
+	client := must(versioned.NewForConfig(peerIdentity(t)))(t).FederationV1alpha1()
+	if _, err := client.ShadowPods(o.twin).List(t.Context(), metav1.ListOptions{}); err != nil {
+		t.Fatalf("the identity does not even work where it may: %v", err)
+	}
+	_, lists, err := milan.Kube.Discovery().ServerGroupsAndResources()
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	var all []attempt
+	for _, list := range lists {
+		group, _, _ := strings.Cut(list.GroupVersion, "/")
+		if slices.Contains(publicGroups, group) {
+			continue
+		}
+		for _, r := range list.APIResources {
+			if !r.Namespaced {
+				all = append(all, attempts(list.GroupVersion, r, "")...)
+				continue
+			}
+			for _, namespace := range []string{unoffered, metav1.NamespaceDefault, metav1.NamespaceSystem, "liqo", "liqo-invitations", "liqo-tenant-nobody"} {
+				all = append(all, attempts(list.GroupVersion, r, namespace)...)
+			}
+			all = append(all, attempts(list.GroupVersion, r, "")...)
+		}
+	}
+	slices.SortFunc(all, func(a, b attempt) int { return strings.Compare(a.method+a.path, b.method+b.path) })
+	all = slices.Compact(all)
+	t.Logf("%d requests", len(all))
+	if len(all) < 1000 {
+		t.Fatalf("only %d requests were found to try", len(all))
+	}
+	config := peerIdentity(t)
+	config.APIPath = "/"
+	config.ContentConfig = rest.ContentConfig{NegotiatedSerializer: scheme.Codecs.WithoutConversion()}
+	areForbidden(t, must(rest.UnversionedRESTClientFor(config))(t), all)
+}
+
+// areForbidden sends all attempts, a few at a time.
+func areForbidden(t *testing.T, client rest.Interface, all []attempt) {
+	t.Helper()
+	work := make(chan attempt)
+	var workers sync.WaitGroup
+	for range 8 {
+		workers.Go(func() {
+			for a := range work {
+				request := client.Verb(a.method).RequestURI(a.path)
+				switch a.method {
+				case "PATCH":
+					request.SetHeader("Content-Type", string(types.MergePatchType)).Body([]byte("{}"))
+				case "POST", "PUT":
+					request.SetHeader("Content-Type", "application/json").Body([]byte("{}"))
+				}
+				if err := request.Do(t.Context()).Error(); !apierrors.IsForbidden(err) {
+					t.Errorf("%s %s with rome's identity: %v, want it forbidden", a.method, a.path, err)
+				}
+			}
+		})
+	}
+	for _, a := range all {
+		work <- a
+	}
+	close(work)
+	workers.Wait()
+}
+
+// shadowPodCannotEscapeToNode tries to get from a shadow pod to milan's nodes,
+// with the identity that rome's virtual kubelet has.
+func shadowPodCannotEscapeToNode(t *testing.T) {
+	o := offloaded(t, remote)
+	client := must(versioned.NewForConfig(peerIdentity(t)))(t).FederationV1alpha1().ShadowPods(o.twin)
+	node := must(milan.Kube.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{}))(t).Items[0].Name
+	container := func(s *corev1.PodSpec) *corev1.SecurityContext {
+		s.Containers[0].SecurityContext = &corev1.SecurityContext{}
+		return s.Containers[0].SecurityContext
+	}
+	volume := func(s *corev1.PodSpec, source corev1.VolumeSource) {
+		s.Volumes = append(s.Volumes, corev1.Volume{Name: "v", VolumeSource: source})
+	}
+	escapes := map[string]func(*corev1.PodSpec){
+		"hostPath": func(s *corev1.PodSpec) {
+			volume(s, corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/"}})
+		},
+		"privileged":  func(s *corev1.PodSpec) { container(s).Privileged = ptr.To(true) },
+		"hostNetwork": func(s *corev1.PodSpec) { s.HostNetwork = true },
+		"hostPID":     func(s *corev1.PodSpec) { s.HostPID = true },
+		"hostIPC":     func(s *corev1.PodSpec) { s.HostIPC = true },
+		"hostPort": func(s *corev1.PodSpec) {
+			s.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: 80, HostPort: 80}}
+		},
+		"nodeName": func(s *corev1.PodSpec) { s.NodeName = node },
+		"capabilities": func(s *corev1.PodSpec) {
+			container(s).Capabilities = &corev1.Capabilities{Add: []corev1.Capability{"SYS_ADMIN"}}
+		},
+		"procMount": func(s *corev1.PodSpec) { container(s).ProcMount = ptr.To(corev1.UnmaskedProcMount) },
+		"unconfined seccomp": func(s *corev1.PodSpec) {
+			container(s).SeccompProfile = &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeUnconfined}
+		},
+		"unconfined apparmor": func(s *corev1.PodSpec) {
+			container(s).AppArmorProfile = &corev1.AppArmorProfile{Type: corev1.AppArmorProfileTypeUnconfined}
+		},
+		"sysctl": func(s *corev1.PodSpec) {
+			s.SecurityContext = &corev1.PodSecurityContext{Sysctls: []corev1.Sysctl{{Name: "kernel.msgmax", Value: "1"}}}
+		},
+		"an init container": func(s *corev1.PodSpec) {
+			s.InitContainers = []corev1.Container{*s.Containers[0].DeepCopy()}
+			s.InitContainers[0].Name = "first"
+			s.InitContainers[0].SecurityContext = &corev1.SecurityContext{Privileged: ptr.To(true)}
+		},
+		"an ephemeral container": func(s *corev1.PodSpec) {
+			s.EphemeralContainers = []corev1.EphemeralContainer{{EphemeralContainerCommon: corev1.EphemeralContainerCommon{
+				Name: "debug", Image: testerImage, SecurityContext: &corev1.SecurityContext{Privileged: ptr.To(true)},
+			}}}
+		},
+	}
+	for name, escape := range escapes {
+		t.Run(name, func(t *testing.T) {
+			shadow := &v1alpha1.ShadowPod{ObjectMeta: metav1.ObjectMeta{Name: "escape"}, Spec: v1alpha1.ShadowPodSpec{Pod: podSpec("serve")}}
+			escape(&shadow.Spec.Pod)
+			_, err := client.Create(t.Context(), shadow, metav1.CreateOptions{})
+			if !refused(err) {
+				t.Errorf("creating the shadow pod: %v, want it refused", err)
+			} else if apierrors.IsInvalid(err) && !strings.Contains(err.Error(), "spec.pod") {
+				t.Errorf("%v does not name a field in spec.pod", err)
+			}
+		})
+	}
+
+	t.Run("by a later change", func(t *testing.T) {
+		shadow := &v1alpha1.ShadowPod{ObjectMeta: metav1.ObjectMeta{Name: "honest"}, Spec: v1alpha1.ShadowPodSpec{Pod: podSpec("serve")}}
+		must(client.Create(t.Context(), shadow, metav1.CreateOptions{}))(t)
+		for name, escape := range escapes {
+			current := must(client.Get(t.Context(), "honest", metav1.GetOptions{}))(t)
+			escape(&current.Spec.Pod)
+			if _, err := client.Update(t.Context(), current, metav1.UpdateOptions{}); !refused(err) {
+				t.Errorf("%s: %v, want it refused", name, err)
+			}
+		}
+	})
+
+	t.Run("with rights of the provider", func(t *testing.T) {
+		account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "mighty"}}
+		must(milan.Kube.CoreV1().ServiceAccounts(o.twin).Create(t.Context(), account, metav1.CreateOptions{}))(t)
+		shadow := &v1alpha1.ShadowPod{ObjectMeta: metav1.ObjectMeta{Name: "mighty"}, Spec: v1alpha1.ShadowPodSpec{Pod: podSpec("serve")}}
+		shadow.Spec.Pod.ServiceAccountName = "mighty"
+		shadow.Spec.Pod.AutomountServiceAccountToken = ptr.To(true)
+		shadow.Spec.Pod.PriorityClassName = "system-node-critical"
+		shadow.Spec.Pod.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1m")}
+		if _, err := client.Create(t.Context(), shadow, metav1.CreateOptions{}); refused(err) {
+			return
+		}
+		pod := podReady(t, milan, o.twin, "mighty")
+		if len(pod.Spec.Volumes) > 0 || pod.Spec.PriorityClassName == "system-node-critical" {
+			t.Errorf("the pod got volumes %s and priority %q", show(pod.Spec.Volumes), pod.Spec.PriorityClassName)
+		}
+	})
+
+	for _, pod := range must(milan.Kube.CoreV1().Pods(o.twin).List(t.Context(), metav1.ListOptions{}))(t).Items {
+		if pod.Name == "escape" {
+			t.Errorf("milan made the pod: %s", fmt.Sprint(pod.Spec))
+		}
+	}
+}

@@ -1,0 +1,228 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/test/harness"
+)
+
+const (
+	group         = "/apis/federation.liqo.io/v1alpha1/"
+	regionLabel   = "topology.liqo.io/region"
+	peerNamespace = "liqo-peer-milan"
+	tenantOfRome  = "liqo-tenant-rome"
+)
+
+var (
+	// unpeered is what was in each cluster before they peered.
+	unpeered = map[*harness.Cluster]harness.Snapshot{}
+	// tokens are those of all invitations that were handed out.
+	tokens struct {
+		sync.Mutex
+		all []string
+	}
+)
+
+func installsOnBothClusters(t *testing.T) {
+	for cluster, region := range map[*harness.Cluster]string{rome: "centre", milan: "north"} {
+		// Dots in a key would be levels to helm.
+		label := "clusterLabels." + strings.ReplaceAll(regionLabel, ".", `\.`) + "=" + region
+		if err := cluster.Install(t.Context(), label); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, soon, "the API of the federation on "+cluster.Name, func(context.Context) (bool, string, error) {
+			list, err := cluster.Kube.Discovery().ServerResourcesForGroupVersion(v1alpha1.SchemeGroupVersion.String())
+			if err != nil {
+				return false, "", err
+			}
+			served := slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Name == "foreignclusters/peer" })
+			return served, show(list.APIResources), nil
+		})
+	}
+	for _, cluster := range []*harness.Cluster{rome, milan} {
+		got := kubectl(t, cluster, "get", "liqo", "--all-namespaces")
+		if got != "" {
+			t.Errorf("a fresh installation on %s has objects already:\n%s", cluster.Name, got)
+		}
+	}
+}
+
+// peersByInvitation does what an administrator of each cluster does, with
+// kubectl alone.
+func peersByInvitation(t *testing.T) {
+	for _, cluster := range []*harness.Cluster{rome, milan} {
+		unpeered[cluster] = must(cluster.Snapshot(t.Context()))(t)
+	}
+	result := milan.KubectlInput(t.Context(), `{"apiVersion":"federation.liqo.io/v1alpha1","kind":"PeeringToken","metadata":{"name":"for-rome"}}`,
+		"create", "-f", "-")
+	if result.Err != nil {
+		t.Fatal(result.Err)
+	}
+	invitation := invitationFor(t, "for-rome")
+	peering, err := json.Marshal(invitation.Status.Peering)
+	if err != nil {
+		t.Fatal(err)
+	}
+	result = rome.KubectlInput(t.Context(), string(peering), "create", "--raw", group+"foreignclusters/milan/peer", "-f", "-")
+	if result.Err != nil {
+		// The error could show what was sent: the token.
+		t.Fatalf("the verb peer ended with %d: %s", result.Code, strings.ReplaceAll(result.Stderr, invitation.Status.Peering.Spec.Token, "TOKEN"))
+	}
+	if strings.Contains(result.Stdout, invitation.Status.Peering.Spec.Token) {
+		t.Error("the answer of the verb peer shows the token")
+	}
+
+	result = rome.Kubectl(t.Context(), "wait", "foreigncluster/milan", "--for=condition=Ready", "--timeout=60s")
+	if result.Err != nil {
+		t.Fatalf("%v\n%s", result.Err, kubectl(t, rome, "get", "foreigncluster", "milan", "-o", "yaml"))
+	}
+	isPrinted(t, rome, "get fc", `NAME    OUTGOING PEERING   INCOMING PEERING   NETWORKING   AUTHENTICATION   AGE
+milan   Established        None               None         Established      …
+`)
+	isPrinted(t, milan, "get fc", `NAME   OUTGOING PEERING   INCOMING PEERING   NETWORKING   AUTHENTICATION   AGE
+rome   None               Established        None         Established      …
+`)
+	isPrinted(t, milan, "get peeringtoken for-rome -o custom-columns=USED:.status.used", "USED\ntrue\n")
+}
+
+// invitationFor asks milan for the invitation of a token, as its administrator.
+func invitationFor(t *testing.T, token string) *v1alpha1.Invitation {
+	t.Helper()
+	result := milan.KubectlInput(t.Context(), `{"apiVersion":"federation.liqo.io/v1alpha1","kind":"Invitation"}`,
+		"create", "--raw", group+"peeringtokens/"+token+"/invitation", "-f", "-")
+	if result.Err != nil {
+		t.Fatal(result.Err)
+	}
+	invitation := &v1alpha1.Invitation{}
+	if err := json.Unmarshal([]byte(result.Stdout), invitation); err != nil {
+		t.Fatal(err)
+	}
+	if invitation.Status.Peering == nil || invitation.Status.Peering.Spec.Token == "" {
+		t.Fatalf("the invitation of %s carries no peering with a token", token)
+	}
+	tokens.Lock()
+	defer tokens.Unlock()
+	tokens.all = append(tokens.all, invitation.Status.Peering.Spec.Token)
+	return invitation
+}
+
+// isPrinted waits until kubectl prints exactly that; the last field of a line
+// may be "…" for any age.
+func isPrinted(t *testing.T, c *harness.Cluster, command, want string) {
+	t.Helper()
+	eventually(t, soon, "\"kubectl "+command+"\" on "+c.Name+" to print\n"+want, func(ctx context.Context) (bool, string, error) {
+		result := c.Kubectl(ctx, strings.Fields(command)...)
+		return samePrint(result.Stdout, want), "\n" + result.Stdout, result.Err
+	})
+}
+
+func samePrint(got, want string) bool {
+	gotLines, wantLines := strings.Split(got, "\n"), strings.Split(want, "\n")
+	return slices.EqualFunc(gotLines, wantLines, func(got, want string) bool {
+		start, anyAge := strings.CutSuffix(want, "…")
+		if !anyAge {
+			return got == want
+		}
+		age, ok := strings.CutPrefix(got, start)
+		return ok && age != "" && !strings.Contains(age, " ")
+	})
+}
+
+func virtualNodeStandsForTheProvider(t *testing.T) {
+	var node *corev1.Node
+	eventually(t, soon, "node "+virtualNode+" to be Ready", func(ctx context.Context) (bool, string, error) {
+		var err error
+		if node, err = rome.Kube.CoreV1().Nodes().Get(ctx, virtualNode, metav1.GetOptions{}); err != nil {
+			return false, "", err
+		}
+		return nodeReady(node), show(node.Status.Conditions), nil
+	})
+	id := must(milan.ID(t.Context()))(t)
+	wantLabels := map[string]string{
+		"liqo.io/type":                  "virtual-node",
+		"liqo.io/remote-cluster-id":     id,
+		regionLabel:                     "north",
+		"node-role.kubernetes.io/agent": "",
+	}
+	gotLabels := map[string]string{}
+	for key := range wantLabels {
+		if value, ok := node.Labels[key]; ok {
+			gotLabels[key] = value
+		}
+	}
+	if diff := cmp.Diff(wantLabels, gotLabels); diff != "" {
+		t.Errorf("labels of the node (-want +got):\n%s", diff)
+	}
+	taint := corev1.Taint{Key: "virtual-node.liqo.io/not-allowed", Value: "true", Effect: corev1.TaintEffectNoExecute}
+	if !slices.Contains(node.Spec.Taints, taint) {
+		t.Errorf("taints %v lack %v", node.Spec.Taints, taint)
+	}
+	if row := kubectl(t, rome, "get", "node", virtualNode); !strings.Contains(row, " agent ") {
+		t.Errorf("kubectl does not show the role agent:\n%s", row)
+	}
+
+	// The share of 90 % is the chart's default.
+	nodes := must(milan.Kube.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{}))(t)
+	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourcePods} {
+		var whole resource.Quantity
+		for _, n := range nodes.Items {
+			whole.Add(n.Status.Allocatable[name])
+		}
+		want := whole.MilliValue() * 9 / 10
+		for list, got := range map[string]corev1.ResourceList{"capacity": node.Status.Capacity, "allocatable": node.Status.Allocatable} {
+			have := got[name]
+			// A share is rounded down to what the resource is counted in.
+			if d := want - have.MilliValue(); d < 0 || d >= 1000 {
+				t.Errorf("%s of %s is %s, want 90 %% of milan's %s", list, name, have.String(), whole.String())
+			}
+		}
+	}
+}
+
+func nodeReady(node *corev1.Node) bool {
+	return slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
+		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+	})
+}
+
+func tables(t *testing.T) {
+	for _, test := range []struct {
+		cluster *harness.Cluster
+		command string
+		// want are the fields of each line; "*" stands for whatever the machine gives.
+		want [][]string
+	}{
+		{rome, "get rr -n " + peerNamespace, [][]string{{"NAME", "LOCAL", "STATUS", "CPU", "MEMORY", "PODS", "AGE"}, {"rome", "true", "Accepted", "*", "*", "*", "*"}}},
+		{milan, "get rr -n " + tenantOfRome, [][]string{{"NAME", "LOCAL", "STATUS", "CPU", "MEMORY", "PODS", "AGE"}, {"rome", "false", "Accepted", "*", "*", "*", "*"}}},
+		{rome, "get ro -n " + peerNamespace, [][]string{{"NAME", "LOCAL", "STATUS", "CPU", "MEMORY", "PODS", "AGE"}, {"milan", "false", "Accepted", "*", "*", "*", "*"}}},
+		{milan, "get ro -n " + tenantOfRome, [][]string{{"NAME", "LOCAL", "STATUS", "CPU", "MEMORY", "PODS", "AGE"}, {"milan", "true", "Accepted", "*", "*", "*", "*"}}},
+		{rome, "get vn -n " + peerNamespace, [][]string{{"NAME", "CLUSTER", "NODE", "READY", "PODS", "CPU", "MEMORY", "AGE"}, {"milan", "*", virtualNode, "True", "*", "*", "*", "*"}}},
+	} {
+		t.Run(test.cluster.Name+" "+test.command, func(t *testing.T) {
+			eventually(t, soon, show(test.want), func(ctx context.Context) (bool, string, error) {
+				result := test.cluster.Kubectl(ctx, strings.Fields(test.command)...)
+				lines := strings.Split(strings.TrimSpace(result.Stdout), "\n")
+				same := slices.EqualFunc(lines, test.want, func(line string, want []string) bool {
+					return slices.EqualFunc(strings.Fields(line), want, func(got, want string) bool { return want == "*" || strings.EqualFold(got, want) })
+				})
+				return same, "\n" + result.Stdout, result.Err
+			})
+		})
+	}
+}

@@ -1,0 +1,231 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/test/harness"
+)
+
+func namesTwinsByStrategy(t *testing.T) {
+	for _, test := range []struct {
+		strategy v1alpha1.NamespaceMappingStrategy
+		wanted   func(namespace, twin string) bool
+	}{
+		{v1alpha1.EnforceSameName, func(namespace, twin string) bool { return twin == namespace }},
+		{v1alpha1.DefaultName, func(namespace, twin string) bool { return strings.HasPrefix(twin, namespace+"-rome-") }},
+	} {
+		t.Run(string(test.strategy), func(t *testing.T) {
+			o := offloaded(t, v1alpha1.NamespaceOffloadingSpec{NamespaceMappingStrategy: test.strategy, PodOffloadingStrategy: v1alpha1.Remote})
+			if !test.wanted(o.namespace, o.twin) {
+				t.Errorf("the twin of %s is called %s", o.namespace, o.twin)
+			}
+			twin := must(milan.Kube.CoreV1().Namespaces().Get(t.Context(), o.twin, metav1.GetOptions{}))(t)
+			want := map[string]string{
+				v1alpha1.LabelOrigin:                 must(rome.ID(t.Context()))(t),
+				v1alpha1.LabelDestination:            must(milan.ID(t.Context()))(t),
+				"pod-security.kubernetes.io/enforce": "baseline",
+			}
+			got := map[string]string{}
+			for key := range want {
+				got[key] = twin.Labels[key]
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("labels of the twin (-want +got):\n%s", diff)
+			}
+			runReadyPod(t, o.namespace, "web", podSpec("serve"))
+			podReady(t, milan, o.twin, "web")
+		})
+	}
+}
+
+func placesPodsByStrategy(t *testing.T) {
+	onVirtual := func(s *corev1.PodSpec) {
+		s.NodeSelector = map[string]string{v1alpha1.LabelType: v1alpha1.TypeVirtualNode}
+	}
+	onOwn := func(s *corev1.PodSpec) {
+		s.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
+			NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{{
+				Key: v1alpha1.LabelType, Operator: corev1.NodeSelectorOpNotIn, Values: []string{v1alpha1.TypeVirtualNode},
+			}}}},
+		}}}
+	}
+	anywhere := func(*corev1.PodSpec) {}
+	inRegion := func(region string) corev1.NodeSelector {
+		return corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{{
+			Key: regionLabel, Operator: corev1.NodeSelectorOpIn, Values: []string{region},
+		}}}}}
+	}
+	const here, there, nowhere = "on a node of rome", "on the virtual node", "unschedulable"
+	for _, test := range []struct {
+		name     string
+		strategy v1alpha1.PodOffloadingStrategy
+		selector corev1.NodeSelector
+		pod      func(*corev1.PodSpec)
+		want     string
+	}{
+		{"Remote", v1alpha1.Remote, corev1.NodeSelector{}, anywhere, there},
+		{"Remote with a pod that wants to stay", v1alpha1.Remote, corev1.NodeSelector{}, onOwn, nowhere},
+		{"Remote on a selected cluster", v1alpha1.Remote, inRegion("north"), anywhere, there},
+		{"Local", v1alpha1.Local, corev1.NodeSelector{}, anywhere, here},
+		{"Local with a pod that wants to go", v1alpha1.Local, corev1.NodeSelector{}, onVirtual, nowhere},
+		{"LocalAndRemote with a pod that wants to go", v1alpha1.LocalAndRemote, corev1.NodeSelector{}, onVirtual, there},
+		{"LocalAndRemote with a pod that wants to stay", v1alpha1.LocalAndRemote, corev1.NodeSelector{}, onOwn, here},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			o := offloaded(t, v1alpha1.NamespaceOffloadingSpec{PodOffloadingStrategy: test.strategy, ClusterSelector: test.selector})
+			spec := podSpec("serve")
+			test.pod(&spec)
+			pod := runPod(t, o.namespace, "web", spec)
+			eventually(t, soon, "the pod to be "+test.want, func(ctx context.Context) (bool, string, error) {
+				var err error
+				pod, err = rome.Kube.CoreV1().Pods(o.namespace).Get(ctx, "web", metav1.GetOptions{})
+				if err != nil {
+					return false, "", err
+				}
+				return whereIs(pod) == test.want, podState(pod), nil
+			})
+			if test.want != nowhere {
+				podReady(t, rome, o.namespace, "web")
+			}
+		})
+	}
+
+	t.Run("a selector that no cluster matches", func(t *testing.T) {
+		namespace := namespaceOn(t, rome)
+		client := rome.Federation.FederationV1alpha1().NamespaceOffloadings(namespace)
+		spec := v1alpha1.NamespaceOffloadingSpec{PodOffloadingStrategy: v1alpha1.Remote, ClusterSelector: inRegion("moon")}
+		must(client.CreateOffload(t.Context(), v1alpha1.NamespaceOffloadingName, &v1alpha1.Offload{Spec: spec}, metav1.CreateOptions{}))(t)
+		eventually(t, soon, "the phase NoClusterSelected", func(ctx context.Context) (bool, string, error) {
+			nsof, err := client.Get(ctx, v1alpha1.NamespaceOffloadingName, metav1.GetOptions{})
+			if err != nil {
+				return false, "", err
+			}
+			return nsof.Status.Phase == v1alpha1.OffloadingNoClusterSelected, show(nsof.Status), nil
+		})
+		runPod(t, namespace, "web", podSpec("serve"))
+		podThat(t, rome, namespace, "web", "be unschedulable", func(p *corev1.Pod) bool { return whereIs(p) == nowhere })
+	})
+}
+
+func whereIs(pod *corev1.Pod) string {
+	switch {
+	case pod.Spec.NodeName == virtualNode:
+		return "on the virtual node"
+	case pod.Spec.NodeName != "":
+		return "on a node of rome"
+	}
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.Reason == corev1.PodReasonUnschedulable {
+			return "unschedulable"
+		}
+	}
+	return "not looked at"
+}
+
+// namesakesAreLeftAlone makes something on milan that has the name of what
+// rome wants there: it stays as it is, and rome is told.
+func namesakesAreLeftAlone(t *testing.T) {
+	namespace := namespaceOn(t, rome)
+	before := must(milan.Kube.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{}))(t)
+	t.Cleanup(func() {
+		collect(t)
+		if err := milan.Kube.CoreV1().Namespaces().Delete(context.Background(), namespace, metav1.DeleteOptions{}); err != nil {
+			t.Error(err)
+		}
+	})
+	client := rome.Federation.FederationV1alpha1().NamespaceOffloadings(namespace)
+	spec := v1alpha1.NamespaceOffloadingSpec{NamespaceMappingStrategy: v1alpha1.EnforceSameName}
+	must(client.CreateOffload(t.Context(), v1alpha1.NamespaceOffloadingName, &v1alpha1.Offload{Spec: spec}, metav1.CreateOptions{}))(t)
+	eventually(t, soon, "the conflict to be told", func(ctx context.Context) (bool, string, error) {
+		nsof, err := client.Get(ctx, v1alpha1.NamespaceOffloadingName, metav1.GetOptions{})
+		if err != nil {
+			return false, "", err
+		}
+		return nsof.Status.Phase == v1alpha1.OffloadingAllFailed, show(nsof.Status), nil
+	})
+	after := must(milan.Kube.CoreV1().Namespaces().Get(t.Context(), namespace, metav1.GetOptions{}))(t)
+	if diff := cmp.Diff(before.Labels, after.Labels); diff != "" || after.DeletionTimestamp != nil {
+		t.Errorf("the namespace on milan was touched, labels (-before +after):\n%s", diff)
+	}
+	if bindings := must(milan.Kube.RbacV1().RoleBindings(namespace).List(t.Context(), metav1.ListOptions{}))(t); len(bindings.Items) > 0 {
+		t.Errorf("rome was given %v in a namespace that is not its twin", bindings.Items)
+	}
+}
+
+// runsADeploymentNextDoor is the demo: a web server that somebody deploys on
+// rome runs on a kubelet of milan.
+func runsADeploymentNextDoor(t *testing.T) {
+	namespace := namespaceOn(t, rome)
+	result := rome.KubectlInput(t.Context(), `{"apiVersion":"federation.liqo.io/v1alpha1","kind":"Offload","spec":{"podOffloadingStrategy":"Remote"}}`,
+		"create", "--raw", fmt.Sprintf("%snamespaces/%s/namespaceoffloadings/offloading/offload", group, namespace), "-f", "-")
+	if result.Err != nil {
+		t.Fatal(result.Err)
+	}
+	var twin string
+	eventually(t, soon, "the namespace to be offloaded", func(ctx context.Context) (bool, string, error) {
+		result := rome.Kubectl(ctx, "get", "nsof", "-n", namespace, "--no-headers")
+		fields := strings.Fields(result.Stdout)
+		if len(fields) != 7 || fields[3] != "Ready" {
+			return false, result.Stdout, result.Err
+		}
+		twin = fields[5]
+		return true, "", nil
+	})
+	isApplied(t, rome, fmt.Sprintf(`
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web, namespace: %s}
+spec:
+  replicas: 2
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec:
+      containers:
+      - name: web
+        image: %s
+        imagePullPolicy: Never
+        args: [serve]
+        ports: [{containerPort: 8080}]
+        readinessProbe: {httpGet: {path: /, port: 8080}, periodSeconds: 1}
+`, namespace, testerImage))
+	kubectl(t, rome, "rollout", "status", "deployment/web", "-n", namespace, "--timeout=60s")
+
+	nodes := must(milan.Kube.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{}))(t)
+	for _, pod := range podsReady(t, rome, namespace, "app=web", 2) {
+		if pod.Spec.NodeName != virtualNode {
+			t.Errorf("pod %s is on %s, want %s", pod.Name, pod.Spec.NodeName, virtualNode)
+		}
+		there := podReady(t, milan, twin, pod.Name)
+		if !slices.ContainsFunc(nodes.Items, func(n corev1.Node) bool { return n.Name == there.Spec.NodeName }) {
+			t.Errorf("on milan, pod %s is on %q, which is no node of milan", pod.Name, there.Spec.NodeName)
+		}
+	}
+	if pods := kubectl(t, rome, "get", "pods", "-n", namespace, "-o", "wide"); strings.Count(pods, virtualNode) != 2 || strings.Count(pods, "Running") != 2 {
+		t.Errorf("kubectl get pods -o wide:\n%s", pods)
+	}
+	kubectl(t, rome, "scale", "deployment/web", "-n", namespace, "--replicas=1")
+	podsReady(t, rome, namespace, "app=web", 1)
+	podsReady(t, milan, twin, "app=web", 1)
+}
+
+func isApplied(t *testing.T, c *harness.Cluster, manifest string) {
+	t.Helper()
+	if err := c.Apply(t.Context(), manifest).Err; err != nil {
+		t.Fatal(err)
+	}
+}

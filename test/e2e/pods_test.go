@@ -1,0 +1,293 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/utils/ptr"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+)
+
+// seen is the part of a pod's status that must be the same on both sides.
+type seen struct {
+	Phase      corev1.PodPhase
+	Reason     string
+	Containers []corev1.ContainerStatus
+	Conditions map[corev1.PodConditionType]corev1.ConditionStatus
+}
+
+func whatIsSeen(pod *corev1.Pod) seen {
+	s := seen{Phase: pod.Status.Phase, Reason: pod.Status.Reason, Containers: pod.Status.ContainerStatuses, Conditions: map[corev1.PodConditionType]corev1.ConditionStatus{}}
+	for _, c := range pod.Status.Conditions {
+		switch c.Type {
+		case corev1.PodReady, corev1.ContainersReady, corev1.PodInitialized:
+			s.Conditions[c.Type] = c.Status
+		}
+	}
+	return s
+}
+
+// isSameOnBothSides waits until rome sees of a pod what milan knows of it.
+func isSameOnBothSides(t *testing.T, o offload, name string) {
+	t.Helper()
+	eventually(t, soon, "the status of "+name+" to be the same on both sides", func(ctx context.Context) (bool, string, error) {
+		here, err := rome.Kube.CoreV1().Pods(o.namespace).Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return false, "", err
+		}
+		there, err := milan.Kube.CoreV1().Pods(o.twin).Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return false, "", err
+		}
+		diff := cmp.Diff(whatIsSeen(there), whatIsSeen(here))
+		return diff == "", "(-milan +rome):\n" + diff, nil
+	})
+}
+
+func statusComesBack(t *testing.T) {
+	o := offloaded(t, remote)
+	spec := podSpec("serve")
+	spec.InitContainers = []corev1.Container{{Name: "first", Image: testerImage, ImagePullPolicy: corev1.PullNever, Args: []string{"print", "ready to go"}}}
+	spec.Containers = append(spec.Containers, corev1.Container{Name: "second", Image: testerImage, ImagePullPolicy: corev1.PullNever, Args: []string{"serve", ":8081"}})
+	created := runReadyPod(t, o.namespace, "web", spec)
+	isSameOnBothSides(t, o, "web")
+
+	ask(t, o.twin, "web", "exit", "code", "3")
+	restarted := podThat(t, rome, o.namespace, "web", "show the restart", func(p *corev1.Pod) bool {
+		first := p.Status.ContainerStatuses
+		return isReady(p) && len(first) == 2 && first[0].RestartCount == 1
+	})
+	if last := restarted.Status.ContainerStatuses[0].LastTerminationState.Terminated; last == nil || last.ExitCode != 3 {
+		t.Errorf("the last state of the container is %v, want exit code 3", last)
+	}
+	if restarted.UID != created.UID {
+		t.Error("the pod was made anew on rome")
+	}
+	isSameOnBothSides(t, o, "web")
+
+	runPod(t, o.namespace, "unknown-image", func() corev1.PodSpec {
+		spec := podSpec()
+		spec.Containers[0].Image = "liqo.io/nothing-of-that-name:dev"
+		return spec
+	}())
+	podThat(t, rome, o.namespace, "unknown-image", "tell that the image is missing", func(p *corev1.Pod) bool {
+		return len(p.Status.ContainerStatuses) == 1 && p.Status.ContainerStatuses[0].State.Waiting != nil &&
+			p.Status.ContainerStatuses[0].State.Waiting.Reason == "ErrImageNeverPull"
+	})
+
+	// What milan's policy refuses is told to the one who waits on rome.
+	forbidden := podSpec("serve")
+	forbidden.HostNetwork = true
+	runPod(t, o.namespace, "forbidden", forbidden)
+	podThat(t, rome, o.namespace, "forbidden", "tell why it does not run", func(p *corev1.Pod) bool {
+		return p.Status.Phase == corev1.PodPending && (p.Status.Reason != "" || p.Status.Message != "")
+	})
+}
+
+func deletionGoesBothWays(t *testing.T) {
+	o := offloaded(t, remote)
+	before := runDeployment(t, o.namespace, "web", 2, podSpec("serve"))
+
+	// A pod that is deleted on rome ends on milan; the Deployment makes another.
+	if err := rome.Kube.CoreV1().Pods(o.namespace).Delete(t.Context(), before[0].Name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	podGone(t, milan, o.twin, before[0].Name)
+	podGone(t, rome, o.namespace, before[0].Name)
+	podsReady(t, rome, o.namespace, "app=web", 2)
+
+	// A pod that dies on milan is made again there: rome asked for it still.
+	victim := must(milan.Kube.CoreV1().Pods(o.twin).Get(t.Context(), before[1].Name, metav1.GetOptions{}))(t)
+	if err := milan.Kube.CoreV1().Pods(o.twin).Delete(t.Context(), victim.Name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	podThat(t, milan, o.twin, victim.Name, "be made again", func(p *corev1.Pod) bool { return p.UID != victim.UID && isReady(p) })
+	isSameOnBothSides(t, o, victim.Name)
+	if here := podReady(t, rome, o.namespace, victim.Name); here.UID != before[1].UID {
+		t.Error("the pod was made anew on rome as well")
+	}
+
+	// A forced deletion leaves nothing on milan either.
+	kubectl(t, rome, "delete", "pod", victim.Name, "-n", o.namespace, "--grace-period=0", "--force")
+	podGone(t, milan, o.twin, victim.Name)
+
+	kubectl(t, rome, "delete", "deployment", "web", "-n", o.namespace)
+	eventually(t, soon, "all pods to be gone on milan", func(ctx context.Context) (bool, string, error) {
+		pods, err := milan.Kube.CoreV1().Pods(o.twin).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return false, "", err
+		}
+		shadows, err := milan.Federation.FederationV1alpha1().ShadowPods(o.twin).List(ctx, metav1.ListOptions{})
+		return len(pods.Items) == 0 && err == nil && len(shadows.Items) == 0, fmt.Sprintf("%d pods", len(pods.Items)), err
+	})
+}
+
+func jobsRunExactlyOnce(t *testing.T) {
+	o := offloaded(t, remote)
+	watched := watchPods(t, o)
+	const completions = 6
+	spec := podSpec("print", "done")
+	spec.RestartPolicy = corev1.RestartPolicyNever
+	job := &batchv1.Job{
+		ObjectMeta: metav1.ObjectMeta{Name: "once"},
+		Spec: batchv1.JobSpec{
+			Completions: ptr.To[int32](completions), Parallelism: ptr.To[int32](3), BackoffLimit: ptr.To[int32](0),
+			Template: corev1.PodTemplateSpec{Spec: spec},
+		},
+	}
+	must(rome.Kube.BatchV1().Jobs(o.namespace).Create(t.Context(), job, metav1.CreateOptions{}))(t)
+	eventually(t, 2*soon, "the job to be complete", func(ctx context.Context) (bool, string, error) {
+		job, err := rome.Kube.BatchV1().Jobs(o.namespace).Get(ctx, "once", metav1.GetOptions{})
+		if err != nil {
+			return false, "", err
+		}
+		complete := slices.ContainsFunc(job.Status.Conditions, func(c batchv1.JobCondition) bool {
+			return c.Type == batchv1.JobComplete && c.Status == corev1.ConditionTrue
+		})
+		return complete && job.Status.Succeeded == completions, show(job.Status), nil
+	})
+
+	failing := podSpec("exit", "7")
+	failing.RestartPolicy = corev1.RestartPolicyNever
+	runPod(t, o.namespace, "fails", failing)
+	failed := podThat(t, rome, o.namespace, "fails", "fail", func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodFailed })
+	if terminated := failed.Status.ContainerStatuses[0].State.Terminated; terminated == nil || terminated.ExitCode != 7 {
+		t.Errorf("the failed container shows %v, want exit code 7", terminated)
+	}
+	// What is finished stays finished, also when its pod on milan is lost.
+	if err := milan.Kube.CoreV1().Pods(o.twin).Delete(t.Context(), "fails", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	podGone(t, milan, o.twin, "fails")
+	runReadyPod(t, o.namespace, "later", podSpec("serve"))
+	if again := podThat(t, rome, o.namespace, "fails", "stay failed", func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodFailed }); again.UID != failed.UID {
+		t.Error("the failed pod was made anew")
+	}
+	watched.ranOnce(t, completions+1)
+}
+
+// watchedPods records what happened to the pods of a namespace and its twin.
+type watchedPods struct {
+	o       offload
+	stopped chan struct{}
+	// complaints are terminal states that reverted and pods that came twice;
+	// all are for the goroutine that watches until stopped is closed.
+	complaints []string
+	finished   map[types.UID]corev1.PodPhase
+	origins    map[string]types.UID
+	cancel     context.CancelFunc
+}
+
+// watchPods watches from now on until ranOnce is called.
+func watchPods(t *testing.T, o offload) *watchedPods {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	w := &watchedPods{o: o, stopped: make(chan struct{}), finished: map[types.UID]corev1.PodPhase{}, origins: map[string]types.UID{}, cancel: cancel}
+	here := must(rome.Kube.CoreV1().Pods(o.namespace).Watch(ctx, metav1.ListOptions{}))(t)
+	there := must(milan.Kube.CoreV1().Pods(o.twin).Watch(ctx, metav1.ListOptions{}))(t)
+	go func() {
+		defer close(w.stopped)
+		defer here.Stop()
+		defer there.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case event, open := <-here.ResultChan():
+				w.see(event, open, w.seeHere)
+			case event, open := <-there.ResultChan():
+				w.see(event, open, w.seeThere)
+			}
+		}
+	}()
+	return w
+}
+
+func (w *watchedPods) see(event watch.Event, open bool, see func(*corev1.Pod)) {
+	pod, isPod := event.Object.(*corev1.Pod)
+	switch {
+	case isPod:
+		see(pod)
+	case !open || event.Type == watch.Error:
+		w.complaints = append(w.complaints, fmt.Sprintf("a watch ended early: %v", event.Object))
+		w.cancel()
+	}
+}
+
+func (w *watchedPods) seeHere(pod *corev1.Pod) {
+	before, finished := w.finished[pod.UID]
+	now := pod.Status.Phase
+	if finished && now != before {
+		w.complaints = append(w.complaints, fmt.Sprintf("pod %s on rome went from %s to %s", pod.Name, before, now))
+	}
+	if now == corev1.PodSucceeded || now == corev1.PodFailed {
+		w.finished[pod.UID] = now
+	}
+}
+
+func (w *watchedPods) seeThere(pod *corev1.Pod) {
+	origin := pod.Annotations[v1alpha1.AnnotationOriginUID]
+	if origin == "" {
+		w.complaints = append(w.complaints, fmt.Sprintf("pod %s on milan does not tell whose it is", pod.Name))
+		return
+	}
+	if first, ok := w.origins[origin]; ok && first != pod.UID {
+		w.complaints = append(w.complaints, fmt.Sprintf("pod %s came to milan twice, as %s and %s", pod.Name, first, pod.UID))
+		return
+	}
+	w.origins[origin] = pod.UID
+}
+
+// ranOnce fails the test unless exactly count pods beside the others have
+// finished on rome, none has reverted, and each had one pod on milan.
+func (w *watchedPods) ranOnce(t *testing.T, count int, others ...types.UID) {
+	t.Helper()
+	w.cancel()
+	<-w.stopped
+	for _, complaint := range w.complaints {
+		t.Error(complaint)
+	}
+	for _, uid := range others {
+		delete(w.finished, uid)
+	}
+	if len(w.finished) != count {
+		t.Errorf("%d pods have finished on rome, want %d", len(w.finished), count)
+	}
+	for uid := range w.finished {
+		if _, ok := w.origins[string(uid)]; !ok {
+			t.Errorf("pod %s finished on rome and was never seen on milan", uid)
+		}
+	}
+}
+
+// noTokenOfTheProvider looks that a pod gets no access to milan's API: its own
+// token is dropped, and never replaced by one of milan's.
+func noTokenOfTheProvider(t *testing.T) {
+	o := offloaded(t, remote)
+	here := runReadyPod(t, o.namespace, "web", podSpec("serve"))
+	if len(here.Spec.Volumes) == 0 {
+		t.Error("rome mounted no token into the pod, so this shows nothing")
+	}
+	there := podReady(t, milan, o.twin, "web")
+	for _, volume := range there.Spec.Volumes {
+		t.Errorf("on milan the pod has the volume %s", show(volume))
+	}
+	result := milan.Kubectl(t.Context(), "exec", "-n", o.twin, "web", "--", tester, "ls", "/var/run/secrets/kubernetes.io/serviceaccount")
+	if result.Code != 1 {
+		t.Errorf("the container sees %q, want no directory; %v", result.Stdout, result.Err)
+	}
+}

@@ -1,0 +1,84 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build e2e
+
+package e2e
+
+import "testing"
+
+type step struct {
+	name string
+	run  func(*testing.T)
+	// needed steps end the story when they fail: what follows stands on them.
+	needed bool
+}
+
+// TestFederation is the story, in order. Each step can be run again by its
+// name on clusters that are kept.
+func TestFederation(t *testing.T) {
+	for _, step := range []step{
+		{"InstallsOnBothClusters", installsOnBothClusters, true},
+		{"RefusesBadInput", refusesBadInput, false},
+		{"Invitations", together(
+			step{name: "TokenOnce", run: tokenOnce},
+			step{name: "InvitationEndsWithItsToken", run: invitationEndsWithItsToken},
+			step{name: "CSRForeignIdentityRejected", run: csrForeignIdentityRejected},
+			step{name: "CSRExtraOrgRejected", run: csrExtraOrgRejected},
+		), false},
+		{"PeersByInvitation", peersByInvitation, true},
+		{"VirtualNodeStandsForTheProvider", virtualNodeStandsForTheProvider, true},
+		{"Tables", tables, false},
+		{"WhilePeered", together(
+			step{name: "RunsADeploymentNextDoor", run: runsADeploymentNextDoor},
+			step{name: "NamesTwinsByStrategy", run: namesTwinsByStrategy},
+			step{name: "PlacesPodsByStrategy", run: placesPodsByStrategy},
+			step{name: "NamesakesAreLeftAlone", run: namesakesAreLeftAlone},
+			step{name: "StatusComesBack", run: statusComesBack},
+			step{name: "DeletionGoesBothWays", run: deletionGoesBothWays},
+			step{name: "JobsRunExactlyOnce", run: jobsRunExactlyOnce},
+			step{name: "NoTokenOfTheProvider", run: noTokenOfTheProvider},
+			step{name: "Logs", run: logs},
+			step{name: "LogsTailZero", run: logsTailZero},
+			step{name: "ExecCopiesStdin", run: execCopiesStdin},
+			step{name: "ExecExitCode", run: execExitCode},
+			step{name: "ExecResize", run: execResize},
+			step{name: "Attach", run: attach},
+			step{name: "PortForward", run: portForward},
+			step{name: "VKAnonymousExecDenied", run: vkAnonymousExecDenied},
+			step{name: "VKDelegatesSAR", run: vkDelegatesSAR},
+			step{name: "PeerCannotWriteUnofferedNamespace", run: peerCannotWriteUnofferedNamespace},
+			step{name: "ShadowPodCannotEscapeToNode", run: shadowPodCannotEscapeToNode},
+		), false},
+		{"ProviderUnreachableForAMinute", providerUnreachableForAMinute, false},
+		{"KilledVirtualKubelet", killedVirtualKubelet, false},
+		{"KilledControllerManager", killedControllerManager, false},
+		{"KilledAPIServer", killedAPIServer, false},
+		{"UnoffloadBringsPodsHome", unoffloadBringsPodsHome, false},
+		{"TokenNeverLogged", tokenNeverLogged, false},
+		{"UnpeersWithoutATrace", unpeersWithoutATrace, false},
+		{"PeersAgain", peersByInvitation, false},
+		{"UninstallsWithoutATrace", uninstallsWithoutATrace, false},
+	} {
+		passed := t.Run(step.name, func(t *testing.T) {
+			t.Cleanup(func() { collect(t) })
+			step.run(t)
+		})
+		if !passed && step.needed {
+			t.Fatalf("%s failed, the story ends here", step.name)
+		}
+	}
+}
+
+// together runs steps that do not disturb each other at the same time.
+func together(steps ...step) func(*testing.T) {
+	return func(t *testing.T) {
+		for _, step := range steps {
+			t.Run(step.name, func(t *testing.T) {
+				t.Parallel()
+				t.Cleanup(func() { collect(t) })
+				step.run(t)
+			})
+		}
+	}
+}
