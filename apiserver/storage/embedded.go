@@ -11,9 +11,11 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"sync/atomic"
 	"time"
 
 	"go.etcd.io/etcd/server/v3/embed"
+	"go.uber.org/zap"
 	"k8s.io/klog/v2"
 )
 
@@ -42,6 +44,8 @@ const (
 type Embedded struct {
 	etcd *embed.Etcd
 	dir  *dataDir
+	// quiet is true while etcd starts and stops.
+	quiet atomic.Bool
 }
 
 // Start runs an etcd with its data in dir and returns when it serves. An
@@ -54,16 +58,13 @@ func Start(ctx context.Context, dir string) (started *Embedded, err error) {
 	}
 	e := &Embedded{dir: data}
 	defer func() {
-		// etcd panics on data that it cannot read, before anything serves.
-		if cause := recover(); cause != nil {
-			err = fmt.Errorf("data directory %s: etcd cannot read its data: %v: restore a backup, or start with an empty directory", data.path, cause)
-		}
 		if err != nil {
 			err = errors.Join(err, e.Close())
 		}
 	}()
 
-	e.etcd, err = embed.StartEtcd(config(ctx, data))
+	e.quiet.Store(true)
+	e.etcd, err = embed.StartEtcd(config(data, zapLogger(klog.FromContext(ctx).WithName("etcd"), &e.quiet, data.path)))
 	if err != nil {
 		return nil, fmt.Errorf("data directory %s: starting etcd: %w", data.path, err)
 	}
@@ -71,6 +72,7 @@ func Start(ctx context.Context, dir string) (started *Embedded, err error) {
 	defer cancel()
 	select {
 	case <-e.etcd.Server.ReadyNotify():
+		e.quiet.Store(false)
 		return e, nil
 	case err := <-e.etcd.Err():
 		return nil, fmt.Errorf("data directory %s: etcd stopped: %w", data.path, err)
@@ -87,13 +89,14 @@ func (e *Embedded) Err() <-chan error { return e.etcd.Err() }
 
 // Close stops etcd when every write is on disk, and unlocks its directory.
 func (e *Embedded) Close() error {
+	e.quiet.Store(true)
 	if e.etcd != nil {
 		e.etcd.Close()
 	}
 	return e.dir.close()
 }
 
-func config(ctx context.Context, dir *dataDir) *embed.Config {
+func config(dir *dataDir, logger *zap.Logger) *embed.Config {
 	cfg := embed.NewConfig()
 	cfg.Name = memberName
 	cfg.Dir = dir.etcd()
@@ -115,6 +118,6 @@ func config(ctx context.Context, dir *dataDir) *embed.Config {
 	cfg.MaxWalFiles = walFiles
 	cfg.BootstrapDefragThresholdMegabytes = defragThresholdMiB
 
-	cfg.ZapLoggerBuilder = embed.NewZapLoggerBuilder(zapLogger(klog.FromContext(ctx).WithName("etcd")))
+	cfg.ZapLoggerBuilder = embed.NewZapLoggerBuilder(logger)
 	return cfg
 }
