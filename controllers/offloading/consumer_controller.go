@@ -1,0 +1,263 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package offloading
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	kubeinformers "k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/utils/clock"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/controllers/queue"
+	"liqo.io/federation/generated/clientset/versioned"
+	"liqo.io/federation/generated/informers/externalversions"
+	listers "liqo.io/federation/generated/listers/federation/v1alpha1"
+)
+
+// Consumer extends namespaces of this cluster to its providers.
+type Consumer struct {
+	kube        kubernetes.Interface
+	federation  versioned.Interface
+	clusterName string
+	clusterID   string
+	clock       clock.PassiveClock
+
+	namespaces   corelisters.NamespaceLister
+	nodes        corelisters.NodeLister
+	clusters     listers.ForeignClusterLister
+	virtualNodes listers.VirtualNodeLister
+	offloadings  listers.NamespaceOffloadingLister
+	maps         listers.NamespaceMapLister
+
+	// offloadingQueue holds namespaces, mapQueue foreign clusters.
+	offloadingQueue *queue.Controller[string]
+	mapQueue        *queue.Controller[string]
+}
+
+// NewConsumer makes the controller and asks the informers for what it reads.
+// clusterName and clusterID are this cluster's; NamespaceMaps and twins are
+// named after them.
+func NewConsumer(kube kubernetes.Interface, federation versioned.Interface,
+	kubeInformers kubeinformers.SharedInformerFactory, federationInformers externalversions.SharedInformerFactory,
+	clusterName, clusterID string,
+) (*Consumer, error) {
+	core, group := kubeInformers.Core().V1(), federationInformers.Federation().V1alpha1()
+	c := &Consumer{
+		kube:         kube,
+		federation:   federation,
+		clusterName:  clusterName,
+		clusterID:    clusterID,
+		clock:        clock.RealClock{},
+		namespaces:   core.Namespaces().Lister(),
+		nodes:        core.Nodes().Lister(),
+		clusters:     group.ForeignClusters().Lister(),
+		virtualNodes: group.VirtualNodes().Lister(),
+		offloadings:  group.NamespaceOffloadings().Lister(),
+		maps:         group.NamespaceMaps().Lister(),
+	}
+	c.offloadingQueue = queue.New("namespace-offloading", 4, c.reconcileOffloading)
+	c.mapQueue = queue.New("namespace-map", 2, c.reconcileMap)
+
+	for _, add := range []func() error{
+		func() error {
+			_, err := group.NamespaceOffloadings().Informer().AddEventHandler(onChange(always, c.offloadingChanged))
+			return err
+		},
+		func() error {
+			_, err := group.NamespaceMaps().Informer().AddEventHandler(onChange(always, c.mapChanged))
+			return err
+		},
+		func() error {
+			_, err := group.ForeignClusters().Informer().AddEventHandler(onChange(specDiffers,
+				func(_, cluster *v1alpha1.ForeignCluster) { c.clusterChanged(cluster.Name) }))
+			return err
+		},
+		func() error {
+			_, err := group.VirtualNodes().Informer().AddEventHandler(onChange(specDiffers,
+				func(_, virtualNode *v1alpha1.VirtualNode) { c.virtualNodeChanged(virtualNode) }))
+			return err
+		},
+		func() error {
+			_, err := core.Nodes().Informer().AddEventHandler(onChange(
+				func(old, current *corev1.Node) bool { return !maps.Equal(old.Labels, current.Labels) },
+				func(_, node *corev1.Node) { c.nodeChanged(node) }))
+			return err
+		},
+		func() error {
+			_, err := core.Namespaces().Informer().AddEventHandler(onChange(
+				func(old, current *corev1.Namespace) bool {
+					return !maps.Equal(old.Labels, current.Labels) || old.DeletionTimestamp.IsZero() != current.DeletionTimestamp.IsZero()
+				},
+				func(_, namespace *corev1.Namespace) { c.namespaceChanged(namespace) }))
+			return err
+		},
+	} {
+		if err := add(); err != nil {
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
+// Run works until the context ends. The informers are synced before.
+func (c *Consumer) Run(ctx context.Context) {
+	var running sync.WaitGroup
+	running.Go(func() { c.offloadingQueue.Run(ctx) })
+	running.Go(func() { c.mapQueue.Run(ctx) })
+	running.Wait()
+}
+
+func (c *Consumer) offloadingChanged(old, current *v1alpha1.NamespaceOffloading) {
+	c.offloadingQueue.Add(current.Namespace)
+	if old == nil || specDiffers(old, current) {
+		c.addClusters()
+	}
+}
+
+// mapChanged looks again at the namespaces whose answer changed.
+func (c *Consumer) mapChanged(old, current *v1alpha1.NamespaceMap) {
+	if !c.ours(current) {
+		return
+	}
+	cluster := rules.ForeignClusterOf(current.Namespace)
+	if old == nil || specDiffers(old, current) {
+		c.mapQueue.Add(cluster)
+	}
+	answers := map[string]v1alpha1.NamespaceMappingStatus{}
+	if old != nil {
+		for _, answer := range old.Status.Namespaces {
+			answers[answer.Name] = answer
+		}
+	}
+	for _, answer := range current.Status.Namespaces {
+		if answers[answer.Name] != answer {
+			c.offloadingQueue.Add(answer.Name)
+		}
+		delete(answers, answer.Name)
+	}
+	for name := range answers {
+		c.offloadingQueue.Add(name)
+	}
+	if old == nil || specDiffers(old, current) {
+		for _, entry := range current.Spec.Namespaces {
+			c.offloadingQueue.Add(entry.Name)
+		}
+	}
+}
+
+// ours tells whether this cluster is the consumer of a map.
+func (c *Consumer) ours(namespaceMap *v1alpha1.NamespaceMap) bool {
+	return rules.IsPeerNamespace(namespaceMap.Namespace) && namespaceMap.Name == c.clusterName
+}
+
+func (c *Consumer) virtualNodeChanged(virtualNode *v1alpha1.VirtualNode) {
+	if rules.IsPeerNamespace(virtualNode.Namespace) {
+		c.clusterChanged(rules.ForeignClusterOf(virtualNode.Namespace))
+	}
+}
+
+// nodeChanged concerns every cluster: which one is behind a node says its
+// VirtualNode, which may not be there yet.
+func (c *Consumer) nodeChanged(node *corev1.Node) {
+	if node.Labels[v1alpha1.LabelType] != v1alpha1.TypeVirtualNode {
+		return
+	}
+	c.addClusters()
+	c.addOffloadings()
+}
+
+func (c *Consumer) namespaceChanged(namespace *corev1.Namespace) {
+	if rules.IsPeerNamespace(namespace.Name) {
+		c.mapQueue.Add(rules.ForeignClusterOf(namespace.Name))
+	}
+	c.offloadingQueue.Add(namespace.Name)
+}
+
+func (c *Consumer) clusterChanged(cluster string) {
+	c.mapQueue.Add(cluster)
+	c.addOffloadings()
+}
+
+func (c *Consumer) addClusters() {
+	// Listing a cache fails only with a selector that cannot be read.
+	clusters, _ := c.clusters.List(everything)
+	for _, cluster := range clusters {
+		c.mapQueue.Add(cluster.Name)
+	}
+}
+
+func (c *Consumer) addOffloadings() {
+	offloadings, _ := c.offloadings.List(everything)
+	for _, offloading := range offloadings {
+		c.offloadingQueue.Add(offloading.Namespace)
+	}
+}
+
+// leaving tells whether a namespace is on its way home.
+func (c *Consumer) leaving(offloading *v1alpha1.NamespaceOffloading) bool {
+	if !offloading.DeletionTimestamp.IsZero() {
+		return true
+	}
+	namespace, err := c.namespaces.Get(offloading.Namespace)
+	return err == nil && !namespace.DeletionTimestamp.IsZero()
+}
+
+// lender is a foreign cluster with the virtual nodes made of what it lends.
+type lender struct {
+	cluster      *v1alpha1.ForeignCluster
+	virtualNodes []*v1alpha1.VirtualNode
+}
+
+func (c *Consumer) lender(cluster *v1alpha1.ForeignCluster) (lender, error) {
+	virtualNodes, err := c.virtualNodes.VirtualNodes(rules.PeerNamespace(cluster.Name)).List(everything)
+	return lender{cluster: cluster, virtualNodes: virtualNodes}, err
+}
+
+// lenders are the foreign clusters that have virtual nodes, by name.
+func (c *Consumer) lenders() ([]lender, error) {
+	clusters, err := c.clusters.List(everything)
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(clusters, func(a, b *v1alpha1.ForeignCluster) int { return compare(a.Name, b.Name) })
+	var all []lender
+	for _, cluster := range clusters {
+		l, err := c.lender(cluster)
+		if err != nil {
+			return nil, err
+		}
+		if len(l.virtualNodes) > 0 {
+			all = append(all, l)
+		}
+	}
+	return all, nil
+}
+
+// accepts tells whether namespaces may still be extended to a lender.
+func (l lender) accepts() bool {
+	return l.cluster.DeletionTimestamp.IsZero() && l.cluster.Spec.Outgoing == v1alpha1.PeeringEnabled &&
+		slices.ContainsFunc(l.virtualNodes, lends)
+}
+
+func lends(virtualNode *v1alpha1.VirtualNode) bool { return virtualNode.DeletionTimestamp.IsZero() }
+
+// selects tells whether a selector chooses one of a lender's virtual nodes.
+func (c *Consumer) selects(selector rules.ClusterSelector, l lender) bool {
+	return slices.ContainsFunc(l.virtualNodes, func(virtualNode *v1alpha1.VirtualNode) bool {
+		node, err := c.nodes.Get(virtualNode.Spec.NodeName)
+		if err != nil {
+			// A cache only fails to find.
+			node = nil
+		}
+		return lends(virtualNode) && selector.Selects(virtualNode, node)
+	})
+}

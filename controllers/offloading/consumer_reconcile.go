@@ -1,0 +1,106 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package offloading
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/controllers/commit"
+)
+
+// reconcileOffloading labels the namespace, so that its pods are placed, and
+// tells how the namespace stands at each cluster; or it brings it home.
+func (c *Consumer) reconcileOffloading(ctx context.Context, namespace string) (time.Duration, error) {
+	offloading, err := c.offloadings.NamespaceOffloadings(namespace).Get(v1alpha1.NamespaceOffloadingName)
+	if apierrors.IsNotFound(err) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	if c.leaving(offloading) {
+		return c.leave(ctx, offloading)
+	}
+	if err := c.setLabel(ctx, namespace, true); err != nil {
+		return 0, err
+	}
+	standings, err := c.standings(offloading)
+	if err != nil {
+		return 0, err
+	}
+	_, err = c.commitStatus(ctx, offloading, standings, summary(standings))
+	return 0, err
+}
+
+// commitStatus writes the status if it changed, and tells whether it did.
+func (c *Consumer) commitStatus(ctx context.Context, offloading *v1alpha1.NamespaceOffloading, standings []standing, phase v1alpha1.OffloadingPhase) (bool, error) {
+	changed := offloading.DeepCopy()
+	changed.Status = statusOf(offloading, c.remoteName(offloading), standings, phase, c.clock.Now())
+	return commit.Commit(ctx, c.federation.FederationV1alpha1().NamespaceOffloadings(offloading.Namespace), offloading, changed)
+}
+
+// setLabel puts the label that makes the placement of pods look at a
+// namespace, or takes it off.
+func (c *Consumer) setLabel(ctx context.Context, name string, wanted bool) error {
+	namespace, err := c.namespaces.Get(name)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	value, labelled := namespace.Labels[v1alpha1.LabelSchedulingEnabled]
+	patch := []byte(`{"metadata":{"labels":{"` + v1alpha1.LabelSchedulingEnabled + `":"true"}}}`)
+	switch {
+	case wanted && value == "true", !wanted && !labelled:
+		return nil
+	case !wanted:
+		patch = []byte(`{"metadata":{"labels":{"` + v1alpha1.LabelSchedulingEnabled + `":null}}}`)
+	}
+	_, err = c.kube.CoreV1().Namespaces().Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("set the label %s of namespace %s: %w", v1alpha1.LabelSchedulingEnabled, name, err)
+	}
+	return nil
+}
+
+// standings collects how a namespace stands at each cluster that lends.
+func (c *Consumer) standings(offloading *v1alpha1.NamespaceOffloading) ([]standing, error) {
+	selector, selectorErr := rules.NewClusterSelector(offloading.Spec.ClusterSelector)
+	lenders, err := c.lenders()
+	if err != nil {
+		return nil, err
+	}
+	all := make([]standing, 0, len(lenders))
+	for _, l := range lenders {
+		s := standing{
+			cluster:     l.cluster.Name,
+			selected:    selectorErr == nil && l.accepts() && !c.leaving(offloading) && c.selects(selector, l),
+			selectorErr: selectorErr,
+		}
+		current, err := c.maps.NamespaceMaps(rules.PeerNamespace(l.cluster.Name)).Get(c.clusterName)
+		if err != nil && !apierrors.IsNotFound(err) {
+			return nil, err
+		}
+		if err == nil {
+			s.full = len(current.Spec.Namespaces) >= maxMappings
+			s.asked = slices.ContainsFunc(current.Spec.Namespaces, func(entry v1alpha1.NamespaceMapping) bool { return entry.Name == offloading.Namespace })
+			i := slices.IndexFunc(current.Status.Namespaces, func(answer v1alpha1.NamespaceMappingStatus) bool { return answer.Name == offloading.Namespace })
+			if i >= 0 {
+				s.answer = &current.Status.Namespaces[i]
+			}
+		}
+		all = append(all, s)
+	}
+	return all, nil
+}

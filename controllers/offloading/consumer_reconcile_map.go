@@ -1,0 +1,123 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package offloading
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/klog/v2"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/controllers/commit"
+)
+
+var compare = strings.Compare
+
+// reconcileMap writes the NamespaceMap of one foreign cluster: what every
+// NamespaceOffloading of this cluster wants there.
+func (c *Consumer) reconcileMap(ctx context.Context, name string) (time.Duration, error) {
+	namespace := rules.PeerNamespace(name)
+	current, err := c.maps.NamespaceMaps(namespace).Get(c.clusterName)
+	if err != nil && !apierrors.IsNotFound(err) {
+		return 0, err
+	}
+	cluster, err := c.clusters.Get(name)
+	if apierrors.IsNotFound(err) {
+		// Unpeering removes the peer namespace, and the map with it.
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	l, err := c.lender(cluster)
+	if err != nil {
+		return 0, err
+	}
+	offloadings, err := c.offloadings.List(everything)
+	if err != nil {
+		return 0, err
+	}
+	var entries []v1alpha1.NamespaceMapping
+	if current != nil {
+		entries = current.Spec.Namespaces
+	}
+	wanted := c.wantedEntries(ctx, l, offloadings, entries)
+	switch {
+	case current == nil && len(wanted) == 0:
+		return 0, nil
+	case current == nil:
+		return 0, c.createMap(ctx, namespace, wanted)
+	case slices.Equal(entries, wanted):
+		return 0, nil
+	}
+	changed := current.DeepCopy()
+	changed.Spec.Namespaces = wanted
+	_, err = commit.Commit(ctx, c.federation.FederationV1alpha1().NamespaceMaps(namespace), current, changed)
+	return 0, err
+}
+
+func (c *Consumer) createMap(ctx context.Context, namespace string, entries []v1alpha1.NamespaceMapping) error {
+	_, err := c.federation.FederationV1alpha1().NamespaceMaps(namespace).Create(ctx, &v1alpha1.NamespaceMap{
+		ObjectMeta: metav1.ObjectMeta{Name: c.clusterName, Namespace: namespace},
+		Spec:       v1alpha1.NamespaceMapSpec{Namespaces: entries},
+	}, metav1.CreateOptions{})
+	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("create the namespace map in %s: %w", namespace, err)
+	}
+	return nil
+}
+
+// wantedEntries are the entries that a map should have: those of selected
+// namespaces, and those that are there and whose pods are not home yet. When
+// there are too many, the oldest offloadings count.
+func (c *Consumer) wantedEntries(ctx context.Context, l lender, offloadings []*v1alpha1.NamespaceOffloading, current []v1alpha1.NamespaceMapping) []v1alpha1.NamespaceMapping {
+	present := make(map[string]v1alpha1.NamespaceMapping, len(current))
+	for _, entry := range current {
+		present[entry.Name] = entry
+	}
+	offloadings = slices.Clone(offloadings)
+	slices.SortFunc(offloadings, func(a, b *v1alpha1.NamespaceOffloading) int {
+		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), compare(a.Namespace, b.Namespace))
+	})
+	accepts := l.accepts()
+	var wanted []v1alpha1.NamespaceMapping
+	for _, offloading := range offloadings {
+		entry, there := present[offloading.Namespace]
+		switch {
+		case len(l.virtualNodes) == 0:
+		case there && (c.leaving(offloading) || !accepts):
+			wanted = append(wanted, entry)
+		case c.leaving(offloading) || !accepts:
+		default:
+			selector, err := rules.NewClusterSelector(offloading.Spec.ClusterSelector)
+			if err != nil {
+				// The namespace's own status tells it to its owner.
+				klog.FromContext(ctx).V(2).Info("Skipping a namespace", "namespace", offloading.Namespace, "reason", err.Error())
+				continue
+			}
+			if c.selects(selector, l) {
+				wanted = append(wanted, v1alpha1.NamespaceMapping{Name: offloading.Namespace, RemoteName: c.remoteName(offloading)})
+			}
+		}
+	}
+	wanted = wanted[:min(len(wanted), maxMappings)]
+	slices.SortFunc(wanted, func(a, b v1alpha1.NamespaceMapping) int { return compare(a.Name, b.Name) })
+	return wanted
+}
+
+func (c *Consumer) remoteName(offloading *v1alpha1.NamespaceOffloading) string {
+	return rules.TwinNamespace(offloading.Namespace, offloading.Spec.NamespaceMappingStrategy, c.clusterName, c.clusterID)
+}

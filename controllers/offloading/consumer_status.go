@@ -1,0 +1,118 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package offloading
+
+import (
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+)
+
+// standing is how a namespace stands at one cluster that lends.
+type standing struct {
+	cluster     string
+	selected    bool
+	selectorErr error
+	// asked tells whether the cluster's map has an entry, full whether it can
+	// take no more.
+	asked, full bool
+	// answer is what the cluster made of the entry; nil before it answered.
+	answer *v1alpha1.NamespaceMappingStatus
+}
+
+// ready tells whether the twin is there, and why not.
+func (s standing) ready() (status metav1.ConditionStatus, reason, message string) {
+	switch {
+	case s.answer != nil && s.answer.Phase == v1alpha1.NamespaceMappingReady && s.selected:
+		return metav1.ConditionTrue, "NamespaceReady", ""
+	case s.answer != nil && s.answer.Phase == v1alpha1.NamespaceMappingReady:
+		return metav1.ConditionFalse, "Leaving", "The cluster has yet to remove the namespace."
+	case s.answer != nil:
+		return metav1.ConditionFalse, string(s.answer.Phase), s.answer.Message
+	case !s.asked && s.full:
+		return metav1.ConditionFalse, "TooManyNamespaces", fmt.Sprintf("The cluster takes no more than %d namespaces: unoffload another one.", maxMappings)
+	}
+	return metav1.ConditionFalse, "Pending", "The cluster has not answered yet."
+}
+
+// failed tells whether waiting alone will not help.
+func (s standing) failed() bool {
+	if s.answer == nil {
+		return !s.asked && s.full
+	}
+	switch s.answer.Phase {
+	case v1alpha1.NamespaceMappingConflict, v1alpha1.NamespaceMappingRefused, v1alpha1.NamespaceMappingFailed:
+		return true
+	}
+	return false
+}
+
+// summary is the phase of a namespace that stands like this.
+func summary(standings []standing) v1alpha1.OffloadingPhase {
+	var selected, ready, failed int
+	for _, s := range standings {
+		if !s.selected {
+			continue
+		}
+		selected++
+		if status, _, _ := s.ready(); status == metav1.ConditionTrue {
+			ready++
+		} else if s.failed() {
+			failed++
+		}
+	}
+	switch {
+	case selected == 0:
+		return v1alpha1.OffloadingNoClusterSelected
+	case ready == selected:
+		return v1alpha1.OffloadingReady
+	case failed == selected:
+		return v1alpha1.OffloadingAllFailed
+	case failed > 0:
+		return v1alpha1.OffloadingSomeFailed
+	}
+	return v1alpha1.OffloadingInProgress
+}
+
+// statusOf is the status of an offloading that stands like this.
+func statusOf(offloading *v1alpha1.NamespaceOffloading, remoteName string, standings []standing, phase v1alpha1.OffloadingPhase, now time.Time) v1alpha1.NamespaceOffloadingStatus {
+	known := map[string][]metav1.Condition{}
+	for _, cluster := range offloading.Status.Clusters {
+		known[cluster.Name] = cluster.Conditions
+	}
+	status := v1alpha1.NamespaceOffloadingStatus{
+		ObservedGeneration:  offloading.Generation,
+		Phase:               phase,
+		RemoteNamespaceName: remoteName,
+	}
+	for _, s := range standings {
+		conditions := append([]metav1.Condition{}, known[s.cluster]...)
+		set := func(kind string, value metav1.ConditionStatus, reason, message string) {
+			meta.SetStatusCondition(&conditions, metav1.Condition{
+				Type: kind, Status: value, Reason: reason, Message: message,
+				ObservedGeneration: offloading.Generation, LastTransitionTime: metav1.NewTime(now),
+			})
+		}
+		switch {
+		case s.selectorErr != nil:
+			set(v1alpha1.ConditionOffloadingRequired, metav1.ConditionFalse, "InvalidSelector", s.selectorErr.Error())
+		case s.selected:
+			set(v1alpha1.ConditionOffloadingRequired, metav1.ConditionTrue, "ClusterSelected", "")
+		default:
+			set(v1alpha1.ConditionOffloadingRequired, metav1.ConditionFalse, "ClusterNotSelected", "")
+		}
+		if s.selected || s.answer != nil {
+			value, reason, message := s.ready()
+			set(v1alpha1.ConditionReady, value, reason, message)
+		} else {
+			meta.RemoveStatusCondition(&conditions, v1alpha1.ConditionReady)
+		}
+		status.Clusters = append(status.Clusters, v1alpha1.OffloadedCluster{Name: s.cluster, Conditions: conditions})
+	}
+	return status
+}

@@ -1,0 +1,62 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package offloading extends namespaces to other clusters. On a consumer it
+// turns NamespaceOffloadings into the entries of NamespaceMaps and tells how
+// they stand; on a provider it turns the entries of its tenants' NamespaceMaps
+// into twin namespaces.
+package offloading
+
+import (
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/tools/cache"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+)
+
+const (
+	// maxMappings is how many twins one consumer can have on one provider.
+	maxMappings = 1000
+	// timeout bounds how long leaving a namespace, or tearing down a twin,
+	// waits for pods and for the other cluster.
+	timeout = time.Duration(v1alpha1.DefaultDisconnectTimeoutSeconds) * time.Second
+	// pollInterval is how often the pods of a namespace that is being left are
+	// looked at: no cache holds them.
+	pollInterval = time.Second
+)
+
+var everything = labels.Everything()
+
+// onChange makes a handler for objects that came, went, or differ in what a
+// reconcile reads. The old object is nil when the object came or went.
+func onChange[T metav1.Object](differ func(old, current T) bool, handle func(old, current T)) cache.ResourceEventHandler {
+	var none T
+	return cache.ResourceEventHandlerFuncs{
+		AddFunc: func(obj any) { handle(none, obj.(T)) },
+		UpdateFunc: func(old, obj any) {
+			if differ(old.(T), obj.(T)) {
+				handle(old.(T), obj.(T))
+			}
+		},
+		DeleteFunc: func(obj any) {
+			if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+				obj = tombstone.Obj
+			}
+			handle(none, obj.(T))
+		},
+	}
+}
+
+// specDiffers tells whether what is wanted of an object changed, its removal
+// included.
+func specDiffers[T metav1.Object](old, current T) bool {
+	return old.GetGeneration() != current.GetGeneration() ||
+		old.GetUID() != current.GetUID() ||
+		old.GetDeletionTimestamp().IsZero() != current.GetDeletionTimestamp().IsZero()
+}
+
+// always lets every change pass.
+func always[T metav1.Object](T, T) bool { return true }

@@ -1,0 +1,110 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package offloading
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// tearDown removes a twin from the inside out. A namespace that is deleted
+// loses its roles, quotas and network policies in any order, so what runs in
+// it goes first, and only then everything that held it in check. The duration
+// says when to look again; pods that outlive their own deadline by the timeout
+// are left to the namespace's.
+func (p *Provider) tearDown(ctx context.Context, twin *corev1.Namespace) (time.Duration, error) {
+	if !twin.DeletionTimestamp.IsZero() {
+		return 0, nil
+	}
+	for _, kind := range []contents{p.shadowPods(twin.Name), p.pods(twin.Name)} {
+		left, err := p.empty(ctx, twin.Name, kind)
+		if err != nil {
+			return 0, err
+		}
+		if left {
+			return pollInterval, nil
+		}
+	}
+	err := p.kube.CoreV1().Namespaces().Delete(ctx, twin.Name, *metav1.NewPreconditionDeleteOptions(string(twin.UID)))
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		return 0, fmt.Errorf("delete twin namespace %s: %w", twin.Name, err)
+	}
+	return 0, nil
+}
+
+// contents is one kind of what is in a namespace.
+type contents struct {
+	kind string
+	list func(context.Context) ([]metav1.Object, error)
+	// remove deletes all of the kind, each with its grace period.
+	remove func(context.Context) error
+}
+
+func (p *Provider) shadowPods(namespace string) contents {
+	client := p.federation.FederationV1alpha1().ShadowPods(namespace)
+	return contents{
+		kind: "shadow pods",
+		list: func(ctx context.Context) ([]metav1.Object, error) {
+			list, err := client.List(ctx, metav1.ListOptions{})
+			if err != nil {
+				return nil, err
+			}
+			return objects(list.Items, func(i int) metav1.Object { return &list.Items[i] }), nil
+		},
+		remove: func(ctx context.Context) error {
+			return client.DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})
+		},
+	}
+}
+
+func (p *Provider) pods(namespace string) contents {
+	client := p.kube.CoreV1().Pods(namespace)
+	return contents{
+		kind: "pods",
+		list: func(ctx context.Context) ([]metav1.Object, error) {
+			list, err := client.List(ctx, metav1.ListOptions{})
+			if err != nil {
+				return nil, err
+			}
+			return objects(list.Items, func(i int) metav1.Object { return &list.Items[i] }), nil
+		},
+		remove: func(ctx context.Context) error {
+			return client.DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})
+		},
+	}
+}
+
+func objects[T any](items []T, at func(int) metav1.Object) []metav1.Object {
+	all := make([]metav1.Object, len(items))
+	for i := range items {
+		all[i] = at(i)
+	}
+	return all
+}
+
+// empty deletes what is in a namespace, and tells whether something is left
+// to wait for.
+func (p *Provider) empty(ctx context.Context, namespace string, c contents) (bool, error) {
+	all, err := c.list(ctx)
+	if err != nil {
+		return false, fmt.Errorf("list the %s of twin namespace %s: %w", c.kind, namespace, err)
+	}
+	left, untouched := false, false
+	for _, object := range all {
+		deletion := object.GetDeletionTimestamp()
+		untouched = untouched || deletion.IsZero()
+		left = left || deletion.IsZero() || p.clock.Since(deletion.Time) < timeout
+	}
+	if untouched {
+		if err := c.remove(ctx); err != nil {
+			return false, fmt.Errorf("delete the %s of twin namespace %s: %w", c.kind, namespace, err)
+		}
+	}
+	return left, nil
+}

@@ -1,0 +1,142 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package offloading
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+)
+
+// The Pod Security level of a twin when it is made. The provider may change
+// it afterwards.
+const (
+	labelPodSecurity    = "pod-security.kubernetes.io/enforce"
+	podSecurityBaseline = "baseline"
+)
+
+// ensureTwin makes the namespace and the consumer's rights in it, and answers
+// the wish. A wish that failed is answered, and the error has it tried again.
+func (p *Provider) ensureTwin(ctx context.Context, t tenant, w *wish) error {
+	err := p.ensureNamespace(ctx, t, w)
+	if err == nil && w.answer.Phase == "" {
+		err = p.ensureBindings(ctx, t, w.RemoteName)
+	}
+	switch {
+	case err != nil:
+		w.refuse(v1alpha1.NamespaceMappingFailed, "the provider could not make the namespace yet, and tries again")
+	case w.answer.Phase == "":
+		w.answer.Phase = v1alpha1.NamespaceMappingReady
+	}
+	return err
+}
+
+func (p *Provider) ensureNamespace(ctx context.Context, t tenant, w *wish) error {
+	if _, err := p.namespaces.Get(w.RemoteName); err == nil {
+		return nil
+	}
+	_, err := p.kube.CoreV1().Namespaces().Create(ctx, p.twin(t, w.NamespaceMapping), metav1.CreateOptions{})
+	if apierrors.IsAlreadyExists(err) {
+		// Somebody was faster than our cache.
+		namespace, err := p.kube.CoreV1().Namespaces().Get(ctx, w.RemoteName, metav1.GetOptions{})
+		if err != nil {
+			return fmt.Errorf("get namespace %s: %w", w.RemoteName, err)
+		}
+		p.judge(t, w, namespace)
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("create twin namespace %s: %w", w.RemoteName, err)
+	}
+	return nil
+}
+
+func (p *Provider) twin(t tenant, entry v1alpha1.NamespaceMapping) *corev1.Namespace {
+	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+		Name: entry.RemoteName,
+		Labels: map[string]string{
+			v1alpha1.LabelRole:           v1alpha1.RoleTwin,
+			v1alpha1.LabelForeignCluster: t.foreignCluster,
+			v1alpha1.LabelOrigin:         t.clusterID,
+			v1alpha1.LabelDestination:    p.own.ClusterID,
+			v1alpha1.LabelManagedBy:      v1alpha1.ManagedBy,
+			labelPodSecurity:             podSecurityBaseline,
+		},
+		Annotations: map[string]string{v1alpha1.AnnotationOriginNamespace: entry.Name},
+	}}
+}
+
+// ensureBindings gives the user that the tenant's own binding names, and the
+// controllers, their rights in a twin.
+func (p *Provider) ensureBindings(ctx context.Context, t tenant, twin string) error {
+	users, err := p.users(t)
+	if err != nil {
+		return err
+	}
+	controllers := []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: p.own.Account, Namespace: p.own.AccountNamespace}}
+	if err := p.ensureBinding(ctx, t, twin, managerBinding, controllers); err != nil {
+		return err
+	}
+	return p.ensureBinding(ctx, t, twin, twinBinding, users)
+}
+
+// ensureBinding binds the cluster role of the same name. A role cannot be
+// replaced in a binding, so one with another role goes first.
+func (p *Provider) ensureBinding(ctx context.Context, t tenant, twin, name string, subjects []rbacv1.Subject) error {
+	client := p.kube.RbacV1().RoleBindings(twin)
+	wanted := &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{
+			Name:      name,
+			Namespace: twin,
+			Labels:    map[string]string{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy, v1alpha1.LabelForeignCluster: t.foreignCluster},
+		},
+		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name},
+		Subjects: subjects,
+	}
+	current, err := p.bindings[name].RoleBindings(twin).Get(name)
+	switch {
+	case apierrors.IsNotFound(err):
+	case err != nil:
+		return err
+	case current.RoleRef != wanted.RoleRef:
+		err := client.Delete(ctx, name, *metav1.NewPreconditionDeleteOptions(string(current.UID)))
+		if err != nil && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("delete the role binding %s in %s, which has another role: %w", name, twin, err)
+		}
+	case equality.Semantic.DeepEqual(current.Subjects, subjects):
+		return nil
+	default:
+		changed := current.DeepCopy()
+		changed.Subjects = subjects
+		if _, err := client.Update(ctx, changed, metav1.UpdateOptions{}); err != nil {
+			return fmt.Errorf("update the role binding %s in %s: %w", name, twin, err)
+		}
+		return nil
+	}
+	if _, err := client.Create(ctx, wanted, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("create the role binding %s in %s: %w", name, twin, err)
+	}
+	return nil
+}
+
+// users are those that the tenant's binding was made for.
+func (p *Provider) users(t tenant) ([]rbacv1.Subject, error) {
+	binding, err := p.bindings[tenantBinding].RoleBindings(t.namespace).Get(tenantBinding)
+	if err != nil {
+		return nil, fmt.Errorf("find out who the consumer is: %w", err)
+	}
+	users := slices.DeleteFunc(slices.Clone(binding.Subjects), func(subject rbacv1.Subject) bool { return subject.Kind != rbacv1.UserKind })
+	if len(users) == 0 {
+		return nil, fmt.Errorf("the role binding %s in %s names no user", tenantBinding, t.namespace)
+	}
+	return users, nil
+}
