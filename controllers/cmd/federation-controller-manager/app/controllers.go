@@ -28,7 +28,11 @@ type Controller struct {
 
 // controllers lists everything that the manager can run.
 func controllers() []Controller {
-	return []Controller{}
+	return []Controller{
+		{Name: "namespace-offloading", Init: initNamespaceOffloading},
+		{Name: "twin-namespace", Init: initTwinNamespace},
+		{Name: "shadow-pod", Init: initShadowPod},
+	}
 }
 
 func controllerNames(withOff bool) []string {

@@ -1,0 +1,179 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package shadow
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/ptr"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/controllers/commit"
+)
+
+// reconcile brings one shadow pod and the pod of its name together.
+func (c *Controller) reconcile(ctx context.Context, key cache.ObjectName) (time.Duration, error) {
+	pod, err := c.pods.Pods(key.Namespace).Get(key.Name)
+	if apierrors.IsNotFound(err) {
+		pod, err = nil, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	shadow, err := c.shadows.ShadowPods(key.Namespace).Get(key.Name)
+	if apierrors.IsNotFound(err) {
+		c.backoff.DeleteEntry(key.String())
+		return 0, c.letGo(ctx, pod)
+	}
+	if err != nil {
+		return 0, err
+	}
+	if pod == nil && c.expected(key) {
+		return cacheLag, nil
+	}
+	if pod != nil && !metav1.IsControlledBy(pod, shadow) {
+		return c.inTheWay(ctx, shadow, pod)
+	}
+	switch {
+	case !shadow.DeletionTimestamp.IsZero():
+		return 0, c.remove(ctx, shadow, pod)
+	case shadow.Status.Phase != "":
+		return 0, c.letGo(ctx, pod)
+	case pod == nil:
+		return c.create(ctx, key, shadow)
+	case stopped(pod) && finishes(pod):
+		return 0, c.recordEnd(ctx, shadow, pod)
+	case !pod.DeletionTimestamp.IsZero():
+		return c.awaitEnd(ctx, pod)
+	case stopped(pod):
+		return 0, c.replace(ctx, key, pod)
+	}
+	return c.sync(ctx, key, shadow, pod)
+}
+
+// remove deletes the pod, with its own grace period, and lets the shadow pod
+// go when the pod is gone.
+func (c *Controller) remove(ctx context.Context, shadow *v1alpha1.ShadowPod, pod *corev1.Pod) error {
+	if pod != nil {
+		if pod.DeletionTimestamp.IsZero() {
+			if err := c.deletePod(ctx, pod); err != nil {
+				return err
+			}
+		}
+		return c.dropFinalizer(ctx, pod)
+	}
+	if !slices.Contains(shadow.Finalizers, v1alpha1.Finalizer) {
+		return nil
+	}
+	changed := shadow.DeepCopy()
+	changed.Finalizers = slices.DeleteFunc(changed.Finalizers, func(name string) bool { return name == v1alpha1.Finalizer })
+	_, err := commit.Commit(ctx, c.federation.FederationV1alpha1().ShadowPods(shadow.Namespace), shadow, changed)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
+func (c *Controller) deletePod(ctx context.Context, pod *corev1.Pod) error {
+	err := c.kube.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, *metav1.NewPreconditionDeleteOptions(string(pod.UID)))
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		return fmt.Errorf("delete pod %s/%s: %w", pod.Namespace, pod.Name, err)
+	}
+	return nil
+}
+
+// letGo releases a pod that somebody deletes and whose end is known, or of no
+// interest any more.
+func (c *Controller) letGo(ctx context.Context, pod *corev1.Pod) error {
+	if pod == nil || pod.DeletionTimestamp.IsZero() {
+		return nil
+	}
+	return c.dropFinalizer(ctx, pod)
+}
+
+func (c *Controller) dropFinalizer(ctx context.Context, pod *corev1.Pod) error {
+	if !slices.Contains(pod.Finalizers, v1alpha1.Finalizer) {
+		return nil
+	}
+	// The list may hold finalizers of others: only ours is taken out of it.
+	patch := fmt.Sprintf(`{"metadata":{"uid":%q,"$deleteFromPrimitiveList/finalizers":[%q]}}`, pod.UID, v1alpha1.Finalizer)
+	_, err := c.kube.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{})
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		return fmt.Errorf("release pod %s/%s: %w", pod.Namespace, pod.Name, err)
+	}
+	return nil
+}
+
+// recordEnd writes down how a pod ended: once, and for good.
+func (c *Controller) recordEnd(ctx context.Context, shadow *v1alpha1.ShadowPod, pod *corev1.Pod) error {
+	changed := shadow.DeepCopy()
+	changed.Status.Phase = pod.Status.Phase
+	changed.Status.Pod = pod.Status.DeepCopy()
+	return c.commit(ctx, shadow, changed)
+}
+
+// awaitEnd waits for a pod that somebody else deletes to tell how it ended.
+// One that was deleted by force may never tell, for its node may be dead.
+func (c *Controller) awaitEnd(ctx context.Context, pod *corev1.Pod) (time.Duration, error) {
+	if !slices.Contains(pod.Finalizers, v1alpha1.Finalizer) || ptr.Deref(pod.DeletionGracePeriodSeconds, 1) > 0 {
+		return 0, nil
+	}
+	if wait := pod.DeletionTimestamp.Add(abandoned).Sub(c.clock.Now()); wait > 0 {
+		return wait, nil
+	}
+	return 0, c.dropFinalizer(ctx, pod)
+}
+
+// replace removes a pod that the kubelet gave up though it should run for
+// ever. When it is gone, and not too soon, another one is made.
+func (c *Controller) replace(ctx context.Context, key cache.ObjectName, pod *corev1.Pod) error {
+	c.backoff.Next(key.String(), c.clock.Now())
+	return c.deletePod(ctx, pod)
+}
+
+// inTheWay deals with a pod of the name that is not this shadow pod's. One of
+// a shadow pod that is gone goes too, with the garbage.
+func (c *Controller) inTheWay(ctx context.Context, shadow *v1alpha1.ShadowPod, pod *corev1.Pod) (time.Duration, error) {
+	if owner := metav1.GetControllerOf(pod); owner != nil && owner.Kind == shadowKind.Kind && owner.APIVersion == shadowKind.GroupVersion().String() {
+		return 0, c.letGo(ctx, pod)
+	}
+	if !shadow.DeletionTimestamp.IsZero() {
+		return 0, c.remove(ctx, shadow, nil)
+	}
+	if shadow.Status.Phase != "" {
+		return 0, nil
+	}
+	return c.conflict(ctx, cache.MetaObjectToName(shadow), shadow)
+}
+
+// setCreated says whether the pod could be created. It is said for the first
+// time when it could not.
+func (c *Controller) setCreated(ctx context.Context, shadow *v1alpha1.ShadowPod, status metav1.ConditionStatus, reason, message string) error {
+	if status == metav1.ConditionTrue && meta.FindStatusCondition(shadow.Status.Conditions, v1alpha1.ConditionPodCreated) == nil {
+		return nil
+	}
+	changed := shadow.DeepCopy()
+	meta.SetStatusCondition(&changed.Status.Conditions, metav1.Condition{
+		Type: v1alpha1.ConditionPodCreated, Status: status, Reason: reason, Message: message,
+		ObservedGeneration: shadow.Generation, LastTransitionTime: metav1.NewTime(c.clock.Now()),
+	})
+	return c.commit(ctx, shadow, changed)
+}
+
+func (c *Controller) commit(ctx context.Context, shadow, changed *v1alpha1.ShadowPod) error {
+	_, err := commit.Commit(ctx, c.federation.FederationV1alpha1().ShadowPods(shadow.Namespace), shadow, changed)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
