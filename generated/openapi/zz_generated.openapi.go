@@ -18566,7 +18566,7 @@ func schema_apiserver_apis_federation_v1alpha1_PeeringSpec(ref common.ReferenceC
 				Properties: map[string]spec.Schema{
 					"outgoing": {
 						SchemaProps: spec.SchemaProps{
-							Description: "outgoing says whether this cluster borrows from the other one: Enabled (the default of a POST) or Disabled.\n\nPossible enum values:\n - `\"Disabled\"` refuses or ends the peering.\n - `\"Enabled\"` asks for the peering.",
+							Description: "outgoing says whether this cluster borrows from the other one: Enabled (the default of a POST) or Disabled, which unpeers.\n\nPossible enum values:\n - `\"Disabled\"` refuses or ends the peering.\n - `\"Enabled\"` asks for the peering.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"Disabled", "Enabled"},
@@ -18616,7 +18616,7 @@ func schema_apiserver_apis_federation_v1alpha1_PeeringSpec(ref common.ReferenceC
 					},
 					"disconnectTimeoutSeconds": {
 						SchemaProps: spec.SchemaProps{
-							Description: "disconnectTimeoutSeconds bounds how long unpeering waits for the other side; after that this side gets clean by itself. Defaults to 300.",
+							Description: "disconnectTimeoutSeconds bounds how long unpeering waits for the other side; after that this side gets clean by itself. Without it that of the ForeignCluster stays as it is, 300 at first.",
 							Type:        []string{"integer"},
 							Format:      "int32",
 						},

@@ -34,16 +34,6 @@ func SetDefaults_ForeignClusterSpec(spec *ForeignClusterSpec) {
 	}
 }
 
-// SetDefaults_PeeringSpec takes a POST of an invitation as the wish to borrow.
-func SetDefaults_PeeringSpec(spec *PeeringSpec) {
-	if spec.Outgoing == "" {
-		spec.Outgoing = PeeringEnabled
-	}
-	if spec.DisconnectTimeoutSeconds == nil {
-		spec.DisconnectTimeoutSeconds = ptr.To(DefaultDisconnectTimeoutSeconds)
-	}
-}
-
 // SetDefaults_PeeringTokenSpec lets an invitation live for an hour.
 func SetDefaults_PeeringTokenSpec(spec *PeeringTokenSpec) {
 	if spec.ExpirationSeconds == nil {

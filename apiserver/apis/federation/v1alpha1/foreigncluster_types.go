@@ -196,7 +196,7 @@ type Peering struct {
 // wants of it.
 type PeeringSpec struct {
 	// outgoing says whether this cluster borrows from the other one: Enabled
-	// (the default of a POST) or Disabled.
+	// (the default of a POST) or Disabled, which unpeers.
 	// +optional
 	Outgoing PeeringIntent `json:"outgoing,omitempty"`
 	// clusterID is the provider's cluster id: the UID of its kube-system
@@ -219,7 +219,8 @@ type PeeringSpec struct {
 	// +optional
 	Resources corev1.ResourceList `json:"resources,omitempty"`
 	// disconnectTimeoutSeconds bounds how long unpeering waits for the other
-	// side; after that this side gets clean by itself. Defaults to 300.
+	// side; after that this side gets clean by itself. Without it that of the
+	// ForeignCluster stays as it is, 300 at first.
 	// +optional
 	DisconnectTimeoutSeconds *int32 `json:"disconnectTimeoutSeconds,omitempty"`
 }

@@ -23,7 +23,6 @@ func RegisterDefaults(scheme *runtime.Scheme) error {
 	scheme.AddTypeDefaultingFunc(&NamespaceOffloading{}, func(obj interface{}) { SetObjectDefaults_NamespaceOffloading(obj.(*NamespaceOffloading)) })
 	scheme.AddTypeDefaultingFunc(&NamespaceOffloadingList{}, func(obj interface{}) { SetObjectDefaults_NamespaceOffloadingList(obj.(*NamespaceOffloadingList)) })
 	scheme.AddTypeDefaultingFunc(&Offload{}, func(obj interface{}) { SetObjectDefaults_Offload(obj.(*Offload)) })
-	scheme.AddTypeDefaultingFunc(&Peering{}, func(obj interface{}) { SetObjectDefaults_Peering(obj.(*Peering)) })
 	scheme.AddTypeDefaultingFunc(&PeeringToken{}, func(obj interface{}) { SetObjectDefaults_PeeringToken(obj.(*PeeringToken)) })
 	scheme.AddTypeDefaultingFunc(&PeeringTokenList{}, func(obj interface{}) { SetObjectDefaults_PeeringTokenList(obj.(*PeeringTokenList)) })
 	scheme.AddTypeDefaultingFunc(&ShadowPod{}, func(obj interface{}) { SetObjectDefaults_ShadowPod(obj.(*ShadowPod)) })
@@ -43,9 +42,6 @@ func SetObjectDefaults_ForeignClusterList(in *ForeignClusterList) {
 }
 
 func SetObjectDefaults_Invitation(in *Invitation) {
-	if in.Status.Peering != nil {
-		SetObjectDefaults_Peering(in.Status.Peering)
-	}
 	if in.Status.ForeignCluster != nil {
 		SetObjectDefaults_ForeignCluster(in.Status.ForeignCluster)
 	}
@@ -64,10 +60,6 @@ func SetObjectDefaults_NamespaceOffloadingList(in *NamespaceOffloadingList) {
 
 func SetObjectDefaults_Offload(in *Offload) {
 	SetDefaults_NamespaceOffloadingSpec(&in.Spec)
-}
-
-func SetObjectDefaults_Peering(in *Peering) {
-	SetDefaults_PeeringSpec(&in.Spec)
 }
 
 func SetObjectDefaults_PeeringToken(in *PeeringToken) {
