@@ -16,6 +16,7 @@ import (
 	"k8s.io/component-base/logs"
 	logsapi "k8s.io/component-base/logs/api/v1"
 
+	"liqo.io/federation/apiserver/admission/offloading"
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/server"
 )
@@ -90,7 +91,7 @@ func New() *Options {
 	features := genericoptions.NewFeatureOptions()
 	features.EnableProfiling = false
 
-	return &Options{
+	o := &Options{
 		DataDir:             defaultDataDir,
 		Namespace:           defaultNamespace,
 		InvitationNamespace: defaultInvitationNamespace,
@@ -103,6 +104,9 @@ func New() *Options {
 		Features:            features,
 		Logging:             logs.NewOptions(),
 	}
+	offloading.Register(o.Admission.Plugins, func() []string { return []string{o.Namespace, o.InvitationNamespace} })
+	o.Admission.RecommendedPluginOrder = append(o.Admission.RecommendedPluginOrder, offloading.Name)
+	return o
 }
 
 // Flags returns the flags that fill in the options, by what they are about.
