@@ -71,25 +71,47 @@ func (p StorageProvider) APIGroupInfo() (genericapiserver.APIGroupInfo, error) {
 	return group, nil
 }
 
-// v1alpha1 is the route table: every resource with its status, and the verbs.
+// v1alpha1 is the route table: one line a resource with its status, and one a
+// verb.
 func (p StorageProvider) v1alpha1() (map[string]rest.Storage, error) {
-	routes := map[string]rest.Storage{}
-	for resource, newStorage := range map[string]func(*runtime.Scheme, generic.RESTOptionsGetter) (*store.REST, *store.StatusREST, error){
-		"foreignclusters":      foreigncluster.New,
-		"peeringtokens":        peeringtoken.New,
-		"identityrequests":     identityrequest.New,
-		"resourcerequests":     resourcerequest.New,
-		"resourceoffers":       resourceoffer.New,
-		"virtualnodes":         virtualnode.New,
-		"namespaceoffloadings": namespaceoffloading.New,
-		"namespacemaps":        namespacemap.New,
-		"shadowpods":           shadowpod.New,
-	} {
-		storage, status, err := newStorage(p.Scheme, p.RESTOptionsGetter)
-		if err != nil {
-			return nil, err
-		}
-		routes[resource], routes[resource+"/status"] = storage, status
+	table := &routes{provider: p, storages: map[string]rest.Storage{}}
+	clusters := stored(table, "foreignclusters", foreigncluster.New)
+	tokens := stored(table, "peeringtokens", peeringtoken.New)
+	stored(table, "identityrequests", identityrequest.New(p.InvitationNamespace))
+	stored(table, "resourcerequests", resourcerequest.New)
+	stored(table, "resourceoffers", resourceoffer.New)
+	stored(table, "virtualnodes", virtualnode.New)
+	offloadings := stored(table, "namespaceoffloadings", namespaceoffloading.New)
+	stored(table, "namespacemaps", namespacemap.New)
+	stored(table, "shadowpods", shadowpod.New)
+	if table.err != nil {
+		return nil, table.err
 	}
-	return routes, nil
+	core := p.Client.CoreV1()
+	table.storages["foreignclusters/peer"] = foreigncluster.NewPeerREST(clusters, core.Secrets(p.Namespace))
+	table.storages["peeringtokens/invitation"] = peeringtoken.NewInvitationREST(tokens, core.ServiceAccounts(p.InvitationNamespace), peeringtoken.Provider{
+		ClusterName: p.ClusterName,
+		ClusterID:   p.ClusterID,
+		Server:      p.AdvertisedServer,
+		CA:          p.AdvertisedCA,
+	})
+	table.storages["namespaceoffloadings/offload"] = namespaceoffloading.NewOffloadREST(offloadings, core.Namespaces())
+	return table.storages, nil
+}
+
+// routes is the table while it is made; the first error is kept.
+type routes struct {
+	provider StorageProvider
+	storages map[string]rest.Storage
+	err      error
+}
+
+// stored adds a resource and its status to the table.
+func stored[S rest.Storage](table *routes, resource string, newStorage func(*runtime.Scheme, generic.RESTOptionsGetter) (S, *store.StatusREST, error)) S {
+	storage, status, err := newStorage(table.provider.Scheme, table.provider.RESTOptionsGetter)
+	if err != nil && table.err == nil {
+		table.err = err
+	}
+	table.storages[resource], table.storages[resource+"/status"] = storage, status
+	return storage
 }

@@ -20,14 +20,7 @@ var table = store.Table[*federation.NamespaceOffloading]{
 		return string(o.Spec.PodOffloadingStrategy)
 	}},
 	{Name: "Phase", Description: "how the extension of the namespace stands", Cell: func(o *federation.NamespaceOffloading) any {
-		switch {
-		case o.DeletionTimestamp != nil:
-			return string(federation.OffloadingTerminating)
-		case o.Status.Phase == "":
-			return string(federation.OffloadingInProgress)
-		default:
-			return string(o.Status.Phase)
-		}
+		return offloadingPhase(o.DeletionTimestamp != nil, o.Status.Phase)
 	}},
 	{Name: "Clusters", Description: "at how many of the selected clusters the namespace is ready", Cell: func(o *federation.NamespaceOffloading) any {
 		var ready, selected int
@@ -45,4 +38,17 @@ var table = store.Table[*federation.NamespaceOffloading]{
 	{Name: "Remote Name", Description: "the name of the twin namespaces", Cell: func(o *federation.NamespaceOffloading) any {
 		return store.OrNone(o.Status.RemoteNamespaceName)
 	}},
+}
+
+// offloadingPhase is what was observed; until something was, it is in
+// progress.
+func offloadingPhase(deleting bool, observed federation.OffloadingPhase) string {
+	switch {
+	case deleting:
+		return string(federation.OffloadingTerminating)
+	case observed == "":
+		return string(federation.OffloadingInProgress)
+	default:
+		return string(observed)
+	}
 }

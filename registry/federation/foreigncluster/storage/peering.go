@@ -1,0 +1,168 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package storage
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/registry/rest"
+
+	"liqo.io/federation/apiserver/apis/federation"
+	"liqo.io/federation/apiserver/apis/federation/validation"
+	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/registry/federation/store"
+	"liqo.io/federation/registry/federation/verb"
+)
+
+var (
+	peerResource = federation.Resource("foreignclusters/peer")
+	peeringKind  = federation.Kind("Peering")
+)
+
+// peeringOf is the view of a foreign cluster that the verb peer works on. It
+// never shows a token.
+func peeringOf(cluster *federation.ForeignCluster) *federation.Peering {
+	spec := cluster.Spec.DeepCopy()
+	status := cluster.Status.DeepCopy()
+	return &federation.Peering{
+		ObjectMeta: verb.Metadata(cluster),
+		Spec: federation.PeeringSpec{
+			Outgoing:                 spec.Outgoing,
+			ClusterID:                spec.ClusterID,
+			Server:                   spec.Server,
+			CABundle:                 spec.CABundle,
+			Resources:                spec.Resources,
+			DisconnectTimeoutSeconds: spec.DisconnectTimeoutSeconds,
+		},
+		Status: federation.PeeringStatus{
+			OutgoingPeering: status.OutgoingPeering,
+			IncomingPeering: status.IncomingPeering,
+			Authentication:  status.Authentication,
+			Conditions:      status.Conditions,
+		},
+	}
+}
+
+// replace writes what a PUT or PATCH of the view says into the cluster.
+func replace(cluster *federation.ForeignCluster, peering *federation.Peering) {
+	spec := peering.Spec.DeepCopy()
+	cluster.Spec.Outgoing = spec.Outgoing
+	cluster.Spec.ClusterID = spec.ClusterID
+	cluster.Spec.Server = spec.Server
+	cluster.Spec.CABundle = spec.CABundle
+	cluster.Spec.Resources = spec.Resources
+	cluster.Spec.DisconnectTimeoutSeconds = spec.DisconnectTimeoutSeconds
+	if spec.Token != "" {
+		cluster.Spec.InvitationSecretName = rules.InvitationSecret(cluster.Name)
+	}
+}
+
+// extend writes what an invitation says into the cluster; what it does not
+// say stays as it is.
+func extend(cluster *federation.ForeignCluster, peering *federation.Peering) {
+	spec := peering.Spec.DeepCopy()
+	cluster.Spec.Outgoing = spec.Outgoing
+	cluster.Spec.Server = spec.Server
+	cluster.Spec.CABundle = spec.CABundle
+	if spec.ClusterID != "" {
+		cluster.Spec.ClusterID = spec.ClusterID
+	}
+	if len(spec.Resources) > 0 {
+		cluster.Spec.Resources = spec.Resources
+	}
+	if spec.DisconnectTimeoutSeconds != nil {
+		cluster.Spec.DisconnectTimeoutSeconds = spec.DisconnectTimeoutSeconds
+	}
+	if spec.Token != "" {
+		cluster.Spec.InvitationSecretName = rules.InvitationSecret(cluster.Name)
+	}
+}
+
+// differences tells in what an invitation contradicts the cluster. Of a
+// cluster that is not borrowed from only the id is sure.
+func differences(cluster *federation.ForeignCluster, peering *federation.Peering) []verb.Difference {
+	var found []verb.Difference
+	differ := func(field, format string, args ...any) {
+		found = append(found, verb.Difference{Field: field, Message: fmt.Sprintf(format, args...)})
+	}
+	is, wanted := &cluster.Spec, &peering.Spec
+	if is.ClusterID != "" && wanted.ClusterID != "" && is.ClusterID != wanted.ClusterID {
+		differ("spec.clusterID", "is %s, not %s", is.ClusterID, wanted.ClusterID)
+	}
+	if is.Outgoing != federation.PeeringEnabled {
+		return found
+	}
+	if is.Server != wanted.Server {
+		differ("spec.server", "is %s, not %s", is.Server, wanted.Server)
+	}
+	if !bytes.Equal(is.CABundle, wanted.CABundle) {
+		differ("spec.caBundle", "holds other certificates")
+	}
+	if len(wanted.Resources) > 0 && !apiequality.Semantic.DeepEqual(is.Resources, wanted.Resources) {
+		differ("spec.resources", "asks for something else")
+	}
+	if timeout := wanted.DisconnectTimeoutSeconds; timeout != nil && !apiequality.Semantic.DeepEqual(is.DisconnectTimeoutSeconds, timeout) {
+		differ("spec.disconnectTimeoutSeconds", "is not %d", *timeout)
+	}
+	return found
+}
+
+// peeringUpdate turns an update of the view into one of the foreign cluster.
+type peeringUpdate struct {
+	rest.UpdatedObjectInfo
+}
+
+// UpdatedObject applies the request to the view of old, and that to old.
+func (u peeringUpdate) UpdatedObject(ctx context.Context, old runtime.Object) (runtime.Object, error) {
+	cluster := old.DeepCopyObject().(*federation.ForeignCluster)
+	peering, err := u.peering(ctx, cluster)
+	if err != nil {
+		return nil, err
+	}
+	replace(cluster, peering)
+	return cluster, nil
+}
+
+// peering is the view of the cluster as the request wants it.
+func (u peeringUpdate) peering(ctx context.Context, cluster *federation.ForeignCluster) (*federation.Peering, error) {
+	obj, err := u.UpdatedObjectInfo.UpdatedObject(ctx, peeringOf(cluster))
+	if err != nil {
+		return nil, err
+	}
+	peering, ok := obj.(*federation.Peering)
+	if !ok {
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("a Peering is expected here, not a %T", obj))
+	}
+	if err := verb.CheckName(cluster.Name, peering); err != nil {
+		return nil, err
+	}
+	if err := verb.CheckPreconditions(peerResource, cluster.Name, peering, cluster); err != nil {
+		return nil, err
+	}
+	if errs := validation.ValidatePeering(peering); len(errs) > 0 {
+		return nil, apierrors.NewInvalid(peeringKind, cluster.Name, errs)
+	}
+	return peering, nil
+}
+
+// peeringTable prints the view.
+var peeringTable = store.Table[*federation.Peering]{
+	{Name: "Outgoing", Description: "how the borrowing from the other cluster stands", Cell: func(p *federation.Peering) any {
+		return phase(p.Status.OutgoingPeering, p.Spec.Outgoing)
+	}},
+	{Name: "Incoming", Description: "how the lending to the other cluster stands", Cell: func(p *federation.Peering) any {
+		return phase(p.Status.IncomingPeering, federation.PeeringDisabled)
+	}},
+	{Name: "Authentication", Description: "how the identities of the clusters stand", Cell: func(p *federation.Peering) any {
+		return phase(p.Status.Authentication, p.Spec.Outgoing)
+	}},
+	{Name: "Server", Description: "the URL of the other cluster's Kubernetes API", Wide: true, Cell: func(p *federation.Peering) any {
+		return store.OrNone(p.Spec.Server)
+	}},
+}

@@ -1,0 +1,91 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package storage
+
+import (
+	"context"
+	"fmt"
+
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/registry/rest"
+
+	"liqo.io/federation/apiserver/apis/federation"
+	"liqo.io/federation/apiserver/apis/federation/validation"
+	"liqo.io/federation/registry/federation/store"
+	"liqo.io/federation/registry/federation/verb"
+)
+
+var (
+	offloadResource = federation.Resource("namespaceoffloadings/offload")
+	offloadKind     = federation.Kind("Offload")
+)
+
+// offloadOf is the view of a namespace offloading that the verb offload works
+// on.
+func offloadOf(offloading *federation.NamespaceOffloading) *federation.Offload {
+	return &federation.Offload{
+		ObjectMeta: verb.Metadata(offloading),
+		Spec:       *offloading.Spec.DeepCopy(),
+		Status:     *offloading.Status.DeepCopy(),
+	}
+}
+
+// differences tells in what a request contradicts the offloading.
+func differences(is, wanted *federation.NamespaceOffloadingSpec) []verb.Difference {
+	var found []verb.Difference
+	if is.NamespaceMappingStrategy != wanted.NamespaceMappingStrategy {
+		found = append(found, verb.Difference{Field: "spec.namespaceMappingStrategy", Message: fmt.Sprintf("is %s, not %s", is.NamespaceMappingStrategy, wanted.NamespaceMappingStrategy)})
+	}
+	if is.PodOffloadingStrategy != wanted.PodOffloadingStrategy {
+		found = append(found, verb.Difference{Field: "spec.podOffloadingStrategy", Message: fmt.Sprintf("is %s, not %s", is.PodOffloadingStrategy, wanted.PodOffloadingStrategy)})
+	}
+	if !apiequality.Semantic.DeepEqual(is.ClusterSelector, wanted.ClusterSelector) {
+		found = append(found, verb.Difference{Field: "spec.clusterSelector", Message: "selects other clusters"})
+	}
+	return found
+}
+
+// offloadUpdate turns an update of the view into one of the offloading.
+type offloadUpdate struct {
+	rest.UpdatedObjectInfo
+}
+
+// UpdatedObject applies the request to the view of old, and that to old.
+func (u offloadUpdate) UpdatedObject(ctx context.Context, old runtime.Object) (runtime.Object, error) {
+	offloading := old.DeepCopyObject().(*federation.NamespaceOffloading)
+	obj, err := u.UpdatedObjectInfo.UpdatedObject(ctx, offloadOf(offloading))
+	if err != nil {
+		return nil, err
+	}
+	offload, ok := obj.(*federation.Offload)
+	if !ok {
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("an Offload is expected here, not a %T", obj))
+	}
+	if err := verb.CheckName(offloading.Name, offload); err != nil {
+		return nil, err
+	}
+	if err := verb.CheckPreconditions(offloadResource, offloading.Name, offload, offloading); err != nil {
+		return nil, err
+	}
+	if errs := validation.ValidateOffload(offload); len(errs) > 0 {
+		return nil, apierrors.NewInvalid(offloadKind, offloading.Name, errs)
+	}
+	offloading.Spec = *offload.Spec.DeepCopy()
+	return offloading, nil
+}
+
+// offloadTable prints the view as its parent is printed.
+var offloadTable = store.Table[*federation.Offload]{
+	{Name: "Mapping", Description: "how the twin namespaces are named", Cell: func(o *federation.Offload) any {
+		return string(o.Spec.NamespaceMappingStrategy)
+	}},
+	{Name: "Pods", Description: "where pods may run", Cell: func(o *federation.Offload) any {
+		return string(o.Spec.PodOffloadingStrategy)
+	}},
+	{Name: "Phase", Description: "how the extension of the namespace stands", Cell: func(o *federation.Offload) any {
+		return offloadingPhase(o.DeletionTimestamp != nil, o.Status.Phase)
+	}},
+}
