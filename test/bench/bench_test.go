@@ -1,0 +1,109 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestMedianAndSpread(t *testing.T) {
+	for _, test := range []struct {
+		values series
+		median float64
+		shown  string
+	}{
+		{nil, 0, "–"},
+		{series{3}, 3, "3.00 s (3.00–3.00)"},
+		{series{5, 1, 30}, 5, "5.00 s (1.00–30.0)"},
+		{series{1, 2, 3, 400}, 2.5, "2.50 s (1.00–400)"},
+	} {
+		if got := test.values.median(); got != test.median {
+			t.Errorf("median of %v is %v, want %v", test.values, got, test.median)
+		}
+		if got := test.values.format(" s"); got != test.shown {
+			t.Errorf("%v is shown as %q, want %q", test.values, got, test.shown)
+		}
+	}
+}
+
+func TestRequestsAreCountedWithoutWatches(t *testing.T) {
+	got, err := countRequests(`# HELP apiserver_request_total [STABLE] Counter
+apiserver_request_total{code="201",component="apiserver",group="",resource="pods",verb="POST"} 12
+apiserver_request_total{code="200",component="apiserver",group="",resource="pods",verb="WATCH"} 100
+apiserver_request_total{code="200",component="apiserver",group="",resource="",verb="GET"} 1000
+apiserver_request_total{code="200",component="apiserver",group="apps",resource="deployments",verb="PUT"} 1e+03
+apiserver_request_duration_seconds_count{resource="pods",verb="POST"} 7
+`)
+	if err != nil || got != 1012 {
+		t.Errorf("got %d and error %v, want 1012", got, err)
+	}
+	if _, err := countRequests("apiserver_request_total{resource=\"pods\"} many\n"); err == nil {
+		t.Error("a damaged line gave no error")
+	}
+}
+
+func TestAuditEventsBecomeRequests(t *testing.T) {
+	received := time.Date(2026, 5, 4, 3, 2, 1, 500_000_000, time.UTC)
+	for _, test := range []struct {
+		name, line string
+		want       request
+		counts     bool
+	}{
+		{
+			"a subresource",
+			`{"stage":"ResponseComplete","verb":"create","user":{"username":"system:kube-scheduler"},"objectRef":{"resource":"pods","subresource":"binding"},"requestReceivedTimestamp":"2026-05-04T03:02:01.500000Z"}`,
+			request{received: received, user: "system:kube-scheduler", what: "create pods/binding"}, true,
+		},
+		{"a watch", `{"stage":"ResponseComplete","verb":"watch","objectRef":{"resource":"pods"}}`, request{}, false},
+		{"the start of a long answer", `{"stage":"ResponseStarted","verb":"get","objectRef":{"resource":"pods"}}`, request{}, false},
+		{"no resource", `{"stage":"ResponseComplete","verb":"get","requestURI":"/healthz"}`, request{}, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			got, counts, err := parseAudit([]byte(test.line))
+			if err != nil || counts != test.counts {
+				t.Fatalf("counts: %v, error: %v, want %v", counts, err, test.counts)
+			}
+			if diff := cmp.Diff(test.want, got, cmp.AllowUnexported(request{})); diff != "" {
+				t.Errorf("request (-want +got):\n%s", diff)
+			}
+		})
+	}
+	if _, _, err := parseAudit([]byte("{")); err == nil {
+		t.Error("a damaged line gave no error")
+	}
+}
+
+func TestRequestsBelongToTheCreationTheyFallInto(t *testing.T) {
+	at := func(seconds int) time.Time { return time.Unix(int64(seconds), 0) }
+	samples := []sample{
+		{size: 2, created: time.Second, deleted: time.Second, cpu: 10 * time.Millisecond, from: at(10), to: at(20)},
+		{size: 2, offloaded: true, created: 2 * time.Second, deleted: 4 * time.Second, cpu: 20 * time.Millisecond, from: at(30), to: at(40)},
+	}
+	requests := []request{
+		{cluster: "rome", received: at(9)}, {cluster: "rome", received: at(10)}, {cluster: "rome", received: at(19)},
+		{cluster: "rome", received: at(31)}, {cluster: "milan", received: at(32)}, {cluster: "milan", received: at(33)}, {cluster: "milan", received: at(40)},
+	}
+	want := []row{
+		{"create → all Ready seen here", "2", "1.00 s (1.00–1.00)", "2.00 s (2.00–2.00)", "2.00×", "≤ 3× ✓"},
+		{"delete → gone on both sides", "2", "1.00 s (1.00–1.00)", "4.00 s (4.00–4.00)", "4.00×", "≤ 3× ✗"},
+		{"CPU of all processes, a pod", "2", "5.00 ms (5.00–5.00)", "10.0 ms (10.0–10.0)", "2.00×", "≤ 3× ✓"},
+		{"requests a pod at the API server of rome", "2", "1.00 (1.00–1.00)", "0.50 (0.50–0.50)", "–", "–"},
+		{"requests a pod at the API server of milan", "2", "0.00 (0.00–0.00)", "1.00 (1.00–1.00)", "–", "–"},
+		{"requests a pod, both, no watches", "2", "1.00 (1.00–1.00)", "1.50 (1.50–1.50)", "1.50×", "≤ 15 ✓"},
+	}
+	if diff := cmp.Diff(want, sizeRows(2, samples, requests), cmp.AllowUnexported(row{})); diff != "" {
+		t.Errorf("rows (-want +got):\n%s", diff)
+	}
+}
+
+func TestOptionsAreChecked(t *testing.T) {
+	for _, args := range [][]string{{"--pods", ""}, {"--pods", "10,x"}, {"--pods", "0"}, {"--runs", "0"}, {"--colour"}} {
+		if o, err := parse(args); err == nil {
+			t.Errorf("%v gave %+v and no error", args, o)
+		}
+	}
+}

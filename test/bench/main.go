@@ -1,0 +1,99 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Command bench measures what offloading costs, against the same work done by
+// one plain cluster in the same run. It prints one table in Markdown.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"k8s.io/klog/v2"
+
+	"liqo.io/federation/test/harness"
+)
+
+type options struct {
+	pods      []int
+	runs      int
+	instance  string
+	keep      bool
+	breakdown bool
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, os.Args[1:])
+	stop()
+	if err != nil && !errors.Is(err, flag.ErrHelp) {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func parse(args []string) (options, error) {
+	o := options{}
+	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
+	pods := flags.String("pods", "100,500,1000", "sizes of the Deployments to measure, smallest first")
+	flags.IntVar(&o.runs, "runs", 3, "measurements of each size; the table shows their median and spread")
+	flags.StringVar(&o.instance, "instance", "bench", "instance of the playground to bring up")
+	flags.BoolVar(&o.keep, "keep", false, "take an instance that is up as it is, and leave it up")
+	flags.BoolVar(&o.breakdown, "breakdown", false, "print also who sends which requests at the largest size")
+	if err := flags.Parse(args); err != nil {
+		return o, err
+	}
+	for field := range strings.SplitSeq(*pods, ",") {
+		n, err := strconv.Atoi(field)
+		if err != nil || n < 1 || n > 20000 {
+			return o, fmt.Errorf("--pods %q: use numbers from 1 to 20000, separated by commas", *pods)
+		}
+		o.pods = append(o.pods, n)
+	}
+	if o.runs < 1 {
+		return o, fmt.Errorf("--runs %d: at least one is needed", o.runs)
+	}
+	return o, nil
+}
+
+func run(ctx context.Context, args []string) (err error) {
+	o, err := parse(args)
+	if err != nil {
+		return err
+	}
+	klog.SetOutput(io.Discard)
+	klog.LogToStderr(false)
+	root, err := harness.Root()
+	if err != nil {
+		return err
+	}
+	b := &bench{
+		playground: &harness.Playground{Root: root, Instance: o.instance, Log: os.Stderr},
+		options:    o,
+	}
+	if !o.keep {
+		defer func() {
+			// The run's own context may be over.
+			ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+			defer cancel()
+			err = errors.Join(err, b.playground.Down(ctx))
+		}()
+	}
+	if err := b.setUp(ctx); err != nil {
+		return fmt.Errorf("set up: %w", err)
+	}
+	results, err := b.measure(ctx)
+	if err != nil {
+		return err
+	}
+	return b.report(ctx, os.Stdout, results)
+}

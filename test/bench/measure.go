@@ -1,0 +1,258 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"liqo.io/federation/test/harness"
+)
+
+// sample is one Deployment that came and went.
+type sample struct {
+	size      int
+	offloaded bool
+	// created is from the creation until all pods are seen Ready on rome, and
+	// deleted from the deletion until no pod is left on either side.
+	created, deleted time.Duration
+	// cpu is what all processes of both clusters used from the creation until
+	// quiet, beyond what they use when idle.
+	cpu time.Duration
+	// from and to are when requests belong to the creation.
+	from, to time.Time
+}
+
+// memory is what our processes hold after the runs of one size.
+type memory struct {
+	size      int
+	processes []ours
+}
+
+// ours is one of our own processes.
+type ours struct {
+	cluster, program string
+	rss, peak        int64
+}
+
+type results struct {
+	samples []sample
+	memory  []memory
+}
+
+func (b *bench) measure(ctx context.Context) (results, error) {
+	var r results
+	if err := b.measureIdle(ctx); err != nil {
+		return r, err
+	}
+	for _, size := range b.options.pods {
+		for run := range b.options.runs {
+			for _, isOffloaded := range []bool{false, true} {
+				s, err := b.once(ctx, size, isOffloaded)
+				if err != nil {
+					return r, err
+				}
+				fmt.Fprintf(os.Stderr, "%4d pods, run %d, offloaded %-5t: Ready after %s, gone after %s, %s CPU\n",
+					size, run+1, isOffloaded, s.created.Round(time.Millisecond), s.deleted.Round(time.Millisecond), s.cpu)
+				r.samples = append(r.samples, s)
+			}
+		}
+		processes, err := b.ours(ctx)
+		if err != nil {
+			return r, err
+		}
+		r.memory = append(r.memory, memory{size, processes})
+	}
+	return r, nil
+}
+
+func (b *bench) once(ctx context.Context, size int, isOffloaded bool) (sample, error) {
+	s := sample{size: size, offloaded: isOffloaded}
+	namespace := vanilla
+	if isOffloaded {
+		namespace = offloaded
+	}
+	here, err := watchPods(ctx, b.rome, namespace)
+	if err != nil {
+		return s, err
+	}
+	defer here.stop()
+	sides := []*podWatch{here}
+	if isOffloaded {
+		there, err := watchPods(ctx, b.milan, b.twin)
+		if err != nil {
+			return s, err
+		}
+		defer there.stop()
+		sides = append(sides, there)
+	}
+	if err := b.quiet(ctx); err != nil {
+		return s, err
+	}
+	before, err := b.cpu(ctx)
+	if err != nil {
+		return s, err
+	}
+	client := b.rome.Kube.AppsV1().Deployments(namespace)
+	s.from = time.Now()
+	deployment := deployment(size, isOffloaded)
+	if _, err := client.Create(ctx, deployment, metav1.CreateOptions{}); err != nil {
+		return s, err
+	}
+	ready, err := here.until(ctx, fmt.Sprintf("%d Ready pods in %s", size, namespace), func(all, ready int) bool { return ready == size })
+	if err != nil {
+		return s, err
+	}
+	s.created = ready.Sub(s.from)
+	if err := b.quiet(ctx); err != nil {
+		return s, err
+	}
+	s.to = time.Now()
+	after, err := b.cpu(ctx)
+	if err != nil {
+		return s, err
+	}
+	s.cpu = after - before - time.Duration(b.idle*float64(s.to.Sub(s.from)))
+
+	start := time.Now()
+	if err := client.Delete(ctx, deployment.Name, metav1.DeleteOptions{PropagationPolicy: ptr.To(metav1.DeletePropagationBackground)}); err != nil {
+		return s, err
+	}
+	for _, side := range sides {
+		gone, err := side.until(ctx, "no pods in "+side.namespace, func(all, ready int) bool { return all == 0 })
+		if err != nil {
+			return s, err
+		}
+		s.deleted = max(s.deleted, gone.Sub(start))
+	}
+	return s, nil
+}
+
+// deployment makes pods for fake nodes: of rome, or where the virtual node
+// brings them.
+func deployment(size int, isOffloaded bool) *appsv1.Deployment {
+	labels := map[string]string{"app": "bench"}
+	spec := corev1.PodSpec{
+		Containers:  []corev1.Container{{Name: "main", Image: "example.com/never-pulled", ImagePullPolicy: corev1.PullNever}},
+		Tolerations: []corev1.Toleration{{Key: fakeTaint, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule}},
+	}
+	if !isOffloaded {
+		spec.NodeSelector = map[string]string{fakeLabel: fakeValue}
+	}
+	return &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Name: "bench"},
+		Spec: appsv1.DeploymentSpec{
+			Replicas: ptr.To(int32(size)),
+			Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: spec},
+		},
+	}
+}
+
+// quiet waits until the API servers are asked hardly anything.
+func (b *bench) quiet(ctx context.Context) error {
+	const calm = 10
+	last, since := int64(-1), time.Now()
+	return harness.Eventually(ctx, patience, "both clusters to be quiet for a second", func(ctx context.Context) (bool, string, error) {
+		if last >= 0 && time.Since(since) < time.Second {
+			return false, "not yet a second", nil
+		}
+		now, err := b.requests(ctx)
+		if err != nil {
+			return false, "", err
+		}
+		more := now - last
+		first := last < 0
+		last, since = now, time.Now()
+		return !first && more <= calm, fmt.Sprintf("%d requests in a second", more), nil
+	})
+}
+
+func (b *bench) requests(ctx context.Context) (int64, error) {
+	var sum int64
+	for _, cluster := range []*harness.Cluster{b.rome, b.milan} {
+		text, err := cluster.Kube.Discovery().RESTClient().Get().AbsPath("/metrics").DoRaw(ctx)
+		if err != nil {
+			return 0, err
+		}
+		count, err := countRequests(string(text))
+		if err != nil {
+			return 0, fmt.Errorf("metrics of %s: %w", cluster.Name, err)
+		}
+		sum += count
+	}
+	return sum, nil
+}
+
+// cpu is what all processes on all nodes have used so far.
+func (b *bench) cpu(ctx context.Context) (time.Duration, error) {
+	var sum time.Duration
+	for _, node := range b.nodes {
+		processes, err := b.playground.Processes(ctx, node)
+		if err != nil {
+			return 0, err
+		}
+		for _, p := range processes {
+			sum += p.CPU
+		}
+	}
+	return sum, nil
+}
+
+// measureIdle finds how many cores both clusters use when nothing is asked of
+// them.
+func (b *bench) measureIdle(ctx context.Context) error {
+	if err := b.quiet(ctx); err != nil {
+		return err
+	}
+	before, err := b.cpu(ctx)
+	if err != nil {
+		return err
+	}
+	start := time.Now()
+	timer := time.NewTimer(idlePeriod)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+	}
+	after, err := b.cpu(ctx)
+	b.idle = float64(after-before) / float64(time.Since(start))
+	return err
+}
+
+// ours finds our own processes on all nodes.
+func (b *bench) ours(ctx context.Context) ([]ours, error) {
+	programs := map[string]bool{"federation-apiserver": true, "federation-controller-manager": true, "virtual-kubelet": true}
+	var found []ours
+	for _, node := range b.nodes {
+		processes, err := b.playground.Processes(ctx, node)
+		if err != nil {
+			return nil, err
+		}
+		cluster, _, _ := strings.Cut(node, "-")
+		for _, p := range processes {
+			program := p.Program()
+			if !programs[program] {
+				continue
+			}
+			for _, argument := range p.Args {
+				if strings.Contains(argument, "identity-signer") {
+					program = "identity signer"
+				}
+			}
+			found = append(found, ours{cluster, program, p.RSS, p.PeakRSS})
+		}
+	}
+	return found, nil
+}

@@ -1,0 +1,198 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// What design decided is fast enough: times the vanilla value, or a number.
+const (
+	createBudget   = 3.0
+	deleteBudget   = 3.0
+	cpuBudget      = 3.0
+	requestsBudget = 15.0
+	peerBudget     = 5.0
+	// Of memory, in MB, for up to 1000 pods.
+	kubeletBudget   = 60.0
+	apiServerBudget = 150.0
+)
+
+// row is one line of the table.
+type row struct{ measure, pods, vanilla, offloaded, ratio, budget string }
+
+func (b *bench) report(ctx context.Context, out io.Writer, r results) error {
+	requests, err := b.audited(ctx)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "\n%s\nMedians of %d runs, in parentheses from the least to the most. Both clusters idle use %.2f cores, which the CPU of a pod is without.\n\n",
+		machine(), b.options.runs, b.idle)
+	rows := []row{{"measure", "pods", "vanilla", "offloaded", "ratio", "budget"}, {"---", "---:", "---", "---", "---:", "---"}}
+	for _, size := range b.options.pods {
+		rows = append(rows, sizeRows(size, r.samples, requests)...)
+	}
+	rows = append(rows, row{"peer → virtual node Ready", "–", "–", fmt.Sprintf("%.2f s", b.peered.Seconds()), "–", verdict(b.peered.Seconds(), peerBudget, " s")})
+	for _, m := range r.memory {
+		rows = append(rows, memoryRows(m)...)
+	}
+	for _, r := range rows {
+		fmt.Fprintf(out, "| %s | %s | %s | %s | %s | %s |\n", r.measure, r.pods, r.vanilla, r.offloaded, r.ratio, r.budget)
+	}
+	if b.options.breakdown {
+		printBreakdown(out, b.options.pods[len(b.options.pods)-1], r.samples, requests)
+	}
+	return nil
+}
+
+func sizeRows(size int, samples []sample, requests []request) []row {
+	pods := fmt.Sprint(size)
+	measure := func(of func(sample) float64) (plain, far series) {
+		for _, s := range samples {
+			switch {
+			case s.size != size:
+			case s.offloaded:
+				far = append(far, of(s))
+			default:
+				plain = append(plain, of(s))
+			}
+		}
+		return plain, far
+	}
+	compare := func(name, unit string, budget float64, of func(sample) float64) row {
+		plain, far := measure(of)
+		ratio := far.median() / plain.median()
+		return row{name, pods, plain.format(unit), far.format(unit), fmt.Sprintf("%.2f×", ratio), verdict(ratio, budget, "×")}
+	}
+	count := func(cluster string) func(sample) float64 {
+		return func(s sample) float64 {
+			n := 0
+			for _, r := range requests {
+				if (cluster == "" || r.cluster == cluster) && !r.received.Before(s.from) && r.received.Before(s.to) {
+					n++
+				}
+			}
+			return float64(n) / float64(size)
+		}
+	}
+	rows := []row{
+		compare("create → all Ready seen here", " s", createBudget, func(s sample) float64 { return s.created.Seconds() }),
+		compare("delete → gone on both sides", " s", deleteBudget, func(s sample) float64 { return s.deleted.Seconds() }),
+		compare("CPU of all processes, a pod", " ms", cpuBudget, func(s sample) float64 {
+			return float64(s.cpu) / float64(time.Millisecond) / float64(size)
+		}),
+	}
+	for _, cluster := range []string{"rome", "milan"} {
+		plain, far := measure(count(cluster))
+		rows = append(rows, row{"requests a pod at the API server of " + cluster, pods, plain.format(""), far.format(""), "–", "–"})
+	}
+	plain, far := measure(count(""))
+	return append(rows, row{"requests a pod, both, no watches", pods, plain.format(""), far.format(""), fmt.Sprintf("%.2f×", far.median()/plain.median()), verdict(far.median(), requestsBudget, "")})
+}
+
+func memoryRows(m memory) []row {
+	slices.SortFunc(m.processes, func(a, b ours) int {
+		return cmp.Or(cmp.Compare(a.program, b.program), -cmp.Compare(a.cluster, b.cluster))
+	})
+	var rows []row
+	for _, p := range m.processes {
+		budget := "–"
+		switch p.program {
+		case "virtual-kubelet":
+			budget = verdict(megabytes(p.peak), kubeletBudget, " MB")
+		case "federation-apiserver":
+			budget = verdict(megabytes(p.rss), apiServerBudget, " MB")
+		}
+		rows = append(rows, row{
+			p.program + " on " + p.cluster + ", memory (peak)", fmt.Sprint(m.size), "–",
+			fmt.Sprintf("%s MB (%s MB)", number(megabytes(p.rss)), number(megabytes(p.peak))), "–", budget,
+		})
+	}
+	return rows
+}
+
+func megabytes(bytes int64) float64 { return float64(bytes) / (1 << 20) }
+
+func verdict(value, budget float64, unit string) string {
+	if value <= budget {
+		return fmt.Sprintf("≤ %g%s ✓", budget, unit)
+	}
+	return fmt.Sprintf("≤ %g%s ✗", budget, unit)
+}
+
+// printBreakdown shows who asks for what while pods are created, by what is
+// asked most.
+func printBreakdown(out io.Writer, size int, samples []sample, requests []request) {
+	type key struct{ cluster, what, user string }
+	counts := map[key][2]float64{}
+	for _, s := range samples {
+		if s.size != size {
+			continue
+		}
+		column := 0
+		if s.offloaded {
+			column = 1
+		}
+		for _, r := range requests {
+			if !r.received.Before(s.from) && r.received.Before(s.to) {
+				k := key{r.cluster, r.what, r.user}
+				c := counts[k]
+				c[column]++
+				counts[k] = c
+			}
+		}
+	}
+	runs := 0
+	for _, s := range samples {
+		if s.size == size && s.offloaded {
+			runs++
+		}
+	}
+	total := float64(runs * size)
+	fmt.Fprintf(out, "\nRequests a pod at %d pods, where they are more than one in a hundred pods:\n\n| cluster | request | user | vanilla | offloaded |\n| --- | --- | --- | ---: | ---: |\n", size)
+	for _, k := range slices.SortedFunc(maps.Keys(counts), func(a, b key) int {
+		return cmp.Or(-cmp.Compare(counts[a][1], counts[b][1]), -cmp.Compare(counts[a][0], counts[b][0]), strings.Compare(a.what+a.user, b.what+b.user))
+	}) {
+		c := counts[k]
+		if c[0]/total > 0.01 || c[1]/total > 0.01 {
+			fmt.Fprintf(out, "| %s | %s | %s | %.2f | %.2f |\n", k.cluster, k.what, k.user, c[0]/total, c[1]/total)
+		}
+	}
+}
+
+// machine describes where this was measured.
+func machine() string {
+	var name unix.Utsname
+	kernel := "unknown kernel"
+	if err := unix.Uname(&name); err == nil {
+		kernel = unix.ByteSliceToString(name.Sysname[:]) + " " + unix.ByteSliceToString(name.Release[:])
+	}
+	var info unix.Sysinfo_t
+	memory := "unknown memory"
+	if err := unix.Sysinfo(&info); err == nil {
+		memory = fmt.Sprintf("%.0f GiB", float64(info.Totalram)*float64(info.Unit)/(1<<30))
+	}
+	model := "unknown processor"
+	text, err := os.ReadFile("/proc/cpuinfo")
+	if err == nil {
+		for line := range strings.Lines(string(text)) {
+			if key, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(key) == "model name" {
+				model = strings.TrimSpace(value)
+				break
+			}
+		}
+	}
+	return fmt.Sprintf("%d cores (%s), %s, %s, %s", runtime.NumCPU(), model, memory, kernel, runtime.Version())
+}

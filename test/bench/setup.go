@@ -1,0 +1,144 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/test/harness"
+)
+
+const (
+	// fakeTaint and fakeLabel mark the playground's fake nodes.
+	fakeTaint  = "playground.liqo.io/fake"
+	fakeLabel  = "type"
+	fakeValue  = "kwok"
+	fakeNodes  = "4"
+	virtual    = "liqo-milan"
+	vanilla    = "bench-vanilla"
+	offloaded  = "bench-offloaded"
+	patience   = 3 * time.Minute
+	idlePeriod = 10 * time.Second
+)
+
+// bench is two clusters, peered, and what was learned of them on the way.
+type bench struct {
+	playground  *harness.Playground
+	options     options
+	rome, milan *harness.Cluster
+	nodes       []string
+	twin        string
+	peered      time.Duration
+	idle        float64
+}
+
+func (b *bench) setUp(ctx context.Context) error {
+	if !b.options.keep {
+		if err := b.playground.Down(ctx); err != nil {
+			return err
+		}
+	}
+	err := b.playground.Up(ctx, []string{"rome", "milan"}, "--workers", "1", "--fake-nodes", fakeNodes, "--audit")
+	if err != nil {
+		return err
+	}
+	if err := b.playground.LoadImages(ctx); err != nil {
+		return err
+	}
+	if b.rome, err = b.playground.Connect("rome"); err != nil {
+		return err
+	}
+	if b.milan, err = b.playground.Connect("milan"); err != nil {
+		return err
+	}
+	for _, cluster := range []*harness.Cluster{b.rome, b.milan} {
+		if err := cluster.Install(ctx); err != nil {
+			return err
+		}
+	}
+	if err := b.peer(ctx); err != nil {
+		return err
+	}
+	for _, cluster := range []*harness.Cluster{b.rome, b.milan} {
+		if err := b.reserve(ctx, cluster); err != nil {
+			return err
+		}
+	}
+	return b.namespaces(ctx)
+}
+
+// peer peers and takes the time until the virtual node is Ready.
+func (b *bench) peer(ctx context.Context) error {
+	start := time.Now()
+	_, err := b.rome.Federation.FederationV1alpha1().ForeignClusters().Get(ctx, b.milan.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		err = harness.Peer(ctx, b.rome, b.milan)
+	}
+	if err != nil {
+		return err
+	}
+	err = harness.Eventually(ctx, patience, "node "+virtual+" to be Ready", func(ctx context.Context) (bool, string, error) {
+		node, err := b.rome.Kube.CoreV1().Nodes().Get(ctx, virtual, metav1.GetOptions{})
+		if err != nil {
+			return false, "", err
+		}
+		ready := slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
+			return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+		})
+		return ready, fmt.Sprint(node.Status.Conditions), nil
+	})
+	b.peered = time.Since(start)
+	return err
+}
+
+// reserve keeps the measured pods off the real nodes, where containers would
+// have to be started, and notes the real nodes.
+func (b *bench) reserve(ctx context.Context, c *harness.Cluster) error {
+	nodes, err := c.Kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: fakeLabel + "!=" + fakeValue})
+	if err != nil {
+		return err
+	}
+	for _, node := range nodes.Items {
+		if node.Name == virtual {
+			continue
+		}
+		b.nodes = append(b.nodes, node.Name)
+		patch := []byte(`{"spec":{"unschedulable":true}}`)
+		if _, err := c.Kube.CoreV1().Nodes().Patch(ctx, node.Name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (b *bench) namespaces(ctx context.Context) error {
+	for _, name := range []string{vanilla, offloaded} {
+		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		if _, err := b.rome.Kube.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+			return err
+		}
+	}
+	client := b.rome.Federation.FederationV1alpha1().NamespaceOffloadings(offloaded)
+	verb := &v1alpha1.Offload{Spec: v1alpha1.NamespaceOffloadingSpec{PodOffloadingStrategy: v1alpha1.Remote}}
+	if _, err := client.CreateOffload(ctx, v1alpha1.NamespaceOffloadingName, verb, metav1.CreateOptions{}); err != nil {
+		return err
+	}
+	return harness.Eventually(ctx, patience, "namespace "+offloaded+" to be offloaded", func(ctx context.Context) (bool, string, error) {
+		nsof, err := client.Get(ctx, v1alpha1.NamespaceOffloadingName, metav1.GetOptions{})
+		if err != nil {
+			return false, "", err
+		}
+		b.twin = nsof.Status.RemoteNamespaceName
+		return nsof.Status.Phase == v1alpha1.OffloadingReady, fmt.Sprint(nsof.Status), nil
+	})
+}
