@@ -5,7 +5,6 @@ package options
 
 import (
 	"fmt"
-	"net"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -20,8 +19,8 @@ import (
 // resync is how often informers hand over what they hold once more.
 const resync = 10 * time.Minute
 
-// config turns the options into the configuration of a server in cluster. It
-// opens the port. The servers in Etcd are set by now.
+// config turns the options into the configuration of a server in cluster. The
+// port is open and the servers in Etcd are set by now.
 func (o *Options) config(in *cluster) (*server.Config, error) {
 	config := server.NewConfig()
 	generic := config.Generic
@@ -33,7 +32,7 @@ func (o *Options) config(in *cluster) (*server.Config, error) {
 		return nil, fmt.Errorf("storage: %w", err)
 	}
 	if err := o.Serving.ApplyToConfig(&generic.Config); err != nil {
-		return nil, fmt.Errorf("serving on %s: %w", net.JoinHostPort(o.Serving.BindAddress.String(), fmt.Sprint(o.Serving.BindPort)), err)
+		return nil, fmt.Errorf("serving: %w", err)
 	}
 	o.Authentication.RemoteKubeConfigFile = o.Kubeconfig
 	if err := o.Authentication.ApplyTo(&generic.Authentication, generic.SecureServing, generic.OpenAPIConfig); err != nil {

@@ -7,6 +7,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"strconv"
+
+	genericoptions "k8s.io/apiserver/pkg/server/options"
 
 	"liqo.io/federation/apiserver/storage"
 )
@@ -18,7 +22,14 @@ func (o *Options) Run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	// The port comes first, so that its error is not lost among what follows.
+	if err := o.listen(); err != nil {
+		return err
+	}
 	if !o.embedsEtcd() {
+		if err := storage.Reach(ctx, o.Etcd.StorageConfig.Transport); err != nil {
+			return fmt.Errorf("--etcd-servers: cannot reach etcd: %w: check that it runs, and --etcd-cafile", oneLine(err))
+		}
 		return o.serve(ctx, in)
 	}
 
@@ -39,6 +50,16 @@ func (o *Options) Run(ctx context.Context) (err error) {
 		}
 	}()
 	return errors.Join(o.serve(ctx, in), died(ctx))
+}
+
+// listen opens the port. Connections wait until the server serves.
+func (o *Options) listen() (err error) {
+	address := net.JoinHostPort(o.Serving.BindAddress.String(), strconv.Itoa(o.Serving.BindPort))
+	o.Serving.Listener, _, err = genericoptions.CreateListener("", address, net.ListenConfig{})
+	if err != nil {
+		return fmt.Errorf("--secure-port: %w: stop what listens there, or use another port", err)
+	}
+	return nil
 }
 
 func (o *Options) serve(ctx context.Context, in *cluster) error {

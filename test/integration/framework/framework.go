@@ -73,9 +73,9 @@ type Environment struct {
 	proxy     *authority
 	etcd      string
 	apiserver string
-	// account is the kubeconfig of our API server, with the rights that the
-	// chart gives it.
-	account string
+	// account is the kubeconfig of our API server and token what it says there,
+	// with the rights that the chart gives it.
+	account, token string
 }
 
 var (

@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"testing"
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -53,7 +54,7 @@ func (e *Environment) installRoles(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("asking for the server's token: %w", err)
 	}
-	e.account = e.path("server.kubeconfig")
+	e.account, e.token = e.path("server.kubeconfig"), token.Status.Token
 	return e.writeKubeconfig("server.kubeconfig", clientcmdapi.AuthInfo{Token: token.Status.Token})
 }
 
@@ -84,13 +85,32 @@ func (e *Environment) render(ctx context.Context, templates ...string) ([]byte, 
 }
 
 func (e *Environment) writeKubeconfig(name string, user clientcmdapi.AuthInfo) error {
+	return writeKubeconfig(e.path(name), e.apiserver, e.authority.bundle, user)
+}
+
+func writeKubeconfig(path, server string, bundle []byte, user clientcmdapi.AuthInfo) error {
 	const entry = "test"
 	return clientcmd.WriteToFile(clientcmdapi.Config{
-		Clusters:       map[string]*clientcmdapi.Cluster{entry: {Server: e.apiserver, CertificateAuthorityData: e.authority.bundle}},
+		Clusters:       map[string]*clientcmdapi.Cluster{entry: {Server: server, CertificateAuthorityData: bundle}},
 		AuthInfos:      map[string]*clientcmdapi.AuthInfo{entry: &user},
 		Contexts:       map[string]*clientcmdapi.Context{entry: {Cluster: entry, AuthInfo: entry}},
 		CurrentContext: entry,
-	}, e.path(name))
+	}, path)
+}
+
+// AccountKubeconfig writes a kubeconfig with the credentials of our API server
+// for a Kubernetes API elsewhere, and returns its path. Without a token it
+// carries that of our API server.
+func (e *Environment) AccountKubeconfig(t testing.TB, server string, bundle []byte, token string) string {
+	t.Helper()
+	if token == "" {
+		token = e.token
+	}
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := writeKubeconfig(path, server, bundle, clientcmdapi.AuthInfo{Token: token}); err != nil {
+		t.Fatal(err)
+	}
+	return path
 }
 
 func (e *Environment) installServer(ctx context.Context) (err error) {

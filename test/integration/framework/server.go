@@ -34,7 +34,7 @@ type Server struct {
 	process     *process
 }
 
-// NewServer describes a server with the rights that the chart gives it, on a
+// newServer describes a server with the rights that the chart gives it, on a
 // port of its own. More arguments may follow, and override the ones that it
 // has anyhow.
 func (e *Environment) newServer(name, dataDir string, more ...string) (*Server, error) {
@@ -69,7 +69,7 @@ func (e *Environment) serverArgs(dataDir string, port int) []string {
 // is ready. The aggregator does not know it. It is stopped with the test.
 func (e *Environment) StartServer(t testing.TB, dataDir string, more ...string) *Server {
 	t.Helper()
-	server, err := e.newServer(filepath.Base(t.Name()), dataDir, more...)
+	server, err := e.newServer(filepath.Base(t.Name())+"-"+filepath.Base(dataDir), dataDir, more...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,19 +80,50 @@ func (e *Environment) StartServer(t testing.TB, dataDir string, more ...string) 
 	return server
 }
 
+// MakeDataDir makes a directory whose path leaves room for a unix socket. It
+// goes with the environment.
+func (e *Environment) MakeDataDir(t testing.TB) string {
+	t.Helper()
+	dir, err := os.MkdirTemp(e.dir, "data-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
 // RunServer runs a server that is expected to end by itself, and returns what
 // it wrote to its standard error, and its exit code.
 func (e *Environment) RunServer(t testing.TB, more ...string) (output string, code int) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), startTimeout)
-	defer cancel()
+	return e.runServer(t, os.Args[0], append(e.freshArgs(t, e.MakeDataDir(t)), more...))
+}
+
+// RunServerOnVolume is RunServer with the data directory on a file system in
+// memory that is mounted with the given options, for the server alone.
+func (e *Environment) RunServerOnVolume(t testing.TB, options string, more ...string) (output string, code int) {
+	t.Helper()
+	dir := e.MakeDataDir(t)
+	const script = `mount -t tmpfs -o "$1" federation-test "$2" && shift 2 && exec "$@"`
+	args := append([]string{"--mount", "sh", "-c", script, "sh", options, dir, os.Args[0]}, e.freshArgs(t, dir)...)
+	return e.runServer(t, "unshare", append(args, more...))
+}
+
+func (e *Environment) freshArgs(t testing.TB, dataDir string) []string {
+	t.Helper()
 	port, err := freePort()
 	if err != nil {
 		t.Fatal(err)
 	}
-	command := exec.CommandContext(ctx, os.Args[0], append(e.serverArgs(t.TempDir(), port), more...)...)
+	return e.serverArgs(dataDir, port)
+}
+
+func (e *Environment) runServer(t testing.TB, path string, args []string) (output string, code int) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), startTimeout)
+	defer cancel()
+	command := exec.CommandContext(ctx, path, args...)
 	command.Env = append(os.Environ(), serverMode+"=1")
-	_, err = command.Output()
+	_, err := command.Output()
 	var exit *exec.ExitError
 	switch {
 	case err == nil:

@@ -1,0 +1,166 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package integration
+
+import (
+	"encoding/pem"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"k8s.io/client-go/rest"
+
+	"liqo.io/federation/test/integration/framework"
+)
+
+func TestABadStartEndsWithOneLineThatSaysWhatToDo(t *testing.T) {
+	env := framework.Get(t)
+	port, err := url.Parse(env.Server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed := closedPort(t)
+	junk := filepath.Join(t.TempDir(), "junk.pem")
+	if err := os.WriteFile(junk, []byte("junk"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	withoutAggregation, bundle := apiserverWithoutAggregation(t, env.Admin)
+	onVolume := func(options string) func(t *testing.T) (string, int) {
+		return func(t *testing.T) (string, int) { return env.RunServerOnVolume(t, options) }
+	}
+	with := func(args ...string) func(t *testing.T) (string, int) {
+		return func(t *testing.T) (string, int) { return env.RunServer(t, args...) }
+	}
+
+	tests := map[string]struct {
+		run  func(t *testing.T) (string, int)
+		want string
+	}{
+		"no extension-apiserver-authentication ConfigMap": {
+			run:  with("--kubeconfig=" + env.AccountKubeconfig(t, withoutAggregation, bundle, "")),
+			want: "ConfigMap kube-system/extension-apiserver-authentication is missing: kube-apiserver makes it when it runs with --requestheader-client-ca-file: turn its aggregation layer on",
+		},
+		"kube-apiserver does not answer": {
+			run:  with("--kubeconfig=" + env.AccountKubeconfig(t, "https://"+closed, bundle, "")),
+			want: "cannot reach this cluster's Kubernetes API",
+		},
+		"kube-apiserver shows the certificate of a stranger": {
+			run:  with("--kubeconfig=" + env.AccountKubeconfig(t, env.Admin.Host, bundle, "")),
+			want: "certificate signed by unknown authority",
+		},
+		"the account's token is refused": {
+			run:  with("--kubeconfig=" + env.AccountKubeconfig(t, env.Admin.Host, env.Admin.CAData, "stale")),
+			want: "refuses the credentials of this server: renew",
+		},
+		"neither in a pod nor a kubeconfig":     {run: with("--kubeconfig="), want: "say with --kubeconfig how to reach"},
+		"a certificate that is none":            {run: with("--tls-cert-file=" + junk), want: "give a PEM encoded certificate and the key it was made for"},
+		"the certificate of another key":        {run: with("--tls-private-key-file=" + otherKey(t, env)), want: "private key does not match public key"},
+		"a data directory on a read-only mount": {run: onVolume("ro"), want: "it is on a read-only file system: mount a volume there that can be written to"},
+		"a data directory on a full volume":     {run: onVolume("size=1m"), want: "its volume is full, 1 MiB are free and 160 MiB are needed: enlarge the volume"},
+		"a data directory in use":               {run: with("--data-dir=" + env.Server.DataDir), want: "another process uses it: stop that one"},
+		"a data directory that etcd cannot read": {
+			run:  with("--data-dir=" + brokenData(t, env)),
+			want: "etcd gives up: failed to open database: invalid database: enlarge the volume if it is full, otherwise restore a backup",
+		},
+		"a port in use":              {run: with("--secure-port=" + port.Port()), want: "address already in use: stop what listens there, or use another port"},
+		"an etcd that is not there":  {run: with("--etcd-servers=http://" + closed), want: "--etcd-servers: cannot reach etcd: http://" + closed + ": dial tcp"},
+		"an option that is unknown":  {run: with("--magic"), want: "unknown flag: --magic"},
+		"an argument that is no use": {run: with("please"), want: `unknown command "please"`},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			output, code := test.run(t)
+			if code == 0 {
+				t.Fatal("it ended without an error")
+			}
+			if !strings.Contains(output, test.want) || strings.Count(output, "\n") != 1 {
+				t.Errorf("got exit code %d and\n%s\nwant one line with %q", code, output, test.want)
+			}
+		})
+	}
+}
+
+func TestEverythingWrongOnTheCommandLineIsToldAtOnce(t *testing.T) {
+	output, code := framework.Get(t).RunServer(t, "--cluster-name=", "--namespace=A", "--tls-cert-file=")
+	if code == 0 || strings.Count(output, "\n") != 3 {
+		t.Errorf("got exit code %d and\n%s\nwant three lines", code, output)
+	}
+	for _, want := range []string{"--cluster-name is required", `--namespace "A"`, "--tls-cert-file and --tls-private-key-file are required"} {
+		if !strings.Contains(output, want) {
+			t.Errorf("does not say %q:\n%s", want, output)
+		}
+	}
+}
+
+// closedPort is an address that nobody listens on.
+func closedPort(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := listener.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return listener.Addr().String()
+}
+
+// apiserverWithoutAggregation is the real one, but for the ConfigMap that it
+// makes only when aggregation is configured.
+func apiserverWithoutAggregation(t *testing.T, admin *rest.Config) (address string, bundle []byte) {
+	t.Helper()
+	target, err := url.Parse(admin.Host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	transport, err := rest.TransportFor(admin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy := &httputil.ReverseProxy{Transport: transport, Rewrite: func(request *httputil.ProxyRequest) {
+		request.SetURL(target)
+		request.Out.Header.Del("Authorization")
+	}}
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
+		if strings.HasSuffix(request.URL.Path, "/configmaps/extension-apiserver-authentication") {
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(http.StatusNotFound)
+			fmt.Fprint(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","code":404}`)
+			return
+		}
+		proxy.ServeHTTP(w, request)
+	}))
+	t.Cleanup(server.Close)
+	return server.URL, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+}
+
+func otherKey(t *testing.T, env *framework.Environment) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "other.key")
+	if err := os.WriteFile(path, env.User(t, "somebody").KeyData, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// brokenData is a data directory with a database that is none.
+func brokenData(t *testing.T, env *framework.Environment) string {
+	t.Helper()
+	dir := env.MakeDataDir(t)
+	server := env.StartServer(t, dir)
+	server.Stop(t, os.Interrupt)
+	database := filepath.Join(dir, "etcd", "member", "snap", "db")
+	if err := os.WriteFile(database, []byte(strings.Repeat("not a database ", 10_000)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
