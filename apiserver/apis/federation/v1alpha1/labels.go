@@ -20,6 +20,9 @@ const (
 	// LabelDestination names, on a shadow copy, the id of the cluster it was
 	// sent to.
 	LabelDestination = "offloading.liqo.io/destination"
+	// LabelVirtualNode names, on a shadow pod and its pod, the virtual node that
+	// the local pod is bound to: only that node's virtual kubelet touches it.
+	LabelVirtualNode = "offloading.liqo.io/virtual-node"
 	// TaintVirtualNode keeps pods off virtual nodes that were not offloaded.
 	// Its value is "true" and its effect NoExecute.
 	TaintVirtualNode = "virtual-node.liqo.io/not-allowed"

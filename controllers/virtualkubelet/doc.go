@@ -1,0 +1,12 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package virtualkubelet makes one provider look like a node: it keeps the
+// Node of a VirtualNode, turns the pods that are bound to it into shadow pods
+// on the provider, brings their statuses back, and serves the kubelet's API
+// for them.
+//
+// What happens to a pod is decided in one place, Pods.reconcile, from what the
+// caches hold of its two sides; the pod controller of virtual-kubelet brings
+// the events of the local side and carries the statuses out.
+package virtualkubelet

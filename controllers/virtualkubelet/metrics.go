@@ -1,0 +1,58 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package virtualkubelet
+
+import (
+	"k8s.io/component-base/metrics"
+)
+
+// Metrics of a virtual kubelet. Requests, by code and method, are counted by
+// the clients themselves.
+type Metrics struct {
+	offloadSeconds *metrics.Histogram
+	readySeconds   *metrics.Histogram
+	statusWrites   *metrics.Counter
+	reachable      *metrics.Gauge
+}
+
+// NewMetrics makes the metrics and registers each with the function given;
+// pods counts the pods that are bound to the node.
+func NewMetrics(register func(metrics.Registerable) error, pods func() float64) (*Metrics, error) {
+	latencies := []float64{.005, .01, .02, .05, .1, .15, .25, .5, 1, 2.5, 5, 10, 30}
+	m := &Metrics{
+		offloadSeconds: metrics.NewHistogram(&metrics.HistogramOpts{
+			Namespace: "federation", Subsystem: "virtual_kubelet", Name: "pod_offload_duration_seconds",
+			Help:           "Time from a bound pod being seen here to its shadow pod being stored on the provider.",
+			Buckets:        latencies,
+			StabilityLevel: metrics.ALPHA,
+		}),
+		readySeconds: metrics.NewHistogram(&metrics.HistogramOpts{
+			Namespace: "federation", Subsystem: "virtual_kubelet", Name: "pod_ready_duration_seconds",
+			Help:           "Time from a pod being seen ready on the provider to the local pod being ready.",
+			Buckets:        latencies,
+			StabilityLevel: metrics.ALPHA,
+		}),
+		statusWrites: metrics.NewCounter(&metrics.CounterOpts{
+			Namespace: "federation", Subsystem: "virtual_kubelet", Name: "pod_status_writes_total",
+			Help:           "Status patches of local pods.",
+			StabilityLevel: metrics.ALPHA,
+		}),
+		reachable: metrics.NewGauge(&metrics.GaugeOpts{
+			Namespace: "federation", Subsystem: "virtual_kubelet", Name: "provider_reachable",
+			Help:           "1 while the provider's API answers this virtual kubelet, else 0.",
+			StabilityLevel: metrics.ALPHA,
+		}),
+	}
+	bound := metrics.NewGaugeFunc(&metrics.GaugeOpts{
+		Namespace: "federation", Subsystem: "virtual_kubelet", Name: "pods",
+		Help:           "Pods that are bound to the virtual node.",
+		StabilityLevel: metrics.ALPHA,
+	}, pods)
+	for _, r := range []metrics.Registerable{bound, m.offloadSeconds, m.readySeconds, m.statusWrites, m.reachable} {
+		if err := register(r); err != nil {
+			return nil, err
+		}
+	}
+	return m, nil
+}

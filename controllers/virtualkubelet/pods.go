@@ -1,0 +1,206 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package virtualkubelet
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
+	corev1listers "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/controllers/virtualkubelet/reflect"
+)
+
+const (
+	// readyDelay and stepDelay are how long a change on the provider waits for
+	// the next one, so that both are written at once: nobody waits for the steps
+	// on the way to ready.
+	readyDelay = 10 * time.Millisecond
+	stepDelay  = 100 * time.Millisecond
+	// twinGrace is how long a new pod may wait for its namespace on the provider
+	// before it is told so.
+	twinGrace = 2 * time.Second
+
+	firstRetry, lastRetry = 100 * time.Millisecond, 30 * time.Second
+	podWorkers            = 16
+)
+
+// Pods keeps the pods of one virtual node and their shadow pods in line.
+type Pods struct {
+	nodeName, nodeIP, provider string
+	to                         reflect.Destination
+	local                      kubernetes.Interface
+	remote                     RemoteClients
+	lister                     corev1listers.PodLister
+	twins                      *twins
+	recorder                   record.EventRecorder
+	metrics                    *Metrics
+	clock                      clock.PassiveClock
+	// reachable tells whether the provider answers: while it does not, what is
+	// known of its pods is not news.
+	reachable func() bool
+	// notify hands a status to the pod controller, which writes it.
+	notify func(*corev1.Pod)
+
+	queue workqueue.TypedRateLimitingInterface[cache.ObjectName]
+	// created holds shadow pods that were created and not seen yet, by key:
+	// caches lag behind writes.
+	created sync.Map
+	// deleted holds the shadow pods whose deletion was asked for, by key.
+	deleted sync.Map
+	// seen and readyAt hold when a pod was first seen bound here, zero once it
+	// is offloaded, and when it was seen ready there, by key.
+	seen, readyAt sync.Map
+	// written holds the resourceVersion that the last status patch of a pod
+	// was made from, by key.
+	written sync.Map
+}
+
+// deletion is one that was asked for.
+type deletion struct {
+	uid types.UID
+	// grace is the grace period in seconds; -1 is the pod's own.
+	grace int64
+}
+
+func newQueue() workqueue.TypedRateLimitingInterface[cache.ObjectName] {
+	return workqueue.NewTypedRateLimitingQueueWithConfig(
+		workqueue.NewTypedItemExponentialFailureRateLimiter[cache.ObjectName](firstRetry, lastRetry),
+		workqueue.TypedRateLimitingQueueConfig[cache.ObjectName]{Name: "pods"})
+}
+
+// run works until the context ends.
+func (p *Pods) run(ctx context.Context) {
+	var workers wait.Group
+	for range podWorkers {
+		workers.StartWithContext(ctx, func(ctx context.Context) {
+			for p.next(ctx) {
+			}
+		})
+	}
+	<-ctx.Done()
+	p.queue.ShutDown()
+	workers.Wait()
+}
+
+func (p *Pods) next(ctx context.Context) bool {
+	key, quit := p.queue.Get()
+	if quit {
+		return false
+	}
+	defer p.queue.Done(key)
+	ctx = klog.NewContext(ctx, klog.LoggerWithValues(klog.FromContext(ctx), "pod", key))
+	if err := p.reconcile(ctx, key); err != nil {
+		if ctx.Err() == nil {
+			utilruntime.HandleErrorWithContext(ctx, err, "Pod is not in line with its shadow pod, trying again")
+		}
+		p.queue.AddRateLimited(key)
+		return true
+	}
+	p.queue.Forget(key)
+	return true
+}
+
+// twinEvents are how the pods follow what happens on the provider.
+func (p *Pods) twinEvents() twinEvents {
+	return twinEvents{
+		shadow: func(key cache.ObjectName) {
+			p.created.Delete(key)
+			p.queue.Add(key)
+		},
+		pod: func(key cache.ObjectName, pod *corev1.Pod) {
+			switch {
+			case pod == nil:
+				p.queue.Add(key)
+			case isReady(pod):
+				p.readyAt.LoadOrStore(key, p.clock.Now())
+				p.queue.AddAfter(key, readyDelay)
+			default:
+				p.readyAt.Delete(key)
+				p.queue.AddAfter(key, stepDelay)
+			}
+		},
+		synced: p.enqueueNamespace,
+	}
+}
+
+// localEvents follow what others write into the status of local pods: the
+// pod controller looks at the rest.
+func (p *Pods) localEvents() cache.ResourceEventHandler {
+	return cache.ResourceEventHandlerFuncs{
+		UpdateFunc: func(before, after any) {
+			old, ok1 := before.(*corev1.Pod)
+			pod, ok2 := after.(*corev1.Pod)
+			if ok1 && ok2 && old.ResourceVersion != pod.ResourceVersion {
+				p.queue.AddAfter(cache.MetaObjectToName(pod), readyDelay)
+			}
+		},
+		DeleteFunc: func(obj any) {
+			if key, err := cache.DeletionHandlingObjectToName(obj); err == nil {
+				p.seen.Delete(key)
+				p.readyAt.Delete(key)
+				p.written.Delete(key)
+				p.queue.Add(key)
+			}
+		},
+	}
+}
+
+// enqueueNamespace looks again at everything of a local namespace.
+func (p *Pods) enqueueNamespace(namespace string) {
+	// A lister of an informer returns no errors.
+	pods, _ := p.lister.Pods(namespace).List(labels.Everything())
+	for _, pod := range pods {
+		p.queue.Add(cache.MetaObjectToName(pod))
+	}
+	if t := p.twins.extent(namespace).twin; t != nil {
+		for _, key := range t.shadows.GetStore().ListKeys() {
+			if name, err := cache.ParseObjectName(key); err == nil {
+				p.queue.Add(t.key(name.Name))
+			}
+		}
+	}
+}
+
+// enqueueAll looks again at everything, for a provider that has come back.
+func (p *Pods) enqueueAll() {
+	for namespace := range p.twins.all() {
+		p.enqueueNamespace(namespace)
+	}
+}
+
+// shadow is the shadow pod of a key as far as it is known: it was seen, or has
+// just been created.
+func (p *Pods) shadow(t *twin, key cache.ObjectName) *v1alpha1.ShadowPod {
+	if shadow := t.shadow(key.Name); shadow != nil {
+		return shadow
+	}
+	if created, ok := p.created.Load(key); ok && created.(*v1alpha1.ShadowPod).Namespace == t.remote {
+		return created.(*v1alpha1.ShadowPod)
+	}
+	p.deleted.Delete(key)
+	return nil
+}
+
+func isReady(pod *corev1.Pod) bool {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodReady {
+			return c.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}

@@ -1,0 +1,178 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package virtualkubelet
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/controllers/virtualkubelet/reflect"
+)
+
+// Reasons of pods that the provider does not take.
+const (
+	// ReasonProviderRefused says that the provider refuses the shadow pod.
+	ReasonProviderRefused = "ProviderRefused"
+	// ReasonProviderConflict says that the provider has a shadow pod of that
+	// name that is not this pod's; it is left alone.
+	ReasonProviderConflict = "ProviderConflict"
+)
+
+// reconcile brings one pod and its shadow pod in line, whatever has happened
+// to either of them.
+func (p *Pods) reconcile(ctx context.Context, key cache.ObjectName) error {
+	pod, err := p.lister.Pods(key.Namespace).Get(key.Name)
+	if apierrors.IsNotFound(err) {
+		return p.forget(ctx, key)
+	}
+	if err != nil {
+		return err
+	}
+	extent := p.twins.extent(key.Namespace)
+	switch {
+	case pod.DeletionTimestamp != nil:
+		return p.remove(ctx, key, pod, extent)
+	case reflect.Terminal(pod.Status.Phase):
+		return nil
+	case !extent.wanted:
+		p.publish(ctx, pod, reflect.NotOffloaded(pod, extent.message+notForDaemonSets(pod), p.now()))
+		return nil
+	case !extent.ready:
+		return p.await(ctx, key, pod, extent)
+	case !extent.twin.synced(), !p.reachable():
+		// It is looked at again when the twin is known, and the provider back.
+		return nil
+	}
+
+	p.seen.LoadOrStore(key, p.clock.Now())
+	shadow, remote := p.shadow(extent.twin, key), extent.twin.pod(key.Name)
+	switch {
+	case shadow == nil:
+		return p.create(ctx, key, pod, extent.twin)
+	case reflect.OriginUID(shadow) != pod.UID:
+		// Its pod is gone and had the same name; the deletion is an event.
+		return p.deleteShadow(ctx, key, shadow, -1)
+	case shadow.DeletionTimestamp != nil:
+		return nil
+	}
+	if err := p.update(ctx, pod, shadow); err != nil {
+		return err
+	}
+	if remote != nil && reflect.OriginUID(remote) != pod.UID {
+		remote = nil
+	}
+	p.publish(ctx, pod, reflect.PodStatus(pod, shadow, remote, p.nodeIP, p.now()))
+	return nil
+}
+
+// await tells a pod that its namespace is not there yet, if that takes long.
+// One that ran keeps its last status.
+func (p *Pods) await(ctx context.Context, key cache.ObjectName, pod *corev1.Pod, extent extent) error {
+	if reflect.Ran(&pod.Status) {
+		return nil
+	}
+	if age := p.clock.Since(pod.CreationTimestamp.Time); age < twinGrace {
+		p.queue.AddAfter(key, twinGrace-age)
+		return nil
+	}
+	p.publish(ctx, pod, reflect.Refused(pod, v1alpha1.ReasonOffloadingBackOff, extent.message))
+	return nil
+}
+
+// create asks the provider for the pod. A refusal becomes the pod's status
+// and is tried again: what the provider allows changes.
+func (p *Pods) create(ctx context.Context, key cache.ObjectName, pod *corev1.Pod, t *twin) error {
+	wanted := reflect.ShadowPod(pod, t.remote, p.to)
+	created, err := p.remote.Federation.FederationV1alpha1().ShadowPods(t.remote).Create(ctx, wanted, metav1.CreateOptions{})
+	if apierrors.IsAlreadyExists(err) {
+		created, err = p.remote.Federation.FederationV1alpha1().ShadowPods(t.remote).Get(ctx, pod.Name, metav1.GetOptions{})
+		if err == nil && !p.owns(created) {
+			message := fmt.Sprintf("namespace %s of %s has a ShadowPod of this name that does not belong to %s", t.remote, p.provider, p.nodeName)
+			p.refuse(ctx, pod, ReasonProviderConflict, message)
+			p.queue.AddRateLimited(key)
+			return nil
+		}
+	}
+	if err != nil {
+		return p.refused(ctx, pod, err)
+	}
+	// The cache may have seen it before we did; its event then came too early
+	// to clear what is stored here.
+	trimmed, _ := trimShadowPod(created)
+	p.created.Store(key, trimmed)
+	if t.shadow(key.Name) != nil {
+		p.created.Delete(key)
+	}
+	if seen, ok := p.seen.Swap(key, time.Time{}); ok && !seen.(time.Time).IsZero() {
+		p.metrics.offloadSeconds.Observe(p.clock.Since(seen.(time.Time)).Seconds())
+	}
+	klog.FromContext(ctx).V(2).Info("Created shadow pod", "shadowPod", klog.KObj(created))
+	return nil
+}
+
+// owns tells whether a shadow pod is one of this virtual node's.
+func (p *Pods) owns(shadow *v1alpha1.ShadowPod) bool {
+	for name, value := range p.to.Labels() {
+		if shadow.Labels[name] != value {
+			return false
+		}
+	}
+	return true
+}
+
+// update brings what changed in a running pod to the provider.
+func (p *Pods) update(ctx context.Context, pod *corev1.Pod, seen *v1alpha1.ShadowPod) error {
+	wanted := reflect.ShadowPod(pod, seen.Namespace, p.to)
+	if !reflect.UpdateShadowPod(seen.DeepCopy(), wanted) {
+		return nil
+	}
+	client := p.remote.Federation.FederationV1alpha1().ShadowPods(seen.Namespace)
+	live, err := client.Get(ctx, seen.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err == nil && live.UID == seen.UID && reflect.UpdateShadowPod(live, wanted) {
+		_, err = client.Update(ctx, live, metav1.UpdateOptions{})
+	}
+	if err != nil {
+		return fmt.Errorf("updating the shadow pod on %s: %w", p.provider, err)
+	}
+	return nil
+}
+
+// refused makes an answer that no retry will change into the pod's status;
+// the retries go on, since the provider may change its mind.
+func (p *Pods) refused(ctx context.Context, pod *corev1.Pod, err error) error {
+	if apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) || apierrors.IsRequestEntityTooLargeError(err) {
+		p.refuse(ctx, pod, ReasonProviderRefused, fmt.Sprintf("%s refuses the pod: %v", p.provider, err))
+	}
+	return fmt.Errorf("creating the shadow pod on %s: %w", p.provider, err)
+}
+
+func (p *Pods) refuse(ctx context.Context, pod *corev1.Pod, reason, message string) {
+	status := reflect.Refused(pod, reason, message)
+	if pod.Status.Reason != status.Reason || pod.Status.Message != status.Message {
+		p.recorder.Event(pod, corev1.EventTypeWarning, reason, status.Message)
+	}
+	p.publish(ctx, pod, status)
+}
+
+// notForDaemonSets is what to tell the owner of a DaemonSet whose pods
+// tolerate everything.
+func notForDaemonSets(pod *corev1.Pod) string {
+	if owner := metav1.GetControllerOf(pod); owner != nil && owner.Kind == "DaemonSet" {
+		return "; keep the DaemonSet off virtual nodes with a node affinity: " + v1alpha1.LabelType + " NotIn [" + v1alpha1.TypeVirtualNode + "]"
+	}
+	return ""
+}
+
+func (p *Pods) now() metav1.Time { return metav1.NewTime(p.clock.Now()) }

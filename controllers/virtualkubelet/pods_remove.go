@@ -1,0 +1,101 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package virtualkubelet
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/controllers/virtualkubelet/reflect"
+)
+
+// forget removes the shadow pod of a local pod that is gone.
+func (p *Pods) forget(ctx context.Context, key cache.ObjectName) error {
+	t := p.twins.extent(key.Namespace).twin
+	if t == nil || !t.synced() || !p.reachable() {
+		return nil
+	}
+	if shadow := p.shadow(t, key); shadow != nil {
+		return p.deleteShadow(ctx, key, shadow, -1)
+	}
+	return nil
+}
+
+// remove takes a pod that is being deleted off the provider, and then off this
+// cluster. While the provider cannot be asked, the pod stays.
+func (p *Pods) remove(ctx context.Context, key cache.ObjectName, pod *corev1.Pod, extent extent) error {
+	t := extent.twin
+	if t == nil {
+		if extent.wanted && reflect.Ran(&pod.Status) {
+			return nil
+		}
+		return p.deleteLocal(ctx, pod)
+	}
+	if !t.synced() || !p.reachable() {
+		return nil
+	}
+	if shadow := p.shadow(t, key); shadow != nil && reflect.OriginUID(shadow) == pod.UID {
+		return p.deleteShadow(ctx, key, shadow, gracePeriod(pod))
+	}
+	remote := t.pod(key.Name)
+	if remote != nil && reflect.OriginUID(remote) == pod.UID {
+		return nil
+	}
+	return p.deleteLocal(ctx, pod)
+}
+
+func gracePeriod(pod *corev1.Pod) int64 {
+	if pod.DeletionGracePeriodSeconds == nil {
+		return -1
+	}
+	return *pod.DeletionGracePeriodSeconds
+}
+
+// deleteShadow asks for a deletion once, and again only for a shorter grace
+// period.
+func (p *Pods) deleteShadow(ctx context.Context, key cache.ObjectName, shadow *v1alpha1.ShadowPod, grace int64) error {
+	if asked, ok := p.deleted.Load(key); ok {
+		if d := asked.(deletion); d.uid == shadow.UID && (grace < 0 || d.grace >= 0 && d.grace <= grace) {
+			return nil
+		}
+	}
+	options := metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(shadow.UID))}
+	if grace >= 0 {
+		options.GracePeriodSeconds = &grace
+	}
+	err := p.remote.Federation.FederationV1alpha1().ShadowPods(shadow.Namespace).Delete(ctx, shadow.Name, options)
+	switch {
+	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
+		// It is gone, or another one has its name: the cache will say which.
+		p.created.Delete(key)
+	case err != nil:
+		return fmt.Errorf("deleting the shadow pod on %s: %w", p.provider, err)
+	}
+	p.deleted.Store(key, deletion{uid: shadow.UID, grace: grace})
+	klog.FromContext(ctx).V(2).Info("Deleted shadow pod", "shadowPod", klog.KObj(shadow))
+	return nil
+}
+
+// deleteLocal removes a pod of which the provider has nothing left. Whoever
+// holds it back with a finalizer wants to know how it ended.
+func (p *Pods) deleteLocal(ctx context.Context, pod *corev1.Pod) error {
+	if len(pod.Finalizers) > 0 && !reflect.Terminal(pod.Status.Phase) {
+		p.publish(ctx, pod, reflect.Deleted(pod, p.now()))
+		return nil
+	}
+	options := metav1.NewDeleteOptions(0)
+	options.Preconditions = metav1.NewUIDPreconditions(string(pod.UID))
+	err := p.local.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, *options)
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		return fmt.Errorf("removing the pod: %w", err)
+	}
+	return nil
+}

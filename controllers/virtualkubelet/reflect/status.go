@@ -1,0 +1,293 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package reflect
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+)
+
+// ReasonRecreating is the reason of a pod that ran and whose copy on the
+// provider is gone and will be made again.
+const ReasonRecreating = "Recreating"
+
+// PodStatus is the status of a local pod, given what the provider has of it:
+// its shadow pod and its pod there, either of which may be nil. A finished pod
+// stays as it is, restart counters never go back, and what the provider says
+// is bounded. The result shares nothing with the arguments.
+func PodStatus(local *corev1.Pod, shadow *v1alpha1.ShadowPod, remote *corev1.Pod, nodeIP string, now metav1.Time) corev1.PodStatus {
+	status := *local.Status.DeepCopy()
+	switch {
+	case Terminal(status.Phase):
+	case shadow != nil && Terminal(shadow.Status.Phase):
+		finish(&status, local, shadow, remote, now)
+	case remote == nil || !reported(&remote.Status):
+		withoutReport(&status, shadow, remote, now)
+	case Terminal(remote.Status.Phase):
+		// Whether a pod has finished, or is made again, is for its shadow pod to
+		// say.
+	default:
+		copies := copiesOf(&status)
+		copies.observe(remote.UID, &status)
+		apply(&status, local, &remote.Status, copies, now)
+		copies.store(&status, now)
+		status.HostIP = nodeIP
+		status.HostIPs = []corev1.HostIP{{IP: nodeIP}}
+		if remote.Status.Phase == corev1.PodRunning {
+			status.Phase = corev1.PodRunning
+		}
+	}
+	return status
+}
+
+// finish ends a pod as its shadow pod ended.
+func finish(status *corev1.PodStatus, local *corev1.Pod, shadow *v1alpha1.ShadowPod, remote *corev1.Pod, now metav1.Time) {
+	last := shadow.Status.Pod
+	if last == nil && remote != nil {
+		last = &remote.Status
+	}
+	if last != nil {
+		copies := copiesOf(status)
+		if remote != nil {
+			copies.observe(remote.UID, status)
+		}
+		apply(status, local, last, copies, now)
+	}
+	status.Phase = shadow.Status.Phase
+	if ready := condition(status, corev1.PodReady); ready == nil || ready.Status == corev1.ConditionTrue {
+		why := "PodFailed"
+		if status.Phase == corev1.PodSucceeded {
+			why = "PodCompleted"
+		}
+		notReady(status, why, "", now)
+	}
+}
+
+// reported tells whether a kubelet of the provider has taken the pod up.
+func reported(status *corev1.PodStatus) bool {
+	return status.StartTime != nil || len(status.ContainerStatuses) > 0 || status.Phase != corev1.PodPending && status.Phase != ""
+}
+
+// Terminal tells whether a phase is the last one of a pod.
+func Terminal(phase corev1.PodPhase) bool {
+	return phase == corev1.PodSucceeded || phase == corev1.PodFailed
+}
+
+// Ran tells whether a container of the pod has ever been started.
+func Ran(status *corev1.PodStatus) bool {
+	started := func(s corev1.ContainerStatus) bool {
+		return s.State.Running != nil || s.State.Terminated != nil || s.LastTerminationState.Terminated != nil
+	}
+	return status.Phase == corev1.PodRunning ||
+		slices.ContainsFunc(status.ContainerStatuses, started) || slices.ContainsFunc(status.InitContainerStatuses, started)
+}
+
+// NotOffloaded is the status of a pod whose namespace does not extend to the
+// provider: it waits if it never ran, and has failed if it did.
+func NotOffloaded(local *corev1.Pod, message string, now metav1.Time) corev1.PodStatus {
+	if !Ran(&local.Status) {
+		return Refused(local, v1alpha1.ReasonOffloadingBackOff, message)
+	}
+	return Failed(local, v1alpha1.ReasonOffloadingAborted, message, now)
+}
+
+// Refused is the status of a pod that cannot start, and why.
+func Refused(local *corev1.Pod, why, message string) corev1.PodStatus {
+	status := *local.Status.DeepCopy()
+	if !Terminal(status.Phase) {
+		status.Reason, status.Message = reason(why), text(message)
+	}
+	return status
+}
+
+// Failed is the status of a pod that can run here no more, and why.
+func Failed(local *corev1.Pod, why, message string, now metav1.Time) corev1.PodStatus {
+	status := Refused(local, why, message)
+	if !Terminal(status.Phase) {
+		status.Phase = corev1.PodFailed
+		notReady(&status, reason(why), text(message), now)
+	}
+	return status
+}
+
+// withoutReport tells of a pod that the provider has not made, or that none
+// of its kubelets has taken up.
+func withoutReport(status *corev1.PodStatus, shadow *v1alpha1.ShadowPod, remote *corev1.Pod, now metav1.Time) {
+	if shadow != nil {
+		refused := meta.FindStatusCondition(shadow.Status.Conditions, v1alpha1.ConditionPodCreated)
+		if refused != nil && refused.Status == metav1.ConditionFalse {
+			status.Reason, status.Message = reason(refused.Reason), text(refused.Message)
+		}
+	}
+	if Ran(status) {
+		recreating(status, now)
+	}
+	if remote == nil {
+		return
+	}
+	for _, c := range remote.Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
+			notReady(status, reason(c.Reason), text(c.Message), now)
+		}
+	}
+}
+
+// recreating says that the provider's pod is gone, and comes back.
+func recreating(status *corev1.PodStatus, now metav1.Time) {
+	const message = "the provider makes the pod again"
+	for _, containers := range [][]corev1.ContainerStatus{status.ContainerStatuses, status.InitContainerStatuses} {
+		for i := range containers {
+			if c := &containers[i]; c.State.Running != nil {
+				c.State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: ReasonRecreating, Message: message}}
+				c.Ready, c.Started = false, new(bool)
+			}
+		}
+	}
+	notReady(status, ReasonRecreating, message, now)
+}
+
+// apply takes over what the provider's kubelet says of a pod, as far as it
+// is about this pod.
+func apply(status *corev1.PodStatus, local *corev1.Pod, said *corev1.PodStatus, copies *copies, now metav1.Time) {
+	from := said.DeepCopy()
+	status.ObservedGeneration = local.Generation
+	status.Reason, status.Message = reason(from.Reason), text(from.Message)
+	if from.StartTime != nil {
+		status.StartTime = from.StartTime
+	}
+	if ips := addresses(from); len(ips) > 0 {
+		status.PodIP, status.PodIPs = ips[0].IP, ips
+	}
+	status.Resources, status.AllocatedResources = from.Resources, from.AllocatedResources
+	policy := local.Spec.RestartPolicy
+	status.InitContainerStatuses = containers(local.Spec.InitContainers, policy, status.InitContainerStatuses, from.InitContainerStatuses, copies)
+	status.ContainerStatuses = containers(local.Spec.Containers, policy, status.ContainerStatuses, from.ContainerStatuses, copies)
+	conditions(status, local, from.Conditions, now)
+}
+
+// containers takes over the statuses of the containers of the pod. One that
+// ended for good is not reported as running again: Kubernetes refuses it.
+func containers(specs []corev1.Container, policy corev1.RestartPolicy, old, from []corev1.ContainerStatus, copies *copies) []corev1.ContainerStatus {
+	result := make([]corev1.ContainerStatus, 0, len(specs))
+	for i := range specs {
+		before, after := find(old, specs[i].Name), find(from, specs[i].Name)
+		ended := before != nil && before.State.Terminated != nil && !mayRestart(&specs[i], policy, before.State.Terminated.ExitCode)
+		switch {
+		case after == nil && before == nil:
+		case after == nil, ended && after.State.Terminated == nil:
+			result = append(result, *before)
+		default:
+			after.RestartCount = copies.restarts(after, before)
+			sanitise(after)
+			result = append(result, *after)
+		}
+	}
+	if len(result) == 0 {
+		return nil
+	}
+	return result
+}
+
+func find(statuses []corev1.ContainerStatus, name string) *corev1.ContainerStatus {
+	if i := slices.IndexFunc(statuses, func(s corev1.ContainerStatus) bool { return s.Name == name }); i >= 0 {
+		return &statuses[i]
+	}
+	return nil
+}
+
+func mayRestart(container *corev1.Container, policy corev1.RestartPolicy, exitCode int32) bool {
+	if container.RestartPolicy != nil {
+		policy = corev1.RestartPolicy(*container.RestartPolicy)
+	}
+	return policy == corev1.RestartPolicyAlways || policy == corev1.RestartPolicyOnFailure && exitCode != 0
+}
+
+// remoteConditions are the conditions that the provider's kubelet decides.
+// PodScheduled is the consumer's: the pod is bound here.
+var remoteConditions = []corev1.PodConditionType{
+	corev1.PodReadyToStartContainers, corev1.PodInitialized, corev1.ContainersReady, corev1.PodReady,
+}
+
+func conditions(status *corev1.PodStatus, local *corev1.Pod, from []corev1.PodCondition, now metav1.Time) {
+	for _, c := range from {
+		if !slices.Contains(remoteConditions, c.Type) {
+			continue
+		}
+		c.ObservedGeneration = local.Generation
+		c.LastProbeTime = metav1.Time{}
+		c.Reason, c.Message = reason(c.Reason), text(c.Message)
+		if c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue {
+			closeGates(&c, local)
+		}
+		setCondition(status, c, now)
+	}
+}
+
+// closeGates keeps a pod from being ready while one of its readiness gates,
+// which controllers of the consumer open, is closed.
+func closeGates(ready *corev1.PodCondition, local *corev1.Pod) {
+	for _, gate := range local.Spec.ReadinessGates {
+		c := condition(&local.Status, gate.ConditionType)
+		if c == nil || c.Status != corev1.ConditionTrue {
+			ready.Status, ready.Reason = corev1.ConditionFalse, "ReadinessGatesNotReady"
+			ready.Message = "the readiness gate " + string(gate.ConditionType) + " is not open"
+			return
+		}
+	}
+}
+
+func notReady(status *corev1.PodStatus, why, message string, now metav1.Time) {
+	for _, kind := range []corev1.PodConditionType{corev1.ContainersReady, corev1.PodReady} {
+		setCondition(status, corev1.PodCondition{Type: kind, Status: corev1.ConditionFalse, Reason: why, Message: message}, now)
+	}
+}
+
+func condition(status *corev1.PodStatus, kind corev1.PodConditionType) *corev1.PodCondition {
+	if i := slices.IndexFunc(status.Conditions, func(c corev1.PodCondition) bool { return c.Type == kind }); i >= 0 {
+		return &status.Conditions[i]
+	}
+	return nil
+}
+
+// setCondition sets a condition; its time moves only when its status does, and
+// never back.
+func setCondition(status *corev1.PodStatus, c corev1.PodCondition, now metav1.Time) {
+	old := condition(status, c.Type)
+	switch {
+	case old != nil && old.Status == c.Status:
+		c.LastTransitionTime = old.LastTransitionTime
+	case c.LastTransitionTime.IsZero(), old != nil && c.LastTransitionTime.Before(&old.LastTransitionTime):
+		c.LastTransitionTime = now
+	}
+	if old != nil {
+		*old = c
+		return
+	}
+	status.Conditions = append(status.Conditions, c)
+}
+
+// SameStatus tells whether writing the second status in place of the first
+// would change nothing.
+func SameStatus(a, b *corev1.PodStatus) bool { return equality.Semantic.DeepEqual(a, b) }
+
+// Deleted is the last status of a pod that was deleted and is gone from the
+// provider.
+func Deleted(local *corev1.Pod, now metav1.Time) corev1.PodStatus {
+	failed := slices.ContainsFunc(local.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool {
+		return s.State.Terminated == nil || s.State.Terminated.ExitCode != 0
+	})
+	status := *local.Status.DeepCopy()
+	status.Phase = corev1.PodSucceeded
+	if failed || len(local.Status.ContainerStatuses) == 0 {
+		status.Phase = corev1.PodFailed
+	}
+	notReady(&status, "PodDeleted", "the pod was deleted", now)
+	return status
+}

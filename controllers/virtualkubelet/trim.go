@@ -1,0 +1,72 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package virtualkubelet
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+)
+
+// trimLocalPod keeps of a local pod what a shadow pod is made of.
+func trimLocalPod(obj any) (any, error) {
+	if pod, ok := obj.(*corev1.Pod); ok {
+		pod.ManagedFields = nil
+		delete(pod.Annotations, corev1.LastAppliedConfigAnnotation)
+	}
+	return obj, nil
+}
+
+// trimRemotePod keeps of a provider's pod what makes a local status.
+func trimRemotePod(obj any) (any, error) {
+	pod, ok := obj.(*corev1.Pod)
+	if !ok {
+		return obj, nil
+	}
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace:       pod.Namespace,
+			Name:            pod.Name,
+			UID:             pod.UID,
+			ResourceVersion: pod.ResourceVersion,
+			Annotations:     map[string]string{v1alpha1.AnnotationOriginUID: pod.Annotations[v1alpha1.AnnotationOriginUID]},
+		},
+		Status: pod.Status,
+	}, nil
+}
+
+// trimShadowPod keeps of a shadow pod how it stands, and those fields that
+// may be updated.
+func trimShadowPod(obj any) (any, error) {
+	shadow, ok := obj.(*v1alpha1.ShadowPod)
+	if !ok {
+		return obj, nil
+	}
+	return &v1alpha1.ShadowPod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace:         shadow.Namespace,
+			Name:              shadow.Name,
+			UID:               shadow.UID,
+			ResourceVersion:   shadow.ResourceVersion,
+			DeletionTimestamp: shadow.DeletionTimestamp,
+			Labels:            shadow.Labels,
+			Annotations:       shadow.Annotations,
+		},
+		Spec: v1alpha1.ShadowPodSpec{Pod: corev1.PodSpec{
+			ActiveDeadlineSeconds: shadow.Spec.Pod.ActiveDeadlineSeconds,
+			Containers:            images(shadow.Spec.Pod.Containers),
+			InitContainers:        images(shadow.Spec.Pod.InitContainers),
+		}},
+		Status: shadow.Status,
+	}, nil
+}
+
+func images(containers []corev1.Container) []corev1.Container {
+	result := make([]corev1.Container, len(containers))
+	for i := range containers {
+		result[i] = corev1.Container{Name: containers[i].Name, Image: containers[i].Image}
+	}
+	return result
+}
