@@ -10,15 +10,15 @@ import (
 // Metrics of a virtual kubelet. Requests, by code and method, are counted by
 // the clients themselves.
 type Metrics struct {
+	pods           *metrics.Gauge
 	offloadSeconds *metrics.Histogram
 	readySeconds   *metrics.Histogram
 	statusWrites   *metrics.Counter
 	reachable      *metrics.Gauge
 }
 
-// NewMetrics makes the metrics and registers each with the function given;
-// pods counts the pods that are bound to the node.
-func NewMetrics(register func(metrics.Registerable) error, pods func() float64) (*Metrics, error) {
+// NewMetrics makes the metrics and registers each with the function given.
+func NewMetrics(register func(metrics.Registerable) error) (*Metrics, error) {
 	latencies := []float64{.005, .01, .02, .05, .1, .15, .25, .5, 1, 2.5, 5, 10, 30}
 	m := &Metrics{
 		offloadSeconds: metrics.NewHistogram(&metrics.HistogramOpts{
@@ -44,12 +44,12 @@ func NewMetrics(register func(metrics.Registerable) error, pods func() float64) 
 			StabilityLevel: metrics.ALPHA,
 		}),
 	}
-	bound := metrics.NewGaugeFunc(&metrics.GaugeOpts{
+	m.pods = metrics.NewGauge(&metrics.GaugeOpts{
 		Namespace: "federation", Subsystem: "virtual_kubelet", Name: "pods",
 		Help:           "Pods that are bound to the virtual node.",
 		StabilityLevel: metrics.ALPHA,
-	}, pods)
-	for _, r := range []metrics.Registerable{bound, m.offloadSeconds, m.readySeconds, m.statusWrites, m.reachable} {
+	})
+	for _, r := range []metrics.Registerable{m.pods, m.offloadSeconds, m.readySeconds, m.statusWrites, m.reachable} {
 		if err := register(r); err != nil {
 			return nil, err
 		}

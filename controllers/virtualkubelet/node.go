@@ -53,11 +53,13 @@ type Node struct {
 	clock   clock.Clock
 	metrics *Metrics
 
+	// changed tells that the node is another one.
+	changed chan struct{}
+
 	mu       sync.Mutex
 	failures int
 	version  string
 	ready    corev1.NodeCondition
-	notify   func(*corev1.Node)
 	last     *corev1.Node
 }
 
@@ -67,11 +69,22 @@ var _ node.NodeProvider = (*Node)(nil)
 // condition of the node.
 func (n *Node) Ping(ctx context.Context) error { return ctx.Err() }
 
-// NotifyNodeStatus takes the function that a changed node is handed to.
-func (n *Node) NotifyNodeStatus(_ context.Context, notify func(*corev1.Node)) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.notify = notify
+// NotifyNodeStatus hands each changed node to a function, until the context
+// ends.
+func (n *Node) NotifyNodeStatus(ctx context.Context, notify func(*corev1.Node)) {
+	go func() {
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-n.changed:
+				n.mu.Lock()
+				next := n.last.DeepCopy()
+				n.mu.Unlock()
+				notify(next)
+			}
+		}
+	}()
 }
 
 // reachable tells whether the provider answers.
@@ -167,8 +180,7 @@ func (n *Node) observe(ctx context.Context, version string, err error) bool {
 	return changed
 }
 
-// sync hands the node to the node controller if it is another one than
-// before, and returns it.
+// sync makes the node anew, and returns it.
 func (n *Node) sync() *corev1.Node {
 	vn := n.virtualNode()
 	n.mu.Lock()
@@ -181,8 +193,14 @@ func (n *Node) sync() *corev1.Node {
 		return n.last
 	}
 	n.last = next
-	if n.notify != nil {
-		n.notify(next.DeepCopy())
-	}
+	n.again()
 	return next
+}
+
+// again has the node written, also if it has not changed.
+func (n *Node) again() {
+	select {
+	case n.changed <- struct{}{}:
+	default:
+	}
 }

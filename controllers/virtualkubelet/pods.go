@@ -142,6 +142,7 @@ func (p *Pods) twinEvents() twinEvents {
 // pod controller looks at the rest.
 func (p *Pods) localEvents() cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerFuncs{
+		AddFunc: func(any) { p.metrics.pods.Inc() },
 		UpdateFunc: func(before, after any) {
 			old, ok1 := before.(*corev1.Pod)
 			pod, ok2 := after.(*corev1.Pod)
@@ -150,6 +151,7 @@ func (p *Pods) localEvents() cache.ResourceEventHandler {
 			}
 		},
 		DeleteFunc: func(obj any) {
+			p.metrics.pods.Dec()
 			if key, err := cache.DeletionHandlingObjectToName(obj); err == nil {
 				p.seen.Delete(key)
 				p.readyAt.Delete(key)

@@ -70,3 +70,11 @@ func images(containers []corev1.Container) []corev1.Container {
 	}
 	return result
 }
+
+// trimNode keeps nothing of a node but that it is there.
+func trimNode(obj any) (any, error) {
+	if node, ok := obj.(*corev1.Node); ok {
+		return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node.Name, UID: node.UID, ResourceVersion: node.ResourceVersion}}, nil
+	}
+	return obj, nil
+}

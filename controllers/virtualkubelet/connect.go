@@ -1,0 +1,102 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package virtualkubelet
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/controllers/remote"
+	"liqo.io/federation/controllers/virtualkubelet/server"
+	"liqo.io/federation/generated/clientset/versioned"
+)
+
+// clients talk to both clusters.
+type clients struct {
+	core       kubernetes.Interface
+	federation versioned.Interface
+	remote     RemoteClients
+	provider   *server.Provider
+	// tenantNamespace is this cluster's on the provider.
+	tenantNamespace string
+}
+
+func connect(options *Options) (*clients, error) {
+	here, err := clientcmd.BuildConfigFromFlags("", options.Kubeconfig)
+	if err != nil {
+		return nil, fmt.Errorf("finding this cluster's API server: %w", err)
+	}
+	c := &clients{}
+	if c.core, err = kubernetes.NewForConfig(tuned(here, options, runtime.ContentTypeProtobuf)); err != nil {
+		return nil, fmt.Errorf("making clients of this cluster: %w", err)
+	}
+	if c.federation, err = versioned.NewForConfig(tuned(here, options, runtime.ContentTypeJSON)); err != nil {
+		return nil, fmt.Errorf("making clients of this cluster: %w", err)
+	}
+
+	identity, err := remote.FromDirectory(options.IdentityDir)
+	if err != nil {
+		return nil, err
+	}
+	there, err := remote.Config(identity)
+	if err != nil {
+		return nil, err
+	}
+	// Read from its files the certificate is taken anew when it was renewed.
+	there.CertData, there.KeyData = nil, nil
+	there.CertFile = filepath.Join(options.IdentityDir, remote.KeyCertificate)
+	there.KeyFile = filepath.Join(options.IdentityDir, remote.KeyPrivateKey)
+	c.tenantNamespace = identity.Namespace
+
+	core, err := remote.NewClients(tuned(there, options, runtime.ContentTypeProtobuf))
+	if err != nil {
+		return nil, err
+	}
+	federation, err := remote.NewClients(tuned(there, options, runtime.ContentTypeJSON))
+	if err != nil {
+		return nil, err
+	}
+	c.remote = RemoteClients{Core: core.Kube, Federation: federation.Federation}
+	if c.provider, err = server.NewProvider(there); err != nil {
+		return nil, fmt.Errorf("making a client of %s: %w", there.Host, err)
+	}
+	return c, nil
+}
+
+// tuned is a configuration without limits on this side: a pod costs few
+// requests, and the API servers have fair queues for them.
+func tuned(config *rest.Config, options *Options, contentType string) *rest.Config {
+	config = rest.CopyConfig(config)
+	config.QPS, config.RateLimiter = -1, nil
+	config.UserAgent = "virtual-kubelet/" + options.NodeName
+	config.ContentType = contentType
+	config.AcceptContentTypes = contentType
+	if contentType != runtime.ContentTypeJSON {
+		config.AcceptContentTypes += "," + runtime.ContentTypeJSON
+	}
+	return config
+}
+
+// check asks the provider for the offer that the node is made from, which
+// needs its API server, our rights there and its federation API.
+func (c *clients) check(ctx context.Context, vn *v1alpha1.VirtualNode) (string, error) {
+	version, err := c.remote.Core.Discovery().ServerVersionWithContext(ctx)
+	if err != nil {
+		return "", err
+	}
+	if vn != nil && vn.Spec.OfferName != "" {
+		if _, err := c.remote.Federation.FederationV1alpha1().ResourceOffers(c.tenantNamespace).Get(ctx, vn.Spec.OfferName, metav1.GetOptions{}); err != nil {
+			return "", err
+		}
+	}
+	return version.GitVersion, nil
+}

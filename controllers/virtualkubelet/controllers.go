@@ -1,0 +1,95 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package virtualkubelet
+
+import (
+	"context"
+	"time"
+
+	"github.com/virtual-kubelet/virtual-kubelet/node"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	kubeinformers "k8s.io/client-go/informers"
+)
+
+const (
+	// leaseSeconds is the kubelet's default.
+	leaseSeconds = 40
+	// heartbeatInterval is how often the status of a node is written that does
+	// not change: the lease says that it lives.
+	heartbeatInterval = 5 * time.Minute
+)
+
+// nodeController registers the node and keeps its status and its lease. The
+// lease of an earlier virtual kubelet is simply renewed.
+func (k *kubelet) nodeController(initial *corev1.Node, clients *clients) (*node.NodeController, error) {
+	nodes := clients.core.CoreV1().Nodes()
+	return node.NewNodeController(k.node, initial, nodes,
+		node.WithNodeEnableLeaseV1(clients.core.CoordinationV1().Leases(corev1.NamespaceNodeLease), leaseSeconds),
+		node.WithNodePingInterval(checkInterval),
+		node.WithNodeStatusUpdateInterval(heartbeatInterval),
+		node.WithNodeStatusUpdateErrorHandler(func(ctx context.Context, err error) error {
+			if !apierrors.IsNotFound(err) {
+				return err
+			}
+			_, err = nodes.Create(ctx, k.node.sync().DeepCopy(), metav1.CreateOptions{})
+			return err
+		}))
+}
+
+// podController brings the events of the pods and writes their statuses.
+func (k *kubelet) podController() (*node.PodController, error) {
+	// It asks for these to resolve what refers to them, which is the provider's
+	// part: they are never started, and stay empty.
+	empty := kubeinformers.NewSharedInformerFactory(k.pods.local, 0).Core().V1()
+	return node.NewPodController(node.PodControllerConfig{
+		PodClient:         podsGetter{k.pods},
+		PodInformer:       k.informers.pods,
+		EventRecorder:     warnings{k.pods.recorder},
+		Provider:          lifecycle{k.pods},
+		ConfigMapInformer: empty.ConfigMaps(),
+		SecretInformer:    empty.Secrets(),
+		ServiceInformer:   empty.Services(),
+
+		SyncPodsFromKubernetesRateLimiter:        atOnce{},
+		DeletePodsFromKubernetesRateLimiter:      atOnce{},
+		SyncPodStatusFromProviderRateLimiter:     atOnce{},
+		SyncPodsFromKubernetesShouldRetryFunc:    retry,
+		DeletePodsFromKubernetesShouldRetryFunc:  retry,
+		SyncPodStatusFromProviderShouldRetryFunc: retry,
+		SkipDownwardAPIResolution:                true,
+	})
+}
+
+// known are the pods as the kubelet's API sees them.
+type known struct{ pods *Pods }
+
+// List is every pod that is bound to the node.
+func (s known) List() []*corev1.Pod {
+	// A lister of an informer returns no errors.
+	pods, _ := s.pods.lister.List(labels.Everything())
+	return pods
+}
+
+// Find is one pod, and the namespace of its copy.
+func (s known) Find(namespace, name string) (*corev1.Pod, string) {
+	pod, err := s.pods.lister.Pods(namespace).Get(name)
+	if err != nil {
+		return nil, ""
+	}
+	if t := s.pods.twins.extent(namespace).twin; t != nil {
+		return pod, t.remote
+	}
+	return pod, ""
+}
+
+// Remote is the provider's copy of a pod.
+func (s known) Remote(namespace, name string) *corev1.Pod {
+	if t := s.pods.twins.extent(namespace).twin; t != nil {
+		return t.pod(name)
+	}
+	return nil
+}

@@ -1,0 +1,96 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package virtualkubelet
+
+import (
+	"errors"
+	"fmt"
+	"net"
+
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/component-base/logs"
+	logsapi "k8s.io/component-base/logs/api/v1"
+)
+
+const defaultPort = 10250
+
+// Options are the flags of a virtual kubelet.
+type Options struct {
+	// NodeName is the Node that it keeps, and NodeIP where it serves.
+	NodeName, NodeIP string
+	// VirtualNode is what the node is made from, in Namespace, the peer
+	// namespace.
+	VirtualNode, Namespace string
+	// ForeignCluster is the provider, as this cluster calls it.
+	ForeignCluster string
+	// ClusterID and RemoteClusterID are the ids of the consumer and the provider.
+	ClusterID, RemoteClusterID string
+	// ConsumerName names the NamespaceMap in the peer namespace.
+	ConsumerName string
+	// IdentityDir holds the identity at the provider.
+	IdentityDir string
+	// Kubeconfig leads to this cluster; empty means that it runs inside.
+	Kubeconfig string
+	// Port is where the kubelet's API is served.
+	Port int32
+	// CertFile and KeyFile are the serving certificate; without them it is
+	// self-signed.
+	CertFile, KeyFile string
+	Logs              *logs.Options
+}
+
+// NewOptions are the defaults.
+func NewOptions() *Options {
+	return &Options{Port: defaultPort, IdentityDir: "/etc/federation/identity", Logs: logs.NewOptions()}
+}
+
+// AddFlags adds every flag.
+func (o *Options) AddFlags(flags *pflag.FlagSet) {
+	flags.StringVar(&o.NodeName, "node-name", o.NodeName, "Name of the Node to keep.")
+	flags.StringVar(&o.NodeIP, "node-ip", o.NodeIP, "Address that the kubelet's API is reached at: the pod's own.")
+	flags.StringVar(&o.VirtualNode, "virtual-node", o.VirtualNode, "Name of the VirtualNode that the Node is made from.")
+	flags.StringVar(&o.Namespace, "namespace", o.Namespace, "Peer namespace, where the VirtualNode is.")
+	flags.StringVar(&o.ForeignCluster, "foreign-cluster", o.ForeignCluster, "Name of the ForeignCluster behind the Node.")
+	flags.StringVar(&o.ClusterID, "cluster-id", o.ClusterID, "Id of this cluster.")
+	flags.StringVar(&o.RemoteClusterID, "remote-cluster-id", o.RemoteClusterID, "Id of the cluster behind the Node.")
+	flags.StringVar(&o.ConsumerName, "consumer-name", o.ConsumerName, "Name of this cluster, and of its NamespaceMap in the peer namespace.")
+	flags.StringVar(&o.IdentityDir, "identity-dir", o.IdentityDir, "Directory with the identity at the provider.")
+	flags.StringVar(&o.Kubeconfig, "kubeconfig", o.Kubeconfig, "Kubeconfig of this cluster; default is that of the pod's service account.")
+	flags.Int32Var(&o.Port, "port", o.Port, "Port to serve the kubelet's API on.")
+	flags.StringVar(&o.CertFile, "tls-cert-file", o.CertFile, "Serving certificate; default is a self-signed one.")
+	flags.StringVar(&o.KeyFile, "tls-private-key-file", o.KeyFile, "Private key of the serving certificate.")
+	logsapi.AddFlags(o.Logs, flags)
+}
+
+// Validate tells everything that is wrong with the options.
+func (o *Options) Validate() []error {
+	var errs []error
+	for _, flag := range []struct{ name, value string }{
+		{"node-name", o.NodeName}, {"virtual-node", o.VirtualNode}, {"namespace", o.Namespace},
+		{"foreign-cluster", o.ForeignCluster}, {"consumer-name", o.ConsumerName},
+	} {
+		if len(validation.IsDNS1123Subdomain(flag.value)) > 0 {
+			errs = append(errs, fmt.Errorf("--%s %q is not the name of an object", flag.name, flag.value))
+		}
+	}
+	for _, flag := range []struct{ name, value string }{{"cluster-id", o.ClusterID}, {"remote-cluster-id", o.RemoteClusterID}} {
+		if flag.value == "" || len(validation.IsValidLabelValue(flag.value)) > 0 {
+			errs = append(errs, fmt.Errorf("--%s %q is not the id of a cluster", flag.name, flag.value))
+		}
+	}
+	if net.ParseIP(o.NodeIP) == nil {
+		errs = append(errs, fmt.Errorf("--node-ip %q is not an IP address", o.NodeIP))
+	}
+	if o.Port < 1 || o.Port > 65535 {
+		errs = append(errs, fmt.Errorf("--port %d is not a port", o.Port))
+	}
+	if o.IdentityDir == "" {
+		errs = append(errs, errors.New("--identity-dir is missing"))
+	}
+	if (o.CertFile == "") != (o.KeyFile == "") {
+		errs = append(errs, errors.New("--tls-cert-file and --tls-private-key-file are needed together"))
+	}
+	return errs
+}

@@ -1,0 +1,197 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package virtualkubelet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+
+	"github.com/virtual-kubelet/virtual-kubelet/log"
+	"github.com/virtual-kubelet/virtual-kubelet/log/klogv2"
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/kubernetes/scheme"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/component-base/metrics"
+	"k8s.io/component-base/metrics/legacyregistry"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/controllers/virtualkubelet/reflect"
+	"liqo.io/federation/controllers/virtualkubelet/server"
+)
+
+// Run is a virtual kubelet: it works until the context ends, and then leaves
+// the node and its pods as they are, for the next one to take over.
+func Run(ctx context.Context, options *Options) error {
+	log.L = klogv2.New(nil)
+	klog.FromContext(ctx).Info("Starting", "node", options.NodeName, "provider", options.ForeignCluster)
+
+	own, err := NewMetrics(func(m metrics.Registerable) error { return legacyregistry.Register(m) })
+	if err != nil {
+		return err
+	}
+	listener, err := net.Listen("tcp", net.JoinHostPort("", strconv.Itoa(int(options.Port))))
+	if err != nil {
+		return fmt.Errorf("listening for the kubelet's API: %w", err)
+	}
+	clients, err := connect(options)
+	if err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	k, err := assemble(ctx, options, clients, own)
+	if err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	defer k.events.Shutdown()
+
+	group.Go(func() error { return k.serve(ctx, options, clients, listener) })
+	group.Go(func() error { return k.work(ctx, options, clients) })
+	if err := group.Wait(); err != nil && !errors.Is(err, context.Canceled) {
+		return err
+	}
+	return nil
+}
+
+// kubelet is a virtual kubelet put together.
+type kubelet struct {
+	informers *informers
+	node      *Node
+	pods      *Pods
+	twins     *twins
+	events    record.EventBroadcaster
+	// remapped tells that the NamespaceMap has changed.
+	remapped chan struct{}
+}
+
+// assemble puts a virtual kubelet together and starts its caches.
+func assemble(ctx context.Context, options *Options, clients *clients, own *Metrics) (*kubelet, error) {
+	to := reflect.Destination{OriginID: options.ClusterID, DestinationID: options.RemoteClusterID, NodeName: options.NodeName}
+	broadcaster := record.NewBroadcaster(record.WithContext(ctx))
+	broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: clients.core.CoreV1().Events("")})
+	k := &kubelet{
+		informers: newInformers(clients, options),
+		events:    broadcaster,
+		remapped:  make(chan struct{}, 1),
+	}
+	k.node = &Node{
+		provider: options.ForeignCluster, address: options.NodeIP, port: options.Port,
+		check:       func(ctx context.Context) (string, error) { return clients.check(ctx, k.informers.virtualNode()) },
+		virtualNode: k.informers.virtualNode,
+		back:        func() { k.pods.enqueueAll() },
+		clock:       clock.RealClock{},
+		metrics:     own,
+		changed:     make(chan struct{}, 1),
+	}
+	k.twins = &twins{
+		provider: options.ForeignCluster,
+		maps:     k.informers.maps.Lister().NamespaceMaps(options.Namespace),
+		start: func(mapping v1alpha1.NamespaceMapping) (*twin, error) {
+			return startTwin(ctx, clients.remote, mapping, to, k.pods.twinEvents())
+		},
+		changed: func(namespace string) { k.pods.enqueueNamespace(namespace) },
+	}
+	k.pods = &Pods{
+		nodeName: options.NodeName, nodeIP: options.NodeIP, provider: options.ForeignCluster, to: to,
+		local: clients.core, remote: clients.remote,
+		lister: k.informers.pods.Lister(), twins: k.twins,
+		recorder: broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "virtual-kubelet", Host: options.NodeName}),
+		metrics:  own, clock: clock.RealClock{},
+		reachable: k.node.reachable,
+		queue:     newQueue(),
+	}
+	return k, k.informers.start(ctx, handlers{
+		pods:        k.pods.localEvents(),
+		virtualNode: func() { k.node.sync() },
+		maps: func() {
+			select {
+			case k.remapped <- struct{}{}:
+			default:
+			}
+		},
+		nodeGone: k.node.again,
+	})
+}
+
+// work runs the controllers, once there is something to work with.
+func (k *kubelet) work(ctx context.Context, options *Options, clients *clients) error {
+	if !cache.WaitForCacheSync(ctx.Done(), k.informers.synced) {
+		return ctx.Err()
+	}
+	if k.informers.virtualNode() == nil {
+		return fmt.Errorf("there is no VirtualNode %s in namespace %s to make the node %s from", options.VirtualNode, options.Namespace, options.NodeName)
+	}
+	// The twins are watched while the provider is being checked.
+	if err := k.twins.sync(ctx); err != nil {
+		return err
+	}
+	nodes, err := k.nodeController(k.node.start(ctx), clients)
+	if err != nil {
+		return fmt.Errorf("making the node controller: %w", err)
+	}
+	pods, err := k.podController()
+	if err != nil {
+		return fmt.Errorf("making the pod controller: %w", err)
+	}
+
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return nodes.Run(ctx) })
+	group.Go(func() error { return pods.Run(ctx, podWorkers) })
+	group.Go(func() error { k.node.run(ctx); return nil })
+	group.Go(func() error { return k.follow(ctx) })
+	group.Go(func() error {
+		select {
+		case <-ctx.Done():
+		case <-pods.Ready():
+			k.pods.run(ctx)
+		}
+		return nil
+	})
+	return group.Wait()
+}
+
+// follow keeps the watched twins in line with the NamespaceMap.
+func (k *kubelet) follow(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-k.remapped:
+			if err := k.twins.sync(ctx); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+func (k *kubelet) serve(ctx context.Context, options *Options, clients *clients, listener net.Listener) error {
+	certificate, err := server.Certificate(options.CertFile, options.KeyFile, options.NodeName, net.ParseIP(options.NodeIP))
+	if err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	auth, err := server.NewAuth(ctx, clients.core, options.NodeName)
+	if err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	return server.Serve(ctx, listener, certificate, server.New(server.Config{
+		NodeName: options.NodeName,
+		Pods:     known{k.pods},
+		Provider: clients.provider,
+		Auth:     auth,
+		Metrics:  legacyregistry.Handler(),
+		Ready: func() error {
+			if !k.informers.synced() {
+				return errors.New("this cluster's pods, VirtualNode and NamespaceMap are not known yet")
+			}
+			return nil
+		},
+	}))
+}

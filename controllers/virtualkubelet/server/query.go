@@ -1,0 +1,61 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"fmt"
+	"net/url"
+	"strconv"
+	"time"
+)
+
+// logQuery translates the options of a log, which have the same names on both
+// sides. An absent option stays absent: no lines and all lines are different
+// things.
+func logQuery(query url.Values) (url.Values, error) {
+	isBool := func(s string) error { _, err := strconv.ParseBool(s); return err }
+	isCount := func(s string) error { _, err := strconv.ParseUint(s, 10, 63); return err }
+	isTime := func(s string) error { _, err := time.Parse(time.RFC3339, s); return err }
+	checks := []struct {
+		name  string
+		check func(string) error
+	}{
+		{"follow", isBool}, {"previous", isBool}, {"timestamps", isBool},
+		{"tailLines", isCount}, {"limitBytes", isCount}, {"sinceSeconds", isCount}, {"sinceTime", isTime},
+	}
+	result := url.Values{}
+	for _, option := range checks {
+		value := query.Get(option.name)
+		if value == "" {
+			continue
+		}
+		if err := option.check(value); err != nil {
+			return nil, fmt.Errorf("%s %q cannot be understood", option.name, value)
+		}
+		result.Set(option.name, value)
+	}
+	switch stream := query.Get("stream"); stream {
+	case "", "All":
+	case "Stdout", "Stderr":
+		result.Set("stream", stream)
+	default:
+		return nil, fmt.Errorf("stream %q is not All, Stdout or Stderr", stream)
+	}
+	return result, nil
+}
+
+// streamQuery translates the streams of exec and attach from the kubelet's
+// names to the API's.
+func streamQuery(query url.Values) (url.Values, error) {
+	result := url.Values{}
+	for kubelet, api := range map[string]string{"input": "stdin", "output": "stdout", "error": "stderr", "tty": "tty"} {
+		if on := query.Get(kubelet); on == "1" || on == "true" {
+			result.Set(api, "true")
+		}
+	}
+	if !result.Has("stdin") && !result.Has("stdout") && !result.Has("stderr") {
+		return nil, fmt.Errorf("at least one of input, output and error must be asked for")
+	}
+	return result, nil
+}

@@ -1,0 +1,42 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"net/http"
+
+	corev1 "k8s.io/api/core/v1"
+	stats "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
+)
+
+// summary tells of each pod what is known here: that it runs, and since when.
+// A peer sees no usage on the provider, and none is made up. A pod that the
+// provider does not have is left out; the others are told of all the same.
+func summary(nodeName string, pods Pods) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		result := stats.Summary{Node: stats.NodeStats{NodeName: nodeName}, Pods: []stats.PodStats{}}
+		for _, pod := range pods.List() {
+			if remote := pods.Remote(pod.Namespace, pod.Name); remote != nil {
+				result.Pods = append(result.Pods, podStats(pod, remote))
+			}
+		}
+		writeJSON(w, r, result)
+	}
+}
+
+func podStats(pod, remote *corev1.Pod) stats.PodStats {
+	result := stats.PodStats{
+		PodRef:     stats.PodReference{Namespace: pod.Namespace, Name: pod.Name, UID: string(pod.UID)},
+		Containers: []stats.ContainerStats{},
+	}
+	if remote.Status.StartTime != nil {
+		result.StartTime = *remote.Status.StartTime
+	}
+	for _, c := range remote.Status.ContainerStatuses {
+		if c.State.Running != nil {
+			result.Containers = append(result.Containers, stats.ContainerStats{Name: c.Name, StartTime: c.State.Running.StartedAt})
+		}
+	}
+	return result
+}
