@@ -1,0 +1,114 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package build builds the programs of the playground from Go modules, and
+// keeps them in the user's cache directory under their version and a hash of
+// everything that goes into them.
+package build
+
+import (
+	"fmt"
+	"sort"
+	"strings"
+)
+
+// Versions of what the playground runs. They repeat the go.mod files of the
+// modules, where they decide what is built; here they name it.
+const (
+	kubernetesVersion = "v1.37.1"
+	etcdVersion       = "v3.7.0"
+	containerdVersion = "v2.4.2"
+	cniVersion        = "v1.9.1"
+	corednsVersion    = "v1.15.0"
+	helmVersion       = "v3.22.0"
+	kwokVersion       = "v0.8.0"
+	ownVersion        = "v1"
+)
+
+// tool is one program.
+type tool struct {
+	name    string
+	module  string // directory below hack/playground; "" is the playground itself
+	pkg     string
+	version string
+	tags    string
+	ldflags string
+}
+
+func catalog() []tool {
+	const containerd = "github.com/containerd/containerd/v2"
+	const cni = "github.com/containernetworking/plugins"
+	var tools []tool
+	add := func(t tool, pkgs map[string]string) {
+		for name, pkg := range pkgs {
+			t.name, t.pkg = name, pkg
+			tools = append(tools, t)
+		}
+	}
+	add(tool{module: "modules/kubernetes", version: kubernetesVersion,
+		ldflags: "-X k8s.io/component-base/version.gitVersion=" + kubernetesVersion},
+		map[string]string{
+			"agnhost":                 "k8s.io/kubernetes/test/images/agnhost",
+			"kube-apiserver":          "k8s.io/kubernetes/cmd/kube-apiserver",
+			"kube-controller-manager": "k8s.io/kubernetes/cmd/kube-controller-manager",
+			"kube-proxy":              "k8s.io/kubernetes/cmd/kube-proxy",
+			"kube-scheduler":          "k8s.io/kubernetes/cmd/kube-scheduler",
+			"kubectl":                 "k8s.io/kubernetes/cmd/kubectl",
+			"kubelet":                 "k8s.io/kubernetes/cmd/kubelet",
+		})
+	add(tool{module: "modules/kubernetes", version: etcdVersion},
+		map[string]string{"etcd": "go.etcd.io/etcd/server/v3"})
+	add(tool{module: "modules/containerd", version: containerdVersion, tags: "no_btrfs no_devmapper no_zfs",
+		ldflags: "-X " + containerd + "/version.Version=" + containerdVersion},
+		map[string]string{
+			"containerd":              containerd + "/cmd/containerd",
+			"containerd-shim-runc-v2": containerd + "/cmd/containerd-shim-runc-v2",
+			"ctr":                     containerd + "/cmd/ctr",
+		})
+	add(tool{module: "modules/cni", version: cniVersion,
+		ldflags: "-X " + cni + "/pkg/utils/buildversion.BuildVersion=" + cniVersion},
+		map[string]string{
+			"bridge":     cni + "/plugins/main/bridge",
+			"host-local": cni + "/plugins/ipam/host-local",
+			"loopback":   cni + "/plugins/main/loopback",
+			"portmap":    cni + "/plugins/meta/portmap",
+		})
+	add(tool{module: "modules/coredns", version: corednsVersion},
+		map[string]string{"coredns": "github.com/coredns/coredns"})
+	add(tool{module: "modules/helm", version: helmVersion,
+		ldflags: "-X helm.sh/helm/v3/internal/version.version=" + helmVersion},
+		map[string]string{"helm": "helm.sh/helm/v3/cmd/helm"})
+	add(tool{module: "modules/kwok", version: kwokVersion,
+		ldflags: "-X sigs.k8s.io/kwok/pkg/consts.Version=" + kwokVersion},
+		map[string]string{"kwok": "sigs.k8s.io/kwok/cmd/kwok"})
+	add(tool{version: ownVersion},
+		map[string]string{
+			"nodeinit":          "liqo.io/federation/hack/playground/nodeinit",
+			"local-provisioner": "liqo.io/federation/hack/playground/volumes",
+		})
+	sort.Slice(tools, func(a, b int) bool { return tools[a].name < tools[b].name })
+	return tools
+}
+
+// selectTools returns the named tools, or all of them for no names.
+func selectTools(names []string) ([]tool, error) {
+	all := catalog()
+	if len(names) == 0 {
+		return all, nil
+	}
+	byName := map[string]tool{}
+	var known []string
+	for _, t := range all {
+		byName[t.name] = t
+		known = append(known, t.name)
+	}
+	var selected []tool
+	for _, name := range names {
+		t, ok := byName[name]
+		if !ok {
+			return nil, fmt.Errorf("there is no program %q to build; known are %s", name, strings.Join(known, ", "))
+		}
+		selected = append(selected, t)
+	}
+	return selected, nil
+}

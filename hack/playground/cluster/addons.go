@@ -1,0 +1,71 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"bytes"
+	"embed"
+	"fmt"
+	"net/netip"
+	"text/template"
+)
+
+// Fake nodes carry this label and this taint, so that a pod lands on them only
+// if it selects the one and tolerates the other.
+const (
+	fakeLabelKey   = "type"
+	fakeLabelValue = "kwok"
+	fakeNodeLabel  = fakeLabelKey + "=" + fakeLabelValue
+	fakeTaint      = "playground.liqo.io/fake"
+)
+
+// volumeDirectory holds the volumes of a node, as its pods' mounts see it.
+const volumeDirectory = "/var/lib/playground-volumes"
+
+//go:embed addons/*.yaml
+var addons embed.FS
+
+var addonTemplates = template.Must(template.ParseFS(addons, "addons/*.yaml"))
+
+type addonValues struct {
+	CoreDNSImage, ProvisionerImage, DNS, VolumeDirectory string
+	Nodes                                                []addonNode
+	FakeNodes                                            []string
+	FakeLabelKey, FakeLabelValue, FakeTaint              string
+}
+
+type addonNode struct {
+	Name                  string
+	PodCIDR               netip.Prefix
+	ControlPlane, Tainted bool
+}
+
+// Manifests returns the objects that make the API server a cluster: its nodes,
+// DNS and storage.
+func (c *Cluster) Manifests() ([]byte, error) {
+	dns, err := c.DNS()
+	if err != nil {
+		return nil, err
+	}
+	values := addonValues{
+		CoreDNSImage: corednsImage, ProvisionerImage: provisionerImage, DNS: dns, VolumeDirectory: volumeDirectory,
+		FakeLabelKey: fakeLabelKey, FakeLabelValue: fakeLabelValue, FakeTaint: fakeTaint,
+	}
+	for n, node := range c.Nodes {
+		values.Nodes = append(values.Nodes, addonNode{
+			Name: node.Name, PodCIDR: node.PodCIDR, ControlPlane: n == 0,
+			// Alone, the control plane has to run everything.
+			Tainted: n == 0 && len(c.Nodes) > 1,
+		})
+	}
+	for n := range c.FakeNodes {
+		values.FakeNodes = append(values.FakeNodes, fmt.Sprintf("%s-fake-%d", c.Name, n+1))
+	}
+	var out bytes.Buffer
+	for _, name := range []string{"nodes.yaml", "coredns.yaml", "storage.yaml"} {
+		out.WriteString("---\n")
+		out.Write(render(addonTemplates.Lookup(name), values))
+	}
+	return out.Bytes(), nil
+}

@@ -1,0 +1,147 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"bytes"
+	"fmt"
+	"net/netip"
+	"text/template"
+)
+
+type containerdValues struct {
+	Snapshotter, PauseImage, Shim, ConfDir string
+	BinDirs                                []string
+	RestrictOOM                            bool
+}
+
+// The paths under /run and /var/lib are the node's own, see StartNode.
+var containerdTemplate = template.Must(template.New("containerd").Parse(`version = 3
+root = "/var/lib/containerd"
+state = "/run/containerd"
+disabled_plugins = ["io.containerd.nri.v1.nri"]
+
+[grpc]
+  address = "/run/containerd/containerd.sock"
+
+[ttrpc]
+  address = "/run/containerd/containerd.sock.ttrpc"
+
+[plugins."io.containerd.cri.v1.images"]
+  snapshotter = "{{.Snapshotter}}"
+
+[plugins."io.containerd.cri.v1.images".pinned_images]
+  sandbox = "{{.PauseImage}}"
+
+[plugins."io.containerd.cri.v1.runtime"]
+  restrict_oom_score_adj = {{.RestrictOOM}}
+  netns_mounts_under_state_dir = true
+  disable_apparmor = true
+
+[plugins."io.containerd.cri.v1.runtime".cni]
+  bin_dirs = [{{range .BinDirs}}"{{.}}", {{end}}]
+  conf_dir = "{{.ConfDir}}"
+
+[plugins."io.containerd.cri.v1.runtime".containerd]
+  default_runtime_name = "runc"
+
+[plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc]
+  runtime_type = "io.containerd.runc.v2"
+  runtime_path = "{{.Shim}}"
+
+[plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc.options]
+  SystemdCgroup = false
+`))
+
+func containerdConfig(v containerdValues) []byte { return render(containerdTemplate, v) }
+
+// cniConfig connects pods to a bridge in their node. Masquerading is left to
+// the node's own rule, which knows the ranges of the other nodes.
+func cniConfig(pods netip.Prefix) []byte {
+	return fmt.Appendf(nil, `{
+  "cniVersion": "1.0.0",
+  "name": "playground",
+  "plugins": [
+    {
+      "type": "bridge",
+      "bridge": "cni0",
+      "isGateway": true,
+      "hairpinMode": true,
+      "ipam": {
+        "type": "host-local",
+        "ranges": [[{"subnet": "%s"}]],
+        "routes": [{"dst": "0.0.0.0/0"}]
+      }
+    },
+    {"type": "portmap", "capabilities": {"portMappings": true}}
+  ]
+}
+`, pods)
+}
+
+type kubeletValues struct {
+	ClientCA, Cert, Key, DNS, CgroupRoot string
+	CgroupV1                             bool
+}
+
+// No eviction, no image collection: the disk is the machine's, and an image
+// that is gone cannot be pulled again.
+var kubeletTemplate = template.Must(template.New("kubelet").Parse(`apiVersion: kubelet.config.k8s.io/v1beta1
+kind: KubeletConfiguration
+authentication:
+  anonymous:
+    enabled: false
+  webhook:
+    enabled: true
+  x509:
+    clientCAFile: {{.ClientCA}}
+authorization:
+  mode: Webhook
+tlsCertFile: {{.Cert}}
+tlsPrivateKeyFile: {{.Key}}
+containerRuntimeEndpoint: unix:///run/containerd/containerd.sock
+clusterDNS: [{{.DNS}}]
+clusterDomain: cluster.local
+resolvConf: ""
+cgroupDriver: cgroupfs
+cgroupRoot: {{.CgroupRoot}}
+cgroupsPerQOS: false
+enforceNodeAllocatable: []
+failCgroupV1: {{not .CgroupV1}}
+failSwapOn: false
+localStorageCapacityIsolation: false
+evictionHard: {}
+imageGCHighThresholdPercent: 100
+imageGCLowThresholdPercent: 99
+volumePluginDir: /var/lib/kubelet/plugins-exec
+serializeImagePulls: false
+`))
+
+func kubeletConfig(v kubeletValues) []byte { return render(kubeletTemplate, v) }
+
+// The conntrack limits belong to the machine, so kube-proxy leaves them alone.
+func kubeProxyConfig(node string, pods netip.Prefix, kubeconfig string) []byte {
+	return fmt.Appendf(nil, `apiVersion: kubeproxy.config.k8s.io/v1alpha1
+kind: KubeProxyConfiguration
+clientConnection:
+  kubeconfig: %s
+clusterCIDR: %s
+hostnameOverride: %s
+mode: iptables
+conntrack:
+  maxPerCore: 0
+  tcpEstablishedTimeout: 0s
+  tcpCloseWaitTimeout: 0s
+`, kubeconfig, pods, node)
+}
+
+// render executes a template of this package. It can only fail for a template
+// that does not fit its values, which no input changes.
+func render(t *template.Template, values any) []byte {
+	var b bytes.Buffer
+	if err := t.Execute(&b, values); err != nil {
+		panic(err)
+	}
+	return b.Bytes()
+}

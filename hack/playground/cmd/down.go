@@ -1,0 +1,48 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cmd
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"liqo.io/federation/hack/playground/instance"
+	"liqo.io/federation/hack/playground/state"
+)
+
+func newDown(c *common) *cobra.Command {
+	all := false
+	cmd := &cobra.Command{
+		Use:   "down",
+		Short: "End an instance and remove everything that belongs to it",
+		Long: `down ends all processes of the instance and removes its namespaces, links,
+control groups, kubeconfigs, keys, volumes and logs. Built programs stay.
+It does so also for an up that was interrupted or killed.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := checkMachine(); err != nil {
+				return err
+			}
+			names := []string{c.instance}
+			if all {
+				var err error
+				if names, err = state.Instances(); err != nil {
+					return err
+				}
+			}
+			steps := instance.NewSteps(cmd.OutOrStdout())
+			var failed []error
+			for _, name := range names {
+				if err := instance.Down(cmd.Context(), name, steps); err != nil {
+					failed = append(failed, fmt.Errorf("instance %s: %w", name, err))
+				}
+			}
+			return errors.Join(failed...)
+		},
+	}
+	cmd.Flags().BoolVar(&all, "all-instances", false, "end every instance on this machine")
+	return cmd
+}

@@ -1,0 +1,127 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package cmd is the command line of the playground.
+package cmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"liqo.io/federation/hack/playground/build"
+	"liqo.io/federation/hack/playground/state"
+)
+
+// common is what every command needs.
+type common struct {
+	instance string
+	stateDir string
+}
+
+// exitCode is an error that has been told already.
+type exitCode int
+
+func (e exitCode) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
+
+// Execute runs the command line and returns the exit code: 0 for success, 1 for
+// failure, 2 for wrong use, 130 when interrupted.
+func Execute(ctx context.Context, args []string) int {
+	root := newRoot()
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
+	var code exitCode
+	var use useError
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &code):
+		return int(code)
+	case errors.As(err, &use):
+		fmt.Fprintln(os.Stderr, "playground:", err)
+		return 2
+	case ctx.Err() != nil:
+		fmt.Fprintln(os.Stderr, "playground: interrupted. The same command goes on where this one stopped; `playground down` removes what it made.")
+		return 130
+	}
+	fmt.Fprintln(os.Stderr, "playground:", err)
+	return 1
+}
+
+// useError is a command line that cannot be meant.
+type useError struct{ error }
+
+func newRoot() *cobra.Command {
+	c := &common{}
+	root := &cobra.Command{
+		Use:   "playground",
+		Short: "Real Kubernetes clusters on one Linux machine",
+		Long: `playground runs real Kubernetes clusters on one Linux machine: no Docker, no
+image registry, no virtual machines. It builds Kubernetes from Go modules and
+runs each node in namespaces of its own, with containerd, kubelet and kube-proxy.
+
+An instance is a set of clusters whose nodes reach each other, and whose pods do
+not. Instances live side by side and know nothing of each other.`,
+		Example: `  playground up rome milan
+  kubectl --kubeconfig $(playground kubeconfig rome) get nodes
+  playground status
+  playground down`,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		Args:          cobra.NoArgs,
+		PersistentPreRunE: func(*cobra.Command, []string) error {
+			if err := state.CheckName("instance", c.instance); err != nil {
+				return useError{err}
+			}
+			dir, err := filepath.Abs(c.stateDir)
+			c.stateDir = dir
+			return err
+		},
+	}
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return useError{fmt.Errorf("%w; see: %s --help", err, cmd.CommandPath())}
+	})
+	root.PersistentFlags().StringVar(&c.instance, "instance", "demo", "name of the instance")
+	root.PersistentFlags().StringVar(&c.stateDir, "state", ".playground", "directory for kubeconfigs, keys, logs and links to programs")
+	root.AddCommand(newBuild(c), newUp(c), newDown(c), newKubeconfig(c))
+	return root
+}
+
+// build builds programs, all of them for no names.
+func (c *common) build(ctx context.Context, only ...string) (*build.Set, error) {
+	source, err := build.FindSource()
+	if err != nil {
+		return nil, err
+	}
+	return build.Build(ctx, build.Options{
+		Source: source, Bin: filepath.Join(c.stateDir, "bin"), Only: only, Progress: os.Stderr,
+	})
+}
+
+// checkMachine refuses a machine on which no cluster can run, with all reasons.
+func checkMachine() error {
+	if os.Geteuid() != 0 {
+		return errors.New("network namespaces, mounts and control groups need root; run it with sudo or as root")
+	}
+	var problems []error
+	for program, pkg := range map[string]string{
+		"runc": "runc", "iptables": "iptables", "nft": "nftables", "conntrack": "conntrack", "nsenter": "util-linux",
+		"mount": "mount", "dpkg": "dpkg",
+	} {
+		if _, err := exec.LookPath(program); err != nil {
+			problems = append(problems, fmt.Errorf("there is no %s in PATH; install the package %s", program, pkg))
+		}
+	}
+	return errors.Join(problems...)
+}
+
+func printTo(w io.Writer, format string, args ...any) error {
+	_, err := fmt.Fprintf(w, format, args...)
+	return err
+}

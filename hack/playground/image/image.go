@@ -1,0 +1,145 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package image makes container images out of static programs, without a
+// registry and without a container runtime. The same input gives the same bytes.
+package image
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
+)
+
+// NonRoot is the user that images run as by default.
+const NonRoot = "65532:65532"
+
+// Config describes an image.
+type Config struct {
+	// Tag is the image's full name, such as "liqo.io/controller:dev".
+	Tag string
+	// Binary is the static program that the image runs; it becomes /NAME.
+	Binary string
+	// User is "UID:GID"; NonRoot when empty.
+	User string
+	// Files maps paths in the image to files of this machine.
+	Files map[string]string
+	// Links maps paths in the image to what the symbolic link there points to.
+	Links map[string]string
+	// Packages are Debian packages to unpack into the image, with what they
+	// depend on. Their maintainer scripts do not run.
+	Packages []string
+	// PackageCache is the directory where downloaded packages stay.
+	PackageCache string
+}
+
+// Build makes the image.
+func Build(ctx context.Context, c Config) (v1.Image, error) {
+	if _, err := name.NewTag(c.Tag, name.StrictValidation); err != nil {
+		return nil, fmt.Errorf("image tag: %w; use a full name such as liqo.io/controller:dev", err)
+	}
+	if c.User == "" {
+		c.User = NonRoot
+	}
+	program := "/" + filepath.Base(c.Binary)
+	tree := newTree()
+	tree.directory("/tmp", 0o1777)
+	tree.content("/etc/passwd", "root:x:0:0:root:/:/sbin/nologin\nnonroot:x:65532:65532:nonroot:/:/sbin/nologin\n")
+	if err := tree.file(program, c.Binary); err != nil {
+		return nil, err
+	}
+	for path, source := range c.Files {
+		if err := tree.file(path, source); err != nil {
+			return nil, err
+		}
+	}
+	for path, target := range c.Links {
+		tree.link(path, target)
+	}
+	trees := []*fileTree{tree}
+	if len(c.Packages) > 0 {
+		packages, cleanup, err := unpackPackages(ctx, c.Packages, c.PackageCache)
+		if err != nil {
+			return nil, err
+		}
+		defer cleanup()
+		trees = []*fileTree{packages, tree}
+	}
+	img := empty.Image
+	for _, t := range trees {
+		layer, err := t.layer()
+		if err != nil {
+			return nil, err
+		}
+		if img, err = mutate.AppendLayers(img, layer); err != nil {
+			return nil, err
+		}
+	}
+	file, err := img.ConfigFile()
+	if err != nil {
+		return nil, err
+	}
+	file = file.DeepCopy()
+	file.OS, file.Architecture = "linux", runtime.GOARCH
+	file.Config = v1.Config{
+		Entrypoint: []string{program},
+		User:       c.User,
+		Env:        []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/"},
+		WorkingDir: "/",
+	}
+	return mutate.ConfigFile(img, file)
+}
+
+// Write writes the image as a docker archive. A reader sees the old or the new
+// file, never a part.
+func Write(path, tag string, img v1.Image) error {
+	ref, err := name.NewTag(tag, name.StrictValidation)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	temporary := path + ".partial"
+	if err := tarball.WriteToFile(temporary, ref, img); err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	return os.Rename(temporary, path)
+}
+
+// Archived is an image in a docker archive.
+type Archived struct {
+	Tags []string
+	// ID is the digest of the image's configuration, which covers its content.
+	ID string
+}
+
+// Read tells which image a docker archive holds.
+func Read(path string) (Archived, error) {
+	manifest, err := tarball.LoadManifest(func() (io.ReadCloser, error) { return os.Open(path) })
+	if err != nil {
+		return Archived{}, fmt.Errorf("%s is no image archive: %w", path, err)
+	}
+	if len(manifest) != 1 || len(manifest[0].RepoTags) == 0 {
+		return Archived{}, fmt.Errorf("%s holds %d images; need one with a tag", path, len(manifest))
+	}
+	img, err := tarball.ImageFromPath(path, nil)
+	if err != nil {
+		return Archived{}, fmt.Errorf("%s is no image archive: %w", path, err)
+	}
+	id, err := img.ConfigName()
+	if err != nil {
+		return Archived{}, fmt.Errorf("%s: %w", path, err)
+	}
+	return Archived{Tags: manifest[0].RepoTags, ID: strings.TrimPrefix(id.String(), "sha256:")}, nil
+}

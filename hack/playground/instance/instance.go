@@ -1,0 +1,69 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package instance brings whole playgrounds up and down.
+package instance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path/filepath"
+	"time"
+
+	"liqo.io/federation/hack/playground/build"
+	"liqo.io/federation/hack/playground/cluster"
+	"liqo.io/federation/hack/playground/state"
+)
+
+// ErrNotUp is the cause when there is no such instance.
+var ErrNotUp = errors.New("is not up")
+
+// Steps prints what is done, with the time since the beginning.
+type Steps struct {
+	Out     io.Writer
+	started time.Time
+}
+
+// NewSteps starts the clock.
+func NewSteps(out io.Writer) *Steps { return &Steps{Out: out, started: time.Now()} }
+
+// Done prints one finished step of a subject, such as a cluster.
+func (s *Steps) Done(subject, format string, args ...any) {
+	fmt.Fprintf(s.Out, "%6.1fs  %-12s %s\n", s.Elapsed().Seconds(), subject, fmt.Sprintf(format, args...))
+}
+
+// Elapsed is the time since the beginning.
+func (s *Steps) Elapsed() time.Duration { return time.Since(s.started) }
+
+// Load returns a recorded instance. The error is ErrNotUp when there is none.
+func Load(name string) (*state.Instance, error) {
+	i, err := state.Load(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("instance %s %w; start it with: playground up --instance %s", name, ErrNotUp, name)
+	}
+	return i, err
+}
+
+// Lock makes sure that nobody else changes the instance.
+func Lock(ctx context.Context, name string, steps *Steps) (unlock func(), err error) {
+	return state.Lock(ctx, instanceLock(name), func() {
+		steps.Done(name, "waiting for another playground that works on this instance")
+	})
+}
+
+// lockMachine guards what all instances share: addresses and kernel limits.
+func lockMachine(ctx context.Context) (unlock func(), err error) {
+	return state.Lock(ctx, machineLock(), nil)
+}
+
+func instanceLock(name string) string { return state.RunDir(name) + ".lock" }
+
+func machineLock() string { return filepath.Join(state.Root, "machine.lock") }
+
+// clusterOf binds a recorded cluster to the programs that run it.
+func clusterOf(i *state.Instance, c *state.Cluster, tools *build.Set) *cluster.Cluster {
+	return &cluster.Cluster{Cluster: c, Instance: i, Tools: tools}
+}

@@ -1,0 +1,101 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package instance
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"liqo.io/federation/hack/playground/state"
+)
+
+// The kernel's default of 128 inotify instances a user is used up by a handful
+// of nodes, and their daemons then fail in ways that nobody recognizes.
+const (
+	inotifyLimit  = "/proc/sys/fs/inotify/max_user_instances"
+	inotifyNeeded = 8192
+)
+
+func savedLimit() string { return filepath.Join(state.Root, "inotify-max-user-instances") }
+
+// raiseLimits raises what is too low and saves what it was.
+func raiseLimits() error {
+	data, err := os.ReadFile(inotifyLimit)
+	if err != nil {
+		return err
+	}
+	current := strings.TrimSpace(string(data))
+	value, err := strconv.Atoi(current)
+	if err != nil {
+		return fmt.Errorf("%s: %w", inotifyLimit, err)
+	}
+	if value >= inotifyNeeded {
+		return nil
+	}
+	if err := os.WriteFile(savedLimit(), []byte(current), 0o644); err != nil {
+		return err
+	}
+	return os.WriteFile(inotifyLimit, []byte(strconv.Itoa(inotifyNeeded)), 0)
+}
+
+// restoreLimits brings back what the limits were, and removes the directory of
+// records, once no instance is left.
+func restoreLimits() error {
+	names, err := state.Instances()
+	if err != nil || len(names) > 0 {
+		return err
+	}
+	saved, err := os.ReadFile(savedLimit())
+	if err == nil {
+		err = os.WriteFile(inotifyLimit, saved, 0)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("restore %s: %w", inotifyLimit, err)
+	}
+	if err := os.RemoveAll(savedLimit()); err != nil {
+		return err
+	}
+	// The caller holds the lock: whoever waits for it notices that its file has gone.
+	if err := os.RemoveAll(machineLock()); err != nil {
+		return err
+	}
+	if err := os.Remove(state.Root); err != nil && !errors.Is(err, unix.ENOTEMPTY) {
+		return err
+	}
+	return nil
+}
+
+// reservedElsewhere returns the subnets that other instances have on record.
+func reservedElsewhere(instance string) ([]netip.Prefix, error) {
+	names, err := state.Instances()
+	if err != nil {
+		return nil, err
+	}
+	var reserved []netip.Prefix
+	for _, name := range names {
+		if name == instance {
+			continue
+		}
+		i, err := state.Load(name)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		reserved = append(reserved, i.HostLink.Host.Masked())
+		for _, c := range i.Clusters {
+			reserved = append(reserved, c.NodeCIDR)
+		}
+	}
+	return reserved, nil
+}

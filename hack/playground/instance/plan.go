@@ -1,0 +1,169 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package instance
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/netip"
+	"os"
+
+	"liqo.io/federation/hack/playground/state"
+)
+
+// Want is what `up` is asked for. Pointers are nil where the user did not say;
+// then clusters that exist keep what they have.
+type Want struct {
+	Instance  string
+	Dir       string
+	Clusters  []string
+	Workers   *int
+	FakeNodes *int
+	Audit     *bool
+	// PodCIDRs and ServiceCIDRs hold ranges by cluster; "" is for all others.
+	PodCIDRs     map[string]netip.Prefix
+	ServiceCIDRs map[string]netip.Prefix
+	// Pool is where node addresses are taken from.
+	Pool netip.Prefix
+}
+
+// Defaults of a cluster that is new.
+var (
+	DefaultPodCIDR     = netip.MustParsePrefix("10.244.0.0/16")
+	DefaultServiceCIDR = netip.MustParsePrefix("10.96.0.0/16")
+	DefaultPool        = netip.MustParsePrefix("172.30.0.0/16")
+)
+
+// Nodes of one cluster at most: each has a /24 of the pods' and an address in
+// the nodes' /24.
+const maxNodes = 100
+
+// newInstance is an instance without clusters; its link to the host takes the
+// first free addresses.
+func newInstance(w Want, used []netip.Prefix) (*state.Instance, error) {
+	subnet, err := state.FreeSubnet(w.Pool, used)
+	if err != nil {
+		return nil, err
+	}
+	host, err := state.Address(subnet, 1)
+	if err != nil {
+		return nil, err
+	}
+	return &state.Instance{
+		Name: w.Instance,
+		Dir:  w.Dir,
+		HostLink: state.HostLink{
+			// Interface names hold 15 characters.
+			Name:   fmt.Sprintf("pg-%x", sha256.Sum256([]byte(w.Instance)))[:11],
+			Host:   netip.PrefixFrom(host, 30),
+			Router: netip.PrefixFrom(host.Next(), 30),
+		},
+	}, nil
+}
+
+// plan extends the record by what is wanted. It refuses to change what cannot
+// be changed in a running cluster.
+func plan(i *state.Instance, w Want, used []netip.Prefix) error {
+	if i.Dir != w.Dir {
+		return fmt.Errorf("instance %s is already up with its state in %s; choose another --instance, or end that one with: playground down --instance %s", i.Name, i.Dir, i.Name)
+	}
+	for _, name := range w.Clusters {
+		if err := state.CheckName("cluster", name); err != nil {
+			return err
+		}
+		pods, podsAsked := asked(w.PodCIDRs, name, DefaultPodCIDR)
+		services, servicesAsked := asked(w.ServiceCIDRs, name, DefaultServiceCIDR)
+		c, err := i.Cluster(name)
+		if err != nil {
+			if err := state.CheckCIDRs(name, pods, services, w.Pool); err != nil {
+				return err
+			}
+			taken := append([]netip.Prefix{i.HostLink.Host.Masked(), pods, services}, used...)
+			for _, other := range i.Clusters {
+				taken = append(taken, other.NodeCIDR)
+			}
+			subnet, err := state.FreeSubnet(w.Pool, taken)
+			if err != nil {
+				return err
+			}
+			c = &state.Cluster{Name: name, NodeCIDR: subnet, PodCIDR: pods, ServiceCIDR: services}
+			i.Clusters = append(i.Clusters, c)
+		} else if podsAsked && pods != c.PodCIDR || servicesAsked && services != c.ServiceCIDR {
+			return fmt.Errorf("cluster %s runs with pods in %s and Services in %s, which cannot change; end the instance first with: playground down --instance %s", name, c.PodCIDR, c.ServiceCIDR, i.Name)
+		}
+		if err := resize(c, w); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func resize(c *state.Cluster, w Want) error {
+	fresh := len(c.Nodes) == 0
+	nodes := len(c.Nodes)
+	if fresh {
+		nodes = 2
+	}
+	if w.Workers != nil {
+		nodes = *w.Workers + 1
+	}
+	limit := min(maxNodes, 3<<(24-c.PodCIDR.Bits())/4)
+	if nodes < 1 || nodes > limit {
+		return fmt.Errorf("cluster %s: 0 to %d workers are possible, not %d", c.Name, limit-1, nodes-1)
+	}
+	if w.FakeNodes != nil {
+		if *w.FakeNodes < 0 || *w.FakeNodes > 5000 {
+			return fmt.Errorf("cluster %s: 0 to 5000 fake nodes are possible, not %d", c.Name, *w.FakeNodes)
+		}
+		if *w.FakeNodes < c.FakeNodes {
+			return fmt.Errorf("cluster %s has %d fake nodes; a cluster can only grow", c.Name, c.FakeNodes)
+		}
+		c.FakeNodes = *w.FakeNodes
+	}
+	if w.Audit != nil {
+		c.Audit = *w.Audit
+	}
+	if nodes < len(c.Nodes) {
+		return fmt.Errorf("cluster %s has %d workers; a cluster can only grow", c.Name, len(c.Nodes)-1)
+	}
+	for index := len(c.Nodes); index < nodes; index++ {
+		name := c.Name + "-control-plane"
+		if index > 0 {
+			name = fmt.Sprintf("%s-worker-%d", c.Name, index)
+		}
+		// The first address is the router's.
+		address, err := state.Address(c.NodeCIDR, index+2)
+		if err != nil {
+			return err
+		}
+		pods, err := state.Subnet(c.PodCIDR, 24, index)
+		if err != nil {
+			return err
+		}
+		c.Nodes = append(c.Nodes, &state.Node{Name: name, Index: index, Address: address, PodCIDR: pods})
+	}
+	return nil
+}
+
+func asked(cidrs map[string]netip.Prefix, cluster string, fallback netip.Prefix) (netip.Prefix, bool) {
+	if p, ok := cidrs[cluster]; ok {
+		return p, true
+	}
+	if p, ok := cidrs[""]; ok {
+		return p, true
+	}
+	return fallback, false
+}
+
+// abandoned tells whether a recorded instance has lost its state directory, so
+// that it can only be cleaned up.
+func abandoned(i *state.Instance) (bool, error) {
+	_, err := os.Stat(i.Path())
+	if errors.Is(err, fs.ErrNotExist) {
+		return true, nil
+	}
+	return false, err
+}

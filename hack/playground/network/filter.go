@@ -1,0 +1,61 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package network
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"os/exec"
+	"strings"
+
+	"liqo.io/federation/hack/playground/sandbox"
+	"liqo.io/federation/hack/playground/state"
+)
+
+// Filter makes the router forward between node addresses, and drop everything
+// else and whatever crosses one of the instance's cuts.
+func Filter(ctx context.Context, i *state.Instance) error {
+	return apply(ctx, i.Router, routerRules(i))
+}
+
+func routerRules(i *state.Instance) string {
+	cidrs := map[string]netip.Prefix{}
+	nodes := []string{i.HostLink.Host.Masked().String()}
+	for _, c := range i.Clusters {
+		cidrs[c.Name] = c.NodeCIDR
+		nodes = append(nodes, c.NodeCIDR.String())
+	}
+	var b strings.Builder
+	b.WriteString("chain forward {\ntype filter hook forward priority filter; policy drop;\n")
+	for _, cut := range i.Cuts {
+		x, y := cidrs[cut.A], cidrs[cut.B]
+		fmt.Fprintf(&b, "ip saddr %s ip daddr %s drop\nip saddr %s ip daddr %s drop\n", x, y, y, x)
+	}
+	all := strings.Join(nodes, ", ")
+	fmt.Fprintf(&b, "ip saddr { %s } ip daddr { %s } accept\n}\n", all, all)
+	return b.String()
+}
+
+// masquerade gives pods that talk to the outside of their cluster the address
+// of their node.
+func masquerade(ctx context.Context, n *state.Node, pods netip.Prefix) error {
+	return apply(ctx, n.Holder, fmt.Sprintf(
+		"chain postrouting {\ntype nat hook postrouting priority srcnat;\nip saddr %s ip daddr != %s masquerade\n}\n", pods, pods))
+}
+
+// apply replaces the playground's table in the namespace of holder in one step.
+func apply(ctx context.Context, holder state.Process, chains string) error {
+	const table = "table ip playground"
+	cmd := exec.CommandContext(ctx, "nft", "-f", "-")
+	cmd.Stdin = strings.NewReader(table + "\ndelete " + table + "\n" + table + " {\n" + chains + "}\n")
+	err := sandbox.Enter(holder, false, func() error {
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			return fmt.Errorf("nft: %w: %s", err, strings.TrimSpace(string(out)))
+		}
+		return nil
+	})
+	return err
+}

@@ -1,0 +1,78 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Command nodeinit is the first process of a playground node, the launcher of
+// the node's daemons, and the pause container of its pods. All three are one
+// small static program:
+//
+//	nodeinit               waits for SIGTERM and reaps orphans (pause)
+//	nodeinit hold …        prepares the node's namespaces, then does the same
+//	nodeinit spawn N P A…  starts program P as N in a session of its own
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/signal"
+
+	"golang.org/x/sys/unix"
+)
+
+func main() {
+	var err error
+	mode := ""
+	if len(os.Args) > 1 {
+		mode = os.Args[1]
+	}
+	switch mode {
+	case "":
+		wait()
+	case "hold":
+		err = hold(os.Args[2:])
+	case "spawn":
+		err = spawn(os.Args[2:])
+	default:
+		err = fmt.Errorf("unknown mode %q", mode)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "nodeinit:", err)
+		os.Exit(1)
+	}
+}
+
+// wait returns on SIGTERM or SIGINT. The first process of a PID namespace
+// inherits every orphan in it, so it reaps them.
+func wait() {
+	signals := make(chan os.Signal, 16)
+	signal.Notify(signals, unix.SIGTERM, unix.SIGINT, unix.SIGCHLD)
+	for s := range signals {
+		if s != unix.SIGCHLD {
+			return
+		}
+		for {
+			pid, err := unix.Wait4(-1, nil, unix.WNOHANG, nil)
+			if pid <= 0 && err != unix.EINTR {
+				break
+			}
+		}
+	}
+}
+
+// spawn starts args[1] under the name args[0] and leaves it to the namespace's
+// first process.
+func spawn(args []string) error {
+	if len(args) < 2 {
+		return fmt.Errorf("spawn needs a name and a program")
+	}
+	argv := append([]string{args[0]}, args[2:]...)
+	process, err := os.StartProcess(args[1], argv, &os.ProcAttr{
+		Dir:   "/",
+		Env:   os.Environ(),
+		Files: []*os.File{os.Stdin, os.Stdout, os.Stderr},
+		Sys:   &unix.SysProcAttr{Setsid: true},
+	})
+	if err != nil {
+		return err
+	}
+	return process.Release()
+}

@@ -1,0 +1,193 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package pki makes the keys and certificates of a cluster. What exists is
+// kept, so that a cluster that is repaired stays the same cluster.
+package pki
+
+import (
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// validity of everything issued: a playground is not meant to live longer.
+const validity = 365 * 24 * time.Hour
+
+// Pair names the files of a certificate and its key.
+type Pair struct{ Dir, Name string }
+
+// Cert is the path of the certificate.
+func (p Pair) Cert() string { return filepath.Join(p.Dir, p.Name+".crt") }
+
+// Key is the path of the private key.
+func (p Pair) Key() string { return filepath.Join(p.Dir, p.Name+".key") }
+
+func (p Pair) exists() (bool, error) {
+	// The certificate is written last.
+	_, err := os.Stat(p.Cert())
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// Request describes a certificate to issue.
+type Request struct {
+	CommonName   string
+	Organization []string
+	// Hosts are DNS names and IP addresses of a server; a certificate without
+	// them is a client's.
+	Hosts []string
+	// Client makes a server's certificate good for a client as well.
+	Client bool
+}
+
+// EnsureAuthority makes a self-signed certificate authority unless it is there.
+func EnsureAuthority(p Pair, commonName string) error {
+	if found, err := p.exists(); err != nil || found {
+		return err
+	}
+	template := &x509.Certificate{
+		Subject:               pkix.Name{CommonName: commonName},
+		KeyUsage:              x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
+		BasicConstraintsValid: true,
+		IsCA:                  true,
+	}
+	return create(p, template, nil, nil)
+}
+
+// Ensure makes a certificate signed by the authority unless it is there.
+func Ensure(p, authority Pair, r Request) error {
+	if found, err := p.exists(); err != nil || found {
+		return err
+	}
+	caCert, caKey, err := load(authority)
+	if err != nil {
+		return err
+	}
+	template := &x509.Certificate{
+		Subject:  pkix.Name{CommonName: r.CommonName, Organization: r.Organization},
+		KeyUsage: x509.KeyUsageDigitalSignature,
+	}
+	if len(r.Hosts) > 0 {
+		template.ExtKeyUsage = append(template.ExtKeyUsage, x509.ExtKeyUsageServerAuth)
+	}
+	if len(r.Hosts) == 0 || r.Client {
+		template.ExtKeyUsage = append(template.ExtKeyUsage, x509.ExtKeyUsageClientAuth)
+	}
+	for _, h := range r.Hosts {
+		if ip := net.ParseIP(h); ip != nil {
+			template.IPAddresses = append(template.IPAddresses, ip)
+		} else {
+			template.DNSNames = append(template.DNSNames, h)
+		}
+	}
+	return create(p, template, caCert, caKey)
+}
+
+// EnsureKeyPair makes a key pair without a certificate, as service account
+// tokens are signed with: NAME.key and NAME.pub.
+func EnsureKeyPair(dir, name string) (private, public string, err error) {
+	private, public = filepath.Join(dir, name+".key"), filepath.Join(dir, name+".pub")
+	if _, err := os.Stat(public); err == nil {
+		return private, public, nil
+	}
+	key, err := writeKey(private)
+	if err != nil {
+		return "", "", err
+	}
+	der, err := x509.MarshalPKIXPublicKey(key.Public())
+	if err != nil {
+		return "", "", err
+	}
+	return private, public, writePEM(public, "PUBLIC KEY", der, 0o644)
+}
+
+func create(p Pair, template, parent *x509.Certificate, parentKey crypto.Signer) error {
+	key, err := writeKey(p.Key())
+	if err != nil {
+		return err
+	}
+	if parent == nil {
+		parent, parentKey = template, key
+	}
+	if template.SerialNumber, err = rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127)); err != nil {
+		return err
+	}
+	// A guest's clock may be a little behind the host's.
+	template.NotBefore = time.Now().Add(-5 * time.Minute)
+	template.NotAfter = time.Now().Add(validity)
+	der, err := x509.CreateCertificate(rand.Reader, template, parent, key.Public(), parentKey)
+	if err != nil {
+		return fmt.Errorf("certificate %s: %w", p.Cert(), err)
+	}
+	return writePEM(p.Cert(), "CERTIFICATE", der, 0o644)
+}
+
+func writeKey(path string) (*ecdsa.PrivateKey, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	der, err := x509.MarshalECPrivateKey(key)
+	if err != nil {
+		return nil, err
+	}
+	return key, writePEM(path, "EC PRIVATE KEY", der, 0o600)
+}
+
+func writePEM(path, kind string, der []byte, mode fs.FileMode) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	temporary := path + ".partial"
+	if err := os.WriteFile(temporary, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), mode); err != nil {
+		return err
+	}
+	return os.Rename(temporary, path)
+}
+
+func load(p Pair) (*x509.Certificate, crypto.Signer, error) {
+	certDER, err := readPEM(p.Cert())
+	if err != nil {
+		return nil, nil, err
+	}
+	cert, err := x509.ParseCertificate(certDER)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", p.Cert(), err)
+	}
+	keyDER, err := readPEM(p.Key())
+	if err != nil {
+		return nil, nil, err
+	}
+	key, err := x509.ParseECPrivateKey(keyDER)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", p.Key(), err)
+	}
+	return cert, key, nil
+}
+
+func readPEM(path string) ([]byte, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	block, _ := pem.Decode(data)
+	if block == nil {
+		return nil, fmt.Errorf("%s holds no PEM block", path)
+	}
+	return block.Bytes, nil
+}

@@ -1,0 +1,120 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sort"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const cgroupMount = "/sys/fs/cgroup"
+
+// CgroupVersion returns 2 on a machine with the unified hierarchy only, else 1
+// (also for hybrid ones, where the controllers are those of version 1).
+func CgroupVersion() (int, error) {
+	var s unix.Statfs_t
+	if err := unix.Statfs(cgroupMount, &s); err != nil {
+		return 0, fmt.Errorf("%s: %w; the playground needs control groups mounted there", cgroupMount, err)
+	}
+	if s.Type == unix.CGROUP2_SUPER_MAGIC {
+		return 2, nil
+	}
+	return 1, nil
+}
+
+// MakeCgroup makes the control group of that name in every hierarchy. The
+// kubelet expects the root that it is given to exist.
+func MakeCgroup(name string) error {
+	roots, err := hierarchies()
+	if err != nil {
+		return err
+	}
+	for _, root := range roots {
+		if err := os.MkdirAll(filepath.Join(root, name), 0o755); err != nil {
+			return fmt.Errorf("make control group: %w", err)
+		}
+	}
+	return nil
+}
+
+// RemoveCgroups removes the control group of that name, and all below it, from
+// every hierarchy. The kernel may need a moment after the last process ended.
+func RemoveCgroups(ctx context.Context, name string) error {
+	roots, err := hierarchies()
+	if err != nil {
+		return err
+	}
+	for _, root := range roots {
+		if err := removeCgroup(ctx, filepath.Join(root, name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// hierarchies returns the roots of all control group hierarchies.
+func hierarchies() ([]string, error) {
+	version, err := CgroupVersion()
+	if err != nil {
+		return nil, err
+	}
+	if version == 2 {
+		return []string{cgroupMount}, nil
+	}
+	entries, err := os.ReadDir(cgroupMount)
+	if err != nil {
+		return nil, err
+	}
+	var roots []string
+	for _, e := range entries {
+		// Co-mounted controllers have symbolic links as second names.
+		if e.IsDir() {
+			roots = append(roots, filepath.Join(cgroupMount, e.Name()))
+		}
+	}
+	return roots, nil
+}
+
+func removeCgroup(ctx context.Context, dir string) error {
+	var dirs []string
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() {
+			dirs = append(dirs, path)
+		}
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	// A child sorts after its parent.
+	sort.Sort(sort.Reverse(sort.StringSlice(dirs)))
+	for _, d := range dirs {
+		for {
+			err := unix.Rmdir(d)
+			if err == nil || errors.Is(err, unix.ENOENT) {
+				break
+			}
+			if !errors.Is(err, unix.EBUSY) {
+				return fmt.Errorf("remove control group %s: %w", d, err)
+			}
+			select {
+			case <-ctx.Done():
+				return fmt.Errorf("control group %s is still in use: %w", d, ctx.Err())
+			case <-time.After(20 * time.Millisecond):
+			}
+		}
+	}
+	return nil
+}

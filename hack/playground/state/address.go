@@ -1,0 +1,77 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package state
+
+import (
+	"fmt"
+	"net/netip"
+)
+
+// FreeSubnet returns the first /24 of pool that overlaps none of taken.
+func FreeSubnet(pool netip.Prefix, taken []netip.Prefix) (netip.Prefix, error) {
+	if !pool.Addr().Is4() || pool.Bits() > 24 {
+		return netip.Prefix{}, fmt.Errorf("node address pool %s: need an IPv4 prefix of /24 or larger", pool)
+	}
+	for i := range 1 << (24 - pool.Bits()) {
+		candidate, err := Subnet(pool, 24, i)
+		if err != nil {
+			return netip.Prefix{}, err
+		}
+		if !overlapsAny(candidate, taken) {
+			return candidate, nil
+		}
+	}
+	return netip.Prefix{}, fmt.Errorf("no free /24 is left in %s: routes, addresses and the clusters' own ranges take %v; choose another pool with --node-cidr-pool", pool, overlapping(pool, taken))
+}
+
+// Subnet returns the index-th prefix of the given length within p.
+func Subnet(p netip.Prefix, bits, index int) (netip.Prefix, error) {
+	if bits < p.Bits() || index < 0 || index >= 1<<(bits-p.Bits()) {
+		return netip.Prefix{}, fmt.Errorf("%s has no room for %d prefixes of /%d", p, index+1, bits)
+	}
+	a, err := Address(p.Masked(), index<<(32-bits))
+	return netip.PrefixFrom(a, bits), err
+}
+
+// Address returns the index-th address of an IPv4 prefix, counted from its
+// network address.
+func Address(p netip.Prefix, index int) (netip.Addr, error) {
+	if !p.Addr().Is4() || index < 0 || index >= 1<<(32-p.Bits()) {
+		return netip.Addr{}, fmt.Errorf("%s has no address number %d", p, index)
+	}
+	b := p.Masked().Addr().As4()
+	v := uint32(b[0])<<24 | uint32(b[1])<<16 | uint32(b[2])<<8 | uint32(b[3])
+	v += uint32(index)
+	return netip.AddrFrom4([4]byte{byte(v >> 24), byte(v >> 16), byte(v >> 8), byte(v)}), nil
+}
+
+func overlapsAny(p netip.Prefix, others []netip.Prefix) bool {
+	return len(overlapping(p, others)) > 0
+}
+
+func overlapping(p netip.Prefix, others []netip.Prefix) []netip.Prefix {
+	var out []netip.Prefix
+	for _, o := range others {
+		if p.Overlaps(o) {
+			out = append(out, o)
+		}
+	}
+	return out
+}
+
+// CheckCIDRs refuses ranges of one cluster that are not IPv4, are too small or
+// overlap. Pods need room for a /24 a node.
+func CheckCIDRs(cluster string, pods, services, pool netip.Prefix) error {
+	switch {
+	case !pods.IsValid() || !pods.Addr().Is4() || pods.Bits() > 22 || pods != pods.Masked():
+		return fmt.Errorf("cluster %s: pod CIDR %s: need an IPv4 network of /22 or larger, a /24 goes to each node", cluster, pods)
+	case !services.IsValid() || !services.Addr().Is4() || services.Bits() > 24 || services.Bits() < 12 || services != services.Masked():
+		return fmt.Errorf("cluster %s: service CIDR %s: need an IPv4 network between /12 and /24", cluster, services)
+	case pods.Overlaps(services):
+		return fmt.Errorf("cluster %s: pod CIDR %s and service CIDR %s overlap", cluster, pods, services)
+	case pool.Bits() >= pods.Bits() && pods.Contains(pool.Addr()), pool.Bits() >= services.Bits() && services.Contains(pool.Addr()):
+		return fmt.Errorf("cluster %s: the node address pool %s lies within its pod or service CIDR", cluster, pool)
+	}
+	return nil
+}

@@ -1,0 +1,196 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package state records what an instance of the playground consists of. The
+// record is written before a resource is made, so that whoever comes next can
+// undo it. It lives under /run, because everything it names ends with the boot.
+package state
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"regexp"
+	"sort"
+)
+
+// Root is the directory of all records of this machine.
+const Root = "/run/liqo-playground"
+
+// Instance is one playground: some clusters and the router between them.
+type Instance struct {
+	Name string `json:"name"`
+	// Dir is the absolute state directory (`--state`).
+	Dir      string     `json:"dir"`
+	HostLink HostLink   `json:"hostLink"`
+	Router   Process    `json:"router"`
+	Clusters []*Cluster `json:"clusters,omitempty"`
+	// Cuts are the pairs of clusters whose traffic the router drops.
+	Cuts []Cut `json:"cuts,omitempty"`
+}
+
+// HostLink connects the root network namespace with the router.
+type HostLink struct {
+	Name   string       `json:"name"`
+	Host   netip.Prefix `json:"host"`
+	Router netip.Prefix `json:"router"`
+}
+
+// Process identifies a process beyond the reuse of its number.
+type Process struct {
+	PID int `json:"pid,omitempty"`
+	// Start is the time the process started, in clock ticks since the boot.
+	Start uint64 `json:"start,omitempty"`
+}
+
+// Cut is a pair of clusters, in alphabetical order.
+type Cut struct {
+	A string `json:"a"`
+	B string `json:"b"`
+}
+
+// NewCut orders the pair, so that (a, b) and (b, a) are the same cut.
+func NewCut(a, b string) Cut {
+	if b < a {
+		a, b = b, a
+	}
+	return Cut{A: a, B: b}
+}
+
+// Cluster is one Kubernetes cluster. Its first node is the control plane.
+type Cluster struct {
+	Name        string       `json:"name"`
+	NodeCIDR    netip.Prefix `json:"nodeCIDR"`
+	PodCIDR     netip.Prefix `json:"podCIDR"`
+	ServiceCIDR netip.Prefix `json:"serviceCIDR"`
+	FakeNodes   int          `json:"fakeNodes,omitempty"`
+	Audit       bool         `json:"audit,omitempty"`
+	Nodes       []*Node      `json:"nodes,omitempty"`
+}
+
+// Node is a real node: namespaces held by one process.
+type Node struct {
+	Name    string       `json:"name"`
+	Index   int          `json:"index"`
+	Address netip.Addr   `json:"address"`
+	PodCIDR netip.Prefix `json:"podCIDR"`
+	Holder  Process      `json:"holder"`
+}
+
+var nameRE = regexp.MustCompile(`^[a-z]([a-z0-9-]{0,18}[a-z0-9])?$`)
+
+// CheckName refuses what does not fit into host names, paths and labels.
+func CheckName(kind, name string) error {
+	if !nameRE.MatchString(name) || name == "bin" {
+		return fmt.Errorf("%s name %q: use 1 to 20 lower-case letters, digits and dashes, starting with a letter (and not \"bin\")", kind, name)
+	}
+	return nil
+}
+
+// RunDir is where the record of the named instance lives.
+func RunDir(instance string) string { return filepath.Join(Root, instance) }
+
+// Path is the directory with the instance's files: keys, logs, volumes.
+func (i *Instance) Path(elem ...string) string {
+	return filepath.Join(append([]string{i.Dir, i.Name}, elem...)...)
+}
+
+// Kubeconfig is the path of the administrator's kubeconfig of a cluster.
+func (i *Instance) Kubeconfig(cluster string) string {
+	return Kubeconfig(i.Dir, i.Name, cluster)
+}
+
+// Kubeconfig is the path of a cluster's kubeconfig below a state directory.
+func Kubeconfig(dir, instance, cluster string) string {
+	if instance == "demo" {
+		return filepath.Join(dir, cluster+".kubeconfig")
+	}
+	return filepath.Join(dir, instance, cluster+".kubeconfig")
+}
+
+// Cluster returns the cluster of that name, or an error that names those there are.
+func (i *Instance) Cluster(name string) (*Cluster, error) {
+	var names []string
+	for _, c := range i.Clusters {
+		if c.Name == name {
+			return c, nil
+		}
+		names = append(names, c.Name)
+	}
+	return nil, fmt.Errorf("instance %s has no cluster %q (it has %v)", i.Name, name, names)
+}
+
+// Node returns the node of that name with its cluster.
+func (i *Instance) Node(name string) (*Cluster, *Node, error) {
+	var names []string
+	for _, c := range i.Clusters {
+		for _, n := range c.Nodes {
+			if n.Name == name {
+				return c, n, nil
+			}
+			names = append(names, n.Name)
+		}
+	}
+	return nil, nil, fmt.Errorf("instance %s has no node %q (it has %v)", i.Name, name, names)
+}
+
+// ControlPlane is the node that runs the cluster's control plane.
+func (c *Cluster) ControlPlane() *Node { return c.Nodes[0] }
+
+// Save writes the record so that a reader sees the old or the new one, never a part.
+func (i *Instance) Save() error {
+	data, err := json.MarshalIndent(i, "", "  ")
+	if err != nil {
+		return err
+	}
+	dir := RunDir(i.Name)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	temporary := filepath.Join(dir, ".state.json")
+	if err := os.WriteFile(temporary, append(data, '\n'), 0o644); err != nil {
+		return err
+	}
+	return os.Rename(temporary, filepath.Join(dir, "state.json"))
+}
+
+// Load reads the record of an instance. The error is fs.ErrNotExist when there
+// is none.
+func Load(instance string) (*Instance, error) {
+	path := filepath.Join(RunDir(instance), "state.json")
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	i := &Instance{}
+	if err := json.Unmarshal(data, i); err != nil {
+		return nil, fmt.Errorf("%s is damaged: %w", path, err)
+	}
+	return i, nil
+}
+
+// Instances returns the names of all recorded instances, sorted.
+func Instances() ([]string, error) {
+	entries, err := os.ReadDir(Root)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, e := range entries {
+		if e.IsDir() {
+			names = append(names, e.Name())
+		}
+	}
+	sort.Strings(names)
+	return names, nil
+}
+
+// Forget removes the record. Nothing that it names may be left.
+func (i *Instance) Forget() error { return os.RemoveAll(RunDir(i.Name)) }
