@@ -58,6 +58,17 @@ func (e *Environment) installRoles(ctx context.Context) error {
 	return e.writeKubeconfig("server.kubeconfig", clientcmdapi.AuthInfo{Token: token.Status.Token})
 }
 
+// Chart returns what the chart makes of some of its templates, or of all when
+// none is named.
+func (e *Environment) Chart(t testing.TB, templates ...string) string {
+	t.Helper()
+	manifests, err := e.render(t.Context(), templates...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(manifests)
+}
+
 // render returns what the chart makes of some of its templates.
 func (e *Environment) render(ctx context.Context, templates ...string) ([]byte, error) {
 	root, err := repository()
