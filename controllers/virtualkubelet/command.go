@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	logsapi "k8s.io/component-base/logs/api/v1"
+	"k8s.io/component-base/metrics/legacyregistry"
 	"k8s.io/component-base/version"
 )
 
@@ -38,7 +39,7 @@ func NewCommand(ctx context.Context) *cobra.Command {
 			if os.Getenv("GOGC") == "" {
 				debug.SetGCPercent(gcPercent)
 			}
-			return Run(ctx, options)
+			return Run(ctx, options, legacyregistry.Register)
 		},
 	}
 	options.AddFlags(command.Flags())

@@ -29,12 +29,13 @@ import (
 )
 
 // Run is a virtual kubelet: it works until the context ends, and then leaves
-// the node and its pods as they are, for the next one to take over.
-func Run(ctx context.Context, options *Options) error {
+// the node and its pods as they are, for the next one to take over. Its
+// metrics are registered with the function given.
+func Run(ctx context.Context, options *Options, register func(metrics.Registerable) error) error {
 	log.L = klogv2.New(nil)
 	klog.FromContext(ctx).Info("Starting", "node", options.NodeName, "provider", options.ForeignCluster)
 
-	own, err := NewMetrics(func(m metrics.Registerable) error { return legacyregistry.Register(m) })
+	own, err := NewMetrics(register)
 	if err != nil {
 		return err
 	}

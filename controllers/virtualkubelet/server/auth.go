@@ -54,9 +54,9 @@ func NewAuth(ctx context.Context, client kubernetes.Interface, nodeName string) 
 	if err != nil {
 		return nil, err
 	}
-	if err := ca.RunOnce(ctx); err != nil {
-		return nil, fmt.Errorf("reading %s of ConfigMap %s/%s, by which clients are known: %w; without it nobody can be let in",
-			clientCAKey, metav1.NamespaceSystem, authenticationConfigMap, err)
+	if _, err := client.CoreV1().ConfigMaps(metav1.NamespaceSystem).Get(ctx, authenticationConfigMap, metav1.GetOptions{}); err != nil {
+		return nil, fmt.Errorf("the kubelet's API cannot tell clients apart without the authority in ConfigMap %s/%s: %w",
+			metav1.NamespaceSystem, authenticationConfigMap, err)
 	}
 	go ca.Run(ctx, 1)
 

@@ -1,0 +1,229 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package reflect
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+)
+
+var (
+	start = metav1.NewTime(time.Date(2026, 11, 21, 1, 0, 0, 0, time.UTC))
+	later = metav1.NewTime(start.Add(time.Minute))
+)
+
+const nodeIP = "10.1.0.9"
+
+func localPod(status corev1.PodStatus) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: "web", UID: "uid", Generation: 3},
+		Spec: corev1.PodSpec{
+			RestartPolicy: corev1.RestartPolicyAlways,
+			Containers:    []corev1.Container{{Name: "app"}, {Name: "side"}},
+		},
+		Status: status,
+	}
+}
+
+func scheduled() corev1.PodStatus {
+	return corev1.PodStatus{
+		Phase: corev1.PodPending, QOSClass: corev1.PodQOSBestEffort,
+		Conditions: []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: start}},
+	}
+}
+
+func remotePod(uid types.UID, status corev1.PodStatus) *corev1.Pod {
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "demo-rome", Name: "web", UID: uid}, Status: status}
+}
+
+func runningStatus(restarts int32) corev1.PodStatus {
+	return corev1.PodStatus{
+		Phase: corev1.PodRunning, StartTime: &start, HostIP: "172.16.0.4", PodIP: "10.200.0.7",
+		PodIPs: []corev1.PodIP{{IP: "10.200.0.7"}}, QOSClass: corev1.PodQOSBurstable,
+		Conditions: []corev1.PodCondition{
+			{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: later},
+			{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: later},
+			{Type: "example.com/foreign", Status: corev1.ConditionTrue},
+		},
+		ContainerStatuses: []corev1.ContainerStatus{
+			{Name: "app", ContainerID: "containerd://a", Ready: true, RestartCount: restarts, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: start}}},
+			{Name: "injected", ContainerID: "containerd://b"},
+		},
+	}
+}
+
+func TestPodStatusOfARunningPod(t *testing.T) {
+	local := localPod(scheduled())
+	got := PodStatus(local, &v1alpha1.ShadowPod{}, remotePod("remote", runningStatus(2)), nodeIP, later)
+	want := corev1.PodStatus{
+		ObservedGeneration: 3,
+		Phase:              corev1.PodRunning, QOSClass: corev1.PodQOSBestEffort, StartTime: &start,
+		HostIP: nodeIP, HostIPs: []corev1.HostIP{{IP: nodeIP}},
+		PodIP: "10.200.0.7", PodIPs: []corev1.PodIP{{IP: "10.200.0.7"}},
+		Conditions: []corev1.PodCondition{
+			{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: start},
+			{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: later, ObservedGeneration: 3},
+			{Type: ConditionOffloaded, Status: corev1.ConditionTrue, LastTransitionTime: later, Reason: "RunsOnProvider", Message: `{"remotePodUID":"remote"}`},
+		},
+		ContainerStatuses: []corev1.ContainerStatus{
+			{Name: "app", ContainerID: "containerd://a", Ready: true, RestartCount: 2, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: start}}},
+		},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("status (-want +got):\n%s", diff)
+	}
+	again := PodStatus(localPod(got), &v1alpha1.ShadowPod{}, remotePod("remote", runningStatus(2)), nodeIP, metav1.NewTime(later.Add(time.Hour)))
+	if diff := cmp.Diff(got, again); diff != "" {
+		t.Errorf("the same report again changed the status:\n%s", diff)
+	}
+}
+
+func TestPodStatusBeforeAKubeletReports(t *testing.T) {
+	waiting := corev1.PodStatus{Phase: corev1.PodPending, Conditions: []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue}}}
+	unschedulable := corev1.PodStatus{Phase: corev1.PodPending, Conditions: []corev1.PodCondition{{
+		Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: "Unschedulable", Message: "0/2 nodes\x1b[31m are available"}}}
+	refused := &v1alpha1.ShadowPod{Status: v1alpha1.ShadowPodStatus{Conditions: []metav1.Condition{{
+		Type: v1alpha1.ConditionPodCreated, Status: metav1.ConditionFalse, Reason: "QuotaExceeded", Message: strings.Repeat("x", 5000)}}}}
+	tests := []struct {
+		name   string
+		shadow *v1alpha1.ShadowPod
+		remote *corev1.Pod
+		want   func(*corev1.PodStatus)
+	}{
+		{name: "no pod yet", shadow: &v1alpha1.ShadowPod{}, want: func(*corev1.PodStatus) {}},
+		{name: "only scheduled there", shadow: &v1alpha1.ShadowPod{}, remote: remotePod("remote", waiting), want: func(*corev1.PodStatus) {}},
+		{
+			name: "not schedulable there", shadow: &v1alpha1.ShadowPod{}, remote: remotePod("remote", unschedulable),
+			want: func(s *corev1.PodStatus) {
+				for _, kind := range []corev1.PodConditionType{corev1.ContainersReady, corev1.PodReady} {
+					s.Conditions = append(s.Conditions, corev1.PodCondition{Type: kind, Status: corev1.ConditionFalse,
+						Reason: "Unschedulable", Message: "0/2 nodes[31m are available", LastTransitionTime: later})
+				}
+			},
+		},
+		{
+			name: "refused there", shadow: refused,
+			want: func(s *corev1.PodStatus) { s.Reason, s.Message = "QuotaExceeded", strings.Repeat("x", 1024) },
+		},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			want := scheduled()
+			test.want(&want)
+			got := PodStatus(localPod(scheduled()), test.shadow, test.remote, nodeIP, later)
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("status (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestPodThatIsMadeAgainIsNotReady(t *testing.T) {
+	ran := PodStatus(localPod(scheduled()), nil, remotePod("first", runningStatus(2)), nodeIP, start)
+	gone := PodStatus(localPod(ran), &v1alpha1.ShadowPod{}, nil, nodeIP, later)
+	if gone.Phase != corev1.PodRunning || condition(&gone, corev1.PodReady).Status != corev1.ConditionFalse || gone.ContainerStatuses[0].Ready {
+		t.Errorf("status while the pod is made again: %+v", gone)
+	}
+	back := PodStatus(localPod(gone), &v1alpha1.ShadowPod{}, remotePod("second", runningStatus(0)), nodeIP, later)
+	if condition(&back, corev1.PodReady).Status != corev1.ConditionTrue || back.ContainerStatuses[0].RestartCount != 3 {
+		t.Errorf("status of the second copy: %+v, want ready, restarted 3 times", back)
+	}
+	after := PodStatus(localPod(back), &v1alpha1.ShadowPod{}, remotePod("second", runningStatus(1)), nodeIP, later)
+	if got := after.ContainerStatuses[0].RestartCount; got != 4 {
+		t.Errorf("%d restarts after the second copy restarted, want 4", got)
+	}
+}
+
+func TestTerminalComesFromTheShadowPod(t *testing.T) {
+	ran := PodStatus(localPod(scheduled()), nil, remotePod("remote", runningStatus(0)), nodeIP, start)
+	ended := runningStatus(0)
+	ended.Phase = corev1.PodSucceeded
+	ended.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse, Reason: "PodCompleted"}}
+	ended.ContainerStatuses[0].State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: "Completed"}}
+
+	undecided := PodStatus(localPod(ran), &v1alpha1.ShadowPod{}, remotePod("remote", ended), nodeIP, later)
+	if diff := cmp.Diff(ran, undecided); diff != "" {
+		t.Errorf("the pod alone ended it:\n%s", diff)
+	}
+	shadow := &v1alpha1.ShadowPod{Status: v1alpha1.ShadowPodStatus{Phase: corev1.PodSucceeded, Pod: &ended}}
+	done := PodStatus(localPod(ran), shadow, nil, nodeIP, later)
+	if done.Phase != corev1.PodSucceeded || done.ContainerStatuses[0].State.Terminated == nil || condition(&done, corev1.PodReady).Reason != "PodCompleted" {
+		t.Errorf("status at the end: %+v", done)
+	}
+	reverted := PodStatus(localPod(done), &v1alpha1.ShadowPod{}, remotePod("another", runningStatus(0)), nodeIP, later)
+	if diff := cmp.Diff(done, reverted); diff != "" {
+		t.Errorf("a finished pod was changed:\n%s", diff)
+	}
+	bare := PodStatus(localPod(ran), &v1alpha1.ShadowPod{Status: v1alpha1.ShadowPodStatus{Phase: corev1.PodFailed}}, nil, nodeIP, later)
+	if bare.Phase != corev1.PodFailed || condition(&bare, corev1.PodReady).Status != corev1.ConditionFalse {
+		t.Errorf("status of a pod that ended without a last word: %+v", bare)
+	}
+}
+
+func TestReadinessGatesAreTheConsumers(t *testing.T) {
+	local := localPod(scheduled())
+	local.Spec.ReadinessGates = []corev1.PodReadinessGate{{ConditionType: "example.com/ready"}}
+	closed := PodStatus(local, nil, remotePod("remote", runningStatus(0)), nodeIP, later)
+	if c := condition(&closed, corev1.PodReady); c.Status != corev1.ConditionFalse || c.Reason != "ReadinessGatesNotReady" {
+		t.Errorf("Ready is %+v while the gate is closed", c)
+	}
+	local.Status.Conditions = append(local.Status.Conditions, corev1.PodCondition{Type: "example.com/ready", Status: corev1.ConditionTrue})
+	open := PodStatus(local, nil, remotePod("remote", runningStatus(0)), nodeIP, later)
+	if c := condition(&open, corev1.PodReady); c.Status != corev1.ConditionTrue {
+		t.Errorf("Ready is %+v while the gate is open", c)
+	}
+}
+
+func TestNamespaceThatIsNotOffloaded(t *testing.T) {
+	waiting := NotOffloaded(localPod(scheduled()), "not offloaded", later)
+	if waiting.Phase != corev1.PodPending || waiting.Reason != v1alpha1.ReasonOffloadingBackOff {
+		t.Errorf("a pod that never ran: %s %s", waiting.Phase, waiting.Reason)
+	}
+	ran := PodStatus(localPod(scheduled()), nil, remotePod("remote", runningStatus(0)), nodeIP, start)
+	aborted := NotOffloaded(localPod(ran), "not offloaded", later)
+	if aborted.Phase != corev1.PodFailed || aborted.Reason != v1alpha1.ReasonOffloadingAborted || condition(&aborted, corev1.PodReady).Status != corev1.ConditionFalse {
+		t.Errorf("a pod that ran: %+v", aborted)
+	}
+}
+
+func TestAddressesOfAPeerAreSanitised(t *testing.T) {
+	tests := map[string][]string{
+		"one of each family":   {"10.0.0.1", "fd00::1"},
+		"loopback":             {"127.0.0.1", "::1"},
+		"link-local":           {"169.254.169.254", "fe80::1"},
+		"zoned":                {"fd00::1%eth0"},
+		"multicast":            {"224.0.0.1"},
+		"unspecified":          {"0.0.0.0"},
+		"mapped":               {"::ffff:127.0.0.1"},
+		"two of one family":    {"10.0.0.1", "10.0.0.2"},
+		"words":                {"localhost", ""},
+		"a good one among bad": {"127.0.0.1", "10.0.0.3"},
+	}
+	want := map[string][]string{
+		"one of each family":   {"10.0.0.1", "fd00::1"},
+		"two of one family":    {"10.0.0.1"},
+		"a good one among bad": {"10.0.0.3"},
+	}
+	for name, ips := range tests {
+		status := &corev1.PodStatus{}
+		for _, ip := range ips {
+			status.PodIPs = append(status.PodIPs, corev1.PodIP{IP: ip})
+		}
+		var got []string
+		for _, ip := range addresses(status) {
+			got = append(got, ip.IP)
+		}
+		if diff := cmp.Diff(want[name], got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}

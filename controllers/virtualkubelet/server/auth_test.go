@@ -1,0 +1,123 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/rest"
+)
+
+// routes are all that the node serves beside its health.
+var routes = []struct{ method, path string }{
+	{http.MethodPost, "/exec/demo/web/app?command=id&output=1"},
+	{http.MethodGet, "/exec/demo/web/app?command=id&output=1"},
+	{http.MethodPost, "/attach/demo/web/app?output=1"},
+	{http.MethodGet, "/attach/demo/web/app?output=1"},
+	{http.MethodPost, "/portForward/demo/web"},
+	{http.MethodGet, "/portForward/demo/web"},
+	{http.MethodGet, "/containerLogs/demo/web/app"},
+	{http.MethodGet, "/pods"},
+	{http.MethodGet, "/stats/summary"},
+	{http.MethodGet, "/metrics"},
+}
+
+func TestVKAnonymousExecDenied(t *testing.T) {
+	n := startNode(t, func(http.ResponseWriter, *http.Request) {})
+	token := func(token string) *rest.Config {
+		config := n.config(nil)
+		config.BearerToken = token
+		return config
+	}
+	strangers := map[string]*rest.Config{
+		"nobody":                      n.config(nil),
+		"a certificate of another CA": n.config(newAuthority(t)),
+		"a token that no one issued":  token("guessed"),
+		"somebody impersonating root": impersonating(n.config(nil)),
+	}
+	for who, config := range strangers {
+		for _, route := range append(routes, struct{ method, path string }{http.MethodGet, "/unknown"}) {
+			if response := n.do(t, config, route.method, route.path); response.StatusCode != http.StatusUnauthorized {
+				t.Errorf("%s: %s %s: %s, want 401", who, route.method, route.path, response.Status)
+			}
+		}
+	}
+	reviews, asked := n.seen()
+	if len(reviews) != 0 || len(asked) != 0 {
+		t.Errorf("%d reviews and %d requests to the provider were made for strangers, want none", len(reviews), len(asked))
+	}
+	for _, path := range []string{"/healthz", "/livez", "/readyz"} {
+		if response := n.do(t, n.config(nil), http.MethodGet, path); response.StatusCode != http.StatusOK {
+			t.Errorf("%s: %s, want 200 for anyone", path, response.Status)
+		}
+	}
+}
+
+func impersonating(config *rest.Config) *rest.Config {
+	config.Impersonate.UserName, config.Impersonate.Groups = "root", []string{"system:masters"}
+	return config
+}
+
+func TestVKDelegatesSAR(t *testing.T) {
+	n := startNode(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) })
+	n.allow = func(authorizationv1.SubjectAccessReviewSpec) bool { return false }
+	config := n.config(n.authority)
+	for _, route := range routes {
+		response := n.do(t, config, route.method, route.path)
+		if response.StatusCode != http.StatusForbidden {
+			t.Errorf("%s %s: %s, want 403", route.method, route.path, response.Status)
+		}
+	}
+	reviews, asked := n.seen()
+	if len(asked) != 0 {
+		t.Errorf("%d requests reached the provider, want none", len(asked))
+	}
+	got := map[string]bool{}
+	for _, review := range reviews {
+		if review.User != "kube-apiserver-kubelet-client" {
+			t.Errorf("review for user %q", review.User)
+		}
+		a := review.ResourceAttributes
+		if a.Resource != "nodes" || a.Name != nodeName || a.Group != "" {
+			t.Errorf("review about %+v, want the node", a)
+		}
+		got[a.Verb+" nodes/"+a.Subresource] = true
+	}
+	want := map[string]bool{
+		"create nodes/proxy": true, "get nodes/proxy": true, "get nodes/stats": true, "get nodes/metrics": true,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("rights asked for (-want +got):\n%s", diff)
+	}
+}
+
+func TestTokensAreReviewed(t *testing.T) {
+	n := startNode(t, func(http.ResponseWriter, *http.Request) {})
+	config := n.config(nil)
+	config.BearerToken = goodToken
+	response := n.do(t, config, http.MethodGet, "/pods")
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if response.StatusCode != http.StatusOK || !strings.Contains(string(body), `"name":"web"`) {
+		t.Errorf("GET /pods: %s: %s", response.Status, body)
+	}
+	if reviews, _ := n.seen(); len(reviews) != 1 || reviews[0].User != "prometheus" {
+		t.Errorf("reviews %+v, want one for prometheus", reviews)
+	}
+}
+
+func TestFailsClosedWithoutAuthConfigMap(t *testing.T) {
+	_, err := NewAuth(t.Context(), fake.NewClientset(), nodeName)
+	if err == nil || !strings.Contains(err.Error(), authenticationConfigMap) {
+		t.Errorf("error %v, want one that names the ConfigMap", err)
+	}
+}
