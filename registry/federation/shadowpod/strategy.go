@@ -22,6 +22,7 @@ func NewStrategy(typer runtime.ObjectTyper) Strategy {
 		Parts: func(obj *federation.ShadowPod) (*federation.ShadowPodSpec, *federation.ShadowPodStatus) {
 			return &obj.Spec, &obj.Status
 		},
+		Prepare:              strategy.Hold[*federation.ShadowPod],
 		Validate:             validation.ValidateShadowPod,
 		ValidateUpdate:       validation.ValidateShadowPodUpdate,
 		ValidateStatusUpdate: validation.ValidateShadowPodStatusUpdate,

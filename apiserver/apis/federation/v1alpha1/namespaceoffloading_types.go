@@ -71,7 +71,7 @@ type NamespaceOffloadingSpec struct {
 	// clusterSelector chooses clusters by the labels of their virtual nodes.
 	// A cluster is chosen when any term matches; without terms, all are.
 	// +optional
-	ClusterSelector corev1.NodeSelector `json:"clusterSelector,omitempty"`
+	ClusterSelector corev1.NodeSelector `json:"clusterSelector,omitzero"`
 }
 
 // OffloadingPhase is how the extension of a namespace stands as a whole.
