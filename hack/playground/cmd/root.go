@@ -89,7 +89,7 @@ not. Instances live side by side and know nothing of each other.`,
 	})
 	root.PersistentFlags().StringVar(&c.instance, "instance", "demo", "name of the instance")
 	root.PersistentFlags().StringVar(&c.stateDir, "state", ".playground", "directory for kubeconfigs, keys, logs and links to programs")
-	root.AddCommand(newBuild(c), newUp(c), newDown(c), newKubeconfig(c))
+	root.AddCommand(newBuild(c), newUp(c), newDown(c), newKubeconfig(c), newLoad(c), newImage())
 	return root
 }
 

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"sort"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -39,8 +40,42 @@ func MakeCgroup(name string) error {
 		return err
 	}
 	for _, root := range roots {
-		if err := os.MkdirAll(filepath.Join(root, name), 0o755); err != nil {
-			return fmt.Errorf("make control group: %w", err)
+		dir := root
+		for _, element := range strings.Split(strings.Trim(name, "/"), "/") {
+			parent := dir
+			dir = filepath.Join(dir, element)
+			if err := os.MkdirAll(dir, 0o755); err != nil {
+				return fmt.Errorf("make control group: %w", err)
+			}
+			if err := inheritCPUs(parent, dir); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// inheritCPUs gives a new group of a version 1 cpuset what its parent has:
+// without processors of its own it takes no process.
+func inheritCPUs(parent, dir string) error {
+	for _, file := range []string{"cpuset.cpus", "cpuset.mems"} {
+		own, err := os.ReadFile(filepath.Join(dir, file))
+		if errors.Is(err, fs.ErrNotExist) || err == nil && len(strings.TrimSpace(string(own))) > 0 {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		value, err := os.ReadFile(filepath.Join(parent, file))
+		// On version 2 an empty value means the parent's, and the root has none.
+		if errors.Is(err, fs.ErrNotExist) || err == nil && len(strings.TrimSpace(string(value))) == 0 {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(dir, file), value, 0); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -1,0 +1,79 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cmd
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"liqo.io/federation/hack/playground/image"
+)
+
+func newImage() *cobra.Command {
+	var config image.Config
+	var output string
+	var files, links []string
+	cmd := &cobra.Command{
+		Use:   "image --tag NAME:TAG --output FILE.tar BINARY",
+		Short: "Make a container image of a static program",
+		Long: `image writes a docker archive with an image whose entry point is the program.
+The image holds the program as /NAME, /tmp, /etc/passwd, and what is asked for.
+The same input gives the same bytes.`,
+		Example: `  playground image --tag liqo.io/virtual-kubelet:dev --output _output/virtual-kubelet.tar bin/virtual-kubelet
+  playground image --tag liqo.io/gateway:dev --output _output/gateway.tar --deb iptables \
+      --link /usr/sbin/iptables=xtables-nft-multi bin/gateway`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if config.Tag == "" || output == "" {
+				return useError{fmt.Errorf("--tag and --output are needed")}
+			}
+			config.Binary = args[0]
+			var err error
+			if config.Files, err = pairs("file", files); err != nil {
+				return useError{err}
+			}
+			if config.Links, err = pairs("link", links); err != nil {
+				return useError{err}
+			}
+			cache, err := os.UserCacheDir()
+			if err != nil {
+				return err
+			}
+			config.PackageCache = filepath.Join(cache, "liqo-playground", "packages")
+			img, err := image.Build(cmd.Context(), config)
+			if err != nil {
+				return err
+			}
+			if err := image.Write(output, config.Tag, img); err != nil {
+				return err
+			}
+			return printTo(cmd.OutOrStdout(), "%s is in %s\n", config.Tag, output)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&config.Tag, "tag", "", "full name of the image")
+	flags.StringVar(&output, "output", "", "file to write")
+	flags.StringVar(&config.User, "user", image.NonRoot, "UID:GID that the image runs as")
+	flags.StringArrayVar(&files, "file", nil, "/PATH=FILE: put FILE into the image")
+	flags.StringArrayVar(&links, "link", nil, "/PATH=TARGET: put a symbolic link into the image")
+	flags.StringArrayVar(&config.Packages, "deb", nil, "Debian package to unpack into the image, with its dependencies")
+	return cmd
+}
+
+// pairs splits the values of a repeated flag with absolute paths as keys.
+func pairs(flag string, values []string) (map[string]string, error) {
+	out := map[string]string{}
+	for _, v := range values {
+		path, value, found := strings.Cut(v, "=")
+		if !found || !filepath.IsAbs(path) || value == "" {
+			return nil, fmt.Errorf("--%s %q: use /PATH=VALUE", flag, v)
+		}
+		out[path] = value
+	}
+	return out, nil
+}

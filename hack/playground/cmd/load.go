@@ -1,0 +1,40 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cmd
+
+import (
+	"github.com/spf13/cobra"
+
+	"liqo.io/federation/hack/playground/instance"
+)
+
+func newLoad(c *common) *cobra.Command {
+	var clusters []string
+	cmd := &cobra.Command{
+		Use:   "load IMAGE.tar...",
+		Short: "Load container images into every node",
+		Long: `load imports docker archives into containerd of every real node. A node that has
+the image with the same content already is left alone. Pods use it with
+imagePullPolicy Never or IfNotPresent.`,
+		Example: `  playground load _output/*.tar
+  playground load --cluster milan _output/virtual-kubelet.tar`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, archives []string) error {
+			if err := checkMachine(); err != nil {
+				return err
+			}
+			i, err := instance.Load(c.instance)
+			if err != nil {
+				return err
+			}
+			tools, err := c.build(cmd.Context(), "ctr")
+			if err != nil {
+				return err
+			}
+			return instance.LoadImages(cmd.Context(), i, tools, clusters, archives, instance.NewSteps(cmd.OutOrStdout()))
+		},
+	}
+	cmd.Flags().StringArrayVar(&clusters, "cluster", nil, "only into this cluster; may be repeated")
+	return cmd
+}
