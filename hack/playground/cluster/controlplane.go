@@ -90,7 +90,6 @@ func (c *Cluster) apiServer() (sandbox.Command, error) {
 		"--proxy-client-cert-file=" + frontProxy.Cert(),
 		"--proxy-client-key-file=" + frontProxy.Key(),
 		"--enable-aggregator-routing=true",
-		"--kubelet-certificate-authority=" + ca.Cert(),
 		"--kubelet-client-certificate=" + kubeletClient.Cert(),
 		"--kubelet-client-key=" + kubeletClient.Key(),
 		"--kubelet-preferred-address-types=InternalIP",
