@@ -8,7 +8,6 @@ package app
 import (
 	"context"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -88,14 +87,15 @@ func Run(ctx context.Context, options *Options) error {
 	}
 	synced.set()
 
-	var running sync.WaitGroup
-	for _, run := range runners {
-		running.Go(func() { run(ctx) })
+	if options.LeaderElect {
+		err = lead(ctx, config, runners)
+	} else {
+		runAll(ctx, runners)
 	}
-	running.Wait()
+	cancel()
 	<-stopped
 	klog.FromContext(ctx).Info("Stopped")
-	return nil
+	return err
 }
 
 func waitForCaches(ctx context.Context, config *Config) error {

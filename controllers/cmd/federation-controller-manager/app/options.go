@@ -15,11 +15,10 @@ import (
 	apiserverconfig "k8s.io/apiserver/pkg/apis/apiserver"
 	genericoptions "k8s.io/apiserver/pkg/server/options"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/component-base/logs"
 	logsapi "k8s.io/component-base/logs/api/v1"
 
+	"liqo.io/federation/controllers/remote"
 	"liqo.io/federation/controllers/resources"
 )
 
@@ -34,9 +33,8 @@ var healthPaths = []string{"/healthz", "/livez", "/readyz"}
 type Options struct {
 	// Kubeconfig is a file; empty means the cluster that the process runs in.
 	Kubeconfig string
-	// QPS and Burst bound the requests a second to this cluster's API.
-	QPS   float32
-	Burst int
+	// LeaderElect lets one of several processes work while the others wait.
+	LeaderElect bool
 	// Controllers selects: "*" is all that are on by default, a name one of
 	// them, and "-name" all but that one.
 	Controllers []string
@@ -65,8 +63,6 @@ type Options struct {
 // NewOptions are the flags as they are when nobody says otherwise.
 func NewOptions() *Options {
 	o := &Options{
-		QPS:                 200,
-		Burst:               400,
 		Controllers:         []string{"*"},
 		Namespace:           "liqo",
 		InvitationNamespace: "liqo-invitations",
@@ -95,8 +91,7 @@ func NewOptions() *Options {
 // AddFlags binds the options to flags.
 func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.Kubeconfig, "kubeconfig", o.Kubeconfig, "Kubeconfig file of this cluster. Empty uses the service account of the pod.")
-	fs.Float32Var(&o.QPS, "kube-api-qps", o.QPS, "Requests a second to this cluster's API.")
-	fs.IntVar(&o.Burst, "kube-api-burst", o.Burst, "Requests to this cluster's API that may be sent at once.")
+	fs.BoolVar(&o.LeaderElect, "leader-elect", o.LeaderElect, "Work only while holding the Lease in the installation namespace that is named like the service account.")
 	fs.StringSliceVar(&o.Controllers, "controllers", o.Controllers, fmt.Sprintf(
 		"Controllers to run: '*' is all that are on by default, 'name' is one of them, '-name' is not that one. All: %v. Off by default: %v.",
 		controllerNames(true), offByDefault()))
@@ -127,9 +122,6 @@ func (o *Options) Validate() []error {
 			errs = append(errs, fmt.Errorf("%s %q: must be a DNS label", flag, value))
 		}
 	}
-	if o.QPS <= 0 || o.Burst <= 0 {
-		errs = append(errs, fmt.Errorf("--kube-api-qps and --kube-api-burst must be positive"))
-	}
 	errs = append(errs, validateSelection(o.Controllers)...)
 	errs = append(errs, o.Policy.Validate()...)
 	errs = append(errs, o.VirtualKubelet.Validate()...)
@@ -141,12 +133,10 @@ func (o *Options) Validate() []error {
 
 // Config connects to this cluster and learns its identity.
 func (o *Options) Config(ctx context.Context) (*Config, error) {
-	client, err := clientcmd.BuildConfigFromFlags("", o.Kubeconfig)
+	client, err := remote.Local(o.Kubeconfig, "federation-controller-manager")
 	if err != nil {
-		return nil, fmt.Errorf("connect to this cluster: %w", err)
+		return nil, err
 	}
-	client.QPS, client.Burst = o.QPS, o.Burst
-	client = rest.AddUserAgent(client, "federation-controller-manager")
 	if err := o.serving.MaybeDefaultWithSelfSignedCerts("localhost", nil, []net.IP{net.IPv4(127, 0, 0, 1)}); err != nil {
 		return nil, fmt.Errorf("make a serving certificate: %w", err)
 	}

@@ -1,0 +1,22 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package remote
+
+import (
+	"fmt"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// Local makes the configuration of clients of this cluster: of a kubeconfig
+// file, or without one of the service account of the pod.
+func Local(kubeconfig, agent string) (*rest.Config, error) {
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		return nil, fmt.Errorf("connect to this cluster: %w", err)
+	}
+	config.QPS, config.Burst = qps, burst
+	return rest.AddUserAgent(config, agent), nil
+}
