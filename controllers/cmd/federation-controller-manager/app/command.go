@@ -7,7 +7,6 @@ package app
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -76,12 +75,9 @@ func Run(ctx context.Context, options *Options) error {
 	config.startEventSink(ctx)
 	defer config.Events.Shutdown()
 
-	config.KubeInformers.StartWithContext(ctx)
-	config.FederationInformers.StartWithContext(ctx)
-	defer config.KubeInformers.Shutdown()
-	defer config.FederationInformers.Shutdown()
+	defer config.stopInformers()
 	defer cancel()
-	if err := waitForCaches(ctx, config); err != nil {
+	if err := config.startInformers(ctx); err != nil {
 		<-stopped
 		return err
 	}
@@ -96,19 +92,4 @@ func Run(ctx context.Context, options *Options) error {
 	<-stopped
 	klog.FromContext(ctx).Info("Stopped")
 	return err
-}
-
-func waitForCaches(ctx context.Context, config *Config) error {
-	klog.FromContext(ctx).Info("Waiting for the caches of the controllers")
-	for kind, synced := range config.KubeInformers.WaitForCacheSync(ctx.Done()) {
-		if !synced {
-			return fmt.Errorf("stopped before the cache of %v was filled", kind)
-		}
-	}
-	for kind, synced := range config.FederationInformers.WaitForCacheSync(ctx.Done()) {
-		if !synced {
-			return fmt.Errorf("stopped before the cache of %v was filled", kind)
-		}
-	}
-	return nil
 }

@@ -6,9 +6,12 @@ package app
 import (
 	"context"
 	"fmt"
+	"reflect"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
@@ -18,6 +21,7 @@ import (
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/record"
+	"k8s.io/klog/v2"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/controllers/remote"
@@ -35,6 +39,9 @@ type Config struct {
 	// when every controller has asked for what it needs.
 	KubeInformers       kubeinformers.SharedInformerFactory
 	FederationInformers externalversions.SharedInformerFactory
+	// ManagedInformers see only what the controllers made: objects that carry
+	// the label of what is managed.
+	ManagedInformers kubeinformers.SharedInformerFactory
 	// Events sends events about objects to this cluster.
 	Events record.EventBroadcaster
 	// Peers are the connections to the providers of this cluster.
@@ -44,7 +51,15 @@ type Config struct {
 	// Options are the flags: names, namespaces and policy.
 	Options *Options
 
-	scheme *runtime.Scheme
+	scheme    *runtime.Scheme
+	factories []factory
+}
+
+// factory is what shared informer factories of all groups have in common.
+type factory interface {
+	StartWithContext(ctx context.Context)
+	WaitForCacheSync(stop <-chan struct{}) map[reflect.Type]bool
+	Shutdown()
 }
 
 // protobufThenJSON spares this cluster's API server the encoding of JSON for
@@ -66,16 +81,53 @@ func newConfig(client *rest.Config, options *Options) (*Config, error) {
 	scheme := runtime.NewScheme()
 	utilruntime.Must(kubescheme.AddToScheme(scheme))
 	utilruntime.Must(v1alpha1.AddToScheme(scheme))
-	return &Config{
+	config := &Config{
 		Kube:                kube,
 		Federation:          federation,
-		KubeInformers:       kubeinformers.NewSharedInformerFactoryWithOptions(kube, 0, kubeinformers.WithTransform(Trim)),
 		FederationInformers: externalversions.NewSharedInformerFactoryWithOptions(federation, 0, externalversions.WithTransform(Trim)),
 		Events:              record.NewBroadcaster(),
 		Peers:               remote.NewPeers(),
 		Options:             options,
 		scheme:              scheme,
-	}, nil
+	}
+	config.factories = []factory{config.FederationInformers}
+	config.KubeInformers = config.NewKubeInformers()
+	config.ManagedInformers = config.NewKubeInformers(kubeinformers.WithTweakListOptions(func(options *metav1.ListOptions) {
+		options.LabelSelector = labels.Set{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy}.String()
+	}))
+	return config, nil
+}
+
+// NewKubeInformers makes informers for a part of the cluster, to be called by
+// Init functions. They are started with the shared ones.
+func (c *Config) NewKubeInformers(options ...kubeinformers.SharedInformerOption) kubeinformers.SharedInformerFactory {
+	options = append(options, kubeinformers.WithTransform(Trim))
+	informers := kubeinformers.NewSharedInformerFactoryWithOptions(c.Kube, 0, options...)
+	c.factories = append(c.factories, informers)
+	return informers
+}
+
+// startInformers starts everything that the controllers asked for, and waits
+// until the caches are filled.
+func (c *Config) startInformers(ctx context.Context) error {
+	for _, f := range c.factories {
+		f.StartWithContext(ctx)
+	}
+	klog.FromContext(ctx).Info("Waiting for the caches of the controllers")
+	for _, f := range c.factories {
+		for kind, synced := range f.WaitForCacheSync(ctx.Done()) {
+			if !synced {
+				return fmt.Errorf("stopped before the cache of %v was filled", kind)
+			}
+		}
+	}
+	return nil
+}
+
+func (c *Config) stopInformers() {
+	for _, f := range c.factories {
+		f.Shutdown()
+	}
 }
 
 // Recorder records events in the name of a controller.

@@ -1,0 +1,146 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package peering
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/controllers/remote"
+)
+
+// remoteTimeout bounds what one pass waits for a provider.
+const remoteTimeout = 10 * time.Second
+
+func (c *Config) outgoing() []step {
+	informers := c.FederationInformers.Federation().V1alpha1()
+	requests := func(namespace string) ([]*v1alpha1.ResourceRequest, error) {
+		return informers.ResourceRequests().Lister().ResourceRequests(namespace).List(labels.Everything())
+	}
+	virtualNodes := func(namespace string) ([]*v1alpha1.VirtualNode, error) {
+		return informers.VirtualNodes().Lister().VirtualNodes(namespace).List(labels.Everything())
+	}
+	getInvitation := c.InvitationInformers.Core().V1().Secrets().Lister().Secrets(c.Namespace).Get
+	deleteInvitation := func(ctx context.Context, name string) error {
+		return c.Kube.CoreV1().Secrets(c.Namespace).Delete(ctx, name, metav1.DeleteOptions{})
+	}
+	peer := c.namespaceStep()
+	peer.aspect, peer.role, peer.name = outgoingAspect, v1alpha1.RolePeer, rules.PeerNamespace
+	peer.status = func(s *v1alpha1.ForeignClusterStatus) *string { return &s.PeerNamespace }
+	peer.binding = func(*v1alpha1.ForeignCluster) (*rbacv1.RoleBinding, error) {
+		return &rbacv1.RoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Name: peerManagerRole},
+			Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: c.Namespace, Name: c.ServiceAccount}},
+			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: peerManagerRole},
+		}, nil
+	}
+	return []step{
+		&outgoingTeardown{
+			getNamespace:     c.getNamespace,
+			deleteNamespace:  c.deleteNamespace,
+			virtualNodes:     virtualNodes,
+			requests:         requests,
+			withdraw:         c.withdraw,
+			disconnect:       c.Peers.Remove,
+			getInvitation:    getInvitation,
+			deleteInvitation: deleteInvitation,
+			warn:             c.warn,
+		},
+		peer,
+		&identityStep{
+			clusterID:   c.ClusterID,
+			clusterName: c.ClusterName,
+			getIdentity: c.getIdentity,
+			createIdentity: func(ctx context.Context, secret *corev1.Secret) (*corev1.Secret, error) {
+				return c.Kube.CoreV1().Secrets(secret.Namespace).Create(ctx, secret, createOptions)
+			},
+			updateIdentity: func(ctx context.Context, secret *corev1.Secret) (*corev1.Secret, error) {
+				return c.Kube.CoreV1().Secrets(secret.Namespace).Update(ctx, secret, updateOptions)
+			},
+			getInvitation:    getInvitation,
+			deleteInvitation: deleteInvitation,
+			request:          requestIdentity,
+			connect:          c.Peers.Set,
+		},
+		&probeStep{probe: c.probe},
+		&negotiationStep{
+			requests: requests,
+			offers: func(namespace string) ([]*v1alpha1.ResourceOffer, error) {
+				return informers.ResourceOffers().Lister().ResourceOffers(namespace).List(labels.Everything())
+			},
+			virtualNodes: virtualNodes,
+		},
+	}
+}
+
+func (c *Config) getIdentity(ctx context.Context, namespace string) (*corev1.Secret, error) {
+	return c.Kube.CoreV1().Secrets(namespace).Get(ctx, remote.SecretName, getOptions)
+}
+
+// requestIdentity asks the provider with the token of an invitation.
+func requestIdentity(ctx context.Context, fc *v1alpha1.ForeignCluster, token string, request *v1alpha1.IdentityRequest) (*v1alpha1.IdentityRequest, error) {
+	config, err := remote.InvitationConfig(fc.Spec.Server, fc.Spec.CABundle, token)
+	if err != nil {
+		return nil, err
+	}
+	clients, err := remote.NewClients(config)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, remoteTimeout)
+	defer cancel()
+	return clients.Federation.FederationV1alpha1().IdentityRequests().Create(ctx, request, createOptions)
+}
+
+// probe asks for our request at the provider, which is there or not.
+func (c *Config) probe(ctx context.Context, foreignCluster string) error {
+	peer, ok := c.Peers.Get(foreignCluster)
+	if !ok {
+		return errors.New("there is no connection yet")
+	}
+	ctx, cancel := context.WithTimeout(ctx, remoteTimeout)
+	defer cancel()
+	_, err := peer.Federation.FederationV1alpha1().ResourceRequests(peer.Namespace).Get(ctx, c.ClusterName, getOptions)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
+// withdraw tells the provider that the peering is over, if it ever knew us.
+func (c *Config) withdraw(ctx context.Context, fc *v1alpha1.ForeignCluster) (bool, error) {
+	secret, err := c.getIdentity(ctx, rules.PeerNamespace(fc.Name))
+	if apierrors.IsNotFound(err) {
+		return true, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	identity, err := remote.FromSecret(secret)
+	if errors.Is(err, remote.ErrIncomplete) {
+		return true, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	if err := c.Peers.Set(ctx, fc.Name, identity); err != nil {
+		return false, err
+	}
+	peer, ok := c.Peers.Get(fc.Name)
+	if !ok {
+		return false, errors.New("the connection was closed")
+	}
+	ctx, cancel := context.WithTimeout(ctx, remoteTimeout)
+	defer cancel()
+	return withdrawAt(ctx, peer, c.ClusterName)
+}

@@ -1,0 +1,157 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package peering
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/controllers/remote"
+)
+
+// withdrawPoll is how often a provider is asked whether it has finished.
+const withdrawPoll = time.Second
+
+// outgoingTeardown takes a peering that is not wanted any more apart, on the
+// consumer: the virtual nodes go with their pods, the provider is told and
+// takes its side apart, then everything here goes. The provider is waited for
+// until the deadline.
+type outgoingTeardown struct {
+	getNamespace    func(name string) (*corev1.Namespace, error)
+	deleteNamespace func(ctx context.Context, namespace *corev1.Namespace) error
+	virtualNodes    func(namespace string) ([]*v1alpha1.VirtualNode, error)
+	requests        func(namespace string) ([]*v1alpha1.ResourceRequest, error)
+	// withdraw tells the provider that the peering is over, and whether it
+	// has finished with it.
+	withdraw         func(ctx context.Context, fc *v1alpha1.ForeignCluster) (bool, error)
+	disconnect       func(foreignCluster string)
+	getInvitation    func(name string) (*corev1.Secret, error)
+	deleteInvitation func(ctx context.Context, name string) error
+	warn             func(fc *v1alpha1.ForeignCluster, reason, message string)
+}
+
+func (s *outgoingTeardown) reconcile(ctx context.Context, p *pass) (outcome, error) {
+	if outgoing(p.fc) {
+		return goOn, nil
+	}
+	name := rules.PeerNamespace(p.fc.Name)
+	namespace, err := s.getNamespace(name)
+	if apierrors.IsNotFound(err) || (err == nil && !belongsTo(namespace, p.fc.Name, v1alpha1.RolePeer)) {
+		return wait, s.gone(ctx, p)
+	}
+	if err != nil {
+		return goOn, err
+	}
+	p.identity = &verdict{v1alpha1.PeeringDisconnecting, ReasonDisconnecting, "The identity at the provider is being given back."}
+	if _, began := outgoingAspect.disconnectingSince(p.fc); !began {
+		outgoingAspect.disconnect(p.fc, p.now)
+		return wait, nil
+	}
+	if namespace.DeletionTimestamp != nil {
+		return wait, nil
+	}
+	left := outgoingAspect.left(p)
+	if left > 0 {
+		if out, err := s.leave(ctx, p, name, left); err != nil || out.stop {
+			return out, err
+		}
+	} else {
+		s.warn(p.fc, ReasonDisconnectTimedOut,
+			"The provider did not finish in time: this cluster forgets it now. Its administrator may have to delete the ForeignCluster there.")
+	}
+	s.disconnect(p.fc.Name)
+	if err := s.deleteNamespace(ctx, namespace); err != nil && !apierrors.IsNotFound(err) {
+		return goOn, fmt.Errorf("delete namespace %s: %w", name, err)
+	}
+	return wait, nil
+}
+
+// leave waits until the virtual nodes are gone and the provider has finished.
+func (s *outgoingTeardown) leave(ctx context.Context, p *pass, namespace string, left time.Duration) (outcome, error) {
+	nodes, err := s.virtualNodes(namespace)
+	if err != nil {
+		return goOn, err
+	}
+	p.fc.Status.VirtualNodes = int32(len(nodes))
+	if len(nodes) > 0 {
+		return waitAtMost(left), nil
+	}
+	requests, err := s.requests(namespace)
+	if err != nil {
+		return goOn, err
+	}
+	for _, request := range requests {
+		// Otherwise the replicator would take our withdrawal back.
+		if !request.Spec.Withdrawn {
+			return waitAtMost(left), nil
+		}
+	}
+	finished, err := s.withdraw(ctx, p.fc)
+	if err != nil {
+		return outcome{}, fmt.Errorf("tell the provider that the peering is over: %w", err)
+	}
+	if !finished {
+		return waitAtMost(min(left, withdrawPoll)), nil
+	}
+	return goOn, nil
+}
+
+// gone says that nothing is left here.
+func (s *outgoingTeardown) gone(ctx context.Context, p *pass) error {
+	fc := p.fc
+	s.disconnect(fc.Name)
+	if name := fc.Spec.InvitationSecretName; name != "" {
+		secret, err := s.getInvitation(name)
+		if err == nil && secret.Type == v1alpha1.SecretTypeInvitation {
+			err = s.deleteInvitation(ctx, name)
+		}
+		if err != nil && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("remove the invitation: %w", err)
+		}
+	}
+	fc.Status.PeerNamespace = ""
+	fc.Status.RemoteTenantNamespace = ""
+	fc.Status.IdentityExpirationTime = nil
+	fc.Status.VirtualNodes = 0
+	outgoingAspect.set(fc, v1alpha1.PeeringNone, ReasonDisabled, "This cluster does not borrow from the other one.")
+	return nil
+}
+
+// withdrawAt tells a provider that the peering is over. What it does not let
+// us see any more, it has finished with.
+func withdrawAt(ctx context.Context, peer *remote.Peer, consumer string) (bool, error) {
+	client := peer.Federation.FederationV1alpha1().ResourceRequests(peer.Namespace)
+	request, err := client.Get(ctx, consumer, getOptions)
+	if apierrors.IsNotFound(err) {
+		request = &v1alpha1.ResourceRequest{Spec: v1alpha1.ResourceRequestSpec{Withdrawn: true}}
+		request.Name = consumer
+		_, err = client.Create(ctx, request, createOptions)
+		if apierrors.IsNotFound(err) {
+			return true, nil
+		}
+		return remote.Rejected(err), ignoreRejected(err)
+	}
+	if err != nil {
+		return remote.Rejected(err), ignoreRejected(err)
+	}
+	if !request.Spec.Withdrawn {
+		request.Spec.Withdrawn = true
+		_, err = client.Update(ctx, request, updateOptions)
+		return remote.Rejected(err), ignoreRejected(err)
+	}
+	return request.Status.Phase == v1alpha1.NegotiationWithdrawn, nil
+}
+
+func ignoreRejected(err error) error {
+	if remote.Rejected(err) {
+		return nil
+	}
+	return err
+}
