@@ -91,7 +91,6 @@ func NewForeignClusters(config *Config) (*queue.Controller[cache.ObjectName], er
 		{informers.ResourceRequests().Informer(), namespaceKeys},
 		{informers.ResourceOffers().Informer(), namespaceKeys},
 		{informers.VirtualNodes().Informer(), namespaceKeys},
-		{informers.NamespaceMaps().Informer(), namespaceKeys},
 		{config.KubeInformers.Core().V1().Namespaces().Informer(), labelKeys},
 		{config.ManagedInformers.Rbac().V1().RoleBindings().Informer(), labelKeys},
 		{config.InvitationInformers.Core().V1().Secrets().Informer(), invited},
@@ -153,12 +152,6 @@ func (c *Config) incoming() []step {
 				return err
 			},
 			offers: offers,
-			maps: func(namespace string) ([]*v1alpha1.NamespaceMap, error) {
-				return informers.NamespaceMaps().Lister().NamespaceMaps(namespace).List(labels.Everything())
-			},
-			deleteMap: func(ctx context.Context, namespaceMap *v1alpha1.NamespaceMap) error {
-				return federation.NamespaceMaps(namespaceMap.Namespace).Delete(ctx, namespaceMap.Name, exactly(namespaceMap))
-			},
 			twins: func(foreignCluster string) ([]*corev1.Namespace, error) {
 				return c.KubeInformers.Core().V1().Namespaces().Lister().List(labels.SelectorFromSet(labels.Set{
 					v1alpha1.LabelForeignCluster: foreignCluster, v1alpha1.LabelRole: v1alpha1.RoleTwin,

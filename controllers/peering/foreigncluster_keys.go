@@ -5,7 +5,6 @@ package peering
 
 import (
 	"context"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -25,11 +24,8 @@ func namespaceKeys(object any) []cache.ObjectName {
 	if err != nil {
 		return nil
 	}
-	namespace := accessor.GetNamespace()
-	for _, prefix := range []string{rules.TenantNamespace(""), rules.PeerNamespace("")} {
-		if name, ok := strings.CutPrefix(namespace, prefix); ok {
-			return []cache.ObjectName{{Name: name}}
-		}
+	if name := rules.ForeignClusterOf(accessor.GetNamespace()); name != "" {
+		return []cache.ObjectName{{Name: name}}
 	}
 	return nil
 }

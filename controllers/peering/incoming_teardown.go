@@ -28,8 +28,6 @@ type incomingTeardown struct {
 	requests         func(namespace string) ([]*v1alpha1.ResourceRequest, error)
 	answerWithdrawal func(ctx context.Context, request *v1alpha1.ResourceRequest) error
 	offers           func(namespace string) ([]*v1alpha1.ResourceOffer, error)
-	maps             func(namespace string) ([]*v1alpha1.NamespaceMap, error)
-	deleteMap        func(ctx context.Context, namespaceMap *v1alpha1.NamespaceMap) error
 	twins            func(foreignCluster string) ([]*corev1.Namespace, error)
 	getBinding       func(namespace, name string) (*rbacv1.RoleBinding, error)
 	deleteBinding    func(ctx context.Context, namespace, name string) error
@@ -86,18 +84,6 @@ func (s *incomingTeardown) evict(ctx context.Context, p *pass, namespace string,
 		accepted := offer.Status.Phase == v1alpha1.NegotiationAccepted
 		if !leaving && (accepted || !offer.Spec.Withdrawn) {
 			return waitAtMost(left), nil
-		}
-	}
-	maps, err := s.maps(namespace)
-	if err != nil {
-		return goOn, err
-	}
-	for _, namespaceMap := range maps {
-		if namespaceMap.DeletionTimestamp != nil {
-			continue
-		}
-		if err := s.deleteMap(ctx, namespaceMap); err != nil && !apierrors.IsNotFound(err) {
-			return goOn, fmt.Errorf("delete the namespace map of the consumer: %w", err)
 		}
 	}
 	twins, err := s.twins(p.fc.Name)

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
 	"k8s.io/utils/ptr"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
@@ -29,6 +30,9 @@ const (
 	workers = 4
 	// maxOffers is how many offers of one provider are looked at.
 	maxOffers = 16
+	// rejectedRetry is how often a pair is tried that a cluster does not let
+	// us write.
+	rejectedRetry = 15 * time.Second
 )
 
 // resource is one of the kinds that are replicated.
@@ -128,6 +132,9 @@ func (r *replicator) reconcile(ctx context.Context, k key) (time.Duration, error
 			newSide(local.ResourceRequests().Lister().ResourceRequests(namespace).Get, here.ResourceRequests(namespace)),
 			newSide(informers.ResourceRequests().Lister().ResourceRequests(peer.Namespace).Get, there.ResourceRequests(peer.Namespace)))
 	case maps:
+		if r.leaving(namespace) {
+			return 0, nil
+		}
 		err = sync(ctx, mapKind, k.name,
 			newSide(local.NamespaceMaps().Lister().NamespaceMaps(namespace).Get, here.NamespaceMaps(namespace)),
 			newSide(informers.NamespaceMaps().Lister().NamespaceMaps(peer.Namespace).Get, there.NamespaceMaps(peer.Namespace)))
@@ -139,9 +146,17 @@ func (r *replicator) reconcile(ctx context.Context, k key) (time.Duration, error
 	if remote.Rejected(err) {
 		// Who we are is not accepted, or the namespace is going: what to do
 		// about it is for the controller of the ForeignCluster.
-		return time.Minute, nil
+		klog.FromContext(ctx).Info("Not allowed to replicate, trying again later", "reason", err.Error())
+		return rejectedRetry, nil
 	}
 	return 0, err
+}
+
+// leaving tells that the peering is over: what the provider removes of it is
+// not made again.
+func (r *replicator) leaving(namespace string) bool {
+	request, err := r.informers.Federation().V1alpha1().ResourceRequests().Lister().ResourceRequests(namespace).Get(r.consumer)
+	return err != nil || request.Spec.Withdrawn
 }
 
 // mirror copies an offer, unless a provider makes more of them than anybody

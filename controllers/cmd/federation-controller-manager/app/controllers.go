@@ -29,6 +29,14 @@ type Controller struct {
 // controllers lists everything that the manager can run.
 func controllers() []Controller {
 	return []Controller{
+		{Name: "foreign-cluster", Init: initForeignCluster},
+		{Name: "identity-request", Init: initIdentityRequest},
+		{Name: "peering-token", Init: initPeeringToken},
+		{Name: "identity-signer", OffByDefault: true, Init: initIdentitySigner},
+		{Name: "replication", Init: initReplication},
+		{Name: "resource-provider", Init: initResourceProvider},
+		{Name: "resource-consumer", Init: initResourceConsumer},
+		{Name: "virtual-node", Init: initVirtualNode},
 		{Name: "namespace-offloading", Init: initNamespaceOffloading},
 		{Name: "twin-namespace", Init: initTwinNamespace},
 		{Name: "shadow-pod", Init: initShadowPod},

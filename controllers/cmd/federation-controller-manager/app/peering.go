@@ -1,0 +1,90 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"context"
+
+	kubeinformers "k8s.io/client-go/informers"
+	"k8s.io/utils/clock"
+
+	"liqo.io/federation/controllers/peering"
+	"liqo.io/federation/controllers/replication"
+	"liqo.io/federation/controllers/resources"
+)
+
+// running makes runners of a controller that may not have been made.
+func running[C interface{ Run(context.Context) }](controller C, err error) ([]Runner, error) {
+	if err != nil {
+		return nil, err
+	}
+	return []Runner{controller.Run}, nil
+}
+
+func (c *Config) peering() *peering.Config {
+	return &peering.Config{
+		Kube:                c.Kube,
+		Federation:          c.Federation,
+		KubeInformers:       c.KubeInformers,
+		ManagedInformers:    c.ManagedInformers,
+		FederationInformers: c.FederationInformers,
+		Events:              c.Recorder("peering"),
+		Peers:               c.Peers,
+		Clock:               clock.RealClock{},
+		ClusterID:           c.ClusterID,
+		ClusterName:         c.Options.ClusterName,
+		Namespace:           c.Options.Namespace,
+		ServiceAccount:      c.Options.ServiceAccount,
+	}
+}
+
+func initForeignCluster(_ context.Context, config *Config) ([]Runner, error) {
+	c := config.peering()
+	c.InvitationInformers = config.NewKubeInformers(peering.InvitationInformers(config.Options.Namespace)...)
+	return running(peering.NewForeignClusters(c))
+}
+
+func initIdentityRequest(_ context.Context, config *Config) ([]Runner, error) {
+	return running(peering.NewIdentityRequests(config.peering()))
+}
+
+func initPeeringToken(_ context.Context, config *Config) ([]Runner, error) {
+	accounts := config.NewKubeInformers(kubeinformers.WithNamespace(config.Options.InvitationNamespace))
+	return running(peering.NewPeeringTokens(config.peering(), accounts))
+}
+
+func initIdentitySigner(_ context.Context, config *Config) ([]Runner, error) {
+	return running(peering.NewSigner(config.Kube, config.Federation, config.FederationInformers, clock.RealClock{}))
+}
+
+func initReplication(_ context.Context, config *Config) ([]Runner, error) {
+	return running(replication.New(config.Federation, config.FederationInformers, config.Peers, config.Options.ClusterName))
+}
+
+func (c *Config) resources() *resources.Config {
+	return &resources.Config{
+		Kube:                c.Kube,
+		Federation:          c.Federation,
+		KubeInformers:       c.KubeInformers,
+		ManagedInformers:    c.ManagedInformers,
+		FederationInformers: c.FederationInformers,
+		Clock:               clock.RealClock{},
+		ClusterID:           c.ClusterID,
+		ClusterName:         c.Options.ClusterName,
+		Policy:              c.Options.Policy,
+		VirtualKubelet:      c.Options.VirtualKubelet,
+	}
+}
+
+func initResourceProvider(_ context.Context, config *Config) ([]Runner, error) {
+	return running(resources.NewProvider(config.resources()))
+}
+
+func initResourceConsumer(_ context.Context, config *Config) ([]Runner, error) {
+	return running(resources.NewConsumer(config.resources()))
+}
+
+func initVirtualNode(_ context.Context, config *Config) ([]Runner, error) {
+	return running(resources.NewVirtualNodes(config.resources()))
+}

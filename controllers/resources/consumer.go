@@ -1,0 +1,217 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package resources
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/rules"
+)
+
+// consumer asks providers for resources, accepts what they offer, and makes
+// virtual nodes of it.
+type consumer struct {
+	clusterName string
+
+	foreignCluster func(name string) (*v1alpha1.ForeignCluster, error)
+	requests       func(namespace string) ([]*v1alpha1.ResourceRequest, error)
+	offers         func(namespace string) ([]*v1alpha1.ResourceOffer, error)
+	nodes          func(namespace string) ([]*v1alpha1.VirtualNode, error)
+	createRequest  func(ctx context.Context, request *v1alpha1.ResourceRequest) error
+	commitRequest  func(ctx context.Context, old, wanted *v1alpha1.ResourceRequest) (bool, error)
+	commitOffer    func(ctx context.Context, old, wanted *v1alpha1.ResourceOffer) (bool, error)
+	createNode     func(ctx context.Context, node *v1alpha1.VirtualNode) error
+	commitNode     func(ctx context.Context, old, wanted *v1alpha1.VirtualNode) (bool, error)
+	removeNode     func(ctx context.Context, node *v1alpha1.VirtualNode) error
+}
+
+func (r *consumer) reconcile(ctx context.Context, key cache.ObjectName) (time.Duration, error) {
+	fc, err := r.foreignCluster(key.Name)
+	if apierrors.IsNotFound(err) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	namespace := rules.PeerNamespace(fc.Name)
+	nodes, err := r.nodes(namespace)
+	if err != nil {
+		return 0, err
+	}
+	offers, err := r.offers(namespace)
+	if err != nil {
+		return 0, err
+	}
+	if fc.DeletionTimestamp != nil || fc.Spec.Outgoing != v1alpha1.PeeringEnabled {
+		return 0, r.leave(ctx, namespace, nodes, offers)
+	}
+	// Without an identity there is nobody to ask.
+	if fc.Status.RemoteTenantNamespace == "" || fc.Status.PeerNamespace == "" {
+		return 0, nil
+	}
+	if err := r.ask(ctx, fc, namespace); err != nil {
+		return 0, err
+	}
+	return 0, r.take(ctx, fc, nodes, offers)
+}
+
+// ask makes the request what the ForeignCluster wants.
+func (r *consumer) ask(ctx context.Context, fc *v1alpha1.ForeignCluster, namespace string) error {
+	requests, err := r.requests(namespace)
+	if err != nil {
+		return err
+	}
+	wanted := v1alpha1.ResourceRequestSpec{Resources: fc.Spec.Resources}
+	index := slices.IndexFunc(requests, func(request *v1alpha1.ResourceRequest) bool { return request.Name == r.clusterName })
+	if index < 0 {
+		err := r.createRequest(ctx, &v1alpha1.ResourceRequest{ObjectMeta: managed(namespace, r.clusterName), Spec: wanted})
+		if err != nil && !apierrors.IsAlreadyExists(err) {
+			return fmt.Errorf("ask for resources in namespace %s: %w", namespace, err)
+		}
+		return nil
+	}
+	changed := requests[index].DeepCopy()
+	changed.Spec = wanted
+	if _, err := r.commitRequest(ctx, requests[index], changed); err != nil {
+		return fmt.Errorf("change what is asked for in namespace %s: %w", namespace, err)
+	}
+	return nil
+}
+
+// leave removes the virtual nodes, and when they are gone takes the request
+// back.
+func (r *consumer) leave(ctx context.Context, namespace string, nodes []*v1alpha1.VirtualNode, offers []*v1alpha1.ResourceOffer) error {
+	if len(nodes) > 0 {
+		return r.removeNodes(ctx, nodes)
+	}
+	for _, offer := range offers {
+		if offer.Spec.Withdrawn {
+			if err := r.answer(ctx, offer, v1alpha1.NegotiationWithdrawn, "The virtual nodes are gone."); err != nil {
+				return err
+			}
+		}
+	}
+	requests, err := r.requests(namespace)
+	if err != nil {
+		return err
+	}
+	for _, request := range requests {
+		if request.DeletionTimestamp != nil {
+			continue
+		}
+		withdrawn := request.DeepCopy()
+		withdrawn.Spec.Withdrawn = true
+		if _, err := r.commitRequest(ctx, request, withdrawn); err != nil {
+			return fmt.Errorf("take the request for resources back: %w", err)
+		}
+	}
+	return nil
+}
+
+// take accepts one offer and makes a virtual node of it.
+func (r *consumer) take(ctx context.Context, fc *v1alpha1.ForeignCluster, nodes []*v1alpha1.VirtualNode, offers []*v1alpha1.ResourceOffer) error {
+	slices.SortFunc(offers, func(a, b *v1alpha1.ResourceOffer) int { return strings.Compare(a.Name, b.Name) })
+	var taken *v1alpha1.ResourceOffer
+	for _, offer := range offers {
+		phase, message := v1alpha1.NegotiationAccepted, "The offer is accepted."
+		switch {
+		case offer.DeletionTimestamp != nil:
+			continue
+		case offer.Spec.ClusterID != fc.Spec.ClusterID:
+			phase, message = v1alpha1.NegotiationRefused, "It is the offer of another cluster than the ForeignCluster stands for."
+		case offer.Spec.Withdrawn && slices.ContainsFunc(nodes, madeFrom(offer)):
+			// It is given back when its virtual nodes are gone.
+			phase, message = offer.Status.Phase, "The virtual nodes are being removed."
+		case offer.Spec.Withdrawn:
+			phase, message = v1alpha1.NegotiationWithdrawn, "The virtual nodes are gone."
+		case taken != nil:
+			phase, message = v1alpha1.NegotiationRefused, "One offer of a provider is taken: "+taken.Name+"."
+		default:
+			taken = offer
+		}
+		if err := r.answer(ctx, offer, phase, message); err != nil {
+			return err
+		}
+	}
+	if taken == nil {
+		return r.removeNodes(ctx, nodes)
+	}
+	return r.makeNode(ctx, fc, taken, nodes)
+}
+
+func (r *consumer) makeNode(ctx context.Context, fc *v1alpha1.ForeignCluster, offer *v1alpha1.ResourceOffer, nodes []*v1alpha1.VirtualNode) error {
+	index := slices.IndexFunc(nodes, func(node *v1alpha1.VirtualNode) bool { return node.Name == fc.Name })
+	if index < 0 {
+		err := r.createNode(ctx, &v1alpha1.VirtualNode{
+			ObjectMeta: managed(offer.Namespace, fc.Name),
+			Spec: v1alpha1.VirtualNodeSpec{
+				ClusterID: offer.Spec.ClusterID,
+				NodeName:  rules.NodeName(fc.Name),
+				OfferName: offer.Name,
+				Resources: offer.Spec.Resources,
+				Labels:    offer.Spec.Labels,
+			},
+		})
+		if err != nil && !apierrors.IsAlreadyExists(err) {
+			return fmt.Errorf("make a virtual node of offer %s: %w", offer.Name, err)
+		}
+		return nil
+	}
+	if nodes[index].DeletionTimestamp != nil {
+		return nil
+	}
+	changed := nodes[index].DeepCopy()
+	changed.Spec.OfferName, changed.Spec.Resources, changed.Spec.Labels = offer.Name, offer.Spec.Resources, offer.Spec.Labels
+	if _, err := r.commitNode(ctx, nodes[index], changed); err != nil {
+		return fmt.Errorf("change the virtual node of offer %s: %w", offer.Name, err)
+	}
+	return nil
+}
+
+func (r *consumer) removeNodes(ctx context.Context, nodes []*v1alpha1.VirtualNode) error {
+	for _, node := range nodes {
+		if node.DeletionTimestamp != nil {
+			continue
+		}
+		if err := r.removeNode(ctx, node); err != nil && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("remove virtual node %s: %w", node.Name, err)
+		}
+	}
+	return nil
+}
+
+func (r *consumer) answer(ctx context.Context, offer *v1alpha1.ResourceOffer, phase v1alpha1.NegotiationPhase, message string) error {
+	if phase == "" {
+		return nil
+	}
+	answered := offer.DeepCopy()
+	answered.Status.Phase = phase
+	answered.Status.ObservedGeneration = offer.Generation
+	meta.SetStatusCondition(&answered.Status.Conditions, accepted(phase, message, offer.Generation))
+	if _, err := r.commitOffer(ctx, offer, answered); err != nil {
+		return fmt.Errorf("answer offer %s: %w", offer.Name, err)
+	}
+	return nil
+}
+
+func madeFrom(offer *v1alpha1.ResourceOffer) func(*v1alpha1.VirtualNode) bool {
+	return func(node *v1alpha1.VirtualNode) bool { return node.Spec.OfferName == offer.Name }
+}
+
+func managed(namespace, name string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{
+		Namespace: namespace, Name: name,
+		Labels: map[string]string{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy, v1alpha1.LabelForeignCluster: rules.ForeignClusterOf(namespace)},
+	}
+}

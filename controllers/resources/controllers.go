@@ -1,0 +1,211 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package resources
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	kubeinformers "k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/controllers/commit"
+	"liqo.io/federation/controllers/queue"
+	"liqo.io/federation/generated/clientset/versioned"
+	"liqo.io/federation/generated/informers/externalversions"
+)
+
+// Config is what the controllers of this package work with.
+type Config struct {
+	Kube       kubernetes.Interface
+	Federation versioned.Interface
+	// KubeInformers see nodes, and ManagedInformers what carries the label of
+	// what is managed.
+	KubeInformers, ManagedInformers kubeinformers.SharedInformerFactory
+	FederationInformers             externalversions.SharedInformerFactory
+	Clock                           clock.PassiveClock
+	// ClusterID and ClusterName are this cluster's.
+	ClusterID, ClusterName string
+	Policy                 Policy
+	VirtualKubelet         VirtualKubelet
+}
+
+// settle is how long a change of nodes or pods may bring others with it,
+// before it is looked at.
+const settle = time.Second
+
+// watched is an informer and where its objects lead to.
+type watched struct {
+	informer cache.SharedIndexInformer
+	handler  cache.ResourceEventHandler
+}
+
+func watch(sources ...watched) error {
+	for _, source := range sources {
+		if _, err := source.informer.AddEventHandler(source.handler); err != nil {
+			return fmt.Errorf("watch for the resources: %w", err)
+		}
+	}
+	return nil
+}
+
+// NewProvider makes the controller that answers consumers.
+func NewProvider(config *Config) (*queue.Controller[cache.ObjectName], error) {
+	informers := config.FederationInformers.Federation().V1alpha1()
+	federation := config.Federation.FederationV1alpha1()
+	nodes := config.KubeInformers.Core().V1().Nodes()
+	r := &provider{
+		clusterID: config.ClusterID, clusterName: config.ClusterName, policy: config.Policy,
+		foreignCluster: informers.ForeignClusters().Lister().Get,
+		requests:       config.requests,
+		offers:         config.offers,
+		nodes:          func() ([]*corev1.Node, error) { return nodes.Lister().List(labels.Everything()) },
+		createOffer: func(ctx context.Context, offer *v1alpha1.ResourceOffer) error {
+			_, err := federation.ResourceOffers(offer.Namespace).Create(ctx, offer, metav1.CreateOptions{})
+			return err
+		},
+		commitOffer: func(ctx context.Context, old, wanted *v1alpha1.ResourceOffer) (bool, error) {
+			return commit.Commit(ctx, federation.ResourceOffers(old.Namespace), old, wanted)
+		},
+		commitRequest: func(ctx context.Context, old, wanted *v1alpha1.ResourceRequest) (bool, error) {
+			return commit.Commit(ctx, federation.ResourceRequests(old.Namespace), old, wanted)
+		},
+	}
+	controller := queue.New("resource-provider", 2, r.reconcile)
+	all := func() {
+		fcs, err := informers.ForeignClusters().Lister().List(labels.Everything())
+		if err != nil {
+			return
+		}
+		for _, fc := range fcs {
+			controller.AddAfter(cache.ObjectName{Name: fc.Name}, settle)
+		}
+	}
+	return controller, watch(
+		watched{informers.ForeignClusters().Informer(), controller.Handle(queue.ObjectKeys)},
+		watched{informers.ResourceRequests().Informer(), controller.Handle(keysIn(rules.IsTenantNamespace))},
+		watched{informers.ResourceOffers().Informer(), controller.Handle(keysIn(rules.IsTenantNamespace))},
+		watched{nodes.Informer(), cache.ResourceEventHandlerFuncs{
+			AddFunc:    func(any) { all() },
+			DeleteFunc: func(any) { all() },
+			UpdateFunc: func(old, now any) {
+				if lendsOtherwise(old, now) {
+					all()
+				}
+			},
+		}},
+	)
+}
+
+// lendsOtherwise tells a change of a node that matters here from heartbeats.
+func lendsOtherwise(old, now any) bool {
+	before, ok := old.(*corev1.Node)
+	if !ok {
+		return true
+	}
+	after, ok := now.(*corev1.Node)
+	return !ok || takesWork(before) != takesWork(after) ||
+		!equality.Semantic.DeepEqual(before.Status.Allocatable, after.Status.Allocatable)
+}
+
+// NewConsumer makes the controller that asks providers and takes what they
+// offer.
+func NewConsumer(config *Config) (*queue.Controller[cache.ObjectName], error) {
+	informers := config.FederationInformers.Federation().V1alpha1()
+	federation := config.Federation.FederationV1alpha1()
+	r := &consumer{
+		clusterName:    config.ClusterName,
+		foreignCluster: informers.ForeignClusters().Lister().Get,
+		requests:       config.requests,
+		offers:         config.offers,
+		nodes: func(namespace string) ([]*v1alpha1.VirtualNode, error) {
+			return informers.VirtualNodes().Lister().VirtualNodes(namespace).List(labels.Everything())
+		},
+		createRequest: func(ctx context.Context, request *v1alpha1.ResourceRequest) error {
+			_, err := federation.ResourceRequests(request.Namespace).Create(ctx, request, metav1.CreateOptions{})
+			return err
+		},
+		commitRequest: func(ctx context.Context, old, wanted *v1alpha1.ResourceRequest) (bool, error) {
+			return commit.Commit(ctx, federation.ResourceRequests(old.Namespace), old, wanted)
+		},
+		commitOffer: func(ctx context.Context, old, wanted *v1alpha1.ResourceOffer) (bool, error) {
+			return commit.Commit(ctx, federation.ResourceOffers(old.Namespace), old, wanted)
+		},
+		createNode: func(ctx context.Context, node *v1alpha1.VirtualNode) error {
+			_, err := federation.VirtualNodes(node.Namespace).Create(ctx, node, metav1.CreateOptions{})
+			return err
+		},
+		commitNode: func(ctx context.Context, old, wanted *v1alpha1.VirtualNode) (bool, error) {
+			return commit.Commit(ctx, federation.VirtualNodes(old.Namespace), old, wanted)
+		},
+		removeNode: func(ctx context.Context, node *v1alpha1.VirtualNode) error {
+			return federation.VirtualNodes(node.Namespace).Delete(ctx, node.Name, exactly(node))
+		},
+	}
+	controller := queue.New("resource-consumer", 2, r.reconcile)
+	return controller, watch(
+		watched{informers.ForeignClusters().Informer(), controller.Handle(queue.ObjectKeys)},
+		watched{informers.ResourceRequests().Informer(), controller.Handle(keysIn(rules.IsPeerNamespace))},
+		watched{informers.ResourceOffers().Informer(), controller.Handle(keysIn(rules.IsPeerNamespace))},
+		watched{informers.VirtualNodes().Informer(), controller.Handle(keysIn(rules.IsPeerNamespace))},
+	)
+}
+
+func (c *Config) requests(namespace string) ([]*v1alpha1.ResourceRequest, error) {
+	return c.FederationInformers.Federation().V1alpha1().ResourceRequests().Lister().ResourceRequests(namespace).List(labels.Everything())
+}
+
+func (c *Config) offers(namespace string) ([]*v1alpha1.ResourceOffer, error) {
+	return c.FederationInformers.Federation().V1alpha1().ResourceOffers().Lister().ResourceOffers(namespace).List(labels.Everything())
+}
+
+// keysIn leads from what is in namespaces of one kind to the ForeignCluster
+// that the namespace is named after.
+func keysIn(kind func(namespace string) bool) func(any) []cache.ObjectName {
+	return func(object any) []cache.ObjectName {
+		accessor, err := meta.Accessor(object)
+		if err != nil || !kind(accessor.GetNamespace()) {
+			return nil
+		}
+		return []cache.ObjectName{{Name: rules.ForeignClusterOf(accessor.GetNamespace())}}
+	}
+}
+
+// exactly deletes the object that was looked at, and not one that took its
+// name.
+func exactly(object metav1.Object) metav1.DeleteOptions {
+	return metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: ptr.To(object.GetUID())}}
+}
+
+// owned leads from what a virtual node controls to it.
+func owned(object any) []cache.ObjectName {
+	accessor, err := meta.Accessor(object)
+	if err != nil {
+		return nil
+	}
+	if owner := metav1.GetControllerOf(accessor); owner != nil && owner.Kind == "VirtualNode" {
+		return []cache.ObjectName{{Namespace: accessor.GetNamespace(), Name: owner.Name}}
+	}
+	return nil
+}
+
+var foreground = metav1.DeletePropagationForeground
+
+func deleteForeground(deployment *appsv1.Deployment) metav1.DeleteOptions {
+	options := exactly(deployment)
+	options.PropagationPolicy = &foreground
+	return options
+}

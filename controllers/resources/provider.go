@@ -1,0 +1,159 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package resources
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/rules"
+)
+
+// provider answers the requests of consumers with what the policy allows.
+type provider struct {
+	clusterID, clusterName string
+	policy                 Policy
+
+	foreignCluster func(name string) (*v1alpha1.ForeignCluster, error)
+	requests       func(namespace string) ([]*v1alpha1.ResourceRequest, error)
+	offers         func(namespace string) ([]*v1alpha1.ResourceOffer, error)
+	nodes          func() ([]*corev1.Node, error)
+	createOffer    func(ctx context.Context, offer *v1alpha1.ResourceOffer) error
+	commitOffer    func(ctx context.Context, old, wanted *v1alpha1.ResourceOffer) (bool, error)
+	commitRequest  func(ctx context.Context, old, wanted *v1alpha1.ResourceRequest) (bool, error)
+}
+
+func (r *provider) reconcile(ctx context.Context, key cache.ObjectName) (time.Duration, error) {
+	fc, err := r.foreignCluster(key.Name)
+	if apierrors.IsNotFound(err) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	namespace := rules.TenantNamespace(fc.Name)
+	requests, err := r.requests(namespace)
+	if err != nil {
+		return 0, err
+	}
+	offers, err := r.offers(namespace)
+	if err != nil {
+		return 0, err
+	}
+	lending := fc.DeletionTimestamp == nil && fc.Spec.Incoming == v1alpha1.PeeringEnabled
+	slices.SortFunc(requests, func(a, b *v1alpha1.ResourceRequest) int { return strings.Compare(a.Name, b.Name) })
+	if len(requests) == 0 || requests[0].Spec.Withdrawn || !lending {
+		return 0, r.withdraw(ctx, offers)
+	}
+	if fc.Status.TenantNamespace == "" {
+		return 0, nil
+	}
+	for _, another := range requests[1:] {
+		if err := r.answer(ctx, another, v1alpha1.NegotiationRefused, "", "One request of a consumer is answered: "+requests[0].Name+"."); err != nil {
+			return 0, err
+		}
+	}
+	return 0, r.negotiate(ctx, namespace, requests[0], offers)
+}
+
+// withdraw takes back what was offered.
+func (r *provider) withdraw(ctx context.Context, offers []*v1alpha1.ResourceOffer) error {
+	for _, offer := range offers {
+		if offer.DeletionTimestamp != nil {
+			continue
+		}
+		withdrawn := offer.DeepCopy()
+		withdrawn.Spec.Withdrawn = true
+		if _, err := r.commitOffer(ctx, offer, withdrawn); err != nil {
+			return fmt.Errorf("withdraw an offer: %w", err)
+		}
+	}
+	return nil
+}
+
+func (r *provider) negotiate(ctx context.Context, namespace string, request *v1alpha1.ResourceRequest, offers []*v1alpha1.ResourceOffer) error {
+	index := slices.IndexFunc(offers, func(o *v1alpha1.ResourceOffer) bool { return o.Name == r.clusterName })
+	if !r.policy.AutoAccept {
+		if index < 0 {
+			return r.answer(ctx, request, v1alpha1.NegotiationManualActionRequired, "",
+				fmt.Sprintf("An administrator has to create ResourceOffer %s in namespace %s.", r.clusterName, namespace))
+		}
+		return r.answer(ctx, request, v1alpha1.NegotiationAccepted, r.clusterName, "An administrator made an offer.")
+	}
+	nodes, err := r.nodes()
+	if err != nil {
+		return err
+	}
+	resources := Offer(Allocatable(nodes), r.policy.SharePercent, request.Spec.Resources)
+	if len(resources) == 0 {
+		return r.answer(ctx, request, v1alpha1.NegotiationPending, "", "No node of the provider takes work at the moment.")
+	}
+	wanted := r.spec(resources)
+	if index < 0 {
+		offer := &v1alpha1.ResourceOffer{
+			ObjectMeta: metav1.ObjectMeta{
+				Namespace: namespace, Name: r.clusterName,
+				Labels: map[string]string{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy},
+			},
+			Spec: wanted,
+		}
+		if err := r.createOffer(ctx, offer); err != nil {
+			return fmt.Errorf("make an offer in namespace %s: %w", namespace, err)
+		}
+	} else if changed := offers[index].DeepCopy(); changed.DeletionTimestamp == nil {
+		if !Moved(changed.Spec.Resources, wanted.Resources, request.Spec.Resources) {
+			wanted.Resources = changed.Spec.Resources
+		}
+		changed.Spec = wanted
+		if _, err := r.commitOffer(ctx, offers[index], changed); err != nil {
+			return fmt.Errorf("change the offer in namespace %s: %w", namespace, err)
+		}
+	}
+	return r.answer(ctx, request, v1alpha1.NegotiationAccepted, r.clusterName, "The provider's policy allows it.")
+}
+
+func (r *provider) spec(resources corev1.ResourceList) v1alpha1.ResourceOfferSpec {
+	return v1alpha1.ResourceOfferSpec{
+		ClusterID:           r.clusterID,
+		Resources:           resources,
+		Labels:              maps.Clone(r.policy.Labels),
+		StorageClasses:      slices.Clone(r.policy.StorageClasses),
+		IngressClasses:      slices.Clone(r.policy.IngressClasses),
+		LoadBalancerClasses: slices.Clone(r.policy.LoadBalancerClasses),
+	}
+}
+
+func (r *provider) answer(ctx context.Context, request *v1alpha1.ResourceRequest, phase v1alpha1.NegotiationPhase, offer, message string) error {
+	answered := request.DeepCopy()
+	answered.Status.Phase = phase
+	answered.Status.ObservedGeneration = request.Generation
+	answered.Status.OfferName = offer
+	meta.SetStatusCondition(&answered.Status.Conditions, accepted(phase, message, request.Generation))
+	if _, err := r.commitRequest(ctx, request, answered); err != nil {
+		return fmt.Errorf("answer request %s: %w", request.Name, err)
+	}
+	return nil
+}
+
+// accepted is the condition that goes with a phase.
+func accepted(phase v1alpha1.NegotiationPhase, message string, generation int64) metav1.Condition {
+	status := metav1.ConditionFalse
+	if phase == v1alpha1.NegotiationAccepted {
+		status = metav1.ConditionTrue
+	}
+	return metav1.Condition{
+		Type: v1alpha1.ConditionAccepted, Status: status, Reason: string(phase), Message: message, ObservedGeneration: generation,
+	}
+}

@@ -1,0 +1,103 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package resources
+
+import (
+	"math"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+)
+
+const (
+	mebibyte = 1 << 20
+	// moved is by how many percent what could be offered has to differ from
+	// what is offered before the offer is written anew.
+	moved = 5
+)
+
+// Allocatable sums what the nodes of this cluster can run that take work:
+// real ones, without a taint or a cordon that keeps pods off.
+func Allocatable(nodes []*corev1.Node) corev1.ResourceList {
+	sum := corev1.ResourceList{}
+	for _, node := range nodes {
+		if !takesWork(node) {
+			continue
+		}
+		for name, quantity := range node.Status.Allocatable {
+			total := sum[name]
+			total.Add(quantity)
+			sum[name] = total
+		}
+	}
+	return sum
+}
+
+func takesWork(node *corev1.Node) bool {
+	if node.Labels[v1alpha1.LabelType] == v1alpha1.TypeVirtualNode || node.Spec.Unschedulable || node.DeletionTimestamp != nil {
+		return false
+	}
+	return !slices.ContainsFunc(node.Spec.Taints, func(taint corev1.Taint) bool {
+		return taint.Effect == corev1.TaintEffectNoSchedule || taint.Effect == corev1.TaintEffectNoExecute
+	})
+}
+
+// Offer is a share of what is there, in percent, and never more of anything
+// than was asked for. What comes to nothing is left out.
+func Offer(allocatable corev1.ResourceList, percent int, asked corev1.ResourceList) corev1.ResourceList {
+	offer := corev1.ResourceList{}
+	for name, quantity := range allocatable {
+		granted := share(name, quantity, percent)
+		if limit, ok := asked[name]; ok && limit.Cmp(granted) < 0 {
+			granted = limit
+		}
+		if granted.Sign() > 0 {
+			offer[name] = granted
+		}
+	}
+	return offer
+}
+
+// share rounds down: to milli CPUs, to mebibytes, and to whole pieces.
+func share(name corev1.ResourceName, quantity resource.Quantity, percent int) resource.Quantity {
+	switch name {
+	case corev1.ResourceCPU:
+		return *resource.NewMilliQuantity(percentOf(quantity.MilliValue(), percent), resource.DecimalSI)
+	case corev1.ResourceMemory, corev1.ResourceEphemeralStorage:
+		return *resource.NewQuantity(percentOf(quantity.Value(), percent)/mebibyte*mebibyte, resource.BinarySI)
+	}
+	return *resource.NewQuantity(percentOf(quantity.Value(), percent), quantity.Format)
+}
+
+// percentOf does not overflow, whatever the value.
+func percentOf(value int64, percent int) int64 {
+	return value/100*int64(percent) + value%100*int64(percent)/100
+}
+
+// Moved tells whether an offer should be replaced by another one: when it
+// grants more than was asked for, when it speaks of other resources, or when
+// one of them differs by enough to matter. Nodes come and go a little all the
+// time; offers should not.
+func Moved(offered, could, asked corev1.ResourceList) bool {
+	if len(offered) != len(could) {
+		return true
+	}
+	for name, now := range could {
+		before, ok := offered[name]
+		if !ok {
+			return true
+		}
+		if limit, ok := asked[name]; ok && before.Cmp(limit) > 0 {
+			return true
+		}
+		was, is := before.AsApproximateFloat64(), now.AsApproximateFloat64()
+		if math.Abs(is-was)*100 >= was*moved && is != was {
+			return true
+		}
+	}
+	return false
+}

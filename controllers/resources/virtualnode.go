@@ -1,0 +1,233 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package resources
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/clock"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/rules"
+)
+
+// Reasons of the conditions of a VirtualNode.
+const (
+	ReasonNoImage          = "NoImage"
+	ReasonDeploying        = "Deploying"
+	ReasonKubeletAvailable = "Available"
+	ReasonNodeMissing      = "NodeMissing"
+	ReasonNodeReady        = "NodeReady"
+	ReasonNodeNotReady     = "NodeNotReady"
+	ReasonBindingOfAnother = "BindingOfAnother"
+)
+
+// virtualNodes has a virtual kubelet run for each virtual node, and takes it
+// away when the node's pods are gone.
+type virtualNodes struct {
+	clusterID, clusterName string
+	kubelet                VirtualKubelet
+	clock                  clock.PassiveClock
+
+	get            func(namespace, name string) (*v1alpha1.VirtualNode, error)
+	commit         func(ctx context.Context, old, wanted *v1alpha1.VirtualNode) (bool, error)
+	foreignCluster func(name string) (*v1alpha1.ForeignCluster, error)
+
+	getAccount       func(namespace, name string) (*corev1.ServiceAccount, error)
+	createAccount    func(ctx context.Context, account *corev1.ServiceAccount) error
+	removeAccount    func(ctx context.Context, account *corev1.ServiceAccount) error
+	getBinding       func(name string) (*rbacv1.ClusterRoleBinding, error)
+	createBinding    func(ctx context.Context, binding *rbacv1.ClusterRoleBinding) error
+	removeBinding    func(ctx context.Context, binding *rbacv1.ClusterRoleBinding) error
+	getDeployment    func(namespace, name string) (*appsv1.Deployment, error)
+	createDeployment func(ctx context.Context, deployment *appsv1.Deployment) error
+	updateDeployment func(ctx context.Context, deployment *appsv1.Deployment) error
+	removeDeployment func(ctx context.Context, deployment *appsv1.Deployment) error
+
+	getNode    func(name string) (*corev1.Node, error)
+	cordonNode func(ctx context.Context, node *corev1.Node) error
+	removeNode func(ctx context.Context, node *corev1.Node) error
+	pods       func(ctx context.Context, node string) ([]*corev1.Pod, bool, error)
+	removePod  func(ctx context.Context, pod *corev1.Pod) error
+	forgetPods func(node string)
+}
+
+func (r *virtualNodes) reconcile(ctx context.Context, key cache.ObjectName) (time.Duration, error) {
+	node, err := r.get(key.Namespace, key.Name)
+	if apierrors.IsNotFound(err) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	if !rules.IsPeerNamespace(node.Namespace) {
+		return 0, nil
+	}
+	if node.DeletionTimestamp != nil {
+		return r.undo(ctx, node)
+	}
+	if !slices.Contains(node.Finalizers, v1alpha1.Finalizer) {
+		wanted := node.DeepCopy()
+		wanted.Finalizers = append(wanted.Finalizers, v1alpha1.Finalizer)
+		_, err := r.commit(ctx, node, wanted)
+		return 0, err
+	}
+	deployment, problem, err := r.deploy(ctx, node)
+	if err != nil {
+		return 0, err
+	}
+	wanted := node.DeepCopy()
+	again, err := r.observe(ctx, wanted, deployment, problem)
+	if err != nil {
+		return 0, err
+	}
+	_, err = r.commit(ctx, node, wanted)
+	return again, err
+}
+
+// problem says why no virtual kubelet can be deployed.
+type problem struct{ reason, message string }
+
+// deploy makes everything that a virtual kubelet needs.
+func (r *virtualNodes) deploy(ctx context.Context, node *v1alpha1.VirtualNode) (*appsv1.Deployment, *problem, error) {
+	if r.kubelet.Image == "" {
+		return nil, &problem{ReasonNoImage, "The federation-controller-manager was started without --virtual-kubelet-image."}, nil
+	}
+	if _, err := r.getAccount(node.Namespace, kubeletName(node)); apierrors.IsNotFound(err) {
+		if err := r.createAccount(ctx, newAccount(node)); err != nil && !apierrors.IsAlreadyExists(err) {
+			return nil, nil, fmt.Errorf("make the service account of virtual node %s: %w", node.Name, err)
+		}
+	} else if err != nil {
+		return nil, nil, err
+	}
+	binding := newBinding(node)
+	found, err := r.getBinding(binding.Name)
+	switch {
+	case apierrors.IsNotFound(err):
+		if err := r.createBinding(ctx, binding); err != nil && !apierrors.IsAlreadyExists(err) {
+			return nil, nil, fmt.Errorf("bind the role of virtual node %s: %w", node.Name, err)
+		}
+	case err != nil:
+		return nil, nil, err
+	case !equality.Semantic.DeepEqual(found.Subjects, binding.Subjects):
+		return nil, &problem{ReasonBindingOfAnother, fmt.Sprintf("ClusterRoleBinding %s is that of another virtual node: give this one another name.", binding.Name)}, nil
+	}
+	return r.ensureDeployment(ctx, node)
+}
+
+func (r *virtualNodes) ensureDeployment(ctx context.Context, node *v1alpha1.VirtualNode) (*appsv1.Deployment, *problem, error) {
+	wanted, err := r.newDeployment(node, rules.ForeignClusterOf(node.Namespace))
+	if err != nil {
+		return nil, nil, err
+	}
+	found, err := r.getDeployment(wanted.Namespace, wanted.Name)
+	switch {
+	case apierrors.IsNotFound(err):
+		if err := r.createDeployment(ctx, wanted); err != nil && !apierrors.IsAlreadyExists(err) {
+			return nil, nil, fmt.Errorf("deploy the virtual kubelet of %s: %w", node.Name, err)
+		}
+		return nil, nil, nil
+	case err != nil:
+		return nil, nil, err
+	case found.Annotations[annotationTemplate] != wanted.Annotations[annotationTemplate]:
+		changed := found.DeepCopy()
+		metav1.SetMetaDataAnnotation(&changed.ObjectMeta, annotationTemplate, wanted.Annotations[annotationTemplate])
+		changed.Spec.Template = wanted.Spec.Template
+		if err := r.updateDeployment(ctx, changed); err != nil {
+			return nil, nil, fmt.Errorf("change the virtual kubelet of %s: %w", node.Name, err)
+		}
+	}
+	return found, nil, nil
+}
+
+// podsRetry is how soon the pods of a node are looked for that is watched for
+// the first time; their arrival is an event, their absence is not.
+const podsRetry = time.Second
+
+// observe writes down how the virtual kubelet and the node stand.
+func (r *virtualNodes) observe(ctx context.Context, node *v1alpha1.VirtualNode, deployment *appsv1.Deployment, problem *problem) (time.Duration, error) {
+	node.Status.ObservedGeneration = node.Generation
+	meta.SetStatusCondition(&node.Status.Conditions, kubeletCondition(node, deployment, problem))
+
+	found, err := r.getNode(node.Spec.NodeName)
+	if err != nil && !apierrors.IsNotFound(err) {
+		return 0, err
+	}
+	if apierrors.IsNotFound(err) || !isOurs(found, node) {
+		found = nil
+	}
+	meta.SetStatusCondition(&node.Status.Conditions, readyCondition(node, found))
+	if found == nil {
+		return 0, nil
+	}
+	pods, complete, err := r.pods(ctx, node.Spec.NodeName)
+	if err != nil {
+		return 0, fmt.Errorf("watch the pods of node %s: %w", node.Spec.NodeName, err)
+	}
+	if !complete {
+		return podsRetry, nil
+	}
+	node.Status.Pods = 0
+	for _, pod := range pods {
+		if pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed {
+			node.Status.Pods++
+		}
+	}
+	return 0, nil
+}
+
+// isOurs tells whether a Node stands for a virtual node, and is not one of
+// this cluster's own that has its name.
+func isOurs(node *corev1.Node, virtual *v1alpha1.VirtualNode) bool {
+	return node.Labels[v1alpha1.LabelType] == v1alpha1.TypeVirtualNode && node.Labels[v1alpha1.LabelRemoteClusterID] == virtual.Spec.ClusterID
+}
+
+func kubeletCondition(node *v1alpha1.VirtualNode, deployment *appsv1.Deployment, problem *problem) metav1.Condition {
+	condition := metav1.Condition{
+		Type: v1alpha1.ConditionVirtualKubeletAvailable, Status: metav1.ConditionFalse, ObservedGeneration: node.Generation,
+		Reason: ReasonDeploying, Message: fmt.Sprintf("Deployment %s is coming up.", kubeletName(node)),
+	}
+	switch {
+	case problem != nil:
+		condition.Reason, condition.Message = problem.reason, problem.message
+	case deployment != nil && deployment.Status.AvailableReplicas > 0:
+		condition.Status, condition.Reason = metav1.ConditionTrue, ReasonKubeletAvailable
+		condition.Message = fmt.Sprintf("Deployment %s is available.", deployment.Name)
+	}
+	return condition
+}
+
+func readyCondition(virtual *v1alpha1.VirtualNode, node *corev1.Node) metav1.Condition {
+	condition := metav1.Condition{
+		Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, ObservedGeneration: virtual.Generation,
+		Reason: ReasonNodeMissing, Message: fmt.Sprintf("Node %s is not there yet.", virtual.Spec.NodeName),
+	}
+	if node == nil {
+		return condition
+	}
+	condition.Reason, condition.Message = ReasonNodeNotReady, fmt.Sprintf("Node %s is not Ready.", node.Name)
+	for _, c := range node.Status.Conditions {
+		if c.Type != corev1.NodeReady {
+			continue
+		}
+		condition.Status = metav1.ConditionStatus(c.Status)
+		if c.Status == corev1.ConditionTrue {
+			condition.Reason, condition.Message = ReasonNodeReady, fmt.Sprintf("Node %s is Ready.", node.Name)
+		} else if c.Message != "" {
+			condition.Message = fmt.Sprintf("Node %s is not Ready: %s", node.Name, c.Message)
+		}
+	}
+	return condition
+}

@@ -1,0 +1,157 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package resources
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/controllers/remote"
+)
+
+const (
+	virtualKubeletRole = "federation-virtual-kubelet"
+	virtualKubeletUser = 65532
+	virtualKubeletPort = 10250
+	identityMount      = "/etc/federation/identity"
+
+	// annotationTemplate holds the hash of the pod template that was applied,
+	// since API servers fill in what a template does not say.
+	annotationTemplate = "federation.liqo.io/template-hash"
+)
+
+// kubeletName is that of the Deployment and ServiceAccount of a virtual
+// node's kubelet.
+func kubeletName(node *v1alpha1.VirtualNode) string { return "virtual-kubelet-" + node.Name }
+
+// bindingName is that of its ClusterRoleBinding.
+func bindingName(node *v1alpha1.VirtualNode) string { return virtualKubeletRole + "-" + node.Name }
+
+func ownedMeta(node *v1alpha1.VirtualNode) metav1.ObjectMeta {
+	meta := managed(node.Namespace, kubeletName(node))
+	meta.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(node, v1alpha1.SchemeGroupVersion.WithKind("VirtualNode"))}
+	return meta
+}
+
+func newAccount(node *v1alpha1.VirtualNode) *corev1.ServiceAccount {
+	return &corev1.ServiceAccount{ObjectMeta: ownedMeta(node)}
+}
+
+func newBinding(node *v1alpha1.VirtualNode) *rbacv1.ClusterRoleBinding {
+	meta := managed(node.Namespace, bindingName(node))
+	meta.Namespace = ""
+	return &rbacv1.ClusterRoleBinding{
+		ObjectMeta: meta,
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: node.Namespace, Name: kubeletName(node)}},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: virtualKubeletRole},
+	}
+}
+
+// newDeployment is the virtual kubelet of a node. It changes with its image
+// and its flags, and with nothing else.
+func (r *virtualNodes) newDeployment(node *v1alpha1.VirtualNode, foreignCluster string) (*appsv1.Deployment, error) {
+	labels := map[string]string{
+		"app.kubernetes.io/name":     "virtual-kubelet",
+		"app.kubernetes.io/instance": node.Name,
+	}
+	template := corev1.PodTemplateSpec{
+		ObjectMeta: metav1.ObjectMeta{Labels: labels},
+		Spec: corev1.PodSpec{
+			ServiceAccountName: kubeletName(node),
+			SecurityContext: &corev1.PodSecurityContext{
+				RunAsNonRoot:   ptr.To(true),
+				RunAsUser:      ptr.To[int64](virtualKubeletUser),
+				RunAsGroup:     ptr.To[int64](virtualKubeletUser),
+				FSGroup:        ptr.To[int64](virtualKubeletUser),
+				SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+			},
+			Containers: []corev1.Container{r.newContainer(node, foreignCluster)},
+			Volumes: []corev1.Volume{{Name: "identity", VolumeSource: corev1.VolumeSource{
+				Secret: &corev1.SecretVolumeSource{SecretName: remote.SecretName, DefaultMode: ptr.To[int32](0o440)},
+			}}},
+		},
+	}
+	hash, err := hashOf(template)
+	if err != nil {
+		return nil, err
+	}
+	meta := ownedMeta(node)
+	meta.Annotations = map[string]string{annotationTemplate: hash}
+	return &appsv1.Deployment{
+		ObjectMeta: meta,
+		Spec: appsv1.DeploymentSpec{
+			Replicas: ptr.To[int32](1),
+			// Two kubelets of one node would fight over it.
+			Strategy:             appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType},
+			RevisionHistoryLimit: ptr.To[int32](1),
+			Selector:             &metav1.LabelSelector{MatchLabels: labels},
+			Template:             template,
+		},
+	}, nil
+}
+
+func (r *virtualNodes) newContainer(node *v1alpha1.VirtualNode, foreignCluster string) corev1.Container {
+	return corev1.Container{
+		Name:            "virtual-kubelet",
+		Image:           r.kubelet.Image,
+		ImagePullPolicy: corev1.PullPolicy(r.kubelet.PullPolicy),
+		Args: []string{
+			"--node-name=" + node.Spec.NodeName,
+			"--virtual-node=" + node.Name,
+			"--namespace=" + node.Namespace,
+			"--foreign-cluster=" + foreignCluster,
+			"--cluster-id=" + r.clusterID,
+			"--consumer-name=" + r.clusterName,
+			"--remote-cluster-id=" + node.Spec.ClusterID,
+			"--node-ip=$(POD_IP)",
+			"--identity-dir=" + identityMount,
+			"--logging-format=json",
+		},
+		Env: []corev1.EnvVar{{Name: "POD_IP", ValueFrom: &corev1.EnvVarSource{
+			FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "status.podIP"},
+		}}},
+		Ports:          []corev1.ContainerPort{{Name: "https", ContainerPort: virtualKubeletPort, Protocol: corev1.ProtocolTCP}},
+		LivenessProbe:  probe(10, 6),
+		ReadinessProbe: probe(1, 3),
+		Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{
+			corev1.ResourceCPU:    resource.MustParse("20m"),
+			corev1.ResourceMemory: resource.MustParse("64Mi"),
+		}},
+		SecurityContext: &corev1.SecurityContext{
+			AllowPrivilegeEscalation: ptr.To(false),
+			ReadOnlyRootFilesystem:   ptr.To(true),
+			Capabilities:             &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+		},
+		VolumeMounts: []corev1.VolumeMount{{Name: "identity", MountPath: identityMount, ReadOnly: true}},
+	}
+}
+
+func probe(period, failures int32) *corev1.Probe {
+	return &corev1.Probe{
+		ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{
+			Path: "/healthz", Port: intstr.FromString("https"), Scheme: corev1.URISchemeHTTPS,
+		}},
+		PeriodSeconds: period, FailureThreshold: failures, TimeoutSeconds: 5,
+	}
+}
+
+func hashOf(template corev1.PodTemplateSpec) (string, error) {
+	encoded, err := json.Marshal(template)
+	if err != nil {
+		return "", fmt.Errorf("encode a pod template: %w", err)
+	}
+	sum := sha256.Sum256(encoded)
+	return hex.EncodeToString(sum[:]), nil
+}

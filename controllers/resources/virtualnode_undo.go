@@ -1,0 +1,120 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package resources
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/rules"
+)
+
+// undo takes a virtual node apart: its pods go home first, for as long as
+// there is time, then its kubelet, the Node, and the rights of the kubelet.
+func (r *virtualNodes) undo(ctx context.Context, virtual *v1alpha1.VirtualNode) (time.Duration, error) {
+	if !slices.Contains(virtual.Finalizers, v1alpha1.Finalizer) {
+		return 0, nil
+	}
+	node, err := r.getNode(virtual.Spec.NodeName)
+	if err != nil && !apierrors.IsNotFound(err) {
+		return 0, err
+	}
+	if err == nil && isOurs(node, virtual) {
+		if left := r.drainTime(virtual); left > 0 {
+			drained, err := r.drain(ctx, node)
+			if err != nil || !drained {
+				return min(left, podsRetry), err
+			}
+		}
+	} else {
+		node = nil
+	}
+	deployment, err := r.getDeployment(virtual.Namespace, kubeletName(virtual))
+	if err == nil {
+		// Its pods go before it does, so that nobody makes the Node anew.
+		if deployment.DeletionTimestamp == nil {
+			err = r.removeDeployment(ctx, deployment)
+		}
+		return 0, ignoreNotFound(err)
+	}
+	if !apierrors.IsNotFound(err) {
+		return 0, err
+	}
+	if node != nil {
+		if err := ignoreNotFound(r.removeNode(ctx, node)); err != nil {
+			return 0, fmt.Errorf("remove node %s: %w", node.Name, err)
+		}
+	}
+	r.forgetPods(virtual.Spec.NodeName)
+	return 0, r.revoke(ctx, virtual)
+}
+
+// drainTime is how long pods may still take: part of what the whole peering
+// has for being undone.
+func (r *virtualNodes) drainTime(virtual *v1alpha1.VirtualNode) time.Duration {
+	seconds := v1alpha1.DefaultDisconnectTimeoutSeconds
+	if fc, err := r.foreignCluster(rules.ForeignClusterOf(virtual.Namespace)); err == nil && fc.Spec.DisconnectTimeoutSeconds != nil {
+		seconds = *fc.Spec.DisconnectTimeoutSeconds
+	}
+	timeout := time.Duration(seconds) * time.Second * 2 / 3
+	return virtual.DeletionTimestamp.Add(timeout).Sub(r.clock.Now())
+}
+
+// drain keeps new pods off a node, deletes the ones that are there, and tells
+// whether they are gone.
+func (r *virtualNodes) drain(ctx context.Context, node *corev1.Node) (bool, error) {
+	if !node.Spec.Unschedulable {
+		if err := r.cordonNode(ctx, node); err != nil {
+			return false, fmt.Errorf("cordon node %s: %w", node.Name, err)
+		}
+	}
+	pods, complete, err := r.pods(ctx, node.Name)
+	if err != nil || !complete {
+		return false, err
+	}
+	for _, pod := range pods {
+		if pod.DeletionTimestamp != nil {
+			continue
+		}
+		if err := ignoreNotFound(r.removePod(ctx, pod)); err != nil {
+			return false, fmt.Errorf("remove pod %s/%s from node %s: %w", pod.Namespace, pod.Name, node.Name, err)
+		}
+	}
+	return len(pods) == 0, nil
+}
+
+// revoke takes the rights of the kubelet away, and lets the virtual node go.
+func (r *virtualNodes) revoke(ctx context.Context, virtual *v1alpha1.VirtualNode) error {
+	binding, err := r.getBinding(bindingName(virtual))
+	if err == nil && len(binding.Subjects) == 1 && binding.Subjects[0].Namespace == virtual.Namespace {
+		err = r.removeBinding(ctx, binding)
+	}
+	if ignoreNotFound(err) != nil {
+		return fmt.Errorf("unbind the role of virtual node %s: %w", virtual.Name, err)
+	}
+	account, err := r.getAccount(virtual.Namespace, kubeletName(virtual))
+	if err == nil {
+		err = r.removeAccount(ctx, account)
+	}
+	if ignoreNotFound(err) != nil {
+		return fmt.Errorf("remove the service account of virtual node %s: %w", virtual.Name, err)
+	}
+	released := virtual.DeepCopy()
+	released.Finalizers = slices.DeleteFunc(released.Finalizers, func(f string) bool { return f == v1alpha1.Finalizer })
+	_, err = r.commit(ctx, virtual, released)
+	return ignoreNotFound(err)
+}
+
+func ignoreNotFound(err error) error {
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
