@@ -17,7 +17,7 @@ state directory's bin. A first build takes about 11 minutes on 2 cores; built
 programs stay in the user's cache directory, also for other checkouts.`,
 		Example: `  playground build
   playground build --only kube-apiserver,etcd,kubectl`,
-		Args: cobra.NoArgs,
+		Args: use(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			tools, err := c.build(cmd.Context(), only...)
 			if err != nil {

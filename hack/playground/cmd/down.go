@@ -21,13 +21,14 @@ func newDown(c *common) *cobra.Command {
 		Long: `down ends all processes of the instance and removes its namespaces, links,
 control groups, kubeconfigs, keys, volumes and logs. Built programs stay.
 It does so also for an up that was interrupted or killed.`,
-		Args: cobra.NoArgs,
+		Args: use(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := checkMachine(); err != nil {
 				return err
 			}
-			names := []string{c.instance}
+			names, dir := []string{c.instance}, c.stateDir
 			if all {
+				dir = ""
 				var err error
 				if names, err = state.Instances(); err != nil {
 					return err
@@ -36,7 +37,7 @@ It does so also for an up that was interrupted or killed.`,
 			steps := instance.NewSteps(cmd.OutOrStdout())
 			var failed []error
 			for _, name := range names {
-				if err := instance.Down(cmd.Context(), name, steps); err != nil {
+				if err := instance.Down(cmd.Context(), name, dir, steps); err != nil {
 					failed = append(failed, fmt.Errorf("instance %s: %w", name, err))
 				}
 			}

@@ -27,7 +27,7 @@ The same input gives the same bytes.`,
 		Example: `  playground image --tag liqo.io/virtual-kubelet:dev --output _output/virtual-kubelet.tar bin/virtual-kubelet
   playground image --tag liqo.io/gateway:dev --output _output/gateway.tar --deb iptables \
       --link /usr/sbin/iptables=xtables-nft-multi bin/gateway`,
-		Args: cobra.ExactArgs(1),
+		Args: use(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if config.Tag == "" || output == "" {
 				return useError{fmt.Errorf("--tag and --output are needed")}

@@ -14,7 +14,7 @@ func newKubeconfig(c *common) *cobra.Command {
 		Use:     "kubeconfig CLUSTER",
 		Short:   "Print the path of a cluster's kubeconfig",
 		Example: `  export KUBECONFIG=$(playground kubeconfig rome)`,
-		Args:    cobra.ExactArgs(1),
+		Args:    use(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			i, err := instance.Load(c.instance)
 			if err != nil {

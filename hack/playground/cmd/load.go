@@ -19,12 +19,12 @@ the image with the same content already is left alone. Pods use it with
 imagePullPolicy Never or IfNotPresent.`,
 		Example: `  playground load _output/*.tar
   playground load --cluster milan _output/virtual-kubelet.tar`,
-		Args: cobra.MinimumNArgs(1),
+		Args: use(cobra.MinimumNArgs(1)),
 		RunE: func(cmd *cobra.Command, archives []string) error {
 			if err := checkMachine(); err != nil {
 				return err
 			}
-			i, err := instance.Load(c.instance)
+			i, err := instance.LoadOwned(c.instance, c.stateDir)
 			if err != nil {
 				return err
 			}

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"liqo.io/federation/hack/playground/build"
+	"liqo.io/federation/hack/playground/instance"
 	"liqo.io/federation/hack/playground/state"
 )
 
@@ -72,9 +73,15 @@ not. Instances live side by side and know nothing of each other.`,
   kubectl --kubeconfig $(playground kubeconfig rome) get nodes
   playground status
   playground down`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return useError{fmt.Errorf("there is no command %q; see: playground --help", args[0])}
+			}
+			return nil
+		},
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 		SilenceUsage:  true,
 		SilenceErrors: true,
-		Args:          cobra.NoArgs,
 		PersistentPreRunE: func(*cobra.Command, []string) error {
 			if err := state.CheckName("instance", c.instance); err != nil {
 				return useError{err}
@@ -89,8 +96,24 @@ not. Instances live side by side and know nothing of each other.`,
 	})
 	root.PersistentFlags().StringVar(&c.instance, "instance", "demo", "name of the instance")
 	root.PersistentFlags().StringVar(&c.stateDir, "state", ".playground", "directory for kubeconfigs, keys, logs and links to programs")
-	root.AddCommand(newBuild(c), newUp(c), newDown(c), newKubeconfig(c), newLoad(c), newImage())
+	root.AddCommand(newBuild(c), newUp(c), newDown(c), newStatus(c), newKubeconfig(c), newLoad(c), newImage(),
+		newExec(c), newLogs(c), newRestart(c), newPartition(c), newHeal(c))
 	return root
+}
+
+// use makes a wrong number of arguments a wrong use.
+func use(check cobra.PositionalArgs) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if err := check(cmd, args); err != nil {
+			return useError{fmt.Errorf("%w; see: %s --help", err, cmd.CommandPath())}
+		}
+		return nil
+	}
+}
+
+// want is an instance as it is, for commands that repair it.
+func (c *common) want() instance.Want {
+	return instance.Want{Instance: c.instance, Dir: c.stateDir, Pool: instance.DefaultPool}
 }
 
 // build builds programs, all of them for no names.

@@ -23,8 +23,9 @@ import (
 const endTimeout = time.Minute
 
 // Down ends the instance and removes everything that belongs to it. An instance
-// that is not up is no error.
-func Down(ctx context.Context, name string, steps *Steps) error {
+// that is not up is no error, one with its state elsewhere than in dir is;
+// with an empty dir it may be anywhere.
+func Down(ctx context.Context, name, dir string, steps *Steps) error {
 	unlock, err := Lock(ctx, name, steps)
 	if err != nil {
 		return err
@@ -45,6 +46,15 @@ func Down(ctx context.Context, name string, steps *Steps) error {
 	}
 	if err != nil {
 		return err
+	}
+	lost, err := abandoned(i)
+	if err != nil {
+		return err
+	}
+	if dir != "" && !lost {
+		if err := owned(i, dir); err != nil {
+			return err
+		}
 	}
 	if err := remove(ctx, i); err != nil {
 		return err

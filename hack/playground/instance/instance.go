@@ -47,6 +47,25 @@ func Load(name string) (*state.Instance, error) {
 	return i, err
 }
 
+// LoadOwned returns a recorded instance whose state directory is dir, for those
+// who want to change it.
+func LoadOwned(name, dir string) (*state.Instance, error) {
+	i, err := Load(name)
+	if err != nil {
+		return nil, err
+	}
+	return i, owned(i, dir)
+}
+
+// owned refuses an instance that was brought up from another state directory:
+// names are the machine's, and two checkouts may have thought of the same one.
+func owned(i *state.Instance, dir string) error {
+	if i.Dir == dir {
+		return nil
+	}
+	return fmt.Errorf("instance %s was brought up with its state in %s; choose another --instance, or say that you mean this one with: --state %s", i.Name, i.Dir, i.Dir)
+}
+
 // Lock makes sure that nobody else changes the instance.
 func Lock(ctx context.Context, name string, steps *Steps) (unlock func(), err error) {
 	return state.Lock(ctx, instanceLock(name), func() {

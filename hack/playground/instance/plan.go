@@ -67,8 +67,8 @@ func newInstance(w Want, used []netip.Prefix) (*state.Instance, error) {
 // plan extends the record by what is wanted. It refuses to change what cannot
 // be changed in a running cluster.
 func plan(i *state.Instance, w Want, used []netip.Prefix) error {
-	if i.Dir != w.Dir {
-		return fmt.Errorf("instance %s is already up with its state in %s; choose another --instance, or end that one with: playground down --instance %s", i.Name, i.Dir, i.Name)
+	if err := owned(i, w.Dir); err != nil {
+		return err
 	}
 	for _, name := range w.Clusters {
 		if err := state.CheckName("cluster", name); err != nil {

@@ -1,0 +1,61 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cmd
+
+import (
+	"github.com/spf13/cobra"
+
+	"liqo.io/federation/hack/playground/instance"
+)
+
+func newPartition(c *common) *cobra.Command {
+	return &cobra.Command{
+		Use:     "partition CLUSTER CLUSTER",
+		Aliases: []string{"pause-link"},
+		Short:   "Cut the traffic between two clusters",
+		Long: `partition makes the router drop everything between the two clusters, until heal.
+This machine still reaches both.`,
+		Args: use(cobra.ExactArgs(2)),
+		RunE: func(cmd *cobra.Command, args []string) error { return c.partition(cmd, args, true) },
+	}
+}
+
+func newHeal(c *common) *cobra.Command {
+	return &cobra.Command{
+		Use:     "heal CLUSTER CLUSTER",
+		Aliases: []string{"resume-link"},
+		Short:   "Let the traffic between two clusters flow again",
+		Args:    use(cobra.ExactArgs(2)),
+		RunE:    func(cmd *cobra.Command, args []string) error { return c.partition(cmd, args, false) },
+	}
+}
+
+func (c *common) partition(cmd *cobra.Command, args []string, cut bool) error {
+	if err := checkMachine(); err != nil {
+		return err
+	}
+	return instance.Partition(cmd.Context(), c.want(), args[0], args[1], cut, instance.NewSteps(cmd.OutOrStdout()))
+}
+
+func newRestart(c *common) *cobra.Command {
+	return &cobra.Command{
+		Use:   "restart CLUSTER DAEMON|NODE",
+		Short: "Kill a daemon or a whole node and start it again",
+		Long: `restart kills a daemon (on every node of the cluster that runs it) or a node with
+everything on it, as kill -9 or a power cut would, and brings it up again.`,
+		Example: `  playground restart milan kube-apiserver
+  playground restart milan milan-worker-1`,
+		Args: use(cobra.ExactArgs(2)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := checkMachine(); err != nil {
+				return err
+			}
+			tools, err := c.build(cmd.Context())
+			if err != nil {
+				return err
+			}
+			return instance.Restart(cmd.Context(), c.want(), args[0], args[1], tools, instance.NewSteps(cmd.OutOrStdout()))
+		},
+	}
+}

@@ -1,0 +1,123 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cmd
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"liqo.io/federation/hack/playground/cluster"
+	"liqo.io/federation/hack/playground/instance"
+	"liqo.io/federation/hack/playground/sandbox"
+)
+
+func newExec(c *common) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "exec NODE -- COMMAND [ARG...]",
+		Short: "Run a command in the namespaces of a node",
+		Long: `exec runs a command of this machine inside a node: its network, processes, /run,
+/var/lib and /var/log are the node's. The exit code is the command's.`,
+		Example: `  playground exec rome-worker-1 -- ip route
+  playground exec rome-worker-1 -- $PWD/.playground/bin/ctr -n k8s.io images list`,
+		Args: use(func(cmd *cobra.Command, args []string) error {
+			if len(args) < 2 || len(args) == 2 && args[1] == "--" {
+				return errors.New("a node and a command are needed")
+			}
+			return nil
+		}),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := checkMachine(); err != nil {
+				return err
+			}
+			i, err := instance.Load(c.instance)
+			if err != nil {
+				return err
+			}
+			_, n, err := i.Node(args[0])
+			if err != nil {
+				return err
+			}
+			if !sandbox.Alive(n.Holder) {
+				return fmt.Errorf("node %s is down; repair it with: playground up", n.Name)
+			}
+			command := args[1:]
+			if command[0] == "--" {
+				command = command[1:]
+			}
+			nsenter := append([]string{"--target", strconv.Itoa(n.Holder.PID), "--net", "--mount", "--pid", "--uts", "--ipc", "--"}, command...)
+			return attached(exec.CommandContext(cmd.Context(), "nsenter", nsenter...))
+		},
+	}
+	// Flags behind the node's name are the command's.
+	cmd.Flags().SetInterspersed(false)
+	return cmd
+}
+
+func newLogs(c *common) *cobra.Command {
+	follow, lines := false, 0
+	cmd := &cobra.Command{
+		Use:   "logs NODE [DAEMON]",
+		Short: "Show the logs of a node's daemons",
+		Example: `  playground logs rome-control-plane kube-apiserver -f
+  playground logs rome-worker-1`,
+		Args: use(cobra.RangeArgs(1, 2)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			i, err := instance.Load(c.instance)
+			if err != nil {
+				return err
+			}
+			name := args[0]
+			if name != "router" {
+				if _, _, err := i.Node(name); err != nil {
+					return err
+				}
+			}
+			files, err := filepath.Glob(cluster.LogPath(i, name, "*"))
+			if err != nil {
+				return err
+			}
+			if len(args) == 2 {
+				file := cluster.LogPath(i, name, args[1])
+				if _, err := os.Stat(file); err != nil {
+					return fmt.Errorf("%s has no daemon %q; it has %s", name, args[1], daemonNames(files))
+				}
+				files = []string{file}
+			}
+			tail := []string{"--lines=" + strconv.Itoa(lines)}
+			if follow {
+				tail = append(tail, "--follow=name")
+			}
+			return attached(exec.CommandContext(cmd.Context(), "tail", append(tail, files...)...))
+		},
+	}
+	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on as the logs grow")
+	cmd.Flags().IntVarP(&lines, "lines", "n", 50, "how many of the last lines of each log")
+	return cmd
+}
+
+func daemonNames(files []string) string {
+	var names []string
+	for _, f := range files {
+		names = append(names, strings.TrimSuffix(filepath.Base(f), ".log"))
+	}
+	return strings.Join(names, ", ")
+}
+
+// attached runs a command on this terminal and passes its exit code on.
+func attached(cmd *exec.Cmd) error {
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	err := cmd.Run()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) && exit.Exited() {
+		return exitCode(exit.ExitCode())
+	}
+	return err
+}

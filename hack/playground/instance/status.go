@@ -1,0 +1,89 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package instance
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"liqo.io/federation/hack/playground/build"
+	"liqo.io/federation/hack/playground/cluster"
+	"liqo.io/federation/hack/playground/sandbox"
+	"liqo.io/federation/hack/playground/state"
+)
+
+// NodeStatus is how a node is.
+type NodeStatus struct {
+	Cluster string
+	Node    *state.Node
+	// Running of Expected daemons run; Missing are the others.
+	Running, Expected int
+	Missing           []string
+	// Kubernetes is what the API server says of the node: Ready, NotReady or Unknown.
+	Kubernetes string
+}
+
+// Healthy tells whether everything on the node works.
+func (s NodeStatus) Healthy() bool { return len(s.Missing) == 0 && s.Kubernetes == "Ready" }
+
+// Status returns how the real nodes of the instance are, and for each cluster
+// why its API server does not answer.
+func Status(ctx context.Context, i *state.Instance, tools *build.Set) ([]NodeStatus, map[string]error, error) {
+	var nodes []NodeStatus
+	failures := map[string]error{}
+	for _, recorded := range i.Clusters {
+		c := clusterOf(i, recorded, tools)
+		ready, err := readyNodes(ctx, c)
+		if err != nil {
+			failures[c.Name] = err
+		}
+		for _, n := range c.Nodes {
+			running, err := sandbox.Daemons(n.Holder)
+			if err != nil {
+				return nil, nil, err
+			}
+			s := NodeStatus{Cluster: c.Name, Node: n, Kubernetes: "Unknown"}
+			for _, name := range c.DaemonNames(n) {
+				s.Expected++
+				if _, ok := running[name]; ok {
+					s.Running++
+				} else {
+					s.Missing = append(s.Missing, name)
+				}
+			}
+			if word, ok := ready[n.Name]; ok {
+				s.Kubernetes = word
+			}
+			nodes = append(nodes, s)
+		}
+	}
+	return nodes, failures, nil
+}
+
+func readyNodes(ctx context.Context, c *cluster.Cluster) (map[string]string, error) {
+	if err := c.ServerReady(ctx); err != nil {
+		return nil, err
+	}
+	out, err := c.Kubectl(ctx, nil, "get", "nodes", "--request-timeout=10s", "-o",
+		`jsonpath={range .items[*]}{.metadata.name} {.status.conditions[?(@.type=="Ready")].status}{"\n"}{end}`)
+	if err != nil {
+		return nil, err
+	}
+	return parseReady(out)
+}
+
+func parseReady(out string) (map[string]string, error) {
+	words := map[string]string{"True": "Ready", "False": "NotReady", "Unknown": "Unknown", "": "NotReady"}
+	ready := map[string]string{}
+	for _, line := range strings.Split(strings.TrimSuffix(out, "\n"), "\n") {
+		name, status, _ := strings.Cut(line, " ")
+		word, ok := words[status]
+		if !ok {
+			return nil, fmt.Errorf("node %s has a Ready condition of %q", name, status)
+		}
+		ready[name] = word
+	}
+	return ready, nil
+}
