@@ -65,14 +65,17 @@ func (p *Pods) write(ctx context.Context, published *corev1.Pod) error {
 	if err != nil {
 		return fmt.Errorf("comparing the status of pod %s: %w", key, err)
 	}
-	_, err = p.local.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+	written, err := p.local.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 		return nil
 	}
 	if err != nil {
 		return fmt.Errorf("patching the status of pod %s: %w", key, err)
 	}
-	p.written.Store(key, pod.ResourceVersion)
+	// A patch that changed nothing is followed by no event.
+	if written.ResourceVersion != pod.ResourceVersion {
+		p.written.Store(key, pod.ResourceVersion)
+	}
 	p.metrics.statusWrites.Inc()
 	if isReady(published) && !isReady(pod) {
 		if since, ok := p.readyAt.Load(key); ok {

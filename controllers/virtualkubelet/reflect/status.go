@@ -257,9 +257,12 @@ func condition(status *corev1.PodStatus, kind corev1.PodConditionType) *corev1.P
 }
 
 // setCondition sets a condition; its time moves only when its status does, and
-// never back.
+// never back. Neither does the generation that it was observed at.
 func setCondition(status *corev1.PodStatus, c corev1.PodCondition, now metav1.Time) {
 	old := condition(status, c.Type)
+	if old != nil {
+		c.ObservedGeneration = max(c.ObservedGeneration, old.ObservedGeneration)
+	}
 	switch {
 	case old != nil && old.Status == c.Status:
 		c.LastTransitionTime = old.LastTransitionTime

@@ -1,0 +1,254 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package integration
+
+import (
+	"context"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+)
+
+func TestVirtualKubelet(t *testing.T) {
+	o := newOffload(t)
+	o.start(t)
+	t.Run("its node is ready, and follows the VirtualNode", o.testNode)
+	t.Run("a pod that runs there is ready here, with one status write", o.testRunning)
+	t.Run("what is lost on the provider is made again", o.testRecreated)
+	t.Run("a deleted pod goes when nothing is left of it", o.testDeleted)
+	t.Run("a finished pod stays finished", o.testFinished)
+	t.Run("a pod of a namespace that is not offloaded waits", o.testNotOffloaded)
+	t.Run("what the provider refuses is told", o.testRefused)
+	t.Run("a restart changes nothing but what went wrong meanwhile", o.testRestart)
+}
+
+func (o *offload) testNode(t *testing.T) {
+	var node *corev1.Node
+	eventually(t, "the node is ready", func(ctx context.Context) (bool, error) {
+		var err error
+		node, err = o.Kube.CoreV1().Nodes().Get(ctx, nodeName, metav1.GetOptions{})
+		return err == nil && len(node.Status.Conditions) > 0 && node.Status.Conditions[0].Status == corev1.ConditionTrue, ignoreNotFound(err)
+	})
+	if got := node.Labels["topology.liqo.io/region"]; got != "it" {
+		t.Errorf("region %q, want the offer's", got)
+	}
+	if len(node.Spec.Taints) == 0 || node.Spec.Taints[0].Key != v1alpha1.TaintVirtualNode {
+		t.Errorf("taints %v", node.Spec.Taints)
+	}
+	eventually(t, "the node has a lease", func(ctx context.Context) (bool, error) {
+		_, err := o.Kube.CoordinationV1().Leases(corev1.NamespaceNodeLease).Get(ctx, nodeName, metav1.GetOptions{})
+		return err == nil, ignoreNotFound(err)
+	})
+
+	vn, err := o.federation.FederationV1alpha1().VirtualNodes(o.peer).Get(t.Context(), virtualNode, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	vn.Spec.Resources[corev1.ResourceCPU] = resource.MustParse("6")
+	vn.Spec.Labels = map[string]string{"topology.liqo.io/region": "fr"}
+	if _, err := o.federation.FederationV1alpha1().VirtualNodes(o.peer).Update(t.Context(), vn, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the node has the new resources and labels", func(ctx context.Context) (bool, error) {
+		node, err := o.Kube.CoreV1().Nodes().Get(ctx, nodeName, metav1.GetOptions{})
+		return err == nil && node.Status.Allocatable.Cpu().String() == "6" && node.Labels["topology.liqo.io/region"] == "fr", err
+	})
+	if err := o.Kube.CoreV1().Nodes().Delete(t.Context(), nodeName, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "a deleted node is back", func(ctx context.Context) (bool, error) {
+		_, err := o.Kube.CoreV1().Nodes().Get(ctx, nodeName, metav1.GetOptions{})
+		return err == nil, ignoreNotFound(err)
+	})
+}
+
+func (o *offload) testRunning(t *testing.T) {
+	bound := o.bind(t, o.local, "running", nil)
+	changes, err := o.Kube.CoreV1().Pods(o.local).Watch(t.Context(), metav1.ListOptions{
+		FieldSelector: "metadata.name=running", ResourceVersion: bound.ResourceVersion,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer changes.Stop()
+	o.runs(t, o.make(t, "running"), 0)
+	pod := o.awaitPod(t, o.local, "running", "the pod is ready", isReady)
+	if pod.Status.Phase != corev1.PodRunning || pod.Status.PodIP != "10.200.0.7" || pod.Status.HostIP != "127.0.0.1" {
+		t.Errorf("phase %s, pod IP %s, host IP %s", pod.Status.Phase, pod.Status.PodIP, pod.Status.HostIP)
+	}
+	writes := 0
+	for event := range changes.ResultChan() {
+		if event.Type == watch.Modified {
+			writes++
+		}
+		if event.Object.(*corev1.Pod).ResourceVersion == pod.ResourceVersion {
+			break
+		}
+	}
+	if writes != 1 {
+		t.Errorf("%d writes to the pod from bound to ready, want 1", writes)
+	}
+}
+
+func (o *offload) testRecreated(t *testing.T) {
+	o.bind(t, o.local, "lost", nil)
+	first := o.make(t, "lost")
+	o.runs(t, first, 1)
+	o.awaitPod(t, o.local, "lost", "the pod is ready", isReady)
+
+	zero := metav1.NewDeleteOptions(0)
+	if err := o.Kube.CoreV1().Pods(o.twin).Delete(t.Context(), "lost", *zero); err != nil {
+		t.Fatal(err)
+	}
+	o.awaitPod(t, o.local, "lost", "the pod is not ready while it is gone", func(pod *corev1.Pod) bool {
+		return !isReady(pod) && pod.Status.Phase == corev1.PodRunning
+	})
+	o.runs(t, o.make(t, "lost"), 0)
+	o.awaitPod(t, o.local, "lost", "the pod was restarted twice", func(pod *corev1.Pod) bool {
+		return isReady(pod) && pod.Status.ContainerStatuses[0].RestartCount == 2
+	})
+
+	shadow := o.shadow(t, "lost")
+	if err := o.federation.FederationV1alpha1().ShadowPods(o.twin).Delete(t.Context(), "lost", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "another shadow pod is there", func(ctx context.Context) (bool, error) {
+		now, err := o.federation.FederationV1alpha1().ShadowPods(o.twin).Get(ctx, "lost", metav1.GetOptions{})
+		return err == nil && now.UID != shadow.UID, ignoreNotFound(err)
+	})
+}
+
+func (o *offload) testDeleted(t *testing.T) {
+	o.bind(t, o.local, "deleted", nil)
+	o.runs(t, o.make(t, "deleted"), 0)
+	o.awaitPod(t, o.local, "deleted", "the pod is ready", isReady)
+	if err := o.Kube.CoreV1().Pods(o.local).Delete(t.Context(), "deleted", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	o.awaitGone(t, "the shadow pod is gone", func(ctx context.Context) error {
+		_, err := o.federation.FederationV1alpha1().ShadowPods(o.twin).Get(ctx, "deleted", metav1.GetOptions{})
+		return err
+	})
+	pod, err := o.Kube.CoreV1().Pods(o.local).Get(t.Context(), "deleted", metav1.GetOptions{})
+	if err != nil || pod.DeletionTimestamp == nil {
+		t.Fatalf("the local pod was removed before the provider's: %v", err)
+	}
+	if err := o.Kube.CoreV1().Pods(o.twin).Delete(t.Context(), "deleted", *metav1.NewDeleteOptions(0)); err != nil {
+		t.Fatal(err)
+	}
+	o.awaitGone(t, "the local pod is gone", func(ctx context.Context) error {
+		_, err := o.Kube.CoreV1().Pods(o.local).Get(ctx, "deleted", metav1.GetOptions{})
+		return err
+	})
+}
+
+func (o *offload) testFinished(t *testing.T) {
+	o.bind(t, o.local, "finished", func(pod *corev1.Pod) { pod.Spec.RestartPolicy = corev1.RestartPolicyNever })
+	remote := o.make(t, "finished")
+	o.runs(t, remote, 0)
+	o.awaitPod(t, o.local, "finished", "the pod is ready", isReady)
+	shadow := o.shadow(t, "finished")
+	shadow.Status.Phase = corev1.PodSucceeded
+	if _, err := o.federation.FederationV1alpha1().ShadowPods(o.twin).UpdateStatus(t.Context(), shadow, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	pod := o.awaitPod(t, o.local, "finished", "the pod has succeeded", func(pod *corev1.Pod) bool {
+		return pod.Status.Phase == corev1.PodSucceeded && !isReady(pod)
+	})
+	if err := o.federation.FederationV1alpha1().ShadowPods(o.twin).Delete(t.Context(), "finished", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	// A pod that is made later shows that the finished one was looked at.
+	o.bind(t, o.local, "after", nil)
+	o.shadow(t, "after")
+	if _, err := o.federation.FederationV1alpha1().ShadowPods(o.twin).Get(t.Context(), "finished", metav1.GetOptions{}); ignoreNotFound(err) != nil || err == nil {
+		t.Errorf("the shadow pod of a finished pod is back: %v", err)
+	}
+	now, err := o.Kube.CoreV1().Pods(o.local).Get(t.Context(), "finished", metav1.GetOptions{})
+	if err != nil || now.ResourceVersion != pod.ResourceVersion {
+		t.Errorf("the finished pod was written again: %v", err)
+	}
+}
+
+func (o *offload) testNotOffloaded(t *testing.T) {
+	elsewhere := o.MakeNamespace(t)
+	if _, err := o.Kube.CoreV1().ServiceAccounts(elsewhere).Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default"}}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	o.bind(t, elsewhere, "waits", nil)
+	pod := o.awaitPod(t, elsewhere, "waits", "the pod says why it waits", func(pod *corev1.Pod) bool {
+		return pod.Status.Reason == v1alpha1.ReasonOffloadingBackOff
+	})
+	if pod.Status.Phase != corev1.PodPending {
+		t.Errorf("phase %s, want Pending", pod.Status.Phase)
+	}
+	if err := o.Kube.CoreV1().Pods(elsewhere).Delete(t.Context(), "waits", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	o.awaitGone(t, "it can be deleted", func(ctx context.Context) error {
+		_, err := o.Kube.CoreV1().Pods(elsewhere).Get(ctx, "waits", metav1.GetOptions{})
+		return err
+	})
+}
+
+func (o *offload) testRefused(t *testing.T) {
+	o.bind(t, o.local, "refused", func(pod *corev1.Pod) {
+		pod.Spec.Volumes = []corev1.Volume{{Name: "root", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/"}}}}
+	})
+	pod := o.awaitPod(t, o.local, "refused", "the pod says why it is refused", func(pod *corev1.Pod) bool {
+		return pod.Status.Reason == "ProviderRefused"
+	})
+	if pod.Status.Phase != corev1.PodPending || pod.Status.Message == "" {
+		t.Errorf("phase %s, message %q", pod.Status.Phase, pod.Status.Message)
+	}
+}
+
+func (o *offload) testRestart(t *testing.T) {
+	kept := o.bind(t, o.local, "kept", nil)
+	o.runs(t, o.make(t, "kept"), 0)
+	o.awaitPod(t, o.local, "kept", "the pod is ready", isReady)
+	before := o.shadow(t, "kept")
+	o.bind(t, o.local, "forced", nil)
+	o.shadow(t, "forced")
+
+	o.stop()
+	shadows := o.federation.FederationV1alpha1().ShadowPods(o.twin)
+	foreign := before.DeepCopy()
+	foreign.ObjectMeta = metav1.ObjectMeta{Name: "foreign", Labels: map[string]string{}, Annotations: before.Annotations}
+	for key, value := range before.Labels {
+		foreign.Labels[key] = value
+	}
+	foreign.Labels[v1alpha1.LabelVirtualNode] = "liqo-milan-2"
+	if _, err := shadows.Create(t.Context(), foreign, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := o.Kube.CoreV1().Pods(o.local).Delete(t.Context(), "forced", *metav1.NewDeleteOptions(0)); err != nil {
+		t.Fatal(err)
+	}
+	meanwhile := o.bind(t, o.local, "meanwhile", nil)
+	o.start(t)
+
+	if got := o.shadow(t, "meanwhile").Annotations[v1alpha1.AnnotationOriginUID]; got != string(meanwhile.UID) {
+		t.Errorf("the shadow pod stands for %s, want %s", got, meanwhile.UID)
+	}
+	o.awaitGone(t, "the shadow pod without a local pod is gone", func(ctx context.Context) error {
+		_, err := shadows.Get(ctx, "forced", metav1.GetOptions{})
+		return err
+	})
+	if _, err := shadows.Get(t.Context(), "foreign", metav1.GetOptions{}); err != nil {
+		t.Errorf("the shadow pod of another virtual node was touched: %v", err)
+	}
+	if after := o.shadow(t, "kept"); after.UID != before.UID {
+		t.Error("the shadow pod was made again")
+	}
+	now, err := o.Kube.CoreV1().Pods(o.local).Get(t.Context(), "kept", metav1.GetOptions{})
+	if err != nil || now.UID != kept.UID || !isReady(now) {
+		t.Errorf("the pod is not what it was: %v", err)
+	}
+}
