@@ -28,6 +28,9 @@ var addons embed.FS
 
 var addonTemplates = template.Must(template.ParseFS(addons, "addons/*.yaml"))
 
+//go:embed fake-kubelet.yaml
+var fakeKubelet []byte
+
 type addonValues struct {
 	CoreDNSImage, ProvisionerImage, DNS, VolumeDirectory string
 	Nodes                                                []addonNode

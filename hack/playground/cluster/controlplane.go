@@ -158,8 +158,12 @@ func (c *Cluster) kwok() (sandbox.Command, error) {
 	if err != nil {
 		return sandbox.Command{}, fmt.Errorf("addresses of fake pods: %w", err)
 	}
-	kubeconfig := c.path("kwok.kubeconfig")
-	return c.daemon(c.ControlPlane(), "kwok", []string{kubeconfig},
+	kubeconfig, stages := c.path("kwok.kubeconfig"), c.path("fake-kubelet.yaml")
+	if err := writeFile(stages, fakeKubelet, 0o644); err != nil {
+		return sandbox.Command{}, err
+	}
+	return c.daemon(c.ControlPlane(), "kwok", []string{kubeconfig, stages},
+		"--config="+stages,
 		"--kubeconfig="+kubeconfig,
 		"--manage-nodes-with-label-selector="+fakeNodeLabel,
 		"--cidr="+addresses.String(),

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"liqo.io/federation/hack/playground/build"
@@ -71,37 +72,46 @@ func BaseImages(ctx context.Context, tools *build.Set) ([]string, error) {
 	return archives, nil
 }
 
-func importImage(ctx context.Context, n *state.Node, ctr, archive string) (bool, error) {
-	archived, err := image.Read(archive)
+// Import loads those of the image archives into a node that it does not have
+// with the same content, in this order, and returns how many these were.
+func (c *Cluster) Import(ctx context.Context, n *state.Node, archives ...string) (int, error) {
+	present, err := c.ctr(ctx, n, nil, "images", "list")
 	if err != nil {
-		return false, err
+		return 0, err
 	}
-	present, err := runCtr(ctx, n, ctr, nil, "images", "list")
-	if err != nil {
-		return false, err
+	loaded := 0
+	for _, path := range archives {
+		archive, err := image.Read(path)
+		if err != nil {
+			return loaded, err
+		}
+		if !slices.ContainsFunc(archive.Tags, func(tag string) bool { return !hasImage(present, tag, archive.ID) }) {
+			continue
+		}
+		if err := c.importOne(ctx, n, path, archive); err != nil {
+			return loaded, err
+		}
+		loaded++
 	}
-	missing := false
-	for _, tag := range archived.Tags {
-		missing = missing || !hasImage(present, tag, archived.ID)
-	}
-	if !missing {
-		return false, nil
-	}
+	return loaded, nil
+}
+
+func (c *Cluster) importOne(ctx context.Context, n *state.Node, path string, archive image.Archived) error {
 	// The node does not see every directory of the machine, so it reads from here.
-	f, err := os.Open(archive)
+	f, err := os.Open(path)
 	if err != nil {
-		return false, err
+		return err
 	}
 	defer f.Close()
-	if _, err := runCtr(ctx, n, ctr, f, "images", "import", "--local", "-"); err != nil {
-		return false, fmt.Errorf("load %s: %w", archive, err)
+	if _, err := c.ctr(ctx, n, f, "images", "import", "--local", "-"); err != nil {
+		return fmt.Errorf("load %s: %w", path, err)
 	}
-	for _, tag := range archived.Tags {
-		if _, err := runCtr(ctx, n, ctr, nil, "images", "label", tag, idLabel+"="+archived.ID); err != nil {
-			return false, err
+	for _, tag := range archive.Tags {
+		if _, err := c.ctr(ctx, n, nil, "images", "label", tag, idLabel+"="+archive.ID); err != nil {
+			return err
 		}
 	}
-	return true, nil
+	return nil
 }
 
 // hasImage looks for a tag with our label in what `ctr images list` prints.
@@ -115,8 +125,8 @@ func hasImage(list, tag, id string) bool {
 	return false
 }
 
-func runCtr(ctx context.Context, n *state.Node, ctr string, stdin *os.File, args ...string) (string, error) {
-	cmd := exec.CommandContext(ctx, ctr, append([]string{"--namespace=k8s.io"}, args...)...)
+func (c *Cluster) ctr(ctx context.Context, n *state.Node, stdin *os.File, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, c.Tools.Path("ctr"), append([]string{"--namespace=k8s.io"}, args...)...)
 	cmd.Dir = "/"
 	if stdin != nil {
 		cmd.Stdin = stdin

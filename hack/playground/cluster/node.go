@@ -4,7 +4,6 @@
 package cluster
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -153,10 +152,4 @@ func mayRaiseResources() bool {
 		return false
 	}
 	return data[0].Effective&(1<<unix.CAP_SYS_RESOURCE) != 0
-}
-
-// Import loads an image archive into a node, unless it is there with the same
-// content.
-func (c *Cluster) Import(ctx context.Context, n *state.Node, archive string) (bool, error) {
-	return importImage(ctx, n, c.Tools.Path("ctr"), archive)
 }

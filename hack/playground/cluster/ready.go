@@ -67,7 +67,12 @@ func (c *Cluster) httpClient() (*http.Client, error) {
 }
 
 func (c *Cluster) checkServer(ctx context.Context, client *http.Client) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.Server()+"/readyz", nil)
+	return get(ctx, client, c.Server()+"/readyz")
+}
+
+// get returns an error unless the server answers 200.
+func get(ctx context.Context, client *http.Client, url string) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return err
 	}
@@ -81,7 +86,7 @@ func (c *Cluster) checkServer(ctx context.Context, client *http.Client) error {
 		return err
 	}
 	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("the API server answers %s: %s", response.Status, lastLine(body))
+		return fmt.Errorf("%s answers %s: %s", url, response.Status, lastLine(body))
 	}
 	return nil
 }
@@ -98,6 +103,27 @@ func (c *Cluster) WaitForContainerd(ctx context.Context, n *state.Node) error {
 		return connection.Close()
 	}, func() error {
 		return c.checkDaemons(n, "containerd")
+	})
+}
+
+// WaitForKubelet returns when the kubelet of a node says that it is healthy. The
+// API server would call a node Ready for a while after it died.
+func (c *Cluster) WaitForKubelet(ctx context.Context, n *state.Node) error {
+	client := &http.Client{Timeout: 2 * time.Second, Transport: &http.Transport{
+		DisableKeepAlives: true,
+		// The kubelet answers on the node's loopback address only.
+		DialContext: func(context.Context, string, string) (connection net.Conn, err error) {
+			enterErr := sandbox.Enter(n.Holder, false, func() error {
+				connection, err = net.Dial("tcp", "127.0.0.1:10248")
+				return nil
+			})
+			return connection, errors.Join(enterErr, err)
+		},
+	}}
+	return poll(ctx, nodeDeadline, func() error {
+		return get(ctx, client, "http://127.0.0.1:10248/healthz")
+	}, func() error {
+		return c.checkDaemons(n, "kubelet")
 	})
 }
 

@@ -38,7 +38,7 @@ func Down(ctx context.Context, name, dir string, steps *Steps) error {
 	defer unlockMachine()
 	i, err := state.Load(name)
 	if errors.Is(err, fs.ErrNotExist) {
-		if err := forget(&state.Instance{Name: name}); err != nil {
+		if err := forget(ctx, &state.Instance{Name: name}); err != nil {
 			return err
 		}
 		steps.Done(name, "is not up, nothing to do")
@@ -100,16 +100,23 @@ func remove(ctx context.Context, i *state.Instance) error {
 	if err := os.RemoveAll(i.Path()); err != nil {
 		return err
 	}
-	return forget(i)
+	return forget(ctx, i)
 }
 
 // forget removes the record and what only the last instance leaves.
-func forget(i *state.Instance) error {
+func forget(ctx context.Context, i *state.Instance) error {
 	if err := i.Forget(); err != nil {
 		return err
 	}
 	// The caller holds the lock: whoever waits for it notices that its file has gone.
 	if err := os.RemoveAll(instanceLock(i.Name)); err != nil {
+		return err
+	}
+	names, err := state.Instances()
+	if err != nil || len(names) > 0 {
+		return err
+	}
+	if err := sandbox.RemoveCgroups(ctx, cluster.CgroupRoot("")); err != nil {
 		return err
 	}
 	return restoreLimits()

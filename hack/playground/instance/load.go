@@ -30,10 +30,8 @@ func LoadImages(ctx context.Context, i *state.Instance, tools *build.Set, cluste
 			}
 			for _, n := range c.Nodes {
 				loads = append(loads, func(ctx context.Context) error {
-					done, err := clusterOf(i, c, tools).Import(ctx, n, archive)
-					if done {
-						loaded.Add(1)
-					}
+					count, err := clusterOf(i, c, tools).Import(ctx, n, archive)
+					loaded.Add(int32(count))
 					return err
 				})
 			}

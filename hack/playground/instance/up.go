@@ -210,16 +210,16 @@ func (u *up) node(ctx context.Context, c *cluster.Cluster, n *state.Node) error 
 		return err
 	}
 	// The pause image comes first: without it no pod starts.
-	for _, archive := range u.images {
-		if _, err := c.Import(ctx, n, archive); err != nil {
-			return err
-		}
+	if _, err := c.Import(ctx, n, u.images...); err != nil {
+		return err
 	}
 	if err := c.WaitForServer(ctx); err != nil {
 		return err
 	}
-	_, err = u.ensure(ctx, n, daemons[1:]...)
-	return err
+	if _, err := u.ensure(ctx, n, daemons[1:]...); err != nil {
+		return err
+	}
+	return c.WaitForKubelet(ctx, n)
 }
 
 // ensure starts those of the daemons that do not run as described, and returns
