@@ -181,7 +181,17 @@ func (e *Environment) registerAPI(ctx context.Context) error {
 		for _, condition := range current.Status.Conditions {
 			if condition.Type == apiregistrationv1.Available {
 				last = condition.Message
-				return condition.Status == apiregistrationv1.ConditionTrue, nil
+				if condition.Status != apiregistrationv1.ConditionTrue {
+					return false, nil
+				}
+				// A moment later the cluster's discovery and OpenAPI know it, too.
+				if _, _, err := e.Kube.Discovery().ServerGroupsAndResources(); err != nil {
+					last = err.Error()
+					return false, nil
+				}
+				documents, err := e.Kube.Discovery().OpenAPIV3().Paths()
+				_, known := documents["apis/"+gv.String()]
+				return known, err
 			}
 		}
 		return false, nil

@@ -5,6 +5,7 @@ package framework
 
 import (
 	"context"
+	"crypto/x509/pkix"
 	"fmt"
 	"os"
 	"os/exec"
@@ -32,6 +33,19 @@ func (e *Environment) User(t testing.TB, name string, groups ...string) *rest.Co
 
 // Anonymous returns the configuration of nobody in particular.
 func (e *Environment) Anonymous() *rest.Config { return rest.AnonymousClientConfig(e.Admin) }
+
+// FrontProxy returns the configuration of somebody with a certificate of the
+// authority that signs the aggregator's.
+func (e *Environment) FrontProxy(t testing.TB, name string) *rest.Config {
+	t.Helper()
+	certificate, key, err := e.proxy.issue(pkix.Name{CommonName: name}, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := e.Anonymous()
+	config.CertData, config.KeyData = certificate, key
+	return config
+}
 
 // ServiceAccount makes a service account, if it is not there, and returns its
 // configuration, with a token.

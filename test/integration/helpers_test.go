@@ -1,0 +1,44 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package integration
+
+import (
+	"testing"
+	"time"
+
+	"liqo.io/federation/generated/clientset/versioned"
+	"liqo.io/federation/test/integration/framework"
+)
+
+// patience is how long something may take that needs no more than a moment.
+const patience = 15 * time.Second
+
+// eventually calls get until it returns no error.
+func eventually[T any](t *testing.T, get func() (T, error)) T {
+	t.Helper()
+	deadline := time.After(patience)
+	ticker := time.NewTicker(50 * time.Millisecond)
+	defer ticker.Stop()
+	for {
+		value, err := get()
+		if err == nil {
+			return value
+		}
+		select {
+		case <-deadline:
+			t.Fatal(err)
+		case <-ticker.C:
+		}
+	}
+}
+
+// admin returns a generated client that may do everything.
+func admin(t *testing.T) versioned.Interface {
+	t.Helper()
+	client, err := versioned.NewForConfig(framework.Get(t).Admin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client
+}

@@ -1,0 +1,110 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package integration
+
+import (
+	"strings"
+	"testing"
+
+	"liqo.io/federation/test/integration/framework"
+)
+
+const offloading = `
+apiVersion: federation.liqo.io/v1alpha1
+kind: NamespaceOffloading
+metadata:
+  name: offloading
+spec:
+  podOffloadingStrategy: Remote
+`
+
+func TestKubectlExplainsFieldsInTheWordsOfTheDocComments(t *testing.T) {
+	env := framework.Get(t)
+	for path, want := range map[string]string{
+		"fc":                                    "how it stands. Its name is how this cluster calls",
+		"foreignclusters.spec.server":           "Only a provider needs one",
+		"virtualnodes.status.conditions.reason": "programmatic identifier",
+		"namespaceoffloadings.spec.clusterSelector":    "A cluster is chosen when any term matches",
+		"shadowpods.spec.pod.containers.image":         "Container image name",
+		"resourceoffers.spec.resources":                "bound what the consumer's pods may request",
+		"peeringtokens.spec.expirationSeconds":         "how long the invitation is good for",
+		"namespacemaps.spec.namespaces.remoteName":     "the name of its twin on the provider",
+		"resourcerequests.spec.withdrawn":              "takes the request back",
+		"identityrequests.status.certificate":          "PEM encoded certificate chain",
+		"foreignclusters.status.remoteTenantNamespace": "what this cluster may see on the other one",
+	} {
+		output := strings.Join(strings.Fields(env.Kubectl(t, "", "explain", path)), " ")
+		if !strings.Contains(output, want) {
+			t.Errorf("explain %s does not say %q:\n%s", path, want, output)
+		}
+	}
+}
+
+func TestServerSideApplyKeepsEveryManagersFields(t *testing.T) {
+	env := framework.Get(t)
+	namespace := env.MakeNamespace(t)
+	env.Kubectl(t, offloading, "apply", "--server-side", "--field-manager=gitops", "-n", namespace, "-f", "-")
+	env.Kubectl(t, `{"apiVersion":"federation.liqo.io/v1alpha1","kind":"NamespaceOffloading","metadata":{"name":"offloading","labels":{"team":"a"}}}`,
+		"apply", "--server-side", "--field-manager=team", "-n", namespace, "-f", "-")
+	got := env.Kubectl(t, "", "get", "nsof", "offloading", "-n", namespace, "-o", "jsonpath={.spec.podOffloadingStrategy} {.metadata.labels.team} {.metadata.managedFields[*].manager}")
+	if got != "Remote a gitops team" {
+		t.Errorf("got %q", got)
+	}
+
+	output, err := env.TryKubectl(t, strings.ReplaceAll(offloading, "Remote", "Local"), "apply", "--server-side", "--field-manager=other", "-n", namespace, "-f", "-")
+	if err == nil || !strings.Contains(output, `conflict with "gitops": .spec.podOffloadingStrategy`) {
+		t.Errorf("another manager's field was taken: %s", output)
+	}
+	before := env.Kubectl(t, "", "get", "nsof", "offloading", "-n", namespace, "-o", "jsonpath={.metadata.resourceVersion}")
+	env.Kubectl(t, offloading, "apply", "--server-side", "--field-manager=gitops", "-n", namespace, "-f", "-")
+	if after := env.Kubectl(t, "", "get", "nsof", "offloading", "-n", namespace, "-o", "jsonpath={.metadata.resourceVersion}"); after != before {
+		t.Errorf("applying the same again wrote: resourceVersion %s, then %s", before, after)
+	}
+}
+
+func TestKubectlDiffShowsWhatWouldChangeAndChangesNothing(t *testing.T) {
+	env := framework.Get(t)
+	namespace := env.MakeNamespace(t)
+	env.Kubectl(t, offloading, "apply", "-n", namespace, "-f", "-")
+	if output := env.Kubectl(t, offloading, "diff", "-n", namespace, "-f", "-"); output != "" {
+		t.Errorf("the same manifest differs:\n%s", output)
+	}
+	output, err := env.TryKubectl(t, strings.ReplaceAll(offloading, "Remote", "Local"), "diff", "-n", namespace, "-f", "-")
+	if err == nil || !strings.Contains(output, "-  podOffloadingStrategy: Remote") || !strings.Contains(output, "+  podOffloadingStrategy: Local") {
+		t.Errorf("got %v:\n%s", err, output)
+	}
+	if got := env.Kubectl(t, "", "get", "nsof", "offloading", "-n", namespace, "-o", "jsonpath={.spec.podOffloadingStrategy}"); got != "Remote" {
+		t.Errorf("diff changed it to %s", got)
+	}
+}
+
+func TestFieldsThatAreUnknownOrThereTwiceAreRefused(t *testing.T) {
+	env := framework.Get(t)
+	namespace := env.MakeNamespace(t)
+	client := admin(t).FederationV1alpha1().RESTClient()
+	for name, test := range map[string]struct{ spec, want string }{
+		"unknown":        {`{"podOffloadingStratgy":"Local"}`, `unknown field "spec.podOffloadingStratgy"`},
+		"there twice":    {`{"podOffloadingStrategy":"Local","podOffloadingStrategy":"Remote"}`, `duplicate field "spec.podOffloadingStrategy"`},
+		"of other type":  {`{"podOffloadingStrategy":[1]}`, "podOffloadingStrategy"},
+		"of other value": {`{"podOffloadingStrategy":"Moon"}`, `spec.podOffloadingStrategy: Unsupported value: "Moon"`},
+	} {
+		body := `{"apiVersion":"federation.liqo.io/v1alpha1","kind":"NamespaceOffloading","metadata":{"name":"offloading"},"spec":` + test.spec + `}`
+		err := client.Post().Namespace(namespace).Resource("namespaceoffloadings").Param("fieldValidation", "Strict").
+			SetHeader("Content-Type", "application/json").Body([]byte(body)).Do(t.Context()).Error()
+		if err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: got %v, want %q", name, err, test.want)
+		}
+	}
+}
+
+func TestTablesAnswerWhatPeopleAsk(t *testing.T) {
+	env := framework.Get(t)
+	namespace := env.MakeNamespace(t)
+	env.Kubectl(t, offloading, "apply", "-n", namespace, "-f", "-")
+	lines := strings.Split(strings.TrimSpace(env.Kubectl(t, "", "get", "liqo", "-n", namespace)), "\n")
+	header := strings.Join(strings.Fields(lines[0]), " ")
+	if len(lines) != 2 || header != "NAME MAPPING PODS PHASE CLUSTERS REMOTE NAME AGE" || !strings.Contains(lines[1], "Remote") {
+		t.Errorf("got\n%s", strings.Join(lines, "\n"))
+	}
+}
