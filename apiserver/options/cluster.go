@@ -26,6 +26,7 @@ const (
 
 	authenticationConfigMap = "extension-apiserver-authentication"
 	requestHeaderCAKey      = "requestheader-client-ca-file"
+	clientCAKey             = "client-ca-file"
 )
 
 // cluster is the one that this server belongs to.
@@ -34,6 +35,8 @@ type cluster struct {
 	client kubernetes.Interface
 	// id is the UID of the namespace kube-system.
 	id string
+	// clientCertificates is true when the cluster knows users by certificates.
+	clientCertificates bool
 }
 
 // connect finds the cluster and makes sure that it lets the server do its
@@ -115,6 +118,7 @@ func (c *cluster) checkAuthentication(ctx context.Context) error {
 	case strings.TrimSpace(configMap.Data[requestHeaderCAKey]) == "":
 		return fmt.Errorf("%s has no %s: run kube-apiserver with --requestheader-client-ca-file: turn its aggregation layer on", where, requestHeaderCAKey)
 	}
+	c.clientCertificates = configMap.Data[clientCAKey] != ""
 	return nil
 }
 

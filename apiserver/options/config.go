@@ -34,11 +34,9 @@ func (o *Options) config(in *cluster) (*server.Config, error) {
 	if err := o.Serving.ApplyToConfig(&generic.Config); err != nil {
 		return nil, fmt.Errorf("serving: %w", err)
 	}
-	o.Authentication.RemoteKubeConfigFile = o.Kubeconfig
-	if err := o.Authentication.ApplyTo(&generic.Authentication, generic.SecureServing, generic.OpenAPIConfig); err != nil {
+	if err := o.authenticate(generic, in); err != nil {
 		return nil, fmt.Errorf("authentication: %w", err)
 	}
-	generic.Authentication.Authenticator = server.AnonymousOnlyOnHealthPaths(generic.Authentication.Authenticator)
 	authorizer, err := o.Authorization.authorizer(in.config)
 	if err != nil {
 		return nil, err

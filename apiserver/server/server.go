@@ -7,6 +7,7 @@ package server
 
 import (
 	"fmt"
+	"time"
 
 	apiopenapi "k8s.io/apiserver/pkg/endpoints/openapi"
 	genericapiserver "k8s.io/apiserver/pkg/server"
@@ -19,6 +20,10 @@ import (
 const (
 	name  = "federation-apiserver"
 	title = "Liqo Federation"
+
+	// watchTermination is how long a server that stops takes to end its
+	// watches, so that their clients do not all come back at once.
+	watchTermination = 2 * time.Second
 )
 
 // Config is what a server is made from.
@@ -34,6 +39,8 @@ type Config struct {
 // neither stores nor listens yet.
 func NewConfig() *Config {
 	generic := genericapiserver.NewRecommendedConfig(Codecs)
+	generic.BuildHandlerChainFunc = handlerChain
+	generic.ShutdownWatchTerminationGracePeriod = watchTermination
 	generic.EffectiveVersion = compatibility.DefaultBuildEffectiveVersion()
 
 	namer := apiopenapi.NewDefinitionNamer(Scheme)

@@ -1,0 +1,40 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/validation"
+	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
+	"k8s.io/apiserver/pkg/endpoints/request"
+	genericapiserver "k8s.io/apiserver/pkg/server"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+)
+
+// withNamespaceNames refuses requests in a namespace that cannot exist. The
+// stores check the names of objects themselves; a namespace named like a step
+// up in a path they would only take for an internal error.
+func withNamespaceNames(handler http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		info, ok := request.RequestInfoFrom(r.Context())
+		if ok && info.IsResourceRequest && info.Namespace != "" {
+			if messages := validation.ValidateNamespaceName(info.Namespace, false); len(messages) > 0 {
+				err := apierrors.NewBadRequest(fmt.Sprintf("namespace %.64q: %s", info.Namespace, strings.Join(messages, "; ")))
+				responsewriters.ErrorNegotiated(err, Codecs, v1alpha1.SchemeGroupVersion, w, r)
+				return
+			}
+		}
+		handler.ServeHTTP(w, r)
+	})
+}
+
+// handlerChain is the usual one, around one more handler.
+func handlerChain(handler http.Handler, config *genericapiserver.Config) http.Handler {
+	return genericapiserver.DefaultBuildHandlerChain(withNamespaceNames(handler), config)
+}
