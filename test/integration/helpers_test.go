@@ -14,8 +14,8 @@ import (
 // patience is how long something may take that needs no more than a moment.
 const patience = 15 * time.Second
 
-// eventually calls get until it returns no error.
-func eventually[T any](t *testing.T, get func() (T, error)) T {
+// until calls get until it returns no error.
+func until[T any](t *testing.T, get func() (T, error)) T {
 	t.Helper()
 	deadline := time.After(patience)
 	ticker := time.NewTicker(50 * time.Millisecond)

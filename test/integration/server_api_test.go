@@ -103,7 +103,7 @@ func TestOpenAPIHasEveryReferenceAndTheWordsOfTheDocComments(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			raw := eventually(t, func() ([]byte, error) {
+			raw := until(t, func() ([]byte, error) {
 				raw, err := env.Kube.Discovery().RESTClient().Get().AbsPath(test.path).SetHeader("Accept", "application/json").DoRaw(t.Context())
 				if err == nil && !strings.Contains(string(raw), "ForeignCluster") {
 					err = fmt.Errorf("no ForeignCluster in %s yet", test.path)
