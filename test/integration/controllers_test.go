@@ -1,0 +1,101 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package integration
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	kubeinformers "k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/record"
+
+	"liqo.io/federation/controllers/offloading"
+	"liqo.io/federation/controllers/shadow"
+	"liqo.io/federation/generated/clientset/versioned"
+	"liqo.io/federation/generated/informers/externalversions"
+	"liqo.io/federation/test/integration/framework"
+)
+
+const (
+	// thisID and thatID are the ids of the cluster and of the one it meets.
+	thisID = "11111111-1111-4111-8111-111111111111"
+	thatID = "22222222-2222-4222-8222-222222222222"
+	// patience bounds how long a controller may take.
+	patience = 20 * time.Second
+)
+
+// clients reach both APIs as an administrator, without limits.
+func clients(t *testing.T, env *framework.Environment) (kubernetes.Interface, versioned.Interface) {
+	t.Helper()
+	config := rest.CopyConfig(env.Admin)
+	config.QPS = -1
+	kube, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	federation, err := versioned.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return kube, federation
+}
+
+// runOffloading runs the controllers of offloading until the test ends.
+func runOffloading(t *testing.T, env *framework.Environment) {
+	t.Helper()
+	kube, federation := clients(t, env)
+	kubeInformers := kubeinformers.NewSharedInformerFactory(kube, 0)
+	federationInformers := externalversions.NewSharedInformerFactory(federation, 0)
+	events := &record.FakeRecorder{}
+
+	consumer, err := offloading.NewConsumer(kube, federation, kubeInformers, federationInformers, framework.ClusterName, thisID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	provider, err := offloading.NewProvider(kube, federation, kubeInformers, federationInformers, events, offloading.Installation{
+		ClusterID: thisID, Namespaces: []string{framework.Namespace}, Account: "federation-controller-manager", AccountNamespace: framework.Namespace,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	shadows, err := shadow.New(kube, federation, kubeInformers, federationInformers, events)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	kubeInformers.StartWithContext(ctx)
+	federationInformers.StartWithContext(ctx)
+	kubeInformers.WaitForCacheSync(ctx.Done())
+	federationInformers.WaitForCacheSync(ctx.Done())
+	var running sync.WaitGroup
+	for _, run := range []func(context.Context){consumer.Run, provider.Run, shadows.Run} {
+		running.Go(func() { run(ctx) })
+	}
+	t.Cleanup(func() {
+		cancel()
+		running.Wait()
+		kubeInformers.Shutdown()
+		federationInformers.Shutdown()
+	})
+}
+
+// until waits until something is so.
+func until(t *testing.T, what string, check func(context.Context) (bool, error)) {
+	t.Helper()
+	if err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, patience, true, check); err != nil {
+		t.Fatalf("%s: %v", what, err)
+	}
+}
+
+// killed removes a pod as its kubelet does when the containers have stopped.
+func killed(ctx context.Context, kube kubernetes.Interface, pod *corev1.Pod) error {
+	return kube.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, now(pod))
+}

@@ -1,0 +1,342 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package integration
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/utils/ptr"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/generated/clientset/versioned"
+	"liqo.io/federation/test/integration/framework"
+)
+
+// peering is a cluster that lends to itself: the consumer's half and the
+// provider's half of one peering, with the test in the place of the
+// replicator, the kubelet and the namespace controller.
+type peering struct {
+	env        *framework.Environment
+	kube       kubernetes.Interface
+	federation versioned.Interface
+	cluster    string
+	user       string
+}
+
+func newPeering(t *testing.T, cluster string) peering {
+	t.Helper()
+	env := framework.Get(t)
+	kube, federation := clients(t, env)
+	p := peering{env: env, kube: kube, federation: federation, cluster: cluster, user: "user-of-" + cluster}
+	env.Kubectl(t, env.Chart(t, "rbac-twin.yaml"), "apply", "-f", "-")
+
+	must(t)(federation.FederationV1alpha1().ForeignClusters().Create(t.Context(), &v1alpha1.ForeignCluster{
+		ObjectMeta: metav1.ObjectMeta{Name: cluster},
+		Spec: v1alpha1.ForeignClusterSpec{
+			ClusterID: thatID, Server: "https://192.0.2.1:6443",
+			Outgoing: v1alpha1.PeeringEnabled, Incoming: v1alpha1.PeeringEnabled,
+		},
+	}, metav1.CreateOptions{}))
+	for name, role := range map[string]string{rules.TenantNamespace(cluster): v1alpha1.RoleTenant, rules.PeerNamespace(cluster): v1alpha1.RolePeer} {
+		must(t)(kube.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+			Name: name, Labels: map[string]string{v1alpha1.LabelForeignCluster: cluster, v1alpha1.LabelRole: role},
+		}}, metav1.CreateOptions{}))
+	}
+	must(t)(kube.RbacV1().RoleBindings(rules.TenantNamespace(cluster)).Create(t.Context(), &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "federation-tenant"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "federation-tenant"},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: p.user}},
+	}, metav1.CreateOptions{}))
+	must(t)(federation.FederationV1alpha1().VirtualNodes(rules.PeerNamespace(cluster)).Create(t.Context(), &v1alpha1.VirtualNode{
+		ObjectMeta: metav1.ObjectMeta{Name: cluster},
+		Spec: v1alpha1.VirtualNodeSpec{
+			ClusterID: thatID, NodeName: rules.NodeName(cluster),
+			Resources: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")},
+		},
+	}, metav1.CreateOptions{}))
+	must(t)(kube.CoreV1().Nodes().Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{
+		Name: rules.NodeName(cluster), Labels: map[string]string{v1alpha1.LabelType: v1alpha1.TypeVirtualNode, "region": "fr"},
+	}}, metav1.CreateOptions{}))
+	// No other test is to be lent anything by this cluster.
+	t.Cleanup(func() {
+		ctx := context.WithoutCancel(t.Context())
+		if err := federation.FederationV1alpha1().VirtualNodes(rules.PeerNamespace(cluster)).Delete(ctx, cluster, metav1.DeleteOptions{}); err != nil {
+			t.Error(err)
+		}
+	})
+	runOffloading(t, env)
+	return p
+}
+
+// must fails the test when a call failed whose result does not matter.
+func must(t *testing.T) func(any, error) {
+	return func(_ any, err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// replicate does what the replicator does: spec one way, status the other.
+func (p peering) replicate(ctx context.Context) error {
+	maps := p.federation.FederationV1alpha1()
+	here, err := maps.NamespaceMaps(rules.PeerNamespace(p.cluster)).Get(ctx, framework.ClusterName, metav1.GetOptions{})
+	if err != nil {
+		return ignoreNotFound(err)
+	}
+	tenant := maps.NamespaceMaps(rules.TenantNamespace(p.cluster))
+	there, err := tenant.Get(ctx, framework.ClusterName, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		_, err = tenant.Create(ctx, &v1alpha1.NamespaceMap{ObjectMeta: metav1.ObjectMeta{Name: framework.ClusterName}, Spec: here.Spec}, metav1.CreateOptions{})
+		return err
+	}
+	if err != nil {
+		return err
+	}
+	there.Spec = here.Spec
+	if there, err = tenant.Update(ctx, there, metav1.UpdateOptions{}); err != nil {
+		return ignoreConflict(err)
+	}
+	here.Status = there.Status
+	_, err = maps.NamespaceMaps(here.Namespace).UpdateStatus(ctx, here, metav1.UpdateOptions{})
+	return ignoreConflict(err)
+}
+
+func ignoreNotFound(err error) error {
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
+func ignoreConflict(err error) error {
+	if apierrors.IsConflict(err) {
+		return nil
+	}
+	return err
+}
+
+// until is until with the replicator at work.
+func (p peering) until(t *testing.T, what string, check func(ctx context.Context) (bool, error)) {
+	t.Helper()
+	until(t, what, func(ctx context.Context) (bool, error) {
+		if err := p.replicate(ctx); err != nil {
+			return false, err
+		}
+		return check(ctx)
+	})
+}
+
+func (p peering) offload(t *testing.T, spec v1alpha1.NamespaceOffloadingSpec) string {
+	t.Helper()
+	namespace := p.env.MakeNamespace(t)
+	must(t)(p.federation.FederationV1alpha1().NamespaceOffloadings(namespace).Create(t.Context(), &v1alpha1.NamespaceOffloading{
+		ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.NamespaceOffloadingName}, Spec: spec,
+	}, metav1.CreateOptions{}))
+	return namespace
+}
+
+func (p peering) phase(ctx context.Context, namespace string) (v1alpha1.NamespaceOffloadingStatus, error) {
+	offloading, err := p.federation.FederationV1alpha1().NamespaceOffloadings(namespace).Get(ctx, v1alpha1.NamespaceOffloadingName, metav1.GetOptions{})
+	if err != nil {
+		return v1alpha1.NamespaceOffloadingStatus{}, err
+	}
+	return offloading.Status, nil
+}
+
+func (p peering) untilPhase(t *testing.T, namespace string, phase v1alpha1.OffloadingPhase) v1alpha1.NamespaceOffloadingStatus {
+	t.Helper()
+	var status v1alpha1.NamespaceOffloadingStatus
+	p.until(t, "namespace "+namespace+" is "+string(phase), func(ctx context.Context) (bool, error) {
+		var err error
+		status, err = p.phase(ctx, namespace)
+		return status.Phase == phase, err
+	})
+	return status
+}
+
+func (p peering) labelNode(t *testing.T, region string) {
+	t.Helper()
+	must(t)(p.kube.CoreV1().Nodes().Patch(t.Context(), rules.NodeName(p.cluster), types.MergePatchType, []byte(`{"metadata":{"labels":{"region":"`+region+`"}}}`), metav1.PatchOptions{}))
+}
+
+// buried does what the namespace controller does with an empty namespace.
+func (p peering) buried(ctx context.Context, name string) (bool, error) {
+	namespace, err := p.kube.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return true, nil
+	}
+	if err != nil || namespace.DeletionTimestamp.IsZero() {
+		return false, err
+	}
+	namespace.Spec.Finalizers = nil
+	_, err = p.kube.CoreV1().Namespaces().Finalize(ctx, namespace, metav1.UpdateOptions{})
+	return false, ignoreNotFound(err)
+}
+
+func TestNamespaceIsExtendedAndComesHome(t *testing.T) {
+	p := newPeering(t, "verona")
+	italy := corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{expressions(in("region", "it"))}}
+	namespace := p.offload(t, v1alpha1.NamespaceOffloadingSpec{ClusterSelector: italy})
+	status := p.untilPhase(t, namespace, v1alpha1.OffloadingNoClusterSelected)
+	twin := rules.UniqueTwinNamespace(namespace, framework.ClusterName, thisID)
+	if status.RemoteNamespaceName != twin {
+		t.Errorf("the twin is called %s, want %s", status.RemoteNamespaceName, twin)
+	}
+	home, err := p.kube.CoreV1().Namespaces().Get(t.Context(), namespace, metav1.GetOptions{})
+	if err != nil || home.Labels[v1alpha1.LabelSchedulingEnabled] != "true" {
+		t.Errorf("labels %v, %v", home.Labels, err)
+	}
+
+	// The cluster turns out to be in Italy.
+	p.labelNode(t, "it")
+	status = p.untilPhase(t, namespace, v1alpha1.OffloadingReady)
+	if len(status.Clusters) != 1 || !meta.IsStatusConditionTrue(status.Clusters[0].Conditions, v1alpha1.ConditionReady) ||
+		!meta.IsStatusConditionTrue(status.Clusters[0].Conditions, v1alpha1.ConditionOffloadingRequired) {
+		t.Errorf("clusters: %+v", status.Clusters)
+	}
+	away, err := p.kube.CoreV1().Namespaces().Get(t.Context(), twin, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for label, want := range map[string]string{
+		v1alpha1.LabelRole: v1alpha1.RoleTwin, v1alpha1.LabelForeignCluster: "verona",
+		v1alpha1.LabelOrigin: thatID, v1alpha1.LabelDestination: thisID,
+		"pod-security.kubernetes.io/enforce": "baseline",
+	} {
+		if away.Labels[label] != want {
+			t.Errorf("label %s of the twin is %q, want %q", label, away.Labels[label], want)
+		}
+	}
+	binding, err := p.kube.RbacV1().RoleBindings(twin).Get(t.Context(), "federation-twin", metav1.GetOptions{})
+	if err != nil || len(binding.Subjects) != 1 || binding.Subjects[0].Name != p.user {
+		t.Errorf("the consumer has no rights in its twin: %+v, %v", binding, err)
+	}
+
+	// A pod goes there, as the scheduler and the virtual kubelet have it.
+	p.env.ServiceAccount(t, namespace, "default")
+	p.env.ServiceAccount(t, twin, "default")
+	local := pod(nil)
+	local.Spec.NodeName = rules.NodeName(p.cluster)
+	local, err = p.kube.CoreV1().Pods(namespace).Create(t.Context(), local, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	must(t)(p.federation.FederationV1alpha1().ShadowPods(twin).Create(t.Context(), &v1alpha1.ShadowPod{
+		ObjectMeta: metav1.ObjectMeta{Name: "web", Labels: map[string]string{v1alpha1.LabelOrigin: thatID}},
+		Spec: v1alpha1.ShadowPodSpec{Pod: corev1.PodSpec{
+			AutomountServiceAccountToken: ptr.To(false), Containers: []corev1.Container{{Name: "web", Image: "example.com/web"}},
+		}},
+	}, metav1.CreateOptions{}))
+	var remote *corev1.Pod
+	p.until(t, "the pod is there", func(ctx context.Context) (bool, error) {
+		remote, err = p.kube.CoreV1().Pods(twin).Get(ctx, "web", metav1.GetOptions{})
+		return err == nil, ignoreNotFound(err)
+	})
+
+	// It comes home: pods first, then the twin, and at last what held it.
+	if err := p.federation.FederationV1alpha1().NamespaceOffloadings(namespace).Delete(t.Context(), v1alpha1.NamespaceOffloadingName, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	p.until(t, "the pod is called home", func(ctx context.Context) (bool, error) {
+		current, err := p.kube.CoreV1().Pods(namespace).Get(ctx, local.Name, metav1.GetOptions{})
+		return err == nil && !current.DeletionTimestamp.IsZero(), err
+	})
+	p.untilPhase(t, namespace, v1alpha1.OffloadingTerminating)
+	if m, err := p.federation.FederationV1alpha1().NamespaceMaps(rules.PeerNamespace(p.cluster)).Get(t.Context(), framework.ClusterName, metav1.GetOptions{}); err != nil || len(m.Spec.Namespaces) != 1 {
+		t.Errorf("the namespace left before its pods: %+v, %v", m.Spec, err)
+	}
+	if err := killed(t.Context(), p.kube, local); err != nil {
+		t.Fatal(err)
+	}
+	p.until(t, "the twin's pods are gone", func(ctx context.Context) (bool, error) {
+		_, err := p.kube.CoreV1().Pods(twin).Get(ctx, remote.Name, metav1.GetOptions{})
+		return apierrors.IsNotFound(err), ignoreNotFound(err)
+	})
+	p.until(t, "the twin is gone", func(ctx context.Context) (bool, error) { return p.buried(ctx, twin) })
+	p.until(t, "the offloading is gone", func(ctx context.Context) (bool, error) {
+		_, err := p.phase(ctx, namespace)
+		return apierrors.IsNotFound(err), ignoreNotFound(err)
+	})
+	home, err = p.kube.CoreV1().Namespaces().Get(t.Context(), namespace, metav1.GetOptions{})
+	if _, labelled := home.Labels[v1alpha1.LabelSchedulingEnabled]; err != nil || labelled {
+		t.Errorf("the namespace keeps its label: %v, %v", home.Labels, err)
+	}
+}
+
+func TestTwinNamespaceTeardownOrder(t *testing.T) {
+	p := newPeering(t, "padova")
+	namespace := p.offload(t, v1alpha1.NamespaceOffloadingSpec{})
+	twin := p.untilPhase(t, namespace, v1alpha1.OffloadingReady).RemoteNamespaceName
+	p.env.ServiceAccount(t, twin, "default")
+	running := pod(nil)
+	running.Spec.NodeName = "somewhere"
+	running, err := p.kube.CoreV1().Pods(twin).Create(t.Context(), running, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The consumer is no longer lent anything.
+	must(t)(p.federation.FederationV1alpha1().ForeignClusters().Patch(t.Context(), p.cluster, types.MergePatchType, []byte(`{"spec":{"incoming":"Disabled"}}`), metav1.PatchOptions{}))
+	p.until(t, "the pod is asked to stop", func(ctx context.Context) (bool, error) {
+		current, err := p.kube.CoreV1().Pods(twin).Get(ctx, running.Name, metav1.GetOptions{})
+		return err == nil && !current.DeletionTimestamp.IsZero(), err
+	})
+	// While it runs on, everything that holds it in check stays.
+	for range 3 {
+		away, err := p.kube.CoreV1().Namespaces().Get(t.Context(), twin, metav1.GetOptions{})
+		if err != nil || !away.DeletionTimestamp.IsZero() {
+			t.Fatalf("the namespace goes before its pods: %v, %v", away.DeletionTimestamp, err)
+		}
+		must(t)(p.kube.RbacV1().RoleBindings(twin).Get(t.Context(), "federation-twin", metav1.GetOptions{}))
+	}
+	if err := killed(t.Context(), p.kube, running); err != nil {
+		t.Fatal(err)
+	}
+	p.until(t, "the twin is gone", func(ctx context.Context) (bool, error) { return p.buried(ctx, twin) })
+}
+
+func TestNamespaceOfTheProviderIsNeverATwin(t *testing.T) {
+	p := newPeering(t, "vicenza")
+	// The namespace itself has the name that the twin would have.
+	conflicting := p.offload(t, v1alpha1.NamespaceOffloadingSpec{NamespaceMappingStrategy: v1alpha1.EnforceSameName})
+	status := p.untilPhase(t, conflicting, v1alpha1.OffloadingAllFailed)
+	condition := meta.FindStatusCondition(status.Clusters[0].Conditions, v1alpha1.ConditionReady)
+	if condition == nil || condition.Reason != string(v1alpha1.NamespaceMappingConflict) || condition.Message == "" {
+		t.Errorf("the conflict is told as %+v", condition)
+	}
+	namespace, err := p.kube.CoreV1().Namespaces().Get(t.Context(), conflicting, metav1.GetOptions{})
+	if err != nil || namespace.Labels[v1alpha1.LabelRole] != "" {
+		t.Errorf("the namespace was adopted: %v, %v", namespace.Labels, err)
+	}
+	if _, err := p.kube.RbacV1().RoleBindings(conflicting).Get(t.Context(), "federation-twin", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		t.Errorf("the consumer has rights in a namespace of the provider's: %v", err)
+	}
+
+	// A peer that asks for the system's namespaces gets none.
+	tenant := p.federation.FederationV1alpha1().NamespaceMaps(rules.TenantNamespace(p.cluster))
+	must(t)(tenant.Create(t.Context(), &v1alpha1.NamespaceMap{
+		ObjectMeta: metav1.ObjectMeta{Name: "greedy"},
+		Spec: v1alpha1.NamespaceMapSpec{Namespaces: []v1alpha1.NamespaceMapping{
+			{Name: "a", RemoteName: "kube-system"}, {Name: "b", RemoteName: "liqo"}, {Name: "c", RemoteName: "liqo-tenant-venice"},
+		}},
+	}, metav1.CreateOptions{}))
+	until(t, "the wishes are refused", func(ctx context.Context) (bool, error) {
+		m, err := tenant.Get(ctx, "greedy", metav1.GetOptions{})
+		return err == nil && len(m.Status.Namespaces) == 3 && !slices.ContainsFunc(m.Status.Namespaces, func(answer v1alpha1.NamespaceMappingStatus) bool {
+			return answer.Phase != v1alpha1.NamespaceMappingRefused
+		}), err
+	})
+}

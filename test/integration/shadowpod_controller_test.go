@@ -1,0 +1,312 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package integration
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/utils/ptr"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/generated/clientset/versioned"
+	"liqo.io/federation/test/integration/framework"
+)
+
+// stage is a twin namespace in which the controllers run.
+type stage struct {
+	kube       kubernetes.Interface
+	federation versioned.Interface
+	namespace  string
+}
+
+func newStage(t *testing.T) stage {
+	t.Helper()
+	env := framework.Get(t)
+	kube, federation := clients(t, env)
+	s := stage{kube: kube, federation: federation, namespace: env.MakeNamespace(t)}
+	patch := `{"metadata":{"labels":{"` + v1alpha1.LabelRole + `":"twin","` + v1alpha1.LabelOrigin + `":"` + thatID + `","` + v1alpha1.LabelDestination + `":"` + thisID + `"}}}`
+	if _, err := kube.CoreV1().Namespaces().Patch(t.Context(), s.namespace, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	env.ServiceAccount(t, s.namespace, "default")
+	runOffloading(t, env)
+	return s
+}
+
+// now deletes one object without grace.
+func now(object metav1.Object) metav1.DeleteOptions {
+	return metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0), Preconditions: metav1.NewUIDPreconditions(string(object.GetUID()))}
+}
+
+func (s stage) post(t *testing.T, name string, policy corev1.RestartPolicy) *v1alpha1.ShadowPod {
+	t.Helper()
+	shadow, err := s.federation.FederationV1alpha1().ShadowPods(s.namespace).Create(t.Context(), &v1alpha1.ShadowPod{
+		ObjectMeta: metav1.ObjectMeta{
+			Name:        name,
+			Labels:      map[string]string{"app": name, v1alpha1.LabelOrigin: "somewhere-else"},
+			Annotations: map[string]string{v1alpha1.AnnotationOriginUID: "uid-of-" + name},
+		},
+		Spec: v1alpha1.ShadowPodSpec{Pod: corev1.PodSpec{
+			RestartPolicy:                policy,
+			AutomountServiceAccountToken: ptr.To(false),
+			Containers:                   []corev1.Container{{Name: "main", Image: "example.com/one"}},
+		}},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return shadow
+}
+
+func (s stage) shadow(t *testing.T, name string) *v1alpha1.ShadowPod {
+	t.Helper()
+	shadow, err := s.federation.FederationV1alpha1().ShadowPods(s.namespace).Get(t.Context(), name, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return shadow
+}
+
+// pod waits for a pod that is none of the others.
+func (s stage) pod(t *testing.T, name string, others ...types.UID) *corev1.Pod {
+	t.Helper()
+	var pod *corev1.Pod
+	until(t, "there is a pod "+name, func(ctx context.Context) (bool, error) {
+		var err error
+		pod, err = s.kube.CoreV1().Pods(s.namespace).Get(ctx, name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			return false, nil
+		}
+		return err == nil && !slices.Contains(others, pod.UID), err
+	})
+	return pod
+}
+
+// end has a pod's kubelet say that it stopped.
+func (s stage) end(t *testing.T, pod *corev1.Pod, phase corev1.PodPhase, reason string) {
+	t.Helper()
+	pod.Status.Phase, pod.Status.Reason = phase, reason
+	if _, err := s.kube.CoreV1().Pods(s.namespace).UpdateStatus(t.Context(), pod, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (s stage) bind(t *testing.T, pod *corev1.Pod) {
+	t.Helper()
+	err := s.kube.CoreV1().Pods(s.namespace).Bind(t.Context(), &corev1.Binding{
+		ObjectMeta: metav1.ObjectMeta{Name: pod.Name}, Target: corev1.ObjectReference{Kind: "Node", Name: "somewhere"},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (s stage) ended(t *testing.T, name string, phase corev1.PodPhase) {
+	t.Helper()
+	until(t, "shadow pod "+name+" has ended", func(context.Context) (bool, error) {
+		shadow := s.shadow(t, name)
+		return shadow.Status.Phase == phase && shadow.Status.Pod != nil && shadow.Status.Pod.Phase == phase, nil
+	})
+}
+
+func TestShadowPodBecomesAPodWithNoIdentityOfThisCluster(t *testing.T) {
+	s := newStage(t)
+	shadow := s.post(t, "web", corev1.RestartPolicyAlways)
+	pod := s.pod(t, "web")
+	if !metav1.IsControlledBy(pod, shadow) {
+		t.Errorf("owned by %+v", pod.OwnerReferences)
+	}
+	if pod.Labels["app"] != "web" || pod.Annotations[v1alpha1.AnnotationOriginUID] != "uid-of-web" {
+		t.Errorf("labels %v, annotations %v", pod.Labels, pod.Annotations)
+	}
+	if pod.Labels[v1alpha1.LabelOrigin] != thatID || pod.Labels[v1alpha1.LabelDestination] != thisID {
+		t.Errorf("the pod says that it comes from %q and goes to %q", pod.Labels[v1alpha1.LabelOrigin], pod.Labels[v1alpha1.LabelDestination])
+	}
+	if ptr.Deref(pod.Spec.AutomountServiceAccountToken, true) || ptr.Deref(pod.Spec.EnableServiceLinks, true) || pod.Spec.ServiceAccountName != "default" {
+		t.Errorf("the pod has an identity: %+v", pod.Spec)
+	}
+	if len(pod.Spec.Volumes) > 0 {
+		t.Errorf("volumes were added: %+v", pod.Spec.Volumes)
+	}
+	if len(s.shadow(t, "web").Status.Conditions) > 0 {
+		t.Error("the status was written though nothing went wrong")
+	}
+}
+
+func TestLostPodRunsAgain(t *testing.T) {
+	s := newStage(t)
+	s.post(t, "web", corev1.RestartPolicyAlways)
+	first := s.pod(t, "web")
+	if err := killed(t.Context(), s.kube, first); err != nil {
+		t.Fatal(err)
+	}
+	second := s.pod(t, "web", first.UID)
+	s.bind(t, second)
+	s.end(t, s.pod(t, "web", first.UID), corev1.PodFailed, "Evicted")
+	third := s.pod(t, "web", first.UID, second.UID)
+	if third.Status.Phase == corev1.PodFailed {
+		t.Errorf("the new pod is %+v", third.Status)
+	}
+	if phase := s.shadow(t, "web").Status.Phase; phase != "" {
+		t.Errorf("a pod that runs for ever has ended: %s", phase)
+	}
+}
+
+func TestFinishedPodNeverRunsAgain(t *testing.T) {
+	s := newStage(t)
+	for name, phase := range map[string]corev1.PodPhase{"job": corev1.PodSucceeded, "broken-job": corev1.PodFailed} {
+		t.Run(name, func(t *testing.T) {
+			s.post(t, name, corev1.RestartPolicyNever)
+			pod := s.pod(t, name)
+			s.end(t, pod, phase, "")
+			// Deleted at once, before anybody may have noticed how it ended.
+			if err := s.kube.CoreV1().Pods(s.namespace).Delete(t.Context(), name, now(pod)); err != nil {
+				t.Fatal(err)
+			}
+			s.ended(t, name, phase)
+			until(t, "the pod is gone", func(ctx context.Context) (bool, error) {
+				_, err := s.kube.CoreV1().Pods(s.namespace).Get(ctx, name, metav1.GetOptions{})
+				return apierrors.IsNotFound(err), nil
+			})
+			// A later shadow pod is handled after this one, and has a pod.
+			later := name + "-later"
+			s.post(t, later, corev1.RestartPolicyNever)
+			s.pod(t, later)
+			if pod, err := s.kube.CoreV1().Pods(s.namespace).Get(t.Context(), name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+				t.Errorf("the finished pod runs again: %v, %v", pod.Status.Phase, err)
+			}
+		})
+	}
+}
+
+func TestShadowPodGoesAfterItsPod(t *testing.T) {
+	s := newStage(t)
+	for _, policy := range []corev1.RestartPolicy{corev1.RestartPolicyAlways, corev1.RestartPolicyNever} {
+		t.Run(string(policy), func(t *testing.T) {
+			name := "web-" + map[corev1.RestartPolicy]string{corev1.RestartPolicyAlways: "a", corev1.RestartPolicyNever: "n"}[policy]
+			s.post(t, name, policy)
+			pod := s.pod(t, name)
+			s.bind(t, pod)
+			if err := s.federation.FederationV1alpha1().ShadowPods(s.namespace).Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			until(t, "the pod is asked to stop", func(ctx context.Context) (bool, error) {
+				current, err := s.kube.CoreV1().Pods(s.namespace).Get(ctx, name, metav1.GetOptions{})
+				return err == nil && !current.DeletionTimestamp.IsZero() && ptr.Deref(current.DeletionGracePeriodSeconds, 0) == 30 && len(current.Finalizers) == 0, err
+			})
+			if s.shadow(t, name).DeletionTimestamp.IsZero() {
+				t.Error("the shadow pod is not being deleted")
+			}
+			if err := killed(t.Context(), s.kube, pod); err != nil {
+				t.Fatal(err)
+			}
+			until(t, "the shadow pod is gone", func(ctx context.Context) (bool, error) {
+				_, err := s.federation.FederationV1alpha1().ShadowPods(s.namespace).Get(ctx, name, metav1.GetOptions{})
+				return apierrors.IsNotFound(err), nil
+			})
+		})
+	}
+}
+
+func TestRefusedPodTellsWhyAndIsTriedAgain(t *testing.T) {
+	s := newStage(t)
+	quotas := s.kube.CoreV1().ResourceQuotas(s.namespace)
+	zero := corev1.ResourceList{corev1.ResourcePods: resource.MustParse("0")}
+	quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: "none"}, Spec: corev1.ResourceQuotaSpec{Hard: zero}}
+	// Nobody computes what is used in this cluster.
+	quota, err := quotas.Create(t.Context(), quota, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	quota.Status = corev1.ResourceQuotaStatus{Hard: zero, Used: zero}
+	if _, err := quotas.UpdateStatus(t.Context(), quota, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the quota holds", func(ctx context.Context) (bool, error) {
+		probe := pod(nil)
+		_, err := s.kube.CoreV1().Pods(s.namespace).Create(ctx, probe, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		return apierrors.IsForbidden(err), nil
+	})
+	s.post(t, "web", corev1.RestartPolicyAlways)
+	until(t, "the refusal is told", func(context.Context) (bool, error) {
+		condition := meta.FindStatusCondition(s.shadow(t, "web").Status.Conditions, v1alpha1.ConditionPodCreated)
+		return condition != nil && condition.Status == metav1.ConditionFalse && condition.Reason == "Refused", nil
+	})
+	if err := quotas.Delete(t.Context(), "none", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	s.pod(t, "web")
+	until(t, "the refusal is over", func(context.Context) (bool, error) {
+		return meta.IsStatusConditionTrue(s.shadow(t, "web").Status.Conditions, v1alpha1.ConditionPodCreated), nil
+	})
+}
+
+func TestPodOfSomebodyElseIsLeftAlone(t *testing.T) {
+	s := newStage(t)
+	theirs := pod(nil)
+	theirs, err := s.kube.CoreV1().Pods(s.namespace).Create(t.Context(), theirs, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.post(t, "web", corev1.RestartPolicyAlways)
+	until(t, "the conflict is told", func(context.Context) (bool, error) {
+		condition := meta.FindStatusCondition(s.shadow(t, "web").Status.Conditions, v1alpha1.ConditionPodCreated)
+		return condition != nil && condition.Reason == "NameConflict", nil
+	})
+	if err := s.federation.FederationV1alpha1().ShadowPods(s.namespace).Delete(t.Context(), "web", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the shadow pod is gone", func(ctx context.Context) (bool, error) {
+		_, err := s.federation.FederationV1alpha1().ShadowPods(s.namespace).Get(ctx, "web", metav1.GetOptions{})
+		return apierrors.IsNotFound(err), nil
+	})
+	if pod := s.pod(t, "web"); pod.UID != theirs.UID || pod.ResourceVersion != theirs.ResourceVersion {
+		t.Errorf("somebody else's pod was touched")
+	}
+}
+
+func TestChangesOfAShadowPodReachItsPod(t *testing.T) {
+	s := newStage(t)
+	s.post(t, "web", corev1.RestartPolicyAlways)
+	first := s.pod(t, "web")
+	// The provider's own annotations stay.
+	if _, err := s.kube.CoreV1().Pods(s.namespace).Patch(t.Context(), "web", types.MergePatchType, []byte(`{"metadata":{"annotations":{"cni":"here"}}}`), metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	patch := `{"metadata":{"labels":{"app":null,"tier":"front"}},"spec":{"pod":{"containers":[{"name":"main","image":"example.com/two"}],"tolerations":[{"key":"dedicated","operator":"Exists"}]}}}`
+	if _, err := s.federation.FederationV1alpha1().ShadowPods(s.namespace).Patch(t.Context(), "web", types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the pod has changed", func(context.Context) (bool, error) {
+		pod := s.pod(t, "web")
+		_, old := pod.Labels["app"]
+		return !old && pod.Labels["tier"] == "front" && pod.Spec.Containers[0].Image == "example.com/two" &&
+			slices.ContainsFunc(pod.Spec.Tolerations, func(toleration corev1.Toleration) bool { return toleration.Key == "dedicated" }), nil
+	})
+	if pod := s.pod(t, "web"); pod.UID != first.UID || pod.Annotations["cni"] != "here" || pod.Labels[v1alpha1.LabelOrigin] != thatID {
+		t.Errorf("the pod lost what is not the shadow pod's: %+v", pod.ObjectMeta)
+	}
+}
+
+func TestNothingRunsOutsideOfTwins(t *testing.T) {
+	s := newStage(t)
+	s.namespace = framework.Get(t).MakeNamespace(t)
+	s.post(t, "web", corev1.RestartPolicyAlways)
+	until(t, "it is told why nothing runs", func(context.Context) (bool, error) {
+		condition := meta.FindStatusCondition(s.shadow(t, "web").Status.Conditions, v1alpha1.ConditionPodCreated)
+		return condition != nil && condition.Reason == "NotATwin", nil
+	})
+	if _, err := s.kube.CoreV1().Pods(s.namespace).Get(t.Context(), "web", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		t.Errorf("got %v, want no pod", err)
+	}
+}
