@@ -7,6 +7,7 @@ package app
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -83,13 +84,12 @@ func Run(ctx context.Context, options *Options) error {
 	}
 	synced.set()
 
-	if options.LeaderElect {
-		err = lead(ctx, config, runners)
-	} else {
-		runAll(ctx, runners)
+	var working sync.WaitGroup
+	for _, run := range runners {
+		working.Go(func() { run(ctx) })
 	}
-	cancel()
+	working.Wait()
 	<-stopped
 	klog.FromContext(ctx).Info("Stopped")
-	return err
+	return nil
 }

@@ -33,8 +33,6 @@ var healthPaths = []string{"/healthz", "/livez", "/readyz"}
 type Options struct {
 	// Kubeconfig is a file; empty means the cluster that the process runs in.
 	Kubeconfig string
-	// LeaderElect lets one of several processes work while the others wait.
-	LeaderElect bool
 	// Controllers selects: "*" is all that are on by default, a name one of
 	// them, and "-name" all but that one.
 	Controllers []string
@@ -91,7 +89,6 @@ func NewOptions() *Options {
 // AddFlags binds the options to flags.
 func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.Kubeconfig, "kubeconfig", o.Kubeconfig, "Kubeconfig file of this cluster. Empty uses the service account of the pod.")
-	fs.BoolVar(&o.LeaderElect, "leader-elect", o.LeaderElect, "Work only while holding the Lease in the installation namespace that is named like the service account.")
 	fs.StringSliceVar(&o.Controllers, "controllers", o.Controllers, fmt.Sprintf(
 		"Controllers to run: '*' is all that are on by default, 'name' is one of them, '-name' is not that one. All: %v. Off by default: %v.",
 		controllerNames(true), offByDefault()))
