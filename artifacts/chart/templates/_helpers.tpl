@@ -89,10 +89,7 @@ metadata:
   namespace: {{ .root.Release.Namespace }}
   labels: {{- include "federation.labels" . | nindent 4 }}
 spec:
-  # One at a time: the controllers elect no leader.
-  replicas: 1
-  strategy:
-    type: Recreate
+  replicas: {{ .values.replicas }}
   selector:
     matchLabels: {{- include "federation.selector" . | nindent 6 }}
   template:
@@ -111,7 +108,8 @@ spec:
             - --tls-private-key-file=/etc/federation/tls/tls.key
             - --namespace={{ .root.Release.Namespace }}
             - --invitation-namespace={{ .root.Values.invitationNamespace }}
-            - --v=2
+            - --leader-elect
+            - --v=1
             {{- range .args }}
             - {{ . | quote }}
             {{- end }}
