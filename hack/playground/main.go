@@ -1,6 +1,8 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
+//go:build linux
+
 // Command playground runs real Kubernetes clusters on one Linux machine.
 package main
 

@@ -28,12 +28,13 @@ type progress struct {
 	current  string
 	packages int
 	done     chan struct{}
+	drawing  sync.WaitGroup
 }
 
 func newProgress(out *os.File, title string) *progress {
 	p := &progress{out: out, title: title, terminal: term.IsTerminal(int(out.Fd())), started: time.Now(), done: make(chan struct{})}
 	if p.terminal {
-		go p.redraw()
+		p.drawing.Go(p.redraw)
 	} else {
 		fmt.Fprintln(out, title)
 	}
@@ -95,6 +96,7 @@ func (p *progress) elapsed() time.Duration { return time.Since(p.started).Round(
 
 func (p *progress) finish(ok bool) {
 	close(p.done)
+	p.drawing.Wait()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	start := ""

@@ -105,7 +105,8 @@ func (c *Cluster) apiServer() (sandbox.Command, error) {
 			"--audit-policy-file="+policy,
 			"--audit-log-path="+c.LogPath(n, "audit"),
 			"--audit-log-mode=batch",
-			"--audit-log-maxsize=0",
+			// Megabytes: one file, so that whoever counts requests reads one.
+			"--audit-log-maxsize=100000",
 		)
 	}
 	return c.daemon(n, "kube-apiserver", files, args...), nil

@@ -22,8 +22,9 @@ type upFlags struct {
 	clusterPods, clusterServes []string
 }
 
-func newUp(c *common) *cobra.Command {
-	f := &upFlags{}
+func newUp(c *common) *cobra.Command { return newUpWith(c, &upFlags{}) }
+
+func newUpWith(c *common, f *upFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "up [CLUSTER...]",
 		Short: "Bring clusters up (rome and milan by default)",

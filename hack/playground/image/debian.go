@@ -5,6 +5,7 @@ package image
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -58,13 +59,15 @@ func dependencies(ctx context.Context, packages []string) ([]string, error) {
 		"--no-breaks", "--no-replaces", "--no-enhances"}, packages...)
 	out, err := run(ctx, "", "apt-cache", args...)
 	if err != nil {
-		return nil, err
+		// A fresh machine has no package lists yet.
+		if _, updateErr := run(ctx, "", "apt-get", "update"); updateErr != nil {
+			return nil, errors.Join(err, updateErr)
+		}
+		if out, err = run(ctx, "", "apt-cache", args...); err != nil {
+			return nil, err
+		}
 	}
-	names := parseDepends(out)
-	if len(names) == 0 {
-		return nil, fmt.Errorf("apt-cache knows none of %v; run: apt-get update", packages)
-	}
-	return names, nil
+	return parseDepends(out), nil
 }
 
 // parseDepends picks the real packages out of what `apt-cache depends` prints:
@@ -106,8 +109,9 @@ func run(ctx context.Context, dir, name string, args ...string) (string, error) 
 	out, err := cmd.Output()
 	if err != nil {
 		message := ""
-		if e, ok := err.(*exec.ExitError); ok {
-			message = ": " + strings.TrimSpace(string(e.Stderr))
+		var exit *exec.ExitError
+		if errors.As(err, &exit) {
+			message = ": " + strings.TrimSpace(string(exit.Stderr))
 		}
 		return "", fmt.Errorf("%s %s: %w%s", name, strings.Join(args, " "), err, message)
 	}

@@ -11,8 +11,6 @@ import (
 	"os"
 	"sync"
 
-	"golang.org/x/sys/unix"
-
 	"liqo.io/federation/hack/playground/build"
 	"liqo.io/federation/hack/playground/cluster"
 	"liqo.io/federation/hack/playground/network"
@@ -240,7 +238,7 @@ func (u *up) ensure(ctx context.Context, n *state.Node, daemons ...sandbox.Comma
 			continue
 		}
 		if found {
-			if err := sandbox.Kill(ctx, current.Process, unix.SIGTERM); err != nil {
+			if err := sandbox.Stop(ctx, current.Process); err != nil {
 				return started, fmt.Errorf("%s on %s: %w", d.Name, n.Name, err)
 			}
 		}

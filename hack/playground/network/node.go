@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
+	"os/exec"
+	"strings"
 
 	"github.com/vishvananda/netlink"
 
@@ -54,12 +56,19 @@ func SetUpNode(ctx context.Context, i *state.Instance, cluster int, n *state.Nod
 	return masquerade(ctx, n, c.PodCIDR)
 }
 
-// CheckKernel refuses a kernel without the bridge filter that Services need.
+// CheckKernel refuses a kernel without the bridge filter that Services need, if
+// it cannot be loaded.
 func CheckKernel() error {
-	if _, err := os.Stat("/proc/sys/net/bridge/bridge-nf-call-iptables"); err != nil {
-		return fmt.Errorf("the kernel's br_netfilter is not loaded; run: modprobe br_netfilter")
+	const filter = "/proc/sys/net/bridge/bridge-nf-call-iptables"
+	if _, err := os.Stat(filter); err == nil {
+		return nil
 	}
-	return nil
+	out, err := exec.Command("modprobe", "br_netfilter").CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("the kernel's br_netfilter is not there and cannot be loaded: %w: %s", err, strings.TrimSpace(string(out)))
+	}
+	_, err = os.Stat(filter)
+	return err
 }
 
 func plug(i *state.Instance, cluster int, n *state.Node) error {

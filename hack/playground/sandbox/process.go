@@ -78,6 +78,19 @@ func Kill(ctx context.Context, p state.Process, signal unix.Signal) error {
 	return nil
 }
 
+// stopTimeout is how long a process may take to end when it is asked to.
+const stopTimeout = 10 * time.Second
+
+// Stop asks exactly that process to end, and kills it if it does not in time.
+func Stop(ctx context.Context, p state.Process) error {
+	asked, cancel := context.WithTimeout(ctx, stopTimeout)
+	defer cancel()
+	if err := Kill(asked, p, unix.SIGTERM); err == nil || asked.Err() == nil {
+		return err
+	}
+	return Kill(ctx, p, unix.SIGKILL)
+}
+
 // Daemon is a process that was started with Spawn.
 type Daemon struct {
 	state.Process

@@ -1,0 +1,75 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cmd
+
+import (
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/cobra"
+
+	"liqo.io/federation/hack/playground/instance"
+)
+
+func TestWrongUseEndsWithTwo(t *testing.T) {
+	for _, line := range []string{"foo", "up --nothing", "kubeconfig", "exec node", "partition a", "load", "image x", "--instance Bad status", "up rome --cluster-pod-cidr milan=10.0.0.0/16", "up --pod-cidr x"} {
+		if code := Execute(t.Context(), strings.Fields(line)); code != 2 {
+			t.Errorf("%q ended with %d", line, code)
+		}
+	}
+	if code := Execute(t.Context(), []string{"--help"}); code != 0 {
+		t.Errorf("--help ended with %d", code)
+	}
+}
+
+func TestOnlyGivenFlagsAreWanted(t *testing.T) {
+	parse := func(args ...string) instance.Want {
+		t.Helper()
+		f := &upFlags{}
+		c := &common{instance: "demo", stateDir: "/s"}
+		cmd := newUpWith(c, f)
+		if err := cmd.ParseFlags(args); err != nil {
+			t.Fatal(err)
+		}
+		w, err := f.want(cmd, c, []string{"rome", "milan"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return w
+	}
+	w := parse()
+	if w.Workers != nil || w.FakeNodes != nil || w.Audit != nil || len(w.PodCIDRs) != 0 || w.Pool != instance.DefaultPool {
+		t.Errorf("nothing was given, but %+v is wanted", w)
+	}
+	w = parse("--workers=0", "--pod-cidr=10.1.0.0/16", "--cluster-pod-cidr=milan=10.2.0.0/16")
+	if w.Workers == nil || *w.Workers != 0 {
+		t.Errorf("got %v workers", w.Workers)
+	}
+	if diff := cmp.Diff(map[string]string{"": "10.1.0.0/16", "milan": "10.2.0.0/16"}, texts(w.PodCIDRs)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func texts(m map[string]netip.Prefix) map[string]string {
+	out := map[string]string{}
+	for k, v := range m {
+		out[k] = v.String()
+	}
+	return out
+}
+
+func TestEveryCommandExplainsItself(t *testing.T) {
+	var walk func(*cobra.Command)
+	walk = func(c *cobra.Command) {
+		if c.Short == "" {
+			t.Errorf("%s has no description", c.CommandPath())
+		}
+		for _, sub := range c.Commands() {
+			walk(sub)
+		}
+	}
+	walk(newRoot())
+}

@@ -1,0 +1,146 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package instance
+
+import (
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"liqo.io/federation/hack/playground/state"
+)
+
+func number(n int) *int { return &n }
+
+func want(clusters ...string) Want {
+	return Want{Instance: "test", Dir: "/checkout/.playground", Clusters: clusters, Pool: DefaultPool}
+}
+
+// layout is what a cluster looks like, in a form that is easy to compare.
+func layout(i *state.Instance) []string {
+	var out []string
+	for _, c := range i.Clusters {
+		out = append(out, c.Name+" "+c.NodeCIDR.String()+" "+c.PodCIDR.String()+" "+c.ServiceCIDR.String())
+		for _, n := range c.Nodes {
+			out = append(out, "  "+n.Name+" "+n.Address.String()+" "+n.PodCIDR.String())
+		}
+	}
+	return out
+}
+
+func planned(t *testing.T, w Want, used ...netip.Prefix) *state.Instance {
+	t.Helper()
+	i, err := newInstance(w, used)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := plan(i, w, used); err != nil {
+		t.Fatal(err)
+	}
+	return i
+}
+
+func TestClustersShareThePodCIDRButNotTheNodes(t *testing.T) {
+	i := planned(t, want("rome", "milan"), netip.MustParsePrefix("172.30.1.0/24"))
+	if diff := cmp.Diff([]string{
+		"rome 172.30.2.0/24 10.244.0.0/16 10.96.0.0/16",
+		"  rome-control-plane 172.30.2.2 10.244.0.0/24",
+		"  rome-worker-1 172.30.2.3 10.244.1.0/24",
+		"milan 172.30.3.0/24 10.244.0.0/16 10.96.0.0/16",
+		"  milan-control-plane 172.30.3.2 10.244.0.0/24",
+		"  milan-worker-1 172.30.3.3 10.244.1.0/24",
+	}, layout(i)); diff != "" {
+		t.Error(diff)
+	}
+	if len(i.HostLink.Name) > 15 {
+		t.Errorf("%s is too long for an interface", i.HostLink.Name)
+	}
+	if i.HostLink.Host.Masked() != netip.MustParsePrefix("172.30.0.0/30") {
+		t.Errorf("the host link is in %s", i.HostLink.Host)
+	}
+}
+
+func TestACIDROfOneClusterGoesBeforeThatOfAll(t *testing.T) {
+	w := want("rome", "milan")
+	w.Workers = number(0)
+	w.PodCIDRs = map[string]netip.Prefix{"": netip.MustParsePrefix("10.50.0.0/16"), "milan": netip.MustParsePrefix("10.60.0.0/16")}
+	i := planned(t, w)
+	if diff := cmp.Diff([]string{
+		"rome 172.30.1.0/24 10.50.0.0/16 10.96.0.0/16",
+		"  rome-control-plane 172.30.1.2 10.50.0.0/24",
+		"milan 172.30.2.0/24 10.60.0.0/16 10.96.0.0/16",
+		"  milan-control-plane 172.30.2.2 10.60.0.0/24",
+	}, layout(i)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestAnInstanceGrowsAndKeepsWhatItHas(t *testing.T) {
+	i := planned(t, want("rome"))
+	before := layout(i)
+	if err := plan(i, want("rome"), nil); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(before, layout(i)); diff != "" {
+		t.Errorf("planning the same again changed something: %s", diff)
+	}
+	w := want("rome", "milan")
+	w.Workers, w.FakeNodes = number(2), number(5)
+	if err := plan(i, w, nil); err != nil {
+		t.Fatal(err)
+	}
+	if got := layout(i)[:len(before)]; cmp.Diff(before, got) != "" {
+		t.Errorf("what was there changed: %s", cmp.Diff(before, got))
+	}
+	if len(i.Clusters) != 2 || len(i.Clusters[0].Nodes) != 3 || i.Clusters[1].FakeNodes != 5 {
+		t.Errorf("got %v", layout(i))
+	}
+}
+
+func TestPlanRefuses(t *testing.T) {
+	for name, test := range map[string]struct {
+		change func(*Want)
+		reason string
+	}{
+		"fewer workers":       {func(w *Want) { w.Workers = number(0) }, "can only grow"},
+		"fewer fake nodes":    {func(w *Want) { w.FakeNodes = number(1) }, "can only grow"},
+		"too many workers":    {func(w *Want) { w.Workers = number(1000) }, "workers are possible"},
+		"too many fake nodes": {func(w *Want) { w.FakeNodes = number(100000) }, "fake nodes are possible"},
+		"another pod CIDR":    {func(w *Want) { w.PodCIDRs = map[string]netip.Prefix{"rome": netip.MustParsePrefix("10.9.0.0/16")} }, "cannot change"},
+		"another state dir":   {func(w *Want) { w.Dir = "/other" }, "was brought up with its state in /checkout/.playground"},
+		"a bad name":          {func(w *Want) { w.Clusters = []string{"Rome"} }, "lower-case"},
+		"overlapping CIDRs": {func(w *Want) {
+			w.Clusters = []string{"x"}
+			w.ServiceCIDRs = map[string]netip.Prefix{"": DefaultPodCIDR}
+		}, "overlap"},
+		"a pool without a rest": {func(w *Want) { w.Clusters = []string{"x"}; w.Pool = netip.MustParsePrefix("172.30.0.0/24") }, "no free /24"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			first := want("rome")
+			first.FakeNodes = number(2)
+			i := planned(t, first)
+			w := want("rome")
+			test.change(&w)
+			err := plan(i, w, nil)
+			if err == nil || !strings.Contains(err.Error(), test.reason) {
+				t.Fatalf("want %q, got %v", test.reason, err)
+			}
+		})
+	}
+}
+
+func TestParseReady(t *testing.T) {
+	got, err := parseReady("a True\nb False\nc Unknown\nd \n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(map[string]string{"a": "Ready", "b": "NotReady", "c": "Unknown", "d": "NotReady"}, got); diff != "" {
+		t.Error(diff)
+	}
+	if _, err := parseReady("a Perhaps\n"); err == nil {
+		t.Error("a condition that does not exist was accepted")
+	}
+}
