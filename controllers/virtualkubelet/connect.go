@@ -31,7 +31,13 @@ type clients struct {
 }
 
 func connect(options *Options) (*clients, error) {
-	here, err := clientcmd.BuildConfigFromFlags("", options.Kubeconfig)
+	var here *rest.Config
+	var err error
+	if options.Kubeconfig == "" {
+		here, err = rest.InClusterConfig()
+	} else {
+		here, err = clientcmd.BuildConfigFromFlags("", options.Kubeconfig)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("finding this cluster's API server: %w", err)
 	}

@@ -32,7 +32,7 @@ import (
 // the node and its pods as they are, for the next one to take over. Its
 // metrics are registered with the function given.
 func Run(ctx context.Context, options *Options, register func(metrics.Registerable) error) error {
-	log.L = klogv2.New(nil)
+	log.L = quiet{klogv2.New(nil)}
 	klog.FromContext(ctx).Info("Starting", "node", options.NodeName, "provider", options.ForeignCluster)
 
 	own, err := NewMetrics(register)

@@ -8,16 +8,14 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
-	"time"
 
+	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/apiserver/pkg/apis/apiserver"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
-	"k8s.io/apiserver/pkg/authentication/authenticatorfactory"
+	"k8s.io/apiserver/pkg/authentication/request/bearertoken"
+	"k8s.io/apiserver/pkg/authentication/request/union"
+	"k8s.io/apiserver/pkg/authentication/request/x509"
 	"k8s.io/apiserver/pkg/authentication/user"
-	"k8s.io/apiserver/pkg/authorization/authorizer"
-	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
 	"k8s.io/apiserver/pkg/server/dynamiccertificates"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/klog/v2"
@@ -28,13 +26,12 @@ const (
 	// clients are known.
 	authenticationConfigMap = "extension-apiserver-authentication"
 	clientCAKey             = "client-ca-file"
-
-	reviewTimeout = 10 * time.Second
-	// The defaults of a kubelet.
-	tokenTTL   = 2 * time.Minute
-	allowedTTL = 5 * time.Minute
-	deniedTTL  = 30 * time.Second
 )
+
+// Authorizer tells whether somebody may do something.
+type Authorizer interface {
+	Allowed(ctx context.Context, who user.Info, what authorizationv1.ResourceAttributes) (bool, error)
+}
 
 // Auth decides who may ask what, by asking this cluster's API server.
 type Auth struct {
@@ -42,7 +39,7 @@ type Auth struct {
 	NodeName string
 	// Authenticator tells who asks; Authorizer whether they may.
 	Authenticator authenticator.Request
-	Authorizer    authorizer.UnconditionalAuthorizer
+	Authorizer    Authorizer
 }
 
 // NewAuth makes the delegated authentication and authorization of a node: by
@@ -60,28 +57,13 @@ func NewAuth(ctx context.Context, client kubernetes.Interface, nodeName string) 
 	}
 	go ca.Run(ctx, 1)
 
-	backoff := &wait.Backoff{Duration: 500 * time.Millisecond, Factor: 1.5, Jitter: .2, Steps: 4}
-	authn, _, err := authenticatorfactory.DelegatingAuthenticatorConfig{
-		Anonymous:                          &apiserver.AnonymousAuthConfig{Enabled: false},
-		TokenAccessReviewClient:            client.AuthenticationV1(),
-		TokenAccessReviewTimeout:           reviewTimeout,
-		WebhookRetryBackoff:                backoff,
-		CacheTTL:                           tokenTTL,
-		ClientCertificateCAContentProvider: ca,
-	}.New()
-	if err != nil {
-		return nil, err
-	}
-	authz, err := authorizerfactory.DelegatingAuthorizerConfig{
-		SubjectAccessReviewClient: client.AuthorizationV1(),
-		AllowCacheTTL:             allowedTTL,
-		DenyCacheTTL:              deniedTTL,
-		WebhookRetryBackoff:       backoff,
-	}.New()
-	if err != nil {
-		return nil, err
-	}
-	return &Auth{NodeName: nodeName, Authenticator: authn, Authorizer: authz}, nil
+	certificates := x509.NewDynamic(ca.VerifyOptions, x509.CommonNameUserConversion)
+	tokens := bearertoken.New(newTokenReviews(client.AuthenticationV1().TokenReviews()))
+	return &Auth{
+		NodeName:      nodeName,
+		Authenticator: union.New(certificates, tokens),
+		Authorizer:    newAccessReviews(client.AuthorizationV1().SubjectAccessReviews()),
+	}, nil
 }
 
 // Protect lets requests through to the next handler that this cluster allows.
@@ -96,16 +78,16 @@ func (a *Auth) Protect(next http.Handler) http.Handler {
 			http.Error(w, "Unauthorized", http.StatusUnauthorized)
 			return
 		}
-		attributes := a.attributes(answer.User, r)
-		decision, _, err := a.Authorizer.Authorize(r.Context(), attributes)
+		attributes := a.attributes(r)
+		allowed, err := a.Authorizer.Allowed(r.Context(), answer.User, attributes)
 		if err != nil {
 			logger.Error(err, "Asking whether a request is allowed failed", "user", answer.User.GetName())
 			http.Error(w, "the API server could not be asked whether this is allowed", http.StatusInternalServerError)
 			return
 		}
-		if decision != authorizer.DecisionAllow {
+		if !allowed {
 			http.Error(w, fmt.Sprintf("Forbidden (user=%s, verb=%s, resource=nodes, subresource=%s)",
-				answer.User.GetName(), attributes.GetVerb(), attributes.GetSubresource()), http.StatusForbidden)
+				answer.User.GetName(), attributes.Verb, attributes.Subresource), http.StatusForbidden)
 			return
 		}
 		next.ServeHTTP(w, r)
@@ -114,7 +96,7 @@ func (a *Auth) Protect(next http.Handler) http.Handler {
 
 // attributes are what a kubelet asks for, but for one thing: to enter a pod is
 // always to create, also where a WebSocket begins as a GET.
-func (a *Auth) attributes(who user.Info, r *http.Request) authorizer.Attributes {
+func (a *Auth) attributes(r *http.Request) authorizationv1.ResourceAttributes {
 	verb := map[string]string{
 		http.MethodGet: "get", http.MethodPost: "create", http.MethodPut: "update",
 		http.MethodPatch: "patch", http.MethodDelete: "delete",
@@ -127,8 +109,5 @@ func (a *Auth) attributes(who user.Info, r *http.Request) authorizer.Attributes 
 	case "stats", "metrics":
 		subresource = first
 	}
-	return authorizer.AttributesRecord{
-		User: who, Verb: verb, APIVersion: "v1", Resource: "nodes", Subresource: subresource,
-		Name: a.NodeName, ResourceRequest: true, Path: r.URL.Path,
-	}
+	return authorizationv1.ResourceAttributes{Verb: verb, Version: "v1", Resource: "nodes", Subresource: subresource, Name: a.NodeName}
 }

@@ -184,7 +184,9 @@ func (n *node) startReviews(t *testing.T) kubernetes.Interface {
 	})
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)
-	client, err := kubernetes.NewForConfig(&rest.Config{Host: server.URL, QPS: -1})
+	client, err := kubernetes.NewForConfig(&rest.Config{
+		Host: server.URL, QPS: -1, ContentConfig: rest.ContentConfig{ContentType: "application/json"},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
