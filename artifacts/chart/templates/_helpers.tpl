@@ -89,7 +89,10 @@ metadata:
   namespace: {{ .root.Release.Namespace }}
   labels: {{- include "federation.labels" . | nindent 4 }}
 spec:
-  replicas: {{ .values.replicas }}
+  # One at a time: the controllers elect no leader.
+  replicas: 1
+  strategy:
+    type: Recreate
   selector:
     matchLabels: {{- include "federation.selector" . | nindent 6 }}
   template:
@@ -108,7 +111,6 @@ spec:
             - --tls-private-key-file=/etc/federation/tls/tls.key
             - --namespace={{ .root.Release.Namespace }}
             - --invitation-namespace={{ .root.Values.invitationNamespace }}
-            - --leader-elect
             - --v=1
             {{- range .args }}
             - {{ . | quote }}
