@@ -1,0 +1,400 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package offloading
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	kubeinformers "k8s.io/client-go/informers"
+	kubefake "k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/tools/cache"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/rules"
+	fedfake "liqo.io/federation/generated/clientset/versioned/fake"
+	"liqo.io/federation/generated/informers/externalversions"
+)
+
+const (
+	romeID  = "11111111-1111-4111-8111-111111111111"
+	milanID = "22222222-2222-4222-8222-222222222222"
+)
+
+var noon = time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
+
+// world is what a controller finds: its caches and the APIs hold the same.
+type world struct {
+	kube       *kubefake.Clientset
+	federation *fedfake.Clientset
+	kubeInf    kubeinformers.SharedInformerFactory
+	fedInf     externalversions.SharedInformerFactory
+}
+
+func newWorld(t *testing.T, objects ...runtime.Object) world {
+	t.Helper()
+	var core, ours []runtime.Object
+	for _, object := range objects {
+		switch object.(type) {
+		case *v1alpha1.ForeignCluster, *v1alpha1.VirtualNode, *v1alpha1.NamespaceOffloading, *v1alpha1.NamespaceMap, *v1alpha1.ShadowPod:
+			ours = append(ours, object)
+		default:
+			core = append(core, object)
+		}
+	}
+	w := world{kube: kubefake.NewSimpleClientset(core...), federation: fedfake.NewSimpleClientset(ours...)}
+	w.kubeInf = kubeinformers.NewSharedInformerFactory(w.kube, 0)
+	w.fedInf = externalversions.NewSharedInformerFactory(w.federation, 0)
+	group, v1 := w.fedInf.Federation().V1alpha1(), w.kubeInf.Core().V1()
+	for _, object := range objects {
+		var informer cache.SharedIndexInformer
+		switch object.(type) {
+		case *v1alpha1.ForeignCluster:
+			informer = group.ForeignClusters().Informer()
+		case *v1alpha1.VirtualNode:
+			informer = group.VirtualNodes().Informer()
+		case *v1alpha1.NamespaceOffloading:
+			informer = group.NamespaceOffloadings().Informer()
+		case *v1alpha1.NamespaceMap:
+			informer = group.NamespaceMaps().Informer()
+		case *corev1.Namespace:
+			informer = v1.Namespaces().Informer()
+		case *corev1.Node:
+			informer = v1.Nodes().Informer()
+		default:
+			continue
+		}
+		if err := informer.GetIndexer().Add(object); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return w
+}
+
+// writes are what a controller changed, in words.
+func (w world) writes() []string {
+	var all []string
+	for _, action := range append(w.kube.Actions(), w.federation.Actions()...) {
+		if verb := action.GetVerb(); verb != "get" && verb != "list" && verb != "watch" {
+			resource := action.GetResource().Resource
+			if action.GetSubresource() != "" {
+				resource += "/" + action.GetSubresource()
+			}
+			all = append(all, verb+" "+resource)
+		}
+	}
+	return all
+}
+
+func (w world) consumer(t *testing.T) *Consumer {
+	t.Helper()
+	c, err := NewConsumer(w.kube, w.federation, w.kubeInf, w.fedInf, "rome", romeID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.clock = clocktesting.NewFakePassiveClock(noon)
+	return c
+}
+
+func foreignCluster() *v1alpha1.ForeignCluster {
+	return &v1alpha1.ForeignCluster{
+		ObjectMeta: metav1.ObjectMeta{Name: "milan"},
+		Spec:       v1alpha1.ForeignClusterSpec{ClusterID: milanID, Outgoing: v1alpha1.PeeringEnabled, Incoming: v1alpha1.PeeringEnabled},
+	}
+}
+
+func milanNode() *v1alpha1.VirtualNode {
+	return &v1alpha1.VirtualNode{
+		ObjectMeta: metav1.ObjectMeta{Name: "milan", Namespace: rules.PeerNamespace("milan")},
+		Spec:       v1alpha1.VirtualNodeSpec{ClusterID: milanID, NodeName: "liqo-milan", Labels: map[string]string{"region": "it"}},
+	}
+}
+
+func offloadingOf(namespace string, age time.Duration) *v1alpha1.NamespaceOffloading {
+	return &v1alpha1.NamespaceOffloading{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: v1alpha1.NamespaceOffloadingName, Namespace: namespace, Generation: 1,
+			CreationTimestamp: metav1.NewTime(noon.Add(-age)), Finalizers: []string{v1alpha1.Finalizer},
+		},
+		Spec: v1alpha1.NamespaceOffloadingSpec{NamespaceMappingStrategy: v1alpha1.EnforceSameName},
+	}
+}
+
+func leavingSince(offloading *v1alpha1.NamespaceOffloading, ago time.Duration) *v1alpha1.NamespaceOffloading {
+	since := metav1.NewTime(noon.Add(-ago))
+	offloading.DeletionTimestamp = &since
+	return offloading
+}
+
+func mapWith(names ...string) *v1alpha1.NamespaceMap {
+	m := &v1alpha1.NamespaceMap{ObjectMeta: metav1.ObjectMeta{Name: "rome", Namespace: rules.PeerNamespace("milan")}}
+	for _, name := range names {
+		m.Spec.Namespaces = append(m.Spec.Namespaces, v1alpha1.NamespaceMapping{Name: name, RemoteName: name})
+		m.Status.Namespaces = append(m.Status.Namespaces, v1alpha1.NamespaceMappingStatus{Name: name, RemoteName: name, Phase: v1alpha1.NamespaceMappingReady})
+	}
+	return m
+}
+
+func namespace(name string, labels map[string]string) *corev1.Namespace {
+	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}
+}
+
+func labelled(name string) *corev1.Namespace {
+	return namespace(name, map[string]string{v1alpha1.LabelSchedulingEnabled: "true"})
+}
+
+func TestMapHoldsWhatIsSelectedAndWhatIsNotHomeYet(t *testing.T) {
+	france := offloadingOf("shop", time.Hour)
+	france.Spec.ClusterSelector.NodeSelectorTerms = []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{
+		{Key: "region", Operator: corev1.NodeSelectorOpIn, Values: []string{"fr"}},
+	}}}
+	disabled := foreignCluster()
+	disabled.Spec.Outgoing = v1alpha1.PeeringDisabled
+	going := milanNode()
+	going.DeletionTimestamp = &metav1.Time{Time: noon}
+	frenchNode := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "liqo-milan", Labels: map[string]string{"region": "fr"}}}
+
+	for _, test := range []struct {
+		name    string
+		objects []runtime.Object
+		want    []string
+		wrote   []string
+	}{
+		{
+			name:    "a selected namespace gets an entry, and the first one a map",
+			objects: []runtime.Object{foreignCluster(), milanNode(), offloadingOf("shop", 0)},
+			want:    []string{"shop"}, wrote: []string{"create namespacemaps"},
+		},
+		{
+			name:    "nothing is written when nothing changed",
+			objects: []runtime.Object{foreignCluster(), milanNode(), offloadingOf("shop", 0), mapWith("shop")},
+			want:    []string{"shop"},
+		},
+		{
+			name:    "no map is made for nothing",
+			objects: []runtime.Object{foreignCluster(), milanNode(), france},
+		},
+		{
+			name:    "what is no longer selected goes",
+			objects: []runtime.Object{foreignCluster(), milanNode(), france, mapWith("shop")},
+			wrote:   []string{"patch namespacemaps"},
+		},
+		{
+			name:    "the node's labels count",
+			objects: []runtime.Object{foreignCluster(), milanNode(), france, frenchNode},
+			want:    []string{"shop"}, wrote: []string{"create namespacemaps"},
+		},
+		{
+			name:    "what leaves keeps its entry until its pods are home",
+			objects: []runtime.Object{foreignCluster(), milanNode(), leavingSince(offloadingOf("shop", 0), 0), mapWith("shop")},
+			want:    []string{"shop"},
+		},
+		{
+			name:    "what leaves gets no entry",
+			objects: []runtime.Object{foreignCluster(), milanNode(), leavingSince(offloadingOf("shop", 0), 0)},
+		},
+		{
+			name:    "a peering that ends keeps what it has and takes no more",
+			objects: []runtime.Object{disabled, milanNode(), offloadingOf("shop", 0), offloadingOf("bank", 0), mapWith("shop")},
+			want:    []string{"shop"},
+		},
+		{
+			name:    "so does a virtual node that goes",
+			objects: []runtime.Object{foreignCluster(), going, offloadingOf("shop", 0), offloadingOf("bank", 0), mapWith("shop")},
+			want:    []string{"shop"},
+		},
+		{
+			name:    "without virtual nodes nothing is left",
+			objects: []runtime.Object{foreignCluster(), offloadingOf("shop", 0), mapWith("shop")},
+			wrote:   []string{"patch namespacemaps"},
+		},
+		{
+			name:    "an entry that nobody asked for goes",
+			objects: []runtime.Object{foreignCluster(), milanNode(), offloadingOf("shop", 0), mapWith("other", "shop")},
+			want:    []string{"shop"}, wrote: []string{"patch namespacemaps"},
+		},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			w := newWorld(t, test.objects...)
+			if _, err := w.consumer(t).reconcileMap(t.Context(), "milan"); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(test.wrote, w.writes()); diff != "" {
+				t.Errorf("writes (-want +got):\n%s", diff)
+			}
+			m, err := w.federation.FederationV1alpha1().NamespaceMaps(rules.PeerNamespace("milan")).Get(t.Context(), "rome", metav1.GetOptions{})
+			if apierrors.IsNotFound(err) {
+				m = &v1alpha1.NamespaceMap{}
+			} else if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, entry := range m.Spec.Namespaces {
+				got = append(got, entry.Name)
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("entries (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestOldestNamespacesFillTheMap(t *testing.T) {
+	objects := []runtime.Object{foreignCluster(), milanNode()}
+	for i := range maxMappings + 1 {
+		objects = append(objects, offloadingOf(fmt.Sprintf("n%04d", i), time.Duration(i)*time.Minute))
+	}
+	w := newWorld(t, objects...)
+	if _, err := w.consumer(t).reconcileMap(t.Context(), "milan"); err != nil {
+		t.Fatal(err)
+	}
+	m, err := w.federation.FederationV1alpha1().NamespaceMaps(rules.PeerNamespace("milan")).Get(t.Context(), "rome", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(m.Spec.Namespaces) != maxMappings || m.Spec.Namespaces[0].Name != "n0001" {
+		t.Errorf("%d entries, the first is %s", len(m.Spec.Namespaces), m.Spec.Namespaces[0].Name)
+	}
+}
+
+func TestPhaseSumsUpTheSelectedClusters(t *testing.T) {
+	answered := func(phase v1alpha1.NamespaceMappingPhase) standing {
+		return standing{selected: true, asked: true, answer: &v1alpha1.NamespaceMappingStatus{Phase: phase}}
+	}
+	ready, refused := answered(v1alpha1.NamespaceMappingReady), answered(v1alpha1.NamespaceMappingRefused)
+	for _, test := range []struct {
+		name      string
+		standings []standing
+		want      v1alpha1.OffloadingPhase
+	}{
+		{"nobody lends", nil, v1alpha1.OffloadingNoClusterSelected},
+		{"nobody is selected", []standing{{}}, v1alpha1.OffloadingNoClusterSelected},
+		{"all are ready", []standing{ready, ready, {}}, v1alpha1.OffloadingReady},
+		{"one has not answered", []standing{ready, {selected: true, asked: true}}, v1alpha1.OffloadingInProgress},
+		{"one is going", []standing{answered(v1alpha1.NamespaceMappingTerminating)}, v1alpha1.OffloadingInProgress},
+		{"some failed", []standing{ready, refused}, v1alpha1.OffloadingSomeFailed},
+		{"all failed", []standing{refused, answered(v1alpha1.NamespaceMappingConflict)}, v1alpha1.OffloadingAllFailed},
+		{"no room", []standing{{selected: true, full: true}}, v1alpha1.OffloadingAllFailed},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if got := summary(test.standings); got != test.want {
+				t.Errorf("got %s, want %s", got, test.want)
+			}
+		})
+	}
+}
+
+func TestStatusThatSaysTheSameIsTheSame(t *testing.T) {
+	offloading := offloadingOf("shop", 0)
+	standings := []standing{{cluster: "milan", selected: true, asked: true}, {cluster: "paris", selectorErr: errors.New("no")}}
+	offloading.Status = statusOf(offloading, "shop", standings, v1alpha1.OffloadingInProgress, noon)
+	later := statusOf(offloading, "shop", standings, v1alpha1.OffloadingInProgress, noon.Add(time.Hour))
+	if diff := cmp.Diff(offloading.Status, later); diff != "" {
+		t.Errorf("time alone changed the status:\n%s", diff)
+	}
+}
+
+func TestLeavingWaitsForPodsAndTwinsButNotForEver(t *testing.T) {
+	away := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "shop", UID: "1"}, Spec: corev1.PodSpec{NodeName: "liqo-milan"}}
+	stopping := away.DeepCopy()
+	stopping.DeletionTimestamp, stopping.Finalizers = &metav1.Time{Time: noon}, []string{"test/stays"}
+	done := away.DeepCopy()
+	done.Status.Phase = corev1.PodSucceeded
+	here := away.DeepCopy()
+	here.Spec.NodeName = "here"
+	terminating := func(ago time.Duration, twin bool) *v1alpha1.NamespaceOffloading {
+		offloading := leavingSince(offloadingOf("shop", time.Hour), ago)
+		s := []standing{{cluster: "milan"}}
+		if twin {
+			s[0].answer = &v1alpha1.NamespaceMappingStatus{Name: "shop", RemoteName: "shop", Phase: v1alpha1.NamespaceMappingReady}
+		}
+		offloading.Status = statusOf(offloading, "shop", s, v1alpha1.OffloadingTerminating, noon)
+		return offloading
+	}
+	released := []string{"patch namespaces", "patch namespaceoffloadings"}
+	for _, test := range []struct {
+		name    string
+		objects []runtime.Object
+		wrote   []string
+		again   bool
+	}{
+		{
+			name:    "it is said first",
+			objects: []runtime.Object{leavingSince(offloadingOf("shop", time.Hour), 0), mapWith("shop"), away},
+			wrote:   []string{"patch namespaceoffloadings/status"},
+		},
+		{
+			name:    "pods on virtual nodes are called home",
+			objects: []runtime.Object{terminating(0, true), mapWith("shop"), away},
+			wrote:   []string{"delete pods"}, again: true,
+		},
+		{
+			name:    "a pod is called once",
+			objects: []runtime.Object{terminating(0, true), mapWith("shop"), stopping},
+			again:   true,
+		},
+		{
+			name:    "finished pods and pods that are here stay; the twin goes",
+			objects: []runtime.Object{terminating(0, true), mapWith("shop"), done},
+			wrote:   []string{"patch namespacemaps"}, again: true,
+		},
+		{
+			name:    "when the twin is gone, so are label and finalizer",
+			objects: []runtime.Object{terminating(0, false), mapWith(), here},
+			wrote:   released,
+		},
+		{
+			name:    "too late, nothing is waited for",
+			objects: []runtime.Object{terminating(timeout, true), mapWith("shop"), stopping},
+			wrote:   []string{"patch namespaces", "patch namespacemaps", "patch namespaceoffloadings"},
+		},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			w := newWorld(t, append(test.objects, foreignCluster(), milanNode(), labelled("shop"))...)
+			again, err := w.consumer(t).reconcileOffloading(t.Context(), "shop")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(test.wrote, w.writes()); diff != "" {
+				t.Errorf("writes (-want +got):\n%s", diff)
+			}
+			if (again > 0) != test.again {
+				t.Errorf("looks again after %s", again)
+			}
+		})
+	}
+}
+
+func TestOffloadedNamespaceIsLabelledAndThenLeftInPeace(t *testing.T) {
+	offloading := offloadingOf("shop", 0)
+	w := newWorld(t, foreignCluster(), milanNode(), mapWith("shop"), namespace("shop", nil), offloading)
+	if _, err := w.consumer(t).reconcileOffloading(t.Context(), "shop"); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"patch namespaces", "patch namespaceoffloadings/status"}, w.writes()); diff != "" {
+		t.Errorf("writes (-want +got):\n%s", diff)
+	}
+	settled, err := w.federation.FederationV1alpha1().NamespaceOffloadings("shop").Get(t.Context(), v1alpha1.NamespaceOffloadingName, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if settled.Status.Phase != v1alpha1.OffloadingReady {
+		t.Errorf("status %+v", settled.Status)
+	}
+	w = newWorld(t, foreignCluster(), milanNode(), mapWith("shop"), labelled("shop"), settled)
+	if _, err := w.consumer(t).reconcileOffloading(t.Context(), "shop"); err != nil {
+		t.Fatal(err)
+	}
+	if writes := w.writes(); writes != nil {
+		t.Errorf("a settled namespace is written: %v", writes)
+	}
+}

@@ -1,0 +1,301 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package offloading
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/record"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/rules"
+)
+
+func (w world) provider(t *testing.T, bindings ...*rbacv1.RoleBinding) (*Provider, *record.FakeRecorder) {
+	t.Helper()
+	events := record.NewFakeRecorder(10)
+	p, err := NewProvider(w.kube, w.federation, w.kubeInf, w.fedInf, events, Installation{
+		ClusterID: romeID, Namespaces: []string{"liqo-system"}, Account: "controllers", AccountNamespace: "liqo-system",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.clock = clocktesting.NewFakePassiveClock(noon)
+	for _, binding := range bindings {
+		if err := w.kube.Tracker().Add(binding); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, name := range []string{tenantBinding, twinBinding, managerBinding} {
+		for _, binding := range bindings {
+			if binding.Name == name {
+				if err := p.factories[i].Rbac().V1().RoleBindings().Informer().GetIndexer().Add(binding); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	return p, events
+}
+
+func binding(namespace, name string, subjects ...rbacv1.Subject) *rbacv1.RoleBinding {
+	return &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name},
+		Subjects:   subjects,
+	}
+}
+
+var (
+	consumer    = rbacv1.Subject{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: "the-peering"}
+	controllers = rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: "controllers", Namespace: "liqo-system"}
+)
+
+func tenantNamespace() *corev1.Namespace {
+	return namespace(rules.TenantNamespace("milan"), map[string]string{v1alpha1.LabelRole: v1alpha1.RoleTenant, v1alpha1.LabelForeignCluster: "milan"})
+}
+
+func wanted(entries ...string) *v1alpha1.NamespaceMap {
+	m := mapWith(entries...)
+	m.Namespace, m.Status = rules.TenantNamespace("milan"), v1alpha1.NamespaceMapStatus{}
+	return m
+}
+
+func twin(name, origin string) *corev1.Namespace {
+	n := namespace(name, map[string]string{
+		v1alpha1.LabelRole: v1alpha1.RoleTwin, v1alpha1.LabelForeignCluster: "milan", v1alpha1.LabelOrigin: milanID,
+	})
+	n.Annotations = map[string]string{v1alpha1.AnnotationOriginNamespace: origin}
+	return n
+}
+
+func TestTwinsAreWhatTheConsumerMayHave(t *testing.T) {
+	going := twin("shop", "shop")
+	going.DeletionTimestamp = &metav1.Time{Time: noon}
+	foreign := twin("shop", "shop")
+	foreign.Labels[v1alpha1.LabelForeignCluster] = "paris"
+	earlier := twin("shop", "shop")
+	earlier.Labels[v1alpha1.LabelOrigin] = "the cluster that had this name before"
+	lent := []*rbacv1.RoleBinding{binding("shop", twinBinding, consumer), binding("shop", managerBinding, controllers)}
+	stranger := rbacv1.Subject{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: "stranger"}
+	misled := []*rbacv1.RoleBinding{binding("shop", twinBinding, stranger), binding("shop", managerBinding, controllers)}
+
+	for _, test := range []struct {
+		name     string
+		objects  []runtime.Object
+		bindings []*rbacv1.RoleBinding
+		want     map[string]v1alpha1.NamespaceMappingPhase
+		wrote    []string
+		event    string
+	}{
+		{
+			name:    "a twin is made, with the rights in it",
+			objects: []runtime.Object{wanted("shop")},
+			want:    map[string]v1alpha1.NamespaceMappingPhase{"shop": v1alpha1.NamespaceMappingReady},
+			wrote:   []string{"create namespaces", "create rolebindings", "create rolebindings", "patch namespacemaps/status"},
+		},
+		{
+			name:    "rights go to the consumer that there is",
+			objects: []runtime.Object{wanted("shop"), twin("shop", "shop")}, bindings: misled,
+			want:  map[string]v1alpha1.NamespaceMappingPhase{"shop": v1alpha1.NamespaceMappingReady},
+			wrote: []string{"update rolebindings", "patch namespacemaps/status"},
+		},
+		{
+			name:    "a namespace of the provider's is left alone",
+			objects: []runtime.Object{wanted("shop"), namespace("shop", nil)},
+			want:    map[string]v1alpha1.NamespaceMappingPhase{"shop": v1alpha1.NamespaceMappingConflict},
+			wrote:   []string{"patch namespacemaps/status"}, event: "NamespaceConflict",
+		},
+		{
+			name:    "so is another consumer's twin",
+			objects: []runtime.Object{wanted("shop"), foreign},
+			want:    map[string]v1alpha1.NamespaceMappingPhase{"shop": v1alpha1.NamespaceMappingConflict},
+			wrote:   []string{"patch namespacemaps/status"}, event: "NamespaceConflict",
+		},
+		{
+			name:    "a twin of a cluster that had the name before is nobody's, and goes",
+			objects: []runtime.Object{wanted("shop"), earlier},
+			want:    map[string]v1alpha1.NamespaceMappingPhase{"shop": v1alpha1.NamespaceMappingConflict},
+			wrote:   []string{"delete namespaces", "patch namespacemaps/status"}, event: "NamespaceConflict",
+		},
+		{
+			name:    "names of the system are refused",
+			objects: []runtime.Object{wanted("kube-system", "liqo-system", "liqo-tenant-paris")},
+			want: map[string]v1alpha1.NamespaceMappingPhase{
+				"kube-system": v1alpha1.NamespaceMappingRefused, "liqo-system": v1alpha1.NamespaceMappingRefused, "liqo-tenant-paris": v1alpha1.NamespaceMappingRefused,
+			},
+			wrote: []string{"patch namespacemaps/status"},
+		},
+		{
+			name:    "a twin on its way out is waited for",
+			objects: []runtime.Object{wanted("shop"), going},
+			want:    map[string]v1alpha1.NamespaceMappingPhase{"shop": v1alpha1.NamespaceMappingTerminating},
+			wrote:   []string{"patch namespacemaps/status"},
+		},
+		{
+			name:    "a twin of another namespace goes before its name is used again",
+			objects: []runtime.Object{wanted("shop"), twin("shop", "other")},
+			want:    map[string]v1alpha1.NamespaceMappingPhase{"shop": v1alpha1.NamespaceMappingTerminating},
+			wrote:   []string{"delete namespaces", "patch namespacemaps/status"},
+		},
+		{
+			name:    "what nobody wants any more goes",
+			objects: []runtime.Object{answeredMap(wanted()), twin("shop", "shop")},
+			want:    map[string]v1alpha1.NamespaceMappingPhase{"shop": v1alpha1.NamespaceMappingTerminating},
+			wrote:   []string{"delete namespaces", "patch namespacemaps/status"},
+		},
+		{
+			name:    "and nothing is written when nothing changed",
+			objects: []runtime.Object{answeredMap(wanted("shop")), twin("shop", "shop")}, bindings: lent,
+			want: map[string]v1alpha1.NamespaceMappingPhase{"shop": v1alpha1.NamespaceMappingReady},
+		},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			w := newWorld(t, append(test.objects, foreignCluster(), tenantNamespace())...)
+			p, events := w.provider(t, append(test.bindings, binding(rules.TenantNamespace("milan"), tenantBinding, consumer))...)
+			if _, err := p.reconcile(t.Context(), "milan"); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(test.wrote, w.writes()); diff != "" {
+				t.Errorf("writes (-want +got):\n%s", diff)
+			}
+			m, err := w.federation.FederationV1alpha1().NamespaceMaps(rules.TenantNamespace("milan")).Get(t.Context(), "rome", metav1.GetOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got map[string]v1alpha1.NamespaceMappingPhase
+			for _, answer := range m.Status.Namespaces {
+				if got == nil {
+					got = map[string]v1alpha1.NamespaceMappingPhase{}
+				}
+				got[answer.Name] = answer.Phase
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("answers (-want +got):\n%s", diff)
+			}
+			select {
+			case event := <-events.Events:
+				if test.event == "" || !strings.Contains(event, test.event) {
+					t.Errorf("event %q, want %q", event, test.event)
+				}
+			default:
+				if test.event != "" {
+					t.Errorf("no event, want %s", test.event)
+				}
+			}
+		})
+	}
+}
+
+// answeredMap is a map that said that its twin shop is ready.
+func answeredMap(m *v1alpha1.NamespaceMap) *v1alpha1.NamespaceMap {
+	m.Status = mapWith("shop").Status
+	return m
+}
+
+func TestTwinsGoWithTheirTenant(t *testing.T) {
+	unlent := foreignCluster()
+	unlent.Spec.Incoming = v1alpha1.PeeringDisabled
+	leaving := foreignCluster()
+	leaving.DeletionTimestamp = &metav1.Time{Time: noon}
+	ending := tenantNamespace()
+	ending.DeletionTimestamp = &metav1.Time{Time: noon}
+	for _, test := range []struct {
+		name    string
+		objects []runtime.Object
+	}{
+		{"the foreign cluster is gone", []runtime.Object{tenantNamespace(), wanted("shop")}},
+		{"the foreign cluster goes", []runtime.Object{leaving, tenantNamespace(), wanted("shop")}},
+		{"nothing is lent any more", []runtime.Object{unlent, tenantNamespace(), wanted("shop")}},
+		{"the tenant namespace is gone", []runtime.Object{foreignCluster()}},
+		{"the tenant namespace goes", []runtime.Object{foreignCluster(), ending, wanted("shop")}},
+		{"the tenant namespace is not one", []runtime.Object{foreignCluster(), namespace(rules.TenantNamespace("milan"), nil), wanted("shop")}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			w := newWorld(t, append(test.objects, twin("shop", "shop"))...)
+			p, _ := w.provider(t, binding(rules.TenantNamespace("milan"), tenantBinding, consumer))
+			if _, err := p.reconcile(t.Context(), "milan"); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff([]string{"delete namespaces"}, w.writes()); diff != "" {
+				t.Errorf("writes (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestOneConsumerHasABoundedNumberOfTwins(t *testing.T) {
+	first, second := wanted(), wanted("one-more")
+	first.Name, second.Name = "a", "b"
+	for i := range maxMappings {
+		name := fmt.Sprintf("n%04d", i)
+		first.Spec.Namespaces = append(first.Spec.Namespaces, v1alpha1.NamespaceMapping{Name: name, RemoteName: name})
+	}
+	w := newWorld(t, foreignCluster(), tenantNamespace(), first, second)
+	p, _ := w.provider(t)
+	tenant, err := p.tenant("milan")
+	if err != nil {
+		t.Fatal(err)
+	}
+	refused := 0
+	for _, wish := range p.wishes(tenant, nil) {
+		if wish.answer.Phase == v1alpha1.NamespaceMappingRefused {
+			refused++
+			if wish.Name != "one-more" {
+				t.Errorf("%s is refused", wish.Name)
+			}
+		}
+	}
+	if refused != 1 {
+		t.Errorf("%d of %d namespaces are refused", refused, maxMappings+1)
+	}
+}
+
+func TestTwinIsEmptiedBeforeItGoes(t *testing.T) {
+	pod := func(deleted time.Duration) *corev1.Pod {
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "shop"}}
+		if deleted >= 0 {
+			since := metav1.NewTime(noon.Add(-deleted))
+			pod.DeletionTimestamp, pod.Finalizers = &since, []string{"test/stays"}
+		}
+		return pod
+	}
+	shadow := &v1alpha1.ShadowPod{ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "shop"}}
+	for _, test := range []struct {
+		name    string
+		objects []runtime.Object
+		wrote   []string
+		again   bool
+	}{
+		{"shadow pods first", []runtime.Object{shadow, pod(-1)}, []string{"delete-collection shadowpods"}, true},
+		{"then pods", []runtime.Object{pod(-1)}, []string{"delete-collection pods"}, true},
+		{"pods that stop are waited for", []runtime.Object{pod(time.Second)}, nil, true},
+		{"but not for ever", []runtime.Object{pod(timeout)}, []string{"delete namespaces"}, false},
+		{"then everything else", nil, []string{"delete namespaces"}, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			w := newWorld(t, append(test.objects, twin("shop", "shop"))...)
+			p, _ := w.provider(t)
+			again, err := p.reconcile(t.Context(), "milan")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(test.wrote, w.writes()); diff != "" {
+				t.Errorf("writes (-want +got):\n%s", diff)
+			}
+			if (again > 0) != test.again {
+				t.Errorf("looks again after %s", again)
+			}
+		})
+	}
+}

@@ -1,0 +1,448 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package shadow
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	kubeinformers "k8s.io/client-go/informers"
+	kubefake "k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/client-go/util/flowcontrol"
+	clocktesting "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	fedfake "liqo.io/federation/generated/clientset/versioned/fake"
+	"liqo.io/federation/generated/informers/externalversions"
+)
+
+var (
+	noon = time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
+	web  = cache.NewObjectName("twin", "web")
+)
+
+func shadowPod(change ...func(*v1alpha1.ShadowPod)) *v1alpha1.ShadowPod {
+	shadow := &v1alpha1.ShadowPod{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: "web", Namespace: "twin", UID: "shadow-uid", Generation: 1, Finalizers: []string{v1alpha1.Finalizer},
+			Labels: map[string]string{"app": "web"}, Annotations: map[string]string{v1alpha1.AnnotationOriginUID: "origin-uid"},
+		},
+		Spec: v1alpha1.ShadowPodSpec{Pod: corev1.PodSpec{
+			RestartPolicy: corev1.RestartPolicyAlways,
+			Containers:    []corev1.Container{{Name: "main", Image: "one"}},
+		}},
+	}
+	for _, c := range change {
+		c(shadow)
+	}
+	return shadow
+}
+
+func never(shadow *v1alpha1.ShadowPod) { shadow.Spec.Pod.RestartPolicy = corev1.RestartPolicyNever }
+
+func deleted(shadow *v1alpha1.ShadowPod) { shadow.DeletionTimestamp = &metav1.Time{Time: noon} }
+
+func hasEnded(shadow *v1alpha1.ShadowPod) { shadow.Status.Phase = corev1.PodSucceeded }
+
+func twin() *corev1.Namespace {
+	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "twin", Labels: map[string]string{
+		v1alpha1.LabelRole: v1alpha1.RoleTwin, v1alpha1.LabelOrigin: "there", v1alpha1.LabelDestination: "here",
+	}}}
+}
+
+// podOf is the pod of a shadow pod as the API server has it.
+func podOf(t *testing.T, shadow *v1alpha1.ShadowPod, change ...func(*corev1.Pod)) *corev1.Pod {
+	t.Helper()
+	pod, err := podFor(shadow, twin())
+	if err != nil {
+		t.Fatal(err)
+	}
+	pod.UID = "pod-uid"
+	pod.Status.Phase = corev1.PodRunning
+	for _, c := range change {
+		c(pod)
+	}
+	return pod
+}
+
+func in(phase corev1.PodPhase) func(*corev1.Pod) {
+	return func(pod *corev1.Pod) { pod.Status.Phase = phase }
+}
+
+func stopping(pod *corev1.Pod) {
+	pod.DeletionTimestamp, pod.DeletionGracePeriodSeconds = &metav1.Time{Time: noon}, ptr.To[int64](30)
+}
+
+func forced(ago time.Duration) func(*corev1.Pod) {
+	return func(pod *corev1.Pod) {
+		pod.DeletionTimestamp, pod.DeletionGracePeriodSeconds = &metav1.Time{Time: noon.Add(-ago)}, ptr.To[int64](0)
+	}
+}
+
+func ofAnother(pod *corev1.Pod) { pod.OwnerReferences[0].UID = "an earlier one" }
+
+func ofNobody(pod *corev1.Pod) { pod.OwnerReferences = nil }
+
+// world is what the controller finds: its caches and the APIs hold the same.
+type world struct {
+	*Controller
+	clock      *clocktesting.FakeClock
+	kube       *kubefake.Clientset
+	federation *fedfake.Clientset
+	events     *record.FakeRecorder
+}
+
+func newWorld(t *testing.T, shadow *v1alpha1.ShadowPod, pod *corev1.Pod) world {
+	t.Helper()
+	w := world{
+		clock: clocktesting.NewFakeClock(noon), kube: kubefake.NewSimpleClientset(twin()),
+		federation: fedfake.NewSimpleClientset(), events: record.NewFakeRecorder(10),
+	}
+	kubeInformers := kubeinformers.NewSharedInformerFactory(w.kube, 0)
+	federationInformers := externalversions.NewSharedInformerFactory(w.federation, 0)
+	var err error
+	w.Controller, err = newController(w.kube, w.federation, kubeInformers, federationInformers, w.events, w.clock,
+		flowcontrol.NewFakeBackOff(minBackoff, maxBackoff, w.clock))
+	if err != nil {
+		t.Fatal(err)
+	}
+	add := func(indexer cache.Indexer, object runtime.Object) {
+		if err := indexer.Add(object); err != nil {
+			t.Fatal(err)
+		}
+	}
+	add(kubeInformers.Core().V1().Namespaces().Informer().GetIndexer(), twin())
+	if shadow != nil {
+		if err := w.federation.Tracker().Add(shadow); err != nil {
+			t.Fatal(err)
+		}
+		add(federationInformers.Federation().V1alpha1().ShadowPods().Informer().GetIndexer(), shadow)
+	}
+	if pod != nil {
+		if err := w.kube.Tracker().Add(pod); err != nil {
+			t.Fatal(err)
+		}
+		trimmed, err := trim(pod)
+		if err != nil {
+			t.Fatal(err)
+		}
+		add(w.podInformers.Core().V1().Pods().Informer().GetIndexer(), trimmed.(*corev1.Pod))
+	}
+	return w
+}
+
+func (w world) writes() []string {
+	var all []string
+	for _, action := range append(w.kube.Actions(), w.federation.Actions()...) {
+		if verb := action.GetVerb(); verb != "get" && verb != "list" && verb != "watch" {
+			resource := action.GetResource().Resource
+			if action.GetSubresource() != "" {
+				resource += "/" + action.GetSubresource()
+			}
+			all = append(all, verb+" "+resource)
+		}
+	}
+	return all
+}
+
+func TestShadowPodAndPodComeTogether(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		shadow *v1alpha1.ShadowPod
+		pod    func(*testing.T) *corev1.Pod
+		wrote  []string
+	}{
+		{name: "a pod is created", shadow: shadowPod(), wrote: []string{"create pods"}},
+		{
+			name: "a running pod is left in peace", shadow: shadowPod(),
+			pod: func(t *testing.T) *corev1.Pod { return podOf(t, shadowPod()) },
+		},
+		{
+			name: "a pod that is finished is written down", shadow: shadowPod(never),
+			pod:   func(t *testing.T) *corev1.Pod { return podOf(t, shadowPod(never), in(corev1.PodFailed)) },
+			wrote: []string{"patch shadowpods/status"},
+		},
+		{
+			name: "so is one that somebody deletes", shadow: shadowPod(never),
+			pod: func(t *testing.T) *corev1.Pod {
+				return podOf(t, shadowPod(never), in(corev1.PodSucceeded), stopping)
+			},
+			wrote: []string{"patch shadowpods/status"},
+		},
+		{name: "a finished pod does not run again", shadow: shadowPod(never, hasEnded)},
+		{
+			name: "a finished pod stays for who reads its log", shadow: shadowPod(never, hasEnded),
+			pod: func(t *testing.T) *corev1.Pod { return podOf(t, shadowPod(never), in(corev1.PodSucceeded)) },
+		},
+		{
+			name: "a finished pod may be deleted once its end is known", shadow: shadowPod(never, hasEnded),
+			pod: func(t *testing.T) *corev1.Pod {
+				return podOf(t, shadowPod(never), in(corev1.PodSucceeded), stopping)
+			},
+			wrote: []string{"patch pods"},
+		},
+		{
+			name: "an evicted pod that should run for ever is removed", shadow: shadowPod(),
+			pod:   func(t *testing.T) *corev1.Pod { return podOf(t, shadowPod(), in(corev1.PodFailed)) },
+			wrote: []string{"delete pods"},
+		},
+		{
+			name: "a pod that somebody else deletes is waited for", shadow: shadowPod(),
+			pod: func(t *testing.T) *corev1.Pod { return podOf(t, shadowPod(), stopping) },
+		},
+		{
+			name: "one deleted by force may still tell how it ended", shadow: shadowPod(never),
+			pod: func(t *testing.T) *corev1.Pod { return podOf(t, shadowPod(never), forced(abandoned-1)) },
+		},
+		{
+			name: "but not for ever", shadow: shadowPod(never),
+			pod:   func(t *testing.T) *corev1.Pod { return podOf(t, shadowPod(never), forced(abandoned)) },
+			wrote: []string{"patch pods"},
+		},
+		{
+			name: "a deleted shadow pod stops its pod", shadow: shadowPod(deleted),
+			pod:   func(t *testing.T) *corev1.Pod { return podOf(t, shadowPod()) },
+			wrote: []string{"delete pods"},
+		},
+		{
+			name: "also one whose end is not known", shadow: shadowPod(never, deleted),
+			pod:   func(t *testing.T) *corev1.Pod { return podOf(t, shadowPod(never)) },
+			wrote: []string{"delete pods", "patch pods"},
+		},
+		{
+			name: "and waits for it", shadow: shadowPod(deleted),
+			pod: func(t *testing.T) *corev1.Pod { return podOf(t, shadowPod(), stopping) },
+		},
+		{name: "and then goes itself", shadow: shadowPod(deleted), wrote: []string{"patch shadowpods"}},
+		{
+			name: "the pod of an earlier shadow pod is waited for", shadow: shadowPod(),
+			pod: func(t *testing.T) *corev1.Pod { return podOf(t, shadowPod(), ofAnother) },
+		},
+		{
+			name: "somebody else's pod is a conflict", shadow: shadowPod(),
+			pod:   func(t *testing.T) *corev1.Pod { return podOf(t, shadowPod(), ofNobody) },
+			wrote: []string{"patch shadowpods/status"},
+		},
+		{
+			name: "and nothing that a deleted shadow pod waits for", shadow: shadowPod(deleted),
+			pod:   func(t *testing.T) *corev1.Pod { return podOf(t, shadowPod(), ofNobody) },
+			wrote: []string{"patch shadowpods"},
+		},
+		{
+			name: "the garbage of a shadow pod that is gone may go",
+			pod:  func(t *testing.T) *corev1.Pod { return podOf(t, shadowPod(never), stopping) }, wrote: []string{"patch pods"},
+		},
+		{
+			name: "changes reach the pod",
+			shadow: shadowPod(func(shadow *v1alpha1.ShadowPod) {
+				shadow.Spec.Pod.Containers[0].Image = "two"
+			}),
+			pod:   func(t *testing.T) *corev1.Pod { return podOf(t, shadowPod()) },
+			wrote: []string{"update pods"},
+		},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var pod *corev1.Pod
+			if test.pod != nil {
+				pod = test.pod(t)
+			}
+			w := newWorld(t, test.shadow, pod)
+			if _, err := w.reconcile(t.Context(), web); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(test.wrote, w.writes()); diff != "" {
+				t.Errorf("writes (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestPodThatIsNotSeenYetIsNotCreatedTwice(t *testing.T) {
+	w := newWorld(t, shadowPod(), nil)
+	w.kube.PrependReactor("create", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		pod := action.(clienttesting.CreateAction).GetObject().(*corev1.Pod).DeepCopy()
+		pod.UID = "pod-uid"
+		return true, pod, nil
+	})
+	for range 3 {
+		if _, err := w.reconcile(t.Context(), web); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if diff := cmp.Diff([]string{"create pods"}, w.writes()); diff != "" {
+		t.Errorf("writes (-want +got):\n%s", diff)
+	}
+	// It was seen, and is gone again.
+	w.podChanged(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "twin", UID: "pod-uid"}})
+	if _, err := w.reconcile(t.Context(), web); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"create pods", "create pods"}, w.writes()); diff != "" {
+		t.Errorf("writes (-want +got):\n%s", diff)
+	}
+}
+
+func TestEvictedPodIsMadeAgainWithGrowingDelays(t *testing.T) {
+	var waited []time.Duration
+	backoff := flowcontrol.NewFakeBackOff(minBackoff, maxBackoff, clocktesting.NewFakeClock(noon))
+	for range 3 {
+		w := newWorld(t, shadowPod(), podOf(t, shadowPod(), in(corev1.PodFailed)))
+		w.backoff = backoff
+		if _, err := w.reconcile(t.Context(), web); err != nil {
+			t.Fatal(err)
+		}
+		gone := newWorld(t, shadowPod(), nil)
+		gone.backoff = backoff
+		again, err := gone.reconcile(t.Context(), web)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if writes := gone.writes(); writes != nil {
+			t.Errorf("made again at once: %v", writes)
+		}
+		waited = append(waited, again)
+	}
+	if diff := cmp.Diff([]time.Duration{time.Second, 2 * time.Second, 4 * time.Second}, waited); diff != "" {
+		t.Errorf("delays (-want +got):\n%s", diff)
+	}
+}
+
+func TestRefusalIsToldAndTroubleIsNot(t *testing.T) {
+	pods := schema.GroupResource{Resource: "pods"}
+	for _, test := range []struct {
+		name    string
+		err     error
+		refused bool
+		fails   bool
+	}{
+		{"a quota", apierrors.NewForbidden(pods, "web", errors.New("exceeded quota")), true, false},
+		{"an invalid pod", apierrors.NewInvalid(schema.GroupKind{Kind: "Pod"}, "web", nil), true, false},
+		{"an overloaded server", apierrors.NewTooManyRequests("later", 1), false, true},
+		{"a broken server", apierrors.NewInternalError(errors.New("oops")), false, true},
+		{"an expired identity", apierrors.NewUnauthorized("no"), false, true},
+		{"no answer", errors.New("connection refused"), false, true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			w := newWorld(t, shadowPod(), nil)
+			w.kube.PrependReactor("create", "pods", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, test.err })
+			again, err := w.reconcile(t.Context(), web)
+			if (err != nil) != test.fails {
+				t.Errorf("got error %v", err)
+			}
+			shadow, err := w.federation.FederationV1alpha1().ShadowPods("twin").Get(t.Context(), "web", metav1.GetOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			condition := meta.FindStatusCondition(shadow.Status.Conditions, v1alpha1.ConditionPodCreated)
+			if told := condition != nil && condition.Status == metav1.ConditionFalse && condition.Message != ""; told != test.refused {
+				t.Errorf("condition %+v", condition)
+			}
+			if test.refused && again != minBackoff {
+				t.Errorf("tried again after %s", again)
+			}
+			if told := len(w.events.Events) == 1; told != test.refused {
+				t.Errorf("%d events", len(w.events.Events))
+			}
+		})
+	}
+}
+
+func TestPodOfAShadowPodHasNothingOfThisCluster(t *testing.T) {
+	shadow := shadowPod(func(shadow *v1alpha1.ShadowPod) {
+		shadow.Labels[v1alpha1.LabelOrigin] = "a lie"
+		shadow.Spec.Pod.ServiceAccountName = "admin"
+		shadow.Spec.Pod.DeprecatedServiceAccount = "admin"
+		shadow.Spec.Pod.AutomountServiceAccountToken = ptr.To(true)
+		shadow.Spec.Pod.PriorityClassName = "system-node-critical"
+		shadow.Spec.Pod.Priority = ptr.To[int32](2000001000)
+		shadow.Spec.Pod.NodeName = "control-plane"
+	})
+	before := shadow.DeepCopy()
+	pod := podOf(t, shadow)
+	if pod.Labels[v1alpha1.LabelOrigin] != "there" || pod.Labels[v1alpha1.LabelDestination] != "here" {
+		t.Errorf("labels %v", pod.Labels)
+	}
+	want := before.Spec.Pod.DeepCopy()
+	want.ServiceAccountName, want.DeprecatedServiceAccount, want.PriorityClassName, want.Priority, want.NodeName = "", "", "", nil, ""
+	want.AutomountServiceAccountToken, want.EnableServiceLinks = ptr.To(false), ptr.To(false)
+	if diff := cmp.Diff(*want, pod.Spec); diff != "" {
+		t.Errorf("spec (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(before, shadow); diff != "" {
+		t.Errorf("the shadow pod itself was changed:\n%s", diff)
+	}
+	if !metav1.IsControlledBy(pod, shadow) || len(pod.Finalizers) > 0 {
+		t.Errorf("owners %v, finalizers %v", pod.OwnerReferences, pod.Finalizers)
+	}
+}
+
+func TestEveryChangeThatTravelsIsNoticed(t *testing.T) {
+	before, err := giftOf(shadowPod())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, change := range map[string]func(*v1alpha1.ShadowPod){
+		"label":      func(s *v1alpha1.ShadowPod) { s.Labels["app"] = "other" },
+		"annotation": func(s *v1alpha1.ShadowPod) { s.Annotations["more"] = "" },
+		"image":      func(s *v1alpha1.ShadowPod) { s.Spec.Pod.Containers[0].Image = "two" },
+		"init image": func(s *v1alpha1.ShadowPod) {
+			s.Spec.Pod.InitContainers = []corev1.Container{{Name: "init", Image: "one"}}
+		},
+		"deadline":   func(s *v1alpha1.ShadowPod) { s.Spec.Pod.ActiveDeadlineSeconds = ptr.To[int64](1) },
+		"toleration": func(s *v1alpha1.ShadowPod) { s.Spec.Pod.Tolerations = []corev1.Toleration{{Key: "dedicated"}} },
+	} {
+		after, err := giftOf(shadowPod(change))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if after.Hash == before.Hash {
+			t.Errorf("a changed %s is not noticed", name)
+		}
+	}
+	again, err := giftOf(shadowPod(never, hasEnded))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(before, again); diff != "" {
+		t.Errorf("a change that does not travel is taken for one that does:\n%s", diff)
+	}
+}
+
+func TestCacheOfPodsHoldsLittle(t *testing.T) {
+	pod := podOf(t, shadowPod())
+	pod.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kubelet"}}
+	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "main"}}
+	got, err := trim(pod)
+	if err != nil {
+		t.Fatal(err)
+	}
+	trimmed := got.(*corev1.Pod)
+	if trimmed.ManagedFields != nil || trimmed.Spec.Containers != nil || trimmed.Labels != nil || trimmed.Status.ContainerStatuses != nil {
+		t.Errorf("kept %+v", trimmed)
+	}
+	if givenTo(trimmed).Hash == "" || trimmed.UID != types.UID("pod-uid") || !metav1.IsControlledBy(trimmed, shadowPod()) {
+		t.Errorf("lost what is needed: %+v", trimmed)
+	}
+	ended := podOf(t, shadowPod(never), in(corev1.PodFailed))
+	ended.Status.ContainerStatuses = pod.Status.ContainerStatuses
+	if got, err = trim(ended); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(ended.Status, got.(*corev1.Pod).Status); diff != "" {
+		t.Errorf("how a pod ended was lost:\n%s", diff)
+	}
+}
