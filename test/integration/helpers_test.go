@@ -11,13 +11,19 @@ import (
 	"liqo.io/federation/test/integration/framework"
 )
 
-// patience is how long something may take that needs no more than a moment.
-const patience = 15 * time.Second
+// soon is how long something may take that needs no more than a moment.
+const soon = 15 * time.Second
 
-// until calls get until it returns no error.
-func until[T any](t *testing.T, get func() (T, error)) T {
+// retry calls get until it returns no error.
+func retry[T any](t *testing.T, get func() (T, error)) T {
 	t.Helper()
-	deadline := time.After(patience)
+	return retryFor(t, soon, get)
+}
+
+// retryFor calls get until it returns no error, for so long.
+func retryFor[T any](t *testing.T, limit time.Duration, get func() (T, error)) T {
+	t.Helper()
+	deadline := time.After(limit)
 	ticker := time.NewTicker(50 * time.Millisecond)
 	defer ticker.Stop()
 	for {

@@ -66,7 +66,7 @@ func TestTheClustersValidatingPoliciesHoldForOurObjects(t *testing.T) {
 
 	tokens := admin(t).FederationV1alpha1().PeeringTokens()
 	dryRun := metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
-	until(t, func() (any, error) {
+	retry(t, func() (any, error) {
 		_, err := tokens.Create(t.Context(), newToken("policed-long"), dryRun)
 		if err == nil || !strings.Contains(err.Error(), "invitations are short here") {
 			return nil, fmt.Errorf("an invitation of an hour: got %v", err)
@@ -116,7 +116,7 @@ func TestTheClustersMutatingPoliciesHoldForOurObjects(t *testing.T) {
 		}
 	})
 	tokens := admin(t).FederationV1alpha1().PeeringTokens()
-	until(t, func() (any, error) {
+	retry(t, func() (any, error) {
 		got, err := tokens.Create(t.Context(), newToken("marked"), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		if err == nil && got.Labels["marked"] != "yes" {
 			err = fmt.Errorf("got labels %v", got.Labels)
@@ -139,7 +139,7 @@ func TestNothingIsMadeInANamespaceThatIsNotThere(t *testing.T) {
 	if err := env.Kube.CoreV1().Namespaces().Delete(t.Context(), namespace.Name, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	until(t, func() (any, error) {
+	retry(t, func() (any, error) {
 		_, err := admin(t).FederationV1alpha1().NamespaceMaps(namespace.Name).Create(t.Context(), body, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		if !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 			return nil, fmt.Errorf("in a namespace that is going: got %v", err)

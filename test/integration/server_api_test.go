@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -78,6 +79,10 @@ func TestTheGroupIsInTheClustersAggregatedDiscovery(t *testing.T) {
 	}
 }
 
+// openAPIPatience is how long kube-apiserver may take to merge our OpenAPI v2
+// document into its own: after an outage it asks again once a minute.
+const openAPIPatience = 3 * time.Minute
+
 // document is an OpenAPI document of either version.
 type document struct {
 	Paths       map[string]json.RawMessage `json:"paths"`
@@ -103,7 +108,7 @@ func TestOpenAPIHasEveryReferenceAndTheWordsOfTheDocComments(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			raw := until(t, func() ([]byte, error) {
+			raw := retryFor(t, openAPIPatience, func() ([]byte, error) {
 				raw, err := env.Kube.Discovery().RESTClient().Get().AbsPath(test.path).SetHeader("Accept", "application/json").DoRaw(t.Context())
 				if err == nil && !strings.Contains(string(raw), "ForeignCluster") {
 					err = fmt.Errorf("no ForeignCluster in %s yet", test.path)

@@ -72,7 +72,7 @@ func TestAnInformerHoldsWhatTheServerHolds(t *testing.T) {
 	if _, err := tokens.Create(t.Context(), newToken("after"), metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	until(t, func() (any, error) { return informer.Lister().Get("after") })
+	retry(t, func() (any, error) { return informer.Lister().Get("after") })
 	cached, err := informer.Lister().List(labels.Everything())
 	if err != nil {
 		t.Fatal(err)

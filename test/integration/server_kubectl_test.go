@@ -102,7 +102,7 @@ func TestTablesAnswerWhatPeopleAsk(t *testing.T) {
 	env := framework.Get(t)
 	namespace := env.MakeNamespace(t)
 	env.Kubectl(t, offloading, "apply", "-n", namespace, "-f", "-")
-	lines := strings.Split(strings.TrimSpace(env.Kubectl(t, "", "get", "liqo", "-n", namespace)), "\n")
+	lines := strings.Split(strings.TrimSpace(env.Kubectl(t, "", "get", "nsof", "-n", namespace)), "\n")
 	header := strings.Join(strings.Fields(lines[0]), " ")
 	if len(lines) != 2 || header != "NAME MAPPING PODS PHASE CLUSTERS REMOTE NAME AGE" || !strings.Contains(lines[1], "Remote") {
 		t.Errorf("got\n%s", strings.Join(lines, "\n"))

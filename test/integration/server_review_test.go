@@ -49,7 +49,7 @@ func TestOneReviewCoversEveryObjectOfANamespace(t *testing.T) {
 	}
 	maps := client.FederationV1alpha1().NamespaceMaps(namespace)
 	// The roles that were granted a moment ago have to be known.
-	until(t, func() (any, error) {
+	retry(t, func() (any, error) {
 		return maps.Create(t.Context(), &v1alpha1.NamespaceMap{ObjectMeta: metav1.ObjectMeta{Name: "map-0"}}, metav1.CreateOptions{})
 	})
 

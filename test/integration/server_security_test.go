@@ -160,7 +160,7 @@ func TestServiceAccountsAreKnownByTheirTokens(t *testing.T) {
 		t.Errorf("before it was granted anything: got %v", err)
 	}
 	env.Grant(t, "system:serviceaccount:"+namespace+":robot", "", rbacv1.PolicyRule{APIGroups: []string{v1alpha1.GroupName}, Resources: []string{"foreignclusters"}, Verbs: []string{"list"}})
-	until(t, func() (any, error) {
+	retry(t, func() (any, error) {
 		return client.FederationV1alpha1().ForeignClusters().List(t.Context(), metav1.ListOptions{})
 	})
 	account.BearerToken += "x"

@@ -44,7 +44,7 @@ var update = flag.Bool("update", false, "write the golden files anew")
 // stored returns everything in the embedded etcd of a server.
 func stored(t *testing.T, server *framework.Server) map[string][]byte {
 	t.Helper()
-	client, err := clientv3.New(clientv3.Config{Endpoints: []string{"unix://" + filepath.Join(server.DataDir, "etcd.sock")}, DialTimeout: patience})
+	client, err := clientv3.New(clientv3.Config{Endpoints: []string{"unix://" + filepath.Join(server.DataDir, "etcd.sock")}, DialTimeout: soon})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -313,7 +313,7 @@ func TestNothingAcknowledgedIsLostWhenTheServerIsKilled(t *testing.T) {
 	}
 	tokens := client.FederationV1alpha1().PeeringTokens()
 	// The writer goes on until the server is gone beneath it.
-	acknowledged := make(chan string)
+	acknowledged := make(chan string, 10_000)
 	go func() {
 		defer close(acknowledged)
 		for i := 0; ; i++ {
@@ -327,10 +327,9 @@ func TestNothingAcknowledgedIsLostWhenTheServerIsKilled(t *testing.T) {
 	var names []string
 	for name := range acknowledged {
 		if names = append(names, name); len(names) == 50 {
-			go server.Stop(t, syscall.SIGKILL)
+			server.Stop(t, syscall.SIGKILL)
 		}
 	}
-	server.Stop(t, syscall.SIGKILL)
 	server.Start(t)
 	list, err := tokens.List(t.Context(), metav1.ListOptions{})
 	if err != nil {

@@ -6,6 +6,7 @@ package framework
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"net/url"
 	"os"
@@ -28,8 +29,11 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// serviceName is that of our API server in the chart.
-const serviceName = "federation-apiserver"
+const (
+	// serviceName is that of our API server in the chart.
+	serviceName    = "federation-apiserver"
+	apiServiceName = "v1alpha1.federation.liqo.io"
+)
 
 // installRoles makes the service account of our API server, with the roles of
 // the chart and no other, and its kubeconfig.
@@ -131,7 +135,7 @@ func (e *Environment) installServer(ctx context.Context) (err error) {
 	return e.Server.start(ctx)
 }
 
-// registerAPI leads the aggregator to our server and waits until it gets there.
+// registerAPI leads the aggregator to our server and waits until it gets there;
 // kube-apiserver refuses endpoints on loopback addresses, so the Service names
 // the host instead; the certificate is checked for the Service's name anyhow.
 func (e *Environment) registerAPI(ctx context.Context) error {
@@ -160,7 +164,7 @@ func (e *Environment) registerAPI(ctx context.Context) error {
 	}
 	gv := v1alpha1.SchemeGroupVersion
 	apiService := &apiregistrationv1.APIService{
-		ObjectMeta: metav1.ObjectMeta{Name: gv.Version + "." + gv.Group},
+		ObjectMeta: metav1.ObjectMeta{Name: apiServiceName},
 		Spec: apiregistrationv1.APIServiceSpec{
 			Group: gv.Group, Version: gv.Version,
 			GroupPriorityMinimum: 100, VersionPriority: 10,
@@ -168,36 +172,52 @@ func (e *Environment) registerAPI(ctx context.Context) error {
 			CABundle: e.authority.bundle,
 		},
 	}
-	services := client.ApiregistrationV1().APIServices()
-	if _, err := services.Create(ctx, apiService, metav1.CreateOptions{}); err != nil {
+	if _, err := client.ApiregistrationV1().APIServices().Create(ctx, apiService, metav1.CreateOptions{}); err != nil {
 		return err
 	}
-	var last string
+	return e.awaitAPI(ctx)
+}
+
+// awaitAPI waits until the cluster knows that our server is there, in its
+// discovery and OpenAPI, too.
+func (e *Environment) awaitAPI(ctx context.Context) error {
+	client, err := aggregator.NewForConfig(e.Admin)
+	if err != nil {
+		return err
+	}
 	err = wait.PollUntilContextCancel(ctx, 50*time.Millisecond, true, func(ctx context.Context) (bool, error) {
-		current, err := services.Get(ctx, apiService.Name, metav1.GetOptions{})
-		if err != nil {
-			return false, err
+		current, getErr := client.ApiregistrationV1().APIServices().Get(ctx, apiServiceName, metav1.GetOptions{})
+		if getErr != nil {
+			return false, getErr
 		}
-		for _, condition := range current.Status.Conditions {
-			if condition.Type == apiregistrationv1.Available {
-				last = condition.Message
-				if condition.Status != apiregistrationv1.ConditionTrue {
-					return false, nil
-				}
-				// A moment later the cluster's discovery and OpenAPI know it, too.
-				if _, _, err := e.Kube.Discovery().ServerGroupsAndResources(); err != nil {
-					last = err.Error()
-					return false, nil
-				}
-				documents, err := e.Kube.Discovery().OpenAPIV3().Paths()
-				_, known := documents["apis/"+gv.String()]
-				return known, err
-			}
+		if err = unavailable(current); err != nil {
+			return false, nil
 		}
-		return false, nil
+		if _, _, err = e.Kube.Discovery().ServerGroupsAndResources(); err != nil {
+			return false, nil
+		}
+		documents, getErr := e.Kube.Discovery().OpenAPIV3().Paths()
+		if _, known := documents["apis/"+v1alpha1.SchemeGroupVersion.String()]; !known {
+			err = errors.New("its OpenAPI is not known")
+			return false, getErr
+		}
+		return true, nil
 	})
 	if err != nil {
-		return fmt.Errorf("the APIService does not become available: %w: %s", err, last)
+		return fmt.Errorf("the APIService %s does not become available: %w", apiServiceName, err)
 	}
-	return nil
+	// What kubectl remembers of the time before lacks our kinds.
+	return os.RemoveAll(e.path("kubectl"))
+}
+
+func unavailable(service *apiregistrationv1.APIService) error {
+	for _, condition := range service.Status.Conditions {
+		if condition.Type == apiregistrationv1.Available {
+			if condition.Status == apiregistrationv1.ConditionTrue {
+				return nil
+			}
+			return errors.New(condition.Message)
+		}
+	}
+	return errors.New("nobody looked at it yet")
 }

@@ -144,10 +144,20 @@ func (s *Server) Stop(t testing.TB, signal os.Signal) {
 	}
 }
 
-// Start starts the server again after Stop, and waits until it is ready.
+// Start starts the server again after Stop, and waits until it is ready and,
+// if it is the shared one, until the aggregator knows.
 func (s *Server) Start(t testing.TB) {
 	t.Helper()
-	if err := s.start(t.Context()); err != nil {
+	// Also at the end of a test, when its context is done.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), startTimeout)
+	defer cancel()
+	if err := s.start(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if s != s.environment.Server {
+		return
+	}
+	if err := s.environment.awaitAPI(ctx); err != nil {
 		t.Fatal(err)
 	}
 }
