@@ -10,7 +10,7 @@ import (
 	"liqo.io/federation/test/integration/framework"
 )
 
-const offloading = `
+const offloadingManifest = `
 apiVersion: federation.liqo.io/v1alpha1
 kind: NamespaceOffloading
 metadata:
@@ -44,7 +44,7 @@ func TestKubectlExplainsFieldsInTheWordsOfTheDocComments(t *testing.T) {
 func TestServerSideApplyKeepsEveryManagersFields(t *testing.T) {
 	env := framework.Get(t)
 	namespace := env.MakeNamespace(t)
-	env.Kubectl(t, offloading, "apply", "--server-side", "--field-manager=gitops", "-n", namespace, "-f", "-")
+	env.Kubectl(t, offloadingManifest, "apply", "--server-side", "--field-manager=gitops", "-n", namespace, "-f", "-")
 	env.Kubectl(t, `{"apiVersion":"federation.liqo.io/v1alpha1","kind":"NamespaceOffloading","metadata":{"name":"offloading","labels":{"team":"a"}}}`,
 		"apply", "--server-side", "--field-manager=team", "-n", namespace, "-f", "-")
 	got := env.Kubectl(t, "", "get", "nsof", "offloading", "-n", namespace, "-o", "jsonpath={.spec.podOffloadingStrategy} {.metadata.labels.team} {.metadata.managedFields[*].manager}")
@@ -52,12 +52,12 @@ func TestServerSideApplyKeepsEveryManagersFields(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 
-	output, err := env.TryKubectl(t, strings.ReplaceAll(offloading, "Remote", "Local"), "apply", "--server-side", "--field-manager=other", "-n", namespace, "-f", "-")
+	output, err := env.TryKubectl(t, strings.ReplaceAll(offloadingManifest, "Remote", "Local"), "apply", "--server-side", "--field-manager=other", "-n", namespace, "-f", "-")
 	if err == nil || !strings.Contains(output, `conflict with "gitops": .spec.podOffloadingStrategy`) {
 		t.Errorf("another manager's field was taken: %s", output)
 	}
 	before := env.Kubectl(t, "", "get", "nsof", "offloading", "-n", namespace, "-o", "jsonpath={.metadata.resourceVersion}")
-	env.Kubectl(t, offloading, "apply", "--server-side", "--field-manager=gitops", "-n", namespace, "-f", "-")
+	env.Kubectl(t, offloadingManifest, "apply", "--server-side", "--field-manager=gitops", "-n", namespace, "-f", "-")
 	if after := env.Kubectl(t, "", "get", "nsof", "offloading", "-n", namespace, "-o", "jsonpath={.metadata.resourceVersion}"); after != before {
 		t.Errorf("applying the same again wrote: resourceVersion %s, then %s", before, after)
 	}
@@ -66,11 +66,11 @@ func TestServerSideApplyKeepsEveryManagersFields(t *testing.T) {
 func TestKubectlDiffShowsWhatWouldChangeAndChangesNothing(t *testing.T) {
 	env := framework.Get(t)
 	namespace := env.MakeNamespace(t)
-	env.Kubectl(t, offloading, "apply", "-n", namespace, "-f", "-")
-	if output := env.Kubectl(t, offloading, "diff", "-n", namespace, "-f", "-"); output != "" {
+	env.Kubectl(t, offloadingManifest, "apply", "-n", namespace, "-f", "-")
+	if output := env.Kubectl(t, offloadingManifest, "diff", "-n", namespace, "-f", "-"); output != "" {
 		t.Errorf("the same manifest differs:\n%s", output)
 	}
-	output, err := env.TryKubectl(t, strings.ReplaceAll(offloading, "Remote", "Local"), "diff", "-n", namespace, "-f", "-")
+	output, err := env.TryKubectl(t, strings.ReplaceAll(offloadingManifest, "Remote", "Local"), "diff", "-n", namespace, "-f", "-")
 	if err == nil || !strings.Contains(output, "-  podOffloadingStrategy: Remote") || !strings.Contains(output, "+  podOffloadingStrategy: Local") {
 		t.Errorf("got %v:\n%s", err, output)
 	}
@@ -101,7 +101,7 @@ func TestFieldsThatAreUnknownOrThereTwiceAreRefused(t *testing.T) {
 func TestTablesAnswerWhatPeopleAsk(t *testing.T) {
 	env := framework.Get(t)
 	namespace := env.MakeNamespace(t)
-	env.Kubectl(t, offloading, "apply", "-n", namespace, "-f", "-")
+	env.Kubectl(t, offloadingManifest, "apply", "-n", namespace, "-f", "-")
 	lines := strings.Split(strings.TrimSpace(env.Kubectl(t, "", "get", "nsof", "-n", namespace)), "\n")
 	header := strings.Join(strings.Fields(lines[0]), " ")
 	if len(lines) != 2 || header != "NAME MAPPING PODS PHASE CLUSTERS REMOTE NAME AGE" || !strings.Contains(lines[1], "Remote") {

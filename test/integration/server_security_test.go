@@ -113,7 +113,7 @@ func TestAUserMayDoWhatTheRolesSayAndNoMore(t *testing.T) {
 	env := framework.Get(t)
 	mine, other := env.MakeNamespace(t), env.MakeNamespace(t)
 	for _, namespace := range []string{mine, other} {
-		env.Kubectl(t, offloading, "apply", "-n", namespace, "-f", "-")
+		env.Kubectl(t, offloadingManifest, "apply", "-n", namespace, "-f", "-")
 	}
 	env.Grant(t, "reader", mine, rbacv1.PolicyRule{APIGroups: []string{v1alpha1.GroupName}, Resources: []string{"namespaceoffloadings"}, Verbs: []string{"get", "list"}})
 	env.Grant(t, "scoped", mine, rbacv1.PolicyRule{APIGroups: []string{v1alpha1.GroupName}, Resources: []string{"namespaceoffloadings"}, ResourceNames: []string{"offloading"}, Verbs: []string{"get"}})

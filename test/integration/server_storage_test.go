@@ -203,7 +203,7 @@ func TestStorageKeyNoTraversal(t *testing.T) {
 	env := framework.Get(t)
 	namespace := env.MakeNamespace(t)
 	// What must not be found under another name.
-	env.Kubectl(t, offloading, "apply", "-n", namespace, "-f", "-")
+	env.Kubectl(t, offloadingManifest, "apply", "-n", namespace, "-f", "-")
 	if _, err := admin(t).FederationV1alpha1().PeeringTokens().Create(t.Context(), newToken("treasure"), metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}

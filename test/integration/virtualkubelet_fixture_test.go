@@ -271,13 +271,6 @@ func (o *offload) awaitGone(t *testing.T, what string, get func(context.Context)
 	})
 }
 
-func ignoreNotFound(err error) error {
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
-	return err
-}
-
 func isReady(pod *corev1.Pod) bool {
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.PodReady {
