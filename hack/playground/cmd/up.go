@@ -27,9 +27,11 @@ func newUp(c *common) *cobra.Command { return newUpWith(c, &upFlags{}) }
 func newUpWith(c *common, f *upFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "up [CLUSTER...]",
-		Short: "Bring clusters up (rome and milan by default)",
+		Short: "Bring clusters up",
 		Long: `up brings the named clusters up and returns when they are ready. It builds what
 is not built yet.
+
+Without names these are the clusters that the instance has, or rome and milan.
 
 Called again it starts what has died, adds clusters and nodes that are new, and
 leaves the rest alone: an up that was interrupted or killed is simply repeated.
@@ -39,7 +41,7 @@ All clusters use the same pod and Service CIDRs unless told otherwise.`,
   playground up --instance bench one --workers 0 --fake-nodes 10 --audit`,
 		RunE: func(cmd *cobra.Command, names []string) error {
 			if len(names) == 0 {
-				names = []string{"rome", "milan"}
+				names = instance.ClusterNames(c.instance)
 			}
 			want, err := f.want(cmd, c, names)
 			if err != nil {

@@ -108,10 +108,6 @@ func forget(ctx context.Context, i *state.Instance) error {
 	if err := i.Forget(); err != nil {
 		return err
 	}
-	// The caller holds the lock: whoever waits for it notices that its file has gone.
-	if err := os.RemoveAll(instanceLock(i.Name)); err != nil {
-		return err
-	}
 	names, err := state.Instances()
 	if err != nil || len(names) > 0 {
 		return err

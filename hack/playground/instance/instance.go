@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"time"
 
@@ -68,19 +69,38 @@ func owned(i *state.Instance, dir string) error {
 
 // Lock makes sure that nobody else changes the instance.
 func Lock(ctx context.Context, name string, steps *Steps) (unlock func(), err error) {
-	return state.Lock(ctx, instanceLock(name), func() {
+	path := state.RunDir(name) + ".lock"
+	release, err := state.Lock(ctx, path, func() {
 		steps.Done(name, "waiting for another playground that works on this instance")
 	})
+	return tidy(release, path, func() bool {
+		_, err := state.Load(name)
+		return errors.Is(err, fs.ErrNotExist)
+	}), err
 }
 
 // lockMachine guards what all instances share: addresses and kernel limits.
 func lockMachine(ctx context.Context) (unlock func(), err error) {
-	return state.Lock(ctx, machineLock(), nil)
+	path := filepath.Join(state.Root, "machine.lock")
+	release, err := state.Lock(ctx, path, nil)
+	return tidy(release, path, func() bool {
+		names, err := state.Instances()
+		return err == nil && len(names) == 0
+	}), err
 }
 
-func instanceLock(name string) string { return state.RunDir(name) + ".lock" }
-
-func machineLock() string { return filepath.Join(state.Root, "machine.lock") }
+// tidy removes a lock's file before its release if nothing is left to guard.
+// Whoever waits for the lock notices that the file has gone. What cannot be
+// removed is still in use.
+func tidy(release func(), path string, unused func() bool) func() {
+	return func() {
+		if unused() {
+			os.Remove(path)
+		}
+		release()
+		os.Remove(state.Root)
+	}
+}
 
 // clusterOf binds a recorded cluster to the programs that run it.
 func clusterOf(i *state.Instance, c *state.Cluster, tools *build.Set) *cluster.Cluster {

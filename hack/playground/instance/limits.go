@@ -13,8 +13,6 @@ import (
 	"strconv"
 	"strings"
 
-	"golang.org/x/sys/unix"
-
 	"liqo.io/federation/hack/playground/state"
 )
 
@@ -47,8 +45,8 @@ func raiseLimits() error {
 	return os.WriteFile(inotifyLimit, []byte(strconv.Itoa(inotifyNeeded)), 0)
 }
 
-// restoreLimits brings back what the limits were, and removes the directory of
-// records. The caller knows that no instance is left.
+// restoreLimits brings back what the limits were. The caller knows that no
+// instance is left.
 func restoreLimits() error {
 	saved, err := os.ReadFile(savedLimit())
 	if err == nil {
@@ -57,17 +55,7 @@ func restoreLimits() error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("restore %s: %w", inotifyLimit, err)
 	}
-	if err := os.RemoveAll(savedLimit()); err != nil {
-		return err
-	}
-	// The caller holds the lock: whoever waits for it notices that its file has gone.
-	if err := os.RemoveAll(machineLock()); err != nil {
-		return err
-	}
-	if err := os.Remove(state.Root); err != nil && !errors.Is(err, unix.ENOTEMPTY) {
-		return err
-	}
-	return nil
+	return os.RemoveAll(savedLimit())
 }
 
 // reservedElsewhere returns the subnets that other instances have on record.

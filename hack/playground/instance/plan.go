@@ -158,10 +158,36 @@ func asked(cidrs map[string]netip.Prefix, cluster string, fallback netip.Prefix)
 	return fallback, false
 }
 
+// ClusterNames returns the clusters that are meant when none is named: those
+// that the instance has, or rome and milan for a new one.
+func ClusterNames(name string) []string {
+	i, err := state.Load(name)
+	if err != nil || len(i.Clusters) == 0 {
+		return []string{"rome", "milan"}
+	}
+	var names []string
+	for _, c := range i.Clusters {
+		names = append(names, c.Name)
+	}
+	return names
+}
+
+// marker is a file that is there as long as nobody has removed the instance's
+// state directory under its feet. What runs may make other files again.
+func marker(i *state.Instance) string { return i.Path("instance") }
+
+// mark writes the marker of a new instance.
+func mark(i *state.Instance) error {
+	if err := os.MkdirAll(i.Path(), 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(marker(i), []byte(i.Name+"\n"), 0o644)
+}
+
 // abandoned tells whether a recorded instance has lost its state directory, so
 // that it can only be cleaned up.
 func abandoned(i *state.Instance) (bool, error) {
-	_, err := os.Stat(i.Path())
+	_, err := os.Stat(marker(i))
 	if errors.Is(err, fs.ErrNotExist) {
 		return true, nil
 	}

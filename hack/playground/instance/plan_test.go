@@ -5,6 +5,7 @@ package instance
 
 import (
 	"net/netip"
+	"os"
 	"strings"
 	"testing"
 
@@ -142,5 +143,27 @@ func TestParseReady(t *testing.T) {
 	}
 	if _, err := parseReady("a Perhaps\n"); err == nil {
 		t.Error("a condition that does not exist was accepted")
+	}
+}
+
+func TestAnInstanceWithoutItsFilesIsAbandoned(t *testing.T) {
+	w := want("rome")
+	w.Dir = t.TempDir()
+	i := planned(t, w)
+	if err := mark(i); err != nil {
+		t.Fatal(err)
+	}
+	if lost, err := abandoned(i); lost || err != nil {
+		t.Fatalf("abandoned at once: %v, %v", lost, err)
+	}
+	// Running daemons may make files again after somebody removed all.
+	if err := os.RemoveAll(i.Path()); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(i.Path("nodes"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if lost, err := abandoned(i); !lost || err != nil {
+		t.Fatalf("not abandoned: %v, %v", lost, err)
 	}
 }

@@ -108,7 +108,7 @@ func reserve(ctx context.Context, w Want) (*state.Instance, error) {
 	if err := i.Save(); err != nil {
 		return nil, err
 	}
-	return i, os.MkdirAll(i.Path(), 0o755)
+	return i, mark(i)
 }
 
 func (u *up) router(ctx context.Context) error {

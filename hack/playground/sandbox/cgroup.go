@@ -47,7 +47,7 @@ func MakeCgroup(name string) error {
 			if err := os.MkdirAll(dir, 0o755); err != nil {
 				return fmt.Errorf("make control group: %w", err)
 			}
-			if err := inheritCPUs(parent, dir); err != nil {
+			if err := errors.Join(inheritCPUs(parent, dir), delegate(dir)); err != nil {
 				return err
 			}
 		}
@@ -76,6 +76,23 @@ func inheritCPUs(parent, dir string) error {
 		}
 		if err := os.WriteFile(filepath.Join(dir, file), value, 0); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// delegate lets the groups below a version 2 group use the controllers that it has.
+func delegate(dir string) error {
+	controllers, err := os.ReadFile(filepath.Join(dir, "cgroup.controllers"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for _, c := range strings.Fields(string(controllers)) {
+		if err := os.WriteFile(filepath.Join(dir, "cgroup.subtree_control"), []byte("+"+c), 0); err != nil {
+			return fmt.Errorf("delegate %s: %w", c, err)
 		}
 	}
 	return nil

@@ -6,6 +6,7 @@ package state
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 )
 
 // FreeSubnet returns the first /24 of pool that overlaps none of taken.
@@ -53,7 +54,7 @@ func overlapsAny(p netip.Prefix, others []netip.Prefix) bool {
 func overlapping(p netip.Prefix, others []netip.Prefix) []netip.Prefix {
 	var out []netip.Prefix
 	for _, o := range others {
-		if p.Overlaps(o) {
+		if p.Overlaps(o) && !slices.Contains(out, o) {
 			out = append(out, o)
 		}
 	}
