@@ -120,7 +120,7 @@ func podSpec(local *corev1.PodSpec) corev1.PodSpec {
 	spec.NodeName = ""
 	spec.NodeSelector = nil
 	spec.Affinity = nil
-	spec.Tolerations = nil
+	spec.Tolerations = tolerations(spec.Tolerations)
 	spec.TopologySpreadConstraints = nil
 	spec.SchedulerName = ""
 	spec.SchedulingGates = nil
@@ -151,6 +151,17 @@ func podSpec(local *corev1.PodSpec) corev1.PodSpec {
 
 	dropIdentityVolumes(&spec)
 	return spec
+}
+
+// tolerations are those that a pod may take along: of taints that somebody
+// has put on nodes for pods like it. Conditions and roles of nodes are each
+// cluster's own, and so are its virtual nodes; the provider refuses pods that
+// tolerate everything.
+func tolerations(local []corev1.Toleration) []corev1.Toleration {
+	return slices.DeleteFunc(local, func(t corev1.Toleration) bool {
+		return t.Key == "" || t.Key == v1alpha1.TaintVirtualNode ||
+			strings.HasPrefix(t.Key, "node.kubernetes.io/") || strings.HasPrefix(t.Key, "node-role.kubernetes.io/")
+	})
 }
 
 func clearHostPorts(containers []corev1.Container) {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -46,6 +47,21 @@ func TestShadowPodAsksForThePodAlone(t *testing.T) {
 				s.SchedulerName = "mine"
 				s.SchedulingGates = []corev1.PodSchedulingGate{{Name: "gate"}}
 				s.SchedulingGroup = &corev1.PodSchedulingGroup{}
+			},
+		},
+		{
+			name: "tolerations of nobody's taints but the pod's go along",
+			local: func(s *corev1.PodSpec) {
+				s.Tolerations = []corev1.Toleration{
+					{Operator: corev1.TolerationOpExists},
+					{Key: "gpu", Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule},
+					{Key: "virtual-node.liqo.io/not-allowed", Operator: corev1.TolerationOpExists},
+					{Key: "node.kubernetes.io/not-ready", Operator: corev1.TolerationOpExists},
+					{Key: "node-role.kubernetes.io/control-plane", Operator: corev1.TolerationOpExists},
+				}
+			},
+			remote: func(s *corev1.PodSpec) {
+				s.Tolerations = []corev1.Toleration{{Key: "gpu", Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule}}
 			},
 		},
 		{
@@ -137,7 +153,7 @@ func TestShadowPodAsksForThePodAlone(t *testing.T) {
 			}
 
 			got := ShadowPod(local, "demo-rome", destination)
-			if diff := cmp.Diff(want, got.Spec.Pod); diff != "" {
+			if diff := cmp.Diff(want, got.Spec.Pod, cmpopts.EquateEmpty()); diff != "" {
 				t.Errorf("pod that is asked for (-want +got):\n%s", diff)
 			}
 			if diff := cmp.Diff(metav1.ObjectMeta{
