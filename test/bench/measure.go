@@ -137,16 +137,15 @@ func (b *bench) once(ctx context.Context, size int, isOffloaded bool) (sample, e
 	return s, nil
 }
 
-// deployment makes pods for fake nodes: of rome, or where the virtual node
-// brings them.
+// deployment makes pods for the fake nodes of rome, or for the virtual node.
 func deployment(size int, isOffloaded bool) *appsv1.Deployment {
 	labels := map[string]string{"app": "bench"}
 	spec := corev1.PodSpec{
-		Containers:  []corev1.Container{{Name: "main", Image: "example.com/never-pulled", ImagePullPolicy: corev1.PullNever}},
-		Tolerations: []corev1.Toleration{{Key: fakeTaint, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule}},
+		Containers: []corev1.Container{{Name: "main", Image: "example.com/never-pulled", ImagePullPolicy: corev1.PullNever}},
 	}
 	if !isOffloaded {
 		spec.NodeSelector = map[string]string{fakeLabel: fakeValue}
+		spec.Tolerations = []corev1.Toleration{{Key: fakeTaint, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule}}
 	}
 	return &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Name: "bench"},

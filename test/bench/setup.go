@@ -66,13 +66,14 @@ func (b *bench) setUp(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := b.peer(ctx); err != nil {
+	if err := b.findNodes(ctx); err != nil {
 		return err
 	}
-	for _, cluster := range []*harness.Cluster{b.rome, b.milan} {
-		if err := b.reserve(ctx, cluster); err != nil {
-			return err
-		}
+	if err := b.reserve(ctx); err != nil {
+		return err
+	}
+	if err := b.peer(ctx); err != nil {
+		return err
 	}
 	return b.namespaces(ctx)
 }
@@ -101,20 +102,35 @@ func (b *bench) peer(ctx context.Context) error {
 	return err
 }
 
-// reserve keeps the measured pods off the real nodes, where containers would
-// have to be started, and notes the real nodes.
-func (b *bench) reserve(ctx context.Context, c *harness.Cluster) error {
-	nodes, err := c.Kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: fakeLabel + "!=" + fakeValue})
+// findNodes notes the real nodes of both clusters.
+func (b *bench) findNodes(ctx context.Context) error {
+	for _, cluster := range []*harness.Cluster{b.rome, b.milan} {
+		nodes, err := cluster.Kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: fakeLabel + "!=" + fakeValue})
+		if err != nil {
+			return err
+		}
+		for _, node := range nodes.Items {
+			if node.Name != virtual {
+				b.nodes = append(b.nodes, node.Name)
+			}
+		}
+	}
+	return nil
+}
+
+// reserve makes milan offer its fake nodes alone: on the real ones, containers
+// would have to be started. On rome the measured pods ask for fake nodes.
+func (b *bench) reserve(ctx context.Context) error {
+	nodes, err := b.milan.Kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return err
 	}
 	for _, node := range nodes.Items {
-		if node.Name == virtual {
-			continue
+		patch := `{"spec":{"unschedulable":true}}`
+		if node.Labels[fakeLabel] == fakeValue {
+			patch = `{"spec":{"taints":null}}`
 		}
-		b.nodes = append(b.nodes, node.Name)
-		patch := []byte(`{"spec":{"unschedulable":true}}`)
-		if _, err := c.Kube.CoreV1().Nodes().Patch(ctx, node.Name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+		if _, err := b.milan.Kube.CoreV1().Nodes().Patch(ctx, node.Name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
 			return err
 		}
 	}

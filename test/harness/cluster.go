@@ -38,6 +38,7 @@ func (p *Playground) Connect(name string) (*Cluster, error) {
 		return nil, fmt.Errorf("cluster %s: %w", name, err)
 	}
 	config.QPS = -1
+	config.WarningHandler = rest.NoWarnings{}
 	c := &Cluster{Name: name, Kubeconfig: path, Config: config, playground: p}
 	if c.Kube, err = kubernetes.NewForConfig(config); err != nil {
 		return nil, fmt.Errorf("cluster %s: %w", name, err)
