@@ -86,7 +86,14 @@ func run(ctx context.Context, stop func(), tests func() int) int {
 		fmt.Fprintln(os.Stderr, "set up:", err)
 		return 1
 	}
-	return tests()
+	code := tests()
+	if code != 0 {
+		// They end with the clusters.
+		if err := os.CopyFS(filepath.Join(artifacts(), "nodes"), os.DirFS(filepath.Join(playground.Dir(), "logs"))); err != nil {
+			fmt.Fprintln(os.Stderr, "logs of the nodes:", err)
+		}
+	}
+	return code
 }
 
 func setUp(ctx context.Context, keep bool) error {
