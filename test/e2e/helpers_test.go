@@ -56,7 +56,9 @@ func must[T any](v T, err error) func(*testing.T) T {
 // kubectl returns what kubectl prints, or fails the test.
 func kubectl(t *testing.T, c *harness.Cluster, args ...string) string {
 	t.Helper()
-	result := c.Kubectl(t.Context(), args...)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*soon)
+	defer cancel()
+	result := c.Kubectl(ctx, args...)
 	if result.Err != nil {
 		t.Fatalf("on %s: %v", c.Name, result.Err)
 	}
