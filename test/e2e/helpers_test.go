@@ -31,7 +31,7 @@ const (
 	virtualNode = "liqo-milan"
 
 	// soon bounds what takes a second or two on a machine that is not busy.
-	soon = time.Minute
+	soon = 2 * time.Minute
 )
 
 // eventually fails the test when the condition does not come true in time.
@@ -56,7 +56,7 @@ func must[T any](v T, err error) func(*testing.T) T {
 // kubectl returns what kubectl prints, or fails the test.
 func kubectl(t *testing.T, c *harness.Cluster, args ...string) string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*soon)
+	ctx, cancel := context.WithTimeout(t.Context(), soon)
 	defer cancel()
 	result := c.Kubectl(ctx, args...)
 	if result.Err != nil {
@@ -201,7 +201,7 @@ func podsReady(t *testing.T, c *harness.Cluster, namespace, selector string, cou
 	t.Helper()
 	var pods []corev1.Pod
 	what := fmt.Sprintf("%d pods %s in %s on %s to be Ready", count, selector, namespace, c.Name)
-	eventually(t, 2*soon, what, func(ctx context.Context) (bool, string, error) {
+	eventually(t, soon, what, func(ctx context.Context) (bool, string, error) {
 		list, err := c.Kube.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: selector})
 		if err != nil {
 			return false, "", err

@@ -88,7 +88,7 @@ func killedVirtualKubelet(t *testing.T) {
 
 	podGone(t, rome, o.namespace, goes.Name)
 	podGone(t, milan, o.twin, goes.Name)
-	eventually(t, 2*soon, fmt.Sprintf("%d completions", completions), func(ctx context.Context) (bool, string, error) {
+	eventually(t, soon, fmt.Sprintf("%d completions", completions), func(ctx context.Context) (bool, string, error) {
 		job, err := rome.Kube.BatchV1().Jobs(o.namespace).Get(ctx, "once", metav1.GetOptions{})
 		if err != nil {
 			return false, "", err

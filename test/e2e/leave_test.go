@@ -42,7 +42,7 @@ func unoffloadBringsPodsHome(t *testing.T) {
 		}
 	}
 	kubectl(t, rome, "delete", "--raw", fmt.Sprintf("%snamespaces/%s/namespaceoffloadings/offloading/offload", group, o.namespace))
-	eventually(t, 2*soon, "the offloading to be gone", func(ctx context.Context) (bool, string, error) {
+	eventually(t, soon, "the offloading to be gone", func(ctx context.Context) (bool, string, error) {
 		_, err := rome.Federation.FederationV1alpha1().NamespaceOffloadings(o.namespace).Get(ctx, v1alpha1.NamespaceOffloadingName, metav1.GetOptions{})
 		return gone(err)
 	})
@@ -50,7 +50,7 @@ func unoffloadBringsPodsHome(t *testing.T) {
 		_, err := milan.Kube.CoreV1().Namespaces().Get(ctx, o.twin, metav1.GetOptions{})
 		return gone(err)
 	})
-	eventually(t, 2*soon, "two Ready pods on rome's own nodes", func(ctx context.Context) (bool, string, error) {
+	eventually(t, soon, "two Ready pods on rome's own nodes", func(ctx context.Context) (bool, string, error) {
 		pods, err := rome.Kube.CoreV1().Pods(o.namespace).List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return false, "", err
@@ -137,7 +137,7 @@ func unpeersWithoutATrace(t *testing.T) {
 	o := offloaded(t, remote)
 	runDeployment(t, o.namespace, "web", 2, podSpec("serve"))
 	kubectl(t, rome, "delete", "--raw", group+"foreignclusters/milan/peer")
-	eventually(t, 2*soon, "milan to be forgotten on rome", func(ctx context.Context) (bool, string, error) {
+	eventually(t, soon, "milan to be forgotten on rome", func(ctx context.Context) (bool, string, error) {
 		fc, err := rome.Federation.FederationV1alpha1().ForeignClusters().Get(ctx, "milan", metav1.GetOptions{})
 		if err == nil {
 			return false, show(fc.Status), nil
@@ -173,7 +173,7 @@ func isAsBefore(t *testing.T, c *harness.Cluster, before harness.Snapshot) {
 	if before == nil {
 		t.Fatalf("nothing is known of %s before: run the whole story on fresh clusters", c.Name)
 	}
-	eventually(t, 2*soon, c.Name+" to be as it was before", func(ctx context.Context) (bool, string, error) {
+	eventually(t, soon, c.Name+" to be as it was before", func(ctx context.Context) (bool, string, error) {
 		now, err := c.Snapshot(ctx)
 		if err != nil {
 			return false, "", err

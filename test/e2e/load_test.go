@@ -130,7 +130,7 @@ func (l *load) reach(t *testing.T, more int) {
 	l.mutex.Lock()
 	goal := l.rounds + more
 	l.mutex.Unlock()
-	eventually(t, 2*soon, fmt.Sprintf("%d more rounds of the writing load", more), func(context.Context) (bool, string, error) {
+	eventually(t, soon, fmt.Sprintf("%d more rounds of the writing load", more), func(context.Context) (bool, string, error) {
 		l.mutex.Lock()
 		defer l.mutex.Unlock()
 		return l.rounds >= goal, fmt.Sprintf("%d rounds of %d; %d refused, last with %v", l.rounds, goal, l.refusals, l.last), nil
@@ -166,7 +166,7 @@ func (l *load) isAllThere(t *testing.T) {
 func (l *load) cleanUp(t *testing.T) {
 	l.cancel()
 	<-l.stopped
-	ctx, cancel := context.WithTimeout(context.Background(), 2*soon)
+	ctx, cancel := context.WithTimeout(context.Background(), soon)
 	defer cancel()
 	for _, name := range l.namespace {
 		failures := []error{rome.Kube.CoreV1().Namespaces().Delete(ctx, name, metav1.DeleteOptions{})}

@@ -156,7 +156,7 @@ func jobsRunExactlyOnce(t *testing.T) {
 		},
 	}
 	must(rome.Kube.BatchV1().Jobs(o.namespace).Create(t.Context(), job, metav1.CreateOptions{}))(t)
-	eventually(t, 2*soon, "the job to be complete", func(ctx context.Context) (bool, string, error) {
+	eventually(t, soon, "the job to be complete", func(ctx context.Context) (bool, string, error) {
 		job, err := rome.Kube.BatchV1().Jobs(o.namespace).Get(ctx, "once", metav1.GetOptions{})
 		if err != nil {
 			return false, "", err
