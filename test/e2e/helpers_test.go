@@ -18,6 +18,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/rand"
 	"k8s.io/utils/ptr"
 
@@ -138,12 +139,14 @@ func show(v any) string {
 // podSpec runs the tester with args; what it needs is small enough to fit
 // many times.
 func podSpec(args ...string) corev1.PodSpec {
-	return corev1.PodSpec{
-		TerminationGracePeriodSeconds: ptr.To[int64](5),
-		Containers: []corev1.Container{{
-			Name: "tester", Image: testerImage, ImagePullPolicy: corev1.PullNever, Args: args,
-		}},
+	container := corev1.Container{Name: "tester", Image: testerImage, ImagePullPolicy: corev1.PullNever, Args: args}
+	if slices.Equal(args, []string{"serve"}) {
+		container.ReadinessProbe = &corev1.Probe{
+			ProbeHandler:  corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/", Port: intstr.FromInt32(8080)}},
+			PeriodSeconds: 1,
+		}
 	}
+	return corev1.PodSpec{TerminationGracePeriodSeconds: ptr.To[int64](5), Containers: []corev1.Container{container}}
 }
 
 // runPod creates a pod on rome.

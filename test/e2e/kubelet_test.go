@@ -19,6 +19,8 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
+
+	"liqo.io/federation/test/harness"
 )
 
 // kubeletPaths are what a kubelet serves of a pod in namespace.
@@ -49,10 +51,6 @@ func virtualKubelet(t *testing.T) *corev1.Pod {
 // returns the status.
 func askKubelet(t *testing.T, address, method, path, token string) (code int, body string) {
 	t.Helper()
-	request := must(http.NewRequestWithContext(t.Context(), method, "https://"+address+path, nil))(t)
-	if token != "" {
-		request.Header.Set("Authorization", "Bearer "+token)
-	}
 	// Who asks does not care whose certificate it is: the question is what a
 	// stranger on the network gets.
 	client := &http.Client{
@@ -60,13 +58,25 @@ func askKubelet(t *testing.T, address, method, path, token string) (code int, bo
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		Timeout:       soon,
 	}
-	response, err := client.Do(request)
-	if err != nil {
-		t.Fatalf("%s %s: %v", method, path, err)
-	}
-	defer response.Body.Close()
-	text, _ := io.ReadAll(io.LimitReader(response.Body, 4096))
-	return response.StatusCode, string(text)
+	// The forwarded port may lose a connection; an answer counts at once.
+	eventually(t, soon, method+" "+path+" to be answered", func(ctx context.Context) (bool, string, error) {
+		request, err := http.NewRequestWithContext(ctx, method, "https://"+address+path, nil)
+		if err != nil {
+			return false, "", harness.Permanent(err)
+		}
+		if token != "" {
+			request.Header.Set("Authorization", "Bearer "+token)
+		}
+		response, err := client.Do(request)
+		if err != nil {
+			return false, "", err
+		}
+		defer response.Body.Close()
+		text, err := io.ReadAll(io.LimitReader(response.Body, 4096))
+		code, body = response.StatusCode, string(text)
+		return err == nil, "", err
+	})
+	return code, body
 }
 
 func vkAnonymousExecDenied(t *testing.T) {
