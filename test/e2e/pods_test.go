@@ -9,6 +9,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -38,6 +39,7 @@ func whatIsSeen(pod *corev1.Pod) seen {
 		c.RestartCount, c.VolumeMounts, c.User, c.AllocatedResourcesStatus = 0, nil, nil, nil
 		s.Containers = append(s.Containers, c)
 	}
+	slices.SortFunc(s.Containers, func(a, b corev1.ContainerStatus) int { return strings.Compare(a.Name, b.Name) })
 	for _, c := range pod.Status.Conditions {
 		switch c.Type {
 		case corev1.PodReady, corev1.ContainersReady, corev1.PodInitialized:
