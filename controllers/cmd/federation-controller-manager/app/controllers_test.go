@@ -1,0 +1,51 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"slices"
+	"testing"
+)
+
+func TestSelection(t *testing.T) {
+	on, off := Controller{Name: "on"}, Controller{Name: "off", OffByDefault: true}
+	for _, test := range []struct {
+		selection []string
+		on, off   bool
+	}{
+		{[]string{"*"}, true, false},
+		{nil, false, false},
+		{[]string{"*", "-on"}, false, false},
+		{[]string{"-on", "*"}, false, false},
+		{[]string{"*", "off"}, true, true},
+		{[]string{"off"}, false, true},
+	} {
+		if gotOn, gotOff := selected(test.selection, on), selected(test.selection, off); gotOn != test.on || gotOff != test.off {
+			t.Errorf("%q selects on: %v, off: %v", test.selection, gotOn, gotOff)
+		}
+	}
+}
+
+func TestTheSignerRunsOnlyWhereItIsNamed(t *testing.T) {
+	if names := offByDefault(); !slices.Equal(names, []string{"identity-signer"}) {
+		t.Errorf("off by default: %v", names)
+	}
+	if errs := validateSelection([]string{"*", "-identity-signer"}); len(errs) > 0 {
+		t.Errorf("%v", errs)
+	}
+	if errs := validateSelection([]string{"signer"}); len(errs) != 1 {
+		t.Errorf("a controller that there is not was accepted: %v", errs)
+	}
+}
+
+func TestOptionsTellEverythingThatIsWrongAtOnce(t *testing.T) {
+	options := NewOptions()
+	options.ClusterName = "Rome!"
+	options.Namespace = ""
+	options.Policy.SharePercent = 0
+	options.VirtualKubelet.PullPolicy = "Sometimes"
+	if errs := options.Validate(); len(errs) != 4 {
+		t.Errorf("%d problems: %v", len(errs), errs)
+	}
+}
