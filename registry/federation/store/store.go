@@ -104,6 +104,9 @@ func (r *StatusREST) Update(ctx context.Context, name string, objInfo rest.Updat
 	return r.store.Update(ctx, name, objInfo, createValidation, updateValidation, false, options)
 }
 
+// GetUpdateStrategy is how a status is updated.
+func (r *StatusREST) GetUpdateStrategy() rest.RESTUpdateStrategy { return r.store.UpdateStrategy }
+
 // GetResetFields tells server-side apply which fields this resource ignores.
 func (r *StatusREST) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
 	return r.store.GetResetFields()

@@ -1,0 +1,56 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package fuzzer fills objects of the federation API at random, in ways that
+// survive defaulting, for the tests that send them round through every
+// version.
+package fuzzer
+
+import (
+	runtimeserializer "k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/randfill"
+
+	"liqo.io/federation/apiserver/apis/federation"
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+)
+
+// Funcs fill the types that have defaults: a field that has one is never left
+// empty.
+func Funcs(runtimeserializer.CodecFactory) []any {
+	return []any{
+		func(spec *federation.ForeignClusterSpec, c randfill.Continue) {
+			c.FillNoCustom(spec)
+			spec.Outgoing = intent(c)
+			spec.Incoming = intent(c)
+			if spec.DisconnectTimeoutSeconds == nil {
+				spec.DisconnectTimeoutSeconds = ptr.To(c.Int31())
+			}
+		},
+		func(spec *federation.PeeringTokenSpec, c randfill.Continue) {
+			c.FillNoCustom(spec)
+			if spec.ExpirationSeconds == nil {
+				spec.ExpirationSeconds = ptr.To(c.Int63())
+			}
+		},
+		func(spec *federation.NamespaceOffloadingSpec, c randfill.Continue) {
+			c.FillNoCustom(spec)
+			spec.NamespaceMappingStrategy = one(c, federation.DefaultName, federation.EnforceSameName)
+			spec.PodOffloadingStrategy = one(c, federation.LocalAndRemote, federation.Local, federation.Remote)
+		},
+		func(spec *federation.ShadowPodSpec, c randfill.Continue) {
+			c.FillNoCustom(spec)
+			defaulted := &v1alpha1.ShadowPod{Spec: v1alpha1.ShadowPodSpec{Pod: spec.Pod}}
+			v1alpha1.SetObjectDefaults_ShadowPod(defaulted)
+			spec.Pod = defaulted.Spec.Pod
+		},
+	}
+}
+
+func intent(c randfill.Continue) federation.PeeringIntent {
+	return one(c, federation.PeeringEnabled, federation.PeeringDisabled)
+}
+
+func one[T any](c randfill.Continue, values ...T) T {
+	return values[c.Rand.Intn(len(values))]
+}

@@ -1,0 +1,141 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package validation
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
+
+	"liqo.io/federation/apiserver/apis/federation"
+)
+
+func goodCluster() *federation.ForeignCluster {
+	return &federation.ForeignCluster{
+		ObjectMeta: metav1.ObjectMeta{Name: "milan"},
+		Spec: federation.ForeignClusterSpec{
+			ClusterID: milanID, Outgoing: federation.PeeringEnabled, Incoming: federation.PeeringDisabled,
+			Server: "https://milan.example.org:6443", InvitationSecretName: "invitation-milan",
+			Resources: quantities("cpu", "4", "memory", "8Gi", "pods", "20"), DisconnectTimeoutSeconds: ptr.To[int32](0),
+		},
+	}
+}
+
+func TestValidateForeignCluster(t *testing.T) {
+	runCreate(t, goodCluster(), ValidateForeignCluster, map[string]wrong[*federation.ForeignCluster]{
+		"no name":                 {func(c *federation.ForeignCluster) { c.Name = "" }, []string{"metadata.name"}},
+		"a name with dots":        {func(c *federation.ForeignCluster) { c.Name = "milan.it" }, []string{"metadata.name"}},
+		"a name that is too long": {func(c *federation.ForeignCluster) { c.Name = strings.Repeat("m", 41) }, []string{"metadata.name"}},
+		"a path as a name":        {func(c *federation.ForeignCluster) { c.Name = "../milan" }, []string{"metadata.name"}},
+		"no UUID":                 {func(c *federation.ForeignCluster) { c.Spec.ClusterID = "milan" }, []string{"spec.clusterID"}},
+		"a UUID in capitals":      {func(c *federation.ForeignCluster) { c.Spec.ClusterID = strings.ToUpper(milanID) }, []string{"spec.clusterID"}},
+		"an unknown intent":       {func(c *federation.ForeignCluster) { c.Spec.Incoming = "Maybe" }, []string{"spec.incoming"}},
+		"no intent":               {func(c *federation.ForeignCluster) { c.Spec.Outgoing = "" }, []string{"spec.outgoing"}},
+		"no server":               {func(c *federation.ForeignCluster) { c.Spec.Server = "" }, []string{"spec.server"}},
+		"no PEM":                  {func(c *federation.ForeignCluster) { c.Spec.CABundle = []byte("certificates") }, []string{"spec.caBundle"}},
+		"a Secret beyond":         {func(c *federation.ForeignCluster) { c.Spec.InvitationSecretName = "../other" }, []string{"spec.invitationSecretName"}},
+		"a negative quantity":     {func(c *federation.ForeignCluster) { c.Spec.Resources = quantities("cpu", "-1") }, []string{"spec.resources[cpu]"}},
+		"half a pod":              {func(c *federation.ForeignCluster) { c.Spec.Resources = quantities("pods", "0.5") }, []string{"spec.resources[pods]"}},
+		"a resource that is none": {func(c *federation.ForeignCluster) { c.Spec.Resources = quantities("a b", "1") }, []string{"spec.resources[a b]"}},
+		"a negative timeout":      {func(c *federation.ForeignCluster) { c.Spec.DisconnectTimeoutSeconds = ptr.To[int32](-1) }, []string{"spec.disconnectTimeoutSeconds"}},
+		"a timeout of over a day": {func(c *federation.ForeignCluster) { c.Spec.DisconnectTimeoutSeconds = ptr.To[int32](86401) }, []string{"spec.disconnectTimeoutSeconds"}},
+		"several things at once":  {func(c *federation.ForeignCluster) { c.Spec.ClusterID, c.Spec.Server = "x", "y" }, []string{"spec.clusterID", "spec.server"}},
+		"a label that is none":    {func(c *federation.ForeignCluster) { c.Labels = map[string]string{"a b": "c"} }, []string{"metadata.labels"}},
+		"more resources than fits": {func(c *federation.ForeignCluster) {
+			for i := range maxResources + 1 {
+				c.Spec.Resources[corev1.ResourceName(fmt.Sprintf("example.org/r%d", i))] = c.Spec.Resources["cpu"]
+			}
+		}, []string{"spec.resources"}},
+	})
+}
+
+func TestValidateForeignClusterUpdate(t *testing.T) {
+	runUpdate(t, goodCluster(), ValidateForeignClusterUpdate, map[string]wrong[*federation.ForeignCluster]{
+		"another cluster": {func(c *federation.ForeignCluster) { c.Spec.ClusterID = romeID }, []string{"spec.clusterID"}},
+		"no cluster":      {func(c *federation.ForeignCluster) { c.Spec.ClusterID = "" }, []string{"spec.clusterID"}},
+		"a bad server":    {func(c *federation.ForeignCluster) { c.Spec.Server = "milan" }, []string{"spec.server"}},
+		"another name":    {func(c *federation.ForeignCluster) { c.Name = "rome" }, []string{"metadata.name"}},
+	})
+	unknown := goodCluster()
+	unknown.Spec.ClusterID, unknown.ResourceVersion = "", "1"
+	known := unknown.DeepCopy()
+	known.Spec.ClusterID = milanID
+	if errs := ValidateForeignClusterUpdate(known, unknown); len(errs) > 0 {
+		t.Errorf("the id cannot become known: %v", errs)
+	}
+}
+
+func TestValidateForeignClusterStatusUpdate(t *testing.T) {
+	good := goodCluster()
+	good.Status = federation.ForeignClusterStatus{
+		ObservedGeneration: 1, OutgoingPeering: federation.PeeringEstablished, IncomingPeering: federation.PeeringNone,
+		Networking: federation.PeeringNone, Authentication: federation.PeeringEstablished,
+		PeerNamespace: "liqo-peer-milan", RemoteTenantNamespace: "liqo-tenant-rome", VirtualNodes: 1,
+		Conditions: []metav1.Condition{condition()},
+	}
+	runUpdate(t, good, ValidateForeignClusterStatusUpdate, map[string]wrong[*federation.ForeignCluster]{
+		"an unknown phase":              {func(c *federation.ForeignCluster) { c.Status.OutgoingPeering = "Great" }, []string{"status.outgoingPeering"}},
+		"an unknown network":            {func(c *federation.ForeignCluster) { c.Status.Networking = "Great" }, []string{"status.networking"}},
+		"no namespace":                  {func(c *federation.ForeignCluster) { c.Status.PeerNamespace = "a/b" }, []string{"status.peerNamespace"}},
+		"a remote path":                 {func(c *federation.ForeignCluster) { c.Status.RemoteTenantNamespace = "../x" }, []string{"status.remoteTenantNamespace"}},
+		"a negative count":              {func(c *federation.ForeignCluster) { c.Status.VirtualNodes = -1 }, []string{"status.virtualNodes"}},
+		"a negative generation":         {func(c *federation.ForeignCluster) { c.Status.ObservedGeneration = -1 }, []string{"status.observedGeneration"}},
+		"a condition twice":             {func(c *federation.ForeignCluster) { c.Status.Conditions = append(c.Status.Conditions, condition()) }, []string{"status.conditions[1]"}},
+		"a condition that says nothing": {func(c *federation.ForeignCluster) { c.Status.Conditions[0].Status = "Perhaps" }, []string{"status.conditions[0].status"}},
+		"a message that is too long": {func(c *federation.ForeignCluster) {
+			c.Status.Conditions[0].Message = strings.Repeat("x", 32<<10+1)
+		}, []string{"status.conditions[0].message"}},
+		"too many conditions": {func(c *federation.ForeignCluster) {
+			c.Status.Conditions = many(maxConditions, func(i int) metav1.Condition {
+				return condition(func(c *metav1.Condition) { c.Type = fmt.Sprintf("Type%d", i) })
+			})
+		}, []string{"status.conditions"}},
+	})
+}
+
+func TestValidateNewPeering(t *testing.T) {
+	good := &federation.Peering{Spec: federation.PeeringSpec{Outgoing: federation.PeeringEnabled, Server: "https://milan.example.org", Token: "abc.def"}}
+	validate := func(p *federation.Peering) field.ErrorList { return ValidateNewPeering(p, "milan") }
+	runCreate(t, good, validate, map[string]wrong[*federation.Peering]{
+		"an end instead":            {func(p *federation.Peering) { p.Spec.Outgoing = federation.PeeringDisabled }, []string{"spec.outgoing"}},
+		"no server":                 {func(p *federation.Peering) { p.Spec.Server = "" }, []string{"spec.server"}},
+		"a token with a space":      {func(p *federation.Peering) { p.Spec.Token = "top secret" }, []string{"spec.token"}},
+		"a token of another script": {func(p *federation.Peering) { p.Spec.Token = "sécret" }, []string{"spec.token"}},
+		"a token without an end":    {func(p *federation.Peering) { p.Spec.Token = strings.Repeat("t", maxToken+1) }, []string{"spec.token"}},
+		"no cluster id":             {func(p *federation.Peering) { p.Spec.ClusterID = "milan" }, []string{"spec.clusterID"}},
+	})
+	if diff := paths(ValidateNewPeering(good, "Milan")); len(diff) != 1 || diff[0] != "metadata.name" {
+		t.Errorf("a bad name is refused for %v", diff)
+	}
+}
+
+func TestValidationNeverRepeatsACredential(t *testing.T) {
+	const secret = "hunter2"
+	for name, peering := range map[string]*federation.Peering{
+		"a bad token":               {Spec: federation.PeeringSpec{Token: secret + "\x00"}},
+		"a long token":              {Spec: federation.PeeringSpec{Token: strings.Repeat(secret, maxToken)}},
+		"a password in the server":  {Spec: federation.PeeringSpec{Server: "https://admin:" + secret + "@milan.example.org"}},
+		"a password in a bad URL":   {Spec: federation.PeeringSpec{Server: "https://admin:" + secret + "@mi lan"}},
+		"a password and no https":   {Spec: federation.PeeringSpec{Server: "http://admin:" + secret + "@milan"}},
+		"a password in a query":     {Spec: federation.PeeringSpec{Server: "https://milan?token=" + secret}},
+		"a password in a fragment":  {Spec: federation.PeeringSpec{Server: "https://milan#" + secret}},
+		"a private key as a bundle": {Spec: federation.PeeringSpec{CABundle: []byte("-----BEGIN PRIVATE KEY-----\n" + secret + "\n-----END PRIVATE KEY-----")}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			peering.Spec.Outgoing = federation.PeeringEnabled
+			errs := ValidatePeering(peering)
+			if len(errs) == 0 {
+				t.Fatal("it is accepted")
+			}
+			if said := errs.ToAggregate().Error(); strings.Contains(said, secret) {
+				t.Errorf("it is repeated: %s", said)
+			}
+		})
+	}
+}

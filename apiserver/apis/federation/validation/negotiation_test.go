@@ -1,0 +1,145 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package validation
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"liqo.io/federation/apiserver/apis/federation"
+)
+
+func TestValidateResourceRequest(t *testing.T) {
+	good := &federation.ResourceRequest{
+		ObjectMeta: metav1.ObjectMeta{Name: "rome", Namespace: "liqo-tenant-rome"},
+		Spec:       federation.ResourceRequestSpec{Resources: quantities("cpu", "2")},
+		Status:     federation.ResourceRequestStatus{Phase: federation.NegotiationAccepted, OfferName: "milan"},
+	}
+	spec := map[string]wrong[*federation.ResourceRequest]{
+		"a negative quantity": {func(r *federation.ResourceRequest) { r.Spec.Resources = quantities("memory", "-1Gi") }, []string{"spec.resources[memory]"}},
+	}
+	runUpdate(t, good, ValidateResourceRequestUpdate, spec)
+	spec["a long name"] = wrong[*federation.ResourceRequest]{func(r *federation.ResourceRequest) { r.Name = strings.Repeat("r", 41) }, []string{"metadata.name"}}
+	spec["no namespace"] = wrong[*federation.ResourceRequest]{func(r *federation.ResourceRequest) { r.Namespace = "" }, []string{"metadata.namespace"}}
+	runCreate(t, good, ValidateResourceRequest, spec)
+	runUpdate(t, good, ValidateResourceRequestStatusUpdate, map[string]wrong[*federation.ResourceRequest]{
+		"an unknown phase": {func(r *federation.ResourceRequest) { r.Status.Phase = "Maybe" }, []string{"status.phase"}},
+		"an endless phase": {func(r *federation.ResourceRequest) {
+			r.Status.Phase = federation.NegotiationPhase(strings.Repeat("x", 300))
+		}, []string{"status.phase"}},
+		"a path as an offer": {func(r *federation.ResourceRequest) { r.Status.OfferName = "../milan" }, []string{"status.offerName"}},
+		"a generation below": {func(r *federation.ResourceRequest) { r.Status.ObservedGeneration = -1 }, []string{"status.observedGeneration"}},
+		"a reason in words": {func(r *federation.ResourceRequest) {
+			r.Status.Conditions = []metav1.Condition{condition(func(c *metav1.Condition) { c.Reason = "it is so" })}
+		}, []string{"status.conditions[0].reason"}},
+	})
+}
+
+func TestValidateResourceOffer(t *testing.T) {
+	good := &federation.ResourceOffer{
+		ObjectMeta: metav1.ObjectMeta{Name: "milan", Namespace: "liqo-tenant-rome"},
+		Spec: federation.ResourceOfferSpec{
+			ClusterID: milanID, Resources: quantities("cpu", "2", "pods", "10"),
+			Labels:         map[string]string{"topology.kubernetes.io/region": "it-mi", "topology.liqo.io/region": "milan", "kubernetes.io/arch": "amd64"},
+			StorageClasses: []string{"fast", "slow"}, IngressClasses: []string{"nginx"}, LoadBalancerClasses: []string{"example.org/lb"},
+		},
+	}
+	spec := map[string]wrong[*federation.ResourceOffer]{
+		"no cluster id":   {func(o *federation.ResourceOffer) { o.Spec.ClusterID = "" }, []string{"spec.clusterID"}},
+		"no resources":    {func(o *federation.ResourceOffer) { o.Spec.Resources = nil }, []string{"spec.resources"}},
+		"negative memory": {func(o *federation.ResourceOffer) { o.Spec.Resources = quantities("memory", "-1") }, []string{"spec.resources[memory]"}},
+		"a broken label":  {func(o *federation.ResourceOffer) { o.Spec.Labels = map[string]string{"region": "a b"} }, []string{"spec.labels"}},
+		"a role": {func(o *federation.ResourceOffer) {
+			o.Spec.Labels = map[string]string{"node-role.kubernetes.io/control-plane": ""}
+		}, []string{"spec.labels[node-role.kubernetes.io/control-plane]"}},
+		"another hostname": {func(o *federation.ResourceOffer) {
+			o.Spec.Labels = map[string]string{"kubernetes.io/hostname": "rome-cp"}
+		}, []string{"spec.labels[kubernetes.io/hostname]"}},
+		"another cluster": {func(o *federation.ResourceOffer) {
+			o.Spec.Labels = map[string]string{"liqo.io/remote-cluster-id": romeID}
+		}, []string{"spec.labels[liqo.io/remote-cluster-id]"}},
+		"a class twice":     {func(o *federation.ResourceOffer) { o.Spec.StorageClasses = []string{"fast", "fast"} }, []string{"spec.storageClasses[1]"}},
+		"a path as a class": {func(o *federation.ResourceOffer) { o.Spec.IngressClasses = []string{"a/b"} }, []string{"spec.ingressClasses[0]"}},
+		"a class of spaces": {func(o *federation.ResourceOffer) { o.Spec.LoadBalancerClasses = []string{" "} }, []string{"spec.loadBalancerClasses[0]"}},
+		"too many classes": {func(o *federation.ResourceOffer) {
+			o.Spec.StorageClasses = many(maxClasses, func(i int) string { return fmt.Sprintf("c%d", i) })
+		}, []string{"spec.storageClasses"}},
+		"too many labels": {func(o *federation.ResourceOffer) {
+			for i := range maxLabels + 1 {
+				o.Spec.Labels[fmt.Sprintf("l%d", i)] = ""
+			}
+		}, []string{"spec.labels"}},
+	}
+	runCreate(t, good, ValidateResourceOffer, spec)
+	spec["a change of cluster"] = wrong[*federation.ResourceOffer]{func(o *federation.ResourceOffer) { o.Spec.ClusterID = romeID }, []string{"spec.clusterID"}}
+	runUpdate(t, good, ValidateResourceOfferUpdate, spec)
+	runUpdate(t, good, ValidateResourceOfferStatusUpdate, map[string]wrong[*federation.ResourceOffer]{
+		"an unknown phase": {func(o *federation.ResourceOffer) { o.Status.Phase = "Maybe" }, []string{"status.phase"}},
+	})
+}
+
+func TestValidateVirtualNode(t *testing.T) {
+	good := &federation.VirtualNode{
+		ObjectMeta: metav1.ObjectMeta{Name: "milan", Namespace: "liqo-peer-milan"},
+		Spec: federation.VirtualNodeSpec{ClusterID: milanID, NodeName: "liqo-milan", OfferName: "milan", Resources: quantities("cpu", "2"),
+			Labels: map[string]string{"liqo.io/remote-cluster-id": milanID}},
+	}
+	spec := map[string]wrong[*federation.VirtualNode]{
+		"no resources":       {func(n *federation.VirtualNode) { n.Spec.Resources = nil }, []string{"spec.resources"}},
+		"a path as an offer": {func(n *federation.VirtualNode) { n.Spec.OfferName = "a/b" }, []string{"spec.offerName"}},
+		"a broken label":     {func(n *federation.VirtualNode) { n.Spec.Labels = map[string]string{"a b": ""} }, []string{"spec.labels"}},
+	}
+	runCreate(t, good, ValidateVirtualNode, spec)
+	for name, test := range map[string]wrong[*federation.VirtualNode]{
+		"no node":           {func(n *federation.VirtualNode) { n.Spec.NodeName = "" }, []string{"spec.nodeName"}},
+		"a long node":       {func(n *federation.VirtualNode) { n.Spec.NodeName = strings.Repeat("n", 64) }, []string{"spec.nodeName"}},
+		"another node":      {func(n *federation.VirtualNode) { n.Spec.NodeName = "rome-cp" }, []string{"spec.nodeName"}},
+		"another cluster":   {func(n *federation.VirtualNode) { n.Spec.ClusterID = romeID }, []string{"spec.clusterID"}},
+		"no cluster at all": {func(n *federation.VirtualNode) { n.Spec.ClusterID = "" }, []string{"spec.clusterID"}},
+	} {
+		spec[name] = test
+	}
+	runUpdate(t, good, ValidateVirtualNodeUpdate, spec)
+	runUpdate(t, good, ValidateVirtualNodeStatusUpdate, map[string]wrong[*federation.VirtualNode]{
+		"fewer pods than none": {func(n *federation.VirtualNode) { n.Status.Pods = -1 }, []string{"status.pods"}},
+	})
+}
+
+func TestValidateNamespaceMap(t *testing.T) {
+	good := &federation.NamespaceMap{
+		ObjectMeta: metav1.ObjectMeta{Name: "rome", Namespace: "liqo-tenant-rome"},
+		Spec:       federation.NamespaceMapSpec{Namespaces: []federation.NamespaceMapping{{Name: "web", RemoteName: "web-rome"}, {Name: "db", RemoteName: "db-rome"}}},
+		Status:     federation.NamespaceMapStatus{Namespaces: []federation.NamespaceMappingStatus{{Name: "web", RemoteName: "web-rome", Phase: federation.NamespaceMappingReady}}},
+	}
+	spec := map[string]wrong[*federation.NamespaceMap]{
+		"a path as a twin":  {func(m *federation.NamespaceMap) { m.Spec.Namespaces[0].RemoteName = "../kube-system" }, []string{"spec.namespaces[0].remoteName"}},
+		"no namespace":      {func(m *federation.NamespaceMap) { m.Spec.Namespaces[1].Name = "" }, []string{"spec.namespaces[1].name"}},
+		"a namespace twice": {func(m *federation.NamespaceMap) { m.Spec.Namespaces[1].Name = "web" }, []string{"spec.namespaces[1].name"}},
+		"a twin of two":     {func(m *federation.NamespaceMap) { m.Spec.Namespaces[1].RemoteName = "web-rome" }, []string{"spec.namespaces[1].remoteName"}},
+		"too many namespaces": {func(m *federation.NamespaceMap) {
+			m.Spec.Namespaces = many(maxNamespaces, func(i int) federation.NamespaceMapping {
+				return federation.NamespaceMapping{Name: fmt.Sprintf("n%d", i), RemoteName: fmt.Sprintf("r%d", i)}
+			})
+		}, []string{"spec.namespaces"}},
+	}
+	runCreate(t, good, ValidateNamespaceMap, spec)
+	runUpdate(t, good, ValidateNamespaceMapUpdate, spec)
+	runUpdate(t, good, ValidateNamespaceMapStatusUpdate, map[string]wrong[*federation.NamespaceMap]{
+		"an unknown phase": {func(m *federation.NamespaceMap) { m.Status.Namespaces[0].Phase = "Great" }, []string{"status.namespaces[0].phase"}},
+		"no phase":         {func(m *federation.NamespaceMap) { m.Status.Namespaces[0].Phase = "" }, []string{"status.namespaces[0].phase"}},
+		"a path as a twin": {func(m *federation.NamespaceMap) { m.Status.Namespaces[0].RemoteName = "a/b" }, []string{"status.namespaces[0].remoteName"}},
+		"an endless reason": {func(m *federation.NamespaceMap) {
+			m.Status.Namespaces[0].Message = strings.Repeat("x", maxMappingMessage+1)
+		}, []string{"status.namespaces[0].message"}},
+		"a namespace twice": {func(m *federation.NamespaceMap) {
+			m.Status.Namespaces = append(m.Status.Namespaces, m.Status.Namespaces[0])
+		}, []string{"status.namespaces[1].name"}},
+		"too many of them": {func(m *federation.NamespaceMap) {
+			m.Status.Namespaces = make([]federation.NamespaceMappingStatus, maxNamespaces+1)
+		}, []string{"status.namespaces"}},
+	})
+}

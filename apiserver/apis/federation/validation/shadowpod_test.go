@@ -1,0 +1,272 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package validation
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"pgregory.net/rapid"
+
+	"liqo.io/federation/apiserver/apis/federation"
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+)
+
+func goodPod() *federation.ShadowPod {
+	return &federation.ShadowPod{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: "web-0", Namespace: "web-rome-1a2b3c",
+			Labels:      map[string]string{v1alpha1.LabelOrigin: romeID},
+			Annotations: map[string]string{v1alpha1.AnnotationOriginUID: invitationUID},
+		},
+		Spec: federation.ShadowPodSpec{Pod: corev1.PodSpec{
+			InitContainers:               []corev1.Container{{Name: "prepare", Image: "example.org/prepare:1"}},
+			Containers:                   []corev1.Container{{Name: "web", Image: "example.org/web:1", Ports: []corev1.ContainerPort{{ContainerPort: 80}}}},
+			AutomountServiceAccountToken: ptr.To(false),
+			ServiceAccountName:           "default",
+			SchedulerName:                corev1.DefaultSchedulerName,
+			Tolerations:                  []corev1.Toleration{{Key: "node.kubernetes.io/not-ready", Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute, TolerationSeconds: ptr.To[int64](300)}},
+			Volumes:                      []corev1.Volume{{Name: "scratch", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}},
+			NodeSelector:                 map[string]string{"topology.kubernetes.io/zone": "a"},
+		}},
+	}
+}
+
+func volume(source corev1.VolumeSource) func(*corev1.PodSpec) {
+	return func(p *corev1.PodSpec) { p.Volumes = append(p.Volumes, corev1.Volume{Name: "v", VolumeSource: source}) }
+}
+
+func security(change func(*corev1.SecurityContext)) func(*corev1.PodSpec) {
+	return func(p *corev1.PodSpec) {
+		p.Containers[0].SecurityContext = &corev1.SecurityContext{}
+		change(p.Containers[0].SecurityContext)
+	}
+}
+
+func nodeAffinity(term corev1.NodeSelectorTerm) func(*corev1.PodSpec) {
+	return func(p *corev1.PodSpec) {
+		p.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
+			RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{term}}}}
+	}
+}
+
+func preferred(term corev1.NodeSelectorTerm) func(*corev1.PodSpec) {
+	return func(p *corev1.PodSpec) {
+		p.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
+			PreferredDuringSchedulingIgnoredDuringExecution: []corev1.PreferredSchedulingTerm{{Weight: 1, Preference: term}}}}
+	}
+}
+
+// escapes are ways for a pod to reach its node, to choose it, or to take an
+// identity or a rank of this cluster.
+var escapes = map[string]func(*corev1.PodSpec){
+	"by its name":     func(p *corev1.PodSpec) { p.NodeName = "milan-cp" },
+	"by its hostname": func(p *corev1.PodSpec) { p.NodeSelector = map[string]string{corev1.LabelHostname: "milan-cp"} },
+	"by its role": func(p *corev1.PodSpec) {
+		p.NodeSelector = map[string]string{"node-role.kubernetes.io/control-plane": ""}
+	},
+	"by affinity to its name":        nodeAffinity(corev1.NodeSelectorTerm{MatchFields: []corev1.NodeSelectorRequirement{{Key: "metadata.name", Operator: corev1.NodeSelectorOpIn, Values: []string{"milan-cp"}}}}),
+	"by affinity to its hostname":    nodeAffinity(term(corev1.LabelHostname, corev1.NodeSelectorOpIn, "milan-cp")),
+	"by affinity to its role":        nodeAffinity(term("node-role.kubernetes.io/control-plane", corev1.NodeSelectorOpExists)),
+	"by preference for its hostname": preferred(term(corev1.LabelHostname, corev1.NodeSelectorOpIn, "milan-cp")),
+	"by preference for its name":     preferred(corev1.NodeSelectorTerm{MatchFields: []corev1.NodeSelectorRequirement{{Key: "metadata.name", Operator: corev1.NodeSelectorOpIn, Values: []string{"milan-cp"}}}}),
+	"by tolerating everything":       func(p *corev1.PodSpec) { p.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}} },
+	"by tolerating the control plane": func(p *corev1.PodSpec) {
+		p.Tolerations = []corev1.Toleration{{Key: "node-role.kubernetes.io/control-plane", Operator: corev1.TolerationOpExists}}
+	},
+	"by being lent on": func(p *corev1.PodSpec) {
+		p.Tolerations = []corev1.Toleration{{Key: v1alpha1.TaintVirtualNode, Operator: corev1.TolerationOpExists}}
+	},
+	"by another scheduler": func(p *corev1.PodSpec) { p.SchedulerName = "anywhere" },
+
+	"through its network":              func(p *corev1.PodSpec) { p.HostNetwork = true },
+	"through its processes":            func(p *corev1.PodSpec) { p.HostPID = true },
+	"through its IPC":                  func(p *corev1.PodSpec) { p.HostIPC = true },
+	"through its files":                volume(corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/"}}),
+	"through its socket of containerd": volume(corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/run/containerd", Type: ptr.To(corev1.HostPathSocket)}}),
+	"through its ports":                func(p *corev1.PodSpec) { p.Containers[0].Ports[0].HostPort = 10250 },
+	"through the ports of an init": func(p *corev1.PodSpec) {
+		p.InitContainers[0].Ports = []corev1.ContainerPort{{ContainerPort: 1, HostPort: 22}}
+	},
+	"through a probe of its loopback": func(p *corev1.PodSpec) {
+		p.Containers[0].LivenessProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Host: "127.0.0.1"}}}
+	},
+	"through the hook of a stop": func(p *corev1.PodSpec) {
+		p.Containers[0].Lifecycle = &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{HTTPGet: &corev1.HTTPGetAction{Host: "127.0.0.1"}}}
+	},
+
+	"as a privileged container": security(func(s *corev1.SecurityContext) { s.Privileged = ptr.To(true) }),
+	"as a privileged init container": func(p *corev1.PodSpec) {
+		p.InitContainers[0].SecurityContext = &corev1.SecurityContext{Privileged: ptr.To(true)}
+	},
+	"with a capability": security(func(s *corev1.SecurityContext) {
+		s.Capabilities = &corev1.Capabilities{Add: []corev1.Capability{"SYS_ADMIN"}}
+	}),
+	"with all capabilities": security(func(s *corev1.SecurityContext) {
+		s.Capabilities = &corev1.Capabilities{Add: []corev1.Capability{"ALL"}}
+	}),
+	"with an unmasked /proc": security(func(s *corev1.SecurityContext) { s.ProcMount = ptr.To(corev1.UnmaskedProcMount) }),
+	"without seccomp": security(func(s *corev1.SecurityContext) {
+		s.SeccompProfile = &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeUnconfined}
+	}),
+	"without AppArmor": security(func(s *corev1.SecurityContext) {
+		s.AppArmorProfile = &corev1.AppArmorProfile{Type: corev1.AppArmorProfileTypeUnconfined}
+	}),
+	"with an SELinux role": security(func(s *corev1.SecurityContext) { s.SELinuxOptions = &corev1.SELinuxOptions{Role: "sysadm_r"} }),
+	"with a sysctl of the kernel": func(p *corev1.PodSpec) {
+		p.SecurityContext = &corev1.PodSecurityContext{Sysctls: []corev1.Sysctl{{Name: "kernel.msgmax", Value: "1"}}}
+	},
+	"as a Windows host process": func(p *corev1.PodSpec) {
+		p.SecurityContext = &corev1.PodSecurityContext{WindowsOptions: &corev1.WindowsSecurityContextOptions{HostProcess: ptr.To(true)}}
+	},
+	"as an ephemeral container": func(p *corev1.PodSpec) {
+		p.EphemeralContainers = []corev1.EphemeralContainer{{EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: "debug", Image: "debug"}}}
+	},
+
+	"as a service account":              func(p *corev1.PodSpec) { p.ServiceAccountName = "federation-controller-manager" },
+	"as a service account, the old way": func(p *corev1.PodSpec) { p.DeprecatedServiceAccount = "admin" },
+	"with a mounted token":              func(p *corev1.PodSpec) { p.AutomountServiceAccountToken = ptr.To(true) },
+	"with a token by default":           func(p *corev1.PodSpec) { p.AutomountServiceAccountToken = nil },
+	"with a projected token": volume(corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{
+		{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "token"}}}}}),
+	"with a projected certificate": volume(corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{
+		{PodCertificate: &corev1.PodCertificateProjection{}}}}}),
+	"with a system priority":   func(p *corev1.PodSpec) { p.PriorityClassName = "system-node-critical" },
+	"with a priority by value": func(p *corev1.PodSpec) { p.Priority = ptr.To[int32](2000001000) },
+}
+
+func TestShadowPodCannotEscapeToNode(t *testing.T) {
+	if errs := ValidateShadowPod(goodPod()); len(errs) > 0 {
+		t.Fatalf("a good pod is refused: %v", errs)
+	}
+	for name, escape := range escapes {
+		t.Run(name, func(t *testing.T) {
+			pod := goodPod()
+			escape(&pod.Spec.Pod)
+			if errs := ValidateShadowPod(pod); len(errs) == 0 {
+				t.Error("it is created")
+			} else if !strings.HasPrefix(errs[0].Field, "spec.pod") || errs[0].Detail == "" {
+				t.Errorf("it is refused without a path or a reason: %v", errs)
+			}
+			good := goodPod()
+			good.ResourceVersion, pod.ResourceVersion = "1", "1"
+			if errs := ValidateShadowPodUpdate(pod, good); len(errs) == 0 {
+				t.Error("a pod can become so")
+			}
+		})
+	}
+	t.Run("by an annotation", func(t *testing.T) {
+		good := goodPod()
+		good.ResourceVersion = "1"
+		pod := good.DeepCopy()
+		pod.Annotations["container.apparmor.security.beta.kubernetes.io/web"] = "unconfined"
+		if errs := ValidateShadowPod(pod); len(errs) == 0 {
+			t.Error("it is created")
+		}
+		if errs := ValidateShadowPodUpdate(pod, good); len(errs) == 0 {
+			t.Error("a pod can become so")
+		}
+	})
+}
+
+func TestShadowPodsWithSeveralEscapesAreRefused(t *testing.T) {
+	var names []string
+	for name := range escapes {
+		names = append(names, name)
+	}
+	rapid.Check(t, func(rt *rapid.T) {
+		pod := goodPod()
+		for _, name := range rapid.SliceOfNDistinct(rapid.SampledFrom(names), 2, 5, rapid.ID[string]).Draw(rt, "escapes") {
+			escapes[name](&pod.Spec.Pod)
+		}
+		if errs := ValidateShadowPod(pod); len(errs) == 0 {
+			rt.Fatal("it is created")
+		}
+	})
+}
+
+func TestValidateShadowPodBoundsAPod(t *testing.T) {
+	runCreate(t, goodPod(), ValidateShadowPod, map[string]wrong[*federation.ShadowPod]{
+		"no containers":            {func(p *federation.ShadowPod) { p.Spec.Pod.Containers = nil }, []string{"spec.pod.containers"}},
+		"a container without name": {func(p *federation.ShadowPod) { p.Spec.Pod.Containers[0].Name = "" }, []string{"spec.pod.containers[0].name"}},
+		"an init without image":    {func(p *federation.ShadowPod) { p.Spec.Pod.InitContainers[0].Image = "" }, []string{"spec.pod.initContainers[0].image"}},
+		"too many containers": {func(p *federation.ShadowPod) {
+			p.Spec.Pod.Containers = many(maxContainers, func(i int) corev1.Container { return corev1.Container{Name: fmt.Sprintf("c%d", i), Image: "i"} })
+		}, []string{"spec.pod.containers"}},
+		"too many volumes": {func(p *federation.ShadowPod) {
+			p.Spec.Pod.Volumes = many(maxVolumes, func(i int) corev1.Volume { return corev1.Volume{Name: fmt.Sprintf("v%d", i)} })
+		}, []string{"spec.pod.volumes"}},
+		"too many tolerations": {func(p *federation.ShadowPod) {
+			p.Spec.Pod.Tolerations = many(maxTolerations, func(i int) corev1.Toleration { return corev1.Toleration{Key: fmt.Sprintf("t%d", i)} })
+		}, []string{"spec.pod.tolerations"}},
+		"too much of everything": {func(p *federation.ShadowPod) {
+			p.Spec.Pod.Containers[0].Args = []string{strings.Repeat("x", maxPodSpec)}
+		}, []string{"spec.pod"}},
+	})
+}
+
+func TestShadowPodsChangeAsPodsDo(t *testing.T) {
+	good := goodPod()
+	good.Spec.Pod.ActiveDeadlineSeconds = ptr.To[int64](100)
+	good.ResourceVersion = "1"
+	for name, change := range map[string]func(*federation.ShadowPod){
+		"the image":            func(p *federation.ShadowPod) { p.Spec.Pod.Containers[0].Image = "example.org/web:2" },
+		"the image of an init": func(p *federation.ShadowPod) { p.Spec.Pod.InitContainers[0].Image = "example.org/prepare:2" },
+		"an earlier deadline":  func(p *federation.ShadowPod) { p.Spec.Pod.ActiveDeadlineSeconds = ptr.To[int64](50) },
+		"one more toleration": func(p *federation.ShadowPod) {
+			p.Spec.Pod.Tolerations = append(p.Spec.Pod.Tolerations, corev1.Toleration{Key: "gpu"})
+		},
+		"how long it is tolerated": func(p *federation.ShadowPod) { p.Spec.Pod.Tolerations[0].TolerationSeconds = ptr.To[int64](5) },
+		"a label":                  func(p *federation.ShadowPod) { p.Labels["app"] = "web" },
+	} {
+		pod := good.DeepCopy()
+		change(pod)
+		if errs := ValidateShadowPodUpdate(pod, good); len(errs) > 0 {
+			t.Errorf("%s cannot change: %v", name, errs)
+		}
+	}
+	runUpdate(t, good, ValidateShadowPodUpdate, map[string]wrong[*federation.ShadowPod]{
+		"a later deadline":     {func(p *federation.ShadowPod) { p.Spec.Pod.ActiveDeadlineSeconds = ptr.To[int64](101) }, []string{"spec.pod.activeDeadlineSeconds"}},
+		"no deadline any more": {func(p *federation.ShadowPod) { p.Spec.Pod.ActiveDeadlineSeconds = nil }, []string{"spec.pod.activeDeadlineSeconds"}},
+		"a toleration less":    {func(p *federation.ShadowPod) { p.Spec.Pod.Tolerations = nil }, []string{"spec.pod.tolerations"}},
+		"another command":      {func(p *federation.ShadowPod) { p.Spec.Pod.Containers[0].Command = []string{"sh"} }, []string{"spec.pod"}},
+		"no image":             {func(p *federation.ShadowPod) { p.Spec.Pod.Containers[0].Image = "" }, []string{"spec.pod"}},
+		"another container": {func(p *federation.ShadowPod) {
+			p.Spec.Pod.Containers = append(p.Spec.Pod.Containers, corev1.Container{Name: "more", Image: "i"})
+		}, []string{"spec.pod"}},
+		"another volume":     {func(p *federation.ShadowPod) { p.Spec.Pod.Volumes = nil }, []string{"spec.pod"}},
+		"another pod behind": {func(p *federation.ShadowPod) { p.Annotations[v1alpha1.AnnotationOriginUID] = "other" }, []string{"metadata.annotations[offloading.liqo.io/origin-uid]"}},
+		"another consumer":   {func(p *federation.ShadowPod) { delete(p.Labels, v1alpha1.LabelOrigin) }, []string{"metadata.labels[offloading.liqo.io/origin]"}},
+	})
+}
+
+func TestFinishedShadowPodsStayFinished(t *testing.T) {
+	running := goodPod()
+	running.ResourceVersion = "1"
+	runUpdate(t, running, ValidateShadowPodStatusUpdate, map[string]wrong[*federation.ShadowPod]{
+		"a phase of a running pod": {func(p *federation.ShadowPod) { p.Status.Phase = corev1.PodRunning }, []string{"status.phase"}},
+		"a status without an end":  {func(p *federation.ShadowPod) { p.Status.Pod = &corev1.PodStatus{} }, []string{"status.pod"}},
+		"a condition that is broken": {func(p *federation.ShadowPod) {
+			p.Status.Conditions = []metav1.Condition{condition(func(c *metav1.Condition) { c.Type = "a b" })}
+		}, []string{"status.conditions[0].type"}},
+	})
+	for _, phase := range []corev1.PodPhase{corev1.PodSucceeded, corev1.PodFailed} {
+		finished := running.DeepCopy()
+		finished.Status = federation.ShadowPodStatus{Phase: phase, Pod: &corev1.PodStatus{Phase: phase}}
+		if errs := ValidateShadowPodStatusUpdate(finished, running); len(errs) > 0 {
+			t.Errorf("a pod cannot become %s: %v", phase, errs)
+		}
+		runUpdate(t, finished, ValidateShadowPodStatusUpdate, map[string]wrong[*federation.ShadowPod]{
+			string(phase) + " to running": {func(p *federation.ShadowPod) { p.Status = federation.ShadowPodStatus{} }, []string{"status.phase"}},
+			string(phase) + " to the other": {func(p *federation.ShadowPod) {
+				p.Status.Phase = map[corev1.PodPhase]corev1.PodPhase{corev1.PodSucceeded: corev1.PodFailed, corev1.PodFailed: corev1.PodSucceeded}[phase]
+			}, []string{"status.phase"}},
+			string(phase) + " at length": {func(p *federation.ShadowPod) { p.Status.Pod.Message = strings.Repeat("x", maxPodStatus) }, []string{"status.pod"}},
+		})
+	}
+}

@@ -1,0 +1,174 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package rest
+
+import (
+	"errors"
+	"maps"
+	"net/http"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/registry/generic"
+	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/apiserver/pkg/storage"
+	"k8s.io/apiserver/pkg/storage/storagebackend"
+	"k8s.io/apiserver/pkg/storage/storagebackend/factory"
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/tools/cache"
+
+	"liqo.io/federation/apiserver/apis/federation"
+	"liqo.io/federation/apiserver/apis/federation/install"
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/registry/federation/store"
+)
+
+// options are those of a storage that is never reached: what the tests send
+// is refused before.
+type options struct{ config *storagebackend.ConfigForResource }
+
+func (o options) GetRESTOptions(resource schema.GroupResource, _ runtime.Object) (generic.RESTOptions, error) {
+	return generic.RESTOptions{
+		StorageConfig:  o.config,
+		ResourcePrefix: resource.String(),
+		Decorator: func(*storagebackend.ConfigForResource, string, func(runtime.Object) (string, error), func() runtime.Object, func() runtime.Object,
+			storage.AttrFunc, storage.IndexerFuncs, *cache.Indexers) (storage.Interface, factory.DestroyFunc, error) {
+			return nil, func() {}, nil
+		},
+	}, nil
+}
+
+func table(t *testing.T) map[string]rest.Storage {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	install.Install(scheme)
+	codecs := serializer.NewCodecFactory(scheme)
+	config := storagebackend.NewDefaultConfig("/registry", codecs.LegacyCodec(v1alpha1.SchemeGroupVersion))
+	provider := StorageProvider{
+		Scheme: scheme, Codecs: codecs, Client: fake.NewClientset(),
+		RESTOptionsGetter:   options{config.ForResource(federation.Resource("any"))},
+		Namespace:           "liqo",
+		InvitationNamespace: "liqo-invitations",
+	}
+	routes, err := provider.v1alpha1()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return routes
+}
+
+func TestRoutes(t *testing.T) {
+	want := []string{
+		"foreignclusters", "foreignclusters/peer", "foreignclusters/status",
+		"identityrequests", "identityrequests/status",
+		"namespacemaps", "namespacemaps/status",
+		"namespaceoffloadings", "namespaceoffloadings/offload", "namespaceoffloadings/status",
+		"peeringtokens", "peeringtokens/invitation", "peeringtokens/status",
+		"resourceoffers", "resourceoffers/status",
+		"resourcerequests", "resourcerequests/status",
+		"shadowpods", "shadowpods/status",
+		"virtualnodes", "virtualnodes/status",
+	}
+	if diff := cmp.Diff(want, slices.Sorted(maps.Keys(table(t)))); diff != "" {
+		t.Errorf("the routes differ (-want +got):\n%s", diff)
+	}
+}
+
+func TestResourcesAreCalledWhatUsersCallThem(t *testing.T) {
+	type names struct {
+		Singular string
+		Short    []string
+	}
+	want := map[string]names{
+		"foreignclusters": {"foreigncluster", []string{"fc"}}, "peeringtokens": {"peeringtoken", []string{"pt"}}, "identityrequests": {Singular: "identityrequest"},
+		"resourcerequests": {"resourcerequest", []string{"rr"}}, "resourceoffers": {"resourceoffer", []string{"ro"}}, "virtualnodes": {"virtualnode", []string{"vn"}},
+		"namespaceoffloadings": {"namespaceoffloading", []string{"nsof"}}, "namespacemaps": {"namespacemap", []string{"nm"}}, "shadowpods": {"shadowpod", []string{"sp"}},
+	}
+	got := map[string]names{}
+	for route, resource := range table(t) {
+		named, ok := resource.(rest.SingularNameProvider)
+		if !ok {
+			continue
+		}
+		got[route] = names{named.GetSingularName(), resource.(rest.ShortNamesProvider).ShortNames()}
+		if diff := cmp.Diff([]string{store.Category}, resource.(rest.CategoriesProvider).Categories()); diff != "" {
+			t.Errorf("the categories of %s differ (-want +got):\n%s", route, diff)
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("the names differ (-want +got):\n%s", diff)
+	}
+}
+
+// bad are bodies that no route may take, by the kind of the route.
+var bad = map[string]runtime.Object{
+	"ForeignCluster":      &federation.ForeignCluster{Spec: federation.ForeignClusterSpec{Server: "ftp://x"}, Status: federation.ForeignClusterStatus{OutgoingPeering: "Great"}},
+	"Peering":             &federation.Peering{Spec: federation.PeeringSpec{Outgoing: federation.PeeringEnabled, Server: "ftp://x", Token: "t"}},
+	"PeeringToken":        &federation.PeeringToken{Spec: federation.PeeringTokenSpec{ConsumerClusterID: "x"}, Status: federation.PeeringTokenStatus{UsedBy: "x"}},
+	"Invitation":          &federation.Invitation{ObjectMeta: metav1.ObjectMeta{Name: "another"}},
+	"IdentityRequest":     &federation.IdentityRequest{Status: federation.IdentityRequestStatus{Certificate: []byte("x")}},
+	"ResourceRequest":     &federation.ResourceRequest{Status: federation.ResourceRequestStatus{Phase: "Great"}},
+	"ResourceOffer":       &federation.ResourceOffer{Status: federation.ResourceOfferStatus{Phase: "Great"}},
+	"VirtualNode":         &federation.VirtualNode{Status: federation.VirtualNodeStatus{Pods: -1}},
+	"NamespaceOffloading": &federation.NamespaceOffloading{Status: federation.NamespaceOffloadingStatus{Phase: "Great"}},
+	"Offload":             &federation.Offload{Spec: federation.NamespaceOffloadingSpec{PodOffloadingStrategy: "x"}},
+	"NamespaceMap":        &federation.NamespaceMap{Status: federation.NamespaceMapStatus{ObservedGeneration: -1}},
+	"ShadowPod":           &federation.ShadowPod{Status: federation.ShadowPodStatus{Phase: "Running"}},
+}
+
+func TestValidationOnEverySubresource(t *testing.T) {
+	scheme := runtime.NewScheme()
+	install.Install(scheme)
+	ctx := genericapirequest.WithNamespace(t.Context(), "web")
+	for route, resource := range table(t) {
+		t.Run(route, func(t *testing.T) {
+			kinds, _, err := scheme.ObjectKinds(resource.New())
+			if err != nil {
+				t.Fatal(err)
+			}
+			body, ok := bad[kinds[0].Kind]
+			if !ok {
+				t.Fatalf("no bad %s is known to this test", kinds[0].Kind)
+			}
+			tried := false
+			if named, ok := resource.(rest.NamedCreater); ok {
+				tried = true
+				_, err := named.Create(ctx, "offloading", body.DeepCopyObject(), rest.ValidateAllObjectFunc, &metav1.CreateOptions{})
+				refused(t, "POST", err)
+			}
+			if stored, ok := resource.(interface{ GetCreateStrategy() rest.RESTCreateStrategy }); ok {
+				refusedBy(t, "POST", stored.GetCreateStrategy().Validate(ctx, body).ToAggregate())
+			}
+			if stored, ok := resource.(interface{ GetUpdateStrategy() rest.RESTUpdateStrategy }); ok {
+				tried = true
+				refusedBy(t, "PUT", stored.GetUpdateStrategy().ValidateUpdate(ctx, body, resource.New()).ToAggregate())
+			}
+			if !tried {
+				t.Errorf("nothing validates what a %T is sent", resource)
+			}
+		})
+	}
+}
+
+func refused(t *testing.T, method string, err error) {
+	t.Helper()
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) || status.Status().Code < http.StatusBadRequest || status.Status().Code >= http.StatusInternalServerError {
+		t.Errorf("a bad %s is answered with %v", method, err)
+	}
+}
+
+func refusedBy(t *testing.T, method string, err error) {
+	t.Helper()
+	if err == nil {
+		t.Errorf("a bad %s is accepted", method)
+	}
+}

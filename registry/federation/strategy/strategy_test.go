@@ -1,0 +1,198 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package strategy_test
+
+import (
+	"math/rand"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	apifuzzer "k8s.io/apimachinery/pkg/api/apitesting/fuzzer"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	metafuzzer "k8s.io/apimachinery/pkg/apis/meta/fuzzer"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apiserver/pkg/registry/rest"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+
+	"liqo.io/federation/apiserver/apis/federation"
+	"liqo.io/federation/apiserver/apis/federation/fuzzer"
+	"liqo.io/federation/apiserver/apis/federation/install"
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/registry/federation/foreigncluster"
+	"liqo.io/federation/registry/federation/identityrequest"
+	"liqo.io/federation/registry/federation/namespacemap"
+	"liqo.io/federation/registry/federation/namespaceoffloading"
+	"liqo.io/federation/registry/federation/peeringtoken"
+	"liqo.io/federation/registry/federation/resourceoffer"
+	"liqo.io/federation/registry/federation/resourcerequest"
+	"liqo.io/federation/registry/federation/shadowpod"
+	"liqo.io/federation/registry/federation/strategy"
+	"liqo.io/federation/registry/federation/virtualnode"
+)
+
+// object is what the strategies work on.
+type object interface {
+	runtime.Object
+	metav1.Object
+}
+
+// kind is one kind under test.
+type kind struct {
+	empty      func() object
+	main       rest.CreateUpdateResetFieldsStrategy
+	status     rest.UpdateResetFieldsStrategy
+	parts      func(object) (spec, status any)
+	namespaced bool
+	held       bool
+}
+
+func of[P strategy.Object, S, U any](s strategy.Strategy[P, S, U], empty func() P, parts func(P) (*S, *U), namespaced, held bool) kind {
+	return kind{
+		empty: func() object { return empty() }, main: s, status: s.Status(), namespaced: namespaced, held: held,
+		parts: func(obj object) (any, any) { spec, status := parts(obj.(P)); return spec, status },
+	}
+}
+
+func kinds(scheme *runtime.Scheme) map[string]kind {
+	return map[string]kind{
+		"ForeignCluster": of(foreigncluster.NewStrategy(scheme), func() *federation.ForeignCluster { return &federation.ForeignCluster{} },
+			func(o *federation.ForeignCluster) (*federation.ForeignClusterSpec, *federation.ForeignClusterStatus) {
+				return &o.Spec, &o.Status
+			}, false, true),
+		"PeeringToken": of(peeringtoken.NewStrategy(scheme), func() *federation.PeeringToken { return &federation.PeeringToken{} },
+			func(o *federation.PeeringToken) (*federation.PeeringTokenSpec, *federation.PeeringTokenStatus) {
+				return &o.Spec, &o.Status
+			}, false, false),
+		"IdentityRequest": of(identityrequest.NewStrategy(scheme), func() *federation.IdentityRequest { return &federation.IdentityRequest{} },
+			func(o *federation.IdentityRequest) (*federation.IdentityRequestSpec, *federation.IdentityRequestStatus) {
+				return &o.Spec, &o.Status
+			}, false, false),
+		"ResourceRequest": of(resourcerequest.NewStrategy(scheme), func() *federation.ResourceRequest { return &federation.ResourceRequest{} },
+			func(o *federation.ResourceRequest) (*federation.ResourceRequestSpec, *federation.ResourceRequestStatus) {
+				return &o.Spec, &o.Status
+			}, true, false),
+		"ResourceOffer": of(resourceoffer.NewStrategy(scheme), func() *federation.ResourceOffer { return &federation.ResourceOffer{} },
+			func(o *federation.ResourceOffer) (*federation.ResourceOfferSpec, *federation.ResourceOfferStatus) {
+				return &o.Spec, &o.Status
+			}, true, false),
+		"VirtualNode": of(virtualnode.NewStrategy(scheme), func() *federation.VirtualNode { return &federation.VirtualNode{} },
+			func(o *federation.VirtualNode) (*federation.VirtualNodeSpec, *federation.VirtualNodeStatus) {
+				return &o.Spec, &o.Status
+			}, true, false),
+		"NamespaceOffloading": of(namespaceoffloading.NewStrategy(scheme), func() *federation.NamespaceOffloading { return &federation.NamespaceOffloading{} },
+			func(o *federation.NamespaceOffloading) (*federation.NamespaceOffloadingSpec, *federation.NamespaceOffloadingStatus) {
+				return &o.Spec, &o.Status
+			}, true, true),
+		"NamespaceMap": of(namespacemap.NewStrategy(scheme), func() *federation.NamespaceMap { return &federation.NamespaceMap{} },
+			func(o *federation.NamespaceMap) (*federation.NamespaceMapSpec, *federation.NamespaceMapStatus) {
+				return &o.Spec, &o.Status
+			}, true, false),
+		"ShadowPod": of(shadowpod.NewStrategy(scheme), func() *federation.ShadowPod { return &federation.ShadowPod{} },
+			func(o *federation.ShadowPod) (*federation.ShadowPodSpec, *federation.ShadowPodStatus) {
+				return &o.Spec, &o.Status
+			}, true, true),
+	}
+}
+
+func TestSpecAndStatusStayApart(t *testing.T) {
+	scheme := runtime.NewScheme()
+	install.Install(scheme)
+	codecs := serializer.NewCodecFactory(scheme)
+	for name, kind := range kinds(scheme) {
+		t.Run(name, func(t *testing.T) {
+			fill := apifuzzer.FuzzerFor(apifuzzer.MergeFuzzerFuncs(metafuzzer.Funcs, fuzzer.Funcs), rand.NewSource(1), codecs)
+			random := func() object {
+				obj := kind.empty()
+				fill.Fill(obj)
+				return obj
+			}
+			for range 100 {
+				created := random()
+				sent := created.DeepCopyObject().(object)
+				kind.main.PrepareForCreate(t.Context(), created)
+				spec, status := kind.parts(created)
+				sentSpec, _ := kind.parts(sent)
+				_, nothing := kind.parts(kind.empty())
+				equal(t, "the spec that was sent", sentSpec, spec)
+				equal(t, "a new object's status", nothing, status)
+				if created.GetGeneration() != 1 {
+					t.Fatalf("a new object has the generation %d", created.GetGeneration())
+				}
+
+				old, updated := random(), random()
+				if rand.Intn(2) == 0 {
+					updated = old.DeepCopyObject().(object)
+				}
+				old.SetGeneration(7)
+				updated.SetGeneration(7)
+				sent = updated.DeepCopyObject().(object)
+				kind.main.PrepareForUpdate(t.Context(), updated, old)
+				spec, status = kind.parts(updated)
+				oldSpec, oldStatus := kind.parts(old)
+				sentSpec, _ = kind.parts(sent)
+				equal(t, "the spec that was sent", sentSpec, spec)
+				equal(t, "the old status", oldStatus, status)
+				want := int64(7)
+				if !apiequality.Semantic.DeepEqual(spec, oldSpec) {
+					want = 8
+				}
+				if updated.GetGeneration() != want {
+					t.Fatalf("the generation is %d, not %d", updated.GetGeneration(), want)
+				}
+
+				updated = random()
+				updated.SetGeneration(7)
+				sent = updated.DeepCopyObject().(object)
+				kind.status.PrepareForUpdate(t.Context(), updated, old)
+				spec, status = kind.parts(updated)
+				_, sentStatus := kind.parts(sent)
+				equal(t, "the old spec", oldSpec, spec)
+				equal(t, "the status that was sent", sentStatus, status)
+				equal(t, "the old labels", old.GetLabels(), updated.GetLabels())
+				equal(t, "the old annotations", old.GetAnnotations(), updated.GetAnnotations())
+				equal(t, "the old finalizers", old.GetFinalizers(), updated.GetFinalizers())
+				equal(t, "the old owners", old.GetOwnerReferences(), updated.GetOwnerReferences())
+				if updated.GetGeneration() != 7 {
+					t.Fatalf("a status counts as a generation: %d", updated.GetGeneration())
+				}
+			}
+		})
+	}
+}
+
+func equal(t *testing.T, what string, want, got any) {
+	t.Helper()
+	if !apiequality.Semantic.DeepEqual(want, got) {
+		t.Fatalf("it is not %s (-want +got):\n%s", what, cmp.Diff(want, got))
+	}
+}
+
+func TestStrategiesAreStrict(t *testing.T) {
+	scheme := runtime.NewScheme()
+	install.Install(scheme)
+	version := fieldpath.APIVersion("federation.liqo.io/v1alpha1")
+	for name, kind := range kinds(scheme) {
+		t.Run(name, func(t *testing.T) {
+			for _, s := range []rest.UpdateResetFieldsStrategy{kind.main, kind.status} {
+				if s.AllowCreateOnUpdate(t.Context()) || s.AllowUnconditionalUpdate(t.Context()) || s.NamespaceScoped() != kind.namespaced {
+					t.Error("an update may create, or overwrite what it has not read, or the scope is wrong")
+				}
+			}
+			if got := kind.main.GetResetFields()[version]; !got.Equals(fieldpath.NewSet(fieldpath.MakePathOrDie("status"))) {
+				t.Errorf("the resource resets %v", got)
+			}
+			if got := kind.status.GetResetFields()[version]; !got.Equals(fieldpath.NewSet(fieldpath.MakePathOrDie("spec"), fieldpath.MakePathOrDie("metadata"))) {
+				t.Errorf("the status resets %v", got)
+			}
+			obj := kind.empty()
+			kind.main.PrepareForCreate(t.Context(), obj)
+			kind.main.PrepareForCreate(t.Context(), obj)
+			if want := map[bool]int{true: 1}[kind.held]; len(obj.GetFinalizers()) != want || kind.held && obj.GetFinalizers()[0] != v1alpha1.Finalizer {
+				t.Errorf("a new object has the finalizers %v", obj.GetFinalizers())
+			}
+		})
+	}
+}

@@ -1,0 +1,22 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package verbtest
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+)
+
+// ExpectStatus fails the test unless err is answered with that code, and says
+// that.
+func ExpectStatus(t testing.TB, err error, code int32, says string) {
+	t.Helper()
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) || status.Status().Code != code || !strings.Contains(err.Error(), says) {
+		t.Errorf("code %d that says %q is expected, not %v", code, says, err)
+	}
+}
