@@ -75,8 +75,18 @@ install() {
   shift
   "${bin}/helm" upgrade --install liqo artifacts/chart --kubeconfig ".playground/${cluster}.kubeconfig" \
     --namespace liqo --create-namespace --wait --timeout 3m \
-    --set "clusterName=${cluster}" --set-string "images.tag=$(cat _output/images/version)" "$@"
+    --set "clusterName=${cluster}" --set-string "images.tag=$(cat _output/images/version)" "$@" ||
+    { "${cluster}" get pods -n liqo; return 1; }
   "${cluster}" wait --for=condition=Available --timeout=60s apiservice/v1alpha1.federation.liqo.io
+}
+
+install_both() {
+  local first
+  install rome &
+  first=$!
+  install milan --set "server=$(milan config view --minify -o jsonpath='{.clusters[0].cluster.server}')" \
+    --set-json 'clusterLabels={"topology.liqo.io/region":"north"}'
+  wait "${first}"
 }
 
 invited() {
@@ -91,10 +101,7 @@ step 'Bringing up the clusters rome and milan (a first run builds Kubernetes: ab
 
 step 'Installing the product on both with its Helm chart'
 quietly load "${bin}/playground" load _output/images/*.tar
-quietly install-rome install rome
-quietly install-milan install milan \
-  --set "server=$(milan config view --minify -o jsonpath='{.clusters[0].cluster.server}')" \
-  --set-json 'clusterLabels={"topology.liqo.io/region":"north"}'
+quietly install install_both
 detail=''
 
 step 'Peering: milan invites, rome accepts'
