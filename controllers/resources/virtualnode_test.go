@@ -1,0 +1,272 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package resources
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
+	testingclock "k8s.io/utils/clock/testing"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+)
+
+var now = time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
+
+// host is a consumer with one virtual node.
+type host struct {
+	virtual    *v1alpha1.VirtualNode
+	account    *corev1.ServiceAccount
+	binding    *rbacv1.ClusterRoleBinding
+	deployment *appsv1.Deployment
+	node       *corev1.Node
+	pods       []*corev1.Pod
+	image      string
+	time       time.Time
+	writes     []string
+}
+
+func newHost() *host {
+	return &host{
+		virtual: &v1alpha1.VirtualNode{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-peer-milan", Name: "milan", UID: "vn", Generation: 1},
+			Spec:       v1alpha1.VirtualNodeSpec{ClusterID: milanID, NodeName: "liqo-milan", OfferName: "milan"},
+		},
+		image: "virtual-kubelet:1",
+		time:  now,
+	}
+}
+
+func found[T any](object *T) (*T, error) {
+	if object == nil {
+		return nil, apierrors.NewNotFound(corev1.Resource("x"), "x")
+	}
+	return object, nil
+}
+
+func (h *host) did(what string) error {
+	h.writes = append(h.writes, what)
+	return nil
+}
+
+func (h *host) controller() *virtualNodes {
+	return &virtualNodes{
+		clusterID: romeID, clusterName: "rome", kubelet: VirtualKubelet{Image: h.image, PullPolicy: "IfNotPresent"},
+		clock: testingclock.NewFakePassiveClock(h.time),
+		get:   func(string, string) (*v1alpha1.VirtualNode, error) { return found(h.virtual) },
+		commit: func(_ context.Context, old, wanted *v1alpha1.VirtualNode) (bool, error) {
+			switch {
+			case equality.Semantic.DeepEqual(old, wanted):
+				return false, nil
+			case !equality.Semantic.DeepEqual(old.Status, wanted.Status):
+				h.virtual = wanted
+				return true, h.did("status")
+			case len(wanted.Finalizers) == 0:
+				h.virtual = nil
+				return true, h.did("release")
+			}
+			h.virtual = wanted
+			return true, h.did("finalizer")
+		},
+		foreignCluster: func(string) (*v1alpha1.ForeignCluster, error) { return found[v1alpha1.ForeignCluster](nil) },
+		getAccount:     func(string, string) (*corev1.ServiceAccount, error) { return found(h.account) },
+		createAccount: func(_ context.Context, account *corev1.ServiceAccount) error {
+			h.account = account
+			return h.did("create account")
+		},
+		removeAccount: func(context.Context, *corev1.ServiceAccount) error { h.account = nil; return h.did("delete account") },
+		getBinding:    func(string) (*rbacv1.ClusterRoleBinding, error) { return found(h.binding) },
+		createBinding: func(_ context.Context, binding *rbacv1.ClusterRoleBinding) error {
+			h.binding = binding
+			return h.did("create binding")
+		},
+		removeBinding: func(context.Context, *rbacv1.ClusterRoleBinding) error {
+			h.binding = nil
+			return h.did("delete binding")
+		},
+		getDeployment: func(string, string) (*appsv1.Deployment, error) { return found(h.deployment) },
+		createDeployment: func(_ context.Context, deployment *appsv1.Deployment) error {
+			h.deployment = deployment
+			return h.did("create deployment")
+		},
+		updateDeployment: func(_ context.Context, deployment *appsv1.Deployment) error {
+			h.deployment = deployment
+			return h.did("update deployment")
+		},
+		removeDeployment: func(context.Context, *appsv1.Deployment) error {
+			h.deployment = nil
+			return h.did("delete deployment")
+		},
+		getNode: func(string) (*corev1.Node, error) { return found(h.node) },
+		cordonNode: func(context.Context, *corev1.Node) error {
+			h.node.Spec.Unschedulable = true
+			return h.did("cordon")
+		},
+		removeNode: func(context.Context, *corev1.Node) error { h.node = nil; return h.did("delete node") },
+		pods:       func(context.Context, string) ([]*corev1.Pod, bool, error) { return h.pods, true, nil },
+		removePod: func(_ context.Context, pod *corev1.Pod) error {
+			pod.DeletionTimestamp = &metav1.Time{Time: h.time}
+			return h.did("delete pod " + pod.Name)
+		},
+		forgetPods: func(string) {},
+	}
+}
+
+func (h *host) pass(t *testing.T) []string {
+	t.Helper()
+	h.writes = nil
+	if _, err := h.controller().reconcile(t.Context(), cache.ObjectName{Namespace: "liqo-peer-milan", Name: "milan"}); err != nil {
+		t.Fatal(err)
+	}
+	return h.writes
+}
+
+func (h *host) expect(t *testing.T, want ...string) {
+	t.Helper()
+	if diff := cmp.Diff(want, h.pass(t)); diff != "" {
+		t.Fatalf("writes (-want +got):\n%s", diff)
+	}
+}
+
+func virtualMachine(change func(*corev1.Node)) *corev1.Node {
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "liqo-milan", Labels: map[string]string{
+		v1alpha1.LabelType: v1alpha1.TypeVirtualNode, v1alpha1.LabelRemoteClusterID: milanID,
+	}}}
+	change(node)
+	return node
+}
+
+func TestAVirtualNodeGetsAKubeletAndThenRests(t *testing.T) {
+	h := newHost()
+	h.expect(t, "finalizer")
+	h.expect(t, "create account", "create binding", "create deployment", "status")
+	h.expect(t)
+	if ready := meta.FindStatusCondition(h.virtual.Status.Conditions, v1alpha1.ConditionReady); ready.Reason != ReasonNodeMissing {
+		t.Errorf("condition %+v", ready)
+	}
+	h.deployment.Status.AvailableReplicas = 1
+	h.node = virtualMachine(func(n *corev1.Node) {
+		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+	})
+	h.pods = []*corev1.Pod{{}, {Status: corev1.PodStatus{Phase: corev1.PodSucceeded}}, {Status: corev1.PodStatus{Phase: corev1.PodRunning}}}
+	h.expect(t, "status")
+	if status := h.virtual.Status; status.Pods != 2 || !meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionReady) ||
+		!meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionVirtualKubeletAvailable) {
+		t.Errorf("status %+v", status)
+	}
+	h.expect(t)
+	h.image = "virtual-kubelet:2"
+	h.expect(t, "update deployment")
+	h.expect(t)
+	h.virtual.Spec.Resources = list("cpu", "1")
+	h.expect(t)
+}
+
+func TestAKubeletIsDeployedWithLeastPrivilege(t *testing.T) {
+	h := newHost()
+	deployment, err := h.controller().newDeployment(h.virtual, "milan")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pod := deployment.Spec.Template.Spec
+	container := pod.Containers[0]
+	if !*pod.SecurityContext.RunAsNonRoot || !*container.SecurityContext.ReadOnlyRootFilesystem || *container.SecurityContext.AllowPrivilegeEscalation ||
+		!slices.Equal(container.SecurityContext.Capabilities.Drop, []corev1.Capability{"ALL"}) {
+		t.Errorf("security context %+v, %+v", pod.SecurityContext, container.SecurityContext)
+	}
+	if deployment.Spec.Strategy.Type != appsv1.RecreateDeploymentStrategyType || !metav1.IsControlledBy(deployment, h.virtual) {
+		t.Errorf("strategy %v, owners %v", deployment.Spec.Strategy, deployment.OwnerReferences)
+	}
+	for _, flag := range []string{"--node-name=liqo-milan", "--cluster-id=" + romeID, "--remote-cluster-id=" + milanID, "--consumer-name=rome", "--node-ip=$(POD_IP)"} {
+		if !slices.Contains(container.Args, flag) {
+			t.Errorf("flag %s is missing in %v", flag, container.Args)
+		}
+	}
+	if _, ok := container.Resources.Requests[corev1.ResourceMemory]; !ok || container.LivenessProbe == nil || container.ReadinessProbe.HTTPGet.Scheme != corev1.URISchemeHTTPS {
+		t.Errorf("container %+v", container)
+	}
+}
+
+func TestAVirtualNodeIsUndoneInOrder(t *testing.T) {
+	h := newHost()
+	h.pass(t)
+	h.pass(t)
+	h.node = virtualMachine(func(*corev1.Node) {})
+	h.pods = []*corev1.Pod{{ObjectMeta: metav1.ObjectMeta{Name: "web"}}}
+	h.virtual.DeletionTimestamp = &metav1.Time{Time: now}
+	h.expect(t, "cordon", "delete pod web")
+	h.expect(t)
+	h.pods = nil
+	h.expect(t, "delete deployment")
+	h.expect(t, "delete node", "delete binding", "delete account", "release")
+	h.expect(t)
+}
+
+func TestPodsThatDoNotGoAreWaitedForUntilTheDeadlineOnly(t *testing.T) {
+	h := newHost()
+	h.pass(t)
+	h.pass(t)
+	h.node = virtualMachine(func(n *corev1.Node) { n.Spec.Unschedulable = true })
+	h.pods = []*corev1.Pod{{ObjectMeta: metav1.ObjectMeta{Name: "web", DeletionTimestamp: &metav1.Time{Time: now}}}}
+	h.virtual.DeletionTimestamp = &metav1.Time{Time: now}
+	h.time = now.Add(199 * time.Second)
+	h.expect(t)
+	h.time = now.Add(200 * time.Second)
+	h.expect(t, "delete deployment")
+}
+
+func TestANodeThatIsNotOursIsLeftAlone(t *testing.T) {
+	for name, change := range map[string]func(*corev1.Node){
+		"a machine":               func(n *corev1.Node) { n.Labels = nil },
+		"one of another provider": func(n *corev1.Node) { n.Labels[v1alpha1.LabelRemoteClusterID] = romeID },
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHost()
+			h.pass(t)
+			h.pass(t)
+			h.node = virtualMachine(change)
+			h.virtual.DeletionTimestamp = &metav1.Time{Time: now}
+			h.expect(t, "delete deployment")
+			h.expect(t, "delete binding", "delete account", "release")
+			if h.node == nil || h.node.Spec.Unschedulable {
+				t.Error("the node was touched")
+			}
+		})
+	}
+}
+
+func TestWhyNoKubeletComesUpIsSaid(t *testing.T) {
+	for _, test := range []struct {
+		name, reason string
+		change       func(*host)
+	}{
+		{"no image", ReasonNoImage, func(h *host) { h.image = "" }},
+		{"the name is taken", ReasonBindingOfAnother, func(h *host) {
+			h.binding = &rbacv1.ClusterRoleBinding{Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: "liqo-peer-other", Name: "virtual-kubelet-milan"}}}
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			h := newHost()
+			h.pass(t)
+			test.change(h)
+			h.pass(t)
+			condition := meta.FindStatusCondition(h.virtual.Status.Conditions, v1alpha1.ConditionVirtualKubeletAvailable)
+			if condition.Reason != test.reason || !strings.HasSuffix(condition.Message, ".") || h.deployment != nil {
+				t.Errorf("condition %+v", condition)
+			}
+		})
+	}
+}
