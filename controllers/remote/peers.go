@@ -82,7 +82,7 @@ func (p *Peers) Set(ctx context.Context, foreignCluster string, identity *Identi
 		Clients:   clients,
 		Namespace: identity.Namespace,
 		Informers: externalversions.NewSharedInformerFactoryWithOptions(clients.Federation, 0,
-			externalversions.WithNamespace(identity.Namespace), externalversions.WithTransform(trim)),
+			externalversions.WithNamespace(identity.Namespace), externalversions.WithTransform(Trim)),
 		identity: identity,
 		stop:     stop,
 	}
@@ -119,7 +119,8 @@ func (p *Peers) Remove(foreignCluster string) {
 	}
 }
 
-func trim(object any) (any, error) {
+// Trim drops from an object what no controller reads, before it is cached.
+func Trim(object any) (any, error) {
 	if accessor, err := meta.Accessor(object); err == nil {
 		accessor.SetManagedFields(nil)
 	}

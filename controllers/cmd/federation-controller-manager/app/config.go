@@ -9,7 +9,6 @@ import (
 	"reflect"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -84,7 +83,7 @@ func newConfig(client *rest.Config, options *Options) (*Config, error) {
 	config := &Config{
 		Kube:                kube,
 		Federation:          federation,
-		FederationInformers: externalversions.NewSharedInformerFactoryWithOptions(federation, 0, externalversions.WithTransform(Trim)),
+		FederationInformers: externalversions.NewSharedInformerFactoryWithOptions(federation, 0, externalversions.WithTransform(remote.Trim)),
 		Events:              record.NewBroadcaster(),
 		Peers:               remote.NewPeers(),
 		Options:             options,
@@ -101,7 +100,7 @@ func newConfig(client *rest.Config, options *Options) (*Config, error) {
 // NewKubeInformers makes informers for a part of the cluster, to be called by
 // Init functions. They are started with the shared ones.
 func (c *Config) NewKubeInformers(options ...kubeinformers.SharedInformerOption) kubeinformers.SharedInformerFactory {
-	options = append(options, kubeinformers.WithTransform(Trim))
+	options = append(options, kubeinformers.WithTransform(remote.Trim))
 	informers := kubeinformers.NewSharedInformerFactoryWithOptions(c.Kube, 0, options...)
 	c.factories = append(c.factories, informers)
 	return informers
@@ -138,14 +137,6 @@ func (c *Config) Recorder(controller string) record.EventRecorderLogger {
 func (c *Config) startEventSink(ctx context.Context) {
 	c.Events.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: c.Kube.CoreV1().Events("")})
 	context.AfterFunc(ctx, c.Events.Shutdown)
-}
-
-// Trim drops from an object what no controller reads.
-func Trim(object any) (any, error) {
-	if accessor, err := meta.Accessor(object); err == nil {
-		accessor.SetManagedFields(nil)
-	}
-	return object, nil
 }
 
 // statusCodec writes the errors of what the process serves.

@@ -1,0 +1,34 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package metrics
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/component-base/metrics"
+)
+
+func TestNamesOfMetricsAreAContract(t *testing.T) {
+	registry := metrics.NewKubeRegistry()
+	Register(registry.MustRegister)
+	ObserveReconcile("test", time.Second, errors.New("broken"))
+	CountPatch("ForeignCluster", "status")
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, family := range families {
+		names = append(names, family.GetName())
+	}
+	slices.Sort(names)
+	want := []string{"liqo_patches_total", "liqo_reconcile_duration_seconds", "liqo_reconcile_errors_total"}
+	if diff := cmp.Diff(want, names); diff != "" {
+		t.Errorf("metrics (-want +got):\n%s", diff)
+	}
+}

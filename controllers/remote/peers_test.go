@@ -1,0 +1,124 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package remote
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"math/big"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/generated/clientset/versioned/fake"
+)
+
+var expires = time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
+
+// identityData is what the Secret of an identity holds.
+func identityData(t *testing.T) map[string][]byte {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: expires}
+	certificate, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	private, err := x509.MarshalECPrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return map[string][]byte{
+		KeyPrivateKey:  pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: private}),
+		KeyCertificate: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate}),
+		KeyServer:      []byte("https://10.1.0.1:6443"),
+		KeyNamespace:   []byte("liqo-tenant-rome"),
+	}
+}
+
+func TestAnIdentityIsTheSameFromASecretAndFromADirectory(t *testing.T) {
+	data := identityData(t)
+	fromSecret, err := FromSecret(&corev1.Secret{Type: v1alpha1.SecretTypeIdentity, Data: data})
+	if err != nil {
+		t.Fatal(err)
+	}
+	directory := t.TempDir()
+	for name, content := range data {
+		if err := os.WriteFile(filepath.Join(directory, name), content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	fromDirectory, err := FromDirectory(directory)
+	if err != nil || !fromSecret.Equal(fromDirectory) || !fromDirectory.ExpirationTime.Equal(expires) {
+		t.Errorf("%+v and %+v, %v", fromSecret, fromDirectory, err)
+	}
+}
+
+func TestIdentitiesThatCannotBeUsed(t *testing.T) {
+	other := identityData(t)
+	for name, change := range map[string]func(*corev1.Secret){
+		"another type of Secret": func(s *corev1.Secret) { s.Type = corev1.SecretTypeOpaque },
+		"no namespace":           func(s *corev1.Secret) { delete(s.Data, KeyNamespace) },
+		"a server without TLS":   func(s *corev1.Secret) { s.Data[KeyServer] = []byte("http://10.1.0.1") },
+		"the key of another":     func(s *corev1.Secret) { s.Data[KeyPrivateKey] = other[KeyPrivateKey] },
+	} {
+		t.Run(name, func(t *testing.T) {
+			secret := &corev1.Secret{Type: v1alpha1.SecretTypeIdentity, Data: identityData(t)}
+			change(secret)
+			if _, err := FromSecret(secret); err == nil || errors.Is(err, ErrIncomplete) {
+				t.Errorf("error %v", err)
+			}
+		})
+	}
+	secret := &corev1.Secret{Type: v1alpha1.SecretTypeIdentity, Data: map[string][]byte{KeyPrivateKey: other[KeyPrivateKey]}}
+	if _, err := FromSecret(secret); !errors.Is(err, ErrIncomplete) {
+		t.Errorf("a key without a certificate: %v", err)
+	}
+}
+
+func TestAConnectionLivesAsLongAsItsIdentity(t *testing.T) {
+	connections := 0
+	peers := NewPeersWith(func(*Identity) (*Clients, error) {
+		connections++
+		return &Clients{Federation: fake.NewSimpleClientset()}, nil
+	})
+	var told []string
+	var contexts []context.Context
+	peers.Subscribe(func(ctx context.Context, foreignCluster string, peer *Peer) error {
+		told, contexts = append(told, foreignCluster+" "+peer.Namespace), append(contexts, ctx)
+		return nil
+	})
+	first := &Identity{Server: "https://10.1.0.1", Namespace: "liqo-tenant-rome"}
+	renewed := &Identity{Server: "https://10.1.0.1", Namespace: "liqo-tenant-rome", Certificate: []byte("new")}
+	for i, stage := range []struct {
+		identity    *Identity
+		connections int
+	}{{first, 1}, {first, 1}, {renewed, 2}, {renewed, 2}} {
+		if err := peers.Set(t.Context(), "milan", stage.identity); err != nil {
+			t.Fatal(err)
+		}
+		if connections != stage.connections || len(told) != stage.connections {
+			t.Errorf("stage %d: %d connections, %v told", i, connections, told)
+		}
+	}
+	if contexts[0].Err() == nil || contexts[1].Err() != nil {
+		t.Errorf("the old connection: %v, the new one: %v", contexts[0].Err(), contexts[1].Err())
+	}
+	peers.Remove("milan")
+	if _, ok := peers.Get("milan"); ok || contexts[1].Err() == nil {
+		t.Error("a connection that was removed is still there")
+	}
+}
