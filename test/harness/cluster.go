@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"os/exec"
+	"path/filepath"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -75,9 +76,12 @@ func (c *Cluster) KubectlInput(ctx context.Context, stdin string, args ...string
 	return Run(cmd)
 }
 
-// KubectlCommand makes a kubectl command that was not started yet.
+// KubectlCommand makes a kubectl command that was not started yet. What it
+// remembers of the API ends with the cluster, and is not helm's, which looks
+// before the product is there.
 func (c *Cluster) KubectlCommand(ctx context.Context, args ...string) *exec.Cmd {
-	return Command(ctx, c.playground.Bin("kubectl"), append([]string{"--kubeconfig", c.Kubeconfig}, args...)...)
+	cache := filepath.Join(c.playground.Dir(), "kubectl", c.Name)
+	return Command(ctx, c.playground.Bin("kubectl"), append([]string{"--kubeconfig", c.Kubeconfig, "--cache-dir", cache}, args...)...)
 }
 
 // Helm runs helm against the cluster.
