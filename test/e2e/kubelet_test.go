@@ -30,7 +30,7 @@ func kubeletPaths(namespace string) []string {
 		"/exec/" + namespace + "/web/tester?output=1&command=" + tester + "&command=exit&command=0",
 		"/attach/" + namespace + "/web/tester?output=1",
 		"/portForward/" + namespace + "/web?port=8080",
-		"/pods", "/runningpods/", "/stats/summary", "/metrics", "/metrics/resource",
+		"/pods", "/stats/summary", "/metrics", "/metrics/resource",
 	}
 }
 
@@ -47,9 +47,13 @@ func virtualKubelet(t *testing.T) *corev1.Pod {
 	return &pods.Items[i]
 }
 
-// askKubelet sends a request straight to the virtual kubelet's own port and
-// returns the status.
-func askKubelet(t *testing.T, address, method, path, token string) (code int, body string) {
+// kubeletPort is a way to the virtual kubelet's own port.
+type kubeletPort struct {
+	pod, address string
+}
+
+// ask sends a request straight to the virtual kubelet and returns its answer.
+func (k *kubeletPort) ask(t *testing.T, method, path, token string) (code int, body string) {
 	t.Helper()
 	// Who asks does not care whose certificate it is: the question is what a
 	// stranger on the network gets.
@@ -58,9 +62,13 @@ func askKubelet(t *testing.T, address, method, path, token string) (code int, bo
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		Timeout:       soon,
 	}
-	// The forwarded port may lose a connection; an answer counts at once.
+	// kubectl port-forward ends when one of its connections ends badly, as the
+	// kubelet's do that are refused; whatever is answered counts.
 	eventually(t, soon, method+" "+path+" to be answered", func(ctx context.Context) (bool, string, error) {
-		request, err := http.NewRequestWithContext(ctx, method, "https://"+address+path, nil)
+		if k.address == "" {
+			k.address = forward(t, rome, peerNamespace, "pod/"+k.pod, "10250")
+		}
+		request, err := http.NewRequestWithContext(ctx, method, "https://"+k.address+path, nil)
 		if err != nil {
 			return false, "", harness.Permanent(err)
 		}
@@ -69,6 +77,7 @@ func askKubelet(t *testing.T, address, method, path, token string) (code int, bo
 		}
 		response, err := client.Do(request)
 		if err != nil {
+			k.address = ""
 			return false, "", err
 		}
 		defer response.Body.Close()
@@ -81,13 +90,13 @@ func askKubelet(t *testing.T, address, method, path, token string) (code int, bo
 
 func vkAnonymousExecDenied(t *testing.T) {
 	o := serving(t)
-	address := forward(t, rome, peerNamespace, "pod/"+virtualKubelet(t).Name, "10250")
+	kubelet := kubeletPort{pod: virtualKubelet(t).Name}
 	for _, path := range kubeletPaths(o.namespace) {
 		for _, method := range []string{http.MethodGet, http.MethodPost} {
-			if code, body := askKubelet(t, address, method, path, ""); code != http.StatusUnauthorized {
+			if code, body := kubelet.ask(t, method, path, ""); code != http.StatusUnauthorized {
 				t.Errorf("%s %s without credentials: %d %q, want 401", method, path, code, body)
 			}
-			if code, body := askKubelet(t, address, method, path, "nonsense"); code != http.StatusUnauthorized {
+			if code, body := kubelet.ask(t, method, path, "nonsense"); code != http.StatusUnauthorized {
 				t.Errorf("%s %s with a wrong token: %d %q, want 401", method, path, code, body)
 			}
 		}
@@ -97,10 +106,10 @@ func vkAnonymousExecDenied(t *testing.T) {
 func vkDelegatesSAR(t *testing.T) {
 	o := serving(t)
 	token := serviceAccountToken(t, o.namespace)
-	address := forward(t, rome, peerNamespace, "pod/"+virtualKubelet(t).Name, "10250")
+	kubelet := kubeletPort{pod: virtualKubelet(t).Name}
 	for _, path := range kubeletPaths(o.namespace) {
 		for _, method := range []string{http.MethodGet, http.MethodPost} {
-			if code, body := askKubelet(t, address, method, path, token); code != http.StatusForbidden {
+			if code, body := kubelet.ask(t, method, path, token); code != http.StatusForbidden {
 				t.Errorf("%s %s by somebody without rights on nodes: %d %q, want 403", method, path, code, body)
 			}
 		}
@@ -108,12 +117,12 @@ func vkDelegatesSAR(t *testing.T) {
 	allow(t, o.namespace, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"nodes/proxy"}, Verbs: []string{"get"}, ResourceNames: []string{virtualNode}})
 	logPath := kubeletPaths(o.namespace)[0]
 	eventually(t, soon, "the log for somebody who may get "+virtualNode+"/proxy", func(context.Context) (bool, string, error) {
-		code, body := askKubelet(t, address, http.MethodGet, logPath, token)
+		code, body := kubelet.ask(t, http.MethodGet, logPath, token)
 		return code == http.StatusOK && strings.HasPrefix(body, "serving on"), http.StatusText(code) + " " + body, nil
 	})
 	// Reading is not entering: POST on exec is "create".
 	execPath := kubeletPaths(o.namespace)[1]
-	if code, body := askKubelet(t, address, http.MethodPost, execPath, token); code != http.StatusForbidden {
+	if code, body := kubelet.ask(t, http.MethodPost, execPath, token); code != http.StatusForbidden {
 		t.Errorf("POST exec by somebody who may only get nodes/proxy: %d %q, want 403", code, body)
 	}
 }
