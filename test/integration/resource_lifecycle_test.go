@@ -1,0 +1,467 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package integration
+
+import (
+	"encoding/json"
+	"errors"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/test/integration/framework"
+)
+
+// fields are part of an object, as JSON has it.
+type fields = map[string]any
+
+// lifecycle is what every resource is put through, over the aggregator.
+type lifecycle struct {
+	kind, resource, short string
+	// namespace is a function, since it may have to be made; nil means that
+	// the resource is the cluster's.
+	namespace func(t *testing.T, env *framework.Environment) string
+	name      string
+	// creator makes the object, and is Admin by default.
+	creator *rest.Config
+	// spec is a good one, change a merge patch of it that may be made, and
+	// status a good one too. immutable means that there is no change.
+	spec, change, status fields
+	// held tells whether the object waits for a controller when it goes.
+	held bool
+	// header and row are what kubectl prints of the object with -o wide, but
+	// for the age: the last header that is not wide is AGE.
+	header, row []string
+	// badSpecs and badStatuses are merge patches that are refused for the
+	// field that they are listed under.
+	badSpecs, badStatuses map[string]fields
+}
+
+func (l lifecycle) run(t *testing.T) {
+	env := framework.Get(t)
+	namespace := ""
+	if l.namespace != nil {
+		namespace = l.namespace(t, env)
+	}
+	if l.creator == nil {
+		l.creator = env.Admin
+	}
+	of := func(config *rest.Config) dynamic.ResourceInterface {
+		client, err := dynamic.NewForConfig(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resource := client.Resource(v1alpha1.SchemeGroupVersion.WithResource(l.resource))
+		if namespace == "" {
+			return resource
+		}
+		return resource.Namespace(namespace)
+	}
+	r := resourceRun{lifecycle: l, env: env, namespace: namespace, admin: of(env.Admin), creator: of(l.creator)}
+	for _, step := range []struct {
+		name string
+		run  func(*testing.T)
+	}{
+		{"refuses bad objects and leaves nothing behind", r.refusesBadObjects},
+		{"writes nothing in a dry run", r.dryRuns},
+		{"creates without the status", r.creates},
+		{"gets, lists and watches", r.reads},
+		{"updates with the latest resourceVersion only", r.updates},
+		{"refuses bad updates", r.refusesBadUpdates},
+		{"takes a status and nothing else through status", r.updatesStatus},
+		{"refuses bad statuses", r.refusesBadStatuses},
+		{"prints tables and explains fields", r.prints},
+		{"applies", r.applies},
+		{"deletes", r.deletes},
+	} {
+		if !t.Run(step.name, step.run) {
+			return
+		}
+	}
+}
+
+type resourceRun struct {
+	lifecycle
+	env            *framework.Environment
+	namespace      string
+	admin, creator dynamic.ResourceInterface
+}
+
+func (r resourceRun) object(more ...fields) *unstructured.Unstructured {
+	object := fields{
+		"apiVersion": v1alpha1.SchemeGroupVersion.String(), "kind": r.kind,
+		"metadata": fields{"name": r.name}, "spec": r.spec,
+	}
+	for _, patch := range more {
+		object = merge(object, patch)
+	}
+	return &unstructured.Unstructured{Object: deepCopy(object)}
+}
+
+// deepCopy makes of object what a decoder would.
+func deepCopy(object fields) fields {
+	copied := fields{}
+	if err := utiljson.Unmarshal(encode(object), &copied); err != nil {
+		panic(err)
+	}
+	return copied
+}
+
+// merge is object with a merge patch on it.
+func merge(object, patch fields) fields {
+	merged := maps.Clone(object)
+	if merged == nil {
+		merged = fields{}
+	}
+	for key, value := range patch {
+		switch typed := value.(type) {
+		case nil:
+			delete(merged, key)
+		case fields:
+			inner, _ := merged[key].(fields)
+			merged[key] = merge(inner, typed)
+		default:
+			merged[key] = value
+		}
+	}
+	return merged
+}
+
+func (r resourceRun) refusesBadObjects(t *testing.T) {
+	for field, patch := range r.badSpecs {
+		t.Run(field, func(t *testing.T) {
+			_, err := r.creator.Create(t.Context(), r.object(fields{"spec": patch}), metav1.CreateOptions{})
+			expectCause(t, err, field)
+			if _, err := r.admin.Get(t.Context(), r.name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+				t.Errorf("something is left behind: %v", err)
+			}
+		})
+	}
+	t.Run("an unknown field", func(t *testing.T) {
+		_, err := r.creator.Create(t.Context(), r.object(fields{"spec": fields{"surprise": true}}), metav1.CreateOptions{FieldValidation: metav1.FieldValidationStrict})
+		if !apierrors.IsBadRequest(err) || !strings.Contains(err.Error(), "spec.surprise") {
+			t.Errorf("a bad request that names the field is expected, not %v", err)
+		}
+	})
+}
+
+// expectCause expects a refusal that names the field and a reason.
+func expectCause(t *testing.T, err error, field string) {
+	t.Helper()
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) || status.Status().Code != http.StatusUnprocessableEntity {
+		t.Errorf("422 is expected, not %v", err)
+		return
+	}
+	for _, cause := range status.Status().Details.Causes {
+		if cause.Field == field && cause.Message != "" {
+			return
+		}
+	}
+	t.Errorf("no cause names %s: %v", field, err)
+}
+
+func (r resourceRun) dryRuns(t *testing.T) {
+	if _, err := r.creator.Create(t.Context(), r.object(), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.admin.Get(t.Context(), r.name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		t.Errorf("something was written: %v", err)
+	}
+}
+
+func (r resourceRun) creates(t *testing.T) {
+	created, err := r.creator.Create(t.Context(), r.object(fields{"status": r.status}, fields{"metadata": fields{"labels": fields{"test": r.resource}}}), metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if status, _, _ := unstructured.NestedMap(created.Object, "status"); len(status) > 0 {
+		t.Errorf("a status came along: %v", status)
+	}
+	if created.GetGeneration() != 1 || created.GetUID() == "" {
+		t.Errorf("the metadata is %v", created.Object["metadata"])
+	}
+	if held := slices.Contains(created.GetFinalizers(), v1alpha1.Finalizer); held != r.held {
+		t.Errorf("the finalizers are %v", created.GetFinalizers())
+	}
+	contains(t, created.Object["spec"], r.spec)
+}
+
+// contains expects all of want in got, which may have more.
+func contains(t *testing.T, got any, want fields) {
+	t.Helper()
+	if diff := cmp.Diff(any(deepCopy(want)), common(got, deepCopy(want))); diff != "" {
+		t.Errorf("it differs (-want +got):\n%s", diff)
+	}
+}
+
+// common is got without what want does not speak of.
+func common(got, want any) any {
+	switch wanted := want.(type) {
+	case fields:
+		is, ok := got.(fields)
+		if !ok {
+			return got
+		}
+		kept := fields{}
+		for key := range wanted {
+			if value, ok := is[key]; ok {
+				kept[key] = common(value, wanted[key])
+			}
+		}
+		return kept
+	case []any:
+		is, ok := got.([]any)
+		if !ok || len(is) != len(wanted) {
+			return got
+		}
+		kept := make([]any, len(is))
+		for i := range is {
+			kept[i] = common(is[i], wanted[i])
+		}
+		return kept
+	}
+	return got
+}
+
+func (r resourceRun) reads(t *testing.T) {
+	list, err := r.admin.List(t.Context(), metav1.ListOptions{LabelSelector: "test=" + r.resource, FieldSelector: "metadata.name=" + r.name})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(list.Items) != 1 {
+		t.Fatalf("the list has %d items", len(list.Items))
+	}
+	watcher, err := r.admin.Watch(t.Context(), metav1.ListOptions{ResourceVersion: list.GetResourceVersion(), FieldSelector: "metadata.name=" + r.name})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer watcher.Stop()
+	if _, err := r.admin.Patch(t.Context(), r.name, types.MergePatchType, []byte(`{"metadata":{"annotations":{"seen":"true"}}}`), metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case event := <-watcher.ResultChan():
+		if event.Type != watch.Modified {
+			t.Errorf("the event is %s", event.Type)
+		}
+	case <-t.Context().Done():
+		t.Error("no event comes")
+	}
+}
+
+func (r resourceRun) get(t *testing.T) *unstructured.Unstructured {
+	t.Helper()
+	object, err := r.admin.Get(t.Context(), r.name, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return object
+}
+
+func (r resourceRun) updates(t *testing.T) {
+	before := r.get(t)
+	if r.change == nil {
+		_, err := r.admin.Patch(t.Context(), r.name, types.MergePatchType, encode(fields{"spec": fields{"clusterID": "11111111-2222-3333-4444-555555555555", "consumerClusterID": "11111111-2222-3333-4444-555555555555"}}), metav1.PatchOptions{})
+		expectCause(t, err, "spec")
+		return
+	}
+	changed := &unstructured.Unstructured{Object: merge(before.Object, deepCopy(fields{"spec": r.change, "status": r.status}))}
+	stale := changed.DeepCopy()
+	stale.SetResourceVersion("1")
+	if _, err := r.admin.Update(t.Context(), stale, metav1.UpdateOptions{}); !apierrors.IsConflict(err) {
+		t.Errorf("a stale update is answered with %v", err)
+	}
+	unread := changed.DeepCopy()
+	unread.SetResourceVersion("")
+	if _, err := r.admin.Update(t.Context(), unread, metav1.UpdateOptions{}); !apierrors.IsInvalid(err) {
+		t.Errorf("an update that read nothing is answered with %v", err)
+	}
+	updated, err := r.admin.Update(t.Context(), changed, metav1.UpdateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if updated.GetGeneration() != before.GetGeneration()+1 {
+		t.Errorf("the generation is %d after %d", updated.GetGeneration(), before.GetGeneration())
+	}
+	if status, _, _ := unstructured.NestedMap(updated.Object, "status"); len(status) > 0 {
+		t.Errorf("a status came along: %v", status)
+	}
+	contains(t, updated.Object["spec"], r.change)
+	again, err := r.admin.Patch(t.Context(), r.name, types.MergePatchType, encode(fields{"spec": r.change}), metav1.PatchOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again.GetResourceVersion() != updated.GetResourceVersion() {
+		t.Error("a patch that changes nothing is written")
+	}
+}
+
+func encode(patch fields) []byte {
+	encoded, err := json.Marshal(patch)
+	if err != nil {
+		panic(err)
+	}
+	return encoded
+}
+
+func (r resourceRun) refusesBadUpdates(t *testing.T) {
+	if r.change == nil {
+		return
+	}
+	before := r.get(t)
+	for field, patch := range r.badSpecs {
+		_, err := r.admin.Patch(t.Context(), r.name, types.MergePatchType, encode(fields{"spec": patch}), metav1.PatchOptions{})
+		if !apierrors.IsInvalid(err) {
+			t.Errorf("a bad %s is answered with %v", field, err)
+		}
+	}
+	if after := r.get(t); after.GetResourceVersion() != before.GetResourceVersion() {
+		t.Error("a refused update wrote something")
+	}
+}
+
+func (r resourceRun) updatesStatus(t *testing.T) {
+	before := r.get(t)
+	patch := fields{"status": r.status, "spec": r.change, "metadata": fields{"labels": fields{"sneaked": "in"}, "finalizers": []string{"example.org/sneaked"}}}
+	updated, err := r.admin.Patch(t.Context(), r.name, types.MergePatchType, encode(merge(patch, fields{"spec": fields{"clusterID": "sneaked"}})), metav1.PatchOptions{}, "status")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(before.Object["spec"], updated.Object["spec"]); diff != "" {
+		t.Errorf("the spec changed (-before +after):\n%s", diff)
+	}
+	if diff := cmp.Diff(before.GetLabels(), updated.GetLabels()); diff != "" {
+		t.Errorf("the labels changed (-before +after):\n%s", diff)
+	}
+	if diff := cmp.Diff(before.GetFinalizers(), updated.GetFinalizers()); diff != "" {
+		t.Errorf("the finalizers changed (-before +after):\n%s", diff)
+	}
+	if updated.GetGeneration() != before.GetGeneration() {
+		t.Errorf("the generation is %d after %d", updated.GetGeneration(), before.GetGeneration())
+	}
+	contains(t, updated.Object["status"], r.status)
+}
+
+func (r resourceRun) refusesBadStatuses(t *testing.T) {
+	before := r.get(t)
+	for field, patch := range r.badStatuses {
+		_, err := r.admin.Patch(t.Context(), r.name, types.MergePatchType, encode(fields{"status": patch}), metav1.PatchOptions{}, "status")
+		expectCause(t, err, field)
+	}
+	if after := r.get(t); after.GetResourceVersion() != before.GetResourceVersion() {
+		t.Error("a refused status wrote something")
+	}
+}
+
+func (r resourceRun) scope() []string {
+	if r.namespace == "" {
+		return nil
+	}
+	return []string{"--namespace=" + r.namespace}
+}
+
+func (r resourceRun) prints(t *testing.T) {
+	for _, called := range []string{r.resource, strings.ToLower(r.kind), r.short} {
+		if called == "" {
+			continue
+		}
+		lines := strings.Split(strings.TrimSpace(r.env.Kubectl(t, "", append(r.scope(), "get", called, r.name, "--output=wide")...)), "\n")
+		if len(lines) != 2 {
+			t.Fatalf("kubectl prints %q", lines)
+		}
+		if diff := cmp.Diff(append([]string{"NAME"}, r.header...), columns(lines[0])); diff != "" {
+			t.Errorf("the header differs (-want +got):\n%s", diff)
+		}
+		cells := columns(lines[1])
+		if age := slices.Index(r.header, "AGE") + 1; age > 0 && age < len(cells) {
+			cells = slices.Delete(cells, age, age+1)
+		}
+		if expires := slices.Index(r.header, "EXPIRES") + 1; expires > 0 && expires < len(cells) {
+			// It counts down.
+			cells[expires] = r.row[expires-1]
+		}
+		if diff := cmp.Diff(append([]string{r.name}, r.row...), cells); diff != "" {
+			t.Errorf("the row differs (-want +got):\n%s", diff)
+		}
+	}
+	for _, part := range []string{"spec", "status"} {
+		explained := r.env.Kubectl(t, "", "explain", r.resource+"."+part)
+		if strings.Contains(explained, "<no description>") || !strings.Contains(explained, "DESCRIPTION") {
+			t.Errorf("kubectl explains %s.%s badly:\n%s", r.resource, part, explained)
+		}
+	}
+}
+
+// columns takes a line of kubectl's apart, whose columns are three spaces
+// apart at least.
+func columns(line string) []string {
+	var cells []string
+	for cell := range strings.SplitSeq(line, "  ") {
+		if cell = strings.TrimSpace(cell); cell != "" {
+			cells = append(cells, cell)
+		}
+	}
+	return cells
+}
+
+func (r resourceRun) applies(t *testing.T) {
+	if r.change == nil {
+		return
+	}
+	wanted := r.object(fields{"spec": r.change})
+	manifest := string(encode(wanted.Object))
+	apply := append(r.scope(), "apply", "--server-side", "--force-conflicts", "--field-manager=gitops", "--filename=-")
+	r.env.Kubectl(t, manifest, apply...)
+	first := r.get(t)
+	contains(t, first.Object["status"], r.status)
+	r.env.Kubectl(t, manifest, apply...)
+	if again := r.get(t); again.GetResourceVersion() != first.GetResourceVersion() {
+		t.Error("applying the same again writes something")
+	}
+	if output, err := r.env.TryKubectl(t, manifest, append(r.scope(), "diff", "--server-side", "--force-conflicts", "--field-manager=gitops", "--filename=-")...); err != nil {
+		t.Errorf("kubectl sees a difference: %v: %s", err, output)
+	}
+	owns := func(entry metav1.ManagedFieldsEntry) bool {
+		return entry.Manager == "gitops" && strings.Contains(string(entry.FieldsV1.Raw), `"f:status"`)
+	}
+	if slices.ContainsFunc(first.GetManagedFields(), owns) {
+		t.Error("who applies a spec owns the status")
+	}
+}
+
+func (r resourceRun) deletes(t *testing.T) {
+	err := r.admin.Delete(t.Context(), r.name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: ptr.To(types.UID("other"))}})
+	if !apierrors.IsConflict(err) {
+		t.Errorf("deleting another object of that name is answered with %v", err)
+	}
+	if err := r.admin.Delete(t.Context(), r.name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if r.held {
+		if r.get(t).GetDeletionTimestamp() == nil {
+			t.Error("the object is not going")
+		}
+		if _, err := r.admin.Patch(t.Context(), r.name, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := r.admin.Get(t.Context(), r.name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		t.Errorf("the object is still there: %v", err)
+	}
+}
