@@ -61,18 +61,19 @@ capabilities:
       fieldPath: status.podIP
 {{- end }}
 
-{{- /* A first start may have to recover a store; after that ten seconds of
-silence are too long. */ -}}
+{{- /* A first start may have to recover a store; after that a minute of silence
+is too long, and less of it on a busy machine is not. */ -}}
 {{- define "federation.probes" -}}
 startupProbe:
   httpGet: {path: /livez, port: https, scheme: HTTPS}
   periodSeconds: 1
+  timeoutSeconds: 5
   failureThreshold: 120
 livenessProbe:
   httpGet: {path: /livez, port: https, scheme: HTTPS}
   periodSeconds: 10
-  timeoutSeconds: 5
-  failureThreshold: 3
+  timeoutSeconds: 10
+  failureThreshold: 6
 readinessProbe:
   httpGet: {path: /readyz, port: https, scheme: HTTPS}
   periodSeconds: 2
