@@ -48,11 +48,12 @@ func placement(t *testing.T, env *framework.Environment, spec v1alpha1.Namespace
 	probe := pod(nil)
 	probe.Name = "probe"
 	eventually(t, "the placement policy works", func(ctx context.Context) (bool, error) {
-		_, err := create(ctx, env, namespace, probe)
+		placed, err := create(ctx, env, namespace, probe)
 		if apierrors.IsForbidden(err) {
 			return false, nil
 		}
-		return err == nil, err
+		// Until the policy is loaded a pod is let in as it is.
+		return err == nil && placed.Spec.Affinity != nil, err
 	})
 	return namespace
 }
