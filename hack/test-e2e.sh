@@ -7,4 +7,10 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-exec go test -tags e2e -count=1 -timeout=30m -v "$@" ./test/e2e
+# The tests take their clusters down themselves, unless they are cut short.
+down() {
+  [[ ${E2E_KEEP:-} == 1 ]] || .playground/bin/playground --instance e2e down
+}
+trap down EXIT
+
+go test -tags e2e -count=1 -timeout=30m -v "$@" ./test/e2e
