@@ -33,7 +33,9 @@ import (
 
 // options are those of a storage that is never reached: what the tests send
 // is refused before.
-type options struct{ config *storagebackend.ConfigForResource }
+type options struct {
+	config *storagebackend.ConfigForResource
+}
 
 func (o options) GetRESTOptions(resource schema.GroupResource, _ runtime.Object) (generic.RESTOptions, error) {
 	return generic.RESTOptions{
@@ -144,10 +146,14 @@ func TestValidationOnEverySubresource(t *testing.T) {
 				_, err := named.Create(ctx, "offloading", body.DeepCopyObject(), rest.ValidateAllObjectFunc, &metav1.CreateOptions{})
 				refused(t, "POST", err)
 			}
-			if stored, ok := resource.(interface{ GetCreateStrategy() rest.RESTCreateStrategy }); ok {
+			if stored, ok := resource.(interface {
+				GetCreateStrategy() rest.RESTCreateStrategy
+			}); ok {
 				refusedBy(t, "POST", stored.GetCreateStrategy().Validate(ctx, body).ToAggregate())
 			}
-			if stored, ok := resource.(interface{ GetUpdateStrategy() rest.RESTUpdateStrategy }); ok {
+			if stored, ok := resource.(interface {
+				GetUpdateStrategy() rest.RESTUpdateStrategy
+			}); ok {
 				tried = true
 				refusedBy(t, "PUT", stored.GetUpdateStrategy().ValidateUpdate(ctx, body, resource.New()).ToAggregate())
 			}
