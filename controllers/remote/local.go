@@ -13,7 +13,11 @@ import (
 // Local makes the configuration of clients of this cluster: of a kubeconfig
 // file, or without one of the service account of the pod.
 func Local(kubeconfig, agent string) (*rest.Config, error) {
-	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	read := rest.InClusterConfig
+	if kubeconfig != "" {
+		read = func() (*rest.Config, error) { return clientcmd.BuildConfigFromFlags("", kubeconfig) }
+	}
+	config, err := read()
 	if err != nil {
 		return nil, fmt.Errorf("connect to this cluster: %w", err)
 	}

@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/controllers/remote"
@@ -31,15 +30,9 @@ type clients struct {
 }
 
 func connect(options *Options) (*clients, error) {
-	var here *rest.Config
-	var err error
-	if options.Kubeconfig == "" {
-		here, err = rest.InClusterConfig()
-	} else {
-		here, err = clientcmd.BuildConfigFromFlags("", options.Kubeconfig)
-	}
+	here, err := remote.Local(options.Kubeconfig, "virtual-kubelet")
 	if err != nil {
-		return nil, fmt.Errorf("finding this cluster's API server: %w", err)
+		return nil, err
 	}
 	c := &clients{}
 	if c.core, err = kubernetes.NewForConfig(tuned(here, options, runtime.ContentTypeProtobuf)); err != nil {
