@@ -1,0 +1,102 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package shadow
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+)
+
+func TestPodOfAShadowPodHasNothingOfThisCluster(t *testing.T) {
+	shadow := shadowPod(func(shadow *v1alpha1.ShadowPod) {
+		shadow.Labels[v1alpha1.LabelOrigin] = "a lie"
+		shadow.Spec.Pod.ServiceAccountName = "admin"
+		shadow.Spec.Pod.DeprecatedServiceAccount = "admin"
+		shadow.Spec.Pod.AutomountServiceAccountToken = ptr.To(true)
+		shadow.Spec.Pod.PriorityClassName = "system-node-critical"
+		shadow.Spec.Pod.Priority = ptr.To[int32](2000001000)
+		shadow.Spec.Pod.NodeName = "control-plane"
+	})
+	before := shadow.DeepCopy()
+	pod := podOf(t, shadow)
+	if pod.Labels[v1alpha1.LabelOrigin] != "there" || pod.Labels[v1alpha1.LabelDestination] != "here" {
+		t.Errorf("labels %v", pod.Labels)
+	}
+	want := before.Spec.Pod.DeepCopy()
+	want.ServiceAccountName, want.DeprecatedServiceAccount, want.PriorityClassName, want.Priority, want.NodeName = "", "", "", nil, ""
+	want.AutomountServiceAccountToken, want.EnableServiceLinks = ptr.To(false), ptr.To(false)
+	if diff := cmp.Diff(*want, pod.Spec); diff != "" {
+		t.Errorf("spec (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(before, shadow); diff != "" {
+		t.Errorf("the shadow pod itself was changed:\n%s", diff)
+	}
+	if !metav1.IsControlledBy(pod, shadow) || len(pod.Finalizers) > 0 {
+		t.Errorf("owners %v, finalizers %v", pod.OwnerReferences, pod.Finalizers)
+	}
+}
+
+func TestEveryChangeThatTravelsIsNoticed(t *testing.T) {
+	before, err := giftOf(shadowPod())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, change := range map[string]func(*v1alpha1.ShadowPod){
+		"label":      func(s *v1alpha1.ShadowPod) { s.Labels["app"] = "other" },
+		"annotation": func(s *v1alpha1.ShadowPod) { s.Annotations["more"] = "" },
+		"image":      func(s *v1alpha1.ShadowPod) { s.Spec.Pod.Containers[0].Image = "two" },
+		"init image": func(s *v1alpha1.ShadowPod) {
+			s.Spec.Pod.InitContainers = []corev1.Container{{Name: "init", Image: "one"}}
+		},
+		"deadline":   func(s *v1alpha1.ShadowPod) { s.Spec.Pod.ActiveDeadlineSeconds = ptr.To[int64](1) },
+		"toleration": func(s *v1alpha1.ShadowPod) { s.Spec.Pod.Tolerations = []corev1.Toleration{{Key: "dedicated"}} },
+	} {
+		after, err := giftOf(shadowPod(change))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if after.Hash == before.Hash {
+			t.Errorf("a changed %s is not noticed", name)
+		}
+	}
+	again, err := giftOf(shadowPod(never, hasEnded))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(before, again); diff != "" {
+		t.Errorf("a change that does not travel is taken for one that does:\n%s", diff)
+	}
+}
+
+func TestCacheOfPodsHoldsLittle(t *testing.T) {
+	pod := podOf(t, shadowPod())
+	pod.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kubelet"}}
+	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "main"}}
+	got, err := trim(pod)
+	if err != nil {
+		t.Fatal(err)
+	}
+	trimmed := got.(*corev1.Pod)
+	if trimmed.ManagedFields != nil || trimmed.Spec.Containers != nil || trimmed.Labels != nil || trimmed.Status.ContainerStatuses != nil {
+		t.Errorf("kept %+v", trimmed)
+	}
+	if givenTo(trimmed).Hash == "" || trimmed.UID != types.UID("pod-uid") || !metav1.IsControlledBy(trimmed, shadowPod()) {
+		t.Errorf("lost what is needed: %+v", trimmed)
+	}
+	ended := podOf(t, shadowPod(never), in(corev1.PodFailed))
+	ended.Status.ContainerStatuses = pod.Status.ContainerStatuses
+	if got, err = trim(ended); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(ended.Status, got.(*corev1.Pod).Status); diff != "" {
+		t.Errorf("how a pod ended was lost:\n%s", diff)
+	}
+}
