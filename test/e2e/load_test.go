@@ -27,12 +27,12 @@ type load struct {
 	cancel  context.CancelFunc
 	stopped chan struct{}
 
-	mutex     sync.Mutex
-	rounds    int
-	refusals  int
-	last      error
-	written   []written
-	namespace []string
+	mutex    sync.Mutex
+	rounds   int
+	refusals int
+	last     error
+	written  []written
+	names    []string
 }
 
 // written is an object whose creation, and perhaps deletion, was acknowledged.
@@ -80,13 +80,14 @@ func startLoad(t *testing.T) *load {
 
 // round writes one object of each kind, and takes the odd ones back.
 func (l *load) round(ctx context.Context, name string, takeBack bool) error {
+	// What is not acknowledged may have come about nevertheless.
+	l.mutex.Lock()
+	l.names = append(l.names, name)
+	l.mutex.Unlock()
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	if _, err := rome.Kube.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{}); err != nil {
 		return err
 	}
-	l.mutex.Lock()
-	l.namespace = append(l.namespace, name)
-	l.mutex.Unlock()
 	nsof := &v1alpha1.NamespaceOffloading{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.NamespaceOffloadingName}}
 	if err := write(ctx, l, "offloading of "+name, rome.Federation.FederationV1alpha1().NamespaceOffloadings(name), nsof, takeBack); err != nil {
 		return err
@@ -168,7 +169,7 @@ func (l *load) cleanUp(t *testing.T) {
 	<-l.stopped
 	ctx, cancel := context.WithTimeout(context.Background(), soon)
 	defer cancel()
-	for _, name := range l.namespace {
+	for _, name := range l.names {
 		failures := []error{rome.Kube.CoreV1().Namespaces().Delete(ctx, name, metav1.DeleteOptions{})}
 		for _, cluster := range []*harness.Cluster{rome, milan} {
 			api := cluster.Federation.FederationV1alpha1()
