@@ -16,6 +16,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"k8s.io/component-base/metrics"
@@ -288,4 +289,24 @@ func freePort(t *testing.T) int32 {
 	}
 	defer listener.Close()
 	return int32(listener.Addr().(*net.TCPAddr).Port)
+}
+
+// awaitLeaving waits until somebody has deleted a shadow pod.
+func (o *offload) awaitLeaving(t *testing.T, name string) {
+	t.Helper()
+	eventually(t, "shadow pod "+name+" is deleted", func(ctx context.Context) (bool, error) {
+		shadow, err := o.federation.FederationV1alpha1().ShadowPods(o.twin).Get(ctx, name, metav1.GetOptions{})
+		return err == nil && shadow.DeletionTimestamp != nil, err
+	})
+}
+
+// release plays the provider, which lets a deleted shadow pod go.
+func (o *offload) release(t *testing.T, name string) {
+	t.Helper()
+	o.awaitLeaving(t, name)
+	_, err := o.federation.FederationV1alpha1().ShadowPods(o.twin).Patch(t.Context(), name, types.MergePatchType,
+		[]byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
 }

@@ -118,6 +118,7 @@ func (o *offload) testRecreated(t *testing.T) {
 	if err := o.federation.FederationV1alpha1().ShadowPods(o.twin).Delete(t.Context(), "lost", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
+	o.release(t, "lost")
 	eventually(t, "another shadow pod is there", func(ctx context.Context) (bool, error) {
 		now, err := o.federation.FederationV1alpha1().ShadowPods(o.twin).Get(ctx, "lost", metav1.GetOptions{})
 		return err == nil && now.UID != shadow.UID, ignoreNotFound(err)
@@ -131,10 +132,7 @@ func (o *offload) testDeleted(t *testing.T) {
 	if err := o.Kube.CoreV1().Pods(o.local).Delete(t.Context(), "deleted", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	o.awaitGone(t, "the shadow pod is gone", func(ctx context.Context) error {
-		_, err := o.federation.FederationV1alpha1().ShadowPods(o.twin).Get(ctx, "deleted", metav1.GetOptions{})
-		return err
-	})
+	o.awaitLeaving(t, "deleted")
 	pod, err := o.Kube.CoreV1().Pods(o.local).Get(t.Context(), "deleted", metav1.GetOptions{})
 	if err != nil || pod.DeletionTimestamp == nil {
 		t.Fatalf("the local pod was removed before the provider's: %v", err)
@@ -142,6 +140,7 @@ func (o *offload) testDeleted(t *testing.T) {
 	if err := o.Kube.CoreV1().Pods(o.twin).Delete(t.Context(), "deleted", *metav1.NewDeleteOptions(0)); err != nil {
 		t.Fatal(err)
 	}
+	o.release(t, "deleted")
 	o.awaitGone(t, "the local pod is gone", func(ctx context.Context) error {
 		_, err := o.Kube.CoreV1().Pods(o.local).Get(ctx, "deleted", metav1.GetOptions{})
 		return err
@@ -164,6 +163,7 @@ func (o *offload) testFinished(t *testing.T) {
 	if err := o.federation.FederationV1alpha1().ShadowPods(o.twin).Delete(t.Context(), "finished", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
+	o.release(t, "finished")
 	// A pod that is made later shows that the finished one was looked at.
 	o.bind(t, o.local, "after", nil)
 	o.shadow(t, "after")
@@ -237,10 +237,8 @@ func (o *offload) testRestart(t *testing.T) {
 	if got := o.shadow(t, "meanwhile").Annotations[v1alpha1.AnnotationOriginUID]; got != string(meanwhile.UID) {
 		t.Errorf("the shadow pod stands for %s, want %s", got, meanwhile.UID)
 	}
-	o.awaitGone(t, "the shadow pod without a local pod is gone", func(ctx context.Context) error {
-		_, err := shadows.Get(ctx, "forced", metav1.GetOptions{})
-		return err
-	})
+	// The shadow pod without a local pod goes.
+	o.release(t, "forced")
 	if _, err := shadows.Get(t.Context(), "foreign", metav1.GetOptions{}); err != nil {
 		t.Errorf("the shadow pod of another virtual node was touched: %v", err)
 	}
