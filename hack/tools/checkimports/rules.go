@@ -67,13 +67,9 @@ var unreachable = []struct {
 	{"netagent", "k8s.io/apiserver/..."},
 }
 
-const (
-	// remoteClients is the one package that may put together a client
-	// configuration; all others get theirs from it or from their command.
-	remoteClients = "controllers/remote"
-	// commands load the configuration of the cluster that they run in.
-	commands = "controllers/cmd"
-)
+// remoteClients is the one package that may put together a client
+// configuration; all others get theirs from it.
+const remoteClients = "controllers/remote"
 
 // check returns a line for each violation.
 func check(packages []pkg) []string {
@@ -151,7 +147,7 @@ func checkRemoteClients(path string, p pkg) []string {
 		return nil
 	}
 	var violations []string
-	if slices.Contains(p.Imports, "k8s.io/client-go/tools/clientcmd") && !within(path, commands+"/...") {
+	if slices.Contains(p.Imports, "k8s.io/client-go/tools/clientcmd") {
 		violations = append(violations, fmt.Sprintf("%s: imports clientcmd, which only %s may", path, remoteClients))
 	}
 	if !slices.Contains(p.Imports, "k8s.io/client-go/rest") {

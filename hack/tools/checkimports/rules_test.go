@@ -78,11 +78,6 @@ func TestCheckFindsWhatALayerMayNotImport(t *testing.T) {
 			pkg:  pkg{ImportPath: module + "/controllers/peering", Imports: []string{"k8s.io/client-go/tools/clientcmd"}},
 			want: "controllers/peering: imports clientcmd, which only controllers/remote may",
 		},
-		{
-			name: "a command loads the kubeconfig of its own cluster",
-			pkg:  pkg{ImportPath: module + "/controllers/cmd/virtual-kubelet/app", Imports: []string{"k8s.io/client-go/tools/clientcmd"}},
-			want: none,
-		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			var want []string
