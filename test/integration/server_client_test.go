@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -53,6 +54,42 @@ func TestAWatchTellsEveryChangeInOrder(t *testing.T) {
 		if !ok || event.Type != want {
 			t.Fatalf("got event %s %v, want %s", event.Type, event.Object, want)
 		}
+	}
+}
+
+func TestServersThatShareAnEtcdServeTheSame(t *testing.T) {
+	env := framework.Get(t)
+	var clients []versioned.Interface
+	for range 2 {
+		server := env.StartServer(t, env.MakeDataDir(t), "--etcd-servers="+env.EtcdURL)
+		client, err := versioned.NewForConfig(server.Client(env.Admin))
+		if err != nil {
+			t.Fatal(err)
+		}
+		clients = append(clients, client)
+		if files, err := os.ReadDir(server.DataDir); err != nil || len(files) > 0 {
+			t.Errorf("the data directory is used: %v, %v", files, err)
+		}
+	}
+	first, second := clients[0].FederationV1alpha1().PeeringTokens(), clients[1].FederationV1alpha1().PeeringTokens()
+	watcher, err := second.Watch(t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=shared"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer watcher.Stop()
+	created, err := first.Create(t.Context(), newToken("shared"), metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if event := <-watcher.ResultChan(); event.Type != watch.Added {
+		t.Errorf("got event %s %v", event.Type, event.Object)
+	}
+	got, err := second.Get(t.Context(), "shared", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.UID != created.UID {
+		t.Errorf("got uid %s, want %s", got.UID, created.UID)
 	}
 }
 

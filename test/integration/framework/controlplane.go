@@ -62,9 +62,14 @@ func (e *Environment) startControlPlane(ctx context.Context) error {
 func (e *Environment) startEtcd() error {
 	socket := func(name string) string { return "unix://" + e.path(name) }
 	e.etcd = socket("etcd.sock")
-	_, err := e.processes.start(e.path("etcd.log"), filepath.Join(e.bin, "etcd"), nil,
+	port, err := freePort()
+	if err != nil {
+		return err
+	}
+	e.EtcdURL = fmt.Sprintf("http://%s:%d", loopback, port)
+	_, err = e.processes.start(e.path("etcd.log"), filepath.Join(e.bin, "etcd"), nil,
 		"--data-dir="+e.path("etcd"), "--unsafe-no-fsync", "--log-level=warn",
-		"--listen-client-urls="+e.etcd, "--advertise-client-urls="+e.etcd,
+		"--listen-client-urls="+e.etcd+","+e.EtcdURL, "--advertise-client-urls="+e.etcd,
 		"--listen-peer-urls="+socket("peer.sock"),
 	)
 	return err

@@ -32,6 +32,7 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
@@ -65,6 +66,9 @@ type Environment struct {
 	Kube kubernetes.Interface
 	// Server is our API server, the one that the aggregator leads to.
 	Server *Server
+	// EtcdURL is where kube-apiserver's etcd listens, for servers that embed
+	// none.
+	EtcdURL string
 
 	dir       string
 	bin       string
@@ -158,11 +162,19 @@ func (e *Environment) start(ctx context.Context) error {
 
 func (e *Environment) stop() {
 	e.processes.stopAll()
-	if e.dir != "" {
-		if err := os.RemoveAll(e.dir); err != nil {
-			fmt.Fprintf(os.Stderr, "the test environment leaves something behind: %v\n", err)
-		}
+	if e.dir == "" {
+		return
 	}
+	// When the tests are interrupted, one of them may still be writing.
+	var err error
+	gone := func(context.Context) (bool, error) {
+		err = os.RemoveAll(e.dir)
+		return err == nil, nil
+	}
+	if wait.PollUntilContextTimeout(context.Background(), 100*time.Millisecond, 2*time.Second, true, gone) == nil {
+		return
+	}
+	fmt.Fprintf(os.Stderr, "the test environment leaves something behind: %v\n", err)
 }
 
 // binaries returns the directory of the programs that the environment runs.

@@ -42,16 +42,29 @@ type process struct {
 	err error
 }
 
+// start starts a command that ends with us, however we end.
+func start(command *exec.Cmd) error {
+	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	started := make(chan error)
+	starter() <- func() { started <- command.Start() }
+	return <-started
+}
+
 // processes are all children, in the order of their start.
 type processes struct {
 	mu  sync.Mutex
 	all []*process
+	// stopped is true when no more may be started.
+	stopped bool
 }
 
 // start runs a program whose output goes to log.
 func (p *processes) start(log, path string, environment []string, args ...string) (*process, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.stopped {
+		return nil, errors.New("the test environment is being stopped")
+	}
 	file, err := os.OpenFile(log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		return nil, err
@@ -61,11 +74,7 @@ func (p *processes) start(log, path string, environment []string, args ...string
 	command.Env = append(os.Environ(), environment...)
 	command.Dir = filepath.Dir(log)
 	command.Stdout, command.Stderr = file, file
-	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-
-	started := make(chan error)
-	starter() <- func() { started <- command.Start() }
-	if err := <-started; err != nil {
+	if err := start(command); err != nil {
 		return nil, err
 	}
 	child := &process{command: command, log: log, done: make(chan struct{})}
@@ -87,7 +96,7 @@ func (p *processes) stopAll() {
 			fmt.Fprintln(os.Stderr, err)
 		}
 	}
-	p.all = nil
+	p.all, p.stopped = nil, true
 }
 
 // stop sends a signal and waits for the end. A process that does not care is

@@ -4,6 +4,7 @@
 package framework
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -123,13 +124,18 @@ func (e *Environment) runServer(t testing.TB, path string, args []string) (outpu
 	defer cancel()
 	command := exec.CommandContext(ctx, path, args...)
 	command.Env = append(os.Environ(), serverMode+"=1")
-	_, err := command.Output()
+	var stderr bytes.Buffer
+	command.Stderr = &stderr
+	err := start(command)
+	if err == nil {
+		err = command.Wait()
+	}
 	var exit *exec.ExitError
 	switch {
 	case err == nil:
-		return "", 0
+		return stderr.String(), 0
 	case errors.As(err, &exit) && ctx.Err() == nil:
-		return string(exit.Stderr), exit.ExitCode()
+		return stderr.String(), exit.ExitCode()
 	default:
 		t.Fatalf("the server does not end by itself: %v", err)
 		return "", 0

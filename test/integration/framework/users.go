@@ -4,6 +4,7 @@
 package framework
 
 import (
+	"bytes"
 	"context"
 	"crypto/x509/pkix"
 	"fmt"
@@ -140,7 +141,12 @@ func (e *Environment) TryKubectl(t testing.TB, stdin string, args ...string) (st
 func (e *Environment) kubectl(ctx context.Context, stdin []byte, args ...string) (string, error) {
 	command := exec.CommandContext(ctx, filepath.Join(e.bin, "kubectl"), append([]string{"--kubeconfig=" + e.path("admin.kubeconfig"), "--cache-dir=" + e.path("kubectl")}, args...)...)
 	command.Env = append(os.Environ(), "HOME="+e.dir)
-	command.Stdin = strings.NewReader(string(stdin))
-	output, err := command.CombinedOutput()
-	return string(output), err
+	command.Stdin = bytes.NewReader(stdin)
+	var output bytes.Buffer
+	command.Stdout, command.Stderr = &output, &output
+	err := start(command)
+	if err == nil {
+		err = command.Wait()
+	}
+	return output.String(), err
 }
