@@ -47,7 +47,7 @@ func Down(ctx context.Context, name, dir string, steps *Steps) error {
 	if err != nil {
 		return err
 	}
-	lost, err := abandoned(i)
+	lost, err := abandoned(i, dir)
 	if err != nil {
 		return err
 	}

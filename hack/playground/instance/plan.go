@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"os"
 
+	"liqo.io/federation/hack/playground/sandbox"
 	"liqo.io/federation/hack/playground/state"
 )
 
@@ -184,12 +185,27 @@ func mark(i *state.Instance) error {
 	return os.WriteFile(marker(i), []byte(i.Name+"\n"), 0o644)
 }
 
-// abandoned tells whether a recorded instance has lost its state directory, so
-// that it can only be cleaned up.
-func abandoned(i *state.Instance) (bool, error) {
+// abandoned tells whether a recorded instance can only be cleaned up: it has
+// lost its state directory, or it is of another one than dir and nothing of it
+// runs.
+func abandoned(i *state.Instance, dir string) (bool, error) {
 	_, err := os.Stat(marker(i))
 	if errors.Is(err, fs.ErrNotExist) {
 		return true, nil
 	}
-	return false, err
+	return err == nil && i.Dir != dir && !running(i), err
+}
+
+func running(i *state.Instance) bool {
+	if sandbox.Alive(i.Router) {
+		return true
+	}
+	for _, c := range i.Clusters {
+		for _, n := range c.Nodes {
+			if sandbox.Alive(n.Holder) {
+				return true
+			}
+		}
+	}
+	return false
 }

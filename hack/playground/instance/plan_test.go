@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"liqo.io/federation/hack/playground/sandbox"
 	"liqo.io/federation/hack/playground/state"
 )
 
@@ -153,7 +154,7 @@ func TestAnInstanceWithoutItsFilesIsAbandoned(t *testing.T) {
 	if err := mark(i); err != nil {
 		t.Fatal(err)
 	}
-	if lost, err := abandoned(i); lost || err != nil {
+	if lost, err := abandoned(i, w.Dir); lost || err != nil {
 		t.Fatalf("abandoned at once: %v, %v", lost, err)
 	}
 	// Running daemons may make files again after somebody removed all.
@@ -163,7 +164,31 @@ func TestAnInstanceWithoutItsFilesIsAbandoned(t *testing.T) {
 	if err := os.MkdirAll(i.Path("nodes"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if lost, err := abandoned(i); !lost || err != nil {
+	if lost, err := abandoned(i, w.Dir); !lost || err != nil {
 		t.Fatalf("not abandoned: %v, %v", lost, err)
+	}
+}
+
+func TestAnInstanceOfAnotherCheckoutIsAbandonedOnceNothingOfItRuns(t *testing.T) {
+	w := want("rome")
+	w.Dir = t.TempDir()
+	i := planned(t, w)
+	if err := mark(i); err != nil {
+		t.Fatal(err)
+	}
+	self, err := sandbox.Identify(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	i.Router = self
+	if lost, err := abandoned(i, t.TempDir()); lost || err != nil {
+		t.Errorf("abandoned while it runs: %v, %v", lost, err)
+	}
+	i.Router = state.Process{}
+	if lost, err := abandoned(i, t.TempDir()); !lost || err != nil {
+		t.Errorf("not abandoned: %v, %v", lost, err)
+	}
+	if lost, err := abandoned(i, w.Dir); lost || err != nil {
+		t.Errorf("its own checkout cannot repair it: %v, %v", lost, err)
 	}
 }

@@ -71,7 +71,7 @@ func reserve(ctx context.Context, w Want) (*state.Instance, error) {
 	}
 	i, err := state.Load(w.Instance)
 	if err == nil {
-		lost, err := abandoned(i)
+		lost, err := abandoned(i, w.Dir)
 		if err != nil {
 			return nil, err
 		}
