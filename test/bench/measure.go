@@ -108,7 +108,7 @@ func (b *bench) once(ctx context.Context, size int, isOffloaded bool) (sample, e
 	if _, err := client.Create(ctx, deployment, metav1.CreateOptions{}); err != nil {
 		return s, err
 	}
-	ready, err := here.until(ctx, fmt.Sprintf("%d Ready pods in %s", size, namespace), func(all, ready int) bool { return ready == size })
+	ready, err := here.until(ctx, fmt.Sprintf("%d Ready pods in %s", size, namespace), func(_, ready int) bool { return ready == size })
 	if err != nil {
 		return s, err
 	}
@@ -128,7 +128,7 @@ func (b *bench) once(ctx context.Context, size int, isOffloaded bool) (sample, e
 		return s, err
 	}
 	for _, side := range sides {
-		gone, err := side.until(ctx, "no pods in "+side.namespace, func(all, ready int) bool { return all == 0 })
+		gone, err := side.until(ctx, "no pods in "+side.namespace, func(all, _ int) bool { return all == 0 })
 		if err != nil {
 			return s, err
 		}

@@ -44,7 +44,9 @@ func (b *bench) report(ctx context.Context, out io.Writer, r results) error {
 	for _, size := range b.options.pods {
 		rows = append(rows, sizeRows(size, r.samples, requests)...)
 	}
-	rows = append(rows, row{"peer → virtual node Ready", "–", "–", fmt.Sprintf("%.2f s", b.peered.Seconds()), "–", verdict(b.peered.Seconds(), peerBudget, " s")})
+	if b.peered > 0 {
+		rows = append(rows, row{"peer → virtual node Ready", "–", "–", fmt.Sprintf("%.2f s", b.peered.Seconds()), "–", verdict(b.peered.Seconds(), peerBudget, " s")})
+	}
 	for _, m := range r.memory {
 		rows = append(rows, memoryRows(m)...)
 	}

@@ -38,8 +38,10 @@ type bench struct {
 	rome, milan *harness.Cluster
 	nodes       []string
 	twin        string
-	peered      time.Duration
-	idle        float64
+	// peered is how long peering took, 0 when it was not measured.
+	peered time.Duration
+	// idle is how many cores both clusters use when nothing is asked of them.
+	idle float64
 }
 
 func (b *bench) setUp(ctx context.Context) error {
@@ -78,10 +80,12 @@ func (b *bench) setUp(ctx context.Context) error {
 	return b.namespaces(ctx)
 }
 
-// peer peers and takes the time until the virtual node is Ready.
+// peer peers and takes the time until the virtual node is Ready; an instance
+// that was kept is peered already.
 func (b *bench) peer(ctx context.Context) error {
 	start := time.Now()
 	_, err := b.rome.Federation.FederationV1alpha1().ForeignClusters().Get(ctx, b.milan.Name, metav1.GetOptions{})
+	peered := err == nil
 	if apierrors.IsNotFound(err) {
 		err = harness.Peer(ctx, b.rome, b.milan)
 	}
@@ -98,7 +102,9 @@ func (b *bench) peer(ctx context.Context) error {
 		})
 		return ready, fmt.Sprint(node.Status.Conditions), nil
 	})
-	b.peered = time.Since(start)
+	if !peered {
+		b.peered = time.Since(start)
+	}
 	return err
 }
 

@@ -6,76 +6,45 @@ package main
 import (
 	"context"
 	"fmt"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/tools/cache"
 
 	"liqo.io/federation/test/harness"
 )
 
-// podWatch counts the pods of a namespace as the events about them arrive.
+// podWatch follows the pods of a namespace, also when the API server closes a
+// watch that could not keep up.
 type podWatch struct {
 	namespace string
 	stop      func()
-
-	mutex   sync.Mutex
-	ready   map[types.UID]bool
-	changed chan struct{}
-	failed  error
+	pods      cache.Store
+	changed   chan struct{}
 }
 
 func watchPods(ctx context.Context, c *harness.Cluster, namespace string) (*podWatch, error) {
 	ctx, cancel := context.WithCancel(ctx)
-	events, err := c.Kube.CoreV1().Pods(namespace).Watch(ctx, metav1.ListOptions{})
-	if err != nil {
-		cancel()
-		return nil, err
-	}
-	w := &podWatch{namespace: namespace, stop: cancel, ready: map[types.UID]bool{}, changed: make(chan struct{}, 1)}
-	go func() {
-		defer events.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case event, open := <-events.ResultChan():
-				if !w.see(event, open) {
-					return
-				}
-			}
-		}
-	}()
-	return w, nil
-}
-
-func (w *podWatch) see(event watch.Event, open bool) bool {
-	w.mutex.Lock()
-	defer w.mutex.Unlock()
-	defer func() {
+	informer := informers.NewSharedInformerFactoryWithOptions(c.Kube, 0, informers.WithNamespace(namespace)).Core().V1().Pods().Informer()
+	w := &podWatch{namespace: namespace, stop: cancel, pods: informer.GetStore(), changed: make(chan struct{}, 1)}
+	changed := func(any) {
 		select {
 		case w.changed <- struct{}{}:
 		default:
 		}
-	}()
-	pod, ok := event.Object.(*corev1.Pod)
-	if !ok || !open {
-		w.failed = fmt.Errorf("the watch on pods in %s ended: %v", w.namespace, event.Object)
-		return false
 	}
-	if event.Type == watch.Deleted {
-		delete(w.ready, pod.UID)
-		return true
+	handler := cache.ResourceEventHandlerFuncs{AddFunc: changed, UpdateFunc: func(_, pod any) { changed(pod) }, DeleteFunc: changed}
+	if _, err := informer.AddEventHandler(handler); err != nil {
+		cancel()
+		return nil, err
 	}
-	ready := false
-	for _, c := range pod.Status.Conditions {
-		ready = ready || c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+	go informer.RunWithContext(ctx)
+	if !cache.WaitForCacheSync(ctx.Done(), informer.HasSynced) {
+		cancel()
+		return nil, fmt.Errorf("the pods of %s on %s cannot be listed: %w", namespace, c.Name, ctx.Err())
 	}
-	w.ready[pod.UID] = ready
-	return true
+	return w, nil
 }
 
 // until returns when the numbers of all and of Ready pods are as wanted.
@@ -83,10 +52,7 @@ func (w *podWatch) until(ctx context.Context, what string, wanted func(all, read
 	timer := time.NewTimer(patience)
 	defer timer.Stop()
 	for {
-		all, ready, err := w.count()
-		if err != nil {
-			return time.Time{}, err
-		}
+		all, ready := w.count()
 		if wanted(all, ready) {
 			return time.Now(), nil
 		}
@@ -100,13 +66,14 @@ func (w *podWatch) until(ctx context.Context, what string, wanted func(all, read
 	}
 }
 
-func (w *podWatch) count() (all, ready int, err error) {
-	w.mutex.Lock()
-	defer w.mutex.Unlock()
-	for _, is := range w.ready {
-		if is {
-			ready++
+func (w *podWatch) count() (all, ready int) {
+	for _, object := range w.pods.List() {
+		all++
+		for _, c := range object.(*corev1.Pod).Status.Conditions {
+			if c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue {
+				ready++
+			}
 		}
 	}
-	return len(w.ready), ready, w.failed
+	return all, ready
 }
