@@ -16,7 +16,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/rand"
@@ -259,13 +258,4 @@ func ask(t *testing.T, twin, pod, path string, params ...string) {
 	if err := request.Do(t.Context()).Error(); err != nil {
 		t.Fatalf("ask pod %s/%s for %s: %v", twin, pod, path, err)
 	}
-}
-
-// conditionIs waits for a condition among those that get returns.
-func conditionIs(t *testing.T, timeout time.Duration, what, condition string, status metav1.ConditionStatus, get func(context.Context) ([]metav1.Condition, error)) {
-	t.Helper()
-	eventually(t, timeout, fmt.Sprintf("%s to have %s=%s", what, condition, status), func(ctx context.Context) (bool, string, error) {
-		conditions, err := get(ctx)
-		return meta.IsStatusConditionPresentAndEqual(conditions, condition, status), show(conditions), err
-	})
 }

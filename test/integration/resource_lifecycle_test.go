@@ -438,7 +438,7 @@ func (r resourceRun) applies(t *testing.T) {
 		t.Errorf("kubectl sees a difference: %v: %s", err, output)
 	}
 	owns := func(entry metav1.ManagedFieldsEntry) bool {
-		return entry.Manager == "gitops" && strings.Contains(string(entry.FieldsV1.Raw), `"f:status"`)
+		return entry.Manager == "gitops" && strings.Contains(entry.FieldsV1.GetRawString(), `"f:status"`)
 	}
 	if slices.ContainsFunc(first.GetManagedFields(), owns) {
 		t.Error("who applies a spec owns the status")
