@@ -27,7 +27,7 @@ import (
 )
 
 // A policy is compiled, and its parameters are found, within half a minute.
-const placementTimeout = time.Minute
+const placementTimeout = 3 * time.Minute
 
 // placement makes a labelled namespace in which pods are placed as the spec
 // says, and waits until the policy works.
