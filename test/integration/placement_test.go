@@ -53,9 +53,13 @@ func placement(t *testing.T, env *framework.Environment, spec v1alpha1.Namespace
 			return false, nil
 		}
 		// Until the policy is loaded a pod is let in as it is.
-		return err == nil && placed.Spec.Affinity != nil, err
+		return err == nil && (placed.Spec.Affinity != nil || toleratesVirtualNodes(placed)), err
 	})
 	return namespace
+}
+
+func toleratesVirtualNodes(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Spec.Tolerations, func(toleration corev1.Toleration) bool { return toleration.Key == v1alpha1.TaintVirtualNode })
 }
 
 func labelledNamespace(t *testing.T, env *framework.Environment) string {
@@ -303,7 +307,7 @@ func TestPlacementWithoutOurServerConcernsLabelledNamespacesOnly(t *testing.T) {
 	if err != nil {
 		t.Fatalf("a pod of an ordinary namespace is refused: %v", err)
 	}
-	if placed.Spec.Affinity != nil || slices.ContainsFunc(placed.Spec.Tolerations, func(toleration corev1.Toleration) bool { return toleration.Key == v1alpha1.TaintVirtualNode }) {
+	if placed.Spec.Affinity != nil || toleratesVirtualNodes(placed) {
 		t.Errorf("a pod of an ordinary namespace is placed: %+v", placed.Spec)
 	}
 	placed, err = create(t.Context(), env, offloaded, pod(nil))

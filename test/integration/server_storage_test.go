@@ -258,7 +258,8 @@ func TestStorageKeyNoTraversal(t *testing.T) {
 	}
 	key := regexp.MustCompile(`^/registry/federation\.liqo\.io/[a-z]+(/[a-z0-9]([-a-z0-9.]*[a-z0-9])?){1,2}$`)
 	for _, got := range after {
-		if !key.MatchString(got) {
+		// Where compaction, every five minutes, keeps its place.
+		if got != "compact_rev_key" && !key.MatchString(got) {
 			t.Errorf("key %q is not that of an object", got)
 		}
 	}
