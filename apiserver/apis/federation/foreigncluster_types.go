@@ -38,9 +38,29 @@ type ForeignClusterSpec struct {
 	Incoming                 PeeringIntent
 	Server                   string
 	CABundle                 []byte
+	ProxyURL                 string
 	InvitationSecretName     string
 	Resources                corev1.ResourceList
+	Borrowing                PeeringAnswer
+	Lending                  PeeringAnswer
 	DisconnectTimeoutSeconds *int32
+}
+
+// PeeringDecision is an administrator's answer to the other cluster.
+type PeeringDecision string
+
+const (
+	// PeeringAccept says yes, whatever the policy of the installation says.
+	PeeringAccept PeeringDecision = "Accept"
+	// PeeringRefuse says no.
+	PeeringRefuse PeeringDecision = "Refuse"
+)
+
+// PeeringAnswer is what an administrator answers the other cluster in one
+// direction, and why.
+type PeeringAnswer struct {
+	Decision PeeringDecision
+	Reason   string
 }
 
 // PeeringPhase is how far one aspect of a peering has come.
@@ -120,6 +140,7 @@ type PeeringSpec struct {
 	ClusterID                string
 	Server                   string
 	CABundle                 []byte
+	ProxyURL                 string
 	Token                    string
 	Resources                corev1.ResourceList
 	DisconnectTimeoutSeconds *int32
@@ -132,4 +153,5 @@ type PeeringStatus struct {
 	IncomingPeering PeeringPhase
 	Authentication  PeeringPhase
 	Conditions      []metav1.Condition
+	Plan            *PeeringPlan
 }

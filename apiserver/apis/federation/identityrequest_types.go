@@ -36,10 +36,11 @@ const (
 
 // IdentityRequestStatus is the provider's answer to an IdentityRequest.
 type IdentityRequestStatus struct {
-	Certificate     []byte
-	ClusterID       string
-	TenantNamespace string
-	Conditions      []metav1.Condition
+	Certificate        []byte
+	ServiceAccountName string
+	ClusterID          string
+	TenantNamespace    string
+	Conditions         []metav1.Condition
 }
 
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object

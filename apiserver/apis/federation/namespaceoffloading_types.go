@@ -110,5 +110,12 @@ type Offload struct {
 	metav1.TypeMeta
 	metav1.ObjectMeta
 	Spec   NamespaceOffloadingSpec
-	Status NamespaceOffloadingStatus
+	Status OffloadStatus
+}
+
+// OffloadStatus is how an offloaded namespace stands, as in the status of its
+// NamespaceOffloading.
+type OffloadStatus struct {
+	NamespaceOffloadingStatus
+	Plan *OffloadPlan
 }

@@ -22,8 +22,10 @@ type ResourceRequest struct {
 
 // ResourceRequestSpec is what a consumer asks for.
 type ResourceRequestSpec struct {
-	Resources corev1.ResourceList
-	Withdrawn bool
+	Resources   corev1.ResourceList
+	Withdrawn   bool
+	APIVersions []string
+	Features    []string
 }
 
 // NegotiationPhase is how far a request or an offer has come.
@@ -52,6 +54,8 @@ type ResourceRequestStatus struct {
 	Phase              NegotiationPhase
 	ObservedGeneration int64
 	OfferName          string
+	APIVersions        []string
+	Features           []string
 	Conditions         []metav1.Condition
 }
 

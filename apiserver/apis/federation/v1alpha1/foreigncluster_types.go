@@ -67,6 +67,11 @@ type ForeignClusterSpec struct {
 	// server's certificate is verified with. Empty means the system's.
 	// +optional
 	CABundle []byte `json:"caBundle,omitempty"`
+	// proxyURL is the http or https URL of a proxy between the clusters, as
+	// http://proxy.example.org:3128; it is asked by CONNECT for the server.
+	// Empty means that the server is dialled directly.
+	// +optional
+	ProxyURL string `json:"proxyURL,omitempty"`
 	// invitationSecretName names a Secret of type federation.liqo.io/invitation
 	// in the installation namespace, whose key "token" holds the provider's
 	// invitation. It is needed until the provider has accepted our identity.
@@ -76,10 +81,41 @@ type ForeignClusterSpec struct {
 	// provider is willing to lend.
 	// +optional
 	Resources corev1.ResourceList `json:"resources,omitempty"`
+	// borrowing is what an administrator answers the other cluster's offers.
+	// +optional
+	Borrowing PeeringAnswer `json:"borrowing,omitzero"`
+	// lending is what an administrator answers the other cluster's requests.
+	// +optional
+	Lending PeeringAnswer `json:"lending,omitzero"`
 	// disconnectTimeoutSeconds bounds how long unpeering waits for the other
 	// side; after that this side gets clean by itself. Defaults to 300.
 	// +optional
 	DisconnectTimeoutSeconds *int32 `json:"disconnectTimeoutSeconds,omitempty"`
+}
+
+// PeeringDecision is an administrator's answer to the other cluster.
+// +enum
+type PeeringDecision string
+
+const (
+	// PeeringAccept says yes, whatever the policy of the installation says.
+	PeeringAccept PeeringDecision = "Accept"
+	// PeeringRefuse says no.
+	PeeringRefuse PeeringDecision = "Refuse"
+)
+
+// PeeringAnswer is what an administrator answers the other cluster in one
+// direction, and why.
+type PeeringAnswer struct {
+	// decision is Accept or Refuse. Empty leaves the answer to the policy of
+	// this installation: yes, or, where the policy wants an administrator to
+	// decide, not yet. Refuse also takes back what was accepted before.
+	// +optional
+	Decision PeeringDecision `json:"decision,omitempty"`
+	// reason tells the other cluster's administrators why, in at most 256
+	// characters.
+	// +optional
+	Reason string `json:"reason,omitempty"`
 }
 
 // PeeringPhase is how far one aspect of a peering has come.
@@ -210,6 +246,10 @@ type PeeringSpec struct {
 	// server's certificate is verified with. Empty means the system's.
 	// +optional
 	CABundle []byte `json:"caBundle,omitempty"`
+	// proxyURL is the http or https URL of a proxy on the way to that server.
+	// Empty means that there is none.
+	// +optional
+	ProxyURL string `json:"proxyURL,omitempty"`
 	// token is the invitation itself. It is write-only: it is kept in a Secret
 	// and never shown again.
 	// +optional
@@ -242,4 +282,7 @@ type PeeringStatus struct {
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
+	// plan is what the request would lead to, in answers to dryRun=All only.
+	// +optional
+	Plan *PeeringPlan `json:"plan,omitempty"`
 }

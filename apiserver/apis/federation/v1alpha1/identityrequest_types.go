@@ -20,7 +20,9 @@ type IdentityRequest struct {
 	// metadata is the standard object metadata.
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
-	// spec is who asks, and for which key. It cannot change.
+	// spec is who asks, and for which key. Nothing but the key can change: a
+	// consumer renews its identity by a POST to the subresource identity of
+	// its ResourceRequest.
 	Spec IdentityRequestSpec `json:"spec"`
 	// status is the answer; only the provider's system writes it.
 	// +optional
@@ -53,6 +55,12 @@ type IdentityRequestStatus struct {
 	// certificate is the PEM encoded certificate chain.
 	// +optional
 	Certificate []byte `json:"certificate,omitempty"`
+	// serviceAccountName is the ServiceAccount in the tenant namespace that
+	// the consumer is here, where the provider signs no certificates: the
+	// bearer of the invitation, and then the account itself, may ask for its
+	// tokens.
+	// +optional
+	ServiceAccountName string `json:"serviceAccountName,omitempty"`
 	// clusterID is the provider's cluster id.
 	// +optional
 	ClusterID string `json:"clusterID,omitempty"`

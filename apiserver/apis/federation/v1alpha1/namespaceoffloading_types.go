@@ -157,5 +157,14 @@ type Offload struct {
 	Spec NamespaceOffloadingSpec `json:"spec,omitempty"`
 	// status is how it stands, as in the NamespaceOffloading.
 	// +optional
-	Status NamespaceOffloadingStatus `json:"status,omitempty"`
+	Status OffloadStatus `json:"status,omitempty"`
+}
+
+// OffloadStatus is how an offloaded namespace stands, as in the status of its
+// NamespaceOffloading.
+type OffloadStatus struct {
+	NamespaceOffloadingStatus `json:",inline"`
+	// plan is what the request would lead to, in answers to dryRun=All only.
+	// +optional
+	Plan *OffloadPlan `json:"plan,omitempty"`
 }

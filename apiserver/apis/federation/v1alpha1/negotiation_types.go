@@ -9,6 +9,7 @@ import (
 )
 
 // +genclient
+// +genclient:method=RenewIdentity,verb=create,subresource=identity,input=IdentityRequest,result=IdentityRequest
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
 // ResourceRequest is what a consumer asks a provider for. The consumer writes
@@ -37,6 +38,15 @@ type ResourceRequestSpec struct {
 	// removes everything of this consumer's, its access last.
 	// +optional
 	Withdrawn bool `json:"withdrawn,omitempty"`
+	// apiVersions are the versions of this API that the consumer speaks, the
+	// best first. Empty means v1alpha1 alone.
+	// +optional
+	// +listType=atomic
+	APIVersions []string `json:"apiVersions,omitempty"`
+	// features are what the consumer can do beyond the first version.
+	// +optional
+	// +listType=atomic
+	Features []string `json:"features,omitempty"`
 }
 
 // NegotiationPhase is how far a request or an offer has come.
@@ -72,6 +82,15 @@ type ResourceRequestStatus struct {
 	// offerName is the ResourceOffer in the same namespace that answers it.
 	// +optional
 	OfferName string `json:"offerName,omitempty"`
+	// apiVersions are the versions of this API that the provider speaks, the
+	// best first. Empty means v1alpha1 alone.
+	// +optional
+	// +listType=atomic
+	APIVersions []string `json:"apiVersions,omitempty"`
+	// features are what the provider can do beyond the first version.
+	// +optional
+	// +listType=atomic
+	Features []string `json:"features,omitempty"`
 	// conditions say why: Accepted.
 	// +optional
 	// +listType=map

@@ -25,7 +25,7 @@ var (
 )
 
 func init() {
-	localSchemeBuilder.Register(addKnownTypes, addDefaultingFuncs)
+	localSchemeBuilder.Register(addKnownTypes, addDefaultingFuncs, addFieldLabels)
 }
 
 // Kind qualifies a kind of this version with its group.

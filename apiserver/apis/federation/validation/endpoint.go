@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -27,13 +28,28 @@ const (
 // nothing but a host, a port and a path, and never an address that leads back
 // to this machine or its links.
 func serverURL(raw string, path *field.Path) field.ErrorList {
+	return remoteURL(raw, path, "https://milan.example.org:6443", "https")
+}
+
+// proxyURL checks the URL of a proxy on the way to another cluster: http or
+// https, with nothing but a host and a port. A credential in it would be read
+// by whoever reads the object.
+func proxyURL(raw string, path *field.Path) field.ErrorList {
+	errs := remoteURL(raw, path, "http://proxy.example.org:3128", "http", "https")
+	if parsed, err := url.Parse(raw); err == nil && parsed.Path != "" && parsed.Path != "/" {
+		errs = append(errs, field.Invalid(path, truncate(raw), "must not have a path"))
+	}
+	return errs
+}
+
+func remoteURL(raw string, path *field.Path, example string, schemes ...string) field.ErrorList {
 	if len(raw) > maxURL {
 		return field.ErrorList{field.TooLong(path, "", maxURL)}
 	}
 	parsed, err := url.Parse(raw)
 	if err != nil {
 		// What cannot be read may hold a credential, so it is not repeated.
-		return field.ErrorList{field.Forbidden(path, "must be a URL such as https://milan.example.org:6443")}
+		return field.ErrorList{field.Forbidden(path, "must be a URL such as "+example)}
 	}
 	if parsed.User != nil {
 		return field.ErrorList{field.Forbidden(path, "must not contain a user or a password")}
@@ -42,8 +58,8 @@ func serverURL(raw string, path *field.Path) field.ErrorList {
 		return field.ErrorList{field.Forbidden(path, "must not contain a query or a fragment")}
 	}
 	var errs field.ErrorList
-	if parsed.Scheme != "https" || parsed.Opaque != "" {
-		errs = append(errs, field.Invalid(path, truncate(raw), "must begin with https://"))
+	if !slices.Contains(schemes, parsed.Scheme) || parsed.Opaque != "" {
+		errs = append(errs, field.Invalid(path, truncate(raw), "must begin with "+strings.Join(schemes, ":// or ")+"://"))
 	}
 	for element := range strings.SplitSeq(parsed.Path, "/") {
 		if element == ".." || element == "." {

@@ -4,6 +4,10 @@
 package validation
 
 import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"liqo.io/federation/apiserver/apis/federation"
@@ -14,6 +18,9 @@ const (
 	maxDisconnectSeconds int32 = 86400
 
 	maxToken = 16 << 10
+
+	// maxAnswer is how much an administrator may say, in characters.
+	maxAnswer = 256
 )
 
 // ValidateForeignCluster tells what is wrong with a new foreign cluster.
@@ -55,6 +62,9 @@ func foreignClusterSpec(spec *federation.ForeignClusterSpec) field.ErrorList {
 	}
 	errs = append(errs, optional(spec.Server, specPath.Child("server"), serverURL)...)
 	errs = append(errs, caBundle(spec.CABundle, specPath.Child("caBundle"))...)
+	errs = append(errs, optional(spec.ProxyURL, specPath.Child("proxyURL"), proxyURL)...)
+	errs = append(errs, peeringAnswer(&spec.Borrowing, specPath.Child("borrowing"))...)
+	errs = append(errs, peeringAnswer(&spec.Lending, specPath.Child("lending"))...)
 	errs = append(errs, optional(spec.InvitationSecretName, specPath.Child("invitationSecretName"), subdomain)...)
 	errs = append(errs, resources(spec.Resources, specPath.Child("resources"))...)
 	return append(errs, seconds(spec.DisconnectTimeoutSeconds, 0, maxDisconnectSeconds, specPath.Child("disconnectTimeoutSeconds"))...)
@@ -70,6 +80,7 @@ func ValidatePeering(peering *federation.Peering) field.ErrorList {
 		Incoming:                 federation.PeeringDisabled,
 		Server:                   spec.Server,
 		CABundle:                 spec.CABundle,
+		ProxyURL:                 spec.ProxyURL,
 		Resources:                spec.Resources,
 		DisconnectTimeoutSeconds: spec.DisconnectTimeoutSeconds,
 	})
@@ -89,6 +100,20 @@ func ValidateNewPeering(peering *federation.Peering, name string) field.ErrorLis
 
 func peeringIntent(intent federation.PeeringIntent, path *field.Path) field.ErrorList {
 	return oneOf(intent, path, federation.PeeringEnabled, federation.PeeringDisabled)
+}
+
+func peeringAnswer(answer *federation.PeeringAnswer, path *field.Path) field.ErrorList {
+	errs := oneOf(answer.Decision, path.Child("decision"), "", federation.PeeringAccept, federation.PeeringRefuse)
+	if utf8.RuneCountInString(answer.Reason) > maxAnswer {
+		errs = append(errs, field.TooLong(path.Child("reason"), "", maxAnswer))
+	}
+	if answer.Reason != "" && answer.Decision == "" {
+		errs = append(errs, field.Forbidden(path.Child("reason"), "goes with a decision: set that as well"))
+	}
+	if strings.ContainsFunc(answer.Reason, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		errs = append(errs, field.Forbidden(path.Child("reason"), "must be one line of printable text"))
+	}
+	return errs
 }
 
 func peeringPhase(phase federation.PeeringPhase, path *field.Path) field.ErrorList {

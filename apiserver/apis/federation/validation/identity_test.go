@@ -76,12 +76,29 @@ func TestValidateIdentityRequest(t *testing.T) {
 	if found := paths(ValidateIdentityRequest(good, "")); len(found) != 2 || found[0] != "metadata.name" || found[1] != "spec.request" {
 		t.Errorf("a request without an invitation is refused for %v", found)
 	}
-	runUpdate(t, good, ValidateIdentityRequestUpdate, map[string]wrong[*federation.IdentityRequest]{
-		"another cluster": {func(r *federation.IdentityRequest) { r.Spec.ClusterID = milanID }, []string{"spec"}},
-		"another key": {func(r *federation.IdentityRequest) {
-			r.Spec.Request = sign(t, goodRequest(), ecdsaKey(t, elliptic.P256()))
-		}, []string{"spec"}},
+	update := func(r, old *federation.IdentityRequest) field.ErrorList {
+		return ValidateIdentityRequestUpdate(r, old, invitationUID)
+	}
+	runUpdate(t, good, update, map[string]wrong[*federation.IdentityRequest]{
+		"another cluster": {func(r *federation.IdentityRequest) { r.Spec.ClusterID = milanID }, []string{"spec.clusterID"}},
+		"another name":    {func(r *federation.IdentityRequest) { r.Spec.ClusterName = "milan" }, []string{"spec.clusterName"}},
+		"no key":          {func(r *federation.IdentityRequest) { r.Spec.Request = nil }, []string{"spec.request"}},
+		"another subject": {func(r *federation.IdentityRequest) {
+			other := goodRequest()
+			other.Subject.CommonName = romeID
+			r.Spec.Request = sign(t, other, key)
+		}, []string{"spec.request"}},
+		"more organisations": {func(r *federation.IdentityRequest) {
+			more := goodRequest()
+			more.Subject.Organization = append(more.Subject.Organization, "system:masters")
+			r.Spec.Request = sign(t, more, key)
+		}, []string{"spec.request"}},
 	})
+	renewed := good.DeepCopy()
+	renewed.Spec.Request = sign(t, goodRequest(), ecdsaKey(t, elliptic.P256()))
+	if errs := update(renewed, good); len(errs) > 0 {
+		t.Errorf("another key is refused: %v", errs)
+	}
 	good.Status = federation.IdentityRequestStatus{Certificate: certificate(t), ClusterID: milanID, TenantNamespace: "liqo-tenant-rome"}
 	runUpdate(t, good, ValidateIdentityRequestStatusUpdate, map[string]wrong[*federation.IdentityRequest]{
 		"no certificate":        {func(r *federation.IdentityRequest) { r.Status.Certificate = []byte("x") }, []string{"status.certificate"}},

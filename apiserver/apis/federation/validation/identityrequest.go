@@ -4,6 +4,8 @@
 package validation
 
 import (
+	"bytes"
+
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -25,16 +27,23 @@ func ValidateIdentityRequest(request *federation.IdentityRequest, invitation typ
 }
 
 // ValidateIdentityRequestUpdate tells what is wrong with a new version of an
-// identity request, whose spec cannot change.
-func ValidateIdentityRequestUpdate(request, old *federation.IdentityRequest) field.ErrorList {
+// identity request. Who asks cannot change; another key can be asked for.
+func ValidateIdentityRequestUpdate(request, old *federation.IdentityRequest, invitation types.UID) field.ErrorList {
 	errs := metadataUpdate(request, old)
-	return append(errs, immutable(request.Spec, old.Spec, specPath)...)
+	errs = append(errs, immutable(request.Spec.ClusterID, old.Spec.ClusterID, specPath.Child("clusterID"))...)
+	errs = append(errs, immutable(request.Spec.ClusterName, old.Spec.ClusterName, specPath.Child("clusterName"))...)
+	if bytes.Equal(request.Spec.Request, old.Spec.Request) {
+		return errs
+	}
+	_, wrong := ValidateCertificateRequest(request.Spec.Request, string(invitation), specPath.Child("request"))
+	return append(errs, wrong...)
 }
 
 // ValidateIdentityRequestStatusUpdate tells what is wrong with a new status.
 func ValidateIdentityRequestStatusUpdate(request, old *federation.IdentityRequest) field.ErrorList {
 	errs := metadataUpdate(request, old)
 	errs = append(errs, caBundle(request.Status.Certificate, statusPath.Child("certificate"))...)
+	errs = append(errs, optional(request.Status.ServiceAccountName, statusPath.Child("serviceAccountName"), subdomain)...)
 	errs = append(errs, optional(request.Status.ClusterID, statusPath.Child("clusterID"), clusterID)...)
 	errs = append(errs, optional(request.Status.TenantNamespace, statusPath.Child("tenantNamespace"), dnsLabel)...)
 	return append(errs, conditions(request.Status.Conditions, statusPath.Child("conditions"))...)

@@ -12,6 +12,9 @@ package validation
 import (
 	"fmt"
 	"regexp"
+	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -123,7 +126,21 @@ func conditions(list []metav1.Condition, path *field.Path) field.ErrorList {
 	if len(list) > maxConditions {
 		return field.ErrorList{field.TooMany(path, len(list), maxConditions)}
 	}
-	return metav1validation.ValidateConditions(list, path)
+	errs := metav1validation.ValidateConditions(list, path)
+	for i, condition := range list {
+		errs = append(errs, printable(condition.Message, path.Index(i).Child("message"))...)
+	}
+	return errs
+}
+
+// printable checks a text that is shown to people: what a terminal would obey
+// is not for strangers to write.
+func printable(text string, path *field.Path) field.ErrorList {
+	obeyed := func(r rune) bool { return !unicode.IsPrint(r) && r != '\n' && r != '\t' }
+	if !utf8.ValidString(text) || strings.ContainsFunc(text, obeyed) {
+		return field.ErrorList{field.Invalid(path, truncate(strings.ToValidUTF8(text, "")), "must be printable text")}
+	}
+	return nil
 }
 
 // optional runs a check on a value that may be empty.

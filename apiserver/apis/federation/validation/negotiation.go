@@ -16,19 +16,35 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-const maxClasses = 64
+const (
+	maxClasses = 64
+	// maxCapabilities bounds the versions and the features of a peer.
+	maxCapabilities = 32
+)
 
 // ValidateResourceRequest tells what is wrong with a new resource request.
 func ValidateResourceRequest(request *federation.ResourceRequest) field.ErrorList {
 	errs := clusterMetadata(request, true)
-	return append(errs, resources(request.Spec.Resources, specPath.Child("resources"))...)
+	return append(errs, resourceRequestSpec(&request.Spec)...)
 }
 
 // ValidateResourceRequestUpdate tells what is wrong with a new version of a
 // resource request.
 func ValidateResourceRequestUpdate(request, old *federation.ResourceRequest) field.ErrorList {
 	errs := metadataUpdate(request, old)
-	return append(errs, resources(request.Spec.Resources, specPath.Child("resources"))...)
+	return append(errs, resourceRequestSpec(&request.Spec)...)
+}
+
+func resourceRequestSpec(spec *federation.ResourceRequestSpec) field.ErrorList {
+	errs := resources(spec.Resources, specPath.Child("resources"))
+	return append(errs, capabilities(spec.APIVersions, spec.Features, specPath)...)
+}
+
+// capabilities checks what a peer says it speaks and can do. Names that are not
+// known here are those of a newer peer.
+func capabilities(versions, features []string, path *field.Path) field.ErrorList {
+	errs := uniqueNames(versions, maxCapabilities, path.Child("apiVersions"), dnsLabel)
+	return append(errs, uniqueNames(features, maxCapabilities, path.Child("features"), qualifiedName)...)
 }
 
 // ValidateResourceRequestStatusUpdate tells what is wrong with a new status.
@@ -38,6 +54,7 @@ func ValidateResourceRequestStatusUpdate(request, old *federation.ResourceReques
 	errs = append(errs, negotiationPhase(status.Phase, statusPath.Child("phase"))...)
 	errs = append(errs, notNegative(status.ObservedGeneration, statusPath.Child("observedGeneration"))...)
 	errs = append(errs, optional(status.OfferName, statusPath.Child("offerName"), subdomain)...)
+	errs = append(errs, capabilities(status.APIVersions, status.Features, statusPath)...)
 	return append(errs, conditions(status.Conditions, statusPath.Child("conditions"))...)
 }
 

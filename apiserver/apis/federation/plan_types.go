@@ -1,0 +1,51 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package federation
+
+// PlanAction is what a request would do.
+type PlanAction string
+
+const (
+	// PlanCreate means that something would be made that is not there.
+	PlanCreate PlanAction = "Create"
+	// PlanChange means that something that is there would change.
+	PlanChange PlanAction = "Change"
+	// PlanDelete means that something that is there would go.
+	PlanDelete PlanAction = "Delete"
+	// PlanNone means that everything would stay as it is.
+	PlanNone PlanAction = "None"
+)
+
+// PeeringPlan is what a request to the verb peer would lead to, as far as this
+// cluster knows. It is in answers to dryRun=All only, and stored nowhere.
+type PeeringPlan struct {
+	Action         PlanAction
+	ForeignCluster string
+	ClusterID      string
+	Server         string
+	PeerNamespace  string
+	VirtualNode    string
+	Conflicts      []string
+	EvictedPods    int32
+	Unknown        []string
+}
+
+// OffloadPlan is what a request to the verb offload would lead to, as far as
+// this cluster knows. It is in answers to dryRun=All only, and stored nowhere.
+type OffloadPlan struct {
+	Action      PlanAction
+	Clusters    []PlannedCluster
+	Conflicts   []string
+	EvictedPods int32
+	Unknown     []string
+}
+
+// PlannedCluster is what would happen at one foreign cluster.
+type PlannedCluster struct {
+	Name          string
+	Selected      bool
+	Message       string
+	NamespaceName string
+	Action        PlanAction
+}
