@@ -49,6 +49,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &federationv1alpha1.NamespaceOffloadingStatusApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("OffloadedCluster"):
 		return &federationv1alpha1.OffloadedClusterApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("PeeringAnswer"):
+		return &federationv1alpha1.PeeringAnswerApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("PeeringToken"):
 		return &federationv1alpha1.PeeringTokenApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("PeeringTokenSpec"):

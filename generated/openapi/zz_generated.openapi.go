@@ -345,14 +345,19 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		v1alpha1.NamespaceOffloadingSpec{}.OpenAPIModelName():      schema_apiserver_apis_federation_v1alpha1_NamespaceOffloadingSpec(ref),
 		v1alpha1.NamespaceOffloadingStatus{}.OpenAPIModelName():    schema_apiserver_apis_federation_v1alpha1_NamespaceOffloadingStatus(ref),
 		v1alpha1.Offload{}.OpenAPIModelName():                      schema_apiserver_apis_federation_v1alpha1_Offload(ref),
+		v1alpha1.OffloadPlan{}.OpenAPIModelName():                  schema_apiserver_apis_federation_v1alpha1_OffloadPlan(ref),
+		v1alpha1.OffloadStatus{}.OpenAPIModelName():                schema_apiserver_apis_federation_v1alpha1_OffloadStatus(ref),
 		v1alpha1.OffloadedCluster{}.OpenAPIModelName():             schema_apiserver_apis_federation_v1alpha1_OffloadedCluster(ref),
 		v1alpha1.Peering{}.OpenAPIModelName():                      schema_apiserver_apis_federation_v1alpha1_Peering(ref),
+		v1alpha1.PeeringAnswer{}.OpenAPIModelName():                schema_apiserver_apis_federation_v1alpha1_PeeringAnswer(ref),
+		v1alpha1.PeeringPlan{}.OpenAPIModelName():                  schema_apiserver_apis_federation_v1alpha1_PeeringPlan(ref),
 		v1alpha1.PeeringSpec{}.OpenAPIModelName():                  schema_apiserver_apis_federation_v1alpha1_PeeringSpec(ref),
 		v1alpha1.PeeringStatus{}.OpenAPIModelName():                schema_apiserver_apis_federation_v1alpha1_PeeringStatus(ref),
 		v1alpha1.PeeringToken{}.OpenAPIModelName():                 schema_apiserver_apis_federation_v1alpha1_PeeringToken(ref),
 		v1alpha1.PeeringTokenList{}.OpenAPIModelName():             schema_apiserver_apis_federation_v1alpha1_PeeringTokenList(ref),
 		v1alpha1.PeeringTokenSpec{}.OpenAPIModelName():             schema_apiserver_apis_federation_v1alpha1_PeeringTokenSpec(ref),
 		v1alpha1.PeeringTokenStatus{}.OpenAPIModelName():           schema_apiserver_apis_federation_v1alpha1_PeeringTokenStatus(ref),
+		v1alpha1.PlannedCluster{}.OpenAPIModelName():               schema_apiserver_apis_federation_v1alpha1_PlannedCluster(ref),
 		v1alpha1.ResourceOffer{}.OpenAPIModelName():                schema_apiserver_apis_federation_v1alpha1_ResourceOffer(ref),
 		v1alpha1.ResourceOfferList{}.OpenAPIModelName():            schema_apiserver_apis_federation_v1alpha1_ResourceOfferList(ref),
 		v1alpha1.ResourceOfferSpec{}.OpenAPIModelName():            schema_apiserver_apis_federation_v1alpha1_ResourceOfferSpec(ref),
@@ -17533,6 +17538,13 @@ func schema_apiserver_apis_federation_v1alpha1_ForeignClusterSpec(ref common.Ref
 							Format:      "byte",
 						},
 					},
+					"proxyURL": {
+						SchemaProps: spec.SchemaProps{
+							Description: "proxyURL is the http or https URL of a proxy between the clusters, as http://proxy.example.org:3128; it is asked by CONNECT for the server. Empty means that the server is dialled directly.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
 					"invitationSecretName": {
 						SchemaProps: spec.SchemaProps{
 							Description: "invitationSecretName names a Secret of type federation.liqo.io/invitation in the installation namespace, whose key \"token\" holds the provider's invitation. It is needed until the provider has accepted our identity.",
@@ -17554,6 +17566,20 @@ func schema_apiserver_apis_federation_v1alpha1_ForeignClusterSpec(ref common.Ref
 							},
 						},
 					},
+					"borrowing": {
+						SchemaProps: spec.SchemaProps{
+							Description: "borrowing is what an administrator answers the other cluster's offers.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1alpha1.PeeringAnswer{}.OpenAPIModelName()),
+						},
+					},
+					"lending": {
+						SchemaProps: spec.SchemaProps{
+							Description: "lending is what an administrator answers the other cluster's requests.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1alpha1.PeeringAnswer{}.OpenAPIModelName()),
+						},
+					},
 					"disconnectTimeoutSeconds": {
 						SchemaProps: spec.SchemaProps{
 							Description: "disconnectTimeoutSeconds bounds how long unpeering waits for the other side; after that this side gets clean by itself. Defaults to 300.",
@@ -17565,7 +17591,7 @@ func schema_apiserver_apis_federation_v1alpha1_ForeignClusterSpec(ref common.Ref
 			},
 		},
 		Dependencies: []string{
-			resource.Quantity{}.OpenAPIModelName()},
+			resource.Quantity{}.OpenAPIModelName(), v1alpha1.PeeringAnswer{}.OpenAPIModelName()},
 	}
 }
 
@@ -17708,7 +17734,7 @@ func schema_apiserver_apis_federation_v1alpha1_IdentityRequest(ref common.Refere
 					},
 					"spec": {
 						SchemaProps: spec.SchemaProps{
-							Description: "spec is who asks, and for which key. It cannot change.",
+							Description: "spec is who asks, and for which key. Nothing but the key can change: a consumer renews its identity by a POST to the subresource identity of its ResourceRequest.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1alpha1.IdentityRequestSpec{}.OpenAPIModelName()),
 						},
@@ -17827,6 +17853,13 @@ func schema_apiserver_apis_federation_v1alpha1_IdentityRequestStatus(ref common.
 							Description: "certificate is the PEM encoded certificate chain.",
 							Type:        []string{"string"},
 							Format:      "byte",
+						},
+					},
+					"serviceAccountName": {
+						SchemaProps: spec.SchemaProps{
+							Description: "serviceAccountName is the ServiceAccount in the tenant namespace that the consumer is here, where the provider signs no certificates: the bearer of the invitation, and then the account itself, may ask for its tokens.",
+							Type:        []string{"string"},
+							Format:      "",
 						},
 					},
 					"clusterID": {
@@ -18450,14 +18483,169 @@ func schema_apiserver_apis_federation_v1alpha1_Offload(ref common.ReferenceCallb
 						SchemaProps: spec.SchemaProps{
 							Description: "status is how it stands, as in the NamespaceOffloading.",
 							Default:     map[string]interface{}{},
-							Ref:         ref(v1alpha1.NamespaceOffloadingStatus{}.OpenAPIModelName()),
+							Ref:         ref(v1alpha1.OffloadStatus{}.OpenAPIModelName()),
 						},
 					},
 				},
 			},
 		},
 		Dependencies: []string{
-			metav1.ObjectMeta{}.OpenAPIModelName(), v1alpha1.NamespaceOffloadingSpec{}.OpenAPIModelName(), v1alpha1.NamespaceOffloadingStatus{}.OpenAPIModelName()},
+			metav1.ObjectMeta{}.OpenAPIModelName(), v1alpha1.NamespaceOffloadingSpec{}.OpenAPIModelName(), v1alpha1.OffloadStatus{}.OpenAPIModelName()},
+	}
+}
+
+func schema_apiserver_apis_federation_v1alpha1_OffloadPlan(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "OffloadPlan is what a request to the verb offload would lead to, as far as this cluster knows. It is in answers to dryRun=All only, and stored nowhere.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"action": {
+						SchemaProps: spec.SchemaProps{
+							Description: "action is what would happen to the NamespaceOffloading: Create, Change, Delete or None.\n\nPossible enum values:\n - `\"Change\"` means that something that is there would change.\n - `\"Create\"` means that something would be made that is not there.\n - `\"Delete\"` means that something that is there would go.\n - `\"None\"` means that everything would stay as it is.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+							Enum:        []interface{}{"Change", "Create", "Delete", "None"},
+						},
+					},
+					"clusters": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-map-keys": []interface{}{
+									"name",
+								},
+								"x-kubernetes-list-type": "map",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "clusters tells for each foreign cluster what would happen there.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(v1alpha1.PlannedCluster{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+					"conflicts": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "conflicts are what is in the way, and what to do about it.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"evictedPods": {
+						SchemaProps: spec.SchemaProps{
+							Description: "evictedPods counts the pods of the namespace that run on virtual nodes where they could not stay.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"unknown": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "unknown are the things that nobody in this cluster can tell.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+				},
+				Required: []string{"action"},
+			},
+		},
+		Dependencies: []string{
+			v1alpha1.PlannedCluster{}.OpenAPIModelName()},
+	}
+}
+
+func schema_apiserver_apis_federation_v1alpha1_OffloadStatus(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "OffloadStatus is how an offloaded namespace stands, as in the status of its NamespaceOffloading.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"observedGeneration": {
+						SchemaProps: spec.SchemaProps{
+							Description: "observedGeneration is the generation of the spec that this status answers to.",
+							Type:        []string{"integer"},
+							Format:      "int64",
+						},
+					},
+					"phase": {
+						SchemaProps: spec.SchemaProps{
+							Description: "phase is Ready, InProgress, NoClusterSelected, SomeFailed, AllFailed or Terminating.\n\nPossible enum values:\n - `\"AllFailed\"` means that no twin could be made.\n - `\"InProgress\"` means that twins are being made.\n - `\"NoClusterSelected\"` means that no cluster matches the selector.\n - `\"Ready\"` means that every selected cluster has its twin.\n - `\"SomeFailed\"` means that some twins could not be made.\n - `\"Terminating\"` means that the extension is being undone.",
+							Type:        []string{"string"},
+							Format:      "",
+							Enum:        []interface{}{"AllFailed", "InProgress", "NoClusterSelected", "Ready", "SomeFailed", "Terminating"},
+						},
+					},
+					"remoteNamespaceName": {
+						SchemaProps: spec.SchemaProps{
+							Description: "remoteNamespaceName is the name of the twins.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"clusters": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-map-keys": []interface{}{
+									"name",
+								},
+								"x-kubernetes-list-type": "map",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "clusters tells for each foreign cluster how the namespace stands there.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(v1alpha1.OffloadedCluster{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+					"plan": {
+						SchemaProps: spec.SchemaProps{
+							Description: "plan is what the request would lead to, in answers to dryRun=All only.",
+							Ref:         ref(v1alpha1.OffloadPlan{}.OpenAPIModelName()),
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			v1alpha1.OffloadPlan{}.OpenAPIModelName(), v1alpha1.OffloadedCluster{}.OpenAPIModelName()},
 	}
 }
 
@@ -18557,6 +18745,140 @@ func schema_apiserver_apis_federation_v1alpha1_Peering(ref common.ReferenceCallb
 	}
 }
 
+func schema_apiserver_apis_federation_v1alpha1_PeeringAnswer(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "PeeringAnswer is what an administrator answers the other cluster in one direction, and why.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"decision": {
+						SchemaProps: spec.SchemaProps{
+							Description: "decision is Accept or Refuse. Empty leaves the answer to the policy of this installation: yes, or, where the policy wants an administrator to decide, not yet. Refuse also takes back what was accepted before.\n\nPossible enum values:\n - `\"Accept\"` says yes, whatever the policy of the installation says.\n - `\"Refuse\"` says no.",
+							Type:        []string{"string"},
+							Format:      "",
+							Enum:        []interface{}{"Accept", "Refuse"},
+						},
+					},
+					"reason": {
+						SchemaProps: spec.SchemaProps{
+							Description: "reason tells the other cluster's administrators why, in at most 256 characters.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+			},
+		},
+	}
+}
+
+func schema_apiserver_apis_federation_v1alpha1_PeeringPlan(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "PeeringPlan is what a request to the verb peer would lead to, as far as this cluster knows. It is in answers to dryRun=All only, and stored nowhere.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"action": {
+						SchemaProps: spec.SchemaProps{
+							Description: "action is what would happen to the ForeignCluster: Create, Change, Delete or None.\n\nPossible enum values:\n - `\"Change\"` means that something that is there would change.\n - `\"Create\"` means that something would be made that is not there.\n - `\"Delete\"` means that something that is there would go.\n - `\"None\"` means that everything would stay as it is.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+							Enum:        []interface{}{"Change", "Create", "Delete", "None"},
+						},
+					},
+					"foreignCluster": {
+						SchemaProps: spec.SchemaProps{
+							Description: "foreignCluster is the name of the ForeignCluster.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"clusterID": {
+						SchemaProps: spec.SchemaProps{
+							Description: "clusterID is the provider's cluster id. Empty means that it becomes known when the provider answers.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"server": {
+						SchemaProps: spec.SchemaProps{
+							Description: "server is where the provider would be dialled.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"peerNamespace": {
+						SchemaProps: spec.SchemaProps{
+							Description: "peerNamespace is the namespace in this cluster for what is known of the provider.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"virtualNode": {
+						SchemaProps: spec.SchemaProps{
+							Description: "virtualNode is the name of the first virtual node of the provider.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"conflicts": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "conflicts are what is in the way in this cluster, and what to do about it.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"evictedPods": {
+						SchemaProps: spec.SchemaProps{
+							Description: "evictedPods counts the pods of this cluster that run at the provider and would have to leave it.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"unknown": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "unknown are the things that nobody in this cluster can tell.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+				},
+				Required: []string{"action", "foreignCluster", "peerNamespace", "virtualNode"},
+			},
+		},
+	}
+}
+
 func schema_apiserver_apis_federation_v1alpha1_PeeringSpec(ref common.ReferenceCallback) common.OpenAPIDefinition {
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
@@ -18591,6 +18913,13 @@ func schema_apiserver_apis_federation_v1alpha1_PeeringSpec(ref common.ReferenceC
 							Description: "caBundle is the PEM encoded bundle of certificate authorities that the server's certificate is verified with. Empty means the system's.",
 							Type:        []string{"string"},
 							Format:      "byte",
+						},
+					},
+					"proxyURL": {
+						SchemaProps: spec.SchemaProps{
+							Description: "proxyURL is the http or https URL of a proxy on the way to that server. Empty means that there is none.",
+							Type:        []string{"string"},
+							Format:      "",
 						},
 					},
 					"token": {
@@ -18681,11 +19010,17 @@ func schema_apiserver_apis_federation_v1alpha1_PeeringStatus(ref common.Referenc
 							},
 						},
 					},
+					"plan": {
+						SchemaProps: spec.SchemaProps{
+							Description: "plan is what the request would lead to, in answers to dryRun=All only.",
+							Ref:         ref(v1alpha1.PeeringPlan{}.OpenAPIModelName()),
+						},
+					},
 				},
 			},
 		},
 		Dependencies: []string{
-			metav1.Condition{}.OpenAPIModelName()},
+			metav1.Condition{}.OpenAPIModelName(), v1alpha1.PeeringPlan{}.OpenAPIModelName()},
 	}
 }
 
@@ -18837,6 +19172,59 @@ func schema_apiserver_apis_federation_v1alpha1_PeeringTokenStatus(ref common.Ref
 						},
 					},
 				},
+			},
+		},
+	}
+}
+
+func schema_apiserver_apis_federation_v1alpha1_PlannedCluster(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "PlannedCluster is what would happen at one foreign cluster.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"name": {
+						SchemaProps: spec.SchemaProps{
+							Description: "name is the name of the ForeignCluster.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"selected": {
+						SchemaProps: spec.SchemaProps{
+							Description: "selected tells whether the namespace would extend to the cluster.",
+							Default:     false,
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
+					"message": {
+						SchemaProps: spec.SchemaProps{
+							Description: "message says why it would not.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"namespaceName": {
+						SchemaProps: spec.SchemaProps{
+							Description: "namespaceName is the name of the twin namespace there.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"action": {
+						SchemaProps: spec.SchemaProps{
+							Description: "action is what would happen to the twin namespace: Create, Delete or None.\n\nPossible enum values:\n - `\"Change\"` means that something that is there would change.\n - `\"Create\"` means that something would be made that is not there.\n - `\"Delete\"` means that something that is there would go.\n - `\"None\"` means that everything would stay as it is.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+							Enum:        []interface{}{"Change", "Create", "Delete", "None"},
+						},
+					},
+				},
+				Required: []string{"name", "selected", "action"},
 			},
 		},
 	}
@@ -19237,6 +19625,44 @@ func schema_apiserver_apis_federation_v1alpha1_ResourceRequestSpec(ref common.Re
 							Format:      "",
 						},
 					},
+					"apiVersions": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "apiVersions are the versions of this API that the consumer speaks, the best first. Empty means v1alpha1 alone.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"features": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "features are what the consumer can do beyond the first version.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
 				},
 			},
 		},
@@ -19272,6 +19698,44 @@ func schema_apiserver_apis_federation_v1alpha1_ResourceRequestStatus(ref common.
 							Description: "offerName is the ResourceOffer in the same namespace that answers it.",
 							Type:        []string{"string"},
 							Format:      "",
+						},
+					},
+					"apiVersions": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "apiVersions are the versions of this API that the provider speaks, the best first. Empty means v1alpha1 alone.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"features": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "features are what the provider can do beyond the first version.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
 						},
 					},
 					"conditions": {

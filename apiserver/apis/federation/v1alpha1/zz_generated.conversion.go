@@ -235,6 +235,26 @@ func RegisterConversions(s *runtime.Scheme) error {
 	}); err != nil {
 		return err
 	}
+	if err := s.AddGeneratedConversionFunc((*OffloadPlan)(nil), (*federation.OffloadPlan)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1alpha1_OffloadPlan_To_federation_OffloadPlan(a.(*OffloadPlan), b.(*federation.OffloadPlan), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*federation.OffloadPlan)(nil), (*OffloadPlan)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_federation_OffloadPlan_To_v1alpha1_OffloadPlan(a.(*federation.OffloadPlan), b.(*OffloadPlan), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*OffloadStatus)(nil), (*federation.OffloadStatus)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1alpha1_OffloadStatus_To_federation_OffloadStatus(a.(*OffloadStatus), b.(*federation.OffloadStatus), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*federation.OffloadStatus)(nil), (*OffloadStatus)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_federation_OffloadStatus_To_v1alpha1_OffloadStatus(a.(*federation.OffloadStatus), b.(*OffloadStatus), scope)
+	}); err != nil {
+		return err
+	}
 	if err := s.AddGeneratedConversionFunc((*OffloadedCluster)(nil), (*federation.OffloadedCluster)(nil), func(a, b interface{}, scope conversion.Scope) error {
 		return Convert_v1alpha1_OffloadedCluster_To_federation_OffloadedCluster(a.(*OffloadedCluster), b.(*federation.OffloadedCluster), scope)
 	}); err != nil {
@@ -252,6 +272,26 @@ func RegisterConversions(s *runtime.Scheme) error {
 	}
 	if err := s.AddGeneratedConversionFunc((*federation.Peering)(nil), (*Peering)(nil), func(a, b interface{}, scope conversion.Scope) error {
 		return Convert_federation_Peering_To_v1alpha1_Peering(a.(*federation.Peering), b.(*Peering), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*PeeringAnswer)(nil), (*federation.PeeringAnswer)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1alpha1_PeeringAnswer_To_federation_PeeringAnswer(a.(*PeeringAnswer), b.(*federation.PeeringAnswer), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*federation.PeeringAnswer)(nil), (*PeeringAnswer)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_federation_PeeringAnswer_To_v1alpha1_PeeringAnswer(a.(*federation.PeeringAnswer), b.(*PeeringAnswer), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*PeeringPlan)(nil), (*federation.PeeringPlan)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1alpha1_PeeringPlan_To_federation_PeeringPlan(a.(*PeeringPlan), b.(*federation.PeeringPlan), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*federation.PeeringPlan)(nil), (*PeeringPlan)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_federation_PeeringPlan_To_v1alpha1_PeeringPlan(a.(*federation.PeeringPlan), b.(*PeeringPlan), scope)
 	}); err != nil {
 		return err
 	}
@@ -312,6 +352,16 @@ func RegisterConversions(s *runtime.Scheme) error {
 	}
 	if err := s.AddGeneratedConversionFunc((*federation.PeeringTokenStatus)(nil), (*PeeringTokenStatus)(nil), func(a, b interface{}, scope conversion.Scope) error {
 		return Convert_federation_PeeringTokenStatus_To_v1alpha1_PeeringTokenStatus(a.(*federation.PeeringTokenStatus), b.(*PeeringTokenStatus), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*PlannedCluster)(nil), (*federation.PlannedCluster)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1alpha1_PlannedCluster_To_federation_PlannedCluster(a.(*PlannedCluster), b.(*federation.PlannedCluster), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*federation.PlannedCluster)(nil), (*PlannedCluster)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_federation_PlannedCluster_To_v1alpha1_PlannedCluster(a.(*federation.PlannedCluster), b.(*PlannedCluster), scope)
 	}); err != nil {
 		return err
 	}
@@ -538,8 +588,15 @@ func autoConvert_v1alpha1_ForeignClusterSpec_To_federation_ForeignClusterSpec(in
 	out.Incoming = federation.PeeringIntent(in.Incoming)
 	out.Server = in.Server
 	out.CABundle = *(*[]byte)(unsafe.Pointer(&in.CABundle))
+	out.ProxyURL = in.ProxyURL
 	out.InvitationSecretName = in.InvitationSecretName
 	out.Resources = *(*v1.ResourceList)(unsafe.Pointer(&in.Resources))
+	if err := Convert_v1alpha1_PeeringAnswer_To_federation_PeeringAnswer(&in.Borrowing, &out.Borrowing, s); err != nil {
+		return err
+	}
+	if err := Convert_v1alpha1_PeeringAnswer_To_federation_PeeringAnswer(&in.Lending, &out.Lending, s); err != nil {
+		return err
+	}
 	out.DisconnectTimeoutSeconds = (*int32)(unsafe.Pointer(in.DisconnectTimeoutSeconds))
 	return nil
 }
@@ -555,8 +612,15 @@ func autoConvert_federation_ForeignClusterSpec_To_v1alpha1_ForeignClusterSpec(in
 	out.Incoming = PeeringIntent(in.Incoming)
 	out.Server = in.Server
 	out.CABundle = *(*[]byte)(unsafe.Pointer(&in.CABundle))
+	out.ProxyURL = in.ProxyURL
 	out.InvitationSecretName = in.InvitationSecretName
 	out.Resources = *(*v1.ResourceList)(unsafe.Pointer(&in.Resources))
+	if err := Convert_federation_PeeringAnswer_To_v1alpha1_PeeringAnswer(&in.Borrowing, &out.Borrowing, s); err != nil {
+		return err
+	}
+	if err := Convert_federation_PeeringAnswer_To_v1alpha1_PeeringAnswer(&in.Lending, &out.Lending, s); err != nil {
+		return err
+	}
 	out.DisconnectTimeoutSeconds = (*int32)(unsafe.Pointer(in.DisconnectTimeoutSeconds))
 	return nil
 }
@@ -666,6 +730,7 @@ func Convert_federation_IdentityRequestSpec_To_v1alpha1_IdentityRequestSpec(in *
 
 func autoConvert_v1alpha1_IdentityRequestStatus_To_federation_IdentityRequestStatus(in *IdentityRequestStatus, out *federation.IdentityRequestStatus, s conversion.Scope) error {
 	out.Certificate = *(*[]byte)(unsafe.Pointer(&in.Certificate))
+	out.ServiceAccountName = in.ServiceAccountName
 	out.ClusterID = in.ClusterID
 	out.TenantNamespace = in.TenantNamespace
 	out.Conditions = *(*[]metav1.Condition)(unsafe.Pointer(&in.Conditions))
@@ -679,6 +744,7 @@ func Convert_v1alpha1_IdentityRequestStatus_To_federation_IdentityRequestStatus(
 
 func autoConvert_federation_IdentityRequestStatus_To_v1alpha1_IdentityRequestStatus(in *federation.IdentityRequestStatus, out *IdentityRequestStatus, s conversion.Scope) error {
 	out.Certificate = *(*[]byte)(unsafe.Pointer(&in.Certificate))
+	out.ServiceAccountName = in.ServiceAccountName
 	out.ClusterID = in.ClusterID
 	out.TenantNamespace = in.TenantNamespace
 	out.Conditions = *(*[]metav1.Condition)(unsafe.Pointer(&in.Conditions))
@@ -969,7 +1035,7 @@ func autoConvert_v1alpha1_Offload_To_federation_Offload(in *Offload, out *federa
 	if err := Convert_v1alpha1_NamespaceOffloadingSpec_To_federation_NamespaceOffloadingSpec(&in.Spec, &out.Spec, s); err != nil {
 		return err
 	}
-	if err := Convert_v1alpha1_NamespaceOffloadingStatus_To_federation_NamespaceOffloadingStatus(&in.Status, &out.Status, s); err != nil {
+	if err := Convert_v1alpha1_OffloadStatus_To_federation_OffloadStatus(&in.Status, &out.Status, s); err != nil {
 		return err
 	}
 	return nil
@@ -985,7 +1051,7 @@ func autoConvert_federation_Offload_To_v1alpha1_Offload(in *federation.Offload, 
 	if err := Convert_federation_NamespaceOffloadingSpec_To_v1alpha1_NamespaceOffloadingSpec(&in.Spec, &out.Spec, s); err != nil {
 		return err
 	}
-	if err := Convert_federation_NamespaceOffloadingStatus_To_v1alpha1_NamespaceOffloadingStatus(&in.Status, &out.Status, s); err != nil {
+	if err := Convert_federation_OffloadStatus_To_v1alpha1_OffloadStatus(&in.Status, &out.Status, s); err != nil {
 		return err
 	}
 	return nil
@@ -994,6 +1060,46 @@ func autoConvert_federation_Offload_To_v1alpha1_Offload(in *federation.Offload, 
 // Convert_federation_Offload_To_v1alpha1_Offload is an autogenerated conversion function.
 func Convert_federation_Offload_To_v1alpha1_Offload(in *federation.Offload, out *Offload, s conversion.Scope) error {
 	return autoConvert_federation_Offload_To_v1alpha1_Offload(in, out, s)
+}
+
+func autoConvert_v1alpha1_OffloadPlan_To_federation_OffloadPlan(in *OffloadPlan, out *federation.OffloadPlan, s conversion.Scope) error {
+	*out = *(*federation.OffloadPlan)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_v1alpha1_OffloadPlan_To_federation_OffloadPlan is an autogenerated conversion function.
+func Convert_v1alpha1_OffloadPlan_To_federation_OffloadPlan(in *OffloadPlan, out *federation.OffloadPlan, s conversion.Scope) error {
+	return autoConvert_v1alpha1_OffloadPlan_To_federation_OffloadPlan(in, out, s)
+}
+
+func autoConvert_federation_OffloadPlan_To_v1alpha1_OffloadPlan(in *federation.OffloadPlan, out *OffloadPlan, s conversion.Scope) error {
+	*out = *(*OffloadPlan)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_federation_OffloadPlan_To_v1alpha1_OffloadPlan is an autogenerated conversion function.
+func Convert_federation_OffloadPlan_To_v1alpha1_OffloadPlan(in *federation.OffloadPlan, out *OffloadPlan, s conversion.Scope) error {
+	return autoConvert_federation_OffloadPlan_To_v1alpha1_OffloadPlan(in, out, s)
+}
+
+func autoConvert_v1alpha1_OffloadStatus_To_federation_OffloadStatus(in *OffloadStatus, out *federation.OffloadStatus, s conversion.Scope) error {
+	*out = *(*federation.OffloadStatus)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_v1alpha1_OffloadStatus_To_federation_OffloadStatus is an autogenerated conversion function.
+func Convert_v1alpha1_OffloadStatus_To_federation_OffloadStatus(in *OffloadStatus, out *federation.OffloadStatus, s conversion.Scope) error {
+	return autoConvert_v1alpha1_OffloadStatus_To_federation_OffloadStatus(in, out, s)
+}
+
+func autoConvert_federation_OffloadStatus_To_v1alpha1_OffloadStatus(in *federation.OffloadStatus, out *OffloadStatus, s conversion.Scope) error {
+	*out = *(*OffloadStatus)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_federation_OffloadStatus_To_v1alpha1_OffloadStatus is an autogenerated conversion function.
+func Convert_federation_OffloadStatus_To_v1alpha1_OffloadStatus(in *federation.OffloadStatus, out *OffloadStatus, s conversion.Scope) error {
+	return autoConvert_federation_OffloadStatus_To_v1alpha1_OffloadStatus(in, out, s)
 }
 
 func autoConvert_v1alpha1_OffloadedCluster_To_federation_OffloadedCluster(in *OffloadedCluster, out *federation.OffloadedCluster, s conversion.Scope) error {
@@ -1048,11 +1154,52 @@ func Convert_federation_Peering_To_v1alpha1_Peering(in *federation.Peering, out 
 	return autoConvert_federation_Peering_To_v1alpha1_Peering(in, out, s)
 }
 
+func autoConvert_v1alpha1_PeeringAnswer_To_federation_PeeringAnswer(in *PeeringAnswer, out *federation.PeeringAnswer, s conversion.Scope) error {
+	*out = *(*federation.PeeringAnswer)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_v1alpha1_PeeringAnswer_To_federation_PeeringAnswer is an autogenerated conversion function.
+func Convert_v1alpha1_PeeringAnswer_To_federation_PeeringAnswer(in *PeeringAnswer, out *federation.PeeringAnswer, s conversion.Scope) error {
+	return autoConvert_v1alpha1_PeeringAnswer_To_federation_PeeringAnswer(in, out, s)
+}
+
+func autoConvert_federation_PeeringAnswer_To_v1alpha1_PeeringAnswer(in *federation.PeeringAnswer, out *PeeringAnswer, s conversion.Scope) error {
+	*out = *(*PeeringAnswer)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_federation_PeeringAnswer_To_v1alpha1_PeeringAnswer is an autogenerated conversion function.
+func Convert_federation_PeeringAnswer_To_v1alpha1_PeeringAnswer(in *federation.PeeringAnswer, out *PeeringAnswer, s conversion.Scope) error {
+	return autoConvert_federation_PeeringAnswer_To_v1alpha1_PeeringAnswer(in, out, s)
+}
+
+func autoConvert_v1alpha1_PeeringPlan_To_federation_PeeringPlan(in *PeeringPlan, out *federation.PeeringPlan, s conversion.Scope) error {
+	*out = *(*federation.PeeringPlan)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_v1alpha1_PeeringPlan_To_federation_PeeringPlan is an autogenerated conversion function.
+func Convert_v1alpha1_PeeringPlan_To_federation_PeeringPlan(in *PeeringPlan, out *federation.PeeringPlan, s conversion.Scope) error {
+	return autoConvert_v1alpha1_PeeringPlan_To_federation_PeeringPlan(in, out, s)
+}
+
+func autoConvert_federation_PeeringPlan_To_v1alpha1_PeeringPlan(in *federation.PeeringPlan, out *PeeringPlan, s conversion.Scope) error {
+	*out = *(*PeeringPlan)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_federation_PeeringPlan_To_v1alpha1_PeeringPlan is an autogenerated conversion function.
+func Convert_federation_PeeringPlan_To_v1alpha1_PeeringPlan(in *federation.PeeringPlan, out *PeeringPlan, s conversion.Scope) error {
+	return autoConvert_federation_PeeringPlan_To_v1alpha1_PeeringPlan(in, out, s)
+}
+
 func autoConvert_v1alpha1_PeeringSpec_To_federation_PeeringSpec(in *PeeringSpec, out *federation.PeeringSpec, s conversion.Scope) error {
 	out.Outgoing = federation.PeeringIntent(in.Outgoing)
 	out.ClusterID = in.ClusterID
 	out.Server = in.Server
 	out.CABundle = *(*[]byte)(unsafe.Pointer(&in.CABundle))
+	out.ProxyURL = in.ProxyURL
 	out.Token = in.Token
 	out.Resources = *(*v1.ResourceList)(unsafe.Pointer(&in.Resources))
 	out.DisconnectTimeoutSeconds = (*int32)(unsafe.Pointer(in.DisconnectTimeoutSeconds))
@@ -1069,6 +1216,7 @@ func autoConvert_federation_PeeringSpec_To_v1alpha1_PeeringSpec(in *federation.P
 	out.ClusterID = in.ClusterID
 	out.Server = in.Server
 	out.CABundle = *(*[]byte)(unsafe.Pointer(&in.CABundle))
+	out.ProxyURL = in.ProxyURL
 	out.Token = in.Token
 	out.Resources = *(*v1.ResourceList)(unsafe.Pointer(&in.Resources))
 	out.DisconnectTimeoutSeconds = (*int32)(unsafe.Pointer(in.DisconnectTimeoutSeconds))
@@ -1192,6 +1340,26 @@ func autoConvert_federation_PeeringTokenStatus_To_v1alpha1_PeeringTokenStatus(in
 // Convert_federation_PeeringTokenStatus_To_v1alpha1_PeeringTokenStatus is an autogenerated conversion function.
 func Convert_federation_PeeringTokenStatus_To_v1alpha1_PeeringTokenStatus(in *federation.PeeringTokenStatus, out *PeeringTokenStatus, s conversion.Scope) error {
 	return autoConvert_federation_PeeringTokenStatus_To_v1alpha1_PeeringTokenStatus(in, out, s)
+}
+
+func autoConvert_v1alpha1_PlannedCluster_To_federation_PlannedCluster(in *PlannedCluster, out *federation.PlannedCluster, s conversion.Scope) error {
+	*out = *(*federation.PlannedCluster)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_v1alpha1_PlannedCluster_To_federation_PlannedCluster is an autogenerated conversion function.
+func Convert_v1alpha1_PlannedCluster_To_federation_PlannedCluster(in *PlannedCluster, out *federation.PlannedCluster, s conversion.Scope) error {
+	return autoConvert_v1alpha1_PlannedCluster_To_federation_PlannedCluster(in, out, s)
+}
+
+func autoConvert_federation_PlannedCluster_To_v1alpha1_PlannedCluster(in *federation.PlannedCluster, out *PlannedCluster, s conversion.Scope) error {
+	*out = *(*PlannedCluster)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_federation_PlannedCluster_To_v1alpha1_PlannedCluster is an autogenerated conversion function.
+func Convert_federation_PlannedCluster_To_v1alpha1_PlannedCluster(in *federation.PlannedCluster, out *PlannedCluster, s conversion.Scope) error {
+	return autoConvert_federation_PlannedCluster_To_v1alpha1_PlannedCluster(in, out, s)
 }
 
 func autoConvert_v1alpha1_ResourceOffer_To_federation_ResourceOffer(in *ResourceOffer, out *federation.ResourceOffer, s conversion.Scope) error {

@@ -114,6 +114,16 @@ func (in Offload) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in OffloadPlan) OpenAPIModelName() string {
+	return "io.liqo.federation.v1alpha1.OffloadPlan"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in OffloadStatus) OpenAPIModelName() string {
+	return "io.liqo.federation.v1alpha1.OffloadStatus"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in OffloadedCluster) OpenAPIModelName() string {
 	return "io.liqo.federation.v1alpha1.OffloadedCluster"
 }
@@ -121,6 +131,16 @@ func (in OffloadedCluster) OpenAPIModelName() string {
 // OpenAPIModelName returns the OpenAPI model name for this type.
 func (in Peering) OpenAPIModelName() string {
 	return "io.liqo.federation.v1alpha1.Peering"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in PeeringAnswer) OpenAPIModelName() string {
+	return "io.liqo.federation.v1alpha1.PeeringAnswer"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in PeeringPlan) OpenAPIModelName() string {
+	return "io.liqo.federation.v1alpha1.PeeringPlan"
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
@@ -151,6 +171,11 @@ func (in PeeringTokenSpec) OpenAPIModelName() string {
 // OpenAPIModelName returns the OpenAPI model name for this type.
 func (in PeeringTokenStatus) OpenAPIModelName() string {
 	return "io.liqo.federation.v1alpha1.PeeringTokenStatus"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in PlannedCluster) OpenAPIModelName() string {
+	return "io.liqo.federation.v1alpha1.PlannedCluster"
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.

@@ -32,6 +32,10 @@ type ForeignClusterSpecApplyConfiguration struct {
 	// caBundle is the PEM encoded bundle of certificate authorities that the
 	// server's certificate is verified with. Empty means the system's.
 	CABundle []byte `json:"caBundle,omitempty"`
+	// proxyURL is the http or https URL of a proxy between the clusters, as
+	// http://proxy.example.org:3128; it is asked by CONNECT for the server.
+	// Empty means that the server is dialled directly.
+	ProxyURL *string `json:"proxyURL,omitempty"`
 	// invitationSecretName names a Secret of type federation.liqo.io/invitation
 	// in the installation namespace, whose key "token" holds the provider's
 	// invitation. It is needed until the provider has accepted our identity.
@@ -39,6 +43,10 @@ type ForeignClusterSpecApplyConfiguration struct {
 	// resources is what this cluster asks for; empty asks for whatever the
 	// provider is willing to lend.
 	Resources *v1.ResourceList `json:"resources,omitempty"`
+	// borrowing is what an administrator answers the other cluster's offers.
+	Borrowing *PeeringAnswerApplyConfiguration `json:"borrowing,omitempty"`
+	// lending is what an administrator answers the other cluster's requests.
+	Lending *PeeringAnswerApplyConfiguration `json:"lending,omitempty"`
 	// disconnectTimeoutSeconds bounds how long unpeering waits for the other
 	// side; after that this side gets clean by itself. Defaults to 300.
 	DisconnectTimeoutSeconds *int32 `json:"disconnectTimeoutSeconds,omitempty"`
@@ -92,6 +100,14 @@ func (b *ForeignClusterSpecApplyConfiguration) WithCABundle(values ...byte) *For
 	return b
 }
 
+// WithProxyURL sets the ProxyURL field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ProxyURL field is set to the value of the last call.
+func (b *ForeignClusterSpecApplyConfiguration) WithProxyURL(value string) *ForeignClusterSpecApplyConfiguration {
+	b.ProxyURL = &value
+	return b
+}
+
 // WithInvitationSecretName sets the InvitationSecretName field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the InvitationSecretName field is set to the value of the last call.
@@ -105,6 +121,22 @@ func (b *ForeignClusterSpecApplyConfiguration) WithInvitationSecretName(value st
 // If called multiple times, the Resources field is set to the value of the last call.
 func (b *ForeignClusterSpecApplyConfiguration) WithResources(value v1.ResourceList) *ForeignClusterSpecApplyConfiguration {
 	b.Resources = &value
+	return b
+}
+
+// WithBorrowing sets the Borrowing field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Borrowing field is set to the value of the last call.
+func (b *ForeignClusterSpecApplyConfiguration) WithBorrowing(value *PeeringAnswerApplyConfiguration) *ForeignClusterSpecApplyConfiguration {
+	b.Borrowing = value
+	return b
+}
+
+// WithLending sets the Lending field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Lending field is set to the value of the last call.
+func (b *ForeignClusterSpecApplyConfiguration) WithLending(value *PeeringAnswerApplyConfiguration) *ForeignClusterSpecApplyConfiguration {
+	b.Lending = value
 	return b
 }
 

@@ -22,7 +22,9 @@ type IdentityRequestApplyConfiguration struct {
 	v1.TypeMetaApplyConfiguration `json:""`
 	// metadata is the standard object metadata.
 	*v1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`
-	// spec is who asks, and for which key. It cannot change.
+	// spec is who asks, and for which key. Nothing but the key can change: a
+	// consumer renews its identity by a POST to the subresource identity of
+	// its ResourceRequest.
 	Spec *IdentityRequestSpecApplyConfiguration `json:"spec,omitempty"`
 	// status is the answer; only the provider's system writes it.
 	Status *IdentityRequestStatusApplyConfiguration `json:"status,omitempty"`

@@ -16,6 +16,11 @@ import (
 type IdentityRequestStatusApplyConfiguration struct {
 	// certificate is the PEM encoded certificate chain.
 	Certificate []byte `json:"certificate,omitempty"`
+	// serviceAccountName is the ServiceAccount in the tenant namespace that
+	// the consumer is here, where the provider signs no certificates: the
+	// bearer of the invitation, and then the account itself, may ask for its
+	// tokens.
+	ServiceAccountName *string `json:"serviceAccountName,omitempty"`
 	// clusterID is the provider's cluster id.
 	ClusterID *string `json:"clusterID,omitempty"`
 	// tenantNamespace is the namespace on the provider that is the consumer's.
@@ -37,6 +42,14 @@ func (b *IdentityRequestStatusApplyConfiguration) WithCertificate(values ...byte
 	for i := range values {
 		b.Certificate = append(b.Certificate, values[i])
 	}
+	return b
+}
+
+// WithServiceAccountName sets the ServiceAccountName field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ServiceAccountName field is set to the value of the last call.
+func (b *IdentityRequestStatusApplyConfiguration) WithServiceAccountName(value string) *IdentityRequestStatusApplyConfiguration {
+	b.ServiceAccountName = &value
 	return b
 }
 

@@ -20,6 +20,11 @@ type ResourceRequestSpecApplyConfiguration struct {
 	// withdrawn takes the request back and ends the peering: the provider
 	// removes everything of this consumer's, its access last.
 	Withdrawn *bool `json:"withdrawn,omitempty"`
+	// apiVersions are the versions of this API that the consumer speaks, the
+	// best first. Empty means v1alpha1 alone.
+	APIVersions []string `json:"apiVersions,omitempty"`
+	// features are what the consumer can do beyond the first version.
+	Features []string `json:"features,omitempty"`
 }
 
 // ResourceRequestSpecApplyConfiguration constructs a declarative configuration of the ResourceRequestSpec type for use with
@@ -41,5 +46,25 @@ func (b *ResourceRequestSpecApplyConfiguration) WithResources(value v1.ResourceL
 // If called multiple times, the Withdrawn field is set to the value of the last call.
 func (b *ResourceRequestSpecApplyConfiguration) WithWithdrawn(value bool) *ResourceRequestSpecApplyConfiguration {
 	b.Withdrawn = &value
+	return b
+}
+
+// WithAPIVersions adds the given value to the APIVersions field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the APIVersions field.
+func (b *ResourceRequestSpecApplyConfiguration) WithAPIVersions(values ...string) *ResourceRequestSpecApplyConfiguration {
+	for i := range values {
+		b.APIVersions = append(b.APIVersions, values[i])
+	}
+	return b
+}
+
+// WithFeatures adds the given value to the Features field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Features field.
+func (b *ResourceRequestSpecApplyConfiguration) WithFeatures(values ...string) *ResourceRequestSpecApplyConfiguration {
+	for i := range values {
+		b.Features = append(b.Features, values[i])
+	}
 	return b
 }

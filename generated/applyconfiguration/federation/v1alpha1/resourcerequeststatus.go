@@ -21,6 +21,11 @@ type ResourceRequestStatusApplyConfiguration struct {
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
 	// offerName is the ResourceOffer in the same namespace that answers it.
 	OfferName *string `json:"offerName,omitempty"`
+	// apiVersions are the versions of this API that the provider speaks, the
+	// best first. Empty means v1alpha1 alone.
+	APIVersions []string `json:"apiVersions,omitempty"`
+	// features are what the provider can do beyond the first version.
+	Features []string `json:"features,omitempty"`
 	// conditions say why: Accepted.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 }
@@ -52,6 +57,26 @@ func (b *ResourceRequestStatusApplyConfiguration) WithObservedGeneration(value i
 // If called multiple times, the OfferName field is set to the value of the last call.
 func (b *ResourceRequestStatusApplyConfiguration) WithOfferName(value string) *ResourceRequestStatusApplyConfiguration {
 	b.OfferName = &value
+	return b
+}
+
+// WithAPIVersions adds the given value to the APIVersions field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the APIVersions field.
+func (b *ResourceRequestStatusApplyConfiguration) WithAPIVersions(values ...string) *ResourceRequestStatusApplyConfiguration {
+	for i := range values {
+		b.APIVersions = append(b.APIVersions, values[i])
+	}
+	return b
+}
+
+// WithFeatures adds the given value to the Features field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Features field.
+func (b *ResourceRequestStatusApplyConfiguration) WithFeatures(values ...string) *ResourceRequestStatusApplyConfiguration {
+	for i := range values {
+		b.Features = append(b.Features, values[i])
+	}
 	return b
 }
 

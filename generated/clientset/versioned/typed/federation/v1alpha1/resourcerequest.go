@@ -38,6 +38,8 @@ type ResourceRequestInterface interface {
 	Apply(ctx context.Context, resourceRequest *applyconfigurationfederationv1alpha1.ResourceRequestApplyConfiguration, opts v1.ApplyOptions) (result *federationv1alpha1.ResourceRequest, err error)
 	// Add a +genclient:noStatus comment above the type to avoid generating ApplyStatus().
 	ApplyStatus(ctx context.Context, resourceRequest *applyconfigurationfederationv1alpha1.ResourceRequestApplyConfiguration, opts v1.ApplyOptions) (result *federationv1alpha1.ResourceRequest, err error)
+	RenewIdentity(ctx context.Context, resourceRequestName string, identityRequest *federationv1alpha1.IdentityRequest, opts v1.CreateOptions) (*federationv1alpha1.IdentityRequest, error)
+
 	ResourceRequestExpansion
 }
 
@@ -58,4 +60,19 @@ func newResourceRequests(c *FederationV1alpha1Client, namespace string) *resourc
 			func() *federationv1alpha1.ResourceRequestList { return &federationv1alpha1.ResourceRequestList{} },
 		),
 	}
+}
+
+// RenewIdentity takes the representation of a identityRequest and creates it.  Returns the server's representation of the identityRequest, and an error, if there is any.
+func (c *resourceRequests) RenewIdentity(ctx context.Context, resourceRequestName string, identityRequest *federationv1alpha1.IdentityRequest, opts v1.CreateOptions) (result *federationv1alpha1.IdentityRequest, err error) {
+	result = &federationv1alpha1.IdentityRequest{}
+	err = c.GetClient().Post().
+		Namespace(c.GetNamespace()).
+		Resource("resourcerequests").
+		Name(resourceRequestName).
+		SubResource("identity").
+		VersionedParams(&opts, scheme.ParameterCodec).
+		Body(identityRequest).
+		Do(ctx).
+		Into(result)
+	return
 }

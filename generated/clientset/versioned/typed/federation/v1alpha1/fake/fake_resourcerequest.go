@@ -6,7 +6,11 @@
 package fake
 
 import (
+	context "context"
+
+	v1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	gentype "k8s.io/client-go/gentype"
+	testing "k8s.io/client-go/testing"
 	v1alpha1 "liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	federationv1alpha1 "liqo.io/federation/generated/applyconfiguration/federation/v1alpha1"
 	typedfederationv1alpha1 "liqo.io/federation/generated/clientset/versioned/typed/federation/v1alpha1"
@@ -37,4 +41,16 @@ func newFakeResourceRequests(fake *FakeFederationV1alpha1, namespace string) typ
 		),
 		fake,
 	}
+}
+
+// RenewIdentity takes the representation of a identityRequest and creates it.  Returns the server's representation of the identityRequest, and an error, if there is any.
+func (c *fakeResourceRequests) RenewIdentity(ctx context.Context, resourceRequestName string, identityRequest *v1alpha1.IdentityRequest, opts v1.CreateOptions) (result *v1alpha1.IdentityRequest, err error) {
+	emptyResult := &v1alpha1.IdentityRequest{}
+	obj, err := c.Fake.
+		Invokes(testing.NewCreateSubresourceActionWithOptions(c.Resource(), resourceRequestName, "identity", c.Namespace(), identityRequest, opts), emptyResult)
+
+	if obj == nil {
+		return emptyResult, err
+	}
+	return obj.(*v1alpha1.IdentityRequest), err
 }
