@@ -5,13 +5,9 @@
 
 package v1alpha1
 
-type ForeignClusterExpansion interface{}
-
 type IdentityRequestExpansion interface{}
 
 type NamespaceMapExpansion interface{}
-
-type NamespaceOffloadingExpansion interface{}
 
 type PeeringTokenExpansion interface{}
 
