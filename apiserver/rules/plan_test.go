@@ -1,0 +1,122 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package rules
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+)
+
+const romeID = "0c9e8d7f-1a2b-4c3d-8e4f-5a6b7c8d9e0f"
+
+func aLender(name, region string, change ...func(*Lender)) Lender {
+	l := Lender{
+		Cluster: &v1alpha1.ForeignCluster{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.ForeignClusterSpec{Outgoing: v1alpha1.PeeringEnabled}},
+		VirtualNodes: []*v1alpha1.VirtualNode{{Spec: v1alpha1.VirtualNodeSpec{
+			NodeName: NodeName(name), Labels: map[string]string{"region": region},
+		}}},
+	}
+	for _, c := range change {
+		c(&l)
+	}
+	return l
+}
+
+func inRegion(regions ...string) *v1alpha1.NamespaceOffloadingSpec {
+	spec := &v1alpha1.NamespaceOffloadingSpec{}
+	if len(regions) > 0 {
+		spec.ClusterSelector.NodeSelectorTerms = []corev1.NodeSelectorTerm{term(requirement("region", corev1.NodeSelectorOpIn, regions...))}
+	}
+	return spec
+}
+
+func noNodes(string) *corev1.Node { return nil }
+
+func TestOffloadPlanTellsWhatHappensAtEachCluster(t *testing.T) {
+	twin := UniqueTwinNamespace("web", "rome", romeID)
+	gone := metav1.NewTime(time.Unix(0, 0))
+	lenders := []Lender{
+		aLender("turin", "north"), aLender("milan", "north"), aLender("bari", "south"),
+		aLender("leaving", "north", func(l *Lender) { l.Cluster.DeletionTimestamp = &gone }),
+		aLender("lent", "north", func(l *Lender) { l.Cluster.Spec.Outgoing = v1alpha1.PeeringDisabled }),
+		aLender("new", "north", func(l *Lender) { l.VirtualNodes = nil }),
+	}
+	pods := []corev1.Pod{
+		{Spec: corev1.PodSpec{NodeName: "worker"}}, {Spec: corev1.PodSpec{NodeName: ""}},
+		{Spec: corev1.PodSpec{NodeName: "liqo-milan"}}, {Spec: corev1.PodSpec{NodeName: "liqo-bari"}}, {Spec: corev1.PodSpec{NodeName: "liqo-bari"}},
+	}
+	const noMatch = "No virtual node of the cluster matches the selector."
+	no := func(name, why string) v1alpha1.PlannedCluster {
+		return v1alpha1.PlannedCluster{Name: name, Message: why, Action: v1alpha1.PlanNone}
+	}
+	leaves := func(name, why string) v1alpha1.PlannedCluster {
+		return v1alpha1.PlannedCluster{Name: name, Message: why, Action: v1alpha1.PlanDelete, NamespaceName: twin}
+	}
+	yes := func(name string, action v1alpha1.PlanAction) v1alpha1.PlannedCluster {
+		return v1alpha1.PlannedCluster{Name: name, Selected: true, NamespaceName: twin, Action: action}
+	}
+	rest := []v1alpha1.PlannedCluster{no("leaving", "The cluster is being unpeered."), no("lent", "This cluster does not borrow from it."), no("new", "The cluster has no virtual node here.")}
+	ordered := func(bari v1alpha1.PlannedCluster, others []v1alpha1.PlannedCluster, milan, turin v1alpha1.PlannedCluster) []v1alpha1.PlannedCluster {
+		return []v1alpha1.PlannedCluster{bari, others[0], others[1], milan, others[2], turin}
+	}
+	home := "The namespace comes home."
+	for _, test := range []struct {
+		name       string
+		is, wanted *v1alpha1.NamespaceOffloadingSpec
+		action     v1alpha1.PlanAction
+		clusters   []v1alpha1.PlannedCluster
+		evicted    int32
+	}{
+		{
+			name: "a first request", wanted: inRegion("north"), action: v1alpha1.PlanCreate,
+			clusters: ordered(no("bari", noMatch), rest, yes("milan", v1alpha1.PlanCreate), yes("turin", v1alpha1.PlanCreate)), evicted: 2,
+		},
+		{
+			name: "the same again", is: inRegion("north"), wanted: inRegion("north"), action: v1alpha1.PlanNone,
+			clusters: ordered(no("bari", noMatch), rest, yes("milan", v1alpha1.PlanNone), yes("turin", v1alpha1.PlanNone)), evicted: 2,
+		},
+		{
+			name: "another selector", is: inRegion("south"), wanted: inRegion("north"), action: v1alpha1.PlanChange,
+			clusters: ordered(leaves("bari", noMatch), rest, yes("milan", v1alpha1.PlanCreate), yes("turin", v1alpha1.PlanCreate)), evicted: 2,
+		},
+		{
+			name: "everywhere", is: inRegion("south"), wanted: inRegion(), action: v1alpha1.PlanChange,
+			clusters: ordered(yes("bari", v1alpha1.PlanNone), rest, yes("milan", v1alpha1.PlanCreate), yes("turin", v1alpha1.PlanCreate)),
+		},
+		{
+			name: "home", is: inRegion("north"), action: v1alpha1.PlanDelete,
+			clusters: ordered(no("bari", home), []v1alpha1.PlannedCluster{no("leaving", home), no("lent", home), no("new", home)}, leaves("milan", home), leaves("turin", home)), evicted: 3,
+		},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			plan, err := Offload{Namespace: "web", Is: test.is, Wanted: test.wanted, ClusterName: "rome", ClusterID: romeID, Lenders: lenders, Nodes: noNodes, Pods: pods}.Plan()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if plan.Action != test.action || plan.EvictedPods != test.evicted || len(plan.Unknown) == 0 {
+				t.Errorf("the plan is to %s, to evict %d pods, and %q is unknown", plan.Action, plan.EvictedPods, plan.Unknown)
+			}
+			if diff := cmp.Diff(test.clusters, plan.Clusters); diff != "" {
+				t.Errorf("the clusters differ (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestOffloadPlanKnowsTheNamesThatProvidersKeep(t *testing.T) {
+	wanted := &v1alpha1.NamespaceOffloadingSpec{NamespaceMappingStrategy: v1alpha1.EnforceSameName}
+	plan, err := Offload{Namespace: "default", Wanted: wanted, ClusterName: "rome", ClusterID: romeID, Nodes: noNodes}.Plan()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(plan.Conflicts) != 1 {
+		t.Errorf("the conflicts are %q", plan.Conflicts)
+	}
+}
