@@ -59,26 +59,32 @@ func openDataDir(path string) (*dataDir, error) {
 		return nil, fmt.Errorf("data directory %s: locking it: %w: use a local volume that supports file locks", path, err)
 	}
 	dir := &dataDir{path: path, lock: lock}
-	if err := dir.checkSpace(); err != nil {
+	if err := dir.checkSpace(minFreeBytes); err != nil {
 		lock.Close()
 		return nil, err
 	}
 	return dir, nil
 }
 
-func (d *dataDir) checkSpace() error {
+// checkSpace makes sure that so many bytes are free.
+func (d *dataDir) checkSpace(needed uint64) error {
 	var stat unix.Statfs_t
 	if err := unix.Statfs(d.path, &stat); err != nil {
 		return fmt.Errorf("data directory %s: asking for its free space: %w", d.path, err)
 	}
 	free := stat.Bavail * uint64(stat.Bsize)
-	if free < minFreeBytes {
-		return fmt.Errorf("data directory %s: its volume is full, %d MiB are free and %d MiB are needed: enlarge the volume or free space on it", d.path, free>>20, minFreeBytes>>20)
+	if free < needed {
+		return fmt.Errorf("data directory %s: its volume is full, %d MiB are free and %d MiB are needed: enlarge the volume or free space on it", d.path, free>>20, needed>>20)
 	}
 	return nil
 }
 
 func (d *dataDir) socket() string { return filepath.Join(d.path, socketName) }
+
+// endpoint is where clients on this machine find the etcd in it.
+func (d *dataDir) endpoint() string { return "unix://" + d.socket() }
+
+func (d *dataDir) snapshots() string { return filepath.Join(d.path, snapshotsName) }
 
 func (d *dataDir) etcd() string { return filepath.Join(d.path, etcdName) }
 

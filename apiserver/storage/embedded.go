@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.uber.org/zap"
 	"k8s.io/klog/v2"
@@ -42,8 +43,9 @@ const (
 
 // Embedded is an etcd inside this process.
 type Embedded struct {
-	etcd *embed.Etcd
-	dir  *dataDir
+	etcd   *embed.Etcd
+	client *clientv3.Client
+	dir    *dataDir
 	// quiet is true while etcd starts and stops.
 	quiet atomic.Bool
 }
@@ -72,6 +74,9 @@ func Start(ctx context.Context, dir string) (started *Embedded, err error) {
 	defer cancel()
 	select {
 	case <-e.etcd.Server.ReadyNotify():
+		if e.client, err = newClient(e.Endpoint()); err != nil {
+			return nil, err
+		}
 		e.quiet.Store(false)
 		return e, nil
 	case err := <-e.etcd.Err():
@@ -82,7 +87,7 @@ func Start(ctx context.Context, dir string) (started *Embedded, err error) {
 }
 
 // Endpoint is where clients in this process find etcd.
-func (e *Embedded) Endpoint() string { return "unix://" + e.dir.socket() }
+func (e *Embedded) Endpoint() string { return e.dir.endpoint() }
 
 // Err reports why etcd stopped by itself.
 func (e *Embedded) Err() <-chan error { return e.etcd.Err() }
@@ -90,10 +95,14 @@ func (e *Embedded) Err() <-chan error { return e.etcd.Err() }
 // Close stops etcd when every write is on disk, and unlocks its directory.
 func (e *Embedded) Close() error {
 	e.quiet.Store(true)
+	var errs []error
+	if e.client != nil {
+		errs = append(errs, e.client.Close())
+	}
 	if e.etcd != nil {
 		e.etcd.Close()
 	}
-	return e.dir.close()
+	return errors.Join(append(errs, e.dir.close())...)
 }
 
 func config(dir *dataDir, logger *zap.Logger) *embed.Config {

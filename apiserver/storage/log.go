@@ -29,6 +29,13 @@ func zapLogger(logger klog.Logger, quiet *atomic.Bool, directory string) *zap.Lo
 	return zap.New(&core{logger: logger, quiet: quiet}, zap.WithPanicHook(end), zap.WithFatalHook(end))
 }
 
+// alwaysQuiet is for a logger of what tells its errors anyhow.
+func alwaysQuiet() *atomic.Bool {
+	quiet := &atomic.Bool{}
+	quiet.Store(true)
+	return quiet
+}
+
 // giveUp ends the process. etcd gives up in goroutines of its own, so there is
 // nobody who could recover and return an error.
 type giveUp struct {

@@ -13,20 +13,53 @@ import (
 	"time"
 
 	"go.etcd.io/etcd/client/pkg/v3/transport"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
 	"k8s.io/apiserver/pkg/storage/storagebackend"
 )
 
 // reachTimeout is how long one etcd server may take to accept a connection.
 const reachTimeout = 5 * time.Second
 
+// Empty tells whether there is no key with this prefix.
+func Empty(ctx context.Context, config storagebackend.TransportConfig, prefix string) (bool, error) {
+	var tlsConfig *tls.Config
+	if config.TrustedCAFile != "" || config.CertFile != "" {
+		// A unix socket would speak TLS, too, if there was a configuration.
+		var err error
+		if tlsConfig, err = clientTLS(config); err != nil {
+			return false, err
+		}
+	}
+	client, err := clientv3.New(clientv3.Config{Endpoints: config.ServerList, TLS: tlsConfig, DialTimeout: dialTimeout, Logger: zap.NewNop()})
+	if err != nil {
+		return false, fmt.Errorf("making a client of etcd: %w", err)
+	}
+	defer client.Close()
+	found, err := client.Get(ctx, prefix, clientv3.WithPrefix(), clientv3.WithKeysOnly(), clientv3.WithLimit(1))
+	if err != nil {
+		return false, fmt.Errorf("asking etcd for keys: %w", err)
+	}
+	return len(found.Kvs) == 0, nil
+}
+
+// clientTLS is what clients show to servers with https URLs, and know them by.
+func clientTLS(config storagebackend.TransportConfig) (*tls.Config, error) {
+	info := transport.TLSInfo{CertFile: config.CertFile, KeyFile: config.KeyFile, TrustedCAFile: config.TrustedCAFile}
+	tlsConfig, err := info.ClientConfig()
+	if err != nil {
+		return nil, fmt.Errorf("reading the credentials for etcd: %w", err)
+	}
+	return tlsConfig, nil
+}
+
 // Reach makes sure that at least one etcd server accepts a connection, and
 // shows a certificate that is trusted. Otherwise the error tells of each of
 // them.
 func Reach(ctx context.Context, config storagebackend.TransportConfig) error {
-	info := transport.TLSInfo{CertFile: config.CertFile, KeyFile: config.KeyFile, TrustedCAFile: config.TrustedCAFile}
-	tlsConfig, err := info.ClientConfig()
+	tlsConfig, err := clientTLS(config)
 	if err != nil {
-		return fmt.Errorf("reading the credentials for etcd: %w", err)
+		return err
 	}
 	var errs []error
 	for _, server := range config.ServerList {

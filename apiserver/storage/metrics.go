@@ -1,0 +1,64 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package storage
+
+import (
+	"os"
+	"time"
+
+	"k8s.io/component-base/metrics"
+)
+
+const (
+	namespace = "liqo"
+	subsystem = "etcd"
+)
+
+var (
+	snapshots = metrics.NewCounterVec(&metrics.CounterOpts{
+		Namespace: namespace, Subsystem: subsystem, Name: "snapshots_total",
+		Help:           "Snapshots of the embedded etcd that were due, by result: success or error.",
+		StabilityLevel: metrics.ALPHA,
+	}, []string{"result"})
+	lastSnapshot = metrics.NewGauge(&metrics.GaugeOpts{
+		Namespace: namespace, Subsystem: subsystem, Name: "last_snapshot_timestamp_seconds",
+		Help:           "When the embedded etcd's newest snapshot was taken by this process, in seconds since 1970; 0 before the first.",
+		StabilityLevel: metrics.ALPHA,
+	})
+	lastSnapshotSize = metrics.NewGauge(&metrics.GaugeOpts{
+		Namespace: namespace, Subsystem: subsystem, Name: "last_snapshot_size_bytes",
+		Help:           "Size of that snapshot.",
+		StabilityLevel: metrics.ALPHA,
+	})
+	defragmentations = metrics.NewCounterVec(&metrics.CounterOpts{
+		Namespace: namespace, Subsystem: subsystem, Name: "defragmentations_total",
+		Help:           "How often the database of the embedded etcd was rewritten to give free space back, by result: success or error.",
+		StabilityLevel: metrics.ALPHA,
+	}, []string{"result"})
+)
+
+// RegisterMetrics hands every metric of the embedded etcd to a registry.
+func RegisterMetrics(register func(...metrics.Registerable)) {
+	register(snapshots, lastSnapshot, lastSnapshotSize, defragmentations)
+}
+
+func countSnapshot(path string, at time.Time, err error) {
+	snapshots.WithLabelValues(result(err)).Inc()
+	if err != nil {
+		return
+	}
+	lastSnapshot.Set(float64(at.Unix()))
+	if info, err := os.Stat(path); err == nil {
+		lastSnapshotSize.Set(float64(info.Size()))
+	}
+}
+
+func countDefragmentation(err error) { defragmentations.WithLabelValues(result(err)).Inc() }
+
+func result(err error) string {
+	if err != nil {
+		return "error"
+	}
+	return "success"
+}

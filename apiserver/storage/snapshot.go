@@ -1,0 +1,188 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package storage
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/client/v3/snapshot"
+	"go.uber.org/zap"
+)
+
+const (
+	// dialTimeout bounds how long the etcd in this machine may take to answer.
+	dialTimeout = 5 * time.Second
+
+	snapshotsName   = "snapshots"
+	snapshotFormat  = "20060102T150405.000Z"
+	snapshotSuffix  = ".db"
+	unfinishedMarks = ".new"
+)
+
+// errDamaged is what is wrong with a snapshot that was cut short or changed.
+var errDamaged = errors.New("it is damaged: its checksum is wrong or missing")
+
+// WriteSnapshot writes everything that the server with this data directory
+// holds to out: a database, and its checksum behind it. The server goes on.
+func WriteSnapshot(ctx context.Context, dir string, out io.Writer) error {
+	path, err := filepath.Abs(dir)
+	if err != nil {
+		return fmt.Errorf("data directory %q: %w", dir, err)
+	}
+	data := dataDir{path: path}
+	if _, err := os.Stat(data.socket()); err != nil {
+		return fmt.Errorf("data directory %s: no server runs in it: %w: take the snapshot where the API server runs", path, err)
+	}
+	client, err := newClient(data.endpoint())
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	response, err := client.SnapshotWithVersion(ctx)
+	if err != nil {
+		return fmt.Errorf("data directory %s: asking etcd for a snapshot: %w", path, err)
+	}
+	defer response.Snapshot.Close()
+	hash := newTrailer()
+	if _, err := io.Copy(io.MultiWriter(out, hash), response.Snapshot); err != nil {
+		return fmt.Errorf("writing the snapshot: %w", err)
+	}
+	if !hash.valid() {
+		return fmt.Errorf("the snapshot of %s: %w", path, errDamaged)
+	}
+	return nil
+}
+
+// snapshot writes a snapshot into the data directory, and returns its path
+// once it is complete, on disk, and was read back.
+func (e *Embedded) snapshot(ctx context.Context, now time.Time) (path string, err error) {
+	if err := os.MkdirAll(e.dir.snapshots(), 0o700); err != nil {
+		return "", explain(e.dir.snapshots(), err)
+	}
+	status, err := e.client.Status(ctx, e.Endpoint())
+	if err != nil {
+		return "", fmt.Errorf("asking etcd for its size: %w", err)
+	}
+	// etcd itself must always find room to write.
+	if err := e.dir.checkSpace(uint64(status.DbSize) + minFreeBytes); err != nil {
+		return "", err
+	}
+	path = filepath.Join(e.dir.snapshots(), now.UTC().Format(snapshotFormat)+snapshotSuffix)
+	unfinished := path + unfinishedMarks
+	defer func() { err = errors.Join(err, removeIfThere(unfinished)) }()
+	if _, err := snapshot.SaveWithVersion(ctx, zap.NewNop(), clientConfig(e.Endpoint()), unfinished); err != nil {
+		return "", fmt.Errorf("saving a snapshot: %w", err)
+	}
+	if err := verify(unfinished); err != nil {
+		return "", err
+	}
+	if err := os.Rename(unfinished, path); err != nil {
+		return "", err
+	}
+	return path, syncDir(e.dir.snapshots())
+}
+
+// allSnapshots returns the paths of those in the data directory, the oldest
+// first.
+func (d *dataDir) allSnapshots() ([]string, error) {
+	paths, err := filepath.Glob(filepath.Join(d.snapshots(), "*"+snapshotSuffix))
+	slices.Sort(paths)
+	return paths, err
+}
+
+// prune removes all snapshots but the newest, and what was left unfinished.
+func (e *Embedded) prune(retain int) error {
+	paths, err := e.dir.allSnapshots()
+	if err != nil {
+		return err
+	}
+	unfinished, err := filepath.Glob(filepath.Join(e.dir.snapshots(), "*"+unfinishedMarks+"*"))
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, path := range append(unfinished, paths[:max(0, len(paths)-retain)]...) {
+		errs = append(errs, removeIfThere(path))
+	}
+	return errors.Join(errs...)
+}
+
+// verify reads a snapshot and compares it with its checksum.
+func verify(path string) error {
+	file, err := os.Open(path)
+	if err != nil {
+		return fmt.Errorf("snapshot: %w", err)
+	}
+	defer file.Close()
+	hash := newTrailer()
+	if _, err := io.Copy(hash, file); err != nil {
+		return fmt.Errorf("snapshot %s: %w", path, err)
+	}
+	if !hash.valid() {
+		return fmt.Errorf("snapshot %s: %w", path, errDamaged)
+	}
+	return nil
+}
+
+// trailer computes the checksum of what is written to it, but for the last
+// bytes: these must be that checksum.
+type trailer struct {
+	hash interface {
+		io.Writer
+		Sum([]byte) []byte
+	}
+	last []byte
+}
+
+func newTrailer() *trailer { return &trailer{hash: sha256.New()} }
+
+// Write never fails.
+func (t *trailer) Write(p []byte) (int, error) {
+	t.last = append(t.last, p...)
+	if behind := len(t.last) - sha256.Size; behind > 0 {
+		t.hash.Write(t.last[:behind])
+		t.last = append(t.last[:0], t.last[behind:]...)
+	}
+	return len(p), nil
+}
+
+func (t *trailer) valid() bool { return bytes.Equal(t.hash.Sum(nil), t.last) }
+
+func newClient(endpoint string) (*clientv3.Client, error) {
+	client, err := clientv3.New(clientConfig(endpoint))
+	if err != nil {
+		return nil, fmt.Errorf("making a client of etcd: %w", err)
+	}
+	return client, nil
+}
+
+func clientConfig(endpoint string) clientv3.Config {
+	return clientv3.Config{Endpoints: []string{endpoint}, DialTimeout: dialTimeout, Logger: zap.NewNop()}
+}
+
+func removeIfThere(path string) error {
+	if err := os.Remove(path); !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// syncDir makes what was renamed in a directory outlive a crash.
+func syncDir(path string) error {
+	dir, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
+}
