@@ -25,5 +25,6 @@ func NewStrategy(typer runtime.ObjectTyper) Strategy {
 		Validate:             validation.ValidateForeignCluster,
 		ValidateUpdate:       validation.ValidateForeignClusterUpdate,
 		ValidateStatusUpdate: validation.ValidateForeignClusterStatusUpdate,
+		Warnings:             warnings,
 	})
 }

@@ -24,7 +24,7 @@ func NewStrategy(typer runtime.ObjectTyper) Strategy {
 			return &obj.Spec, &obj.Status
 		},
 		Validate:             validate,
-		ValidateUpdate:       validation.ValidateIdentityRequestUpdate,
+		ValidateUpdate:       validateUpdate,
 		ValidateStatusUpdate: validation.ValidateIdentityRequestStatusUpdate,
 	})
 }
@@ -33,4 +33,10 @@ func NewStrategy(typer runtime.ObjectTyper) Strategy {
 func validate(request *federation.IdentityRequest) field.ErrorList {
 	invitation, _ := rules.InvitationOfAccount(request.Name)
 	return validation.ValidateIdentityRequest(request, invitation)
+}
+
+// validateUpdate checks a new version of a request in the same way.
+func validateUpdate(request, old *federation.IdentityRequest) field.ErrorList {
+	invitation, _ := rules.InvitationOfAccount(request.Name)
+	return validation.ValidateIdentityRequestUpdate(request, old, invitation)
 }

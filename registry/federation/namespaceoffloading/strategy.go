@@ -26,5 +26,6 @@ func NewStrategy(typer runtime.ObjectTyper) Strategy {
 		Validate:             validation.ValidateNamespaceOffloading,
 		ValidateUpdate:       validation.ValidateNamespaceOffloadingUpdate,
 		ValidateStatusUpdate: validation.ValidateNamespaceOffloadingStatusUpdate,
+		Warnings:             warnings,
 	})
 }

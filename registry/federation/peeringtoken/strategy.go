@@ -24,5 +24,6 @@ func NewStrategy(typer runtime.ObjectTyper) Strategy {
 		Validate:             validation.ValidatePeeringToken,
 		ValidateUpdate:       validation.ValidatePeeringTokenUpdate,
 		ValidateStatusUpdate: validation.ValidatePeeringTokenStatusUpdate,
+		Warnings:             warnings,
 	})
 }

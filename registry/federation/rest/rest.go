@@ -23,6 +23,7 @@ import (
 	namespacemap "liqo.io/federation/registry/federation/namespacemap/storage"
 	namespaceoffloading "liqo.io/federation/registry/federation/namespaceoffloading/storage"
 	peeringtoken "liqo.io/federation/registry/federation/peeringtoken/storage"
+	"liqo.io/federation/registry/federation/plan"
 	resourceoffer "liqo.io/federation/registry/federation/resourceoffer/storage"
 	resourcerequest "liqo.io/federation/registry/federation/resourcerequest/storage"
 	shadowpod "liqo.io/federation/registry/federation/shadowpod/storage"
@@ -78,10 +79,10 @@ func (p StorageProvider) v1alpha1() (map[string]rest.Storage, error) {
 	table := &routes{provider: p, storages: map[string]rest.Storage{}}
 	clusters := stored(table, "foreignclusters", foreigncluster.New)
 	tokens := stored(table, "peeringtokens", peeringtoken.New)
-	stored(table, "identityrequests", identityrequest.New(p.InvitationNamespace))
-	stored(table, "resourcerequests", resourcerequest.New)
+	identities := stored(table, "identityrequests", identityrequest.New(p.InvitationNamespace))
+	requests := stored(table, "resourcerequests", resourcerequest.New)
 	stored(table, "resourceoffers", resourceoffer.New)
-	stored(table, "virtualnodes", virtualnode.New)
+	virtualNodes := stored(table, "virtualnodes", virtualnode.New)
 	offloadings := stored(table, "namespaceoffloadings", namespaceoffloading.New)
 	stored(table, "namespacemaps", namespacemap.New)
 	stored(table, "shadowpods", shadowpod.New)
@@ -89,14 +90,16 @@ func (p StorageProvider) v1alpha1() (map[string]rest.Storage, error) {
 		return nil, table.err
 	}
 	core := p.Client.CoreV1()
-	table.storages["foreignclusters/peer"] = foreigncluster.NewPeerREST(clusters, core.Secrets(p.Namespace))
+	plans := plan.Reader{Clusters: clusters, VirtualNodes: virtualNodes, Core: core, ClusterName: p.ClusterName, ClusterID: p.ClusterID}
+	table.storages["foreignclusters/peer"] = foreigncluster.NewPeerREST(clusters, core.Secrets(p.Namespace), plans)
 	table.storages["peeringtokens/invitation"] = peeringtoken.NewInvitationREST(tokens, core.ServiceAccounts(p.InvitationNamespace), peeringtoken.Provider{
 		ClusterName: p.ClusterName,
 		ClusterID:   p.ClusterID,
 		Server:      p.AdvertisedServer,
 		CA:          p.AdvertisedCA,
 	})
-	table.storages["namespaceoffloadings/offload"] = namespaceoffloading.NewOffloadREST(offloadings, core.Namespaces())
+	table.storages["resourcerequests/identity"] = resourcerequest.NewIdentityREST(requests, identities)
+	table.storages["namespaceoffloadings/offload"] = namespaceoffloading.NewOffloadREST(offloadings, core.Namespaces(), plans)
 	return table.storages, nil
 }
 

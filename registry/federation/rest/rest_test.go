@@ -7,12 +7,16 @@ import (
 	"errors"
 	"maps"
 	"net/http"
+	"reflect"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
@@ -75,7 +79,7 @@ func TestRoutes(t *testing.T) {
 		"namespaceoffloadings", "namespaceoffloadings/offload", "namespaceoffloadings/status",
 		"peeringtokens", "peeringtokens/invitation", "peeringtokens/status",
 		"resourceoffers", "resourceoffers/status",
-		"resourcerequests", "resourcerequests/status",
+		"resourcerequests", "resourcerequests/identity", "resourcerequests/status",
 		"shadowpods", "shadowpods/status",
 		"virtualnodes", "virtualnodes/status",
 	}
@@ -110,6 +114,28 @@ func TestResourcesAreCalledWhatUsersCallThem(t *testing.T) {
 	}
 }
 
+func TestWhatIsDeclaredSelectableIsSelectable(t *testing.T) {
+	got := map[string][]string{}
+	for _, resource := range table(t) {
+		stored, ok := resource.(*store.REST)
+		if !ok {
+			continue
+		}
+		obj := stored.New()
+		_, selectable, err := stored.PredicateFunc(labels.Everything(), fields.Everything()).GetAttrs(obj)
+		if err != nil {
+			t.Fatal(err)
+		}
+		declared := slices.DeleteFunc(slices.Sorted(maps.Keys(selectable)), func(field string) bool { return strings.HasPrefix(field, "metadata.") })
+		if len(declared) > 0 {
+			got[reflect.TypeOf(obj).Elem().Name()] = declared
+		}
+	}
+	if diff := cmp.Diff(v1alpha1.SelectableFields, got); diff != "" {
+		t.Errorf("the fields differ (-declared +served):\n%s", diff)
+	}
+}
+
 // bad are bodies that no route may take, by the kind of the route.
 var bad = map[string]runtime.Object{
 	"ForeignCluster":      &federation.ForeignCluster{Spec: federation.ForeignClusterSpec{Server: "ftp://x"}, Status: federation.ForeignClusterStatus{OutgoingPeering: "Great"}},
@@ -126,7 +152,7 @@ var bad = map[string]runtime.Object{
 	"ShadowPod":           &federation.ShadowPod{Status: federation.ShadowPodStatus{Phase: "Running"}},
 }
 
-func TestValidationOnEverySubresource(t *testing.T) {
+func TestEveryRouteRefusesWhatIsWrong(t *testing.T) {
 	scheme := runtime.NewScheme()
 	install.Install(scheme)
 	ctx := genericapirequest.WithNamespace(t.Context(), "web")

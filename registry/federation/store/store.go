@@ -10,7 +10,10 @@ import (
 	"context"
 	"fmt"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/registry/generic"
 	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
@@ -39,6 +42,29 @@ type Kind struct {
 	StatusStrategy rest.UpdateResetFieldsStrategy
 	// Table prints objects.
 	Table rest.TableConvertor
+	// Fields are what an object can be selected by, beside its name and
+	// namespace; v1alpha1 declares them. It may be nil.
+	Fields func(obj runtime.Object) fields.Set
+	// Max is how many objects there may be, in one namespace if the kind is
+	// namespaced. 0 means any number.
+	Max int
+}
+
+// attributes are what selectors look at.
+func (k Kind) attributes(obj runtime.Object) (labels.Set, fields.Set, error) {
+	accessor, err := meta.Accessor(obj)
+	if err != nil {
+		return nil, nil, err
+	}
+	selectable := fields.Set{}
+	if k.Fields != nil {
+		selectable = k.Fields(obj)
+	}
+	selectable["metadata.name"] = accessor.GetName()
+	if k.Strategy.NamespaceScoped() {
+		selectable["metadata.namespace"] = accessor.GetNamespace()
+	}
+	return accessor.GetLabels(), selectable, nil
 }
 
 // REST serves the objects of one kind.
@@ -61,8 +87,11 @@ func New(kind Kind, getter generic.RESTOptionsGetter) (*REST, *StatusREST, error
 		ResetFieldsStrategy:       kind.Strategy,
 		TableConvertor:            kind.Table,
 	}
-	if err := store.CompleteWithOptions(&generic.StoreOptions{RESTOptions: getter}); err != nil {
+	if err := store.CompleteWithOptions(&generic.StoreOptions{RESTOptions: getter, AttrFunc: kind.attributes}); err != nil {
 		return nil, nil, fmt.Errorf("setting up the storage of %s: %w", store.DefaultQualifiedResource, err)
+	}
+	if kind.Max > 0 {
+		store.BeginCreate = limit(store, kind.Max)
 	}
 	status := *store
 	status.UpdateStrategy = kind.StatusStrategy

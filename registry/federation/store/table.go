@@ -6,7 +6,9 @@ package store
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
+	"unicode"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -100,13 +102,28 @@ func (t Table[P]) cells(obj runtime.Object) ([]any, error) {
 	narrow := []any{accessor.GetName()}
 	var wide []any
 	for _, column := range t {
+		cell := column.Cell(typed)
+		if text, ok := cell.(string); ok {
+			cell = printable(text)
+		}
 		if column.Wide {
-			wide = append(wide, column.Cell(typed))
+			wide = append(wide, cell)
 			continue
 		}
-		narrow = append(narrow, column.Cell(typed))
+		narrow = append(narrow, cell)
 	}
 	return append(append(narrow, Age(accessor.GetCreationTimestamp())), wide...), nil
+}
+
+// printable is a cell without anything that a terminal would obey: part of what
+// tables show was written by strangers.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return -1
+	}, s)
 }
 
 var _ rest.TableConvertor = Table[runtime.Object]{}

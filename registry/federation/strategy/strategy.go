@@ -43,6 +43,8 @@ type Kind[P Object, S, U any] struct {
 	ValidateUpdate func(obj, old P) field.ErrorList
 	// ValidateStatusUpdate tells everything that is wrong with a new status.
 	ValidateStatusUpdate func(obj, old P) field.ErrorList
+	// Warnings tell what is allowed and yet seldom meant. It may be nil.
+	Warnings func(obj P) []string
 }
 
 // Strategy creates objects and updates their spec. It keeps their status, and
@@ -88,8 +90,13 @@ func (s Strategy[P, S, U]) Validate(_ context.Context, obj runtime.Object) field
 	return s.kind.Validate(obj.(P))
 }
 
-// WarningsOnCreate has nothing to warn of: what is wrong is an error.
-func (s Strategy[P, S, U]) WarningsOnCreate(context.Context, runtime.Object) []string { return nil }
+// WarningsOnCreate tells what is seldom meant.
+func (s Strategy[P, S, U]) WarningsOnCreate(_ context.Context, obj runtime.Object) []string {
+	if s.kind.Warnings == nil {
+		return nil
+	}
+	return s.kind.Warnings(obj.(P))
+}
 
 // Canonicalize leaves the object as it is: there is one form of each.
 func (s Strategy[P, S, U]) Canonicalize(runtime.Object) {}
@@ -119,9 +126,15 @@ func (s Strategy[P, S, U]) ValidateUpdate(_ context.Context, obj, old runtime.Ob
 	return s.kind.ValidateUpdate(obj.(P), old.(P))
 }
 
-// WarningsOnUpdate has nothing to warn of: what is wrong is an error.
-func (s Strategy[P, S, U]) WarningsOnUpdate(context.Context, runtime.Object, runtime.Object) []string {
-	return nil
+// WarningsOnUpdate tells what is seldom meant of a spec that changes. Who
+// changes something else, as a finalizer, is not bothered.
+func (s Strategy[P, S, U]) WarningsOnUpdate(ctx context.Context, obj, old runtime.Object) []string {
+	spec, _ := s.kind.Parts(obj.(P))
+	oldSpec, _ := s.kind.Parts(old.(P))
+	if apiequality.Semantic.DeepEqual(spec, oldSpec) {
+		return nil
+	}
+	return s.WarningsOnCreate(ctx, obj)
 }
 
 // GetResetFields tells server-side apply that nobody owns the status here.

@@ -87,21 +87,6 @@ func check(resource schema.GroupResource, name string, uid types.UID, resourceVe
 	return nil
 }
 
-// raceAttempts is how often a POST starts again when somebody else made the
-// same object meanwhile.
-const raceAttempts = 3
-
-// Settle runs a POST that may find that somebody else makes the same object at
-// the same time, and then has to look again.
-func Settle[P any](post func() (P, error)) (P, error) {
-	for attempt := 1; ; attempt++ {
-		result, err := post()
-		if attempt == raceAttempts || !apierrors.IsAlreadyExists(err) {
-			return result, err
-		}
-	}
-}
-
 // Difference is one field in which a request contradicts what is there.
 type Difference struct {
 	// Field is the path of the field.
@@ -122,11 +107,6 @@ func Contradiction(resource schema.GroupResource, name string, differences []Dif
 	conflict := apierrors.NewConflict(resource, name, fmt.Errorf("it is there already and says something else (%s); change it by PUT or PATCH of this subresource", strings.Join(messages, "; ")))
 	conflict.ErrStatus.Details.Causes = causes
 	return conflict
-}
-
-// Deleting is the answer to a request that comes while the parent goes.
-func Deleting(resource schema.GroupResource, name string) error {
-	return apierrors.NewConflict(resource, name, fmt.Errorf("it is being deleted; wait until it is gone and try again"))
 }
 
 // RefuseApply is the answer to a server-side apply on a verb, which would own

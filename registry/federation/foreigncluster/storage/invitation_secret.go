@@ -20,6 +20,7 @@ import (
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/registry/federation/verb"
 )
 
 // undoTimeout bounds how long a failed request goes on cleaning up.
@@ -41,8 +42,8 @@ const (
 	different
 )
 
-// undo takes back what was done to a Secret.
-type undo func(ctx context.Context) error
+// undoing takes back what was done to a Secret.
+type undoing func(ctx context.Context) error
 
 func nothingToUndo(context.Context) error { return nil }
 
@@ -69,7 +70,7 @@ func (i invitations) compare(ctx context.Context, cluster, token string) (held, 
 // keep makes sure that the token is held for the cluster. Another one that is
 // held already is replaced only when that is asked for, since it may be that
 // of a request under way.
-func (i invitations) keep(ctx context.Context, cluster, token string, replace bool, dryRun []string) (undo, error) {
+func (i invitations) keep(ctx context.Context, cluster, token string, replace bool, dryRun []string) (undoing, error) {
 	secret, err := i.get(ctx, cluster)
 	switch {
 	case err != nil:
@@ -100,7 +101,7 @@ func (i invitations) get(ctx context.Context, cluster string) (*corev1.Secret, e
 	return secret, nil
 }
 
-func (i invitations) create(ctx context.Context, cluster, token string, dryRun []string) (undo, error) {
+func (i invitations) create(ctx context.Context, cluster, token string, dryRun []string) (undoing, error) {
 	secret, err := i.secrets.Create(quiet(ctx), &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
 			Name:   rules.InvitationSecret(cluster),
@@ -110,7 +111,7 @@ func (i invitations) create(ctx context.Context, cluster, token string, dryRun [
 		Data: map[string][]byte{v1alpha1.InvitationTokenKey: []byte(token)},
 	}, metav1.CreateOptions{DryRun: dryRun})
 	if err != nil {
-		return nil, fmt.Errorf("keeping the invitation in a Secret: %w", err)
+		return nil, fmt.Errorf("keeping the invitation in a Secret: %w", verb.LostRace(err))
 	}
 	if len(dryRun) > 0 {
 		return nothingToUndo, nil
@@ -124,12 +125,12 @@ func (i invitations) create(ctx context.Context, cluster, token string, dryRun [
 	}, nil
 }
 
-func (i invitations) update(ctx context.Context, old *corev1.Secret, token string, dryRun []string) (undo, error) {
+func (i invitations) update(ctx context.Context, old *corev1.Secret, token string, dryRun []string) (undoing, error) {
 	wanted := old.DeepCopy()
 	wanted.Data = map[string][]byte{v1alpha1.InvitationTokenKey: []byte(token)}
 	updated, err := i.secrets.Update(quiet(ctx), wanted, metav1.UpdateOptions{DryRun: dryRun})
 	if err != nil {
-		return nil, fmt.Errorf("keeping the invitation in its Secret: %w", err)
+		return nil, fmt.Errorf("keeping the invitation in its Secret: %w", verb.LostRace(err))
 	}
 	if len(dryRun) > 0 {
 		return nothingToUndo, nil
@@ -144,7 +145,7 @@ func (i invitations) update(ctx context.Context, old *corev1.Secret, token strin
 
 // takeBack undoes after a failure, also when the request is over, and returns
 // the failure along with what could not be undone.
-func takeBack(ctx context.Context, undo undo, failure error) error {
+func takeBack(ctx context.Context, undo undoing, failure error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
 	defer cancel()
 	if err := undo(ctx); err != nil {

@@ -12,10 +12,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/apiserver/pkg/util/dryrun"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 
 	"liqo.io/federation/apiserver/apis/federation"
 	"liqo.io/federation/apiserver/apis/federation/validation"
+	"liqo.io/federation/registry/federation/plan"
 	"liqo.io/federation/registry/federation/verb"
 )
 
@@ -25,12 +27,13 @@ import (
 type PeerREST struct {
 	clusters    verb.Parent
 	invitations invitations
+	plans       plan.Reader
 }
 
-// NewPeerREST makes the verb over the store of foreign clusters, and over the
-// Secrets of the installation namespace.
-func NewPeerREST(clusters verb.Parent, secrets corev1client.SecretInterface) *PeerREST {
-	return &PeerREST{clusters: clusters, invitations: invitations{secrets: secrets}}
+// NewPeerREST makes the verb over the store of foreign clusters, over the
+// Secrets of the installation namespace, and over what its plans are made of.
+func NewPeerREST(clusters verb.Parent, secrets corev1client.SecretInterface, plans plan.Reader) *PeerREST {
+	return &PeerREST{clusters: clusters, invitations: invitations{secrets: secrets}, plans: plans}
 }
 
 // New makes an empty peering.
@@ -75,35 +78,58 @@ func (r *PeerREST) Create(ctx context.Context, name string, obj runtime.Object, 
 			return nil, err
 		}
 	}
-	cluster, err := verb.Settle(func() (*federation.ForeignCluster, error) { return r.take(ctx, name, peering, options) })
+	change, err := verb.Settle(peerResource, name, func() (change, error) { return r.take(ctx, name, peering, options) })
 	if err != nil {
 		return nil, err
 	}
-	return peeringOf(cluster), nil
+	return r.answer(ctx, change, options.DryRun)
+}
+
+// change is what a request made of a foreign cluster.
+type change struct {
+	// is and wanted are the cluster before and after; nil stands for none.
+	is, wanted *federation.ForeignCluster
+	// token tells whether an invitation is kept that was not before.
+	token bool
+}
+
+// answer shows the peering, in a dry run with the plan.
+func (r *PeerREST) answer(ctx context.Context, change change, dryRun []string) (*federation.Peering, error) {
+	shown := change.wanted
+	if shown == nil {
+		shown = change.is
+	}
+	peering := peeringOf(shown)
+	if !dryrun.IsDryRun(dryRun) {
+		return peering, nil
+	}
+	var err error
+	peering.Status.Plan, err = r.plans.Peer(ctx, change.is, change.wanted, change.token)
+	return peering, err
 }
 
 // take commits to an invitation: first its token, then the foreign cluster.
-func (r *PeerREST) take(ctx context.Context, name string, peering *federation.Peering, options *metav1.CreateOptions) (*federation.ForeignCluster, error) {
+func (r *PeerREST) take(ctx context.Context, name string, peering *federation.Peering, options *metav1.CreateOptions) (change, error) {
 	cluster, err := r.get(ctx, name, &metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		if err := verb.CheckPreconditions(peerResource, name, peering, nil); err != nil {
-			return nil, err
+			return change{}, err
 		}
 		return r.takeNew(ctx, name, peering, options)
 	}
 	if err != nil {
-		return nil, err
+		return change{}, err
 	}
 	if err := verb.CheckPreconditions(peerResource, name, peering, cluster); err != nil {
-		return nil, err
+		return change{}, err
 	}
 	return r.takeMore(ctx, cluster, peering, options)
 }
 
 // takeNew makes the foreign cluster that an invitation is about.
-func (r *PeerREST) takeNew(ctx context.Context, name string, peering *federation.Peering, options *metav1.CreateOptions) (*federation.ForeignCluster, error) {
+func (r *PeerREST) takeNew(ctx context.Context, name string, peering *federation.Peering, options *metav1.CreateOptions) (change, error) {
 	if peering.Spec.Token == "" {
-		return nil, tokenRequired(name)
+		return change{}, tokenRequired(name)
 	}
 	cluster := &federation.ForeignCluster{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	cluster.Spec.Incoming = federation.PeeringDisabled
@@ -111,36 +137,36 @@ func (r *PeerREST) takeNew(ctx context.Context, name string, peering *federation
 
 	undo, err := r.invitations.keep(ctx, name, peering.Spec.Token, false, options.DryRun)
 	if err != nil {
-		return nil, err
+		return change{}, err
 	}
 	created, err := r.clusters.Create(ctx, cluster, rest.ValidateAllObjectFunc, options)
 	if apierrors.IsAlreadyExists(err) {
 		// Whoever made it meanwhile may count on this Secret.
-		return nil, err
+		return change{}, verb.LostRace(err)
 	}
 	if err != nil {
-		return nil, takeBack(ctx, undo, err)
+		return change{}, takeBack(ctx, undo, err)
 	}
-	return created.(*federation.ForeignCluster), nil
+	return change{wanted: created.(*federation.ForeignCluster), token: true}, nil
 }
 
 // takeMore lets an existing foreign cluster take an invitation, unless it has
 // taken it already, or another one.
-func (r *PeerREST) takeMore(ctx context.Context, cluster *federation.ForeignCluster, peering *federation.Peering, options *metav1.CreateOptions) (*federation.ForeignCluster, error) {
+func (r *PeerREST) takeMore(ctx context.Context, cluster *federation.ForeignCluster, peering *federation.Peering, options *metav1.CreateOptions) (change, error) {
 	if cluster.DeletionTimestamp != nil {
-		return nil, verb.Deleting(peerResource, cluster.Name)
+		return change{}, verb.Deleting(peerResource, cluster.Name)
 	}
 	found := differences(cluster, peering)
 	borrows := cluster.Spec.Outgoing == federation.PeeringEnabled
 	token := peering.Spec.Token
 	if token == "" && !borrows && cluster.Spec.InvitationSecretName == "" {
-		return nil, tokenRequired(cluster.Name)
+		return change{}, tokenRequired(cluster.Name)
 	}
 	keep := false
 	if token != "" {
 		kept, err := r.invitations.compare(ctx, cluster.Name, token)
 		if err != nil {
-			return nil, err
+			return change{}, err
 		}
 		if kept == different && borrows {
 			found = append(found, verb.Difference{Field: "spec.token", Message: "is not the invitation that was taken"})
@@ -150,29 +176,31 @@ func (r *PeerREST) takeMore(ctx context.Context, cluster *federation.ForeignClus
 		keep = kept != same && !(kept == absent && accepted)
 	}
 	if len(found) > 0 {
-		return nil, verb.Contradiction(peerResource, cluster.Name, found)
+		return change{}, verb.Contradiction(peerResource, cluster.Name, found)
 	}
 	if borrows && !keep {
-		return cluster, nil
+		return change{is: cluster, wanted: cluster}, nil
 	}
-	undo := undo(nothingToUndo)
+	wanted := cluster.DeepCopy()
+	extend(wanted, peering)
+	if err := checkManagers(options.FieldManager, cluster, wanted); err != nil {
+		return change{}, err
+	}
+	undo := undoing(nothingToUndo)
 	if keep {
 		var err error
 		if undo, err = r.invitations.keep(ctx, cluster.Name, token, !borrows, options.DryRun); err != nil {
-			return nil, err
+			return change{}, err
 		}
 	}
-	updated, _, err := r.clusters.Update(ctx, cluster.Name, rest.DefaultUpdatedObjectInfo(nil, func(_ context.Context, _, old runtime.Object) (runtime.Object, error) {
-		wanted := old.DeepCopyObject().(*federation.ForeignCluster)
-		// What was decided above holds for this state only.
-		wanted.ResourceVersion = cluster.ResourceVersion
-		extend(wanted, peering)
-		return wanted, nil
-	}), rest.ValidateAllObjectFunc, rest.ValidateAllObjectUpdateFunc, false, &metav1.UpdateOptions{DryRun: options.DryRun, FieldManager: options.FieldManager})
+	// What was decided above holds for this state only, whose resourceVersion
+	// the object carries.
+	updated, _, err := r.clusters.Update(ctx, cluster.Name, rest.DefaultUpdatedObjectInfo(wanted),
+		rest.ValidateAllObjectFunc, rest.ValidateAllObjectUpdateFunc, false, &metav1.UpdateOptions{DryRun: options.DryRun, FieldManager: options.FieldManager})
 	if err != nil {
-		return nil, takeBack(ctx, undo, err)
+		return change{}, takeBack(ctx, undo, verb.LostRace(err))
 	}
-	return updated.(*federation.ForeignCluster), nil
+	return change{is: cluster, wanted: updated.(*federation.ForeignCluster), token: keep}, nil
 }
 
 // Update changes what is wanted of the foreign cluster. A token replaces the
@@ -185,14 +213,14 @@ func (r *PeerREST) Update(ctx context.Context, name string, objInfo rest.Updated
 	if err != nil {
 		return nil, false, err
 	}
-	update := peeringUpdate{objInfo}
+	update := peeringUpdate{UpdatedObjectInfo: objInfo, manager: options.FieldManager}
 	peering, err := update.peering(ctx, cluster)
 	if err != nil {
 		return nil, false, err
 	}
-	undo := undo(nothingToUndo)
+	undo := undoing(nothingToUndo)
 	if token := peering.Spec.Token; token != "" {
-		if undo, err = r.invitations.keep(ctx, name, token, true, options.DryRun); err != nil {
+		if undo, err = verb.Settle(peerResource, name, func() (undoing, error) { return r.invitations.keep(ctx, name, token, true, options.DryRun) }); err != nil {
 			return nil, false, err
 		}
 	}
@@ -206,7 +234,8 @@ func (r *PeerREST) Update(ctx context.Context, name string, objInfo rest.Updated
 	if err != nil {
 		return nil, false, takeBack(ctx, undo, err)
 	}
-	return peeringOf(updated.(*federation.ForeignCluster)), false, nil
+	answer, err := r.answer(ctx, change{is: cluster, wanted: updated.(*federation.ForeignCluster), token: peering.Spec.Token != ""}, options.DryRun)
+	return answer, false, err
 }
 
 // Delete ends the borrowing: a foreign cluster that is lent to stays without
@@ -231,7 +260,8 @@ func (r *PeerREST) Delete(ctx context.Context, name string, deleteValidation res
 		return nil, false, err
 	}
 	if lends {
-		return peeringOf(left), true, nil
+		answer, err := r.answer(ctx, change{is: cluster, wanted: left}, options.DryRun)
+		return answer, true, err
 	}
 	parentOptions := &metav1.DeleteOptions{DryRun: options.DryRun, PropagationPolicy: options.PropagationPolicy,
 		Preconditions: &metav1.Preconditions{UID: &cluster.UID}}
@@ -242,7 +272,8 @@ func (r *PeerREST) Delete(ctx context.Context, name string, deleteValidation res
 	if going, ok := deleted.(*federation.ForeignCluster); ok {
 		left = going
 	}
-	return peeringOf(left), gone, nil
+	answer, err := r.answer(ctx, change{is: left}, options.DryRun)
+	return answer, gone, err
 }
 
 // leave notes in the cluster how it is to be left, before it is.
@@ -265,7 +296,8 @@ func (r *PeerREST) leave(ctx context.Context, cluster *federation.ForeignCluster
 			}
 			wanted.Spec.DisconnectTimeoutSeconds = &timeout
 		}
-		return wanted, nil
+		// The options of a DELETE name no manager.
+		return wanted, checkManagers("", old.(*federation.ForeignCluster), wanted)
 	}), rest.ValidateAllObjectFunc, rest.ValidateAllObjectUpdateFunc, false, &metav1.UpdateOptions{DryRun: options.DryRun})
 	if err != nil {
 		return nil, err

@@ -27,11 +27,13 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/install"
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/registry/federation/foreigncluster"
+	"liqo.io/federation/registry/federation/plan"
 	"liqo.io/federation/registry/federation/verb/verbtest"
 )
 
 const (
 	namespace   = "liqo"
+	romeID      = "0c9e8d7f-1a2b-4c3d-8e4f-5a6b7c8d9e0f"
 	milanID     = "3f1ad3a5-3c5c-4b8e-9a6e-0b9d6c1f7a11"
 	otherID     = "9a4b0a8e-5a3e-4a53-8f2e-6b1f1f1f2c22"
 	secretToken = "eyJhbGciOiJFUzI1NiJ9.secret.signature"
@@ -53,7 +55,22 @@ func newWorld(secrets ...runtime.Object) *world {
 		Empty:    func() *federation.ForeignCluster { return &federation.ForeignCluster{} },
 	}
 	kube := fake.NewClientset(secrets...)
-	return &world{PeerREST: NewPeerREST(clusters, kube.CoreV1().Secrets(namespace)), clusters: clusters, kube: kube}
+	plans := plan.Reader{
+		Clusters: verbtest.List(func() runtime.Object {
+			list := &federation.ForeignClusterList{}
+			for _, name := range []string{"milan", "turin"} {
+				if cluster, ok := clusters.Stored(name); ok {
+					list.Items = append(list.Items, *cluster)
+				}
+			}
+			return list
+		}),
+		VirtualNodes: verbtest.List(func() runtime.Object {
+			return &federation.VirtualNodeList{Items: []federation.VirtualNode{{Status: federation.VirtualNodeStatus{Pods: 3}}}}
+		}),
+		Core: kube.CoreV1(), ClusterName: "rome", ClusterID: romeID,
+	}
+	return &world{PeerREST: NewPeerREST(clusters, kube.CoreV1().Secrets(namespace), plans), clusters: clusters, kube: kube}
 }
 
 // token is what the Secret of the invitation holds, and empty without one.
@@ -244,7 +261,7 @@ func TestPeerRefusesAndLeavesNothingBehind(t *testing.T) {
 		"a token with a line break":     {peering: invitation(func(p *federation.Peering) { p.Spec.Token += "\n" }), code: http.StatusUnprocessableEntity, says: "spec.token"},
 		"a POST that unpeers":           {peering: invitation(func(p *federation.Peering) { p.Spec.Outgoing = federation.PeeringDisabled }), code: http.StatusUnprocessableEntity, says: "spec.outgoing"},
 		"a uid of what is not there":    {peering: invitation(func(p *federation.Peering) { p.UID = "uid" }), code: http.StatusConflict, says: "does not exist"},
-		"a cluster that is going":       {cluster: known, peering: invitation(), code: http.StatusConflict, says: "being deleted"},
+		"a cluster that is going":       {cluster: known, peering: invitation(), code: http.StatusTooManyRequests, says: "being deleted"},
 		"the uid of another":            {cluster: known, peering: invitation(func(p *federation.Peering) { p.UID = types.UID("other") }), code: http.StatusConflict, says: "uid-of-milan"},
 		"an old resourceVersion":        {cluster: known, peering: invitation(func(p *federation.Peering) { p.ResourceVersion = "0" }), code: http.StatusConflict, says: "resourceVersion"},
 		"a store that fails":            {peering: invitation(), fail: apierrors.NewTooManyRequests("etcd is busy", 1), code: http.StatusTooManyRequests, says: "etcd is busy"},

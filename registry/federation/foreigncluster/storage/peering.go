@@ -14,6 +14,7 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 
 	"liqo.io/federation/apiserver/apis/federation"
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/apis/federation/validation"
 	"liqo.io/federation/apiserver/rules"
 	"liqo.io/federation/registry/federation/store"
@@ -37,6 +38,7 @@ func peeringOf(cluster *federation.ForeignCluster) *federation.Peering {
 			ClusterID:                spec.ClusterID,
 			Server:                   spec.Server,
 			CABundle:                 spec.CABundle,
+			ProxyURL:                 spec.ProxyURL,
 			Resources:                spec.Resources,
 			DisconnectTimeoutSeconds: spec.DisconnectTimeoutSeconds,
 		},
@@ -56,6 +58,7 @@ func replace(cluster *federation.ForeignCluster, peering *federation.Peering) {
 	cluster.Spec.ClusterID = spec.ClusterID
 	cluster.Spec.Server = spec.Server
 	cluster.Spec.CABundle = spec.CABundle
+	cluster.Spec.ProxyURL = spec.ProxyURL
 	cluster.Spec.Resources = spec.Resources
 	cluster.Spec.DisconnectTimeoutSeconds = spec.DisconnectTimeoutSeconds
 	if spec.Token != "" {
@@ -70,6 +73,9 @@ func extend(cluster *federation.ForeignCluster, peering *federation.Peering) {
 	cluster.Spec.Outgoing = spec.Outgoing
 	cluster.Spec.Server = spec.Server
 	cluster.Spec.CABundle = spec.CABundle
+	if spec.ProxyURL != "" {
+		cluster.Spec.ProxyURL = spec.ProxyURL
+	}
 	if spec.ClusterID != "" {
 		cluster.Spec.ClusterID = spec.ClusterID
 	}
@@ -104,6 +110,9 @@ func differences(cluster *federation.ForeignCluster, peering *federation.Peering
 	if !bytes.Equal(is.CABundle, wanted.CABundle) {
 		differ("spec.caBundle", "holds other certificates")
 	}
+	if wanted.ProxyURL != "" && is.ProxyURL != wanted.ProxyURL {
+		differ("spec.proxyURL", "is %q, not %q", is.ProxyURL, wanted.ProxyURL)
+	}
 	if len(wanted.Resources) > 0 && !apiequality.Semantic.DeepEqual(is.Resources, wanted.Resources) {
 		differ("spec.resources", "asks for something else")
 	}
@@ -116,6 +125,8 @@ func differences(cluster *federation.ForeignCluster, peering *federation.Peering
 // peeringUpdate turns an update of the view into one of the foreign cluster.
 type peeringUpdate struct {
 	rest.UpdatedObjectInfo
+	// manager is who sends the request.
+	manager string
 }
 
 // UpdatedObject applies the request to the view of old, and that to old.
@@ -126,7 +137,19 @@ func (u peeringUpdate) UpdatedObject(ctx context.Context, old runtime.Object) (r
 		return nil, err
 	}
 	replace(cluster, peering)
-	return cluster, nil
+	return cluster, checkManagers(u.manager, old.(*federation.ForeignCluster), cluster)
+}
+
+// checkManagers refuses to change what another manager applies.
+func checkManagers(manager string, is, wanted *federation.ForeignCluster) error {
+	before, after := &v1alpha1.ForeignCluster{}, &v1alpha1.ForeignCluster{}
+	if err := v1alpha1.Convert_federation_ForeignCluster_To_v1alpha1_ForeignCluster(is, before, nil); err != nil {
+		return apierrors.NewInternalError(err)
+	}
+	if err := v1alpha1.Convert_federation_ForeignCluster_To_v1alpha1_ForeignCluster(wanted, after, nil); err != nil {
+		return apierrors.NewInternalError(err)
+	}
+	return verb.CheckManagers(peerResource, manager, before, after)
 }
 
 // peering is the view of the cluster as the request wants it.

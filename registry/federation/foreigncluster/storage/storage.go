@@ -5,6 +5,7 @@
 package storage
 
 import (
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/registry/generic"
 
@@ -25,5 +26,13 @@ func New(scheme *runtime.Scheme, getter generic.RESTOptionsGetter) (*store.REST,
 		Strategy:       strategy,
 		StatusStrategy: strategy.Status(),
 		Table:          table,
+		Fields: func(obj runtime.Object) fields.Set {
+			cluster := obj.(*federation.ForeignCluster)
+			return fields.Set{
+				"spec.clusterID":         cluster.Spec.ClusterID,
+				"status.outgoingPeering": string(cluster.Status.OutgoingPeering),
+				"status.incomingPeering": string(cluster.Status.IncomingPeering),
+			}
+		},
 	}, getter)
 }

@@ -13,6 +13,10 @@ import (
 	"liqo.io/federation/registry/federation/store"
 )
 
+// maxMaps bounds what one consumer can store in its tenant namespace; it needs
+// one map.
+const maxMaps = 16
+
 // New makes the storages of namespace maps and of their status.
 func New(scheme *runtime.Scheme, getter generic.RESTOptionsGetter) (*store.REST, *store.StatusREST, error) {
 	strategy := namespacemap.NewStrategy(scheme)
@@ -25,5 +29,6 @@ func New(scheme *runtime.Scheme, getter generic.RESTOptionsGetter) (*store.REST,
 		Strategy:       strategy,
 		StatusStrategy: strategy.Status(),
 		Table:          table,
+		Max:            maxMaps,
 	}, getter)
 }

@@ -8,17 +8,21 @@ import (
 	"encoding/json"
 	"fmt"
 
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/apiserver/pkg/util/dryrun"
+	"k8s.io/apiserver/pkg/warning"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 
 	"liqo.io/federation/apiserver/apis/federation"
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/apis/federation/validation"
+	"liqo.io/federation/registry/federation/plan"
 	"liqo.io/federation/registry/federation/verb"
 )
 
@@ -28,12 +32,13 @@ import (
 type OffloadREST struct {
 	offloadings verb.Parent
 	namespaces  corev1client.NamespaceInterface
+	plans       plan.Reader
 }
 
-// NewOffloadREST makes the verb over the store of namespace offloadings, and
-// over the namespaces that it labels.
-func NewOffloadREST(offloadings verb.Parent, namespaces corev1client.NamespaceInterface) *OffloadREST {
-	return &OffloadREST{offloadings: offloadings, namespaces: namespaces}
+// NewOffloadREST makes the verb over the store of namespace offloadings, over
+// the namespaces that it labels, and over what its plans are made of.
+func NewOffloadREST(offloadings verb.Parent, namespaces corev1client.NamespaceInterface, plans plan.Reader) *OffloadREST {
+	return &OffloadREST{offloadings: offloadings, namespaces: namespaces, plans: plans}
 }
 
 // New makes an empty offload.
@@ -73,24 +78,55 @@ func (r *OffloadREST) Create(ctx context.Context, name string, obj runtime.Objec
 			return nil, err
 		}
 	}
-	offloading, err := verb.Settle(func() (*federation.NamespaceOffloading, error) { return r.extend(ctx, name, offload, options) })
+	change, err := verb.Settle(offloadResource, name, func() (change, error) { return r.extend(ctx, name, offload, options) })
 	if err != nil {
 		return nil, err
 	}
 	// Pods are placed by this label; the controller sets it too, but pods that
 	// come right after this request must not miss it.
-	if err := r.label(ctx, offloading.Namespace, options); err != nil {
+	if err := r.label(ctx, change.offloading.Namespace, options); err != nil {
 		return nil, err
 	}
-	return offloadOf(offloading), nil
+	return r.answer(ctx, change, options.DryRun)
+}
+
+// change is an offloading after a request.
+type change struct {
+	offloading *federation.NamespaceOffloading
+	// is and wanted are its spec before and after; nil stands for none.
+	is, wanted *federation.NamespaceOffloadingSpec
+}
+
+// answer shows the offloading, in a dry run with the plan.
+func (r *OffloadREST) answer(ctx context.Context, change change, dryRun []string) (*federation.Offload, error) {
+	offload := offloadOf(change.offloading)
+	r.warn(ctx, change)
+	if !dryrun.IsDryRun(dryRun) {
+		return offload, nil
+	}
+	var err error
+	offload.Status.Plan, err = r.plans.Offload(ctx, offload.Namespace, change.is, change.wanted)
+	return offload, err
+}
+
+// warn tells when a new selector matches nothing now. The request is done by
+// then, and does not fail because that cannot be told.
+func (r *OffloadREST) warn(ctx context.Context, change change) {
+	if change.wanted == nil || len(change.wanted.ClusterSelector.NodeSelectorTerms) == 0 ||
+		change.is != nil && apiequality.Semantic.DeepEqual(change.is.ClusterSelector, change.wanted.ClusterSelector) {
+		return
+	}
+	if chosen, err := r.plans.Chosen(ctx, change.wanted); err == nil && chosen == 0 {
+		warning.AddWarning(ctx, "", "spec.clusterSelector: matches no cluster now; the namespace is extended as soon as it matches one")
+	}
 }
 
 // extend makes the offloading, unless it is there and says the same.
-func (r *OffloadREST) extend(ctx context.Context, name string, offload *federation.Offload, options *metav1.CreateOptions) (*federation.NamespaceOffloading, error) {
+func (r *OffloadREST) extend(ctx context.Context, name string, offload *federation.Offload, options *metav1.CreateOptions) (change, error) {
 	offloading, err := r.get(ctx, name, &metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		if err := verb.CheckPreconditions(offloadResource, name, offload, nil); err != nil {
-			return nil, err
+			return change{}, err
 		}
 		wanted := &federation.NamespaceOffloading{
 			ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: genericapirequest.NamespaceValue(ctx)},
@@ -98,23 +134,24 @@ func (r *OffloadREST) extend(ctx context.Context, name string, offload *federati
 		}
 		created, err := r.offloadings.Create(ctx, wanted, rest.ValidateAllObjectFunc, options)
 		if err != nil {
-			return nil, err
+			return change{}, verb.LostRace(err)
 		}
-		return created.(*federation.NamespaceOffloading), nil
+		offloading := created.(*federation.NamespaceOffloading)
+		return change{offloading: offloading, wanted: &offloading.Spec}, nil
 	}
 	if err != nil {
-		return nil, err
+		return change{}, err
 	}
 	if err := verb.CheckPreconditions(offloadResource, name, offload, offloading); err != nil {
-		return nil, err
+		return change{}, err
 	}
 	if offloading.DeletionTimestamp != nil {
-		return nil, verb.Deleting(offloadResource, name)
+		return change{}, verb.Deleting(offloadResource, name)
 	}
 	if found := differences(&offloading.Spec, &offload.Spec); len(found) > 0 {
-		return nil, verb.Contradiction(offloadResource, name, found)
+		return change{}, verb.Contradiction(offloadResource, name, found)
 	}
-	return offloading, nil
+	return change{offloading: offloading, is: &offloading.Spec, wanted: &offloading.Spec}, nil
 }
 
 // label marks the namespace as offloaded.
@@ -140,11 +177,14 @@ func (r *OffloadREST) Update(ctx context.Context, name string, objInfo rest.Upda
 		}
 		return updateValidation(ctx, offloadOf(obj.(*federation.NamespaceOffloading)), offloadOf(old.(*federation.NamespaceOffloading)))
 	}
-	updated, _, err := r.offloadings.Update(ctx, name, offloadUpdate{objInfo}, rest.ValidateAllObjectFunc, validate, false, options)
+	update := &offloadUpdate{UpdatedObjectInfo: objInfo, manager: options.FieldManager}
+	updated, _, err := r.offloadings.Update(ctx, name, update, rest.ValidateAllObjectFunc, validate, false, options)
 	if err != nil {
 		return nil, false, err
 	}
-	return offloadOf(updated.(*federation.NamespaceOffloading)), false, nil
+	offloading := updated.(*federation.NamespaceOffloading)
+	answer, err := r.answer(ctx, change{offloading: offloading, is: update.is, wanted: &offloading.Spec}, options.DryRun)
+	return answer, false, err
 }
 
 // Delete brings the namespace home: the offloading goes once its pods are
@@ -160,10 +200,12 @@ func (r *OffloadREST) Delete(ctx context.Context, name string, deleteValidation 
 	if err != nil {
 		return nil, false, err
 	}
-	if going, ok := deleted.(*federation.NamespaceOffloading); ok {
-		return offloadOf(going), gone, nil
+	going, ok := deleted.(*federation.NamespaceOffloading)
+	if !ok {
+		return deleted, gone, nil
 	}
-	return deleted, gone, nil
+	answer, err := r.answer(ctx, change{offloading: going, is: &going.Spec}, options.DryRun)
+	return answer, gone, err
 }
 
 func (r *OffloadREST) get(ctx context.Context, name string, options *metav1.GetOptions) (*federation.NamespaceOffloading, error) {

@@ -24,6 +24,7 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/install"
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/registry/federation/namespaceoffloading"
+	"liqo.io/federation/registry/federation/plan"
 	"liqo.io/federation/registry/federation/verb/verbtest"
 )
 
@@ -43,7 +44,20 @@ func newWorld() *world {
 		Empty:    func() *federation.NamespaceOffloading { return &federation.NamespaceOffloading{} },
 	}
 	kube := fake.NewClientset(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "web", Labels: map[string]string{"team": "shop"}}})
-	return &world{OffloadREST: NewOffloadREST(offloadings, kube.CoreV1().Namespaces()), offloadings: offloadings, kube: kube}
+	plans := plan.Reader{
+		Clusters: verbtest.List(func() runtime.Object {
+			return &federation.ForeignClusterList{Items: []federation.ForeignCluster{{
+				ObjectMeta: metav1.ObjectMeta{Name: "milan"}, Spec: federation.ForeignClusterSpec{Outgoing: federation.PeeringEnabled},
+			}}}
+		}),
+		VirtualNodes: verbtest.List(func() runtime.Object {
+			return &federation.VirtualNodeList{Items: []federation.VirtualNode{{
+				ObjectMeta: metav1.ObjectMeta{Name: "milan", Namespace: "liqo-peer-milan"}, Spec: federation.VirtualNodeSpec{NodeName: "liqo-milan", Labels: map[string]string{"region": "it"}},
+			}}}
+		}),
+		Core: kube.CoreV1(), ClusterName: "rome", ClusterID: "0c9e8d7f-1a2b-4c3d-8e4f-5a6b7c8d9e0f",
+	}
+	return &world{OffloadREST: NewOffloadREST(offloadings, kube.CoreV1().Namespaces(), plans), offloadings: offloadings, kube: kube}
 }
 
 func request(t *testing.T) context.Context {
@@ -159,11 +173,16 @@ func TestOffloadDryRunWritesNothing(t *testing.T) {
 		return true, &corev1.Namespace{}, nil
 	})
 	offload := &federation.Offload{Spec: federation.NamespaceOffloadingSpec{NamespaceMappingStrategy: federation.DefaultName, PodOffloadingStrategy: federation.Local}}
-	if _, err := w.Create(request(t), v1alpha1.NamespaceOffloadingName, offload, rest.ValidateAllObjectFunc, &metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}); err != nil {
+	obj, err := w.Create(request(t), v1alpha1.NamespaceOffloadingName, offload, rest.ValidateAllObjectFunc, &metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	if err != nil {
 		t.Fatal(err)
 	}
 	if w.offloadings.Writes() != 0 {
 		t.Error("a dry run wrote something")
+	}
+	plan := obj.(*federation.Offload).Status.Plan
+	if plan == nil || plan.Action != federation.PlanCreate || len(plan.Clusters) != 1 || !plan.Clusters[0].Selected {
+		t.Errorf("the plan is %+v", plan)
 	}
 }
 
@@ -242,5 +261,5 @@ func TestUnoffloadDeletesTheParent(t *testing.T) {
 		t.Errorf("the offloading is %+v; it has to wait for its finalizer", stored)
 	}
 	_, err = w.post(t)
-	verbtest.ExpectStatus(t, err, http.StatusConflict, "being deleted")
+	verbtest.ExpectStatus(t, err, http.StatusTooManyRequests, "being deleted")
 }

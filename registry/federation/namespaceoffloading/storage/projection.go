@@ -13,6 +13,7 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 
 	"liqo.io/federation/apiserver/apis/federation"
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/apis/federation/validation"
 	"liqo.io/federation/registry/federation/store"
 	"liqo.io/federation/registry/federation/verb"
@@ -29,7 +30,7 @@ func offloadOf(offloading *federation.NamespaceOffloading) *federation.Offload {
 	return &federation.Offload{
 		ObjectMeta: verb.Metadata(offloading),
 		Spec:       *offloading.Spec.DeepCopy(),
-		Status:     *offloading.Status.DeepCopy(),
+		Status:     federation.OffloadStatus{NamespaceOffloadingStatus: *offloading.Status.DeepCopy()},
 	}
 }
 
@@ -51,10 +52,14 @@ func differences(is, wanted *federation.NamespaceOffloadingSpec) []verb.Differen
 // offloadUpdate turns an update of the view into one of the offloading.
 type offloadUpdate struct {
 	rest.UpdatedObjectInfo
+	// manager is who sends the request.
+	manager string
+	// is is the spec that was updated, once it was.
+	is *federation.NamespaceOffloadingSpec
 }
 
 // UpdatedObject applies the request to the view of old, and that to old.
-func (u offloadUpdate) UpdatedObject(ctx context.Context, old runtime.Object) (runtime.Object, error) {
+func (u *offloadUpdate) UpdatedObject(ctx context.Context, old runtime.Object) (runtime.Object, error) {
 	offloading := old.DeepCopyObject().(*federation.NamespaceOffloading)
 	obj, err := u.UpdatedObjectInfo.UpdatedObject(ctx, offloadOf(offloading))
 	if err != nil {
@@ -73,8 +78,21 @@ func (u offloadUpdate) UpdatedObject(ctx context.Context, old runtime.Object) (r
 	if errs := validation.ValidateOffload(offload); len(errs) > 0 {
 		return nil, apierrors.NewInvalid(offloadKind, offloading.Name, errs)
 	}
+	u.is = offloading.Spec.DeepCopy()
 	offloading.Spec = *offload.Spec.DeepCopy()
-	return offloading, nil
+	return offloading, checkManagers(u.manager, old.(*federation.NamespaceOffloading), offloading)
+}
+
+// checkManagers refuses to change what another manager applies.
+func checkManagers(manager string, is, wanted *federation.NamespaceOffloading) error {
+	before, after := &v1alpha1.NamespaceOffloading{}, &v1alpha1.NamespaceOffloading{}
+	if err := v1alpha1.Convert_federation_NamespaceOffloading_To_v1alpha1_NamespaceOffloading(is, before, nil); err != nil {
+		return apierrors.NewInternalError(err)
+	}
+	if err := v1alpha1.Convert_federation_NamespaceOffloading_To_v1alpha1_NamespaceOffloading(wanted, after, nil); err != nil {
+		return apierrors.NewInternalError(err)
+	}
+	return verb.CheckManagers(offloadResource, manager, before, after)
 }
 
 // offloadTable prints the view as its parent is printed.

@@ -125,7 +125,7 @@ func (r *InvitationREST) refuse(token *federation.PeeringToken, expiry time.Time
 	case r.provider.Server == "":
 		return conflict("this cluster does not say where others reach it, so it can invite nobody; set the value server of its chart")
 	case token.DeletionTimestamp != nil:
-		return verb.Deleting(invitationResource, token.Name)
+		return conflict("it is being deleted; create another PeeringToken")
 	case token.Status.Used:
 		return conflict("a consumer has used it already; create another PeeringToken")
 	case !r.clock.Now().Before(expiry):

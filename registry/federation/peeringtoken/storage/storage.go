@@ -13,6 +13,10 @@ import (
 	"liqo.io/federation/registry/federation/store"
 )
 
+// maxTokens bounds the invitations of a cluster: those that have ended are
+// deleted, and nobody peers with a thousand clusters at once.
+const maxTokens = 1000
+
 // New makes the storages of peering tokens and of their status.
 func New(scheme *runtime.Scheme, getter generic.RESTOptionsGetter) (*store.REST, *store.StatusREST, error) {
 	strategy := peeringtoken.NewStrategy(scheme)
@@ -25,5 +29,6 @@ func New(scheme *runtime.Scheme, getter generic.RESTOptionsGetter) (*store.REST,
 		Strategy:       strategy,
 		StatusStrategy: strategy.Status(),
 		Table:          table,
+		Max:            maxTokens,
 	}, getter)
 }

@@ -5,6 +5,7 @@
 package storage
 
 import (
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/registry/generic"
 
@@ -25,5 +26,12 @@ func New(scheme *runtime.Scheme, getter generic.RESTOptionsGetter) (*store.REST,
 		Strategy:       strategy,
 		StatusStrategy: strategy.Status(),
 		Table:          table,
+		Fields: func(obj runtime.Object) fields.Set {
+			offer := obj.(*federation.ResourceOffer)
+			return fields.Set{
+				"spec.clusterID": offer.Spec.ClusterID,
+				"status.phase":   string(offer.Status.Phase),
+			}
+		},
 	}, getter)
 }

@@ -5,6 +5,7 @@
 package storage
 
 import (
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/registry/generic"
 
@@ -12,6 +13,10 @@ import (
 	"liqo.io/federation/registry/federation/resourcerequest"
 	"liqo.io/federation/registry/federation/store"
 )
+
+// maxRequests bounds what one consumer can store in its tenant namespace; one
+// request is answered.
+const maxRequests = 16
 
 // New makes the storages of resource requests and of their status.
 func New(scheme *runtime.Scheme, getter generic.RESTOptionsGetter) (*store.REST, *store.StatusREST, error) {
@@ -25,5 +30,12 @@ func New(scheme *runtime.Scheme, getter generic.RESTOptionsGetter) (*store.REST,
 		Strategy:       strategy,
 		StatusStrategy: strategy.Status(),
 		Table:          table,
+		Max:            maxRequests,
+		Fields: func(obj runtime.Object) fields.Set {
+			request := obj.(*federation.ResourceRequest)
+			return fields.Set{
+				"status.phase": string(request.Status.Phase),
+			}
+		},
 	}, getter)
 }

@@ -5,6 +5,7 @@
 package storage
 
 import (
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/registry/generic"
 
@@ -25,5 +26,11 @@ func New(scheme *runtime.Scheme, getter generic.RESTOptionsGetter) (*store.REST,
 		Strategy:       strategy,
 		StatusStrategy: strategy.Status(),
 		Table:          table,
+		Fields: func(obj runtime.Object) fields.Set {
+			node := obj.(*federation.VirtualNode)
+			return fields.Set{
+				"spec.clusterID": node.Spec.ClusterID,
+			}
+		},
 	}, getter)
 }

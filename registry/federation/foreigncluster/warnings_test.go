@@ -1,0 +1,57 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package foreigncluster
+
+import (
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
+
+	"liqo.io/federation/apiserver/apis/federation"
+	"liqo.io/federation/apiserver/apis/federation/install"
+)
+
+func TestWarningsNameTheFieldThatIsSeldomMeant(t *testing.T) {
+	good := federation.ForeignClusterSpec{Outgoing: federation.PeeringEnabled, ClusterID: "id", Server: "https://milan.example.org", DisconnectTimeoutSeconds: ptr.To[int32](300)}
+	for name, test := range map[string]struct {
+		change func(*federation.ForeignClusterSpec)
+		want   string
+	}{
+		"as an invitation says":     {func(*federation.ForeignClusterSpec) {}, ""},
+		"no id":                     {func(s *federation.ForeignClusterSpec) { s.ClusterID = "" }, "spec.clusterID"},
+		"no id, and not wanted":     {func(s *federation.ForeignClusterSpec) { s.ClusterID, s.Outgoing = "", federation.PeeringDisabled }, ""},
+		"an address, IPv4":          {func(s *federation.ForeignClusterSpec) { s.Server = "https://192.0.2.1:6443" }, "spec.caBundle"},
+		"an address, IPv6":          {func(s *federation.ForeignClusterSpec) { s.Server = "https://[2001:db8::1]" }, "spec.caBundle"},
+		"an address with a bundle":  {func(s *federation.ForeignClusterSpec) { s.Server, s.CABundle = "https://192.0.2.1", []byte("x") }, ""},
+		"more than an hour":         {func(s *federation.ForeignClusterSpec) { s.DisconnectTimeoutSeconds = ptr.To[int32](3601) }, "spec.disconnectTimeoutSeconds"},
+		"no deadline that was said": {func(s *federation.ForeignClusterSpec) { s.DisconnectTimeoutSeconds = nil }, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cluster := &federation.ForeignCluster{Spec: good}
+			test.change(&cluster.Spec)
+			got := warnings(cluster)
+			if test.want == "" && len(got) > 0 || test.want != "" && (len(got) != 1 || !strings.HasPrefix(got[0], test.want+": ")) {
+				t.Errorf("the warnings are %q", got)
+			}
+		})
+	}
+}
+
+func TestOnlyWhoChangesASpecIsWarned(t *testing.T) {
+	scheme := runtime.NewScheme()
+	install.Install(scheme)
+	strategy := NewStrategy(scheme)
+	old := &federation.ForeignCluster{Spec: federation.ForeignClusterSpec{Outgoing: federation.PeeringEnabled}}
+	same, other := old.DeepCopy(), old.DeepCopy()
+	same.Finalizers = []string{"one"}
+	other.Spec.Server = "https://milan.example.org"
+	if got := strategy.WarningsOnUpdate(t.Context(), same, old); len(got) > 0 {
+		t.Errorf("a finalizer is warned of: %q", got)
+	}
+	if got := strategy.WarningsOnUpdate(t.Context(), other, old); len(got) == 0 {
+		t.Error("a spec is not warned of")
+	}
+}

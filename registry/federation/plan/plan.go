@@ -1,0 +1,225 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package plan reads what the plans of dry runs are made of. What follows from
+// it is up to the rules, which the controllers ask as well.
+package plan
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
+
+	"liqo.io/federation/apiserver/apis/federation"
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/rules"
+)
+
+// maxPods bounds how many pods of a namespace are looked at.
+const maxPods = 1000
+
+// Lister is what is needed of the store of a kind.
+type Lister interface {
+	List(ctx context.Context, options *metainternalversion.ListOptions) (runtime.Object, error)
+}
+
+// Reader reads from the stores of the federation API and from the Kubernetes
+// API of this cluster. It writes nothing.
+type Reader struct {
+	// Clusters and VirtualNodes are the stores of these kinds.
+	Clusters, VirtualNodes Lister
+	// Core reads namespaces, nodes and pods.
+	Core corev1client.CoreV1Interface
+	// ClusterName and ClusterID are this cluster's.
+	ClusterName, ClusterID string
+}
+
+// Offload plans a request to offload a namespace: is and wanted are how it is
+// offloaded and how it is to be, nil for not at all.
+func (r Reader) Offload(ctx context.Context, namespace string, is, wanted *federation.NamespaceOffloadingSpec) (*federation.OffloadPlan, error) {
+	request := rules.Offload{Namespace: namespace, ClusterName: r.ClusterName, ClusterID: r.ClusterID}
+	var err error
+	if request.Is, err = offloadingSpec(is); err != nil {
+		return nil, err
+	}
+	if request.Wanted, err = offloadingSpec(wanted); err != nil {
+		return nil, err
+	}
+	if request.Lenders, err = r.lenders(ctx); err != nil {
+		return nil, err
+	}
+	if request.Nodes, err = r.nodes(ctx); err != nil {
+		return nil, err
+	}
+	pods, err := r.Core.Pods(namespace).List(ctx, metav1.ListOptions{Limit: maxPods, FieldSelector: "status.phase!=Succeeded,status.phase!=Failed"})
+	if err != nil {
+		return nil, apierrors.NewInternalError(fmt.Errorf("reading the pods of namespace %s to plan: %w", namespace, err))
+	}
+	request.Pods = pods.Items
+	plan, err := request.Plan()
+	if err != nil {
+		return nil, err
+	}
+	if pods.Continue != "" {
+		plan.Unknown = append(plan.Unknown, fmt.Sprintf("how many pods would be evicted beyond the %d that were looked at", maxPods))
+	}
+	internal := &federation.OffloadPlan{}
+	return internal, v1alpha1.Convert_v1alpha1_OffloadPlan_To_federation_OffloadPlan(plan, internal, nil)
+}
+
+// Chosen counts the clusters that a namespace offloaded like this extends to.
+func (r Reader) Chosen(ctx context.Context, spec *federation.NamespaceOffloadingSpec) (int, error) {
+	selector, err := rules.NewClusterSelector(spec.ClusterSelector)
+	if err != nil {
+		return 0, err
+	}
+	lenders, err := r.lenders(ctx)
+	if err != nil {
+		return 0, err
+	}
+	nodes, err := r.nodes(ctx)
+	if err != nil {
+		return 0, err
+	}
+	chosen := 0
+	for _, lender := range lenders {
+		if lender.Choose(selector, nodes) == "" {
+			chosen++
+		}
+	}
+	return chosen, nil
+}
+
+// Peer plans a request to peer: is and wanted are the foreign cluster as it is
+// and as it is to be, nil for none; newToken tells whether an invitation is to
+// be kept that was not before.
+func (r Reader) Peer(ctx context.Context, is, wanted *federation.ForeignCluster, newToken bool) (*federation.PeeringPlan, error) {
+	request := rules.Peer{NewToken: newToken, ClusterID: r.ClusterID}
+	var err error
+	if request.Is, err = foreignCluster(is); err != nil {
+		return nil, err
+	}
+	if request.Wanted, err = foreignCluster(wanted); err != nil {
+		return nil, err
+	}
+	if wanted == nil {
+		request.Wanted = request.Is.DeepCopy()
+		now := metav1.Now()
+		request.Wanted.DeletionTimestamp = &now
+	}
+	if request.Others, err = r.clusters(ctx); err != nil {
+		return nil, err
+	}
+	name := request.Wanted.Name
+	if request.VirtualNodes, err = r.virtualNodes(ctx, rules.PeerNamespace(name)); err != nil {
+		return nil, err
+	}
+	if request.Namespace, err = found(r.Core.Namespaces().Get(ctx, rules.PeerNamespace(name), metav1.GetOptions{})); err != nil {
+		return nil, err
+	}
+	if request.Node, err = found(r.Core.Nodes().Get(ctx, rules.NodeName(name), metav1.GetOptions{})); err != nil {
+		return nil, err
+	}
+	internal := &federation.PeeringPlan{}
+	return internal, v1alpha1.Convert_v1alpha1_PeeringPlan_To_federation_PeeringPlan(request.Plan(), internal, nil)
+}
+
+// found is what was read, and nil when it is not there.
+func found[P any](obj *P, err error) (*P, error) {
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, apierrors.NewInternalError(fmt.Errorf("reading what a plan is made of: %w", err))
+	}
+	return obj, nil
+}
+
+// lenders are all foreign clusters with their virtual nodes.
+func (r Reader) lenders(ctx context.Context) ([]rules.Lender, error) {
+	clusters, err := r.clusters(ctx)
+	if err != nil {
+		return nil, err
+	}
+	virtualNodes, err := r.virtualNodes(ctx, metav1.NamespaceAll)
+	if err != nil {
+		return nil, err
+	}
+	of := map[string][]*v1alpha1.VirtualNode{}
+	for _, virtualNode := range virtualNodes {
+		of[virtualNode.Namespace] = append(of[virtualNode.Namespace], virtualNode)
+	}
+	lenders := make([]rules.Lender, 0, len(clusters))
+	for _, cluster := range clusters {
+		lenders = append(lenders, rules.Lender{Cluster: cluster, VirtualNodes: of[rules.PeerNamespace(cluster.Name)]})
+	}
+	return lenders, nil
+}
+
+func (r Reader) clusters(ctx context.Context) ([]*v1alpha1.ForeignCluster, error) {
+	obj, err := r.Clusters.List(genericapirequest.WithNamespace(ctx, metav1.NamespaceNone), &metainternalversion.ListOptions{})
+	if err != nil {
+		return nil, err
+	}
+	list := &v1alpha1.ForeignClusterList{}
+	if err := v1alpha1.Convert_federation_ForeignClusterList_To_v1alpha1_ForeignClusterList(obj.(*federation.ForeignClusterList), list, nil); err != nil {
+		return nil, err
+	}
+	return pointers(list.Items), nil
+}
+
+func (r Reader) virtualNodes(ctx context.Context, namespace string) ([]*v1alpha1.VirtualNode, error) {
+	obj, err := r.VirtualNodes.List(genericapirequest.WithNamespace(ctx, namespace), &metainternalversion.ListOptions{})
+	if err != nil {
+		return nil, err
+	}
+	list := &v1alpha1.VirtualNodeList{}
+	if err := v1alpha1.Convert_federation_VirtualNodeList_To_v1alpha1_VirtualNodeList(obj.(*federation.VirtualNodeList), list, nil); err != nil {
+		return nil, err
+	}
+	return pointers(list.Items), nil
+}
+
+// nodes finds the Nodes of virtual nodes.
+func (r Reader) nodes(ctx context.Context) (rules.Nodes, error) {
+	list, err := r.Core.Nodes().List(ctx, metav1.ListOptions{LabelSelector: v1alpha1.LabelType + "=" + v1alpha1.TypeVirtualNode})
+	if err != nil {
+		return nil, apierrors.NewInternalError(fmt.Errorf("reading the Nodes of virtual nodes: %w", err))
+	}
+	byName := make(map[string]*corev1.Node, len(list.Items))
+	for i := range list.Items {
+		byName[list.Items[i].Name] = &list.Items[i]
+	}
+	return func(name string) *corev1.Node { return byName[name] }, nil
+}
+
+func pointers[T any](items []T) []*T {
+	all := make([]*T, len(items))
+	for i := range items {
+		all[i] = &items[i]
+	}
+	return all
+}
+
+func offloadingSpec(internal *federation.NamespaceOffloadingSpec) (*v1alpha1.NamespaceOffloadingSpec, error) {
+	if internal == nil {
+		return nil, nil
+	}
+	spec := &v1alpha1.NamespaceOffloadingSpec{}
+	return spec, v1alpha1.Convert_federation_NamespaceOffloadingSpec_To_v1alpha1_NamespaceOffloadingSpec(internal.DeepCopy(), spec, nil)
+}
+
+func foreignCluster(internal *federation.ForeignCluster) (*v1alpha1.ForeignCluster, error) {
+	if internal == nil {
+		return nil, nil
+	}
+	cluster := &v1alpha1.ForeignCluster{}
+	return cluster, v1alpha1.Convert_federation_ForeignCluster_To_v1alpha1_ForeignCluster(internal.DeepCopy(), cluster, nil)
+}
