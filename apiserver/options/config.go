@@ -28,6 +28,13 @@ func (o *Options) config(in *cluster) (*server.Config, error) {
 	generic.SharedInformerFactory = informers.NewSharedInformerFactoryWithOptions(in.client, resync,
 		informers.WithTransform(withoutManagedFields))
 
+	generic.MaxRequestsInFlight = o.MaxRequests
+	generic.MaxMutatingRequestsInFlight = o.MaxMutatingRequests
+	// Storage takes part in the traces, so they come first.
+	if err := o.Tracing.ApplyTo(nil, &generic.Config); err != nil {
+		return nil, fmt.Errorf("tracing: %w", err)
+	}
+	o.Etcd.StorageConfig.Transport.TracerProvider = generic.TracerProvider
 	if err := o.Etcd.ApplyTo(&generic.Config); err != nil {
 		return nil, fmt.Errorf("storage: %w", err)
 	}

@@ -7,6 +7,7 @@ package options
 
 import (
 	"net"
+	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -19,17 +20,24 @@ import (
 	"liqo.io/federation/apiserver/admission/offloading"
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/server"
+	"liqo.io/federation/apiserver/storage"
 )
+
+// DefaultDataDir is where the embedded etcd keeps its data in a pod.
+const DefaultDataDir = "/var/lib/federation"
 
 const (
 	defaultPort                = 8443
-	defaultDataDir             = "/var/lib/federation"
 	defaultNamespace           = "liqo"
 	defaultInvitationNamespace = "liqo-invitations"
 
 	// storagePrefix stands before the key of every object. Changing it, or
 	// the version that objects are stored in, loses what is stored.
 	storagePrefix = "/registry"
+
+	// Those of kube-apiserver, which stands in front of us.
+	defaultMaxRequests         = 400
+	defaultMaxMutatingRequests = 200
 
 	// maxStreams is high because kube-apiserver sends everybody's requests
 	// over few connections.
@@ -45,6 +53,11 @@ type Options struct {
 	// DataDir is where the embedded etcd keeps its data, when Etcd names no
 	// servers.
 	DataDir string
+	// AllowEmptyStore lets the server start with an empty store although the
+	// cluster is peered.
+	AllowEmptyStore bool
+	// Maintenance says how the embedded etcd looks after itself.
+	Maintenance storage.Maintenance
 
 	// Namespace is where the product is installed.
 	Namespace string
@@ -73,6 +86,11 @@ type Options struct {
 	Audit *genericoptions.AuditOptions
 	// Features holds profiling, and Priority and Fairness, which is always on.
 	Features *genericoptions.FeatureOptions
+	// Tracing says where spans of requests go.
+	Tracing *genericoptions.TracingOptions
+	// MaxRequests is how many requests are worked on at a time, those that
+	// change nothing and those that do; Priority and Fairness shares them out.
+	MaxRequests, MaxMutatingRequests int
 	// Logging says how the log looks.
 	Logging *logsapi.LoggingConfiguration
 }
@@ -92,7 +110,8 @@ func New() *Options {
 	features.EnableProfiling = false
 
 	o := &Options{
-		DataDir:             defaultDataDir,
+		DataDir:             DefaultDataDir,
+		Maintenance:         storage.Maintenance{SnapshotInterval: 6 * time.Hour, SnapshotRetain: 4},
 		Namespace:           defaultNamespace,
 		InvitationNamespace: defaultInvitationNamespace,
 		Serving:             serving.WithLoopback(),
@@ -102,6 +121,9 @@ func New() *Options {
 		Admission:           genericoptions.NewAdmissionOptions(),
 		Audit:               genericoptions.NewAuditOptions(),
 		Features:            features,
+		Tracing:             genericoptions.NewTracingOptions(),
+		MaxRequests:         defaultMaxRequests,
+		MaxMutatingRequests: defaultMaxMutatingRequests,
 		Logging:             logs.NewOptions(),
 	}
 	offloading.Register(o.Admission.Plugins, func() []string { return []string{o.Namespace, o.InvitationNamespace} })
@@ -127,14 +149,21 @@ func (o *Options) Flags() cliflag.NamedFlagSets {
 	fs.StringVar(&o.Serving.ServerCert.CertKey.CertFile, "tls-cert-file", "", "The PEM file with the serving certificate, valid for the name <service>.<namespace>.svc that the APIService leads to; read again when it changes. Required.")
 	fs.StringVar(&o.Serving.ServerCert.CertKey.KeyFile, "tls-private-key-file", "", "The PEM file with the private key of --tls-cert-file. Required.")
 	fs.StringVar(&o.Serving.MinTLSVersion, "tls-min-version", o.Serving.MinTLSVersion, "The oldest TLS version to speak: VersionTLS12 or VersionTLS13.")
+	fs.IntVar(&o.MaxRequests, "max-requests-inflight", o.MaxRequests, "How many requests that change nothing to work on at a time. With --max-mutating-requests-inflight this is what Priority and Fairness shares out.")
+	fs.IntVar(&o.MaxMutatingRequests, "max-mutating-requests-inflight", o.MaxMutatingRequests, "How many requests that change something to work on at a time.")
 
 	fs = sets.FlagSet("storage")
 	fs.StringVar(&o.DataDir, "data-dir", o.DataDir, "The directory for the data of the embedded etcd, on a volume that outlives the pod. One process may use it at a time.")
+	fs.BoolVar(&o.AllowEmptyStore, "allow-empty-store", false, "Start with an empty store even if the cluster has namespaces of peerings, which is how a lost store looks. They and what runs in them go.")
+	fs.DurationVar(&o.Maintenance.SnapshotInterval, "etcd-snapshot-interval", o.Maintenance.SnapshotInterval, "How often to take a snapshot of the embedded etcd, into the directory snapshots of --data-dir. 0 means never.")
+	fs.IntVar(&o.Maintenance.SnapshotRetain, "etcd-snapshot-retain", o.Maintenance.SnapshotRetain, "How many of those snapshots to keep.")
 	transport := &o.Etcd.StorageConfig.Transport
 	fs.StringSliceVar(&transport.ServerList, "etcd-servers", nil, "The URLs of an etcd to use instead of the embedded one. Needed for more than one replica.")
 	fs.StringVar(&transport.TrustedCAFile, "etcd-cafile", "", "The PEM file with the certificate authorities of --etcd-servers.")
 	fs.StringVar(&transport.CertFile, "etcd-certfile", "", "The PEM file with the client certificate for --etcd-servers.")
 	fs.StringVar(&transport.KeyFile, "etcd-keyfile", "", "The PEM file with the private key of --etcd-certfile.")
+	fs.StringVar(&o.Etcd.EncryptionProviderConfigFilepath, "encryption-provider-config", "", "The file with the EncryptionConfiguration that says how objects are encrypted before they are stored.")
+	fs.BoolVar(&o.Etcd.EncryptionProviderConfigAutomaticReload, "encryption-provider-config-automatic-reload", false, "Read --encryption-provider-config again when it changes.")
 
 	fs = sets.FlagSet("authorization")
 	fs.DurationVar(&o.Authentication.CacheTTL, "authentication-token-webhook-cache-ttl", o.Authentication.CacheTTL, "How long to remember whose a token is.")
@@ -146,6 +175,7 @@ func (o *Options) Flags() cliflag.NamedFlagSets {
 
 	fs = sets.FlagSet("debugging")
 	fs.BoolVar(&o.Features.EnableProfiling, "profiling", o.Features.EnableProfiling, "Serve /debug/pprof/ to those who may get it.")
+	o.Tracing.AddFlags(fs)
 	logsapi.AddFlags(o.Logging, fs)
 	return sets
 }

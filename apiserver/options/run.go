@@ -9,11 +9,15 @@ import (
 	"fmt"
 	"net"
 	"strconv"
+	"sync"
 
 	genericoptions "k8s.io/apiserver/pkg/server/options"
+	"k8s.io/component-base/metrics/legacyregistry"
 
 	"liqo.io/federation/apiserver/storage"
 )
+
+var errEtcdStopped = errors.New("the embedded etcd stopped")
 
 // Run serves the federation API until ctx is done or its storage dies. The
 // options have been validated. Each error says in one line what to do.
@@ -40,15 +44,19 @@ func (o *Options) Run(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, etcd.Close()) }()
 	o.Etcd.StorageConfig.Transport.ServerList = []string{etcd.Endpoint()}
 
+	var maintenance sync.WaitGroup
+	defer maintenance.Wait()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	go func() {
 		select {
 		case err := <-etcd.Err():
-			cancel(fmt.Errorf("the embedded etcd stopped: %w", err))
+			cancel(fmt.Errorf("%w: %w", errEtcdStopped, err))
 		case <-ctx.Done():
 		}
 	}()
+	storage.RegisterMetrics(legacyregistry.MustRegister)
+	maintenance.Go(func() { etcd.Maintain(ctx, o.Maintenance) })
 	return errors.Join(o.serve(ctx, in), died(ctx))
 }
 
@@ -63,6 +71,9 @@ func (o *Options) listen() (err error) {
 }
 
 func (o *Options) serve(ctx context.Context, in *cluster) error {
+	if err := o.checkEmpty(ctx, in); err != nil {
+		return err
+	}
 	config, err := o.config(in)
 	if err != nil {
 		return err
@@ -76,7 +87,7 @@ func (o *Options) serve(ctx context.Context, in *cluster) error {
 
 // died returns why ctx ended, unless somebody asked for it.
 func died(ctx context.Context) error {
-	if cause := context.Cause(ctx); cause != ctx.Err() {
+	if cause := context.Cause(ctx); errors.Is(cause, errEtcdStopped) {
 		return cause
 	}
 	return nil

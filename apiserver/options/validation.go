@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"os"
+	"time"
 
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/util/cert"
@@ -17,6 +19,9 @@ import (
 // maxClusterName is how long the name of a cluster may be: namespaces and
 // nodes are named after it.
 const maxClusterName = 40
+
+// minSnapshotInterval keeps snapshots from being all that the server does.
+const minSnapshotInterval = time.Second
 
 // Validate tells everything that is wrong with the options, one error a
 // mistake. It reads the files that they name, and asks no other process.
@@ -28,6 +33,10 @@ func (o *Options) Validate() []error {
 	errs = append(errs, o.Authorization.validate()...)
 	errs = append(errs, o.Admission.Validate()...)
 	errs = append(errs, o.Audit.Validate()...)
+	errs = append(errs, o.Tracing.Validate()...)
+	if o.MaxRequests < 1 || o.MaxMutatingRequests < 1 {
+		errs = append(errs, errors.New("--max-requests-inflight and --max-mutating-requests-inflight: must be at least 1"))
+	}
 	for _, err := range logsapi.Validate(o.Logging, nil, nil) {
 		errs = append(errs, err)
 	}
@@ -81,10 +90,23 @@ func (o *Options) validateServing() []error {
 
 func (o *Options) validateStorage() []error {
 	var errs []error
+	if file := o.Etcd.EncryptionProviderConfigFilepath; file != "" {
+		if _, err := os.Stat(file); err != nil {
+			errs = append(errs, fmt.Errorf("--encryption-provider-config: %w", err))
+		}
+	} else if o.Etcd.EncryptionProviderConfigAutomaticReload {
+		errs = append(errs, errors.New("--encryption-provider-config-automatic-reload: says nothing without --encryption-provider-config"))
+	}
 	transport := o.Etcd.StorageConfig.Transport
 	if o.embedsEtcd() {
 		if o.DataDir == "" {
 			errs = append(errs, errors.New("--data-dir: give the embedded etcd a directory, or name --etcd-servers"))
+		}
+		if m := o.Maintenance; m.SnapshotInterval != 0 && m.SnapshotInterval < minSnapshotInterval {
+			errs = append(errs, fmt.Errorf("--etcd-snapshot-interval %s: must be 0 or at least %s", m.SnapshotInterval, minSnapshotInterval))
+		}
+		if m := o.Maintenance; m.SnapshotRetain < 1 {
+			errs = append(errs, fmt.Errorf("--etcd-snapshot-retain %d: must be at least 1", m.SnapshotRetain))
 		}
 		if transport.TrustedCAFile != "" || transport.CertFile != "" || transport.KeyFile != "" {
 			errs = append(errs, errors.New("--etcd-cafile, --etcd-certfile and --etcd-keyfile: say nothing without --etcd-servers"))

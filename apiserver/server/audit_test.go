@@ -6,6 +6,7 @@ package server
 import (
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	auditinternal "k8s.io/apiserver/pkg/apis/audit"
 	"k8s.io/apiserver/pkg/audit"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
@@ -43,5 +44,37 @@ func TestTheAuditLogNeverHoldsBodiesThatCarryTokens(t *testing.T) {
 				t.Errorf("got level %s, want %s", got.Level, test.want)
 			}
 		})
+	}
+}
+
+// written keeps the events that reach the log.
+type written struct {
+	audit.Backend
+	events []*auditinternal.Event
+}
+
+func (w *written) ProcessEvents(events ...*auditinternal.Event) bool {
+	w.events = append(w.events, events...)
+	return true
+}
+
+func TestTheAuditLogNeverRepeatsWhatCarriesTokens(t *testing.T) {
+	refused := func(resource, subresource string) *auditinternal.Event {
+		return &auditinternal.Event{
+			ObjectRef:      &auditinternal.ObjectReference{APIGroup: federation.GroupName, Resource: resource, Subresource: subresource},
+			ResponseStatus: &metav1.Status{Code: 422, Reason: metav1.StatusReasonInvalid, Message: "it is a secret", Details: &metav1.StatusDetails{Causes: []metav1.StatusCause{{Message: "it is a secret"}}}},
+		}
+	}
+	log := &written{}
+	secret, other, bare := refused("foreignclusters", "peer"), refused("foreignclusters", ""), &auditinternal.Event{}
+	withoutRefusals{log}.ProcessEvents(secret, other, bare)
+	if got := log.events[0].ResponseStatus; got.Message != "" || got.Details != nil || got.Code != 422 || got.Reason != metav1.StatusReasonInvalid {
+		t.Errorf("the log tells %+v", got)
+	}
+	if secret.ResponseStatus.Message == "" {
+		t.Error("the event of others was changed")
+	}
+	if log.events[1] != other || log.events[2] != bare {
+		t.Error("what carries no token was changed")
 	}
 }

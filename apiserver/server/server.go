@@ -66,6 +66,9 @@ func (c *Config) Complete() CompletedConfig {
 	if evaluator := c.Generic.AuditPolicyRuleEvaluator; evaluator != nil {
 		c.Generic.AuditPolicyRuleEvaluator = withoutSecrets{evaluator}
 	}
+	if backend := c.Generic.AuditBackend; backend != nil {
+		c.Generic.AuditBackend = withoutRefusals{backend}
+	}
 	c.Resources.Scheme = Scheme
 	c.Resources.Codecs = Codecs
 	c.Resources.RESTOptionsGetter = c.Generic.RESTOptionsGetter

@@ -13,6 +13,7 @@ import (
 	cliflag "k8s.io/component-base/cli/flag"
 	"k8s.io/component-base/logs"
 	logsapi "k8s.io/component-base/logs/api/v1"
+	_ "k8s.io/component-base/logs/json/register"
 
 	"liqo.io/federation/apiserver/options"
 )
@@ -36,10 +37,12 @@ In a pod it needs no more than:
 Its service account needs ClusterRole system:auth-delegator, Role
 extension-apiserver-authentication-reader in kube-system, and ClusterRole
 federation-apiserver. GET /livez and /readyz tell how it is; /metrics is for those
-who may get it.`
+who may get it. The commands snapshot and restore
+are for the data of the embedded etcd.`
 
-// NewCommand returns the command, which serves until its context is done. It
-// writes its usage to out; its error has one line a mistake.
+// NewCommand returns the command, which serves until its context is done, with
+// the commands that take and restore snapshots. It writes its usage, and
+// snapshots, to out; its error has one line a mistake.
 func NewCommand(out io.Writer) *cobra.Command {
 	o := options.New()
 	cmd := &cobra.Command{
@@ -66,5 +69,12 @@ func NewCommand(out io.Writer) *cobra.Command {
 		cmd.Flags().AddFlagSet(set)
 	}
 	cliflag.SetUsageAndHelpFunc(cmd, sets, helpColumns)
+	for _, sub := range []*cobra.Command{newSnapshotCommand(out), newRestoreCommand(out)} {
+		// Help is inherited, and that of the server is full of its own flags.
+		plain := &cobra.Command{}
+		sub.SetUsageFunc(plain.UsageFunc())
+		sub.SetHelpFunc(plain.HelpFunc())
+		cmd.AddCommand(sub)
+	}
 	return cmd
 }
