@@ -6,6 +6,7 @@ package remote
 import (
 	"fmt"
 	"net/http"
+	"net/url"
 
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -20,38 +21,34 @@ const (
 	userAgent = "federation-peer"
 )
 
-// Config makes the configuration of clients that use an identity.
+// Config makes the configuration of clients that use an identity, or, with a
+// token and no namespace, an invitation.
 func Config(identity *Identity) (*rest.Config, error) {
 	if err := validateServer(identity.Server); err != nil {
 		return nil, err
 	}
-	return guarded(&rest.Config{
-		Host: identity.Server,
-		TLSClientConfig: rest.TLSClientConfig{
-			CAData:   identity.CA,
-			CertData: identity.Certificate,
-			KeyData:  identity.PrivateKey,
-		},
-	}), nil
-}
-
-// InvitationConfig makes the configuration of clients that pay with the token
-// of an invitation. The bundle of authorities is PEM encoded; empty means the
-// system's.
-func InvitationConfig(server string, ca []byte, token string) (*rest.Config, error) {
-	if err := validateServer(server); err != nil {
-		return nil, err
+	config := &rest.Config{
+		Host:            identity.Server,
+		BearerToken:     identity.Token,
+		TLSClientConfig: rest.TLSClientConfig{CAData: identity.CA},
 	}
-	return guarded(&rest.Config{
-		Host:            server,
-		BearerToken:     token,
-		TLSClientConfig: rest.TLSClientConfig{CAData: ca},
-	}), nil
+	if identity.Token == "" {
+		config.CertData, config.KeyData = identity.Certificate, identity.PrivateKey
+	}
+	if identity.ProxyURL != "" {
+		proxy, err := url.Parse(identity.ProxyURL)
+		if err != nil || (proxy.Scheme != "http" && proxy.Scheme != "https") || proxy.Host == "" || proxy.User != nil {
+			return nil, fmt.Errorf("the proxy %q is not an http or https URL", identity.ProxyURL)
+		}
+		config.Proxy = http.ProxyURL(proxy)
+	}
+	return guarded(config), nil
 }
 
 func guarded(config *rest.Config) *rest.Config {
 	config.QPS, config.Burst = qps, burst
 	config.UserAgent = userAgent
+	config.Dial = newDialer().DialContext
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &guard{next: next} })
 	return config
 }

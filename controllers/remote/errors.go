@@ -44,6 +44,8 @@ func Describe(err error) string {
 		return Text(status.Status().Message)
 	case errors.As(err, &verification):
 		return Text("its certificate is not trusted: " + verification.Err.Error())
+	case errors.Is(err, ErrAddress):
+		return "its server is not dialled: " + ErrAddress.Error()
 	case errors.Is(err, ErrRedirect), errors.Is(err, ErrAnswerTooLarge), errors.Is(err, errAnswerTimeout):
 		return Text(innermost(err).Error())
 	case errors.As(err, &lookup):

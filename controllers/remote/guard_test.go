@@ -22,10 +22,12 @@ func peer(t *testing.T, handler http.HandlerFunc) (*httptest.Server, *rest.Confi
 	server := httptest.NewTLSServer(handler)
 	t.Cleanup(server.Close)
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
-	config, err := InvitationConfig(server.URL, ca, "token")
+	config, err := Config(&Identity{Server: server.URL, CA: ca, Token: "token"})
 	if err != nil {
 		t.Fatal(err)
 	}
+	// The server of a test is where no peer's is.
+	config.Dial = nil
 	return server, config
 }
 
@@ -97,10 +99,11 @@ func TestAnswersAreBoundedAndStreamsAreNot(t *testing.T) {
 
 func TestTLSVerifiedByDefault(t *testing.T) {
 	server, _ := peer(t, func(http.ResponseWriter, *http.Request) {})
-	config, err := InvitationConfig(server.URL, nil, "token")
+	config, err := Config(&Identity{Server: server.URL, Token: "token"})
 	if err != nil {
 		t.Fatal(err)
 	}
+	config.Dial = nil
 	_, err = get(t, config, "/")
 	if err == nil || !Unreachable(err) || !strings.Contains(Describe(err), "certificate is not trusted") {
 		t.Errorf("a certificate of nobody we know led to %v (%s)", err, Describe(err))
@@ -109,7 +112,7 @@ func TestTLSVerifiedByDefault(t *testing.T) {
 
 func TestOnlyHTTPSServersAreDialled(t *testing.T) {
 	for _, server := range []string{"", "http://10.0.0.1:6443", "https://", "https://user:secret@10.0.0.1", "https://10.0.0.1?x=y", "https://10.0.0.1#x", "unix:///run/x"} {
-		if _, err := InvitationConfig(server, nil, "token"); err == nil {
+		if _, err := Config(&Identity{Server: server, Token: "token"}); err == nil {
 			t.Errorf("%q was accepted", server)
 		}
 	}

@@ -11,12 +11,15 @@ import (
 	"crypto/ecdsa"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -45,7 +48,21 @@ const (
 	KeyServer = "server"
 	// KeyNamespace is the tenant namespace on the provider.
 	KeyNamespace = "namespace"
+	// KeyProxy is the URL of a proxy on the way to the server, if there is one.
+	KeyProxy = "proxy"
+	// KeyToken is the token of a service account on the provider, where it
+	// signs no certificates, and KeyAccount the name of that account in the
+	// tenant namespace.
+	KeyToken   = "token"
+	KeyAccount = "account"
+	// KeyNextPrivateKey and KeyNextRequest are those of the certificate that
+	// is to follow: the same request is sent until it is answered.
+	KeyNextPrivateKey = "next.key"
+	KeyNextRequest    = "next.csr"
 )
+
+// maxToken bounds a token that a provider gives, in bytes.
+const maxToken = 16 << 10
 
 // ErrIncomplete says that an identity has a key but no certificate yet.
 var ErrIncomplete = errors.New("the provider has not issued a certificate yet")
@@ -56,12 +73,23 @@ type Identity struct {
 	Server string
 	// CA is the PEM encoded bundle that the server is verified with.
 	CA []byte
+	// ProxyURL is that of a proxy on the way to the server; empty means none.
+	ProxyURL string
 	// Certificate and PrivateKey are PEM encoded.
 	Certificate, PrivateKey []byte
+	// Token is that of the service account Account in Namespace, when there is
+	// no certificate.
+	Token, Account string
 	// Namespace is the tenant namespace on the provider.
 	Namespace string
-	// ExpirationTime is when the certificate ends.
-	ExpirationTime time.Time
+	// IssueTime is when the certificate or the token begins, and
+	// ExpirationTime when it ends.
+	IssueTime, ExpirationTime time.Time
+}
+
+// RenewalTime is when two thirds of the identity's life are over.
+func (i *Identity) RenewalTime() time.Time {
+	return i.IssueTime.Add(i.ExpirationTime.Sub(i.IssueTime) / 3 * 2)
 }
 
 // FromSecret reads the identity out of its Secret.
@@ -80,7 +108,7 @@ func FromSecret(secret *corev1.Secret) (*Identity, error) {
 // FromDirectory reads the identity out of the files of a mounted Secret.
 func FromDirectory(directory string) (*Identity, error) {
 	data := map[string][]byte{}
-	for _, key := range []string{KeyPrivateKey, KeyCertificate, KeyCA, KeyServer, KeyNamespace} {
+	for _, key := range []string{KeyPrivateKey, KeyCertificate, KeyCA, KeyServer, KeyNamespace, KeyProxy, KeyToken, KeyAccount} {
 		content, err := os.ReadFile(filepath.Join(directory, key))
 		if errors.Is(err, os.ErrNotExist) {
 			continue
@@ -98,14 +126,17 @@ func FromDirectory(directory string) (*Identity, error) {
 }
 
 func fromData(data map[string][]byte) (*Identity, error) {
-	if len(data[KeyCertificate]) == 0 {
+	if len(data[KeyCertificate]) == 0 && len(data[KeyToken]) == 0 {
 		return nil, ErrIncomplete
 	}
 	identity := &Identity{
 		Server:      string(data[KeyServer]),
 		CA:          data[KeyCA],
+		ProxyURL:    string(data[KeyProxy]),
 		Certificate: data[KeyCertificate],
 		PrivateKey:  data[KeyPrivateKey],
+		Token:       string(data[KeyToken]),
+		Account:     string(data[KeyAccount]),
 		Namespace:   string(data[KeyNamespace]),
 	}
 	if err := validateServer(identity.Server); err != nil {
@@ -114,12 +145,56 @@ func fromData(data map[string][]byte) (*Identity, error) {
 	if identity.Namespace == "" {
 		return nil, fmt.Errorf("key %s is missing", KeyNamespace)
 	}
+	if identity.Token != "" {
+		var err error
+		identity.IssueTime, identity.ExpirationTime, err = TokenTimes(identity.Token)
+		return identity, err
+	}
 	leaf, err := CheckCertificate(identity.Certificate, identity.PrivateKey)
 	if err != nil {
 		return nil, err
 	}
-	identity.ExpirationTime = leaf.NotAfter
+	identity.IssueTime, identity.ExpirationTime = leaf.NotBefore, leaf.NotAfter
 	return identity, nil
+}
+
+// Claims are what a token of a service account says about itself. Only the
+// cluster that made it can tell whether that is true.
+type Claims struct {
+	Subject  string `json:"sub"`
+	IssuedAt int64  `json:"iat"`
+	Expiry   int64  `json:"exp"`
+}
+
+// ReadClaims reads what a token says. The error does not repeat the token.
+func ReadClaims(token string) (*Claims, error) {
+	parts := strings.Split(token, ".")
+	if len(token) > maxToken || len(parts) != 3 {
+		return nil, errNoToken
+	}
+	payload, err := base64.RawURLEncoding.DecodeString(parts[1])
+	if err != nil {
+		return nil, errNoToken
+	}
+	claims := &Claims{}
+	if err := json.Unmarshal(payload, claims); err != nil {
+		return nil, errNoToken
+	}
+	return claims, nil
+}
+
+var errNoToken = errors.New("it is not the token of a service account")
+
+// TokenTimes are when a token begins and ends.
+func TokenTimes(token string) (issued, expires time.Time, err error) {
+	claims, err := ReadClaims(token)
+	if err != nil {
+		return time.Time{}, time.Time{}, err
+	}
+	if claims.IssuedAt == 0 || claims.Expiry <= claims.IssuedAt {
+		return time.Time{}, time.Time{}, errors.New("the token has no end")
+	}
+	return time.Unix(claims.IssuedAt, 0), time.Unix(claims.Expiry, 0), nil
 }
 
 // CheckCertificate verifies that a PEM encoded chain belongs to a private key,
@@ -137,14 +212,20 @@ func CheckCertificate(chain, key []byte) (*x509.Certificate, error) {
 
 // Data is what the Secret of an identity holds.
 func (i *Identity) Data() map[string][]byte {
-	data := map[string][]byte{
+	data := map[string][]byte{}
+	for key, value := range map[string][]byte{
 		KeyPrivateKey:  i.PrivateKey,
 		KeyCertificate: i.Certificate,
 		KeyServer:      []byte(i.Server),
 		KeyNamespace:   []byte(i.Namespace),
-	}
-	if len(i.CA) > 0 {
-		data[KeyCA] = i.CA
+		KeyCA:          i.CA,
+		KeyProxy:       []byte(i.ProxyURL),
+		KeyToken:       []byte(i.Token),
+		KeyAccount:     []byte(i.Account),
+	} {
+		if len(value) > 0 {
+			data[key] = value
+		}
 	}
 	return data
 }

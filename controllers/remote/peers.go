@@ -101,6 +101,10 @@ func (p *Peers) Set(ctx context.Context, foreignCluster string, identity *Identi
 	return nil
 }
 
+// Connect makes clients that use an identity, or the token of an invitation,
+// and keeps nothing.
+func (p *Peers) Connect(identity *Identity) (*Clients, error) { return p.connect(identity) }
+
 // Get gives the connection to a foreign cluster, if there is one.
 func (p *Peers) Get(foreignCluster string) (*Peer, bool) {
 	p.mu.Lock()

@@ -1,0 +1,90 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package logging
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
+	"k8s.io/klog/v2/textlogger"
+)
+
+const (
+	privateKey = "the-private-key-of-an-identity"
+	bearer     = "the-token-of-this-process"
+)
+
+// useSecrets does with Secrets what controllers do, as verbosely as can be, and
+// returns the log.
+func useSecrets(t *testing.T, prepare func(context.Context) context.Context) string {
+	t.Helper()
+	secret := corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "identity", Namespace: "liqo-peer-milan", ResourceVersion: "1"}, Data: map[string][]byte{"tls.key": []byte(privateKey)}}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var answer any = &secret
+		if r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/secrets") {
+			answer = &corev1.SecretList{ListMeta: metav1.ListMeta{ResourceVersion: "1"}, Items: []corev1.Secret{secret}}
+		}
+		w.Header().Set("Content-Type", "application/json")
+		if err := json.NewEncoder(w).Encode(answer); err != nil {
+			t.Error(err)
+		}
+	}))
+	t.Cleanup(server.Close)
+	client, err := kubernetes.NewForConfig(&rest.Config{Host: server.URL, BearerToken: bearer, ContentConfig: rest.ContentConfig{ContentType: "application/json"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var log bytes.Buffer
+	ctx, cancel := context.WithCancel(prepare(klog.NewContext(t.Context(), textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(&log), textlogger.Verbosity(10))))))
+	secrets := client.CoreV1().Secrets(secret.Namespace)
+	if _, err := secrets.Get(ctx, "identity", metav1.GetOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := secrets.Update(ctx, &secret, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	factory := informers.NewSharedInformerFactory(client, 0)
+	informer := factory.Core().V1().Secrets().Informer()
+	factory.StartWithContext(ctx)
+	factory.WaitForCacheSync(ctx.Done())
+	if len(informer.GetStore().List()) != 1 {
+		t.Error("the cache is empty")
+	}
+	klog.FromContext(ctx).V(4).Info("Done", "foreignCluster", "milan")
+	cancel()
+	factory.Shutdown()
+	return log.String()
+}
+
+func TestNoSecretsInLogs(t *testing.T) {
+	shown := func(log string) bool {
+		return strings.Contains(log, privateKey) || strings.Contains(log, base64.StdEncoding.EncodeToString([]byte(privateKey)))
+	}
+	log := useSecrets(t, WithoutBodies)
+	if shown(log) {
+		t.Errorf("the log shows a private key:\n%s", log)
+	}
+	if strings.Contains(log, bearer) {
+		t.Errorf("the log shows a token:\n%s", log)
+	}
+	if !strings.Contains(log, "foreignCluster") || !strings.Contains(log, "bodies_test.go") {
+		t.Errorf("the log says too little:\n%s", log)
+	}
+	// This is what it is about.
+	if !shown(useSecrets(t, func(ctx context.Context) context.Context { return ctx })) {
+		t.Error("clients log no bodies any more, so nothing has to be done")
+	}
+}
