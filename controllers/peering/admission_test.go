@@ -28,6 +28,7 @@ import (
 // door is a provider that a consumer knocks at.
 type door struct {
 	requests  []*v1alpha1.IdentityRequest
+	bound     string
 	clusters  []*v1alpha1.ForeignCluster
 	namespace *corev1.Namespace
 	binding   *rbacv1.RoleBinding
@@ -51,13 +52,22 @@ func (d *door) pass(t *testing.T) []string {
 		foreignClusters: func(labels.Selector) ([]*v1alpha1.ForeignCluster, error) {
 			return slices.Clone(d.clusters), nil
 		},
+		known: func(context.Context) (*acquaintances, error) {
+			known := &acquaintances{requests: d.requests, tokens: []v1alpha1.PeeringToken{{
+				ObjectMeta: metav1.ObjectMeta{UID: peeringUID}, Spec: v1alpha1.PeeringTokenSpec{ConsumerClusterID: d.bound},
+			}}}
+			for _, fc := range d.clusters {
+				known.clusters = append(known.clusters, *fc)
+			}
+			return known, nil
+		},
 		createForeignCluster: func(_ context.Context, fc *v1alpha1.ForeignCluster) (*v1alpha1.ForeignCluster, error) {
 			fc.UID = types.UID(fc.Name + "-uid")
 			d.clusters, d.writes = append(d.clusters, fc), append(d.writes, "create "+fc.Name)
 			return fc, nil
 		},
 		commitForeignCluster: func(_ context.Context, old, wanted *v1alpha1.ForeignCluster) (bool, error) {
-			d.clusters[slices.Index(d.clusters, old)] = wanted
+			d.clusters[slices.IndexFunc(d.clusters, func(fc *v1alpha1.ForeignCluster) bool { return fc.Name == old.Name })] = wanted
 			d.writes = append(d.writes, "enable "+wanted.Name)
 			return true, nil
 		},
@@ -70,6 +80,7 @@ func (d *door) pass(t *testing.T) []string {
 		},
 		remove: func(context.Context, *v1alpha1.IdentityRequest) error {
 			d.writes = append(d.writes, "delete request")
+			d.requests = d.requests[:1]
 			return nil
 		},
 		getNamespace: func(name string) (*corev1.Namespace, error) {
@@ -139,6 +150,8 @@ func TestWhoMayComeIn(t *testing.T) {
 	known.Spec.Incoming = v1alpha1.PeeringDisabled
 	second := identityOf(peered)
 	second.Name = "invitation-other"
+	leaving := rome()
+	leaving.Spec.Incoming = v1alpha1.PeeringDisabled
 	suffix := rules.ShortID(romeID)
 	for _, test := range []struct {
 		name    string
@@ -148,6 +161,9 @@ func TestWhoMayComeIn(t *testing.T) {
 	}{
 		{"this very cluster may not", &door{requests: []*v1alpha1.IdentityRequest{knock(milanID, "milan")}}, []string{"request"}, ReasonOwnCluster},
 		{"one that is peered may not", &door{requests: []*v1alpha1.IdentityRequest{knock(romeID, "rome"), second}, clusters: []*v1alpha1.ForeignCluster{peered}}, []string{"request"}, ReasonClusterAlreadyPeered},
+		{"unless it was invited by its id: then it gets another identity", &door{requests: []*v1alpha1.IdentityRequest{knock(romeID, "rome"), second}, bound: romeID, clusters: []*v1alpha1.ForeignCluster{peered}}, []string{"delete request", "request"}, ""},
+		{"another one than was invited may not", &door{requests: []*v1alpha1.IdentityRequest{knock(romeID, "rome")}, bound: peeringUID}, []string{"request"}, ReasonInvitationOfAnother},
+		{"one whose last peering is being undone waits", &door{requests: []*v1alpha1.IdentityRequest{knock(romeID, "rome"), second}, clusters: []*v1alpha1.ForeignCluster{leaving}}, nil, ""},
 		{"one that is known may", &door{requests: []*v1alpha1.IdentityRequest{knock(romeID, "rome")}, clusters: []*v1alpha1.ForeignCluster{known}}, []string{"enable rome"}, ""},
 		{"one of a name that is taken gets another", &door{requests: []*v1alpha1.IdentityRequest{knock(romeID, "rome")}, clusters: []*v1alpha1.ForeignCluster{another("rome")}}, []string{"create rome-" + suffix, "request"}, ""},
 		{"unless that is taken, too", &door{requests: []*v1alpha1.IdentityRequest{knock(romeID, "rome")}, clusters: []*v1alpha1.ForeignCluster{another("rome"), another("rome-" + suffix)}}, []string{"request"}, ReasonNameTaken},
@@ -214,6 +230,12 @@ func TestInvitations(t *testing.T) {
 					}
 					return test.token, nil
 				},
+				now: func(_ context.Context, name string) (*v1alpha1.PeeringToken, error) {
+					if test.token == nil {
+						return nil, apierrors.NewNotFound(v1alpha1.Resource("peeringtokens"), name)
+					}
+					return test.token, nil
+				},
 				commit: func(_ context.Context, old, wanted *v1alpha1.PeeringToken) (bool, error) {
 					if equality.Semantic.DeepEqual(old, wanted) {
 						return false, nil
@@ -262,6 +284,37 @@ func TestInvitations(t *testing.T) {
 			}
 			if live := test.token != nil && test.after == 0; (after == time.Hour) != live {
 				t.Errorf("looks again after %v", after)
+			}
+		})
+	}
+}
+
+func TestARequestOutlivesACacheThatIsBehind(t *testing.T) {
+	fc := v1alpha1.ForeignCluster{ObjectMeta: metav1.ObjectMeta{Name: "rome", UID: "of-rome"}}
+	request := &v1alpha1.IdentityRequest{ObjectMeta: metav1.ObjectMeta{Name: "invitation-1", OwnerReferences: []metav1.OwnerReference{
+		*metav1.NewControllerRef(&fc, v1alpha1.SchemeGroupVersion.WithKind("ForeignCluster")),
+	}}}
+	for name, test := range map[string]struct {
+		live    []v1alpha1.ForeignCluster
+		removed bool
+	}{
+		"its owner is there":    {live: []v1alpha1.ForeignCluster{fc}},
+		"its owner is gone":     {removed: true},
+		"its owner was another": {live: []v1alpha1.ForeignCluster{{ObjectMeta: metav1.ObjectMeta{Name: "rome", UID: "of-another"}}}, removed: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			removed := false
+			r := &identityRequests{
+				get:             func(string) (*v1alpha1.IdentityRequest, error) { return request, nil },
+				foreignClusters: func(labels.Selector) ([]*v1alpha1.ForeignCluster, error) { return nil, nil },
+				known:           func(context.Context) (*acquaintances, error) { return &acquaintances{clusters: test.live}, nil },
+				remove:          func(context.Context, *v1alpha1.IdentityRequest) error { removed = true; return nil },
+			}
+			if _, err := r.reconcile(t.Context(), cache.ObjectName{Name: request.Name}); err != nil {
+				t.Fatal(err)
+			}
+			if removed != test.removed {
+				t.Errorf("removed is %t", removed)
 			}
 		})
 	}

@@ -6,6 +6,7 @@ package peering
 import (
 	"context"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -52,9 +53,14 @@ type Config struct {
 	Clock                                                clock.PassiveClock
 	// ClusterID and ClusterName are this cluster's.
 	ClusterID, ClusterName string
+	// IdentityMode is how consumers are known here, and IdentityLifetime how
+	// long this cluster's tokens at providers last.
+	IdentityMode     IdentityMode
+	IdentityLifetime time.Duration
 	// Namespace is where the product is installed, and ServiceAccount the one
-	// there that the controllers run as.
-	Namespace, ServiceAccount string
+	// there that the controllers run as. The accounts of invitations are in
+	// InvitationNamespace.
+	Namespace, ServiceAccount, InvitationNamespace string
 }
 
 // NewForeignClusters makes the controller that takes peerings from what is
@@ -127,9 +133,12 @@ func (c *Config) incoming() []step {
 	tenant := c.namespaceStep()
 	tenant.aspect, tenant.role, tenant.name = incomingAspect, v1alpha1.RoleTenant, rules.TenantNamespace
 	tenant.status = func(s *v1alpha1.ForeignClusterStatus) *string { return &s.TenantNamespace }
-	tenant.binding = func(fc *v1alpha1.ForeignCluster) (*rbacv1.RoleBinding, error) {
+	tenant.bindings = func(fc *v1alpha1.ForeignCluster) ([]*rbacv1.RoleBinding, error) {
 		requests, err := identities()
-		return tenantBinding(ownedBy(fc, requests)), err
+		if err != nil {
+			return nil, err
+		}
+		return c.tenantBindings(fc, ownedBy(fc, requests)), nil
 	}
 	federation := c.Federation.FederationV1alpha1()
 	return []step{
@@ -157,11 +166,9 @@ func (c *Config) incoming() []step {
 					v1alpha1.LabelForeignCluster: foreignCluster, v1alpha1.LabelRole: v1alpha1.RoleTwin,
 				}))
 			},
-			getBinding: c.getBinding,
-			deleteBinding: func(ctx context.Context, namespace, name string) error {
-				return c.Kube.RbacV1().RoleBindings(namespace).Delete(ctx, name, metav1.DeleteOptions{})
-			},
-			warn: c.warn,
+			getBinding:    c.getBinding,
+			deleteBinding: c.deleteBinding,
+			warn:          c.warn,
 		},
 		tenant,
 		&lendingStep{identities: identities, requests: requests, offers: offers},

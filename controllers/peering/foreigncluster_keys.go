@@ -82,7 +82,12 @@ func (c *Config) namespaceStep() *namespaceStep {
 			_, err := c.Kube.RbacV1().RoleBindings(binding.Namespace).Update(ctx, binding, updateOptions)
 			return err
 		},
+		deleteBinding: c.deleteBinding,
 	}
+}
+
+func (c *Config) deleteBinding(ctx context.Context, namespace, name string) error {
+	return c.Kube.RbacV1().RoleBindings(namespace).Delete(ctx, name, metav1.DeleteOptions{})
 }
 
 func (c *Config) getNamespace(name string) (*corev1.Namespace, error) {

@@ -6,13 +6,17 @@ package peering
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/ptr"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/rules"
@@ -37,12 +41,9 @@ func (c *Config) outgoing() []step {
 	peer := c.namespaceStep()
 	peer.aspect, peer.role, peer.name = outgoingAspect, v1alpha1.RolePeer, rules.PeerNamespace
 	peer.status = func(s *v1alpha1.ForeignClusterStatus) *string { return &s.PeerNamespace }
-	peer.binding = func(*v1alpha1.ForeignCluster) (*rbacv1.RoleBinding, error) {
-		return &rbacv1.RoleBinding{
-			ObjectMeta: metav1.ObjectMeta{Name: peerManagerRole},
-			Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: c.Namespace, Name: c.ServiceAccount}},
-			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: peerManagerRole},
-		}, nil
+	peer.bindings = func(*v1alpha1.ForeignCluster) ([]*rbacv1.RoleBinding, error) {
+		return []*rbacv1.RoleBinding{roleBinding(peerManagerRole,
+			rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: c.Namespace, Name: c.ServiceAccount})}, nil
 	}
 	return []step{
 		&outgoingTeardown{
@@ -69,7 +70,9 @@ func (c *Config) outgoing() []step {
 			},
 			getInvitation:    getInvitation,
 			deleteInvitation: deleteInvitation,
-			request:          requestIdentity,
+			request:          c.requestIdentity,
+			token:            c.requestToken,
+			renew:            c.renewIdentity,
 			connect:          c.Peers.Set,
 		},
 		&probeStep{probe: c.probe},
@@ -88,12 +91,8 @@ func (c *Config) getIdentity(ctx context.Context, namespace string) (*corev1.Sec
 }
 
 // requestIdentity asks the provider with the token of an invitation.
-func requestIdentity(ctx context.Context, fc *v1alpha1.ForeignCluster, token string, request *v1alpha1.IdentityRequest) (*v1alpha1.IdentityRequest, error) {
-	config, err := remote.InvitationConfig(fc.Spec.Server, fc.Spec.CABundle, token)
-	if err != nil {
-		return nil, err
-	}
-	clients, err := remote.NewClients(config)
+func (c *Config) requestIdentity(ctx context.Context, fc *v1alpha1.ForeignCluster, token string, request *v1alpha1.IdentityRequest) (*v1alpha1.IdentityRequest, error) {
+	clients, err := c.Peers.Connect(invitedIdentity(fc, token))
 	if err != nil {
 		return nil, err
 	}
@@ -102,11 +101,47 @@ func requestIdentity(ctx context.Context, fc *v1alpha1.ForeignCluster, token str
 	return clients.Federation.FederationV1alpha1().IdentityRequests().Create(ctx, request, createOptions)
 }
 
+// requestToken asks the provider for a token for as long as it gives one.
+func (c *Config) requestToken(ctx context.Context, with *remote.Identity, namespace, account string) (string, error) {
+	clients, err := c.Peers.Connect(with)
+	if err != nil {
+		return "", err
+	}
+	ctx, cancel := context.WithTimeout(quiet(ctx), remoteTimeout)
+	defer cancel()
+	answer, err := clients.Kube.CoreV1().ServiceAccounts(namespace).CreateToken(ctx, account, &authenticationv1.TokenRequest{
+		Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: ptr.To(int64(c.IdentityLifetime.Seconds()))},
+	}, createOptions)
+	if err != nil {
+		return "", err
+	}
+	if _, _, err := remote.TokenTimes(answer.Status.Token); err != nil {
+		return "", fmt.Errorf("the provider's token cannot be used: %w", err)
+	}
+	return answer.Status.Token, nil
+}
+
+// renewIdentity asks the provider for a certificate for another key.
+func (c *Config) renewIdentity(ctx context.Context, foreignCluster string, request *v1alpha1.IdentityRequest) (*v1alpha1.IdentityRequest, error) {
+	peer, ok := c.Peers.Get(foreignCluster)
+	if !ok {
+		return nil, errNotConnected
+	}
+	ctx, cancel := context.WithTimeout(ctx, remoteTimeout)
+	defer cancel()
+	return peer.Federation.FederationV1alpha1().ResourceRequests(peer.Namespace).RenewIdentity(ctx, c.ClusterName, request, createOptions)
+}
+
+// quiet keeps client-go from logging bodies: these hold tokens.
+func quiet(ctx context.Context) context.Context { return klog.NewContext(ctx, klog.Logger{}) }
+
+var errNotConnected = errors.New("there is no connection yet")
+
 // probe asks for our request at the provider, which is there or not.
 func (c *Config) probe(ctx context.Context, foreignCluster string) error {
 	peer, ok := c.Peers.Get(foreignCluster)
 	if !ok {
-		return errors.New("there is no connection yet")
+		return errNotConnected
 	}
 	ctx, cancel := context.WithTimeout(ctx, remoteTimeout)
 	defer cancel()

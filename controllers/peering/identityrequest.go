@@ -6,7 +6,7 @@ package peering
 import (
 	"context"
 	"fmt"
-	"strings"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -28,25 +28,30 @@ const (
 	ReasonAccepted             = "Accepted"
 	ReasonClusterAlreadyPeered = "ClusterAlreadyPeered"
 	ReasonNameTaken            = "NameTaken"
+	ReasonInvitationWithdrawn  = "InvitationWithdrawn"
+	ReasonInvitationOfAnother  = "InvitationOfAnother"
 )
-
-// maxClusterName is the length of a ForeignCluster's name.
-const maxClusterName = 40
 
 // identityRequests gives each consumer that was invited a ForeignCluster, and
 // says when its tenant namespace is there.
 type identityRequests struct {
 	clusterID string
 
-	get                  func(name string) (*v1alpha1.IdentityRequest, error)
-	list                 func(labels.Selector) ([]*v1alpha1.IdentityRequest, error)
-	foreignClusters      func(labels.Selector) ([]*v1alpha1.ForeignCluster, error)
+	mode IdentityMode
+
+	get             func(name string) (*v1alpha1.IdentityRequest, error)
+	list            func(labels.Selector) ([]*v1alpha1.IdentityRequest, error)
+	foreignClusters func(labels.Selector) ([]*v1alpha1.ForeignCluster, error)
+	// known reads what there is from the API server: caches may be behind, and
+	// two requests of one cluster must not both be the first.
+	known                func(ctx context.Context) (*acquaintances, error)
 	createForeignCluster func(ctx context.Context, fc *v1alpha1.ForeignCluster) (*v1alpha1.ForeignCluster, error)
 	commitForeignCluster func(ctx context.Context, old, wanted *v1alpha1.ForeignCluster) (bool, error)
 	commit               func(ctx context.Context, old, wanted *v1alpha1.IdentityRequest) (bool, error)
 	remove               func(ctx context.Context, request *v1alpha1.IdentityRequest) error
 	getNamespace         func(name string) (*corev1.Namespace, error)
 	getBinding           func(namespace, name string) (*rbacv1.RoleBinding, error)
+	createAccount        func(ctx context.Context, account *corev1.ServiceAccount) error
 }
 
 // NewIdentityRequests makes the controller that lets invited consumers in.
@@ -56,9 +61,11 @@ func NewIdentityRequests(config *Config) (*queue.Controller[cache.ObjectName], e
 	lister := informers.IdentityRequests().Lister()
 	r := &identityRequests{
 		clusterID:       config.ClusterID,
+		mode:            config.IdentityMode,
 		get:             lister.Get,
 		list:            lister.List,
 		foreignClusters: informers.ForeignClusters().Lister().List,
+		known:           config.known,
 		createForeignCluster: func(ctx context.Context, fc *v1alpha1.ForeignCluster) (*v1alpha1.ForeignCluster, error) {
 			return federation.ForeignClusters().Create(ctx, fc, createOptions)
 		},
@@ -73,6 +80,10 @@ func NewIdentityRequests(config *Config) (*queue.Controller[cache.ObjectName], e
 		},
 		getNamespace: config.getNamespace,
 		getBinding:   config.getBinding,
+		createAccount: func(ctx context.Context, account *corev1.ServiceAccount) error {
+			_, err := config.Kube.CoreV1().ServiceAccounts(account.Namespace).Create(ctx, account, createOptions)
+			return err
+		},
 	}
 	// One at a time: two requests of one cluster must not both be the first.
 	controller := queue.New("identityrequest", 1, r.reconcile)
@@ -136,10 +147,18 @@ func (r *identityRequests) reconcile(ctx context.Context, key cache.ObjectName) 
 				return 0, r.accept(ctx, request, fc)
 			}
 		}
-		// The cache may be behind; what is really gone takes its requests along.
+		// The cache may be behind, and its event brings us back. What is really
+		// gone takes its requests along.
+		known, err := r.known(ctx)
+		if err != nil {
+			return 0, fmt.Errorf("find out whether ForeignCluster %s is gone: %w", owner.Name, err)
+		}
+		if slices.ContainsFunc(known.clusters, func(fc v1alpha1.ForeignCluster) bool { return fc.UID == owner.UID }) {
+			return 0, nil
+		}
 		return 0, ignoreNotFound(r.remove(ctx, request))
 	}
-	return 0, r.adopt(ctx, request, all)
+	return 0, r.adopt(ctx, request)
 }
 
 // accept says that the tenant namespace is there, with the rights of this
@@ -156,35 +175,95 @@ func (r *identityRequests) accept(ctx context.Context, request *v1alpha1.Identit
 	if !incoming(fc) || !belongsTo(namespace, fc.Name, v1alpha1.RoleTenant) || namespace.DeletionTimestamp != nil {
 		return nil
 	}
-	binding, err := r.getBinding(name, tenantRole)
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
+	uid, _ := rules.InvitationOfAccount(request.Name)
+	account, err := r.account(ctx, request, name)
 	if err != nil {
 		return err
 	}
-	uid, _ := rules.InvitationOfAccount(request.Name)
-	for _, subject := range binding.Subjects {
-		if subject.Kind == rbacv1.UserKind && subject.Name == string(uid) {
-			accepted := request.DeepCopy()
-			accepted.Status.TenantNamespace = name
-			accepted.Status.ClusterID = r.clusterID
-			setRequestCondition(accepted, v1alpha1.ConditionAccepted, metav1.ConditionTrue, ReasonAccepted, "The tenant namespace is there.")
-			_, err := r.commit(ctx, request, accepted)
+	if account == "" {
+		if r.mode == IdentityToken {
+			// Accepted without an account it would be signed.
+			return nil
+		}
+		if bound, err := r.bound(name, tenantRole, rbacv1.UserKind, string(uid)); err != nil || !bound {
 			return err
 		}
 	}
-	return nil
+	accepted := request.DeepCopy()
+	accepted.Status.TenantNamespace = name
+	accepted.Status.ClusterID = r.clusterID
+	accepted.Status.ServiceAccountName = account
+	setRequestCondition(accepted, v1alpha1.ConditionAccepted, metav1.ConditionTrue, ReasonAccepted, "The tenant namespace is there.")
+	_, err = r.commit(ctx, request, accepted)
+	return err
+}
+
+// account makes the service account that a consumer is where nobody signs
+// certificates, once its bearer may ask for tokens of it. It is empty where
+// that is not needed, or not ready.
+func (r *identityRequests) account(ctx context.Context, request *v1alpha1.IdentityRequest, namespace string) (string, error) {
+	if request.Status.ServiceAccountName != "" || !r.mode.needsToken(request) {
+		return request.Status.ServiceAccountName, nil
+	}
+	bound, err := r.bound(namespace, tenantTokenRole, rbacv1.ServiceAccountKind, request.Name)
+	if err != nil || !bound {
+		return "", err
+	}
+	err = r.createAccount(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{
+		Namespace: namespace, Name: tenantAccount, Labels: map[string]string{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy},
+	}})
+	if err != nil && !apierrors.IsAlreadyExists(err) {
+		return "", fmt.Errorf("make the account of the consumer in namespace %s: %w", namespace, err)
+	}
+	return tenantAccount, nil
+}
+
+// bound tells whether a role binding is there and names somebody.
+func (r *identityRequests) bound(namespace, name, kind, subject string) (bool, error) {
+	binding, err := r.getBinding(namespace, name)
+	if err != nil {
+		return false, ignoreNotFound(err)
+	}
+	return slices.ContainsFunc(binding.Subjects, func(s rbacv1.Subject) bool { return s.Kind == kind && s.Name == subject }), nil
 }
 
 // adopt finds or makes the ForeignCluster of the consumer.
-func (r *identityRequests) adopt(ctx context.Context, request *v1alpha1.IdentityRequest, all []*v1alpha1.ForeignCluster) error {
+func (r *identityRequests) adopt(ctx context.Context, request *v1alpha1.IdentityRequest) error {
 	if request.Spec.ClusterID == r.clusterID {
 		return r.refuse(ctx, request, ReasonOwnCluster, "A cluster cannot lend to itself.")
 	}
-	fc, reason, message := r.choose(request, all)
-	if reason != "" {
+	known, err := r.known(ctx)
+	if err != nil {
+		return fmt.Errorf("find out who is known here: %w", err)
+	}
+	token := known.invitation(request)
+	switch {
+	case token == nil:
+		return r.refuse(ctx, request, ReasonInvitationWithdrawn, "The invitation was taken back.")
+	case token.Spec.ConsumerClusterID != "" && token.Spec.ConsumerClusterID != request.Spec.ClusterID:
+		return r.refuse(ctx, request, ReasonInvitationOfAnother, "The invitation is for another cluster than "+request.Spec.ClusterID+".")
+	}
+	fc, reason, message := known.choose(request)
+	var others []*v1alpha1.IdentityRequest
+	if fc != nil {
+		others = ownedBy(fc, known.requests)
+	}
+	switch {
+	case reason != "":
 		return r.refuse(ctx, request, reason, message)
+	case fc.DeletionTimestamp != nil, len(others) > 0 && !incoming(fc):
+		// An earlier peering is being undone. When that is done, an event
+		// brings us back.
+		return nil
+	case len(others) > 0 && token.Spec.ConsumerClusterID == "":
+		return r.refuse(ctx, request, ReasonClusterAlreadyPeered,
+			"This cluster already lends to the consumer: unpeer first. If the consumer has lost its identity, ask for an invitation that is bound to its cluster id.")
+	}
+	for _, other := range others {
+		// Whoever was invited by its id gets another identity, and has that one.
+		if err := r.remove(ctx, other); err != nil && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("remove the identity that the consumer had: %w", err)
+		}
 	}
 	switch {
 	case fc.UID == "":
@@ -193,9 +272,6 @@ func (r *identityRequests) adopt(ctx context.Context, request *v1alpha1.Identity
 			return fmt.Errorf("make the ForeignCluster of the consumer: %w", err)
 		}
 		fc = created
-	case fc.DeletionTimestamp != nil:
-		// Its deletion is an event that brings us back.
-		return nil
 	case fc.Spec.Incoming != v1alpha1.PeeringEnabled:
 		wanted := fc.DeepCopy()
 		wanted.Spec.Incoming = v1alpha1.PeeringEnabled
@@ -205,46 +281,8 @@ func (r *identityRequests) adopt(ctx context.Context, request *v1alpha1.Identity
 	owned := request.DeepCopy()
 	owned.OwnerReferences = append(owned.OwnerReferences,
 		*metav1.NewControllerRef(fc, v1alpha1.SchemeGroupVersion.WithKind("ForeignCluster")))
-	_, err := r.commit(ctx, request, owned)
+	_, err = r.commit(ctx, request, owned)
 	return err
-}
-
-// choose finds the ForeignCluster that a request belongs to, or plans one
-// without a UID, or says why there can be none.
-func (r *identityRequests) choose(request *v1alpha1.IdentityRequest, all []*v1alpha1.ForeignCluster) (fc *v1alpha1.ForeignCluster, reason, message string) {
-	taken := map[string]bool{}
-	for _, known := range all {
-		taken[known.Name] = true
-		if known.Spec.ClusterID != request.Spec.ClusterID {
-			continue
-		}
-		requests, err := r.list(labels.Everything())
-		if err == nil && len(ownedBy(known, requests)) > 0 && known.DeletionTimestamp == nil {
-			return nil, ReasonClusterAlreadyPeered, "This cluster already lends to the consumer: unpeer first."
-		}
-		return known, "", ""
-	}
-	for _, name := range []string{request.Spec.ClusterName, suffixed(request.Spec.ClusterName, rules.ShortID(request.Spec.ClusterID))} {
-		if taken[name] {
-			continue
-		}
-		return &v1alpha1.ForeignCluster{
-			ObjectMeta: metav1.ObjectMeta{Name: name},
-			Spec: v1alpha1.ForeignClusterSpec{
-				ClusterID: request.Spec.ClusterID,
-				Incoming:  v1alpha1.PeeringEnabled,
-				Outgoing:  v1alpha1.PeeringDisabled,
-			},
-		}, "", ""
-	}
-	return nil, ReasonNameTaken, "Other clusters of that name are known here: give the consumer another name."
-}
-
-func suffixed(name, suffix string) string {
-	if room := maxClusterName - len(suffix) - 1; len(name) > room {
-		name = strings.TrimRight(name[:room], "-")
-	}
-	return name + "-" + suffix
 }
 
 func (r *identityRequests) refuse(ctx context.Context, request *v1alpha1.IdentityRequest, reason, message string) error {

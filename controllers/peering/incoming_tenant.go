@@ -6,6 +6,7 @@ package peering
 import (
 	"context"
 	"slices"
+	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -24,24 +25,16 @@ const tenantRole = "federation-tenant"
 func tenantBinding(requests []*v1alpha1.IdentityRequest) *rbacv1.RoleBinding {
 	var subjects []rbacv1.Subject
 	for _, request := range requests {
+		if account := request.Status.ServiceAccountName; account != "" {
+			subjects = append(subjects, rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: request.Status.TenantNamespace, Name: account})
+			continue
+		}
 		if uid, ok := rules.InvitationOfAccount(request.Name); ok {
 			subjects = append(subjects, rbacv1.Subject{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: string(uid)})
 		}
 	}
-	if len(subjects) == 0 {
-		return nil
-	}
-	slices.SortFunc(subjects, func(a, b rbacv1.Subject) int {
-		if a.Name < b.Name {
-			return -1
-		}
-		return 1
-	})
-	return &rbacv1.RoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: tenantRole},
-		Subjects:   subjects,
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: tenantRole},
-	}
+	slices.SortFunc(subjects, func(a, b rbacv1.Subject) int { return strings.Compare(a.Name, b.Name) })
+	return roleBinding(tenantRole, subjects...)
 }
 
 // ownedBy keeps the identity requests that belong to a foreign cluster.
@@ -114,7 +107,9 @@ func judgeTenant(requests []*v1alpha1.IdentityRequest) *verdict {
 	for _, request := range requests {
 		issued := meta.FindStatusCondition(request.Status.Conditions, v1alpha1.ConditionIssued)
 		switch {
-		case issued == nil:
+		case request.Status.ServiceAccountName != "", rules.Certifies(request.Status.Certificate, request.Spec.Request) != nil:
+			return &verdict{v1alpha1.PeeringEstablished, ReasonIdentityIssued, "The consumer has its identity."}
+		case issued == nil, issued.Status == metav1.ConditionUnknown:
 		case issued.Status == metav1.ConditionTrue:
 			return &verdict{v1alpha1.PeeringEstablished, ReasonIdentityIssued, "The consumer has its identity."}
 		default:
@@ -133,9 +128,9 @@ func judgeLending(requests []*v1alpha1.ResourceRequest, offers []*v1alpha1.Resou
 	for _, request := range requests {
 		switch request.Status.Phase {
 		case v1alpha1.NegotiationRefused:
-			return v1alpha1.PeeringDenied, ReasonRequestRefused, "This cluster's policy refuses the consumer's request."
+			return v1alpha1.PeeringDenied, ReasonRequestRefused, "The consumer's request is refused: " + judged(request.Status.Conditions)
 		case v1alpha1.NegotiationManualActionRequired:
-			return v1alpha1.PeeringPending, ReasonAwaitingProvider, "The consumer waits for an administrator to write a ResourceOffer."
+			return v1alpha1.PeeringPending, ReasonAwaitingDecision, judged(request.Status.Conditions)
 		}
 	}
 	return v1alpha1.PeeringPending, ReasonAwaitingConsumer, "The consumer has not accepted an offer yet."

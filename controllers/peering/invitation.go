@@ -9,8 +9,6 @@ import (
 	"crypto/rand"
 	"crypto/x509"
 	"crypto/x509/pkix"
-	"encoding/base64"
-	"encoding/json"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -22,10 +20,8 @@ import (
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/controllers/remote"
 )
-
-// maxToken bounds the token of an invitation, in bytes.
-const maxToken = 16 << 10
 
 // errNoInvitation says that a token is not that of an invitation.
 var errNoInvitation = errors.New("the token is not that of an invitation")
@@ -48,19 +44,8 @@ func readInvitation(secret *corev1.Secret) (*invitation, error) {
 			secret.Namespace, secret.Name, secret.Type, v1alpha1.SecretTypeInvitation)
 	}
 	token := strings.TrimSpace(string(secret.Data[v1alpha1.InvitationTokenKey]))
-	parts := strings.Split(token, ".")
-	if len(token) > maxToken || len(parts) != 3 {
-		return nil, errNoInvitation
-	}
-	payload, err := base64.RawURLEncoding.DecodeString(parts[1])
+	claims, err := remote.ReadClaims(token)
 	if err != nil {
-		return nil, errNoInvitation
-	}
-	var claims struct {
-		Subject string `json:"sub"`
-		Expiry  int64  `json:"exp"`
-	}
-	if err := json.Unmarshal(payload, &claims); err != nil {
 		return nil, errNoInvitation
 	}
 	account := claims.Subject[strings.LastIndex(claims.Subject, ":")+1:]

@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/rules"
 )
 
 // takenRetry is how long a namespace that belongs to somebody else is left
@@ -29,16 +30,18 @@ const podSecurityEnforce = "pod-security.kubernetes.io/enforce"
 type namespaceStep struct {
 	aspect aspect
 	// role is the value of the label that tells what the namespace is for.
-	role    string
-	name    func(foreignCluster string) string
-	status  func(*v1alpha1.ForeignClusterStatus) *string
-	binding func(fc *v1alpha1.ForeignCluster) (*rbacv1.RoleBinding, error)
+	role   string
+	name   func(foreignCluster string) string
+	status func(*v1alpha1.ForeignClusterStatus) *string
+	// bindings are the role bindings in it; one without subjects is removed.
+	bindings func(fc *v1alpha1.ForeignCluster) ([]*rbacv1.RoleBinding, error)
 
 	getNamespace    func(name string) (*corev1.Namespace, error)
 	createNamespace func(ctx context.Context, namespace *corev1.Namespace) error
 	getBinding      func(namespace, name string) (*rbacv1.RoleBinding, error)
 	createBinding   func(ctx context.Context, binding *rbacv1.RoleBinding) error
 	updateBinding   func(ctx context.Context, binding *rbacv1.RoleBinding) error
+	deleteBinding   func(ctx context.Context, namespace, name string) error
 }
 
 func (s *namespaceStep) reconcile(ctx context.Context, p *pass) (outcome, error) {
@@ -61,14 +64,16 @@ func (s *namespaceStep) reconcile(ctx context.Context, p *pass) (outcome, error)
 		return wait, nil
 	}
 	*s.status(&p.fc.Status) = name
-	return goOn, s.bind(ctx, p.fc, name)
+	bindings, err := s.bindings(p.fc)
+	for _, wanted := range bindings {
+		if err == nil {
+			err = s.bind(ctx, p.fc, name, wanted)
+		}
+	}
+	return goOn, err
 }
 
-func (s *namespaceStep) bind(ctx context.Context, fc *v1alpha1.ForeignCluster, namespace string) error {
-	wanted, err := s.binding(fc)
-	if err != nil || wanted == nil {
-		return err
-	}
+func (s *namespaceStep) bind(ctx context.Context, fc *v1alpha1.ForeignCluster, namespace string, wanted *rbacv1.RoleBinding) error {
 	wanted.Namespace = namespace
 	wanted.Labels = map[string]string{
 		v1alpha1.LabelManagedBy:      v1alpha1.ManagedBy,
@@ -76,10 +81,14 @@ func (s *namespaceStep) bind(ctx context.Context, fc *v1alpha1.ForeignCluster, n
 	}
 	found, err := s.getBinding(namespace, wanted.Name)
 	switch {
+	case apierrors.IsNotFound(err) && len(wanted.Subjects) == 0:
+		return nil
 	case apierrors.IsNotFound(err):
 		err = s.createBinding(ctx, wanted)
 	case err != nil:
 		return err
+	case len(wanted.Subjects) == 0:
+		err = ignoreNotFound(s.deleteBinding(ctx, namespace, wanted.Name))
 	case !equality.Semantic.DeepEqual(found.Subjects, wanted.Subjects):
 		changed := found.DeepCopy()
 		changed.Subjects = wanted.Subjects
@@ -104,5 +113,5 @@ func (s *namespaceStep) newNamespace(fc *v1alpha1.ForeignCluster) *corev1.Namesp
 }
 
 func belongsTo(namespace *corev1.Namespace, foreignCluster, role string) bool {
-	return namespace.Labels[v1alpha1.LabelForeignCluster] == foreignCluster && namespace.Labels[v1alpha1.LabelRole] == role
+	return rules.NamespaceBelongs(namespace, foreignCluster, role)
 }

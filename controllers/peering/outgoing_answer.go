@@ -39,6 +39,10 @@ func (s *identityStep) refused(p *pass, err error) (outcome, error) {
 	switch why := remote.Describe(err); {
 	case remote.Unreachable(err):
 		p.pend(ReasonProviderUnreachable, "The provider at %s cannot be reached: %s. It is tried again.", p.fc.Spec.Server, why)
+	case apierrors.IsNotFound(err):
+		return p.deny(v1alpha1.PeeringDenied, ReasonVersionsDiffer,
+			"The cluster at %s does not serve %s: either the federation is not installed there, or its version and this one's do not go together. Install or upgrade it there. The cluster says: %s",
+			p.fc.Spec.Server, v1alpha1.SchemeGroupVersion, why), nil
 	case remote.Rejected(err), apierrors.IsConflict(err), apierrors.IsAlreadyExists(err), apierrors.IsGone(err):
 		return p.deny(v1alpha1.PeeringDenied, ReasonInvitationRejected,
 			"The provider does not accept the invitation: it has expired, was used or was taken back. Ask the provider's administrator for a new one, and POST it to the verb peer. The provider says: %s", why), nil
@@ -59,7 +63,7 @@ func (s *identityStep) answered(p *pass, answer *v1alpha1.IdentityRequest) (outc
 				"The provider refuses an identity (%s): %s", remote.Text(condition.Reason), remote.Text(condition.Message)), true
 		}
 	}
-	if len(answer.Status.Certificate) == 0 {
+	if len(answer.Status.Certificate) == 0 && answer.Status.ServiceAccountName == "" {
 		p.pend(ReasonIdentityPending, "The provider is making the certificate.")
 		return waitAtMost(answerPoll), true
 	}
@@ -70,16 +74,13 @@ var uuid = regexp.MustCompile("^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
 
 // checkAnswer tells what is wrong with an identity that a provider gave: it is
 // input from a stranger.
-func checkAnswer(answer *v1alpha1.IdentityRequest, peering types.UID, key []byte, own string) error {
-	certificate, err := remote.CheckCertificate(answer.Status.Certificate, key)
-	if err != nil {
-		return err
-	}
-	if certificate.Subject.CommonName != string(peering) {
-		return fmt.Errorf("the certificate is for %q, not for %q", certificate.Subject.CommonName, peering)
-	}
-	if !slices.Contains(certificate.ExtKeyUsage, x509.ExtKeyUsageClientAuth) {
-		return errors.New("the certificate is not one of a client")
+func (s *identityStep) checkAnswer(answer *v1alpha1.IdentityRequest, peering types.UID, key []byte) error {
+	if account := answer.Status.ServiceAccountName; account == "" {
+		if err := checkCertificate(answer.Status.Certificate, peering, key); err != nil {
+			return err
+		}
+	} else if len(validation.IsDNS1123Subdomain(account)) > 0 {
+		return fmt.Errorf("%q is not the name of a service account", account)
 	}
 	namespace := answer.Status.TenantNamespace
 	if !rules.IsTenantNamespace(namespace) || len(validation.IsDNS1123Label(namespace)) > 0 {
@@ -88,8 +89,22 @@ func checkAnswer(answer *v1alpha1.IdentityRequest, peering types.UID, key []byte
 	if !uuid.MatchString(answer.Status.ClusterID) {
 		return fmt.Errorf("%q is not a cluster id", answer.Status.ClusterID)
 	}
-	if answer.Status.ClusterID == own {
+	if answer.Status.ClusterID == s.clusterID {
 		return errors.New("it is this very cluster")
+	}
+	return nil
+}
+
+func checkCertificate(chain []byte, peering types.UID, key []byte) error {
+	certificate, err := remote.CheckCertificate(chain, key)
+	if err != nil {
+		return err
+	}
+	if certificate.Subject.CommonName != string(peering) {
+		return fmt.Errorf("the certificate is for %q, not for %q", certificate.Subject.CommonName, peering)
+	}
+	if !slices.Contains(certificate.ExtKeyUsage, x509.ExtKeyUsageClientAuth) {
+		return errors.New("the certificate is not one of a client")
 	}
 	return nil
 }

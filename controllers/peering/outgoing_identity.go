@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -40,6 +41,12 @@ type identityStep struct {
 	// request sends an IdentityRequest to the provider. The same one again is
 	// answered with the one that is there.
 	request func(ctx context.Context, fc *v1alpha1.ForeignCluster, token string, request *v1alpha1.IdentityRequest) (*v1alpha1.IdentityRequest, error)
+	// token asks the provider for a token of a service account in the tenant
+	// namespace there, with an identity, or with an invitation's token.
+	token func(ctx context.Context, with *remote.Identity, namespace, account string) (string, error)
+	// renew asks the provider, with the identity that there is, for a
+	// certificate for another key.
+	renew   func(ctx context.Context, foreignCluster string, request *v1alpha1.IdentityRequest) (*v1alpha1.IdentityRequest, error)
 	connect func(ctx context.Context, foreignCluster string, identity *remote.Identity) error
 }
 
@@ -73,11 +80,10 @@ func (s *identityStep) reconcile(ctx context.Context, p *pass) (outcome, error) 
 // connected uses an identity that is good.
 func (s *identityStep) connected(ctx context.Context, p *pass, secret *corev1.Secret, identity *remote.Identity) (outcome, error) {
 	fc := p.fc
-	if identity.Server != fc.Spec.Server || string(identity.CA) != string(fc.Spec.CABundle) {
-		identity.Server, identity.CA = fc.Spec.Server, fc.Spec.CABundle
-		changed := secret.DeepCopy()
-		changed.Data[remote.KeyServer], changed.Data[remote.KeyCA] = []byte(identity.Server), identity.CA
-		if _, err := s.updateIdentity(ctx, changed); err != nil {
+	if identity.Server != fc.Spec.Server || string(identity.CA) != string(fc.Spec.CABundle) || identity.ProxyURL != fc.Spec.ProxyURL {
+		identity.Server, identity.CA, identity.ProxyURL = fc.Spec.Server, fc.Spec.CABundle, fc.Spec.ProxyURL
+		var err error
+		if secret, err = s.updateIdentity(ctx, withIdentity(secret, identity)); err != nil {
 			return goOn, fmt.Errorf("keep where the provider is reached now: %w", err)
 		}
 	}
@@ -90,7 +96,20 @@ func (s *identityStep) connected(ctx context.Context, p *pass, secret *corev1.Se
 	fc.Status.RemoteTenantNamespace = identity.Namespace
 	fc.Status.IdentityExpirationTime = &metav1.Time{Time: identity.ExpirationTime}
 	p.identity = &verdict{v1alpha1.PeeringEstablished, ReasonIdentityIssued, "The provider accepts this cluster's identity."}
-	return outcome{after: identity.ExpirationTime.Sub(p.now)}, nil
+	if left := identity.RenewalTime().Sub(p.now); left > 0 {
+		return outcome{after: left}, nil
+	}
+	return s.renewIdentity(ctx, p, secret, identity)
+}
+
+// withIdentity is the Secret with another identity in it.
+func withIdentity(secret *corev1.Secret, identity *remote.Identity) *corev1.Secret {
+	changed := secret.DeepCopy()
+	for _, key := range []string{remote.KeyCA, remote.KeyProxy, remote.KeyCertificate, remote.KeyToken, remote.KeyAccount} {
+		delete(changed.Data, key)
+	}
+	maps.Copy(changed.Data, identity.Data())
+	return changed
 }
 
 // forgetInvitation removes what has been paid.
@@ -136,7 +155,7 @@ func (s *identityStep) obtain(ctx context.Context, p *pass, secret *corev1.Secre
 	if out, stop := s.answered(p, answer); stop {
 		return out, nil
 	}
-	if err := checkAnswer(answer, invited.uid, secret.Data[remote.KeyPrivateKey], s.clusterID); err != nil {
+	if err := s.checkAnswer(answer, invited.uid, secret.Data[remote.KeyPrivateKey]); err != nil {
 		return p.deny(v1alpha1.PeeringError, ReasonIdentityInvalid, "The provider's answer cannot be used: %s.", remote.Text(err.Error())), nil
 	}
 	switch fc.Spec.ClusterID {
@@ -150,16 +169,19 @@ func (s *identityStep) obtain(ctx context.Context, p *pass, secret *corev1.Secre
 			fc.Spec.Server, answer.Status.ClusterID, fc.Spec.ClusterID), nil
 	}
 	identity := &remote.Identity{
-		Server: fc.Spec.Server, CA: fc.Spec.CABundle,
-		Certificate: answer.Status.Certificate, PrivateKey: secret.Data[remote.KeyPrivateKey],
-		Namespace: answer.Status.TenantNamespace,
+		Server: fc.Spec.Server, CA: fc.Spec.CABundle, ProxyURL: fc.Spec.ProxyURL,
+		PrivateKey: secret.Data[remote.KeyPrivateKey], Namespace: answer.Status.TenantNamespace,
 	}
-	changed := secret.DeepCopy()
-	for key, value := range identity.Data() {
-		changed.Data[key] = value
+	if account := answer.Status.ServiceAccountName; account != "" {
+		identity.Account = account
+		if identity.Token, err = s.token(ctx, invitedIdentity(fc, invited.token), identity.Namespace, account); err != nil {
+			return s.refused(p, err)
+		}
+	} else {
+		identity.Certificate = answer.Status.Certificate
 	}
-	if secret, err = s.updateIdentity(ctx, changed); err != nil {
-		return goOn, fmt.Errorf("keep the certificate of the provider: %w", err)
+	if secret, err = s.updateIdentity(ctx, withIdentity(secret, identity)); err != nil {
+		return goOn, fmt.Errorf("keep the identity at the provider: %w", err)
 	}
 	if identity, err = remote.FromSecret(secret); err != nil {
 		return goOn, err

@@ -50,6 +50,8 @@ type joining struct {
 	identity   *corev1.Secret
 	invitation *corev1.Secret
 	answer     func(*v1alpha1.IdentityRequest) (*v1alpha1.IdentityRequest, error)
+	give       func(with *remote.Identity, namespace, account string) (string, error)
+	tokens     int
 	requests   []*v1alpha1.IdentityRequest
 	connected  *remote.Identity
 	writes     int
@@ -97,6 +99,14 @@ func (j *joining) step() *identityStep {
 			return nil
 		},
 		request: func(_ context.Context, _ *v1alpha1.ForeignCluster, _ string, request *v1alpha1.IdentityRequest) (*v1alpha1.IdentityRequest, error) {
+			j.requests = append(j.requests, request.DeepCopy())
+			return j.answer(request.DeepCopy())
+		},
+		token: func(_ context.Context, with *remote.Identity, namespace, account string) (string, error) {
+			j.tokens++
+			return j.give(with, namespace, account)
+		},
+		renew: func(_ context.Context, _ string, request *v1alpha1.IdentityRequest) (*v1alpha1.IdentityRequest, error) {
 			j.requests = append(j.requests, request.DeepCopy())
 			return j.answer(request.DeepCopy())
 		},

@@ -89,16 +89,15 @@ func (s *negotiationStep) judge(p *pass, requests []*v1alpha1.ResourceRequest, o
 		}
 		return
 	}
-	if withdrawn {
-		outgoingAspect.set(p.fc, v1alpha1.PeeringDenied, ReasonOfferWithdrawn,
-			"The provider took its offer back. Set outgoing to Disabled or delete the ForeignCluster to clean up.")
-		return
-	}
 	for _, request := range requests {
 		condition := meta.FindStatusCondition(request.Status.Conditions, v1alpha1.ConditionAccepted)
 		message := ""
 		if condition != nil {
 			message = ": " + condition.Message
+		}
+		if _, ok := rules.CommonVersion(request.Status.APIVersions); !ok {
+			outgoingAspect.set(p.fc, v1alpha1.PeeringDenied, ReasonVersionsDiffer, "%s", rules.VersionsDiffer(request.Status.APIVersions))
+			return
 		}
 		switch request.Status.Phase {
 		case v1alpha1.NegotiationRefused:
@@ -109,7 +108,37 @@ func (s *negotiationStep) judge(p *pass, requests []*v1alpha1.ResourceRequest, o
 			return
 		}
 	}
+	if withdrawn {
+		outgoingAspect.set(p.fc, v1alpha1.PeeringDenied, ReasonOfferWithdrawn,
+			"The provider took its offer back. Set outgoing to Disabled or delete the ForeignCluster to clean up.")
+		return
+	}
+	for _, offer := range offers {
+		switch offer.Status.Phase {
+		case v1alpha1.NegotiationManualActionRequired:
+			outgoingAspect.set(p.fc, v1alpha1.PeeringPending, ReasonAwaitingDecision, "%s", judged(offer.Status.Conditions))
+			return
+		case v1alpha1.NegotiationRefused:
+			outgoingAspect.set(p.fc, v1alpha1.PeeringDenied, ReasonOfferRefused, "%s", judged(offer.Status.Conditions))
+			return
+		}
+	}
+	for _, request := range requests {
+		condition := meta.FindStatusCondition(request.Status.Conditions, v1alpha1.ConditionAccepted)
+		if condition != nil && condition.Status == metav1.ConditionUnknown {
+			outgoingAspect.set(p.fc, v1alpha1.PeeringPending, ReasonVersionsDiffer, "%s", condition.Message)
+			return
+		}
+	}
 	outgoingAspect.set(p.fc, v1alpha1.PeeringPending, ReasonAwaitingProvider, "The provider has not made an offer yet.")
+}
+
+// judged is what the condition says that goes with an answer.
+func judged(conditions []metav1.Condition) string {
+	if condition := meta.FindStatusCondition(conditions, v1alpha1.ConditionAccepted); condition != nil {
+		return condition.Message
+	}
+	return "It was not said why."
 }
 
 // unreadyNode says which virtual node is not Ready, if one is not.

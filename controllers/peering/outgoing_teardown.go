@@ -107,7 +107,9 @@ func (s *outgoingTeardown) leave(ctx context.Context, p *pass, namespace string,
 func (s *outgoingTeardown) gone(ctx context.Context, p *pass) error {
 	fc := p.fc
 	s.disconnect(fc.Name)
-	if name := fc.Spec.InvitationSecretName; name != "" {
+	// Once that is done another invitation may lie there for the next time.
+	done := fc.DeletionTimestamp == nil && (fc.Status.OutgoingPeering == "" || fc.Status.OutgoingPeering == v1alpha1.PeeringNone)
+	if name := fc.Spec.InvitationSecretName; name != "" && !done {
 		secret, err := s.getInvitation(name)
 		if err == nil && secret.Type == v1alpha1.SecretTypeInvitation {
 			err = s.deleteInvitation(ctx, name)

@@ -6,6 +6,7 @@ package peering
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -30,7 +31,10 @@ const peeringTokenKind = "PeeringToken"
 type peeringTokens struct {
 	clock clock.PassiveClock
 
-	get           func(name string) (*v1alpha1.PeeringToken, error)
+	get func(name string) (*v1alpha1.PeeringToken, error)
+	// now reads a token from the API server: an account may be known before
+	// the token that it was made for is.
+	now           func(ctx context.Context, name string) (*v1alpha1.PeeringToken, error)
 	commit        func(ctx context.Context, old, wanted *v1alpha1.PeeringToken) (bool, error)
 	remove        func(ctx context.Context, token *v1alpha1.PeeringToken) error
 	identity      func(name string) (*v1alpha1.IdentityRequest, error)
@@ -49,6 +53,9 @@ func NewPeeringTokens(config *Config, accounts kubeinformers.SharedInformerFacto
 	r := &peeringTokens{
 		clock: config.Clock,
 		get:   informers.PeeringTokens().Lister().Get,
+		now: func(ctx context.Context, name string) (*v1alpha1.PeeringToken, error) {
+			return client.Get(ctx, name, getOptions)
+		},
 		commit: func(ctx context.Context, old, wanted *v1alpha1.PeeringToken) (bool, error) {
 			return commit.Commit(ctx, client, old, wanted)
 		},
@@ -116,6 +123,9 @@ func tokenOfAccount(object any) []cache.ObjectName {
 func (r *peeringTokens) reconcile(ctx context.Context, key cache.ObjectName) (time.Duration, error) {
 	token, err := r.get(key.Name)
 	if apierrors.IsNotFound(err) {
+		if _, err := r.now(ctx, key.Name); !apierrors.IsNotFound(err) {
+			return 0, err
+		}
 		return 0, r.removeAccounts(ctx, key.Name, "")
 	}
 	if err != nil {
@@ -177,14 +187,22 @@ func (r *peeringTokens) used(ctx context.Context, token *v1alpha1.PeeringToken, 
 
 // removeOthers deletes the accounts of tokens that had the name before.
 func (r *peeringTokens) removeOthers(ctx context.Context, token *v1alpha1.PeeringToken) error {
-	return r.removeMatching(ctx, func(account *corev1.ServiceAccount) bool {
-		for _, owner := range account.OwnerReferences {
-			if owner.Kind == peeringTokenKind && owner.Name == token.Name && owner.UID != token.UID {
-				return true
-			}
-		}
-		return false
-	})
+	accounts, err := r.accounts()
+	if err != nil {
+		return err
+	}
+	ofAnother := func(account *corev1.ServiceAccount) bool {
+		return slices.ContainsFunc(account.OwnerReferences, func(owner metav1.OwnerReference) bool {
+			return owner.Kind == peeringTokenKind && owner.Name == token.Name && owner.UID != token.UID
+		})
+	}
+	if !slices.ContainsFunc(accounts, ofAnother) {
+		return nil
+	}
+	if token, err = r.now(ctx, token.Name); err != nil {
+		return ignoreNotFound(err)
+	}
+	return r.removeMatching(ctx, ofAnother)
 }
 
 // removeAccounts deletes the accounts that were made for a token: all, or the

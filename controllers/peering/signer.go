@@ -45,8 +45,10 @@ const (
 )
 
 const (
-	// identityLifetime is how long a certificate is good for.
-	identityLifetime = 24 * time.Hour
+	// DefaultIdentityLifetime is how long an identity is good for, and
+	// MinIdentityLifetime what certificates and tokens last at least.
+	DefaultIdentityLifetime = 24 * time.Hour
+	MinIdentityLifetime     = 10 * time.Minute
 	// signerPoll is how often the certificate is looked for; it takes a second.
 	signerPoll = 200 * time.Millisecond
 	// signerPatience is how long the cluster's signer may be silent before
@@ -62,23 +64,24 @@ var identityUsages = []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignat
 // signer has the certificates of accepted peers signed by the cluster. It
 // trusts nobody: it checks a request again that was checked when it came in.
 type signer struct {
-	clock   clock.PassiveClock
-	get     func(name string) (*v1alpha1.IdentityRequest, error)
-	commit  func(ctx context.Context, old, wanted *v1alpha1.IdentityRequest) (bool, error)
-	getCSR  func(ctx context.Context, name string) (*certificatesv1.CertificateSigningRequest, error)
-	create  func(ctx context.Context, csr *certificatesv1.CertificateSigningRequest) (*certificatesv1.CertificateSigningRequest, error)
-	approve func(ctx context.Context, csr *certificatesv1.CertificateSigningRequest) error
-	remove  func(ctx context.Context, name string) error
+	clock    clock.PassiveClock
+	lifetime time.Duration
+	get      func(name string) (*v1alpha1.IdentityRequest, error)
+	commit   func(ctx context.Context, old, wanted *v1alpha1.IdentityRequest) (bool, error)
+	getCSR   func(ctx context.Context, name string) (*certificatesv1.CertificateSigningRequest, error)
+	create   func(ctx context.Context, csr *certificatesv1.CertificateSigningRequest) (*certificatesv1.CertificateSigningRequest, error)
+	approve  func(ctx context.Context, csr *certificatesv1.CertificateSigningRequest) error
+	remove   func(ctx context.Context, name string) error
 }
 
-// NewSigner makes the controller that has identities signed. It runs under a
-// service account of its own.
-func NewSigner(kube kubernetes.Interface, federation versioned.Interface, informers externalversions.SharedInformerFactory, clock clock.PassiveClock) (*queue.Controller[cache.ObjectName], error) {
+// NewSigner makes the controller that has identities signed for a lifetime. It
+// runs under a service account of its own.
+func NewSigner(kube kubernetes.Interface, federation versioned.Interface, informers externalversions.SharedInformerFactory, clock clock.PassiveClock, lifetime time.Duration) (*queue.Controller[cache.ObjectName], error) {
 	requests := informers.Federation().V1alpha1().IdentityRequests()
 	csrs := kube.CertificatesV1().CertificateSigningRequests()
 	s := &signer{
-		clock: clock,
-		get:   requests.Lister().Get,
+		clock: clock, lifetime: lifetime,
+		get: requests.Lister().Get,
 		commit: func(ctx context.Context, old, wanted *v1alpha1.IdentityRequest) (bool, error) {
 			return commit.Commit(ctx, federation.FederationV1alpha1().IdentityRequests(), old, wanted)
 		},
@@ -110,8 +113,11 @@ func (s *signer) reconcile(ctx context.Context, key cache.ObjectName) (time.Dura
 		return 0, err
 	}
 	accepted := meta.IsStatusConditionTrue(request.Status.Conditions, v1alpha1.ConditionAccepted)
-	if request.DeletionTimestamp != nil || !accepted || request.Status.TenantNamespace == "" || len(request.Status.Certificate) > 0 {
+	if request.DeletionTimestamp != nil || !accepted || request.Status.TenantNamespace == "" {
 		return 0, nil
+	}
+	if request.Status.ServiceAccountName != "" || rules.Certifies(request.Status.Certificate, request.Spec.Request) != nil {
+		return 0, s.tidy(ctx, signingName(request))
 	}
 	uid, _ := rules.InvitationOfAccount(request.Name)
 	parsed, problems := validation.ValidateCertificateRequest(request.Spec.Request, string(uid), field.NewPath("spec", "request"))
@@ -125,7 +131,7 @@ func (s *signer) sign(ctx context.Context, request *v1alpha1.IdentityRequest, pa
 	name := signingName(request)
 	csr, err := s.getCSR(ctx, name)
 	if apierrors.IsNotFound(err) {
-		csr, err = s.create(ctx, newSigningRequest(name, request))
+		csr, err = s.create(ctx, newSigningRequest(name, request, s.lifetime))
 	}
 	if err != nil {
 		return 0, fmt.Errorf("have the identity of %s signed: %w", request.Name, err)
@@ -159,6 +165,14 @@ func (s *signer) sign(ctx context.Context, request *v1alpha1.IdentityRequest, pa
 	return 0, ignoreNotFound(s.remove(ctx, name))
 }
 
+// tidy removes what a signer left that ended between its answer and this.
+func (s *signer) tidy(ctx context.Context, name string) error {
+	if _, err := s.getCSR(ctx, name); err != nil {
+		return ignoreNotFound(err)
+	}
+	return ignoreNotFound(s.remove(ctx, name))
+}
+
 // patience waits for the cluster's signer, and complains after a while.
 func (s *signer) patience(ctx context.Context, request *v1alpha1.IdentityRequest, csr *certificatesv1.CertificateSigningRequest) (time.Duration, error) {
 	if s.clock.Since(csr.CreationTimestamp.Time) < signerPatience {
@@ -173,9 +187,9 @@ func (s *signer) patience(ctx context.Context, request *v1alpha1.IdentityRequest
 
 func (s *signer) answer(ctx context.Context, request *v1alpha1.IdentityRequest, certificate []byte, reason, message string) error {
 	answered := request.DeepCopy()
-	answered.Status.Certificate = certificate
 	status := metav1.ConditionFalse
 	if len(certificate) > 0 {
+		answered.Status.Certificate = certificate
 		status = metav1.ConditionTrue
 	}
 	setRequestCondition(answered, v1alpha1.ConditionIssued, status, reason, message)
@@ -190,13 +204,13 @@ func signingName(request *v1alpha1.IdentityRequest) string {
 	return "federation-" + request.Name + "-" + hex.EncodeToString(sum[:8])
 }
 
-func newSigningRequest(name string, request *v1alpha1.IdentityRequest) *certificatesv1.CertificateSigningRequest {
+func newSigningRequest(name string, request *v1alpha1.IdentityRequest, lifetime time.Duration) *certificatesv1.CertificateSigningRequest {
 	return &certificatesv1.CertificateSigningRequest{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy}},
 		Spec: certificatesv1.CertificateSigningRequestSpec{
 			Request:           request.Spec.Request,
 			SignerName:        certificatesv1.KubeAPIServerClientSignerName,
-			ExpirationSeconds: ptr.To(int32(identityLifetime.Seconds())),
+			ExpirationSeconds: ptr.To(int32(lifetime.Seconds())),
 			Usages:            identityUsages,
 		},
 	}

@@ -98,8 +98,8 @@ type signing struct {
 
 func (s *signing) signer() *signer {
 	return &signer{
-		clock: testingclock.NewFakePassiveClock(now),
-		get:   func(string) (*v1alpha1.IdentityRequest, error) { return s.request, nil },
+		clock: testingclock.NewFakePassiveClock(now), lifetime: DefaultIdentityLifetime,
+		get: func(string) (*v1alpha1.IdentityRequest, error) { return s.request, nil },
 		commit: func(_ context.Context, _, wanted *v1alpha1.IdentityRequest) (bool, error) {
 			s.request = wanted
 			return true, nil
@@ -221,7 +221,7 @@ func TestCSRWrongSignerRejected(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := &signing{request: acceptedRequest(csr)}
-			s.csr = newSigningRequest(signingName(s.request), s.request)
+			s.csr = newSigningRequest(signingName(s.request), s.request, DefaultIdentityLifetime)
 			change(s.csr)
 			s.pass(t)
 			if conditionOf(s.csr, certificatesv1.CertificateApproved) != nil {
