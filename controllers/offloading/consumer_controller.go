@@ -211,53 +211,37 @@ func (c *Consumer) leaving(offloading *v1alpha1.NamespaceOffloading) bool {
 	return err == nil && !namespace.DeletionTimestamp.IsZero()
 }
 
-// lender is a foreign cluster with the virtual nodes made of what it lends.
-type lender struct {
-	cluster      *v1alpha1.ForeignCluster
-	virtualNodes []*v1alpha1.VirtualNode
-}
-
-func (c *Consumer) lender(cluster *v1alpha1.ForeignCluster) (lender, error) {
+func (c *Consumer) lender(cluster *v1alpha1.ForeignCluster) (rules.Lender, error) {
 	virtualNodes, err := c.virtualNodes.VirtualNodes(rules.PeerNamespace(cluster.Name)).List(everything)
-	return lender{cluster: cluster, virtualNodes: virtualNodes}, err
+	return rules.Lender{Cluster: cluster, VirtualNodes: virtualNodes}, err
 }
 
 // lenders are the foreign clusters that have virtual nodes, by name.
-func (c *Consumer) lenders() ([]lender, error) {
+func (c *Consumer) lenders() ([]rules.Lender, error) {
 	clusters, err := c.clusters.List(everything)
 	if err != nil {
 		return nil, err
 	}
 	slices.SortFunc(clusters, func(a, b *v1alpha1.ForeignCluster) int { return compare(a.Name, b.Name) })
-	var all []lender
+	var all []rules.Lender
 	for _, cluster := range clusters {
 		l, err := c.lender(cluster)
 		if err != nil {
 			return nil, err
 		}
-		if len(l.virtualNodes) > 0 {
+		if len(l.VirtualNodes) > 0 {
 			all = append(all, l)
 		}
 	}
 	return all, nil
 }
 
-// accepts tells whether namespaces may still be extended to a lender.
-func (l lender) accepts() bool {
-	return l.cluster.DeletionTimestamp.IsZero() && l.cluster.Spec.Outgoing == v1alpha1.PeeringEnabled &&
-		slices.ContainsFunc(l.virtualNodes, lends)
-}
-
-func lends(virtualNode *v1alpha1.VirtualNode) bool { return virtualNode.DeletionTimestamp.IsZero() }
-
-// selects tells whether a selector chooses one of a lender's virtual nodes.
-func (c *Consumer) selects(selector rules.ClusterSelector, l lender) bool {
-	return slices.ContainsFunc(l.virtualNodes, func(virtualNode *v1alpha1.VirtualNode) bool {
-		node, err := c.nodes.Get(virtualNode.Spec.NodeName)
-		if err != nil {
-			// A cache only fails to find.
-			node = nil
-		}
-		return lends(virtualNode) && selector.Selects(virtualNode, node)
-	})
+// node is the Node of that name, and nil when there is none.
+func (c *Consumer) node(name string) *corev1.Node {
+	node, err := c.nodes.Get(name)
+	if err != nil {
+		// A cache only fails to find.
+		return nil
+	}
+	return node
 }

@@ -83,12 +83,12 @@ func (c *Consumer) standings(offloading *v1alpha1.NamespaceOffloading) ([]standi
 	}
 	all := make([]standing, 0, len(lenders))
 	for _, l := range lenders {
-		s := standing{
-			cluster:     l.cluster.Name,
-			selected:    selectorErr == nil && l.accepts() && !c.leaving(offloading) && c.selects(selector, l),
-			selectorErr: selectorErr,
+		s := standing{cluster: l.Cluster.Name, selectorErr: selectorErr}
+		if selectorErr == nil && !c.leaving(offloading) {
+			s.refusal = l.Choose(selector, c.node)
+			s.selected = s.refusal == ""
 		}
-		current, err := c.maps.NamespaceMaps(rules.PeerNamespace(l.cluster.Name)).Get(c.clusterName)
+		current, err := c.maps.NamespaceMaps(rules.PeerNamespace(l.Cluster.Name)).Get(c.clusterName)
 		if err != nil && !apierrors.IsNotFound(err) {
 			return nil, err
 		}

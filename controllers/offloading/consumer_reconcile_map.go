@@ -83,7 +83,7 @@ func (c *Consumer) createMap(ctx context.Context, namespace string, entries []v1
 // wantedEntries are the entries that a map should have: those of selected
 // namespaces, and those that are there and whose pods are not home yet. When
 // there are too many, the oldest offloadings count.
-func (c *Consumer) wantedEntries(ctx context.Context, l lender, offloadings []*v1alpha1.NamespaceOffloading, current []v1alpha1.NamespaceMapping) []v1alpha1.NamespaceMapping {
+func (c *Consumer) wantedEntries(ctx context.Context, l rules.Lender, offloadings []*v1alpha1.NamespaceOffloading, current []v1alpha1.NamespaceMapping) []v1alpha1.NamespaceMapping {
 	present := make(map[string]v1alpha1.NamespaceMapping, len(current))
 	for _, entry := range current {
 		present[entry.Name] = entry
@@ -92,12 +92,12 @@ func (c *Consumer) wantedEntries(ctx context.Context, l lender, offloadings []*v
 	slices.SortFunc(offloadings, func(a, b *v1alpha1.NamespaceOffloading) int {
 		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), compare(a.Namespace, b.Namespace))
 	})
-	accepts := l.accepts()
+	accepts := l.Refuses() == ""
 	var wanted []v1alpha1.NamespaceMapping
 	for _, offloading := range offloadings {
 		entry, there := present[offloading.Namespace]
 		switch {
-		case len(l.virtualNodes) == 0:
+		case len(l.VirtualNodes) == 0:
 		case there && (c.leaving(offloading) || !accepts):
 			wanted = append(wanted, entry)
 		case c.leaving(offloading) || !accepts:
@@ -108,7 +108,7 @@ func (c *Consumer) wantedEntries(ctx context.Context, l lender, offloadings []*v
 				klog.FromContext(ctx).V(2).Info("Skipping a namespace", "namespace", offloading.Namespace, "reason", err.Error())
 				continue
 			}
-			if c.selects(selector, l) {
+			if l.Choose(selector, c.node) == "" {
 				wanted = append(wanted, v1alpha1.NamespaceMapping{Name: offloading.Namespace, RemoteName: c.remoteName(offloading)})
 			}
 		}

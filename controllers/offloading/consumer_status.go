@@ -15,8 +15,10 @@ import (
 
 // standing is how a namespace stands at one cluster that lends.
 type standing struct {
-	cluster     string
-	selected    bool
+	cluster  string
+	selected bool
+	// refusal says why the cluster is not selected, if it is not.
+	refusal     string
 	selectorErr error
 	// asked tells whether the cluster's map has an entry, full whether it can
 	// take no more.
@@ -104,7 +106,7 @@ func statusOf(offloading *v1alpha1.NamespaceOffloading, remoteName string, stand
 		case s.selected:
 			set(v1alpha1.ConditionOffloadingRequired, metav1.ConditionTrue, "ClusterSelected", "")
 		default:
-			set(v1alpha1.ConditionOffloadingRequired, metav1.ConditionFalse, "ClusterNotSelected", "")
+			set(v1alpha1.ConditionOffloadingRequired, metav1.ConditionFalse, "ClusterNotSelected", s.refusal)
 		}
 		if s.selected || s.answer != nil {
 			value, reason, message := s.ready()

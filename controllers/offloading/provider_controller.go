@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	kubeinformers "k8s.io/client-go/informers"
@@ -61,10 +62,12 @@ type Provider struct {
 	namespaces corelisters.NamespaceLister
 	clusters   listers.ForeignClusterLister
 	maps       listers.NamespaceMapLister
-	// factories cache the bindings of those names alone; they are started with
-	// the controller.
+	offers     listers.ResourceOfferLister
+	// factories cache the bindings and quotas of those names alone; they are
+	// started with the controller.
 	factories []kubeinformers.SharedInformerFactory
 	bindings  map[string]rbaclisters.RoleBindingLister
+	quotas    corelisters.ResourceQuotaLister
 
 	// queue holds foreign clusters.
 	queue *queue.Controller[string]
@@ -85,12 +88,13 @@ func NewProvider(kube kubernetes.Interface, federation versioned.Interface,
 		namespaces: core.Namespaces().Lister(),
 		clusters:   group.ForeignClusters().Lister(),
 		maps:       group.NamespaceMaps().Lister(),
+		offers:     group.ResourceOffers().Lister(),
 		bindings:   map[string]rbaclisters.RoleBindingLister{},
 	}
 	p.queue = queue.New("twin-namespace", 2, p.reconcile)
 
 	for _, name := range []string{tenantBinding, twinBinding, managerBinding} {
-		factory := namedBindings(kube, name)
+		factory := named(kube, name)
 		bindings := factory.Rbac().V1().RoleBindings()
 		if _, err := bindings.Informer().AddEventHandler(onChange(always, p.bindingChanged)); err != nil {
 			return nil, err
@@ -98,10 +102,22 @@ func NewProvider(kube kubernetes.Interface, federation versioned.Interface,
 		p.factories = append(p.factories, factory)
 		p.bindings[name] = bindings.Lister()
 	}
+	factory := named(kube, quotaName)
+	quotas := factory.Core().V1().ResourceQuotas()
+	if _, err := quotas.Informer().AddEventHandler(onChange(quotaDiffers, p.quotaChanged)); err != nil {
+		return nil, err
+	}
+	p.factories = append(p.factories, factory)
+	p.quotas = quotas.Lister()
 	for informer, handler := range map[cache.SharedIndexInformer]cache.ResourceEventHandler{
 		group.NamespaceMaps().Informer(): onChange(always, func(_, namespaceMap *v1alpha1.NamespaceMap) {
 			if rules.IsTenantNamespace(namespaceMap.Namespace) {
 				p.queue.Add(rules.ForeignClusterOf(namespaceMap.Namespace))
+			}
+		}),
+		group.ResourceOffers().Informer(): onChange(specDiffers, func(_, offer *v1alpha1.ResourceOffer) {
+			if rules.IsTenantNamespace(offer.Namespace) {
+				p.queue.Add(rules.ForeignClusterOf(offer.Namespace))
 			}
 		}),
 		group.ForeignClusters().Informer(): onChange(specDiffers, func(_, cluster *v1alpha1.ForeignCluster) {
@@ -116,7 +132,8 @@ func NewProvider(kube kubernetes.Interface, federation versioned.Interface,
 	return p, nil
 }
 
-func namedBindings(kube kubernetes.Interface, name string) kubeinformers.SharedInformerFactory {
+// named makes informers of objects of one name.
+func named(kube kubernetes.Interface, name string) kubeinformers.SharedInformerFactory {
 	return kubeinformers.NewSharedInformerFactoryWithOptions(kube, 0,
 		kubeinformers.WithTweakListOptions(func(options *metav1.ListOptions) {
 			options.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()
@@ -128,8 +145,12 @@ func (p *Provider) Run(ctx context.Context) {
 	for _, factory := range p.factories {
 		factory.StartWithContext(ctx)
 		defer factory.Shutdown()
-		if !cache.WaitForCacheSync(ctx.Done(), factory.Rbac().V1().RoleBindings().Informer().HasSynced) {
-			return
+	}
+	for _, factory := range p.factories {
+		for _, synced := range factory.WaitForCacheSync(ctx.Done()) {
+			if !synced {
+				return
+			}
 		}
 	}
 	p.queue.Run(ctx)
@@ -157,8 +178,20 @@ func (p *Provider) namespaceChanged(_, namespace *corev1.Namespace) {
 	}
 }
 
-func (p *Provider) bindingChanged(_, binding *rbacv1.RoleBinding) {
-	namespace, err := p.namespaces.Get(binding.Namespace)
+func (p *Provider) bindingChanged(_, binding *rbacv1.RoleBinding) { p.insideChanged(binding.Namespace) }
+
+func (p *Provider) quotaChanged(_, quota *corev1.ResourceQuota) { p.insideChanged(quota.Namespace) }
+
+// quotaDiffers tells whether a quota has other bounds, or came into force.
+// What is used of it changes with each pod.
+func quotaDiffers(old, current *corev1.ResourceQuota) bool {
+	return !equality.Semantic.DeepEqual(old.Spec, current.Spec) || len(old.Status.Hard) == 0 != (len(current.Status.Hard) == 0)
+}
+
+// insideChanged looks again at the consumer in whose namespace something
+// changed.
+func (p *Provider) insideChanged(name string) {
+	namespace, err := p.namespaces.Get(name)
 	if err == nil && namespace.Labels[v1alpha1.LabelForeignCluster] != "" {
 		p.queue.Add(namespace.Labels[v1alpha1.LabelForeignCluster])
 	}

@@ -70,6 +70,8 @@ type tenant struct {
 	foreignCluster, namespace, clusterID string
 	// maps are its NamespaceMaps while this cluster lends to it, oldest first.
 	maps []*v1alpha1.NamespaceMap
+	// quota bounds each of its twins.
+	quota corev1.ResourceList
 }
 
 func (p *Provider) tenant(foreignCluster string) (tenant, error) {
@@ -95,6 +97,11 @@ func (p *Provider) tenant(foreignCluster string) (tenant, error) {
 		return t, nil
 	}
 	t.clusterID = cluster.Spec.ClusterID
+	offers, err := p.offers.ResourceOffers(t.namespace).List(everything)
+	if err != nil {
+		return t, err
+	}
+	t.quota = quotaOf(offers)
 	t.maps, err = p.maps.NamespaceMaps(t.namespace).List(everything)
 	slices.SortFunc(t.maps, func(a, b *v1alpha1.NamespaceMap) int {
 		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), compare(a.Name, b.Name))
@@ -188,9 +195,12 @@ func (p *Provider) answer(ctx context.Context, namespaceMap *v1alpha1.NamespaceM
 	status := v1alpha1.NamespaceMapStatus{ObservedGeneration: namespaceMap.Generation}
 	answered := map[string]bool{}
 	for _, w := range all {
-		if w.namespaceMap == namespaceMap {
+		if w.namespaceMap != namespaceMap {
+			continue
+		}
+		answered[w.Name] = true
+		if w.answer.Phase != "" {
 			status.Namespaces = append(status.Namespaces, w.answer)
-			answered[w.Name] = true
 		}
 	}
 	before := map[string]v1alpha1.NamespaceMappingStatus{}

@@ -24,20 +24,30 @@ const (
 	podSecurityBaseline = "baseline"
 )
 
-// ensureTwin makes the namespace and the consumer's rights in it, and answers
-// the wish. A wish that failed is answered, and the error has it tried again.
+// ensureTwin makes the namespace with its bounds and the consumer's rights in
+// it, and answers the wish. A wish that failed is answered, and the error has
+// it tried again; one whose bounds are not in force yet waits for its first
+// answer.
 func (p *Provider) ensureTwin(ctx context.Context, t tenant, w *wish) error {
 	err := p.ensureNamespace(ctx, t, w)
+	bounded := false
 	if err == nil && w.answer.Phase == "" {
-		err = p.ensureBindings(ctx, t, w.RemoteName)
+		bounded, err = p.furnish(ctx, t, w.RemoteName)
 	}
 	switch {
 	case err != nil:
 		w.refuse(v1alpha1.NamespaceMappingFailed, "the provider could not make the namespace yet, and tries again")
-	case w.answer.Phase == "":
+	case w.answer.Phase == "" && (bounded || w.wasReady()):
 		w.answer.Phase = v1alpha1.NamespaceMappingReady
 	}
 	return err
+}
+
+// wasReady tells whether the consumer was told already that its twin is there.
+func (w *wish) wasReady() bool {
+	return slices.ContainsFunc(w.namespaceMap.Status.Namespaces, func(answer v1alpha1.NamespaceMappingStatus) bool {
+		return answer.Name == w.Name && answer.RemoteName == w.RemoteName && answer.Phase == v1alpha1.NamespaceMappingReady
+	})
 }
 
 func (p *Provider) ensureNamespace(ctx context.Context, t tenant, w *wish) error {
@@ -75,18 +85,23 @@ func (p *Provider) twin(t tenant, entry v1alpha1.NamespaceMapping) *corev1.Names
 	}}
 }
 
-// ensureBindings gives the user that the tenant's own binding names, and the
-// controllers, their rights in a twin.
-func (p *Provider) ensureBindings(ctx context.Context, t tenant, twin string) error {
+// furnish gives the controllers their rights in a twin, bounds it, and lets the
+// user in that the tenant's own binding names. It tells whether the bound is
+// in force.
+func (p *Provider) furnish(ctx context.Context, t tenant, twin string) (bool, error) {
 	users, err := p.users(t)
 	if err != nil {
-		return err
+		return false, err
 	}
 	controllers := []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: p.own.Account, Namespace: p.own.AccountNamespace}}
 	if err := p.ensureBinding(ctx, t, twin, managerBinding, controllers); err != nil {
-		return err
+		return false, err
 	}
-	return p.ensureBinding(ctx, t, twin, twinBinding, users)
+	bounded, err := p.ensureQuota(ctx, t, twin)
+	if err != nil {
+		return false, err
+	}
+	return bounded, p.ensureBinding(ctx, t, twin, twinBinding, users)
 }
 
 // ensureBinding binds the cluster role of the same name. A role cannot be
@@ -134,7 +149,9 @@ func (p *Provider) users(t tenant) ([]rbacv1.Subject, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find out who the consumer is: %w", err)
 	}
-	users := slices.DeleteFunc(slices.Clone(binding.Subjects), func(subject rbacv1.Subject) bool { return subject.Kind != rbacv1.UserKind })
+	users := slices.DeleteFunc(slices.Clone(binding.Subjects), func(subject rbacv1.Subject) bool {
+		return subject.Kind != rbacv1.UserKind && (subject.Kind != rbacv1.ServiceAccountKind || subject.Namespace != t.namespace)
+	})
 	if len(users) == 0 {
 		return nil, fmt.Errorf("the role binding %s in %s names no user", tenantBinding, t.namespace)
 	}

@@ -5,6 +5,7 @@ package offloading
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/record"
@@ -45,7 +47,32 @@ func (w world) provider(t *testing.T, bindings ...*rbacv1.RoleBinding) (*Provide
 			}
 		}
 	}
+	// The quotas of a twin that has its roles are in force already.
+	for _, binding := range bindings {
+		if binding.Name != managerBinding {
+			continue
+		}
+		quota := quotaIn(binding.Namespace, none)
+		if err := w.kube.Tracker().Add(quota); err != nil {
+			t.Fatal(err)
+		}
+		if err := p.factories[3].Core().V1().ResourceQuotas().Informer().GetIndexer().Add(quota); err != nil {
+			t.Fatal(err)
+		}
+	}
 	return p, events
+}
+
+// none is the quota of who is offered nothing.
+var none = corev1.ResourceList{corev1.ResourcePods: resource.Quantity{}}
+
+// quotaIn is a quota in force.
+func quotaIn(namespace string, hard corev1.ResourceList) *corev1.ResourceQuota {
+	return &corev1.ResourceQuota{
+		ObjectMeta: metav1.ObjectMeta{Name: quotaName, Namespace: namespace},
+		Spec:       corev1.ResourceQuotaSpec{Hard: hard},
+		Status:     corev1.ResourceQuotaStatus{Hard: hard},
+	}
 }
 
 func binding(namespace, name string, subjects ...rbacv1.Subject) *rbacv1.RoleBinding {
@@ -99,10 +126,27 @@ func TestTwinsAreWhatTheConsumerMayHave(t *testing.T) {
 		event    string
 	}{
 		{
-			name:    "a twin is made, with the rights in it",
+			name:    "a twin is made, with its bound and the rights in it, and is not ready before the bound is in force",
 			objects: []runtime.Object{wanted("shop")},
-			want:    map[string]v1alpha1.NamespaceMappingPhase{"shop": v1alpha1.NamespaceMappingReady},
-			wrote:   []string{"create namespaces", "create rolebindings", "create rolebindings", "patch namespacemaps/status"},
+			wrote:   []string{"create namespaces", "create rolebindings", "create resourcequotas", "create rolebindings"},
+		},
+		{
+			name:    "it is ready when the bound is in force",
+			objects: []runtime.Object{wanted("shop"), twin("shop", "shop")}, bindings: lent,
+			want:  map[string]v1alpha1.NamespaceMappingPhase{"shop": v1alpha1.NamespaceMappingReady},
+			wrote: []string{"patch namespacemaps/status"},
+		},
+		{
+			name:    "a bound that was lost comes back, and the twin stays ready",
+			objects: []runtime.Object{answeredMap(wanted("shop")), twin("shop", "shop")}, bindings: lent[:1],
+			want:  map[string]v1alpha1.NamespaceMappingPhase{"shop": v1alpha1.NamespaceMappingReady},
+			wrote: []string{"create rolebindings", "create resourcequotas"},
+		},
+		{
+			name:    "the bound follows the offer",
+			objects: []runtime.Object{answeredMap(wanted("shop")), twin("shop", "shop"), offer(nil)}, bindings: lent,
+			want:  map[string]v1alpha1.NamespaceMappingPhase{"shop": v1alpha1.NamespaceMappingReady},
+			wrote: []string{"update resourcequotas"},
 		},
 		{
 			name:    "rights go to the consumer that there is",
@@ -162,7 +206,7 @@ func TestTwinsAreWhatTheConsumerMayHave(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			w := newWorld(t, append(test.objects, foreignCluster(), tenantNamespace())...)
-			p, events := w.provider(t, append(test.bindings, binding(rules.TenantNamespace("milan"), tenantBinding, consumer))...)
+			p, events := w.provider(t, append(slices.Clone(test.bindings), binding(rules.TenantNamespace("milan"), tenantBinding, consumer))...)
 			if _, err := p.reconcile(t.Context(), "milan"); err != nil {
 				t.Fatal(err)
 			}
@@ -201,6 +245,52 @@ func TestTwinsAreWhatTheConsumerMayHave(t *testing.T) {
 func answeredMap(m *v1alpha1.NamespaceMap) *v1alpha1.NamespaceMap {
 	m.Status = mapWith("shop").Status
 	return m
+}
+
+func offer(change func(*v1alpha1.ResourceOffer)) *v1alpha1.ResourceOffer {
+	offer := &v1alpha1.ResourceOffer{
+		ObjectMeta: metav1.ObjectMeta{Name: "rome", Namespace: rules.TenantNamespace("milan")},
+		Spec:       v1alpha1.ResourceOfferSpec{Resources: resources("cpu", "2", "pods", "10")},
+	}
+	if change != nil {
+		change(offer)
+	}
+	return offer
+}
+
+func resources(pairs ...string) corev1.ResourceList {
+	list := corev1.ResourceList{}
+	for i := 0; i < len(pairs); i += 2 {
+		list[corev1.ResourceName(pairs[i])] = resource.MustParse(pairs[i+1])
+	}
+	return list
+}
+
+func TestQuotaOfATwinIsWhatIsOffered(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		offers []*v1alpha1.ResourceOffer
+		want   corev1.ResourceList
+	}{
+		{"nothing without an offer", nil, none},
+		{"nothing of an offer that was withdrawn", []*v1alpha1.ResourceOffer{offer(func(o *v1alpha1.ResourceOffer) { o.Spec.Withdrawn = true })}, none},
+		{"nothing of an offer that goes", []*v1alpha1.ResourceOffer{offer(func(o *v1alpha1.ResourceOffer) { o.DeletionTimestamp = &metav1.Time{Time: noon} })}, none},
+		{"what is requested, and pods", []*v1alpha1.ResourceOffer{offer(nil)}, resources("requests.cpu", "2", "pods", "10")},
+		{"the sum of offers", []*v1alpha1.ResourceOffer{offer(nil), offer(nil)}, resources("requests.cpu", "4", "pods", "20")},
+		{
+			"what Kubernetes has a quota for",
+			[]*v1alpha1.ResourceOffer{offer(func(o *v1alpha1.ResourceOffer) {
+				o.Spec.Resources = resources("memory", "1Gi", "ephemeral-storage", "1Gi", "hugepages-2Mi", "4Mi", "example.com/gpu", "1", "attachable-volumes-x", "9")
+			})},
+			resources("requests.memory", "1Gi", "requests.ephemeral-storage", "1Gi", "requests.hugepages-2Mi", "4Mi", "requests.example.com/gpu", "1"),
+		},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if diff := cmp.Diff(test.want, quotaOf(test.offers)); diff != "" {
+				t.Errorf("quota (-want +got):\n%s", diff)
+			}
+		})
+	}
 }
 
 func TestTwinsGoWithTheirTenant(t *testing.T) {

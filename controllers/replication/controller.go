@@ -76,6 +76,11 @@ func New(local versioned.Interface, informers externalversions.SharedInformerFac
 		return nil, err
 	}
 	peers.Subscribe(func(_ context.Context, foreignCluster string, peer *remote.Peer) error {
+		// What is there comes by itself; what is only here was dropped as long
+		// as there was no connection.
+		for _, sent := range []resource{requests, maps} {
+			r.controller.Add(key{foreignCluster: foreignCluster, resource: sent, name: consumer})
+		}
 		return r.watch(peer.Informers, func(metav1.Object) (string, bool) { return foreignCluster, true })
 	})
 	return r.controller, nil

@@ -6,8 +6,11 @@ package replication
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
@@ -22,7 +25,12 @@ const (
 	maxConditions = 8
 	maxNamespaces = 1000
 	maxReason     = 128
+	maxNames      = 32
 )
+
+// ReasonUnknownPhase is the reason of the condition Accepted of a request that
+// was answered in a way that this version does not know.
+const ReasonUnknownPhase = "UnknownPhase"
 
 var requestKind = &kind[*v1alpha1.ResourceRequest, v1alpha1.ResourceRequestSpec, v1alpha1.ResourceRequestStatus]{
 	name: "resource request",
@@ -40,9 +48,19 @@ var requestKind = &kind[*v1alpha1.ResourceRequest, v1alpha1.ResourceRequestSpec,
 		if len(validation.IsDNS1123Subdomain(s.OfferName)) > 0 {
 			s.OfferName = ""
 		}
+		s.APIVersions = names(s.APIVersions, func(name string) []string { return validation.IsDNS1123Label(name) })
+		s.Features = names(s.Features, func(name string) []string { return validation.IsQualifiedName(name) })
 		if !knownPhase(s.Phase) {
+			meta.RemoveStatusCondition(&s.Conditions, v1alpha1.ConditionAccepted)
+			s.Conditions = s.Conditions[:min(len(s.Conditions), maxConditions-1)]
+			meta.SetStatusCondition(&s.Conditions, metav1.Condition{
+				Type: v1alpha1.ConditionAccepted, Status: metav1.ConditionUnknown, Reason: ReasonUnknownPhase,
+				LastTransitionTime: metav1.Unix(0, 0),
+				Message:            fmt.Sprintf("The provider answers %q, which this version does not know: upgrade this cluster.", remote.Text(string(s.Phase))),
+			})
 			s.Phase = v1alpha1.NegotiationPending
 		}
+		s.ObservedGeneration = max(s.ObservedGeneration, 0)
 	},
 }
 
@@ -61,9 +79,8 @@ var mapKind = &kind[*v1alpha1.NamespaceMap, v1alpha1.NamespaceMapSpec, v1alpha1.
 		if len(s.Namespaces) > maxNamespaces {
 			s.Namespaces = s.Namespaces[:maxNamespaces]
 		}
-		for i := range s.Namespaces {
-			s.Namespaces[i].Message = remote.Text(s.Namespaces[i].Message)
-		}
+		s.Namespaces = cleanMappings(s.Namespaces)
+		s.ObservedGeneration = max(s.ObservedGeneration, 0)
 	},
 }
 
@@ -96,6 +113,17 @@ func boundedSpec[S any](spec *S) error {
 	return nil
 }
 
+// names keeps what a stranger lists short, and such names as we can store.
+func names(list []string, check func(string) []string) []string {
+	var kept []string
+	for _, name := range list {
+		if len(kept) < maxNames && len(check(name)) == 0 && !slices.Contains(kept, name) {
+			kept = append(kept, name)
+		}
+	}
+	return kept
+}
+
 func knownPhase(phase v1alpha1.NegotiationPhase) bool {
 	switch phase {
 	case "", v1alpha1.NegotiationPending, v1alpha1.NegotiationAccepted, v1alpha1.NegotiationRefused,
@@ -105,16 +133,48 @@ func knownPhase(phase v1alpha1.NegotiationPhase) bool {
 	return false
 }
 
-// cleanConditions keeps what a stranger says short and printable.
+// cleanMappings keeps the answers that our own API server takes: one that it
+// refuses would keep it from learning any other.
+func cleanMappings(mappings []v1alpha1.NamespaceMappingStatus) []v1alpha1.NamespaceMappingStatus {
+	var clean []v1alpha1.NamespaceMappingStatus
+	seen := map[string]bool{}
+	for _, mapping := range mappings {
+		mapping.Message = remote.Text(mapping.Message)
+		if seen[mapping.Name] || !knownMapping(mapping.Phase) ||
+			len(validation.IsDNS1123Label(mapping.Name)) > 0 || len(validation.IsDNS1123Label(mapping.RemoteName)) > 0 {
+			continue
+		}
+		seen[mapping.Name] = true
+		clean = append(clean, mapping)
+	}
+	return clean
+}
+
+func knownMapping(phase v1alpha1.NamespaceMappingPhase) bool {
+	switch phase {
+	case v1alpha1.NamespaceMappingReady, v1alpha1.NamespaceMappingTerminating, v1alpha1.NamespaceMappingConflict,
+		v1alpha1.NamespaceMappingRefused, v1alpha1.NamespaceMappingFailed:
+		return true
+	}
+	return false
+}
+
+// cleanConditions keeps what a stranger says short and printable, and leaves
+// out what is no condition at all.
 func cleanConditions(conditions []metav1.Condition) []metav1.Condition {
 	if len(conditions) > maxConditions {
 		conditions = conditions[:maxConditions]
 	}
-	for i := range conditions {
-		conditions[i].Message = remote.Text(conditions[i].Message)
-		if len(conditions[i].Reason) > maxReason {
-			conditions[i].Reason = conditions[i].Reason[:maxReason]
+	var clean []metav1.Condition
+	for _, condition := range conditions {
+		condition.Message = remote.Text(condition.Message)
+		if len(condition.Reason) > maxReason {
+			condition.Reason = condition.Reason[:maxReason]
+		}
+		condition.ObservedGeneration = max(condition.ObservedGeneration, 0)
+		if all := append(clean[:len(clean):len(clean)], condition); len(metav1validation.ValidateConditions(all, nil)) == 0 {
+			clean = all
 		}
 	}
-	return conditions
+	return clean
 }

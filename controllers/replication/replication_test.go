@@ -5,6 +5,8 @@ package replication
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -92,7 +94,7 @@ func TestASpecFlowsThereAndAStatusFlowsBack(t *testing.T) {
 	there.object = there.object.DeepCopy()
 	there.object.Status = v1alpha1.ResourceRequestStatus{
 		Phase: v1alpha1.NegotiationAccepted, ObservedGeneration: 1, OfferName: "milan",
-		Conditions: []metav1.Condition{{Type: v1alpha1.ConditionAccepted, Status: metav1.ConditionTrue, Reason: "Accepted", Message: "yes\x1b[0m", ObservedGeneration: 1}},
+		Conditions: []metav1.Condition{{Type: v1alpha1.ConditionAccepted, Status: metav1.ConditionTrue, Reason: "Accepted", Message: "yes\x1b[0m", ObservedGeneration: 1, LastTransitionTime: metav1.Now()}},
 	}
 	pass()
 	expect("an answer comes back", []string{"patch"}, nil)
@@ -147,8 +149,11 @@ func TestASpecOfAStrangerIsBounded(t *testing.T) {
 
 func TestStatusesOfStrangersAreMadeFit(t *testing.T) {
 	request := &v1alpha1.ResourceRequestStatus{Phase: "Owned", OfferName: "../secrets"}
-	for range 100 {
-		request.Conditions = append(request.Conditions, metav1.Condition{Reason: strings.Repeat("r", 5000), Message: strings.Repeat("m", 5000)})
+	for i := range 100 {
+		request.Conditions = append(request.Conditions, metav1.Condition{
+			Type: fmt.Sprintf("Type%d", i), Status: metav1.ConditionTrue, LastTransitionTime: metav1.Now(),
+			Reason: strings.Repeat("r", 5000), Message: strings.Repeat("m", 5000),
+		})
 	}
 	requestKind.cleanStatus(request)
 	if request.Phase != v1alpha1.NegotiationPending || request.OfferName != "" || len(request.Conditions) != maxConditions {
@@ -157,7 +162,22 @@ func TestStatusesOfStrangersAreMadeFit(t *testing.T) {
 	if c := request.Conditions[0]; len(c.Reason) != maxReason || len(c.Message) > 1000 {
 		t.Errorf("reason of %d and message of %d bytes", len(c.Reason), len(c.Message))
 	}
+	newer := &v1alpha1.ResourceRequestStatus{
+		Phase: "Haggling", APIVersions: []string{"v2", "../v1", "v2", "v1alpha1"}, Features: []string{"Teleportation", "\x1b"},
+		Conditions: []metav1.Condition{{Type: v1alpha1.ConditionAccepted, Status: metav1.ConditionTrue, Reason: "Haggling", LastTransitionTime: metav1.Now()}},
+	}
+	requestKind.cleanStatus(newer)
+	if c := newer.Conditions[0]; newer.Phase != v1alpha1.NegotiationPending || c.Status != metav1.ConditionUnknown || !strings.Contains(c.Message, "Haggling") {
+		t.Errorf("an answer of a newer peer is %q, %+v", newer.Phase, newer.Conditions)
+	}
+	if !slices.Equal(newer.APIVersions, []string{"v2", "v1alpha1"}) || !slices.Equal(newer.Features, []string{"Teleportation"}) {
+		t.Errorf("versions %q, features %q", newer.APIVersions, newer.Features)
+	}
 	namespaces := &v1alpha1.NamespaceMapStatus{Namespaces: make([]v1alpha1.NamespaceMappingStatus, maxNamespaces+1)}
+	for i := range namespaces.Namespaces {
+		name := fmt.Sprintf("n%d", i)
+		namespaces.Namespaces[i] = v1alpha1.NamespaceMappingStatus{Name: name, RemoteName: name, Phase: v1alpha1.NamespaceMappingReady}
+	}
 	namespaces.Namespaces[0].Message = "a\x00b"
 	mapKind.cleanStatus(namespaces)
 	if len(namespaces.Namespaces) != maxNamespaces || namespaces.Namespaces[0].Message != "ab" {

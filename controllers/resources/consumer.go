@@ -23,6 +23,8 @@ import (
 // virtual nodes of it.
 type consumer struct {
 	clusterName string
+	// autoAccept takes offers without an administrator's word.
+	autoAccept bool
 
 	foreignCluster func(name string) (*v1alpha1.ForeignCluster, error)
 	requests       func(namespace string) ([]*v1alpha1.ResourceRequest, error)
@@ -72,7 +74,7 @@ func (r *consumer) ask(ctx context.Context, fc *v1alpha1.ForeignCluster, namespa
 	if err != nil {
 		return err
 	}
-	wanted := v1alpha1.ResourceRequestSpec{Resources: fc.Spec.Resources}
+	wanted := v1alpha1.ResourceRequestSpec{Resources: fc.Spec.Resources, APIVersions: rules.APIVersions(), Features: rules.Features()}
 	index := slices.IndexFunc(requests, func(request *v1alpha1.ResourceRequest) bool { return request.Name == r.clusterName })
 	if index < 0 {
 		err := r.createRequest(ctx, &v1alpha1.ResourceRequest{ObjectMeta: managed(namespace, r.clusterName), Spec: wanted})
@@ -138,7 +140,9 @@ func (r *consumer) take(ctx context.Context, fc *v1alpha1.ForeignCluster, nodes 
 		case taken != nil:
 			phase, message = v1alpha1.NegotiationRefused, "One offer of a provider is taken: "+taken.Name+"."
 		default:
-			taken = offer
+			if phase, message = r.decide(fc, offer, nodes); phase == v1alpha1.NegotiationAccepted && fc.Spec.Borrowing.Decision != v1alpha1.PeeringRefuse {
+				taken = offer
+			}
 		}
 		if err := r.answer(ctx, offer, phase, message); err != nil {
 			return err
@@ -148,6 +152,23 @@ func (r *consumer) take(ctx context.Context, fc *v1alpha1.ForeignCluster, nodes 
 		return r.removeNodes(ctx, nodes)
 	}
 	return r.makeNode(ctx, fc, taken, nodes)
+}
+
+// decide answers an offer that could be taken.
+func (r *consumer) decide(fc *v1alpha1.ForeignCluster, offer *v1alpha1.ResourceOffer, nodes []*v1alpha1.VirtualNode) (v1alpha1.NegotiationPhase, string) {
+	switch decision := fc.Spec.Borrowing; {
+	case decision.Decision == v1alpha1.PeeringRefuse && slices.ContainsFunc(nodes, madeFrom(offer)):
+		// It is refused when its virtual nodes are gone.
+		return offer.Status.Phase, "The virtual nodes are being removed."
+	case decision.Decision == v1alpha1.PeeringRefuse:
+		return v1alpha1.NegotiationRefused, said("The consumer's administrator refuses", decision.Reason)
+	case decision.Decision == v1alpha1.PeeringAccept:
+		return v1alpha1.NegotiationAccepted, said("The consumer's administrator accepts", decision.Reason)
+	case !r.autoAccept && offer.Status.Phase != v1alpha1.NegotiationAccepted:
+		return v1alpha1.NegotiationManualActionRequired, fmt.Sprintf(
+			"An administrator of the consumer has to decide: set spec.borrowing.decision of ForeignCluster %s to Accept or Refuse.", fc.Name)
+	}
+	return v1alpha1.NegotiationAccepted, "The offer is accepted."
 }
 
 func (r *consumer) makeNode(ctx context.Context, fc *v1alpha1.ForeignCluster, offer *v1alpha1.ResourceOffer, nodes []*v1alpha1.VirtualNode) error {

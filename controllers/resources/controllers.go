@@ -128,6 +128,7 @@ func NewConsumer(config *Config) (*queue.Controller[cache.ObjectName], error) {
 	federation := config.Federation.FederationV1alpha1()
 	r := &consumer{
 		clusterName:    config.ClusterName,
+		autoAccept:     config.Policy.AutoAccept,
 		foreignCluster: informers.ForeignClusters().Lister().Get,
 		requests:       config.requests,
 		offers:         config.offers,

@@ -73,6 +73,7 @@ func (w *world) provider(policy Policy) *provider {
 func (w *world) consumer() *consumer {
 	return &consumer{
 		clusterName:    "rome",
+		autoAccept:     true,
 		foreignCluster: w.foreignCluster,
 		requests:       func(string) ([]*v1alpha1.ResourceRequest, error) { return slices.Clone(w.requests), nil },
 		offers:         func(string) ([]*v1alpha1.ResourceOffer, error) { return slices.Clone(w.offers), nil },

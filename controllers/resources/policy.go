@@ -22,7 +22,8 @@ type Policy struct {
 	// SharePercent is how much of what its nodes can run a cluster offers to
 	// each consumer, 1 to 100.
 	SharePercent int
-	// AutoAccept grants requests without asking an administrator.
+	// AutoAccept grants requests, and accepts offers, without asking an
+	// administrator.
 	AutoAccept bool
 	// Labels are the provider's own, for the consumers' virtual nodes.
 	Labels map[string]string
@@ -39,7 +40,7 @@ func DefaultPolicy() Policy {
 // AddFlags binds the policy to flags.
 func (p *Policy) AddFlags(fs *pflag.FlagSet) {
 	fs.IntVar(&p.SharePercent, "share-percent", p.SharePercent, "Percentage of the allocatable resources of this cluster's nodes that each consumer is offered, 1 to 100.")
-	fs.BoolVar(&p.AutoAccept, "auto-accept", p.AutoAccept, "Answer requests of invited consumers with an offer. False waits for an administrator to write one.")
+	fs.BoolVar(&p.AutoAccept, "auto-accept", p.AutoAccept, "Answer requests of invited consumers with an offer, and offers of providers with a virtual node. False waits for an administrator, who decides in spec.lending and spec.borrowing of the ForeignCluster.")
 	fs.StringToStringVar(&p.Labels, "cluster-labels", p.Labels, "Labels that offers carry to the consumers' virtual nodes, as topology.liqo.io/region=north.")
 	fs.StringSliceVar(&p.StorageClasses, "offer-storage-classes", p.StorageClasses, "Storage classes that consumers may name, the default first.")
 	fs.StringSliceVar(&p.IngressClasses, "offer-ingress-classes", p.IngressClasses, "Ingress classes that consumers may name, the default first.")

@@ -53,7 +53,14 @@ func (r *provider) reconcile(ctx context.Context, key cache.ObjectName) (time.Du
 		return 0, err
 	}
 	lending := fc.DeletionTimestamp == nil && fc.Spec.Incoming == v1alpha1.PeeringEnabled
-	slices.SortFunc(requests, func(a, b *v1alpha1.ResourceRequest) int { return strings.Compare(a.Name, b.Name) })
+	// The newest first: a consumer that was renamed asks under its new name.
+	slices.SortFunc(requests, func(a, b *v1alpha1.ResourceRequest) int {
+		if order := b.CreationTimestamp.Compare(a.CreationTimestamp.Time); order != 0 {
+			return order
+		}
+		return strings.Compare(a.Name, b.Name)
+	})
+	slices.SortFunc(offers, func(a, b *v1alpha1.ResourceOffer) int { return strings.Compare(a.Name, b.Name) })
 	if len(requests) == 0 || requests[0].Spec.Withdrawn || !lending {
 		return 0, r.withdraw(ctx, offers)
 	}
@@ -65,7 +72,32 @@ func (r *provider) reconcile(ctx context.Context, key cache.ObjectName) (time.Du
 			return 0, err
 		}
 	}
-	return 0, r.negotiate(ctx, namespace, requests[0], offers)
+	if refusal := refused(fc, requests[0]); refusal != "" {
+		if err := r.withdraw(ctx, offers); err != nil {
+			return 0, err
+		}
+		return 0, r.answer(ctx, requests[0], v1alpha1.NegotiationRefused, "", refusal)
+	}
+	return 0, r.negotiate(ctx, fc, requests[0], offers)
+}
+
+// refused says why a request is answered with a no, and nothing if it is not.
+func refused(fc *v1alpha1.ForeignCluster, request *v1alpha1.ResourceRequest) string {
+	if _, ok := rules.CommonVersion(request.Spec.APIVersions); !ok {
+		return rules.VersionsDiffer(request.Spec.APIVersions)
+	}
+	if fc.Spec.Lending.Decision == v1alpha1.PeeringRefuse {
+		return said("The provider's administrator refuses", fc.Spec.Lending.Reason)
+	}
+	return ""
+}
+
+// said adds an administrator's reason to a sentence.
+func said(sentence, reason string) string {
+	if reason == "" {
+		return sentence + "."
+	}
+	return sentence + ": " + reason
 }
 
 // withdraw takes back what was offered.
@@ -83,14 +115,22 @@ func (r *provider) withdraw(ctx context.Context, offers []*v1alpha1.ResourceOffe
 	return nil
 }
 
-func (r *provider) negotiate(ctx context.Context, namespace string, request *v1alpha1.ResourceRequest, offers []*v1alpha1.ResourceOffer) error {
-	index := slices.IndexFunc(offers, func(o *v1alpha1.ResourceOffer) bool { return o.Name == r.clusterName })
-	if !r.policy.AutoAccept {
-		if index < 0 {
-			return r.answer(ctx, request, v1alpha1.NegotiationManualActionRequired, "",
-				fmt.Sprintf("An administrator has to create ResourceOffer %s in namespace %s.", r.clusterName, namespace))
+func (r *provider) negotiate(ctx context.Context, fc *v1alpha1.ForeignCluster, request *v1alpha1.ResourceRequest, offers []*v1alpha1.ResourceOffer) error {
+	namespace := rules.TenantNamespace(fc.Name)
+	// An offer keeps its name, also when this cluster gets another one.
+	name, index := r.clusterName, slices.IndexFunc(offers, func(o *v1alpha1.ResourceOffer) bool { return o.DeletionTimestamp == nil })
+	if index >= 0 {
+		name = offers[index].Name
+	}
+	if !r.policy.AutoAccept && fc.Spec.Lending.Decision != v1alpha1.PeeringAccept {
+		switch {
+		case index < 0:
+			return r.answer(ctx, request, v1alpha1.NegotiationManualActionRequired, "", fmt.Sprintf(
+				"An administrator of the provider has to decide: set spec.lending.decision of ForeignCluster %s to Accept or Refuse, or create a ResourceOffer in namespace %s.", fc.Name, namespace))
+		case offers[index].Spec.Withdrawn:
+			return r.answer(ctx, request, v1alpha1.NegotiationRefused, name, "The provider's administrator took the offer back.")
 		}
-		return r.answer(ctx, request, v1alpha1.NegotiationAccepted, r.clusterName, "An administrator made an offer.")
+		return r.answer(ctx, request, v1alpha1.NegotiationAccepted, name, "An administrator made an offer.")
 	}
 	nodes, err := r.nodes()
 	if err != nil {
@@ -104,15 +144,16 @@ func (r *provider) negotiate(ctx context.Context, namespace string, request *v1a
 	if index < 0 {
 		offer := &v1alpha1.ResourceOffer{
 			ObjectMeta: metav1.ObjectMeta{
-				Namespace: namespace, Name: r.clusterName,
+				Namespace: namespace, Name: name,
 				Labels: map[string]string{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy},
 			},
 			Spec: wanted,
 		}
-		if err := r.createOffer(ctx, offer); err != nil {
+		if err := r.createOffer(ctx, offer); err != nil && !apierrors.IsAlreadyExists(err) {
 			return fmt.Errorf("make an offer in namespace %s: %w", namespace, err)
 		}
-	} else if changed := offers[index].DeepCopy(); changed.DeletionTimestamp == nil {
+	} else {
+		changed := offers[index].DeepCopy()
 		if !Moved(changed.Spec.Resources, wanted.Resources, request.Spec.Resources) {
 			wanted.Resources = changed.Spec.Resources
 		}
@@ -121,7 +162,10 @@ func (r *provider) negotiate(ctx context.Context, namespace string, request *v1a
 			return fmt.Errorf("change the offer in namespace %s: %w", namespace, err)
 		}
 	}
-	return r.answer(ctx, request, v1alpha1.NegotiationAccepted, r.clusterName, "The provider's policy allows it.")
+	if fc.Spec.Lending.Decision == v1alpha1.PeeringAccept {
+		return r.answer(ctx, request, v1alpha1.NegotiationAccepted, name, said("The provider's administrator accepts", fc.Spec.Lending.Reason))
+	}
+	return r.answer(ctx, request, v1alpha1.NegotiationAccepted, name, "The provider's policy allows it.")
 }
 
 func (r *provider) spec(resources corev1.ResourceList) v1alpha1.ResourceOfferSpec {
@@ -140,6 +184,7 @@ func (r *provider) answer(ctx context.Context, request *v1alpha1.ResourceRequest
 	answered.Status.Phase = phase
 	answered.Status.ObservedGeneration = request.Generation
 	answered.Status.OfferName = offer
+	answered.Status.APIVersions, answered.Status.Features = rules.APIVersions(), rules.Features()
 	meta.SetStatusCondition(&answered.Status.Conditions, accepted(phase, message, request.Generation))
 	if _, err := r.commitRequest(ctx, request, answered); err != nil {
 		return fmt.Errorf("answer request %s: %w", request.Name, err)

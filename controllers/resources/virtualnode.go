@@ -45,10 +45,13 @@ type virtualNodes struct {
 	commit         func(ctx context.Context, old, wanted *v1alpha1.VirtualNode) (bool, error)
 	foreignCluster func(name string) (*v1alpha1.ForeignCluster, error)
 
-	getAccount       func(namespace, name string) (*corev1.ServiceAccount, error)
-	createAccount    func(ctx context.Context, account *corev1.ServiceAccount) error
-	removeAccount    func(ctx context.Context, account *corev1.ServiceAccount) error
-	getBinding       func(name string) (*rbacv1.ClusterRoleBinding, error)
+	getAccount    func(namespace, name string) (*corev1.ServiceAccount, error)
+	createAccount func(ctx context.Context, account *corev1.ServiceAccount) error
+	removeAccount func(ctx context.Context, account *corev1.ServiceAccount) error
+	getBinding    func(name string) (*rbacv1.ClusterRoleBinding, error)
+	// bindingNow reads it from the API server: what a cache does not know yet
+	// would stay for ever.
+	bindingNow       func(ctx context.Context, name string) (*rbacv1.ClusterRoleBinding, error)
 	createBinding    func(ctx context.Context, binding *rbacv1.ClusterRoleBinding) error
 	removeBinding    func(ctx context.Context, binding *rbacv1.ClusterRoleBinding) error
 	getDeployment    func(namespace, name string) (*appsv1.Deployment, error)
@@ -60,7 +63,7 @@ type virtualNodes struct {
 	cordonNode func(ctx context.Context, node *corev1.Node) error
 	removeNode func(ctx context.Context, node *corev1.Node) error
 	pods       func(ctx context.Context, node string) ([]*corev1.Pod, bool, error)
-	removePod  func(ctx context.Context, pod *corev1.Pod) error
+	evictPod   func(ctx context.Context, pod *corev1.Pod) error
 	forgetPods func(node string)
 }
 
@@ -191,7 +194,7 @@ func (r *virtualNodes) observe(ctx context.Context, node *v1alpha1.VirtualNode, 
 // isOurs tells whether a Node stands for a virtual node, and is not one of
 // this cluster's own that has its name.
 func isOurs(node *corev1.Node, virtual *v1alpha1.VirtualNode) bool {
-	return node.Labels[v1alpha1.LabelType] == v1alpha1.TypeVirtualNode && node.Labels[v1alpha1.LabelRemoteClusterID] == virtual.Spec.ClusterID
+	return rules.NodeBelongs(node, virtual.Spec.ClusterID)
 }
 
 func kubeletCondition(node *v1alpha1.VirtualNode, deployment *appsv1.Deployment, problem *problem) metav1.Condition {

@@ -8,11 +8,13 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/ptr"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/controllers/commit"
@@ -101,6 +103,9 @@ func (c *Config) virtualNodes() *virtualNodes {
 			return c.Kube.CoreV1().ServiceAccounts(account.Namespace).Delete(ctx, account.Name, exactly(account))
 		},
 		getBinding: managed.Rbac().V1().ClusterRoleBindings().Lister().Get,
+		bindingNow: func(ctx context.Context, name string) (*rbacv1.ClusterRoleBinding, error) {
+			return c.Kube.RbacV1().ClusterRoleBindings().Get(ctx, name, metav1.GetOptions{})
+		},
 		createBinding: func(ctx context.Context, binding *rbacv1.ClusterRoleBinding) error {
 			_, err := c.Kube.RbacV1().ClusterRoleBindings().Create(ctx, binding, metav1.CreateOptions{})
 			return err
@@ -130,8 +135,10 @@ func (c *Config) virtualNodes() *virtualNodes {
 		removeNode: func(ctx context.Context, node *corev1.Node) error {
 			return c.Kube.CoreV1().Nodes().Delete(ctx, node.Name, exactly(node))
 		},
-		removePod: func(ctx context.Context, pod *corev1.Pod) error {
-			return c.Kube.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, exactly(pod))
+		evictPod: func(ctx context.Context, pod *corev1.Pod) error {
+			return c.Kube.CoreV1().Pods(pod.Namespace).EvictV1(ctx, &policyv1.Eviction{
+				ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}, DeleteOptions: ptr.To(exactly(pod)),
+			})
 		},
 	}
 }

@@ -28,6 +28,8 @@ var now = time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 
 // host is a consumer with one virtual node.
 type host struct {
+	// guarded tells that a PodDisruptionBudget holds the pods back.
+	guarded    bool
 	virtual    *v1alpha1.VirtualNode
 	account    *corev1.ServiceAccount
 	binding    *rbacv1.ClusterRoleBinding
@@ -89,6 +91,7 @@ func (h *host) controller() *virtualNodes {
 		},
 		removeAccount: func(context.Context, *corev1.ServiceAccount) error { h.account = nil; return h.did("delete account") },
 		getBinding:    func(string) (*rbacv1.ClusterRoleBinding, error) { return found(h.binding) },
+		bindingNow:    func(context.Context, string) (*rbacv1.ClusterRoleBinding, error) { return found(h.binding) },
 		createBinding: func(_ context.Context, binding *rbacv1.ClusterRoleBinding) error {
 			h.binding = binding
 			return h.did("create binding")
@@ -117,9 +120,12 @@ func (h *host) controller() *virtualNodes {
 		},
 		removeNode: func(context.Context, *corev1.Node) error { h.node = nil; return h.did("delete node") },
 		pods:       func(context.Context, string) ([]*corev1.Pod, bool, error) { return h.pods, true, nil },
-		removePod: func(_ context.Context, pod *corev1.Pod) error {
+		evictPod: func(_ context.Context, pod *corev1.Pod) error {
+			if h.guarded {
+				return apierrors.NewTooManyRequests("the disruption budget does not allow it", 0)
+			}
 			pod.DeletionTimestamp = &metav1.Time{Time: h.time}
-			return h.did("delete pod " + pod.Name)
+			return h.did("evict pod " + pod.Name)
 		},
 		forgetPods: func(string) {},
 	}
@@ -207,7 +213,7 @@ func TestAVirtualNodeIsUndoneInOrder(t *testing.T) {
 	h.node = virtualMachine(func(*corev1.Node) {})
 	h.pods = []*corev1.Pod{{ObjectMeta: metav1.ObjectMeta{Name: "web"}}}
 	h.virtual.DeletionTimestamp = &metav1.Time{Time: now}
-	h.expect(t, "cordon", "delete pod web")
+	h.expect(t, "cordon", "evict pod web")
 	h.expect(t)
 	h.pods = nil
 	h.expect(t, "delete deployment")
@@ -269,4 +275,18 @@ func TestWhyNoKubeletComesUpIsSaid(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestDrainRetriesPDB(t *testing.T) {
+	h := newHost()
+	h.pass(t)
+	h.pass(t)
+	h.node = virtualMachine(func(n *corev1.Node) { n.Spec.Unschedulable = true })
+	h.pods = []*corev1.Pod{{ObjectMeta: metav1.ObjectMeta{Name: "web"}}}
+	h.virtual.DeletionTimestamp = &metav1.Time{Time: now}
+	h.guarded = true
+	h.expect(t)
+	h.expect(t)
+	h.guarded = false
+	h.expect(t, "evict pod web")
 }

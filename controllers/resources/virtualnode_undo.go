@@ -67,8 +67,9 @@ func (r *virtualNodes) drainTime(virtual *v1alpha1.VirtualNode) time.Duration {
 	return virtual.DeletionTimestamp.Add(timeout).Sub(r.clock.Now())
 }
 
-// drain keeps new pods off a node, deletes the ones that are there, and tells
-// whether they are gone.
+// drain keeps new pods off a node, evicts the ones that are there, and tells
+// whether they are gone. One that a PodDisruptionBudget holds back is tried
+// again.
 func (r *virtualNodes) drain(ctx context.Context, node *corev1.Node) (bool, error) {
 	if !node.Spec.Unschedulable {
 		if err := r.cordonNode(ctx, node); err != nil {
@@ -83,8 +84,8 @@ func (r *virtualNodes) drain(ctx context.Context, node *corev1.Node) (bool, erro
 		if pod.DeletionTimestamp != nil {
 			continue
 		}
-		if err := ignoreNotFound(r.removePod(ctx, pod)); err != nil {
-			return false, fmt.Errorf("remove pod %s/%s from node %s: %w", pod.Namespace, pod.Name, node.Name, err)
+		if err := ignoreNotFound(r.evictPod(ctx, pod)); err != nil && !apierrors.IsTooManyRequests(err) {
+			return false, fmt.Errorf("evict pod %s/%s from node %s: %w", pod.Namespace, pod.Name, node.Name, err)
 		}
 	}
 	return len(pods) == 0, nil
@@ -92,7 +93,7 @@ func (r *virtualNodes) drain(ctx context.Context, node *corev1.Node) (bool, erro
 
 // revoke takes the rights of the kubelet away, and lets the virtual node go.
 func (r *virtualNodes) revoke(ctx context.Context, virtual *v1alpha1.VirtualNode) error {
-	binding, err := r.getBinding(bindingName(virtual))
+	binding, err := r.bindingNow(ctx, bindingName(virtual))
 	if err == nil && len(binding.Subjects) == 1 && binding.Subjects[0].Namespace == virtual.Namespace {
 		err = r.removeBinding(ctx, binding)
 	}

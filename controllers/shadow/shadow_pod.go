@@ -12,6 +12,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
@@ -57,11 +58,32 @@ func podFor(shadow *v1alpha1.ShadowPod, twin *corev1.Namespace) (*corev1.Pod, er
 	pod.Spec.PriorityClassName = ""
 	pod.Spec.Priority = nil
 	pod.Spec.NodeName = ""
+	countable(pod.Spec.InitContainers)
+	countable(pod.Spec.Containers)
 	if finishes(pod) {
 		// How it ended must be known before it is forgotten.
 		pod.Finalizers = []string{v1alpha1.Finalizer}
 	}
 	return pod, nil
+}
+
+// countable makes containers that ask for nothing ask for 0: where a quota
+// bounds CPU and memory, each container has to say how much it wants.
+func countable(containers []corev1.Container) {
+	for i := range containers {
+		wanted := &containers[i].Resources
+		for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
+			_, requested := wanted.Requests[name]
+			_, limited := wanted.Limits[name]
+			if requested || limited {
+				continue
+			}
+			if wanted.Requests == nil {
+				wanted.Requests = corev1.ResourceList{}
+			}
+			wanted.Requests[name] = resource.Quantity{}
+		}
+	}
 }
 
 // dress gives a pod the labels and annotations of its shadow pod and takes off

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
@@ -33,6 +34,7 @@ func TestPodOfAShadowPodHasNothingOfThisCluster(t *testing.T) {
 	want := before.Spec.Pod.DeepCopy()
 	want.ServiceAccountName, want.DeprecatedServiceAccount, want.PriorityClassName, want.Priority, want.NodeName = "", "", "", nil, ""
 	want.AutomountServiceAccountToken, want.EnableServiceLinks = ptr.To(false), ptr.To(false)
+	want.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.Quantity{}, corev1.ResourceMemory: resource.Quantity{}}
 	if diff := cmp.Diff(*want, pod.Spec); diff != "" {
 		t.Errorf("spec (-want +got):\n%s", diff)
 	}
@@ -41,6 +43,31 @@ func TestPodOfAShadowPodHasNothingOfThisCluster(t *testing.T) {
 	}
 	if !metav1.IsControlledBy(pod, shadow) || len(pod.Finalizers) > 0 {
 		t.Errorf("owners %v, finalizers %v", pod.OwnerReferences, pod.Finalizers)
+	}
+}
+
+func TestAContainerThatAsksForNothingCanBeCounted(t *testing.T) {
+	pod := podOf(t, shadowPod(func(shadow *v1alpha1.ShadowPod) {
+		shadow.Spec.Pod.InitContainers = []corev1.Container{{Name: "init", Image: "one"}}
+		shadow.Spec.Pod.Containers = []corev1.Container{
+			{Name: "asks", Image: "one", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}}},
+			{Name: "limits", Image: "one", Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("1Mi")}}},
+		}
+	}))
+	nothing := resource.Quantity{}
+	for _, test := range []struct {
+		container corev1.Container
+		want      corev1.ResourceList
+	}{
+		{pod.Spec.InitContainers[0], corev1.ResourceList{corev1.ResourceCPU: nothing, corev1.ResourceMemory: nothing}},
+		{pod.Spec.Containers[0], corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1"), corev1.ResourceMemory: nothing}},
+		// What is limited and not requested is requested as much as the limit, by
+		// Kubernetes itself.
+		{pod.Spec.Containers[1], corev1.ResourceList{corev1.ResourceCPU: nothing}},
+	} {
+		if diff := cmp.Diff(test.want, test.container.Resources.Requests); diff != "" {
+			t.Errorf("requests of %s (-want +got):\n%s", test.container.Name, diff)
+		}
 	}
 }
 

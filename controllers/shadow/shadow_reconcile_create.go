@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/controllers/remote"
 )
 
 // Reasons of the condition PodCreated.
@@ -25,7 +26,6 @@ const (
 	reasonRefused   = "Refused"
 	reasonConflict  = "NameConflict"
 	reasonNotATwin  = "NotATwin"
-	maxRefusal      = 2048
 	conflictMessage = "The provider has a pod of this name that is not made of a shadow pod; it is left alone."
 )
 
@@ -89,10 +89,8 @@ func refusal(err error) bool {
 }
 
 func (c *Controller) refused(ctx context.Context, key cache.ObjectName, shadow *v1alpha1.ShadowPod, err error) (time.Duration, error) {
-	message := err.Error()
-	if len(message) > maxRefusal {
-		message = message[:maxRefusal] + "…"
-	}
+	// It may quote what the peer wrote.
+	message := remote.Text(err.Error())
 	c.backoff.Next(key.String(), c.clock.Now())
 	c.events.Eventf(shadow, corev1.EventTypeWarning, "FailedCreate", "The provider refused the pod: %s", message)
 	return c.backoff.Get(key.String()), c.setCreated(ctx, shadow, metav1.ConditionFalse, reasonRefused, message)
@@ -163,7 +161,7 @@ func (c *Controller) write(ctx context.Context, key cache.ObjectName, shadow *v1
 		return 0, nil
 	case refusal(err):
 		c.backoff.Next(key.String(), c.clock.Now())
-		c.events.Eventf(shadow, corev1.EventTypeWarning, "FailedUpdate", "The provider refused the change of the pod: %s", err.Error())
+		c.events.Eventf(shadow, corev1.EventTypeWarning, "FailedUpdate", "The provider refused the change of the pod: %s", remote.Text(err.Error()))
 		return c.backoff.Get(key.String()), nil
 	}
 	return 0, fmt.Errorf("update pod %s: %w", key, err)
