@@ -5,13 +5,16 @@ package virtualkubelet
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/controllers/remote"
@@ -25,6 +28,8 @@ type clients struct {
 	federation versioned.Interface
 	remote     RemoteClients
 	provider   *server.Provider
+	// identity is what this cluster is to the provider, as it was read first.
+	identity *remote.Identity
 	// tenantNamespace is this cluster's on the provider.
 	tenantNamespace string
 }
@@ -50,10 +55,11 @@ func connect(options *Options) (*clients, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Read from its files the certificate is taken anew when it was renewed.
-	there.CertData, there.KeyData = nil, nil
-	there.CertFile = filepath.Join(options.IdentityDir, remote.KeyCertificate)
-	there.KeyFile = filepath.Join(options.IdentityDir, remote.KeyPrivateKey)
+	fromFiles(there, identity, options.IdentityDir)
+	c.identity = identity
+	if options.Dial != nil {
+		there.Dial = options.Dial
+	}
 	c.tenantNamespace = identity.Namespace
 
 	core, err := remote.NewClients(tuned(there, options, runtime.ContentTypeProtobuf))
@@ -70,6 +76,50 @@ func connect(options *Options) (*clients, error) {
 	}
 	return c, nil
 }
+
+// fromFiles has what changes in an identity read from its files again and
+// again: what was renewed is taken up without a restart.
+func fromFiles(config *rest.Config, identity *remote.Identity, dir string) {
+	if identity.Token != "" {
+		config.BearerToken, config.BearerTokenFile = "", filepath.Join(dir, remote.KeyToken)
+	} else {
+		config.CertData, config.KeyData = nil, nil
+		config.CertFile = filepath.Join(dir, remote.KeyCertificate)
+		config.KeyFile = filepath.Join(dir, remote.KeyPrivateKey)
+	}
+	if len(identity.CA) > 0 {
+		config.CAData, config.CAFile = nil, filepath.Join(dir, remote.KeyCA)
+	}
+}
+
+// errMoved says that what was read once is not so any more.
+var errMoved = errors.New("the provider is reached in another way now: starting again with that")
+
+// stays returns when the files of the identity lead to another place, or to
+// the same one by another kind of identity, which only a restart takes up.
+func stays(ctx context.Context, identity *remote.Identity, dir string, clock clock.WithTicker) error {
+	ticker := clock.NewTicker(identityCheck)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C():
+		}
+		now, err := remote.FromDirectory(dir)
+		if err != nil {
+			// The kubelet is writing them; without any, the probe tells.
+			continue
+		}
+		if now.Server != identity.Server || now.ProxyURL != identity.ProxyURL || now.Namespace != identity.Namespace ||
+			now.Account != identity.Account || (len(now.CA) > 0) != (len(identity.CA) > 0) {
+			return errMoved
+		}
+	}
+}
+
+// identityCheck is how often the files of the identity are looked at.
+const identityCheck = 10 * time.Second
 
 // tuned is a configuration without limits on this side: a pod costs few
 // requests, and the API servers have fair queues for them.

@@ -22,30 +22,30 @@ func NewMetrics(register func(metrics.Registerable) error) (*Metrics, error) {
 	latencies := []float64{.005, .01, .02, .05, .1, .15, .25, .5, 1, 2.5, 5, 10, 30}
 	m := &Metrics{
 		offloadSeconds: metrics.NewHistogram(&metrics.HistogramOpts{
-			Namespace: "federation", Subsystem: "virtual_kubelet", Name: "pod_offload_duration_seconds",
+			Namespace: "liqo", Subsystem: "virtual_kubelet", Name: "pod_offload_duration_seconds",
 			Help:           "Time from a bound pod being seen here to its shadow pod being stored on the provider.",
 			Buckets:        latencies,
 			StabilityLevel: metrics.ALPHA,
 		}),
 		readySeconds: metrics.NewHistogram(&metrics.HistogramOpts{
-			Namespace: "federation", Subsystem: "virtual_kubelet", Name: "pod_ready_duration_seconds",
+			Namespace: "liqo", Subsystem: "virtual_kubelet", Name: "pod_ready_duration_seconds",
 			Help:           "Time from a pod being seen ready on the provider to the local pod being ready.",
 			Buckets:        latencies,
 			StabilityLevel: metrics.ALPHA,
 		}),
 		statusWrites: metrics.NewCounter(&metrics.CounterOpts{
-			Namespace: "federation", Subsystem: "virtual_kubelet", Name: "pod_status_writes_total",
+			Namespace: "liqo", Subsystem: "virtual_kubelet", Name: "pod_status_writes_total",
 			Help:           "Status patches of local pods.",
 			StabilityLevel: metrics.ALPHA,
 		}),
 		reachable: metrics.NewGauge(&metrics.GaugeOpts{
-			Namespace: "federation", Subsystem: "virtual_kubelet", Name: "provider_reachable",
+			Namespace: "liqo", Subsystem: "virtual_kubelet", Name: "provider_reachable",
 			Help:           "1 while the provider's API answers this virtual kubelet, else 0.",
 			StabilityLevel: metrics.ALPHA,
 		}),
 	}
 	m.pods = metrics.NewGauge(&metrics.GaugeOpts{
-		Namespace: "federation", Subsystem: "virtual_kubelet", Name: "pods",
+		Namespace: "liqo", Subsystem: "virtual_kubelet", Name: "pods",
 		Help:           "Pods that are bound to the virtual node.",
 		StabilityLevel: metrics.ALPHA,
 	})

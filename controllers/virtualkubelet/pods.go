@@ -35,6 +35,10 @@ const (
 	// before it is told so.
 	twinGrace = 2 * time.Second
 
+	// lookAgain is how long after the deletion of a shadow pod that was never
+	// seen it is looked for, and again.
+	lookAgain = 2 * time.Second
+
 	firstRetry, lastRetry = 100 * time.Millisecond, 30 * time.Second
 	podWorkers            = 16
 )

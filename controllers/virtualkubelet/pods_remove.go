@@ -64,7 +64,7 @@ func gracePeriod(pod *corev1.Pod) int64 {
 func (p *Pods) deleteShadow(ctx context.Context, key cache.ObjectName, shadow *v1alpha1.ShadowPod, grace int64) error {
 	if asked, ok := p.deleted.Load(key); ok {
 		if d := asked.(deletion); d.uid == shadow.UID && (grace < 0 || d.grace >= 0 && d.grace <= grace) {
-			return nil
+			return p.awaitUnseen(ctx, key, shadow)
 		}
 	}
 	options := metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(shadow.UID))}
@@ -81,6 +81,35 @@ func (p *Pods) deleteShadow(ctx context.Context, key cache.ObjectName, shadow *v
 	}
 	p.deleted.Store(key, deletion{uid: shadow.UID, grace: grace})
 	klog.FromContext(ctx).V(2).Info("Deleted shadow pod", "shadowPod", klog.KObj(shadow))
+	if p.unseen(key, shadow) {
+		p.queue.AddAfter(key, lookAgain)
+	}
+	return nil
+}
+
+// unseen tells whether a shadow pod is known from the answer to its creation
+// alone.
+func (p *Pods) unseen(key cache.ObjectName, shadow *v1alpha1.ShadowPod) bool {
+	created, ok := p.created.Load(key)
+	return ok && created.(*v1alpha1.ShadowPod).UID == shadow.UID
+}
+
+// awaitUnseen asks whether a shadow pod is gone that was never seen: one that
+// comes and goes while the watch is broken leaves no event.
+func (p *Pods) awaitUnseen(ctx context.Context, key cache.ObjectName, shadow *v1alpha1.ShadowPod) error {
+	if !p.unseen(key, shadow) {
+		return nil
+	}
+	live, err := p.remote.Federation.FederationV1alpha1().ShadowPods(shadow.Namespace).Get(ctx, shadow.Name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err) || err == nil && live.UID != shadow.UID:
+		p.created.CompareAndDelete(key, shadow)
+		p.queue.Add(key)
+	case err != nil:
+		return fmt.Errorf("looking for the shadow pod on %s: %w", p.provider, err)
+	default:
+		p.queue.AddAfter(key, lookAgain)
+	}
 	return nil
 }
 

@@ -24,6 +24,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/controllers/logging"
 	"liqo.io/federation/controllers/virtualkubelet/reflect"
 	"liqo.io/federation/controllers/virtualkubelet/server"
 )
@@ -32,6 +33,7 @@ import (
 // the node and its pods as they are, for the next one to take over. Its
 // metrics are registered with the function given.
 func Run(ctx context.Context, options *Options, register func(metrics.Registerable) error) error {
+	ctx = logging.WithoutBodies(ctx)
 	log.L = quiet{klogv2.New(nil)}
 	klog.FromContext(ctx).Info("Starting", "node", options.NodeName, "provider", options.ForeignCluster)
 
@@ -56,6 +58,7 @@ func Run(ctx context.Context, options *Options, register func(metrics.Registerab
 
 	group.Go(func() error { return k.serve(ctx, options, clients, listener) })
 	group.Go(func() error { return k.work(ctx, options, clients) })
+	group.Go(func() error { return stays(ctx, clients.identity, options.IdentityDir, clock.RealClock{}) })
 	if err := group.Wait(); err != nil && !errors.Is(err, context.Canceled) {
 		return err
 	}

@@ -280,22 +280,6 @@ func TestRemotePathIsAllowListed(t *testing.T) {
 	}
 }
 
-func TestIdentityStaysHere(t *testing.T) {
-	n := startNode(t, func(http.ResponseWriter, *http.Request) {})
-	config := n.config(n.authority)
-	config.Impersonate.UserName = "system:admin"
-	n.do(t, config, http.MethodGet, "/containerLogs/demo/web/app")
-	_, asked := n.seen()
-	if len(asked) != 1 {
-		t.Fatalf("the provider was asked %d times, want once", len(asked))
-	}
-	for _, header := range []string{"Authorization", "Impersonate-User", "X-Remote-User", "X-Forwarded-For", "Cookie"} {
-		if value := asked[0].Header.Get(header); value != "" {
-			t.Errorf("%s: %s reached the provider", header, value)
-		}
-	}
-}
-
 func TestPeerRedirectRefused(t *testing.T) {
 	n := startNode(t, func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, "https://10.0.0.1/", http.StatusFound)
