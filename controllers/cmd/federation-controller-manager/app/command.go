@@ -12,16 +12,23 @@ import (
 
 	"github.com/spf13/cobra"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/component-base/cli/globalflag"
 	"k8s.io/component-base/logs"
 	logsapi "k8s.io/component-base/logs/api/v1"
 	"k8s.io/component-base/version/verflag"
 	"k8s.io/klog/v2"
+
+	"liqo.io/federation/controllers/logging"
 )
 
 // shutdownTimeout bounds how long requests that are being served may take
 // once the process has to end.
 const shutdownTimeout = 5 * time.Second
+
+// leaseTolerance is how long a leader may fail to give up a lease that has
+// run out, before it counts as dead.
+const leaseTolerance = 20 * time.Second
 
 // NewCommand makes the command that runs until the context ends.
 func NewCommand(ctx context.Context) *cobra.Command {
@@ -45,6 +52,7 @@ func NewCommand(ctx context.Context) *cobra.Command {
 		},
 	}
 	cmd.SetContext(ctx)
+	cmd.AddCommand(newCheckCommand())
 	flags := cmd.Flags()
 	options.AddFlags(flags)
 	verflag.AddFlags(flags)
@@ -55,6 +63,7 @@ func NewCommand(ctx context.Context) *cobra.Command {
 // Run starts the selected controllers and serves health and metrics, until
 // the context ends or something that cannot be repaired happens.
 func Run(ctx context.Context, options *Options) error {
+	ctx = logging.WithoutBodies(ctx)
 	config, err := options.Config(ctx)
 	if err != nil {
 		return err
@@ -67,7 +76,8 @@ func Run(ctx context.Context, options *Options) error {
 		return err
 	}
 	var synced readiness
-	stopped, err := serve(ctx, options, &synced)
+	watchdog := leaderelection.NewLeaderHealthzAdaptor(leaseTolerance)
+	stopped, err := serve(ctx, options, watchdog, &synced)
 	if err != nil {
 		return err
 	}
@@ -84,12 +94,30 @@ func Run(ctx context.Context, options *Options) error {
 	}
 	synced.set()
 
-	var working sync.WaitGroup
-	for _, run := range runners {
-		working.Go(func() { run(ctx) })
-	}
-	working.Wait()
+	err = workAsLeader(ctx, config, watchdog, func(ctx context.Context) {
+		var working sync.WaitGroup
+		for _, run := range runners {
+			working.Go(func() { run(ctx) })
+		}
+		working.Wait()
+	})
+	cancel()
 	<-stopped
 	klog.FromContext(ctx).Info("Stopped")
-	return nil
+	return err
+}
+
+// workAsLeader calls work, as soon as no other process does if there may be
+// others. Until then the caches follow, so that work can start at once.
+func workAsLeader(ctx context.Context, config *Config, watchdog *leaderelection.HealthzAdaptor, work func(context.Context)) error {
+	election := config.Options.LeaderElection
+	if !election.LeaderElect {
+		work(ctx)
+		return nil
+	}
+	lock, err := newLock(config.client, config.Options)
+	if err != nil {
+		return err
+	}
+	return lead(ctx, lock, election, watchdog, work)
 }

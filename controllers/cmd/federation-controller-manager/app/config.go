@@ -50,6 +50,7 @@ type Config struct {
 	// Options are the flags: names, namespaces and policy.
 	Options *Options
 
+	client    *rest.Config
 	scheme    *runtime.Scheme
 	factories []factory
 }
@@ -87,6 +88,7 @@ func newConfig(client *rest.Config, options *Options) (*Config, error) {
 		Events:              record.NewBroadcaster(),
 		Peers:               remote.NewPeers(),
 		Options:             options,
+		client:              client,
 		scheme:              scheme,
 	}
 	config.factories = []factory{config.FederationInformers}

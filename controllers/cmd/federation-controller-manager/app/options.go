@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"time"
 
 	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
@@ -15,9 +16,12 @@ import (
 	apiserverconfig "k8s.io/apiserver/pkg/apis/apiserver"
 	genericoptions "k8s.io/apiserver/pkg/server/options"
 	"k8s.io/client-go/kubernetes"
+	componentconfig "k8s.io/component-base/config"
+	configoptions "k8s.io/component-base/config/options"
 	"k8s.io/component-base/logs"
 	logsapi "k8s.io/component-base/logs/api/v1"
 
+	"liqo.io/federation/controllers/peering"
 	"liqo.io/federation/controllers/remote"
 	"liqo.io/federation/controllers/resources"
 )
@@ -45,11 +49,18 @@ type Options struct {
 	InvitationNamespace string
 	// ServiceAccount is the one that this process runs as, in Namespace.
 	ServiceAccount string
+	// IdentityMode is how consumers are known here: by a certificate or by the
+	// token of a service account.
+	IdentityMode string
+	// IdentityLifetime is how long identities last.
+	IdentityLifetime time.Duration
 	// Policy is what this cluster lends, and how.
 	Policy resources.Policy
 	// VirtualKubelet says how virtual kubelets are deployed.
 	VirtualKubelet resources.VirtualKubelet
 
+	// LeaderElection lets one of several processes work.
+	LeaderElection componentconfig.LeaderElectionConfiguration
 	// Logs is how the process logs.
 	Logs *logsapi.LoggingConfiguration
 
@@ -65,10 +76,13 @@ func NewOptions() *Options {
 		Namespace:           "liqo",
 		InvitationNamespace: "liqo-invitations",
 		ServiceAccount:      "federation-controller-manager",
+		IdentityMode:        string(peering.IdentityAuto),
+		IdentityLifetime:    peering.DefaultIdentityLifetime,
 		Policy:              resources.DefaultPolicy(),
 		VirtualKubelet: resources.VirtualKubelet{
 			PullPolicy: string(corev1.PullIfNotPresent),
 		},
+		LeaderElection: newLeaderElection(),
 		Logs:           logs.NewOptions(),
 		serving:        genericoptions.NewSecureServingOptions(),
 		authentication: genericoptions.NewDelegatingAuthenticationOptions(),
@@ -96,8 +110,11 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.Namespace, "namespace", o.Namespace, "Namespace where the product is installed.")
 	fs.StringVar(&o.InvitationNamespace, "invitation-namespace", o.InvitationNamespace, "Namespace of the service accounts of invitations.")
 	fs.StringVar(&o.ServiceAccount, "service-account", o.ServiceAccount, "Service account of this process, in the installation namespace: it is given its role in the namespaces of providers.")
+	fs.StringVar(&o.IdentityMode, "identity-mode", o.IdentityMode, "How consumers are known here: Certificate, signed through certificates.k8s.io, Token, of a service account, or Auto, which is Token where nobody signs.")
+	fs.DurationVar(&o.IdentityLifetime, "identity-lifetime", o.IdentityLifetime, "How long the certificates that are signed here, and this cluster's tokens at providers, last. They are renewed at two thirds of that. At least 10m.")
 	o.Policy.AddFlags(fs)
 	o.VirtualKubelet.AddFlags(fs)
+	configoptions.BindLeaderElectionFlags(&o.LeaderElection, fs)
 	o.serving.AddFlags(fs)
 	o.authentication.AddFlags(fs)
 	o.authorization.AddFlags(fs)
@@ -119,9 +136,16 @@ func (o *Options) Validate() []error {
 			errs = append(errs, fmt.Errorf("%s %q: must be a DNS label", flag, value))
 		}
 	}
+	if _, err := peering.ParseIdentityMode(o.IdentityMode); err != nil {
+		errs = append(errs, fmt.Errorf("--identity-mode: %w", err))
+	}
+	if o.IdentityLifetime < peering.MinIdentityLifetime {
+		errs = append(errs, fmt.Errorf("--identity-lifetime %v: must be at least %v", o.IdentityLifetime, peering.MinIdentityLifetime))
+	}
 	errs = append(errs, validateSelection(o.Controllers)...)
 	errs = append(errs, o.Policy.Validate()...)
 	errs = append(errs, o.VirtualKubelet.Validate()...)
+	errs = append(errs, validateLeaderElection(&o.LeaderElection)...)
 	errs = append(errs, o.serving.Validate()...)
 	errs = append(errs, o.authentication.Validate()...)
 	errs = append(errs, o.authorization.Validate()...)

@@ -36,6 +36,9 @@ func (c *Config) peering() *peering.Config {
 		ClusterName:         c.Options.ClusterName,
 		Namespace:           c.Options.Namespace,
 		ServiceAccount:      c.Options.ServiceAccount,
+		InvitationNamespace: c.Options.InvitationNamespace,
+		IdentityMode:        peering.IdentityMode(c.Options.IdentityMode),
+		IdentityLifetime:    c.Options.IdentityLifetime,
 	}
 }
 
@@ -55,7 +58,7 @@ func initPeeringToken(_ context.Context, config *Config) ([]Runner, error) {
 }
 
 func initIdentitySigner(_ context.Context, config *Config) ([]Runner, error) {
-	return running(peering.NewSigner(config.Kube, config.Federation, config.FederationInformers, clock.RealClock{}))
+	return running(peering.NewSigner(config.Kube, config.Federation, config.FederationInformers, clock.RealClock{}, config.Options.IdentityLifetime))
 }
 
 func initReplication(_ context.Context, config *Config) ([]Runner, error) {

@@ -38,7 +38,7 @@ func (r *readiness) Check(*http.Request) error {
 
 // serve answers health checks to anybody and metrics to those who may read
 // them. What it returns closes when serving has ended.
-func serve(ctx context.Context, options *Options, ready healthz.HealthChecker) (<-chan struct{}, error) {
+func serve(ctx context.Context, options *Options, live, ready healthz.HealthChecker) (<-chan struct{}, error) {
 	var serving *genericapiserver.SecureServingInfo
 	if err := options.serving.ApplyTo(&serving); err != nil {
 		return nil, fmt.Errorf("listen on port %d: %w", options.serving.BindPort, err)
@@ -54,8 +54,8 @@ func serve(ctx context.Context, options *Options, ready healthz.HealthChecker) (
 
 	metrics.Register(legacyregistry.MustRegister)
 	mux := http.NewServeMux()
-	healthz.InstallHandler(mux)
-	healthz.InstallLivezHandler(mux)
+	healthz.InstallHandler(mux, healthz.PingHealthz, live)
+	healthz.InstallLivezHandler(mux, healthz.PingHealthz, live)
 	healthz.InstallReadyzHandler(mux, ready, healthz.NewShutdownHealthz(ctx.Done()))
 	mux.Handle("/metrics", legacyregistry.Handler())
 

@@ -1,0 +1,69 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+	apiwait "k8s.io/apimachinery/pkg/util/wait"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/controllers/remote"
+	"liqo.io/federation/generated/clientset/versioned"
+)
+
+// checkInterval is how often the API is asked for until it is there.
+const checkInterval = time.Second
+
+// newCheckCommand makes the command that `helm test` runs.
+func newCheckCommand() *cobra.Command {
+	var kubeconfig string
+	timeout := time.Minute
+	cmd := &cobra.Command{
+		Use:   "check",
+		Short: "Tell whether this cluster serves the federation API",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			config, err := remote.Local(kubeconfig, "federation-check")
+			if err != nil {
+				return err
+			}
+			client, err := versioned.NewForConfig(config)
+			if err != nil {
+				return fmt.Errorf("make a client of this cluster: %w", err)
+			}
+			kinds, err := check(cmd.Context(), client, timeout)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "This cluster serves %d resources of %s.\n", kinds, v1alpha1.SchemeGroupVersion)
+			return nil
+		},
+	}
+	cmd.Flags().StringVar(&kubeconfig, "kubeconfig", kubeconfig, "Kubeconfig file of this cluster. Empty uses the service account of the pod.")
+	cmd.Flags().DurationVar(&timeout, "timeout", timeout, "How long to wait for the API.")
+	return cmd
+}
+
+// check counts the resources of the federation API, as soon as there are some.
+func check(ctx context.Context, client versioned.Interface, timeout time.Duration) (int, error) {
+	kinds := 0
+	var err error
+	waitErr := apiwait.PollUntilContextTimeout(ctx, checkInterval, timeout, true, func(context.Context) (bool, error) {
+		list, listErr := client.Discovery().ServerResourcesForGroupVersion(v1alpha1.SchemeGroupVersion.String())
+		if err = listErr; err != nil {
+			return false, nil
+		}
+		kinds = len(list.APIResources)
+		return kinds > 0, nil
+	})
+	if waitErr != nil {
+		return 0, fmt.Errorf("this cluster does not serve %s, look at `kubectl describe apiservice v1alpha1.%s`: %w", v1alpha1.SchemeGroupVersion, v1alpha1.GroupName, cmp.Or(err, waitErr))
+	}
+	return kinds, nil
+}

@@ -1,0 +1,131 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/leaderelection"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	"k8s.io/utils/ptr"
+)
+
+// candidate is one of several processes that want the same lease.
+type candidate struct {
+	stop    context.CancelFunc
+	working chan struct{}
+	ended   chan error
+}
+
+// run lets a candidate wait and work until it is stopped. working counts those
+// that do.
+func run(t *testing.T, client *fake.Clientset, name string, working *atomic.Int32) *candidate {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	t.Cleanup(stop)
+	c := &candidate{stop: stop, working: make(chan struct{}), ended: make(chan error, 1)}
+	election := newLeaderElection()
+	election.RetryPeriod = metav1.Duration{Duration: 10 * time.Millisecond}
+	election.RenewDeadline = metav1.Duration{Duration: 500 * time.Millisecond}
+	election.LeaseDuration = metav1.Duration{Duration: time.Second}
+	lock := &resourcelock.LeaseLock{
+		LeaseMeta:  metav1.ObjectMeta{Namespace: "liqo", Name: "federation"},
+		Client:     client.CoordinationV1(),
+		LockConfig: resourcelock.ResourceLockConfig{Identity: name},
+	}
+	go func() {
+		c.ended <- lead(ctx, lock, election, leaderelection.NewLeaderHealthzAdaptor(time.Second), func(ctx context.Context) {
+			if n := working.Add(1); n > 1 {
+				t.Errorf("%s works beside another", name)
+			}
+			close(c.working)
+			<-ctx.Done()
+			working.Add(-1)
+		})
+	}()
+	return c
+}
+
+// patience bounds what takes a moment.
+const patience = 20 * time.Second
+
+func wait[T any](t *testing.T, what string, from <-chan T) (value T) {
+	t.Helper()
+	select {
+	case value = <-from:
+	case <-time.After(patience):
+		t.Fatalf("%s did not happen in %s", what, patience)
+	}
+	return value
+}
+
+func TestAStandbyTakesOverWhenTheLeaderIsStopped(t *testing.T) {
+	client := fake.NewClientset()
+	var working atomic.Int32
+	leader := run(t, client, "first", &working)
+	wait(t, "the first candidate's work", leader.working)
+	standby := run(t, client, "second", &working)
+	third := run(t, client, "third", &working)
+
+	// One that never led ends as well.
+	third.stop()
+	if err := wait(t, "the end of a standby", third.ended); err != nil {
+		t.Errorf("a standby that is stopped ends with %v", err)
+	}
+	leader.stop()
+	if err := wait(t, "the end of the leader", leader.ended); err != nil {
+		t.Errorf("a leader that is stopped ends with %v", err)
+	}
+	wait(t, "the standby's work", standby.working)
+	lease, err := client.CoordinationV1().Leases("liqo").Get(t.Context(), "federation", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if holder := ptr.Deref(lease.Spec.HolderIdentity, ""); holder != "second" {
+		t.Errorf("the lease is %q's", holder)
+	}
+}
+
+func TestALeaderThatLosesItsLeaseStopsWorkingAndSaysSo(t *testing.T) {
+	client := fake.NewClientset()
+	var silent atomic.Bool
+	client.PrependReactor("update", "leases", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return silent.Load(), nil, errors.New("nobody answers")
+	})
+	var working atomic.Int32
+	leader := run(t, client, "first", &working)
+	wait(t, "the candidate's work", leader.working)
+
+	silent.Store(true)
+	if err := wait(t, "the end of the leader", leader.ended); err == nil || !strings.Contains(err.Error(), "the lease liqo/federation was lost") {
+		t.Errorf("got %v", err)
+	}
+	if n := working.Load(); n != 0 {
+		t.Errorf("%d still work", n)
+	}
+}
+
+func TestAContainerThatIsStartedAgainIsWhoItWas(t *testing.T) {
+	t.Setenv(podName, "federation-controller-manager-x")
+	if got, err := identity(); err != nil || got != "federation-controller-manager-x" {
+		t.Errorf("in a pod: got %q and %v", got, err)
+	}
+	t.Setenv(podName, "")
+	first, err := identity()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if second, err := identity(); err != nil || second == first {
+		t.Errorf("two processes of one host are both %q (%v)", first, err)
+	}
+}
