@@ -90,10 +90,11 @@ metadata:
   namespace: {{ .root.Release.Namespace }}
   labels: {{- include "federation.labels" . | nindent 4 }}
 spec:
-  # One at a time: the controllers elect no leader.
-  replicas: 1
+  # One of them works, the others stand by with full caches.
+  replicas: {{ .values.replicas }}
   strategy:
-    type: Recreate
+    type: RollingUpdate
+    rollingUpdate: {maxSurge: 1, maxUnavailable: 0}
   selector:
     matchLabels: {{- include "federation.selector" . | nindent 6 }}
   template:
@@ -102,6 +103,7 @@ spec:
     spec:
       serviceAccountName: {{ .component }}
       securityContext: {{- include "federation.podSecurityContext" .root | nindent 8 }}
+      {{- include "federation.spread" . | nindent 6 }}
       containers:
         - name: controller-manager
           image: {{ include "federation.image" (dict "root" .root "component" "federation-controller-manager") }}
@@ -112,6 +114,7 @@ spec:
             - --tls-private-key-file=/etc/federation/tls/tls.key
             - --namespace={{ .root.Release.Namespace }}
             - --invitation-namespace={{ .root.Values.invitationNamespace }}
+            - --logging-format={{ .root.Values.logFormat }}
             - --v=1
             {{- range .args }}
             - {{ . | quote }}
@@ -142,6 +145,87 @@ spec:
   selector: {{- include "federation.selector" . | nindent 4 }}
   ports:
     - {name: https, port: 443, targetPort: https}
+{{ include "federation.disruptionBudget" . }}
+{{- end }}
+
+{{- /* Replicas go to different nodes where that is possible; . is a dict of root
+and component. */ -}}
+{{- define "federation.spread" -}}
+topologySpreadConstraints:
+  - maxSkew: 1
+    topologyKey: kubernetes.io/hostname
+    whenUnsatisfiable: ScheduleAnyway
+    labelSelector:
+      matchLabels: {{- include "federation.selector" . | nindent 8 }}
+{{- end }}
+
+{{- /* Several replicas are never all drained at once; one alone may be, or its
+node could never be drained. . is a dict of root, component and values. */ -}}
+{{- define "federation.disruptionBudget" -}}
+{{- if gt (int .values.replicas) 1 }}
+---
+apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata:
+  name: {{ .component }}
+  namespace: {{ .root.Release.Namespace }}
+  labels: {{- include "federation.labels" . | nindent 4 }}
+spec:
+  maxUnavailable: 1
+  selector:
+    matchLabels: {{- include "federation.selector" . | nindent 6 }}
+{{- end }}
+{{- end }}
+
+{{- /* What the processes of one Deployment elect their leader with: a Lease with
+the name of their account. Names cannot be given to what is to be created.
+. is a dict of root and component. */ -}}
+{{- define "federation.leaderElection" -}}
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata:
+  name: {{ .component }}-leader-election
+  namespace: {{ .root.Release.Namespace }}
+  labels: {{- include "federation.labels" . | nindent 4 }}
+rules:
+  - apiGroups: [coordination.k8s.io]
+    resources: [leases]
+    verbs: [create]
+  - apiGroups: [coordination.k8s.io]
+    resources: [leases]
+    resourceNames: [{{ .component }}]
+    verbs: [get, update]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata:
+  name: {{ .component }}-leader-election
+  namespace: {{ .root.Release.Namespace }}
+  labels: {{- include "federation.labels" . | nindent 4 }}
+roleRef:
+  apiGroup: rbac.authorization.k8s.io
+  kind: Role
+  name: {{ .component }}-leader-election
+subjects: {{- include "federation.account" (dict "name" .component "namespace" .root.Release.Namespace) | nindent 2 }}
+{{- end }}
+
+{{- /* The files of the API server's ConfigMap: what it traces and audits. */ -}}
+{{- define "federation.apiserverFiles" -}}
+{{- with .Values.apiserver.tracing }}
+{{- if .endpoint }}
+tracing.yaml: |
+  apiVersion: apiserver.config.k8s.io/v1
+  kind: TracingConfiguration
+  endpoint: {{ .endpoint }}
+  samplingRatePerMillion: {{ int .samplingRatePerMillion }}
+{{- end }}
+{{- end }}
+{{- with .Values.apiserver.audit.rules }}
+audit.yaml: |
+  apiVersion: audit.k8s.io/v1
+  kind: Policy
+  rules: {{- toYaml . | nindent 4 }}
+{{- end }}
 {{- end }}
 
 {{- /* The subjects of a binding: one account; . is a dict of name and namespace. */ -}}
