@@ -122,7 +122,7 @@ func TestTokenOnce(t *testing.T) {
 		"metadata": fields{"name": "invitation-" + genoaID}, "spec": fields{"clusterID": genoaID, "clusterName": "genoa", "request": []byte("x")}}), metav1.PatchOptions{FieldManager: "test"})
 	verbtest.ExpectStatus(t, err, http.StatusNotFound, "invitation")
 	_, err = admins.Patch(t.Context(), name, types.MergePatchType, []byte(`{"spec":{"clusterName":"pisa"}}`), metav1.PatchOptions{})
-	expectCause(t, err, "spec")
+	expectCause(t, err, "spec.clusterName")
 	_, err = admins.Patch(t.Context(), name, types.MergePatchType, []byte(`{"status":{"tenantNamespace":"../kube-system"}}`), metav1.PatchOptions{}, "status")
 	expectCause(t, err, "status.tenantNamespace")
 	answered, err := admins.Patch(t.Context(), name, types.MergePatchType, []byte(`{"status":{"tenantNamespace":"liqo-tenant-genoa"},"spec":{"clusterName":"pisa"}}`), metav1.PatchOptions{}, "status")

@@ -6,10 +6,12 @@ package integration
 import (
 	"context"
 	"slices"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -26,7 +28,7 @@ import (
 
 // peering is a cluster that lends to itself: the consumer's half and the
 // provider's half of one peering, with the test in the place of the
-// replicator, the kubelet and the namespace controller.
+// replicator, the kubelet, and the controllers of quotas and namespaces.
 type peering struct {
 	env        *framework.Environment
 	kube       kubernetes.Interface
@@ -54,6 +56,10 @@ func newPeering(t *testing.T, cluster string) peering {
 			Name: name, Labels: map[string]string{v1alpha1.LabelForeignCluster: cluster, v1alpha1.LabelRole: role},
 		}}, metav1.CreateOptions{}))
 	}
+	must(t)(federation.FederationV1alpha1().ResourceOffers(rules.TenantNamespace(cluster)).Create(t.Context(), &v1alpha1.ResourceOffer{
+		ObjectMeta: metav1.ObjectMeta{Name: framework.ClusterName},
+		Spec:       v1alpha1.ResourceOfferSpec{ClusterID: thisID, Resources: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1"), corev1.ResourcePods: resource.MustParse("2")}},
+	}, metav1.CreateOptions{}))
 	must(t)(kube.RbacV1().RoleBindings(rules.TenantNamespace(cluster)).Create(t.Context(), &rbacv1.RoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: "federation-tenant"},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "federation-tenant"},
@@ -115,6 +121,29 @@ func (p peering) replicate(ctx context.Context) error {
 	return ignoreConflict(err)
 }
 
+// enforceQuotas does what the controller of quotas does in twins: without it,
+// no pod is let in.
+func (p peering) enforceQuotas(ctx context.Context) error {
+	quotas, err := p.kube.CoreV1().ResourceQuotas(metav1.NamespaceAll).List(ctx, metav1.ListOptions{LabelSelector: v1alpha1.LabelForeignCluster + "=" + p.cluster})
+	if err != nil {
+		return err
+	}
+	for _, quota := range quotas.Items {
+		if equality.Semantic.DeepEqual(quota.Status.Hard, quota.Spec.Hard) {
+			continue
+		}
+		quota.Status.Hard = quota.Spec.Hard
+		quota.Status.Used = corev1.ResourceList{}
+		for name := range quota.Spec.Hard {
+			quota.Status.Used[name] = resource.Quantity{}
+		}
+		if _, err := p.kube.CoreV1().ResourceQuotas(quota.Namespace).UpdateStatus(ctx, &quota, metav1.UpdateOptions{}); ignoreConflict(err) != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func ignoreNotFound(err error) error {
 	if apierrors.IsNotFound(err) {
 		return nil
@@ -134,6 +163,9 @@ func (p peering) until(t *testing.T, what string, check func(ctx context.Context
 	t.Helper()
 	until(t, what, func(ctx context.Context) (bool, error) {
 		if err := p.replicate(ctx); err != nil {
+			return false, err
+		}
+		if err := p.enforceQuotas(ctx); err != nil {
 			return false, err
 		}
 		return check(ctx)
@@ -284,6 +316,7 @@ func TestTwinNamespaceTeardownOrder(t *testing.T) {
 	p.env.ServiceAccount(t, twin, "default")
 	running := pod(nil)
 	running.Spec.NodeName = "somewhere"
+	running.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1m")}
 	running, err := p.kube.CoreV1().Pods(twin).Create(t.Context(), running, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -338,5 +371,55 @@ func TestNamespaceOfTheProviderIsNeverATwin(t *testing.T) {
 		return err == nil && len(m.Status.Namespaces) == 3 && !slices.ContainsFunc(m.Status.Namespaces, func(answer v1alpha1.NamespaceMappingStatus) bool {
 			return answer.Phase != v1alpha1.NamespaceMappingRefused
 		}), err
+	})
+}
+
+func TestAPeerRunsNoMoreThanItIsOffered(t *testing.T) {
+	p := newPeering(t, "treviso")
+	namespace := p.offload(t, v1alpha1.NamespaceOffloadingSpec{})
+	twin := p.untilPhase(t, namespace, v1alpha1.OffloadingReady).RemoteNamespaceName
+	p.env.ServiceAccount(t, twin, "default")
+	shadows := p.federation.FederationV1alpha1().ShadowPods(twin)
+	for _, one := range []struct{ name, cpu string }{{"small", "100m"}, {"huge", "900m"}, {"tiny", "100m"}} {
+		shadow := &v1alpha1.ShadowPod{
+			ObjectMeta: metav1.ObjectMeta{Name: one.name, Labels: map[string]string{v1alpha1.LabelOrigin: thatID}},
+			Spec: v1alpha1.ShadowPodSpec{Pod: corev1.PodSpec{
+				AutomountServiceAccountToken: ptr.To(false), Containers: []corev1.Container{{
+					Name: "web", Image: "example.com/web",
+					Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(one.cpu)}},
+				}},
+			}},
+		}
+		must(t)(shadows.Create(t.Context(), shadow, metav1.CreateOptions{}))
+		if one.name != "tiny" {
+			// Together these are exactly what is offered.
+			p.untilPod(t, twin, one.name)
+			continue
+		}
+		p.until(t, "the pod that is too many is refused in words", func(ctx context.Context) (bool, error) {
+			current, err := shadows.Get(ctx, one.name, metav1.GetOptions{})
+			if err != nil {
+				return false, err
+			}
+			created := meta.FindStatusCondition(current.Status.Conditions, v1alpha1.ConditionPodCreated)
+			return created != nil && created.Status == metav1.ConditionFalse && strings.Contains(created.Message, "exceeded quota: federation"), nil
+		})
+	}
+
+	// What is taken back is not given again.
+	offers := p.federation.FederationV1alpha1().ResourceOffers(rules.TenantNamespace(p.cluster))
+	must(t)(offers.Patch(t.Context(), framework.ClusterName, types.MergePatchType, []byte(`{"spec":{"withdrawn":true}}`), metav1.PatchOptions{}))
+	p.until(t, "the quota follows the offer", func(ctx context.Context) (bool, error) {
+		quota, err := p.kube.CoreV1().ResourceQuotas(twin).Get(ctx, "federation", metav1.GetOptions{})
+		pods := quota.Spec.Hard[corev1.ResourcePods]
+		return err == nil && len(quota.Spec.Hard) == 1 && pods.IsZero(), err
+	})
+}
+
+func (p peering) untilPod(t *testing.T, namespace, name string) {
+	t.Helper()
+	p.until(t, "pod "+name+" is there", func(ctx context.Context) (bool, error) {
+		_, err := p.kube.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{})
+		return err == nil, ignoreNotFound(err)
 	})
 }

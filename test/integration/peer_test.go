@@ -90,8 +90,6 @@ func TestPeerThroughTheAggregator(t *testing.T) {
 	if going.DeletionTimestamp == nil || *going.Spec.DisconnectTimeoutSeconds != 30 {
 		t.Errorf("the cluster is %+v", going)
 	}
-	_, err = clusters.CreatePeer(ctx, "genoa", genoa(), metav1.CreateOptions{})
-	verbtest.ExpectStatus(t, err, http.StatusConflict, "being deleted")
 	finish(t, env, "genoa")
 	_, err = clusters.GetPeer(ctx, "genoa", metav1.GetOptions{})
 	verbtest.ExpectStatus(t, err, http.StatusNotFound, "genoa")
@@ -190,6 +188,11 @@ func TestTokenNeverLogged(t *testing.T) {
 	renewed.Name, renewed.Spec.Outgoing, renewed.Spec.Token = "siena", v1alpha1.PeeringEnabled, peerToken+"2"
 	if _, err := clusters.UpdatePeer(t.Context(), "siena", renewed, metav1.UpdateOptions{}); err != nil {
 		t.Error(err)
+	}
+	// The refusal repeats what was sent.
+	_, err := clusters.PatchPeer(t.Context(), "siena", types.MergePatchType, encode(fields{"spec": fields{"token": peerToken, "outgoing": 7}}), metav1.PatchOptions{})
+	if err == nil || !strings.Contains(err.Error(), peerToken) {
+		t.Errorf("a patch of another type is answered with %v", err)
 	}
 	token := &v1alpha1.PeeringToken{ObjectMeta: metav1.ObjectMeta{Name: "for-siena"}}
 	if _, err := client.FederationV1alpha1().PeeringTokens().Create(t.Context(), token, metav1.CreateOptions{}); err != nil {

@@ -133,13 +133,13 @@ func TestApplyConfigurationsApply(t *testing.T) {
 
 func TestAListComesInPages(t *testing.T) {
 	client := admin(t).FederationV1alpha1().NamespaceMaps(framework.Get(t).MakeNamespace(t))
-	const all = 25
+	const all = 13
 	for i := range all {
 		if _, err := client.Create(t.Context(), &v1alpha1.NamespaceMap{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("map-%02d", i)}}, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	options, pages, got := metav1.ListOptions{Limit: 10}, 0, 0
+	options, pages, got := metav1.ListOptions{Limit: 5}, 0, 0
 	for {
 		list, err := client.List(t.Context(), options)
 		if err != nil {

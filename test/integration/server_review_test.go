@@ -54,7 +54,7 @@ func TestOneReviewCoversEveryObjectOfANamespace(t *testing.T) {
 	})
 
 	before := reviews(t, env, server)
-	const objects = 20
+	const objects = 15
 	for i := 1; i < objects; i++ {
 		name := fmt.Sprintf("map-%d", i)
 		if _, err := maps.Create(t.Context(), &v1alpha1.NamespaceMap{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}); err != nil {

@@ -87,7 +87,7 @@ func TestRequestHeaderNeedsFrontProxyCert(t *testing.T) {
 		"without a certificate":              {env.Anonymous(), http.StatusUnauthorized},
 		"with a user's certificate":          {env.User(t, "mallory"), http.StatusForbidden},
 		"with the front proxy's":             {env.FrontProxy(t, "front-proxy"), http.StatusOK},
-		"RequestHeaderWrongCN":               {env.FrontProxy(t, "somebody-else"), http.StatusUnauthorized},
+		"RequestHeaderWrongCNRejected":       {env.FrontProxy(t, "somebody-else"), http.StatusUnauthorized},
 		"with the front proxy's and no user": {env.FrontProxy(t, "front-proxy"), http.StatusUnauthorized},
 	}
 	for name, test := range tests {
@@ -180,6 +180,50 @@ func TestMetricsAreForThoseWhoMayGetThem(t *testing.T) {
 }
 
 func TestEveryListenerRequiresAuthn(t *testing.T) {
+	t.Run("federation-apiserver", apiserverListenersRequireAuthn)
+	t.Run(framework.ControllerManager, func(t *testing.T) {
+		env := framework.Get(t)
+		installRoles(t, env)
+		port := int(freePort(t))
+		// One controller that has nothing to do: the others would look after what
+		// other tests make.
+		account := env.ServiceAccount(t, framework.Namespace, "federation-identity-signer")
+		pid := env.StartProgram(t, framework.ControllerManager, port,
+			"--kubeconfig="+env.AccountKubeconfig(t, env.Admin.Host, env.Admin.CAData, account.BearerToken),
+			"--cluster-name="+framework.ClusterName, "--controllers=identity-signer", "--leader-elect=false",
+			"--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", port))
+		listensOnly(t, env, pid, port, "/", "/metrics", "/debug/pprof/", "/configz", "/healthz/ping", "/readyz/caches")
+	})
+	t.Run(framework.VirtualKubelet, func(t *testing.T) {
+		o := newOffload(t)
+		port := int(o.options.Port)
+		pid := o.StartProgram(t, framework.VirtualKubelet, port,
+			"--node-name="+o.options.NodeName, "--node-ip="+o.options.NodeIP, fmt.Sprintf("--port=%d", port),
+			"--virtual-node="+o.options.VirtualNode, "--namespace="+o.options.Namespace, "--foreign-cluster="+o.options.ForeignCluster,
+			"--cluster-id="+o.options.ClusterID, "--remote-cluster-id="+o.options.RemoteClusterID, "--consumer-name="+o.options.ConsumerName,
+			"--identity-dir="+o.options.IdentityDir, "--kubeconfig="+o.options.Kubeconfig)
+		listensOnly(t, o.Environment, pid, port, "/", "/metrics", "/pods", "/stats/summary",
+			"/containerLogs/a/b/c", "/exec/a/b/c", "/attach/a/b/c", "/portForward/a/b")
+	})
+}
+
+// listensOnly fails the test when a process listens anywhere but on the port,
+// or answers there without credentials.
+func listensOnly(t *testing.T, env *framework.Environment, pid, port int, paths ...string) {
+	t.Helper()
+	if found := listeners(t, pid); len(found) != 1 || !strings.HasSuffix(found[0], fmt.Sprintf(":%d", port)) {
+		t.Errorf("listens on %v, want port %d alone", found, port)
+	}
+	config := env.Anonymous()
+	config.Host = fmt.Sprintf("https://127.0.0.1:%d", port)
+	for _, path := range paths {
+		if got := status(t, config, path, nil); got != http.StatusUnauthorized && got != http.StatusForbidden {
+			t.Errorf("GET %s: got %d without credentials", path, got)
+		}
+	}
+}
+
+func apiserverListenersRequireAuthn(t *testing.T) {
 	env := framework.Get(t)
 	server, err := url.Parse(env.Server.URL)
 	if err != nil {

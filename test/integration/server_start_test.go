@@ -16,8 +16,11 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/test/integration/framework"
 )
 
@@ -40,11 +43,16 @@ func TestABadStartEndsWithOneLineThatSaysWhatToDo(t *testing.T) {
 		return func(t *testing.T) (string, int) { return env.RunServer(t, args...) }
 	}
 
+	tenant := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "liqo-tenant-", Labels: map[string]string{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy}}}
+	if _, err := env.Kube.CoreV1().Namespaces().Create(t.Context(), tenant, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+
 	tests := map[string]struct {
 		run  func(t *testing.T) (string, int)
 		want string
 	}{
-		"no extension-apiserver-authentication ConfigMap": {
+		"FailsClosedWithoutAuthConfigMap": {
 			run:  with("--kubeconfig=" + env.AccountKubeconfig(t, withoutAggregation, bundle, "")),
 			want: "ConfigMap kube-system/extension-apiserver-authentication is missing: kube-apiserver makes it when it runs with --requestheader-client-ca-file: turn its aggregation layer on",
 		},
@@ -69,6 +77,9 @@ func TestABadStartEndsWithOneLineThatSaysWhatToDo(t *testing.T) {
 		"a data directory that etcd cannot read": {
 			run:  with("--data-dir=" + brokenData(t, env)),
 			want: "etcd gives up: failed to open database: invalid database: enlarge the volume if it is full, otherwise restore a backup",
+		},
+		"an empty store in a cluster that is peered": {
+			run: with("--allow-empty-store=false"), want: "the store is empty, but ",
 		},
 		"a port in use":              {run: with("--secure-port=" + port.Port()), want: "address already in use: stop what listens there, or use another port"},
 		"an etcd that is not there":  {run: with("--etcd-servers=http://" + closed), want: "--etcd-servers: cannot reach etcd: http://" + closed + ": dial tcp"},

@@ -307,47 +307,35 @@ func rawRequest(t *testing.T, config *rest.Config, method, path, body string) *h
 
 func TestNothingAcknowledgedIsLostWhenTheServerIsKilled(t *testing.T) {
 	env := framework.Get(t)
-	server := env.StartServer(t, env.MakeDataDir(t))
-	client, err := versioned.NewForConfig(server.Client(env.Admin))
-	if err != nil {
-		t.Fatal(err)
-	}
-	tokens := client.FederationV1alpha1().PeeringTokens()
-	// The writer goes on until the server is gone beneath it.
-	acknowledged := make(chan string, 10_000)
-	go func() {
-		defer close(acknowledged)
-		for i := 0; ; i++ {
-			name := fmt.Sprintf("token-%d", i)
-			if _, err := tokens.Create(t.Context(), newToken(name), metav1.CreateOptions{}); err != nil {
-				return
+	for name, args := range storages(t, env) {
+		t.Run(name, func(t *testing.T) {
+			server := env.StartServer(t, env.MakeDataDir(t), args(t)...)
+			history := startHistory(t, server.Client(env.Admin), 8)
+			for range 4 {
+				history.reach(100)
+				server.Stop(t, syscall.SIGKILL)
+				server.Start(t)
 			}
-			acknowledged <- name
-		}
-	}()
-	var names []string
-	for name := range acknowledged {
-		if names = append(names, name); len(names) == 50 {
-			server.Stop(t, syscall.SIGKILL)
-		}
+			history.reach(100)
+			history.finish()
+		})
 	}
-	server.Start(t)
-	list, err := tokens.List(t.Context(), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
+}
+
+func TestNothingAcknowledgedIsLostWhenAMemberOfEtcdIsKilled(t *testing.T) {
+	env := framework.Get(t)
+	etcd := env.StartEtcd(t, 3)
+	server := env.StartServer(t, env.MakeDataDir(t), etcd.ServerArgs()...)
+	history := startHistory(t, server.Client(env.Admin), 8)
+	for i := range 3 {
+		history.reach(100)
+		etcd.Kill(t, i)
+		// The two others go on, whoever of them led.
+		history.reach(100)
+		etcd.Start(t, i)
 	}
-	there := map[string]bool{}
-	for _, token := range list.Items {
-		there[token.Name] = true
-	}
-	for _, name := range names {
-		if !there[name] {
-			t.Errorf("%s was acknowledged and is gone", name)
-		}
-	}
-	if len(names) < 50 {
-		t.Errorf("only %d writes before the server was killed", len(names))
-	}
+	history.reach(100)
+	history.finish()
 }
 
 func TestAServerThatIsToldToStopStopsSoonAndKeepsWhatItHas(t *testing.T) {

@@ -67,6 +67,7 @@ func newOffload(t *testing.T) *offload {
 	o.options.VirtualNode, o.options.Namespace, o.options.ForeignCluster = virtualNode, o.peer, "milan"
 	o.options.ClusterID, o.options.RemoteClusterID, o.options.ConsumerName = consumerID, providerID, "rome"
 	o.options.IdentityDir = o.identity(t)
+	o.options.Dial = (&net.Dialer{}).DialContext
 	o.options.Kubeconfig = o.kubeconfig(t)
 	t.Cleanup(o.clean)
 	return o

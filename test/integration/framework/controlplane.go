@@ -14,6 +14,8 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+
+	"liqo.io/federation/test/certificates"
 )
 
 var loopback = net.IPv4(127, 0, 0, 1)
@@ -76,28 +78,28 @@ func (e *Environment) startEtcd() error {
 }
 
 func (e *Environment) writeCertificates() (err error) {
-	if e.authority, err = newAuthority("federation-test"); err != nil {
+	if e.authority, err = certificates.NewAuthority("federation-test"); err != nil {
 		return err
 	}
-	if e.proxy, err = newAuthority("federation-test-proxy"); err != nil {
+	if e.proxy, err = certificates.NewAuthority("federation-test-proxy"); err != nil {
 		return err
 	}
-	for name, bundle := range map[string][]byte{"ca.crt": e.authority.bundle, "proxy-ca.crt": e.proxy.bundle} {
+	for name, bundle := range map[string][]byte{"ca.crt": e.authority.Bundle, "proxy-ca.crt": e.proxy.Bundle} {
 		if err := os.WriteFile(e.path(name), bundle, 0o600); err != nil {
 			return err
 		}
 	}
 	addresses := []net.IP{loopback}
-	if err := e.authority.write(e.dir, "kube-apiserver", pkix.Name{CommonName: "kube-apiserver"}, nil, addresses); err != nil {
+	if err := e.authority.Write(e.dir, "kube-apiserver", pkix.Name{CommonName: "kube-apiserver"}, nil, addresses); err != nil {
 		return err
 	}
-	if err := e.authority.write(e.dir, "server", pkix.Name{CommonName: serviceName}, []string{serviceName + "." + Namespace + ".svc"}, addresses); err != nil {
+	if err := e.authority.Write(e.dir, "server", pkix.Name{CommonName: serviceName}, []string{serviceName + "." + Namespace + ".svc"}, addresses); err != nil {
 		return err
 	}
-	if err := e.authority.write(e.dir, "accounts", pkix.Name{CommonName: "service-accounts"}, nil, nil); err != nil {
+	if err := e.authority.Write(e.dir, "accounts", pkix.Name{CommonName: "service-accounts"}, nil, nil); err != nil {
 		return err
 	}
-	return e.proxy.write(e.dir, "front-proxy", pkix.Name{CommonName: "front-proxy"}, nil, nil)
+	return e.proxy.Write(e.dir, "front-proxy", pkix.Name{CommonName: "front-proxy"}, nil, nil)
 }
 
 // path is that of a file of the environment.
@@ -105,13 +107,13 @@ func (e *Environment) path(name string) string { return filepath.Join(e.dir, nam
 
 // client returns the configuration of a user who shows a certificate.
 func (e *Environment) client(name string, groups ...string) (*rest.Config, error) {
-	certificate, key, err := e.authority.issue(pkix.Name{CommonName: name, Organization: groups}, nil, nil)
+	certificate, key, err := e.authority.Issue(pkix.Name{CommonName: name, Organization: groups}, nil, nil)
 	if err != nil {
 		return nil, fmt.Errorf("making a certificate for %s: %w", name, err)
 	}
 	return &rest.Config{
 		Host:            e.apiserver,
-		TLSClientConfig: rest.TLSClientConfig{CAData: e.authority.bundle, CertData: certificate, KeyData: key},
+		TLSClientConfig: rest.TLSClientConfig{CAData: e.authority.Bundle, CertData: certificate, KeyData: key},
 		QPS:             -1,
 	}, nil
 }

@@ -36,15 +36,20 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
-	"liqo.io/federation/apiserver/cmd/federation-apiserver/app"
+	server "liqo.io/federation/apiserver/cmd/federation-apiserver/app"
+	manager "liqo.io/federation/controllers/cmd/federation-controller-manager/app"
+	"liqo.io/federation/controllers/virtualkubelet"
+	"liqo.io/federation/test/certificates"
 )
 
 const (
 	// startTimeout bounds how long the whole environment may take to start.
 	startTimeout = time.Minute
-	// serverMode is set in the environment of children that are to be the
-	// federation API server: the test binary contains it.
-	serverMode = "FEDERATION_TEST_APISERVER"
+	// programMode is set in the environment of children that are to be one of
+	// our programs: the test binary contains them.
+	programMode    = "FEDERATION_TEST_PROGRAM"
+	serverProgram  = "federation-apiserver"
+	managerProgram = "federation-controller-manager"
 
 	// Namespace is where the product is installed.
 	Namespace = "liqo"
@@ -73,8 +78,8 @@ type Environment struct {
 	dir       string
 	bin       string
 	processes processes
-	authority *authority
-	proxy     *authority
+	authority *certificates.Authority
+	proxy     *certificates.Authority
 	etcd      string
 	apiserver string
 	// account is the kubeconfig of our API server and token what it says there,
@@ -90,8 +95,8 @@ var (
 
 // Main runs the tests of a package in a shared environment and exits.
 func Main(m *testing.M) {
-	if os.Getenv(serverMode) != "" {
-		os.Exit(serve())
+	if name := os.Getenv(programMode); name != "" {
+		os.Exit(program(name))
 	}
 	os.Exit(run(m))
 }
@@ -118,11 +123,21 @@ func run(m *testing.M) int {
 	return m.Run()
 }
 
-// serve is the main function of the federation API server.
-func serve() int {
+// program is the main function of one of our programs.
+func program(name string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := app.NewCommand(os.Stdout).ExecuteContext(ctx); err != nil {
+	run := func() error { return server.NewCommand(os.Stdout).ExecuteContext(ctx) }
+	switch name {
+	case managerProgram:
+		run = manager.NewCommand(ctx).Execute
+	case VirtualKubelet:
+		command := virtualkubelet.NewCommand(ctx)
+		// The flag of that name of the other programs is in this binary, too.
+		command.Version = ""
+		run = command.Execute
+	}
+	if err := run(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}

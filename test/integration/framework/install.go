@@ -27,6 +27,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/test/certificates"
 )
 
 const (
@@ -53,7 +54,7 @@ func (e *Environment) installRoles(ctx context.Context) error {
 	}
 	accounts := e.Kube.CoreV1().ServiceAccounts(Namespace)
 	token, err := accounts.CreateToken(ctx, serviceName, &authenticationv1.TokenRequest{
-		Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: ptr.To(int64(validity.Seconds()))},
+		Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: ptr.To(int64(certificates.Validity.Seconds()))},
 	}, metav1.CreateOptions{})
 	if err != nil {
 		return fmt.Errorf("asking for the server's token: %w", err)
@@ -100,7 +101,7 @@ func (e *Environment) render(ctx context.Context, templates ...string) ([]byte, 
 }
 
 func (e *Environment) writeKubeconfig(name string, user clientcmdapi.AuthInfo) error {
-	return writeKubeconfig(e.path(name), e.apiserver, e.authority.bundle, user)
+	return writeKubeconfig(e.path(name), e.apiserver, e.authority.Bundle, user)
 }
 
 func writeKubeconfig(path, server string, bundle []byte, user clientcmdapi.AuthInfo) error {
@@ -169,7 +170,7 @@ func (e *Environment) registerAPI(ctx context.Context) error {
 			Group: gv.Group, Version: gv.Version,
 			GroupPriorityMinimum: 100, VersionPriority: 10,
 			Service:  &apiregistrationv1.ServiceReference{Namespace: Namespace, Name: serviceName, Port: ptr.To(int32(port))},
-			CABundle: e.authority.bundle,
+			CABundle: e.authority.Bundle,
 		},
 	}
 	if _, err := client.ApiregistrationV1().APIServices().Create(ctx, apiService, metav1.CreateOptions{}); err != nil {

@@ -60,6 +60,8 @@ func (e *Environment) serverArgs(dataDir string, port int) []string {
 		"--bind-address=" + loopback.String(), fmt.Sprintf("--secure-port=%d", port),
 		"--tls-cert-file=" + e.path("server.crt"), "--tls-private-key-file=" + e.path("server.key"),
 		"--data-dir=" + dataDir,
+		// Other tests leave namespaces behind.
+		"--allow-empty-store",
 		// So that tests see rights change at once.
 		"--authorization-webhook-cache-unauthorized-ttl=100ms",
 		"--profiling",
@@ -123,7 +125,7 @@ func (e *Environment) runServer(t testing.TB, path string, args []string) (outpu
 	ctx, cancel := context.WithTimeout(t.Context(), startTimeout)
 	defer cancel()
 	command := exec.CommandContext(ctx, path, args...)
-	command.Env = append(os.Environ(), serverMode+"=1")
+	command.Env = append(os.Environ(), programMode+"="+serverProgram)
 	var stderr bytes.Buffer
 	command.Stderr = &stderr
 	err := start(command)
@@ -140,6 +142,24 @@ func (e *Environment) runServer(t testing.TB, path string, args []string) (outpu
 		t.Fatalf("the server does not end by itself: %v", err)
 		return "", 0
 	}
+}
+
+// RunCommand runs another command of the server's program, and returns what it
+// wrote to its standard output. The error has what it wrote to the other one.
+func (e *Environment) RunCommand(t testing.TB, stdin io.Reader, args ...string) ([]byte, error) {
+	t.Helper()
+	command := exec.CommandContext(t.Context(), os.Args[0], args...)
+	command.Env = append(os.Environ(), programMode+"="+serverProgram)
+	var stdout, stderr bytes.Buffer
+	command.Stdin, command.Stdout, command.Stderr = stdin, &stdout, &stderr
+	err := start(command)
+	if err == nil {
+		err = command.Wait()
+	}
+	if err != nil {
+		err = fmt.Errorf("%w: %s", err, stderr.String())
+	}
+	return stdout.Bytes(), err
 }
 
 // Stop sends the server a signal and waits until it is gone.
@@ -191,17 +211,22 @@ func (s *Server) Client(config *rest.Config) *rest.Config {
 func (s *Server) start(ctx context.Context) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
-	s.process, err = s.environment.processes.start(s.environment.path(s.name+".log"), os.Args[0], []string{serverMode + "=1"}, s.args...)
+	s.process, err = s.environment.processes.start(s.environment.path(s.name+".log"), os.Args[0], []string{programMode + "=" + serverProgram}, s.args...)
 	if err != nil {
 		return fmt.Errorf("starting the federation API server: %w", err)
 	}
+	return s.environment.awaitReady(ctx, s.process, s.URL)
+}
+
+// awaitReady waits until a process says that it can do its work.
+func (e *Environment) awaitReady(ctx context.Context, process *process, server string) error {
 	pool := x509.NewCertPool()
-	pool.AddCert(s.environment.authority.certificate)
+	pool.AddCert(e.authority.Certificate)
 	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}}
 	defer transport.CloseIdleConnections()
 	client := &http.Client{Transport: transport, Timeout: 5 * time.Second}
-	return s.process.until(ctx, func(ctx context.Context) error {
-		request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL+"/readyz?verbose", nil)
+	return process.until(ctx, func(ctx context.Context) error {
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, server+"/readyz?verbose", nil)
 		if err != nil {
 			return err
 		}

@@ -13,11 +13,14 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 )
 
@@ -39,7 +42,7 @@ func (e *Environment) Anonymous() *rest.Config { return rest.AnonymousClientConf
 // authority that signs the aggregator's.
 func (e *Environment) FrontProxy(t testing.TB, name string) *rest.Config {
 	t.Helper()
-	certificate, key, err := e.proxy.issue(pkix.Name{CommonName: name}, nil, nil)
+	certificate, key, err := e.proxy.Issue(pkix.Name{CommonName: name}, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,6 +68,31 @@ func (e *Environment) ServiceAccount(t testing.TB, namespace, name string) *rest
 	config := e.Anonymous()
 	config.BearerToken = token.Status.Token
 	return config
+}
+
+// awaitGrant waits until the authorizer has seen a rule: whoever asked before
+// would remember the refusal.
+func (e *Environment) awaitGrant(t testing.TB, user, namespace string, rule rbacv1.PolicyRule) {
+	t.Helper()
+	spec := authorizationv1.SubjectAccessReviewSpec{User: user}
+	if len(rule.NonResourceURLs) > 0 {
+		spec.NonResourceAttributes = &authorizationv1.NonResourceAttributes{Path: rule.NonResourceURLs[0], Verb: rule.Verbs[0]}
+	} else {
+		resource, subresource, _ := strings.Cut(rule.Resources[0], "/")
+		spec.ResourceAttributes = &authorizationv1.ResourceAttributes{
+			Namespace: namespace, Verb: rule.Verbs[0], Group: rule.APIGroups[0], Resource: resource, Subresource: subresource,
+		}
+		if len(rule.ResourceNames) > 0 {
+			spec.ResourceAttributes.Name = rule.ResourceNames[0]
+		}
+	}
+	err := wait.PollUntilContextTimeout(t.Context(), 10*time.Millisecond, 15*time.Second, true, func(ctx context.Context) (bool, error) {
+		review, err := e.Kube.AuthorizationV1().SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{Spec: spec}, metav1.CreateOptions{})
+		return err == nil && review.Status.Allowed, err
+	})
+	if err != nil {
+		t.Fatalf("wait until %s may do what was granted: %v", user, err)
+	}
 }
 
 // Grant lets a user do what the rules say, in a namespace or, when it is
@@ -98,6 +126,9 @@ func (e *Environment) Grant(t testing.TB, user, namespace string, rules ...rbacv
 	}
 	if err != nil {
 		t.Fatal(err)
+	}
+	for _, rule := range rules {
+		e.awaitGrant(t, user, namespace, rule)
 	}
 	t.Cleanup(func() {
 		if cleanUp(); undo != nil {

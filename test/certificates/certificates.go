@@ -1,0 +1,97 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package certificates makes the certificates that tests start servers with.
+package certificates
+
+import (
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"time"
+
+	"k8s.io/client-go/util/cert"
+	"k8s.io/client-go/util/keyutil"
+)
+
+// Validity is that of every certificate; it outlasts every run of tests.
+const Validity = 6 * time.Hour
+
+// Authority signs certificates for one purpose.
+type Authority struct {
+	// Certificate is its own, and Bundle the same, PEM encoded.
+	Certificate *x509.Certificate
+	Bundle      []byte
+
+	key crypto.Signer
+}
+
+// NewAuthority makes an authority.
+func NewAuthority(name string) (*Authority, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	certificate, err := cert.NewSelfSignedCACert(cert.Config{CommonName: name}, key)
+	if err != nil {
+		return nil, err
+	}
+	return &Authority{Certificate: certificate, Bundle: encode(certificate.Raw), key: key}, nil
+}
+
+// Issue returns a certificate and its key, PEM encoded, for a client, and for a
+// server when there are names or addresses it may show it under.
+func (a *Authority) Issue(subject pkix.Name, names []string, addresses []net.IP) (certificate, key []byte, err error) {
+	signer, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, nil, err
+	}
+	serial, err := rand.Int(rand.Reader, big.NewInt(1<<62))
+	if err != nil {
+		return nil, nil, err
+	}
+	usages := []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
+	if len(names)+len(addresses) > 0 {
+		usages = append(usages, x509.ExtKeyUsageServerAuth)
+	}
+	template := &x509.Certificate{
+		Subject:      subject,
+		SerialNumber: serial,
+		NotBefore:    time.Now().Add(-time.Minute),
+		NotAfter:     time.Now().Add(Validity),
+		KeyUsage:     x509.KeyUsageDigitalSignature,
+		ExtKeyUsage:  usages,
+		DNSNames:     names,
+		IPAddresses:  addresses,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, a.Certificate, signer.Public(), a.key)
+	if err != nil {
+		return nil, nil, err
+	}
+	key, err = keyutil.MarshalPrivateKeyToPEM(signer)
+	return encode(der), key, err
+}
+
+// Write issues a certificate into <dir>/<name>.crt and .key.
+func (a *Authority) Write(dir, name string, subject pkix.Name, names []string, addresses []net.IP) error {
+	certificate, key, err := a.Issue(subject, names, addresses)
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(dir, name+".crt"), certificate, 0o600); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, name+".key"), key, 0o600)
+}
+
+func encode(der []byte) []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: cert.CertificateBlockType, Bytes: der})
+}

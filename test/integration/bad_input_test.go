@@ -1,0 +1,170 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package integration
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/generated/clientset/versioned"
+	"liqo.io/federation/test/integration/framework"
+)
+
+// answerSoon bounds how long the server may think about nonsense.
+const answerSoon = 10 * time.Second
+
+// Bodies that are meant to hurt are refused soon, in words, and cost the log at
+// most a line.
+func TestDecodeLimits(t *testing.T) {
+	env := framework.Get(t)
+	installRoles(t, env)
+	c := makeTenancy(t, env, "empoli")
+	user := env.User(t, c.user, v1alpha1.PeerGroup)
+	retry(t, func() (any, error) {
+		return federationOf(t, user).FederationV1alpha1().NamespaceMaps(c.tenant).List(t.Context(), metav1.ListOptions{})
+	})
+	object := func(fields string) []byte {
+		return fmt.Appendf(nil, `{"apiVersion":"federation.liqo.io/v1alpha1","kind":"NamespaceMap","metadata":{"name":"rome"%s}`, fields)
+	}
+	// Nine levels of nine references each are 387 million words.
+	bomb := "apiVersion: federation.liqo.io/v1alpha1\nkind: NamespaceMap\nmetadata: {name: rome}\nspec:\n  a0: &a0 [x,x,x,x,x,x,x,x,x]\n"
+	for i := 1; i < 10; i++ {
+		bomb += fmt.Sprintf("  a%d: &a%d [%s]\n", i, i, strings.TrimSuffix(strings.Repeat(fmt.Sprintf("*a%d,", i-1), 9), ","))
+	}
+	const jsonType = "application/json"
+	for _, test := range []struct {
+		name, contentType string
+		body              []byte
+		want              int
+	}{
+		{"a body of more than 3 MB", jsonType, object(`,"annotations":{"a":"` + strings.Repeat("x", 4<<20) + `"}}`), http.StatusRequestEntityTooLarge},
+		{"annotations of more than 256 KB", jsonType, object(`,"annotations":{"a":"` + strings.Repeat("x", 300<<10) + `"}}`), http.StatusUnprocessableEntity},
+		{"a hundred thousand namespaces", jsonType, object(`},"spec":{"namespaces":[` + strings.Repeat(`{"name":"a","remoteName":"a"},`, 90_000) + `{}]}`), http.StatusUnprocessableEntity},
+		{"arrays a million deep", jsonType, object(`},"spec":` + strings.Repeat("[", 1_000_000)), http.StatusBadRequest},
+		{"objects half a million deep", jsonType, object(`},"spec":` + strings.Repeat(`{"a":`, 500_000)), http.StatusBadRequest},
+		{"a number of a million digits", jsonType, object(`,"generation":` + strings.Repeat("9", 1_000_000) + `}`), http.StatusBadRequest},
+		{"no JSON", jsonType, []byte("{"), http.StatusBadRequest},
+		{"nothing", jsonType, nil, http.StatusBadRequest},
+		{"bytes", jsonType, bytes.Repeat([]byte{0xff, 0x00}, 1000), http.StatusBadRequest},
+		{"references that grow when they are followed", "application/yaml", []byte(bomb), http.StatusBadRequest},
+		{"protobuf", "application/vnd.kubernetes.protobuf", []byte("k8s\x00\x0a\xff\xff\xff\xff\x0f"), http.StatusUnsupportedMediaType},
+		{"CBOR", "application/cbor", bytes.Repeat([]byte{0x9f}, 100_000), http.StatusUnsupportedMediaType},
+		{"a web form", "multipart/form-data; boundary=x", []byte("--x--"), http.StatusUnsupportedMediaType},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			before := strings.Count(env.Server.Log(t), "\n")
+			started := time.Now()
+			code, answer := exchange(t, user, http.MethodPost, groupPath+"/namespaces/"+c.tenant+"/namespacemaps", test.contentType, test.body)
+			if took := time.Since(started); took > answerSoon {
+				t.Errorf("it was answered after %s", took)
+			}
+			var status metav1.Status
+			if err := json.Unmarshal(answer, &status); err != nil || code != test.want || status.Message == "" || len(answer) > 1<<20 {
+				t.Errorf("got %d (%v) in %d bytes: %.300s", code, err, len(answer), answer)
+			}
+			if lines := strings.Count(env.Server.Log(t), "\n") - before; lines > 5 {
+				t.Errorf("the log grew by %d lines", lines)
+			}
+		})
+	}
+	if list, err := admin(t).FederationV1alpha1().NamespaceMaps(c.tenant).List(t.Context(), metav1.ListOptions{}); err != nil || len(list.Items) > 0 {
+		t.Errorf("left behind: %v, %v", list, err)
+	}
+}
+
+func TestAnyNumberOfInvitationsIsTooMany(t *testing.T) {
+	env := framework.Get(t)
+	tokens := federationOf(t, env.Admin).FederationV1alpha1().PeeringTokens()
+	const label = "test=too-many"
+	t.Cleanup(func() {
+		if err := tokens.DeleteCollection(context.WithoutCancel(t.Context()), metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: label}); err != nil {
+			t.Error(err)
+		}
+	})
+	var refusal error
+	made := 0
+	for made < 10_000 {
+		token := &v1alpha1.PeeringToken{ObjectMeta: metav1.ObjectMeta{GenerateName: "too-many-", Labels: map[string]string{"test": "too-many"}}}
+		if _, refusal = tokens.Create(t.Context(), token, metav1.CreateOptions{}); refusal != nil {
+			break
+		}
+		made++
+	}
+	if !apierrors.IsForbidden(refusal) || !strings.Contains(refusal.Error(), "no more than 1000") {
+		t.Fatalf("after %d invitations: %v", made, refusal)
+	}
+	// Applying is no way around.
+	_, err := tokens.Patch(t.Context(), "one-more", types.ApplyPatchType, []byte(`{"apiVersion":"federation.liqo.io/v1alpha1","kind":"PeeringToken","metadata":{"name":"one-more"}}`), metav1.PatchOptions{FieldManager: "test"})
+	if !apierrors.IsForbidden(err) {
+		t.Errorf("applied: %v", err)
+	}
+	// Who is invited already can come.
+	if _, err := tokens.List(t.Context(), metav1.ListOptions{}); err != nil {
+		t.Error(err)
+	}
+}
+
+// A peer that writes without end meets the bounds of its namespace, and nobody
+// else notices: another's requests are answered while it does.
+func TestAPeerThatWritesInALoopIsBoundedAndStarvesNobody(t *testing.T) {
+	env := framework.Get(t)
+	installRoles(t, env)
+	noisy, quiet := makeTenancy(t, env, "volterra"), makeTenancy(t, env, "cortona")
+	client := func(c tenancy) versioned.Interface { return federationOf(t, env.User(t, c.user, v1alpha1.PeerGroup)) }
+	loop, other := client(noisy), client(quiet).FederationV1alpha1().NamespaceMaps(quiet.tenant)
+	for _, ready := range []func() (any, error){
+		func() (any, error) { return other.List(t.Context(), metav1.ListOptions{}) },
+		func() (any, error) {
+			return loop.FederationV1alpha1().NamespaceMaps(noisy.tenant).List(t.Context(), metav1.ListOptions{})
+		},
+	} {
+		retry(t, ready)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	var writing sync.WaitGroup
+	for worker := range 16 {
+		writing.Go(func() {
+			for i := 0; ctx.Err() == nil; i++ {
+				m := &v1alpha1.NamespaceMap{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("m-%d-%d", worker, i)}}
+				_, err := loop.FederationV1alpha1().NamespaceMaps(noisy.tenant).Create(ctx, m, metav1.CreateOptions{})
+				if err != nil && ctx.Err() == nil && !apierrors.IsForbidden(err) && !apierrors.IsTooManyRequests(err) {
+					t.Errorf("the noisy peer is answered with %v", err)
+					return
+				}
+			}
+		})
+	}
+	for i := range 50 {
+		started := time.Now()
+		m := &v1alpha1.NamespaceMap{ObjectMeta: metav1.ObjectMeta{Name: "rome"}}
+		if _, err := other.Create(t.Context(), m, metav1.CreateOptions{}); err != nil {
+			t.Errorf("the quiet peer's request %d: %v", i, err)
+		}
+		if err := other.Delete(t.Context(), "rome", metav1.DeleteOptions{}); err != nil {
+			t.Errorf("the quiet peer's request %d: %v", i, err)
+		}
+		if took := time.Since(started); took > answerSoon {
+			t.Errorf("the quiet peer waited %s", took)
+		}
+	}
+	stop()
+	writing.Wait()
+	stored, err := admin(t).FederationV1alpha1().NamespaceMaps(noisy.tenant).List(t.Context(), metav1.ListOptions{})
+	// A burst may go beyond by what is under way.
+	if err != nil || len(stored.Items) < 16 || len(stored.Items) > 32 {
+		t.Errorf("%d maps are stored, %v", len(stored.Items), err)
+	}
+}

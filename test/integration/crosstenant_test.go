@@ -1,0 +1,172 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package integration
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/generated/clientset/versioned"
+	"liqo.io/federation/test/integration/framework"
+)
+
+func federationOf(t *testing.T, config *rest.Config) versioned.Interface {
+	t.Helper()
+	client, err := versioned.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client
+}
+
+// question is one thing that somebody could ask for.
+type question struct {
+	group, resource, subresource, verb, namespace string
+}
+
+func (q question) String() string {
+	return strings.TrimSuffix(fmt.Sprintf("%s %s.%s/%s", q.verb, q.resource, q.group, q.subresource), "/") + " in " + q.namespace
+}
+
+// anybodys are the questions that whoever has a name may ask: about oneself.
+func (q question) anybodys() bool {
+	return q.verb == "create" && strings.HasPrefix(q.resource, "selfsubject")
+}
+
+// One tenant asks for every resource with every verb where it has no business:
+// no is the answer everywhere.
+func TestATenantGetsNothingOfAnother(t *testing.T) {
+	env := framework.Get(t)
+	installRoles(t, env)
+	a, b := makeTenancy(t, env, "grosseto"), makeTenancy(t, env, "livorno")
+	user := env.User(t, a.user, v1alpha1.PeerGroup)
+	// Its own rights have arrived.
+	retry(t, func() (any, error) {
+		return federationOf(t, user).FederationV1alpha1().ShadowPods(a.twin).List(t.Context(), metav1.ListOptions{})
+	})
+	places := []string{
+		b.tenant, b.twin, b.peer, a.peer, framework.Namespace, framework.InvitationNamespace,
+		metav1.NamespaceSystem, metav1.NamespaceDefault, metav1.NamespaceAll,
+	}
+	_, lists, err := env.Kube.Discovery().ServerGroupsAndResources()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var questions []question
+	kinds := 0
+	for _, list := range lists {
+		group, _, named := strings.Cut(list.GroupVersion, "/")
+		if !named {
+			group = ""
+		}
+		for _, resource := range list.APIResources {
+			kinds++
+			name, subresource, _ := strings.Cut(resource.Name, "/")
+			// What a role can grant without discovery telling.
+			verbs := append(slices.Clone(resource.Verbs), "bind", "escalate", "impersonate", "approve", "sign")
+			for _, namespace := range places {
+				if !resource.Namespaced && namespace != metav1.NamespaceAll {
+					continue
+				}
+				for _, verb := range verbs {
+					questions = append(questions, question{group, name, subresource, verb, namespace})
+				}
+			}
+		}
+	}
+	if kinds < 80 || len(questions) < 2000 {
+		t.Fatalf("discovery tells of %d resources, which makes %d questions: that is not all", kinds, len(questions))
+	}
+	ask(t, env, a.user, questions)
+	askOurs(t, env, user, b)
+}
+
+// ask has the cluster's authorizer answer.
+func ask(t *testing.T, env *framework.Environment, user string, questions []question) {
+	t.Helper()
+	reviews := env.Kube.AuthorizationV1().SubjectAccessReviews()
+	queue := make(chan question)
+	var asking sync.WaitGroup
+	for range 8 {
+		asking.Go(func() {
+			for q := range queue {
+				review, err := reviews.Create(t.Context(), &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+					User: user, Groups: []string{v1alpha1.PeerGroup, "system:authenticated"},
+					ResourceAttributes: &authorizationv1.ResourceAttributes{
+						Group: q.group, Resource: q.resource, Subresource: q.subresource, Verb: q.verb, Namespace: q.namespace,
+					},
+				}}, metav1.CreateOptions{})
+				switch {
+				case err != nil:
+					t.Errorf("%s: %v", q, err)
+				case review.Status.Allowed && !q.anybodys():
+					t.Errorf("%s: %s", q, review.Status.Reason)
+				}
+			}
+		})
+	}
+	for _, q := range questions {
+		queue <- q
+	}
+	close(queue)
+	asking.Wait()
+}
+
+// askOurs makes the requests themselves, of our own resources: our server has
+// an authorizer of its own before the cluster's.
+func askOurs(t *testing.T, env *framework.Environment, user *rest.Config, b tenancy) {
+	t.Helper()
+	list, err := env.Kube.Discovery().ServerResourcesForGroupVersion(v1alpha1.SchemeGroupVersion.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	methods := map[string]string{
+		"get": http.MethodGet, "list": http.MethodGet, "watch": http.MethodGet, "create": http.MethodPost,
+		"update": http.MethodPut, "patch": http.MethodPatch, "delete": http.MethodDelete, "deletecollection": http.MethodDelete,
+	}
+	asked := 0
+	for _, resource := range list.APIResources {
+		name, subresource, _ := strings.Cut(resource.Name, "/")
+		for _, namespace := range []string{b.tenant, b.twin, b.peer, metav1.NamespaceAll} {
+			if resource.Namespaced == (namespace == corev1.NamespaceAll) {
+				continue
+			}
+			for _, verb := range resource.Verbs {
+				path := groupPath + "/"
+				if resource.Namespaced {
+					path += "namespaces/" + namespace + "/"
+				}
+				path += name
+				if subresource != "" || verb == "get" || verb == "update" || verb == "patch" || verb == "delete" {
+					path += "/something"
+				}
+				if subresource != "" {
+					path += "/" + subresource
+				}
+				if verb == "watch" {
+					path += "?watch=true"
+				}
+				for road, config := range map[string]*rest.Config{"the aggregator": user, "the server": env.Server.Client(user)} {
+					asked++
+					if code, answer := exchange(t, config, methods[verb], path, "application/json", []byte("{}")); code != http.StatusForbidden {
+						t.Errorf("%s %s by %s: %d: %.200s", verb, path, road, code, answer)
+					}
+				}
+			}
+		}
+	}
+	if asked < 200 {
+		t.Errorf("only %d requests were made", asked)
+	}
+}

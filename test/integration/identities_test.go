@@ -1,0 +1,238 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package integration
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/test/integration/framework"
+)
+
+const identitiesGolden = "testdata/identities.golden"
+
+// tenancy is one consumer as its provider has it: the namespaces of both
+// directions and the bindings that the controllers make.
+type tenancy struct {
+	user               string
+	tenant, twin, peer string
+}
+
+func makeTenancy(t *testing.T, env *framework.Environment, cluster string) tenancy {
+	t.Helper()
+	c := tenancy{
+		user:   "peer-of-" + cluster,
+		tenant: makeNamespaceOf(t, env, tenantOf(cluster), v1alpha1.RoleTenant, cluster),
+		twin:   makeNamespaceOf(t, env, "twin-of-"+cluster, v1alpha1.RoleTwin, cluster),
+		peer:   makeNamespaceOf(t, env, peerOf(cluster), v1alpha1.RolePeer, cluster),
+	}
+	own := rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: controllerManager, Namespace: framework.Namespace}
+	for _, b := range []struct {
+		namespace, role string
+		subject         rbacv1.Subject
+	}{
+		{c.tenant, "federation-tenant", userSubject(c.user)},
+		{c.twin, "federation-twin", userSubject(c.user)},
+		{c.twin, "federation-twin-manager", own},
+		{c.peer, "federation-peer-manager", own},
+	} {
+		must(t)(env.Kube.RbacV1().RoleBindings(b.namespace).Create(t.Context(), bindingOf(b.role, b.subject), metav1.CreateOptions{}))
+	}
+	return c
+}
+
+// installRoles applies everything of the chart that gives rights.
+func installRoles(t *testing.T, env *framework.Environment) {
+	t.Helper()
+	var rights []string
+	for _, document := range strings.Split(env.Chart(t), "\n---\n") {
+		for _, kind := range []string{"Role", "ClusterRole", "RoleBinding", "ClusterRoleBinding", "ServiceAccount"} {
+			if strings.Contains("\n"+document+"\n", "\nkind: "+kind+"\n") {
+				rights = append(rights, document)
+			}
+		}
+	}
+	env.Kubectl(t, strings.Join(rights, "\n---\n"), "apply", "-f", "-")
+}
+
+// What each identity may do, as the cluster's own authorizer says, beyond what
+// everybody may who has a name. A change of the golden file is a change of who
+// may do what.
+func TestPeerIdentitySARGolden(t *testing.T) {
+	env := framework.Get(t)
+	installRoles(t, env)
+	c := makeTenancy(t, env, "carrara")
+	project := env.MakeNamespace(t)
+	const kubelet = "virtual-kubelet-carrara"
+	rbac := env.Kube.RbacV1()
+	must(t)(rbac.ClusterRoleBindings().Create(t.Context(), clusterBindingOf("golden-kubelet", "federation-virtual-kubelet",
+		rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: kubelet, Namespace: c.peer}), metav1.CreateOptions{}))
+	must(t)(rbac.ClusterRoleBindings().Create(t.Context(), clusterBindingOf("golden-admin", "federation-admin", userSubject("golden-admin")), metav1.CreateOptions{}))
+	must(t)(rbac.RoleBindings(project).Create(t.Context(), bindingOf("federation-edit", userSubject("golden-editor")), metav1.CreateOptions{}))
+	must(t)(rbac.RoleBindings(project).Create(t.Context(), bindingOf("federation-view", userSubject("golden-viewer")), metav1.CreateOptions{}))
+
+	identities := []struct {
+		name   string
+		config *rest.Config
+	}{
+		{"a peer", env.User(t, c.user, v1alpha1.PeerGroup)},
+		{"the bearer of an invitation", env.ServiceAccount(t, framework.InvitationNamespace, "invitation-golden")},
+		{"the API server", env.ServiceAccount(t, framework.Namespace, "federation-apiserver")},
+		{"the controller manager", env.ServiceAccount(t, framework.Namespace, controllerManager)},
+		{"the identity signer", env.ServiceAccount(t, framework.Namespace, "federation-identity-signer")},
+		{"a virtual kubelet", env.ServiceAccount(t, c.peer, kubelet)},
+		{"an administrator of the federation", env.User(t, "golden-admin")},
+		{"an editor of a namespace, beyond the role edit", env.User(t, "golden-editor")},
+		{"a viewer of a namespace, beyond the role view", env.User(t, "golden-viewer")},
+	}
+	places := []struct{ name, namespace string }{
+		{"its tenant namespace", c.tenant},
+		{"its twin namespace", c.twin},
+		{"the peer namespace", c.peer},
+		{"the installation namespace", framework.Namespace},
+		{"the namespace of invitations", framework.InvitationNamespace},
+		{"kube-system", metav1.NamespaceSystem},
+		{"its own namespace", project},
+	}
+	elsewhere := env.MakeNamespace(t)
+	// Every account has these.
+	everybody := rightsOf(t, env.ServiceAccount(t, elsewhere, "golden-nobody"), elsewhere)
+	produce := func() string {
+		var out strings.Builder
+		for _, identity := range identities {
+			fmt.Fprintf(&out, "# %s\n", identity.name)
+			everywhere := minus(rightsOf(t, identity.config, elsewhere), everybody)
+			describe(&out, "everywhere", everywhere)
+			for _, place := range places {
+				describe(&out, "in "+place.name, minus(minus(rightsOf(t, identity.config, place.namespace), everybody), everywhere))
+			}
+			out.WriteString("\n")
+		}
+		return out.String()
+	}
+	if *update {
+		if err := os.WriteFile(identitiesGolden, []byte(produce()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(identitiesGolden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	retry(t, func() (any, error) {
+		if diff := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(produce(), "\n")); diff != "" {
+			return nil, fmt.Errorf("rights differ (-want +got); if that is meant, run with -update:\n%s", diff)
+		}
+		return nil, nil
+	})
+}
+
+// rights are the verbs that are allowed on each resource, by its name with
+// group, and each name that the right is limited to.
+type rights map[string][]string
+
+func rightsOf(t *testing.T, config *rest.Config, namespace string) rights {
+	t.Helper()
+	review, err := kubeOf(t, config).AuthorizationV1().SelfSubjectRulesReviews().Create(t.Context(),
+		&authorizationv1.SelfSubjectRulesReview{Spec: authorizationv1.SelfSubjectRulesReviewSpec{Namespace: namespace}}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := rights{}
+	add := func(key string, verbs []string) {
+		for _, verb := range verbs {
+			if !slices.Contains(all[key], verb) {
+				all[key] = append(all[key], verb)
+			}
+		}
+	}
+	for _, rule := range review.Status.ResourceRules {
+		for _, group := range rule.APIGroups {
+			for _, resource := range rule.Resources {
+				key := strings.TrimPrefix(group+"/"+resource, "/")
+				for _, name := range rule.ResourceNames {
+					add(key+" "+name, rule.Verbs)
+				}
+				if len(rule.ResourceNames) == 0 {
+					add(key, rule.Verbs)
+				}
+			}
+		}
+	}
+	for _, rule := range review.Status.NonResourceRules {
+		for _, path := range rule.NonResourceURLs {
+			add(path, rule.Verbs)
+		}
+	}
+	return all
+}
+
+func minus(from, less rights) rights {
+	left := rights{}
+	for key, verbs := range from {
+		for _, verb := range verbs {
+			if !slices.Contains(less[key], verb) {
+				left[key] = append(left[key], verb)
+			}
+		}
+	}
+	return left
+}
+
+func describe(out *strings.Builder, where string, all rights) {
+	if len(all) == 0 {
+		return
+	}
+	fmt.Fprintf(out, "%s:\n", where)
+	keys := make([]string, 0, len(all))
+	for key := range all {
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	for _, key := range keys {
+		slices.Sort(all[key])
+		fmt.Fprintf(out, "  %s: %s\n", key, strings.Join(all[key], " "))
+	}
+}
+
+func TestImpersonateSystemGroupsDenied(t *testing.T) {
+	env := framework.Get(t)
+	installRoles(t, env)
+	c := makeTenancy(t, env, "massa")
+	for name, config := range map[string]*rest.Config{
+		"a peer":                 env.User(t, c.user, v1alpha1.PeerGroup),
+		"a bearer":               env.ServiceAccount(t, framework.InvitationNamespace, "invitation-impersonator"),
+		"the API server":         env.ServiceAccount(t, framework.Namespace, "federation-apiserver"),
+		"the controller manager": env.ServiceAccount(t, framework.Namespace, controllerManager),
+		"the identity signer":    env.ServiceAccount(t, framework.Namespace, "federation-identity-signer"),
+	} {
+		for _, as := range []rest.ImpersonationConfig{
+			{UserName: "admin", Groups: []string{"system:masters"}},
+			{UserName: "system:kube-controller-manager"},
+			{UserName: "system:serviceaccount:liqo:federation-apiserver"},
+			{UserName: c.user, Groups: []string{v1alpha1.PeerGroup, "system:masters"}},
+		} {
+			for road, config := range map[string]*rest.Config{"the aggregator": config, "the server": env.Server.Client(config)} {
+				config = rest.CopyConfig(config)
+				config.Impersonate = as
+				_, err := federationOf(t, config).FederationV1alpha1().ForeignClusters().List(t.Context(), metav1.ListOptions{})
+				if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "impersonate") {
+					t.Errorf("%s as %+v by %s: got %v", name, as, road, err)
+				}
+			}
+		}
+	}
+}

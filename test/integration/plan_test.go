@@ -1,0 +1,172 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package integration
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/test/integration/framework"
+)
+
+// revisions are those of both storages: our server's, and what of
+// kube-apiserver's the verbs write.
+func revisions(t *testing.T, env *framework.Environment, namespace string) map[string]string {
+	t.Helper()
+	ours, err := admin(t).FederationV1alpha1().PeeringTokens().List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	offloaded, err := env.Kube.CoreV1().Namespaces().Get(t.Context(), namespace, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]string{"the federation's": ours.ResourceVersion, "namespace " + namespace: offloaded.ResourceVersion}
+	secrets, err := env.Kube.CoreV1().Secrets(framework.Namespace).List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, secret := range secrets.Items {
+		found["Secret "+secret.Name] = secret.ResourceVersion
+	}
+	return found
+}
+
+// lend makes a foreign cluster that lends a virtual node in a region, with its
+// Node, and returns the name of the node. It goes with the test.
+func lend(t *testing.T, env *framework.Environment, name, id, region string) string {
+	t.Helper()
+	ctx := context.WithoutCancel(t.Context())
+	client := admin(t).FederationV1alpha1()
+	if _, err := client.ForeignClusters().Create(ctx, &v1alpha1.ForeignCluster{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec:       v1alpha1.ForeignClusterSpec{ClusterID: id, Outgoing: v1alpha1.PeeringEnabled, Server: "https://" + name + ".example.org"},
+	}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	peer := rules.PeerNamespace(name)
+	if _, err := env.Kube.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+		Name: peer, Labels: map[string]string{v1alpha1.LabelForeignCluster: name, v1alpha1.LabelRole: v1alpha1.RolePeer},
+	}}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	node := rules.NodeName(name)
+	if _, err := client.VirtualNodes(peer).Create(ctx, &v1alpha1.VirtualNode{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec:       v1alpha1.VirtualNodeSpec{ClusterID: id, NodeName: node, Resources: corev1.ResourceList{corev1.ResourcePods: resource.MustParse("10")}},
+	}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := env.Kube.CoreV1().Nodes().Create(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node, Labels: map[string]string{
+		v1alpha1.LabelType: v1alpha1.TypeVirtualNode, v1alpha1.LabelRemoteClusterID: id, "region": region,
+	}}}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := env.Kube.CoreV1().Nodes().Delete(ctx, node, metav1.DeleteOptions{}); err != nil {
+			t.Error(err)
+		}
+		if err := client.VirtualNodes(peer).Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
+			t.Error(err)
+		}
+		if err := client.ForeignClusters().Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
+			t.Error(err)
+		}
+		if _, err := client.ForeignClusters().Patch(ctx, name, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{}); err != nil {
+			t.Error(err)
+		}
+	})
+	return node
+}
+
+func TestDryRunsAreAnsweredWithAPlanAndWriteNothing(t *testing.T) {
+	env := framework.Get(t)
+	namespace := env.MakeNamespace(t)
+	north := lend(t, env, "trento", "6a1b2c3d-4e5f-4a6b-8c7d-9e0f1a2b3c4d", "north")
+	lend(t, env, "lecce", "7a1b2c3d-4e5f-4a6b-8c7d-9e0f1a2b3c4d", "south")
+	before := revisions(t, env, namespace)
+
+	plan := func(path, body string) string {
+		return env.Kubectl(t, body, "create", "--raw", path+"?dryRun=All", "-f", "-")
+	}
+	var peering v1alpha1.Peering
+	decode(t, plan(peerPath("savona"), string(encode(fields{"apiVersion": v1alpha1.SchemeGroupVersion.String(), "kind": "Peering",
+		"spec": fields{"clusterID": genoaID, "server": "https://savona.example.org", "token": peerToken}}))), &peering)
+	if got := peering.Status.Plan; got == nil || got.Action != v1alpha1.PlanCreate || got.PeerNamespace != "liqo-peer-savona" || got.VirtualNode != "liqo-savona" || len(got.Unknown) == 0 || len(got.Conflicts) > 0 {
+		t.Errorf("the plan is %+v", got)
+	}
+	var offload v1alpha1.Offload
+	path := "/apis/federation.liqo.io/v1alpha1/namespaces/" + namespace + "/namespaceoffloadings/offloading/offload"
+	decode(t, plan(path, string(encode(fields{"apiVersion": v1alpha1.SchemeGroupVersion.String(), "kind": "Offload",
+		"spec": fields{"clusterSelector": fields{"nodeSelectorTerms": []any{fields{"matchExpressions": []any{fields{"key": "region", "operator": "In", "values": []string{"north"}}}}}}}}))), &offload)
+	if offload.Status.Plan == nil {
+		t.Fatal("there is no plan")
+	}
+	chosen := map[string]string{}
+	for _, cluster := range offload.Status.Plan.Clusters {
+		if cluster.Selected != (cluster.Message == "") || cluster.Selected != (cluster.NamespaceName != "") {
+			t.Errorf("the plan for %s is %+v", cluster.Name, cluster)
+		}
+		if cluster.Name == "trento" || cluster.Name == "lecce" {
+			chosen[cluster.Name] = string(cluster.Action)
+		}
+	}
+	if diff := cmp.Diff(map[string]string{"trento": "Create", "lecce": "None"}, chosen); diff != "" {
+		t.Errorf("what happens at the clusters differs (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(before, revisions(t, env, namespace)); diff != "" {
+		t.Errorf("a dry run wrote something (-before +after):\n%s", diff)
+	}
+
+	offloadings := admin(t).FederationV1alpha1().NamespaceOffloadings(namespace)
+	if _, err := offloadings.CreateOffload(t.Context(), "offloading", &v1alpha1.Offload{}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	defer let(t, offloadingPath(namespace))
+	env.ServiceAccount(t, namespace, "default")
+	if _, err := env.Kube.CoreV1().Pods(namespace).Create(t.Context(), &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "remote"},
+		Spec:       corev1.PodSpec{NodeName: north, Containers: []corev1.Container{{Name: "c", Image: "i"}}},
+	}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	before = revisions(t, env, namespace)
+	patch := `{"spec":{"clusterSelector":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"region","operator":"In","values":["south"]}]}]}}}`
+	decode(t, env.Kubectl(t, "", "patch", "nsof", "offloading", "--namespace="+namespace, "--subresource=offload", "--type=merge", "--dry-run=server", "--output=json", "--patch", patch), &offload)
+	leaving := slices.ContainsFunc(offload.Status.Plan.Clusters, func(cluster v1alpha1.PlannedCluster) bool {
+		return cluster.Name == "trento" && cluster.Action == v1alpha1.PlanDelete && strings.Contains(cluster.Message, "No virtual node")
+	})
+	if offload.Status.Plan.Action != v1alpha1.PlanChange || offload.Status.Plan.EvictedPods != 1 || !leaving {
+		t.Errorf("the plan is %+v", offload.Status.Plan)
+	}
+	decode(t, env.Kubectl(t, "", "delete", "--raw", path+"?dryRun=All"), &offload)
+	if offload.Status.Plan.Action != v1alpha1.PlanDelete || offload.Status.Plan.EvictedPods != 1 {
+		t.Errorf("the plan is %+v", offload.Status.Plan)
+	}
+	if diff := cmp.Diff(before, revisions(t, env, namespace)); diff != "" {
+		t.Errorf("a dry run wrote something (-before +after):\n%s", diff)
+	}
+	stored, err := offloadings.Get(t.Context(), "offloading", metav1.GetOptions{})
+	if err != nil || stored.DeletionTimestamp != nil {
+		t.Errorf("the offloading is %+v, %v", stored, err)
+	}
+}
+
+func decode(t *testing.T, output string, into any) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(output), into); err != nil {
+		t.Fatalf("%v: %s", err, output)
+	}
+}

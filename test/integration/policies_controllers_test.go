@@ -1,0 +1,295 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package integration
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"testing"
+
+	certificatesv1 "k8s.io/api/certificates/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/test/integration/framework"
+)
+
+const controllerManager = "federation-controller-manager"
+
+// NoEscalateBind: what a role lets our own controllers bind, they bind only
+// where it is meant for, and only for whom.
+func TestNoEscalateBind(t *testing.T) {
+	env := framework.Get(t)
+	installPolicies(t, env)
+	tenant := makeNamespaceOf(t, env, tenantOf("lucca"), v1alpha1.RoleTenant, "lucca")
+	peer := makeNamespaceOf(t, env, peerOf("lucca"), v1alpha1.RolePeer, "lucca")
+	twin := makeNamespaceOf(t, env, "twin-of-lucca", v1alpha1.RoleTwin, "lucca")
+	plain := env.MakeNamespace(t)
+	rbac := kubeOf(t, env.ServiceAccount(t, framework.Namespace, controllerManager)).RbacV1()
+	for namespace, role := range map[string]string{plain: "federation-twin", twin: "federation-twin"} {
+		must(t)(env.Kube.RbacV1().RoleBindings(namespace).Create(t.Context(), bindingOf(role, userSubject("someone")), metav1.CreateOptions{}))
+	}
+	must(t)(env.Kube.RbacV1().ClusterRoleBindings().Create(t.Context(), clusterBindingOf("innocent", "view", userSubject("someone")), metav1.CreateOptions{}))
+
+	own := rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: controllerManager, Namespace: framework.Namespace}
+	bearerSubject := rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: "invitation-x", Namespace: framework.InvitationNamespace}
+	kubelet := rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: "virtual-kubelet-lucca", Namespace: peer}
+	bind := func(namespace, role string, subject rbacv1.Subject) func(context.Context) error {
+		return func(ctx context.Context) error {
+			_, err := rbac.RoleBindings(namespace).Create(ctx, bindingOf(role, subject), dryCreate)
+			return err
+		}
+	}
+	bindAll := func(role string, subject rbacv1.Subject) func(context.Context) error {
+		return func(ctx context.Context) error {
+			_, err := rbac.ClusterRoleBindings().Create(ctx, clusterBindingOf("new", role, subject), dryCreate)
+			return err
+		}
+	}
+	expect(t, []attempt{
+		{"a tenant's role for its user", "", bind(tenant, "federation-tenant", userSubject("milan"))},
+		{"a tenant's role for its account", "", bind(tenant, "federation-tenant", rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: "identity", Namespace: tenant})},
+		{"a tenant's role for the bearer of an invitation", "identities of peers", bind(tenant, "federation-tenant", bearerSubject)},
+		{"a tenant's role for everybody", "identities of peers", bind(tenant, "federation-tenant", rbacv1.Subject{Kind: rbacv1.GroupKind, APIGroup: rbacv1.GroupName, Name: "system:authenticated"})},
+		{"a tenant's role for a user of the system", "identities of peers", bind(tenant, "federation-tenant", userSubject("system:kube-scheduler"))},
+		{"the tokens of a tenant for the bearer of its invitation", "", bind(tenant, "federation-tenant-token", rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: "invitation-milan", Namespace: framework.InvitationNamespace})},
+		{"the tokens of a tenant for another account there", "identities of peers", bind(tenant, "federation-tenant-token", rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: "default", Namespace: framework.InvitationNamespace})},
+		{"a tenant's role for the bearer of an invitation", "identities of peers", bind(tenant, "federation-tenant", rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: "invitation-milan", Namespace: framework.InvitationNamespace})},
+		{"its own role in a tenant's namespace", "", bind(tenant, "federation-tenant-manager", own)},
+		{"a tenant's role where nothing is ours", "only in tenant, peer and twin", bind(plain, "federation-tenant", userSubject("milan"))},
+		{"its own role in a peer namespace", "", bind(peer, "federation-peer-manager", own)},
+		{"its own role where nothing is ours", "only in tenant, peer and twin", bind(metav1.NamespaceSystem, "federation-peer-manager", own)},
+		{"its own role of peers in a twin", "not for a namespace of this kind", bind(twin, "federation-peer-manager", own)},
+		{"its own role for a peer", "for its own account", bind(peer, "federation-peer-manager", userSubject("milan"))},
+		{"its own role in a twin", "", bind(twin, "federation-twin-manager", own)},
+		{"no binding where nothing is ours", "only in tenant, peer and twin", func(ctx context.Context) error {
+			return rbac.RoleBindings(plain).Delete(ctx, "federation-twin", dryDelete)
+		}},
+		{"no binding in a twin", "", func(ctx context.Context) error {
+			return rbac.RoleBindings(twin).Delete(ctx, "federation-twin", dryDelete)
+		}},
+		{"a virtual kubelet", "", bindAll("federation-virtual-kubelet", kubelet)},
+		{"a virtual kubelet that is somebody", "accounts in peer namespaces", bindAll("federation-virtual-kubelet", userSubject("someone"))},
+		{"a tenant's role everywhere", "nothing else, in the whole cluster", bindAll("federation-tenant", userSubject("milan"))},
+		{"its own role everywhere", "nothing else, in the whole cluster", bindAll("federation-peer-manager", own)},
+		{"another's binding away", "nothing else, in the whole cluster", func(ctx context.Context) error {
+			return rbac.ClusterRoleBindings().Delete(ctx, "innocent", dryDelete)
+		}},
+	})
+	// Any other role needs the verb bind.
+	if err := bindAll("cluster-admin", own)(t.Context()); err == nil {
+		t.Error("the controller manager made itself an administrator")
+	}
+}
+
+func userSubject(name string) rbacv1.Subject {
+	return rbacv1.Subject{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: name}
+}
+
+func bindingOf(role string, subjects ...rbacv1.Subject) *rbacv1.RoleBinding {
+	return &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: role}, Subjects: subjects,
+		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
+	}
+}
+
+func clusterBindingOf(name, role string, subjects ...rbacv1.Subject) *rbacv1.ClusterRoleBinding {
+	return &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: name}, Subjects: subjects,
+		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
+	}
+}
+
+func TestPoliciesKeepTheControllerManagerToWhatIsOurs(t *testing.T) {
+	env := framework.Get(t)
+	installPolicies(t, env)
+	twin := makeNamespaceOf(t, env, "twin-of-pisa", v1alpha1.RoleTwin, "pisa")
+	plain := env.MakeNamespace(t)
+	env.ServiceAccount(t, plain, "default")
+	makeNode(t, env, "liqo-pisa", v1alpha1.TypeVirtualNode)
+	makeNode(t, env, "worker-of-pisa", "")
+	ordinary := onNode(t, env, plain, "ordinary", "worker-of-pisa")
+	daemon := onNode(t, env, plain, "daemon", "worker-of-pisa", corev1.Toleration{Operator: corev1.TolerationOpExists})
+	offloaded := onNode(t, env, plain, "offloaded", "liqo-pisa")
+	shadowed := onNode(t, env, twin, "shadowed", "worker-of-pisa")
+	core := kubeOf(t, env.ServiceAccount(t, framework.Namespace, controllerManager)).CoreV1()
+
+	deletePod := func(namespace, name string) func(context.Context) error {
+		return func(ctx context.Context) error { return core.Pods(namespace).Delete(ctx, name, dryDelete) }
+	}
+	patchNode := func(name, patch string) func(context.Context) error {
+		return func(ctx context.Context) error {
+			_, err := core.Nodes().Patch(ctx, name, types.MergePatchType, []byte(patch), dryPatch)
+			return err
+		}
+	}
+	patchNamespace := func(name, patch string) func(context.Context) error {
+		return func(ctx context.Context) error {
+			_, err := core.Namespaces().Patch(ctx, name, types.MergePatchType, []byte(patch), dryPatch)
+			return err
+		}
+	}
+	makeNamespace := func(name, role string) func(context.Context) error {
+		return func(ctx context.Context) error {
+			_, err := core.Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{v1alpha1.LabelRole: role}}}, dryCreate)
+			return err
+		}
+	}
+	const ours, virtual = "only pods on virtual nodes", "only virtual nodes"
+	expect(t, []attempt{
+		{"deletes a pod of nobody's", ours, deletePod(plain, ordinary)},
+		{"deletes a pod that tolerates everything", ours, deletePod(plain, daemon)},
+		{"deletes a pod on a virtual node", "", deletePod(plain, offloaded)},
+		{"deletes a pod in a twin", "", deletePod(twin, shadowed)},
+		{"cordons a node", virtual, patchNode("worker-of-pisa", `{"spec":{"unschedulable":true}}`)},
+		{"makes a node virtual", virtual, patchNode("worker-of-pisa", `{"metadata":{"labels":{"liqo.io/type":"virtual-node"}}}`)},
+		{"makes a virtual node real", virtual, patchNode("liqo-pisa", `{"metadata":{"labels":{"liqo.io/type":null}}}`)},
+		{"deletes a node", virtual, func(ctx context.Context) error { return core.Nodes().Delete(ctx, "worker-of-pisa", dryDelete) }},
+		{"cordons a virtual node", "", patchNode("liqo-pisa", `{"spec":{"unschedulable":true}}`)},
+		{"deletes a virtual node", "", func(ctx context.Context) error { return core.Nodes().Delete(ctx, "liqo-pisa", dryDelete) }},
+		{"offloads a namespace", "", patchNamespace(plain, `{"metadata":{"labels":{"liqo.io/scheduling-enabled":"true"}}}`)},
+		{"makes a twin of the system's namespace", "of the labels", patchNamespace(metav1.NamespaceSystem, `{"metadata":{"labels":{"federation.liqo.io/role":"twin"}}}`)},
+		{"lets everything run in a namespace", "of the labels", patchNamespace(plain, `{"metadata":{"labels":{"pod-security.kubernetes.io/enforce":"privileged"}}}`)},
+		{"lets everything run in a twin", "of the labels", patchNamespace(twin, `{"metadata":{"labels":{"federation.liqo.io/role":null}}}`)},
+		{"makes a namespace of no role", "only tenant, peer and twin namespaces", makeNamespace("new", "")},
+		{"makes a twin of a tenant's name", "another role", makeNamespace("liqo-tenant-new", v1alpha1.RoleTwin)},
+		{"makes a tenant namespace of any name", "another role", makeNamespace("new", v1alpha1.RoleTenant)},
+		{"makes a twin", "", makeNamespace("new", v1alpha1.RoleTwin)},
+		{"makes a tenant namespace", "", makeNamespace("liqo-tenant-new", v1alpha1.RoleTenant)},
+		{"deletes a namespace of nobody's", "only tenant, peer and twin namespaces", func(ctx context.Context) error { return core.Namespaces().Delete(ctx, plain, dryDelete) }},
+		{"deletes a twin", "", func(ctx context.Context) error { return core.Namespaces().Delete(ctx, twin, dryDelete) }},
+	})
+}
+
+func makeNode(t *testing.T, env *framework.Environment, name, kind string) {
+	t.Helper()
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	if kind != "" {
+		node.Labels = map[string]string{v1alpha1.LabelType: kind}
+	}
+	must(t)(env.Kube.CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{}))
+}
+
+func TestPoliciesKeepAVirtualKubeletToItsKindOfNode(t *testing.T) {
+	env := framework.Get(t)
+	installPolicies(t, env)
+	peer := makeNamespaceOf(t, env, peerOf("prato"), v1alpha1.RolePeer, "prato")
+	plain := env.MakeNamespace(t)
+	env.ServiceAccount(t, plain, "default")
+	makeNode(t, env, "liqo-prato", v1alpha1.TypeVirtualNode)
+	makeNode(t, env, "worker-of-prato", "")
+	ordinary := onNode(t, env, plain, "ordinary", "worker-of-prato")
+	offloaded := onNode(t, env, plain, "offloaded", "liqo-prato")
+	const name = "virtual-kubelet-prato"
+	kube := kubeOf(t, env.ServiceAccount(t, peer, name))
+	must(t)(env.Kube.RbacV1().ClusterRoleBindings().Create(t.Context(), clusterBindingOf("federation-"+name, "federation-virtual-kubelet",
+		rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: name, Namespace: peer}), metav1.CreateOptions{}))
+
+	core := kube.CoreV1()
+	status := func(node string) func(context.Context) error {
+		return func(ctx context.Context) error {
+			_, err := core.Nodes().Patch(ctx, node, types.MergePatchType, []byte(`{"status":{"addresses":[{"type":"InternalIP","address":"192.0.2.9"}]}}`), dryPatch, "status")
+			return err
+		}
+	}
+	node := func(labels map[string]string) func(context.Context) error {
+		return func(ctx context.Context) error {
+			_, err := core.Nodes().Create(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "new", Labels: labels}}, dryCreate)
+			return err
+		}
+	}
+	podStatus := func(pod string) func(context.Context) error {
+		return func(ctx context.Context) error {
+			_, err := core.Pods(plain).Patch(ctx, pod, types.MergePatchType, []byte(`{"status":{"phase":"Failed"}}`), dryPatch, "status")
+			return err
+		}
+	}
+	lease := func(namespace string) func(context.Context) error {
+		return func(ctx context.Context) error {
+			_, err := kube.CoordinationV1().Leases(namespace).Create(ctx, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "liqo-prato"}}, dryCreate)
+			return err
+		}
+	}
+	must(t)(env.Kube.CoordinationV1().Leases(metav1.NamespaceSystem).Create(t.Context(), &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "kube-scheduler"}}, metav1.CreateOptions{}))
+	const virtual, ours = "only virtual nodes", "only pods on virtual nodes"
+	expect(t, []attempt{
+		{"makes a virtual node", "", node(map[string]string{v1alpha1.LabelType: v1alpha1.TypeVirtualNode})},
+		{"makes another node", virtual, node(nil)},
+		{"writes how a virtual node does", "", status("liqo-prato")},
+		{"writes how another node does", virtual, status("worker-of-prato")},
+		{"writes how a pod of a virtual node does", "", podStatus(offloaded)},
+		{"writes how another pod does", ours, podStatus(ordinary)},
+		{"deletes a pod of a virtual node", "", func(ctx context.Context) error { return core.Pods(plain).Delete(ctx, offloaded, dryDelete) }},
+		{"deletes another pod", ours, func(ctx context.Context) error { return core.Pods(plain).Delete(ctx, ordinary, dryDelete) }},
+		{"renews the lease of a node", "", lease(corev1.NamespaceNodeLease)},
+		{"takes a lease elsewhere", "lease of its node", lease(metav1.NamespaceSystem)},
+		{"takes the scheduler's lease", "lease of its node", func(ctx context.Context) error {
+			held, err := kube.CoordinationV1().Leases(metav1.NamespaceSystem).Get(ctx, "kube-scheduler", metav1.GetOptions{})
+			if err == nil {
+				held.Spec.HolderIdentity = &held.Name
+				_, err = kube.CoordinationV1().Leases(metav1.NamespaceSystem).Update(ctx, held, dryUpdate)
+			}
+			return err
+		}},
+	})
+}
+
+func TestPoliciesKeepTheIdentitySignerToItsOwnRequests(t *testing.T) {
+	env := framework.Get(t)
+	installPolicies(t, env)
+	request := func(name string) *certificatesv1.CertificateSigningRequest {
+		key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+		if err != nil {
+			t.Fatal(err)
+		}
+		der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{Subject: pkix.Name{CommonName: "mallory"}}, key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return &certificatesv1.CertificateSigningRequest{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: certificatesv1.CertificateSigningRequestSpec{
+			Request:    pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}),
+			SignerName: certificatesv1.KubeAPIServerClientSignerName,
+			Usages:     []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, certificatesv1.UsageClientAuth},
+		}}
+	}
+	signer := kubeOf(t, env.ServiceAccount(t, framework.Namespace, "federation-identity-signer")).CertificatesV1().CertificateSigningRequests()
+	others, err := env.Kube.CertificatesV1().CertificateSigningRequests().Create(t.Context(), request("others"), metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := retry(t, func() (*certificatesv1.CertificateSigningRequest, error) {
+		return signer.Create(t.Context(), request("own"), metav1.CreateOptions{})
+	})
+	approve := func(csr *certificatesv1.CertificateSigningRequest) func(context.Context) error {
+		return func(ctx context.Context) error {
+			approved := csr.DeepCopy()
+			approved.Status.Conditions = []certificatesv1.CertificateSigningRequestCondition{{
+				Type: certificatesv1.CertificateApproved, Status: corev1.ConditionTrue, Reason: "Test", Message: "Approved.",
+			}}
+			_, err := signer.UpdateApproval(ctx, approved.Name, approved, dryUpdate)
+			return err
+		}
+	}
+	server := request("server")
+	server.Spec.SignerName = certificatesv1.KubeletServingSignerName
+	expect(t, []attempt{
+		{"approves its own", "", approve(own)},
+		{"approves another's", "its own requests only", approve(others)},
+		{"removes another's", "its own requests only", func(ctx context.Context) error { return signer.Delete(ctx, "others", dryDelete) }},
+		{"removes its own", "", func(ctx context.Context) error { return signer.Delete(ctx, "own", dryDelete) }},
+		{"asks for a server's certificate", "client certificates only", func(ctx context.Context) error {
+			_, err := signer.Create(ctx, server, dryCreate)
+			return err
+		}},
+	})
+}

@@ -1,0 +1,152 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package integration
+
+import (
+	"context"
+	"testing"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/test/integration/framework"
+)
+
+// A provider's administrator who gives a peer more than the chart does still
+// gives it no road out of its twin namespace.
+func TestPoliciesKeepPeersWithinTheirTwinNamespaces(t *testing.T) {
+	env := framework.Get(t)
+	installPolicies(t, env)
+	twin := makeNamespaceOf(t, env, "twin-of-policies", v1alpha1.RoleTwin, "siena")
+	tenant := makeNamespaceOf(t, env, tenantOf("siena"), v1alpha1.RoleTenant, "siena")
+	must(t)(env.Kube.CoreV1().Services(twin).Create(t.Context(), service("there", func(s *corev1.ServiceSpec) { s.Type = corev1.ServiceTypeLoadBalancer }), metav1.CreateOptions{}))
+	onNode(t, env, twin, "there", "somewhere")
+
+	const name = "peer-of-policies"
+	everything := rbacv1.PolicyRule{APIGroups: []string{"", "discovery.k8s.io"}, Verbs: []string{"get", "create", "update", "patch"}, Resources: []string{
+		"services", "services/status", "secrets", "endpoints", "endpointslices", "pods", "pods/ephemeralcontainers", "pods/status", "pods/binding",
+		"serviceaccounts", "serviceaccounts/token",
+	}}
+	for user, config := range map[string]*rest.Config{
+		name:                        env.User(t, name, v1alpha1.PeerGroup),
+		account(tenant, "identity"): env.ServiceAccount(t, tenant, "identity"),
+	} {
+		env.Grant(t, user, twin, everything)
+		t.Run(user, func(t *testing.T) { peerAttempts(t, config, twin) })
+	}
+	t.Run("an account renews its own token", func(t *testing.T) {
+		const name = "federation-peer"
+		env.Grant(t, account(tenant, name), tenant, rbacv1.PolicyRule{APIGroups: []string{""}, Verbs: []string{"create"}, Resources: []string{"serviceaccounts/token"}})
+		accounts := kubeOf(t, env.ServiceAccount(t, tenant, name)).CoreV1().ServiceAccounts(tenant)
+		token := func(of string) func(context.Context) error {
+			return func(ctx context.Context) error {
+				_, err := accounts.CreateToken(ctx, of, &authenticationv1.TokenRequest{}, dryCreate)
+				return err
+			}
+		}
+		expect(t, []attempt{{"its own", "", token(name)}, {"another's", "service accounts", token("default")}})
+	})
+	t.Run("others may", func(t *testing.T) {
+		const user = "editor-of-policies"
+		env.Grant(t, user, twin, everything)
+		client := kubeOf(t, env.User(t, user)).CoreV1()
+		expect(t, []attempt{{"write external addresses", "", func(ctx context.Context) error {
+			_, err := client.Services(twin).Create(ctx, service("new", func(s *corev1.ServiceSpec) { s.ExternalIPs = []string{"192.0.2.9"} }), dryCreate)
+			return err
+		}}})
+	})
+}
+
+func service(name string, change func(*corev1.ServiceSpec)) *corev1.Service {
+	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}}
+	if change != nil {
+		change(&service.Spec)
+	}
+	return service
+}
+
+func peerAttempts(t *testing.T, config *rest.Config, twin string) {
+	kube := kubeOf(t, config)
+	core := kube.CoreV1()
+	makeService := func(change func(*corev1.ServiceSpec)) func(context.Context) error {
+		return func(ctx context.Context) error {
+			_, err := core.Services(twin).Create(ctx, service("new", change), dryCreate)
+			return err
+		}
+	}
+	alias := func(name string) func(context.Context) error {
+		return makeService(func(s *corev1.ServiceSpec) {
+			s.Type, s.ExternalName, s.Ports = corev1.ServiceTypeExternalName, name, nil
+		})
+	}
+	makeSecret := func(kind corev1.SecretType) func(context.Context) error {
+		return func(ctx context.Context) error {
+			_, err := core.Secrets(twin).Create(ctx, &corev1.Secret{
+				ObjectMeta: metav1.ObjectMeta{Name: "new", Annotations: map[string]string{corev1.ServiceAccountNameKey: "default"}}, Type: kind,
+			}, dryCreate)
+			return err
+		}
+	}
+	expect(t, []attempt{
+		{"a service", "", makeService(nil)},
+		{"a service with external addresses", "externalIPs", makeService(func(s *corev1.ServiceSpec) { s.ExternalIPs = []string{"192.0.2.9"} })},
+		{"external addresses for a service that is there", "externalIPs", func(ctx context.Context) error {
+			_, err := core.Services(twin).Patch(ctx, "there", types.MergePatchType, []byte(`{"spec":{"externalIPs":["192.0.2.9"]}}`), dryPatch)
+			return err
+		}},
+		{"a load balancer's address", "loadBalancerIP", makeService(func(s *corev1.ServiceSpec) {
+			s.Type, s.LoadBalancerIP = corev1.ServiceTypeLoadBalancer, "192.0.2.9"
+		})},
+		{"an alias", "", alias("example.com")},
+		{"an alias of the node itself", "externalName", alias("localhost")},
+		{"an alias of the node itself below a name", "externalName", alias("a.localhost")},
+		{"an alias that is an address", "externalName", alias("127.0.0.1")},
+		{"where a service's traffic arrives", "where traffic arrives", func(ctx context.Context) error {
+			_, err := core.Services(twin).Patch(ctx, "there", types.MergePatchType, []byte(`{"status":{"loadBalancer":{"ingress":[{"ip":"192.0.2.9"}]}}}`), dryPatch, "status")
+			return err
+		}},
+		{"a secret", "", makeSecret(corev1.SecretTypeOpaque)},
+		{"a secret that becomes a token", "service accounts", makeSecret(corev1.SecretTypeServiceAccountToken)},
+		{"endpoints", "endpoints are the provider's", func(ctx context.Context) error {
+			//lint:ignore SA1019 Old kinds are a road in like new ones.
+			_, err := core.Endpoints(twin).Create(ctx, &corev1.Endpoints{ObjectMeta: metav1.ObjectMeta{Name: "there"}, Subsets: []corev1.EndpointSubset{{
+				Addresses: []corev1.EndpointAddress{{IP: "192.0.2.9"}}, Ports: []corev1.EndpointPort{{Port: 10250}},
+			}}}, dryCreate)
+			return err
+		}},
+		{"an endpoint slice", "endpoints are the provider's", func(ctx context.Context) error {
+			_, err := kube.DiscoveryV1().EndpointSlices(twin).Create(ctx, &discoveryv1.EndpointSlice{
+				ObjectMeta: metav1.ObjectMeta{Name: "there"}, AddressType: discoveryv1.AddressTypeIPv4, Endpoints: []discoveryv1.Endpoint{{Addresses: []string{"192.0.2.9"}}},
+			}, dryCreate)
+			return err
+		}},
+		{"a pod", "shadow pods", func(ctx context.Context) error {
+			_, err := core.Pods(twin).Create(ctx, pod(nil), dryCreate)
+			return err
+		}},
+		{"a container in a running pod", "shadow pods", func(ctx context.Context) error {
+			_, err := core.Pods(twin).Patch(ctx, "there", types.StrategicMergePatchType,
+				[]byte(`{"spec":{"ephemeralContainers":[{"name":"in","image":"example.com/in"}]}}`), dryPatch, "ephemeralcontainers")
+			return err
+		}},
+		{"how a pod does", "shadow pods", func(ctx context.Context) error {
+			_, err := core.Pods(twin).Patch(ctx, "there", types.MergePatchType, []byte(`{"status":{"phase":"Failed"}}`), dryPatch, "status")
+			return err
+		}},
+		{"a service account", "service accounts", func(ctx context.Context) error {
+			_, err := core.ServiceAccounts(twin).Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "new"}}, dryCreate)
+			return err
+		}},
+		{"a token of a service account", "service accounts", func(ctx context.Context) error {
+			_, err := core.ServiceAccounts(twin).CreateToken(ctx, "default", &authenticationv1.TokenRequest{}, dryCreate)
+			return err
+		}},
+	})
+}

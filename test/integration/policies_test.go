@@ -1,0 +1,114 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package integration
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/test/integration/framework"
+)
+
+// Options of requests that are judged and change nothing.
+var (
+	dryCreate = metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
+	dryUpdate = metav1.UpdateOptions{DryRun: []string{metav1.DryRunAll}}
+	dryPatch  = metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}}
+	dryDelete = metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}}
+)
+
+const (
+	// policyTimeout bounds how long new policies take to be in force: they are
+	// compiled within half a minute.
+	policyTimeout = time.Minute
+	// attemptTimeout is what each attempt has after that.
+	attemptTimeout = 5 * time.Second
+)
+
+// attempt is a request that changes nothing. refusal is part of what the
+// chart's admission policies answer, and empty for what they let pass.
+type attempt struct {
+	name    string
+	refusal string
+	try     func(context.Context) error
+}
+
+// expect makes the attempts until they are answered as they should be.
+func expect(t *testing.T, attempts []attempt) {
+	t.Helper()
+	inForce := time.Now().Add(policyTimeout)
+	for _, a := range attempts {
+		t.Run(a.name, func(t *testing.T) {
+			var err error
+			waitErr := wait.PollUntilContextTimeout(t.Context(), 200*time.Millisecond, max(time.Until(inForce), attemptTimeout), true, func(ctx context.Context) (bool, error) {
+				err = a.try(ctx)
+				if a.refusal == "" {
+					return err == nil, nil
+				}
+				return err != nil && strings.Contains(err.Error(), "ValidatingAdmissionPolicy") && strings.Contains(err.Error(), a.refusal), nil
+			})
+			if waitErr != nil {
+				t.Errorf("got %v, want a refusal that says %q", err, a.refusal)
+			}
+		})
+	}
+}
+
+// installPolicies applies the chart's policies and roles.
+func installPolicies(t *testing.T, env *framework.Environment) {
+	t.Helper()
+	env.Kubectl(t, env.Chart(t, "policies-peers.yaml", "policies-controllers.yaml", "accounts.yaml",
+		"rbac-controller-manager.yaml", "rbac-identity-signer.yaml", "rbac-tenant.yaml", "rbac-twin.yaml", "rbac-virtual-kubelet.yaml"),
+		"apply", "-f", "-")
+}
+
+// makeNamespaceOf makes a namespace of the federation, with a default account.
+func makeNamespaceOf(t *testing.T, env *framework.Environment, name, role, cluster string) string {
+	t.Helper()
+	namespace, err := env.Kube.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+		Name: name, Labels: map[string]string{v1alpha1.LabelRole: role, v1alpha1.LabelForeignCluster: cluster},
+	}}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	env.ServiceAccount(t, namespace.Name, "default")
+	return namespace.Name
+}
+
+func kubeOf(t *testing.T, config *rest.Config) kubernetes.Interface {
+	t.Helper()
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client
+}
+
+// onNode is a pod on a node, with tolerations.
+func onNode(t *testing.T, env *framework.Environment, namespace, name, node string, tolerations ...corev1.Toleration) string {
+	t.Helper()
+	one := pod(nil)
+	one.Name, one.Spec.NodeName, one.Spec.Tolerations = name, node, tolerations
+	must(t)(env.Kube.CoreV1().Pods(namespace).Create(t.Context(), one, metav1.CreateOptions{}))
+	return name
+}
+
+func tenantOf(cluster string) string { return rules.TenantNamespace(cluster) }
+
+func peerOf(cluster string) string { return rules.PeerNamespace(cluster) }
+
+func account(namespace, name string) string {
+	return fmt.Sprintf("system:serviceaccount:%s:%s", namespace, name)
+}

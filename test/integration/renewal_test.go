@@ -1,0 +1,156 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package integration
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"math/big"
+	"net/http"
+	"testing"
+	"time"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/generated/clientset/versioned"
+	"liqo.io/federation/generated/clientset/versioned/scheme"
+	federation "liqo.io/federation/generated/clientset/versioned/typed/federation/v1alpha1"
+	"liqo.io/federation/registry/federation/verb/verbtest"
+	"liqo.io/federation/test/integration/framework"
+)
+
+// certified is a certificate for the key of a request that began then and
+// lives for a day.
+func certified(t *testing.T, request []byte, began time.Time) []byte {
+	t.Helper()
+	block, _ := pem.Decode(request)
+	parsed, err := x509.ParseCertificateRequest(block.Bytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	authority, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	der, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: parsed.Subject, NotBefore: began, NotAfter: began.Add(24 * time.Hour),
+	}, &x509.Certificate{Subject: pkix.Name{CommonName: "cluster"}}, parsed.PublicKey, authority)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+}
+
+// renewerOf gives a user the rights of a consumer in a namespace, and makes its
+// request for resources there.
+func renewerOf(t *testing.T, env *framework.Environment, name, namespace string) renewer {
+	t.Helper()
+	_, err := env.Kube.RbacV1().RoleBindings(namespace).Create(t.Context(), &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: "tenant-"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "federation-tenant"},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: name}},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := versioned.NewForConfigOrDie(env.User(t, name, v1alpha1.PeerGroup)).FederationV1alpha1()
+	client := all.ResourceRequests(namespace)
+	until(t, "the consumer to have a request in "+namespace, func(ctx context.Context) (bool, error) {
+		if _, err := client.Get(ctx, "genoa", metav1.GetOptions{}); err == nil {
+			return true, nil
+		}
+		_, err := client.Create(ctx, &v1alpha1.ResourceRequest{ObjectMeta: metav1.ObjectMeta{Name: "genoa"}}, metav1.CreateOptions{})
+		return err == nil, nil
+	})
+	return renewer{all, namespace}
+}
+
+// renewer asks for other certificates in a namespace.
+type renewer struct {
+	client    federation.FederationV1alpha1Interface
+	namespace string
+}
+
+// renew does not wait when it is told to come again later, as clients do.
+func (r renewer) renew(t *testing.T, request *v1alpha1.IdentityRequest, dryRun ...string) (*v1alpha1.IdentityRequest, error) {
+	answer := &v1alpha1.IdentityRequest{}
+	err := r.client.RESTClient().Post().Namespace(r.namespace).Resource("resourcerequests").Name("genoa").SubResource("identity").
+		VersionedParams(&metav1.CreateOptions{DryRun: dryRun}, scheme.ParameterCodec).Body(request).MaxRetries(0).Do(t.Context()).Into(answer)
+	return answer, err
+}
+
+func TestAConsumerRenewsItsIdentityInItsTenantNamespaceAlone(t *testing.T) {
+	env := framework.Get(t)
+	env.Kubectl(t, env.Chart(t, "rbac-user-roles.yaml"), "apply", "-f", "-")
+	env.Kubectl(t, env.Chart(t, "rbac-tenant.yaml"), "apply", "-f", "-")
+	bearer, token := bearerOf(t, env, "renewal")
+	uid, name := string(token.UID), "invitation-"+string(token.UID)
+	first := identity(t, uid, v1alpha1.PeerGroup)
+	until(t, "the bearer to ask for an identity", func(ctx context.Context) (bool, error) {
+		_, err := bearer.Create(ctx, first, metav1.CreateOptions{})
+		return err == nil, nil
+	})
+	admins := versioned.NewForConfigOrDie(env.Admin).FederationV1alpha1().IdentityRequests()
+	answer := func(status fields) {
+		t.Helper()
+		if _, err := admins.Patch(t.Context(), name, types.MergePatchType, encode(fields{"status": status}), metav1.PatchOptions{}, "status"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	own, other := env.MakeNamespace(t), env.MakeNamespace(t)
+	answer(fields{"tenantNamespace": own})
+	consumer := renewerOf(t, env, uid, own)
+	renew := func(r renewer, request *v1alpha1.IdentityRequest, dryRun ...string) (*v1alpha1.IdentityRequest, error) {
+		return r.renew(t, request, dryRun...)
+	}
+
+	second := identity(t, uid, v1alpha1.PeerGroup)
+	_, err := renew(consumer, second)
+	verbtest.ExpectStatus(t, err, http.StatusTooManyRequests, "is being made")
+	answer(fields{"certificate": certified(t, first.Spec.Request, time.Now())})
+	_, err = renew(consumer, second)
+	verbtest.ExpectStatus(t, err, http.StatusTooManyRequests, "a moment ago")
+	answer(fields{"certificate": certified(t, first.Spec.Request, time.Now().Add(-16*time.Hour))})
+	_, err = renew(consumer, identity(t, genoaID, v1alpha1.PeerGroup))
+	expectCause(t, err, "spec.request")
+	_, err = renew(consumer, identity(t, uid, v1alpha1.PeerGroup, "system:masters"))
+	expectCause(t, err, "spec.request")
+	if planned, err := renew(consumer, second, metav1.DryRunAll); err != nil || string(planned.Spec.Request) != string(second.Spec.Request) {
+		t.Errorf("a dry run is answered with %v, %v", planned, err)
+	}
+
+	_, err = renew(renewerOf(t, env, genoaID, own), second)
+	verbtest.ExpectStatus(t, err, http.StatusForbidden, "only the consumer")
+	_, err = renew(renewerOf(t, env, uid, other), second)
+	verbtest.ExpectStatus(t, err, http.StatusForbidden, "only the consumer")
+	_, err = renew(renewer{versioned.NewForConfigOrDie(env.Admin).FederationV1alpha1(), own}, second)
+	verbtest.ExpectStatus(t, err, http.StatusForbidden, "only the consumer")
+	if stored, err := admins.Get(t.Context(), name, metav1.GetOptions{}); err != nil || string(stored.Spec.Request) != string(first.Spec.Request) {
+		t.Fatalf("what was refused, or only planned, was stored: %v", err)
+	}
+
+	renewed, err := renew(consumer, second)
+	if err != nil || string(renewed.Spec.Request) != string(second.Spec.Request) || renewed.Generation != 2 {
+		t.Fatalf("the renewal is answered with %+v, %v", renewed, err)
+	}
+	again, err := renew(consumer, second)
+	if err != nil || again.ResourceVersion != renewed.ResourceVersion {
+		t.Errorf("the same request again is answered with %v, %v", again, err)
+	}
+	_, err = renew(consumer, identity(t, uid, v1alpha1.PeerGroup))
+	verbtest.ExpectStatus(t, err, http.StatusTooManyRequests, "is being made")
+	if err := admins.Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	_, err = renew(consumer, second)
+	verbtest.ExpectStatus(t, err, http.StatusForbidden, "only the consumer")
+}

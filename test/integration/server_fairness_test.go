@@ -1,0 +1,185 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package integration
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/generated/clientset/versioned"
+	"liqo.io/federation/test/integration/framework"
+)
+
+const peersLevel = "liqo-peers"
+
+// installFairness installs what the chart shares requests out with, and
+// returns the UID of the level of peers.
+func installFairness(t *testing.T, env *framework.Environment) string {
+	t.Helper()
+	env.Kubectl(t, env.Chart(t, "fairness.yaml"), "apply", "-f", "-")
+	level, err := env.Kube.FlowcontrolV1().PriorityLevelConfigurations().Get(t.Context(), peersLevel, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(level.UID)
+}
+
+// levelOf is the priority level that a request is put into.
+func levelOf(ctx context.Context, config *rest.Config, path string) (string, error) {
+	response, err := get(ctx, config, path)
+	if err != nil {
+		return "", err
+	}
+	return response.Header.Get("X-Kubernetes-Pf-Prioritylevel-Uid"), nil
+}
+
+// get reads an answer to its end.
+func get(ctx context.Context, config *rest.Config, path string) (*http.Response, error) {
+	client, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return nil, err
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, config.Host+path, nil)
+	if err != nil {
+		return nil, err
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	_, err = io.Copy(io.Discard, response.Body)
+	return response, err
+}
+
+func TestPeersShareAPartOfBothServers(t *testing.T) {
+	env := framework.Get(t)
+	level := installFairness(t, env)
+	peer := env.User(t, "fair-peer", v1alpha1.PeerGroup)
+	bearer := env.ServiceAccount(t, framework.InvitationNamespace, "fair-bearer")
+	somebody := env.User(t, "fair-somebody")
+	for hop, to := range map[string]func(*rest.Config) *rest.Config{
+		// Which it answers by itself.
+		"kube-apiserver": func(config *rest.Config) *rest.Config { return config },
+		"our API server": env.Server.Client,
+	} {
+		path := "/version"
+		for who, config := range map[string]*rest.Config{"a peer": peer, "who holds an invitation": bearer} {
+			retry(t, func() (any, error) {
+				got, err := levelOf(t.Context(), to(config), path)
+				if err == nil && got != level {
+					err = fmt.Errorf("%s at %s is in level %q, want %q", who, hop, got, level)
+				}
+				return nil, err
+			})
+		}
+		if got, err := levelOf(t.Context(), to(somebody), path); err != nil || got == level {
+			t.Errorf("somebody at %s is in the level of peers (%v)", hop, err)
+		}
+	}
+}
+
+func TestANoisyPeerStarvesNobody(t *testing.T) {
+	env := framework.Get(t)
+	level := installFairness(t, env)
+	server := env.StartServer(t, env.MakeDataDir(t), "--max-requests-inflight=20", "--max-mutating-requests-inflight=10")
+	client, err := versioned.NewForConfig(server.Client(env.Admin))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 300 {
+		if _, err := client.FederationV1alpha1().PeeringTokens().Create(t.Context(), newToken(fmt.Sprintf("noise-%d", i)), metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const list, one = groupPath + "/peeringtokens", groupPath + "/peeringtokens/noise-7"
+	users := map[string]*rest.Config{
+		"the noisy peer": env.User(t, "noisy-peer", v1alpha1.PeerGroup),
+		"a quiet peer":   env.User(t, "quiet-peer", v1alpha1.PeerGroup),
+		"an operator":    env.User(t, "quiet-operator"),
+	}
+	for who, config := range users {
+		users[who] = server.Client(config)
+	}
+	for _, user := range []string{"noisy-peer", "quiet-peer", "quiet-operator"} {
+		env.Grant(t, user, "", rbacv1.PolicyRule{APIGroups: []string{v1alpha1.GroupName}, Resources: []string{"peeringtokens"}, Verbs: []string{"get", "list"}})
+	}
+	retry(t, func() (any, error) {
+		got, err := levelOf(t.Context(), users["the noisy peer"], one)
+		if err == nil && got != level {
+			err = fmt.Errorf("the peer is in level %q", got)
+		}
+		return nil, err
+	})
+
+	// The noisy peer asks for everything, as often as it can.
+	ctx, stop := context.WithCancel(t.Context())
+	var flood sync.WaitGroup
+	var mu sync.Mutex
+	var noisy []time.Duration
+	for range 100 {
+		flood.Go(func() {
+			for ctx.Err() == nil {
+				started := time.Now()
+				response, err := get(ctx, users["the noisy peer"], list)
+				if err != nil || response.StatusCode != http.StatusOK {
+					continue
+				}
+				mu.Lock()
+				noisy = append(noisy, time.Since(started))
+				mu.Unlock()
+			}
+		})
+	}
+	defer flood.Wait()
+	defer stop()
+	enough := func(n int) {
+		t.Helper()
+		retryFor(t, time.Minute, func() (any, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			if len(noisy) < n {
+				return nil, fmt.Errorf("the flood had %d answers", len(noisy))
+			}
+			return nil, nil
+		})
+	}
+	enough(100)
+	calm := map[string][]time.Duration{}
+	for range 40 {
+		for _, who := range []string{"an operator", "a quiet peer"} {
+			started := time.Now()
+			response, err := get(t.Context(), users[who], one)
+			if err != nil || response.StatusCode != http.StatusOK {
+				t.Fatalf("%s: got %v, %v", who, response, err)
+			}
+			calm[who] = append(calm[who], time.Since(started))
+		}
+	}
+	enough(200)
+	stop()
+	flood.Wait()
+
+	slices.Sort(noisy)
+	slow := noisy[len(noisy)/2]
+	for who, times := range calm {
+		slices.Sort(times)
+		p95 := times[len(times)*95/100]
+		t.Logf("%s waits %s (p95), the noisy peer %s (median of %d)", who, p95, slow, len(noisy))
+		if p95 > slow {
+			t.Errorf("%s waits longer than who makes the noise", who)
+		}
+	}
+}

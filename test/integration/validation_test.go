@@ -1,0 +1,340 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package integration
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/generated/clientset/versioned"
+	"liqo.io/federation/registry/federation/verb/verbtest"
+	"liqo.io/federation/test/integration/framework"
+)
+
+// parents are good specs of the resources that have subresources. An identity
+// request is missing: only the bearer of an invitation makes one.
+var parents = map[string]fields{
+	"foreignclusters":      {"outgoing": "Disabled", "server": "https://asti.example.org", "clusterID": genoaID},
+	"namespacemaps":        {"namespaces": []any{fields{"name": "web", "remoteName": "web-asti"}}},
+	"namespaceoffloadings": {},
+	"peeringtokens":        {},
+	"resourceoffers":       {"clusterID": genoaID, "resources": fields{"cpu": "1"}},
+	"resourcerequests":     {},
+	"shadowpods":           {"pod": fields{"automountServiceAccountToken": false, "containers": []any{fields{"name": "web", "image": "example.org/web:1"}}}},
+	"virtualnodes":         {"clusterID": genoaID, "nodeName": "liqo-asti", "resources": fields{"cpu": "1"}},
+}
+
+// subresource is what is known of one that is served.
+type subresource struct {
+	// post is a good body of a POST, beside its metadata.
+	post fields
+	// wrong are merge patches of a body that are refused for the field that they
+	// are listed under.
+	wrong map[string]fields
+	// bodiless tells that all there is to say is in the metadata.
+	bodiless bool
+	// forbidden tells that not even an administrator may send anything: what can
+	// be read is refused with 403.
+	forbidden bool
+}
+
+// subresources has a line for each of the route table. One that is missing
+// here fails the test, so that none is served that was not tried.
+var subresources = map[string]subresource{
+	"foreignclusters/peer": {
+		post: fields{"spec": fields{"clusterID": genoaID, "server": "https://asti.example.org", "token": peerToken}},
+		wrong: map[string]fields{
+			"spec.server": {"spec": fields{"server": "https://127.0.0.1"}}, "spec.clusterID": {"spec": fields{"clusterID": "asti"}},
+			"spec.outgoing": {"spec": fields{"outgoing": "Maybe"}}, "spec.caBundle": {"spec": fields{"caBundle": "bm90IFBFTQ=="}},
+			"spec.token": {"spec": fields{"token": "a b"}}, "spec.resources[cpu]": {"spec": fields{"resources": fields{"cpu": "-1"}}},
+			"spec.disconnectTimeoutSeconds": {"spec": fields{"disconnectTimeoutSeconds": -1}},
+		},
+	},
+	"namespaceoffloadings/offload": {
+		post: fields{},
+		wrong: map[string]fields{
+			"spec.podOffloadingStrategy": {"spec": fields{"podOffloadingStrategy": "Somewhere"}}, "spec.namespaceMappingStrategy": {"spec": fields{"namespaceMappingStrategy": "Other"}},
+			"spec.clusterSelector.nodeSelectorTerms[0]": {"spec": fields{"clusterSelector": fields{"nodeSelectorTerms": []any{fields{}}}}},
+		},
+	},
+	"peeringtokens/invitation": {post: fields{}, bodiless: true},
+	"resourcerequests/identity": {
+		post:      fields{"spec": fields{"clusterID": genoaID, "clusterName": "genoa", "request": []byte("x")}},
+		forbidden: true,
+	},
+	"foreignclusters/status":      {wrong: map[string]fields{"status.outgoingPeering": {"status": fields{"outgoingPeering": "Great"}}, "status.peerNamespace": {"status": fields{"peerNamespace": "../x"}}}},
+	"identityrequests/status":     {wrong: map[string]fields{"status.tenantNamespace": {"status": fields{"tenantNamespace": "../kube-system"}}}},
+	"namespacemaps/status":        {wrong: map[string]fields{"status.observedGeneration": {"status": fields{"observedGeneration": -1}}}},
+	"namespaceoffloadings/status": {wrong: map[string]fields{"status.phase": {"status": fields{"phase": "Great"}}}},
+	"peeringtokens/status":        {wrong: map[string]fields{"status.usedBy": {"status": fields{"used": true, "usedBy": "asti"}}}},
+	"resourceoffers/status":       {wrong: map[string]fields{"status.phase": {"status": fields{"phase": "Great"}}}},
+	"resourcerequests/status":     {wrong: map[string]fields{"status.phase": {"status": fields{"phase": "Great"}}}},
+	"shadowpods/status":           {wrong: map[string]fields{"status.phase": {"status": fields{"phase": "Running"}}}},
+	"virtualnodes/status":         {wrong: map[string]fields{"status.pods": {"status": fields{"pods": -1}}}},
+}
+
+// TestValidationOnEverySubresource sends everything that is wrong to every
+// method of every subresource that the server says it serves.
+func TestValidationOnEverySubresource(t *testing.T) {
+	env := framework.Get(t)
+	served, err := env.Kube.Discovery().ServerResourcesForGroupVersion(v1alpha1.SchemeGroupVersion.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	env.Kubectl(t, env.Chart(t, "rbac-user-roles.yaml"), "apply", "-f", "-")
+	tried := 0
+	for _, route := range served.APIResources {
+		resource, name, isSubresource := strings.Cut(route.Name, "/")
+		if !isSubresource {
+			continue
+		}
+		tried++
+		t.Run(route.Name, func(t *testing.T) {
+			known, ok := subresources[route.Name]
+			if !ok {
+				t.Fatal("nothing wrong is known to this test: add a line to its table")
+			}
+			s := wrongRequests{subresource: known, env: env, resource: resource, name: name, route: route}
+			s.client = versioned.NewForConfigOrDie(env.Admin).FederationV1alpha1().RESTClient()
+			s.run(t)
+		})
+	}
+	if tried != len(subresources) {
+		t.Errorf("%d of %d subresources are served", tried, len(subresources))
+	}
+}
+
+// wrongRequests are those to one subresource of one object.
+type wrongRequests struct {
+	subresource
+	env            *framework.Environment
+	client         rest.Interface
+	route          metav1.APIResource
+	resource, name string
+	namespace      string
+	parent         string
+}
+
+func (s *wrongRequests) run(t *testing.T) {
+	if s.route.Namespaced {
+		s.namespace = s.env.MakeNamespace(t)
+	}
+	s.makeParent(t)
+	scope := s.namespace
+	if scope == "" {
+		scope = framework.Namespace
+	}
+	before := revisions(t, s.env, scope)
+	for _, method := range s.route.Verbs {
+		t.Run(method, func(t *testing.T) {
+			switch method {
+			case "create":
+				s.bodies(t, http.MethodPost, merge(s.meta(), s.post))
+			case "update":
+				s.bodies(t, http.MethodPut, s.current(t))
+			case "patch":
+				s.patches(t)
+			case "delete":
+				s.deletes(t)
+			case "get":
+			default:
+				t.Errorf("nothing wrong is known of the method %s", method)
+			}
+		})
+	}
+	if diff := cmp.Diff(before, revisions(t, s.env, scope)); diff != "" {
+		t.Errorf("something was written (-before +after):\n%s", diff)
+	}
+}
+
+func (s *wrongRequests) makeParent(t *testing.T) {
+	t.Helper()
+	ctx := context.WithoutCancel(t.Context())
+	s.parent = "asti"
+	switch s.resource {
+	case "identityrequests":
+		bearer, token := bearerOf(t, s.env, "asti")
+		made := retry(t, func() (*v1alpha1.IdentityRequest, error) {
+			return bearer.Create(ctx, identity(t, string(token.UID), v1alpha1.PeerGroup), metav1.CreateOptions{})
+		})
+		s.parent = made.Name
+		t.Cleanup(func() {
+			if err := s.client.Delete().Resource("peeringtokens").Name("asti").Do(ctx).Error(); err != nil {
+				t.Error(err)
+			}
+		})
+	case "namespaceoffloadings":
+		s.parent = v1alpha1.NamespaceOffloadingName
+		fallthrough
+	default:
+		spec, ok := parents[s.resource]
+		if !ok {
+			t.Fatalf("no good spec of %s is known to this test", s.resource)
+		}
+		kind := s.parentKind(t)
+		body := fields{"apiVersion": v1alpha1.SchemeGroupVersion.String(), "kind": kind, "metadata": fields{"name": s.parent}, "spec": spec}
+		request := s.client.Post().Resource(s.resource).NamespaceIfScoped(s.namespace, s.namespace != "").SetHeader("Content-Type", "application/json").Body(encode(body))
+		if err := request.Do(ctx).Error(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Cleanup(func() {
+		at := func(request *rest.Request) *rest.Request {
+			return request.Resource(s.resource).NamespaceIfScoped(s.namespace, s.namespace != "").Name(s.parent)
+		}
+		if err := at(s.client.Delete()).Do(ctx).Error(); err != nil {
+			t.Error(err)
+		}
+		if err := at(s.client.Patch(types.MergePatchType)).Body([]byte(`{"metadata":{"finalizers":null}}`)).Do(ctx).Error(); err != nil && !apierrors.IsNotFound(err) {
+			t.Error(err)
+		}
+	})
+}
+
+func (s *wrongRequests) parentKind(t *testing.T) string {
+	t.Helper()
+	served, err := s.env.Kube.Discovery().ServerResourcesForGroupVersion(v1alpha1.SchemeGroupVersion.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := slices.IndexFunc(served.APIResources, func(route metav1.APIResource) bool { return route.Name == s.resource })
+	return served.APIResources[at].Kind
+}
+
+// meta is what every good body begins with.
+func (s *wrongRequests) meta() fields {
+	metadata := fields{"name": s.parent}
+	if s.namespace != "" {
+		metadata["namespace"] = s.namespace
+	}
+	return fields{"apiVersion": v1alpha1.SchemeGroupVersion.String(), "kind": s.route.Kind, "metadata": metadata}
+}
+
+// current is the subresource as it is.
+func (s *wrongRequests) current(t *testing.T) fields {
+	t.Helper()
+	body, err := s.at(s.client.Get()).DoRaw(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var object fields
+	decode(t, string(body), &object)
+	return object
+}
+
+func (s *wrongRequests) at(request *rest.Request) *rest.Request {
+	return request.Resource(s.resource).NamespaceIfScoped(s.namespace, s.namespace != "").Name(s.parent).SubResource(s.name).MaxRetries(0)
+}
+
+func (s *wrongRequests) send(t *testing.T, method, contentType string, body []byte) error {
+	t.Helper()
+	return s.at(s.client.Verb(method)).Param("fieldValidation", "Strict").SetHeader("Content-Type", contentType).Body(body).Do(t.Context()).Error()
+}
+
+// bodies sends whole objects, which good would be if nothing was wrong.
+func (s *wrongRequests) bodies(t *testing.T, method string, good fields) {
+	const contentType = "application/json"
+	for name, test := range map[string]struct {
+		body []byte
+		code int32
+	}{
+		"no JSON":              {[]byte(`{`), http.StatusBadRequest},
+		"a list":               {[]byte(`[]`), http.StatusBadRequest},
+		"an object of another": {encode(merge(good, fields{"metadata": fields{"name": "other"}})), http.StatusBadRequest},
+		"another namespace":    {encode(merge(good, fields{"metadata": fields{"namespace": "other"}})), http.StatusBadRequest},
+		"a kind of others":     {encode(fields{"apiVersion": "v1", "kind": "ConfigMap", "metadata": fields{"name": s.parent}}), http.StatusBadRequest},
+		"another kind of ours": {encode(fields{"apiVersion": v1alpha1.SchemeGroupVersion.String(), "kind": "ShadowPodList"}), http.StatusBadRequest},
+		"a field of no kind":   {encode(merge(good, fields{"surprise": true})), http.StatusBadRequest},
+		"a type of no kind":    {encode(merge(good, fields{"spec": 7})), http.StatusBadRequest},
+		"the uid of another":   {encode(merge(good, fields{"metadata": fields{"uid": "other"}})), http.StatusConflict},
+	} {
+		if name == "another namespace" && s.namespace == "" {
+			// Those who have none are not asked for it.
+			continue
+		}
+		if s.forbidden && (name == "an object of another" || name == "the uid of another") {
+			test.code = http.StatusForbidden
+		}
+		t.Run(name, func(t *testing.T) { refused(t, s.send(t, method, contentType, test.body), test.code) })
+	}
+	t.Run("no media type of ours", func(t *testing.T) {
+		refused(t, s.send(t, method, "text/plain", encode(good)), http.StatusUnsupportedMediaType)
+	})
+	if s.forbidden {
+		t.Run("anything", func(t *testing.T) { refused(t, s.send(t, method, contentType, encode(good)), http.StatusForbidden) })
+	}
+	if s.bodiless || s.forbidden {
+		return
+	}
+	if len(s.wrong) == 0 {
+		t.Fatal("no wrong value is known to this test: add some to its table")
+	}
+	for field, patch := range s.wrong {
+		t.Run(field, func(t *testing.T) { expectCause(t, s.send(t, method, contentType, encode(merge(good, patch))), field) })
+	}
+}
+
+func (s *wrongRequests) patches(t *testing.T) {
+	for name, test := range map[string]struct {
+		kind types.PatchType
+		body string
+		code int32
+	}{
+		"no JSON":                    {types.MergePatchType, `{`, http.StatusBadRequest},
+		"a name":                     {types.MergePatchType, `{"metadata":{"name":"other"}}`, http.StatusBadRequest},
+		"a field of no kind":         {types.MergePatchType, `{"surprise":true}`, http.StatusUnprocessableEntity},
+		"an old resourceVersion":     {types.MergePatchType, `{"metadata":{"resourceVersion":"1"}}`, http.StatusConflict},
+		"a test that fails":          {types.JSONPatchType, `[{"op":"test","path":"/metadata/name","value":"other"}]`, http.StatusUnprocessableEntity},
+		"an operation of no patch":   {types.JSONPatchType, `[{"op":"surprise","path":"/spec"}]`, http.StatusUnprocessableEntity},
+		"no media type of a patch's": {"text/plain", `{}`, http.StatusUnsupportedMediaType},
+	} {
+		t.Run(name, func(t *testing.T) {
+			refused(t, s.send(t, http.MethodPatch, string(test.kind), []byte(test.body)), test.code)
+		})
+	}
+	for field, patch := range s.wrong {
+		t.Run(field, func(t *testing.T) {
+			expectCause(t, s.send(t, http.MethodPatch, string(types.MergePatchType), encode(patch)), field)
+		})
+	}
+	if s.name == "status" {
+		return
+	}
+	t.Run("an apply", func(t *testing.T) {
+		err := s.at(s.client.Patch(types.ApplyPatchType)).Param("fieldManager", "test").Body(encode(s.meta())).Do(t.Context()).Error()
+		verbtest.ExpectStatus(t, err, http.StatusMethodNotAllowed, "server-side apply")
+	})
+}
+
+func (s *wrongRequests) deletes(t *testing.T) {
+	for name, test := range map[string]struct {
+		body string
+		code int32
+	}{
+		"no JSON":                   {`{`, http.StatusBadRequest},
+		"the uid of another":        {`{"preconditions":{"uid":"other"}}`, http.StatusConflict},
+		"an old resourceVersion":    {`{"preconditions":{"resourceVersion":"1"}}`, http.StatusConflict},
+		"an unknown way of dry run": {`{"dryRun":["Some"]}`, http.StatusUnprocessableEntity},
+	} {
+		t.Run(name, func(t *testing.T) {
+			refused(t, s.send(t, http.MethodDelete, "application/json", []byte(test.body)), test.code)
+		})
+	}
+}
+
+// refused expects that code.
+func refused(t *testing.T, err error, code int32) {
+	t.Helper()
+	verbtest.ExpectStatus(t, err, code, "")
+}

@@ -1,0 +1,404 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package saga
+
+import (
+	"context"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	kubeinformers "k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	kubefake "k8s.io/client-go/kubernetes/fake"
+	kubescheme "k8s.io/client-go/kubernetes/scheme"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/utils/clock"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/controllers/peering"
+	"liqo.io/federation/controllers/remote"
+	"liqo.io/federation/controllers/replication"
+	"liqo.io/federation/controllers/resources"
+	"liqo.io/federation/generated/clientset/versioned"
+	federationfake "liqo.io/federation/generated/clientset/versioned/fake"
+	federationscheme "liqo.io/federation/generated/clientset/versioned/scheme"
+	"liqo.io/federation/generated/informers/externalversions"
+)
+
+var errGone = errors.New("connection reset by peer")
+
+// fault says at which write a process dies: before it is done, or after it and
+// before the answer has come.
+type fault struct {
+	write int
+	lost  bool
+}
+
+func (f fault) String() string {
+	if f.lost {
+		return fmt.Sprintf("after write %d", f.write)
+	}
+	return fmt.Sprintf("before write %d", f.write)
+}
+
+// side is one cluster with the process that runs its controllers, which is
+// started again whenever it dies.
+type side struct {
+	name, id string
+	store    *store
+	mode     peering.IdentityMode
+	world    *world
+
+	fault  fault
+	writes atomic.Int64
+	deaths atomic.Int64
+	log    struct {
+		sync.Mutex
+		lines []string
+	}
+}
+
+// process is one life of the controllers of a side.
+type process struct {
+	side *side
+	ctx  context.Context
+	die  context.CancelFunc
+}
+
+// user is who asks a cluster: nobody in particular is its own administrator.
+type user string
+
+const (
+	invitationNamespace = "liqo-invitations"
+	installation        = "liqo"
+	bearerPrefix        = "system:serviceaccount:" + invitationNamespace + ":"
+)
+
+// run lives again and again until the context ends.
+func (s *side) run(ctx context.Context) {
+	for ctx.Err() == nil {
+		life, die := context.WithCancel(ctx)
+		p := &process{side: s, ctx: life, die: die}
+		p.live()
+		die()
+		if ctx.Err() == nil {
+			s.deaths.Add(1)
+		}
+	}
+}
+
+// clients are those of a process at a cluster, as some user there.
+func (p *process) clients(at *store, as user) (kubernetes.Interface, versioned.Interface) {
+	kube, federation := &kubefake.Clientset{}, &federationfake.Clientset{}
+	for fake, scheme := range map[*clienttesting.Fake]*runtime.Scheme{&kube.Fake: kubescheme.Scheme, &federation.Fake: federationscheme.Scheme} {
+		fake.AddReactor("*", "*", func(action clienttesting.Action) (bool, runtime.Object, error) {
+			result, err := p.ask(at, as, scheme, action)
+			return true, result, err
+		})
+		fake.AddWatchReactor("*", func(action clienttesting.Action) (bool, watch.Interface, error) {
+			if p.ctx.Err() != nil {
+				return true, nil, errGone
+			}
+			options := action.(clienttesting.WatchActionImpl)
+			in := key{resource: action.GetResource(), namespace: action.GetNamespace()}
+			at.mu.Lock()
+			defer at.mu.Unlock()
+			if err := authorize(at, as, action.GetVerb(), in, ""); err != nil {
+				return true, nil, err
+			}
+			return true, at.watch(in, options.ListOptions.ResourceVersion, selectorOf(options.WatchRestrictions.Labels)), nil
+		})
+	}
+	return kube, federation
+}
+
+func selectorOf(selector labels.Selector) labels.Selector {
+	if selector == nil {
+		return labels.Everything()
+	}
+	return selector
+}
+
+// ask does what a process asks for, unless it dies of it.
+func (p *process) ask(at *store, as user, scheme *runtime.Scheme, action clienttesting.Action) (runtime.Object, error) {
+	at.mu.Lock()
+	defer at.mu.Unlock()
+	if p.ctx.Err() != nil || p.side.world.cut.Load() && at != p.side.store {
+		return nil, errGone
+	}
+	if verb := action.GetVerb(); verb == "get" || verb == "list" {
+		return answer(at, as, scheme, action)
+	}
+	number := int(p.side.writes.Add(1))
+	dies := number == p.side.fault.write
+	if dies && !p.side.fault.lost {
+		p.die()
+		p.note("dies before %d: %s", number, describe(action))
+		return nil, errGone
+	}
+	result, err := answer(at, as, scheme, action)
+	p.note("%d: %s: %v", number, describe(action), err)
+	if dies {
+		p.die()
+		p.note("dies after %d", number)
+		return nil, errGone
+	}
+	return result, err
+}
+
+func (p *process) note(format string, args ...any) {
+	p.side.log.Lock()
+	defer p.side.log.Unlock()
+	p.side.log.lines = append(p.side.log.lines, fmt.Sprintf(format, args...))
+}
+
+func describe(action clienttesting.Action) string {
+	name := ""
+	if named, ok := action.(interface{ GetName() string }); ok {
+		name = named.GetName()
+	}
+	text := fmt.Sprintf("%s %s/%s %s/%s", action.GetVerb(), action.GetResource().Resource, action.GetSubresource(), action.GetNamespace(), name)
+	if patch, ok := action.(clienttesting.PatchAction); ok {
+		text += " " + string(patch.GetPatch())
+	}
+	return text
+}
+
+// answer is what an API server does.
+func answer(at *store, as user, scheme *runtime.Scheme, action clienttesting.Action) (runtime.Object, error) {
+	k := key{resource: action.GetResource(), namespace: action.GetNamespace()}
+	if err := authorize(at, as, action.GetVerb(), k, action.GetSubresource()); err != nil {
+		return nil, err
+	}
+	// A nil pointer in an interface is not nil.
+	some := func(o object, err error) (runtime.Object, error) {
+		if err != nil {
+			return nil, err
+		}
+		return o, nil
+	}
+	switch a := action.(type) {
+	case clienttesting.GetActionImpl:
+		k.name = a.Name
+		return some(at.get(k))
+	case clienttesting.ListActionImpl:
+		return at.list(scheme, a.Kind, k, selectorOf(a.ListRestrictions.Labels))
+	case clienttesting.CreateActionImpl:
+		wanted := a.Object.(object)
+		k.name = wanted.GetName()
+		switch {
+		case a.Subresource == "token":
+			return tokenOf(at, k, a.Name)
+		case k.resource.Resource == "identityrequests":
+			return some(createIdentity(at, as, k, wanted))
+		}
+		return some(at.create(k, wanted))
+	case clienttesting.UpdateActionImpl:
+		wanted := a.Object.(object)
+		k.name = wanted.GetName()
+		return some(at.update(k, wanted, a.Subresource))
+	case clienttesting.PatchActionImpl:
+		k.name = a.Name
+		return some(at.patch(k, a.Patch, a.Subresource))
+	case clienttesting.DeleteActionImpl:
+		k.name = a.Name
+		return nil, at.delete(k, a.DeleteOptions.Preconditions)
+	}
+	return nil, fmt.Errorf("nobody answers a %T", action)
+}
+
+// createIdentity is what our registry does for the bearer of an invitation.
+func createIdentity(at *store, as user, k key, wanted object) (object, error) {
+	k.name = strings.TrimPrefix(string(as), bearerPrefix)
+	created, err := at.create(k, wanted)
+	if !apierrors.IsAlreadyExists(err) {
+		return created, err
+	}
+	found, err := at.get(k)
+	if err == nil && !equality.Semantic.DeepEqual(found.(*v1alpha1.IdentityRequest).Spec, wanted.(*v1alpha1.IdentityRequest).Spec) {
+		return nil, apierrors.NewConflict(k.resource.GroupResource(), k.name, errors.New("this invitation was used for another request"))
+	}
+	return found, err
+}
+
+// tokenOf is a token of a service account that is there.
+func tokenOf(at *store, k key, account string) (runtime.Object, error) {
+	k.resource.Resource = "serviceaccounts"
+	k.name = account
+	if _, err := at.get(k); err != nil {
+		return nil, err
+	}
+	return &authenticationv1.TokenRequest{Status: authenticationv1.TokenRequestStatus{
+		Token: tokenFor("system:serviceaccount:"+k.namespace+":"+account, 24*time.Hour),
+	}}, nil
+}
+
+func tokenFor(subject string, life time.Duration) string {
+	claims := fmt.Sprintf(`{"sub":%q,"iat":%d,"exp":%d}`, subject, time.Now().Unix(), time.Now().Add(life).Unix())
+	return "e30." + base64.RawURLEncoding.EncodeToString([]byte(claims)) + ".c2ln"
+}
+
+// authorize is RBAC for those who are not of the cluster itself.
+func authorize(at *store, as user, verb string, k key, subresource string) error {
+	if as == "" {
+		return nil
+	}
+	namespace, name, isAccount := accountOf(as)
+	if isAccount {
+		if _, ok := at.objects[key{accounts, namespace, name}]; !ok {
+			return apierrors.NewUnauthorized("the account is gone")
+		}
+	}
+	if strings.HasPrefix(string(as), bearerPrefix) && k.resource.Resource == "identityrequests" {
+		return nil
+	}
+	role := "federation-tenant"
+	if subresource == "token" {
+		role = "federation-tenant-token"
+	}
+	binding, ok := at.objects[key{roleBindings, k.namespace, role}]
+	if ok && k.namespace != "" && slices.ContainsFunc(binding.(*rbacv1.RoleBinding).Subjects, func(s rbacv1.Subject) bool {
+		return (s.Kind == rbacv1.UserKind && s.Name == string(as)) || (isAccount && s.Kind == rbacv1.ServiceAccountKind && s.Name == name && s.Namespace == namespace)
+	}) {
+		return nil
+	}
+	return apierrors.NewForbidden(k.resource.GroupResource(), k.name, fmt.Errorf("%s may not %s it", as, verb))
+}
+
+func accountOf(as user) (namespace, name string, ok bool) {
+	parts := strings.Split(string(as), ":")
+	if len(parts) != 4 || parts[1] != "serviceaccount" {
+		return "", "", false
+	}
+	return parts[2], parts[3], true
+}
+
+// connect is how a process reaches another cluster.
+func (p *process) connect(identity *remote.Identity) (*remote.Clients, error) {
+	other, ok := p.side.world.servers[identity.Server]
+	if !ok {
+		return nil, fmt.Errorf("nobody is at %s", identity.Server)
+	}
+	var as user
+	if identity.Token != "" {
+		claims, err := remote.ReadClaims(identity.Token)
+		if err != nil {
+			return nil, err
+		}
+		as = user(claims.Subject)
+	} else {
+		block, _ := pem.Decode(identity.Certificate)
+		certificate, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			return nil, err
+		}
+		as = user(certificate.Subject.CommonName)
+	}
+	kube, federation := p.clients(other.store, as)
+	return &remote.Clients{Kube: kube, Federation: federation}, nil
+}
+
+// live runs every controller that has to do with peerings, until it dies.
+func (p *process) live() {
+	s := p.side
+	kube, federation := p.clients(s.store, "")
+	everything := kubeinformers.NewSharedInformerFactory(kube, 0)
+	managed := kubeinformers.NewSharedInformerFactoryWithOptions(kube, 0, kubeinformers.WithTweakListOptions(func(o *metav1.ListOptions) {
+		o.LabelSelector = v1alpha1.LabelManagedBy + "=" + v1alpha1.ManagedBy
+	}))
+	invitations := kubeinformers.NewSharedInformerFactoryWithOptions(kube, 0, peering.InvitationInformers(installation)...)
+	bearers := kubeinformers.NewSharedInformerFactoryWithOptions(kube, 0, kubeinformers.WithNamespace(invitationNamespace))
+	ours := externalversions.NewSharedInformerFactory(federation, 0)
+	peers := remote.NewPeersWith(p.connect)
+
+	config := &peering.Config{
+		Kube: kube, Federation: federation, KubeInformers: everything, ManagedInformers: managed, InvitationInformers: invitations,
+		FederationInformers: ours, Events: &record.FakeRecorder{}, Peers: peers, Clock: clock.RealClock{},
+		ClusterID: s.id, ClusterName: s.name, Namespace: installation, ServiceAccount: "federation-controller-manager",
+		InvitationNamespace: invitationNamespace, IdentityMode: s.mode, IdentityLifetime: peering.DefaultIdentityLifetime,
+	}
+	lending := &resources.Config{
+		Kube: kube, Federation: federation, KubeInformers: everything, ManagedInformers: managed, FederationInformers: ours,
+		Clock: clock.RealClock{}, ClusterID: s.id, ClusterName: s.name, Policy: resources.DefaultPolicy(),
+		VirtualKubelet: resources.VirtualKubelet{Image: "virtual-kubelet", PullPolicy: "Never"},
+	}
+	type runner interface{ Run(context.Context) }
+	var runners []runner
+	add := func(r runner, err error) {
+		if err != nil {
+			panic(err)
+		}
+		runners = append(runners, r)
+	}
+	replicator, err := replication.New(federation, ours, peers, s.name)
+	add(replicator, err)
+	for _, controller := range []func() (runner, error){
+		func() (runner, error) { return peering.NewForeignClusters(config) },
+		func() (runner, error) { return peering.NewIdentityRequests(config) },
+		func() (runner, error) { return peering.NewPeeringTokens(config, bearers) },
+		func() (runner, error) {
+			return peering.NewSigner(kube, federation, ours, clock.RealClock{}, peering.DefaultIdentityLifetime)
+		},
+		func() (runner, error) { return resources.NewProvider(lending) },
+		func() (runner, error) { return resources.NewConsumer(lending) },
+		func() (runner, error) { return resources.NewVirtualNodes(lending) },
+	} {
+		add(controller())
+	}
+	factories := []kubeinformers.SharedInformerFactory{everything, managed, invitations, bearers}
+	for _, factory := range factories {
+		factory.StartWithContext(p.ctx)
+	}
+	ours.StartWithContext(p.ctx)
+	for _, factory := range factories {
+		factory.WaitForCacheSync(p.ctx.Done())
+	}
+	ours.WaitForCacheSync(p.ctx.Done())
+	var running sync.WaitGroup
+	for _, r := range runners {
+		running.Go(func() { r.Run(p.ctx) })
+	}
+	running.Wait()
+	for _, factory := range factories {
+		factory.Shutdown()
+	}
+	ours.Shutdown()
+}
+
+// dump shows what became of a world in which something went wrong.
+func (w *world) dump(t *testing.T) {
+	t.Helper()
+	for _, s := range []*side{w.rome, w.milan} {
+		s.store.mu.Lock()
+		for _, k := range s.store.keys(func(k key) bool {
+			return k.resource.Group == v1alpha1.GroupName || rules.ForeignClusterOf(k.namespace) != ""
+		}) {
+			fields := content(s.store.objects[k])
+			t.Logf("%s has %s: %v %v", s.name, k, fields["metadata"].(map[string]any)["deletionTimestamp"], fields["status"])
+		}
+		s.store.mu.Unlock()
+		s.log.Lock()
+		t.Logf("%s wrote:\n%s", s.name, strings.Join(s.log.lines, "\n"))
+		s.log.Unlock()
+	}
+}

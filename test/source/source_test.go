@@ -1,0 +1,127 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package source holds tests of what must not be in the sources: mistakes that
+// no behaviour shows until somebody makes use of them.
+package source
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// programs are where what runs in a cluster is written.
+var programs = []string{"apiserver", "registry", "controllers"}
+
+// inspect walks every file of the programs that is neither a test nor
+// generated, and fails when it finds suspiciously few.
+func inspect(t *testing.T, visit func(position string, node ast.Node)) {
+	t.Helper()
+	const root = "../.."
+	files := 0
+	for _, folder := range programs {
+		err := filepath.WalkDir(filepath.Join(root, folder), func(path string, entry fs.DirEntry, err error) error {
+			if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") || strings.HasPrefix(entry.Name(), "zz_generated") {
+				return err
+			}
+			files++
+			set := token.NewFileSet()
+			file, err := parser.ParseFile(set, path, nil, parser.SkipObjectResolution)
+			if err != nil {
+				return err
+			}
+			ast.Inspect(file, func(node ast.Node) bool {
+				if node != nil {
+					visit(strings.TrimPrefix(set.Position(node.Pos()).String(), root+"/"), node)
+				}
+				return true
+			})
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if files < 150 {
+		t.Fatalf("only %d files were found", files)
+	}
+}
+
+// secret is the name of what must not be compared byte by byte.
+var secret = regexp.MustCompile(`(?i)(token|password|secret)s?$`)
+
+// name is the last name of an expression.
+func name(expression ast.Expr) string {
+	switch e := expression.(type) {
+	case *ast.Ident:
+		return e.Name
+	case *ast.SelectorExpr:
+		return e.Sel.Name
+	case *ast.CallExpr:
+		if _, slice := e.Fun.(*ast.ArrayType); len(e.Args) == 1 && (slice || name(e.Fun) == "string") {
+			return name(e.Args[0])
+		}
+	case *ast.StarExpr:
+		return name(e.X)
+	}
+	return ""
+}
+
+// harmless are the sides of a comparison that tell nothing of a secret: no
+// value, and the names of objects.
+func harmless(expression ast.Expr) bool {
+	if literal, ok := expression.(*ast.BasicLit); ok {
+		return literal.Value == `""` || literal.Kind == token.INT
+	}
+	// IdentityToken is a kind of identity.
+	return name(expression) == "nil" || name(expression) == "Name" || name(expression) == "IdentityToken"
+}
+
+// Tokens are judged by the cluster that issued them. Where one is compared here
+// after all, how long that takes must not tell how much of it was right.
+func TestTokenConstantTime(t *testing.T) {
+	found := 0
+	inspect(t, func(position string, node ast.Node) {
+		switch n := node.(type) {
+		case *ast.BinaryExpr:
+			found++
+			if n.Op != token.EQL && n.Op != token.NEQ || harmless(n.X) || harmless(n.Y) {
+				return
+			}
+			if secret.MatchString(name(n.X)) || secret.MatchString(name(n.Y)) {
+				t.Errorf("%s: %s is compared with %s: use crypto/subtle", position, name(n.X), n.Op)
+			}
+		case *ast.CallExpr:
+			function := name(n.Fun)
+			if len(n.Args) != 2 || function != "Equal" && function != "Compare" && function != "EqualFold" {
+				return
+			}
+			if secret.MatchString(name(n.Args[0])) || secret.MatchString(name(n.Args[1])) {
+				t.Errorf("%s: %s is compared with %s: use crypto/subtle", position, name(n.Args[0]), function)
+			}
+		}
+	})
+	if found == 0 {
+		t.Error("nothing was looked at")
+	}
+}
+
+// No connection is made to somebody who was not verified.
+func TestTLSVerifiedByDefault(t *testing.T) {
+	inspect(t, func(position string, node ast.Node) {
+		pair, ok := node.(*ast.KeyValueExpr)
+		if !ok {
+			return
+		}
+		field := name(pair.Key)
+		if (field == "InsecureSkipVerify" || field == "Insecure" || field == "InsecureSkipTLSVerify") && name(pair.Value) != "false" {
+			t.Errorf("%s: %s is set", position, field)
+		}
+	})
+}
