@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"liqo.io/federation/test/harness"
 )
 
 func TestMedianAndSpread(t *testing.T) {
@@ -46,46 +48,15 @@ apiserver_request_duration_seconds_count{resource="pods",verb="POST"} 7
 	}
 }
 
-func TestAuditEventsBecomeRequests(t *testing.T) {
-	received := time.Date(2026, 5, 4, 3, 2, 1, 500_000_000, time.UTC)
-	for _, test := range []struct {
-		name, line string
-		want       request
-		counts     bool
-	}{
-		{
-			"a subresource",
-			`{"stage":"ResponseComplete","verb":"create","user":{"username":"system:kube-scheduler"},"objectRef":{"resource":"pods","subresource":"binding"},"requestReceivedTimestamp":"2026-05-04T03:02:01.500000Z"}`,
-			request{received: received, user: "system:kube-scheduler", what: "create pods/binding"}, true,
-		},
-		{"a watch", `{"stage":"ResponseComplete","verb":"watch","objectRef":{"resource":"pods"}}`, request{}, false},
-		{"the start of a long answer", `{"stage":"ResponseStarted","verb":"get","objectRef":{"resource":"pods"}}`, request{}, false},
-		{"no resource", `{"stage":"ResponseComplete","verb":"get","requestURI":"/healthz"}`, request{}, false},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			got, counts, err := parseAudit([]byte(test.line))
-			if err != nil || counts != test.counts {
-				t.Fatalf("counts: %v, error: %v, want %v", counts, err, test.counts)
-			}
-			if diff := cmp.Diff(test.want, got, cmp.AllowUnexported(request{})); diff != "" {
-				t.Errorf("request (-want +got):\n%s", diff)
-			}
-		})
-	}
-	if _, _, err := parseAudit([]byte("{")); err == nil {
-		t.Error("a damaged line gave no error")
-	}
-}
-
 func TestRequestsBelongToTheCreationTheyFallInto(t *testing.T) {
 	at := func(seconds int) time.Time { return time.Unix(int64(seconds), 0) }
 	samples := []sample{
 		{size: 2, created: time.Second, deleted: time.Second, cpu: 10 * time.Millisecond, from: at(10), to: at(20)},
 		{size: 2, offloaded: true, created: 2 * time.Second, deleted: 4 * time.Second, cpu: 20 * time.Millisecond, from: at(30), to: at(40)},
 	}
-	requests := []request{
-		{cluster: "rome", received: at(9)}, {cluster: "rome", received: at(10)}, {cluster: "rome", received: at(19)},
-		{cluster: "rome", received: at(31)}, {cluster: "milan", received: at(32)}, {cluster: "milan", received: at(33)}, {cluster: "milan", received: at(40)},
+	requests := []harness.Request{
+		{Cluster: "rome", Received: at(9)}, {Cluster: "rome", Received: at(10)}, {Cluster: "rome", Received: at(19)},
+		{Cluster: "rome", Received: at(31)}, {Cluster: "milan", Received: at(32)}, {Cluster: "milan", Received: at(33)}, {Cluster: "milan", Received: at(40)},
 	}
 	want := []row{
 		{"create → all Ready seen here", "2", "1.00 s (1.00–1.00)", "2.00 s (2.00–2.00)", "2.00×", "≤ 3× ✓"},
@@ -101,7 +72,7 @@ func TestRequestsBelongToTheCreationTheyFallInto(t *testing.T) {
 }
 
 func TestOptionsAreChecked(t *testing.T) {
-	for _, args := range [][]string{{"--pods", ""}, {"--pods", "10,x"}, {"--pods", "0"}, {"--runs", "0"}, {"--colour"}} {
+	for _, args := range [][]string{{"--pods", ""}, {"--pods", "10,x"}, {"--pods", "0"}, {"--runs", "0"}, {"--only", "nodes"}, {"--colour"}} {
 		if o, err := parse(args); err == nil {
 			t.Errorf("%v gave %+v and no error", args, o)
 		}

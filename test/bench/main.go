@@ -13,6 +13,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -26,6 +27,7 @@ import (
 type options struct {
 	pods      []int
 	runs      int
+	only      string
 	instance  string
 	keep      bool
 	breakdown bool
@@ -46,6 +48,7 @@ func parse(args []string) (options, error) {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	pods := flags.String("pods", "100,500,1000", "sizes of the Deployments to measure, smallest first")
 	flags.IntVar(&o.runs, "runs", 3, "measurements of each size; the table shows their median and spread")
+	flags.StringVar(&o.only, "only", "", "measure only one part: pods or api")
 	flags.StringVar(&o.instance, "instance", "bench", "instance of the playground to bring up")
 	flags.BoolVar(&o.keep, "keep", false, "take an instance that is up as it is, and leave it up")
 	flags.BoolVar(&o.breakdown, "breakdown", false, "print also who sends which requests at the largest size")
@@ -58,6 +61,9 @@ func parse(args []string) (options, error) {
 			return o, fmt.Errorf("--pods %q: use numbers from 1 to 20000, separated by commas", *pods)
 		}
 		o.pods = append(o.pods, n)
+	}
+	if !slices.Contains([]string{"", "pods", "api"}, o.only) {
+		return o, fmt.Errorf("--only %q: use pods or api", o.only)
 	}
 	if o.runs < 1 {
 		return o, fmt.Errorf("--runs %d: at least one is needed", o.runs)
@@ -90,6 +96,16 @@ func run(ctx context.Context, args []string) (err error) {
 	}
 	if err := b.setUp(ctx); err != nil {
 		return fmt.Errorf("set up: %w", err)
+	}
+	if o.only != "pods" {
+		samples, err := b.measureAPI(ctx)
+		if err != nil {
+			return fmt.Errorf("measure the API: %w", err)
+		}
+		reportAPI(os.Stdout, o.runs, samples)
+	}
+	if o.only == "api" {
+		return nil
 	}
 	results, err := b.measure(ctx)
 	if err != nil {

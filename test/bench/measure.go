@@ -32,7 +32,8 @@ type sample struct {
 	from, to time.Time
 }
 
-// memory is what our processes hold after the runs of one size.
+// memory is what our processes hold after the runs of one size, or with size 0
+// before the first.
 type memory struct {
 	size      int
 	processes []ours
@@ -54,6 +55,11 @@ func (b *bench) measure(ctx context.Context) (results, error) {
 	if err := b.measureIdle(ctx); err != nil {
 		return r, err
 	}
+	idle, err := b.ours(ctx)
+	if err != nil {
+		return r, err
+	}
+	r.memory = append(r.memory, memory{0, idle})
 	for _, size := range b.options.pods {
 		for run := range b.options.runs {
 			for _, isOffloaded := range []bool{false, true} {

@@ -1,0 +1,210 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+)
+
+const (
+	// apiNamespace is no namespace of a peering, so no controller looks at the
+	// offers in it.
+	apiNamespace = "bench-api"
+	apiUser      = "bench"
+	apiClusterID = "0c9e8d7f-1a2b-4c3d-8e4f-5a6b7c8d9e0f"
+	// objects is how many are made, read and changed in one run.
+	objects = 1000
+	// lists is how often all of them are listed.
+	lists = 20
+)
+
+// A kind of ourResource, and a custom resource of the same schema.
+var (
+	ourResource    = schema.GroupVersionResource{Group: v1alpha1.GroupName, Version: v1alpha1.SchemeGroupVersion.Version, Resource: "resourceoffers"}
+	customResource = schema.GroupVersionResource{Group: "bench.example.com", Version: "v1", Resource: ourResource.Resource}
+)
+
+const ourKind = "ResourceOffer"
+
+// apiSample is one kind of request, sent many times by so many clients at once.
+type apiSample struct {
+	operation string
+	clients   int
+	resource  schema.GroupVersionResource
+	latencies []time.Duration
+	took      time.Duration
+}
+
+// p99 is the latency in milliseconds that one request in a hundred exceeds.
+func (s apiSample) p99() float64 {
+	sorted := slices.Sorted(slices.Values(s.latencies))
+	return float64(sorted[(len(sorted)*99-1)/100]) / float64(time.Millisecond)
+}
+
+// rate is in requests a second.
+func (s apiSample) rate() float64 { return float64(len(s.latencies)) / s.took.Seconds() }
+
+// measureAPI asks rome's API server, as a user with the rights for one
+// namespace, for objects of ourResource and for the same as custom resources.
+func (b *bench) measureAPI(ctx context.Context) ([]apiSample, error) {
+	client, err := b.apiClient(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var samples []apiSample
+	for run := range b.options.runs {
+		for _, clients := range []int{1, 16} {
+			for _, resource := range []schema.GroupVersionResource{customResource, ourResource} {
+				if err := b.quiet(ctx); err != nil {
+					return nil, err
+				}
+				more, err := ask(ctx, client.Resource(resource).Namespace(apiNamespace), resource, clients)
+				if err != nil {
+					return nil, fmt.Errorf("%s: %w", resource.GroupResource(), err)
+				}
+				for _, s := range more {
+					fmt.Fprintf(os.Stderr, "API of %s, run %d, %2d clients: %-6s p99 %.1f ms, %.0f/s\n", resource.Group, run+1, clients, s.operation, s.p99(), s.rate())
+				}
+				samples = append(samples, more...)
+			}
+		}
+	}
+	return samples, nil
+}
+
+// ask makes objects, reads them one by one and all at once, changes them, and
+// removes them.
+func ask(ctx context.Context, client dynamic.ResourceInterface, resource schema.GroupVersionResource, clients int) ([]apiSample, error) {
+	made := make([]*unstructured.Unstructured, objects)
+	var samples []apiSample
+	for _, operation := range []struct {
+		name  string
+		count int
+		send  func(ctx context.Context, i int) error
+	}{
+		{"create", objects, func(ctx context.Context, i int) (err error) {
+			made[i], err = client.Create(ctx, offer(resource, i), metav1.CreateOptions{})
+			return err
+		}},
+		{"get", objects, func(ctx context.Context, i int) error {
+			_, err := client.Get(ctx, made[i].GetName(), metav1.GetOptions{})
+			return err
+		}},
+		{"list", lists, func(ctx context.Context, _ int) error {
+			_, err := client.List(ctx, metav1.ListOptions{})
+			return err
+		}},
+		{"update", objects, func(ctx context.Context, i int) error {
+			changed := made[i].DeepCopy()
+			if err := unstructured.SetNestedField(changed.Object, "2", "spec", "resources", "cpu"); err != nil {
+				return err
+			}
+			_, err := client.Update(ctx, changed, metav1.UpdateOptions{})
+			return err
+		}},
+	} {
+		s, err := send(ctx, operation.count, clients, operation.send)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", operation.name, err)
+		}
+		s.operation, s.resource = operation.name, resource
+		samples = append(samples, s)
+	}
+	return samples, client.DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})
+}
+
+// send sends count requests, divided among the clients.
+func send(ctx context.Context, count, clients int, request func(context.Context, int) error) (apiSample, error) {
+	s := apiSample{clients: clients, latencies: make([]time.Duration, count)}
+	group, ctx := errgroup.WithContext(ctx)
+	start := time.Now()
+	for first := range clients {
+		group.Go(func() error {
+			for i := first; i < count; i += clients {
+				sent := time.Now()
+				if err := request(ctx, i); err != nil {
+					return err
+				}
+				s.latencies[i] = time.Since(sent)
+			}
+			return nil
+		})
+	}
+	err := group.Wait()
+	s.took = time.Since(start)
+	return s, err
+}
+
+func offer(resource schema.GroupVersionResource, i int) *unstructured.Unstructured {
+	return &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": resource.GroupVersion().String(),
+		"kind":       ourKind,
+		"metadata":   map[string]any{"name": fmt.Sprintf("offer-%d", i), "namespace": apiNamespace},
+		"spec":       map[string]any{"clusterID": apiClusterID, "resources": map[string]any{"cpu": "1", "memory": "1Gi", "pods": "10"}},
+	}}
+}
+
+// apiClient makes the custom resource, the namespace, and a user who may do
+// everything with both kinds in it.
+func (b *bench) apiClient(ctx context.Context) (dynamic.Interface, error) {
+	if err := b.makeCRD(ctx); err != nil {
+		return nil, fmt.Errorf("make a custom resource of the schema of %s: %w", ourResource.GroupResource(), err)
+	}
+	meta := metav1.ObjectMeta{Name: apiUser, Namespace: apiNamespace}
+	_, err := b.rome.Kube.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: apiNamespace}}, metav1.CreateOptions{})
+	if err := unless(apierrors.IsAlreadyExists, err); err != nil {
+		return nil, err
+	}
+	accounts := b.rome.Kube.CoreV1().ServiceAccounts(apiNamespace)
+	_, err = accounts.Create(ctx, &corev1.ServiceAccount{ObjectMeta: meta}, metav1.CreateOptions{})
+	if err := unless(apierrors.IsAlreadyExists, err); err != nil {
+		return nil, err
+	}
+	_, err = b.rome.Kube.RbacV1().Roles(apiNamespace).Create(ctx, &rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{{
+		APIGroups: []string{ourResource.Group, customResource.Group}, Resources: []string{ourResource.Resource},
+		Verbs: []string{"get", "list", "create", "update", "deletecollection"},
+	}}}, metav1.CreateOptions{})
+	if err := unless(apierrors.IsAlreadyExists, err); err != nil {
+		return nil, err
+	}
+	_, err = b.rome.Kube.RbacV1().RoleBindings(apiNamespace).Create(ctx, &rbacv1.RoleBinding{ObjectMeta: meta,
+		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: apiUser, Namespace: apiNamespace}},
+		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: apiUser},
+	}, metav1.CreateOptions{})
+	if err := unless(apierrors.IsAlreadyExists, err); err != nil {
+		return nil, err
+	}
+	token, err := accounts.CreateToken(ctx, apiUser, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	if err != nil {
+		return nil, err
+	}
+	config := rest.AnonymousClientConfig(b.rome.Config)
+	config.BearerToken, config.QPS = token.Status.Token, -1
+	return dynamic.NewForConfig(config)
+}
+
+// unless returns the error, but for one that does not matter.
+func unless(harmless func(error) bool, err error) error {
+	if harmless(err) {
+		return nil
+	}
+	return err
+}

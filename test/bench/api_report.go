@@ -1,0 +1,71 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"io"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// What design decided our API may cost beside a custom resource on the same
+// API server: milliseconds more, or this part of its rate.
+const (
+	latencyBudget    = 5.0
+	createRateBudget = 0.7
+	getRateBudget    = 0.5
+)
+
+func reportAPI(out io.Writer, runs int, samples []apiSample) {
+	fmt.Fprintf(out, "\n%s\nThe API of %s beside a custom resource of the same schema, through the same kube-apiserver, as a user with a Role.\nMedians of %d runs of %d objects, in parentheses from the least to the most.\n\n",
+		machine(), ourResource.GroupResource(), runs, objects)
+	fmt.Fprintln(out, "| request | custom resource | ours | ours beside it | budget |\n| --- | --- | --- | ---: | --- |")
+	for _, line := range []struct {
+		name, operation string
+		clients         int
+	}{
+		{"GET by name", "get", 1},
+		{fmt.Sprintf("LIST of %d", objects), "list", 1},
+		{"create", "create", 1},
+		{"update", "update", 1},
+	} {
+		theirs, own := both(samples, line.operation, line.clients, apiSample.p99)
+		more := own.median() - theirs.median()
+		fmt.Fprintf(out, "| %s, one client, p99 | %s | %s | %+.1f ms | %s |\n", line.name, theirs.format(" ms"), own.format(" ms"), more, verdict(more, latencyBudget, " ms"))
+	}
+	for _, line := range []struct {
+		name, operation string
+		budget          float64
+	}{
+		{"GET by name", "get", getRateBudget},
+		{"create", "create", createRateBudget},
+		{"update", "update", 0},
+	} {
+		theirs, own := both(samples, line.operation, 16, apiSample.rate)
+		ratio := own.median() / theirs.median()
+		fmt.Fprintf(out, "| %s, 16 clients | %s | %s | %.2f× | %s |\n", line.name, theirs.format("/s"), own.format("/s"), ratio, atLeast(ratio, line.budget))
+	}
+}
+
+// both are the values of one operation, of the custom resource and of ours.
+func both(samples []apiSample, operation string, clients int, of func(apiSample) float64) (theirs, own series) {
+	values := map[schema.GroupVersionResource]series{}
+	for _, s := range samples {
+		if s.operation == operation && s.clients == clients {
+			values[s.resource] = append(values[s.resource], of(s))
+		}
+	}
+	return values[customResource], values[ourResource]
+}
+
+func atLeast(value, budget float64) string {
+	switch {
+	case budget == 0:
+		return "–"
+	case value >= budget:
+		return fmt.Sprintf("≥ %g× ✓", budget)
+	}
+	return fmt.Sprintf("≥ %g× ✗", budget)
+}
