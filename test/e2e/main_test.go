@@ -8,13 +8,17 @@
 package e2e
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"sync"
 	"syscall"
 	"testing"
@@ -25,7 +29,9 @@ import (
 	"liqo.io/federation/test/harness"
 )
 
-const instance = "e2e"
+// instance is the playground's; E2E_INSTANCE names another, for a second
+// checkout that tests at the same time.
+var instance = cmp.Or(os.Getenv("E2E_INSTANCE"), "e2e")
 
 var (
 	playground  *harness.Playground
@@ -33,6 +39,17 @@ var (
 	// uninstalled is what was in each cluster before the product came.
 	uninstalled = map[*harness.Cluster]harness.Snapshot{}
 )
+
+// layouts are the clusters that the story can be told on, as options of the
+// playground. By default both have the same addresses, which is the hard case.
+var layouts = map[string][]string{
+	"same":     {"--workers", "1"},
+	"disjoint": {"--workers", "1", "--cluster-pod-cidr", "milan=10.80.0.0/16", "--cluster-service-cidr", "milan=10.112.0.0/16"},
+	"single":   {"--workers", "0"},
+	"wide":     {"--workers", "3"},
+}
+
+var layout = flag.String("layout", "same", fmt.Sprintf("clusters to bring up: one of %v", slices.Sorted(maps.Keys(layouts))))
 
 // TestMain brings two fresh clusters up and takes them down again, however the
 // tests end. With E2E_KEEP=1 it takes what is up already, as it is, and leaves
@@ -68,6 +85,11 @@ func run(ctx context.Context, stop func(), tests func() int) int {
 				fmt.Fprintln(os.Stderr, err)
 			}
 		})
+	}
+	flag.Parse()
+	if _, known := layouts[*layout]; !known {
+		fmt.Fprintf(os.Stderr, "-layout=%s: use one of %v\n", *layout, slices.Sorted(maps.Keys(layouts)))
+		return 2
 	}
 	defer down()
 	defer stop()
@@ -105,7 +127,7 @@ func setUp(ctx context.Context, keep bool) error {
 			return err
 		}
 	}
-	if err := playground.Up(ctx, []string{"rome", "milan"}, "--workers", "1", "--audit"); err != nil {
+	if err := playground.Up(ctx, []string{"rome", "milan"}, append(layouts[*layout], "--audit")...); err != nil {
 		return err
 	}
 	if err := playground.LoadImages(ctx); err != nil {

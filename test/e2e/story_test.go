@@ -54,11 +54,16 @@ func TestFederation(t *testing.T) {
 		{"KilledVirtualKubelet", killedVirtualKubelet, false},
 		{"KilledControllerManager", killedControllerManager, false},
 		{"KilledAPIServer", killedAPIServer, false},
+		{"SurvivesChaos", survivesChaos, false},
+		{"IdlesQuietly", idlesQuietly, false},
+		{"RestoresTheStore", restoresTheStore, false},
+		{"NamespaceDeletionResumesAfterOutage", namespaceDeletionResumesAfterOutage, false},
 		{"UnoffloadBringsPodsHome", unoffloadBringsPodsHome, false},
 		{"TokenNeverLogged", tokenNeverLogged, false},
 		{"UnpeersWithoutATrace", unpeersWithoutATrace, false},
 		{"PeersAgain", peersByInvitation, false},
 		{"UninstallsWithoutATrace", uninstallsWithoutATrace, false},
+		{"TwoReplicasOnAnEtcdOfYourOwn", twoReplicasOnAnEtcdOfYourOwn, false},
 	} {
 		passed := t.Run(step.name, func(t *testing.T) {
 			t.Cleanup(func() { collect(t) })

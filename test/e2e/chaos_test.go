@@ -1,0 +1,344 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	"liqo.io/federation/test/harness"
+)
+
+var (
+	chaosTime = flag.Duration("chaos", 30*time.Second, "how long processes are ended and the clusters cut off while namespaces are in use")
+	chaosSeed = flag.Uint64("chaos-seed", 0, "repeats the choices of an earlier run; 0 makes new ones and prints the seed")
+)
+
+// calm bounds the return to order: a container that was killed a few times is
+// started again by its kubelet only after a while.
+const calm = 6 * time.Minute
+
+// survivesChaos ends processes of ours and cuts the clusters off from each
+// other, at random, while somebody uses two offloaded namespaces. When it is
+// over everything comes about that was asked for: no more, no less, once.
+func survivesChaos(t *testing.T) {
+	seed := *chaosSeed
+	if seed == 0 {
+		seed = rand.Uint64()
+	}
+	t.Logf("repeat the choices with -chaos-seed=%d", seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		if err := playground.Heal(ctx, "rome", "milan"); err != nil {
+			t.Error(err)
+		}
+	})
+
+	var users []*user
+	for range 2 {
+		users = append(users, startUser(t, offloaded(t, remote), rand.New(rand.NewPCG(seed, uint64(len(users)+1)))))
+	}
+	end := time.Now().Add(*chaosTime)
+	for round := 1; time.Now().Before(end); round++ {
+		disturbance := disturbances[random.IntN(len(disturbances))]
+		t.Logf("round %d: %s", round, disturbance.name)
+		disturbance.do(t, func() {
+			for _, user := range users {
+				user.reach(t, 1+random.IntN(8))
+			}
+		})
+	}
+	for _, user := range users {
+		user.stop()
+		t.Logf("%d wishes in %s, %d refused, last with %v", user.wishes, user.o.namespace, user.refusals, user.last)
+	}
+	for _, user := range users {
+		user.isServed(t)
+	}
+}
+
+// disturbances are what happens in the chaos. Each is over when it returns,
+// and calls meanwhile for as long as it should last.
+var disturbances = []struct {
+	name string
+	do   func(t *testing.T, meanwhile func())
+}{
+	{"the virtual kubelet is killed", func(t *testing.T, meanwhile func()) {
+		killOnce(t, rome, virtualKubelet(t), "virtual-kubelet")
+		meanwhile()
+	}},
+	{"the virtual kubelet's pod is deleted", func(t *testing.T, meanwhile func()) { replaced(t, rome, virtualKubelet(t)); meanwhile() }},
+	{"rome's controller manager's pod is deleted", func(t *testing.T, meanwhile func()) {
+		replaced(t, rome, componentPod(t, rome, "federation-controller-manager"))
+		meanwhile()
+	}},
+	{"milan's controller manager is killed", func(t *testing.T, meanwhile func()) {
+		killOnce(t, milan, componentPod(t, milan, "federation-controller-manager"), "federation-controller-manager")
+		meanwhile()
+	}},
+	{"rome's API server is killed", func(t *testing.T, meanwhile func()) {
+		killOnce(t, rome, componentPod(t, rome, "federation-apiserver"), "federation-apiserver")
+		meanwhile()
+	}},
+	{"milan's API server's pod is deleted", func(t *testing.T, meanwhile func()) {
+		replaced(t, milan, componentPod(t, milan, "federation-apiserver"))
+		meanwhile()
+	}},
+	{"the clusters are cut off from each other", func(t *testing.T, meanwhile func()) {
+		if err := playground.Partition(t.Context(), "rome", "milan"); err != nil {
+			t.Fatal(err)
+		}
+		meanwhile()
+		if err := playground.Heal(t.Context(), "rome", "milan"); err != nil {
+			t.Fatal(err)
+		}
+	}},
+	{"the virtual kubelet is killed while the clusters are cut off", func(t *testing.T, meanwhile func()) {
+		if err := playground.Partition(t.Context(), "rome", "milan"); err != nil {
+			t.Fatal(err)
+		}
+		kubectl(t, rome, "delete", "pod", "-n", peerNamespace, virtualKubelet(t).Name, "--wait=false")
+		meanwhile()
+		if err := playground.Heal(t.Context(), "rome", "milan"); err != nil {
+			t.Fatal(err)
+		}
+	}},
+}
+
+// replaced deletes a pod and waits until another one in its place is Ready.
+func replaced(t *testing.T, c *harness.Cluster, pod *corev1.Pod) {
+	t.Helper()
+	owner := metav1.GetControllerOf(pod)
+	if owner == nil {
+		t.Fatalf("pod %s/%s has no controller that would replace it", pod.Namespace, pod.Name)
+	}
+	if err := c.Kube.CoreV1().Pods(pod.Namespace).Delete(t.Context(), pod.Name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, soon, fmt.Sprintf("pod %s/%s on %s to be replaced", pod.Namespace, pod.Name, c.Name), func(ctx context.Context) (bool, string, error) {
+		pods, err := c.Kube.CoreV1().Pods(pod.Namespace).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return false, "", err
+		}
+		var saw []string
+		for _, other := range pods.Items {
+			if by := metav1.GetControllerOf(&other); by != nil && by.UID == owner.UID {
+				if other.UID != pod.UID && isReady(&other) {
+					return true, "", nil
+				}
+				saw = append(saw, podState(&other))
+			}
+		}
+		return false, strings.Join(saw, "; "), nil
+	})
+}
+
+// user wants things in an offloaded namespace, one after the other, and
+// remembers what they should have led to.
+type user struct {
+	o       offload
+	random  *rand.Rand
+	cancel  context.CancelFunc
+	stopped chan struct{}
+
+	mutex            sync.Mutex
+	wishes, refusals int
+	last             error
+	// replicas are of Deployments, and pods those that were not deleted, nil
+	// where the answer was lost.
+	replicas map[string]int32
+	pods     map[string]*types.UID
+	jobs     []string
+}
+
+const (
+	deployments = 3
+	completions = 2
+)
+
+func startUser(t *testing.T, o offload, random *rand.Rand) *user {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	u := &user{o: o, random: random, cancel: cancel, stopped: make(chan struct{}), replicas: map[string]int32{}, pods: map[string]*types.UID{}}
+	t.Cleanup(u.stop)
+	for i := range deployments {
+		name := fmt.Sprintf("web-%d", i)
+		runDeployment(t, o.namespace, name, 1, podSpec("serve"))
+		u.replicas[name] = 1
+	}
+	pace := time.NewTicker(500 * time.Millisecond)
+	go func() {
+		defer close(u.stopped)
+		defer pace.Stop()
+		for i := 0; ctx.Err() == nil; i++ {
+			select {
+			case <-ctx.Done():
+				return
+			case <-pace.C:
+			}
+			err := u.wish(ctx, i)
+			u.mutex.Lock()
+			u.wishes++
+			if err != nil && ctx.Err() == nil {
+				u.refusals++
+				u.last = err
+			}
+			u.mutex.Unlock()
+		}
+	}()
+	return u
+}
+
+// wish asks for one thing.
+func (u *user) wish(ctx context.Context, i int) error {
+	switch u.random.IntN(4) {
+	case 0, 1:
+		name, replicas := fmt.Sprintf("web-%d", u.random.IntN(deployments)), int32(u.random.IntN(4))
+		patch := fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, replicas)
+		deployment, err := rome.Kube.AppsV1().Deployments(u.o.namespace).Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{})
+		if err == nil {
+			u.replicas[name] = *deployment.Spec.Replicas
+		}
+		return err
+	case 2:
+		if len(u.jobs) == 10 {
+			return nil
+		}
+		name := fmt.Sprintf("job-%d", i)
+		spec := podSpec("print", "done")
+		spec.RestartPolicy = corev1.RestartPolicyNever
+		_, err := rome.Kube.BatchV1().Jobs(u.o.namespace).Create(ctx, &batchv1.Job{
+			ObjectMeta: metav1.ObjectMeta{Name: name},
+			Spec: batchv1.JobSpec{Completions: ptr.To[int32](completions), Parallelism: ptr.To[int32](completions), BackoffLimit: ptr.To[int32](0),
+				Template: corev1.PodTemplateSpec{Spec: spec}},
+		}, metav1.CreateOptions{})
+		if err == nil {
+			u.jobs = append(u.jobs, name)
+		}
+		return err
+	default:
+		// The same name again, as a StatefulSet's.
+		name := fmt.Sprintf("single-%d", u.random.IntN(2))
+		if _, there := u.pods[name]; there {
+			err := rome.Kube.CoreV1().Pods(u.o.namespace).Delete(ctx, name, metav1.DeleteOptions{})
+			if err == nil || apierrors.IsNotFound(err) {
+				delete(u.pods, name)
+			}
+			return err
+		}
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"app": name}}, Spec: podSpec("serve")}
+		pod, err := rome.Kube.CoreV1().Pods(u.o.namespace).Create(ctx, pod, metav1.CreateOptions{})
+		if apierrors.IsAlreadyExists(err) {
+			// The one before is still going.
+			return nil
+		}
+		if err == nil {
+			u.pods[name] = &pod.UID
+		}
+		return err
+	}
+}
+
+// reach waits until more has been wished for.
+func (u *user) reach(t *testing.T, more int) {
+	t.Helper()
+	u.mutex.Lock()
+	goal := u.wishes + more
+	u.mutex.Unlock()
+	eventually(t, soon, fmt.Sprintf("%d more wishes", more), func(context.Context) (bool, string, error) {
+		u.mutex.Lock()
+		defer u.mutex.Unlock()
+		return u.wishes >= goal, fmt.Sprintf("%d of %d", u.wishes, goal), nil
+	})
+}
+
+func (u *user) stop() {
+	u.cancel()
+	<-u.stopped
+}
+
+// isServed waits until everything in the namespace and its twin is as the
+// user wished it, and the two agree on every pod.
+func (u *user) isServed(t *testing.T) {
+	t.Helper()
+	for name, replicas := range u.replicas {
+		eventually(t, calm, fmt.Sprintf("%d replicas of %s/%s", replicas, u.o.namespace, name), func(ctx context.Context) (bool, string, error) {
+			d, err := rome.Kube.AppsV1().Deployments(u.o.namespace).Get(ctx, name, metav1.GetOptions{})
+			if err != nil {
+				return false, "", err
+			}
+			return hasRolledOut(d, replicas), show(d.Status), nil
+		})
+	}
+	for _, name := range u.jobs {
+		eventually(t, calm, fmt.Sprintf("%d completions of %s/%s", completions, u.o.namespace, name), func(ctx context.Context) (bool, string, error) {
+			job, err := rome.Kube.BatchV1().Jobs(u.o.namespace).Get(ctx, name, metav1.GetOptions{})
+			if err != nil {
+				return false, "", err
+			}
+			if job.Status.Failed > 0 {
+				return false, "", harness.Permanent(fmt.Errorf("pods of the job failed: %s", show(job.Status)))
+			}
+			return job.Status.Succeeded == completions, show(job.Status), nil
+		})
+	}
+	for name, uid := range u.pods {
+		if pod := podReady(t, rome, u.o.namespace, name); pod.UID != *uid {
+			t.Errorf("pod %s was made anew", name)
+		}
+	}
+	eventually(t, calm, u.o.namespace+" and "+u.o.twin+" to hold the same pods", func(ctx context.Context) (bool, string, error) {
+		here, err := living(ctx, rome, u.o.namespace)
+		if err != nil {
+			return false, "", err
+		}
+		there, err := living(ctx, milan, u.o.twin)
+		if err != nil {
+			return false, "", err
+		}
+		return slices.Equal(here, there), fmt.Sprintf("rome: %v; milan: %v", here, there), nil
+	})
+	for _, name := range must(living(t.Context(), rome, u.o.namespace))(t) {
+		isSameOnBothSides(t, u.o, name)
+	}
+}
+
+func hasRolledOut(d *appsv1.Deployment, replicas int32) bool {
+	return d.Status.ObservedGeneration == d.Generation && d.Status.Replicas == replicas && d.Status.ReadyReplicas == replicas && *d.Spec.Replicas == replicas
+}
+
+// living are the names of the pods that have not ended, sorted.
+func living(ctx context.Context, c *harness.Cluster, namespace string) ([]string, error) {
+	pods, err := c.Kube.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, err
+	}
+	names := []string{}
+	for _, pod := range pods.Items {
+		if pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed {
+			names = append(names, pod.Name)
+		}
+	}
+	slices.Sort(names)
+	return names, nil
+}
