@@ -33,9 +33,13 @@ test: ## Everything that must be green: verify, unit, integration and e2e tests.
 	@$(MAKE) test-e2e
 
 .PHONY: test-full
-test-full: ## The same, then the properties with many more examples and the benchmark.
+test-full: ## The same, then many more examples, chaos, every layout and the benchmark: hours.
 	@$(MAKE) test
 	@RAPID_CHECKS=5000 hack/test-unit.sh -count=3 -timeout=60m
+	@SAGA=all go test -count=1 -timeout=20m ./test/saga
+	@hack/fuzz.sh 60s
+	@hack/test-e2e.sh -chaos=30m -timeout=90m
+	@for layout in disjoint single wide; do hack/test-e2e.sh -layout=$$layout -chaos=5m -timeout=60m; done
 	@$(MAKE) bench
 
 ##@ Building
@@ -54,8 +58,9 @@ chart: helm ## The packaged Helm chart, into _output/.
 	.playground/bin/helm package artifacts/chart --destination _output
 
 .PHONY: generate
-generate: ## Everything that is generated from the API types.
+generate: helm ## Everything that is generated, from the API types and from the chart.
 	@hack/update-codegen.sh
+	@hack/update-kustomize.sh
 
 ##@ Testing
 
@@ -77,7 +82,7 @@ test-e2e: packages images ## The demo's story and its mishaps, on two clusters o
 	@hack/test-e2e.sh
 
 .PHONY: bench
-bench: packages images ## Vanilla against offloaded pods: one table.
+bench: packages images ## Vanilla against offloaded pods, our API against a custom resource: two tables.
 	@hack/bench.sh
 
 ##@ Clusters

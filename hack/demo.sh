@@ -128,9 +128,11 @@ shown rome get nodes
 
 step 'Offloading the namespace demo'
 rome create namespace demo --dry-run=client -o yaml | rome apply -f - >/dev/null
-rome create --raw "${api}/namespaces/demo/namespaceoffloadings/offloading/offload" -f - >/dev/null <<'END'
-{"apiVersion": "federation.liqo.io/v1alpha1", "kind": "Offload", "spec": {"podOffloadingStrategy": "Remote"}}
-END
+offload=${api}/namespaces/demo/namespaceoffloadings/offloading/offload
+body='{"apiVersion": "federation.liqo.io/v1alpha1", "kind": "Offload", "spec": {"podOffloadingStrategy": "Remote"}}'
+printf "%srome$ kubectl create --raw '%s?dryRun=All' -f offload.json | jq .status.plan%s\n" "${dim}" "${offload}" "${plain}"
+rome create --raw "${offload}?dryRun=All" -f - <<<"${body}" | jq .status.plan
+rome create --raw "${offload}" -f - <<<"${body}" >/dev/null
 rome wait --for=jsonpath='{.status.phase}'=Ready --timeout=60s namespaceoffloading/offloading -n demo
 shown rome get namespaceoffloadings -n demo
 
@@ -142,7 +144,9 @@ twin=$(rome get namespaceoffloading offloading -n demo -o jsonpath='{.status.rem
 shown milan get pods -n "${twin}" -o wide
 
 step 'Its page, its log and a command in it, all from rome'
-rome port-forward -n demo deployment/web :8080 >"${logs}/port-forward.log" 2>&1 &
+# Not through the function: a function in the background is a shell, and killing
+# that leaves its kubectl.
+"${bin}/kubectl" --kubeconfig .playground/rome.kubeconfig port-forward -n demo deployment/web :8080 >"${logs}/port-forward.log" 2>&1 &
 forward=$!
 trap 'kill "${forward}" 2>/dev/null || true; failed' EXIT
 for _ in {1..100}; do

@@ -15,8 +15,10 @@ header=hack/boilerplate.go.txt
 step() { echo "generating $1" >&2; }
 
 find apiserver/apis -name 'zz_generated.*.go' -delete
-rm -rf generated
 mkdir -p generated
+# The methods of a client that client-gen cannot make are written by hand, where
+# it looks for them: in <kind>_expansion.go.
+find generated -type f \( ! -name '*_expansion.go' -o -name 'generated_expansion.go' \) -delete
 
 step deepcopy
 go tool deepcopy-gen --go-header-file "${header}" --output-file zz_generated.deepcopy.go "${internal}" "${served}"
@@ -47,3 +49,6 @@ go tool informer-gen --go-header-file "${header}" \
   --output-dir generated/informers --output-pkg "${module}/generated/informers" \
   --versioned-clientset-package "${module}/generated/clientset/versioned" \
   --listers-package "${module}/generated/listers" "${served}"
+
+step "the API reference"
+go run ./hack/tools/apireference >docs/api-reference.md

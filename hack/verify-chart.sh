@@ -32,10 +32,22 @@ accepts --set clusterName=rome
 accepts --set clusterName=milan,server=https://192.0.2.1:6443,serverCA=pem --set-json 'clusterLabels={"topology.liqo.io/region":"north"}'
 accepts --set clusterName=rome,apiserver.replicas=2,apiserver.etcd.servers[0]=https://etcd:2379,apiserver.etcd.existingSecret=etcd
 accepts --set clusterName=rome,certificates.create=false,certificates.caBundle=pem
+accepts --set clusterName=rome,controllerManager.replicas=2,identitySigner.replicas=2
+accepts --set clusterName=rome,certificates.certManager.issuerRef.name=federation,certificates.certManager.issuerRef.kind=Issuer
+accepts --set clusterName=rome,logFormat=json,metrics.serviceMonitor.enabled=true,metrics.serviceMonitor.labels.release=prometheus
+accepts --set clusterName=rome,apiserver.encryption.existingSecret=keys,apiserver.tracing.endpoint=collector:4317 --set-json 'apiserver.audit.rules=[{"level":"Metadata"}]'
+accepts --set clusterName=rome,apiserver.restore=true,apiserver.snapshots.interval=0s
+
+accepts --set clusterName=rome,networkPolicies.create=false
+accepts --set clusterName=rome --set-json 'networkPolicies.from=["192.0.2.0/24","2001:db8::/32"]'
 
 refuses 'clusterName is required'
 refuses 'does not match pattern' --set clusterName=Rome
 refuses 'does not match pattern' --set clusterName=milan,server=http://192.0.2.1:6443
 refuses 'set apiserver.etcd.servers' --set clusterName=rome,apiserver.replicas=2
+refuses 'is for the embedded etcd' --set clusterName=rome,apiserver.restore=true,apiserver.etcd.servers[0]=https://etcd:2379
+refuses 'does not match pattern' --set clusterName=rome,apiserver.tracing.endpoint=http://collector:4317
+refuses 'does not match pattern' --set clusterName=rome,apiserver.snapshots.interval=often
 refuses 'certificates.caBundle is required' --set clusterName=rome,certificates.create=false
 refuses 'additional properties' --set clusterName=rome,clusterNmae=rome
+refuses 'does not match pattern' --set clusterName=rome --set-json 'networkPolicies.from=["everybody"]'

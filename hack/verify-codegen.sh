@@ -10,15 +10,17 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 copy=$(mktemp -d)
 trap 'rm -rf "${copy}"' EXIT
 
-mkdir -p "${copy}/apiserver" "${copy}/hack"
+mkdir -p "${copy}/apiserver" "${copy}/hack/tools" "${copy}/docs"
 cp -r apiserver/apis "${copy}/apiserver/"
 cp hack/update-codegen.sh hack/boilerplate.go.txt "${copy}/hack/"
+cp -r hack/tools/apireference "${copy}/hack/tools/"
 cp go.mod go.sum "${copy}/"
+find generated -name '*_expansion.go' ! -name generated_expansion.go -exec cp --parents -t "${copy}" {} +
 log=$("${copy}/hack/update-codegen.sh" 2>&1) || { echo "${log}"; exit 1; }
 
 stale=0
-for folder in apiserver/apis generated; do
-  diff -Nru "${folder}" "${copy}/${folder}" || stale=1
+for path in apiserver/apis generated docs/api-reference.md; do
+  diff -Nru "${path}" "${copy}/${path}" || stale=1
 done
 if [[ ${stale} == 1 ]]; then
   echo "What is generated does not fit the API types: run make generate and commit the result."

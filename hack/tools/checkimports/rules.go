@@ -41,7 +41,7 @@ var layers = []struct {
 	{"apiserver/cmd", []string{"apiserver/options", "apiserver/server", "apiserver/storage"}},
 	{"controllers", []string{"apiserver/apis", "apiserver/rules", "generated"}},
 	{"netagent", []string{"apiserver/apis", "generated"}},
-	{"hack/tools", nil},
+	{"hack/tools", []string{"generated"}},
 	{"test", []string{"apiserver", "controllers", "generated", "netagent", "registry"}},
 }
 
