@@ -4,14 +4,29 @@
 
 # Runs the end-to-end tests on two clusters of their own. Arguments go to go
 # test. E2E_KEEP=1 keeps the clusters, and takes them as they are next time;
-# E2E_INSTANCE gives them another name, for a second checkout.
+# E2E_INSTANCE gives them another name, for a second checkout. What failed is
+# said again at the end, where one looks first.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-# The tests take their clusters down themselves, unless they are cut short.
-down() {
-  [[ ${E2E_KEEP:-} == 1 ]] || .playground/bin/playground --instance "${E2E_INSTANCE:-e2e}" down
-}
-trap down EXIT
+instance=${E2E_INSTANCE:-e2e}
+record=_output/$instance.json
 
-go test -tags e2e -count=1 -timeout=30m -v ./test/e2e "$@"
+# The tests take their clusters down themselves, unless they are cut short.
+finish() {
+  local status=$?
+  [[ ${E2E_KEEP:-} == 1 ]] || .playground/bin/playground --instance "$instance" down
+  [[ $status == 0 ]] || failures
+}
+trap finish EXIT
+
+# failures prints what the tests that failed said.
+failures() {
+  printf '\nWhat failed (everything is in %s):\n' "$record"
+  jq -rjs '(map(select(.Action == "fail").Test) | unique) as $failed
+    | .[] | select(.Action == "output" and (.Test | IN($failed[])))
+    | .Output | select(startswith("=== ") | not)' "$record"
+}
+
+mkdir -p _output
+go test -tags e2e -count=1 -timeout=30m -json ./test/e2e "$@" | tee "$record" | jq -j --unbuffered '.Output // empty'
