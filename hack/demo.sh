@@ -3,8 +3,9 @@
 # SPDX-License-Identifier: Apache-2.0
 
 # Two real clusters on this machine: rome borrows from milan, and a web server
-# that was created on rome runs on milan. Each step can be repeated, so running
-# this again on a live playground only shows what is there.
+# that was created on rome runs on milan. Then milan asks rome for the same, is
+# refused, is accepted, and gives it back. Each step can be repeated: running
+# this again on a live playground leaves what is there, and shows the rest anew.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -64,18 +65,23 @@ milan() { "${bin}/kubectl" --kubeconfig .playground/milan.kubeconfig "$@"; }
 
 # shown CLUSTER ARGS... prints a kubectl command and its output.
 shown() {
-  local cluster=$1
+  local cluster=$1 line='' word
   shift
-  printf '%s%s$ kubectl %s%s\n' "${dim}" "${cluster}" "$*" "${plain}"
+  for word in "$@"; do
+    [[ ${word} != *[{?]* ]] || word="'${word}'"
+    line+=" ${word}"
+  done
+  printf '%s%s$ kubectl%s%s\n' "${dim}" "${cluster}" "${line}" "${plain}"
   "${cluster}" "$@"
 }
 
 install() {
-  local cluster=$1 server
+  local cluster=$1
   shift
   "${bin}/helm" upgrade --install liqo artifacts/chart --kubeconfig ".playground/${cluster}.kubeconfig" \
     --namespace liqo --create-namespace --wait --timeout 3m \
-    --set "clusterName=${cluster}" --set-string "images.tag=$(cat _output/images/version)" "$@" ||
+    --set "clusterName=${cluster}" --set-string "images.tag=$(cat _output/images/version)" \
+    --set "server=$("${cluster}" config view --minify -o jsonpath='{.clusters[0].cluster.server}')" "$@" ||
     { "${cluster}" get pods -n liqo; return 1; }
   "${cluster}" wait --for=condition=Available --timeout=60s apiservice/v1alpha1.federation.liqo.io
 }
@@ -84,13 +90,26 @@ install_both() {
   local first
   install rome &
   first=$!
-  install milan --set "server=$(milan config view --minify -o jsonpath='{.clusters[0].cluster.server}')" \
-    --set-json 'clusterLabels={"topology.liqo.io/region":"north"}'
+  install milan --set-json 'clusterLabels={"topology.liqo.io/region":"north"}'
   wait "${first}"
 }
 
-invited() {
-  [[ $(rome get foreigncluster milan -o jsonpath='{.status.authentication}' 2>/dev/null) == Established ]]
+# borrows CONSUMER PROVIDER tells whether the consumer has taken an invitation.
+borrows() {
+  [[ $("$1" get foreigncluster "$2" -o jsonpath='{.spec.outgoing}' 2>/dev/null) == Enabled ]]
+}
+
+# invitation PROVIDER CONSUMER prints what the consumer POSTs to the verb peer.
+# Who holds it can peer once.
+invitation() {
+  local token
+  token=$("$1" create -o jsonpath='{.metadata.name}' -f - <<END
+{"apiVersion": "federation.liqo.io/v1alpha1", "kind": "PeeringToken", "metadata": {"generateName": "$2-"}}
+END
+  )
+  "$1" create --raw "${api}/peeringtokens/${token}/invitation" -f - <<'END' | jq .status.peering
+{"apiVersion": "federation.liqo.io/v1alpha1", "kind": "Invitation"}
+END
 }
 
 step 'Building the programs and their images'
@@ -105,18 +124,11 @@ quietly install install_both
 detail=''
 
 step 'Peering: milan invites, rome accepts'
-if invited; then
+if borrows rome milan; then
   echo '  rome and milan know each other already'
 else
   detail=${logs}/peering.log
-  token=$(milan create -o jsonpath='{.metadata.name}' -f - 2>"${detail}" <<'END'
-{"apiVersion": "federation.liqo.io/v1alpha1", "kind": "PeeringToken", "metadata": {"generateName": "rome-"}}
-END
-  )
-  milan create --raw "${api}/peeringtokens/${token}/invitation" -f - 2>>"${detail}" <<'END' |
-{"apiVersion": "federation.liqo.io/v1alpha1", "kind": "Invitation"}
-END
-    jq .status.peering | rome create --raw "${api}/foreignclusters/milan/peer" -f - 2>>"${detail}" >/dev/null
+  { invitation milan rome | rome create --raw "${api}/foreignclusters/milan/peer" -f - >/dev/null; } 2>"${detail}"
 fi
 rome wait --for=condition=Ready --timeout=120s foreigncluster/milan
 rome wait --for=create --timeout=60s node/liqo-milan
@@ -160,6 +172,34 @@ curl --silent --show-error --fail --max-time 10 "http://127.0.0.1:${port}/hostna
 echo
 shown rome logs -n demo deployment/web --tail=5
 shown rome exec -n demo deployment/web -- /agnhost etc-hosts
+
+step 'Both ways: milan asks rome, and rome refuses'
+shown rome patch foreigncluster milan --type=merge -p '{"spec":{"lending":{"decision":"Refuse","reason":"no room before May"}}}'
+if ! borrows milan rome; then
+  detail=${logs}/peering.log
+  peering=$(invitation rome milan 2>"${detail}")
+  printf "%smilan$ kubectl create --raw '%s/foreignclusters/rome/peer?dryRun=All' -f peering.json | jq .status.plan%s\n" "${dim}" "${api}" "${plain}"
+  milan create --raw "${api}/foreignclusters/rome/peer?dryRun=All" -f - <<<"${peering}" | jq .status.plan
+  milan create --raw "${api}/foreignclusters/rome/peer" -f - <<<"${peering}" 2>>"${detail}" >/dev/null
+fi
+milan wait --for=jsonpath='{.status.outgoingPeering}'=Denied --timeout=60s foreigncluster/rome
+shown milan get foreignclusters
+shown milan get foreigncluster rome -o jsonpath='{.status.conditions[?(@.type=="OutgoingPeering")].message}{"\n"}'
+
+step 'rome takes its word back, and milan borrows from it'
+shown rome patch foreigncluster milan --type=merge -p '{"spec":{"lending":null}}'
+milan wait --for=condition=Ready --timeout=60s foreigncluster/rome
+shown rome get foreignclusters
+shown milan get foreignclusters,nodes
+
+step 'One way again: milan gives back what it borrowed, and rome keeps what it has'
+printf "%smilan$ kubectl delete --raw '%s/foreignclusters/rome/peer'%s\n" "${dim}" "${api}" "${plain}"
+milan delete --raw "${api}/foreignclusters/rome/peer" >/dev/null
+milan wait --for=jsonpath='{.status.outgoingPeering}'=None --timeout=120s foreigncluster/rome
+rome wait --for=jsonpath='{.status.incomingPeering}'=None --timeout=60s foreigncluster/milan
+shown rome get foreignclusters
+shown milan get foreignclusters,nodes
+shown rome get pods -n demo -o wide
 
 step 'Done'
 cat <<END
