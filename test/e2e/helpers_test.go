@@ -187,8 +187,13 @@ func podReady(t *testing.T, c *harness.Cluster, namespace, name string) *corev1.
 // podThat waits until a pod is as wanted.
 func podThat(t *testing.T, c *harness.Cluster, namespace, name, what string, wanted func(*corev1.Pod) bool) *corev1.Pod {
 	t.Helper()
+	return podWithin(t, soon, c, namespace, name, what, wanted)
+}
+
+func podWithin(t *testing.T, timeout time.Duration, c *harness.Cluster, namespace, name, what string, wanted func(*corev1.Pod) bool) *corev1.Pod {
+	t.Helper()
 	var pod *corev1.Pod
-	eventually(t, soon, fmt.Sprintf("pod %s/%s on %s to %s", namespace, name, c.Name, what), func(ctx context.Context) (bool, string, error) {
+	eventually(t, timeout, fmt.Sprintf("pod %s/%s on %s to %s", namespace, name, c.Name, what), func(ctx context.Context) (bool, string, error) {
 		var err error
 		if pod, err = c.Kube.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{}); err != nil {
 			return false, "", err

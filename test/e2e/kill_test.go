@@ -39,7 +39,7 @@ func killOnce(t *testing.T, c *harness.Cluster, pod *corev1.Pod, program string)
 	if err := playground.Kill(t.Context(), pod.Spec.NodeName, found[0]); err != nil {
 		t.Fatal(err)
 	}
-	podThat(t, c, pod.Namespace, pod.Name, "be killed, started again and Ready", func(p *corev1.Pod) bool {
+	podWithin(t, calm, c, pod.Namespace, pod.Name, "be killed, started again and Ready", func(p *corev1.Pod) bool {
 		return isReady(p) && restarts(p) > before
 	})
 }
