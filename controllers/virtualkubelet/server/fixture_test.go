@@ -74,7 +74,9 @@ func (f *fakePods) Find(namespace, name string) (*corev1.Pod, string) {
 
 func (f *fakePods) Remote(namespace, name string) *corev1.Pod { return f.remotes[namespace+"/"+name] }
 
-func startNode(t *testing.T, provider http.HandlerFunc) *node {
+// startNode serves a node whose provider answers so; identity changes how the
+// provider knows it.
+func startNode(t *testing.T, provider http.HandlerFunc, identity ...func(*rest.Config)) *node {
 	t.Helper()
 	n := &node{
 		authority: newAuthority(t),
@@ -99,9 +101,13 @@ func startNode(t *testing.T, provider http.HandlerFunc) *node {
 		provider(w, r)
 	}))
 	t.Cleanup(backend.Close)
-	remote, err := NewProvider(&rest.Config{Host: backend.URL, TLSClientConfig: rest.TLSClientConfig{
+	config := &rest.Config{Host: backend.URL, TLSClientConfig: rest.TLSClientConfig{
 		CAData: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: backend.Certificate().Raw}),
-	}})
+	}}
+	for _, change := range identity {
+		change(config)
+	}
+	remote, err := NewProvider(config)
 	if err != nil {
 		t.Fatal(err)
 	}

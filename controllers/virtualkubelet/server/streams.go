@@ -24,6 +24,7 @@ const flushInterval = -1 * time.Millisecond
 type Provider struct {
 	location  url.URL
 	transport http.RoundTripper
+	upgrades  proxy.UpgradeRequestRoundTripper
 }
 
 // NewProvider makes a provider of the configuration of its clients.
@@ -36,7 +37,25 @@ func NewProvider(config *rest.Config) (*Provider, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Provider{location: *location, transport: transport}, nil
+	upgrades, err := forUpgrades(config, transport)
+	if err != nil {
+		return nil, err
+	}
+	return &Provider{location: *location, transport: transport, upgrades: upgrades}, nil
+}
+
+// forUpgrades dials as the transport does, and gives a request what the
+// transport would: an upgrade is written to the connection itself, so that a
+// token would be missing.
+func forUpgrades(config *rest.Config, connections http.RoundTripper) (proxy.UpgradeRequestRoundTripper, error) {
+	config = rest.CopyConfig(config)
+	// What watches the answers sees none here.
+	config.WrapTransport = nil
+	wrappers, err := rest.HTTPWrappersForConfig(config, proxy.MirrorRequest)
+	if err != nil {
+		return nil, err
+	}
+	return proxy.NewUpgradeRequestRoundTripper(connections, wrappers), nil
 }
 
 // streams serves what is asked of a container. Nothing of a request's path
@@ -143,6 +162,7 @@ func (s *streams) forward(w http.ResponseWriter, r *http.Request, namespace, pod
 	request.URL = &location
 
 	handler := proxy.NewUpgradeAwareHandler(&location, s.provider.transport, false, upgrade, responder{})
+	handler.UpgradeTransport = s.provider.upgrades
 	handler.UseLocationHost = true
 	handler.FlushInterval = flushInterval
 	handler.RejectForwardingRedirects = true

@@ -12,12 +12,15 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/virtual-kubelet/virtual-kubelet/node/api"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/portforward"
 	"k8s.io/client-go/tools/remotecommand"
 	"k8s.io/client-go/transport/spdy"
@@ -293,6 +296,38 @@ func TestPeerRedirectRefused(t *testing.T) {
 	err := n.executor(t, "/exec/demo/web/app?command=id&output=1").StreamWithContext(t.Context(), remotecommand.StreamOptions{Stdout: io.Discard})
 	if err == nil {
 		t.Error("an upgrade followed a redirect")
+	}
+}
+
+// A provider that signs no certificates knows a consumer by a token, which is
+// another one in the same file after a while.
+func TestStreamsCarryTheToken(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(file, []byte("of-this-cluster"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	n := startNode(t, func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "not now", http.StatusConflict) },
+		func(config *rest.Config) { config.BearerTokenFile = file })
+	for _, route := range routes {
+		if !strings.HasPrefix(route.path, "/exec/") && !strings.HasPrefix(route.path, "/attach/") && !strings.HasPrefix(route.path, "/portForward/") {
+			n.do(t, n.config(n.authority), route.method, route.path)
+			continue
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		err := n.executor(t, route.path).StreamWithContext(ctx, remotecommand.StreamOptions{Stdout: io.Discard})
+		cancel()
+		if err == nil {
+			t.Errorf("%s was not refused", route.path)
+		}
+	}
+	_, asked := n.seen()
+	if len(asked) < 7 {
+		t.Errorf("the provider was asked %d times", len(asked))
+	}
+	for _, request := range asked {
+		if got := request.Header.Get("Authorization"); got != "Bearer of-this-cluster" {
+			t.Errorf("%s carries the authorization %q", request.URL.Path, got)
+		}
 	}
 }
 
