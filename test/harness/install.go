@@ -39,19 +39,28 @@ func (p *Playground) images(name string) string {
 	return filepath.Join(p.Root, "_output", "images", name)
 }
 
+// ImageVersion is the tag of the built images.
+func (p *Playground) ImageVersion() (string, error) {
+	version, err := os.ReadFile(p.images("version"))
+	if err != nil {
+		return "", fmt.Errorf("version of the images: %w; run: make images", err)
+	}
+	return strings.TrimSpace(string(version)), nil
+}
+
 // Install installs the chart, or upgrades what is installed, and waits until
 // it is ready. Further values are "key=value", as of "helm --set".
 func (c *Cluster) Install(ctx context.Context, values ...string) error {
-	version, err := os.ReadFile(c.playground.images("version"))
+	version, err := c.playground.ImageVersion()
 	if err != nil {
-		return fmt.Errorf("version of the images: %w; run: make images", err)
+		return err
 	}
 	args := []string{
 		"upgrade", "--install", Release, filepath.Join(c.playground.Root, "artifacts", "chart"),
 		"--namespace", Namespace, "--create-namespace", "--wait", "--timeout", "3m",
 		"--set", "clusterName=" + c.Name,
 		"--set", "server=" + c.Config.Host,
-		"--set-string", "images.tag=" + strings.TrimSpace(string(version)),
+		"--set-string", "images.tag=" + version,
 	}
 	for _, value := range values {
 		args = append(args, "--set", value)

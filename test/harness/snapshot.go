@@ -86,22 +86,31 @@ func (c *Cluster) Snapshot(ctx context.Context) (Snapshot, error) {
 }
 
 // Added returns what is in after and was not in before, sorted. What an owner
-// of before made meanwhile, as a Deployment makes a pod in place of another,
-// is the owner's matter.
+// of before made meanwhile, as a Deployment makes a ReplicaSet and that a pod in
+// place of another, is the owner's matter.
 func Added(before, after Snapshot) []string {
 	owners := sets.New[types.UID]()
 	for _, object := range before {
 		owners.Insert(object.UID)
 	}
+	left := maps.Clone(after)
+	maps.DeleteFunc(left, func(key Key, _ metav1.ObjectMeta) bool {
+		_, known := before[key]
+		return known
+	})
+	for found := true; found; {
+		found = false
+		for key, object := range left {
+			if slices.ContainsFunc(object.OwnerReferences, func(o metav1.OwnerReference) bool { return owners.Has(o.UID) }) {
+				owners.Insert(object.UID)
+				delete(left, key)
+				found = true
+			}
+		}
+	}
 	var added []string
-	for key, object := range after {
-		if _, ok := before[key]; ok {
-			continue
-		}
-		owned := slices.ContainsFunc(object.OwnerReferences, func(o metav1.OwnerReference) bool { return owners.Has(o.UID) })
-		if !owned {
-			added = append(added, key.String())
-		}
+	for key := range left {
+		added = append(added, key.String())
 	}
 	slices.Sort(added)
 	return added

@@ -24,6 +24,7 @@ func TestAddedTellsWhatWasLeftBehind(t *testing.T) {
 		return o
 	}
 	before := Snapshot{
+		key("deployments", "default", "app"): object("7", ""),
 		key("namespaces", "", "default"):     object("1", ""),
 		key("replicasets", "default", "web"): object("2", ""),
 		key("pods", "default", "web-a"):      object("3", "2"),
@@ -34,6 +35,9 @@ func TestAddedTellsWhatWasLeftBehind(t *testing.T) {
 		key("pods", "default", "web-b"):      object("4", "2"),
 		key("namespaces", "", "left"):        object("5", ""),
 		key("pods", "left", "orphan"):        object("6", "gone"),
+		key("deployments", "default", "app"): object("7", ""),
+		key("pods", "default", "app-a"):      object("9", "8"),
+		key("replicasets", "default", "app"): object("8", "7"),
 	}
 	want := []string{"namespaces left", "pods left/orphan"}
 	if diff := cmp.Diff(want, Added(before, after)); diff != "" {
