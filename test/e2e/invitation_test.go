@@ -48,7 +48,7 @@ func invite(t *testing.T) invited {
 			t.Error(err)
 		}
 	})
-	peering := invitationFor(t, token.Name).Status.Peering.Spec
+	peering := invitationFor(t, milan, token.Name).Status.Peering.Spec
 	config := &rest.Config{Host: peering.Server, BearerToken: peering.Token, TLSClientConfig: rest.TLSClientConfig{CAData: peering.CABundle}}
 	return invited{token, config, must(versioned.NewForConfig(config))(t).FederationV1alpha1()}
 }

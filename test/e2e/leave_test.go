@@ -30,14 +30,7 @@ import (
 // unoffloadBringsPodsHome takes a namespace back: its pods run on rome then.
 func unoffloadBringsPodsHome(t *testing.T) {
 	o := offloaded(t, v1alpha1.NamespaceOffloadingSpec{PodOffloadingStrategy: v1alpha1.LocalAndRemote})
-	spec := podSpec("serve")
-	spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []corev1.PreferredSchedulingTerm{{
-		Weight: 100,
-		Preference: corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{{
-			Key: v1alpha1.LabelType, Operator: corev1.NodeSelectorOpIn, Values: []string{v1alpha1.TypeVirtualNode},
-		}}},
-	}}}}
-	for _, pod := range runDeployment(t, o.namespace, "web", 2, spec) {
+	for _, pod := range runDeployment(t, o.namespace, "web", 2, preferringTheVirtualNode()) {
 		if pod.Spec.NodeName != virtualNode {
 			t.Fatalf("pod %s is on %s although it prefers %s", pod.Name, pod.Spec.NodeName, virtualNode)
 		}
@@ -71,8 +64,21 @@ func unoffloadBringsPodsHome(t *testing.T) {
 	}
 }
 
-// tokenNeverLogged looks for the tokens of all invitations of this run wherever
-// somebody could read them: logs, objects, events and what the nodes keep.
+// preferringTheVirtualNode is what runs next door as long as it may.
+func preferringTheVirtualNode() corev1.PodSpec {
+	spec := podSpec("serve")
+	spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []corev1.PreferredSchedulingTerm{{
+		Weight: 100,
+		Preference: corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{{
+			Key: v1alpha1.LabelType, Operator: corev1.NodeSelectorOpIn, Values: []string{v1alpha1.TypeVirtualNode},
+		}}},
+	}}}}
+	return spec
+}
+
+// tokenNeverLogged looks for the tokens of all invitations of this run, and of
+// who was known by one, wherever somebody could read them: logs, objects,
+// events and what the nodes keep.
 func tokenNeverLogged(t *testing.T) {
 	tokens.Lock()
 	defer tokens.Unlock()
@@ -127,7 +133,7 @@ func holdsNoToken(t *testing.T, where string, text []byte) {
 		// The signature is what makes it a token; the rest tells no secret.
 		signature := []byte(token[strings.LastIndexByte(token, '.')+1:])
 		if bytes.Contains(text, signature) || bytes.Contains(text, []byte(base64.StdEncoding.EncodeToString([]byte(token)))) {
-			t.Errorf("%s holds the token of an invitation", where)
+			t.Errorf("%s holds the token of an invitation or an identity", where)
 		}
 	}
 }

@@ -22,19 +22,24 @@ import (
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/generated/clientset/versioned"
+	"liqo.io/federation/test/harness"
 )
 
-// peerIdentity is how rome reaches milan, taken from its own Secret.
-func peerIdentity(t *testing.T) *rest.Config {
+// identityAt is how a consumer reaches its provider, taken from its own Secret.
+func identityAt(t *testing.T, provider *harness.Cluster) *rest.Config {
 	t.Helper()
-	secret := must(rome.Kube.CoreV1().Secrets(peerNamespace).Get(t.Context(), "identity", metav1.GetOptions{}))(t)
-	return &rest.Config{
-		Host: string(secret.Data["server"]),
-		TLSClientConfig: rest.TLSClientConfig{
-			CAData: secret.Data["ca.crt"], CertData: secret.Data["tls.crt"], KeyData: secret.Data["tls.key"],
-		},
-		QPS: -1,
+	secrets := otherThan(provider).Kube.CoreV1().Secrets("liqo-peer-" + provider.Name)
+	secret := must(secrets.Get(t.Context(), "identity", metav1.GetOptions{}))(t)
+	config := &rest.Config{
+		Host:            string(secret.Data["server"]),
+		TLSClientConfig: rest.TLSClientConfig{CAData: secret.Data["ca.crt"]},
+		BearerToken:     string(secret.Data["token"]),
+		QPS:             -1,
 	}
+	if config.BearerToken == "" {
+		config.CertData, config.KeyData = secret.Data["tls.crt"], secret.Data["tls.key"]
+	}
+	return config
 }
 
 // attempt is one request that a peer has no business to send.
@@ -92,15 +97,27 @@ func peerCannotWriteUnofferedNamespace(t *testing.T) {
 	// of rome's business either.
 	o := serving(t)
 	unoffered := namespaceOn(t, milan)
-	client := must(versioned.NewForConfig(peerIdentity(t)))(t).FederationV1alpha1()
+	identity := identityAt(t, milan)
+	client := must(versioned.NewForConfig(identity))(t).FederationV1alpha1()
 	if _, err := client.ShadowPods(o.twin).List(t.Context(), metav1.ListOptions{}); err != nil {
 		t.Fatalf("the identity does not even work where it may: %v", err)
 	}
-	_, lists, err := milan.Kube.Discovery().ServerGroupsAndResources()
+	all := everyAttempt(t, milan, unoffered, metav1.NamespaceDefault, metav1.NamespaceSystem, "liqo", "liqo-invitations", "liqo-tenant-nobody", metav1.NamespaceAll)
+	t.Logf("%d requests", len(all))
+	if len(all) < 1000 {
+		t.Fatalf("only %d requests were found to try", len(all))
+	}
+	areForbidden(t, identity, all)
+}
+
+// everyAttempt is every verb on every resource of a cluster in the namespaces;
+// with NamespaceAll also on what has no namespace.
+func everyAttempt(t *testing.T, c *harness.Cluster, namespaces ...string) []attempt {
+	t.Helper()
+	_, lists, err := c.Kube.Discovery().ServerGroupsAndResources()
 	if err != nil {
 		t.Fatal(err)
 	}
-
 	var all []attempt
 	for _, list := range lists {
 		group, _, _ := strings.Cut(list.GroupVersion, "/")
@@ -108,31 +125,24 @@ func peerCannotWriteUnofferedNamespace(t *testing.T) {
 			continue
 		}
 		for _, r := range list.APIResources {
-			if !r.Namespaced {
-				all = append(all, attempts(list.GroupVersion, r, "")...)
-				continue
+			for _, namespace := range namespaces {
+				if r.Namespaced || namespace == metav1.NamespaceAll {
+					all = append(all, attempts(list.GroupVersion, r, namespace)...)
+				}
 			}
-			for _, namespace := range []string{unoffered, metav1.NamespaceDefault, metav1.NamespaceSystem, "liqo", "liqo-invitations", "liqo-tenant-nobody"} {
-				all = append(all, attempts(list.GroupVersion, r, namespace)...)
-			}
-			all = append(all, attempts(list.GroupVersion, r, "")...)
 		}
 	}
 	slices.SortFunc(all, func(a, b attempt) int { return strings.Compare(a.method+a.path, b.method+b.path) })
-	all = slices.Compact(all)
-	t.Logf("%d requests", len(all))
-	if len(all) < 1000 {
-		t.Fatalf("only %d requests were found to try", len(all))
-	}
-	config := peerIdentity(t)
-	config.APIPath = "/"
-	config.ContentConfig = rest.ContentConfig{NegotiatedSerializer: scheme.Codecs.WithoutConversion()}
-	areForbidden(t, must(rest.UnversionedRESTClientFor(config))(t), all)
+	return slices.Compact(all)
 }
 
-// areForbidden sends all attempts, a few at a time.
-func areForbidden(t *testing.T, client rest.Interface, all []attempt) {
+// areForbidden sends all attempts with a peer's identity, a few at a time.
+func areForbidden(t *testing.T, identity *rest.Config, all []attempt) {
 	t.Helper()
+	config := rest.CopyConfig(identity)
+	config.APIPath = "/"
+	config.ContentConfig = rest.ContentConfig{NegotiatedSerializer: scheme.Codecs.WithoutConversion()}
+	client := must(rest.UnversionedRESTClientFor(config))(t)
 	work := make(chan attempt)
 	var workers sync.WaitGroup
 	for range 8 {
@@ -146,7 +156,7 @@ func areForbidden(t *testing.T, client rest.Interface, all []attempt) {
 					request.SetHeader("Content-Type", "application/json").Body([]byte("{}"))
 				}
 				if err := request.Do(t.Context()).Error(); !apierrors.IsForbidden(err) {
-					t.Errorf("%s %s with rome's identity: %v, want it forbidden", a.method, a.path, err)
+					t.Errorf("%s %s with the identity of a peer: %v, want it forbidden", a.method, a.path, err)
 				}
 			}
 		})
@@ -162,7 +172,7 @@ func areForbidden(t *testing.T, client rest.Interface, all []attempt) {
 // with the identity that rome's virtual kubelet has.
 func shadowPodCannotEscapeToNode(t *testing.T) {
 	o := offloaded(t, remote)
-	client := must(versioned.NewForConfig(peerIdentity(t)))(t).FederationV1alpha1().ShadowPods(o.twin)
+	client := must(versioned.NewForConfig(identityAt(t, milan)))(t).FederationV1alpha1().ShadowPods(o.twin)
 	node := must(milan.Kube.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{}))(t).Items[0].Name
 	container := func(s *corev1.PodSpec) *corev1.SecurityContext {
 		s.Containers[0].SecurityContext = &corev1.SecurityContext{}

@@ -8,6 +8,7 @@ package e2e
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -56,6 +57,7 @@ func installsOnBothClusters(t *testing.T) {
 		})
 	}
 	for _, cluster := range []*harness.Cluster{rome, milan} {
+		isInstalled(t, cluster)
 		got := kubectl(t, cluster, "get", "liqo", "--all-namespaces")
 		if got != "" && uninstalled[cluster] != nil {
 			t.Errorf("a fresh installation on %s has objects already:\n%s", cluster.Name, got)
@@ -63,23 +65,57 @@ func installsOnBothClusters(t *testing.T) {
 	}
 }
 
-// peersByInvitation does what an administrator of each cluster does, with
-// kubectl alone.
+// isInstalled runs the chart's own test.
+func isInstalled(t *testing.T, c *harness.Cluster) {
+	t.Helper()
+	result := c.Helm(t.Context(), "test", harness.Release, "--namespace", harness.Namespace, "--timeout=90s")
+	if result.Err != nil {
+		t.Fatalf("on %s: %v\n%s", c.Name, result.Err, result.Stdout)
+	}
+	if !strings.Contains(result.Stdout, "Phase:          Succeeded") {
+		t.Errorf("helm test on %s tells of nothing that succeeded:\n%s", c.Name, result.Stdout)
+	}
+}
+
+// peersByInvitation makes rome borrow from milan.
 func peersByInvitation(t *testing.T) {
 	for _, cluster := range []*harness.Cluster{rome, milan} {
 		unpeered[cluster] = must(cluster.Snapshot(t.Context()))(t)
 	}
-	result := milan.KubectlInput(t.Context(), `{"apiVersion":"federation.liqo.io/v1alpha1","kind":"PeeringToken","metadata":{"name":"for-rome"}}`,
+	peers(t, rome, milan)
+	peeringsAre(t, rome, "Established", "None", "Established")
+	peeringsAre(t, milan, "None", "Established", "Established")
+	isPrinted(t, milan, "get peeringtoken for-rome -o custom-columns=USED:.status.used", "USED\ntrue\n")
+}
+
+// peers makes one cluster borrow from another, and waits until it does.
+func peers(t *testing.T, consumer, provider *harness.Cluster) {
+	t.Helper()
+	accepts(t, consumer, provider)
+	result := consumer.Kubectl(t.Context(), "wait", "foreigncluster/"+provider.Name, "--for=condition=Ready", "--timeout=60s")
+	if result.Err != nil {
+		t.Fatalf("%v\n%s", result.Err, kubectl(t, consumer, "get", "foreigncluster", provider.Name, "-o", "yaml"))
+	}
+}
+
+// accepts does what the administrators of two clusters do so that one of them
+// borrows from the other, with kubectl alone: one invites, the other accepts.
+func accepts(t *testing.T, consumer, provider *harness.Cluster) {
+	t.Helper()
+	token := "for-" + consumer.Name
+	// That of an earlier peering is used.
+	kubectl(t, provider, "delete", "peeringtoken", token, "--ignore-not-found")
+	result := provider.KubectlInput(t.Context(), fmt.Sprintf(`{"apiVersion":"federation.liqo.io/v1alpha1","kind":"PeeringToken","metadata":{"name":%q}}`, token),
 		"create", "-f", "-")
 	if result.Err != nil {
 		t.Fatal(result.Err)
 	}
-	invitation := invitationFor(t, "for-rome")
+	invitation := invitationFor(t, provider, token)
 	peering, err := json.Marshal(invitation.Status.Peering)
 	if err != nil {
 		t.Fatal(err)
 	}
-	result = rome.KubectlInput(t.Context(), string(peering), "create", "--raw", group+"foreignclusters/milan/peer", "-f", "-")
+	result = consumer.KubectlInput(t.Context(), string(peering), "create", "--raw", group+"foreignclusters/"+provider.Name+"/peer", "-f", "-")
 	if result.Err != nil {
 		// The error could show what was sent: the token.
 		t.Fatalf("the verb peer ended with %d: %s", result.Code, strings.ReplaceAll(result.Stderr, invitation.Status.Peering.Spec.Token, "TOKEN"))
@@ -87,24 +123,27 @@ func peersByInvitation(t *testing.T) {
 	if strings.Contains(result.Stdout, invitation.Status.Peering.Spec.Token) {
 		t.Error("the answer of the verb peer shows the token")
 	}
-
-	result = rome.Kubectl(t.Context(), "wait", "foreigncluster/milan", "--for=condition=Ready", "--timeout=60s")
-	if result.Err != nil {
-		t.Fatalf("%v\n%s", result.Err, kubectl(t, rome, "get", "foreigncluster", "milan", "-o", "yaml"))
-	}
-	isPrinted(t, rome, "get fc", `NAME    OUTGOING PEERING   INCOMING PEERING   NETWORKING   AUTHENTICATION   AGE
-milan   Established        None               None         Established      …
-`)
-	isPrinted(t, milan, "get fc rome", `NAME   OUTGOING PEERING   INCOMING PEERING   NETWORKING   AUTHENTICATION   AGE
-rome   None               Established        None         Established      …
-`)
-	isPrinted(t, milan, "get peeringtoken for-rome -o custom-columns=USED:.status.used", "USED\ntrue\n")
 }
 
-// invitationFor asks milan for the invitation of a token, as its administrator.
-func invitationFor(t *testing.T, token string) *v1alpha1.Invitation {
+// peeringsAre waits until a cluster prints so of the other one.
+func peeringsAre(t *testing.T, c *harness.Cluster, outgoing, incoming, authentication string) {
 	t.Helper()
-	result := milan.KubectlInput(t.Context(), `{"apiVersion":"federation.liqo.io/v1alpha1","kind":"Invitation"}`,
+	other := otherThan(c)
+	isPrinted(t, c, "get fc "+other.Name, fmt.Sprintf("%[1]s   OUTGOING PEERING   INCOMING PEERING   NETWORKING   AUTHENTICATION   AGE\n"+
+		"%[2]s   %-16[3]s   %-16[4]s   None         %-14[5]s   …\n", fmt.Sprintf("%-*s", len(other.Name), "NAME"), other.Name, outgoing, incoming, authentication))
+}
+
+func otherThan(c *harness.Cluster) *harness.Cluster {
+	if c == rome {
+		return milan
+	}
+	return rome
+}
+
+// invitationFor asks a provider for the invitation of a token, as its administrator.
+func invitationFor(t *testing.T, provider *harness.Cluster, token string) *v1alpha1.Invitation {
+	t.Helper()
+	result := provider.KubectlInput(t.Context(), `{"apiVersion":"federation.liqo.io/v1alpha1","kind":"Invitation"}`,
 		"create", "--raw", group+"peeringtokens/"+token+"/invitation", "-f", "-")
 	if result.Err != nil {
 		t.Fatal(result.Err)
@@ -177,24 +216,38 @@ func virtualNodeStandsForTheProvider(t *testing.T) {
 		t.Errorf("kubectl does not show the role agent:\n%s", row)
 	}
 
-	// The share of 90 % is the chart's default, of what the nodes that take
-	// work can run; each resource is rounded down to what it is counted in.
+	// The chart's default.
+	lendsPercent(t, 90)
+}
+
+// lendsPercent waits until the virtual node has that share of what milan's
+// nodes that take work can run; each resource is rounded down to what it is
+// counted in.
+func lendsPercent(t *testing.T, percent int64) {
+	t.Helper()
 	nodes := must(milan.Kube.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{}))(t)
-	for name, unit := range map[corev1.ResourceName]int64{corev1.ResourceCPU: 1, corev1.ResourceMemory: 1000 << 20, corev1.ResourcePods: 1000} {
-		var whole resource.Quantity
-		for _, n := range nodes.Items {
-			if len(n.Spec.Taints) == 0 {
-				whole.Add(n.Status.Allocatable[name])
+	eventually(t, soon, fmt.Sprintf("node %s to have %d %% of milan", virtualNode, percent), func(ctx context.Context) (bool, string, error) {
+		node, err := rome.Kube.CoreV1().Nodes().Get(ctx, virtualNode, metav1.GetOptions{})
+		if err != nil {
+			return false, "", err
+		}
+		for name, unit := range map[corev1.ResourceName]int64{corev1.ResourceCPU: 1, corev1.ResourceMemory: 1000 << 20, corev1.ResourcePods: 1000} {
+			var whole resource.Quantity
+			for _, n := range nodes.Items {
+				if len(n.Spec.Taints) == 0 {
+					whole.Add(n.Status.Allocatable[name])
+				}
+			}
+			want := whole.MilliValue() * percent / 100
+			for list, got := range map[string]corev1.ResourceList{"capacity": node.Status.Capacity, "allocatable": node.Status.Allocatable} {
+				have := got[name]
+				if d := want - have.MilliValue(); d < 0 || d >= unit {
+					return false, fmt.Sprintf("%s of %s is %s of %s", list, name, have.String(), whole.String()), nil
+				}
 			}
 		}
-		want := whole.MilliValue() / 10 * 9
-		for list, got := range map[string]corev1.ResourceList{"capacity": node.Status.Capacity, "allocatable": node.Status.Allocatable} {
-			have := got[name]
-			if d := want - have.MilliValue(); d < 0 || d >= unit {
-				t.Errorf("%s of %s is %s, want 90 %% of milan's %s", list, name, have.String(), whole.String())
-			}
-		}
-	}
+		return true, "", nil
+	})
 }
 
 func nodeReady(node *corev1.Node) bool {

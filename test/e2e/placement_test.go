@@ -7,8 +7,6 @@ package e2e
 
 import (
 	"context"
-	"fmt"
-	"slices"
 	"strings"
 	"testing"
 
@@ -169,58 +167,10 @@ func namesakesAreLeftAlone(t *testing.T) {
 // runsADeploymentNextDoor is the demo: a web server that somebody deploys on
 // rome runs on a kubelet of milan.
 func runsADeploymentNextDoor(t *testing.T) {
-	namespace := namespaceOn(t, rome)
-	result := rome.KubectlInput(t.Context(), `{"apiVersion":"federation.liqo.io/v1alpha1","kind":"Offload","spec":{"podOffloadingStrategy":"Remote"}}`,
-		"create", "--raw", fmt.Sprintf("%snamespaces/%s/namespaceoffloadings/offloading/offload", group, namespace), "-f", "-")
-	if result.Err != nil {
-		t.Fatal(result.Err)
-	}
-	var twin string
-	eventually(t, soon, "the namespace to be offloaded", func(ctx context.Context) (bool, string, error) {
-		result := rome.Kubectl(ctx, "get", "nsof", "-n", namespace, "--no-headers")
-		fields := strings.Fields(result.Stdout)
-		if len(fields) != 7 || fields[3] != "Ready" {
-			return false, result.Stdout, result.Err
-		}
-		twin = fields[5]
-		return true, "", nil
-	})
-	isApplied(t, rome, fmt.Sprintf(`
-apiVersion: apps/v1
-kind: Deployment
-metadata: {name: web, namespace: %s}
-spec:
-  replicas: 2
-  selector: {matchLabels: {app: web}}
-  template:
-    metadata: {labels: {app: web}}
-    spec:
-      containers:
-      - name: web
-        image: %s
-        imagePullPolicy: Never
-        args: [serve]
-        ports: [{containerPort: 8080}]
-        readinessProbe: {httpGet: {path: /, port: 8080}, periodSeconds: 1}
-`, namespace, testerImage))
-	kubectl(t, rome, "rollout", "status", "deployment/web", "-n", namespace, "--timeout=60s")
-
-	nodes := must(milan.Kube.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{}))(t)
-	for _, pod := range podsReady(t, rome, namespace, "app=web", 2) {
-		if pod.Spec.NodeName != virtualNode {
-			t.Errorf("pod %s is on %s, want %s", pod.Name, pod.Spec.NodeName, virtualNode)
-		}
-		there := podReady(t, milan, twin, pod.Name)
-		if !slices.ContainsFunc(nodes.Items, func(n corev1.Node) bool { return n.Name == there.Spec.NodeName }) {
-			t.Errorf("on milan, pod %s is on %q, which is no node of milan", pod.Name, there.Spec.NodeName)
-		}
-	}
-	if pods := kubectl(t, rome, "get", "pods", "-n", namespace, "-o", "wide"); strings.Count(pods, virtualNode) != 2 || strings.Count(pods, "Running") != 2 {
-		t.Errorf("kubectl get pods -o wide:\n%s", pods)
-	}
-	kubectl(t, rome, "scale", "deployment/web", "-n", namespace, "--replicas=1")
-	podsReady(t, rome, namespace, "app=web", 1)
-	podsReady(t, milan, twin, "app=web", 1)
+	w := deploysNextDoor(t, rome)
+	kubectl(t, rome, "scale", "deployment/web", "-n", w.namespace, "--replicas=1")
+	podsReady(t, rome, w.namespace, "app=web", 1)
+	podsReady(t, milan, w.twin, "app=web", 1)
 }
 
 func isApplied(t *testing.T, c *harness.Cluster, manifest string) {

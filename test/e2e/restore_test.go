@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -27,9 +28,9 @@ const (
 	store     = "data-federation-apiserver-0"
 )
 
-// restoresTheStore follows the procedure of docs/operations.md on both
-// clusters: take a snapshot, lose the volume, restore. The peering and what
-// runs do not notice.
+// restoresTheStore follows the procedures of docs/operations.md: on both
+// clusters the volume is lost, and then rome's holds a database that cannot be
+// read. The peering and what runs do not notice.
 func restoresTheStore(t *testing.T) {
 	o := serving(t)
 	run := containerRun(podReady(t, milan, o.twin, "web"))
@@ -43,29 +44,9 @@ func restoresTheStore(t *testing.T) {
 			going := slices.DeleteFunc(namespaces.Items, func(n corev1.Namespace) bool { return n.DeletionTimestamp == nil })
 			return len(going) == 0, fmt.Sprintf("%d are", len(going)), nil
 		})
-		all := must(cluster.Snapshot(t.Context()))(t)
-		before := stored(t, cluster)
-		taken := cluster.Kubectl(t.Context(), "exec", apiServer, "--namespace", harness.Namespace, "--", "federation-apiserver", "snapshot")
-		if taken.Err != nil {
-			t.Fatal(taken.Err)
-		}
-		helmUpgrade(t, cluster, "apiserver.restore=true")
-		waitsForSnapshot(t, cluster, "")
-		claim := must(cluster.Kube.CoreV1().PersistentVolumeClaims(harness.Namespace).Get(t.Context(), store, metav1.GetOptions{}))(t)
-		kubectl(t, cluster, "delete", "pvc", store, "--namespace", harness.Namespace, "--wait=false")
-		kubectl(t, cluster, "delete", "pod", apiServer, "--namespace", harness.Namespace)
-		waitsForSnapshot(t, cluster, string(claim.UID))
-		if err := cluster.KubectlInput(t.Context(), taken.Stdout, "attach", apiServer, "--namespace", harness.Namespace, "--container", "restore", "--stdin").Err; err != nil {
-			t.Fatal(err)
-		}
-		podReady(t, cluster, harness.Namespace, apiServer)
-		helmUpgrade(t, cluster, "apiserver.restore=false", "--wait", "--timeout", "3m")
-		kubectl(t, cluster, "wait", "--for=condition=Available", "apiservice/v1alpha1.federation.liqo.io", "--timeout=60s")
-		if diff := cmp.Diff(before, stored(t, cluster)); diff != "" {
-			t.Errorf("what %s stores (-before +after):\n%s", cluster.Name, diff)
-		}
-		keepsTheNewVolume(t, cluster, all)
+		restoresALostVolume(t, cluster)
 	}
+	restoresADamagedDatabase(t, rome)
 	kubectl(t, rome, "wait", "foreigncluster/milan", "--for=condition=Ready", "--timeout=60s")
 	runReadyPod(t, o.namespace, "after", podSpec("serve"))
 	if now := containerRun(podReady(t, milan, o.twin, "web")); now != run {
@@ -73,28 +54,100 @@ func restoresTheStore(t *testing.T) {
 	}
 }
 
-// keepsTheNewVolume notes that the volume, and the revisions of the release, are
-// the administrator's: they were not there when the clusters met.
+func restoresALostVolume(t *testing.T, c *harness.Cluster) {
+	t.Helper()
+	all := must(c.Snapshot(t.Context()))(t)
+	before := stored(t, c)
+	taken := c.Kubectl(t.Context(), "exec", apiServer, "--namespace", harness.Namespace, "--", "federation-apiserver", "snapshot")
+	if taken.Err != nil {
+		t.Fatal(taken.Err)
+	}
+	helmUpgrade(t, c, "--reuse-values", "--set", "apiserver.restore=true")
+	waitsForSnapshot(t, c, "")
+	claim := must(c.Kube.CoreV1().PersistentVolumeClaims(harness.Namespace).Get(t.Context(), store, metav1.GetOptions{}))(t)
+	kubectl(t, c, "delete", "pvc", store, "--namespace", harness.Namespace, "--wait=false")
+	kubectl(t, c, "delete", "pod", apiServer, "--namespace", harness.Namespace)
+	waitsForSnapshot(t, c, string(claim.UID))
+	if err := c.KubectlInput(t.Context(), taken.Stdout, "attach", apiServer, "--namespace", harness.Namespace, "--container", "restore", "--stdin").Err; err != nil {
+		t.Fatal(err)
+	}
+	podReady(t, c, harness.Namespace, apiServer)
+	setsValues(t, c, "apiserver.restore=false")
+	isRestored(t, c, before)
+	keepsTheNewVolume(t, c, all)
+}
+
+// restoresADamagedDatabase writes zeros over what etcd reads first, and
+// restores the newest snapshot of the volume itself.
+func restoresADamagedDatabase(t *testing.T, c *harness.Cluster) {
+	t.Helper()
+	setsValues(t, c, "apiserver.snapshots.interval=5s")
+	kubectl(t, c, "wait", "--for=condition=Available", "apiservice/v1alpha1.federation.liqo.io", "--timeout=60s")
+	before, since := stored(t, c), time.Now()
+	node, directory := volumeOf(t, c)
+	eventually(t, soon, "a snapshot on the volume", func(ctx context.Context) (bool, string, error) {
+		names, err := playground.Exec(ctx, node, "ls", filepath.Join(directory, "snapshots"))
+		taken := strings.Fields(names)
+		return len(taken) > 0 && slices.Max(taken) > since.UTC().Format("20060102T150405.000Z") && strings.HasSuffix(slices.Max(taken), ".db"), names, err
+	})
+	scaleAPIServer(t, c, "0")
+	podGone(t, c, harness.Namespace, apiServer)
+	database := filepath.Join(directory, "etcd", "member", "snap", "db")
+	if _, err := playground.Exec(t.Context(), node, "dd", "if=/dev/zero", "of="+database, "bs=64k", "count=1", "conv=notrunc"); err != nil {
+		t.Fatal(err)
+	}
+	scaleAPIServer(t, c, "1")
+	eventually(t, soon, "the API server of "+c.Name+" to tell that etcd gives up", func(ctx context.Context) (bool, string, error) {
+		log := c.Kubectl(ctx, "logs", apiServer, "--namespace", harness.Namespace, "--previous")
+		return strings.Contains(log.Stdout, "etcd gives up"), log.Stdout, log.Err
+	})
+
+	helmUpgrade(t, c, "--reuse-values", "--set", "apiserver.restore=true")
+	waitsForSnapshot(t, c, "")
+	said := kubectl(t, c, "exec", apiServer, "--namespace", harness.Namespace, "--container", "restore", "--",
+		"federation-apiserver", "restore", "--snapshot=newest", "--set-aside")
+	if !strings.Contains(said, "etcd.aside-") {
+		t.Errorf("the restore does not tell where the damaged data is: %s", said)
+	}
+	setsValues(t, c, "apiserver.restore=false", "apiserver.snapshots.interval=6h")
+	isRestored(t, c, before)
+	if names := must(playground.Exec(t.Context(), node, "ls", directory))(t); !strings.Contains(names, "etcd.aside-") {
+		t.Errorf("the damaged data is not beside the restored: %s", names)
+	}
+}
+
+// isRestored looks whether a cluster stores the objects that it did.
+func isRestored(t *testing.T, c *harness.Cluster, before map[string]string) {
+	t.Helper()
+	kubectl(t, c, "wait", "--for=condition=Available", "apiservice/v1alpha1.federation.liqo.io", "--timeout=60s")
+	if diff := cmp.Diff(before, stored(t, c)); diff != "" {
+		t.Errorf("what %s stores (-before +after):\n%s", c.Name, diff)
+	}
+}
+
+// volumeOf is the node and the directory where the store is.
+func volumeOf(t *testing.T, c *harness.Cluster) (node, directory string) {
+	t.Helper()
+	pod := must(c.Kube.CoreV1().Pods(harness.Namespace).Get(t.Context(), apiServer, metav1.GetOptions{}))(t)
+	claim := must(c.Kube.CoreV1().PersistentVolumeClaims(harness.Namespace).Get(t.Context(), store, metav1.GetOptions{}))(t)
+	volume := must(c.Kube.CoreV1().PersistentVolumes().Get(t.Context(), claim.Spec.VolumeName, metav1.GetOptions{}))(t)
+	if volume.Spec.Local == nil {
+		t.Fatalf("volume %s is no directory of a node", volume.Name)
+	}
+	return pod.Spec.NodeName, volume.Spec.Local.Path
+}
+
+// keepsTheNewVolume notes that the volume is the administrator's: it was not
+// there when the clusters met.
 func keepsTheNewVolume(t *testing.T, c *harness.Cluster, before harness.Snapshot) {
 	t.Helper()
 	if unpeered[c] == nil {
 		return
 	}
 	for key, object := range must(c.Snapshot(t.Context()))(t) {
-		revision := key.Resource == "secrets" && strings.HasPrefix(key.Name, "sh.helm.release.")
-		if _, old := before[key]; !old && (revision || key.Resource == "persistentvolumes") {
+		if _, old := before[key]; !old && key.Resource == "persistentvolumes" {
 			unpeered[c][key] = object
 		}
-	}
-}
-
-// helmUpgrade changes one value of the release.
-func helmUpgrade(t *testing.T, c *harness.Cluster, value string, more ...string) {
-	t.Helper()
-	args := append([]string{"upgrade", harness.Release, filepath.Join(playground.Root, "artifacts", "chart"),
-		"--namespace", harness.Namespace, "--reuse-values", "--set", value}, more...)
-	if err := c.Helm(t.Context(), args...).Err; err != nil {
-		t.Fatal(err)
 	}
 }
 

@@ -50,6 +50,8 @@ func TestFederation(t *testing.T) {
 			step{name: "PeerCannotWriteUnofferedNamespace", run: peerCannotWriteUnofferedNamespace},
 			step{name: "ShadowPodCannotEscapeToNode", run: shadowPodCannotEscapeToNode},
 		), false},
+		{"PeersBothWays", peersBothWays, false},
+		{"DrainsTheVirtualNode", drainsTheVirtualNode, false},
 		{"ProviderUnreachableForAMinute", providerUnreachableForAMinute, false},
 		{"KilledVirtualKubelet", killedVirtualKubelet, false},
 		{"KilledControllerManager", killedControllerManager, false},

@@ -1,0 +1,100 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/utils/ptr"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+)
+
+// drainsTheVirtualNode takes the virtual node out of service and back, with
+// kubectl alone, as an administrator does with any node: what is drained comes
+// home one by one, as its PodDisruptionBudget says, and what is not stays.
+func drainsTheVirtualNode(t *testing.T) {
+	const replicas = 3
+	o := offloaded(t, v1alpha1.NamespaceOffloadingSpec{PodOffloadingStrategy: v1alpha1.LocalAndRemote})
+	drained := runDeployment(t, o.namespace, "drained", replicas, preferringTheVirtualNode())
+	for _, pod := range drained {
+		if pod.Spec.NodeName != virtualNode {
+			t.Fatalf("pod %s is on %s although it prefers %s", pod.Name, pod.Spec.NodeName, virtualNode)
+		}
+	}
+	budget := &policyv1.PodDisruptionBudget{
+		ObjectMeta: metav1.ObjectMeta{Name: "drained"},
+		Spec: policyv1.PodDisruptionBudgetSpec{
+			MaxUnavailable: ptr.To(intstr.FromInt32(1)),
+			Selector:       &metav1.LabelSelector{MatchLabels: map[string]string{"app": "drained"}},
+		},
+	}
+	must(rome.Kube.PolicyV1().PodDisruptionBudgets(o.namespace).Create(t.Context(), budget, metav1.CreateOptions{}))(t)
+	eventually(t, soon, "the budget to allow one disruption", func(ctx context.Context) (bool, string, error) {
+		budget, err := rome.Kube.PolicyV1().PodDisruptionBudgets(o.namespace).Get(ctx, "drained", metav1.GetOptions{})
+		if err != nil {
+			return false, "", err
+		}
+		return budget.Status.DisruptionsAllowed == 1, show(budget.Status), nil
+	})
+	stays := serving(t)
+	run := containerRun(podReady(t, milan, stays.twin, "web"))
+	t.Cleanup(func() { rome.Kubectl(context.WithoutCancel(t.Context()), "uncordon", virtualNode) })
+
+	kubectl(t, rome, "cordon", virtualNode)
+	runPod(t, stays.namespace, "waits", podSpec("serve"))
+	podThat(t, rome, stays.namespace, "waits", "be unschedulable", func(p *corev1.Pod) bool { return whereIs(p) == "unschedulable" })
+
+	kubectl(t, rome, "rollout", "status", "deployment/drained", "-n", o.namespace, "--timeout=60s")
+	least := leastAvailable(t, rome.Kube, o.namespace, "drained")
+	kubectl(t, rome, "drain", virtualNode, "--pod-selector=app=drained", "--timeout=90s")
+	for _, pod := range podsReady(t, rome, o.namespace, "app=drained", replicas) {
+		if pod.Spec.NodeName == virtualNode {
+			t.Errorf("pod %s is on %s, which was drained", pod.Name, virtualNode)
+		}
+	}
+	if got := least(); got < replicas-1 {
+		t.Errorf("only %d of %d replicas were available at a time, although the budget allows one disruption", got, replicas)
+	}
+	for _, pod := range drained {
+		podGone(t, milan, o.twin, pod.Name)
+	}
+	if now := containerRun(podReady(t, milan, stays.twin, "web")); now != run {
+		t.Errorf("a pod that was not to be drained was disturbed: %s before, %s after", run, now)
+	}
+
+	kubectl(t, rome, "uncordon", virtualNode)
+	podReady(t, rome, stays.namespace, "waits")
+	podReady(t, milan, stays.twin, "waits")
+}
+
+// leastAvailable watches a Deployment until it is called, and tells how few
+// replicas were available at a time.
+func leastAvailable(t *testing.T, client kubernetes.Interface, namespace, name string) func() int32 {
+	t.Helper()
+	events := must(client.AppsV1().Deployments(namespace).Watch(t.Context(), metav1.SingleObject(metav1.ObjectMeta{Name: name})))(t)
+	least := make(chan int32, 1)
+	go func() {
+		var lowest *int32
+		for event := range events.ResultChan() {
+			if deployment, ok := event.Object.(*appsv1.Deployment); ok && (lowest == nil || deployment.Status.AvailableReplicas < *lowest) {
+				lowest = &deployment.Status.AvailableReplicas
+			}
+		}
+		least <- ptr.Deref(lowest, -1)
+	}()
+	return func() int32 {
+		events.Stop()
+		return <-least
+	}
+}

@@ -1,0 +1,52 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build e2e
+
+package e2e
+
+import (
+	"path/filepath"
+	"testing"
+
+	"liqo.io/federation/test/harness"
+)
+
+// setsValues changes values of the release, each "key=value", and waits until
+// what they are for runs with them.
+func setsValues(t *testing.T, c *harness.Cluster, values ...string) {
+	t.Helper()
+	helmUpgrade(t, c, append([]string{"--reuse-values", "--wait", "--timeout=3m"}, setting(values...)...)...)
+}
+
+// setting is how values are given to helm.
+func setting(values ...string) []string {
+	var args []string
+	for _, value := range values {
+		args = append(args, "--set", value)
+	}
+	return args
+}
+
+// helmUpgrade runs "helm upgrade" with the chart of this checkout.
+func helmUpgrade(t *testing.T, c *harness.Cluster, args ...string) {
+	t.Helper()
+	revises(t, c, append([]string{"upgrade", harness.Release, filepath.Join(playground.Root, "artifacts", "chart")}, args...)...)
+}
+
+// revises runs a command of helm that makes another revision of the release.
+// What is the release's is no trace of a peering.
+func revises(t *testing.T, c *harness.Cluster, args ...string) {
+	t.Helper()
+	if err := c.Helm(t.Context(), append(args, "--namespace", harness.Namespace)...).Err; err != nil {
+		t.Fatal(err)
+	}
+	if unpeered[c] == nil {
+		return
+	}
+	for key, object := range must(c.Snapshot(t.Context()))(t) {
+		if object.Labels["app.kubernetes.io/managed-by"] == "Helm" || object.Labels["owner"] == "helm" {
+			unpeered[c][key] = object
+		}
+	}
+}
