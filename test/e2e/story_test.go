@@ -64,6 +64,7 @@ func TestFederation(t *testing.T) {
 		{"TokenNeverLogged", tokenNeverLogged, false},
 		{"UnpeersWithoutATrace", unpeersWithoutATrace, false},
 		{"PeersAgain", peersByInvitation, false},
+		{"ProviderDecides", providerDecides, false},
 		{"UninstallsWithoutATrace", uninstallsWithoutATrace, false},
 		{"TwoReplicasOnAnEtcdOfYourOwn", twoReplicasOnAnEtcdOfYourOwn, false},
 	} {
