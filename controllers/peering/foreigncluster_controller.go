@@ -152,6 +152,9 @@ func (c *Config) incoming() []step {
 			deleteIdentity: func(ctx context.Context, name string) error {
 				return federation.IdentityRequests().Delete(ctx, name, metav1.DeleteOptions{})
 			},
+			deleteAccount: func(ctx context.Context, name string) error {
+				return c.Kube.CoreV1().ServiceAccounts(c.InvitationNamespace).Delete(ctx, name, metav1.DeleteOptions{})
+			},
 			requests: requests,
 			answerWithdrawal: func(ctx context.Context, request *v1alpha1.ResourceRequest) error {
 				answered := request.DeepCopy()

@@ -21,10 +21,12 @@ import (
 // everything in them, and its access goes last. The consumer is waited for
 // until the deadline.
 type incomingTeardown struct {
-	getNamespace     func(name string) (*corev1.Namespace, error)
-	deleteNamespace  func(ctx context.Context, namespace *corev1.Namespace) error
-	identities       func() ([]*v1alpha1.IdentityRequest, error)
-	deleteIdentity   func(ctx context.Context, name string) error
+	getNamespace    func(name string) (*corev1.Namespace, error)
+	deleteNamespace func(ctx context.Context, namespace *corev1.Namespace) error
+	identities      func() ([]*v1alpha1.IdentityRequest, error)
+	deleteIdentity  func(ctx context.Context, name string) error
+	// deleteAccount removes the service account of an invitation.
+	deleteAccount    func(ctx context.Context, name string) error
 	requests         func(namespace string) ([]*v1alpha1.ResourceRequest, error)
 	answerWithdrawal func(ctx context.Context, request *v1alpha1.ResourceRequest) error
 	offers           func(namespace string) ([]*v1alpha1.ResourceOffer, error)
@@ -125,6 +127,10 @@ func (s *incomingTeardown) gone(ctx context.Context, p *pass) error {
 		return err
 	}
 	for _, request := range ownedBy(p.fc, identities) {
+		// With the request gone the invitation could be used again.
+		if err := s.deleteAccount(ctx, request.Name); err != nil && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("delete the service account of the consumer's invitation: %w", err)
+		}
 		if err := s.deleteIdentity(ctx, request.Name); err != nil && !apierrors.IsNotFound(err) {
 			return fmt.Errorf("delete the identity request of the consumer: %w", err)
 		}

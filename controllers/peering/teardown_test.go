@@ -192,6 +192,10 @@ func (l *lending) provider() *incomingTeardown {
 			l.done, l.identities = append(l.done, "delete "+name), nil
 			return nil
 		},
+		deleteAccount: func(_ context.Context, name string) error {
+			l.done = append(l.done, "delete account "+name)
+			return nil
+		},
 		requests: func(string) ([]*v1alpha1.ResourceRequest, error) { return l.requests, nil },
 		answerWithdrawal: func(_ context.Context, request *v1alpha1.ResourceRequest) error {
 			l.done = append(l.done, "answer "+request.Name)
@@ -243,7 +247,7 @@ func TestAProviderRevokesLast(t *testing.T) {
 		{"waits for the twins when the consumer leaves by itself", func() { l.requests[0].Spec.Withdrawn = true }, nil, v1alpha1.PeeringDisconnecting},
 		{"answers, revokes and removes", func() { l.twins = nil }, []string{"answer rome", "revoke federation-tenant", "delete namespace"}, v1alpha1.PeeringDisconnecting},
 		{"waits for the namespace", func() {}, nil, v1alpha1.PeeringDisconnecting},
-		{"forgets the identity at the end", func() { l.namespace = nil }, []string{"delete invitation-" + peeringUID}, v1alpha1.PeeringNone},
+		{"forgets the identity at the end, and what paid for it", func() { l.namespace = nil }, []string{"delete account invitation-" + peeringUID, "delete invitation-" + peeringUID}, v1alpha1.PeeringNone},
 		{"and rests", func() {}, nil, v1alpha1.PeeringNone},
 	} {
 		t.Run(stage.name, func(t *testing.T) {
