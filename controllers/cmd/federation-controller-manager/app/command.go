@@ -77,7 +77,7 @@ func Run(ctx context.Context, options *Options) error {
 	}
 	var synced readiness
 	watchdog := leaderelection.NewLeaderHealthzAdaptor(leaseTolerance)
-	stopped, err := serve(ctx, options, watchdog, &synced)
+	stopped, err := serve(ctx, config, watchdog, &synced)
 	if err != nil {
 		return err
 	}

@@ -13,7 +13,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
-	apiserverconfig "k8s.io/apiserver/pkg/apis/apiserver"
 	genericoptions "k8s.io/apiserver/pkg/server/options"
 	"k8s.io/client-go/kubernetes"
 	componentconfig "k8s.io/component-base/config"
@@ -29,9 +28,6 @@ import (
 // maxClusterName is how long a ForeignCluster's name may be, and so that of
 // the cluster it stands for.
 const maxClusterName = 40
-
-// healthPaths are the only ones that are served to anybody.
-var healthPaths = []string{"/healthz", "/livez", "/readyz"}
 
 // Options are the flags of the federation-controller-manager.
 type Options struct {
@@ -92,11 +88,6 @@ func NewOptions() *Options {
 	// Without a directory the generated certificate stays in memory.
 	o.serving.ServerCert.CertDirectory = ""
 	o.serving.ServerCert.PairName = ""
-	o.authentication.Anonymous = &apiserverconfig.AnonymousAuthConfig{Enabled: true}
-	for _, path := range healthPaths {
-		o.authentication.Anonymous.Conditions = append(o.authentication.Anonymous.Conditions,
-			apiserverconfig.AnonymousAuthCondition{Path: path})
-	}
 	return o
 }
 

@@ -38,13 +38,14 @@ func (r *readiness) Check(*http.Request) error {
 
 // serve answers health checks to anybody and metrics to those who may read
 // them. What it returns closes when serving has ended.
-func serve(ctx context.Context, options *Options, live, ready healthz.HealthChecker) (<-chan struct{}, error) {
+func serve(ctx context.Context, config *Config, live, ready healthz.HealthChecker) (<-chan struct{}, error) {
+	options := config.Options
 	var serving *genericapiserver.SecureServingInfo
 	if err := options.serving.ApplyTo(&serving); err != nil {
 		return nil, fmt.Errorf("listen on port %d: %w", options.serving.BindPort, err)
 	}
-	var authentication genericapiserver.AuthenticationInfo
-	if err := options.authentication.ApplyTo(&authentication, serving, nil); err != nil {
+	authentication, authorities, err := authenticate(ctx, *options.authentication, config.Kube, serving)
+	if err != nil {
 		return nil, fmt.Errorf("set up authentication: %w", err)
 	}
 	var authorization genericapiserver.AuthorizationInfo
@@ -56,7 +57,7 @@ func serve(ctx context.Context, options *Options, live, ready healthz.HealthChec
 	mux := http.NewServeMux()
 	healthz.InstallHandler(mux, healthz.PingHealthz, live)
 	healthz.InstallLivezHandler(mux, healthz.PingHealthz, live)
-	healthz.InstallReadyzHandler(mux, ready, healthz.NewShutdownHealthz(ctx.Done()))
+	healthz.InstallReadyzHandler(mux, ready, authorities, healthz.NewShutdownHealthz(ctx.Done()))
 	mux.Handle("/metrics", legacyregistry.Handler())
 
 	codec := statusCodec()

@@ -1,0 +1,92 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/authentication/authenticator"
+	"k8s.io/apiserver/pkg/authentication/user"
+	genericapiserver "k8s.io/apiserver/pkg/server"
+	"k8s.io/apiserver/pkg/server/dynamiccertificates"
+	"k8s.io/apiserver/pkg/server/healthz"
+	genericoptions "k8s.io/apiserver/pkg/server/options"
+	"k8s.io/client-go/kubernetes"
+)
+
+const (
+	// The ConfigMap where a cluster says by which authority its users are known.
+	authenticationConfigMap = "extension-apiserver-authentication"
+	clientCAKey             = "client-ca-file"
+)
+
+// healthPaths are the only ones that are served to anybody. What lies beneath
+// them is not.
+var healthPaths = []string{"/healthz", "/livez", "/readyz"}
+
+// authenticate has this cluster say who somebody is. The check that it returns
+// fails until it is known whose certificates count: they are read while the
+// process serves already, and until then who shows one would be nobody.
+func authenticate(ctx context.Context, options genericoptions.DelegatingAuthenticationOptions, client kubernetes.Interface,
+	serving *genericapiserver.SecureServingInfo,
+) (*genericapiserver.AuthenticationInfo, healthz.HealthChecker, error) {
+	var authority dynamiccertificates.CAContentProvider
+	if options.ClientCert == (genericoptions.ClientCertAuthenticationOptions{}) && !options.SkipInClusterLookup {
+		var err error
+		authority, err = clientAuthority(ctx, client)
+		if err != nil && !options.TolerateInClusterLookupFailure {
+			return nil, nil, err
+		}
+		if authority != nil {
+			options.ClientCert.CAContentProvider = authority
+		}
+	}
+	info := &genericapiserver.AuthenticationInfo{}
+	if err := options.ApplyTo(info, serving, nil); err != nil {
+		return nil, nil, err
+	}
+	info.Authenticator = anonymousOnlyOnHealthPaths(info.Authenticator)
+	return info, healthz.NamedCheck("authorities", func(*http.Request) error { return loaded(authority) }), nil
+}
+
+// clientAuthority follows the authority of client certificates; nil where the
+// cluster knows nobody by a certificate.
+func clientAuthority(ctx context.Context, client kubernetes.Interface) (dynamiccertificates.CAContentProvider, error) {
+	configMap, err := client.CoreV1().ConfigMaps(metav1.NamespaceSystem).Get(ctx, authenticationConfigMap, metav1.GetOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("learn whose certificates count from ConfigMap %s/%s: %w: bind Role extension-apiserver-authentication-reader to this process",
+			metav1.NamespaceSystem, authenticationConfigMap, err)
+	}
+	if configMap.Data[clientCAKey] == "" {
+		return nil, nil
+	}
+	return dynamiccertificates.NewDynamicCAFromConfigMapController("client-ca", metav1.NamespaceSystem, authenticationConfigMap, clientCAKey, client)
+}
+
+func loaded(authority dynamiccertificates.CAContentProvider) error {
+	if authority == nil {
+		return nil
+	}
+	if _, ok := authority.VerifyOptions(); !ok {
+		return fmt.Errorf("%s of ConfigMap %s/%s is not loaded", clientCAKey, metav1.NamespaceSystem, authenticationConfigMap)
+	}
+	return nil
+}
+
+// anonymousOnlyOnHealthPaths refuses who has no name, anywhere but on
+// healthPaths: the options by themselves let nobody in everywhere, and leave
+// it to the cluster's roles what that may be.
+func anonymousOnlyOnHealthPaths(delegate authenticator.Request) authenticator.Request {
+	return authenticator.RequestFunc(func(request *http.Request) (*authenticator.Response, bool, error) {
+		response, ok, err := delegate.AuthenticateRequest(request)
+		if err == nil && ok && response.User.GetName() == user.Anonymous && !slices.Contains(healthPaths, request.URL.Path) {
+			return nil, false, nil
+		}
+		return response, ok, err
+	})
+}
