@@ -181,7 +181,6 @@ func startUser(t *testing.T, o offload, random *rand.Rand) *user {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	u := &user{o: o, random: random, cancel: cancel, stopped: make(chan struct{}), replicas: map[string]int32{}, pods: map[string]*types.UID{}}
-	t.Cleanup(u.stop)
 	for i := range deployments {
 		name := fmt.Sprintf("web-%d", i)
 		runDeployment(t, o.namespace, name, 1, podSpec("serve"))
@@ -208,6 +207,7 @@ func startUser(t *testing.T, o offload, random *rand.Rand) *user {
 			u.mutex.Unlock()
 		}
 	}()
+	t.Cleanup(u.stop)
 	return u
 }
 
