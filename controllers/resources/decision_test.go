@@ -44,7 +44,7 @@ func TestAProvidersAdministratorDecides(t *testing.T) {
 	} {
 		t.Run(stage.name, func(t *testing.T) {
 			w.fc = w.fc.DeepCopy()
-			w.fc.Spec.Lending = stage.answer
+			w.fc.Spec.Lending.PeeringAnswer = stage.answer
 			w.pass(t, r)
 			status := w.requests[0].Status
 			if status.Phase != stage.phase || !strings.Contains(why(status.Conditions), stage.says) || len(w.offers) != stage.offers {

@@ -42,7 +42,7 @@ type ForeignClusterSpec struct {
 	InvitationSecretName     string
 	Resources                corev1.ResourceList
 	Borrowing                PeeringAnswer
-	Lending                  PeeringAnswer
+	Lending                  PeeringLending
 	DisconnectTimeoutSeconds *int32
 }
 
@@ -61,6 +61,13 @@ const (
 type PeeringAnswer struct {
 	Decision PeeringDecision
 	Reason   string
+}
+
+// PeeringLending is what an administrator answers a consumer, and how long
+// what it runs here is kept without it.
+type PeeringLending struct {
+	PeeringAnswer
+	OrphanTTL *metav1.Duration
 }
 
 // PeeringPhase is how far one aspect of a peering has come.

@@ -12,16 +12,23 @@ import (
 	"liqo.io/federation/apiserver/apis/federation"
 )
 
-// longDisconnect is how long unpeering may take without a warning.
-const longDisconnect = time.Hour
+const (
+	// longDisconnect is how long unpeering may take without a warning.
+	longDisconnect = time.Hour
+	// shortOrphanTTL is how long an upgrade of a cluster may take.
+	shortOrphanTTL = 10 * time.Minute
+)
 
-// warnings tell what is seldom meant of a cluster that is borrowed from.
+// warnings tell what is seldom meant of a cluster.
 func warnings(cluster *federation.ForeignCluster) []string {
 	spec := &cluster.Spec
-	if spec.Outgoing != federation.PeeringEnabled {
-		return nil
-	}
 	var found []string
+	if ttl := spec.Lending.OrphanTTL; ttl != nil && ttl.Duration > 0 && ttl.Duration < shortOrphanTTL {
+		found = append(found, fmt.Sprintf("spec.lending.orphanTTL: a cluster that is away for %s, as for an upgrade, loses what runs here for it, and the peering", ttl.Duration))
+	}
+	if spec.Outgoing != federation.PeeringEnabled {
+		return found
+	}
 	if spec.ClusterID == "" {
 		found = append(found, "spec.clusterID: is empty, so whichever cluster answers at spec.server first is believed; the provider's invitation carries its id")
 	}

@@ -6,7 +6,9 @@ package foreigncluster
 import (
 	"strings"
 	"testing"
+	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
 
@@ -27,6 +29,9 @@ func TestWarningsNameTheFieldThatIsSeldomMeant(t *testing.T) {
 		"an address, IPv6":          {func(s *federation.ForeignClusterSpec) { s.Server = "https://[2001:db8::1]" }, "spec.caBundle"},
 		"an address with a bundle":  {func(s *federation.ForeignClusterSpec) { s.Server, s.CABundle = "https://192.0.2.1", []byte("x") }, ""},
 		"more than an hour":         {func(s *federation.ForeignClusterSpec) { s.DisconnectTimeoutSeconds = ptr.To[int32](3601) }, "spec.disconnectTimeoutSeconds"},
+		"a minute of silence":       {func(s *federation.ForeignClusterSpec) { s.Lending.OrphanTTL = ttl(time.Minute) }, "spec.lending.orphanTTL"},
+		"three days of silence":     {func(s *federation.ForeignClusterSpec) { s.Lending.OrphanTTL = ttl(72 * time.Hour) }, ""},
+		"silence for ever":          {func(s *federation.ForeignClusterSpec) { s.Lending.OrphanTTL = ttl(0) }, ""},
 		"no deadline that was said": {func(s *federation.ForeignClusterSpec) { s.DisconnectTimeoutSeconds = nil }, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -39,6 +44,8 @@ func TestWarningsNameTheFieldThatIsSeldomMeant(t *testing.T) {
 		})
 	}
 }
+
+func ttl(d time.Duration) *metav1.Duration { return &metav1.Duration{Duration: d} }
 
 func TestOnlyWhoChangesASpecIsWarned(t *testing.T) {
 	scheme := runtime.NewScheme()

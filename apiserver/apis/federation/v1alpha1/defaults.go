@@ -4,6 +4,8 @@
 package v1alpha1
 
 import (
+	"time"
+
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
 )
@@ -16,6 +18,10 @@ const (
 	// other side.
 	DefaultDisconnectTimeoutSeconds int32 = 300
 )
+
+// MinOrphanTTL is the shortest time of silence after which the lending may
+// end, and how long a consumer is silent before that is said at all.
+const MinOrphanTTL = time.Minute
 
 func addDefaultingFuncs(scheme *runtime.Scheme) error {
 	return RegisterDefaults(scheme)

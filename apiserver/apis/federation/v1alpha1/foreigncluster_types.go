@@ -84,9 +84,10 @@ type ForeignClusterSpec struct {
 	// borrowing is what an administrator answers the other cluster's offers.
 	// +optional
 	Borrowing PeeringAnswer `json:"borrowing,omitzero"`
-	// lending is what an administrator answers the other cluster's requests.
+	// lending is what an administrator answers the other cluster's requests,
+	// and how long this cluster keeps what the other one runs here.
 	// +optional
-	Lending PeeringAnswer `json:"lending,omitzero"`
+	Lending PeeringLending `json:"lending,omitzero"`
 	// disconnectTimeoutSeconds bounds how long unpeering waits for the other
 	// side; after that this side gets clean by itself. Defaults to 300.
 	// +optional
@@ -116,6 +117,20 @@ type PeeringAnswer struct {
 	// characters.
 	// +optional
 	Reason string `json:"reason,omitempty"`
+}
+
+// PeeringLending is what an administrator answers a consumer, and how long
+// what it runs here is kept without it.
+type PeeringLending struct {
+	PeeringAnswer `json:",inline"`
+	// orphanTTL is how long the other cluster may give no sign of life before
+	// this one ends the lending by itself, and removes what runs here for it:
+	// at least 1m, as 72h, and 0s is for ever. Without it the setting of this
+	// installation counts, which is for ever unless somebody changed it. A
+	// cluster that never gave a sign of life, as older versions do not, is
+	// kept.
+	// +optional
+	OrphanTTL *metav1.Duration `json:"orphanTTL,omitempty"`
 }
 
 // PeeringPhase is how far one aspect of a peering has come.
@@ -151,6 +166,10 @@ const (
 	// ConditionReady is True when every direction that is wanted is
 	// established.
 	ConditionReady = "Ready"
+	// ConditionConsumerAlive is True while the cluster that is lent to gives
+	// signs of life, and False since it does not. It is there as long as this
+	// cluster lends.
+	ConditionConsumerAlive = "ConsumerAlive"
 )
 
 // ForeignClusterStatus is how a peering stands.
@@ -193,7 +212,8 @@ type ForeignClusterStatus struct {
 	// +optional
 	VirtualNodes int32 `json:"virtualNodes,omitempty"`
 	// conditions say why each aspect is as it is: OutgoingPeering,
-	// IncomingPeering, Authenticated and Ready.
+	// IncomingPeering, Authenticated and Ready; and ConsumerAlive, since when
+	// a cluster that is lent to is silent.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

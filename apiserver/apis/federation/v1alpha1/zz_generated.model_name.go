@@ -139,6 +139,11 @@ func (in PeeringAnswer) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in PeeringLending) OpenAPIModelName() string {
+	return "io.liqo.federation.v1alpha1.PeeringLending"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in PeeringPlan) OpenAPIModelName() string {
 	return "io.liqo.federation.v1alpha1.PeeringPlan"
 }

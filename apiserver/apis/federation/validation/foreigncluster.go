@@ -8,9 +8,11 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"liqo.io/federation/apiserver/apis/federation"
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
 const (
@@ -64,7 +66,8 @@ func foreignClusterSpec(spec *federation.ForeignClusterSpec) field.ErrorList {
 	errs = append(errs, caBundle(spec.CABundle, specPath.Child("caBundle"))...)
 	errs = append(errs, optional(spec.ProxyURL, specPath.Child("proxyURL"), proxyURL)...)
 	errs = append(errs, peeringAnswer(&spec.Borrowing, specPath.Child("borrowing"))...)
-	errs = append(errs, peeringAnswer(&spec.Lending, specPath.Child("lending"))...)
+	errs = append(errs, peeringAnswer(&spec.Lending.PeeringAnswer, specPath.Child("lending"))...)
+	errs = append(errs, orphanTTL(spec.Lending.OrphanTTL, specPath.Child("lending", "orphanTTL"))...)
 	errs = append(errs, optional(spec.InvitationSecretName, specPath.Child("invitationSecretName"), subdomain)...)
 	errs = append(errs, resources(spec.Resources, specPath.Child("resources"))...)
 	return append(errs, seconds(spec.DisconnectTimeoutSeconds, 0, maxDisconnectSeconds, specPath.Child("disconnectTimeoutSeconds"))...)
@@ -114,6 +117,13 @@ func peeringAnswer(answer *federation.PeeringAnswer, path *field.Path) field.Err
 		errs = append(errs, field.Forbidden(path.Child("reason"), "must be one line of printable text"))
 	}
 	return errs
+}
+
+func orphanTTL(ttl *metav1.Duration, path *field.Path) field.ErrorList {
+	if ttl == nil || ttl.Duration == 0 || ttl.Duration >= v1alpha1.MinOrphanTTL {
+		return nil
+	}
+	return field.ErrorList{field.Invalid(path, ttl.Duration.String(), "must be 0s, which is for ever, or at least "+v1alpha1.MinOrphanTTL.String())}
 }
 
 func peeringPhase(phase federation.PeeringPhase, path *field.Path) field.ErrorList {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -45,14 +46,28 @@ func TestValidateForeignCluster(t *testing.T) {
 		"a resource that is none": {func(c *federation.ForeignCluster) { c.Spec.Resources = quantities("a b", "1") }, []string{"spec.resources[a b]"}},
 		"a negative timeout":      {func(c *federation.ForeignCluster) { c.Spec.DisconnectTimeoutSeconds = ptr.To[int32](-1) }, []string{"spec.disconnectTimeoutSeconds"}},
 		"a timeout of over a day": {func(c *federation.ForeignCluster) { c.Spec.DisconnectTimeoutSeconds = ptr.To[int32](86401) }, []string{"spec.disconnectTimeoutSeconds"}},
-		"several things at once":  {func(c *federation.ForeignCluster) { c.Spec.ClusterID, c.Spec.Server = "x", "y" }, []string{"spec.clusterID", "spec.server"}},
-		"a label that is none":    {func(c *federation.ForeignCluster) { c.Labels = map[string]string{"a b": "c"} }, []string{"metadata.labels"}},
+		"a negative orphanTTL":    {func(c *federation.ForeignCluster) { c.Spec.Lending.OrphanTTL = &metav1.Duration{Duration: -time.Hour} }, []string{"spec.lending.orphanTTL"}},
+		"a hasty orphanTTL": {func(c *federation.ForeignCluster) {
+			c.Spec.Lending.OrphanTTL = &metav1.Duration{Duration: 59 * time.Second}
+		}, []string{"spec.lending.orphanTTL"}},
+		"several things at once": {func(c *federation.ForeignCluster) { c.Spec.ClusterID, c.Spec.Server = "x", "y" }, []string{"spec.clusterID", "spec.server"}},
+		"a label that is none":   {func(c *federation.ForeignCluster) { c.Labels = map[string]string{"a b": "c"} }, []string{"metadata.labels"}},
 		"more resources than fits": {func(c *federation.ForeignCluster) {
 			for i := range maxResources + 1 {
 				c.Spec.Resources[corev1.ResourceName(fmt.Sprintf("example.org/r%d", i))] = c.Spec.Resources["cpu"]
 			}
 		}, []string{"spec.resources"}},
 	})
+}
+
+func TestOrphanTTLIsAMinuteAtLeastOrForEver(t *testing.T) {
+	for _, ttl := range []time.Duration{0, time.Minute, 10000 * time.Hour} {
+		c := goodCluster()
+		c.Spec.Lending.OrphanTTL = &metav1.Duration{Duration: ttl}
+		if errs := ValidateForeignCluster(c); len(errs) > 0 {
+			t.Errorf("%s: %v", ttl, errs)
+		}
+	}
 }
 
 func TestValidateForeignClusterUpdate(t *testing.T) {
