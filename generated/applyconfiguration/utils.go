@@ -51,6 +51,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &federationv1alpha1.OffloadedClusterApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("PeeringAnswer"):
 		return &federationv1alpha1.PeeringAnswerApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("PeeringLending"):
+		return &federationv1alpha1.PeeringLendingApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("PeeringToken"):
 		return &federationv1alpha1.PeeringTokenApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("PeeringTokenSpec"):

@@ -350,6 +350,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		v1alpha1.OffloadedCluster{}.OpenAPIModelName():             schema_apiserver_apis_federation_v1alpha1_OffloadedCluster(ref),
 		v1alpha1.Peering{}.OpenAPIModelName():                      schema_apiserver_apis_federation_v1alpha1_Peering(ref),
 		v1alpha1.PeeringAnswer{}.OpenAPIModelName():                schema_apiserver_apis_federation_v1alpha1_PeeringAnswer(ref),
+		v1alpha1.PeeringLending{}.OpenAPIModelName():               schema_apiserver_apis_federation_v1alpha1_PeeringLending(ref),
 		v1alpha1.PeeringPlan{}.OpenAPIModelName():                  schema_apiserver_apis_federation_v1alpha1_PeeringPlan(ref),
 		v1alpha1.PeeringSpec{}.OpenAPIModelName():                  schema_apiserver_apis_federation_v1alpha1_PeeringSpec(ref),
 		v1alpha1.PeeringStatus{}.OpenAPIModelName():                schema_apiserver_apis_federation_v1alpha1_PeeringStatus(ref),
@@ -17575,9 +17576,9 @@ func schema_apiserver_apis_federation_v1alpha1_ForeignClusterSpec(ref common.Ref
 					},
 					"lending": {
 						SchemaProps: spec.SchemaProps{
-							Description: "lending is what an administrator answers the other cluster's requests.",
+							Description: "lending is what an administrator answers the other cluster's requests, and how long this cluster keeps what the other one runs here.",
 							Default:     map[string]interface{}{},
-							Ref:         ref(v1alpha1.PeeringAnswer{}.OpenAPIModelName()),
+							Ref:         ref(v1alpha1.PeeringLending{}.OpenAPIModelName()),
 						},
 					},
 					"disconnectTimeoutSeconds": {
@@ -17591,7 +17592,7 @@ func schema_apiserver_apis_federation_v1alpha1_ForeignClusterSpec(ref common.Ref
 			},
 		},
 		Dependencies: []string{
-			resource.Quantity{}.OpenAPIModelName(), v1alpha1.PeeringAnswer{}.OpenAPIModelName()},
+			resource.Quantity{}.OpenAPIModelName(), v1alpha1.PeeringAnswer{}.OpenAPIModelName(), v1alpha1.PeeringLending{}.OpenAPIModelName()},
 	}
 }
 
@@ -17685,7 +17686,7 @@ func schema_apiserver_apis_federation_v1alpha1_ForeignClusterStatus(ref common.R
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "conditions say why each aspect is as it is: OutgoingPeering, IncomingPeering, Authenticated and Ready.",
+							Description: "conditions say why each aspect is as it is: OutgoingPeering, IncomingPeering, Authenticated and Ready; and ConsumerAlive, since when a cluster that is lent to is silent.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -18770,6 +18771,42 @@ func schema_apiserver_apis_federation_v1alpha1_PeeringAnswer(ref common.Referenc
 				},
 			},
 		},
+	}
+}
+
+func schema_apiserver_apis_federation_v1alpha1_PeeringLending(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "PeeringLending is what an administrator answers a consumer, and how long what it runs here is kept without it.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"decision": {
+						SchemaProps: spec.SchemaProps{
+							Description: "decision is Accept or Refuse. Empty leaves the answer to the policy of this installation: yes, or, where the policy wants an administrator to decide, not yet. Refuse also takes back what was accepted before.\n\nPossible enum values:\n - `\"Accept\"` says yes, whatever the policy of the installation says.\n - `\"Refuse\"` says no.",
+							Type:        []string{"string"},
+							Format:      "",
+							Enum:        []interface{}{"Accept", "Refuse"},
+						},
+					},
+					"reason": {
+						SchemaProps: spec.SchemaProps{
+							Description: "reason tells the other cluster's administrators why, in at most 256 characters.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"orphanTTL": {
+						SchemaProps: spec.SchemaProps{
+							Description: "orphanTTL is how long the other cluster may give no sign of life before this one ends the lending by itself, and removes what runs here for it: at least 1m, as 72h, and 0s is for ever. Without it the setting of this installation counts, which is for ever unless somebody changed it. A cluster that never gave a sign of life, as older versions do not, is kept.",
+							Ref:         ref(metav1.Duration{}.OpenAPIModelName()),
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			metav1.Duration{}.OpenAPIModelName()},
 	}
 }
 

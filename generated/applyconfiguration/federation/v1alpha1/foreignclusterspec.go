@@ -45,8 +45,9 @@ type ForeignClusterSpecApplyConfiguration struct {
 	Resources *v1.ResourceList `json:"resources,omitempty"`
 	// borrowing is what an administrator answers the other cluster's offers.
 	Borrowing *PeeringAnswerApplyConfiguration `json:"borrowing,omitempty"`
-	// lending is what an administrator answers the other cluster's requests.
-	Lending *PeeringAnswerApplyConfiguration `json:"lending,omitempty"`
+	// lending is what an administrator answers the other cluster's requests,
+	// and how long this cluster keeps what the other one runs here.
+	Lending *PeeringLendingApplyConfiguration `json:"lending,omitempty"`
 	// disconnectTimeoutSeconds bounds how long unpeering waits for the other
 	// side; after that this side gets clean by itself. Defaults to 300.
 	DisconnectTimeoutSeconds *int32 `json:"disconnectTimeoutSeconds,omitempty"`
@@ -135,7 +136,7 @@ func (b *ForeignClusterSpecApplyConfiguration) WithBorrowing(value *PeeringAnswe
 // WithLending sets the Lending field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Lending field is set to the value of the last call.
-func (b *ForeignClusterSpecApplyConfiguration) WithLending(value *PeeringAnswerApplyConfiguration) *ForeignClusterSpecApplyConfiguration {
+func (b *ForeignClusterSpecApplyConfiguration) WithLending(value *PeeringLendingApplyConfiguration) *ForeignClusterSpecApplyConfiguration {
 	b.Lending = value
 	return b
 }

@@ -44,7 +44,8 @@ type ForeignClusterStatusApplyConfiguration struct {
 	// lends.
 	VirtualNodes *int32 `json:"virtualNodes,omitempty"`
 	// conditions say why each aspect is as it is: OutgoingPeering,
-	// IncomingPeering, Authenticated and Ready.
+	// IncomingPeering, Authenticated and Ready; and ConsumerAlive, since when
+	// a cluster that is lent to is silent.
 	Conditions []metav1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 }
 
