@@ -32,11 +32,17 @@ var (
 		Help:           "Patches that reconciles sent, by kind and by what was changed: object or status.",
 		StabilityLevel: metrics.ALPHA,
 	}, []string{"kind", "part"})
+	consumerSilent = metrics.NewGaugeVec(&metrics.GaugeOpts{
+		Namespace:      namespace,
+		Name:           "consumer_silent",
+		Help:           "1 while a cluster that is lent to gives no sign of life, else 0, by foreign cluster.",
+		StabilityLevel: metrics.ALPHA,
+	}, []string{"foreign_cluster"})
 )
 
 // Register hands every metric to a registry.
 func Register(register func(...metrics.Registerable)) {
-	register(reconcileDuration, reconcileErrors, writes)
+	register(reconcileDuration, reconcileErrors, writes, consumerSilent)
 }
 
 // ObserveReconcile counts one pass of a controller.
@@ -50,4 +56,18 @@ func ObserveReconcile(controller string, took time.Duration, err error) {
 // CountPatch counts one patch of an object or of its status.
 func CountPatch(kind, part string) {
 	writes.WithLabelValues(kind, part).Inc()
+}
+
+// SetConsumerSilent tells whether a cluster that is lent to is silent.
+func SetConsumerSilent(foreignCluster string, silent bool) {
+	value := 0.0
+	if silent {
+		value = 1
+	}
+	consumerSilent.WithLabelValues(foreignCluster).Set(value)
+}
+
+// ForgetConsumer says that a cluster is not lent to any more.
+func ForgetConsumer(foreignCluster string) {
+	consumerSilent.Delete(map[string]string{"foreign_cluster": foreignCluster})
 }

@@ -18,6 +18,7 @@ func TestNamesOfMetricsAreAContract(t *testing.T) {
 	Register(registry.MustRegister)
 	ObserveReconcile("test", time.Second, errors.New("broken"))
 	CountPatch("ForeignCluster", "status")
+	SetConsumerSilent("rome", true)
 	families, err := registry.Gather()
 	if err != nil {
 		t.Fatal(err)
@@ -27,7 +28,7 @@ func TestNamesOfMetricsAreAContract(t *testing.T) {
 		names = append(names, family.GetName())
 	}
 	slices.Sort(names)
-	want := []string{"liqo_patches_total", "liqo_reconcile_duration_seconds", "liqo_reconcile_errors_total"}
+	want := []string{"liqo_consumer_silent", "liqo_patches_total", "liqo_reconcile_duration_seconds", "liqo_reconcile_errors_total"}
 	if diff := cmp.Diff(want, names); diff != "" {
 		t.Errorf("metrics (-want +got):\n%s", diff)
 	}

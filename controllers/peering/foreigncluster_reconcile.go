@@ -105,7 +105,8 @@ func (r *reconciler) tell(old, now *v1alpha1.ForeignCluster) {
 func eventType(reason string) string {
 	switch reason {
 	case ReasonDisabled, ReasonDisconnecting, ReasonIdentityPending, ReasonIdentityIssued, ReasonAwaitingConsumer,
-		ReasonAwaitingProvider, ReasonAwaitingDecision, ReasonOfferAccepted, ReasonReady, ReasonNamespaceTerminating, ReasonVirtualNodeNotReady:
+		ReasonAwaitingProvider, ReasonAwaitingDecision, ReasonOfferAccepted, ReasonReady, ReasonNamespaceTerminating, ReasonVirtualNodeNotReady,
+		ReasonNoHeartbeat, ReasonHeartbeatReceived:
 		return corev1.EventTypeNormal
 	}
 	return corev1.EventTypeWarning

@@ -42,7 +42,8 @@ const (
 	tenantAccount = "federation-peer"
 	// tenantTokenRole is the ClusterRole that lets somebody ask for tokens of
 	// that account, and tenantManagerRole the one that lets the controllers
-	// make it; RoleBindings of the same names give them.
+	// make it, and the Lease of the consumer's heartbeat; RoleBindings of the
+	// same names give them.
 	tenantTokenRole   = "federation-tenant-token"
 	tenantManagerRole = "federation-tenant-manager"
 )
@@ -62,7 +63,8 @@ func (m IdentityMode) needsToken(request *v1alpha1.IdentityRequest) bool {
 // tenantBindings are who may do what in the tenant namespace of a foreign
 // cluster; a binding without subjects is not to be there.
 func (c *Config) tenantBindings(fc *v1alpha1.ForeignCluster, requests []*v1alpha1.IdentityRequest) []*rbacv1.RoleBinding {
-	bindings := []*rbacv1.RoleBinding{tenantBinding(requests)}
+	manager := roleBinding(tenantManagerRole, rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: c.Namespace, Name: c.ServiceAccount})
+	bindings := []*rbacv1.RoleBinding{tenantBinding(requests), manager}
 	account := rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: rules.TenantNamespace(fc.Name), Name: tenantAccount}
 	tokens := roleBinding(tenantTokenRole)
 	for _, request := range requests {
@@ -76,8 +78,7 @@ func (c *Config) tenantBindings(fc *v1alpha1.ForeignCluster, requests []*v1alpha
 	if len(tokens.Subjects) == 0 {
 		return bindings
 	}
-	manager := roleBinding(tenantManagerRole, rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: c.Namespace, Name: c.ServiceAccount})
-	return append(bindings, manager, tokens)
+	return append(bindings, tokens)
 }
 
 // roleBinding binds the ClusterRole of the same name.

@@ -45,6 +45,10 @@ const (
 	ReasonOfferAccepted        = "OfferAccepted"
 	ReasonVirtualNodeNotReady  = "VirtualNodeNotReady"
 	ReasonReady                = "Ready"
+	ReasonNoHeartbeat          = "NoHeartbeat"
+	ReasonHeartbeatReceived    = "HeartbeatReceived"
+	ReasonConsumerSilent       = "ConsumerSilent"
+	ReasonOrphanTTLExpired     = "OrphanTTLExpired"
 )
 
 // aspect is one of the things that a ForeignCluster has a phase of.

@@ -356,6 +356,8 @@ func (p *process) live() {
 		func() (runner, error) { return peering.NewForeignClusters(config) },
 		func() (runner, error) { return peering.NewIdentityRequests(config) },
 		func() (runner, error) { return peering.NewPeeringTokens(config, bearers) },
+		func() (runner, error) { return peering.NewHeartbeats(config), nil },
+		func() (runner, error) { return peering.NewLiveness(config, 0) },
 		func() (runner, error) {
 			return peering.NewSigner(kube, federation, ours, clock.RealClock{}, peering.DefaultIdentityLifetime)
 		},

@@ -34,6 +34,8 @@ func controllers() []Controller {
 		{Name: "peering-token", Init: initPeeringToken},
 		{Name: "identity-signer", OffByDefault: true, Init: initIdentitySigner},
 		{Name: "replication", Init: initReplication},
+		{Name: "heartbeat", Init: initHeartbeat},
+		{Name: "consumer-liveness", Init: initConsumerLiveness},
 		{Name: "resource-provider", Init: initResourceProvider},
 		{Name: "resource-consumer", Init: initResourceConsumer},
 		{Name: "virtual-node", Init: initVirtualNode},

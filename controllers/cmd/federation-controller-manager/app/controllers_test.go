@@ -6,6 +6,7 @@ package app
 import (
 	"slices"
 	"testing"
+	"time"
 )
 
 func TestSelection(t *testing.T) {
@@ -44,8 +45,9 @@ func TestOptionsTellEverythingThatIsWrongAtOnce(t *testing.T) {
 	options.ClusterName = "Rome!"
 	options.Namespace = ""
 	options.Policy.SharePercent = 0
+	options.OrphanTTL = time.Second
 	options.VirtualKubelet.PullPolicy = "Sometimes"
-	if errs := options.Validate(); len(errs) != 4 {
+	if errs := options.Validate(); len(errs) != 5 {
 		t.Errorf("%d problems: %v", len(errs), errs)
 	}
 }

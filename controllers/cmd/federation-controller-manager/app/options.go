@@ -20,6 +20,7 @@ import (
 	"k8s.io/component-base/logs"
 	logsapi "k8s.io/component-base/logs/api/v1"
 
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/controllers/peering"
 	"liqo.io/federation/controllers/remote"
 	"liqo.io/federation/controllers/resources"
@@ -50,6 +51,9 @@ type Options struct {
 	IdentityMode string
 	// IdentityLifetime is how long identities last.
 	IdentityLifetime time.Duration
+	// OrphanTTL is how long a consumer may be silent before this cluster stops
+	// lending to it; zero is for ever.
+	OrphanTTL time.Duration
 	// Policy is what this cluster lends, and how.
 	Policy resources.Policy
 	// VirtualKubelet says how virtual kubelets are deployed.
@@ -103,6 +107,7 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.ServiceAccount, "service-account", o.ServiceAccount, "Service account of this process, in the installation namespace: it is given its role in the namespaces of providers.")
 	fs.StringVar(&o.IdentityMode, "identity-mode", o.IdentityMode, "How consumers are known here: Certificate, signed through certificates.k8s.io, Token, of a service account, or Auto, which is Token where nobody signs.")
 	fs.DurationVar(&o.IdentityLifetime, "identity-lifetime", o.IdentityLifetime, "How long the certificates that are signed here, and this cluster's tokens at providers, last. They are renewed at two thirds of that. At least 10m.")
+	fs.DurationVar(&o.OrphanTTL, "orphan-ttl", o.OrphanTTL, "How long a consumer may give no sign of life before this cluster stops lending to it and removes what runs here for it, where spec.lending.orphanTTL of its ForeignCluster does not say. At least 1m; 0s is for ever.")
 	o.Policy.AddFlags(fs)
 	o.VirtualKubelet.AddFlags(fs)
 	configoptions.BindLeaderElectionFlags(&o.LeaderElection, fs)
@@ -132,6 +137,9 @@ func (o *Options) Validate() []error {
 	}
 	if o.IdentityLifetime < peering.MinIdentityLifetime {
 		errs = append(errs, fmt.Errorf("--identity-lifetime %v: must be at least %v", o.IdentityLifetime, peering.MinIdentityLifetime))
+	}
+	if o.OrphanTTL != 0 && o.OrphanTTL < v1alpha1.MinOrphanTTL {
+		errs = append(errs, fmt.Errorf("--orphan-ttl %v: must be 0s, which is for ever, or at least %v", o.OrphanTTL, v1alpha1.MinOrphanTTL))
 	}
 	errs = append(errs, validateSelection(o.Controllers)...)
 	errs = append(errs, o.Policy.Validate()...)

@@ -61,6 +61,14 @@ func initIdentitySigner(_ context.Context, config *Config) ([]Runner, error) {
 	return running(peering.NewSigner(config.Kube, config.Federation, config.FederationInformers, clock.RealClock{}, config.Options.IdentityLifetime))
 }
 
+func initHeartbeat(_ context.Context, config *Config) ([]Runner, error) {
+	return running(peering.NewHeartbeats(config.peering()), nil)
+}
+
+func initConsumerLiveness(_ context.Context, config *Config) ([]Runner, error) {
+	return running(peering.NewLiveness(config.peering(), config.Options.OrphanTTL))
+}
+
 func initReplication(_ context.Context, config *Config) ([]Runner, error) {
 	return running(replication.New(config.Federation, config.FederationInformers, config.Peers, config.Options.ClusterName))
 }
