@@ -48,6 +48,22 @@ func idlesQuietly(t *testing.T) {
 		}
 		return time.Since(last) >= idlePeriod, by + " at " + last.String(), nil
 	})
+	givesSignsOfLife(t, idlePeriod)
+}
+
+// givesSignsOfLife makes sure that rome, as a peer, renews its Lease on milan
+// now and then, and not more often.
+func givesSignsOfLife(t *testing.T, period time.Duration) {
+	t.Helper()
+	since, signs := time.Now().Add(-period), 0
+	for _, r := range must(milan.Requests(t.Context()))(t) {
+		if r.Received.After(since) && r.Resource == "leases" && r.Verb == "patch" && slices.Contains(r.Groups, v1alpha1.PeerGroup) {
+			signs++
+		}
+	}
+	if signs < 1 || signs > 2 {
+		t.Errorf("rome gave milan %d signs of life in %s", signs, period)
+	}
 }
 
 func isOurs(r harness.Request) bool {

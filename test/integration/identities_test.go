@@ -44,6 +44,7 @@ func makeTenancy(t *testing.T, env *framework.Environment, cluster string) tenan
 		subject         rbacv1.Subject
 	}{
 		{c.tenant, "federation-tenant", userSubject(c.user)},
+		{c.tenant, "federation-tenant-manager", own},
 		{c.twin, "federation-twin", userSubject(c.user)},
 		{c.twin, "federation-twin-manager", own},
 		{c.peer, "federation-peer-manager", own},

@@ -1,0 +1,188 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package integration
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/record"
+	testingclock "k8s.io/utils/clock/testing"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	controllers "liqo.io/federation/controllers/peering"
+	"liqo.io/federation/generated/clientset/versioned"
+	"liqo.io/federation/generated/informers/externalversions"
+	"liqo.io/federation/test/integration/framework"
+)
+
+const heartbeat = "federation-heartbeat"
+
+// renewed is a sign of life.
+func renewed(at time.Time) []byte {
+	return fmt.Appendf(nil, `{"spec":{"renewTime":%q}}`, at.UTC().Format(metav1.RFC3339Micro))
+}
+
+// A provider's administrator who lets a peer write leases as it likes still
+// gets nothing from it but a time.
+func TestAPeerWritesNothingButTheTimeIntoItsHeartbeat(t *testing.T) {
+	env := framework.Get(t)
+	installPolicies(t, env)
+	tenant := makeNamespaceOf(t, env, tenantOf("lecce"), v1alpha1.RoleTenant, "lecce")
+	elsewhere := env.MakeNamespace(t)
+	for _, namespace := range []string{tenant, elsewhere} {
+		for _, name := range []string{heartbeat, "another"} {
+			must(t)(env.Kube.CoordinationV1().Leases(namespace).Create(t.Context(), &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}))
+		}
+	}
+	everything := rbacv1.PolicyRule{APIGroups: []string{"coordination.k8s.io"}, Verbs: []string{"get", "create", "update", "patch"}, Resources: []string{"leases"}}
+	for user, client := range map[string]kubernetes.Interface{
+		"peer-of-lecce":             kubeOf(t, env.User(t, "peer-of-lecce", v1alpha1.PeerGroup)),
+		account(tenant, "identity"): kubeOf(t, env.ServiceAccount(t, tenant, "identity")),
+	} {
+		env.Grant(t, user, tenant, everything)
+		env.Grant(t, user, elsewhere, everything)
+		patch := func(namespace, name, patch string) func(context.Context) error {
+			return func(ctx context.Context) error {
+				_, err := client.CoordinationV1().Leases(namespace).Patch(ctx, name, types.MergePatchType, []byte(patch), dryPatch)
+				return err
+			}
+		}
+		t.Run(user, func(t *testing.T) {
+			sign := string(renewed(time.Now()))
+			expect(t, []attempt{
+				{"a sign of life", "", patch(tenant, heartbeat, sign)},
+				{"a sign of life to come", "", patch(tenant, heartbeat, string(renewed(time.Now().Add(1000*time.Hour))))},
+				{"another lease", "and no other", patch(tenant, "another", sign)},
+				{"a lease elsewhere", "and no other", patch(elsewhere, heartbeat, sign)},
+				{"a new lease", "and no other", func(ctx context.Context) error {
+					_, err := client.CoordinationV1().Leases(tenant).Create(ctx, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "new"}}, dryCreate)
+					return err
+				}},
+				{"a finalizer", "nothing else", patch(tenant, heartbeat, `{"metadata":{"finalizers":["example.com/stay"]}}`)},
+				{"a label", "nothing else", patch(tenant, heartbeat, `{"metadata":{"labels":{"a":"b"}}}`)},
+				{"an annotation", "nothing else", patch(tenant, heartbeat, `{"metadata":{"annotations":{"a":"b"}}}`)},
+				{"an owner", "nothing else", patch(tenant, heartbeat, `{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"Secret","name":"x","uid":"y"}]}}`)},
+				{"a holder", "nothing else", patch(tenant, heartbeat, `{"spec":{"holderIdentity":"me"}}`)},
+				{"a duration", "nothing else", patch(tenant, heartbeat, `{"spec":{"leaseDurationSeconds":1000000}}`)},
+				{"transitions", "nothing else", patch(tenant, heartbeat, `{"spec":{"leaseTransitions":7}}`)},
+			})
+		})
+	}
+}
+
+// runLiveness runs the controller that looks for signs of life with the rights
+// of the controller manager, by a clock that tests turn, until the test ends.
+func runLiveness(t *testing.T, env *framework.Environment, clock *testingclock.FakePassiveClock) {
+	t.Helper()
+	config := env.ServiceAccount(t, framework.Namespace, controllerManager)
+	config.QPS = -1
+	federation, err := versioned.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	informers := externalversions.NewSharedInformerFactory(federation, 0)
+	controller, err := controllers.NewLiveness(&controllers.Config{
+		Kube: kubeOf(t, config), Federation: federation, FederationInformers: informers, Events: &record.FakeRecorder{}, Clock: clock,
+	}, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	informers.StartWithContext(ctx)
+	informers.WaitForCacheSync(ctx.Done())
+	var running sync.WaitGroup
+	running.Go(func() { controller.Run(ctx) })
+	t.Cleanup(func() {
+		cancel()
+		running.Wait()
+		informers.Shutdown()
+	})
+}
+
+func TestAConsumerThatIsSilentForItsOrphanTTLIsNotLentToAnyMore(t *testing.T) {
+	env := framework.Get(t)
+	installPolicies(t, env)
+	env.Kubectl(t, env.Chart(t, "rbac-user-roles.yaml"), "apply", "-f", "-")
+	tenant := makeNamespaceOf(t, env, tenantOf("trento"), v1alpha1.RoleTenant, "trento")
+	const user = "peer-of-trento"
+	own := rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: controllerManager, Namespace: framework.Namespace}
+	for role, subject := range map[string]rbacv1.Subject{"federation-tenant": userSubject(user), "federation-tenant-manager": own} {
+		must(t)(env.Kube.RbacV1().RoleBindings(tenant).Create(t.Context(), bindingOf(role, subject), metav1.CreateOptions{}))
+	}
+	clusters := admin(t).FederationV1alpha1().ForeignClusters()
+	fc := &v1alpha1.ForeignCluster{ObjectMeta: metav1.ObjectMeta{Name: "trento", Finalizers: []string{v1alpha1.Finalizer}}, Spec: v1alpha1.ForeignClusterSpec{Incoming: v1alpha1.PeeringEnabled}}
+	fc.Spec.Lending.OrphanTTL = &metav1.Duration{Duration: 3 * time.Minute}
+	if _, err := clusters.Create(t.Context(), fc, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx := context.WithoutCancel(t.Context())
+		if _, err := clusters.Patch(ctx, "trento", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{}); err != nil {
+			t.Error(err)
+		}
+		if err := clusters.Delete(ctx, "trento", metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+			t.Error(err)
+		}
+	})
+	if _, err := clusters.Patch(t.Context(), "trento", types.MergePatchType, encode(fields{"status": fields{"tenantNamespace": tenant}}), metav1.PatchOptions{}, "status"); err != nil {
+		t.Fatal(err)
+	}
+	clock := testingclock.NewFakePassiveClock(time.Now())
+	runLiveness(t, env, clock)
+	// later turns the clock, and waits until the controller has looked at it.
+	later := func(d time.Duration) *metav1.Condition {
+		t.Helper()
+		clock.SetTime(clock.Now().Add(d))
+		patch := encode(fields{"spec": fields{"disconnectTimeoutSeconds": clock.Now().Unix() % 86400}})
+		changed, err := clusters.Patch(t.Context(), "trento", types.MergePatchType, patch, metav1.PatchOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var condition *metav1.Condition
+		until(t, "the controller to look", func(ctx context.Context) (bool, error) {
+			fc, err := clusters.Get(ctx, "trento", metav1.GetOptions{})
+			if err != nil {
+				return false, err
+			}
+			if fc.DeletionTimestamp != nil {
+				// Nobody is here to take the peering apart.
+				condition = nil
+				return true, nil
+			}
+			condition = meta.FindStatusCondition(fc.Status.Conditions, v1alpha1.ConditionConsumerAlive)
+			return condition != nil && condition.ObservedGeneration == changed.Generation, nil
+		})
+		return condition
+	}
+
+	for range 10 {
+		if got := later(time.Minute); got == nil || got.Reason != controllers.ReasonNoHeartbeat {
+			t.Fatalf("before the first sign of life: %+v", got)
+		}
+	}
+	consumer := kubeOf(t, env.User(t, user, v1alpha1.PeerGroup)).CoordinationV1().Leases(tenant)
+	until(t, "the consumer to give a sign of life", func(ctx context.Context) (bool, error) {
+		_, err := consumer.Patch(ctx, heartbeat, types.MergePatchType, renewed(time.Now().Add(10000*time.Hour)), metav1.PatchOptions{})
+		return err == nil, nil
+	})
+	for minute, want := range []string{controllers.ReasonHeartbeatReceived, controllers.ReasonConsumerSilent, controllers.ReasonConsumerSilent} {
+		if got := later(time.Minute); got == nil || got.Reason != want {
+			t.Fatalf("%d minutes after the last sign of life: %+v", minute, got)
+		}
+	}
+	if got := later(time.Minute); got != nil {
+		t.Errorf("after its orphanTTL: %+v", got)
+	}
+}
