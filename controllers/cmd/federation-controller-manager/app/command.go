@@ -52,7 +52,7 @@ func NewCommand(ctx context.Context) *cobra.Command {
 		},
 	}
 	cmd.SetContext(ctx)
-	cmd.AddCommand(newCheckCommand())
+	cmd.AddCommand(newCheckCommand(), newUninstallCommand())
 	flags := cmd.Flags()
 	options.AddFlags(flags)
 	verflag.AddFlags(flags)
