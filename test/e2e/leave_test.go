@@ -16,7 +16,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -188,34 +187,4 @@ func isAsBefore(t *testing.T, c *harness.Cluster, before harness.Snapshot) {
 		left := harness.Added(before, now)
 		return len(left) == 0, "left behind: " + strings.Join(left, ", "), nil
 	})
-}
-
-// uninstallsWithoutATrace ends the second peering and removes the product from
-// both clusters.
-func uninstallsWithoutATrace(t *testing.T) {
-	unpeersWithoutATrace(t)
-	for _, cluster := range []*harness.Cluster{rome, milan} {
-		before := time.Now()
-		if err := cluster.Uninstall(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		apiServiceGoesFirst(t, cluster, before)
-		kubectl(t, cluster, "delete", "namespace", harness.Namespace, "--ignore-not-found")
-		isAsBefore(t, cluster, uninstalled[cluster])
-	}
-}
-
-// apiServiceGoesFirst makes sure that an uninstallation removed the APIService
-// before the server: otherwise no namespace could be deleted in between.
-func apiServiceGoesFirst(t *testing.T, c *harness.Cluster, since time.Time) {
-	t.Helper()
-	var deleted []string
-	for _, r := range must(c.Requests(t.Context()))(t) {
-		if r.Verb == "delete" && !r.Received.Before(since) && (r.Resource == "apiservices" || r.Resource == "statefulsets") {
-			deleted = append(deleted, r.Resource)
-		}
-	}
-	if len(deleted) < 2 || deleted[0] != "apiservices" {
-		t.Errorf("the uninstallation on %s deleted %v, in this order", c.Name, deleted)
-	}
 }

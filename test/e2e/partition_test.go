@@ -29,18 +29,8 @@ func providerUnreachableForAMinute(t *testing.T) {
 	untouchedThere := podReady(t, milan, o.twin, untouched.Name)
 	lostThere := podReady(t, milan, o.twin, lost.Name)
 
-	t.Cleanup(func() {
-		// Also when the test ends half way: what follows needs both clusters.
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-		defer cancel()
-		if err := playground.Heal(ctx, "rome", "milan"); err != nil {
-			t.Error(err)
-		}
-	})
-	if err := playground.Partition(t.Context(), "rome", "milan"); err != nil {
-		t.Fatal(err)
-	}
-	cut := time.Now()
+	cut(t)
+	since := time.Now()
 
 	// The consumer's wishes wait, and so does its node.
 	kubectl(t, rome, "delete", "pod", "unwanted", "-n", o.namespace, "--wait=false")
@@ -51,7 +41,7 @@ func providerUnreachableForAMinute(t *testing.T) {
 		}
 		return !nodeReady(node), show(node.Status.Conditions), nil
 	})
-	t.Logf("the node was NotReady %s after the cut", time.Since(cut).Round(time.Second))
+	t.Logf("the node was NotReady %s after the cut", time.Since(since).Round(time.Second))
 
 	// The provider keeps its word alone.
 	if err := milan.Kube.CoreV1().Pods(o.twin).Delete(t.Context(), lostThere.Name, metav1.DeleteOptions{}); err != nil {
@@ -59,7 +49,7 @@ func providerUnreachableForAMinute(t *testing.T) {
 	}
 	podThat(t, milan, o.twin, lost.Name, "be made again by milan alone", func(p *corev1.Pod) bool { return p.UID != lostThere.UID && isReady(p) })
 
-	err := harness.Consistently(t.Context(), time.Until(cut.Add(outage)), "the pod runs on, on milan as on rome", func(ctx context.Context) (bool, string, error) {
+	err := harness.Consistently(t.Context(), time.Until(since.Add(outage)), "the pod runs on, on milan as on rome", func(ctx context.Context) (bool, string, error) {
 		there, err := milan.Kube.CoreV1().Pods(o.twin).Get(ctx, untouched.Name, metav1.GetOptions{})
 		if err != nil {
 			return false, "", err

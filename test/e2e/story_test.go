@@ -65,6 +65,9 @@ func TestFederation(t *testing.T) {
 		{"UnpeersWithoutATrace", unpeersWithoutATrace, false},
 		{"PeersAgain", peersByInvitation, false},
 		{"ProviderDecides", providerDecides, false},
+		{"OrphansAreRemovedByTheProvider", orphansAreRemovedByTheProvider, false},
+		{"PeersOnceMore", peersByInvitation, false},
+		{"UninstallIsRefusedWhilePeered", uninstallIsRefusedWhilePeered, false},
 		{"UninstallsWithoutATrace", uninstallsWithoutATrace, false},
 		{"TwoReplicasOnAnEtcdOfYourOwn", twoReplicasOnAnEtcdOfYourOwn, false},
 	} {

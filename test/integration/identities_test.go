@@ -93,6 +93,7 @@ func TestPeerIdentitySARGolden(t *testing.T) {
 		{"the API server", env.ServiceAccount(t, framework.Namespace, "federation-apiserver")},
 		{"the controller manager", env.ServiceAccount(t, framework.Namespace, controllerManager)},
 		{"the identity signer", env.ServiceAccount(t, framework.Namespace, "federation-identity-signer")},
+		{"who asks before it is uninstalled", env.ServiceAccount(t, framework.Namespace, "federation-uninstall")},
 		{"a virtual kubelet", env.ServiceAccount(t, c.peer, kubelet)},
 		{"an administrator of the federation", env.User(t, "golden-admin")},
 		{"an editor of a namespace, beyond the role edit", env.User(t, "golden-editor")},

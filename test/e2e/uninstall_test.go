@@ -1,0 +1,118 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/test/harness"
+)
+
+// uninstallIsRefusedWhilePeered tries to uninstall on either side of a peering.
+// Helm says with whom, nothing is deleted, and the peering goes on.
+func uninstallIsRefusedWhilePeered(t *testing.T) {
+	o := offloaded(t, remote)
+	runReadyPod(t, o.namespace, "before", podSpec("serve"))
+	for cluster, says := range map[*harness.Cluster]string{
+		rome:  "ForeignCluster milan: this cluster borrows from it (Established)",
+		milan: "ForeignCluster rome: this cluster lends to it (Established)",
+	} {
+		result := cluster.Helm(t.Context(), "uninstall", harness.Release, "--namespace", harness.Namespace, "--timeout", "2m")
+		if result.Err == nil {
+			t.Fatalf("%s is uninstalled although it is peered", cluster.Name)
+		}
+		if said := result.Stdout + result.Stderr; !strings.Contains(said, says) || !strings.Contains(said, "kubectl delete foreignclusters") {
+			t.Errorf("helm says on %s:\n%s", cluster.Name, said)
+		}
+		if log := kubectl(t, cluster, "logs", "job/federation-uninstall", "--namespace", harness.Namespace); !strings.Contains(log, says) {
+			t.Errorf("the Job says on %s:\n%s", cluster.Name, log)
+		}
+		kubectl(t, cluster, "wait", "--for=condition=Available", "apiservice/v1alpha1.federation.liqo.io", "--timeout=60s")
+		keepsRelease(t, cluster)
+	}
+	kubectl(t, rome, "wait", "--for=condition=Ready", "foreigncluster/milan", "--timeout=60s")
+	runReadyPod(t, o.namespace, "after", podSpec("serve"))
+}
+
+// keepsRelease follows docs/operations.md where somebody does not uninstall
+// after all: to Helm the release is half gone until then.
+func keepsRelease(t *testing.T, c *harness.Cluster) {
+	t.Helper()
+	result := c.Helm(t.Context(), "status", harness.Release, "--namespace", harness.Namespace, "--output", "json")
+	var release struct{ Version int }
+	if err := json.Unmarshal([]byte(result.Stdout), &release); err != nil {
+		t.Fatalf("%v: %v", err, result.Err)
+	}
+	if err := c.Helm(t.Context(), "rollback", harness.Release, strconv.Itoa(release.Version), "--namespace", harness.Namespace, "--wait").Err; err != nil {
+		t.Fatal(err)
+	}
+}
+
+// uninstallsWithoutATrace removes the product from both clusters by force while
+// they are peered and cut off from each other: neither gets an answer of the
+// other, and each gets clean by its deadline.
+func uninstallsWithoutATrace(t *testing.T) {
+	o := offloaded(t, remote)
+	runDeployment(t, o.namespace, "web", 2, podSpec("serve"))
+	cut(t)
+	for _, cluster := range []*harness.Cluster{rome, milan} {
+		helmUpgrade(t, cluster, "uninstall.force=true", "--set", "uninstall.deadline=10s")
+		before := time.Now()
+		if err := cluster.Uninstall(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		t.Logf("uninstalling %s took %s", cluster.Name, time.Since(before).Round(time.Second))
+		apiServiceGoesFirst(t, cluster, before)
+		if cluster == rome {
+			namespace := must(rome.Kube.CoreV1().Namespaces().Get(t.Context(), o.namespace, metav1.GetOptions{}))(t)
+			if _, ok := namespace.Labels[v1alpha1.LabelSchedulingEnabled]; ok {
+				t.Errorf("the namespace still has the label %s", v1alpha1.LabelSchedulingEnabled)
+			}
+			kubectl(t, rome, "delete", "namespace", o.namespace)
+		}
+		kubectl(t, cluster, "delete", "namespace", harness.Namespace, "--ignore-not-found")
+		isAsBefore(t, cluster, uninstalled[cluster])
+	}
+}
+
+// cut keeps the clusters from reaching each other until the test ends, or they
+// are healed.
+func cut(t *testing.T) {
+	t.Helper()
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		if err := playground.Heal(ctx, "rome", "milan"); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := playground.Partition(t.Context(), "rome", "milan"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// apiServiceGoesFirst makes sure that an uninstallation removed the APIService
+// before the server: otherwise no namespace could be deleted in between.
+func apiServiceGoesFirst(t *testing.T, c *harness.Cluster, since time.Time) {
+	t.Helper()
+	var deleted []string
+	for _, r := range must(c.Requests(t.Context()))(t) {
+		if r.Verb == "delete" && !r.Received.Before(since) && (r.Resource == "apiservices" || r.Resource == "statefulsets") {
+			deleted = append(deleted, r.Resource)
+		}
+	}
+	if len(deleted) < 2 || deleted[0] != "apiservices" {
+		t.Errorf("the uninstallation on %s deleted %v, in this order", c.Name, deleted)
+	}
+}
