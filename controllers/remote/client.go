@@ -4,7 +4,9 @@
 package remote
 
 import (
+	"context"
 	"fmt"
+	"net"
 	"net/http"
 	"net/url"
 
@@ -21,9 +23,18 @@ const (
 	userAgent = "federation-peer"
 )
 
+// DialFunc connects to host:port.
+type DialFunc = func(ctx context.Context, network, address string) (net.Conn, error)
+
 // Config makes the configuration of clients that use an identity, or, with a
 // token and no namespace, an invitation.
 func Config(identity *Identity) (*rest.Config, error) {
+	return ConfigDialing(identity, newDialer().DialContext)
+}
+
+// ConfigDialing is Config with another way to dial the peer or the proxy before
+// it. Tests need it: their peers are where no other cluster is.
+func ConfigDialing(identity *Identity, dial DialFunc) (*rest.Config, error) {
 	if err := validateServer(identity.Server); err != nil {
 		return nil, err
 	}
@@ -36,21 +47,19 @@ func Config(identity *Identity) (*rest.Config, error) {
 		config.CertData, config.KeyData = identity.Certificate, identity.PrivateKey
 	}
 	if identity.ProxyURL != "" {
-		proxy, err := url.Parse(identity.ProxyURL)
-		if err != nil || (proxy.Scheme != "http" && proxy.Scheme != "https") || proxy.Host == "" || proxy.User != nil {
-			return nil, fmt.Errorf("the proxy %q is not an http or https URL", identity.ProxyURL)
+		tunnel, err := newTunnel(identity.ProxyURL, identity.CA, dial)
+		if err != nil {
+			return nil, err
 		}
-		config.Proxy = http.ProxyURL(proxy)
+		dial = tunnel.DialContext
 	}
-	return guarded(config), nil
-}
-
-func guarded(config *rest.Config) *rest.Config {
+	config.Dial = dial
+	// Whatever proxy the environment names is not for peers.
+	config.Proxy = func(*http.Request) (*url.URL, error) { return nil, nil }
 	config.QPS, config.Burst = qps, burst
 	config.UserAgent = userAgent
-	config.Dial = newDialer().DialContext
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &guard{next: next} })
-	return config
+	return config, nil
 }
 
 // Clients talk to one other cluster.

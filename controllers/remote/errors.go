@@ -38,8 +38,11 @@ func Describe(err error) string {
 		operation    *net.OpError
 		verification *tls.CertificateVerificationError
 		lookup       *net.DNSError
+		proxy        *ProxyError
 	)
 	switch {
+	case errors.As(err, &proxy):
+		return Text(fmt.Sprintf("the proxy %s: %s", proxy.Proxy, Describe(proxy.Err)))
 	case errors.As(err, &status):
 		return Text(status.Status().Message)
 	case errors.As(err, &verification):
