@@ -46,6 +46,8 @@ type Embedded struct {
 	etcd   *embed.Etcd
 	client *clientv3.Client
 	dir    *dataDir
+	// quota is how large the database may grow, in bytes.
+	quota int64
 	// quiet is true while etcd starts and stops.
 	quiet atomic.Bool
 }
@@ -53,12 +55,16 @@ type Embedded struct {
 // Start runs an etcd with its data in dir and returns when it serves. An
 // error says in one line what is wrong with the directory and what to do.
 // History is compacted by the API server, as that of any other etcd.
-func Start(ctx context.Context, dir string) (started *Embedded, err error) {
+func Start(ctx context.Context, dir string) (*Embedded, error) {
+	return start(ctx, dir, backendQuota)
+}
+
+func start(ctx context.Context, dir string, quota int64) (started *Embedded, err error) {
 	data, err := openDataDir(dir)
 	if err != nil {
 		return nil, err
 	}
-	e := &Embedded{dir: data}
+	e := &Embedded{dir: data, quota: quota}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, e.Close())
@@ -66,7 +72,7 @@ func Start(ctx context.Context, dir string) (started *Embedded, err error) {
 	}()
 
 	e.quiet.Store(true)
-	e.etcd, err = embed.StartEtcd(config(data, zapLogger(klog.FromContext(ctx).WithName("etcd"), &e.quiet, data.path)))
+	e.etcd, err = embed.StartEtcd(config(data, quota, zapLogger(klog.FromContext(ctx).WithName("etcd"), &e.quiet, data.path)))
 	if err != nil {
 		return nil, fmt.Errorf("data directory %s: starting etcd: %w", data.path, err)
 	}
@@ -105,7 +111,7 @@ func (e *Embedded) Close() error {
 	return errors.Join(append(errs, e.dir.close())...)
 }
 
-func config(dir *dataDir, logger *zap.Logger) *embed.Config {
+func config(dir *dataDir, quota int64, logger *zap.Logger) *embed.Config {
 	cfg := embed.NewConfig()
 	cfg.Name = memberName
 	cfg.Dir = dir.etcd()
@@ -121,7 +127,7 @@ func config(dir *dataDir, logger *zap.Logger) *embed.Config {
 	// Who can open the socket may do everything: there are no users in it.
 	cfg.AuthToken = ""
 
-	cfg.QuotaBackendBytes = backendQuota
+	cfg.QuotaBackendBytes = quota
 	cfg.SnapshotCount = snapshotCount
 	cfg.SnapshotCatchUpEntries = catchUpEntries
 	cfg.MaxWalFiles = walFiles

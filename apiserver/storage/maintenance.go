@@ -7,8 +7,11 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
 	"k8s.io/klog/v2"
 )
 
@@ -102,14 +105,19 @@ func (e *Embedded) makeRoom(needed uint64) error {
 	return e.prune(1)
 }
 
-// defragment rewrites the database if that frees enough, and returns how much
-// smaller it is.
+// defragment rewrites the database if that frees enough, or if etcd takes no
+// writes any more because the database has no room to grow, and returns how
+// much smaller it is.
 func (e *Embedded) defragment(ctx context.Context) (freed int64, err error) {
 	before, err := e.client.Status(ctx, e.Endpoint())
 	if err != nil {
 		return 0, fmt.Errorf("asking etcd for its size: %w", err)
 	}
-	if empty := before.DbSize - before.DbSizeInUse; empty < defragThresholdMiB<<20 || empty < before.DbSizeInUse {
+	alarms, err := e.full(ctx)
+	if err != nil {
+		return 0, err
+	}
+	if empty := before.DbSize - before.DbSizeInUse; len(alarms) == 0 && (empty < defragThresholdMiB<<20 || empty < before.DbSizeInUse) {
 		return 0, nil
 	}
 	defer func() { countDefragmentation(err) }()
@@ -120,5 +128,32 @@ func (e *Embedded) defragment(ctx context.Context) (freed int64, err error) {
 	if err != nil {
 		return 0, fmt.Errorf("asking etcd for its size: %w", err)
 	}
+	if err := e.reopen(ctx, alarms, after.DbSize); err != nil {
+		return 0, err
+	}
 	return before.DbSize - after.DbSize, nil
+}
+
+// full returns the alarms by which etcd refuses writes because the database is
+// as large as it may be. It goes on to do so when there is room again, also
+// after a start, until it is told.
+func (e *Embedded) full(ctx context.Context) ([]*etcdserverpb.AlarmMember, error) {
+	response, err := e.client.AlarmList(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("asking etcd for its alarms: %w", err)
+	}
+	return slices.DeleteFunc(response.Alarms, func(a *etcdserverpb.AlarmMember) bool { return a.Alarm != etcdserverpb.AlarmType_NOSPACE }), nil
+}
+
+// reopen lets etcd take writes again if its database has become small enough.
+func (e *Embedded) reopen(ctx context.Context, alarms []*etcdserverpb.AlarmMember, size int64) error {
+	if most := e.quota / 10 * 9; len(alarms) > 0 && size > most {
+		return fmt.Errorf("the database is full: it has %d bytes, and etcd takes writes again below %d: delete objects, they are gone from it five minutes later", size, most)
+	}
+	for _, alarm := range alarms {
+		if _, err := e.client.AlarmDisarm(ctx, (*clientv3.AlarmMember)(alarm)); err != nil {
+			return fmt.Errorf("telling etcd that there is room again: %w", err)
+		}
+	}
+	return nil
 }

@@ -88,7 +88,7 @@ func (d *dataDir) restore(ctx context.Context, o RestoreOptions) (*Restored, err
 	if err := os.RemoveAll(restoring); err != nil {
 		return nil, explain(d.path, err)
 	}
-	member := config(d, zap.NewNop())
+	member := config(d, backendQuota, zap.NewNop())
 	err = manager.Restore(snapshot.RestoreConfig{
 		SnapshotPath:        o.Snapshot,
 		Name:                member.Name,

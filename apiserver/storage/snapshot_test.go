@@ -5,6 +5,7 @@ package storage
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"k8s.io/apiserver/pkg/storage/storagebackend"
 	"pgregory.net/rapid"
@@ -257,6 +259,64 @@ func TestSpaceIsGivenBackWhenThereIsMuchOfIt(t *testing.T) {
 	got, err := etcd.client.Get(t.Context(), "/registry/", clientv3.WithPrefix())
 	if err != nil || got.Count != 4 {
 		t.Errorf("%d keys are left, %v", got.Count, err)
+	}
+}
+
+func TestAFullDatabaseTakesWritesAgainWhenThereIsRoom(t *testing.T) {
+	const quota = 8 << 20
+	dir := shortTempDir(t)
+	etcd, err := start(t.Context(), dir, quota)
+	if err != nil {
+		t.Fatal(err)
+	}
+	value := strings.Repeat("x", 256<<10)
+	fill := func() (written int) {
+		for ; ; written++ {
+			_, err := etcd.client.Put(t.Context(), fmt.Sprintf("/registry/large/%d", written), value)
+			switch {
+			case errors.Is(err, rpctypes.ErrNoSpace):
+				return written
+			case err != nil:
+				t.Fatal(err)
+			case written > 4*quota/len(value):
+				t.Fatal("the quota does not hold")
+			}
+		}
+	}
+	if written := fill(); written == 0 {
+		t.Fatal("nothing was written")
+	}
+	if _, err := etcd.defragment(t.Context()); err == nil || !strings.Contains(err.Error(), "delete objects") {
+		t.Errorf("a database that is full of objects: %v", err)
+	}
+
+	// The alarm outlives a restart.
+	if err := etcd.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if etcd, err = start(t.Context(), dir, quota); err != nil {
+		t.Fatal(err)
+	}
+	defer etcd.Close()
+	deleted, err := etcd.client.Delete(t.Context(), "/registry/large/", clientv3.WithPrefix())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := etcd.client.Compact(t.Context(), deleted.Header.Revision, clientv3.WithCompactPhysical()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := etcd.client.Put(t.Context(), "/registry/small", "x"); !errors.Is(err, rpctypes.ErrNoSpace) {
+		t.Fatalf("the alarm is gone by itself: %v", err)
+	}
+	if freed, err := etcd.defragment(t.Context()); err != nil || freed == 0 {
+		t.Errorf("freed %d, %v", freed, err)
+	}
+	if _, err := etcd.client.Put(t.Context(), "/registry/small", "x"); err != nil {
+		t.Errorf("with room again: %v", err)
+	}
+	// And it is as good as new.
+	if written := fill(); written < 2 {
+		t.Errorf("only %d were written", written)
 	}
 }
 
