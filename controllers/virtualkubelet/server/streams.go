@@ -4,6 +4,7 @@
 package server
 
 import (
+	"crypto/tls"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -24,7 +25,9 @@ const flushInterval = -1 * time.Millisecond
 type Provider struct {
 	location  url.URL
 	transport http.RoundTripper
-	upgrades  proxy.UpgradeRequestRoundTripper
+	// upgrades are made on connections of their own, none of those that are
+	// closed when the identity is renewed: whoever is let in stays.
+	upgrades proxy.UpgradeRequestRoundTripper
 }
 
 // NewProvider makes a provider of the configuration of its clients.
@@ -37,17 +40,26 @@ func NewProvider(config *rest.Config) (*Provider, error) {
 	if err != nil {
 		return nil, err
 	}
-	upgrades, err := forUpgrades(config, transport)
+	upgrades, err := forUpgrades(config)
 	if err != nil {
 		return nil, err
 	}
 	return &Provider{location: *location, transport: transport, upgrades: upgrades}, nil
 }
 
-// forUpgrades dials as the transport does, and gives a request what the
-// transport would: an upgrade is written to the connection itself, so that a
-// token would be missing.
-func forUpgrades(config *rest.Config, connections http.RoundTripper) (proxy.UpgradeRequestRoundTripper, error) {
+// forUpgrades dials as clients do, and gives a request what they would: an
+// upgrade is written to the connection itself, so that a token would be
+// missing.
+func forUpgrades(config *rest.Config) (proxy.UpgradeRequestRoundTripper, error) {
+	tlsConfig, err := rest.TLSConfigFor(config)
+	if err != nil {
+		return nil, err
+	}
+	if tlsConfig == nil {
+		// Nothing of our own to verify with means the system's authorities;
+		// without a configuration upgrades would verify nothing.
+		tlsConfig = &tls.Config{MinVersion: tls.VersionTLS12}
+	}
 	config = rest.CopyConfig(config)
 	// What watches the answers sees none here.
 	config.WrapTransport = nil
@@ -55,6 +67,7 @@ func forUpgrades(config *rest.Config, connections http.RoundTripper) (proxy.Upgr
 	if err != nil {
 		return nil, err
 	}
+	connections := &http.Transport{DialContext: config.Dial, TLSClientConfig: tlsConfig}
 	return proxy.NewUpgradeRequestRoundTripper(connections, wrappers), nil
 }
 
