@@ -4,6 +4,7 @@
 package virtualkubelet
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -51,15 +52,11 @@ func connect(options *Options) (*clients, error) {
 	if err != nil {
 		return nil, err
 	}
-	there, err := remote.Config(identity)
+	there, err := configOf(identity, options)
 	if err != nil {
 		return nil, err
 	}
-	fromFiles(there, identity, options.IdentityDir)
 	c.identity = identity
-	if options.Dial != nil {
-		there.Dial = options.Dial
-	}
 	c.tenantNamespace = identity.Namespace
 
 	core, err := remote.NewClients(tuned(there, options, runtime.ContentTypeProtobuf))
@@ -77,26 +74,32 @@ func connect(options *Options) (*clients, error) {
 	return c, nil
 }
 
-// fromFiles has what changes in an identity read from its files again and
-// again: what was renewed is taken up without a restart.
-func fromFiles(config *rest.Config, identity *remote.Identity, dir string) {
+// configOf is how the provider is reached. What a renewal changes is read from
+// the files of the identity again and again, without a restart.
+func configOf(identity *remote.Identity, options *Options) (*rest.Config, error) {
+	config, err := remote.Config(identity)
+	if options.Dial != nil {
+		config, err = remote.ConfigDialing(identity, options.Dial)
+	}
+	if err != nil {
+		return nil, err
+	}
 	if identity.Token != "" {
-		config.BearerToken, config.BearerTokenFile = "", filepath.Join(dir, remote.KeyToken)
+		config.BearerToken, config.BearerTokenFile = "", filepath.Join(options.IdentityDir, remote.KeyToken)
 	} else {
 		config.CertData, config.KeyData = nil, nil
-		config.CertFile = filepath.Join(dir, remote.KeyCertificate)
-		config.KeyFile = filepath.Join(dir, remote.KeyPrivateKey)
+		config.CertFile = filepath.Join(options.IdentityDir, remote.KeyCertificate)
+		config.KeyFile = filepath.Join(options.IdentityDir, remote.KeyPrivateKey)
 	}
-	if len(identity.CA) > 0 {
-		config.CAData, config.CAFile = nil, filepath.Join(dir, remote.KeyCA)
-	}
+	return config, nil
 }
 
 // errMoved says that what was read once is not so any more.
-var errMoved = errors.New("the provider is reached in another way now: starting again with that")
+var errMoved = errors.New("the provider is reached in another way now")
 
 // stays returns when the files of the identity lead to another place, or to
-// the same one by another kind of identity, which only a restart takes up.
+// the same one by another kind of identity or verified by other authorities:
+// clients have to be made anew then.
 func stays(ctx context.Context, identity *remote.Identity, dir string, clock clock.WithTicker) error {
 	ticker := clock.NewTicker(identityCheck)
 	defer ticker.Stop()
@@ -112,7 +115,7 @@ func stays(ctx context.Context, identity *remote.Identity, dir string, clock clo
 			continue
 		}
 		if now.Server != identity.Server || now.ProxyURL != identity.ProxyURL || now.Namespace != identity.Namespace ||
-			now.Account != identity.Account || (len(now.CA) > 0) != (len(identity.CA) > 0) {
+			now.Account != identity.Account || !bytes.Equal(now.CA, identity.CA) {
 			return errMoved
 		}
 	}

@@ -17,6 +17,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/controllers/remote"
 	"liqo.io/federation/controllers/virtualkubelet/reflect"
 )
 
@@ -151,7 +152,7 @@ func (n *Node) observe(ctx context.Context, version string, err error) bool {
 		}
 		n.ready = corev1.NodeCondition{
 			Type: corev1.NodeReady, Status: corev1.ConditionFalse, Reason: reason,
-			Message:           fmt.Sprintf("%s does not answer; its pods keep their last status: %v", n.provider, err),
+			Message:           fmt.Sprintf("%s does not answer; its pods keep their last status: %s", n.provider, remote.Describe(err)),
 			LastHeartbeatTime: now,
 		}
 	} else {

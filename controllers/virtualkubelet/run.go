@@ -30,7 +30,8 @@ import (
 )
 
 // Run is a virtual kubelet: it works until the context ends, and then leaves
-// the node and its pods as they are, for the next one to take over. Its
+// the node and its pods as they are, for the next one to take over. So it does
+// when the provider is reached in another way, and takes over itself. Its
 // metrics are registered with the function given.
 func Run(ctx context.Context, options *Options, register func(metrics.Registerable) error) error {
 	ctx = logging.WithoutBodies(ctx)
@@ -41,6 +42,17 @@ func Run(ctx context.Context, options *Options, register func(metrics.Registerab
 	if err != nil {
 		return err
 	}
+	for {
+		if err = runOnce(ctx, options, own); !errors.Is(err, errMoved) {
+			return err
+		}
+		klog.FromContext(ctx).Info("The provider is reached in another way now, connecting anew", "node", options.NodeName)
+	}
+}
+
+// runOnce runs until the context ends, or the provider is reached in another
+// way.
+func runOnce(ctx context.Context, options *Options, own *Metrics) error {
 	listener, err := net.Listen("tcp", net.JoinHostPort("", strconv.Itoa(int(options.Port))))
 	if err != nil {
 		return fmt.Errorf("listening for the kubelet's API: %w", err)
