@@ -33,6 +33,7 @@ func controllers() []Controller {
 		{Name: "identity-request", Init: initIdentityRequest},
 		{Name: "peering-token", Init: initPeeringToken},
 		{Name: "identity-signer", OffByDefault: true, Init: initIdentitySigner},
+		{Name: "peer-fairness", Init: initPeerFairness},
 		{Name: "replication", Init: initReplication},
 		{Name: "heartbeat", Init: initHeartbeat},
 		{Name: "consumer-liveness", Init: initConsumerLiveness},

@@ -69,6 +69,10 @@ func initConsumerLiveness(_ context.Context, config *Config) ([]Runner, error) {
 	return running(peering.NewLiveness(config.peering(), config.Options.OrphanTTL))
 }
 
+func initPeerFairness(_ context.Context, config *Config) ([]Runner, error) {
+	return running(peering.NewFairness(config.peering()))
+}
+
 func initReplication(_ context.Context, config *Config) ([]Runner, error) {
 	return running(replication.New(config.Federation, config.FederationInformers, config.Peers, config.Options.ClusterName))
 }

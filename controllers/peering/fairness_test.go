@@ -1,0 +1,84 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package peering
+
+import (
+	"context"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
+)
+
+func TestAccountsOfConsumersWaitInTheQueuesOfPeers(t *testing.T) {
+	bound := func(role string, subjects ...rbacv1.Subject) *rbacv1.RoleBinding {
+		return roleBinding(role, subjects...)
+	}
+	account := func(namespace string) rbacv1.Subject {
+		return rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: tenantAccount}
+	}
+	going := bound(tenantRole, account("liqo-tenant-going"))
+	going.DeletionTimestamp = &metav1.Time{}
+	for _, test := range []struct {
+		name     string
+		bindings []*rbacv1.RoleBinding
+		wants    []string
+	}{
+		{"nobody", nil, nil},
+		{"a consumer with a certificate", []*rbacv1.RoleBinding{bound(tenantRole, rbacv1.Subject{Kind: rbacv1.UserKind, Name: "uid"})}, nil},
+		{"two accounts, in order", []*rbacv1.RoleBinding{bound(tenantRole, account("liqo-tenant-rome")), bound(tenantRole, account("liqo-tenant-genoa"))}, []string{"liqo-tenant-genoa", "liqo-tenant-rome"}},
+		{"one that is named twice", []*rbacv1.RoleBinding{bound(tenantRole, account("liqo-tenant-rome"), account("liqo-tenant-rome"))}, []string{"liqo-tenant-rome"}},
+		{"one that goes", []*rbacv1.RoleBinding{going}, nil},
+		{"another role", []*rbacv1.RoleBinding{bound(tenantTokenRole, account("liqo-tenant-rome"))}, nil},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			schema := &flowcontrolv1.FlowSchema{Spec: flowcontrolv1.FlowSchemaSpec{MatchingPrecedence: 850}}
+			// What another consumer left.
+			schema.Spec.Rules = rulesFor([]flowcontrolv1.Subject{{Kind: "ServiceAccount", ServiceAccount: &flowcontrolv1.ServiceAccountSubject{Namespace: "liqo-tenant-gone", Name: tenantAccount}}})
+			writes := 0
+			f := &fairness{
+				bindings: func() ([]*rbacv1.RoleBinding, error) { return test.bindings, nil },
+				get:      func(context.Context) (*flowcontrolv1.FlowSchema, error) { return schema, nil },
+				update: func(_ context.Context, changed *flowcontrolv1.FlowSchema) error {
+					writes++
+					schema = changed
+					return nil
+				},
+			}
+			for range 2 {
+				if _, err := f.reconcile(t.Context(), cache.ObjectName{}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			var got []string
+			for _, rule := range schema.Spec.Rules {
+				for _, subject := range rule.Subjects {
+					got = append(got, subject.ServiceAccount.Namespace)
+				}
+			}
+			if diff := cmp.Diff(test.wants, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			if writes != 1 {
+				t.Errorf("it was written %d times", writes)
+			}
+		})
+	}
+}
+
+func TestWithoutItsFlowSchemaThereIsNothingToShareOut(t *testing.T) {
+	f := &fairness{
+		bindings: func() ([]*rbacv1.RoleBinding, error) { return nil, nil },
+		get: func(context.Context) (*flowcontrolv1.FlowSchema, error) {
+			return nil, apierrors.NewNotFound(flowcontrolv1.Resource("flowschemas"), accountsFlowSchema)
+		},
+	}
+	if again, err := f.reconcile(t.Context(), cache.ObjectName{}); err != nil || again != 0 {
+		t.Errorf("again in %v, %v", again, err)
+	}
+}
