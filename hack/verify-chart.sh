@@ -35,6 +35,7 @@ accepts --set clusterName=rome,certificates.create=false,certificates.caBundle=p
 accepts --set clusterName=rome,controllerManager.replicas=2,identitySigner.replicas=2
 accepts --set clusterName=rome,certificates.certManager.issuerRef.name=federation,certificates.certManager.issuerRef.kind=Issuer
 accepts --set clusterName=rome,logFormat=json,metrics.serviceMonitor.enabled=true,metrics.serviceMonitor.labels.release=prometheus
+accepts --set clusterName=rome,metrics.podMonitor.enabled=true,metrics.podMonitor.tokenSecret.name=prometheus
 accepts --set clusterName=rome,apiserver.encryption.existingSecret=keys,apiserver.tracing.endpoint=collector:4317 --set-json 'apiserver.audit.rules=[{"level":"Metadata"}]'
 accepts --set clusterName=rome,apiserver.restore=true,apiserver.snapshots.interval=0s
 
@@ -49,5 +50,6 @@ refuses 'is for the embedded etcd' --set clusterName=rome,apiserver.restore=true
 refuses 'does not match pattern' --set clusterName=rome,apiserver.tracing.endpoint=http://collector:4317
 refuses 'does not match pattern' --set clusterName=rome,apiserver.snapshots.interval=often
 refuses 'certificates.caBundle is required' --set clusterName=rome,certificates.create=false
+refuses 'metrics.podMonitor.tokenSecret.name is required' --set clusterName=rome,metrics.podMonitor.enabled=true
 refuses 'additional properties' --set clusterName=rome,clusterNmae=rome
 refuses 'does not match pattern' --set clusterName=rome --set-json 'networkPolicies.from=["everybody"]'
