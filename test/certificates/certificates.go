@@ -12,6 +12,7 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"errors"
 	"math/big"
 	"net"
 	"os"
@@ -78,6 +79,34 @@ func (a *Authority) Issue(subject pkix.Name, names []string, addresses []net.IP)
 	}
 	key, err = keyutil.MarshalPrivateKeyToPEM(signer)
 	return encode(der), key, err
+}
+
+// Certify signs a PEM encoded request of a client, for some time from then on.
+func (a *Authority) Certify(request []byte, began time.Time, life time.Duration) ([]byte, error) {
+	block, _ := pem.Decode(request)
+	if block == nil {
+		return nil, errors.New("the request is not PEM encoded")
+	}
+	parsed, err := x509.ParseCertificateRequest(block.Bytes)
+	if err != nil {
+		return nil, err
+	}
+	serial, err := rand.Int(rand.Reader, big.NewInt(1<<62))
+	if err != nil {
+		return nil, err
+	}
+	der, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{
+		Subject:      parsed.Subject,
+		SerialNumber: serial,
+		NotBefore:    began,
+		NotAfter:     began.Add(life),
+		KeyUsage:     x509.KeyUsageDigitalSignature,
+		ExtKeyUsage:  []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+	}, a.Certificate, parsed.PublicKey, a.key)
+	if err != nil {
+		return nil, err
+	}
+	return encode(der), nil
 }
 
 // Write issues a certificate into <dir>/<name>.crt and .key.

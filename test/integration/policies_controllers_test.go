@@ -16,6 +16,7 @@ import (
 	certificatesv1 "k8s.io/api/certificates/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -291,5 +292,38 @@ func TestPoliciesKeepTheIdentitySignerToItsOwnRequests(t *testing.T) {
 			_, err := signer.Create(ctx, server, dryCreate)
 			return err
 		}},
+	})
+}
+
+func TestPoliciesKeepTheQueuesOfPeersForPeers(t *testing.T) {
+	env := framework.Get(t)
+	installPolicies(t, env)
+	installFairness(t, env)
+	schemas := kubeOf(t, env.ServiceAccount(t, framework.Namespace, controllerManager)).FlowcontrolV1().FlowSchemas()
+	change := func(change func(*flowcontrolv1.FlowSchemaSpec)) func(context.Context) error {
+		return func(ctx context.Context) error {
+			schema, err := schemas.Get(ctx, "liqo-peer-accounts", metav1.GetOptions{})
+			if err != nil {
+				return err
+			}
+			change(&schema.Spec)
+			_, err = schemas.Update(ctx, schema, dryUpdate)
+			return err
+		}
+	}
+	names := func(subject flowcontrolv1.Subject) func(*flowcontrolv1.FlowSchemaSpec) {
+		return func(spec *flowcontrolv1.FlowSchemaSpec) {
+			spec.Rules = []flowcontrolv1.PolicyRulesWithSubjects{{
+				Subjects:         []flowcontrolv1.Subject{subject},
+				NonResourceRules: []flowcontrolv1.NonResourcePolicyRule{{Verbs: []string{"*"}, NonResourceURLs: []string{"*"}}},
+			}}
+		}
+	}
+	expect(t, []attempt{
+		{"an account of a tenant", "", change(names(flowcontrolv1.Subject{Kind: "ServiceAccount", ServiceAccount: &flowcontrolv1.ServiceAccountSubject{Namespace: "liqo-tenant-rome", Name: "federation-peer"}}))},
+		{"another account", "only accounts of tenant namespaces", change(names(flowcontrolv1.Subject{Kind: "ServiceAccount", ServiceAccount: &flowcontrolv1.ServiceAccountSubject{Namespace: "kube-system", Name: "*"}}))},
+		{"everybody", "only accounts of tenant namespaces", change(names(flowcontrolv1.Subject{Kind: "Group", Group: &flowcontrolv1.GroupSubject{Name: "system:authenticated"}}))},
+		{"no queue at all", "stay those of peers", change(func(spec *flowcontrolv1.FlowSchemaSpec) { spec.PriorityLevelConfiguration.Name = "exempt" })},
+		{"before everybody else", "stay those of peers", change(func(spec *flowcontrolv1.FlowSchemaSpec) { spec.MatchingPrecedence = 2 })},
 	})
 }

@@ -69,6 +69,13 @@ func TestPeersShareAPartOfBothServers(t *testing.T) {
 	level := installFairness(t, env)
 	peer := env.User(t, "fair-peer", v1alpha1.PeerGroup)
 	bearer := env.ServiceAccount(t, framework.InvitationNamespace, "fair-bearer")
+	// A consumer without a certificate is an account of its tenant namespace.
+	tenant := makeNamespaceOf(t, env, tenantOf("fairtown"), v1alpha1.RoleTenant, "fairtown")
+	account := env.ServiceAccount(t, tenant, "federation-peer")
+	env.StartControllers(t, "fair-manager", "federation-controller-manager", "--controllers=peer-fairness")
+	binding := bindingOf("federation-tenant", rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: tenant, Name: "federation-peer"})
+	binding.Labels = map[string]string{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy}
+	must(t)(env.Kube.RbacV1().RoleBindings(tenant).Create(t.Context(), binding, metav1.CreateOptions{}))
 	somebody := env.User(t, "fair-somebody")
 	for hop, to := range map[string]func(*rest.Config) *rest.Config{
 		// Which it answers by itself.
@@ -76,7 +83,7 @@ func TestPeersShareAPartOfBothServers(t *testing.T) {
 		"our API server": env.Server.Client,
 	} {
 		path := "/version"
-		for who, config := range map[string]*rest.Config{"a peer": peer, "who holds an invitation": bearer} {
+		for who, config := range map[string]*rest.Config{"a peer": peer, "a peer that is an account": account, "who holds an invitation": bearer} {
 			retry(t, func() (any, error) {
 				got, err := levelOf(t.Context(), to(config), path)
 				if err == nil && got != level {
@@ -89,6 +96,13 @@ func TestPeersShareAPartOfBothServers(t *testing.T) {
 			t.Errorf("somebody at %s is in the level of peers (%v)", hop, err)
 		}
 	}
+	if err := env.Kube.RbacV1().RoleBindings(tenant).Delete(t.Context(), binding.Name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the account of a consumer that is gone to be forgotten", func(ctx context.Context) (bool, error) {
+		schema, err := env.Kube.FlowcontrolV1().FlowSchemas().Get(ctx, "liqo-peer-accounts", metav1.GetOptions{})
+		return err == nil && len(schema.Spec.Rules) == 0, err
+	})
 }
 
 func TestANoisyPeerStarvesNobody(t *testing.T) {

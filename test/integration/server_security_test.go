@@ -197,11 +197,7 @@ func TestEveryListenerRequiresAuthn(t *testing.T) {
 	t.Run(framework.VirtualKubelet, func(t *testing.T) {
 		o := newOffload(t)
 		port := int(o.options.Port)
-		pid := o.StartProgram(t, framework.VirtualKubelet, port,
-			"--node-name="+o.options.NodeName, "--node-ip="+o.options.NodeIP, fmt.Sprintf("--port=%d", port),
-			"--virtual-node="+o.options.VirtualNode, "--namespace="+o.options.Namespace, "--foreign-cluster="+o.options.ForeignCluster,
-			"--cluster-id="+o.options.ClusterID, "--remote-cluster-id="+o.options.RemoteClusterID, "--consumer-name="+o.options.ConsumerName,
-			"--identity-dir="+o.options.IdentityDir, "--kubeconfig="+o.options.Kubeconfig)
+		pid := o.StartProgram(t, framework.VirtualKubelet, port, o.flags()...)
 		listensOnly(t, o.Environment, pid, port, "/", "/metrics", "/pods", "/stats/summary",
 			"/containerLogs/a/b/c", "/exec/a/b/c", "/attach/a/b/c", "/portForward/a/b")
 	})

@@ -5,8 +5,8 @@ package framework
 
 import (
 	"crypto/x509/pkix"
+	"errors"
 	"net"
-	"os"
 	"path/filepath"
 	"testing"
 )
@@ -28,12 +28,7 @@ func (e *Environment) RotateServingCertificate(t testing.TB, certificate, key st
 	if err != nil {
 		t.Fatal(err)
 	}
-	for path, content := range map[string][]byte{certificate: newCertificate, key: newKey} {
-		if err := os.WriteFile(path+".new", content, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Rename(path+".new", path); err != nil {
-			t.Fatal(err)
-		}
+	if err := errors.Join(replace(certificate, newCertificate), replace(key, newKey)); err != nil {
+		t.Fatal(err)
 	}
 }

@@ -75,3 +75,13 @@ func (c *Controllers) Stop(t testing.TB, signal os.Signal) error {
 	}
 	return c.process.err
 }
+
+// Log is what the process wrote so far.
+func (c *Controllers) Log(t testing.TB) string {
+	t.Helper()
+	content, err := os.ReadFile(c.process.log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(content)
+}

@@ -38,7 +38,9 @@ func (e *Environment) startControlPlane(ctx context.Context) error {
 		"--bind-address="+loopback.String(), "--advertise-address="+loopback.String(), fmt.Sprintf("--secure-port=%d", port),
 		"--endpoint-reconciler-type=none", "--service-cluster-ip-range=10.96.0.0/16",
 		"--tls-cert-file="+e.path("kube-apiserver.crt"), "--tls-private-key-file="+e.path("kube-apiserver.key"),
+		"--tls-sni-cert-key="+e.path("advertised.crt")+","+e.path("advertised.key")+":"+advertisedHost,
 		"--client-ca-file="+e.path("ca.crt"),
+		"--audit-policy-file="+e.path("audit-policy.yaml"), "--audit-log-path="+e.path("audit.log"),
 		"--authorization-mode=RBAC",
 		"--service-account-issuer=https://kubernetes.default.svc",
 		"--service-account-key-file="+e.path("accounts.key"), "--service-account-signing-key-file="+e.path("accounts.key"),
@@ -84,8 +86,11 @@ func (e *Environment) writeCertificates() (err error) {
 	if e.proxy, err = certificates.NewAuthority("federation-test-proxy"); err != nil {
 		return err
 	}
-	for name, bundle := range map[string][]byte{"ca.crt": e.authority.Bundle, "proxy-ca.crt": e.proxy.Bundle} {
-		if err := os.WriteFile(e.path(name), bundle, 0o600); err != nil {
+	if err := e.writeAdvertised(e.authority); err != nil {
+		return err
+	}
+	for name, content := range map[string][]byte{"ca.crt": e.authority.Bundle, "proxy-ca.crt": e.proxy.Bundle, "audit-policy.yaml": []byte(auditPolicy)} {
+		if err := os.WriteFile(e.path(name), content, 0o600); err != nil {
 			return err
 		}
 	}

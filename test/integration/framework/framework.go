@@ -57,8 +57,10 @@ const (
 	InvitationNamespace = "liqo-invitations"
 	// ClusterName is how the cluster calls itself.
 	ClusterName = "rome"
-	// AdvertisedServer is the URL that invitations of the cluster carry.
-	AdvertisedServer = "https://rome.example.com:6443"
+	// AdvertisedServer is the URL that invitations of the cluster carry. It is
+	// reached through a Proxy.
+	AdvertisedServer = "https://" + advertisedHost + ":6443"
+	advertisedHost   = "rome.example.com"
 )
 
 // Environment is one cluster with the federation API in it. It has no
@@ -80,8 +82,10 @@ type Environment struct {
 	processes processes
 	authority *certificates.Authority
 	proxy     *certificates.Authority
-	etcd      string
-	apiserver string
+	// advertised is what AdvertisedServer is verified with.
+	advertised *certificates.Authority
+	etcd       string
+	apiserver  string
 	// account is the kubeconfig of our API server and token what it says there,
 	// with the rights that the chart gives it.
 	account, token string

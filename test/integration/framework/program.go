@@ -25,7 +25,7 @@ const (
 // of loopback, and returns its process id. It is stopped with the test.
 func (e *Environment) StartProgram(t testing.TB, name string, port int, args ...string) int {
 	t.Helper()
-	log := filepath.Join(t.TempDir(), "log")
+	log := e.programLog(name, port)
 	args = append(args, "--tls-cert-file="+e.path("server.crt"), "--tls-private-key-file="+e.path("server.key"))
 	child, err := e.processes.start(log, os.Args[0], []string{programMode + "=" + name}, args...)
 	if err != nil {
@@ -53,6 +53,20 @@ func (e *Environment) StartProgram(t testing.TB, name string, port int, args ...
 		t.Fatal(err)
 	}
 	return child.command.Process.Pid
+}
+
+func (e *Environment) programLog(name string, port int) string {
+	return e.path(fmt.Sprintf("%s-%d.log", name, port))
+}
+
+// ProgramLog is what a program wrote that was started on a port.
+func (e *Environment) ProgramLog(t testing.TB, name string, port int) string {
+	t.Helper()
+	content, err := os.ReadFile(e.programLog(name, port))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(content)
 }
 
 // RunProgram runs a program that ends by itself, and returns what it wrote, and

@@ -1,0 +1,236 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package integration
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	kubeinformers "k8s.io/client-go/informers"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/utils/clock"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/rules"
+	peerings "liqo.io/federation/controllers/peering"
+	"liqo.io/federation/controllers/remote"
+	"liqo.io/federation/generated/clientset/versioned"
+	"liqo.io/federation/generated/informers/externalversions"
+	"liqo.io/federation/test/integration/framework"
+)
+
+// borrower is another cluster that borrows from the environment's, through a
+// proxy. Both keep what they have in the one API that there is, so only the
+// borrower's controllers run, and the test does what the lender's do.
+type borrower struct {
+	*framework.Environment
+	federation versioned.Interface
+	proxy      *framework.Proxy
+	peers      *remote.Peers
+	// name is that of the ForeignCluster, request that of the IdentityRequest.
+	name, request, token string
+}
+
+// newBorrower takes an invitation of the environment's cluster, and runs the
+// controllers.
+func newBorrower(t *testing.T, name string) *borrower {
+	t.Helper()
+	b := makeBorrower(t, name)
+	b.run(t)
+	b.invite(t, framework.ProxyURL)
+	return b
+}
+
+func makeBorrower(t *testing.T, name string) *borrower {
+	t.Helper()
+	env := framework.Get(t)
+	env.Kubectl(t, env.Chart(t, "rbac-user-roles.yaml", "rbac-tenant.yaml"), "apply", "-f", "-")
+	_, federation := clients(t, env)
+	return &borrower{Environment: env, federation: federation, proxy: env.StartProxy(t), name: name}
+}
+
+// run runs the controllers in this process, where only the proxy is dialled.
+func (b *borrower) run(t *testing.T) {
+	t.Helper()
+	kube, federation := clients(t, b.Environment)
+	b.peers = remote.NewPeersWith(func(identity *remote.Identity) (*remote.Clients, error) {
+		config, err := remote.ConfigDialing(identity, b.proxy.Dial)
+		if err != nil {
+			return nil, err
+		}
+		return remote.NewClients(config)
+	})
+	everything := kubeinformers.NewSharedInformerFactory(kube, 0)
+	managed := kubeinformers.NewSharedInformerFactoryWithOptions(kube, 0, kubeinformers.WithTweakListOptions(func(o *metav1.ListOptions) {
+		o.LabelSelector = v1alpha1.LabelManagedBy + "=" + v1alpha1.ManagedBy
+	}))
+	invitations := kubeinformers.NewSharedInformerFactoryWithOptions(kube, 0, peerings.InvitationInformers(framework.Namespace)...)
+	ours := externalversions.NewSharedInformerFactory(federation, 0)
+	controller, err := peerings.NewForeignClusters(&peerings.Config{
+		Kube: kube, Federation: federation, KubeInformers: everything, ManagedInformers: managed, InvitationInformers: invitations,
+		FederationInformers: ours, Events: &record.FakeRecorder{}, Peers: b.peers, Clock: clock.RealClock{},
+		ClusterID: thatID, ClusterName: "borrower", Namespace: framework.Namespace, ServiceAccount: "federation-controller-manager",
+		InvitationNamespace: framework.InvitationNamespace, IdentityMode: peerings.IdentityCertificate, IdentityLifetime: time.Hour,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
+	factories := []kubeinformers.SharedInformerFactory{everything, managed, invitations}
+	for _, factory := range factories {
+		factory.StartWithContext(ctx)
+		factory.WaitForCacheSync(ctx.Done())
+	}
+	ours.StartWithContext(ctx)
+	ours.WaitForCacheSync(ctx.Done())
+	var running sync.WaitGroup
+	running.Go(func() { controller.Run(ctx) })
+	t.Cleanup(func() {
+		stop()
+		running.Wait()
+		for _, factory := range factories {
+			factory.Shutdown()
+		}
+		ours.Shutdown()
+	})
+}
+
+// invite has the borrower take an invitation, by way of a proxy.
+func (b *borrower) invite(t *testing.T, proxy string) {
+	t.Helper()
+	tokens := b.federation.FederationV1alpha1().PeeringTokens()
+	token, err := tokens.Create(t.Context(), &v1alpha1.PeeringToken{ObjectMeta: metav1.ObjectMeta{Name: b.name}}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	invitation, err := tokens.CreateInvitation(t.Context(), b.name, &v1alpha1.Invitation{}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.request, b.token = rules.InvitationAccount(token.UID), invitation.Status.Peering.Spec.Token
+	_, err = b.federation.FederationV1alpha1().ForeignClusters().CreatePeer(t.Context(), b.name, &v1alpha1.Peering{Spec: v1alpha1.PeeringSpec{
+		ClusterID: thisID, Server: framework.AdvertisedServer, CABundle: b.AdvertisedAuthority(), ProxyURL: proxy, Token: b.token,
+	}}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx := context.WithoutCancel(t.Context())
+		if err := b.federation.FederationV1alpha1().ForeignClusters().Delete(ctx, b.name, metav1.DeleteOptions{}); err != nil {
+			t.Error(err)
+		}
+		_, err := b.federation.FederationV1alpha1().ForeignClusters().Patch(ctx, b.name, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
+		if err != nil && !apierrors.IsNotFound(err) {
+			t.Error(err)
+		}
+	})
+}
+
+// grant does what the lender does for the request: it makes a tenant namespace
+// with rights in it, and says which. answer completes the status.
+func (b *borrower) grant(t *testing.T, subject rbacv1.Subject, answer func(request *v1alpha1.IdentityRequest, status *v1alpha1.IdentityRequestStatus)) {
+	t.Helper()
+	requests := b.federation.FederationV1alpha1().IdentityRequests()
+	var request *v1alpha1.IdentityRequest
+	until(t, "the request for an identity", func(ctx context.Context) (bool, error) {
+		var err error
+		request, err = requests.Get(ctx, b.request, metav1.GetOptions{})
+		return err == nil, ignoreNotFound(err)
+	})
+	tenant := b.tenant()
+	if _, err := b.Kube.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: tenant}}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	b.bind(t, "federation-tenant", subject)
+	request.Status.TenantNamespace, request.Status.ClusterID = tenant, thisID
+	meta.SetStatusCondition(&request.Status.Conditions, metav1.Condition{Type: v1alpha1.ConditionAccepted, Status: metav1.ConditionTrue, Reason: "Accepted"})
+	answer(request, &request.Status)
+	if _, err := requests.UpdateStatus(t.Context(), request, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (b *borrower) tenant() string { return rules.TenantNamespace(b.name) }
+
+func (b *borrower) bind(t *testing.T, role string, subjects ...rbacv1.Subject) {
+	t.Helper()
+	if _, err := b.Kube.RbacV1().RoleBindings(b.tenant()).Create(t.Context(), &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: role}, Subjects: subjects,
+		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
+	}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// certificate grants an identity by a certificate that began a while ago.
+func (b *borrower) certificate(t *testing.T, age, life time.Duration) {
+	t.Helper()
+	uid, _ := rules.InvitationOfAccount(b.request)
+	b.grant(t, rbacv1.Subject{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: string(uid)}, func(request *v1alpha1.IdentityRequest, status *v1alpha1.IdentityRequestStatus) {
+		status.Certificate = b.Certify(t, request.Spec.Request, time.Now().Add(-age), life)
+	})
+}
+
+// account grants an identity by tokens of an account.
+func (b *borrower) account(t *testing.T) {
+	t.Helper()
+	account := rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: b.tenant(), Name: "federation-peer"}
+	b.grant(t, account, func(_ *v1alpha1.IdentityRequest, status *v1alpha1.IdentityRequestStatus) {
+		b.bind(t, "federation-tenant-token", account, rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: framework.InvitationNamespace, Name: b.request})
+		if _, err := b.Kube.CoreV1().ServiceAccounts(b.tenant()).Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: account.Name}}, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		status.ServiceAccountName = account.Name
+	})
+}
+
+// await waits until the condition Authenticated is as wanted. Each look has the
+// controllers look, too: they wait longer after each failure.
+func (b *borrower) await(t *testing.T, what string, is func(*metav1.Condition) bool) {
+	t.Helper()
+	var last *metav1.Condition
+	looks := 0
+	defer func() {
+		if t.Failed() {
+			t.Logf("the condition is %+v", last)
+		}
+	}()
+	until(t, what, func(ctx context.Context) (bool, error) {
+		looks++
+		fc, err := b.federation.FederationV1alpha1().ForeignClusters().Patch(ctx, b.name, types.MergePatchType,
+			encode(fields{"metadata": fields{"annotations": fields{"test/looks": fmt.Sprint(looks)}}}), metav1.PatchOptions{})
+		if err != nil {
+			return false, err
+		}
+		if strings.Contains(fmt.Sprintf("%+v", fc), b.token) {
+			t.Fatal("the ForeignCluster shows the token")
+		}
+		last = meta.FindStatusCondition(fc.Status.Conditions, v1alpha1.ConditionAuthenticated)
+		return last != nil && is(last), nil
+	})
+}
+
+func established(condition *metav1.Condition) bool {
+	return condition.Status == metav1.ConditionTrue && condition.Reason == peerings.ReasonIdentityIssued
+}
+
+// ask asks the lender something with the connection that there is.
+func (b *borrower) ask(ctx context.Context) error {
+	peer, ok := b.peers.Get(b.name)
+	if !ok {
+		return fmt.Errorf("there is no connection")
+	}
+	_, err := peer.Federation.FederationV1alpha1().ResourceRequests(peer.Namespace).List(ctx, metav1.ListOptions{})
+	return err
+}

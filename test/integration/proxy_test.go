@@ -1,0 +1,61 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package integration
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	peerings "liqo.io/federation/controllers/peering"
+	"liqo.io/federation/test/integration/framework"
+)
+
+func TestAConsumerPeersThroughAProxyAndSaysWhatIsWrongWithIt(t *testing.T) {
+	b := newBorrower(t, "proxied")
+	for status, says := range map[int]string{
+		http.StatusProxyAuthRequired: "the proxy proxy.example.com:3128: it wants a password for the way to rome.example.com:6443 (407 Proxy Authentication Required)",
+		http.StatusBadGateway:        "the proxy proxy.example.com:3128: it does not connect to rome.example.com:6443 (502 Bad Gateway)",
+	} {
+		b.proxy.Refuse(status)
+		b.await(t, "the consumer to say "+says, func(c *metav1.Condition) bool {
+			return c.Reason == peerings.ReasonProviderUnreachable && strings.Contains(c.Message, says)
+		})
+	}
+	b.proxy.Refuse(0)
+	// From now on it answers before it connects.
+	b.proxy.Hasty()
+	b.account(t)
+	b.await(t, "the consumer to have its identity", established)
+	until(t, "the provider to answer the consumer", func(ctx context.Context) (bool, error) { return b.ask(ctx) == nil, nil })
+	if others := slices.DeleteFunc(b.proxy.Asked(), func(asked string) bool { return "https://"+asked == framework.AdvertisedServer }); len(others) > 0 {
+		t.Errorf("the proxy was asked for %v", others)
+	}
+}
+
+func TestPodsAreReachedThroughAProxy(t *testing.T) {
+	for _, kind := range []string{byCertificate, byToken} {
+		t.Run(kind, func(t *testing.T) {
+			o := newOffload(t)
+			proxy := o.StartProxy(t)
+			o.options.Dial = proxy.Dial
+			o.identify(t, kind, map[string]string{"server": framework.AdvertisedServer, "proxy": framework.ProxyURL})
+			o.start(t)
+			o.runsOnAKubelet(t, "proxied")
+			if got := o.exec(t, "proxied", "says", "hello"); got != "[says hello]" {
+				t.Errorf("exec is answered with %q", got)
+			}
+			if got := o.log(t, "proxied"); got != "a line\n" {
+				t.Errorf("the log is %q", got)
+			}
+			if len(proxy.Asked()) == 0 {
+				t.Error("nothing went through the proxy")
+			}
+		})
+	}
+}

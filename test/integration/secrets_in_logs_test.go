@@ -1,0 +1,105 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package integration
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+
+	"k8s.io/client-go/rest"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/test/integration/framework"
+)
+
+// secretive is what no log may hold: tokens, whoever's they are, and keys.
+var secretive = regexp.MustCompile(`eyJ[\w-]{8,}\.[\w-]{8,}|PRIVATE KEY|Bearer [^<\s]`)
+
+// NoSecretsInLogs: a peering is made and a pod entered, with all programs
+// telling what they do in more words than anybody wants.
+func TestNoSecretsInLogs(t *testing.T) {
+	const verbose = "6"
+	logs := map[string]func() string{}
+
+	b := makeBorrower(t, "talkative")
+	verbosity(t, b.Environment, verbose)
+	t.Cleanup(func() { verbosity(t, b.Environment, "0") })
+	logs["the API server"] = func() string { return b.Server.Log(t) }
+
+	proxy := b.proxy.AddressURL(t)
+	manager := b.StartControllers(t, "talkative", "federation-controller-manager", "--controllers=foreign-cluster", "--v="+verbose)
+	logs["the controller manager"] = func() string { return manager.Log(t) }
+	b.invite(t, proxy)
+	b.account(t)
+	b.await(t, "the consumer to have its identity", established)
+
+	for _, kind := range []string{byCertificate, byToken} {
+		t.Run("a virtual kubelet known "+kind, func(t *testing.T) {
+			o := newOffload(t)
+			o.identify(t, kind, map[string]string{"server": framework.AdvertisedServer, "proxy": proxy})
+			port := int(o.options.Port)
+			o.StartProgram(t, framework.VirtualKubelet, port, append(o.flags(), "--v="+verbose)...)
+			o.runsOnAKubelet(t, "entered")
+			if got := o.exec(t, "entered", "true"); got != "[true]" {
+				t.Errorf("exec is answered with %q", got)
+			}
+			silent(t, "the virtual kubelet", o.ProgramLog(t, framework.VirtualKubelet, port))
+		})
+	}
+	for who, log := range logs {
+		silent(t, who, log())
+	}
+	if log := manager.Log(t); !strings.Contains(log, v1alpha1.SchemeGroupVersion.Version+"/identityrequests") {
+		t.Error("the controller manager's log does not tell what it asked the provider")
+	}
+}
+
+// flags are the options as the command has them.
+func (o *offload) flags() []string {
+	return []string{
+		"--node-name=" + o.options.NodeName, "--node-ip=" + o.options.NodeIP, fmt.Sprintf("--port=%d", o.options.Port),
+		"--virtual-node=" + o.options.VirtualNode, "--namespace=" + o.options.Namespace, "--foreign-cluster=" + o.options.ForeignCluster,
+		"--cluster-id=" + o.options.ClusterID, "--remote-cluster-id=" + o.options.RemoteClusterID, "--consumer-name=" + o.options.ConsumerName,
+		"--identity-dir=" + o.options.IdentityDir, "--kubeconfig=" + o.options.Kubeconfig,
+	}
+}
+
+func silent(t *testing.T, who, log string) {
+	t.Helper()
+	if strings.Count(log, "\n") < 100 {
+		t.Errorf("%s said too little to tell:\n%s", who, log)
+	}
+	for line := range strings.Lines(log) {
+		if found := secretive.FindString(line); found != "" {
+			t.Errorf("%s shows a secret (%.12s…): %.300s", who, found, line)
+			return
+		}
+	}
+}
+
+// verbosity has the shared API server tell more, or less again.
+func verbosity(t *testing.T, env *framework.Environment, level string) {
+	t.Helper()
+	config := env.Server.Client(env.Admin)
+	client, err := rest.HTTPClientFor(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request, err := http.NewRequestWithContext(context.WithoutCancel(t.Context()), http.MethodPut, config.Host+"/debug/flags/v", bytes.NewBufferString(level))
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if response.Body.Close(); response.StatusCode != http.StatusOK {
+		t.Fatalf("the verbosity cannot be set: %s", response.Status)
+	}
+}
