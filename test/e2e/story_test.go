@@ -63,7 +63,7 @@ func TestFederation(t *testing.T) {
 		{"UnoffloadBringsPodsHome", unoffloadBringsPodsHome, false},
 		{"TokenNeverLogged", tokenNeverLogged, false},
 		{"UnpeersWithoutATrace", unpeersWithoutATrace, false},
-		{"PeersAgain", peersByInvitation, false},
+		{"UpgradesAndRollsBack", upgradesAndRollsBack, false},
 		{"ProviderDecides", providerDecides, false},
 		{"OrphansAreRemovedByTheProvider", orphansAreRemovedByTheProvider, false},
 		{"PeersOnceMore", peersByInvitation, false},

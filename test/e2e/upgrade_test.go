@@ -1,0 +1,156 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"liqo.io/federation/test/harness"
+)
+
+// previous is the tag of the images of the version before this one.
+const previous = "e2e-previous"
+
+// upgradesAndRollsBack follows the procedure of docs/operations.md with the
+// chart and the images of the previous commit. Two clusters of that version
+// peer; then each is upgraded while the other is not, both are rolled back,
+// and upgraded again. What runs does not notice.
+func upgradesAndRollsBack(t *testing.T) {
+	chart := loadsPrevious(t)
+	this := must(playground.ImageVersion())(t)
+	onBoth(t, "ToThePrevious", func(t *testing.T, c *harness.Cluster) {
+		upgrades(t, c, chart, previous)
+	})
+	peersByInvitation(t)
+	w := deploysNextDoor(t, rome)
+	before := w.traces(t)
+	maps.Copy(before, identityOfRome(t))
+	works := func(after string) {
+		t.Helper()
+		now := w.traces(t)
+		maps.Copy(now, identityOfRome(t))
+		if diff := cmp.Diff(before, now); diff != "" {
+			t.Errorf("%s disturbed what was there (-before +after):\n%s", after, diff)
+		}
+		runReadyPod(t, w.namespace, "new", podSpec("serve"))
+		answersFromAfar(t, w)
+		kubectl(t, rome, "delete", "pod", "new", "-n", w.namespace)
+	}
+
+	own := filepath.Join(playground.Root, "artifacts", "chart")
+	upgrades(t, rome, own, this)
+	works("the upgrade of rome")
+	upgrades(t, milan, own, this)
+	works("the upgrade of milan")
+	onBoth(t, "RollsBack", func(t *testing.T, c *harness.Cluster) {
+		revises(t, c, "rollback", harness.Release, "--wait", "--timeout=3m")
+		runs(t, c, previous)
+	})
+	works("the rollback")
+	onBoth(t, "Upgrades", func(t *testing.T, c *harness.Cluster) { upgrades(t, c, own, this) })
+	works("the upgrade of both")
+	peeringsAre(t, rome, "Established", "None", "Established")
+}
+
+// upgrades takes a cluster to another version of the product, and tests it.
+func upgrades(t *testing.T, c *harness.Cluster, chart, tag string) {
+	t.Helper()
+	revises(t, c, "upgrade", harness.Release, chart, "--reset-then-reuse-values", "--set-string", "images.tag="+tag, "--wait", "--timeout=3m")
+	isInstalled(t, c)
+	runs(t, c, tag)
+}
+
+// runs waits until everything of the product in a cluster, virtual kubelets
+// with it, runs in one version, and what it serves is available.
+func runs(t *testing.T, c *harness.Cluster, tag string) {
+	t.Helper()
+	kubectl(t, c, "wait", "--for=condition=Available", "apiservice/v1alpha1.federation.liqo.io", "--timeout=60s")
+	eventually(t, soon, c.Name+" to run "+tag, func(ctx context.Context) (bool, string, error) {
+		pods, err := c.Kube.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return false, "", err
+		}
+		found := 0
+		for i, pod := range pods.Items {
+			if pod.Namespace != harness.Namespace && !strings.HasPrefix(pod.Namespace, "liqo-peer-") {
+				continue
+			}
+			found++
+			if image := pod.Spec.Containers[0].Image; !strings.HasSuffix(image, ":"+tag) || !isReady(&pods.Items[i]) || pod.DeletionTimestamp != nil {
+				return false, image + ": " + podState(&pods.Items[i]), nil
+			}
+		}
+		return found >= 3, "", nil
+	})
+}
+
+// identityOfRome is what milan knows rome by, as long as it works.
+func identityOfRome(t *testing.T) map[string]string {
+	t.Helper()
+	secret := must(rome.Kube.CoreV1().Secrets(peerNamespace).Get(t.Context(), "identity", metav1.GetOptions{}))(t)
+	return map[string]string{"identity": string(secret.UID) + string(secret.Data["tls.crt"]) + string(secret.Data["token"])}
+}
+
+// onBoth does the same on both clusters at a time, and ends the test when it
+// fails on one.
+func onBoth(t *testing.T, name string, do func(*testing.T, *harness.Cluster)) {
+	t.Helper()
+	passed := t.Run(name, func(t *testing.T) {
+		for _, cluster := range []*harness.Cluster{rome, milan} {
+			t.Run(cluster.Name, func(t *testing.T) {
+				t.Parallel()
+				t.Cleanup(func() { collect(t) })
+				do(t, cluster)
+			})
+		}
+	})
+	if !passed {
+		t.FailNow()
+	}
+}
+
+// loadsPrevious builds the previous commit as it builds itself, puts its images
+// on every node, and returns its chart.
+func loadsPrevious(t *testing.T) (chart string) {
+	t.Helper()
+	dir := t.TempDir()
+	in := func(dir, program string, args ...string) harness.Result {
+		cmd := harness.Command(t.Context(), program, args...)
+		cmd.Dir, cmd.Env = dir, append(os.Environ(), "VERSION="+previous)
+		return harness.Run(cmd)
+	}
+	do := func(program string, args ...string) {
+		t.Helper()
+		if err := in(dir, program, args...).Err; err != nil {
+			t.Fatal(err)
+		}
+	}
+	sources := filepath.Join(dir, "sources.tar")
+	if taken := in(playground.Root, "git", "archive", "--output="+sources, "HEAD~1"); taken.Err != nil {
+		t.Logf("there is no previous commit here, so this version stands for it: %v", taken.Err)
+		if err := in(playground.Root, "tar", "--create", "--file="+sources, "--exclude=./.git", "--exclude=./.playground", "--exclude=./_output", ".").Err; err != nil {
+			t.Fatal(err)
+		}
+	}
+	do("tar", "--extract", "--file="+sources)
+	if err := os.Symlink(filepath.Join(playground.Root, ".playground"), filepath.Join(dir, ".playground")); err != nil {
+		t.Fatal(err)
+	}
+	do("make", "build")
+	do("hack/images.sh")
+	if err := playground.Load(t.Context(), must(filepath.Glob(filepath.Join(dir, "_output", "images", "*.tar")))(t)...); err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Join(dir, "artifacts", "chart")
+}
