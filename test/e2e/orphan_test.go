@@ -52,7 +52,9 @@ func orphansAreRemovedByTheProvider(t *testing.T) {
 		outgoing := meta.FindStatusCondition(fc.Status.Conditions, v1alpha1.ConditionOutgoingPeering)
 		return outgoing.Reason == "IdentityRevoked" && strings.Contains(outgoing.Message, "ended the peering"), show(fc.Status), nil
 	})
-	kubectl(t, rome, "delete", "--raw", group+"foreignclusters/milan/peer")
+	// Its virtual kubelet cannot see what became of the pods: that ends by the
+	// deadline.
+	kubectl(t, rome, "delete", "--raw", group+"foreignclusters/milan/peer?gracePeriodSeconds=15")
 	eventually(t, soon, "milan to be forgotten on rome", func(ctx context.Context) (bool, string, error) {
 		fc, err := rome.Federation.FederationV1alpha1().ForeignClusters().Get(ctx, "milan", metav1.GetOptions{})
 		if err == nil {

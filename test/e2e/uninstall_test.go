@@ -54,9 +54,7 @@ func keepsRelease(t *testing.T, c *harness.Cluster) {
 	if err := json.Unmarshal([]byte(result.Stdout), &release); err != nil {
 		t.Fatalf("%v: %v", err, result.Err)
 	}
-	if err := c.Helm(t.Context(), "rollback", harness.Release, strconv.Itoa(release.Version), "--namespace", harness.Namespace, "--wait").Err; err != nil {
-		t.Fatal(err)
-	}
+	revises(t, c, "rollback", harness.Release, strconv.Itoa(release.Version), "--wait")
 }
 
 // uninstallsWithoutATrace removes the product from both clusters by force while
@@ -67,7 +65,7 @@ func uninstallsWithoutATrace(t *testing.T) {
 	runDeployment(t, o.namespace, "web", 2, podSpec("serve"))
 	cut(t)
 	for _, cluster := range []*harness.Cluster{rome, milan} {
-		helmUpgrade(t, cluster, "uninstall.force=true", "--set", "uninstall.deadline=10s")
+		setsValues(t, cluster, "uninstall.force=true", "uninstall.deadline=10s")
 		before := time.Now()
 		if err := cluster.Uninstall(t.Context()); err != nil {
 			t.Fatal(err)
