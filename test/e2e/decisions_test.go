@@ -34,7 +34,7 @@ func providerDecides(t *testing.T) {
 	kubectl(t, rome, "delete", "namespace", first.namespace)
 	deletesTokens(t)
 	for _, cluster := range []*harness.Cluster{rome, milan} {
-		isAsBefore(t, cluster, unpeered[cluster])
+		isUnpeered(t, cluster)
 	}
 
 	accepts(t, rome, milan)

@@ -35,7 +35,7 @@ func orphansAreRemovedByTheProvider(t *testing.T) {
 		return gone(err)
 	})
 	deletesTokens(t)
-	isAsBefore(t, milan, unpeered[milan])
+	isUnpeered(t, milan)
 	events := kubectl(t, milan, "get", "events", "--field-selector", "involvedObject.kind=ForeignCluster", "-o", "custom-columns=R:.reason")
 	if !strings.Contains(events, "OrphanTTLExpired") {
 		t.Errorf("the events on milan do not say why:\n%s", events)
@@ -63,5 +63,5 @@ func orphansAreRemovedByTheProvider(t *testing.T) {
 		return gone(err)
 	})
 	kubectl(t, rome, "delete", "namespace", o.namespace)
-	isAsBefore(t, rome, unpeered[rome])
+	isUnpeered(t, rome)
 }

@@ -80,7 +80,7 @@ func uninstallsWithoutATrace(t *testing.T) {
 			kubectl(t, rome, "delete", "namespace", o.namespace)
 		}
 		kubectl(t, cluster, "delete", "namespace", harness.Namespace, "--ignore-not-found")
-		isAsBefore(t, cluster, uninstalled[cluster])
+		isAsBefore(t, cluster, uninstalled[cluster], func(metav1.ObjectMeta) bool { return false })
 	}
 }
 

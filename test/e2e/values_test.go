@@ -35,18 +35,9 @@ func helmUpgrade(t *testing.T, c *harness.Cluster, args ...string) {
 }
 
 // revises runs a command of helm that makes another revision of the release.
-// What is the release's is no trace of a peering.
 func revises(t *testing.T, c *harness.Cluster, args ...string) {
 	t.Helper()
 	if err := c.Helm(t.Context(), append(args, "--namespace", harness.Namespace)...).Err; err != nil {
 		t.Fatal(err)
-	}
-	if unpeered[c] == nil {
-		return
-	}
-	for key, object := range must(c.Snapshot(t.Context()))(t) {
-		if object.Labels["app.kubernetes.io/managed-by"] == "Helm" || object.Labels["owner"] == "helm" {
-			unpeered[c][key] = object
-		}
 	}
 }
