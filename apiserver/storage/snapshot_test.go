@@ -283,11 +283,18 @@ func TestAFullDatabaseTakesWritesAgainWhenThereIsRoom(t *testing.T) {
 			}
 		}
 	}
-	if written := fill(); written == 0 {
-		t.Fatal("nothing was written")
+	// Not all of a database that has grown is objects: it is full of them only
+	// when a defragmentation leaves no room.
+	for range 8 {
+		if written := fill(); written == 0 {
+			t.Fatal("nothing was written")
+		}
+		if _, err = etcd.defragment(t.Context()); err != nil {
+			break
+		}
 	}
-	if _, err := etcd.defragment(t.Context()); err == nil || !strings.Contains(err.Error(), "delete objects") {
-		t.Errorf("a database that is full of objects: %v", err)
+	if err == nil || !strings.Contains(err.Error(), "delete objects") {
+		t.Fatalf("a database that is full of objects: %v", err)
 	}
 
 	// The alarm outlives a restart.
