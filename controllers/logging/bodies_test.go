@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -26,6 +27,24 @@ const (
 	privateKey = "the-private-key-of-an-identity"
 	bearer     = "the-token-of-this-process"
 )
+
+// lines is a log that several loggers write to at once.
+type lines struct {
+	mutex sync.Mutex
+	text  bytes.Buffer
+}
+
+func (l *lines) Write(line []byte) (int, error) {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	return l.text.Write(line)
+}
+
+func (l *lines) String() string {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	return l.text.String()
+}
 
 // useSecrets does with Secrets what controllers do, as verbosely as can be, and
 // returns the log.
@@ -47,7 +66,7 @@ func useSecrets(t *testing.T, prepare func(context.Context) context.Context) str
 	if err != nil {
 		t.Fatal(err)
 	}
-	var log bytes.Buffer
+	var log lines
 	ctx, cancel := context.WithCancel(prepare(klog.NewContext(t.Context(), textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(&log), textlogger.Verbosity(10))))))
 	secrets := client.CoreV1().Secrets(secret.Namespace)
 	if _, err := secrets.Get(ctx, "identity", metav1.GetOptions{}); err != nil {
