@@ -17,6 +17,8 @@ const (
 	peerPrefix   = "liqo-peer-"
 	nodePrefix   = "liqo-"
 
+	kubeletPrefix = "virtual-kubelet-"
+
 	// maxNamespaceName is the length of a DNS label, RFC 1123.
 	maxNamespaceName = 63
 	shortIDLength    = 6
@@ -50,6 +52,10 @@ func ForeignClusterOf(namespace string) string {
 
 // NodeName is the name of the first virtual node of the foreign cluster.
 func NodeName(foreignCluster string) string { return nodePrefix + foreignCluster }
+
+// VirtualKubelet is the name of the Deployment, and of the account, of the
+// virtual kubelet that keeps a virtual node.
+func VirtualKubelet(virtualNode string) string { return kubeletPrefix + virtualNode }
 
 // ShortID is a short form of a cluster id, for names.
 func ShortID(clusterID string) string { return hash(clusterID)[:shortIDLength] }

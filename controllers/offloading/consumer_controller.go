@@ -10,9 +10,11 @@ import (
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	kubeinformers "k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	corelisters "k8s.io/client-go/listers/core/v1"
+	rbaclisters "k8s.io/client-go/listers/rbac/v1"
 	"k8s.io/utils/clock"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
@@ -37,6 +39,10 @@ type Consumer struct {
 	virtualNodes listers.VirtualNodeLister
 	offloadings  listers.NamespaceOffloadingLister
 	maps         listers.NamespaceMapLister
+	// reflection caches the bindings of that name alone; it is started with the
+	// controller.
+	reflection kubeinformers.SharedInformerFactory
+	bindings   rbaclisters.RoleBindingLister
 
 	// offloadingQueue holds namespaces, mapQueue foreign clusters.
 	offloadingQueue *queue.Controller[string]
@@ -63,11 +69,18 @@ func NewConsumer(kube kubernetes.Interface, federation versioned.Interface,
 		virtualNodes: group.VirtualNodes().Lister(),
 		offloadings:  group.NamespaceOffloadings().Lister(),
 		maps:         group.NamespaceMaps().Lister(),
+		reflection:   named(kube, reflectionBinding),
 	}
+	c.bindings = c.reflection.Rbac().V1().RoleBindings().Lister()
 	c.offloadingQueue = queue.New("namespace-offloading", 4, c.reconcileOffloading)
 	c.mapQueue = queue.New("namespace-map", 2, c.reconcileMap)
 
 	for _, add := range []func() error{
+		func() error {
+			_, err := c.reflection.Rbac().V1().RoleBindings().Informer().AddEventHandler(onChange(always,
+				func(_, binding *rbacv1.RoleBinding) { c.offloadingQueue.Add(binding.Namespace) }))
+			return err
+		},
 		func() error {
 			_, err := group.NamespaceOffloadings().Informer().AddEventHandler(onChange(always, c.offloadingChanged))
 			return err
@@ -108,8 +121,15 @@ func NewConsumer(kube kubernetes.Interface, federation versioned.Interface,
 	return c, nil
 }
 
-// Run works until the context ends. The informers are synced before.
+// Run works until the context ends. The shared informers are synced before.
 func (c *Consumer) Run(ctx context.Context) {
+	c.reflection.StartWithContext(ctx)
+	defer c.reflection.Shutdown()
+	for _, synced := range c.reflection.WaitForCacheSync(ctx.Done()) {
+		if !synced {
+			return
+		}
+	}
 	var running sync.WaitGroup
 	running.Go(func() { c.offloadingQueue.Run(ctx) })
 	running.Go(func() { c.mapQueue.Run(ctx) })

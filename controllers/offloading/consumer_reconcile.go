@@ -18,12 +18,13 @@ import (
 	"liqo.io/federation/controllers/commit"
 )
 
-// reconcileOffloading labels the namespace, so that its pods are placed, and
-// tells how the namespace stands at each cluster; or it brings it home.
+// reconcileOffloading labels the namespace, so that its pods are placed, lets
+// virtual kubelets read what the pods need, and tells how the namespace stands
+// at each cluster; or it brings it home.
 func (c *Consumer) reconcileOffloading(ctx context.Context, namespace string) (time.Duration, error) {
 	offloading, err := c.offloadings.NamespaceOffloadings(namespace).Get(v1alpha1.NamespaceOffloadingName)
 	if apierrors.IsNotFound(err) {
-		return 0, nil
+		return 0, c.endReflection(ctx, namespace)
 	}
 	if err != nil {
 		return 0, err
@@ -36,6 +37,9 @@ func (c *Consumer) reconcileOffloading(ctx context.Context, namespace string) (t
 	}
 	standings, err := c.standings(offloading)
 	if err != nil {
+		return 0, err
+	}
+	if err := c.allowReflection(ctx, namespace, standings); err != nil {
 		return 0, err
 	}
 	_, err = c.commitStatus(ctx, offloading, standings, summary(standings))

@@ -49,6 +49,9 @@ func (c *Consumer) leave(ctx context.Context, offloading *v1alpha1.NamespaceOffl
 	if late {
 		klog.FromContext(ctx).Info("Leaving without an answer of every cluster", "namespace", offloading.Namespace, "timeout", timeout)
 	}
+	if err := c.endReflection(ctx, offloading.Namespace); err != nil {
+		return 0, err
+	}
 	if err := c.setLabel(ctx, offloading.Namespace, false); err != nil {
 		return 0, err
 	}

@@ -382,7 +382,7 @@ func TestOffloadedNamespaceIsLabelledAndThenLeftInPeace(t *testing.T) {
 	if _, err := w.consumer(t).reconcileOffloading(t.Context(), "shop"); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]string{"patch namespaces", "patch namespaceoffloadings/status"}, w.writes()); diff != "" {
+	if diff := cmp.Diff([]string{"patch namespaces", "create rolebindings", "patch namespaceoffloadings/status"}, w.writes()); diff != "" {
 		t.Errorf("writes (-want +got):\n%s", diff)
 	}
 	settled, err := w.federation.FederationV1alpha1().NamespaceOffloadings("shop").Get(t.Context(), v1alpha1.NamespaceOffloadingName, metav1.GetOptions{})
@@ -393,7 +393,11 @@ func TestOffloadedNamespaceIsLabelledAndThenLeftInPeace(t *testing.T) {
 		t.Errorf("status %+v", settled.Status)
 	}
 	w = newWorld(t, foreignCluster(), milanNode(), mapWith("shop"), labelled("shop"), settled)
-	if _, err := w.consumer(t).reconcileOffloading(t.Context(), "shop"); err != nil {
+	c := w.consumer(t)
+	if err := c.reflection.Rbac().V1().RoleBindings().Informer().GetIndexer().Add(reflectionOf("milan")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.reconcileOffloading(t.Context(), "shop"); err != nil {
 		t.Fatal(err)
 	}
 	if writes := w.writes(); writes != nil {

@@ -18,6 +18,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/rules"
 	"liqo.io/federation/controllers/remote"
 )
 
@@ -34,7 +35,7 @@ const (
 
 // kubeletName is that of the Deployment and ServiceAccount of a virtual
 // node's kubelet.
-func kubeletName(node *v1alpha1.VirtualNode) string { return "virtual-kubelet-" + node.Name }
+func kubeletName(node *v1alpha1.VirtualNode) string { return rules.VirtualKubelet(node.Name) }
 
 // bindingName is that of its ClusterRoleBinding.
 func bindingName(node *v1alpha1.VirtualNode) string { return virtualKubeletRole + "-" + node.Name }

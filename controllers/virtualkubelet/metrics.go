@@ -15,6 +15,8 @@ type Metrics struct {
 	readySeconds   *metrics.Histogram
 	statusWrites   *metrics.Counter
 	reachable      *metrics.Gauge
+
+	reflections, reflectionErrors, reflectionWrites *metrics.CounterVec
 }
 
 // NewMetrics makes the metrics and registers each with the function given.
@@ -43,15 +45,37 @@ func NewMetrics(register func(metrics.Registerable) error) (*Metrics, error) {
 			Help:           "1 while the provider's API answers this virtual kubelet, else 0.",
 			StabilityLevel: metrics.ALPHA,
 		}),
+		reflections: metrics.NewCounterVec(&metrics.CounterOpts{
+			Namespace: "liqo", Subsystem: "virtual_kubelet", Name: "reflections_total",
+			Help:           "Passes over local objects and their copies on the provider, by resource.",
+			StabilityLevel: metrics.ALPHA,
+		}, []string{"resource"}),
+		reflectionErrors: metrics.NewCounterVec(&metrics.CounterOpts{
+			Namespace: "liqo", Subsystem: "virtual_kubelet", Name: "reflection_errors_total",
+			Help:           "Passes over local objects and their copies that failed and are tried again, by resource.",
+			StabilityLevel: metrics.ALPHA,
+		}, []string{"resource"}),
+		reflectionWrites: metrics.NewCounterVec(&metrics.CounterOpts{
+			Namespace: "liqo", Subsystem: "virtual_kubelet", Name: "reflection_writes_total",
+			Help:           "Requests to create, update or delete a copy on the provider, by resource.",
+			StabilityLevel: metrics.ALPHA,
+		}, []string{"resource"}),
 	}
 	m.pods = metrics.NewGauge(&metrics.GaugeOpts{
 		Namespace: "liqo", Subsystem: "virtual_kubelet", Name: "pods",
 		Help:           "Pods that are bound to the virtual node.",
 		StabilityLevel: metrics.ALPHA,
 	})
-	for _, r := range []metrics.Registerable{m.pods, m.offloadSeconds, m.readySeconds, m.statusWrites, m.reachable} {
+	vectors := []*metrics.CounterVec{m.reflections, m.reflectionErrors, m.reflectionWrites}
+	for _, r := range []metrics.Registerable{m.pods, m.offloadSeconds, m.readySeconds, m.statusWrites, m.reachable, vectors[0], vectors[1], vectors[2]} {
 		if err := register(r); err != nil {
 			return nil, err
+		}
+	}
+	// A series that is zero tells more than one that is not there.
+	for _, kind := range reflectedKinds() {
+		for _, vector := range vectors {
+			vector.WithLabelValues(kind.resource())
 		}
 	}
 	return m, nil

@@ -29,6 +29,9 @@ func TestNamesOfMetricsAreAContract(t *testing.T) {
 		"liqo_virtual_kubelet_pod_status_writes_total",
 		"liqo_virtual_kubelet_pods",
 		"liqo_virtual_kubelet_provider_reachable",
+		"liqo_virtual_kubelet_reflection_errors_total",
+		"liqo_virtual_kubelet_reflection_writes_total",
+		"liqo_virtual_kubelet_reflections_total",
 	}
 	if diff := cmp.Diff(want, names); diff != "" {
 		t.Errorf("metrics (-want +got):\n%s", diff)

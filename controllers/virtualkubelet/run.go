@@ -83,6 +83,7 @@ type kubelet struct {
 	node      *Node
 	pods      *Pods
 	twins     *twins
+	reflected *Reflections
 	events    record.EventBroadcaster
 	// remapped tells that the NamespaceMap has changed.
 	remapped chan struct{}
@@ -102,7 +103,7 @@ func assemble(ctx context.Context, options *Options, clients *clients, own *Metr
 		provider: options.ForeignCluster, address: options.NodeIP, port: options.Port,
 		check:       func(ctx context.Context) (string, error) { return clients.check(ctx, k.informers.virtualNode()) },
 		virtualNode: k.informers.virtualNode,
-		back:        func() { k.pods.enqueueAll() },
+		back:        func() { k.pods.enqueueAll(); k.reflected.enqueueAll() },
 		clock:       clock.RealClock{},
 		metrics:     own,
 		changed:     make(chan struct{}, 1),
@@ -115,11 +116,16 @@ func assemble(ctx context.Context, options *Options, clients *clients, own *Metr
 		},
 		changed: func(namespace string) { k.pods.enqueueNamespace(namespace) },
 	}
+	recorder := broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "virtual-kubelet", Host: options.NodeName})
+	k.reflected = (&Reflections{
+		provider: options.ForeignCluster, to: to, local: clients.core, remote: clients.remote.Core, twins: k.twins,
+		recorder: recorder, metrics: own, reachable: k.node.reachable,
+	}).complete()
 	k.pods = &Pods{
 		nodeName: options.NodeName, nodeIP: options.NodeIP, provider: options.ForeignCluster, to: to,
 		local: clients.core, remote: clients.remote,
 		lister: k.informers.pods.Lister(), twins: k.twins,
-		recorder: broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "virtual-kubelet", Host: options.NodeName}),
+		recorder: recorder,
 		metrics:  own, clock: clock.RealClock{},
 		reachable: k.node.reachable,
 		queue:     newQueue(),
@@ -146,7 +152,7 @@ func (k *kubelet) work(ctx context.Context, options *Options, clients *clients) 
 		return fmt.Errorf("there is no VirtualNode %s in namespace %s to make the node %s from", options.VirtualNode, options.Namespace, options.NodeName)
 	}
 	// The twins are watched while the provider is being checked.
-	if err := k.twins.sync(ctx); err != nil {
+	if err := k.sync(ctx); err != nil {
 		return err
 	}
 	nodes, err := k.nodeController(k.node.start(ctx), clients)
@@ -162,6 +168,7 @@ func (k *kubelet) work(ctx context.Context, options *Options, clients *clients) 
 	group.Go(func() error { return nodes.Run(ctx) })
 	group.Go(func() error { return pods.Run(ctx, podWorkers) })
 	group.Go(func() error { k.node.run(ctx); return nil })
+	group.Go(func() error { k.reflected.run(ctx); return nil })
 	group.Go(func() error { return k.follow(ctx) })
 	group.Go(func() error {
 		select {
@@ -174,6 +181,14 @@ func (k *kubelet) work(ctx context.Context, options *Options, clients *clients) 
 	return group.Wait()
 }
 
+// sync watches the twins of the NamespaceMap, and reflects into them.
+func (k *kubelet) sync(ctx context.Context) error {
+	if err := k.twins.sync(ctx); err != nil {
+		return err
+	}
+	return k.reflected.sync(ctx)
+}
+
 // follow keeps the watched twins in line with the NamespaceMap.
 func (k *kubelet) follow(ctx context.Context) error {
 	for {
@@ -181,7 +196,7 @@ func (k *kubelet) follow(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-k.remapped:
-			if err := k.twins.sync(ctx); err != nil {
+			if err := k.sync(ctx); err != nil {
 				return err
 			}
 		}

@@ -80,6 +80,9 @@ func TestPeerIdentitySARGolden(t *testing.T) {
 	rbac := env.Kube.RbacV1()
 	must(t)(rbac.ClusterRoleBindings().Create(t.Context(), clusterBindingOf("golden-kubelet", "federation-virtual-kubelet",
 		rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: kubelet, Namespace: c.peer}), metav1.CreateOptions{}))
+	offloaded := env.MakeNamespace(t)
+	must(t)(rbac.RoleBindings(offloaded).Create(t.Context(), bindingOf("federation-reflection",
+		rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: kubelet, Namespace: c.peer}), metav1.CreateOptions{}))
 	must(t)(rbac.ClusterRoleBindings().Create(t.Context(), clusterBindingOf("golden-admin", "federation-admin", userSubject("golden-admin")), metav1.CreateOptions{}))
 	must(t)(rbac.RoleBindings(project).Create(t.Context(), bindingOf("federation-edit", userSubject("golden-editor")), metav1.CreateOptions{}))
 	must(t)(rbac.RoleBindings(project).Create(t.Context(), bindingOf("federation-view", userSubject("golden-viewer")), metav1.CreateOptions{}))
@@ -107,6 +110,7 @@ func TestPeerIdentitySARGolden(t *testing.T) {
 		{"the namespace of invitations", framework.InvitationNamespace},
 		{"kube-system", metav1.NamespaceSystem},
 		{"its own namespace", project},
+		{"an offloaded namespace", offloaded},
 	}
 	elsewhere := env.MakeNamespace(t)
 	// Every account has these.

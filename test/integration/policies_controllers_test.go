@@ -35,11 +35,14 @@ func TestNoEscalateBind(t *testing.T) {
 	tenant := makeNamespaceOf(t, env, tenantOf("lucca"), v1alpha1.RoleTenant, "lucca")
 	peer := makeNamespaceOf(t, env, peerOf("lucca"), v1alpha1.RolePeer, "lucca")
 	twin := makeNamespaceOf(t, env, "twin-of-lucca", v1alpha1.RoleTwin, "lucca")
-	plain := env.MakeNamespace(t)
+	plain, offloaded := env.MakeNamespace(t), env.MakeNamespace(t)
+	must(t)(env.Kube.CoreV1().Namespaces().Patch(t.Context(), offloaded, types.MergePatchType,
+		[]byte(`{"metadata":{"labels":{"liqo.io/scheduling-enabled":"true"}}}`), metav1.PatchOptions{}))
 	rbac := kubeOf(t, env.ServiceAccount(t, framework.Namespace, controllerManager)).RbacV1()
-	for namespace, role := range map[string]string{plain: "federation-twin", twin: "federation-twin"} {
+	for namespace, role := range map[string]string{plain: "federation-twin", twin: "federation-twin", offloaded: "federation-twin"} {
 		must(t)(env.Kube.RbacV1().RoleBindings(namespace).Create(t.Context(), bindingOf(role, userSubject("someone")), metav1.CreateOptions{}))
 	}
+	must(t)(env.Kube.RbacV1().RoleBindings(plain).Create(t.Context(), bindingOf("federation-reflection", userSubject("someone")), metav1.CreateOptions{}))
 	must(t)(env.Kube.RbacV1().ClusterRoleBindings().Create(t.Context(), clusterBindingOf("innocent", "view", userSubject("someone")), metav1.CreateOptions{}))
 
 	own := rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: controllerManager, Namespace: framework.Namespace}
@@ -67,17 +70,30 @@ func TestNoEscalateBind(t *testing.T) {
 		{"the tokens of a tenant for another account there", "identities of peers", bind(tenant, "federation-tenant-token", rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: "default", Namespace: framework.InvitationNamespace})},
 		{"a tenant's role for the bearer of an invitation", "identities of peers", bind(tenant, "federation-tenant", rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: "invitation-milan", Namespace: framework.InvitationNamespace})},
 		{"its own role in a tenant's namespace", "", bind(tenant, "federation-tenant-manager", own)},
-		{"a tenant's role where nothing is ours", "only in tenant, peer and twin", bind(plain, "federation-tenant", userSubject("milan"))},
+		{"a tenant's role where nothing is ours", "only in tenant, peer, twin and offloaded", bind(plain, "federation-tenant", userSubject("milan"))},
 		{"its own role in a peer namespace", "", bind(peer, "federation-peer-manager", own)},
-		{"its own role where nothing is ours", "only in tenant, peer and twin", bind(metav1.NamespaceSystem, "federation-peer-manager", own)},
+		{"its own role where nothing is ours", "only in tenant, peer, twin and offloaded", bind(metav1.NamespaceSystem, "federation-peer-manager", own)},
 		{"its own role of peers in a twin", "not for a namespace of this kind", bind(twin, "federation-peer-manager", own)},
 		{"its own role for a peer", "for its own account", bind(peer, "federation-peer-manager", userSubject("milan"))},
 		{"its own role in a twin", "", bind(twin, "federation-twin-manager", own)},
-		{"no binding where nothing is ours", "only in tenant, peer and twin", func(ctx context.Context) error {
+		{"no binding where nothing is ours", "only in tenant, peer, twin and offloaded", func(ctx context.Context) error {
 			return rbac.RoleBindings(plain).Delete(ctx, "federation-twin", dryDelete)
 		}},
 		{"no binding in a twin", "", func(ctx context.Context) error {
 			return rbac.RoleBindings(twin).Delete(ctx, "federation-twin", dryDelete)
+		}},
+		{"what virtual kubelets read in an offloaded namespace", "", bind(offloaded, "federation-reflection", kubelet)},
+		{"what virtual kubelets read elsewhere", "only in tenant, peer, twin and offloaded", bind(plain, "federation-reflection", kubelet)},
+		{"what virtual kubelets read in kube-system", "only in tenant, peer, twin and offloaded", bind(metav1.NamespaceSystem, "federation-reflection", kubelet)},
+		{"what virtual kubelets read for somebody", "virtual kubelets reflect", bind(offloaded, "federation-reflection", userSubject("someone"))},
+		{"what virtual kubelets read for itself", "virtual kubelets reflect", bind(offloaded, "federation-reflection", own)},
+		{"a tenant's role in an offloaded namespace", "not for a namespace of this kind", bind(offloaded, "federation-tenant", userSubject("milan"))},
+		{"what virtual kubelets read in a twin", "not for a namespace of this kind", bind(twin, "federation-reflection", kubelet)},
+		{"what virtual kubelets read no more", "", func(ctx context.Context) error {
+			return rbac.RoleBindings(plain).Delete(ctx, "federation-reflection", dryDelete)
+		}},
+		{"no other binding of an offloaded namespace", "not for a namespace of this kind", func(ctx context.Context) error {
+			return rbac.RoleBindings(offloaded).Delete(ctx, "federation-twin", dryDelete)
 		}},
 		{"a virtual kubelet", "", bindAll("federation-virtual-kubelet", kubelet)},
 		{"a virtual kubelet that is somebody", "accounts in peer namespaces", bindAll("federation-virtual-kubelet", userSubject("someone"))},

@@ -93,6 +93,7 @@ func TestPeerRightsInATwinNamespace(t *testing.T) {
 		"/pods/exec: get create",
 		"/pods/attach: get create",
 		"/pods/portforward: get create",
+		"/configmaps: get list watch create update delete",
 	}
 	if diff := cmp.Diff(want, lines); diff != "" {
 		t.Errorf("a peer's rights changed (-want +got):\n%s", diff)

@@ -91,6 +91,10 @@ func (o *offload) grant(t *testing.T) {
 	}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
+	if _, err := bindings.RoleBindings(o.local).Create(t.Context(), bindingOf("federation-reflection",
+		rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: o.peer, Name: "virtual-kubelet"}), metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
 	o.Grant(t, o.peer, o.tenant, rbacv1.PolicyRule{APIGroups: []string{v1alpha1.SchemeGroupVersion.Group}, Resources: []string{"resourceoffers"}, Verbs: []string{"get"}})
 }
 

@@ -39,6 +39,15 @@ func (d Destination) Labels() map[string]string {
 	}
 }
 
+// CopyLabels are on every object of a twin namespace that is a copy of one of
+// this cluster's: all virtual nodes of a provider keep the same copies.
+func (d Destination) CopyLabels() map[string]string {
+	return map[string]string{
+		v1alpha1.LabelOrigin:      d.OriginID,
+		v1alpha1.LabelDestination: d.DestinationID,
+	}
+}
+
 // ShadowPod is what the provider is asked for so that a local pod runs in the
 // twin namespace. It shares nothing with the pod.
 func ShadowPod(pod *corev1.Pod, twin string, to Destination) *v1alpha1.ShadowPod {
@@ -150,6 +159,7 @@ func podSpec(local *corev1.PodSpec) corev1.PodSpec {
 	spec.EphemeralContainers = nil
 
 	dropIdentityVolumes(&spec)
+	renameConfigMaps(&spec)
 	return spec
 }
 

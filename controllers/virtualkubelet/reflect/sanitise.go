@@ -21,6 +21,10 @@ const (
 	maxAddresses = 2
 )
 
+// Message is what a provider says as it may be shown: bounded, and without
+// control characters.
+func Message(s string) string { return text(s) }
+
 // text is a message of a provider as it may be shown: bounded, and without
 // control characters.
 func text(s string) string { return clean(s, maxText) }

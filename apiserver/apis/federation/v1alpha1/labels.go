@@ -23,6 +23,9 @@ const (
 	// LabelVirtualNode names, on a shadow pod and its pod, the virtual node that
 	// the local pod is bound to: only that node's virtual kubelet touches it.
 	LabelVirtualNode = "offloading.liqo.io/virtual-node"
+	// AnnotationSkipReflection keeps an object out of the twin namespaces of its
+	// own, whatever its value is, unless that is "false".
+	AnnotationSkipReflection = "liqo.io/skip-reflection"
 	// TaintVirtualNode keeps pods off virtual nodes that were not offloaded.
 	// Its value is "true" and its effect NoExecute.
 	TaintVirtualNode = "virtual-node.liqo.io/not-allowed"
@@ -54,13 +57,16 @@ const (
 	// AnnotationOriginUID carries, on a shadow pod and its pod, the UID of the
 	// pod it stands for: there are never two pods for one UID.
 	AnnotationOriginUID = "offloading.liqo.io/origin-uid"
+	// AnnotationReflectedKeys names, on a copy, the labels and annotations that
+	// came with it: whatever else is there is the provider's.
+	AnnotationReflectedKeys = "offloading.liqo.io/reflected-keys"
 	// Finalizer holds an object back until its other side is gone or its
 	// deadline has passed.
 	Finalizer = "federation.liqo.io/finalizer"
 	// PeerGroup is the one organisation in the certificates of peers.
 	PeerGroup = "liqo:peers"
 	// SecretTypeInvitation is the type of the Secrets that hold a provider's
-	// invitation; no Secret of another type is ever sent to a provider.
+	// invitation; a token is read from no Secret of another type.
 	SecretTypeInvitation = "federation.liqo.io/invitation"
 	// SecretTypeIdentity is the type of the Secrets that hold this cluster's
 	// identity at a provider.

@@ -1,0 +1,112 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package offloading
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/rules"
+)
+
+// reflectionBinding is the RoleBinding in an offloaded namespace that lets the
+// virtual kubelets of its clusters read what they reflect. The cluster role has
+// the same name.
+const reflectionBinding = "federation-reflection"
+
+// allowReflection binds the virtual kubelets of exactly those clusters that a
+// namespace extends to.
+func (c *Consumer) allowReflection(ctx context.Context, namespace string, standings []standing) error {
+	subjects, err := c.reflecting(standings)
+	if err != nil {
+		return err
+	}
+	if len(subjects) == 0 {
+		return c.endReflection(ctx, namespace)
+	}
+	current, err := c.bindings.RoleBindings(namespace).Get(reflectionBinding)
+	client := c.kube.RbacV1().RoleBindings(namespace)
+	switch {
+	case apierrors.IsNotFound(err):
+	case err != nil:
+		return err
+	case current.RoleRef != reflectionRole:
+		// A role cannot be replaced in a binding.
+		if err := c.endReflection(ctx, namespace); err != nil {
+			return err
+		}
+	case equality.Semantic.DeepEqual(current.Subjects, subjects):
+		return nil
+	default:
+		changed := current.DeepCopy()
+		changed.Subjects = subjects
+		if _, err := client.Update(ctx, changed, metav1.UpdateOptions{}); err != nil {
+			return fmt.Errorf("update the role binding %s in %s: %w", reflectionBinding, namespace, err)
+		}
+		return nil
+	}
+	_, err = client.Create(ctx, &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: reflectionBinding, Namespace: namespace,
+			Labels: map[string]string{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy},
+		},
+		RoleRef:  reflectionRole,
+		Subjects: subjects,
+	}, metav1.CreateOptions{})
+	if err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("create the role binding %s in %s: %w", reflectionBinding, namespace, err)
+	}
+	return nil
+}
+
+var reflectionRole = rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: reflectionBinding}
+
+// reflecting are the accounts of the virtual kubelets of those clusters that
+// are selected, or have not given the namespace back yet.
+func (c *Consumer) reflecting(standings []standing) ([]rbacv1.Subject, error) {
+	var subjects []rbacv1.Subject
+	for _, s := range standings {
+		if !s.selected && !s.asked {
+			continue
+		}
+		namespace := rules.PeerNamespace(s.cluster)
+		virtualNodes, err := c.virtualNodes.VirtualNodes(namespace).List(everything)
+		if err != nil {
+			return nil, err
+		}
+		for _, virtualNode := range virtualNodes {
+			subjects = append(subjects, rbacv1.Subject{
+				Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: rules.VirtualKubelet(virtualNode.Name),
+			})
+		}
+	}
+	slices.SortFunc(subjects, func(a, b rbacv1.Subject) int {
+		return cmp.Or(compare(a.Namespace, b.Namespace), compare(a.Name, b.Name))
+	})
+	return subjects, nil
+}
+
+// endReflection removes the binding from a namespace, if it has one of ours.
+func (c *Consumer) endReflection(ctx context.Context, namespace string) error {
+	current, err := c.bindings.RoleBindings(namespace).Get(reflectionBinding)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	err = c.kube.RbacV1().RoleBindings(namespace).Delete(ctx, reflectionBinding, *metav1.NewPreconditionDeleteOptions(string(current.UID)))
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("delete the role binding %s in %s: %w", reflectionBinding, namespace, err)
+	}
+	return nil
+}

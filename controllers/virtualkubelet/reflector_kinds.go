@@ -1,0 +1,63 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package virtualkubelet
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	corev1informers "k8s.io/client-go/informers/core/v1"
+	"k8s.io/client-go/informers/internalinterfaces"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+
+	"liqo.io/federation/controllers/virtualkubelet/reflect"
+)
+
+// reflectedKinds are those that are reflected.
+func reflectedKinds() []reflectable {
+	return []reflectable{
+		kind[*corev1.ConfigMap]{
+			name:     "configmaps",
+			informer: corev1informers.NewFilteredConfigMapInformer,
+			client: func(c kubernetes.Interface, namespace string) client[*corev1.ConfigMap] {
+				return c.CoreV1().ConfigMaps(namespace)
+			},
+			translate:  reflect.ConfigMap,
+			update:     reflect.UpdateConfigMap,
+			remoteName: reflect.RemoteConfigMap,
+			localName:  reflect.LocalConfigMap,
+		},
+	}
+}
+
+// kind says how objects of one kind are reflected.
+type kind[T object] struct {
+	// name is that of its resource.
+	name     string
+	informer func(kubernetes.Interface, string, time.Duration, cache.Indexers, internalinterfaces.TweakListOptionsFunc) cache.SharedIndexInformer
+	client   func(c kubernetes.Interface, namespace string) client[T]
+	// translate makes the wanted copy of a local object; nil if it stays home.
+	translate func(local T, twin string, to reflect.Destination) T
+	// update makes an existing copy the wanted one.
+	update func(existing, wanted T) reflect.Change
+	// remoteName is the name of the copy of a local object, and localName that
+	// of the local object of a copy.
+	remoteName, localName func(name string) string
+}
+
+func (k kind[T]) resource() string { return k.name }
+
+func (k kind[T]) reflector(r *Reflections, namespace, twin string) (reflector, error) {
+	selector := labels.SelectorFromSet(r.to.CopyLabels()).String()
+	o := &objects[T]{
+		kind: k, reflections: r, namespace: namespace, twin: twin,
+		here:   k.informer(r.local, namespace, 0, cache.Indexers{}, nil),
+		there:  k.informer(r.remote, twin, 0, cache.Indexers{}, func(options *metav1.ListOptions) { options.LabelSelector = selector }),
+		copies: k.client(r.remote, twin),
+	}
+	return o, o.watch()
+}

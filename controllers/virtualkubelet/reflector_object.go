@@ -1,0 +1,236 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package virtualkubelet
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+
+	"liqo.io/federation/controllers/virtualkubelet/reflect"
+)
+
+// Reasons of events on objects that have no copy on the provider, or an old
+// one.
+const (
+	// ReasonReflectionConflict says that the provider has an object of that
+	// name which is no copy of this cluster's; it is left alone.
+	ReasonReflectionConflict = "ReflectionConflict"
+	// ReasonReflectionRefused says that the provider refuses the copy.
+	ReasonReflectionRefused = "ReflectionRefused"
+)
+
+// conflictRetry is how often a name is tried again that is taken on the
+// provider: that it is free again is no event here.
+const conflictRetry = 30 * time.Second
+
+// object is what can be reflected.
+type object interface {
+	comparable
+	metav1.Object
+	runtime.Object
+}
+
+// client reads and writes the objects of one kind in one namespace.
+type client[T object] interface {
+	Get(ctx context.Context, name string, options metav1.GetOptions) (T, error)
+	Create(ctx context.Context, obj T, options metav1.CreateOptions) (T, error)
+	Update(ctx context.Context, obj T, options metav1.UpdateOptions) (T, error)
+	Delete(ctx context.Context, name string, options metav1.DeleteOptions) error
+}
+
+// objects reflects the objects of one kind in one namespace.
+type objects[T object] struct {
+	kind[T]
+	reflections     *Reflections
+	namespace, twin string
+	// here has the local objects, there the copies, and only these.
+	here, there cache.SharedIndexInformer
+	copies      client[T]
+}
+
+// watch has everything looked at that happens on either side.
+func (o *objects[T]) watch() error {
+	if err := o.here.SetTransform(trimOriginal); err != nil {
+		return err
+	}
+	if err := o.there.SetTransform(trimCopy); err != nil {
+		return err
+	}
+	for informer, local := range map[cache.SharedIndexInformer]func(string) string{o.here: same, o.there: o.localName} {
+		handle := func(obj any) {
+			if name, err := cache.DeletionHandlingObjectToName(obj); err == nil {
+				o.reflections.queue.Add(o.key(local(name.Name)))
+			}
+		}
+		_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+			AddFunc:    handle,
+			UpdateFunc: func(_, obj any) { handle(obj) },
+			DeleteFunc: handle,
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (o *objects[T]) run(ctx context.Context) {
+	go o.here.RunWithContext(ctx)
+	go o.there.RunWithContext(ctx)
+}
+
+func (o *objects[T]) synced() bool { return o.here.HasSynced() && o.there.HasSynced() }
+
+func (o *objects[T]) key(name string) reflectionKey {
+	return reflectionKey{resource: o.name, ObjectName: cache.NewObjectName(o.namespace, name)}
+}
+
+func (o *objects[T]) keys() []reflectionKey {
+	var keys []reflectionKey
+	for _, obj := range o.here.GetStore().List() {
+		keys = append(keys, o.key(obj.(T).GetName()))
+	}
+	for _, obj := range o.there.GetStore().List() {
+		keys = append(keys, o.key(o.localName(obj.(T).GetName())))
+	}
+	return keys
+}
+
+// reconcile makes the copy what the local object says, whatever has happened
+// to either of them.
+func (o *objects[T]) reconcile(ctx context.Context, key reflectionKey) (time.Duration, error) {
+	var none, wanted T
+	local := lookup[T](o.here.GetStore(), o.namespace, key.Name)
+	existing := lookup[T](o.there.GetStore(), o.twin, o.remoteName(key.Name))
+	if local != none {
+		wanted = o.translate(local, o.twin, o.reflections.to)
+	}
+	if wanted == none {
+		o.reflections.told.Delete(key)
+	}
+	switch {
+	case wanted == none && existing == none:
+		return 0, nil
+	case existing == none:
+		return o.create(ctx, key, local, wanted)
+	case existing.GetDeletionTimestamp() != nil:
+		// That it is gone will be an event.
+		return 0, nil
+	case wanted == none:
+		return 0, o.delete(ctx, key, existing)
+	}
+	changed := existing.DeepCopyObject().(T)
+	switch o.update(changed, wanted) {
+	case reflect.Replace:
+		// It is made anew when it is gone.
+		return 0, o.delete(ctx, key, existing)
+	case reflect.Update:
+		o.reflections.metrics.reflectionWrites.WithLabelValues(o.name).Inc()
+		if _, err := o.copies.Update(ctx, changed, metav1.UpdateOptions{}); err != nil {
+			return 0, o.refused(key, local, "updating", err)
+		}
+		klog.FromContext(ctx).V(2).Info("Updated copy", "copy", klog.KObj(changed))
+	}
+	o.reflections.told.Delete(key)
+	return 0, nil
+}
+
+func (o *objects[T]) create(ctx context.Context, key reflectionKey, local, wanted T) (time.Duration, error) {
+	o.reflections.metrics.reflectionWrites.WithLabelValues(o.name).Inc()
+	_, err := o.copies.Create(ctx, wanted, metav1.CreateOptions{})
+	if apierrors.IsAlreadyExists(err) {
+		live, err := o.copies.Get(ctx, wanted.GetName(), metav1.GetOptions{})
+		if err != nil {
+			return 0, fmt.Errorf("looking at %s %s in namespace %s of %s: %w", o.name, wanted.GetName(), o.twin, o.reflections.provider, err)
+		}
+		if !isCopy(live, o.reflections.to) {
+			o.tell(key, local, ReasonReflectionConflict, fmt.Sprintf(
+				"namespace %s of %s has one of the name %s that is none of ours; it is left alone, and its pods use that one: remove either of them", o.twin, o.reflections.provider, wanted.GetName()))
+			return conflictRetry, nil
+		}
+		// The cache will have it in a moment.
+		return 0, nil
+	}
+	if err != nil {
+		return 0, o.refused(key, local, "creating", err)
+	}
+	o.reflections.told.Delete(key)
+	klog.FromContext(ctx).V(2).Info("Created copy", "copy", klog.KObj(wanted))
+	return 0, nil
+}
+
+// isCopy tells whether an object was made by one of our virtual kubelets.
+func isCopy(obj metav1.Object, to reflect.Destination) bool {
+	for name, value := range to.CopyLabels() {
+		if obj.GetLabels()[name] != value {
+			return false
+		}
+	}
+	return true
+}
+
+// delete removes a copy as it was seen: one that has changed since may be
+// somebody else's by now.
+func (o *objects[T]) delete(ctx context.Context, key reflectionKey, existing T) error {
+	o.reflections.metrics.reflectionWrites.WithLabelValues(o.name).Inc()
+	uid, version := existing.GetUID(), existing.GetResourceVersion()
+	options := metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid, ResourceVersion: &version}}
+	err := o.copies.Delete(ctx, existing.GetName(), options)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("deleting the copy of %s on %s: %w", key, o.reflections.provider, err)
+	}
+	klog.FromContext(ctx).V(2).Info("Deleted copy", "copy", klog.KObj(existing))
+	return nil
+}
+
+// refused tells the owner of an object what no retry will change; the retries
+// go on, since the provider may change its mind.
+func (o *objects[T]) refused(key reflectionKey, local T, doing string, err error) error {
+	switch {
+	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
+		// That the twin is leaving will be an event.
+		return nil
+	case apierrors.IsInvalid(err), apierrors.IsForbidden(err), apierrors.IsBadRequest(err), apierrors.IsRequestEntityTooLargeError(err):
+		o.tell(key, local, ReasonReflectionRefused, fmt.Sprintf("%s refuses the copy in namespace %s: %v", o.reflections.provider, o.twin, err))
+	}
+	return fmt.Errorf("%s the copy of %s on %s: %w", doing, key, o.reflections.provider, err)
+}
+
+// tell says once what keeps an object from being reflected.
+func (o *objects[T]) tell(key reflectionKey, local T, reason, message string) {
+	message = reflect.Message(message)
+	if last, ok := o.reflections.told.Swap(key, message); !ok || last != message {
+		o.reflections.recorder.Event(local, corev1.EventTypeWarning, reason, message)
+	}
+}
+
+func same(name string) string { return name }
+
+// trimOriginal keeps of a local object what its copy is made of.
+func trimOriginal(obj any) (any, error) {
+	if o, ok := obj.(metav1.Object); ok {
+		o.SetManagedFields(nil)
+		delete(o.GetAnnotations(), corev1.LastAppliedConfigAnnotation)
+	}
+	return obj, nil
+}
+
+// trimCopy keeps all of a copy that an update must send back.
+func trimCopy(obj any) (any, error) {
+	if o, ok := obj.(metav1.Object); ok {
+		o.SetManagedFields(nil)
+	}
+	return obj, nil
+}

@@ -1,0 +1,152 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package integration
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+)
+
+func TestVirtualKubeletReflects(t *testing.T) {
+	o := newOffload(t)
+	o.start(t)
+	t.Run("a config map follows its namespace", o.testConfigMap)
+	t.Run("what is not ours is left alone", o.testForeign)
+	t.Run("a restart changes nothing but what went wrong meanwhile", o.testReflectionRestart)
+}
+
+// set makes a local config map, or changes it.
+func (o *offload) set(t *testing.T, name, value string, change func(*corev1.ConfigMap)) *corev1.ConfigMap {
+	t.Helper()
+	m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}, Data: map[string]string{"a": value}}
+	if change != nil {
+		change(m)
+	}
+	client := o.Kube.CoreV1().ConfigMaps(o.local)
+	made, err := client.Create(t.Context(), m, metav1.CreateOptions{})
+	if err != nil {
+		if made, err = client.Update(t.Context(), m, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return made
+}
+
+// awaitCopy waits until the copy of a config map has a value.
+func (o *offload) awaitCopy(t *testing.T, name, value string) (there *corev1.ConfigMap) {
+	t.Helper()
+	eventually(t, fmt.Sprintf("%s is %s on the provider", name, value), func(ctx context.Context) (bool, error) {
+		var err error
+		there, err = o.Kube.CoreV1().ConfigMaps(o.twin).Get(ctx, name, metav1.GetOptions{})
+		return err == nil && there.Data["a"] == value, ignoreNotFound(err)
+	})
+	return there
+}
+
+func (o *offload) awaitNoCopy(t *testing.T, name string) {
+	t.Helper()
+	o.awaitGone(t, name+" is gone on the provider", func(ctx context.Context) error {
+		_, err := o.Kube.CoreV1().ConfigMaps(o.twin).Get(ctx, name, metav1.GetOptions{})
+		return err
+	})
+}
+
+func (o *offload) testConfigMap(t *testing.T) {
+	there := o.Kube.CoreV1().ConfigMaps(o.twin)
+	o.set(t, "settings", "1", func(m *corev1.ConfigMap) { m.Labels = map[string]string{"app": "web"} })
+	first := o.awaitCopy(t, "settings", "1")
+	want := map[string]string{"app": "web", v1alpha1.LabelOrigin: consumerID, v1alpha1.LabelDestination: providerID}
+	if diff := cmp.Diff(want, first.Labels); diff != "" {
+		t.Errorf("labels (-want +got):\n%s", diff)
+	}
+	o.set(t, "settings", "2", nil)
+	second := o.awaitCopy(t, "settings", "2")
+	if second.UID != first.UID {
+		t.Error("the copy was made anew")
+	}
+	if _, err := there.Patch(t.Context(), "settings", types.MergePatchType, []byte(`{"data":{"a":"drift"}}`), metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	o.awaitCopy(t, "settings", "2")
+	if err := there.Delete(t.Context(), "settings", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	o.awaitCopy(t, "settings", "2")
+
+	constant := func(m *corev1.ConfigMap) { m.Immutable = ptr.To(true) }
+	o.set(t, "constant", "1", constant)
+	o.awaitCopy(t, "constant", "1")
+	if err := o.Kube.CoreV1().ConfigMaps(o.local).Delete(t.Context(), "constant", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	o.set(t, "constant", "2", constant)
+	o.awaitCopy(t, "constant", "2")
+
+	o.set(t, "settings", "2", func(m *corev1.ConfigMap) {
+		m.Annotations = map[string]string{v1alpha1.AnnotationSkipReflection: "true"}
+	})
+	o.awaitNoCopy(t, "settings")
+	o.set(t, "settings", "2", nil)
+	o.awaitCopy(t, "settings", "2")
+	if err := o.Kube.CoreV1().ConfigMaps(o.local).Delete(t.Context(), "settings", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	o.awaitNoCopy(t, "settings")
+}
+
+func (o *offload) testForeign(t *testing.T) {
+	there := o.Kube.CoreV1().ConfigMaps(o.twin)
+	foreign, err := there.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "foreign"}, Data: map[string]string{"a": "theirs"}}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	local := o.set(t, "foreign", "ours", nil)
+	eventually(t, "its owner is told", func(ctx context.Context) (bool, error) {
+		events, err := o.Kube.CoreV1().Events(o.local).List(ctx, metav1.ListOptions{FieldSelector: "reason=ReflectionConflict,involvedObject.uid=" + string(local.UID)})
+		return err == nil && len(events.Items) == 1 && events.Items[0].Count == 1, err
+	})
+	now, err := there.Get(t.Context(), "foreign", metav1.GetOptions{})
+	if err != nil || now.ResourceVersion != foreign.ResourceVersion {
+		t.Errorf("it was touched: %v, %v", now, err)
+	}
+	if err := o.Kube.CoreV1().ConfigMaps(o.local).Delete(t.Context(), "foreign", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	// One that is made later shows that the deletion was looked at.
+	o.set(t, "later", "1", nil)
+	o.awaitCopy(t, "later", "1")
+	if now, err = there.Get(t.Context(), "foreign", metav1.GetOptions{}); err != nil || now.ResourceVersion != foreign.ResourceVersion {
+		t.Errorf("it was touched: %v, %v", now, err)
+	}
+}
+
+func (o *offload) testReflectionRestart(t *testing.T) {
+	here := o.Kube.CoreV1().ConfigMaps(o.local)
+	o.set(t, "kept", "1", nil)
+	kept := o.awaitCopy(t, "kept", "1")
+	o.set(t, "leftover", "1", nil)
+	o.awaitCopy(t, "leftover", "1")
+
+	o.stop()
+	if err := here.Delete(t.Context(), "leftover", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	o.set(t, "meanwhile", "1", nil)
+	o.start(t)
+
+	o.awaitCopy(t, "meanwhile", "1")
+	o.awaitNoCopy(t, "leftover")
+	if now := o.awaitCopy(t, "kept", "1"); now.ResourceVersion != kept.ResourceVersion {
+		t.Error("a copy that was right was written again")
+	}
+}
