@@ -31,6 +31,18 @@ func reflectedKinds() []reflectable {
 			remoteName: reflect.RemoteConfigMap,
 			localName:  reflect.LocalConfigMap,
 		},
+		kind[*corev1.Secret]{
+			name:     "secrets",
+			informer: corev1informers.NewFilteredSecretInformer,
+			client: func(c kubernetes.Interface, namespace string) client[*corev1.Secret] {
+				return c.CoreV1().Secrets(namespace)
+			},
+			leaving:    reflect.LeavingSecrets().String(),
+			translate:  reflect.Secret,
+			update:     reflect.UpdateSecret,
+			remoteName: same,
+			localName:  same,
+		},
 	}
 }
 
@@ -40,6 +52,9 @@ type kind[T object] struct {
 	name     string
 	informer func(kubernetes.Interface, string, time.Duration, cache.Indexers, internalinterfaces.TweakListOptionsFunc) cache.SharedIndexInformer
 	client   func(c kubernetes.Interface, namespace string) client[T]
+	// leaving is a field selector of the local objects that may leave; empty
+	// when all may.
+	leaving string
 	// translate makes the wanted copy of a local object; nil if it stays home.
 	translate func(local T, twin string, to reflect.Destination) T
 	// update makes an existing copy the wanted one.
@@ -55,7 +70,7 @@ func (k kind[T]) reflector(r *Reflections, namespace, twin string) (reflector, e
 	selector := labels.SelectorFromSet(r.to.CopyLabels()).String()
 	o := &objects[T]{
 		kind: k, reflections: r, namespace: namespace, twin: twin,
-		here:   k.informer(r.local, namespace, 0, cache.Indexers{}, nil),
+		here:   k.informer(r.local, namespace, 0, cache.Indexers{}, func(options *metav1.ListOptions) { options.FieldSelector = k.leaving }),
 		there:  k.informer(r.remote, twin, 0, cache.Indexers{}, func(options *metav1.ListOptions) { options.LabelSelector = selector }),
 		copies: k.client(r.remote, twin),
 	}

@@ -94,6 +94,7 @@ func TestPeerRightsInATwinNamespace(t *testing.T) {
 		"/pods/attach: get create",
 		"/pods/portforward: get create",
 		"/configmaps: get list watch create update delete",
+		"/secrets: get list watch create update delete",
 	}
 	if diff := cmp.Diff(want, lines); diff != "" {
 		t.Errorf("a peer's rights changed (-want +got):\n%s", diff)
@@ -156,8 +157,8 @@ func TestPeerCannotWriteUnofferedNamespace(t *testing.T) {
 			_, err := kube.CoreV1().ConfigMaps(other).Create(t.Context(), configMap, metav1.CreateOptions{})
 			return err
 		},
-		"the Secrets of its twin": func() error {
-			_, err := kube.CoreV1().Secrets(twin).List(t.Context(), metav1.ListOptions{})
+		"the Secrets elsewhere": func() error {
+			_, err := kube.CoreV1().Secrets(other).List(t.Context(), metav1.ListOptions{})
 			return err
 		},
 		"the pods elsewhere": func() error {

@@ -22,6 +22,7 @@ func TestVirtualKubeletReflects(t *testing.T) {
 	o.start(t)
 	t.Run("a config map follows its namespace", o.testConfigMap)
 	t.Run("what is not ours is left alone", o.testForeign)
+	t.Run("a secret follows, unless it is of this cluster", o.testSecret)
 	t.Run("a restart changes nothing but what went wrong meanwhile", o.testReflectionRestart)
 }
 
@@ -149,4 +150,37 @@ func (o *offload) testReflectionRestart(t *testing.T) {
 	if now := o.awaitCopy(t, "kept", "1"); now.ResourceVersion != kept.ResourceVersion {
 		t.Error("a copy that was right was written again")
 	}
+}
+
+func (o *offload) testSecret(t *testing.T) {
+	here, there := o.Kube.CoreV1().Secrets(o.local), o.Kube.CoreV1().Secrets(o.twin)
+	key := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "key"}, Type: corev1.SecretTypeOpaque, Data: map[string][]byte{"a": {1}}}
+	for _, home := range []*corev1.Secret{
+		{ObjectMeta: metav1.ObjectMeta{Name: "token", Annotations: map[string]string{corev1.ServiceAccountNameKey: "default"}}, Type: corev1.SecretTypeServiceAccountToken},
+		{ObjectMeta: metav1.ObjectMeta{Name: "release"}, Type: "helm.sh/release.v1"},
+		key,
+	} {
+		if _, err := here.Create(t.Context(), home, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	await := func(what string, is func(*corev1.Secret) bool) {
+		t.Helper()
+		eventually(t, what, func(ctx context.Context) (bool, error) {
+			copied, err := there.Get(ctx, "key", metav1.GetOptions{})
+			return err == nil && is(copied), ignoreNotFound(err)
+		})
+	}
+	await("the secret is there", func(s *corev1.Secret) bool { return string(s.Data["a"]) == "\x01" && s.Type == corev1.SecretTypeOpaque })
+	if list, err := there.List(t.Context(), metav1.ListOptions{}); err != nil || len(list.Items) != 1 {
+		t.Errorf("%d secrets are there, %v; want the one that may leave", len(list.Items), err)
+	}
+	if err := here.Delete(t.Context(), "key", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	key.Type = "example.com/other"
+	if _, err := here.Create(t.Context(), key, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	await("it has its other type", func(s *corev1.Secret) bool { return s.Type == "example.com/other" })
 }
