@@ -43,6 +43,17 @@ func reflectedKinds() []reflectable {
 			remoteName: same,
 			localName:  same,
 		},
+		kind[*corev1.Service]{
+			name:     "services",
+			informer: corev1informers.NewFilteredServiceInformer,
+			client: func(c kubernetes.Interface, namespace string) client[*corev1.Service] {
+				return c.CoreV1().Services(namespace)
+			},
+			translate:  reflect.Service,
+			update:     reflect.UpdateService,
+			remoteName: same,
+			localName:  same,
+		},
 	}
 }
 

@@ -23,6 +23,7 @@ func TestVirtualKubeletReflects(t *testing.T) {
 	t.Run("a config map follows its namespace", o.testConfigMap)
 	t.Run("what is not ours is left alone", o.testForeign)
 	t.Run("a secret follows, unless it is of this cluster", o.testSecret)
+	t.Run("a service follows, with what the provider gives it", o.testService)
 	t.Run("a restart changes nothing but what went wrong meanwhile", o.testReflectionRestart)
 }
 
@@ -183,4 +184,92 @@ func (o *offload) testSecret(t *testing.T) {
 		t.Fatal(err)
 	}
 	await("it has its other type", func(s *corev1.Secret) bool { return s.Type == "example.com/other" })
+}
+
+func (o *offload) testService(t *testing.T) {
+	here, there := o.Kube.CoreV1().Services(o.local), o.Kube.CoreV1().Services(o.twin)
+	add := func(name string, change func(*corev1.Service)) {
+		t.Helper()
+		s := service(name, nil)
+		s.Spec.Selector = map[string]string{"app": "web"}
+		change(s)
+		if _, err := here.Create(t.Context(), s, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	patch := func(name, patch string) {
+		t.Helper()
+		if _, err := here.Patch(t.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	await := func(name, what string, is func(*corev1.Service) bool) (copied *corev1.Service) {
+		t.Helper()
+		eventually(t, what, func(ctx context.Context) (bool, error) {
+			var err error
+			copied, err = there.Get(ctx, name, metav1.GetOptions{})
+			return err == nil && is(copied), ignoreNotFound(err)
+		})
+		return copied
+	}
+	exists := func(*corev1.Service) bool { return true }
+
+	add("nodes", func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeNodePort })
+	first := await("nodes", "the service has an address and a node port of its own", func(s *corev1.Service) bool {
+		return s.Spec.ClusterIP != "" && s.Spec.Ports[0].NodePort != 0
+	})
+	patch("nodes", `{"spec":{"selector":{"app":"shop"}}}`)
+	second := await("nodes", "it selects other pods", func(s *corev1.Service) bool { return s.Spec.Selector["app"] == "shop" })
+	if second.UID != first.UID || second.Spec.ClusterIP != first.Spec.ClusterIP || second.Spec.Ports[0].NodePort != first.Spec.Ports[0].NodePort {
+		t.Errorf("it was %+v and is %+v", first.Spec, second.Spec)
+	}
+	patch("nodes", `{"spec":{"type":"ClusterIP","externalTrafficPolicy":null,"ports":[{"port":80}]}}`)
+	await("nodes", "it has no node port any more", func(s *corev1.Service) bool {
+		return s.Spec.Type == corev1.ServiceTypeClusterIP && s.Spec.Ports[0].NodePort == 0 && s.Spec.ClusterIP == first.Spec.ClusterIP
+	})
+
+	add("balanced", func(s *corev1.Service) {
+		s.Spec.Type, s.Spec.LoadBalancerClass = corev1.ServiceTypeLoadBalancer, ptr.To("example.com/rome")
+		s.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal
+	})
+	await("balanced", "a load balancer of the provider's is asked for", func(s *corev1.Service) bool {
+		return s.Spec.Type == corev1.ServiceTypeLoadBalancer && s.Spec.LoadBalancerClass == nil && s.Spec.HealthCheckNodePort != 0
+	})
+	add("headless", func(s *corev1.Service) { s.Spec.ClusterIP = corev1.ClusterIPNone })
+	await("headless", "it is headless", func(s *corev1.Service) bool { return s.Spec.ClusterIP == corev1.ClusterIPNone })
+	if err := here.Delete(t.Context(), "headless", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	add("headless", func(*corev1.Service) {})
+	await("headless", "it has an address", func(s *corev1.Service) bool { return s.Spec.ClusterIP != corev1.ClusterIPNone })
+	add("alias", func(s *corev1.Service) {
+		s.Spec = corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: "example.com"}
+	})
+	await("alias", "it is an alias", func(s *corev1.Service) bool { return s.Spec.ExternalName == "example.com" })
+	patch("alias", `{"spec":{"type":"ClusterIP","externalName":null,"ports":[{"port":80}],"selector":{"app":"web"}}}`)
+	await("alias", "it is an alias no more", func(s *corev1.Service) bool { return s.Spec.ClusterIP != "" })
+
+	// The provider is the same cluster, so the same node port is taken.
+	add("forced", func(s *corev1.Service) {
+		s.Spec.Type, s.Annotations = corev1.ServiceTypeNodePort, map[string]string{"liqo.io/force-remote-node-port": "true"}
+	})
+	eventually(t, "its owner is told", func(ctx context.Context) (bool, error) {
+		events, err := o.Kube.CoreV1().Events(o.local).List(ctx, metav1.ListOptions{FieldSelector: "reason=ReflectionRefused,involvedObject.name=forced"})
+		return err == nil && len(events.Items) == 1, err
+	})
+
+	// What is in line is not written again.
+	before := map[string]string{}
+	for _, name := range []string{"nodes", "balanced", "headless", "alias"} {
+		before[name] = await(name, name+" is there", exists).ResourceVersion
+		patch(name, `{"metadata":{"finalizers":["example.com/looked-at"]}}`)
+		patch(name, `{"metadata":{"finalizers":null}}`)
+	}
+	add("later", func(*corev1.Service) {})
+	await("later", "a later one is there", exists)
+	for name, version := range before {
+		if now := await(name, name+" is there", exists); now.ResourceVersion != version {
+			t.Errorf("%s was written again: %+v", name, now.Spec)
+		}
+	}
 }

@@ -26,6 +26,9 @@ const (
 	// AnnotationSkipReflection keeps an object out of the twin namespaces of its
 	// own, whatever its value is, unless that is "false".
 	AnnotationSkipReflection = "liqo.io/skip-reflection"
+	// AnnotationForceRemoteNodePort, on a Service, asks a provider for the same
+	// node ports, whatever its value is, unless that is "false".
+	AnnotationForceRemoteNodePort = "liqo.io/force-remote-node-port"
 	// TaintVirtualNode keeps pods off virtual nodes that were not offloaded.
 	// Its value is "true" and its effect NoExecute.
 	TaintVirtualNode = "virtual-node.liqo.io/not-allowed"

@@ -1,0 +1,107 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package reflect
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+)
+
+// Service is the copy of a local Service; nil if it stays home. What it
+// selects is there under the same labels. Addresses, node ports and load
+// balancers are the provider's to give.
+func Service(local *corev1.Service, twin string, to Destination) *corev1.Service {
+	if staysHome(local) || local.Namespace == metav1.NamespaceDefault && local.Name == "kubernetes" {
+		return nil
+	}
+	from := local.DeepCopy().Spec
+	spec := corev1.ServiceSpec{
+		Type:                          from.Type,
+		Ports:                         from.Ports,
+		Selector:                      from.Selector,
+		ExternalName:                  from.ExternalName,
+		SessionAffinity:               from.SessionAffinity,
+		SessionAffinityConfig:         from.SessionAffinityConfig,
+		ExternalTrafficPolicy:         from.ExternalTrafficPolicy,
+		InternalTrafficPolicy:         from.InternalTrafficPolicy,
+		TrafficDistribution:           from.TrafficDistribution,
+		PublishNotReadyAddresses:      from.PublishNotReadyAddresses,
+		AllocateLoadBalancerNodePorts: from.AllocateLoadBalancerNodePorts,
+		LoadBalancerSourceRanges:      from.LoadBalancerSourceRanges,
+		IPFamilyPolicy:                from.IPFamilyPolicy,
+	}
+	if isHeadless(&from) {
+		spec.ClusterIP = corev1.ClusterIPNone
+	}
+	if ptr.Deref(spec.IPFamilyPolicy, "") == corev1.IPFamilyPolicyRequireDualStack {
+		// The provider may have one family only.
+		spec.IPFamilyPolicy = ptr.To(corev1.IPFamilyPolicyPreferDualStack)
+	}
+	if !keepsNodePorts(local) {
+		for i := range spec.Ports {
+			spec.Ports[i].NodePort = 0
+		}
+	}
+	return &corev1.Service{ObjectMeta: copyMeta(local, local.Name, twin, to), Spec: spec}
+}
+
+// UpdateService makes an existing copy the wanted one. What the provider has
+// given it stays.
+func UpdateService(existing, wanted *corev1.Service) Change {
+	spec := wanted.DeepCopy().Spec
+	if hasAddress(&existing.Spec) && hasAddress(&spec) {
+		if isHeadless(&existing.Spec) != isHeadless(&spec) {
+			return Replace
+		}
+		spec.ClusterIP, spec.ClusterIPs = existing.Spec.ClusterIP, existing.Spec.ClusterIPs
+		spec.IPFamilies = existing.Spec.IPFamilies
+		if spec.IPFamilyPolicy == nil {
+			spec.IPFamilyPolicy = existing.Spec.IPFamilyPolicy
+		}
+	}
+	if spec.Type == corev1.ServiceTypeNodePort || spec.Type == corev1.ServiceTypeLoadBalancer {
+		keepNodePorts(spec.Ports, existing.Spec.Ports)
+	}
+	if spec.Type == corev1.ServiceTypeLoadBalancer && existing.Spec.Type == corev1.ServiceTypeLoadBalancer {
+		spec.LoadBalancerClass = existing.Spec.LoadBalancerClass
+	}
+	if spec.Type == corev1.ServiceTypeLoadBalancer && spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal {
+		spec.HealthCheckNodePort = existing.Spec.HealthCheckNodePort
+	}
+	differs := updateMeta(&existing.ObjectMeta, &wanted.ObjectMeta)
+	if !equality.Semantic.DeepEqual(existing.Spec, spec) {
+		existing.Spec, differs = spec, true
+	}
+	return changed(differs)
+}
+
+// keepsNodePorts tells whether the owner of a Service wants its node ports to
+// be the same on the provider.
+func keepsNodePorts(local *corev1.Service) bool {
+	value, annotated := local.Annotations[v1alpha1.AnnotationForceRemoteNodePort]
+	return annotated && value != "false"
+}
+
+// keepNodePorts leaves the ports that were given to those that ask for none.
+func keepNodePorts(wanted, existing []corev1.ServicePort) {
+	for i := range wanted {
+		given := slices.IndexFunc(existing, func(port corev1.ServicePort) bool {
+			return port.Port == wanted[i].Port && port.Protocol == wanted[i].Protocol
+		})
+		if wanted[i].NodePort == 0 && given >= 0 {
+			wanted[i].NodePort = existing[given].NodePort
+		}
+	}
+}
+
+func isHeadless(spec *corev1.ServiceSpec) bool { return spec.ClusterIP == corev1.ClusterIPNone }
+
+// hasAddress tells whether a Service has an address, or none on purpose.
+func hasAddress(spec *corev1.ServiceSpec) bool { return spec.Type != corev1.ServiceTypeExternalName }
