@@ -7,10 +7,12 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	corev1informers "k8s.io/client-go/informers/core/v1"
 	"k8s.io/client-go/informers/internalinterfaces"
+	networkingv1informers "k8s.io/client-go/informers/networking/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 
@@ -51,6 +53,17 @@ func reflectedKinds() []reflectable {
 			},
 			translate:  reflect.Service,
 			update:     reflect.UpdateService,
+			remoteName: same,
+			localName:  same,
+		},
+		kind[*networkingv1.Ingress]{
+			name:     "ingresses",
+			informer: networkingv1informers.NewFilteredIngressInformer,
+			client: func(c kubernetes.Interface, namespace string) client[*networkingv1.Ingress] {
+				return c.NetworkingV1().Ingresses(namespace)
+			},
+			translate:  reflect.Ingress,
+			update:     reflect.UpdateIngress,
 			remoteName: same,
 			localName:  same,
 		},

@@ -10,6 +10,7 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -27,12 +28,13 @@ func TestPoliciesKeepPeersWithinTheirTwinNamespaces(t *testing.T) {
 	twin := makeNamespaceOf(t, env, "twin-of-policies", v1alpha1.RoleTwin, "siena")
 	tenant := makeNamespaceOf(t, env, tenantOf("siena"), v1alpha1.RoleTenant, "siena")
 	must(t)(env.Kube.CoreV1().Services(twin).Create(t.Context(), service("there", func(s *corev1.ServiceSpec) { s.Type = corev1.ServiceTypeLoadBalancer }), metav1.CreateOptions{}))
+	must(t)(env.Kube.NetworkingV1().Ingresses(twin).Create(t.Context(), ingressTo("there"), metav1.CreateOptions{}))
 	onNode(t, env, twin, "there", "somewhere")
 
 	const name = "peer-of-policies"
-	everything := rbacv1.PolicyRule{APIGroups: []string{"", "discovery.k8s.io"}, Verbs: []string{"get", "create", "update", "patch"}, Resources: []string{
+	everything := rbacv1.PolicyRule{APIGroups: []string{"", "discovery.k8s.io", "networking.k8s.io"}, Verbs: []string{"get", "create", "update", "patch"}, Resources: []string{
 		"services", "services/status", "secrets", "endpoints", "endpointslices", "pods", "pods/ephemeralcontainers", "pods/status", "pods/binding",
-		"serviceaccounts", "serviceaccounts/token",
+		"serviceaccounts", "serviceaccounts/token", "ingresses", "ingresses/status",
 	}}
 	for user, config := range map[string]*rest.Config{
 		name:                        env.User(t, name, v1alpha1.PeerGroup),
@@ -70,6 +72,12 @@ func service(name string, change func(*corev1.ServiceSpec)) *corev1.Service {
 		change(&service.Spec)
 	}
 	return service
+}
+
+func ingressTo(service string) *networkingv1.Ingress {
+	return &networkingv1.Ingress{ObjectMeta: metav1.ObjectMeta{Name: service}, Spec: networkingv1.IngressSpec{DefaultBackend: &networkingv1.IngressBackend{
+		Service: &networkingv1.IngressServiceBackend{Name: service, Port: networkingv1.ServiceBackendPort{Number: 80}},
+	}}}
 }
 
 func peerAttempts(t *testing.T, config *rest.Config, twin string) {
@@ -110,6 +118,14 @@ func peerAttempts(t *testing.T, config *rest.Config, twin string) {
 		{"an alias that is an address", "externalName", alias("127.0.0.1")},
 		{"where a service's traffic arrives", "where traffic arrives", func(ctx context.Context) error {
 			_, err := core.Services(twin).Patch(ctx, "there", types.MergePatchType, []byte(`{"status":{"loadBalancer":{"ingress":[{"ip":"192.0.2.9"}]}}}`), dryPatch, "status")
+			return err
+		}},
+		{"an ingress", "", func(ctx context.Context) error {
+			_, err := kube.NetworkingV1().Ingresses(twin).Create(ctx, ingressTo("new"), dryCreate)
+			return err
+		}},
+		{"where an ingress's traffic arrives", "where traffic arrives", func(ctx context.Context) error {
+			_, err := kube.NetworkingV1().Ingresses(twin).Patch(ctx, "there", types.MergePatchType, []byte(`{"status":{"loadBalancer":{"ingress":[{"ip":"192.0.2.9"}]}}}`), dryPatch, "status")
 			return err
 		}},
 		{"a secret", "", makeSecret(corev1.SecretTypeOpaque)},

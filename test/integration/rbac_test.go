@@ -96,6 +96,7 @@ func TestPeerRightsInATwinNamespace(t *testing.T) {
 		"/configmaps: get list watch create update delete",
 		"/secrets: get list watch create update delete",
 		"/services: get list watch create update delete",
+		"networking.k8s.io/ingresses: get list watch create update delete",
 	}
 	if diff := cmp.Diff(want, lines); diff != "" {
 		t.Errorf("a peer's rights changed (-want +got):\n%s", diff)

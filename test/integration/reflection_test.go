@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
@@ -24,6 +25,7 @@ func TestVirtualKubeletReflects(t *testing.T) {
 	t.Run("what is not ours is left alone", o.testForeign)
 	t.Run("a secret follows, unless it is of this cluster", o.testSecret)
 	t.Run("a service follows, with what the provider gives it", o.testService)
+	t.Run("an ingress follows, with the class that the provider gives it", o.testIngress)
 	t.Run("a restart changes nothing but what went wrong meanwhile", o.testReflectionRestart)
 }
 
@@ -272,4 +274,39 @@ func (o *offload) testService(t *testing.T) {
 			t.Errorf("%s was written again: %+v", name, now.Spec)
 		}
 	}
+}
+
+func (o *offload) testIngress(t *testing.T) {
+	here, there := o.Kube.NetworkingV1().Ingresses(o.local), o.Kube.NetworkingV1().Ingresses(o.twin)
+	backend := &networkingv1.IngressBackend{Service: &networkingv1.IngressServiceBackend{Name: "web", Port: networkingv1.ServiceBackendPort{Number: 80}}}
+	_, err := here.Create(t.Context(), &networkingv1.Ingress{
+		ObjectMeta: metav1.ObjectMeta{Name: "web"},
+		Spec:       networkingv1.IngressSpec{IngressClassName: ptr.To("rome"), DefaultBackend: backend},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	await := func(what string, is func(*networkingv1.Ingress) bool) {
+		t.Helper()
+		eventually(t, what, func(ctx context.Context) (bool, error) {
+			copied, err := there.Get(ctx, "web", metav1.GetOptions{})
+			return err == nil && is(copied), ignoreNotFound(err)
+		})
+	}
+	await("the ingress is there, of no class", func(i *networkingv1.Ingress) bool { return i.Spec.IngressClassName == nil })
+	given := func(i *networkingv1.Ingress) bool { return ptr.Deref(i.Spec.IngressClassName, "") == "milan" }
+	if _, err := there.Patch(t.Context(), "web", types.MergePatchType, []byte(`{"spec":{"ingressClassName":"milan"}}`), metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := here.Patch(t.Context(), "web", types.MergePatchType, []byte(`{"spec":{"rules":[{"host":"example.com"}]}}`), metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	await("it has its rule, and the class that it was given", func(i *networkingv1.Ingress) bool { return given(i) && len(i.Spec.Rules) == 1 })
+	if err := here.Delete(t.Context(), "web", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	o.awaitGone(t, "it is gone", func(ctx context.Context) error {
+		_, err := there.Get(ctx, "web", metav1.GetOptions{})
+		return err
+	})
 }

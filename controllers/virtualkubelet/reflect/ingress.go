@@ -1,0 +1,38 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package reflect
+
+import (
+	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+)
+
+// annotationIngressClass is what named the class before there was a field.
+const annotationIngressClass = "kubernetes.io/ingress.class"
+
+// Ingress is the copy of a local Ingress; nil if it stays home. Its class is
+// the provider's default.
+func Ingress(local *networkingv1.Ingress, twin string, to Destination) *networkingv1.Ingress {
+	if staysHome(local) {
+		return nil
+	}
+	from := local.DeepCopy()
+	delete(from.Annotations, annotationIngressClass)
+	return &networkingv1.Ingress{
+		ObjectMeta: copyMeta(from, local.Name, twin, to),
+		Spec:       networkingv1.IngressSpec{DefaultBackend: from.Spec.DefaultBackend, TLS: from.Spec.TLS, Rules: from.Spec.Rules},
+	}
+}
+
+// UpdateIngress makes an existing copy the wanted one. The class that the
+// provider has given it stays.
+func UpdateIngress(existing, wanted *networkingv1.Ingress) Change {
+	spec := wanted.DeepCopy().Spec
+	spec.IngressClassName = existing.Spec.IngressClassName
+	differs := updateMeta(&existing.ObjectMeta, &wanted.ObjectMeta)
+	if !equality.Semantic.DeepEqual(existing.Spec, spec) {
+		existing.Spec, differs = spec, true
+	}
+	return changed(differs)
+}
