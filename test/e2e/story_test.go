@@ -38,6 +38,7 @@ func TestFederation(t *testing.T) {
 			step{name: "DeletionGoesBothWays", run: deletionGoesBothWays},
 			step{name: "JobsRunExactlyOnce", run: jobsRunExactlyOnce},
 			step{name: "NoTokenOfTheProvider", run: noTokenOfTheProvider},
+			step{name: "ReflectsWhatPodsNeed", run: reflectsWhatPodsNeed},
 			step{name: "Logs", run: logs},
 			step{name: "LogsTailZero", run: logsTailZero},
 			step{name: "ExecCopiesStdin", run: execCopiesStdin},

@@ -9,11 +9,13 @@ package main
 import (
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"os/signal"
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 )
 
 const usage = `usage: federation-tester serve [ADDRESS]   answer HTTP, log requests, echo the lines of stdin
@@ -22,6 +24,9 @@ const usage = `usage: federation-tester serve [ADDRESS]   answer HTTP, log reque
        federation-tester cat               copy stdin to stdout
        federation-tester winsize           print the terminal's size, again whenever it changes, until stdin ends
        federation-tester ls DIRECTORY      print the names in a directory
+       federation-tester read FILE         print a file
+       federation-tester env NAME          print a variable of the environment
+       federation-tester get URL           print what a server answers
 `
 
 func main() {
@@ -50,6 +55,12 @@ func run(args []string) (code int, err error) {
 		err = printSizes()
 	case command == "ls" && len(args) == 1:
 		err = list(args[0])
+	case command == "read" && len(args) == 1:
+		err = read(args[0])
+	case command == "env" && len(args) == 1:
+		_, err = fmt.Println(os.Getenv(args[0]))
+	case command == "get" && len(args) == 1:
+		err = get(args[0])
 	default:
 		fmt.Fprint(os.Stderr, usage)
 		return 64, nil
@@ -69,6 +80,29 @@ func list(dir string) error {
 		fmt.Println(e.Name())
 	}
 	return nil
+}
+
+func read(file string) error {
+	content, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	_, err = os.Stdout.Write(content)
+	return err
+}
+
+func get(url string) error {
+	client := http.Client{Timeout: 5 * time.Second}
+	response, err := client.Get(url)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s answers %s", url, response.Status)
+	}
+	_, err = io.Copy(os.Stdout, response.Body)
+	return err
 }
 
 // printSizes ends with stdin, because nothing else tells an executed program

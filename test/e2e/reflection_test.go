@@ -1,0 +1,131 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/test/harness"
+)
+
+// reflectsWhatPodsNeed runs a Deployment next door that mounts a ConfigMap,
+// takes a Secret, and is found by its Service there.
+func reflectsWhatPodsNeed(t *testing.T) {
+	o := offloaded(t, remote)
+	here, there := rome.Kube.CoreV1(), milan.Kube.CoreV1()
+	settings := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "settings"}, Data: map[string]string{"greeting": "ciao"}}
+	must(here.ConfigMaps(o.namespace).Create(t.Context(), settings, metav1.CreateOptions{}))(t)
+	key := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "key"}, Data: map[string][]byte{"value": []byte("42")}}
+	must(here.Secrets(o.namespace).Create(t.Context(), key, metav1.CreateOptions{}))(t)
+	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: corev1.ServiceSpec{
+		Selector: map[string]string{"app": "web"}, Ports: []corev1.ServicePort{{Port: 80, TargetPort: intstr.FromInt32(8080)}},
+	}}
+	must(here.Services(o.namespace).Create(t.Context(), service, metav1.CreateOptions{}))(t)
+
+	spec := podSpec("serve")
+	spec.Volumes = []corev1.Volume{
+		{Name: "settings", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "settings"}}}},
+		{Name: "home", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "kube-root-ca.crt"}}}},
+	}
+	spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "settings", MountPath: "/settings"}, {Name: "home", MountPath: "/home"}}
+	spec.Containers[0].Env = []corev1.EnvVar{{Name: "KEY", ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{
+		LocalObjectReference: corev1.LocalObjectReference{Name: "key"}, Key: "value",
+	}}}}
+	pod := runDeployment(t, o.namespace, "web", 1, spec)[0].Name
+
+	inPod := func(want string, args ...string) {
+		t.Helper()
+		eventually(t, soon, fmt.Sprintf("%v to print %q in pod %s", args, want, pod), func(ctx context.Context) (bool, string, error) {
+			result := milan.Kubectl(ctx, append([]string{"exec", "-n", o.twin, pod, "--", tester}, args...)...)
+			return result.Code == 0 && strings.TrimSpace(result.Stdout) == want, fmt.Sprintf("%q, %v", result.Stdout, result.Err), nil
+		})
+	}
+	inPod("ciao", "read", "/settings/greeting")
+	inPod("42", "env", "KEY")
+	inPod("hello from "+pod, "get", "http://web/")
+	inPod("hello from "+pod, "get", "http://web."+o.twin+".svc.cluster.local/")
+	home := must(here.ConfigMaps(o.namespace).Get(t.Context(), "kube-root-ca.crt", metav1.GetOptions{}))(t)
+	inPod(strings.TrimSpace(home.Data["ca.crt"]), "read", "/home/ca.crt")
+
+	// Changes travel, as far as the running pod.
+	kubectl(t, rome, "patch", "configmap", "settings", "-n", o.namespace, "--type=merge", "-p", `{"data":{"greeting":"salve"}}`)
+	copyHas := func(value string) harness.Condition {
+		return func(ctx context.Context) (bool, string, error) {
+			copied, err := there.ConfigMaps(o.twin).Get(ctx, "settings", metav1.GetOptions{})
+			if err != nil {
+				return false, "", err
+			}
+			return copied.Data["greeting"] == value, show(copied.Data), nil
+		}
+	}
+	eventually(t, soon, "the change to be on milan", copyHas("salve"))
+
+	// What is changed on milan is put right again.
+	kubectl(t, milan, "patch", "configmap", "settings", "-n", o.twin, "--type=merge", "-p", `{"data":{"greeting":"drift"}}`)
+	eventually(t, soon, "the drift to be repaired", copyHas("salve"))
+	address := must(there.Services(o.twin).Get(t.Context(), "web", metav1.GetOptions{}))(t).Spec.ClusterIP
+	must(there.Services(o.twin).Patch(t.Context(), "web", types.MergePatchType, []byte(`{"spec":{"selector":{"app":"other"}}}`), metav1.PatchOptions{}))(t)
+	eventually(t, soon, "the Service to select its pods again, at the same address", func(ctx context.Context) (bool, string, error) {
+		copied, err := there.Services(o.twin).Get(ctx, "web", metav1.GetOptions{})
+		if err != nil {
+			return false, "", err
+		}
+		return copied.Spec.Selector["app"] == "web" && copied.Spec.ClusterIP == address, show(copied.Spec), nil
+	})
+	kubectl(t, milan, "delete", "secret", "key", "-n", o.twin)
+	eventually(t, soon, "the Secret to be there again", func(ctx context.Context) (bool, string, error) {
+		secrets, err := there.Secrets(o.twin).List(ctx, metav1.ListOptions{FieldSelector: "metadata.name=key"})
+		return err == nil && len(secrets.Items) == 1 && string(secrets.Items[0].Data["value"]) == "42", "", err
+	})
+	isLeftAlone(t, o)
+	inPod("salve", "read", "/settings/greeting")
+
+	// Deletion travels.
+	kubectl(t, rome, "delete", "configmap/settings", "secret/key", "service/web", "-n", o.namespace)
+	for what, get := range map[string]func(context.Context) error{
+		"the ConfigMap": func(ctx context.Context) error {
+			_, err := there.ConfigMaps(o.twin).Get(ctx, "settings", metav1.GetOptions{})
+			return err
+		},
+		"the Secret": func(ctx context.Context) error {
+			_, err := there.Secrets(o.twin).Get(ctx, "key", metav1.GetOptions{})
+			return err
+		},
+		"the Service": func(ctx context.Context) error {
+			_, err := there.Services(o.twin).Get(ctx, "web", metav1.GetOptions{})
+			return err
+		},
+	} {
+		eventually(t, soon, what+" to be gone on milan", func(ctx context.Context) (bool, string, error) { return gone(get(ctx)) })
+	}
+}
+
+// isLeftAlone looks that an object of milan's stays as it is, and that the
+// owner of the one on rome is told.
+func isLeftAlone(t *testing.T, o offload) {
+	t.Helper()
+	theirs := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "taken"}, Data: map[string]string{"of": "milan"}}
+	theirs = must(milan.Kube.CoreV1().ConfigMaps(o.twin).Create(t.Context(), theirs, metav1.CreateOptions{}))(t)
+	ours := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "taken"}, Data: map[string]string{"of": "rome"}}
+	ours = must(rome.Kube.CoreV1().ConfigMaps(o.namespace).Create(t.Context(), ours, metav1.CreateOptions{}))(t)
+	eventually(t, soon, "an event to tell of the conflict", func(ctx context.Context) (bool, string, error) {
+		events, err := rome.Kube.CoreV1().Events(o.namespace).List(ctx, metav1.ListOptions{FieldSelector: "reason=ReflectionConflict,involvedObject.uid=" + string(ours.UID)})
+		return err == nil && len(events.Items) == 1, fmt.Sprintf("%d events", len(events.Items)), err
+	})
+	now := must(milan.Kube.CoreV1().ConfigMaps(o.twin).Get(t.Context(), "taken", metav1.GetOptions{}))(t)
+	if now.ResourceVersion != theirs.ResourceVersion || now.Labels[v1alpha1.LabelOrigin] != "" {
+		t.Errorf("milan's ConfigMap was touched: %s", show(now))
+	}
+}
