@@ -9,4 +9,7 @@
 // What happens to a pod is decided in one place, Pods.reconcile, from what the
 // caches hold of its two sides; the pod controller of virtual-kubelet brings
 // the events of the local side and carries the statuses out.
+//
+// What pods need beside themselves is decided as one pass over one object and
+// its copy on the provider, in objects.reconcile, for every kind alike.
 package virtualkubelet
