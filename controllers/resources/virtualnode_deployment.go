@@ -124,8 +124,8 @@ func (r *virtualNodes) newContainer(node *v1alpha1.VirtualNode, foreignCluster s
 			FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "status.podIP"},
 		}}},
 		Ports:          []corev1.ContainerPort{{Name: "https", ContainerPort: virtualKubeletPort, Protocol: corev1.ProtocolTCP}},
-		LivenessProbe:  probe(10, 6, 10),
-		ReadinessProbe: probe(1, 3, 5),
+		LivenessProbe:  probe("/livez", 10, 6, 10),
+		ReadinessProbe: probe("/readyz", 1, 3, 5),
 		Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{
 			corev1.ResourceCPU:    resource.MustParse("20m"),
 			corev1.ResourceMemory: resource.MustParse("64Mi"),
@@ -139,10 +139,10 @@ func (r *virtualNodes) newContainer(node *v1alpha1.VirtualNode, foreignCluster s
 	}
 }
 
-func probe(period, failures, timeout int32) *corev1.Probe {
+func probe(path string, period, failures, timeout int32) *corev1.Probe {
 	return &corev1.Probe{
 		ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{
-			Path: "/healthz", Port: intstr.FromString("https"), Scheme: corev1.URISchemeHTTPS,
+			Path: path, Port: intstr.FromString("https"), Scheme: corev1.URISchemeHTTPS,
 		}},
 		PeriodSeconds: period, FailureThreshold: failures, TimeoutSeconds: timeout,
 	}

@@ -10,22 +10,15 @@ import (
 	"strings"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authentication/request/bearertoken"
 	"k8s.io/apiserver/pkg/authentication/request/union"
 	"k8s.io/apiserver/pkg/authentication/request/x509"
 	"k8s.io/apiserver/pkg/authentication/user"
-	"k8s.io/apiserver/pkg/server/dynamiccertificates"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/klog/v2"
-)
 
-const (
-	// The ConfigMap where a cluster says by which authority its API server's
-	// clients are known.
-	authenticationConfigMap = "extension-apiserver-authentication"
-	clientCAKey             = "client-ca-file"
+	"liqo.io/federation/controllers/clientca"
 )
 
 // Authorizer tells whether somebody may do something.
@@ -40,31 +33,33 @@ type Auth struct {
 	// Authenticator tells who asks; Authorizer whether they may.
 	Authenticator authenticator.Request
 	Authorizer    Authorizer
+
+	authority *clientca.Authority
 }
 
 // NewAuth makes the delegated authentication and authorization of a node: by
 // client certificates of the cluster's authority, which it follows until the
 // context ends, by TokenReviews and by SubjectAccessReviews.
 func NewAuth(ctx context.Context, client kubernetes.Interface, nodeName string) (*Auth, error) {
-	ca, err := dynamiccertificates.NewDynamicCAFromConfigMapController("client-ca",
-		metav1.NamespaceSystem, authenticationConfigMap, clientCAKey, client)
+	authority, err := clientca.New(ctx, client)
 	if err != nil {
 		return nil, err
 	}
-	if _, err := client.CoreV1().ConfigMaps(metav1.NamespaceSystem).Get(ctx, authenticationConfigMap, metav1.GetOptions{}); err != nil {
-		return nil, fmt.Errorf("the kubelet's API cannot tell clients apart without the authority in ConfigMap %s/%s: %w",
-			metav1.NamespaceSystem, authenticationConfigMap, err)
+	known := []authenticator.Request{bearertoken.New(newTokenReviews(client.AuthenticationV1().TokenReviews()))}
+	if authority != nil {
+		go authority.Run(ctx, 1)
+		known = append(known, x509.NewDynamic(authority.VerifyOptions, x509.CommonNameUserConversion))
 	}
-	go ca.Run(ctx, 1)
-
-	certificates := x509.NewDynamic(ca.VerifyOptions, x509.CommonNameUserConversion)
-	tokens := bearertoken.New(newTokenReviews(client.AuthenticationV1().TokenReviews()))
 	return &Auth{
 		NodeName:      nodeName,
-		Authenticator: union.New(certificates, tokens),
+		Authenticator: union.New(known...),
 		Authorizer:    newAccessReviews(client.AuthorizationV1().SubjectAccessReviews()),
+		authority:     authority,
 	}, nil
 }
+
+// Ready says why clients cannot be told apart yet, or nil.
+func (a *Auth) Ready() error { return clientca.Loaded(a.authority) }
 
 // Protect lets requests through to the next handler that this cluster allows.
 func (a *Auth) Protect(next http.Handler) http.Handler {

@@ -6,6 +6,7 @@ package server
 import (
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -13,6 +14,8 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/rest"
+
+	"liqo.io/federation/controllers/clientca"
 )
 
 // routes are all that the node serves beside its health.
@@ -117,7 +120,22 @@ func TestTokensAreReviewed(t *testing.T) {
 
 func TestFailsClosedWithoutAuthConfigMap(t *testing.T) {
 	_, err := NewAuth(t.Context(), fake.NewClientset(), nodeName)
-	if err == nil || !strings.Contains(err.Error(), authenticationConfigMap) {
+	if err == nil || !strings.Contains(err.Error(), clientca.ConfigMap) {
 		t.Errorf("error %v, want one that names the ConfigMap", err)
+	}
+}
+
+func TestANodeIsNotReadyBeforeItKnowsItsClients(t *testing.T) {
+	authority, err := clientca.New(t.Context(), clusterOf(newAuthority(t)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	handler := New(Config{Auth: &Auth{authority: authority}, Metrics: http.NotFoundHandler(), Ready: func() error { return nil }})
+	for path, want := range map[string]int{"/readyz": http.StatusServiceUnavailable, "/livez": http.StatusOK, "/healthz": http.StatusOK} {
+		recorder := httptest.NewRecorder()
+		handler.ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, path, nil))
+		if recorder.Code != want {
+			t.Errorf("%s: %d %s, want %d", path, recorder.Code, recorder.Body, want)
+		}
 	}
 }

@@ -32,6 +32,8 @@ import (
 	authenticationclient "k8s.io/client-go/kubernetes/typed/authentication/v1"
 	authorizationclient "k8s.io/client-go/kubernetes/typed/authorization/v1"
 	"k8s.io/client-go/rest"
+
+	"liqo.io/federation/controllers/clientca"
 )
 
 const (
@@ -87,11 +89,8 @@ func startNode(t *testing.T, provider http.HandlerFunc, identity ...func(*rest.C
 		},
 	}
 	n.cluster = &cluster{
-		Clientset: fake.NewClientset(&corev1.ConfigMap{
-			ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: authenticationConfigMap},
-			Data:       map[string]string{clientCAKey: string(n.authority.bundle)},
-		}),
-		reviews: n.startReviews(t),
+		Clientset: clusterOf(n.authority),
+		reviews:   n.startReviews(t),
 	}
 
 	backend := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -139,8 +138,16 @@ func startNode(t *testing.T, provider http.HandlerFunc, identity ...func(*rest.C
 			t.Errorf("the server ended with %v", err)
 		}
 	})
-	n.untilKnown(t)
+	n.untilReady(t)
 	return n
+}
+
+// clusterOf knows users by the certificates of an authority.
+func clusterOf(authority *authority) *fake.Clientset {
+	return fake.NewClientset(&corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: clientca.ConfigMap},
+		Data:       map[string]string{clientca.Key: string(authority.bundle)},
+	})
 }
 
 // cluster has the ConfigMap of its authority at hand, and asks a server for
@@ -199,14 +206,15 @@ func (n *node) startReviews(t *testing.T) kubernetes.Interface {
 	return client
 }
 
-// untilKnown waits until clients of the authority are let in.
-func (n *node) untilKnown(t *testing.T) {
+// untilReady waits until the node says that it is ready: clients of the
+// authority are let in then.
+func (n *node) untilReady(t *testing.T) {
 	t.Helper()
 	config := n.config(n.authority)
 	err := wait.PollUntilContextTimeout(t.Context(), 10*time.Millisecond, 10*time.Second, true, func(context.Context) (bool, error) {
-		return n.do(t, config, http.MethodGet, "/unknown").StatusCode != http.StatusUnauthorized, nil
+		return n.do(t, n.config(nil), http.MethodGet, "/readyz").StatusCode == http.StatusOK, nil
 	})
-	if err != nil {
+	if err != nil || n.do(t, config, http.MethodGet, "/unknown").StatusCode == http.StatusUnauthorized {
 		t.Fatal("the node does not know the cluster's authority")
 	}
 	n.mu.Lock()

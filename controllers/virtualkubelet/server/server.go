@@ -9,6 +9,7 @@ package server
 
 import (
 	"encoding/json"
+	"errors"
 	"net/http"
 	"path"
 
@@ -58,7 +59,7 @@ func New(config Config) http.Handler {
 	all.HandleFunc("GET /healthz", healthy)
 	all.HandleFunc("GET /livez", healthy)
 	all.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
-		if err := config.Ready(); err != nil {
+		if err := errors.Join(config.Ready(), config.Auth.Ready()); err != nil {
 			http.Error(w, err.Error(), http.StatusServiceUnavailable)
 			return
 		}

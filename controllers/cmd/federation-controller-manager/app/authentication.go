@@ -5,24 +5,17 @@ package app
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"slices"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authentication/user"
 	genericapiserver "k8s.io/apiserver/pkg/server"
-	"k8s.io/apiserver/pkg/server/dynamiccertificates"
 	"k8s.io/apiserver/pkg/server/healthz"
 	genericoptions "k8s.io/apiserver/pkg/server/options"
 	"k8s.io/client-go/kubernetes"
-)
 
-const (
-	// The ConfigMap where a cluster says by which authority its users are known.
-	authenticationConfigMap = "extension-apiserver-authentication"
-	clientCAKey             = "client-ca-file"
+	"liqo.io/federation/controllers/clientca"
 )
 
 // healthPaths are the only ones that are served to anybody. What lies beneath
@@ -35,10 +28,10 @@ var healthPaths = []string{"/healthz", "/livez", "/readyz"}
 func authenticate(ctx context.Context, options genericoptions.DelegatingAuthenticationOptions, client kubernetes.Interface,
 	serving *genericapiserver.SecureServingInfo,
 ) (*genericapiserver.AuthenticationInfo, healthz.HealthChecker, error) {
-	var authority dynamiccertificates.CAContentProvider
+	var authority *clientca.Authority
 	if options.ClientCert == (genericoptions.ClientCertAuthenticationOptions{}) && !options.SkipInClusterLookup {
 		var err error
-		authority, err = clientAuthority(ctx, client)
+		authority, err = clientca.New(ctx, client)
 		if err != nil && !options.TolerateInClusterLookupFailure {
 			return nil, nil, err
 		}
@@ -51,31 +44,7 @@ func authenticate(ctx context.Context, options genericoptions.DelegatingAuthenti
 		return nil, nil, err
 	}
 	info.Authenticator = anonymousOnlyOnHealthPaths(info.Authenticator)
-	return info, healthz.NamedCheck("authorities", func(*http.Request) error { return loaded(authority) }), nil
-}
-
-// clientAuthority follows the authority of client certificates; nil where the
-// cluster knows nobody by a certificate.
-func clientAuthority(ctx context.Context, client kubernetes.Interface) (dynamiccertificates.CAContentProvider, error) {
-	configMap, err := client.CoreV1().ConfigMaps(metav1.NamespaceSystem).Get(ctx, authenticationConfigMap, metav1.GetOptions{})
-	if err != nil {
-		return nil, fmt.Errorf("learn whose certificates count from ConfigMap %s/%s: %w: bind Role extension-apiserver-authentication-reader to this process",
-			metav1.NamespaceSystem, authenticationConfigMap, err)
-	}
-	if configMap.Data[clientCAKey] == "" {
-		return nil, nil
-	}
-	return dynamiccertificates.NewDynamicCAFromConfigMapController("client-ca", metav1.NamespaceSystem, authenticationConfigMap, clientCAKey, client)
-}
-
-func loaded(authority dynamiccertificates.CAContentProvider) error {
-	if authority == nil {
-		return nil
-	}
-	if _, ok := authority.VerifyOptions(); !ok {
-		return fmt.Errorf("%s of ConfigMap %s/%s is not loaded", clientCAKey, metav1.NamespaceSystem, authenticationConfigMap)
-	}
-	return nil
+	return info, healthz.NamedCheck("authorities", func(*http.Request) error { return clientca.Loaded(authority) }), nil
 }
 
 // anonymousOnlyOnHealthPaths refuses who has no name, anywhere but on

@@ -4,21 +4,13 @@
 package app
 
 import (
-	"context"
-	"encoding/pem"
 	"errors"
 	"net/http"
 	"net/http/httptest"
 	"testing"
-	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	utilwait "k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authentication/user"
-	"k8s.io/apiserver/pkg/server/dynamiccertificates"
-	"k8s.io/client-go/kubernetes/fake"
 )
 
 func TestNobodyIsLetInOnlyOnHealthPaths(t *testing.T) {
@@ -48,48 +40,5 @@ func TestNobodyIsLetInOnlyOnHealthPaths(t *testing.T) {
 				t.Errorf("let in: %v, error: %v", ok, err)
 			}
 		})
-	}
-}
-
-func authorities(data map[string]string) *fake.Clientset {
-	return fake.NewClientset(&corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: authenticationConfigMap},
-		Data:       data,
-	})
-}
-
-func TestItIsNotReadyBeforeTheAuthorityOfCertificatesIsRead(t *testing.T) {
-	server := httptest.NewTLSServer(http.NotFoundHandler())
-	defer server.Close()
-	bundle := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
-	authority, err := clientAuthority(t.Context(), authorities(map[string]string{clientCAKey: string(bundle)}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if loaded(authority) == nil {
-		t.Fatal("it is loaded before it was read")
-	}
-	go authority.(dynamiccertificates.ControllerRunner).Run(t.Context(), 1)
-	err = utilwait.PollUntilContextTimeout(t.Context(), time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
-		return loaded(authority) == nil, nil
-	})
-	if err != nil {
-		t.Errorf("it is never loaded: %v", loaded(authority))
-	}
-}
-
-func TestAClusterThatKnowsNobodyByACertificateIsNotWaitedFor(t *testing.T) {
-	authority, err := clientAuthority(t.Context(), authorities(nil))
-	if err != nil || authority != nil {
-		t.Fatalf("got authority %v and error %v, want neither", authority, err)
-	}
-	if err := loaded(nil); err != nil {
-		t.Error(err)
-	}
-}
-
-func TestWithoutTheConfigMapOfAuthoritiesNothingStarts(t *testing.T) {
-	if _, err := clientAuthority(t.Context(), fake.NewClientset()); err == nil {
-		t.Error("it starts without knowing whose certificates count")
 	}
 }
