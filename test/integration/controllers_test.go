@@ -27,8 +27,9 @@ const (
 	// thisID and thatID are the ids of the cluster and of the one it meets.
 	thisID = "11111111-1111-4111-8111-111111111111"
 	thatID = "22222222-2222-4222-8222-222222222222"
-	// patience bounds how long a controller may take.
-	patience = 20 * time.Second
+	// patience bounds how long a controller may take, or kube-apiserver until it
+	// has compiled a policy and found its parameters: half a minute if all is well.
+	patience = 3 * time.Minute
 )
 
 // clients reach both APIs as an administrator, without limits.

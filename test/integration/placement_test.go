@@ -10,12 +10,10 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	"k8s.io/klog/v2"
@@ -25,9 +23,6 @@ import (
 	"liqo.io/federation/generated/clientset/versioned"
 	"liqo.io/federation/test/integration/framework"
 )
-
-// A policy is compiled, and its parameters are found, within half a minute.
-const placementTimeout = 3 * time.Minute
 
 // placement makes a labelled namespace in which pods are placed as the spec
 // says, and waits until the policy works.
@@ -47,7 +42,7 @@ func placement(t *testing.T, env *framework.Environment, spec v1alpha1.Namespace
 	}
 	probe := pod(nil)
 	probe.Name = "probe"
-	eventually(t, "the placement policy works", func(ctx context.Context) (bool, error) {
+	until(t, "the placement policy works", func(ctx context.Context) (bool, error) {
 		placed, err := create(ctx, env, namespace, probe)
 		if apierrors.IsForbidden(err) {
 			return false, nil
@@ -68,13 +63,6 @@ func labelledNamespace(t *testing.T, env *framework.Environment) string {
 	env.ServiceAccount(t, namespace, "default")
 	env.Kubectl(t, "", "label", "namespace", namespace, v1alpha1.LabelSchedulingEnabled+"=true")
 	return namespace
-}
-
-func eventually(t *testing.T, what string, check func(context.Context) (bool, error)) {
-	t.Helper()
-	if err := wait.PollUntilContextTimeout(t.Context(), 200*time.Millisecond, placementTimeout, true, check); err != nil {
-		t.Fatalf("%s: %v", what, err)
-	}
 }
 
 // create asks what would become of a pod.
@@ -268,7 +256,7 @@ func TestPodsOfANamespaceThatIsLeftStayHere(t *testing.T) {
 	if err := client.FederationV1alpha1().NamespaceOffloadings(namespace).Delete(t.Context(), v1alpha1.NamespaceOffloadingName, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "pods stay here", func(ctx context.Context) (bool, error) {
+	until(t, "pods stay here", func(ctx context.Context) (bool, error) {
 		placed, err := create(ctx, env, namespace, pod(nil))
 		if err != nil {
 			return false, err
@@ -281,7 +269,7 @@ func TestPodOfALabelledNamespaceWaitsForItsOffloading(t *testing.T) {
 	env := framework.Get(t)
 	placement(t, env, v1alpha1.NamespaceOffloadingSpec{})
 	namespace := labelledNamespace(t, env)
-	eventually(t, "the pod is refused", func(ctx context.Context) (bool, error) {
+	until(t, "the pod is refused", func(ctx context.Context) (bool, error) {
 		_, err := create(ctx, env, namespace, pod(nil))
 		if err == nil {
 			// The API server has yet to see the label.

@@ -49,7 +49,7 @@ func (o *offload) set(t *testing.T, name, value string, change func(*corev1.Conf
 // awaitCopy waits until the copy of a config map has a value.
 func (o *offload) awaitCopy(t *testing.T, name, value string) (there *corev1.ConfigMap) {
 	t.Helper()
-	eventually(t, fmt.Sprintf("%s is %s on the provider", name, value), func(ctx context.Context) (bool, error) {
+	until(t, fmt.Sprintf("%s is %s on the provider", name, value), func(ctx context.Context) (bool, error) {
 		var err error
 		there, err = o.Kube.CoreV1().ConfigMaps(o.twin).Get(ctx, name, metav1.GetOptions{})
 		return err == nil && there.Data["a"] == value, ignoreNotFound(err)
@@ -115,7 +115,7 @@ func (o *offload) testForeign(t *testing.T) {
 		t.Fatal(err)
 	}
 	local := o.set(t, "foreign", "ours", nil)
-	eventually(t, "its owner is told", func(ctx context.Context) (bool, error) {
+	until(t, "its owner is told", func(ctx context.Context) (bool, error) {
 		events, err := o.Kube.CoreV1().Events(o.local).List(ctx, metav1.ListOptions{FieldSelector: "reason=ReflectionConflict,involvedObject.uid=" + string(local.UID)})
 		return err == nil && len(events.Items) == 1 && events.Items[0].Count == 1, err
 	})
@@ -169,7 +169,7 @@ func (o *offload) testSecret(t *testing.T) {
 	}
 	await := func(what string, is func(*corev1.Secret) bool) {
 		t.Helper()
-		eventually(t, what, func(ctx context.Context) (bool, error) {
+		until(t, what, func(ctx context.Context) (bool, error) {
 			copied, err := there.Get(ctx, "key", metav1.GetOptions{})
 			return err == nil && is(copied), ignoreNotFound(err)
 		})
@@ -207,7 +207,7 @@ func (o *offload) testService(t *testing.T) {
 	}
 	await := func(name, what string, is func(*corev1.Service) bool) (copied *corev1.Service) {
 		t.Helper()
-		eventually(t, what, func(ctx context.Context) (bool, error) {
+		until(t, what, func(ctx context.Context) (bool, error) {
 			var err error
 			copied, err = there.Get(ctx, name, metav1.GetOptions{})
 			return err == nil && is(copied), ignoreNotFound(err)
@@ -255,7 +255,7 @@ func (o *offload) testService(t *testing.T) {
 	add("forced", func(s *corev1.Service) {
 		s.Spec.Type, s.Annotations = corev1.ServiceTypeNodePort, map[string]string{"liqo.io/force-remote-node-port": "true"}
 	})
-	eventually(t, "its owner is told", func(ctx context.Context) (bool, error) {
+	until(t, "its owner is told", func(ctx context.Context) (bool, error) {
 		events, err := o.Kube.CoreV1().Events(o.local).List(ctx, metav1.ListOptions{FieldSelector: "reason=ReflectionRefused,involvedObject.name=forced"})
 		return err == nil && len(events.Items) == 1, err
 	})
@@ -288,7 +288,7 @@ func (o *offload) testIngress(t *testing.T) {
 	}
 	await := func(what string, is func(*networkingv1.Ingress) bool) {
 		t.Helper()
-		eventually(t, what, func(ctx context.Context) (bool, error) {
+		until(t, what, func(ctx context.Context) (bool, error) {
 			copied, err := there.Get(ctx, "web", metav1.GetOptions{})
 			return err == nil && is(copied), ignoreNotFound(err)
 		})

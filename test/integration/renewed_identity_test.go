@@ -241,7 +241,7 @@ func TestAVirtualKubeletFollowsAnAuthorityThatRotates(t *testing.T) {
 	}
 	nodeIs := func(status corev1.ConditionStatus, says string) {
 		t.Helper()
-		eventually(t, "the node is "+string(status)+" ("+says+")", func(ctx context.Context) (bool, error) {
+		until(t, "the node is "+string(status)+" ("+says+")", func(ctx context.Context) (bool, error) {
 			node, err := o.Kube.CoreV1().Nodes().Get(ctx, nodeName, metav1.GetOptions{})
 			if err != nil {
 				return false, err
@@ -254,7 +254,7 @@ func TestAVirtualKubeletFollowsAnAuthorityThatRotates(t *testing.T) {
 	o.write(t, "ca.crt", append(append([]byte{}, old...), next.Bundle...))
 	o.RotateAdvertised(t, next)
 	proxy.Cut()
-	eventually(t, "a command runs in the pod", func(ctx context.Context) (bool, error) {
+	until(t, "a command runs in the pod", func(ctx context.Context) (bool, error) {
 		return o.stream(ctx, t, "kept", []string{"true"}, remotecommand.StreamOptions{Stdout: io.Discard}) == nil, nil
 	})
 	o.bind(t, o.local, "after", nil)

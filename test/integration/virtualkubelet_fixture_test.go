@@ -245,7 +245,7 @@ func (o *offload) runs(t *testing.T, pod *corev1.Pod, restarts int32) {
 // shadow waits for the shadow pod of a name.
 func (o *offload) shadow(t *testing.T, name string) (shadow *v1alpha1.ShadowPod) {
 	t.Helper()
-	eventually(t, "the shadow pod is there", func(ctx context.Context) (bool, error) {
+	until(t, "the shadow pod is there", func(ctx context.Context) (bool, error) {
 		var err error
 		shadow, err = o.federation.FederationV1alpha1().ShadowPods(o.twin).Get(ctx, name, metav1.GetOptions{})
 		return err == nil && shadow.DeletionTimestamp == nil, ignoreNotFound(err)
@@ -261,7 +261,7 @@ func (o *offload) awaitPod(t *testing.T, namespace, name, what string, is func(*
 			t.Logf("the pod is %+v", pod.Status)
 		}
 	}()
-	eventually(t, what, func(ctx context.Context) (bool, error) {
+	until(t, what, func(ctx context.Context) (bool, error) {
 		var err error
 		pod, err = o.Kube.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{})
 		return err == nil && is(pod), err
@@ -271,7 +271,7 @@ func (o *offload) awaitPod(t *testing.T, namespace, name, what string, is func(*
 
 func (o *offload) awaitGone(t *testing.T, what string, get func(context.Context) error) {
 	t.Helper()
-	eventually(t, what, func(ctx context.Context) (bool, error) {
+	until(t, what, func(ctx context.Context) (bool, error) {
 		err := get(ctx)
 		return apierrors.IsNotFound(err), ignoreNotFound(err)
 	})
@@ -299,7 +299,7 @@ func freePort(t *testing.T) int32 {
 // awaitLeaving waits until somebody has deleted a shadow pod.
 func (o *offload) awaitLeaving(t *testing.T, name string) {
 	t.Helper()
-	eventually(t, "shadow pod "+name+" is deleted", func(ctx context.Context) (bool, error) {
+	until(t, "shadow pod "+name+" is deleted", func(ctx context.Context) (bool, error) {
 		shadow, err := o.federation.FederationV1alpha1().ShadowPods(o.twin).Get(ctx, name, metav1.GetOptions{})
 		return err == nil && shadow.DeletionTimestamp != nil, err
 	})

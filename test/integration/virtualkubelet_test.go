@@ -30,7 +30,7 @@ func TestVirtualKubelet(t *testing.T) {
 
 func (o *offload) testNode(t *testing.T) {
 	var node *corev1.Node
-	eventually(t, "the node is ready", func(ctx context.Context) (bool, error) {
+	until(t, "the node is ready", func(ctx context.Context) (bool, error) {
 		var err error
 		node, err = o.Kube.CoreV1().Nodes().Get(ctx, nodeName, metav1.GetOptions{})
 		return err == nil && len(node.Status.Conditions) > 0 && node.Status.Conditions[0].Status == corev1.ConditionTrue, ignoreNotFound(err)
@@ -41,7 +41,7 @@ func (o *offload) testNode(t *testing.T) {
 	if len(node.Spec.Taints) == 0 || node.Spec.Taints[0].Key != v1alpha1.TaintVirtualNode {
 		t.Errorf("taints %v", node.Spec.Taints)
 	}
-	eventually(t, "the node has a lease", func(ctx context.Context) (bool, error) {
+	until(t, "the node has a lease", func(ctx context.Context) (bool, error) {
 		_, err := o.Kube.CoordinationV1().Leases(corev1.NamespaceNodeLease).Get(ctx, nodeName, metav1.GetOptions{})
 		return err == nil, ignoreNotFound(err)
 	})
@@ -55,14 +55,14 @@ func (o *offload) testNode(t *testing.T) {
 	if _, err := o.federation.FederationV1alpha1().VirtualNodes(o.peer).Update(t.Context(), vn, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the node has the new resources and labels", func(ctx context.Context) (bool, error) {
+	until(t, "the node has the new resources and labels", func(ctx context.Context) (bool, error) {
 		node, err := o.Kube.CoreV1().Nodes().Get(ctx, nodeName, metav1.GetOptions{})
 		return err == nil && node.Status.Allocatable.Cpu().String() == "6" && node.Labels["topology.liqo.io/region"] == "fr", err
 	})
 	if err := o.Kube.CoreV1().Nodes().Delete(t.Context(), nodeName, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "a deleted node is back", func(ctx context.Context) (bool, error) {
+	until(t, "a deleted node is back", func(ctx context.Context) (bool, error) {
 		_, err := o.Kube.CoreV1().Nodes().Get(ctx, nodeName, metav1.GetOptions{})
 		return err == nil, ignoreNotFound(err)
 	})
@@ -119,7 +119,7 @@ func (o *offload) testRecreated(t *testing.T) {
 		t.Fatal(err)
 	}
 	o.release(t, "lost")
-	eventually(t, "another shadow pod is there", func(ctx context.Context) (bool, error) {
+	until(t, "another shadow pod is there", func(ctx context.Context) (bool, error) {
 		now, err := o.federation.FederationV1alpha1().ShadowPods(o.twin).Get(ctx, "lost", metav1.GetOptions{})
 		return err == nil && now.UID != shadow.UID, ignoreNotFound(err)
 	})
