@@ -50,6 +50,9 @@ func (s *outgoingTeardown) reconcile(ctx context.Context, p *pass) (outcome, err
 		return goOn, err
 	}
 	p.identity = &verdict{v1alpha1.PeeringDisconnecting, ReasonDisconnecting, "The identity at the provider is being given back."}
+	if _, revoked := rules.RevokedSince(p.fc); revoked {
+		p.identity = &verdict{v1alpha1.PeeringDenied, ReasonIdentityRevoked, "The provider no longer accepts this cluster's identity: what runs there is not waited for."}
+	}
 	if _, began := outgoingAspect.disconnectingSince(p.fc); !began {
 		outgoingAspect.disconnect(p.fc, p.now)
 		return wait, nil

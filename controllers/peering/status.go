@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/rules"
 )
 
 // Reasons of the conditions of a ForeignCluster, and of the events on it.
@@ -29,7 +30,7 @@ const (
 	ReasonIdentityInvalid      = "IdentityInvalid"
 	ReasonIdentityExpired      = "IdentityExpired"
 	ReasonIdentityIssued       = "IdentityIssued"
-	ReasonIdentityRevoked      = "IdentityRevoked"
+	ReasonIdentityRevoked      = rules.ReasonIdentityRevoked
 	ReasonAwaitingDecision     = "AwaitingDecision"
 	ReasonOfferRefused         = "OfferRefused"
 	ReasonRenewalFailing       = "RenewalFailing"

@@ -18,6 +18,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/rules"
 	"liqo.io/federation/controllers/remote"
 	"liqo.io/federation/generated/clientset/versioned/fake"
 )
@@ -65,6 +66,31 @@ func (e *ending) consumer() *outgoingTeardown {
 	}
 }
 
+// stage is one look at a peering that is being undone: what it does, and what
+// phase it leaves behind.
+type stage struct {
+	name   string
+	before func()
+	done   []string
+	phase  v1alpha1.PeeringPhase
+}
+
+// run looks once; done is where what is done is written down.
+func (s stage) run(t *testing.T, teardown step, fc *v1alpha1.ForeignCluster, phase *v1alpha1.PeeringPhase, done *[]string) {
+	t.Helper()
+	t.Run(s.name, func(t *testing.T) {
+		s.before()
+		*done = nil
+		out, err := teardown.reconcile(t.Context(), &pass{fc: fc, now: now})
+		if err != nil || !out.stop {
+			t.Fatalf("outcome %+v, %v", out, err)
+		}
+		if diff := cmp.Diff(s.done, *done); diff != "" || *phase != s.phase {
+			t.Errorf("phase %s (-want +done):\n%s", *phase, diff)
+		}
+	})
+}
+
 func TestAConsumerLeavesInOrder(t *testing.T) {
 	e := &ending{
 		namespace: namespaceOf("liqo-peer-milan", "milan", v1alpha1.RolePeer),
@@ -73,12 +99,7 @@ func TestAConsumerLeavesInOrder(t *testing.T) {
 	}
 	fc := milan()
 	fc.Spec.Outgoing = v1alpha1.PeeringDisabled
-	for _, stage := range []struct {
-		name   string
-		before func()
-		done   []string
-		phase  v1alpha1.PeeringPhase
-	}{
+	for _, stage := range []stage{
 		{"says so first", func() {}, nil, v1alpha1.PeeringDisconnecting},
 		{"waits for the virtual nodes", func() {}, nil, v1alpha1.PeeringDisconnecting},
 		{"waits until the request is taken back here", func() { e.nodes = nil }, nil, v1alpha1.PeeringDisconnecting},
@@ -87,17 +108,26 @@ func TestAConsumerLeavesInOrder(t *testing.T) {
 		{"waits for the namespace", func() {}, nil, v1alpha1.PeeringDisconnecting},
 		{"is done", func() { e.namespace = nil }, []string{"disconnect"}, v1alpha1.PeeringNone},
 	} {
-		t.Run(stage.name, func(t *testing.T) {
-			stage.before()
-			e.done = nil
-			out, err := e.consumer().reconcile(t.Context(), &pass{fc: fc, now: now})
-			if err != nil || !out.stop {
-				t.Fatalf("outcome %+v, %v", out, err)
+		stage.run(t, e.consumer(), fc, &fc.Status.OutgoingPeering, &e.done)
+	}
+}
+
+func TestWhoWasRevokedIsSaidToBeUntilThePeeringIsUndone(t *testing.T) {
+	for _, reason := range []string{ReasonIdentityRevoked, ReasonIdentityIssued} {
+		e := &ending{namespace: namespaceOf("liqo-peer-milan", "milan", v1alpha1.RolePeer), nodes: []*v1alpha1.VirtualNode{{}}}
+		fc := milan()
+		authAspect.set(fc, v1alpha1.PeeringDenied, reason, "")
+		fc.Spec.Outgoing = v1alpha1.PeeringDisabled
+		for range 2 {
+			p := &pass{fc: fc, now: now}
+			if _, err := e.consumer().reconcile(t.Context(), p); err != nil {
+				t.Fatal(err)
 			}
-			if diff := cmp.Diff(stage.done, e.done); diff != "" || fc.Status.OutgoingPeering != stage.phase {
-				t.Errorf("phase %s (-want +done):\n%s", fc.Status.OutgoingPeering, diff)
+			summarize(p)
+			if _, revoked := rules.RevokedSince(fc); revoked != (reason == ReasonIdentityRevoked) {
+				t.Errorf("after %s the identity is said to be %+v", reason, p.identity)
 			}
-		})
+		}
 	}
 }
 
@@ -236,12 +266,7 @@ func TestAProviderRevokesLast(t *testing.T) {
 		twins:      []*corev1.Namespace{{}},
 	}
 	fc.DeletionTimestamp = &metav1.Time{Time: now}
-	for _, stage := range []struct {
-		name   string
-		before func()
-		done   []string
-		phase  v1alpha1.PeeringPhase
-	}{
+	for _, stage := range []stage{
 		{"says so first", func() {}, nil, v1alpha1.PeeringDisconnecting},
 		{"waits until the consumer gives the offer back", func() {}, nil, v1alpha1.PeeringDisconnecting},
 		{"waits for the twins when the consumer leaves by itself", func() { l.requests[0].Spec.Withdrawn = true }, nil, v1alpha1.PeeringDisconnecting},
@@ -250,17 +275,7 @@ func TestAProviderRevokesLast(t *testing.T) {
 		{"forgets the identity at the end, and what paid for it", func() { l.namespace = nil }, []string{"delete account invitation-" + peeringUID, "delete invitation-" + peeringUID}, v1alpha1.PeeringNone},
 		{"and rests", func() {}, nil, v1alpha1.PeeringNone},
 	} {
-		t.Run(stage.name, func(t *testing.T) {
-			stage.before()
-			l.done = nil
-			out, err := l.provider().reconcile(t.Context(), &pass{fc: fc, now: now})
-			if err != nil || !out.stop {
-				t.Fatalf("outcome %+v, %v", out, err)
-			}
-			if diff := cmp.Diff(stage.done, l.done); diff != "" || fc.Status.IncomingPeering != stage.phase {
-				t.Errorf("phase %s (-want +done):\n%s", fc.Status.IncomingPeering, diff)
-			}
-		})
+		stage.run(t, l.provider(), fc, &fc.Status.IncomingPeering, &l.done)
 	}
 }
 

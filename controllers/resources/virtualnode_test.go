@@ -22,6 +22,7 @@ import (
 	testingclock "k8s.io/utils/clock/testing"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/rules"
 )
 
 var now = time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
@@ -29,8 +30,11 @@ var now = time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 // host is a consumer with one virtual node.
 type host struct {
 	// guarded tells that a PodDisruptionBudget holds the pods back.
-	guarded    bool
-	virtual    *v1alpha1.VirtualNode
+	guarded bool
+	virtual *v1alpha1.VirtualNode
+	// foreignCluster is the provider.
+	foreignCluster v1alpha1.ForeignCluster
+
 	account    *corev1.ServiceAccount
 	binding    *rbacv1.ClusterRoleBinding
 	deployment *appsv1.Deployment
@@ -83,7 +87,7 @@ func (h *host) controller() *virtualNodes {
 			h.virtual = wanted
 			return true, h.did("finalizer")
 		},
-		foreignCluster: func(string) (*v1alpha1.ForeignCluster, error) { return found[v1alpha1.ForeignCluster](nil) },
+		foreignCluster: func(string) (*v1alpha1.ForeignCluster, error) { return &h.foreignCluster, nil },
 		getAccount:     func(string, string) (*corev1.ServiceAccount, error) { return found(h.account) },
 		createAccount: func(_ context.Context, account *corev1.ServiceAccount) error {
 			h.account = account
@@ -232,6 +236,35 @@ func TestPodsThatDoNotGoAreWaitedForUntilTheDeadlineOnly(t *testing.T) {
 	h.expect(t)
 	h.time = now.Add(200 * time.Second)
 	h.expect(t, "delete deployment")
+}
+
+func TestPodsThatNobodyCanSeeEndAreNotWaitedFor(t *testing.T) {
+	for _, test := range []struct {
+		name    string
+		revoked time.Duration
+		left    time.Duration
+	}{
+		{"revoked long ago", -time.Hour, 10 * time.Second},
+		{"revoked a moment ago", -40 * time.Second, 20 * time.Second},
+		{"revoked when it was nearly over", 190 * time.Second, 200 * time.Second},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			h := newHost()
+			h.pass(t)
+			h.pass(t)
+			h.node = virtualMachine(func(n *corev1.Node) { n.Spec.Unschedulable = true })
+			h.pods = []*corev1.Pod{{ObjectMeta: metav1.ObjectMeta{Name: "web"}}}
+			h.virtual.DeletionTimestamp = &metav1.Time{Time: now}
+			h.foreignCluster.Status.Conditions = []metav1.Condition{{
+				Type: v1alpha1.ConditionAuthenticated, Reason: rules.ReasonIdentityRevoked, LastTransitionTime: metav1.NewTime(now.Add(test.revoked)),
+			}}
+			h.expect(t, "evict pod web")
+			h.time = now.Add(test.left - time.Second)
+			h.expect(t)
+			h.time = now.Add(test.left)
+			h.expect(t, "delete deployment")
+		})
+	}
 }
 
 func TestANodeThatIsNotOursIsLeftAlone(t *testing.T) {

@@ -56,15 +56,31 @@ func (r *virtualNodes) undo(ctx context.Context, virtual *v1alpha1.VirtualNode) 
 	return 0, r.revoke(ctx, virtual)
 }
 
+const (
+	// revokedDrain is how long pods are evicted from a node whose provider does
+	// not let this cluster see them end. It has to have said so for
+	// revokedPatience, in which rights come back that were lost by mistake.
+	revokedDrain    = 10 * time.Second
+	revokedPatience = time.Minute
+)
+
 // drainTime is how long pods may still take: part of what the whole peering
-// has for being undone.
+// has for being undone, and no longer than somebody could tell that they end.
 func (r *virtualNodes) drainTime(virtual *v1alpha1.VirtualNode) time.Duration {
 	seconds := v1alpha1.DefaultDisconnectTimeoutSeconds
-	if fc, err := r.foreignCluster(rules.ForeignClusterOf(virtual.Namespace)); err == nil && fc.Spec.DisconnectTimeoutSeconds != nil {
+	fc, err := r.foreignCluster(rules.ForeignClusterOf(virtual.Namespace))
+	if err == nil && fc.Spec.DisconnectTimeoutSeconds != nil {
 		seconds = *fc.Spec.DisconnectTimeoutSeconds
 	}
-	timeout := time.Duration(seconds) * time.Second * 2 / 3
-	return virtual.DeletionTimestamp.Add(timeout).Sub(r.clock.Now())
+	now := r.clock.Now()
+	left := virtual.DeletionTimestamp.Add(time.Duration(seconds) * time.Second * 2 / 3).Sub(now)
+	if err != nil {
+		return left
+	}
+	if since, revoked := rules.RevokedSince(fc); revoked {
+		left = min(left, max(virtual.DeletionTimestamp.Add(revokedDrain).Sub(now), since.Add(revokedPatience).Sub(now)))
+	}
+	return left
 }
 
 // drain keeps new pods off a node, evicts the ones that are there, and tells
