@@ -12,6 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
@@ -68,7 +69,7 @@ func (s *identityStep) reconcile(ctx context.Context, p *pass) (outcome, error) 
 	if secret != nil {
 		identity, err := remote.FromSecret(secret)
 		switch {
-		case err == nil && p.now.Before(identity.ExpirationTime):
+		case err == nil && p.now.Before(identity.ExpirationTime) && !s.superseded(p, secret):
 			return s.connected(ctx, p, secret, identity)
 		case err != nil && !errors.Is(err, remote.ErrIncomplete):
 			return p.deny(v1alpha1.PeeringError, ReasonIdentityInvalid, "%v: delete that Secret, and peer again with a new invitation.", err), nil
@@ -100,6 +101,21 @@ func (s *identityStep) connected(ctx context.Context, p *pass, secret *corev1.Se
 		return outcome{after: left}, nil
 	}
 	return s.renewIdentity(ctx, p, secret, identity)
+}
+
+// superseded tells that an identity is good for nothing any more although it
+// has not ended, and that there is an invitation to another one.
+func (s *identityStep) superseded(p *pass, secret *corev1.Secret) bool {
+	borrowing := meta.FindStatusCondition(p.fc.Status.Conditions, v1alpha1.ConditionOutgoingPeering)
+	if borrowing == nil || borrowing.Reason != ReasonIdentityRevoked || p.fc.Spec.InvitationSecretName == "" {
+		return false
+	}
+	kept, err := s.getInvitation(p.fc.Spec.InvitationSecretName)
+	if err != nil {
+		return false
+	}
+	invited, err := readInvitation(kept)
+	return err == nil && p.now.Before(invited.expires) && !isFor(secret.Data[remote.KeyRequest], invited.uid)
 }
 
 // withIdentity is the Secret with another identity in it.

@@ -278,3 +278,50 @@ func TestAnswersOfStrangersAreChecked(t *testing.T) {
 		})
 	}
 }
+
+func TestAnInvitationReplacesAnIdentityThatWasRevokedAndNoOther(t *testing.T) {
+	const other = "11111111-7d54-4c2a-8f3e-1a2b3c4d5e6f"
+	invited := func(uid string, expires time.Time) *corev1.Secret {
+		return invitationSecret(token("system:serviceaccount:liqo-invitations:invitation-"+uid, expires))
+	}
+	for _, test := range []struct {
+		name       string
+		reason     string
+		invitation *corev1.Secret
+		asks       bool
+	}{
+		{"a new invitation after a revocation", ReasonIdentityRevoked, invited(other, now.Add(time.Hour)), true},
+		{"a new invitation to an identity that is good", ReasonOfferAccepted, invited(other, now.Add(time.Hour)), false},
+		{"the invitation that was used", ReasonIdentityRevoked, invited(peeringUID, now.Add(time.Hour)), false},
+		{"an invitation that is over", ReasonIdentityRevoked, invited(other, now), false},
+		{"what is no invitation", ReasonIdentityRevoked, invitationSecret("x"), false},
+		{"none", ReasonIdentityRevoked, nil, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			j := peered(t)
+			old := j.connected
+			j.invitation = test.invitation
+			j.answer = func(r *v1alpha1.IdentityRequest) (*v1alpha1.IdentityRequest, error) {
+				r.Status = v1alpha1.IdentityRequestStatus{
+					Certificate: certify(t, r.Spec.Request, pkix.Name{CommonName: other, Organization: []string{v1alpha1.PeerGroup}}, false),
+					ClusterID:   milanID, TenantNamespace: "liqo-tenant-rome",
+				}
+				return r, nil
+			}
+			p := &pass{fc: milan(), now: now}
+			outgoingAspect.set(p.fc, v1alpha1.PeeringDenied, test.reason, "")
+			if _, err := j.step().reconcile(t.Context(), p); err != nil {
+				t.Fatal(err)
+			}
+			if asked := len(j.requests) == 1 && j.requests[0].Name == "invitation-"+other; asked != test.asks {
+				t.Errorf("asked %t, %d requests", asked, len(j.requests))
+			}
+			if replaced := string(j.connected.Certificate) != string(old.Certificate); replaced != test.asks {
+				t.Errorf("another identity is used: %t", replaced)
+			}
+			if j.invitation != nil {
+				t.Error("the invitation is there still")
+			}
+		})
+	}
+}

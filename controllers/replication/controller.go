@@ -81,6 +81,13 @@ func New(local versioned.Interface, informers externalversions.SharedInformerFac
 		for _, sent := range []resource{requests, maps} {
 			r.controller.Add(key{foreignCluster: foreignCluster, resource: sent, name: consumer})
 		}
+		mirrored, err := informers.Federation().V1alpha1().ResourceOffers().Lister().ResourceOffers(rules.PeerNamespace(foreignCluster)).List(labels.Everything())
+		if err != nil {
+			return err
+		}
+		for _, offer := range mirrored {
+			r.controller.Add(key{foreignCluster: foreignCluster, resource: offers, name: offer.Name})
+		}
 		return r.watch(peer.Informers, func(metav1.Object) (string, bool) { return foreignCluster, true })
 	})
 	return r.controller, nil

@@ -18,6 +18,7 @@ import (
 	"math/big"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -135,11 +136,14 @@ func (w *world) sign(t *testing.T, request []byte) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 }
 
-// invite makes an invitation of one side, which the other takes.
-func (w *world) invite(t *testing.T, provider, consumer *side, token string) {
+// invite makes an invitation of one side, which the other takes. It may be
+// bound to the id of a consumer that was known before.
+func (w *world) invite(t *testing.T, provider, consumer *side, token string, bound ...string) {
 	t.Helper()
 	id := uid(token)
-	provider.add(t, key{peeringTokens, "", "token-" + token}, &v1alpha1.PeeringToken{ObjectMeta: metav1.ObjectMeta{UID: id}})
+	provider.add(t, key{peeringTokens, "", "token-" + token}, &v1alpha1.PeeringToken{
+		ObjectMeta: metav1.ObjectMeta{UID: id}, Spec: v1alpha1.PeeringTokenSpec{ConsumerClusterID: strings.Join(bound, "")},
+	})
 	account := rules.InvitationAccount(id)
 	provider.add(t, key{accounts, invitationNamespace, account}, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{
 		OwnerReferences: []metav1.OwnerReference{{Kind: "PeeringToken", Name: "token-" + token, UID: id}},

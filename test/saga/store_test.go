@@ -56,6 +56,9 @@ type store struct {
 	version int
 	objects map[key]object
 	events  []event
+	// restored counts how often the store became another one: whoever watched
+	// the last one has to begin anew.
+	restored int
 	// admit may change a new object, or one that was updated; it plays the
 	// parts of a cluster that are not ours: its signer and its nodes.
 	admit func(k key, changed object)
@@ -263,6 +266,7 @@ func (s *store) list(scheme *runtime.Scheme, kind schema.GroupVersionKind, in ke
 // watcher tells what happened since a version.
 type watcher struct {
 	store    *store
+	restored int
 	events   chan watch.Event
 	stopping chan struct{}
 	once     sync.Once
@@ -270,7 +274,7 @@ type watcher struct {
 
 func (s *store) watch(in key, since string, selector labels.Selector) watch.Interface {
 	version, _ := strconv.Atoi(since)
-	w := &watcher{store: s, events: make(chan watch.Event), stopping: make(chan struct{})}
+	w := &watcher{store: s, restored: s.restored, events: make(chan watch.Event), stopping: make(chan struct{})}
 	matches := func(e event) bool {
 		return e.version > version && e.key.resource == in.resource && (in.namespace == "" || e.key.namespace == in.namespace) &&
 			selector.Matches(labels.Set(e.Object.(object).GetLabels()))
@@ -283,8 +287,12 @@ func (w *watcher) run(matches func(event) bool) {
 	defer close(w.events)
 	for next := 0; ; {
 		w.store.mu.Lock()
-		for next == len(w.store.events) && !w.stopped() {
+		for next == len(w.store.events) && !w.stopped() && w.restored == w.store.restored {
 			w.store.news.Wait()
+		}
+		if w.restored != w.store.restored {
+			w.store.mu.Unlock()
+			return
 		}
 		batch := w.store.events[next:]
 		next = len(w.store.events)

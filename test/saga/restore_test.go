@@ -1,0 +1,153 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package saga
+
+import (
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/controllers/peering"
+)
+
+var resourceOffers = v1alpha1.SchemeGroupVersion.WithResource("resourceoffers")
+
+// backup is what a store holds, to be restored.
+func (s *side) backup() map[key]object {
+	s.store.mu.Lock()
+	defer s.store.mu.Unlock()
+	kept := map[key]object{}
+	for k, o := range s.store.objects {
+		kept[k] = o.DeepCopyObject().(object)
+	}
+	return kept
+}
+
+// restore makes a store what it was. Every watch ends; whoever may watch still
+// learns what is gone, what is back and what is as it was.
+func (s *side) restore(kept map[key]object) {
+	s.store.mu.Lock()
+	defer s.store.mu.Unlock()
+	s.store.restored++
+	for _, k := range s.store.keys(func(key) bool { return true }) {
+		now := s.store.objects[k]
+		if then, ok := kept[k]; !ok || then.GetUID() != now.GetUID() {
+			s.store.put(watch.Deleted, k, now.DeepCopyObject().(object))
+		}
+	}
+	for k, then := range kept {
+		now, ok := s.store.objects[k]
+		switch {
+		case !ok:
+			s.store.put(watch.Added, k, then.DeepCopyObject().(object))
+		case !reflect.DeepEqual(content(now), content(then)):
+			s.store.put(watch.Modified, k, then.DeepCopyObject().(object))
+		}
+	}
+}
+
+// look has the controllers look at a foreign cluster now.
+func (s *side) look(name string, times int) {
+	s.change(name, func(fc *v1alpha1.ForeignCluster) {
+		metav1.SetMetaDataAnnotation(&fc.ObjectMeta, "test/looks", fmt.Sprint(times))
+	})
+}
+
+// identities are the names of the requests for an identity that a side has.
+func (s *side) identities() []string {
+	s.store.mu.Lock()
+	defer s.store.mu.Unlock()
+	var names []string
+	for _, k := range s.store.keys(func(k key) bool { return k.resource == identityRequests }) {
+		names = append(names, k.name)
+	}
+	return names
+}
+
+func TestAConsumerThatWasRestoredPeersAgainByItsID(t *testing.T) {
+	w := newWorld(t, peering.IdentityCertificate)
+	before := map[*side][]string{w.rome: w.rome.left(), w.milan: w.milan.left()}
+	kept := w.rome.backup()
+	w.invite(t, w.milan, w.rome, "a")
+	w.start(t)
+	w.until(t, "rome borrows from milan", peered(w.rome, w.milan))
+
+	w.rome.restore(kept)
+	w.invite(t, w.milan, w.rome, "b", w.rome.id)
+	w.until(t, "rome borrows from milan again", peered(w.rome, w.milan))
+	w.until(t, "milan knows rome by its new identity", func() bool {
+		return slices.Equal(w.milan.identities(), []string{rules.InvitationAccount(uid("b"))})
+	})
+	w.rome.unpeer(t, "milan")
+	for _, s := range []*side{w.rome, w.milan} {
+		w.returns(t, s, before[s])
+	}
+}
+
+func TestAProviderThatWasRestoredIsPeeredWithAgain(t *testing.T) {
+	for _, unpeers := range []bool{true, false} {
+		t.Run(fmt.Sprintf("unpeers before is %t", unpeers), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, peering.IdentityCertificate)
+			before := map[*side][]string{w.rome: w.rome.left(), w.milan: w.milan.left()}
+			kept := w.milan.backup()
+			w.invite(t, w.milan, w.rome, "a")
+			w.start(t)
+			w.until(t, "rome borrows from milan", peered(w.rome, w.milan))
+
+			w.milan.restore(kept)
+			looks := 0
+			w.until(t, "rome sees that milan does not know it", func() bool {
+				looks++
+				w.rome.look("milan", looks)
+				_, revoked := rules.RevokedSince(w.rome.foreignCluster("milan"))
+				return revoked
+			})
+			if unpeers {
+				w.rome.unpeer(t, "milan")
+				w.until(t, "rome forgets milan", func() bool { return w.rome.foreignCluster("milan") == nil })
+			}
+			w.invite(t, w.milan, w.rome, "b", w.rome.id)
+			w.until(t, "rome borrows from milan again", peered(w.rome, w.milan))
+			w.rome.unpeer(t, "milan")
+			for _, s := range []*side{w.rome, w.milan} {
+				w.returns(t, s, before[s])
+			}
+		})
+	}
+}
+
+// A provider may have had another name when it made its last offer, of which
+// the consumer has a copy still.
+func TestAnOfferThatTheProviderDoesNotKnowIsForgotten(t *testing.T) {
+	w := newWorld(t, peering.IdentityCertificate)
+	namespace := rules.PeerNamespace("milan")
+	of := map[string]string{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy, v1alpha1.LabelForeignCluster: "milan"}
+	labels := maps.Clone(of)
+	labels[v1alpha1.LabelRole] = v1alpha1.RolePeer
+	w.rome.add(t, key{namespaces, "", namespace}, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Labels: labels}})
+	old := key{resourceOffers, namespace, "an-older-name"}
+	w.rome.add(t, old, &v1alpha1.ResourceOffer{
+		ObjectMeta: metav1.ObjectMeta{Labels: of}, Spec: v1alpha1.ResourceOfferSpec{ClusterID: w.milan.id},
+		Status: v1alpha1.ResourceOfferStatus{Phase: v1alpha1.NegotiationAccepted},
+	})
+	w.start(t)
+	// What is only here is looked at before there is anybody to compare it with.
+	w.invite(t, w.milan, w.rome, "a")
+	w.until(t, "rome borrows from milan", peered(w.rome, w.milan))
+	w.until(t, "the old offer is forgotten", func() bool {
+		w.rome.store.mu.Lock()
+		defer w.rome.store.mu.Unlock()
+		_, ok := w.rome.store.objects[old]
+		return !ok
+	})
+}
