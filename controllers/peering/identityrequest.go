@@ -162,7 +162,8 @@ func (r *identityRequests) reconcile(ctx context.Context, key cache.ObjectName) 
 }
 
 // accept says that the tenant namespace is there, with the rights of this
-// identity: from then on it may be signed.
+// identity, and that it may be signed, or that it is an account. Each renewal
+// is accepted anew.
 func (r *identityRequests) accept(ctx context.Context, request *v1alpha1.IdentityRequest, fc *v1alpha1.ForeignCluster) error {
 	name := rules.TenantNamespace(fc.Name)
 	namespace, err := r.getNamespace(name)
@@ -175,47 +176,45 @@ func (r *identityRequests) accept(ctx context.Context, request *v1alpha1.Identit
 	if !incoming(fc) || !belongsTo(namespace, fc.Name, v1alpha1.RoleTenant) || namespace.DeletionTimestamp != nil {
 		return nil
 	}
-	uid, _ := rules.InvitationOfAccount(request.Name)
-	account, err := r.account(ctx, request, name)
-	if err != nil {
-		return err
-	}
-	if account == "" {
-		if r.mode == IdentityToken {
-			// Accepted without an account it would be signed.
-			return nil
-		}
-		if bound, err := r.bound(name, tenantRole, rbacv1.UserKind, string(uid)); err != nil || !bound {
-			return err
-		}
-	}
 	accepted := request.DeepCopy()
 	accepted.Status.TenantNamespace = name
 	accepted.Status.ClusterID = r.clusterID
-	accepted.Status.ServiceAccountName = account
-	setRequestCondition(accepted, v1alpha1.ConditionAccepted, metav1.ConditionTrue, ReasonAccepted, "The tenant namespace is there.")
+	var ready bool
+	if r.mode.byToken(request) {
+		ready, err = r.account(ctx, request, name)
+		accepted.Status.ServiceAccountName = tenantAccount
+		setRequestCondition(accepted, v1alpha1.ConditionAccepted, metav1.ConditionTrue, rules.ReasonKnownByAccount, "The tenant namespace is there, with an account for the consumer.")
+	} else {
+		uid, _ := rules.InvitationOfAccount(request.Name)
+		ready, err = r.bound(name, tenantRole, rbacv1.UserKind, string(uid))
+		setRequestCondition(accepted, v1alpha1.ConditionAccepted, metav1.ConditionTrue, ReasonAccepted, "The tenant namespace is there.")
+	}
+	if err != nil || !ready {
+		return err
+	}
 	_, err = r.commit(ctx, request, accepted)
 	return err
 }
 
 // account makes the service account that a consumer is where nobody signs
-// certificates, once its bearer may ask for tokens of it. It is empty where
-// that is not needed, or not ready.
-func (r *identityRequests) account(ctx context.Context, request *v1alpha1.IdentityRequest, namespace string) (string, error) {
-	if request.Status.ServiceAccountName != "" || !r.mode.needsToken(request) {
-		return request.Status.ServiceAccountName, nil
+// certificates, once it has rights and its bearer may ask for tokens of it.
+// False says that they are not there yet.
+func (r *identityRequests) account(ctx context.Context, request *v1alpha1.IdentityRequest, namespace string) (bool, error) {
+	for _, needed := range []struct{ role, account string }{{tenantRole, tenantAccount}, {tenantTokenRole, request.Name}} {
+		if bound, err := r.bound(namespace, needed.role, rbacv1.ServiceAccountKind, needed.account); err != nil || !bound {
+			return false, err
+		}
 	}
-	bound, err := r.bound(namespace, tenantTokenRole, rbacv1.ServiceAccountKind, request.Name)
-	if err != nil || !bound {
-		return "", err
+	if request.Status.ServiceAccountName != "" {
+		return true, nil
 	}
-	err = r.createAccount(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{
+	err := r.createAccount(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{
 		Namespace: namespace, Name: tenantAccount, Labels: map[string]string{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy},
 	}})
 	if err != nil && !apierrors.IsAlreadyExists(err) {
-		return "", fmt.Errorf("make the account of the consumer in namespace %s: %w", namespace, err)
+		return false, fmt.Errorf("make the account of the consumer in namespace %s: %w", namespace, err)
 	}
-	return tenantAccount, nil
+	return true, nil
 }
 
 // bound tells whether a role binding is there and names somebody.

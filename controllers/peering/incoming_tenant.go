@@ -6,9 +6,7 @@ package peering
 import (
 	"context"
 	"slices"
-	"strings"
 
-	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -19,23 +17,6 @@ import (
 // tenantRole is the ClusterRole that a consumer has in its tenant namespace,
 // and the name of the RoleBinding that gives it.
 const tenantRole = "federation-tenant"
-
-// tenantBinding lets the identities that a consumer paid for act as a tenant.
-// It is the only place where they are written down.
-func tenantBinding(requests []*v1alpha1.IdentityRequest) *rbacv1.RoleBinding {
-	var subjects []rbacv1.Subject
-	for _, request := range requests {
-		if account := request.Status.ServiceAccountName; account != "" {
-			subjects = append(subjects, rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: request.Status.TenantNamespace, Name: account})
-			continue
-		}
-		if uid, ok := rules.InvitationOfAccount(request.Name); ok {
-			subjects = append(subjects, rbacv1.Subject{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: string(uid)})
-		}
-	}
-	slices.SortFunc(subjects, func(a, b rbacv1.Subject) int { return strings.Compare(a.Name, b.Name) })
-	return roleBinding(tenantRole, subjects...)
-}
 
 // ownedBy keeps the identity requests that belong to a foreign cluster.
 func ownedBy(fc *v1alpha1.ForeignCluster, requests []*v1alpha1.IdentityRequest) []*v1alpha1.IdentityRequest {

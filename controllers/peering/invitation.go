@@ -80,10 +80,5 @@ func newKey(peering types.UID) (key, request []byte, err error) {
 
 // isFor tells whether a PEM encoded request is for the identity of a peering.
 func isFor(request []byte, peering types.UID) bool {
-	block, _ := pem.Decode(request)
-	if block == nil {
-		return false
-	}
-	parsed, err := x509.ParseCertificateRequest(block.Bytes)
-	return err == nil && parsed.Subject.CommonName == string(peering)
+	return rules.RequestedName(request) == string(peering)
 }

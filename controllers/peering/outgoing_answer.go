@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -56,14 +57,24 @@ func (s *identityStep) refused(p *pass, err error) (outcome, error) {
 
 // answered tells whether the provider's answer is a no, or not there yet.
 func (s *identityStep) answered(p *pass, answer *v1alpha1.IdentityRequest) (outcome, bool) {
-	for _, kind := range []string{v1alpha1.ConditionAccepted, v1alpha1.ConditionIssued} {
-		condition := meta.FindStatusCondition(answer.Status.Conditions, kind)
-		if condition != nil && condition.Status == metav1.ConditionFalse {
-			return p.deny(v1alpha1.PeeringDenied, ReasonIdentityRefused,
-				"The provider refuses an identity (%s): %s", remote.Text(condition.Reason), remote.Text(condition.Message)), true
+	given := len(answer.Status.Certificate) > 0 || answer.Status.ServiceAccountName != ""
+	for _, refusal := range []struct {
+		kind  string
+		retry time.Duration
+	}{
+		{v1alpha1.ConditionAccepted, deniedRetry},
+		// What cannot be signed may be answered with an account in a moment.
+		{v1alpha1.ConditionIssued, renewalRetry},
+	} {
+		condition := meta.FindStatusCondition(answer.Status.Conditions, refusal.kind)
+		if condition == nil || condition.Status != metav1.ConditionFalse || given && refusal.kind == v1alpha1.ConditionIssued {
+			continue
 		}
+		p.deny(v1alpha1.PeeringDenied, ReasonIdentityRefused,
+			"The provider refuses an identity (%s): %s", remote.Text(condition.Reason), remote.Text(condition.Message))
+		return waitAtMost(refusal.retry), true
 	}
-	if len(answer.Status.Certificate) == 0 && answer.Status.ServiceAccountName == "" {
+	if !given {
 		p.pend(ReasonIdentityPending, "The provider is making the certificate.")
 		return waitAtMost(answerPoll), true
 	}
@@ -72,10 +83,19 @@ func (s *identityStep) answered(p *pass, answer *v1alpha1.IdentityRequest) (outc
 
 var uuid = regexp.MustCompile("^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
 
-// checkAnswer tells what is wrong with an identity that a provider gave: it is
-// input from a stranger.
-func (s *identityStep) checkAnswer(answer *v1alpha1.IdentityRequest, peering types.UID, key []byte) error {
-	if account := answer.Status.ServiceAccountName; account == "" {
+// givenAccount is the account that a request is answered with, unless there is
+// a certificate.
+func givenAccount(answer *v1alpha1.IdentityRequest, request []byte) string {
+	if rules.Certifies(answer.Status.Certificate, request) != nil {
+		return ""
+	}
+	return answer.Status.ServiceAccountName
+}
+
+// checkAnswer tells what is wrong with an identity that a provider gave for a
+// key: it is input from a stranger.
+func (s *identityStep) checkAnswer(answer *v1alpha1.IdentityRequest, peering types.UID, key, request []byte) error {
+	if account := givenAccount(answer, request); account == "" {
 		if err := checkCertificate(answer.Status.Certificate, peering, key); err != nil {
 			return err
 		}

@@ -171,7 +171,7 @@ func (s *identityStep) obtain(ctx context.Context, p *pass, secret *corev1.Secre
 	if out, stop := s.answered(p, answer); stop {
 		return out, nil
 	}
-	if err := s.checkAnswer(answer, invited.uid, secret.Data[remote.KeyPrivateKey]); err != nil {
+	if err := s.checkAnswer(answer, invited.uid, secret.Data[remote.KeyPrivateKey], secret.Data[remote.KeyRequest]); err != nil {
 		return p.deny(v1alpha1.PeeringError, ReasonIdentityInvalid, "The provider's answer cannot be used: %s.", remote.Text(err.Error())), nil
 	}
 	switch fc.Spec.ClusterID {
@@ -188,7 +188,7 @@ func (s *identityStep) obtain(ctx context.Context, p *pass, secret *corev1.Secre
 		Server: fc.Spec.Server, CA: fc.Spec.CABundle, ProxyURL: fc.Spec.ProxyURL,
 		PrivateKey: secret.Data[remote.KeyPrivateKey], Namespace: answer.Status.TenantNamespace,
 	}
-	if account := answer.Status.ServiceAccountName; account != "" {
+	if account := givenAccount(answer, secret.Data[remote.KeyRequest]); account != "" {
 		identity.Account = account
 		if identity.Token, err = s.token(ctx, invitedIdentity(fc, invited.token), identity.Namespace, account); err != nil {
 			return s.refused(p, err)
@@ -209,7 +209,7 @@ func (s *identityStep) obtain(ctx context.Context, p *pass, secret *corev1.Secre
 func (s *identityStep) invitation(p *pass, identity *corev1.Secret) (*invitation, outcome) {
 	fc := p.fc
 	missing := ReasonInvitationMissing
-	if identity != nil && len(identity.Data[remote.KeyCertificate]) > 0 {
+	if identity != nil && len(identity.Data[remote.KeyCertificate])+len(identity.Data[remote.KeyToken]) > 0 {
 		missing = ReasonIdentityExpired
 	}
 	if fc.Spec.InvitationSecretName == "" {

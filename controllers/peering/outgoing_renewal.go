@@ -5,12 +5,11 @@ package peering
 
 import (
 	"context"
-	"crypto/x509"
-	"encoding/pem"
 	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -36,12 +35,10 @@ func (s *identityStep) renewIdentity(ctx context.Context, p *pass, secret *corev
 	if renewed == nil {
 		return outcome{after: answerPoll}, nil
 	}
-	changed := withIdentity(secret, renewed)
-	if next := secret.Data[remote.KeyNextRequest]; len(next) > 0 {
-		changed.Data[remote.KeyRequest] = next
+	changed := withoutNext(withIdentity(secret, renewed))
+	if renewed.Account == "" {
+		changed.Data[remote.KeyRequest] = secret.Data[remote.KeyNextRequest]
 	}
-	delete(changed.Data, remote.KeyNextPrivateKey)
-	delete(changed.Data, remote.KeyNextRequest)
 	if secret, err = s.updateIdentity(ctx, changed); err != nil {
 		return goOn, fmt.Errorf("keep the renewed identity at the provider: %w", err)
 	}
@@ -56,19 +53,42 @@ func (s *identityStep) renewIdentity(ctx context.Context, p *pass, secret *corev
 }
 
 // renewed asks for the identity that is to follow; nil means that it is being
-// made. The key for it is kept before anything is sent, so that a retry after
-// a crash sends the same request.
+// made. Which kind it is the provider decides each time anew.
 func (s *identityStep) renewed(ctx context.Context, p *pass, secret **corev1.Secret, identity *remote.Identity) (*remote.Identity, error) {
 	next := *identity
-	if identity.Account != "" {
-		var err error
-		next.Token, err = s.token(ctx, identity, identity.Namespace, identity.Account)
-		return &next, err
+	answer, err := s.askAnew(ctx, p, secret, identity)
+	if err == nil && rules.Certifies(answer.Status.Certificate, answer.Spec.Request) != nil {
+		next.Token, next.Account = "", ""
+		next.PrivateKey, next.Certificate = (*secret).Data[remote.KeyNextPrivateKey], answer.Status.Certificate
+		return &next, nil
 	}
-	peering, err := commonName(identity.Certificate)
-	if err != nil {
+	switch {
+	case err == nil && rules.KnownByAccount(answer.Status.Conditions, answer.Generation):
+		next.Account = answer.Status.ServiceAccountName
+	case identity.Account == "":
+		if err == nil {
+			err = s.unsigned(ctx, secret, answer)
+		}
 		return nil, err
+	case err == nil && p.now.Before(lastCall(identity)):
+		return nil, nil
 	}
+	// Whoever has an account gets a token also from a provider that does not
+	// say in time, or at all, whether there could be a certificate.
+	next.Certificate = nil
+	next.Token, err = s.token(ctx, identity, identity.Namespace, next.Account)
+	return &next, err
+}
+
+// lastCall is when half of the time is over in which an identity is renewed.
+func lastCall(identity *remote.Identity) time.Time {
+	return identity.ExpirationTime.Add(-identity.ExpirationTime.Sub(identity.RenewalTime()) / 2)
+}
+
+// askAnew asks for a certificate for another key. That is kept before anything
+// is sent, so that a retry after a crash sends the same request.
+func (s *identityStep) askAnew(ctx context.Context, p *pass, secret **corev1.Secret, identity *remote.Identity) (*v1alpha1.IdentityRequest, error) {
+	peering := types.UID(rules.RequestedName((*secret).Data[remote.KeyRequest]))
 	if len((*secret).Data[remote.KeyNextPrivateKey]) == 0 || !isFor((*secret).Data[remote.KeyNextRequest], peering) {
 		key, request, err := newKey(peering)
 		if err != nil {
@@ -84,30 +104,45 @@ func (s *identityStep) renewed(ctx context.Context, p *pass, secret **corev1.Sec
 	answer, err := s.renew(ctx, p.fc.Name, &v1alpha1.IdentityRequest{Spec: v1alpha1.IdentityRequestSpec{
 		ClusterID: s.clusterID, ClusterName: s.clusterName, Request: request,
 	}})
-	if err != nil || rules.Certifies(answer.Status.Certificate, request) == nil {
+	if err != nil {
 		return nil, err
 	}
-	next.PrivateKey, next.Certificate = (*secret).Data[remote.KeyNextPrivateKey], answer.Status.Certificate
-	if err := s.checkAnswer(answer, peering, next.PrivateKey); err != nil {
+	answer.Spec.Request = request
+	if rules.Certifies(answer.Status.Certificate, request) == nil && !rules.KnownByAccount(answer.Status.Conditions, answer.Generation) {
+		return answer, nil
+	}
+	if err := s.checkAnswer(answer, peering, (*secret).Data[remote.KeyNextPrivateKey], request); err != nil {
 		return nil, err
 	}
 	if answer.Status.TenantNamespace != identity.Namespace {
 		return nil, fmt.Errorf("the provider renews it for namespace %s, not %s", remote.Text(answer.Status.TenantNamespace), identity.Namespace)
 	}
-	return &next, nil
+	return answer, nil
 }
 
-// commonName is the peering that a certificate of ours is for.
-func commonName(chain []byte) (types.UID, error) {
-	block, _ := pem.Decode(chain)
-	if block == nil {
-		return "", remote.ErrIncomplete
+// unsigned says why a renewal is not signed, if the provider says so. A request
+// that is refused is not sent again: the next one is for another key.
+func (s *identityStep) unsigned(ctx context.Context, secret **corev1.Secret, answer *v1alpha1.IdentityRequest) error {
+	issued := meta.FindStatusCondition(answer.Status.Conditions, v1alpha1.ConditionIssued)
+	if issued == nil || issued.ObservedGeneration != answer.Generation || issued.Status == metav1.ConditionTrue {
+		return nil
 	}
-	certificate, err := x509.ParseCertificate(block.Bytes)
-	if err != nil {
-		return "", err
+	if issued.Status == metav1.ConditionFalse {
+		changed := withoutNext(*secret)
+		var err error
+		if *secret, err = s.updateIdentity(ctx, changed); err != nil {
+			return fmt.Errorf("drop the key that is not certified: %w", err)
+		}
 	}
-	return types.UID(certificate.Subject.CommonName), nil
+	return fmt.Errorf("the provider says (%s): %s", remote.Text(issued.Reason), remote.Text(issued.Message))
+}
+
+// withoutNext is the Secret of an identity without the key that was to follow.
+func withoutNext(secret *corev1.Secret) *corev1.Secret {
+	changed := secret.DeepCopy()
+	delete(changed.Data, remote.KeyNextPrivateKey)
+	delete(changed.Data, remote.KeyNextRequest)
+	return changed
 }
 
 // invitedIdentity is who somebody is who holds an invitation and nothing else.

@@ -112,11 +112,12 @@ func (s *signer) reconcile(ctx context.Context, key cache.ObjectName) (time.Dura
 	if err != nil {
 		return 0, err
 	}
-	accepted := meta.IsStatusConditionTrue(request.Status.Conditions, v1alpha1.ConditionAccepted)
-	if request.DeletionTimestamp != nil || !accepted || request.Status.TenantNamespace == "" {
+	accepted := meta.FindStatusCondition(request.Status.Conditions, v1alpha1.ConditionAccepted)
+	if request.DeletionTimestamp != nil || request.Status.TenantNamespace == "" ||
+		accepted == nil || accepted.Status != metav1.ConditionTrue || accepted.ObservedGeneration != request.Generation {
 		return 0, nil
 	}
-	if request.Status.ServiceAccountName != "" || rules.Certifies(request.Status.Certificate, request.Spec.Request) != nil {
+	if rules.KnownByAccount(request.Status.Conditions, request.Generation) || rules.Certifies(request.Status.Certificate, request.Spec.Request) != nil {
 		return 0, s.tidy(ctx, signingName(request))
 	}
 	uid, _ := rules.InvitationOfAccount(request.Name)

@@ -25,6 +25,7 @@ import (
 	testingclock "k8s.io/utils/clock/testing"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/rules"
 )
 
 const (
@@ -161,6 +162,10 @@ func TestNothingIsSignedBeforeTheTenantIsThere(t *testing.T) {
 		"no tenant namespace": func(r *v1alpha1.IdentityRequest) { r.Status.TenantNamespace = "" },
 		"refused": func(r *v1alpha1.IdentityRequest) {
 			setRequestCondition(r, v1alpha1.ConditionAccepted, metav1.ConditionFalse, ReasonClusterAlreadyPeered, "")
+		},
+		"a renewal that is not accepted yet": func(r *v1alpha1.IdentityRequest) { r.Generation++ },
+		"an account": func(r *v1alpha1.IdentityRequest) {
+			setRequestCondition(r, v1alpha1.ConditionAccepted, metav1.ConditionTrue, rules.ReasonKnownByAccount, "")
 		},
 		"going": func(r *v1alpha1.IdentityRequest) { r.DeletionTimestamp = &metav1.Time{Time: now} },
 	} {

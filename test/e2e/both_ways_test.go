@@ -40,7 +40,7 @@ func peersBothWays(t *testing.T) {
 	peers(t, milan, rome)
 	peeringsAre(t, rome, "Established", "Established", "Established")
 	peeringsAre(t, milan, "Established", "Established", "Established")
-	isKnownByToken(t)
+	isKnownByAccount(t)
 	back := deploysNextDoor(t, milan)
 	answersFromAfar(t, back)
 	outward.isUndisturbed(t, before, "made the way back")
@@ -72,9 +72,9 @@ func unpeers(t *testing.T, consumer *harness.Cluster) {
 	kubectl(t, consumer, "delete", "--raw", group+"foreignclusters/"+otherThan(consumer).Name+"/peer")
 }
 
-// isKnownByToken looks at what milan is on rome: a service account of its
+// isKnownByAccount looks at what milan is on rome: a service account of its
 // tenant namespace, and no certificate.
-func isKnownByToken(t *testing.T) {
+func isKnownByAccount(t *testing.T) {
 	t.Helper()
 	secret := must(milan.Kube.CoreV1().Secrets("liqo-peer-rome").Get(t.Context(), "identity", metav1.GetOptions{}))(t)
 	if len(secret.Data["tls.crt"]) > 0 || len(secret.Data["token"]) == 0 {

@@ -40,6 +40,8 @@ type borrower struct {
 	peers      *remote.Peers
 	// name is that of the ForeignCluster, request that of the IdentityRequest.
 	name, request, token string
+	// config is what the borrower's controllers are told.
+	config peerings.Config
 }
 
 // newBorrower takes an invitation of the environment's cluster, and runs the
@@ -57,11 +59,18 @@ func makeBorrower(t *testing.T, name string) *borrower {
 	env := framework.Get(t)
 	env.Kubectl(t, env.Chart(t, "rbac-user-roles.yaml", "rbac-tenant.yaml"), "apply", "-f", "-")
 	_, federation := clients(t, env)
-	return &borrower{Environment: env, federation: federation, proxy: env.StartProxy(t), name: name}
+	return &borrower{Environment: env, federation: federation, proxy: env.StartProxy(t), name: name, config: peerings.Config{
+		Clock: clock.RealClock{}, ClusterID: thatID, ClusterName: "borrower", Namespace: framework.Namespace, ServiceAccount: "federation-controller-manager",
+		InvitationNamespace: framework.InvitationNamespace, IdentityMode: peerings.IdentityCertificate, IdentityLifetime: time.Hour,
+	}}
 }
 
-// run runs the controllers in this process, where only the proxy is dialled.
-func (b *borrower) run(t *testing.T) {
+// controller is one of those that run in this process.
+type controller interface{ Run(context.Context) }
+
+// run runs the controllers in this process, where only the proxy is dialled,
+// and others that work with the same.
+func (b *borrower) run(t *testing.T, others ...func(*peerings.Config) (controller, error)) {
 	t.Helper()
 	kube, federation := clients(t, b.Environment)
 	b.peers = remote.NewPeersWith(func(identity *remote.Identity) (*remote.Clients, error) {
@@ -77,14 +86,16 @@ func (b *borrower) run(t *testing.T) {
 	}))
 	invitations := kubeinformers.NewSharedInformerFactoryWithOptions(kube, 0, peerings.InvitationInformers(framework.Namespace)...)
 	ours := externalversions.NewSharedInformerFactory(federation, 0)
-	controller, err := peerings.NewForeignClusters(&peerings.Config{
-		Kube: kube, Federation: federation, KubeInformers: everything, ManagedInformers: managed, InvitationInformers: invitations,
-		FederationInformers: ours, Events: &record.FakeRecorder{}, Peers: b.peers, Clock: clock.RealClock{},
-		ClusterID: thatID, ClusterName: "borrower", Namespace: framework.Namespace, ServiceAccount: "federation-controller-manager",
-		InvitationNamespace: framework.InvitationNamespace, IdentityMode: peerings.IdentityCertificate, IdentityLifetime: time.Hour,
-	})
-	if err != nil {
-		t.Fatal(err)
+	config := b.config
+	config.Kube, config.Federation, config.Events, config.Peers = kube, federation, &record.FakeRecorder{}, b.peers
+	config.KubeInformers, config.ManagedInformers, config.InvitationInformers, config.FederationInformers = everything, managed, invitations, ours
+	var controllers []controller
+	for _, create := range append(others, func(config *peerings.Config) (controller, error) { return peerings.NewForeignClusters(config) }) {
+		created, err := create(&config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		controllers = append(controllers, created)
 	}
 	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
 	factories := []kubeinformers.SharedInformerFactory{everything, managed, invitations}
@@ -95,7 +106,9 @@ func (b *borrower) run(t *testing.T) {
 	ours.StartWithContext(ctx)
 	ours.WaitForCacheSync(ctx.Done())
 	var running sync.WaitGroup
-	running.Go(func() { controller.Run(ctx) })
+	for _, c := range controllers {
+		running.Go(func() { c.Run(ctx) })
+	}
 	t.Cleanup(func() {
 		stop()
 		running.Wait()
@@ -125,12 +138,17 @@ func (b *borrower) invite(t *testing.T, proxy string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	b.forget(t, b.name)
+}
+
+// forget removes a ForeignCluster when the test ends.
+func (b *borrower) forget(t *testing.T, name string) {
 	t.Cleanup(func() {
 		ctx := context.WithoutCancel(t.Context())
-		if err := b.federation.FederationV1alpha1().ForeignClusters().Delete(ctx, b.name, metav1.DeleteOptions{}); err != nil {
+		if err := b.federation.FederationV1alpha1().ForeignClusters().Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
 			t.Error(err)
 		}
-		_, err := b.federation.FederationV1alpha1().ForeignClusters().Patch(ctx, b.name, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
+		_, err := b.federation.FederationV1alpha1().ForeignClusters().Patch(ctx, name, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
 		if err != nil && !apierrors.IsNotFound(err) {
 			t.Error(err)
 		}

@@ -19,8 +19,10 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/rules"
 	"liqo.io/federation/generated/clientset/versioned"
 	"liqo.io/federation/generated/clientset/versioned/scheme"
 	federation "liqo.io/federation/generated/clientset/versioned/typed/federation/v1alpha1"
@@ -54,15 +56,22 @@ func certified(t *testing.T, request []byte, began time.Time) []byte {
 // request for resources there.
 func renewerOf(t *testing.T, env *framework.Environment, name, namespace string) renewer {
 	t.Helper()
+	subject := rbacv1.Subject{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: name}
+	return renewerBy(t, env, subject, env.User(t, name, v1alpha1.PeerGroup), namespace)
+}
+
+// renewerBy does the same for whoever has that configuration.
+func renewerBy(t *testing.T, env *framework.Environment, subject rbacv1.Subject, config *rest.Config, namespace string) renewer {
+	t.Helper()
 	_, err := env.Kube.RbacV1().RoleBindings(namespace).Create(t.Context(), &rbacv1.RoleBinding{
 		ObjectMeta: metav1.ObjectMeta{GenerateName: "tenant-"},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "federation-tenant"},
-		Subjects:   []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: name}},
+		Subjects:   []rbacv1.Subject{subject},
 	}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	all := versioned.NewForConfigOrDie(env.User(t, name, v1alpha1.PeerGroup)).FederationV1alpha1()
+	all := versioned.NewForConfigOrDie(config).FederationV1alpha1()
 	client := all.ResourceRequests(namespace)
 	until(t, "the consumer to have a request in "+namespace, func(ctx context.Context) (bool, error) {
 		if _, err := client.Get(ctx, "genoa", metav1.GetOptions{}); err == nil {
@@ -153,4 +162,57 @@ func TestAConsumerRenewsItsIdentityInItsTenantNamespaceAlone(t *testing.T) {
 	}
 	_, err = renew(consumer, second)
 	verbtest.ExpectStatus(t, err, http.StatusForbidden, "only the consumer")
+}
+
+func TestAnAccountRenewsTheIdentityThatItIsAndNoOther(t *testing.T) {
+	env := framework.Get(t)
+	env.Kubectl(t, env.Chart(t, "rbac-user-roles.yaml", "rbac-tenant.yaml"), "apply", "-f", "-")
+	admins := versioned.NewForConfigOrDie(env.Admin).FederationV1alpha1().IdentityRequests()
+	own, other := env.MakeNamespace(t), env.MakeNamespace(t)
+	// Each namespace is that of a consumer that is an account there.
+	uids := map[string]string{}
+	for _, tenant := range []string{own, other} {
+		bearer, token := bearerOf(t, env, "account-"+tenant)
+		uid := string(token.UID)
+		uids[tenant] = uid
+		first := identity(t, uid, v1alpha1.PeerGroup)
+		until(t, "the bearer to ask for an identity", func(ctx context.Context) (bool, error) {
+			_, err := bearer.Create(ctx, first, metav1.CreateOptions{})
+			return err == nil, nil
+		})
+		status := fields{"tenantNamespace": tenant, "serviceAccountName": "federation-peer", "conditions": []fields{{
+			"type": v1alpha1.ConditionAccepted, "status": metav1.ConditionTrue, "reason": rules.ReasonKnownByAccount,
+			"message": "", "observedGeneration": 1, "lastTransitionTime": metav1.Now(),
+		}}}
+		must(t)(admins.Patch(t.Context(), "invitation-"+uid, types.MergePatchType, encode(fields{"status": status}), metav1.PatchOptions{}, "status"))
+	}
+	accountOf := func(namespace, name, tenant string) renewer {
+		subject := rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: name}
+		return renewerBy(t, env, subject, env.ServiceAccount(t, namespace, name), tenant)
+	}
+	second := identity(t, uids[own], v1alpha1.PeerGroup)
+	for who, refused := range map[string]struct {
+		renewer renewer
+		request *v1alpha1.IdentityRequest
+	}{
+		"another account there":          {accountOf(own, "another", own), second},
+		"the account of another":         {accountOf(other, "federation-peer", own), second},
+		"an account for another":         {accountOf(own, "federation-peer", own), identity(t, uids[other], v1alpha1.PeerGroup)},
+		"an account, for nobody":         {accountOf(own, "federation-peer", own), identity(t, "", v1alpha1.PeerGroup)},
+		"an account, for another's path": {accountOf(own, "federation-peer", own), identity(t, "../"+uids[other], v1alpha1.PeerGroup)},
+	} {
+		if answer, err := refused.renewer.renew(t, refused.request); err == nil {
+			t.Errorf("%s is answered with %+v", who, answer)
+		}
+	}
+	consumer := accountOf(own, "federation-peer", own)
+	_, err := consumer.renew(t, identity(t, uids[own], v1alpha1.PeerGroup, "system:masters"))
+	expectCause(t, err, "spec.request")
+	renewed, err := consumer.renew(t, second)
+	if err != nil || string(renewed.Spec.Request) != string(second.Spec.Request) || renewed.Generation != 2 {
+		t.Fatalf("the renewal is answered with %+v, %v", renewed, err)
+	}
+	// Nothing is decided for it yet.
+	_, err = consumer.renew(t, identity(t, uids[own], v1alpha1.PeerGroup))
+	verbtest.ExpectStatus(t, err, http.StatusTooManyRequests, "is being made")
 }

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/utils/clock"
@@ -66,7 +67,7 @@ func (r *IdentityREST) Create(ctx context.Context, name string, obj runtime.Obje
 	if !ok {
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("an IdentityRequest is expected here, not a %T", obj))
 	}
-	held, err := r.held(ctx, name)
+	held, err := r.held(ctx, name, asked)
 	if err != nil {
 		return nil, err
 	}
@@ -95,7 +96,9 @@ func (r *IdentityREST) Create(ctx context.Context, name string, obj runtime.Obje
 }
 
 // held is the identity of the one who asks, if it is of this tenant namespace.
-func (r *IdentityREST) held(ctx context.Context, name string) (*federation.IdentityRequest, error) {
+// A certificate says which one that is; where it is an account, the request
+// does.
+func (r *IdentityREST) held(ctx context.Context, name string, asked *federation.IdentityRequest) (*federation.IdentityRequest, error) {
 	refuse := func() (*federation.IdentityRequest, error) {
 		return nil, apierrors.NewForbidden(identityResource, name, errors.New("only the consumer that has an identity in this namespace may renew it, with that identity"))
 	}
@@ -103,7 +106,12 @@ func (r *IdentityREST) held(ctx context.Context, name string) (*federation.Ident
 	if !ok {
 		return refuse()
 	}
-	obj, err := r.identities.Get(ctx, rules.InvitationAccount(types.UID(user.GetName())), &metav1.GetOptions{})
+	peering := user.GetName()
+	home, account, notAccount := serviceaccount.SplitUsername(user.GetName())
+	if notAccount == nil {
+		peering = rules.RequestedName(asked.Spec.Request)
+	}
+	obj, err := r.identities.Get(ctx, rules.InvitationAccount(types.UID(peering)), &metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return refuse()
 	}
@@ -115,6 +123,9 @@ func (r *IdentityREST) held(ctx context.Context, name string) (*federation.Ident
 	if namespace == "" || held.Status.TenantNamespace != namespace || held.DeletionTimestamp != nil {
 		return refuse()
 	}
+	if notAccount == nil && (home != namespace || account != held.Status.ServiceAccountName) {
+		return refuse()
+	}
 	return held, nil
 }
 
@@ -122,6 +133,9 @@ func (r *IdentityREST) held(ctx context.Context, name string) (*federation.Ident
 func (r *IdentityREST) mayReplace(held *federation.IdentityRequest) error {
 	certificate := rules.Certifies(held.Status.Certificate, held.Spec.Request)
 	if certificate == nil {
+		if rules.KnownByAccount(held.Status.Conditions, held.Generation) {
+			return nil
+		}
 		issued := meta.FindStatusCondition(held.Status.Conditions, federation.ConditionIssued)
 		if issued != nil && issued.Status == metav1.ConditionFalse && issued.ObservedGeneration == held.Generation {
 			return nil

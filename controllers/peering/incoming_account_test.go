@@ -1,0 +1,88 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package peering
+
+import (
+	"crypto/x509"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/rules"
+)
+
+func TestWhatConsumersAreKnownByIsDecidedOnceForEachRequest(t *testing.T) {
+	csr := csrOf(t, func(*x509.CertificateRequest) {})
+	earlier := certify(t, csrOf(t, func(*x509.CertificateRequest) {}), peerName(), false)
+	token := func(r *v1alpha1.IdentityRequest) {
+		r.Status.ServiceAccountName = tenantAccount
+		setRequestCondition(r, v1alpha1.ConditionAccepted, metav1.ConditionTrue, rules.ReasonKnownByAccount, "")
+	}
+	silent := func(r *v1alpha1.IdentityRequest) {
+		setRequestCondition(r, v1alpha1.ConditionIssued, metav1.ConditionUnknown, ReasonAwaitingSigner, "")
+	}
+	failed := func(r *v1alpha1.IdentityRequest) {
+		setRequestCondition(r, v1alpha1.ConditionIssued, metav1.ConditionFalse, ReasonSigningFailed, "")
+	}
+	invalid := func(r *v1alpha1.IdentityRequest) {
+		setRequestCondition(r, v1alpha1.ConditionIssued, metav1.ConditionFalse, ReasonRequestInvalid, "")
+	}
+	certified := func(r *v1alpha1.IdentityRequest) { r.Status.Certificate = certify(t, csr, peerName(), false) }
+	held := func(r *v1alpha1.IdentityRequest) { r.Status.Certificate = earlier }
+	renewed := func(r *v1alpha1.IdentityRequest) { r.Generation++ }
+	const user, account = peeringUID, tenantAccount
+	for _, test := range []struct {
+		name    string
+		mode    IdentityMode
+		changes []func(*v1alpha1.IdentityRequest)
+		byToken bool
+		tenants []string
+		tokens  []string
+	}{
+		{"a certificate at first", IdentityAuto, nil, false, []string{user}, nil},
+		{"a token where nobody signs", IdentityAuto, changes{silent}, true, []string{user, account}, []string{account, "invitation-" + user, user}},
+		{"a token where signing fails", IdentityAuto, changes{failed}, true, []string{user, account}, []string{account, "invitation-" + user, user}},
+		{"nothing for a request that is invalid", IdentityAuto, changes{invalid}, false, []string{user}, nil},
+		{"a certificate if that is wanted, whoever signs", IdentityCertificate, changes{silent}, false, []string{user}, nil},
+		{"a token if that is wanted", IdentityToken, nil, true, []string{account}, []string{account, "invitation-" + user}},
+		{"a certificate that came after all", IdentityAuto, changes{silent, certified}, false, []string{user}, nil},
+		{"a token again if nobody signs a renewal", IdentityAuto, changes{held, silent}, true, []string{user, account}, []string{account, "invitation-" + user, user}},
+		{"a certificate is tried for when a token is renewed", IdentityAuto, changes{silent, token, renewed}, false, []string{user, account}, []string{account, "invitation-" + user, user}},
+		{"a token stays one until it is renewed", IdentityCertificate, changes{token}, true, []string{user, account}, []string{account, "invitation-" + user, user}},
+		{"and then becomes a certificate", IdentityCertificate, changes{token, renewed}, false, []string{user, account}, []string{account, "invitation-" + user, user}},
+		{"a certificate stays one until it is renewed", IdentityToken, changes{certified}, false, []string{user}, nil},
+		{"and then becomes a token", IdentityToken, changes{held}, true, []string{user, account}, []string{account, "invitation-" + user, user}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			request := acceptedRequest(csr)
+			for _, change := range test.changes {
+				change(request)
+			}
+			if got := test.mode.byToken(request); got != test.byToken {
+				t.Errorf("by token is %t", got)
+			}
+			var tenants, tokens []string
+			for _, binding := range (&Config{IdentityMode: test.mode}).tenantBindings(rome(), []*v1alpha1.IdentityRequest{request}) {
+				for _, subject := range binding.Subjects {
+					switch binding.Name {
+					case tenantRole:
+						tenants = append(tenants, subject.Name)
+					case tenantTokenRole:
+						tokens = append(tokens, subject.Name)
+					}
+				}
+			}
+			if diff := cmp.Diff(test.tenants, tenants); diff != "" {
+				t.Errorf("tenants (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(test.tokens, tokens); diff != "" {
+				t.Errorf("who may ask for tokens (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+type changes = []func(*v1alpha1.IdentityRequest)
