@@ -197,6 +197,8 @@ func TestInvitations(t *testing.T) {
 		}}
 	}
 	taken := identityOf(rome())
+	later := identityOf(rome())
+	later.CreationTimestamp = metav1.NewTime(now)
 	refused := knock(romeID, "rome")
 	for _, test := range []struct {
 		name     string
@@ -204,6 +206,7 @@ func TestInvitations(t *testing.T) {
 		after    time.Duration
 		request  *v1alpha1.IdentityRequest
 		asked    bool
+		before   bool
 		accounts []types.UID
 		writes   []string
 	}{
@@ -214,6 +217,11 @@ func TestInvitations(t *testing.T) {
 			used.Status = v1alpha1.PeeringTokenStatus{Used: true, UsedBy: romeID}
 			return used
 		}(), request: taken, asked: true, accounts: []types.UID{peeringUID}, writes: []string{"delete account invitation-" + peeringUID}},
+		{name: "but not when an earlier identity was used", token: func() *v1alpha1.PeeringToken {
+			used := token()
+			used.Status = v1alpha1.PeeringTokenStatus{Used: true, UsedBy: romeID}
+			return used
+		}(), request: later, asked: true, before: true, accounts: []types.UID{peeringUID}},
 		{name: "an expired one goes with its account", token: token(), after: time.Hour, accounts: []types.UID{peeringUID}, writes: []string{"delete account invitation-" + peeringUID, "delete token"}},
 		{name: "and with a request that became nothing", token: token(), after: time.Hour, request: refused, writes: []string{"delete request", "delete token"}},
 		{name: "but not with a peering", token: token(), after: time.Hour, request: taken, writes: []string{"delete token"}},
@@ -259,7 +267,11 @@ func TestInvitations(t *testing.T) {
 				},
 				requests: func(string) ([]*v1alpha1.ResourceRequest, error) {
 					if test.asked {
-						return []*v1alpha1.ResourceRequest{{}}, nil
+						made := now
+						if test.before {
+							made = now.Add(-time.Second)
+						}
+						return []*v1alpha1.ResourceRequest{{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(made)}}}, nil
 					}
 					return nil, nil
 				},

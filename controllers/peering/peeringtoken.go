@@ -179,8 +179,15 @@ func (r *peeringTokens) used(ctx context.Context, token *v1alpha1.PeeringToken, 
 		return nil
 	}
 	requests, err := r.requests(request.Status.TenantNamespace)
-	if err != nil || len(requests) == 0 {
+	if err != nil {
 		return err
+	}
+	// What is older was asked for by the identity that the consumer had before:
+	// the account stays, so that it can fetch this one.
+	if !slices.ContainsFunc(requests, func(made *v1alpha1.ResourceRequest) bool {
+		return !made.CreationTimestamp.Before(&request.CreationTimestamp)
+	}) {
+		return nil
 	}
 	return r.removeAccounts(ctx, token.Name, request.Name)
 }

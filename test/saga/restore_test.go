@@ -9,6 +9,7 @@ import (
 	"reflect"
 	"slices"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -81,6 +82,9 @@ func TestAConsumerThatWasRestoredPeersAgainByItsID(t *testing.T) {
 	w.start(t)
 	w.until(t, "rome borrows from milan", peered(w.rome, w.milan))
 
+	// Times of creation are in seconds: nobody is restored in the same one.
+	then := time.Now().Unix()
+	w.until(t, "time passes", func() bool { return time.Now().Unix() > then })
 	w.rome.restore(kept)
 	w.invite(t, w.milan, w.rome, "b", w.rome.id)
 	w.until(t, "rome borrows from milan again", peered(w.rome, w.milan))
