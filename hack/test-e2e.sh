@@ -29,4 +29,4 @@ failures() {
 }
 
 mkdir -p _output
-go test -tags e2e -count=1 -timeout=30m -json ./test/e2e "$@" | tee "$record" | jq -j --unbuffered '.Output // empty'
+go test -tags e2e -count=1 -timeout=45m -json ./test/e2e "$@" | tee "$record" | jq -j --unbuffered '.Output // empty'
