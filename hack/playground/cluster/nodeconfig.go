@@ -106,8 +106,8 @@ clusterDomain: cluster.local
 resolvConf: ""
 cgroupDriver: cgroupfs
 cgroupRoot: {{.CgroupRoot}}
-cgroupsPerQOS: false
-enforceNodeAllocatable: []
+cgroupsPerQOS: true
+enforceNodeAllocatable: [pods]
 failCgroupV1: {{not .CgroupV1}}
 failSwapOn: false
 localStorageCapacityIsolation: false

@@ -10,7 +10,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"sort"
+	"strconv"
 	"strings"
 	"time"
 
@@ -47,7 +49,7 @@ func MakeCgroup(name string) error {
 			if err := os.MkdirAll(dir, 0o755); err != nil {
 				return fmt.Errorf("make control group: %w", err)
 			}
-			if err := errors.Join(inheritCPUs(parent, dir), delegate(dir)); err != nil {
+			if err := errors.Join(inheritCPUs(parent, dir), delegate(dir), weigh(dir)); err != nil {
 				return err
 			}
 		}
@@ -76,6 +78,31 @@ func inheritCPUs(parent, dir string) error {
 		}
 		if err := os.WriteFile(filepath.Join(dir, file), value, 0); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// weigh gives a group the weight of as many processes as there are processors,
+// as the kubelet gives it to all pods of a node together. With the default of
+// one, everything in pods would wait for each daemon beside them.
+func weigh(dir string) error {
+	for _, weight := range []struct {
+		file string
+		unit int
+	}{{"cpu.shares", 1024}, {"cpu.weight", 100}} {
+		// Version 1 has the one, version 2 the other, and only where processors
+		// are controlled; none can be made.
+		file, err := os.OpenFile(filepath.Join(dir, weight.file), os.O_WRONLY, 0)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("weigh control group: %w", err)
+		}
+		_, err = file.WriteString(strconv.Itoa(weight.unit * runtime.NumCPU()))
+		if err := errors.Join(err, file.Close()); err != nil {
+			return fmt.Errorf("weigh control group %s: %w", dir, err)
 		}
 	}
 	return nil
