@@ -30,9 +30,12 @@ const (
 	apiNamespace = "bench-api"
 	apiUser      = "bench"
 	apiClusterID = "0c9e8d7f-1a2b-4c3d-8e4f-5a6b7c8d9e0f"
-	// objects is how many are made, read and changed in one run.
+	// objects is how many are made, read and changed by one client in one run.
 	objects = 1000
-	// lists is how often all of them are listed.
+	// objectsOfMany is how many 16 clients make, read and change: enough for
+	// half a dozen seconds, in which the collection of garbage evens out.
+	objectsOfMany = 3000
+	// lists is how often one client lists all of them.
 	lists = 20
 )
 
@@ -93,6 +96,10 @@ func (b *bench) measureAPI(ctx context.Context) ([]apiSample, error) {
 // ask makes objects, reads them one by one and all at once, changes them, and
 // removes them.
 func ask(ctx context.Context, client dynamic.ResourceInterface, resource schema.GroupVersionResource, clients int) ([]apiSample, error) {
+	objects, lists := objects, lists
+	if clients > 1 {
+		objects, lists = objectsOfMany, 0
+	}
 	made := make([]*unstructured.Unstructured, objects)
 	var samples []apiSample
 	for _, operation := range []struct {
@@ -121,6 +128,9 @@ func ask(ctx context.Context, client dynamic.ResourceInterface, resource schema.
 			return err
 		}},
 	} {
+		if operation.count == 0 {
+			continue
+		}
 		s, err := send(ctx, operation.count, clients, operation.send)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", operation.name, err)
