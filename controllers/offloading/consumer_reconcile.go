@@ -99,6 +99,9 @@ func (c *Consumer) standings(offloading *v1alpha1.NamespaceOffloading) ([]standi
 		if err == nil {
 			s.full = len(current.Spec.Namespaces) >= maxMappings
 			s.asked = slices.ContainsFunc(current.Spec.Namespaces, func(entry v1alpha1.NamespaceMapping) bool { return entry.Name == offloading.Namespace })
+			s.taken = slices.ContainsFunc(current.Spec.Namespaces, func(entry v1alpha1.NamespaceMapping) bool {
+				return entry.Name != offloading.Namespace && entry.RemoteName == c.remoteName(offloading)
+			})
 			i := slices.IndexFunc(current.Status.Namespaces, func(answer v1alpha1.NamespaceMappingStatus) bool { return answer.Name == offloading.Namespace })
 			if i >= 0 {
 				s.answer = &current.Status.Namespaces[i]

@@ -82,40 +82,57 @@ func (c *Consumer) createMap(ctx context.Context, namespace string, entries []v1
 
 // wantedEntries are the entries that a map should have: those of selected
 // namespaces, and those that are there and whose pods are not home yet. When
-// there are too many, the oldest offloadings count.
+// there are too many, or two want one name, those count that are there, and
+// then the oldest offloadings.
 func (c *Consumer) wantedEntries(ctx context.Context, l rules.Lender, offloadings []*v1alpha1.NamespaceOffloading, current []v1alpha1.NamespaceMapping) []v1alpha1.NamespaceMapping {
 	present := make(map[string]v1alpha1.NamespaceMapping, len(current))
 	for _, entry := range current {
 		present[entry.Name] = entry
 	}
-	offloadings = slices.Clone(offloadings)
-	slices.SortFunc(offloadings, func(a, b *v1alpha1.NamespaceOffloading) int {
+	var there, others []*v1alpha1.NamespaceOffloading
+	for _, offloading := range offloadings {
+		if _, ok := present[offloading.Namespace]; ok {
+			there = append(there, offloading)
+		} else {
+			others = append(others, offloading)
+		}
+	}
+	slices.SortFunc(others, func(a, b *v1alpha1.NamespaceOffloading) int {
 		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), compare(a.Namespace, b.Namespace))
 	})
-	accepts := l.Refuses() == ""
 	var wanted []v1alpha1.NamespaceMapping
-	for _, offloading := range offloadings {
-		entry, there := present[offloading.Namespace]
-		switch {
-		case len(l.VirtualNodes) == 0:
-		case there && (c.leaving(offloading) || !accepts):
+	taken := map[string]bool{}
+	for _, offloading := range slices.Concat(there, others) {
+		entry := c.wantedEntry(ctx, l, offloading, present[offloading.Namespace])
+		if entry.Name != "" && !taken[entry.RemoteName] {
+			taken[entry.RemoteName] = true
 			wanted = append(wanted, entry)
-		case c.leaving(offloading) || !accepts:
-		default:
-			selector, err := rules.NewClusterSelector(offloading.Spec.ClusterSelector)
-			if err != nil {
-				// The namespace's own status tells it to its owner.
-				klog.FromContext(ctx).V(2).Info("Skipping a namespace", "namespace", offloading.Namespace, "reason", err.Error())
-				continue
-			}
-			if l.Choose(selector, c.node) == "" {
-				wanted = append(wanted, v1alpha1.NamespaceMapping{Name: offloading.Namespace, RemoteName: c.remoteName(offloading)})
-			}
 		}
 	}
 	wanted = wanted[:min(len(wanted), maxMappings)]
 	slices.SortFunc(wanted, func(a, b v1alpha1.NamespaceMapping) int { return compare(a.Name, b.Name) })
 	return wanted
+}
+
+// wantedEntry is the entry that one namespace should have, or an empty one;
+// present is the one that it has.
+func (c *Consumer) wantedEntry(ctx context.Context, l rules.Lender, offloading *v1alpha1.NamespaceOffloading, present v1alpha1.NamespaceMapping) v1alpha1.NamespaceMapping {
+	switch {
+	case len(l.VirtualNodes) == 0:
+		return v1alpha1.NamespaceMapping{}
+	case c.leaving(offloading), l.Refuses() != "":
+		return present
+	}
+	selector, err := rules.NewClusterSelector(offloading.Spec.ClusterSelector)
+	if err != nil {
+		// The namespace's own status tells it to its owner.
+		klog.FromContext(ctx).V(2).Info("Skipping a namespace", "namespace", offloading.Namespace, "reason", err.Error())
+		return v1alpha1.NamespaceMapping{}
+	}
+	if l.Choose(selector, c.node) != "" {
+		return v1alpha1.NamespaceMapping{}
+	}
+	return v1alpha1.NamespaceMapping{Name: offloading.Namespace, RemoteName: c.remoteName(offloading)}
 }
 
 func (c *Consumer) remoteName(offloading *v1alpha1.NamespaceOffloading) string {

@@ -21,8 +21,8 @@ type standing struct {
 	refusal     string
 	selectorErr error
 	// asked tells whether the cluster's map has an entry, full whether it can
-	// take no more.
-	asked, full bool
+	// take no more, taken whether it has another one with the same twin.
+	asked, full, taken bool
 	// answer is what the cluster made of the entry; nil before it answered.
 	answer *v1alpha1.NamespaceMappingStatus
 }
@@ -36,6 +36,8 @@ func (s standing) ready() (status metav1.ConditionStatus, reason, message string
 		return metav1.ConditionFalse, "Leaving", "The cluster has yet to remove the namespace."
 	case s.answer != nil:
 		return metav1.ConditionFalse, string(s.answer.Phase), s.answer.Message
+	case !s.asked && s.taken:
+		return metav1.ConditionFalse, "NameTaken", "The twin of another namespace has that name there: use another mapping strategy, or unoffload the other one."
 	case !s.asked && s.full:
 		return metav1.ConditionFalse, "TooManyNamespaces", fmt.Sprintf("The cluster takes no more than %d namespaces: unoffload another one.", maxMappings)
 	}
@@ -45,7 +47,7 @@ func (s standing) ready() (status metav1.ConditionStatus, reason, message string
 // failed tells whether waiting alone will not help.
 func (s standing) failed() bool {
 	if s.answer == nil {
-		return !s.asked && s.full
+		return !s.asked && (s.full || s.taken)
 	}
 	switch s.answer.Phase {
 	case v1alpha1.NamespaceMappingConflict, v1alpha1.NamespaceMappingRefused, v1alpha1.NamespaceMappingFailed:

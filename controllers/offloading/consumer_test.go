@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	kubeinformers "k8s.io/client-go/informers"
@@ -250,6 +251,54 @@ func TestMapHoldsWhatIsSelectedAndWhatIsNotHomeYet(t *testing.T) {
 	}
 }
 
+func TestATwinBelongsToTheNamespaceThatHasIt(t *testing.T) {
+	unique := offloadingOf("shop", 0)
+	unique.Spec.NamespaceMappingStrategy = v1alpha1.DefaultName
+	twin := rules.UniqueTwinNamespace("shop", "rome", romeID)
+	older := offloadingOf(twin, time.Hour)
+	holder := &v1alpha1.NamespaceMap{
+		ObjectMeta: metav1.ObjectMeta{Name: "rome", Namespace: rules.PeerNamespace("milan")},
+		Spec:       v1alpha1.NamespaceMapSpec{Namespaces: []v1alpha1.NamespaceMapping{{Name: "shop", RemoteName: twin}}},
+	}
+	for _, test := range []struct {
+		name    string
+		objects []runtime.Object
+		want    string
+	}{
+		{"the oldest gets it", []runtime.Object{unique, older}, twin},
+		{"who has it keeps it", []runtime.Object{unique, older, holder}, "shop"},
+		{"also while it leaves", []runtime.Object{leavingSince(unique.DeepCopy(), 0), older, holder}, "shop"},
+		{"and then it is free", []runtime.Object{older, holder}, twin},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			w := newWorld(t, append(test.objects, foreignCluster(), milanNode(), labelled("shop"), labelled(twin))...)
+			if _, err := w.consumer(t).reconcileMap(t.Context(), "milan"); err != nil {
+				t.Fatal(err)
+			}
+			m, err := w.federation.FederationV1alpha1().NamespaceMaps(rules.PeerNamespace("milan")).Get(t.Context(), "rome", metav1.GetOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff([]v1alpha1.NamespaceMapping{{Name: test.want, RemoteName: twin}}, m.Spec.Namespaces); diff != "" {
+				t.Errorf("entries (-want +got):\n%s", diff)
+			}
+		})
+	}
+
+	w := newWorld(t, unique, older, holder, foreignCluster(), milanNode(), labelled("shop"), labelled(twin))
+	if _, err := w.consumer(t).reconcileOffloading(t.Context(), twin); err != nil {
+		t.Fatal(err)
+	}
+	told, err := w.federation.FederationV1alpha1().NamespaceOffloadings(twin).Get(t.Context(), v1alpha1.NamespaceOffloadingName, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ready := meta.FindStatusCondition(told.Status.Clusters[0].Conditions, v1alpha1.ConditionReady)
+	if told.Status.Phase != v1alpha1.OffloadingAllFailed || ready == nil || ready.Reason != "NameTaken" {
+		t.Errorf("the owner is told %+v", told.Status)
+	}
+}
+
 func TestOldestNamespacesFillTheMap(t *testing.T) {
 	objects := []runtime.Object{foreignCluster(), milanNode()}
 	for i := range maxMappings + 1 {
@@ -286,6 +335,7 @@ func TestPhaseSumsUpTheSelectedClusters(t *testing.T) {
 		{"some failed", []standing{ready, refused}, v1alpha1.OffloadingSomeFailed},
 		{"all failed", []standing{refused, answered(v1alpha1.NamespaceMappingConflict)}, v1alpha1.OffloadingAllFailed},
 		{"no room", []standing{{selected: true, full: true}}, v1alpha1.OffloadingAllFailed},
+		{"the name is taken", []standing{{selected: true, taken: true}}, v1alpha1.OffloadingAllFailed},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			if got := summary(test.standings); got != test.want {
