@@ -51,15 +51,16 @@ func TestTwinNamespaceReadsLikeItsOrigin(t *testing.T) {
 	for _, test := range []struct {
 		name      string
 		namespace string
-		strategy  v1alpha1.NamespaceMappingStrategy
+		spec      v1alpha1.NamespaceOffloadingSpec
 		want      string
 	}{
-		{"unique by default", "shop", v1alpha1.DefaultName, "shop-rome-" + ShortID(id)},
-		{"the same when that is wanted", "shop", v1alpha1.EnforceSameName, "shop"},
-		{"unique when nobody says", "shop", "", "shop-rome-" + ShortID(id)},
+		{"unique by default", "shop", v1alpha1.NamespaceOffloadingSpec{NamespaceMappingStrategy: v1alpha1.DefaultName}, "shop-rome-" + ShortID(id)},
+		{"the same when that is wanted", "shop", v1alpha1.NamespaceOffloadingSpec{NamespaceMappingStrategy: v1alpha1.EnforceSameName}, "shop"},
+		{"another when one is named", "shop", v1alpha1.NamespaceOffloadingSpec{NamespaceMappingStrategy: v1alpha1.SelectedName, RemoteNamespaceName: "store"}, "store"},
+		{"unique when nobody says", "shop", v1alpha1.NamespaceOffloadingSpec{}, "shop-rome-" + ShortID(id)},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			if got := TwinNamespace(test.namespace, test.strategy, "rome", id); got != test.want {
+			if got := TwinNamespace(test.namespace, &test.spec, "rome", id); got != test.want {
 				t.Errorf("got %s, want %s", got, test.want)
 			}
 		})

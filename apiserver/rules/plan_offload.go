@@ -77,7 +77,7 @@ func (o Offload) action() v1alpha1.PlanAction {
 }
 
 func (o Offload) twin(spec *v1alpha1.NamespaceOffloadingSpec) string {
-	return TwinNamespace(o.Namespace, spec.NamespaceMappingStrategy, o.ClusterName, o.ClusterID)
+	return TwinNamespace(o.Namespace, spec, o.ClusterName, o.ClusterID)
 }
 
 // cluster is what would happen at one lender.

@@ -61,10 +61,13 @@ func VirtualNodeLabels(virtualNode *v1alpha1.VirtualNode) map[string]string {
 	return labels
 }
 
-// TwinNamespace is the name of a namespace's twins, as the strategy wants it.
-func TwinNamespace(namespace string, strategy v1alpha1.NamespaceMappingStrategy, clusterName, clusterID string) string {
-	if strategy == v1alpha1.EnforceSameName {
+// TwinNamespace is the name of a namespace's twins, as its owner wants it.
+func TwinNamespace(namespace string, spec *v1alpha1.NamespaceOffloadingSpec, clusterName, clusterID string) string {
+	switch spec.NamespaceMappingStrategy {
+	case v1alpha1.EnforceSameName:
 		return namespace
+	case v1alpha1.SelectedName:
+		return spec.RemoteNamespaceName
 	}
 	return UniqueTwinNamespace(namespace, clusterName, clusterID)
 }

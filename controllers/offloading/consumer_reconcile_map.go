@@ -136,5 +136,5 @@ func (c *Consumer) wantedEntry(ctx context.Context, l rules.Lender, offloading *
 }
 
 func (c *Consumer) remoteName(offloading *v1alpha1.NamespaceOffloading) string {
-	return rules.TwinNamespace(offloading.Namespace, offloading.Spec.NamespaceMappingStrategy, c.clusterName, c.clusterID)
+	return rules.TwinNamespace(offloading.Namespace, &offloading.Spec, c.clusterName, c.clusterID)
 }

@@ -21,13 +21,15 @@ import (
 func namesTwinsByStrategy(t *testing.T) {
 	for _, test := range []struct {
 		strategy v1alpha1.NamespaceMappingStrategy
+		name     string
 		wanted   func(namespace, twin string) bool
 	}{
-		{v1alpha1.EnforceSameName, func(namespace, twin string) bool { return twin == namespace }},
-		{v1alpha1.DefaultName, func(namespace, twin string) bool { return strings.HasPrefix(twin, namespace+"-rome-") }},
+		{v1alpha1.EnforceSameName, "", func(namespace, twin string) bool { return twin == namespace }},
+		{v1alpha1.SelectedName, "store", func(_, twin string) bool { return twin == "store" }},
+		{v1alpha1.DefaultName, "", func(namespace, twin string) bool { return strings.HasPrefix(twin, namespace+"-rome-") }},
 	} {
 		t.Run(string(test.strategy), func(t *testing.T) {
-			o := offloaded(t, v1alpha1.NamespaceOffloadingSpec{NamespaceMappingStrategy: test.strategy, PodOffloadingStrategy: v1alpha1.Remote})
+			o := offloaded(t, v1alpha1.NamespaceOffloadingSpec{NamespaceMappingStrategy: test.strategy, RemoteNamespaceName: test.name, PodOffloadingStrategy: v1alpha1.Remote})
 			if !test.wanted(o.namespace, o.twin) {
 				t.Errorf("the twin of %s is called %s", o.namespace, o.twin)
 			}

@@ -80,7 +80,7 @@ func TestThePeerVerbAndItsDeclarativeTwinStoreTheSame(t *testing.T) {
 func TestTheOffloadVerbAndItsDeclarativeTwinStoreTheSame(t *testing.T) {
 	env := framework.Get(t)
 	selector := fields{"nodeSelectorTerms": []any{fields{"matchExpressions": []any{fields{"key": "region", "operator": "In", "values": []string{"north"}}}}}}
-	for _, mapping := range []any{nil, "DefaultName", "EnforceSameName"} {
+	for _, mapping := range []any{nil, "DefaultName", "EnforceSameName", "SelectedName"} {
 		for _, pods := range []any{nil, "Local", "Remote", "LocalAndRemote"} {
 			for _, clusters := range []any{nil, selector} {
 				spec := fields{}
@@ -88,6 +88,9 @@ func TestTheOffloadVerbAndItsDeclarativeTwinStoreTheSame(t *testing.T) {
 					if value != nil {
 						spec[key] = value
 					}
+				}
+				if mapping == "SelectedName" {
+					spec["remoteNamespaceName"] = "store"
 				}
 				stored := func(act func(namespace string)) v1alpha1.NamespaceOffloadingSpec {
 					namespace := env.MakeNamespace(t)

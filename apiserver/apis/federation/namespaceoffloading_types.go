@@ -32,6 +32,8 @@ const (
 	DefaultName NamespaceMappingStrategy = "DefaultName"
 	// EnforceSameName gives the twin the name of the namespace.
 	EnforceSameName NamespaceMappingStrategy = "EnforceSameName"
+	// SelectedName gives the twin the name in remoteNamespaceName.
+	SelectedName NamespaceMappingStrategy = "SelectedName"
 )
 
 // PodOffloadingStrategy says where the pods of a namespace may run.
@@ -49,6 +51,7 @@ const (
 // NamespaceOffloadingSpec is what the owner of a namespace wants.
 type NamespaceOffloadingSpec struct {
 	NamespaceMappingStrategy NamespaceMappingStrategy
+	RemoteNamespaceName      string
 	PodOffloadingStrategy    PodOffloadingStrategy
 	ClusterSelector          corev1.NodeSelector
 }

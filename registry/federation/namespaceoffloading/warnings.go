@@ -12,11 +12,16 @@ import (
 
 // warnings tell what no provider will take part in.
 func warnings(offloading *federation.NamespaceOffloading) []string {
-	if offloading.Spec.NamespaceMappingStrategy != federation.EnforceSameName {
+	field, name := "spec.namespaceMappingStrategy", offloading.Namespace
+	switch offloading.Spec.NamespaceMappingStrategy {
+	case federation.EnforceSameName:
+	case federation.SelectedName:
+		field, name = "spec.remoteNamespaceName", offloading.Spec.RemoteNamespaceName
+	default:
 		return nil
 	}
-	if err := rules.RefuseTwinNamespace(offloading.Namespace); err != nil {
-		return []string{fmt.Sprintf("spec.namespaceMappingStrategy: EnforceSameName cannot work here: %v", err)}
+	if err := rules.RefuseTwinNamespace(name); err != nil {
+		return []string{fmt.Sprintf("%s: %s cannot work here: %v", field, offloading.Spec.NamespaceMappingStrategy, err)}
 	}
 	return nil
 }

@@ -35,7 +35,7 @@ func Funcs(runtimeserializer.CodecFactory) []any {
 		},
 		func(spec *federation.NamespaceOffloadingSpec, c randfill.Continue) {
 			c.FillNoCustom(spec)
-			spec.NamespaceMappingStrategy = one(c, federation.DefaultName, federation.EnforceSameName)
+			spec.NamespaceMappingStrategy = one(c, federation.DefaultName, federation.EnforceSameName, federation.SelectedName)
 			spec.PodOffloadingStrategy = one(c, federation.LocalAndRemote, federation.Local, federation.Remote)
 		},
 		func(spec *federation.ShadowPodSpec, c randfill.Continue) {

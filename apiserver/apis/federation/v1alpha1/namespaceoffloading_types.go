@@ -43,6 +43,8 @@ const (
 	DefaultName NamespaceMappingStrategy = "DefaultName"
 	// EnforceSameName gives the twin the name of the namespace.
 	EnforceSameName NamespaceMappingStrategy = "EnforceSameName"
+	// SelectedName gives the twin the name in remoteNamespaceName.
+	SelectedName NamespaceMappingStrategy = "SelectedName"
 )
 
 // PodOffloadingStrategy says where the pods of a namespace may run.
@@ -61,9 +63,15 @@ const (
 // NamespaceOffloadingSpec is what the owner of a namespace wants.
 type NamespaceOffloadingSpec struct {
 	// namespaceMappingStrategy says how the twin namespaces are named:
-	// DefaultName (the default) or EnforceSameName. It cannot change.
+	// DefaultName (the default), EnforceSameName or SelectedName. It cannot
+	// change.
 	// +optional
 	NamespaceMappingStrategy NamespaceMappingStrategy `json:"namespaceMappingStrategy,omitempty"`
+	// remoteNamespaceName is the name of the twin namespaces when
+	// namespaceMappingStrategy is SelectedName, and empty otherwise. It cannot
+	// change.
+	// +optional
+	RemoteNamespaceName string `json:"remoteNamespaceName,omitempty"`
 	// podOffloadingStrategy says where pods may run: LocalAndRemote (the
 	// default), Local or Remote.
 	// +optional

@@ -32,7 +32,8 @@ func ValidateNamespaceOffloading(offloading *federation.NamespaceOffloading) fie
 func ValidateNamespaceOffloadingUpdate(offloading, old *federation.NamespaceOffloading) field.ErrorList {
 	errs := metadataUpdate(offloading, old)
 	errs = append(errs, namespaceOffloadingSpec(&offloading.Spec)...)
-	return append(errs, immutable(offloading.Spec.NamespaceMappingStrategy, old.Spec.NamespaceMappingStrategy, specPath.Child("namespaceMappingStrategy"))...)
+	errs = append(errs, immutable(offloading.Spec.NamespaceMappingStrategy, old.Spec.NamespaceMappingStrategy, specPath.Child("namespaceMappingStrategy"))...)
+	return append(errs, immutable(offloading.Spec.RemoteNamespaceName, old.Spec.RemoteNamespaceName, specPath.Child("remoteNamespaceName"))...)
 }
 
 // ValidateNamespaceOffloadingStatusUpdate tells what is wrong with a new
@@ -76,9 +77,23 @@ func ValidateOffloadingName(name string) field.ErrorList {
 }
 
 func namespaceOffloadingSpec(spec *federation.NamespaceOffloadingSpec) field.ErrorList {
-	errs := oneOf(spec.NamespaceMappingStrategy, specPath.Child("namespaceMappingStrategy"), federation.DefaultName, federation.EnforceSameName)
+	errs := oneOf(spec.NamespaceMappingStrategy, specPath.Child("namespaceMappingStrategy"), federation.DefaultName, federation.EnforceSameName, federation.SelectedName)
+	errs = append(errs, remoteNamespaceName(spec)...)
 	errs = append(errs, oneOf(spec.PodOffloadingStrategy, specPath.Child("podOffloadingStrategy"), federation.LocalAndRemote, federation.Local, federation.Remote)...)
 	return append(errs, nodeSelector(&spec.ClusterSelector, specPath.Child("clusterSelector"))...)
+}
+
+// remoteNamespaceName checks the name of the twins, which one strategy needs
+// and the others make themselves.
+func remoteNamespaceName(spec *federation.NamespaceOffloadingSpec) field.ErrorList {
+	path := specPath.Child("remoteNamespaceName")
+	switch selected := spec.NamespaceMappingStrategy == federation.SelectedName; {
+	case selected && spec.RemoteNamespaceName == "":
+		return field.ErrorList{field.Required(path, "name the twin namespaces, or use another namespaceMappingStrategy")}
+	case !selected && spec.RemoteNamespaceName != "":
+		return field.ErrorList{field.Forbidden(path, "needs namespaceMappingStrategy SelectedName")}
+	}
+	return optional(spec.RemoteNamespaceName, path, dnsLabel)
 }
 
 // nodeSelector checks a selector as it is checked in a pod's affinity, and

@@ -5,6 +5,7 @@ package validation
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -29,8 +30,9 @@ func TestValidateNamespaceOffloading(t *testing.T) {
 	}
 	selector := "spec.clusterSelector.nodeSelectorTerms"
 	spec := map[string]wrong[*federation.NamespaceOffloading]{
-		"no pod strategy":         {func(o *federation.NamespaceOffloading) { o.Spec.PodOffloadingStrategy = "" }, []string{"spec.podOffloadingStrategy"}},
-		"an unknown pod strategy": {func(o *federation.NamespaceOffloading) { o.Spec.PodOffloadingStrategy = "Somewhere" }, []string{"spec.podOffloadingStrategy"}},
+		"no pod strategy":                  {func(o *federation.NamespaceOffloading) { o.Spec.PodOffloadingStrategy = "" }, []string{"spec.podOffloadingStrategy"}},
+		"an unknown pod strategy":          {func(o *federation.NamespaceOffloading) { o.Spec.PodOffloadingStrategy = "Somewhere" }, []string{"spec.podOffloadingStrategy"}},
+		"a name that no strategy asks for": {func(o *federation.NamespaceOffloading) { o.Spec.RemoteNamespaceName = "store" }, []string{"spec.remoteNamespaceName"}},
 		"an unknown operator": {func(o *federation.NamespaceOffloading) {
 			o.Spec.ClusterSelector.NodeSelectorTerms[0] = term("a", "Near", "b")
 		}, []string{selector + "[0].matchExpressions[0].operator"}},
@@ -60,6 +62,21 @@ func TestValidateNamespaceOffloading(t *testing.T) {
 	}
 	spec["another name"] = wrong[*federation.NamespaceOffloading]{func(o *federation.NamespaceOffloading) { o.Name = "web" }, []string{"metadata.name"}}
 	runCreate(t, good, ValidateNamespaceOffloading, spec)
+	named := func(name string) func(*federation.NamespaceOffloading) {
+		return func(o *federation.NamespaceOffloading) {
+			o.Spec.NamespaceMappingStrategy, o.Spec.RemoteNamespaceName = federation.SelectedName, name
+		}
+	}
+	selected := good.DeepCopy()
+	named("store")(selected)
+	runCreate(t, selected, ValidateNamespaceOffloading, map[string]wrong[*federation.NamespaceOffloading]{
+		"no name":             {named(""), []string{"spec.remoteNamespaceName"}},
+		"a name that is none": {named("a/b"), []string{"spec.remoteNamespaceName"}},
+		"too long a name":     {named(strings.Repeat("a", 64)), []string{"spec.remoteNamespaceName"}},
+	})
+	runUpdate(t, selected, ValidateNamespaceOffloadingUpdate, map[string]wrong[*federation.NamespaceOffloading]{
+		"another name of the twins": {named("other"), []string{"spec.remoteNamespaceName"}},
+	})
 	spec["another mapping"] = wrong[*federation.NamespaceOffloading]{func(o *federation.NamespaceOffloading) { o.Spec.NamespaceMappingStrategy = federation.EnforceSameName }, []string{"spec.namespaceMappingStrategy"}}
 	runUpdate(t, good, ValidateNamespaceOffloadingUpdate, spec)
 

@@ -148,7 +148,10 @@ func TestOffloadRefusesAndLeavesNothingBehind(t *testing.T) {
 func TestOffloadContradictionsAreConflicts(t *testing.T) {
 	for field, change := range map[string]func(*federation.Offload){
 		"spec.namespaceMappingStrategy": func(o *federation.Offload) { o.Spec.NamespaceMappingStrategy = federation.EnforceSameName },
-		"spec.podOffloadingStrategy":    func(o *federation.Offload) { o.Spec.PodOffloadingStrategy = federation.Remote },
+		"spec.remoteNamespaceName": func(o *federation.Offload) {
+			o.Spec.NamespaceMappingStrategy, o.Spec.RemoteNamespaceName = federation.SelectedName, "store"
+		},
+		"spec.podOffloadingStrategy": func(o *federation.Offload) { o.Spec.PodOffloadingStrategy = federation.Remote },
 		"spec.clusterSelector": func(o *federation.Offload) {
 			o.Spec.ClusterSelector.NodeSelectorTerms = []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "region", Operator: corev1.NodeSelectorOpExists}}}}
 		},

@@ -40,6 +40,9 @@ func differences(is, wanted *federation.NamespaceOffloadingSpec) []verb.Differen
 	if is.NamespaceMappingStrategy != wanted.NamespaceMappingStrategy {
 		found = append(found, verb.Difference{Field: "spec.namespaceMappingStrategy", Message: fmt.Sprintf("is %s, not %s", is.NamespaceMappingStrategy, wanted.NamespaceMappingStrategy)})
 	}
+	if is.RemoteNamespaceName != wanted.RemoteNamespaceName {
+		found = append(found, verb.Difference{Field: "spec.remoteNamespaceName", Message: fmt.Sprintf("is %q, not %q", is.RemoteNamespaceName, wanted.RemoteNamespaceName)})
+	}
 	if is.PodOffloadingStrategy != wanted.PodOffloadingStrategy {
 		found = append(found, verb.Difference{Field: "spec.podOffloadingStrategy", Message: fmt.Sprintf("is %s, not %s", is.PodOffloadingStrategy, wanted.PodOffloadingStrategy)})
 	}
