@@ -18358,10 +18358,17 @@ func schema_apiserver_apis_federation_v1alpha1_NamespaceOffloadingSpec(ref commo
 				Properties: map[string]spec.Schema{
 					"namespaceMappingStrategy": {
 						SchemaProps: spec.SchemaProps{
-							Description: "namespaceMappingStrategy says how the twin namespaces are named: DefaultName (the default) or EnforceSameName. It cannot change.\n\nPossible enum values:\n - `\"DefaultName\"` names the twin after the namespace, this cluster's name and a short form of its id, so that it is unique.\n - `\"EnforceSameName\"` gives the twin the name of the namespace.",
+							Description: "namespaceMappingStrategy says how the twin namespaces are named: DefaultName (the default), EnforceSameName or SelectedName. It cannot change.\n\nPossible enum values:\n - `\"DefaultName\"` names the twin after the namespace, this cluster's name and a short form of its id, so that it is unique.\n - `\"EnforceSameName\"` gives the twin the name of the namespace.\n - `\"SelectedName\"` gives the twin the name in remoteNamespaceName.",
 							Type:        []string{"string"},
 							Format:      "",
-							Enum:        []interface{}{"DefaultName", "EnforceSameName"},
+							Enum:        []interface{}{"DefaultName", "EnforceSameName", "SelectedName"},
+						},
+					},
+					"remoteNamespaceName": {
+						SchemaProps: spec.SchemaProps{
+							Description: "remoteNamespaceName is the name of the twin namespaces when namespaceMappingStrategy is SelectedName, and empty otherwise. It cannot change.",
+							Type:        []string{"string"},
+							Format:      "",
 						},
 					},
 					"podOffloadingStrategy": {

@@ -16,8 +16,13 @@ import (
 // NamespaceOffloadingSpec is what the owner of a namespace wants.
 type NamespaceOffloadingSpecApplyConfiguration struct {
 	// namespaceMappingStrategy says how the twin namespaces are named:
-	// DefaultName (the default) or EnforceSameName. It cannot change.
+	// DefaultName (the default), EnforceSameName or SelectedName. It cannot
+	// change.
 	NamespaceMappingStrategy *federationv1alpha1.NamespaceMappingStrategy `json:"namespaceMappingStrategy,omitempty"`
+	// remoteNamespaceName is the name of the twin namespaces when
+	// namespaceMappingStrategy is SelectedName, and empty otherwise. It cannot
+	// change.
+	RemoteNamespaceName *string `json:"remoteNamespaceName,omitempty"`
 	// podOffloadingStrategy says where pods may run: LocalAndRemote (the
 	// default), Local or Remote.
 	PodOffloadingStrategy *federationv1alpha1.PodOffloadingStrategy `json:"podOffloadingStrategy,omitempty"`
@@ -37,6 +42,14 @@ func NamespaceOffloadingSpec() *NamespaceOffloadingSpecApplyConfiguration {
 // If called multiple times, the NamespaceMappingStrategy field is set to the value of the last call.
 func (b *NamespaceOffloadingSpecApplyConfiguration) WithNamespaceMappingStrategy(value federationv1alpha1.NamespaceMappingStrategy) *NamespaceOffloadingSpecApplyConfiguration {
 	b.NamespaceMappingStrategy = &value
+	return b
+}
+
+// WithRemoteNamespaceName sets the RemoteNamespaceName field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the RemoteNamespaceName field is set to the value of the last call.
+func (b *NamespaceOffloadingSpecApplyConfiguration) WithRemoteNamespaceName(value string) *NamespaceOffloadingSpecApplyConfiguration {
+	b.RemoteNamespaceName = &value
 	return b
 }
 
