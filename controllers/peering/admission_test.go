@@ -190,15 +190,20 @@ func TestInvitations(t *testing.T) {
 	token := func() *v1alpha1.PeeringToken {
 		return &v1alpha1.PeeringToken{ObjectMeta: metav1.ObjectMeta{Name: "rome", UID: peeringUID, CreationTimestamp: metav1.NewTime(now)}}
 	}
-	account := func(uid types.UID) *corev1.ServiceAccount {
+	accountOf := func(uid types.UID) *corev1.ServiceAccount {
 		return &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{
 			Name:            rules.InvitationAccount(uid),
 			OwnerReferences: []metav1.OwnerReference{{Kind: peeringTokenKind, Name: "rome", UID: uid}},
 		}}
 	}
 	taken := identityOf(rome())
-	later := identityOf(rome())
-	later.CreationTimestamp = metav1.NewTime(now)
+	given := identityOf(rome())
+	given.Status.Conditions = append(given.Status.Conditions,
+		metav1.Condition{Type: v1alpha1.ConditionIssued, Status: metav1.ConditionTrue, LastTransitionTime: metav1.NewTime(now)})
+	account := identityOf(rome())
+	account.Status.Conditions[0].Reason, account.Status.Conditions[0].LastTransitionTime = rules.ReasonKnownByAccount, metav1.NewTime(now)
+	marked := token()
+	marked.Status = v1alpha1.PeeringTokenStatus{Used: true, UsedBy: romeID}
 	refused := knock(romeID, "rome")
 	for _, test := range []struct {
 		name     string
@@ -207,21 +212,18 @@ func TestInvitations(t *testing.T) {
 		request  *v1alpha1.IdentityRequest
 		asked    bool
 		before   bool
+		again    time.Duration
 		accounts []types.UID
 		writes   []string
 	}{
 		{name: "an unused one stays", token: token(), accounts: []types.UID{peeringUID}},
 		{name: "one that was used is marked", token: token(), request: taken, accounts: []types.UID{peeringUID}, writes: []string{"used by " + romeID}},
-		{name: "its account goes when the identity is used", token: func() *v1alpha1.PeeringToken {
-			used := token()
-			used.Status = v1alpha1.PeeringTokenStatus{Used: true, UsedBy: romeID}
-			return used
-		}(), request: taken, asked: true, accounts: []types.UID{peeringUID}, writes: []string{"delete account invitation-" + peeringUID}},
-		{name: "but not when an earlier identity was used", token: func() *v1alpha1.PeeringToken {
-			used := token()
-			used.Status = v1alpha1.PeeringTokenStatus{Used: true, UsedBy: romeID}
-			return used
-		}(), request: later, asked: true, before: true, accounts: []types.UID{peeringUID}},
+		{name: "its account goes when the identity is used", token: marked, request: given, asked: true, after: fetchTime, accounts: []types.UID{peeringUID}, writes: []string{"delete account invitation-" + peeringUID}},
+		{name: "also when that is an account", token: marked, request: account, asked: true, after: fetchTime, accounts: []types.UID{peeringUID}, writes: []string{"delete account invitation-" + peeringUID}},
+		{name: "but not before there was time to fetch it", token: marked, request: given, asked: true, again: fetchTime, accounts: []types.UID{peeringUID}},
+		{name: "and not before it is there", token: marked, request: taken, asked: true, after: fetchTime, accounts: []types.UID{peeringUID}},
+		{name: "and not when an earlier identity was used", token: marked, request: given, asked: true, before: true, after: fetchTime, accounts: []types.UID{peeringUID}},
+		{name: "it goes as well when the identity is no more", token: marked, accounts: []types.UID{peeringUID}, writes: []string{"delete account invitation-" + peeringUID}},
 		{name: "an expired one goes with its account", token: token(), after: time.Hour, accounts: []types.UID{peeringUID}, writes: []string{"delete account invitation-" + peeringUID, "delete token"}},
 		{name: "and with a request that became nothing", token: token(), after: time.Hour, request: refused, writes: []string{"delete request", "delete token"}},
 		{name: "but not with a peering", token: token(), after: time.Hour, request: taken, writes: []string{"delete token"}},
@@ -278,7 +280,7 @@ func TestInvitations(t *testing.T) {
 				accounts: func() ([]*corev1.ServiceAccount, error) {
 					var all []*corev1.ServiceAccount
 					for _, uid := range test.accounts {
-						all = append(all, account(uid))
+						all = append(all, accountOf(uid))
 					}
 					return all, nil
 				},
@@ -294,8 +296,12 @@ func TestInvitations(t *testing.T) {
 			if diff := cmp.Diff(test.writes, writes); diff != "" {
 				t.Errorf("writes (-want +got):\n%s", diff)
 			}
-			if live := test.token != nil && test.after == 0; (after == time.Hour) != live {
-				t.Errorf("looks again after %v", after)
+			want := test.again
+			if want == 0 && test.token != nil && test.after < time.Hour {
+				want = time.Hour - test.after
+			}
+			if after != want {
+				t.Errorf("looks again after %v, want %v", after, want)
 			}
 		})
 	}

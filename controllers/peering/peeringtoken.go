@@ -146,9 +146,17 @@ func (r *peeringTokens) reconcile(ctx context.Context, key cache.ObjectName) (ti
 		return 0, r.expired(ctx, token, request)
 	}
 	if request == nil {
-		return left, nil
+		if !token.Status.Used {
+			return left, nil
+		}
+		// Its identity was revoked, or another one took its place.
+		return left, r.removeAccounts(ctx, token.Name, rules.InvitationAccount(token.UID))
 	}
-	return left, r.used(ctx, token, request)
+	after, err := r.used(ctx, token, request)
+	if after > 0 {
+		left = min(left, after)
+	}
+	return left, err
 }
 
 // expired removes an invitation with everything that did not become a peering.
@@ -165,31 +173,52 @@ func (r *peeringTokens) expired(ctx context.Context, token *v1alpha1.PeeringToke
 }
 
 // used writes down who the invitation was used by, and takes its account away
-// when the identity that it paid for has been used.
-func (r *peeringTokens) used(ctx context.Context, token *v1alpha1.PeeringToken, request *v1alpha1.IdentityRequest) error {
+// when the identity that it paid for has been used. It is to be called again
+// after the time that it returns, if any.
+func (r *peeringTokens) used(ctx context.Context, token *v1alpha1.PeeringToken, request *v1alpha1.IdentityRequest) (time.Duration, error) {
 	if meta.IsStatusConditionTrue(request.Status.Conditions, v1alpha1.ConditionAccepted) {
 		wanted := token.DeepCopy()
 		wanted.Status.Used = true
 		wanted.Status.UsedBy = request.Spec.ClusterID
 		if changed, err := r.commit(ctx, token, wanted); err != nil || changed {
-			return err
+			return 0, err
 		}
 	}
-	if request.Status.TenantNamespace == "" {
-		return nil
+	given, ok := givenAt(request)
+	if !ok {
+		return 0, nil
 	}
 	requests, err := r.requests(request.Status.TenantNamespace)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	// What is older was asked for by the identity that the consumer had before:
 	// the account stays, so that it can fetch this one.
-	if !slices.ContainsFunc(requests, func(made *v1alpha1.ResourceRequest) bool {
-		return !made.CreationTimestamp.Before(&request.CreationTimestamp)
-	}) {
-		return nil
+	if !slices.ContainsFunc(requests, func(made *v1alpha1.ResourceRequest) bool { return !made.CreationTimestamp.Time.Before(given) }) {
+		return 0, nil
 	}
-	return r.removeAccounts(ctx, token.Name, request.Name)
+	if wait := given.Add(fetchTime).Sub(r.clock.Now()); wait > 0 {
+		return wait, nil
+	}
+	return 0, r.removeAccounts(ctx, token.Name, request.Name)
+}
+
+// fetchTime is how long a consumer has at least to fetch the identity that is
+// there for it. What it asked for by an earlier one may bear the same second.
+const fetchTime = 10 * time.Second
+
+// givenAt is when the identity was there for the consumer to fetch; false says
+// that it is not there yet.
+func givenAt(request *v1alpha1.IdentityRequest) (time.Time, bool) {
+	conditions := request.Status.Conditions
+	given := meta.FindStatusCondition(conditions, v1alpha1.ConditionIssued)
+	if rules.KnownByAccount(conditions, request.Generation) {
+		given = meta.FindStatusCondition(conditions, v1alpha1.ConditionAccepted)
+	}
+	if given == nil || given.Status != metav1.ConditionTrue {
+		return time.Time{}, false
+	}
+	return given.LastTransitionTime.Time, true
 }
 
 // removeOthers deletes the accounts of tokens that had the name before.
