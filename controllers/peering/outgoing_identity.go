@@ -91,7 +91,7 @@ func (s *identityStep) connected(ctx context.Context, p *pass, secret *corev1.Se
 	if err := s.connect(ctx, fc.Name, identity); err != nil {
 		return p.deny(v1alpha1.PeeringError, ReasonIdentityInvalid, "The identity cannot be used: %s.", remote.Describe(err)), nil
 	}
-	if err := s.forgetInvitation(ctx, fc); err != nil {
+	if err := s.forgetInvitation(ctx, p, secret); err != nil {
 		return goOn, err
 	}
 	fc.Status.RemoteTenantNamespace = identity.Namespace
@@ -128,8 +128,10 @@ func withIdentity(secret *corev1.Secret, identity *remote.Identity) *corev1.Secr
 	return changed
 }
 
-// forgetInvitation removes what has been paid.
-func (s *identityStep) forgetInvitation(ctx context.Context, fc *v1alpha1.ForeignCluster) error {
+// forgetInvitation removes the invitation that paid for an identity. One to
+// another identity stays: this one may have been revoked just now.
+func (s *identityStep) forgetInvitation(ctx context.Context, p *pass, identity *corev1.Secret) error {
+	fc := p.fc
 	if fc.Spec.InvitationSecretName == "" {
 		return nil
 	}
@@ -139,6 +141,9 @@ func (s *identityStep) forgetInvitation(ctx context.Context, fc *v1alpha1.Foreig
 	}
 	if err != nil {
 		return err
+	}
+	if invited, err := readInvitation(secret); err == nil && p.now.Before(invited.expires) && !isFor(identity.Data[remote.KeyRequest], invited.uid) {
+		return nil
 	}
 	if err := s.deleteInvitation(ctx, secret.Name); err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("remove the invitation that was used: %w", err)
