@@ -69,6 +69,13 @@ type side struct {
 	mode     peering.IdentityMode
 	world    *world
 
+	// life ends the process that lives, and tells when it has. Who holds it
+	// keeps the next one from starting.
+	life struct {
+		sync.Mutex
+		end   context.CancelFunc
+		ended chan struct{}
+	}
 	fault  fault
 	writes atomic.Int64
 	deaths atomic.Int64
@@ -99,8 +106,13 @@ func (s *side) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		life, die := context.WithCancel(ctx)
 		p := &process{side: s, ctx: life, die: die}
+		ended := make(chan struct{})
+		s.life.Lock()
+		s.life.end, s.life.ended = die, ended
+		s.life.Unlock()
 		p.live()
 		die()
+		close(ended)
 		if ctx.Err() == nil {
 			s.deaths.Add(1)
 		}

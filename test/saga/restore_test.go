@@ -33,9 +33,14 @@ func (s *side) backup() map[key]object {
 	return kept
 }
 
-// restore makes a store what it was. Every watch ends; whoever may watch still
-// learns what is gone, what is back and what is as it was.
+// restore makes a store what it was, while its own process is away. Every watch
+// ends; whoever may watch still learns what is gone, what is back and what is
+// as it was.
 func (s *side) restore(kept map[key]object) {
+	s.life.Lock()
+	defer s.life.Unlock()
+	s.life.end()
+	<-s.life.ended
 	s.store.mu.Lock()
 	defer s.store.mu.Unlock()
 	s.store.restored++
@@ -142,7 +147,11 @@ func TestAnOfferThatTheProviderDoesNotKnowIsForgotten(t *testing.T) {
 	old := key{resourceOffers, namespace, "an-older-name"}
 	w.rome.add(t, old, &v1alpha1.ResourceOffer{
 		ObjectMeta: metav1.ObjectMeta{Labels: of}, Spec: v1alpha1.ResourceOfferSpec{ClusterID: w.milan.id},
-		Status: v1alpha1.ResourceOfferStatus{Phase: v1alpha1.NegotiationAccepted},
+		// As rome answered it: to answer it again is no event.
+		Status: v1alpha1.ResourceOfferStatus{Phase: v1alpha1.NegotiationAccepted, ObservedGeneration: 1, Conditions: []metav1.Condition{{
+			Type: v1alpha1.ConditionAccepted, Status: metav1.ConditionTrue, Reason: string(v1alpha1.NegotiationAccepted),
+			Message: "The offer is accepted.", ObservedGeneration: 1, LastTransitionTime: metav1.Unix(1, 0),
+		}}},
 	})
 	w.start(t)
 	// What is only here is looked at before there is anybody to compare it with.
