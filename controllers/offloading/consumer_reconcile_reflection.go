@@ -6,11 +6,9 @@ package offloading
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 
 	rbacv1 "k8s.io/api/rbac/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -33,42 +31,15 @@ func (c *Consumer) allowReflection(ctx context.Context, namespace string, standi
 	if len(subjects) == 0 {
 		return c.endReflection(ctx, namespace)
 	}
-	current, err := c.bindings.RoleBindings(namespace).Get(reflectionBinding)
-	client := c.kube.RbacV1().RoleBindings(namespace)
-	switch {
-	case apierrors.IsNotFound(err):
-	case err != nil:
-		return err
-	case current.RoleRef != reflectionRole:
-		// A role cannot be replaced in a binding.
-		if err := c.endReflection(ctx, namespace); err != nil {
-			return err
-		}
-	case equality.Semantic.DeepEqual(current.Subjects, subjects):
-		return nil
-	default:
-		changed := current.DeepCopy()
-		changed.Subjects = subjects
-		if _, err := client.Update(ctx, changed, metav1.UpdateOptions{}); err != nil {
-			return fmt.Errorf("update the role binding %s in %s: %w", reflectionBinding, namespace, err)
-		}
-		return nil
-	}
-	_, err = client.Create(ctx, &rbacv1.RoleBinding{
+	return bind(ctx, c.kube, c.bindings, &rbacv1.RoleBinding{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: reflectionBinding, Namespace: namespace,
 			Labels: map[string]string{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy},
 		},
-		RoleRef:  reflectionRole,
+		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: reflectionBinding},
 		Subjects: subjects,
-	}, metav1.CreateOptions{})
-	if err != nil && !apierrors.IsAlreadyExists(err) {
-		return fmt.Errorf("create the role binding %s in %s: %w", reflectionBinding, namespace, err)
-	}
-	return nil
+	})
 }
-
-var reflectionRole = rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: reflectionBinding}
 
 // reflecting are the accounts of the virtual kubelets of those clusters that
 // are selected, or have not given the namespace back yet.
@@ -104,9 +75,5 @@ func (c *Consumer) endReflection(ctx context.Context, namespace string) error {
 	if err != nil {
 		return err
 	}
-	err = c.kube.RbacV1().RoleBindings(namespace).Delete(ctx, reflectionBinding, *metav1.NewPreconditionDeleteOptions(string(current.UID)))
-	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("delete the role binding %s in %s: %w", reflectionBinding, namespace, err)
-	}
-	return nil
+	return unbind(ctx, c.kube, current)
 }

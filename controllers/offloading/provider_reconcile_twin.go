@@ -10,7 +10,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -104,11 +103,9 @@ func (p *Provider) furnish(ctx context.Context, t tenant, twin string) (bool, er
 	return bounded, p.ensureBinding(ctx, t, twin, twinBinding, users)
 }
 
-// ensureBinding binds the cluster role of the same name. A role cannot be
-// replaced in a binding, so one with another role goes first.
+// ensureBinding binds the cluster role of the same name in a twin.
 func (p *Provider) ensureBinding(ctx context.Context, t tenant, twin, name string, subjects []rbacv1.Subject) error {
-	client := p.kube.RbacV1().RoleBindings(twin)
-	wanted := &rbacv1.RoleBinding{
+	return bind(ctx, p.kube, p.bindings[name], &rbacv1.RoleBinding{
 		ObjectMeta: metav1.ObjectMeta{
 			Name:      name,
 			Namespace: twin,
@@ -116,31 +113,7 @@ func (p *Provider) ensureBinding(ctx context.Context, t tenant, twin, name strin
 		},
 		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name},
 		Subjects: subjects,
-	}
-	current, err := p.bindings[name].RoleBindings(twin).Get(name)
-	switch {
-	case apierrors.IsNotFound(err):
-	case err != nil:
-		return err
-	case current.RoleRef != wanted.RoleRef:
-		err := client.Delete(ctx, name, *metav1.NewPreconditionDeleteOptions(string(current.UID)))
-		if err != nil && !apierrors.IsNotFound(err) {
-			return fmt.Errorf("delete the role binding %s in %s, which has another role: %w", name, twin, err)
-		}
-	case equality.Semantic.DeepEqual(current.Subjects, subjects):
-		return nil
-	default:
-		changed := current.DeepCopy()
-		changed.Subjects = subjects
-		if _, err := client.Update(ctx, changed, metav1.UpdateOptions{}); err != nil {
-			return fmt.Errorf("update the role binding %s in %s: %w", name, twin, err)
-		}
-		return nil
-	}
-	if _, err := client.Create(ctx, wanted, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
-		return fmt.Errorf("create the role binding %s in %s: %w", name, twin, err)
-	}
-	return nil
+	})
 }
 
 // users are those that the tenant's binding was made for.
