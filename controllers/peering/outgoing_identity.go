@@ -107,7 +107,13 @@ func (s *identityStep) connected(ctx context.Context, p *pass, secret *corev1.Se
 // has not ended, and that there is an invitation to another one.
 func (s *identityStep) superseded(p *pass, secret *corev1.Secret) bool {
 	borrowing := meta.FindStatusCondition(p.fc.Status.Conditions, v1alpha1.ConditionOutgoingPeering)
-	if borrowing == nil || borrowing.Reason != ReasonIdentityRevoked || p.fc.Spec.InvitationSecretName == "" {
+	return borrowing != nil && borrowing.Reason == ReasonIdentityRevoked && s.invitedAnew(p, secret)
+}
+
+// invitedAnew tells whether there is an invitation to another identity than
+// this one.
+func (s *identityStep) invitedAnew(p *pass, identity *corev1.Secret) bool {
+	if p.fc.Spec.InvitationSecretName == "" {
 		return false
 	}
 	kept, err := s.getInvitation(p.fc.Spec.InvitationSecretName)
@@ -115,7 +121,7 @@ func (s *identityStep) superseded(p *pass, secret *corev1.Secret) bool {
 		return false
 	}
 	invited, err := readInvitation(kept)
-	return err == nil && p.now.Before(invited.expires) && !isFor(secret.Data[remote.KeyRequest], invited.uid)
+	return err == nil && p.now.Before(invited.expires) && !isFor(identity.Data[remote.KeyRequest], invited.uid)
 }
 
 // withIdentity is the Secret with another identity in it.
@@ -131,19 +137,15 @@ func withIdentity(secret *corev1.Secret, identity *remote.Identity) *corev1.Secr
 // forgetInvitation removes the invitation that paid for an identity. One to
 // another identity stays: this one may have been revoked just now.
 func (s *identityStep) forgetInvitation(ctx context.Context, p *pass, identity *corev1.Secret) error {
-	fc := p.fc
-	if fc.Spec.InvitationSecretName == "" {
+	if p.fc.Spec.InvitationSecretName == "" || s.invitedAnew(p, identity) {
 		return nil
 	}
-	secret, err := s.getInvitation(fc.Spec.InvitationSecretName)
+	secret, err := s.getInvitation(p.fc.Spec.InvitationSecretName)
 	if apierrors.IsNotFound(err) || (err == nil && secret.Type != v1alpha1.SecretTypeInvitation) {
 		return nil
 	}
 	if err != nil {
 		return err
-	}
-	if invited, err := readInvitation(secret); err == nil && p.now.Before(invited.expires) && !isFor(identity.Data[remote.KeyRequest], invited.uid) {
-		return nil
 	}
 	if err := s.deleteInvitation(ctx, secret.Name); err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("remove the invitation that was used: %w", err)
