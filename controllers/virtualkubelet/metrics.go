@@ -66,15 +66,15 @@ func NewMetrics(register func(metrics.Registerable) error) (*Metrics, error) {
 		Help:           "Pods that are bound to the virtual node.",
 		StabilityLevel: metrics.ALPHA,
 	})
-	vectors := []*metrics.CounterVec{m.reflections, m.reflectionErrors, m.reflectionWrites}
-	for _, r := range []metrics.Registerable{m.pods, m.offloadSeconds, m.readySeconds, m.statusWrites, m.reachable, vectors[0], vectors[1], vectors[2]} {
+	for _, r := range []metrics.Registerable{m.pods, m.offloadSeconds, m.readySeconds, m.statusWrites, m.reachable,
+		m.reflections, m.reflectionErrors, m.reflectionWrites} {
 		if err := register(r); err != nil {
 			return nil, err
 		}
 	}
 	// A series that is zero tells more than one that is not there.
 	for _, kind := range reflectedKinds() {
-		for _, vector := range vectors {
+		for _, vector := range []*metrics.CounterVec{m.reflections, m.reflectionErrors, m.reflectionWrites} {
 			vector.WithLabelValues(kind.resource())
 		}
 	}
