@@ -210,6 +210,19 @@ func TestAKubeletIsDeployedWithLeastPrivilege(t *testing.T) {
 	}
 }
 
+// newDrainingHost is one whose virtual node has been deleted: the node takes no
+// more pods, and the pod web is still on it.
+func newDrainingHost(t *testing.T) *host {
+	t.Helper()
+	h := newHost()
+	h.pass(t)
+	h.pass(t)
+	h.node = virtualMachine(func(n *corev1.Node) { n.Spec.Unschedulable = true })
+	h.pods = []*corev1.Pod{{ObjectMeta: metav1.ObjectMeta{Name: "web"}}}
+	h.virtual.DeletionTimestamp = &metav1.Time{Time: now}
+	return h
+}
+
 func TestAVirtualNodeIsUndoneInOrder(t *testing.T) {
 	h := newHost()
 	h.pass(t)
@@ -226,12 +239,8 @@ func TestAVirtualNodeIsUndoneInOrder(t *testing.T) {
 }
 
 func TestPodsThatDoNotGoAreWaitedForUntilTheDeadlineOnly(t *testing.T) {
-	h := newHost()
-	h.pass(t)
-	h.pass(t)
-	h.node = virtualMachine(func(n *corev1.Node) { n.Spec.Unschedulable = true })
-	h.pods = []*corev1.Pod{{ObjectMeta: metav1.ObjectMeta{Name: "web", DeletionTimestamp: &metav1.Time{Time: now}}}}
-	h.virtual.DeletionTimestamp = &metav1.Time{Time: now}
+	h := newDrainingHost(t)
+	h.pods[0].DeletionTimestamp = &metav1.Time{Time: now}
 	h.time = now.Add(199 * time.Second)
 	h.expect(t)
 	h.time = now.Add(200 * time.Second)
@@ -249,12 +258,7 @@ func TestPodsThatNobodyCanSeeEndAreNotWaitedFor(t *testing.T) {
 		{"revoked when it was nearly over", 190 * time.Second, 200 * time.Second},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			h := newHost()
-			h.pass(t)
-			h.pass(t)
-			h.node = virtualMachine(func(n *corev1.Node) { n.Spec.Unschedulable = true })
-			h.pods = []*corev1.Pod{{ObjectMeta: metav1.ObjectMeta{Name: "web"}}}
-			h.virtual.DeletionTimestamp = &metav1.Time{Time: now}
+			h := newDrainingHost(t)
 			h.foreignCluster.Status.Conditions = []metav1.Condition{{
 				Type: v1alpha1.ConditionAuthenticated, Reason: rules.ReasonIdentityRevoked, LastTransitionTime: metav1.NewTime(now.Add(test.revoked)),
 			}}
@@ -311,12 +315,7 @@ func TestWhyNoKubeletComesUpIsSaid(t *testing.T) {
 }
 
 func TestDrainRetriesPDB(t *testing.T) {
-	h := newHost()
-	h.pass(t)
-	h.pass(t)
-	h.node = virtualMachine(func(n *corev1.Node) { n.Spec.Unschedulable = true })
-	h.pods = []*corev1.Pod{{ObjectMeta: metav1.ObjectMeta{Name: "web"}}}
-	h.virtual.DeletionTimestamp = &metav1.Time{Time: now}
+	h := newDrainingHost(t)
 	h.guarded = true
 	h.expect(t)
 	h.expect(t)
