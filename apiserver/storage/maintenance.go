@@ -5,12 +5,14 @@ package storage
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"k8s.io/klog/v2"
 )
@@ -105,9 +107,9 @@ func (e *Embedded) makeRoom(needed uint64) error {
 	return e.prune(1)
 }
 
-// defragment rewrites the database if that frees enough, or if etcd takes no
-// writes any more because the database has no room to grow, and returns how
-// much smaller it is.
+// defragment rewrites the database if that frees enough, or, without its
+// history, if etcd takes no writes any more because the database has no room
+// to grow. It returns how much smaller the database is.
 func (e *Embedded) defragment(ctx context.Context) (freed int64, err error) {
 	before, err := e.client.Status(ctx, e.Endpoint())
 	if err != nil {
@@ -121,6 +123,13 @@ func (e *Embedded) defragment(ctx context.Context) (freed int64, err error) {
 		return 0, nil
 	}
 	defer func() { countDefragmentation(err) }()
+	if len(alarms) > 0 {
+		// The API server notes in the store how far it compacts, which is a
+		// write, and so compacts nothing while writes are refused.
+		if _, err := e.client.Compact(ctx, before.Header.Revision, clientv3.WithCompactPhysical()); err != nil && !errors.Is(err, rpctypes.ErrCompacted) {
+			return 0, fmt.Errorf("forgetting what the full database held before: %w", err)
+		}
+	}
 	if _, err := e.client.Defragment(ctx, e.Endpoint()); err != nil {
 		return 0, fmt.Errorf("rewriting the database: %w", err)
 	}
@@ -148,7 +157,7 @@ func (e *Embedded) full(ctx context.Context) ([]*etcdserverpb.AlarmMember, error
 // reopen lets etcd take writes again if its database has become small enough.
 func (e *Embedded) reopen(ctx context.Context, alarms []*etcdserverpb.AlarmMember, size int64) error {
 	if most := e.quota / 10 * 9; len(alarms) > 0 && size > most {
-		return fmt.Errorf("the database is full: it has %d bytes, and etcd takes writes again below %d: delete objects, they are gone from it five minutes later", size, most)
+		return fmt.Errorf("the database is full: it has %d bytes, and etcd takes writes again below %d: delete objects, they are gone from it %s later at the latest", size, most, defragmentInterval)
 	}
 	for _, alarm := range alarms {
 		if _, err := e.client.AlarmDisarm(ctx, (*clientv3.AlarmMember)(alarm)); err != nil {
