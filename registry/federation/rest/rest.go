@@ -64,7 +64,7 @@ type StorageProvider struct {
 // means that a store could not be made, and says which.
 func (p StorageProvider) APIGroupInfo() (genericapiserver.APIGroupInfo, error) {
 	group := genericapiserver.NewDefaultAPIGroupInfo(federation.GroupName, p.Scheme, metav1.ParameterCodec, p.Codecs)
-	group.NegotiatedSerializer = withoutProtobuf{p.Codecs}
+	group.NegotiatedSerializer = withoutProtobuf{group.NegotiatedSerializer}
 	resources, err := p.v1alpha1()
 	if err != nil {
 		return genericapiserver.APIGroupInfo{}, fmt.Errorf("making the resources of %s: %w", v1alpha1.SchemeGroupVersion, err)
