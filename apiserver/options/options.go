@@ -39,6 +39,11 @@ const (
 	defaultMaxRequests         = 400
 	defaultMaxMutatingRequests = 200
 
+	// countPeriod is how long Priority and Fairness may not know how much a list
+	// returns, which it then takes for a small one. The count is one of a
+	// cache: it costs nothing.
+	countPeriod = 10 * time.Second
+
 	// maxStreams is high because kube-apiserver sends everybody's requests
 	// over few connections.
 	maxStreams = 1000
@@ -105,6 +110,8 @@ func New() *Options {
 
 	backend := storagebackend.NewDefaultConfig(storagePrefix, server.Codecs.LegacyCodec(v1alpha1.SchemeGroupVersion))
 	backend.EncodeVersioner = runtime.NewMultiGroupVersioner(v1alpha1.SchemeGroupVersion, schema.GroupKind{Group: v1alpha1.GroupName})
+	etcd := genericoptions.NewEtcdOptions(backend)
+	etcd.StorageConfig.CountMetricPollPeriod = countPeriod
 
 	features := genericoptions.NewFeatureOptions()
 	features.EnableProfiling = false
@@ -115,7 +122,7 @@ func New() *Options {
 		Namespace:           defaultNamespace,
 		InvitationNamespace: defaultInvitationNamespace,
 		Serving:             serving.WithLoopback(),
-		Etcd:                genericoptions.NewEtcdOptions(backend),
+		Etcd:                etcd,
 		Authentication:      genericoptions.NewDelegatingAuthenticationOptions(),
 		Authorization:       newAuthorizationOptions(),
 		Admission:           genericoptions.NewAdmissionOptions(),
