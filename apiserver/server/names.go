@@ -34,7 +34,7 @@ func withNamespaceNames(handler http.Handler) http.Handler {
 	})
 }
 
-// handlerChain is the usual one, around one more handler.
+// handlerChain is the usual one, around two more handlers.
 func handlerChain(handler http.Handler, config *genericapiserver.Config) http.Handler {
-	return genericapiserver.DefaultBuildHandlerChain(withNamespaceNames(handler), config)
+	return genericapiserver.DefaultBuildHandlerChain(withNamespaceNames(withPlainLists(handler)), config)
 }

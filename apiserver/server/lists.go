@@ -1,0 +1,53 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/authentication/serviceaccount"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/endpoints/request"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/rules"
+)
+
+// withPlainLists answers the lists of peers as JSON without indentation,
+// whatever they ask for: the one form that is written item by item. As a table,
+// as YAML or indented, a long list lies in memory several times before its first
+// byte is sent. What a peer runs takes JSON; who looks at tables is not a peer.
+func withPlainLists(handler http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		info, _ := request.RequestInfoFrom(r.Context())
+		who, _ := request.UserFrom(r.Context())
+		if info != nil && info.IsResourceRequest && (info.Verb == "list" || info.Verb == "watch") && who != nil && isPeer(who) {
+			r = plain(r)
+		}
+		handler.ServeHTTP(w, r)
+	})
+}
+
+// isPeer tells whether somebody is another cluster, known by a certificate or
+// by an account of its tenant namespace.
+func isPeer(who user.Info) bool {
+	if slices.Contains(who.GetGroups(), v1alpha1.PeerGroup) {
+		return true
+	}
+	namespace, _, err := serviceaccount.SplitUsername(who.GetName())
+	return err == nil && rules.IsTenantNamespace(namespace)
+}
+
+func plain(r *http.Request) *http.Request {
+	changed := r.Clone(r.Context())
+	query := changed.URL.Query()
+	// Who calls itself a browser or curl gets indentation unless it says no.
+	query.Set("pretty", "false")
+	changed.URL = &url.URL{Path: r.URL.Path, RawPath: r.URL.RawPath, RawQuery: query.Encode()}
+	changed.Header.Set("Accept", runtime.ContentTypeJSON)
+	return changed
+}
