@@ -39,11 +39,11 @@ func TestAccountsOfConsumersWaitInTheQueuesOfPeers(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			schema := &flowcontrolv1.FlowSchema{Spec: flowcontrolv1.FlowSchemaSpec{MatchingPrecedence: 850}}
 			// What another consumer left.
-			schema.Spec.Rules = rulesFor([]flowcontrolv1.Subject{{Kind: "ServiceAccount", ServiceAccount: &flowcontrolv1.ServiceAccountSubject{Namespace: "liqo-tenant-gone", Name: tenantAccount}}})
+			schema.Spec.Rules = rulesFor([]flowcontrolv1.Subject{{Kind: "ServiceAccount", ServiceAccount: &flowcontrolv1.ServiceAccountSubject{Namespace: "liqo-tenant-gone", Name: tenantAccount}}}, []string{flowcontrolv1.VerbAll})
 			writes := 0
 			f := &fairness{
 				bindings: func() ([]*rbacv1.RoleBinding, error) { return test.bindings, nil },
-				get:      func(context.Context) (*flowcontrolv1.FlowSchema, error) { return schema, nil },
+				get:      func(context.Context, string) (*flowcontrolv1.FlowSchema, error) { return schema, nil },
 				update: func(_ context.Context, changed *flowcontrolv1.FlowSchema) error {
 					writes++
 					schema = changed
@@ -51,7 +51,7 @@ func TestAccountsOfConsumersWaitInTheQueuesOfPeers(t *testing.T) {
 				},
 			}
 			for range 2 {
-				if _, err := f.reconcile(t.Context(), cache.ObjectName{}); err != nil {
+				if _, err := f.reconcile(t.Context(), cache.ObjectName{Name: "liqo-peer-accounts"}); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -71,14 +71,50 @@ func TestAccountsOfConsumersWaitInTheQueuesOfPeers(t *testing.T) {
 	}
 }
 
+func TestListsOfAccountsWaitApart(t *testing.T) {
+	account := rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: "liqo-tenant-rome", Name: tenantAccount}
+	for schema, want := range map[string]struct{ resources, others []string }{
+		"liqo-peer-accounts":      {[]string{"*"}, []string{"*"}},
+		"liqo-peer-account-lists": {[]string{"list", "watch"}, nil},
+	} {
+		var got *flowcontrolv1.FlowSchema
+		f := &fairness{
+			bindings: func() ([]*rbacv1.RoleBinding, error) {
+				return []*rbacv1.RoleBinding{roleBinding(tenantRole, account)}, nil
+			},
+			get: func(_ context.Context, name string) (*flowcontrolv1.FlowSchema, error) {
+				return &flowcontrolv1.FlowSchema{ObjectMeta: metav1.ObjectMeta{Name: name}}, nil
+			},
+			update: func(_ context.Context, changed *flowcontrolv1.FlowSchema) error {
+				got = changed
+				return nil
+			},
+		}
+		if _, err := f.reconcile(t.Context(), cache.ObjectName{Name: schema}); err != nil {
+			t.Fatal(err)
+		}
+		if got.Name != schema || len(got.Spec.Rules) != 1 {
+			t.Fatalf("%s: got %v", schema, got)
+		}
+		rule := got.Spec.Rules[0]
+		var others []string
+		for _, r := range rule.NonResourceRules {
+			others = append(others, r.Verbs...)
+		}
+		if diff := cmp.Diff(want.resources, rule.ResourceRules[0].Verbs) + cmp.Diff(want.others, others); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", schema, diff)
+		}
+	}
+}
+
 func TestWithoutItsFlowSchemaThereIsNothingToShareOut(t *testing.T) {
 	f := &fairness{
 		bindings: func() ([]*rbacv1.RoleBinding, error) { return nil, nil },
-		get: func(context.Context) (*flowcontrolv1.FlowSchema, error) {
-			return nil, apierrors.NewNotFound(flowcontrolv1.Resource("flowschemas"), accountsFlowSchema)
+		get: func(_ context.Context, name string) (*flowcontrolv1.FlowSchema, error) {
+			return nil, apierrors.NewNotFound(flowcontrolv1.Resource("flowschemas"), name)
 		},
 	}
-	if again, err := f.reconcile(t.Context(), cache.ObjectName{}); err != nil || again != 0 {
+	if again, err := f.reconcile(t.Context(), cache.ObjectName{Name: "liqo-peer-accounts"}); err != nil || again != 0 {
 		t.Errorf("again in %v, %v", again, err)
 	}
 }
