@@ -23,18 +23,33 @@ import (
 	"liqo.io/federation/test/integration/framework"
 )
 
-const peersLevel = "liqo-peers"
+// peersLevels are the UIDs of the levels of peers.
+type peersLevels struct{ lists, others string }
 
-// installFairness installs what the chart shares requests out with, and
-// returns the UID of the level of peers.
-func installFairness(t *testing.T, env *framework.Environment) string {
+// installFairness installs what the chart shares requests out with.
+func installFairness(t *testing.T, env *framework.Environment) peersLevels {
 	t.Helper()
 	env.Kubectl(t, env.Chart(t, "fairness.yaml"), "apply", "-f", "-")
-	level, err := env.Kube.FlowcontrolV1().PriorityLevelConfigurations().Get(t.Context(), peersLevel, metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
+	uid := func(name string) string {
+		level, err := env.Kube.FlowcontrolV1().PriorityLevelConfigurations().Get(t.Context(), name, metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(level.UID)
 	}
-	return string(level.UID)
+	return peersLevels{lists: uid("liqo-peers-lists"), others: uid("liqo-peers")}
+}
+
+// awaitLevel waits until the requests of somebody are put into a level.
+func awaitLevel(t *testing.T, who string, config *rest.Config, path, want string) {
+	t.Helper()
+	retry(t, func() (any, error) {
+		got, err := levelOf(t.Context(), config, path)
+		if err == nil && got != want {
+			err = fmt.Errorf("%s asks for %s in level %q, want %q", who, path, got, want)
+		}
+		return nil, err
+	})
 }
 
 // levelOf is the priority level that a request is put into.
@@ -46,8 +61,8 @@ func levelOf(ctx context.Context, config *rest.Config, path string) (string, err
 	return response.Header.Get("X-Kubernetes-Pf-Prioritylevel-Uid"), nil
 }
 
-// get reads an answer to its end.
-func get(ctx context.Context, config *rest.Config, path string) (*http.Response, error) {
+// get reads an answer to its end, in one of the media types that are named.
+func get(ctx context.Context, config *rest.Config, path string, accept ...string) (*http.Response, error) {
 	client, err := rest.HTTPClientFor(config)
 	if err != nil {
 		return nil, err
@@ -55,6 +70,9 @@ func get(ctx context.Context, config *rest.Config, path string) (*http.Response,
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, config.Host+path, nil)
 	if err != nil {
 		return nil, err
+	}
+	for _, mediaType := range accept {
+		request.Header.Add("Accept", mediaType)
 	}
 	response, err := client.Do(request)
 	if err != nil {
@@ -67,7 +85,7 @@ func get(ctx context.Context, config *rest.Config, path string) (*http.Response,
 
 func TestPeersShareAPartOfBothServers(t *testing.T) {
 	env := framework.Get(t)
-	level := installFairness(t, env)
+	levels := installFairness(t, env)
 	peer := env.User(t, "fair-peer", v1alpha1.PeerGroup)
 	bearer := env.ServiceAccount(t, framework.InvitationNamespace, "fair-bearer")
 	// A consumer without a certificate is an account of its tenant namespace.
@@ -83,26 +101,24 @@ func TestPeersShareAPartOfBothServers(t *testing.T) {
 		"kube-apiserver": func(config *rest.Config) *rest.Config { return config },
 		"our API server": env.Server.Client,
 	} {
-		path := "/version"
+		one, list := "/version", groupPath+"/shadowpods"
 		for who, config := range map[string]*rest.Config{"a peer": peer, "a peer that is an account": account, "who holds an invitation": bearer} {
-			retry(t, func() (any, error) {
-				got, err := levelOf(t.Context(), to(config), path)
-				if err == nil && got != level {
-					err = fmt.Errorf("%s at %s is in level %q, want %q", who, hop, got, level)
-				}
-				return nil, err
-			})
+			who += " at " + hop
+			awaitLevel(t, who, to(config), one, levels.others)
+			awaitLevel(t, who, to(config), list, levels.lists)
 		}
-		if got, err := levelOf(t.Context(), to(somebody), path); err != nil || got == level {
-			t.Errorf("somebody at %s is in the level of peers (%v)", hop, err)
+		for _, path := range []string{one, list} {
+			if got, err := levelOf(t.Context(), to(somebody), path); err != nil || got == levels.others || got == levels.lists {
+				t.Errorf("somebody at %s asks for %s in a level of peers (%v)", hop, path, err)
+			}
 		}
 	}
 	if err := env.Kube.RbacV1().RoleBindings(tenant).Delete(t.Context(), binding.Name, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	until(t, "the account of a consumer that is gone to be forgotten", func(ctx context.Context) (bool, error) {
-		schema, err := env.Kube.FlowcontrolV1().FlowSchemas().Get(ctx, "liqo-peer-accounts", metav1.GetOptions{})
-		return err == nil && !namesAccountOf(schema, tenant), err
+		schemas, err := env.Kube.FlowcontrolV1().FlowSchemas().List(ctx, metav1.ListOptions{})
+		return err == nil && !slices.ContainsFunc(schemas.Items, func(schema flowcontrolv1.FlowSchema) bool { return namesAccountOf(&schema, tenant) }), err
 	})
 }
 
@@ -118,7 +134,7 @@ func namesAccountOf(schema *flowcontrolv1.FlowSchema, namespace string) bool {
 
 func TestANoisyPeerStarvesNobody(t *testing.T) {
 	env := framework.Get(t)
-	level := installFairness(t, env)
+	levels := installFairness(t, env)
 	server := env.StartServer(t, env.MakeDataDir(t), "--max-requests-inflight=20", "--max-mutating-requests-inflight=10")
 	client, err := versioned.NewForConfig(server.Client(env.Admin))
 	if err != nil {
@@ -141,13 +157,7 @@ func TestANoisyPeerStarvesNobody(t *testing.T) {
 	for _, user := range []string{"noisy-peer", "quiet-peer", "quiet-operator"} {
 		env.Grant(t, user, "", rbacv1.PolicyRule{APIGroups: []string{v1alpha1.GroupName}, Resources: []string{"peeringtokens"}, Verbs: []string{"get", "list"}})
 	}
-	retry(t, func() (any, error) {
-		got, err := levelOf(t.Context(), users["the noisy peer"], one)
-		if err == nil && got != level {
-			err = fmt.Errorf("the peer is in level %q", got)
-		}
-		return nil, err
-	})
+	awaitLevel(t, "the noisy peer", users["the noisy peer"], list, levels.lists)
 
 	// The noisy peer asks for everything, as often as it can.
 	ctx, stop := context.WithCancel(t.Context())
