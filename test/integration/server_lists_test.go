@@ -104,7 +104,7 @@ func TestListsWithoutLimitAreBoundedAndStarveNobody(t *testing.T) {
 	env := framework.Get(t)
 	levels := installFairness(t, env)
 	installRoles(t, env)
-	noisy, quiet := makeTenancy(t, env, "livorno"), makeTenancy(t, env, "grosseto")
+	noisy, quiet := makeTenancy(t, env, "savona"), makeTenancy(t, env, "imperia")
 	soft, limit := memory(t)
 	t.Setenv("GOMEMLIMIT", soft)
 	server := env.StartServer(t, env.MakeDataDir(t))
