@@ -6,6 +6,8 @@ package integration
 import (
 	"context"
 	"encoding/json"
+	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -21,19 +23,36 @@ import (
 	"liqo.io/federation/test/integration/framework"
 )
 
-// revisions are those of both storages: our server's, and what of
-// kube-apiserver's the verbs write.
+// revisions are those of both storages: of all that is in our server's, and of
+// what of kube-apiserver's the verbs write.
 func revisions(t *testing.T, env *framework.Environment, namespace string) map[string]string {
 	t.Helper()
-	ours, err := admin(t).FederationV1alpha1().PeeringTokens().List(t.Context(), metav1.ListOptions{})
+	found := map[string]string{}
+	client := admin(t)
+	kinds, err := client.Discovery().ServerResourcesForGroupVersion(v1alpha1.SchemeGroupVersion.String())
 	if err != nil {
 		t.Fatal(err)
+	}
+	for _, kind := range kinds.APIResources {
+		if !slices.Contains(kind.Verbs, "list") {
+			continue
+		}
+		content, err := client.FederationV1alpha1().RESTClient().Get().Resource(kind.Name).Do(t.Context()).Raw()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var list metav1.PartialObjectMetadataList
+		decode(t, string(content), &list)
+		found["the federation's"] = list.ResourceVersion
+		for _, item := range list.Items {
+			found[fmt.Sprintf("%s %s/%s", kind.Name, item.Namespace, item.Name)] = item.ResourceVersion
+		}
 	}
 	offloaded, err := env.Kube.CoreV1().Namespaces().Get(t.Context(), namespace, metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	found := map[string]string{"the federation's": ours.ResourceVersion, "namespace " + namespace: offloaded.ResourceVersion}
+	found["namespace "+namespace] = offloaded.ResourceVersion
 	secrets, err := env.Kube.CoreV1().Secrets(framework.Namespace).List(t.Context(), metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -42,6 +61,17 @@ func revisions(t *testing.T, env *framework.Environment, namespace string) map[s
 		found["Secret "+secret.Name] = secret.ResourceVersion
 	}
 	return found
+}
+
+// written tells what differs between two revisions. Every five minutes our
+// server notes in its storage how far it compacts: a write, but of no object.
+func written(before, after map[string]string) string {
+	var was, is int
+	if _, err := fmt.Sscan(before["the federation's"]+" "+after["the federation's"], &was, &is); err == nil && is == was+1 {
+		before = maps.Clone(before)
+		before["the federation's"] = after["the federation's"]
+	}
+	return cmp.Diff(before, after)
 }
 
 // lend makes a foreign cluster that lends a virtual node in a region, with its
@@ -126,7 +156,7 @@ func TestDryRunsAreAnsweredWithAPlanAndWriteNothing(t *testing.T) {
 	if diff := cmp.Diff(map[string]string{"trento": "Create", "lecce": "None"}, chosen); diff != "" {
 		t.Errorf("what happens at the clusters differs (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff(before, revisions(t, env, namespace)); diff != "" {
+	if diff := written(before, revisions(t, env, namespace)); diff != "" {
 		t.Errorf("a dry run wrote something (-before +after):\n%s", diff)
 	}
 
@@ -155,7 +185,7 @@ func TestDryRunsAreAnsweredWithAPlanAndWriteNothing(t *testing.T) {
 	if offload.Status.Plan.Action != v1alpha1.PlanDelete || offload.Status.Plan.EvictedPods != 1 {
 		t.Errorf("the plan is %+v", offload.Status.Plan)
 	}
-	if diff := cmp.Diff(before, revisions(t, env, namespace)); diff != "" {
+	if diff := written(before, revisions(t, env, namespace)); diff != "" {
 		t.Errorf("a dry run wrote something (-before +after):\n%s", diff)
 	}
 	stored, err := offloadings.Get(t.Context(), "offloading", metav1.GetOptions{})

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -153,7 +152,7 @@ func (s *wrongRequests) run(t *testing.T) {
 			}
 		})
 	}
-	if diff := cmp.Diff(before, revisions(t, s.env, scope)); diff != "" {
+	if diff := written(before, revisions(t, s.env, scope)); diff != "" {
 		t.Errorf("something was written (-before +after):\n%s", diff)
 	}
 }
