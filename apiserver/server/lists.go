@@ -5,7 +5,6 @@ package server
 
 import (
 	"net/http"
-	"net/url"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -47,7 +46,7 @@ func plain(r *http.Request) *http.Request {
 	query := changed.URL.Query()
 	// Who calls itself a browser or curl gets indentation unless it says no.
 	query.Set("pretty", "false")
-	changed.URL = &url.URL{Path: r.URL.Path, RawPath: r.URL.RawPath, RawQuery: query.Encode()}
+	changed.URL.RawQuery = query.Encode()
 	changed.Header.Set("Accept", runtime.ContentTypeJSON)
 	return changed
 }
