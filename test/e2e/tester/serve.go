@@ -5,6 +5,7 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -12,6 +13,7 @@ import (
 	"os/signal"
 	"strconv"
 	"syscall"
+	"time"
 )
 
 // serve answers until SIGTERM, or until somebody asks for an end by
@@ -57,7 +59,11 @@ func serve(address string) (int, error) {
 		return 0, nil
 	case code := <-codes:
 		fmt.Printf("ending with %d\n", code)
-		return code, nil
+		// Whoever asked for the end gets an answer first: without one it asks
+		// again, of nobody.
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		return code, server.Shutdown(ctx)
 	case <-terminated:
 		fmt.Println("terminated")
 		return 0, nil
