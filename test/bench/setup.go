@@ -50,7 +50,8 @@ func (b *bench) setUp(ctx context.Context) error {
 			return err
 		}
 	}
-	err := b.playground.Up(ctx, []string{"rome", "milan"}, "--workers", "1", "--fake-nodes", fakeNodes, "--audit")
+	// Our API server's etcd waits for the disk, so the clusters' do as well.
+	err := b.playground.Up(ctx, []string{"rome", "milan"}, "--workers", "1", "--fake-nodes", fakeNodes, "--audit", "--durable")
 	if err != nil {
 		return err
 	}

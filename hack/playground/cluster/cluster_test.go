@@ -9,6 +9,7 @@ import (
 	"encoding/pem"
 	"net/netip"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -166,6 +167,16 @@ func TestAuditIsOnlyOnRequest(t *testing.T) {
 		}
 		if got := strings.Contains(strings.Join(apiserver.Args, " "), "--audit-log-path="); got != audit {
 			t.Errorf("asked for %v, got %v", audit, got)
+		}
+	}
+}
+
+func TestEtcdWaitsForTheDiskOnlyOnRequest(t *testing.T) {
+	c := testCluster(t, 0, 0)
+	for durable, want := range map[bool]string{false: "--unsafe-no-fsync=true", true: "--unsafe-no-fsync=false"} {
+		c.Durable = durable
+		if args := c.etcd().Args; !slices.Contains(args, want) {
+			t.Errorf("durable %v: got %s", durable, args)
 		}
 	}
 }

@@ -5,6 +5,7 @@ package cluster
 
 import (
 	"fmt"
+	"strconv"
 
 	"liqo.io/federation/hack/playground/sandbox"
 	"liqo.io/federation/hack/playground/state"
@@ -55,8 +56,8 @@ func (c *Cluster) etcd() sandbox.Command {
 		"--key-file="+server.Key(),
 		"--trusted-ca-file="+ca.Cert(),
 		"--client-cert-auth=true",
-		// The data need not outlive the machine, only the process.
-		"--unsafe-no-fsync=true",
+		// Without, the data outlives the process, but not the machine.
+		"--unsafe-no-fsync="+strconv.FormatBool(!c.Durable),
 		"--log-level=warn",
 	)
 }

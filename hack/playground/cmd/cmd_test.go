@@ -41,7 +41,7 @@ func TestOnlyGivenFlagsAreWanted(t *testing.T) {
 		return w
 	}
 	w := parse()
-	if w.Workers != nil || w.FakeNodes != nil || w.Audit != nil || len(w.PodCIDRs) != 0 || w.Pool != instance.DefaultPool {
+	if w.Workers != nil || w.FakeNodes != nil || w.Audit != nil || w.Durable != nil || len(w.PodCIDRs) != 0 || w.Pool != instance.DefaultPool {
 		t.Errorf("nothing was given, but %+v is wanted", w)
 	}
 	w = parse("--workers=0", "--pod-cidr=10.1.0.0/16", "--cluster-pod-cidr=milan=10.2.0.0/16")

@@ -17,7 +17,7 @@ import (
 
 type upFlags struct {
 	workers, fakeNodes         int
-	audit                      bool
+	audit, durable             bool
 	pods, services, pool       string
 	clusterPods, clusterServes []string
 }
@@ -66,6 +66,7 @@ All clusters use the same pod and Service CIDRs unless told otherwise.`,
 	flags.IntVar(&f.workers, "workers", 1, "nodes of each cluster beside its control plane")
 	flags.IntVar(&f.fakeNodes, "fake-nodes", 0, "nodes of each cluster whose pods are Running at once, for benchmarks; label type=kwok, taint playground.liqo.io/fake=true:NoSchedule")
 	flags.BoolVar(&f.audit, "audit", false, "log every API request below the state directory")
+	flags.BoolVar(&f.durable, "durable", false, "have etcd wait for the disk on every write, as clusters do that outlive their machine; for benchmarks")
 	flags.StringVar(&f.pods, "pod-cidr", instance.DefaultPodCIDR.String(), "addresses of pods, the same in all clusters")
 	flags.StringVar(&f.services, "service-cidr", instance.DefaultServiceCIDR.String(), "addresses of Services, the same in all clusters")
 	flags.StringArrayVar(&f.clusterPods, "cluster-pod-cidr", nil, "CLUSTER=CIDR: addresses of pods in one cluster")
@@ -88,6 +89,9 @@ func (f *upFlags) want(cmd *cobra.Command, c *common, names []string) (instance.
 	}
 	if given("audit") {
 		w.Audit = &f.audit
+	}
+	if given("durable") {
+		w.Durable = &f.durable
 	}
 	var err error
 	if w.Pool, err = netip.ParsePrefix(f.pool); err != nil {

@@ -24,6 +24,7 @@ type Want struct {
 	Workers   *int
 	FakeNodes *int
 	Audit     *bool
+	Durable   *bool
 	// PodCIDRs and ServiceCIDRs hold ranges by cluster; "" is for all others.
 	PodCIDRs     map[string]netip.Prefix
 	ServiceCIDRs map[string]netip.Prefix
@@ -126,6 +127,9 @@ func resize(c *state.Cluster, w Want) error {
 	}
 	if w.Audit != nil {
 		c.Audit = *w.Audit
+	}
+	if w.Durable != nil {
+		c.Durable = *w.Durable
 	}
 	if nodes < len(c.Nodes) {
 		return fmt.Errorf("cluster %s has %d workers; a cluster can only grow", c.Name, len(c.Nodes)-1)

@@ -69,6 +69,7 @@ type Cluster struct {
 	ServiceCIDR netip.Prefix `json:"serviceCIDR"`
 	FakeNodes   int          `json:"fakeNodes,omitempty"`
 	Audit       bool         `json:"audit,omitempty"`
+	Durable     bool         `json:"durable,omitempty"`
 	Nodes       []*Node      `json:"nodes,omitempty"`
 }
 
