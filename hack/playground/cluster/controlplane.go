@@ -56,7 +56,7 @@ func (c *Cluster) etcd() sandbox.Command {
 		"--key-file="+server.Key(),
 		"--trusted-ca-file="+ca.Cert(),
 		"--client-cert-auth=true",
-		// Without, the data outlives the process, but not the machine.
+		// What is not waited for outlives the process, but not the machine.
 		"--unsafe-no-fsync="+strconv.FormatBool(!c.Durable),
 		"--log-level=warn",
 	)
