@@ -17858,7 +17858,7 @@ func schema_apiserver_apis_federation_v1alpha1_IdentityRequestStatus(ref common.
 					},
 					"serviceAccountName": {
 						SchemaProps: spec.SchemaProps{
-							Description: "serviceAccountName is the ServiceAccount in the tenant namespace that the consumer is here, where the provider signs no certificates. For its first token asks whom the identity is renewed for: the bearer of the invitation, or the holder of a certificate; from then on, the account.",
+							Description: "serviceAccountName is the ServiceAccount in the tenant namespace that the consumer is here, where the provider signs no certificates. Its first token is asked for by the bearer of the invitation, or with the certificate that the account takes the place of; every later one by the account itself.",
 							Type:        []string{"string"},
 							Format:      "",
 						},

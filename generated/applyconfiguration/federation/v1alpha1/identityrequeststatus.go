@@ -17,9 +17,9 @@ type IdentityRequestStatusApplyConfiguration struct {
 	// certificate is the PEM encoded certificate chain.
 	Certificate []byte `json:"certificate,omitempty"`
 	// serviceAccountName is the ServiceAccount in the tenant namespace that
-	// the consumer is here, where the provider signs no certificates. For its
-	// first token asks whom the identity is renewed for: the bearer of the
-	// invitation, or the holder of a certificate; from then on, the account.
+	// the consumer is here, where the provider signs no certificates. Its first
+	// token is asked for by the bearer of the invitation, or with the certificate
+	// that the account takes the place of; every later one by the account itself.
 	ServiceAccountName *string `json:"serviceAccountName,omitempty"`
 	// clusterID is the provider's cluster id.
 	ClusterID *string `json:"clusterID,omitempty"`
