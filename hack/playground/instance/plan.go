@@ -93,14 +93,23 @@ func plan(i *state.Instance, w Want, used []netip.Prefix) error {
 			}
 			c = &state.Cluster{Name: name, NodeCIDR: subnet, PodCIDR: pods, ServiceCIDR: services}
 			i.Clusters = append(i.Clusters, c)
+			c.Audit = w.Audit != nil && *w.Audit
+			c.Durable = w.Durable != nil && *w.Durable
 		} else if podsAsked && pods != c.PodCIDR || servicesAsked && services != c.ServiceCIDR {
-			return fmt.Errorf("cluster %s runs with pods in %s and Services in %s, which cannot change; end the instance first with: playground down --instance %s", name, c.PodCIDR, c.ServiceCIDR, i.Name)
+			return fixed(i, "cluster %s runs with pods in %s and Services in %s", name, c.PodCIDR, c.ServiceCIDR)
+		} else if w.Audit != nil && *w.Audit != c.Audit || w.Durable != nil && *w.Durable != c.Durable {
+			return fixed(i, "cluster %s runs with --audit=%t and --durable=%t", name, c.Audit, c.Durable)
 		}
 		if err := resize(c, w); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// fixed is the error of asking a running cluster for something else than it has.
+func fixed(i *state.Instance, format string, args ...any) error {
+	return fmt.Errorf("%s, which cannot change; end the instance first with: playground down --instance %s", fmt.Sprintf(format, args...), i.Name)
 }
 
 func resize(c *state.Cluster, w Want) error {
@@ -124,12 +133,6 @@ func resize(c *state.Cluster, w Want) error {
 			return fmt.Errorf("cluster %s has %d fake nodes; a cluster can only grow", c.Name, c.FakeNodes)
 		}
 		c.FakeNodes = *w.FakeNodes
-	}
-	if w.Audit != nil {
-		c.Audit = *w.Audit
-	}
-	if w.Durable != nil {
-		c.Durable = *w.Durable
 	}
 	if nodes < len(c.Nodes) {
 		return fmt.Errorf("cluster %s has %d workers; a cluster can only grow", c.Name, len(c.Nodes)-1)

@@ -103,6 +103,7 @@ func TestAnInstanceGrowsAndKeepsWhatItHas(t *testing.T) {
 }
 
 func TestPlanRefuses(t *testing.T) {
+	yes := true
 	for name, test := range map[string]struct {
 		change func(*Want)
 		reason string
@@ -112,6 +113,8 @@ func TestPlanRefuses(t *testing.T) {
 		"too many workers":    {func(w *Want) { w.Workers = number(1000) }, "workers are possible"},
 		"too many fake nodes": {func(w *Want) { w.FakeNodes = number(100000) }, "fake nodes are possible"},
 		"another pod CIDR":    {func(w *Want) { w.PodCIDRs = map[string]netip.Prefix{"rome": netip.MustParsePrefix("10.9.0.0/16")} }, "cannot change"},
+		"an audit log later":  {func(w *Want) { w.Audit = &yes }, "runs with --audit=false and --durable=false, which cannot change"},
+		"durability later":    {func(w *Want) { w.Durable = &yes }, "cannot change"},
 		"another state dir":   {func(w *Want) { w.Dir = "/other" }, "was brought up with its state in /checkout/.playground"},
 		"a bad name":          {func(w *Want) { w.Clusters = []string{"Rome"} }, "lower-case"},
 		"overlapping CIDRs": {func(w *Want) {
