@@ -67,7 +67,10 @@ type PeeringAnswer struct {
 // what it runs here is kept without it.
 type PeeringLending struct {
 	PeeringAnswer
-	OrphanTTL *metav1.Duration
+	SharePercent *int32
+	Limits       corev1.ResourceList
+	NodeSelector map[string]string
+	OrphanTTL    *metav1.Duration
 }
 
 // PeeringPhase is how far one aspect of a peering has come.

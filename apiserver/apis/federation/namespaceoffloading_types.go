@@ -48,12 +48,25 @@ const (
 	Remote PodOffloadingStrategy = "Remote"
 )
 
+// PlacementEnforcement says what happens to pods that run where their
+// namespace no longer lets them.
+type PlacementEnforcement string
+
+const (
+	// Warn leaves such pods where they are, and tells that they are there.
+	Warn PlacementEnforcement = "Warn"
+	// Evict evicts such pods as their PodDisruptionBudgets allow, so that
+	// whoever owns them makes new ones where they may run.
+	Evict PlacementEnforcement = "Evict"
+)
+
 // NamespaceOffloadingSpec is what the owner of a namespace wants.
 type NamespaceOffloadingSpec struct {
 	NamespaceMappingStrategy NamespaceMappingStrategy
 	RemoteNamespaceName      string
 	PodOffloadingStrategy    PodOffloadingStrategy
 	ClusterSelector          corev1.NodeSelector
+	Enforcement              PlacementEnforcement
 }
 
 // OffloadingPhase is how the extension of a namespace stands as a whole.
@@ -74,6 +87,13 @@ const (
 	OffloadingTerminating OffloadingPhase = "Terminating"
 )
 
+// Condition types of an offloaded namespace as a whole.
+const (
+	// ConditionPodsInPlace is False while pods run where the spec no longer lets
+	// them.
+	ConditionPodsInPlace = "PodsInPlace"
+)
+
 // Condition types of an offloaded namespace at one cluster.
 const (
 	// ConditionOffloadingRequired is True for a selected cluster; its reason is
@@ -87,6 +107,7 @@ type NamespaceOffloadingStatus struct {
 	Phase               OffloadingPhase
 	RemoteNamespaceName string
 	Clusters            []OffloadedCluster
+	Conditions          []metav1.Condition
 }
 
 // OffloadedCluster is how an offloaded namespace stands at one cluster.

@@ -88,6 +88,7 @@ type ResourceOfferSpec struct {
 	StorageClasses      []string
 	IngressClasses      []string
 	LoadBalancerClasses []string
+	ReflectedKinds      []metav1.GroupVersionResource
 	Withdrawn           bool
 }
 

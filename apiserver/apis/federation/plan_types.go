@@ -34,11 +34,13 @@ type PeeringPlan struct {
 // OffloadPlan is what a request to the verb offload would lead to, as far as
 // this cluster knows. It is in answers to dryRun=All only, and stored nowhere.
 type OffloadPlan struct {
-	Action      PlanAction
-	Clusters    []PlannedCluster
-	Conflicts   []string
-	EvictedPods int32
-	Unknown     []string
+	Action            PlanAction
+	Clusters          []PlannedCluster
+	Conflicts         []string
+	EvictedPods       int32
+	MisplacedPodCount int32
+	MisplacedPods     []MisplacedPod
+	Unknown           []string
 }
 
 // PlannedCluster is what would happen at one foreign cluster.
@@ -48,4 +50,12 @@ type PlannedCluster struct {
 	Message       string
 	NamespaceName string
 	Action        PlanAction
+}
+
+// MisplacedPod is a pod that would run where the request no longer lets it.
+type MisplacedPod struct {
+	Name     string
+	NodeName string
+	Message  string
+	Action   PlanAction
 }

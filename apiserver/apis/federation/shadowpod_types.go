@@ -31,9 +31,10 @@ const ConditionPodCreated = "PodCreated"
 
 // ShadowPodStatus is how a shadow pod ended.
 type ShadowPodStatus struct {
-	Phase      corev1.PodPhase
-	Pod        *corev1.PodStatus
-	Conditions []metav1.Condition
+	Phase          corev1.PodPhase
+	Pod            *corev1.PodStatus
+	ForeignCluster string
+	Conditions     []metav1.Condition
 }
 
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object

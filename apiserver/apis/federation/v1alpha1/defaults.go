@@ -47,13 +47,16 @@ func SetDefaults_PeeringTokenSpec(spec *PeeringTokenSpec) {
 	}
 }
 
-// SetDefaults_NamespaceOffloadingSpec gives twins unique names and lets pods
-// run on both sides.
+// SetDefaults_NamespaceOffloadingSpec gives twins unique names, lets pods run
+// on both sides, and leaves those that run where they are.
 func SetDefaults_NamespaceOffloadingSpec(spec *NamespaceOffloadingSpec) {
 	if spec.NamespaceMappingStrategy == "" {
 		spec.NamespaceMappingStrategy = DefaultName
 	}
 	if spec.PodOffloadingStrategy == "" {
 		spec.PodOffloadingStrategy = LocalAndRemote
+	}
+	if spec.Enforcement == "" {
+		spec.Enforcement = Warn
 	}
 }

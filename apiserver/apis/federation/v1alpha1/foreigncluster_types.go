@@ -119,10 +119,26 @@ type PeeringAnswer struct {
 	Reason string `json:"reason,omitempty"`
 }
 
-// PeeringLending is what an administrator answers a consumer, and how long
-// what it runs here is kept without it.
+// PeeringLending is what an administrator answers a consumer, how much it is
+// offered, and how long what it runs here is kept without it.
 type PeeringLending struct {
 	PeeringAnswer `json:",inline"`
+	// sharePercent is how much of what the shared nodes can run the other
+	// cluster is offered, 1 to 100. Without it the setting of this installation
+	// counts.
+	// +optional
+	SharePercent *int32 `json:"sharePercent,omitempty"`
+	// limits are the most that the other cluster is offered of a resource,
+	// extended ones too; 0 offers none of it. For a resource that is not named
+	// the setting of this installation counts.
+	// +optional
+	Limits corev1.ResourceList `json:"limits,omitempty"`
+	// nodeSelector are the labels that nodes must have to be shared with the
+	// other cluster: what it is offered is a part of these nodes, and its pods
+	// run on them alone. Without it the setting of this installation counts.
+	// Pods that run already stay where they are.
+	// +optional
+	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
 	// orphanTTL is how long the other cluster may give no sign of life before
 	// this one ends the lending by itself, and removes what runs here for it:
 	// at least 1m, as 72h, and 0s is for ever. Without it the setting of this

@@ -26,9 +26,16 @@ const (
 	// AnnotationSkipReflection keeps an object out of the twin namespaces of its
 	// own, whatever its value is, unless that is "false".
 	AnnotationSkipReflection = "liqo.io/skip-reflection"
+	// AnnotationAllowReflection sends an object of a kind whose policy is
+	// AllowList to the twin namespaces of its own, whatever its value is, unless
+	// that is "false".
+	AnnotationAllowReflection = "liqo.io/allow-reflection"
 	// AnnotationForceRemoteNodePort, on a Service, asks a provider for the same
 	// node ports, whatever its value is, unless that is "false".
 	AnnotationForceRemoteNodePort = "liqo.io/force-remote-node-port"
+	// AnnotationAPIAccess, on a pod, keeps its tokens home with any value but
+	// "Home".
+	AnnotationAPIAccess = "liqo.io/api-access"
 	// TaintVirtualNode keeps pods off virtual nodes that were not offloaded.
 	// Its value is "true" and its effect NoExecute.
 	TaintVirtualNode = "virtual-node.liqo.io/not-allowed"
@@ -58,11 +65,25 @@ const (
 	// copies, the namespace they mirror.
 	AnnotationOriginNamespace = "offloading.liqo.io/origin-namespace"
 	// AnnotationOriginUID carries, on a shadow pod and its pod, the UID of the
-	// pod it stands for: there are never two pods for one UID.
+	// pod it stands for: there are never two pods for one UID. On a copy of a
+	// kind that was configured it is that of the object it was made from.
 	AnnotationOriginUID = "offloading.liqo.io/origin-uid"
 	// AnnotationReflectedKeys names, on a copy, the labels and annotations that
 	// came with it: whatever else is there is the provider's.
 	AnnotationReflectedKeys = "offloading.liqo.io/reflected-keys"
+	// AnnotationAccounts lists, on an offloaded namespace, the service accounts
+	// whose pods a virtual kubelet has, and so may have tokens of, as
+	// rules.AccountOnNode writes them, with a space between two.
+	AnnotationAccounts = "offloading.liqo.io/accounts"
+	// AnnotationTokenSecret names, on a shadow pod and its pod, the Secret beside
+	// it that its volumes take the tokens of home from.
+	AnnotationTokenSecret = "offloading.liqo.io/token-secret"
+	// AnnotationRenewAfter says, on such a Secret, when its tokens are replaced,
+	// in RFC 3339.
+	AnnotationRenewAfter = "offloading.liqo.io/renew-after"
+	// AnnotationReflectedHash is, on a copy of a kind whose fields are not known
+	// here, the hash of what it was copied from.
+	AnnotationReflectedHash = "offloading.liqo.io/reflected-hash"
 	// Finalizer holds an object back until its other side is gone or its
 	// deadline has passed.
 	Finalizer = "federation.liqo.io/finalizer"
@@ -74,6 +95,9 @@ const (
 	// SecretTypeIdentity is the type of the Secrets that hold this cluster's
 	// identity at a provider.
 	SecretTypeIdentity = "federation.liqo.io/identity"
+	// SecretTypeTokens is the type of the Secrets with which the tokens of a pod
+	// follow it to a provider.
+	SecretTypeTokens = "federation.liqo.io/tokens"
 	// InvitationTokenKey is the key of the token in an invitation's Secret.
 	InvitationTokenKey = "token"
 )

@@ -60,6 +60,19 @@ const (
 	Remote PodOffloadingStrategy = "Remote"
 )
 
+// PlacementEnforcement says what happens to pods that run where their
+// namespace no longer lets them.
+// +enum
+type PlacementEnforcement string
+
+const (
+	// Warn leaves such pods where they are, and tells that they are there.
+	Warn PlacementEnforcement = "Warn"
+	// Evict evicts such pods as their PodDisruptionBudgets allow, so that
+	// whoever owns them makes new ones where they may run.
+	Evict PlacementEnforcement = "Evict"
+)
+
 // NamespaceOffloadingSpec is what the owner of a namespace wants.
 type NamespaceOffloadingSpec struct {
 	// namespaceMappingStrategy says how the twin namespaces are named:
@@ -80,6 +93,13 @@ type NamespaceOffloadingSpec struct {
 	// A cluster is chosen when any term matches; without terms, all are.
 	// +optional
 	ClusterSelector corev1.NodeSelector `json:"clusterSelector,omitzero"`
+	// enforcement says what happens to pods that run where podOffloadingStrategy
+	// or clusterSelector no longer lets them: Warn (the default) leaves them
+	// there, and the condition PodsInPlace counts them; Evict evicts them as
+	// their PodDisruptionBudgets allow. Pods of DaemonSets and static pods stay
+	// in either case.
+	// +optional
+	Enforcement PlacementEnforcement `json:"enforcement,omitempty"`
 }
 
 // OffloadingPhase is how the extension of a namespace stands as a whole.
@@ -99,6 +119,13 @@ const (
 	OffloadingAllFailed OffloadingPhase = "AllFailed"
 	// OffloadingTerminating means that the extension is being undone.
 	OffloadingTerminating OffloadingPhase = "Terminating"
+)
+
+// Condition types of an offloaded namespace as a whole.
+const (
+	// ConditionPodsInPlace is False while pods run where the spec no longer lets
+	// them.
+	ConditionPodsInPlace = "PodsInPlace"
 )
 
 // Condition types of an offloaded namespace at one cluster.
@@ -126,6 +153,11 @@ type NamespaceOffloadingStatus struct {
 	// +listType=map
 	// +listMapKey=name
 	Clusters []OffloadedCluster `json:"clusters,omitempty"`
+	// conditions are PodsInPlace, once the pods of the namespace are known.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
 // OffloadedCluster is how an offloaded namespace stands at one cluster.

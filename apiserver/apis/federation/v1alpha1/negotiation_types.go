@@ -71,6 +71,11 @@ const (
 // reason is the phase and its message says why.
 const ConditionAccepted = "Accepted"
 
+// ConditionWithinGrant is, on a request, False while what the consumer runs
+// exceeds what it is granted, as after an offer was lowered: nothing is ended,
+// and nothing more is admitted of what is short. It is there once that happened.
+const ConditionWithinGrant = "WithinGrant"
+
 // ResourceRequestStatus is the provider's answer to a request.
 type ResourceRequestStatus struct {
 	// phase is Pending, Accepted, Refused, ManualActionRequired or Withdrawn.
@@ -91,7 +96,8 @@ type ResourceRequestStatus struct {
 	// +optional
 	// +listType=atomic
 	Features []string `json:"features,omitempty"`
-	// conditions say why: Accepted.
+	// conditions say why: Accepted; and WithinGrant, once more ran than was
+	// granted.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -150,6 +156,12 @@ type ResourceOfferSpec struct {
 	// +optional
 	// +listType=atomic
 	LoadBalancerClasses []string `json:"loadBalancerClasses,omitempty"`
+	// reflectedKinds are the kinds that the consumer may copy into its
+	// namespaces here, beside ConfigMaps, Secrets, Services and Ingresses. At
+	// most 32.
+	// +optional
+	// +listType=atomic
+	ReflectedKinds []metav1.GroupVersionResource `json:"reflectedKinds,omitempty"`
 	// withdrawn takes the offer back: the consumer's pods go home.
 	// +optional
 	Withdrawn bool `json:"withdrawn,omitempty"`

@@ -68,10 +68,19 @@ type OffloadPlan struct {
 	// +optional
 	// +listType=atomic
 	Conflicts []string `json:"conflicts,omitempty"`
-	// evictedPods counts the pods of the namespace that run on virtual nodes
-	// where they could not stay.
+	// evictedPods counts the pods of the namespace that would have to leave
+	// their nodes.
 	// +optional
 	EvictedPods int32 `json:"evictedPods,omitempty"`
+	// misplacedPodCount counts the pods that would run where the request no
+	// longer lets them.
+	// +optional
+	MisplacedPodCount int32 `json:"misplacedPodCount,omitempty"`
+	// misplacedPods are the first 100 of them by name.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	MisplacedPods []MisplacedPod `json:"misplacedPods,omitempty"`
 	// unknown are the things that nobody in this cluster can tell.
 	// +optional
 	// +listType=atomic
@@ -92,5 +101,17 @@ type PlannedCluster struct {
 	NamespaceName string `json:"namespaceName,omitempty"`
 	// action is what would happen to the twin namespace: Create, Delete or
 	// None.
+	Action PlanAction `json:"action"`
+}
+
+// MisplacedPod is a pod that would run where the request no longer lets it.
+type MisplacedPod struct {
+	// name is the name of the pod.
+	Name string `json:"name"`
+	// nodeName is the name of the node that it runs on.
+	NodeName string `json:"nodeName"`
+	// message says why it may not run there.
+	Message string `json:"message"`
+	// action is what would happen to the pod: Delete, by eviction, or None.
 	Action PlanAction `json:"action"`
 }

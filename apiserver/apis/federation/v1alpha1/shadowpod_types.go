@@ -39,7 +39,12 @@ type ShadowPodSpec struct {
 // while the provider refuses to create the pod of a ShadowPod.
 const ConditionPodCreated = "PodCreated"
 
-// ShadowPodStatus is how a shadow pod ended.
+// CauseGrantExceeded is the type of the causes in the answer 403 to a
+// ShadowPod for which its consumer was not granted enough. Their fields name
+// the resources that are short.
+const CauseGrantExceeded metav1.CauseType = "GrantExceeded"
+
+// ShadowPodStatus is how a shadow pod ended, and whose it is.
 type ShadowPodStatus struct {
 	// phase is empty until the pod is finished; then Succeeded or Failed, for
 	// good: a finished pod never runs again.
@@ -48,6 +53,11 @@ type ShadowPodStatus struct {
 	// pod is the last status of the finished pod.
 	// +optional
 	Pod *corev1.PodStatus `json:"pod,omitempty"`
+	// foreignCluster is the consumer whose grant the pod counts against until
+	// it is finished. It is set when the shadow pod is created, and empty where
+	// the namespace is no consumer's.
+	// +optional
+	ForeignCluster string `json:"foreignCluster,omitempty"`
 	// conditions say what keeps the pod from running: PodCreated.
 	// +optional
 	// +listType=map

@@ -41,13 +41,137 @@ type VirtualNodeSpec struct {
 	// labels are added to the node.
 	// +optional
 	Labels map[string]string `json:"labels,omitempty"`
+	// apiAccess says whether the pods of the node reach the API server of this
+	// cluster with tokens of their own service accounts: Home or Disabled. Empty
+	// is Home where this cluster knows under which address they reach it, and
+	// Disabled elsewhere.
+	// +optional
+	APIAccess APIAccess `json:"apiAccess,omitempty"`
+	// reflection says which objects of offloaded namespaces follow their pods to
+	// the provider. Where several virtual nodes stand for one cluster, that of
+	// the oldest counts: they share the namespaces there.
+	// +optional
+	Reflection VirtualNodeReflection `json:"reflection,omitzero"`
+	// offloadingPatch is what the pods of the node get on the provider, and
+	// what of them stays home. When it changes, labels, annotations and
+	// additional tolerations reach the pods that run; the rest is for new ones.
+	// +optional
+	OffloadingPatch *OffloadingPatch `json:"offloadingPatch,omitempty"`
 }
+
+// OffloadingPatch is what the pods of a virtual node get on the provider, and
+// what of them stays home.
+type OffloadingPatch struct {
+	// nodeSelector is that of the pods on the provider, in the labels of its
+	// nodes. The pods' own, which chose the virtual node, is not taken along. It
+	// cannot name a node, nor nodes with a role.
+	// +optional
+	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
+	// affinity is that of the pods on the provider: to its nodes, and to pods
+	// of their own namespace, in addition to the terms that the pods bring along
+	// themselves. It cannot name a node, nor other namespaces.
+	// +optional
+	Affinity *corev1.Affinity `json:"affinity,omitempty"`
+	// tolerations are added to those that the pods bring along. They cannot
+	// tolerate every taint, nor those of nodes with a role.
+	// +optional
+	// +listType=atomic
+	Tolerations []corev1.Toleration `json:"tolerations,omitempty"`
+	// runtimeClassName is that of the pods on the provider, in place of their
+	// own; empty is the provider's default.
+	// +optional
+	RuntimeClassName *string `json:"runtimeClassName,omitempty"`
+	// excludedLabels are the keys of labels of pods that stay home.
+	// +optional
+	// +listType=set
+	ExcludedLabels []string `json:"excludedLabels,omitempty"`
+	// excludedAnnotations are the keys of annotations of pods that stay
+	// home.
+	// +optional
+	// +listType=set
+	ExcludedAnnotations []string `json:"excludedAnnotations,omitempty"`
+}
+
+// APIAccess says which API server a pod that runs on a provider talks to.
+type APIAccess string
+
+const (
+	// APIAccessHome is the API server of the pod's own cluster: its tokens
+	// follow it, and its clients are led home.
+	APIAccessHome APIAccess = "Home"
+	// APIAccessDisabled is none: tokens stay home.
+	APIAccessDisabled APIAccess = "Disabled"
+)
+
+// VirtualNodeReflection says which objects of offloaded namespaces are copied
+// to the provider, and with which metadata. ConfigMaps, Secrets, Services and
+// Ingresses are copied without being named.
+type VirtualNodeReflection struct {
+	// kinds are those of which something else is said than that they are
+	// copied, and those that would not be. A kind beside the four has to be
+	// offered by the provider, see spec.reflectedKinds of the ResourceOffer, and
+	// to be served by both clusters; the condition KindsReflected tells whether
+	// it is. At most 32.
+	// +optional
+	// +listType=atomic
+	Kinds []ReflectedKind `json:"kinds,omitempty"`
+	// excludedLabels are keys of labels that no copy of any kind has.
+	// +optional
+	// +listType=set
+	ExcludedLabels []string `json:"excludedLabels,omitempty"`
+	// excludedAnnotations are keys of annotations that no copy of any kind has.
+	// +optional
+	// +listType=set
+	ExcludedAnnotations []string `json:"excludedAnnotations,omitempty"`
+}
+
+// ReflectedKind says how the objects of one kind are copied to the provider.
+type ReflectedKind struct {
+	// group is the API group of the kind; empty is the core group.
+	// +optional
+	Group string `json:"group,omitempty"`
+	// version is the API version that both clusters serve it in.
+	Version string `json:"version"`
+	// resource is its plural name, as in configmaps.
+	Resource string `json:"resource"`
+	// policy is DenyList, where all objects are copied but those that are kept
+	// home by liqo.io/skip-reflection, or AllowList, where only those are that
+	// are sent by liqo.io/allow-reflection. Empty is DenyList.
+	// +optional
+	Policy ReflectionPolicy `json:"policy,omitempty"`
+	// excludedLabels are keys of labels that copies of this kind do not have.
+	// +optional
+	// +listType=set
+	ExcludedLabels []string `json:"excludedLabels,omitempty"`
+	// excludedAnnotations are keys of annotations that copies of this kind do
+	// not have.
+	// +optional
+	// +listType=set
+	ExcludedAnnotations []string `json:"excludedAnnotations,omitempty"`
+}
+
+// ReflectionPolicy says which objects of a kind are copied.
+// +enum
+type ReflectionPolicy string
+
+const (
+	// ReflectionDenyList copies all objects but those that are kept home by the
+	// annotation liqo.io/skip-reflection.
+	ReflectionDenyList ReflectionPolicy = "DenyList"
+	// ReflectionAllowList copies only objects that are sent by the annotation
+	// liqo.io/allow-reflection, and not kept home by the other one.
+	ReflectionAllowList ReflectionPolicy = "AllowList"
+)
 
 // Condition types of a VirtualNode beside Ready.
 const (
 	// ConditionVirtualKubeletAvailable is True while the virtual kubelet's
 	// Deployment is available.
 	ConditionVirtualKubeletAvailable = "VirtualKubeletAvailable"
+	// ConditionKindsReflected is True when every kind that spec.reflection
+	// names is copied to the provider; its message says what is missing for the
+	// others. A VirtualNode that names none has no such condition.
+	ConditionKindsReflected = "KindsReflected"
 )
 
 // VirtualNodeStatus is how a virtual node stands.
@@ -59,7 +183,13 @@ type VirtualNodeStatus struct {
 	// pods counts the pods that are bound to the node and not finished.
 	// +optional
 	Pods int32 `json:"pods,omitempty"`
-	// conditions are Ready and VirtualKubeletAvailable.
+	// reflectedKinds are those of spec.reflection.kinds beside ConfigMaps,
+	// Secrets, Services and Ingresses that the virtual kubelet copies: what the
+	// provider offers, this cluster serves and its virtual kubelets may read.
+	// +optional
+	// +listType=atomic
+	ReflectedKinds []metav1.GroupVersionResource `json:"reflectedKinds,omitempty"`
+	// conditions are Ready, VirtualKubeletAvailable and KindsReflected.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
