@@ -49,6 +49,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &federationv1alpha1.NamespaceOffloadingStatusApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("OffloadedCluster"):
 		return &federationv1alpha1.OffloadedClusterApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("OffloadingPatch"):
+		return &federationv1alpha1.OffloadingPatchApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("PeeringAnswer"):
 		return &federationv1alpha1.PeeringAnswerApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("PeeringLending"):
@@ -59,6 +61,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &federationv1alpha1.PeeringTokenSpecApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("PeeringTokenStatus"):
 		return &federationv1alpha1.PeeringTokenStatusApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("ReflectedKind"):
+		return &federationv1alpha1.ReflectedKindApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ResourceOffer"):
 		return &federationv1alpha1.ResourceOfferApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ResourceOfferSpec"):
@@ -79,6 +83,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &federationv1alpha1.ShadowPodStatusApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("VirtualNode"):
 		return &federationv1alpha1.VirtualNodeApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("VirtualNodeReflection"):
+		return &federationv1alpha1.VirtualNodeReflectionApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("VirtualNodeSpec"):
 		return &federationv1alpha1.VirtualNodeSpecApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("VirtualNodeStatus"):

@@ -334,6 +334,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		v1alpha1.IdentityRequestStatus{}.OpenAPIModelName():        schema_apiserver_apis_federation_v1alpha1_IdentityRequestStatus(ref),
 		v1alpha1.Invitation{}.OpenAPIModelName():                   schema_apiserver_apis_federation_v1alpha1_Invitation(ref),
 		v1alpha1.InvitationStatus{}.OpenAPIModelName():             schema_apiserver_apis_federation_v1alpha1_InvitationStatus(ref),
+		v1alpha1.MisplacedPod{}.OpenAPIModelName():                 schema_apiserver_apis_federation_v1alpha1_MisplacedPod(ref),
 		v1alpha1.NamespaceMap{}.OpenAPIModelName():                 schema_apiserver_apis_federation_v1alpha1_NamespaceMap(ref),
 		v1alpha1.NamespaceMapList{}.OpenAPIModelName():             schema_apiserver_apis_federation_v1alpha1_NamespaceMapList(ref),
 		v1alpha1.NamespaceMapSpec{}.OpenAPIModelName():             schema_apiserver_apis_federation_v1alpha1_NamespaceMapSpec(ref),
@@ -348,6 +349,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		v1alpha1.OffloadPlan{}.OpenAPIModelName():                  schema_apiserver_apis_federation_v1alpha1_OffloadPlan(ref),
 		v1alpha1.OffloadStatus{}.OpenAPIModelName():                schema_apiserver_apis_federation_v1alpha1_OffloadStatus(ref),
 		v1alpha1.OffloadedCluster{}.OpenAPIModelName():             schema_apiserver_apis_federation_v1alpha1_OffloadedCluster(ref),
+		v1alpha1.OffloadingPatch{}.OpenAPIModelName():              schema_apiserver_apis_federation_v1alpha1_OffloadingPatch(ref),
 		v1alpha1.Peering{}.OpenAPIModelName():                      schema_apiserver_apis_federation_v1alpha1_Peering(ref),
 		v1alpha1.PeeringAnswer{}.OpenAPIModelName():                schema_apiserver_apis_federation_v1alpha1_PeeringAnswer(ref),
 		v1alpha1.PeeringLending{}.OpenAPIModelName():               schema_apiserver_apis_federation_v1alpha1_PeeringLending(ref),
@@ -359,6 +361,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		v1alpha1.PeeringTokenSpec{}.OpenAPIModelName():             schema_apiserver_apis_federation_v1alpha1_PeeringTokenSpec(ref),
 		v1alpha1.PeeringTokenStatus{}.OpenAPIModelName():           schema_apiserver_apis_federation_v1alpha1_PeeringTokenStatus(ref),
 		v1alpha1.PlannedCluster{}.OpenAPIModelName():               schema_apiserver_apis_federation_v1alpha1_PlannedCluster(ref),
+		v1alpha1.ReflectedKind{}.OpenAPIModelName():                schema_apiserver_apis_federation_v1alpha1_ReflectedKind(ref),
 		v1alpha1.ResourceOffer{}.OpenAPIModelName():                schema_apiserver_apis_federation_v1alpha1_ResourceOffer(ref),
 		v1alpha1.ResourceOfferList{}.OpenAPIModelName():            schema_apiserver_apis_federation_v1alpha1_ResourceOfferList(ref),
 		v1alpha1.ResourceOfferSpec{}.OpenAPIModelName():            schema_apiserver_apis_federation_v1alpha1_ResourceOfferSpec(ref),
@@ -373,6 +376,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		v1alpha1.ShadowPodStatus{}.OpenAPIModelName():              schema_apiserver_apis_federation_v1alpha1_ShadowPodStatus(ref),
 		v1alpha1.VirtualNode{}.OpenAPIModelName():                  schema_apiserver_apis_federation_v1alpha1_VirtualNode(ref),
 		v1alpha1.VirtualNodeList{}.OpenAPIModelName():              schema_apiserver_apis_federation_v1alpha1_VirtualNodeList(ref),
+		v1alpha1.VirtualNodeReflection{}.OpenAPIModelName():        schema_apiserver_apis_federation_v1alpha1_VirtualNodeReflection(ref),
 		v1alpha1.VirtualNodeSpec{}.OpenAPIModelName():              schema_apiserver_apis_federation_v1alpha1_VirtualNodeSpec(ref),
 		v1alpha1.VirtualNodeStatus{}.OpenAPIModelName():            schema_apiserver_apis_federation_v1alpha1_VirtualNodeStatus(ref),
 	}
@@ -17996,6 +18000,53 @@ func schema_apiserver_apis_federation_v1alpha1_InvitationStatus(ref common.Refer
 	}
 }
 
+func schema_apiserver_apis_federation_v1alpha1_MisplacedPod(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "MisplacedPod is a pod that would run where the request no longer lets it.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"name": {
+						SchemaProps: spec.SchemaProps{
+							Description: "name is the name of the pod.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"nodeName": {
+						SchemaProps: spec.SchemaProps{
+							Description: "nodeName is the name of the node that it runs on.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"message": {
+						SchemaProps: spec.SchemaProps{
+							Description: "message says why it may not run there.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"action": {
+						SchemaProps: spec.SchemaProps{
+							Description: "action is what would happen to the pod: Delete, by eviction, or None.\n\nPossible enum values:\n - `\"Change\"` means that something that is there would change.\n - `\"Create\"` means that something would be made that is not there.\n - `\"Delete\"` means that something that is there would go.\n - `\"None\"` means that everything would stay as it is.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+							Enum:        []interface{}{"Change", "Create", "Delete", "None"},
+						},
+					},
+				},
+				Required: []string{"name", "nodeName", "message", "action"},
+			},
+		},
+	}
+}
+
 func schema_apiserver_apis_federation_v1alpha1_NamespaceMap(ref common.ReferenceCallback) common.OpenAPIDefinition {
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
@@ -18386,6 +18437,14 @@ func schema_apiserver_apis_federation_v1alpha1_NamespaceOffloadingSpec(ref commo
 							Ref:         ref(v1.NodeSelector{}.OpenAPIModelName()),
 						},
 					},
+					"enforcement": {
+						SchemaProps: spec.SchemaProps{
+							Description: "enforcement says what happens to pods that run where podOffloadingStrategy or clusterSelector no longer lets them: Warn (the default) leaves them there, and the condition PodsInPlace counts them; Evict evicts them as their PodDisruptionBudgets allow. Pods of DaemonSets and static pods stay in either case.\n\nPossible enum values:\n - `\"Evict\"` evicts such pods as their PodDisruptionBudgets allow, so that whoever owns them makes new ones where they may run.\n - `\"Warn\"` leaves such pods where they are, and tells that they are there.",
+							Type:        []string{"string"},
+							Format:      "",
+							Enum:        []interface{}{"Evict", "Warn"},
+						},
+					},
 				},
 			},
 		},
@@ -18444,11 +18503,32 @@ func schema_apiserver_apis_federation_v1alpha1_NamespaceOffloadingStatus(ref com
 							},
 						},
 					},
+					"conditions": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-map-keys": []interface{}{
+									"type",
+								},
+								"x-kubernetes-list-type": "map",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "conditions are PodsInPlace, once the pods of the namespace are known.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(metav1.Condition{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
 				},
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.OffloadedCluster{}.OpenAPIModelName()},
+			metav1.Condition{}.OpenAPIModelName(), v1alpha1.OffloadedCluster{}.OpenAPIModelName()},
 	}
 }
 
@@ -18560,9 +18640,37 @@ func schema_apiserver_apis_federation_v1alpha1_OffloadPlan(ref common.ReferenceC
 					},
 					"evictedPods": {
 						SchemaProps: spec.SchemaProps{
-							Description: "evictedPods counts the pods of the namespace that run on virtual nodes where they could not stay.",
+							Description: "evictedPods counts the pods of the namespace that would have to leave their nodes.",
 							Type:        []string{"integer"},
 							Format:      "int32",
+						},
+					},
+					"misplacedPodCount": {
+						SchemaProps: spec.SchemaProps{
+							Description: "misplacedPodCount counts the pods that would run where the request no longer lets them.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"misplacedPods": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-map-keys": []interface{}{
+									"name",
+								},
+								"x-kubernetes-list-type": "map",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "misplacedPods are the first 100 of them by name.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(v1alpha1.MisplacedPod{}.OpenAPIModelName()),
+									},
+								},
+							},
 						},
 					},
 					"unknown": {
@@ -18589,7 +18697,7 @@ func schema_apiserver_apis_federation_v1alpha1_OffloadPlan(ref common.ReferenceC
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.PlannedCluster{}.OpenAPIModelName()},
+			v1alpha1.MisplacedPod{}.OpenAPIModelName(), v1alpha1.PlannedCluster{}.OpenAPIModelName()},
 	}
 }
 
@@ -18643,6 +18751,27 @@ func schema_apiserver_apis_federation_v1alpha1_OffloadStatus(ref common.Referenc
 							},
 						},
 					},
+					"conditions": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-map-keys": []interface{}{
+									"type",
+								},
+								"x-kubernetes-list-type": "map",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "conditions are PodsInPlace, once the pods of the namespace are known.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(metav1.Condition{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
 					"plan": {
 						SchemaProps: spec.SchemaProps{
 							Description: "plan is what the request would lead to, in answers to dryRun=All only.",
@@ -18653,7 +18782,7 @@ func schema_apiserver_apis_federation_v1alpha1_OffloadStatus(ref common.Referenc
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.OffloadPlan{}.OpenAPIModelName(), v1alpha1.OffloadedCluster{}.OpenAPIModelName()},
+			metav1.Condition{}.OpenAPIModelName(), v1alpha1.OffloadPlan{}.OpenAPIModelName(), v1alpha1.OffloadedCluster{}.OpenAPIModelName()},
 	}
 }
 
@@ -18699,6 +18828,105 @@ func schema_apiserver_apis_federation_v1alpha1_OffloadedCluster(ref common.Refer
 		},
 		Dependencies: []string{
 			metav1.Condition{}.OpenAPIModelName()},
+	}
+}
+
+func schema_apiserver_apis_federation_v1alpha1_OffloadingPatch(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "OffloadingPatch is what the pods of a virtual node get on the provider, and what of them stays home.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"nodeSelector": {
+						SchemaProps: spec.SchemaProps{
+							Description: "nodeSelector is that of the pods on the provider, in the labels of its nodes. The pods' own, which chose the virtual node, is not taken along. It cannot name a node, nor nodes with a role.",
+							Type:        []string{"object"},
+							AdditionalProperties: &spec.SchemaOrBool{
+								Allows: true,
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"affinity": {
+						SchemaProps: spec.SchemaProps{
+							Description: "affinity is that of the pods on the provider: to its nodes, and to pods of their own namespace, in addition to the terms that the pods bring along themselves. It cannot name a node, nor other namespaces.",
+							Ref:         ref(v1.Affinity{}.OpenAPIModelName()),
+						},
+					},
+					"tolerations": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "tolerations are added to those that the pods bring along. They cannot tolerate every taint, nor those of nodes with a role.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(v1.Toleration{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+					"runtimeClassName": {
+						SchemaProps: spec.SchemaProps{
+							Description: "runtimeClassName is that of the pods on the provider, in place of their own; empty is the provider's default.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"excludedLabels": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "set",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "excludedLabels are the keys of labels of pods that stay home.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"excludedAnnotations": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "set",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "excludedAnnotations are the keys of annotations of pods that stay home.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			v1.Affinity{}.OpenAPIModelName(), v1.Toleration{}.OpenAPIModelName()},
 	}
 }
 
@@ -18785,7 +19013,7 @@ func schema_apiserver_apis_federation_v1alpha1_PeeringLending(ref common.Referen
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "PeeringLending is what an administrator answers a consumer, and how long what it runs here is kept without it.",
+				Description: "PeeringLending is what an administrator answers a consumer, how much it is offered, and how long what it runs here is kept without it.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"decision": {
@@ -18803,6 +19031,42 @@ func schema_apiserver_apis_federation_v1alpha1_PeeringLending(ref common.Referen
 							Format:      "",
 						},
 					},
+					"sharePercent": {
+						SchemaProps: spec.SchemaProps{
+							Description: "sharePercent is how much of what the shared nodes can run the other cluster is offered, 1 to 100. Without it the setting of this installation counts.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"limits": {
+						SchemaProps: spec.SchemaProps{
+							Description: "limits are the most that the other cluster is offered of a resource, extended ones too; 0 offers none of it. For a resource that is not named the setting of this installation counts.",
+							Type:        []string{"object"},
+							AdditionalProperties: &spec.SchemaOrBool{
+								Allows: true,
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(resource.Quantity{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+					"nodeSelector": {
+						SchemaProps: spec.SchemaProps{
+							Description: "nodeSelector are the labels that nodes must have to be shared with the other cluster: what it is offered is a part of these nodes, and its pods run on them alone. Without it the setting of this installation counts. Pods that run already stay where they are.",
+							Type:        []string{"object"},
+							AdditionalProperties: &spec.SchemaOrBool{
+								Allows: true,
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
 					"orphanTTL": {
 						SchemaProps: spec.SchemaProps{
 							Description: "orphanTTL is how long the other cluster may give no sign of life before this one ends the lending by itself, and removes what runs here for it: at least 1m, as 72h, and 0s is for ever. Without it the setting of this installation counts, which is for ever unless somebody changed it. A cluster that never gave a sign of life, as older versions do not, is kept.",
@@ -18813,7 +19077,7 @@ func schema_apiserver_apis_federation_v1alpha1_PeeringLending(ref common.Referen
 			},
 		},
 		Dependencies: []string{
-			metav1.Duration{}.OpenAPIModelName()},
+			resource.Quantity{}.OpenAPIModelName(), metav1.Duration{}.OpenAPIModelName()},
 	}
 }
 
@@ -19274,6 +19538,89 @@ func schema_apiserver_apis_federation_v1alpha1_PlannedCluster(ref common.Referen
 	}
 }
 
+func schema_apiserver_apis_federation_v1alpha1_ReflectedKind(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "ReflectedKind says how the objects of one kind are copied to the provider.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"group": {
+						SchemaProps: spec.SchemaProps{
+							Description: "group is the API group of the kind; empty is the core group.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"version": {
+						SchemaProps: spec.SchemaProps{
+							Description: "version is the API version that both clusters serve it in.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"resource": {
+						SchemaProps: spec.SchemaProps{
+							Description: "resource is its plural name, as in configmaps.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"policy": {
+						SchemaProps: spec.SchemaProps{
+							Description: "policy is DenyList, where all objects are copied but those that are kept home by liqo.io/skip-reflection, or AllowList, where only those are that are sent by liqo.io/allow-reflection. Empty is DenyList.\n\nPossible enum values:\n - `\"AllowList\"` copies only objects that are sent by the annotation liqo.io/allow-reflection, and not kept home by the other one.\n - `\"DenyList\"` copies all objects but those that are kept home by the annotation liqo.io/skip-reflection.",
+							Type:        []string{"string"},
+							Format:      "",
+							Enum:        []interface{}{"AllowList", "DenyList"},
+						},
+					},
+					"excludedLabels": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "set",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "excludedLabels are keys of labels that copies of this kind do not have.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"excludedAnnotations": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "set",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "excludedAnnotations are keys of annotations that copies of this kind do not have.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+				},
+				Required: []string{"version", "resource"},
+			},
+		},
+	}
+}
+
 func schema_apiserver_apis_federation_v1alpha1_ResourceOffer(ref common.ReferenceCallback) common.OpenAPIDefinition {
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
@@ -19475,6 +19822,24 @@ func schema_apiserver_apis_federation_v1alpha1_ResourceOfferSpec(ref common.Refe
 							},
 						},
 					},
+					"reflectedKinds": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "reflectedKinds are the kinds that the consumer may copy into its namespaces here, beside ConfigMaps, Secrets, Services and Ingresses. At most 32.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(metav1.GroupVersionResource{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
 					"withdrawn": {
 						SchemaProps: spec.SchemaProps{
 							Description: "withdrawn takes the offer back: the consumer's pods go home.",
@@ -19487,7 +19852,7 @@ func schema_apiserver_apis_federation_v1alpha1_ResourceOfferSpec(ref common.Refe
 			},
 		},
 		Dependencies: []string{
-			resource.Quantity{}.OpenAPIModelName()},
+			resource.Quantity{}.OpenAPIModelName(), metav1.GroupVersionResource{}.OpenAPIModelName()},
 	}
 }
 
@@ -19792,7 +20157,7 @@ func schema_apiserver_apis_federation_v1alpha1_ResourceRequestStatus(ref common.
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "conditions say why: Accepted.",
+							Description: "conditions say why: Accepted; and WithinGrant, once more ran than was granted.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -19938,7 +20303,7 @@ func schema_apiserver_apis_federation_v1alpha1_ShadowPodStatus(ref common.Refere
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "ShadowPodStatus is how a shadow pod ended.",
+				Description: "ShadowPodStatus is how a shadow pod ended, and whose it is.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"phase": {
@@ -19953,6 +20318,13 @@ func schema_apiserver_apis_federation_v1alpha1_ShadowPodStatus(ref common.Refere
 						SchemaProps: spec.SchemaProps{
 							Description: "pod is the last status of the finished pod.",
 							Ref:         ref(v1.PodStatus{}.OpenAPIModelName()),
+						},
+					},
+					"foreignCluster": {
+						SchemaProps: spec.SchemaProps{
+							Description: "foreignCluster is the consumer whose grant the pod counts against until it is finished. It is set when the shadow pod is created, and empty where the namespace is no consumer's.",
+							Type:        []string{"string"},
+							Format:      "",
 						},
 					},
 					"conditions": {
@@ -20084,6 +20456,77 @@ func schema_apiserver_apis_federation_v1alpha1_VirtualNodeList(ref common.Refere
 	}
 }
 
+func schema_apiserver_apis_federation_v1alpha1_VirtualNodeReflection(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "VirtualNodeReflection says which objects of offloaded namespaces are copied to the provider, and with which metadata. ConfigMaps, Secrets, Services and Ingresses are copied without being named.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kinds": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "kinds are those of which something else is said than that they are copied, and those that would not be. A kind beside the four has to be offered by the provider, see spec.reflectedKinds of the ResourceOffer, and to be served by both clusters; the condition KindsReflected tells whether it is. At most 32.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(v1alpha1.ReflectedKind{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+					"excludedLabels": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "set",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "excludedLabels are keys of labels that no copy of any kind has.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"excludedAnnotations": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "set",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "excludedAnnotations are keys of annotations that no copy of any kind has.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			v1alpha1.ReflectedKind{}.OpenAPIModelName()},
+	}
+}
+
 func schema_apiserver_apis_federation_v1alpha1_VirtualNodeSpec(ref common.ReferenceCallback) common.OpenAPIDefinition {
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
@@ -20143,12 +20586,32 @@ func schema_apiserver_apis_federation_v1alpha1_VirtualNodeSpec(ref common.Refere
 							},
 						},
 					},
+					"apiAccess": {
+						SchemaProps: spec.SchemaProps{
+							Description: "apiAccess says whether the pods of the node reach the API server of this cluster with tokens of their own service accounts: Home or Disabled. Empty is Home where this cluster knows under which address they reach it, and Disabled elsewhere.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"reflection": {
+						SchemaProps: spec.SchemaProps{
+							Description: "reflection says which objects of offloaded namespaces follow their pods to the provider. Where several virtual nodes stand for one cluster, that of the oldest counts: they share the namespaces there.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1alpha1.VirtualNodeReflection{}.OpenAPIModelName()),
+						},
+					},
+					"offloadingPatch": {
+						SchemaProps: spec.SchemaProps{
+							Description: "offloadingPatch is what the pods of the node get on the provider, and what of them stays home. When it changes, labels, annotations and additional tolerations reach the pods that run; the rest is for new ones.",
+							Ref:         ref(v1alpha1.OffloadingPatch{}.OpenAPIModelName()),
+						},
+					},
 				},
 				Required: []string{"clusterID", "nodeName", "resources"},
 			},
 		},
 		Dependencies: []string{
-			resource.Quantity{}.OpenAPIModelName()},
+			resource.Quantity{}.OpenAPIModelName(), v1alpha1.OffloadingPatch{}.OpenAPIModelName(), v1alpha1.VirtualNodeReflection{}.OpenAPIModelName()},
 	}
 }
 
@@ -20173,6 +20636,24 @@ func schema_apiserver_apis_federation_v1alpha1_VirtualNodeStatus(ref common.Refe
 							Format:      "int32",
 						},
 					},
+					"reflectedKinds": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "reflectedKinds are those of spec.reflection.kinds beside ConfigMaps, Secrets, Services and Ingresses that the virtual kubelet copies: what the provider offers, this cluster serves and its virtual kubelets may read.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(metav1.GroupVersionResource{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
 					"conditions": {
 						VendorExtensible: spec.VendorExtensible{
 							Extensions: spec.Extensions{
@@ -20183,7 +20664,7 @@ func schema_apiserver_apis_federation_v1alpha1_VirtualNodeStatus(ref common.Refe
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "conditions are Ready and VirtualKubeletAvailable.",
+							Description: "conditions are Ready, VirtualKubeletAvailable and KindsReflected.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -20198,6 +20679,6 @@ func schema_apiserver_apis_federation_v1alpha1_VirtualNodeStatus(ref common.Refe
 			},
 		},
 		Dependencies: []string{
-			metav1.Condition{}.OpenAPIModelName()},
+			metav1.Condition{}.OpenAPIModelName(), metav1.GroupVersionResource{}.OpenAPIModelName()},
 	}
 }

@@ -59,6 +59,11 @@ func (in InvitationStatus) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in MisplacedPod) OpenAPIModelName() string {
+	return "io.liqo.federation.v1alpha1.MisplacedPod"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in NamespaceMap) OpenAPIModelName() string {
 	return "io.liqo.federation.v1alpha1.NamespaceMap"
 }
@@ -129,6 +134,11 @@ func (in OffloadedCluster) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in OffloadingPatch) OpenAPIModelName() string {
+	return "io.liqo.federation.v1alpha1.OffloadingPatch"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in Peering) OpenAPIModelName() string {
 	return "io.liqo.federation.v1alpha1.Peering"
 }
@@ -181,6 +191,11 @@ func (in PeeringTokenStatus) OpenAPIModelName() string {
 // OpenAPIModelName returns the OpenAPI model name for this type.
 func (in PlannedCluster) OpenAPIModelName() string {
 	return "io.liqo.federation.v1alpha1.PlannedCluster"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in ReflectedKind) OpenAPIModelName() string {
+	return "io.liqo.federation.v1alpha1.ReflectedKind"
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
@@ -251,6 +266,11 @@ func (in VirtualNode) OpenAPIModelName() string {
 // OpenAPIModelName returns the OpenAPI model name for this type.
 func (in VirtualNodeList) OpenAPIModelName() string {
 	return "io.liqo.federation.v1alpha1.VirtualNodeList"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in VirtualNodeReflection) OpenAPIModelName() string {
+	return "io.liqo.federation.v1alpha1.VirtualNodeReflection"
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.

@@ -29,6 +29,12 @@ type NamespaceOffloadingSpecApplyConfiguration struct {
 	// clusterSelector chooses clusters by the labels of their virtual nodes.
 	// A cluster is chosen when any term matches; without terms, all are.
 	ClusterSelector *v1.NodeSelector `json:"clusterSelector,omitempty"`
+	// enforcement says what happens to pods that run where podOffloadingStrategy
+	// or clusterSelector no longer lets them: Warn (the default) leaves them
+	// there, and the condition PodsInPlace counts them; Evict evicts them as
+	// their PodDisruptionBudgets allow. Pods of DaemonSets and static pods stay
+	// in either case.
+	Enforcement *federationv1alpha1.PlacementEnforcement `json:"enforcement,omitempty"`
 }
 
 // NamespaceOffloadingSpecApplyConfiguration constructs a declarative configuration of the NamespaceOffloadingSpec type for use with
@@ -66,5 +72,13 @@ func (b *NamespaceOffloadingSpecApplyConfiguration) WithPodOffloadingStrategy(va
 // If called multiple times, the ClusterSelector field is set to the value of the last call.
 func (b *NamespaceOffloadingSpecApplyConfiguration) WithClusterSelector(value v1.NodeSelector) *NamespaceOffloadingSpecApplyConfiguration {
 	b.ClusterSelector = &value
+	return b
+}
+
+// WithEnforcement sets the Enforcement field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Enforcement field is set to the value of the last call.
+func (b *NamespaceOffloadingSpecApplyConfiguration) WithEnforcement(value federationv1alpha1.PlacementEnforcement) *NamespaceOffloadingSpecApplyConfiguration {
+	b.Enforcement = &value
 	return b
 }

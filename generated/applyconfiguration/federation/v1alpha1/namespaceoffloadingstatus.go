@@ -6,6 +6,7 @@
 package v1alpha1
 
 import (
+	v1 "k8s.io/client-go/applyconfigurations/meta/v1"
 	federationv1alpha1 "liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
@@ -24,6 +25,8 @@ type NamespaceOffloadingStatusApplyConfiguration struct {
 	RemoteNamespaceName *string `json:"remoteNamespaceName,omitempty"`
 	// clusters tells for each foreign cluster how the namespace stands there.
 	Clusters []OffloadedClusterApplyConfiguration `json:"clusters,omitempty"`
+	// conditions are PodsInPlace, once the pods of the namespace are known.
+	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 }
 
 // NamespaceOffloadingStatusApplyConfiguration constructs a declarative configuration of the NamespaceOffloadingStatus type for use with
@@ -65,6 +68,19 @@ func (b *NamespaceOffloadingStatusApplyConfiguration) WithClusters(values ...*Of
 			panic("nil value passed to WithClusters")
 		}
 		b.Clusters = append(b.Clusters, *values[i])
+	}
+	return b
+}
+
+// WithConditions adds the given value to the Conditions field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Conditions field.
+func (b *NamespaceOffloadingStatusApplyConfiguration) WithConditions(values ...*v1.ConditionApplyConfiguration) *NamespaceOffloadingStatusApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithConditions")
+		}
+		b.Conditions = append(b.Conditions, *values[i])
 	}
 	return b
 }

@@ -6,24 +6,38 @@
 package v1alpha1
 
 import (
-	v1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	federationv1alpha1 "liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
 // PeeringLendingApplyConfiguration represents a declarative configuration of the PeeringLending type for use
 // with apply.
 //
-// PeeringLending is what an administrator answers a consumer, and how long
-// what it runs here is kept without it.
+// PeeringLending is what an administrator answers a consumer, how much it is
+// offered, and how long what it runs here is kept without it.
 type PeeringLendingApplyConfiguration struct {
 	PeeringAnswerApplyConfiguration `json:""`
+	// sharePercent is how much of what the shared nodes can run the other
+	// cluster is offered, 1 to 100. Without it the setting of this installation
+	// counts.
+	SharePercent *int32 `json:"sharePercent,omitempty"`
+	// limits are the most that the other cluster is offered of a resource,
+	// extended ones too; 0 offers none of it. For a resource that is not named
+	// the setting of this installation counts.
+	Limits *v1.ResourceList `json:"limits,omitempty"`
+	// nodeSelector are the labels that nodes must have to be shared with the
+	// other cluster: what it is offered is a part of these nodes, and its pods
+	// run on them alone. Without it the setting of this installation counts.
+	// Pods that run already stay where they are.
+	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
 	// orphanTTL is how long the other cluster may give no sign of life before
 	// this one ends the lending by itself, and removes what runs here for it:
 	// at least 1m, as 72h, and 0s is for ever. Without it the setting of this
 	// installation counts, which is for ever unless somebody changed it. A
 	// cluster that never gave a sign of life, as older versions do not, is
 	// kept.
-	OrphanTTL *v1.Duration `json:"orphanTTL,omitempty"`
+	OrphanTTL *metav1.Duration `json:"orphanTTL,omitempty"`
 }
 
 // PeeringLendingApplyConfiguration constructs a declarative configuration of the PeeringLending type for use with
@@ -48,10 +62,40 @@ func (b *PeeringLendingApplyConfiguration) WithReason(value string) *PeeringLend
 	return b
 }
 
+// WithSharePercent sets the SharePercent field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the SharePercent field is set to the value of the last call.
+func (b *PeeringLendingApplyConfiguration) WithSharePercent(value int32) *PeeringLendingApplyConfiguration {
+	b.SharePercent = &value
+	return b
+}
+
+// WithLimits sets the Limits field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Limits field is set to the value of the last call.
+func (b *PeeringLendingApplyConfiguration) WithLimits(value v1.ResourceList) *PeeringLendingApplyConfiguration {
+	b.Limits = &value
+	return b
+}
+
+// WithNodeSelector puts the entries into the NodeSelector field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, the entries provided by each call will be put on the NodeSelector field,
+// overwriting an existing map entries in NodeSelector field with the same key.
+func (b *PeeringLendingApplyConfiguration) WithNodeSelector(entries map[string]string) *PeeringLendingApplyConfiguration {
+	if b.NodeSelector == nil && len(entries) > 0 {
+		b.NodeSelector = make(map[string]string, len(entries))
+	}
+	for k, v := range entries {
+		b.NodeSelector[k] = v
+	}
+	return b
+}
+
 // WithOrphanTTL sets the OrphanTTL field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the OrphanTTL field is set to the value of the last call.
-func (b *PeeringLendingApplyConfiguration) WithOrphanTTL(value v1.Duration) *PeeringLendingApplyConfiguration {
+func (b *PeeringLendingApplyConfiguration) WithOrphanTTL(value metav1.Duration) *PeeringLendingApplyConfiguration {
 	b.OrphanTTL = &value
 	return b
 }

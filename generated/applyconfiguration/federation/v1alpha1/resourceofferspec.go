@@ -7,6 +7,7 @@ package v1alpha1
 
 import (
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // ResourceOfferSpecApplyConfiguration represents a declarative configuration of the ResourceOfferSpec type for use
@@ -28,6 +29,10 @@ type ResourceOfferSpecApplyConfiguration struct {
 	IngressClasses []string `json:"ingressClasses,omitempty"`
 	// loadBalancerClasses are the load balancer classes that may be named here.
 	LoadBalancerClasses []string `json:"loadBalancerClasses,omitempty"`
+	// reflectedKinds are the kinds that the consumer may copy into its
+	// namespaces here, beside ConfigMaps, Secrets, Services and Ingresses. At
+	// most 32.
+	ReflectedKinds []metav1.GroupVersionResource `json:"reflectedKinds,omitempty"`
 	// withdrawn takes the offer back: the consumer's pods go home.
 	Withdrawn *bool `json:"withdrawn,omitempty"`
 }
@@ -94,6 +99,16 @@ func (b *ResourceOfferSpecApplyConfiguration) WithIngressClasses(values ...strin
 func (b *ResourceOfferSpecApplyConfiguration) WithLoadBalancerClasses(values ...string) *ResourceOfferSpecApplyConfiguration {
 	for i := range values {
 		b.LoadBalancerClasses = append(b.LoadBalancerClasses, values[i])
+	}
+	return b
+}
+
+// WithReflectedKinds adds the given value to the ReflectedKinds field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the ReflectedKinds field.
+func (b *ResourceOfferSpecApplyConfiguration) WithReflectedKinds(values ...metav1.GroupVersionResource) *ResourceOfferSpecApplyConfiguration {
+	for i := range values {
+		b.ReflectedKinds = append(b.ReflectedKinds, values[i])
 	}
 	return b
 }

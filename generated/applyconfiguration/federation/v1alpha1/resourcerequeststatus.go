@@ -26,7 +26,8 @@ type ResourceRequestStatusApplyConfiguration struct {
 	APIVersions []string `json:"apiVersions,omitempty"`
 	// features are what the provider can do beyond the first version.
 	Features []string `json:"features,omitempty"`
-	// conditions say why: Accepted.
+	// conditions say why: Accepted; and WithinGrant, once more ran than was
+	// granted.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 }
 

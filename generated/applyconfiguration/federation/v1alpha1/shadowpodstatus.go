@@ -13,13 +13,17 @@ import (
 // ShadowPodStatusApplyConfiguration represents a declarative configuration of the ShadowPodStatus type for use
 // with apply.
 //
-// ShadowPodStatus is how a shadow pod ended.
+// ShadowPodStatus is how a shadow pod ended, and whose it is.
 type ShadowPodStatusApplyConfiguration struct {
 	// phase is empty until the pod is finished; then Succeeded or Failed, for
 	// good: a finished pod never runs again.
 	Phase *v1.PodPhase `json:"phase,omitempty"`
 	// pod is the last status of the finished pod.
 	Pod *v1.PodStatus `json:"pod,omitempty"`
+	// foreignCluster is the consumer whose grant the pod counts against until
+	// it is finished. It is set when the shadow pod is created, and empty where
+	// the namespace is no consumer's.
+	ForeignCluster *string `json:"foreignCluster,omitempty"`
 	// conditions say what keeps the pod from running: PodCreated.
 	Conditions []metav1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 }
@@ -43,6 +47,14 @@ func (b *ShadowPodStatusApplyConfiguration) WithPhase(value v1.PodPhase) *Shadow
 // If called multiple times, the Pod field is set to the value of the last call.
 func (b *ShadowPodStatusApplyConfiguration) WithPod(value v1.PodStatus) *ShadowPodStatusApplyConfiguration {
 	b.Pod = &value
+	return b
+}
+
+// WithForeignCluster sets the ForeignCluster field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ForeignCluster field is set to the value of the last call.
+func (b *ShadowPodStatusApplyConfiguration) WithForeignCluster(value string) *ShadowPodStatusApplyConfiguration {
+	b.ForeignCluster = &value
 	return b
 }
 

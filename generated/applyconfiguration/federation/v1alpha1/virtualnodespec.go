@@ -7,6 +7,7 @@ package v1alpha1
 
 import (
 	v1 "k8s.io/api/core/v1"
+	federationv1alpha1 "liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
 // VirtualNodeSpecApplyConfiguration represents a declarative configuration of the VirtualNodeSpec type for use
@@ -25,6 +26,19 @@ type VirtualNodeSpecApplyConfiguration struct {
 	Resources *v1.ResourceList `json:"resources,omitempty"`
 	// labels are added to the node.
 	Labels map[string]string `json:"labels,omitempty"`
+	// apiAccess says whether the pods of the node reach the API server of this
+	// cluster with tokens of their own service accounts: Home or Disabled. Empty
+	// is Home where this cluster knows under which address they reach it, and
+	// Disabled elsewhere.
+	APIAccess *federationv1alpha1.APIAccess `json:"apiAccess,omitempty"`
+	// reflection says which objects of offloaded namespaces follow their pods to
+	// the provider. Where several virtual nodes stand for one cluster, that of
+	// the oldest counts: they share the namespaces there.
+	Reflection *VirtualNodeReflectionApplyConfiguration `json:"reflection,omitempty"`
+	// offloadingPatch is what the pods of the node get on the provider, and
+	// what of them stays home. When it changes, labels, annotations and
+	// additional tolerations reach the pods that run; the rest is for new ones.
+	OffloadingPatch *OffloadingPatchApplyConfiguration `json:"offloadingPatch,omitempty"`
 }
 
 // VirtualNodeSpecApplyConfiguration constructs a declarative configuration of the VirtualNodeSpec type for use with
@@ -76,5 +90,29 @@ func (b *VirtualNodeSpecApplyConfiguration) WithLabels(entries map[string]string
 	for k, v := range entries {
 		b.Labels[k] = v
 	}
+	return b
+}
+
+// WithAPIAccess sets the APIAccess field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the APIAccess field is set to the value of the last call.
+func (b *VirtualNodeSpecApplyConfiguration) WithAPIAccess(value federationv1alpha1.APIAccess) *VirtualNodeSpecApplyConfiguration {
+	b.APIAccess = &value
+	return b
+}
+
+// WithReflection sets the Reflection field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Reflection field is set to the value of the last call.
+func (b *VirtualNodeSpecApplyConfiguration) WithReflection(value *VirtualNodeReflectionApplyConfiguration) *VirtualNodeSpecApplyConfiguration {
+	b.Reflection = value
+	return b
+}
+
+// WithOffloadingPatch sets the OffloadingPatch field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the OffloadingPatch field is set to the value of the last call.
+func (b *VirtualNodeSpecApplyConfiguration) WithOffloadingPatch(value *OffloadingPatchApplyConfiguration) *VirtualNodeSpecApplyConfiguration {
+	b.OffloadingPatch = value
 	return b
 }

@@ -6,7 +6,8 @@
 package v1alpha1
 
 import (
-	v1 "k8s.io/client-go/applyconfigurations/meta/v1"
+	v1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metav1 "k8s.io/client-go/applyconfigurations/meta/v1"
 )
 
 // VirtualNodeStatusApplyConfiguration represents a declarative configuration of the VirtualNodeStatus type for use
@@ -19,8 +20,12 @@ type VirtualNodeStatusApplyConfiguration struct {
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
 	// pods counts the pods that are bound to the node and not finished.
 	Pods *int32 `json:"pods,omitempty"`
-	// conditions are Ready and VirtualKubeletAvailable.
-	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
+	// reflectedKinds are those of spec.reflection.kinds beside ConfigMaps,
+	// Secrets, Services and Ingresses that the virtual kubelet copies: what the
+	// provider offers, this cluster serves and its virtual kubelets may read.
+	ReflectedKinds []v1.GroupVersionResource `json:"reflectedKinds,omitempty"`
+	// conditions are Ready, VirtualKubeletAvailable and KindsReflected.
+	Conditions []metav1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 }
 
 // VirtualNodeStatusApplyConfiguration constructs a declarative configuration of the VirtualNodeStatus type for use with
@@ -45,10 +50,20 @@ func (b *VirtualNodeStatusApplyConfiguration) WithPods(value int32) *VirtualNode
 	return b
 }
 
+// WithReflectedKinds adds the given value to the ReflectedKinds field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the ReflectedKinds field.
+func (b *VirtualNodeStatusApplyConfiguration) WithReflectedKinds(values ...v1.GroupVersionResource) *VirtualNodeStatusApplyConfiguration {
+	for i := range values {
+		b.ReflectedKinds = append(b.ReflectedKinds, values[i])
+	}
+	return b
+}
+
 // WithConditions adds the given value to the Conditions field in the declarative configuration
 // and returns the receiver, so that objects can be build by chaining "With" function invocations.
 // If called multiple times, values provided by each call will be appended to the Conditions field.
-func (b *VirtualNodeStatusApplyConfiguration) WithConditions(values ...*v1.ConditionApplyConfiguration) *VirtualNodeStatusApplyConfiguration {
+func (b *VirtualNodeStatusApplyConfiguration) WithConditions(values ...*metav1.ConditionApplyConfiguration) *VirtualNodeStatusApplyConfiguration {
 	for i := range values {
 		if values[i] == nil {
 			panic("nil value passed to WithConditions")
