@@ -1,0 +1,112 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"time"
+)
+
+const (
+	// patience is how long one service waits for another.
+	patience = 5 * time.Second
+	// maxBody is what any of them reads of a body.
+	maxBody = 64 << 10
+)
+
+// handler answers with a value, as JSON, or with an error.
+type handler func(*http.Request) (any, error)
+
+// status is an error with an HTTP status of its own.
+type status struct {
+	code    int
+	message string
+}
+
+func (s status) Error() string { return s.message }
+
+// serve answers HTTP on ADDRESS, or port 8080, until the context ends.
+func serve(ctx context.Context, routes map[string]http.Handler) error {
+	mux := http.NewServeMux()
+	for pattern, route := range routes {
+		mux.Handle(pattern, route)
+	}
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
+	server := &http.Server{Addr: env("ADDRESS", ":8080"), Handler: mux, ReadHeaderTimeout: patience}
+	failed := make(chan error, 1)
+	go func() { failed <- server.ListenAndServe() }()
+	slog.Info("serves HTTP", "address", server.Addr)
+	select {
+	case err := <-failed:
+		return err
+	case <-ctx.Done():
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+	defer cancel()
+	return server.Shutdown(ctx)
+}
+
+// ServeHTTP answers in JSON and logs the request.
+func (h handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	r.Body = http.MaxBytesReader(w, r.Body, maxBody)
+	answer, err := h(r)
+	code := http.StatusOK
+	if err != nil {
+		code = http.StatusBadGateway
+		if known, ok := errors.AsType[status](err); ok {
+			code = known.code
+		}
+		answer = map[string]string{"error": err.Error()}
+	}
+	slog.Info("answered", "method", r.Method, "path", r.URL.Path, "status", code)
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(code)
+	// A client that has gone is none of ours.
+	_ = json.NewEncoder(w).Encode(answer)
+}
+
+var client = &http.Client{Timeout: patience}
+
+// ask sends a request to another service and reads its JSON. Answers other
+// than 2xx are errors of the same status.
+func ask[T any](ctx context.Context, method, url string) (T, error) {
+	var got T
+	request, err := http.NewRequestWithContext(ctx, method, url, nil)
+	if err != nil {
+		return got, err
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		return got, err
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(response.Body, maxBody))
+	if err != nil {
+		return got, fmt.Errorf("%s %s: %w", method, url, err)
+	}
+	if response.StatusCode/100 != 2 {
+		return got, status{response.StatusCode, fmt.Sprintf("%s %s: %s: %s", method, url, response.Status, bytes.TrimSpace(text))}
+	}
+	if err := json.Unmarshal(text, &got); err != nil {
+		return got, fmt.Errorf("%s %s: %w", method, url, err)
+	}
+	return got, nil
+}
+
+// query is the part of a URL behind its question mark, of names and values.
+func query(pairs ...string) string {
+	values := url.Values{}
+	for i := 0; i < len(pairs); i += 2 {
+		values.Set(pairs[i], pairs[i+1])
+	}
+	return values.Encode()
+}

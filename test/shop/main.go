@@ -1,0 +1,64 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Command shop is a small shop of many services, for the demo and the
+// end-to-end tests: an application as people have them, that knows nothing of
+// federations. Each service is a role of this program. They talk HTTP and gRPC,
+// find each other by their Services' names, and read ConfigMaps and Secrets.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+)
+
+// roles are what one process can be.
+var roles = map[string]func(context.Context) error{
+	"front":     front,
+	"catalog":   catalog,
+	"prices":    prices,
+	"recommend": recommend,
+	"cart":      cart,
+	"orders":    orders,
+	"payment":   payment,
+	"shipping":  shipping,
+	"stock":     stock,
+	"seed":      seed,
+	"report":    report,
+	"meter":     meter,
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	os.Exit(run(ctx, os.Args[1:], os.Stderr))
+}
+
+func run(ctx context.Context, args []string, stderr io.Writer) int {
+	if len(args) != 1 || roles[args[0]] == nil {
+		fmt.Fprintf(stderr, "usage: shop ROLE\nRoles: %s\n", strings.Join(slices.Sorted(maps.Keys(roles)), ", "))
+		return 64
+	}
+	if err := roles[args[0]](ctx); err != nil && !errors.Is(err, context.Canceled) {
+		slog.Error("ended", "role", args[0], "error", err)
+		return 1
+	}
+	return 0
+}
+
+// env is a variable of the environment, or what goes without saying.
+func env(name, fallback string) string {
+	if value := os.Getenv(name); value != "" {
+		return value
+	}
+	return fallback
+}
