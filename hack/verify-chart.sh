@@ -30,6 +30,8 @@ refuses() {
 
 accepts --set clusterName=rome
 accepts --set clusterName=milan,server=https://192.0.2.1:6443,serverCA=pem --set-json 'clusterLabels={"topology.liqo.io/region":"north"}'
+accepts --set clusterName=rome,homeServer=https://192.0.2.1:6443
+accepts --set clusterName=rome,policy.limits.cpu=16,policy.limits.memory=64Gi,policy.nodeSelector.lent=yes,policy.changePercent=10
 accepts --set clusterName=rome,apiserver.replicas=2,apiserver.etcd.servers[0]=https://etcd:2379,apiserver.etcd.existingSecret=etcd
 accepts --set clusterName=rome,certificates.create=false,certificates.caBundle=pem
 accepts --set clusterName=rome,controllerManager.replicas=2,identitySigner.replicas=2
@@ -42,14 +44,23 @@ accepts --set clusterName=rome,apiserver.restore=true,apiserver.snapshots.interv
 accepts --set clusterName=rome,networkPolicies.create=false
 accepts --set clusterName=rome --set-json 'networkPolicies.from=["192.0.2.0/24","2001:db8::/32"]'
 
+widgets='{"group":"example.com","version":"v1","resource":"widgets"}'
+accepts --set clusterName=rome --set-json "policy.reflectedKinds=[${widgets}]" --set-json "reflection.kinds=[${widgets}]"
+
 refuses 'clusterName is required'
 refuses 'does not match pattern' --set clusterName=Rome
 refuses 'does not match pattern' --set clusterName=milan,server=http://192.0.2.1:6443
+refuses 'does not match pattern' --set clusterName=rome,homeServer=https://192.0.2.1:6443/k8s
 refuses 'set apiserver.etcd.servers' --set clusterName=rome,apiserver.replicas=2
 refuses 'is for the embedded etcd' --set clusterName=rome,apiserver.restore=true,apiserver.etcd.servers[0]=https://etcd:2379
 refuses 'does not match pattern' --set clusterName=rome,apiserver.tracing.endpoint=http://collector:4317
 refuses 'does not match pattern' --set clusterName=rome,apiserver.snapshots.interval=often
 refuses 'certificates.caBundle is required' --set clusterName=rome,certificates.create=false
 refuses 'metrics.podMonitor.tokenSecret.name is required' --set clusterName=rome,metrics.podMonitor.enabled=true
+for group in apps rbac.authorization.k8s.io federation.liqo.io; do
+  refuses "'not' failed" --set clusterName=rome --set-json "policy.reflectedKinds=[${widgets/example.com/${group}}]"
+done
+refuses 'does not match pattern' --set clusterName=rome --set-json "policy.reflectedKinds=[${widgets/example.com/}]"
+refuses 'does not match pattern' --set clusterName=rome --set-json "reflection.kinds=[${widgets/widgets/*}]"
 refuses 'additional properties' --set clusterName=rome,clusterNmae=rome
 refuses 'does not match pattern' --set clusterName=rome --set-json 'networkPolicies.from=["everybody"]'

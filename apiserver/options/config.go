@@ -20,8 +20,9 @@ import (
 const resync = 10 * time.Minute
 
 // config turns the options into the configuration of a server in cluster. The
-// port is open and the servers in Etcd are set by now.
-func (o *Options) config(in *cluster) (*server.Config, error) {
+// port is open and the servers in Etcd are set by now; alone says that they
+// serve nobody else.
+func (o *Options) config(in *cluster, alone bool) (*server.Config, error) {
 	config := server.NewConfig()
 	generic := config.Generic
 	generic.ClientConfig = in.config
@@ -70,6 +71,8 @@ func (o *Options) config(in *cluster) (*server.Config, error) {
 	}
 	config.Resources = federationrest.StorageProvider{
 		Client:              in.client,
+		Namespaces:          generic.SharedInformerFactory.Core().V1().Namespaces().Lister(),
+		Alone:               alone,
 		Namespace:           o.Namespace,
 		InvitationNamespace: o.InvitationNamespace,
 		ClusterName:         o.ClusterName,

@@ -34,7 +34,7 @@ func (o *Options) Run(ctx context.Context) (err error) {
 		if err := storage.Reach(ctx, o.Etcd.StorageConfig.Transport); err != nil {
 			return fmt.Errorf("--etcd-servers: cannot reach etcd: %w: check that it runs, and --etcd-cafile", oneLine(err))
 		}
-		return o.serve(ctx, in)
+		return o.serve(ctx, in, false)
 	}
 
 	etcd, err := storage.Start(ctx, o.DataDir)
@@ -57,7 +57,7 @@ func (o *Options) Run(ctx context.Context) (err error) {
 	}()
 	storage.RegisterMetrics(legacyregistry.MustRegister)
 	maintenance.Go(func() { etcd.Maintain(ctx, o.Maintenance) })
-	return errors.Join(o.serve(ctx, in), died(ctx))
+	return errors.Join(o.serve(ctx, in, true), died(ctx))
 }
 
 // listen opens the port. Connections wait until the server serves.
@@ -70,11 +70,12 @@ func (o *Options) listen() (err error) {
 	return nil
 }
 
-func (o *Options) serve(ctx context.Context, in *cluster) error {
+// serve runs the server. Alone says that the storage is its own.
+func (o *Options) serve(ctx context.Context, in *cluster, alone bool) error {
 	if err := o.checkEmpty(ctx, in); err != nil {
 		return err
 	}
-	config, err := o.config(in)
+	config, err := o.config(in, alone)
 	if err != nil {
 		return err
 	}

@@ -57,6 +57,12 @@ func NodeName(foreignCluster string) string { return nodePrefix + foreignCluster
 // virtual kubelet that keeps a virtual node.
 func VirtualKubelet(virtualNode string) string { return kubeletPrefix + virtualNode }
 
+// AccountOnNode says that a service account of a namespace has pods on a
+// virtual node of a provider. None of these names has a colon in it.
+func AccountOnNode(peerNamespace, virtualNode, account string) string {
+	return peerNamespace + ":" + VirtualKubelet(virtualNode) + ":" + account
+}
+
 // ShortID is a short form of a cluster id, for names.
 func ShortID(clusterID string) string { return hash(clusterID)[:shortIDLength] }
 

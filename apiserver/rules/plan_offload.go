@@ -28,31 +28,37 @@ type Offload struct {
 	Lenders []Lender
 	// Nodes finds the Nodes of the virtual nodes.
 	Nodes Nodes
-	// Pods are the unfinished pods of the namespace.
-	Pods []corev1.Pod
+	// Pods are the unfinished pods of the namespace, by name.
+	Pods []*corev1.Pod
 }
+
+// maxMisplacedPods is how many pods a plan names.
+const maxMisplacedPods = 100
 
 // Plan tells what the request would lead to. The error names the selector
 // that cannot be read.
 func (o Offload) Plan() (*v1alpha1.OffloadPlan, error) {
 	plan := &v1alpha1.OffloadPlan{Action: o.action()}
-	staying := map[string]bool{}
+	var placement *Placement
+	if o.Wanted != nil {
+		wanted, err := NewPlacement(o.Wanted, o.Lenders, o.Nodes)
+		if err != nil {
+			return nil, err
+		}
+		placement = &wanted
+		o.misplaced(wanted, plan)
+	}
 	for _, lender := range o.Lenders {
-		cluster, err := o.cluster(lender)
+		cluster, err := o.cluster(lender, placement)
 		if err != nil {
 			return nil, err
 		}
 		plan.Clusters = append(plan.Clusters, cluster)
-		for _, virtualNode := range lender.VirtualNodes {
-			staying[virtualNode.Spec.NodeName] = cluster.Selected
+		if o.Wanted == nil {
+			plan.EvictedPods += int32(lender.PodsAt(o.Pods))
 		}
 	}
 	slices.SortFunc(plan.Clusters, func(a, b v1alpha1.PlannedCluster) int { return cmp.Compare(a.Name, b.Name) })
-	for _, pod := range o.Pods {
-		if stays, remote := staying[pod.Spec.NodeName]; remote && !stays {
-			plan.EvictedPods++
-		}
-	}
 	if o.Wanted == nil {
 		plan.Unknown = append(plan.Unknown, "how long the clusters take to remove the twin namespaces")
 		return plan, nil
@@ -80,8 +86,38 @@ func (o Offload) twin(spec *v1alpha1.NamespaceOffloadingSpec) string {
 	return TwinNamespace(o.Namespace, spec, o.ClusterName, o.ClusterID)
 }
 
-// cluster is what would happen at one lender.
-func (o Offload) cluster(lender Lender) (v1alpha1.PlannedCluster, error) {
+// misplaced tells which pods would be misplaced, and what would happen to them.
+func (o Offload) misplaced(placement Placement, plan *v1alpha1.OffloadPlan) {
+	action := v1alpha1.PlanNone
+	if o.Wanted.Enforcement == v1alpha1.Evict {
+		action = v1alpha1.PlanDelete
+	}
+	for _, pod := range o.Pods {
+		why := placement.Misplaced(pod)
+		if why == "" {
+			continue
+		}
+		plan.MisplacedPodCount++
+		if action == v1alpha1.PlanDelete {
+			plan.EvictedPods++
+		}
+		if len(plan.MisplacedPods) < maxMisplacedPods {
+			plan.MisplacedPods = append(plan.MisplacedPods, v1alpha1.MisplacedPod{Name: pod.Name, NodeName: pod.Spec.NodeName, Message: why, Action: action})
+		}
+	}
+}
+
+// remain tells whether pods would stay at a lender that is no longer selected,
+// and keep the twin there. Those that are ending do not.
+func (o Offload) remain(lender Lender, placement Placement) bool {
+	return lender.PodsAt(slices.DeleteFunc(slices.Clone(o.Pods), func(pod *corev1.Pod) bool {
+		return !pod.DeletionTimestamp.IsZero() || o.Wanted.Enforcement == v1alpha1.Evict && placement.Misplaced(pod) != ""
+	})) > 0
+}
+
+// cluster is what would happen at one lender; placement is nil when the
+// namespace comes home.
+func (o Offload) cluster(lender Lender, placement *Placement) (v1alpha1.PlannedCluster, error) {
 	cluster := v1alpha1.PlannedCluster{Name: lender.Cluster.Name, Action: v1alpha1.PlanNone, Message: "The namespace comes home."}
 	was, err := o.choose(lender, o.Is)
 	if err != nil {
@@ -103,6 +139,10 @@ func (o Offload) cluster(lender Lender) (v1alpha1.PlannedCluster, error) {
 	case selected:
 		cluster.NamespaceName = o.twin(o.Is)
 		cluster.Action = v1alpha1.PlanDelete
+		if placement != nil && o.remain(lender, *placement) {
+			cluster.Action = v1alpha1.PlanNone
+			cluster.Message += " Its twin namespace stays as long as pods are there."
+		}
 	}
 	return cluster, nil
 }

@@ -48,9 +48,10 @@ func TestOffloadPlanTellsWhatHappensAtEachCluster(t *testing.T) {
 		aLender("lent", "north", func(l *Lender) { l.Cluster.Spec.Outgoing = v1alpha1.PeeringDisabled }),
 		aLender("new", "north", func(l *Lender) { l.VirtualNodes = nil }),
 	}
-	pods := []corev1.Pod{
-		{Spec: corev1.PodSpec{NodeName: "worker"}}, {Spec: corev1.PodSpec{NodeName: ""}},
-		{Spec: corev1.PodSpec{NodeName: "liqo-milan"}}, {Spec: corev1.PodSpec{NodeName: "liqo-bari"}}, {Spec: corev1.PodSpec{NodeName: "liqo-bari"}},
+	pods := []*corev1.Pod{podOn("worker"), podOn(""), podOn("liqo-milan"), podOn("liqo-bari"), podOn("liqo-bari")}
+	evicting := func(spec *v1alpha1.NamespaceOffloadingSpec) *v1alpha1.NamespaceOffloadingSpec {
+		spec.Enforcement = v1alpha1.Evict
+		return spec
 	}
 	const noMatch = "No virtual node of the cluster matches the selector."
 	no := func(name, why string) v1alpha1.PlannedCluster {
@@ -67,24 +68,31 @@ func TestOffloadPlanTellsWhatHappensAtEachCluster(t *testing.T) {
 		return []v1alpha1.PlannedCluster{bari, others[0], others[1], milan, others[2], turin}
 	}
 	home := "The namespace comes home."
+	held := leaves("bari", noMatch+" Its twin namespace stays as long as pods are there.")
+	held.Action = v1alpha1.PlanNone
 	for _, test := range []struct {
 		name       string
 		is, wanted *v1alpha1.NamespaceOffloadingSpec
 		action     v1alpha1.PlanAction
 		clusters   []v1alpha1.PlannedCluster
+		misplaced  int32
 		evicted    int32
 	}{
 		{
 			name: "a first request", wanted: inRegion("north"), action: v1alpha1.PlanCreate,
-			clusters: ordered(no("bari", noMatch), rest, yes("milan", v1alpha1.PlanCreate), yes("turin", v1alpha1.PlanCreate)), evicted: 2,
+			clusters: ordered(no("bari", noMatch), rest, yes("milan", v1alpha1.PlanCreate), yes("turin", v1alpha1.PlanCreate)), misplaced: 2,
 		},
 		{
 			name: "the same again", is: inRegion("north"), wanted: inRegion("north"), action: v1alpha1.PlanNone,
-			clusters: ordered(no("bari", noMatch), rest, yes("milan", v1alpha1.PlanNone), yes("turin", v1alpha1.PlanNone)), evicted: 2,
+			clusters: ordered(no("bari", noMatch), rest, yes("milan", v1alpha1.PlanNone), yes("turin", v1alpha1.PlanNone)), misplaced: 2,
 		},
 		{
 			name: "another selector", is: inRegion("south"), wanted: inRegion("north"), action: v1alpha1.PlanChange,
-			clusters: ordered(leaves("bari", noMatch), rest, yes("milan", v1alpha1.PlanCreate), yes("turin", v1alpha1.PlanCreate)), evicted: 2,
+			clusters: ordered(held, rest, yes("milan", v1alpha1.PlanCreate), yes("turin", v1alpha1.PlanCreate)), misplaced: 2,
+		},
+		{
+			name: "another selector that is enforced", is: inRegion("south"), wanted: evicting(inRegion("north")), action: v1alpha1.PlanChange,
+			clusters: ordered(leaves("bari", noMatch), rest, yes("milan", v1alpha1.PlanCreate), yes("turin", v1alpha1.PlanCreate)), misplaced: 2, evicted: 2,
 		},
 		{
 			name: "everywhere", is: inRegion("south"), wanted: inRegion(), action: v1alpha1.PlanChange,
@@ -100,13 +108,34 @@ func TestOffloadPlanTellsWhatHappensAtEachCluster(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if plan.Action != test.action || plan.EvictedPods != test.evicted || len(plan.Unknown) == 0 {
-				t.Errorf("the plan is to %s, to evict %d pods, and %q is unknown", plan.Action, plan.EvictedPods, plan.Unknown)
+			if plan.Action != test.action || plan.EvictedPods != test.evicted || plan.MisplacedPodCount != test.misplaced || len(plan.Unknown) == 0 {
+				t.Errorf("the plan is to %s, to evict %d of %d misplaced pods, and %q is unknown", plan.Action, plan.EvictedPods, plan.MisplacedPodCount, plan.Unknown)
 			}
 			if diff := cmp.Diff(test.clusters, plan.Clusters); diff != "" {
 				t.Errorf("the clusters differ (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+func TestOffloadPlanNamesTheFirstMisplacedPods(t *testing.T) {
+	var pods []*corev1.Pod
+	for range maxMisplacedPods + 1 {
+		pods = append(pods, podOn("worker"))
+	}
+	for enforcement, action := range map[v1alpha1.PlacementEnforcement]v1alpha1.PlanAction{v1alpha1.Warn: v1alpha1.PlanNone, v1alpha1.Evict: v1alpha1.PlanDelete} {
+		wanted := &v1alpha1.NamespaceOffloadingSpec{PodOffloadingStrategy: v1alpha1.Remote, Enforcement: enforcement}
+		plan, err := Offload{Namespace: "web", Wanted: wanted, ClusterName: "rome", ClusterID: romeID, Nodes: noNodes, Pods: pods}.Plan()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if plan.MisplacedPodCount != maxMisplacedPods+1 || len(plan.MisplacedPods) != maxMisplacedPods {
+			t.Errorf("%d pods are counted and %d named", plan.MisplacedPodCount, len(plan.MisplacedPods))
+		}
+		first := plan.MisplacedPods[0]
+		if first.Name != "web" || first.NodeName != "worker" || first.Action != action || first.Message == "" {
+			t.Errorf("%s: the first is %+v", enforcement, first)
+		}
 	}
 }
 

@@ -5,14 +5,10 @@ package server
 
 import (
 	"net/http"
-	"slices"
 
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apiserver/pkg/authentication/serviceaccount"
-	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/endpoints/request"
 
-	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/rules"
 )
 
@@ -24,21 +20,11 @@ func withPlainLists(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		info, _ := request.RequestInfoFrom(r.Context())
 		who, _ := request.UserFrom(r.Context())
-		if info != nil && info.IsResourceRequest && (info.Verb == "list" || info.Verb == "watch") && who != nil && isPeer(who) {
+		if info != nil && info.IsResourceRequest && (info.Verb == "list" || info.Verb == "watch") && who != nil && rules.IsPeer(who.GetName(), who.GetGroups()) {
 			r = plain(r)
 		}
 		handler.ServeHTTP(w, r)
 	})
-}
-
-// isPeer tells whether somebody is another cluster, known by a certificate or
-// by an account of its tenant namespace.
-func isPeer(who user.Info) bool {
-	if slices.Contains(who.GetGroups(), v1alpha1.PeerGroup) {
-		return true
-	}
-	namespace, _, err := serviceaccount.SplitUsername(who.GetName())
-	return err == nil && rules.IsTenantNamespace(namespace)
 }
 
 func plain(r *http.Request) *http.Request {

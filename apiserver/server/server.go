@@ -20,6 +20,8 @@ import (
 const (
 	name  = "federation-apiserver"
 	title = "Liqo Federation"
+	// ledgersHook is what the health checks call the start of the ledgers.
+	ledgersHook = "federation-ledgers"
 
 	// watchTermination is how long a server that stops takes to end its
 	// watches, so that their clients do not all come back at once.
@@ -82,12 +84,22 @@ func (c completedConfig) New() (*genericapiserver.GenericAPIServer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making the generic server: %w", err)
 	}
-	group, err := c.resources.APIGroupInfo()
+	group, background, err := c.resources.APIGroupInfo()
 	if err != nil {
 		return nil, err
 	}
+	server.RegisterDestroyFunc(background.Close)
 	if err := server.InstallAPIGroup(&group); err != nil {
 		return nil, fmt.Errorf("installing the federation API: %w", err)
+	}
+	if err := server.AddPostStartHook(ledgersHook, func(ctx genericapiserver.PostStartHookContext) error {
+		go background.Run(ctx)
+		// Nothing but the end of the server ends the wait, and an error would make
+		// that a crash.
+		_ = background.Ready(ctx)
+		return nil
+	}); err != nil {
+		return nil, fmt.Errorf("having the ledgers kept: %w", err)
 	}
 	return server, nil
 }

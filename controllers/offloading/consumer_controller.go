@@ -15,10 +15,13 @@ import (
 	"k8s.io/client-go/kubernetes"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	rbaclisters "k8s.io/client-go/listers/rbac/v1"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/client-go/util/flowcontrol"
 	"k8s.io/utils/clock"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/controllers/pods"
 	"liqo.io/federation/controllers/queue"
 	"liqo.io/federation/generated/clientset/versioned"
 	"liqo.io/federation/generated/informers/externalversions"
@@ -39,6 +42,18 @@ type Consumer struct {
 	virtualNodes listers.VirtualNodeLister
 	offloadings  listers.NamespaceOffloadingLister
 	maps         listers.NamespaceMapLister
+	// watchPods lists the pods of a namespace as the cache has them, and tells
+	// whether that is complete; the first call begins to watch. seenPods does not
+	// begin anything, and forgetPods ends it.
+	watchPods  func(ctx context.Context, namespace string) ([]*corev1.Pod, bool, error)
+	seenPods   func(namespace string) ([]*corev1.Pod, bool)
+	forgetPods func(namespace string)
+	// evictPod is refused with 429 when a PodDisruptionBudget holds the pod;
+	// evictions knows which owners of pods that happened to.
+	evictPod  func(ctx context.Context, pod *corev1.Pod) error
+	evictions *flowcontrol.Backoff
+	events    record.EventRecorder
+
 	// reflection caches the bindings of that name alone; it is started with the
 	// controller.
 	reflection kubeinformers.SharedInformerFactory
@@ -50,11 +65,11 @@ type Consumer struct {
 }
 
 // NewConsumer makes the controller and asks the informers for what it reads.
-// clusterName and clusterID are this cluster's; NamespaceMaps and twins are
-// named after them.
+// events tell of pods that are evicted. clusterName and clusterID are this
+// cluster's; NamespaceMaps and twins are named after them.
 func NewConsumer(kube kubernetes.Interface, federation versioned.Interface,
 	kubeInformers kubeinformers.SharedInformerFactory, federationInformers externalversions.SharedInformerFactory,
-	clusterName, clusterID string,
+	events record.EventRecorder, clusterName, clusterID string,
 ) (*Consumer, error) {
 	core, group := kubeInformers.Core().V1(), federationInformers.Federation().V1alpha1()
 	c := &Consumer{
@@ -70,10 +85,15 @@ func NewConsumer(kube kubernetes.Interface, federation versioned.Interface,
 		offloadings:  group.NamespaceOffloadings().Lister(),
 		maps:         group.NamespaceMaps().Lister(),
 		reflection:   named(kube, reflectionBinding),
+		evictPod:     func(ctx context.Context, pod *corev1.Pod) error { return pods.Evict(ctx, kube, pod) },
+		evictions:    flowcontrol.NewBackOff(minEvictionDelay, maxEvictionDelay),
+		events:       events,
 	}
 	c.bindings = c.reflection.Rbac().V1().RoleBindings().Lister()
 	c.offloadingQueue = queue.New("namespace-offloading", 4, c.reconcileOffloading)
 	c.mapQueue = queue.New("namespace-map", 2, c.reconcileMap)
+	watches := pods.OfNamespaces(kube, func(namespace string) { c.offloadingQueue.AddAfter(namespace, settle) })
+	c.watchPods, c.seenPods, c.forgetPods = watches.List, watches.Seen, watches.Forget
 
 	for _, add := range []func() error{
 		func() error {

@@ -9,7 +9,9 @@ import (
 	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -19,11 +21,12 @@ import (
 )
 
 // reconcileOffloading labels the namespace, so that its pods are placed, lets
-// virtual kubelets read what the pods need, and tells how the namespace stands
-// at each cluster; or it brings it home.
+// virtual kubelets read what the pods need, tells how the namespace stands at
+// each cluster, and moves the pods that are misplaced; or it brings it home.
 func (c *Consumer) reconcileOffloading(ctx context.Context, namespace string) (time.Duration, error) {
 	offloading, err := c.offloadings.NamespaceOffloadings(namespace).Get(v1alpha1.NamespaceOffloadingName)
 	if apierrors.IsNotFound(err) {
+		c.forgetPods(namespace)
 		return 0, c.endReflection(ctx, namespace)
 	}
 	if err != nil {
@@ -35,21 +38,46 @@ func (c *Consumer) reconcileOffloading(ctx context.Context, namespace string) (t
 	if err := c.setLabel(ctx, namespace, true); err != nil {
 		return 0, err
 	}
-	standings, err := c.standings(offloading)
+	pods, complete, err := c.pods(ctx, offloading)
+	if err != nil {
+		return 0, fmt.Errorf("watch the pods of namespace %s: %w", namespace, err)
+	}
+	standings, err := c.standings(offloading, pods)
 	if err != nil {
 		return 0, err
 	}
 	if err := c.allowReflection(ctx, namespace, standings); err != nil {
 		return 0, err
 	}
-	_, err = c.commitStatus(ctx, offloading, standings, summary(standings))
-	return 0, err
+	if !complete {
+		// The arrival of pods is an event, their absence is not.
+		_, err := c.commitStatus(ctx, offloading, standings, summary(standings), nil)
+		return pollInterval, err
+	}
+	misplaced, err := c.misplaced(offloading, pods)
+	if _, err := c.commitStatus(ctx, offloading, standings, summary(standings), c.inPlace(offloading, misplaced, err)); err != nil {
+		return 0, err
+	}
+	for _, s := range standings {
+		if s.asked && !s.selected && s.pods == 0 {
+			c.mapQueue.Add(s.cluster)
+		}
+	}
+	return c.evictMisplaced(ctx, offloading, misplaced), nil
 }
 
 // commitStatus writes the status if it changed, and tells whether it did.
-func (c *Consumer) commitStatus(ctx context.Context, offloading *v1alpha1.NamespaceOffloading, standings []standing, phase v1alpha1.OffloadingPhase) (bool, error) {
+// inPlace is nil when it is not known.
+func (c *Consumer) commitStatus(ctx context.Context, offloading *v1alpha1.NamespaceOffloading, standings []standing, phase v1alpha1.OffloadingPhase, inPlace *metav1.Condition) (bool, error) {
 	changed := offloading.DeepCopy()
 	changed.Status = statusOf(offloading, c.remoteName(offloading), standings, phase, c.clock.Now())
+	switch {
+	case phase == v1alpha1.OffloadingTerminating:
+		// All pods are on their way home.
+		meta.RemoveStatusCondition(&changed.Status.Conditions, v1alpha1.ConditionPodsInPlace)
+	case inPlace != nil:
+		meta.SetStatusCondition(&changed.Status.Conditions, *inPlace)
+	}
 	return commit.Commit(ctx, c.federation.FederationV1alpha1().NamespaceOffloadings(offloading.Namespace), offloading, changed)
 }
 
@@ -69,7 +97,9 @@ func (c *Consumer) setLabel(ctx context.Context, name string, wanted bool) error
 	case wanted && value == "true", !wanted && !labelled:
 		return nil
 	case !wanted:
-		patch = []byte(`{"metadata":{"labels":{"` + v1alpha1.LabelSchedulingEnabled + `":null}}}`)
+		// Whose tokens virtual kubelets may have ends with it, also when the
+		// product is removed in the next moment.
+		patch = []byte(`{"metadata":{"labels":{"` + v1alpha1.LabelSchedulingEnabled + `":null},"annotations":{"` + v1alpha1.AnnotationAccounts + `":null}}}`)
 	}
 	_, err = c.kube.CoreV1().Namespaces().Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
@@ -78,8 +108,9 @@ func (c *Consumer) setLabel(ctx context.Context, name string, wanted bool) error
 	return nil
 }
 
-// standings collects how a namespace stands at each cluster that lends.
-func (c *Consumer) standings(offloading *v1alpha1.NamespaceOffloading) ([]standing, error) {
+// standings collects how a namespace with these pods stands at each cluster
+// that lends.
+func (c *Consumer) standings(offloading *v1alpha1.NamespaceOffloading, pods []*corev1.Pod) ([]standing, error) {
 	selector, selectorErr := rules.NewClusterSelector(offloading.Spec.ClusterSelector)
 	lenders, err := c.lenders()
 	if err != nil {
@@ -87,7 +118,7 @@ func (c *Consumer) standings(offloading *v1alpha1.NamespaceOffloading) ([]standi
 	}
 	all := make([]standing, 0, len(lenders))
 	for _, l := range lenders {
-		s := standing{cluster: l.Cluster.Name, selectorErr: selectorErr}
+		s := standing{cluster: l.Cluster.Name, selectorErr: selectorErr, pods: l.PodsAt(pods)}
 		if selectorErr == nil && !c.leaving(offloading) {
 			s.refusal = l.Choose(selector, c.node)
 			s.selected = s.refusal == ""

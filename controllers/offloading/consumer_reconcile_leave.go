@@ -9,7 +9,6 @@ import (
 	"slices"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
@@ -22,11 +21,11 @@ import (
 // leave brings a namespace home: first its pods, then its twins, and at last
 // the label and the finalizer. Nothing is waited for beyond the timeout.
 func (c *Consumer) leave(ctx context.Context, offloading *v1alpha1.NamespaceOffloading) (time.Duration, error) {
-	standings, err := c.standings(offloading)
+	standings, err := c.standings(offloading, nil)
 	if err != nil {
 		return 0, err
 	}
-	if changed, err := c.commitStatus(ctx, offloading, standings, v1alpha1.OffloadingTerminating); changed || err != nil {
+	if changed, err := c.commitStatus(ctx, offloading, standings, v1alpha1.OffloadingTerminating, nil); changed || err != nil {
 		// What was written comes back as an event.
 		return 0, err
 	}
@@ -95,7 +94,7 @@ func (c *Consumer) callPodsHome(ctx context.Context, namespace string) (int, err
 	away := 0
 	for i := range pods.Items {
 		pod := &pods.Items[i]
-		if !virtual[pod.Spec.NodeName] || finished(pod) {
+		if !virtual[pod.Spec.NodeName] || rules.Finished(pod) {
 			continue
 		}
 		away++
@@ -108,10 +107,6 @@ func (c *Consumer) callPodsHome(ctx context.Context, namespace string) (int, err
 		}
 	}
 	return away, nil
-}
-
-func finished(pod *corev1.Pod) bool {
-	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
 func (c *Consumer) virtualNodeNames() (map[string]bool, error) {

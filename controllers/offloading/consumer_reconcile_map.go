@@ -81,7 +81,7 @@ func (c *Consumer) createMap(ctx context.Context, namespace string, entries []v1
 }
 
 // wantedEntries are the entries that a map should have: those of selected
-// namespaces, and those that are there and whose pods are not home yet. When
+// namespaces, and those that are there and whose pods are not gone yet. When
 // there are too many, or two want one name, those count that are there, and
 // then the oldest offloadings.
 func (c *Consumer) wantedEntries(ctx context.Context, l rules.Lender, offloadings []*v1alpha1.NamespaceOffloading, current []v1alpha1.NamespaceMapping) []v1alpha1.NamespaceMapping {
@@ -127,12 +127,22 @@ func (c *Consumer) wantedEntry(ctx context.Context, l rules.Lender, offloading *
 	if err != nil {
 		// The namespace's own status tells it to its owner.
 		klog.FromContext(ctx).V(2).Info("Skipping a namespace", "namespace", offloading.Namespace, "reason", err.Error())
-		return v1alpha1.NamespaceMapping{}
+		return present
 	}
 	if l.Choose(selector, c.node) != "" {
+		if present.Name != "" && c.inhabited(offloading.Namespace, l) {
+			return present
+		}
 		return v1alpha1.NamespaceMapping{}
 	}
 	return v1alpha1.NamespaceMapping{Name: offloading.Namespace, RemoteName: c.remoteName(offloading)}
+}
+
+// inhabited tells whether pods of a namespace are at a cluster. As long as that
+// is unknown they are: with the twin, they would be gone.
+func (c *Consumer) inhabited(namespace string, l rules.Lender) bool {
+	pods, complete := c.seenPods(namespace)
+	return !complete || l.PodsAt(pods) > 0
 }
 
 func (c *Consumer) remoteName(offloading *v1alpha1.NamespaceOffloading) string {

@@ -5,6 +5,7 @@ package offloading
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -23,6 +24,8 @@ type standing struct {
 	// asked tells whether the cluster's map has an entry, full whether it can
 	// take no more, taken whether it has another one with the same twin.
 	asked, full, taken bool
+	// pods counts those of the namespace that are there and have not finished.
+	pods int
 	// answer is what the cluster made of the entry; nil before it answered.
 	answer *v1alpha1.NamespaceMappingStatus
 }
@@ -32,6 +35,8 @@ func (s standing) ready() (status metav1.ConditionStatus, reason, message string
 	switch {
 	case s.answer != nil && s.answer.Phase == v1alpha1.NamespaceMappingReady && s.selected:
 		return metav1.ConditionTrue, "NamespaceReady", ""
+	case s.answer != nil && s.answer.Phase == v1alpha1.NamespaceMappingReady && s.pods > 0:
+		return metav1.ConditionFalse, "PodsRemain", "Pods of the namespace are still there; its twin goes when they are gone."
 	case s.answer != nil && s.answer.Phase == v1alpha1.NamespaceMappingReady:
 		return metav1.ConditionFalse, "Leaving", "The cluster has yet to remove the namespace."
 	case s.answer != nil:
@@ -83,7 +88,8 @@ func summary(standings []standing) v1alpha1.OffloadingPhase {
 	return v1alpha1.OffloadingInProgress
 }
 
-// statusOf is the status of an offloading that stands like this.
+// statusOf is the status of an offloading that stands like this. The
+// conditions of the whole stay as they are.
 func statusOf(offloading *v1alpha1.NamespaceOffloading, remoteName string, standings []standing, phase v1alpha1.OffloadingPhase, now time.Time) v1alpha1.NamespaceOffloadingStatus {
 	known := map[string][]metav1.Condition{}
 	for _, cluster := range offloading.Status.Clusters {
@@ -93,6 +99,7 @@ func statusOf(offloading *v1alpha1.NamespaceOffloading, remoteName string, stand
 		ObservedGeneration:  offloading.Generation,
 		Phase:               phase,
 		RemoteNamespaceName: remoteName,
+		Conditions:          slices.Clone(offloading.Status.Conditions),
 	}
 	for _, s := range standings {
 		conditions := append([]metav1.Condition{}, known[s.cluster]...)

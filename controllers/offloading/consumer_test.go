@@ -4,6 +4,7 @@
 package offloading
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"testing"
@@ -18,6 +19,7 @@ import (
 	kubeinformers "k8s.io/client-go/informers"
 	kubefake "k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/record"
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
@@ -39,6 +41,7 @@ type world struct {
 	federation *fedfake.Clientset
 	kubeInf    kubeinformers.SharedInformerFactory
 	fedInf     externalversions.SharedInformerFactory
+	events     *record.FakeRecorder
 }
 
 func newWorld(t *testing.T, objects ...runtime.Object) world {
@@ -52,7 +55,7 @@ func newWorld(t *testing.T, objects ...runtime.Object) world {
 			core = append(core, object)
 		}
 	}
-	w := world{kube: kubefake.NewSimpleClientset(core...), federation: fedfake.NewSimpleClientset(ours...)}
+	w := world{kube: kubefake.NewSimpleClientset(core...), federation: fedfake.NewSimpleClientset(ours...), events: record.NewFakeRecorder(10)}
 	w.kubeInf = kubeinformers.NewSharedInformerFactory(w.kube, 0)
 	w.fedInf = externalversions.NewSharedInformerFactory(w.federation, 0)
 	group, v1 := w.fedInf.Federation().V1alpha1(), w.kubeInf.Core().V1()
@@ -100,12 +103,31 @@ func (w world) writes() []string {
 
 func (w world) consumer(t *testing.T) *Consumer {
 	t.Helper()
-	c, err := NewConsumer(w.kube, w.federation, w.kubeInf, w.fedInf, "rome", romeID)
+	c, err := NewConsumer(w.kube, w.federation, w.kubeInf, w.fedInf, w.events, "rome", romeID)
 	if err != nil {
 		t.Fatal(err)
 	}
 	c.clock = clocktesting.NewFakePassiveClock(noon)
+	c.seenPods = w.pods
+	c.watchPods = func(_ context.Context, namespace string) ([]*corev1.Pod, bool, error) {
+		pods, complete := w.pods(namespace)
+		return pods, complete, nil
+	}
+	c.forgetPods = func(string) {}
 	return c
+}
+
+// pods are what a watch of the pods of a namespace has seen: all of them.
+func (w world) pods(namespace string) ([]*corev1.Pod, bool) {
+	list, err := w.kube.Tracker().List(corev1.SchemeGroupVersion.WithResource("pods"), corev1.SchemeGroupVersion.WithKind("Pod"), namespace)
+	if err != nil {
+		return nil, false
+	}
+	var pods []*corev1.Pod
+	for i := range list.(*corev1.PodList).Items {
+		pods = append(pods, &list.(*corev1.PodList).Items[i])
+	}
+	return pods, true
 }
 
 func foreignCluster() *v1alpha1.ForeignCluster {
@@ -151,6 +173,13 @@ func namespace(name string, labels map[string]string) *corev1.Namespace {
 	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}
 }
 
+func podAt(node string, phase corev1.PodPhase) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "on-" + node, Namespace: "shop", UID: "1"},
+		Spec:       corev1.PodSpec{NodeName: node}, Status: corev1.PodStatus{Phase: phase},
+	}
+}
+
 func labelled(name string) *corev1.Namespace {
 	return namespace(name, map[string]string{v1alpha1.LabelSchedulingEnabled: "true"})
 }
@@ -190,6 +219,20 @@ func TestMapHoldsWhatIsSelectedAndWhatIsNotHomeYet(t *testing.T) {
 			name:    "what is no longer selected goes",
 			objects: []runtime.Object{foreignCluster(), milanNode(), france, mapWith("shop")},
 			wrote:   []string{"patch namespacemaps"},
+		},
+		{
+			name:    "what is no longer selected stays as long as pods are there",
+			objects: []runtime.Object{foreignCluster(), milanNode(), france, mapWith("shop"), podAt("liqo-milan", corev1.PodRunning)},
+			want:    []string{"shop"},
+		},
+		{
+			name:    "pods that are elsewhere or have finished do not hold it",
+			objects: []runtime.Object{foreignCluster(), milanNode(), france, mapWith("shop"), podAt("here", corev1.PodRunning), podAt("liqo-milan", corev1.PodSucceeded)},
+			wrote:   []string{"patch namespacemaps"},
+		},
+		{
+			name:    "pods alone make no entry",
+			objects: []runtime.Object{foreignCluster(), milanNode(), france, podAt("liqo-milan", corev1.PodRunning)},
 		},
 		{
 			name:    "the node's labels count",
@@ -248,6 +291,22 @@ func TestMapHoldsWhatIsSelectedAndWhatIsNotHomeYet(t *testing.T) {
 				t.Errorf("entries (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+func TestATwinStaysUntilItsPodsAreKnownToBeGone(t *testing.T) {
+	elsewhere := offloadingOf("shop", time.Hour)
+	elsewhere.Spec.ClusterSelector.NodeSelectorTerms = []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{
+		{Key: "region", Operator: corev1.NodeSelectorOpIn, Values: []string{"fr"}},
+	}}}
+	w := newWorld(t, foreignCluster(), milanNode(), elsewhere, mapWith("shop"), labelled("shop"))
+	c := w.consumer(t)
+	c.seenPods = func(string) ([]*corev1.Pod, bool) { return nil, false }
+	if _, err := c.reconcileMap(t.Context(), "milan"); err != nil {
+		t.Fatal(err)
+	}
+	if writes := w.writes(); len(writes) > 0 {
+		t.Errorf("a twin whose pods are not known is given up: %q", writes)
 	}
 }
 

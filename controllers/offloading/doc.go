@@ -24,8 +24,12 @@ const (
 	// waits for pods and for the other cluster.
 	timeout = time.Duration(v1alpha1.DefaultDisconnectTimeoutSeconds) * time.Second
 	// pollInterval is how often the pods of a namespace that is being left are
-	// looked at: no cache holds them.
+	// looked at, which no cache may hold, and how soon those of another one whose
+	// cache is new.
 	pollInterval = time.Second
+	// settle is how long a change of a pod may bring others with it, as that of a
+	// Deployment does, before they are looked at together.
+	settle = 500 * time.Millisecond
 )
 
 var everything = labels.Everything()

@@ -6,6 +6,7 @@ package peering
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -35,6 +36,10 @@ type outgoingTeardown struct {
 	getInvitation    func(name string) (*corev1.Secret, error)
 	deleteInvitation func(ctx context.Context, name string) error
 	warn             func(fc *v1alpha1.ForeignCluster, reason, message string)
+
+	// forgotten holds, by name, the version of a foreign cluster with which its
+	// invitation was removed.
+	forgotten sync.Map
 }
 
 func (s *outgoingTeardown) reconcile(ctx context.Context, p *pass) (outcome, error) {
@@ -110,22 +115,38 @@ func (s *outgoingTeardown) leave(ctx context.Context, p *pass, namespace string,
 func (s *outgoingTeardown) gone(ctx context.Context, p *pass) error {
 	fc := p.fc
 	s.disconnect(fc.Name)
-	// Once that is done another invitation may lie there for the next time.
-	done := fc.DeletionTimestamp == nil && (fc.Status.OutgoingPeering == "" || fc.Status.OutgoingPeering == v1alpha1.PeeringNone)
-	if name := fc.Spec.InvitationSecretName; name != "" && !done {
-		secret, err := s.getInvitation(name)
-		if err == nil && secret.Type == v1alpha1.SecretTypeInvitation {
-			err = s.deleteInvitation(ctx, name)
-		}
-		if err != nil && !apierrors.IsNotFound(err) {
-			return fmt.Errorf("remove the invitation: %w", err)
-		}
+	if err := s.forgetInvitation(ctx, fc); err != nil {
+		return err
 	}
 	fc.Status.PeerNamespace = ""
 	fc.Status.RemoteTenantNamespace = ""
 	fc.Status.IdentityExpirationTime = nil
 	fc.Status.VirtualNodes = 0
 	outgoingAspect.set(fc, v1alpha1.PeeringNone, ReasonDisabled, "This cluster does not borrow from the other one.")
+	return nil
+}
+
+// forgetInvitation removes an invitation that was not used, once: as soon as the
+// status says that nothing is left, another one may lie there for the next
+// time, and the cache may be late to tell.
+func (s *outgoingTeardown) forgetInvitation(ctx context.Context, fc *v1alpha1.ForeignCluster) error {
+	name := fc.Spec.InvitationSecretName
+	done := fc.DeletionTimestamp == nil && (fc.Status.OutgoingPeering == "" || fc.Status.OutgoingPeering == v1alpha1.PeeringNone)
+	if name == "" || done {
+		s.forgotten.Delete(fc.Name)
+		return nil
+	}
+	if version, ok := s.forgotten.Load(fc.Name); ok && version == fc.ResourceVersion && fc.DeletionTimestamp == nil {
+		return nil
+	}
+	secret, err := s.getInvitation(name)
+	if err == nil && secret.Type == v1alpha1.SecretTypeInvitation {
+		err = s.deleteInvitation(ctx, name)
+	}
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("remove the invitation: %w", err)
+	}
+	s.forgotten.Store(fc.Name, fc.ResourceVersion)
 	return nil
 }
 

@@ -91,6 +91,25 @@ func (s stage) run(t *testing.T, teardown step, fc *v1alpha1.ForeignCluster, pha
 	})
 }
 
+func TestAnInvitationForTheNextTimeIsNotTakenForThatOfTheLast(t *testing.T) {
+	e := &ending{}
+	teardown := e.consumer()
+	invitation := &corev1.Secret{Type: v1alpha1.SecretTypeInvitation}
+	teardown.getInvitation = func(string) (*corev1.Secret, error) { return invitation, nil }
+	seen := milan()
+	seen.ResourceVersion, seen.Spec.Outgoing, seen.Spec.InvitationSecretName = "68", v1alpha1.PeeringDisabled, "invitation-milan"
+	seen.Status.OutgoingPeering = v1alpha1.PeeringDisconnecting
+	// The second pass does not see yet what the first one wrote.
+	for range 2 {
+		if _, err := teardown.reconcile(t.Context(), &pass{fc: seen.DeepCopy(), now: now}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if diff := cmp.Diff([]string{"disconnect", "delete invitation", "disconnect"}, e.done); diff != "" {
+		t.Errorf("done (-want +got):\n%s", diff)
+	}
+}
+
 func TestAConsumerLeavesInOrder(t *testing.T) {
 	e := &ending{
 		namespace: namespaceOf("liqo-peer-milan", "milan", v1alpha1.RolePeer),

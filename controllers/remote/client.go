@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
@@ -68,9 +69,11 @@ type Clients struct {
 	Kube kubernetes.Interface
 	// Federation is its federation API.
 	Federation versioned.Interface
+	// Dynamic reads and writes kinds that are known by name only.
+	Dynamic dynamic.Interface
 }
 
-// NewClients makes the clients of a configuration; both share its connections.
+// NewClients makes the clients of a configuration; all share its connections.
 func NewClients(config *rest.Config) (*Clients, error) {
 	client, err := rest.HTTPClientFor(config)
 	if err != nil {
@@ -84,5 +87,9 @@ func NewClients(config *rest.Config) (*Clients, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make a client of %s: %w", config.Host, err)
 	}
-	return &Clients{Kube: kube, Federation: federation}, nil
+	untyped, err := dynamic.NewForConfigAndClient(config, client)
+	if err != nil {
+		return nil, fmt.Errorf("make a client of %s: %w", config.Host, err)
+	}
+	return &Clients{Kube: kube, Federation: federation, Dynamic: untyped}, nil
 }

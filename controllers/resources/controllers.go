@@ -6,6 +6,8 @@ package resources
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -22,6 +24,7 @@ import (
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/rules/quota"
 	"liqo.io/federation/controllers/commit"
 	"liqo.io/federation/controllers/queue"
 	"liqo.io/federation/generated/clientset/versioned"
@@ -73,6 +76,8 @@ func NewProvider(config *Config) (*queue.Controller[cache.ObjectName], error) {
 		requests:       config.requests,
 		offers:         config.offers,
 		nodes:          func() ([]*corev1.Node, error) { return nodes.Lister().List(labels.Everything()) },
+		served:         config.servedKinds().find,
+		used:           config.used,
 		createOffer: func(ctx context.Context, offer *v1alpha1.ResourceOffer) error {
 			_, err := federation.ResourceOffers(offer.Namespace).Create(ctx, offer, metav1.CreateOptions{})
 			return err
@@ -94,10 +99,34 @@ func NewProvider(config *Config) (*queue.Controller[cache.ObjectName], error) {
 			controller.AddAfter(cache.ObjectName{Name: fc.Name}, settle)
 		}
 	}
+	// What ends matters to who uses too much, and to nobody else.
+	ended := func(object any) {
+		if tombstone, ok := object.(cache.DeletedFinalStateUnknown); ok {
+			object = tombstone.Obj
+		}
+		pod, ok := object.(*v1alpha1.ShadowPod)
+		if !ok || pod.Status.ForeignCluster == "" {
+			return
+		}
+		requests, err := config.requests(rules.TenantNamespace(pod.Status.ForeignCluster))
+		if err == nil && slices.ContainsFunc(requests, func(r *v1alpha1.ResourceRequest) bool {
+			return meta.IsStatusConditionFalse(r.Status.Conditions, v1alpha1.ConditionWithinGrant)
+		}) {
+			controller.AddAfter(cache.ObjectName{Name: pod.Status.ForeignCluster}, settle)
+		}
+	}
 	return controller, watch(
 		watched{informers.ForeignClusters().Informer(), controller.Handle(queue.ObjectKeys)},
 		watched{informers.ResourceRequests().Informer(), controller.Handle(keysIn(rules.IsTenantNamespace))},
 		watched{informers.ResourceOffers().Informer(), controller.Handle(keysIn(rules.IsTenantNamespace))},
+		watched{informers.ShadowPods().Informer(), cache.ResourceEventHandlerFuncs{
+			UpdateFunc: func(_, now any) {
+				if pod, ok := now.(*v1alpha1.ShadowPod); ok && pod.Status.Phase != "" {
+					ended(pod)
+				}
+			},
+			DeleteFunc: ended,
+		}},
 		watched{nodes.Informer(), cache.ResourceEventHandlerFuncs{
 			AddFunc:    func(any) { all() },
 			DeleteFunc: func(any) { all() },
@@ -117,7 +146,7 @@ func lendsOtherwise(old, now any) bool {
 		return true
 	}
 	after, ok := now.(*corev1.Node)
-	return !ok || takesWork(before) != takesWork(after) ||
+	return !ok || takesWork(before) != takesWork(after) || !maps.Equal(before.Labels, after.Labels) ||
 		!equality.Semantic.DeepEqual(before.Status.Allocatable, after.Status.Allocatable)
 }
 
@@ -165,8 +194,27 @@ func NewConsumer(config *Config) (*queue.Controller[cache.ObjectName], error) {
 	)
 }
 
+func (c *Config) servedKinds() *servedKinds {
+	return &servedKinds{ask: c.Kube.Discovery().ServerResourcesForGroupVersionWithContext, clock: c.Clock}
+}
+
 func (c *Config) requests(namespace string) ([]*v1alpha1.ResourceRequest, error) {
 	return c.FederationInformers.Federation().V1alpha1().ResourceRequests().Lister().ResourceRequests(namespace).List(labels.Everything())
+}
+
+// used sums what the shadow pods of a consumer take that are not finished.
+func (c *Config) used(foreignCluster string) (corev1.ResourceList, error) {
+	pods, err := c.FederationInformers.Federation().V1alpha1().ShadowPods().Lister().List(labels.Everything())
+	if err != nil {
+		return nil, err
+	}
+	used := corev1.ResourceList{}
+	for _, pod := range pods {
+		if pod.Status.ForeignCluster == foreignCluster && pod.Status.Phase == "" {
+			quota.Add(used, quota.Requests(&pod.Spec.Pod))
+		}
+	}
+	return used, nil
 }
 
 func (c *Config) offers(namespace string) ([]*v1alpha1.ResourceOffer, error) {

@@ -31,7 +31,11 @@ type world struct {
 	offers   []*v1alpha1.ResourceOffer
 	nodes    []*v1alpha1.VirtualNode
 	machines []*corev1.Node
+	used     corev1.ResourceList
 	writes   []string
+	// served are the resources of the provider that are not its own, by name.
+	served    map[string]*metav1.APIResource
+	discovery error
 }
 
 func replace[T metav1.Object](w *world, what string, objects []T, old, wanted T) (bool, error) {
@@ -57,6 +61,10 @@ func (w *world) provider(policy Policy) *provider {
 		requests:       func(string) ([]*v1alpha1.ResourceRequest, error) { return slices.Clone(w.requests), nil },
 		offers:         func(string) ([]*v1alpha1.ResourceOffer, error) { return slices.Clone(w.offers), nil },
 		nodes:          func() ([]*corev1.Node, error) { return w.machines, nil },
+		served: func(_ context.Context, kind metav1.GroupVersionResource) (*metav1.APIResource, error) {
+			return w.served[kind.Resource], w.discovery
+		},
+		used: func(string) (corev1.ResourceList, error) { return w.used, nil },
 		createOffer: func(_ context.Context, offer *v1alpha1.ResourceOffer) error {
 			w.writes, w.offers = append(w.writes, "create offer "+offer.Name), append(w.offers, offer)
 			return nil

@@ -9,12 +9,18 @@ package resources
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/rules"
 )
 
 // Policy is what a provider lends, and how.
@@ -25,26 +31,50 @@ type Policy struct {
 	// AutoAccept grants requests, and accepts offers, without asking an
 	// administrator.
 	AutoAccept bool
+	// Limits are the most that each consumer is offered of a resource, by name
+	// as quantities; 0 offers none.
+	Limits map[string]string
+	// NodeSelector are the labels of the nodes that are shared. Empty shares all.
+	NodeSelector map[string]string
+	// ChangePercent is by how much what could be offered has to differ from what
+	// is offered before an offer is changed, 0 to 100.
+	ChangePercent int
 	// Labels are the provider's own, for the consumers' virtual nodes.
 	Labels map[string]string
 	// StorageClasses, IngressClasses and LoadBalancerClasses are what
 	// consumers' objects may name; the first of each is the default.
 	StorageClasses, IngressClasses, LoadBalancerClasses []string
+	// ReflectedKinds are the kinds beside the built-in ones that consumers may
+	// copy into their namespaces, each as in certificates.v1.cert-manager.io.
+	ReflectedKinds []string
+}
+
+// flagOfferKinds is the flag of Policy.ReflectedKinds.
+const flagOfferKinds = "offer-kinds"
+
+// kinds are ReflectedKinds, of a policy that is valid.
+func (p *Policy) kinds() []metav1.GroupVersionResource {
+	kinds, _ := parseKinds(flagOfferKinds, p.ReflectedKinds)
+	return kinds
 }
 
 // DefaultPolicy lends 90 percent to whoever was invited.
 func DefaultPolicy() Policy {
-	return Policy{SharePercent: 90, AutoAccept: true}
+	return Policy{SharePercent: 90, AutoAccept: true, ChangePercent: 5}
 }
 
 // AddFlags binds the policy to flags.
 func (p *Policy) AddFlags(fs *pflag.FlagSet) {
 	fs.IntVar(&p.SharePercent, "share-percent", p.SharePercent, "Percentage of the allocatable resources of this cluster's nodes that each consumer is offered, 1 to 100.")
+	fs.StringToStringVar(&p.Limits, "offer-limits", p.Limits, "The most that each consumer is offered of a resource, extended ones too, as cpu=16,memory=64Gi,nvidia.com/gpu=0; 0 offers none. spec.lending.limits of a ForeignCluster goes before it.")
+	fs.StringToStringVar(&p.NodeSelector, "share-node-selector", p.NodeSelector, "Labels of the nodes that are shared, as lent=yes: offers are a part of these nodes, and consumers' pods run on them alone. Without it all nodes are. spec.lending.nodeSelector of a ForeignCluster takes its place.")
+	fs.IntVar(&p.ChangePercent, "offer-change-percent", p.ChangePercent, "By how many percent what could be offered has to differ from what is offered, 0 to 100, before an offer is changed: nodes come and go a little all the time.")
 	fs.BoolVar(&p.AutoAccept, "auto-accept", p.AutoAccept, "Answer requests of invited consumers with an offer, and offers of providers with a virtual node. False waits for an administrator, who decides in spec.lending and spec.borrowing of the ForeignCluster.")
 	fs.StringToStringVar(&p.Labels, "cluster-labels", p.Labels, "Labels that offers carry to the consumers' virtual nodes, as topology.liqo.io/region=north.")
 	fs.StringSliceVar(&p.StorageClasses, "offer-storage-classes", p.StorageClasses, "Storage classes that consumers may name, the default first.")
 	fs.StringSliceVar(&p.IngressClasses, "offer-ingress-classes", p.IngressClasses, "Ingress classes that consumers may name, the default first.")
 	fs.StringSliceVar(&p.LoadBalancerClasses, "offer-load-balancer-classes", p.LoadBalancerClasses, "Load balancer classes that consumers may name, the default first.")
+	fs.StringSliceVar(&p.ReflectedKinds, flagOfferKinds, p.ReflectedKinds, "Kinds that consumers may copy into their namespaces here beside the built-in ones, as certificates.v1.cert-manager.io. ClusterRole federation-twin has to allow them.")
 }
 
 // Validate tells everything that is wrong at once.
@@ -53,10 +83,24 @@ func (p *Policy) Validate() []error {
 	if p.SharePercent < 1 || p.SharePercent > 100 {
 		errs = append(errs, fmt.Errorf("--share-percent %d: must be between 1 and 100", p.SharePercent))
 	}
-	for key, value := range p.Labels {
-		problems := append(validation.IsQualifiedName(key), validation.IsValidLabelValue(value)...)
+	if p.ChangePercent < 0 || p.ChangePercent > 100 {
+		errs = append(errs, fmt.Errorf("--offer-change-percent %d: must be between 0 and 100", p.ChangePercent))
+	}
+	for name, value := range p.Limits {
+		problems := validation.IsQualifiedName(name)
+		if quantity, err := resource.ParseQuantity(value); err != nil || quantity.Sign() < 0 {
+			problems = append(problems, "must be a quantity of at least 0, as 16 or 64Gi")
+		}
 		if len(problems) > 0 {
-			errs = append(errs, fmt.Errorf("--cluster-labels %s=%s: %s", key, value, strings.Join(problems, "; ")))
+			errs = append(errs, fmt.Errorf("--offer-limits %s=%s: %s", name, value, strings.Join(problems, "; ")))
+		}
+	}
+	for flag, labels := range map[string]map[string]string{"--cluster-labels": p.Labels, "--share-node-selector": p.NodeSelector} {
+		for key, value := range labels {
+			problems := append(validation.IsQualifiedName(key), validation.IsValidLabelValue(value)...)
+			if len(problems) > 0 {
+				errs = append(errs, fmt.Errorf("%s %s=%s: %s", flag, key, value, strings.Join(problems, "; ")))
+			}
 		}
 	}
 	for flag, classes := range map[string][]string{
@@ -73,7 +117,47 @@ func (p *Policy) Validate() []error {
 			errs = append(errs, fmt.Errorf("--offer-load-balancer-classes %q: %s", class, strings.Join(problems, "; ")))
 		}
 	}
-	return errs
+	_, problems := parseKinds(flagOfferKinds, p.ReflectedKinds)
+	return append(errs, problems...)
+}
+
+// terms are what one consumer is offered by.
+type terms struct {
+	percent int
+	// most are the limits, of the provider's and of what is asked for.
+	most         corev1.ResourceList
+	nodeSelector map[string]string
+}
+
+// terms are those of the policy, as far as the ForeignCluster has none of its
+// own, and what the consumer asks for.
+func (p *Policy) terms(lending *v1alpha1.PeeringLending, asked corev1.ResourceList) terms {
+	t := terms{percent: p.SharePercent, most: corev1.ResourceList{}, nodeSelector: p.SharedNodes(lending)}
+	if lending.SharePercent != nil {
+		t.percent = int(*lending.SharePercent)
+	}
+	for name, value := range p.Limits {
+		// They were validated.
+		if quantity, err := resource.ParseQuantity(value); err == nil {
+			t.most[corev1.ResourceName(name)] = quantity
+		}
+	}
+	maps.Copy(t.most, lending.Limits)
+	for name, quantity := range asked {
+		if limit, ok := t.most[name]; !ok || quantity.Cmp(limit) < 0 {
+			t.most[name] = quantity
+		}
+	}
+	return t
+}
+
+// SharedNodes are the labels of the nodes that are shared with a consumer,
+// which it is offered a part of and its pods run on. None shares all.
+func (p *Policy) SharedNodes(lending *v1alpha1.PeeringLending) map[string]string {
+	if len(lending.NodeSelector) > 0 {
+		return lending.NodeSelector
+	}
+	return p.NodeSelector
 }
 
 // VirtualKubelet says how virtual kubelets are deployed.
@@ -82,22 +166,45 @@ type VirtualKubelet struct {
 	Image string
 	// PullPolicy is when nodes fetch it: Always, IfNotPresent or Never.
 	PullPolicy string
+	// HomeServer is the URL under which the pods that they send to providers
+	// reach the API server of this cluster; empty means that they do not.
+	HomeServer string
+	// ReflectedKinds are the kinds beside the built-in ones that they may read in
+	// offloaded namespaces, each as in certificates.v1.cert-manager.io.
+	ReflectedKinds []string
+}
+
+// flagReflectedKinds is the flag of VirtualKubelet.ReflectedKinds.
+const flagReflectedKinds = "reflected-kinds"
+
+// kinds are ReflectedKinds, if they are valid.
+func (v *VirtualKubelet) kinds() []metav1.GroupVersionResource {
+	kinds, _ := parseKinds(flagReflectedKinds, v.ReflectedKinds)
+	return kinds
 }
 
 // AddFlags binds the deployment of virtual kubelets to flags.
 func (v *VirtualKubelet) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&v.Image, "virtual-kubelet-image", v.Image, "Image of the virtual kubelets. Without one no virtual node comes up.")
+	fs.StringVar(&v.HomeServer, "home-server", v.HomeServer, "URL, https://host:port, under which pods that run on providers reach the API server of this cluster. Without one their tokens stay here.")
 	fs.StringVar(&v.PullPolicy, "virtual-kubelet-image-pull-policy", v.PullPolicy, "When nodes fetch that image: Always, IfNotPresent or Never.")
+	fs.StringSliceVar(&v.ReflectedKinds, flagReflectedKinds, v.ReflectedKinds, "Kinds that virtual kubelets may copy to providers beside the built-in ones, as certificates.v1.cert-manager.io. ClusterRole federation-reflection has to allow them.")
 }
 
 // Validate tells everything that is wrong at once.
 func (v *VirtualKubelet) Validate() []error {
+	_, errs := parseKinds(flagReflectedKinds, v.ReflectedKinds)
 	policies := []corev1.PullPolicy{corev1.PullAlways, corev1.PullIfNotPresent, corev1.PullNever}
 	if !slices.Contains(policies, corev1.PullPolicy(v.PullPolicy)) {
-		return []error{fmt.Errorf("--virtual-kubelet-image-pull-policy %q: must be one of %v", v.PullPolicy, policies)}
+		errs = append(errs, fmt.Errorf("--virtual-kubelet-image-pull-policy %q: must be one of %v", v.PullPolicy, policies))
 	}
 	if strings.ContainsAny(v.Image, " \t\n") {
-		return []error{errors.New("--virtual-kubelet-image must not contain spaces")}
+		errs = append(errs, errors.New("--virtual-kubelet-image must not contain spaces"))
 	}
-	return nil
+	if v.HomeServer != "" {
+		if _, _, err := rules.HomeServer(v.HomeServer); err != nil {
+			errs = append(errs, fmt.Errorf("--home-server: %w", err))
+		}
+	}
+	return errs
 }

@@ -14,11 +14,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/rules/quota"
 )
 
 // provider answers the requests of consumers with what the policy allows.
@@ -30,9 +33,13 @@ type provider struct {
 	requests       func(namespace string) ([]*v1alpha1.ResourceRequest, error)
 	offers         func(namespace string) ([]*v1alpha1.ResourceOffer, error)
 	nodes          func() ([]*corev1.Node, error)
-	createOffer    func(ctx context.Context, offer *v1alpha1.ResourceOffer) error
-	commitOffer    func(ctx context.Context, old, wanted *v1alpha1.ResourceOffer) (bool, error)
-	commitRequest  func(ctx context.Context, old, wanted *v1alpha1.ResourceRequest) (bool, error)
+	// served tells how this cluster serves a kind; nil if it does not.
+	served func(ctx context.Context, kind metav1.GroupVersionResource) (*metav1.APIResource, error)
+	// used is what a consumer's shadow pods take.
+	used          func(foreignCluster string) (corev1.ResourceList, error)
+	createOffer   func(ctx context.Context, offer *v1alpha1.ResourceOffer) error
+	commitOffer   func(ctx context.Context, old, wanted *v1alpha1.ResourceOffer) (bool, error)
+	commitRequest func(ctx context.Context, old, wanted *v1alpha1.ResourceRequest) (bool, error)
 }
 
 func (r *provider) reconcile(ctx context.Context, key cache.ObjectName) (time.Duration, error) {
@@ -78,7 +85,46 @@ func (r *provider) reconcile(ctx context.Context, key cache.ObjectName) (time.Du
 		}
 		return 0, r.answer(ctx, requests[0], v1alpha1.NegotiationRefused, "", refusal)
 	}
-	return 0, r.negotiate(ctx, fc, requests[0], offers)
+	var again time.Duration
+	if len(r.policy.ReflectedKinds) > 0 {
+		again = kindsInterval
+	}
+	return again, r.negotiate(ctx, fc, requests[0], offers)
+}
+
+// withinGrant tells the consumer when it uses more than it is granted, as it
+// does after the offer was lowered, and when it does so no longer.
+func (r *provider) withinGrant(request *v1alpha1.ResourceRequest) error {
+	offers, err := r.offers(request.Namespace)
+	if err != nil {
+		return err
+	}
+	used, err := r.used(rules.ForeignClusterOf(request.Namespace))
+	if err != nil {
+		return err
+	}
+	granted := corev1.ResourceList{}
+	for _, offer := range offers {
+		if !offer.Spec.Withdrawn && offer.DeletionTimestamp == nil {
+			quota.Add(granted, offer.Spec.Resources)
+		}
+	}
+	condition := metav1.Condition{
+		Type: v1alpha1.ConditionWithinGrant, Status: metav1.ConditionTrue, Reason: "Enough", ObservedGeneration: request.Generation,
+		Message: "What runs is within what is granted.",
+	}
+	if over := quota.Exceeded(granted, used); len(over) > 0 {
+		names := make([]string, len(over))
+		for i, short := range over {
+			names[i] = string(short.Resource)
+		}
+		condition.Status, condition.Reason = metav1.ConditionFalse, "GrantLowered"
+		condition.Message = "More runs than is granted of " + strings.Join(names, ", ") + ". Nothing is ended, and nothing more of it is admitted."
+	} else if meta.FindStatusCondition(request.Status.Conditions, condition.Type) == nil {
+		return nil
+	}
+	meta.SetStatusCondition(&request.Status.Conditions, condition)
+	return nil
 }
 
 // refused says why a request is answered with a no, and nothing if it is not.
@@ -136,11 +182,23 @@ func (r *provider) negotiate(ctx context.Context, fc *v1alpha1.ForeignCluster, r
 	if err != nil {
 		return err
 	}
-	resources := Offer(Allocatable(nodes), r.policy.SharePercent, request.Spec.Resources)
+	terms := r.policy.terms(&fc.Spec.Lending, request.Spec.Resources)
+	resources := Offer(Allocatable(nodes, terms.nodeSelector), terms.percent, terms.most)
+	if len(resources) == 0 && index >= 0 {
+		// The offer stands and its pods run: there is only nothing for others.
+		for name := range offers[index].Spec.Resources {
+			resources[name] = resource.Quantity{}
+		}
+	}
 	if len(resources) == 0 {
-		return r.answer(ctx, request, v1alpha1.NegotiationPending, "", "No node of the provider takes work at the moment.")
+		return r.answer(ctx, request, v1alpha1.NegotiationPending, "", "No node that the provider shares takes work at the moment.")
 	}
 	wanted := r.spec(resources)
+	var before []metav1.GroupVersionResource
+	if index >= 0 {
+		before = offers[index].Spec.ReflectedKinds
+	}
+	wanted.ReflectedKinds = r.kinds(ctx, before)
 	if index < 0 {
 		offer := &v1alpha1.ResourceOffer{
 			ObjectMeta: metav1.ObjectMeta{
@@ -154,7 +212,7 @@ func (r *provider) negotiate(ctx context.Context, fc *v1alpha1.ForeignCluster, r
 		}
 	} else {
 		changed := offers[index].DeepCopy()
-		if !Moved(changed.Spec.Resources, wanted.Resources, request.Spec.Resources) {
+		if !Moved(changed.Spec.Resources, wanted.Resources, terms.most, r.policy.ChangePercent) {
 			wanted.Resources = changed.Spec.Resources
 		}
 		changed.Spec = wanted
@@ -179,6 +237,23 @@ func (r *provider) spec(resources corev1.ResourceList) v1alpha1.ResourceOfferSpe
 	}
 }
 
+// kinds are those that the policy admits and this cluster serves in namespaces.
+// While it cannot say whether it serves one, that stays as it is: a consumer
+// removes its copies of what is not offered any more.
+func (r *provider) kinds(ctx context.Context, before []metav1.GroupVersionResource) []metav1.GroupVersionResource {
+	var result []metav1.GroupVersionResource
+	for _, kind := range r.policy.kinds() {
+		served, err := r.served(ctx, kind)
+		if err != nil {
+			klog.FromContext(ctx).Error(err, "It is unknown whether a kind can be offered", "kind", kindName(kind))
+		}
+		if err != nil && slices.Contains(before, kind) || err == nil && served != nil && served.Namespaced {
+			result = append(result, kind)
+		}
+	}
+	return result
+}
+
 func (r *provider) answer(ctx context.Context, request *v1alpha1.ResourceRequest, phase v1alpha1.NegotiationPhase, offer, message string) error {
 	answered := request.DeepCopy()
 	answered.Status.Phase = phase
@@ -186,6 +261,9 @@ func (r *provider) answer(ctx context.Context, request *v1alpha1.ResourceRequest
 	answered.Status.OfferName = offer
 	answered.Status.APIVersions, answered.Status.Features = rules.APIVersions(), rules.Features()
 	meta.SetStatusCondition(&answered.Status.Conditions, accepted(phase, message, request.Generation))
+	if err := r.withinGrant(answered); err != nil {
+		return fmt.Errorf("compare what runs with what is granted: %w", err)
+	}
 	if _, err := r.commitRequest(ctx, request, answered); err != nil {
 		return fmt.Errorf("answer request %s: %w", request.Name, err)
 	}

@@ -9,23 +9,20 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/labels"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-const (
-	mebibyte = 1 << 20
-	// moved is by how many percent what could be offered has to differ from
-	// what is offered before the offer is written anew.
-	moved = 5
-)
+const mebibyte = 1 << 20
 
-// Allocatable sums what the nodes of this cluster can run that take work:
-// real ones, without a taint or a cordon that keeps pods off.
-func Allocatable(nodes []*corev1.Node) corev1.ResourceList {
-	sum := corev1.ResourceList{}
+// Allocatable sums what the nodes of this cluster can run that have the labels
+// of a selector and take work: real ones, without a taint or a cordon that
+// keeps pods off.
+func Allocatable(nodes []*corev1.Node, selector map[string]string) corev1.ResourceList {
+	sum, shared := corev1.ResourceList{}, labels.SelectorFromSet(selector)
 	for _, node := range nodes {
-		if !takesWork(node) {
+		if !takesWork(node) || !shared.Matches(labels.Set(node.Labels)) {
 			continue
 		}
 		for name, quantity := range node.Status.Allocatable {
@@ -47,12 +44,12 @@ func takesWork(node *corev1.Node) bool {
 }
 
 // Offer is a share of what is there, in percent, and never more of anything
-// than was asked for. What comes to nothing is left out.
-func Offer(allocatable corev1.ResourceList, percent int, asked corev1.ResourceList) corev1.ResourceList {
+// than the most that is named. What comes to nothing is left out.
+func Offer(allocatable corev1.ResourceList, percent int, most corev1.ResourceList) corev1.ResourceList {
 	offer := corev1.ResourceList{}
 	for name, quantity := range allocatable {
 		granted := share(name, quantity, percent)
-		if limit, ok := asked[name]; ok && limit.Cmp(granted) < 0 {
+		if limit, ok := most[name]; ok && limit.Cmp(granted) < 0 {
 			granted = limit
 		}
 		if granted.Sign() > 0 {
@@ -79,10 +76,10 @@ func percentOf(value int64, percent int) int64 {
 }
 
 // Moved tells whether an offer should be replaced by another one: when it
-// grants more than was asked for, when it speaks of other resources, or when
-// one of them differs by enough to matter. Nodes come and go a little all the
-// time; offers should not.
-func Moved(offered, could, asked corev1.ResourceList) bool {
+// grants more than the most that is named, when it speaks of other resources,
+// or when one of them differs by so many percent. Nodes come and go a little all
+// the time; offers should not.
+func Moved(offered, could, most corev1.ResourceList, percent int) bool {
 	if len(offered) != len(could) {
 		return true
 	}
@@ -91,11 +88,11 @@ func Moved(offered, could, asked corev1.ResourceList) bool {
 		if !ok {
 			return true
 		}
-		if limit, ok := asked[name]; ok && before.Cmp(limit) > 0 {
+		if limit, ok := most[name]; ok && before.Cmp(limit) > 0 {
 			return true
 		}
 		was, is := before.AsApproximateFloat64(), now.AsApproximateFloat64()
-		if math.Abs(is-was)*100 >= was*moved && is != was {
+		if math.Abs(is-was)*100 >= was*float64(percent) && is != was {
 			return true
 		}
 	}

@@ -53,8 +53,14 @@ func TestAllocatableCountsNodesThatTakeWork(t *testing.T) {
 		}),
 	}
 	want := map[string]string{"cpu": "4", "memory": "8Gi", "pods": "220"}
-	if diff := cmp.Diff(want, text(Allocatable(nodes))); diff != "" {
+	if diff := cmp.Diff(want, text(Allocatable(nodes, nil))); diff != "" {
 		t.Errorf("allocatable (-want +got):\n%s", diff)
+	}
+
+	nodes[1].Labels = map[string]string{"lent": "yes"}
+	want = map[string]string{"cpu": "2", "memory": "4Gi", "pods": "110"}
+	if diff := cmp.Diff(want, text(Allocatable(nodes, map[string]string{"lent": "yes"}))); diff != "" {
+		t.Errorf("allocatable on the nodes that are shared (-want +got):\n%s", diff)
 	}
 }
 
@@ -103,7 +109,7 @@ func TestOffersNeverExceedShareNorRequest(t *testing.T) {
 				t.Fatalf("%s: %s is no offer", name, granted.String())
 			}
 		}
-		if offer := Offer(there, percent, asked); Moved(offer, offer, asked) {
+		if offer := Offer(there, percent, asked); Moved(offer, offer, asked, 5) {
 			t.Fatal("an offer has moved away from itself: an idle cluster would write for ever")
 		}
 	})
@@ -124,7 +130,7 @@ func TestMoved(t *testing.T) {
 		{"less is asked for, however little", list("cpu", "1000m"), list("cpu", "999m"), list("cpu", "999m"), true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			if got := Moved(test.offered, test.could, test.asked); got != test.want {
+			if got := Moved(test.offered, test.could, test.asked, 5); got != test.want {
 				t.Errorf("Moved = %v", got)
 			}
 		})

@@ -5,6 +5,7 @@ package resources
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -44,6 +45,12 @@ type virtualNodes struct {
 	get            func(namespace, name string) (*v1alpha1.VirtualNode, error)
 	commit         func(ctx context.Context, old, wanted *v1alpha1.VirtualNode) (bool, error)
 	foreignCluster func(name string) (*v1alpha1.ForeignCluster, error)
+	offer          func(namespace, name string) (*v1alpha1.ResourceOffer, error)
+	siblings       func(namespace string) ([]*v1alpha1.VirtualNode, error)
+	// readable are the kinds that virtual kubelets may read beside the built-in
+	// ones, and served tells how this cluster serves one; nil if it does not.
+	readable []metav1.GroupVersionResource
+	served   func(ctx context.Context, kind metav1.GroupVersionResource) (*metav1.APIResource, error)
 
 	getAccount    func(namespace, name string) (*corev1.ServiceAccount, error)
 	createAccount func(ctx context.Context, account *corev1.ServiceAccount) error
@@ -96,8 +103,16 @@ func (r *virtualNodes) reconcile(ctx context.Context, key cache.ObjectName) (tim
 	if err != nil {
 		return 0, err
 	}
+	// A cluster that cannot say what it serves is asked again, and what is known
+	// of the rest is written meanwhile.
+	kinds, kindsErr := r.observeKinds(ctx, wanted)
+	if kindsErr != nil {
+		wanted.Status.ReflectedKinds = node.Status.ReflectedKinds
+	} else if again == 0 {
+		again = kinds
+	}
 	_, err = r.commit(ctx, node, wanted)
-	return again, err
+	return again, errors.Join(kindsErr, err)
 }
 
 // problem says why no virtual kubelet can be deployed.

@@ -5,27 +5,44 @@ package resources
 
 import (
 	"context"
+	"sync"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/utils/ptr"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/rules"
 	"liqo.io/federation/controllers/commit"
+	"liqo.io/federation/controllers/pods"
 	"liqo.io/federation/controllers/queue"
 )
 
-// NewVirtualNodes makes the controller that has virtual kubelets run.
-func NewVirtualNodes(config *Config) (*queue.Controller[cache.ObjectName], error) {
+// VirtualNodes is the controller that has virtual kubelets run, and writes down
+// whose tokens they may have.
+type VirtualNodes struct {
+	nodes *queue.Controller[cache.ObjectName]
+	// accounts holds namespaces.
+	accounts *queue.Controller[string]
+}
+
+// Run works until the context ends.
+func (v *VirtualNodes) Run(ctx context.Context) {
+	var running sync.WaitGroup
+	running.Go(func() { v.nodes.Run(ctx) })
+	running.Go(func() { v.accounts.Run(ctx) })
+	running.Wait()
+}
+
+// NewVirtualNodes makes the controller.
+func NewVirtualNodes(config *Config) (*VirtualNodes, error) {
 	informers := config.FederationInformers.Federation().V1alpha1()
 	nodes := config.KubeInformers.Core().V1().Nodes()
-	accounts := config.ManagedInformers.Core().V1().ServiceAccounts()
+	serviceAccounts := config.ManagedInformers.Core().V1().ServiceAccounts()
 	bindings := config.ManagedInformers.Rbac().V1().ClusterRoleBindings()
 	deployments := config.ManagedInformers.Apps().V1().Deployments()
 
@@ -43,12 +60,32 @@ func NewVirtualNodes(config *Config) (*queue.Controller[cache.ObjectName], error
 		}
 		return nil
 	}
-	pods := newNodePods(config.Kube, func(node string) {
+	inNamespace := func(namespace, but string) []cache.ObjectName {
+		all, err := informers.VirtualNodes().Lister().VirtualNodes(namespace).List(labels.Everything())
+		if err != nil {
+			return nil
+		}
+		var keys []cache.ObjectName
+		for _, virtual := range all {
+			if virtual.Name != but {
+				keys = append(keys, cache.ObjectName{Namespace: virtual.Namespace, Name: virtual.Name})
+			}
+		}
+		return keys
+	}
+	var accounts *queue.Controller[string]
+	watches := pods.OfNodes(config.Kube, func(node string) {
 		for _, key := range ofNode(node) {
 			controller.AddAfter(key, settle)
 		}
 	})
-	r.pods, r.forgetPods = pods.pods, pods.forget
+	uses := newAccountUses(config.Clock, watches.Synced, func(namespace string) { accounts.Add(namespace) })
+	watches.Count(uses.count)
+	r.pods, r.forgetPods = watches.List, func(node string) {
+		watches.Forget(node)
+		uses.forget(node)
+	}
+	accounts = queue.New("virtual-node-accounts", 1, config.accounts(uses).reconcile)
 	ofBinding := func(object any) []cache.ObjectName {
 		binding, ok := object.(*rbacv1.ClusterRoleBinding)
 		if !ok || len(binding.Subjects) != 1 {
@@ -65,9 +102,36 @@ func NewVirtualNodes(config *Config) (*queue.Controller[cache.ObjectName], error
 		}
 		return nil
 	}
-	return controller, watch(
-		watched{informers.VirtualNodes().Informer(), controller.Handle(queue.ObjectKeys)},
-		watched{accounts.Informer(), controller.Handle(owned)},
+	namespaces := config.KubeInformers.Core().V1().Namespaces()
+	return &VirtualNodes{controller, accounts}, watch(
+		watched{namespaces.Informer(), accounts.Handle(func(object any) []string {
+			if namespace, ok := object.(*corev1.Namespace); ok {
+				return []string{namespace.Name}
+			}
+			return nil
+		})},
+		watched{informers.VirtualNodes().Informer(), onLeaving(func() {
+			// Listing a cache fails only with a selector that cannot be read.
+			all, _ := namespaces.Lister().List(labels.Everything())
+			for _, namespace := range all {
+				accounts.Add(namespace.Name)
+			}
+		})},
+		// The oldest of a cluster decides for its siblings.
+		watched{informers.VirtualNodes().Informer(), controller.Handle(func(object any) []cache.ObjectName {
+			keys := queue.ObjectKeys(object)
+			for _, key := range keys {
+				keys = append(keys, inNamespace(key.Namespace, key.Name)...)
+			}
+			return keys
+		})},
+		watched{informers.ResourceOffers().Informer(), controller.Handle(func(object any) []cache.ObjectName {
+			if offer, ok := object.(*v1alpha1.ResourceOffer); ok && rules.IsPeerNamespace(offer.Namespace) {
+				return inNamespace(offer.Namespace, "")
+			}
+			return nil
+		})},
+		watched{serviceAccounts.Informer(), controller.Handle(owned)},
 		watched{bindings.Informer(), controller.Handle(ofBinding)},
 		watched{deployments.Informer(), controller.Handle(owned)},
 		watched{nodes.Informer(), controller.Handle(func(object any) []cache.ObjectName {
@@ -77,6 +141,11 @@ func NewVirtualNodes(config *Config) (*queue.Controller[cache.ObjectName], error
 			return nil
 		})},
 	)
+}
+
+// onLeaving is told when an object is gone.
+func onLeaving(gone func()) cache.ResourceEventHandler {
+	return cache.ResourceEventHandlerFuncs{DeleteFunc: func(any) { gone() }}
 }
 
 func (c *Config) virtualNodes() *virtualNodes {
@@ -92,6 +161,14 @@ func (c *Config) virtualNodes() *virtualNodes {
 			return commit.Commit(ctx, federation.VirtualNodes(old.Namespace), old, wanted)
 		},
 		foreignCluster: informers.ForeignClusters().Lister().Get,
+		offer: func(namespace, name string) (*v1alpha1.ResourceOffer, error) {
+			return informers.ResourceOffers().Lister().ResourceOffers(namespace).Get(name)
+		},
+		siblings: func(namespace string) ([]*v1alpha1.VirtualNode, error) {
+			return informers.VirtualNodes().Lister().VirtualNodes(namespace).List(labels.Everything())
+		},
+		readable: c.VirtualKubelet.kinds(),
+		served:   c.servedKinds().find,
 		getAccount: func(namespace, name string) (*corev1.ServiceAccount, error) {
 			return managed.Core().V1().ServiceAccounts().Lister().ServiceAccounts(namespace).Get(name)
 		},
@@ -136,9 +213,7 @@ func (c *Config) virtualNodes() *virtualNodes {
 			return c.Kube.CoreV1().Nodes().Delete(ctx, node.Name, exactly(node))
 		},
 		evictPod: func(ctx context.Context, pod *corev1.Pod) error {
-			return c.Kube.CoreV1().Pods(pod.Namespace).EvictV1(ctx, &policyv1.Eviction{
-				ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}, DeleteOptions: ptr.To(exactly(pod)),
-			})
+			return pods.Evict(ctx, c.Kube, pod)
 		},
 	}
 }

@@ -104,7 +104,7 @@ func (r *virtualNodes) newDeployment(node *v1alpha1.VirtualNode, foreignCluster 
 }
 
 func (r *virtualNodes) newContainer(node *v1alpha1.VirtualNode, foreignCluster string) corev1.Container {
-	return corev1.Container{
+	container := corev1.Container{
 		Name:            "virtual-kubelet",
 		Image:           r.kubelet.Image,
 		ImagePullPolicy: corev1.PullPolicy(r.kubelet.PullPolicy),
@@ -137,6 +137,10 @@ func (r *virtualNodes) newContainer(node *v1alpha1.VirtualNode, foreignCluster s
 		},
 		VolumeMounts: []corev1.VolumeMount{{Name: "identity", MountPath: identityMount, ReadOnly: true}},
 	}
+	if r.kubelet.HomeServer != "" {
+		container.Args = append(container.Args, "--home-server="+r.kubelet.HomeServer)
+	}
+	return container
 }
 
 func probe(path string, period, failures, timeout int32) *corev1.Probe {

@@ -34,6 +34,11 @@ type host struct {
 	virtual *v1alpha1.VirtualNode
 	// foreignCluster is the provider.
 	foreignCluster v1alpha1.ForeignCluster
+	offer          *v1alpha1.ResourceOffer
+	siblings       []*v1alpha1.VirtualNode
+	readable       []metav1.GroupVersionResource
+	served         map[string]*metav1.APIResource
+	discovery      error
 
 	account    *corev1.ServiceAccount
 	binding    *rbacv1.ClusterRoleBinding
@@ -88,7 +93,13 @@ func (h *host) controller() *virtualNodes {
 			return true, h.did("finalizer")
 		},
 		foreignCluster: func(string) (*v1alpha1.ForeignCluster, error) { return &h.foreignCluster, nil },
-		getAccount:     func(string, string) (*corev1.ServiceAccount, error) { return found(h.account) },
+		offer:          func(string, string) (*v1alpha1.ResourceOffer, error) { return found(h.offer) },
+		siblings:       func(string) ([]*v1alpha1.VirtualNode, error) { return append(h.siblings, h.virtual), nil },
+		readable:       h.readable,
+		served: func(_ context.Context, kind metav1.GroupVersionResource) (*metav1.APIResource, error) {
+			return h.served[kind.Resource], h.discovery
+		},
+		getAccount: func(string, string) (*corev1.ServiceAccount, error) { return found(h.account) },
 		createAccount: func(_ context.Context, account *corev1.ServiceAccount) error {
 			h.account = account
 			return h.did("create account")
@@ -212,6 +223,33 @@ func TestAKubeletIsDeployedWithLeastPrivilege(t *testing.T) {
 
 // newDrainingHost is one whose virtual node has been deleted: the node takes no
 // more pods, and the pod web is still on it.
+func TestAKubeletIsToldWhereHomeIs(t *testing.T) {
+	for _, server := range []string{"", "https://192.0.2.7:6443"} {
+		h := newHost()
+		c := h.controller()
+		c.kubelet.HomeServer = server
+		deployment, err := c.newDeployment(h.virtual, "milan")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got string
+		for _, arg := range deployment.Spec.Template.Spec.Containers[0].Args {
+			if value, ok := strings.CutPrefix(arg, "--home-server="); ok {
+				got = value
+			}
+		}
+		if got != server {
+			t.Errorf("it is told %q, want %q", got, server)
+		}
+	}
+	for server, good := range map[string]bool{"": true, "https://192.0.2.7:6443": true, "http://192.0.2.7": false} {
+		kubelet := VirtualKubelet{PullPolicy: "Always", HomeServer: server}
+		if errs := kubelet.Validate(); (len(errs) == 0) != good {
+			t.Errorf("%q: %v", server, errs)
+		}
+	}
+}
+
 func newDrainingHost(t *testing.T) *host {
 	t.Helper()
 	h := newHost()

@@ -55,6 +55,8 @@ type Controller struct {
 	events     record.EventRecorder
 	clock      clock.PassiveClock
 	backoff    *flowcontrol.Backoff
+	// sharedNodes are the labels of the nodes that a consumer's pods may run on.
+	sharedNodes func(foreignCluster string) map[string]string
 
 	shadows    listers.ShadowPodLister
 	namespaces corelisters.NamespaceLister
@@ -75,18 +77,20 @@ type creation struct {
 	at  time.Time
 }
 
-// New makes the controller and asks the informers for what it reads.
+// New makes the controller and asks the informers for what it reads. The pods
+// of a consumer run on nodes with the labels that sharedNodes returns for its
+// ForeignCluster; without any, on all.
 func New(kube kubernetes.Interface, federation versioned.Interface,
 	kubeInformers kubeinformers.SharedInformerFactory, federationInformers externalversions.SharedInformerFactory,
-	events record.EventRecorder,
+	events record.EventRecorder, sharedNodes func(foreignCluster string) map[string]string,
 ) (*Controller, error) {
-	return newController(kube, federation, kubeInformers, federationInformers, events, clock.RealClock{},
+	return newController(kube, federation, kubeInformers, federationInformers, events, sharedNodes, clock.RealClock{},
 		flowcontrol.NewBackOff(minBackoff, maxBackoff))
 }
 
 func newController(kube kubernetes.Interface, federation versioned.Interface,
 	kubeInformers kubeinformers.SharedInformerFactory, federationInformers externalversions.SharedInformerFactory,
-	events record.EventRecorder, clock clock.PassiveClock, backoff *flowcontrol.Backoff,
+	events record.EventRecorder, sharedNodes func(foreignCluster string) map[string]string, clock clock.PassiveClock, backoff *flowcontrol.Backoff,
 ) (*Controller, error) {
 	podInformers := kubeinformers.NewSharedInformerFactoryWithOptions(kube, 0,
 		kubeinformers.WithTransform(trim),
@@ -98,6 +102,7 @@ func newController(kube kubernetes.Interface, federation versioned.Interface,
 		events:       events,
 		clock:        clock,
 		backoff:      backoff,
+		sharedNodes:  sharedNodes,
 		shadows:      shadows.Lister(),
 		namespaces:   kubeInformers.Core().V1().Namespaces().Lister(),
 		pods:         pods.Lister(),

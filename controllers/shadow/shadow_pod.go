@@ -38,13 +38,17 @@ type mirrored struct {
 // podFor is the pod of a shadow pod in a twin namespace. The twin says where
 // it comes from: what a peer writes about itself does not count.
 func podFor(shadow *v1alpha1.ShadowPod, twin *corev1.Namespace) (*corev1.Pod, error) {
+	// A new pod has no ephemeral containers: they are added to it once it is
+	// there, as a change like any other.
+	shadow = shadow.DeepCopy()
+	shadow.Spec.Pod.EphemeralContainers = nil
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Name:            shadow.Name,
 			Namespace:       shadow.Namespace,
 			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(shadow, shadowKind)},
 		},
-		Spec: *shadow.Spec.Pod.DeepCopy(),
+		Spec: shadow.Spec.Pod,
 	}
 	if err := dress(pod, shadow, twin); err != nil {
 		return nil, err
@@ -65,6 +69,38 @@ func podFor(shadow *v1alpha1.ShadowPod, twin *corev1.Namespace) (*corev1.Pod, er
 		pod.Finalizers = []string{v1alpha1.Finalizer}
 	}
 	return pod, nil
+}
+
+// confine keeps a pod on nodes with these labels, beside what it asks for
+// itself: where the two contradict each other it runs nowhere.
+func confine(spec *corev1.PodSpec, nodes map[string]string) {
+	if len(nodes) == 0 {
+		return
+	}
+	var shared []corev1.NodeSelectorRequirement
+	for _, key := range slices.Sorted(maps.Keys(nodes)) {
+		shared = append(shared, corev1.NodeSelectorRequirement{Key: key, Operator: corev1.NodeSelectorOpIn, Values: []string{nodes[key]}})
+	}
+	if spec.Affinity == nil {
+		spec.Affinity = &corev1.Affinity{}
+	}
+	if spec.Affinity.NodeAffinity == nil {
+		spec.Affinity.NodeAffinity = &corev1.NodeAffinity{}
+	}
+	required := spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution
+	if required == nil {
+		spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution = &corev1.NodeSelector{
+			NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: shared}},
+		}
+		return
+	}
+	for i := range required.NodeSelectorTerms {
+		term := &required.NodeSelectorTerms[i]
+		// A term that asks for nothing matches no node, and would match ours.
+		if len(term.MatchExpressions)+len(term.MatchFields) > 0 {
+			term.MatchExpressions = append(term.MatchExpressions, shared...)
+		}
+	}
 }
 
 // countable makes containers that ask for nothing ask for 0: where a quota
@@ -128,10 +164,12 @@ func giftOf(shadow *v1alpha1.ShadowPod) (mirrored, error) {
 		Images, InitImages  []string
 		Deadline            *int64
 		Tolerations         []corev1.Toleration
+		Ephemeral           []string `json:",omitempty"`
 	}{
 		shadow.Labels, shadow.Annotations,
 		images(spec.Containers), images(spec.InitContainers),
 		spec.ActiveDeadlineSeconds, spec.Tolerations,
+		ephemeralNames(spec.EphemeralContainers),
 	})
 	if err != nil {
 		return mirrored{}, fmt.Errorf("hash shadow pod %s/%s: %w", shadow.Namespace, shadow.Name, err)
@@ -161,6 +199,14 @@ func images(containers []corev1.Container) []string {
 	return all
 }
 
+func ephemeralNames(containers []corev1.EphemeralContainer) []string {
+	var all []string
+	for i := range containers {
+		all = append(all, containers[i].Name)
+	}
+	return all
+}
+
 // update changes in a running pod what Kubernetes lets change in one.
 func update(pod *corev1.Pod, shadow *v1alpha1.ShadowPod, twin *corev1.Namespace) error {
 	if err := dress(pod, shadow, twin); err != nil {
@@ -173,11 +219,29 @@ func update(pod *corev1.Pod, shadow *v1alpha1.ShadowPod, twin *corev1.Namespace)
 		pod.Spec.ActiveDeadlineSeconds = ptr.To(*wanted.ActiveDeadlineSeconds)
 	}
 	for _, toleration := range wanted.Tolerations {
-		if !slices.ContainsFunc(pod.Spec.Tolerations, func(t corev1.Toleration) bool { return equal(t, toleration) }) {
+		i := slices.IndexFunc(pod.Spec.Tolerations, func(t corev1.Toleration) bool {
+			t.TolerationSeconds = toleration.TolerationSeconds
+			return t == toleration
+		})
+		if i < 0 {
 			pod.Spec.Tolerations = append(pod.Spec.Tolerations, toleration)
+		} else {
+			pod.Spec.Tolerations[i] = toleration
 		}
 	}
 	return nil
+}
+
+// addEphemeralContainers gives a pod those of its shadow pod that it does not
+// have, and tells whether there were any.
+func addEphemeralContainers(pod *corev1.Pod, shadow *v1alpha1.ShadowPod) bool {
+	has := ephemeralNames(pod.Spec.EphemeralContainers)
+	for _, container := range shadow.Spec.Pod.EphemeralContainers {
+		if !slices.Contains(has, container.Name) {
+			pod.Spec.EphemeralContainers = append(pod.Spec.EphemeralContainers, *container.DeepCopy())
+		}
+	}
+	return len(pod.Spec.EphemeralContainers) > len(has)
 }
 
 func setImages(containers, wanted []corev1.Container) {
@@ -187,11 +251,6 @@ func setImages(containers, wanted []corev1.Container) {
 			containers[i].Image = wanted[j].Image
 		}
 	}
-}
-
-func equal(a, b corev1.Toleration) bool {
-	return ptr.Equal(a.TolerationSeconds, b.TolerationSeconds) &&
-		a.Key == b.Key && a.Operator == b.Operator && a.Value == b.Value && a.Effect == b.Effect
 }
 
 // finishes tells whether a pod can come to an end of its own.

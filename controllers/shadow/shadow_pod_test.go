@@ -83,8 +83,9 @@ func TestEveryChangeThatTravelsIsNoticed(t *testing.T) {
 		"init image": func(s *v1alpha1.ShadowPod) {
 			s.Spec.Pod.InitContainers = []corev1.Container{{Name: "init", Image: "one"}}
 		},
-		"deadline":   func(s *v1alpha1.ShadowPod) { s.Spec.Pod.ActiveDeadlineSeconds = ptr.To[int64](1) },
-		"toleration": func(s *v1alpha1.ShadowPod) { s.Spec.Pod.Tolerations = []corev1.Toleration{{Key: "dedicated"}} },
+		"ephemeral container": func(s *v1alpha1.ShadowPod) { debugged(s) },
+		"deadline":            func(s *v1alpha1.ShadowPod) { s.Spec.Pod.ActiveDeadlineSeconds = ptr.To[int64](1) },
+		"toleration":          func(s *v1alpha1.ShadowPod) { s.Spec.Pod.Tolerations = []corev1.Toleration{{Key: "dedicated"}} },
 	} {
 		after, err := giftOf(shadowPod(change))
 		if err != nil {
@@ -100,6 +101,22 @@ func TestEveryChangeThatTravelsIsNoticed(t *testing.T) {
 	}
 	if diff := cmp.Diff(before, again); diff != "" {
 		t.Errorf("a change that does not travel is taken for one that does:\n%s", diff)
+	}
+}
+
+func TestATolerationIsAddedOrLastsForAnotherTime(t *testing.T) {
+	pod := podOf(t, shadowPod(), func(pod *corev1.Pod) {
+		pod.Spec.Tolerations = []corev1.Toleration{{Key: "here"}, {Key: "both", TolerationSeconds: ptr.To[int64](1)}}
+	})
+	changed := shadowPod(func(s *v1alpha1.ShadowPod) {
+		s.Spec.Pod.Tolerations = []corev1.Toleration{{Key: "both", TolerationSeconds: ptr.To[int64](2)}, {Key: "new"}}
+	})
+	if err := update(pod, changed, twin()); err != nil {
+		t.Fatal(err)
+	}
+	want := []corev1.Toleration{{Key: "here"}, {Key: "both", TolerationSeconds: ptr.To[int64](2)}, {Key: "new"}}
+	if diff := cmp.Diff(want, pod.Spec.Tolerations); diff != "" {
+		t.Errorf("tolerations (-want +got):\n%s", diff)
 	}
 }
 
@@ -125,5 +142,36 @@ func TestCacheOfPodsHoldsLittle(t *testing.T) {
 	}
 	if diff := cmp.Diff(ended.Status, got.(*corev1.Pod).Status); diff != "" {
 		t.Errorf("how a pod ended was lost:\n%s", diff)
+	}
+}
+
+func TestPodsStayOnTheNodesThatAreShared(t *testing.T) {
+	zone := corev1.NodeSelectorRequirement{Key: "zone", Operator: corev1.NodeSelectorOpExists}
+	lent := corev1.NodeSelectorRequirement{Key: "lent", Operator: corev1.NodeSelectorOpIn, Values: []string{"yes"}}
+	required := func(terms ...[]corev1.NodeSelectorRequirement) *corev1.Affinity {
+		selector := &corev1.NodeSelector{}
+		for _, term := range terms {
+			selector.NodeSelectorTerms = append(selector.NodeSelectorTerms, corev1.NodeSelectorTerm{MatchExpressions: term})
+		}
+		return &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: selector}}
+	}
+	type requirements = []corev1.NodeSelectorRequirement
+	for _, test := range []struct {
+		name         string
+		nodes        map[string]string
+		before, want *corev1.Affinity
+	}{
+		{"all of them", nil, nil, nil},
+		{"some of them", map[string]string{"lent": "yes"}, nil, required(requirements{lent})},
+		{"those among them that the pod asks for", map[string]string{"lent": "yes"}, required(requirements{zone}, requirements{zone}), required(requirements{zone, lent}, requirements{zone, lent})},
+		{"none, as the pod asks for", map[string]string{"lent": "yes"}, required(nil), required(nil)},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			spec := corev1.PodSpec{Affinity: test.before.DeepCopy()}
+			confine(&spec, test.nodes)
+			if diff := cmp.Diff(test.want, spec.Affinity); diff != "" {
+				t.Errorf("affinity (-want +got):\n%s", diff)
+			}
+		})
 	}
 }

@@ -48,6 +48,7 @@ func (c *Controller) create(ctx context.Context, key cache.ObjectName, shadow *v
 	if err != nil {
 		return 0, err
 	}
+	confine(&wanted.Spec, c.sharedNodes(twin.Labels[v1alpha1.LabelForeignCluster]))
 	pod, err := c.kube.CoreV1().Pods(key.Namespace).Create(ctx, wanted, metav1.CreateOptions{})
 	switch {
 	case err == nil:
@@ -149,13 +150,22 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName, shadow *v1a
 	return c.write(ctx, key, shadow, twin, pod)
 }
 
-// write changes a pod as its shadow pod was changed.
+// write changes a pod as its shadow pod was changed. The containers that
+// somebody looks into it with come first: once the rest is written, the pod
+// counts as changed.
 func (c *Controller) write(ctx context.Context, key cache.ObjectName, shadow *v1alpha1.ShadowPod, twin *corev1.Namespace, pod *corev1.Pod) (time.Duration, error) {
-	changed := pod.DeepCopy()
-	if err := update(changed, shadow, twin); err != nil {
-		return 0, err
+	pods := c.kube.CoreV1().Pods(key.Namespace)
+	var err error
+	if debugged := pod.DeepCopy(); addEphemeralContainers(debugged, shadow) {
+		pod, err = pods.UpdateEphemeralContainers(ctx, key.Name, debugged, metav1.UpdateOptions{})
 	}
-	_, err := c.kube.CoreV1().Pods(key.Namespace).Update(ctx, changed, metav1.UpdateOptions{})
+	if err == nil {
+		changed := pod.DeepCopy()
+		if err := update(changed, shadow, twin); err != nil {
+			return 0, err
+		}
+		_, err = pods.Update(ctx, changed, metav1.UpdateOptions{})
+	}
 	switch {
 	case err == nil, apierrors.IsNotFound(err):
 		return 0, nil

@@ -57,6 +57,10 @@ func deleted(shadow *v1alpha1.ShadowPod) { shadow.DeletionTimestamp = &metav1.Ti
 
 func hasEnded(shadow *v1alpha1.ShadowPod) { shadow.Status.Phase = corev1.PodSucceeded }
 
+func debugged(shadow *v1alpha1.ShadowPod) {
+	shadow.Spec.Pod.EphemeralContainers = []corev1.EphemeralContainer{{EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: "debug", Image: "debug"}}}
+}
+
 func twin() *corev1.Namespace {
 	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "twin", Labels: map[string]string{
 		v1alpha1.LabelRole: v1alpha1.RoleTwin, v1alpha1.LabelOrigin: "there", v1alpha1.LabelDestination: "here",
@@ -114,7 +118,7 @@ func newWorld(t *testing.T, shadow *v1alpha1.ShadowPod, pod *corev1.Pod) world {
 	kubeInformers := kubeinformers.NewSharedInformerFactory(w.kube, 0)
 	federationInformers := externalversions.NewSharedInformerFactory(w.federation, 0)
 	var err error
-	w.Controller, err = newController(w.kube, w.federation, kubeInformers, federationInformers, w.events, w.clock,
+	w.Controller, err = newController(w.kube, w.federation, kubeInformers, federationInformers, w.events, func(string) map[string]string { return nil }, w.clock,
 		flowcontrol.NewFakeBackOff(minBackoff, maxBackoff, w.clock))
 	if err != nil {
 		t.Fatal(err)
@@ -252,6 +256,23 @@ func TestShadowPodAndPodComeTogether(t *testing.T) {
 			}),
 			pod:   func(t *testing.T) *corev1.Pod { return podOf(t, shadowPod()) },
 			wrote: []string{"update pods"},
+		},
+		{name: "a pod that is made anew is not debugged yet", shadow: shadowPod(debugged), wrote: []string{"create pods"}},
+		{
+			name: "a container to debug with is added to the pod", shadow: shadowPod(debugged),
+			pod:   func(t *testing.T) *corev1.Pod { return podOf(t, shadowPod(debugged)) },
+			wrote: []string{"update pods/ephemeralcontainers", "update pods"},
+		},
+		{
+			name: "and added once", shadow: shadowPod(debugged),
+			pod: func(t *testing.T) *corev1.Pod {
+				return podOf(t, shadowPod(debugged), func(pod *corev1.Pod) {
+					addEphemeralContainers(pod, shadowPod(debugged))
+					if err := update(pod, shadowPod(debugged), twin()); err != nil {
+						t.Fatal(err)
+					}
+				})
+			},
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
@@ -27,6 +28,7 @@ import (
 type clients struct {
 	core       kubernetes.Interface
 	federation versioned.Interface
+	dynamic    dynamic.Interface
 	remote     RemoteClients
 	provider   *server.Provider
 	// identity is what this cluster is to the provider, as it was read first.
@@ -45,6 +47,9 @@ func connect(options *Options) (*clients, error) {
 		return nil, fmt.Errorf("making clients of this cluster: %w", err)
 	}
 	if c.federation, err = versioned.NewForConfig(tuned(here, options, runtime.ContentTypeJSON)); err != nil {
+		return nil, fmt.Errorf("making clients of this cluster: %w", err)
+	}
+	if c.dynamic, err = dynamic.NewForConfig(tuned(here, options, runtime.ContentTypeJSON)); err != nil {
 		return nil, fmt.Errorf("making clients of this cluster: %w", err)
 	}
 
@@ -67,7 +72,7 @@ func connect(options *Options) (*clients, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.remote = RemoteClients{Core: core.Kube, Federation: federation.Federation}
+	c.remote = RemoteClients{Core: core.Kube, Federation: federation.Federation, Dynamic: federation.Dynamic}
 	if c.provider, err = server.NewProvider(there); err != nil {
 		return nil, fmt.Errorf("making a client of %s: %w", there.Host, err)
 	}

@@ -5,25 +5,31 @@ package virtualkubelet
 
 import (
 	"context"
+	"sync/atomic"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
 	kubeinformers "k8s.io/client-go/informers"
 	corev1informers "k8s.io/client-go/informers/core/v1"
 	"k8s.io/client-go/tools/cache"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/rules"
 	"liqo.io/federation/generated/informers/externalversions"
 	federationinformers "liqo.io/federation/generated/informers/externalversions/federation/v1alpha1"
 )
 
 // informers are the caches of this cluster: the node and its pods, and the
-// VirtualNode and the NamespaceMap that they follow.
+// VirtualNodes and the NamespaceMap that they follow.
 type informers struct {
 	node         cache.SharedIndexInformer
 	pods         corev1informers.PodInformer
 	virtualNodes federationinformers.VirtualNodeInformer
 	maps         federationinformers.NamespaceMapInformer
+
+	// lastPatch is the patch of the VirtualNode when it was seen last.
+	lastPatch atomic.Pointer[v1alpha1.OffloadingPatch]
 
 	namespace, name string
 	factories       []interface{ StartWithContext(context.Context) }
@@ -43,11 +49,11 @@ func newInformers(clients *clients, options *Options) *informers {
 		kubeinformers.WithTweakListOptions(only("spec.nodeName", options.NodeName)), kubeinformers.WithTransform(trimLocalPod))
 	nodes := kubeinformers.NewSharedInformerFactoryWithOptions(clients.core, 0,
 		kubeinformers.WithTweakListOptions(only("metadata.name", options.NodeName)), kubeinformers.WithTransform(trimNode))
-	federation := func(name string) externalversions.SharedInformerFactory {
-		return externalversions.NewSharedInformerFactoryWithOptions(clients.federation, 0,
-			externalversions.WithNamespace(options.Namespace), externalversions.WithTweakListOptions(only("metadata.name", name)))
-	}
-	virtualNodes, maps := federation(options.VirtualNode), federation(options.ConsumerName)
+	// All virtual nodes of the provider are there: the oldest says what is
+	// copied.
+	virtualNodes := externalversions.NewSharedInformerFactoryWithOptions(clients.federation, 0, externalversions.WithNamespace(options.Namespace))
+	maps := externalversions.NewSharedInformerFactoryWithOptions(clients.federation, 0,
+		externalversions.WithNamespace(options.Namespace), externalversions.WithTweakListOptions(only("metadata.name", options.ConsumerName)))
 	return &informers{
 		node:         nodes.Core().V1().Nodes().Informer(),
 		pods:         pods.Core().V1().Pods(),
@@ -91,6 +97,24 @@ func (i *informers) virtualNode() *v1alpha1.VirtualNode {
 		return nil
 	}
 	return vn
+}
+
+// deciding is the virtual node that says what is copied to the provider; nil if
+// there is none any more.
+func (i *informers) deciding(clusterID string) *v1alpha1.VirtualNode {
+	// A lister of an informer returns no errors.
+	all, _ := i.virtualNodes.Lister().VirtualNodes(i.namespace).List(labels.Everything())
+	return rules.DecidingVirtualNode(all, clusterID)
+}
+
+// patch is what the VirtualNode gives to the pods on the provider; nil if
+// nothing. When the VirtualNode is gone, its pods are about to go: what was to
+// stay home still does.
+func (i *informers) patch() *v1alpha1.OffloadingPatch {
+	if vn := i.virtualNode(); vn != nil {
+		i.lastPatch.Store(vn.Spec.OffloadingPatch)
+	}
+	return i.lastPatch.Load()
 }
 
 func onAny(f func()) cache.ResourceEventHandler {

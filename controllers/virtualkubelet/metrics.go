@@ -15,6 +15,7 @@ type Metrics struct {
 	readySeconds   *metrics.Histogram
 	statusWrites   *metrics.Counter
 	reachable      *metrics.Gauge
+	tokens         *metrics.Counter
 
 	reflections, reflectionErrors, reflectionWrites *metrics.CounterVec
 }
@@ -45,6 +46,11 @@ func NewMetrics(register func(metrics.Registerable) error) (*Metrics, error) {
 			Help:           "1 while the provider's API answers this virtual kubelet, else 0.",
 			StabilityLevel: metrics.ALPHA,
 		}),
+		tokens: metrics.NewCounter(&metrics.CounterOpts{
+			Namespace: "liqo", Subsystem: "virtual_kubelet", Name: "tokens_total",
+			Help:           "Tokens of local service accounts that were delivered to the provider.",
+			StabilityLevel: metrics.ALPHA,
+		}),
 		reflections: metrics.NewCounterVec(&metrics.CounterOpts{
 			Namespace: "liqo", Subsystem: "virtual_kubelet", Name: "reflections_total",
 			Help:           "Passes over local objects and their copies on the provider, by resource.",
@@ -66,7 +72,7 @@ func NewMetrics(register func(metrics.Registerable) error) (*Metrics, error) {
 		Help:           "Pods that are bound to the virtual node.",
 		StabilityLevel: metrics.ALPHA,
 	})
-	for _, r := range []metrics.Registerable{m.pods, m.offloadSeconds, m.readySeconds, m.statusWrites, m.reachable,
+	for _, r := range []metrics.Registerable{m.pods, m.offloadSeconds, m.readySeconds, m.statusWrites, m.reachable, m.tokens,
 		m.reflections, m.reflectionErrors, m.reflectionWrites} {
 		if err := register(r); err != nil {
 			return nil, err

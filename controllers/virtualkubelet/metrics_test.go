@@ -32,6 +32,7 @@ func TestNamesOfMetricsAreAContract(t *testing.T) {
 		"liqo_virtual_kubelet_reflection_errors_total",
 		"liqo_virtual_kubelet_reflection_writes_total",
 		"liqo_virtual_kubelet_reflections_total",
+		"liqo_virtual_kubelet_tokens_total",
 	}
 	if diff := cmp.Diff(want, names); diff != "" {
 		t.Errorf("metrics (-want +got):\n%s", diff)

@@ -13,6 +13,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/component-base/logs"
 	logsapi "k8s.io/component-base/logs/api/v1"
+
+	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/controllers/virtualkubelet/reflect"
 )
 
 const defaultPort = 10250
@@ -39,6 +42,9 @@ type Options struct {
 	// CertFile and KeyFile are the serving certificate; without them it is
 	// self-signed.
 	CertFile, KeyFile string
+	// HomeServer is the URL under which pods on the provider reach the API server
+	// of this cluster; empty means that they do not.
+	HomeServer string
 	// Dial connects to the provider. Nil means by the rules for peers, which
 	// refuse what only tests have: a provider on the machine itself.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
@@ -65,6 +71,7 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	flags.Int32Var(&o.Port, "port", o.Port, "Port to serve the kubelet's API on.")
 	flags.StringVar(&o.CertFile, "tls-cert-file", o.CertFile, "Serving certificate; default is a self-signed one.")
 	flags.StringVar(&o.KeyFile, "tls-private-key-file", o.KeyFile, "Private key of the serving certificate.")
+	flags.StringVar(&o.HomeServer, "home-server", o.HomeServer, "URL, https://host:port, under which pods on the provider reach the API server of this cluster. Without one their tokens stay here.")
 	logsapi.AddFlags(o.Logs, flags)
 }
 
@@ -96,5 +103,17 @@ func (o *Options) Validate() []error {
 	if (o.CertFile == "") != (o.KeyFile == "") {
 		errs = append(errs, errors.New("--tls-cert-file and --tls-private-key-file are needed together"))
 	}
+	if _, err := o.home(); err != nil {
+		errs = append(errs, fmt.Errorf("--home-server: %w", err))
+	}
 	return errs
+}
+
+// home is where pods on the provider reach the API server of this cluster.
+func (o *Options) home() (reflect.Home, error) {
+	if o.HomeServer == "" {
+		return reflect.Home{}, nil
+	}
+	host, port, err := rules.HomeServer(o.HomeServer)
+	return reflect.Home{Host: host, Port: port}, err
 }

@@ -27,6 +27,7 @@ func TestOptionsTellEverythingThatIsWrong(t *testing.T) {
 		{name: "an address", change: func(o *Options) { o.NodeIP = "milan" }, want: []string{"--node-ip"}},
 		{name: "a port", change: func(o *Options) { o.Port = 70000 }, want: []string{"--port"}},
 		{name: "half a certificate", change: func(o *Options) { o.CertFile = "tls.crt" }, want: []string{"--tls-private-key-file"}},
+		{name: "a home that every node has for itself", change: func(o *Options) { o.HomeServer = "https://127.0.0.1:6443" }, want: []string{"--home-server"}},
 		{name: "no identity", change: func(o *Options) { o.IdentityDir = "" }, want: []string{"--identity-dir"}},
 	}
 	for _, test := range tests {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
@@ -17,6 +18,7 @@ import (
 	corev1listers "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
+	"k8s.io/client-go/util/flowcontrol"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
@@ -39,6 +41,9 @@ const (
 	// seen it is looked for, and again.
 	lookAgain = 2 * time.Second
 
+	// So many warnings a second are passed on, after a burst of so many.
+	warningsPerSecond, warningsAtOnce = 20, 500
+
 	firstRetry, lastRetry = 100 * time.Millisecond, 30 * time.Second
 	podWorkers            = 16
 )
@@ -54,9 +59,17 @@ type Pods struct {
 	recorder                   record.EventRecorder
 	metrics                    *Metrics
 	clock                      clock.PassiveClock
+	// patch is what the VirtualNode gives to the pods on the provider; nil if
+	// nothing.
+	patch func() *v1alpha1.OffloadingPatch
+	// warnings bounds what the provider can have told, of all pods together.
+	warnings flowcontrol.PassiveRateLimiter
 	// reachable tells whether the provider answers: while it does not, what is
 	// known of its pods is not news.
 	reachable func() bool
+	// homeAllowed tells whether pods may talk to their home from there now; nil
+	// means that they may.
+	homeAllowed func() bool
 	// notify hands a status to the pod controller, which writes it.
 	notify func(*corev1.Pod)
 
@@ -66,12 +79,22 @@ type Pods struct {
 	created sync.Map
 	// deleted holds the shadow pods whose deletion was asked for, by key.
 	deleted sync.Map
+	// removed holds the UIDs of local pods that were removed and are still
+	// cached, by key.
+	removed sync.Map
 	// seen and readyAt hold when a pod was first seen bound here, zero once it
 	// is offloaded, and when it was seen ready there, by key.
 	seen, readyAt sync.Map
+	// patched is the patch that everything was looked at with last, and allowed
+	// whether pods could talk to their home then.
+	patched *v1alpha1.OffloadingPatch
+	allowed bool
 	// written holds the resourceVersion that the last status patch of a pod
 	// was made from, by key.
 	written sync.Map
+	// delivered holds when the tokens of a pod were sent last, by key, and
+	// refusedAccounts when a token was refused, by service account.
+	delivered, refusedAccounts sync.Map
 }
 
 // deletion is one that was asked for.
@@ -138,7 +161,9 @@ func (p *Pods) twinEvents() twinEvents {
 				p.queue.AddAfter(key, stepDelay)
 			}
 		},
-		synced: p.enqueueNamespace,
+		warning: p.warn,
+		tokens:  func(key cache.ObjectName) { p.queue.AddAfter(key, stepDelay) },
+		synced:  p.enqueueNamespace,
 	}
 }
 
@@ -160,6 +185,8 @@ func (p *Pods) localEvents() cache.ResourceEventHandler {
 				p.seen.Delete(key)
 				p.readyAt.Delete(key)
 				p.written.Delete(key)
+				p.delivered.Delete(key)
+				p.removed.Delete(key)
 				p.queue.Add(key)
 			}
 		},
@@ -186,6 +213,16 @@ func (p *Pods) enqueueNamespace(namespace string) {
 func (p *Pods) enqueueAll() {
 	for namespace := range p.twins.all() {
 		p.enqueueNamespace(namespace)
+	}
+}
+
+// repatch looks again at everything once the patch has changed, or whether pods
+// may talk to their home. It is called by one goroutine at a time.
+func (p *Pods) repatch() {
+	patch, allowed := p.patch(), p.homeAllowed != nil && p.homeAllowed()
+	if !equality.Semantic.DeepEqual(p.patched, patch) || p.allowed != allowed {
+		p.patched, p.allowed = patch, allowed
+		p.enqueueAll()
 	}
 }
 

@@ -5,6 +5,7 @@ package virtualkubelet
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -22,6 +23,9 @@ import (
 const (
 	// ReasonProviderRefused says that the provider refuses the shadow pod.
 	ReasonProviderRefused = "ProviderRefused"
+	// ReasonGrantExceeded says that the provider has granted too little for the
+	// pod beside those that are there.
+	ReasonGrantExceeded = "GrantExceeded"
 	// ReasonProviderConflict says that the provider has a shadow pod of that
 	// name that is not this pod's; it is left alone.
 	ReasonProviderConflict = "ProviderConflict"
@@ -64,14 +68,15 @@ func (p *Pods) reconcile(ctx context.Context, key cache.ObjectName) error {
 	case shadow.DeletionTimestamp != nil:
 		return nil
 	}
-	if err := p.update(ctx, pod, shadow); err != nil {
-		return err
-	}
+	refused, updateErr := p.update(ctx, pod, shadow)
 	if remote != nil && reflect.OriginUID(remote) != pod.UID {
 		remote = nil
 	}
-	p.publish(ctx, pod, reflect.PodStatus(pod, shadow, remote, p.nodeIP, p.now()))
-	return nil
+	// How the pod does is told also while a change of it does not get through.
+	status := reflect.PodStatus(pod, shadow, remote, p.nodeIP, p.now())
+	reflect.RefuseContainers(&status, refused.containers, refused.message)
+	p.publish(ctx, pod, status)
+	return errors.Join(updateErr, p.keepTokens(ctx, key, pod, shadow, extent.twin))
 }
 
 // await tells a pod that its namespace is not there yet, if that takes long.
@@ -91,7 +96,9 @@ func (p *Pods) await(ctx context.Context, key cache.ObjectName, pod *corev1.Pod,
 // create asks the provider for the pod. A refusal becomes the pod's status
 // and is tried again: what the provider allows changes.
 func (p *Pods) create(ctx context.Context, key cache.ObjectName, pod *corev1.Pod, t *twin) error {
-	wanted := reflect.ShadowPod(pod, t.remote, p.to)
+	wanted := reflect.ShadowPod(pod, t.remote, p.destination(), p.patch())
+	// They are for pods that are there.
+	wanted.Spec.Pod.EphemeralContainers = nil
 	created, err := p.remote.Federation.FederationV1alpha1().ShadowPods(t.remote).Create(ctx, wanted, metav1.CreateOptions{})
 	if apierrors.IsAlreadyExists(err) {
 		created, err = p.remote.Federation.FederationV1alpha1().ShadowPods(t.remote).Get(ctx, pod.Name, metav1.GetOptions{})
@@ -116,7 +123,8 @@ func (p *Pods) create(ctx context.Context, key cache.ObjectName, pod *corev1.Pod
 		p.metrics.offloadSeconds.Observe(p.clock.Since(seen.(time.Time)).Seconds())
 	}
 	klog.FromContext(ctx).V(2).Info("Created shadow pod", "shadowPod", klog.KObj(created))
-	return nil
+	// Its containers wait for them.
+	return p.keepTokens(ctx, key, pod, created, t)
 }
 
 // owns tells whether a shadow pod is one of this virtual node's.
@@ -129,30 +137,56 @@ func (p *Pods) owns(shadow *v1alpha1.ShadowPod) bool {
 	return true
 }
 
-// update brings what changed in a running pod to the provider.
-func (p *Pods) update(ctx context.Context, pod *corev1.Pod, seen *v1alpha1.ShadowPod) error {
-	wanted := reflect.ShadowPod(pod, seen.Namespace, p.to)
+// refusedContainers are ephemeral containers that the provider does not take.
+type refusedContainers struct {
+	containers []corev1.EphemeralContainer
+	message    string
+}
+
+// update brings what changed in a running pod to the provider. Ephemeral
+// containers that it refuses are told apart: they would keep everything else
+// from getting through, and a pod never loses them again.
+func (p *Pods) update(ctx context.Context, pod *corev1.Pod, seen *v1alpha1.ShadowPod) (refusedContainers, error) {
+	wanted := reflect.ShadowPod(pod, seen.Namespace, p.destination(), p.patch())
 	if !reflect.UpdateShadowPod(seen.DeepCopy(), wanted) {
-		return nil
+		return refusedContainers{}, nil
 	}
 	client := p.remote.Federation.FederationV1alpha1().ShadowPods(seen.Namespace)
 	live, err := client.Get(ctx, seen.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return nil
+		return refusedContainers{}, nil
 	}
-	if err == nil && live.UID == seen.UID && reflect.UpdateShadowPod(live, wanted) {
-		_, err = client.Update(ctx, live, metav1.UpdateOptions{})
+	var added []corev1.EphemeralContainer
+	if err == nil {
+		added = reflect.MissingEphemeralContainers(live, wanted)
+		if live.UID == seen.UID && reflect.UpdateShadowPod(live, wanted) {
+			_, err = client.Update(ctx, live, metav1.UpdateOptions{})
+		}
 	}
-	if err != nil {
-		return fmt.Errorf("updating the shadow pod on %s: %w", p.provider, err)
+	switch {
+	case err == nil:
+		return refusedContainers{}, nil
+	case refusal(err):
+		message := reflect.Message(fmt.Sprintf("%s refuses the change of the pod: %v", p.provider, err))
+		p.recorder.Event(pod, corev1.EventTypeWarning, ReasonProviderRefused, message)
+		if len(added) > 0 {
+			return refusedContainers{added, message}, nil
+		}
 	}
-	return nil
+	return refusedContainers{}, fmt.Errorf("updating the shadow pod on %s: %w", p.provider, err)
+}
+
+// refusal tells an answer that stays the same from trouble that passes.
+func refusal(err error) bool {
+	return apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) || apierrors.IsRequestEntityTooLargeError(err)
 }
 
 // refused makes an answer that no retry will change into the pod's status;
 // the retries go on, since the provider may change its mind.
 func (p *Pods) refused(ctx context.Context, pod *corev1.Pod, err error) error {
-	if apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) || apierrors.IsRequestEntityTooLargeError(err) {
+	if apierrors.HasStatusCause(err, v1alpha1.CauseGrantExceeded) {
+		p.refuse(ctx, pod, ReasonGrantExceeded, fmt.Sprintf("%s has no room for the pod: %v", p.provider, err))
+	} else if refusal(err) {
 		p.refuse(ctx, pod, ReasonProviderRefused, fmt.Sprintf("%s refuses the pod: %v", p.provider, err))
 	}
 	return fmt.Errorf("creating the shadow pod on %s: %w", p.provider, err)

@@ -43,7 +43,10 @@ func (p *Pods) remove(ctx context.Context, key cache.ObjectName, pod *corev1.Pod
 		return nil
 	}
 	if shadow := p.shadow(t, key); shadow != nil && reflect.OriginUID(shadow) == pod.UID {
-		return p.deleteShadow(ctx, key, shadow, gracePeriod(pod))
+		if err := p.deleteShadow(ctx, key, shadow, gracePeriod(pod)); err != nil {
+			return err
+		}
+		return p.keepLastTokens(ctx, key, pod, shadow, t)
 	}
 	remote := t.pod(key.Name)
 	if remote != nil && reflect.OriginUID(remote) == pod.UID {
@@ -113,9 +116,13 @@ func (p *Pods) awaitUnseen(ctx context.Context, key cache.ObjectName, shadow *v1
 	return nil
 }
 
-// deleteLocal removes a pod of which the provider has nothing left. Whoever
-// holds it back with a finalizer wants to know how it ended.
+// deleteLocal removes a pod of which the provider has nothing left, once.
+// Whoever holds it back with a finalizer wants to know how it ended.
 func (p *Pods) deleteLocal(ctx context.Context, pod *corev1.Pod) error {
+	key := cache.MetaObjectToName(pod)
+	if uid, ok := p.removed.Load(key); ok && uid == pod.UID {
+		return nil
+	}
 	if len(pod.Finalizers) > 0 && !reflect.Terminal(pod.Status.Phase) {
 		p.publish(ctx, pod, reflect.Deleted(pod, p.now()))
 		return nil
@@ -125,6 +132,12 @@ func (p *Pods) deleteLocal(ctx context.Context, pod *corev1.Pod) error {
 	err := p.local.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, *options)
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 		return fmt.Errorf("removing the pod: %w", err)
+	}
+	p.removed.Store(key, pod.UID)
+	// The cache may have lost it before; its event then came too early to clear
+	// what is stored here.
+	if _, err := p.lister.Pods(pod.Namespace).Get(pod.Name); apierrors.IsNotFound(err) {
+		p.removed.Delete(key)
 	}
 	return nil
 }

@@ -58,7 +58,7 @@ func TestAPodGoesWhoseShadowPodCameAndWentUnseen(t *testing.T) {
 	p := &Pods{
 		nodeName: "liqo-milan", provider: "milan", to: to, local: local, remote: remote,
 		lister: corev1listers.NewPodLister(pods), recorder: record.NewFakeRecorder(10), metrics: own, clock: clock.RealClock{},
-		reachable: func() bool { return true }, notify: func(*corev1.Pod) {}, queue: newQueue(),
+		patch: func() *v1alpha1.OffloadingPatch { return nil }, reachable: func() bool { return true }, notify: func(*corev1.Pod) {}, queue: newQueue(),
 	}
 	defer p.queue.ShutDown()
 	key := cache.MetaObjectToName(pod)
@@ -70,7 +70,7 @@ func TestAPodGoesWhoseShadowPodCameAndWentUnseen(t *testing.T) {
 	now := metav1.NewTime(time.Now())
 	going.DeletionTimestamp = &now
 	here := extent{wanted: true, ready: true, twin: watched}
-	for pass, exists := range []bool{true, true, false} {
+	for pass, exists := range []bool{true, true, false, false} {
 		if err := p.remove(t.Context(), key, going, here); err != nil {
 			t.Fatal(err)
 		}
@@ -81,5 +81,14 @@ func TestAPodGoesWhoseShadowPodCameAndWentUnseen(t *testing.T) {
 	}
 	if _, left := p.created.Load(key); left {
 		t.Error("the shadow pod is still believed to be there")
+	}
+	deletions := 0
+	for _, action := range local.Actions() {
+		if action.Matches("delete", "pods") {
+			deletions++
+		}
+	}
+	if deletions != 1 {
+		t.Errorf("the pod was deleted %d times while it was still cached", deletions)
 	}
 }

@@ -9,10 +9,14 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
 
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/controllers/queue"
 	"liqo.io/federation/controllers/virtualkubelet/reflect"
 )
@@ -26,9 +30,13 @@ type Reflections struct {
 	provider      string
 	to            reflect.Destination
 	local, remote kubernetes.Interface
-	twins         *twins
-	recorder      record.EventRecorder
-	metrics       *Metrics
+	// localDynamic and remoteDynamic are for the kinds that are configured.
+	localDynamic, remoteDynamic dynamic.Interface
+	twins                       *twins
+	// virtualNode is the one that says what is copied; nil while there is none.
+	virtualNode func() *v1alpha1.VirtualNode
+	recorder    record.EventRecorder
+	metrics     *Metrics
 	// reachable tells whether the provider answers: while it does not, nothing
 	// is sent.
 	reachable func() bool
@@ -39,6 +47,10 @@ type Reflections struct {
 	mu sync.RWMutex
 	// namespaces are those that are being reflected, by their local name.
 	namespaces map[string]reflectedNamespace
+	// said is what was said last about what is copied; nil before anything was.
+	said *v1alpha1.VirtualNodeReflection
+	// configured are the kinds beside the built-in ones that are copied.
+	configured []configured
 	// told holds what the owner of an object was told last, by key.
 	told sync.Map
 }
@@ -55,9 +67,9 @@ func (k reflectionKey) String() string { return k.resource + " " + k.ObjectName.
 // reflectedNamespace is an offloaded namespace and its twin.
 type reflectedNamespace struct {
 	twin string
-	// kinds is what is reflected there, by resource.
+	// kinds is what is reflected there, by resource, and stops ends each.
 	kinds map[string]reflector
-	stop  context.CancelFunc
+	stops map[string]context.CancelFunc
 }
 
 // reflector keeps the objects of one kind in one namespace in line with their
@@ -89,51 +101,137 @@ func (r *Reflections) complete() *Reflections {
 	return r
 }
 
-// sync reflects exactly those namespaces whose twins are ready. One that is
-// leaving is left alone: the provider removes it as a whole.
+// sync reflects exactly those namespaces whose twins are ready, and in them the
+// kinds that can be. One that is leaving is left alone: the provider removes it
+// as a whole. When something else is said about what is copied, everything is
+// looked at again.
 func (r *Reflections) sync(ctx context.Context) error {
 	extents := r.twins.all()
+	node := r.virtualNode()
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if node != nil {
+		r.listen(node)
+	}
+	if r.said == nil {
+		return nil
+	}
 	for namespace, running := range r.namespaces {
 		if e := extents[namespace]; !e.ready || e.twin == nil || e.twin.remote != running.twin {
-			running.stop()
+			for _, stop := range running.stops {
+				stop()
+			}
 			delete(r.namespaces, namespace)
 		}
 	}
 	for namespace, e := range extents {
-		if _, running := r.namespaces[namespace]; running || !e.ready || e.twin == nil {
+		if !e.ready || e.twin == nil {
 			continue
 		}
-		started, err := r.start(ctx, namespace, e.twin.remote)
-		if err != nil {
-			return fmt.Errorf("reflecting namespace %s to %s of %s: %w", namespace, e.twin.remote, r.provider, err)
+		running, ok := r.namespaces[namespace]
+		if !ok {
+			running = reflectedNamespace{twin: e.twin.remote, kinds: map[string]reflector{}, stops: map[string]context.CancelFunc{}}
+			r.namespaces[namespace] = running
 		}
-		r.namespaces[namespace] = started
+		if err := r.syncKinds(ctx, namespace, running); err != nil {
+			return fmt.Errorf("reflecting namespace %s to %s of %s: %w", namespace, running.twin, r.provider, err)
+		}
 	}
 	return nil
 }
 
-func (r *Reflections) start(ctx context.Context, namespace, twin string) (reflectedNamespace, error) {
-	started := reflectedNamespace{twin: twin, kinds: map[string]reflector{}}
-	for _, kind := range r.kinds {
-		one, err := kind.reflector(r, namespace, twin)
-		if err != nil {
-			return started, err
-		}
-		started.kinds[kind.resource()] = one
+// listen takes in what a virtual node says of what is copied.
+func (r *Reflections) listen(node *v1alpha1.VirtualNode) {
+	r.configured = configuredKinds(node)
+	if r.said != nil && equality.Semantic.DeepEqual(*r.said, node.Spec.Reflection) {
+		return
 	}
-	ctx, started.stop = context.WithCancel(ctx)
-	for _, one := range started.kinds {
-		one.run(ctx)
-		go func() {
-			// What came before both sides were known was not looked at.
-			if cache.WaitForCacheSync(ctx.Done(), one.synced) {
+	r.said = &node.Spec.Reflection
+	for _, namespace := range r.namespaces {
+		for _, one := range namespace.kinds {
+			r.enqueue(one)
+		}
+	}
+}
+
+// syncKinds reflects in a namespace exactly those kinds that can be.
+func (r *Reflections) syncKinds(ctx context.Context, namespace string, running reflectedNamespace) error {
+	wanted := map[string]configured{}
+	for _, kind := range r.configured {
+		wanted[kind.resource()] = kind
+	}
+	for name, one := range running.kinds {
+		o, ok := one.(*configuredObjects)
+		if !ok {
+			continue
+		}
+		kind, stays := wanted[name]
+		switch {
+		case stays && kind == o.configured:
+			if o.ending.Swap(false) {
 				r.enqueue(one)
 			}
-		}()
+		case stays || o.end():
+			// Another version of it has the same objects.
+			running.stops[name]()
+			delete(running.kinds, name)
+		default:
+			r.enqueue(one)
+		}
 	}
-	return started, nil
+	for _, kind := range r.kinds {
+		if err := r.start(ctx, kind, namespace, running); err != nil {
+			return err
+		}
+	}
+	for _, kind := range r.configured {
+		if err := r.start(ctx, kind, namespace, running); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// start reflects a kind in a namespace, if that is not done already.
+func (r *Reflections) start(ctx context.Context, kind reflectable, namespace string, running reflectedNamespace) error {
+	if running.kinds[kind.resource()] != nil {
+		return nil
+	}
+	one, err := kind.reflector(r, namespace, running.twin)
+	if err != nil {
+		return err
+	}
+	ctx, running.stops[kind.resource()] = context.WithCancel(ctx)
+	running.kinds[kind.resource()] = one
+	one.run(ctx)
+	go func() {
+		// What came before both sides were known was not looked at.
+		if cache.WaitForCacheSync(ctx.Done(), one.synced) {
+			r.enqueue(one)
+		}
+	}()
+	return nil
+}
+
+// ended forgets a kind that is not copied any more and has no copies left.
+func (r *Reflections) ended(o *configuredObjects) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	running := r.namespaces[o.namespace]
+	if running.kinds[o.name] == reflector(o) && o.ending.Load() {
+		running.stops[o.name]()
+		delete(running.kinds, o.name)
+	}
+}
+
+// policy is what is said about a kind.
+func (r *Reflections) policy(of schema.GroupResource) reflect.Policy {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	if r.said == nil {
+		return reflect.Policy{}
+	}
+	return reflect.PolicyOf(r.said, of)
 }
 
 // run works until the context ends.

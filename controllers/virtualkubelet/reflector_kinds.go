@@ -10,6 +10,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	corev1informers "k8s.io/client-go/informers/core/v1"
 	"k8s.io/client-go/informers/internalinterfaces"
 	networkingv1informers "k8s.io/client-go/informers/networking/v1"
@@ -24,6 +25,7 @@ func reflectedKinds() []reflectable {
 	return []reflectable{
 		kind[*corev1.ConfigMap]{
 			name:     "configmaps",
+			of:       corev1.Resource("configmaps"),
 			informer: corev1informers.NewFilteredConfigMapInformer,
 			client: func(c kubernetes.Interface, namespace string) client[*corev1.ConfigMap] {
 				return c.CoreV1().ConfigMaps(namespace)
@@ -35,6 +37,7 @@ func reflectedKinds() []reflectable {
 		},
 		kind[*corev1.Secret]{
 			name:     "secrets",
+			of:       corev1.Resource("secrets"),
 			informer: corev1informers.NewFilteredSecretInformer,
 			client: func(c kubernetes.Interface, namespace string) client[*corev1.Secret] {
 				return c.CoreV1().Secrets(namespace)
@@ -47,6 +50,7 @@ func reflectedKinds() []reflectable {
 		},
 		kind[*corev1.Service]{
 			name:     "services",
+			of:       corev1.Resource("services"),
 			informer: corev1informers.NewFilteredServiceInformer,
 			client: func(c kubernetes.Interface, namespace string) client[*corev1.Service] {
 				return c.CoreV1().Services(namespace)
@@ -58,6 +62,7 @@ func reflectedKinds() []reflectable {
 		},
 		kind[*networkingv1.Ingress]{
 			name:     "ingresses",
+			of:       networkingv1.Resource("ingresses"),
 			informer: networkingv1informers.NewFilteredIngressInformer,
 			client: func(c kubernetes.Interface, namespace string) client[*networkingv1.Ingress] {
 				return c.NetworkingV1().Ingresses(namespace)
@@ -73,11 +78,13 @@ func reflectedKinds() []reflectable {
 // kind says how objects of one kind are reflected.
 type kind[T object] struct {
 	// name is that of its resource.
-	name     string
+	name string
+	// of is that resource, as policies name it.
+	of       schema.GroupResource
 	informer func(kubernetes.Interface, string, time.Duration, cache.Indexers, internalinterfaces.TweakListOptionsFunc) cache.SharedIndexInformer
 	client   func(c kubernetes.Interface, namespace string) client[T]
-	// leaving is a field selector of the local objects that may leave; empty
-	// when all may.
+	// leaving is a field selector of the local objects that may leave, and so of
+	// the copies; empty when all may.
 	leaving string
 	// translate makes the wanted copy of a local object; nil if it stays home.
 	translate func(local T, twin string, to reflect.Destination) T
@@ -94,8 +101,10 @@ func (k kind[T]) reflector(r *Reflections, namespace, twin string) (reflector, e
 	selector := labels.SelectorFromSet(r.to.CopyLabels()).String()
 	o := &objects[T]{
 		kind: k, reflections: r, namespace: namespace, twin: twin,
-		here:   k.informer(r.local, namespace, 0, cache.Indexers{}, func(options *metav1.ListOptions) { options.FieldSelector = k.leaving }),
-		there:  k.informer(r.remote, twin, 0, cache.Indexers{}, func(options *metav1.ListOptions) { options.LabelSelector = selector }),
+		here: k.informer(r.local, namespace, 0, cache.Indexers{}, func(options *metav1.ListOptions) { options.FieldSelector = k.leaving }),
+		there: k.informer(r.remote, twin, 0, cache.Indexers{}, func(options *metav1.ListOptions) {
+			options.LabelSelector, options.FieldSelector = selector, k.leaving
+		}),
 		copies: k.client(r.remote, twin),
 	}
 	return o, o.watch()

@@ -57,6 +57,10 @@ type objects[T object] struct {
 	copies      client[T]
 }
 
+// copyDelay is how long a change of a copy may bring others with it. A provider
+// changes copies as often as it likes: what that costs here is bounded.
+const copyDelay = time.Second
+
 // watch has everything looked at that happens on either side.
 func (o *objects[T]) watch() error {
 	if err := o.here.SetTransform(trimOriginal); err != nil {
@@ -65,13 +69,17 @@ func (o *objects[T]) watch() error {
 	if err := o.there.SetTransform(trimCopy); err != nil {
 		return err
 	}
-	for informer, local := range map[cache.SharedIndexInformer]func(string) string{o.here: same, o.there: o.localName} {
+	for _, side := range []struct {
+		cache.SharedIndexInformer
+		local func(name string) string
+		delay time.Duration
+	}{{o.here, same, 0}, {o.there, o.localName, copyDelay}} {
 		handle := func(obj any) {
 			if name, err := cache.DeletionHandlingObjectToName(obj); err == nil {
-				o.reflections.queue.Add(o.key(local(name.Name)))
+				o.reflections.queue.AddAfter(o.key(side.local(name.Name)), side.delay)
 			}
 		}
-		_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		_, err := side.AddEventHandler(cache.ResourceEventHandlerFuncs{
 			AddFunc:    handle,
 			UpdateFunc: func(_, obj any) { handle(obj) },
 			DeleteFunc: handle,
@@ -111,8 +119,8 @@ func (o *objects[T]) reconcile(ctx context.Context, key reflectionKey) (time.Dur
 	var none, wanted T
 	local := lookup[T](o.here.GetStore(), o.namespace, key.Name)
 	existing := lookup[T](o.there.GetStore(), o.twin, o.remoteName(key.Name))
-	if local != none {
-		wanted = o.translate(local, o.twin, o.reflections.to)
+	if policy := o.reflections.policy(o.of); local != none && policy.Sends(local) {
+		wanted = o.translate(reflect.Strip(policy, local), o.twin, o.reflections.to)
 	}
 	if wanted == none {
 		o.reflections.told.Delete(key)

@@ -25,6 +25,7 @@ import (
 	"k8s.io/component-base/metrics"
 	"k8s.io/utils/ptr"
 
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/controllers/virtualkubelet/reflect"
 )
 
@@ -36,6 +37,7 @@ type reflecting struct {
 	rome, milan *kubefake.Clientset
 	events      *record.FakeRecorder
 	answers     atomic.Bool
+	node        atomic.Pointer[v1alpha1.VirtualNode]
 }
 
 func newReflecting(t *testing.T, local, remote []runtime.Object) *reflecting {
@@ -51,6 +53,8 @@ func newReflecting(t *testing.T, local, remote []runtime.Object) *reflecting {
 		reachable: r.answers.Load,
 		twins:     &twins{extents: map[string]extent{"shop": {wanted: true, ready: true, twin: &twin{local: "shop", remote: "shop-rome"}}}},
 	}).complete()
+	r.virtualNode = func() *v1alpha1.VirtualNode { return r.node.Load() }
+	r.node.Store(&v1alpha1.VirtualNode{})
 	return r
 }
 
@@ -345,6 +349,48 @@ func TestATwinThatIsLeavingIsNotFoughtFor(t *testing.T) {
 
 	leavingTwin.ready = true
 	r.twins.extents = map[string]extent{"shop": leavingTwin}
+	if err := r.sync(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	r.awaitData(t, "settings", map[string]string{"a": "1"})
+}
+
+// What a virtual node says of a kind counts at once, for what is there and for
+// what comes.
+func TestThePolicyOfTheVirtualNodeIsFollowed(t *testing.T) {
+	sent := settings("1")
+	sent.Name, sent.Annotations = "sent", map[string]string{v1alpha1.AnnotationAllowReflection: ""}
+	r := newReflecting(t, []runtime.Object{settings("1"), sent}, []runtime.Object{copyOf(settings("1"))})
+	r.start(t)
+	r.awaitData(t, "settings", map[string]string{"a": "1"})
+	r.awaitData(t, "sent", map[string]string{"a": "1"})
+
+	say := func(policy v1alpha1.ReflectionPolicy) {
+		t.Helper()
+		node := &v1alpha1.VirtualNode{}
+		node.Spec.Reflection.Kinds = []v1alpha1.ReflectedKind{{Version: "v1", Resource: "configmaps", Policy: policy}}
+		r.node.Store(node)
+		if err := r.sync(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	say(v1alpha1.ReflectionAllowList)
+	r.awaitData(t, "settings", nil)
+	r.awaitData(t, "sent", map[string]string{"a": "1"})
+	say(v1alpha1.ReflectionDenyList)
+	r.awaitData(t, "settings", map[string]string{"a": "1"})
+}
+
+// Before a virtual node has said what is copied, nothing is: it may want things
+// to stay at home.
+func TestNothingIsCopiedBeforeAnybodySaysWhat(t *testing.T) {
+	r := newReflecting(t, []runtime.Object{settings("1")}, nil)
+	r.node.Store(nil)
+	r.start(t)
+	if len(r.namespaces) > 0 {
+		t.Errorf("%v are copied", r.namespaces)
+	}
+	r.node.Store(&v1alpha1.VirtualNode{})
 	if err := r.sync(t.Context()); err != nil {
 		t.Fatal(err)
 	}

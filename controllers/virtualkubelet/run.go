@@ -18,6 +18,7 @@ import (
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
+	"k8s.io/client-go/util/flowcontrol"
 	"k8s.io/component-base/metrics"
 	"k8s.io/component-base/metrics/legacyregistry"
 	"k8s.io/klog/v2"
@@ -85,13 +86,17 @@ type kubelet struct {
 	twins     *twins
 	reflected *Reflections
 	events    record.EventBroadcaster
-	// remapped tells that the NamespaceMap has changed.
+	// remapped tells that the NamespaceMap or a VirtualNode has changed.
 	remapped chan struct{}
 }
 
 // assemble puts a virtual kubelet together and starts its caches.
 func assemble(ctx context.Context, options *Options, clients *clients, own *Metrics) (*kubelet, error) {
-	to := reflect.Destination{OriginID: options.ClusterID, DestinationID: options.RemoteClusterID, NodeName: options.NodeName}
+	home, err := options.home()
+	if err != nil {
+		return nil, fmt.Errorf("--home-server: %w", err)
+	}
+	to := reflect.Destination{OriginID: options.ClusterID, DestinationID: options.RemoteClusterID, NodeName: options.NodeName, Home: home}
 	broadcaster := record.NewBroadcaster(record.WithContext(ctx))
 	broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: clients.core.CoreV1().Events("")})
 	k := &kubelet{
@@ -119,7 +124,9 @@ func assemble(ctx context.Context, options *Options, clients *clients, own *Metr
 	recorder := broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "virtual-kubelet", Host: options.NodeName})
 	k.reflected = (&Reflections{
 		provider: options.ForeignCluster, to: to, local: clients.core, remote: clients.remote.Core, twins: k.twins,
-		recorder: recorder, metrics: own, reachable: k.node.reachable,
+		localDynamic: clients.dynamic, remoteDynamic: clients.remote.Dynamic,
+		virtualNode: func() *v1alpha1.VirtualNode { return k.informers.deciding(options.RemoteClusterID) },
+		recorder:    recorder, metrics: own, reachable: k.node.reachable,
 	}).complete()
 	k.pods = &Pods{
 		nodeName: options.NodeName, nodeIP: options.NodeIP, provider: options.ForeignCluster, to: to,
@@ -127,18 +134,23 @@ func assemble(ctx context.Context, options *Options, clients *clients, own *Metr
 		lister: k.informers.pods.Lister(), twins: k.twins,
 		recorder: recorder,
 		metrics:  own, clock: clock.RealClock{},
+		patch:     k.informers.patch,
+		warnings:  flowcontrol.NewTokenBucketPassiveRateLimiter(warningsPerSecond, warningsAtOnce),
 		reachable: k.node.reachable,
-		queue:     newQueue(),
+		homeAllowed: func() bool {
+			vn := k.informers.virtualNode()
+			return vn != nil && vn.Spec.APIAccess != v1alpha1.APIAccessDisabled
+		},
+		queue: newQueue(),
 	}
 	return k, k.informers.start(ctx, handlers{
-		pods:        k.pods.localEvents(),
-		virtualNode: func() { k.node.sync() },
-		maps: func() {
-			select {
-			case k.remapped <- struct{}{}:
-			default:
-			}
+		pods: k.pods.localEvents(),
+		virtualNode: func() {
+			k.node.sync()
+			k.pods.repatch()
+			k.remap()
 		},
+		maps:     k.remap,
 		nodeGone: k.node.again,
 	})
 }
@@ -189,7 +201,16 @@ func (k *kubelet) sync(ctx context.Context) error {
 	return k.reflected.sync(ctx)
 }
 
-// follow keeps the watched twins in line with the NamespaceMap.
+// remap has the twins, and what is copied into them, looked at again.
+func (k *kubelet) remap() {
+	select {
+	case k.remapped <- struct{}{}:
+	default:
+	}
+}
+
+// follow keeps the watched twins in line with the NamespaceMap, and what is
+// copied into them with the VirtualNodes.
 func (k *kubelet) follow(ctx context.Context) error {
 	for {
 		select {

@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/controllers/virtualkubelet/reflect"
 )
 
 // trimLocalPod keeps of a local pod what a shadow pod is made of.
@@ -58,6 +59,8 @@ func trimShadowPod(obj any) (any, error) {
 			ActiveDeadlineSeconds: shadow.Spec.Pod.ActiveDeadlineSeconds,
 			Containers:            images(shadow.Spec.Pod.Containers),
 			InitContainers:        images(shadow.Spec.Pod.InitContainers),
+			EphemeralContainers:   names(shadow.Spec.Pod.EphemeralContainers),
+			Tolerations:           shadow.Spec.Pod.Tolerations,
 		}},
 		Status: shadow.Status,
 	}, nil
@@ -69,6 +72,49 @@ func images(containers []corev1.Container) []corev1.Container {
 		result[i] = corev1.Container{Name: containers[i].Name, Image: containers[i].Image}
 	}
 	return result
+}
+
+func names(containers []corev1.EphemeralContainer) []corev1.EphemeralContainer {
+	if len(containers) == 0 {
+		return nil
+	}
+	result := make([]corev1.EphemeralContainer, len(containers))
+	for i := range containers {
+		result[i].Name = containers[i].Name
+	}
+	return result
+}
+
+// trimEvent keeps of an event of the provider what its pod is told.
+func trimEvent(obj any) (any, error) {
+	event, ok := obj.(*corev1.Event)
+	if !ok {
+		return obj, nil
+	}
+	return &corev1.Event{
+		ObjectMeta:     metav1.ObjectMeta{Namespace: event.Namespace, Name: event.Name, UID: event.UID, ResourceVersion: event.ResourceVersion},
+		InvolvedObject: corev1.ObjectReference{Kind: event.InvolvedObject.Kind, Name: event.InvolvedObject.Name, UID: event.InvolvedObject.UID},
+		Type:           event.Type,
+		Reason:         event.Reason,
+		Message:        reflect.Message(event.Message),
+	}, nil
+}
+
+// trimTokenSecret keeps of a Secret with tokens whose they are and how long
+// they are good.
+func trimTokenSecret(obj any) (any, error) {
+	secret, ok := obj.(*corev1.Secret)
+	if !ok {
+		return obj, nil
+	}
+	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
+		Namespace:       secret.Namespace,
+		Name:            secret.Name,
+		UID:             secret.UID,
+		ResourceVersion: secret.ResourceVersion,
+		Annotations:     map[string]string{v1alpha1.AnnotationRenewAfter: secret.Annotations[v1alpha1.AnnotationRenewAfter]},
+		OwnerReferences: secret.OwnerReferences,
+	}}, nil
 }
 
 // trimNode keeps nothing of a node but that it is there.

@@ -8,7 +8,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/dynamic"
 	corev1informers "k8s.io/client-go/informers/core/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
@@ -23,14 +25,19 @@ import (
 type RemoteClients struct {
 	Core       kubernetes.Interface
 	Federation versioned.Interface
+	Dynamic    dynamic.Interface
 }
 
 // twin mirrors what this node has in one twin namespace: shadow pods and the
-// pods made of them.
+// pods made of them. It also hears the warnings there, about whatever.
 type twin struct {
 	local, remote string
 	pods, shadows cache.SharedIndexInformer
-	stop          context.CancelFunc
+	warnings      cache.SharedIndexInformer
+	// tokens has the Secrets with the tokens of pods, without these; nil where
+	// no pod gets any.
+	tokens cache.SharedIndexInformer
+	stop   context.CancelFunc
 }
 
 // twinEvents is told what happens in a twin namespace. The key is that of the
@@ -38,7 +45,12 @@ type twin struct {
 type twinEvents struct {
 	shadow func(key cache.ObjectName)
 	// pod has the pod as it is now; nil when it is gone.
-	pod    func(key cache.ObjectName, pod *corev1.Pod)
+	pod func(key cache.ObjectName, pod *corev1.Pod)
+	// warning has an event that is new, or has happened again. The key is that
+	// of a local pod if the event is about a pod or a shadow pod.
+	warning func(key cache.ObjectName, event *corev1.Event)
+	// tokens is told of the Secret with the tokens of a pod.
+	tokens func(key cache.ObjectName)
 	synced func(namespace string)
 }
 
@@ -46,11 +58,23 @@ type twinEvents struct {
 func startTwin(ctx context.Context, clients RemoteClients, mapping v1alpha1.NamespaceMapping, to reflect.Destination, events twinEvents) (*twin, error) {
 	selector := labels.SelectorFromSet(to.Labels()).String()
 	own := func(options *metav1.ListOptions) { options.LabelSelector = selector }
+	kind := fields.OneTermEqualSelector("type", corev1.EventTypeWarning).String()
+	warnings := func(options *metav1.ListOptions) { options.FieldSelector = kind }
 	t := &twin{
 		local:   mapping.Name,
 		remote:  mapping.RemoteName,
 		pods:    corev1informers.NewFilteredPodInformer(clients.Core, mapping.RemoteName, 0, cache.Indexers{}, own),
 		shadows: federationinformers.NewFilteredShadowPodInformer(clients.Federation, mapping.RemoteName, 0, cache.Indexers{}, own),
+
+		warnings: corev1informers.NewFilteredEventInformer(clients.Core, mapping.RemoteName, 0, cache.Indexers{}, warnings),
+	}
+	if to.Home.Host != "" {
+		t.tokens = corev1informers.NewFilteredSecretInformer(clients.Core, mapping.RemoteName, 0, cache.Indexers{}, func(options *metav1.ListOptions) {
+			options.LabelSelector, options.FieldSelector = selector, fields.OneTermEqualSelector("type", v1alpha1.SecretTypeTokens).String()
+		})
+		if err := t.observeTokens(events); err != nil {
+			return nil, err
+		}
 	}
 	if err := t.observe(events); err != nil {
 		return nil, err
@@ -58,8 +82,13 @@ func startTwin(ctx context.Context, clients RemoteClients, mapping v1alpha1.Name
 	ctx, t.stop = context.WithCancel(ctx)
 	go t.pods.RunWithContext(ctx)
 	go t.shadows.RunWithContext(ctx)
+	// Nothing waits for them.
+	go t.warnings.RunWithContext(ctx)
+	if t.tokens != nil {
+		go t.tokens.RunWithContext(ctx)
+	}
 	go func() {
-		if cache.WaitForCacheSync(ctx.Done(), t.pods.HasSynced, t.shadows.HasSynced) {
+		if cache.WaitForCacheSync(ctx.Done(), t.synced) {
 			events.synced(t.local)
 		}
 	}()
@@ -100,13 +129,66 @@ func (t *twin) observe(events twinEvents) error {
 		UpdateFunc: func(_, obj any) { shadow(obj) },
 		DeleteFunc: shadow,
 	})
+	if err != nil {
+		return err
+	}
+	return t.hear(events.warning)
+}
+
+// hear passes warnings on. What was there before it listens is old news.
+func (t *twin) hear(warning func(cache.ObjectName, *corev1.Event)) error {
+	if err := t.warnings.SetTransform(trimEvent); err != nil {
+		return err
+	}
+	_, err := t.warnings.AddEventHandler(cache.ResourceEventHandlerDetailedFuncs{
+		AddFunc: func(obj any, before bool) {
+			if event, ok := obj.(*corev1.Event); ok && !before {
+				warning(t.key(event.InvolvedObject.Name), event)
+			}
+		},
+		UpdateFunc: func(old, obj any) {
+			before, ok1 := old.(*corev1.Event)
+			event, ok2 := obj.(*corev1.Event)
+			if ok1 && ok2 && before.ResourceVersion != event.ResourceVersion {
+				warning(t.key(event.InvolvedObject.Name), event)
+			}
+		},
+	})
+	return err
+}
+
+// observeTokens looks again at a pod whose Secret is another one now.
+func (t *twin) observeTokens(events twinEvents) error {
+	if err := t.tokens.SetTransform(trimTokenSecret); err != nil {
+		return err
+	}
+	handle := func(obj any) {
+		if unknown, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+			obj = unknown.Obj
+		}
+		if secret, ok := obj.(*corev1.Secret); ok {
+			events.tokens(t.key(reflect.TokenOwner(secret).Name))
+		}
+	}
+	_, err := t.tokens.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    handle,
+		UpdateFunc: func(_, obj any) { handle(obj) },
+		DeleteFunc: handle,
+	})
 	return err
 }
 
 // key is that of the local pod of a name in the twin namespace.
 func (t *twin) key(name string) cache.ObjectName { return cache.NewObjectName(t.local, name) }
 
-func (t *twin) synced() bool { return t.pods.HasSynced() && t.shadows.HasSynced() }
+func (t *twin) synced() bool {
+	return t.pods.HasSynced() && t.shadows.HasSynced() && (t.tokens == nil || t.tokens.HasSynced())
+}
+
+// tokenSecret is the Secret of that name, without its data.
+func (t *twin) tokenSecret(name string) *corev1.Secret {
+	return lookup[*corev1.Secret](t.tokens.GetStore(), t.remote, name)
+}
 
 func (t *twin) shadow(name string) *v1alpha1.ShadowPod {
 	return lookup[*v1alpha1.ShadowPod](t.shadows.GetStore(), t.remote, name)

@@ -56,7 +56,7 @@ func runOffloading(t *testing.T, env *framework.Environment) {
 	federationInformers := externalversions.NewSharedInformerFactory(federation, 0)
 	events := &record.FakeRecorder{}
 
-	consumer, err := offloading.NewConsumer(kube, federation, kubeInformers, federationInformers, framework.ClusterName, thisID)
+	consumer, err := offloading.NewConsumer(kube, federation, kubeInformers, federationInformers, events, framework.ClusterName, thisID)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,18 +66,38 @@ func runOffloading(t *testing.T, env *framework.Environment) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	shadows, err := shadow.New(kube, federation, kubeInformers, federationInformers, events)
+	shadows, err := shadow.New(kube, federation, kubeInformers, federationInformers, events, allNodes)
 	if err != nil {
 		t.Fatal(err)
 	}
+	runWith(t, kubeInformers, federationInformers, consumer.Run, provider.Run, shadows.Run)
+}
 
+// allNodes shares every node with every consumer.
+func allNodes(string) map[string]string { return nil }
+
+// runShadows runs the controller of shadow pods alone until the test ends.
+func runShadows(t *testing.T, env *framework.Environment) {
+	t.Helper()
+	kube, federation := clients(t, env)
+	kubeInformers := kubeinformers.NewSharedInformerFactory(kube, 0)
+	federationInformers := externalversions.NewSharedInformerFactory(federation, 0)
+	shadows, err := shadow.New(kube, federation, kubeInformers, federationInformers, &record.FakeRecorder{}, allNodes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	runWith(t, kubeInformers, federationInformers, shadows.Run)
+}
+
+func runWith(t *testing.T, kubeInformers kubeinformers.SharedInformerFactory, federationInformers externalversions.SharedInformerFactory, runs ...func(context.Context)) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	kubeInformers.StartWithContext(ctx)
 	federationInformers.StartWithContext(ctx)
 	kubeInformers.WaitForCacheSync(ctx.Done())
 	federationInformers.WaitForCacheSync(ctx.Done())
 	var running sync.WaitGroup
-	for _, run := range []func(context.Context){consumer.Run, provider.Run, shadows.Run} {
+	for _, run := range runs {
 		running.Go(func() { run(ctx) })
 	}
 	t.Cleanup(func() {

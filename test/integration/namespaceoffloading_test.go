@@ -4,6 +4,7 @@
 package integration
 
 import (
+	"strings"
 	"testing"
 
 	"liqo.io/federation/test/integration/framework"
@@ -19,6 +20,7 @@ func TestNamespaceOffloadings(t *testing.T) {
 		row:    []string{"EnforceSameName", "Remote", "Ready", "0/0", "web"},
 		badSpecs: map[string]fields{
 			"spec.podOffloadingStrategy": {"podOffloadingStrategy": "Somewhere"}, "spec.namespaceMappingStrategy": {"namespaceMappingStrategy": "Other"},
+			"spec.enforcement": {"enforcement": "Kill"}, "spec.remoteNamespaceName": {"namespaceMappingStrategy": "SelectedName", "remoteNamespaceName": strings.Repeat("a", 64)},
 			"spec.clusterSelector.nodeSelectorTerms[0].matchExpressions[0].operator": {"clusterSelector": fields{"nodeSelectorTerms": []any{fields{"matchExpressions": []any{fields{"key": "a", "operator": "Near"}}}}}},
 		},
 		badStatuses: map[string]fields{"status.phase": {"phase": "Great"}, "status.remoteNamespaceName": {"remoteNamespaceName": "a/b"}},

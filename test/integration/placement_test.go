@@ -20,6 +20,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/rules"
 	"liqo.io/federation/generated/clientset/versioned"
 	"liqo.io/federation/test/integration/framework"
 )
@@ -158,9 +159,14 @@ func TestPlacementHoldsStrategySelectorAndThePodsOwnAffinity(t *testing.T) {
 	for _, strategy := range []v1alpha1.PodOffloadingStrategy{v1alpha1.Local, v1alpha1.Remote, v1alpha1.LocalAndRemote} {
 		for selectorName, selector := range selectors {
 			t.Run(fmt.Sprintf("%s, %s", strategy, selectorName), func(t *testing.T) {
-				namespace := placement(t, env, v1alpha1.NamespaceOffloadingSpec{
-					PodOffloadingStrategy: strategy, ClusterSelector: corev1.NodeSelector{NodeSelectorTerms: selector},
+				spec := v1alpha1.NamespaceOffloadingSpec{PodOffloadingStrategy: strategy, ClusterSelector: corev1.NodeSelector{NodeSelectorTerms: selector}}
+				namespace := placement(t, env, spec)
+				rule, err := rules.NewPlacement(&spec, nil, func(name string) *corev1.Node {
+					return nodes[slices.IndexFunc(nodes, func(node *corev1.Node) bool { return node.Name == name })]
 				})
+				if err != nil {
+					t.Fatal(err)
+				}
 				for affinityName, own := range affinities {
 					placed, err := create(t.Context(), env, namespace, pod(own))
 					if err != nil {
@@ -180,6 +186,12 @@ func TestPlacementHoldsStrategySelectorAndThePodsOwnAffinity(t *testing.T) {
 						}
 						if got := fits(t, placed, node); got != want {
 							t.Errorf("%s: fits %s is %v, want %v; affinity %+v", affinityName, node.Name, got, want, placed.Spec.Affinity)
+						}
+						// What runs where a new pod may not go is misplaced, and nothing else is.
+						running := pod(nil)
+						running.Spec.NodeName = node.Name
+						if why := rule.Misplaced(running); own == nil && (why == "") != want {
+							t.Errorf("on %s it is misplaced because %q, and may go there: %v", node.Name, why, want)
 						}
 					}
 				}

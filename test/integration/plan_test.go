@@ -173,7 +173,7 @@ func TestDryRunsAreAnsweredWithAPlanAndWriteNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	before = revisions(t, env, namespace)
-	patch := `{"spec":{"clusterSelector":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"region","operator":"In","values":["south"]}]}]}}}`
+	patch := `{"spec":{"enforcement":"Evict","clusterSelector":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"region","operator":"In","values":["south"]}]}]}}}`
 	decode(t, env.Kubectl(t, "", "patch", "nsof", "offloading", "--namespace="+namespace, "--subresource=offload", "--type=merge", "--dry-run=server", "--output=json", "--patch", patch), &offload)
 	leaving := slices.ContainsFunc(offload.Status.Plan.Clusters, func(cluster v1alpha1.PlannedCluster) bool {
 		return cluster.Name == "trento" && cluster.Action == v1alpha1.PlanDelete && strings.Contains(cluster.Message, "No virtual node")

@@ -89,6 +89,7 @@ func TestPeerRightsInATwinNamespace(t *testing.T) {
 	want := []string{
 		"federation.liqo.io/shadowpods: get list watch create update patch delete",
 		"/pods: get list watch",
+		"/events: list watch",
 		"/pods/log: get",
 		"/pods/exec: get create",
 		"/pods/attach: get create",

@@ -25,6 +25,7 @@ func TestKubectlExplainsFieldsInTheWordsOfTheDocComments(t *testing.T) {
 		"fc":                                    "how it stands. Its name is how this cluster calls",
 		"foreignclusters.spec.server":           "Only a provider needs one",
 		"virtualnodes.status.conditions.reason": "programmatic identifier",
+		"virtualnodes.spec.reflection.kinds.policy":    "where only those are that are sent by liqo.io/allow-reflection",
 		"namespaceoffloadings.spec.clusterSelector":    "A cluster is chosen when any term matches",
 		"shadowpods.spec.pod.containers.image":         "Container image name",
 		"resourceoffers.spec.resources":                "bound what the consumer's pods may request",

@@ -68,8 +68,7 @@ func peak(t *testing.T, pid int) resource.Quantity {
 	return resource.Quantity{}
 }
 
-// fill makes many shadow pods: of what a peer makes they alone have no bound
-// but the offer, which bounds those that run.
+// fill makes many shadow pods, as many as a large offer allows.
 func fill(t *testing.T, config *rest.Config, namespace string, many int) {
 	t.Helper()
 	config = rest.CopyConfig(config)
@@ -108,6 +107,13 @@ func TestListsWithoutLimitAreBoundedAndStarveNobody(t *testing.T) {
 	soft, limit := memory(t)
 	t.Setenv("GOMEMLIMIT", soft)
 	server := env.StartServer(t, env.MakeDataDir(t))
+	lender, err := versioned.NewForConfig(server.Client(env.Admin))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, consumer := range []string{"savona", "imperia"} {
+		offerTo(t, lender, consumer, amounts("pods", "5k"))
+	}
 	fill(t, server.Client(env.Admin), noisy.twin, 5_000)
 	fill(t, server.Client(env.Admin), quiet.twin, 1)
 	full := peak(t, server.PID())

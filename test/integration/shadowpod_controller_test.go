@@ -34,12 +34,13 @@ func newStage(t *testing.T) stage {
 	env := framework.Get(t)
 	kube, federation := clients(t, env)
 	s := stage{kube: kube, federation: federation, namespace: env.MakeNamespace(t)}
-	patch := `{"metadata":{"labels":{"` + v1alpha1.LabelRole + `":"twin","` + v1alpha1.LabelOrigin + `":"` + thatID + `","` + v1alpha1.LabelDestination + `":"` + thisID + `"}}}`
+	grant(t, env, federation, s.namespace, amounts("pods", "100"))
+	patch := `{"metadata":{"labels":{"` + v1alpha1.LabelRole + `":"twin","` + v1alpha1.LabelForeignCluster + `":"` + s.namespace + `","` + v1alpha1.LabelOrigin + `":"` + thatID + `","` + v1alpha1.LabelDestination + `":"` + thisID + `"}}}`
 	if _, err := kube.CoreV1().Namespaces().Patch(t.Context(), s.namespace, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	env.ServiceAccount(t, s.namespace, "default")
-	runOffloading(t, env)
+	runShadows(t, env)
 	return s
 }
 
@@ -295,6 +296,38 @@ func TestChangesOfAShadowPodReachItsPod(t *testing.T) {
 	})
 	if pod := s.pod(t, "web"); pod.UID != first.UID || pod.Annotations["cni"] != "here" || pod.Labels[v1alpha1.LabelOrigin] != thatID {
 		t.Errorf("the pod lost what is not the shadow pod's: %+v", pod.ObjectMeta)
+	}
+}
+
+func TestAContainerToDebugWithReachesThePod(t *testing.T) {
+	s := newStage(t)
+	s.post(t, "web", corev1.RestartPolicyAlways)
+	first := s.pod(t, "web")
+	api := s.federation.FederationV1alpha1().ShadowPods(s.namespace)
+	patch := `{"spec":{"pod":{"ephemeralContainers":[{"name":"debug","image":"example.com/debug","targetContainerName":"main"}]}}}`
+	if _, err := api.Patch(t.Context(), "web", types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	has := func(pod *corev1.Pod) bool {
+		all := pod.Spec.EphemeralContainers
+		return len(all) == 1 && all[0].Name == "debug" && all[0].TargetContainerName == "main"
+	}
+	until(t, "the pod has the container", func(context.Context) (bool, error) { return has(s.pod(t, "web")), nil })
+
+	privileged := `[{"op":"add","path":"/spec/pod/ephemeralContainers/-","value":{"name":"root","image":"example.com/debug","securityContext":{"privileged":true}}}]`
+	_, err := api.Patch(t.Context(), "web", types.JSONPatchType, []byte(privileged), metav1.PatchOptions{})
+	if !apierrors.IsInvalid(err) {
+		t.Errorf("a privileged container is added: %v", err)
+	}
+
+	// A pod that is made again can still be looked into.
+	if err := s.kube.CoreV1().Pods(s.namespace).Delete(t.Context(), "web", now(first)); err != nil {
+		t.Fatal(err)
+	}
+	second := s.pod(t, "web", first.UID)
+	until(t, "the new pod has the container", func(context.Context) (bool, error) { return has(s.pod(t, "web")), nil })
+	if last := s.pod(t, "web"); last.UID != second.UID {
+		t.Error("the pod was made once more")
 	}
 }
 

@@ -23,6 +23,8 @@ func TestShadowPods(t *testing.T) {
 		row:    []string{"Succeeded"},
 		badSpecs: map[string]fields{
 			"spec.pod": pod(fields{"hostNetwork": true}), "spec.pod.nodeName": pod(fields{"nodeName": "milan-cp"}), "spec.pod.serviceAccountName": pod(fields{"serviceAccountName": "admin"}),
+			"spec.pod.affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution[0].namespaceSelector": pod(fields{"affinity": fields{"podAntiAffinity": fields{
+				"requiredDuringSchedulingIgnoredDuringExecution": []any{fields{"topologyKey": "kubernetes.io/hostname", "namespaceSelector": fields{}}}}}}),
 			"spec.pod.automountServiceAccountToken": pod(fields{"automountServiceAccountToken": true}), "spec.pod.priorityClassName": pod(fields{"priorityClassName": "system-node-critical"}),
 		},
 		badStatuses: map[string]fields{"status.phase": {"phase": "Failed"}},

@@ -5,11 +5,15 @@ package integration
 
 import (
 	"context"
+	"fmt"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
@@ -26,6 +30,7 @@ func TestVirtualKubelet(t *testing.T) {
 	t.Run("a pod of a namespace that is not offloaded waits", o.testNotOffloaded)
 	t.Run("what the provider refuses is told", o.testRefused)
 	t.Run("a restart changes nothing but what went wrong meanwhile", o.testRestart)
+	t.Run("what the provider has no room for is told, and tried again", o.testGranted)
 }
 
 func (o *offload) testNode(t *testing.T) {
@@ -207,6 +212,50 @@ func (o *offload) testRefused(t *testing.T) {
 	if pod.Status.Phase != corev1.PodPending || pod.Status.Message == "" {
 		t.Errorf("phase %s, message %q", pod.Status.Phase, pod.Status.Message)
 	}
+}
+
+// testGranted lends the twin to the consumer, which is granted one GPU.
+func (o *offload) testGranted(t *testing.T) {
+	o.start(t)
+	label := func(role string) {
+		t.Helper()
+		patch := fmt.Sprintf(`{"metadata":{"labels":{%q:%s,%q:%q}}}`, v1alpha1.LabelRole, role, v1alpha1.LabelForeignCluster, o.twin)
+		must(t)(o.Kube.CoreV1().Namespaces().Patch(t.Context(), o.twin, types.MergePatchType, []byte(patch), metav1.PatchOptions{}))
+	}
+	label(`"twin"`)
+	defer label("null")
+	grant(t, o.Environment, o.federation, o.twin, amounts("pods", "100", "example.com/gpu", "1"))
+	// The server learns of the label a moment later.
+	until(t, "nothing more is created than is granted", func(ctx context.Context) (bool, error) {
+		spec := shadowPodSpec()
+		spec.Containers[0].Resources.Requests = amounts("cpu", "2")
+		_, err := o.federation.FederationV1alpha1().ShadowPods(o.twin).Create(ctx, &v1alpha1.ShadowPod{
+			ObjectMeta: metav1.ObjectMeta{Name: "probe"}, Spec: v1alpha1.ShadowPodSpec{Pod: spec},
+		}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		return apierrors.IsForbidden(err), nil
+	})
+
+	gpu := func(pod *corev1.Pod) { pod.Spec.Containers[0].Resources.Limits = amounts("example.com/gpu", "1") }
+	o.bind(t, o.local, "first", gpu)
+	o.shadow(t, "first")
+	o.bind(t, o.local, "second", gpu)
+	pod := o.awaitPod(t, o.local, "second", "the pod says why it waits", func(pod *corev1.Pod) bool {
+		return pod.Status.Reason == "GrantExceeded"
+	})
+	if pod.Status.Phase != corev1.PodPending || !strings.Contains(pod.Status.Message, "example.com/gpu: 1 asked for, 1 of 1 granted used, 0 left") {
+		t.Errorf("phase %s, message %q", pod.Status.Phase, pod.Status.Message)
+	}
+	until(t, "an event says so, too", func(ctx context.Context) (bool, error) {
+		events, err := o.Kube.CoreV1().Events(o.local).List(ctx, metav1.ListOptions{FieldSelector: "reason=GrantExceeded,involvedObject.name=second"})
+		return err == nil && len(events.Items) > 0, err
+	})
+
+	// It is tried again, and finds the room of the one that goes.
+	if err := o.Kube.CoreV1().Pods(o.local).Delete(t.Context(), "first", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	o.release(t, "first")
+	o.shadow(t, "second")
 }
 
 func (o *offload) testRestart(t *testing.T) {

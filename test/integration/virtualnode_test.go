@@ -18,6 +18,7 @@ func TestVirtualNodes(t *testing.T) {
 		header: []string{"CLUSTER", "NODE", "READY", "PODS", "CPU", "MEMORY", "AGE"},
 		row:    []string{"3f1ad3a5-3c5c-4b8e-9a6e-0b9d6c1f7a11", "liqo-turin", "True", "3/10", "2", "4Gi"},
 		badSpecs: map[string]fields{
+			"spec.offloadingPatch.tolerations[0].key": {"offloadingPatch": fields{"tolerations": []any{fields{"operator": "Exists"}}}},
 			"spec.clusterID": {"clusterID": "turin"}, "spec.nodeName": {"nodeName": "a/b"}, "spec.resources[cpu]": {"resources": fields{"cpu": "-1"}},
 		},
 		badStatuses: map[string]fields{"status.pods": {"pods": -1}},

@@ -79,18 +79,16 @@ func renameConfigMaps(spec *corev1.PodSpec) {
 			}
 		}
 	}
-	for _, containers := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
-		for i := range containers {
-			for _, env := range containers[i].Env {
-				if env.ValueFrom != nil && env.ValueFrom.ConfigMapKeyRef != nil {
-					env.ValueFrom.ConfigMapKeyRef.Name = RemoteConfigMap(env.ValueFrom.ConfigMapKeyRef.Name)
-				}
-			}
-			for _, from := range containers[i].EnvFrom {
-				if from.ConfigMapRef != nil {
-					from.ConfigMapRef.Name = RemoteConfigMap(from.ConfigMapRef.Name)
-				}
+	eachContainer(spec, func(container *corev1.Container) {
+		for _, env := range container.Env {
+			if env.ValueFrom != nil && env.ValueFrom.ConfigMapKeyRef != nil {
+				env.ValueFrom.ConfigMapKeyRef.Name = RemoteConfigMap(env.ValueFrom.ConfigMapKeyRef.Name)
 			}
 		}
-	}
+		for _, from := range container.EnvFrom {
+			if from.ConfigMapRef != nil {
+				from.ConfigMapRef.Name = RemoteConfigMap(from.ConfigMapRef.Name)
+			}
+		}
+	})
 }

@@ -201,8 +201,8 @@ func TestPodsFindConfigMapsUnderTheirOtherName(t *testing.T) {
 			},
 		}
 	}
-	got := ShadowPod(&corev1.Pod{Spec: using("kube-root-ca.crt")}, "shop-rome", destination)
-	want := ShadowPod(&corev1.Pod{Spec: using("kube-root-ca.crt.home")}, "shop-rome", destination)
+	got := ShadowPod(&corev1.Pod{Spec: using("kube-root-ca.crt")}, "shop-rome", destination, nil)
+	want := ShadowPod(&corev1.Pod{Spec: using("kube-root-ca.crt.home")}, "shop-rome", destination, nil)
 	if diff := cmp.Diff(want.Spec, got.Spec); diff != "" {
 		t.Errorf("pod (-want +got):\n%s", diff)
 	}

@@ -60,14 +60,15 @@ func reflectedKeys(labels, annotations map[string]string) string {
 // updateMeta brings labels and annotations to a copy, takes those away that
 // came with it and are gone, and leaves the provider's own. It tells whether
 // something changed.
-func updateMeta(existing, wanted *metav1.ObjectMeta) bool {
-	labelKeys, annotationKeys, _ := strings.Cut(existing.Annotations[v1alpha1.AnnotationReflectedKeys], ";")
-	labels := merge(existing.Labels, labelKeys, wanted.Labels)
-	annotations := merge(existing.Annotations, annotationKeys, wanted.Annotations)
-	if maps.Equal(labels, existing.Labels) && maps.Equal(annotations, existing.Annotations) {
+func updateMeta(existing, wanted metav1.Object) bool {
+	labelKeys, annotationKeys, _ := strings.Cut(existing.GetAnnotations()[v1alpha1.AnnotationReflectedKeys], ";")
+	labels := merge(existing.GetLabels(), labelKeys, wanted.GetLabels())
+	annotations := merge(existing.GetAnnotations(), annotationKeys, wanted.GetAnnotations())
+	if maps.Equal(labels, existing.GetLabels()) && maps.Equal(annotations, existing.GetAnnotations()) {
 		return false
 	}
-	existing.Labels, existing.Annotations = labels, annotations
+	existing.SetLabels(labels)
+	existing.SetAnnotations(annotations)
 	return true
 }
 

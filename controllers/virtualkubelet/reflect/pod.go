@@ -27,6 +27,8 @@ type Destination struct {
 	OriginID, DestinationID string
 	// NodeName is the virtual node that the pods are bound to.
 	NodeName string
+	// Home is where the pods reach their own API server.
+	Home Home
 }
 
 // Labels are on every shadow pod of a virtual node, and on its pod: they are
@@ -49,17 +51,29 @@ func (d Destination) CopyLabels() map[string]string {
 }
 
 // ShadowPod is what the provider is asked for so that a local pod runs in the
-// twin namespace. It shares nothing with the pod.
-func ShadowPod(pod *corev1.Pod, twin string, to Destination) *v1alpha1.ShadowPod {
-	return &v1alpha1.ShadowPod{
+// twin namespace, with what the virtual node's patch, if there is one, gives
+// it there. It shares nothing with the pod, nor with the patch.
+func ShadowPod(pod *corev1.Pod, twin string, to Destination, patch *v1alpha1.OffloadingPatch) *v1alpha1.ShadowPod {
+	if patch == nil {
+		patch = &v1alpha1.OffloadingPatch{}
+	}
+	spec, tokens := leadHome(pod, to)
+	annotations := podAnnotations(pod, patch.ExcludedAnnotations)
+	delete(annotations, v1alpha1.AnnotationTokenSecret)
+	if tokens != "" {
+		annotations[v1alpha1.AnnotationTokenSecret] = tokens
+	}
+	shadow := &v1alpha1.ShadowPod{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace:   twin,
 			Name:        pod.Name,
-			Labels:      podLabels(pod, to),
-			Annotations: podAnnotations(pod),
+			Labels:      podLabels(pod, to, patch.ExcludedLabels),
+			Annotations: annotations,
 		},
-		Spec: v1alpha1.ShadowPodSpec{Pod: podSpec(&pod.Spec)},
+		Spec: v1alpha1.ShadowPodSpec{Pod: podSpec(pod, spec)},
 	}
+	applyPatch(&shadow.Spec.Pod, patch.DeepCopy())
+	return shadow
 }
 
 // OriginUID is the UID of the local pod that a shadow pod or its pod stands
@@ -68,69 +82,30 @@ func OriginUID(obj metav1.Object) types.UID {
 	return types.UID(obj.GetAnnotations()[v1alpha1.AnnotationOriginUID])
 }
 
-// UpdateShadowPod brings what may change in a running pod from the wanted to
-// the existing shadow pod: labels, annotations, images and the deadline. It
-// tells whether something changed.
-func UpdateShadowPod(existing, wanted *v1alpha1.ShadowPod) bool {
-	changed := false
-	if !maps.Equal(existing.Labels, wanted.Labels) {
-		existing.Labels, changed = wanted.Labels, true
-	}
-	if !maps.Equal(existing.Annotations, wanted.Annotations) {
-		existing.Annotations, changed = wanted.Annotations, true
-	}
-	if !ptr.Equal(existing.Spec.Pod.ActiveDeadlineSeconds, wanted.Spec.Pod.ActiveDeadlineSeconds) {
-		existing.Spec.Pod.ActiveDeadlineSeconds, changed = wanted.Spec.Pod.ActiveDeadlineSeconds, true
-	}
-	if updateImages(existing.Spec.Pod.Containers, wanted.Spec.Pod.Containers) {
-		changed = true
-	}
-	if updateImages(existing.Spec.Pod.InitContainers, wanted.Spec.Pod.InitContainers) {
-		changed = true
-	}
-	return changed
-}
-
-func updateImages(existing, wanted []corev1.Container) bool {
-	changed := false
-	for i := range existing {
-		j := slices.IndexFunc(wanted, func(c corev1.Container) bool { return c.Name == existing[i].Name })
-		if j >= 0 && existing[i].Image != wanted[j].Image {
-			existing[i].Image, changed = wanted[j].Image, true
-		}
-	}
-	return changed
-}
-
-func podLabels(pod *corev1.Pod, to Destination) map[string]string {
-	labels := maps.Clone(pod.Labels)
-	if labels == nil {
-		labels = map[string]string{}
-	}
+func podLabels(pod *corev1.Pod, to Destination, staying []string) map[string]string {
+	labels := without(pod.Labels, staying)
 	maps.Copy(labels, to.Labels())
 	return labels
 }
 
-func podAnnotations(pod *corev1.Pod) map[string]string {
-	annotations := maps.Clone(pod.Annotations)
-	if annotations == nil {
-		annotations = map[string]string{}
-	}
+func podAnnotations(pod *corev1.Pod, staying []string) map[string]string {
+	annotations := without(pod.Annotations, staying)
 	delete(annotations, corev1.LastAppliedConfigAnnotation)
 	annotations[v1alpha1.AnnotationOriginNamespace] = pod.Namespace
 	annotations[v1alpha1.AnnotationOriginUID] = string(pod.UID)
 	return annotations
 }
 
-func podSpec(local *corev1.PodSpec) corev1.PodSpec {
-	spec := *local.DeepCopy()
+// podSpec is what of a specification of a local pod travels.
+func podSpec(local *corev1.Pod, from *corev1.PodSpec) corev1.PodSpec {
+	spec := *from.DeepCopy()
 
 	// Where a pod runs over there, and before whom, is the provider's to say.
 	spec.NodeName = ""
 	spec.NodeSelector = nil
-	spec.Affinity = nil
+	spec.Affinity = affinity(spec.Affinity, local)
 	spec.Tolerations = tolerations(spec.Tolerations)
-	spec.TopologySpreadConstraints = nil
+	spec.TopologySpreadConstraints = spread(spec.TopologySpreadConstraints, local)
 	spec.SchedulerName = ""
 	spec.SchedulingGates = nil
 	spec.SchedulingGroup = nil
@@ -142,8 +117,7 @@ func podSpec(local *corev1.PodSpec) corev1.PodSpec {
 	spec.Overhead = nil
 
 	if spec.HostNetwork {
-		clearHostPorts(spec.Containers)
-		clearHostPorts(spec.InitContainers)
+		eachContainer(&spec, clearHostPorts)
 	}
 	spec.HostNetwork = false
 	spec.HostPID = false
@@ -156,29 +130,32 @@ func podSpec(local *corev1.PodSpec) corev1.PodSpec {
 	spec.AutomountServiceAccountToken = ptr.To(false)
 	spec.EnableServiceLinks = ptr.To(false)
 	spec.ReadinessGates = nil
-	spec.EphemeralContainers = nil
+	spec.EphemeralContainers = slices.DeleteFunc(spec.EphemeralContainers, func(c corev1.EphemeralContainer) bool {
+		return isRefused(find(local.Status.EphemeralContainerStatuses, c.Name))
+	})
 
 	dropIdentityVolumes(&spec)
 	renameConfigMaps(&spec)
+	tellOfLocal(&spec, &local.Spec)
 	return spec
 }
 
-// tolerations are those that a pod may take along: of taints that somebody
-// has put on nodes for pods like it. Conditions and roles of nodes are each
-// cluster's own, and so are its virtual nodes; the provider refuses pods that
-// tolerate everything.
-func tolerations(local []corev1.Toleration) []corev1.Toleration {
-	return slices.DeleteFunc(local, func(t corev1.Toleration) bool {
-		return t.Key == "" || t.Key == v1alpha1.TaintVirtualNode ||
-			strings.HasPrefix(t.Key, "node.kubernetes.io/") || strings.HasPrefix(t.Key, "node-role.kubernetes.io/")
-	})
+// eachContainer visits the containers of a pod, of every sort.
+func eachContainer(spec *corev1.PodSpec, visit func(*corev1.Container)) {
+	for _, containers := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
+		for i := range containers {
+			visit(&containers[i])
+		}
+	}
+	for i := range spec.EphemeralContainers {
+		// They have the same fields.
+		visit((*corev1.Container)(&spec.EphemeralContainers[i].EphemeralContainerCommon))
+	}
 }
 
-func clearHostPorts(containers []corev1.Container) {
-	for i := range containers {
-		for j := range containers[i].Ports {
-			containers[i].Ports[j].HostPort = 0
-		}
+func clearHostPorts(container *corev1.Container) {
+	for i := range container.Ports {
+		container.Ports[i].HostPort = 0
 	}
 }
 
@@ -190,7 +167,7 @@ func dropIdentityVolumes(spec *corev1.PodSpec) {
 		if v.Projected == nil {
 			return false
 		}
-		if !strings.HasPrefix(v.Name, apiAccessVolumePrefix) {
+		if !strings.HasPrefix(v.Name, apiAccessVolumePrefix) || !slices.ContainsFunc(v.Projected.Sources, isToken) {
 			before := len(v.Projected.Sources)
 			v.Projected.Sources = slices.DeleteFunc(v.Projected.Sources, func(s corev1.VolumeProjection) bool {
 				return s.ServiceAccountToken != nil || s.PodCertificate != nil
@@ -205,11 +182,7 @@ func dropIdentityVolumes(spec *corev1.PodSpec) {
 	if len(gone) == 0 {
 		return
 	}
-	for _, containers := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
-		for i := range containers {
-			containers[i].VolumeMounts = slices.DeleteFunc(containers[i].VolumeMounts, func(m corev1.VolumeMount) bool {
-				return gone[m.Name]
-			})
-		}
-	}
+	eachContainer(spec, func(container *corev1.Container) {
+		container.VolumeMounts = slices.DeleteFunc(container.VolumeMounts, func(m corev1.VolumeMount) bool { return gone[m.Name] })
+	})
 }

@@ -43,7 +43,6 @@ func TestShadowPodAsksForThePodAlone(t *testing.T) {
 				s.NodeSelector = map[string]string{"disk": "ssd"}
 				s.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{}}
 				s.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
-				s.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{TopologyKey: "zone"}}
 				s.SchedulerName = "mine"
 				s.SchedulingGates = []corev1.PodSchedulingGate{{Name: "gate"}}
 				s.SchedulingGroup = &corev1.PodSchedulingGroup{}
@@ -125,10 +124,9 @@ func TestShadowPodAsksForThePodAlone(t *testing.T) {
 			},
 		},
 		{
-			name: "gates and ephemeral containers are of the local pod",
+			name: "gates are of the local pod",
 			local: func(s *corev1.PodSpec) {
 				s.ReadinessGates = []corev1.PodReadinessGate{{ConditionType: "example.com/ready"}}
-				s.EphemeralContainers = []corev1.EphemeralContainer{{EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: "debug"}}}
 			},
 		},
 	}
@@ -152,7 +150,7 @@ func TestShadowPodAsksForThePodAlone(t *testing.T) {
 				test.remote(&want)
 			}
 
-			got := ShadowPod(local, "demo-rome", destination)
+			got := ShadowPod(local, "demo-rome", destination, nil)
 			if diff := cmp.Diff(want, got.Spec.Pod, cmpopts.EquateEmpty()); diff != "" {
 				t.Errorf("pod that is asked for (-want +got):\n%s", diff)
 			}
@@ -181,10 +179,13 @@ func TestUpdateShadowPodChangesOnlyWhatMay(t *testing.T) {
 		Spec: corev1.PodSpec{
 			Containers:     []corev1.Container{{Name: "app", Image: "app:1"}, {Name: "side", Image: "side:1"}},
 			InitContainers: []corev1.Container{{Name: "init", Image: "init:1"}},
+
+			Tolerations:         []corev1.Toleration{{Key: "first", TolerationSeconds: ptr.To[int64](1)}},
+			EphemeralContainers: []corev1.EphemeralContainer{debugger("debug")},
 		},
 	}
-	existing := ShadowPod(local, "demo-rome", destination)
-	if UpdateShadowPod(existing, ShadowPod(local, "demo-rome", destination)) {
+	existing := ShadowPod(local, "demo-rome", destination, nil)
+	if UpdateShadowPod(existing, ShadowPod(local, "demo-rome", destination, nil)) {
 		t.Error("an equal shadow pod was changed")
 	}
 
@@ -193,8 +194,10 @@ func TestUpdateShadowPodChangesOnlyWhatMay(t *testing.T) {
 	local.Spec.Containers[1].Image = "side:2"
 	local.Spec.InitContainers[0].Image = "init:2"
 	local.Spec.ActiveDeadlineSeconds = ptr.To[int64](60)
+	local.Spec.Tolerations = []corev1.Toleration{{Key: "first", TolerationSeconds: ptr.To[int64](2)}, {Key: "second"}}
+	local.Spec.EphemeralContainers = append(local.Spec.EphemeralContainers, debugger("again"))
 	local.Spec.Hostname = "another"
-	wanted := ShadowPod(local, "demo-rome", destination)
+	wanted := ShadowPod(local, "demo-rome", destination, nil)
 	if !UpdateShadowPod(existing, wanted) {
 		t.Fatal("nothing was changed")
 	}
@@ -203,6 +206,36 @@ func TestUpdateShadowPodChangesOnlyWhatMay(t *testing.T) {
 	if diff := cmp.Diff(want, existing); diff != "" {
 		t.Errorf("updated shadow pod (-want +got):\n%s", diff)
 	}
+}
+
+func TestNothingIsTakenFromARunningShadowPod(t *testing.T) {
+	local := podOf(func(s *corev1.PodSpec) {
+		s.Tolerations = []corev1.Toleration{{Key: "gpu"}}
+		s.EphemeralContainers = []corev1.EphemeralContainer{debugger("debug")}
+	})
+	existing := ShadowPod(local, "demo-rome", destination, nil)
+	local.Spec.Tolerations, local.Spec.EphemeralContainers = nil, nil
+	if UpdateShadowPod(existing, ShadowPod(local, "demo-rome", destination, nil)) {
+		t.Errorf("it is changed into %+v", existing.Spec.Pod)
+	}
+}
+
+func TestARefusedEphemeralContainerIsNotSentAgain(t *testing.T) {
+	local := podOf(func(s *corev1.PodSpec) {
+		s.EphemeralContainers = []corev1.EphemeralContainer{debugger("privileged"), debugger("plain")}
+	})
+	RefuseContainers(&local.Status, local.Spec.EphemeralContainers[:1], "privileged\x1b[2J")
+	if got := local.Status.EphemeralContainerStatuses; len(got) != 1 || got[0].State.Waiting.Message != "privileged[2J" {
+		t.Errorf("it is told %+v", got)
+	}
+	got := ShadowPod(local, "demo-rome", destination, nil).Spec.Pod.EphemeralContainers
+	if diff := cmp.Diff([]corev1.EphemeralContainer{debugger("plain")}, got); diff != "" {
+		t.Errorf("ephemeral containers (-want +got):\n%s", diff)
+	}
+}
+
+func debugger(name string) corev1.EphemeralContainer {
+	return corev1.EphemeralContainer{EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: name, Image: "debug:1"}, TargetContainerName: "app"}
 }
 
 func projected(name string, sources ...corev1.VolumeProjection) corev1.Volume {

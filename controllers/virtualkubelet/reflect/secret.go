@@ -12,14 +12,16 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// homeSecrets are the types of Secrets that never leave: tokens of this
-// cluster, what Helm keeps of its releases, and what peerings are made of.
+// homeSecrets are the types of Secrets that never leave, and so are never
+// copies: tokens of this cluster, what Helm keeps of its releases, and what
+// peerings and their pods are made of.
 var homeSecrets = []corev1.SecretType{
 	corev1.SecretTypeServiceAccountToken,
 	corev1.SecretTypeBootstrapToken,
 	"helm.sh/release.v1",
 	v1alpha1.SecretTypeInvitation,
 	v1alpha1.SecretTypeIdentity,
+	v1alpha1.SecretTypeTokens,
 }
 
 // LeavingSecrets selects the Secrets that may leave, so that nobody has to

@@ -52,7 +52,7 @@ func TestSecretsTravelUnlessTheyAreOfThisCluster(t *testing.T) {
 	if got := Secret(skipped, "shop-rome", destination); got != nil {
 		t.Errorf("its owner keeps it home, it travels as %v", got)
 	}
-	if got := LeavingSecrets().String(); got != "type!=kubernetes.io/service-account-token,type!=bootstrap.kubernetes.io/token,type!=helm.sh/release.v1,type!=federation.liqo.io/invitation,type!=federation.liqo.io/identity" {
+	if got := LeavingSecrets().String(); got != "type!=kubernetes.io/service-account-token,type!=bootstrap.kubernetes.io/token,type!=helm.sh/release.v1,type!=federation.liqo.io/invitation,type!=federation.liqo.io/identity,type!=federation.liqo.io/tokens" {
 		t.Errorf("the Secrets that are read are %s", got)
 	}
 }

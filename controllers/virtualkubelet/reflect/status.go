@@ -142,7 +142,7 @@ func withoutReport(status *corev1.PodStatus, shadow *v1alpha1.ShadowPod, remote 
 // recreating says that the provider's pod is gone, and comes back.
 func recreating(status *corev1.PodStatus, now metav1.Time) {
 	const message = "the provider makes the pod again"
-	for _, containers := range [][]corev1.ContainerStatus{status.ContainerStatuses, status.InitContainerStatuses} {
+	for _, containers := range [][]corev1.ContainerStatus{status.ContainerStatuses, status.InitContainerStatuses, status.EphemeralContainerStatuses} {
 		for i := range containers {
 			if c := &containers[i]; c.State.Running != nil {
 				c.State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: ReasonRecreating, Message: message}}
@@ -166,19 +166,24 @@ func apply(status *corev1.PodStatus, local *corev1.Pod, said *corev1.PodStatus, 
 		status.PodIP, status.PodIPs = ips[0].IP, ips
 	}
 	status.Resources, status.AllocatedResources = from.Resources, from.AllocatedResources
-	policy := local.Spec.RestartPolicy
-	status.InitContainerStatuses = containers(local.Spec.InitContainers, policy, status.InitContainerStatuses, from.InitContainerStatuses, copies)
-	status.ContainerStatuses = containers(local.Spec.Containers, policy, status.ContainerStatuses, from.ContainerStatuses, copies)
+	again := func(container *corev1.Container, exitCode int32) bool {
+		return mayRestart(&local.Spec, container, exitCode)
+	}
+	never := func(*corev1.Container, int32) bool { return false }
+	status.InitContainerStatuses = containers(local.Spec.InitContainers, again, status.InitContainerStatuses, from.InitContainerStatuses, copies)
+	status.ContainerStatuses = containers(local.Spec.Containers, again, status.ContainerStatuses, from.ContainerStatuses, copies)
+	status.EphemeralContainerStatuses = containers(ephemeral(local.Spec.EphemeralContainers), never,
+		status.EphemeralContainerStatuses, from.EphemeralContainerStatuses, copies)
 	conditions(status, local, from.Conditions, now)
 }
 
 // containers takes over the statuses of the containers of the pod. One that
 // ended for good is not reported as running again: Kubernetes refuses it.
-func containers(specs []corev1.Container, policy corev1.RestartPolicy, old, from []corev1.ContainerStatus, copies *copies) []corev1.ContainerStatus {
+func containers(specs []corev1.Container, restarts func(*corev1.Container, int32) bool, old, from []corev1.ContainerStatus, copies *copies) []corev1.ContainerStatus {
 	result := make([]corev1.ContainerStatus, 0, len(specs))
 	for i := range specs {
 		before, after := find(old, specs[i].Name), find(from, specs[i].Name)
-		ended := before != nil && before.State.Terminated != nil && !mayRestart(&specs[i], policy, before.State.Terminated.ExitCode)
+		ended := before != nil && before.State.Terminated != nil && !restarts(&specs[i], before.State.Terminated.ExitCode)
 		switch {
 		case after == nil && before == nil:
 		case after == nil, ended && after.State.Terminated == nil:
@@ -200,13 +205,6 @@ func find(statuses []corev1.ContainerStatus, name string) *corev1.ContainerStatu
 		return &statuses[i]
 	}
 	return nil
-}
-
-func mayRestart(container *corev1.Container, policy corev1.RestartPolicy, exitCode int32) bool {
-	if container.RestartPolicy != nil {
-		policy = corev1.RestartPolicy(*container.RestartPolicy)
-	}
-	return policy == corev1.RestartPolicyAlways || policy == corev1.RestartPolicyOnFailure && exitCode != 0
 }
 
 // remoteConditions are the conditions that the provider's kubelet decides.

@@ -227,3 +227,26 @@ func TestAddressesOfAPeerAreSanitised(t *testing.T) {
 		}
 	}
 }
+
+func TestStatusOfEphemeralContainersComesBack(t *testing.T) {
+	named := func(name string, state corev1.ContainerState) corev1.ContainerStatus {
+		return corev1.ContainerStatus{Name: name, State: state}
+	}
+	running := corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: start}}
+	ended := corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 3, Reason: "Error"}}
+	local := localPod(scheduled())
+	local.Spec.EphemeralContainers = []corev1.EphemeralContainer{debugger("runs"), debugger("ended"), debugger("refused")}
+	RefuseContainers(&local.Status, local.Spec.EphemeralContainers[2:], "no")
+	refused := local.Status.EphemeralContainerStatuses[0]
+	local.Status.EphemeralContainerStatuses = append(local.Status.EphemeralContainerStatuses, named("ended", ended))
+
+	said := runningStatus(0)
+	said.EphemeralContainerStatuses = []corev1.ContainerStatus{named("runs", running), named("ended", running), named("the provider's own", running)}
+	said.EphemeralContainerStatuses[0].ImageID = "image\x1b[2J"
+	got := PodStatus(local, &v1alpha1.ShadowPod{}, remotePod("remote", said), nodeIP, later)
+	want := []corev1.ContainerStatus{named("runs", running), named("ended", ended), refused}
+	want[0].ImageID = "image[2J"
+	if diff := cmp.Diff(want, got.EphemeralContainerStatuses); diff != "" {
+		t.Errorf("ephemeral containers (-want +got):\n%s", diff)
+	}
+}

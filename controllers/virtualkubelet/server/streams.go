@@ -193,5 +193,7 @@ func (responder) Error(w http.ResponseWriter, r *http.Request, err error) {
 
 func hasContainer(pod *corev1.Pod, name string) bool {
 	is := func(c corev1.Container) bool { return c.Name == name }
-	return slices.ContainsFunc(pod.Spec.Containers, is) || slices.ContainsFunc(pod.Spec.InitContainers, is)
+	isEphemeral := func(c corev1.EphemeralContainer) bool { return c.Name == name }
+	return slices.ContainsFunc(pod.Spec.Containers, is) || slices.ContainsFunc(pod.Spec.InitContainers, is) ||
+		slices.ContainsFunc(pod.Spec.EphemeralContainers, isEphemeral)
 }

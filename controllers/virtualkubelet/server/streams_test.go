@@ -253,6 +253,16 @@ func TestLogsAreFollowedLineByLine(t *testing.T) {
 	}
 }
 
+func TestContainersOfEverySortAreReached(t *testing.T) {
+	n := startNode(t, func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, r.URL.Query().Get("container")) })
+	for _, container := range []string{"app", "init", "debug"} {
+		response := n.do(t, n.config(n.authority), http.MethodGet, "/containerLogs/demo/web/"+container)
+		if body, err := io.ReadAll(response.Body); err != nil || string(body) != container {
+			t.Errorf("log of %s: %q, %s, %v", container, body, response.Status, err)
+		}
+	}
+}
+
 func TestRemotePathIsAllowListed(t *testing.T) {
 	paths := []string{
 		"/containerLogs/demo/other/app",

@@ -9,14 +9,16 @@ import (
 
 	"liqo.io/federation/apiserver/apis/federation"
 	"liqo.io/federation/apiserver/apis/federation/validation"
+	"liqo.io/federation/registry/federation/plan"
 	"liqo.io/federation/registry/federation/strategy"
 )
 
 // Strategy creates namespace offloadings and updates their spec.
 type Strategy = strategy.Strategy[*federation.NamespaceOffloading, federation.NamespaceOffloadingSpec, federation.NamespaceOffloadingStatus]
 
-// NewStrategy makes the strategy of namespace offloadings, whose kind typer knows.
-func NewStrategy(typer runtime.ObjectTyper) Strategy {
+// NewStrategy makes the strategy of namespace offloadings, whose kind typer
+// knows, and which looks around in the cluster by plans.
+func NewStrategy(typer runtime.ObjectTyper, plans plan.Reader) Strategy {
 	return strategy.New(typer, strategy.Kind[*federation.NamespaceOffloading, federation.NamespaceOffloadingSpec, federation.NamespaceOffloadingStatus]{
 		Namespaced: true,
 		Parts: func(obj *federation.NamespaceOffloading) (*federation.NamespaceOffloadingSpec, *federation.NamespaceOffloadingStatus) {
@@ -27,5 +29,6 @@ func NewStrategy(typer runtime.ObjectTyper) Strategy {
 		ValidateUpdate:       validation.ValidateNamespaceOffloadingUpdate,
 		ValidateStatusUpdate: validation.ValidateNamespaceOffloadingStatusUpdate,
 		Warnings:             warnings,
+		Surroundings:         surroundings(plans),
 	})
 }

@@ -58,20 +58,61 @@ func (r Reader) Offload(ctx context.Context, namespace string, is, wanted *feder
 	if request.Nodes, err = r.nodes(ctx); err != nil {
 		return nil, err
 	}
-	pods, err := r.Core.Pods(namespace).List(ctx, metav1.ListOptions{Limit: maxPods, FieldSelector: "status.phase!=Succeeded,status.phase!=Failed"})
-	if err != nil {
-		return nil, apierrors.NewInternalError(fmt.Errorf("reading the pods of namespace %s to plan: %w", namespace, err))
+	var more bool
+	if request.Pods, more, err = r.pods(ctx, namespace); err != nil {
+		return nil, err
 	}
-	request.Pods = pods.Items
 	plan, err := request.Plan()
 	if err != nil {
 		return nil, err
 	}
-	if pods.Continue != "" {
-		plan.Unknown = append(plan.Unknown, fmt.Sprintf("how many pods would be evicted beyond the %d that were looked at", maxPods))
+	if more {
+		plan.Unknown = append(plan.Unknown, fmt.Sprintf("what would happen to the pods beyond the %d that were looked at", maxPods))
 	}
 	internal := &federation.OffloadPlan{}
 	return internal, v1alpha1.Convert_v1alpha1_OffloadPlan_To_federation_OffloadPlan(plan, internal, nil)
+}
+
+// Misplaced counts the pods of a namespace that run where they may not when it
+// is offloaded like this, and tells whether there are pods beyond those that
+// were looked at.
+func (r Reader) Misplaced(ctx context.Context, namespace string, spec *federation.NamespaceOffloadingSpec) (count int, more bool, err error) {
+	external, err := offloadingSpec(spec)
+	if err != nil {
+		return 0, false, err
+	}
+	lenders, err := r.lenders(ctx)
+	if err != nil {
+		return 0, false, err
+	}
+	nodes, err := r.nodes(ctx)
+	if err != nil {
+		return 0, false, err
+	}
+	placement, err := rules.NewPlacement(external, lenders, nodes)
+	if err != nil {
+		return 0, false, err
+	}
+	pods, more, err := r.pods(ctx, namespace)
+	if err != nil {
+		return 0, false, err
+	}
+	for _, pod := range pods {
+		if placement.Misplaced(pod) != "" {
+			count++
+		}
+	}
+	return count, more, nil
+}
+
+// pods are the first unfinished pods of a namespace, and whether there are
+// more.
+func (r Reader) pods(ctx context.Context, namespace string) ([]*corev1.Pod, bool, error) {
+	list, err := r.Core.Pods(namespace).List(ctx, metav1.ListOptions{Limit: maxPods, FieldSelector: "status.phase!=Succeeded,status.phase!=Failed"})
+	if err != nil {
+		return nil, false, apierrors.NewInternalError(fmt.Errorf("reading the pods of namespace %s to plan: %w", namespace, err))
+	}
+	return pointers(list.Items), list.Continue != "", nil
 }
 
 // Chosen counts the clusters that a namespace offloaded like this extends to.

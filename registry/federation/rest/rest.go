@@ -6,8 +6,10 @@
 package rest
 
 import (
+	"context"
 	"fmt"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
@@ -15,11 +17,13 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/client-go/kubernetes"
+	corelisters "k8s.io/client-go/listers/core/v1"
 
 	"liqo.io/federation/apiserver/apis/federation"
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	foreigncluster "liqo.io/federation/registry/federation/foreigncluster/storage"
 	identityrequest "liqo.io/federation/registry/federation/identityrequest/storage"
+	"liqo.io/federation/registry/federation/ledger"
 	namespacemap "liqo.io/federation/registry/federation/namespacemap/storage"
 	namespaceoffloading "liqo.io/federation/registry/federation/namespaceoffloading/storage"
 	peeringtoken "liqo.io/federation/registry/federation/peeringtoken/storage"
@@ -41,6 +45,10 @@ type StorageProvider struct {
 	RESTOptionsGetter generic.RESTOptionsGetter
 	// Client speaks to this cluster's Kubernetes API as the server itself.
 	Client kubernetes.Interface
+	// Namespaces are this cluster's, from a cache.
+	Namespaces corelisters.NamespaceLister
+	// Alone says that no other server writes to the same storage.
+	Alone bool
 
 	// Namespace is where the product is installed; the Secrets of invitations
 	// live there.
@@ -60,22 +68,42 @@ type StorageProvider struct {
 	AdvertisedCA []byte
 }
 
+// Background is what has to run while the group is served.
+type Background struct {
+	ledgers *ledger.Ledgers
+	pods    ledger.Pods
+}
+
+// Run keeps the ledgers of consumers until the context ends.
+func (b *Background) Run(ctx context.Context) { b.ledgers.Run(ctx, b.pods) }
+
+// Ready returns when grants can be kept.
+func (b *Background) Ready(ctx context.Context) error { return b.ledgers.Known(ctx) }
+
+// Close ends what was opened for it.
+func (b *Background) Close() { b.ledgers.Close() }
+
 // APIGroupInfo makes every resource and subresource of the group. An error
 // means that a store could not be made, and says which.
-func (p StorageProvider) APIGroupInfo() (genericapiserver.APIGroupInfo, error) {
+func (p StorageProvider) APIGroupInfo() (genericapiserver.APIGroupInfo, *Background, error) {
+	ledgers, err := ledger.Open(p.RESTOptionsGetter, p.Alone)
+	if err != nil {
+		return genericapiserver.APIGroupInfo{}, nil, err
+	}
 	group := genericapiserver.NewDefaultAPIGroupInfo(federation.GroupName, p.Scheme, metav1.ParameterCodec, p.Codecs)
 	group.NegotiatedSerializer = withoutProtobuf{group.NegotiatedSerializer}
-	resources, err := p.v1alpha1()
+	resources, err := p.v1alpha1(ledgers)
 	if err != nil {
-		return genericapiserver.APIGroupInfo{}, fmt.Errorf("making the resources of %s: %w", v1alpha1.SchemeGroupVersion, err)
+		ledgers.Close()
+		return genericapiserver.APIGroupInfo{}, nil, fmt.Errorf("making the resources of %s: %w", v1alpha1.SchemeGroupVersion, err)
 	}
 	group.VersionedResourcesStorageMap[v1alpha1.SchemeGroupVersion.Version] = resources
-	return group, nil
+	return group, &Background{ledgers: ledgers, pods: resources["shadowpods"].(*shadowpod.REST)}, nil
 }
 
 // v1alpha1 is the route table: one line a resource with its status, and one a
 // verb.
-func (p StorageProvider) v1alpha1() (map[string]rest.Storage, error) {
+func (p StorageProvider) v1alpha1(grants shadowpod.Grants) (map[string]rest.Storage, error) {
 	table := &routes{provider: p, storages: map[string]rest.Storage{}}
 	clusters := stored(table, "foreignclusters", foreigncluster.New)
 	tokens := stored(table, "peeringtokens", peeringtoken.New)
@@ -83,14 +111,14 @@ func (p StorageProvider) v1alpha1() (map[string]rest.Storage, error) {
 	requests := stored(table, "resourcerequests", resourcerequest.New)
 	stored(table, "resourceoffers", resourceoffer.New)
 	virtualNodes := stored(table, "virtualnodes", virtualnode.New)
-	offloadings := stored(table, "namespaceoffloadings", namespaceoffloading.New)
+	core := p.Client.CoreV1()
+	plans := plan.Reader{Clusters: clusters, VirtualNodes: virtualNodes, Core: core, ClusterName: p.ClusterName, ClusterID: p.ClusterID}
+	offloadings := stored(table, "namespaceoffloadings", namespaceoffloading.New(plans))
 	stored(table, "namespacemaps", namespacemap.New)
-	stored(table, "shadowpods", shadowpod.New)
+	stored(table, "shadowpods", shadowpod.New(grants, p.lender))
 	if table.err != nil {
 		return nil, table.err
 	}
-	core := p.Client.CoreV1()
-	plans := plan.Reader{Clusters: clusters, VirtualNodes: virtualNodes, Core: core, ClusterName: p.ClusterName, ClusterID: p.ClusterID}
 	table.storages["foreignclusters/peer"] = foreigncluster.NewPeerREST(clusters, core.Secrets(p.Namespace), plans)
 	table.storages["peeringtokens/invitation"] = peeringtoken.NewInvitationREST(tokens, core.ServiceAccounts(p.InvitationNamespace), peeringtoken.Provider{
 		ClusterName: p.ClusterName,
@@ -101,6 +129,19 @@ func (p StorageProvider) v1alpha1() (map[string]rest.Storage, error) {
 	table.storages["resourcerequests/identity"] = resourcerequest.NewIdentityREST(requests, identities)
 	table.storages["namespaceoffloadings/offload"] = namespaceoffloading.NewOffloadREST(offloadings, core.Namespaces(), plans)
 	return table.storages, nil
+}
+
+// lender tells whose twin a namespace is. One that the cache does not hold may
+// be new.
+func (p StorageProvider) lender(ctx context.Context, name string) (string, bool, error) {
+	namespace, err := p.Namespaces.Get(name)
+	if apierrors.IsNotFound(err) {
+		namespace, err = p.Client.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{})
+	}
+	if err != nil {
+		return "", false, err
+	}
+	return namespace.Labels[v1alpha1.LabelForeignCluster], namespace.Labels[v1alpha1.LabelRole] == v1alpha1.RoleTwin, nil
 }
 
 // routes is the table while it is made; the first error is kept.

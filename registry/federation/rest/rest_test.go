@@ -32,6 +32,8 @@ import (
 	"liqo.io/federation/apiserver/apis/federation"
 	"liqo.io/federation/apiserver/apis/federation/install"
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/registry/federation/ledger"
+	shadowpod "liqo.io/federation/registry/federation/shadowpod/storage"
 	"liqo.io/federation/registry/federation/store"
 )
 
@@ -64,7 +66,7 @@ func table(t *testing.T) map[string]rest.Storage {
 		Namespace:           "liqo",
 		InvitationNamespace: "liqo-invitations",
 	}
-	routes, err := provider.v1alpha1()
+	routes, err := provider.v1alpha1(&ledger.Ledgers{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,8 +119,13 @@ func TestResourcesAreCalledWhatUsersCallThem(t *testing.T) {
 func TestWhatIsDeclaredSelectableIsSelectable(t *testing.T) {
 	got := map[string][]string{}
 	for _, resource := range table(t) {
-		stored, ok := resource.(*store.REST)
-		if !ok {
+		var stored *store.REST
+		switch resource := resource.(type) {
+		case *store.REST:
+			stored = resource
+		case *shadowpod.REST:
+			stored = resource.REST
+		default:
 			continue
 		}
 		obj := stored.New()

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apiserver/pkg/registry/generic"
 	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/apiserver/pkg/util/dryrun"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"liqo.io/federation/apiserver/apis/federation"
@@ -48,6 +49,9 @@ type Kind struct {
 	// Max is how many objects there may be, in one namespace if the kind is
 	// namespaced. 0 means any number.
 	Max int
+	// Changed is told of each object that was updated, its status too, and of
+	// each that was removed; of a removal maybe twice. It may be nil.
+	Changed func(obj runtime.Object, removed bool)
 }
 
 // attributes are what selectors look at.
@@ -92,6 +96,18 @@ func New(kind Kind, getter generic.RESTOptionsGetter) (*REST, *StatusREST, error
 	}
 	if kind.Max > 0 {
 		store.BeginCreate = limit(store, kind.Max)
+	}
+	if changed := kind.Changed; changed != nil {
+		store.AfterUpdate = func(obj runtime.Object, options *metav1.UpdateOptions) {
+			if !dryrun.IsDryRun(options.DryRun) {
+				changed(obj, false)
+			}
+		}
+		store.AfterDelete = func(obj runtime.Object, options *metav1.DeleteOptions) {
+			if !dryrun.IsDryRun(options.DryRun) {
+				changed(obj, true)
+			}
+		}
 	}
 	status := *store
 	status.UpdateStrategy = kind.StatusStrategy

@@ -45,6 +45,10 @@ type Kind[P Object, S, U any] struct {
 	ValidateStatusUpdate func(obj, old P) field.ErrorList
 	// Warnings tell what is allowed and yet seldom meant. It may be nil.
 	Warnings func(obj P) []string
+	// Surroundings tell the same of what a new spec meets in the cluster; old is
+	// nil when the object is new, too. They may read, but never fail the request.
+	// It may be nil.
+	Surroundings func(ctx context.Context, obj, old P) []string
 }
 
 // Strategy creates objects and updates their spec. It keeps their status, and
@@ -91,11 +95,20 @@ func (s Strategy[P, S, U]) Validate(_ context.Context, obj runtime.Object) field
 }
 
 // WarningsOnCreate tells what is seldom meant.
-func (s Strategy[P, S, U]) WarningsOnCreate(_ context.Context, obj runtime.Object) []string {
-	if s.kind.Warnings == nil {
-		return nil
+func (s Strategy[P, S, U]) WarningsOnCreate(ctx context.Context, obj runtime.Object) []string {
+	var none P
+	return s.warnings(ctx, obj.(P), none)
+}
+
+func (s Strategy[P, S, U]) warnings(ctx context.Context, obj, old P) []string {
+	var all []string
+	if s.kind.Warnings != nil {
+		all = append(all, s.kind.Warnings(obj)...)
 	}
-	return s.kind.Warnings(obj.(P))
+	if s.kind.Surroundings != nil {
+		all = append(all, s.kind.Surroundings(ctx, obj, old)...)
+	}
+	return all
 }
 
 // Canonicalize leaves the object as it is: there is one form of each.
@@ -134,7 +147,7 @@ func (s Strategy[P, S, U]) WarningsOnUpdate(ctx context.Context, obj, old runtim
 	if apiequality.Semantic.DeepEqual(spec, oldSpec) {
 		return nil
 	}
-	return s.WarningsOnCreate(ctx, obj)
+	return s.warnings(ctx, obj.(P), old.(P))
 }
 
 // GetResetFields tells server-side apply that nobody owns the status here.

@@ -26,6 +26,7 @@ import (
 	"liqo.io/federation/registry/federation/namespacemap"
 	"liqo.io/federation/registry/federation/namespaceoffloading"
 	"liqo.io/federation/registry/federation/peeringtoken"
+	"liqo.io/federation/registry/federation/plan"
 	"liqo.io/federation/registry/federation/resourceoffer"
 	"liqo.io/federation/registry/federation/resourcerequest"
 	"liqo.io/federation/registry/federation/shadowpod"
@@ -82,7 +83,7 @@ func kinds(scheme *runtime.Scheme) map[string]kind {
 			func(o *federation.VirtualNode) (*federation.VirtualNodeSpec, *federation.VirtualNodeStatus) {
 				return &o.Spec, &o.Status
 			}, true, false),
-		"NamespaceOffloading": of(namespaceoffloading.NewStrategy(scheme), func() *federation.NamespaceOffloading { return &federation.NamespaceOffloading{} },
+		"NamespaceOffloading": of(namespaceoffloading.NewStrategy(scheme, plan.Reader{}), func() *federation.NamespaceOffloading { return &federation.NamespaceOffloading{} },
 			func(o *federation.NamespaceOffloading) (*federation.NamespaceOffloadingSpec, *federation.NamespaceOffloadingStatus) {
 				return &o.Spec, &o.Status
 			}, true, true),

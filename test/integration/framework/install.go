@@ -45,7 +45,7 @@ func (e *Environment) installRoles(ctx context.Context) error {
 	if err := e.writeKubeconfig("admin.kubeconfig", clientcmdapi.AuthInfo{ClientCertificateData: e.Admin.CertData, ClientKeyData: e.Admin.KeyData}); err != nil {
 		return err
 	}
-	manifests, err := e.render(ctx, "accounts.yaml", "rbac-apiserver.yaml")
+	manifests, err := e.render(ctx, nil, "accounts.yaml", "rbac-apiserver.yaml")
 	if err != nil {
 		return err
 	}
@@ -67,7 +67,13 @@ func (e *Environment) installRoles(ctx context.Context) error {
 // none is named.
 func (e *Environment) Chart(t testing.TB, templates ...string) string {
 	t.Helper()
-	manifests, err := e.render(t.Context(), templates...)
+	return e.ChartWith(t, nil, templates...)
+}
+
+// ChartWith is Chart with values, each as "helm --set-json" takes it.
+func (e *Environment) ChartWith(t testing.TB, values []string, templates ...string) string {
+	t.Helper()
+	manifests, err := e.render(t.Context(), values, templates...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +81,7 @@ func (e *Environment) Chart(t testing.TB, templates ...string) string {
 }
 
 // render returns what the chart makes of some of its templates.
-func (e *Environment) render(ctx context.Context, templates ...string) ([]byte, error) {
+func (e *Environment) render(ctx context.Context, values []string, templates ...string) ([]byte, error) {
 	root, err := repository()
 	if err != nil {
 		return nil, err
@@ -86,6 +92,9 @@ func (e *Environment) render(ctx context.Context, templates ...string) ([]byte, 
 	}
 	args := []string{"template", "liqo", filepath.Join(root, "artifacts", "chart"), "--kube-version=" + version.GitVersion,
 		"--namespace=" + Namespace, "--set=clusterName=" + ClusterName, "--set=invitationNamespace=" + InvitationNamespace}
+	for _, value := range values {
+		args = append(args, "--set-json="+value)
+	}
 	for _, name := range templates {
 		args = append(args, "--show-only=templates/"+name)
 	}

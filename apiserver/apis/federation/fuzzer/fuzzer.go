@@ -37,6 +37,7 @@ func Funcs(runtimeserializer.CodecFactory) []any {
 			c.FillNoCustom(spec)
 			spec.NamespaceMappingStrategy = one(c, federation.DefaultName, federation.EnforceSameName, federation.SelectedName)
 			spec.PodOffloadingStrategy = one(c, federation.LocalAndRemote, federation.Local, federation.Remote)
+			spec.Enforcement = one(c, federation.Warn, federation.Evict)
 		},
 		func(spec *federation.ShadowPodSpec, c randfill.Continue) {
 			c.FillNoCustom(spec)

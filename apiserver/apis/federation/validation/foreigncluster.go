@@ -67,6 +67,7 @@ func foreignClusterSpec(spec *federation.ForeignClusterSpec) field.ErrorList {
 	errs = append(errs, optional(spec.ProxyURL, specPath.Child("proxyURL"), proxyURL)...)
 	errs = append(errs, peeringAnswer(&spec.Borrowing, specPath.Child("borrowing"))...)
 	errs = append(errs, peeringAnswer(&spec.Lending.PeeringAnswer, specPath.Child("lending"))...)
+	errs = append(errs, lending(&spec.Lending, specPath.Child("lending"))...)
 	errs = append(errs, orphanTTL(spec.Lending.OrphanTTL, specPath.Child("lending", "orphanTTL"))...)
 	errs = append(errs, optional(spec.InvitationSecretName, specPath.Child("invitationSecretName"), subdomain)...)
 	errs = append(errs, resources(spec.Resources, specPath.Child("resources"))...)
@@ -103,6 +104,16 @@ func ValidateNewPeering(peering *federation.Peering, name string) field.ErrorLis
 
 func peeringIntent(intent federation.PeeringIntent, path *field.Path) field.ErrorList {
 	return oneOf(intent, path, federation.PeeringEnabled, federation.PeeringDisabled)
+}
+
+// lending checks how much a consumer is offered.
+func lending(lending *federation.PeeringLending, path *field.Path) field.ErrorList {
+	errs := resources(lending.Limits, path.Child("limits"))
+	errs = append(errs, labels(lending.NodeSelector, path.Child("nodeSelector"))...)
+	if share := lending.SharePercent; share != nil && (*share < 1 || *share > 100) {
+		errs = append(errs, field.Invalid(path.Child("sharePercent"), *share, "must be between 1 and 100"))
+	}
+	return errs
 }
 
 func peeringAnswer(answer *federation.PeeringAnswer, path *field.Path) field.ErrorList {

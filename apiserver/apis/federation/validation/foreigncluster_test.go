@@ -50,6 +50,12 @@ func TestValidateForeignCluster(t *testing.T) {
 		"a hasty orphanTTL": {func(c *federation.ForeignCluster) {
 			c.Spec.Lending.OrphanTTL = &metav1.Duration{Duration: 59 * time.Second}
 		}, []string{"spec.lending.orphanTTL"}},
+		"nothing shared":       {func(c *federation.ForeignCluster) { c.Spec.Lending.SharePercent = ptr.To[int32](0) }, []string{"spec.lending.sharePercent"}},
+		"more than everything": {func(c *federation.ForeignCluster) { c.Spec.Lending.SharePercent = ptr.To[int32](101) }, []string{"spec.lending.sharePercent"}},
+		"a negative limit":     {func(c *federation.ForeignCluster) { c.Spec.Lending.Limits = quantities("cpu", "-1") }, []string{"spec.lending.limits[cpu]"}},
+		"nodes with a label that is none": {func(c *federation.ForeignCluster) {
+			c.Spec.Lending.NodeSelector = map[string]string{"a b": "c"}
+		}, []string{"spec.lending.nodeSelector"}},
 		"several things at once": {func(c *federation.ForeignCluster) { c.Spec.ClusterID, c.Spec.Server = "x", "y" }, []string{"spec.clusterID", "spec.server"}},
 		"a label that is none":   {func(c *federation.ForeignCluster) { c.Labels = map[string]string{"a b": "c"} }, []string{"metadata.labels"}},
 		"more resources than fits": {func(c *federation.ForeignCluster) {

@@ -45,6 +45,7 @@ func ValidateNamespaceOffloadingStatusUpdate(offloading, old *federation.Namespa
 	errs = append(errs, oneOf(status.Phase, statusPath.Child("phase"), "", federation.OffloadingReady, federation.OffloadingInProgress,
 		federation.OffloadingNoClusterSelected, federation.OffloadingSomeFailed, federation.OffloadingAllFailed, federation.OffloadingTerminating)...)
 	errs = append(errs, optional(status.RemoteNamespaceName, statusPath.Child("remoteNamespaceName"), dnsLabel)...)
+	errs = append(errs, conditions(status.Conditions, statusPath.Child("conditions"))...)
 
 	path := statusPath.Child("clusters")
 	if len(status.Clusters) > maxClusters {
@@ -80,6 +81,7 @@ func namespaceOffloadingSpec(spec *federation.NamespaceOffloadingSpec) field.Err
 	errs := oneOf(spec.NamespaceMappingStrategy, specPath.Child("namespaceMappingStrategy"), federation.DefaultName, federation.EnforceSameName, federation.SelectedName)
 	errs = append(errs, remoteNamespaceName(spec)...)
 	errs = append(errs, oneOf(spec.PodOffloadingStrategy, specPath.Child("podOffloadingStrategy"), federation.LocalAndRemote, federation.Local, federation.Remote)...)
+	errs = append(errs, oneOf(spec.Enforcement, specPath.Child("enforcement"), federation.Warn, federation.Evict)...)
 	return append(errs, nodeSelector(&spec.ClusterSelector, specPath.Child("clusterSelector"))...)
 }
 

@@ -22,7 +22,7 @@ func TestValidateNamespaceOffloading(t *testing.T) {
 	good := &federation.NamespaceOffloading{
 		ObjectMeta: metav1.ObjectMeta{Name: "offloading", Namespace: "web"},
 		Spec: federation.NamespaceOffloadingSpec{
-			NamespaceMappingStrategy: federation.DefaultName, PodOffloadingStrategy: federation.LocalAndRemote,
+			NamespaceMappingStrategy: federation.DefaultName, PodOffloadingStrategy: federation.LocalAndRemote, Enforcement: federation.Warn,
 			ClusterSelector: corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{
 				term("topology.liqo.io/region", corev1.NodeSelectorOpIn, "milan", "turin"), term("gpu", corev1.NodeSelectorOpExists),
 			}},
@@ -32,6 +32,8 @@ func TestValidateNamespaceOffloading(t *testing.T) {
 	spec := map[string]wrong[*federation.NamespaceOffloading]{
 		"no pod strategy":                  {func(o *federation.NamespaceOffloading) { o.Spec.PodOffloadingStrategy = "" }, []string{"spec.podOffloadingStrategy"}},
 		"an unknown pod strategy":          {func(o *federation.NamespaceOffloading) { o.Spec.PodOffloadingStrategy = "Somewhere" }, []string{"spec.podOffloadingStrategy"}},
+		"no enforcement":                   {func(o *federation.NamespaceOffloading) { o.Spec.Enforcement = "" }, []string{"spec.enforcement"}},
+		"an unknown enforcement":           {func(o *federation.NamespaceOffloading) { o.Spec.Enforcement = "Kill" }, []string{"spec.enforcement"}},
 		"a name that no strategy asks for": {func(o *federation.NamespaceOffloading) { o.Spec.RemoteNamespaceName = "store" }, []string{"spec.remoteNamespaceName"}},
 		"an unknown operator": {func(o *federation.NamespaceOffloading) {
 			o.Spec.ClusterSelector.NodeSelectorTerms[0] = term("a", "Near", "b")
@@ -82,7 +84,8 @@ func TestValidateNamespaceOffloading(t *testing.T) {
 
 	good.Status = federation.NamespaceOffloadingStatus{
 		Phase: federation.OffloadingReady, RemoteNamespaceName: "web-rome-1a2b3c",
-		Clusters: []federation.OffloadedCluster{{Name: "milan", Conditions: []metav1.Condition{condition()}}},
+		Clusters:   []federation.OffloadedCluster{{Name: "milan", Conditions: []metav1.Condition{condition()}}},
+		Conditions: []metav1.Condition{condition()},
 	}
 	runUpdate(t, good, ValidateNamespaceOffloadingStatusUpdate, map[string]wrong[*federation.NamespaceOffloading]{
 		"an unknown phase": {func(o *federation.NamespaceOffloading) { o.Status.Phase = "Great" }, []string{"status.phase"}},
@@ -91,6 +94,9 @@ func TestValidateNamespaceOffloading(t *testing.T) {
 			o.Status.Clusters = append(o.Status.Clusters, o.Status.Clusters[0])
 		}, []string{"status.clusters[1].name"}},
 		"no cluster": {func(o *federation.NamespaceOffloading) { o.Status.Clusters[0].Name = "" }, []string{"status.clusters[0].name"}},
+		"a condition of the whole twice": {func(o *federation.NamespaceOffloading) {
+			o.Status.Conditions = append(o.Status.Conditions, condition())
+		}, []string{"status.conditions[1]"}},
 		"a condition twice": {func(o *federation.NamespaceOffloading) {
 			o.Status.Clusters[0].Conditions = append(o.Status.Clusters[0].Conditions, condition())
 		}, []string{"status.clusters[0].conditions[1]"}},

@@ -86,7 +86,8 @@ func resourceOfferSpec(spec *federation.ResourceOfferSpec) field.ErrorList {
 	errs = append(errs, offeredLabels(spec.Labels, specPath.Child("labels"))...)
 	errs = append(errs, uniqueNames(spec.StorageClasses, maxClasses, specPath.Child("storageClasses"), subdomain)...)
 	errs = append(errs, uniqueNames(spec.IngressClasses, maxClasses, specPath.Child("ingressClasses"), subdomain)...)
-	return append(errs, uniqueNames(spec.LoadBalancerClasses, maxClasses, specPath.Child("loadBalancerClasses"), qualifiedName)...)
+	errs = append(errs, uniqueNames(spec.LoadBalancerClasses, maxClasses, specPath.Child("loadBalancerClasses"), qualifiedName)...)
+	return append(errs, ReflectedKinds(spec.ReflectedKinds, specPath.Child("reflectedKinds"))...)
 }
 
 // describing are the labels of Kubernetes' own that tell where a node is and

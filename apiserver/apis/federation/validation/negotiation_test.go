@@ -46,6 +46,7 @@ func TestValidateResourceOffer(t *testing.T) {
 			ClusterID: milanID, Resources: quantities("cpu", "2", "pods", "10"),
 			Labels:         map[string]string{"topology.kubernetes.io/region": "it-mi", "topology.liqo.io/region": "milan", "kubernetes.io/arch": "amd64"},
 			StorageClasses: []string{"fast", "slow"}, IngressClasses: []string{"nginx"}, LoadBalancerClasses: []string{"example.org/lb"},
+			ReflectedKinds: []metav1.GroupVersionResource{{Group: "cert-manager.io", Version: "v1", Resource: "certificates"}},
 		},
 	}
 	spec := map[string]wrong[*federation.ResourceOffer]{
@@ -68,6 +69,12 @@ func TestValidateResourceOffer(t *testing.T) {
 		"too many classes": {func(o *federation.ResourceOffer) {
 			o.Spec.StorageClasses = many(maxClasses, func(i int) string { return fmt.Sprintf("c%d", i) })
 		}, []string{"spec.storageClasses"}},
+		"pods": {func(o *federation.ResourceOffer) {
+			o.Spec.ReflectedKinds = []metav1.GroupVersionResource{{Version: "v1", Resource: "pods"}}
+		}, []string{"spec.reflectedKinds[0].group"}},
+		"too many kinds": {func(o *federation.ResourceOffer) {
+			o.Spec.ReflectedKinds = make([]metav1.GroupVersionResource, maxKinds+1)
+		}, []string{"spec.reflectedKinds"}},
 		"too many labels": {func(o *federation.ResourceOffer) {
 			for i := range maxLabels + 1 {
 				o.Spec.Labels[fmt.Sprintf("l%d", i)] = ""
@@ -86,11 +93,12 @@ func TestValidateVirtualNode(t *testing.T) {
 	good := &federation.VirtualNode{
 		ObjectMeta: metav1.ObjectMeta{Name: "milan", Namespace: "liqo-peer-milan"},
 		Spec: federation.VirtualNodeSpec{ClusterID: milanID, NodeName: "liqo-milan", OfferName: "milan", Resources: quantities("cpu", "2"),
-			Labels: map[string]string{"liqo.io/remote-cluster-id": milanID}},
+			Labels: map[string]string{"liqo.io/remote-cluster-id": milanID}, OffloadingPatch: goodPatch()},
 	}
 	spec := map[string]wrong[*federation.VirtualNode]{
 		"no resources":       {func(n *federation.VirtualNode) { n.Spec.Resources = nil }, []string{"spec.resources"}},
 		"a path as an offer": {func(n *federation.VirtualNode) { n.Spec.OfferName = "a/b" }, []string{"spec.offerName"}},
+		"no such API access": {func(n *federation.VirtualNode) { n.Spec.APIAccess = "home" }, []string{"spec.apiAccess"}},
 		"a broken label":     {func(n *federation.VirtualNode) { n.Spec.Labels = map[string]string{"a b": ""} }, []string{"spec.labels"}},
 	}
 	runCreate(t, good, ValidateVirtualNode, spec)
@@ -106,6 +114,9 @@ func TestValidateVirtualNode(t *testing.T) {
 	runUpdate(t, good, ValidateVirtualNodeUpdate, spec)
 	runUpdate(t, good, ValidateVirtualNodeStatusUpdate, map[string]wrong[*federation.VirtualNode]{
 		"fewer pods than none": {func(n *federation.VirtualNode) { n.Status.Pods = -1 }, []string{"status.pods"}},
+		"a role that is copied": {func(n *federation.VirtualNode) {
+			n.Status.ReflectedKinds = []metav1.GroupVersionResource{{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "roles"}}
+		}, []string{"status.reflectedKinds[0].group"}},
 	})
 }
 

@@ -5,9 +5,6 @@ package validation
 
 import (
 	"fmt"
-	"maps"
-	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
@@ -20,13 +17,11 @@ import (
 )
 
 const (
-	maxPodSpec      = 256 << 10
-	maxPodStatus    = 256 << 10
-	maxContainers   = 100
-	maxVolumes      = 250
-	maxTolerations  = 100
-	defaultAccount  = "default"
-	roleTaintPrefix = "node-role.kubernetes.io/"
+	maxPodSpec     = 256 << 10
+	maxPodStatus   = 256 << 10
+	maxContainers  = 100
+	maxVolumes     = 250
+	defaultAccount = "default"
 )
 
 var podPath = specPath.Child("pod")
@@ -51,7 +46,7 @@ func ValidateShadowPod(pod *federation.ShadowPod) field.ErrorList {
 	}
 	errs = append(errs, podSize(spec)...)
 	errs = append(errs, podIdentity(spec)...)
-	errs = append(errs, podPlacement(spec)...)
+	errs = append(errs, podPlacement(spec, pod.Namespace)...)
 	return append(errs, podSecurity(pod)...)
 }
 
@@ -66,7 +61,7 @@ func ValidateShadowPodUpdate(pod, old *federation.ShadowPod) field.ErrorList {
 		metadataPath.Child("labels").Key(v1alpha1.LabelOrigin))...)
 	errs = append(errs, podUpdate(&pod.Spec.Pod, &old.Spec.Pod)...)
 	if !apiequality.Semantic.DeepEqual(pod.Spec, old.Spec) || !apiequality.Semantic.DeepEqual(pod.Annotations, old.Annotations) {
-		errs = append(errs, podPlacement(&pod.Spec.Pod)...)
+		errs = append(errs, podPlacement(&pod.Spec.Pod, pod.Namespace)...)
 		errs = append(errs, podSecurity(pod)...)
 	}
 	return errs
@@ -78,6 +73,8 @@ func ValidateShadowPodStatusUpdate(pod, old *federation.ShadowPod) field.ErrorLi
 	errs := metadataUpdate(pod, old)
 	errs = append(errs, oneOf(pod.Status.Phase, statusPath.Child("phase"), "", corev1.PodSucceeded, corev1.PodFailed)...)
 	errs = append(errs, onceSet(string(pod.Status.Phase), string(old.Status.Phase), statusPath.Child("phase"))...)
+	errs = append(errs, optional(pod.Status.ForeignCluster, statusPath.Child("foreignCluster"), subdomain)...)
+	errs = append(errs, onceSet(pod.Status.ForeignCluster, old.Status.ForeignCluster, statusPath.Child("foreignCluster"))...)
 	if pod.Status.Pod != nil {
 		if pod.Status.Pod.Size() > maxPodStatus {
 			errs = append(errs, field.TooLong(statusPath.Child("pod"), "", maxPodStatus))
@@ -98,11 +95,30 @@ func podSize(spec *corev1.PodSpec) field.ErrorList {
 	}
 	errs = append(errs, containers(spec.InitContainers, podPath.Child("initContainers"))...)
 	errs = append(errs, containers(spec.Containers, podPath.Child("containers"))...)
-	if len(spec.Volumes) > maxVolumes {
-		errs = append(errs, field.TooMany(podPath.Child("volumes"), len(spec.Volumes), maxVolumes))
-	}
+	errs = append(errs, requirements(spec.Resources, podPath.Child("resources"))...)
+	errs = append(errs, resources(spec.Overhead, podPath.Child("overhead"))...)
+	errs = append(errs, volumes(spec.Volumes, podPath.Child("volumes"))...)
 	if len(spec.EphemeralContainers) > 0 {
 		errs = append(errs, field.Forbidden(podPath.Child("ephemeralContainers"), "cannot be in a new pod"))
+	}
+	return errs
+}
+
+// volumes keeps a pod from storage and drivers of this cluster that nobody
+// offered: a kubelet mounts network volumes in the network of its node.
+func volumes(list []corev1.Volume, path *field.Path) field.ErrorList {
+	if len(list) > maxVolumes {
+		return field.ErrorList{field.TooMany(path, len(list), maxVolumes)}
+	}
+	var errs field.ErrorList
+	for i, volume := range list {
+		from := volume.VolumeSource
+		own := from.ConfigMap != nil || from.Secret != nil || from.DownwardAPI != nil || from.Projected != nil ||
+			from.EmptyDir != nil || from.Image != nil || from.PersistentVolumeClaim != nil
+		// Pod Security tells of paths of the node.
+		if !own && from.HostPath == nil {
+			errs = append(errs, field.Forbidden(path.Index(i), "must be a ConfigMap, a Secret, the downward API, a projection of these, an emptyDir, an image or a claim: other storage of this cluster is not for pods of others"))
+		}
 	}
 	return errs
 }
@@ -117,8 +133,19 @@ func containers(list []corev1.Container, path *field.Path) field.ErrorList {
 		if container.Image == "" {
 			errs = append(errs, field.Required(path.Index(i).Child("image"), "must name the image to run"))
 		}
+		errs = append(errs, requirements(&container.Resources, path.Index(i).Child("resources"))...)
 	}
 	return errs
+}
+
+// requirements checks what a pod is counted with: a request below zero would
+// make room for others.
+func requirements(wanted *corev1.ResourceRequirements, path *field.Path) field.ErrorList {
+	if wanted == nil {
+		return nil
+	}
+	errs := resources(wanted.Requests, path.Child("requests"))
+	return append(errs, resources(wanted.Limits, path.Child("limits"))...)
 }
 
 // podIdentity keeps a pod from every identity and priority of this cluster.
@@ -159,66 +186,6 @@ func account(name string, path *field.Path) field.ErrorList {
 	return field.ErrorList{field.Forbidden(path, "service accounts of this cluster are not for pods of others; leave it empty")}
 }
 
-// podPlacement keeps a pod from choosing one node, and from nodes with a
-// role: where it runs is the scheduler's to say.
-func podPlacement(spec *corev1.PodSpec) field.ErrorList {
-	var errs field.ErrorList
-	if spec.NodeName != "" {
-		errs = append(errs, field.Forbidden(podPath.Child("nodeName"), "the scheduler of this cluster chooses the node"))
-	}
-	for _, key := range slices.Sorted(maps.Keys(spec.NodeSelector)) {
-		if namesNode(key) {
-			errs = append(errs, field.Forbidden(podPath.Child("nodeSelector").Key(key), "the scheduler of this cluster chooses the node"))
-		}
-	}
-	errs = append(errs, podAffinity(spec.Affinity)...)
-	if len(spec.Tolerations) > maxTolerations {
-		return append(errs, field.TooMany(podPath.Child("tolerations"), len(spec.Tolerations), maxTolerations))
-	}
-	for i, toleration := range spec.Tolerations {
-		at := podPath.Child("tolerations").Index(i).Child("key")
-		switch {
-		case toleration.Key == "":
-			errs = append(errs, field.Forbidden(at, "must be set: every taint at once cannot be tolerated"))
-		case strings.HasPrefix(toleration.Key, roleTaintPrefix), toleration.Key == v1alpha1.TaintVirtualNode:
-			errs = append(errs, field.Forbidden(at, "nodes with a role of their own are not for pods of others"))
-		}
-	}
-	return errs
-}
-
-func podAffinity(affinity *corev1.Affinity) field.ErrorList {
-	if affinity == nil || affinity.NodeAffinity == nil {
-		return nil
-	}
-	var errs field.ErrorList
-	check := func(term corev1.NodeSelectorTerm, at *field.Path) {
-		if len(term.MatchFields) > 0 {
-			errs = append(errs, field.Forbidden(at.Child("matchFields"), "the scheduler of this cluster chooses the node"))
-		}
-		for i, requirement := range term.MatchExpressions {
-			if namesNode(requirement.Key) {
-				errs = append(errs, field.Forbidden(at.Child("matchExpressions").Index(i).Child("key"), "the scheduler of this cluster chooses the node"))
-			}
-		}
-	}
-	path := podPath.Child("affinity", "nodeAffinity")
-	if required := affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution; required != nil {
-		for i, term := range required.NodeSelectorTerms {
-			check(term, path.Child("requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms").Index(i))
-		}
-	}
-	for i, preferred := range affinity.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution {
-		check(preferred.Preference, path.Child("preferredDuringSchedulingIgnoredDuringExecution").Index(i).Child("preference"))
-	}
-	return errs
-}
-
-// namesNode tells whether a label singles out a node, or nodes with a role.
-func namesNode(label string) bool {
-	return label == corev1.LabelHostname || strings.HasPrefix(label, roleTaintPrefix)
-}
-
 func podSecurity(pod *federation.ShadowPod) field.ErrorList {
 	level := podsecurity.LevelVersion{Level: podsecurity.LevelBaseline, Version: podsecurity.LatestVersion()}
 	result := policy.AggregateCheckResults(baseline.EvaluatePod(level, &pod.ObjectMeta, &pod.Spec.Pod))
@@ -229,8 +196,8 @@ func podSecurity(pod *federation.ShadowPod) field.ErrorList {
 }
 
 // podUpdate checks that nothing changes but the images, the deadline, which
-// can come earlier, the tolerations, which can be added to, and a negative
-// grace period, which can become 1 second.
+// can come earlier, the tolerations and the ephemeral containers, which can be
+// added to, and a negative grace period, which can become 1 second.
 func podUpdate(spec, old *corev1.PodSpec) field.ErrorList {
 	var errs field.ErrorList
 	rest := spec.DeepCopy()
@@ -250,13 +217,38 @@ func podUpdate(spec, old *corev1.PodSpec) field.ErrorList {
 	}
 	rest.Tolerations = old.Tolerations
 
+	errs = append(errs, moreEphemeralContainers(spec.EphemeralContainers, old.EphemeralContainers, podPath.Child("ephemeralContainers"))...)
+	rest.EphemeralContainers = old.EphemeralContainers
+
 	if before := old.TerminationGracePeriodSeconds; before != nil && *before < 0 && spec.TerminationGracePeriodSeconds != nil && *spec.TerminationGracePeriodSeconds == 1 {
 		rest.TerminationGracePeriodSeconds = before
 	}
 	if !apiequality.Semantic.DeepEqual(rest, old) {
-		errs = append(errs, field.Forbidden(podPath, "cannot change, but for the images of containers, activeDeadlineSeconds and additional tolerations"))
+		errs = append(errs, field.Forbidden(podPath, "cannot change, but for the images of containers, activeDeadlineSeconds, additional tolerations and additional ephemeral containers"))
 	}
 	return errs
+}
+
+// moreEphemeralContainers checks that those that are there stay as they are,
+// and bounds what comes after them. Pod Security sees them with all others.
+func moreEphemeralContainers(list, old []corev1.EphemeralContainer, path *field.Path) field.ErrorList {
+	if len(list) > maxContainers {
+		return field.ErrorList{field.TooMany(path, len(list), maxContainers)}
+	}
+	if len(list) < len(old) || !apiequality.Semantic.DeepEqual(list[:len(old)], old) {
+		return field.ErrorList{field.Forbidden(path, "can be added to at the end, not changed or taken from")}
+	}
+	var errs field.ErrorList
+	added := make([]corev1.Container, len(list))
+	taken := map[string]bool{}
+	for i := range list {
+		added[i] = corev1.Container(list[i].EphemeralContainerCommon)
+		if taken[list[i].Name] {
+			errs = append(errs, field.Duplicate(path.Index(i).Child("name"), list[i].Name))
+		}
+		taken[list[i].Name] = true
+	}
+	return append(errs, containers(added, path)...)
 }
 
 func keepImages(containers, old []corev1.Container) {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"pgregory.net/rapid"
@@ -62,6 +63,40 @@ func preferred(term corev1.NodeSelectorTerm) func(*corev1.PodSpec) {
 	}
 }
 
+func podAntiAffinity(term corev1.PodAffinityTerm) func(*corev1.PodSpec) {
+	return func(p *corev1.PodSpec) {
+		p.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{term}}}
+	}
+}
+
+func debugger(changes ...func(*corev1.EphemeralContainer)) func(*corev1.PodSpec) {
+	return func(p *corev1.PodSpec) {
+		container := corev1.EphemeralContainer{EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: "debug", Image: "debug:1"}}
+		for _, change := range changes {
+			change(&container)
+		}
+		p.EphemeralContainers = append(p.EphemeralContainers, container)
+	}
+}
+
+// TestNoPodTakesLessThanNothing keeps a peer from making room in its grant.
+func TestNoPodTakesLessThanNothing(t *testing.T) {
+	negative := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("-1")}
+	for path, change := range map[string]func(*corev1.PodSpec){
+		"spec.pod.containers[0].resources.requests[cpu]":     func(p *corev1.PodSpec) { p.Containers[0].Resources.Requests = negative },
+		"spec.pod.containers[0].resources.limits[cpu]":       func(p *corev1.PodSpec) { p.Containers[0].Resources.Limits = negative },
+		"spec.pod.initContainers[0].resources.requests[cpu]": func(p *corev1.PodSpec) { p.InitContainers[0].Resources.Requests = negative },
+		"spec.pod.resources.requests[cpu]":                   func(p *corev1.PodSpec) { p.Resources = &corev1.ResourceRequirements{Requests: negative} },
+		"spec.pod.overhead[cpu]":                             func(p *corev1.PodSpec) { p.Overhead = negative },
+	} {
+		pod := goodPod()
+		change(&pod.Spec.Pod)
+		if errs := ValidateShadowPod(pod); len(errs) != 1 || errs[0].Field != path {
+			t.Errorf("%s: got %v", path, errs)
+		}
+	}
+}
+
 // escapes are ways for a pod to reach its node, to choose it, or to take an
 // identity or a rank of this cluster.
 var escapes = map[string]func(*corev1.PodSpec){
@@ -82,7 +117,30 @@ var escapes = map[string]func(*corev1.PodSpec){
 	"by being lent on": func(p *corev1.PodSpec) {
 		p.Tolerations = []corev1.Toleration{{Key: v1alpha1.TaintVirtualNode, Operator: corev1.TolerationOpExists}}
 	},
-	"by another scheduler": func(p *corev1.PodSpec) { p.SchedulerName = "anywhere" },
+	"by keeping pods of others off its node": podAntiAffinity(corev1.PodAffinityTerm{
+		TopologyKey: corev1.LabelHostname, LabelSelector: &metav1.LabelSelector{}, Namespaces: []string{"web-rome-1a2b3c", "web-naples-4d5e6f"},
+	}),
+	"by keeping all pods off its node": podAntiAffinity(corev1.PodAffinityTerm{
+		TopologyKey: corev1.LabelHostname, LabelSelector: &metav1.LabelSelector{}, NamespaceSelector: &metav1.LabelSelector{},
+	}),
+	"by keeping some pods off its node": podAntiAffinity(corev1.PodAffinityTerm{
+		TopologyKey: corev1.LabelHostname, NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"team": "a"}},
+	}),
+	"by following a pod of others": func(p *corev1.PodSpec) {
+		p.Affinity = &corev1.Affinity{PodAffinity: &corev1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{
+			{TopologyKey: corev1.LabelHostname, LabelSelector: &metav1.LabelSelector{}, Namespaces: []string{"kube-system"}}}}}
+	},
+	"by preferring the company of others": func(p *corev1.PodSpec) {
+		p.Affinity = &corev1.Affinity{PodAffinity: &corev1.PodAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []corev1.WeightedPodAffinityTerm{
+			{Weight: 1, PodAffinityTerm: corev1.PodAffinityTerm{TopologyKey: corev1.LabelHostname, NamespaceSelector: &metav1.LabelSelector{}}}}}}
+	},
+	"by avoiding the company of others": func(p *corev1.PodSpec) {
+		p.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []corev1.WeightedPodAffinityTerm{
+			{Weight: 1, PodAffinityTerm: corev1.PodAffinityTerm{TopologyKey: corev1.LabelHostname, Namespaces: []string{""}}}}}}
+	},
+	"by holding up who drains it": func(p *corev1.PodSpec) { p.EvictionResponders = []corev1.EvictionResponder{{}} },
+	"by joining a group":          func(p *corev1.PodSpec) { p.SchedulingGroup = &corev1.PodSchedulingGroup{} },
+	"by another scheduler":        func(p *corev1.PodSpec) { p.SchedulerName = "anywhere" },
 
 	"through its network":              func(p *corev1.PodSpec) { p.HostNetwork = true },
 	"through its processes":            func(p *corev1.PodSpec) { p.HostPID = true },
@@ -124,9 +182,9 @@ var escapes = map[string]func(*corev1.PodSpec){
 	"as a Windows host process": func(p *corev1.PodSpec) {
 		p.SecurityContext = &corev1.PodSecurityContext{WindowsOptions: &corev1.WindowsSecurityContextOptions{HostProcess: ptr.To(true)}}
 	},
-	"as an ephemeral container": func(p *corev1.PodSpec) {
-		p.EphemeralContainers = []corev1.EphemeralContainer{{EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: "debug", Image: "debug"}}}
-	},
+	"as a privileged ephemeral container": debugger(func(c *corev1.EphemeralContainer) {
+		c.SecurityContext = &corev1.SecurityContext{Privileged: ptr.To(true)}
+	}),
 
 	"as a service account":              func(p *corev1.PodSpec) { p.ServiceAccountName = "federation-controller-manager" },
 	"as a service account, the old way": func(p *corev1.PodSpec) { p.DeprecatedServiceAccount = "admin" },
@@ -174,6 +232,23 @@ func TestShadowPodCannotEscapeToNode(t *testing.T) {
 	})
 }
 
+func TestShadowPodsKeepAmongThemselves(t *testing.T) {
+	term := corev1.PodAffinityTerm{TopologyKey: corev1.LabelHostname, LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}}
+	named := term
+	named.Namespaces = []string{"web-rome-1a2b3c"}
+	for name, term := range map[string]corev1.PodAffinityTerm{"without a namespace": term, "with the twin by name": named} {
+		pod := goodPod()
+		pod.Spec.Pod.Affinity = &corev1.Affinity{
+			PodAffinity:     &corev1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{term}},
+			PodAntiAffinity: &corev1.PodAntiAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []corev1.WeightedPodAffinityTerm{{Weight: 1, PodAffinityTerm: term}}},
+		}
+		pod.Spec.Pod.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{MaxSkew: 1, TopologyKey: corev1.LabelHostname, WhenUnsatisfiable: corev1.DoNotSchedule}}
+		if errs := ValidateShadowPod(pod); len(errs) > 0 {
+			t.Errorf("a term %s is refused: %v", name, errs)
+		}
+	}
+}
+
 func TestShadowPodsWithSeveralEscapesAreRefused(t *testing.T) {
 	var names []string
 	for name := range escapes {
@@ -204,6 +279,15 @@ func TestValidateShadowPodBoundsAPod(t *testing.T) {
 		"too many tolerations": {func(p *federation.ShadowPod) {
 			p.Spec.Pod.Tolerations = many(maxTolerations, func(i int) corev1.Toleration { return corev1.Toleration{Key: fmt.Sprintf("t%d", i)} })
 		}, []string{"spec.pod.tolerations"}},
+		"too many terms": {func(p *federation.ShadowPod) {
+			p.Spec.Pod.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{
+				RequiredDuringSchedulingIgnoredDuringExecution:  many(maxTerms, func(int) corev1.PodAffinityTerm { return corev1.PodAffinityTerm{} }),
+				PreferredDuringSchedulingIgnoredDuringExecution: many(maxTerms, func(int) corev1.WeightedPodAffinityTerm { return corev1.WeightedPodAffinityTerm{} }),
+			}}
+		}, []string{"spec.pod.affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution"}},
+		"too many spreads": {func(p *federation.ShadowPod) {
+			p.Spec.Pod.TopologySpreadConstraints = many(maxTerms, func(int) corev1.TopologySpreadConstraint { return corev1.TopologySpreadConstraint{} })
+		}, []string{"spec.pod.topologySpreadConstraints"}},
 		"too much of everything": {func(p *federation.ShadowPod) {
 			p.Spec.Pod.Containers[0].Args = []string{strings.Repeat("x", maxPodSpec)}
 		}, []string{"spec.pod"}},
@@ -242,6 +326,54 @@ func TestShadowPodsChangeAsPodsDo(t *testing.T) {
 		"another volume":     {func(p *federation.ShadowPod) { p.Spec.Pod.Volumes = nil }, []string{"spec.pod"}},
 		"another pod behind": {func(p *federation.ShadowPod) { p.Annotations[v1alpha1.AnnotationOriginUID] = "other" }, []string{"metadata.annotations[offloading.liqo.io/origin-uid]"}},
 		"another consumer":   {func(p *federation.ShadowPod) { delete(p.Labels, v1alpha1.LabelOrigin) }, []string{"metadata.labels[offloading.liqo.io/origin]"}},
+	})
+}
+
+// Pod Security holds for ephemeral containers as for all others, and nothing
+// else of the pod changes with them.
+func TestOffloadedEphemeralContainersPoliced(t *testing.T) {
+	debugged := goodPod()
+	debugged.ResourceVersion = "1"
+	before := debugged.DeepCopy()
+	debugger()(&debugged.Spec.Pod)
+	if errs := ValidateShadowPodUpdate(debugged, before); len(errs) > 0 {
+		t.Fatalf("nobody can look into a pod: %v", errs)
+	}
+	if errs := ValidateShadowPod(debugged); len(errs) != 1 || errs[0].Field != "spec.pod.ephemeralContainers" {
+		t.Errorf("a new pod has an ephemeral container: %v", errs)
+	}
+	adding := func(changes ...func(*corev1.EphemeralContainer)) func(*federation.ShadowPod) {
+		return func(p *federation.ShadowPod) {
+			debugger(append([]func(*corev1.EphemeralContainer){func(c *corev1.EphemeralContainer) { c.Name = "more" }}, changes...)...)(&p.Spec.Pod)
+		}
+	}
+	secured := func(change func(*corev1.SecurityContext)) func(*federation.ShadowPod) {
+		return adding(func(c *corev1.EphemeralContainer) {
+			c.SecurityContext = &corev1.SecurityContext{}
+			change(c.SecurityContext)
+		})
+	}
+	const path = "spec.pod.ephemeralContainers"
+	runUpdate(t, debugged, ValidateShadowPodUpdate, map[string]wrong[*federation.ShadowPod]{
+		"a privileged one": {secured(func(s *corev1.SecurityContext) { s.Privileged = ptr.To(true) }), []string{"spec.pod"}},
+		"one with a capability": {secured(func(s *corev1.SecurityContext) {
+			s.Capabilities = &corev1.Capabilities{Add: []corev1.Capability{"SYS_PTRACE"}}
+		}), []string{"spec.pod"}},
+		"one without seccomp": {secured(func(s *corev1.SecurityContext) {
+			s.SeccompProfile = &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeUnconfined}
+		}), []string{"spec.pod"}},
+		"one on a port of the host": {adding(func(c *corev1.EphemeralContainer) { c.Ports = []corev1.ContainerPort{{ContainerPort: 1, HostPort: 22}} }), []string{"spec.pod"}},
+		"one without an image":      {adding(func(c *corev1.EphemeralContainer) { c.Image = "" }), []string{path + "[1].image"}},
+		"one without a name":        {adding(func(c *corev1.EphemeralContainer) { c.Name = "" }), []string{path + "[1].name"}},
+		"one of the same name":      {adding(func(c *corev1.EphemeralContainer) { c.Name = "debug" }), []string{path + "[1].name"}},
+		"another command":           {func(p *federation.ShadowPod) { p.Spec.Pod.EphemeralContainers[0].Command = []string{"sh"} }, []string{path}},
+		"another image":             {func(p *federation.ShadowPod) { p.Spec.Pod.EphemeralContainers[0].Image = "debug:2" }, []string{path}},
+		"none any more":             {func(p *federation.ShadowPod) { p.Spec.Pod.EphemeralContainers = nil }, []string{path}},
+		"too many": {func(p *federation.ShadowPod) {
+			p.Spec.Pod.EphemeralContainers = append(p.Spec.Pod.EphemeralContainers, many(maxContainers, func(i int) corev1.EphemeralContainer {
+				return corev1.EphemeralContainer{EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: fmt.Sprintf("c%d", i), Image: "i"}}
+			})...)
+		}, []string{path}},
 	})
 }
 

@@ -32,6 +32,7 @@ func ValidateVirtualNodeStatusUpdate(node, old *federation.VirtualNode) field.Er
 	errs := metadataUpdate(node, old)
 	errs = append(errs, notNegative(node.Status.ObservedGeneration, statusPath.Child("observedGeneration"))...)
 	errs = append(errs, notNegative(node.Status.Pods, statusPath.Child("pods"))...)
+	errs = append(errs, ReflectedKinds(node.Status.ReflectedKinds, statusPath.Child("reflectedKinds"))...)
 	return append(errs, conditions(node.Status.Conditions, statusPath.Child("conditions"))...)
 }
 
@@ -43,5 +44,11 @@ func virtualNodeSpec(spec *federation.VirtualNodeSpec) field.ErrorList {
 	}
 	errs = append(errs, optional(spec.OfferName, specPath.Child("offerName"), subdomain)...)
 	errs = append(errs, requiredResources(spec.Resources, specPath.Child("resources"))...)
-	return append(errs, labels(spec.Labels, specPath.Child("labels"))...)
+	errs = append(errs, oneOf(spec.APIAccess, specPath.Child("apiAccess"), "", federation.APIAccessHome, federation.APIAccessDisabled)...)
+	errs = append(errs, labels(spec.Labels, specPath.Child("labels"))...)
+	errs = append(errs, reflection(&spec.Reflection, specPath.Child("reflection"))...)
+	if spec.OffloadingPatch != nil {
+		errs = append(errs, offloadingPatch(spec.OffloadingPatch, specPath.Child("offloadingPatch"))...)
+	}
+	return errs
 }

@@ -6,13 +6,14 @@ package app
 import (
 	"context"
 
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/controllers/offloading"
 	"liqo.io/federation/controllers/shadow"
 )
 
 func initNamespaceOffloading(_ context.Context, config *Config) ([]Runner, error) {
 	consumer, err := offloading.NewConsumer(config.Kube, config.Federation, config.KubeInformers, config.FederationInformers,
-		config.Options.ClusterName, config.ClusterID)
+		config.Recorder("namespace-offloading"), config.Options.ClusterName, config.ClusterID)
 	if err != nil {
 		return nil, err
 	}
@@ -34,8 +35,17 @@ func initTwinNamespace(_ context.Context, config *Config) ([]Runner, error) {
 }
 
 func initShadowPod(_ context.Context, config *Config) ([]Runner, error) {
+	clusters := config.FederationInformers.Federation().V1alpha1().ForeignClusters().Lister()
+	sharedNodes := func(foreignCluster string) map[string]string {
+		lending := v1alpha1.PeeringLending{}
+		// A consumer that is gone runs nothing new.
+		if fc, err := clusters.Get(foreignCluster); err == nil {
+			lending = fc.Spec.Lending
+		}
+		return config.Options.Policy.SharedNodes(&lending)
+	}
 	controller, err := shadow.New(config.Kube, config.Federation, config.KubeInformers, config.FederationInformers,
-		config.Recorder("shadow-pod"))
+		config.Recorder("shadow-pod"), sharedNodes)
 	if err != nil {
 		return nil, err
 	}

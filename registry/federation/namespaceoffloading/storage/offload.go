@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"fmt"
 
-	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -16,7 +15,6 @@ import (
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/apiserver/pkg/util/dryrun"
-	"k8s.io/apiserver/pkg/warning"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 
 	"liqo.io/federation/apiserver/apis/federation"
@@ -100,25 +98,12 @@ type change struct {
 // answer shows the offloading, in a dry run with the plan.
 func (r *OffloadREST) answer(ctx context.Context, change change, dryRun []string) (*federation.Offload, error) {
 	offload := offloadOf(change.offloading)
-	r.warn(ctx, change)
 	if !dryrun.IsDryRun(dryRun) {
 		return offload, nil
 	}
 	var err error
 	offload.Status.Plan, err = r.plans.Offload(ctx, offload.Namespace, change.is, change.wanted)
 	return offload, err
-}
-
-// warn tells when a new selector matches nothing now. The request is done by
-// then, and does not fail because that cannot be told.
-func (r *OffloadREST) warn(ctx context.Context, change change) {
-	if change.wanted == nil || len(change.wanted.ClusterSelector.NodeSelectorTerms) == 0 ||
-		change.is != nil && apiequality.Semantic.DeepEqual(change.is.ClusterSelector, change.wanted.ClusterSelector) {
-		return
-	}
-	if chosen, err := r.plans.Chosen(ctx, change.wanted); err == nil && chosen == 0 {
-		warning.AddWarning(ctx, "", "spec.clusterSelector: matches no cluster now; the namespace is extended as soon as it matches one")
-	}
 }
 
 // extend makes the offloading, unless it is there and says the same.

@@ -38,11 +38,6 @@ type world struct {
 func newWorld() *world {
 	scheme := runtime.NewScheme()
 	install.Install(scheme)
-	offloadings := &verbtest.Parent[*federation.NamespaceOffloading]{
-		Strategy: namespaceoffloading.NewStrategy(scheme),
-		Resource: federation.Resource("namespaceoffloadings"),
-		Empty:    func() *federation.NamespaceOffloading { return &federation.NamespaceOffloading{} },
-	}
 	kube := fake.NewClientset(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "web", Labels: map[string]string{"team": "shop"}}})
 	plans := plan.Reader{
 		Clusters: verbtest.List(func() runtime.Object {
@@ -57,6 +52,11 @@ func newWorld() *world {
 		}),
 		Core: kube.CoreV1(), ClusterName: "rome", ClusterID: "0c9e8d7f-1a2b-4c3d-8e4f-5a6b7c8d9e0f",
 	}
+	offloadings := &verbtest.Parent[*federation.NamespaceOffloading]{
+		Strategy: namespaceoffloading.NewStrategy(scheme, plans),
+		Resource: federation.Resource("namespaceoffloadings"),
+		Empty:    func() *federation.NamespaceOffloading { return &federation.NamespaceOffloading{} },
+	}
 	return &world{OffloadREST: NewOffloadREST(offloadings, kube.CoreV1().Namespaces(), plans), offloadings: offloadings, kube: kube}
 }
 
@@ -67,7 +67,7 @@ func request(t *testing.T) context.Context {
 func (w *world) post(t *testing.T, change ...func(*federation.Offload)) (*federation.Offload, error) {
 	t.Helper()
 	offload := &federation.Offload{Spec: federation.NamespaceOffloadingSpec{
-		NamespaceMappingStrategy: federation.DefaultName, PodOffloadingStrategy: federation.LocalAndRemote,
+		NamespaceMappingStrategy: federation.DefaultName, PodOffloadingStrategy: federation.LocalAndRemote, Enforcement: federation.Warn,
 	}}
 	for _, c := range change {
 		c(offload)
@@ -128,7 +128,7 @@ func TestOffloadRefusesAndLeavesNothingBehind(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld()
-			offload := &federation.Offload{Spec: federation.NamespaceOffloadingSpec{NamespaceMappingStrategy: federation.DefaultName, PodOffloadingStrategy: federation.Local}}
+			offload := &federation.Offload{Spec: federation.NamespaceOffloadingSpec{NamespaceMappingStrategy: federation.DefaultName, PodOffloadingStrategy: federation.Local, Enforcement: federation.Warn}}
 			if test.change != nil {
 				test.change(offload)
 			}
@@ -152,6 +152,7 @@ func TestOffloadContradictionsAreConflicts(t *testing.T) {
 			o.Spec.NamespaceMappingStrategy, o.Spec.RemoteNamespaceName = federation.SelectedName, "store"
 		},
 		"spec.podOffloadingStrategy": func(o *federation.Offload) { o.Spec.PodOffloadingStrategy = federation.Remote },
+		"spec.enforcement":           func(o *federation.Offload) { o.Spec.Enforcement = federation.Evict },
 		"spec.clusterSelector": func(o *federation.Offload) {
 			o.Spec.ClusterSelector.NodeSelectorTerms = []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "region", Operator: corev1.NodeSelectorOpExists}}}}
 		},
@@ -175,7 +176,7 @@ func TestOffloadDryRunWritesNothing(t *testing.T) {
 		}
 		return true, &corev1.Namespace{}, nil
 	})
-	offload := &federation.Offload{Spec: federation.NamespaceOffloadingSpec{NamespaceMappingStrategy: federation.DefaultName, PodOffloadingStrategy: federation.Local}}
+	offload := &federation.Offload{Spec: federation.NamespaceOffloadingSpec{NamespaceMappingStrategy: federation.DefaultName, PodOffloadingStrategy: federation.Local, Enforcement: federation.Warn}}
 	obj, err := w.Create(request(t), v1alpha1.NamespaceOffloadingName, offload, rest.ValidateAllObjectFunc, &metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 	if err != nil {
 		t.Fatal(err)
@@ -193,7 +194,7 @@ func TestOffloadAdmissionComesBeforeAnyWrite(t *testing.T) {
 	w := newWorld()
 	forbidden := apierrors.NewForbidden(offloadResource, "offloading", errors.New("not this namespace"))
 	_, err := w.Create(request(t), v1alpha1.NamespaceOffloadingName, &federation.Offload{Spec: federation.NamespaceOffloadingSpec{
-		NamespaceMappingStrategy: federation.DefaultName, PodOffloadingStrategy: federation.Local,
+		NamespaceMappingStrategy: federation.DefaultName, PodOffloadingStrategy: federation.Local, Enforcement: federation.Warn,
 	}}, func(context.Context, runtime.Object) error { return forbidden }, &metav1.CreateOptions{})
 	verbtest.ExpectStatus(t, err, http.StatusForbidden, "not this namespace")
 	if w.offloadings.Writes() != 0 {

@@ -46,6 +46,9 @@ func differences(is, wanted *federation.NamespaceOffloadingSpec) []verb.Differen
 	if is.PodOffloadingStrategy != wanted.PodOffloadingStrategy {
 		found = append(found, verb.Difference{Field: "spec.podOffloadingStrategy", Message: fmt.Sprintf("is %s, not %s", is.PodOffloadingStrategy, wanted.PodOffloadingStrategy)})
 	}
+	if is.Enforcement != wanted.Enforcement {
+		found = append(found, verb.Difference{Field: "spec.enforcement", Message: fmt.Sprintf("is %s, not %s", is.Enforcement, wanted.Enforcement)})
+	}
 	if !apiequality.Semantic.DeepEqual(is.ClusterSelector, wanted.ClusterSelector) {
 		found = append(found, verb.Difference{Field: "spec.clusterSelector", Message: "selects other clusters"})
 	}

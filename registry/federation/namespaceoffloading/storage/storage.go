@@ -11,13 +11,20 @@ import (
 
 	"liqo.io/federation/apiserver/apis/federation"
 	"liqo.io/federation/registry/federation/namespaceoffloading"
+	"liqo.io/federation/registry/federation/plan"
 	"liqo.io/federation/registry/federation/store"
 )
 
-// New makes the storages of namespace offloadings and of their status.
-func New(scheme *runtime.Scheme, getter generic.RESTOptionsGetter) (*store.REST, *store.StatusREST, error) {
-	strategy := namespaceoffloading.NewStrategy(scheme)
-	return store.New(store.Kind{
+// New makes what makes the storages of namespace offloadings and of their
+// status, which look around in the cluster by plans.
+func New(plans plan.Reader) func(*runtime.Scheme, generic.RESTOptionsGetter) (*store.REST, *store.StatusREST, error) {
+	return func(scheme *runtime.Scheme, getter generic.RESTOptionsGetter) (*store.REST, *store.StatusREST, error) {
+		return store.New(kind(namespaceoffloading.NewStrategy(scheme, plans)), getter)
+	}
+}
+
+func kind(strategy namespaceoffloading.Strategy) store.Kind {
+	return store.Kind{
 		Resource:       "namespaceoffloadings",
 		Singular:       "namespaceoffloading",
 		ShortNames:     []string{"nsof"},
@@ -32,5 +39,5 @@ func New(scheme *runtime.Scheme, getter generic.RESTOptionsGetter) (*store.REST,
 				"status.phase": string(offloading.Status.Phase),
 			}
 		},
-	}, getter)
+	}
 }

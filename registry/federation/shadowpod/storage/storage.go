@@ -1,7 +1,8 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package storage stores and prints shadow pods.
+// Package storage stores and prints shadow pods, and keeps each consumer within
+// what it was granted.
 package storage
 
 import (
@@ -14,23 +15,30 @@ import (
 	"liqo.io/federation/registry/federation/store"
 )
 
-// New makes the storages of shadow pods and of their status.
-func New(scheme *runtime.Scheme, getter generic.RESTOptionsGetter) (*store.REST, *store.StatusREST, error) {
-	strategy := shadowpod.NewStrategy(scheme)
-	return store.New(store.Kind{
-		Resource:       "shadowpods",
-		Singular:       "shadowpod",
-		ShortNames:     []string{"sp"},
-		New:            func() runtime.Object { return &federation.ShadowPod{} },
-		NewList:        func() runtime.Object { return &federation.ShadowPodList{} },
-		Strategy:       strategy,
-		StatusStrategy: strategy.Status(),
-		Table:          table,
-		Fields: func(obj runtime.Object) fields.Set {
-			pod := obj.(*federation.ShadowPod)
-			return fields.Set{
-				"status.phase": string(pod.Status.Phase),
-			}
-		},
-	}, getter)
+// New makes the storages of shadow pods and of their status, within grants.
+func New(grants Grants, lender Lender) func(*runtime.Scheme, generic.RESTOptionsGetter) (*REST, *store.StatusREST, error) {
+	return func(scheme *runtime.Scheme, getter generic.RESTOptionsGetter) (*REST, *store.StatusREST, error) {
+		strategy := shadowpod.NewStrategy(scheme)
+		stored, status, err := store.New(store.Kind{
+			Resource:       "shadowpods",
+			Singular:       "shadowpod",
+			ShortNames:     []string{"sp"},
+			New:            func() runtime.Object { return &federation.ShadowPod{} },
+			NewList:        func() runtime.Object { return &federation.ShadowPodList{} },
+			Strategy:       attributed{strategy},
+			StatusStrategy: strategy.Status(),
+			Table:          table,
+			Changed:        grants.Changed,
+			Fields: func(obj runtime.Object) fields.Set {
+				pod := obj.(*federation.ShadowPod)
+				return fields.Set{
+					"status.phase": string(pod.Status.Phase),
+				}
+			},
+		}, getter)
+		if err != nil {
+			return nil, nil, err
+		}
+		return &REST{REST: stored, status: status, grants: grants, lender: lender}, status, nil
+	}
 }

@@ -1,0 +1,141 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package quota holds the arithmetic of what is lent: what a pod takes, what
+// is left of a grant, and what is short. It is exact at any size.
+package quota
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	resourcehelper "k8s.io/component-helpers/resource"
+)
+
+// Requests is what a pod takes from a grant: one pod, and what the scheduler
+// will reserve for it, with init containers, sidecars, pod-level resources and
+// overhead. As in Kubernetes a limit without a request counts as the request.
+// What a pod does not ask for, it does not take.
+func Requests(spec *corev1.PodSpec) corev1.ResourceList {
+	pod := &corev1.Pod{Spec: *spec}
+	pod.Spec.InitContainers = withRequests(spec.InitContainers)
+	pod.Spec.Containers = withRequests(spec.Containers)
+	requests := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})
+	if spec.Resources != nil {
+		for name, limit := range spec.Resources.Limits {
+			if _, ok := requests[name]; !ok && resourcehelper.IsSupportedPodLevelResource(name) {
+				requests[name] = limit.DeepCopy()
+			}
+		}
+	}
+	requests[corev1.ResourcePods] = *resource.NewQuantity(1, resource.DecimalSI)
+	maps.DeleteFunc(requests, func(_ corev1.ResourceName, quantity resource.Quantity) bool { return quantity.Sign() <= 0 })
+	return requests
+}
+
+// withRequests gives containers the requests that follow from their limits.
+func withRequests(containers []corev1.Container) []corev1.Container {
+	completed := slices.Clone(containers)
+	for i := range completed {
+		wanted := &completed[i].Resources
+		requests := maps.Clone(wanted.Limits)
+		if requests == nil {
+			continue
+		}
+		maps.Copy(requests, wanted.Requests)
+		wanted.Requests = requests
+	}
+	return completed
+}
+
+// Add adds what is in more to sum, which it changes.
+func Add(sum, more corev1.ResourceList) {
+	for name, quantity := range more {
+		total := sum[name].DeepCopy()
+		total.Add(quantity)
+		sum[name] = total
+	}
+}
+
+// Subtract takes what is in less from sum, which it changes. What comes to
+// nothing is left out.
+func Subtract(sum, less corev1.ResourceList) {
+	for name, quantity := range less {
+		total := sum[name].DeepCopy()
+		total.Sub(quantity)
+		if total.Sign() == 0 {
+			delete(sum, name)
+			continue
+		}
+		sum[name] = total
+	}
+}
+
+// Shortage is a resource of which less is left than is asked for.
+type Shortage struct {
+	Resource corev1.ResourceName
+	// Granted, Used and Asked are how much of it is granted in all, how much of
+	// that is taken, and how much more is wanted.
+	Granted, Used, Asked resource.Quantity
+}
+
+// Left is how much there still is; nothing, when more is taken than granted.
+func (s Shortage) Left() resource.Quantity {
+	left := s.Granted.DeepCopy()
+	left.Sub(s.Used)
+	if left.Sign() < 0 {
+		return resource.Quantity{Format: s.Granted.Format}
+	}
+	return left
+}
+
+// String says it in words.
+func (s Shortage) String() string {
+	left := s.Left()
+	return fmt.Sprintf("%s: %s asked for, %s of %s granted used, %s left", s.Resource, s.Asked.String(), s.Used.String(), s.Granted.String(), left.String())
+}
+
+// Short tells which resources a grant lacks for what is asked for beside what
+// is used, by name. A resource that is not granted is not there at all.
+// Resources that are not asked for do not matter, so that a grant that was
+// lowered below what is used hinders nobody who takes nothing of it.
+func Short(granted, used, asked corev1.ResourceList) []Shortage {
+	var short []Shortage
+	for _, name := range slices.Sorted(maps.Keys(asked)) {
+		want := asked[name]
+		if want.Sign() <= 0 {
+			continue
+		}
+		total := used[name].DeepCopy()
+		total.Add(want)
+		if limit := granted[name]; total.Cmp(limit) > 0 {
+			short = append(short, Shortage{Resource: name, Granted: limit, Used: used[name], Asked: want})
+		}
+	}
+	return short
+}
+
+// Exceeded tells of which resources more is used than granted, by name.
+func Exceeded(granted, used corev1.ResourceList) []Shortage {
+	var over []Shortage
+	for _, name := range slices.Sorted(maps.Keys(used)) {
+		taken := used[name]
+		if limit := granted[name]; taken.Sign() > 0 && taken.Cmp(limit) > 0 {
+			over = append(over, Shortage{Resource: name, Granted: limit, Used: taken})
+		}
+	}
+	return over
+}
+
+// Sentence joins shortages to one.
+func Sentence(short []Shortage) string {
+	words := make([]string, len(short))
+	for i, s := range short {
+		words[i] = s.String()
+	}
+	return strings.Join(words, "; ")
+}

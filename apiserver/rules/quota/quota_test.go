@@ -1,0 +1,172 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package quota
+
+import (
+	"maps"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/utils/ptr"
+	"pgregory.net/rapid"
+)
+
+func list(pairs ...string) corev1.ResourceList {
+	list := corev1.ResourceList{}
+	for i := 0; i < len(pairs); i += 2 {
+		list[corev1.ResourceName(pairs[i])] = resource.MustParse(pairs[i+1])
+	}
+	return list
+}
+
+func text(list corev1.ResourceList) map[string]string {
+	texts := map[string]string{}
+	for name, quantity := range list {
+		texts[string(name)] = quantity.String()
+	}
+	return texts
+}
+
+func container(requests, limits corev1.ResourceList) corev1.Container {
+	return corev1.Container{Resources: corev1.ResourceRequirements{Requests: requests, Limits: limits}}
+}
+
+func TestRequests(t *testing.T) {
+	sidecar := container(list("cpu", "100m"), nil)
+	sidecar.RestartPolicy = ptr.To(corev1.ContainerRestartPolicyAlways)
+	for _, test := range []struct {
+		name string
+		spec corev1.PodSpec
+		want map[string]string
+	}{
+		{"a pod that asks for nothing is a pod", corev1.PodSpec{Containers: []corev1.Container{{}}}, map[string]string{"pods": "1"}},
+		{
+			"containers add up",
+			corev1.PodSpec{Containers: []corev1.Container{container(list("cpu", "1", "memory", "1Gi"), nil), container(list("cpu", "500m"), nil)}},
+			map[string]string{"pods": "1", "cpu": "1500m", "memory": "1Gi"},
+		},
+		{
+			"a limit without a request is one",
+			corev1.PodSpec{Containers: []corev1.Container{container(list("cpu", "1"), list("cpu", "2", "memory", "1Gi", "example.com/gpu", "2"))}},
+			map[string]string{"pods": "1", "cpu": "1", "memory": "1Gi", "example.com/gpu": "2"},
+		},
+		{
+			"the largest init container counts, beside the sidecars before it",
+			corev1.PodSpec{InitContainers: []corev1.Container{sidecar, container(list("cpu", "3"), nil), container(list("cpu", "1"), nil)}, Containers: []corev1.Container{container(list("cpu", "1"), nil)}},
+			map[string]string{"pods": "1", "cpu": "3100m"},
+		},
+		{
+			"what is said for the whole pod takes the place of what its containers ask for",
+			corev1.PodSpec{
+				Resources:  &corev1.ResourceRequirements{Requests: list("cpu", "2"), Limits: list("cpu", "4", "memory", "2Gi")},
+				Containers: []corev1.Container{container(list("cpu", "1"), nil)},
+			},
+			map[string]string{"pods": "1", "cpu": "2", "memory": "2Gi"},
+		},
+		{
+			"overhead comes on top",
+			corev1.PodSpec{Overhead: list("memory", "100Mi"), Containers: []corev1.Container{container(list("memory", "1Gi"), nil)}},
+			map[string]string{"pods": "1", "memory": "1124Mi"},
+		},
+		{"less than nothing is nothing", corev1.PodSpec{Containers: []corev1.Container{container(list("cpu", "-1"), nil)}}, map[string]string{"pods": "1"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			before := test.spec.DeepCopy()
+			if diff := cmp.Diff(test.want, text(Requests(&test.spec))); diff != "" {
+				t.Errorf("requests (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(before, &test.spec); diff != "" {
+				t.Errorf("the pod was changed:\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestShort(t *testing.T) {
+	for _, test := range []struct {
+		name                 string
+		granted, used, asked corev1.ResourceList
+		want                 string
+	}{
+		{"there is room", list("cpu", "4"), list("cpu", "3"), list("cpu", "1"), ""},
+		{"there is too little room", list("cpu", "4"), list("cpu", "3500m"), list("cpu", "1"), "cpu: 1 asked for, 3500m of 4 granted used, 500m left"},
+		{"more is used than granted", list("pods", "2"), list("pods", "5"), list("pods", "1"), "pods: 1 asked for, 5 of 2 granted used, 0 left"},
+		{"that is of no interest to who takes nothing of it", list("pods", "2", "cpu", "1"), list("pods", "1", "cpu", "5"), list("pods", "1"), ""},
+		{
+			"nothing is granted", nil, nil, list("pods", "1", "cpu", "1"),
+			"cpu: 1 asked for, 0 of 0 granted used, 0 left; pods: 1 asked for, 0 of 0 granted used, 0 left",
+		},
+		{"a resource is not granted", list("pods", "2"), nil, list("pods", "1", "example.com/gpu", "1"), "example.com/gpu: 1 asked for, 0 of 0 granted used, 0 left"},
+		{"of what is not granted, nothing is asked for", list("pods", "2"), nil, list("pods", "1", "cpu", "0"), ""},
+		{"beyond 64 bits", list("memory", "9E"), list("memory", "8E"), list("memory", "8E"), "memory: 8E asked for, 8E of 9E granted used, 1E left"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if got := Sentence(Short(test.granted, test.used, test.asked)); got != test.want {
+				t.Errorf("got %q, want %q", got, test.want)
+			}
+		})
+	}
+}
+
+func TestExceeded(t *testing.T) {
+	over := Exceeded(list("cpu", "2", "pods", "3"), list("cpu", "2", "pods", "4", "memory", "1Gi"))
+	names := []corev1.ResourceName{}
+	for _, s := range over {
+		names = append(names, s.Resource)
+	}
+	if diff := cmp.Diff([]corev1.ResourceName{"memory", "pods"}, names); diff != "" {
+		t.Errorf("exceeded (-want +got):\n%s", diff)
+	}
+}
+
+// TestGrantsAreNeverExceededAndReleasesAreExact takes and gives back in any
+// order, with amounts of any size.
+func TestGrantsAreNeverExceededAndReleasesAreExact(t *testing.T) {
+	names := []corev1.ResourceName{"cpu", "memory", "pods", "example.com/gpu"}
+	amounts := rapid.Custom(func(t *rapid.T) corev1.ResourceList {
+		amounts := corev1.ResourceList{}
+		for _, name := range names {
+			if rapid.Bool().Draw(t, "named") {
+				amounts[name] = *resource.NewMilliQuantity(rapid.Int64Min(0).Draw(t, string(name)), resource.DecimalSI)
+			}
+		}
+		return amounts
+	})
+	rapid.Check(t, func(t *rapid.T) {
+		granted, used := amounts.Draw(t, "granted"), corev1.ResourceList{}
+		var taken []corev1.ResourceList
+		t.Repeat(map[string]func(*rapid.T){
+			"take": func(t *rapid.T) {
+				asked := amounts.Draw(t, "asked")
+				if len(Short(granted, used, asked)) == 0 {
+					Add(used, asked)
+					taken = append(taken, asked)
+				}
+			},
+			"give back": func(t *rapid.T) {
+				if len(taken) == 0 {
+					return
+				}
+				i := rapid.IntRange(0, len(taken)-1).Draw(t, "which")
+				Subtract(used, taken[i])
+				taken = slices.Delete(taken, i, i+1)
+			},
+			"": func(t *rapid.T) {
+				if over := Exceeded(granted, used); len(over) > 0 {
+					t.Fatalf("more is used than granted: %s", Sentence(over))
+				}
+			},
+		})
+		for _, amounts := range taken {
+			Subtract(used, amounts)
+		}
+		maps.DeleteFunc(used, func(_ corev1.ResourceName, quantity resource.Quantity) bool { return quantity.IsZero() })
+		if len(used) > 0 {
+			t.Fatalf("everything is given back, and %v is left", text(used))
+		}
+	})
+}

@@ -1,0 +1,186 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package pods watches the pods of some nodes or of some namespaces, and of no
+// others, and evicts pods.
+package pods
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	kubeinformers "k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/ptr"
+)
+
+// evictTimeout bounds one eviction.
+const evictTimeout = 5 * time.Second
+
+// Watches are watches of pods, each of one node or of one namespace. Of each
+// pod they keep what tells who it is, where it is and whether it has finished.
+type Watches struct {
+	client  kubernetes.Interface
+	narrow  func(of string) kubeinformers.SharedInformerOption
+	changed func(of string)
+	counted func(of string, pod *corev1.Pod, by int)
+
+	mu  sync.Mutex
+	all map[string]watch
+}
+
+type watch struct {
+	informers kubeinformers.SharedInformerFactory
+	stop      context.CancelFunc
+}
+
+// OfNodes makes watches of the pods of nodes. changed is called with a node
+// when one of its pods came, went, ended or is to end.
+func OfNodes(client kubernetes.Interface, changed func(node string)) *Watches {
+	return &Watches{client: client, changed: changed, all: map[string]watch{}, narrow: func(node string) kubeinformers.SharedInformerOption {
+		return kubeinformers.WithTweakListOptions(func(options *metav1.ListOptions) {
+			options.FieldSelector = fields.OneTermEqualSelector("spec.nodeName", node).String()
+		})
+	}}
+}
+
+// OfNamespaces makes watches of the pods of namespaces. changed is called with
+// a namespace when one of its pods came, went, was given a node, ended or is to
+// end.
+func OfNamespaces(client kubernetes.Interface, changed func(namespace string)) *Watches {
+	return &Watches{client: client, changed: changed, all: map[string]watch{}, narrow: kubeinformers.WithNamespace}
+}
+
+// Count has a function called with 1 for each pod that comes and with -1 for
+// each that is gone, in order. It is given before anything is watched.
+func (w *Watches) Count(counted func(of string, pod *corev1.Pod, by int)) { w.counted = counted }
+
+// Synced tells whether all pods of a node or namespace are known.
+func (w *Watches) Synced(of string) bool {
+	w.mu.Lock()
+	watch, ok := w.all[of]
+	w.mu.Unlock()
+	return ok && watch.informers.Core().V1().Pods().Informer().HasSynced()
+}
+
+// List lists the pods of a node or namespace, and tells whether that is
+// complete. The first call begins to watch, until the context ends.
+func (w *Watches) List(ctx context.Context, of string) (pods []*corev1.Pod, complete bool, err error) {
+	if err := w.begin(ctx, of); err != nil {
+		return nil, false, err
+	}
+	pods, complete = w.Seen(of)
+	return pods, complete, nil
+}
+
+// Seen is List for what is watched already; of anything else nothing is known.
+func (w *Watches) Seen(of string) (pods []*corev1.Pod, complete bool) {
+	w.mu.Lock()
+	watch, ok := w.all[of]
+	w.mu.Unlock()
+	if !ok || !watch.informers.Core().V1().Pods().Informer().HasSynced() {
+		return nil, false
+	}
+	// Listing a cache fails only with a selector that cannot be read.
+	pods, err := watch.informers.Core().V1().Pods().Lister().List(labels.Everything())
+	return pods, err == nil
+}
+
+func (w *Watches) begin(ctx context.Context, of string) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if _, ok := w.all[of]; ok {
+		return nil
+	}
+	ctx, stop := context.WithCancel(ctx)
+	begun := watch{stop: stop, informers: kubeinformers.NewSharedInformerFactoryWithOptions(w.client, 0, kubeinformers.WithTransform(trim), w.narrow(of))}
+	if _, err := begun.informers.Core().V1().Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: func(pod any) {
+			w.changed(of)
+			w.count(of, pod, 1)
+		},
+		UpdateFunc: func(old, current any) {
+			if old.(*corev1.Pod).UID != current.(*corev1.Pod).UID {
+				// The events in between were missed.
+				w.count(of, old, -1)
+				w.count(of, current, 1)
+			}
+			if differ(old.(*corev1.Pod), current.(*corev1.Pod)) {
+				w.changed(of)
+			}
+		},
+		DeleteFunc: func(pod any) {
+			w.changed(of)
+			w.count(of, pod, -1)
+		},
+	}); err != nil {
+		stop()
+		return err
+	}
+	w.all[of] = begun
+	begun.informers.StartWithContext(ctx)
+	return nil
+}
+
+func (w *Watches) count(of string, object any, by int) {
+	if unknown, ok := object.(cache.DeletedFinalStateUnknown); ok {
+		object = unknown.Obj
+	}
+	if pod, ok := object.(*corev1.Pod); ok && w.counted != nil {
+		w.counted(of, pod, by)
+	}
+}
+
+// Forget ends watching the pods of a node or namespace.
+func (w *Watches) Forget(of string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if watch, ok := w.all[of]; ok {
+		watch.stop()
+		delete(w.all, of)
+	}
+}
+
+func differ(old, current *corev1.Pod) bool {
+	return old.UID != current.UID || old.Spec.NodeName != current.Spec.NodeName || old.Status.Phase != current.Status.Phase ||
+		old.DeletionTimestamp.IsZero() != current.DeletionTimestamp.IsZero()
+}
+
+func trim(object any) (any, error) {
+	pod, ok := object.(*corev1.Pod)
+	if !ok {
+		return object, nil
+	}
+	trimmed := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion,
+			CreationTimestamp: pod.CreationTimestamp, DeletionTimestamp: pod.DeletionTimestamp,
+			OwnerReferences: pod.OwnerReferences,
+		},
+		Spec:   corev1.PodSpec{NodeName: pod.Spec.NodeName, ServiceAccountName: pod.Spec.ServiceAccountName},
+		Status: corev1.PodStatus{Phase: pod.Status.Phase},
+	}
+	if mirror, ok := pod.Annotations[corev1.MirrorPodAnnotationKey]; ok {
+		trimmed.Annotations = map[string]string{corev1.MirrorPodAnnotationKey: mirror}
+	}
+	return trimmed, nil
+}
+
+// Evict asks for the end of exactly this pod. A PodDisruptionBudget that holds
+// it back is an error that apierrors.IsTooManyRequests knows.
+func Evict(ctx context.Context, client kubernetes.Interface, pod *corev1.Pod) error {
+	// A budget that is new is refused with a time to wait, and the client waits.
+	ctx, cancel := context.WithTimeout(ctx, evictTimeout)
+	defer cancel()
+	return client.CoreV1().Pods(pod.Namespace).EvictV1(ctx, &policyv1.Eviction{
+		ObjectMeta:    metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name},
+		DeleteOptions: &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: ptr.To(pod.UID)}},
+	})
+}

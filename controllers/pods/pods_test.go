@@ -1,0 +1,152 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package pods
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+)
+
+func aPod(namespace, name string) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: "1"},
+		Spec:       corev1.PodSpec{NodeName: "liqo-milan", Containers: []corev1.Container{{Name: "c", Env: []corev1.EnvVar{{Name: "PASSWORD", Value: "secret"}}}}},
+	}
+}
+
+func TestPodsOfOtherNamespacesAreNotWatched(t *testing.T) {
+	client := fake.NewClientset(aPod("web", "a"), aPod("other", "b"))
+	news := make(chan string, 10)
+	watches := OfNamespaces(client, func(namespace string) { news <- namespace })
+	if _, complete := watches.Seen("web"); complete {
+		t.Error("something is known of a namespace that nobody asked for")
+	}
+	if _, _, err := watches.List(t.Context(), "web"); err != nil {
+		t.Fatal(err)
+	}
+	next := func() {
+		t.Helper()
+		select {
+		case namespace := <-news:
+			if namespace != "web" {
+				t.Errorf("news of %s", namespace)
+			}
+		case <-time.After(10 * time.Second):
+			t.Fatal("there is no news")
+		}
+	}
+	next()
+	pods, complete, err := watches.List(t.Context(), "web")
+	if err != nil || !complete || len(pods) != 1 || pods[0].Name != "a" || pods[0].Spec.NodeName != "liqo-milan" {
+		t.Fatalf("the pods are %v, complete: %t, %v", pods, complete, err)
+	}
+	if len(pods[0].Spec.Containers) > 0 {
+		t.Error("more is kept than is needed")
+	}
+	if err := client.CoreV1().Pods("web").Delete(t.Context(), "a", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	next()
+	watches.Forget("web")
+	if _, complete := watches.Seen("web"); complete {
+		t.Error("something is known of a namespace that was forgotten")
+	}
+}
+
+func TestPodsAreCountedAsTheyComeAndGo(t *testing.T) {
+	robot := func(name string) *corev1.Pod {
+		pod := aPod("web", name)
+		pod.Spec.ServiceAccountName = "robot"
+		return pod
+	}
+	client, counts := fake.NewClientset(robot("a")), make(chan string, 10)
+	watches := OfNodes(client, func(string) {})
+	watches.Count(func(node string, pod *corev1.Pod, by int) {
+		counts <- fmt.Sprintf("%s %s of %s: %+d", node, pod.Name, pod.Spec.ServiceAccountName, by)
+	})
+	if watches.Synced("liqo-milan") {
+		t.Error("the pods of a node are known that nobody asked for")
+	}
+	if _, _, err := watches.List(t.Context(), "liqo-milan"); err != nil {
+		t.Fatal(err)
+	}
+	expect := func(want string) {
+		t.Helper()
+		select {
+		case got := <-counts:
+			if got != want {
+				t.Errorf("counted %q, want %q", got, want)
+			}
+		case <-time.After(10 * time.Second):
+			t.Fatalf("%q is not counted", want)
+		}
+	}
+	expect("liqo-milan a of robot: +1")
+	if !watches.Synced("liqo-milan") {
+		t.Error("the pods of the node are not known")
+	}
+	again := robot("a")
+	again.UID = "2"
+	if _, err := client.CoreV1().Pods("web").Update(t.Context(), again, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	expect("liqo-milan a of robot: -1")
+	expect("liqo-milan a of robot: +1")
+	if err := client.CoreV1().Pods("web").Delete(t.Context(), "a", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	expect("liqo-milan a of robot: -1")
+}
+
+func TestOnlyWhatIsLookedAtIsNews(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		change func(*corev1.Pod)
+		news   bool
+	}{
+		{"a condition", func(p *corev1.Pod) { p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady}} }, false},
+		{"a label", func(p *corev1.Pod) { p.Labels = map[string]string{"a": "b"} }, false},
+		{"a node", func(p *corev1.Pod) { p.Spec.NodeName = "other" }, true},
+		{"the end", func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }, true},
+		{"a deletion", func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)} }, true},
+		{"another pod of that name", func(p *corev1.Pod) { p.UID = "2" }, true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			old := aPod("web", "a")
+			current := old.DeepCopy()
+			test.change(current)
+			if got := differ(old, current); got != test.news {
+				t.Errorf("news: %t, want %t", got, test.news)
+			}
+		})
+	}
+}
+
+func TestOneThatIsEvictedIsExactlyTheOneThatWasSeen(t *testing.T) {
+	client := fake.NewClientset(aPod("web", "a"))
+	if err := Evict(t.Context(), client, aPod("web", "a")); err != nil {
+		t.Fatal(err)
+	}
+	var asked []*policyv1.Eviction
+	for _, action := range client.Actions() {
+		if create, ok := action.(clienttesting.CreateAction); ok && action.GetSubresource() == "eviction" {
+			asked = append(asked, create.GetObject().(*policyv1.Eviction))
+		}
+	}
+	if len(asked) != 1 {
+		t.Fatalf("%d evictions", len(asked))
+	}
+	uid := asked[0].DeleteOptions.Preconditions.UID
+	if diff := cmp.Diff("a 1", asked[0].Name+" "+string(*uid)); diff != "" {
+		t.Errorf("evicted (-want +got):\n%s", diff)
+	}
+}

@@ -1,0 +1,209 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package resources
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
+	testingclock "k8s.io/utils/clock/testing"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+)
+
+var (
+	widgets = metav1.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}
+	gadgets = metav1.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "gadgets"}
+)
+
+func TestKindsAreNamedInFull(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		names []string
+		want  []metav1.GroupVersionResource
+		wrong string
+	}{
+		{"none", nil, nil, ""},
+		{"two", []string{"widgets.v1.example.com", "gadgets.v1.example.com"}, []metav1.GroupVersionResource{widgets, gadgets}, ""},
+		{"without a version", []string{"widgets.example"}, nil, `--offer-kinds "widgets.example": must be the resource, the version and the group`},
+		{"the core group", []string{"pods.v1."}, nil, "--offer-kinds[0].group"},
+		{"roles", []string{"roles.v1.rbac.authorization.k8s.io"}, nil, "--offer-kinds[0].group: Forbidden"},
+		{"everything", []string{"*.v1.example.com"}, nil, "--offer-kinds[0].resource"},
+		{"a subresource", []string{"widgets/scale.v1.example.com"}, nil, "--offer-kinds[0].resource"},
+		{"twice", []string{"widgets.v1.example.com", "widgets.v2.example.com"}, nil, "Duplicate"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			policy := DefaultPolicy()
+			policy.ReflectedKinds = test.names
+			errs := policy.Validate()
+			if len(errs) == 0 != (test.wrong == "") || len(errs) > 0 && !strings.Contains(errs[0].Error(), test.wrong) {
+				t.Errorf("errors %v, want %q", errs, test.wrong)
+			}
+			if test.wrong == "" {
+				if diff := cmp.Diff(test.want, policy.kinds()); diff != "" {
+					t.Errorf("kinds (-want +got):\n%s", diff)
+				}
+			}
+		})
+	}
+	if errs := (&VirtualKubelet{PullPolicy: "Always", ReflectedKinds: []string{"pods"}}).Validate(); len(errs) != 1 || !strings.Contains(errs[0].Error(), "--reflected-kinds") {
+		t.Errorf("errors %v", errs)
+	}
+}
+
+func TestAClusterIsAskedWhatItServesOnceInAWhile(t *testing.T) {
+	clock := testingclock.NewFakePassiveClock(now)
+	asked, answer, failure := 0, []metav1.APIResource{{Name: "widgets", Namespaced: true}, {Name: "widgets/status", Namespaced: true}}, error(nil)
+	served := &servedKinds{clock: clock, ask: func(_ context.Context, groupVersion string) (*metav1.APIResourceList, error) {
+		asked++
+		if groupVersion != "example.com/v1" {
+			return nil, apierrors.NewNotFound(v1alpha1.Resource("groups"), groupVersion)
+		}
+		return &metav1.APIResourceList{APIResources: answer}, failure
+	}}
+	find := func(kind metav1.GroupVersionResource, want bool) {
+		t.Helper()
+		resource, err := served.find(t.Context(), kind)
+		if err != nil || (resource != nil) != want {
+			t.Errorf("%v, %v", resource, err)
+		}
+	}
+	find(widgets, true)
+	find(gadgets, false)
+	if asked != 1 {
+		t.Errorf("asked %d times", asked)
+	}
+	find(metav1.GroupVersionResource{Group: "example.org", Version: "v1", Resource: "widgets"}, false)
+	clock.SetTime(now.Add(kindsInterval))
+	answer = nil
+	find(widgets, false)
+	clock.SetTime(now.Add(2 * kindsInterval))
+	failure = errors.New("no answer")
+	if _, err := served.find(t.Context(), widgets); !errors.Is(err, failure) {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestAProviderOffersTheKindsThatItServes(t *testing.T) {
+	w := provides()
+	policy := DefaultPolicy()
+	policy.ReflectedKinds = []string{"widgets.v1.example.com", "gadgets.v1.example.com"}
+	r := w.provider(policy)
+	for _, stage := range []struct {
+		name      string
+		served    map[string]*metav1.APIResource
+		discovery error
+		want      []metav1.GroupVersionResource
+	}{
+		{"none is there", nil, nil, nil},
+		{"one is there", map[string]*metav1.APIResource{"widgets": {Namespaced: true}}, nil, []metav1.GroupVersionResource{widgets}},
+		{"nobody can say", nil, errors.New("no answer"), []metav1.GroupVersionResource{widgets}},
+		{"another is not namespaced", map[string]*metav1.APIResource{"widgets": {Namespaced: true}, "gadgets": {}}, nil, []metav1.GroupVersionResource{widgets}},
+		{"both are there", map[string]*metav1.APIResource{"widgets": {Namespaced: true}, "gadgets": {Namespaced: true}}, nil, []metav1.GroupVersionResource{widgets, gadgets}},
+		{"both are gone", nil, nil, nil},
+	} {
+		t.Run(stage.name, func(t *testing.T) {
+			w.served, w.discovery = stage.served, stage.discovery
+			w.pass(t, r)
+			if diff := cmp.Diff(stage.want, w.offers[0].Spec.ReflectedKinds); diff != "" {
+				t.Errorf("offered (-want +got):\n%s", diff)
+			}
+			if writes := w.pass(t, r); len(writes) > 0 {
+				t.Errorf("a pass with nothing to change wrote %v", writes)
+			}
+		})
+	}
+}
+
+func TestAVirtualNodeTellsWhichKindsAreCopied(t *testing.T) {
+	kind := func(group, version, resource string) v1alpha1.ReflectedKind {
+		return v1alpha1.ReflectedKind{Group: group, Version: version, Resource: resource}
+	}
+	good := func() *host {
+		h := newHost()
+		h.virtual.CreationTimestamp = metav1.NewTime(now)
+		h.virtual.Spec.Reflection.Kinds = []v1alpha1.ReflectedKind{kind("example.com", "v1", "widgets")}
+		h.offer = &v1alpha1.ResourceOffer{Spec: v1alpha1.ResourceOfferSpec{ReflectedKinds: []metav1.GroupVersionResource{widgets}}}
+		h.readable = []metav1.GroupVersionResource{widgets, gadgets}
+		h.served = map[string]*metav1.APIResource{"widgets": {Namespaced: true}, "gadgets": {Namespaced: true}}
+		return h
+	}
+	for _, test := range []struct {
+		name           string
+		change         func(*host)
+		reason, says   string
+		copied, absent bool
+	}{
+		{name: "all that is named", reason: ReasonKindsReflected, copied: true},
+		{name: "not offered", change: func(h *host) { h.offer.Spec.ReflectedKinds = nil }, reason: ReasonKindNotOffered, says: "widgets.v1.example.com: the provider does not offer it."},
+		{name: "no offer at all", change: func(h *host) { h.offer = nil }, reason: ReasonKindNotOffered},
+		{name: "offered in another version", change: func(h *host) { h.offer.Spec.ReflectedKinds[0].Version = "v2" }, reason: ReasonKindNotOffered, says: "the provider offers version v2"},
+		{name: "not for virtual kubelets to read", change: func(h *host) { h.readable = nil }, reason: ReasonKindNotAllowed, says: "reflection.kinds"},
+		{name: "not served here", change: func(h *host) { h.served = nil }, reason: ReasonKindNotServed},
+		{name: "not namespaced", change: func(h *host) { h.served["widgets"].Namespaced = false }, reason: ReasonKindNotNamespaced},
+		{name: "one of two", change: func(h *host) {
+			h.virtual.Spec.Reflection.Kinds = append(h.virtual.Spec.Reflection.Kinds, kind("example.com", "v1", "gadgets"))
+		}, reason: ReasonKindNotOffered, says: "gadgets.v1.example.com: the provider does not offer it.", copied: true},
+		{name: "a policy of a built-in kind", change: func(h *host) {
+			h.virtual.Spec.Reflection.Kinds = []v1alpha1.ReflectedKind{kind("", "v1", "secrets")}
+		}, reason: ReasonKindsReflected},
+		{name: "nothing is named", change: func(h *host) { h.virtual.Spec.Reflection.Kinds = nil }, absent: true},
+		{name: "an older one decides", change: func(h *host) {
+			older := h.virtual.DeepCopy()
+			older.Name, older.CreationTimestamp = "older", metav1.NewTime(now.Add(-time.Hour))
+			h.siblings = []*v1alpha1.VirtualNode{older}
+		}, reason: ReasonAnotherNodeDecides, says: "virtual node older of the same cluster"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			h := good()
+			if test.change != nil {
+				test.change(h)
+			}
+			h.pass(t)
+			h.pass(t)
+			condition := meta.FindStatusCondition(h.virtual.Status.Conditions, v1alpha1.ConditionKindsReflected)
+			if (condition == nil) != test.absent {
+				t.Fatalf("condition %+v", condition)
+			}
+			if condition != nil && (condition.Reason != test.reason || !strings.Contains(condition.Message, test.says) || !strings.HasSuffix(condition.Message, ".") ||
+				(condition.Status == metav1.ConditionTrue) != (test.reason == ReasonKindsReflected)) {
+				t.Errorf("condition %+v", condition)
+			}
+			var want []metav1.GroupVersionResource
+			if test.copied {
+				want = []metav1.GroupVersionResource{widgets}
+			}
+			if diff := cmp.Diff(want, h.virtual.Status.ReflectedKinds); diff != "" {
+				t.Errorf("copied (-want +got):\n%s", diff)
+			}
+			h.expect(t)
+		})
+	}
+}
+
+// A cluster that cannot say what it serves does not have copies removed.
+func TestWhatIsCopiedStaysWhileNobodyCanSay(t *testing.T) {
+	h := newHost()
+	h.virtual.Spec.Reflection.Kinds = []v1alpha1.ReflectedKind{{Group: "example.com", Version: "v1", Resource: "widgets"}}
+	h.offer = &v1alpha1.ResourceOffer{Spec: v1alpha1.ResourceOfferSpec{ReflectedKinds: []metav1.GroupVersionResource{widgets}}}
+	h.readable = []metav1.GroupVersionResource{widgets}
+	h.served = map[string]*metav1.APIResource{"widgets": {Namespaced: true}}
+	h.pass(t)
+	h.pass(t)
+	h.discovery = errors.New("no answer")
+	if _, err := h.controller().reconcile(t.Context(), cache.ObjectName{Namespace: h.virtual.Namespace, Name: h.virtual.Name}); !errors.Is(err, h.discovery) {
+		t.Errorf("error %v", err)
+	}
+	if diff := cmp.Diff([]metav1.GroupVersionResource{widgets}, h.virtual.Status.ReflectedKinds); diff != "" {
+		t.Errorf("copied (-want +got):\n%s", diff)
+	}
+}

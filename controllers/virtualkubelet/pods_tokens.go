@@ -1,0 +1,160 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package virtualkubelet
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/controllers/virtualkubelet/reflect"
+)
+
+const (
+	// ReasonTokenRefused says, on a local pod, that its tokens do not follow it.
+	ReasonTokenRefused = "TokenRefused"
+
+	// tokenPause is how long the tokens of a pod are left alone that were just
+	// delivered: the cache lags behind, and a provider that takes them away again
+	// and again gets no more of them.
+	tokenPause = 30 * time.Second
+	// accountPause is how long no token of a service account is asked for that
+	// was just refused.
+	accountPause = 250 * time.Millisecond
+	// tokenGrace is how long the tokens of a new pod may be refused before its
+	// owner is told: whether its account is one of this node's is being found out.
+	tokenGrace = 5 * time.Second
+)
+
+// delivery is when the tokens of a pod were sent beside a shadow pod.
+type delivery struct {
+	shadow types.UID
+	at     time.Time
+}
+
+// destination is where pods go now: whether they reach their home from there
+// can change.
+func (p *Pods) destination() reflect.Destination {
+	to := p.to
+	if p.homeAllowed != nil && !p.homeAllowed() {
+		to.Home = reflect.Home{}
+	}
+	return to
+}
+
+// keepTokens has the tokens that a pod mounts beside its shadow pod, for as
+// long as that takes them from there, and replaces them in time.
+func (p *Pods) keepTokens(ctx context.Context, key cache.ObjectName, pod *corev1.Pod, shadow *v1alpha1.ShadowPod, t *twin) error {
+	if t.tokens == nil || shadow.Annotations[v1alpha1.AnnotationTokenSecret] == "" || !reflect.ReachesHome(pod, p.destination()) {
+		return nil
+	}
+	wanted := reflect.Tokens(pod)
+	if len(wanted) == 0 {
+		return nil
+	}
+	existing := t.tokenSecret(reflect.TokenSecretName(pod.UID))
+	if existing != nil && reflect.TokenOwner(existing).UID == shadow.UID {
+		if left := reflect.RenewAfter(existing).Sub(p.clock.Now()); left > 0 {
+			p.queue.AddAfter(key, left)
+			return nil
+		}
+	}
+	if last, ok := p.delivered.Load(key); ok && last.(delivery).shadow == shadow.UID {
+		if left := tokenPause - p.clock.Since(last.(delivery).at); left > 0 {
+			p.queue.AddAfter(key, left)
+			return nil
+		}
+	}
+	account := cache.NewObjectName(pod.Namespace, pod.Spec.ServiceAccountName)
+	if refused, ok := p.refusedAccounts.Load(account); ok {
+		if left := accountPause - p.clock.Since(refused.(time.Time)); left > 0 {
+			p.queue.AddAfter(key, left)
+			return nil
+		}
+	}
+	secret, err := p.issue(ctx, pod, shadow, wanted)
+	if err != nil {
+		if apierrors.IsForbidden(err) {
+			p.refusedAccounts.Store(account, p.clock.Now())
+		}
+		return p.tokenTrouble(pod, err)
+	}
+	p.refusedAccounts.Delete(account)
+	if err := p.deliver(ctx, existing, secret); err != nil {
+		return p.tokenTrouble(pod, err)
+	}
+	p.delivered.Store(key, delivery{shadow: shadow.UID, at: p.clock.Now()})
+	p.metrics.tokens.Add(float64(len(wanted)))
+	klog.FromContext(ctx).V(2).Info("Delivered tokens", "secret", klog.KObj(secret), "renewAfter", reflect.RenewAfter(secret))
+	return nil
+}
+
+// keepLastTokens replaces the tokens of a pod that is being deleted, since its
+// grace period can be longer than their life.
+func (p *Pods) keepLastTokens(ctx context.Context, key cache.ObjectName, pod *corev1.Pod, shadow *v1alpha1.ShadowPod, t *twin) error {
+	if t.tokens == nil || t.tokenSecret(reflect.TokenSecretName(pod.UID)) == nil {
+		return nil
+	}
+	return p.keepTokens(ctx, key, pod, shadow, t)
+}
+
+// issue asks this cluster for the tokens. They are good while the pod exists.
+func (p *Pods) issue(ctx context.Context, pod *corev1.Pod, shadow *v1alpha1.ShadowPod, wanted []reflect.Token) (*corev1.Secret, error) {
+	accounts := p.local.CoreV1().ServiceAccounts(pod.Namespace)
+	tokens := make(map[string]string, len(wanted))
+	var renewAfter time.Time
+	for _, token := range wanted {
+		issued := p.clock.Now()
+		answer, err := accounts.CreateToken(ctx, pod.Spec.ServiceAccountName, &authenticationv1.TokenRequest{Spec: token.Spec}, metav1.CreateOptions{})
+		if err != nil {
+			return nil, fmt.Errorf("asking for a token of service account %s: %w", pod.Spec.ServiceAccountName, err)
+		}
+		tokens[token.Key] = answer.Status.Token
+		// All are in one Secret, and replaced together.
+		at := reflect.Renewal(issued, answer.Status.ExpirationTimestamp.Time, rand.Float64())
+		if renewAfter.IsZero() || at.Before(renewAfter) {
+			renewAfter = at
+		}
+	}
+	return reflect.TokenSecret(pod, shadow, tokens, renewAfter, p.to), nil
+}
+
+// deliver stores the Secret on the provider. What has its name and is none of
+// ours is left alone.
+func (p *Pods) deliver(ctx context.Context, existing, secret *corev1.Secret) error {
+	secrets := p.remote.Core.CoreV1().Secrets(secret.Namespace)
+	var err error
+	if existing == nil {
+		_, err = secrets.Create(ctx, secret, metav1.CreateOptions{})
+	} else {
+		secret.ResourceVersion = existing.ResourceVersion
+		_, err = secrets.Update(ctx, secret, metav1.UpdateOptions{})
+	}
+	if err != nil {
+		return fmt.Errorf("delivering tokens to namespace %s of %s: %w", secret.Namespace, p.provider, err)
+	}
+	return nil
+}
+
+// tokenTrouble tells the owner of a pod what keeps its tokens from it, and returns
+// the error: it is tried again.
+func (p *Pods) tokenTrouble(pod *corev1.Pod, err error) error {
+	if p.clock.Since(pod.CreationTimestamp.Time) < tokenGrace {
+		return err
+	}
+	if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsNotFound(err) || apierrors.IsAlreadyExists(err) || apierrors.IsBadRequest(err) {
+		p.recorder.Event(pod, corev1.EventTypeWarning, ReasonTokenRefused, reflect.Message(err.Error()))
+	}
+	return err
+}

@@ -1,0 +1,125 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package virtualkubelet
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	kubefake "k8s.io/client-go/kubernetes/fake"
+	corev1listers "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/client-go/util/flowcontrol"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/controllers/virtualkubelet/reflect"
+	"liqo.io/federation/generated/clientset/versioned/fake"
+)
+
+// warnedOf is an event about a pod of the provider.
+func warnedOf(name string, uid types.UID, message string) *corev1.Event {
+	return &corev1.Event{
+		ObjectMeta:     metav1.ObjectMeta{Namespace: "web-rome", Name: message},
+		InvolvedObject: corev1.ObjectReference{Kind: "Pod", Name: name, UID: uid},
+		Type:           corev1.EventTypeWarning, Reason: "BackOff", Message: message,
+	}
+}
+
+func TestWarningsAreToldToThePodTheyAreAbout(t *testing.T) {
+	seen := func(name string, uid, origin types.UID) *corev1.Pod {
+		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+			Namespace: "web-rome", Name: name, UID: uid, Annotations: map[string]string{v1alpha1.AnnotationOriginUID: string(origin)},
+		}}
+	}
+	ofShadow := func(uid types.UID) *corev1.Event {
+		event := warnedOf("web", uid, "x")
+		event.InvolvedObject.Kind = "ShadowPod"
+		return event
+	}
+	for _, test := range []struct {
+		name   string
+		remote *corev1.Pod
+		// shadow is the origin of the shadow pod; empty if there is none.
+		shadow types.UID
+		event  *corev1.Event
+		told   bool
+	}{
+		{"its copy", seen("web", "copy", "local"), "local", warnedOf("web", "copy", "x"), true},
+		{"its copy, which was not seen yet", nil, "local", warnedOf("web", "copy", "x"), true},
+		{"an earlier copy", seen("web", "copy", "local"), "local", warnedOf("web", "earlier", "x"), false},
+		{"the copy of an earlier pod", seen("web", "copy", "earlier"), "earlier", warnedOf("web", "copy", "x"), false},
+		{"a pod that is nobody's", nil, "", warnedOf("web", "copy", "x"), false},
+		{"its shadow pod", seen("web", "copy", "local"), "local", ofShadow("shadow"), true},
+		{"an earlier shadow pod", seen("web", "copy", "local"), "local", ofShadow("earlier"), false},
+		{"the shadow pod of an earlier pod", nil, "earlier", ofShadow("shadow"), false},
+		{"a pod of another name", nil, "local", warnedOf("other", "copy", "x"), false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			events := record.NewFakeRecorder(2)
+			local := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "web", Name: "web", UID: "local"}}
+			pods := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
+			watched := &twin{local: "web", remote: "web-rome", pods: emptyInformer(), shadows: emptyInformer()}
+			add := func(store cache.Store, obj any) {
+				if err := store.Add(obj); err != nil {
+					t.Fatal(err)
+				}
+			}
+			add(pods, local)
+			if test.remote != nil {
+				add(watched.pods.GetStore(), test.remote)
+			}
+			if test.shadow != "" {
+				add(watched.shadows.GetStore(), &v1alpha1.ShadowPod{ObjectMeta: seen("web", "shadow", test.shadow).ObjectMeta})
+			}
+			p := &Pods{
+				provider: "milan", lister: corev1listers.NewPodLister(pods), recorder: events, warnings: flowcontrol.NewTokenBucketPassiveRateLimiter(1e-9, 1),
+				twins: &twins{extents: map[string]extent{"web": {twin: watched}}},
+			}
+			p.warn(watched.key(test.event.InvolvedObject.Name), test.event)
+			p.warn(watched.key(test.event.InvolvedObject.Name), test.event)
+			if told := len(events.Events); told > 1 || (told > 0) != test.told {
+				t.Errorf("told %d times, with leave for one", told)
+			}
+		})
+	}
+}
+
+func emptyInformer() cache.SharedIndexInformer {
+	return cache.NewSharedIndexInformer(&cache.ListWatch{}, nil, 0, cache.Indexers{})
+}
+
+// What happened before somebody listens is not told, and what happens again is.
+func TestOldWarningsAreNotToldAgain(t *testing.T) {
+	provider := kubefake.NewClientset(warnedOf("web", "copy", "before"))
+	heard := make(chan string, 10)
+	watched, err := startTwin(t.Context(), RemoteClients{Core: provider, Federation: fake.NewSimpleClientset()},
+		v1alpha1.NamespaceMapping{Name: "web", RemoteName: "web-rome"}, reflect.Destination{}, twinEvents{
+			shadow: func(cache.ObjectName) {}, pod: func(cache.ObjectName, *corev1.Pod) {}, synced: func(string) {},
+			warning: func(key cache.ObjectName, event *corev1.Event) { heard <- key.String() + " " + event.Message },
+		})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !cache.WaitForCacheSync(t.Context().Done(), watched.warnings.HasSynced) {
+		t.Fatal("the warnings are not known")
+	}
+	events := provider.CoreV1().Events("web-rome")
+	if _, err := events.Create(t.Context(), warnedOf("web", "copy", "new"), metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if got := <-heard; got != "web/web new" {
+		t.Errorf("heard %q first", got)
+	}
+	again := warnedOf("web", "copy", "new")
+	again.ResourceVersion, again.Message = "2", "again"
+	if _, err := events.Update(t.Context(), again, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if got := <-heard; got != "web/web again" {
+		t.Errorf("heard %q then", got)
+	}
+}

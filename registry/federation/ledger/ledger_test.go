@@ -1,0 +1,272 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package ledger
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/apis/meta/internalversion"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/apiserver/pkg/storage"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"liqo.io/federation/apiserver/apis/federation"
+	"liqo.io/federation/test/etcd"
+)
+
+// pods are the shadow pods of a test, listed as they are set.
+type pods struct {
+	rest.Lister
+	list federation.ShadowPodList
+}
+
+func (p *pods) List(context.Context, *internalversion.ListOptions) (runtime.Object, error) {
+	return p.list.DeepCopy(), nil
+}
+
+func onePod(uid types.UID, revision string) federation.ShadowPod {
+	return federation.ShadowPod{
+		ObjectMeta: metav1.ObjectMeta{UID: uid, ResourceVersion: revision},
+		Status:     federation.ShadowPodStatus{ForeignCluster: "milan"},
+	}
+}
+
+func count(n int64) corev1.ResourceList {
+	return corev1.ResourceList{corev1.ResourcePods: *resource.NewQuantity(n, resource.DecimalSI)}
+}
+
+// ledgersOf are those of one server, with a grant of so many pods and no shadow
+// pods.
+func ledgersOf(t *testing.T, endpoint string, alone bool, granted corev1.ResourceList) (*Ledgers, *clocktesting.FakePassiveClock) {
+	t.Helper()
+	l, err := Open(etcd.NewOptions(endpoint, codec), alone)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(l.Close)
+	clock := clocktesting.NewFakePassiveClock(time.Date(2026, 11, 22, 8, 0, 0, 0, time.UTC))
+	l.clock = clock
+	l.granted = func(context.Context, string) (corev1.ResourceList, error) { return granted, nil }
+	if err := l.view.replace(&federation.ShadowPodList{ListMeta: metav1.ListMeta{ResourceVersion: "1"}}); err != nil {
+		t.Fatal(err)
+	}
+	return l, clock
+}
+
+// stored is the ledger of milan, or nil.
+func (l *Ledgers) stored(t *testing.T) *Ledger {
+	t.Helper()
+	ledger := &Ledger{}
+	err := l.ledgers.Get(t.Context(), l.key("milan"), storage.GetOptions{}, ledger)
+	if storage.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ledger
+}
+
+func reserved(t *testing.T, l *Ledgers, uids ...types.UID) {
+	t.Helper()
+	var got []types.UID
+	if ledger := l.stored(t); ledger != nil {
+		for _, reservation := range ledger.Reservations {
+			got = append(got, reservation.UID)
+		}
+	}
+	if diff := cmp.Diff(uids, got); diff != "" {
+		t.Fatalf("reservations (-want +got):\n%s", diff)
+	}
+}
+
+func TestReservationsOfTheDeadAreReturned(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		alone bool
+		waits bool
+	}{
+		{"at once, when nobody else can be alive", true, false},
+		{"when no request can be that old", false, true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			endpoint := etcd.Start(t)
+			dead, _ := ledgersOf(t, endpoint, test.alone, count(3))
+			for _, uid := range []types.UID{"lost", "stored"} {
+				if err := dead.Reserve(t.Context(), "milan", uid, count(1)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			heir, clock := ledgersOf(t, endpoint, test.alone, count(3))
+			there := &pods{list: federation.ShadowPodList{Items: []federation.ShadowPod{onePod("stored", "7")}}}
+			repair := func() {
+				t.Helper()
+				if err := heir.Repair(t.Context(), there); err != nil {
+					t.Fatal(err)
+				}
+			}
+			repair()
+			if test.waits {
+				reserved(t, heir, "lost", "stored")
+				clock.SetTime(clock.Now().Add(abandoned - time.Second))
+				repair()
+				reserved(t, heir, "lost", "stored")
+				clock.SetTime(clock.Now().Add(time.Second))
+				repair()
+			}
+			reserved(t, heir)
+			if seen := heir.stored(t).Seen; seen != 7 {
+				t.Errorf("whoever reserves next has to know the shadow pods as of %d, and not of 7", seen)
+			}
+		})
+	}
+}
+
+func TestWhoeverReservesKnowsTheShadowPodsThatHaveNoReservation(t *testing.T) {
+	endpoint := etcd.Start(t)
+	l, _ := ledgersOf(t, endpoint, true, count(1))
+	if err := l.update(t.Context(), "milan", func(ledger *Ledger) error {
+		ledger.Seen, ledger.Reservations = 9, []Reservation{{UID: "other", Writer: l.writer}}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	answer := make(chan error)
+	go func() { answer <- l.Reserve(t.Context(), "milan", "new", count(1)) }()
+	pod := onePod("settled", "9")
+	if err := l.view.observe(watch.Event{Type: watch.Added, Object: &pod}); err != nil {
+		t.Fatal(err)
+	}
+	var exceeded *ErrExceeded
+	if err := <-answer; !errors.As(err, &exceeded) {
+		t.Errorf("a shadow pod that was not known yet did not count: %v", err)
+	}
+}
+
+// shared is a shadow pod as the watch cache hands it out to many watchers.
+type shared struct {
+	runtime.Object
+	runtime.CacheableObject
+	pod *federation.ShadowPod
+}
+
+func (s shared) GetObject() runtime.Object { return s.pod }
+
+func TestAnObjectThatManyWatchCountsLikeAnyOther(t *testing.T) {
+	l, _ := ledgersOf(t, etcd.Start(t), true, count(1))
+	pod := onePod("a", "2")
+	if err := l.view.observe(watch.Event{Type: watch.Added, Object: shared{pod: &pod}}); err != nil {
+		t.Fatal(err)
+	}
+	var exceeded *ErrExceeded
+	if err := l.Reserve(t.Context(), "milan", "b", count(1)); !errors.As(err, &exceeded) {
+		t.Errorf("the pod did not count: %v", err)
+	}
+}
+
+func TestAPodCountsAlsoWhenAnOlderServerForgotWhoseItIs(t *testing.T) {
+	l, _ := ledgersOf(t, etcd.Start(t), true, count(1))
+	for _, change := range []func(*federation.ShadowPod){
+		func(*federation.ShadowPod) {},
+		func(pod *federation.ShadowPod) { pod.ResourceVersion, pod.Status.ForeignCluster = "3", "" },
+	} {
+		pod := onePod("a", "2")
+		change(&pod)
+		if err := l.view.observe(watch.Event{Type: watch.Modified, Object: &pod}); err != nil {
+			t.Fatal(err)
+		}
+		var exceeded *ErrExceeded
+		if err := l.Reserve(t.Context(), "milan", "b", count(1)); !errors.As(err, &exceeded) {
+			t.Errorf("the pod of %q did not count: %v", pod.Status.ForeignCluster, err)
+		}
+	}
+}
+
+func TestOwnReservationsStayWhileTheirRequestsAreUnderWay(t *testing.T) {
+	l, clock := ledgersOf(t, etcd.Start(t), true, count(5))
+	for _, uid := range []types.UID{"under-way", "unknown"} {
+		if err := l.Reserve(t.Context(), "milan", uid, count(1)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l.Forget("milan", "unknown")
+	for _, want := range [][]types.UID{{"under-way", "unknown"}, {"under-way"}} {
+		if err := l.Repair(t.Context(), &pods{}); err != nil {
+			t.Fatal(err)
+		}
+		reserved(t, l, want...)
+		clock.SetTime(clock.Now().Add(abandoned))
+	}
+}
+
+func TestLedgersOfNobodyGo(t *testing.T) {
+	granted := count(1)
+	l, _ := ledgersOf(t, etcd.Start(t), true, granted)
+	if err := l.update(t.Context(), "milan", func(ledger *Ledger) error {
+		ledger.Reservations = []Reservation{{UID: "lost", Writer: "dead"}}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	pod := onePod("a", "2")
+	if err := l.view.observe(watch.Event{Type: watch.Added, Object: &pod}); err != nil {
+		t.Fatal(err)
+	}
+	for _, stage := range []struct {
+		name   string
+		change func()
+		stays  bool
+	}{
+		{"what was reserved in vain is returned", func() {}, true},
+		{"something is granted", func() {}, true},
+		{"something runs", func() { clear(granted) }, true},
+		{"nothing is left", func() { l.view.release(&pod) }, false},
+		{"there is none", func() {}, false},
+	} {
+		stage.change()
+		if err := l.Repair(t.Context(), &pods{}); err != nil {
+			t.Fatalf("%s: %v", stage.name, err)
+		}
+		if stays := l.stored(t) != nil; stays != stage.stays {
+			t.Fatalf("%s: the ledger is there: %v", stage.name, stays)
+		}
+	}
+}
+
+// What one version of the server stores must be read by the next.
+func TestTheFormOfALedgerNeverChanges(t *testing.T) {
+	ledger := &Ledger{
+		ObjectMeta: metav1.ObjectMeta{Name: "milan"}, Seen: 1234,
+		Reservations: []Reservation{{UID: "u", Writer: "w", Requests: count(1)}},
+	}
+	const want = `{"kind":"Ledger","apiVersion":"ledger.federation.liqo.io/v1","metadata":{"name":"milan"},"seen":1234,"reservations":[{"uid":"u","writer":"w","requests":{"pods":"1"}}]}` + "\n"
+	encoded, err := runtime.Encode(codec, ledger)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, string(encoded)); diff != "" {
+		t.Errorf("the form (-want +got):\n%s", diff)
+	}
+	decoded, err := runtime.Decode(codec, encoded)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := runtime.Encode(codec, decoded)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, string(again)); diff != "" {
+		t.Errorf("read and written again (-want +got):\n%s", diff)
+	}
+}

@@ -1,0 +1,110 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package namespaceoffloading
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+
+	"liqo.io/federation/apiserver/apis/federation"
+	"liqo.io/federation/apiserver/apis/federation/install"
+	"liqo.io/federation/registry/federation/plan"
+	"liqo.io/federation/registry/federation/verb/verbtest"
+)
+
+// aCluster lends the node liqo-milan in Italy; the namespace web has a pod on
+// it and two on a worker.
+func aCluster(t *testing.T) (*fake.Clientset, plan.Reader) {
+	t.Helper()
+	on := func(name, node string) *corev1.Pod {
+		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "web"}, Spec: corev1.PodSpec{NodeName: node}}
+	}
+	kube := fake.NewClientset(on("a", "liqo-milan"), on("b", "worker"), on("c", "worker"))
+	return kube, plan.Reader{
+		Clusters: verbtest.List(func() runtime.Object {
+			return &federation.ForeignClusterList{Items: []federation.ForeignCluster{{
+				ObjectMeta: metav1.ObjectMeta{Name: "milan"}, Spec: federation.ForeignClusterSpec{Outgoing: federation.PeeringEnabled},
+			}}}
+		}),
+		VirtualNodes: verbtest.List(func() runtime.Object {
+			return &federation.VirtualNodeList{Items: []federation.VirtualNode{{
+				ObjectMeta: metav1.ObjectMeta{Name: "milan", Namespace: "liqo-peer-milan"},
+				Spec:       federation.VirtualNodeSpec{NodeName: "liqo-milan", Labels: map[string]string{"region": "it"}},
+			}}}
+		}),
+		Core: kube.CoreV1(),
+	}
+}
+
+func TestWritersAreToldOfThePodsThatStay(t *testing.T) {
+	offloading := func(strategy federation.PodOffloadingStrategy, enforcement federation.PlacementEnforcement, region string) *federation.NamespaceOffloading {
+		o := &federation.NamespaceOffloading{ObjectMeta: metav1.ObjectMeta{Name: "offloading", Namespace: "web"}, Spec: federation.NamespaceOffloadingSpec{
+			NamespaceMappingStrategy: federation.DefaultName, PodOffloadingStrategy: strategy, Enforcement: enforcement,
+		}}
+		if region != "" {
+			o.Spec.ClusterSelector.NodeSelectorTerms = []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{
+				{Key: "region", Operator: corev1.NodeSelectorOpIn, Values: []string{region}},
+			}}}
+		}
+		return o
+	}
+	const both, nowhere = federation.LocalAndRemote, "matches no cluster now"
+	for _, test := range []struct {
+		name        string
+		old, wanted *federation.NamespaceOffloading
+		says        []string
+	}{
+		{"everything is allowed", nil, offloading(both, federation.Warn, ""), nil},
+		{"a new one that keeps pods here", nil, offloading(federation.Local, federation.Warn, ""), []string{"leaves 1 pod(s)"}},
+		{"a stricter strategy", offloading(both, federation.Warn, ""), offloading(federation.Remote, federation.Warn, ""), []string{"leaves 2 pod(s)"}},
+		{"pods that are evicted", offloading(both, federation.Warn, ""), offloading(federation.Remote, federation.Evict, ""), nil},
+		{"pods that are no longer evicted", offloading(federation.Remote, federation.Evict, ""), offloading(federation.Remote, federation.Warn, ""), []string{"leaves 2 pod(s)"}},
+		{"a selector that matches", offloading(both, federation.Warn, ""), offloading(both, federation.Warn, "it"), nil},
+		{"a selector that matches nothing", offloading(both, federation.Warn, ""), offloading(both, federation.Warn, "fr"), []string{nowhere, "leaves 1 pod(s)"}},
+		{"the same selector", offloading(both, federation.Evict, "fr"), offloading(federation.Local, federation.Evict, "fr"), nil},
+		{"nothing new", offloading(federation.Remote, federation.Warn, ""), offloading(federation.Remote, federation.Warn, ""), nil},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			scheme := runtime.NewScheme()
+			install.Install(scheme)
+			_, plans := aCluster(t)
+			strategy := NewStrategy(scheme, plans)
+			got := strategy.WarningsOnCreate(t.Context(), test.wanted)
+			if test.old != nil {
+				got = strategy.WarningsOnUpdate(t.Context(), test.wanted, test.old)
+			}
+			if len(got) != len(test.says) {
+				t.Fatalf("the warnings are %q, want %q", got, test.says)
+			}
+			for i, says := range test.says {
+				if !strings.Contains(got[i], says) {
+					t.Errorf("warning %q does not say %q", got[i], says)
+				}
+			}
+		})
+	}
+}
+
+func TestARequestDoesNotFailForItsWarnings(t *testing.T) {
+	scheme := runtime.NewScheme()
+	install.Install(scheme)
+	kube, plans := aCluster(t)
+	kube.PrependReactor("list", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, errors.New("the API server is busy")
+	})
+	got := NewStrategy(scheme, plans).WarningsOnCreate(t.Context(), &federation.NamespaceOffloading{
+		ObjectMeta: metav1.ObjectMeta{Name: "offloading", Namespace: "web"},
+		Spec:       federation.NamespaceOffloadingSpec{PodOffloadingStrategy: federation.Local, Enforcement: federation.Warn},
+	})
+	if len(got) > 0 {
+		t.Errorf("the warnings are %q", got)
+	}
+}

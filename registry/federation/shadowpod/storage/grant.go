@@ -1,0 +1,234 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package storage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/apiserver/pkg/util/dryrun"
+	"k8s.io/utils/ptr"
+
+	"liqo.io/federation/apiserver/apis/federation"
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/rules/quota"
+	"liqo.io/federation/registry/federation/ledger"
+	"liqo.io/federation/registry/federation/store"
+)
+
+// Grants is what keeps consumers within what they were granted; a Ledgers.
+type Grants interface {
+	Reserve(ctx context.Context, consumer string, uid types.UID, requests corev1.ResourceList) error
+	Check(ctx context.Context, consumer string, requests corev1.ResourceList) error
+	Created(pod *federation.ShadowPod)
+	Dropped(consumer string, uid types.UID)
+	Forget(consumer string, uid types.UID)
+	Changed(obj runtime.Object, removed bool)
+}
+
+// Lender tells whether a namespace is a twin, and of which consumer's, the
+// name of its ForeignCluster. Where nothing is lent nothing runs, so nothing
+// counts.
+type Lender func(ctx context.Context, namespace string) (consumer string, lent bool, err error)
+
+// REST serves shadow pods. Room for each is reserved when everything else has
+// agreed to it, and before it is stored.
+type REST struct {
+	*store.REST
+	status *store.StatusREST
+	grants Grants
+	lender Lender
+}
+
+// Attribute has a shadow pod say whose it is, if its namespace is lent: it runs
+// there, so it counts, also beyond what is granted.
+func (r *REST) Attribute(ctx context.Context, pod types.NamespacedName) error {
+	consumer, lent, err := r.lender(ctx, pod.Namespace)
+	if apierrors.IsNotFound(err) || err == nil && (!lent || consumer == "") {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	_, _, err = r.status.Update(genericapirequest.WithNamespace(ctx, pod.Namespace), pod.Name, rest.DefaultUpdatedObjectInfo(nil, func(_ context.Context, _, old runtime.Object) (runtime.Object, error) {
+		changed := old.DeepCopyObject().(*federation.ShadowPod)
+		if changed.Status.ForeignCluster == "" {
+			changed.Status.ForeignCluster = consumer
+		}
+		return changed, nil
+	}), rest.ValidateAllObjectFunc, rest.ValidateAllObjectUpdateFunc, false, &metav1.UpdateOptions{})
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		return nil
+	}
+	return err
+}
+
+// Create stores a shadow pod if its consumer was granted enough.
+func (r *REST) Create(ctx context.Context, obj runtime.Object, createValidation rest.ValidateObjectFunc, options *metav1.CreateOptions) (runtime.Object, error) {
+	ctx, cancel := context.WithTimeout(ctx, ledger.CreateTimeout)
+	defer cancel()
+	creation, err := r.begin(ctx, dryrun.IsDryRun(options.DryRun), createValidation)
+	if err != nil {
+		return nil, err
+	}
+	created, err := r.REST.Create(creation.context(ctx), obj, creation.reserve, options)
+	creation.end(created, err)
+	return created, err
+}
+
+// Update changes a shadow pod. What it asks for does not change; apply may
+// create one.
+func (r *REST) Update(ctx context.Context, name string, objInfo rest.UpdatedObjectInfo, createValidation rest.ValidateObjectFunc, updateValidation rest.ValidateObjectUpdateFunc, forceAllowCreate bool, options *metav1.UpdateOptions) (runtime.Object, bool, error) {
+	if !forceAllowCreate {
+		return r.REST.Update(ctx, name, objInfo, createValidation, updateValidation, false, options)
+	}
+	ctx, cancel := context.WithTimeout(ctx, ledger.CreateTimeout)
+	defer cancel()
+	creation, err := r.begin(ctx, dryrun.IsDryRun(options.DryRun), createValidation)
+	if err != nil {
+		return nil, false, err
+	}
+	updated, created, err := r.REST.Update(creation.context(ctx), name, objInfo, creation.reserve, updateValidation, true, options)
+	creation.end(updated, err)
+	return updated, created, err
+}
+
+// Delete deletes a shadow pod, and its pod with it: one that was left behind
+// would run and not count.
+func (r *REST) Delete(ctx context.Context, name string, deleteValidation rest.ValidateObjectFunc, options *metav1.DeleteOptions) (runtime.Object, bool, error) {
+	//lint:ignore SA1019 The old field is a road in like the new one.
+	if options != nil && (ptr.Deref(options.OrphanDependents, false) || ptr.Deref(options.PropagationPolicy, "") == metav1.DeletePropagationOrphan) {
+		return nil, false, apierrors.NewBadRequest("the pod of a shadow pod goes with it: use another propagationPolicy than Orphan")
+	}
+	return r.REST.Delete(ctx, name, deleteValidation, options)
+}
+
+// creation is one request that may create a shadow pod. It may try several
+// times, with another UID each time, of which the last one counts.
+type creation struct {
+	grants     Grants
+	consumer   string
+	lent, dry  bool
+	validation rest.ValidateObjectFunc
+	// reserved is the UID that there is a reservation for.
+	reserved types.UID
+}
+
+func (r *REST) begin(ctx context.Context, dry bool, validation rest.ValidateObjectFunc) (*creation, error) {
+	consumer, lent, err := r.lender(ctx, genericapirequest.NamespaceValue(ctx))
+	if err != nil {
+		return nil, err
+	}
+	return &creation{grants: r.grants, consumer: consumer, lent: lent, dry: dry, validation: validation}, nil
+}
+
+// reserve is the last that is asked before a shadow pod is stored.
+func (c *creation) reserve(ctx context.Context, obj runtime.Object) error {
+	if c.validation != nil {
+		if err := c.validation(ctx, obj); err != nil {
+			return err
+		}
+	}
+	if !c.lent {
+		return nil
+	}
+	pod, ok := obj.(*federation.ShadowPod)
+	if !ok {
+		return apierrors.NewBadRequest(fmt.Sprintf("a ShadowPod is expected here, not a %T", obj))
+	}
+	if c.consumer == "" {
+		return apierrors.NewForbidden(federation.Resource("shadowpods"), pod.Name, fmt.Errorf("its namespace does not say which consumer it is lent to, in the label %s", v1alpha1.LabelForeignCluster))
+	}
+	requests := quota.Requests(&pod.Spec.Pod)
+	if c.dry {
+		return refusal(pod.Name, c.grants.Check(ctx, c.consumer, requests))
+	}
+	c.drop()
+	if err := c.grants.Reserve(ctx, c.consumer, pod.UID, requests); err != nil {
+		return refusal(pod.Name, err)
+	}
+	c.reserved = pod.UID
+	return nil
+}
+
+// end tells what became of the reservation.
+func (c *creation) end(obj runtime.Object, err error) {
+	if c.reserved == "" {
+		return
+	}
+	if pod, ok := obj.(*federation.ShadowPod); err == nil && ok && pod.UID == c.reserved {
+		c.grants.Created(pod)
+		return
+	}
+	if err == nil || refused(err) {
+		c.drop()
+		return
+	}
+	// It may have been stored, or may be yet.
+	c.grants.Forget(c.consumer, c.reserved)
+}
+
+func (c *creation) drop() {
+	if c.reserved != "" {
+		c.grants.Dropped(c.consumer, c.reserved)
+		c.reserved = ""
+	}
+}
+
+// refused tells an answer that means that nothing was stored.
+func refused(err error) bool {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) {
+		return false
+	}
+	switch status.Status().Code {
+	case http.StatusBadRequest, http.StatusForbidden, http.StatusNotFound, http.StatusConflict, http.StatusUnprocessableEntity:
+		return true
+	}
+	return false
+}
+
+// refusal makes an answer of what the grants say: 403 with a cause for each
+// resource that is short, as of a quota. After 429 clients would wait and try
+// again by themselves, and nobody would be told.
+func refusal(name string, err error) error {
+	var exceeded *ledger.ErrExceeded
+	if !errors.As(err, &exceeded) {
+		return err
+	}
+	answer := apierrors.NewForbidden(federation.Resource("shadowpods"), name, exceeded)
+	for _, short := range exceeded.Short {
+		answer.ErrStatus.Details.Causes = append(answer.ErrStatus.Details.Causes, metav1.StatusCause{
+			Type: v1alpha1.CauseGrantExceeded, Field: string(short.Resource), Message: short.String(),
+		})
+	}
+	return answer
+}
+
+type consumerKey struct{}
+
+// context carries whose the shadow pod will be to the strategy.
+func (c *creation) context(ctx context.Context) context.Context {
+	if !c.lent {
+		return ctx
+	}
+	return context.WithValue(ctx, consumerKey{}, c.consumer)
+}
+
+var (
+	_ rest.Creater         = &REST{}
+	_ rest.Updater         = &REST{}
+	_ rest.GracefulDeleter = &REST{}
+	_ ledger.Pods          = &REST{}
+	_ Grants               = &ledger.Ledgers{}
+)

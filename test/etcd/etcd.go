@@ -1,0 +1,67 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package etcd runs an etcd inside a test, for what is stored in one.
+package etcd
+
+import (
+	"os"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/registry/generic"
+	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
+	"k8s.io/apiserver/pkg/storage/storagebackend"
+
+	"liqo.io/federation/apiserver/storage"
+)
+
+// Start runs an etcd of the test's own until it ends, and returns where it
+// listens.
+func Start(t testing.TB) string {
+	t.Helper()
+	// The directory of a test may be too long for the socket in it.
+	dir, err := os.MkdirTemp("", "etcd-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	etcd, err := storage.Start(t.Context(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := etcd.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return etcd.Endpoint()
+}
+
+// Options say how a server stores what it serves: with its caches, as in
+// production. Each server has its own.
+type Options struct {
+	config *storagebackend.Config
+}
+
+// NewOptions are those of a server that stores in the etcd at endpoint, in the
+// form that codec writes.
+func NewOptions(endpoint string, codec runtime.Codec) Options {
+	config := storagebackend.NewDefaultConfig("/registry", codec)
+	config.Transport.ServerList = []string{endpoint}
+	return Options{config}
+}
+
+// GetRESTOptions are those of one resource.
+func (o Options) GetRESTOptions(resource schema.GroupResource, _ runtime.Object) (generic.RESTOptions, error) {
+	return generic.RESTOptions{
+		StorageConfig:  o.config.ForResource(resource),
+		Decorator:      genericregistry.StorageWithCacher(),
+		ResourcePrefix: resource.Group + "/" + resource.Resource,
+	}, nil
+}

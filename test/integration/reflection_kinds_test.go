@@ -1,0 +1,272 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package integration
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	apischema "k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+)
+
+// widgetsDefinition is of a kind that only these tests know. Its field color is
+// defaulted, so copies have more than what was sent.
+const widgetsDefinition = `
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata:
+  name: widgets.example.com
+spec:
+  group: example.com
+  scope: Namespaced
+  names: {kind: Widget, listKind: WidgetList, plural: widgets, singular: widget}
+  versions:
+    - name: v1
+      served: true
+      storage: true
+      subresources: {status: {}}
+      schema:
+        openAPIV3Schema:
+          type: object
+          properties:
+            spec:
+              type: object
+              properties:
+                size: {type: integer, maximum: 100}
+                note: {type: string}
+                color: {type: string, default: red}
+            status:
+              type: object
+              properties:
+                phase: {type: string}
+                observedGeneration: {type: integer}
+`
+
+var widgetsResource = apischema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}
+
+// widgets are those of both sides.
+type widgets struct {
+	*offload
+	here, there dynamic.ResourceInterface
+}
+
+// A kind of somebody's own that is configured on both sides is copied, and its
+// status comes back, by nothing but the rights of the chart.
+func TestVirtualKubeletReflectsKindsByConfiguration(t *testing.T) {
+	o := newOffload(t)
+	define(t, o.Environment, widgetsDefinition, "widgets.example.com")
+	const kind = `[{"group":"example.com","version":"v1","resource":"widgets"}]`
+	o.Kubectl(t, o.ChartWith(t, []string{"policy.reflectedKinds=" + kind, "reflection.kinds=" + kind}, "rbac-virtual-kubelet.yaml", "rbac-twin.yaml"), "apply", "-f", "-")
+	client, err := dynamic.NewForConfig(o.Admin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &widgets{offload: o, here: client.Resource(widgetsResource).Namespace(o.local), there: client.Resource(widgetsResource).Namespace(o.twin)}
+	w.name(t, `[{"group":"example.com","version":"v1","resource":"widgets","excludedLabels":["team"]}]`)
+	w.start(t)
+	t.Run("one follows its namespace, and its status comes back", w.testRoundTrip)
+	t.Run("what is not ours is left alone", w.testForeign)
+	t.Run("what the provider refuses is told", w.testRefused)
+	t.Run("what is too large is told", w.testTooLarge)
+	t.Run("a restart changes nothing but what went wrong meanwhile", w.testRestart)
+	w.start(t)
+	t.Run("policies count at once", w.testPolicies)
+	t.Run("a kind that is not named any more leaves nothing", w.testEnd)
+}
+
+// name has the virtual node name kinds, and its status tell that those of the
+// test can be copied, as the controller manager does.
+func (w *widgets) name(t *testing.T, kinds string) {
+	t.Helper()
+	nodes := w.federation.FederationV1alpha1().VirtualNodes(w.peer)
+	spec := fmt.Sprintf(`{"spec":{"reflection":{"kinds":%s}}}`, kinds)
+	if _, err := nodes.Patch(t.Context(), virtualNode, types.MergePatchType, []byte(spec), metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	status := `{"status":{"reflectedKinds":[{"group":"example.com","version":"v1","resource":"widgets"}]}}`
+	if _, err := nodes.Patch(t.Context(), virtualNode, types.MergePatchType, []byte(status), metav1.PatchOptions{}, "status"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (w *widgets) make(t *testing.T, name, spec string) *unstructured.Unstructured {
+	t.Helper()
+	return w.makeIn(t, w.here, name, spec)
+}
+
+func (w *widgets) makeIn(t *testing.T, client dynamic.ResourceInterface, name, spec string) *unstructured.Unstructured {
+	t.Helper()
+	widget := &unstructured.Unstructured{}
+	if err := widget.UnmarshalJSON(fmt.Appendf(nil, `{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":%q,"labels":{"app":"web","team":"a"}},"spec":%s}`, name, spec)); err != nil {
+		t.Fatal(err)
+	}
+	made, err := client.Create(t.Context(), widget, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return made
+}
+
+func (w *widgets) patch(t *testing.T, client dynamic.ResourceInterface, name, patch string, subresources ...string) *unstructured.Unstructured {
+	t.Helper()
+	patched, err := client.Patch(t.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}, subresources...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return patched
+}
+
+// await waits until a widget is as wanted.
+func (w *widgets) await(t *testing.T, client dynamic.ResourceInterface, name, what string, is func(*unstructured.Unstructured) bool) (widget *unstructured.Unstructured) {
+	t.Helper()
+	defer func() {
+		if t.Failed() {
+			t.Logf("it is %v", widget)
+		}
+	}()
+	until(t, what, func(ctx context.Context) (bool, error) {
+		var err error
+		widget, err = client.Get(ctx, name, metav1.GetOptions{})
+		return err == nil && is(widget), ignoreNotFound(err)
+	})
+	return widget
+}
+
+func (w *widgets) awaitNone(t *testing.T, name string) {
+	t.Helper()
+	w.awaitGone(t, name+" is gone on the provider", func(ctx context.Context) error {
+		_, err := w.there.Get(ctx, name, metav1.GetOptions{})
+		return err
+	})
+}
+
+func (w *widgets) awaitEvent(t *testing.T, object *unstructured.Unstructured, reason, says string) {
+	t.Helper()
+	until(t, "an event "+reason, func(ctx context.Context) (bool, error) {
+		events, err := w.Kube.CoreV1().Events(w.local).List(ctx, metav1.ListOptions{FieldSelector: "reason=" + reason + ",involvedObject.uid=" + string(object.GetUID())})
+		return err == nil && len(events.Items) > 0 && strings.Contains(events.Items[0].Message, says) && events.Items[0].Type == corev1.EventTypeWarning, err
+	})
+}
+
+func size(want int64) func(*unstructured.Unstructured) bool {
+	return func(widget *unstructured.Unstructured) bool {
+		got, _, _ := unstructured.NestedInt64(widget.Object, "spec", "size")
+		return got == want
+	}
+}
+
+func (w *widgets) testRoundTrip(t *testing.T) {
+	w.make(t, "round", `{"size":3,"note":"first"}`)
+	first := w.await(t, w.there, "round", "it is on the provider", size(3))
+	labels := first.GetLabels()
+	if labels["app"] != "web" || labels["team"] != "" || labels[v1alpha1.LabelOrigin] != consumerID || labels[v1alpha1.LabelDestination] != providerID {
+		t.Errorf("labels %v", labels)
+	}
+	// The provider's controller answers.
+	w.patch(t, w.there, "round", fmt.Sprintf(`{"status":{"phase":"Ready\u001b","observedGeneration":%d}}`, first.GetGeneration()), "status")
+	back := w.await(t, w.here, "round", "the status is back", func(widget *unstructured.Unstructured) bool {
+		phase, _, _ := unstructured.NestedString(widget.Object, "status", "phase")
+		return phase == "Ready"
+	})
+	if observed, _, _ := unstructured.NestedInt64(back.Object, "status", "observedGeneration"); observed != back.GetGeneration() {
+		t.Errorf("generation %d was observed, of %d", observed, back.GetGeneration())
+	}
+	// Changes travel, also those that take something away; drift is repaired.
+	w.patch(t, w.here, "round", `{"spec":{"size":4,"note":null}}`)
+	second := w.await(t, w.there, "round", "the change is on the provider", size(4))
+	if _, noted, _ := unstructured.NestedString(second.Object, "spec", "note"); noted || second.GetUID() != first.GetUID() {
+		t.Errorf("the copy is %v", second)
+	}
+	w.patch(t, w.there, "round", `{"spec":{"size":9}}`)
+	w.await(t, w.there, "round", "the drift is repaired", size(4))
+	if err := w.there.Delete(t.Context(), "round", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	w.await(t, w.there, "round", "it is there again", func(widget *unstructured.Unstructured) bool { return widget.GetUID() != first.GetUID() })
+	// Deletion travels.
+	if err := w.here.Delete(t.Context(), "round", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	w.awaitNone(t, "round")
+}
+
+func (w *widgets) testForeign(t *testing.T) {
+	theirs := w.makeIn(t, w.there, "taken", `{"size":1}`)
+	ours := w.make(t, "taken", `{"size":2}`)
+	w.awaitEvent(t, ours, "ReflectionConflict", "none of ours")
+	now, err := w.there.Get(t.Context(), "taken", metav1.GetOptions{})
+	if err != nil || now.GetResourceVersion() != theirs.GetResourceVersion() {
+		t.Errorf("it was touched: %v, %v", now, err)
+	}
+}
+
+func (w *widgets) testRefused(t *testing.T) {
+	w.Kubectl(t, fmt.Sprintf(`
+apiVersion: v1
+kind: ResourceQuota
+metadata: {name: widgets, namespace: %s}
+spec: {hard: {count/widgets.example.com: "0"}}`, w.twin), "apply", "-f", "-")
+	// It comes into force as its controller would have it, which does not run
+	// here.
+	inForce := `{"status":{"hard":{"count/widgets.example.com":"0"},"used":{"count/widgets.example.com":"0"}}}`
+	if _, err := w.Kube.CoreV1().ResourceQuotas(w.twin).Patch(t.Context(), "widgets", types.MergePatchType, []byte(inForce), metav1.PatchOptions{}, "status"); err != nil {
+		t.Fatal(err)
+	}
+	refused := w.make(t, "refused", `{"size":1}`)
+	w.awaitEvent(t, refused, "ReflectionRefused", "exceeded quota")
+	if err := w.Kube.CoreV1().ResourceQuotas(w.twin).Delete(t.Context(), "widgets", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	w.await(t, w.there, "refused", "it is copied when the provider lets it be", size(1))
+}
+
+func (w *widgets) testTooLarge(t *testing.T) {
+	large := w.make(t, "large", fmt.Sprintf(`{"note":%q}`, strings.Repeat("x", 600<<10)))
+	w.awaitEvent(t, large, "ReflectionRefused", "at most 524288")
+	w.patch(t, w.here, "large", `{"spec":{"size":5,"note":"short"}}`)
+	w.await(t, w.there, "large", "it is copied when it is smaller", size(5))
+}
+
+func (w *widgets) testRestart(t *testing.T) {
+	w.make(t, "kept", `{"size":1}`)
+	w.make(t, "left", `{"size":1}`)
+	kept := w.await(t, w.there, "kept", "one is copied", size(1))
+	w.await(t, w.there, "left", "and another", size(1))
+	w.stop()
+	if err := w.here.Delete(t.Context(), "left", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	w.start(t)
+	w.awaitNone(t, "left")
+	if now, err := w.there.Get(t.Context(), "kept", metav1.GetOptions{}); err != nil || now.GetResourceVersion() != kept.GetResourceVersion() {
+		t.Errorf("the other was touched: %v, %v", now, err)
+	}
+}
+
+func (w *widgets) testPolicies(t *testing.T) {
+	w.make(t, "quiet", `{"size":1}`)
+	w.await(t, w.there, "quiet", "it is copied", size(1))
+	w.name(t, `[{"group":"example.com","version":"v1","resource":"widgets","policy":"AllowList"}]`)
+	w.awaitNone(t, "quiet")
+	w.patch(t, w.here, "quiet", `{"metadata":{"annotations":{"liqo.io/allow-reflection":""}}}`)
+	w.await(t, w.there, "quiet", "it is copied when it is sent, with its labels", func(widget *unstructured.Unstructured) bool { return widget.GetLabels()["team"] == "a" })
+}
+
+func (w *widgets) testEnd(t *testing.T) {
+	w.name(t, `[]`)
+	w.awaitNone(t, "quiet")
+	list, err := w.there.List(t.Context(), metav1.ListOptions{})
+	if err != nil || len(list.Items) != 1 || list.Items[0].GetName() != "taken" {
+		t.Errorf("%d are left, %v", len(list.Items), err)
+	}
+}

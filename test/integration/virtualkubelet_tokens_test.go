@@ -1,0 +1,215 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package integration
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+)
+
+const vaultVolume = "vault"
+
+func TestVirtualKubeletDeliversTokens(t *testing.T) {
+	o := newOffload(t)
+	o.options.HomeServer = "https://192.0.2.7:6443"
+	o.ServiceAccount(t, o.local, "robot")
+	o.start(t)
+	t.Run("a pod takes its tokens along, and no others", o.testTokens)
+	t.Run("a pod that mounts none gets none", o.testNoTokens)
+	t.Run("tokens end with their pod", o.testTokensEnd)
+	t.Run("a restart renews those that are due, and only these", o.testTokenRestart)
+	t.Run("a node that keeps tokens home does", o.testTokensDisabled)
+}
+
+// client makes a local pod that talks to its API server, and to a vault.
+func (o *offload) client(t *testing.T, name string) *corev1.Pod {
+	t.Helper()
+	return o.bind(t, o.local, name, func(pod *corev1.Pod) {
+		pod.Spec.ServiceAccountName = "robot"
+		pod.Spec.Volumes = []corev1.Volume{{Name: vaultVolume, VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
+			Sources: []corev1.VolumeProjection{{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{
+				Path: "vault", Audience: "vault", ExpirationSeconds: ptr.To[int64](600),
+			}}},
+		}}}}
+		pod.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: vaultVolume, MountPath: "/vault"}}
+	})
+}
+
+// tokens waits for the Secret that the volumes of a shadow pod name, and
+// returns it with the tokens at their paths.
+func (o *offload) tokens(t *testing.T, shadow *v1alpha1.ShadowPod) (*corev1.Secret, map[string]string) {
+	t.Helper()
+	var secret *corev1.Secret
+	until(t, "its tokens are there", func(ctx context.Context) (bool, error) {
+		var err error
+		secret, err = o.Kube.CoreV1().Secrets(o.twin).Get(ctx, shadow.Annotations[v1alpha1.AnnotationTokenSecret], metav1.GetOptions{})
+		return err == nil, ignoreNotFound(err)
+	})
+	paths := map[string]string{}
+	for _, volume := range shadow.Spec.Pod.Volumes {
+		if volume.Projected == nil {
+			continue
+		}
+		for _, source := range volume.Projected.Sources {
+			if source.Secret != nil && source.Secret.Name == secret.Name {
+				for _, item := range source.Secret.Items {
+					paths[item.Path] = string(secret.Data[item.Key])
+				}
+			}
+		}
+	}
+	return secret, paths
+}
+
+// whoami asks home who the bearer of a token is.
+func (o *offload) whoami(t *testing.T, token string) (authenticationv1.UserInfo, error) {
+	t.Helper()
+	config := o.Anonymous()
+	config.BearerToken = token
+	review, err := kubeOf(t, config).AuthenticationV1().SelfSubjectReviews().Create(t.Context(), &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
+	return review.Status.UserInfo, err
+}
+
+func (o *offload) testTokens(t *testing.T) {
+	local := o.client(t, "client")
+	shadow := o.shadow(t, "client")
+	secret, tokens := o.tokens(t, shadow)
+	if len(secret.OwnerReferences) != 1 || secret.OwnerReferences[0].UID != shadow.UID {
+		t.Errorf("the Secret belongs to %v, want the shadow pod %s", secret.OwnerReferences, shadow.UID)
+	}
+	user, err := o.whoami(t, tokens["token"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if user.Username != account(o.local, "robot") || strings.Join(user.Extra["authentication.kubernetes.io/pod-uid"], "") != string(local.UID) {
+		t.Errorf("the token is that of %+v", user)
+	}
+	for audience, wanted := range map[string]bool{"vault": true, "another": false} {
+		review, err := o.Kube.AuthenticationV1().TokenReviews().Create(t.Context(),
+			&authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: tokens["vault"], Audiences: []string{audience}}}, metav1.CreateOptions{})
+		if err != nil || review.Status.Authenticated != wanted {
+			t.Errorf("for %s the other token is %+v, %v", audience, review.Status, err)
+		}
+	}
+	if _, err := o.whoami(t, tokens["vault"]); !apierrors.IsUnauthorized(err) {
+		t.Errorf("home takes the token for the vault: %v", err)
+	}
+
+	// What is asked for is a pod that the provider makes.
+	there := o.make(t, "client")
+	if env := there.Spec.Containers[0].Env[0]; env.Name != "KUBERNETES_SERVICE_HOST" || env.Value != "kubernetes.default.svc" {
+		t.Errorf("the first variable is %v", env)
+	}
+	if aliases := there.Spec.HostAliases; len(aliases) != 1 || aliases[0].IP != "192.0.2.7" {
+		t.Errorf("aliases %v", aliases)
+	}
+	mounts := map[string]string{}
+	for _, mount := range there.Spec.Containers[0].VolumeMounts {
+		mounts[mount.MountPath] = mount.Name
+	}
+	if len(mounts) != 2 || mounts["/vault"] != vaultVolume || mounts["/var/run/secrets/kubernetes.io/serviceaccount"] == "" {
+		t.Errorf("mounts %v", mounts)
+	}
+}
+
+func (o *offload) testNoTokens(t *testing.T) {
+	before, err := o.Kube.CoreV1().Secrets(o.twin).List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.bind(t, o.local, "alone", func(pod *corev1.Pod) { pod.Spec.AutomountServiceAccountToken = ptr.To(false) })
+	shadow := o.shadow(t, "alone")
+	if shadow.Annotations[v1alpha1.AnnotationTokenSecret] != "" || len(shadow.Spec.Pod.Volumes) != 0 {
+		t.Errorf("it expects tokens: %+v", shadow)
+	}
+	// Ready here shows that it was looked at to the end.
+	o.runs(t, o.make(t, "alone"), 0)
+	o.awaitPod(t, o.local, "alone", "the pod is ready", isReady)
+	after, err := o.Kube.CoreV1().Secrets(o.twin).List(t.Context(), metav1.ListOptions{})
+	if err != nil || len(after.Items) != len(before.Items) {
+		t.Errorf("there are %d Secrets, and were %d; %v", len(after.Items), len(before.Items), err)
+	}
+}
+
+func (o *offload) testTokenRestart(t *testing.T) {
+	o.client(t, "due")
+	o.client(t, "young")
+	due, dueTokens := o.tokens(t, o.shadow(t, "due"))
+	young, _ := o.tokens(t, o.shadow(t, "young"))
+
+	o.stop()
+	secrets := o.Kube.CoreV1().Secrets(o.twin)
+	if _, err := secrets.Patch(t.Context(), due.Name, types.MergePatchType,
+		[]byte(`{"metadata":{"annotations":{"offloading.liqo.io/renew-after":"2026-01-01T00:00:00Z"}}}`), metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	o.start(t)
+	until(t, "the tokens that are due are new", func(ctx context.Context) (bool, error) {
+		now, err := secrets.Get(ctx, due.Name, metav1.GetOptions{})
+		if err != nil || now.Annotations[v1alpha1.AnnotationRenewAfter] < "2026-02" {
+			return false, err
+		}
+		for key, old := range due.Data {
+			if string(now.Data[key]) == string(old) {
+				t.Errorf("%s is the same token", key)
+			}
+		}
+		return now.UID == due.UID, nil
+	})
+	// Whoever has the old one may go on with it.
+	if _, err := o.whoami(t, dueTokens["token"]); err != nil {
+		t.Error(err)
+	}
+	now, err := secrets.Get(t.Context(), young.Name, metav1.GetOptions{})
+	if err != nil || now.ResourceVersion != young.ResourceVersion {
+		t.Errorf("the others were written: %v, %v", now, err)
+	}
+}
+
+func (o *offload) testTokensEnd(t *testing.T) {
+	o.client(t, "short")
+	_, tokens := o.tokens(t, o.shadow(t, "short"))
+	if _, err := o.whoami(t, tokens["token"]); err != nil {
+		t.Fatal(err)
+	}
+	if err := o.Kube.CoreV1().Pods(o.local).Delete(t.Context(), "short", *metav1.NewDeleteOptions(0)); err != nil {
+		t.Fatal(err)
+	}
+	o.awaitLeaving(t, "short")
+	until(t, "its token is good for nothing", func(context.Context) (bool, error) {
+		_, err := o.whoami(t, tokens["token"])
+		if err == nil || apierrors.IsUnauthorized(err) {
+			return err != nil, nil
+		}
+		return false, err
+	})
+	o.release(t, "short")
+}
+
+func (o *offload) testTokensDisabled(t *testing.T) {
+	// The one before ended with its test.
+	o.start(t)
+	if _, err := o.federation.FederationV1alpha1().VirtualNodes(o.peer).Patch(t.Context(), virtualNode, types.MergePatchType,
+		[]byte(`{"spec":{"apiAccess":"Disabled"}}`), metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	attempt := 0
+	until(t, "pods leave without tokens", func(context.Context) (bool, error) {
+		attempt++
+		name := "kept-" + strings.Repeat("x", attempt)
+		o.client(t, name)
+		shadow := o.shadow(t, name)
+		return shadow.Annotations[v1alpha1.AnnotationTokenSecret] == "" && len(shadow.Spec.Pod.Volumes) == 0 && len(shadow.Spec.Pod.HostAliases) == 0, nil
+	})
+}
