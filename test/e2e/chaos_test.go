@@ -75,6 +75,7 @@ func survivesChaos(t *testing.T) {
 	for _, user := range users {
 		user.isServed(t)
 	}
+	isWithinGrant(t)
 }
 
 // disturbances are what happens in the chaos. Each is over when it returns,

@@ -20,33 +20,42 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
+// runBudgeted runs a Deployment on the virtual node, of whose pods a
+// PodDisruptionBudget lets go one at a time.
+func runBudgeted(t *testing.T, namespace, name string, replicas int32) []corev1.Pod {
+	t.Helper()
+	pods := runDeployment(t, namespace, name, replicas, preferringTheVirtualNode())
+	for _, pod := range pods {
+		if pod.Spec.NodeName != virtualNode {
+			t.Fatalf("pod %s is on %s although it prefers %s", pod.Name, pod.Spec.NodeName, virtualNode)
+		}
+	}
+	budgets := rome.Kube.PolicyV1().PodDisruptionBudgets(namespace)
+	budget := &policyv1.PodDisruptionBudget{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: policyv1.PodDisruptionBudgetSpec{
+			MaxUnavailable: ptr.To(intstr.FromInt32(1)),
+			Selector:       &metav1.LabelSelector{MatchLabels: map[string]string{"app": name}},
+		},
+	}
+	must(budgets.Create(t.Context(), budget, metav1.CreateOptions{}))(t)
+	eventually(t, soon, "the budget to allow one disruption", func(ctx context.Context) (bool, string, error) {
+		budget, err := budgets.Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return false, "", err
+		}
+		return budget.Status.DisruptionsAllowed == 1, show(budget.Status), nil
+	})
+	return pods
+}
+
 // drainsTheVirtualNode takes the virtual node out of service and back, with
 // kubectl alone, as an administrator does with any node: what is drained comes
 // home one by one, as its PodDisruptionBudget says, and what is not stays.
 func drainsTheVirtualNode(t *testing.T) {
 	const replicas = 3
 	o := offloaded(t, v1alpha1.NamespaceOffloadingSpec{PodOffloadingStrategy: v1alpha1.LocalAndRemote})
-	drained := runDeployment(t, o.namespace, "drained", replicas, preferringTheVirtualNode())
-	for _, pod := range drained {
-		if pod.Spec.NodeName != virtualNode {
-			t.Fatalf("pod %s is on %s although it prefers %s", pod.Name, pod.Spec.NodeName, virtualNode)
-		}
-	}
-	budget := &policyv1.PodDisruptionBudget{
-		ObjectMeta: metav1.ObjectMeta{Name: "drained"},
-		Spec: policyv1.PodDisruptionBudgetSpec{
-			MaxUnavailable: ptr.To(intstr.FromInt32(1)),
-			Selector:       &metav1.LabelSelector{MatchLabels: map[string]string{"app": "drained"}},
-		},
-	}
-	must(rome.Kube.PolicyV1().PodDisruptionBudgets(o.namespace).Create(t.Context(), budget, metav1.CreateOptions{}))(t)
-	eventually(t, soon, "the budget to allow one disruption", func(ctx context.Context) (bool, string, error) {
-		budget, err := rome.Kube.PolicyV1().PodDisruptionBudgets(o.namespace).Get(ctx, "drained", metav1.GetOptions{})
-		if err != nil {
-			return false, "", err
-		}
-		return budget.Status.DisruptionsAllowed == 1, show(budget.Status), nil
-	})
+	drained := runBudgeted(t, o.namespace, "drained", replicas)
 	stays := serving(t)
 	run := containerRun(podReady(t, milan, stays.twin, "web"))
 	t.Cleanup(func() { rome.Kubectl(context.WithoutCancel(t.Context()), "uncordon", virtualNode) })

@@ -28,6 +28,7 @@ import (
 const (
 	testerImage = "liqo.io/federation-tester:dev"
 	tester      = "/federation-tester"
+	shopImage   = "liqo.io/shop:dev"
 	virtualNode = "liqo-milan"
 
 	// soon bounds what takes a second or two on a machine that is not busy.
@@ -93,6 +94,18 @@ func namespaceOn(t *testing.T, c *harness.Cluster) string {
 		if err := c.Kube.CoreV1().Namespaces().Delete(ctx, name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
 			t.Error(err)
 		}
+	})
+	// What Kubernetes puts into every namespace is there from the start: whoever
+	// looks later does not take it for something left behind.
+	eventually(t, soon, "namespace "+name+" to have what every namespace has", func(ctx context.Context) (bool, string, error) {
+		_, err := c.Kube.CoreV1().ServiceAccounts(name).Get(ctx, "default", metav1.GetOptions{})
+		if err == nil {
+			_, err = c.Kube.CoreV1().ConfigMaps(name).Get(ctx, "kube-root-ca.crt", metav1.GetOptions{})
+		}
+		if apierrors.IsNotFound(err) {
+			return false, err.Error(), nil
+		}
+		return err == nil, "", err
 	})
 	return name
 }

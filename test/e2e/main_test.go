@@ -17,8 +17,10 @@ import (
 	"maps"
 	"os"
 	"os/signal"
+	"path"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -133,8 +135,10 @@ func setUp(ctx context.Context, keep bool) error {
 	if err := playground.LoadImages(ctx); err != nil {
 		return err
 	}
-	if err := loadTester(ctx); err != nil {
-		return err
+	for directory, tag := range map[string]string{"./tester": testerImage, "../shop": shopImage} {
+		if err := loadProgram(ctx, directory, tag); err != nil {
+			return err
+		}
 	}
 	var err error
 	if rome, err = playground.Connect("rome"); err != nil {
@@ -154,20 +158,22 @@ func setUp(ctx context.Context, keep bool) error {
 	return nil
 }
 
-// loadTester builds the program that the tests run in their pods.
-func loadTester(ctx context.Context) error {
+// loadProgram builds a program that the tests run in their pods, and brings
+// its image to all nodes.
+func loadProgram(ctx context.Context, directory, tag string) error {
 	dir, err := os.MkdirTemp("", "federation-e2e-")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	program, tar := filepath.Join(dir, filepath.Base(tester)), filepath.Join(dir, "image.tar")
-	build := harness.Command(ctx, "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", program, "./tester")
+	name, _, _ := strings.Cut(path.Base(tag), ":")
+	program, tar := filepath.Join(dir, name), filepath.Join(dir, "image.tar")
+	build := harness.Command(ctx, "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", program, directory)
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if err := harness.Run(build).Err; err != nil {
 		return err
 	}
-	if err := playground.Image(ctx, program, testerImage, tar); err != nil {
+	if err := playground.Image(ctx, program, tag, tar); err != nil {
 		return err
 	}
 	return playground.Load(ctx, tar)

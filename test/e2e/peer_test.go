@@ -198,6 +198,11 @@ func shadowPodCannotEscapeToNode(t *testing.T) {
 			s.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: 80, HostPort: 80}}
 		},
 		"nodeName": func(s *corev1.PodSpec) { s.NodeName = node },
+		"pods of others kept off its node": func(s *corev1.PodSpec) {
+			s.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{
+				TopologyKey: corev1.LabelHostname, LabelSelector: &metav1.LabelSelector{}, NamespaceSelector: &metav1.LabelSelector{},
+			}}}}
+		},
 		"capabilities": func(s *corev1.PodSpec) {
 			container(s).Capabilities = &corev1.Capabilities{Add: []corev1.Capability{"SYS_ADMIN"}}
 		},

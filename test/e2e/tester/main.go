@@ -16,6 +16,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"k8s.io/client-go/rest"
 )
 
 const usage = `usage: federation-tester serve [ADDRESS]   answer HTTP, log requests, echo the lines of stdin
@@ -27,6 +29,7 @@ const usage = `usage: federation-tester serve [ADDRESS]   answer HTTP, log reque
        federation-tester read FILE         print a file
        federation-tester env NAME          print a variable of the environment
        federation-tester get URL           print what a server answers
+       federation-tester home PATH         print what the API server of the pod answers to its ServiceAccount
 `
 
 func main() {
@@ -61,6 +64,8 @@ func run(args []string) (code int, err error) {
 		_, err = fmt.Println(os.Getenv(args[0]))
 	case command == "get" && len(args) == 1:
 		err = get(args[0])
+	case command == "home" && len(args) == 1:
+		err = home(args[0])
 	default:
 		fmt.Fprint(os.Stderr, usage)
 		return 64, nil
@@ -91,8 +96,25 @@ func read(file string) error {
 	return err
 }
 
+// home finds the API server as every client in a pod does.
+func home(path string) error {
+	config, err := rest.InClusterConfig()
+	if err != nil {
+		return err
+	}
+	client, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return err
+	}
+	client.Timeout = 5 * time.Second
+	return printAnswer(client, config.Host+path)
+}
+
 func get(url string) error {
-	client := http.Client{Timeout: 5 * time.Second}
+	return printAnswer(&http.Client{Timeout: 5 * time.Second}, url)
+}
+
+func printAnswer(client *http.Client, url string) error {
 	response, err := client.Get(url)
 	if err != nil {
 		return err

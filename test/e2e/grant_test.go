@@ -1,0 +1,113 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"liqo.io/federation/apiserver/rules/quota"
+)
+
+// lendsNoMoreThanIsGranted has rome send more to milan than it was granted,
+// past its scheduler, which would keep it within the virtual node: milan takes
+// what fits, says why it takes no more, and takes the next when one has gone.
+func lendsNoMoreThanIsGranted(t *testing.T) {
+	// Each takes a bit less than a third, so that three fit and no fourth.
+	const pods, fit, percent = 6, 3, 30
+	o := offloaded(t, remote)
+	offers := must(milan.Federation.FederationV1alpha1().ResourceOffers("liqo-tenant-rome").List(t.Context(), metav1.ListOptions{}))(t)
+	if len(offers.Items) != 1 {
+		t.Fatalf("milan makes %d offers", len(offers.Items))
+	}
+	granted := offers.Items[0].Spec.Resources[corev1.ResourceCPU]
+	spec := podSpec("serve")
+	spec.NodeName = virtualNode
+	spec.Containers[0].Resources.Requests = corev1.ResourceList{
+		corev1.ResourceCPU: *resource.NewMilliQuantity(granted.MilliValue()*percent/100, resource.DecimalSI),
+	}
+	for i := range pods {
+		runPod(t, o.namespace, fmt.Sprintf("web-%d", i), spec)
+	}
+	taken := sortedOut(t, o, fit)
+	for i := range pods {
+		name := fmt.Sprintf("web-%d", i)
+		if slices.Contains(taken, name) {
+			continue
+		}
+		pod := must(rome.Kube.CoreV1().Pods(o.namespace).Get(t.Context(), name, metav1.GetOptions{}))(t)
+		if pod.Status.Phase != corev1.PodPending || !strings.Contains(pod.Status.Message, "cpu: ") || !strings.Contains(pod.Status.Message, " left") {
+			t.Errorf("pod %s is %s, and says: %s", name, pod.Status.Phase, pod.Status.Message)
+		}
+		if events := kubectl(t, rome, "get", "events", "-n", o.namespace, "--field-selector=reason=GrantExceeded,involvedObject.name="+name, "-o", "name"); events == "" {
+			t.Errorf("no event says why pod %s waits", name)
+		}
+	}
+
+	kubectl(t, rome, "delete", "pod", taken[0], "-n", o.namespace, "--timeout=60s")
+	if now := sortedOut(t, o, fit); slices.Contains(now, taken[0]) {
+		t.Errorf("%s came back", taken[0])
+	}
+}
+
+// sortedOut waits until each pod on rome is taken by milan or refused for want of
+// room, and so many are taken, which it returns.
+func sortedOut(t *testing.T, o offload, fit int) (taken []string) {
+	t.Helper()
+	eventually(t, soon, fmt.Sprintf("milan to take %d pods and refuse the others", fit), func(ctx context.Context) (bool, string, error) {
+		shadows, err := milan.Federation.FederationV1alpha1().ShadowPods(o.twin).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return false, "", err
+		}
+		taken = nil
+		for _, shadow := range shadows.Items {
+			taken = append(taken, shadow.Name)
+		}
+		if len(taken) > fit {
+			t.Errorf("milan took %v", taken)
+		}
+		pods, err := rome.Kube.CoreV1().Pods(o.namespace).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return false, "", err
+		}
+		told := 0
+		for _, pod := range pods.Items {
+			if !slices.Contains(taken, pod.Name) && pod.Status.Reason == "GrantExceeded" {
+				told++
+			}
+		}
+		return len(taken) == fit && len(taken)+told == len(pods.Items), fmt.Sprintf("%v are taken, and %d of %d pods were told why they wait", taken, told, len(pods.Items)), nil
+	})
+	return taken
+}
+
+// isWithinGrant sees to it that rome uses no more of milan than it was granted.
+func isWithinGrant(t *testing.T) {
+	t.Helper()
+	federation := milan.Federation.FederationV1alpha1()
+	granted, used := corev1.ResourceList{}, corev1.ResourceList{}
+	for _, offer := range must(federation.ResourceOffers("liqo-tenant-rome").List(t.Context(), metav1.ListOptions{}))(t).Items {
+		quota.Add(granted, offer.Spec.Resources)
+	}
+	for _, shadow := range must(federation.ShadowPods(metav1.NamespaceAll).List(t.Context(), metav1.ListOptions{}))(t).Items {
+		switch {
+		case shadow.Status.ForeignCluster == "":
+			t.Errorf("shadow pod %s/%s does not say whose it is", shadow.Namespace, shadow.Name)
+		case shadow.Status.ForeignCluster == "rome" && shadow.Status.Phase == "":
+			quota.Add(used, quota.Requests(&shadow.Spec.Pod))
+		}
+	}
+	if over := quota.Exceeded(granted, used); len(over) > 0 {
+		t.Errorf("more is used than granted: %s", quota.Sentence(over))
+	}
+}

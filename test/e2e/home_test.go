@@ -1,0 +1,110 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/test/harness"
+)
+
+// podsTalkToTheirHome tells rome where its pods reach it from milan. One that
+// runs there then reads itself from rome's API, with a client that knows of
+// nothing and the ServiceAccount that it has at home.
+func podsTalkToTheirHome(t *testing.T) {
+	leadsHome(t, rome.Config.Host)
+	defer leadsHome(t, "")
+	o := offloaded(t, remote)
+	grantReading(t, o.namespace, "reader")
+
+	spec := podSpec("serve")
+	spec.ServiceAccountName = "reader"
+	here := runDeployment(t, o.namespace, "web", 1, spec)[0]
+	pod := here.Name
+	home := func(path string) harness.Result {
+		return milan.Kubectl(t.Context(), "exec", "-n", o.twin, pod, "--", tester, "home", path)
+	}
+	eventually(t, soon, "the pod on milan to read itself from rome's API", func(context.Context) (bool, string, error) {
+		result := home("/api/v1/namespaces/" + o.namespace + "/pods/" + pod)
+		return result.Code == 0 && strings.Contains(result.Stdout, string(here.UID)), fmt.Sprintf("%q, %v", result.Stdout, result.Err), nil
+	})
+	if result := home("/api/v1/namespaces/" + o.namespace + "/secrets"); result.Code == 0 {
+		t.Error("it reads Secrets, which its ServiceAccount may not")
+	}
+	read := func(file string) string {
+		return kubectl(t, milan, "exec", "-n", o.twin, pod, "--", tester, "read", "/var/run/secrets/kubernetes.io/serviceaccount/"+file)
+	}
+	if got := read("namespace"); got != o.namespace {
+		t.Errorf("its namespace is %q, want %q as at home", got, o.namespace)
+	}
+	if strings.TrimSpace(read("token")) == "" {
+		t.Error("it has no token")
+	}
+	there := podReady(t, milan, o.twin, pod)
+	if there.Spec.ServiceAccountName == "reader" {
+		t.Error("it has an account of milan's, too")
+	}
+	secret := there.Annotations[v1alpha1.AnnotationTokenSecret]
+	must(milan.Kube.CoreV1().Secrets(o.twin).Get(t.Context(), secret, metav1.GetOptions{}))(t)
+
+	// One that has no token at home has none there.
+	alone := podSpec("serve")
+	alone.AutomountServiceAccountToken = new(bool)
+	runReadyPod(t, o.namespace, "alone", alone)
+	if volumes := podReady(t, milan, o.twin, "alone").Spec.Volumes; len(volumes) != 0 {
+		t.Errorf("on milan it has the volumes %s", show(volumes))
+	}
+
+	kubectl(t, rome, "delete", "deployment", "web", "-n", o.namespace)
+	podGone(t, milan, o.twin, pod)
+	eventually(t, soon, "its tokens to be gone on milan", func(ctx context.Context) (bool, string, error) {
+		_, err := milan.Kube.CoreV1().Secrets(o.twin).Get(ctx, secret, metav1.GetOptions{})
+		return gone(err)
+	})
+}
+
+// leadsHome sets the address under which pods on milan reach rome, and waits
+// until milan's virtual kubelet runs with it.
+func leadsHome(t *testing.T, server string) {
+	t.Helper()
+	setsValues(t, rome, "homeServer="+server)
+	eventually(t, soon, "the virtual kubelet to lead pods to "+server, func(ctx context.Context) (bool, string, error) {
+		deployment, err := rome.Kube.AppsV1().Deployments(peerNamespace).Get(ctx, "virtual-kubelet-milan", metav1.GetOptions{})
+		if err != nil {
+			return false, "", err
+		}
+		args := deployment.Spec.Template.Spec.Containers[0].Args
+		if slices.ContainsFunc(args, func(arg string) bool { return strings.HasPrefix(arg, "--home-server=") }) != (server != "") {
+			return false, show(args), nil
+		}
+		status := deployment.Status
+		return status.ObservedGeneration == deployment.Generation && status.UpdatedReplicas == 1 && status.AvailableReplicas == 1, show(status), nil
+	})
+}
+
+// grantReading makes an account that may read pods.
+func grantReading(t *testing.T, namespace, account string) {
+	t.Helper()
+	meta := metav1.ObjectMeta{Name: account}
+	must(rome.Kube.CoreV1().ServiceAccounts(namespace).Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: meta}, metav1.CreateOptions{}))(t)
+	must(rome.Kube.RbacV1().Roles(namespace).Create(t.Context(), &rbacv1.Role{
+		ObjectMeta: meta, Rules: []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get"}}},
+	}, metav1.CreateOptions{}))(t)
+	must(rome.Kube.RbacV1().RoleBindings(namespace).Create(t.Context(), &rbacv1.RoleBinding{
+		ObjectMeta: meta,
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: account}},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: account},
+	}, metav1.CreateOptions{}))(t)
+}

@@ -1,0 +1,118 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/test/harness"
+)
+
+// widgetsDefinition is of a kind that nobody but its user knows.
+const widgetsDefinition = `
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata:
+  name: widgets.example.com
+spec:
+  group: example.com
+  scope: Namespaced
+  names: {kind: Widget, listKind: WidgetList, plural: widgets, singular: widget}
+  versions:
+    - name: v1
+      served: true
+      storage: true
+      subresources: {status: {}}
+      schema:
+        openAPIV3Schema:
+          type: object
+          properties:
+            spec: {type: object, properties: {size: {type: integer}}}
+            status: {type: object, properties: {phase: {type: string}}}
+`
+
+const aWidget = `
+apiVersion: example.com/v1
+kind: Widget
+metadata:
+  name: wheel
+spec:
+  size: 3
+`
+
+// reflectsOtherKinds has both administrators and a virtual node name a kind,
+// and follows an object of it there and its status back.
+func reflectsOtherKinds(t *testing.T) {
+	const kinds = `[{"group":"example.com","version":"v1","resource":"widgets"}]`
+	names := func(list string) {
+		helmUpgrade(t, milan, "--reuse-values", "--wait", "--timeout=3m", "--set-json", "policy.reflectedKinds="+list)
+		helmUpgrade(t, rome, "--reuse-values", "--wait", "--timeout=3m", "--set-json", "reflection.kinds="+list)
+	}
+	names(kinds)
+	kubectl(t, rome, "patch", "virtualnode", "milan", "-n", peerNamespace, "--type=merge", "-p", `{"spec":{"reflection":{"kinds":`+kinds+`}}}`)
+	isReflected := func(reason string) harness.Condition {
+		return func(ctx context.Context) (bool, string, error) {
+			node, err := rome.Federation.FederationV1alpha1().VirtualNodes(peerNamespace).Get(ctx, "milan", metav1.GetOptions{})
+			if err != nil {
+				return false, "", err
+			}
+			condition := meta.FindStatusCondition(node.Status.Conditions, v1alpha1.ConditionKindsReflected)
+			return condition != nil && condition.Reason == reason, show(node.Status), nil
+		}
+	}
+	// Neither cluster serves it yet, so milan does not offer it.
+	eventually(t, soon, "the virtual node to tell that widgets are not offered", isReflected("NotOffered"))
+	definition, widget := file(t, widgetsDefinition), file(t, aWidget)
+	for _, c := range []*harness.Cluster{milan, rome} {
+		kubectl(t, c, "apply", "-f", definition)
+		kubectl(t, c, "wait", "--for=condition=Established", "crd/widgets.example.com", "--timeout=1m")
+	}
+	// Both sides look once a minute.
+	eventually(t, 2*soon, "widgets to be copied", isReflected("Reflected"))
+
+	o := offloaded(t, remote)
+	kubectl(t, rome, "apply", "-n", o.namespace, "-f", widget)
+	field := func(c *harness.Cluster, namespace, path, want string) harness.Condition {
+		return func(ctx context.Context) (bool, string, error) {
+			result := c.Kubectl(ctx, "get", "widget", "wheel", "-n", namespace, "-o", "jsonpath={"+path+"}")
+			return result.Code == 0 && result.Stdout == want, result.Stdout, nil
+		}
+	}
+	eventually(t, soon, "the widget to be on milan", field(milan, o.twin, ".spec.size", "3"))
+	kubectl(t, milan, "patch", "widget", "wheel", "-n", o.twin, "--subresource=status", "--type=merge", "-p", `{"status":{"phase":"Ready"}}`)
+	eventually(t, soon, "its status to be back", field(rome, o.namespace, ".status.phase", "Ready"))
+	kubectl(t, milan, "patch", "widget", "wheel", "-n", o.twin, "--type=merge", "-p", `{"spec":{"size":9}}`)
+	eventually(t, soon, "the drift to be repaired", field(milan, o.twin, ".spec.size", "3"))
+
+	// A kind that is not named any more leaves nothing.
+	kubectl(t, rome, "patch", "virtualnode", "milan", "-n", peerNamespace, "--type=merge", "-p", `{"spec":{"reflection":{"kinds":[]}}}`)
+	eventually(t, soon, "the copy to be gone", func(ctx context.Context) (bool, string, error) {
+		result := milan.Kubectl(ctx, "get", "widgets", "-n", o.twin, "-o", "name")
+		return result.Code == 0 && strings.TrimSpace(result.Stdout) == "", result.Stdout, nil
+	})
+	for _, c := range []*harness.Cluster{milan, rome} {
+		kubectl(t, c, "delete", "crd", "widgets.example.com")
+	}
+	names("[]")
+}
+
+// file is one with the text given.
+func file(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "object.yaml")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
