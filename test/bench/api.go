@@ -53,7 +53,6 @@ type apiSample struct {
 	clients   int
 	resource  schema.GroupVersionResource
 	latencies []time.Duration
-	took      time.Duration
 }
 
 // p99 is the latency in milliseconds that one request in a hundred exceeds.
@@ -62,11 +61,21 @@ func (s apiSample) p99() float64 {
 	return float64(sorted[(len(sorted)*99-1)/100]) / float64(time.Millisecond)
 }
 
-// rate is in requests a second.
-func (s apiSample) rate() float64 { return float64(len(s.latencies)) / s.took.Seconds() }
+// rate is in requests a second: no client ever waits for anything but its
+// answer.
+func (s apiSample) rate() float64 {
+	var waited time.Duration
+	for _, latency := range s.latencies {
+		waited += latency
+	}
+	return float64(s.clients) * float64(len(s.latencies)) / waited.Seconds()
+}
 
 // measureAPI asks rome's API server, as a user with the rights for one
 // namespace, for objects of ourResource and for the same as custom resources.
+// One client asks for one of these and one of those in turn, so that both
+// latencies meet the same disk and the same neighbours. What 16 clients get
+// through is measured one after the other, or each would wait for the other.
 func (b *bench) measureAPI(ctx context.Context) ([]apiSample, error) {
 	client, err := b.apiClient(ctx)
 	if err != nil {
@@ -74,39 +83,81 @@ func (b *bench) measureAPI(ctx context.Context) ([]apiSample, error) {
 	}
 	var samples []apiSample
 	for run := range b.options.runs {
-		for _, clients := range []int{1, 16} {
-			for _, resource := range []schema.GroupVersionResource{customResource, ourResource} {
-				if err := b.quiet(ctx); err != nil {
-					return nil, err
-				}
-				more, err := ask(ctx, client.Resource(resource).Namespace(apiNamespace), resource, clients)
-				if err != nil {
-					return nil, fmt.Errorf("%s: %w", resource.GroupResource(), err)
-				}
-				for _, s := range more {
-					fmt.Fprintf(os.Stderr, "API of %s, run %d, %2d clients: %-6s p99 %.1f ms, %.0f/s\n", resource.Group, run+1, clients, s.operation, s.p99(), s.rate())
-				}
-				samples = append(samples, more...)
+		for _, part := range []struct {
+			clients   int
+			resources []schema.GroupVersionResource
+		}{
+			{1, []schema.GroupVersionResource{customResource, ourResource}},
+			{16, []schema.GroupVersionResource{customResource}},
+			{16, []schema.GroupVersionResource{ourResource}},
+		} {
+			if err := b.quiet(ctx); err != nil {
+				return nil, err
 			}
+			more, err := ask(ctx, client, part.clients, part.resources...)
+			if err != nil {
+				return nil, err
+			}
+			for _, s := range more {
+				fmt.Fprintf(os.Stderr, "API of %s, run %d, %2d clients: %-6s p99 %.1f ms, %.0f/s\n", s.resource.Group, run+1, s.clients, s.operation, s.p99(), s.rate())
+			}
+			samples = append(samples, more...)
 		}
 	}
 	return samples, nil
 }
 
-// ask makes objects, reads them one by one and all at once, changes them, and
-// removes them.
-func ask(ctx context.Context, client dynamic.ResourceInterface, resource schema.GroupVersionResource, clients int) ([]apiSample, error) {
+// ask makes objects of each resource, reads them one by one and all at once,
+// changes them, and removes them.
+func ask(ctx context.Context, client dynamic.Interface, clients int, resources ...schema.GroupVersionResource) ([]apiSample, error) {
 	objects, lists := objects, lists
 	if clients > 1 {
 		objects, lists = objectsOfMany, 0
 	}
-	made := make([]*unstructured.Unstructured, objects)
+	var asked [][]operation
+	for _, resource := range resources {
+		asked = append(asked, operations(client.Resource(resource).Namespace(apiNamespace), resource, objects, lists))
+	}
 	var samples []apiSample
-	for _, operation := range []struct {
-		name  string
-		count int
-		send  func(ctx context.Context, i int) error
-	}{
+	for step := range asked[0] {
+		name, count := asked[0][step].name, asked[0][step].count
+		if count == 0 {
+			continue
+		}
+		var requests []request
+		for _, operations := range asked {
+			requests = append(requests, operations[step].send)
+		}
+		latencies, err := send(ctx, count, clients, requests...)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		for i, resource := range resources {
+			samples = append(samples, apiSample{name, clients, resource, latencies[i]})
+		}
+	}
+	for _, resource := range resources {
+		if err := client.Resource(resource).Namespace(apiNamespace).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
+			return nil, fmt.Errorf("delete all %s: %w", resource.GroupResource(), err)
+		}
+	}
+	return samples, nil
+}
+
+// request sends one request, the i-th of its kind.
+type request func(ctx context.Context, i int) error
+
+// operation is one kind of request, to be sent so many times.
+type operation struct {
+	name  string
+	count int
+	send  request
+}
+
+// operations are what one resource is asked for, in this order.
+func operations(client dynamic.ResourceInterface, resource schema.GroupVersionResource, objects, lists int) []operation {
+	made := make([]*unstructured.Unstructured, objects)
+	return []operation{
 		{"create", objects, func(ctx context.Context, i int) (err error) {
 			made[i], err = client.Create(ctx, offer(resource, i), metav1.CreateOptions{})
 			return err
@@ -127,40 +178,32 @@ func ask(ctx context.Context, client dynamic.ResourceInterface, resource schema.
 			_, err := client.Update(ctx, changed, metav1.UpdateOptions{})
 			return err
 		}},
-	} {
-		if operation.count == 0 {
-			continue
-		}
-		s, err := send(ctx, operation.count, clients, operation.send)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", operation.name, err)
-		}
-		s.operation, s.resource = operation.name, resource
-		samples = append(samples, s)
 	}
-	return samples, client.DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})
 }
 
-// send sends count requests, divided among the clients.
-func send(ctx context.Context, count, clients int, request func(context.Context, int) error) (apiSample, error) {
-	s := apiSample{clients: clients, latencies: make([]time.Duration, count)}
+// send sends each request count times, divided among the clients, of which each
+// sends one request after the other, and returns the latencies of each.
+func send(ctx context.Context, count, clients int, requests ...request) ([][]time.Duration, error) {
+	latencies := make([][]time.Duration, len(requests))
+	for which := range requests {
+		latencies[which] = make([]time.Duration, count)
+	}
 	group, ctx := errgroup.WithContext(ctx)
-	start := time.Now()
 	for first := range clients {
 		group.Go(func() error {
 			for i := first; i < count; i += clients {
-				sent := time.Now()
-				if err := request(ctx, i); err != nil {
-					return err
+				for which, request := range requests {
+					sent := time.Now()
+					if err := request(ctx, i); err != nil {
+						return err
+					}
+					latencies[which][i] = time.Since(sent)
 				}
-				s.latencies[i] = time.Since(sent)
 			}
 			return nil
 		})
 	}
-	err := group.Wait()
-	s.took = time.Since(start)
-	return s, err
+	return latencies, group.Wait()
 }
 
 func offer(resource schema.GroupVersionResource, i int) *unstructured.Unstructured {

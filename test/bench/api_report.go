@@ -19,7 +19,7 @@ const (
 )
 
 func reportAPI(out io.Writer, runs int, samples []apiSample) {
-	fmt.Fprintf(out, "\n%s\nThe API of %s beside a custom resource of the same schema, through the same kube-apiserver, as a user with a Role.\nMedians of %d runs of %d objects for one client and %d for 16, in parentheses from the least to the most.\n\n",
+	fmt.Fprintf(out, "\n%s\nThe API of %s beside a custom resource of the same schema, through the same kube-apiserver, as a user with a Role; the etcd of either waits for the disk.\nMedians of %d runs of %d objects for one client and %d for 16, in parentheses from the least to the most.\n\n",
 		machine(), ourResource.GroupResource(), runs, objects, objectsOfMany)
 	fmt.Fprintln(out, "| request | custom resource | ours | ours beside it | budget |\n| --- | --- | --- | ---: | --- |")
 	for _, line := range []struct {

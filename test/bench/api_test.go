@@ -42,31 +42,39 @@ func TestSchemasOfCustomResourcesHaveNoReferences(t *testing.T) {
 }
 
 func TestRequestsAreDividedAmongTheClients(t *testing.T) {
-	var sent [10]atomic.Int32
-	s, err := send(t.Context(), len(sent), 3, func(_ context.Context, i int) error {
-		sent[i].Add(1)
-		return nil
-	})
-	if err != nil || len(s.latencies) != len(sent) {
-		t.Fatalf("%d latencies and error %v", len(s.latencies), err)
+	var sent [2][10]atomic.Int32
+	var requests []request
+	for which := range sent {
+		requests = append(requests, func(_ context.Context, i int) error {
+			sent[which][i].Add(1)
+			return nil
+		})
 	}
-	for i := range sent {
-		if n := sent[i].Load(); n != 1 {
-			t.Errorf("request %d was sent %d times", i, n)
+	latencies, err := send(t.Context(), len(sent[0]), 3, requests...)
+	if err != nil || len(latencies) != len(sent) {
+		t.Fatalf("latencies of %d requests and error %v", len(latencies), err)
+	}
+	for which := range sent {
+		if len(latencies[which]) != len(sent[which]) {
+			t.Errorf("request %d has %d latencies", which, len(latencies[which]))
+		}
+		for i := range sent[which] {
+			if n := sent[which][i].Load(); n != 1 {
+				t.Errorf("request %d was sent %d times as the %d-th", which, n, i)
+			}
 		}
 	}
 }
 
 func TestAPIReportComparesLikeWithLike(t *testing.T) {
 	sample := func(operation string, clients int, own bool, milliseconds int) apiSample {
-		s := apiSample{operation: operation, clients: clients, resource: customResource, took: time.Second}
+		s := apiSample{operation: operation, clients: clients, resource: customResource}
 		if own {
 			s.resource = ourResource
 		}
 		for range 100 {
 			s.latencies = append(s.latencies, time.Duration(milliseconds)*time.Millisecond)
 		}
-		s.took = time.Duration(milliseconds) * 100 * time.Millisecond
 		return s
 	}
 	var samples []apiSample
@@ -79,7 +87,7 @@ func TestAPIReportComparesLikeWithLike(t *testing.T) {
 	reportAPI(&out, 1, samples)
 	for _, want := range []string{
 		"| GET by name, one client, p99 | 4.00 ms (4.00–4.00) | 10.0 ms (10.0–10.0) | +6.0 ms | ≤ 5 ms ✗ |",
-		"| create, 16 clients | 250/s (250–250) | 100/s (100–100) | 0.40× | ≥ 0.7× ✗ |",
+		"| create, 16 clients | 4000/s (4000–4000) | 1600/s (1600–1600) | 0.40× | ≥ 0.7× ✗ |",
 	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("the report lacks %q:\n%s", want, out.String())

@@ -51,12 +51,12 @@ apiserver_request_duration_seconds_count{resource="pods",verb="POST"} 7
 func TestRequestsBelongToTheCreationTheyFallInto(t *testing.T) {
 	at := func(seconds int) time.Time { return time.Unix(int64(seconds), 0) }
 	samples := []sample{
-		{size: 2, created: time.Second, deleted: time.Second, cpu: 10 * time.Millisecond, from: at(10), to: at(20)},
-		{size: 2, offloaded: true, created: 2 * time.Second, deleted: 4 * time.Second, cpu: 20 * time.Millisecond, from: at(30), to: at(40)},
+		{size: 2, created: time.Second, deleted: time.Second, cpu: 10 * time.Millisecond, creation: window{at(10), at(20)}, deletion: window{at(20), at(30)}},
+		{size: 2, offloaded: true, created: 2 * time.Second, deleted: 4 * time.Second, cpu: 20 * time.Millisecond, creation: window{at(30), at(40)}, deletion: window{at(40), at(50)}},
 	}
 	requests := []harness.Request{
 		{Cluster: "rome", Received: at(9)}, {Cluster: "rome", Received: at(10)}, {Cluster: "rome", Received: at(19)},
-		{Cluster: "rome", Received: at(31)}, {Cluster: "milan", Received: at(32)}, {Cluster: "milan", Received: at(33)}, {Cluster: "milan", Received: at(40)},
+		{Cluster: "rome", Received: at(31)}, {Cluster: "milan", Received: at(32)}, {Cluster: "milan", Received: at(33)}, {Cluster: "milan", Received: at(40)}, {Cluster: "rome", Received: at(29)},
 	}
 	want := []row{
 		{"create → all Ready seen here", "2", "1.00 s (1.00–1.00)", "2.00 s (2.00–2.00)", "2.00×", "≤ 3× ✓"},
@@ -65,6 +65,7 @@ func TestRequestsBelongToTheCreationTheyFallInto(t *testing.T) {
 		{"requests a pod at the API server of rome", "2", "1.00 (1.00–1.00)", "0.50 (0.50–0.50)", "–", "–"},
 		{"requests a pod at the API server of milan", "2", "0.00 (0.00–0.00)", "1.00 (1.00–1.00)", "–", "–"},
 		{"requests a pod, both, no watches", "2", "1.00 (1.00–1.00)", "1.50 (1.50–1.50)", "1.50×", "≤ 15 ✓"},
+		{"requests a pod to delete it, both", "2", "0.50 (0.50–0.50)", "0.50 (0.50–0.50)", "1.00×", "–"},
 	}
 	if diff := cmp.Diff(want, sizeRows(2, samples, requests), cmp.AllowUnexported(row{})); diff != "" {
 		t.Errorf("rows (-want +got):\n%s", diff)

@@ -97,6 +97,10 @@ func run(ctx context.Context, args []string) (err error) {
 	if err := b.setUp(ctx); err != nil {
 		return fmt.Errorf("set up: %w", err)
 	}
+	// Before anything is asked: what was freed stays with a process for a while.
+	if err := b.measureIdle(ctx); err != nil {
+		return fmt.Errorf("measure the idle clusters: %w", err)
+	}
 	if o.only != "pods" {
 		samples, err := b.measureAPI(ctx)
 		if err != nil {

@@ -28,9 +28,14 @@ type sample struct {
 	// cpu is what all processes of both clusters used from the creation until
 	// quiet, beyond what they use when idle.
 	cpu time.Duration
-	// from and to are when requests belong to the creation.
-	from, to time.Time
+	// creation and deletion are when requests belong to either.
+	creation, deletion window
 }
+
+// window is from one moment to another.
+type window struct{ from, to time.Time }
+
+func (w window) holds(t time.Time) bool { return !t.Before(w.from) && t.Before(w.to) }
 
 // memory is what our processes hold after the runs of one size, or with size 0
 // before the first.
@@ -51,15 +56,7 @@ type results struct {
 }
 
 func (b *bench) measure(ctx context.Context) (results, error) {
-	var r results
-	if err := b.measureIdle(ctx); err != nil {
-		return r, err
-	}
-	idle, err := b.ours(ctx)
-	if err != nil {
-		return r, err
-	}
-	r.memory = append(r.memory, memory{0, idle})
+	r := results{memory: []memory{{0, b.resting}}}
 	for _, size := range b.options.pods {
 		for run := range b.options.runs {
 			for _, isOffloaded := range []bool{false, true} {
@@ -109,7 +106,7 @@ func (b *bench) once(ctx context.Context, size int, isOffloaded bool) (sample, e
 		return s, err
 	}
 	client := b.rome.Kube.AppsV1().Deployments(namespace)
-	s.from = time.Now()
+	s.creation.from = time.Now()
 	deployment := deployment(size, isOffloaded)
 	if _, err := client.Create(ctx, deployment, metav1.CreateOptions{}); err != nil {
 		return s, err
@@ -118,18 +115,18 @@ func (b *bench) once(ctx context.Context, size int, isOffloaded bool) (sample, e
 	if err != nil {
 		return s, err
 	}
-	s.created = ready.Sub(s.from)
+	s.created = ready.Sub(s.creation.from)
 	if err := b.quiet(ctx); err != nil {
 		return s, err
 	}
-	s.to = time.Now()
+	s.creation.to = time.Now()
 	after, err := b.cpu(ctx)
 	if err != nil {
 		return s, err
 	}
-	s.cpu = after - before - time.Duration(b.idle*float64(s.to.Sub(s.from)))
+	s.cpu = after - before - time.Duration(b.idle*float64(s.creation.to.Sub(s.creation.from)))
 
-	start := time.Now()
+	s.deletion.from = time.Now()
 	if err := client.Delete(ctx, deployment.Name, metav1.DeleteOptions{PropagationPolicy: ptr.To(metav1.DeletePropagationBackground)}); err != nil {
 		return s, err
 	}
@@ -138,9 +135,11 @@ func (b *bench) once(ctx context.Context, size int, isOffloaded bool) (sample, e
 		if err != nil {
 			return s, err
 		}
-		s.deleted = max(s.deleted, gone.Sub(start))
+		s.deleted = max(s.deleted, gone.Sub(s.deletion.from))
 	}
-	return s, nil
+	err = b.quiet(ctx)
+	s.deletion.to = time.Now()
+	return s, err
 }
 
 // deployment makes pods for the fake nodes of rome, or for the virtual node.
@@ -214,7 +213,7 @@ func (b *bench) cpu(ctx context.Context) (time.Duration, error) {
 }
 
 // measureIdle finds how many cores both clusters use when nothing is asked of
-// them.
+// them, and what our processes hold.
 func (b *bench) measureIdle(ctx context.Context) error {
 	if err := b.quiet(ctx); err != nil {
 		return err
@@ -232,7 +231,11 @@ func (b *bench) measureIdle(ctx context.Context) error {
 	case <-timer.C:
 	}
 	after, err := b.cpu(ctx)
+	if err != nil {
+		return err
+	}
 	b.idle = float64(after-before) / float64(time.Since(start))
+	b.resting, err = b.ours(ctx)
 	return err
 }
 

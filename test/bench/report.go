@@ -57,7 +57,9 @@ func (b *bench) report(ctx context.Context, out io.Writer, r results) error {
 		fmt.Fprintf(out, "| %s | %s | %s | %s | %s | %s |\n", r.measure, r.pods, r.vanilla, r.offloaded, r.ratio, r.budget)
 	}
 	if b.options.breakdown {
-		printBreakdown(out, b.options.pods[len(b.options.pods)-1], r.samples, requests)
+		size := b.options.pods[len(b.options.pods)-1]
+		printBreakdown(out, "create", size, r.samples, requests, creation)
+		printBreakdown(out, "delete", size, r.samples, requests, deletion)
 	}
 	return nil
 }
@@ -81,11 +83,11 @@ func sizeRows(size int, samples []sample, requests []harness.Request) []row {
 		ratio := far.median() / plain.median()
 		return row{name, pods, plain.format(unit), far.format(unit), fmt.Sprintf("%.2f×", ratio), verdict(ratio, budget, "×")}
 	}
-	count := func(cluster string) func(sample) float64 {
+	count := func(cluster string, during func(sample) window) func(sample) float64 {
 		return func(s sample) float64 {
 			n := 0
 			for _, r := range requests {
-				if (cluster == "" || r.Cluster == cluster) && !r.Received.Before(s.from) && r.Received.Before(s.to) {
+				if (cluster == "" || r.Cluster == cluster) && during(s).holds(r.Received) {
 					n++
 				}
 			}
@@ -100,12 +102,18 @@ func sizeRows(size int, samples []sample, requests []harness.Request) []row {
 		}),
 	}
 	for _, cluster := range []string{"rome", "milan"} {
-		plain, far := measure(count(cluster))
+		plain, far := measure(count(cluster, creation))
 		rows = append(rows, row{"requests a pod at the API server of " + cluster, pods, plain.format(""), far.format(""), "–", "–"})
 	}
-	plain, far := measure(count(""))
-	return append(rows, row{"requests a pod, both, no watches", pods, plain.format(""), far.format(""), fmt.Sprintf("%.2f×", far.median()/plain.median()), verdict(far.median(), requestsBudget, "")})
+	plain, far := measure(count("", creation))
+	rows = append(rows, row{"requests a pod, both, no watches", pods, plain.format(""), far.format(""), fmt.Sprintf("%.2f×", far.median()/plain.median()), verdict(far.median(), requestsBudget, "")})
+	plain, far = measure(count("", deletion))
+	return append(rows, row{"requests a pod to delete it, both", pods, plain.format(""), far.format(""), fmt.Sprintf("%.2f×", far.median()/plain.median()), "–"})
 }
+
+func creation(s sample) window { return s.creation }
+
+func deletion(s sample) window { return s.deletion }
 
 func memoryRows(m memory) []row {
 	slices.SortFunc(m.processes, func(a, b ours) int {
@@ -137,9 +145,9 @@ func verdict(value, budget float64, unit string) string {
 	return fmt.Sprintf("≤ %g%s ✗", budget, unit)
 }
 
-// printBreakdown shows who asks for what while pods are created, by what is
-// asked most.
-func printBreakdown(out io.Writer, size int, samples []sample, requests []harness.Request) {
+// printBreakdown shows who asks for what while pods are created or deleted, by
+// what is asked most.
+func printBreakdown(out io.Writer, what string, size int, samples []sample, requests []harness.Request, during func(sample) window) {
 	type key struct{ cluster, what, user string }
 	counts := map[key][2]float64{}
 	for _, s := range samples {
@@ -151,7 +159,7 @@ func printBreakdown(out io.Writer, size int, samples []sample, requests []harnes
 			column = 1
 		}
 		for _, r := range requests {
-			if !r.Received.Before(s.from) && r.Received.Before(s.to) {
+			if during(s).holds(r.Received) {
 				k := key{r.Cluster, r.Verb + " " + r.Resource, r.User}
 				c := counts[k]
 				c[column]++
@@ -166,7 +174,7 @@ func printBreakdown(out io.Writer, size int, samples []sample, requests []harnes
 		}
 	}
 	total := float64(runs * size)
-	fmt.Fprintf(out, "\nRequests a pod at %d pods, where they are more than one in a hundred pods:\n\n| cluster | request | user | vanilla | offloaded |\n| --- | --- | --- | ---: | ---: |\n", size)
+	fmt.Fprintf(out, "\nRequests a pod to %s %d pods, where they are more than one in a hundred pods:\n\n| cluster | request | user | vanilla | offloaded |\n| --- | --- | --- | ---: | ---: |\n", what, size)
 	for _, k := range slices.SortedFunc(maps.Keys(counts), func(a, b key) int {
 		return cmp.Or(-cmp.Compare(counts[a][1], counts[b][1]), -cmp.Compare(counts[a][0], counts[b][0]), strings.Compare(a.what+a.user, b.what+b.user))
 	}) {

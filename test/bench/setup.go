@@ -40,8 +40,10 @@ type bench struct {
 	twin        string
 	// peered is how long peering took, 0 when it was not measured.
 	peered time.Duration
-	// idle is how many cores both clusters use when nothing is asked of them.
-	idle float64
+	// idle is how many cores both clusters use when nothing is asked of them,
+	// and resting what our processes are then.
+	idle    float64
+	resting []ours
 }
 
 func (b *bench) setUp(ctx context.Context) error {
@@ -65,7 +67,8 @@ func (b *bench) setUp(ctx context.Context) error {
 		return err
 	}
 	for _, cluster := range []*harness.Cluster{b.rome, b.milan} {
-		if err := cluster.Install(ctx); err != nil {
+		// Pods mount their tokens, which then have to follow them.
+		if err := cluster.Install(ctx, "homeServer="+cluster.Config.Host); err != nil {
 			return err
 		}
 	}
