@@ -56,6 +56,12 @@ build: ## The programs, into bin/.
 images: build playground ## The images of the programs, into _output/images/*.tar.
 	@hack/images.sh
 
+.PHONY: samples
+samples: playground ## The image of the sample application, into _output/samples/.
+	@mkdir -p bin _output/samples
+	go build -ldflags '-s -w' -o bin/shop ./test/shop
+	$(PLAYGROUND) image --tag liqo.io/shop:dev --output _output/samples/shop.tar bin/shop
+
 .PHONY: chart
 chart: helm ## The packaged Helm chart, into _output/.
 	.playground/bin/helm package artifacts/chart --destination _output

@@ -4,12 +4,23 @@
 
 # Two real clusters on this machine: rome borrows from milan, and a web server
 # that was created on rome runs on milan. Then milan asks rome for the same, is
-# refused, is accepted, and gives it back. Each step can be repeated: running
-# this again on a live playground leaves what is there, and shows the rest anew.
+# refused, is accepted, and gives it back. A shop of nine services follows, whose
+# DaemonSet stays at home. CLUSTERS=3 brings up naples as well, and pods that go
+# there by the label of its region. Each step can be repeated: running this again
+# on a live playground leaves what is there, and shows the rest anew.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 readonly bin=.playground/bin logs=_output/demo api=/apis/federation.liqo.io/v1alpha1
+case ${CLUSTERS:-2} in
+  2) providers=(milan) ;;
+  3) providers=(milan naples) ;;
+  *)
+    echo "CLUSTERS=${CLUSTERS}: use 2 or 3" >&2
+    exit 2
+    ;;
+esac
+readonly providers
 mkdir -p "${logs}"
 
 bold='' dim='' red='' plain=''
@@ -23,8 +34,12 @@ step() {
   printf '\n%s[%3d:%02d] %s%s\n' "${bold}" $((SECONDS / 60)) $((SECONDS % 60)) "$1" "${plain}"
 }
 
-failed() {
-  local status=$?
+forwards=()
+ended() {
+  local status=$? pid
+  for pid in "${forwards[@]}"; do
+    kill "${pid}" 2>/dev/null || true
+  done
   [[ ${status} != 0 ]] || return 0
   printf '\n%sThe demo failed at: %s%s\n' "${red}" "${current}" "${plain}" >&2
   if [[ -n ${detail} ]]; then
@@ -34,8 +49,7 @@ failed() {
   echo "The clusters' logs: ${bin}/playground logs --help; the product's: ${bin}/kubectl --kubeconfig .playground/rome.kubeconfig logs -n liqo deploy/federation-controller-manager" >&2
   echo "Run make demo again to go on from here, or make playground-down to take everything down." >&2
 }
-trap failed EXIT
-
+trap ended EXIT
 # quietly NAME COMMAND... runs a command with its output in a log, and tells how
 # long it has been running while it does.
 quietly() {
@@ -62,6 +76,7 @@ quietly() {
 
 rome() { "${bin}/kubectl" --kubeconfig .playground/rome.kubeconfig "$@"; }
 milan() { "${bin}/kubectl" --kubeconfig .playground/milan.kubeconfig "$@"; }
+naples() { "${bin}/kubectl" --kubeconfig .playground/naples.kubeconfig "$@"; }
 
 # shown CLUSTER ARGS... prints a kubectl command and its output.
 shown() {
@@ -75,6 +90,24 @@ shown() {
   "${cluster}" "$@"
 }
 
+# forward NAMESPACE TARGET forwards a free port to port 8080 of a pod on rome,
+# until the demo ends, and leaves its number in port.
+forward() {
+  local log=${logs}/port-forward-$1.log pid
+  # Not through a function: one in the background is a shell, and killing that
+  # leaves its kubectl.
+  "${bin}/kubectl" --kubeconfig .playground/rome.kubeconfig port-forward -n "$1" "$2" :8080 >"${log}" 2>&1 &
+  pid=$!
+  forwards+=("${pid}")
+  for _ in {1..100}; do
+    port=$(sed -n 's/^Forwarding from 127.0.0.1:\([0-9]*\) .*/\1/p' "${log}")
+    [[ -z ${port} ]] || break
+    kill -0 "${pid}" || { detail=${log}; exit 1; }
+    sleep 0.1
+  done
+  printf '%srome$ kubectl port-forward -n %s %s %s:8080 &%s\n' "${dim}" "$1" "$2" "${port}" "${plain}"
+}
+
 install() {
   local cluster=$1
   shift
@@ -86,12 +119,19 @@ install() {
   "${cluster}" wait --for=condition=Available --timeout=60s apiservice/v1alpha1.federation.liqo.io
 }
 
-install_both() {
-  local first
+install_all() {
+  local pids=() pid
   install rome &
-  first=$!
-  install milan --set-json 'clusterLabels={"topology.liqo.io/region":"north"}'
-  wait "${first}"
+  pids+=($!)
+  install milan --set-json 'clusterLabels={"topology.liqo.io/region":"north"}' &
+  pids+=($!)
+  if [[ ${providers[*]} == *naples* ]]; then
+    install naples --set-json 'clusterLabels={"topology.liqo.io/region":"south"}' &
+    pids+=($!)
+  fi
+  for pid in "${pids[@]}"; do
+    wait "${pid}"
+  done
 }
 
 # borrows CONSUMER PROVIDER tells whether the consumer has taken an invitation.
@@ -113,26 +153,28 @@ END
 }
 
 step 'Building the programs and their images'
-quietly programs make images
+quietly programs make images samples
 
-step 'Bringing up the clusters rome and milan (a first run builds Kubernetes: about 11 minutes on 2 cores)'
-"${bin}/playground" up rome milan --workers 1
+step "Bringing up the clusters rome, ${providers[*]} (a first run builds Kubernetes: about 11 minutes on 2 cores)"
+"${bin}/playground" up rome "${providers[@]}" --workers 1
 
-step 'Installing the product on both with its Helm chart'
-quietly load "${bin}/playground" load _output/images/*.tar
-quietly install install_both
+step 'Installing the product on each with its Helm chart'
+quietly load "${bin}/playground" load _output/images/*.tar _output/samples/*.tar
+quietly install install_all
 detail=''
 
-step 'Peering: milan invites, rome accepts'
-if borrows rome milan; then
-  echo '  rome and milan know each other already'
-else
-  detail=${logs}/peering.log
-  { invitation milan rome | rome create --raw "${api}/foreignclusters/milan/peer" -f - >/dev/null; } 2>"${detail}"
-fi
-rome wait --for=condition=Ready --timeout=120s foreigncluster/milan
-rome wait --for=create --timeout=60s node/liqo-milan
-rome wait --for=condition=Ready --timeout=60s node/liqo-milan
+for provider in "${providers[@]}"; do
+  step "Peering: ${provider} invites, rome accepts"
+  if borrows rome "${provider}"; then
+    echo "  rome and ${provider} know each other already"
+  else
+    detail=${logs}/peering.log
+    { invitation "${provider}" rome | rome create --raw "${api}/foreignclusters/${provider}/peer" -f - >/dev/null; } 2>"${detail}"
+  fi
+  rome wait --for=condition=Ready --timeout=120s "foreigncluster/${provider}"
+  rome wait --for=create --timeout=60s "node/liqo-${provider}"
+  rome wait --for=condition=Ready --timeout=60s "node/liqo-${provider}"
+done
 shown rome get foreignclusters
 shown milan get foreignclusters
 shown rome get resourcerequests,resourceoffers,virtualnodes -A
@@ -141,7 +183,8 @@ shown rome get nodes
 step 'Offloading the namespace demo'
 rome create namespace demo --dry-run=client -o yaml | rome apply -f - >/dev/null
 offload=${api}/namespaces/demo/namespaceoffloadings/offloading/offload
-body='{"apiVersion": "federation.liqo.io/v1alpha1", "kind": "Offload", "spec": {"podOffloadingStrategy": "Remote"}}'
+body='{"apiVersion": "federation.liqo.io/v1alpha1", "kind": "Offload", "spec": {"podOffloadingStrategy": "Remote", "clusterSelector": {"nodeSelectorTerms":
+  [{"matchExpressions": [{"key": "topology.liqo.io/region", "operator": "In", "values": ["north"]}]}]}}}'
 printf "%srome$ kubectl create --raw '%s?dryRun=All' -f offload.json | jq .status.plan%s\n" "${dim}" "${offload}" "${plain}"
 rome create --raw "${offload}?dryRun=All" -f - <<<"${body}" | jq .status.plan
 rome create --raw "${offload}" -f - <<<"${body}" >/dev/null
@@ -156,18 +199,8 @@ twin=$(rome get namespaceoffloading offloading -n demo -o jsonpath='{.status.rem
 shown milan get pods -n "${twin}" -o wide
 
 step 'Its page, its log and a command in it, all from rome'
-# Not through the function: a function in the background is a shell, and killing
-# that leaves its kubectl.
-"${bin}/kubectl" --kubeconfig .playground/rome.kubeconfig port-forward -n demo deployment/web :8080 >"${logs}/port-forward.log" 2>&1 &
-forward=$!
-trap 'kill "${forward}" 2>/dev/null || true; failed' EXIT
-for _ in {1..100}; do
-  port=$(sed -n 's/^Forwarding from 127.0.0.1:\([0-9]*\) .*/\1/p' "${logs}/port-forward.log")
-  [[ -z ${port} ]] || break
-  kill -0 "${forward}" || { detail=${logs}/port-forward.log; exit 1; }
-  sleep 0.1
-done
-printf '%s$ kubectl port-forward -n demo deployment/web %s:8080 & curl http://localhost:%s/hostname%s\n' "${dim}" "${port}" "${port}" "${plain}"
+forward demo deployment/web
+printf '%s$ curl http://localhost:%s/hostname%s\n' "${dim}" "${port}" "${plain}"
 curl --silent --show-error --fail --max-time 10 "http://127.0.0.1:${port}/hostname"
 echo
 shown rome logs -n demo deployment/web --tail=5
@@ -200,6 +233,38 @@ rome wait --for=jsonpath='{.status.incomingPeering}'=None --timeout=60s foreignc
 shown rome get foreignclusters
 shown milan get foreignclusters,nodes
 shown rome get pods -n demo -o wide
+
+step 'A whole application: nine services, and a DaemonSet that stays at home'
+rome create namespace shop --dry-run=client -o yaml | rome apply -f - >/dev/null
+if ! rome get namespaceoffloading offloading -n shop >/dev/null 2>&1; then
+  rome create --raw "${api}/namespaces/shop/namespaceoffloadings/offloading/offload" -f - <<<"${body}" >/dev/null
+fi
+rome wait --for=jsonpath='{.status.phase}'=Ready --timeout=60s namespaceoffloading/offloading -n shop
+rome apply -n shop -f artifacts/samples/shop.yaml >"${logs}/shop.log"
+rome wait -n shop --for=condition=Available --timeout=120s deployments --all >>"${logs}/shop.log"
+rome wait -n shop --for=condition=Complete --timeout=120s job/seed >>"${logs}/shop.log"
+shown rome get pods -n shop -o wide
+twin=$(rome get namespaceoffloading offloading -n shop -o jsonpath='{.status.remoteNamespaceName}')
+shown milan get pods,services,ingresses -n "${twin}"
+
+step 'Somebody buys a bottle of wine'
+forward shop deployment/front
+for request in 'GET /' 'POST /cart?product=wine' 'POST /checkout'; do
+  printf '%s$ curl -X %s http://localhost:%s%s%s\n' "${dim}" "${request% *}" "${port}" "${request#* }" "${plain}"
+  curl --silent --show-error --fail --max-time 10 -X "${request% *}" "http://127.0.0.1:${port}${request#* }"
+done
+
+if [[ ${providers[*]} == *naples* ]]; then
+  step 'By region: pods that go south'
+  shown rome get nodes -L topology.liqo.io/region
+  shown rome apply -f artifacts/samples/regional.yaml
+  rome wait --for=jsonpath='{.status.phase}'=Ready --timeout=60s namespaceoffloading/offloading -n regional
+  rome rollout status -n regional deployment/web --timeout=120s
+  shown rome get namespaceoffloadings -n regional
+  shown rome get pods -n regional -o wide
+  twin=$(rome get namespaceoffloading offloading -n regional -o jsonpath='{.status.remoteNamespaceName}')
+  shown naples get pods -n "${twin}" -o wide
+fi
 
 step 'Done'
 cat <<END
