@@ -115,7 +115,7 @@ func (p StorageProvider) v1alpha1(grants shadowpod.Grants) (map[string]rest.Stor
 	plans := plan.Reader{Clusters: clusters, VirtualNodes: virtualNodes, Core: core, ClusterName: p.ClusterName, ClusterID: p.ClusterID}
 	offloadings := stored(table, "namespaceoffloadings", namespaceoffloading.New(plans))
 	stored(table, "namespacemaps", namespacemap.New)
-	stored(table, "shadowpods", shadowpod.New(grants, p.lender))
+	stored(table, "shadowpods", shadowpod.New(grants, p.twinOf))
 	if table.err != nil {
 		return nil, table.err
 	}
@@ -131,9 +131,9 @@ func (p StorageProvider) v1alpha1(grants shadowpod.Grants) (map[string]rest.Stor
 	return table.storages, nil
 }
 
-// lender tells whose twin a namespace is. One that the cache does not hold may
+// twinOf tells whose twin a namespace is. One that the cache does not hold may
 // be new.
-func (p StorageProvider) lender(ctx context.Context, name string) (string, bool, error) {
+func (p StorageProvider) twinOf(ctx context.Context, name string) (string, bool, error) {
 	namespace, err := p.Namespaces.Get(name)
 	if apierrors.IsNotFound(err) {
 		namespace, err = p.Client.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{})

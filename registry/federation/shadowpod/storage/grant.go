@@ -36,10 +36,9 @@ type Grants interface {
 	Changed(obj runtime.Object, removed bool)
 }
 
-// Lender tells whether a namespace is a twin, and of which consumer's, the
-// name of its ForeignCluster. Where nothing is lent nothing runs, so nothing
-// counts.
-type Lender func(ctx context.Context, namespace string) (consumer string, lent bool, err error)
+// TwinOf tells whether a namespace is a twin, and of which consumer's, the
+// name of its ForeignCluster. Elsewhere nothing runs, so nothing counts.
+type TwinOf func(ctx context.Context, namespace string) (consumer string, twin bool, err error)
 
 // REST serves shadow pods. Room for each is reserved when everything else has
 // agreed to it, and before it is stored.
@@ -47,14 +46,14 @@ type REST struct {
 	*store.REST
 	status *store.StatusREST
 	grants Grants
-	lender Lender
+	twinOf TwinOf
 }
 
-// Attribute has a shadow pod say whose it is, if its namespace is lent: it runs
+// Attribute has a shadow pod say whose it is, if its namespace is a twin: it runs
 // there, so it counts, also beyond what is granted.
 func (r *REST) Attribute(ctx context.Context, pod types.NamespacedName) error {
-	consumer, lent, err := r.lender(ctx, pod.Namespace)
-	if apierrors.IsNotFound(err) || err == nil && (!lent || consumer == "") {
+	consumer, twin, err := r.twinOf(ctx, pod.Namespace)
+	if apierrors.IsNotFound(err) || err == nil && (!twin || consumer == "") {
 		return nil
 	}
 	if err != nil {
@@ -118,18 +117,18 @@ func (r *REST) Delete(ctx context.Context, name string, deleteValidation rest.Va
 type creation struct {
 	grants     Grants
 	consumer   string
-	lent, dry  bool
+	twin, dry  bool
 	validation rest.ValidateObjectFunc
 	// reserved is the UID that there is a reservation for.
 	reserved types.UID
 }
 
 func (r *REST) begin(ctx context.Context, dry bool, validation rest.ValidateObjectFunc) (*creation, error) {
-	consumer, lent, err := r.lender(ctx, genericapirequest.NamespaceValue(ctx))
+	consumer, twin, err := r.twinOf(ctx, genericapirequest.NamespaceValue(ctx))
 	if err != nil {
 		return nil, err
 	}
-	return &creation{grants: r.grants, consumer: consumer, lent: lent, dry: dry, validation: validation}, nil
+	return &creation{grants: r.grants, consumer: consumer, twin: twin, dry: dry, validation: validation}, nil
 }
 
 // reserve is the last that is asked before a shadow pod is stored.
@@ -139,7 +138,7 @@ func (c *creation) reserve(ctx context.Context, obj runtime.Object) error {
 			return err
 		}
 	}
-	if !c.lent {
+	if !c.twin {
 		return nil
 	}
 	pod, ok := obj.(*federation.ShadowPod)
@@ -147,7 +146,7 @@ func (c *creation) reserve(ctx context.Context, obj runtime.Object) error {
 		return apierrors.NewBadRequest(fmt.Sprintf("a ShadowPod is expected here, not a %T", obj))
 	}
 	if c.consumer == "" {
-		return apierrors.NewForbidden(federation.Resource("shadowpods"), pod.Name, fmt.Errorf("its namespace does not say which consumer it is lent to, in the label %s", v1alpha1.LabelForeignCluster))
+		return apierrors.NewForbidden(federation.Resource("shadowpods"), pod.Name, fmt.Errorf("its namespace does not say which consumer it is the twin of, in the label %s", v1alpha1.LabelForeignCluster))
 	}
 	requests := quota.Requests(&pod.Spec.Pod)
 	if c.dry {
@@ -219,7 +218,7 @@ type consumerKey struct{}
 
 // context carries whose the shadow pod will be to the strategy.
 func (c *creation) context(ctx context.Context) context.Context {
-	if !c.lent {
+	if !c.twin {
 		return ctx
 	}
 	return context.WithValue(ctx, consumerKey{}, c.consumer)

@@ -16,7 +16,7 @@ import (
 )
 
 // New makes the storages of shadow pods and of their status, within grants.
-func New(grants Grants, lender Lender) func(*runtime.Scheme, generic.RESTOptionsGetter) (*REST, *store.StatusREST, error) {
+func New(grants Grants, twinOf TwinOf) func(*runtime.Scheme, generic.RESTOptionsGetter) (*REST, *store.StatusREST, error) {
 	return func(scheme *runtime.Scheme, getter generic.RESTOptionsGetter) (*REST, *store.StatusREST, error) {
 		strategy := shadowpod.NewStrategy(scheme)
 		stored, status, err := store.New(store.Kind{
@@ -39,6 +39,6 @@ func New(grants Grants, lender Lender) func(*runtime.Scheme, generic.RESTOptions
 		if err != nil {
 			return nil, nil, err
 		}
-		return &REST{REST: stored, status: status, grants: grants, lender: lender}, status, nil
+		return &REST{REST: stored, status: status, grants: grants, twinOf: twinOf}, status, nil
 	}
 }
