@@ -10,7 +10,9 @@
 // finished, and of the reservations. A ledger only changes if it is still what
 // was read, and says which shadow pods one has to know for that sum: so no two
 // servers give away the same room. Nothing is written when a shadow pod
-// finishes or goes: it is no longer in the sum.
+// finishes or goes: it is no longer in the sum. Those that are finished take
+// nothing of the grant, but room in the storage: there is a number of them with
+// which a consumer gets no new ones.
 //
 // A server that dies leaves reservations that nobody will use. Whoever finds
 // them returns them when no request can be that old; see repair.go.
@@ -127,24 +129,23 @@ func (l *Ledgers) account(consumer string) *account {
 	return a
 }
 
-// Reserve makes room for a shadow pod, or returns an ErrExceeded. What was
-// reserved is to be handed to Created or Dropped, or to Forget when it is not
+// Reserve makes room for a shadow pod, or returns an ErrExceeded or an
+// ErrTooManyFinished. What was reserved is to be handed to Created or Dropped, or to Forget when it is not
 // known what became of the shadow pod.
 func (l *Ledgers) Reserve(ctx context.Context, consumer string, uid types.UID, requests corev1.ResourceList) error {
 	a := l.account(consumer)
 	asked := &ask{reservation: Reservation{UID: uid, Writer: l.writer, Requests: requests}, answer: make(chan error, 1)}
 	err := l.ask(ctx, a, asked)
 	var exceeded *ErrExceeded
-	switch {
-	case err == nil, errors.As(err, &exceeded):
-	default:
+	var finished *ErrTooManyFinished
+	if err != nil && !errors.As(err, &exceeded) && !errors.As(err, &finished) {
 		// It may have been reserved nevertheless.
 		l.Dropped(consumer, uid)
 	}
 	return err
 }
 
-// Check returns an ErrExceeded if there is no room, and reserves nothing.
+// Check returns the same errors as Reserve, and reserves nothing.
 func (l *Ledgers) Check(ctx context.Context, consumer string, requests corev1.ResourceList) error {
 	return l.ask(ctx, l.account(consumer), &ask{reservation: Reservation{Requests: requests}, trial: true, answer: make(chan error, 1)})
 }
@@ -208,8 +209,8 @@ func (l *Ledgers) Forget(consumer string, uid types.UID) {
 // Changed takes note of a shadow pod that was updated or removed here, so that
 // whoever is told that it is over finds its room. It may be told twice.
 func (l *Ledgers) Changed(obj runtime.Object, removed bool) {
-	if pod, ok := obj.(*federation.ShadowPod); ok && (removed || pod.Status.Phase != "") {
-		l.view.release(pod)
+	if pod, ok := obj.(*federation.ShadowPod); ok {
+		l.view.change(pod, removed)
 	}
 }
 
@@ -333,7 +334,12 @@ func (l *Ledgers) write(ctx context.Context, consumer string, b batch) (answers 
 		if err := l.view.await(ctx, max(ledger.Seen, 1)); err != nil {
 			return err
 		}
-		answers = ledger.admit(consumer, granted, l.view.usedWith(consumer, ledger.Reservations), b.asks)
+		used, finished := l.view.usedWith(consumer, ledger.Reservations)
+		if most := mayFinish(granted); finished >= most {
+			answers = slices.Repeat([]error{&ErrTooManyFinished{Consumer: consumer, Finished: finished, Most: most}}, len(b.asks))
+			return nil
+		}
+		answers = ledger.admit(consumer, granted, used, b.asks)
 		return nil
 	})
 	return answers, err

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -46,6 +47,8 @@ func count(n int64) corev1.ResourceList {
 	return corev1.ResourceList{corev1.ResourcePods: *resource.NewQuantity(n, resource.DecimalSI)}
 }
 
+func listMeta(revision string) metav1.ListMeta { return metav1.ListMeta{ResourceVersion: revision} }
+
 // ledgersOf are those of one server, with a grant of so many pods and no shadow
 // pods.
 func ledgersOf(t *testing.T, endpoint string, alone bool, granted corev1.ResourceList) (*Ledgers, *clocktesting.FakePassiveClock) {
@@ -58,7 +61,7 @@ func ledgersOf(t *testing.T, endpoint string, alone bool, granted corev1.Resourc
 	clock := clocktesting.NewFakePassiveClock(time.Date(2026, 11, 22, 8, 0, 0, 0, time.UTC))
 	l.clock = clock
 	l.granted = func(context.Context, string) (corev1.ResourceList, error) { return granted, nil }
-	if err := l.view.replace(&federation.ShadowPodList{ListMeta: metav1.ListMeta{ResourceVersion: "1"}}); err != nil {
+	if err := l.view.replace(&federation.ShadowPodList{ListMeta: listMeta("1")}); err != nil {
 		t.Fatal(err)
 	}
 	return l, clock
@@ -133,25 +136,45 @@ func TestReservationsOfTheDeadAreReturned(t *testing.T) {
 	}
 }
 
+// oneLedger stores the ledger of one consumer in memory, so that a test knows
+// when nobody waits for the storage.
+type oneLedger struct {
+	storage.Interface
+	stored Ledger
+}
+
+func (s *oneLedger) GuaranteedUpdate(_ context.Context, _ string, _ runtime.Object, _ bool, _ *storage.Preconditions, update storage.UpdateFunc, _ runtime.Object) error {
+	updated, _, err := update(&s.stored, storage.ResponseMeta{})
+	if err == nil {
+		s.stored = *updated.(*Ledger)
+	}
+	return err
+}
+
 func TestWhoeverReservesKnowsTheShadowPodsThatHaveNoReservation(t *testing.T) {
-	endpoint := etcd.Start(t)
-	l, _ := ledgersOf(t, endpoint, true, count(1))
-	if err := l.update(t.Context(), "milan", func(ledger *Ledger) error {
-		ledger.Seen, ledger.Reservations = 9, []Reservation{{UID: "other", Writer: l.writer}}
-		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
-	answer := make(chan error)
-	go func() { answer <- l.Reserve(t.Context(), "milan", "new", count(1)) }()
-	pod := onePod("settled", "9")
-	if err := l.view.observe(watch.Event{Type: watch.Added, Object: &pod}); err != nil {
-		t.Fatal(err)
-	}
-	var exceeded *ErrExceeded
-	if err := <-answer; !errors.As(err, &exceeded) {
-		t.Errorf("a shadow pod that was not known yet did not count: %v", err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		ledgers := &oneLedger{stored: Ledger{ObjectMeta: metav1.ObjectMeta{Name: "milan"}, Seen: 9}}
+		l := newLedgers(ledgers, "", func(context.Context, string) (corev1.ResourceList, error) { return count(1), nil }, true)
+		if err := l.view.replace(&federation.ShadowPodList{ListMeta: listMeta("8")}); err != nil {
+			t.Fatal(err)
+		}
+		answer := make(chan error, 1)
+		go func() { answer <- l.Reserve(t.Context(), "milan", "new", count(1)) }()
+		synctest.Wait()
+		select {
+		case err := <-answer:
+			t.Fatalf("it was decided before the shadow pods were known: %v", err)
+		default:
+		}
+		pod := onePod("settled", "9")
+		if err := l.view.observe(watch.Event{Type: watch.Added, Object: &pod}); err != nil {
+			t.Fatal(err)
+		}
+		var exceeded *ErrExceeded
+		if err := <-answer; !errors.As(err, &exceeded) {
+			t.Errorf("a shadow pod that was not known yet did not count: %v", err)
+		}
+	})
 }
 
 // shared is a shadow pod as the watch cache hands it out to many watchers.
@@ -231,7 +254,7 @@ func TestLedgersOfNobodyGo(t *testing.T) {
 		{"what was reserved in vain is returned", func() {}, true},
 		{"something is granted", func() {}, true},
 		{"something runs", func() { clear(granted) }, true},
-		{"nothing is left", func() { l.view.release(&pod) }, false},
+		{"nothing is left", func() { l.view.change(&pod, true) }, false},
 		{"there is none", func() {}, false},
 	} {
 		stage.change()

@@ -201,7 +201,7 @@ func (l *Ledgers) remove(ctx context.Context, ledger *Ledger) error {
 	if err := l.view.await(ctx, ledger.Seen); err != nil {
 		return err
 	}
-	if len(l.view.usedWith(ledger.Name, nil)) > 0 {
+	if used, _ := l.view.usedWith(ledger.Name, nil); len(used) > 0 {
 		return nil
 	}
 	err = l.ledgers.Delete(ctx, l.key(ledger.Name), &Ledger{}, &storage.Preconditions{ResourceVersion: &ledger.ResourceVersion},

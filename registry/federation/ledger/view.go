@@ -40,10 +40,12 @@ type view struct {
 	revision uint64
 	// moved is closed, and replaced, when the revision moves.
 	moved chan struct{}
-	// pods are the shadow pods that count, and used their sums.
-	pods map[types.UID]counted
-	used map[string]corev1.ResourceList
-	// gone are pods that are known to be over before the watch says so.
+	// pods are the shadow pods that are somebody's. Used are the sums of those
+	// that are not finished, and finished is how many are, by consumer.
+	pods     map[types.UID]counted
+	used     map[string]corev1.ResourceList
+	finished map[string]int
+	// gone are pods that are known to be removed before the watch says so.
 	gone map[types.UID]bool
 	// nobodys are shadow pods that do not say whose they are.
 	nobodys map[types.UID]types.NamespacedName
@@ -51,12 +53,14 @@ type view struct {
 
 type counted struct {
 	consumer string
+	// requests are what it takes; nothing, once it is finished.
 	requests corev1.ResourceList
+	finished bool
 }
 
 func newView() *view {
 	return &view{
-		moved: make(chan struct{}), pods: map[types.UID]counted{}, used: map[string]corev1.ResourceList{},
+		moved: make(chan struct{}), pods: map[types.UID]counted{}, used: map[string]corev1.ResourceList{}, finished: map[string]int{},
 		gone: map[types.UID]bool{}, nobodys: map[types.UID]types.NamespacedName{},
 	}
 }
@@ -160,30 +164,37 @@ func (v *view) observe(event watch.Event) error {
 	return nil
 }
 
-// put counts a shadow pod, until it is finished. What it asks for does not
-// change, so it is looked at once.
+// put counts a shadow pod: what it takes until it is finished, and then that
+// it is there. What it asks for does not change, so it is looked at once.
 func (v *view) put(pod *federation.ShadowPod) {
 	delete(v.nobodys, pod.UID)
-	if pod.Status.Phase != "" {
-		v.drop(pod.UID)
-		delete(v.gone, pod.UID)
+	if v.gone[pod.UID] {
 		return
 	}
-	if pod.Status.ForeignCluster == "" {
+	finished := pod.Status.Phase != ""
+	entry, known := v.pods[pod.UID]
+	switch {
+	case !known && pod.Status.ForeignCluster == "":
 		// One that was somebody's still is: a server of an older version does not
 		// know the field, and leaves it out of what it writes.
-		v.nobodys[pod.UID] = types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
-		return
+		if !finished {
+			v.nobodys[pod.UID] = types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
+		}
+	case !known && finished:
+		v.pods[pod.UID] = counted{consumer: pod.Status.ForeignCluster, finished: true}
+		v.finished[pod.Status.ForeignCluster]++
+	case !known:
+		entry = counted{consumer: pod.Status.ForeignCluster, requests: quota.Requests(&pod.Spec.Pod)}
+		v.pods[pod.UID] = entry
+		if v.used[entry.consumer] == nil {
+			v.used[entry.consumer] = corev1.ResourceList{}
+		}
+		quota.Add(v.used[entry.consumer], entry.requests)
+	case finished && !entry.finished:
+		v.subtract(entry)
+		v.pods[pod.UID] = counted{consumer: entry.consumer, finished: true}
+		v.finished[entry.consumer]++
 	}
-	if _, known := v.pods[pod.UID]; known || v.gone[pod.UID] {
-		return
-	}
-	entry := counted{consumer: pod.Status.ForeignCluster, requests: quota.Requests(&pod.Spec.Pod)}
-	v.pods[pod.UID] = entry
-	if v.used[entry.consumer] == nil {
-		v.used[entry.consumer] = corev1.ResourceList{}
-	}
-	quota.Add(v.used[entry.consumer], entry.requests)
 }
 
 func (v *view) drop(uid types.UID) {
@@ -192,6 +203,16 @@ func (v *view) drop(uid types.UID) {
 		return
 	}
 	delete(v.pods, uid)
+	if !entry.finished {
+		v.subtract(entry)
+		return
+	}
+	if v.finished[entry.consumer]--; v.finished[entry.consumer] == 0 {
+		delete(v.finished, entry.consumer)
+	}
+}
+
+func (v *view) subtract(entry counted) {
 	quota.Subtract(v.used[entry.consumer], entry.requests)
 	if len(v.used[entry.consumer]) == 0 {
 		delete(v.used, entry.consumer)
@@ -217,14 +238,20 @@ func (v *view) add(pod *federation.ShadowPod, revision uint64) {
 	}
 }
 
-// release stops counting a shadow pod before the watch says that it is over.
-func (v *view) release(pod *federation.ShadowPod) {
+// change counts a shadow pod that was changed or removed here before the watch
+// says so.
+func (v *view) change(pod *federation.ShadowPod, removed bool) {
 	v.mutex.Lock()
 	defer v.mutex.Unlock()
-	if _, known := v.pods[pod.UID]; known {
+	if _, known := v.pods[pod.UID]; !known {
+		return
+	}
+	if removed {
 		v.drop(pod.UID)
 		v.gone[pod.UID] = true
+		return
 	}
+	v.put(pod)
 }
 
 // await returns when the view has come as far as a revision.
@@ -245,18 +272,18 @@ func (v *view) await(ctx context.Context, revision uint64) error {
 }
 
 // usedWith is what a consumer uses, with the reservations of shadow pods that
-// are not known, as a copy.
-func (v *view) usedWith(consumer string, reservations []Reservation) corev1.ResourceList {
+// are not known, as a copy, and how many finished shadow pods it has.
+func (v *view) usedWith(consumer string, reservations []Reservation) (used corev1.ResourceList, finished int) {
 	v.mutex.Lock()
 	defer v.mutex.Unlock()
-	used := corev1.ResourceList{}
+	used = corev1.ResourceList{}
 	quota.Add(used, v.used[consumer])
 	for _, reservation := range reservations {
 		if _, known := v.pods[reservation.UID]; !known && !v.gone[reservation.UID] {
 			quota.Add(used, reservation.Requests)
 		}
 	}
-	return used
+	return used, v.finished[consumer]
 }
 
 // unattributed are the shadow pods that do not say whose they are.

@@ -197,15 +197,19 @@ func refused(err error) bool {
 	return false
 }
 
-// refusal makes an answer of what the grants say: 403 with a cause for each
-// resource that is short, as of a quota. After 429 clients would wait and try
+// refusal makes an answer of what the grants say: 403, as of a quota, with a
+// cause for each resource that is short. After 429 clients would wait and try
 // again by themselves, and nobody would be told.
 func refusal(name string, err error) error {
 	var exceeded *ledger.ErrExceeded
-	if !errors.As(err, &exceeded) {
+	var finished *ledger.ErrTooManyFinished
+	if !errors.As(err, &exceeded) && !errors.As(err, &finished) {
 		return err
 	}
-	answer := apierrors.NewForbidden(federation.Resource("shadowpods"), name, exceeded)
+	answer := apierrors.NewForbidden(federation.Resource("shadowpods"), name, err)
+	if exceeded == nil {
+		return answer
+	}
 	for _, short := range exceeded.Short {
 		answer.ErrStatus.Details.Causes = append(answer.ErrStatus.Details.Causes, metav1.StatusCause{
 			Type: v1alpha1.CauseGrantExceeded, Field: string(short.Resource), Message: short.String(),
