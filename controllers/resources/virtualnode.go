@@ -199,7 +199,7 @@ func (r *virtualNodes) observe(ctx context.Context, node *v1alpha1.VirtualNode, 
 	}
 	node.Status.Pods = 0
 	for _, pod := range pods {
-		if pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed {
+		if !rules.Finished(pod) {
 			node.Status.Pods++
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apiserver/pkg/storage/storagebackend/factory"
 
 	"liqo.io/federation/apiserver/apis/federation"
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/rules"
 	"liqo.io/federation/apiserver/rules/quota"
 )
@@ -40,7 +41,15 @@ func Open(getter generic.RESTOptionsGetter, alone bool) (*Ledgers, error) {
 		if err := offers.GetList(ctx, offersPrefix+"/"+rules.TenantNamespace(consumer)+"/", options, list); err != nil {
 			return nil, err
 		}
-		return Granted(list.Items), nil
+		converted := &v1alpha1.ResourceOfferList{}
+		if err := v1alpha1.Convert_federation_ResourceOfferList_To_v1alpha1_ResourceOfferList(list, converted, nil); err != nil {
+			return nil, err
+		}
+		found := make([]*v1alpha1.ResourceOffer, len(converted.Items))
+		for i := range converted.Items {
+			found[i] = &converted.Items[i]
+		}
+		return quota.Granted(found), nil
 	}, alone)
 	l.close = func() {
 		closeLedgers()
@@ -72,15 +81,3 @@ func open(getter generic.RESTOptionsGetter, resource string, ours bool, newObjec
 func (l *Ledgers) Close() { l.close() }
 
 func (l *Ledgers) key(consumer string) string { return l.prefix + "/" + consumer }
-
-// Granted sums the offers that a consumer has accepted and that stand.
-func Granted(offers []federation.ResourceOffer) corev1.ResourceList {
-	granted := corev1.ResourceList{}
-	for i := range offers {
-		offer := &offers[i]
-		if offer.Status.Phase == federation.NegotiationAccepted && !offer.Spec.Withdrawn && offer.DeletionTimestamp.IsZero() {
-			quota.Add(granted, offer.Spec.Resources)
-		}
-	}
-	return granted
-}
