@@ -17,6 +17,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/rules"
 )
 
 // annotationMirrored records, on a pod, what it was given by its shadow pod:
@@ -258,11 +259,6 @@ func finishes(pod *corev1.Pod) bool {
 	return pod.Spec.RestartPolicy == corev1.RestartPolicyNever || pod.Spec.RestartPolicy == corev1.RestartPolicyOnFailure
 }
 
-// stopped tells whether nothing of a pod runs, nor ever will.
-func stopped(pod *corev1.Pod) bool {
-	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
-}
-
 // trim keeps of a pod what the controller reads: who it is, whether it lives,
 // and how it ended.
 func trim(obj any) (any, error) {
@@ -287,7 +283,7 @@ func trim(obj any) (any, error) {
 	if given, ok := pod.Annotations[annotationMirrored]; ok {
 		trimmed.Annotations = map[string]string{annotationMirrored: given}
 	}
-	if stopped(pod) && finishes(pod) {
+	if rules.Finished(pod) && finishes(pod) {
 		trimmed.Status = pod.Status
 	}
 	return trimmed, nil

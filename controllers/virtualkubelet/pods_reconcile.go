@@ -16,13 +16,13 @@ import (
 	"k8s.io/klog/v2"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/controllers/remote"
 	"liqo.io/federation/controllers/virtualkubelet/reflect"
 )
 
-// Reasons of pods that the provider does not take.
+// Reasons of pods that the provider does not take, beside
+// ReasonProviderRefused.
 const (
-	// ReasonProviderRefused says that the provider refuses the shadow pod.
-	ReasonProviderRefused = "ProviderRefused"
 	// ReasonGrantExceeded says that the provider has granted too little for the
 	// pod beside those that are there.
 	ReasonGrantExceeded = "GrantExceeded"
@@ -58,7 +58,7 @@ func (p *Pods) reconcile(ctx context.Context, key cache.ObjectName) error {
 	}
 
 	p.seen.LoadOrStore(key, p.clock.Now())
-	shadow, remote := p.shadow(extent.twin, key), extent.twin.pod(key.Name)
+	shadow, there := p.shadow(extent.twin, key), extent.twin.pod(key.Name)
 	switch {
 	case shadow == nil:
 		return p.create(ctx, key, pod, extent.twin)
@@ -69,11 +69,11 @@ func (p *Pods) reconcile(ctx context.Context, key cache.ObjectName) error {
 		return nil
 	}
 	refused, updateErr := p.update(ctx, pod, shadow)
-	if remote != nil && reflect.OriginUID(remote) != pod.UID {
-		remote = nil
+	if there != nil && reflect.OriginUID(there) != pod.UID {
+		there = nil
 	}
 	// How the pod does is told also while a change of it does not get through.
-	status := reflect.PodStatus(pod, shadow, remote, p.nodeIP, p.now())
+	status := reflect.PodStatus(pod, shadow, there, p.nodeIP, p.now())
 	reflect.RefuseContainers(&status, refused.containers, refused.message)
 	p.publish(ctx, pod, status)
 	return errors.Join(updateErr, p.keepTokens(ctx, key, pod, shadow, extent.twin))
@@ -166,9 +166,9 @@ func (p *Pods) update(ctx context.Context, pod *corev1.Pod, seen *v1alpha1.Shado
 	switch {
 	case err == nil:
 		return refusedContainers{}, nil
-	case refusal(err):
+	case remote.Refused(err):
 		message := reflect.Message(fmt.Sprintf("%s refuses the change of the pod: %v", p.provider, err))
-		p.recorder.Event(pod, corev1.EventTypeWarning, ReasonProviderRefused, message)
+		p.recorder.Event(pod, corev1.EventTypeWarning, v1alpha1.ReasonProviderRefused, message)
 		if len(added) > 0 {
 			return refusedContainers{added, message}, nil
 		}
@@ -176,18 +176,13 @@ func (p *Pods) update(ctx context.Context, pod *corev1.Pod, seen *v1alpha1.Shado
 	return refusedContainers{}, fmt.Errorf("updating the shadow pod on %s: %w", p.provider, err)
 }
 
-// refusal tells an answer that stays the same from trouble that passes.
-func refusal(err error) bool {
-	return apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) || apierrors.IsRequestEntityTooLargeError(err)
-}
-
 // refused makes an answer that no retry will change into the pod's status;
 // the retries go on, since the provider may change its mind.
 func (p *Pods) refused(ctx context.Context, pod *corev1.Pod, err error) error {
 	if apierrors.HasStatusCause(err, v1alpha1.CauseGrantExceeded) {
 		p.refuse(ctx, pod, ReasonGrantExceeded, fmt.Sprintf("%s has no room for the pod: %v", p.provider, err))
-	} else if refusal(err) {
-		p.refuse(ctx, pod, ReasonProviderRefused, fmt.Sprintf("%s refuses the pod: %v", p.provider, err))
+	} else if remote.Refused(err) {
+		p.refuse(ctx, pod, v1alpha1.ReasonProviderRefused, fmt.Sprintf("%s refuses the pod: %v", p.provider, err))
 	}
 	return fmt.Errorf("creating the shadow pod on %s: %w", p.provider, err)
 }

@@ -18,6 +18,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/controllers/remote"
 	"liqo.io/federation/controllers/virtualkubelet/reflect"
 )
 
@@ -153,7 +154,7 @@ func (p *Pods) tokenTrouble(pod *corev1.Pod, err error) error {
 	if p.clock.Since(pod.CreationTimestamp.Time) < tokenGrace {
 		return err
 	}
-	if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsNotFound(err) || apierrors.IsAlreadyExists(err) || apierrors.IsBadRequest(err) {
+	if remote.Refused(err) || apierrors.IsNotFound(err) || apierrors.IsAlreadyExists(err) {
 		p.recorder.Event(pod, corev1.EventTypeWarning, ReasonTokenRefused, reflect.Message(err.Error()))
 	}
 	return err

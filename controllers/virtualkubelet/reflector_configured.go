@@ -22,6 +22,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/controllers/remote"
 	"liqo.io/federation/controllers/virtualkubelet/reflect"
 )
 
@@ -149,7 +150,7 @@ func (o *configuredObjects) statusBack(ctx context.Context, key reflectionKey) e
 			klog.FromContext(ctx).V(2).Info("Brought status back", "object", klog.KObj(changed))
 		case apierrors.IsNotFound(err):
 			// The object is gone, or its kind has no status of its own.
-		case apierrors.IsInvalid(err), apierrors.IsForbidden(err):
+		case remote.Refused(err):
 			o.tell(of, local, ReasonReflectionRefused, fmt.Sprintf("the status that %s gives it is refused here: %v", o.reflections.provider, err))
 			fallthrough
 		default:

@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
+	"liqo.io/federation/controllers/remote"
 	"liqo.io/federation/controllers/virtualkubelet/reflect"
 )
 
@@ -210,7 +211,7 @@ func (o *objects[T]) refused(key reflectionKey, local T, doing string, err error
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		// That the twin is leaving will be an event.
 		return nil
-	case apierrors.IsInvalid(err), apierrors.IsForbidden(err), apierrors.IsBadRequest(err), apierrors.IsRequestEntityTooLargeError(err):
+	case remote.Refused(err):
 		o.tell(key, local, ReasonReflectionRefused, fmt.Sprintf("%s refuses the copy in namespace %s: %v", o.reflections.provider, o.twin, err))
 	}
 	return fmt.Errorf("%s the copy of %s on %s: %w", doing, key, o.reflections.provider, err)

@@ -241,7 +241,7 @@ func TestRefusedPodTellsWhyAndIsTriedAgain(t *testing.T) {
 	s.post(t, "web", corev1.RestartPolicyAlways)
 	until(t, "the refusal is told", func(context.Context) (bool, error) {
 		condition := meta.FindStatusCondition(s.shadow(t, "web").Status.Conditions, v1alpha1.ConditionPodCreated)
-		return condition != nil && condition.Status == metav1.ConditionFalse && condition.Reason == "Refused", nil
+		return condition != nil && condition.Status == metav1.ConditionFalse && condition.Reason == v1alpha1.ReasonProviderRefused, nil
 	})
 	if err := quotas.Delete(t.Context(), "none", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
