@@ -233,16 +233,17 @@ func update(pod *corev1.Pod, shadow *v1alpha1.ShadowPod, twin *corev1.Namespace)
 	return nil
 }
 
-// addEphemeralContainers gives a pod those of its shadow pod that it does not
-// have, and tells whether there were any.
-func addEphemeralContainers(pod *corev1.Pod, shadow *v1alpha1.ShadowPod) bool {
+// missingEphemeralContainers are those of a shadow pod that its pod does not
+// have.
+func missingEphemeralContainers(pod *corev1.Pod, shadow *v1alpha1.ShadowPod) []corev1.EphemeralContainer {
 	has := ephemeralNames(pod.Spec.EphemeralContainers)
+	var missing []corev1.EphemeralContainer
 	for _, container := range shadow.Spec.Pod.EphemeralContainers {
 		if !slices.Contains(has, container.Name) {
-			pod.Spec.EphemeralContainers = append(pod.Spec.EphemeralContainers, *container.DeepCopy())
+			missing = append(missing, *container.DeepCopy())
 		}
 	}
-	return len(pod.Spec.EphemeralContainers) > len(has)
+	return missing
 }
 
 func setImages(containers, wanted []corev1.Container) {
