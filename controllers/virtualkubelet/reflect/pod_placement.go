@@ -20,8 +20,9 @@ import (
 // tolerate everything.
 func tolerations(local []corev1.Toleration) []corev1.Toleration {
 	return slices.DeleteFunc(local, func(t corev1.Toleration) bool {
+		prefix, _, _ := strings.Cut(t.Key, "/")
 		return t.Key == "" || t.Key == v1alpha1.TaintVirtualNode ||
-			strings.HasPrefix(t.Key, "node.kubernetes.io/") || strings.HasPrefix(t.Key, "node-role.kubernetes.io/")
+			prefix == "node.kubernetes.io" || prefix == "node-role.kubernetes.io" || prefix == "node.cloudprovider.kubernetes.io"
 	})
 }
 

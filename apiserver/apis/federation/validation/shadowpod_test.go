@@ -114,6 +114,15 @@ var escapes = map[string]func(*corev1.PodSpec){
 	"by tolerating the control plane": func(p *corev1.PodSpec) {
 		p.Tolerations = []corev1.Toleration{{Key: "node-role.kubernetes.io/control-plane", Operator: corev1.TolerationOpExists}}
 	},
+	"by tolerating that it is cordoned": func(p *corev1.PodSpec) {
+		p.Tolerations = []corev1.Toleration{{Key: corev1.TaintNodeUnschedulable, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule}}
+	},
+	"by tolerating that it lacks memory": func(p *corev1.PodSpec) {
+		p.Tolerations = []corev1.Toleration{{Key: corev1.TaintNodeMemoryPressure, Operator: corev1.TolerationOpExists}}
+	},
+	"by tolerating that it is not set up": func(p *corev1.PodSpec) {
+		p.Tolerations = []corev1.Toleration{{Key: "node.cloudprovider.kubernetes.io/uninitialized", Operator: corev1.TolerationOpExists}}
+	},
 	"by being lent on": func(p *corev1.PodSpec) {
 		p.Tolerations = []corev1.Toleration{{Key: v1alpha1.TaintVirtualNode, Operator: corev1.TolerationOpExists}}
 	},
