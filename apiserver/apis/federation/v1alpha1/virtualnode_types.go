@@ -73,7 +73,8 @@ type OffloadingPatch struct {
 	// +optional
 	Affinity *corev1.Affinity `json:"affinity,omitempty"`
 	// tolerations are added to those that the pods bring along. They cannot
-	// tolerate every taint, nor those of nodes with a role.
+	// tolerate every taint, nor those of nodes with a role, nor those with which
+	// a cluster says how its nodes are, as that they are cordoned.
 	// +optional
 	// +listType=atomic
 	Tolerations []corev1.Toleration `json:"tolerations,omitempty"`
@@ -81,12 +82,13 @@ type OffloadingPatch struct {
 	// own; empty is the provider's default.
 	// +optional
 	RuntimeClassName *string `json:"runtimeClassName,omitempty"`
-	// excludedLabels are the keys of labels of pods that stay home.
+	// excludedLabels are the keys of labels of pods that stay home, and with them
+	// what selects pods by these. Keys of liqo.io cannot stay. At most 128.
 	// +optional
 	// +listType=set
 	ExcludedLabels []string `json:"excludedLabels,omitempty"`
-	// excludedAnnotations are the keys of annotations of pods that stay
-	// home.
+	// excludedAnnotations are the keys of annotations of pods that stay home.
+	// Keys of liqo.io cannot. At most 128.
 	// +optional
 	// +listType=set
 	ExcludedAnnotations []string `json:"excludedAnnotations,omitempty"`
