@@ -18866,7 +18866,7 @@ func schema_apiserver_apis_federation_v1alpha1_OffloadingPatch(ref common.Refere
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "tolerations are added to those that the pods bring along. They cannot tolerate every taint, nor those of nodes with a role.",
+							Description: "tolerations are added to those that the pods bring along. They cannot tolerate every taint, nor those of nodes with a role, nor those with which a cluster says how its nodes are, as that they are cordoned.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -18891,7 +18891,7 @@ func schema_apiserver_apis_federation_v1alpha1_OffloadingPatch(ref common.Refere
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "excludedLabels are the keys of labels of pods that stay home.",
+							Description: "excludedLabels are the keys of labels of pods that stay home, and with them what selects pods by these. Keys of liqo.io cannot stay. At most 128.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -18910,7 +18910,7 @@ func schema_apiserver_apis_federation_v1alpha1_OffloadingPatch(ref common.Refere
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "excludedAnnotations are the keys of annotations of pods that stay home.",
+							Description: "excludedAnnotations are the keys of annotations of pods that stay home. Keys of liqo.io cannot. At most 128.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
