@@ -331,6 +331,28 @@ func TestAContainerToDebugWithReachesThePod(t *testing.T) {
 	}
 }
 
+func TestAContainerToDebugWithThatTheTwinRefusesHoldsUpNothingElse(t *testing.T) {
+	s := newStage(t)
+	s.post(t, "web", corev1.RestartPolicyAlways)
+	s.pod(t, "web")
+	level := `{"metadata":{"labels":{"pod-security.kubernetes.io/enforce":"restricted"}}}`
+	if _, err := s.kube.CoreV1().Namespaces().Patch(t.Context(), s.namespace, types.MergePatchType, []byte(level), metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the level holds", func(ctx context.Context) (bool, error) {
+		_, err := s.kube.CoreV1().Pods(s.namespace).Create(ctx, pod(nil), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		return apierrors.IsForbidden(err), nil
+	})
+	patch := `{"metadata":{"labels":{"tier":"front"}},"spec":{"pod":{"ephemeralContainers":[{"name":"debug","image":"example.com/debug"}]}}}`
+	if _, err := s.federation.FederationV1alpha1().ShadowPods(s.namespace).Patch(t.Context(), "web", types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the pod has the label", func(context.Context) (bool, error) { return s.pod(t, "web").Labels["tier"] == "front", nil })
+	if all := s.pod(t, "web").Spec.EphemeralContainers; len(all) > 0 {
+		t.Errorf("the pod has %+v", all)
+	}
+}
+
 func TestNothingRunsOutsideOfTwins(t *testing.T) {
 	s := newStage(t)
 	s.namespace = framework.Get(t).MakeNamespace(t)
