@@ -45,12 +45,6 @@ func ValidateShadowEndpointSliceStatusUpdate(slice, old *federation.ShadowEndpoi
 
 func shadowEndpointSlice(slice *federation.ShadowEndpointSlice) field.ErrorList {
 	errs := labels(slice.Labels, metadataPath.Child("labels"))
-	service := metadataPath.Child("labels").Key(discoveryv1.LabelServiceName)
-	if name := slice.Labels[discoveryv1.LabelServiceName]; name == "" {
-		errs = append(errs, field.Required(service, "must name the Service that the endpoints are of"))
-	} else {
-		errs = append(errs, dnsLabel(name, service)...)
-	}
 	spec := &slice.Spec
 	errs = append(errs, oneOf(spec.AddressType, specPath.Child("addressType"), discoveryv1.AddressTypeIPv4, discoveryv1.AddressTypeIPv6)...)
 	errs = append(errs, endpointPorts(spec.Ports, specPath.Child("ports"))...)

@@ -36,9 +36,8 @@ func goodSlice() *federation.ShadowEndpointSlice {
 
 func TestValidateShadowEndpointSlice(t *testing.T) {
 	spec := map[string]wrong[*federation.ShadowEndpointSlice]{
-		"no Service":        {func(s *federation.ShadowEndpointSlice) { s.Labels = nil }, []string{"metadata.labels[kubernetes.io/service-name]"}},
-		"no Service's name": {func(s *federation.ShadowEndpointSlice) { s.Labels[discoveryv1.LabelServiceName] = "a.b" }, []string{"metadata.labels[kubernetes.io/service-name]"}},
-		"no family":         {func(s *federation.ShadowEndpointSlice) { s.Spec.AddressType, s.Spec.Endpoints = "", nil }, []string{"spec.addressType"}},
+		"a label that is none": {func(s *federation.ShadowEndpointSlice) { s.Labels["a b"] = "c" }, []string{"metadata.labels"}},
+		"no family":            {func(s *federation.ShadowEndpointSlice) { s.Spec.AddressType, s.Spec.Endpoints = "", nil }, []string{"spec.addressType"}},
 		"names instead of addresses": {func(s *federation.ShadowEndpointSlice) {
 			s.Spec.AddressType, s.Spec.Endpoints = discoveryv1.AddressTypeFQDN, nil
 		}, []string{"spec.addressType"}},
