@@ -126,7 +126,12 @@ func (c *EndpointSlices) create(ctx context.Context, wanted *discoveryv1.Endpoin
 		return errConflict
 	}
 	if live.AddressType != wanted.AddressType || metav1.GetControllerOf(live).UID != wanted.OwnerReferences[0].UID {
-		return c.remove(ctx, live)
+		// The cache may not tell when it is gone.
+		if err := c.remove(ctx, live); err != nil {
+			return err
+		}
+		_, err = client.Create(ctx, wanted, metav1.CreateOptions{})
+		return err
 	}
 	if bring(live, wanted) {
 		return c.update(ctx, live)

@@ -220,6 +220,10 @@ func TestShadowEndpointSliceAndEndpointSliceComeTogether(t *testing.T) {
 		{name: "what is somebody else's is in the way", shadow: shadowSlice(), unseen: sliceOf(shadowSlice(), true, nobodys), wrote: []string{create, tell}, reason: "False NameConflict", again: true},
 		{name: "what an earlier one left makes room", shadow: shadowSlice(), cached: sliceOf(shadowSlice(), true, ofAnEarlierOne), wrote: []string{remove}},
 		{
+			name: "what an earlier one left unseen makes room, too", shadow: shadowSlice(), wrote: []string{create, remove, create, tell}, reason: "True Reachable",
+			unseen: sliceOf(shadowSlice(), true, ofAnEarlierOne, func(slice *discoveryv1.EndpointSlice) { delete(slice.Labels, discoveryv1.LabelManagedBy) }),
+		},
+		{
 			name: "another family makes another one", shadow: told(well), wrote: []string{remove}, reason: "True Reachable",
 			cached: sliceOf(shadowSlice(), true, func(slice *discoveryv1.EndpointSlice) { slice.AddressType = discoveryv1.AddressTypeIPv6 }),
 		},
