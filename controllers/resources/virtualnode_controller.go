@@ -131,6 +131,17 @@ func NewVirtualNodes(config *Config) (*VirtualNodes, error) {
 			}
 			return nil
 		})},
+		watched{informers.ForeignClusters().Informer(), cache.ResourceEventHandlerFuncs{
+			UpdateFunc: func(old, now any) {
+				before, ok1 := old.(*v1alpha1.ForeignCluster)
+				after, ok2 := now.(*v1alpha1.ForeignCluster)
+				if ok1 && ok2 && before.Status.Networking != after.Status.Networking {
+					for _, key := range inNamespace(rules.PeerNamespace(after.Name), "") {
+						controller.Add(key)
+					}
+				}
+			},
+		}},
 		watched{serviceAccounts.Informer(), controller.Handle(owned)},
 		watched{bindings.Informer(), controller.Handle(ofBinding)},
 		watched{deployments.Informer(), controller.Handle(owned)},

@@ -360,3 +360,19 @@ func TestDrainRetriesPDB(t *testing.T) {
 	h.guarded = false
 	h.expect(t, "evict pod web")
 }
+
+func TestVirtualNodeSaysWhetherThereIsANetwork(t *testing.T) {
+	for phase, want := range map[v1alpha1.PeeringPhase]string{
+		"": "False NoNetwork", v1alpha1.PeeringNone: "False NoNetwork", v1alpha1.PeeringPending: "False NoNetwork", v1alpha1.PeeringEstablished: "True NetworkReady",
+	} {
+		h := newHost()
+		h.foreignCluster.Status.Networking = phase
+		if err := h.controller().observeNetwork(h.virtual); err != nil {
+			t.Fatal(err)
+		}
+		condition := meta.FindStatusCondition(h.virtual.Status.Conditions, v1alpha1.ConditionNetworkReady)
+		if got := string(condition.Status) + " " + condition.Reason; got != want {
+			t.Errorf("networking %q: %s, want %s", phase, got, want)
+		}
+	}
+}

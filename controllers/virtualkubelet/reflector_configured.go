@@ -55,8 +55,8 @@ func (c configured) reflector(r *Reflections, namespace, twin string) (reflector
 	o := &configuredObjects{
 		configured: c,
 		locals:     r.localDynamic.Resource(resource).Namespace(namespace),
-		objects: &objects[*unstructured.Unstructured]{
-			kind: kind[*unstructured.Unstructured]{
+		objects: &objects[*unstructured.Unstructured, *unstructured.Unstructured]{
+			kind: copied[*unstructured.Unstructured]{
 				name: c.resource(), of: resource.GroupResource(),
 				translate: reflect.Configured, update: reflect.UpdateConfigured,
 				remoteName: same, localName: same,
@@ -73,7 +73,7 @@ func (c configured) reflector(r *Reflections, namespace, twin string) (reflector
 // configuredObjects reflects the objects of a configured kind in one namespace:
 // they go there, and their statuses come back.
 type configuredObjects struct {
-	*objects[*unstructured.Unstructured]
+	*objects[*unstructured.Unstructured, *unstructured.Unstructured]
 	configured configured
 	locals     dynamic.ResourceInterface
 	// brought is, by name, the version of the copy whose status was brought back

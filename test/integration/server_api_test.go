@@ -57,6 +57,7 @@ func TestDiscoveryTellsEveryResourceWithItsShortNameAndTheCategory(t *testing.T)
 		"namespaceoffloadings": "NamespaceOffloading nsof true",
 		"namespacemaps":        "NamespaceMap nm true",
 		"shadowpods":           "ShadowPod sp true",
+		"shadowendpointslices": "ShadowEndpointSlice seps true",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("resources (-want +got):\n%s", diff)

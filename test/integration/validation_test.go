@@ -31,6 +31,7 @@ var parents = map[string]fields{
 	"resourceoffers":       {"clusterID": genoaID, "resources": fields{"cpu": "1"}},
 	"resourcerequests":     {},
 	"shadowpods":           {"pod": fields{"automountServiceAccountToken": false, "containers": []any{fields{"name": "web", "image": "example.org/web:1"}}}},
+	"shadowendpointslices": {"addressType": "IPv4"},
 	"virtualnodes":         {"clusterID": genoaID, "nodeName": "liqo-asti", "resources": fields{"cpu": "1"}},
 }
 
@@ -80,6 +81,7 @@ var subresources = map[string]subresource{
 	"resourceoffers/status":       {wrong: map[string]fields{"status.phase": {"status": fields{"phase": "Great"}}}},
 	"resourcerequests/status":     {wrong: map[string]fields{"status.phase": {"status": fields{"phase": "Great"}}}},
 	"shadowpods/status":           {wrong: map[string]fields{"status.phase": {"status": fields{"phase": "Running"}}}},
+	"shadowendpointslices/status": {wrong: map[string]fields{"status.conditions[0].reason": {"status": fields{"conditions": []any{fields{"type": "Ready", "status": "True", "message": "", "reason": "", "lastTransitionTime": "2026-11-21T08:00:00Z"}}}}}},
 	"virtualnodes/status":         {wrong: map[string]fields{"status.pods": {"status": fields{"pods": -1}}}},
 }
 

@@ -30,6 +30,7 @@ import (
 	"liqo.io/federation/registry/federation/plan"
 	resourceoffer "liqo.io/federation/registry/federation/resourceoffer/storage"
 	resourcerequest "liqo.io/federation/registry/federation/resourcerequest/storage"
+	shadowendpointslice "liqo.io/federation/registry/federation/shadowendpointslice/storage"
 	shadowpod "liqo.io/federation/registry/federation/shadowpod/storage"
 	"liqo.io/federation/registry/federation/store"
 	virtualnode "liqo.io/federation/registry/federation/virtualnode/storage"
@@ -116,6 +117,7 @@ func (p StorageProvider) v1alpha1(grants shadowpod.Grants) (map[string]rest.Stor
 	offloadings := stored(table, "namespaceoffloadings", namespaceoffloading.New(plans))
 	stored(table, "namespacemaps", namespacemap.New)
 	stored(table, "shadowpods", shadowpod.New(grants, p.twinOf))
+	stored(table, "shadowendpointslices", shadowendpointslice.New)
 	if table.err != nil {
 		return nil, table.err
 	}

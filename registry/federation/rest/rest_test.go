@@ -82,6 +82,7 @@ func TestRoutes(t *testing.T) {
 		"peeringtokens", "peeringtokens/invitation", "peeringtokens/status",
 		"resourceoffers", "resourceoffers/status",
 		"resourcerequests", "resourcerequests/identity", "resourcerequests/status",
+		"shadowendpointslices", "shadowendpointslices/status",
 		"shadowpods", "shadowpods/status",
 		"virtualnodes", "virtualnodes/status",
 	}
@@ -99,6 +100,7 @@ func TestResourcesAreCalledWhatUsersCallThem(t *testing.T) {
 		"foreignclusters": {"foreigncluster", []string{"fc"}}, "peeringtokens": {"peeringtoken", []string{"pt"}}, "identityrequests": {Singular: "identityrequest"},
 		"resourcerequests": {"resourcerequest", []string{"rr"}}, "resourceoffers": {"resourceoffer", []string{"ro"}}, "virtualnodes": {"virtualnode", []string{"vn"}},
 		"namespaceoffloadings": {"namespaceoffloading", []string{"nsof"}}, "namespacemaps": {"namespacemap", []string{"nm"}}, "shadowpods": {"shadowpod", []string{"sp"}},
+		"shadowendpointslices": {"shadowendpointslice", []string{"seps"}},
 	}
 	got := map[string]names{}
 	for route, resource := range table(t) {
@@ -157,6 +159,7 @@ var bad = map[string]runtime.Object{
 	"Offload":             &federation.Offload{Spec: federation.NamespaceOffloadingSpec{PodOffloadingStrategy: "x"}},
 	"NamespaceMap":        &federation.NamespaceMap{Status: federation.NamespaceMapStatus{ObservedGeneration: -1}},
 	"ShadowPod":           &federation.ShadowPod{Status: federation.ShadowPodStatus{Phase: "Running"}},
+	"ShadowEndpointSlice": &federation.ShadowEndpointSlice{Status: federation.ShadowEndpointSliceStatus{Conditions: []metav1.Condition{{Type: "Ready", Status: "Maybe"}}}},
 }
 
 func TestEveryRouteRefusesWhatIsWrong(t *testing.T) {

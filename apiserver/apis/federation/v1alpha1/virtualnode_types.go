@@ -106,11 +106,11 @@ const (
 )
 
 // VirtualNodeReflection says which objects of offloaded namespaces are copied
-// to the provider, and with which metadata. ConfigMaps, Secrets, Services and
-// Ingresses are copied without being named.
+// to the provider, and with which metadata. ConfigMaps, Secrets, Services with
+// their EndpointSlices, and Ingresses are copied without being named.
 type VirtualNodeReflection struct {
 	// kinds are those of which something else is said than that they are
-	// copied, and those that would not be. A kind beside the four has to be
+	// copied, and those that would not be. A kind beside these has to be
 	// offered by the provider, see spec.reflectedKinds of the ResourceOffer, and
 	// to be served by both clusters; the condition KindsReflected tells whether
 	// it is. At most 32.
@@ -174,6 +174,9 @@ const (
 	// names is copied to the provider; its message says what is missing for the
 	// others. A VirtualNode that names none has no such condition.
 	ConditionKindsReflected = "KindsReflected"
+	// ConditionNetworkReady is True while the pods of the two clusters reach each
+	// other: endpoints of Services are sent to the provider then, and only then.
+	ConditionNetworkReady = "NetworkReady"
 )
 
 // VirtualNodeStatus is how a virtual node stands.
@@ -186,12 +189,14 @@ type VirtualNodeStatus struct {
 	// +optional
 	Pods int32 `json:"pods,omitempty"`
 	// reflectedKinds are those of spec.reflection.kinds beside ConfigMaps,
-	// Secrets, Services and Ingresses that the virtual kubelet copies: what the
-	// provider offers, this cluster serves and its virtual kubelets may read.
+	// Secrets, Services, EndpointSlices and Ingresses that the virtual kubelet
+	// copies: what the provider offers, this cluster serves and its virtual
+	// kubelets may read.
 	// +optional
 	// +listType=atomic
 	ReflectedKinds []metav1.GroupVersionResource `json:"reflectedKinds,omitempty"`
-	// conditions are Ready, VirtualKubeletAvailable and KindsReflected.
+	// conditions are Ready, VirtualKubeletAvailable, NetworkReady and
+	// KindsReflected.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

@@ -9,6 +9,7 @@ import (
 	kubeinformers "k8s.io/client-go/informers"
 	"k8s.io/utils/clock"
 
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/controllers/peering"
 	"liqo.io/federation/controllers/replication"
 	"liqo.io/federation/controllers/resources"
@@ -39,6 +40,7 @@ func (c *Config) peering() *peering.Config {
 		InvitationNamespace: c.Options.InvitationNamespace,
 		IdentityMode:        peering.IdentityMode(c.Options.IdentityMode),
 		IdentityLifetime:    c.Options.IdentityLifetime,
+		Networking:          v1alpha1.NetworkingMode(c.Options.Networking),
 	}
 }
 

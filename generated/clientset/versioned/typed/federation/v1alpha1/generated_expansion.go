@@ -15,6 +15,8 @@ type ResourceOfferExpansion interface{}
 
 type ResourceRequestExpansion interface{}
 
+type ShadowEndpointSliceExpansion interface{}
+
 type ShadowPodExpansion interface{}
 
 type VirtualNodeExpansion interface{}
