@@ -78,6 +78,17 @@ func (in Input) check() error {
 	return errors.Join(errs...)
 }
 
+// checkTunnel tells what is wrong with the gateway's own values.
+func (in Input) checkTunnel() error {
+	if in.PrivateKey == (PrivateKey{}) {
+		return errors.New("the gateway has no private key")
+	}
+	if in.Port < 1 || in.Port > 65535 {
+		return fmt.Errorf("the gateway's port %d is not between 1 and 65535", in.Port)
+	}
+	return nil
+}
+
 // checkPrefix tells why a range cannot be anybody's.
 func checkPrefix(p netip.Prefix) error {
 	switch {

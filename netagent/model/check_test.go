@@ -109,3 +109,16 @@ func TestValuesOfTheClusterThatMakeNoSenseAreAnError(t *testing.T) {
 		})
 	}
 }
+
+func TestAGatewayNeedsAKeyAndAPort(t *testing.T) {
+	in := rome("rome-1")
+	in.PrivateKey = PrivateKey{}
+	if _, _, _, err := Gateway(in); err == nil || !strings.Contains(err.Error(), "no private key") {
+		t.Errorf("without a key: %v", err)
+	}
+	in = rome("rome-1")
+	in.Port = 0
+	if _, _, _, err := Gateway(in); err == nil || !strings.Contains(err.Error(), "port 0") {
+		t.Errorf("without a port: %v", err)
+	}
+}

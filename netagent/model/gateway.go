@@ -16,6 +16,9 @@ import (
 // same key it would draw their packets. It takes over by adding them.
 func Gateway(in Input) (host, inside State, refused []Refusal, err error) {
 	v, err := in.view()
+	if err == nil {
+		err = in.checkTunnel()
+	}
 	if err != nil {
 		return State{}, State{}, nil, err
 	}
@@ -43,7 +46,7 @@ func (v *view) gatewayInside(peers []Peer) State {
 			{Name: GatewayLink, Kind: VethEnd, MTU: v.in.MTU, MAC: gatewayMAC},
 			{Name: TunnelLink, Kind: WireGuard, MTU: v.tunnelMTU()},
 		},
-		Tunnel: &Tunnel{Link: TunnelLink, PrivateKey: v.in.PrivateKey, Port: v.in.Port},
+		Tunnel: &Tunnel{Link: TunnelLink, PrivateKey: v.in.PrivateKey.clamped(), Port: v.in.Port},
 	}
 	for _, f := range v.families {
 		s.Neighbors = append(s.Neighbors, Neighbor{Link: GatewayLink, Addr: vethHop(hostHop, hostMAC, f), MAC: hostMAC})

@@ -188,6 +188,12 @@ func (k PublicKey) String() string { return base64.StdEncoding.EncodeToString(k[
 // PrivateKey is a private key of WireGuard. It prints as a placeholder.
 type PrivateKey [32]byte
 
+// clamped is the key as WireGuard uses and tells it.
+func (k PrivateKey) clamped() PrivateKey {
+	k[0], k[31] = k[0]&248, k[31]&127|64
+	return k
+}
+
 const redacted = "(private key)"
 
 // String returns a placeholder.
