@@ -30,17 +30,17 @@ func (v *view) hostChains(s *State, f Family, peers []Peer) {
 		post.add("-s %s -o %s+ -j ACCEPT", pods, LinkPrefix)
 		from.add("-d %s -j ACCEPT", pods)
 	}
-	for _, pods := range v.podCIDRs(f) {
-		post.add("-d %s -o %s+ -j ACCEPT", pods, LinkPrefix)
-	}
-	if node := v.self.address(f); node.IsValid() {
-		post.add("-o %s+ -j SNAT --to-source %s", LinkPrefix, node)
-		from.add("-j SNAT --to-source %s", node)
-	}
 	for _, p := range peers {
 		for _, r := range ofFamily(p.Remote, f) {
 			post.add("-s %s -j %s", r, fromPeersChain)
 		}
+	}
+	// Other nodes know the way back to peers, and expect their packets from the
+	// overlay. Who is no node does not.
+	from.add("-o %s+ -j ACCEPT", LinkPrefix)
+	if node := v.self.address(f); node.IsValid() {
+		from.add("-j SNAT --to-source %s", node)
+		post.add("-o %s+ -j SNAT --to-source %s", LinkPrefix, node)
 	}
 	// Where the policy of FORWARD is to drop. It comes last, so that whatever a
 	// CNI refuses stays refused.

@@ -162,6 +162,27 @@ nat -A LIQO-POSTROUTING -d 10.1.0.0/16 -o liqo.wg -j LIQO-O-ID
 	}
 }
 
+func TestANodeKeepsTheAddressesOfPodsAndHidesWhatIsNone(t *testing.T) {
+	s, _, err := RouteAgent(rome("rome-2"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `nat -A POSTROUTING -j LIQO-POSTROUTING
+filter -A FORWARD -j LIQO-FORWARD
+nat -A LIQO-FROM-PEERS -d 10.0.0.0/16 -j ACCEPT
+nat -A LIQO-FROM-PEERS -o liqo.+ -j ACCEPT
+nat -A LIQO-FROM-PEERS -j SNAT --to-source 192.168.1.2
+nat -A LIQO-POSTROUTING -s 10.0.0.0/16 -o liqo.+ -j ACCEPT
+nat -A LIQO-POSTROUTING -s 10.1.0.0/16 -j LIQO-FROM-PEERS
+nat -A LIQO-POSTROUTING -o liqo.+ -j SNAT --to-source 192.168.1.2
+filter -A LIQO-FORWARD -i liqo.+ -j ACCEPT
+filter -A LIQO-FORWARD -o liqo.+ -j ACCEPT
+`
+	if diff := cmp.Diff(want, dump(s, IPv4)); diff != "" {
+		t.Errorf("chains (-want +got):\n%s", diff)
+	}
+}
+
 func TestDisjointClustersTalkWithoutTranslation(t *testing.T) {
 	in := rome("rome-1")
 	in.Peers[0].Local = []Remap{{Own: prefix("10.0.0.0/16"), Seen: prefix("10.0.0.0/16")}, {Own: prefix("fd10::/48"), Seen: prefix("fd10::/48")}}
