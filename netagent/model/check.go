@@ -217,24 +217,35 @@ func checkLocal(p Peer) error {
 
 // taken is what no further peer may claim.
 type taken struct {
-	own      []netip.Prefix
-	nodes    map[netip.Addr]string
+	own      ranges
 	remote   ranges
 	clusters map[string]bool
 	keys     map[PublicKey]string
 }
 
 func newTaken(in Input) *taken {
-	t := &taken{
-		own:      slices.Concat(in.PodCIDRs, in.Reserved),
-		nodes:    make(map[netip.Addr]string),
-		clusters: make(map[string]bool),
-		keys:     make(map[PublicKey]string),
+	t := &taken{clusters: make(map[string]bool), keys: make(map[PublicKey]string)}
+	type block struct {
+		prefix netip.Prefix
+		whose  string
+	}
+	var own []block
+	for _, p := range slices.Concat(in.PodCIDRs, in.Reserved) {
+		own = append(own, block{p, "ourselves"})
 	}
 	for _, n := range in.Nodes {
-		t.own = append(t.own, n.PodCIDRs...)
+		for _, p := range n.PodCIDRs {
+			own = append(own, block{p, "our node " + n.Name})
+		}
 		for _, a := range n.Addresses {
-			t.nodes[a] = n.Name
+			own = append(own, block{host(a), "our node " + n.Name})
+		}
+	}
+	slices.SortFunc(own, func(a, b block) int { return cmp.Or(ComparePrefix(a.prefix, b.prefix), cmp.Compare(a.whose, b.whose)) })
+	for _, r := range own {
+		// In this order what lies within another one comes after it.
+		if last := len(t.own.prefixes) - 1; last < 0 || !t.own.prefixes[last].Overlaps(r.prefix) {
+			t.own.prefixes, t.own.owners = append(t.own.prefixes, r.prefix), append(t.own.owners, r.whose)
 		}
 	}
 	return t
@@ -254,15 +265,8 @@ func (t *taken) take(p Peer) error {
 				return fmt.Errorf("its %s overlaps its %s", r, other)
 			}
 		}
-		for _, own := range t.own {
-			if r.Overlaps(own) {
-				return fmt.Errorf("its %s overlaps our own %s", r, own)
-			}
-		}
-		for a, node := range t.nodes {
-			if r.Contains(a) {
-				return fmt.Errorf("its %s holds the address of our node %s", r, node)
-			}
+		if own, whose, found := t.own.overlapping(r); found {
+			return fmt.Errorf("its %s overlaps %s of %s", r, own, whose)
 		}
 		if other, id, found := t.remote.overlapping(r); found {
 			return fmt.Errorf("its %s overlaps %s of cluster %s", r, other, id)

@@ -6,6 +6,7 @@ package model
 import (
 	"net/netip"
 	"slices"
+	"time"
 )
 
 // Gateway returns what a gateway must hold on its node, and within its own
@@ -70,7 +71,7 @@ func (v *view) gatewayInside(peers []Peer) State {
 		}
 		if v.in.Node == v.in.Active && len(remote) > 0 {
 			s.Tunnel.Peers = append(s.Tunnel.Peers, TunnelPeer{
-				PublicKey: p.PublicKey, Endpoint: p.Endpoint, Keepalive: p.Keepalive, AllowedIPs: remote,
+				PublicKey: p.PublicKey, Endpoint: p.Endpoint, Keepalive: v.keepalive(p), AllowedIPs: remote,
 			})
 		}
 	}
@@ -82,6 +83,19 @@ func (v *view) gatewayInside(peers []Peer) State {
 	}
 	sortState(&s)
 	return s
+}
+
+// takeoverKeepalive is how often a gateway speaks that others stand by for.
+const takeoverKeepalive = 25 * time.Second
+
+// keepalive is how often a peer gets a word. Where gateways stand by, always:
+// the first word follows at once when one takes over, and by it the peer learns
+// where to send to from now on.
+func (v *view) keepalive(p Peer) time.Duration {
+	if p.Keepalive == 0 && len(v.in.Gateways) > 1 {
+		return takeoverKeepalive
+	}
+	return p.Keepalive
 }
 
 // representative is the address that a peer sees for whatever of us is no pod:

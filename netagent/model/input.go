@@ -50,7 +50,8 @@ type Peer struct {
 	PublicKey PublicKey
 	// Endpoint is where its gateway is called; invalid where it calls us.
 	Endpoint netip.AddrPort
-	// Keepalive is how often a word is sent on an idle tunnel; 0: never.
+	// Keepalive is how often a word is sent on an idle tunnel; 0: never, unless
+	// gateways stand by.
 	Keepalive time.Duration
 	// MTU is what a packet to the peer may measure inside of the tunnel, in
 	// bytes; 0: what follows from Input.MTU.

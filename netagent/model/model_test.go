@@ -216,6 +216,21 @@ func TestAStandbyDiffersByItsPeersOnly(t *testing.T) {
 	}
 }
 
+func TestAGatewayThatTakesOverIsHeard(t *testing.T) {
+	in := rome("rome-1")
+	in.Peers[0].Keepalive = 0
+	for gateways, want := range map[string]time.Duration{"rome-1": 0, "rome-1 rome-2": 25 * time.Second} {
+		in.Gateways = strings.Fields(gateways)
+		_, inside, _, err := Gateway(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := inside.Tunnel.Peers[0].Keepalive; got != want {
+			t.Errorf("with the gateways %s a word is sent every %s, not %s", gateways, got, want)
+		}
+	}
+}
+
 func TestOnlyTheFamiliesOfThePodsAreSetUp(t *testing.T) {
 	in := rome("rome-1")
 	in.PodCIDRs = in.PodCIDRs[:1]
