@@ -26,6 +26,7 @@ func TestTwoClustersWithTheSameAddressesTalk(t *testing.T) {
 				serve(t, n.pod)
 				serve(t, n.ns)
 			}
+			w.addGateway(t, w.rome.nodes[1], iptables) // stands by, once it is told to
 			before := w.snapshot(t)
 			if w.apply(t) == 0 {
 				t.Fatal("nothing was written")
@@ -39,6 +40,7 @@ func TestTwoClustersWithTheSameAddressesTalk(t *testing.T) {
 			w.whatWasNotToldIsNotReached(t)
 			w.unchanged(t)
 			w.whatIsBrokenByHandIsMended(t)
+			w.anotherGatewayTakesOver(t)
 
 			w.teardown(t)
 			if diff := cmp.Diff(before, w.snapshot(t)); diff != "" {
@@ -158,6 +160,30 @@ func (w *world) whatIsBrokenByHandIsMended(t *testing.T) {
 		if _, err := datagram(w.milan.nodes[1].pod, addr("10.2.2.2"), 8000, patience); err != nil {
 			t.Errorf("after %s, the other way: %v", breakage.what, err)
 		}
+	}
+}
+
+// Packets go through the other node's gateway as soon as it is the active one,
+// and milan follows without being told.
+func (w *world) anotherGatewayTakesOver(t *testing.T) {
+	t.Helper()
+	w.rome.input.Gateways = []string{"rome-1", "rome-2"}
+	w.apply(t)
+	w.unchanged(t)
+	for _, active := range []string{"rome-2", "rome-1", "rome-2"} {
+		w.rome.input.Active = active
+		w.apply(t)
+		switched := time.Now()
+		if _, err := datagram(w.milan.nodes[1].pod, addr("10.2.1.2"), 1, patience); err != nil {
+			t.Errorf("through %s, without a word from rome: %v", active, err)
+		}
+		t.Logf("%s was found by milan after %s", active, time.Since(switched).Round(time.Millisecond))
+		for i, from := range w.rome.nodes {
+			exchange(t, "through "+active+", from the pod on "+from.name, from.pod, addr("10.1.2.2"), addr(fmt.Sprintf("10.2.%d.2", i+1)))
+			exchange(t, "through "+active+", from the pod on "+from.name, from.pod, addr("fd11:0:2::2"), addr(fmt.Sprintf("fd12:0:%d::2", i+1)))
+			exchange(t, "through "+active+", to the pod on "+from.name, w.milan.nodes[1].pod, addr(fmt.Sprintf("10.2.%d.2", i+1)), addr("10.1.2.2"))
+		}
+		w.unchanged(t)
 	}
 }
 

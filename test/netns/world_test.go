@@ -41,7 +41,7 @@ type node struct {
 	name    string
 	ns, pod *kernel.Namespace
 	v4, v6  netip.Addr
-	inner   *kernel.Namespace // of a gateway
+	inner   *kernel.Namespace // the gateway's, on the first node or on every one
 
 	route, host, inside *apply.Applier
 }
@@ -96,17 +96,23 @@ func (w *world) cluster(t *testing.T, name string, number int, iptables string, 
 			PodCIDRs: []netip.Prefix{prefix(fmt.Sprintf("10.0.%d.0/24", i)), prefix(fmt.Sprintf("fd10:0:%d::/64", i))},
 		})
 	}
-	gateway := c.nodes[0]
-	gateway.inner = w.enter(t, gateway.ns, gateway.name+"-gateway")
-	gateway.host, gateway.inside = apply.New(gateway.ns), apply.New(gateway.inner)
-	backend, err := gateway.ns.Backend()
+	w.addGateway(t, c.nodes[0], iptables)
+	return c
+}
+
+// addGateway makes the namespace of a gateway, which uses the iptables of its
+// node.
+func (w *world) addGateway(t *testing.T, n *node, iptables string) {
+	t.Helper()
+	n.inner = w.enter(t, n.ns, n.name+"-gateway")
+	n.host, n.inside = apply.New(n.ns), apply.New(n.inner)
+	backend, err := n.ns.Backend()
 	if err != nil || backend != iptables {
-		t.Fatalf("%s has rules of iptables-%s only, and %q was found: %v", gateway.name, iptables, backend, err)
+		t.Fatalf("%s has rules of iptables-%s only, and %q was found: %v", n.name, iptables, backend, err)
 	}
-	if err := gateway.inner.UseBackend(backend); err != nil {
+	if err := n.inner.UseBackend(backend); err != nil {
 		t.Fatal(err)
 	}
-	return c
 }
 
 func (w *world) node(t *testing.T, name string, cluster, number int, iptables string) *node {
