@@ -196,7 +196,7 @@ func (w *world) apply(t *testing.T) int {
 	return total
 }
 
-func applyTo(t *testing.T, a *apply.Applier, s model.State) int {
+func applyTo(t testing.TB, a *apply.Applier, s model.State) int {
 	t.Helper()
 	writes, err := a.Apply(s)
 	if err != nil {
@@ -245,7 +245,7 @@ func (w *world) snapshot(t *testing.T) string {
 }
 
 // run runs a command in a namespace and returns what it printed.
-func run(t *testing.T, ns *kernel.Namespace, command string) string {
+func run(t testing.TB, ns *kernel.Namespace, command string) string {
 	t.Helper()
 	words := strings.Fields(command)
 	cmd := exec.Command(words[0], words[1:]...)
