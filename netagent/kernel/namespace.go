@@ -35,6 +35,7 @@ type Namespace struct {
 	mu      sync.Mutex
 	devices map[string]*device.Device // wireguard-go's, by link
 	tables  *backend
+	indexes map[string]int // of links, by name
 }
 
 var _ Kernel = &Namespace{}

@@ -65,10 +65,10 @@ func (n *Namespace) DeleteRoute(r model.Route) error {
 }
 
 func (n *Namespace) route(doing string, r model.Route, do func(*netlink.Route) error) error {
-	l, err := n.link(r.Link)
+	index, err := n.index(r.Link)
 	if err == nil {
 		route := &netlink.Route{
-			LinkIndex: l.Attrs().Index, Table: r.Table, Dst: netOf(r.Dst), Protocol: model.RouteProtocol,
+			LinkIndex: index, Table: r.Table, Dst: netOf(r.Dst), Protocol: model.RouteProtocol,
 			Gw: r.Via.AsSlice(), Src: r.Src.AsSlice(), MTU: r.MTU,
 		}
 		if r.Via.IsValid() {
@@ -90,10 +90,31 @@ func (n *Namespace) linkNames() (map[int]string, error) {
 		return nil, fmt.Errorf("listing links: %w", err)
 	}
 	names := make(map[int]string, len(links))
+	indexes := make(map[string]int, len(links))
 	for _, l := range links {
-		names[l.Attrs().Index] = l.Attrs().Name
+		names[l.Attrs().Index], indexes[l.Attrs().Name] = l.Attrs().Name, l.Attrs().Index
 	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.indexes = indexes
 	return names, nil
+}
+
+// index is that of a link when routes were last listed: asking for it again for
+// each of thousands of routes takes as long as writing them. A link that was
+// made anew since then is not found by it, and that is an error.
+func (n *Namespace) index(link string) (int, error) {
+	n.mu.Lock()
+	index, ok := n.indexes[link]
+	n.mu.Unlock()
+	if ok {
+		return index, nil
+	}
+	l, err := n.link(link)
+	if err != nil {
+		return 0, err
+	}
+	return l.Attrs().Index, nil
 }
 
 // Rules returns our rules.
