@@ -15,6 +15,7 @@ const (
 	filterTable = "filter"
 
 	preroutingChain  = ChainPrefix + "PREROUTING"
+	inputChain       = ChainPrefix + "INPUT"
 	forwardChain     = ChainPrefix + "FORWARD"
 	postroutingChain = ChainPrefix + "POSTROUTING"
 	fromPeersChain   = ChainPrefix + "FROM-PEERS"
@@ -48,9 +49,17 @@ func (v *view) hostChains(s *State, f Family, peers []Peer) {
 	forward.add("-i %s+ -j ACCEPT", LinkPrefix)
 	forward.add("-o %s+ -j ACCEPT", LinkPrefix)
 
-	s.Chains = append(s.Chains, from, post, forward)
+	// A CNI gives nodes addresses among the pods. Peers were told of pods: who
+	// calls a node needs a mapping.
+	input := Chain{Family: f, Table: filterTable, Name: inputChain}
+	for _, pods := range v.podCIDRs(f) {
+		input.add("-d %s -i %s+ -j DROP", pods, LinkPrefix)
+	}
+
+	s.Chains = append(s.Chains, from, post, input, forward)
 	s.Jumps = append(s.Jumps,
 		Jump{Family: f, Table: natTable, Base: "POSTROUTING", Chain: postroutingChain},
+		Jump{Family: f, Table: filterTable, Base: "INPUT", Chain: inputChain},
 		Jump{Family: f, Table: filterTable, Base: "FORWARD", Chain: forwardChain, Last: true})
 }
 

@@ -168,6 +168,7 @@ func TestANodeKeepsTheAddressesOfPodsAndHidesWhatIsNone(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := `nat -A POSTROUTING -j LIQO-POSTROUTING
+filter -A INPUT -j LIQO-INPUT
 filter -A FORWARD -j LIQO-FORWARD
 nat -A LIQO-FROM-PEERS -d 10.0.0.0/16 -j ACCEPT
 nat -A LIQO-FROM-PEERS -o liqo.+ -j ACCEPT
@@ -175,6 +176,7 @@ nat -A LIQO-FROM-PEERS -j SNAT --to-source 192.168.1.2
 nat -A LIQO-POSTROUTING -s 10.0.0.0/16 -o liqo.+ -j ACCEPT
 nat -A LIQO-POSTROUTING -s 10.1.0.0/16 -j LIQO-FROM-PEERS
 nat -A LIQO-POSTROUTING -o liqo.+ -j SNAT --to-source 192.168.1.2
+filter -A LIQO-INPUT -d 10.0.0.0/16 -i liqo.+ -j DROP
 filter -A LIQO-FORWARD -i liqo.+ -j ACCEPT
 filter -A LIQO-FORWARD -o liqo.+ -j ACCEPT
 `
