@@ -109,7 +109,11 @@ func (w *world) whatWasNotToldIsNotReached(t *testing.T) {
 	ip(t, w.rome.nodes[0].ns, "addr add 10.66.0.1/32 dev lo")
 	defer ip(t, w.rome.nodes[0].ns, "addr del 10.66.0.1/32 dev lo")
 	pod := w.milan.nodes[0].pod
-	for _, to := range []netip.Addr{addr("10.66.0.1"), addr("10.80.0.9")} {
+	for _, to := range []netip.Addr{
+		addr("10.66.0.1"), addr("10.80.0.9"),
+		// The nodes themselves, by their addresses among the pods.
+		addr("10.2.1.1"), addr("10.2.2.1"), addr("fd12:0:1::1"), addr("fd12:0:2::1"),
+	} {
 		if saw, err := call(pod, to, 16, time.Second); err == nil {
 			t.Errorf("%s was reached, by %s", to, saw)
 		}
