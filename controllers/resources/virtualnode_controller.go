@@ -224,6 +224,10 @@ func (c *Config) virtualNodes() *virtualNodes {
 		removeNode: func(ctx context.Context, node *corev1.Node) error {
 			return c.Kube.CoreV1().Nodes().Delete(ctx, node.Name, exactly(node))
 		},
+		offloaded: func(name string) bool {
+			namespace, err := c.KubeInformers.Core().V1().Namespaces().Lister().Get(name)
+			return err == nil && rules.Offloaded(namespace)
+		},
 		evictPod: func(ctx context.Context, pod *corev1.Pod) error {
 			return pods.Evict(ctx, c.Kube, pod)
 		},
