@@ -92,7 +92,7 @@ type Pods struct {
 	// written holds the resourceVersion that the last status patch of a pod
 	// was made from, by key.
 	written sync.Map
-	// delivered holds when the tokens of a pod were sent last, by key, and
+	// delivered holds until when the tokens of a pod are left alone, by key, and
 	// refusedAccounts when a token was refused, by service account.
 	delivered, refusedAccounts sync.Map
 }
