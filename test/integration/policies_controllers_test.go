@@ -17,6 +17,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -139,10 +140,21 @@ func TestPoliciesKeepTheControllerManagerToWhatIsOurs(t *testing.T) {
 	daemon := onNode(t, env, plain, "daemon", "worker-of-pisa", corev1.Toleration{Operator: corev1.TolerationOpExists})
 	offloaded := onNode(t, env, plain, "offloaded", "liqo-pisa")
 	shadowed := onNode(t, env, twin, "shadowed", "worker-of-pisa")
+	shop := env.MakeNamespace(t)
+	env.ServiceAccount(t, shop, "default")
+	misplaced := onNode(t, env, shop, "misplaced", "worker-of-pisa")
+	// Afterwards: pods of an offloaded namespace would be placed first.
+	must(t)(env.Kube.CoreV1().Namespaces().Patch(t.Context(), shop, types.MergePatchType,
+		[]byte(`{"metadata":{"labels":{"liqo.io/scheduling-enabled":"true"}}}`), metav1.PatchOptions{}))
 	core := kubeOf(t, env.ServiceAccount(t, framework.Namespace, controllerManager)).CoreV1()
 
 	deletePod := func(namespace, name string) func(context.Context) error {
 		return func(ctx context.Context) error { return core.Pods(namespace).Delete(ctx, name, dryDelete) }
+	}
+	evict := func(namespace, name string) func(context.Context) error {
+		return func(ctx context.Context) error {
+			return core.Pods(namespace).EvictV1(ctx, &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, DeleteOptions: &dryDelete})
+		}
 	}
 	patchNode := func(name, patch string) func(context.Context) error {
 		return func(ctx context.Context) error {
@@ -162,12 +174,17 @@ func TestPoliciesKeepTheControllerManagerToWhatIsOurs(t *testing.T) {
 			return err
 		}
 	}
-	const ours, virtual = "only pods on virtual nodes", "only virtual nodes"
+	const ours, virtual, evicted = "only pods on virtual nodes", "only virtual nodes", "only pods of offloaded namespaces"
 	expect(t, []attempt{
 		{"deletes a pod of nobody's", ours, deletePod(plain, ordinary)},
 		{"deletes a pod that tolerates everything", ours, deletePod(plain, daemon)},
 		{"deletes a pod on a virtual node", "", deletePod(plain, offloaded)},
 		{"deletes a pod in a twin", "", deletePod(twin, shadowed)},
+		{"evicts a pod of an offloaded namespace", "", evict(shop, misplaced)},
+		{"evicts a pod of a namespace that is not", evicted, evict(plain, ordinary)},
+		{"evicts a pod of such a namespace on a virtual node", evicted, evict(plain, offloaded)},
+		{"evicts a pod in a twin", evicted, evict(twin, shadowed)},
+		{"evicts a pod of the system", evicted, evict(metav1.NamespaceSystem, "coredns")},
 		{"cordons a node", virtual, patchNode("worker-of-pisa", `{"spec":{"unschedulable":true}}`)},
 		{"makes a node virtual", virtual, patchNode("worker-of-pisa", `{"metadata":{"labels":{"liqo.io/type":"virtual-node"}}}`)},
 		{"makes a virtual node real", virtual, patchNode("liqo-pisa", `{"metadata":{"labels":{"liqo.io/type":null}}}`)},
@@ -175,6 +192,13 @@ func TestPoliciesKeepTheControllerManagerToWhatIsOurs(t *testing.T) {
 		{"cordons a virtual node", "", patchNode("liqo-pisa", `{"spec":{"unschedulable":true}}`)},
 		{"deletes a virtual node", "", func(ctx context.Context) error { return core.Nodes().Delete(ctx, "liqo-pisa", dryDelete) }},
 		{"offloads a namespace", "", patchNamespace(plain, `{"metadata":{"labels":{"liqo.io/scheduling-enabled":"true"}}}`)},
+		{"offloads the system's namespace", "only namespaces of users", patchNamespace(metav1.NamespaceSystem, `{"metadata":{"labels":{"liqo.io/scheduling-enabled":"true"}}}`)},
+		{"offloads a twin", "only namespaces of users", patchNamespace(twin, `{"metadata":{"labels":{"liqo.io/scheduling-enabled":"true"}}}`)},
+		{"writes down whose tokens leave", "", patchNamespace(shop, `{"metadata":{"annotations":{"offloading.liqo.io/accounts":"a"}}}`)},
+		{"annotates a namespace otherwise", "of the annotations", patchNamespace(shop, `{"metadata":{"annotations":{"scheduler.alpha.kubernetes.io/node-selector":"a=b"}}}`)},
+		{"gives a namespace an owner that is not there", "who owns a namespace",
+			patchNamespace(plain, `{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"Namespace","name":"gone","uid":"gone"}]}}`)},
+		{"holds a namespace back", "who owns a namespace", patchNamespace(plain, `{"metadata":{"finalizers":["example.org/never"]}}`)},
 		{"makes a twin of the system's namespace", "of the labels", patchNamespace(metav1.NamespaceSystem, `{"metadata":{"labels":{"federation.liqo.io/role":"twin"}}}`)},
 		{"lets everything run in a namespace", "of the labels", patchNamespace(plain, `{"metadata":{"labels":{"pod-security.kubernetes.io/enforce":"privileged"}}}`)},
 		{"lets everything run in a twin", "of the labels", patchNamespace(twin, `{"metadata":{"labels":{"federation.liqo.io/role":null}}}`)},
@@ -185,6 +209,31 @@ func TestPoliciesKeepTheControllerManagerToWhatIsOurs(t *testing.T) {
 		{"makes a tenant namespace", "", makeNamespace("liqo-tenant-new", v1alpha1.RoleTenant)},
 		{"deletes a namespace of nobody's", "only tenant, peer and twin namespaces", func(ctx context.Context) error { return core.Namespaces().Delete(ctx, plain, dryDelete) }},
 		{"deletes a twin", "", func(ctx context.Context) error { return core.Namespaces().Delete(ctx, twin, dryDelete) }},
+	})
+}
+
+func TestPoliciesKeepTheAPIServerToTheLabelOfOffloadedNamespaces(t *testing.T) {
+	env := framework.Get(t)
+	installPolicies(t, env)
+	shop := env.MakeNamespace(t)
+	must(t)(env.Kube.CoreV1().Namespaces().Patch(t.Context(), shop, types.MergePatchType,
+		[]byte(`{"metadata":{"annotations":{"offloading.liqo.io/accounts":"a b"}}}`), metav1.PatchOptions{}))
+	namespaces := kubeOf(t, env.ServiceAccount(t, framework.Namespace, "federation-apiserver")).CoreV1().Namespaces()
+	patch := func(patch string) func(context.Context) error {
+		return func(ctx context.Context) error {
+			_, err := namespaces.Patch(ctx, shop, types.MergePatchType, []byte(patch), dryPatch)
+			return err
+		}
+	}
+	const accounts = "only the controller manager changes"
+	expect(t, []attempt{
+		{"offloads a namespace", "", patch(`{"metadata":{"labels":{"liqo.io/scheduling-enabled":"true"}}}`)},
+		{"labels it otherwise", "of the labels", patch(`{"metadata":{"labels":{"pod-security.kubernetes.io/enforce":"privileged"}}}`)},
+		{"has more tokens leave", accounts, patch(`{"metadata":{"annotations":{"offloading.liqo.io/accounts":"a b c"}}}`)},
+		{"has fewer tokens leave", accounts, patch(`{"metadata":{"annotations":{"offloading.liqo.io/accounts":null}}}`)},
+		{"annotates it otherwise", "of the annotations", patch(`{"metadata":{"annotations":{"example.org/a":"b"}}}`)},
+		{"gives it an owner that is not there", "who owns a namespace",
+			patch(`{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"Namespace","name":"gone","uid":"gone"}]}}`)},
 	})
 }
 
