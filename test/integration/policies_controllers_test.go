@@ -44,7 +44,7 @@ func TestNoEscalateBind(t *testing.T) {
 		must(t)(env.Kube.RbacV1().RoleBindings(namespace).Create(t.Context(), bindingOf(role, userSubject("someone")), metav1.CreateOptions{}))
 	}
 	must(t)(env.Kube.RbacV1().RoleBindings(plain).Create(t.Context(), bindingOf("federation-reflection", userSubject("someone")), metav1.CreateOptions{}))
-	must(t)(env.Kube.RbacV1().ClusterRoleBindings().Create(t.Context(), clusterBindingOf("innocent", "view", userSubject("someone")), metav1.CreateOptions{}))
+	bindEverywhere(t, env, "innocent", "view", userSubject("someone"))
 
 	own := rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: controllerManager, Namespace: framework.Namespace}
 	bearerSubject := rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: "invitation-x", Namespace: framework.InvitationNamespace}
@@ -212,31 +212,6 @@ func TestPoliciesKeepTheControllerManagerToWhatIsOurs(t *testing.T) {
 	})
 }
 
-func TestPoliciesKeepTheAPIServerToTheLabelOfOffloadedNamespaces(t *testing.T) {
-	env := framework.Get(t)
-	installPolicies(t, env)
-	shop := env.MakeNamespace(t)
-	must(t)(env.Kube.CoreV1().Namespaces().Patch(t.Context(), shop, types.MergePatchType,
-		[]byte(`{"metadata":{"annotations":{"offloading.liqo.io/accounts":"a b"}}}`), metav1.PatchOptions{}))
-	namespaces := kubeOf(t, env.ServiceAccount(t, framework.Namespace, "federation-apiserver")).CoreV1().Namespaces()
-	patch := func(patch string) func(context.Context) error {
-		return func(ctx context.Context) error {
-			_, err := namespaces.Patch(ctx, shop, types.MergePatchType, []byte(patch), dryPatch)
-			return err
-		}
-	}
-	const accounts = "only the controller manager changes"
-	expect(t, []attempt{
-		{"offloads a namespace", "", patch(`{"metadata":{"labels":{"liqo.io/scheduling-enabled":"true"}}}`)},
-		{"labels it otherwise", "of the labels", patch(`{"metadata":{"labels":{"pod-security.kubernetes.io/enforce":"privileged"}}}`)},
-		{"has more tokens leave", accounts, patch(`{"metadata":{"annotations":{"offloading.liqo.io/accounts":"a b c"}}}`)},
-		{"has fewer tokens leave", accounts, patch(`{"metadata":{"annotations":{"offloading.liqo.io/accounts":null}}}`)},
-		{"annotates it otherwise", "of the annotations", patch(`{"metadata":{"annotations":{"example.org/a":"b"}}}`)},
-		{"gives it an owner that is not there", "who owns a namespace",
-			patch(`{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"Namespace","name":"gone","uid":"gone"}]}}`)},
-	})
-}
-
 func makeNode(t *testing.T, env *framework.Environment, name, kind string) {
 	t.Helper()
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
@@ -244,6 +219,9 @@ func makeNode(t *testing.T, env *framework.Environment, name, kind string) {
 		node.Labels = map[string]string{v1alpha1.LabelType: kind}
 	}
 	must(t)(env.Kube.CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{}))
+	undo(t, func(ctx context.Context) error {
+		return env.Kube.CoreV1().Nodes().Delete(ctx, name, metav1.DeleteOptions{})
+	})
 }
 
 func TestPoliciesKeepAVirtualKubeletToItsKindOfNode(t *testing.T) {
@@ -258,8 +236,7 @@ func TestPoliciesKeepAVirtualKubeletToItsKindOfNode(t *testing.T) {
 	offloaded := onNode(t, env, plain, "offloaded", "liqo-prato")
 	const name = "virtual-kubelet-prato"
 	kube := kubeOf(t, env.ServiceAccount(t, peer, name))
-	must(t)(env.Kube.RbacV1().ClusterRoleBindings().Create(t.Context(), clusterBindingOf("federation-"+name, "federation-virtual-kubelet",
-		rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: name, Namespace: peer}), metav1.CreateOptions{}))
+	bindEverywhere(t, env, "federation-"+name, "federation-virtual-kubelet", rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: name, Namespace: peer})
 
 	core := kube.CoreV1()
 	status := func(node string) func(context.Context) error {
@@ -286,7 +263,9 @@ func TestPoliciesKeepAVirtualKubeletToItsKindOfNode(t *testing.T) {
 			return err
 		}
 	}
-	must(t)(env.Kube.CoordinationV1().Leases(metav1.NamespaceSystem).Create(t.Context(), &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "kube-scheduler"}}, metav1.CreateOptions{}))
+	leases := env.Kube.CoordinationV1().Leases(metav1.NamespaceSystem)
+	must(t)(leases.Create(t.Context(), &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "kube-scheduler"}}, metav1.CreateOptions{}))
+	undo(t, func(ctx context.Context) error { return leases.Delete(ctx, "kube-scheduler", metav1.DeleteOptions{}) })
 	const virtual, ours = "only virtual nodes", "only pods on virtual nodes"
 	expect(t, []attempt{
 		{"makes a virtual node", "", node(map[string]string{v1alpha1.LabelType: v1alpha1.TypeVirtualNode})},
@@ -336,6 +315,11 @@ func TestPoliciesKeepTheIdentitySignerToItsOwnRequests(t *testing.T) {
 	own := retry(t, func() (*certificatesv1.CertificateSigningRequest, error) {
 		return signer.Create(t.Context(), request("own"), metav1.CreateOptions{})
 	})
+	for _, csr := range []*certificatesv1.CertificateSigningRequest{others, own} {
+		undo(t, func(ctx context.Context) error {
+			return env.Kube.CertificatesV1().CertificateSigningRequests().Delete(ctx, csr.Name, metav1.DeleteOptions{})
+		})
+	}
 	approve := func(csr *certificatesv1.CertificateSigningRequest) func(context.Context) error {
 		return func(ctx context.Context) error {
 			approved := csr.DeepCopy()

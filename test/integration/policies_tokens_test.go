@@ -38,6 +38,9 @@ func TestPoliciesKeepAVirtualKubeletToTheTokensOfItsPods(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		undo(t, func(ctx context.Context) error {
+			return env.Kube.CoreV1().Pods(p.namespace).Delete(ctx, made.Name, *metav1.NewDeleteOptions(0))
+		})
 		bound[p.namespace+"/"+p.account] = &authenticationv1.BoundObjectReference{Kind: "Pod", APIVersion: "v1", Name: made.Name, UID: made.UID}
 	}
 	// Afterwards: pods of an offloaded namespace would be placed first.
@@ -56,8 +59,10 @@ func TestPoliciesKeepAVirtualKubeletToTheTokensOfItsPods(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Name: "every-token"},
 		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"serviceaccounts/token"}, Verbs: []string{"create"}}},
 	}, metav1.CreateOptions{}))
-	must(t)(env.Kube.RbacV1().ClusterRoleBindings().Create(t.Context(), clusterBindingOf("every-token-"+name, "every-token",
-		rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: name, Namespace: peer}), metav1.CreateOptions{}))
+	undo(t, func(ctx context.Context) error {
+		return env.Kube.RbacV1().ClusterRoles().Delete(ctx, "every-token", metav1.DeleteOptions{})
+	})
+	bindEverywhere(t, env, "every-token-"+name, "every-token", rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: name, Namespace: peer})
 
 	token := func(namespace, account string, ref *authenticationv1.BoundObjectReference, audiences ...string) func(context.Context) error {
 		return func(ctx context.Context) error {
