@@ -30,7 +30,7 @@ const (
 	accountLinger = time.Minute
 	// accountsRetry is how soon a namespace is looked at again while the pods of
 	// a node are not known yet.
-	accountsRetry = 5 * time.Second
+	accountsRetry = time.Second
 )
 
 // accountUse counts the pods of a service account on one node that need its
@@ -157,11 +157,12 @@ func (a *nodeAccounts) reconcile(ctx context.Context, name string) (time.Duratio
 	before := strings.Fields(namespace.Annotations[v1alpha1.AnnotationAccounts])
 	// What is used is asked for also where nothing is written down, since what
 	// is not used any more is forgotten by that.
-	after, again, err := a.used(name, before)
+	offloaded := rules.Offloaded(namespace)
+	after, again, err := a.used(name, before, offloaded)
 	if err != nil || gone {
 		return again, err
 	}
-	if !rules.Offloaded(namespace) {
+	if !offloaded {
 		after = nil
 	}
 	if slices.Equal(before, after) || !namespace.DeletionTimestamp.IsZero() {
@@ -178,8 +179,9 @@ func (a *nodeAccounts) reconcile(ctx context.Context, name string) (time.Duratio
 }
 
 // used are the accounts on all virtual nodes that let pods talk to their home.
-// What was known of a node whose pods are not known now stays.
-func (a *nodeAccounts) used(namespace string, before []string) (after []string, again time.Duration, err error) {
+// What was known of a node whose pods are not known now stays, and it is looked
+// at again: that they are known by then is no event.
+func (a *nodeAccounts) used(namespace string, before []string, offloaded bool) (after []string, again time.Duration, err error) {
 	nodes, err := a.virtualNodes()
 	if err != nil {
 		return nil, 0, err
@@ -196,8 +198,11 @@ func (a *nodeAccounts) used(namespace string, before []string) (after []string, 
 			}
 			for _, entry := range before {
 				if !complete && strings.HasPrefix(entry, prefix) {
-					after, soon = append(after, entry), accountsRetry
+					after = append(after, entry)
 				}
+			}
+			if !complete && offloaded {
+				soon = accountsRetry
 			}
 		}
 		if soon > 0 && (again == 0 || soon < again) {

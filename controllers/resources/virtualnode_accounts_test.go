@@ -53,9 +53,10 @@ func TestAccountsOnVirtualNodesAreWrittenDown(t *testing.T) {
 			want: `{"metadata":{"annotations":{"offloading.liqo.io/accounts":null},"uid":"1"}}`,
 		},
 		{name: "one that may come back", labels: offloaded, before: milan + "robot", milan: []string{"robot"}, lingers: time.Second, again: time.Second},
+		{name: "nothing yet while nothing is known", labels: offloaded, unknown: true, again: accountsRetry},
 		{name: "what was known, until more is", labels: offloaded, before: milan + "robot", unknown: true, again: accountsRetry},
 		{
-			name: "nothing of a node that is gone", labels: offloaded, before: "liqo-peer-rome:virtual-kubelet-rome:robot", unknown: true,
+			name: "nothing of a node that is gone", labels: offloaded, before: "liqo-peer-rome:virtual-kubelet-rome:robot",
 			want: `{"metadata":{"annotations":{"offloading.liqo.io/accounts":null},"uid":"1"}}`,
 		},
 		{name: "nothing where nothing is offloaded", milan: []string{"robot"}},
