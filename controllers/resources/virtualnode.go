@@ -72,6 +72,7 @@ type virtualNodes struct {
 	cordonNode func(ctx context.Context, node *corev1.Node) error
 	removeNode func(ctx context.Context, node *corev1.Node) error
 	pods       func(ctx context.Context, node string) ([]*corev1.Pod, bool, error)
+	offloaded  func(namespace string) bool
 	evictPod   func(ctx context.Context, pod *corev1.Pod) error
 	forgetPods func(node string)
 }

@@ -80,7 +80,9 @@ func NewVirtualNodes(config *Config) (*VirtualNodes, error) {
 		}
 	})
 	uses := newAccountUses(config.Clock, watches.Synced, func(namespace string) { accounts.Add(namespace) })
-	watches.Count(uses.count)
+	if config.VirtualKubelet.HomeServer != "" {
+		watches.Count(rules.NeedsTokens, uses.count)
+	}
 	r.pods, r.forgetPods = watches.List, func(node string) {
 		watches.Forget(node)
 		uses.forget(node)
@@ -110,7 +112,7 @@ func NewVirtualNodes(config *Config) (*VirtualNodes, error) {
 			}
 			return nil
 		})},
-		watched{informers.VirtualNodes().Informer(), onLeaving(func() {
+		watched{informers.VirtualNodes().Informer(), onAccess(func() {
 			// Listing a cache fails only with a selector that cannot be read.
 			all, _ := namespaces.Lister().List(labels.Everything())
 			for _, namespace := range all {
@@ -154,9 +156,19 @@ func NewVirtualNodes(config *Config) (*VirtualNodes, error) {
 	)
 }
 
-// onLeaving is told when an object is gone.
-func onLeaving(gone func()) cache.ResourceEventHandler {
-	return cache.ResourceEventHandlerFuncs{DeleteFunc: func(any) { gone() }}
+// onAccess is told when a virtual node is gone, or lets its pods talk to their
+// home otherwise than before.
+func onAccess(changed func()) cache.ResourceEventHandler {
+	return cache.ResourceEventHandlerFuncs{
+		UpdateFunc: func(old, now any) {
+			before, ok1 := old.(*v1alpha1.VirtualNode)
+			after, ok2 := now.(*v1alpha1.VirtualNode)
+			if ok1 && ok2 && before.Spec.APIAccess != after.Spec.APIAccess {
+				changed()
+			}
+		},
+		DeleteFunc: func(any) { changed() },
+	}
 }
 
 func (c *Config) virtualNodes() *virtualNodes {
@@ -222,6 +234,10 @@ func (c *Config) virtualNodes() *virtualNodes {
 		},
 		removeNode: func(ctx context.Context, node *corev1.Node) error {
 			return c.Kube.CoreV1().Nodes().Delete(ctx, node.Name, exactly(node))
+		},
+		offloaded: func(name string) bool {
+			namespace, err := c.KubeInformers.Core().V1().Namespaces().Lister().Get(name)
+			return err == nil && rules.Offloaded(namespace)
 		},
 		evictPod: func(ctx context.Context, pod *corev1.Pod) error {
 			return pods.Evict(ctx, c.Kube, pod)

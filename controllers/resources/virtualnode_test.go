@@ -135,6 +135,7 @@ func (h *host) controller() *virtualNodes {
 		},
 		removeNode: func(context.Context, *corev1.Node) error { h.node = nil; return h.did("delete node") },
 		pods:       func(context.Context, string) ([]*corev1.Pod, bool, error) { return h.pods, true, nil },
+		offloaded:  func(namespace string) bool { return namespace == "shop" },
 		evictPod: func(_ context.Context, pod *corev1.Pod) error {
 			if h.guarded {
 				return apierrors.NewTooManyRequests("the disruption budget does not allow it", 0)
@@ -256,7 +257,7 @@ func newDrainingHost(t *testing.T) *host {
 	h.pass(t)
 	h.pass(t)
 	h.node = virtualMachine(func(n *corev1.Node) { n.Spec.Unschedulable = true })
-	h.pods = []*corev1.Pod{{ObjectMeta: metav1.ObjectMeta{Name: "web"}}}
+	h.pods = []*corev1.Pod{{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}}}
 	h.virtual.DeletionTimestamp = &metav1.Time{Time: now}
 	return h
 }
@@ -266,7 +267,7 @@ func TestAVirtualNodeIsUndoneInOrder(t *testing.T) {
 	h.pass(t)
 	h.pass(t)
 	h.node = virtualMachine(func(*corev1.Node) {})
-	h.pods = []*corev1.Pod{{ObjectMeta: metav1.ObjectMeta{Name: "web"}}}
+	h.pods = []*corev1.Pod{{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}}}
 	h.virtual.DeletionTimestamp = &metav1.Time{Time: now}
 	h.expect(t, "cordon", "evict pod web")
 	h.expect(t)
@@ -274,6 +275,15 @@ func TestAVirtualNodeIsUndoneInOrder(t *testing.T) {
 	h.expect(t, "delete deployment")
 	h.expect(t, "delete node", "delete binding", "delete account", "release")
 	h.expect(t)
+}
+
+func TestPodsThatNeverLeftAreNotDrained(t *testing.T) {
+	h := newDrainingHost(t)
+	daemon := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: "kube-proxy"}}
+	h.pods = append(h.pods, daemon)
+	h.expect(t, "evict pod web")
+	h.pods = []*corev1.Pod{daemon}
+	h.expect(t, "delete deployment")
 }
 
 func TestPodsThatDoNotGoAreWaitedForUntilTheDeadlineOnly(t *testing.T) {

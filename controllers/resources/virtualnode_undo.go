@@ -83,9 +83,10 @@ func (r *virtualNodes) drainTime(virtual *v1alpha1.VirtualNode) time.Duration {
 	return left
 }
 
-// drain keeps new pods off a node, evicts the ones that are there, and tells
-// whether they are gone. One that a PodDisruptionBudget holds back is tried
-// again.
+// drain keeps new pods off a node, evicts those of offloaded namespaces, and
+// tells whether they are gone. One that a PodDisruptionBudget holds back is
+// tried again. All others, as of a DaemonSet that tolerates everything, have not
+// left this cluster: they go with the node.
 func (r *virtualNodes) drain(ctx context.Context, node *corev1.Node) (bool, error) {
 	if !node.Spec.Unschedulable {
 		if err := r.cordonNode(ctx, node); err != nil {
@@ -96,7 +97,12 @@ func (r *virtualNodes) drain(ctx context.Context, node *corev1.Node) (bool, erro
 	if err != nil || !complete {
 		return false, err
 	}
+	drained := true
 	for _, pod := range pods {
+		if !r.offloaded(pod.Namespace) {
+			continue
+		}
+		drained = false
 		if pod.DeletionTimestamp != nil {
 			continue
 		}
@@ -104,7 +110,7 @@ func (r *virtualNodes) drain(ctx context.Context, node *corev1.Node) (bool, erro
 			return false, fmt.Errorf("evict pod %s/%s from node %s: %w", pod.Namespace, pod.Name, node.Name, err)
 		}
 	}
-	return len(pods) == 0, nil
+	return drained, nil
 }
 
 // revoke takes the rights of the kubelet away, and lets the virtual node go.

@@ -103,9 +103,9 @@ func (c *EndpointSlices) write(ctx context.Context, key cache.ObjectName, shadow
 		return sliceRetry, c.say(ctx, shadow, inConflict)
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause), apierrors.IsNotFound(err):
 		return 0, nil
-	case refusal(err):
+	case remote.Refused(err):
 		// It may quote what the peer wrote.
-		return sliceRetry, c.say(ctx, shadow, verdict{reason: reasonRefused, message: remote.Text(err.Error())})
+		return sliceRetry, c.say(ctx, shadow, verdict{reason: v1alpha1.ReasonProviderRefused, message: remote.Text(err.Error())})
 	}
 	return 0, fmt.Errorf("write EndpointSlice %s: %w", key, err)
 }

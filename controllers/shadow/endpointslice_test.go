@@ -228,7 +228,7 @@ func TestShadowEndpointSliceAndEndpointSliceComeTogether(t *testing.T) {
 			cached: sliceOf(shadowSlice(), true, func(slice *discoveryv1.EndpointSlice) { slice.AddressType = discoveryv1.AddressTypeIPv6 }),
 		},
 		{name: "there is none outside of twins", namespace: &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "twin"}}, shadow: shadowSlice(), wrote: []string{tell}, reason: "False NotATwin", again: true},
-		{name: "a refusal is told", shadow: shadowSlice(), answer: forbidden, wrote: []string{create, tell}, reason: "False Refused", again: true},
+		{name: "a refusal is told", shadow: shadowSlice(), answer: forbidden, wrote: []string{create, tell}, reason: "False ProviderRefused", again: true},
 		{name: "trouble is tried again", shadow: shadowSlice(), answer: apierrors.NewInternalError(errors.New("oh")), wrote: []string{create}, fails: true},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -119,6 +119,10 @@ func (p *Pods) create(ctx context.Context, key cache.ObjectName, pod *corev1.Pod
 	if t.shadow(key.Name) != nil {
 		p.created.Delete(key)
 	}
+	if p.waiting.remove(key) {
+		// There may be room for others, too.
+		p.roomFreed()
+	}
 	if seen, ok := p.seen.Swap(key, time.Time{}); ok && !seen.(time.Time).IsZero() {
 		p.metrics.offloadSeconds.Observe(p.clock.Since(seen.(time.Time)).Seconds())
 	}
@@ -144,8 +148,8 @@ type refusedContainers struct {
 }
 
 // update brings what changed in a running pod to the provider. Ephemeral
-// containers that it refuses are told apart: they would keep everything else
-// from getting through, and a pod never loses them again.
+// containers that it refuses for good are told apart: they would keep everything
+// else from getting through, and a pod never loses them again.
 func (p *Pods) update(ctx context.Context, pod *corev1.Pod, seen *v1alpha1.ShadowPod) (refusedContainers, error) {
 	wanted := reflect.ShadowPod(pod, seen.Namespace, p.destination(), p.patch())
 	if !reflect.UpdateShadowPod(seen.DeepCopy(), wanted) {
@@ -169,7 +173,9 @@ func (p *Pods) update(ctx context.Context, pod *corev1.Pod, seen *v1alpha1.Shado
 	case remote.Refused(err):
 		message := reflect.Message(fmt.Sprintf("%s refuses the change of the pod: %v", p.provider, err))
 		p.recorder.Event(pod, corev1.EventTypeWarning, v1alpha1.ReasonProviderRefused, message)
-		if len(added) > 0 {
+		// What is forbidden may be allowed in a moment, as when a role is bound
+		// anew.
+		if len(added) > 0 && !apierrors.IsForbidden(err) {
 			return refusedContainers{added, message}, nil
 		}
 	}
@@ -180,6 +186,7 @@ func (p *Pods) update(ctx context.Context, pod *corev1.Pod, seen *v1alpha1.Shado
 // the retries go on, since the provider may change its mind.
 func (p *Pods) refused(ctx context.Context, pod *corev1.Pod, err error) error {
 	if apierrors.HasStatusCause(err, v1alpha1.CauseGrantExceeded) {
+		p.waiting.add(cache.MetaObjectToName(pod))
 		p.refuse(ctx, pod, ReasonGrantExceeded, fmt.Sprintf("%s has no room for the pod: %v", p.provider, err))
 	} else if remote.Refused(err) {
 		p.refuse(ctx, pod, v1alpha1.ReasonProviderRefused, fmt.Sprintf("%s refuses the pod: %v", p.provider, err))

@@ -21254,9 +21254,10 @@ func schema_apiserver_apis_federation_v1alpha1_VirtualNodeSpec(ref common.Refere
 					},
 					"apiAccess": {
 						SchemaProps: spec.SchemaProps{
-							Description: "apiAccess says whether the pods of the node reach the API server of this cluster with tokens of their own service accounts: Home or Disabled. Empty is Home where this cluster knows under which address they reach it, and Disabled elsewhere.",
+							Description: "apiAccess says whether the pods of the node reach the API server of this cluster with tokens of their own service accounts: Home or Disabled. Empty is Home where this cluster knows under which address they reach it, and Disabled elsewhere.\n\nPossible enum values:\n - `\"Disabled\"` is none: tokens stay home.\n - `\"Home\"` is the API server of the pod's own cluster: its tokens follow it, and its clients are led home.",
 							Type:        []string{"string"},
 							Format:      "",
+							Enum:        []interface{}{"Disabled", "Home"},
 						},
 					},
 					"reflection": {

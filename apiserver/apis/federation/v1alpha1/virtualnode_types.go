@@ -95,6 +95,7 @@ type OffloadingPatch struct {
 }
 
 // APIAccess says which API server a pod that runs on a provider talks to.
+// +enum
 type APIAccess string
 
 const (

@@ -80,18 +80,21 @@ func initReplication(_ context.Context, config *Config) ([]Runner, error) {
 }
 
 func (c *Config) resources() *resources.Config {
-	return &resources.Config{
-		Kube:                c.Kube,
-		Federation:          c.Federation,
-		KubeInformers:       c.KubeInformers,
-		ManagedInformers:    c.ManagedInformers,
-		FederationInformers: c.FederationInformers,
-		Clock:               clock.RealClock{},
-		ClusterID:           c.ClusterID,
-		ClusterName:         c.Options.ClusterName,
-		Policy:              c.Options.Policy,
-		VirtualKubelet:      c.Options.VirtualKubelet,
+	if c.shared == nil {
+		c.shared = &resources.Config{
+			Kube:                c.Kube,
+			Federation:          c.Federation,
+			KubeInformers:       c.KubeInformers,
+			ManagedInformers:    c.ManagedInformers,
+			FederationInformers: c.FederationInformers,
+			Clock:               clock.RealClock{},
+			ClusterID:           c.ClusterID,
+			ClusterName:         c.Options.ClusterName,
+			Policy:              c.Options.Policy,
+			VirtualKubelet:      c.Options.VirtualKubelet,
+		}
 	}
+	return c.shared
 }
 
 func initResourceProvider(_ context.Context, config *Config) ([]Runner, error) {
