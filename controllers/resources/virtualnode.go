@@ -74,6 +74,7 @@ type virtualNodes struct {
 	pods       func(ctx context.Context, node string) ([]*corev1.Pod, bool, error)
 	offloaded  func(namespace string) bool
 	evictPod   func(ctx context.Context, pod *corev1.Pod) error
+	removePod  func(ctx context.Context, pod *corev1.Pod) error
 	forgetPods func(node string)
 }
 

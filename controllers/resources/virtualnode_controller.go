@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/ptr"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/rules"
@@ -241,6 +242,11 @@ func (c *Config) virtualNodes() *virtualNodes {
 		},
 		evictPod: func(ctx context.Context, pod *corev1.Pod) error {
 			return pods.Evict(ctx, c.Kube, pod)
+		},
+		removePod: func(ctx context.Context, pod *corev1.Pod) error {
+			options := exactly(pod)
+			options.GracePeriodSeconds = ptr.To[int64](0)
+			return c.Kube.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, options)
 		},
 	}
 }

@@ -5,6 +5,7 @@ package resources
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -142,6 +143,12 @@ func (h *host) controller() *virtualNodes {
 			}
 			pod.DeletionTimestamp = &metav1.Time{Time: h.time}
 			return h.did("evict pod " + pod.Name)
+		},
+		removePod: func(_ context.Context, pod *corev1.Pod) error {
+			if h.guarded {
+				return apierrors.NewForbidden(corev1.Resource("pods"), pod.Name, errors.New("somebody's policy"))
+			}
+			return h.did("remove pod " + pod.Name)
 		},
 		forgetPods: func(string) {},
 	}
@@ -293,6 +300,15 @@ func TestPodsThatDoNotGoAreWaitedForUntilTheDeadlineOnly(t *testing.T) {
 	h.expect(t)
 	h.time = now.Add(200 * time.Second)
 	h.expect(t, "delete deployment")
+	h.expect(t, "remove pod web", "delete node", "delete binding", "delete account", "release")
+}
+
+func TestPodsThatCannotBeRemovedDoNotHoldUpTheirNode(t *testing.T) {
+	h := newDrainingHost(t)
+	h.time = now.Add(200 * time.Second)
+	h.expect(t, "delete deployment")
+	h.guarded = true
+	h.expect(t, "delete node", "delete binding", "delete account", "release")
 }
 
 func TestPodsThatNobodyCanSeeEndAreNotWaitedFor(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/klog/v2"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/rules"
@@ -48,6 +49,7 @@ func (r *virtualNodes) undo(ctx context.Context, virtual *v1alpha1.VirtualNode) 
 		return 0, err
 	}
 	if node != nil {
+		r.abandonPods(ctx, node)
 		if err := ignoreNotFound(r.removeNode(ctx, node)); err != nil {
 			return 0, fmt.Errorf("remove node %s: %w", node.Name, err)
 		}
@@ -111,6 +113,23 @@ func (r *virtualNodes) drain(ctx context.Context, node *corev1.Node) (bool, erro
 		}
 	}
 	return drained, nil
+}
+
+// abandonPods removes what is left on a node that goes: nobody will tell any
+// more how it ends. Kubernetes would find that out a minute later, and whatever
+// waits for these pods, as the deletion of their namespace, even later; so what
+// does not get removed here does not hold up the node.
+func (r *virtualNodes) abandonPods(ctx context.Context, node *corev1.Node) {
+	pods, _, err := r.pods(ctx, node.Name)
+	if err != nil {
+		klog.FromContext(ctx).Error(err, "Left the pods of a node to the garbage collection", "node", node.Name)
+		return
+	}
+	for _, pod := range pods {
+		if err := r.removePod(ctx, pod); ignoreNotFound(err) != nil {
+			klog.FromContext(ctx).Error(err, "Left a pod to the garbage collection", "pod", klog.KObj(pod), "node", node.Name)
+		}
+	}
 }
 
 // revoke takes the rights of the kubelet away, and lets the virtual node go.
