@@ -89,3 +89,23 @@ func TestValidateOffloadingPatch(t *testing.T) {
 	runCreate(t, good, ValidateVirtualNode, tests)
 	runUpdate(t, good, ValidateVirtualNodeUpdate, tests)
 }
+
+func TestAPatchOfOlderRulesStaysAsItIs(t *testing.T) {
+	old := &federation.VirtualNode{
+		ObjectMeta: metav1.ObjectMeta{Name: "milan", Namespace: "liqo-peer-milan", ResourceVersion: "1", Finalizers: []string{v1alpha1.Finalizer}},
+		Spec: federation.VirtualNodeSpec{
+			ClusterID: milanID, NodeName: "liqo-milan",
+			OffloadingPatch: &federation.OffloadingPatch{ExcludedLabels: []string{v1alpha1.LabelOrigin}},
+		},
+	}
+	released := old.DeepCopy()
+	released.Finalizers = nil
+	if errs := ValidateVirtualNodeUpdate(released, old); len(errs) > 0 {
+		t.Errorf("it cannot be taken apart: %v", errs)
+	}
+	changed := old.DeepCopy()
+	changed.Spec.OffloadingPatch.ExcludedLabels = append(changed.Spec.OffloadingPatch.ExcludedLabels, "example.com/team")
+	if errs := ValidateVirtualNodeUpdate(changed, old); len(errs) == 0 {
+		t.Error("a change is not held to the rules")
+	}
+}

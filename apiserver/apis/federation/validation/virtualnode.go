@@ -4,6 +4,7 @@
 package validation
 
 import (
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"liqo.io/federation/apiserver/apis/federation"
@@ -19,10 +20,13 @@ func ValidateVirtualNode(node *federation.VirtualNode) field.ErrorList {
 }
 
 // ValidateVirtualNodeUpdate tells what is wrong with a new version of a
-// virtual node.
+// virtual node. A spec that was stored under older rules stands in nobody's way
+// while it stays as it is: the node can still be labelled and taken apart.
 func ValidateVirtualNodeUpdate(node, old *federation.VirtualNode) field.ErrorList {
 	errs := metadataUpdate(node, old)
-	errs = append(errs, virtualNodeSpec(&node.Spec)...)
+	if !apiequality.Semantic.DeepEqual(node.Spec, old.Spec) {
+		errs = append(errs, virtualNodeSpec(&node.Spec)...)
+	}
 	errs = append(errs, immutable(node.Spec.ClusterID, old.Spec.ClusterID, specPath.Child("clusterID"))...)
 	return append(errs, immutable(node.Spec.NodeName, old.Spec.NodeName, specPath.Child("nodeName"))...)
 }
