@@ -32,7 +32,7 @@ import (
 	"liqo.io/federation/apiserver/apis/federation"
 	"liqo.io/federation/apiserver/apis/federation/install"
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/registry/federation/ledger"
+	"liqo.io/federation/registry/federation/grants"
 	shadowpod "liqo.io/federation/registry/federation/shadowpod/storage"
 	"liqo.io/federation/registry/federation/store"
 )
@@ -66,7 +66,7 @@ func table(t *testing.T) map[string]rest.Storage {
 		Namespace:           "liqo",
 		InvitationNamespace: "liqo-invitations",
 	}
-	routes, err := provider.v1alpha1(&ledger.Ledgers{})
+	routes, err := provider.v1alpha1(&grants.Grants{})
 	if err != nil {
 		t.Fatal(err)
 	}
