@@ -42,6 +42,8 @@ func addKnownTypes(scheme *runtime.Scheme) error {
 		&NamespaceOffloading{}, &NamespaceOffloadingList{}, &Offload{},
 		&NamespaceMap{}, &NamespaceMapList{},
 		&ShadowPod{}, &ShadowPodList{},
+		&AddressPool{}, &AddressPoolList{},
+		&AddressMapping{}, &AddressMappingList{},
 	)
 	return nil
 }

@@ -49,6 +49,8 @@ func addKnownTypes(scheme *runtime.Scheme) error {
 		&NamespaceOffloading{}, &NamespaceOffloadingList{}, &Offload{},
 		&NamespaceMap{}, &NamespaceMapList{},
 		&ShadowPod{}, &ShadowPodList{},
+		&AddressPool{}, &AddressPoolList{},
+		&AddressMapping{}, &AddressMappingList{},
 	)
 	metav1.AddToGroupVersion(scheme, SchemeGroupVersion)
 	return nil
