@@ -57,6 +57,8 @@ func TestDiscoveryTellsEveryResourceWithItsShortNameAndTheCategory(t *testing.T)
 		"namespaceoffloadings": "NamespaceOffloading nsof true",
 		"namespacemaps":        "NamespaceMap nm true",
 		"shadowpods":           "ShadowPod sp true",
+		"addresspools":         "AddressPool apool false",
+		"addressmappings":      "AddressMapping am true",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("resources (-want +got):\n%s", diff)
