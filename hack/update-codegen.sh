@@ -32,7 +32,7 @@ go tool openapi-gen --go-header-file "${header}" \
   --output-dir generated/openapi --output-pkg "${module}/generated/openapi" --output-file zz_generated.openapi.go \
   --output-model-name-file zz_generated.model_name.go --report-filename generated/openapi/violations.report \
   k8s.io/apimachinery/pkg/apis/meta/v1 k8s.io/apimachinery/pkg/runtime k8s.io/apimachinery/pkg/version \
-  k8s.io/apimachinery/pkg/api/resource k8s.io/apimachinery/pkg/util/intstr k8s.io/api/core/v1 "${served}"
+  k8s.io/apimachinery/pkg/api/resource k8s.io/apimachinery/pkg/util/intstr k8s.io/api/core/v1 k8s.io/api/discovery/v1 "${served}"
 
 step "apply configurations"
 go tool applyconfiguration-gen --go-header-file "${header}" \

@@ -33,6 +33,10 @@ func NewPlacement(spec *v1alpha1.NamespaceOffloadingSpec, lenders []Lender, node
 	return Placement{strategy: spec.PodOffloadingStrategy, selector: selector, virtualNodes: virtualNodes(lenders), nodes: nodes}, nil
 }
 
+// Choose says why the namespace is not extended to a lender; empty means that
+// it is.
+func (p Placement) Choose(lender Lender) string { return lender.Choose(p.selector, p.nodes) }
+
 // PlacesAnywhere tells whether pods may run on every node and every virtual
 // node: then none is ever misplaced, and none loses its twin to the selector.
 func PlacesAnywhere(spec *v1alpha1.NamespaceOffloadingSpec) bool {

@@ -42,7 +42,11 @@ func (c *Consumer) reconcileOffloading(ctx context.Context, namespace string) (t
 	if err != nil {
 		return 0, fmt.Errorf("watch the pods of namespace %s: %w", namespace, err)
 	}
-	standings, err := c.standings(offloading, pods)
+	around, err := c.surroundings(offloading)
+	if err != nil {
+		return 0, err
+	}
+	standings, err := c.standings(offloading, around, pods)
 	if err != nil {
 		return 0, err
 	}
@@ -54,8 +58,8 @@ func (c *Consumer) reconcileOffloading(ctx context.Context, namespace string) (t
 		_, err := c.commitStatus(ctx, offloading, standings, summary(standings), nil)
 		return pollInterval, err
 	}
-	misplaced, err := c.misplaced(offloading, pods)
-	if _, err := c.commitStatus(ctx, offloading, standings, summary(standings), c.inPlace(offloading, misplaced, err)); err != nil {
+	misplaced := around.misplaced(pods)
+	if _, err := c.commitStatus(ctx, offloading, standings, summary(standings), c.inPlace(offloading, misplaced, around.selectorErr)); err != nil {
 		return 0, err
 	}
 	for _, s := range standings {
@@ -108,19 +112,31 @@ func (c *Consumer) setLabel(ctx context.Context, name string, wanted bool) error
 	return nil
 }
 
-// standings collects how a namespace with these pods stands at each cluster
-// that lends.
-func (c *Consumer) standings(offloading *v1alpha1.NamespaceOffloading, pods []*corev1.Pod) ([]standing, error) {
-	selector, selectorErr := rules.NewClusterSelector(offloading.Spec.ClusterSelector)
+// surroundings are what one pass over a namespace goes by.
+type surroundings struct {
+	lenders []rules.Lender
+	// placement is empty where selectorErr says why the selector cannot be read.
+	placement   rules.Placement
+	selectorErr error
+}
+
+func (c *Consumer) surroundings(offloading *v1alpha1.NamespaceOffloading) (surroundings, error) {
 	lenders, err := c.lenders()
 	if err != nil {
-		return nil, err
+		return surroundings{}, fmt.Errorf("list the clusters that lend: %w", err)
 	}
-	all := make([]standing, 0, len(lenders))
-	for _, l := range lenders {
-		s := standing{cluster: l.Cluster.Name, selectorErr: selectorErr, pods: l.PodsAt(pods)}
-		if selectorErr == nil && !c.leaving(offloading) {
-			s.refusal = l.Choose(selector, c.node)
+	placement, err := rules.NewPlacement(&offloading.Spec, lenders, c.node)
+	return surroundings{lenders: lenders, placement: placement, selectorErr: err}, nil
+}
+
+// standings collects how a namespace with these pods stands at each cluster
+// that lends.
+func (c *Consumer) standings(offloading *v1alpha1.NamespaceOffloading, around surroundings, pods []*corev1.Pod) ([]standing, error) {
+	all := make([]standing, 0, len(around.lenders))
+	for _, l := range around.lenders {
+		s := standing{cluster: l.Cluster.Name, selectorErr: around.selectorErr, pods: l.PodsAt(pods)}
+		if around.selectorErr == nil && !c.leaving(offloading) {
+			s.refusal = around.placement.Choose(l)
 			s.selected = s.refusal == ""
 		}
 		current, err := c.maps.NamespaceMaps(rules.PeerNamespace(l.Cluster.Name)).Get(c.clusterName)

@@ -21,7 +21,11 @@ import (
 // leave brings a namespace home: first its pods, then its twins, and at last
 // the label and the finalizer. Nothing is waited for beyond the timeout.
 func (c *Consumer) leave(ctx context.Context, offloading *v1alpha1.NamespaceOffloading) (time.Duration, error) {
-	standings, err := c.standings(offloading, nil)
+	around, err := c.surroundings(offloading)
+	if err != nil {
+		return 0, err
+	}
+	standings, err := c.standings(offloading, around, nil)
 	if err != nil {
 		return 0, err
 	}

@@ -51,37 +51,32 @@ func (c *Consumer) pods(ctx context.Context, offloading *v1alpha1.NamespaceOfflo
 }
 
 // misplaced finds the pods that run where the spec no longer lets them, by
-// name. The error names the selector that cannot be read.
-func (c *Consumer) misplaced(offloading *v1alpha1.NamespaceOffloading, pods []*corev1.Pod) ([]misplacedPod, error) {
-	lenders, err := c.lenders()
-	if err != nil {
-		return nil, err
-	}
-	placement, err := rules.NewPlacement(&offloading.Spec, lenders, c.node)
-	if err != nil {
-		return nil, err
+// name: none, where its selector cannot be read.
+func (a surroundings) misplaced(pods []*corev1.Pod) []misplacedPod {
+	if a.selectorErr != nil {
+		return nil
 	}
 	var all []misplacedPod
 	for _, pod := range pods {
-		if why := placement.Misplaced(pod); why != "" {
+		if why := a.placement.Misplaced(pod); why != "" {
 			all = append(all, misplacedPod{pod, why})
 		}
 	}
 	slices.SortFunc(all, func(a, b misplacedPod) int { return compare(a.Name, b.Name) })
-	return all, nil
+	return all
 }
 
 // inPlace is the condition PodsInPlace of a namespace with these misplaced
-// pods; err says why they are not known.
-func (c *Consumer) inPlace(offloading *v1alpha1.NamespaceOffloading, misplaced []misplacedPod, err error) *metav1.Condition {
+// pods, unless selectorErr says why they are not known.
+func (c *Consumer) inPlace(offloading *v1alpha1.NamespaceOffloading, misplaced []misplacedPod, selectorErr error) *metav1.Condition {
 	condition := &metav1.Condition{
 		Type: v1alpha1.ConditionPodsInPlace, Status: metav1.ConditionFalse,
 		ObservedGeneration: offloading.Generation, LastTransitionTime: metav1.NewTime(c.clock.Now()),
 	}
 	held := slices.ContainsFunc(misplaced, func(pod misplacedPod) bool { return c.evictions.Get(ownerOf(pod.Pod)) > 0 })
 	switch {
-	case err != nil:
-		condition.Status, condition.Reason, condition.Message = metav1.ConditionUnknown, "InvalidSelector", err.Error()
+	case selectorErr != nil:
+		condition.Status, condition.Reason, condition.Message = metav1.ConditionUnknown, "InvalidSelector", selectorErr.Error()
 	case len(misplaced) == 0:
 		condition.Status, condition.Reason = metav1.ConditionTrue, "InPlace"
 	case offloading.Spec.Enforcement != v1alpha1.Evict:

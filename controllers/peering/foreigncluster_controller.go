@@ -57,6 +57,9 @@ type Config struct {
 	// long this cluster's tokens at providers last.
 	IdentityMode     IdentityMode
 	IdentityLifetime time.Duration
+	// Networking says how the pods of two clusters reach each other, where a
+	// ForeignCluster does not say.
+	Networking v1alpha1.NetworkingMode
 	// Namespace is where the product is installed, and ServiceAccount the one
 	// there that the controllers run as. The accounts of invitations are in
 	// InvitationNamespace.
@@ -78,6 +81,7 @@ func NewForeignClusters(config *Config) (*queue.Controller[cache.ObjectName], er
 			return commit.Commit(ctx, client, old, wanted)
 		},
 		directions: [][]step{config.incoming(), config.outgoing()},
+		networking: config.Networking,
 	}
 	controller := queue.New("foreigncluster", 4, r.reconcile)
 	// The Secret of an invitation may come after the ForeignCluster that names it.

@@ -31,6 +31,8 @@ type reconciler struct {
 	// directions are independent of each other: one that waits or fails does
 	// not keep the others from going on.
 	directions [][]step
+	// networking is that of foreign clusters that do not say.
+	networking v1alpha1.NetworkingMode
 }
 
 func (r *reconciler) reconcile(ctx context.Context, key cache.ObjectName) (time.Duration, error) {
@@ -42,7 +44,7 @@ func (r *reconciler) reconcile(ctx context.Context, key cache.ObjectName) (time.
 	if err != nil {
 		return 0, err
 	}
-	p := &pass{fc: fc.DeepCopy(), now: r.clock.Now()}
+	p := &pass{fc: fc.DeepCopy(), now: r.clock.Now(), networking: r.networking}
 	if fc.DeletionTimestamp == nil && !slices.Contains(fc.Finalizers, v1alpha1.Finalizer) {
 		if !outgoing(fc) && !incoming(fc) && fc.Status.ObservedGeneration == fc.Generation {
 			return 0, nil

@@ -231,3 +231,31 @@ func TestOneDirectionThatWorksDoesNotHideTheOther(t *testing.T) {
 		}
 	}
 }
+
+func TestPodsReachEachOtherWhereSomebodySaysSo(t *testing.T) {
+	none, flat := v1alpha1.NetworkingNone, v1alpha1.NetworkingFlat
+	for _, test := range []struct {
+		name               string
+		installation, said v1alpha1.NetworkingMode
+		unwanted           bool
+		want               v1alpha1.PeeringPhase
+	}{
+		{"nobody says so", "", "", false, v1alpha1.PeeringNone},
+		{"the installation says no", none, "", false, v1alpha1.PeeringNone},
+		{"the installation says so", flat, "", false, v1alpha1.PeeringEstablished},
+		{"of this cluster alone it is said", none, flat, false, v1alpha1.PeeringEstablished},
+		{"of this cluster alone it is not", flat, none, false, v1alpha1.PeeringNone},
+		{"there is no peering", flat, flat, true, v1alpha1.PeeringNone},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			p := &pass{fc: milan(), now: now, networking: test.installation}
+			p.fc.Spec.Networking = test.said
+			if test.unwanted {
+				p.fc.Spec.Outgoing, p.fc.Spec.Incoming = v1alpha1.PeeringDisabled, v1alpha1.PeeringDisabled
+			}
+			if got := networking(p); got != test.want {
+				t.Errorf("got %s, want %s", got, test.want)
+			}
+		})
+	}
+}

@@ -4,6 +4,7 @@
 package peering
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -138,7 +139,7 @@ func summarize(p *pass) {
 			a.set(fc, v1alpha1.PeeringNone, ReasonDisabled, "Nothing is wanted.")
 		}
 	}
-	fc.Status.Networking = v1alpha1.PeeringNone
+	fc.Status.Networking = networking(p)
 	fc.Status.ObservedGeneration = fc.Generation
 
 	for _, direction := range []struct {
@@ -159,6 +160,15 @@ func summarize(p *pass) {
 	default:
 		setCondition(fc, v1alpha1.ConditionReady, metav1.ConditionTrue, ReasonReady, "Every direction that is wanted is established.")
 	}
+}
+
+// networking is whether the pods of both clusters reach each other. A flat
+// network is there already: it takes no more than a peering that is wanted.
+func networking(p *pass) v1alpha1.PeeringPhase {
+	if cmp.Or(p.fc.Spec.Networking, p.networking) == v1alpha1.NetworkingFlat && (outgoing(p.fc) || incoming(p.fc)) {
+		return v1alpha1.PeeringEstablished
+	}
+	return v1alpha1.PeeringNone
 }
 
 // summarize takes the worse of two verdicts: one direction that works does not

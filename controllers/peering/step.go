@@ -17,6 +17,9 @@ type pass struct {
 	fc *v1alpha1.ForeignCluster
 	// now is the time of the pass.
 	now time.Time
+	// networking is how the pods of both clusters reach each other, where fc does
+	// not say.
+	networking v1alpha1.NetworkingMode
 	// identity is how this cluster's identity at the provider stands, and
 	// tenant how the consumer's identity here does. Nil says nothing is wanted.
 	identity, tenant *verdict

@@ -19,17 +19,22 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/ptr"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/rules"
 )
 
 // evictTimeout bounds one eviction.
 const evictTimeout = 5 * time.Second
 
 // Watches are watches of pods, each of one node or of one namespace. Of each
-// pod they keep what tells who it is, where it is and whether it has finished.
+// pod they keep what tells who it is, where it is, whether it has finished and
+// whether it mounts tokens that may leave the cluster.
 type Watches struct {
 	client  kubernetes.Interface
 	narrow  func(of string) kubeinformers.SharedInformerOption
 	changed func(of string)
+	counts  func(pod *corev1.Pod) bool
 	counted func(of string, pod *corev1.Pod, by int)
 
 	mu  sync.Mutex
@@ -58,9 +63,12 @@ func OfNamespaces(client kubernetes.Interface, changed func(namespace string)) *
 	return &Watches{client: client, changed: changed, all: map[string]watch{}, narrow: kubeinformers.WithNamespace}
 }
 
-// Count has a function called with 1 for each pod that comes and with -1 for
-// each that is gone, in order. It is given before anything is watched.
-func (w *Watches) Count(counted func(of string, pod *corev1.Pod, by int)) { w.counted = counted }
+// Count has a function called with 1 for each pod that begins to count, and
+// with -1 for each that does so no more or is gone, in order. It is given before
+// anything is watched.
+func (w *Watches) Count(counts func(pod *corev1.Pod) bool, counted func(of string, pod *corev1.Pod, by int)) {
+	w.counts, w.counted = counts, counted
+}
 
 // Synced tells whether all pods of a node or namespace are known.
 func (w *Watches) Synced(of string) bool {
@@ -107,12 +115,13 @@ func (w *Watches) begin(ctx context.Context, of string) error {
 			w.count(of, pod, 1)
 		},
 		UpdateFunc: func(old, current any) {
-			if old.(*corev1.Pod).UID != current.(*corev1.Pod).UID {
-				// The events in between were missed.
-				w.count(of, old, -1)
-				w.count(of, current, 1)
+			before, now := old.(*corev1.Pod), current.(*corev1.Pod)
+			// With another UID, the events in between were missed.
+			if w.counts != nil && (before.UID != now.UID || w.counts(before) != w.counts(now)) {
+				w.count(of, before, -1)
+				w.count(of, now, 1)
 			}
-			if differ(old.(*corev1.Pod), current.(*corev1.Pod)) {
+			if differ(before, now) {
 				w.changed(of)
 			}
 		},
@@ -133,7 +142,7 @@ func (w *Watches) count(of string, object any, by int) {
 	if unknown, ok := object.(cache.DeletedFinalStateUnknown); ok {
 		object = unknown.Obj
 	}
-	if pod, ok := object.(*corev1.Pod); ok && w.counted != nil {
+	if pod, ok := object.(*corev1.Pod); ok && w.counts != nil && w.counts(pod) {
 		w.counted(of, pod, by)
 	}
 }
@@ -167,11 +176,21 @@ func trim(object any) (any, error) {
 		Spec:   corev1.PodSpec{NodeName: pod.Spec.NodeName, ServiceAccountName: pod.Spec.ServiceAccountName},
 		Status: corev1.PodStatus{Phase: pod.Status.Phase},
 	}
-	if mirror, ok := pod.Annotations[corev1.MirrorPodAnnotationKey]; ok {
-		trimmed.Annotations = map[string]string{corev1.MirrorPodAnnotationKey: mirror}
+	for _, key := range []string{corev1.MirrorPodAnnotationKey, v1alpha1.AnnotationAPIAccess} {
+		if value, ok := pod.Annotations[key]; ok {
+			metav1.SetMetaDataAnnotation(&trimmed.ObjectMeta, key, value)
+		}
+	}
+	if rules.MountsToken(pod) {
+		trimmed.Spec.Volumes = token
 	}
 	return trimmed, nil
 }
+
+// token stands for the volumes of all pods that mount a token.
+var token = []corev1.Volume{{VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
+	Sources: []corev1.VolumeProjection{{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{}}},
+}}}}
 
 // Evict asks for the end of exactly this pod. A PodDisruptionBudget that holds
 // it back is an error that apierrors.IsTooManyRequests knows.

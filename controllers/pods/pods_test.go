@@ -14,6 +14,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/rules"
 )
 
 func aPod(namespace, name string) *corev1.Pod {
@@ -66,11 +69,14 @@ func TestPodsAreCountedAsTheyComeAndGo(t *testing.T) {
 	robot := func(name string) *corev1.Pod {
 		pod := aPod("web", name)
 		pod.Spec.ServiceAccountName = "robot"
+		pod.Spec.Volumes = []corev1.Volume{{Name: "token", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
+			Sources: []corev1.VolumeProjection{{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Audience: "vault"}}},
+		}}}}
 		return pod
 	}
 	client, counts := fake.NewClientset(robot("a")), make(chan string, 10)
 	watches := OfNodes(client, func(string) {})
-	watches.Count(func(node string, pod *corev1.Pod, by int) {
+	watches.Count(rules.NeedsTokens, func(node string, pod *corev1.Pod, by int) {
 		counts <- fmt.Sprintf("%s %s of %s: %+d", node, pod.Name, pod.Spec.ServiceAccountName, by)
 	})
 	if watches.Synced("liqo-milan") {
@@ -101,10 +107,30 @@ func TestPodsAreCountedAsTheyComeAndGo(t *testing.T) {
 	}
 	expect("liqo-milan a of robot: -1")
 	expect("liqo-milan a of robot: +1")
+	change := func(change func(*corev1.Pod)) {
+		t.Helper()
+		change(again)
+		if _, err := client.CoreV1().Pods("web").Update(t.Context(), again, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	change(func(pod *corev1.Pod) { pod.Annotations = map[string]string{v1alpha1.AnnotationAPIAccess: "Disabled"} })
+	expect("liqo-milan a of robot: -1")
+	change(func(pod *corev1.Pod) { pod.Annotations = nil })
+	expect("liqo-milan a of robot: +1")
+	change(func(pod *corev1.Pod) { pod.Status.Phase = corev1.PodSucceeded })
+	expect("liqo-milan a of robot: -1")
 	if err := client.CoreV1().Pods("web").Delete(t.Context(), "a", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	expect("liqo-milan a of robot: -1")
+	if _, err := client.CoreV1().Pods("web").Create(t.Context(), robot("b"), metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	expect("liqo-milan b of robot: +1")
+	if err := client.CoreV1().Pods("web").Delete(t.Context(), "b", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	expect("liqo-milan b of robot: -1")
 }
 
 func TestOnlyWhatIsLookedAtIsNews(t *testing.T) {

@@ -30,6 +30,12 @@ func Rejected(err error) bool {
 	return apierrors.IsUnauthorized(err) || apierrors.IsForbidden(err)
 }
 
+// Refused tells an answer to a write that stays the same, whoever gave it, from
+// trouble that passes.
+func Refused(err error) bool {
+	return apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) || apierrors.IsRequestEntityTooLargeError(err)
+}
+
 // Describe says what went wrong with a peer, in words that stay the same from
 // try to try, so that they can be shown in a status.
 func Describe(err error) string {

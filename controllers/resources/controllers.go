@@ -31,7 +31,8 @@ import (
 	"liqo.io/federation/generated/informers/externalversions"
 )
 
-// Config is what the controllers of this package work with.
+// Config is what the controllers of this package work with. They share one,
+// and with it what this cluster said it serves.
 type Config struct {
 	Kube       kubernetes.Interface
 	Federation versioned.Interface
@@ -44,6 +45,8 @@ type Config struct {
 	ClusterID, ClusterName string
 	Policy                 Policy
 	VirtualKubelet         VirtualKubelet
+
+	served *servedKinds
 }
 
 // settle is how long a change of nodes or pods may bring others with it,
@@ -194,8 +197,13 @@ func NewConsumer(config *Config) (*queue.Controller[cache.ObjectName], error) {
 	)
 }
 
+// servedKinds are asked by all controllers that are made with the same Config,
+// one after the other.
 func (c *Config) servedKinds() *servedKinds {
-	return &servedKinds{ask: c.Kube.Discovery().ServerResourcesForGroupVersionWithContext, clock: c.Clock}
+	if c.served == nil {
+		c.served = &servedKinds{ask: c.Kube.Discovery().ServerResourcesForGroupVersionWithContext, clock: c.Clock}
+	}
+	return c.served
 }
 
 func (c *Config) requests(namespace string) ([]*v1alpha1.ResourceRequest, error) {

@@ -128,8 +128,14 @@ func TestOffersFollowNodesThatComeAndGo(t *testing.T) {
 
 func TestAConsumerIsToldWhileItUsesMoreThanItIsGranted(t *testing.T) {
 	w := provides()
-	w.used = list("cpu", "1", "pods", "10")
 	r := w.provider(DefaultPolicy())
+	w.pass(t, r)
+	answers := func(phase v1alpha1.NegotiationPhase) {
+		w.offers[0] = w.offers[0].DeepCopy()
+		w.offers[0].Status.Phase = phase
+	}
+	answers(v1alpha1.NegotiationAccepted)
+	w.used = list("cpu", "1", "pods", "10")
 	for _, stage := range []struct {
 		name   string
 		change func()
@@ -139,6 +145,7 @@ func TestAConsumerIsToldWhileItUsesMoreThanItIsGranted(t *testing.T) {
 		{"it always had enough", func() {}, "", ""},
 		{"less is offered than runs", func() { w.fc.Spec.Lending.Limits = list("cpu", "500m") }, metav1.ConditionFalse, "More runs than is granted of cpu."},
 		{"that has ended", func() { w.used = list("cpu", "500m", "pods", "5") }, metav1.ConditionTrue, "within what is granted"},
+		{"it does not accept the offer any more", func() { answers(v1alpha1.NegotiationRefused) }, metav1.ConditionFalse, "More runs than is granted of cpu, pods."},
 	} {
 		stage.change()
 		// The offer changes first, and brings the next pass.

@@ -103,17 +103,11 @@ func (r *provider) withinGrant(request *v1alpha1.ResourceRequest) error {
 	if err != nil {
 		return err
 	}
-	granted := corev1.ResourceList{}
-	for _, offer := range offers {
-		if !offer.Spec.Withdrawn && offer.DeletionTimestamp == nil {
-			quota.Add(granted, offer.Spec.Resources)
-		}
-	}
 	condition := metav1.Condition{
 		Type: v1alpha1.ConditionWithinGrant, Status: metav1.ConditionTrue, Reason: "Enough", ObservedGeneration: request.Generation,
 		Message: "What runs is within what is granted.",
 	}
-	if over := quota.Exceeded(granted, used); len(over) > 0 {
+	if over := quota.Exceeded(quota.Granted(offers), used); len(over) > 0 {
 		names := make([]string, len(over))
 		for i, short := range over {
 			names[i] = string(short.Resource)

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/rules/quota"
 )
 
 const mebibyte = 1 << 20
@@ -25,11 +26,7 @@ func Allocatable(nodes []*corev1.Node, selector map[string]string) corev1.Resour
 		if !takesWork(node) || !shared.Matches(labels.Set(node.Labels)) {
 			continue
 		}
-		for name, quantity := range node.Status.Allocatable {
-			total := sum[name]
-			total.Add(quantity)
-			sum[name] = total
-		}
+		quota.Add(sum, node.Status.Allocatable)
 	}
 	return sum
 }

@@ -33,6 +33,8 @@ const (
 	ReasonNodeReady        = "NodeReady"
 	ReasonNodeNotReady     = "NodeNotReady"
 	ReasonBindingOfAnother = "BindingOfAnother"
+	ReasonNetworkReady     = "NetworkReady"
+	ReasonNoNetwork        = "NoNetwork"
 )
 
 // virtualNodes has a virtual kubelet run for each virtual node, and takes it
@@ -70,7 +72,9 @@ type virtualNodes struct {
 	cordonNode func(ctx context.Context, node *corev1.Node) error
 	removeNode func(ctx context.Context, node *corev1.Node) error
 	pods       func(ctx context.Context, node string) ([]*corev1.Pod, bool, error)
+	offloaded  func(namespace string) bool
 	evictPod   func(ctx context.Context, pod *corev1.Pod) error
+	removePod  func(ctx context.Context, pod *corev1.Pod) error
 	forgetPods func(node string)
 }
 
@@ -101,6 +105,9 @@ func (r *virtualNodes) reconcile(ctx context.Context, key cache.ObjectName) (tim
 	wanted := node.DeepCopy()
 	again, err := r.observe(ctx, wanted, deployment, problem)
 	if err != nil {
+		return 0, err
+	}
+	if err := r.observeNetwork(wanted); err != nil {
 		return 0, err
 	}
 	// A cluster that cannot say what it serves is asked again, and what is known
@@ -199,11 +206,30 @@ func (r *virtualNodes) observe(ctx context.Context, node *v1alpha1.VirtualNode, 
 	}
 	node.Status.Pods = 0
 	for _, pod := range pods {
-		if pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed {
+		if !rules.Finished(pod) {
 			node.Status.Pods++
 		}
 	}
 	return 0, nil
+}
+
+// observeNetwork writes down whether the pods of this cluster and those of the
+// provider reach each other.
+func (r *virtualNodes) observeNetwork(node *v1alpha1.VirtualNode) error {
+	fc, err := r.foreignCluster(rules.ForeignClusterOf(node.Namespace))
+	if err != nil && !apierrors.IsNotFound(err) {
+		return err
+	}
+	condition := metav1.Condition{
+		Type: v1alpha1.ConditionNetworkReady, Status: metav1.ConditionFalse, ObservedGeneration: node.Generation, Reason: ReasonNoNetwork,
+		Message: "There is no network between the pods of both clusters, see spec.networking of the ForeignCluster: endpoints of Services stay here.",
+	}
+	if err == nil && fc.Status.Networking == v1alpha1.PeeringEstablished {
+		condition.Status, condition.Reason = metav1.ConditionTrue, ReasonNetworkReady
+		condition.Message = "The pods of both clusters reach each other."
+	}
+	meta.SetStatusCondition(&node.Status.Conditions, condition)
+	return nil
 }
 
 // isOurs tells whether a Node stands for a virtual node, and is not one of

@@ -30,17 +30,19 @@ const (
 	accountLinger = time.Minute
 	// accountsRetry is how soon a namespace is looked at again while the pods of
 	// a node are not known yet.
-	accountsRetry = 5 * time.Second
+	accountsRetry = time.Second
 )
 
-// accountUse counts the pods of a service account on one node.
+// accountUse counts the pods of a service account on one node that need its
+// tokens.
 type accountUse struct {
 	pods int
 	// idle is since when there are none.
 	idle time.Time
 }
 
-// accountUses counts the pods of service accounts on virtual nodes.
+// accountUses counts the pods of service accounts on virtual nodes that need
+// their tokens.
 type accountUses struct {
 	clock clock.PassiveClock
 	// known tells whether all pods of a node were counted.
@@ -85,8 +87,8 @@ func (u *accountUses) add(node, namespace, account string, by int) bool {
 	return before != after
 }
 
-// of are the accounts of a namespace that have pods on a node, or had some a
-// moment ago; again is when the first of these moments is over. It tells
+// of are the accounts of a namespace that have such pods on a node, or had some
+// a moment ago; again is when the first of these moments is over. It tells
 // whether all are known. What is older is forgotten.
 func (u *accountUses) of(node, namespace string) (accounts []string, again time.Duration, complete bool) {
 	if !u.known(node) {
@@ -121,11 +123,9 @@ func (u *accountUses) forget(node string) {
 }
 
 // nodeAccounts writes down, on offloaded namespaces, the service accounts whose
-// pods each virtual kubelet has. It may have tokens of these and of no others,
-// as the policy federation-virtual-kubelets-tokens says.
+// tokens pods of each virtual kubelet need. It may have tokens of these and of
+// no others, as the policy federation-virtual-kubelets-tokens says.
 type nodeAccounts struct {
-	// wanted is false where no token ever leaves.
-	wanted       bool
 	namespace    func(name string) (*corev1.Namespace, error)
 	virtualNodes func() ([]*v1alpha1.VirtualNode, error)
 	accounts     func(node, namespace string) (accounts []string, again time.Duration, complete bool)
@@ -134,7 +134,6 @@ type nodeAccounts struct {
 
 func (c *Config) accounts(uses *accountUses) *nodeAccounts {
 	return &nodeAccounts{
-		wanted:    c.VirtualKubelet.HomeServer != "",
 		namespace: c.KubeInformers.Core().V1().Namespaces().Lister().Get,
 		virtualNodes: func() ([]*v1alpha1.VirtualNode, error) {
 			return c.FederationInformers.Federation().V1alpha1().VirtualNodes().Lister().List(labels.Everything())
@@ -149,19 +148,22 @@ func (c *Config) accounts(uses *accountUses) *nodeAccounts {
 
 func (a *nodeAccounts) reconcile(ctx context.Context, name string) (time.Duration, error) {
 	namespace, err := a.namespace(name)
-	if apierrors.IsNotFound(err) {
-		return 0, nil
-	}
-	if err != nil {
+	gone := apierrors.IsNotFound(err)
+	if gone {
+		namespace = &corev1.Namespace{}
+	} else if err != nil {
 		return 0, err
 	}
 	before := strings.Fields(namespace.Annotations[v1alpha1.AnnotationAccounts])
-	var after []string
-	var again time.Duration
-	if a.wanted && namespace.Labels[v1alpha1.LabelSchedulingEnabled] == "true" && namespace.Labels[v1alpha1.LabelRole] == "" {
-		if after, again, err = a.used(name, before); err != nil {
-			return 0, err
-		}
+	// What is used is asked for also where nothing is written down, since what
+	// is not used any more is forgotten by that.
+	offloaded := rules.Offloaded(namespace)
+	after, again, err := a.used(name, before, offloaded)
+	if err != nil || gone {
+		return again, err
+	}
+	if !offloaded {
+		after = nil
 	}
 	if slices.Equal(before, after) || !namespace.DeletionTimestamp.IsZero() {
 		return again, nil
@@ -176,9 +178,10 @@ func (a *nodeAccounts) reconcile(ctx context.Context, name string) (time.Duratio
 	return again, nil
 }
 
-// used are the accounts on all virtual nodes. What was known of a node whose
-// pods are not known now stays.
-func (a *nodeAccounts) used(namespace string, before []string) (after []string, again time.Duration, err error) {
+// used are the accounts on all virtual nodes that let pods talk to their home.
+// What was known of a node whose pods are not known now stays, and it is looked
+// at again: that they are known by then is no event.
+func (a *nodeAccounts) used(namespace string, before []string, offloaded bool) (after []string, again time.Duration, err error) {
 	nodes, err := a.virtualNodes()
 	if err != nil {
 		return nil, 0, err
@@ -188,16 +191,19 @@ func (a *nodeAccounts) used(namespace string, before []string) (after []string, 
 			continue
 		}
 		accounts, soon, complete := a.accounts(node.Spec.NodeName, namespace)
-		prefix := rules.AccountOnNode(node.Namespace, node.Name, "")
-		if !complete {
+		if node.Spec.APIAccess != v1alpha1.APIAccessDisabled {
+			prefix := rules.AccountOnNode(node.Namespace, node.Name, "")
+			for _, account := range accounts {
+				after = append(after, prefix+account)
+			}
 			for _, entry := range before {
-				if strings.HasPrefix(entry, prefix) {
-					after, soon = append(after, entry), accountsRetry
+				if !complete && strings.HasPrefix(entry, prefix) {
+					after = append(after, entry)
 				}
 			}
-		}
-		for _, account := range accounts {
-			after = append(after, prefix+account)
+			if !complete && offloaded {
+				soon = accountsRetry
+			}
 		}
 		if soon > 0 && (again == 0 || soon < again) {
 			again = soon

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	testingclock "k8s.io/utils/clock/testing"
 	"pgregory.net/rapid"
@@ -28,8 +29,9 @@ func TestAccountsOnVirtualNodesAreWrittenDown(t *testing.T) {
 	offloaded := map[string]string{v1alpha1.LabelSchedulingEnabled: "true"}
 	for _, test := range []struct {
 		name           string
-		unwanted       bool
 		labels         map[string]string
+		access         v1alpha1.APIAccess
+		gone           bool
 		before         string
 		milan          []string
 		unknown        bool
@@ -51,9 +53,10 @@ func TestAccountsOnVirtualNodesAreWrittenDown(t *testing.T) {
 			want: `{"metadata":{"annotations":{"offloading.liqo.io/accounts":null},"uid":"1"}}`,
 		},
 		{name: "one that may come back", labels: offloaded, before: milan + "robot", milan: []string{"robot"}, lingers: time.Second, again: time.Second},
+		{name: "nothing yet while nothing is known", labels: offloaded, unknown: true, again: accountsRetry},
 		{name: "what was known, until more is", labels: offloaded, before: milan + "robot", unknown: true, again: accountsRetry},
 		{
-			name: "nothing of a node that is gone", labels: offloaded, before: "liqo-peer-rome:virtual-kubelet-rome:robot", unknown: true,
+			name: "nothing of a node that is gone", labels: offloaded, before: "liqo-peer-rome:virtual-kubelet-rome:robot",
 			want: `{"metadata":{"annotations":{"offloading.liqo.io/accounts":null},"uid":"1"}}`,
 		},
 		{name: "nothing where nothing is offloaded", milan: []string{"robot"}},
@@ -62,17 +65,29 @@ func TestAccountsOnVirtualNodesAreWrittenDown(t *testing.T) {
 			want: `{"metadata":{"annotations":{"offloading.liqo.io/accounts":null},"uid":"1"}}`,
 		},
 		{name: "nothing in a namespace of ours", labels: map[string]string{v1alpha1.LabelSchedulingEnabled: "true", v1alpha1.LabelRole: "twin"}, milan: []string{"robot"}},
-		{name: "nothing where no token leaves", labels: offloaded, unwanted: true, milan: []string{"robot"}},
+		{name: "nothing of a node that keeps tokens at home", labels: offloaded, access: v1alpha1.APIAccessDisabled, milan: []string{"robot"}},
+		{
+			name: "nothing any more of a node that keeps tokens at home", labels: offloaded, access: v1alpha1.APIAccessDisabled,
+			before: milan + "robot", unknown: true,
+			want: `{"metadata":{"annotations":{"offloading.liqo.io/accounts":null},"uid":"1"}}`,
+		},
+		{name: "what lingers is forgotten where nothing is offloaded", milan: []string{"robot"}, lingers: time.Second, again: time.Second},
+		{name: "what lingers is forgotten of a namespace that is gone", gone: true, milan: []string{"robot"}, lingers: time.Second, again: time.Second},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop", UID: "1", Labels: test.labels}}
 			if test.before != "" {
 				namespace.Annotations = map[string]string{v1alpha1.AnnotationAccounts: test.before}
 			}
+			nodes[0].Spec.APIAccess = test.access
 			var wrote string
 			a := &nodeAccounts{
-				wanted:       !test.unwanted,
-				namespace:    func(string) (*corev1.Namespace, error) { return namespace, nil },
+				namespace: func(name string) (*corev1.Namespace, error) {
+					if test.gone {
+						return nil, apierrors.NewNotFound(corev1.Resource("namespaces"), name)
+					}
+					return namespace, nil
+				},
 				virtualNodes: func() ([]*v1alpha1.VirtualNode, error) { return nodes, nil },
 				accounts: func(node, namespace string) ([]string, time.Duration, bool) {
 					if node != "liqo-milan" || namespace != "shop" {

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/ptr"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/rules"
@@ -80,7 +81,9 @@ func NewVirtualNodes(config *Config) (*VirtualNodes, error) {
 		}
 	})
 	uses := newAccountUses(config.Clock, watches.Synced, func(namespace string) { accounts.Add(namespace) })
-	watches.Count(uses.count)
+	if config.VirtualKubelet.HomeServer != "" {
+		watches.Count(rules.NeedsTokens, uses.count)
+	}
 	r.pods, r.forgetPods = watches.List, func(node string) {
 		watches.Forget(node)
 		uses.forget(node)
@@ -110,7 +113,7 @@ func NewVirtualNodes(config *Config) (*VirtualNodes, error) {
 			}
 			return nil
 		})},
-		watched{informers.VirtualNodes().Informer(), onLeaving(func() {
+		watched{informers.VirtualNodes().Informer(), onAccess(func() {
 			// Listing a cache fails only with a selector that cannot be read.
 			all, _ := namespaces.Lister().List(labels.Everything())
 			for _, namespace := range all {
@@ -131,6 +134,17 @@ func NewVirtualNodes(config *Config) (*VirtualNodes, error) {
 			}
 			return nil
 		})},
+		watched{informers.ForeignClusters().Informer(), cache.ResourceEventHandlerFuncs{
+			UpdateFunc: func(old, now any) {
+				before, ok1 := old.(*v1alpha1.ForeignCluster)
+				after, ok2 := now.(*v1alpha1.ForeignCluster)
+				if ok1 && ok2 && before.Status.Networking != after.Status.Networking {
+					for _, key := range inNamespace(rules.PeerNamespace(after.Name), "") {
+						controller.Add(key)
+					}
+				}
+			},
+		}},
 		watched{serviceAccounts.Informer(), controller.Handle(owned)},
 		watched{bindings.Informer(), controller.Handle(ofBinding)},
 		watched{deployments.Informer(), controller.Handle(owned)},
@@ -143,9 +157,19 @@ func NewVirtualNodes(config *Config) (*VirtualNodes, error) {
 	)
 }
 
-// onLeaving is told when an object is gone.
-func onLeaving(gone func()) cache.ResourceEventHandler {
-	return cache.ResourceEventHandlerFuncs{DeleteFunc: func(any) { gone() }}
+// onAccess is told when a virtual node is gone, or lets its pods talk to their
+// home otherwise than before.
+func onAccess(changed func()) cache.ResourceEventHandler {
+	return cache.ResourceEventHandlerFuncs{
+		UpdateFunc: func(old, now any) {
+			before, ok1 := old.(*v1alpha1.VirtualNode)
+			after, ok2 := now.(*v1alpha1.VirtualNode)
+			if ok1 && ok2 && before.Spec.APIAccess != after.Spec.APIAccess {
+				changed()
+			}
+		},
+		DeleteFunc: func(any) { changed() },
+	}
 }
 
 func (c *Config) virtualNodes() *virtualNodes {
@@ -212,8 +236,17 @@ func (c *Config) virtualNodes() *virtualNodes {
 		removeNode: func(ctx context.Context, node *corev1.Node) error {
 			return c.Kube.CoreV1().Nodes().Delete(ctx, node.Name, exactly(node))
 		},
+		offloaded: func(name string) bool {
+			namespace, err := c.KubeInformers.Core().V1().Namespaces().Lister().Get(name)
+			return err == nil && rules.Offloaded(namespace)
+		},
 		evictPod: func(ctx context.Context, pod *corev1.Pod) error {
 			return pods.Evict(ctx, c.Kube, pod)
+		},
+		removePod: func(ctx context.Context, pod *corev1.Pod) error {
+			options := exactly(pod)
+			options.GracePeriodSeconds = ptr.To[int64](0)
+			return c.Kube.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, options)
 		},
 	}
 }

@@ -5,6 +5,7 @@ package resources
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -135,12 +136,19 @@ func (h *host) controller() *virtualNodes {
 		},
 		removeNode: func(context.Context, *corev1.Node) error { h.node = nil; return h.did("delete node") },
 		pods:       func(context.Context, string) ([]*corev1.Pod, bool, error) { return h.pods, true, nil },
+		offloaded:  func(namespace string) bool { return namespace == "shop" },
 		evictPod: func(_ context.Context, pod *corev1.Pod) error {
 			if h.guarded {
 				return apierrors.NewTooManyRequests("the disruption budget does not allow it", 0)
 			}
 			pod.DeletionTimestamp = &metav1.Time{Time: h.time}
 			return h.did("evict pod " + pod.Name)
+		},
+		removePod: func(_ context.Context, pod *corev1.Pod) error {
+			if h.guarded {
+				return apierrors.NewForbidden(corev1.Resource("pods"), pod.Name, errors.New("somebody's policy"))
+			}
+			return h.did("remove pod " + pod.Name)
 		},
 		forgetPods: func(string) {},
 	}
@@ -256,7 +264,7 @@ func newDrainingHost(t *testing.T) *host {
 	h.pass(t)
 	h.pass(t)
 	h.node = virtualMachine(func(n *corev1.Node) { n.Spec.Unschedulable = true })
-	h.pods = []*corev1.Pod{{ObjectMeta: metav1.ObjectMeta{Name: "web"}}}
+	h.pods = []*corev1.Pod{{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}}}
 	h.virtual.DeletionTimestamp = &metav1.Time{Time: now}
 	return h
 }
@@ -266,7 +274,7 @@ func TestAVirtualNodeIsUndoneInOrder(t *testing.T) {
 	h.pass(t)
 	h.pass(t)
 	h.node = virtualMachine(func(*corev1.Node) {})
-	h.pods = []*corev1.Pod{{ObjectMeta: metav1.ObjectMeta{Name: "web"}}}
+	h.pods = []*corev1.Pod{{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}}}
 	h.virtual.DeletionTimestamp = &metav1.Time{Time: now}
 	h.expect(t, "cordon", "evict pod web")
 	h.expect(t)
@@ -276,6 +284,15 @@ func TestAVirtualNodeIsUndoneInOrder(t *testing.T) {
 	h.expect(t)
 }
 
+func TestPodsThatNeverLeftAreNotDrained(t *testing.T) {
+	h := newDrainingHost(t)
+	daemon := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: "kube-proxy"}}
+	h.pods = append(h.pods, daemon)
+	h.expect(t, "evict pod web")
+	h.pods = []*corev1.Pod{daemon}
+	h.expect(t, "delete deployment")
+}
+
 func TestPodsThatDoNotGoAreWaitedForUntilTheDeadlineOnly(t *testing.T) {
 	h := newDrainingHost(t)
 	h.pods[0].DeletionTimestamp = &metav1.Time{Time: now}
@@ -283,6 +300,15 @@ func TestPodsThatDoNotGoAreWaitedForUntilTheDeadlineOnly(t *testing.T) {
 	h.expect(t)
 	h.time = now.Add(200 * time.Second)
 	h.expect(t, "delete deployment")
+	h.expect(t, "remove pod web", "delete node", "delete binding", "delete account", "release")
+}
+
+func TestPodsThatCannotBeRemovedDoNotHoldUpTheirNode(t *testing.T) {
+	h := newDrainingHost(t)
+	h.time = now.Add(200 * time.Second)
+	h.expect(t, "delete deployment")
+	h.guarded = true
+	h.expect(t, "delete node", "delete binding", "delete account", "release")
 }
 
 func TestPodsThatNobodyCanSeeEndAreNotWaitedFor(t *testing.T) {
@@ -359,4 +385,20 @@ func TestDrainRetriesPDB(t *testing.T) {
 	h.expect(t)
 	h.guarded = false
 	h.expect(t, "evict pod web")
+}
+
+func TestVirtualNodeSaysWhetherThereIsANetwork(t *testing.T) {
+	for phase, want := range map[v1alpha1.PeeringPhase]string{
+		"": "False NoNetwork", v1alpha1.PeeringNone: "False NoNetwork", v1alpha1.PeeringPending: "False NoNetwork", v1alpha1.PeeringEstablished: "True NetworkReady",
+	} {
+		h := newHost()
+		h.foreignCluster.Status.Networking = phase
+		if err := h.controller().observeNetwork(h.virtual); err != nil {
+			t.Fatal(err)
+		}
+		condition := meta.FindStatusCondition(h.virtual.Status.Conditions, v1alpha1.ConditionNetworkReady)
+		if got := string(condition.Status) + " " + condition.Reason; got != want {
+			t.Errorf("networking %q: %s, want %s", phase, got, want)
+		}
+	}
 }

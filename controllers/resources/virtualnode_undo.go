@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/klog/v2"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/rules"
@@ -48,6 +49,7 @@ func (r *virtualNodes) undo(ctx context.Context, virtual *v1alpha1.VirtualNode) 
 		return 0, err
 	}
 	if node != nil {
+		r.abandonPods(ctx, node)
 		if err := ignoreNotFound(r.removeNode(ctx, node)); err != nil {
 			return 0, fmt.Errorf("remove node %s: %w", node.Name, err)
 		}
@@ -83,9 +85,10 @@ func (r *virtualNodes) drainTime(virtual *v1alpha1.VirtualNode) time.Duration {
 	return left
 }
 
-// drain keeps new pods off a node, evicts the ones that are there, and tells
-// whether they are gone. One that a PodDisruptionBudget holds back is tried
-// again.
+// drain keeps new pods off a node, evicts those of offloaded namespaces, and
+// tells whether they are gone. One that a PodDisruptionBudget holds back is
+// tried again. All others, as of a DaemonSet that tolerates everything, have not
+// left this cluster: they go with the node.
 func (r *virtualNodes) drain(ctx context.Context, node *corev1.Node) (bool, error) {
 	if !node.Spec.Unschedulable {
 		if err := r.cordonNode(ctx, node); err != nil {
@@ -96,7 +99,12 @@ func (r *virtualNodes) drain(ctx context.Context, node *corev1.Node) (bool, erro
 	if err != nil || !complete {
 		return false, err
 	}
+	drained := true
 	for _, pod := range pods {
+		if !r.offloaded(pod.Namespace) {
+			continue
+		}
+		drained = false
 		if pod.DeletionTimestamp != nil {
 			continue
 		}
@@ -104,7 +112,24 @@ func (r *virtualNodes) drain(ctx context.Context, node *corev1.Node) (bool, erro
 			return false, fmt.Errorf("evict pod %s/%s from node %s: %w", pod.Namespace, pod.Name, node.Name, err)
 		}
 	}
-	return len(pods) == 0, nil
+	return drained, nil
+}
+
+// abandonPods removes what is left on a node that goes: nobody will tell any
+// more how it ends. Kubernetes would find that out a minute later, and whatever
+// waits for these pods, as the deletion of their namespace, even later; so what
+// does not get removed here does not hold up the node.
+func (r *virtualNodes) abandonPods(ctx context.Context, node *corev1.Node) {
+	pods, _, err := r.pods(ctx, node.Name)
+	if err != nil {
+		klog.FromContext(ctx).Error(err, "Left the pods of a node to the garbage collection", "node", node.Name)
+		return
+	}
+	for _, pod := range pods {
+		if err := r.removePod(ctx, pod); ignoreNotFound(err) != nil {
+			klog.FromContext(ctx).Error(err, "Left a pod to the garbage collection", "pod", klog.KObj(pod), "node", node.Name)
+		}
+	}
 }
 
 // revoke takes the rights of the kubelet away, and lets the virtual node go.

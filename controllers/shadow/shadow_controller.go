@@ -1,9 +1,11 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package shadow runs the pods of ShadowPods on a provider, by itself and also
-// while the consumer is away: a pod that is lost is made again, and one that
-// has finished never runs again.
+// Package shadow keeps on a provider what shadow objects stand for, by itself
+// and also while the consumer is away: the pods of ShadowPods and the
+// EndpointSlices of ShadowEndpointSlices. A pod that is lost is made again, and
+// one that has finished never runs again; endpoints are ready only while the
+// consumer can be reached.
 //
 // What counts as finished: a pod of restart policy Never or OnFailure whose
 // phase is Succeeded or Failed, whatever the reason. A pod of restart policy

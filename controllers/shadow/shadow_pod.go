@@ -17,6 +17,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/rules"
 )
 
 // annotationMirrored records, on a pod, what it was given by its shadow pod:
@@ -232,16 +233,17 @@ func update(pod *corev1.Pod, shadow *v1alpha1.ShadowPod, twin *corev1.Namespace)
 	return nil
 }
 
-// addEphemeralContainers gives a pod those of its shadow pod that it does not
-// have, and tells whether there were any.
-func addEphemeralContainers(pod *corev1.Pod, shadow *v1alpha1.ShadowPod) bool {
+// missingEphemeralContainers are those of a shadow pod that its pod does not
+// have.
+func missingEphemeralContainers(pod *corev1.Pod, shadow *v1alpha1.ShadowPod) []corev1.EphemeralContainer {
 	has := ephemeralNames(pod.Spec.EphemeralContainers)
+	var missing []corev1.EphemeralContainer
 	for _, container := range shadow.Spec.Pod.EphemeralContainers {
 		if !slices.Contains(has, container.Name) {
-			pod.Spec.EphemeralContainers = append(pod.Spec.EphemeralContainers, *container.DeepCopy())
+			missing = append(missing, *container.DeepCopy())
 		}
 	}
-	return len(pod.Spec.EphemeralContainers) > len(has)
+	return missing
 }
 
 func setImages(containers, wanted []corev1.Container) {
@@ -256,11 +258,6 @@ func setImages(containers, wanted []corev1.Container) {
 // finishes tells whether a pod can come to an end of its own.
 func finishes(pod *corev1.Pod) bool {
 	return pod.Spec.RestartPolicy == corev1.RestartPolicyNever || pod.Spec.RestartPolicy == corev1.RestartPolicyOnFailure
-}
-
-// stopped tells whether nothing of a pod runs, nor ever will.
-func stopped(pod *corev1.Pod) bool {
-	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
 // trim keeps of a pod what the controller reads: who it is, whether it lives,
@@ -287,7 +284,7 @@ func trim(obj any) (any, error) {
 	if given, ok := pod.Annotations[annotationMirrored]; ok {
 		trimmed.Annotations = map[string]string{annotationMirrored: given}
 	}
-	if stopped(pod) && finishes(pod) {
+	if rules.Finished(pod) && finishes(pod) {
 		trimmed.Status = pod.Status
 	}
 	return trimmed, nil

@@ -18,6 +18,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/rules"
 	"liqo.io/federation/controllers/commit"
 )
 
@@ -51,11 +52,11 @@ func (c *Controller) reconcile(ctx context.Context, key cache.ObjectName) (time.
 		return 0, c.letGo(ctx, pod)
 	case pod == nil:
 		return c.create(ctx, key, shadow)
-	case stopped(pod) && finishes(pod):
+	case rules.Finished(pod) && finishes(pod):
 		return 0, c.recordEnd(ctx, shadow, pod)
 	case !pod.DeletionTimestamp.IsZero():
 		return c.awaitEnd(ctx, pod)
-	case stopped(pod):
+	case rules.Finished(pod):
 		return 0, c.replace(ctx, key, pod)
 	}
 	return c.sync(ctx, key, shadow, pod)

@@ -5,9 +5,7 @@ package shadow
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"net/http"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -20,10 +18,9 @@ import (
 	"liqo.io/federation/controllers/remote"
 )
 
-// Reasons of the condition PodCreated.
+// Reasons of the condition PodCreated, beside ReasonProviderRefused.
 const (
 	reasonCreated   = "Created"
-	reasonRefused   = "Refused"
 	reasonConflict  = "NameConflict"
 	reasonNotATwin  = "NotATwin"
 	conflictMessage = "The provider has a pod of this name that is not made of a shadow pod; it is left alone."
@@ -58,7 +55,7 @@ func (c *Controller) create(ctx context.Context, key cache.ObjectName, shadow *v
 		return c.alreadyThere(ctx, key, shadow, twin)
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		return 0, nil
-	case refusal(err):
+	case remote.Refused(err):
 		return c.refused(ctx, key, shadow, err)
 	}
 	return 0, fmt.Errorf("create pod %s: %w", key, err)
@@ -76,25 +73,12 @@ func (c *Controller) twin(shadow *v1alpha1.ShadowPod) (*corev1.Namespace, error)
 	return namespace, nil
 }
 
-// refusal tells an answer that stays the same from trouble that passes.
-func refusal(err error) bool {
-	var status apierrors.APIStatus
-	if !errors.As(err, &status) {
-		return false
-	}
-	switch status.Status().Code {
-	case http.StatusBadRequest, http.StatusForbidden, http.StatusUnprocessableEntity, http.StatusRequestEntityTooLarge:
-		return true
-	}
-	return false
-}
-
 func (c *Controller) refused(ctx context.Context, key cache.ObjectName, shadow *v1alpha1.ShadowPod, err error) (time.Duration, error) {
 	// It may quote what the peer wrote.
 	message := remote.Text(err.Error())
 	c.backoff.Next(key.String(), c.clock.Now())
 	c.events.Eventf(shadow, corev1.EventTypeWarning, "FailedCreate", "The provider refused the pod: %s", message)
-	return c.backoff.Get(key.String()), c.setCreated(ctx, shadow, metav1.ConditionFalse, reasonRefused, message)
+	return c.backoff.Get(key.String()), c.setCreated(ctx, shadow, metav1.ConditionFalse, v1alpha1.ReasonProviderRefused, message)
 }
 
 // alreadyThere deals with a pod of the name that the cache does not hold: it
@@ -154,25 +138,47 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName, shadow *v1a
 // somebody looks into it with come first: once the rest is written, the pod
 // counts as changed.
 func (c *Controller) write(ctx context.Context, key cache.ObjectName, shadow *v1alpha1.ShadowPod, twin *corev1.Namespace, pod *corev1.Pod) (time.Duration, error) {
-	pods := c.kube.CoreV1().Pods(key.Namespace)
-	var err error
-	if debugged := pod.DeepCopy(); addEphemeralContainers(debugged, shadow) {
-		pod, err = pods.UpdateEphemeralContainers(ctx, key.Name, debugged, metav1.UpdateOptions{})
-	}
+	pod, err := c.debug(ctx, shadow, pod)
 	if err == nil {
 		changed := pod.DeepCopy()
 		if err := update(changed, shadow, twin); err != nil {
 			return 0, err
 		}
-		_, err = pods.Update(ctx, changed, metav1.UpdateOptions{})
+		_, err = c.kube.CoreV1().Pods(key.Namespace).Update(ctx, changed, metav1.UpdateOptions{})
 	}
 	switch {
 	case err == nil, apierrors.IsNotFound(err):
 		return 0, nil
-	case refusal(err):
+	case remote.Refused(err):
 		c.backoff.Next(key.String(), c.clock.Now())
-		c.events.Eventf(shadow, corev1.EventTypeWarning, "FailedUpdate", "The provider refused the change of the pod: %s", remote.Text(err.Error()))
+		c.changeRefused(shadow, err)
 		return c.backoff.Get(key.String()), nil
 	}
 	return 0, fmt.Errorf("update pod %s: %w", key, err)
+}
+
+// debug adds the ephemeral containers that a pod does not have, each by
+// itself: one that is refused, as by a level of Pod Security above ours, stays in
+// the shadow pod for good, and must hold up neither others nor the rest.
+func (c *Controller) debug(ctx context.Context, shadow *v1alpha1.ShadowPod, pod *corev1.Pod) (*corev1.Pod, error) {
+	for _, container := range missingEphemeralContainers(pod, shadow) {
+		debugged := pod.DeepCopy()
+		debugged.Spec.EphemeralContainers = append(debugged.Spec.EphemeralContainers, container)
+		updated, err := c.kube.CoreV1().Pods(pod.Namespace).UpdateEphemeralContainers(ctx, pod.Name, debugged, metav1.UpdateOptions{})
+		switch {
+		case err == nil:
+			pod = updated
+		case remote.Refused(err):
+			c.changeRefused(shadow, fmt.Errorf("ephemeral container %s: %w", container.Name, err))
+		default:
+			return nil, err
+		}
+	}
+	return pod, nil
+}
+
+// changeRefused tells that the provider refuses a change; the message may quote
+// what the peer wrote.
+func (c *Controller) changeRefused(shadow *v1alpha1.ShadowPod, err error) {
+	c.events.Eventf(shadow, corev1.EventTypeWarning, "FailedUpdate", "The provider refused the change of the pod: %s", remote.Text(err.Error()))
 }

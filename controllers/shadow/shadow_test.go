@@ -5,6 +5,8 @@ package shadow
 
 import (
 	"errors"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -267,7 +269,7 @@ func TestShadowPodAndPodComeTogether(t *testing.T) {
 			name: "and added once", shadow: shadowPod(debugged),
 			pod: func(t *testing.T) *corev1.Pod {
 				return podOf(t, shadowPod(debugged), func(pod *corev1.Pod) {
-					addEphemeralContainers(pod, shadowPod(debugged))
+					pod.Spec.EphemeralContainers = missingEphemeralContainers(pod, shadowPod(debugged))
 					if err := update(pod, shadowPod(debugged), twin()); err != nil {
 						t.Fatal(err)
 					}
@@ -288,6 +290,45 @@ func TestShadowPodAndPodComeTogether(t *testing.T) {
 				t.Errorf("writes (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+func TestAnEphemeralContainerThatIsRefusedHoldsUpNothingElse(t *testing.T) {
+	tried := shadowPod(debugged, func(shadow *v1alpha1.ShadowPod) {
+		shadow.Spec.Pod.EphemeralContainers[0].Name = "root"
+		shadow.Spec.Pod.EphemeralContainers = append(shadow.Spec.Pod.EphemeralContainers, shadowPod(debugged).Spec.Pod.EphemeralContainers...)
+		shadow.Labels["app"] = "changed"
+	})
+	w := newWorld(t, tried, podOf(t, shadowPod()))
+	w.kube.PrependReactor("update", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		pod := action.(clienttesting.UpdateAction).GetObject().(*corev1.Pod)
+		if action.GetSubresource() != "ephemeralcontainers" || !slices.Contains(ephemeralNames(pod.Spec.EphemeralContainers), "root") {
+			return false, nil, nil
+		}
+		return true, nil, apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "web", errors.New("violates PodSecurity \"restricted:latest\""))
+	})
+	if again, err := w.reconcile(t.Context(), web); err != nil || again != 0 {
+		t.Fatalf("again after %s, %v", again, err)
+	}
+	pod, err := w.kube.CoreV1().Pods("twin").Get(t.Context(), "web", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"debug"}, ephemeralNames(pod.Spec.EphemeralContainers)); diff != "" {
+		t.Errorf("ephemeral containers (-want +got):\n%s", diff)
+	}
+	if pod.Labels["app"] != "changed" {
+		t.Errorf("the pod has the labels %v", pod.Labels)
+	}
+	if said := <-w.events.Events; !strings.Contains(said, "FailedUpdate") || !strings.Contains(said, "root") || !strings.Contains(said, "restricted") || len(w.events.Events) > 0 {
+		t.Errorf("it is told %q, and %d more", said, len(w.events.Events))
+	}
+	seen := newWorld(t, tried, pod)
+	if _, err := seen.reconcile(t.Context(), web); err != nil {
+		t.Fatal(err)
+	}
+	if writes := seen.writes(); writes != nil {
+		t.Errorf("it is tried again: %v", writes)
 	}
 }
 

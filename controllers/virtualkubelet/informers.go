@@ -5,6 +5,7 @@ package virtualkubelet
 
 import (
 	"context"
+	"slices"
 	"sync/atomic"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -105,6 +106,15 @@ func (i *informers) deciding(clusterID string) *v1alpha1.VirtualNode {
 	// A lister of an informer returns no errors.
 	all, _ := i.virtualNodes.Lister().VirtualNodes(i.namespace).List(labels.Everything())
 	return rules.DecidingVirtualNode(all, clusterID)
+}
+
+// standsFor tells whether a node is a virtual one that stands for a cluster.
+func (i *informers) standsFor(clusterID, node string) bool {
+	// A lister of an informer returns no errors.
+	all, _ := i.virtualNodes.Lister().VirtualNodes(i.namespace).List(labels.Everything())
+	return slices.ContainsFunc(all, func(vn *v1alpha1.VirtualNode) bool {
+		return vn.Spec.ClusterID == clusterID && vn.Spec.NodeName == node
+	})
 }
 
 // patch is what the VirtualNode gives to the pods on the provider; nil if

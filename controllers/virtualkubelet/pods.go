@@ -92,9 +92,11 @@ type Pods struct {
 	// written holds the resourceVersion that the last status patch of a pod
 	// was made from, by key.
 	written sync.Map
-	// delivered holds when the tokens of a pod were sent last, by key, and
+	// delivered holds until when the tokens of a pod are left alone, by key, and
 	// refusedAccounts when a token was refused, by service account.
 	delivered, refusedAccounts sync.Map
+	// waiting are the pods for which the provider had no room.
+	waiting waiting
 }
 
 // deletion is one that was asked for.
@@ -163,6 +165,7 @@ func (p *Pods) twinEvents() twinEvents {
 		},
 		warning: p.warn,
 		tokens:  func(key cache.ObjectName) { p.queue.AddAfter(key, stepDelay) },
+		freed:   p.roomFreed,
 		synced:  p.enqueueNamespace,
 	}
 }
@@ -187,6 +190,7 @@ func (p *Pods) localEvents() cache.ResourceEventHandler {
 				p.written.Delete(key)
 				p.delivered.Delete(key)
 				p.removed.Delete(key)
+				p.waiting.remove(key)
 				p.queue.Add(key)
 			}
 		},

@@ -16,13 +16,13 @@ import (
 	"k8s.io/klog/v2"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/controllers/remote"
 	"liqo.io/federation/controllers/virtualkubelet/reflect"
 )
 
-// Reasons of pods that the provider does not take.
+// Reasons of pods that the provider does not take, beside
+// ReasonProviderRefused.
 const (
-	// ReasonProviderRefused says that the provider refuses the shadow pod.
-	ReasonProviderRefused = "ProviderRefused"
 	// ReasonGrantExceeded says that the provider has granted too little for the
 	// pod beside those that are there.
 	ReasonGrantExceeded = "GrantExceeded"
@@ -58,7 +58,7 @@ func (p *Pods) reconcile(ctx context.Context, key cache.ObjectName) error {
 	}
 
 	p.seen.LoadOrStore(key, p.clock.Now())
-	shadow, remote := p.shadow(extent.twin, key), extent.twin.pod(key.Name)
+	shadow, there := p.shadow(extent.twin, key), extent.twin.pod(key.Name)
 	switch {
 	case shadow == nil:
 		return p.create(ctx, key, pod, extent.twin)
@@ -69,11 +69,11 @@ func (p *Pods) reconcile(ctx context.Context, key cache.ObjectName) error {
 		return nil
 	}
 	refused, updateErr := p.update(ctx, pod, shadow)
-	if remote != nil && reflect.OriginUID(remote) != pod.UID {
-		remote = nil
+	if there != nil && reflect.OriginUID(there) != pod.UID {
+		there = nil
 	}
 	// How the pod does is told also while a change of it does not get through.
-	status := reflect.PodStatus(pod, shadow, remote, p.nodeIP, p.now())
+	status := reflect.PodStatus(pod, shadow, there, p.nodeIP, p.now())
 	reflect.RefuseContainers(&status, refused.containers, refused.message)
 	p.publish(ctx, pod, status)
 	return errors.Join(updateErr, p.keepTokens(ctx, key, pod, shadow, extent.twin))
@@ -119,6 +119,10 @@ func (p *Pods) create(ctx context.Context, key cache.ObjectName, pod *corev1.Pod
 	if t.shadow(key.Name) != nil {
 		p.created.Delete(key)
 	}
+	if p.waiting.remove(key) {
+		// There may be room for others, too.
+		p.roomFreed()
+	}
 	if seen, ok := p.seen.Swap(key, time.Time{}); ok && !seen.(time.Time).IsZero() {
 		p.metrics.offloadSeconds.Observe(p.clock.Since(seen.(time.Time)).Seconds())
 	}
@@ -144,8 +148,8 @@ type refusedContainers struct {
 }
 
 // update brings what changed in a running pod to the provider. Ephemeral
-// containers that it refuses are told apart: they would keep everything else
-// from getting through, and a pod never loses them again.
+// containers that it refuses for good are told apart: they would keep everything
+// else from getting through, and a pod never loses them again.
 func (p *Pods) update(ctx context.Context, pod *corev1.Pod, seen *v1alpha1.ShadowPod) (refusedContainers, error) {
 	wanted := reflect.ShadowPod(pod, seen.Namespace, p.destination(), p.patch())
 	if !reflect.UpdateShadowPod(seen.DeepCopy(), wanted) {
@@ -166,28 +170,26 @@ func (p *Pods) update(ctx context.Context, pod *corev1.Pod, seen *v1alpha1.Shado
 	switch {
 	case err == nil:
 		return refusedContainers{}, nil
-	case refusal(err):
+	case remote.Refused(err):
 		message := reflect.Message(fmt.Sprintf("%s refuses the change of the pod: %v", p.provider, err))
-		p.recorder.Event(pod, corev1.EventTypeWarning, ReasonProviderRefused, message)
-		if len(added) > 0 {
+		p.recorder.Event(pod, corev1.EventTypeWarning, v1alpha1.ReasonProviderRefused, message)
+		// What is forbidden may be allowed in a moment, as when a role is bound
+		// anew.
+		if len(added) > 0 && !apierrors.IsForbidden(err) {
 			return refusedContainers{added, message}, nil
 		}
 	}
 	return refusedContainers{}, fmt.Errorf("updating the shadow pod on %s: %w", p.provider, err)
 }
 
-// refusal tells an answer that stays the same from trouble that passes.
-func refusal(err error) bool {
-	return apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) || apierrors.IsRequestEntityTooLargeError(err)
-}
-
 // refused makes an answer that no retry will change into the pod's status;
 // the retries go on, since the provider may change its mind.
 func (p *Pods) refused(ctx context.Context, pod *corev1.Pod, err error) error {
 	if apierrors.HasStatusCause(err, v1alpha1.CauseGrantExceeded) {
+		p.waiting.add(cache.MetaObjectToName(pod))
 		p.refuse(ctx, pod, ReasonGrantExceeded, fmt.Sprintf("%s has no room for the pod: %v", p.provider, err))
-	} else if refusal(err) {
-		p.refuse(ctx, pod, ReasonProviderRefused, fmt.Sprintf("%s refuses the pod: %v", p.provider, err))
+	} else if remote.Refused(err) {
+		p.refuse(ctx, pod, v1alpha1.ReasonProviderRefused, fmt.Sprintf("%s refuses the pod: %v", p.provider, err))
 	}
 	return fmt.Errorf("creating the shadow pod on %s: %w", p.provider, err)
 }

@@ -18,6 +18,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/controllers/remote"
 	"liqo.io/federation/controllers/virtualkubelet/reflect"
 )
 
@@ -27,8 +28,11 @@ const (
 
 	// tokenPause is how long the tokens of a pod are left alone that were just
 	// delivered: the cache lags behind, and a provider that takes them away again
-	// and again gets no more of them.
+	// and again, or the shadow pod that they belong to, gets no more of them.
 	tokenPause = 30 * time.Second
+	// deliveryPause is how long no tokens of a pod are asked for whose delivery
+	// was just refused: whatever the provider does, it costs few tokens.
+	deliveryPause = 2 * time.Second
 	// accountPause is how long no token of a service account is asked for that
 	// was just refused.
 	accountPause = 250 * time.Millisecond
@@ -37,10 +41,11 @@ const (
 	tokenGrace = 5 * time.Second
 )
 
-// delivery is when the tokens of a pod were sent beside a shadow pod.
+// delivery is until when the tokens of a pod are left alone that were sent. It
+// is that of the local pod: a provider can make shadow pods come and go.
 type delivery struct {
-	shadow types.UID
-	at     time.Time
+	pod   types.UID
+	until time.Time
 }
 
 // destination is where pods go now: whether they reach their home from there
@@ -70,8 +75,8 @@ func (p *Pods) keepTokens(ctx context.Context, key cache.ObjectName, pod *corev1
 			return nil
 		}
 	}
-	if last, ok := p.delivered.Load(key); ok && last.(delivery).shadow == shadow.UID {
-		if left := tokenPause - p.clock.Since(last.(delivery).at); left > 0 {
+	if last, ok := p.delivered.Load(key); ok && last.(delivery).pod == pod.UID {
+		if left := last.(delivery).until.Sub(p.clock.Now()); left > 0 {
 			p.queue.AddAfter(key, left)
 			return nil
 		}
@@ -92,9 +97,10 @@ func (p *Pods) keepTokens(ctx context.Context, key cache.ObjectName, pod *corev1
 	}
 	p.refusedAccounts.Delete(account)
 	if err := p.deliver(ctx, existing, secret); err != nil {
+		p.delivered.Store(key, delivery{pod: pod.UID, until: p.clock.Now().Add(deliveryPause)})
 		return p.tokenTrouble(pod, err)
 	}
-	p.delivered.Store(key, delivery{shadow: shadow.UID, at: p.clock.Now()})
+	p.delivered.Store(key, delivery{pod: pod.UID, until: p.clock.Now().Add(tokenPause)})
 	p.metrics.tokens.Add(float64(len(wanted)))
 	klog.FromContext(ctx).V(2).Info("Delivered tokens", "secret", klog.KObj(secret), "renewAfter", reflect.RenewAfter(secret))
 	return nil
@@ -153,7 +159,7 @@ func (p *Pods) tokenTrouble(pod *corev1.Pod, err error) error {
 	if p.clock.Since(pod.CreationTimestamp.Time) < tokenGrace {
 		return err
 	}
-	if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsNotFound(err) || apierrors.IsAlreadyExists(err) || apierrors.IsBadRequest(err) {
+	if remote.Refused(err) || apierrors.IsNotFound(err) || apierrors.IsAlreadyExists(err) {
 		p.recorder.Event(pod, corev1.EventTypeWarning, ReasonTokenRefused, reflect.Message(err.Error()))
 	}
 	return err

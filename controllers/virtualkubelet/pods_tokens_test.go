@@ -17,6 +17,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	kubefake "k8s.io/client-go/kubernetes/fake"
 	corev1listers "k8s.io/client-go/listers/core/v1"
 	clienttesting "k8s.io/client-go/testing"
@@ -210,10 +211,40 @@ func TestTokensThatAreTakenAwayComeBackButNotForEver(t *testing.T) {
 		t.Error("they did not come back")
 	}
 	k.see(t)
-	// The provider makes its shadow pod anew: the Secret belongs to that one.
-	k.shadow.UID = "next"
+	// The provider takes its shadow pod away, again and again.
+	for _, uid := range []types.UID{"second", "third", "next"} {
+		k.shadow.UID = uid
+		if n := k.keep(t); n != 0 {
+			t.Errorf("shadow pod %s cost %d tokens at once", uid, n)
+		}
+	}
+	k.clock.Step(tokenPause)
 	if n := k.keep(t); n != 1 || reflect.TokenOwner(k.see(t)).UID != "next" {
 		t.Errorf("%d tokens were asked for, and the Secret belongs to %v", n, reflect.TokenOwner(k.see(t)))
+	}
+	// Another pod of that name has tokens of its own.
+	k.pod.UID, k.shadow.UID = "another", "last"
+	if n := k.keep(t); n != 1 {
+		t.Errorf("%d tokens were asked for another pod", n)
+	}
+}
+
+func TestDeliveriesThatAreRefusedCostFewTokens(t *testing.T) {
+	k := newKeeper(t)
+	refused := apierrors.NewForbidden(corev1.Resource("secrets"), "tokens-pod", errors.New("no"))
+	k.provider.PrependReactor("create", "secrets", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, refused })
+	for range 3 {
+		k.shadow.UID += "x"
+		if err := k.keepTokens(t.Context(), cache.MetaObjectToName(k.pod), k.pod, k.shadow, k.twin); err != nil && !apierrors.IsForbidden(err) {
+			t.Fatal(err)
+		}
+	}
+	if len(k.asked) != 1 {
+		t.Errorf("%d tokens were asked for at once", len(k.asked))
+	}
+	k.clock.Step(deliveryPause)
+	if err := k.keepTokens(t.Context(), cache.MetaObjectToName(k.pod), k.pod, k.shadow, k.twin); !apierrors.IsForbidden(err) || len(k.asked) != 2 {
+		t.Errorf("it was not tried again: %d tokens, %v", len(k.asked), err)
 	}
 }
 

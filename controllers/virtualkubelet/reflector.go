@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
@@ -19,6 +20,7 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/controllers/queue"
 	"liqo.io/federation/controllers/virtualkubelet/reflect"
+	"liqo.io/federation/generated/clientset/versioned"
 )
 
 // reflectionWorkers is how many objects are looked at at the same time.
@@ -32,7 +34,10 @@ type Reflections struct {
 	local, remote kubernetes.Interface
 	// localDynamic and remoteDynamic are for the kinds that are configured.
 	localDynamic, remoteDynamic dynamic.Interface
-	twins                       *twins
+	// remoteFederation takes the endpoints of Services, as view sees them.
+	remoteFederation versioned.Interface
+	view             reflect.View
+	twins            *twins
 	// virtualNode is the one that says what is copied; nil while there is none.
 	virtualNode func() *v1alpha1.VirtualNode
 	recorder    record.EventRecorder
@@ -49,6 +54,8 @@ type Reflections struct {
 	namespaces map[string]reflectedNamespace
 	// said is what was said last about what is copied; nil before anything was.
 	said *v1alpha1.VirtualNodeReflection
+	// networked tells whether the pods of both clusters reach each other.
+	networked bool
 	// configured are the kinds beside the built-in ones that are copied.
 	configured []configured
 	// told holds what the owner of an object was told last, by key.
@@ -143,10 +150,11 @@ func (r *Reflections) sync(ctx context.Context) error {
 // listen takes in what a virtual node says of what is copied.
 func (r *Reflections) listen(node *v1alpha1.VirtualNode) {
 	r.configured = configuredKinds(node)
-	if r.said != nil && equality.Semantic.DeepEqual(*r.said, node.Spec.Reflection) {
+	networked := meta.IsStatusConditionTrue(node.Status.Conditions, v1alpha1.ConditionNetworkReady)
+	if r.said != nil && equality.Semantic.DeepEqual(*r.said, node.Spec.Reflection) && r.networked == networked {
 		return
 	}
-	r.said = &node.Spec.Reflection
+	r.said, r.networked = &node.Spec.Reflection, networked
 	for _, namespace := range r.namespaces {
 		for _, one := range namespace.kinds {
 			r.enqueue(one)
@@ -232,6 +240,13 @@ func (r *Reflections) policy(of schema.GroupResource) reflect.Policy {
 		return reflect.Policy{}
 	}
 	return reflect.PolicyOf(r.said, of)
+}
+
+// connected tells whether the pods of both clusters reach each other.
+func (r *Reflections) connected() bool {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.networked
 }
 
 // run works until the context ends.

@@ -22,6 +22,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/controllers/remote"
 	"liqo.io/federation/controllers/virtualkubelet/reflect"
 )
 
@@ -54,8 +55,8 @@ func (c configured) reflector(r *Reflections, namespace, twin string) (reflector
 	o := &configuredObjects{
 		configured: c,
 		locals:     r.localDynamic.Resource(resource).Namespace(namespace),
-		objects: &objects[*unstructured.Unstructured]{
-			kind: kind[*unstructured.Unstructured]{
+		objects: &objects[*unstructured.Unstructured, *unstructured.Unstructured]{
+			kind: copied[*unstructured.Unstructured]{
 				name: c.resource(), of: resource.GroupResource(),
 				translate: reflect.Configured, update: reflect.UpdateConfigured,
 				remoteName: same, localName: same,
@@ -72,7 +73,7 @@ func (c configured) reflector(r *Reflections, namespace, twin string) (reflector
 // configuredObjects reflects the objects of a configured kind in one namespace:
 // they go there, and their statuses come back.
 type configuredObjects struct {
-	*objects[*unstructured.Unstructured]
+	*objects[*unstructured.Unstructured, *unstructured.Unstructured]
 	configured configured
 	locals     dynamic.ResourceInterface
 	// brought is, by name, the version of the copy whose status was brought back
@@ -149,7 +150,7 @@ func (o *configuredObjects) statusBack(ctx context.Context, key reflectionKey) e
 			klog.FromContext(ctx).V(2).Info("Brought status back", "object", klog.KObj(changed))
 		case apierrors.IsNotFound(err):
 			// The object is gone, or its kind has no status of its own.
-		case apierrors.IsInvalid(err), apierrors.IsForbidden(err):
+		case remote.Refused(err):
 			o.tell(of, local, ReasonReflectionRefused, fmt.Sprintf("the status that %s gives it is refused here: %v", o.reflections.provider, err))
 			fallthrough
 		default:

@@ -23,7 +23,7 @@ import (
 // reflectedKinds are those that are reflected.
 func reflectedKinds() []reflectable {
 	return []reflectable{
-		kind[*corev1.ConfigMap]{
+		copied[*corev1.ConfigMap]{
 			name:     "configmaps",
 			of:       corev1.Resource("configmaps"),
 			informer: corev1informers.NewFilteredConfigMapInformer,
@@ -35,7 +35,7 @@ func reflectedKinds() []reflectable {
 			remoteName: reflect.RemoteConfigMap,
 			localName:  reflect.LocalConfigMap,
 		},
-		kind[*corev1.Secret]{
+		copied[*corev1.Secret]{
 			name:     "secrets",
 			of:       corev1.Resource("secrets"),
 			informer: corev1informers.NewFilteredSecretInformer,
@@ -48,8 +48,8 @@ func reflectedKinds() []reflectable {
 			remoteName: same,
 			localName:  same,
 		},
-		kind[*corev1.Service]{
-			name:     "services",
+		copied[*corev1.Service]{
+			name:     servicesName,
 			of:       corev1.Resource("services"),
 			informer: corev1informers.NewFilteredServiceInformer,
 			client: func(c kubernetes.Interface, namespace string) client[*corev1.Service] {
@@ -60,7 +60,7 @@ func reflectedKinds() []reflectable {
 			remoteName: same,
 			localName:  same,
 		},
-		kind[*networkingv1.Ingress]{
+		copied[*networkingv1.Ingress]{
 			name:     "ingresses",
 			of:       networkingv1.Resource("ingresses"),
 			informer: networkingv1informers.NewFilteredIngressInformer,
@@ -72,34 +72,39 @@ func reflectedKinds() []reflectable {
 			remoteName: same,
 			localName:  same,
 		},
+		// After the Services, which it looks at.
+		endpointSlices{},
 	}
 }
 
-// kind says how objects of one kind are reflected.
-type kind[T object] struct {
+// copied is a kind whose copies are of the same kind.
+type copied[T object] = kind[T, T]
+
+// kind says how objects of one kind L are reflected, as copies C.
+type kind[L, C object] struct {
 	// name is that of its resource.
 	name string
 	// of is that resource, as policies name it.
 	of       schema.GroupResource
 	informer func(kubernetes.Interface, string, time.Duration, cache.Indexers, internalinterfaces.TweakListOptionsFunc) cache.SharedIndexInformer
-	client   func(c kubernetes.Interface, namespace string) client[T]
+	client   func(c kubernetes.Interface, namespace string) client[C]
 	// leaving is a field selector of the local objects that may leave, and so of
 	// the copies; empty when all may.
 	leaving string
 	// translate makes the wanted copy of a local object; nil if it stays home.
-	translate func(local T, twin string, to reflect.Destination) T
+	translate func(local L, twin string, to reflect.Destination) C
 	// update makes an existing copy the wanted one.
-	update func(existing, wanted T) reflect.Change
+	update func(existing, wanted C) reflect.Change
 	// remoteName is the name of the copy of a local object, and localName that
 	// of the local object of a copy.
 	remoteName, localName func(name string) string
 }
 
-func (k kind[T]) resource() string { return k.name }
+func (k kind[L, C]) resource() string { return k.name }
 
-func (k kind[T]) reflector(r *Reflections, namespace, twin string) (reflector, error) {
+func (k kind[L, C]) reflector(r *Reflections, namespace, twin string) (reflector, error) {
 	selector := labels.SelectorFromSet(r.to.CopyLabels()).String()
-	o := &objects[T]{
+	o := &objects[L, C]{
 		kind: k, reflections: r, namespace: namespace, twin: twin,
 		here: k.informer(r.local, namespace, 0, cache.Indexers{}, func(options *metav1.ListOptions) { options.FieldSelector = k.leaving }),
 		there: k.informer(r.remote, twin, 0, cache.Indexers{}, func(options *metav1.ListOptions) {

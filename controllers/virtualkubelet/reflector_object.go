@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
+	"liqo.io/federation/controllers/remote"
 	"liqo.io/federation/controllers/virtualkubelet/reflect"
 )
 
@@ -47,14 +48,18 @@ type client[T object] interface {
 	Delete(ctx context.Context, name string, options metav1.DeleteOptions) error
 }
 
-// objects reflects the objects of one kind in one namespace.
-type objects[T object] struct {
-	kind[T]
+// objects reflects the objects of one kind in one namespace: local ones L as
+// copies C.
+type objects[L, C object] struct {
+	kind[L, C]
 	reflections     *Reflections
 	namespace, twin string
 	// here has the local objects, there the copies, and only these.
 	here, there cache.SharedIndexInformer
-	copies      client[T]
+	copies      client[C]
+	// sends tells whether a local object is to be copied; nil leaves that to the
+	// policy of its kind alone.
+	sends func(local L) bool
 }
 
 // copyDelay is how long a change of a copy may bring others with it. A provider
@@ -62,7 +67,7 @@ type objects[T object] struct {
 const copyDelay = time.Second
 
 // watch has everything looked at that happens on either side.
-func (o *objects[T]) watch() error {
+func (o *objects[L, C]) watch() error {
 	if err := o.here.SetTransform(trimOriginal); err != nil {
 		return err
 	}
@@ -91,35 +96,36 @@ func (o *objects[T]) watch() error {
 	return nil
 }
 
-func (o *objects[T]) run(ctx context.Context) {
+func (o *objects[L, C]) run(ctx context.Context) {
 	go o.here.RunWithContext(ctx)
 	go o.there.RunWithContext(ctx)
 }
 
-func (o *objects[T]) synced() bool { return o.here.HasSynced() && o.there.HasSynced() }
+func (o *objects[L, C]) synced() bool { return o.here.HasSynced() && o.there.HasSynced() }
 
-func (o *objects[T]) key(name string) reflectionKey {
+func (o *objects[L, C]) key(name string) reflectionKey {
 	return reflectionKey{resource: o.name, ObjectName: cache.NewObjectName(o.namespace, name)}
 }
 
-func (o *objects[T]) keys() []reflectionKey {
+func (o *objects[L, C]) keys() []reflectionKey {
 	var keys []reflectionKey
 	for _, obj := range o.here.GetStore().List() {
-		keys = append(keys, o.key(obj.(T).GetName()))
+		keys = append(keys, o.key(obj.(L).GetName()))
 	}
 	for _, obj := range o.there.GetStore().List() {
-		keys = append(keys, o.key(o.localName(obj.(T).GetName())))
+		keys = append(keys, o.key(o.localName(obj.(C).GetName())))
 	}
 	return keys
 }
 
 // reconcile makes the copy what the local object says, whatever has happened
 // to either of them.
-func (o *objects[T]) reconcile(ctx context.Context, key reflectionKey) (time.Duration, error) {
-	var none, wanted T
-	local := lookup[T](o.here.GetStore(), o.namespace, key.Name)
-	existing := lookup[T](o.there.GetStore(), o.twin, o.remoteName(key.Name))
-	if policy := o.reflections.policy(o.of); local != none && policy.Sends(local) {
+func (o *objects[L, C]) reconcile(ctx context.Context, key reflectionKey) (time.Duration, error) {
+	var nothing L
+	var none, wanted C
+	local := lookup[L](o.here.GetStore(), o.namespace, key.Name)
+	existing := lookup[C](o.there.GetStore(), o.twin, o.remoteName(key.Name))
+	if policy := o.reflections.policy(o.of); local != nothing && o.sent(policy, local) {
 		wanted = o.translate(reflect.Strip(policy, local), o.twin, o.reflections.to)
 	}
 	if wanted == none {
@@ -136,7 +142,7 @@ func (o *objects[T]) reconcile(ctx context.Context, key reflectionKey) (time.Dur
 	case wanted == none:
 		return 0, o.delete(ctx, key, existing)
 	}
-	changed := existing.DeepCopyObject().(T)
+	changed := existing.DeepCopyObject().(C)
 	switch o.update(changed, wanted) {
 	case reflect.Replace:
 		// It is made anew when it is gone.
@@ -152,7 +158,14 @@ func (o *objects[T]) reconcile(ctx context.Context, key reflectionKey) (time.Dur
 	return 0, nil
 }
 
-func (o *objects[T]) create(ctx context.Context, key reflectionKey, local, wanted T) (time.Duration, error) {
+func (o *objects[L, C]) sent(policy reflect.Policy, local L) bool {
+	if o.sends != nil {
+		return o.sends(local)
+	}
+	return policy.Sends(local)
+}
+
+func (o *objects[L, C]) create(ctx context.Context, key reflectionKey, local L, wanted C) (time.Duration, error) {
 	o.reflections.metrics.reflectionWrites.WithLabelValues(o.name).Inc()
 	_, err := o.copies.Create(ctx, wanted, metav1.CreateOptions{})
 	if apierrors.IsAlreadyExists(err) {
@@ -188,7 +201,7 @@ func isCopy(obj metav1.Object, to reflect.Destination) bool {
 
 // delete removes a copy as it was seen: one that has changed since may be
 // somebody else's by now.
-func (o *objects[T]) delete(ctx context.Context, key reflectionKey, existing T) error {
+func (o *objects[L, C]) delete(ctx context.Context, key reflectionKey, existing C) error {
 	o.reflections.metrics.reflectionWrites.WithLabelValues(o.name).Inc()
 	uid, version := existing.GetUID(), existing.GetResourceVersion()
 	options := metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid, ResourceVersion: &version}}
@@ -205,19 +218,19 @@ func (o *objects[T]) delete(ctx context.Context, key reflectionKey, existing T) 
 
 // refused tells the owner of an object what no retry will change; the retries
 // go on, since the provider may change its mind.
-func (o *objects[T]) refused(key reflectionKey, local T, doing string, err error) error {
+func (o *objects[L, C]) refused(key reflectionKey, local L, doing string, err error) error {
 	switch {
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		// That the twin is leaving will be an event.
 		return nil
-	case apierrors.IsInvalid(err), apierrors.IsForbidden(err), apierrors.IsBadRequest(err), apierrors.IsRequestEntityTooLargeError(err):
+	case remote.Refused(err):
 		o.tell(key, local, ReasonReflectionRefused, fmt.Sprintf("%s refuses the copy in namespace %s: %v", o.reflections.provider, o.twin, err))
 	}
 	return fmt.Errorf("%s the copy of %s on %s: %w", doing, key, o.reflections.provider, err)
 }
 
 // tell says once what keeps an object from being reflected.
-func (o *objects[T]) tell(key reflectionKey, local T, reason, message string) {
+func (o *objects[L, C]) tell(key reflectionKey, local L, reason, message string) {
 	message = reflect.Message(message)
 	if last, ok := o.reflections.told.Swap(key, message); !ok || last != message {
 		o.reflections.recorder.Event(local, corev1.EventTypeWarning, reason, message)

@@ -27,6 +27,7 @@ import (
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/controllers/virtualkubelet/reflect"
+	fedfake "liqo.io/federation/generated/clientset/versioned/fake"
 )
 
 var destination = reflect.Destination{OriginID: "rome-id", DestinationID: "milan-id", NodeName: "liqo-milan"}
@@ -35,6 +36,7 @@ var destination = reflect.Destination{OriginID: "rome-id", DestinationID: "milan
 type reflecting struct {
 	*Reflections
 	rome, milan *kubefake.Clientset
+	federation  *fedfake.Clientset
 	events      *record.FakeRecorder
 	answers     atomic.Bool
 	node        atomic.Pointer[v1alpha1.VirtualNode]
@@ -46,12 +48,14 @@ func newReflecting(t *testing.T, local, remote []runtime.Object) *reflecting {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &reflecting{rome: kubefake.NewClientset(local...), milan: kubefake.NewClientset(remote...), events: record.NewFakeRecorder(10)}
+	r := &reflecting{rome: kubefake.NewClientset(local...), milan: kubefake.NewClientset(remote...), federation: fedfake.NewSimpleClientset(), events: record.NewFakeRecorder(10)}
 	r.answers.Store(true)
 	r.Reflections = (&Reflections{
 		provider: "milan", to: destination, local: r.rome, remote: r.milan, recorder: r.events, metrics: own,
-		reachable: r.answers.Load,
-		twins:     &twins{extents: map[string]extent{"shop": {wanted: true, ready: true, twin: &twin{local: "shop", remote: "shop-rome"}}}},
+		remoteFederation: r.federation,
+		view:             reflect.View{Lives: func(node string) bool { return node == "liqo-milan" }, Address: reflect.SameAddress},
+		reachable:        r.answers.Load,
+		twins:            &twins{extents: map[string]extent{"shop": {wanted: true, ready: true, twin: &twin{local: "shop", remote: "shop-rome"}}}},
 	}).complete()
 	r.virtualNode = func() *v1alpha1.VirtualNode { return r.node.Load() }
 	r.node.Store(&v1alpha1.VirtualNode{})
@@ -235,7 +239,7 @@ func TestACopyThatHasChangedIsNotDeletedUnseen(t *testing.T) {
 	t.Error("nothing was deleted")
 }
 
-func objectsOf[T object](t *testing.T, r *reflecting, resource string) *objects[T] {
+func objectsOf[T object](t *testing.T, r *reflecting, resource string) *objects[T, T] {
 	t.Helper()
 	for _, kind := range r.kinds {
 		if kind.resource() == resource {
@@ -243,7 +247,7 @@ func objectsOf[T object](t *testing.T, r *reflecting, resource string) *objects[
 			if err != nil {
 				t.Fatal(err)
 			}
-			return one.(*objects[T])
+			return one.(*objects[T, T])
 		}
 	}
 	t.Fatalf("%s are not reflected", resource)
@@ -308,7 +312,7 @@ func TestWhatChangesWhileTheProviderIsAwayIsCaughtUp(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	one := r.namespaces["shop"].kinds["configmaps"].(*objects[*corev1.ConfigMap])
+	one := r.namespaces["shop"].kinds["configmaps"].(*objects[*corev1.ConfigMap, *corev1.ConfigMap])
 	err := wait.PollUntilContextTimeout(t.Context(), 10*time.Millisecond, 10*time.Second, true, func(context.Context) (bool, error) {
 		return lookup[*corev1.ConfigMap](one.here.GetStore(), "shop", "settings").Data["a"] == "19", nil
 	})

@@ -124,7 +124,11 @@ func assemble(ctx context.Context, options *Options, clients *clients, own *Metr
 	recorder := broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "virtual-kubelet", Host: options.NodeName})
 	k.reflected = (&Reflections{
 		provider: options.ForeignCluster, to: to, local: clients.core, remote: clients.remote.Core, twins: k.twins,
-		localDynamic: clients.dynamic, remoteDynamic: clients.remote.Dynamic,
+		localDynamic: clients.dynamic, remoteDynamic: clients.remote.Dynamic, remoteFederation: clients.remote.Federation,
+		view: reflect.View{
+			Lives:   func(node string) bool { return k.informers.standsFor(options.RemoteClusterID, node) },
+			Address: reflect.SameAddress,
+		},
 		virtualNode: func() *v1alpha1.VirtualNode { return k.informers.deciding(options.RemoteClusterID) },
 		recorder:    recorder, metrics: own, reachable: k.node.reachable,
 	}).complete()

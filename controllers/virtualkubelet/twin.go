@@ -51,6 +51,8 @@ type twinEvents struct {
 	warning func(key cache.ObjectName, event *corev1.Event)
 	// tokens is told of the Secret with the tokens of a pod.
 	tokens func(key cache.ObjectName)
+	// freed is told that a shadow pod takes no room any more.
+	freed  func()
 	synced func(namespace string)
 }
 
@@ -125,14 +127,33 @@ func (t *twin) observe(events twinEvents) error {
 		}
 	}
 	_, err = t.shadows.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    shadow,
-		UpdateFunc: func(_, obj any) { shadow(obj) },
-		DeleteFunc: shadow,
+		AddFunc: shadow,
+		UpdateFunc: func(old, obj any) {
+			shadow(obj)
+			if takesRoom(old) && !takesRoom(obj) {
+				events.freed()
+			}
+		},
+		DeleteFunc: func(obj any) {
+			shadow(obj)
+			if takesRoom(obj) {
+				events.freed()
+			}
+		},
 	})
 	if err != nil {
 		return err
 	}
 	return t.hear(events.warning)
+}
+
+// takesRoom tells whether a shadow pod, as it was seen last, has not ended.
+func takesRoom(obj any) bool {
+	if unknown, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+		obj = unknown.Obj
+	}
+	shadow, ok := obj.(*v1alpha1.ShadowPod)
+	return ok && shadow.Status.Phase == ""
 }
 
 // hear passes warnings on. What was there before it listens is old news.

@@ -87,6 +87,14 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &federationv1alpha1.ResourceRequestSpecApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ResourceRequestStatus"):
 		return &federationv1alpha1.ResourceRequestStatusApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("ShadowEndpoint"):
+		return &federationv1alpha1.ShadowEndpointApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("ShadowEndpointSlice"):
+		return &federationv1alpha1.ShadowEndpointSliceApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("ShadowEndpointSliceSpec"):
+		return &federationv1alpha1.ShadowEndpointSliceSpecApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("ShadowEndpointSliceStatus"):
+		return &federationv1alpha1.ShadowEndpointSliceStatusApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ShadowPod"):
 		return &federationv1alpha1.ShadowPodApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ShadowPodSpec"):

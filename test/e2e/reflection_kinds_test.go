@@ -7,6 +7,7 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -59,8 +60,24 @@ func reflectsOtherKinds(t *testing.T) {
 		helmUpgrade(t, milan, "--reuse-values", "--wait", "--timeout=3m", "--set-json", "policy.reflectedKinds="+list)
 		helmUpgrade(t, rome, "--reuse-values", "--wait", "--timeout=3m", "--set-json", "reflection.kinds="+list)
 	}
+	reflecting := func(list string) []string {
+		return []string{"patch", "virtualnode", "milan", "-n", peerNamespace, "--type=merge", "-p", `{"spec":{"reflection":{"kinds":` + list + `}}}`}
+	}
+	t.Cleanup(func() {
+		collect(t)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 2*soon)
+		defer cancel()
+		errs := []error{rome.Kubectl(ctx, reflecting("[]")...).Err}
+		for _, c := range []*harness.Cluster{milan, rome} {
+			errs = append(errs, c.Kubectl(ctx, "delete", "crd", "widgets.example.com", "--ignore-not-found").Err)
+		}
+		if err := errors.Join(errs...); err != nil {
+			t.Error(err)
+		}
+		names("[]")
+	})
 	names(kinds)
-	kubectl(t, rome, "patch", "virtualnode", "milan", "-n", peerNamespace, "--type=merge", "-p", `{"spec":{"reflection":{"kinds":`+kinds+`}}}`)
+	kubectl(t, rome, reflecting(kinds)...)
 	isReflected := func(reason string) harness.Condition {
 		return func(ctx context.Context) (bool, string, error) {
 			node, err := rome.Federation.FederationV1alpha1().VirtualNodes(peerNamespace).Get(ctx, "milan", metav1.GetOptions{})
@@ -96,15 +113,11 @@ func reflectsOtherKinds(t *testing.T) {
 	eventually(t, soon, "the drift to be repaired", field(milan, o.twin, ".spec.size", "3"))
 
 	// A kind that is not named any more leaves nothing.
-	kubectl(t, rome, "patch", "virtualnode", "milan", "-n", peerNamespace, "--type=merge", "-p", `{"spec":{"reflection":{"kinds":[]}}}`)
+	kubectl(t, rome, reflecting("[]")...)
 	eventually(t, soon, "the copy to be gone", func(ctx context.Context) (bool, string, error) {
 		result := milan.Kubectl(ctx, "get", "widgets", "-n", o.twin, "-o", "name")
 		return result.Code == 0 && strings.TrimSpace(result.Stdout) == "", result.Stdout, nil
 	})
-	for _, c := range []*harness.Cluster{milan, rome} {
-		kubectl(t, c, "delete", "crd", "widgets.example.com")
-	}
-	names("[]")
 }
 
 // file is one with the text given.

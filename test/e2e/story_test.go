@@ -57,6 +57,7 @@ func TestFederation(t *testing.T) {
 			step{name: "ShadowPodCannotEscapeToNode", run: shadowPodCannotEscapeToNode},
 		), false},
 		{"ReflectsOtherKinds", reflectsOtherKinds, false},
+		{"EndpointsFollowTheirServices", endpointsFollowTheirServices, false},
 		{"VirtualNodeChangesItsPods", virtualNodeChangesItsPods, false},
 		{"PodsTalkToTheirHome", podsTalkToTheirHome, false},
 		{"LendsNoMoreThanIsGranted", lendsNoMoreThanIsGranted, false},

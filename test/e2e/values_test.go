@@ -6,6 +6,7 @@
 package e2e
 
 import (
+	"context"
 	"path/filepath"
 	"testing"
 
@@ -37,7 +38,8 @@ func helmUpgrade(t *testing.T, c *harness.Cluster, args ...string) {
 // revises runs a command of helm that makes another revision of the release.
 func revises(t *testing.T, c *harness.Cluster, args ...string) {
 	t.Helper()
-	if err := c.Helm(t.Context(), append(args, "--namespace", harness.Namespace)...).Err; err != nil {
+	// Also when the test is over and undoes what it did.
+	if err := c.Helm(context.WithoutCancel(t.Context()), append(args, "--namespace", harness.Namespace)...).Err; err != nil {
 		t.Fatal(err)
 	}
 }

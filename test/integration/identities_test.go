@@ -78,12 +78,11 @@ func TestPeerIdentitySARGolden(t *testing.T) {
 	project := env.MakeNamespace(t)
 	const kubelet = "virtual-kubelet-carrara"
 	rbac := env.Kube.RbacV1()
-	must(t)(rbac.ClusterRoleBindings().Create(t.Context(), clusterBindingOf("golden-kubelet", "federation-virtual-kubelet",
-		rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: kubelet, Namespace: c.peer}), metav1.CreateOptions{}))
+	bindEverywhere(t, env, "golden-kubelet", "federation-virtual-kubelet", rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: kubelet, Namespace: c.peer})
 	offloaded := env.MakeNamespace(t)
 	must(t)(rbac.RoleBindings(offloaded).Create(t.Context(), bindingOf("federation-reflection",
 		rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: kubelet, Namespace: c.peer}), metav1.CreateOptions{}))
-	must(t)(rbac.ClusterRoleBindings().Create(t.Context(), clusterBindingOf("golden-admin", "federation-admin", userSubject("golden-admin")), metav1.CreateOptions{}))
+	bindEverywhere(t, env, "golden-admin", "federation-admin", userSubject("golden-admin"))
 	must(t)(rbac.RoleBindings(project).Create(t.Context(), bindingOf("federation-edit", userSubject("golden-editor")), metav1.CreateOptions{}))
 	must(t)(rbac.RoleBindings(project).Create(t.Context(), bindingOf("federation-view", userSubject("golden-viewer")), metav1.CreateOptions{}))
 

@@ -13,6 +13,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
@@ -232,6 +233,41 @@ func TestPlacementKeepsWhatElseAPodAsksFor(t *testing.T) {
 	}
 	if count != 1 {
 		t.Errorf("virtual nodes are tolerated %d times", count)
+	}
+}
+
+func TestPodsWithVolumesOfThisClusterStayWithThem(t *testing.T) {
+	env := framework.Get(t)
+	here, milan := node("here", false, map[string]string{}), node("liqo-milan", true, map[string]string{})
+	volumes := map[string]corev1.VolumeSource{
+		"a claim":           {PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}},
+		"a claim of itself": {Ephemeral: &corev1.EphemeralVolumeSource{VolumeClaimTemplate: &corev1.PersistentVolumeClaimTemplate{Spec: corev1.PersistentVolumeClaimSpec{AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}}}}}},
+		"a scratch volume":  {EmptyDir: &corev1.EmptyDirVolumeSource{}},
+	}
+	for _, test := range []struct {
+		strategy    v1alpha1.PodOffloadingStrategy
+		volume      string
+		home, there bool
+	}{
+		{v1alpha1.LocalAndRemote, "a claim", true, false},
+		{v1alpha1.LocalAndRemote, "a claim of itself", true, false},
+		{v1alpha1.LocalAndRemote, "a scratch volume", true, true},
+		{v1alpha1.Local, "a claim", true, false},
+		// The namespace leaves no choice: the claim is in its twin.
+		{v1alpha1.Remote, "a claim", false, true},
+	} {
+		t.Run(fmt.Sprintf("%s, %s", test.strategy, test.volume), func(t *testing.T) {
+			namespace := placement(t, env, v1alpha1.NamespaceOffloadingSpec{PodOffloadingStrategy: test.strategy})
+			wanted := pod(nil)
+			wanted.Spec.Volumes = []corev1.Volume{{Name: "data", VolumeSource: volumes[test.volume]}}
+			placed, err := create(t.Context(), env, namespace, wanted)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if home, there := fits(t, placed, here), fits(t, placed, milan); home != test.home || there != test.there {
+				t.Errorf("at home: %v, want %v; next door: %v, want %v; affinity %+v", home, test.home, there, test.there, placed.Spec.Affinity)
+			}
+		})
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -43,7 +44,7 @@ func TestNoEscalateBind(t *testing.T) {
 		must(t)(env.Kube.RbacV1().RoleBindings(namespace).Create(t.Context(), bindingOf(role, userSubject("someone")), metav1.CreateOptions{}))
 	}
 	must(t)(env.Kube.RbacV1().RoleBindings(plain).Create(t.Context(), bindingOf("federation-reflection", userSubject("someone")), metav1.CreateOptions{}))
-	must(t)(env.Kube.RbacV1().ClusterRoleBindings().Create(t.Context(), clusterBindingOf("innocent", "view", userSubject("someone")), metav1.CreateOptions{}))
+	bindEverywhere(t, env, "innocent", "view", userSubject("someone"))
 
 	own := rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: controllerManager, Namespace: framework.Namespace}
 	bearerSubject := rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: "invitation-x", Namespace: framework.InvitationNamespace}
@@ -139,10 +140,21 @@ func TestPoliciesKeepTheControllerManagerToWhatIsOurs(t *testing.T) {
 	daemon := onNode(t, env, plain, "daemon", "worker-of-pisa", corev1.Toleration{Operator: corev1.TolerationOpExists})
 	offloaded := onNode(t, env, plain, "offloaded", "liqo-pisa")
 	shadowed := onNode(t, env, twin, "shadowed", "worker-of-pisa")
+	shop := env.MakeNamespace(t)
+	env.ServiceAccount(t, shop, "default")
+	misplaced := onNode(t, env, shop, "misplaced", "worker-of-pisa")
+	// Afterwards: pods of an offloaded namespace would be placed first.
+	must(t)(env.Kube.CoreV1().Namespaces().Patch(t.Context(), shop, types.MergePatchType,
+		[]byte(`{"metadata":{"labels":{"liqo.io/scheduling-enabled":"true"}}}`), metav1.PatchOptions{}))
 	core := kubeOf(t, env.ServiceAccount(t, framework.Namespace, controllerManager)).CoreV1()
 
 	deletePod := func(namespace, name string) func(context.Context) error {
 		return func(ctx context.Context) error { return core.Pods(namespace).Delete(ctx, name, dryDelete) }
+	}
+	evict := func(namespace, name string) func(context.Context) error {
+		return func(ctx context.Context) error {
+			return core.Pods(namespace).EvictV1(ctx, &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, DeleteOptions: &dryDelete})
+		}
 	}
 	patchNode := func(name, patch string) func(context.Context) error {
 		return func(ctx context.Context) error {
@@ -162,12 +174,17 @@ func TestPoliciesKeepTheControllerManagerToWhatIsOurs(t *testing.T) {
 			return err
 		}
 	}
-	const ours, virtual = "only pods on virtual nodes", "only virtual nodes"
+	const ours, virtual, evicted = "only pods on virtual nodes", "only virtual nodes", "only pods of offloaded namespaces"
 	expect(t, []attempt{
 		{"deletes a pod of nobody's", ours, deletePod(plain, ordinary)},
 		{"deletes a pod that tolerates everything", ours, deletePod(plain, daemon)},
 		{"deletes a pod on a virtual node", "", deletePod(plain, offloaded)},
 		{"deletes a pod in a twin", "", deletePod(twin, shadowed)},
+		{"evicts a pod of an offloaded namespace", "", evict(shop, misplaced)},
+		{"evicts a pod of a namespace that is not", evicted, evict(plain, ordinary)},
+		{"evicts a pod of such a namespace on a virtual node", evicted, evict(plain, offloaded)},
+		{"evicts a pod in a twin", evicted, evict(twin, shadowed)},
+		{"evicts a pod of the system", evicted, evict(metav1.NamespaceSystem, "coredns")},
 		{"cordons a node", virtual, patchNode("worker-of-pisa", `{"spec":{"unschedulable":true}}`)},
 		{"makes a node virtual", virtual, patchNode("worker-of-pisa", `{"metadata":{"labels":{"liqo.io/type":"virtual-node"}}}`)},
 		{"makes a virtual node real", virtual, patchNode("liqo-pisa", `{"metadata":{"labels":{"liqo.io/type":null}}}`)},
@@ -175,6 +192,13 @@ func TestPoliciesKeepTheControllerManagerToWhatIsOurs(t *testing.T) {
 		{"cordons a virtual node", "", patchNode("liqo-pisa", `{"spec":{"unschedulable":true}}`)},
 		{"deletes a virtual node", "", func(ctx context.Context) error { return core.Nodes().Delete(ctx, "liqo-pisa", dryDelete) }},
 		{"offloads a namespace", "", patchNamespace(plain, `{"metadata":{"labels":{"liqo.io/scheduling-enabled":"true"}}}`)},
+		{"offloads the system's namespace", "only namespaces of users", patchNamespace(metav1.NamespaceSystem, `{"metadata":{"labels":{"liqo.io/scheduling-enabled":"true"}}}`)},
+		{"offloads a twin", "only namespaces of users", patchNamespace(twin, `{"metadata":{"labels":{"liqo.io/scheduling-enabled":"true"}}}`)},
+		{"writes down whose tokens leave", "", patchNamespace(shop, `{"metadata":{"annotations":{"offloading.liqo.io/accounts":"a"}}}`)},
+		{"annotates a namespace otherwise", "of the annotations", patchNamespace(shop, `{"metadata":{"annotations":{"scheduler.alpha.kubernetes.io/node-selector":"a=b"}}}`)},
+		{"gives a namespace an owner that is not there", "who owns a namespace",
+			patchNamespace(plain, `{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"Namespace","name":"gone","uid":"gone"}]}}`)},
+		{"holds a namespace back", "who owns a namespace", patchNamespace(plain, `{"metadata":{"finalizers":["example.org/never"]}}`)},
 		{"makes a twin of the system's namespace", "of the labels", patchNamespace(metav1.NamespaceSystem, `{"metadata":{"labels":{"federation.liqo.io/role":"twin"}}}`)},
 		{"lets everything run in a namespace", "of the labels", patchNamespace(plain, `{"metadata":{"labels":{"pod-security.kubernetes.io/enforce":"privileged"}}}`)},
 		{"lets everything run in a twin", "of the labels", patchNamespace(twin, `{"metadata":{"labels":{"federation.liqo.io/role":null}}}`)},
@@ -195,6 +219,9 @@ func makeNode(t *testing.T, env *framework.Environment, name, kind string) {
 		node.Labels = map[string]string{v1alpha1.LabelType: kind}
 	}
 	must(t)(env.Kube.CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{}))
+	undo(t, func(ctx context.Context) error {
+		return env.Kube.CoreV1().Nodes().Delete(ctx, name, metav1.DeleteOptions{})
+	})
 }
 
 func TestPoliciesKeepAVirtualKubeletToItsKindOfNode(t *testing.T) {
@@ -209,8 +236,7 @@ func TestPoliciesKeepAVirtualKubeletToItsKindOfNode(t *testing.T) {
 	offloaded := onNode(t, env, plain, "offloaded", "liqo-prato")
 	const name = "virtual-kubelet-prato"
 	kube := kubeOf(t, env.ServiceAccount(t, peer, name))
-	must(t)(env.Kube.RbacV1().ClusterRoleBindings().Create(t.Context(), clusterBindingOf("federation-"+name, "federation-virtual-kubelet",
-		rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: name, Namespace: peer}), metav1.CreateOptions{}))
+	bindEverywhere(t, env, "federation-"+name, "federation-virtual-kubelet", rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: name, Namespace: peer})
 
 	core := kube.CoreV1()
 	status := func(node string) func(context.Context) error {
@@ -237,7 +263,9 @@ func TestPoliciesKeepAVirtualKubeletToItsKindOfNode(t *testing.T) {
 			return err
 		}
 	}
-	must(t)(env.Kube.CoordinationV1().Leases(metav1.NamespaceSystem).Create(t.Context(), &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "kube-scheduler"}}, metav1.CreateOptions{}))
+	leases := env.Kube.CoordinationV1().Leases(metav1.NamespaceSystem)
+	must(t)(leases.Create(t.Context(), &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "kube-scheduler"}}, metav1.CreateOptions{}))
+	undo(t, func(ctx context.Context) error { return leases.Delete(ctx, "kube-scheduler", metav1.DeleteOptions{}) })
 	const virtual, ours = "only virtual nodes", "only pods on virtual nodes"
 	expect(t, []attempt{
 		{"makes a virtual node", "", node(map[string]string{v1alpha1.LabelType: v1alpha1.TypeVirtualNode})},
@@ -287,6 +315,11 @@ func TestPoliciesKeepTheIdentitySignerToItsOwnRequests(t *testing.T) {
 	own := retry(t, func() (*certificatesv1.CertificateSigningRequest, error) {
 		return signer.Create(t.Context(), request("own"), metav1.CreateOptions{})
 	})
+	for _, csr := range []*certificatesv1.CertificateSigningRequest{others, own} {
+		undo(t, func(ctx context.Context) error {
+			return env.Kube.CertificatesV1().CertificateSigningRequests().Delete(ctx, csr.Name, metav1.DeleteOptions{})
+		})
+	}
 	approve := func(csr *certificatesv1.CertificateSigningRequest) func(context.Context) error {
 		return func(ctx context.Context) error {
 			approved := csr.DeepCopy()

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
@@ -75,16 +77,42 @@ func installPolicies(t *testing.T, env *framework.Environment) {
 }
 
 // makeNamespaceOf makes a namespace of the federation, with a default account.
+// It stays, since there is no controller that would finish its deletion: where
+// one of that name is left of an earlier run, it has a number more.
 func makeNamespaceOf(t *testing.T, env *framework.Environment, name, role, cluster string) string {
 	t.Helper()
-	namespace, err := env.Kube.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
 		Name: name, Labels: map[string]string{v1alpha1.LabelRole: role, v1alpha1.LabelForeignCluster: cluster},
-	}}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
+	}}
+	for run := 2; ; run++ {
+		_, err := env.Kube.CoreV1().Namespaces().Create(t.Context(), namespace, metav1.CreateOptions{})
+		if err == nil {
+			break
+		}
+		if !apierrors.IsAlreadyExists(err) {
+			t.Fatal(err)
+		}
+		namespace.Name = fmt.Sprintf("%s-%d", name, run)
 	}
 	env.ServiceAccount(t, namespace.Name, "default")
 	return namespace.Name
+}
+
+// bindEverywhere makes a ClusterRoleBinding until the test is over.
+func bindEverywhere(t *testing.T, env *framework.Environment, name, role string, subject rbacv1.Subject) {
+	t.Helper()
+	bindings := env.Kube.RbacV1().ClusterRoleBindings()
+	must(t)(bindings.Create(t.Context(), clusterBindingOf(name, role, subject), metav1.CreateOptions{}))
+	undo(t, func(ctx context.Context) error { return bindings.Delete(ctx, name, metav1.DeleteOptions{}) })
+}
+
+// undo is called when the test is over.
+func undo(t *testing.T, undo func(context.Context) error) {
+	t.Cleanup(func() {
+		if err := undo(context.WithoutCancel(t.Context())); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 func kubeOf(t *testing.T, config *rest.Config) kubernetes.Interface {

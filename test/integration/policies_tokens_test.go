@@ -5,6 +5,7 @@ package integration
 
 import (
 	"context"
+	"strings"
 	"testing"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -37,6 +38,9 @@ func TestPoliciesKeepAVirtualKubeletToTheTokensOfItsPods(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		undo(t, func(ctx context.Context) error {
+			return env.Kube.CoreV1().Pods(p.namespace).Delete(ctx, made.Name, *metav1.NewDeleteOptions(0))
+		})
 		bound[p.namespace+"/"+p.account] = &authenticationv1.BoundObjectReference{Kind: "Pod", APIVersion: "v1", Name: made.Name, UID: made.UID}
 	}
 	// Afterwards: pods of an offloaded namespace would be placed first.
@@ -55,12 +59,14 @@ func TestPoliciesKeepAVirtualKubeletToTheTokensOfItsPods(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Name: "every-token"},
 		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"serviceaccounts/token"}, Verbs: []string{"create"}}},
 	}, metav1.CreateOptions{}))
-	must(t)(env.Kube.RbacV1().ClusterRoleBindings().Create(t.Context(), clusterBindingOf("every-token-"+name, "every-token",
-		rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: name, Namespace: peer}), metav1.CreateOptions{}))
+	undo(t, func(ctx context.Context) error {
+		return env.Kube.RbacV1().ClusterRoles().Delete(ctx, "every-token", metav1.DeleteOptions{})
+	})
+	bindEverywhere(t, env, "every-token-"+name, "every-token", rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: name, Namespace: peer})
 
-	token := func(namespace, account string, ref *authenticationv1.BoundObjectReference) func(context.Context) error {
+	token := func(namespace, account string, ref *authenticationv1.BoundObjectReference, audiences ...string) func(context.Context) error {
 		return func(ctx context.Context) error {
-			request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{BoundObjectRef: ref}}
+			request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{BoundObjectRef: ref, Audiences: audiences}}
 			_, err := core.ServiceAccounts(namespace).CreateToken(ctx, account, request, metav1.CreateOptions{})
 			return err
 		}
@@ -68,9 +74,12 @@ func TestPoliciesKeepAVirtualKubeletToTheTokensOfItsPods(t *testing.T) {
 	own := bound[offloaded+"/robot"]
 	nameless := *own
 	nameless.UID = ""
-	const endless, elsewhere, others = "end with their pod only", "offloaded namespaces only", "whose pods it has"
+	const endless, elsewhere, others, audiences = "end with their pod only", "offloaded namespaces only", "whose pods it has", "4 audiences at most"
 	expect(t, []attempt{
 		{"one of a pod on its node", "", token(offloaded, "robot", own)},
+		{"one for somebody else than the API server", "", token(offloaded, "robot", own, strings.Repeat("x", 256))},
+		{"one for more than a few", audiences, token(offloaded, "robot", own, "a", "b", "c", "d", "e")},
+		{"one for an endless name", audiences, token(offloaded, "robot", own, strings.Repeat("x", 257))},
 		{"one of a pod at home", others, token(offloaded, "operator", bound[offloaded+"/operator"])},
 		{"one whose name begins like that of its pod's", others, token(offloaded, "rob", bound[offloaded+"/rob"])},
 		{"one of another account for its own pod", others, token(offloaded, "operator", own)},

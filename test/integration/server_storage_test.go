@@ -29,10 +29,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/generated/clientset/versioned"
@@ -137,6 +139,15 @@ func createOneOfEach(t *testing.T, env *framework.Environment, server *framework
 	_, err = federation.NamespaceMaps(namespace).Create(ctx, &v1alpha1.NamespaceMap{ObjectMeta: metav1.ObjectMeta{Name: "rome"}, Spec: v1alpha1.NamespaceMapSpec{Namespaces: []v1alpha1.NamespaceMapping{{Name: "shop", RemoteName: "shop-rome"}}}}, options)
 	must(err)
 	_, err = federation.ShadowPods(namespace).Create(ctx, &v1alpha1.ShadowPod{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: v1alpha1.ShadowPodSpec{Pod: shadowPodSpec()}}, options)
+	must(err)
+	_, err = federation.ShadowEndpointSlices(namespace).Create(ctx, &v1alpha1.ShadowEndpointSlice{
+		ObjectMeta: metav1.ObjectMeta{Name: "web-abcde", Labels: map[string]string{discoveryv1.LabelServiceName: "web"}},
+		Spec: v1alpha1.ShadowEndpointSliceSpec{
+			AddressType: discoveryv1.AddressTypeIPv4,
+			Ports:       []discoveryv1.EndpointPort{{Port: ptr.To[int32](80)}},
+			Endpoints:   []v1alpha1.ShadowEndpoint{{Addresses: []string{"10.8.0.1"}, Conditions: discoveryv1.EndpointConditions{Ready: ptr.To(true)}}},
+		},
+	}, options)
 	must(err)
 
 	_, err = federation.AddressPools().Create(ctx, &v1alpha1.AddressPool{ObjectMeta: metav1.ObjectMeta{Name: "default"}, Spec: v1alpha1.AddressPoolSpec{CIDRs: []string{"10.0.0.0/8"}, Reserved: []string{"10.96.0.0/12"}}}, options)

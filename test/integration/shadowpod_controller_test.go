@@ -241,7 +241,7 @@ func TestRefusedPodTellsWhyAndIsTriedAgain(t *testing.T) {
 	s.post(t, "web", corev1.RestartPolicyAlways)
 	until(t, "the refusal is told", func(context.Context) (bool, error) {
 		condition := meta.FindStatusCondition(s.shadow(t, "web").Status.Conditions, v1alpha1.ConditionPodCreated)
-		return condition != nil && condition.Status == metav1.ConditionFalse && condition.Reason == "Refused", nil
+		return condition != nil && condition.Status == metav1.ConditionFalse && condition.Reason == v1alpha1.ReasonProviderRefused, nil
 	})
 	if err := quotas.Delete(t.Context(), "none", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
@@ -328,6 +328,28 @@ func TestAContainerToDebugWithReachesThePod(t *testing.T) {
 	until(t, "the new pod has the container", func(context.Context) (bool, error) { return has(s.pod(t, "web")), nil })
 	if last := s.pod(t, "web"); last.UID != second.UID {
 		t.Error("the pod was made once more")
+	}
+}
+
+func TestAContainerToDebugWithThatTheTwinRefusesHoldsUpNothingElse(t *testing.T) {
+	s := newStage(t)
+	s.post(t, "web", corev1.RestartPolicyAlways)
+	s.pod(t, "web")
+	level := `{"metadata":{"labels":{"pod-security.kubernetes.io/enforce":"restricted"}}}`
+	if _, err := s.kube.CoreV1().Namespaces().Patch(t.Context(), s.namespace, types.MergePatchType, []byte(level), metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the level holds", func(ctx context.Context) (bool, error) {
+		_, err := s.kube.CoreV1().Pods(s.namespace).Create(ctx, pod(nil), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		return apierrors.IsForbidden(err), nil
+	})
+	patch := `{"metadata":{"labels":{"tier":"front"}},"spec":{"pod":{"ephemeralContainers":[{"name":"debug","image":"example.com/debug"}]}}}`
+	if _, err := s.federation.FederationV1alpha1().ShadowPods(s.namespace).Patch(t.Context(), "web", types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the pod has the label", func(context.Context) (bool, error) { return s.pod(t, "web").Labels["tier"] == "front", nil })
+	if all := s.pod(t, "web").Spec.EphemeralContainers; len(all) > 0 {
+		t.Errorf("the pod has %+v", all)
 	}
 }
 

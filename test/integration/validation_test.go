@@ -32,6 +32,7 @@ var parents = map[string]fields{
 	"resourceoffers":       {"clusterID": genoaID, "resources": fields{"cpu": "1"}},
 	"resourcerequests":     {},
 	"shadowpods":           {"pod": fields{"automountServiceAccountToken": false, "containers": []any{fields{"name": "web", "image": "example.org/web:1"}}}},
+	"shadowendpointslices": {"addressType": "IPv4"},
 	"virtualnodes":         {"clusterID": genoaID, "nodeName": "liqo-asti", "resources": fields{"cpu": "1"}},
 }
 
@@ -82,6 +83,7 @@ var subresources = map[string]subresource{
 	"resourcerequests/status":     {wrong: map[string]fields{"status.phase": {"status": fields{"phase": "Great"}}}},
 	"addresspools/status":         {wrong: map[string]fields{"status.mappings": {"status": fields{"mappings": -1}}, "status.cidrs[0].cidr": {"status": fields{"cidrs": []any{fields{"cidr": "10", "usedPercent": 1}}}}}},
 	"shadowpods/status":           {wrong: map[string]fields{"status.phase": {"status": fields{"phase": "Running"}}}},
+	"shadowendpointslices/status": {wrong: map[string]fields{"status.conditions[0].reason": {"status": fields{"conditions": []any{fields{"type": "Ready", "status": "True", "message": "", "reason": "", "lastTransitionTime": "2026-11-21T08:00:00Z"}}}}}},
 	"virtualnodes/status":         {wrong: map[string]fields{"status.pods": {"status": fields{"pods": -1}}}},
 }
 

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/rules"
@@ -53,10 +54,11 @@ func TestAVirtualKubeletMayHaveTokensOfAnAccountWhoseFirstPodHasCome(t *testing.
 		}},
 	}, metav1.CreateOptions{}))
 
-	for account, node := range map[string]string{"robot": "liqo-pontedera", "operator": "worker-of-pontedera"} {
+	for account, node := range map[string]string{"robot": "liqo-pontedera", "silent": "liqo-pontedera", "operator": "worker-of-pontedera"} {
 		env.ServiceAccount(t, shop, account)
 		one := pod(nil)
 		one.Name, one.Spec.NodeName, one.Spec.ServiceAccountName = account, node, account
+		one.Spec.AutomountServiceAccountToken = ptr.To(account != "silent")
 		must(t)(env.Kube.CoreV1().Pods(shop).Create(t.Context(), one, metav1.CreateOptions{}))
 	}
 	accounts := func(ctx context.Context) (string, error) {
@@ -85,6 +87,7 @@ func TestAVirtualKubeletMayHaveTokensOfAnAccountWhoseFirstPodHasCome(t *testing.
 	expect(t, []attempt{
 		{"a token of the pod on the node", "", token("robot")},
 		{"a token of the pod at home", "whose pods it has", token("operator")},
+		{"a token of a pod on the node that mounts none", "whose pods it has", token("silent")},
 	})
 	mark(`{"metadata":{"labels":{"liqo.io/scheduling-enabled":null}}}`)
 	until(t, "nothing is written down where nothing is offloaded", func(ctx context.Context) (bool, error) {

@@ -17,7 +17,7 @@ import (
 )
 
 // programs are where what runs in a cluster is written.
-var programs = []string{"apiserver", "registry", "controllers"}
+var programs = []string{"apiserver", "registry", "controllers", "netagent"}
 
 // inspect walks every file of the programs that is neither a test nor
 // generated, and fails when it finds suspiciously few.

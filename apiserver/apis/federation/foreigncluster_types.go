@@ -44,7 +44,18 @@ type ForeignClusterSpec struct {
 	Borrowing                PeeringAnswer
 	Lending                  PeeringLending
 	DisconnectTimeoutSeconds *int32
+	Networking               NetworkingMode
 }
+
+// NetworkingMode says how the pods of two clusters reach each other.
+type NetworkingMode string
+
+const (
+	// NetworkingNone means that they do not.
+	NetworkingNone NetworkingMode = "None"
+	// NetworkingFlat means that they are in one network already.
+	NetworkingFlat NetworkingMode = "Flat"
+)
 
 // PeeringDecision is an administrator's answer to the other cluster.
 type PeeringDecision string

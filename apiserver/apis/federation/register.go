@@ -42,6 +42,7 @@ func addKnownTypes(scheme *runtime.Scheme) error {
 		&NamespaceOffloading{}, &NamespaceOffloadingList{}, &Offload{},
 		&NamespaceMap{}, &NamespaceMapList{},
 		&ShadowPod{}, &ShadowPodList{},
+		&ShadowEndpointSlice{}, &ShadowEndpointSliceList{},
 		&AddressPool{}, &AddressPoolList{},
 		&AddressMapping{}, &AddressMappingList{},
 	)

@@ -14,7 +14,20 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	resourcehelper "k8s.io/component-helpers/resource"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
+
+// Granted sums the offers that a consumer has accepted and that stand.
+func Granted(offers []*v1alpha1.ResourceOffer) corev1.ResourceList {
+	granted := corev1.ResourceList{}
+	for _, offer := range offers {
+		if offer.Status.Phase == v1alpha1.NegotiationAccepted && !offer.Spec.Withdrawn && offer.DeletionTimestamp.IsZero() {
+			Add(granted, offer.Spec.Resources)
+		}
+	}
+	return granted
+}
 
 // Requests is what a pod takes from a grant: one pod, and what the scheduler
 // will reserve for it, with init containers, sidecars, pod-level resources and

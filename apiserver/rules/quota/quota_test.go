@@ -7,12 +7,16 @@ import (
 	"maps"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"pgregory.net/rapid"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
 func list(pairs ...string) corev1.ResourceList {
@@ -109,6 +113,28 @@ func TestShort(t *testing.T) {
 				t.Errorf("got %q, want %q", got, test.want)
 			}
 		})
+	}
+}
+
+func TestGrantedIsWhatIsAcceptedAndStands(t *testing.T) {
+	offer := func(cpu string, change func(*v1alpha1.ResourceOffer)) *v1alpha1.ResourceOffer {
+		offer := &v1alpha1.ResourceOffer{Spec: v1alpha1.ResourceOfferSpec{Resources: list("cpu", cpu)}}
+		offer.Status.Phase = v1alpha1.NegotiationAccepted
+		if change != nil {
+			change(offer)
+		}
+		return offer
+	}
+	got := Granted([]*v1alpha1.ResourceOffer{
+		offer("1", nil),
+		offer("2", nil),
+		offer("4", func(o *v1alpha1.ResourceOffer) { o.Status.Phase = "" }),
+		offer("8", func(o *v1alpha1.ResourceOffer) { o.Status.Phase = v1alpha1.NegotiationRefused }),
+		offer("16", func(o *v1alpha1.ResourceOffer) { o.Spec.Withdrawn = true }),
+		offer("32", func(o *v1alpha1.ResourceOffer) { o.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)} }),
+	})
+	if diff := cmp.Diff(map[string]string{"cpu": "3"}, text(got)); diff != "" {
+		t.Errorf("granted (-want +got):\n%s", diff)
 	}
 }
 

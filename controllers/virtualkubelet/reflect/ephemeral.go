@@ -5,20 +5,18 @@ package reflect
 
 import (
 	corev1 "k8s.io/api/core/v1"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// ReasonContainerRefused is the reason of an ephemeral container that the
-// provider refuses. It cannot be taken out of the pod any more; it waits for
-// ever, and another one may be tried.
-const ReasonContainerRefused = "ProviderRefused"
-
 // RefuseContainers tells in a status that the provider refuses ephemeral
-// containers, and why. They are not sent again.
+// containers, and why. One cannot be taken out of a pod any more: it waits for
+// ever and is not sent again, and another one may be tried.
 func RefuseContainers(status *corev1.PodStatus, refused []corev1.EphemeralContainer, message string) {
 	for i := range refused {
 		said := corev1.ContainerStatus{
 			Name: refused[i].Name, Image: refused[i].Image, Started: new(bool),
-			State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: ReasonContainerRefused, Message: text(message)}},
+			State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: v1alpha1.ReasonProviderRefused, Message: text(message)}},
 		}
 		if before := find(status.EphemeralContainerStatuses, said.Name); before != nil {
 			*before = said
@@ -29,7 +27,7 @@ func RefuseContainers(status *corev1.PodStatus, refused []corev1.EphemeralContai
 }
 
 func isRefused(status *corev1.ContainerStatus) bool {
-	return status != nil && status.State.Waiting != nil && status.State.Waiting.Reason == ReasonContainerRefused
+	return status != nil && status.State.Waiting != nil && status.State.Waiting.Reason == v1alpha1.ReasonProviderRefused
 }
 
 // ephemeral are ephemeral containers as containers that never restart.

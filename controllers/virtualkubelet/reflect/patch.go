@@ -26,26 +26,27 @@ func applyPatch(spec *corev1.PodSpec, patch *v1alpha1.OffloadingPatch) {
 		return
 	}
 	// No node affinity of the pod's own arrives.
-	brought := spec.Affinity
+	own := spec.Affinity
 	spec.Affinity = patch.Affinity
-	if brought == nil {
+	if own == nil {
 		return
 	}
-	if own := brought.PodAffinity; own != nil {
-		if spec.Affinity.PodAffinity == nil {
-			spec.Affinity.PodAffinity = &corev1.PodAffinity{}
-		}
-		all := spec.Affinity.PodAffinity
-		all.RequiredDuringSchedulingIgnoredDuringExecution = append(own.RequiredDuringSchedulingIgnoredDuringExecution, all.RequiredDuringSchedulingIgnoredDuringExecution...)
-		all.PreferredDuringSchedulingIgnoredDuringExecution = append(own.PreferredDuringSchedulingIgnoredDuringExecution, all.PreferredDuringSchedulingIgnoredDuringExecution...)
+	spec.Affinity.PodAffinity = join(own.PodAffinity, spec.Affinity.PodAffinity)
+	// They have the same fields.
+	spec.Affinity.PodAntiAffinity = (*corev1.PodAntiAffinity)(join((*corev1.PodAffinity)(own.PodAntiAffinity), (*corev1.PodAffinity)(spec.Affinity.PodAntiAffinity)))
+}
+
+// join is both affinities, either of which may be nil.
+func join(own, more *corev1.PodAffinity) *corev1.PodAffinity {
+	if own == nil {
+		return more
 	}
-	if own := brought.PodAntiAffinity; own != nil {
-		if spec.Affinity.PodAntiAffinity == nil {
-			spec.Affinity.PodAntiAffinity = &corev1.PodAntiAffinity{}
-		}
-		all := spec.Affinity.PodAntiAffinity
-		all.RequiredDuringSchedulingIgnoredDuringExecution = append(own.RequiredDuringSchedulingIgnoredDuringExecution, all.RequiredDuringSchedulingIgnoredDuringExecution...)
-		all.PreferredDuringSchedulingIgnoredDuringExecution = append(own.PreferredDuringSchedulingIgnoredDuringExecution, all.PreferredDuringSchedulingIgnoredDuringExecution...)
+	if more == nil {
+		return own
+	}
+	return &corev1.PodAffinity{
+		RequiredDuringSchedulingIgnoredDuringExecution:  append(own.RequiredDuringSchedulingIgnoredDuringExecution, more.RequiredDuringSchedulingIgnoredDuringExecution...),
+		PreferredDuringSchedulingIgnoredDuringExecution: append(own.PreferredDuringSchedulingIgnoredDuringExecution, more.PreferredDuringSchedulingIgnoredDuringExecution...),
 	}
 }
 

@@ -70,7 +70,7 @@ func ShadowPod(pod *corev1.Pod, twin string, to Destination, patch *v1alpha1.Off
 			Labels:      podLabels(pod, to, patch.ExcludedLabels),
 			Annotations: annotations,
 		},
-		Spec: v1alpha1.ShadowPodSpec{Pod: podSpec(pod, spec)},
+		Spec: v1alpha1.ShadowPodSpec{Pod: podSpec(pod, spec, patch.ExcludedLabels)},
 	}
 	applyPatch(&shadow.Spec.Pod, patch.DeepCopy())
 	return shadow
@@ -96,16 +96,17 @@ func podAnnotations(pod *corev1.Pod, staying []string) map[string]string {
 	return annotations
 }
 
-// podSpec is what of a specification of a local pod travels.
-func podSpec(local *corev1.Pod, from *corev1.PodSpec) corev1.PodSpec {
+// podSpec is what of a specification of a local pod travels; staying are the
+// labels that do not.
+func podSpec(local *corev1.Pod, from *corev1.PodSpec, staying []string) corev1.PodSpec {
 	spec := *from.DeepCopy()
 
 	// Where a pod runs over there, and before whom, is the provider's to say.
 	spec.NodeName = ""
 	spec.NodeSelector = nil
-	spec.Affinity = affinity(spec.Affinity, local)
+	spec.Affinity = affinity(spec.Affinity, local, staying)
 	spec.Tolerations = tolerations(spec.Tolerations)
-	spec.TopologySpreadConstraints = spread(spec.TopologySpreadConstraints, local)
+	spec.TopologySpreadConstraints = spread(spec.TopologySpreadConstraints, local, staying)
 	spec.SchedulerName = ""
 	spec.SchedulingGates = nil
 	spec.SchedulingGroup = nil

@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"liqo.io/federation/apiserver/apis/federation"
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/apis/federation/validation"
 )
 
@@ -111,6 +112,63 @@ func TestPodsKeepApartAmongThemselves(t *testing.T) {
 			}
 			if diff := cmp.Diff(want, ShadowPod(local, "demo-rome", destination, nil).Spec.Pod.Affinity); diff != "" {
 				t.Errorf("affinity (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestWhatIsAboutLabelsThatStayHomeStaysHome(t *testing.T) {
+	in, not := metav1.LabelSelectorOpIn, metav1.LabelSelectorOpNotIn
+	both := func(more ...metav1.LabelSelectorRequirement) *metav1.LabelSelector {
+		return &metav1.LabelSelector{MatchExpressions: append(selects("app", in, "web").MatchExpressions, more...)}
+	}
+	hash := func(operator metav1.LabelSelectorOperator) metav1.LabelSelectorRequirement {
+		return selects("hash", operator, "one").MatchExpressions[0]
+	}
+	for _, test := range []struct {
+		name        string
+		selector    *metav1.LabelSelector
+		match, miss []string
+		// want is what the selector becomes; nil if what it is in stays home.
+		want *metav1.LabelSelector
+	}{
+		{name: "about another label", selector: both(), want: both()},
+		{name: "about that label", selector: &metav1.LabelSelector{MatchLabels: map[string]string{"hash": "one"}}},
+		{name: "about that label in an expression", selector: both(hash(not))},
+		{name: "with the key of that label, not merged yet", selector: both(), match: []string{"hash"}, want: both()},
+		{name: "with the key of that label, merged at home already", selector: both(hash(in)), match: []string{"hash"}, want: both()},
+		{name: "against the key of that label", selector: both(hash(not)), miss: []string{"hash"}, want: both()},
+		{name: "with the key of that label, and about it beside", selector: both(hash(in), hash(metav1.LabelSelectorOpExists)), match: []string{"hash"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			term := corev1.PodAffinityTerm{TopologyKey: corev1.LabelHostname, LabelSelector: test.selector.DeepCopy(), MatchLabelKeys: test.match, MismatchLabelKeys: test.miss}
+			local := podOf(func(s *corev1.PodSpec) {
+				s.Affinity = &corev1.Affinity{
+					PodAffinity:     &corev1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{term}},
+					PodAntiAffinity: &corev1.PodAntiAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []corev1.WeightedPodAffinityTerm{{Weight: 1, PodAffinityTerm: term}}},
+				}
+				if len(test.miss) == 0 {
+					s.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{TopologyKey: corev1.LabelHostname, LabelSelector: test.selector.DeepCopy(), MatchLabelKeys: test.match}}
+				}
+			})
+			var got []*metav1.LabelSelector
+			spec := ShadowPod(local, "demo-rome", destination, &v1alpha1.OffloadingPatch{ExcludedLabels: []string{"hash"}}).Spec.Pod
+			if spec.Affinity != nil {
+				got = append(got, spec.Affinity.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution[0].LabelSelector,
+					spec.Affinity.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution[0].PodAffinityTerm.LabelSelector)
+			}
+			for _, constraint := range spec.TopologySpreadConstraints {
+				got = append(got, constraint.LabelSelector)
+			}
+			var want []*metav1.LabelSelector
+			if test.want != nil {
+				want = append(want, test.want, test.want)
+				if len(test.miss) == 0 {
+					want = append(want, test.want)
+				}
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("selectors (-want +got):\n%s", diff)
 			}
 		})
 	}

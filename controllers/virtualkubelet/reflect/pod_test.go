@@ -56,6 +56,8 @@ func TestShadowPodAsksForThePodAlone(t *testing.T) {
 					{Key: "gpu", Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule},
 					{Key: "virtual-node.liqo.io/not-allowed", Operator: corev1.TolerationOpExists},
 					{Key: "node.kubernetes.io/not-ready", Operator: corev1.TolerationOpExists},
+					{Key: "node.kubernetes.io/unschedulable", Operator: corev1.TolerationOpExists},
+					{Key: "node.cloudprovider.kubernetes.io/uninitialized", Operator: corev1.TolerationOpExists},
 					{Key: "node-role.kubernetes.io/control-plane", Operator: corev1.TolerationOpExists},
 				}
 			},

@@ -18,7 +18,7 @@ import (
 // selects is there under the same labels. Addresses, node ports and load
 // balancers are the provider's to give.
 func Service(local *corev1.Service, twin string, to Destination) *corev1.Service {
-	if staysHome(local) || local.Namespace == metav1.NamespaceDefault && local.Name == "kubernetes" {
+	if staysHome(local) || isKubernetes(local.Namespace, local.Name) {
 		return nil
 	}
 	from := local.DeepCopy().Spec
@@ -50,6 +50,11 @@ func Service(local *corev1.Service, twin string, to Destination) *corev1.Service
 		}
 	}
 	return &corev1.Service{ObjectMeta: copyMeta(local, local.Name, twin, to), Spec: spec}
+}
+
+// isKubernetes tells whether a Service is that of the API server.
+func isKubernetes(namespace, name string) bool {
+	return namespace == metav1.NamespaceDefault && name == "kubernetes"
 }
 
 // UpdateService makes an existing copy the wanted one. What the provider has

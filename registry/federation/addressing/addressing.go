@@ -113,7 +113,10 @@ func entry(obj runtime.Object) (account string, taken Taken, counts bool) {
 		return "", Taken{}, false
 	}
 	prefix, err := Prefix(mapping.Spec.Mapped)
-	return Account, Taken{Prefix: prefix, Pool: mapping.Spec.Pool}, err == nil
+	if err != nil {
+		return "", Taken{}, false
+	}
+	return Account, Taken{Prefix: prefix, Pool: mapping.Spec.Pool}, true
 }
 
 // terms let a mapping have what its pool has and no other mapping.
@@ -130,12 +133,12 @@ func (a *Addresses) terms(ctx context.Context, _ string) (ledger.Terms[Request, 
 		}
 		pools[list.Items[i].Name] = pool
 	}
-	return func(used sum, asked Request) (Taken, error) {
+	return func(used ledger.Used[sum], asked Request) (Taken, error) {
 		pool, ok := pools[asked.Pool]
 		if !ok {
 			return Taken{}, &ErrNoPool{asked.Pool}
 		}
-		prefix, err := pool.Allocate(used.set, asked.Request)
+		prefix, err := pool.Allocate(used.Sum.set, asked.Request)
 		return Taken{Prefix: prefix, Pool: asked.Pool}, err
 	}, nil
 }

@@ -2,7 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package grants keeps consumers within what they were granted: each has a
-// ledger of the room that its shadow pods take.
+// ledger of the room that its shadow pods take. Those that are finished take
+// nothing of the grant, but room in the storage: there is a number of them with
+// which a consumer gets no new ones.
 package grants
 
 import (
@@ -16,6 +18,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"liqo.io/federation/apiserver/apis/federation"
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/rules"
 	"liqo.io/federation/apiserver/rules/quota"
 	"liqo.io/federation/registry/federation/ledger"
@@ -72,7 +75,7 @@ type Grants struct {
 type Pods interface {
 	ledger.Source
 	// Attribute has a shadow pod that does not say whose it is say so, if its
-	// namespace is lent.
+	// namespace is a twin.
 	Attribute(ctx context.Context, pod types.NamespacedName) error
 }
 
@@ -123,24 +126,36 @@ func (g *Grants) Tend(ctx context.Context, pods Pods) {
 // finished.
 func entry(obj runtime.Object) (consumer string, requests corev1.ResourceList, counts bool) {
 	pod, ok := obj.(*federation.ShadowPod)
-	if !ok || pod.Status.Phase != "" {
+	if !ok {
 		return "", nil, false
+	}
+	if pod.Status.Phase != "" {
+		return pod.Status.ForeignCluster, nil, false
 	}
 	return pod.Status.ForeignCluster, quota.Requests(&pod.Spec.Pod), true
 }
 
-// terms let a consumer have what it was granted.
+// terms are those of a consumer with what it was granted.
 func (g *Grants) terms(ctx context.Context, consumer string) (ledger.Terms[corev1.ResourceList, corev1.ResourceList, sum], error) {
 	granted, err := g.granted(ctx, consumer)
 	if err != nil {
 		return nil, err
 	}
-	return func(used sum, asked corev1.ResourceList) (corev1.ResourceList, error) {
-		if short := quota.Short(granted, used.resources, asked); len(short) > 0 {
+	return within(consumer, granted), nil
+}
+
+// within lets a consumer have what it was granted, while it keeps few enough
+// finished shadow pods.
+func within(consumer string, granted corev1.ResourceList) ledger.Terms[corev1.ResourceList, corev1.ResourceList, sum] {
+	return func(used ledger.Used[sum], asked corev1.ResourceList) (corev1.ResourceList, error) {
+		if most := mayFinish(granted); used.Over >= most {
+			return nil, &ErrTooManyFinished{Consumer: consumer, Finished: used.Over, Most: most}
+		}
+		if short := quota.Short(granted, used.Sum.resources, asked); len(short) > 0 {
 			return nil, &ErrExceeded{Consumer: consumer, Short: short}
 		}
 		return asked, nil
-	}, nil
+	}
 }
 
 // granted sums the offers that a consumer has accepted and that stand.
@@ -149,12 +164,13 @@ func (g *Grants) granted(ctx context.Context, consumer string) (corev1.ResourceL
 	if err := g.offers.List(ctx, rules.TenantNamespace(consumer), offers); err != nil {
 		return nil, err
 	}
-	granted := corev1.ResourceList{}
-	for i := range offers.Items {
-		offer := &offers.Items[i]
-		if offer.Status.Phase == federation.NegotiationAccepted && !offer.Spec.Withdrawn && offer.DeletionTimestamp.IsZero() {
-			quota.Add(granted, offer.Spec.Resources)
-		}
+	converted := &v1alpha1.ResourceOfferList{}
+	if err := v1alpha1.Convert_federation_ResourceOfferList_To_v1alpha1_ResourceOfferList(offers, converted, nil); err != nil {
+		return nil, err
 	}
-	return granted, nil
+	found := make([]*v1alpha1.ResourceOffer, len(converted.Items))
+	for i := range converted.Items {
+		found[i] = &converted.Items[i]
+	}
+	return quota.Granted(found), nil
 }

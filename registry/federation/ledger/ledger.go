@@ -197,12 +197,8 @@ func (l *Ledgers[Q, T, S]) Forget(account string, uid types.UID) {
 // Changed takes note of an object that was updated or removed here, so that
 // whoever is told that it is over finds what it had. It may be told twice.
 func (l *Ledgers[Q, T, S]) Changed(obj runtime.Object, removed bool) {
-	object, ok := obj.(strategy.Object)
-	if !ok {
-		return
-	}
-	if _, _, counts := l.kind.Entry(object); removed || !counts {
-		l.view.release(object)
+	if object, ok := obj.(strategy.Object); ok {
+		l.view.change(object, removed)
 	}
 }
 
@@ -340,7 +336,7 @@ func (l *Ledger[T]) take(out sets.Set[types.UID], seen uint64) {
 
 // admit adds a reservation for each who gets something, in the order they came,
 // and returns what to answer each.
-func (l *Ledgers[Q, T, S]) admit(ledger *Ledger[T], terms Terms[Q, T, S], used S, asks []*ask[Q, T]) []answer[T] {
+func (l *Ledgers[Q, T, S]) admit(ledger *Ledger[T], terms Terms[Q, T, S], used Used[S], asks []*ask[Q, T]) []answer[T] {
 	answers := make([]answer[T], len(asks))
 	for i, asked := range asks {
 		takes, err := terms(used, asked.asked)
@@ -350,7 +346,8 @@ func (l *Ledgers[Q, T, S]) admit(ledger *Ledger[T], terms Terms[Q, T, S], used S
 		}
 		answers[i].takes = takes
 		if !asked.trial {
-			used = used.Plus(takes)
+			used.Objects++
+			used.Sum = used.Sum.Plus(takes)
 			ledger.Reservations = append(ledger.Reservations, Reservation[T]{UID: asked.uid, Writer: l.writer, Requests: takes})
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -57,8 +58,15 @@ type (
 	stored  = Ledger[corev1.ResourceList]
 )
 
-// errExceeded is what is said of more pods than are granted.
-var errExceeded = errors.New("there are too many pods")
+var (
+	// errExceeded is what is said of more pods than are granted.
+	errExceeded = errors.New("there are too many pods")
+	// errOver is what is said of more pods when so many are over.
+	errOver = errors.New("too many pods are over")
+)
+
+// mayBeOver is how many pods of an account may be over.
+const mayBeOver = 3
 
 // kindOf has shadow pods count, one each, within what is granted.
 func kindOf(granted corev1.ResourceList) Kind[corev1.ResourceList, corev1.ResourceList, sum] {
@@ -69,8 +77,11 @@ func kindOf(granted corev1.ResourceList) Kind[corev1.ResourceList, corev1.Resour
 			return pod.Status.ForeignCluster, count(1), pod.Status.Phase == ""
 		},
 		Terms: func(context.Context, string) (Terms[corev1.ResourceList, corev1.ResourceList, sum], error) {
-			return func(used sum, asked corev1.ResourceList) (corev1.ResourceList, error) {
-				if used.Plus(asked) > sum(granted.Pods().Value()) {
+			return func(used Used[sum], asked corev1.ResourceList) (corev1.ResourceList, error) {
+				if used.Over >= mayBeOver {
+					return nil, errOver
+				}
+				if used.Sum.Plus(asked) > sum(granted.Pods().Value()) {
 					return nil, errExceeded
 				}
 				return asked, nil
@@ -79,6 +90,8 @@ func kindOf(granted corev1.ResourceList) Kind[corev1.ResourceList, corev1.Resour
 		Keep: func(context.Context, string) (bool, error) { return len(granted) > 0, nil },
 	}
 }
+
+func listMeta(revision string) metav1.ListMeta { return metav1.ListMeta{ResourceVersion: revision} }
 
 // codec is what the tests store with.
 var codec = newCodec[corev1.ResourceList]()
@@ -94,7 +107,7 @@ func ledgersOf(t *testing.T, endpoint string, alone bool, granted corev1.Resourc
 	t.Cleanup(l.Close)
 	clock := clocktesting.NewFakePassiveClock(time.Date(2026, 11, 22, 8, 0, 0, 0, time.UTC))
 	l.clock = clock
-	if _, err := l.view.replace(&federation.ShadowPodList{ListMeta: metav1.ListMeta{ResourceVersion: "1"}}); err != nil {
+	if _, err := l.view.replace(&federation.ShadowPodList{ListMeta: listMeta("1")}); err != nil {
 		t.Fatal(err)
 	}
 	return l, clock
@@ -169,27 +182,47 @@ func TestReservationsOfTheDeadAreReturned(t *testing.T) {
 	}
 }
 
+// oneLedger stores the ledger of one consumer in memory, so that a test knows
+// when nobody waits for the storage.
+type oneLedger struct {
+	storage.Interface
+	stored stored
+}
+
+func (s *oneLedger) GuaranteedUpdate(_ context.Context, _ string, _ runtime.Object, _ bool, _ *storage.Preconditions, update storage.UpdateFunc, _ runtime.Object) error {
+	updated, _, err := update(&s.stored, storage.ResponseMeta{})
+	if err == nil {
+		s.stored = *updated.(*stored)
+	}
+	return err
+}
+
 func TestWhoeverReservesKnowsTheShadowPodsThatHaveNoReservation(t *testing.T) {
-	endpoint := etcd.Start(t)
-	l, _ := ledgersOf(t, endpoint, true, count(1))
-	if err := l.update(t.Context(), "milan", func(ledger *stored) error {
-		ledger.Seen, ledger.Reservations = 9, []Reservation[corev1.ResourceList]{{UID: "other", Writer: l.writer}}
-		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
-	answer := make(chan error)
-	go func() {
-		_, err := l.Reserve(t.Context(), "milan", "new", count(1))
-		answer <- err
-	}()
-	pod := onePod("settled", "9")
-	if err := l.view.observe(watch.Event{Type: watch.Added, Object: &pod}); err != nil {
-		t.Fatal(err)
-	}
-	if err := <-answer; !errors.Is(err, errExceeded) {
-		t.Errorf("a shadow pod that was not known yet did not count: %v", err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		ledger := &oneLedger{stored: stored{ObjectMeta: metav1.ObjectMeta{Name: "milan"}, Seen: 9}}
+		l := newLedgers(kindOf(count(1)), ledger, "", true)
+		if _, err := l.view.replace(&federation.ShadowPodList{ListMeta: listMeta("8")}); err != nil {
+			t.Fatal(err)
+		}
+		answer := make(chan error, 1)
+		go func() {
+			_, err := l.Reserve(t.Context(), "milan", "new", count(1))
+			answer <- err
+		}()
+		synctest.Wait()
+		select {
+		case err := <-answer:
+			t.Fatalf("it was decided before the shadow pods were known: %v", err)
+		default:
+		}
+		pod := onePod("settled", "9")
+		if err := l.view.observe(watch.Event{Type: watch.Added, Object: &pod}); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-answer; !errors.Is(err, errExceeded) {
+			t.Errorf("a shadow pod that was not known yet did not count: %v", err)
+		}
+	})
 }
 
 // shared is a shadow pod as the watch cache hands it out to many watchers.
@@ -267,7 +300,7 @@ func TestLedgersOfNobodyGo(t *testing.T) {
 		{"what was reserved in vain is returned", func() {}, true},
 		{"something is granted", func() {}, true},
 		{"something runs", func() { clear(granted) }, true},
-		{"nothing is left", func() { l.view.release(&pod) }, false},
+		{"nothing is left", func() { l.view.change(&pod, true) }, false},
 		{"there is none", func() {}, false},
 	} {
 		stage.change()

@@ -185,7 +185,7 @@ func (l *Ledgers[Q, T, S]) remove(ctx context.Context, ledger *Ledger[T]) error 
 	if err := l.view.await(ctx, ledger.Seen); err != nil {
 		return err
 	}
-	if l.view.counts(ledger.Name) > 0 {
+	if l.view.usedWith(ledger.Name, nil).Objects > 0 {
 		return nil
 	}
 	err = l.ledgers.Delete(ctx, l.key(ledger.Name), &Ledger[T]{}, &storage.Preconditions{ResourceVersion: &ledger.ResourceVersion},

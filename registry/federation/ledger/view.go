@@ -41,10 +41,10 @@ type view[T any, S Sum[S, T]] struct {
 	revision uint64
 	// moved is closed, and replaced, when the revision moves.
 	moved chan struct{}
-	// counted are the objects that count, and used their sums.
+	// counted are the objects of all accounts, and used what each has of them.
 	counted map[types.UID]counted[T]
-	used    map[string]used[S]
-	// gone are objects that are known to be over before the watch says so.
+	used    map[string]Used[S]
+	// gone are objects that are known to be removed before the watch says so.
 	gone map[types.UID]bool
 	// nobodys are objects that do not say in which account they count.
 	nobodys map[types.UID]types.NamespacedName
@@ -52,19 +52,15 @@ type view[T any, S Sum[S, T]] struct {
 
 type counted[T any] struct {
 	account string
-	takes   T
-}
-
-// used is how many objects of one account there are, and what they take.
-type used[S any] struct {
-	objects int
-	sum     S
+	// takes is what it takes; nothing, once it is over.
+	takes T
+	over  bool
 }
 
 func newView[Q, T any, S Sum[S, T]](kind Kind[Q, T, S]) *view[T, S] {
 	return &view[T, S]{
 		objects: kind.Objects, entry: kind.Entry,
-		moved: make(chan struct{}), counted: map[types.UID]counted[T]{}, used: map[string]used[S]{},
+		moved: make(chan struct{}), counted: map[types.UID]counted[T]{}, used: map[string]Used[S]{},
 		gone: map[types.UID]bool{}, nobodys: map[types.UID]types.NamespacedName{},
 	}
 }
@@ -184,29 +180,38 @@ func (v *view[T, S]) observe(event watch.Event) error {
 	return nil
 }
 
-// put counts an object, until it is over. What it takes does not change, so it
-// is looked at once.
+// put counts an object: what it takes until it is over, and then that it is
+// there. What it takes does not change, so it is looked at once.
 func (v *view[T, S]) put(obj strategy.Object) {
 	uid := obj.GetUID()
 	delete(v.nobodys, uid)
+	if v.gone[uid] {
+		return
+	}
 	account, takes, counts := v.entry(obj)
-	if !counts {
+	// One that was somebody's still is: a server of an older version does not
+	// know the field, and leaves it out of what it writes.
+	was, known := v.counted[uid]
+	switch {
+	case known && (counts || was.over):
+		return
+	case known:
 		v.drop(uid)
-		delete(v.gone, uid)
+		account = was.account
+	case account == "":
+		if counts {
+			v.nobodys[uid] = types.NamespacedName{Namespace: obj.GetNamespace(), Name: obj.GetName()}
+		}
 		return
 	}
-	if account == "" {
-		// One that was somebody's still is: a server of an older version does not
-		// know the field, and leaves it out of what it writes.
-		v.nobodys[uid] = types.NamespacedName{Namespace: obj.GetNamespace(), Name: obj.GetName()}
-		return
-	}
-	if _, known := v.counted[uid]; known || v.gone[uid] {
-		return
-	}
-	v.counted[uid] = counted[T]{account: account, takes: takes}
 	all := v.used[account]
-	v.used[account] = used[S]{objects: all.objects + 1, sum: all.sum.Plus(takes)}
+	if counts {
+		v.counted[uid] = counted[T]{account: account, takes: takes}
+		v.used[account] = Used[S]{Objects: all.Objects + 1, Over: all.Over, Sum: all.Sum.Plus(takes)}
+	} else {
+		v.counted[uid] = counted[T]{account: account, over: true}
+		v.used[account] = Used[S]{Objects: all.Objects, Over: all.Over + 1, Sum: all.Sum}
+	}
 }
 
 func (v *view[T, S]) drop(uid types.UID) {
@@ -216,11 +221,17 @@ func (v *view[T, S]) drop(uid types.UID) {
 	}
 	delete(v.counted, uid)
 	all := v.used[entry.account]
-	if all.objects == 1 {
+	if entry.over {
+		all.Over--
+	} else {
+		all.Objects--
+		all.Sum = all.Sum.Minus(entry.takes)
+	}
+	if all.Objects == 0 && all.Over == 0 {
 		delete(v.used, entry.account)
 		return
 	}
-	v.used[entry.account] = used[S]{objects: all.objects - 1, sum: all.sum.Minus(entry.takes)}
+	v.used[entry.account] = all
 }
 
 func (v *view[T, S]) move(revision uint64) {
@@ -242,14 +253,20 @@ func (v *view[T, S]) add(obj strategy.Object, revision uint64) {
 	}
 }
 
-// release stops counting an object before the watch says that it is over.
-func (v *view[T, S]) release(obj strategy.Object) {
+// change counts an object that was changed or removed here before the watch
+// says so.
+func (v *view[T, S]) change(obj strategy.Object, removed bool) {
 	v.mutex.Lock()
 	defer v.mutex.Unlock()
-	if _, known := v.counted[obj.GetUID()]; known {
+	if _, known := v.counted[obj.GetUID()]; !known {
+		return
+	}
+	if removed {
 		v.drop(obj.GetUID())
 		v.gone[obj.GetUID()] = true
+		return
 	}
+	v.put(obj)
 }
 
 // await returns when the view has come as far as a revision.
@@ -271,23 +288,17 @@ func (v *view[T, S]) await(ctx context.Context, revision uint64) error {
 
 // usedWith is what an account uses, with the reservations of objects that are
 // not known.
-func (v *view[T, S]) usedWith(account string, reservations []Reservation[T]) S {
+func (v *view[T, S]) usedWith(account string, reservations []Reservation[T]) Used[S] {
 	v.mutex.Lock()
 	defer v.mutex.Unlock()
-	sum := v.used[account].sum
+	all := v.used[account]
 	for _, reservation := range reservations {
 		if _, known := v.counted[reservation.UID]; !known && !v.gone[reservation.UID] {
-			sum = sum.Plus(reservation.Requests)
+			all.Objects++
+			all.Sum = all.Sum.Plus(reservation.Requests)
 		}
 	}
-	return sum
-}
-
-// counts is how many objects count in an account.
-func (v *view[T, S]) counts(account string) int {
-	v.mutex.Lock()
-	defer v.mutex.Unlock()
-	return v.used[account].objects
+	return all
 }
 
 // Nobodys are the objects that do not say in which account they count.
@@ -301,7 +312,7 @@ func (l *Ledgers[Q, T, S]) Nobodys() []types.NamespacedName {
 func (l *Ledgers[Q, T, S]) Used(account string) (sum S, revision uint64) {
 	l.view.mutex.Lock()
 	defer l.view.mutex.Unlock()
-	return l.view.used[account].sum, l.view.revision
+	return l.view.used[account].Sum, l.view.revision
 }
 
 // at is how far the view has come.

@@ -51,7 +51,7 @@ func surroundings(plans plan.Reader) func(ctx context.Context, offloading, old *
 				all = append(all, "spec.clusterSelector: matches no cluster now; the namespace is extended as soon as it matches one")
 			}
 		}
-		if wanted.Enforcement != federation.Warn || wanted.PodOffloadingStrategy == federation.LocalAndRemote && !selects {
+		if wanted.Enforcement != federation.Warn {
 			return all
 		}
 		if count, more, err := plans.Misplaced(ctx, offloading.Namespace, wanted); err == nil && count > 0 {

@@ -78,7 +78,7 @@ func (r Reader) Offload(ctx context.Context, namespace string, is, wanted *feder
 // were looked at.
 func (r Reader) Misplaced(ctx context.Context, namespace string, spec *federation.NamespaceOffloadingSpec) (count int, more bool, err error) {
 	external, err := offloadingSpec(spec)
-	if err != nil {
+	if err != nil || rules.PlacesAnywhere(external) {
 		return 0, false, err
 	}
 	lenders, err := r.lenders(ctx)

@@ -36,6 +36,7 @@ import (
 	"liqo.io/federation/registry/federation/plan"
 	resourceoffer "liqo.io/federation/registry/federation/resourceoffer/storage"
 	resourcerequest "liqo.io/federation/registry/federation/resourcerequest/storage"
+	shadowendpointslice "liqo.io/federation/registry/federation/shadowendpointslice/storage"
 	shadowpod "liqo.io/federation/registry/federation/shadowpod/storage"
 	"liqo.io/federation/registry/federation/store"
 	virtualnode "liqo.io/federation/registry/federation/virtualnode/storage"
@@ -148,7 +149,8 @@ func (p StorageProvider) v1alpha1(granted *grants.Grants, addresses *addressing.
 	plans := plan.Reader{Clusters: clusters, VirtualNodes: virtualNodes, Core: core, ClusterName: p.ClusterName, ClusterID: p.ClusterID}
 	offloadings := stored(table, "namespaceoffloadings", namespaceoffloading.New(plans))
 	stored(table, "namespacemaps", namespacemap.New)
-	stored(table, "shadowpods", shadowpod.New(granted, p.lender))
+	stored(table, "shadowpods", shadowpod.New(granted, p.twinOf))
+	stored(table, "shadowendpointslices", shadowendpointslice.New)
 	stored(table, "addresspools", addresspool.New)
 	mappings, err := addressmapping.New(p.Scheme, p.RESTOptionsGetter, addresses)
 	if err != nil && table.err == nil {
@@ -170,9 +172,9 @@ func (p StorageProvider) v1alpha1(granted *grants.Grants, addresses *addressing.
 	return table.storages, nil
 }
 
-// lender tells whose twin a namespace is. One that the cache does not hold may
+// twinOf tells whose twin a namespace is. One that the cache does not hold may
 // be new.
-func (p StorageProvider) lender(ctx context.Context, name string) (string, bool, error) {
+func (p StorageProvider) twinOf(ctx context.Context, name string) (string, bool, error) {
 	namespace, err := p.Namespaces.Get(name)
 	if apierrors.IsNotFound(err) {
 		namespace, err = p.Client.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{})

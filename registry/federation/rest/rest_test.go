@@ -85,6 +85,7 @@ func TestRoutes(t *testing.T) {
 		"peeringtokens", "peeringtokens/invitation", "peeringtokens/status",
 		"resourceoffers", "resourceoffers/status",
 		"resourcerequests", "resourcerequests/identity", "resourcerequests/status",
+		"shadowendpointslices", "shadowendpointslices/status",
 		"shadowpods", "shadowpods/status",
 		"virtualnodes", "virtualnodes/status",
 	}
@@ -102,7 +103,8 @@ func TestResourcesAreCalledWhatUsersCallThem(t *testing.T) {
 		"foreignclusters": {"foreigncluster", []string{"fc"}}, "peeringtokens": {"peeringtoken", []string{"pt"}}, "identityrequests": {Singular: "identityrequest"},
 		"resourcerequests": {"resourcerequest", []string{"rr"}}, "resourceoffers": {"resourceoffer", []string{"ro"}}, "virtualnodes": {"virtualnode", []string{"vn"}},
 		"namespaceoffloadings": {"namespaceoffloading", []string{"nsof"}}, "namespacemaps": {"namespacemap", []string{"nm"}}, "shadowpods": {"shadowpod", []string{"sp"}},
-		"addresspools": {"addresspool", []string{"apool"}}, "addressmappings": {"addressmapping", []string{"am"}},
+		"shadowendpointslices": {"shadowendpointslice", []string{"seps"}},
+		"addresspools":         {"addresspool", []string{"apool"}}, "addressmappings": {"addressmapping", []string{"am"}},
 	}
 	got := map[string]names{}
 	for route, resource := range table(t) {
@@ -165,6 +167,7 @@ var bad = map[string]runtime.Object{
 	"AddressPool":         &federation.AddressPool{Status: federation.AddressPoolStatus{Mappings: -1}},
 	"AddressMapping":      &federation.AddressMapping{Spec: federation.AddressMappingSpec{CIDR: "0.0.0.0/0"}},
 	"ShadowPod":           &federation.ShadowPod{Status: federation.ShadowPodStatus{Phase: "Running"}},
+	"ShadowEndpointSlice": &federation.ShadowEndpointSlice{Status: federation.ShadowEndpointSliceStatus{Conditions: []metav1.Condition{{Type: "Ready", Status: "Maybe"}}}},
 }
 
 func TestEveryRouteRefusesWhatIsWrong(t *testing.T) {

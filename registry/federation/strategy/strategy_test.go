@@ -29,6 +29,7 @@ import (
 	"liqo.io/federation/registry/federation/plan"
 	"liqo.io/federation/registry/federation/resourceoffer"
 	"liqo.io/federation/registry/federation/resourcerequest"
+	"liqo.io/federation/registry/federation/shadowendpointslice"
 	"liqo.io/federation/registry/federation/shadowpod"
 	"liqo.io/federation/registry/federation/strategy"
 	"liqo.io/federation/registry/federation/virtualnode"
@@ -95,6 +96,10 @@ func kinds(scheme *runtime.Scheme) map[string]kind {
 			func(o *federation.ShadowPod) (*federation.ShadowPodSpec, *federation.ShadowPodStatus) {
 				return &o.Spec, &o.Status
 			}, true, true),
+		"ShadowEndpointSlice": of(shadowendpointslice.NewStrategy(scheme), func() *federation.ShadowEndpointSlice { return &federation.ShadowEndpointSlice{} },
+			func(o *federation.ShadowEndpointSlice) (*federation.ShadowEndpointSliceSpec, *federation.ShadowEndpointSliceStatus) {
+				return &o.Spec, &o.Status
+			}, true, false),
 	}
 }
 

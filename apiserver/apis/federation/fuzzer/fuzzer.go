@@ -51,6 +51,11 @@ func Funcs(runtimeserializer.CodecFactory) []any {
 			v1alpha1.SetObjectDefaults_ShadowPod(defaulted)
 			spec.Pod = defaulted.Spec.Pod
 		},
+		func(spec *federation.ShadowEndpointSliceSpec, c randfill.Continue) {
+			c.FillNoCustom(spec)
+			defaulted := &v1alpha1.ShadowEndpointSliceSpec{Ports: spec.Ports}
+			v1alpha1.SetDefaults_ShadowEndpointSliceSpec(defaulted)
+		},
 	}
 }
 

@@ -6,6 +6,7 @@ package v1alpha1
 import (
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
 )
@@ -44,6 +45,19 @@ func SetDefaults_ForeignClusterSpec(spec *ForeignClusterSpec) {
 func SetDefaults_PeeringTokenSpec(spec *PeeringTokenSpec) {
 	if spec.ExpirationSeconds == nil {
 		spec.ExpirationSeconds = ptr.To(DefaultTokenExpirationSeconds)
+	}
+}
+
+// SetDefaults_ShadowEndpointSliceSpec gives ports what those of an
+// EndpointSlice have: an empty name, and TCP.
+func SetDefaults_ShadowEndpointSliceSpec(spec *ShadowEndpointSliceSpec) {
+	for i := range spec.Ports {
+		if port := &spec.Ports[i]; port.Name == nil {
+			port.Name = ptr.To("")
+		}
+		if port := &spec.Ports[i]; port.Protocol == nil {
+			port.Protocol = ptr.To(corev1.ProtocolTCP)
+		}
 	}
 }
 

@@ -92,7 +92,24 @@ type ForeignClusterSpec struct {
 	// side; after that this side gets clean by itself. Defaults to 300.
 	// +optional
 	DisconnectTimeoutSeconds *int32 `json:"disconnectTimeoutSeconds,omitempty"`
+	// networking says how the pods of the two clusters reach each other: None,
+	// where they do not, or Flat, where both are in one network already, without
+	// any address in common. Empty leaves it to the setting of this installation.
+	// +optional
+	Networking NetworkingMode `json:"networking,omitempty"`
 }
+
+// NetworkingMode says how the pods of two clusters reach each other.
+// +enum
+type NetworkingMode string
+
+const (
+	// NetworkingNone means that they do not.
+	NetworkingNone NetworkingMode = "None"
+	// NetworkingFlat means that they are in one network already, and have no
+	// address in common.
+	NetworkingFlat NetworkingMode = "Flat"
+)
 
 // PeeringDecision is an administrator's answer to the other cluster.
 // +enum
@@ -201,7 +218,7 @@ type ForeignClusterStatus struct {
 	// incomingPeering is how the lending stands.
 	// +optional
 	IncomingPeering PeeringPhase `json:"incomingPeering,omitempty"`
-	// networking is how the tunnel between the clusters stands.
+	// networking is whether the pods of the two clusters reach each other.
 	// +optional
 	Networking PeeringPhase `json:"networking,omitempty"`
 	// authentication is how the identities of the clusters stand.

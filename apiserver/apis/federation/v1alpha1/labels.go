@@ -102,10 +102,16 @@ const (
 	InvitationTokenKey = "token"
 )
 
-// Reasons of pods on a virtual node whose namespace is not offloaded.
+// Reasons of pods on a virtual node that the provider does not run.
 const (
-	// ReasonOffloadingBackOff is the reason of a Pending pod that never ran.
+	// ReasonProviderRefused is the reason of a pod, or of a waiting ephemeral
+	// container, that the provider refuses, and of the condition PodCreated of
+	// its ShadowPod.
+	ReasonProviderRefused = "ProviderRefused"
+	// ReasonOffloadingBackOff is the reason of a Pending pod that never ran and
+	// whose namespace is not offloaded.
 	ReasonOffloadingBackOff = "OffloadingBackOff"
-	// ReasonOffloadingAborted is the reason of a Failed pod that ran before.
+	// ReasonOffloadingAborted is the reason of a Failed pod that ran before its
+	// namespace was offloaded no more.
 	ReasonOffloadingAborted = "OffloadingAborted"
 )

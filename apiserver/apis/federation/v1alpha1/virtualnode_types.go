@@ -73,7 +73,8 @@ type OffloadingPatch struct {
 	// +optional
 	Affinity *corev1.Affinity `json:"affinity,omitempty"`
 	// tolerations are added to those that the pods bring along. They cannot
-	// tolerate every taint, nor those of nodes with a role.
+	// tolerate every taint, nor those of nodes with a role, nor those with which
+	// a cluster says how its nodes are, as that they are cordoned.
 	// +optional
 	// +listType=atomic
 	Tolerations []corev1.Toleration `json:"tolerations,omitempty"`
@@ -81,18 +82,20 @@ type OffloadingPatch struct {
 	// own; empty is the provider's default.
 	// +optional
 	RuntimeClassName *string `json:"runtimeClassName,omitempty"`
-	// excludedLabels are the keys of labels of pods that stay home.
+	// excludedLabels are the keys of labels of pods that stay home, and with them
+	// what selects pods by these. Keys of liqo.io cannot stay. At most 128.
 	// +optional
 	// +listType=set
 	ExcludedLabels []string `json:"excludedLabels,omitempty"`
-	// excludedAnnotations are the keys of annotations of pods that stay
-	// home.
+	// excludedAnnotations are the keys of annotations of pods that stay home.
+	// Keys of liqo.io cannot. At most 128.
 	// +optional
 	// +listType=set
 	ExcludedAnnotations []string `json:"excludedAnnotations,omitempty"`
 }
 
 // APIAccess says which API server a pod that runs on a provider talks to.
+// +enum
 type APIAccess string
 
 const (
@@ -104,11 +107,11 @@ const (
 )
 
 // VirtualNodeReflection says which objects of offloaded namespaces are copied
-// to the provider, and with which metadata. ConfigMaps, Secrets, Services and
-// Ingresses are copied without being named.
+// to the provider, and with which metadata. ConfigMaps, Secrets, Services with
+// their EndpointSlices, and Ingresses are copied without being named.
 type VirtualNodeReflection struct {
 	// kinds are those of which something else is said than that they are
-	// copied, and those that would not be. A kind beside the four has to be
+	// copied, and those that would not be. A kind beside these has to be
 	// offered by the provider, see spec.reflectedKinds of the ResourceOffer, and
 	// to be served by both clusters; the condition KindsReflected tells whether
 	// it is. At most 32.
@@ -172,6 +175,9 @@ const (
 	// names is copied to the provider; its message says what is missing for the
 	// others. A VirtualNode that names none has no such condition.
 	ConditionKindsReflected = "KindsReflected"
+	// ConditionNetworkReady is True while the pods of the two clusters reach each
+	// other: endpoints of Services are sent to the provider then, and only then.
+	ConditionNetworkReady = "NetworkReady"
 )
 
 // VirtualNodeStatus is how a virtual node stands.
@@ -184,12 +190,14 @@ type VirtualNodeStatus struct {
 	// +optional
 	Pods int32 `json:"pods,omitempty"`
 	// reflectedKinds are those of spec.reflection.kinds beside ConfigMaps,
-	// Secrets, Services and Ingresses that the virtual kubelet copies: what the
-	// provider offers, this cluster serves and its virtual kubelets may read.
+	// Secrets, Services, EndpointSlices and Ingresses that the virtual kubelet
+	// copies: what the provider offers, this cluster serves and its virtual
+	// kubelets may read.
 	// +optional
 	// +listType=atomic
 	ReflectedKinds []metav1.GroupVersionResource `json:"reflectedKinds,omitempty"`
-	// conditions are Ready, VirtualKubeletAvailable and KindsReflected.
+	// conditions are Ready, VirtualKubeletAvailable, NetworkReady and
+	// KindsReflected.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

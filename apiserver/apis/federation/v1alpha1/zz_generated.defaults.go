@@ -27,6 +27,8 @@ func RegisterDefaults(scheme *runtime.Scheme) error {
 	scheme.AddTypeDefaultingFunc(&Offload{}, func(obj interface{}) { SetObjectDefaults_Offload(obj.(*Offload)) })
 	scheme.AddTypeDefaultingFunc(&PeeringToken{}, func(obj interface{}) { SetObjectDefaults_PeeringToken(obj.(*PeeringToken)) })
 	scheme.AddTypeDefaultingFunc(&PeeringTokenList{}, func(obj interface{}) { SetObjectDefaults_PeeringTokenList(obj.(*PeeringTokenList)) })
+	scheme.AddTypeDefaultingFunc(&ShadowEndpointSlice{}, func(obj interface{}) { SetObjectDefaults_ShadowEndpointSlice(obj.(*ShadowEndpointSlice)) })
+	scheme.AddTypeDefaultingFunc(&ShadowEndpointSliceList{}, func(obj interface{}) { SetObjectDefaults_ShadowEndpointSliceList(obj.(*ShadowEndpointSliceList)) })
 	scheme.AddTypeDefaultingFunc(&ShadowPod{}, func(obj interface{}) { SetObjectDefaults_ShadowPod(obj.(*ShadowPod)) })
 	scheme.AddTypeDefaultingFunc(&ShadowPodList{}, func(obj interface{}) { SetObjectDefaults_ShadowPodList(obj.(*ShadowPodList)) })
 	return nil
@@ -83,6 +85,17 @@ func SetObjectDefaults_PeeringTokenList(in *PeeringTokenList) {
 	for i := range in.Items {
 		a := &in.Items[i]
 		SetObjectDefaults_PeeringToken(a)
+	}
+}
+
+func SetObjectDefaults_ShadowEndpointSlice(in *ShadowEndpointSlice) {
+	SetDefaults_ShadowEndpointSliceSpec(&in.Spec)
+}
+
+func SetObjectDefaults_ShadowEndpointSliceList(in *ShadowEndpointSliceList) {
+	for i := range in.Items {
+		a := &in.Items[i]
+		SetObjectDefaults_ShadowEndpointSlice(a)
 	}
 }
 

@@ -279,6 +279,31 @@ func (in ResourceRequestStatus) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in ShadowEndpoint) OpenAPIModelName() string {
+	return "io.liqo.federation.v1alpha1.ShadowEndpoint"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in ShadowEndpointSlice) OpenAPIModelName() string {
+	return "io.liqo.federation.v1alpha1.ShadowEndpointSlice"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in ShadowEndpointSliceList) OpenAPIModelName() string {
+	return "io.liqo.federation.v1alpha1.ShadowEndpointSliceList"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in ShadowEndpointSliceSpec) OpenAPIModelName() string {
+	return "io.liqo.federation.v1alpha1.ShadowEndpointSliceSpec"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in ShadowEndpointSliceStatus) OpenAPIModelName() string {
+	return "io.liqo.federation.v1alpha1.ShadowEndpointSliceStatus"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in ShadowPod) OpenAPIModelName() string {
 	return "io.liqo.federation.v1alpha1.ShadowPod"
 }

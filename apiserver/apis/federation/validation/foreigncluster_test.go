@@ -38,6 +38,7 @@ func TestValidateForeignCluster(t *testing.T) {
 		"a UUID in capitals":      {func(c *federation.ForeignCluster) { c.Spec.ClusterID = strings.ToUpper(milanID) }, []string{"spec.clusterID"}},
 		"an unknown intent":       {func(c *federation.ForeignCluster) { c.Spec.Incoming = "Maybe" }, []string{"spec.incoming"}},
 		"no intent":               {func(c *federation.ForeignCluster) { c.Spec.Outgoing = "" }, []string{"spec.outgoing"}},
+		"an unknown network mode": {func(c *federation.ForeignCluster) { c.Spec.Networking = "Round" }, []string{"spec.networking"}},
 		"no server":               {func(c *federation.ForeignCluster) { c.Spec.Server = "" }, []string{"spec.server"}},
 		"no PEM":                  {func(c *federation.ForeignCluster) { c.Spec.CABundle = []byte("certificates") }, []string{"spec.caBundle"}},
 		"a Secret beyond":         {func(c *federation.ForeignCluster) { c.Spec.InvitationSecretName = "../other" }, []string{"spec.invitationSecretName"}},

@@ -69,6 +69,8 @@ func IsBuiltInKind(group, resource string) bool {
 		return resource == "configmaps" || resource == "secrets" || resource == "services"
 	case "networking.k8s.io":
 		return resource == "ingresses"
+	case "discovery.k8s.io":
+		return resource == "endpointslices"
 	}
 	return false
 }

@@ -6,14 +6,10 @@ package validation
 import (
 	corev1 "k8s.io/api/core/v1"
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
-	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"liqo.io/federation/apiserver/apis/federation"
 )
-
-// maxKeys bounds the labels and the annotations that are not reflected.
-const maxKeys = 100
 
 // offloadingPatch checks what is given to every pod of a virtual node, as far
 // as the provider would refuse it in each of them.
@@ -31,8 +27,8 @@ func offloadingPatch(patch *federation.OffloadingPatch, path *field.Path) field.
 	if patch.RuntimeClassName != nil {
 		errs = append(errs, optional(*patch.RuntimeClassName, path.Child("runtimeClassName"), subdomain)...)
 	}
-	errs = append(errs, keys(patch.ExcludedLabels, path.Child("excludedLabels"))...)
-	return append(errs, keys(patch.ExcludedAnnotations, path.Child("excludedAnnotations"))...)
+	errs = append(errs, excluded(patch.ExcludedLabels, path.Child("excludedLabels"))...)
+	return append(errs, excluded(patch.ExcludedAnnotations, path.Child("excludedAnnotations"))...)
 }
 
 // patchedAffinity checks an affinity before there is a pod to have it.
@@ -98,22 +94,4 @@ func weight(weight int32, path *field.Path) field.ErrorList {
 		return field.ErrorList{field.Invalid(path.Child("weight"), weight, "must be in the range 1-100")}
 	}
 	return nil
-}
-
-// keys checks the keys of labels or annotations.
-func keys(list []string, path *field.Path) field.ErrorList {
-	if len(list) > maxKeys {
-		return field.ErrorList{field.TooMany(path, len(list), maxKeys)}
-	}
-	var errs field.ErrorList
-	seen := sets.New[string]()
-	for i, key := range list {
-		// Keys of labels and annotations are of one form.
-		errs = append(errs, metav1validation.ValidateLabelName(key, path.Index(i))...)
-		if seen.Has(key) {
-			errs = append(errs, field.Duplicate(path.Index(i), key))
-		}
-		seen.Insert(key)
-	}
-	return errs
 }

@@ -12,6 +12,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"liqo.io/federation/apiserver/apis/federation"
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
 func goodPatch() *federation.OffloadingPatch {
@@ -78,9 +79,11 @@ func TestValidateOffloadingPatch(t *testing.T) {
 		"an unknown effect":      {change(func(p *federation.OffloadingPatch) { p.Tolerations[0].Effect = "Never" }), []string{path + ".tolerations[0].effect"}},
 		"a broken runtime class": {change(func(p *federation.OffloadingPatch) { p.RuntimeClassName = ptr.To("g/v") }), []string{path + ".runtimeClassName"}},
 		"a broken key":           {change(func(p *federation.OffloadingPatch) { p.ExcludedLabels = []string{"a b"} }), []string{path + ".excludedLabels[0]"}},
+		"a key of ours":          {change(func(p *federation.OffloadingPatch) { p.ExcludedLabels = []string{v1alpha1.LabelOrigin} }), []string{path + ".excludedLabels[0]"}},
+		"a cordoned node":        {change(func(p *federation.OffloadingPatch) { p.Tolerations[0].Key = corev1.TaintNodeUnschedulable }), []string{path + ".tolerations[0].key"}},
 		"a key twice":            {change(func(p *federation.OffloadingPatch) { p.ExcludedAnnotations = []string{"a", "a"} }), []string{path + ".excludedAnnotations[1]"}},
 		"too many keys": {change(func(p *federation.OffloadingPatch) {
-			p.ExcludedAnnotations = many(maxKeys, func(i int) string { return fmt.Sprintf("a%d", i) })
+			p.ExcludedAnnotations = many(maxExcluded, func(i int) string { return fmt.Sprintf("a%d", i) })
 		}), []string{path + ".excludedAnnotations"}},
 	}
 	runCreate(t, good, ValidateVirtualNode, tests)

@@ -19,7 +19,11 @@ const (
 	// maxTerms bounds what the scheduler compares a pod with, list by list.
 	maxTerms        = 100
 	roleTaintPrefix = "node-role.kubernetes.io/"
-	schedulerChoice = "the scheduler of the provider chooses the node"
+	// nodeTaintPrefix and cloudTaintPrefix begin what the cluster itself says of
+	// a node.
+	nodeTaintPrefix  = "node.kubernetes.io/"
+	cloudTaintPrefix = "node.cloudprovider.kubernetes.io/"
+	schedulerChoice  = "the scheduler of the provider chooses the node"
 )
 
 // podPlacement keeps a pod from choosing one node, and from nodes with a
@@ -66,6 +70,11 @@ func tolerations(list []corev1.Toleration, path *field.Path) field.ErrorList {
 		switch {
 		case toleration.Key == "":
 			errs = append(errs, field.Forbidden(at, "must be set: every taint at once cannot be tolerated"))
+		case toleration.Key == corev1.TaintNodeNotReady, toleration.Key == corev1.TaintNodeUnreachable:
+			// For how long a pod stays on a node that is lost is its own to say, as
+			// every pod does.
+		case strings.HasPrefix(toleration.Key, nodeTaintPrefix), strings.HasPrefix(toleration.Key, cloudTaintPrefix):
+			errs = append(errs, field.Forbidden(at, "a node that is cordoned, short of something or not set up takes no pods of others"))
 		case strings.HasPrefix(toleration.Key, roleTaintPrefix), toleration.Key == v1alpha1.TaintVirtualNode:
 			errs = append(errs, field.Forbidden(at, "nodes with a role of their own are not for pods of others"))
 		}

@@ -17,7 +17,8 @@ import (
 )
 
 const (
-	maxPodSpec     = 256 << 10
+	// maxShadowPod bounds what a peer writes of a shadow pod, in bytes.
+	maxShadowPod   = 256 << 10
 	maxPodStatus   = 256 << 10
 	maxContainers  = 100
 	maxVolumes     = 250
@@ -40,10 +41,10 @@ var baseline = func() policy.Evaluator {
 // reach beyond its namespace, name a node, or take an identity here.
 func ValidateShadowPod(pod *federation.ShadowPod) field.ErrorList {
 	errs := metadata(pod, true)
-	spec := &pod.Spec.Pod
-	if size := spec.Size(); size > maxPodSpec {
-		return append(errs, field.TooLong(podPath, "", maxPodSpec))
+	if size(pod) > maxShadowPod {
+		return append(errs, tooLarge())
 	}
+	spec := &pod.Spec.Pod
 	errs = append(errs, podSize(spec)...)
 	errs = append(errs, podIdentity(spec)...)
 	errs = append(errs, podPlacement(spec, pod.Namespace)...)
@@ -55,6 +56,9 @@ func ValidateShadowPod(pod *federation.ShadowPod) field.ErrorList {
 // change.
 func ValidateShadowPodUpdate(pod, old *federation.ShadowPod) field.ErrorList {
 	errs := metadataUpdate(pod, old)
+	if size(pod) > max(maxShadowPod, size(old)) {
+		return append(errs, tooLarge())
+	}
 	errs = append(errs, immutable(pod.Annotations[v1alpha1.AnnotationOriginUID], old.Annotations[v1alpha1.AnnotationOriginUID],
 		metadataPath.Child("annotations").Key(v1alpha1.AnnotationOriginUID))...)
 	errs = append(errs, immutable(pod.Labels[v1alpha1.LabelOrigin], old.Labels[v1alpha1.LabelOrigin],
@@ -84,6 +88,20 @@ func ValidateShadowPodStatusUpdate(pod, old *federation.ShadowPod) field.ErrorLi
 		}
 	}
 	return append(errs, conditions(pod.Status.Conditions, statusPath.Child("conditions"))...)
+}
+
+// size is how much a peer wrote of a shadow pod, in bytes.
+func size(pod *federation.ShadowPod) int {
+	// The server itself keeps who wrote what.
+	meta := pod.ObjectMeta
+	meta.ManagedFields = nil
+	return meta.Size() + pod.Spec.Pod.Size()
+}
+
+func tooLarge() *field.Error {
+	err := field.TooLong(podPath, "", maxShadowPod)
+	err.Detail += ", with labels and annotations"
+	return err
 }
 
 // podSize bounds a pod, and refuses one that cannot be a pod at all. The rest

@@ -114,6 +114,15 @@ var escapes = map[string]func(*corev1.PodSpec){
 	"by tolerating the control plane": func(p *corev1.PodSpec) {
 		p.Tolerations = []corev1.Toleration{{Key: "node-role.kubernetes.io/control-plane", Operator: corev1.TolerationOpExists}}
 	},
+	"by tolerating that it is cordoned": func(p *corev1.PodSpec) {
+		p.Tolerations = []corev1.Toleration{{Key: corev1.TaintNodeUnschedulable, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule}}
+	},
+	"by tolerating that it lacks memory": func(p *corev1.PodSpec) {
+		p.Tolerations = []corev1.Toleration{{Key: corev1.TaintNodeMemoryPressure, Operator: corev1.TolerationOpExists}}
+	},
+	"by tolerating that it is not set up": func(p *corev1.PodSpec) {
+		p.Tolerations = []corev1.Toleration{{Key: "node.cloudprovider.kubernetes.io/uninitialized", Operator: corev1.TolerationOpExists}}
+	},
 	"by being lent on": func(p *corev1.PodSpec) {
 		p.Tolerations = []corev1.Toleration{{Key: v1alpha1.TaintVirtualNode, Operator: corev1.TolerationOpExists}}
 	},
@@ -289,7 +298,10 @@ func TestValidateShadowPodBoundsAPod(t *testing.T) {
 			p.Spec.Pod.TopologySpreadConstraints = many(maxTerms, func(int) corev1.TopologySpreadConstraint { return corev1.TopologySpreadConstraint{} })
 		}, []string{"spec.pod.topologySpreadConstraints"}},
 		"too much of everything": {func(p *federation.ShadowPod) {
-			p.Spec.Pod.Containers[0].Args = []string{strings.Repeat("x", maxPodSpec)}
+			p.Spec.Pod.Containers[0].Args = []string{strings.Repeat("x", maxShadowPod)}
+		}, []string{"spec.pod"}},
+		"too much in all": {func(p *federation.ShadowPod) {
+			p.Annotations["note"], p.Spec.Pod.Containers[0].Args = strings.Repeat("x", maxShadowPod/2), []string{strings.Repeat("x", maxShadowPod/2)}
 		}, []string{"spec.pod"}},
 	})
 }
@@ -325,7 +337,17 @@ func TestShadowPodsChangeAsPodsDo(t *testing.T) {
 		}, []string{"spec.pod"}},
 		"another volume":     {func(p *federation.ShadowPod) { p.Spec.Pod.Volumes = nil }, []string{"spec.pod"}},
 		"another pod behind": {func(p *federation.ShadowPod) { p.Annotations[v1alpha1.AnnotationOriginUID] = "other" }, []string{"metadata.annotations[offloading.liqo.io/origin-uid]"}},
-		"another consumer":   {func(p *federation.ShadowPod) { delete(p.Labels, v1alpha1.LabelOrigin) }, []string{"metadata.labels[offloading.liqo.io/origin]"}},
+		"more than there may be": {func(p *federation.ShadowPod) {
+			p.Spec.Pod.EphemeralContainers = []corev1.EphemeralContainer{{EphemeralContainerCommon: corev1.EphemeralContainerCommon{
+				Name: "debug", Image: "i", Args: []string{strings.Repeat("x", maxShadowPod)},
+			}}}
+		}, []string{"spec.pod"}},
+		"more labels than there may be": {func(p *federation.ShadowPod) {
+			for i := range maxShadowPod / 10 {
+				p.Labels[fmt.Sprintf("l%d", i)] = "x"
+			}
+		}, []string{"spec.pod"}},
+		"another consumer": {func(p *federation.ShadowPod) { delete(p.Labels, v1alpha1.LabelOrigin) }, []string{"metadata.labels[offloading.liqo.io/origin]"}},
 	})
 }
 

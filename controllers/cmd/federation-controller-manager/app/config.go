@@ -24,6 +24,7 @@ import (
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/controllers/remote"
+	"liqo.io/federation/controllers/resources"
 	"liqo.io/federation/generated/clientset/versioned"
 	"liqo.io/federation/generated/informers/externalversions"
 )
@@ -53,6 +54,8 @@ type Config struct {
 	client    *rest.Config
 	scheme    *runtime.Scheme
 	factories []factory
+	// shared is what the controllers of package resources share beside.
+	shared *resources.Config
 }
 
 // factory is what shared informer factories of all groups have in common.

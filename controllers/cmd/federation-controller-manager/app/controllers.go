@@ -43,6 +43,7 @@ func controllers() []Controller {
 		{Name: "namespace-offloading", Init: initNamespaceOffloading},
 		{Name: "twin-namespace", Init: initTwinNamespace},
 		{Name: "shadow-pod", Init: initShadowPod},
+		{Name: "shadow-endpointslice", Init: initShadowEndpointSlice},
 	}
 }
 

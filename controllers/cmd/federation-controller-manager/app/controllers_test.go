@@ -47,7 +47,9 @@ func TestOptionsTellEverythingThatIsWrongAtOnce(t *testing.T) {
 	options.Policy.SharePercent = 0
 	options.OrphanTTL = time.Second
 	options.VirtualKubelet.PullPolicy = "Sometimes"
-	if errs := options.Validate(); len(errs) != 5 {
+	options.Networking = "Round"
+	options.RefusedEndpoints = []string{"10.96.0.0/12", "10.96.0.1"}
+	if errs := options.Validate(); len(errs) != 7 {
 		t.Errorf("%d problems: %v", len(errs), errs)
 	}
 }

@@ -6,6 +6,8 @@ package app
 import (
 	"context"
 
+	"k8s.io/utils/clock"
+
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/controllers/offloading"
 	"liqo.io/federation/controllers/shadow"
@@ -50,4 +52,9 @@ func initShadowPod(_ context.Context, config *Config) ([]Runner, error) {
 		return nil, err
 	}
 	return []Runner{controller.Run}, nil
+}
+
+func initShadowEndpointSlice(_ context.Context, config *Config) ([]Runner, error) {
+	return running(shadow.NewEndpointSlices(config.Kube, config.Federation, config.KubeInformers, config.FederationInformers,
+		config.Options.refusedEndpoints(), clock.RealClock{}))
 }

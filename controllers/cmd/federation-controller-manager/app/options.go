@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"net/netip"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -54,6 +55,11 @@ type Options struct {
 	// OrphanTTL is how long a consumer may be silent before this cluster stops
 	// lending to it; zero is for ever.
 	OrphanTTL time.Duration
+	// Networking says how the pods of this cluster and those of others reach each
+	// other, where a ForeignCluster does not say.
+	Networking string
+	// RefusedEndpoints are CIDRs that no endpoint of a consumer may be in.
+	RefusedEndpoints []string
 	// Policy is what this cluster lends, and how.
 	Policy resources.Policy
 	// VirtualKubelet says how virtual kubelets are deployed.
@@ -78,6 +84,7 @@ func NewOptions() *Options {
 		ServiceAccount:      "federation-controller-manager",
 		IdentityMode:        string(peering.IdentityAuto),
 		IdentityLifetime:    peering.DefaultIdentityLifetime,
+		Networking:          string(v1alpha1.NetworkingNone),
 		Policy:              resources.DefaultPolicy(),
 		VirtualKubelet: resources.VirtualKubelet{
 			PullPolicy: string(corev1.PullIfNotPresent),
@@ -108,6 +115,8 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.IdentityMode, "identity-mode", o.IdentityMode, "How consumers are known here: Certificate, signed through certificates.k8s.io, Token, of a service account, or Auto, which is Token where nobody signs.")
 	fs.DurationVar(&o.IdentityLifetime, "identity-lifetime", o.IdentityLifetime, "How long the certificates that are signed here, and this cluster's tokens at providers, last. They are renewed at two thirds of that. At least 10m.")
 	fs.DurationVar(&o.OrphanTTL, "orphan-ttl", o.OrphanTTL, "How long a consumer may give no sign of life before this cluster stops lending to it and removes what runs here for it, where spec.lending.orphanTTL of its ForeignCluster does not say. At least 1m; 0s is for ever.")
+	fs.StringVar(&o.Networking, "networking", o.Networking, "How the pods of this cluster and those of others reach each other, where spec.networking of a ForeignCluster does not say: None, where they do not, or Flat, where all are in one network already. Endpoints of Services cross only where they do.")
+	fs.StringSliceVar(&o.RefusedEndpoints, "refused-endpoint-cidrs", o.RefusedEndpoints, "CIDRs that endpoints of consumers' Services cannot be in, beside the addresses and pod CIDRs of this cluster's nodes: those of its Services, and of its pods where its nodes do not say.")
 	o.Policy.AddFlags(fs)
 	o.VirtualKubelet.AddFlags(fs)
 	configoptions.BindLeaderElectionFlags(&o.LeaderElection, fs)
@@ -141,6 +150,14 @@ func (o *Options) Validate() []error {
 	if o.OrphanTTL != 0 && o.OrphanTTL < v1alpha1.MinOrphanTTL {
 		errs = append(errs, fmt.Errorf("--orphan-ttl %v: must be 0s, which is for ever, or at least %v", o.OrphanTTL, v1alpha1.MinOrphanTTL))
 	}
+	if o.Networking != string(v1alpha1.NetworkingNone) && o.Networking != string(v1alpha1.NetworkingFlat) {
+		errs = append(errs, fmt.Errorf("--networking %q: must be %s or %s", o.Networking, v1alpha1.NetworkingNone, v1alpha1.NetworkingFlat))
+	}
+	for _, cidr := range o.RefusedEndpoints {
+		if _, err := netip.ParsePrefix(cidr); err != nil {
+			errs = append(errs, fmt.Errorf("--refused-endpoint-cidrs %q: must be a CIDR, as 10.96.0.0/12", cidr))
+		}
+	}
 	errs = append(errs, validateSelection(o.Controllers)...)
 	errs = append(errs, o.Policy.Validate()...)
 	errs = append(errs, o.VirtualKubelet.Validate()...)
@@ -149,6 +166,17 @@ func (o *Options) Validate() []error {
 	errs = append(errs, o.authentication.Validate()...)
 	errs = append(errs, o.authorization.Validate()...)
 	return errs
+}
+
+// refusedEndpoints are RefusedEndpoints, as far as they are valid.
+func (o *Options) refusedEndpoints() []netip.Prefix {
+	var prefixes []netip.Prefix
+	for _, cidr := range o.RefusedEndpoints {
+		if prefix, err := netip.ParsePrefix(cidr); err == nil {
+			prefixes = append(prefixes, prefix)
+		}
+	}
+	return prefixes
 }
 
 // Config connects to this cluster and learns its identity.

@@ -9,6 +9,7 @@ import (
 	kubeinformers "k8s.io/client-go/informers"
 	"k8s.io/utils/clock"
 
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/controllers/peering"
 	"liqo.io/federation/controllers/replication"
 	"liqo.io/federation/controllers/resources"
@@ -39,6 +40,7 @@ func (c *Config) peering() *peering.Config {
 		InvitationNamespace: c.Options.InvitationNamespace,
 		IdentityMode:        peering.IdentityMode(c.Options.IdentityMode),
 		IdentityLifetime:    c.Options.IdentityLifetime,
+		Networking:          v1alpha1.NetworkingMode(c.Options.Networking),
 	}
 }
 
@@ -78,18 +80,21 @@ func initReplication(_ context.Context, config *Config) ([]Runner, error) {
 }
 
 func (c *Config) resources() *resources.Config {
-	return &resources.Config{
-		Kube:                c.Kube,
-		Federation:          c.Federation,
-		KubeInformers:       c.KubeInformers,
-		ManagedInformers:    c.ManagedInformers,
-		FederationInformers: c.FederationInformers,
-		Clock:               clock.RealClock{},
-		ClusterID:           c.ClusterID,
-		ClusterName:         c.Options.ClusterName,
-		Policy:              c.Options.Policy,
-		VirtualKubelet:      c.Options.VirtualKubelet,
+	if c.shared == nil {
+		c.shared = &resources.Config{
+			Kube:                c.Kube,
+			Federation:          c.Federation,
+			KubeInformers:       c.KubeInformers,
+			ManagedInformers:    c.ManagedInformers,
+			FederationInformers: c.FederationInformers,
+			Clock:               clock.RealClock{},
+			ClusterID:           c.ClusterID,
+			ClusterName:         c.Options.ClusterName,
+			Policy:              c.Options.Policy,
+			VirtualKubelet:      c.Options.VirtualKubelet,
+		}
 	}
+	return c.shared
 }
 
 func initResourceProvider(_ context.Context, config *Config) ([]Runner, error) {

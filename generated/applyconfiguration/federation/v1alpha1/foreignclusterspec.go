@@ -51,6 +51,10 @@ type ForeignClusterSpecApplyConfiguration struct {
 	// disconnectTimeoutSeconds bounds how long unpeering waits for the other
 	// side; after that this side gets clean by itself. Defaults to 300.
 	DisconnectTimeoutSeconds *int32 `json:"disconnectTimeoutSeconds,omitempty"`
+	// networking says how the pods of the two clusters reach each other: None,
+	// where they do not, or Flat, where both are in one network already, without
+	// any address in common. Empty leaves it to the setting of this installation.
+	Networking *federationv1alpha1.NetworkingMode `json:"networking,omitempty"`
 }
 
 // ForeignClusterSpecApplyConfiguration constructs a declarative configuration of the ForeignClusterSpec type for use with
@@ -146,5 +150,13 @@ func (b *ForeignClusterSpecApplyConfiguration) WithLending(value *PeeringLending
 // If called multiple times, the DisconnectTimeoutSeconds field is set to the value of the last call.
 func (b *ForeignClusterSpecApplyConfiguration) WithDisconnectTimeoutSeconds(value int32) *ForeignClusterSpecApplyConfiguration {
 	b.DisconnectTimeoutSeconds = &value
+	return b
+}
+
+// WithNetworking sets the Networking field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Networking field is set to the value of the last call.
+func (b *ForeignClusterSpecApplyConfiguration) WithNetworking(value federationv1alpha1.NetworkingMode) *ForeignClusterSpecApplyConfiguration {
+	b.Networking = &value
 	return b
 }

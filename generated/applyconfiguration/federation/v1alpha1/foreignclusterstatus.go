@@ -24,7 +24,7 @@ type ForeignClusterStatusApplyConfiguration struct {
 	OutgoingPeering *federationv1alpha1.PeeringPhase `json:"outgoingPeering,omitempty"`
 	// incomingPeering is how the lending stands.
 	IncomingPeering *federationv1alpha1.PeeringPhase `json:"incomingPeering,omitempty"`
-	// networking is how the tunnel between the clusters stands.
+	// networking is whether the pods of the two clusters reach each other.
 	Networking *federationv1alpha1.PeeringPhase `json:"networking,omitempty"`
 	// authentication is how the identities of the clusters stand.
 	Authentication *federationv1alpha1.PeeringPhase `json:"authentication,omitempty"`

@@ -24,15 +24,17 @@ type OffloadingPatchApplyConfiguration struct {
 	// themselves. It cannot name a node, nor other namespaces.
 	Affinity *v1.Affinity `json:"affinity,omitempty"`
 	// tolerations are added to those that the pods bring along. They cannot
-	// tolerate every taint, nor those of nodes with a role.
+	// tolerate every taint, nor those of nodes with a role, nor those with which
+	// a cluster says how its nodes are, as that they are cordoned.
 	Tolerations []v1.Toleration `json:"tolerations,omitempty"`
 	// runtimeClassName is that of the pods on the provider, in place of their
 	// own; empty is the provider's default.
 	RuntimeClassName *string `json:"runtimeClassName,omitempty"`
-	// excludedLabels are the keys of labels of pods that stay home.
+	// excludedLabels are the keys of labels of pods that stay home, and with them
+	// what selects pods by these. Keys of liqo.io cannot stay. At most 128.
 	ExcludedLabels []string `json:"excludedLabels,omitempty"`
-	// excludedAnnotations are the keys of annotations of pods that stay
-	// home.
+	// excludedAnnotations are the keys of annotations of pods that stay home.
+	// Keys of liqo.io cannot. At most 128.
 	ExcludedAnnotations []string `json:"excludedAnnotations,omitempty"`
 }
 

@@ -9,11 +9,11 @@ package v1alpha1
 // with apply.
 //
 // VirtualNodeReflection says which objects of offloaded namespaces are copied
-// to the provider, and with which metadata. ConfigMaps, Secrets, Services and
-// Ingresses are copied without being named.
+// to the provider, and with which metadata. ConfigMaps, Secrets, Services with
+// their EndpointSlices, and Ingresses are copied without being named.
 type VirtualNodeReflectionApplyConfiguration struct {
 	// kinds are those of which something else is said than that they are
-	// copied, and those that would not be. A kind beside the four has to be
+	// copied, and those that would not be. A kind beside these has to be
 	// offered by the provider, see spec.reflectedKinds of the ResourceOffer, and
 	// to be served by both clusters; the condition KindsReflected tells whether
 	// it is. At most 32.

@@ -21,10 +21,12 @@ type VirtualNodeStatusApplyConfiguration struct {
 	// pods counts the pods that are bound to the node and not finished.
 	Pods *int32 `json:"pods,omitempty"`
 	// reflectedKinds are those of spec.reflection.kinds beside ConfigMaps,
-	// Secrets, Services and Ingresses that the virtual kubelet copies: what the
-	// provider offers, this cluster serves and its virtual kubelets may read.
+	// Secrets, Services, EndpointSlices and Ingresses that the virtual kubelet
+	// copies: what the provider offers, this cluster serves and its virtual
+	// kubelets may read.
 	ReflectedKinds []v1.GroupVersionResource `json:"reflectedKinds,omitempty"`
-	// conditions are Ready, VirtualKubeletAvailable and KindsReflected.
+	// conditions are Ready, VirtualKubeletAvailable, NetworkReady and
+	// KindsReflected.
 	Conditions []metav1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 }
 

@@ -61,6 +61,14 @@ type ResourceRequestListerExpansion interface{}
 // ResourceRequestNamespaceLister.
 type ResourceRequestNamespaceListerExpansion interface{}
 
+// ShadowEndpointSliceListerExpansion allows custom methods to be added to
+// ShadowEndpointSliceLister.
+type ShadowEndpointSliceListerExpansion interface{}
+
+// ShadowEndpointSliceNamespaceListerExpansion allows custom methods to be added to
+// ShadowEndpointSliceNamespaceLister.
+type ShadowEndpointSliceNamespaceListerExpansion interface{}
+
 // ShadowPodListerExpansion allows custom methods to be added to
 // ShadowPodLister.
 type ShadowPodListerExpansion interface{}

@@ -33,9 +33,9 @@ import (
 // one that says of nobody that it is his, and one that is not lent.
 var twins = map[string]string{"web": "milan", "shop": "milan", "lab": "turin", "nobodys": ""}
 
-func lender(_ context.Context, namespace string) (string, bool, error) {
-	consumer, lent := twins[namespace]
-	return consumer, lent, nil
+func twinOf(_ context.Context, namespace string) (string, bool, error) {
+	consumer, twin := twins[namespace]
+	return consumer, twin, nil
 }
 
 // server is one of maybe several that store in the same etcd.
@@ -58,7 +58,7 @@ func start(t testing.TB, endpoint string, alone bool) *server {
 	if s.grants, err = grants.Open(options, alone); err != nil {
 		t.Fatal(err)
 	}
-	if s.pods, s.status, err = New(s.grants, lender)(scheme, options); err != nil {
+	if s.pods, s.status, err = New(s.grants, twinOf)(scheme, options); err != nil {
 		t.Fatal(err)
 	}
 	if s.offers, s.offersStatus, err = resourceoffer.New(scheme, options); err != nil {

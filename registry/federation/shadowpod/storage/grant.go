@@ -25,10 +25,9 @@ import (
 	"liqo.io/federation/registry/federation/store"
 )
 
-// Lender tells whether a namespace is a twin, and of which consumer's, the
-// name of its ForeignCluster. Where nothing is lent nothing runs, so nothing
-// counts.
-type Lender func(ctx context.Context, namespace string) (consumer string, lent bool, err error)
+// TwinOf tells whether a namespace is a twin, and of which consumer's, the
+// name of its ForeignCluster. Elsewhere nothing runs, so nothing counts.
+type TwinOf func(ctx context.Context, namespace string) (consumer string, twin bool, err error)
 
 // REST serves shadow pods. Room for each is reserved when everything else has
 // agreed to it, and before it is stored.
@@ -36,14 +35,14 @@ type REST struct {
 	*store.REST
 	status *store.StatusREST
 	grants *grants.Grants
-	lender Lender
+	twinOf TwinOf
 }
 
-// Attribute has a shadow pod say whose it is, if its namespace is lent: it runs
+// Attribute has a shadow pod say whose it is, if its namespace is a twin: it runs
 // there, so it counts, also beyond what is granted.
 func (r *REST) Attribute(ctx context.Context, pod types.NamespacedName) error {
-	consumer, lent, err := r.lender(ctx, pod.Namespace)
-	if apierrors.IsNotFound(err) || err == nil && (!lent || consumer == "") {
+	consumer, twin, err := r.twinOf(ctx, pod.Namespace)
+	if apierrors.IsNotFound(err) || err == nil && (!twin || consumer == "") {
 		return nil
 	}
 	if err != nil {
@@ -106,16 +105,16 @@ func (r *REST) Delete(ctx context.Context, name string, deleteValidation rest.Va
 type creation struct {
 	*grants.Creation
 	consumer   string
-	lent       bool
+	twin       bool
 	validation rest.ValidateObjectFunc
 }
 
 func (r *REST) begin(ctx context.Context, dry bool, validation rest.ValidateObjectFunc) (*creation, error) {
-	consumer, lent, err := r.lender(ctx, genericapirequest.NamespaceValue(ctx))
+	consumer, twin, err := r.twinOf(ctx, genericapirequest.NamespaceValue(ctx))
 	if err != nil {
 		return nil, err
 	}
-	return &creation{Creation: r.grants.Begin(dry), consumer: consumer, lent: lent, validation: validation}, nil
+	return &creation{Creation: r.grants.Begin(dry), consumer: consumer, twin: twin, validation: validation}, nil
 }
 
 // reserve is the last that is asked before a shadow pod is stored.
@@ -125,7 +124,7 @@ func (c *creation) reserve(ctx context.Context, obj runtime.Object) error {
 			return err
 		}
 	}
-	if !c.lent {
+	if !c.twin {
 		return nil
 	}
 	pod, ok := obj.(*federation.ShadowPod)
@@ -133,21 +132,25 @@ func (c *creation) reserve(ctx context.Context, obj runtime.Object) error {
 		return apierrors.NewBadRequest(fmt.Sprintf("a ShadowPod is expected here, not a %T", obj))
 	}
 	if c.consumer == "" {
-		return apierrors.NewForbidden(federation.Resource("shadowpods"), pod.Name, fmt.Errorf("its namespace does not say which consumer it is lent to, in the label %s", v1alpha1.LabelForeignCluster))
+		return apierrors.NewForbidden(federation.Resource("shadowpods"), pod.Name, fmt.Errorf("its namespace does not say which consumer it is the twin of, in the label %s", v1alpha1.LabelForeignCluster))
 	}
 	_, err := c.Reserve(ctx, c.consumer, pod.UID, quota.Requests(&pod.Spec.Pod))
 	return refusal(pod.Name, err)
 }
 
-// refusal makes an answer of what the grants say: 403 with a cause for each
-// resource that is short, as of a quota. After 429 clients would wait and try
+// refusal makes an answer of what the grants say: 403, as of a quota, with a
+// cause for each resource that is short. After 429 clients would wait and try
 // again by themselves, and nobody would be told.
 func refusal(name string, err error) error {
 	var exceeded *grants.ErrExceeded
-	if !errors.As(err, &exceeded) {
+	var finished *grants.ErrTooManyFinished
+	if !errors.As(err, &exceeded) && !errors.As(err, &finished) {
 		return err
 	}
-	answer := apierrors.NewForbidden(federation.Resource("shadowpods"), name, exceeded)
+	answer := apierrors.NewForbidden(federation.Resource("shadowpods"), name, err)
+	if exceeded == nil {
+		return answer
+	}
 	for _, short := range exceeded.Short {
 		answer.ErrStatus.Details.Causes = append(answer.ErrStatus.Details.Causes, metav1.StatusCause{
 			Type: v1alpha1.CauseGrantExceeded, Field: string(short.Resource), Message: short.String(),
@@ -160,7 +163,7 @@ type consumerKey struct{}
 
 // context carries whose the shadow pod will be to the strategy.
 func (c *creation) context(ctx context.Context) context.Context {
-	if !c.lent {
+	if !c.twin {
 		return ctx
 	}
 	return context.WithValue(ctx, consumerKey{}, c.consumer)

@@ -17,7 +17,7 @@ import (
 )
 
 // New makes the storages of shadow pods and of their status, within grants.
-func New(within *grants.Grants, lender Lender) func(*runtime.Scheme, generic.RESTOptionsGetter) (*REST, *store.StatusREST, error) {
+func New(within *grants.Grants, twinOf TwinOf) func(*runtime.Scheme, generic.RESTOptionsGetter) (*REST, *store.StatusREST, error) {
 	return func(scheme *runtime.Scheme, getter generic.RESTOptionsGetter) (*REST, *store.StatusREST, error) {
 		strategy := shadowpod.NewStrategy(scheme)
 		stored, status, err := store.New(store.Kind{
@@ -40,6 +40,6 @@ func New(within *grants.Grants, lender Lender) func(*runtime.Scheme, generic.RES
 		if err != nil {
 			return nil, nil, err
 		}
-		return &REST{REST: stored, status: status, grants: within, lender: lender}, status, nil
+		return &REST{REST: stored, status: status, grants: within, twinOf: twinOf}, status, nil
 	}
 }

@@ -29,6 +29,8 @@ type Interface interface {
 	ResourceOffers() TypedResourceOfferInformer
 	// ResourceRequests returns a ResourceRequestInformer.
 	ResourceRequests() TypedResourceRequestInformer
+	// ShadowEndpointSlices returns a ShadowEndpointSliceInformer.
+	ShadowEndpointSlices() TypedShadowEndpointSliceInformer
 	// ShadowPods returns a ShadowPodInformer.
 	ShadowPods() TypedShadowPodInformer
 	// VirtualNodes returns a VirtualNodeInformer.
@@ -89,6 +91,11 @@ func (v *version) ResourceOffers() TypedResourceOfferInformer {
 // ResourceRequests returns a TypedResourceRequestInformer.
 func (v *version) ResourceRequests() TypedResourceRequestInformer {
 	return &resourceRequestInformer{factory: v.factory, namespace: v.namespace, tweakListOptions: v.tweakListOptions}
+}
+
+// ShadowEndpointSlices returns a TypedShadowEndpointSliceInformer.
+func (v *version) ShadowEndpointSlices() TypedShadowEndpointSliceInformer {
+	return &shadowEndpointSliceInformer{factory: v.factory, namespace: v.namespace, tweakListOptions: v.tweakListOptions}
 }
 
 // ShadowPods returns a TypedShadowPodInformer.

@@ -24,6 +24,7 @@ type FederationV1alpha1Interface interface {
 	PeeringTokensGetter
 	ResourceOffersGetter
 	ResourceRequestsGetter
+	ShadowEndpointSlicesGetter
 	ShadowPodsGetter
 	VirtualNodesGetter
 }
@@ -67,6 +68,10 @@ func (c *FederationV1alpha1Client) ResourceOffers(namespace string) ResourceOffe
 
 func (c *FederationV1alpha1Client) ResourceRequests(namespace string) ResourceRequestInterface {
 	return newResourceRequests(c, namespace)
+}
+
+func (c *FederationV1alpha1Client) ShadowEndpointSlices(namespace string) ShadowEndpointSliceInterface {
+	return newShadowEndpointSlices(c, namespace)
 }
 
 func (c *FederationV1alpha1Client) ShadowPods(namespace string) ShadowPodInterface {

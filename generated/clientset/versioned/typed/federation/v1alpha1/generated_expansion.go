@@ -19,6 +19,8 @@ type ResourceOfferExpansion interface{}
 
 type ResourceRequestExpansion interface{}
 
+type ShadowEndpointSliceExpansion interface{}
+
 type ShadowPodExpansion interface{}
 
 type VirtualNodeExpansion interface{}

@@ -51,6 +51,10 @@ func (c *FakeFederationV1alpha1) ResourceRequests(namespace string) v1alpha1.Res
 	return newFakeResourceRequests(c, namespace)
 }
 
+func (c *FakeFederationV1alpha1) ShadowEndpointSlices(namespace string) v1alpha1.ShadowEndpointSliceInterface {
+	return newFakeShadowEndpointSlices(c, namespace)
+}
+
 func (c *FakeFederationV1alpha1) ShadowPods(namespace string) v1alpha1.ShadowPodInterface {
 	return newFakeShadowPods(c, namespace)
 }

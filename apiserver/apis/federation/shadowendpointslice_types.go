@@ -1,0 +1,49 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package federation
+
+import (
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+
+// ShadowEndpointSlice are endpoints of a Service that live elsewhere than on
+// the provider. The provider keeps an EndpointSlice of its name, whose
+// endpoints are ready only while they can be reached.
+type ShadowEndpointSlice struct {
+	metav1.TypeMeta
+	metav1.ObjectMeta
+	Spec   ShadowEndpointSliceSpec
+	Status ShadowEndpointSliceStatus
+}
+
+// ShadowEndpointSliceSpec are the endpoints as the consumer knows them.
+type ShadowEndpointSliceSpec struct {
+	AddressType discoveryv1.AddressType
+	Ports       []discoveryv1.EndpointPort
+	Endpoints   []ShadowEndpoint
+}
+
+// ShadowEndpoint is one endpoint that lives elsewhere.
+type ShadowEndpoint struct {
+	Addresses  []string
+	Conditions discoveryv1.EndpointConditions
+	Hostname   *string
+}
+
+// ShadowEndpointSliceStatus is whether the endpoints can be reached.
+type ShadowEndpointSliceStatus struct {
+	Conditions []metav1.Condition
+}
+
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+
+// ShadowEndpointSliceList is a list of ShadowEndpointSlices.
+type ShadowEndpointSliceList struct {
+	metav1.TypeMeta
+	metav1.ListMeta
+	Items []ShadowEndpointSlice
+}

@@ -1,0 +1,122 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package validation
+
+import (
+	"net/netip"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
+
+	"liqo.io/federation/apiserver/apis/federation"
+)
+
+const (
+	// maxEndpoints and maxEndpointPorts are those of an EndpointSlice.
+	maxEndpoints     = 1000
+	maxEndpointPorts = 100
+	// maxEndpointAddresses bounds the addresses of all endpoints of a slice.
+	// Kubernetes uses one each.
+	maxEndpointAddresses = 1000
+)
+
+// ValidateShadowEndpointSlice tells what is wrong with a new shadow endpoint
+// slice. It comes from another cluster, and traffic of this one follows it: no
+// address in it may lead back to a node or its links.
+func ValidateShadowEndpointSlice(slice *federation.ShadowEndpointSlice) field.ErrorList {
+	return append(metadata(slice, true), shadowEndpointSlice(slice)...)
+}
+
+// ValidateShadowEndpointSliceUpdate tells what is wrong with a new version of
+// a shadow endpoint slice.
+func ValidateShadowEndpointSliceUpdate(slice, old *federation.ShadowEndpointSlice) field.ErrorList {
+	errs := append(metadataUpdate(slice, old), shadowEndpointSlice(slice)...)
+	return append(errs, immutable(slice.Spec.AddressType, old.Spec.AddressType, specPath.Child("addressType"))...)
+}
+
+// ValidateShadowEndpointSliceStatusUpdate tells what is wrong with a new
+// status.
+func ValidateShadowEndpointSliceStatusUpdate(slice, old *federation.ShadowEndpointSlice) field.ErrorList {
+	return append(metadataUpdate(slice, old), conditions(slice.Status.Conditions, statusPath.Child("conditions"))...)
+}
+
+func shadowEndpointSlice(slice *federation.ShadowEndpointSlice) field.ErrorList {
+	errs := labels(slice.Labels, metadataPath.Child("labels"))
+	spec := &slice.Spec
+	errs = append(errs, oneOf(spec.AddressType, specPath.Child("addressType"), discoveryv1.AddressTypeIPv4, discoveryv1.AddressTypeIPv6)...)
+	errs = append(errs, endpointPorts(spec.Ports, specPath.Child("ports"))...)
+	return append(errs, endpoints(spec, specPath.Child("endpoints"))...)
+}
+
+func endpointPorts(ports []discoveryv1.EndpointPort, path *field.Path) field.ErrorList {
+	if len(ports) > maxEndpointPorts {
+		return field.ErrorList{field.TooMany(path, len(ports), maxEndpointPorts)}
+	}
+	var errs field.ErrorList
+	seen := map[string]bool{}
+	for i, port := range ports {
+		at, name := path.Index(i), ptr.Deref(port.Name, "")
+		if seen[name] {
+			errs = append(errs, field.Duplicate(at.Child("name"), truncate(name)))
+		}
+		seen[name] = true
+		errs = append(errs, optional(name, at.Child("name"), dnsLabel)...)
+		errs = append(errs, oneOf(ptr.Deref(port.Protocol, ""), at.Child("protocol"), corev1.ProtocolTCP, corev1.ProtocolUDP, corev1.ProtocolSCTP)...)
+		if number := port.Port; number != nil && (*number < 1 || *number > 65535) {
+			errs = append(errs, field.Invalid(at.Child("port"), *number, "must be between 1 and 65535"))
+		}
+		errs = append(errs, optional(ptr.Deref(port.AppProtocol, ""), at.Child("appProtocol"), qualifiedName)...)
+	}
+	return errs
+}
+
+func endpoints(spec *federation.ShadowEndpointSliceSpec, path *field.Path) field.ErrorList {
+	if len(spec.Endpoints) > maxEndpoints {
+		return field.ErrorList{field.TooMany(path, len(spec.Endpoints), maxEndpoints)}
+	}
+	total := 0
+	for _, endpoint := range spec.Endpoints {
+		total += len(endpoint.Addresses)
+	}
+	if total > maxEndpointAddresses {
+		return field.ErrorList{field.Forbidden(path, "must have no more than 1000 addresses together")}
+	}
+	var errs field.ErrorList
+	for i, endpoint := range spec.Endpoints {
+		at := path.Index(i)
+		if len(endpoint.Addresses) == 0 {
+			errs = append(errs, field.Required(at.Child("addresses"), "must have at least one address"))
+		}
+		for j, address := range endpoint.Addresses {
+			errs = append(errs, EndpointAddress(address, spec.AddressType, at.Child("addresses").Index(j))...)
+		}
+		errs = append(errs, optional(ptr.Deref(endpoint.Hostname, ""), at.Child("hostname"), dnsLabel)...)
+	}
+	return errs
+}
+
+// EndpointAddress checks an address that traffic is to be sent to: one of that
+// family, in its usual form, that leads neither to a node itself nor to its
+// links.
+func EndpointAddress(raw string, family discoveryv1.AddressType, path *field.Path) field.ErrorList {
+	invalid := func(why string) field.ErrorList {
+		return field.ErrorList{field.Invalid(path, truncate(raw), why)}
+	}
+	address, err := netip.ParseAddr(raw)
+	if err != nil || address.Is4In6() || address.String() != raw {
+		return invalid("must be an IP address in its usual form")
+	}
+	if address.Is4() != (family == discoveryv1.AddressTypeIPv4) {
+		return invalid("must be of the family that addressType says")
+	}
+	if errs := remoteAddress(address, invalid); len(errs) > 0 {
+		return errs
+	}
+	if !address.IsGlobalUnicast() {
+		return invalid("must be a unicast address")
+	}
+	return nil
+}

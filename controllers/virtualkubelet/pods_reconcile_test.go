@@ -1,0 +1,244 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package virtualkubelet
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	kubefake "k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/component-base/metrics"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/controllers/remote"
+	"liqo.io/federation/controllers/virtualkubelet/reflect"
+	fedfake "liqo.io/federation/generated/clientset/versioned/fake"
+)
+
+var (
+	shadowPods = v1alpha1.Resource("shadowpods")
+	forbidden  = apierrors.NewForbidden(shadowPods, "web", errors.New("the role is bound in a moment"))
+	invalid    = apierrors.NewInvalid(v1alpha1.SchemeGroupVersion.WithKind("ShadowPod").GroupKind(), "web", nil)
+)
+
+// sender is a virtual kubelet that sends pods to a provider, which answers as
+// it is told.
+type sender struct {
+	*Pods
+	provider *fedfake.Clientset
+	events   *record.FakeRecorder
+	twin     *twin
+}
+
+func newSender(t *testing.T, answer func(verb string) error) *sender {
+	t.Helper()
+	own, err := NewMetrics(func(metrics.Registerable) error { return nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &sender{provider: fedfake.NewSimpleClientset(), events: record.NewFakeRecorder(100)}
+	s.provider.PrependReactor("*", "shadowpods", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		err := answer(action.GetVerb())
+		return err != nil, nil, err
+	})
+	// Nothing is hurried: what is in the queue was put there at once.
+	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[cache.ObjectName]())
+	t.Cleanup(queue.ShutDown)
+	s.Pods = &Pods{
+		nodeName: "liqo-milan", provider: "milan", to: reflect.Destination{OriginID: "rome", DestinationID: "milan", NodeName: "liqo-milan"},
+		remote: RemoteClients{Federation: s.provider}, recorder: s.events, metrics: own, clock: clocktesting.NewFakePassiveClock(metav1.Now().Time),
+		patch: func() *v1alpha1.OffloadingPatch { return nil }, notify: func(*corev1.Pod) {}, queue: queue,
+	}
+	s.twin = &twin{local: "demo", remote: "demo-rome", shadows: cache.NewSharedIndexInformer(nil, &v1alpha1.ShadowPod{}, 0, cache.Indexers{})}
+	return s
+}
+
+func localPod(name string) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: name, UID: "pod"},
+		Spec:       corev1.PodSpec{NodeName: "liqo-milan", Containers: []corev1.Container{{Name: "app", Image: "web:1"}}},
+	}
+}
+
+func TestAnEphemeralContainerIsRefusedForGoodByWhatDoesNotPassOnly(t *testing.T) {
+	for _, test := range []struct {
+		name    string
+		answer  error
+		refused bool
+	}{
+		{"what is not valid", invalid, true},
+		{"what is malformed", apierrors.NewBadRequest("no"), true},
+		{"what is too large", apierrors.NewRequestEntityTooLargeError("no"), true},
+		{"what is forbidden now", forbidden, false},
+		{"no answer", apierrors.NewServiceUnavailable("no"), false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var answer error
+			s := newSender(t, func(verb string) error {
+				if verb == "update" {
+					return answer
+				}
+				return nil
+			})
+			pod := localPod("web")
+			if err := s.create(t.Context(), cache.MetaObjectToName(pod), pod, s.twin); err != nil {
+				t.Fatal(err)
+			}
+			seen, err := s.provider.FederationV1alpha1().ShadowPods("demo-rome").Get(t.Context(), "web", metav1.GetOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			pod.Spec.EphemeralContainers = []corev1.EphemeralContainer{{EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: "debug", Image: "debug:1"}}}
+			answer = test.answer
+			refused, err := s.update(t.Context(), pod, seen)
+			if (len(refused.containers) == 1) != test.refused || (err == nil) != test.refused {
+				t.Errorf("refused %v, %v", refused, err)
+			}
+			if told := len(s.events.Events) > 0; told != remote.Refused(test.answer) {
+				t.Errorf("its owner is told: %t", told)
+			}
+			// Whatever passes lets it through.
+			answer = nil
+			if refused, err = s.update(t.Context(), pod, seen); err != nil || len(refused.containers) > 0 {
+				t.Errorf("refused %v, %v, of a provider that allows it", refused, err)
+			}
+		})
+	}
+}
+
+// full is the answer of a provider that has no room.
+func full() error {
+	answer := apierrors.NewForbidden(shadowPods, "", errors.New("the grant is exceeded"))
+	answer.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: v1alpha1.CauseGrantExceeded, Field: "cpu"}}
+	return answer
+}
+
+func TestRoomThatBecomesFreeIsUsedAtOnce(t *testing.T) {
+	room := 0
+	s := newSender(t, func(verb string) error {
+		if verb != "create" {
+			return nil
+		}
+		if room--; room < 0 {
+			return full()
+		}
+		return nil
+	})
+	const pods = 3*triedAtOnce + 1
+	send := func(pod *corev1.Pod) error { return s.create(t.Context(), cache.MetaObjectToName(pod), pod, s.twin) }
+	for i := range pods {
+		if err := send(localPod(fmt.Sprintf("web-%d", i))); !apierrors.HasStatusCause(err, v1alpha1.CauseGrantExceeded) {
+			t.Fatalf("pod %d: %v", i, err)
+		}
+	}
+	if s.queue.Len() > 0 {
+		t.Fatal("pods are tried again though there is no room")
+	}
+	// work tries what is in the queue, and counts attempts and pods that fit.
+	work := func() (tried, fit int) {
+		for s.queue.Len() > 0 {
+			key, _ := s.queue.Get()
+			tried++
+			if err := send(localPod(key.Name)); err == nil {
+				fit++
+			} else if !apierrors.HasStatusCause(err, v1alpha1.CauseGrantExceeded) {
+				t.Fatal(err)
+			}
+			s.queue.Done(key)
+		}
+		return tried, fit
+	}
+	room = 0
+	s.roomFreed()
+	if tried, fit := work(); tried != triedAtOnce || fit != 0 {
+		t.Errorf("without room %d pods were tried, and %d fit", tried, fit)
+	}
+	room = pods - 1
+	s.roomFreed()
+	if tried, fit := work(); fit != pods-1 || tried > pods+triedAtOnce {
+		t.Errorf("with room for all but one %d pods were tried, and %d fit", tried, fit)
+	}
+	s.roomFreed()
+	if tried, _ := work(); tried != 1 {
+		t.Errorf("%d pods are left", tried)
+	}
+	s.localEvents().OnDelete(func() *corev1.Pod {
+		for key := range s.waiting.pods {
+			return localPod(key.Name)
+		}
+		return nil
+	}())
+	if left := s.waiting.some(pods); len(left) > 0 {
+		t.Errorf("%v wait that are gone", left)
+	}
+}
+
+func TestRoomBecomesFreeWhenAShadowPodEndsOrGoes(t *testing.T) {
+	s := newSender(t, func(string) error { return nil })
+	s.remote.Core = kubefake.NewClientset()
+	freed, seen, synced := make(chan bool, 10), make(chan cache.ObjectName, 10), make(chan string, 1)
+	if _, err := startTwin(t.Context(), s.remote, v1alpha1.NamespaceMapping{Name: "demo", RemoteName: "demo-rome"}, s.to, twinEvents{
+		shadow: func(key cache.ObjectName) { seen <- key }, pod: func(cache.ObjectName, *corev1.Pod) {},
+		freed: func() { freed <- true }, synced: func(name string) { synced <- name },
+	}); err != nil {
+		t.Fatal(err)
+	}
+	<-synced
+	shadows := s.provider.FederationV1alpha1().ShadowPods("demo-rome")
+	for _, step := range []struct {
+		name string
+		do   func() error
+		news int
+	}{
+		{"one comes", func() error {
+			_, err := shadows.Create(t.Context(), reflect.ShadowPod(localPod("web"), "demo-rome", s.to, nil), metav1.CreateOptions{})
+			return err
+		}, 0},
+		{"it ends", func() error {
+			shadow, err := shadows.Get(t.Context(), "web", metav1.GetOptions{})
+			if err == nil {
+				shadow.Status.Phase = corev1.PodSucceeded
+				_, err = shadows.UpdateStatus(t.Context(), shadow, metav1.UpdateOptions{})
+			}
+			return err
+		}, 1},
+		{"it goes", func() error { return shadows.Delete(t.Context(), "web", metav1.DeleteOptions{}) }, 0},
+		{"another one comes", func() error {
+			_, err := shadows.Create(t.Context(), reflect.ShadowPod(localPod("next"), "demo-rome", s.to, nil), metav1.CreateOptions{})
+			return err
+		}, 0},
+		{"it goes before it has ended", func() error { return shadows.Delete(t.Context(), "next", metav1.DeleteOptions{}) }, 1},
+		// What comes after it tells that all before is told.
+		{"the last one comes", func() error {
+			_, err := shadows.Create(t.Context(), reflect.ShadowPod(localPod("last"), "demo-rome", s.to, nil), metav1.CreateOptions{})
+			return err
+		}, 0},
+	} {
+		if err := step.do(); err != nil {
+			t.Fatal(err)
+		}
+		<-seen
+		for range step.news {
+			select {
+			case <-freed:
+			case <-time.After(10 * time.Second):
+				t.Fatalf("%s: nobody is told", step.name)
+			}
+		}
+	}
+	if len(freed) > 0 {
+		t.Errorf("room became free %d times more", len(freed))
+	}
+}

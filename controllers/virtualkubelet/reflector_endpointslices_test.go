@@ -1,0 +1,108 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package virtualkubelet
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/ptr"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+)
+
+func networkedNode(status metav1.ConditionStatus) *v1alpha1.VirtualNode {
+	return &v1alpha1.VirtualNode{Status: v1alpha1.VirtualNodeStatus{Conditions: []metav1.Condition{{Type: v1alpha1.ConditionNetworkReady, Status: status}}}}
+}
+
+func webService() *corev1.Service {
+	return &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}, Spec: corev1.ServiceSpec{Selector: map[string]string{"app": "web"}}}
+}
+
+func webEndpoints() *discoveryv1.EndpointSlice {
+	return &discoveryv1.EndpointSlice{
+		ObjectMeta:  metav1.ObjectMeta{Namespace: "shop", Name: "web-abcde", Labels: map[string]string{discoveryv1.LabelServiceName: "web"}},
+		AddressType: discoveryv1.AddressTypeIPv4,
+		Endpoints:   []discoveryv1.Endpoint{{Addresses: []string{"10.1.0.1"}, NodeName: ptr.To("rome-worker")}, {Addresses: []string{"10.2.0.1"}, NodeName: ptr.To("liqo-milan")}},
+	}
+}
+
+// awaitEndpoints waits until milan was sent one endpoint, or has none any more.
+func (r *reflecting) awaitEndpoints(t *testing.T, there bool) {
+	t.Helper()
+	err := wait.PollUntilContextTimeout(t.Context(), 10*time.Millisecond, 10*time.Second, true, func(ctx context.Context) (bool, error) {
+		slice, err := r.federation.FederationV1alpha1().ShadowEndpointSlices("shop-rome").Get(ctx, "web-abcde", metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			return !there, nil
+		}
+		return there && err == nil && len(slice.Spec.Endpoints) == 1 && slice.Spec.Endpoints[0].Addresses[0] == "10.1.0.1", err
+	})
+	if err != nil {
+		t.Fatalf("endpoints are there: %t: %v", !there, err)
+	}
+}
+
+func TestEndpointsFollowTheirServiceWhileThereIsANetwork(t *testing.T) {
+	r := newReflecting(t, []runtime.Object{webService(), webEndpoints()}, nil)
+	r.node.Store(networkedNode(metav1.ConditionTrue))
+	r.start(t)
+	r.awaitEndpoints(t, true)
+
+	turn := func(status metav1.ConditionStatus) {
+		t.Helper()
+		r.node.Store(networkedNode(status))
+		if err := r.sync(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	turn(metav1.ConditionFalse)
+	r.awaitEndpoints(t, false)
+	turn(metav1.ConditionTrue)
+	r.awaitEndpoints(t, true)
+
+	home := webService()
+	home.Annotations = map[string]string{v1alpha1.AnnotationSkipReflection: ""}
+	if _, err := r.rome.CoreV1().Services("shop").Update(t.Context(), home, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	r.awaitEndpoints(t, false)
+	if _, err := r.rome.CoreV1().Services("shop").Update(t.Context(), webService(), metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	r.awaitEndpoints(t, true)
+	if err := r.rome.CoreV1().Services("shop").Delete(t.Context(), "web", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	r.awaitEndpoints(t, false)
+}
+
+func TestEndpointsStayHomeWithoutANetwork(t *testing.T) {
+	for name, node := range map[string]*v1alpha1.VirtualNode{"nobody says": {}, "there is none": networkedNode(metav1.ConditionFalse)} {
+		t.Run(name, func(t *testing.T) {
+			r := newReflecting(t, []runtime.Object{webService(), webEndpoints()}, nil)
+			r.node.Store(node)
+			r.start(t)
+			one := r.namespaces["shop"].kinds["endpointslices"].(*endpointSliceObjects)
+			if !cache.WaitForCacheSync(t.Context().Done(), one.synced) {
+				t.Fatal("the caches are not filled")
+			}
+			if _, err := one.reconcile(t.Context(), one.key("web-abcde")); err != nil {
+				t.Fatal(err)
+			}
+			for _, action := range r.federation.Actions() {
+				if action.GetVerb() == "create" {
+					t.Errorf("%+v", action)
+				}
+			}
+		})
+	}
+}

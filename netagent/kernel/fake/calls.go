@@ -1,0 +1,270 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package fake
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"liqo.io/federation/netagent/kernel"
+	"liqo.io/federation/netagent/model"
+)
+
+// Links returns our links.
+func (k *Kernel) Links() (links []kernel.Link, err error) {
+	err = k.call(false, always(func() {
+		for name, l := range k.links {
+			if strings.HasPrefix(name, model.LinkPrefix) {
+				l.Peer, l.PeerMAC = "", model.MAC{}
+				links = append(links, l)
+			}
+		}
+	}))
+	return links, err
+}
+
+// AddLink makes a link, and for a pair both ends.
+func (k *Kernel) AddLink(l model.Link) error {
+	return k.call(true, func() error {
+		if _, ok := k.links[l.Name]; ok {
+			return fmt.Errorf("making link %s: %w", l.Name, unix.EEXIST)
+		}
+		switch l.Kind {
+		case model.Veth:
+			k.Inner.links[l.Peer] = kernel.Link{Link: model.Link{Name: l.Peer, Kind: model.VethEnd, MTU: l.MTU, MAC: l.PeerMAC}}
+		case model.VethEnd:
+			return fmt.Errorf("making link %s: a %s comes with something else", l.Name, l.Kind)
+		case model.WireGuard:
+			k.tunnels[l.Name] = model.Tunnel{Link: l.Name}
+		}
+		k.links[l.Name] = kernel.Link{Link: l}
+		return nil
+	})
+}
+
+// SetLink sets what can change of a link.
+func (k *Kernel) SetLink(l model.Link) error {
+	return k.call(true, k.onLink(l.Name, func() { k.links[l.Name] = kernel.Link{Link: l, Up: true} }))
+}
+
+// DeleteLink removes a link, and for a pair both ends.
+func (k *Kernel) DeleteLink(name string) error {
+	return k.call(true, always(func() {
+		if k.links[name].Kind == model.Veth {
+			k.Inner.drop(k.links[name].Peer)
+		}
+		k.drop(name)
+	}))
+}
+
+// Addresses returns the addresses of a link.
+func (k *Kernel) Addresses(link string) (addresses []model.Address, err error) {
+	err = k.call(false, k.onLink(link, func() {
+		for a := range k.addresses {
+			if a.Link == link {
+				addresses = append(addresses, a)
+			}
+		}
+	}))
+	return addresses, err
+}
+
+// AddAddress adds an address.
+func (k *Kernel) AddAddress(a model.Address) error {
+	return k.call(true, k.onLink(a.Link, func() { k.addresses[a] = true }))
+}
+
+// DeleteAddress deletes an address.
+func (k *Kernel) DeleteAddress(a model.Address) error {
+	return k.call(true, always(func() { delete(k.addresses, a) }))
+}
+
+// Neighbors returns the neighbours of a link.
+func (k *Kernel) Neighbors(link string) (neighbors []model.Neighbor, err error) {
+	err = k.call(false, k.onLink(link, func() {
+		for at, n := range k.neighbors {
+			if at.link == link {
+				neighbors = append(neighbors, n)
+			}
+		}
+	}))
+	return neighbors, err
+}
+
+// SetNeighbor writes a neighbour.
+func (k *Kernel) SetNeighbor(n model.Neighbor) error {
+	return k.call(true, k.onLink(n.Link, func() { k.neighbors[neighborKey{n.Link, n.Addr}] = n }))
+}
+
+// DeleteNeighbor deletes a neighbour.
+func (k *Kernel) DeleteNeighbor(n model.Neighbor) error {
+	return k.call(true, always(func() { delete(k.neighbors, neighborKey{n.Link, n.Addr}) }))
+}
+
+// Forwards returns the forwarding entries of a link.
+func (k *Kernel) Forwards(link string) (forwards []model.Forward, err error) {
+	err = k.call(false, k.onLink(link, func() {
+		for at, f := range k.forwards {
+			if at.link == link {
+				forwards = append(forwards, f)
+			}
+		}
+	}))
+	return forwards, err
+}
+
+// SetForward writes a forwarding entry.
+func (k *Kernel) SetForward(f model.Forward) error {
+	return k.call(true, k.onLink(f.Link, func() { k.forwards[forwardKey{f.Link, f.MAC}] = f }))
+}
+
+// DeleteForward deletes a forwarding entry.
+func (k *Kernel) DeleteForward(f model.Forward) error {
+	return k.call(true, always(func() { delete(k.forwards, forwardKey{f.Link, f.MAC}) }))
+}
+
+// Routes returns the routes.
+func (k *Kernel) Routes() (routes []model.Route, err error) {
+	err = k.call(false, always(func() { routes = slices.Collect(maps.Values(k.routes)) }))
+	return routes, err
+}
+
+// ReplaceRoute writes a route.
+func (k *Kernel) ReplaceRoute(r model.Route) error {
+	return k.call(true, k.onLink(r.Link, func() { k.routes[routeKey{r.Table, r.Dst}] = r }))
+}
+
+// DeleteRoute deletes a route.
+func (k *Kernel) DeleteRoute(r model.Route) error {
+	return k.call(true, always(func() { delete(k.routes, routeKey{r.Table, r.Dst}) }))
+}
+
+// Rules returns the rules.
+func (k *Kernel) Rules() (rules []model.Rule, err error) {
+	err = k.call(false, always(func() { rules = slices.Collect(maps.Keys(k.rules)) }))
+	return rules, err
+}
+
+// AddRule adds a rule.
+func (k *Kernel) AddRule(r model.Rule) error {
+	return k.call(true, always(func() { k.rules[r] = true }))
+}
+
+// DeleteRule deletes a rule.
+func (k *Kernel) DeleteRule(r model.Rule) error {
+	return k.call(true, always(func() { delete(k.rules, r) }))
+}
+
+// Tunnel returns the configuration of a tunnel.
+func (k *Kernel) Tunnel(link string) (t model.Tunnel, err error) {
+	err = k.call(false, k.onLink(link, func() {
+		t = k.tunnels[link]
+		t.Peers = slices.Clone(t.Peers)
+	}))
+	return t, err
+}
+
+// ChangeTunnel changes the configuration of a tunnel.
+func (k *Kernel) ChangeTunnel(link string, change kernel.TunnelChange) error {
+	return k.call(true, k.onLink(link, func() {
+		t := k.tunnels[link]
+		if change.PrivateKey != nil {
+			t.PrivateKey = *change.PrivateKey
+		}
+		if change.Port != nil {
+			t.Port = *change.Port
+		}
+		t.Peers = slices.DeleteFunc(slices.Clone(t.Peers), func(p model.TunnelPeer) bool { return slices.Contains(change.Remove, p.PublicKey) })
+		for _, p := range change.Set {
+			at := slices.IndexFunc(t.Peers, func(other model.TunnelPeer) bool { return other.PublicKey == p.PublicKey })
+			if at < 0 {
+				t.Peers = append(t.Peers, p)
+				continue
+			}
+			if !p.Endpoint.IsValid() {
+				p.Endpoint = t.Peers[at].Endpoint
+			}
+			t.Peers[at] = p
+		}
+		slices.SortFunc(t.Peers, func(a, b model.TunnelPeer) int { return bytes.Compare(a.PublicKey[:], b.PublicKey[:]) })
+		k.tunnels[link] = t
+	}))
+}
+
+// Chains returns our chains and the jumps to them.
+func (k *Kernel) Chains(f model.Family) (chains []model.Chain, jumps []model.Jump, err error) {
+	err = k.call(false, always(func() {
+		for at, rules := range k.chains {
+			if at.family == f {
+				chains = append(chains, model.Chain{Family: f, Table: at.table, Name: at.name, Rules: slices.Clone(rules)})
+			}
+		}
+		for at, rules := range k.bases {
+			for _, rule := range rules {
+				if target, ok := strings.CutPrefix(rule, "-j "+model.ChainPrefix); ok && at.family == f {
+					jumps = append(jumps, model.Jump{Family: f, Table: at.table, Base: at.name, Chain: model.ChainPrefix + target})
+				}
+			}
+		}
+	}))
+	return chains, jumps, err
+}
+
+// ChangeChains changes one table. Like iptables it refuses to delete a chain
+// that something leads to.
+func (k *Kernel) ChangeChains(f model.Family, table string, change kernel.ChainChange) error {
+	return k.call(true, func() error {
+		chains, bases := maps.Clone(k.chains), maps.Clone(k.bases)
+		for _, c := range change.Set {
+			chains[chainKey{f, table, c.Name}] = slices.Clone(c.Rules)
+		}
+		for _, j := range change.DeleteJumps {
+			at := chainKey{f, table, j.Base}
+			i := slices.Index(bases[at], "-j "+j.Chain)
+			if i < 0 {
+				return fmt.Errorf("no jump to %s in %s", j.Chain, j.Base)
+			}
+			bases[at] = slices.Delete(slices.Clone(bases[at]), i, i+1)
+		}
+		for _, j := range change.AddJumps {
+			at, rule := chainKey{f, table, j.Base}, "-j "+j.Chain
+			if j.Last {
+				bases[at] = append(slices.Clone(bases[at]), rule)
+			} else {
+				bases[at] = append([]string{rule}, bases[at]...)
+			}
+		}
+		for _, name := range change.Delete {
+			delete(chains, chainKey{f, table, name})
+		}
+		for _, all := range []map[chainKey][]string{chains, bases} {
+			for at, rules := range all {
+				for _, rule := range rules {
+					_, target, _ := strings.Cut(rule, "-j "+model.ChainPrefix)
+					if _, ok := chains[chainKey{at.family, at.table, model.ChainPrefix + target}]; target != "" && !ok {
+						return fmt.Errorf("%s leads to %s, which is not there", at.name, target)
+					}
+				}
+			}
+		}
+		k.chains, k.bases = chains, bases
+		return nil
+	})
+}
+
+// Sysctl reads a setting.
+func (k *Kernel) Sysctl(path string) (value string, err error) {
+	err = k.call(false, always(func() { value = k.sysctls[path] }))
+	return value, err
+}
+
+// SetSysctl writes a setting.
+func (k *Kernel) SetSysctl(s model.Sysctl) error {
+	return k.call(true, always(func() { k.sysctls[s.Path] = s.Value }))
+}

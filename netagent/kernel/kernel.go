@@ -1,0 +1,124 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package kernel is how the network agents read and write what a network
+// namespace holds, in the values of package model. It decides nothing: each
+// method is one thing that the kernel does. Reading methods return what may be
+// ours; deleting what is gone already is no error.
+package kernel
+
+import (
+	"net/netip"
+
+	"liqo.io/federation/netagent/model"
+)
+
+// Kernel is one network namespace.
+type Kernel interface {
+	Links
+	Routes
+	Rules
+	WireGuard
+	Tables
+	Sysctls
+}
+
+// Links are interfaces with their addresses, neighbours and forwarding entries.
+type Links interface {
+	// Links returns those whose names begin with model.LinkPrefix. The other
+	// end of a pair is not told.
+	Links() ([]Link, error)
+	// AddLink makes a link. It need not be up.
+	AddLink(model.Link) error
+	// SetLink sets the MTU and the MAC of a link, and brings it up.
+	SetLink(model.Link) error
+	DeleteLink(name string) error
+
+	// Addresses returns those of a link, but for the link-local ones.
+	Addresses(link string) ([]model.Address, error)
+	AddAddress(model.Address) error
+	DeleteAddress(model.Address) error
+
+	// Neighbors returns the permanent ones of a link.
+	Neighbors(link string) ([]model.Neighbor, error)
+	SetNeighbor(model.Neighbor) error
+	DeleteNeighbor(model.Neighbor) error
+
+	Forwards(link string) ([]model.Forward, error)
+	SetForward(model.Forward) error
+	DeleteForward(model.Forward) error
+}
+
+// Link is a link as it is.
+type Link struct {
+	model.Link
+	Up bool
+}
+
+// Routes are those with model.RouteProtocol, in all tables.
+type Routes interface {
+	Routes() ([]model.Route, error)
+	// ReplaceRoute writes a route in the place of the one with its table and
+	// destination.
+	ReplaceRoute(model.Route) error
+	DeleteRoute(model.Route) error
+}
+
+// Rules are those with model.RouteProtocol.
+type Rules interface {
+	Rules() ([]model.Rule, error)
+	AddRule(model.Rule) error
+	DeleteRule(model.Rule) error
+}
+
+// WireGuard configures the links of kind model.WireGuard.
+type WireGuard interface {
+	Tunnel(link string) (model.Tunnel, error)
+	ChangeTunnel(link string, change TunnelChange) error
+}
+
+// TunnelChange is what becomes different of a tunnel. What it does not name
+// stays, sessions included.
+type TunnelChange struct {
+	PrivateKey *model.PrivateKey
+	Port       *int
+	// Remove comes before Set, so that CIDRs can move between peers.
+	Remove []model.PublicKey
+	// Set adds peers, or replaces what is configured of them. An invalid
+	// endpoint leaves the one that the peer was last heard from.
+	Set []model.TunnelPeer
+}
+
+// Tables are the chains of iptables.
+type Tables interface {
+	// Chains returns the chains with model.ChainPrefix, and the jumps to them
+	// from chains that iptables brings.
+	Chains(model.Family) ([]model.Chain, []model.Jump, error)
+	// ChangeChains changes one table, all of it or nothing.
+	ChangeChains(f model.Family, table string, change ChainChange) error
+}
+
+// ChainChange is what becomes different of a table.
+type ChainChange struct {
+	Set         []model.Chain // made, or emptied and filled again
+	AddJumps    []model.Jump
+	DeleteJumps []model.Jump
+	Delete      []string // names of chains
+}
+
+// Sysctls are settings below /proc/sys.
+type Sysctls interface {
+	Sysctl(path string) (string, error)
+	SetSysctl(model.Sysctl) error
+}
+
+// Implementation is who does WireGuard's work.
+type Implementation string
+
+// The implementations of WireGuard.
+const (
+	InKernel  Implementation = "kernel"
+	InProcess Implementation = "wireguard-go"
+)
+
+func prefixOf(a netip.Addr) netip.Prefix { return netip.PrefixFrom(a, a.BitLen()) }

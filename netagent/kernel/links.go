@@ -1,0 +1,253 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package kernel
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"strings"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"liqo.io/federation/netagent/model"
+)
+
+// Links returns our links.
+func (n *Namespace) Links() ([]Link, error) {
+	var all []netlink.Link
+	if err := retry(func() (err error) { all, err = n.handle.LinkList(); return err }); err != nil {
+		return nil, fmt.Errorf("listing links: %w", err)
+	}
+	var links []Link
+	for _, l := range all {
+		if strings.HasPrefix(l.Attrs().Name, model.LinkPrefix) {
+			links = append(links, n.linkOf(l))
+		}
+	}
+	return links, nil
+}
+
+func (n *Namespace) linkOf(l netlink.Link) Link {
+	attrs := l.Attrs()
+	link := Link{
+		Link: model.Link{Name: attrs.Name, Kind: model.Kind(l.Type()), MTU: attrs.MTU},
+		Up:   attrs.Flags&net.FlagUp != 0,
+	}
+	copy(link.MAC[:], attrs.HardwareAddr)
+	switch typed := l.(type) {
+	case *netlink.Vxlan:
+		link.VNI, link.Port, link.Local = typed.VxlanId, typed.Port, addrOf(typed.SrcAddr)
+	case *netlink.Veth:
+		if attrs.Name == model.GatewayLink {
+			link.Kind = model.VethEnd
+		} else if n.inner != nil {
+			if _, err := n.inner.handle.LinkByName(model.GatewayLink); err != nil {
+				link.Kind = "veth without its other end"
+			}
+		}
+	case *netlink.Tuntap:
+		if n.deviceOf(attrs.Name) != nil {
+			link.Kind = model.WireGuard
+		}
+	}
+	return link
+}
+
+// AddLink makes a link.
+func (n *Namespace) AddLink(l model.Link) error {
+	attrs := netlink.NewLinkAttrs()
+	attrs.Name, attrs.MTU = l.Name, l.MTU
+	attrs.HardwareAddr = net.HardwareAddr(l.MAC[:])
+	var link netlink.Link
+	switch l.Kind {
+	case model.Veth:
+		if n.inner == nil {
+			return fmt.Errorf("making link %s: there is no namespace for its other end", l.Name)
+		}
+		veth := netlink.NewVeth(attrs)
+		veth.PeerName, veth.PeerHardwareAddr = l.Peer, net.HardwareAddr(l.PeerMAC[:])
+		veth.PeerMTU, veth.PeerNamespace = uint32(l.MTU), netlink.NsFd(n.inner.file.Fd())
+		link = veth
+	case model.VXLAN:
+		link = &netlink.Vxlan{LinkAttrs: attrs, VxlanId: l.VNI, Port: l.Port, SrcAddr: l.Local.AsSlice()}
+	case model.WireGuard:
+		return n.addTunnel(l)
+	default:
+		return fmt.Errorf("making link %s: a %s comes with something else", l.Name, l.Kind)
+	}
+	if err := n.handle.LinkAdd(link); err != nil {
+		return fmt.Errorf("making link %s of kind %s: %w", l.Name, l.Kind, err)
+	}
+	return nil
+}
+
+// SetLink sets what can change of a link, and brings it up.
+func (n *Namespace) SetLink(l model.Link) error {
+	link, err := n.link(l.Name)
+	if err != nil {
+		return err
+	}
+	if link.Attrs().MTU != l.MTU {
+		if err := n.handle.LinkSetMTU(link, l.MTU); err != nil {
+			return fmt.Errorf("setting the MTU of link %s to %d: %w", l.Name, l.MTU, err)
+		}
+	}
+	if l.MAC != (model.MAC{}) && link.Attrs().HardwareAddr.String() != l.MAC.String() {
+		if err := n.handle.LinkSetHardwareAddr(link, l.MAC[:]); err != nil {
+			return fmt.Errorf("setting the MAC of link %s to %s: %w", l.Name, l.MAC, err)
+		}
+	}
+	if err := n.handle.LinkSetUp(link); err != nil {
+		return fmt.Errorf("bringing link %s up: %w", l.Name, err)
+	}
+	return nil
+}
+
+// DeleteLink removes a link, and what is on it.
+func (n *Namespace) DeleteLink(name string) error {
+	if n.closeDevice(name) {
+		return nil
+	}
+	link, err := n.link(name)
+	if err == nil {
+		err = n.handle.LinkDel(link)
+	}
+	if err = unlessGone(err); err != nil {
+		return fmt.Errorf("deleting link %s: %w", name, err)
+	}
+	return nil
+}
+
+// Addresses returns the addresses of a link.
+func (n *Namespace) Addresses(link string) ([]model.Address, error) {
+	l, err := n.link(link)
+	if err != nil {
+		return nil, err
+	}
+	var all []netlink.Addr
+	if err := retry(func() (err error) { all, err = n.handle.AddrList(l, netlink.FAMILY_ALL); return err }); err != nil {
+		return nil, fmt.Errorf("listing the addresses of link %s: %w", link, err)
+	}
+	var addresses []model.Address
+	for _, a := range all {
+		if addr := addrOf(a.IP); !addr.IsLinkLocalUnicast() {
+			addresses = append(addresses, model.Address{Link: link, Addr: addr})
+		}
+	}
+	return addresses, nil
+}
+
+// AddAddress adds an address.
+func (n *Namespace) AddAddress(a model.Address) error {
+	return n.address("adding", a, n.handle.AddrReplace)
+}
+
+// DeleteAddress deletes an address.
+func (n *Namespace) DeleteAddress(a model.Address) error {
+	return unlessGone(n.address("deleting", a, n.handle.AddrDel))
+}
+
+func (n *Namespace) address(doing string, a model.Address, do func(netlink.Link, *netlink.Addr) error) error {
+	l, err := n.link(a.Link)
+	if err == nil {
+		err = do(l, &netlink.Addr{IPNet: netOf(prefixOf(a.Addr))})
+	}
+	if err != nil {
+		return fmt.Errorf("%s address %s of link %s: %w", doing, a.Addr, a.Link, err)
+	}
+	return nil
+}
+
+// Neighbors returns the permanent neighbours of a link.
+func (n *Namespace) Neighbors(link string) ([]model.Neighbor, error) {
+	all, err := n.neighbors(link, netlink.FAMILY_ALL)
+	var neighbors []model.Neighbor
+	for _, x := range all {
+		if x.State&netlink.NUD_PERMANENT != 0 && len(x.HardwareAddr) == 6 && x.Family != unix.AF_BRIDGE {
+			neighbors = append(neighbors, model.Neighbor{Link: link, Addr: addrOf(x.IP), MAC: model.MAC(x.HardwareAddr)})
+		}
+	}
+	return neighbors, err
+}
+
+// SetNeighbor writes a neighbour.
+func (n *Namespace) SetNeighbor(x model.Neighbor) error {
+	return n.neighbor("writing neighbour", x.Link, x.Addr, x.MAC, false, n.handle.NeighSet)
+}
+
+// DeleteNeighbor deletes a neighbour.
+func (n *Namespace) DeleteNeighbor(x model.Neighbor) error {
+	return unlessGone(n.neighbor("deleting neighbour", x.Link, x.Addr, x.MAC, false, n.handle.NeighDel))
+}
+
+// Forwards returns the forwarding entries of a VXLAN.
+func (n *Namespace) Forwards(link string) ([]model.Forward, error) {
+	all, err := n.neighbors(link, unix.AF_BRIDGE)
+	var forwards []model.Forward
+	for _, x := range all {
+		if len(x.HardwareAddr) == 6 && len(x.IP) > 0 {
+			forwards = append(forwards, model.Forward{Link: link, MAC: model.MAC(x.HardwareAddr), Node: addrOf(x.IP)})
+		}
+	}
+	return forwards, err
+}
+
+// SetForward writes a forwarding entry.
+func (n *Namespace) SetForward(x model.Forward) error {
+	return n.neighbor("writing forwarding entry", x.Link, x.Node, x.MAC, true, n.handle.NeighSet)
+}
+
+// DeleteForward deletes a forwarding entry.
+func (n *Namespace) DeleteForward(x model.Forward) error {
+	return unlessGone(n.neighbor("deleting forwarding entry", x.Link, x.Node, x.MAC, true, n.handle.NeighDel))
+}
+
+func (n *Namespace) neighbors(link string, family int) ([]netlink.Neigh, error) {
+	l, err := n.link(link)
+	if err != nil {
+		return nil, err
+	}
+	var all []netlink.Neigh
+	err = retry(func() (err error) { all, err = n.handle.NeighList(l.Attrs().Index, family); return err })
+	if err != nil {
+		return nil, fmt.Errorf("listing the neighbours of link %s: %w", link, err)
+	}
+	return all, nil
+}
+
+func (n *Namespace) neighbor(doing, link string, a netip.Addr, mac model.MAC, forwarding bool, do func(*netlink.Neigh) error) error {
+	l, err := n.link(link)
+	if err == nil {
+		x := &netlink.Neigh{LinkIndex: l.Attrs().Index, State: netlink.NUD_PERMANENT, IP: a.AsSlice(), HardwareAddr: mac[:]}
+		if forwarding {
+			x.Family, x.Flags = unix.AF_BRIDGE, netlink.NTF_SELF
+		}
+		err = do(x)
+	}
+	if err != nil {
+		return fmt.Errorf("%s %s %s of link %s: %w", doing, a, mac, link, err)
+	}
+	return nil
+}
+
+func (n *Namespace) link(name string) (netlink.Link, error) {
+	var l netlink.Link
+	err := retry(func() (err error) { l, err = n.handle.LinkByName(name); return err })
+	if errors.As(err, &netlink.LinkNotFoundError{}) {
+		return nil, fmt.Errorf("there is no link %s: %w", name, unix.ENODEV)
+	}
+	return l, err
+}
+
+func addrOf(ip net.IP) netip.Addr {
+	a, _ := netip.AddrFromSlice(ip)
+	return a.Unmap()
+}
+
+func netOf(p netip.Prefix) *net.IPNet {
+	return &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), p.Addr().BitLen())}
+}

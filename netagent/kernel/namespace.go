@@ -1,0 +1,199 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package kernel
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netns"
+	"golang.org/x/sys/unix"
+	"golang.zx2c4.com/wireguard/device"
+
+	"liqo.io/federation/netagent/model"
+)
+
+const threadNamespace = "/proc/thread-self/ns/net"
+
+// Namespace is a network namespace of this machine. Its methods may be called
+// from any goroutine.
+type Namespace struct {
+	file   *os.File
+	handle *netlink.Handle
+	// outer is where the sockets of the tunnels are, inner the other end of a
+	// pair.
+	outer, inner *Namespace
+
+	mu      sync.Mutex
+	devices map[string]*device.Device // wireguard-go's, by link
+	tables  *backend
+	indexes map[string]int // of links, by name
+}
+
+var _ Kernel = &Namespace{}
+
+// Current opens the namespace of this process.
+func Current() (*Namespace, error) {
+	return open(threadNamespace)
+}
+
+// Enter opens the namespace that is bound to a file, and makes it if there is
+// none. What it returns is the inner one of n: veth pairs lead from n to it,
+// and its tunnels have their sockets in n.
+func (n *Namespace) Enter(path string) (*Namespace, error) {
+	if err := create(path); err != nil {
+		return nil, fmt.Errorf("making the network namespace %s: %w", path, err)
+	}
+	inner, err := open(path)
+	if err != nil {
+		return nil, err
+	}
+	inner.outer, n.inner = n, inner
+	return inner, nil
+}
+
+// RemoveNamespace takes a namespace away from its file. It ends with the last
+// process that is in it.
+func RemoveNamespace(path string) error {
+	err := unix.Unmount(path, unix.MNT_DETACH)
+	if err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOENT) {
+		return fmt.Errorf("unmounting the network namespace %s: %w", path, err)
+	}
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// Close lets go of the namespace, and ends the tunnels that this process
+// carries in it.
+func (n *Namespace) Close() error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for name, d := range n.devices {
+		d.Close()
+		delete(n.devices, name)
+	}
+	n.handle.Close()
+	return n.file.Close()
+}
+
+// Do runs f on a thread in the namespace: f's sockets, files below /proc/sys
+// and processes belong to it.
+func (n *Namespace) Do(f func() error) error {
+	result := make(chan error, 1)
+	go func() {
+		// A thread that does not get back is not unlocked, and ends with its
+		// goroutine: nobody else ever runs in the wrong namespace.
+		runtime.LockOSThread()
+		home, err := os.Open(threadNamespace)
+		if err != nil {
+			result <- err
+			return
+		}
+		defer home.Close()
+		if err := unix.Setns(int(n.file.Fd()), unix.CLONE_NEWNET); err != nil {
+			result <- fmt.Errorf("entering the network namespace %s: %w", n.file.Name(), err)
+			return
+		}
+		err = f()
+		if unix.Setns(int(home.Fd()), unix.CLONE_NEWNET) == nil {
+			runtime.UnlockOSThread()
+		}
+		result <- err
+	}()
+	return <-result
+}
+
+// Sysctl reads a setting.
+func (n *Namespace) Sysctl(path string) (string, error) {
+	var value []byte
+	err := n.Do(func() (err error) {
+		value, err = os.ReadFile(filepath.Join("/proc/sys", path))
+		return err
+	})
+	return strings.TrimSpace(string(value)), err
+}
+
+// SetSysctl writes a setting.
+func (n *Namespace) SetSysctl(s model.Sysctl) error {
+	return n.Do(func() error {
+		return os.WriteFile(filepath.Join("/proc/sys", s.Path), []byte(s.Value), 0)
+	})
+}
+
+func open(path string) (*Namespace, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	handle, err := netlink.NewHandleAt(netns.NsHandle(file.Fd()), unix.NETLINK_ROUTE)
+	if err != nil {
+		file.Close()
+		return nil, fmt.Errorf("opening netlink in the network namespace %s: %w", path, err)
+	}
+	return &Namespace{file: file, handle: handle, devices: make(map[string]*device.Device)}, nil
+}
+
+// create binds a new namespace to a file, unless one is bound to it.
+func create(path string) error {
+	var at unix.Statfs_t
+	if err := unix.Statfs(path, &at); err == nil && at.Type == unix.NSFS_MAGIC {
+		return nil
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDONLY, 0o400)
+	if err != nil {
+		return err
+	}
+	file.Close()
+	result := make(chan error)
+	go func() {
+		runtime.LockOSThread() // the thread ends with this goroutine
+		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
+			result <- err
+			return
+		}
+		result <- unix.Mount(threadNamespace, path, "", unix.MS_BIND, "")
+	}()
+	if err := <-result; err != nil {
+		return errors.Join(err, os.Remove(path))
+	}
+	return nil
+}
+
+// retry repeats what was interrupted, a few times.
+func retry(f func() error) error {
+	err := f()
+	for range 4 {
+		if !errors.Is(err, unix.EINTR) && !errors.Is(err, netlink.ErrDumpInterrupted) {
+			break
+		}
+		err = f()
+	}
+	return err
+}
+
+// unlessGone takes what is gone already for deleted.
+func unlessGone(err error) error {
+	var missing netlink.LinkNotFoundError
+	for _, gone := range []error{unix.ESRCH, unix.ENOENT, unix.ENODEV, unix.EADDRNOTAVAIL, unix.ENXIO} {
+		if errors.Is(err, gone) {
+			return nil
+		}
+	}
+	if errors.As(err, &missing) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,157 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package kernel
+
+import (
+	"fmt"
+	"net/netip"
+
+	"github.com/vishvananda/netlink"
+
+	"liqo.io/federation/netagent/model"
+)
+
+// Routes returns our routes.
+func (n *Namespace) Routes() ([]model.Route, error) {
+	var all []netlink.Route
+	filter := &netlink.Route{Protocol: model.RouteProtocol}
+	err := retry(func() (err error) {
+		all = nil
+		for _, family := range []int{netlink.FAMILY_V4, netlink.FAMILY_V6} {
+			some, err := n.handle.RouteListFiltered(family, filter, netlink.RT_FILTER_PROTOCOL|netlink.RT_FILTER_TABLE)
+			if err != nil {
+				return err
+			}
+			all = append(all, some...)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("listing routes: %w", err)
+	}
+	names, err := n.linkNames()
+	if err != nil {
+		return nil, err
+	}
+	var routes []model.Route
+	for _, r := range all {
+		routes = append(routes, model.Route{
+			Table: r.Table, Dst: destination(r), Via: addrOf(r.Gw), Link: names[r.LinkIndex], Src: addrOf(r.Src), MTU: r.MTU,
+		})
+	}
+	return routes, nil
+}
+
+func destination(r netlink.Route) netip.Prefix {
+	if r.Dst == nil {
+		if r.Family == netlink.FAMILY_V4 {
+			return netip.PrefixFrom(netip.IPv4Unspecified(), 0)
+		}
+		return netip.PrefixFrom(netip.IPv6Unspecified(), 0)
+	}
+	bits, _ := r.Dst.Mask.Size()
+	return netip.PrefixFrom(addrOf(r.Dst.IP), bits)
+}
+
+// ReplaceRoute writes a route.
+func (n *Namespace) ReplaceRoute(r model.Route) error {
+	return n.route("writing", r, n.handle.RouteReplace)
+}
+
+// DeleteRoute deletes a route.
+func (n *Namespace) DeleteRoute(r model.Route) error {
+	return unlessGone(n.route("deleting", r, n.handle.RouteDel))
+}
+
+func (n *Namespace) route(doing string, r model.Route, do func(*netlink.Route) error) error {
+	index, err := n.index(r.Link)
+	if err == nil {
+		route := &netlink.Route{
+			LinkIndex: index, Table: r.Table, Dst: netOf(r.Dst), Protocol: model.RouteProtocol,
+			Gw: r.Via.AsSlice(), Src: r.Src.AsSlice(), MTU: r.MTU,
+		}
+		if r.Via.IsValid() {
+			route.Flags = int(netlink.FLAG_ONLINK)
+		} else if r.Dst.Addr().Is4() {
+			route.Scope = netlink.SCOPE_LINK
+		}
+		err = do(route)
+	}
+	if err != nil {
+		return fmt.Errorf("%s the route to %s in table %d by %s: %w", doing, r.Dst, r.Table, r.Link, err)
+	}
+	return nil
+}
+
+func (n *Namespace) linkNames() (map[int]string, error) {
+	var links []netlink.Link
+	if err := retry(func() (err error) { links, err = n.handle.LinkList(); return err }); err != nil {
+		return nil, fmt.Errorf("listing links: %w", err)
+	}
+	names := make(map[int]string, len(links))
+	indexes := make(map[string]int, len(links))
+	for _, l := range links {
+		names[l.Attrs().Index], indexes[l.Attrs().Name] = l.Attrs().Name, l.Attrs().Index
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.indexes = indexes
+	return names, nil
+}
+
+// index is that of a link when routes were last listed: asking for it again for
+// each of thousands of routes takes as long as writing them. A link that was
+// made anew since then is not found by it, and that is an error.
+func (n *Namespace) index(link string) (int, error) {
+	n.mu.Lock()
+	index, ok := n.indexes[link]
+	n.mu.Unlock()
+	if ok {
+		return index, nil
+	}
+	l, err := n.link(link)
+	if err != nil {
+		return 0, err
+	}
+	return l.Attrs().Index, nil
+}
+
+// Rules returns our rules.
+func (n *Namespace) Rules() ([]model.Rule, error) {
+	var rules []model.Rule
+	for f, family := range families {
+		var all []netlink.Rule
+		if err := retry(func() (err error) { all, err = n.handle.RuleList(family); return err }); err != nil {
+			return nil, fmt.Errorf("listing rules: %w", err)
+		}
+		for _, r := range all {
+			if r.Protocol == model.RouteProtocol {
+				rules = append(rules, model.Rule{Family: f, Priority: r.Priority, Table: r.Table, From: r.IifName})
+			}
+		}
+	}
+	return rules, nil
+}
+
+// AddRule adds a rule.
+func (n *Namespace) AddRule(r model.Rule) error {
+	return n.rule("adding", r, n.handle.RuleAdd)
+}
+
+// DeleteRule deletes a rule.
+func (n *Namespace) DeleteRule(r model.Rule) error {
+	return unlessGone(n.rule("deleting", r, n.handle.RuleDel))
+}
+
+func (n *Namespace) rule(doing string, r model.Rule, do func(*netlink.Rule) error) error {
+	rule := netlink.NewRule()
+	rule.Family, rule.Priority, rule.Table = families[r.Family], r.Priority, r.Table
+	rule.IifName, rule.Protocol = r.From, model.RouteProtocol
+	if err := do(rule); err != nil {
+		return fmt.Errorf("%s the %s rule %d to table %d: %w", doing, r.Family, r.Priority, r.Table, err)
+	}
+	return nil
+}
+
+var families = map[model.Family]int{model.IPv4: netlink.FAMILY_V4, model.IPv6: netlink.FAMILY_V6}

@@ -1,0 +1,176 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package kernel
+
+import (
+	"bytes"
+	"fmt"
+	"os/exec"
+	"strings"
+
+	"liqo.io/federation/netagent/model"
+)
+
+// backend is one of the two homes that rules of iptables have on a node.
+type backend string
+
+const (
+	nft    backend = "nft"
+	legacy backend = "legacy"
+)
+
+// Backend tells which iptables this namespace uses: "nft" or "legacy".
+func (n *Namespace) Backend() (string, error) {
+	b, err := n.backend()
+	return string(b), err
+}
+
+// UseBackend makes this namespace use an iptables, in place of the one that is
+// found in use: "nft" or "legacy".
+func (n *Namespace) UseBackend(name string) error {
+	b := backend(name)
+	if b != nft && b != legacy {
+		return fmt.Errorf("there is no iptables %q, only %q and %q", name, nft, legacy)
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.tables = &b
+	return nil
+}
+
+// backend finds the iptables that the node's other components use, once: the
+// one where kubelet leaves its marks, else the one with more rules, else nft.
+func (n *Namespace) backend() (backend, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.tables != nil {
+		return *n.tables, nil
+	}
+	rules := make(map[backend]int)
+	for _, b := range []backend{nft, legacy} {
+		for _, f := range []model.Family{model.IPv4, model.IPv6} {
+			out, err := n.run(b, f, "save", "")
+			if err != nil {
+				if b == nft {
+					return "", err
+				}
+				continue // a node without legacy iptables uses nft
+			}
+			rules[b] += strings.Count(out, "\n-A ")
+			if strings.Contains(out, "\n:KUBE-IPTABLES-HINT ") || strings.Contains(out, "\n:KUBE-KUBELET-CANARY ") {
+				n.tables = &b
+				return b, nil
+			}
+		}
+	}
+	found := nft
+	if rules[legacy] > rules[nft] {
+		found = legacy
+	}
+	n.tables = &found
+	return found, nil
+}
+
+// Chains returns our chains and the jumps to them.
+func (n *Namespace) Chains(f model.Family) ([]model.Chain, []model.Jump, error) {
+	b, err := n.backend()
+	if err != nil {
+		return nil, nil, err
+	}
+	out, err := n.run(b, f, "save", "")
+	if err != nil {
+		return nil, nil, err
+	}
+	chains, jumps := parseTables(f, out)
+	return chains, jumps, nil
+}
+
+// ChangeChains changes one table.
+func (n *Namespace) ChangeChains(f model.Family, table string, change ChainChange) error {
+	b, err := n.backend()
+	if err != nil {
+		return err
+	}
+	_, err = n.run(b, f, "restore", writeTable(table, change), "--noflush", "-w", "5")
+	return err
+}
+
+// run runs iptables-save or iptables-restore of a family.
+func (n *Namespace) run(b backend, f model.Family, verb, input string, args ...string) (string, error) {
+	program := fmt.Sprintf("iptables-%s-%s", b, verb)
+	if f == model.IPv6 {
+		program = "ip6" + strings.TrimPrefix(program, "ip")
+	}
+	var out, failure bytes.Buffer
+	err := n.Do(func() error {
+		cmd := exec.Command(program, args...)
+		cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(input), &out, &failure
+		return cmd.Run()
+	})
+	if err != nil {
+		return "", fmt.Errorf("%s: %w: %s", program, err, strings.TrimSpace(failure.String()))
+	}
+	return out.String(), nil
+}
+
+// parseTables picks what is ours out of what iptables-save prints.
+func parseTables(f model.Family, text string) ([]model.Chain, []model.Jump) {
+	var chains []model.Chain
+	var jumps []model.Jump
+	table := ""
+	at := make(map[string]int) // of this table's chains
+	for line := range strings.Lines(text) {
+		line = strings.TrimSuffix(line, "\n")
+		switch {
+		case strings.HasPrefix(line, "*"):
+			table = line[1:]
+			clear(at)
+		case strings.HasPrefix(line, ":"+model.ChainPrefix):
+			name, _, _ := strings.Cut(line[1:], " ")
+			at[name] = len(chains)
+			chains = append(chains, model.Chain{Family: f, Table: table, Name: name})
+		case strings.HasPrefix(line, "-A "):
+			name, rule, _ := strings.Cut(line[3:], " ")
+			if i, ours := at[name]; ours {
+				chains[i].Rules = append(chains[i].Rules, rule)
+			} else if target, ok := strings.CutPrefix(rule, "-j "+model.ChainPrefix); ok {
+				jumps = append(jumps, model.Jump{Family: f, Table: table, Base: name, Chain: model.ChainPrefix + target})
+			}
+		}
+	}
+	return chains, jumps
+}
+
+// writeTable writes a change for iptables-restore --noflush, which empties the
+// chains that it is told of and leaves the others.
+func writeTable(table string, change ChainChange) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "*%s\n", table)
+	for _, c := range change.Set {
+		fmt.Fprintf(&b, ":%s - [0:0]\n", c.Name)
+	}
+	for _, c := range change.Set {
+		for _, rule := range c.Rules {
+			fmt.Fprintf(&b, "-A %s %s\n", c.Name, rule)
+		}
+	}
+	for _, j := range change.DeleteJumps {
+		fmt.Fprintf(&b, "-D %s -j %s\n", j.Base, j.Chain)
+	}
+	for _, j := range change.AddJumps {
+		if j.Last {
+			fmt.Fprintf(&b, "-A %s -j %s\n", j.Base, j.Chain)
+		} else {
+			fmt.Fprintf(&b, "-I %s 1 -j %s\n", j.Base, j.Chain)
+		}
+	}
+	for _, name := range change.Delete {
+		fmt.Fprintf(&b, "-F %s\n", name)
+	}
+	for _, name := range change.Delete {
+		fmt.Fprintf(&b, "-X %s\n", name)
+	}
+	b.WriteString("COMMIT\n")
+	return b.String()
+}

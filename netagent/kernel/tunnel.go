@@ -1,0 +1,180 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package kernel
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"strings"
+	"time"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+	"golang.zx2c4.com/wireguard/conn"
+	"golang.zx2c4.com/wireguard/device"
+	"golang.zx2c4.com/wireguard/tun"
+	"golang.zx2c4.com/wireguard/wgctrl"
+	"golang.zx2c4.com/wireguard/wgctrl/wgtypes"
+
+	"liqo.io/federation/netagent/model"
+)
+
+// addTunnel makes a link of kind WireGuard: the kernel's where it has one, else
+// one that this process carries. Either way its packets come out of a socket of
+// the outer namespace.
+func (n *Namespace) addTunnel(l model.Link) error {
+	if n.outer == nil {
+		return fmt.Errorf("making link %s: there is no namespace for its socket", l.Name)
+	}
+	attrs := netlink.NewLinkAttrs()
+	attrs.Name, attrs.MTU, attrs.Namespace = l.Name, l.MTU, netlink.NsFd(n.file.Fd())
+	err := n.outer.handle.LinkAdd(&netlink.Wireguard{LinkAttrs: attrs})
+	if errors.Is(err, unix.EOPNOTSUPP) {
+		err = n.addDevice(l)
+	}
+	if err != nil {
+		return fmt.Errorf("making link %s of kind %s: %w", l.Name, l.Kind, err)
+	}
+	return nil
+}
+
+func (n *Namespace) addDevice(l model.Link) error {
+	var link tun.Device
+	if err := n.Do(func() (err error) { link, err = tun.CreateTUN(l.Name, l.MTU); return err }); err != nil {
+		return err
+	}
+	d := device.NewDevice(fixedMTU{link, l.MTU}, &bindIn{StdNetBind: conn.NewStdNetBind().(*conn.StdNetBind), namespace: n.outer},
+		&device.Logger{Verbosef: device.DiscardLogf, Errorf: device.DiscardLogf})
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.devices[l.Name] = d
+	return nil
+}
+
+// fixedMTU keeps wireguard-go from asking for the MTU in the namespace of
+// whatever thread it is on. It only pads by it.
+type fixedMTU struct {
+	tun.Device
+	mtu int
+}
+
+// MTU returns the MTU that the link was made with.
+func (f fixedMTU) MTU() (int, error) { return f.mtu, nil }
+
+// bindIn opens the sockets of a device in another namespace than its link's.
+type bindIn struct {
+	*conn.StdNetBind
+	namespace *Namespace
+}
+
+// Open opens the sockets.
+func (b *bindIn) Open(port uint16) (fns []conn.ReceiveFunc, actual uint16, err error) {
+	err = b.namespace.Do(func() (err error) { fns, actual, err = b.StdNetBind.Open(port); return err })
+	return fns, actual, err
+}
+
+func (n *Namespace) deviceOf(link string) *device.Device {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.devices[link]
+}
+
+// closeDevice ends a device of this process, and tells whether there was one.
+func (n *Namespace) closeDevice(link string) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	d := n.devices[link]
+	if d != nil {
+		d.Close()
+		delete(n.devices, link)
+	}
+	return d != nil
+}
+
+// Implementation tells who carries a tunnel.
+func (n *Namespace) Implementation(link string) Implementation {
+	if n.deviceOf(link) != nil {
+		return InProcess
+	}
+	return InKernel
+}
+
+// Tunnel returns the configuration of a tunnel.
+func (n *Namespace) Tunnel(link string) (model.Tunnel, error) {
+	if d := n.deviceOf(link); d != nil {
+		text, err := d.IpcGet()
+		if err != nil {
+			return model.Tunnel{}, fmt.Errorf("reading the tunnel %s: %w", link, err)
+		}
+		t, err := parseTunnel(strings.NewReader(text))
+		t.Link = link
+		return t, err
+	}
+	var found *wgtypes.Device
+	err := n.withClient(func(c *wgctrl.Client) (err error) { found, err = c.Device(link); return err })
+	if err != nil {
+		return model.Tunnel{}, fmt.Errorf("reading the tunnel %s: %w", link, err)
+	}
+	t := model.Tunnel{Link: link, PrivateKey: model.PrivateKey(found.PrivateKey), Port: found.ListenPort}
+	for _, p := range found.Peers {
+		peer := model.TunnelPeer{PublicKey: model.PublicKey(p.PublicKey), Keepalive: p.PersistentKeepaliveInterval}
+		if p.Endpoint != nil {
+			peer.Endpoint = netip.AddrPortFrom(addrOf(p.Endpoint.IP), uint16(p.Endpoint.Port))
+		}
+		for _, a := range p.AllowedIPs {
+			bits, _ := a.Mask.Size()
+			peer.AllowedIPs = append(peer.AllowedIPs, netip.PrefixFrom(addrOf(a.IP), bits))
+		}
+		t.Peers = append(t.Peers, peer)
+	}
+	sortTunnel(&t)
+	return t, nil
+}
+
+// ChangeTunnel changes the configuration of a tunnel.
+func (n *Namespace) ChangeTunnel(link string, change TunnelChange) error {
+	var err error
+	if d := n.deviceOf(link); d != nil {
+		if err = d.IpcSet(writeTunnel(change)); err == nil {
+			err = d.Up()
+		}
+	} else {
+		err = n.withClient(func(c *wgctrl.Client) error { return c.ConfigureDevice(link, configOf(change)) })
+	}
+	if err != nil {
+		return fmt.Errorf("changing the tunnel %s: %w", link, err)
+	}
+	return nil
+}
+
+func (n *Namespace) withClient(f func(*wgctrl.Client) error) error {
+	return n.Do(func() error {
+		c, err := wgctrl.New()
+		if err != nil {
+			return err
+		}
+		return errors.Join(f(c), c.Close())
+	})
+}
+
+func configOf(change TunnelChange) wgtypes.Config {
+	config := wgtypes.Config{PrivateKey: (*wgtypes.Key)(change.PrivateKey), ListenPort: change.Port}
+	for _, key := range change.Remove {
+		config.Peers = append(config.Peers, wgtypes.PeerConfig{PublicKey: wgtypes.Key(key), Remove: true})
+	}
+	for _, p := range change.Set {
+		keepalive := p.Keepalive.Truncate(time.Second)
+		peer := wgtypes.PeerConfig{PublicKey: wgtypes.Key(p.PublicKey), PersistentKeepaliveInterval: &keepalive, ReplaceAllowedIPs: true}
+		if p.Endpoint.IsValid() {
+			peer.Endpoint = net.UDPAddrFromAddrPort(p.Endpoint)
+		}
+		for _, a := range p.AllowedIPs {
+			peer.AllowedIPs = append(peer.AllowedIPs, *netOf(a))
+		}
+		config.Peers = append(config.Peers, peer)
+	}
+	return config
+}

@@ -1,0 +1,114 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package kernel
+
+import (
+	"bufio"
+	"cmp"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"liqo.io/federation/netagent/model"
+)
+
+// What wireguard-go is told and tells is text of lines "key=value", as
+// https://www.wireguard.com/xplatform/ describes it.
+
+// writeTunnel writes a change.
+func writeTunnel(change TunnelChange) string {
+	var b strings.Builder
+	line := func(key string, value any) { fmt.Fprintf(&b, "%s=%v\n", key, value) }
+	if change.PrivateKey != nil {
+		line("private_key", hex.EncodeToString(change.PrivateKey[:]))
+	}
+	if change.Port != nil {
+		line("listen_port", *change.Port)
+	}
+	for _, key := range change.Remove {
+		line("public_key", hex.EncodeToString(key[:]))
+		line("remove", true)
+	}
+	for _, p := range change.Set {
+		line("public_key", hex.EncodeToString(p.PublicKey[:]))
+		if p.Endpoint.IsValid() {
+			line("endpoint", p.Endpoint)
+		}
+		line("persistent_keepalive_interval", int(p.Keepalive/time.Second))
+		line("replace_allowed_ips", true)
+		for _, a := range p.AllowedIPs {
+			line("allowed_ip", a)
+		}
+	}
+	return b.String()
+}
+
+// parseTunnel reads what a device says of itself.
+func parseTunnel(r io.Reader) (model.Tunnel, error) {
+	var t model.Tunnel
+	lines := bufio.NewScanner(r)
+	for lines.Scan() {
+		key, value, _ := strings.Cut(lines.Text(), "=")
+		if err := parseLine(&t, key, value); err != nil {
+			// The value is not told: it may be a key.
+			return model.Tunnel{}, fmt.Errorf("the value of %s is malformed", key)
+		}
+	}
+	sortTunnel(&t)
+	return t, lines.Err()
+}
+
+func parseLine(t *model.Tunnel, key, value string) error {
+	switch key {
+	case "private_key":
+		return parseKey(value, t.PrivateKey[:])
+	case "listen_port":
+		port, err := strconv.ParseUint(value, 10, 16)
+		t.Port = int(port)
+		return err
+	case "public_key":
+		t.Peers = append(t.Peers, model.TunnelPeer{})
+		return parseKey(value, t.Peers[len(t.Peers)-1].PublicKey[:])
+	}
+	if len(t.Peers) == 0 {
+		return nil
+	}
+	peer := &t.Peers[len(t.Peers)-1]
+	switch key {
+	case "endpoint":
+		endpoint, err := netip.ParseAddrPort(value)
+		peer.Endpoint = netip.AddrPortFrom(endpoint.Addr().Unmap(), endpoint.Port())
+		return err
+	case "persistent_keepalive_interval":
+		seconds, err := strconv.ParseUint(value, 10, 16)
+		peer.Keepalive = time.Duration(seconds) * time.Second
+		return err
+	case "allowed_ip":
+		prefix, err := netip.ParsePrefix(value)
+		peer.AllowedIPs = append(peer.AllowedIPs, prefix)
+		return err
+	}
+	return nil
+}
+
+func parseKey(value string, key []byte) error {
+	raw, err := hex.DecodeString(value)
+	if err != nil || copy(key, raw) != len(key) || len(raw) != len(key) {
+		return fmt.Errorf("no key of %d bytes", len(key))
+	}
+	return nil
+}
+
+// sortTunnel puts peers and their CIDRs into one order.
+func sortTunnel(t *model.Tunnel) {
+	for _, p := range t.Peers {
+		slices.SortFunc(p.AllowedIPs, model.ComparePrefix)
+	}
+	slices.SortFunc(t.Peers, func(a, b model.TunnelPeer) int { return cmp.Compare(a.PublicKey.String(), b.PublicKey.String()) })
+}

@@ -1,0 +1,181 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package model
+
+import (
+	"fmt"
+	"net/netip"
+)
+
+// Tables and chains of iptables.
+const (
+	natTable    = "nat"
+	mangleTable = "mangle"
+	filterTable = "filter"
+
+	preroutingChain  = ChainPrefix + "PREROUTING"
+	inputChain       = ChainPrefix + "INPUT"
+	forwardChain     = ChainPrefix + "FORWARD"
+	postroutingChain = ChainPrefix + "POSTROUTING"
+	fromPeersChain   = ChainPrefix + "FROM-PEERS"
+)
+
+// hostChains are those of a node. No masquerading of a CNI or of kube-proxy may
+// meet what goes to peers or comes from them: pods keep their addresses, and
+// what is no pod gets the node's, which the gateway finds the way back to.
+func (v *view) hostChains(s *State, f Family, peers []Peer) {
+	post := Chain{Family: f, Table: natTable, Name: postroutingChain}
+	from := Chain{Family: f, Table: natTable, Name: fromPeersChain}
+	for _, pods := range v.podCIDRs(f) {
+		post.add("-s %s -o %s+ -j ACCEPT", pods, LinkPrefix)
+		from.add("-d %s -j ACCEPT", pods)
+	}
+	for _, p := range peers {
+		for _, r := range ofFamily(p.Remote, f) {
+			post.add("-s %s -j %s", r, fromPeersChain)
+		}
+	}
+	// Other nodes know the way back to peers, and expect their packets from the
+	// overlay. Who is no node does not.
+	from.add("-o %s+ -j ACCEPT", LinkPrefix)
+	if node := v.self.address(f); node.IsValid() {
+		from.add("-j SNAT --to-source %s", node)
+		post.add("-o %s+ -j SNAT --to-source %s", LinkPrefix, node)
+	}
+	// Where the policy of FORWARD is to drop. It comes last, so that whatever a
+	// CNI refuses stays refused.
+	forward := Chain{Family: f, Table: filterTable, Name: forwardChain}
+	forward.add("-i %s+ -j ACCEPT", LinkPrefix)
+	forward.add("-o %s+ -j ACCEPT", LinkPrefix)
+
+	// A CNI gives nodes addresses among the pods. Peers were told of pods: who
+	// calls a node needs a mapping.
+	input := Chain{Family: f, Table: filterTable, Name: inputChain}
+	for _, pods := range v.podCIDRs(f) {
+		input.add("-d %s -i %s+ -j DROP", pods, LinkPrefix)
+	}
+
+	s.Chains = append(s.Chains, from, post, input, forward)
+	s.Jumps = append(s.Jumps,
+		Jump{Family: f, Table: natTable, Base: "POSTROUTING", Chain: postroutingChain},
+		Jump{Family: f, Table: filterTable, Base: "INPUT", Chain: inputChain},
+		Jump{Family: f, Table: filterTable, Base: "FORWARD", Chain: forwardChain, Last: true})
+}
+
+// gatewayChains are those of the gateway's namespace: what a peer may call,
+// what its packets' addresses become, and what those of ours become on the way
+// to it.
+func (v *view) gatewayChains(s *State, f Family, peers []Peer) {
+	admit := Chain{Family: f, Table: mangleTable, Name: preroutingChain}
+	clamp := Chain{Family: f, Table: mangleTable, Name: forwardChain}
+	incoming := Chain{Family: f, Table: natTable, Name: preroutingChain}
+	outgoing := Chain{Family: f, Table: natTable, Name: postroutingChain}
+	admit.add("-i %s -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT", TunnelLink)
+	for _, p := range peers {
+		remote := ofFamily(p.Remote, f)
+		if len(remote) == 0 {
+			continue
+		}
+		filter, in, out := p.filterChain(f), p.incomingChain(f), p.outgoingChain(f)
+		for _, r := range remote {
+			admit.add("-s %s -i %s -j %s", r, TunnelLink, filter.Name)
+			incoming.add("-s %s -i %s -j %s", r, TunnelLink, in.Name)
+			outgoing.add("-d %s -o %s -j %s", r, TunnelLink, out.Name)
+		}
+		s.Chains = append(s.Chains, filter, in, out)
+	}
+	admit.add("-i %s -j DROP", TunnelLink)
+	clamp.add("-p tcp -m tcp --tcp-flags SYN,RST SYN -j TCPMSS --clamp-mss-to-pmtu")
+
+	s.Chains = append(s.Chains, admit, clamp, incoming, outgoing)
+	for _, j := range []Jump{
+		{Table: mangleTable, Base: "PREROUTING", Chain: preroutingChain},
+		{Table: mangleTable, Base: "FORWARD", Chain: forwardChain},
+		{Table: natTable, Base: "PREROUTING", Chain: preroutingChain},
+		{Table: natTable, Base: "POSTROUTING", Chain: postroutingChain},
+	} {
+		j.Family = f
+		s.Jumps = append(s.Jumps, j)
+	}
+}
+
+// filterChain lets a peer call what it was told of, and nothing else.
+func (p Peer) filterChain(f Family) Chain {
+	c := Chain{Family: f, Table: mangleTable, Name: peerChain("F", p.ClusterID)}
+	for _, r := range p.localOf(f) {
+		c.add("-d %s -j ACCEPT", r.Seen)
+	}
+	for _, m := range p.mappingsOf(f) {
+		c.add("-d %s -j ACCEPT", host(m.Seen))
+	}
+	c.add("-j DROP")
+	return c
+}
+
+// incomingChain gives what a peer calls its own address back.
+func (p Peer) incomingChain(f Family) Chain {
+	c := Chain{Family: f, Table: natTable, Name: peerChain("I", p.ClusterID)}
+	for _, m := range p.mappingsOf(f) {
+		c.add("-d %s -j DNAT --to-destination %s", host(m.Seen), m.Target)
+	}
+	// The gateway itself answers here.
+	c.add("-d %s -j ACCEPT", host(p.representative(f)))
+	for _, r := range p.localOf(f) {
+		if r.Own != r.Seen {
+			c.add("-d %s -j NETMAP --to %s", r.Seen, r.Own)
+		}
+	}
+	return c
+}
+
+// outgoingChain shows a peer our pods at the addresses that it knows, and
+// whatever is no pod at the one that stands for it.
+func (p Peer) outgoingChain(f Family) Chain {
+	c := Chain{Family: f, Table: natTable, Name: peerChain("O", p.ClusterID)}
+	for _, r := range p.localOf(f) {
+		if r.Own == r.Seen {
+			c.add("-s %s -j ACCEPT", r.Own)
+		} else {
+			c.add("-s %s -j NETMAP --to %s", r.Own, r.Seen)
+		}
+	}
+	c.add("-j SNAT --to-source %s", p.representative(f))
+	return c
+}
+
+func (c *Chain) add(format string, args ...any) {
+	c.Rules = append(c.Rules, fmt.Sprintf(format, args...))
+}
+
+func (p Peer) localOf(f Family) []Remap {
+	var local []Remap
+	for _, r := range p.Local {
+		if familyOfPrefix(r.Own) == f {
+			local = append(local, r)
+		}
+	}
+	return local
+}
+
+func (p Peer) mappingsOf(f Family) []Mapping {
+	var mappings []Mapping
+	for _, m := range p.Mappings {
+		if FamilyOf(m.Seen) == f {
+			mappings = append(mappings, m)
+		}
+	}
+	return mappings
+}
+
+func ofFamily(prefixes []netip.Prefix, f Family) []netip.Prefix {
+	var of []netip.Prefix
+	for _, p := range prefixes {
+		if familyOfPrefix(p) == f {
+			of = append(of, p)
+		}
+	}
+	return of
+}
+
+func host(a netip.Addr) netip.Prefix { return netip.PrefixFrom(a, a.BitLen()) }

@@ -1,0 +1,124 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package model
+
+import (
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestABadPeerIsRefusedByNameAndTheOthersAreServed(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		do   func(*Peer)
+		want string
+	}{
+		{"no CIDRs", func(p *Peer) { p.Remote = nil }, "no CIDRs"},
+		{"a malformed CIDR", func(p *Peer) { p.Remote[0] = netip.Prefix{} }, "malformed"},
+		{"bits beyond the length", func(p *Peer) { p.Remote[0] = prefix("10.3.0.1/16") }, "10.3.0.0/16 is meant"},
+		{"the default route", func(p *Peer) { p.Remote[0] = prefix("0.0.0.0/0") }, "default route"},
+		{"half of everything", func(p *Peer) { p.Remote[0] = prefix("0.0.0.0/1") }, "nobody's"},
+		{"loopback", func(p *Peer) { p.Remote[0] = prefix("127.0.1.0/24") }, "nobody's"},
+		{"link-local", func(p *Peer) { p.Remote[0] = prefix("169.254.0.0/17") }, "nobody's"},
+		{"multicast", func(p *Peer) { p.Remote[0] = prefix("239.0.0.0/8") }, "nobody's"},
+		{"IPv6 link-local", func(p *Peer) { p.Remote[0] = prefix("fe80::/64") }, "nobody's"},
+		{"IPv4 in IPv6", func(p *Peer) { p.Remote[0] = prefix("::ffff:10.0.0.0/104") }, "nobody's"},
+		{"our own pods", func(p *Peer) { p.Remote[0] = prefix("10.0.128.0/17") }, "10.0.0.0/16 of ourselves"},
+		{"our own Services", func(p *Peer) { p.Remote[0] = prefix("10.100.0.0/16") }, "10.96.0.0/12 of ourselves"},
+		{"a node of ours", func(p *Peer) { p.Remote[0] = prefix("192.168.0.0/16") }, "our node rome-"},
+		{"what another peer has", func(p *Peer) { p.Remote[0] = prefix("10.1.128.0/17") }, "cluster milan"},
+		{"what holds another peer's", func(p *Peer) { p.Remote[0] = prefix("10.0.0.0/8") }, "overlaps"},
+		{"overlapping itself", func(p *Peer) { p.Remote = append(p.Remote, prefix("10.3.3.0/24")) }, "overlaps its 10.3.0.0/16"},
+		{"no key", func(p *Peer) { p.PublicKey = PublicKey{} }, "no public key"},
+		{"another's key", func(p *Peer) { p.PublicKey = PublicKey{2} }, "milan has its public key"},
+		{"another's id", func(p *Peer) { p.ClusterID = "milan" }, "its cluster id"},
+		{"no id", func(p *Peer) { p.ClusterID = "" }, "no cluster id"},
+		{"an endpoint on loopback", func(p *Peer) { p.Endpoint = netip.MustParseAddrPort("127.0.0.1:51820") }, "cannot be called"},
+		{"an endpoint without port", func(p *Peer) { p.Endpoint = netip.MustParseAddrPort("172.16.0.3:0") }, "cannot be called"},
+		{"an endpoint behind the tunnel", func(p *Peer) { p.Endpoint = netip.MustParseAddrPort("10.3.0.3:51820") }, "behind the tunnel"},
+		{"a tiny MTU", func(p *Peer) { p.MTU = 576 }, "MTU 576"},
+		{"an odd keepalive", func(p *Peer) { p.Keepalive = time.Millisecond }, "keepalive"},
+		{"lengths that differ", func(p *Peer) { p.Local[0].Seen = prefix("10.4.0.0/17") }, "another length"},
+		{"families that differ", func(p *Peer) { p.Local[0].Seen = prefix("fd00::/16") }, "another length"},
+		{"two of ours seen as one", func(p *Peer) { p.Local = append(p.Local, Remap{prefix("10.9.0.0/16"), prefix("10.4.0.0/16")}) }, "overlaps"},
+		{"nothing of ours in its family", func(p *Peer) { p.Local = nil }, "nothing of ours"},
+		{"a mapping to loopback", func(p *Peer) { p.Mappings = []Mapping{{addr("10.80.0.9"), addr("127.0.0.1")}} }, "not between addresses of hosts"},
+		{"a mapping to the metadata service", func(p *Peer) { p.Mappings = []Mapping{{addr("10.80.0.9"), addr("169.254.169.254")}} }, "not between addresses of hosts"},
+		{"a mapping across families", func(p *Peer) { p.Mappings = []Mapping{{addr("10.80.0.9"), addr("fd00::9")}} }, "crosses"},
+		{"a mapping twice", func(p *Peer) {
+			p.Mappings = []Mapping{{addr("10.80.0.9"), addr("10.0.1.1")}, {addr("10.80.0.9"), addr("10.0.1.2")}}
+		}, "mapped twice"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			in := rome("rome-1")
+			turin := Peer{
+				ClusterID: "turin", PublicKey: PublicKey{3},
+				Local:  []Remap{{Own: prefix("10.0.0.0/16"), Seen: prefix("10.4.0.0/16")}},
+				Remote: []netip.Prefix{prefix("10.3.0.0/16")},
+			}
+			tc.do(&turin)
+			in.Peers = append(in.Peers, turin)
+			_, inside, refused, err := Gateway(in)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(refused) != 1 || refused[0].ClusterID != turin.ClusterID || !strings.Contains(refused[0].Reason, tc.want) {
+				t.Errorf("refused: %+v, want something of %q", refused, tc.want)
+			}
+			if len(inside.Tunnel.Peers) != 1 {
+				t.Errorf("%d peers are served", len(inside.Tunnel.Peers))
+			}
+		})
+	}
+}
+
+func TestValuesOfTheClusterThatMakeNoSenseAreAnError(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		do   func(*Input)
+		want string
+	}{
+		{"a node that is none", func(in *Input) { in.Node = "paris-1" }, `"paris-1" is not among the nodes`},
+		{"an active one that is no gateway", func(in *Input) { in.Active = "rome-2" }, "not among the gateways"},
+		{"no pods", func(in *Input) { in.PodCIDRs = nil }, "no pod CIDRs"},
+		{"a tiny MTU", func(in *Input) { in.MTU = 500 }, "500"},
+		{"a node without an address", func(in *Input) { in.Nodes[1].Addresses = nil }, "rome-2 has no address"},
+		{"a node without IPv4", func(in *Input) {
+			for i := range in.Nodes {
+				in.Nodes[i].Addresses = in.Nodes[i].Addresses[1:]
+			}
+		}, "has no IPv4 address"},
+		{"an overlay over two families", func(in *Input) {
+			a := in.Nodes[1].Addresses
+			a[0], a[1] = a[1], a[0]
+		}, "no overlay can span both"},
+		{"two nodes of one name", func(in *Input) { in.Nodes[1].Name = "rome-1" }, "two nodes"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			in := rome("rome-1")
+			tc.do(&in)
+			if _, _, err := RouteAgent(in); err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("RouteAgent: %v, want something of %q", err, tc.want)
+			}
+			if _, _, _, err := Gateway(in); err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("Gateway: %v, want something of %q", err, tc.want)
+			}
+		})
+	}
+}
+
+func TestAGatewayNeedsAKeyAndAPort(t *testing.T) {
+	in := rome("rome-1")
+	in.PrivateKey = PrivateKey{}
+	if _, _, _, err := Gateway(in); err == nil || !strings.Contains(err.Error(), "no private key") {
+		t.Errorf("without a key: %v", err)
+	}
+	in = rome("rome-1")
+	in.Port = 0
+	if _, _, _, err := Gateway(in); err == nil || !strings.Contains(err.Error(), "port 0") {
+		t.Errorf("without a port: %v", err)
+	}
+}

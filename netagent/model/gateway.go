@@ -1,0 +1,147 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package model
+
+import (
+	"net/netip"
+	"slices"
+	"time"
+)
+
+// Gateway returns what a gateway must hold on its node, and within its own
+// namespace. It returns the peers that it leaves out, and an error where the
+// cluster's own values make no sense.
+//
+// One that stands by holds everything but the peers of its tunnel: with the
+// same key it would draw their packets. It takes over by adding them.
+func Gateway(in Input) (host, inside State, refused []Refusal, err error) {
+	v, err := in.view()
+	if err == nil {
+		err = in.checkTunnel()
+	}
+	if err != nil {
+		return State{}, State{}, nil, err
+	}
+	peers, refused := in.accepted()
+	return v.gatewayHost(), v.gatewayInside(peers), refused, nil
+}
+
+func (v *view) gatewayHost() State {
+	s := State{
+		Scope:   Scope{Links: []string{HostLink}},
+		Links:   []Link{{Name: HostLink, Kind: Veth, MTU: v.in.MTU, MAC: hostMAC, Peer: GatewayLink, PeerMAC: gatewayMAC}},
+		Sysctls: linkSysctls(HostLink, v.families),
+	}
+	for _, f := range v.families {
+		s.Neighbors = append(s.Neighbors, Neighbor{Link: HostLink, Addr: vethHop(gatewayHop, gatewayMAC, f), MAC: gatewayMAC})
+	}
+	sortState(&s)
+	return s
+}
+
+func (v *view) gatewayInside(peers []Peer) State {
+	s := State{
+		Scope: Scope{Links: []string{GatewayLink, TunnelLink}, Routing: true, Families: v.families},
+		Links: []Link{
+			{Name: GatewayLink, Kind: VethEnd, MTU: v.in.MTU, MAC: gatewayMAC},
+			{Name: TunnelLink, Kind: WireGuard, MTU: v.tunnelMTU()},
+		},
+		Tunnel: &Tunnel{Link: TunnelLink, PrivateKey: v.in.PrivateKey.clamped(), Port: v.in.Port},
+	}
+	for _, f := range v.families {
+		s.Neighbors = append(s.Neighbors, Neighbor{Link: GatewayLink, Addr: vethHop(hostHop, hostMAC, f), MAC: hostMAC})
+		s.Routes = append(s.Routes, Route{Table: MainTable, Dst: anywhere(f), Via: vethHop(hostHop, hostMAC, f), Link: GatewayLink})
+		s.Sysctls = append(s.Sysctls, insideSysctls(f)...)
+	}
+	addresses := make(map[netip.Addr]bool)
+	for _, p := range peers {
+		mtu := v.peerMTU(p.MTU)
+		if mtu == v.tunnelMTU() {
+			mtu = 0
+		}
+		remote := v.served(p.Remote)
+		for _, r := range remote {
+			s.Routes = append(s.Routes, Route{Table: MainTable, Dst: r, Link: TunnelLink, MTU: mtu})
+		}
+		for _, f := range v.families {
+			if a := p.representative(f); a.IsValid() {
+				addresses[a] = true
+			}
+		}
+		if v.in.Node == v.in.Active && len(remote) > 0 {
+			s.Tunnel.Peers = append(s.Tunnel.Peers, TunnelPeer{
+				PublicKey: p.PublicKey, Endpoint: p.Endpoint, Keepalive: v.keepalive(p), AllowedIPs: remote,
+			})
+		}
+	}
+	for a := range addresses {
+		s.Addresses = append(s.Addresses, Address{Link: TunnelLink, Addr: a})
+	}
+	for _, f := range v.families {
+		v.gatewayChains(&s, f, peers)
+	}
+	sortState(&s)
+	return s
+}
+
+// takeoverKeepalive is how often a gateway speaks that others stand by for.
+const takeoverKeepalive = 25 * time.Second
+
+// keepalive is how often a peer gets a word. Where gateways stand by, always:
+// the first word follows at once when one takes over, and by it the peer learns
+// where to send to from now on.
+func (v *view) keepalive(p Peer) time.Duration {
+	if p.Keepalive == 0 && len(v.in.Gateways) > 1 {
+		return takeoverKeepalive
+	}
+	return p.Keepalive
+}
+
+// representative is the address that a peer sees for whatever of us is no pod:
+// the first one of what it sees of a family, which no pod ever has.
+func (p Peer) representative(f Family) netip.Addr {
+	for _, r := range p.Local {
+		if familyOfPrefix(r.Seen) == f {
+			return r.Seen.Addr()
+		}
+	}
+	return netip.Addr{}
+}
+
+// insideSysctls make a router of the gateway's namespace, which is ours alone.
+func insideSysctls(f Family) []Sysctl {
+	if f == IPv4 {
+		settings := []Sysctl{{"net/ipv4/ip_forward", "1"}}
+		for _, conf := range []string{"all", GatewayLink, TunnelLink} {
+			settings = append(settings, Sysctl{"net/ipv4/conf/" + conf + "/rp_filter", "0"})
+		}
+		return settings
+	}
+	settings := []Sysctl{{"net/ipv6/conf/all/forwarding", "1"}}
+	for _, link := range []string{GatewayLink, TunnelLink} {
+		settings = append(settings, linkSysctls(link, []Family{IPv6})...)
+	}
+	return settings
+}
+
+func anywhere(f Family) netip.Prefix {
+	if f == IPv4 {
+		return netip.PrefixFrom(netip.IPv4Unspecified(), 0)
+	}
+	return netip.PrefixFrom(netip.IPv6Unspecified(), 0)
+}
+
+// sortState puts what has no order of its own into one, so that equal states
+// are equal values.
+func sortState(s *State) {
+	slices.SortFunc(s.Addresses, func(a, b Address) int { return a.Addr.Compare(b.Addr) })
+	slices.SortFunc(s.Neighbors, func(a, b Neighbor) int { return a.Addr.Compare(b.Addr) })
+	slices.SortFunc(s.Forwards, func(a, b Forward) int { return a.Node.Compare(b.Node) })
+	slices.SortFunc(s.Routes, func(a, b Route) int {
+		if a.Table != b.Table {
+			return a.Table - b.Table
+		}
+		return ComparePrefix(a.Dst, b.Dst)
+	})
+}

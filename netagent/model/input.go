@@ -1,0 +1,83 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package model
+
+import (
+	"net/netip"
+	"time"
+)
+
+// Input is everything that the state of a node follows from.
+type Input struct {
+	// Node is the name of the node that is computed for.
+	Node string
+	// Nodes are all nodes of the cluster, this one among them.
+	Nodes []Node
+	// Gateways are the nodes that run a gateway, the active one and those that
+	// stand by; Active is the one that the traffic goes through.
+	Gateways []string
+	Active   string
+	// PodCIDRs are those of the whole cluster; their families are the families
+	// that are set up.
+	PodCIDRs []netip.Prefix
+	// Reserved are other ranges of the cluster that no peer may announce, as
+	// those of Services.
+	Reserved []netip.Prefix
+	// MTU is that of the network between the nodes, in bytes.
+	MTU int
+	// PrivateKey and Port are the gateway's own: only Gateway needs them.
+	PrivateKey PrivateKey
+	Port       int
+	Peers      []Peer
+}
+
+// Node is a node of the cluster.
+type Node struct {
+	Name string
+	// Addresses are its internal addresses. The first is where the overlay
+	// finds it.
+	Addresses []netip.Addr
+	// PodCIDRs are those of its pods, where the CNI says so. What comes from
+	// peers for pods of no known node is left to the CNI.
+	PodCIDRs []netip.Prefix
+}
+
+// Peer is another cluster, as agreed upon with it. What the peer calls its own
+// CIDRs does not matter here: translating those is the work of its gateway.
+type Peer struct {
+	ClusterID string
+	PublicKey PublicKey
+	// Endpoint is where its gateway is called; invalid where it calls us.
+	Endpoint netip.AddrPort
+	// Keepalive is how often a word is sent on an idle tunnel; 0: never, unless
+	// gateways stand by.
+	Keepalive time.Duration
+	// MTU is what a packet to the peer may measure inside of the tunnel, in
+	// bytes; 0: what follows from Input.MTU.
+	MTU int
+	// Local are our CIDRs and what the peer sees in their place. The first
+	// address of the first one of a family stands for what is no pod: nodes,
+	// and whoever calls them.
+	Local []Remap
+	// Remote are the peer's CIDRs as we see them.
+	Remote []netip.Prefix
+	// Mappings are single addresses that the peer may call besides.
+	Mappings []Mapping
+}
+
+// Remap is one of our CIDRs, and the one of equal length that a peer sees.
+type Remap struct {
+	Own, Seen netip.Prefix
+}
+
+// Mapping is an address that a peer sees, and the one that is meant.
+type Mapping struct {
+	Seen, Target netip.Addr
+}
+
+// Refusal tells why a peer is left out. The other peers are unaffected.
+type Refusal struct {
+	ClusterID string
+	Reason    string
+}

@@ -1,0 +1,281 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package model
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+)
+
+// values compares addresses as values.
+var values = cmp.Options{
+	cmp.Comparer(func(a, b netip.Addr) bool { return a == b }),
+	cmp.Comparer(func(a, b netip.Prefix) bool { return a == b }),
+	cmp.Comparer(func(a, b netip.AddrPort) bool { return a == b }),
+	cmpopts.EquateEmpty(),
+}
+
+func prefix(s string) netip.Prefix { return netip.MustParsePrefix(s) }
+func addr(s string) netip.Addr     { return netip.MustParseAddr(s) }
+
+// rome has two nodes and the same pod CIDRs as its peer milan.
+func rome(node string) Input {
+	return Input{
+		Node: node,
+		Nodes: []Node{
+			{Name: "rome-1", Addresses: []netip.Addr{addr("192.168.1.1"), addr("fd00:1::1")}, PodCIDRs: []netip.Prefix{prefix("10.0.1.0/24"), prefix("fd10:0:1::/64")}},
+			{Name: "rome-2", Addresses: []netip.Addr{addr("192.168.1.2"), addr("fd00:1::2")}, PodCIDRs: []netip.Prefix{prefix("10.0.2.0/24"), prefix("fd10:0:2::/64")}},
+		},
+		Gateways: []string{"rome-1"}, Active: "rome-1",
+		PodCIDRs: []netip.Prefix{prefix("10.0.0.0/16"), prefix("fd10::/48")},
+		Reserved: []netip.Prefix{prefix("10.96.0.0/12")},
+		MTU:      1500, Port: 51820, PrivateKey: PrivateKey{1},
+		Peers: []Peer{milan()},
+	}
+}
+
+func milan() Peer {
+	return Peer{
+		ClusterID: "milan", PublicKey: PublicKey{2}, Endpoint: netip.MustParseAddrPort("172.16.0.2:51820"), Keepalive: 25 * time.Second, MTU: 1380,
+		Local: []Remap{
+			{Own: prefix("10.0.0.0/16"), Seen: prefix("10.2.0.0/16")},
+			{Own: prefix("fd10::/48"), Seen: prefix("fd12::/48")},
+		},
+		Remote:   []netip.Prefix{prefix("10.1.0.0/16"), prefix("fd11::/48")},
+		Mappings: []Mapping{{Seen: addr("10.80.0.1"), Target: addr("192.168.1.2")}},
+	}
+}
+
+func TestANodeReachesPeersThroughTheActiveGateway(t *testing.T) {
+	s, refused, err := RouteAgent(rome("rome-2"))
+	if err != nil || len(refused) > 0 {
+		t.Fatal(refused, err)
+	}
+	mac := nodeMAC("rome-1")
+	want := State{
+		Scope: Scope{Links: []string{"liqo.vxlan"}, Routing: true, Families: []Family{IPv4, IPv6}},
+		Links: []Link{{Name: "liqo.vxlan", Kind: VXLAN, MTU: 1450, MAC: nodeMAC("rome-2"), VNI: OverlayVNI, Port: OverlayPort, Local: addr("192.168.1.2")}},
+		Neighbors: []Neighbor{
+			{Link: "liqo.vxlan", Addr: addr("192.168.1.1"), MAC: mac},
+			{Link: "liqo.vxlan", Addr: linkLocal(mac), MAC: mac},
+		},
+		Forwards: []Forward{{Link: "liqo.vxlan", MAC: mac, Node: addr("192.168.1.1")}},
+		Routes: []Route{
+			{Table: PeersTable, Dst: prefix("10.1.0.0/16"), Via: addr("192.168.1.1"), Link: "liqo.vxlan", Src: addr("192.168.1.2"), MTU: 1380},
+			{Table: PeersTable, Dst: prefix("fd11::/48"), Via: linkLocal(mac), Link: "liqo.vxlan", Src: addr("fd00:1::2"), MTU: 1380},
+		},
+		Rules: []Rule{
+			{Family: IPv4, Priority: RulePriority, Table: PeersTable},
+			{Family: IPv6, Priority: RulePriority, Table: PeersTable},
+		},
+	}
+	if diff := cmp.Diff(want, s, values, cmpopts.IgnoreFields(State{}, "Chains", "Jumps", "Sysctls")); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestAGatewaysNodeLeadsIntoItsNamespaceAndBackToTheNodes(t *testing.T) {
+	s, _, err := RouteAgent(rome("rome-1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	mac := nodeMAC("rome-2")
+	want := []Route{
+		{Table: PeersTable, Dst: prefix("10.1.0.0/16"), Via: gatewayHop, Link: "liqo.host", Src: addr("192.168.1.1"), MTU: 1380},
+		{Table: PeersTable, Dst: prefix("fd11::/48"), Via: linkLocal(gatewayMAC), Link: "liqo.host", Src: addr("fd00:1::1"), MTU: 1380},
+		{Table: NodesTable, Dst: prefix("10.0.2.0/24"), Via: addr("192.168.1.2"), Link: "liqo.vxlan"},
+		{Table: NodesTable, Dst: prefix("192.168.1.2/32"), Via: addr("192.168.1.2"), Link: "liqo.vxlan"},
+		{Table: NodesTable, Dst: prefix("fd00:1::2/128"), Via: linkLocal(mac), Link: "liqo.vxlan"},
+		{Table: NodesTable, Dst: prefix("fd10:0:2::/64"), Via: linkLocal(mac), Link: "liqo.vxlan"},
+	}
+	if diff := cmp.Diff(want, s.Routes, values); diff != "" {
+		t.Errorf("routes (-want +got):\n%s", diff)
+	}
+	if !strings.Contains(fmt.Sprint(s.Rules), "{IPv4 481 5873 liqo.host}") {
+		t.Errorf("no rule for what comes from the gateway: %v", s.Rules)
+	}
+}
+
+// dump writes chains as iptables-save does.
+func dump(s State, f Family) string {
+	var b strings.Builder
+	for _, j := range s.Jumps {
+		if j.Family == f {
+			fmt.Fprintf(&b, "%s -A %s -j %s\n", j.Table, j.Base, j.Chain)
+		}
+	}
+	for _, c := range s.Chains {
+		for _, r := range c.Rules {
+			if c.Family == f {
+				fmt.Fprintf(&b, "%s -A %s %s\n", c.Table, c.Name, r)
+			}
+		}
+	}
+	return b.String()
+}
+
+func TestAGatewayTranslatesBothWays(t *testing.T) {
+	_, inside, refused, err := Gateway(rome("rome-1"))
+	if err != nil || len(refused) > 0 {
+		t.Fatal(refused, err)
+	}
+	id := strings.TrimPrefix(peerChain("F", "milan"), "LIQO-F-")
+	want := strings.ReplaceAll(`mangle -A PREROUTING -j LIQO-PREROUTING
+mangle -A FORWARD -j LIQO-FORWARD
+nat -A PREROUTING -j LIQO-PREROUTING
+nat -A POSTROUTING -j LIQO-POSTROUTING
+mangle -A LIQO-F-ID -d 10.2.0.0/16 -j ACCEPT
+mangle -A LIQO-F-ID -d 10.80.0.1/32 -j ACCEPT
+mangle -A LIQO-F-ID -j DROP
+nat -A LIQO-I-ID -d 10.80.0.1/32 -j DNAT --to-destination 192.168.1.2
+nat -A LIQO-I-ID -d 10.2.0.0/32 -j ACCEPT
+nat -A LIQO-I-ID -d 10.2.0.0/16 -j NETMAP --to 10.0.0.0/16
+nat -A LIQO-O-ID -s 10.0.0.0/16 -j NETMAP --to 10.2.0.0/16
+nat -A LIQO-O-ID -j SNAT --to-source 10.2.0.0
+mangle -A LIQO-PREROUTING -i liqo.wg -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT
+mangle -A LIQO-PREROUTING -s 10.1.0.0/16 -i liqo.wg -j LIQO-F-ID
+mangle -A LIQO-PREROUTING -i liqo.wg -j DROP
+mangle -A LIQO-FORWARD -p tcp -m tcp --tcp-flags SYN,RST SYN -j TCPMSS --clamp-mss-to-pmtu
+nat -A LIQO-PREROUTING -s 10.1.0.0/16 -i liqo.wg -j LIQO-I-ID
+nat -A LIQO-POSTROUTING -d 10.1.0.0/16 -o liqo.wg -j LIQO-O-ID
+`, "ID", id)
+	if diff := cmp.Diff(want, dump(inside, IPv4)); diff != "" {
+		t.Errorf("chains (-want +got):\n%s", diff)
+	}
+	peers := []TunnelPeer{{
+		PublicKey: PublicKey{2}, Endpoint: netip.MustParseAddrPort("172.16.0.2:51820"), Keepalive: 25 * time.Second,
+		AllowedIPs: []netip.Prefix{prefix("10.1.0.0/16"), prefix("fd11::/48")},
+	}}
+	if diff := cmp.Diff(peers, inside.Tunnel.Peers, values); diff != "" {
+		t.Errorf("peers (-want +got):\n%s", diff)
+	}
+	addresses := []Address{{"liqo.wg", addr("10.2.0.0")}, {"liqo.wg", addr("fd12::")}}
+	if diff := cmp.Diff(addresses, inside.Addresses, values); diff != "" {
+		t.Errorf("addresses (-want +got):\n%s", diff)
+	}
+}
+
+func TestANodeKeepsTheAddressesOfPodsAndHidesWhatIsNone(t *testing.T) {
+	s, _, err := RouteAgent(rome("rome-2"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `nat -A POSTROUTING -j LIQO-POSTROUTING
+filter -A INPUT -j LIQO-INPUT
+filter -A FORWARD -j LIQO-FORWARD
+nat -A LIQO-FROM-PEERS -d 10.0.0.0/16 -j ACCEPT
+nat -A LIQO-FROM-PEERS -o liqo.+ -j ACCEPT
+nat -A LIQO-FROM-PEERS -j SNAT --to-source 192.168.1.2
+nat -A LIQO-POSTROUTING -s 10.0.0.0/16 -o liqo.+ -j ACCEPT
+nat -A LIQO-POSTROUTING -s 10.1.0.0/16 -j LIQO-FROM-PEERS
+nat -A LIQO-POSTROUTING -o liqo.+ -j SNAT --to-source 192.168.1.2
+filter -A LIQO-INPUT -d 10.0.0.0/16 -i liqo.+ -j DROP
+filter -A LIQO-FORWARD -i liqo.+ -j ACCEPT
+filter -A LIQO-FORWARD -o liqo.+ -j ACCEPT
+`
+	if diff := cmp.Diff(want, dump(s, IPv4)); diff != "" {
+		t.Errorf("chains (-want +got):\n%s", diff)
+	}
+}
+
+func TestDisjointClustersTalkWithoutTranslation(t *testing.T) {
+	in := rome("rome-1")
+	in.Peers[0].Local = []Remap{{Own: prefix("10.0.0.0/16"), Seen: prefix("10.0.0.0/16")}, {Own: prefix("fd10::/48"), Seen: prefix("fd10::/48")}}
+	_, inside, refused, err := Gateway(in)
+	if err != nil || len(refused) > 0 {
+		t.Fatal(refused, err)
+	}
+	if rules := dump(inside, IPv4) + dump(inside, IPv6); strings.Contains(rules, "NETMAP") {
+		t.Errorf("there is a NETMAP:\n%s", rules)
+	}
+}
+
+func TestAStandbyDiffersByItsPeersOnly(t *testing.T) {
+	in := rome("rome-1")
+	in.Gateways = []string{"rome-1", "rome-2"}
+	_, active, _, err := Gateway(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	in.Active = "rome-2"
+	_, standby, _, err := Gateway(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(standby.Tunnel.Peers) != 0 || len(active.Tunnel.Peers) != 1 {
+		t.Errorf("%d peers stand by, %d are active", len(standby.Tunnel.Peers), len(active.Tunnel.Peers))
+	}
+	standby.Tunnel = active.Tunnel
+	if diff := cmp.Diff(active, standby, values); diff != "" {
+		t.Errorf("(-active +standby):\n%s", diff)
+	}
+}
+
+func TestAGatewayThatTakesOverIsHeard(t *testing.T) {
+	in := rome("rome-1")
+	in.Peers[0].Keepalive = 0
+	for gateways, want := range map[string]time.Duration{"rome-1": 0, "rome-1 rome-2": 25 * time.Second} {
+		in.Gateways = strings.Fields(gateways)
+		_, inside, _, err := Gateway(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := inside.Tunnel.Peers[0].Keepalive; got != want {
+			t.Errorf("with the gateways %s a word is sent every %s, not %s", gateways, got, want)
+		}
+	}
+}
+
+func TestOnlyTheFamiliesOfThePodsAreSetUp(t *testing.T) {
+	in := rome("rome-1")
+	in.PodCIDRs = in.PodCIDRs[:1]
+	for i := range in.Nodes {
+		in.Nodes[i].Addresses, in.Nodes[i].PodCIDRs = in.Nodes[i].Addresses[:1], in.Nodes[i].PodCIDRs[:1]
+	}
+	route, _, err := RouteAgent(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	host, inside, _, err := Gateway(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range []State{route, host, inside} {
+		text := fmt.Sprintf("%+v", s)
+		if strings.Contains(text, "fd1") || strings.Contains(text, "IPv6") || strings.Contains(text, "net/ipv6") {
+			t.Errorf("there is something of IPv6: %s", text)
+		}
+	}
+}
+
+func TestAPrivateKeyIsNeverPrinted(t *testing.T) {
+	in := rome("rome-1")
+	in.PrivateKey = PrivateKey{0xab, 0xcd}
+	for _, format := range []string{"%v", "%+v", "%#v", "%s", "%x", "%d"} {
+		if text := fmt.Sprintf(format, in); strings.Contains(strings.ToLower(text), "abcd") || strings.Contains(text, "171 205") || strings.Contains(text, "0xab") {
+			t.Errorf("%s prints the key: %s", format, text)
+		}
+	}
+}
+
+// ChainNamesFullHash is a name of the table of known mistakes.
+func TestChainNamesFullHash(t *testing.T) {
+	names := make(map[string]string)
+	for i := range 20000 {
+		id := fmt.Sprintf("cluster-%d", i)
+		for _, kind := range []string{"F", "I", "O"} {
+			name := peerChain(kind, id)
+			if other, ok := names[name]; ok || len(name) > 28 {
+				t.Fatalf("%s and %s share the chain %s, or it is too long", id, other, name)
+			}
+			names[name] = id
+		}
+	}
+}

@@ -1,0 +1,224 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package model
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"slices"
+)
+
+// RouteAgent returns what a node must hold: the overlay, the ways to the peers
+// through the active gateway, and, on a gateway's node, those back to the other
+// nodes. It returns the peers that it leaves out, and an error where the
+// cluster's own values make no sense.
+func RouteAgent(in Input) (State, []Refusal, error) {
+	v, err := in.view()
+	if err != nil {
+		return State{}, nil, err
+	}
+	peers, refused := in.accepted()
+	s := State{
+		Scope: Scope{Links: []string{OverlayLink}, Routing: true, Families: v.families},
+		Links: []Link{{
+			Name: OverlayLink, Kind: VXLAN, MTU: v.overlayMTU(), MAC: nodeMAC(v.self.Name),
+			VNI: OverlayVNI, Port: OverlayPort, Local: v.self.Addresses[0],
+		}},
+		Sysctls: linkSysctls(OverlayLink, v.families),
+	}
+	for _, n := range v.others() {
+		mac := nodeMAC(n.Name)
+		s.Forwards = append(s.Forwards, Forward{Link: OverlayLink, MAC: mac, Node: n.Addresses[0]})
+		for _, f := range v.families {
+			s.Neighbors = append(s.Neighbors, Neighbor{Link: OverlayLink, Addr: overlayHop(n, f), MAC: mac})
+		}
+	}
+	for _, f := range v.families {
+		s.Rules = append(s.Rules, Rule{Family: f, Priority: RulePriority, Table: PeersTable})
+		if v.isGateway {
+			s.Rules = append(s.Rules, Rule{Family: f, Priority: RulePriority + 1, Table: NodesTable, From: HostLink})
+		}
+	}
+	for _, p := range peers {
+		for _, remote := range v.served(p.Remote) {
+			s.Routes = append(s.Routes, v.toPeer(remote, p.MTU))
+		}
+	}
+	if v.isGateway {
+		s.Routes = append(s.Routes, v.toNodes()...)
+	}
+	for _, f := range v.families {
+		v.hostChains(&s, f, peers)
+	}
+	sortState(&s)
+	return s, refused, nil
+}
+
+// toPeer is the way from this node to a CIDR of a peer.
+func (v *view) toPeer(remote netip.Prefix, mtu int) Route {
+	f := familyOfPrefix(remote)
+	route := Route{Table: PeersTable, Dst: remote, Src: v.self.address(f)}
+	linkMTU := 0
+	if v.self.Name == v.in.Active {
+		route.Link, route.Via = HostLink, vethHop(gatewayHop, gatewayMAC, f)
+		linkMTU = v.in.MTU
+	} else {
+		route.Link, route.Via = OverlayLink, overlayHop(v.active, f)
+		linkMTU = v.overlayMTU()
+	}
+	if mtu := v.peerMTU(mtu); mtu < linkMTU {
+		route.MTU = mtu
+	}
+	return route
+}
+
+// toNodes are the ways from the gateway to the other nodes and their pods: the
+// same that the packets to the peers take, so that no filter of reverse paths
+// minds.
+func (v *view) toNodes() []Route {
+	var routes []Route
+	known := make(map[netip.Prefix]bool)
+	for _, n := range v.others() {
+		dsts := slices.Clone(n.PodCIDRs)
+		for _, a := range n.Addresses {
+			dsts = append(dsts, host(a))
+		}
+		for _, dst := range v.served(dsts) {
+			if known[dst] {
+				continue
+			}
+			known[dst] = true
+			routes = append(routes, Route{Table: NodesTable, Dst: dst, Via: overlayHop(n, familyOfPrefix(dst)), Link: OverlayLink})
+		}
+	}
+	return routes
+}
+
+// view is an input with what is asked of it often.
+type view struct {
+	in        Input
+	self      Node
+	active    Node
+	isGateway bool
+	families  []Family
+}
+
+func (in Input) view() (*view, error) {
+	if err := in.check(); err != nil {
+		return nil, err
+	}
+	v := &view{in: in, isGateway: slices.Contains(in.Gateways, in.Node)}
+	for _, n := range in.Nodes {
+		if n.Name == in.Node {
+			v.self = n
+		}
+		if n.Name == in.Active {
+			v.active = n
+		}
+	}
+	for _, f := range []Family{IPv4, IPv6} {
+		if slices.ContainsFunc(in.PodCIDRs, func(p netip.Prefix) bool { return familyOfPrefix(p) == f }) {
+			v.families = append(v.families, f)
+		}
+	}
+	for _, n := range append(v.others(), v.self) {
+		if FamilyOf(n.Addresses[0]) != FamilyOf(v.self.Addresses[0]) {
+			return nil, fmt.Errorf("the first addresses of the nodes %s and %s are of different families: no overlay can span both", n.Name, v.self.Name)
+		}
+		if slices.Contains(v.families, IPv4) && !n.address(IPv4).IsValid() {
+			return nil, fmt.Errorf("node %s has no IPv4 address, but the pods have", n.Name)
+		}
+	}
+	return v, nil
+}
+
+// others are the nodes that this one exchanges packets with on the overlay: a
+// gateway with all, another node with the gateways.
+func (v *view) others() []Node {
+	var others []Node
+	for _, n := range v.in.Nodes {
+		if n.Name != v.in.Node && (v.isGateway || slices.Contains(v.in.Gateways, n.Name)) {
+			others = append(others, n)
+		}
+	}
+	slices.SortFunc(others, func(a, b Node) int { return cmp.Compare(a.Name, b.Name) })
+	return others
+}
+
+// served are the prefixes of the families that the cluster has.
+func (v *view) served(prefixes []netip.Prefix) []netip.Prefix {
+	return slices.DeleteFunc(slices.Clone(prefixes), func(p netip.Prefix) bool {
+		return !slices.Contains(v.families, familyOfPrefix(p))
+	})
+}
+
+// podCIDRs are those of one family, in order.
+func (v *view) podCIDRs(f Family) []netip.Prefix {
+	own := slices.DeleteFunc(slices.Clone(v.in.PodCIDRs), func(p netip.Prefix) bool { return familyOfPrefix(p) != f })
+	slices.SortFunc(own, ComparePrefix)
+	return slices.Compact(own)
+}
+
+func (v *view) overlayMTU() int {
+	if v.self.Addresses[0].Is4() {
+		return v.in.MTU - overlayOverhead4
+	}
+	return v.in.MTU - overlayOverhead6
+}
+
+func (v *view) tunnelMTU() int { return v.in.MTU - tunnelOverhead }
+
+// peerMTU is what a packet to a peer may measure.
+func (v *view) peerMTU(agreed int) int {
+	if agreed == 0 {
+		return v.tunnelMTU()
+	}
+	return min(agreed, v.tunnelMTU())
+}
+
+// address is the first address of a family that a node has.
+func (n Node) address(f Family) netip.Addr {
+	for _, a := range n.Addresses {
+		if FamilyOf(a) == f {
+			return a
+		}
+	}
+	return netip.Addr{}
+}
+
+// overlayHop is a node as a next hop on the overlay.
+func overlayHop(n Node, f Family) netip.Addr {
+	if f == IPv4 {
+		return n.address(IPv4)
+	}
+	return linkLocal(nodeMAC(n.Name))
+}
+
+// vethHop is one end of the pair as a next hop.
+func vethHop(hop netip.Addr, mac MAC, f Family) netip.Addr {
+	if f == IPv4 {
+		return hop
+	}
+	return linkLocal(mac)
+}
+
+// linkSysctls let an interface forward, whichever way the answer goes.
+func linkSysctls(link string, families []Family) []Sysctl {
+	var settings []Sysctl
+	for _, f := range families {
+		if f == IPv4 {
+			settings = append(settings,
+				Sysctl{"net/ipv4/conf/" + link + "/forwarding", "1"},
+				Sysctl{"net/ipv4/conf/" + link + "/rp_filter", "0"})
+			continue
+		}
+		settings = append(settings,
+			Sysctl{"net/ipv6/conf/" + link + "/disable_ipv6", "0"},
+			Sysctl{"net/ipv6/conf/" + link + "/accept_ra", "0"})
+	}
+	return settings
+}
+
+func familyOfPrefix(p netip.Prefix) Family { return FamilyOf(p.Addr()) }

@@ -1,0 +1,125 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package ledger
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	"pgregory.net/rapid"
+
+	"liqo.io/federation/apiserver/apis/federation"
+	"liqo.io/federation/test/etcd"
+)
+
+func TestWhatIsOverIsToldToTheTermsUntilItIsGone(t *testing.T) {
+	l, _ := ledgersOf(t, etcd.Start(t), true, count(1))
+	for i := range mayBeOver - 1 {
+		pod := onePod(types.UID(fmt.Sprint(i)), fmt.Sprint(i+2))
+		pod.Status.Phase = corev1.PodSucceeded
+		if err := l.view.observe(watch.Event{Type: watch.Added, Object: &pod}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := l.Reserve(t.Context(), "milan", "last", count(1)); err != nil {
+		t.Fatal(err)
+	}
+	last := onePod("last", "5000")
+	l.Created(&last)
+	last.Status.Phase = corev1.PodFailed
+	l.Changed(&last, false)
+	if _, err := l.Reserve(t.Context(), "milan", "one-too-many", count(1)); !errors.Is(err, errOver) {
+		t.Errorf("a creation gets %v", err)
+	}
+	if _, err := l.Check(t.Context(), "milan", count(1)); !errors.Is(err, errOver) {
+		t.Errorf("a dry run gets %v", err)
+	}
+	if _, err := l.Reserve(t.Context(), "turin", "of-another", count(1)); err != nil {
+		t.Errorf("another account is refused: %v", err)
+	}
+	l.Changed(&last, true)
+	if _, err := l.Reserve(t.Context(), "milan", "next", count(1)); err != nil {
+		t.Errorf("one is deleted, and still: %v", err)
+	}
+}
+
+// TestTheViewIsExactHoweverFarTheWatchIsBehind creates, finishes and removes
+// shadow pods, of which the view is told at once, and again by a watch that
+// comes later.
+func TestTheViewIsExactHoweverFarTheWatchIsBehind(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		v, revision := newView(kindOf(nil)), 1
+		if _, err := v.replace(&federation.ShadowPodList{ListMeta: listMeta("1")}); err != nil {
+			t.Fatal(err)
+		}
+		stored := map[types.UID]federation.ShadowPod{}
+		var behind []watch.Event
+		happens := func(kind watch.EventType, pod federation.ShadowPod) federation.ShadowPod {
+			revision++
+			pod.ResourceVersion = fmt.Sprint(revision)
+			behind = append(behind, watch.Event{Type: kind, Object: pod.DeepCopy()})
+			return pod
+		}
+		some := func(t *rapid.T, wanted func(federation.ShadowPod) bool) types.UID {
+			var uids []types.UID
+			for i := range revision + 1 {
+				uid := types.UID(fmt.Sprint(i))
+				if pod, ok := stored[uid]; ok && wanted(pod) {
+					uids = append(uids, uid)
+				}
+			}
+			if len(uids) == 0 {
+				t.Skip("there is none")
+			}
+			return rapid.SampledFrom(uids).Draw(t, "which")
+		}
+		t.Repeat(map[string]func(*rapid.T){
+			"create": func(*rapid.T) {
+				pod := happens(watch.Added, onePod(types.UID(fmt.Sprint(revision)), ""))
+				stored[pod.UID] = pod
+				v.add(&pod, uint64(revision))
+			},
+			"finish": func(t *rapid.T) {
+				pod := stored[some(t, func(pod federation.ShadowPod) bool { return pod.Status.Phase == "" })]
+				pod.Status.Phase = corev1.PodSucceeded
+				pod = happens(watch.Modified, pod)
+				stored[pod.UID] = pod
+				v.change(&pod, false)
+			},
+			"remove": func(t *rapid.T) {
+				pod := happens(watch.Deleted, stored[some(t, func(federation.ShadowPod) bool { return true })])
+				delete(stored, pod.UID)
+				v.change(&pod, true)
+			},
+			"catch up": func(t *rapid.T) {
+				n := rapid.IntRange(0, len(behind)).Draw(t, "events")
+				for _, event := range behind[:n] {
+					if err := v.observe(event); err != nil {
+						t.Fatal(err)
+					}
+				}
+				behind = behind[n:]
+			},
+			"": func(t *rapid.T) {
+				running, finished := 0, 0
+				for _, pod := range stored {
+					if pod.Status.Phase == "" {
+						running++
+					} else {
+						finished++
+					}
+				}
+				want := Used[sum]{Objects: running, Sum: sum(running), Over: finished}
+				if diff := cmp.Diff(want, v.usedWith("milan", nil)); diff != "" {
+					t.Fatalf("what is used (-want +got):\n%s", diff)
+				}
+			},
+		})
+	})
+}

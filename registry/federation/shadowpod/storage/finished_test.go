@@ -1,0 +1,35 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package storage
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+
+	"liqo.io/federation/test/etcd"
+)
+
+func TestARefusalForFinishedShadowPodsIsForbiddenAndSaysWhatToDo(t *testing.T) {
+	s := start(t, etcd.Start(t), true)
+	s.grant(t, "milan", "rome", amounts("pods", "1"))
+	for i := range 1000 {
+		pod := shadowPod("web", "finished", nil)
+		// The revision is one that the watch has not come to.
+		pod.UID, pod.ResourceVersion = types.UID(fmt.Sprint(i)), "1000000000"
+		pod.Status.ForeignCluster, pod.Status.Phase = "milan", corev1.PodSucceeded
+		s.grants.Created(pod)
+	}
+	s.mustRefuse(t, "shop", "a", nil, "consumer milan keeps 1000 finished pods", "from 1000 on", "delete finished pods", "ttlSecondsAfterFinished")
+	var status apierrors.APIStatus
+	if err := s.create(t.Context(), "web", "a", nil); !errors.As(err, &status) || status.Status().Code != http.StatusForbidden {
+		t.Errorf("got %v", err)
+	}
+	s.mustCreate(t, "not-lent", "a", nil)
+}

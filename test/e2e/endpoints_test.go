@@ -1,0 +1,125 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/test/harness"
+)
+
+// endpointsFollowTheirServices has a Service with one pod at home and one next
+// door: while both clusters say that there is a network between them, the one at
+// home is an endpoint there, too. Pods of both clusters may have the same
+// addresses here, so that at home has the address of its node.
+func endpointsFollowTheirServices(t *testing.T) {
+	o := offloaded(t, v1alpha1.NamespaceOffloadingSpec{PodOffloadingStrategy: v1alpha1.LocalAndRemote})
+	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: corev1.ServiceSpec{
+		Selector: map[string]string{"app": "web"}, Ports: []corev1.ServicePort{{Port: 80, TargetPort: intstr.FromInt32(8080)}},
+	}}
+	must(rome.Kube.CoreV1().Services(o.namespace).Create(t.Context(), service, metav1.CreateOptions{}))(t)
+	home := webPodOn(t, o, "home", corev1.NodeSelectorOpDoesNotExist)
+	away := webPodOn(t, o, "away", corev1.NodeSelectorOpExists)
+
+	t.Cleanup(func() { networkIsSaid(t, "null") })
+	networkIsSaid(t, `"Flat"`)
+	address := home.Status.PodIP
+	eventually(t, soon, "the pod at home to be an endpoint on milan", func(ctx context.Context) (bool, string, error) {
+		found, err := ofHome(ctx, o)
+		if err != nil || len(found) != 1 || len(found[0].Endpoints) != 1 {
+			return false, show(found), err
+		}
+		endpoint := found[0].Endpoints[0]
+		return endpoint.Addresses[0] == address && *endpoint.Conditions.Ready && found[0].Labels[discoveryv1.LabelServiceName] == "web", show(found), nil
+	})
+	all := must(milan.Kube.DiscoveryV1().EndpointSlices(o.twin).List(t.Context(), metav1.ListOptions{LabelSelector: discoveryv1.LabelServiceName + "=web"}))(t)
+	ready := 0
+	for _, slice := range all.Items {
+		for _, endpoint := range slice.Endpoints {
+			if endpoint.Conditions.Ready == nil || *endpoint.Conditions.Ready {
+				ready++
+			}
+		}
+	}
+	if ready != 2 {
+		t.Errorf("the Service has %d endpoints on milan, want that of %s and that of %s: %s", ready, home.Name, away.Name, show(all.Items))
+	}
+	isPrintedOf(t, o)
+
+	kubectl(t, rome, "delete", "pod", home.Name, "-n", o.namespace)
+	isGone := func(what string) {
+		t.Helper()
+		eventually(t, soon, what, func(ctx context.Context) (bool, string, error) {
+			found, err := ofHome(ctx, o)
+			return err == nil && len(found) == 0, show(found), err
+		})
+	}
+	isGone("the endpoint to be gone on milan with its pod")
+	webPodOn(t, o, "again", corev1.NodeSelectorOpDoesNotExist)
+	eventually(t, soon, "another pod at home to be an endpoint on milan", func(ctx context.Context) (bool, string, error) {
+		found, err := ofHome(ctx, o)
+		return err == nil && len(found) == 1, show(found), err
+	})
+	networkIsSaid(t, `"None"`)
+	isGone("the endpoint to be gone on milan without a network")
+}
+
+// networkIsSaid has both clusters say how their pods reach each other.
+func networkIsSaid(t *testing.T, mode string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), soon)
+	defer cancel()
+	for _, side := range []struct{ of, about *harness.Cluster }{{rome, milan}, {milan, rome}} {
+		result := side.of.Kubectl(ctx, "patch", "foreigncluster", side.about.Name, "--type=merge", "-p", `{"spec":{"networking":`+mode+`}}`)
+		if result.Err != nil {
+			t.Errorf("on %s: %v", side.of.Name, result.Err)
+		}
+	}
+}
+
+// webPodOn runs a pod of the Service web where a virtual node is, or is not.
+func webPodOn(t *testing.T, o offload, name string, virtual corev1.NodeSelectorOperator) *corev1.Pod {
+	t.Helper()
+	spec := podSpec("serve", ":18080")
+	spec.HostNetwork = virtual == corev1.NodeSelectorOpDoesNotExist
+	spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
+		NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: v1alpha1.LabelType, Operator: virtual}}}},
+	}}}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"app": "web", "run": name}}, Spec: spec}
+	must(rome.Kube.CoreV1().Pods(o.namespace).Create(t.Context(), pod, metav1.CreateOptions{}))(t)
+	return &podsReady(t, rome, o.namespace, "run="+name, 1)[0]
+}
+
+// ofHome are the EndpointSlices of the twin that came from rome.
+func ofHome(ctx context.Context, o offload) ([]discoveryv1.EndpointSlice, error) {
+	list, err := milan.Kube.DiscoveryV1().EndpointSlices(o.twin).List(ctx, metav1.ListOptions{LabelSelector: discoveryv1.LabelManagedBy + "=" + v1alpha1.ManagedBy})
+	if err != nil {
+		return nil, err
+	}
+	return list.Items, nil
+}
+
+// isPrintedOf looks at what kubectl prints of the shadow.
+func isPrintedOf(t *testing.T, o offload) {
+	t.Helper()
+	shadows := must(milan.Federation.FederationV1alpha1().ShadowEndpointSlices(o.twin).List(t.Context(), metav1.ListOptions{}))(t)
+	if len(shadows.Items) != 1 {
+		t.Fatalf("%d shadow endpoint slices: %s", len(shadows.Items), show(shadows.Items))
+	}
+	want := []string{shadows.Items[0].Name, "web", "IPv4", "1", "Ready"}
+	if got := strings.Fields(kubectl(t, milan, "get", "seps", "-n", o.twin, "--no-headers")); len(got) != len(want)+1 || !slices.Equal(got[:len(want)], want) {
+		t.Errorf("kubectl prints %q, want %q and an age", got, want)
+	}
+}

@@ -1,0 +1,218 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package integration
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	kubeinformers "k8s.io/client-go/informers"
+	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/controllers/shadow"
+	"liqo.io/federation/generated/informers/externalversions"
+)
+
+// endpointsOfWeb is a Service of both clusters: one of its endpoints is at
+// home, the other one on the provider.
+type endpointsOfWeb struct {
+	*offload
+	slice *discoveryv1.EndpointSlice
+}
+
+// The endpoints of a Service that are at home are those of its copy, too, ready
+// while the consumer is there, by nothing but the rights of the chart.
+func TestEndpointsOfHomeAreThoseOfTheTwinToo(t *testing.T) {
+	e := &endpointsOfWeb{offload: newOffload(t)}
+	e.peerWith(t)
+	e.runController(t)
+	e.networked(t, metav1.ConditionTrue)
+	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: corev1.ServiceSpec{
+		Selector: map[string]string{"app": "web"}, Ports: []corev1.ServicePort{{Port: 80}},
+	}}
+	if _, err := e.Kube.CoreV1().Services(e.local).Create(t.Context(), service, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	var err error
+	e.slice, err = e.Kube.DiscoveryV1().EndpointSlices(e.local).Create(t.Context(), &discoveryv1.EndpointSlice{
+		ObjectMeta: metav1.ObjectMeta{Name: "web-abcde", Labels: map[string]string{
+			discoveryv1.LabelServiceName: "web", discoveryv1.LabelManagedBy: "endpointslice-controller.k8s.io",
+		}},
+		AddressType: discoveryv1.AddressTypeIPv4,
+		Ports:       []discoveryv1.EndpointPort{{Name: ptr.To("http"), Port: ptr.To[int32](8080)}},
+		Endpoints: []discoveryv1.Endpoint{
+			{Addresses: []string{"10.81.0.1"}, NodeName: ptr.To("rome-worker"), Conditions: discoveryv1.EndpointConditions{Ready: ptr.To(true)}},
+			{Addresses: []string{"10.82.0.1"}, NodeName: ptr.To(nodeName), Conditions: discoveryv1.EndpointConditions{Ready: ptr.To(true)}},
+		},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.start(t)
+	for _, step := range []struct {
+		name string
+		run  func(*testing.T)
+	}{
+		{"they cross", e.testCross},
+		{"drift and deletion are repaired", e.testRepair},
+		{"they are not ready while the consumer is silent", e.testSilence},
+		{"they go without a network, and come with one", e.testNetwork},
+		{"they go with the slice at home", e.testDeletion},
+	} {
+		if !t.Run(step.name, step.run) {
+			return
+		}
+	}
+}
+
+// peerWith makes what the provider's controllers know of the consumer.
+func (e *endpointsOfWeb) peerWith(t *testing.T) {
+	t.Helper()
+	clusters := e.federation.FederationV1alpha1().ForeignClusters()
+	if _, err := clusters.Create(t.Context(), &v1alpha1.ForeignCluster{ObjectMeta: metav1.ObjectMeta{Name: e.tenant}}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx := context.Background()
+		if err := clusters.Delete(ctx, e.tenant, metav1.DeleteOptions{}); err != nil {
+			t.Error(err)
+		}
+		_, err := clusters.Patch(ctx, e.tenant, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
+		if err != nil && !apierrors.IsNotFound(err) {
+			t.Error(err)
+		}
+	})
+	e.alive(t, metav1.ConditionTrue)
+	patch := fmt.Sprintf(`{"metadata":{"labels":{%q:"twin",%q:%q,%q:%q,%q:%q}}}`,
+		v1alpha1.LabelRole, v1alpha1.LabelForeignCluster, e.tenant, v1alpha1.LabelOrigin, consumerID, v1alpha1.LabelDestination, providerID)
+	if _, err := e.Kube.CoreV1().Namespaces().Patch(t.Context(), e.twin, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// alive says whether the consumer gives signs of life.
+func (e *endpointsOfWeb) alive(t *testing.T, status metav1.ConditionStatus) {
+	t.Helper()
+	patch := fmt.Sprintf(`{"status":{"networking":"Established","conditions":[{"type":%q,"status":%q,"reason":"Test","message":"","lastTransitionTime":"2026-11-21T08:00:00Z"}]}}`,
+		v1alpha1.ConditionConsumerAlive, status)
+	if _, err := e.federation.FederationV1alpha1().ForeignClusters().Patch(t.Context(), e.tenant, types.MergePatchType, []byte(patch), metav1.PatchOptions{}, "status"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// networked says whether the pods of both clusters reach each other.
+func (e *endpointsOfWeb) networked(t *testing.T, status metav1.ConditionStatus) {
+	t.Helper()
+	patch := fmt.Sprintf(`{"status":{"conditions":[{"type":%q,"status":%q,"reason":"Test","message":"","lastTransitionTime":"2026-11-21T08:00:00Z"}]}}`,
+		v1alpha1.ConditionNetworkReady, status)
+	if _, err := e.federation.FederationV1alpha1().VirtualNodes(e.peer).Patch(t.Context(), virtualNode, types.MergePatchType, []byte(patch), metav1.PatchOptions{}, "status"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (e *endpointsOfWeb) runController(t *testing.T) {
+	t.Helper()
+	kube, federation := clients(t, e.Environment)
+	kubeInformers := kubeinformers.NewSharedInformerFactory(kube, 0)
+	federationInformers := externalversions.NewSharedInformerFactory(federation, 0)
+	slices, err := shadow.NewEndpointSlices(kube, federation, kubeInformers, federationInformers, nil, clock.RealClock{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	runWith(t, kubeInformers, federationInformers, slices.Run)
+}
+
+// await waits until the twin has the endpoint of home alone, ready or not.
+func (e *endpointsOfWeb) await(t *testing.T, ready bool) *discoveryv1.EndpointSlice {
+	t.Helper()
+	var slice *discoveryv1.EndpointSlice
+	until(t, fmt.Sprintf("the twin has the endpoint, ready: %t", ready), func(ctx context.Context) (bool, error) {
+		var err error
+		slice, err = e.Kube.DiscoveryV1().EndpointSlices(e.twin).Get(ctx, "web-abcde", metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			return false, nil
+		}
+		return err == nil && len(slice.Endpoints) == 1 && slice.Endpoints[0].Addresses[0] == "10.81.0.1" && *slice.Endpoints[0].Conditions.Ready == ready, err
+	})
+	return slice
+}
+
+func (e *endpointsOfWeb) awaitGone(t *testing.T) {
+	t.Helper()
+	until(t, "the twin has no endpoint of home", func(ctx context.Context) (bool, error) {
+		_, err := e.Kube.DiscoveryV1().EndpointSlices(e.twin).Get(ctx, "web-abcde", metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			return true, nil
+		}
+		return false, err
+	})
+}
+
+func (e *endpointsOfWeb) testCross(t *testing.T) {
+	slice := e.await(t, true)
+	if slice.Labels[discoveryv1.LabelServiceName] != "web" || slice.Labels[discoveryv1.LabelManagedBy] != v1alpha1.ManagedBy || slice.Labels[v1alpha1.LabelOrigin] != consumerID {
+		t.Errorf("labels %v", slice.Labels)
+	}
+	until(t, "the consumer is told", func(ctx context.Context) (bool, error) {
+		shadow, err := e.federation.FederationV1alpha1().ShadowEndpointSlices(e.twin).Get(ctx, "web-abcde", metav1.GetOptions{})
+		return err == nil && len(shadow.Status.Conditions) == 1 && shadow.Status.Conditions[0].Status == metav1.ConditionTrue, err
+	})
+}
+
+func (e *endpointsOfWeb) testRepair(t *testing.T) {
+	there := e.Kube.DiscoveryV1().EndpointSlices(e.twin)
+	slice := e.await(t, true)
+	slice.Endpoints[0].Addresses = []string{"10.99.0.1"}
+	if _, err := there.Update(t.Context(), slice, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	slice = e.await(t, true)
+	if err := there.Delete(t.Context(), slice.Name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if again := e.await(t, true); again.UID == slice.UID {
+		t.Error("it was not deleted")
+	}
+	shadows := e.federation.FederationV1alpha1().ShadowEndpointSlices(e.twin)
+	if err := shadows.Delete(t.Context(), slice.Name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the shadow is there again", func(ctx context.Context) (bool, error) {
+		_, err := shadows.Get(ctx, slice.Name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			return false, nil
+		}
+		return err == nil, err
+	})
+	e.await(t, true)
+}
+
+func (e *endpointsOfWeb) testSilence(t *testing.T) {
+	e.alive(t, metav1.ConditionFalse)
+	e.await(t, false)
+	e.alive(t, metav1.ConditionTrue)
+	e.await(t, true)
+}
+
+func (e *endpointsOfWeb) testNetwork(t *testing.T) {
+	e.networked(t, metav1.ConditionFalse)
+	e.awaitGone(t)
+	e.networked(t, metav1.ConditionTrue)
+	e.await(t, true)
+}
+
+func (e *endpointsOfWeb) testDeletion(t *testing.T) {
+	if err := e.Kube.DiscoveryV1().EndpointSlices(e.local).Delete(t.Context(), e.slice.Name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	e.awaitGone(t)
+}

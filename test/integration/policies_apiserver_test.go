@@ -1,0 +1,39 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package integration
+
+import (
+	"context"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"liqo.io/federation/test/integration/framework"
+)
+
+func TestPoliciesKeepTheAPIServerToTheLabelOfOffloadedNamespaces(t *testing.T) {
+	env := framework.Get(t)
+	installPolicies(t, env)
+	shop := env.MakeNamespace(t)
+	must(t)(env.Kube.CoreV1().Namespaces().Patch(t.Context(), shop, types.MergePatchType,
+		[]byte(`{"metadata":{"annotations":{"offloading.liqo.io/accounts":"a b"}}}`), metav1.PatchOptions{}))
+	namespaces := kubeOf(t, env.ServiceAccount(t, framework.Namespace, "federation-apiserver")).CoreV1().Namespaces()
+	patch := func(patch string) func(context.Context) error {
+		return func(ctx context.Context) error {
+			_, err := namespaces.Patch(ctx, shop, types.MergePatchType, []byte(patch), dryPatch)
+			return err
+		}
+	}
+	const accounts = "only the controller manager changes"
+	expect(t, []attempt{
+		{"offloads a namespace", "", patch(`{"metadata":{"labels":{"liqo.io/scheduling-enabled":"true"}}}`)},
+		{"labels it otherwise", "of the labels", patch(`{"metadata":{"labels":{"pod-security.kubernetes.io/enforce":"privileged"}}}`)},
+		{"has more tokens leave", accounts, patch(`{"metadata":{"annotations":{"offloading.liqo.io/accounts":"a b c"}}}`)},
+		{"has fewer tokens leave", accounts, patch(`{"metadata":{"annotations":{"offloading.liqo.io/accounts":null}}}`)},
+		{"annotates it otherwise", "of the annotations", patch(`{"metadata":{"annotations":{"example.org/a":"b"}}}`)},
+		{"gives it an owner that is not there", "who owns a namespace",
+			patch(`{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"Namespace","name":"gone","uid":"gone"}]}}`)},
+	})
+}

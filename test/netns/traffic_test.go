@@ -1,0 +1,158 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build netns
+
+package netns
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"liqo.io/federation/netagent/kernel"
+)
+
+// port is where the servers listen, UDP and TCP.
+const port = 7000
+
+// patience bounds each exchange, the handshake and what is learned of MTUs on
+// the way included.
+const patience = 10 * time.Second
+
+// serve answers in a namespace until the test ends: a datagram with the
+// address of who sent it and the datagram, a connection with the address of
+// who called and then whatever is sent.
+func serve(t *testing.T, ns *kernel.Namespace) {
+	t.Helper()
+	var packets net.PacketConn
+	var calls net.Listener
+	err := ns.Do(func() (err error) {
+		if packets, err = net.ListenPacket("udp", fmt.Sprintf(":%d", port)); err != nil {
+			return err
+		}
+		calls, err = net.Listen("tcp", fmt.Sprintf(":%d", port))
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { packets.Close(); calls.Close() })
+	go func() {
+		buffer := make([]byte, 65535)
+		for {
+			n, from, err := packets.ReadFrom(buffer)
+			if err != nil {
+				return
+			}
+			_, _ = packets.WriteTo(append([]byte(caller(from)+"\n"), buffer[:n]...), from)
+		}
+	}()
+	go func() {
+		for {
+			conn, err := calls.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer conn.Close()
+				_ = conn.SetDeadline(time.Now().Add(patience))
+				if _, err := fmt.Fprintln(conn, caller(conn.RemoteAddr())); err == nil {
+					_, _ = io.Copy(conn, conn)
+				}
+			}()
+		}
+	}()
+}
+
+func caller(a net.Addr) string {
+	return netip.MustParseAddrPort(a.String()).Addr().Unmap().String()
+}
+
+// datagram sends a datagram until its answer comes, and returns whom the
+// server saw.
+func datagram(ns *kernel.Namespace, to netip.Addr, size int, patience time.Duration) (string, error) {
+	conn, err := dial(ns, "udp", to, patience)
+	if err != nil {
+		return "", err
+	}
+	defer conn.Close()
+	sent := bytes.Repeat([]byte("x"), size)
+	buffer := make([]byte, 65535)
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
+		if _, err := conn.Write(sent); err != nil && !errors.Is(err, unix.EMSGSIZE) {
+			return "", err
+		}
+		_ = conn.SetReadDeadline(time.Now().Add(200 * time.Millisecond))
+		n, err := conn.Read(buffer)
+		if errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, unix.EMSGSIZE) {
+			continue // there is no answer, or the MTU on the way was learned
+		}
+		if err != nil {
+			return "", err
+		}
+		saw, echo, _ := bytes.Cut(buffer[:n], []byte("\n"))
+		if !bytes.Equal(echo, sent) {
+			return "", fmt.Errorf("of %d bytes, %d came back", size, len(echo))
+		}
+		return string(saw), nil
+	}
+	return "", fmt.Errorf("no answer to %d bytes sent to %s", size, to)
+}
+
+// call sends bytes over a connection and reads them back.
+func call(ns *kernel.Namespace, to netip.Addr, size int, patience time.Duration) (string, error) {
+	conn, err := dial(ns, "tcp", to, patience)
+	if err != nil {
+		return "", err
+	}
+	defer conn.Close()
+	_ = conn.SetDeadline(time.Now().Add(patience))
+	sent := bytes.Repeat([]byte("0123456789abcdef"), size/16)
+	go func() {
+		_, _ = conn.Write(sent)
+		_ = conn.(*net.TCPConn).CloseWrite()
+	}()
+	all, err := io.ReadAll(conn)
+	saw, echo, _ := bytes.Cut(all, []byte("\n"))
+	if err == nil && !bytes.Equal(echo, sent) {
+		err = fmt.Errorf("of %d bytes, %d came back", len(sent), len(echo))
+	}
+	return string(saw), err
+}
+
+func dial(ns *kernel.Namespace, network string, to netip.Addr, patience time.Duration) (conn net.Conn, err error) {
+	err = ns.Do(func() (err error) {
+		conn, err = net.DialTimeout(network, netip.AddrPortFrom(to, port).String(), patience)
+		return err
+	})
+	return conn, err
+}
+
+// exchange sends datagrams and a connection's bytes, and checks whom the
+// server saw.
+func exchange(t *testing.T, what string, from *kernel.Namespace, to netip.Addr, want netip.Addr) {
+	t.Helper()
+	check := func(how, saw string, err error) {
+		t.Helper()
+		if err != nil {
+			t.Errorf("%s, %s to %s: %v", what, how, to, err)
+		} else if saw != want.String() {
+			t.Errorf("%s, %s to %s: the server saw %s, not %s", what, how, to, saw, want)
+		}
+	}
+	for _, size := range []int{1, 1400, 8000} {
+		saw, err := datagram(from, to, size, patience)
+		check(fmt.Sprintf("a datagram of %d bytes", size), saw, err)
+	}
+	saw, err := call(from, to, 1<<20, patience)
+	check("a connection", saw, err)
+}
