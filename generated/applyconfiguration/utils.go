@@ -19,6 +19,18 @@ import (
 func ForKind(kind schema.GroupVersionKind) interface{} {
 	switch kind {
 	// Group=federation.liqo.io, Version=v1alpha1
+	case v1alpha1.SchemeGroupVersion.WithKind("AddressMapping"):
+		return &federationv1alpha1.AddressMappingApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("AddressMappingSpec"):
+		return &federationv1alpha1.AddressMappingSpecApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("AddressPool"):
+		return &federationv1alpha1.AddressPoolApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("AddressPoolCIDRStatus"):
+		return &federationv1alpha1.AddressPoolCIDRStatusApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("AddressPoolSpec"):
+		return &federationv1alpha1.AddressPoolSpecApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("AddressPoolStatus"):
+		return &federationv1alpha1.AddressPoolStatusApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ForeignCluster"):
 		return &federationv1alpha1.ForeignClusterApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ForeignClusterSpec"):

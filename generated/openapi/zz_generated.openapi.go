@@ -333,6 +333,14 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		runtime.Unknown{}.OpenAPIModelName():                       schema_k8sio_apimachinery_pkg_runtime_Unknown(ref),
 		intstr.IntOrString{}.OpenAPIModelName():                    schema_apimachinery_pkg_util_intstr_IntOrString(ref),
 		version.Info{}.OpenAPIModelName():                          schema_k8sio_apimachinery_pkg_version_Info(ref),
+		v1alpha1.AddressMapping{}.OpenAPIModelName():               schema_apiserver_apis_federation_v1alpha1_AddressMapping(ref),
+		v1alpha1.AddressMappingList{}.OpenAPIModelName():           schema_apiserver_apis_federation_v1alpha1_AddressMappingList(ref),
+		v1alpha1.AddressMappingSpec{}.OpenAPIModelName():           schema_apiserver_apis_federation_v1alpha1_AddressMappingSpec(ref),
+		v1alpha1.AddressPool{}.OpenAPIModelName():                  schema_apiserver_apis_federation_v1alpha1_AddressPool(ref),
+		v1alpha1.AddressPoolCIDRStatus{}.OpenAPIModelName():        schema_apiserver_apis_federation_v1alpha1_AddressPoolCIDRStatus(ref),
+		v1alpha1.AddressPoolList{}.OpenAPIModelName():              schema_apiserver_apis_federation_v1alpha1_AddressPoolList(ref),
+		v1alpha1.AddressPoolSpec{}.OpenAPIModelName():              schema_apiserver_apis_federation_v1alpha1_AddressPoolSpec(ref),
+		v1alpha1.AddressPoolStatus{}.OpenAPIModelName():            schema_apiserver_apis_federation_v1alpha1_AddressPoolStatus(ref),
 		v1alpha1.ForeignCluster{}.OpenAPIModelName():               schema_apiserver_apis_federation_v1alpha1_ForeignCluster(ref),
 		v1alpha1.ForeignClusterList{}.OpenAPIModelName():           schema_apiserver_apis_federation_v1alpha1_ForeignClusterList(ref),
 		v1alpha1.ForeignClusterSpec{}.OpenAPIModelName():           schema_apiserver_apis_federation_v1alpha1_ForeignClusterSpec(ref),
@@ -17808,6 +17816,388 @@ func schema_k8sio_apimachinery_pkg_version_Info(ref common.ReferenceCallback) co
 				Required: []string{"major", "minor", "gitVersion", "gitCommit", "gitTreeState", "buildDate", "goVersion", "compiler", "platform"},
 			},
 		},
+	}
+}
+
+func schema_apiserver_apis_federation_v1alpha1_AddressMapping(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "AddressMapping is an address or a CIDR as the other side sees it. It is allocated when the object is created, as the ClusterIP of a Service is, and free again when the object is gone. No two mappings of a cluster overlap.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Description: "metadata is the standard object metadata.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(metav1.ObjectMeta{}.OpenAPIModelName()),
+						},
+					},
+					"spec": {
+						SchemaProps: spec.SchemaProps{
+							Description: "spec is what is mapped, and what it is mapped to. It cannot change.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1alpha1.AddressMappingSpec{}.OpenAPIModelName()),
+						},
+					},
+				},
+				Required: []string{"spec"},
+			},
+		},
+		Dependencies: []string{
+			metav1.ObjectMeta{}.OpenAPIModelName(), v1alpha1.AddressMappingSpec{}.OpenAPIModelName()},
+	}
+}
+
+func schema_apiserver_apis_federation_v1alpha1_AddressMappingList(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "AddressMappingList is a list of AddressMappings.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Default: map[string]interface{}{},
+							Ref:     ref(metav1.ListMeta{}.OpenAPIModelName()),
+						},
+					},
+					"items": {
+						SchemaProps: spec.SchemaProps{
+							Description: "items are the mappings.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(v1alpha1.AddressMapping{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+				},
+				Required: []string{"items"},
+			},
+		},
+		Dependencies: []string{
+			metav1.ListMeta{}.OpenAPIModelName(), v1alpha1.AddressMapping{}.OpenAPIModelName()},
+	}
+}
+
+func schema_apiserver_apis_federation_v1alpha1_AddressMappingSpec(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "AddressMappingSpec is what is mapped, and what it is mapped to.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"clusterID": {
+						SchemaProps: spec.SchemaProps{
+							Description: "clusterID is the id of the cluster that the mapping is for.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"pool": {
+						SchemaProps: spec.SchemaProps{
+							Description: "pool is the AddressPool that the mapping is taken from; \"default\" when nothing is said.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"cidr": {
+						SchemaProps: spec.SchemaProps{
+							Description: "cidr is a range of the other cluster, as it is called there. It is mapped to itself, unless that overlaps what is reserved in the pool or another mapping; then to a range of the pool that is as large. Either cidr or address is set.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"address": {
+						SchemaProps: spec.SchemaProps{
+							Description: "address is something that is no pod of this cluster, as the other cluster is to reach it. It is always mapped to an address of the pool.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"mapped": {
+						SchemaProps: spec.SchemaProps{
+							Description: "mapped is the CIDR or the address that it is mapped to. It is allocated when the mapping is created. Who sets it then gets this one, or none.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"clusterID"},
+			},
+		},
+	}
+}
+
+func schema_apiserver_apis_federation_v1alpha1_AddressPool(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "AddressPool is the address space that AddressMappings are taken from. What is taken is taken in all pools, also where they overlap.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Description: "metadata is the standard object metadata.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(metav1.ObjectMeta{}.OpenAPIModelName()),
+						},
+					},
+					"spec": {
+						SchemaProps: spec.SchemaProps{
+							Description: "spec is what may be given, and what may not.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1alpha1.AddressPoolSpec{}.OpenAPIModelName()),
+						},
+					},
+					"status": {
+						SchemaProps: spec.SchemaProps{
+							Description: "status is how much of it is left.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1alpha1.AddressPoolStatus{}.OpenAPIModelName()),
+						},
+					},
+				},
+				Required: []string{"spec"},
+			},
+		},
+		Dependencies: []string{
+			metav1.ObjectMeta{}.OpenAPIModelName(), v1alpha1.AddressPoolSpec{}.OpenAPIModelName(), v1alpha1.AddressPoolStatus{}.OpenAPIModelName()},
+	}
+}
+
+func schema_apiserver_apis_federation_v1alpha1_AddressPoolCIDRStatus(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "AddressPoolCIDRStatus is how much of one CIDR is left.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"cidr": {
+						SchemaProps: spec.SchemaProps{
+							Description: "cidr is one of the cidrs of the pool.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"usedPercent": {
+						SchemaProps: spec.SchemaProps{
+							Description: "usedPercent is how much of it is reserved or taken, by mappings of any pool, rounded down; 100 means that nothing is left.",
+							Default:     0,
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"largestFree": {
+						SchemaProps: spec.SchemaProps{
+							Description: "largestFree is the largest range of it that can still be given.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"cidr", "usedPercent"},
+			},
+		},
+	}
+}
+
+func schema_apiserver_apis_federation_v1alpha1_AddressPoolList(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "AddressPoolList is a list of AddressPools.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Default: map[string]interface{}{},
+							Ref:     ref(metav1.ListMeta{}.OpenAPIModelName()),
+						},
+					},
+					"items": {
+						SchemaProps: spec.SchemaProps{
+							Description: "items are the pools.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(v1alpha1.AddressPool{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+				},
+				Required: []string{"items"},
+			},
+		},
+		Dependencies: []string{
+			metav1.ListMeta{}.OpenAPIModelName(), v1alpha1.AddressPool{}.OpenAPIModelName()},
+	}
+}
+
+func schema_apiserver_apis_federation_v1alpha1_AddressPoolSpec(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "AddressPoolSpec is what may be given, and what may not. Changes hold for mappings that are created afterwards; those that are there keep what they have.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"cidrs": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "cidrs are the IPv4 and IPv6 CIDRs that are given from, in the order in which they are used. At least 1 and at most 64, which do not overlap.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"reserved": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "reserved are ranges that are never given, and that no other cluster may keep: those of this cluster's own pods, Services and nodes, and of what else its pods have to reach. They may lie outside the cidrs. At most 256.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+				},
+				Required: []string{"cidrs"},
+			},
+		},
+	}
+}
+
+func schema_apiserver_apis_federation_v1alpha1_AddressPoolStatus(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "AddressPoolStatus is how much of a pool is left.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"observedGeneration": {
+						SchemaProps: spec.SchemaProps{
+							Description: "observedGeneration is the generation of the spec that this status answers to.",
+							Type:        []string{"integer"},
+							Format:      "int64",
+						},
+					},
+					"mappings": {
+						SchemaProps: spec.SchemaProps{
+							Description: "mappings counts the AddressMappings that name the pool.",
+							Type:        []string{"integer"},
+							Format:      "int64",
+						},
+					},
+					"cidrs": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-map-keys": []interface{}{
+									"cidr",
+								},
+								"x-kubernetes-list-type": "map",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "cidrs tell how much of each of the cidrs is left.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(v1alpha1.AddressPoolCIDRStatus{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			v1alpha1.AddressPoolCIDRStatus{}.OpenAPIModelName()},
 	}
 }
 

@@ -58,6 +58,8 @@ func TestDiscoveryTellsEveryResourceWithItsShortNameAndTheCategory(t *testing.T)
 		"namespacemaps":        "NamespaceMap nm true",
 		"shadowpods":           "ShadowPod sp true",
 		"shadowendpointslices": "ShadowEndpointSlice seps true",
+		"addresspools":         "AddressPool apool false",
+		"addressmappings":      "AddressMapping am true",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("resources (-want +got):\n%s", diff)

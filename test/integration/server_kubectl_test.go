@@ -34,6 +34,8 @@ func TestKubectlExplainsFieldsInTheWordsOfTheDocComments(t *testing.T) {
 		"namespacemaps.spec.namespaces.remoteName":      "the name of its twin on the provider",
 		"resourcerequests.spec.withdrawn":               "takes the request back",
 		"identityrequests.status.certificate":           "PEM encoded certificate chain",
+		"addresspools.spec.reserved":                    "ranges that are never given",
+		"addressmappings.spec.mapped":                   "It is allocated when the mapping is created",
 		"foreignclusters.status.remoteTenantNamespace":  "what this cluster may see on the other one",
 	} {
 		output := strings.Join(strings.Fields(env.Kubectl(t, "", "explain", path)), " ")

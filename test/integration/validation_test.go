@@ -24,6 +24,7 @@ import (
 // parents are good specs of the resources that have subresources. An identity
 // request is missing: only the bearer of an invitation makes one.
 var parents = map[string]fields{
+	"addresspools":         {"cidrs": []any{"10.0.0.0/8"}},
 	"foreignclusters":      {"outgoing": "Disabled", "server": "https://asti.example.org", "clusterID": genoaID},
 	"namespacemaps":        {"namespaces": []any{fields{"name": "web", "remoteName": "web-asti"}}},
 	"namespaceoffloadings": {},
@@ -80,6 +81,7 @@ var subresources = map[string]subresource{
 	"peeringtokens/status":        {wrong: map[string]fields{"status.usedBy": {"status": fields{"used": true, "usedBy": "asti"}}}},
 	"resourceoffers/status":       {wrong: map[string]fields{"status.phase": {"status": fields{"phase": "Great"}}}},
 	"resourcerequests/status":     {wrong: map[string]fields{"status.phase": {"status": fields{"phase": "Great"}}}},
+	"addresspools/status":         {wrong: map[string]fields{"status.mappings": {"status": fields{"mappings": -1}}, "status.cidrs[0].cidr": {"status": fields{"cidrs": []any{fields{"cidr": "10", "usedPercent": 1}}}}}},
 	"shadowpods/status":           {wrong: map[string]fields{"status.phase": {"status": fields{"phase": "Running"}}}},
 	"shadowendpointslices/status": {wrong: map[string]fields{"status.conditions[0].reason": {"status": fields{"conditions": []any{fields{"type": "Ready", "status": "True", "message": "", "reason": "", "lastTransitionTime": "2026-11-21T08:00:00Z"}}}}}},
 	"virtualnodes/status":         {wrong: map[string]fields{"status.pods": {"status": fields{"pods": -1}}}},
@@ -188,6 +190,10 @@ func (s *wrongRequests) makeParent(t *testing.T) {
 		request := s.client.Post().Resource(s.resource).NamespaceIfScoped(s.namespace, s.namespace != "").SetHeader("Content-Type", "application/json").Body(encode(body))
 		if err := request.Do(ctx).Error(); err != nil {
 			t.Fatal(err)
+		}
+		if s.resource == "addresspools" {
+			// Its status is written by the server itself, and not by the requests.
+			awaitPool(t, versioned.NewForConfigOrDie(s.env.Admin), s.parent, func(status v1alpha1.AddressPoolStatus) bool { return status.ObservedGeneration == 1 })
 		}
 	}
 	t.Cleanup(func() {

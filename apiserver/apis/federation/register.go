@@ -43,6 +43,8 @@ func addKnownTypes(scheme *runtime.Scheme) error {
 		&NamespaceMap{}, &NamespaceMapList{},
 		&ShadowPod{}, &ShadowPodList{},
 		&ShadowEndpointSlice{}, &ShadowEndpointSliceList{},
+		&AddressPool{}, &AddressPoolList{},
+		&AddressMapping{}, &AddressMappingList{},
 	)
 	return nil
 }

@@ -40,6 +40,10 @@ func (f *genericInformer) Lister() cache.GenericLister {
 func (f *sharedInformerFactory) ForResource(resource schema.GroupVersionResource) (GenericInformer, error) {
 	switch resource {
 	// Group=federation.liqo.io, Version=v1alpha1
+	case v1alpha1.SchemeGroupVersion.WithResource("addressmappings"):
+		return &genericInformer{resource: resource.GroupResource(), informer: f.Federation().V1alpha1().AddressMappings().Informer()}, nil
+	case v1alpha1.SchemeGroupVersion.WithResource("addresspools"):
+		return &genericInformer{resource: resource.GroupResource(), informer: f.Federation().V1alpha1().AddressPools().Informer()}, nil
 	case v1alpha1.SchemeGroupVersion.WithResource("foreignclusters"):
 		return &genericInformer{resource: resource.GroupResource(), informer: f.Federation().V1alpha1().ForeignClusters().Informer()}, nil
 	case v1alpha1.SchemeGroupVersion.WithResource("identityrequests"):

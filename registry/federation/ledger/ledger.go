@@ -1,18 +1,18 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package ledger keeps consumers within what they were granted, whatever the
-// number of requests, servers and crashes.
+// Package ledger gives what there is only once to objects that are about to be
+// created, and never twice, whatever the number of requests, servers and
+// crashes: room in what a consumer was granted to shadow pods, and addresses to
+// address mappings.
 //
-// Each consumer has one ledger in the storage. Before a shadow pod is created,
-// room for it is reserved there; when it exists, the reservation is taken out
-// again. What is used is the sum of the shadow pods that exist and are not
-// finished, and of the reservations. A ledger only changes if it is still what
-// was read, and says which shadow pods one has to know for that sum: so no two
-// servers give away the same room. Nothing is written when a shadow pod
-// finishes or goes: it is no longer in the sum. Those that are finished take
-// nothing of the grant, but room in the storage: there is a number of them with
-// which a consumer gets no new ones.
+// Each account, as a consumer, has one ledger in the storage. Before an object
+// is created, what it takes is reserved there; when it exists, the reservation
+// is taken out again. What is used is the sum of the objects that exist and are
+// not over, and of the reservations. A ledger only changes if it is still what
+// was read, and says which objects one has to know for that sum: so no two
+// servers give away the same. Nothing is written when an object is over or
+// goes: it is no longer in the sum.
 //
 // A server that dies leaves reservations that nobody will use. Whoever finds
 // them returns them when no request can be that old; see repair.go.
@@ -26,7 +26,6 @@ import (
 	"sync"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -36,8 +35,7 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 	"k8s.io/utils/clock"
 
-	"liqo.io/federation/apiserver/apis/federation"
-	"liqo.io/federation/apiserver/rules/quota"
+	"liqo.io/federation/registry/federation/strategy"
 )
 
 const (
@@ -45,40 +43,25 @@ const (
 	commitTimeout = 10 * time.Second
 	// maxBatch is how many reservations share a transaction.
 	maxBatch = 500
-	// tidyDelay is how long a reservation whose shadow pod exists waits for a
+	// tidyDelay is how long a reservation whose object exists waits for a
 	// transaction to be taken out with, before it gets one of its own.
 	tidyDelay = time.Second
 )
 
-// ErrExceeded is what a consumer is refused with: it was granted too little.
-type ErrExceeded struct {
-	// Consumer is the ForeignCluster.
-	Consumer string
-	// Short are the resources that are short, by name.
-	Short []quota.Shortage
-}
-
-// Error says which resource is short, how much of it is asked for, used,
-// granted and left.
-func (e *ErrExceeded) Error() string {
-	return fmt.Sprintf("consumer %s is granted too little: %s", e.Consumer, quota.Sentence(e.Short))
-}
-
-// Ledgers reserve what consumers take.
-type Ledgers struct {
+// Ledgers reserve what objects of one kind take.
+type Ledgers[Q, T any, S Sum[S, T]] struct {
+	kind    Kind[Q, T, S]
 	ledgers storage.Interface
 	// prefix is where they are stored.
 	prefix string
-	// granted is what a consumer was granted, as the storage has it.
-	granted func(ctx context.Context, consumer string) (corev1.ResourceList, error)
-	view    *view
+	view   *view[T, S]
 	// writer names this server among others on the same storage.
 	writer string
 	// alone is true when no other server writes to the storage.
 	alone bool
 
 	mutex    sync.Mutex
-	accounts map[string]*account
+	accounts map[string]*account[Q, T]
 	// suspects are since when reservations have been there that nobody here
 	// answers for.
 	suspects map[types.UID]time.Time
@@ -86,110 +69,115 @@ type Ledgers struct {
 	close    func()
 }
 
-// account is what this server has to say in one consumer's ledger.
-type account struct {
-	consumer string
+// account is what this server has to say in one account's ledger.
+type account[Q, T any] struct {
+	name string
 
 	mutex sync.Mutex
 	// busy is true while somebody writes the ledger, and tidying while somebody
 	// will.
 	busy, tidying bool
-	asks          []*ask
-	// created are reservations whose shadow pods exist since a revision, and
-	// dropped those whose shadow pods never will.
+	asks          []*ask[Q, T]
+	// created are reservations whose objects exist since a revision, and dropped
+	// those whose objects never will.
 	created map[types.UID]uint64
 	dropped sets.Set[types.UID]
 	// open are the reservations whose requests are under way.
 	open sets.Set[types.UID]
 }
 
-// ask is one request for room.
-type ask struct {
-	reservation Reservation
-	// trial only asks whether there is room.
+// ask is one request.
+type ask[Q, T any] struct {
+	uid   types.UID
+	asked Q
+	// trial only asks what would be got.
 	trial  bool
-	answer chan error
+	answer chan answer[T]
 }
 
-func newLedgers(ledgers storage.Interface, prefix string, granted func(context.Context, string) (corev1.ResourceList, error), alone bool) *Ledgers {
-	return &Ledgers{
-		ledgers: ledgers, prefix: prefix, granted: granted, view: newView(), writer: string(uuid.NewUUID()), alone: alone,
-		accounts: map[string]*account{}, suspects: map[types.UID]time.Time{}, clock: clock.RealClock{}, close: func() {},
+// answer is what one request gets. It is refused when the terms say so, and not
+// because something went wrong.
+type answer[T any] struct {
+	takes   T
+	err     error
+	refused bool
+}
+
+func newLedgers[Q, T any, S Sum[S, T]](kind Kind[Q, T, S], ledgers storage.Interface, prefix string, alone bool) *Ledgers[Q, T, S] {
+	return &Ledgers[Q, T, S]{
+		kind: kind, ledgers: ledgers, prefix: prefix, view: newView(kind), writer: string(uuid.NewUUID()), alone: alone,
+		accounts: map[string]*account[Q, T]{}, suspects: map[types.UID]time.Time{}, clock: clock.RealClock{}, close: func() {},
 	}
 }
 
-func (l *Ledgers) account(consumer string) *account {
+func (l *Ledgers[Q, T, S]) account(name string) *account[Q, T] {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
-	a := l.accounts[consumer]
+	a := l.accounts[name]
 	if a == nil {
-		a = &account{consumer: consumer, created: map[types.UID]uint64{}, dropped: sets.New[types.UID](), open: sets.New[types.UID]()}
-		l.accounts[consumer] = a
+		a = &account[Q, T]{name: name, created: map[types.UID]uint64{}, dropped: sets.New[types.UID](), open: sets.New[types.UID]()}
+		l.accounts[name] = a
 	}
 	return a
 }
 
-// Reserve makes room for a shadow pod, or returns an ErrExceeded or an
-// ErrTooManyFinished. What was reserved is to be handed to Created or Dropped, or to Forget when it is not
-// known what became of the shadow pod.
-func (l *Ledgers) Reserve(ctx context.Context, consumer string, uid types.UID, requests corev1.ResourceList) error {
-	a := l.account(consumer)
-	asked := &ask{reservation: Reservation{UID: uid, Writer: l.writer, Requests: requests}, answer: make(chan error, 1)}
-	err := l.ask(ctx, a, asked)
-	var exceeded *ErrExceeded
-	var finished *ErrTooManyFinished
-	if err != nil && !errors.As(err, &exceeded) && !errors.As(err, &finished) {
+// Reserve reserves what an object will take, and returns it, or what the terms
+// refuse it with. What was reserved is to be handed to Created or Dropped, or to
+// Forget when it is not known what became of the object.
+func (l *Ledgers[Q, T, S]) Reserve(ctx context.Context, account string, uid types.UID, asked Q) (T, error) {
+	got := l.ask(ctx, l.account(account), &ask[Q, T]{uid: uid, asked: asked, answer: make(chan answer[T], 1)})
+	if got.err != nil && !got.refused {
 		// It may have been reserved nevertheless.
-		l.Dropped(consumer, uid)
+		l.Dropped(account, uid)
 	}
-	return err
+	return got.takes, got.err
 }
 
-// Check returns the same errors as Reserve, and reserves nothing.
-func (l *Ledgers) Check(ctx context.Context, consumer string, requests corev1.ResourceList) error {
-	return l.ask(ctx, l.account(consumer), &ask{reservation: Reservation{Requests: requests}, trial: true, answer: make(chan error, 1)})
+// Check returns what Reserve would, and reserves nothing.
+func (l *Ledgers[Q, T, S]) Check(ctx context.Context, account string, asked Q) (T, error) {
+	got := l.ask(ctx, l.account(account), &ask[Q, T]{asked: asked, trial: true, answer: make(chan answer[T], 1)})
+	return got.takes, got.err
 }
 
-func (l *Ledgers) ask(ctx context.Context, a *account, asked *ask) error {
+func (l *Ledgers[Q, T, S]) ask(ctx context.Context, a *account[Q, T], asked *ask[Q, T]) answer[T] {
 	a.mutex.Lock()
 	a.asks = append(a.asks, asked)
 	if !asked.trial {
-		a.open.Insert(asked.reservation.UID)
+		a.open.Insert(asked.uid)
 	}
 	l.work(a)
 	a.mutex.Unlock()
 	select {
-	case err := <-asked.answer:
-		if err != nil {
-			l.Forget(a.consumer, asked.reservation.UID)
+	case got := <-asked.answer:
+		if got.err != nil {
+			l.Forget(a.name, asked.uid)
 		}
-		return err
+		return got
 	case <-ctx.Done():
-		return ctx.Err()
+		return answer[T]{err: ctx.Err()}
 	}
 }
 
-// Created says that there is a reservation's shadow pod, as it was created.
-func (l *Ledgers) Created(pod *federation.ShadowPod) {
-	consumer := pod.Status.ForeignCluster
-	revision, err := revisionOf(pod.ResourceVersion)
+// Created says that there is a reservation's object, as it was created.
+func (l *Ledgers[Q, T, S]) Created(obj strategy.Object) {
+	account, _, _ := l.kind.Entry(obj)
+	revision, err := revisionOf(obj.GetResourceVersion())
 	if err != nil {
-		l.Forget(consumer, pod.UID)
+		l.Forget(account, obj.GetUID())
 		return
 	}
-	l.view.add(pod, revision)
-	a := l.account(consumer)
+	l.view.add(obj, revision)
+	a := l.account(account)
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
-	a.open.Delete(pod.UID)
-	a.created[pod.UID] = revision
+	a.open.Delete(obj.GetUID())
+	a.created[obj.GetUID()] = revision
 	l.tidyLater(a)
 }
 
-// Dropped says that the shadow pod of a reservation does not exist, nor ever
-// will.
-func (l *Ledgers) Dropped(consumer string, uid types.UID) {
-	a := l.account(consumer)
+// Dropped says that the object of a reservation does not exist, nor ever will.
+func (l *Ledgers[Q, T, S]) Dropped(account string, uid types.UID) {
+	a := l.account(account)
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
 	a.open.Delete(uid)
@@ -198,25 +186,25 @@ func (l *Ledgers) Dropped(consumer string, uid types.UID) {
 }
 
 // Forget leaves a reservation to the repair: nobody knows what became of its
-// shadow pod.
-func (l *Ledgers) Forget(consumer string, uid types.UID) {
-	a := l.account(consumer)
+// object.
+func (l *Ledgers[Q, T, S]) Forget(account string, uid types.UID) {
+	a := l.account(account)
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
 	a.open.Delete(uid)
 }
 
-// Changed takes note of a shadow pod that was updated or removed here, so that
-// whoever is told that it is over finds its room. It may be told twice.
-func (l *Ledgers) Changed(obj runtime.Object, removed bool) {
-	if pod, ok := obj.(*federation.ShadowPod); ok {
-		l.view.change(pod, removed)
+// Changed takes note of an object that was updated or removed here, so that
+// whoever is told that it is over finds what it had. It may be told twice.
+func (l *Ledgers[Q, T, S]) Changed(obj runtime.Object, removed bool) {
+	if object, ok := obj.(strategy.Object); ok {
+		l.view.change(object, removed)
 	}
 }
 
 // tidyLater has what is known written, if nothing else is before. The account
 // is locked.
-func (l *Ledgers) tidyLater(a *account) {
+func (l *Ledgers[Q, T, S]) tidyLater(a *account[Q, T]) {
 	if a.tidying {
 		return
 	}
@@ -234,7 +222,7 @@ func (l *Ledgers) tidyLater(a *account) {
 // work has somebody write the ledger who does so until there is nothing more
 // to write: whatever comes meanwhile shares the next transaction. The account
 // is locked.
-func (l *Ledgers) work(a *account) {
+func (l *Ledgers[Q, T, S]) work(a *account[Q, T]) {
 	if a.busy {
 		return
 	}
@@ -254,24 +242,24 @@ func (l *Ledgers) work(a *account) {
 }
 
 // batch is what one transaction does.
-type batch struct {
-	asks []*ask
+type batch[Q, T any] struct {
+	asks []*ask[Q, T]
 	// out are the reservations to take out; seen is the revision that those of
-	// them whose shadow pods exist were written by.
+	// them whose objects exist were written by.
 	out  sets.Set[types.UID]
 	seen uint64
 }
 
-// next takes what there is to write. A shadow pod that the view does not know
-// yet keeps its reservation, so that nobody has to wait for the view.
-func (a *account) next(known uint64) batch {
+// next takes what there is to write. An object that the view does not know yet
+// keeps its reservation, so that nobody has to wait for the view.
+func (a *account[Q, T]) next(known uint64) batch[Q, T] {
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
 	n := min(len(a.asks), maxBatch)
-	b := batch{out: a.dropped.Clone()}
+	b := batch[Q, T]{out: a.dropped.Clone()}
 	for _, asked := range a.asks[:n] {
 		// Who has gone away does not get anything any more.
-		if asked.trial || !a.dropped.Has(asked.reservation.UID) {
+		if asked.trial || !a.dropped.Has(asked.uid) {
 			b.asks = append(b.asks, asked)
 		}
 	}
@@ -286,7 +274,7 @@ func (a *account) next(known uint64) batch {
 }
 
 // written forgets what a batch has written.
-func (a *account) written(b batch) {
+func (a *account[Q, T]) written(b batch[Q, T]) {
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
 	for uid := range b.out {
@@ -296,18 +284,18 @@ func (a *account) written(b batch) {
 }
 
 // commit writes one batch and answers those who asked.
-func (l *Ledgers) commit(a *account) {
+func (l *Ledgers[Q, T, S]) commit(a *account[Q, T]) {
 	ctx, cancel := context.WithTimeout(context.Background(), commitTimeout)
 	defer cancel()
 	b := a.next(l.view.at())
-	answers, err := l.write(ctx, a.consumer, b)
+	answers, err := l.write(ctx, a.name, b)
 	if err == nil {
 		a.written(b)
 	}
 	for i, asked := range b.asks {
 		switch {
 		case err != nil:
-			asked.answer <- apierrors.NewInternalError(fmt.Errorf("reserve room in what consumer %s was granted: %w", a.consumer, err))
+			asked.answer <- answer[T]{err: apierrors.NewInternalError(fmt.Errorf("reserve in the ledger %s of %s: %w", a.name, l.kind.Ledgers, err))}
 		default:
 			asked.answer <- answers[i]
 		}
@@ -316,17 +304,17 @@ func (l *Ledgers) commit(a *account) {
 
 // write is one transaction: it succeeds if the ledger is still what the
 // decision was made from.
-func (l *Ledgers) write(ctx context.Context, consumer string, b batch) (answers []error, err error) {
+func (l *Ledgers[Q, T, S]) write(ctx context.Context, account string, b batch[Q, T]) (answers []answer[T], err error) {
 	if len(b.asks) == 0 && len(b.out) == 0 {
 		return nil, nil
 	}
-	var granted corev1.ResourceList
+	var terms Terms[Q, T, S]
 	if len(b.asks) > 0 {
-		if granted, err = l.granted(ctx, consumer); err != nil {
-			return nil, fmt.Errorf("find out what is granted: %w", err)
+		if terms, err = l.kind.Terms(ctx, account); err != nil {
+			return nil, fmt.Errorf("find out what there is: %w", err)
 		}
 	}
-	err = l.update(ctx, consumer, func(ledger *Ledger) (err error) {
+	err = l.update(ctx, account, func(ledger *Ledger[T]) (err error) {
 		ledger.take(b.out, b.seen)
 		if len(b.asks) == 0 {
 			return nil
@@ -334,35 +322,33 @@ func (l *Ledgers) write(ctx context.Context, consumer string, b batch) (answers 
 		if err := l.view.await(ctx, max(ledger.Seen, 1)); err != nil {
 			return err
 		}
-		used, finished := l.view.usedWith(consumer, ledger.Reservations)
-		if most := mayFinish(granted); finished >= most {
-			answers = slices.Repeat([]error{&ErrTooManyFinished{Consumer: consumer, Finished: finished, Most: most}}, len(b.asks))
-			return nil
-		}
-		answers = ledger.admit(consumer, granted, used, b.asks)
+		answers = l.admit(ledger, terms, l.view.usedWith(account, ledger.Reservations), b.asks)
 		return nil
 	})
 	return answers, err
 }
 
 // take takes reservations out.
-func (l *Ledger) take(out sets.Set[types.UID], seen uint64) {
-	l.Reservations = slices.DeleteFunc(l.Reservations, func(r Reservation) bool { return out.Has(r.UID) })
+func (l *Ledger[T]) take(out sets.Set[types.UID], seen uint64) {
+	l.Reservations = slices.DeleteFunc(l.Reservations, func(r Reservation[T]) bool { return out.Has(r.UID) })
 	l.Seen = max(l.Seen, seen)
 }
 
-// admit adds a reservation for each who asks for no more than is left, in the
-// order they came, and returns what to answer each.
-func (l *Ledger) admit(consumer string, granted, used corev1.ResourceList, asks []*ask) []error {
-	answers := make([]error, len(asks))
+// admit adds a reservation for each who gets something, in the order they came,
+// and returns what to answer each.
+func (l *Ledgers[Q, T, S]) admit(ledger *Ledger[T], terms Terms[Q, T, S], used Used[S], asks []*ask[Q, T]) []answer[T] {
+	answers := make([]answer[T], len(asks))
 	for i, asked := range asks {
-		if short := quota.Short(granted, used, asked.reservation.Requests); len(short) > 0 {
-			answers[i] = &ErrExceeded{Consumer: consumer, Short: short}
+		takes, err := terms(used, asked.asked)
+		if err != nil {
+			answers[i] = answer[T]{err: err, refused: true}
 			continue
 		}
+		answers[i].takes = takes
 		if !asked.trial {
-			quota.Add(used, asked.reservation.Requests)
-			l.Reservations = append(l.Reservations, asked.reservation)
+			used.Objects++
+			used.Sum = used.Sum.Plus(takes)
+			ledger.Reservations = append(ledger.Reservations, Reservation[T]{UID: asked.uid, Writer: l.writer, Requests: takes})
 		}
 	}
 	return answers
@@ -370,11 +356,11 @@ func (l *Ledger) admit(consumer string, granted, used corev1.ResourceList, asks 
 
 // update changes a ledger, or makes it. Nothing is written when nothing
 // changes.
-func (l *Ledgers) update(ctx context.Context, consumer string, change func(*Ledger) error) error {
-	err := l.ledgers.GuaranteedUpdate(ctx, l.key(consumer), &Ledger{}, true, nil, func(input runtime.Object, _ storage.ResponseMeta) (runtime.Object, *uint64, error) {
-		ledger := input.(*Ledger).copy()
+func (l *Ledgers[Q, T, S]) update(ctx context.Context, account string, change func(*Ledger[T]) error) error {
+	err := l.ledgers.GuaranteedUpdate(ctx, l.key(account), &Ledger[T]{}, true, nil, func(input runtime.Object, _ storage.ResponseMeta) (runtime.Object, *uint64, error) {
+		ledger := input.(*Ledger[T]).copy()
 		existed := ledger.Name != ""
-		ledger.ObjectMeta = metav1.ObjectMeta{Name: consumer, ResourceVersion: ledger.ResourceVersion}
+		ledger.ObjectMeta = metav1.ObjectMeta{Name: account, ResourceVersion: ledger.ResourceVersion}
 		if err := change(ledger); err != nil {
 			return nil, nil, err
 		}

@@ -47,30 +47,76 @@ func count(n int64) corev1.ResourceList {
 	return corev1.ResourceList{corev1.ResourcePods: *resource.NewQuantity(n, resource.DecimalSI)}
 }
 
+// sum counts pods.
+type sum int64
+
+func (s sum) Plus(list corev1.ResourceList) sum  { return s + sum(list.Pods().Value()) }
+func (s sum) Minus(list corev1.ResourceList) sum { return s - sum(list.Pods().Value()) }
+
+type (
+	ledgers = Ledgers[corev1.ResourceList, corev1.ResourceList, sum]
+	stored  = Ledger[corev1.ResourceList]
+)
+
+var (
+	// errExceeded is what is said of more pods than are granted.
+	errExceeded = errors.New("there are too many pods")
+	// errOver is what is said of more pods when so many are over.
+	errOver = errors.New("too many pods are over")
+)
+
+// mayBeOver is how many pods of an account may be over.
+const mayBeOver = 3
+
+// kindOf has shadow pods count, one each, within what is granted.
+func kindOf(granted corev1.ResourceList) Kind[corev1.ResourceList, corev1.ResourceList, sum] {
+	return Kind[corev1.ResourceList, corev1.ResourceList, sum]{
+		Objects: "shadowpods", Ledgers: "ledgers",
+		Entry: func(obj runtime.Object) (string, corev1.ResourceList, bool) {
+			pod := obj.(*federation.ShadowPod)
+			return pod.Status.ForeignCluster, count(1), pod.Status.Phase == ""
+		},
+		Terms: func(context.Context, string) (Terms[corev1.ResourceList, corev1.ResourceList, sum], error) {
+			return func(used Used[sum], asked corev1.ResourceList) (corev1.ResourceList, error) {
+				if used.Over >= mayBeOver {
+					return nil, errOver
+				}
+				if used.Sum.Plus(asked) > sum(granted.Pods().Value()) {
+					return nil, errExceeded
+				}
+				return asked, nil
+			}, nil
+		},
+		Keep: func(context.Context, string) (bool, error) { return len(granted) > 0, nil },
+	}
+}
+
 func listMeta(revision string) metav1.ListMeta { return metav1.ListMeta{ResourceVersion: revision} }
+
+// codec is what the tests store with.
+var codec = newCodec[corev1.ResourceList]()
 
 // ledgersOf are those of one server, with a grant of so many pods and no shadow
 // pods.
-func ledgersOf(t *testing.T, endpoint string, alone bool, granted corev1.ResourceList) (*Ledgers, *clocktesting.FakePassiveClock) {
+func ledgersOf(t *testing.T, endpoint string, alone bool, granted corev1.ResourceList) (*ledgers, *clocktesting.FakePassiveClock) {
 	t.Helper()
-	l, err := Open(etcd.NewOptions(endpoint, codec), alone)
+	l, err := Open(kindOf(granted), etcd.NewOptions(endpoint, codec), alone)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(l.Close)
 	clock := clocktesting.NewFakePassiveClock(time.Date(2026, 11, 22, 8, 0, 0, 0, time.UTC))
 	l.clock = clock
-	l.granted = func(context.Context, string) (corev1.ResourceList, error) { return granted, nil }
-	if err := l.view.replace(&federation.ShadowPodList{ListMeta: listMeta("1")}); err != nil {
+	if _, err := l.view.replace(&federation.ShadowPodList{ListMeta: listMeta("1")}); err != nil {
 		t.Fatal(err)
 	}
 	return l, clock
 }
 
-// stored is the ledger of milan, or nil.
-func (l *Ledgers) stored(t *testing.T) *Ledger {
+// storedBy is the ledger of milan, or nil.
+func storedBy(t *testing.T, l *ledgers) *stored {
 	t.Helper()
-	ledger := &Ledger{}
+	ledger := &stored{}
 	err := l.ledgers.Get(t.Context(), l.key("milan"), storage.GetOptions{}, ledger)
 	if storage.IsNotFound(err) {
 		return nil
@@ -81,10 +127,10 @@ func (l *Ledgers) stored(t *testing.T) *Ledger {
 	return ledger
 }
 
-func reserved(t *testing.T, l *Ledgers, uids ...types.UID) {
+func reserved(t *testing.T, l *ledgers, uids ...types.UID) {
 	t.Helper()
 	var got []types.UID
-	if ledger := l.stored(t); ledger != nil {
+	if ledger := storedBy(t, l); ledger != nil {
 		for _, reservation := range ledger.Reservations {
 			got = append(got, reservation.UID)
 		}
@@ -107,7 +153,7 @@ func TestReservationsOfTheDeadAreReturned(t *testing.T) {
 			endpoint := etcd.Start(t)
 			dead, _ := ledgersOf(t, endpoint, test.alone, count(3))
 			for _, uid := range []types.UID{"lost", "stored"} {
-				if err := dead.Reserve(t.Context(), "milan", uid, count(1)); err != nil {
+				if _, err := dead.Reserve(t.Context(), "milan", uid, count(1)); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -129,7 +175,7 @@ func TestReservationsOfTheDeadAreReturned(t *testing.T) {
 				repair()
 			}
 			reserved(t, heir)
-			if seen := heir.stored(t).Seen; seen != 7 {
+			if seen := storedBy(t, heir).Seen; seen != 7 {
 				t.Errorf("whoever reserves next has to know the shadow pods as of %d, and not of 7", seen)
 			}
 		})
@@ -140,26 +186,29 @@ func TestReservationsOfTheDeadAreReturned(t *testing.T) {
 // when nobody waits for the storage.
 type oneLedger struct {
 	storage.Interface
-	stored Ledger
+	stored stored
 }
 
 func (s *oneLedger) GuaranteedUpdate(_ context.Context, _ string, _ runtime.Object, _ bool, _ *storage.Preconditions, update storage.UpdateFunc, _ runtime.Object) error {
 	updated, _, err := update(&s.stored, storage.ResponseMeta{})
 	if err == nil {
-		s.stored = *updated.(*Ledger)
+		s.stored = *updated.(*stored)
 	}
 	return err
 }
 
 func TestWhoeverReservesKnowsTheShadowPodsThatHaveNoReservation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ledgers := &oneLedger{stored: Ledger{ObjectMeta: metav1.ObjectMeta{Name: "milan"}, Seen: 9}}
-		l := newLedgers(ledgers, "", func(context.Context, string) (corev1.ResourceList, error) { return count(1), nil }, true)
-		if err := l.view.replace(&federation.ShadowPodList{ListMeta: listMeta("8")}); err != nil {
+		ledger := &oneLedger{stored: stored{ObjectMeta: metav1.ObjectMeta{Name: "milan"}, Seen: 9}}
+		l := newLedgers(kindOf(count(1)), ledger, "", true)
+		if _, err := l.view.replace(&federation.ShadowPodList{ListMeta: listMeta("8")}); err != nil {
 			t.Fatal(err)
 		}
 		answer := make(chan error, 1)
-		go func() { answer <- l.Reserve(t.Context(), "milan", "new", count(1)) }()
+		go func() {
+			_, err := l.Reserve(t.Context(), "milan", "new", count(1))
+			answer <- err
+		}()
 		synctest.Wait()
 		select {
 		case err := <-answer:
@@ -170,8 +219,7 @@ func TestWhoeverReservesKnowsTheShadowPodsThatHaveNoReservation(t *testing.T) {
 		if err := l.view.observe(watch.Event{Type: watch.Added, Object: &pod}); err != nil {
 			t.Fatal(err)
 		}
-		var exceeded *ErrExceeded
-		if err := <-answer; !errors.As(err, &exceeded) {
+		if err := <-answer; !errors.Is(err, errExceeded) {
 			t.Errorf("a shadow pod that was not known yet did not count: %v", err)
 		}
 	})
@@ -192,8 +240,7 @@ func TestAnObjectThatManyWatchCountsLikeAnyOther(t *testing.T) {
 	if err := l.view.observe(watch.Event{Type: watch.Added, Object: shared{pod: &pod}}); err != nil {
 		t.Fatal(err)
 	}
-	var exceeded *ErrExceeded
-	if err := l.Reserve(t.Context(), "milan", "b", count(1)); !errors.As(err, &exceeded) {
+	if _, err := l.Reserve(t.Context(), "milan", "b", count(1)); !errors.Is(err, errExceeded) {
 		t.Errorf("the pod did not count: %v", err)
 	}
 }
@@ -209,8 +256,7 @@ func TestAPodCountsAlsoWhenAnOlderServerForgotWhoseItIs(t *testing.T) {
 		if err := l.view.observe(watch.Event{Type: watch.Modified, Object: &pod}); err != nil {
 			t.Fatal(err)
 		}
-		var exceeded *ErrExceeded
-		if err := l.Reserve(t.Context(), "milan", "b", count(1)); !errors.As(err, &exceeded) {
+		if _, err := l.Reserve(t.Context(), "milan", "b", count(1)); !errors.Is(err, errExceeded) {
 			t.Errorf("the pod of %q did not count: %v", pod.Status.ForeignCluster, err)
 		}
 	}
@@ -219,7 +265,7 @@ func TestAPodCountsAlsoWhenAnOlderServerForgotWhoseItIs(t *testing.T) {
 func TestOwnReservationsStayWhileTheirRequestsAreUnderWay(t *testing.T) {
 	l, clock := ledgersOf(t, etcd.Start(t), true, count(5))
 	for _, uid := range []types.UID{"under-way", "unknown"} {
-		if err := l.Reserve(t.Context(), "milan", uid, count(1)); err != nil {
+		if _, err := l.Reserve(t.Context(), "milan", uid, count(1)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -236,8 +282,8 @@ func TestOwnReservationsStayWhileTheirRequestsAreUnderWay(t *testing.T) {
 func TestLedgersOfNobodyGo(t *testing.T) {
 	granted := count(1)
 	l, _ := ledgersOf(t, etcd.Start(t), true, granted)
-	if err := l.update(t.Context(), "milan", func(ledger *Ledger) error {
-		ledger.Reservations = []Reservation{{UID: "lost", Writer: "dead"}}
+	if err := l.update(t.Context(), "milan", func(ledger *stored) error {
+		ledger.Reservations = []Reservation[corev1.ResourceList]{{UID: "lost", Writer: "dead"}}
 		return nil
 	}); err != nil {
 		t.Fatal(err)
@@ -261,7 +307,7 @@ func TestLedgersOfNobodyGo(t *testing.T) {
 		if err := l.Repair(t.Context(), &pods{}); err != nil {
 			t.Fatalf("%s: %v", stage.name, err)
 		}
-		if stays := l.stored(t) != nil; stays != stage.stays {
+		if stays := storedBy(t, l) != nil; stays != stage.stays {
 			t.Fatalf("%s: the ledger is there: %v", stage.name, stays)
 		}
 	}
@@ -269,9 +315,9 @@ func TestLedgersOfNobodyGo(t *testing.T) {
 
 // What one version of the server stores must be read by the next.
 func TestTheFormOfALedgerNeverChanges(t *testing.T) {
-	ledger := &Ledger{
+	ledger := &stored{
 		ObjectMeta: metav1.ObjectMeta{Name: "milan"}, Seen: 1234,
-		Reservations: []Reservation{{UID: "u", Writer: "w", Requests: count(1)}},
+		Reservations: []Reservation[corev1.ResourceList]{{UID: "u", Writer: "w", Requests: count(1)}},
 	}
 	const want = `{"kind":"Ledger","apiVersion":"ledger.federation.liqo.io/v1","metadata":{"name":"milan"},"seen":1234,"reservations":[{"uid":"u","writer":"w","requests":{"pods":"1"}}]}` + "\n"
 	encoded, err := runtime.Encode(codec, ledger)

@@ -19,7 +19,7 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 	"k8s.io/klog/v2"
 
-	"liqo.io/federation/apiserver/apis/federation"
+	"liqo.io/federation/registry/federation/strategy"
 )
 
 const (
@@ -27,56 +27,47 @@ const (
 	followAgain = time.Second
 	// repairInterval is how often ledgers are looked at for what is left over.
 	repairInterval = 15 * time.Second
-	// CreateTimeout is how long the creation of a shadow pod may take once room
-	// for it is reserved.
+	// CreateTimeout is how long the creation of an object may take that something
+	// is reserved for.
 	CreateTimeout = 30 * time.Second
 	// abandoned is how long a reservation has to be seen, by a server that does
-	// not answer for it, before no shadow pod can come of it any more: the
-	// creation has timed out, and so has what etcd was still told to do.
+	// not answer for it, before no object can come of it any more: the creation
+	// has timed out, and so has what etcd was still told to do.
 	abandoned = 2 * CreateTimeout
 )
 
-// Pods are all shadow pods.
-type Pods interface {
-	Source
-	// Attribute has a shadow pod that does not say whose it is say so, if its
-	// namespace is lent.
-	Attribute(ctx context.Context, pod types.NamespacedName) error
-}
-
-// Run keeps the ledgers until the context ends: it follows the shadow pods, has
-// those counted that were created before their namespace was lent or before
-// there were ledgers, and returns what was reserved in vain.
-func (l *Ledgers) Run(ctx context.Context, pods Pods) {
+// Run keeps the ledgers until the context ends: it follows the objects, and
+// returns what was reserved in vain.
+func (l *Ledgers[Q, T, S]) Run(ctx context.Context, objects Source) {
 	var group wait.Group
 	group.StartWithContext(ctx, func(ctx context.Context) {
-		wait.UntilWithContext(ctx, func(ctx context.Context) { l.view.keep(ctx, pods) }, followAgain)
+		wait.UntilWithContext(ctx, func(ctx context.Context) { l.view.keep(ctx, objects) }, followAgain)
 	})
 	group.StartWithContext(ctx, func(ctx context.Context) {
-		if l.view.await(ctx, 1) != nil {
-			return
-		}
-		wait.UntilWithContext(ctx, func(ctx context.Context) {
-			if err := l.Repair(ctx, pods); err != nil && ctx.Err() == nil {
-				klog.FromContext(ctx).Error(err, "Reservations that nobody uses stay for now")
+		l.Regularly(ctx, func(ctx context.Context) {
+			if err := l.Repair(ctx, objects); err != nil && ctx.Err() == nil {
+				klog.FromContext(ctx).Error(err, "Reservations that nobody uses stay for now", "ledgers", l.kind.Ledgers)
 			}
-			for _, pod := range l.view.unattributed() {
-				if err := pods.Attribute(ctx, pod); err != nil && ctx.Err() == nil {
-					klog.FromContext(ctx).Error(err, "A shadow pod is not counted for now", "shadowPod", pod)
-				}
-			}
-		}, repairInterval)
+		})
 	})
 	group.Wait()
 }
 
-// Known returns when all shadow pods are known, and grants can be kept.
-func (l *Ledgers) Known(ctx context.Context) error { return l.view.await(ctx, 1) }
+// Regularly does something every now and then once the objects are known, until
+// the context ends.
+func (l *Ledgers[Q, T, S]) Regularly(ctx context.Context, do func(context.Context)) {
+	if l.view.await(ctx, 1) == nil {
+		wait.UntilWithContext(ctx, do, repairInterval)
+	}
+}
 
-// Repair takes out reservations that no shadow pod will come of, and removes
+// Known returns when all objects are known, and something can be reserved.
+func (l *Ledgers[Q, T, S]) Known(ctx context.Context) error { return l.view.await(ctx, 1) }
+
+// Repair takes out reservations that no object will come of, and removes
 // ledgers that say nothing. Two servers may do so at once.
-func (l *Ledgers) Repair(ctx context.Context, pods rest.Lister) error {
-	list := &List{}
+func (l *Ledgers[Q, T, S]) Repair(ctx context.Context, objects rest.Lister) error {
+	list := &List[T]{}
 	if err := l.ledgers.GetList(ctx, l.prefix+"/", storage.ListOptions{Recursive: true, Predicate: storage.Everything}, list); err != nil {
 		return fmt.Errorf("list the ledgers: %w", err)
 	}
@@ -86,7 +77,7 @@ func (l *Ledgers) Repair(ctx context.Context, pods rest.Lister) error {
 		var err error
 		// This comes after the reservations were read, and is as new as the
 		// storage: whatever became of them is in it.
-		if revisions, err = written(ctx, pods); err != nil {
+		if revisions, err = l.written(ctx, objects); err != nil {
 			return err
 		}
 	}
@@ -100,25 +91,25 @@ func (l *Ledgers) Repair(ctx context.Context, pods rest.Lister) error {
 			}
 		}
 		if len(out) > 0 {
-			klog.FromContext(ctx).Info("Returning reservations that nobody uses", "foreignCluster", ledger.Name, "count", len(out))
-			if err := l.update(ctx, ledger.Name, func(ledger *Ledger) error {
+			klog.FromContext(ctx).Info("Returning reservations that nobody uses", "ledgers", l.kind.Ledgers, "account", ledger.Name, "count", len(out))
+			if err := l.update(ctx, ledger.Name, func(ledger *Ledger[T]) error {
 				ledger.take(out, seen)
 				return nil
 			}); err != nil {
-				return fmt.Errorf("repair the ledger of consumer %s: %w", ledger.Name, err)
+				return fmt.Errorf("repair the ledger %s of %s: %w", ledger.Name, l.kind.Ledgers, err)
 			}
 			continue
 		}
 		if err := l.remove(ctx, ledger); err != nil {
-			return fmt.Errorf("remove the ledger of consumer %s: %w", ledger.Name, err)
+			return fmt.Errorf("remove the ledger %s of %s: %w", ledger.Name, l.kind.Ledgers, err)
 		}
 	}
 	return nil
 }
 
 // abandoned are the reservations of which nobody says any more what became of
-// their shadow pods.
-func (l *Ledgers) abandoned(ledgers []Ledger) sets.Set[types.UID] {
+// their objects.
+func (l *Ledgers[Q, T, S]) abandoned(ledgers []Ledger[T]) sets.Set[types.UID] {
 	left, there := sets.New[types.UID](), sets.New[types.UID]()
 	for i := range ledgers {
 		a := l.account(ledgers[i].Name)
@@ -147,7 +138,7 @@ func (l *Ledgers) abandoned(ledgers []Ledger) sets.Set[types.UID] {
 
 // suspectedFor is how long ago a reservation was first found without anybody
 // who answers for it. The clocks of servers need not agree for that.
-func (l *Ledgers) suspectedFor(uid types.UID) time.Duration {
+func (l *Ledgers[Q, T, S]) suspectedFor(uid types.UID) time.Duration {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
 	since, known := l.suspects[uid]
@@ -159,52 +150,45 @@ func (l *Ledgers) suspectedFor(uid types.UID) time.Duration {
 }
 
 // answersFor tells whether it is known here what becomes of a reservation.
-func (a *account) answersFor(uid types.UID) bool {
+func (a *account[Q, T]) answersFor(uid types.UID) bool {
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
 	_, created := a.created[uid]
 	return created || a.open.Has(uid) || a.dropped.Has(uid)
 }
 
-// written are the shadow pods that exist, with the revisions at which they were
+// written are the objects that exist, with the revisions at which they were
 // written last.
-func written(ctx context.Context, pods rest.Lister) (map[types.UID]uint64, error) {
-	listed, err := pods.List(genericapirequest.WithNamespace(ctx, metav1.NamespaceAll), &internalversion.ListOptions{})
+func (l *Ledgers[Q, T, S]) written(ctx context.Context, objects rest.Lister) (map[types.UID]uint64, error) {
+	listed, err := objects.List(genericapirequest.WithNamespace(ctx, metav1.NamespaceAll), &internalversion.ListOptions{})
 	if err != nil {
-		return nil, fmt.Errorf("list the shadow pods: %w", err)
+		return nil, fmt.Errorf("list the %s: %w", l.kind.Objects, err)
 	}
-	list, ok := listed.(*federation.ShadowPodList)
-	if !ok {
-		return nil, fmt.Errorf("shadow pods were listed as a %T", listed)
-	}
-	revisions := make(map[types.UID]uint64, len(list.Items))
-	for i := range list.Items {
-		revision, err := revisionOf(list.Items[i].ResourceVersion)
-		if err != nil {
-			return nil, err
-		}
-		revisions[list.Items[i].UID] = revision
-	}
-	return revisions, nil
+	revisions := map[types.UID]uint64{}
+	return revisions, eachObject(listed, func(obj strategy.Object) error {
+		revision, err := revisionOf(obj.GetResourceVersion())
+		revisions[obj.GetUID()] = revision
+		return err
+	})
 }
 
-// remove deletes the ledger of a consumer that is granted nothing and has
-// nothing, unless it changes meanwhile.
-func (l *Ledgers) remove(ctx context.Context, ledger *Ledger) error {
+// remove deletes the ledger of an account that says nothing and is not kept,
+// unless it changes meanwhile.
+func (l *Ledgers[Q, T, S]) remove(ctx context.Context, ledger *Ledger[T]) error {
 	if len(ledger.Reservations) > 0 {
 		return nil
 	}
-	granted, err := l.granted(ctx, ledger.Name)
-	if err != nil || len(granted) > 0 {
+	keep, err := l.kind.Keep(ctx, ledger.Name)
+	if err != nil || keep {
 		return err
 	}
 	if err := l.view.await(ctx, ledger.Seen); err != nil {
 		return err
 	}
-	if used, _ := l.view.usedWith(ledger.Name, nil); len(used) > 0 {
+	if l.view.usedWith(ledger.Name, nil).Objects > 0 {
 		return nil
 	}
-	err = l.ledgers.Delete(ctx, l.key(ledger.Name), &Ledger{}, &storage.Preconditions{ResourceVersion: &ledger.ResourceVersion},
+	err = l.ledgers.Delete(ctx, l.key(ledger.Name), &Ledger[T]{}, &storage.Preconditions{ResourceVersion: &ledger.ResourceVersion},
 		func(context.Context, runtime.Object) error { return nil }, nil, storage.DeleteOptions{})
 	if storage.IsNotFound(err) || storage.IsConflict(err) || storage.IsInvalidObj(err) {
 		return nil

@@ -8,76 +8,70 @@ import (
 	"fmt"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/registry/generic"
 	"k8s.io/apiserver/pkg/storage"
-	"k8s.io/apiserver/pkg/storage/storagebackend/factory"
 
 	"liqo.io/federation/apiserver/apis/federation"
-	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/apiserver/rules"
-	"liqo.io/federation/apiserver/rules/quota"
 )
 
-// Open makes the ledgers over the storage of the federation API. Offers and
-// ledgers are read from it directly, and not from a cache: a grant that is
-// lowered is lowered for the next shadow pod. Alone says that no other server
-// writes there. An error means that the storage cannot be reached.
-func Open(getter generic.RESTOptionsGetter, alone bool) (*Ledgers, error) {
-	ledgers, prefix, closeLedgers, err := open(getter, "ledgers", true, func() runtime.Object { return &Ledger{} }, func() runtime.Object { return &List{} })
+// Open makes the ledgers over the storage of the federation API. Alone says that
+// no other server writes there. An error means that the storage cannot be
+// reached.
+func Open[Q, T any, S Sum[S, T]](kind Kind[Q, T, S], getter generic.RESTOptionsGetter, alone bool) (*Ledgers[Q, T, S], error) {
+	ledgers, err := open(getter, kind.Ledgers, newCodec[T](), func() runtime.Object { return &Ledger[T]{} }, func() runtime.Object { return &List[T]{} })
 	if err != nil {
 		return nil, err
 	}
-	offers, offersPrefix, closeOffers, err := open(getter, "resourceoffers", false,
-		func() runtime.Object { return &federation.ResourceOffer{} }, func() runtime.Object { return &federation.ResourceOfferList{} })
-	if err != nil {
-		closeLedgers()
-		return nil, err
-	}
-	l := newLedgers(ledgers, prefix, func(ctx context.Context, consumer string) (corev1.ResourceList, error) {
-		list := &federation.ResourceOfferList{}
-		options := storage.ListOptions{Recursive: true, Predicate: storage.Everything}
-		if err := offers.GetList(ctx, offersPrefix+"/"+rules.TenantNamespace(consumer)+"/", options, list); err != nil {
-			return nil, err
-		}
-		converted := &v1alpha1.ResourceOfferList{}
-		if err := v1alpha1.Convert_federation_ResourceOfferList_To_v1alpha1_ResourceOfferList(list, converted, nil); err != nil {
-			return nil, err
-		}
-		found := make([]*v1alpha1.ResourceOffer, len(converted.Items))
-		for i := range converted.Items {
-			found[i] = &converted.Items[i]
-		}
-		return quota.Granted(found), nil
-	}, alone)
-	l.close = func() {
-		closeLedgers()
-		closeOffers()
-	}
+	l := newLedgers(kind, ledgers.storage, ledgers.prefix, alone)
+	l.close = ledgers.Close
 	return l, nil
 }
 
-// open makes an uncached storage. What is no resource of the API has a codec
-// of its own.
-func open(getter generic.RESTOptionsGetter, resource string, ours bool, newObject, newList func() runtime.Object) (storage.Interface, string, factory.DestroyFunc, error) {
+// Close ends what Open has started.
+func (l *Ledgers[Q, T, S]) Close() { l.close() }
+
+func (l *Ledgers[Q, T, S]) key(account string) string { return l.prefix + "/" + account }
+
+// Objects are those of one resource as they are stored, and not as they are in a
+// cache: terms that change hold for the next who asks.
+type Objects struct {
+	storage storage.Interface
+	prefix  string
+	// Close ends what OpenObjects has started.
+	Close func()
+}
+
+// OpenObjects opens the storage of a resource of the federation API. An error
+// means that it cannot be reached.
+func OpenObjects(getter generic.RESTOptionsGetter, resource string, newObject, newList func() runtime.Object) (*Objects, error) {
+	return open(getter, resource, nil, newObject, newList)
+}
+
+// List lists the objects of one namespace, or all where it is empty.
+func (o *Objects) List(ctx context.Context, namespace string, list runtime.Object) error {
+	prefix := o.prefix + "/"
+	if namespace != "" {
+		prefix += namespace + "/"
+	}
+	return o.storage.GetList(ctx, prefix, storage.ListOptions{Recursive: true, Predicate: storage.Everything}, list)
+}
+
+// open makes an uncached storage. What is no resource of the API has a codec of
+// its own.
+func open(getter generic.RESTOptionsGetter, resource string, codec runtime.Codec, newObject, newList func() runtime.Object) (*Objects, error) {
 	options, err := getter.GetRESTOptions(federation.Resource(resource), newObject())
 	if err != nil {
-		return nil, "", nil, fmt.Errorf("finding the storage of %s: %w", resource, err)
+		return nil, fmt.Errorf("finding the storage of %s: %w", resource, err)
 	}
 	config := *options.StorageConfig
-	if ours {
+	if codec != nil {
 		config.Codec = codec
 	}
 	prefix := "/" + strings.Trim(options.ResourcePrefix, "/")
 	opened, closeStorage, err := generic.NewRawStorage(&config, newObject, newList, prefix)
 	if err != nil {
-		return nil, "", nil, fmt.Errorf("setting up the storage of %s: %w", resource, err)
+		return nil, fmt.Errorf("setting up the storage of %s: %w", resource, err)
 	}
-	return opened, prefix, closeStorage, nil
+	return &Objects{storage: opened, prefix: prefix, Close: closeStorage}, nil
 }
-
-// Close ends what Open has started.
-func (l *Ledgers) Close() { l.close() }
-
-func (l *Ledgers) key(consumer string) string { return l.prefix + "/" + consumer }

@@ -5,14 +5,13 @@ package ledger
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strconv"
 	"sync"
 
-	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -22,68 +21,77 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/klog/v2"
 
-	"liqo.io/federation/apiserver/apis/federation"
-	"liqo.io/federation/apiserver/rules/quota"
+	"liqo.io/federation/registry/federation/strategy"
 )
 
-// Source is where shadow pods are listed and watched.
+// Source is where objects are listed and watched.
 type Source interface {
 	rest.Lister
 	rest.Watcher
 }
 
-// view is what all consumers use, kept by watching the shadow pods. It is a
-// little behind, and knows by how much.
-type view struct {
+// view is what all accounts use, kept by watching the objects. It is a little
+// behind, and knows by how much.
+type view[T any, S Sum[S, T]] struct {
+	objects string
+	entry   func(runtime.Object) (account string, takes T, counts bool)
+
 	mutex sync.Mutex
 	// revision is how far the view has come; it never goes back.
 	revision uint64
 	// moved is closed, and replaced, when the revision moves.
 	moved chan struct{}
-	// pods are the shadow pods that are somebody's. Used are the sums of those
-	// that are not finished, and finished is how many are, by consumer.
-	pods     map[types.UID]counted
-	used     map[string]corev1.ResourceList
-	finished map[string]int
-	// gone are pods that are known to be removed before the watch says so.
+	// counted are the objects of all accounts, and used what each has of them.
+	counted map[types.UID]counted[T]
+	used    map[string]Used[S]
+	// gone are objects that are known to be removed before the watch says so.
 	gone map[types.UID]bool
-	// nobodys are shadow pods that do not say whose they are.
+	// nobodys are objects that do not say in which account they count.
 	nobodys map[types.UID]types.NamespacedName
 }
 
-type counted struct {
-	consumer string
-	// requests are what it takes; nothing, once it is finished.
-	requests corev1.ResourceList
-	finished bool
+type counted[T any] struct {
+	account string
+	// takes is what it takes; nothing, once it is over.
+	takes T
+	over  bool
 }
 
-func newView() *view {
-	return &view{
-		moved: make(chan struct{}), pods: map[types.UID]counted{}, used: map[string]corev1.ResourceList{}, finished: map[string]int{},
+func newView[Q, T any, S Sum[S, T]](kind Kind[Q, T, S]) *view[T, S] {
+	return &view[T, S]{
+		objects: kind.Objects, entry: kind.Entry,
+		moved: make(chan struct{}), counted: map[types.UID]counted[T]{}, used: map[string]Used[S]{},
 		gone: map[types.UID]bool{}, nobodys: map[types.UID]types.NamespacedName{},
 	}
 }
 
+// eachObject calls a function with each object of a list.
+func eachObject(list runtime.Object, do func(strategy.Object) error) error {
+	return meta.EachListItem(list, func(item runtime.Object) error {
+		obj, ok := item.(strategy.Object)
+		if !ok {
+			return fmt.Errorf("a %T has no metadata", item)
+		}
+		return do(obj)
+	})
+}
+
 // follow keeps the view until the watch ends, and says why it ended. What was
 // missed is found by following again.
-func (v *view) follow(ctx context.Context, source Source) error {
+func (v *view[T, S]) follow(ctx context.Context, source Source) error {
 	ctx = genericapirequest.WithNamespace(ctx, metav1.NamespaceAll)
 	// Without a version the list is as new as the storage itself.
 	listed, err := source.List(ctx, &internalversion.ListOptions{})
 	if err != nil {
-		return fmt.Errorf("list the shadow pods: %w", err)
+		return fmt.Errorf("list the %s: %w", v.objects, err)
 	}
-	pods, ok := listed.(*federation.ShadowPodList)
-	if !ok {
-		return fmt.Errorf("shadow pods were listed as a %T", listed)
-	}
-	if err := v.replace(pods); err != nil {
+	version, err := v.replace(listed)
+	if err != nil {
 		return err
 	}
-	watcher, err := source.Watch(ctx, &internalversion.ListOptions{ResourceVersion: pods.ResourceVersion, AllowWatchBookmarks: true})
+	watcher, err := source.Watch(ctx, &internalversion.ListOptions{ResourceVersion: version, AllowWatchBookmarks: true})
 	if err != nil {
-		return fmt.Errorf("watch the shadow pods: %w", err)
+		return fmt.Errorf("watch the %s: %w", v.objects, err)
 	}
 	defer watcher.Stop()
 	for {
@@ -92,7 +100,7 @@ func (v *view) follow(ctx context.Context, source Source) error {
 			return ctx.Err()
 		case event, open := <-watcher.ResultChan():
 			if !open {
-				return errors.New("the watch of the shadow pods ended")
+				return fmt.Errorf("the watch of the %s ended", v.objects)
 			}
 			if err := v.observe(event); err != nil {
 				return err
@@ -101,19 +109,27 @@ func (v *view) follow(ctx context.Context, source Source) error {
 	}
 }
 
-func (v *view) replace(pods *federation.ShadowPodList) error {
-	revision, err := revisionOf(pods.ResourceVersion)
+func (v *view[T, S]) replace(list runtime.Object) (version string, err error) {
+	accessor, err := meta.ListAccessor(list)
 	if err != nil {
-		return err
+		return "", err
+	}
+	version = accessor.GetResourceVersion()
+	revision, err := revisionOf(version)
+	if err != nil {
+		return "", err
 	}
 	v.mutex.Lock()
 	defer v.mutex.Unlock()
-	listed := make(map[types.UID]bool, len(pods.Items))
-	for i := range pods.Items {
-		listed[pods.Items[i].UID] = true
-		v.put(&pods.Items[i])
+	listed := map[types.UID]bool{}
+	if err := eachObject(list, func(obj strategy.Object) error {
+		listed[obj.GetUID()] = true
+		v.put(obj)
+		return nil
+	}); err != nil {
+		return "", err
 	}
-	for uid := range v.pods {
+	for uid := range v.counted {
 		if !listed[uid] {
 			v.drop(uid)
 		}
@@ -129,12 +145,12 @@ func (v *view) replace(pods *federation.ShadowPodList) error {
 		}
 	}
 	v.move(revision)
-	return nil
+	return version, nil
 }
 
-func (v *view) observe(event watch.Event) error {
+func (v *view[T, S]) observe(event watch.Event) error {
 	if event.Type == watch.Error {
-		return fmt.Errorf("watch the shadow pods: %v", event.Object)
+		return fmt.Errorf("watch the %s: %v", v.objects, event.Object)
 	}
 	object := event.Object
 	// Where several watch, the cache hands out one object that is encoded once
@@ -142,11 +158,11 @@ func (v *view) observe(event watch.Event) error {
 	if shared, ok := object.(runtime.CacheableObject); ok {
 		object = shared.GetObject()
 	}
-	pod, ok := object.(*federation.ShadowPod)
+	obj, ok := object.(strategy.Object)
 	if !ok {
-		return fmt.Errorf("shadow pods are watched as a %T", object)
+		return fmt.Errorf("%s are watched as a %T", v.objects, object)
 	}
-	revision, err := revisionOf(pod.ResourceVersion)
+	revision, err := revisionOf(obj.GetResourceVersion())
 	if err != nil {
 		return err
 	}
@@ -154,72 +170,71 @@ func (v *view) observe(event watch.Event) error {
 	defer v.mutex.Unlock()
 	switch event.Type {
 	case watch.Deleted:
-		v.drop(pod.UID)
-		delete(v.gone, pod.UID)
-		delete(v.nobodys, pod.UID)
+		v.drop(obj.GetUID())
+		delete(v.gone, obj.GetUID())
+		delete(v.nobodys, obj.GetUID())
 	case watch.Added, watch.Modified:
-		v.put(pod)
+		v.put(obj)
 	}
 	v.move(revision)
 	return nil
 }
 
-// put counts a shadow pod: what it takes until it is finished, and then that
-// it is there. What it asks for does not change, so it is looked at once.
-func (v *view) put(pod *federation.ShadowPod) {
-	delete(v.nobodys, pod.UID)
-	if v.gone[pod.UID] {
+// put counts an object: what it takes until it is over, and then that it is
+// there. What it takes does not change, so it is looked at once.
+func (v *view[T, S]) put(obj strategy.Object) {
+	uid := obj.GetUID()
+	delete(v.nobodys, uid)
+	if v.gone[uid] {
 		return
 	}
-	finished := pod.Status.Phase != ""
-	entry, known := v.pods[pod.UID]
+	account, takes, counts := v.entry(obj)
+	// One that was somebody's still is: a server of an older version does not
+	// know the field, and leaves it out of what it writes.
+	was, known := v.counted[uid]
 	switch {
-	case !known && pod.Status.ForeignCluster == "":
-		// One that was somebody's still is: a server of an older version does not
-		// know the field, and leaves it out of what it writes.
-		if !finished {
-			v.nobodys[pod.UID] = types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
+	case known && (counts || was.over):
+		return
+	case known:
+		v.drop(uid)
+		account = was.account
+	case account == "":
+		if counts {
+			v.nobodys[uid] = types.NamespacedName{Namespace: obj.GetNamespace(), Name: obj.GetName()}
 		}
-	case !known && finished:
-		v.pods[pod.UID] = counted{consumer: pod.Status.ForeignCluster, finished: true}
-		v.finished[pod.Status.ForeignCluster]++
-	case !known:
-		entry = counted{consumer: pod.Status.ForeignCluster, requests: quota.Requests(&pod.Spec.Pod)}
-		v.pods[pod.UID] = entry
-		if v.used[entry.consumer] == nil {
-			v.used[entry.consumer] = corev1.ResourceList{}
-		}
-		quota.Add(v.used[entry.consumer], entry.requests)
-	case finished && !entry.finished:
-		v.subtract(entry)
-		v.pods[pod.UID] = counted{consumer: entry.consumer, finished: true}
-		v.finished[entry.consumer]++
+		return
+	}
+	all := v.used[account]
+	if counts {
+		v.counted[uid] = counted[T]{account: account, takes: takes}
+		v.used[account] = Used[S]{Objects: all.Objects + 1, Over: all.Over, Sum: all.Sum.Plus(takes)}
+	} else {
+		v.counted[uid] = counted[T]{account: account, over: true}
+		v.used[account] = Used[S]{Objects: all.Objects, Over: all.Over + 1, Sum: all.Sum}
 	}
 }
 
-func (v *view) drop(uid types.UID) {
-	entry, known := v.pods[uid]
+func (v *view[T, S]) drop(uid types.UID) {
+	entry, known := v.counted[uid]
 	if !known {
 		return
 	}
-	delete(v.pods, uid)
-	if !entry.finished {
-		v.subtract(entry)
+	delete(v.counted, uid)
+	all := v.used[entry.account]
+	if entry.over {
+		all.Over--
+	} else {
+		all.Objects--
+		all.Sum = all.Sum.Minus(entry.takes)
+	}
+	if all.Objects == 0 && all.Over == 0 {
+		delete(v.used, entry.account)
 		return
 	}
-	if v.finished[entry.consumer]--; v.finished[entry.consumer] == 0 {
-		delete(v.finished, entry.consumer)
-	}
+	v.used[entry.account] = all
 }
 
-func (v *view) subtract(entry counted) {
-	quota.Subtract(v.used[entry.consumer], entry.requests)
-	if len(v.used[entry.consumer]) == 0 {
-		delete(v.used, entry.consumer)
-	}
-}
-
-func (v *view) move(revision uint64) {
+func (v *view[T, S]) move(revision uint64) {
 	if revision <= v.revision {
 		return
 	}
@@ -228,34 +243,34 @@ func (v *view) move(revision uint64) {
 	v.moved = make(chan struct{})
 }
 
-// add counts a shadow pod that was created here before the watch says so. What
-// the watch has said by then may be that it is over.
-func (v *view) add(pod *federation.ShadowPod, revision uint64) {
+// add counts an object that was created here before the watch says so. What the
+// watch has said by then may be that it is over.
+func (v *view[T, S]) add(obj strategy.Object, revision uint64) {
 	v.mutex.Lock()
 	defer v.mutex.Unlock()
 	if revision > v.revision {
-		v.put(pod)
+		v.put(obj)
 	}
 }
 
-// change counts a shadow pod that was changed or removed here before the watch
+// change counts an object that was changed or removed here before the watch
 // says so.
-func (v *view) change(pod *federation.ShadowPod, removed bool) {
+func (v *view[T, S]) change(obj strategy.Object, removed bool) {
 	v.mutex.Lock()
 	defer v.mutex.Unlock()
-	if _, known := v.pods[pod.UID]; !known {
+	if _, known := v.counted[obj.GetUID()]; !known {
 		return
 	}
 	if removed {
-		v.drop(pod.UID)
-		v.gone[pod.UID] = true
+		v.drop(obj.GetUID())
+		v.gone[obj.GetUID()] = true
 		return
 	}
-	v.put(pod)
+	v.put(obj)
 }
 
 // await returns when the view has come as far as a revision.
-func (v *view) await(ctx context.Context, revision uint64) error {
+func (v *view[T, S]) await(ctx context.Context, revision uint64) error {
 	for {
 		v.mutex.Lock()
 		there, moved := v.revision >= revision && v.revision > 0, v.moved
@@ -265,52 +280,59 @@ func (v *view) await(ctx context.Context, revision uint64) error {
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("wait until the shadow pods are known: %w", ctx.Err())
+			return fmt.Errorf("wait until the %s are known: %w", v.objects, ctx.Err())
 		case <-moved:
 		}
 	}
 }
 
-// usedWith is what a consumer uses, with the reservations of shadow pods that
-// are not known, as a copy, and how many finished shadow pods it has.
-func (v *view) usedWith(consumer string, reservations []Reservation) (used corev1.ResourceList, finished int) {
+// usedWith is what an account uses, with the reservations of objects that are
+// not known.
+func (v *view[T, S]) usedWith(account string, reservations []Reservation[T]) Used[S] {
 	v.mutex.Lock()
 	defer v.mutex.Unlock()
-	used = corev1.ResourceList{}
-	quota.Add(used, v.used[consumer])
+	all := v.used[account]
 	for _, reservation := range reservations {
-		if _, known := v.pods[reservation.UID]; !known && !v.gone[reservation.UID] {
-			quota.Add(used, reservation.Requests)
+		if _, known := v.counted[reservation.UID]; !known && !v.gone[reservation.UID] {
+			all.Objects++
+			all.Sum = all.Sum.Plus(reservation.Requests)
 		}
 	}
-	return used, v.finished[consumer]
+	return all
 }
 
-// unattributed are the shadow pods that do not say whose they are.
-func (v *view) unattributed() []types.NamespacedName {
-	v.mutex.Lock()
-	defer v.mutex.Unlock()
-	return slices.Collect(maps.Values(v.nobodys))
+// Nobodys are the objects that do not say in which account they count.
+func (l *Ledgers[Q, T, S]) Nobodys() []types.NamespacedName {
+	l.view.mutex.Lock()
+	defer l.view.mutex.Unlock()
+	return slices.Collect(maps.Values(l.view.nobodys))
+}
+
+// Used is what the objects that are known take, and as of which revision.
+func (l *Ledgers[Q, T, S]) Used(account string) (sum S, revision uint64) {
+	l.view.mutex.Lock()
+	defer l.view.mutex.Unlock()
+	return l.view.used[account].Sum, l.view.revision
 }
 
 // at is how far the view has come.
-func (v *view) at() uint64 {
+func (v *view[T, S]) at() uint64 {
 	v.mutex.Lock()
 	defer v.mutex.Unlock()
 	return v.revision
 }
 
-// keep follows the shadow pods until the context ends.
-func (v *view) keep(ctx context.Context, source Source) {
+// keep follows the objects until the context ends.
+func (v *view[T, S]) keep(ctx context.Context, source Source) {
 	if err := v.follow(ctx, source); err != nil && ctx.Err() == nil {
-		klog.FromContext(ctx).V(2).Info("Looking at all shadow pods again", "reason", err.Error())
+		klog.FromContext(ctx).V(2).Info("Looking at all objects again", "resource", v.objects, "reason", err.Error())
 	}
 }
 
 func revisionOf(resourceVersion string) (uint64, error) {
 	revision, err := strconv.ParseUint(resourceVersion, 10, 64)
 	if err != nil {
-		return 0, fmt.Errorf("the version %q of shadow pods is no revision: %w", resourceVersion, err)
+		return 0, fmt.Errorf("the resourceVersion %q is no revision: %w", resourceVersion, err)
 	}
 	return revision, nil
 }

@@ -7,12 +7,14 @@ package rest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apiserver/pkg/registry/generic"
 	"k8s.io/apiserver/pkg/registry/rest"
 	genericapiserver "k8s.io/apiserver/pkg/server"
@@ -21,7 +23,11 @@ import (
 
 	"liqo.io/federation/apiserver/apis/federation"
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/registry/federation/addressing"
+	addressmapping "liqo.io/federation/registry/federation/addressmapping/storage"
+	addresspool "liqo.io/federation/registry/federation/addresspool/storage"
 	foreigncluster "liqo.io/federation/registry/federation/foreigncluster/storage"
+	"liqo.io/federation/registry/federation/grants"
 	identityrequest "liqo.io/federation/registry/federation/identityrequest/storage"
 	"liqo.io/federation/registry/federation/ledger"
 	namespacemap "liqo.io/federation/registry/federation/namespacemap/storage"
@@ -71,40 +77,67 @@ type StorageProvider struct {
 
 // Background is what has to run while the group is served.
 type Background struct {
-	ledgers *ledger.Ledgers
-	pods    ledger.Pods
+	grants    *grants.Grants
+	pods      grants.Pods
+	addresses *addressing.Addresses
+	mappings  ledger.Source
+	pools     rest.Lister
+	// poolStatus is where it is told how much of the pools is left.
+	poolStatus *store.StatusREST
 }
 
-// Run keeps the ledgers of consumers until the context ends.
-func (b *Background) Run(ctx context.Context) { b.ledgers.Run(ctx, b.pods) }
+// Run keeps the ledgers until the context ends.
+func (b *Background) Run(ctx context.Context) {
+	var group wait.Group
+	group.StartWithContext(ctx, func(ctx context.Context) { b.grants.Run(ctx, b.pods) })
+	group.StartWithContext(ctx, func(ctx context.Context) { b.grants.Tend(ctx, b.pods) })
+	group.StartWithContext(ctx, func(ctx context.Context) { b.addresses.Run(ctx, b.mappings) })
+	group.StartWithContext(ctx, func(ctx context.Context) { b.addresses.Report(ctx, b.pools, b.poolStatus) })
+	group.Wait()
+}
 
-// Ready returns when grants can be kept.
-func (b *Background) Ready(ctx context.Context) error { return b.ledgers.Known(ctx) }
+// Ready returns when grants can be kept and addresses be given.
+func (b *Background) Ready(ctx context.Context) error {
+	return errors.Join(b.grants.Known(ctx), b.addresses.Known(ctx))
+}
 
 // Close ends what was opened for it.
-func (b *Background) Close() { b.ledgers.Close() }
+func (b *Background) Close() {
+	b.grants.Close()
+	b.addresses.Close()
+}
 
 // APIGroupInfo makes every resource and subresource of the group. An error
 // means that a store could not be made, and says which.
 func (p StorageProvider) APIGroupInfo() (genericapiserver.APIGroupInfo, *Background, error) {
-	ledgers, err := ledger.Open(p.RESTOptionsGetter, p.Alone)
+	granted, err := grants.Open(p.RESTOptionsGetter, p.Alone)
 	if err != nil {
+		return genericapiserver.APIGroupInfo{}, nil, err
+	}
+	addresses, err := addressing.Open(p.RESTOptionsGetter, p.Alone)
+	if err != nil {
+		granted.Close()
 		return genericapiserver.APIGroupInfo{}, nil, err
 	}
 	group := genericapiserver.NewDefaultAPIGroupInfo(federation.GroupName, p.Scheme, metav1.ParameterCodec, p.Codecs)
 	group.NegotiatedSerializer = withoutProtobuf{group.NegotiatedSerializer}
-	resources, err := p.v1alpha1(ledgers)
+	resources, err := p.v1alpha1(granted, addresses)
 	if err != nil {
-		ledgers.Close()
+		granted.Close()
+		addresses.Close()
 		return genericapiserver.APIGroupInfo{}, nil, fmt.Errorf("making the resources of %s: %w", v1alpha1.SchemeGroupVersion, err)
 	}
 	group.VersionedResourcesStorageMap[v1alpha1.SchemeGroupVersion.Version] = resources
-	return group, &Background{ledgers: ledgers, pods: resources["shadowpods"].(*shadowpod.REST)}, nil
+	return group, &Background{
+		grants: granted, pods: resources["shadowpods"].(*shadowpod.REST),
+		addresses: addresses, mappings: resources["addressmappings"].(*addressmapping.REST),
+		pools: resources["addresspools"].(*store.REST), poolStatus: resources["addresspools/status"].(*store.StatusREST),
+	}, nil
 }
 
 // v1alpha1 is the route table: one line a resource with its status, and one a
 // verb.
-func (p StorageProvider) v1alpha1(grants shadowpod.Grants) (map[string]rest.Storage, error) {
+func (p StorageProvider) v1alpha1(granted *grants.Grants, addresses *addressing.Addresses) (map[string]rest.Storage, error) {
 	table := &routes{provider: p, storages: map[string]rest.Storage{}}
 	clusters := stored(table, "foreignclusters", foreigncluster.New)
 	tokens := stored(table, "peeringtokens", peeringtoken.New)
@@ -116,11 +149,17 @@ func (p StorageProvider) v1alpha1(grants shadowpod.Grants) (map[string]rest.Stor
 	plans := plan.Reader{Clusters: clusters, VirtualNodes: virtualNodes, Core: core, ClusterName: p.ClusterName, ClusterID: p.ClusterID}
 	offloadings := stored(table, "namespaceoffloadings", namespaceoffloading.New(plans))
 	stored(table, "namespacemaps", namespacemap.New)
-	stored(table, "shadowpods", shadowpod.New(grants, p.twinOf))
+	stored(table, "shadowpods", shadowpod.New(granted, p.twinOf))
 	stored(table, "shadowendpointslices", shadowendpointslice.New)
+	stored(table, "addresspools", addresspool.New)
+	mappings, err := addressmapping.New(p.Scheme, p.RESTOptionsGetter, addresses)
+	if err != nil && table.err == nil {
+		table.err = err
+	}
 	if table.err != nil {
 		return nil, table.err
 	}
+	table.storages["addressmappings"] = mappings
 	table.storages["foreignclusters/peer"] = foreigncluster.NewPeerREST(clusters, core.Secrets(p.Namespace), plans)
 	table.storages["peeringtokens/invitation"] = peeringtoken.NewInvitationREST(tokens, core.ServiceAccounts(p.InvitationNamespace), peeringtoken.Provider{
 		ClusterName: p.ClusterName,

@@ -32,7 +32,9 @@ import (
 	"liqo.io/federation/apiserver/apis/federation"
 	"liqo.io/federation/apiserver/apis/federation/install"
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/registry/federation/ledger"
+	"liqo.io/federation/registry/federation/addressing"
+	addressmapping "liqo.io/federation/registry/federation/addressmapping/storage"
+	"liqo.io/federation/registry/federation/grants"
 	shadowpod "liqo.io/federation/registry/federation/shadowpod/storage"
 	"liqo.io/federation/registry/federation/store"
 )
@@ -66,7 +68,7 @@ func table(t *testing.T) map[string]rest.Storage {
 		Namespace:           "liqo",
 		InvitationNamespace: "liqo-invitations",
 	}
-	routes, err := provider.v1alpha1(&ledger.Ledgers{})
+	routes, err := provider.v1alpha1(&grants.Grants{}, &addressing.Addresses{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,6 +77,7 @@ func table(t *testing.T) map[string]rest.Storage {
 
 func TestRoutes(t *testing.T) {
 	want := []string{
+		"addressmappings", "addresspools", "addresspools/status",
 		"foreignclusters", "foreignclusters/peer", "foreignclusters/status",
 		"identityrequests", "identityrequests/status",
 		"namespacemaps", "namespacemaps/status",
@@ -101,6 +104,7 @@ func TestResourcesAreCalledWhatUsersCallThem(t *testing.T) {
 		"resourcerequests": {"resourcerequest", []string{"rr"}}, "resourceoffers": {"resourceoffer", []string{"ro"}}, "virtualnodes": {"virtualnode", []string{"vn"}},
 		"namespaceoffloadings": {"namespaceoffloading", []string{"nsof"}}, "namespacemaps": {"namespacemap", []string{"nm"}}, "shadowpods": {"shadowpod", []string{"sp"}},
 		"shadowendpointslices": {"shadowendpointslice", []string{"seps"}},
+		"addresspools":         {"addresspool", []string{"apool"}}, "addressmappings": {"addressmapping", []string{"am"}},
 	}
 	got := map[string]names{}
 	for route, resource := range table(t) {
@@ -126,6 +130,8 @@ func TestWhatIsDeclaredSelectableIsSelectable(t *testing.T) {
 		case *store.REST:
 			stored = resource
 		case *shadowpod.REST:
+			stored = resource.REST
+		case *addressmapping.REST:
 			stored = resource.REST
 		default:
 			continue
@@ -158,6 +164,8 @@ var bad = map[string]runtime.Object{
 	"NamespaceOffloading": &federation.NamespaceOffloading{Status: federation.NamespaceOffloadingStatus{Phase: "Great"}},
 	"Offload":             &federation.Offload{Spec: federation.NamespaceOffloadingSpec{PodOffloadingStrategy: "x"}},
 	"NamespaceMap":        &federation.NamespaceMap{Status: federation.NamespaceMapStatus{ObservedGeneration: -1}},
+	"AddressPool":         &federation.AddressPool{Status: federation.AddressPoolStatus{Mappings: -1}},
+	"AddressMapping":      &federation.AddressMapping{Spec: federation.AddressMappingSpec{CIDR: "0.0.0.0/0"}},
 	"ShadowPod":           &federation.ShadowPod{Status: federation.ShadowPodStatus{Phase: "Running"}},
 	"ShadowEndpointSlice": &federation.ShadowEndpointSlice{Status: federation.ShadowEndpointSliceStatus{Conditions: []metav1.Condition{{Type: "Ready", Status: "Maybe"}}}},
 }

@@ -39,6 +39,12 @@ func Funcs(runtimeserializer.CodecFactory) []any {
 			spec.PodOffloadingStrategy = one(c, federation.LocalAndRemote, federation.Local, federation.Remote)
 			spec.Enforcement = one(c, federation.Warn, federation.Evict)
 		},
+		func(spec *federation.AddressMappingSpec, c randfill.Continue) {
+			c.FillNoCustom(spec)
+			if spec.Pool == "" {
+				spec.Pool = v1alpha1.DefaultAddressPool
+			}
+		},
 		func(spec *federation.ShadowPodSpec, c randfill.Continue) {
 			c.FillNoCustom(spec)
 			defaulted := &v1alpha1.ShadowPod{Spec: v1alpha1.ShadowPodSpec{Pod: spec.Pod}}

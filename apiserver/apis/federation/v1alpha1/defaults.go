@@ -74,3 +74,10 @@ func SetDefaults_NamespaceOffloadingSpec(spec *NamespaceOffloadingSpec) {
 		spec.Enforcement = Warn
 	}
 }
+
+// SetDefaults_AddressMappingSpec takes from the pool that everybody means.
+func SetDefaults_AddressMappingSpec(spec *AddressMappingSpec) {
+	if spec.Pool == "" {
+		spec.Pool = DefaultAddressPool
+	}
+}

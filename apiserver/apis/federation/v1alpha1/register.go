@@ -50,6 +50,8 @@ func addKnownTypes(scheme *runtime.Scheme) error {
 		&NamespaceMap{}, &NamespaceMapList{},
 		&ShadowPod{}, &ShadowPodList{},
 		&ShadowEndpointSlice{}, &ShadowEndpointSliceList{},
+		&AddressPool{}, &AddressPoolList{},
+		&AddressMapping{}, &AddressMappingList{},
 	)
 	metav1.AddToGroupVersion(scheme, SchemeGroupVersion)
 	return nil

@@ -14,6 +14,7 @@ import (
 // SelectableFields are what objects of a kind can be selected by with a field
 // selector, beside metadata.name and metadata.namespace.
 var SelectableFields = map[string][]string{
+	"AddressMapping":      {"spec.clusterID", "spec.pool"},
 	"ForeignCluster":      {"spec.clusterID", "status.incomingPeering", "status.outgoingPeering"},
 	"NamespaceOffloading": {"status.phase"},
 	"ResourceOffer":       {"spec.clusterID", "status.phase"},

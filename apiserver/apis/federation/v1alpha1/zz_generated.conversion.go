@@ -25,6 +25,86 @@ func init() {
 // RegisterConversions adds conversion functions to the given scheme.
 // Public to allow building arbitrary schemes.
 func RegisterConversions(s *runtime.Scheme) error {
+	if err := s.AddGeneratedConversionFunc((*AddressMapping)(nil), (*federation.AddressMapping)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1alpha1_AddressMapping_To_federation_AddressMapping(a.(*AddressMapping), b.(*federation.AddressMapping), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*federation.AddressMapping)(nil), (*AddressMapping)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_federation_AddressMapping_To_v1alpha1_AddressMapping(a.(*federation.AddressMapping), b.(*AddressMapping), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*AddressMappingList)(nil), (*federation.AddressMappingList)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1alpha1_AddressMappingList_To_federation_AddressMappingList(a.(*AddressMappingList), b.(*federation.AddressMappingList), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*federation.AddressMappingList)(nil), (*AddressMappingList)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_federation_AddressMappingList_To_v1alpha1_AddressMappingList(a.(*federation.AddressMappingList), b.(*AddressMappingList), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*AddressMappingSpec)(nil), (*federation.AddressMappingSpec)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1alpha1_AddressMappingSpec_To_federation_AddressMappingSpec(a.(*AddressMappingSpec), b.(*federation.AddressMappingSpec), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*federation.AddressMappingSpec)(nil), (*AddressMappingSpec)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_federation_AddressMappingSpec_To_v1alpha1_AddressMappingSpec(a.(*federation.AddressMappingSpec), b.(*AddressMappingSpec), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*AddressPool)(nil), (*federation.AddressPool)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1alpha1_AddressPool_To_federation_AddressPool(a.(*AddressPool), b.(*federation.AddressPool), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*federation.AddressPool)(nil), (*AddressPool)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_federation_AddressPool_To_v1alpha1_AddressPool(a.(*federation.AddressPool), b.(*AddressPool), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*AddressPoolCIDRStatus)(nil), (*federation.AddressPoolCIDRStatus)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1alpha1_AddressPoolCIDRStatus_To_federation_AddressPoolCIDRStatus(a.(*AddressPoolCIDRStatus), b.(*federation.AddressPoolCIDRStatus), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*federation.AddressPoolCIDRStatus)(nil), (*AddressPoolCIDRStatus)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_federation_AddressPoolCIDRStatus_To_v1alpha1_AddressPoolCIDRStatus(a.(*federation.AddressPoolCIDRStatus), b.(*AddressPoolCIDRStatus), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*AddressPoolList)(nil), (*federation.AddressPoolList)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1alpha1_AddressPoolList_To_federation_AddressPoolList(a.(*AddressPoolList), b.(*federation.AddressPoolList), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*federation.AddressPoolList)(nil), (*AddressPoolList)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_federation_AddressPoolList_To_v1alpha1_AddressPoolList(a.(*federation.AddressPoolList), b.(*AddressPoolList), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*AddressPoolSpec)(nil), (*federation.AddressPoolSpec)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1alpha1_AddressPoolSpec_To_federation_AddressPoolSpec(a.(*AddressPoolSpec), b.(*federation.AddressPoolSpec), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*federation.AddressPoolSpec)(nil), (*AddressPoolSpec)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_federation_AddressPoolSpec_To_v1alpha1_AddressPoolSpec(a.(*federation.AddressPoolSpec), b.(*AddressPoolSpec), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*AddressPoolStatus)(nil), (*federation.AddressPoolStatus)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1alpha1_AddressPoolStatus_To_federation_AddressPoolStatus(a.(*AddressPoolStatus), b.(*federation.AddressPoolStatus), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*federation.AddressPoolStatus)(nil), (*AddressPoolStatus)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_federation_AddressPoolStatus_To_v1alpha1_AddressPoolStatus(a.(*federation.AddressPoolStatus), b.(*AddressPoolStatus), scope)
+	}); err != nil {
+		return err
+	}
 	if err := s.AddGeneratedConversionFunc((*ForeignCluster)(nil), (*federation.ForeignCluster)(nil), func(a, b interface{}, scope conversion.Scope) error {
 		return Convert_v1alpha1_ForeignCluster_To_federation_ForeignCluster(a.(*ForeignCluster), b.(*federation.ForeignCluster), scope)
 	}); err != nil {
@@ -626,6 +706,188 @@ func RegisterConversions(s *runtime.Scheme) error {
 		return err
 	}
 	return nil
+}
+
+func autoConvert_v1alpha1_AddressMapping_To_federation_AddressMapping(in *AddressMapping, out *federation.AddressMapping, s conversion.Scope) error {
+	out.ObjectMeta = in.ObjectMeta
+	if err := Convert_v1alpha1_AddressMappingSpec_To_federation_AddressMappingSpec(&in.Spec, &out.Spec, s); err != nil {
+		return err
+	}
+	return nil
+}
+
+// Convert_v1alpha1_AddressMapping_To_federation_AddressMapping is an autogenerated conversion function.
+func Convert_v1alpha1_AddressMapping_To_federation_AddressMapping(in *AddressMapping, out *federation.AddressMapping, s conversion.Scope) error {
+	return autoConvert_v1alpha1_AddressMapping_To_federation_AddressMapping(in, out, s)
+}
+
+func autoConvert_federation_AddressMapping_To_v1alpha1_AddressMapping(in *federation.AddressMapping, out *AddressMapping, s conversion.Scope) error {
+	out.ObjectMeta = in.ObjectMeta
+	if err := Convert_federation_AddressMappingSpec_To_v1alpha1_AddressMappingSpec(&in.Spec, &out.Spec, s); err != nil {
+		return err
+	}
+	return nil
+}
+
+// Convert_federation_AddressMapping_To_v1alpha1_AddressMapping is an autogenerated conversion function.
+func Convert_federation_AddressMapping_To_v1alpha1_AddressMapping(in *federation.AddressMapping, out *AddressMapping, s conversion.Scope) error {
+	return autoConvert_federation_AddressMapping_To_v1alpha1_AddressMapping(in, out, s)
+}
+
+func autoConvert_v1alpha1_AddressMappingList_To_federation_AddressMappingList(in *AddressMappingList, out *federation.AddressMappingList, s conversion.Scope) error {
+	out.ListMeta = in.ListMeta
+	out.Items = *(*[]federation.AddressMapping)(unsafe.Pointer(&in.Items))
+	return nil
+}
+
+// Convert_v1alpha1_AddressMappingList_To_federation_AddressMappingList is an autogenerated conversion function.
+func Convert_v1alpha1_AddressMappingList_To_federation_AddressMappingList(in *AddressMappingList, out *federation.AddressMappingList, s conversion.Scope) error {
+	return autoConvert_v1alpha1_AddressMappingList_To_federation_AddressMappingList(in, out, s)
+}
+
+func autoConvert_federation_AddressMappingList_To_v1alpha1_AddressMappingList(in *federation.AddressMappingList, out *AddressMappingList, s conversion.Scope) error {
+	out.ListMeta = in.ListMeta
+	out.Items = *(*[]AddressMapping)(unsafe.Pointer(&in.Items))
+	return nil
+}
+
+// Convert_federation_AddressMappingList_To_v1alpha1_AddressMappingList is an autogenerated conversion function.
+func Convert_federation_AddressMappingList_To_v1alpha1_AddressMappingList(in *federation.AddressMappingList, out *AddressMappingList, s conversion.Scope) error {
+	return autoConvert_federation_AddressMappingList_To_v1alpha1_AddressMappingList(in, out, s)
+}
+
+func autoConvert_v1alpha1_AddressMappingSpec_To_federation_AddressMappingSpec(in *AddressMappingSpec, out *federation.AddressMappingSpec, s conversion.Scope) error {
+	*out = *(*federation.AddressMappingSpec)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_v1alpha1_AddressMappingSpec_To_federation_AddressMappingSpec is an autogenerated conversion function.
+func Convert_v1alpha1_AddressMappingSpec_To_federation_AddressMappingSpec(in *AddressMappingSpec, out *federation.AddressMappingSpec, s conversion.Scope) error {
+	return autoConvert_v1alpha1_AddressMappingSpec_To_federation_AddressMappingSpec(in, out, s)
+}
+
+func autoConvert_federation_AddressMappingSpec_To_v1alpha1_AddressMappingSpec(in *federation.AddressMappingSpec, out *AddressMappingSpec, s conversion.Scope) error {
+	*out = *(*AddressMappingSpec)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_federation_AddressMappingSpec_To_v1alpha1_AddressMappingSpec is an autogenerated conversion function.
+func Convert_federation_AddressMappingSpec_To_v1alpha1_AddressMappingSpec(in *federation.AddressMappingSpec, out *AddressMappingSpec, s conversion.Scope) error {
+	return autoConvert_federation_AddressMappingSpec_To_v1alpha1_AddressMappingSpec(in, out, s)
+}
+
+func autoConvert_v1alpha1_AddressPool_To_federation_AddressPool(in *AddressPool, out *federation.AddressPool, s conversion.Scope) error {
+	out.ObjectMeta = in.ObjectMeta
+	if err := Convert_v1alpha1_AddressPoolSpec_To_federation_AddressPoolSpec(&in.Spec, &out.Spec, s); err != nil {
+		return err
+	}
+	if err := Convert_v1alpha1_AddressPoolStatus_To_federation_AddressPoolStatus(&in.Status, &out.Status, s); err != nil {
+		return err
+	}
+	return nil
+}
+
+// Convert_v1alpha1_AddressPool_To_federation_AddressPool is an autogenerated conversion function.
+func Convert_v1alpha1_AddressPool_To_federation_AddressPool(in *AddressPool, out *federation.AddressPool, s conversion.Scope) error {
+	return autoConvert_v1alpha1_AddressPool_To_federation_AddressPool(in, out, s)
+}
+
+func autoConvert_federation_AddressPool_To_v1alpha1_AddressPool(in *federation.AddressPool, out *AddressPool, s conversion.Scope) error {
+	out.ObjectMeta = in.ObjectMeta
+	if err := Convert_federation_AddressPoolSpec_To_v1alpha1_AddressPoolSpec(&in.Spec, &out.Spec, s); err != nil {
+		return err
+	}
+	if err := Convert_federation_AddressPoolStatus_To_v1alpha1_AddressPoolStatus(&in.Status, &out.Status, s); err != nil {
+		return err
+	}
+	return nil
+}
+
+// Convert_federation_AddressPool_To_v1alpha1_AddressPool is an autogenerated conversion function.
+func Convert_federation_AddressPool_To_v1alpha1_AddressPool(in *federation.AddressPool, out *AddressPool, s conversion.Scope) error {
+	return autoConvert_federation_AddressPool_To_v1alpha1_AddressPool(in, out, s)
+}
+
+func autoConvert_v1alpha1_AddressPoolCIDRStatus_To_federation_AddressPoolCIDRStatus(in *AddressPoolCIDRStatus, out *federation.AddressPoolCIDRStatus, s conversion.Scope) error {
+	*out = *(*federation.AddressPoolCIDRStatus)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_v1alpha1_AddressPoolCIDRStatus_To_federation_AddressPoolCIDRStatus is an autogenerated conversion function.
+func Convert_v1alpha1_AddressPoolCIDRStatus_To_federation_AddressPoolCIDRStatus(in *AddressPoolCIDRStatus, out *federation.AddressPoolCIDRStatus, s conversion.Scope) error {
+	return autoConvert_v1alpha1_AddressPoolCIDRStatus_To_federation_AddressPoolCIDRStatus(in, out, s)
+}
+
+func autoConvert_federation_AddressPoolCIDRStatus_To_v1alpha1_AddressPoolCIDRStatus(in *federation.AddressPoolCIDRStatus, out *AddressPoolCIDRStatus, s conversion.Scope) error {
+	*out = *(*AddressPoolCIDRStatus)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_federation_AddressPoolCIDRStatus_To_v1alpha1_AddressPoolCIDRStatus is an autogenerated conversion function.
+func Convert_federation_AddressPoolCIDRStatus_To_v1alpha1_AddressPoolCIDRStatus(in *federation.AddressPoolCIDRStatus, out *AddressPoolCIDRStatus, s conversion.Scope) error {
+	return autoConvert_federation_AddressPoolCIDRStatus_To_v1alpha1_AddressPoolCIDRStatus(in, out, s)
+}
+
+func autoConvert_v1alpha1_AddressPoolList_To_federation_AddressPoolList(in *AddressPoolList, out *federation.AddressPoolList, s conversion.Scope) error {
+	out.ListMeta = in.ListMeta
+	out.Items = *(*[]federation.AddressPool)(unsafe.Pointer(&in.Items))
+	return nil
+}
+
+// Convert_v1alpha1_AddressPoolList_To_federation_AddressPoolList is an autogenerated conversion function.
+func Convert_v1alpha1_AddressPoolList_To_federation_AddressPoolList(in *AddressPoolList, out *federation.AddressPoolList, s conversion.Scope) error {
+	return autoConvert_v1alpha1_AddressPoolList_To_federation_AddressPoolList(in, out, s)
+}
+
+func autoConvert_federation_AddressPoolList_To_v1alpha1_AddressPoolList(in *federation.AddressPoolList, out *AddressPoolList, s conversion.Scope) error {
+	out.ListMeta = in.ListMeta
+	out.Items = *(*[]AddressPool)(unsafe.Pointer(&in.Items))
+	return nil
+}
+
+// Convert_federation_AddressPoolList_To_v1alpha1_AddressPoolList is an autogenerated conversion function.
+func Convert_federation_AddressPoolList_To_v1alpha1_AddressPoolList(in *federation.AddressPoolList, out *AddressPoolList, s conversion.Scope) error {
+	return autoConvert_federation_AddressPoolList_To_v1alpha1_AddressPoolList(in, out, s)
+}
+
+func autoConvert_v1alpha1_AddressPoolSpec_To_federation_AddressPoolSpec(in *AddressPoolSpec, out *federation.AddressPoolSpec, s conversion.Scope) error {
+	*out = *(*federation.AddressPoolSpec)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_v1alpha1_AddressPoolSpec_To_federation_AddressPoolSpec is an autogenerated conversion function.
+func Convert_v1alpha1_AddressPoolSpec_To_federation_AddressPoolSpec(in *AddressPoolSpec, out *federation.AddressPoolSpec, s conversion.Scope) error {
+	return autoConvert_v1alpha1_AddressPoolSpec_To_federation_AddressPoolSpec(in, out, s)
+}
+
+func autoConvert_federation_AddressPoolSpec_To_v1alpha1_AddressPoolSpec(in *federation.AddressPoolSpec, out *AddressPoolSpec, s conversion.Scope) error {
+	*out = *(*AddressPoolSpec)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_federation_AddressPoolSpec_To_v1alpha1_AddressPoolSpec is an autogenerated conversion function.
+func Convert_federation_AddressPoolSpec_To_v1alpha1_AddressPoolSpec(in *federation.AddressPoolSpec, out *AddressPoolSpec, s conversion.Scope) error {
+	return autoConvert_federation_AddressPoolSpec_To_v1alpha1_AddressPoolSpec(in, out, s)
+}
+
+func autoConvert_v1alpha1_AddressPoolStatus_To_federation_AddressPoolStatus(in *AddressPoolStatus, out *federation.AddressPoolStatus, s conversion.Scope) error {
+	*out = *(*federation.AddressPoolStatus)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_v1alpha1_AddressPoolStatus_To_federation_AddressPoolStatus is an autogenerated conversion function.
+func Convert_v1alpha1_AddressPoolStatus_To_federation_AddressPoolStatus(in *AddressPoolStatus, out *federation.AddressPoolStatus, s conversion.Scope) error {
+	return autoConvert_v1alpha1_AddressPoolStatus_To_federation_AddressPoolStatus(in, out, s)
+}
+
+func autoConvert_federation_AddressPoolStatus_To_v1alpha1_AddressPoolStatus(in *federation.AddressPoolStatus, out *AddressPoolStatus, s conversion.Scope) error {
+	*out = *(*AddressPoolStatus)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_federation_AddressPoolStatus_To_v1alpha1_AddressPoolStatus is an autogenerated conversion function.
+func Convert_federation_AddressPoolStatus_To_v1alpha1_AddressPoolStatus(in *federation.AddressPoolStatus, out *AddressPoolStatus, s conversion.Scope) error {
+	return autoConvert_federation_AddressPoolStatus_To_v1alpha1_AddressPoolStatus(in, out, s)
 }
 
 func autoConvert_v1alpha1_ForeignCluster_To_federation_ForeignCluster(in *ForeignCluster, out *federation.ForeignCluster, s conversion.Scope) error {

@@ -17,6 +17,8 @@ import (
 // Public to allow building arbitrary schemes.
 // All generated defaulters are covering - they call all nested defaulters.
 func RegisterDefaults(scheme *runtime.Scheme) error {
+	scheme.AddTypeDefaultingFunc(&AddressMapping{}, func(obj interface{}) { SetObjectDefaults_AddressMapping(obj.(*AddressMapping)) })
+	scheme.AddTypeDefaultingFunc(&AddressMappingList{}, func(obj interface{}) { SetObjectDefaults_AddressMappingList(obj.(*AddressMappingList)) })
 	scheme.AddTypeDefaultingFunc(&ForeignCluster{}, func(obj interface{}) { SetObjectDefaults_ForeignCluster(obj.(*ForeignCluster)) })
 	scheme.AddTypeDefaultingFunc(&ForeignClusterList{}, func(obj interface{}) { SetObjectDefaults_ForeignClusterList(obj.(*ForeignClusterList)) })
 	scheme.AddTypeDefaultingFunc(&Invitation{}, func(obj interface{}) { SetObjectDefaults_Invitation(obj.(*Invitation)) })
@@ -30,6 +32,17 @@ func RegisterDefaults(scheme *runtime.Scheme) error {
 	scheme.AddTypeDefaultingFunc(&ShadowPod{}, func(obj interface{}) { SetObjectDefaults_ShadowPod(obj.(*ShadowPod)) })
 	scheme.AddTypeDefaultingFunc(&ShadowPodList{}, func(obj interface{}) { SetObjectDefaults_ShadowPodList(obj.(*ShadowPodList)) })
 	return nil
+}
+
+func SetObjectDefaults_AddressMapping(in *AddressMapping) {
+	SetDefaults_AddressMappingSpec(&in.Spec)
+}
+
+func SetObjectDefaults_AddressMappingList(in *AddressMappingList) {
+	for i := range in.Items {
+		a := &in.Items[i]
+		SetObjectDefaults_AddressMapping(a)
+	}
 }
 
 func SetObjectDefaults_ForeignCluster(in *ForeignCluster) {

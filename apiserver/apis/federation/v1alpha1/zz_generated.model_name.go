@@ -9,6 +9,46 @@
 package v1alpha1
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in AddressMapping) OpenAPIModelName() string {
+	return "io.liqo.federation.v1alpha1.AddressMapping"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in AddressMappingList) OpenAPIModelName() string {
+	return "io.liqo.federation.v1alpha1.AddressMappingList"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in AddressMappingSpec) OpenAPIModelName() string {
+	return "io.liqo.federation.v1alpha1.AddressMappingSpec"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in AddressPool) OpenAPIModelName() string {
+	return "io.liqo.federation.v1alpha1.AddressPool"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in AddressPoolCIDRStatus) OpenAPIModelName() string {
+	return "io.liqo.federation.v1alpha1.AddressPoolCIDRStatus"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in AddressPoolList) OpenAPIModelName() string {
+	return "io.liqo.federation.v1alpha1.AddressPoolList"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in AddressPoolSpec) OpenAPIModelName() string {
+	return "io.liqo.federation.v1alpha1.AddressPoolSpec"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in AddressPoolStatus) OpenAPIModelName() string {
+	return "io.liqo.federation.v1alpha1.AddressPoolStatus"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in ForeignCluster) OpenAPIModelName() string {
 	return "io.liqo.federation.v1alpha1.ForeignCluster"
 }

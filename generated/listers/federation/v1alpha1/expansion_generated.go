@@ -5,6 +5,18 @@
 
 package v1alpha1
 
+// AddressMappingListerExpansion allows custom methods to be added to
+// AddressMappingLister.
+type AddressMappingListerExpansion interface{}
+
+// AddressMappingNamespaceListerExpansion allows custom methods to be added to
+// AddressMappingNamespaceLister.
+type AddressMappingNamespaceListerExpansion interface{}
+
+// AddressPoolListerExpansion allows custom methods to be added to
+// AddressPoolLister.
+type AddressPoolListerExpansion interface{}
+
 // ForeignClusterListerExpansion allows custom methods to be added to
 // ForeignClusterLister.
 type ForeignClusterListerExpansion interface{}

@@ -4,8 +4,8 @@
 package storage
 
 import (
-	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"testing"
 
@@ -13,21 +13,20 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
-	"liqo.io/federation/registry/federation/ledger"
 	"liqo.io/federation/test/etcd"
 )
 
-// tooMany are grants of a consumer that keeps too many finished shadow pods.
-type tooMany struct{ Grants }
-
-func (tooMany) Reserve(context.Context, string, types.UID, corev1.ResourceList) error {
-	return &ledger.ErrTooManyFinished{Consumer: "milan", Finished: 1001, Most: 1000}
-}
-
 func TestARefusalForFinishedShadowPodsIsForbiddenAndSaysWhatToDo(t *testing.T) {
 	s := start(t, etcd.Start(t), true)
-	s.pods.grants = tooMany{s.pods.grants}
-	s.mustRefuse(t, "web", "a", nil, "consumer milan keeps 1001 finished pods", "from 1000 on", "delete finished pods", "ttlSecondsAfterFinished")
+	s.grant(t, "milan", "rome", amounts("pods", "1"))
+	for i := range 1000 {
+		pod := shadowPod("web", "finished", nil)
+		// The revision is one that the watch has not come to.
+		pod.UID, pod.ResourceVersion = types.UID(fmt.Sprint(i)), "1000000000"
+		pod.Status.ForeignCluster, pod.Status.Phase = "milan", corev1.PodSucceeded
+		s.grants.Created(pod)
+	}
+	s.mustRefuse(t, "shop", "a", nil, "consumer milan keeps 1000 finished pods", "from 1000 on", "delete finished pods", "ttlSecondsAfterFinished")
 	var status apierrors.APIStatus
 	if err := s.create(t.Context(), "web", "a", nil); !errors.As(err, &status) || status.Status().Code != http.StatusForbidden {
 		t.Errorf("got %v", err)

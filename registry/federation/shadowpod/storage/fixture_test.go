@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -22,7 +23,7 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/install"
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/rules"
-	"liqo.io/federation/registry/federation/ledger"
+	"liqo.io/federation/registry/federation/grants"
 	resourceoffer "liqo.io/federation/registry/federation/resourceoffer/storage"
 	"liqo.io/federation/registry/federation/store"
 	"liqo.io/federation/test/etcd"
@@ -43,7 +44,7 @@ type server struct {
 	status       *store.StatusREST
 	offers       *store.REST
 	offersStatus *store.StatusREST
-	ledgers      *ledger.Ledgers
+	grants       *grants.Grants
 	stop         func()
 }
 
@@ -54,10 +55,10 @@ func start(t testing.TB, endpoint string, alone bool) *server {
 	options := etcd.NewOptions(endpoint, serializer.NewCodecFactory(scheme).LegacyCodec(v1alpha1.SchemeGroupVersion))
 	s := &server{}
 	var err error
-	if s.ledgers, err = ledger.Open(options, alone); err != nil {
+	if s.grants, err = grants.Open(options, alone); err != nil {
 		t.Fatal(err)
 	}
-	if s.pods, s.status, err = New(s.ledgers, twinOf)(scheme, options); err != nil {
+	if s.pods, s.status, err = New(s.grants, twinOf)(scheme, options); err != nil {
 		t.Fatal(err)
 	}
 	if s.offers, s.offersStatus, err = resourceoffer.New(scheme, options); err != nil {
@@ -67,7 +68,10 @@ func start(t testing.TB, endpoint string, alone bool) *server {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		s.ledgers.Run(ctx, s.pods)
+		var group sync.WaitGroup
+		group.Go(func() { s.grants.Run(ctx, s.pods) })
+		group.Go(func() { s.grants.Tend(ctx, s.pods) })
+		group.Wait()
 	}()
 	var stopped bool
 	s.stop = func() {
@@ -79,10 +83,10 @@ func start(t testing.TB, endpoint string, alone bool) *server {
 		<-done
 		s.pods.Destroy()
 		s.offers.Destroy()
-		s.ledgers.Close()
+		s.grants.Close()
 	}
 	t.Cleanup(s.stop)
-	if err := s.ledgers.Known(t.Context()); err != nil {
+	if err := s.grants.Known(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	return s

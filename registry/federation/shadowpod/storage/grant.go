@@ -7,9 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -22,19 +20,10 @@ import (
 	"liqo.io/federation/apiserver/apis/federation"
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/rules/quota"
+	"liqo.io/federation/registry/federation/grants"
 	"liqo.io/federation/registry/federation/ledger"
 	"liqo.io/federation/registry/federation/store"
 )
-
-// Grants is what keeps consumers within what they were granted; a Ledgers.
-type Grants interface {
-	Reserve(ctx context.Context, consumer string, uid types.UID, requests corev1.ResourceList) error
-	Check(ctx context.Context, consumer string, requests corev1.ResourceList) error
-	Created(pod *federation.ShadowPod)
-	Dropped(consumer string, uid types.UID)
-	Forget(consumer string, uid types.UID)
-	Changed(obj runtime.Object, removed bool)
-}
 
 // TwinOf tells whether a namespace is a twin, and of which consumer's, the
 // name of its ForeignCluster. Elsewhere nothing runs, so nothing counts.
@@ -45,7 +34,7 @@ type TwinOf func(ctx context.Context, namespace string) (consumer string, twin b
 type REST struct {
 	*store.REST
 	status *store.StatusREST
-	grants Grants
+	grants *grants.Grants
 	twinOf TwinOf
 }
 
@@ -81,7 +70,7 @@ func (r *REST) Create(ctx context.Context, obj runtime.Object, createValidation 
 		return nil, err
 	}
 	created, err := r.REST.Create(creation.context(ctx), obj, creation.reserve, options)
-	creation.end(created, err)
+	creation.End(created, err)
 	return created, err
 }
 
@@ -98,7 +87,7 @@ func (r *REST) Update(ctx context.Context, name string, objInfo rest.UpdatedObje
 		return nil, false, err
 	}
 	updated, created, err := r.REST.Update(creation.context(ctx), name, objInfo, creation.reserve, updateValidation, true, options)
-	creation.end(updated, err)
+	creation.End(updated, err)
 	return updated, created, err
 }
 
@@ -112,15 +101,12 @@ func (r *REST) Delete(ctx context.Context, name string, deleteValidation rest.Va
 	return r.REST.Delete(ctx, name, deleteValidation, options)
 }
 
-// creation is one request that may create a shadow pod. It may try several
-// times, with another UID each time, of which the last one counts.
+// creation is one request that may create a shadow pod.
 type creation struct {
-	grants     Grants
+	*grants.Creation
 	consumer   string
-	twin, dry  bool
+	twin       bool
 	validation rest.ValidateObjectFunc
-	// reserved is the UID that there is a reservation for.
-	reserved types.UID
 }
 
 func (r *REST) begin(ctx context.Context, dry bool, validation rest.ValidateObjectFunc) (*creation, error) {
@@ -128,7 +114,7 @@ func (r *REST) begin(ctx context.Context, dry bool, validation rest.ValidateObje
 	if err != nil {
 		return nil, err
 	}
-	return &creation{grants: r.grants, consumer: consumer, twin: twin, dry: dry, validation: validation}, nil
+	return &creation{Creation: r.grants.Begin(dry), consumer: consumer, twin: twin, validation: validation}, nil
 }
 
 // reserve is the last that is asked before a shadow pod is stored.
@@ -148,61 +134,16 @@ func (c *creation) reserve(ctx context.Context, obj runtime.Object) error {
 	if c.consumer == "" {
 		return apierrors.NewForbidden(federation.Resource("shadowpods"), pod.Name, fmt.Errorf("its namespace does not say which consumer it is the twin of, in the label %s", v1alpha1.LabelForeignCluster))
 	}
-	requests := quota.Requests(&pod.Spec.Pod)
-	if c.dry {
-		return refusal(pod.Name, c.grants.Check(ctx, c.consumer, requests))
-	}
-	c.drop()
-	if err := c.grants.Reserve(ctx, c.consumer, pod.UID, requests); err != nil {
-		return refusal(pod.Name, err)
-	}
-	c.reserved = pod.UID
-	return nil
-}
-
-// end tells what became of the reservation.
-func (c *creation) end(obj runtime.Object, err error) {
-	if c.reserved == "" {
-		return
-	}
-	if pod, ok := obj.(*federation.ShadowPod); err == nil && ok && pod.UID == c.reserved {
-		c.grants.Created(pod)
-		return
-	}
-	if err == nil || refused(err) {
-		c.drop()
-		return
-	}
-	// It may have been stored, or may be yet.
-	c.grants.Forget(c.consumer, c.reserved)
-}
-
-func (c *creation) drop() {
-	if c.reserved != "" {
-		c.grants.Dropped(c.consumer, c.reserved)
-		c.reserved = ""
-	}
-}
-
-// refused tells an answer that means that nothing was stored.
-func refused(err error) bool {
-	var status apierrors.APIStatus
-	if !errors.As(err, &status) {
-		return false
-	}
-	switch status.Status().Code {
-	case http.StatusBadRequest, http.StatusForbidden, http.StatusNotFound, http.StatusConflict, http.StatusUnprocessableEntity:
-		return true
-	}
-	return false
+	_, err := c.Reserve(ctx, c.consumer, pod.UID, quota.Requests(&pod.Spec.Pod))
+	return refusal(pod.Name, err)
 }
 
 // refusal makes an answer of what the grants say: 403, as of a quota, with a
 // cause for each resource that is short. After 429 clients would wait and try
 // again by themselves, and nobody would be told.
 func refusal(name string, err error) error {
-	var exceeded *ledger.ErrExceeded
-	var finished *ledger.ErrTooManyFinished
+	var exceeded *grants.ErrExceeded
+	var finished *grants.ErrTooManyFinished
 	if !errors.As(err, &exceeded) && !errors.As(err, &finished) {
 		return err
 	}
@@ -232,6 +173,5 @@ var (
 	_ rest.Creater         = &REST{}
 	_ rest.Updater         = &REST{}
 	_ rest.GracefulDeleter = &REST{}
-	_ ledger.Pods          = &REST{}
-	_ Grants               = &ledger.Ledgers{}
+	_ grants.Pods          = &REST{}
 )

@@ -11,12 +11,13 @@ import (
 	"k8s.io/apiserver/pkg/registry/generic"
 
 	"liqo.io/federation/apiserver/apis/federation"
+	"liqo.io/federation/registry/federation/grants"
 	"liqo.io/federation/registry/federation/shadowpod"
 	"liqo.io/federation/registry/federation/store"
 )
 
 // New makes the storages of shadow pods and of their status, within grants.
-func New(grants Grants, twinOf TwinOf) func(*runtime.Scheme, generic.RESTOptionsGetter) (*REST, *store.StatusREST, error) {
+func New(within *grants.Grants, twinOf TwinOf) func(*runtime.Scheme, generic.RESTOptionsGetter) (*REST, *store.StatusREST, error) {
 	return func(scheme *runtime.Scheme, getter generic.RESTOptionsGetter) (*REST, *store.StatusREST, error) {
 		strategy := shadowpod.NewStrategy(scheme)
 		stored, status, err := store.New(store.Kind{
@@ -28,7 +29,7 @@ func New(grants Grants, twinOf TwinOf) func(*runtime.Scheme, generic.RESTOptions
 			Strategy:       attributed{strategy},
 			StatusStrategy: strategy.Status(),
 			Table:          table,
-			Changed:        grants.Changed,
+			Changed:        within.Changed,
 			Fields: func(obj runtime.Object) fields.Set {
 				pod := obj.(*federation.ShadowPod)
 				return fields.Set{
@@ -39,6 +40,6 @@ func New(grants Grants, twinOf TwinOf) func(*runtime.Scheme, generic.RESTOptions
 		if err != nil {
 			return nil, nil, err
 		}
-		return &REST{REST: stored, status: status, grants: grants, twinOf: twinOf}, status, nil
+		return &REST{REST: stored, status: status, grants: within, twinOf: twinOf}, status, nil
 	}
 }

@@ -11,6 +11,10 @@ import (
 
 // Interface provides access to all the informers in this group version.
 type Interface interface {
+	// AddressMappings returns a AddressMappingInformer.
+	AddressMappings() TypedAddressMappingInformer
+	// AddressPools returns a AddressPoolInformer.
+	AddressPools() TypedAddressPoolInformer
 	// ForeignClusters returns a ForeignClusterInformer.
 	ForeignClusters() TypedForeignClusterInformer
 	// IdentityRequests returns a IdentityRequestInformer.
@@ -42,6 +46,16 @@ type version struct {
 // New returns a new Interface.
 func New(f internalinterfaces.SharedInformerFactory, namespace string, tweakListOptions internalinterfaces.TweakListOptionsFunc) Interface {
 	return &version{factory: f, namespace: namespace, tweakListOptions: tweakListOptions}
+}
+
+// AddressMappings returns a TypedAddressMappingInformer.
+func (v *version) AddressMappings() TypedAddressMappingInformer {
+	return &addressMappingInformer{factory: v.factory, namespace: v.namespace, tweakListOptions: v.tweakListOptions}
+}
+
+// AddressPools returns a TypedAddressPoolInformer.
+func (v *version) AddressPools() TypedAddressPoolInformer {
+	return &addressPoolInformer{factory: v.factory, tweakListOptions: v.tweakListOptions}
 }
 
 // ForeignClusters returns a TypedForeignClusterInformer.

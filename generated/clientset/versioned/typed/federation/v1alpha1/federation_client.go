@@ -15,6 +15,8 @@ import (
 
 type FederationV1alpha1Interface interface {
 	RESTClient() rest.Interface
+	AddressMappingsGetter
+	AddressPoolsGetter
 	ForeignClustersGetter
 	IdentityRequestsGetter
 	NamespaceMapsGetter
@@ -30,6 +32,14 @@ type FederationV1alpha1Interface interface {
 // FederationV1alpha1Client is used to interact with features provided by the federation.liqo.io group.
 type FederationV1alpha1Client struct {
 	restClient rest.Interface
+}
+
+func (c *FederationV1alpha1Client) AddressMappings(namespace string) AddressMappingInterface {
+	return newAddressMappings(c, namespace)
+}
+
+func (c *FederationV1alpha1Client) AddressPools() AddressPoolInterface {
+	return newAddressPools(c)
 }
 
 func (c *FederationV1alpha1Client) ForeignClusters() ForeignClusterInterface {

@@ -5,6 +5,10 @@
 
 package v1alpha1
 
+type AddressMappingExpansion interface{}
+
+type AddressPoolExpansion interface{}
+
 type IdentityRequestExpansion interface{}
 
 type NamespaceMapExpansion interface{}

@@ -15,6 +15,14 @@ type FakeFederationV1alpha1 struct {
 	*testing.Fake
 }
 
+func (c *FakeFederationV1alpha1) AddressMappings(namespace string) v1alpha1.AddressMappingInterface {
+	return newFakeAddressMappings(c, namespace)
+}
+
+func (c *FakeFederationV1alpha1) AddressPools() v1alpha1.AddressPoolInterface {
+	return newFakeAddressPools(c)
+}
+
 func (c *FakeFederationV1alpha1) ForeignClusters() v1alpha1.ForeignClusterInterface {
 	return newFakeForeignClusters(c)
 }

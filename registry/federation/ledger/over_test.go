@@ -18,63 +18,33 @@ import (
 	"liqo.io/federation/test/etcd"
 )
 
-func finishedPod(uid types.UID, revision string) federation.ShadowPod {
-	pod := onePod(uid, revision)
-	pod.Status.Phase = corev1.PodSucceeded
-	return pod
-}
-
-func TestAConsumerMayKeepAsManyFinishedShadowPodsAsItMayRun(t *testing.T) {
-	for _, test := range []struct {
-		name    string
-		granted corev1.ResourceList
-		want    int
-	}{
-		{"nothing is granted", nil, 1000},
-		{"few are granted", count(1), 1000},
-		{"many are granted", count(5000), 5000},
-		{"more are granted than anybody keeps", count(1_000_000), 12500},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			if got := mayFinish(test.granted); got != test.want {
-				t.Errorf("got %d, want %d", got, test.want)
-			}
-		})
-	}
-}
-
-func TestAConsumerThatKeepsTooManyFinishedShadowPodsGetsNoMore(t *testing.T) {
+func TestWhatIsOverIsToldToTheTermsUntilItIsGone(t *testing.T) {
 	l, _ := ledgersOf(t, etcd.Start(t), true, count(1))
-	for i := range leastFinished - 1 {
-		pod := finishedPod(types.UID(fmt.Sprint(i)), fmt.Sprint(i+2))
+	for i := range mayBeOver - 1 {
+		pod := onePod(types.UID(fmt.Sprint(i)), fmt.Sprint(i+2))
+		pod.Status.Phase = corev1.PodSucceeded
 		if err := l.view.observe(watch.Event{Type: watch.Added, Object: &pod}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := l.Reserve(t.Context(), "milan", "last", count(1)); err != nil {
+	if _, err := l.Reserve(t.Context(), "milan", "last", count(1)); err != nil {
 		t.Fatal(err)
 	}
 	last := onePod("last", "5000")
 	l.Created(&last)
 	last.Status.Phase = corev1.PodFailed
 	l.Changed(&last, false)
-	for what, ask := range map[string]func() error{
-		"a creation": func() error { return l.Reserve(t.Context(), "milan", "one-too-many", count(1)) },
-		"a dry run":  func() error { return l.Check(t.Context(), "milan", count(1)) },
-	} {
-		var finished *ErrTooManyFinished
-		if err := ask(); !errors.As(err, &finished) {
-			t.Fatalf("%s gets %v", what, err)
-		}
-		if diff := cmp.Diff(ErrTooManyFinished{Consumer: "milan", Finished: leastFinished, Most: leastFinished}, *finished); diff != "" {
-			t.Errorf("refusal (-want +got):\n%s", diff)
-		}
+	if _, err := l.Reserve(t.Context(), "milan", "one-too-many", count(1)); !errors.Is(err, errOver) {
+		t.Errorf("a creation gets %v", err)
 	}
-	if err := l.Reserve(t.Context(), "turin", "of-another", count(1)); err != nil {
-		t.Errorf("another consumer is refused: %v", err)
+	if _, err := l.Check(t.Context(), "milan", count(1)); !errors.Is(err, errOver) {
+		t.Errorf("a dry run gets %v", err)
+	}
+	if _, err := l.Reserve(t.Context(), "turin", "of-another", count(1)); err != nil {
+		t.Errorf("another account is refused: %v", err)
 	}
 	l.Changed(&last, true)
-	if err := l.Reserve(t.Context(), "milan", "next", count(1)); err != nil {
+	if _, err := l.Reserve(t.Context(), "milan", "next", count(1)); err != nil {
 		t.Errorf("one is deleted, and still: %v", err)
 	}
 }
@@ -84,8 +54,8 @@ func TestAConsumerThatKeepsTooManyFinishedShadowPodsGetsNoMore(t *testing.T) {
 // comes later.
 func TestTheViewIsExactHoweverFarTheWatchIsBehind(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		v, revision := newView(), 1
-		if err := v.replace(&federation.ShadowPodList{ListMeta: listMeta("1")}); err != nil {
+		v, revision := newView(kindOf(nil)), 1
+		if _, err := v.replace(&federation.ShadowPodList{ListMeta: listMeta("1")}); err != nil {
 			t.Fatal(err)
 		}
 		stored := map[types.UID]federation.ShadowPod{}
@@ -137,7 +107,7 @@ func TestTheViewIsExactHoweverFarTheWatchIsBehind(t *testing.T) {
 				behind = behind[n:]
 			},
 			"": func(t *rapid.T) {
-				var running, finished int64
+				running, finished := 0, 0
 				for _, pod := range stored {
 					if pod.Status.Phase == "" {
 						running++
@@ -145,9 +115,9 @@ func TestTheViewIsExactHoweverFarTheWatchIsBehind(t *testing.T) {
 						finished++
 					}
 				}
-				used, over := v.usedWith("milan", nil)
-				if pods := used[corev1.ResourcePods]; pods.Value() != running || int64(over) != finished {
-					t.Fatalf("%s run and %d are finished in the view; it is %d and %d", pods.String(), over, running, finished)
+				want := Used[sum]{Objects: running, Sum: sum(running), Over: finished}
+				if diff := cmp.Diff(want, v.usedWith("milan", nil)); diff != "" {
+					t.Fatalf("what is used (-want +got):\n%s", diff)
 				}
 			},
 		})

@@ -1,0 +1,69 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// +genclient
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+
+// AddressMapping is an address or a CIDR as the other side sees it. It is
+// allocated when the object is created, as the ClusterIP of a Service is, and
+// free again when the object is gone. No two mappings of a cluster overlap.
+type AddressMapping struct {
+	metav1.TypeMeta `json:",inline"`
+	// metadata is the standard object metadata.
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+	// spec is what is mapped, and what it is mapped to. It cannot change.
+	Spec AddressMappingSpec `json:"spec"`
+}
+
+// AddressMappingSpec is what is mapped, and what it is mapped to.
+type AddressMappingSpec struct {
+	// clusterID is the id of the cluster that the mapping is for.
+	ClusterID string `json:"clusterID"`
+	// pool is the AddressPool that the mapping is taken from; "default" when
+	// nothing is said.
+	// +optional
+	Pool string `json:"pool,omitempty"`
+	// cidr is a range of the other cluster, as it is called there. It is mapped
+	// to itself, unless that overlaps what is reserved in the pool or another
+	// mapping; then to a range of the pool that is as large. Either cidr or
+	// address is set.
+	// +optional
+	CIDR string `json:"cidr,omitempty"`
+	// address is something that is no pod of this cluster, as the other cluster
+	// is to reach it. It is always mapped to an address of the pool.
+	// +optional
+	Address string `json:"address,omitempty"`
+	// mapped is the CIDR or the address that it is mapped to. It is allocated
+	// when the mapping is created. Who sets it then gets this one, or none.
+	// +optional
+	Mapped string `json:"mapped,omitempty"`
+}
+
+// DefaultAddressPool is the AddressPool of a mapping that names none.
+const DefaultAddressPool = "default"
+
+// CauseAddressesExhausted is the type of the cause in the answer 403 to an
+// AddressMapping that its pool has nothing left for, and CauseAddressTaken of
+// that to one whose mapped it cannot have.
+const (
+	CauseAddressesExhausted metav1.CauseType = "AddressesExhausted"
+	CauseAddressTaken       metav1.CauseType = "AddressTaken"
+)
+
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+
+// AddressMappingList is a list of AddressMappings.
+type AddressMappingList struct {
+	metav1.TypeMeta `json:",inline"`
+	// +optional
+	metav1.ListMeta `json:"metadata,omitempty"`
+	// items are the mappings.
+	Items []AddressMapping `json:"items"`
+}

@@ -1,0 +1,200 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package validation
+
+import (
+	"fmt"
+	"net/netip"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"liqo.io/federation/apiserver/apis/federation"
+)
+
+const (
+	maxCIDRs    = 64
+	maxReserved = 256
+	// maxCIDR is the longest form that an address or a CIDR has.
+	maxCIDR = 43
+	// shortestPrefix is that of the largest range that can be named: what is
+	// larger is no cluster's, and begins to be the default route.
+	shortestPrefix = 8
+)
+
+// unroutable are ranges that no packet between clusters can come from or go to,
+// with the word for them.
+var unroutable = []struct {
+	prefix netip.Prefix
+	what   string
+}{
+	{netip.MustParsePrefix("0.0.0.0/8"), "unspecified"},
+	{netip.MustParsePrefix("127.0.0.0/8"), "loopback"},
+	{netip.MustParsePrefix("169.254.0.0/16"), "link-local"},
+	{netip.MustParsePrefix("224.0.0.0/4"), "multicast"},
+	{netip.MustParsePrefix("240.0.0.0/4"), "reserved or broadcast"},
+	{netip.MustParsePrefix("::/128"), "unspecified"},
+	{netip.MustParsePrefix("::1/128"), "loopback"},
+	{netip.MustParsePrefix("::ffff:0:0/96"), "IPv4-mapped"},
+	{netip.MustParsePrefix("fe80::/10"), "link-local"},
+	{netip.MustParsePrefix("ff00::/8"), "multicast"},
+}
+
+// ValidateAddressPool tells what is wrong with a new address pool.
+func ValidateAddressPool(pool *federation.AddressPool) field.ErrorList {
+	errs := clusterMetadata(pool, false)
+	return append(errs, addressPoolSpec(&pool.Spec)...)
+}
+
+// ValidateAddressPoolUpdate tells what is wrong with a new version of an address
+// pool.
+func ValidateAddressPoolUpdate(pool, old *federation.AddressPool) field.ErrorList {
+	errs := metadataUpdate(pool, old)
+	return append(errs, addressPoolSpec(&pool.Spec)...)
+}
+
+// ValidateAddressPoolStatusUpdate tells what is wrong with a new status.
+func ValidateAddressPoolStatusUpdate(pool, old *federation.AddressPool) field.ErrorList {
+	errs := metadataUpdate(pool, old)
+	errs = append(errs, notNegative(pool.Status.ObservedGeneration, statusPath.Child("observedGeneration"))...)
+	errs = append(errs, notNegative(pool.Status.Mappings, statusPath.Child("mappings"))...)
+	path := statusPath.Child("cidrs")
+	if len(pool.Status.CIDRs) > maxCIDRs {
+		return append(errs, field.TooMany(path, len(pool.Status.CIDRs), maxCIDRs))
+	}
+	seen := map[string]bool{}
+	for i, status := range pool.Status.CIDRs {
+		at := path.Index(i)
+		if seen[status.CIDR] {
+			errs = append(errs, field.Duplicate(at.Child("cidr"), truncate(status.CIDR)))
+		}
+		seen[status.CIDR] = true
+		_, wrong := cidr(status.CIDR, at.Child("cidr"))
+		errs = append(errs, wrong...)
+		errs = append(errs, optional(status.LargestFree, at.Child("largestFree"), cidrForm)...)
+		if status.UsedPercent < 0 || status.UsedPercent > 100 {
+			errs = append(errs, field.Invalid(at.Child("usedPercent"), status.UsedPercent, "must be between 0 and 100"))
+		}
+	}
+	return errs
+}
+
+func addressPoolSpec(spec *federation.AddressPoolSpec) field.ErrorList {
+	path := specPath.Child("cidrs")
+	if len(spec.CIDRs) == 0 {
+		return append(field.ErrorList{field.Required(path, "must name at least one CIDR such as 10.0.0.0/8")}, cidrs(spec.Reserved, maxReserved, true, specPath.Child("reserved"))...)
+	}
+	errs := cidrs(spec.CIDRs, maxCIDRs, false, path)
+	return append(errs, cidrs(spec.Reserved, maxReserved, true, specPath.Child("reserved"))...)
+}
+
+// ValidateAddressMapping tells what is wrong with a new address mapping, which
+// may already be allocated.
+func ValidateAddressMapping(mapping *federation.AddressMapping) field.ErrorList {
+	errs := metadata(mapping, true)
+	spec := &mapping.Spec
+	errs = append(errs, requiredClusterID(spec.ClusterID, specPath.Child("clusterID"))...)
+	errs = append(errs, dnsLabel(spec.Pool, specPath.Child("pool"))...)
+	switch {
+	case spec.CIDR == "" && spec.Address == "":
+		return append(errs, field.Required(specPath.Child("cidr"), "either cidr or address says what is mapped"))
+	case spec.CIDR != "" && spec.Address != "":
+		return append(errs, field.Forbidden(specPath.Child("address"), "either cidr or address says what is mapped, and not both"))
+	}
+	check, path, text := cidr, specPath.Child("cidr"), spec.CIDR
+	if spec.Address != "" {
+		check, path, text = address, specPath.Child("address"), spec.Address
+	}
+	what, wrong := check(text, path)
+	errs = append(errs, wrong...)
+	if spec.Mapped == "" {
+		return errs
+	}
+	mapped, wrongMapped := check(spec.Mapped, specPath.Child("mapped"))
+	errs = append(errs, wrongMapped...)
+	if len(wrong) == 0 && len(wrongMapped) == 0 && (mapped.Bits() != what.Bits() || mapped.Addr().BitLen() != what.Addr().BitLen()) {
+		errs = append(errs, field.Invalid(specPath.Child("mapped"), spec.Mapped, "must be of the same family and size as "+what.String()))
+	}
+	return errs
+}
+
+// ValidateAddressMappingUpdate tells what is wrong with a new version of an
+// address mapping: nothing but its metadata can change.
+func ValidateAddressMappingUpdate(mapping, old *federation.AddressMapping) field.ErrorList {
+	errs := metadataUpdate(mapping, old)
+	return append(errs, immutable(mapping.Spec, old.Spec, specPath)...)
+}
+
+// cidrs checks a bounded list of CIDRs, which may overlap or not.
+func cidrs(list []string, most int, overlap bool, path *field.Path) field.ErrorList {
+	if len(list) > most {
+		return field.ErrorList{field.TooMany(path, len(list), most)}
+	}
+	var errs field.ErrorList
+	before := make([]netip.Prefix, 0, len(list))
+	for i, text := range list {
+		prefix, wrong := cidr(text, path.Index(i))
+		if len(wrong) > 0 {
+			errs = append(errs, wrong...)
+			continue
+		}
+		for _, other := range before {
+			if prefix == other {
+				errs = append(errs, field.Duplicate(path.Index(i), text))
+				break
+			}
+			if !overlap && prefix.Overlaps(other) {
+				errs = append(errs, field.Invalid(path.Index(i), text, fmt.Sprintf("must not overlap %s", other)))
+				break
+			}
+		}
+		before = append(before, prefix)
+	}
+	return errs
+}
+
+// cidr checks a range that packets between clusters can come from and go to.
+// There is one form of each.
+func cidr(text string, path *field.Path) (netip.Prefix, field.ErrorList) {
+	invalid := func(why string) (netip.Prefix, field.ErrorList) {
+		return netip.Prefix{}, field.ErrorList{field.Invalid(path, truncate(text), why)}
+	}
+	prefix, err := netip.ParsePrefix(text)
+	switch {
+	case len(text) > maxCIDR || err != nil:
+		return invalid("must be a CIDR such as 10.1.0.0/16 or fd00:1::/64")
+	case prefix.Bits() < shortestPrefix:
+		return invalid(fmt.Sprintf("must not be larger than a /%d", shortestPrefix))
+	case prefix != prefix.Masked():
+		return invalid(fmt.Sprintf("must not have bits beyond its length: %s is meant, or an address", prefix.Masked()))
+	}
+	return routable(prefix, prefix.String(), text, path)
+}
+
+// cidrForm is cidr for who wants to know only what is wrong.
+func cidrForm(text string, path *field.Path) field.ErrorList {
+	_, errs := cidr(text, path)
+	return errs
+}
+
+// address checks one address that packets between clusters can come from and go
+// to, and returns the range that it is.
+func address(text string, path *field.Path) (netip.Prefix, field.ErrorList) {
+	addr, err := netip.ParseAddr(text)
+	if len(text) > maxCIDR || err != nil || addr.Zone() != "" {
+		return netip.Prefix{}, field.ErrorList{field.Invalid(path, truncate(text), "must be an IP address such as 10.1.2.3 or fd00:1::2, without a zone")}
+	}
+	return routable(netip.PrefixFrom(addr, addr.BitLen()), addr.String(), text, path)
+}
+
+func routable(prefix netip.Prefix, form, text string, path *field.Path) (netip.Prefix, field.ErrorList) {
+	for _, other := range unroutable {
+		if prefix.Overlaps(other.prefix) {
+			return netip.Prefix{}, field.ErrorList{field.Invalid(path, truncate(text), fmt.Sprintf("must not overlap %s, whose addresses are %s", other.prefix, other.what))}
+		}
+	}
+	if form != text {
+		return netip.Prefix{}, field.ErrorList{field.Invalid(path, truncate(text), "must be written as "+form)}
+	}
+	return prefix, nil
+}

@@ -1,0 +1,180 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package addresses decides which range of addresses stands for which other
+// one. It is pure: what is taken comes in as a value, and what to take goes out.
+package addresses
+
+import (
+	"iter"
+	"net/netip"
+)
+
+// Set is a set of IP addresses, of both families. It never changes: With and
+// Without return another set, which shares most of its memory. Both, and every
+// question about a prefix, take as long as an address has bits, however many
+// prefixes there are. The zero value is empty.
+type Set struct {
+	v4, v6 *node
+}
+
+// node is what of a prefix is in a set: nil is nothing and full everything, so
+// that equal sets have equal trees.
+type node struct {
+	lower, upper *node
+	// room says how many bits the largest prefix below has more that has nothing
+	// in the set.
+	room int
+	// share is how much of the prefix is in the set, from 0 to 1.
+	share float64
+}
+
+// full is the node of a prefix all of which is in the set.
+var full = &node{room: noRoom, share: 1}
+
+// noRoom is more than an address has bits.
+const noRoom = 1 << 10
+
+func (n *node) freeBits() int {
+	if n == nil {
+		return 0
+	}
+	return n.room
+}
+
+func (n *node) taken() float64 {
+	if n == nil {
+		return 0
+	}
+	return n.share
+}
+
+// halves are the nodes of the two prefixes that are one bit longer.
+func (n *node) halves() (lower, upper *node) {
+	switch n {
+	case nil, full:
+		return n, n
+	default:
+		return n.lower, n.upper
+	}
+}
+
+func join(lower, upper *node) *node {
+	if lower == upper && (lower == nil || lower == full) {
+		return lower
+	}
+	return &node{
+		lower: lower, upper: upper,
+		room:  min(1+min(lower.freeBits(), upper.freeBits()), noRoom),
+		share: (lower.taken() + upper.taken()) / 2,
+	}
+}
+
+// With adds a prefix.
+func (s Set) With(prefix netip.Prefix) Set { return s.put(prefix, full) }
+
+// Without takes a prefix out.
+func (s Set) Without(prefix netip.Prefix) Set { return s.put(prefix, nil) }
+
+func (s Set) put(prefix netip.Prefix, what *node) Set {
+	address := prefix.Addr().AsSlice()
+	if prefix.Addr().Is4() {
+		s.v4 = s.v4.put(address, 0, prefix.Bits(), what)
+	} else {
+		s.v6 = s.v6.put(address, 0, prefix.Bits(), what)
+	}
+	return s
+}
+
+func (n *node) put(address []byte, depth, bits int, what *node) *node {
+	if depth == bits || n == what {
+		return what
+	}
+	lower, upper := n.halves()
+	if bit(address, depth) {
+		upper = upper.put(address, depth+1, bits, what)
+	} else {
+		lower = lower.put(address, depth+1, bits, what)
+	}
+	return join(lower, upper)
+}
+
+// at is the node of a prefix.
+func (s Set) at(prefix netip.Prefix) *node {
+	n := s.v6
+	if prefix.Addr().Is4() {
+		n = s.v4
+	}
+	address := prefix.Addr().AsSlice()
+	for depth := 0; depth < prefix.Bits() && n != nil && n != full; depth++ {
+		if bit(address, depth) {
+			n = n.upper
+		} else {
+			n = n.lower
+		}
+	}
+	return n
+}
+
+// Overlaps tells whether any address of a prefix is in the set.
+func (s Set) Overlaps(prefix netip.Prefix) bool { return s.at(prefix) != nil }
+
+// Share is how much of a prefix is in the set, from 0 to 1.
+func (s Set) Share(prefix netip.Prefix) float64 { return s.at(prefix).taken() }
+
+// Free is the prefix of that many bits within another one that has nothing in
+// the set, and of several the one with the highest addresses. It is not ok when
+// there is none.
+func (s Set) Free(within netip.Prefix, bits int) (free netip.Prefix, ok bool) {
+	n := s.at(within)
+	if bits < within.Bits() || bits > within.Addr().BitLen() || within.Bits()+n.freeBits() > bits {
+		return netip.Prefix{}, false
+	}
+	address := within.Masked().Addr().AsSlice()
+	for depth := within.Bits(); depth < bits; depth++ {
+		lower, upper := n.halves()
+		if n = lower; depth+1+upper.freeBits() <= bits {
+			n = upper
+			set(address, depth)
+		}
+	}
+	return prefixOf(address, bits), true
+}
+
+// LargestFree is the largest prefix within another one that has nothing in the
+// set. It is not ok when there is none.
+func (s Set) LargestFree(within netip.Prefix) (free netip.Prefix, ok bool) {
+	return s.Free(within, within.Bits()+s.at(within).freeBits())
+}
+
+// Prefixes are the fewest prefixes that make up the set, from the highest
+// addresses to the lowest, and IPv4 before IPv6.
+func (s Set) Prefixes() iter.Seq[netip.Prefix] {
+	return func(yield func(netip.Prefix) bool) {
+		_ = s.v4.walk(make([]byte, 4), 0, yield) && s.v6.walk(make([]byte, 16), 0, yield)
+	}
+}
+
+func (n *node) walk(address []byte, depth int, yield func(netip.Prefix) bool) bool {
+	switch n {
+	case nil:
+		return true
+	case full:
+		return yield(prefixOf(address, depth))
+	}
+	set(address, depth)
+	more := n.upper.walk(address, depth+1, yield)
+	unset(address, depth)
+	return more && n.lower.walk(address, depth+1, yield)
+}
+
+func bit(address []byte, i int) bool { return address[i/8]&(0x80>>(i%8)) != 0 }
+
+func set(address []byte, i int) { address[i/8] |= 0x80 >> (i % 8) }
+
+func unset(address []byte, i int) { address[i/8] &^= 0x80 >> (i % 8) }
+
+func prefixOf(address []byte, bits int) netip.Prefix {
+	addr, _ := netip.AddrFromSlice(address)
+	return netip.PrefixFrom(addr, bits)
+}

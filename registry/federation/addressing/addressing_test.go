@@ -1,0 +1,68 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package addressing
+
+import (
+	"encoding/json"
+	"net/netip"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+)
+
+// What one version of the server stores must be read by the next.
+func TestTheFormOfWhatIsTakenNeverChanges(t *testing.T) {
+	for want, taken := range map[string]Taken{
+		`{"prefix":"10.1.0.0/16","pool":"default"}`:    {netip.MustParsePrefix("10.1.0.0/16"), "default"},
+		`{"prefix":"fd00::1/128","pool":"external-1"}`: {netip.MustParsePrefix("fd00::1/128"), "external-1"},
+	} {
+		encoded, err := json.Marshal(taken)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, string(encoded)); diff != "" {
+			t.Errorf("the form (-want +got):\n%s", diff)
+		}
+		var decoded Taken
+		if err := json.Unmarshal(encoded, &decoded); err != nil || decoded != taken {
+			t.Errorf("read again it is %v, %v", decoded, err)
+		}
+	}
+}
+
+// What was added and taken out again, in any order, leaves nothing behind.
+func TestASumThatLosesEverythingIsEmpty(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var all []Taken
+		seen := map[netip.Addr]bool{}
+		for _, low := range rapid.SliceOfN(rapid.Byte(), 0, 40).Draw(t, "addresses") {
+			addr := netip.AddrFrom4([4]byte{10, 0, 0, low})
+			if !seen[addr] {
+				all = append(all, Taken{netip.PrefixFrom(addr, 32), rapid.SampledFrom([]string{"default", "external"}).Draw(t, "pool")})
+			}
+			seen[addr] = true
+		}
+		var s sum
+		for _, taken := range all {
+			s = s.Plus(taken)
+		}
+		total := int64(0)
+		for _, n := range s.mappings {
+			total += n
+		}
+		if total != int64(len(all)) {
+			t.Fatalf("%d are counted of %d", total, len(all))
+		}
+		for _, taken := range rapid.Permutation(all).Draw(t, "order") {
+			if !s.set.Overlaps(taken.Prefix) {
+				t.Fatalf("%v is not taken", taken)
+			}
+			s = s.Minus(taken)
+		}
+		if s.set.Overlaps(netip.MustParsePrefix("10.0.0.0/8")) || len(s.mappings) != 0 {
+			t.Fatalf("%v is left over", s)
+		}
+	})
+}

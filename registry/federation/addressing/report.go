@@ -1,0 +1,117 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package addressing
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"time"
+
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/internalversion"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
+	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/klog/v2"
+
+	"liqo.io/federation/apiserver/apis/federation"
+	"liqo.io/federation/apiserver/rules/addresses"
+	"liqo.io/federation/registry/federation/store"
+)
+
+// reportInterval is how often the status of pools may change.
+const reportInterval = time.Second
+
+// Report keeps the status of the pools until the context ends. Several servers
+// may do so: they come to the same, and what is there already is not written.
+func (a *Addresses) Report(ctx context.Context, pools rest.Lister, status *store.StatusREST) {
+	if a.Known(ctx) != nil {
+		return
+	}
+	ctx = genericapirequest.WithNamespace(ctx, metav1.NamespaceNone)
+	var seen string
+	wait.UntilWithContext(ctx, func(ctx context.Context) {
+		// From the cache: nothing is asked of etcd while nothing changes.
+		listed, err := pools.List(ctx, &internalversion.ListOptions{ResourceVersion: "0"})
+		if err == nil {
+			err = a.report(ctx, listed, status, &seen)
+		}
+		if err != nil && ctx.Err() == nil {
+			klog.FromContext(ctx).Error(err, "The status of address pools stays as it is for now")
+		}
+	}, reportInterval)
+}
+
+func (a *Addresses) report(ctx context.Context, listed runtime.Object, status *store.StatusREST, seen *string) error {
+	pools, ok := listed.(*federation.AddressPoolList)
+	if !ok {
+		return fmt.Errorf("address pools were listed as a %T", listed)
+	}
+	used, revision := a.Used(Account)
+	now := fmt.Sprint(revision)
+	for i := range pools.Items {
+		now += fmt.Sprintf(" %s %s", pools.Items[i].UID, pools.Items[i].ResourceVersion)
+	}
+	if now == *seen {
+		return nil
+	}
+	for i := range pools.Items {
+		if err := write(ctx, &pools.Items[i], used, status); err != nil {
+			return fmt.Errorf("write the status of AddressPool %s: %w", pools.Items[i].Name, err)
+		}
+	}
+	*seen = now
+	return nil
+}
+
+func write(ctx context.Context, pool *federation.AddressPool, used sum, status *store.StatusREST) error {
+	want, err := statusOf(pool, used)
+	if err != nil || apiequality.Semantic.DeepEqual(want, pool.Status) {
+		return err
+	}
+	_, _, err = status.Update(ctx, pool.Name, rest.DefaultUpdatedObjectInfo(nil, func(_ context.Context, _, old runtime.Object) (runtime.Object, error) {
+		changed := old.DeepCopyObject().(*federation.AddressPool)
+		var err error
+		changed.Status, err = statusOf(changed, used)
+		return changed, err
+	}), rest.ValidateAllObjectFunc, rest.ValidateAllObjectUpdateFunc, false, &metav1.UpdateOptions{})
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		return nil
+	}
+	return err
+}
+
+// statusOf is how much of a pool is left.
+func statusOf(pool *federation.AddressPool, used sum) (federation.AddressPoolStatus, error) {
+	status := federation.AddressPoolStatus{ObservedGeneration: pool.Generation, Mappings: used.mappings[pool.Name]}
+	reserved, err := prefixes(pool.Spec.Reserved)
+	if err != nil {
+		return status, err
+	}
+	occupied := used.set
+	for _, prefix := range reserved {
+		occupied = occupied.With(prefix)
+	}
+	for _, text := range pool.Spec.CIDRs {
+		cidr, err := Prefix(text)
+		if err != nil {
+			return status, err
+		}
+		status.CIDRs = append(status.CIDRs, cidrStatus(cidr, occupied))
+	}
+	return status, nil
+}
+
+func cidrStatus(cidr netip.Prefix, occupied addresses.Set) federation.AddressPoolCIDRStatus {
+	status := federation.AddressPoolCIDRStatus{CIDR: cidr.String(), UsedPercent: 100}
+	if largest, ok := occupied.LargestFree(cidr); ok {
+		status.LargestFree = largest.String()
+		status.UsedPercent = min(int32(100*occupied.Share(cidr)), 99)
+	}
+	return status
+}

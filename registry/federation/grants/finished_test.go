@@ -1,0 +1,53 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package grants
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"liqo.io/federation/registry/federation/ledger"
+)
+
+func count(n int64) corev1.ResourceList {
+	return corev1.ResourceList{corev1.ResourcePods: *resource.NewQuantity(n, resource.DecimalSI)}
+}
+
+func TestAConsumerMayKeepAsManyFinishedShadowPodsAsItMayRun(t *testing.T) {
+	for _, test := range []struct {
+		name    string
+		granted corev1.ResourceList
+		want    int
+	}{
+		{"nothing is granted", nil, 1000},
+		{"few are granted", count(1), 1000},
+		{"many are granted", count(5000), 5000},
+		{"more are granted than anybody keeps", count(1_000_000), 12500},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if got := mayFinish(test.granted); got != test.want {
+				t.Errorf("got %d, want %d", got, test.want)
+			}
+		})
+	}
+}
+
+func TestAConsumerThatKeepsTooManyFinishedShadowPodsGetsNoMore(t *testing.T) {
+	terms := within("milan", count(1))
+	if _, err := terms(ledger.Used[sum]{Over: leastFinished - 1}, count(1)); err != nil {
+		t.Errorf("one may still finish: %v", err)
+	}
+	_, err := terms(ledger.Used[sum]{Over: leastFinished}, count(1))
+	var finished *ErrTooManyFinished
+	if !errors.As(err, &finished) {
+		t.Fatalf("got %v", err)
+	}
+	if diff := cmp.Diff(ErrTooManyFinished{Consumer: "milan", Finished: leastFinished, Most: leastFinished}, *finished); diff != "" {
+		t.Errorf("refusal (-want +got):\n%s", diff)
+	}
+}

@@ -1,0 +1,176 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package grants keeps consumers within what they were granted: each has a
+// ledger of the room that its shadow pods take. Those that are finished take
+// nothing of the grant, but room in the storage: there is a number of them with
+// which a consumer gets no new ones.
+package grants
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apiserver/pkg/registry/generic"
+	"k8s.io/klog/v2"
+
+	"liqo.io/federation/apiserver/apis/federation"
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/rules/quota"
+	"liqo.io/federation/registry/federation/ledger"
+)
+
+// ErrExceeded is what a consumer is refused with: it was granted too little.
+type ErrExceeded struct {
+	// Consumer is the ForeignCluster.
+	Consumer string
+	// Short are the resources that are short, by name.
+	Short []quota.Shortage
+}
+
+// Error says which resource is short, how much of it is asked for, used,
+// granted and left.
+func (e *ErrExceeded) Error() string {
+	return fmt.Sprintf("consumer %s is granted too little: %s", e.Consumer, quota.Sentence(e.Short))
+}
+
+// sum is what several shadow pods take.
+type sum struct {
+	resources corev1.ResourceList
+}
+
+// Plus adds what one takes.
+func (s sum) Plus(requests corev1.ResourceList) sum {
+	return sum{change(s.resources, requests, quota.Add)}
+}
+
+// Minus takes out what one took.
+func (s sum) Minus(requests corev1.ResourceList) sum {
+	return sum{change(s.resources, requests, quota.Subtract)}
+}
+
+func change(resources, by corev1.ResourceList, how func(sum, by corev1.ResourceList)) corev1.ResourceList {
+	changed := resources.DeepCopy()
+	if changed == nil {
+		changed = corev1.ResourceList{}
+	}
+	how(changed, by)
+	return changed
+}
+
+// Creation is one request that may create a shadow pod.
+type Creation = ledger.Creation[corev1.ResourceList, corev1.ResourceList, sum]
+
+// Grants are what shadow pods are created within.
+type Grants struct {
+	*ledger.Ledgers[corev1.ResourceList, corev1.ResourceList, sum]
+	offers *ledger.Objects
+}
+
+// Pods are all shadow pods.
+type Pods interface {
+	ledger.Source
+	// Attribute has a shadow pod that does not say whose it is say so, if its
+	// namespace is a twin.
+	Attribute(ctx context.Context, pod types.NamespacedName) error
+}
+
+// Open makes the grants over the storage of the federation API. Offers are read
+// from it directly, and not from a cache: a grant that is lowered is lowered for
+// the next shadow pod. Alone says that no other server writes there. An error
+// means that the storage cannot be reached.
+func Open(getter generic.RESTOptionsGetter, alone bool) (*Grants, error) {
+	offers, err := ledger.OpenObjects(getter, "resourceoffers",
+		func() runtime.Object { return &federation.ResourceOffer{} }, func() runtime.Object { return &federation.ResourceOfferList{} })
+	if err != nil {
+		return nil, err
+	}
+	g := &Grants{offers: offers}
+	if g.Ledgers, err = ledger.Open(ledger.Kind[corev1.ResourceList, corev1.ResourceList, sum]{
+		Objects: "shadowpods", Ledgers: "ledgers",
+		Entry: entry, Terms: g.terms,
+		Keep: func(ctx context.Context, consumer string) (bool, error) {
+			granted, err := g.granted(ctx, consumer)
+			return len(granted) > 0, err
+		},
+	}, getter, alone); err != nil {
+		offers.Close()
+		return nil, err
+	}
+	return g, nil
+}
+
+// Close ends what Open has started.
+func (g *Grants) Close() {
+	g.Ledgers.Close()
+	g.offers.Close()
+}
+
+// Tend has shadow pods counted that were created before their namespace was lent
+// or before there were ledgers, until the context ends.
+func (g *Grants) Tend(ctx context.Context, pods Pods) {
+	g.Regularly(ctx, func(ctx context.Context) {
+		for _, pod := range g.Nobodys() {
+			if err := pods.Attribute(ctx, pod); err != nil && ctx.Err() == nil {
+				klog.FromContext(ctx).Error(err, "A shadow pod is not counted for now", "shadowPod", pod)
+			}
+		}
+	})
+}
+
+// entry is what a shadow pod takes of what its consumer was granted, until it is
+// finished.
+func entry(obj runtime.Object) (consumer string, requests corev1.ResourceList, counts bool) {
+	pod, ok := obj.(*federation.ShadowPod)
+	if !ok {
+		return "", nil, false
+	}
+	if pod.Status.Phase != "" {
+		return pod.Status.ForeignCluster, nil, false
+	}
+	return pod.Status.ForeignCluster, quota.Requests(&pod.Spec.Pod), true
+}
+
+// terms are those of a consumer with what it was granted.
+func (g *Grants) terms(ctx context.Context, consumer string) (ledger.Terms[corev1.ResourceList, corev1.ResourceList, sum], error) {
+	granted, err := g.granted(ctx, consumer)
+	if err != nil {
+		return nil, err
+	}
+	return within(consumer, granted), nil
+}
+
+// within lets a consumer have what it was granted, while it keeps few enough
+// finished shadow pods.
+func within(consumer string, granted corev1.ResourceList) ledger.Terms[corev1.ResourceList, corev1.ResourceList, sum] {
+	return func(used ledger.Used[sum], asked corev1.ResourceList) (corev1.ResourceList, error) {
+		if most := mayFinish(granted); used.Over >= most {
+			return nil, &ErrTooManyFinished{Consumer: consumer, Finished: used.Over, Most: most}
+		}
+		if short := quota.Short(granted, used.Sum.resources, asked); len(short) > 0 {
+			return nil, &ErrExceeded{Consumer: consumer, Short: short}
+		}
+		return asked, nil
+	}
+}
+
+// granted sums the offers that a consumer has accepted and that stand.
+func (g *Grants) granted(ctx context.Context, consumer string) (corev1.ResourceList, error) {
+	offers := &federation.ResourceOfferList{}
+	if err := g.offers.List(ctx, rules.TenantNamespace(consumer), offers); err != nil {
+		return nil, err
+	}
+	converted := &v1alpha1.ResourceOfferList{}
+	if err := v1alpha1.Convert_federation_ResourceOfferList_To_v1alpha1_ResourceOfferList(offers, converted, nil); err != nil {
+		return nil, err
+	}
+	found := make([]*v1alpha1.ResourceOffer, len(converted.Items))
+	for i := range converted.Items {
+		found[i] = &converted.Items[i]
+	}
+	return quota.Granted(found), nil
+}
