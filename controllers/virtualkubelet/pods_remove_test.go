@@ -35,7 +35,7 @@ func TestAPodGoesWhoseShadowPodCameAndWentUnseen(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "short", UID: "1", CreationTimestamp: metav1.Now()},
 		Spec:       corev1.PodSpec{NodeName: "liqo-milan", Containers: []corev1.Container{{Name: "main", Image: "web"}}},
 	}
-	local, provider := kubefake.NewClientset(pod), kubefake.NewClientset()
+	local, provider := unshared(kubefake.NewClientset(pod)), unshared(kubefake.NewClientset())
 	pods := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
 	if err := pods.Add(pod); err != nil {
 		t.Fatal(err)

@@ -66,11 +66,11 @@ func newKeeper(t *testing.T) *keeper {
 	}
 	k := &keeper{
 		pod: pod, shadow: reflect.ShadowPod(pod, "demo-rome", to, nil), clock: clocktesting.NewFakeClock(now),
-		provider: kubefake.NewClientset(), events: record.NewFakeRecorder(10), allowed: true,
+		provider: unshared(kubefake.NewClientset()), events: record.NewFakeRecorder(10), allowed: true,
 		twin: &twin{local: "demo", remote: "demo-rome", tokens: cache.NewSharedIndexInformer(nil, &corev1.Secret{}, 0, cache.Indexers{})},
 	}
 	k.shadow.UID = "shadow"
-	local := kubefake.NewClientset()
+	local := unshared(kubefake.NewClientset())
 	local.PrependReactor("create", "serviceaccounts/token", func(action clienttesting.Action) (bool, runtime.Object, error) {
 		request := action.(clienttesting.CreateAction).GetObject().(*authenticationv1.TokenRequest).DeepCopy()
 		k.asked = append(k.asked, request.Spec)

@@ -94,7 +94,7 @@ func emptyInformer() cache.SharedIndexInformer {
 
 // What happened before somebody listens is not told, and what happens again is.
 func TestOldWarningsAreNotToldAgain(t *testing.T) {
-	provider := kubefake.NewClientset(warnedOf("web", "copy", "before"))
+	provider := unshared(kubefake.NewClientset(warnedOf("web", "copy", "before")))
 	heard := make(chan string, 10)
 	watched, err := startTwin(t.Context(), RemoteClients{Core: provider, Federation: fake.NewSimpleClientset()},
 		v1alpha1.NamespaceMapping{Name: "web", RemoteName: "web-rome"}, reflect.Destination{}, twinEvents{

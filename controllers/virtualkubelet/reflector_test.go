@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apimachinery/pkg/watch"
 	kubefake "k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/record"
@@ -48,7 +49,7 @@ func newReflecting(t *testing.T, local, remote []runtime.Object) *reflecting {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &reflecting{rome: kubefake.NewClientset(local...), milan: kubefake.NewClientset(remote...), federation: fedfake.NewSimpleClientset(), events: record.NewFakeRecorder(10)}
+	r := &reflecting{rome: unshared(kubefake.NewClientset(local...)), milan: unshared(kubefake.NewClientset(remote...)), federation: fedfake.NewSimpleClientset(), events: record.NewFakeRecorder(10)}
 	r.answers.Store(true)
 	r.Reflections = (&Reflections{
 		provider: "milan", to: destination, local: r.rome, remote: r.milan, recorder: r.events, metrics: own,
@@ -60,6 +61,22 @@ func newReflecting(t *testing.T, local, remote []runtime.Object) *reflecting {
 	r.virtualNode = func() *v1alpha1.VirtualNode { return r.node.Load() }
 	r.node.Store(&v1alpha1.VirtualNode{})
 	return r
+}
+
+// unshared has the watches of a fake cluster hand out objects of their own, as
+// those of a real one: what such a watch begins with belongs to the fake.
+func unshared(cluster *kubefake.Clientset) *kubefake.Clientset {
+	cluster.PrependWatchReactor("*", func(action clienttesting.Action) (bool, watch.Interface, error) {
+		shared, err := cluster.Tracker().Watch(action.GetResource(), action.GetNamespace(), action.(clienttesting.WatchActionImpl).ListOptions)
+		if err != nil {
+			return true, nil, err
+		}
+		return true, watch.Filter(shared, func(event watch.Event) (watch.Event, bool) {
+			event.Object = event.Object.DeepCopyObject()
+			return event, true
+		}), nil
+	})
+	return cluster
 }
 
 // start reflects until the test ends.
