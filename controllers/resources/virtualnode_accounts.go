@@ -133,12 +133,17 @@ type nodeAccounts struct {
 }
 
 func (c *Config) accounts(uses *accountUses) *nodeAccounts {
+	accounts := uses.of
+	if c.VirtualKubelet.HomeServer == "" {
+		// No token leaves, so no pod is counted, and none has to be known.
+		accounts = func(string, string) ([]string, time.Duration, bool) { return nil, 0, true }
+	}
 	return &nodeAccounts{
 		namespace: c.KubeInformers.Core().V1().Namespaces().Lister().Get,
 		virtualNodes: func() ([]*v1alpha1.VirtualNode, error) {
 			return c.FederationInformers.Federation().V1alpha1().VirtualNodes().Lister().List(labels.Everything())
 		},
-		accounts: uses.of,
+		accounts: accounts,
 		patch: func(ctx context.Context, namespace string, patch []byte) error {
 			_, err := c.Kube.CoreV1().Namespaces().Patch(ctx, namespace, types.MergePatchType, patch, metav1.PatchOptions{})
 			return err

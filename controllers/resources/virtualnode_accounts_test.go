@@ -13,10 +13,16 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kubeinformers "k8s.io/client-go/informers"
+	kubefake "k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
 	testingclock "k8s.io/utils/clock/testing"
 	"pgregory.net/rapid"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/rules"
+	fedfake "liqo.io/federation/generated/clientset/versioned/fake"
+	"liqo.io/federation/generated/informers/externalversions"
 )
 
 func TestAccountsOnVirtualNodesAreWrittenDown(t *testing.T) {
@@ -106,6 +112,55 @@ func TestAccountsOnVirtualNodesAreWrittenDown(t *testing.T) {
 			}
 			if again != test.again {
 				t.Errorf("looked at again after %s, want %s", again, test.again)
+			}
+		})
+	}
+}
+
+func TestAccountsAreOnlyAwaitedWhereTokensLeave(t *testing.T) {
+	for _, test := range []struct {
+		home, wrote string
+		again       time.Duration
+	}{
+		{home: "https://rome.example:6443", again: accountsRetry},
+		{wrote: `{"metadata":{"annotations":{"offloading.liqo.io/accounts":null},"uid":"1"}}`},
+	} {
+		t.Run("home at "+test.home, func(t *testing.T) {
+			kube := kubefake.NewClientset()
+			c := &Config{
+				Kube: kube, KubeInformers: kubeinformers.NewSharedInformerFactory(kube, 0),
+				FederationInformers: externalversions.NewSharedInformerFactory(fedfake.NewSimpleClientset(), 0),
+				VirtualKubelet:      VirtualKubelet{HomeServer: test.home},
+			}
+			namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+				Name: "shop", UID: "1", Labels: map[string]string{v1alpha1.LabelSchedulingEnabled: "true"},
+				Annotations: map[string]string{v1alpha1.AnnotationAccounts: rules.AccountOnNode("liqo-peer-milan", "milan", "robot")},
+			}}
+			if err := c.KubeInformers.Core().V1().Namespaces().Informer().GetIndexer().Add(namespace); err != nil {
+				t.Fatal(err)
+			}
+			if err := kube.Tracker().Add(namespace); err != nil {
+				t.Fatal(err)
+			}
+			if err := c.FederationInformers.Federation().V1alpha1().VirtualNodes().Informer().GetIndexer().Add(&v1alpha1.VirtualNode{
+				ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-peer-milan", Name: "milan"}, Spec: v1alpha1.VirtualNodeSpec{NodeName: "liqo-milan"},
+			}); err != nil {
+				t.Fatal(err)
+			}
+			// A node that never comes is never watched.
+			unknown := func(string) bool { return false }
+			again, err := c.accounts(newAccountUses(testingclock.NewFakeClock(time.Time{}), unknown, func(string) {})).reconcile(t.Context(), "shop")
+			if err != nil || again != test.again {
+				t.Errorf("looked at again after %s, want %s; %v", again, test.again, err)
+			}
+			var wrote string
+			for _, action := range kube.Actions() {
+				if patch, ok := action.(clienttesting.PatchAction); ok {
+					wrote = string(patch.GetPatch())
+				}
+			}
+			if diff := cmp.Diff(test.wrote, wrote); diff != "" {
+				t.Errorf("patch (-want +got):\n%s", diff)
 			}
 		})
 	}

@@ -32,6 +32,8 @@ var now = time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 type host struct {
 	// guarded tells that a PodDisruptionBudget holds the pods back.
 	guarded bool
+	// refused is a pod whose eviction somebody forbids.
+	refused string
 	virtual *v1alpha1.VirtualNode
 	// foreignCluster is the provider.
 	foreignCluster v1alpha1.ForeignCluster
@@ -140,6 +142,9 @@ func (h *host) controller() *virtualNodes {
 		evictPod: func(_ context.Context, pod *corev1.Pod) error {
 			if h.guarded {
 				return apierrors.NewTooManyRequests("the disruption budget does not allow it", 0)
+			}
+			if pod.Name == h.refused {
+				return apierrors.NewForbidden(corev1.Resource("pods"), pod.Name, errors.New("somebody's policy"))
 			}
 			pod.DeletionTimestamp = &metav1.Time{Time: h.time}
 			return h.did("evict pod " + pod.Name)
@@ -291,6 +296,17 @@ func TestPodsThatNeverLeftAreNotDrained(t *testing.T) {
 	h.expect(t, "evict pod web")
 	h.pods = []*corev1.Pod{daemon}
 	h.expect(t, "delete deployment")
+}
+
+func TestAPodThatMustNotBeEvictedKeepsNoOthers(t *testing.T) {
+	h := newDrainingHost(t)
+	h.refused = "first"
+	h.pods = append([]*corev1.Pod{{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "first"}}}, h.pods...)
+	h.writes = nil
+	_, err := h.controller().reconcile(t.Context(), cache.ObjectName{Namespace: "liqo-peer-milan", Name: "milan"})
+	if !apierrors.IsForbidden(err) || !slices.Equal(h.writes, []string{"evict pod web"}) {
+		t.Errorf("wrote %v, error %v", h.writes, err)
+	}
 }
 
 func TestPodsThatDoNotGoAreWaitedForUntilTheDeadlineOnly(t *testing.T) {

@@ -5,6 +5,7 @@ package resources
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -100,6 +101,7 @@ func (r *virtualNodes) drain(ctx context.Context, node *corev1.Node) (bool, erro
 		return false, err
 	}
 	drained := true
+	var refused []error
 	for _, pod := range pods {
 		if !r.offloaded(pod.Namespace) {
 			continue
@@ -109,10 +111,11 @@ func (r *virtualNodes) drain(ctx context.Context, node *corev1.Node) (bool, erro
 			continue
 		}
 		if err := ignoreNotFound(r.evictPod(ctx, pod)); err != nil && !apierrors.IsTooManyRequests(err) {
-			return false, fmt.Errorf("evict pod %s/%s from node %s: %w", pod.Namespace, pod.Name, node.Name, err)
+			// The others go home all the same.
+			refused = append(refused, fmt.Errorf("evict pod %s/%s from node %s: %w", pod.Namespace, pod.Name, node.Name, err))
 		}
 	}
-	return drained, nil
+	return drained, errors.Join(refused...)
 }
 
 // abandonPods removes what is left on a node that goes: nobody will tell any

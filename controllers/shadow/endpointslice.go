@@ -42,7 +42,7 @@ func reachability(cluster *v1alpha1.ForeignCluster) verdict {
 	case cluster == nil || cluster.DeletionTimestamp != nil:
 		return verdict{reason: reasonNoConsumer, message: "The consumer is leaving, or gone; no endpoint is ready."}
 	case cluster.Status.Networking != v1alpha1.PeeringEstablished:
-		return verdict{reason: reasonNoNetwork, message: "The provider's administrators know of no network between the pods of both clusters, see spec.networking of the ForeignCluster; no endpoint is ready."}
+		return verdict{reason: reasonNoNetwork, message: "The provider's administrators know of no network between the pods of both clusters, see spec.networking of the ForeignCluster; there is no EndpointSlice."}
 	case isSilent(cluster):
 		return verdict{reason: reasonConsumerSilent, message: "The consumer gives no sign of life; no endpoint is ready."}
 	}

@@ -59,6 +59,13 @@ func (c *EndpointSlices) reconcile(ctx context.Context, key cache.ObjectName) (t
 		return 0, err
 	}
 	v := reachability(cluster)
+	if v.reason == reasonNoNetwork {
+		// Every node would keep what it can never use.
+		if err := c.remove(ctx, existing); err != nil {
+			return 0, err
+		}
+		return 0, c.say(ctx, shadow, v)
+	}
 	wanted, left := sliceFor(shadow, twin, v.ready, territoryOf(nodes, c.refused))
 	v = judged(v, left, len(wanted.Endpoints))
 	switch {

@@ -259,6 +259,10 @@ func TestAPodCountsAlsoWhenAnOlderServerForgotWhoseItIs(t *testing.T) {
 		if _, err := l.Reserve(t.Context(), "milan", "b", count(1)); !errors.Is(err, errExceeded) {
 			t.Errorf("the pod of %q did not count: %v", pod.Status.ForeignCluster, err)
 		}
+		// Whoever knows it from the storage alone has to be told again.
+		if asked := len(l.Nobodys()) == 1; asked != (pod.Status.ForeignCluster == "") {
+			t.Errorf("whose the pod of %q is has to be said: %t", pod.Status.ForeignCluster, asked)
+		}
 	}
 }
 

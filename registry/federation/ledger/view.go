@@ -189,8 +189,11 @@ func (v *view[T, S]) put(obj strategy.Object) {
 		return
 	}
 	account, takes, counts := v.entry(obj)
-	// One that was somebody's still is: a server of an older version does not
-	// know the field, and leaves it out of what it writes.
+	if account == "" && counts {
+		v.nobodys[uid] = types.NamespacedName{Namespace: obj.GetNamespace(), Name: obj.GetName()}
+	}
+	// One that was somebody's still is, until it says so again: a server of an
+	// older version does not know the field, and leaves it out of what it writes.
 	was, known := v.counted[uid]
 	switch {
 	case known && (counts || was.over):
@@ -199,9 +202,6 @@ func (v *view[T, S]) put(obj strategy.Object) {
 		v.drop(uid)
 		account = was.account
 	case account == "":
-		if counts {
-			v.nobodys[uid] = types.NamespacedName{Namespace: obj.GetNamespace(), Name: obj.GetName()}
-		}
 		return
 	}
 	all := v.used[account]

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
 	"pgregory.net/rapid"
@@ -37,7 +38,18 @@ func goodSlice() *federation.ShadowEndpointSlice {
 func TestValidateShadowEndpointSlice(t *testing.T) {
 	spec := map[string]wrong[*federation.ShadowEndpointSlice]{
 		"a label that is none": {func(s *federation.ShadowEndpointSlice) { s.Labels["a b"] = "c" }, []string{"metadata.labels"}},
-		"no family":            {func(s *federation.ShadowEndpointSlice) { s.Spec.AddressType, s.Spec.Endpoints = "", nil }, []string{"spec.addressType"}},
+		"annotations beyond what it may be": {func(s *federation.ShadowEndpointSlice) {
+			s.Annotations = map[string]string{"a": strings.Repeat("x", maxSliceMetadata)}
+		}, []string{"metadata"}},
+		"finalizers beyond what it may be": {func(s *federation.ShadowEndpointSlice) {
+			s.Finalizers = many(maxSliceMetadata/10, func(int) string { return "example.com/hold" })
+		}, []string{"metadata"}},
+		"owners beyond what it may be": {func(s *federation.ShadowEndpointSlice) {
+			s.OwnerReferences = many(maxSliceMetadata/10, func(i int) metav1.OwnerReference {
+				return metav1.OwnerReference{APIVersion: "v1", Kind: "Service", Name: "web", UID: types.UID(fmt.Sprint(i))}
+			})
+		}, []string{"metadata"}},
+		"no family": {func(s *federation.ShadowEndpointSlice) { s.Spec.AddressType, s.Spec.Endpoints = "", nil }, []string{"spec.addressType"}},
 		"names instead of addresses": {func(s *federation.ShadowEndpointSlice) {
 			s.Spec.AddressType, s.Spec.Endpoints = discoveryv1.AddressTypeFQDN, nil
 		}, []string{"spec.addressType"}},
