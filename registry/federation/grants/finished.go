@@ -21,7 +21,7 @@ type ErrTooManyFinished struct {
 // Error says how many there are and how they become fewer.
 func (e *ErrTooManyFinished) Error() string {
 	return fmt.Sprintf("consumer %s keeps %d finished pods here, and gets no new ones from %d on: "+
-		"delete finished pods of the consumer, or the Jobs that they are of; ttlSecondsAfterFinished of a Job does so by itself", e.Consumer, e.Finished, e.Most)
+		"delete finished pods of the consumer, or the Jobs that they are of; with ttlSecondsAfterFinished a Job that has finished does so by itself", e.Consumer, e.Finished, e.Most)
 }
 
 const (

@@ -16,7 +16,7 @@ import (
 	"liqo.io/federation/test/etcd"
 )
 
-func TestARefusalForFinishedShadowPodsIsForbiddenAndSaysWhatToDo(t *testing.T) {
+func TestARefusalForFinishedShadowPodsIsForbiddenAndSaysWhatHelps(t *testing.T) {
 	s := start(t, etcd.Start(t), true)
 	s.grant(t, "milan", "rome", amounts("pods", "1"))
 	for i := range 1000 {
