@@ -4,6 +4,7 @@
 package pods
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"time"
@@ -14,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/cache"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/rules"
@@ -23,6 +25,17 @@ func aPod(namespace, name string) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: "1"},
 		Spec:       corev1.PodSpec{NodeName: "liqo-milan", Containers: []corev1.Container{{Name: "c", Env: []corev1.EnvVar{{Name: "PASSWORD", Value: "secret"}}}}},
+	}
+}
+
+// awaitSynced waits until all pods are known: news of the first ones come a
+// moment before.
+func awaitSynced(t *testing.T, watches *Watches, of string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if !cache.WaitForCacheSync(ctx.Done(), func() bool { return watches.Synced(of) }) {
+		t.Fatalf("the pods of %s are not known", of)
 	}
 }
 
@@ -48,6 +61,7 @@ func TestPodsOfOtherNamespacesAreNotWatched(t *testing.T) {
 		}
 	}
 	next()
+	awaitSynced(t, watches, "web")
 	pods, complete, err := watches.List(t.Context(), "web")
 	if err != nil || !complete || len(pods) != 1 || pods[0].Name != "a" || pods[0].Spec.NodeName != "liqo-milan" {
 		t.Fatalf("the pods are %v, complete: %t, %v", pods, complete, err)
@@ -55,6 +69,14 @@ func TestPodsOfOtherNamespacesAreNotWatched(t *testing.T) {
 	if len(pods[0].Spec.Containers) > 0 {
 		t.Error("more is kept than is needed")
 	}
+	ended := aPod("web", "a")
+	ended.Status.Phase = corev1.PodSucceeded
+	if _, err := client.CoreV1().Pods("web").UpdateStatus(t.Context(), ended, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	next()
+	// Only now is it sure that a watch has begun: a fake cluster tells one that
+	// begins late of changes, but not of deletions.
 	if err := client.CoreV1().Pods("web").Delete(t.Context(), "a", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -97,9 +119,7 @@ func TestPodsAreCountedAsTheyComeAndGo(t *testing.T) {
 		}
 	}
 	expect("liqo-milan a of robot: +1")
-	if !watches.Synced("liqo-milan") {
-		t.Error("the pods of the node are not known")
-	}
+	awaitSynced(t, watches, "liqo-milan")
 	again := robot("a")
 	again.UID = "2"
 	if _, err := client.CoreV1().Pods("web").Update(t.Context(), again, metav1.UpdateOptions{}); err != nil {
