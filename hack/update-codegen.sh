@@ -28,11 +28,16 @@ step conversion
 go tool conversion-gen --go-header-file "${header}" --output-file zz_generated.conversion.go "${served}"
 
 step openapi
-go tool openapi-gen --go-header-file "${header}" \
+# Types of others that ours are made of. Their packages are in the module cache,
+# which the generator would write into.
+theirs=(
+  k8s.io/apimachinery/pkg/apis/meta/v1 k8s.io/apimachinery/pkg/runtime k8s.io/apimachinery/pkg/version
+  k8s.io/apimachinery/pkg/api/resource k8s.io/apimachinery/pkg/util/intstr k8s.io/api/core/v1 k8s.io/api/discovery/v1
+)
+go tool openapi-gen --go-header-file "${header}" "${theirs[@]/#/--readonly-pkg=}" \
   --output-dir generated/openapi --output-pkg "${module}/generated/openapi" --output-file zz_generated.openapi.go \
   --output-model-name-file zz_generated.model_name.go --report-filename generated/openapi/violations.report \
-  k8s.io/apimachinery/pkg/apis/meta/v1 k8s.io/apimachinery/pkg/runtime k8s.io/apimachinery/pkg/version \
-  k8s.io/apimachinery/pkg/api/resource k8s.io/apimachinery/pkg/util/intstr k8s.io/api/core/v1 k8s.io/api/discovery/v1 "${served}"
+  "${theirs[@]}" "${served}"
 
 step "apply configurations"
 go tool applyconfiguration-gen --go-header-file "${header}" \
