@@ -70,6 +70,9 @@ type Pods struct {
 	// homeAllowed tells whether pods may talk to their home from there now; nil
 	// means that they may.
 	homeAllowed func() bool
+	// homeAudience is what a token is asked for with whose pod names no audience;
+	// empty leaves that to the API server.
+	homeAudience string
 	// notify hands a status to the pod controller, which writes it.
 	notify func(*corev1.Pod)
 
