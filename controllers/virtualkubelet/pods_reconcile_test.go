@@ -118,6 +118,38 @@ func TestAnEphemeralContainerIsRefusedForGoodByWhatDoesNotPassOnly(t *testing.T)
 	}
 }
 
+// A webhook of the provider that forbids what is debugged with forbids it for
+// ever: other changes of the pod get through, and the container is tried again.
+func TestAnEphemeralContainerThatIsForbiddenHoldsNothingElseUp(t *testing.T) {
+	s := newSender(t, func(string) error { return nil })
+	s.provider.PrependReactor("update", "shadowpods", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		shadow := action.(clienttesting.UpdateAction).GetObject().(*v1alpha1.ShadowPod)
+		return len(shadow.Spec.Pod.EphemeralContainers) > 0, nil, forbidden
+	})
+	pod := localPod("web")
+	if err := s.create(t.Context(), cache.MetaObjectToName(pod), pod, s.twin); err != nil {
+		t.Fatal(err)
+	}
+	get := func() *v1alpha1.ShadowPod {
+		t.Helper()
+		shadow, err := s.provider.FederationV1alpha1().ShadowPods("demo-rome").Get(t.Context(), "web", metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return shadow
+	}
+	pod.Spec.EphemeralContainers = []corev1.EphemeralContainer{{EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: "debug", Image: "debug:1"}}}
+	pod.Spec.Containers[0].Image = "web:2"
+	for range 2 {
+		if refused, err := s.update(t.Context(), pod, get()); !apierrors.IsForbidden(err) || len(refused.containers) > 0 {
+			t.Errorf("refused %v, %v", refused, err)
+		}
+		if image := get().Spec.Pod.Containers[0].Image; image != "web:2" {
+			t.Errorf("the image is %s", image)
+		}
+	}
+}
+
 // full is the answer of a provider that has no room.
 func full() error {
 	answer := apierrors.NewForbidden(shadowPods, "", errors.New("the grant is exceeded"))
