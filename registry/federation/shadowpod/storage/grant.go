@@ -15,7 +15,6 @@ import (
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/apiserver/pkg/util/dryrun"
-	"k8s.io/utils/ptr"
 
 	"liqo.io/federation/apiserver/apis/federation"
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
@@ -91,16 +90,6 @@ func (r *REST) Update(ctx context.Context, name string, objInfo rest.UpdatedObje
 	return updated, created, err
 }
 
-// Delete deletes a shadow pod, and its pod with it: one that was left behind
-// would run and not count.
-func (r *REST) Delete(ctx context.Context, name string, deleteValidation rest.ValidateObjectFunc, options *metav1.DeleteOptions) (runtime.Object, bool, error) {
-	//lint:ignore SA1019 The old field is a road in like the new one.
-	if options != nil && (ptr.Deref(options.OrphanDependents, false) || ptr.Deref(options.PropagationPolicy, "") == metav1.DeletePropagationOrphan) {
-		return nil, false, apierrors.NewBadRequest("the pod of a shadow pod goes with it: use another propagationPolicy than Orphan")
-	}
-	return r.REST.Delete(ctx, name, deleteValidation, options)
-}
-
 // creation is one request that may create a shadow pod.
 type creation struct {
 	*grants.Creation
@@ -170,8 +159,7 @@ func (c *creation) context(ctx context.Context) context.Context {
 }
 
 var (
-	_ rest.Creater         = &REST{}
-	_ rest.Updater         = &REST{}
-	_ rest.GracefulDeleter = &REST{}
-	_ grants.Pods          = &REST{}
+	_ rest.Creater = &REST{}
+	_ rest.Updater = &REST{}
+	_ grants.Pods  = &REST{}
 )
