@@ -46,8 +46,11 @@ func (p *Pods) reconcile(ctx context.Context, key cache.ObjectName) error {
 	case pod.DeletionTimestamp != nil:
 		return p.remove(ctx, key, pod, extent)
 	case reflect.Terminal(pod.Status.Phase):
+		// One that waited may have been failed here.
+		p.unwait(key)
 		return nil
 	case !extent.wanted:
+		p.unwait(key)
 		p.publish(ctx, pod, reflect.NotOffloaded(pod, extent.message+notForDaemonSets(pod), p.now()))
 		return nil
 	case !extent.ready:
@@ -119,10 +122,7 @@ func (p *Pods) create(ctx context.Context, key cache.ObjectName, pod *corev1.Pod
 	if t.shadow(key.Name) != nil {
 		p.created.Delete(key)
 	}
-	if p.waiting.remove(key) {
-		// There may be room for others, too.
-		p.roomFreed()
-	}
+	p.fit(key)
 	if seen, ok := p.seen.Swap(key, time.Time{}); ok && !seen.(time.Time).IsZero() {
 		p.metrics.offloadSeconds.Observe(p.clock.Since(seen.(time.Time)).Seconds())
 	}
@@ -199,10 +199,16 @@ func (p *Pods) send(ctx context.Context, seen, wanted *v1alpha1.ShadowPod) (adde
 // refused makes an answer that no retry will change into the pod's status;
 // the retries go on, since the provider may change its mind.
 func (p *Pods) refused(ctx context.Context, pod *corev1.Pod, err error) error {
-	if apierrors.HasStatusCause(err, v1alpha1.CauseGrantExceeded) {
-		p.waiting.add(cache.MetaObjectToName(pod))
+	switch key := cache.MetaObjectToName(pod); {
+	case apierrors.HasStatusCause(err, v1alpha1.CauseGrantExceeded):
+		p.waiting.add(key)
 		p.refuse(ctx, pod, ReasonGrantExceeded, fmt.Sprintf("%s has no room for the pod: %v", p.provider, err))
-	} else if remote.Refused(err) {
+	case apierrors.HasStatusCause(err, v1alpha1.CauseTooManyFinished) && p.tidy(ctx):
+		// It is not its owner's to do anything.
+		p.crowded.add(key)
+		p.queue.AddAfter(key, lookAgain)
+		return nil
+	case remote.Refused(err):
 		p.refuse(ctx, pod, v1alpha1.ReasonProviderRefused, fmt.Sprintf("%s refuses the pod: %v", p.provider, err))
 	}
 	return fmt.Errorf("creating the shadow pod on %s: %w", p.provider, err)

@@ -128,7 +128,7 @@ func (c *creation) reserve(ctx context.Context, obj runtime.Object) error {
 }
 
 // refusal makes an answer of what the grants say: 403, as of a quota, with a
-// cause for each resource that is short. After 429 clients would wait and try
+// cause for each resource that is short, or one for the finished. After 429 clients would wait and try
 // again by themselves, and nobody would be told.
 func refusal(name string, err error) error {
 	var exceeded *grants.ErrExceeded
@@ -137,7 +137,8 @@ func refusal(name string, err error) error {
 		return err
 	}
 	answer := apierrors.NewForbidden(federation.Resource("shadowpods"), name, err)
-	if exceeded == nil {
+	if finished != nil {
+		answer.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: v1alpha1.CauseTooManyFinished, Message: finished.Error()}}
 		return answer
 	}
 	for _, short := range exceeded.Short {
