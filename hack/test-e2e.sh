@@ -15,10 +15,24 @@ record=_output/$instance.json
 # The tests take their clusters down themselves, unless they are cut short.
 finish() {
   local status=$?
+  [[ $status == 0 ]] || keep_logs
   [[ ${E2E_KEEP:-} == 1 ]] || .playground/bin/playground --instance "$instance" down
   [[ $status == 0 ]] || failures
 }
 trap finish EXIT
+
+# keep_logs keeps the ends of the logs of the nodes' daemons, kube-apiserver and
+# kube-controller-manager among them, where the tests could not do it themselves.
+keep_logs() {
+  local kept=.playground/artifacts-$instance/nodes log to
+  [[ ! -d $kept ]] || return 0
+  for log in ".playground/$instance"/logs/*/*.log; do
+    [[ -f $log ]] || continue
+    to=$kept/$(basename "$(dirname "$log")")
+    mkdir -p "$to"
+    tail -c 1M "$log" >"$to/$(basename "$log")"
+  done
+}
 
 # failures prints what the tests that failed said.
 failures() {

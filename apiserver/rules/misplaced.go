@@ -59,7 +59,7 @@ func virtualNodes(lenders []Lender) map[string]*v1alpha1.VirtualNode {
 // finished or is ending has nothing left to move, and those of DaemonSets and
 // static pods belong to their nodes.
 func (p Placement) Misplaced(pod *corev1.Pod) string {
-	if pod.Spec.NodeName == "" || Finished(pod) || !pod.DeletionTimestamp.IsZero() || belongsToItsNode(pod) {
+	if pod.Spec.NodeName == "" || Finished(pod) || !pod.DeletionTimestamp.IsZero() || BelongsToItsNode(pod) {
 		return ""
 	}
 	virtualNode, node := p.virtualNodes[pod.Spec.NodeName], p.nodes(pod.Spec.NodeName)
@@ -83,9 +83,9 @@ func Finished(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
-// belongsToItsNode tells whether a pod would be made again on the same node,
+// BelongsToItsNode tells whether a pod would be made again on the same node,
 // whatever placement says. The admission policy leaves the same pods alone.
-func belongsToItsNode(pod *corev1.Pod) bool {
+func BelongsToItsNode(pod *corev1.Pod) bool {
 	if _, static := pod.Annotations[corev1.MirrorPodAnnotationKey]; static {
 		return true
 	}

@@ -43,8 +43,10 @@ type Config struct {
 	Clock                           clock.PassiveClock
 	// ClusterID and ClusterName are this cluster's.
 	ClusterID, ClusterName string
-	Policy                 Policy
-	VirtualKubelet         VirtualKubelet
+	// Namespaces are those that the product is installed in.
+	Namespaces     []string
+	Policy         Policy
+	VirtualKubelet VirtualKubelet
 
 	served *servedKinds
 }

@@ -130,6 +130,8 @@ type nodeAccounts struct {
 	virtualNodes func() ([]*v1alpha1.VirtualNode, error)
 	accounts     func(node, namespace string) (accounts []string, again time.Duration, complete bool)
 	patch        func(ctx context.Context, namespace string, patch []byte) error
+	// own are the namespaces that the product is installed in.
+	own []string
 }
 
 func (c *Config) accounts(uses *accountUses) *nodeAccounts {
@@ -144,6 +146,7 @@ func (c *Config) accounts(uses *accountUses) *nodeAccounts {
 			return c.FederationInformers.Federation().V1alpha1().VirtualNodes().Lister().List(labels.Everything())
 		},
 		accounts: accounts,
+		own:      c.Namespaces,
 		patch: func(ctx context.Context, namespace string, patch []byte) error {
 			_, err := c.Kube.CoreV1().Namespaces().Patch(ctx, namespace, types.MergePatchType, patch, metav1.PatchOptions{})
 			return err
@@ -162,7 +165,7 @@ func (a *nodeAccounts) reconcile(ctx context.Context, name string) (time.Duratio
 	before := strings.Fields(namespace.Annotations[v1alpha1.AnnotationAccounts])
 	// What is used is asked for also where nothing is written down, since what
 	// is not used any more is forgotten by that.
-	offloaded := rules.Offloaded(namespace)
+	offloaded := rules.Offloaded(namespace, a.own...)
 	after, again, err := a.used(name, before, offloaded)
 	if err != nil || gone {
 		return again, err

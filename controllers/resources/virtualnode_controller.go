@@ -238,7 +238,7 @@ func (c *Config) virtualNodes() *virtualNodes {
 		},
 		offloaded: func(name string) bool {
 			namespace, err := c.KubeInformers.Core().V1().Namespaces().Lister().Get(name)
-			return err == nil && rules.Offloaded(namespace)
+			return err == nil && rules.Offloaded(namespace, c.Namespaces...)
 		},
 		evictPod: func(ctx context.Context, pod *corev1.Pod) error {
 			return pods.Evict(ctx, c.Kube, pod)

@@ -22,6 +22,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 	testingclock "k8s.io/utils/clock/testing"
 
+	"k8s.io/utils/ptr"
+
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/rules"
 )
@@ -234,8 +236,6 @@ func TestAKubeletIsDeployedWithLeastPrivilege(t *testing.T) {
 	}
 }
 
-// newDrainingHost is one whose virtual node has been deleted: the node takes no
-// more pods, and the pod web is still on it.
 func TestAKubeletIsToldWhereHomeIs(t *testing.T) {
 	for _, server := range []string{"", "https://192.0.2.7:6443"} {
 		h := newHost()
@@ -263,6 +263,8 @@ func TestAKubeletIsToldWhereHomeIs(t *testing.T) {
 	}
 }
 
+// newDrainingHost is one whose virtual node has been deleted: the node takes no
+// more pods, and the pod web is still on it.
 func newDrainingHost(t *testing.T) *host {
 	t.Helper()
 	h := newHost()
@@ -291,10 +293,14 @@ func TestAVirtualNodeIsUndoneInOrder(t *testing.T) {
 
 func TestPodsThatNeverLeftAreNotDrained(t *testing.T) {
 	h := newDrainingHost(t)
-	daemon := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: "kube-proxy"}}
-	h.pods = append(h.pods, daemon)
+	system := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: "kube-proxy"}}
+	// It would come again at once.
+	daemon := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "collector", OwnerReferences: []metav1.OwnerReference{
+		{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "collector", Controller: ptr.To(true)},
+	}}}
+	h.pods = append(h.pods, system, daemon)
 	h.expect(t, "evict pod web")
-	h.pods = []*corev1.Pod{daemon}
+	h.pods = []*corev1.Pod{system, daemon}
 	h.expect(t, "delete deployment")
 }
 
@@ -317,6 +323,13 @@ func TestPodsThatDoNotGoAreWaitedForUntilTheDeadlineOnly(t *testing.T) {
 	h.time = now.Add(200 * time.Second)
 	h.expect(t, "delete deployment")
 	h.expect(t, "remove pod web", "delete node", "delete binding", "delete account", "release")
+}
+
+func TestANodeTakesNoMorePodsAlsoWhenNoTimeIsLeft(t *testing.T) {
+	h := newDrainingHost(t)
+	h.node.Spec.Unschedulable = false
+	h.time = now.Add(200 * time.Second)
+	h.expect(t, "cordon", "delete deployment")
 }
 
 func TestPodsThatCannotBeRemovedDoNotHoldUpTheirNode(t *testing.T) {

@@ -29,6 +29,12 @@ func (r *virtualNodes) undo(ctx context.Context, virtual *v1alpha1.VirtualNode) 
 		return 0, err
 	}
 	if err == nil && isOurs(node, virtual) {
+		// Also where no time is left: no pod is to come meanwhile.
+		if !node.Spec.Unschedulable {
+			if err := r.cordonNode(ctx, node); err != nil {
+				return 0, fmt.Errorf("cordon node %s: %w", node.Name, err)
+			}
+		}
 		if left := r.drainTime(virtual); left > 0 {
 			drained, err := r.drain(ctx, node)
 			if err != nil || !drained {
@@ -86,16 +92,12 @@ func (r *virtualNodes) drainTime(virtual *v1alpha1.VirtualNode) time.Duration {
 	return left
 }
 
-// drain keeps new pods off a node, evicts those of offloaded namespaces, and
-// tells whether they are gone. One that a PodDisruptionBudget holds back is
-// tried again. All others, as of a DaemonSet that tolerates everything, have not
-// left this cluster: they go with the node.
+// drain evicts the pods of offloaded namespaces from a node, and tells whether
+// they are gone. One that a PodDisruptionBudget holds back is tried again. All
+// others have not left this cluster: they go with the node. So do those of
+// DaemonSets that tolerate everything, which would come again, as they do where
+// kubectl drains with --ignore-daemonsets.
 func (r *virtualNodes) drain(ctx context.Context, node *corev1.Node) (bool, error) {
-	if !node.Spec.Unschedulable {
-		if err := r.cordonNode(ctx, node); err != nil {
-			return false, fmt.Errorf("cordon node %s: %w", node.Name, err)
-		}
-	}
 	pods, complete, err := r.pods(ctx, node.Name)
 	if err != nil || !complete {
 		return false, err
@@ -103,7 +105,7 @@ func (r *virtualNodes) drain(ctx context.Context, node *corev1.Node) (bool, erro
 	drained := true
 	var refused []error
 	for _, pod := range pods {
-		if !r.offloaded(pod.Namespace) {
+		if !r.offloaded(pod.Namespace) || rules.BelongsToItsNode(pod) {
 			continue
 		}
 		drained = false

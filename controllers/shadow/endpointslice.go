@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -25,6 +26,7 @@ const (
 	reasonNoNetwork        = "NoNetwork"
 	reasonConsumerSilent   = "ConsumerSilent"
 	reasonAddressesRefused = "AddressesRefused"
+	reasonServicesUnknown  = "ServiceCIDRsUnknown"
 )
 
 var sliceKind = v1alpha1.SchemeGroupVersion.WithKind("ShadowEndpointSlice")
@@ -56,9 +58,9 @@ type territory struct {
 }
 
 // territoryOf are the addresses of the nodes of this cluster, those that they
-// give their pods, and the refused ones. Traffic that a consumer has sent to
-// them would come from this cluster itself.
-func territoryOf(nodes []*corev1.Node, refused []netip.Prefix) territory {
+// give their pods, those of its Services, and the refused ones. Traffic that a
+// consumer has sent to them would come from this cluster itself.
+func territoryOf(nodes []*corev1.Node, services []*networkingv1.ServiceCIDR, refused []netip.Prefix) territory {
 	own := territory{nodes: map[netip.Addr]bool{}, prefixes: slices.Clone(refused)}
 	for _, node := range nodes {
 		for _, address := range node.Status.Addresses {
@@ -66,13 +68,20 @@ func territoryOf(nodes []*corev1.Node, refused []netip.Prefix) territory {
 				own.nodes[parsed.Unmap()] = true
 			}
 		}
-		for _, cidr := range node.Spec.PodCIDRs {
-			if prefix, err := netip.ParsePrefix(cidr); err == nil {
-				own.prefixes = append(own.prefixes, prefix)
-			}
-		}
+		own.add(node.Spec.PodCIDRs)
+	}
+	for _, service := range services {
+		own.add(service.Spec.CIDRs)
 	}
 	return own
+}
+
+func (t *territory) add(cidrs []string) {
+	for _, cidr := range cidrs {
+		if prefix, err := netip.ParsePrefix(cidr); err == nil {
+			t.prefixes = append(t.prefixes, prefix)
+		}
+	}
 }
 
 func (t territory) contains(raw string) bool {
@@ -152,7 +161,7 @@ func judged(v verdict, left, remain int) verdict {
 		return v
 	}
 	return verdict{ready: remain > 0, reason: reasonAddressesRefused, message: fmt.Sprintf(
-		"%d of %d endpoints are left out: their addresses are those of the provider's nodes or pods, or refused by its administrators.", left, left+remain)}
+		"%d of %d endpoints are left out: their addresses are those of the provider's nodes, pods or Services, or refused by its administrators.", left, left+remain)}
 }
 
 // ownedByShadow tells whether an EndpointSlice was made of a shadow one of its

@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,6 +20,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	discoverylisters "k8s.io/client-go/listers/discovery/v1"
+	networkinglisters "k8s.io/client-go/listers/networking/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
 
@@ -35,7 +37,8 @@ const (
 	// slicePace is the least time between two writes of one EndpointSlice: a
 	// consumer changes what it is made of as often as it likes.
 	slicePace = time.Second
-	// nodesSettle is how long a change of nodes may bring others with it.
+	// nodesSettle is how long a change of nodes, or of the CIDRs of Services, may
+	// bring others with it.
 	nodesSettle = time.Second
 )
 
@@ -46,13 +49,14 @@ type EndpointSlices struct {
 	federation versioned.Interface
 	clock      clock.PassiveClock
 	// refused are CIDRs that no endpoint of a consumer may be in, beside those
-	// of the nodes.
+	// of the nodes and Services.
 	refused []netip.Prefix
 
 	shadows    listers.ShadowEndpointSliceLister
 	clusters   listers.ForeignClusterLister
 	namespaces corelisters.NamespaceLister
 	nodes      corelisters.NodeLister
+	services   networkinglisters.ServiceCIDRLister
 	slices     discoverylisters.EndpointSliceLister
 	// sliceInformers caches the EndpointSlices of this controller alone.
 	sliceInformers kubeinformers.SharedInformerFactory
@@ -64,8 +68,8 @@ type EndpointSlices struct {
 }
 
 // NewEndpointSlices makes the controller and asks the informers for what it
-// reads. Endpoints in the refused CIDRs, or of this cluster's own nodes and
-// their pods, are left out.
+// reads. Endpoints in the refused CIDRs, or of this cluster's own nodes, their
+// pods and its Services, are left out.
 func NewEndpointSlices(kube kubernetes.Interface, federation versioned.Interface,
 	kubeInformers kubeinformers.SharedInformerFactory, federationInformers externalversions.SharedInformerFactory,
 	refused []netip.Prefix, clock clock.PassiveClock,
@@ -75,6 +79,7 @@ func NewEndpointSlices(kube kubernetes.Interface, federation versioned.Interface
 		kubeinformers.WithTransform(remote.Trim),
 		kubeinformers.WithTweakListOptions(func(options *metav1.ListOptions) { options.LabelSelector = managed }))
 	shadows, clusters := federationInformers.Federation().V1alpha1().ShadowEndpointSlices(), federationInformers.Federation().V1alpha1().ForeignClusters()
+	services := kubeInformers.Networking().V1().ServiceCIDRs()
 	nodes, slices := kubeInformers.Core().V1().Nodes(), sliceInformers.Discovery().V1().EndpointSlices()
 	c := &EndpointSlices{
 		kube:           kube,
@@ -85,6 +90,7 @@ func NewEndpointSlices(kube kubernetes.Interface, federation versioned.Interface
 		clusters:       clusters.Lister(),
 		namespaces:     kubeInformers.Core().V1().Namespaces().Lister(),
 		nodes:          nodes.Lister(),
+		services:       services.Lister(),
 		slices:         slices.Lister(),
 		sliceInformers: sliceInformers,
 		written:        map[cache.ObjectName]time.Time{},
@@ -100,6 +106,7 @@ func NewEndpointSlices(kube kubernetes.Interface, federation versioned.Interface
 		{slices.Informer(), c.queue.Handle(queue.ObjectKeys)},
 		{clusters.Informer(), onTurn(turnedAway, c.lookAtAllOf)},
 		{nodes.Informer(), onTurn(readdressed, func(*corev1.Node) { c.lookAtAll(nodesSettle) })},
+		{services.Informer(), onTurn(resized, func(*networkingv1.ServiceCIDR) { c.lookAtAll(nodesSettle) })},
 	} {
 		if _, err := watched.informer.AddEventHandler(watched.handler); err != nil {
 			return nil, err
@@ -150,6 +157,11 @@ func turnedAway(old, current *v1alpha1.ForeignCluster) bool {
 func readdressed(old, current *corev1.Node) bool {
 	return !equality.Semantic.DeepEqual(old.Status.Addresses, current.Status.Addresses) ||
 		!equality.Semantic.DeepEqual(old.Spec.PodCIDRs, current.Spec.PodCIDRs)
+}
+
+// resized tells whether Services have other addresses than before.
+func resized(old, current *networkingv1.ServiceCIDR) bool {
+	return !equality.Semantic.DeepEqual(old.Spec, current.Spec)
 }
 
 // lookAtAll looks at all slices, and lookAtAllOf at those of one consumer.

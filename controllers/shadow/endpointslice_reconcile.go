@@ -38,8 +38,12 @@ func (c *EndpointSlices) reconcile(ctx context.Context, key cache.ObjectName) (t
 	}
 	shadow, err := c.shadows.ShadowEndpointSlices(key.Namespace).Get(key.Name)
 	if apierrors.IsNotFound(err) {
-		c.forget(key)
-		return 0, c.remove(ctx, existing)
+		// Not before its time: one that is made anew is no faster.
+		wait := c.tooSoon(key)
+		if wait == 0 {
+			c.forget(key)
+		}
+		return wait, c.remove(ctx, existing)
 	}
 	if err != nil {
 		return 0, err
@@ -58,15 +62,22 @@ func (c *EndpointSlices) reconcile(ctx context.Context, key cache.ObjectName) (t
 	if err != nil {
 		return 0, err
 	}
+	services, err := c.services.List(labels.Everything())
+	if err != nil {
+		return 0, err
+	}
 	v := reachability(cluster)
-	if v.reason == reasonNoNetwork {
+	if v.ready && len(services) == 0 && len(c.refused) == 0 {
+		v = servicesUnknown
+	}
+	if v.reason == reasonNoNetwork || v.reason == reasonServicesUnknown {
 		// Every node would keep what it can never use.
 		if err := c.remove(ctx, existing); err != nil {
 			return 0, err
 		}
 		return 0, c.say(ctx, shadow, v)
 	}
-	wanted, left := sliceFor(shadow, twin, v.ready, territoryOf(nodes, c.refused))
+	wanted, left := sliceFor(shadow, twin, v.ready, territoryOf(nodes, services, c.refused))
 	v = judged(v, left, len(wanted.Endpoints))
 	switch {
 	case existing == nil:
@@ -91,6 +102,8 @@ func (c *EndpointSlices) reconcile(ctx context.Context, key cache.ObjectName) (t
 }
 
 var inConflict = verdict{reason: reasonConflict, message: "The provider has an EndpointSlice of this name that is not made of a shadow endpoint slice; it is left alone."}
+
+var servicesUnknown = verdict{reason: reasonServicesUnknown, message: "The provider does not tell the addresses of its Services, by no ServiceCIDR and no refused CIDR of its administrators; there is no EndpointSlice."}
 
 // errConflict says that the name is somebody else's.
 var errConflict = errors.New("an EndpointSlice of that name is not made of a shadow endpoint slice")

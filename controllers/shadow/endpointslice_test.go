@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -102,6 +103,10 @@ func node(address, pods string) *corev1.Node {
 	}
 }
 
+func serviceCIDR(cidrs ...string) *networkingv1.ServiceCIDR {
+	return &networkingv1.ServiceCIDR{ObjectMeta: metav1.ObjectMeta{Name: "kubernetes"}, Spec: networkingv1.ServiceCIDRSpec{CIDRs: cidrs}}
+}
+
 // sliceOf is the EndpointSlice of a shadow one as the API server has it.
 func sliceOf(shadow *v1alpha1.ShadowEndpointSlice, reachable bool, change ...func(*discoveryv1.EndpointSlice)) *discoveryv1.EndpointSlice {
 	slice, _ := sliceFor(shadow, twinOfRome(), reachable, territory{})
@@ -116,9 +121,10 @@ func sliceOf(shadow *v1alpha1.ShadowEndpointSlice, reachable bool, change ...fun
 // same.
 type slicesWorld struct {
 	*EndpointSlices
-	clock      *clocktesting.FakeClock
-	kube       *kubefake.Clientset
-	federation *fedfake.Clientset
+	kubeInformers kubeinformers.SharedInformerFactory
+	clock         *clocktesting.FakeClock
+	kube          *kubefake.Clientset
+	federation    *fedfake.Clientset
 }
 
 func newSlicesWorld(t *testing.T, cluster *v1alpha1.ForeignCluster, namespace *corev1.Namespace, nodes *corev1.Node, shadow *v1alpha1.ShadowEndpointSlice, cached, unseen *discoveryv1.EndpointSlice) slicesWorld {
@@ -140,6 +146,8 @@ func newSlicesWorld(t *testing.T, cluster *v1alpha1.ForeignCluster, namespace *c
 		add(federation.Federation().V1alpha1().ForeignClusters().Informer().GetIndexer().Add(cluster))
 	}
 	add(kube.Core().V1().Namespaces().Informer().GetIndexer().Add(namespace))
+	add(kube.Networking().V1().ServiceCIDRs().Informer().GetIndexer().Add(serviceCIDR("10.200.0.0/16", "fd00:200::/112")))
+	w.kubeInformers = kube
 	if nodes != nil {
 		add(kube.Core().V1().Nodes().Informer().GetIndexer().Add(nodes))
 	}
@@ -300,6 +308,7 @@ func TestNoEndpointIsTheProvidersOwn(t *testing.T) {
 		{name: "an address of a node does not", node: node("192.0.2.1", "10.2.0.0/24"), addresses: []string{"192.0.2.1", "10.1.0.1"}, want: []string{"10.1.0.1"}, reason: "True AddressesRefused"},
 		{name: "nor one of a pod", node: node("192.0.2.1", "10.2.0.0/24"), addresses: []string{"10.2.0.7", "10.1.0.1"}, want: []string{"10.1.0.1"}, reason: "True AddressesRefused"},
 		{name: "nor one that is refused", addresses: []string{"10.96.0.1", "10.1.0.1"}, want: []string{"10.1.0.1"}, reason: "True AddressesRefused"},
+		{name: "nor one of a Service", addresses: []string{"10.200.3.4", "10.1.0.1"}, want: []string{"10.1.0.1"}, reason: "True AddressesRefused"},
 		{name: "where none is left none is ready", node: node("192.0.2.1", "10.2.0.0/24"), addresses: []string{"10.2.0.7"}, reason: "False AddressesRefused"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -323,6 +332,41 @@ func TestNoEndpointIsTheProvidersOwn(t *testing.T) {
 			}
 			if diff := cmp.Diff(test.want, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
+			}
+			if reason := w.reason(t); reason != test.reason {
+				t.Errorf("the consumer is told %q, want %q", reason, test.reason)
+			}
+		})
+	}
+}
+
+// A provider that does not know the addresses of its Services cannot tell which
+// endpoints are its own.
+func TestThereAreNoEndpointsWhereServicesHaveUnknownAddresses(t *testing.T) {
+	for _, test := range []struct {
+		name    string
+		known   bool
+		refused []netip.Prefix
+		wrote   []string
+		reason  string
+	}{
+		{"nobody tells", false, nil, []string{"delete endpointslices", "patch shadowendpointslices/status"}, "False ServiceCIDRsUnknown"},
+		{"its administrators tell", false, []netip.Prefix{netip.MustParsePrefix("10.96.0.0/12")}, nil, "True Reachable"},
+		{"the cluster tells", true, nil, nil, "True Reachable"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			w := newSlicesWorld(t, rome(), twinOfRome(), nil, told(reachability(rome())), sliceOf(shadowSlice(), true), nil)
+			w.refused = test.refused
+			if !test.known {
+				if err := w.kubeInformers.Networking().V1().ServiceCIDRs().Informer().GetIndexer().Delete(serviceCIDR()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if _, err := w.reconcile(t.Context(), webSlice); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(test.wrote, w.writes()); diff != "" {
+				t.Errorf("writes (-want +got):\n%s", diff)
 			}
 			if reason := w.reason(t); reason != test.reason {
 				t.Errorf("the consumer is told %q, want %q", reason, test.reason)
@@ -355,6 +399,22 @@ func TestAnEndpointSliceIsWrittenOnceASecondAtMost(t *testing.T) {
 	}
 }
 
+func TestAnEndpointSliceThatComesAndGoesIsNoFaster(t *testing.T) {
+	w := newSlicesWorld(t, rome(), twinOfRome(), nil, nil, nil, nil)
+	w.wrote(webSlice)
+	if w.tooSoon(cache.NewObjectName("another", webSlice.Name)) > 0 {
+		t.Error("one of that name in another namespace waits for it")
+	}
+	w.clock.Step(300 * time.Millisecond)
+	if again, err := w.reconcile(t.Context(), webSlice); err != nil || again != 700*time.Millisecond || w.tooSoon(webSlice) != again {
+		t.Errorf("it is looked at again after %v, %v, and may be written after %v", again, err, w.tooSoon(webSlice))
+	}
+	w.clock.Step(700 * time.Millisecond)
+	if again, err := w.reconcile(t.Context(), webSlice); err != nil || again != 0 || len(w.written) > 0 {
+		t.Errorf("it is looked at again after %v, %v, and %v are remembered", again, err, w.written)
+	}
+}
+
 func TestConsumersAreLookedAtWhenTheyTurn(t *testing.T) {
 	for _, test := range []struct {
 		name     string
@@ -375,5 +435,8 @@ func TestConsumersAreLookedAtWhenTheyTurn(t *testing.T) {
 	}
 	if readdressed(node("192.0.2.1", "10.2.0.0/24"), node("192.0.2.1", "10.2.0.0/24")) || !readdressed(node("192.0.2.1", "10.2.0.0/24"), node("192.0.2.1", "10.3.0.0/24")) {
 		t.Error("nodes are looked at for their addresses alone")
+	}
+	if resized(serviceCIDR("10.96.0.0/12"), serviceCIDR("10.96.0.0/12")) || !resized(serviceCIDR("10.96.0.0/12"), serviceCIDR("10.96.0.0/12", "fd00::/112")) {
+		t.Error("ServiceCIDRs are looked at for their addresses alone")
 	}
 }

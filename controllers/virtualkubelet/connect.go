@@ -35,6 +35,8 @@ type clients struct {
 	identity *remote.Identity
 	// tenantNamespace is this cluster's on the provider.
 	tenantNamespace string
+	// homeAudience is what tokens for this cluster are asked for with.
+	homeAudience string
 }
 
 func connect(options *Options) (*clients, error) {
@@ -42,7 +44,7 @@ func connect(options *Options) (*clients, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &clients{}
+	c := &clients{homeAudience: homeAudience(here)}
 	if c.core, err = kubernetes.NewForConfig(tuned(here, options, runtime.ContentTypeProtobuf)); err != nil {
 		return nil, fmt.Errorf("making clients of this cluster: %w", err)
 	}

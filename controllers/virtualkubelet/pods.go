@@ -70,6 +70,9 @@ type Pods struct {
 	// homeAllowed tells whether pods may talk to their home from there now; nil
 	// means that they may.
 	homeAllowed func() bool
+	// homeAudience is what a token is asked for with whose pod names no audience;
+	// empty leaves that to the API server.
+	homeAudience string
 	// notify hands a status to the pod controller, which writes it.
 	notify func(*corev1.Pod)
 
@@ -95,8 +98,11 @@ type Pods struct {
 	// delivered holds until when the tokens of a pod are left alone, by key, and
 	// refusedAccounts when a token was refused, by service account.
 	delivered, refusedAccounts sync.Map
-	// waiting are the pods for which the provider had no room.
-	waiting waiting
+	// waiting are the pods for which the provider had no room, and crowded those
+	// that it refused because it keeps too many finished ones.
+	waiting, crowded waiting
+	// tidying is held while finished shadow pods are being deleted.
+	tidying sync.Mutex
 }
 
 // deletion is one that was asked for.
@@ -165,7 +171,8 @@ func (p *Pods) twinEvents() twinEvents {
 		},
 		warning: p.warn,
 		tokens:  func(key cache.ObjectName) { p.queue.AddAfter(key, stepDelay) },
-		freed:   p.roomFreed,
+		freed:   func() { p.roomFreed(&p.waiting) },
+		tidied:  func() { p.roomFreed(&p.crowded) },
 		synced:  p.enqueueNamespace,
 	}
 }
@@ -190,7 +197,7 @@ func (p *Pods) localEvents() cache.ResourceEventHandler {
 				p.written.Delete(key)
 				p.delivered.Delete(key)
 				p.removed.Delete(key)
-				p.waiting.remove(key)
+				p.unwait(key)
 				p.queue.Add(key)
 			}
 		},

@@ -46,8 +46,11 @@ func (p *Pods) reconcile(ctx context.Context, key cache.ObjectName) error {
 	case pod.DeletionTimestamp != nil:
 		return p.remove(ctx, key, pod, extent)
 	case reflect.Terminal(pod.Status.Phase):
+		// One that waited may have been failed here.
+		p.unwait(key)
 		return nil
 	case !extent.wanted:
+		p.unwait(key)
 		p.publish(ctx, pod, reflect.NotOffloaded(pod, extent.message+notForDaemonSets(pod), p.now()))
 		return nil
 	case !extent.ready:
@@ -119,10 +122,7 @@ func (p *Pods) create(ctx context.Context, key cache.ObjectName, pod *corev1.Pod
 	if t.shadow(key.Name) != nil {
 		p.created.Delete(key)
 	}
-	if p.waiting.remove(key) {
-		// There may be room for others, too.
-		p.roomFreed()
-	}
+	p.fit(key)
 	if seen, ok := p.seen.Swap(key, time.Time{}); ok && !seen.(time.Time).IsZero() {
 		p.metrics.offloadSeconds.Observe(p.clock.Since(seen.(time.Time)).Seconds())
 	}
@@ -148,47 +148,67 @@ type refusedContainers struct {
 }
 
 // update brings what changed in a running pod to the provider. Ephemeral
-// containers that it refuses for good are told apart: they would keep everything
-// else from getting through, and a pod never loses them again.
+// containers that it refuses for good are told apart, and those that it forbids
+// are tried again: neither keeps everything else from getting through, and a pod
+// never loses them again.
 func (p *Pods) update(ctx context.Context, pod *corev1.Pod, seen *v1alpha1.ShadowPod) (refusedContainers, error) {
 	wanted := reflect.ShadowPod(pod, seen.Namespace, p.destination(), p.patch())
 	if !reflect.UpdateShadowPod(seen.DeepCopy(), wanted) {
 		return refusedContainers{}, nil
 	}
-	client := p.remote.Federation.FederationV1alpha1().ShadowPods(seen.Namespace)
-	live, err := client.Get(ctx, seen.Name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return refusedContainers{}, nil
-	}
-	var added []corev1.EphemeralContainer
-	if err == nil {
-		added = reflect.MissingEphemeralContainers(live, wanted)
-		if live.UID == seen.UID && reflect.UpdateShadowPod(live, wanted) {
-			_, err = client.Update(ctx, live, metav1.UpdateOptions{})
-		}
-	}
+	added, err := p.send(ctx, seen, wanted)
 	switch {
 	case err == nil:
 		return refusedContainers{}, nil
 	case remote.Refused(err):
 		message := reflect.Message(fmt.Sprintf("%s refuses the change of the pod: %v", p.provider, err))
 		p.recorder.Event(pod, corev1.EventTypeWarning, v1alpha1.ReasonProviderRefused, message)
-		// What is forbidden may be allowed in a moment, as when a role is bound
-		// anew.
-		if len(added) > 0 && !apierrors.IsForbidden(err) {
+		switch {
+		case len(added) == 0:
+		case !apierrors.IsForbidden(err):
 			return refusedContainers{added, message}, nil
+		default:
+			// It may be allowed in a moment, as when a role is bound anew; or never, by
+			// somebody's webhook.
+			wanted.Spec.Pod.EphemeralContainers = nil
+			_, others := p.send(ctx, seen, wanted)
+			err = errors.Join(err, others)
 		}
 	}
 	return refusedContainers{}, fmt.Errorf("updating the shadow pod on %s: %w", p.provider, err)
 }
 
+// send makes a shadow pod as it is now the wanted one, if it is the one that was
+// seen. It returns the ephemeral containers that are new to it.
+func (p *Pods) send(ctx context.Context, seen, wanted *v1alpha1.ShadowPod) (added []corev1.EphemeralContainer, err error) {
+	client := p.remote.Federation.FederationV1alpha1().ShadowPods(seen.Namespace)
+	live, err := client.Get(ctx, seen.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	added = reflect.MissingEphemeralContainers(live, wanted)
+	if live.UID == seen.UID && reflect.UpdateShadowPod(live, wanted) {
+		_, err = client.Update(ctx, live, metav1.UpdateOptions{})
+	}
+	return added, err
+}
+
 // refused makes an answer that no retry will change into the pod's status;
 // the retries go on, since the provider may change its mind.
 func (p *Pods) refused(ctx context.Context, pod *corev1.Pod, err error) error {
-	if apierrors.HasStatusCause(err, v1alpha1.CauseGrantExceeded) {
-		p.waiting.add(cache.MetaObjectToName(pod))
+	switch key := cache.MetaObjectToName(pod); {
+	case apierrors.HasStatusCause(err, v1alpha1.CauseGrantExceeded):
+		p.waiting.add(key)
 		p.refuse(ctx, pod, ReasonGrantExceeded, fmt.Sprintf("%s has no room for the pod: %v", p.provider, err))
-	} else if remote.Refused(err) {
+	case apierrors.HasStatusCause(err, v1alpha1.CauseTooManyFinished) && p.tidy(ctx):
+		// It is not its owner's to do anything.
+		p.crowded.add(key)
+		p.queue.AddAfter(key, lookAgain)
+		return nil
+	case remote.Refused(err):
 		p.refuse(ctx, pod, v1alpha1.ReasonProviderRefused, fmt.Sprintf("%s refuses the pod: %v", p.provider, err))
 	}
 	return fmt.Errorf("creating the shadow pod on %s: %w", p.provider, err)

@@ -118,6 +118,38 @@ func TestAnEphemeralContainerIsRefusedForGoodByWhatDoesNotPassOnly(t *testing.T)
 	}
 }
 
+// A webhook of the provider that forbids what is debugged with forbids it for
+// ever: other changes of the pod get through, and the container is tried again.
+func TestAnEphemeralContainerThatIsForbiddenHoldsNothingElseUp(t *testing.T) {
+	s := newSender(t, func(string) error { return nil })
+	s.provider.PrependReactor("update", "shadowpods", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		shadow := action.(clienttesting.UpdateAction).GetObject().(*v1alpha1.ShadowPod)
+		return len(shadow.Spec.Pod.EphemeralContainers) > 0, nil, forbidden
+	})
+	pod := localPod("web")
+	if err := s.create(t.Context(), cache.MetaObjectToName(pod), pod, s.twin); err != nil {
+		t.Fatal(err)
+	}
+	get := func() *v1alpha1.ShadowPod {
+		t.Helper()
+		shadow, err := s.provider.FederationV1alpha1().ShadowPods("demo-rome").Get(t.Context(), "web", metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return shadow
+	}
+	pod.Spec.EphemeralContainers = []corev1.EphemeralContainer{{EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: "debug", Image: "debug:1"}}}
+	pod.Spec.Containers[0].Image = "web:2"
+	for range 2 {
+		if refused, err := s.update(t.Context(), pod, get()); !apierrors.IsForbidden(err) || len(refused.containers) > 0 {
+			t.Errorf("refused %v, %v", refused, err)
+		}
+		if image := get().Spec.Pod.Containers[0].Image; image != "web:2" {
+			t.Errorf("the image is %s", image)
+		}
+	}
+}
+
 // full is the answer of a provider that has no room.
 func full() error {
 	answer := apierrors.NewForbidden(shadowPods, "", errors.New("the grant is exceeded"))
@@ -160,17 +192,24 @@ func TestRoomThatBecomesFreeIsUsedAtOnce(t *testing.T) {
 		}
 		return tried, fit
 	}
+	// Those that wait have their turn, and then others not at once.
+	free := func() {
+		s.clock.(*clocktesting.FakePassiveClock).SetTime(s.clock.Now().Add(2 * tryPause))
+		for range 10 {
+			s.roomFreed(&s.waiting)
+		}
+	}
 	room = 0
-	s.roomFreed()
+	free()
 	if tried, fit := work(); tried != triedAtOnce || fit != 0 {
 		t.Errorf("without room %d pods were tried, and %d fit", tried, fit)
 	}
 	room = pods - 1
-	s.roomFreed()
+	free()
 	if tried, fit := work(); fit != pods-1 || tried > pods+triedAtOnce {
 		t.Errorf("with room for all but one %d pods were tried, and %d fit", tried, fit)
 	}
-	s.roomFreed()
+	free()
 	if tried, _ := work(); tried != 1 {
 		t.Errorf("%d pods are left", tried)
 	}
@@ -188,10 +227,10 @@ func TestRoomThatBecomesFreeIsUsedAtOnce(t *testing.T) {
 func TestRoomBecomesFreeWhenAShadowPodEndsOrGoes(t *testing.T) {
 	s := newSender(t, func(string) error { return nil })
 	s.remote.Core = kubefake.NewClientset()
-	freed, seen, synced := make(chan bool, 10), make(chan cache.ObjectName, 10), make(chan string, 1)
+	freed, tidied, seen, synced := make(chan bool, 10), make(chan bool, 10), make(chan cache.ObjectName, 10), make(chan string, 1)
 	if _, err := startTwin(t.Context(), s.remote, v1alpha1.NamespaceMapping{Name: "demo", RemoteName: "demo-rome"}, s.to, twinEvents{
 		shadow: func(key cache.ObjectName) { seen <- key }, pod: func(cache.ObjectName, *corev1.Pod) {},
-		freed: func() { freed <- true }, synced: func(name string) { synced <- name },
+		freed: func() { freed <- true }, tidied: func() { tidied <- true }, synced: func(name string) { synced <- name },
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -238,7 +277,7 @@ func TestRoomBecomesFreeWhenAShadowPodEndsOrGoes(t *testing.T) {
 			}
 		}
 	}
-	if len(freed) > 0 {
-		t.Errorf("room became free %d times more", len(freed))
+	if len(freed) > 0 || len(tidied) != 1 {
+		t.Errorf("room became free %d times more, and %d that had ended went", len(freed), len(tidied))
 	}
 }

@@ -20,7 +20,7 @@ import (
 // forget removes the shadow pod of a local pod that is gone.
 func (p *Pods) forget(ctx context.Context, key cache.ObjectName) error {
 	// An answer for it may have come after its end.
-	p.waiting.remove(key)
+	p.unwait(key)
 	t := p.twins.extent(key.Namespace).twin
 	if t == nil || !t.synced() || !p.reachable() {
 		return nil

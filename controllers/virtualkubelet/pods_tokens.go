@@ -122,6 +122,9 @@ func (p *Pods) issue(ctx context.Context, pod *corev1.Pod, shadow *v1alpha1.Shad
 	var renewAfter time.Time
 	for _, token := range wanted {
 		issued := p.clock.Now()
+		if len(token.Spec.Audiences) == 0 && p.homeAudience != "" {
+			token.Spec.Audiences = []string{p.homeAudience}
+		}
 		answer, err := accounts.CreateToken(ctx, pod.Spec.ServiceAccountName, &authenticationv1.TokenRequest{Spec: token.Spec}, metav1.CreateOptions{})
 		if err != nil {
 			return nil, fmt.Errorf("asking for a token of service account %s: %w", pod.Spec.ServiceAccountName, err)

@@ -158,6 +158,7 @@ func TestTokensFollowTheirPodAndAreRenewedInTime(t *testing.T) {
 	if n := k.keep(t); n != 0 {
 		t.Error("another token was asked for before the cache had the first")
 	}
+	k.homeAudience = "https://kubernetes.default.svc"
 	secret := k.see(t)
 	if string(secret.Data["token-0-0"]) != "token 1" || reflect.TokenOwner(secret).UID != "shadow" {
 		t.Errorf("Secret %+v", secret)
@@ -172,6 +173,9 @@ func TestTokensFollowTheirPodAndAreRenewedInTime(t *testing.T) {
 	}
 	if secret = k.see(t); string(secret.Data["token-0-0"]) != "token 2" {
 		t.Errorf("the Secret has %q", secret.Data)
+	}
+	if diff := cmp.Diff([]string{k.homeAudience}, k.asked[1].Audiences); diff != "" {
+		t.Errorf("it is for (-want +got):\n%s", diff)
 	}
 	var requests []string
 	for _, action := range k.provider.Actions() {

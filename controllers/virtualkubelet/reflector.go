@@ -187,6 +187,7 @@ func (r *Reflections) syncKinds(ctx context.Context, namespace string, running r
 			r.enqueue(one)
 		}
 	}
+	r.turn(running)
 	for _, kind := range r.kinds {
 		if err := r.start(ctx, kind, namespace, running); err != nil {
 			return err
@@ -240,13 +241,6 @@ func (r *Reflections) policy(of schema.GroupResource) reflect.Policy {
 		return reflect.Policy{}
 	}
 	return reflect.PolicyOf(r.said, of)
-}
-
-// connected tells whether the pods of both clusters reach each other.
-func (r *Reflections) connected() bool {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	return r.networked
 }
 
 // run works until the context ends.

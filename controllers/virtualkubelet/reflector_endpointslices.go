@@ -4,7 +4,10 @@
 package virtualkubelet
 
 import (
+	"context"
 	"fmt"
+	"sync/atomic"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -12,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	discoveryv1informers "k8s.io/client-go/informers/discovery/v1"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/ptr"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/controllers/virtualkubelet/reflect"
@@ -27,6 +31,10 @@ const byService = "service"
 // endpointSlices are copied with their Services, as shadow endpoint slices,
 // while the pods of both clusters reach each other.
 type endpointSlices struct{}
+
+// endingGrace is how long they are watched when that has ended and nothing is
+// left: a request that was under way may leave something yet.
+const endingGrace = 10 * time.Second
 
 func (endpointSlices) resource() string { return "endpointslices" }
 
@@ -55,6 +63,10 @@ func (e endpointSlices) reflector(r *Reflections, namespace, twin string) (refle
 		},
 	}
 	o.sends = o.sent
+	if !r.networked {
+		// An earlier virtual kubelet may have left some, long ago.
+		o.ending.Store(&time.Time{})
+	}
 	if err := o.followServices(); err != nil {
 		return nil, err
 	}
@@ -64,11 +76,39 @@ func (e endpointSlices) reflector(r *Reflections, namespace, twin string) (refle
 // endpointSliceObjects reflects the EndpointSlices of one namespace.
 type endpointSliceObjects struct {
 	*objects[*discoveryv1.EndpointSlice, *v1alpha1.ShadowEndpointSlice]
-	services *objects[*corev1.Service, *corev1.Service]
+	services  *objects[*corev1.Service, *corev1.Service]
+	following cache.ResourceEventHandlerRegistration
+	// ending is since when there is no network; nil while there is one.
+	ending atomic.Pointer[time.Time]
+}
+
+func (o *endpointSliceObjects) run(ctx context.Context) {
+	o.objects.run(ctx)
+	// It fails only where nothing is handled any more.
+	context.AfterFunc(ctx, func() { _ = o.services.here.RemoveEventHandler(o.following) })
 }
 
 func (o *endpointSliceObjects) synced() bool {
 	return o.objects.synced() && o.services.here.HasSynced()
+}
+
+// keys end with one of no slice: whether this has ended.
+func (o *endpointSliceObjects) keys() []reflectionKey { return append(o.objects.keys(), o.key("")) }
+
+func (o *endpointSliceObjects) reconcile(ctx context.Context, key reflectionKey) (time.Duration, error) {
+	if key.Name != "" {
+		return o.objects.reconcile(ctx, key)
+	}
+	since := o.ending.Load()
+	if since == nil {
+		return 0, nil
+	}
+	left := endingGrace - time.Since(*since)
+	if left <= 0 && len(o.there.GetStore().ListKeys()) == 0 {
+		o.reflections.rest(o)
+		return 0, nil
+	}
+	return max(left, time.Second), nil
 }
 
 // sent tells whether a slice is to be copied: there is a way to its endpoints,
@@ -76,7 +116,57 @@ func (o *endpointSliceObjects) synced() bool {
 func (o *endpointSliceObjects) sent(slice *discoveryv1.EndpointSlice) bool {
 	r := o.reflections
 	service := lookup[*corev1.Service](o.services.here.GetStore(), o.namespace, slice.Labels[discoveryv1.LabelServiceName])
-	return r.connected() && reflect.SendsEndpoints(r.policy(o.services.of), r.policy(o.of), service, slice)
+	return o.ending.Load() == nil && reflect.SendsEndpoints(r.policy(o.services.of), r.policy(o.of), service, slice)
+}
+
+// turn takes in whether there is a network, and tells whether that is news.
+func (o *endpointSliceObjects) turn(networked bool) bool {
+	if networked == (o.ending.Load() == nil) {
+		return false
+	}
+	var since *time.Time
+	if !networked {
+		since = ptr.To(time.Now())
+	}
+	o.ending.Store(since)
+	return true
+}
+
+// withdrawn stands for endpoints that are not copied, and of which no copy is
+// left: there is nothing to watch.
+type withdrawn struct{}
+
+func (withdrawn) run(context.Context)   {}
+func (withdrawn) synced() bool          { return true }
+func (withdrawn) keys() []reflectionKey { return nil }
+func (withdrawn) reconcile(context.Context, reflectionKey) (time.Duration, error) {
+	return 0, nil
+}
+
+// turn has the endpoints of a namespace follow whether there is a network.
+func (r *Reflections) turn(running reflectedNamespace) {
+	name := endpointSlices{}.resource()
+	switch one := running.kinds[name].(type) {
+	case *endpointSliceObjects:
+		if one.turn(r.networked) {
+			r.enqueue(one)
+		}
+	case withdrawn:
+		if r.networked {
+			delete(running.kinds, name)
+		}
+	}
+}
+
+// rest ends the watches of endpoints that are not copied any more.
+func (r *Reflections) rest(o *endpointSliceObjects) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	running := r.namespaces[o.namespace]
+	if running.kinds[o.name] == reflector(o) && o.ending.Load() != nil {
+		running.stops[o.name]()
+		running.kinds[o.name] = withdrawn{}
+	}
 }
 
 // followServices looks again at the slices of a Service that has changed.
@@ -92,7 +182,8 @@ func (o *endpointSliceObjects) followServices() error {
 			o.reflections.queue.Add(o.key(slice.(*discoveryv1.EndpointSlice).Name))
 		}
 	}
-	_, err := o.services.here.AddEventHandler(cache.ResourceEventHandlerFuncs{
+	var err error
+	o.following, err = o.services.here.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    handle,
 		UpdateFunc: func(_, obj any) { handle(obj) },
 		DeleteFunc: handle,

@@ -14,10 +14,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/ptr"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/controllers/virtualkubelet/reflect"
 )
 
 func networkedNode(status metav1.ConditionStatus) *v1alpha1.VirtualNode {
@@ -85,19 +85,30 @@ func TestEndpointsFollowTheirServiceWhileThereIsANetwork(t *testing.T) {
 	r.awaitEndpoints(t, false)
 }
 
+// endpoints is what reflects the endpoints of the namespace.
+func (r *reflecting) endpoints() reflector {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.namespaces["shop"].kinds["endpointslices"]
+}
+
+// awaitRest waits until no endpoints are watched.
+func (r *reflecting) awaitRest(t *testing.T, watching *endpointSliceObjects) {
+	t.Helper()
+	if err := wait.PollUntilContextTimeout(t.Context(), 10*time.Millisecond, 10*time.Second, true, func(context.Context) (bool, error) {
+		return r.endpoints() == reflector(withdrawn{}) && (watching == nil || watching.here.IsStopped() && watching.there.IsStopped()), nil
+	}); err != nil {
+		t.Fatalf("endpoints are watched: %T: %v", r.endpoints(), err)
+	}
+}
+
 func TestEndpointsStayHomeWithoutANetwork(t *testing.T) {
 	for name, node := range map[string]*v1alpha1.VirtualNode{"nobody says": {}, "there is none": networkedNode(metav1.ConditionFalse)} {
 		t.Run(name, func(t *testing.T) {
 			r := newReflecting(t, []runtime.Object{webService(), webEndpoints()}, nil)
 			r.node.Store(node)
 			r.start(t)
-			one := r.namespaces["shop"].kinds["endpointslices"].(*endpointSliceObjects)
-			if !cache.WaitForCacheSync(t.Context().Done(), one.synced) {
-				t.Fatal("the caches are not filled")
-			}
-			if _, err := one.reconcile(t.Context(), one.key("web-abcde")); err != nil {
-				t.Fatal(err)
-			}
+			r.awaitRest(t, nil)
 			for _, action := range r.federation.Actions() {
 				if action.GetVerb() == "create" {
 					t.Errorf("%+v", action)
@@ -105,4 +116,43 @@ func TestEndpointsStayHomeWithoutANetwork(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestEndpointsAreWatchedWhileThereIsANetworkAlone(t *testing.T) {
+	r := newReflecting(t, []runtime.Object{webService(), webEndpoints()}, nil)
+	r.node.Store(networkedNode(metav1.ConditionFalse))
+	r.start(t)
+	r.awaitRest(t, nil)
+	for range 2 {
+		r.node.Store(networkedNode(metav1.ConditionTrue))
+		if err := r.sync(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		r.awaitEndpoints(t, true)
+		watching := r.endpoints().(*endpointSliceObjects)
+		r.node.Store(networkedNode(metav1.ConditionFalse))
+		if err := r.sync(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		r.awaitEndpoints(t, false)
+		if watching.here.IsStopped() {
+			t.Error("what is under way is not waited for")
+		}
+		// It was some time ago.
+		watching.ending.Store(&time.Time{})
+		r.enqueueAll()
+		r.awaitRest(t, watching)
+	}
+}
+
+func TestEndpointsThatAnEarlierVirtualKubeletLeftGoWithoutANetwork(t *testing.T) {
+	r := newReflecting(t, []runtime.Object{webService(), webEndpoints()}, nil)
+	left := reflect.EndpointSlice(webEndpoints(), "shop-rome", destination, r.view)
+	if _, err := r.federation.FederationV1alpha1().ShadowEndpointSlices("shop-rome").Create(t.Context(), left, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	r.node.Store(networkedNode(metav1.ConditionFalse))
+	r.start(t)
+	r.awaitEndpoints(t, false)
+	r.awaitRest(t, nil)
 }

@@ -134,7 +134,7 @@ func assemble(ctx context.Context, options *Options, clients *clients, own *Metr
 	}).complete()
 	k.pods = &Pods{
 		nodeName: options.NodeName, nodeIP: options.NodeIP, provider: options.ForeignCluster, to: to,
-		local: clients.core, remote: clients.remote,
+		local: clients.core, remote: clients.remote, homeAudience: clients.homeAudience,
 		lister: k.informers.pods.Lister(), twins: k.twins,
 		recorder: recorder,
 		metrics:  own, clock: clock.RealClock{},

@@ -51,9 +51,10 @@ type twinEvents struct {
 	warning func(key cache.ObjectName, event *corev1.Event)
 	// tokens is told of the Secret with the tokens of a pod.
 	tokens func(key cache.ObjectName)
-	// freed is told that a shadow pod takes no room any more.
-	freed  func()
-	synced func(namespace string)
+	// freed is told that a shadow pod takes no room any more, and tidied that one
+	// is gone that took none.
+	freed, tidied func()
+	synced        func(namespace string)
 }
 
 // startTwin watches a twin namespace until it is stopped or the context ends.
@@ -138,6 +139,8 @@ func (t *twin) observe(events twinEvents) error {
 			shadow(obj)
 			if takesRoom(obj) {
 				events.freed()
+			} else {
+				events.tidied()
 			}
 		},
 	})

@@ -6,6 +6,7 @@ package model
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 )
 
 // Tables and chains of iptables.
@@ -149,33 +150,15 @@ func (c *Chain) add(format string, args ...any) {
 }
 
 func (p Peer) localOf(f Family) []Remap {
-	var local []Remap
-	for _, r := range p.Local {
-		if familyOfPrefix(r.Own) == f {
-			local = append(local, r)
-		}
-	}
-	return local
+	return slices.DeleteFunc(slices.Clone(p.Local), func(r Remap) bool { return familyOfPrefix(r.Own) != f })
 }
 
 func (p Peer) mappingsOf(f Family) []Mapping {
-	var mappings []Mapping
-	for _, m := range p.Mappings {
-		if FamilyOf(m.Seen) == f {
-			mappings = append(mappings, m)
-		}
-	}
-	return mappings
+	return slices.DeleteFunc(slices.Clone(p.Mappings), func(m Mapping) bool { return FamilyOf(m.Seen) != f })
 }
 
 func ofFamily(prefixes []netip.Prefix, f Family) []netip.Prefix {
-	var of []netip.Prefix
-	for _, p := range prefixes {
-		if familyOfPrefix(p) == f {
-			of = append(of, p)
-		}
-	}
-	return of
+	return slices.DeleteFunc(slices.Clone(prefixes), func(p netip.Prefix) bool { return familyOfPrefix(p) != f })
 }
 
 func host(a netip.Addr) netip.Prefix { return netip.PrefixFrom(a, a.BitLen()) }

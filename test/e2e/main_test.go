@@ -186,7 +186,8 @@ func artifacts() string {
 // collected are the names of the tests whose artifacts are saved.
 var collected sync.Map
 
-// collect saves the state of both clusters when the test has failed. Whoever
+// collect saves the state of both clusters, and the ends of the logs of their
+// control planes and nodes, when the test has failed. Whoever
 // is about to remove something calls it first.
 func collect(t *testing.T) {
 	if !t.Failed() {
@@ -198,7 +199,7 @@ func collect(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	dir := filepath.Join(artifacts(), filepath.FromSlash(t.Name()))
-	err := errors.Join(rome.Collect(ctx, dir), milan.Collect(ctx, dir))
+	err := errors.Join(rome.Collect(ctx, dir), milan.Collect(ctx, dir), playground.CollectDaemons(filepath.Join(dir, "nodes")))
 	t.Logf("objects and logs of both clusters are in %s", dir)
 	if err != nil {
 		t.Logf("some are missing: %v", err)

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	kubeinformers "k8s.io/client-go/informers"
@@ -64,6 +65,7 @@ func TestEndpointsOfHomeAreThoseOfTheTwinToo(t *testing.T) {
 	}{
 		{"they cross", e.testCross},
 		{"drift and deletion are repaired", e.testRepair},
+		{"an address of a Service of the provider does not cross", e.testServices},
 		{"they are not ready while the consumer is silent", e.testSilence},
 		{"they go without a network, and come with one", e.testNetwork},
 		{"they go with the slice at home", e.testDeletion},
@@ -193,6 +195,29 @@ func (e *endpointsOfWeb) testRepair(t *testing.T) {
 		}
 		return err == nil, err
 	})
+	e.await(t, true)
+}
+
+func (e *endpointsOfWeb) testServices(t *testing.T) {
+	kubernetes, err := e.Kube.CoreV1().Services(metav1.NamespaceDefault).Get(t.Context(), "kubernetes", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := func(addresses ...string) {
+		t.Helper()
+		slice := e.slice.DeepCopy()
+		slice.ResourceVersion = ""
+		slice.Endpoints[0].Addresses = addresses
+		if _, err := e.Kube.DiscoveryV1().EndpointSlices(e.local).Update(t.Context(), slice, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	at(kubernetes.Spec.ClusterIP)
+	until(t, "the consumer is told", func(ctx context.Context) (bool, error) {
+		shadow, err := e.federation.FederationV1alpha1().ShadowEndpointSlices(e.twin).Get(ctx, "web-abcde", metav1.GetOptions{})
+		return err == nil && meta.FindStatusCondition(shadow.Status.Conditions, v1alpha1.ConditionReady).Reason == "AddressesRefused", err
+	})
+	at(e.slice.Endpoints[0].Addresses...)
 	e.await(t, true)
 }
 

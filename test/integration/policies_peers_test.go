@@ -13,7 +13,9 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
@@ -25,15 +27,18 @@ import (
 func TestPoliciesKeepPeersWithinTheirTwinNamespaces(t *testing.T) {
 	env := framework.Get(t)
 	installPolicies(t, env)
+	define(t, env, widgetsDefinition, "widgets.example.com")
+	env.Kubectl(t, env.ChartWith(t, []string{`policy.reflectedKinds=[{"group":"example.com","version":"v1","resource":"widgets"}]`}, "policies-peers.yaml"), "apply", "-f", "-")
 	twin := makeNamespaceOf(t, env, "twin-of-policies", v1alpha1.RoleTwin, "siena")
 	tenant := makeNamespaceOf(t, env, tenantOf("siena"), v1alpha1.RoleTenant, "siena")
 	must(t)(env.Kube.CoreV1().Services(twin).Create(t.Context(), service("there", func(s *corev1.ServiceSpec) { s.Type = corev1.ServiceTypeLoadBalancer }), metav1.CreateOptions{}))
 	must(t)(env.Kube.NetworkingV1().Ingresses(twin).Create(t.Context(), ingressTo("there"), metav1.CreateOptions{}))
+	must(t)(env.Kube.CoreV1().ConfigMaps(twin).Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "there", Finalizers: []string{"example.org/cleans-up"}}}, metav1.CreateOptions{}))
 	onNode(t, env, twin, "there", "somewhere")
 
 	const name = "peer-of-policies"
-	everything := rbacv1.PolicyRule{APIGroups: []string{"", "discovery.k8s.io", "networking.k8s.io"}, Verbs: []string{"get", "create", "update", "patch"}, Resources: []string{
-		"services", "services/status", "secrets", "endpoints", "endpointslices", "pods", "pods/ephemeralcontainers", "pods/status", "pods/binding",
+	everything := rbacv1.PolicyRule{APIGroups: []string{"", "discovery.k8s.io", "networking.k8s.io", "example.com"}, Verbs: []string{"get", "create", "update", "patch"}, Resources: []string{
+		"configmaps", "widgets", "services", "services/status", "secrets", "endpoints", "endpointslices", "pods", "pods/ephemeralcontainers", "pods/status", "pods/binding",
 		"serviceaccounts", "serviceaccounts/token", "ingresses", "ingresses/status",
 	}}
 	for user, config := range map[string]*rest.Config{
@@ -81,6 +86,7 @@ func ingressTo(service string) *networkingv1.Ingress {
 }
 
 func peerAttempts(t *testing.T, config *rest.Config, twin string) {
+	t.Run("finalizers", func(t *testing.T) { finalizerAttempts(t, config, twin) })
 	kube := kubeOf(t, config)
 	core := kube.CoreV1()
 	makeService := func(change func(*corev1.ServiceSpec)) func(context.Context) error {
@@ -164,5 +170,64 @@ func peerAttempts(t *testing.T, config *rest.Config, twin string) {
 			_, err := core.ServiceAccounts(twin).CreateToken(ctx, "default", &authenticationv1.TokenRequest{}, dryCreate)
 			return err
 		}},
+	})
+}
+
+// finalizerAttempts hold back whatever a peer may write, or let go what
+// controllers of the provider hold back.
+func finalizerAttempts(t *testing.T, config *rest.Config, twin string) {
+	kube := kubeOf(t, config)
+	core := kube.CoreV1()
+	client, err := dynamic.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stays := metav1.ObjectMeta{Name: "new", Finalizers: []string{"example.org/stays"}}
+	widget := func(finalizers ...string) func(context.Context) error {
+		return func(ctx context.Context) error {
+			made := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "example.com/v1", "kind": "Widget"}}
+			made.SetName("new")
+			made.SetFinalizers(finalizers)
+			_, err := client.Resource(widgetsResource).Namespace(twin).Create(ctx, made, dryCreate)
+			return err
+		}
+	}
+	patch := func(patch string) func(context.Context) error {
+		return func(ctx context.Context) error {
+			_, err := core.ConfigMaps(twin).Patch(ctx, "there", types.MergePatchType, []byte(patch), dryPatch)
+			return err
+		}
+	}
+	const refusal = "finalizers are for the controllers"
+	expect(t, []attempt{
+		{"a config map", "", func(ctx context.Context) error {
+			_, err := core.ConfigMaps(twin).Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "new"}}, dryCreate)
+			return err
+		}},
+		{"a config map that stays", refusal, func(ctx context.Context) error {
+			_, err := core.ConfigMaps(twin).Create(ctx, &corev1.ConfigMap{ObjectMeta: stays}, dryCreate)
+			return err
+		}},
+		{"a secret that stays", refusal, func(ctx context.Context) error {
+			_, err := core.Secrets(twin).Create(ctx, &corev1.Secret{ObjectMeta: stays}, dryCreate)
+			return err
+		}},
+		{"a service that stays", refusal, func(ctx context.Context) error {
+			made := service("new", nil)
+			made.Finalizers = stays.Finalizers
+			_, err := core.Services(twin).Create(ctx, made, dryCreate)
+			return err
+		}},
+		{"an ingress that stays", refusal, func(ctx context.Context) error {
+			made := ingressTo("new")
+			made.Finalizers = stays.Finalizers
+			_, err := kube.NetworkingV1().Ingresses(twin).Create(ctx, made, dryCreate)
+			return err
+		}},
+		{"one of another kind", "", widget()},
+		{"one of another kind that stays", refusal, widget("example.org/stays")},
+		{"a change of what the provider holds back", "", patch(`{"data":{"a":"b"}}`)},
+		{"one more finalizer", refusal, patch(`{"metadata":{"finalizers":["example.org/cleans-up","example.org/stays"]}}`)},
+		{"the provider's finalizer taken away", refusal, patch(`{"metadata":{"finalizers":null}}`)},
 	})
 }

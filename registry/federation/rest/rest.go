@@ -12,8 +12,10 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apiserver/pkg/registry/generic"
 	"k8s.io/apiserver/pkg/registry/rest"
@@ -150,7 +152,7 @@ func (p StorageProvider) v1alpha1(granted *grants.Grants, addresses *addressing.
 	offloadings := stored(table, "namespaceoffloadings", namespaceoffloading.New(plans))
 	stored(table, "namespacemaps", namespacemap.New)
 	stored(table, "shadowpods", shadowpod.New(granted, p.twinOf))
-	stored(table, "shadowendpointslices", shadowendpointslice.New)
+	stored(table, "shadowendpointslices", shadowendpointslice.New(p.twinsWith))
 	stored(table, "addresspools", addresspool.New)
 	mappings, err := addressmapping.New(p.Scheme, p.RESTOptionsGetter, addresses)
 	if err != nil && table.err == nil {
@@ -183,6 +185,25 @@ func (p StorageProvider) twinOf(ctx context.Context, name string) (string, bool,
 		return "", false, err
 	}
 	return namespace.Labels[v1alpha1.LabelForeignCluster], namespace.Labels[v1alpha1.LabelRole] == v1alpha1.RoleTwin, nil
+}
+
+// twinsWith are the twins of the consumer whose twin a namespace is, that one
+// among them; alone if it is no twin.
+func (p StorageProvider) twinsWith(ctx context.Context, name string) ([]string, error) {
+	consumer, twin, err := p.twinOf(ctx, name)
+	if err != nil || !twin {
+		return []string{name}, err
+	}
+	all, err := p.Namespaces.List(labels.SelectorFromSet(labels.Set{v1alpha1.LabelRole: v1alpha1.RoleTwin, v1alpha1.LabelForeignCluster: consumer}))
+	if err != nil {
+		return nil, err
+	}
+	// The cache may not hold it yet.
+	names := sets.New(name)
+	for _, namespace := range all {
+		names.Insert(namespace.Name)
+	}
+	return sets.List(names), nil
 }
 
 // routes is the table while it is made; the first error is kept.

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
@@ -27,6 +28,7 @@ import (
 	"k8s.io/apiserver/pkg/storage/storagebackend"
 	"k8s.io/apiserver/pkg/storage/storagebackend/factory"
 	"k8s.io/client-go/kubernetes/fake"
+	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
 
 	"liqo.io/federation/apiserver/apis/federation"
@@ -148,6 +150,39 @@ func TestWhatIsDeclaredSelectableIsSelectable(t *testing.T) {
 	}
 	if diff := cmp.Diff(v1alpha1.SelectableFields, got); diff != "" {
 		t.Errorf("the fields differ (-declared +served):\n%s", diff)
+	}
+}
+
+func TestTwinsOfAConsumerCountTogether(t *testing.T) {
+	cached := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
+	namespace := func(name, role, cluster string) *corev1.Namespace {
+		return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{v1alpha1.LabelRole: role, v1alpha1.LabelForeignCluster: cluster}}}
+	}
+	for _, one := range []*corev1.Namespace{
+		namespace("shop-milan", v1alpha1.RoleTwin, "milan"), namespace("web-milan", v1alpha1.RoleTwin, "milan"),
+		namespace("liqo-tenant-milan", v1alpha1.RoleTenant, "milan"), namespace("web-rome", v1alpha1.RoleTwin, "rome"),
+		{ObjectMeta: metav1.ObjectMeta{Name: "web"}},
+	} {
+		if err := cached.Add(one); err != nil {
+			t.Fatal(err)
+		}
+	}
+	provider := StorageProvider{Namespaces: corelisters.NewNamespaceLister(cached), Client: fake.NewClientset(namespace("new-milan", v1alpha1.RoleTwin, "milan"))}
+	for name, want := range map[string][]string{
+		"web-milan": {"shop-milan", "web-milan"},
+		// It is not in the cache yet.
+		"new-milan":         {"new-milan", "shop-milan", "web-milan"},
+		"web-rome":          {"web-rome"},
+		"liqo-tenant-milan": {"liqo-tenant-milan"},
+		"web":               {"web"},
+	} {
+		got, err := provider.twinsWith(t.Context(), name)
+		if diff := cmp.Diff(want, got); diff != "" || err != nil {
+			t.Errorf("%s: %v (-want +got):\n%s", name, err, diff)
+		}
+	}
+	if _, err := provider.twinsWith(t.Context(), "gone"); !apierrors.IsNotFound(err) {
+		t.Errorf("a namespace that is not there: %v", err)
 	}
 }
 

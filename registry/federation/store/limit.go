@@ -12,19 +12,39 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
 )
 
+// Together names the namespaces whose objects are counted with those of a
+// namespace, with that one.
+type Together func(ctx context.Context, namespace string) ([]string, error)
+
 // limit refuses to make more than max objects of a kind, in one namespace if
-// the kind is namespaced. It counts what the cache holds, so that a burst may
-// go beyond by what is under way; it protects the store and grants nothing.
-func limit(store *genericregistry.Store, max int) genericregistry.BeginCreateFunc {
+// the kind is namespaced, or in all that together names with it. It counts what
+// the cache holds, so that a burst may go beyond by what is under way; it
+// protects the store and grants nothing.
+func limit(store *genericregistry.Store, max int, together Together) genericregistry.BeginCreateFunc {
 	return func(ctx context.Context, obj runtime.Object, _ *metav1.CreateOptions) (genericregistry.FinishFunc, error) {
-		list, err := store.List(ctx, &internalversion.ListOptions{ResourceVersion: "0"})
-		if err != nil {
-			return nil, err
+		namespaces, where := []string{genericapirequest.NamespaceValue(ctx)}, "here"
+		if together != nil {
+			var err error
+			if namespaces, err = together(ctx, namespaces[0]); err != nil {
+				return nil, err
+			}
+			if n := len(namespaces); n > 1 {
+				where = fmt.Sprintf("in the %d namespaces that count together", n)
+			}
 		}
-		if count := meta.LenList(list); count >= max {
+		count := 0
+		for _, namespace := range namespaces {
+			list, err := store.List(genericapirequest.WithNamespace(ctx, namespace), &internalversion.ListOptions{ResourceVersion: "0"})
+			if err != nil {
+				return nil, err
+			}
+			count += meta.LenList(list)
+		}
+		if count >= max {
 			name, err := store.ObjectNameFunc(obj)
 			if err != nil {
 				return nil, err
@@ -32,7 +52,7 @@ func limit(store *genericregistry.Store, max int) genericregistry.BeginCreateFun
 			// As quotas do. Clients would wait and try again by themselves after 429,
 			// and nobody would be told.
 			return nil, apierrors.NewForbidden(store.DefaultQualifiedResource, name,
-				fmt.Errorf("there are %d of them here already, and no more than %d may be: delete some, or wait until some are gone", count, max))
+				fmt.Errorf("there are %d of them %s already, and no more than %d may be: delete some, or wait until some are gone", count, where, max))
 		}
 		return func(context.Context, bool) {}, nil
 	}

@@ -10,7 +10,9 @@ import (
 	"context"
 	"fmt"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
@@ -19,6 +21,7 @@ import (
 	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/apiserver/pkg/util/dryrun"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"liqo.io/federation/apiserver/apis/federation"
@@ -49,9 +52,15 @@ type Kind struct {
 	// Max is how many objects there may be, in one namespace if the kind is
 	// namespaced. 0 means any number.
 	Max int
+	// Together names the namespaces that share Max; nil means that each has its
+	// own.
+	Together Together
 	// Changed is told of each object that was updated, its status too, and of
 	// each that was removed; of a removal maybe twice. It may be nil.
 	Changed func(obj runtime.Object, removed bool)
+	// Along is what goes with an object, in words: who deletes one cannot leave
+	// that behind. Empty means that nothing does.
+	Along string
 }
 
 // attributes are what selectors look at.
@@ -75,6 +84,7 @@ func (k Kind) attributes(obj runtime.Object) (labels.Set, fields.Set, error) {
 type REST struct {
 	*genericregistry.Store
 	shortNames []string
+	along      string
 }
 
 // New makes the storages of a kind and of its status. An error means that the
@@ -95,7 +105,7 @@ func New(kind Kind, getter generic.RESTOptionsGetter) (*REST, *StatusREST, error
 		return nil, nil, fmt.Errorf("setting up the storage of %s: %w", store.DefaultQualifiedResource, err)
 	}
 	if kind.Max > 0 {
-		store.BeginCreate = limit(store, kind.Max)
+		store.BeginCreate = limit(store, kind.Max, kind.Together)
 	}
 	if changed := kind.Changed; changed != nil {
 		store.AfterUpdate = func(obj runtime.Object, options *metav1.UpdateOptions) {
@@ -112,7 +122,31 @@ func New(kind Kind, getter generic.RESTOptionsGetter) (*REST, *StatusREST, error
 	status := *store
 	status.UpdateStrategy = kind.StatusStrategy
 	status.ResetFieldsStrategy = kind.StatusStrategy
-	return &REST{Store: store, shortNames: kind.ShortNames}, &StatusREST{store: &status}, nil
+	return &REST{Store: store, shortNames: kind.ShortNames, along: kind.Along}, &StatusREST{store: &status}, nil
+}
+
+// Delete deletes an object, with what goes along with it.
+func (r *REST) Delete(ctx context.Context, name string, deleteValidation rest.ValidateObjectFunc, options *metav1.DeleteOptions) (runtime.Object, bool, error) {
+	if err := r.refuseOrphans(options); err != nil {
+		return nil, false, err
+	}
+	return r.Store.Delete(ctx, name, deleteValidation, options)
+}
+
+// DeleteCollection deletes objects, with what goes along with them.
+func (r *REST) DeleteCollection(ctx context.Context, deleteValidation rest.ValidateObjectFunc, options *metav1.DeleteOptions, listOptions *internalversion.ListOptions) (runtime.Object, error) {
+	if err := r.refuseOrphans(options); err != nil {
+		return nil, err
+	}
+	return r.Store.DeleteCollection(ctx, deleteValidation, options, listOptions)
+}
+
+func (r *REST) refuseOrphans(options *metav1.DeleteOptions) error {
+	//lint:ignore SA1019 The old field is a road in like the new one.
+	if r.along != "" && options != nil && (ptr.Deref(options.OrphanDependents, false) || ptr.Deref(options.PropagationPolicy, "") == metav1.DeletePropagationOrphan) {
+		return apierrors.NewBadRequest(r.along + " goes with it: use another propagationPolicy than Orphan")
+	}
+	return nil
 }
 
 // ShortNames are what kubectl understands beside the names of the resource.

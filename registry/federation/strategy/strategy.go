@@ -14,11 +14,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/apiserver/pkg/storage/names"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/rules"
 )
 
 // Object is what every kind is a pointer to.
@@ -77,10 +79,13 @@ func (s Strategy[P, S, U]) Status() StatusStrategy[P, S, U] {
 // NamespaceScoped tells whether the objects live in namespaces.
 func (s Strategy[P, S, U]) NamespaceScoped() bool { return s.kind.Namespaced }
 
-// PrepareForCreate drops a status that was sent along, and completes the
-// object.
-func (s Strategy[P, S, U]) PrepareForCreate(_ context.Context, obj runtime.Object) {
+// PrepareForCreate drops a status that was sent along and what a peer would hold
+// the object back with, and completes the object.
+func (s Strategy[P, S, U]) PrepareForCreate(ctx context.Context, obj runtime.Object) {
 	created := obj.(P)
+	if byPeer(ctx) {
+		created.SetFinalizers(nil)
+	}
 	_, status := s.kind.Parts(created)
 	*status = *new(U)
 	created.SetGeneration(1)
@@ -122,10 +127,13 @@ func (s Strategy[P, S, U]) AllowCreateOnUpdate(context.Context) bool { return fa
 // would overwrite what others wrote meanwhile.
 func (s Strategy[P, S, U]) AllowUnconditionalUpdate(context.Context) bool { return false }
 
-// PrepareForUpdate keeps the status and counts a generation when the spec
-// changes.
-func (s Strategy[P, S, U]) PrepareForUpdate(_ context.Context, obj, old runtime.Object) {
+// PrepareForUpdate keeps the status, and what holds the object back if a peer
+// asks. It counts a generation when the spec changes.
+func (s Strategy[P, S, U]) PrepareForUpdate(ctx context.Context, obj, old runtime.Object) {
 	updated, before := obj.(P), old.(P)
+	if byPeer(ctx) {
+		updated.SetFinalizers(before.GetFinalizers())
+	}
 	spec, status := s.kind.Parts(updated)
 	oldSpec, oldStatus := s.kind.Parts(before)
 	*status = *oldStatus
@@ -188,6 +196,14 @@ func resetFields(names ...string) map[fieldpath.APIVersion]*fieldpath.Set {
 	return map[fieldpath.APIVersion]*fieldpath.Set{
 		fieldpath.APIVersion(v1alpha1.SchemeGroupVersion.String()): set,
 	}
+}
+
+// byPeer tells whether another cluster asks. Finalizers are none of its business:
+// one that it added would keep the namespace, and one that it took away would let
+// go what controllers here have not undone.
+func byPeer(ctx context.Context) bool {
+	who, ok := genericapirequest.UserFrom(ctx)
+	return ok && rules.IsPeer(who.GetName(), who.GetGroups())
 }
 
 // Hold keeps an object from its first moment until its controller has undone

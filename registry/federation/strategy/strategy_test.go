@@ -4,7 +4,9 @@
 package strategy_test
 
 import (
+	"context"
 	"math/rand"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -14,6 +16,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apiserver/pkg/authentication/user"
+	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
@@ -166,6 +170,48 @@ func TestSpecAndStatusStayApart(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Finalizers of a peer would keep its namespaces here when it is gone, and those
+// of controllers here are not for it to take away.
+func TestAPeerHoldsNothingBack(t *testing.T) {
+	scheme := runtime.NewScheme()
+	install.Install(scheme)
+	as := func(name string, groups ...string) context.Context {
+		return genericapirequest.WithUser(t.Context(), &user.DefaultInfo{Name: name, Groups: groups})
+	}
+	own, theirs := []string{v1alpha1.Finalizer}, []string{"example.org/stays"}
+	for name, kind := range kinds(scheme) {
+		for _, test := range []struct {
+			who  string
+			ctx  context.Context
+			peer bool
+		}{
+			{"a peer with a certificate", as("6c2a3f0e", v1alpha1.PeerGroup), true},
+			{"a peer with an account", as("system:serviceaccount:liqo-tenant-milan:federation-peer"), true},
+			{"somebody else", as("admin", "system:masters"), false},
+		} {
+			t.Run(name+" of "+test.who, func(t *testing.T) {
+				created := kind.empty()
+				created.SetFinalizers(slices.Clone(theirs))
+				kind.main.PrepareForCreate(test.ctx, created)
+				if got := slices.Contains(created.GetFinalizers(), theirs[0]); got == test.peer {
+					t.Errorf("a new object has the finalizers %v", created.GetFinalizers())
+				}
+				for _, wish := range [][]string{nil, theirs, append(slices.Clone(own), theirs...)} {
+					old, updated := kind.empty(), kind.empty()
+					old.SetFinalizers(own)
+					updated.SetFinalizers(wish)
+					kind.main.PrepareForUpdate(test.ctx, updated, old)
+					want := wish
+					if test.peer {
+						want = own
+					}
+					equal(t, "what holds it back", want, updated.GetFinalizers())
+				}
+			})
+		}
 	}
 }
 

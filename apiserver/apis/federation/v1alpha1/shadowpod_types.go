@@ -44,6 +44,10 @@ const ConditionPodCreated = "PodCreated"
 // the resources that are short.
 const CauseGrantExceeded metav1.CauseType = "GrantExceeded"
 
+// CauseTooManyFinished is the type of the cause in the answer 403 to a ShadowPod
+// whose consumer keeps too many that are finished.
+const CauseTooManyFinished metav1.CauseType = "TooManyFinished"
+
 // ShadowPodStatus is how a shadow pod ended, and whose it is.
 type ShadowPodStatus struct {
 	// phase is empty until the pod is finished; then Succeeded or Failed, for

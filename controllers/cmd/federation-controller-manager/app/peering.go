@@ -90,6 +90,7 @@ func (c *Config) resources() *resources.Config {
 			Clock:               clock.RealClock{},
 			ClusterID:           c.ClusterID,
 			ClusterName:         c.Options.ClusterName,
+			Namespaces:          []string{c.Options.Namespace, c.Options.InvitationNamespace},
 			Policy:              c.Options.Policy,
 			VirtualKubelet:      c.Options.VirtualKubelet,
 		}

@@ -53,7 +53,7 @@ func New(invitationNamespace string) func(*runtime.Scheme, generic.RESTOptionsGe
 }
 
 // Create stores the request of an invitation's service account under its
-// name. The same request again returns what is stored, so that a lost answer
+// name; who asks does not hold it back. The same request again returns what is stored, so that a lost answer
 // loses nothing; another one is a conflict.
 func (r *REST) Create(ctx context.Context, obj runtime.Object, createValidation rest.ValidateObjectFunc, options *metav1.CreateOptions) (runtime.Object, error) {
 	request, ok := obj.(*federation.IdentityRequest)
@@ -64,7 +64,7 @@ func (r *REST) Create(ctx context.Context, obj runtime.Object, createValidation 
 	if !bearer {
 		return nil, apierrors.NewForbidden(resource, request.Name, errors.New("only the bearer of an invitation may ask for an identity; POST to the subresource invitation of a PeeringToken to get one"))
 	}
-	request.Name, request.GenerateName = account, ""
+	request.Name, request.GenerateName, request.Finalizers = account, "", nil
 	created, err := r.REST.Create(ctx, request, createValidation, options)
 	if !apierrors.IsAlreadyExists(err) {
 		return created, err

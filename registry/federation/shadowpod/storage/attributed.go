@@ -7,44 +7,22 @@ import (
 	"context"
 
 	"k8s.io/apimachinery/pkg/runtime"
-	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 
 	"liqo.io/federation/apiserver/apis/federation"
-	"liqo.io/federation/apiserver/rules"
 	"liqo.io/federation/registry/federation/shadowpod"
 )
 
 // attributed says in the status of a new shadow pod whose it is: labels of
 // namespaces can change, and what was reserved must be given back where it was
-// taken. And it keeps peers from the finalizers: while a pod runs its shadow pod
-// has to be there, and to take it along when it goes, or the pod would run and
-// not count.
+// taken.
 type attributed struct {
 	shadowpod.Strategy
 }
 
 // PrepareForCreate completes a new shadow pod.
 func (s attributed) PrepareForCreate(ctx context.Context, obj runtime.Object) {
-	pod := obj.(*federation.ShadowPod)
-	if byPeer(ctx) {
-		pod.Finalizers = nil
-	}
-	s.Strategy.PrepareForCreate(ctx, pod)
+	s.Strategy.PrepareForCreate(ctx, obj)
 	if consumer, ok := ctx.Value(consumerKey{}).(string); ok {
-		pod.Status.ForeignCluster = consumer
+		obj.(*federation.ShadowPod).Status.ForeignCluster = consumer
 	}
-}
-
-// PrepareForUpdate keeps what a request must not change.
-func (s attributed) PrepareForUpdate(ctx context.Context, obj, old runtime.Object) {
-	s.Strategy.PrepareForUpdate(ctx, obj, old)
-	if byPeer(ctx) {
-		obj.(*federation.ShadowPod).Finalizers = old.(*federation.ShadowPod).Finalizers
-	}
-}
-
-// byPeer tells whether another cluster asks.
-func byPeer(ctx context.Context) bool {
-	who, ok := genericapirequest.UserFrom(ctx)
-	return ok && rules.IsPeer(who.GetName(), who.GetGroups())
 }

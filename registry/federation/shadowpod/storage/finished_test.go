@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/test/etcd"
 )
 
@@ -28,7 +29,7 @@ func TestARefusalForFinishedShadowPodsIsForbiddenAndSaysWhatHelps(t *testing.T) 
 	}
 	s.mustRefuse(t, "shop", "a", nil, "consumer milan keeps 1000 finished pods", "from 1000 on", "delete finished pods", "ttlSecondsAfterFinished")
 	var status apierrors.APIStatus
-	if err := s.create(t.Context(), "web", "a", nil); !errors.As(err, &status) || status.Status().Code != http.StatusForbidden {
+	if err := s.create(t.Context(), "web", "a", nil); !errors.As(err, &status) || status.Status().Code != http.StatusForbidden || !apierrors.HasStatusCause(err, v1alpha1.CauseTooManyFinished) {
 		t.Errorf("got %v", err)
 	}
 	s.mustCreate(t, "not-lent", "a", nil)

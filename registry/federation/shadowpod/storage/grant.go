@@ -15,7 +15,6 @@ import (
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/apiserver/pkg/util/dryrun"
-	"k8s.io/utils/ptr"
 
 	"liqo.io/federation/apiserver/apis/federation"
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
@@ -91,16 +90,6 @@ func (r *REST) Update(ctx context.Context, name string, objInfo rest.UpdatedObje
 	return updated, created, err
 }
 
-// Delete deletes a shadow pod, and its pod with it: one that was left behind
-// would run and not count.
-func (r *REST) Delete(ctx context.Context, name string, deleteValidation rest.ValidateObjectFunc, options *metav1.DeleteOptions) (runtime.Object, bool, error) {
-	//lint:ignore SA1019 The old field is a road in like the new one.
-	if options != nil && (ptr.Deref(options.OrphanDependents, false) || ptr.Deref(options.PropagationPolicy, "") == metav1.DeletePropagationOrphan) {
-		return nil, false, apierrors.NewBadRequest("the pod of a shadow pod goes with it: use another propagationPolicy than Orphan")
-	}
-	return r.REST.Delete(ctx, name, deleteValidation, options)
-}
-
 // creation is one request that may create a shadow pod.
 type creation struct {
 	*grants.Creation
@@ -139,7 +128,7 @@ func (c *creation) reserve(ctx context.Context, obj runtime.Object) error {
 }
 
 // refusal makes an answer of what the grants say: 403, as of a quota, with a
-// cause for each resource that is short. After 429 clients would wait and try
+// cause for each resource that is short, or one for the finished. After 429 clients would wait and try
 // again by themselves, and nobody would be told.
 func refusal(name string, err error) error {
 	var exceeded *grants.ErrExceeded
@@ -148,7 +137,8 @@ func refusal(name string, err error) error {
 		return err
 	}
 	answer := apierrors.NewForbidden(federation.Resource("shadowpods"), name, err)
-	if exceeded == nil {
+	if finished != nil {
+		answer.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: v1alpha1.CauseTooManyFinished, Message: finished.Error()}}
 		return answer
 	}
 	for _, short := range exceeded.Short {
@@ -170,8 +160,7 @@ func (c *creation) context(ctx context.Context) context.Context {
 }
 
 var (
-	_ rest.Creater         = &REST{}
-	_ rest.Updater         = &REST{}
-	_ rest.GracefulDeleter = &REST{}
-	_ grants.Pods          = &REST{}
+	_ rest.Creater = &REST{}
+	_ rest.Updater = &REST{}
+	_ grants.Pods  = &REST{}
 )

@@ -30,6 +30,8 @@ func New(within *grants.Grants, twinOf TwinOf) func(*runtime.Scheme, generic.RES
 			StatusStrategy: strategy.Status(),
 			Table:          table,
 			Changed:        within.Changed,
+			// One that was left behind would run and not count.
+			Along: "the pod of a shadow pod",
 			Fields: func(obj runtime.Object) fields.Set {
 				pod := obj.(*federation.ShadowPod)
 				return fields.Set{

@@ -1,0 +1,147 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package store_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/internalversion"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/util/wait"
+	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/utils/ptr"
+
+	"liqo.io/federation/apiserver/apis/federation"
+	"liqo.io/federation/apiserver/apis/federation/install"
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/registry/federation/shadowendpointslice"
+	"liqo.io/federation/registry/federation/store"
+	"liqo.io/federation/test/etcd"
+)
+
+// slices stores shadow endpoint slices, in a way that may be changed.
+func slices(t *testing.T, change func(*store.Kind)) *store.REST {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	install.Install(scheme)
+	strategy := shadowendpointslice.NewStrategy(scheme)
+	kind := store.Kind{
+		Resource: "shadowendpointslices", Singular: "shadowendpointslice",
+		New:      func() runtime.Object { return &federation.ShadowEndpointSlice{} },
+		NewList:  func() runtime.Object { return &federation.ShadowEndpointSliceList{} },
+		Strategy: strategy, StatusStrategy: strategy.Status(), Table: store.Table[*federation.ShadowEndpointSlice]{},
+	}
+	change(&kind)
+	stored, _, err := store.New(kind, etcd.NewOptions(etcd.Start(t), serializer.NewCodecFactory(scheme).LegacyCodec(v1alpha1.SchemeGroupVersion)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(stored.Destroy)
+	awaitKnown(t, stored, 0)
+	return stored
+}
+
+func create(ctx context.Context, stored *store.REST, namespace, name string) error {
+	_, err := stored.Create(genericapirequest.WithNamespace(ctx, namespace), &federation.ShadowEndpointSlice{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+		Spec:       federation.ShadowEndpointSliceSpec{AddressType: discoveryv1.AddressTypeIPv4},
+	}, rest.ValidateAllObjectFunc, &metav1.CreateOptions{})
+	return err
+}
+
+// awaitKnown waits until the cache has so many objects of all namespaces.
+func awaitKnown(t *testing.T, stored *store.REST, count int) {
+	t.Helper()
+	known := 0
+	if err := wait.PollUntilContextTimeout(t.Context(), 10*time.Millisecond, 10*time.Second, true, func(ctx context.Context) (bool, error) {
+		list, err := stored.List(genericapirequest.WithNamespace(ctx, ""), &internalversion.ListOptions{ResourceVersion: "0"})
+		if apierrors.IsTooManyRequests(err) {
+			// It has just been opened.
+			return false, nil
+		}
+		if err != nil {
+			return false, err
+		}
+		known = meta.LenList(list)
+		return known == count, nil
+	}); err != nil {
+		t.Fatalf("%d are known instead of %d: %v", known, count, err)
+	}
+}
+
+func TestALimitHoldsOverTheNamespacesThatCountTogether(t *testing.T) {
+	const max = 4
+	milans := []string{"shop-milan", "web-milan"}
+	for _, test := range []struct {
+		name     string
+		together store.Together
+		// fill is where so many are made, and full where no more may be.
+		fill, full, free []string
+		says             string
+	}{
+		{"each has its own", nil,
+			[]string{"web-milan", "web-milan", "web-milan", "web-milan"}, []string{"web-milan"}, []string{"shop-milan", "lab-rome"},
+			"4 of them here already"},
+		{"two share", func(_ context.Context, namespace string) ([]string, error) {
+			if strings.HasSuffix(namespace, "-milan") {
+				return milans, nil
+			}
+			return []string{namespace}, nil
+		}, []string{"web-milan", "web-milan", "web-milan", "shop-milan", "lab-rome"}, milans, []string{"lab-rome"},
+			"4 of them in the 2 namespaces that count together already"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			stored := slices(t, func(kind *store.Kind) { kind.Max, kind.Together = max, test.together })
+			for i, namespace := range test.fill {
+				if err := create(t.Context(), stored, namespace, fmt.Sprintf("slice-%d", i)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			awaitKnown(t, stored, len(test.fill))
+			for _, namespace := range test.full {
+				if err := create(t.Context(), stored, namespace, "more"); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), test.says) {
+					t.Errorf("one more in %s is answered with %v", namespace, err)
+				}
+			}
+			for _, namespace := range test.free {
+				if err := create(t.Context(), stored, namespace, "more"); err != nil {
+					t.Errorf("another one's in %s: %v", namespace, err)
+				}
+			}
+		})
+	}
+}
+
+func TestWhatGoesAlongIsNotLeftBehind(t *testing.T) {
+	stored := slices(t, func(kind *store.Kind) { kind.Along = "the EndpointSlice" })
+	ctx := genericapirequest.WithNamespace(t.Context(), "web-milan")
+	if err := create(ctx, stored, "web-milan", "web"); err != nil {
+		t.Fatal(err)
+	}
+	for _, options := range []*metav1.DeleteOptions{
+		{PropagationPolicy: ptr.To(metav1.DeletePropagationOrphan)},
+		//lint:ignore SA1019 The old field is a road in like the new one.
+		{OrphanDependents: ptr.To(true)},
+	} {
+		if _, _, err := stored.Delete(ctx, "web", rest.ValidateAllObjectFunc, options); !apierrors.IsBadRequest(err) {
+			t.Errorf("one is deleted: %v", err)
+		}
+		if _, err := stored.DeleteCollection(ctx, rest.ValidateAllObjectFunc, options, &internalversion.ListOptions{}); !apierrors.IsBadRequest(err) {
+			t.Errorf("all are deleted: %v", err)
+		}
+	}
+	if _, _, err := stored.Delete(ctx, "web", rest.ValidateAllObjectFunc, &metav1.DeleteOptions{PropagationPolicy: ptr.To(metav1.DeletePropagationForeground)}); err != nil {
+		t.Errorf("with what goes along: %v", err)
+	}
+}
