@@ -70,6 +70,9 @@ type Pods struct {
 	// homeAllowed tells whether pods may talk to their home from there now; nil
 	// means that they may.
 	homeAllowed func() bool
+	// offeredNode is the node of the provider's offer that this one stands for;
+	// nil where none does.
+	offeredNode func() string
 	// notify hands a status to the pod controller, which writes it.
 	notify func(*corev1.Pod)
 
