@@ -30,12 +30,15 @@ type consumer struct {
 	requests       func(namespace string) ([]*v1alpha1.ResourceRequest, error)
 	offers         func(namespace string) ([]*v1alpha1.ResourceOffer, error)
 	nodes          func(namespace string) ([]*v1alpha1.VirtualNode, error)
-	createRequest  func(ctx context.Context, request *v1alpha1.ResourceRequest) error
-	commitRequest  func(ctx context.Context, old, wanted *v1alpha1.ResourceRequest) (bool, error)
-	commitOffer    func(ctx context.Context, old, wanted *v1alpha1.ResourceOffer) (bool, error)
-	createNode     func(ctx context.Context, node *v1alpha1.VirtualNode) error
-	commitNode     func(ctx context.Context, old, wanted *v1alpha1.VirtualNode) (bool, error)
-	removeNode     func(ctx context.Context, node *v1alpha1.VirtualNode) error
+	// taken tells whether a name for a virtual node means another cluster, or is
+	// that of another cluster's virtual node.
+	taken         func(namespace, name string) (bool, error)
+	createRequest func(ctx context.Context, request *v1alpha1.ResourceRequest) error
+	commitRequest func(ctx context.Context, old, wanted *v1alpha1.ResourceRequest) (bool, error)
+	commitOffer   func(ctx context.Context, old, wanted *v1alpha1.ResourceOffer) (bool, error)
+	createNode    func(ctx context.Context, node *v1alpha1.VirtualNode) error
+	commitNode    func(ctx context.Context, old, wanted *v1alpha1.VirtualNode) (bool, error)
+	removeNode    func(ctx context.Context, node *v1alpha1.VirtualNode) error
 }
 
 func (r *consumer) reconcile(ctx context.Context, key cache.ObjectName) (time.Duration, error) {
@@ -121,7 +124,7 @@ func (r *consumer) leave(ctx context.Context, namespace string, nodes []*v1alpha
 	return nil
 }
 
-// take accepts one offer and makes a virtual node of it.
+// take accepts one offer and makes virtual nodes of it.
 func (r *consumer) take(ctx context.Context, fc *v1alpha1.ForeignCluster, nodes []*v1alpha1.VirtualNode, offers []*v1alpha1.ResourceOffer) error {
 	slices.SortFunc(offers, func(a, b *v1alpha1.ResourceOffer) int { return strings.Compare(a.Name, b.Name) })
 	var taken *v1alpha1.ResourceOffer
@@ -151,7 +154,7 @@ func (r *consumer) take(ctx context.Context, fc *v1alpha1.ForeignCluster, nodes 
 	if taken == nil {
 		return r.removeNodes(ctx, nodes)
 	}
-	return r.makeNode(ctx, fc, taken, nodes)
+	return r.makeNodes(ctx, fc, taken, nodes)
 }
 
 // decide answers an offer that could be taken.
@@ -169,35 +172,6 @@ func (r *consumer) decide(fc *v1alpha1.ForeignCluster, offer *v1alpha1.ResourceO
 			"An administrator of the consumer has to decide: set spec.borrowing.decision of ForeignCluster %s to Accept or Refuse.", fc.Name)
 	}
 	return v1alpha1.NegotiationAccepted, "The offer is accepted."
-}
-
-func (r *consumer) makeNode(ctx context.Context, fc *v1alpha1.ForeignCluster, offer *v1alpha1.ResourceOffer, nodes []*v1alpha1.VirtualNode) error {
-	index := slices.IndexFunc(nodes, func(node *v1alpha1.VirtualNode) bool { return node.Name == fc.Name })
-	if index < 0 {
-		err := r.createNode(ctx, &v1alpha1.VirtualNode{
-			ObjectMeta: managed(offer.Namespace, fc.Name),
-			Spec: v1alpha1.VirtualNodeSpec{
-				ClusterID: offer.Spec.ClusterID,
-				NodeName:  rules.NodeName(fc.Name),
-				OfferName: offer.Name,
-				Resources: offer.Spec.Resources,
-				Labels:    offer.Spec.Labels,
-			},
-		})
-		if err != nil && !apierrors.IsAlreadyExists(err) {
-			return fmt.Errorf("make a virtual node of offer %s: %w", offer.Name, err)
-		}
-		return nil
-	}
-	if nodes[index].DeletionTimestamp != nil {
-		return nil
-	}
-	changed := nodes[index].DeepCopy()
-	changed.Spec.OfferName, changed.Spec.Resources, changed.Spec.Labels = offer.Name, offer.Spec.Resources, offer.Spec.Labels
-	if _, err := r.commitNode(ctx, nodes[index], changed); err != nil {
-		return fmt.Errorf("change the virtual node of offer %s: %w", offer.Name, err)
-	}
-	return nil
 }
 
 func (r *consumer) removeNodes(ctx context.Context, nodes []*v1alpha1.VirtualNode) error {

@@ -13,6 +13,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -169,6 +170,7 @@ func NewConsumer(config *Config) (*queue.Controller[cache.ObjectName], error) {
 		nodes: func(namespace string) ([]*v1alpha1.VirtualNode, error) {
 			return informers.VirtualNodes().Lister().VirtualNodes(namespace).List(labels.Everything())
 		},
+		taken: config.taken,
 		createRequest: func(ctx context.Context, request *v1alpha1.ResourceRequest) error {
 			_, err := federation.ResourceRequests(request.Namespace).Create(ctx, request, metav1.CreateOptions{})
 			return err
@@ -197,6 +199,20 @@ func NewConsumer(config *Config) (*queue.Controller[cache.ObjectName], error) {
 		watched{informers.ResourceOffers().Informer(), controller.Handle(keysIn(rules.IsPeerNamespace))},
 		watched{informers.VirtualNodes().Informer(), controller.Handle(keysIn(rules.IsPeerNamespace))},
 	)
+}
+
+// taken tells whether a name for a virtual node in a peer namespace means
+// another cluster, or is that of a virtual node in another namespace: Nodes, and
+// the roles of virtual kubelets, are called after them.
+func (c *Config) taken(namespace, name string) (bool, error) {
+	informers := c.FederationInformers.Federation().V1alpha1()
+	if _, err := informers.ForeignClusters().Lister().Get(name); err == nil || !apierrors.IsNotFound(err) {
+		return err == nil, err
+	}
+	all, err := informers.VirtualNodes().Lister().List(labels.Everything())
+	return slices.ContainsFunc(all, func(node *v1alpha1.VirtualNode) bool {
+		return node.Namespace != namespace && (node.Name == name || node.Spec.NodeName == rules.NodeName(name))
+	}), err
 }
 
 // servedKinds are asked by all controllers that are made with the same Config,

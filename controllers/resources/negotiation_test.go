@@ -33,6 +33,10 @@ type world struct {
 	machines []*corev1.Node
 	used     corev1.ResourceList
 	writes   []string
+	// reserved are names that virtual nodes cannot have, and unseen is how many of
+	// the latest ones are in no cache.
+	reserved []string
+	unseen   int
 	// served are the resources of the provider that are not its own, by name.
 	served    map[string]*metav1.APIResource
 	discovery error
@@ -85,7 +89,10 @@ func (w *world) consumer() *consumer {
 		foreignCluster: w.foreignCluster,
 		requests:       func(string) ([]*v1alpha1.ResourceRequest, error) { return slices.Clone(w.requests), nil },
 		offers:         func(string) ([]*v1alpha1.ResourceOffer, error) { return slices.Clone(w.offers), nil },
-		nodes:          func(string) ([]*v1alpha1.VirtualNode, error) { return slices.Clone(w.nodes), nil },
+		nodes: func(string) ([]*v1alpha1.VirtualNode, error) {
+			return slices.Clone(w.nodes[:len(w.nodes)-w.unseen]), nil
+		},
+		taken: func(_, name string) (bool, error) { return slices.Contains(w.reserved, name), nil },
 		createRequest: func(_ context.Context, request *v1alpha1.ResourceRequest) error {
 			w.writes, w.requests = append(w.writes, "create request "+request.Name), append(w.requests, request)
 			return nil
@@ -97,6 +104,9 @@ func (w *world) consumer() *consumer {
 			return replace(w, "offer", w.offers, old, wanted)
 		},
 		createNode: func(_ context.Context, node *v1alpha1.VirtualNode) error {
+			if slices.ContainsFunc(w.nodes, func(n *v1alpha1.VirtualNode) bool { return n.Name == node.Name }) {
+				return apierrors.NewAlreadyExists(v1alpha1.Resource("virtualnodes"), node.Name)
+			}
 			w.writes, w.nodes = append(w.writes, "create node "+node.Name), append(w.nodes, node)
 			return nil
 		},

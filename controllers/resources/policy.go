@@ -7,6 +7,7 @@
 package resources
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -20,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	federationvalidation "liqo.io/federation/apiserver/apis/federation/validation"
 	"liqo.io/federation/apiserver/rules"
 )
 
@@ -36,6 +38,12 @@ type Policy struct {
 	Limits map[string]string
 	// NodeSelector are the labels of the nodes that are shared. Empty shares all.
 	NodeSelector map[string]string
+	// Shape is Aggregate or PerNode: whether the shared nodes are offered as a
+	// whole or one by one.
+	Shape string
+	// NodeLabels are the keys of the labels that are told of nodes that are
+	// offered one by one, beside their architecture, system, region and zone.
+	NodeLabels []string
 	// ChangePercent is by how much what could be offered has to differ from what
 	// is offered before an offer is changed, 0 to 100.
 	ChangePercent int
@@ -49,6 +57,12 @@ type Policy struct {
 	ReflectedKinds []string
 }
 
+// alwaysTold are the keys of the labels that are told of every node.
+var alwaysTold = []string{corev1.LabelArchStable, corev1.LabelOSStable, corev1.LabelTopologyRegion, corev1.LabelTopologyZone}
+
+// maxNodeLabels bounds what is told of one node beside that: offers have to stay small.
+const maxNodeLabels = 8
+
 // flagOfferKinds is the flag of Policy.ReflectedKinds.
 const flagOfferKinds = "offer-kinds"
 
@@ -60,7 +74,7 @@ func (p *Policy) kinds() []metav1.GroupVersionResource {
 
 // DefaultPolicy lends 90 percent to whoever was invited.
 func DefaultPolicy() Policy {
-	return Policy{SharePercent: 90, AutoAccept: true, ChangePercent: 5}
+	return Policy{SharePercent: 90, AutoAccept: true, ChangePercent: 5, Shape: string(v1alpha1.OfferAggregate)}
 }
 
 // AddFlags binds the policy to flags.
@@ -68,6 +82,8 @@ func (p *Policy) AddFlags(fs *pflag.FlagSet) {
 	fs.IntVar(&p.SharePercent, "share-percent", p.SharePercent, "Percentage of the allocatable resources of this cluster's nodes that each consumer is offered, 1 to 100.")
 	fs.StringToStringVar(&p.Limits, "offer-limits", p.Limits, "The most that each consumer is offered of a resource, extended ones too, as cpu=16,memory=64Gi,nvidia.com/gpu=0; 0 offers none. spec.lending.limits of a ForeignCluster goes before it.")
 	fs.StringToStringVar(&p.NodeSelector, "share-node-selector", p.NodeSelector, "Labels of the nodes that are shared, as lent=yes: offers are a part of these nodes, and consumers' pods run on them alone. Without it all nodes are. spec.lending.nodeSelector of a ForeignCluster takes its place.")
+	fs.StringVar(&p.Shape, "offer-shape", p.Shape, "Aggregate offers the shared nodes as a whole, PerNode one by one: the consumer has a virtual node for each, with its architecture, system, region and zone. spec.lending.shape of a ForeignCluster takes its place.")
+	fs.StringSliceVar(&p.NodeLabels, "offer-node-labels", p.NodeLabels, "Keys of further labels, at most 8, that consumers are told of nodes that are offered one by one, as nvidia.com/gpu.product. Their pods run on nodes with the same values.")
 	fs.IntVar(&p.ChangePercent, "offer-change-percent", p.ChangePercent, "By how many percent what could be offered has to differ from what is offered, 0 to 100, before an offer is changed: nodes come and go a little all the time.")
 	fs.BoolVar(&p.AutoAccept, "auto-accept", p.AutoAccept, "Answer requests of invited consumers with an offer, and offers of providers with a virtual node. False waits for an administrator, who decides in spec.lending and spec.borrowing of the ForeignCluster.")
 	fs.StringToStringVar(&p.Labels, "cluster-labels", p.Labels, "Labels that offers carry to the consumers' virtual nodes, as topology.liqo.io/region=north.")
@@ -103,6 +119,21 @@ func (p *Policy) Validate() []error {
 			}
 		}
 	}
+	if shapes := []v1alpha1.OfferShape{v1alpha1.OfferAggregate, v1alpha1.OfferPerNode}; !slices.Contains(shapes, v1alpha1.OfferShape(p.Shape)) {
+		errs = append(errs, fmt.Errorf("--offer-shape %q: must be one of %v", p.Shape, shapes))
+	}
+	if len(p.NodeLabels) > maxNodeLabels {
+		errs = append(errs, fmt.Errorf("--offer-node-labels: %d keys are more than %d", len(p.NodeLabels), maxNodeLabels))
+	}
+	for _, key := range p.NodeLabels {
+		problems := validation.IsQualifiedName(key)
+		if len(problems) == 0 && !federationvalidation.OfferedLabel(key) {
+			problems = []string{"a provider cannot tell this label of its nodes"}
+		}
+		if len(problems) > 0 {
+			errs = append(errs, fmt.Errorf("--offer-node-labels %s: %s", key, strings.Join(problems, "; ")))
+		}
+	}
 	for flag, classes := range map[string][]string{
 		"--offer-storage-classes": p.StorageClasses, "--offer-ingress-classes": p.IngressClasses,
 	} {
@@ -127,12 +158,20 @@ type terms struct {
 	// most are the limits, of the provider's and of what is asked for.
 	most         corev1.ResourceList
 	nodeSelector map[string]string
+	// perNode offers nodes one by one, and nodeLabels are the keys of what is told
+	// of them.
+	perNode    bool
+	nodeLabels []string
 }
 
 // terms are those of the policy, as far as the ForeignCluster has none of its
 // own, and what the consumer asks for.
 func (p *Policy) terms(lending *v1alpha1.PeeringLending, asked corev1.ResourceList) terms {
-	t := terms{percent: p.SharePercent, most: corev1.ResourceList{}, nodeSelector: p.SharedNodes(lending)}
+	t := terms{
+		percent: p.SharePercent, most: corev1.ResourceList{}, nodeSelector: p.SharedNodes(lending),
+		perNode:    cmp.Or(lending.Shape, v1alpha1.OfferShape(p.Shape)) == v1alpha1.OfferPerNode,
+		nodeLabels: slices.Concat(alwaysTold, p.NodeLabels),
+	}
 	if lending.SharePercent != nil {
 		t.percent = int(*lending.SharePercent)
 	}

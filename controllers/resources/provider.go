@@ -14,7 +14,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
@@ -177,22 +176,17 @@ func (r *provider) negotiate(ctx context.Context, fc *v1alpha1.ForeignCluster, r
 		return err
 	}
 	terms := r.policy.terms(&fc.Spec.Lending, request.Spec.Resources)
-	resources := Offer(Allocatable(nodes, terms.nodeSelector), terms.percent, terms.most)
-	if len(resources) == 0 && index >= 0 {
-		// The offer stands and its pods run: there is only nothing for others.
-		for name := range offers[index].Spec.Resources {
-			resources[name] = resource.Quantity{}
-		}
+	var before v1alpha1.ResourceOfferSpec
+	if index >= 0 {
+		before = offers[index].Spec
 	}
+	resources, offered := r.share(nodes, terms, fc.Spec.ClusterID, before)
 	if len(resources) == 0 {
 		return r.answer(ctx, request, v1alpha1.NegotiationPending, "", "No node that the provider shares takes work at the moment.")
 	}
 	wanted := r.spec(resources)
-	var before []metav1.GroupVersionResource
-	if index >= 0 {
-		before = offers[index].Spec.ReflectedKinds
-	}
-	wanted.ReflectedKinds = r.kinds(ctx, before)
+	wanted.Nodes = offered
+	wanted.ReflectedKinds = r.kinds(ctx, before.ReflectedKinds)
 	if index < 0 {
 		offer := &v1alpha1.ResourceOffer{
 			ObjectMeta: metav1.ObjectMeta{
@@ -206,8 +200,8 @@ func (r *provider) negotiate(ctx context.Context, fc *v1alpha1.ForeignCluster, r
 		}
 	} else {
 		changed := offers[index].DeepCopy()
-		if !Moved(changed.Spec.Resources, wanted.Resources, terms.most, r.policy.ChangePercent) {
-			wanted.Resources = changed.Spec.Resources
+		if !Moved(before.Resources, wanted.Resources, terms.most, r.policy.ChangePercent) && !nodesMoved(before.Nodes, wanted.Nodes, r.policy.ChangePercent) {
+			wanted.Resources, wanted.Nodes = before.Resources, before.Nodes
 		}
 		changed.Spec = wanted
 		if _, err := r.commitOffer(ctx, offers[index], changed); err != nil {
@@ -218,6 +212,22 @@ func (r *provider) negotiate(ctx context.Context, fc *v1alpha1.ForeignCluster, r
 		return r.answer(ctx, request, v1alpha1.NegotiationAccepted, name, said("The provider's administrator accepts", fc.Spec.Lending.Reason))
 	}
 	return r.answer(ctx, request, v1alpha1.NegotiationAccepted, name, "The provider's policy allows it.")
+}
+
+// share is how much could be offered: as a whole, or together with the nodes
+// that have it. An offer that stands does so also with nothing in it: its pods
+// run, and there is only nothing for others.
+func (r *provider) share(nodes []*corev1.Node, terms terms, consumerID string, before v1alpha1.ResourceOfferSpec) (corev1.ResourceList, []v1alpha1.OfferedNode) {
+	if terms.perNode {
+		if offered := OfferNodes(nodes, terms, consumerID, before.Nodes); len(offered) > 0 {
+			return Together(offered), offered
+		}
+		return nothingOf(before.Resources), nil
+	}
+	if resources := Offer(Allocatable(nodes, terms.nodeSelector), terms.percent, terms.most); len(resources) > 0 {
+		return resources, nil
+	}
+	return nothingOf(before.Resources), nil
 }
 
 func (r *provider) spec(resources corev1.ResourceList) v1alpha1.ResourceOfferSpec {

@@ -57,8 +57,8 @@ type Controller struct {
 	events     record.EventRecorder
 	clock      clock.PassiveClock
 	backoff    *flowcontrol.Backoff
-	// sharedNodes are the labels of the nodes that a consumer's pods may run on.
-	sharedNodes func(foreignCluster string) map[string]string
+	// placement says where the pods of a consumer run.
+	placement func(foreignCluster, offeredNode string) Placement
 
 	shadows    listers.ShadowPodLister
 	namespaces corelisters.NamespaceLister
@@ -73,26 +73,34 @@ type Controller struct {
 	created map[cache.ObjectName]creation
 }
 
+// Placement is where a pod runs.
+type Placement struct {
+	// Labels are those of the nodes that it may run on; none allow all.
+	Labels map[string]string
+	// Node is where it runs rather than elsewhere; empty prefers none.
+	Node string
+}
+
 // creation is a pod that was created and not seen yet.
 type creation struct {
 	uid types.UID
 	at  time.Time
 }
 
-// New makes the controller and asks the informers for what it reads. The pods
-// of a consumer run on nodes with the labels that sharedNodes returns for its
-// ForeignCluster; without any, on all.
+// New makes the controller and asks the informers for what it reads. A pod runs
+// where placement says for the ForeignCluster of its consumer and the node that
+// was offered to it, if it names one.
 func New(kube kubernetes.Interface, federation versioned.Interface,
 	kubeInformers kubeinformers.SharedInformerFactory, federationInformers externalversions.SharedInformerFactory,
-	events record.EventRecorder, sharedNodes func(foreignCluster string) map[string]string,
+	events record.EventRecorder, placement func(foreignCluster, offeredNode string) Placement,
 ) (*Controller, error) {
-	return newController(kube, federation, kubeInformers, federationInformers, events, sharedNodes, clock.RealClock{},
+	return newController(kube, federation, kubeInformers, federationInformers, events, placement, clock.RealClock{},
 		flowcontrol.NewBackOff(minBackoff, maxBackoff))
 }
 
 func newController(kube kubernetes.Interface, federation versioned.Interface,
 	kubeInformers kubeinformers.SharedInformerFactory, federationInformers externalversions.SharedInformerFactory,
-	events record.EventRecorder, sharedNodes func(foreignCluster string) map[string]string, clock clock.PassiveClock, backoff *flowcontrol.Backoff,
+	events record.EventRecorder, placement func(foreignCluster, offeredNode string) Placement, clock clock.PassiveClock, backoff *flowcontrol.Backoff,
 ) (*Controller, error) {
 	podInformers := kubeinformers.NewSharedInformerFactoryWithOptions(kube, 0,
 		kubeinformers.WithTransform(trim),
@@ -104,7 +112,7 @@ func newController(kube kubernetes.Interface, federation versioned.Interface,
 		events:       events,
 		clock:        clock,
 		backoff:      backoff,
-		sharedNodes:  sharedNodes,
+		placement:    placement,
 		shadows:      shadows.Lister(),
 		namespaces:   kubeInformers.Core().V1().Namespaces().Lister(),
 		pods:         pods.Lister(),

@@ -82,15 +82,10 @@ func confine(spec *corev1.PodSpec, nodes map[string]string) {
 	for _, key := range slices.Sorted(maps.Keys(nodes)) {
 		shared = append(shared, corev1.NodeSelectorRequirement{Key: key, Operator: corev1.NodeSelectorOpIn, Values: []string{nodes[key]}})
 	}
-	if spec.Affinity == nil {
-		spec.Affinity = &corev1.Affinity{}
-	}
-	if spec.Affinity.NodeAffinity == nil {
-		spec.Affinity.NodeAffinity = &corev1.NodeAffinity{}
-	}
-	required := spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution
+	affinity := nodeAffinity(spec)
+	required := affinity.RequiredDuringSchedulingIgnoredDuringExecution
 	if required == nil {
-		spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution = &corev1.NodeSelector{
+		affinity.RequiredDuringSchedulingIgnoredDuringExecution = &corev1.NodeSelector{
 			NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: shared}},
 		}
 		return
@@ -102,6 +97,33 @@ func confine(spec *corev1.PodSpec, nodes map[string]string) {
 			term.MatchExpressions = append(term.MatchExpressions, shared...)
 		}
 	}
+}
+
+// mostWanted is the highest weight that a preference can have.
+const mostWanted = 100
+
+// attract has a pod run on a node rather than elsewhere, while there is room.
+func attract(spec *corev1.PodSpec, node string) {
+	if node == "" {
+		return
+	}
+	affinity := nodeAffinity(spec)
+	affinity.PreferredDuringSchedulingIgnoredDuringExecution = append(affinity.PreferredDuringSchedulingIgnoredDuringExecution, corev1.PreferredSchedulingTerm{
+		Weight: mostWanted,
+		Preference: corev1.NodeSelectorTerm{MatchFields: []corev1.NodeSelectorRequirement{
+			{Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn, Values: []string{node}},
+		}},
+	})
+}
+
+func nodeAffinity(spec *corev1.PodSpec) *corev1.NodeAffinity {
+	if spec.Affinity == nil {
+		spec.Affinity = &corev1.Affinity{}
+	}
+	if spec.Affinity.NodeAffinity == nil {
+		spec.Affinity.NodeAffinity = &corev1.NodeAffinity{}
+	}
+	return spec.Affinity.NodeAffinity
 }
 
 // countable makes containers that ask for nothing ask for 0: where a quota

@@ -175,3 +175,20 @@ func TestPodsStayOnTheNodesThatAreShared(t *testing.T) {
 		})
 	}
 }
+
+func TestPodsRunRatherOnTheNodeThatWasOffered(t *testing.T) {
+	spec := corev1.PodSpec{}
+	attract(&spec, "")
+	if spec.Affinity != nil {
+		t.Fatalf("without one they have an affinity: %v", spec.Affinity)
+	}
+	own := corev1.PreferredSchedulingTerm{Weight: 1}
+	spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []corev1.PreferredSchedulingTerm{own}}}
+	attract(&spec, "worker-1")
+	want := []corev1.PreferredSchedulingTerm{own, {Weight: 100, Preference: corev1.NodeSelectorTerm{MatchFields: []corev1.NodeSelectorRequirement{
+		{Key: "metadata.name", Operator: corev1.NodeSelectorOpIn, Values: []string{"worker-1"}},
+	}}}}
+	if diff := cmp.Diff(want, spec.Affinity.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution); diff != "" {
+		t.Errorf("preferences (-want +got):\n%s", diff)
+	}
+}

@@ -45,7 +45,9 @@ func (c *Controller) create(ctx context.Context, key cache.ObjectName, shadow *v
 	if err != nil {
 		return 0, err
 	}
-	confine(&wanted.Spec, c.sharedNodes(twin.Labels[v1alpha1.LabelForeignCluster]))
+	place := c.placement(twin.Labels[v1alpha1.LabelForeignCluster], shadow.Spec.OfferedNode)
+	confine(&wanted.Spec, place.Labels)
+	attract(&wanted.Spec, place.Node)
 	pod, err := c.kube.CoreV1().Pods(key.Namespace).Create(ctx, wanted, metav1.CreateOptions{})
 	switch {
 	case err == nil:

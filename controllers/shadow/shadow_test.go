@@ -120,7 +120,7 @@ func newWorld(t *testing.T, shadow *v1alpha1.ShadowPod, pod *corev1.Pod) world {
 	kubeInformers := kubeinformers.NewSharedInformerFactory(w.kube, 0)
 	federationInformers := externalversions.NewSharedInformerFactory(w.federation, 0)
 	var err error
-	w.Controller, err = newController(w.kube, w.federation, kubeInformers, federationInformers, w.events, func(string) map[string]string { return nil }, w.clock,
+	w.Controller, err = newController(w.kube, w.federation, kubeInformers, federationInformers, w.events, func(_, _ string) Placement { return Placement{} }, w.clock,
 		flowcontrol.NewFakeBackOff(minBackoff, maxBackoff, w.clock))
 	if err != nil {
 		t.Fatal(err)

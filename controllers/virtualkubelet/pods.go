@@ -73,6 +73,9 @@ type Pods struct {
 	// homeAudience is what a token is asked for with whose pod names no audience;
 	// empty leaves that to the API server.
 	homeAudience string
+	// offeredNode is the node of the provider's offer that this one stands for;
+	// nil where none does.
+	offeredNode func() string
 	// notify hands a status to the pod controller, which writes it.
 	notify func(*corev1.Pod)
 

@@ -55,6 +55,9 @@ func (p *Pods) destination() reflect.Destination {
 	if p.homeAllowed != nil && !p.homeAllowed() {
 		to.Home = reflect.Home{}
 	}
+	if p.offeredNode != nil {
+		to.OfferedNode = p.offeredNode()
+	}
 	return to
 }
 

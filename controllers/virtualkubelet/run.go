@@ -145,6 +145,12 @@ func assemble(ctx context.Context, options *Options, clients *clients, own *Metr
 			vn := k.informers.virtualNode()
 			return vn != nil && vn.Spec.APIAccess != v1alpha1.APIAccessDisabled
 		},
+		offeredNode: func() string {
+			if vn := k.informers.virtualNode(); vn != nil {
+				return vn.Spec.OfferedNode
+			}
+			return ""
+		},
 		queue: newQueue(),
 	}
 	return k, k.informers.start(ctx, handlers{

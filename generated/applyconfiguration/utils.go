@@ -59,6 +59,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &federationv1alpha1.NamespaceOffloadingSpecApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("NamespaceOffloadingStatus"):
 		return &federationv1alpha1.NamespaceOffloadingStatusApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("OfferedNode"):
+		return &federationv1alpha1.OfferedNodeApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("OffloadedCluster"):
 		return &federationv1alpha1.OffloadedClusterApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("OffloadingPatch"):

@@ -362,6 +362,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		v1alpha1.NamespaceOffloadingList{}.OpenAPIModelName():      schema_apiserver_apis_federation_v1alpha1_NamespaceOffloadingList(ref),
 		v1alpha1.NamespaceOffloadingSpec{}.OpenAPIModelName():      schema_apiserver_apis_federation_v1alpha1_NamespaceOffloadingSpec(ref),
 		v1alpha1.NamespaceOffloadingStatus{}.OpenAPIModelName():    schema_apiserver_apis_federation_v1alpha1_NamespaceOffloadingStatus(ref),
+		v1alpha1.OfferedNode{}.OpenAPIModelName():                  schema_apiserver_apis_federation_v1alpha1_OfferedNode(ref),
 		v1alpha1.Offload{}.OpenAPIModelName():                      schema_apiserver_apis_federation_v1alpha1_Offload(ref),
 		v1alpha1.OffloadPlan{}.OpenAPIModelName():                  schema_apiserver_apis_federation_v1alpha1_OffloadPlan(ref),
 		v1alpha1.OffloadStatus{}.OpenAPIModelName():                schema_apiserver_apis_federation_v1alpha1_OffloadStatus(ref),
@@ -19342,6 +19343,59 @@ func schema_apiserver_apis_federation_v1alpha1_NamespaceOffloadingStatus(ref com
 	}
 }
 
+func schema_apiserver_apis_federation_v1alpha1_OfferedNode(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "OfferedNode is what one node of the provider lends to one consumer.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"name": {
+						SchemaProps: spec.SchemaProps{
+							Description: "name is the same for as long as the provider has the node, tells nothing about it, and differs from consumer to consumer. It is a DNS label.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"resources": {
+						SchemaProps: spec.SchemaProps{
+							Description: "resources are what pods may request of the node. They are 0 while it takes no work.",
+							Type:        []string{"object"},
+							AdditionalProperties: &spec.SchemaOrBool{
+								Allows: true,
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(resource.Quantity{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+					"labels": {
+						SchemaProps: spec.SchemaProps{
+							Description: "labels are those of the node that the provider tells, beside the labels of the offer and before these. Pods of the virtual node run on nodes that have them.",
+							Type:        []string{"object"},
+							AdditionalProperties: &spec.SchemaOrBool{
+								Allows: true,
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+				},
+				Required: []string{"name", "resources"},
+			},
+		},
+		Dependencies: []string{
+			resource.Quantity{}.OpenAPIModelName()},
+	}
+}
+
 func schema_apiserver_apis_federation_v1alpha1_Offload(ref common.ReferenceCallback) common.OpenAPIDefinition {
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
@@ -19875,6 +19929,14 @@ func schema_apiserver_apis_federation_v1alpha1_PeeringLending(ref common.Referen
 									},
 								},
 							},
+						},
+					},
+					"shape": {
+						SchemaProps: spec.SchemaProps{
+							Description: "shape is Aggregate, where the shared nodes are offered as a whole, or PerNode, where they are offered one by one. Without it the setting of this installation counts.\n\nPossible enum values:\n - `\"Aggregate\"` offers the shared nodes as a whole: the consumer has one virtual node, which may be larger than any real one.\n - `\"PerNode\"` offers each shared node by itself: the consumer has a virtual node for each.",
+							Type:        []string{"string"},
+							Format:      "",
+							Enum:        []interface{}{"Aggregate", "PerNode"},
 						},
 					},
 					"orphanTTL": {
@@ -20560,6 +20622,27 @@ func schema_apiserver_apis_federation_v1alpha1_ResourceOfferSpec(ref common.Refe
 							},
 						},
 					},
+					"nodes": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-map-keys": []interface{}{
+									"name",
+								},
+								"x-kubernetes-list-type": "map",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "nodes are the resources by the nodes that have them, where the provider offers its nodes one by one: the consumer makes a virtual node of each. Together they have no more than resources. Empty offers the resources as a whole. At most 32.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(v1alpha1.OfferedNode{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
 					"labels": {
 						SchemaProps: spec.SchemaProps{
 							Description: "labels are the provider's own, for the consumer's virtual nodes: where it is, what it is made of.",
@@ -20662,7 +20745,7 @@ func schema_apiserver_apis_federation_v1alpha1_ResourceOfferSpec(ref common.Refe
 			},
 		},
 		Dependencies: []string{
-			resource.Quantity{}.OpenAPIModelName(), metav1.GroupVersionResource{}.OpenAPIModelName()},
+			resource.Quantity{}.OpenAPIModelName(), metav1.GroupVersionResource{}.OpenAPIModelName(), v1alpha1.OfferedNode{}.OpenAPIModelName()},
 	}
 }
 
@@ -21346,6 +21429,13 @@ func schema_apiserver_apis_federation_v1alpha1_ShadowPodSpec(ref common.Referenc
 							Ref:         ref(v1.PodSpec{}.OpenAPIModelName()),
 						},
 					},
+					"offeredNode": {
+						SchemaProps: spec.SchemaProps{
+							Description: "offeredNode is the node of the provider's offer that the pod was bound to, see spec.nodes of the ResourceOffer: the pod runs on a node with its labels, and on that node itself while there is room. Empty, or no node of an offer, leaves the choice to the provider. A change counts when the pod is made anew.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
 				},
 				Required: []string{"pod"},
 			},
@@ -21609,6 +21699,13 @@ func schema_apiserver_apis_federation_v1alpha1_VirtualNodeSpec(ref common.Refere
 					"offerName": {
 						SchemaProps: spec.SchemaProps{
 							Description: "offerName is the ResourceOffer in the same namespace that the node is made from.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"offeredNode": {
+						SchemaProps: spec.SchemaProps{
+							Description: "offeredNode is the node of that offer that this one stands for, see spec.nodes of the ResourceOffer; empty stands for the provider as a whole. It cannot change.",
 							Type:        []string{"string"},
 							Format:      "",
 						},

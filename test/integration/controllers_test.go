@@ -73,8 +73,16 @@ func runOffloading(t *testing.T, env *framework.Environment) {
 	runWith(t, kubeInformers, federationInformers, consumer.Run, provider.Run, shadows.Run)
 }
 
+// offeredNode stands for the node worker, in zone north, for every consumer.
+const offeredNode = "0a1b2c3d4e5f6071"
+
 // allNodes shares every node with every consumer.
-func allNodes(string) map[string]string { return nil }
+func allNodes(_, offered string) shadow.Placement {
+	if offered == offeredNode {
+		return shadow.Placement{Labels: map[string]string{corev1.LabelTopologyZone: "north"}, Node: "worker"}
+	}
+	return shadow.Placement{}
+}
 
 // runShadows runs the controller of shadow pods alone until the test ends.
 func runShadows(t *testing.T, env *framework.Environment) {

@@ -74,6 +74,16 @@ type PeeringAnswer struct {
 	Reason   string
 }
 
+// OfferShape says how the nodes of a provider are offered.
+type OfferShape string
+
+const (
+	// OfferAggregate offers the shared nodes as a whole.
+	OfferAggregate OfferShape = "Aggregate"
+	// OfferPerNode offers each shared node by itself.
+	OfferPerNode OfferShape = "PerNode"
+)
+
 // PeeringLending is what an administrator answers a consumer, and how long
 // what it runs here is kept without it.
 type PeeringLending struct {
@@ -81,6 +91,7 @@ type PeeringLending struct {
 	SharePercent *int32
 	Limits       corev1.ResourceList
 	NodeSelector map[string]string
+	Shape        OfferShape
 	OrphanTTL    *metav1.Duration
 }
 

@@ -84,12 +84,20 @@ type ResourceOffer struct {
 type ResourceOfferSpec struct {
 	ClusterID           string
 	Resources           corev1.ResourceList
+	Nodes               []OfferedNode
 	Labels              map[string]string
 	StorageClasses      []string
 	IngressClasses      []string
 	LoadBalancerClasses []string
 	ReflectedKinds      []metav1.GroupVersionResource
 	Withdrawn           bool
+}
+
+// OfferedNode is what one node of the provider lends to one consumer.
+type OfferedNode struct {
+	Name      string
+	Resources corev1.ResourceList
+	Labels    map[string]string
 }
 
 // ResourceOfferStatus is the consumer's answer to an offer.

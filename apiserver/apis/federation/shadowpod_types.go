@@ -22,7 +22,8 @@ type ShadowPod struct {
 
 // ShadowPodSpec is the pod that is wanted.
 type ShadowPodSpec struct {
-	Pod corev1.PodSpec
+	Pod         corev1.PodSpec
+	OfferedNode string
 }
 
 // ConditionPodCreated is False, with a reason and the provider's message,

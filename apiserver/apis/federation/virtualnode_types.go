@@ -22,13 +22,15 @@ type VirtualNode struct {
 
 // VirtualNodeSpec is what a virtual node is made of.
 type VirtualNodeSpec struct {
-	ClusterID  string
-	NodeName   string
-	OfferName  string
-	Resources  corev1.ResourceList
-	Labels     map[string]string
-	Reflection VirtualNodeReflection
-	APIAccess  APIAccess
+	ClusterID string
+	NodeName  string
+	OfferName string
+	// OfferedNode is empty where the node stands for the provider as a whole.
+	OfferedNode string
+	Resources   corev1.ResourceList
+	Labels      map[string]string
+	Reflection  VirtualNodeReflection
+	APIAccess   APIAccess
 
 	OffloadingPatch *OffloadingPatch
 }

@@ -27,6 +27,9 @@ type Destination struct {
 	OriginID, DestinationID string
 	// NodeName is the virtual node that the pods are bound to.
 	NodeName string
+	// OfferedNode is the node of the provider's offer that this one stands for;
+	// empty stands for the provider as a whole.
+	OfferedNode string
 	// Home is where the pods reach their own API server.
 	Home Home
 }
@@ -70,7 +73,7 @@ func ShadowPod(pod *corev1.Pod, twin string, to Destination, patch *v1alpha1.Off
 			Labels:      podLabels(pod, to, patch.ExcludedLabels),
 			Annotations: annotations,
 		},
-		Spec: v1alpha1.ShadowPodSpec{Pod: podSpec(pod, spec, patch.ExcludedLabels)},
+		Spec: v1alpha1.ShadowPodSpec{Pod: podSpec(pod, spec, patch.ExcludedLabels), OfferedNode: to.OfferedNode},
 	}
 	applyPatch(&shadow.Spec.Pod, patch.DeepCopy())
 	return shadow

@@ -136,6 +136,19 @@ type PeeringAnswer struct {
 	Reason string `json:"reason,omitempty"`
 }
 
+// OfferShape says how the nodes of a provider are offered.
+// +enum
+type OfferShape string
+
+const (
+	// OfferAggregate offers the shared nodes as a whole: the consumer has one
+	// virtual node, which may be larger than any real one.
+	OfferAggregate OfferShape = "Aggregate"
+	// OfferPerNode offers each shared node by itself: the consumer has a virtual
+	// node for each.
+	OfferPerNode OfferShape = "PerNode"
+)
+
 // PeeringLending is what an administrator answers a consumer, how much it is
 // offered, and how long what it runs here is kept without it.
 type PeeringLending struct {
@@ -156,6 +169,11 @@ type PeeringLending struct {
 	// Pods that run already stay where they are.
 	// +optional
 	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
+	// shape is Aggregate, where the shared nodes are offered as a whole, or
+	// PerNode, where they are offered one by one. Without it the setting of this
+	// installation counts.
+	// +optional
+	Shape OfferShape `json:"shape,omitempty"`
 	// orphanTTL is how long the other cluster may give no sign of life before
 	// this one ends the lending by itself, and removes what runs here for it:
 	// at least 1m, as 72h, and 0s is for ever. Without it the setting of this

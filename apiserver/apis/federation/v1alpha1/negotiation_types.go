@@ -139,6 +139,14 @@ type ResourceOfferSpec struct {
 	ClusterID string `json:"clusterID"`
 	// resources bound what the consumer's pods may request here in all.
 	Resources corev1.ResourceList `json:"resources"`
+	// nodes are the resources by the nodes that have them, where the provider
+	// offers its nodes one by one: the consumer makes a virtual node of each.
+	// Together they have no more than resources. Empty offers the resources as a
+	// whole. At most 32.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	Nodes []OfferedNode `json:"nodes,omitempty"`
 	// labels are the provider's own, for the consumer's virtual nodes: where
 	// it is, what it is made of.
 	// +optional
@@ -165,6 +173,25 @@ type ResourceOfferSpec struct {
 	// withdrawn takes the offer back: the consumer's pods go home.
 	// +optional
 	Withdrawn bool `json:"withdrawn,omitempty"`
+}
+
+// MaxOfferedNodes bounds the nodes of an offer: each costs the consumer a
+// virtual kubelet.
+const MaxOfferedNodes = 32
+
+// OfferedNode is what one node of the provider lends to one consumer.
+type OfferedNode struct {
+	// name is the same for as long as the provider has the node, tells nothing
+	// about it, and differs from consumer to consumer. It is a DNS label.
+	Name string `json:"name"`
+	// resources are what pods may request of the node. They are 0 while it takes
+	// no work.
+	Resources corev1.ResourceList `json:"resources"`
+	// labels are those of the node that the provider tells, beside the labels of
+	// the offer and before these. Pods of the virtual node run on nodes that have
+	// them.
+	// +optional
+	Labels map[string]string `json:"labels,omitempty"`
 }
 
 // ResourceOfferStatus is the consumer's answer to an offer.

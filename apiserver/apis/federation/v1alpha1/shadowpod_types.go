@@ -33,6 +33,12 @@ type ShadowPodSpec struct {
 	// Security level baseline refuses, nor name a node. Only the fields that
 	// Kubernetes lets change in a running pod can change.
 	Pod corev1.PodSpec `json:"pod"`
+	// offeredNode is the node of the provider's offer that the pod was bound to,
+	// see spec.nodes of the ResourceOffer: the pod runs on a node with its labels,
+	// and on that node itself while there is room. Empty, or no node of an offer,
+	// leaves the choice to the provider. A change counts when the pod is made anew.
+	// +optional
+	OfferedNode string `json:"offeredNode,omitempty"`
 }
 
 // ConditionPodCreated is False, with a reason and the provider's message,

@@ -36,6 +36,11 @@ type VirtualNodeSpec struct {
 	// made from.
 	// +optional
 	OfferName string `json:"offerName,omitempty"`
+	// offeredNode is the node of that offer that this one stands for, see
+	// spec.nodes of the ResourceOffer; empty stands for the provider as a whole. It
+	// cannot change.
+	// +optional
+	OfferedNode string `json:"offeredNode,omitempty"`
 	// resources become the node's capacity.
 	Resources corev1.ResourceList `json:"resources"`
 	// labels are added to the node.

@@ -154,6 +154,11 @@ func (in NamespaceOffloadingStatus) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in OfferedNode) OpenAPIModelName() string {
+	return "io.liqo.federation.v1alpha1.OfferedNode"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in Offload) OpenAPIModelName() string {
 	return "io.liqo.federation.v1alpha1.Offload"
 }

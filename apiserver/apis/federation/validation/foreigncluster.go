@@ -111,6 +111,7 @@ func peeringIntent(intent federation.PeeringIntent, path *field.Path) field.Erro
 func lending(lending *federation.PeeringLending, path *field.Path) field.ErrorList {
 	errs := resources(lending.Limits, path.Child("limits"))
 	errs = append(errs, labels(lending.NodeSelector, path.Child("nodeSelector"))...)
+	errs = append(errs, oneOf(lending.Shape, path.Child("shape"), "", federation.OfferAggregate, federation.OfferPerNode)...)
 	if share := lending.SharePercent; share != nil && (*share < 1 || *share > 100) {
 		errs = append(errs, field.Invalid(path.Child("sharePercent"), *share, "must be between 1 and 100"))
 	}

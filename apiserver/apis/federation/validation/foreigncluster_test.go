@@ -51,6 +51,7 @@ func TestValidateForeignCluster(t *testing.T) {
 		"a hasty orphanTTL": {func(c *federation.ForeignCluster) {
 			c.Spec.Lending.OrphanTTL = &metav1.Duration{Duration: 59 * time.Second}
 		}, []string{"spec.lending.orphanTTL"}},
+		"a round shape":        {func(c *federation.ForeignCluster) { c.Spec.Lending.Shape = "Round" }, []string{"spec.lending.shape"}},
 		"nothing shared":       {func(c *federation.ForeignCluster) { c.Spec.Lending.SharePercent = ptr.To[int32](0) }, []string{"spec.lending.sharePercent"}},
 		"more than everything": {func(c *federation.ForeignCluster) { c.Spec.Lending.SharePercent = ptr.To[int32](101) }, []string{"spec.lending.sharePercent"}},
 		"a negative limit":     {func(c *federation.ForeignCluster) { c.Spec.Lending.Limits = quantities("cpu", "-1") }, []string{"spec.lending.limits[cpu]"}},

@@ -83,11 +83,47 @@ func ValidateResourceOfferStatusUpdate(offer, old *federation.ResourceOffer) fie
 func resourceOfferSpec(spec *federation.ResourceOfferSpec) field.ErrorList {
 	errs := requiredClusterID(spec.ClusterID, specPath.Child("clusterID"))
 	errs = append(errs, requiredResources(spec.Resources, specPath.Child("resources"))...)
+	errs = append(errs, offeredNodes(spec.Nodes, spec.Resources, specPath.Child("nodes"))...)
 	errs = append(errs, offeredLabels(spec.Labels, specPath.Child("labels"))...)
 	errs = append(errs, uniqueNames(spec.StorageClasses, maxClasses, specPath.Child("storageClasses"), subdomain)...)
 	errs = append(errs, uniqueNames(spec.IngressClasses, maxClasses, specPath.Child("ingressClasses"), subdomain)...)
 	errs = append(errs, uniqueNames(spec.LoadBalancerClasses, maxClasses, specPath.Child("loadBalancerClasses"), qualifiedName)...)
 	return append(errs, ReflectedKinds(spec.ReflectedKinds, specPath.Child("reflectedKinds"))...)
+}
+
+// offeredNodes checks what a provider offers node by node: the consumer makes
+// as many nodes of it, which together have what is offered.
+func offeredNodes(nodes []federation.OfferedNode, offered corev1.ResourceList, path *field.Path) field.ErrorList {
+	if len(nodes) > v1alpha1.MaxOfferedNodes {
+		return field.ErrorList{field.TooMany(path, len(nodes), v1alpha1.MaxOfferedNodes)}
+	}
+	var errs field.ErrorList
+	seen, sum := map[string]bool{}, corev1.ResourceList{}
+	for i, node := range nodes {
+		at := path.Index(i)
+		errs = append(errs, dnsLabel(node.Name, at.Child("name"))...)
+		if seen[node.Name] {
+			errs = append(errs, field.Duplicate(at.Child("name"), truncate(node.Name)))
+		}
+		seen[node.Name] = true
+		errs = append(errs, requiredResources(node.Resources, at.Child("resources"))...)
+		errs = append(errs, offeredLabels(node.Labels, at.Child("labels"))...)
+		for name, quantity := range node.Resources {
+			total := sum[name].DeepCopy()
+			total.Add(quantity)
+			sum[name] = total
+		}
+	}
+	if len(errs) > 0 {
+		return errs
+	}
+	for _, name := range slices.Sorted(maps.Keys(sum)) {
+		total, most := sum[name], offered[name]
+		if total.Cmp(most) > 0 {
+			errs = append(errs, field.Invalid(path, total.String(), fmt.Sprintf("the nodes have more %s together than spec.resources, which has %s", name, most.String())))
+		}
+	}
+	return errs
 }
 
 // describing are the labels of Kubernetes' own that tell where a node is and
@@ -106,13 +142,20 @@ var describing = map[string]bool{
 func offeredLabels(set map[string]string, path *field.Path) field.ErrorList {
 	errs := labels(set, path)
 	for _, key := range slices.Sorted(maps.Keys(set)) {
-		domain, _, _ := strings.Cut(key, "/")
-		reserved := key == v1alpha1.LabelType || key == v1alpha1.LabelRemoteClusterID || inDomain(domain, "kubernetes.io") || inDomain(domain, "k8s.io")
-		if reserved && !describing[key] {
+		if !OfferedLabel(key) {
+			domain, _, _ := strings.Cut(key, "/")
 			errs = append(errs, field.Forbidden(path.Key(truncate(key)), fmt.Sprintf("labels of %s are not a provider's to set", truncate(domain))))
 		}
 	}
 	return errs
+}
+
+// OfferedLabel tells whether a provider may have the consumer's nodes labelled
+// with a key.
+func OfferedLabel(key string) bool {
+	domain, _, _ := strings.Cut(key, "/")
+	reserved := key == v1alpha1.LabelType || key == v1alpha1.LabelRemoteClusterID || inDomain(domain, "kubernetes.io") || inDomain(domain, "k8s.io")
+	return !reserved || describing[key]
 }
 
 func inDomain(name, domain string) bool {

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"liqo.io/federation/apiserver/apis/federation"
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
 func TestValidateResourceRequest(t *testing.T) {
@@ -63,6 +64,24 @@ func TestValidateResourceOffer(t *testing.T) {
 		"another cluster": {func(o *federation.ResourceOffer) {
 			o.Spec.Labels = map[string]string{"liqo.io/remote-cluster-id": romeID}
 		}, []string{"spec.labels[liqo.io/remote-cluster-id]"}},
+		"too many nodes": {func(o *federation.ResourceOffer) {
+			o.Spec.Nodes = make([]federation.OfferedNode, v1alpha1.MaxOfferedNodes+1)
+		}, []string{"spec.nodes"}},
+		"a node without a name": {func(o *federation.ResourceOffer) {
+			o.Spec.Nodes = []federation.OfferedNode{{Resources: quantities("cpu", "1")}}
+		}, []string{"spec.nodes[0].name"}},
+		"a node twice": {func(o *federation.ResourceOffer) {
+			o.Spec.Nodes = []federation.OfferedNode{{Name: "a", Resources: quantities("cpu", "1")}, {Name: "a", Resources: quantities("cpu", "1")}}
+		}, []string{"spec.nodes[1].name"}},
+		"a node with nothing": {func(o *federation.ResourceOffer) {
+			o.Spec.Nodes = []federation.OfferedNode{{Name: "a"}}
+		}, []string{"spec.nodes[0].resources"}},
+		"a node that is a control plane": {func(o *federation.ResourceOffer) {
+			o.Spec.Nodes = []federation.OfferedNode{{Name: "a", Resources: quantities("cpu", "1"), Labels: map[string]string{"node-role.kubernetes.io/control-plane": ""}}}
+		}, []string{"spec.nodes[0].labels[node-role.kubernetes.io/control-plane]"}},
+		"nodes that have more than is offered": {func(o *federation.ResourceOffer) {
+			o.Spec.Nodes = []federation.OfferedNode{{Name: "a", Resources: o.Spec.Resources}, {Name: "b", Resources: quantities("cpu", "1m")}}
+		}, []string{"spec.nodes"}},
 		"a class twice":     {func(o *federation.ResourceOffer) { o.Spec.StorageClasses = []string{"fast", "fast"} }, []string{"spec.storageClasses[1]"}},
 		"a path as a class": {func(o *federation.ResourceOffer) { o.Spec.IngressClasses = []string{"a/b"} }, []string{"spec.ingressClasses[0]"}},
 		"a class of spaces": {func(o *federation.ResourceOffer) { o.Spec.LoadBalancerClasses = []string{" "} }, []string{"spec.loadBalancerClasses[0]"}},
@@ -92,20 +111,23 @@ func TestValidateResourceOffer(t *testing.T) {
 func TestValidateVirtualNode(t *testing.T) {
 	good := &federation.VirtualNode{
 		ObjectMeta: metav1.ObjectMeta{Name: "milan", Namespace: "liqo-peer-milan"},
-		Spec: federation.VirtualNodeSpec{ClusterID: milanID, NodeName: "liqo-milan", OfferName: "milan", Resources: quantities("cpu", "2"),
+		Spec: federation.VirtualNodeSpec{ClusterID: milanID, NodeName: "liqo-milan", OfferName: "milan", OfferedNode: "a", Resources: quantities("cpu", "2"),
 			Labels: map[string]string{"liqo.io/remote-cluster-id": milanID}, OffloadingPatch: goodPatch()},
 	}
 	spec := map[string]wrong[*federation.VirtualNode]{
-		"no resources":       {func(n *federation.VirtualNode) { n.Spec.Resources = nil }, []string{"spec.resources"}},
-		"a path as an offer": {func(n *federation.VirtualNode) { n.Spec.OfferName = "a/b" }, []string{"spec.offerName"}},
-		"no such API access": {func(n *federation.VirtualNode) { n.Spec.APIAccess = "home" }, []string{"spec.apiAccess"}},
-		"a broken label":     {func(n *federation.VirtualNode) { n.Spec.Labels = map[string]string{"a b": ""} }, []string{"spec.labels"}},
+		"no resources":                     {func(n *federation.VirtualNode) { n.Spec.Resources = nil }, []string{"spec.resources"}},
+		"a path as an offer":               {func(n *federation.VirtualNode) { n.Spec.OfferName = "a/b" }, []string{"spec.offerName"}},
+		"a path as an offered node":        {func(n *federation.VirtualNode) { n.Spec.OfferedNode = "a/b" }, []string{"spec.offeredNode"}},
+		"an offered node without an offer": {func(n *federation.VirtualNode) { n.Spec.OfferName = "" }, []string{"spec.offerName"}},
+		"no such API access":               {func(n *federation.VirtualNode) { n.Spec.APIAccess = "home" }, []string{"spec.apiAccess"}},
+		"a broken label":                   {func(n *federation.VirtualNode) { n.Spec.Labels = map[string]string{"a b": ""} }, []string{"spec.labels"}},
 	}
 	runCreate(t, good, ValidateVirtualNode, spec)
 	for name, test := range map[string]wrong[*federation.VirtualNode]{
 		"no node":           {func(n *federation.VirtualNode) { n.Spec.NodeName = "" }, []string{"spec.nodeName"}},
 		"a long node":       {func(n *federation.VirtualNode) { n.Spec.NodeName = strings.Repeat("n", 64) }, []string{"spec.nodeName"}},
 		"another node":      {func(n *federation.VirtualNode) { n.Spec.NodeName = "rome-cp" }, []string{"spec.nodeName"}},
+		"another offered":   {func(n *federation.VirtualNode) { n.Spec.OfferedNode = "b" }, []string{"spec.offeredNode"}},
 		"another cluster":   {func(n *federation.VirtualNode) { n.Spec.ClusterID = romeID }, []string{"spec.clusterID"}},
 		"no cluster at all": {func(n *federation.VirtualNode) { n.Spec.ClusterID = "" }, []string{"spec.clusterID"}},
 	} {

@@ -45,6 +45,7 @@ func ValidateShadowPod(pod *federation.ShadowPod) field.ErrorList {
 		return append(errs, tooLarge())
 	}
 	spec := &pod.Spec.Pod
+	errs = append(errs, optional(pod.Spec.OfferedNode, specPath.Child("offeredNode"), dnsLabel)...)
 	errs = append(errs, podSize(spec)...)
 	errs = append(errs, podIdentity(spec)...)
 	errs = append(errs, podPlacement(spec, pod.Namespace)...)
@@ -63,6 +64,7 @@ func ValidateShadowPodUpdate(pod, old *federation.ShadowPod) field.ErrorList {
 		metadataPath.Child("annotations").Key(v1alpha1.AnnotationOriginUID))...)
 	errs = append(errs, immutable(pod.Labels[v1alpha1.LabelOrigin], old.Labels[v1alpha1.LabelOrigin],
 		metadataPath.Child("labels").Key(v1alpha1.LabelOrigin))...)
+	errs = append(errs, optional(pod.Spec.OfferedNode, specPath.Child("offeredNode"), dnsLabel)...)
 	errs = append(errs, podUpdate(&pod.Spec.Pod, &old.Spec.Pod)...)
 	if !apiequality.Semantic.DeepEqual(pod.Spec, old.Spec) || !apiequality.Semantic.DeepEqual(pod.Annotations, old.Annotations) {
 		errs = append(errs, podPlacement(&pod.Spec.Pod, pod.Namespace)...)

@@ -28,6 +28,7 @@ func ValidateVirtualNodeUpdate(node, old *federation.VirtualNode) field.ErrorLis
 		errs = append(errs, virtualNodeSpec(&node.Spec)...)
 	}
 	errs = append(errs, immutable(node.Spec.ClusterID, old.Spec.ClusterID, specPath.Child("clusterID"))...)
+	errs = append(errs, immutable(node.Spec.OfferedNode, old.Spec.OfferedNode, specPath.Child("offeredNode"))...)
 	return append(errs, immutable(node.Spec.NodeName, old.Spec.NodeName, specPath.Child("nodeName"))...)
 }
 
@@ -47,6 +48,10 @@ func virtualNodeSpec(spec *federation.VirtualNodeSpec) field.ErrorList {
 		errs = append(errs, field.TooLong(specPath.Child("nodeName"), "", maxNodeName))
 	}
 	errs = append(errs, optional(spec.OfferName, specPath.Child("offerName"), subdomain)...)
+	errs = append(errs, optional(spec.OfferedNode, specPath.Child("offeredNode"), dnsLabel)...)
+	if spec.OfferedNode != "" && spec.OfferName == "" {
+		errs = append(errs, field.Required(specPath.Child("offerName"), "must name the offer that offeredNode is of"))
+	}
 	errs = append(errs, requiredResources(spec.Resources, specPath.Child("resources"))...)
 	errs = append(errs, oneOf(spec.APIAccess, specPath.Child("apiAccess"), "", federation.APIAccessHome, federation.APIAccessDisabled)...)
 	errs = append(errs, labels(spec.Labels, specPath.Child("labels"))...)

@@ -6,10 +6,13 @@ package app
 import (
 	"context"
 
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/utils/clock"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/rules"
 	"liqo.io/federation/controllers/offloading"
+	"liqo.io/federation/controllers/resources"
 	"liqo.io/federation/controllers/shadow"
 )
 
@@ -38,16 +41,26 @@ func initTwinNamespace(_ context.Context, config *Config) ([]Runner, error) {
 
 func initShadowPod(_ context.Context, config *Config) ([]Runner, error) {
 	clusters := config.FederationInformers.Federation().V1alpha1().ForeignClusters().Lister()
-	sharedNodes := func(foreignCluster string) map[string]string {
-		lending := v1alpha1.PeeringLending{}
-		// A consumer that is gone runs nothing new.
-		if fc, err := clusters.Get(foreignCluster); err == nil {
-			lending = fc.Spec.Lending
+	offers := config.FederationInformers.Federation().V1alpha1().ResourceOffers().Lister()
+	nodes := config.KubeInformers.Core().V1().Nodes().Lister()
+	placement := func(foreignCluster, offeredNode string) shadow.Placement {
+		fc, err := clusters.Get(foreignCluster)
+		if err != nil {
+			// A consumer that is gone runs nothing new.
+			fc = &v1alpha1.ForeignCluster{}
 		}
-		return config.Options.Policy.SharedNodes(&lending)
+		shared := config.Options.Policy.SharedNodes(&fc.Spec.Lending)
+		if offeredNode == "" {
+			return shadow.Placement{Labels: shared}
+		}
+		// Listing a cache fails only with a selector that cannot be read.
+		all, _ := nodes.List(labels.Everything())
+		offered, _ := offers.ResourceOffers(rules.TenantNamespace(foreignCluster)).List(labels.Everything())
+		wanted, node := resources.Place(all, offered, shared, fc.Spec.ClusterID, offeredNode)
+		return shadow.Placement{Labels: wanted, Node: node}
 	}
 	controller, err := shadow.New(config.Kube, config.Federation, config.KubeInformers, config.FederationInformers,
-		config.Recorder("shadow-pod"), sharedNodes)
+		config.Recorder("shadow-pod"), placement)
 	if err != nil {
 		return nil, err
 	}

@@ -31,6 +31,10 @@ type PeeringLendingApplyConfiguration struct {
 	// run on them alone. Without it the setting of this installation counts.
 	// Pods that run already stay where they are.
 	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
+	// shape is Aggregate, where the shared nodes are offered as a whole, or
+	// PerNode, where they are offered one by one. Without it the setting of this
+	// installation counts.
+	Shape *federationv1alpha1.OfferShape `json:"shape,omitempty"`
 	// orphanTTL is how long the other cluster may give no sign of life before
 	// this one ends the lending by itself, and removes what runs here for it:
 	// at least 1m, as 72h, and 0s is for ever. Without it the setting of this
@@ -89,6 +93,14 @@ func (b *PeeringLendingApplyConfiguration) WithNodeSelector(entries map[string]s
 	for k, v := range entries {
 		b.NodeSelector[k] = v
 	}
+	return b
+}
+
+// WithShape sets the Shape field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Shape field is set to the value of the last call.
+func (b *PeeringLendingApplyConfiguration) WithShape(value federationv1alpha1.OfferShape) *PeeringLendingApplyConfiguration {
+	b.Shape = &value
 	return b
 }
 

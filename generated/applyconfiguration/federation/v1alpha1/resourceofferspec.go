@@ -19,6 +19,11 @@ type ResourceOfferSpecApplyConfiguration struct {
 	ClusterID *string `json:"clusterID,omitempty"`
 	// resources bound what the consumer's pods may request here in all.
 	Resources *v1.ResourceList `json:"resources,omitempty"`
+	// nodes are the resources by the nodes that have them, where the provider
+	// offers its nodes one by one: the consumer makes a virtual node of each.
+	// Together they have no more than resources. Empty offers the resources as a
+	// whole. At most 32.
+	Nodes []OfferedNodeApplyConfiguration `json:"nodes,omitempty"`
 	// labels are the provider's own, for the consumer's virtual nodes: where
 	// it is, what it is made of.
 	Labels map[string]string `json:"labels,omitempty"`
@@ -56,6 +61,19 @@ func (b *ResourceOfferSpecApplyConfiguration) WithClusterID(value string) *Resou
 // If called multiple times, the Resources field is set to the value of the last call.
 func (b *ResourceOfferSpecApplyConfiguration) WithResources(value v1.ResourceList) *ResourceOfferSpecApplyConfiguration {
 	b.Resources = &value
+	return b
+}
+
+// WithNodes adds the given value to the Nodes field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Nodes field.
+func (b *ResourceOfferSpecApplyConfiguration) WithNodes(values ...*OfferedNodeApplyConfiguration) *ResourceOfferSpecApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithNodes")
+		}
+		b.Nodes = append(b.Nodes, *values[i])
+	}
 	return b
 }
 

@@ -18,6 +18,11 @@ type ShadowPodSpecApplyConfiguration struct {
 	// Security level baseline refuses, nor name a node. Only the fields that
 	// Kubernetes lets change in a running pod can change.
 	Pod *v1.PodSpec `json:"pod,omitempty"`
+	// offeredNode is the node of the provider's offer that the pod was bound to,
+	// see spec.nodes of the ResourceOffer: the pod runs on a node with its labels,
+	// and on that node itself while there is room. Empty, or no node of an offer,
+	// leaves the choice to the provider. A change counts when the pod is made anew.
+	OfferedNode *string `json:"offeredNode,omitempty"`
 }
 
 // ShadowPodSpecApplyConfiguration constructs a declarative configuration of the ShadowPodSpec type for use with
@@ -31,5 +36,13 @@ func ShadowPodSpec() *ShadowPodSpecApplyConfiguration {
 // If called multiple times, the Pod field is set to the value of the last call.
 func (b *ShadowPodSpecApplyConfiguration) WithPod(value v1.PodSpec) *ShadowPodSpecApplyConfiguration {
 	b.Pod = &value
+	return b
+}
+
+// WithOfferedNode sets the OfferedNode field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the OfferedNode field is set to the value of the last call.
+func (b *ShadowPodSpecApplyConfiguration) WithOfferedNode(value string) *ShadowPodSpecApplyConfiguration {
+	b.OfferedNode = &value
 	return b
 }

@@ -22,6 +22,10 @@ type VirtualNodeSpecApplyConfiguration struct {
 	// offerName is the ResourceOffer in the same namespace that the node is
 	// made from.
 	OfferName *string `json:"offerName,omitempty"`
+	// offeredNode is the node of that offer that this one stands for, see
+	// spec.nodes of the ResourceOffer; empty stands for the provider as a whole. It
+	// cannot change.
+	OfferedNode *string `json:"offeredNode,omitempty"`
 	// resources become the node's capacity.
 	Resources *v1.ResourceList `json:"resources,omitempty"`
 	// labels are added to the node.
@@ -68,6 +72,14 @@ func (b *VirtualNodeSpecApplyConfiguration) WithNodeName(value string) *VirtualN
 // If called multiple times, the OfferName field is set to the value of the last call.
 func (b *VirtualNodeSpecApplyConfiguration) WithOfferName(value string) *VirtualNodeSpecApplyConfiguration {
 	b.OfferName = &value
+	return b
+}
+
+// WithOfferedNode sets the OfferedNode field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the OfferedNode field is set to the value of the last call.
+func (b *VirtualNodeSpecApplyConfiguration) WithOfferedNode(value string) *VirtualNodeSpecApplyConfiguration {
+	b.OfferedNode = &value
 	return b
 }
 

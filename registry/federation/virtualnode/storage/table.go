@@ -40,4 +40,10 @@ var table = store.Table[*federation.VirtualNode]{
 	{Name: "Memory", Description: "the node's memory capacity", Cell: func(n *federation.VirtualNode) any {
 		return store.Quantity(n.Spec.Resources, corev1.ResourceMemory)
 	}},
+	{Name: "Offer", Wide: true, Description: "the offer that the node is made from", Cell: func(n *federation.VirtualNode) any {
+		return store.OrNone(n.Spec.OfferName)
+	}},
+	{Name: "Offered Node", Wide: true, Description: "the node of the offer that it stands for", Cell: func(n *federation.VirtualNode) any {
+		return store.OrNone(n.Spec.OfferedNode)
+	}},
 }

@@ -1,0 +1,194 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package resources
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/rules/quota"
+)
+
+// offeredNodeLength is that of the names of offered nodes: 64 bits.
+const offeredNodeLength = 16
+
+// offeredNode is how a node is called in the offers to a consumer: always the
+// same, without a word about the node, and otherwise than in those to another
+// consumer, so that two cannot compare what they have.
+func offeredNode(node *corev1.Node, consumerID string) string {
+	sum := sha256.Sum256([]byte(consumerID + "/" + string(node.UID)))
+	return hex.EncodeToString(sum[:])[:offeredNodeLength]
+}
+
+// isShared tells whether a node is one that is lent, whether or not it takes
+// work at the moment.
+func isShared(node *corev1.Node, selector map[string]string) bool {
+	return node.Labels[v1alpha1.LabelType] != v1alpha1.TypeVirtualNode && labels.SelectorFromSet(selector).Matches(labels.Set(node.Labels))
+}
+
+// candidate is a node that could be offered.
+type candidate struct {
+	*corev1.Node
+	name string
+	// rank is its place among those that were offered before, or after them.
+	rank    int
+	offered bool
+}
+
+// OfferNodes offers each shared node by itself, up to the most of all together
+// and to MaxOfferedNodes. Those that were offered before come first, in the same
+// order, then the oldest: what is offered does not wander. A node that was
+// offered before stays, with nothing in it while it takes no work or the others
+// have all there may be, until it is gone or not shared any more; the last ones
+// stay even then.
+func OfferNodes(nodes []*corev1.Node, t terms, consumerID string, before []v1alpha1.OfferedNode) []v1alpha1.OfferedNode {
+	rest := t.most.DeepCopy()
+	var offered []v1alpha1.OfferedNode
+	for _, node := range candidates(nodes, t.nodeSelector, consumerID, before) {
+		if len(offered) == v1alpha1.MaxOfferedNodes {
+			break
+		}
+		share := Offer(node.Status.Allocatable, t.percent, rest)
+		switch full := Offer(node.Status.Allocatable, t.percent, t.most); {
+		case takesWork(node.Node) && carries(share, full):
+			for name := range rest {
+				if taken, ok := share[name]; ok {
+					left := rest[name].DeepCopy()
+					left.Sub(taken)
+					rest[name] = left
+				}
+			}
+		case node.offered:
+			share = nothingOf(full)
+		default:
+			continue
+		}
+		if len(share) > 0 {
+			offered = append(offered, v1alpha1.OfferedNode{Name: node.name, Resources: share, Labels: told(node.Labels, t.nodeLabels)})
+		}
+	}
+	if len(offered) == 0 {
+		for _, node := range before {
+			node.Resources = nothingOf(node.Resources)
+			offered = append(offered, node)
+		}
+	}
+	return offered
+}
+
+// candidates are the nodes that are shared, in the order in which they are
+// offered.
+func candidates(nodes []*corev1.Node, selector map[string]string, consumerID string, before []v1alpha1.OfferedNode) []candidate {
+	ranks := map[string]int{}
+	for i, node := range before {
+		ranks[node.Name] = i
+	}
+	var found []candidate
+	for _, node := range nodes {
+		if !isShared(node, selector) {
+			continue
+		}
+		c := candidate{Node: node, name: offeredNode(node, consumerID), rank: len(before)}
+		if rank, ok := ranks[c.name]; ok {
+			c.rank, c.offered = rank, true
+		}
+		found = append(found, c)
+	}
+	slices.SortFunc(found, func(a, b candidate) int {
+		return cmp.Or(cmp.Compare(a.rank, b.rank), a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.name, b.name))
+	})
+	return found
+}
+
+// carries tells whether pods can run on a share of a node: it has some of
+// everything that every pod needs, as far as the node would be offered it if
+// there were no others.
+func carries(share, full corev1.ResourceList) bool {
+	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourcePods} {
+		if _, wanted := full[name]; wanted {
+			if _, ok := share[name]; !ok {
+				return false
+			}
+		}
+	}
+	return len(share) > 0
+}
+
+// nothingOf names the same resources, with nothing of them.
+func nothingOf(list corev1.ResourceList) corev1.ResourceList {
+	nothing := corev1.ResourceList{}
+	for name := range list {
+		nothing[name] = resource.Quantity{}
+	}
+	return nothing
+}
+
+// told are the labels of a node with these keys.
+func told(of map[string]string, keys []string) map[string]string {
+	labels := map[string]string{}
+	for _, key := range keys {
+		if value, ok := of[key]; ok {
+			labels[key] = value
+		}
+	}
+	return labels
+}
+
+// Together is what offered nodes have in all.
+func Together(nodes []v1alpha1.OfferedNode) corev1.ResourceList {
+	sum := corev1.ResourceList{}
+	for _, node := range nodes {
+		quota.Add(sum, node.Resources)
+	}
+	return sum
+}
+
+// nodesMoved tells whether offered nodes should be replaced by others: when one
+// comes or goes, says something else of itself, or has moved.
+func nodesMoved(offered, could []v1alpha1.OfferedNode, percent int) bool {
+	if len(offered) != len(could) {
+		return true
+	}
+	was := map[string]v1alpha1.OfferedNode{}
+	for _, node := range offered {
+		was[node.Name] = node
+	}
+	for _, now := range could {
+		before, ok := was[now.Name]
+		if !ok || !maps.Equal(before.Labels, now.Labels) || Moved(before.Resources, now.Resources, nil, percent) {
+			return true
+		}
+	}
+	return false
+}
+
+// Place says where the pods of an offered node run: on shared nodes with the
+// labels that the offer tells of it, and on the node itself rather than
+// elsewhere, if it is still shared and takes work. Of a node that is not offered
+// any more nothing is known.
+func Place(nodes []*corev1.Node, offers []*v1alpha1.ResourceOffer, selector map[string]string, consumerID, offered string) (required map[string]string, preferred string) {
+	required = map[string]string{}
+	for _, offer := range offers {
+		for _, node := range offer.Spec.Nodes {
+			if node.Name == offered {
+				maps.Copy(required, node.Labels)
+			}
+		}
+	}
+	maps.Copy(required, selector)
+	for _, node := range nodes {
+		if isShared(node, selector) && takesWork(node) && offeredNode(node, consumerID) == offered {
+			return required, node.Name
+		}
+	}
+	return required, ""
+}
