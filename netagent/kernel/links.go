@@ -4,6 +4,7 @@
 package kernel
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -11,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
 
 	"liqo.io/federation/netagent/model"
@@ -83,6 +85,63 @@ func (n *Namespace) AddLink(l model.Link) error {
 		return fmt.Errorf("making link %s of kind %s: %w", l.Name, l.Kind, err)
 	}
 	return nil
+}
+
+// MTUOf returns the MTU of the link that has an address, ours or not.
+func (n *Namespace) MTUOf(a netip.Addr) (int, error) {
+	var all []netlink.Addr
+	if err := retry(func() (err error) { all, err = n.handle.AddrList(nil, netlink.FAMILY_ALL); return err }); err != nil {
+		return 0, fmt.Errorf("listing addresses: %w", err)
+	}
+	for _, has := range all {
+		if addrOf(has.IP) != a {
+			continue
+		}
+		var link netlink.Link
+		if err := retry(func() (err error) { link, err = n.handle.LinkByIndex(has.LinkIndex); return err }); err != nil {
+			return 0, fmt.Errorf("looking up the link that has %s: %w", a, err)
+		}
+		return link.Attrs().MTU, nil
+	}
+	return 0, fmt.Errorf("no link has the address %s", a)
+}
+
+// FollowLinks calls changed whenever a link of ours came, went or became
+// another one, until the context ends.
+func (n *Namespace) FollowLinks(ctx context.Context, changed func()) error {
+	updates := make(chan netlink.LinkUpdate, 64)
+	handle := netns.NsHandle(n.file.Fd())
+	failed := make(chan error, 1)
+	options := netlink.LinkSubscribeOptions{Namespace: &handle, ErrorCallback: func(err error) {
+		select {
+		case failed <- err:
+		default:
+		}
+	}}
+	if err := netlink.LinkSubscribeWithOptions(updates, ctx.Done(), options); err != nil {
+		return fmt.Errorf("following links: %w", err)
+	}
+	for {
+		select {
+		case update, ok := <-updates:
+			if !ok {
+				if ctx.Err() != nil {
+					return nil
+				}
+				select {
+				case err := <-failed:
+					return fmt.Errorf("following links: %w", err)
+				default:
+					return errors.New("following links: the kernel ended it")
+				}
+			}
+			if strings.HasPrefix(update.Link.Attrs().Name, model.LinkPrefix) {
+				changed()
+			}
+		case <-ctx.Done():
+			return nil
+		}
+	}
 }
 
 // SetLink sets what can change of a link, and brings it up.

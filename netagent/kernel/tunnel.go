@@ -134,6 +134,31 @@ func (n *Namespace) Tunnel(link string) (model.Tunnel, error) {
 	return t, nil
 }
 
+// Traffic returns what went through a tunnel, by peer.
+func (n *Namespace) Traffic(link string) (map[model.PublicKey]Traffic, error) {
+	if d := n.deviceOf(link); d != nil {
+		text, err := d.IpcGet()
+		if err != nil {
+			return nil, fmt.Errorf("reading the traffic of tunnel %s: %w", link, err)
+		}
+		return parseTraffic(strings.NewReader(text))
+	}
+	var found *wgtypes.Device
+	err := n.withClient(func(c *wgctrl.Client) (err error) { found, err = c.Device(link); return err })
+	if err != nil {
+		return nil, fmt.Errorf("reading the traffic of tunnel %s: %w", link, err)
+	}
+	all := make(map[model.PublicKey]Traffic, len(found.Peers))
+	for _, p := range found.Peers {
+		t := Traffic{Handshake: p.LastHandshakeTime, Received: uint64(p.ReceiveBytes), Sent: uint64(p.TransmitBytes)}
+		if p.Endpoint != nil {
+			t.Endpoint = netip.AddrPortFrom(addrOf(p.Endpoint.IP), uint16(p.Endpoint.Port))
+		}
+		all[model.PublicKey(p.PublicKey)] = t
+	}
+	return all, nil
+}
+
 // ChangeTunnel changes the configuration of a tunnel.
 func (n *Namespace) ChangeTunnel(link string, change TunnelChange) error {
 	var err error
