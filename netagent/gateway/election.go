@@ -58,12 +58,12 @@ type Election struct {
 	// Lease, missed how many times it did not since then.
 	answered bool
 	missed   int
-	observed chan struct{}
+	handed   chan struct{} // the Lease has another holder, or none
 }
 
 // NewElection makes an election that is told of each state of the Lease.
 func NewElection(self string, leases coordinationclient.LeaseInterface, ask func(context.Context, string, time.Duration) bool, changed func()) *Election {
-	return &Election{Self: self, Leases: leases, Ask: ask, Changed: changed, Clock: clock.RealClock{}, observed: make(chan struct{}, 1)}
+	return &Election{Self: self, Leases: leases, Ask: ask, Changed: changed, Clock: clock.RealClock{}, handed: make(chan struct{}, 1)}
 }
 
 // Active is the node of the gateway that is active, or was the last one; empty
@@ -88,13 +88,13 @@ func (e *Election) Observe(lease *coordinationv1.Lease) {
 		if now != "" {
 			e.active = now
 		}
+		select {
+		case e.handed <- struct{}{}:
+		default:
+		}
 	}
 	changed := e.active != before
 	e.mu.Unlock()
-	select {
-	case e.observed <- struct{}{}:
-	default:
-	}
 	if changed {
 		e.Changed()
 	}
@@ -166,24 +166,10 @@ func (e *Election) Run(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 		case <-timer.C():
-		case <-e.notMine():
+		case <-e.handed:
 		}
 		timer.Stop()
 	}
-}
-
-// notMine tells of a change of the Lease to whoever does not hold it: what the
-// holder sees are its own renewals.
-func (e *Election) notMine() <-chan struct{} {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if holder(e.lease) == e.Self {
-		select {
-		case <-e.observed:
-		default:
-		}
-	}
-	return e.observed
 }
 
 // heard notes whether the holder has answered.
@@ -259,7 +245,7 @@ func (e *Election) Release(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("Lease %s was given up and nobody has taken it: %w", agent.GatewayName, ctx.Err())
-		case <-e.observed:
+		case <-e.handed:
 		}
 	}
 	return nil

@@ -6,6 +6,7 @@ package gateway
 import (
 	"context"
 	"errors"
+	"strconv"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -31,6 +32,7 @@ type cluster struct {
 	away     bool
 	gateways map[string]*Election
 	silent   map[string]bool // who does not answer
+	watches  sync.WaitGroup
 }
 
 func newCluster() *cluster {
@@ -54,19 +56,20 @@ func (c *cluster) write(lease *coordinationv1.Lease, known bool) (*coordinationv
 	}
 	c.version++
 	c.lease = lease.DeepCopy()
-	c.lease.ResourceVersion = string(rune('0'+c.version/100%10)) + string(rune('0'+c.version/10%10)) + string(rune('0'+c.version%10))
-	if c.version < 100 {
-		c.lease.ResourceVersion = "1" + c.lease.ResourceVersion
-	}
+	c.lease.ResourceVersion = strconv.Itoa(c.version)
 	written := c.lease.DeepCopy()
 	watchers := make([]*Election, 0, len(c.gateways))
 	for _, g := range c.gateways {
 		watchers = append(watchers, g)
 	}
 	c.mu.Unlock()
-	for _, g := range watchers {
-		g.Observe(written)
-	}
+	// A watch tells it a moment later than the answer.
+	c.watches.Go(func() {
+		time.Sleep(5 * time.Millisecond)
+		for _, g := range watchers {
+			g.Observe(written)
+		}
+	})
 	return written, nil
 }
 
@@ -112,7 +115,7 @@ func (c *cluster) join(t *testing.T, node string) (*Election, context.CancelFunc
 	}
 	done := make(chan struct{})
 	go func() { defer close(done); e.Run(ctx) }()
-	return e, func() { cancel(); <-done; c.set(func() { delete(c.gateways, node) }) }
+	return e, func() { cancel(); <-done; c.watches.Wait(); c.set(func() { delete(c.gateways, node) }) }
 }
 
 func want(t *testing.T, active string, all ...*Election) {
@@ -132,6 +135,9 @@ func TestOneGatewayIsActiveAndAnotherTakesOverWithinASecondOrTwo(t *testing.T) {
 		second, stopSecond := c.join(t, "rome-2")
 		time.Sleep(time.Minute)
 		want(t, "rome-1", first, second)
+		if c.version > 15 {
+			t.Errorf("the Lease was written %d times in a minute", c.version)
+		}
 
 		c.set(func() { c.silent["rome-1"] = true })
 		stopFirst()

@@ -54,6 +54,8 @@ type Gateway struct {
 	worker    *worker
 	loop      *agent.Loop
 	metrics   *Metrics
+
+	connected map[string]bool // when endpoints were last looked at
 }
 
 // New puts a gateway together that works in the network namespaces of a node
@@ -247,8 +249,15 @@ func (g *Gateway) followEndpoints(ctx context.Context) {
 		return
 	}
 	active := g.worker.outcome().active
-	heard := func(name string) bool { return active && g.worker.prober.Result(name).Connected }
-	if g.endpoints.Follow(ctx, all, heard) {
+	lost := false
+	connected := make(map[string]bool)
+	for _, te := range all {
+		connected[te.Name] = active && g.worker.prober.Result(te.Name).Connected
+		lost = lost || g.connected[te.Name] && !connected[te.Name]
+	}
+	g.connected = connected
+	// Who is not heard from any more may be cut off by something on this node.
+	if g.endpoints.Follow(ctx, all, func(name string) bool { return connected[name] }) || lost {
 		g.loop.Wake()
 	}
 }
@@ -276,15 +285,21 @@ func (g *Gateway) end(ctx context.Context) error {
 		klog.FromContext(ctx).Info("The Deployment was deleted, removing everything from the node")
 		return g.clean()
 	}
-	o, err := g.sources.Objects()
-	others := slices.DeleteFunc(o.Gateways, func(node string) bool { return node == g.options.NodeName })
-	if err != nil || len(others) == 0 || g.election.Active() != g.options.NodeName {
-		return err
+	if g.election.Active() != g.options.NodeName || !g.anotherStandsBy(ctx) {
+		return nil
 	}
 	if err := g.election.Release(ctx); err != nil {
 		return err
 	}
 	return g.worker.pass(ctx)
+}
+
+// anotherStandsBy tells whether another gateway is there to take over.
+func (g *Gateway) anotherStandsBy(ctx context.Context) bool {
+	o, err := g.sources.Objects()
+	return err == nil && slices.ContainsFunc(o.Gateways, func(node string) bool {
+		return node != g.options.NodeName && g.ask(ctx, node, time.Second)
+	})
 }
 
 // clean removes everything that a gateway makes.

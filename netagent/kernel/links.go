@@ -52,8 +52,9 @@ func (n *Namespace) linkOf(l netlink.Link) Link {
 			}
 		}
 	case *netlink.Tuntap:
-		if n.deviceOf(attrs.Name) != nil {
+		if d := n.deviceOf(attrs.Name); d != nil {
 			link.Kind = model.WireGuard
+			link.Up = link.Up && d.sockets.open.Load()
 		}
 	}
 	return link
@@ -162,6 +163,11 @@ func (n *Namespace) SetLink(l model.Link) error {
 	}
 	if err := n.handle.LinkSetUp(link); err != nil {
 		return fmt.Errorf("bringing link %s up: %w", l.Name, err)
+	}
+	if d := n.deviceOf(l.Name); d != nil {
+		if err := d.Up(); err != nil {
+			return fmt.Errorf("bringing link %s up: %w", l.Name, err)
+		}
 	}
 	return nil
 }
