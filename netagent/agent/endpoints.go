@@ -82,7 +82,7 @@ func (e *Endpoints) Follow(ctx context.Context, all []*v1alpha1.TunnelEndpoint, 
 			c = &called{endpoints: slices.Clone(te.Spec.Endpoints), at: -1}
 		}
 		e.peers[te.Name] = c
-		if heard(te.Name) {
+		if c.at >= 0 && heard(te.Name) {
 			c.since = now
 			continue
 		}

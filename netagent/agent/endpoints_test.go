@@ -66,4 +66,8 @@ func TestThePeerIsCalledAtTheNextEndpointWhileNothingIsHeard(t *testing.T) {
 	te = milan()
 	te.Spec.Endpoints = nil
 	follow("", false)
+	// One that is heard from says that it is called elsewhere from now on.
+	heard = true
+	te = milan()
+	follow("172.16.2.1:51820", true)
 }

@@ -82,6 +82,29 @@ func (l *Loop) Run(ctx context.Context) {
 	}
 }
 
+// Links are those of a network namespace.
+type Links interface {
+	// FollowLinks calls changed when one of ours changes.
+	FollowLinks(ctx context.Context, changed func()) error
+}
+
+// Follow has a pass made when links change, until the context ends. What the
+// kernel could not tell in time is found by the pass that is made then.
+func (l *Loop) Follow(ctx context.Context, links Links) {
+	for ctx.Err() == nil {
+		if err := links.FollowLinks(ctx, l.Wake); err != nil {
+			klog.FromContext(ctx).Error(err, "Changes of links may have been missed")
+		}
+		l.Wake()
+		timer := l.Clock.NewTimer(time.Second)
+		select {
+		case <-ctx.Done():
+		case <-timer.C():
+		}
+		timer.Stop()
+	}
+}
+
 // gather waits a moment for what changes together.
 func (l *Loop) gather(ctx context.Context) {
 	timer := l.Clock.NewTimer(settle)

@@ -77,7 +77,8 @@ func NewSources(kube kubernetes.Interface, federation versioned.Interface, names
 			DeleteFunc: func(any) { leased(nil) },
 		}},
 		{workload(), cache.ResourceEventHandlerFuncs{
-			AddFunc:    func(any) { s.gone.Store(false) },
+			AddFunc:    func(o any) { s.gone.Store(goes(o)) },
+			UpdateFunc: func(_, o any) { s.gone.Store(goes(o)) },
 			DeleteFunc: func(any) { s.gone.Store(true) },
 		}},
 	} {
@@ -136,6 +137,12 @@ func named(name string) func(*metav1.ListOptions) {
 	return func(o *metav1.ListOptions) {
 		o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()
 	}
+}
+
+// goes tells whether an object is being deleted, and waits for what it owns.
+func goes(object any) bool {
+	accessor, err := meta.Accessor(object)
+	return err == nil && accessor.GetDeletionTimestamp() != nil
 }
 
 // onChange calls changed when an object came or went, or is not the same in

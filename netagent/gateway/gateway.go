@@ -141,8 +141,8 @@ func (g *Gateway) work(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { g.loop.Run(ctx); return nil })
 	group.Go(func() error { g.election.Run(ctx); return nil })
-	group.Go(func() error { return g.outer.FollowLinks(ctx, g.loop.Wake) })
-	group.Go(func() error { return g.inner.FollowLinks(ctx, g.loop.Wake) })
+	group.Go(func() error { g.loop.Follow(ctx, g.outer); return nil })
+	group.Go(func() error { g.loop.Follow(ctx, g.inner); return nil })
 	group.Go(func() error { return g.worker.prober.Run(ctx, sockets.probe4, sockets.probe6, g.options.ProbeInterval) })
 	group.Go(func() error { return g.worker.echo.Serve(ctx, sockets.echo4, false) })
 	if sockets.echo6 != nil {
@@ -242,7 +242,8 @@ func (g *Gateway) followKey(ctx context.Context) {
 	}
 }
 
-// followEndpoints has peers called elsewhere that are not heard from.
+// followEndpoints has peers called elsewhere that the active gateway does not
+// hear from.
 func (g *Gateway) followEndpoints(ctx context.Context) {
 	all, err := g.tunnelEndpoints()
 	if err != nil {
@@ -257,7 +258,7 @@ func (g *Gateway) followEndpoints(ctx context.Context) {
 	}
 	g.connected = connected
 	// Who is not heard from any more may be cut off by something on this node.
-	if g.endpoints.Follow(ctx, all, func(name string) bool { return connected[name] }) || lost {
+	if g.endpoints.Follow(ctx, all, func(name string) bool { return !active || connected[name] }) || lost {
 		g.loop.Wake()
 	}
 }

@@ -32,8 +32,9 @@ const (
 
 // Result is what the probes of a peer have told.
 type Result struct {
-	// Connected tells whether the peer answers.
-	Connected bool
+	// Connected tells whether the peer answers, and Known whether that was found
+	// out yet.
+	Connected, Known bool
 	// Latency is the median of the times of the last answers; 0 before the
 	// first one.
 	Latency time.Duration
@@ -96,7 +97,7 @@ func (p *Prober) Result(name string) Result {
 	if known == nil {
 		return Result{}
 	}
-	return Result{Connected: known.reached, Latency: median(known.times)}
+	return Result{Connected: known.reached, Known: known.reached || known.lost >= mayLose, Latency: median(known.times)}
 }
 
 // Run probes each peer once an interval, through one socket of each family,

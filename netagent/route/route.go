@@ -87,7 +87,7 @@ func (a *Agent) Run(ctx context.Context) error {
 			return nil
 		}
 		klog.FromContext(working).Info("Starting", "node", a.options.NodeName)
-		group.Go(func() error { return a.node.FollowLinks(working, a.loop.Wake) })
+		group.Go(func() error { a.loop.Follow(working, a.node); return nil })
 		a.loop.Run(working)
 		return nil
 	})
