@@ -15,7 +15,8 @@ MAKEFLAGS   += --no-builtin-rules --no-print-directory
 export CGO_ENABLED := 0
 export GOFLAGS     := -trimpath -buildvcs=false
 
-PROGRAMS := ./apiserver/cmd/federation-apiserver ./controllers/cmd/federation-controller-manager ./controllers/cmd/virtual-kubelet
+PROGRAMS := ./apiserver/cmd/federation-apiserver ./controllers/cmd/federation-controller-manager ./controllers/cmd/virtual-kubelet \
+	./netagent/cmd/gateway ./netagent/cmd/route
 
 PLAYGROUND := .playground/bin/playground
 
@@ -55,6 +56,10 @@ build: ## The programs, into bin/.
 .PHONY: images
 images: build playground ## The images of the programs, into _output/images/*.tar.
 	@hack/images.sh
+
+.PHONY: network-images
+network-images: build playground ## The images of the network's agents, with iptables, into _output/network/*.tar.
+	@hack/images.sh network
 
 .PHONY: samples
 samples: playground ## The image of the sample application, into _output/samples/.

@@ -45,6 +45,9 @@ accepts --set clusterName=rome,networkPolicies.create=false
 accepts --set clusterName=rome --set-json 'networkPolicies.from=["192.0.2.0/24","2001:db8::/32"]'
 
 accepts --set clusterName=rome,networking=Flat --set-json 'policy.refusedEndpointCIDRs=["10.96.0.0/12","fd00:96::/112"]'
+accepts --set clusterName=rome,networking=Tunnel,network.mtu=1420,network.endpoints[0]=rome.example.org:51820 --set-json 'network.podCIDRs=["10.244.0.0/16","fd00:244::/56"]'
+accepts --set clusterName=rome,networking=Tunnel,network.enabled=true,network.gateway.nodeSelector.edge=yes,network.gateway.port=51821 --set-json 'network.podCIDRs=["10.244.0.0/16"]' --set-json 'network.externalCIDRs=["10.70.0.0/16"]' --set-json 'network.serviceCIDRs=["10.96.0.0/12"]'
+accepts --set clusterName=rome,network.enabled=true,network.gateway.replicas=1 --set-json 'network.podCIDRs=["fd00:244::/56"]'
 
 widgets='{"group":"example.com","version":"v1","resource":"widgets"}'
 accepts --set clusterName=rome --set-json "policy.reflectedKinds=[${widgets}]" --set-json "reflection.kinds=[${widgets}]"
@@ -59,7 +62,12 @@ refuses 'does not match pattern' --set clusterName=rome,apiserver.tracing.endpoi
 refuses 'does not match pattern' --set clusterName=rome,apiserver.snapshots.interval=often
 refuses 'certificates.caBundle is required' --set clusterName=rome,certificates.create=false
 refuses 'metrics.podMonitor.tokenSecret.name is required' --set clusterName=rome,metrics.podMonitor.enabled=true
-refuses "'None', 'Flat'" --set clusterName=rome,networking=Round
+refuses 'networking: Tunnel needs network.podCIDRs' --set clusterName=rome,networking=Tunnel
+refuses 'does not match pattern' --set clusterName=rome --set-json 'network.podCIDRs=["10.244.0.0"]'
+refuses 'does not match pattern' --set clusterName=rome --set-json 'network.endpoints=["rome.example.org"]'
+refuses "'None', 'Flat', 'Tunnel'" --set clusterName=rome,networking=Round
+refuses 'network.enabled needs network.podCIDRs' --set clusterName=rome,network.enabled=true
+refuses 'maximum' --set clusterName=rome,network.gateway.port=70000
 refuses 'does not match pattern' --set clusterName=rome --set-json 'policy.refusedEndpointCIDRs=["10.96.0.1"]'
 for group in apps rbac.authorization.k8s.io federation.liqo.io; do
   refuses "'not' failed" --set clusterName=rome --set-json "policy.reflectedKinds=[${widgets/example.com/${group}}]"

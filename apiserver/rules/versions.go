@@ -18,6 +18,8 @@ const (
 	// FeatureTokenIdentity is an identity that is the token of a service
 	// account.
 	FeatureTokenIdentity = "TokenIdentity"
+	// FeatureTunnel is the exchange of NetworkConfigs, for a tunnel.
+	FeatureTunnel = "Tunnel"
 )
 
 // APIVersions are the versions of the federation API that this version of the
@@ -25,7 +27,9 @@ const (
 func APIVersions() []string { return []string{v1alpha1.SchemeGroupVersion.Version} }
 
 // Features are what this version of the product can do.
-func Features() []string { return []string{FeatureIdentityRenewal, FeatureTokenIdentity} }
+func Features() []string {
+	return []string{FeatureIdentityRenewal, FeatureTokenIdentity, FeatureTunnel}
+}
 
 // CommonVersion is the best version of the federation API that both this
 // cluster and a peer speak, and false if there is none. A peer that does not

@@ -233,23 +233,27 @@ func TestOneDirectionThatWorksDoesNotHideTheOther(t *testing.T) {
 }
 
 func TestPodsReachEachOtherWhereSomebodySaysSo(t *testing.T) {
-	none, flat := v1alpha1.NetworkingNone, v1alpha1.NetworkingFlat
+	none, flat, tunnel := v1alpha1.NetworkingNone, v1alpha1.NetworkingFlat, v1alpha1.NetworkingTunnel
 	for _, test := range []struct {
 		name               string
 		installation, said v1alpha1.NetworkingMode
 		unwanted           bool
 		want               v1alpha1.PeeringPhase
+		before             v1alpha1.PeeringPhase
 	}{
-		{"nobody says so", "", "", false, v1alpha1.PeeringNone},
-		{"the installation says no", none, "", false, v1alpha1.PeeringNone},
-		{"the installation says so", flat, "", false, v1alpha1.PeeringEstablished},
-		{"of this cluster alone it is said", none, flat, false, v1alpha1.PeeringEstablished},
-		{"of this cluster alone it is not", flat, none, false, v1alpha1.PeeringNone},
-		{"there is no peering", flat, flat, true, v1alpha1.PeeringNone},
+		{"nobody says so", "", "", false, v1alpha1.PeeringNone, ""},
+		{"the installation says no", none, "", false, v1alpha1.PeeringNone, ""},
+		{"the installation says so", flat, "", false, v1alpha1.PeeringEstablished, ""},
+		{"of this cluster alone it is said", none, flat, false, v1alpha1.PeeringEstablished, ""},
+		{"of this cluster alone it is not", flat, none, false, v1alpha1.PeeringNone, ""},
+		{"there is no peering", flat, flat, true, v1alpha1.PeeringNone, ""},
+		{"how a tunnel stands is said elsewhere", none, tunnel, false, v1alpha1.PeeringPending, v1alpha1.PeeringPending},
+		{"or nowhere", tunnel, "", false, v1alpha1.PeeringNone, ""},
+		{"a tunnel that is none any more is not what is flat", tunnel, none, false, v1alpha1.PeeringNone, v1alpha1.PeeringEstablished},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			p := &pass{fc: milan(), now: now, networking: test.installation}
-			p.fc.Spec.Networking = test.said
+			p.fc.Spec.Networking, p.fc.Status.Networking = test.said, test.before
 			if test.unwanted {
 				p.fc.Spec.Outgoing, p.fc.Spec.Incoming = v1alpha1.PeeringDisabled, v1alpha1.PeeringDisabled
 			}

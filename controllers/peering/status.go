@@ -163,10 +163,16 @@ func summarize(p *pass) {
 }
 
 // networking is whether the pods of both clusters reach each other. A flat
-// network is there already: it takes no more than a peering that is wanted.
+// network is there already: it takes no more than a peering that is wanted. How
+// a tunnel stands is said by who agrees upon it.
 func networking(p *pass) v1alpha1.PeeringPhase {
-	if cmp.Or(p.fc.Spec.Networking, p.networking) == v1alpha1.NetworkingFlat && (outgoing(p.fc) || incoming(p.fc)) {
-		return v1alpha1.PeeringEstablished
+	switch cmp.Or(p.fc.Spec.Networking, p.networking) {
+	case v1alpha1.NetworkingTunnel:
+		return cmp.Or(p.fc.Status.Networking, v1alpha1.PeeringNone)
+	case v1alpha1.NetworkingFlat:
+		if outgoing(p.fc) || incoming(p.fc) {
+			return v1alpha1.PeeringEstablished
+		}
 	}
 	return v1alpha1.PeeringNone
 }

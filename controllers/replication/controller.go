@@ -42,6 +42,7 @@ const (
 	requests resource = "resourcerequests"
 	maps     resource = "namespacemaps"
 	offers   resource = "resourceoffers"
+	networks resource = "networkconfigs"
 )
 
 // key names one pair of objects.
@@ -61,13 +62,14 @@ type replicator struct {
 	peers      *remote.Peers
 	consumer   string
 	controller *queue.Controller[key]
+	watches    watches
 }
 
 // New makes the controller that replicates to and from every provider that
 // peers is connected to. consumer is how this cluster calls itself: only
 // requests and maps of that name are sent.
 func New(local versioned.Interface, informers externalversions.SharedInformerFactory, peers *remote.Peers, consumer string) (interface{ Run(context.Context) }, error) {
-	r := &replicator{local: local, informers: informers, peers: peers, consumer: consumer}
+	r := &replicator{local: local, informers: informers, peers: peers, consumer: consumer, watches: watches{connections: map[*remote.Peer]*connection{}}}
 	r.controller = queue.New("replication", workers, r.reconcile)
 	here := func(object metav1.Object) (string, bool) {
 		return strings.CutPrefix(object.GetNamespace(), rules.PeerNamespace(""))
@@ -75,7 +77,15 @@ func New(local versioned.Interface, informers externalversions.SharedInformerFac
 	if err := r.watch(informers, here); err != nil {
 		return nil, err
 	}
-	peers.Subscribe(func(_ context.Context, foreignCluster string, peer *remote.Peer) error {
+	configs := informers.Federation().V1alpha1().NetworkConfigs().Informer()
+	if _, err := configs.AddEventHandler(r.controller.Handle(networkKeys(here))); err != nil {
+		return nil, fmt.Errorf("watch %s: %w", networks, err)
+	}
+	peers.Subscribe(func(ctx context.Context, foreignCluster string, peer *remote.Peer) error {
+		r.watches.connected(ctx, peer)
+		for _, pair := range networkPairs(foreignCluster) {
+			r.controller.Add(pair)
+		}
 		// What is there comes by itself; what is only here was dropped as long
 		// as there was no connection.
 		for _, sent := range []resource{requests, maps} {
@@ -125,6 +135,10 @@ func (r *replicator) reconcile(ctx context.Context, k key) (time.Duration, error
 		// Connecting lists everything there, which brings the pairs back.
 		return 0, nil
 	}
+	if k.resource == networks {
+		after, err := r.network(ctx, k, peer)
+		return r.settle(ctx, after, err)
+	}
 	namespace := rules.PeerNamespace(k.foreignCluster)
 	informers := peer.Informers.Federation().V1alpha1()
 	synced := map[resource]cache.InformerSynced{
@@ -155,13 +169,18 @@ func (r *replicator) reconcile(ctx context.Context, k key) (time.Duration, error
 			newSide(informers.ResourceOffers().Lister().ResourceOffers(peer.Namespace).Get, there.ResourceOffers(peer.Namespace)),
 			newSide(local.ResourceOffers().Lister().ResourceOffers(namespace).Get, here.ResourceOffers(namespace)))
 	}
+	return r.settle(ctx, 0, err)
+}
+
+// settle says when to look again.
+func (r *replicator) settle(ctx context.Context, after time.Duration, err error) (time.Duration, error) {
 	if remote.Rejected(err) {
 		// Who we are is not accepted, or the namespace is going: what to do
 		// about it is for the controller of the ForeignCluster.
 		klog.FromContext(ctx).Info("Not allowed to replicate, trying again later", "reason", err.Error())
 		return rejectedRetry, nil
 	}
-	return 0, err
+	return after, err
 }
 
 // leaving tells that the peering is over: what the provider removes of it is

@@ -25,6 +25,7 @@ func FuzzStatusOfAStranger(f *testing.F) {
 			Phase: v1alpha1.NegotiationAccepted, OfferName: "milan", ObservedGeneration: 1,
 			Conditions: []metav1.Condition{{Type: "Accepted", Status: metav1.ConditionTrue, Reason: "Accepted", Message: "yes", LastTransitionTime: now}},
 		},
+		v1alpha1.NetworkConfigStatus{ObservedGeneration: 1, CIDRs: []v1alpha1.CIDRMapping{{CIDR: "10.244.0.0/16", Mapped: "10.243.0.0/16"}}},
 		v1alpha1.NamespaceMapStatus{Namespaces: []v1alpha1.NamespaceMappingStatus{{Name: "a", RemoteName: "b", Phase: v1alpha1.NamespaceMappingConflict, Message: "no"}}},
 	} {
 		encoded, err := json.Marshal(seed)
@@ -44,6 +45,15 @@ func FuzzStatusOfAStranger(f *testing.F) {
 				t.Fatal(err)
 			}
 			expectTaken(t, validation.ValidateResourceRequestStatusUpdate(&internal, &federation.ResourceRequest{ObjectMeta: meta}))
+		}
+		config := &v1alpha1.NetworkConfig{ObjectMeta: meta}
+		if json.Unmarshal(status, &config.Status) == nil {
+			networkKind.cleanStatus(&config.Status)
+			var internal federation.NetworkConfig
+			if err := v1alpha1.Convert_v1alpha1_NetworkConfig_To_federation_NetworkConfig(config, &internal, nil); err != nil {
+				t.Fatal(err)
+			}
+			expectTaken(t, validation.ValidateNetworkConfigStatusUpdate(&internal, &federation.NetworkConfig{ObjectMeta: meta}))
 		}
 		m := &v1alpha1.NamespaceMap{ObjectMeta: meta}
 		if json.Unmarshal(status, &m.Status) == nil {

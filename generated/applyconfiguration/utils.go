@@ -31,6 +31,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &federationv1alpha1.AddressPoolSpecApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("AddressPoolStatus"):
 		return &federationv1alpha1.AddressPoolStatusApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("CIDRMapping"):
+		return &federationv1alpha1.CIDRMappingApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ForeignCluster"):
 		return &federationv1alpha1.ForeignClusterApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ForeignClusterSpec"):
@@ -59,6 +61,12 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &federationv1alpha1.NamespaceOffloadingSpecApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("NamespaceOffloadingStatus"):
 		return &federationv1alpha1.NamespaceOffloadingStatusApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("NetworkConfig"):
+		return &federationv1alpha1.NetworkConfigApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("NetworkConfigSpec"):
+		return &federationv1alpha1.NetworkConfigSpecApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("NetworkConfigStatus"):
+		return &federationv1alpha1.NetworkConfigStatusApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("OfferedNode"):
 		return &federationv1alpha1.OfferedNodeApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("OffloadedCluster"):
@@ -103,6 +111,12 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &federationv1alpha1.ShadowPodSpecApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ShadowPodStatus"):
 		return &federationv1alpha1.ShadowPodStatusApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("TunnelEndpoint"):
+		return &federationv1alpha1.TunnelEndpointApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("TunnelEndpointSpec"):
+		return &federationv1alpha1.TunnelEndpointSpecApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("TunnelEndpointStatus"):
+		return &federationv1alpha1.TunnelEndpointStatusApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("VirtualNode"):
 		return &federationv1alpha1.VirtualNodeApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("VirtualNodeReflection"):

@@ -341,6 +341,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		v1alpha1.AddressPoolList{}.OpenAPIModelName():              schema_apiserver_apis_federation_v1alpha1_AddressPoolList(ref),
 		v1alpha1.AddressPoolSpec{}.OpenAPIModelName():              schema_apiserver_apis_federation_v1alpha1_AddressPoolSpec(ref),
 		v1alpha1.AddressPoolStatus{}.OpenAPIModelName():            schema_apiserver_apis_federation_v1alpha1_AddressPoolStatus(ref),
+		v1alpha1.CIDRMapping{}.OpenAPIModelName():                  schema_apiserver_apis_federation_v1alpha1_CIDRMapping(ref),
 		v1alpha1.ForeignCluster{}.OpenAPIModelName():               schema_apiserver_apis_federation_v1alpha1_ForeignCluster(ref),
 		v1alpha1.ForeignClusterList{}.OpenAPIModelName():           schema_apiserver_apis_federation_v1alpha1_ForeignClusterList(ref),
 		v1alpha1.ForeignClusterSpec{}.OpenAPIModelName():           schema_apiserver_apis_federation_v1alpha1_ForeignClusterSpec(ref),
@@ -362,6 +363,10 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		v1alpha1.NamespaceOffloadingList{}.OpenAPIModelName():      schema_apiserver_apis_federation_v1alpha1_NamespaceOffloadingList(ref),
 		v1alpha1.NamespaceOffloadingSpec{}.OpenAPIModelName():      schema_apiserver_apis_federation_v1alpha1_NamespaceOffloadingSpec(ref),
 		v1alpha1.NamespaceOffloadingStatus{}.OpenAPIModelName():    schema_apiserver_apis_federation_v1alpha1_NamespaceOffloadingStatus(ref),
+		v1alpha1.NetworkConfig{}.OpenAPIModelName():                schema_apiserver_apis_federation_v1alpha1_NetworkConfig(ref),
+		v1alpha1.NetworkConfigList{}.OpenAPIModelName():            schema_apiserver_apis_federation_v1alpha1_NetworkConfigList(ref),
+		v1alpha1.NetworkConfigSpec{}.OpenAPIModelName():            schema_apiserver_apis_federation_v1alpha1_NetworkConfigSpec(ref),
+		v1alpha1.NetworkConfigStatus{}.OpenAPIModelName():          schema_apiserver_apis_federation_v1alpha1_NetworkConfigStatus(ref),
 		v1alpha1.OfferedNode{}.OpenAPIModelName():                  schema_apiserver_apis_federation_v1alpha1_OfferedNode(ref),
 		v1alpha1.Offload{}.OpenAPIModelName():                      schema_apiserver_apis_federation_v1alpha1_Offload(ref),
 		v1alpha1.OffloadPlan{}.OpenAPIModelName():                  schema_apiserver_apis_federation_v1alpha1_OffloadPlan(ref),
@@ -397,6 +402,10 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		v1alpha1.ShadowPodList{}.OpenAPIModelName():                schema_apiserver_apis_federation_v1alpha1_ShadowPodList(ref),
 		v1alpha1.ShadowPodSpec{}.OpenAPIModelName():                schema_apiserver_apis_federation_v1alpha1_ShadowPodSpec(ref),
 		v1alpha1.ShadowPodStatus{}.OpenAPIModelName():              schema_apiserver_apis_federation_v1alpha1_ShadowPodStatus(ref),
+		v1alpha1.TunnelEndpoint{}.OpenAPIModelName():               schema_apiserver_apis_federation_v1alpha1_TunnelEndpoint(ref),
+		v1alpha1.TunnelEndpointList{}.OpenAPIModelName():           schema_apiserver_apis_federation_v1alpha1_TunnelEndpointList(ref),
+		v1alpha1.TunnelEndpointSpec{}.OpenAPIModelName():           schema_apiserver_apis_federation_v1alpha1_TunnelEndpointSpec(ref),
+		v1alpha1.TunnelEndpointStatus{}.OpenAPIModelName():         schema_apiserver_apis_federation_v1alpha1_TunnelEndpointStatus(ref),
 		v1alpha1.VirtualNode{}.OpenAPIModelName():                  schema_apiserver_apis_federation_v1alpha1_VirtualNode(ref),
 		v1alpha1.VirtualNodeList{}.OpenAPIModelName():              schema_apiserver_apis_federation_v1alpha1_VirtualNodeList(ref),
 		v1alpha1.VirtualNodeReflection{}.OpenAPIModelName():        schema_apiserver_apis_federation_v1alpha1_VirtualNodeReflection(ref),
@@ -18202,6 +18211,36 @@ func schema_apiserver_apis_federation_v1alpha1_AddressPoolStatus(ref common.Refe
 	}
 }
 
+func schema_apiserver_apis_federation_v1alpha1_CIDRMapping(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "CIDRMapping is a range and the one of equal length that stands for it elsewhere. Addresses keep their place in it.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"cidr": {
+						SchemaProps: spec.SchemaProps{
+							Description: "cidr is the range as its own cluster calls it.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"mapped": {
+						SchemaProps: spec.SchemaProps{
+							Description: "mapped is the range as the other cluster calls it. It is the same one where there is no conflict.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"cidr", "mapped"},
+			},
+		},
+	}
+}
+
 func schema_apiserver_apis_federation_v1alpha1_ForeignCluster(ref common.ReferenceCallback) common.OpenAPIDefinition {
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
@@ -18397,10 +18436,10 @@ func schema_apiserver_apis_federation_v1alpha1_ForeignClusterSpec(ref common.Ref
 					},
 					"networking": {
 						SchemaProps: spec.SchemaProps{
-							Description: "networking says how the pods of the two clusters reach each other: None, where they do not, or Flat, where both are in one network already, without any address in common. Empty leaves it to the setting of this installation.\n\nPossible enum values:\n - `\"Flat\"` means that they are in one network already, and have no address in common.\n - `\"None\"` means that they do not.",
+							Description: "networking says how the pods of the two clusters reach each other: None, where they do not, Flat, where both are in one network already, without any address in common, or Tunnel, where the gateways of both make a tunnel and may have the same addresses. Empty leaves it to the setting of this installation.\n\nPossible enum values:\n - `\"Flat\"` means that they are in one network already, and have no address in common.\n - `\"None\"` means that they do not.\n - `\"Tunnel\"` means that they do by a tunnel between two gateways, which the clusters agree upon.",
 							Type:        []string{"string"},
 							Format:      "",
-							Enum:        []interface{}{"Flat", "None"},
+							Enum:        []interface{}{"Flat", "None", "Tunnel"},
 						},
 					},
 				},
@@ -18501,7 +18540,7 @@ func schema_apiserver_apis_federation_v1alpha1_ForeignClusterStatus(ref common.R
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "conditions say why each aspect is as it is: OutgoingPeering, IncomingPeering, Authenticated and Ready; and ConsumerAlive, since when a cluster that is lent to is silent.",
+							Description: "conditions say why each aspect is as it is: OutgoingPeering, IncomingPeering, Authenticated and Ready; ConsumerAlive, since when a cluster that is lent to is silent; and Networking, how far the tunnel has come.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -19340,6 +19379,261 @@ func schema_apiserver_apis_federation_v1alpha1_NamespaceOffloadingStatus(ref com
 		},
 		Dependencies: []string{
 			metav1.Condition{}.OpenAPIModelName(), v1alpha1.OffloadedCluster{}.OpenAPIModelName()},
+	}
+}
+
+func schema_apiserver_apis_federation_v1alpha1_NetworkConfig(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "NetworkConfig is what one side of a peering says of its network, and what the other side calls the addresses in it. A consumer writes its own, named \"consumer\", into its peer namespace, and its copy in the tenant namespace on the provider is answered there. A provider writes its own, named \"provider\", into the tenant namespace, and its mirror in the peer namespace of the consumer is answered there. Of a cluster that is both there are two, with equal specs.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Description: "metadata is the standard object metadata. The name is consumer or provider.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(metav1.ObjectMeta{}.OpenAPIModelName()),
+						},
+					},
+					"spec": {
+						SchemaProps: spec.SchemaProps{
+							Description: "spec is what the cluster says of its network.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1alpha1.NetworkConfigSpec{}.OpenAPIModelName()),
+						},
+					},
+					"status": {
+						SchemaProps: spec.SchemaProps{
+							Description: "status is the other side's answer.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1alpha1.NetworkConfigStatus{}.OpenAPIModelName()),
+						},
+					},
+				},
+				Required: []string{"spec"},
+			},
+		},
+		Dependencies: []string{
+			metav1.ObjectMeta{}.OpenAPIModelName(), v1alpha1.NetworkConfigSpec{}.OpenAPIModelName(), v1alpha1.NetworkConfigStatus{}.OpenAPIModelName()},
+	}
+}
+
+func schema_apiserver_apis_federation_v1alpha1_NetworkConfigList(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "NetworkConfigList is a list of NetworkConfigs.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Default: map[string]interface{}{},
+							Ref:     ref(metav1.ListMeta{}.OpenAPIModelName()),
+						},
+					},
+					"items": {
+						SchemaProps: spec.SchemaProps{
+							Description: "items are the network configurations.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(v1alpha1.NetworkConfig{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+				},
+				Required: []string{"items"},
+			},
+		},
+		Dependencies: []string{
+			metav1.ListMeta{}.OpenAPIModelName(), v1alpha1.NetworkConfig{}.OpenAPIModelName()},
+	}
+}
+
+func schema_apiserver_apis_federation_v1alpha1_NetworkConfigSpec(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "NetworkConfigSpec is what a cluster says of its network.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"clusterID": {
+						SchemaProps: spec.SchemaProps{
+							Description: "clusterID is the id of the cluster whose network it is. It cannot change.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"podCIDRs": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "podCIDRs are the ranges of its pods, IPv4 or IPv6. At least one, which do not overlap, and with externalCIDRs at most 64.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"externalCIDRs": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "externalCIDRs are where addresses live that stand for what is no pod there; at most one of a family.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"publicKey": {
+						SchemaProps: spec.SchemaProps{
+							Description: "publicKey is the WireGuard key of its gateway, in base64.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"endpoints": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "endpoints are where its gateway is called, host:port over UDP, the best first. At most 8; without any it cannot be called, and calls the other one.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"mtu": {
+						SchemaProps: spec.SchemaProps{
+							Description: "mtu is the most that a packet may measure inside of the tunnel, in bytes, 1280 to 65535. 0 leaves it to the other side.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+				},
+				Required: []string{"clusterID", "podCIDRs", "publicKey"},
+			},
+		},
+	}
+}
+
+func schema_apiserver_apis_federation_v1alpha1_NetworkConfigStatus(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "NetworkConfigStatus is the other side's answer.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"observedGeneration": {
+						SchemaProps: spec.SchemaProps{
+							Description: "observedGeneration is the generation of the spec that was answered.",
+							Type:        []string{"integer"},
+							Format:      "int64",
+						},
+					},
+					"cidrs": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "cidrs tell of each of podCIDRs and externalCIDRs what the other side calls it.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(v1alpha1.CIDRMapping{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+					"conditions": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-map-keys": []interface{}{
+									"type",
+								},
+								"x-kubernetes-list-type": "map",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "conditions say why: Accepted.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(metav1.Condition{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			metav1.Condition{}.OpenAPIModelName(), v1alpha1.CIDRMapping{}.OpenAPIModelName()},
 	}
 }
 
@@ -21499,6 +21793,279 @@ func schema_apiserver_apis_federation_v1alpha1_ShadowPodStatus(ref common.Refere
 		},
 		Dependencies: []string{
 			v1.PodStatus{}.OpenAPIModelName(), metav1.Condition{}.OpenAPIModelName()},
+	}
+}
+
+func schema_apiserver_apis_federation_v1alpha1_TunnelEndpoint(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "TunnelEndpoint is the tunnel to another cluster, as it was agreed, and how it stands. There is one for each ForeignCluster whose networking is Tunnel and with which everything is agreed, of the same name, in the installation namespace. The controllers write the spec and the gateway writes the status; no peer sees it.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Description: "metadata is the standard object metadata. The name is that of the ForeignCluster.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(metav1.ObjectMeta{}.OpenAPIModelName()),
+						},
+					},
+					"spec": {
+						SchemaProps: spec.SchemaProps{
+							Description: "spec is what was agreed.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1alpha1.TunnelEndpointSpec{}.OpenAPIModelName()),
+						},
+					},
+					"status": {
+						SchemaProps: spec.SchemaProps{
+							Description: "status is how the tunnel stands.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1alpha1.TunnelEndpointStatus{}.OpenAPIModelName()),
+						},
+					},
+				},
+				Required: []string{"spec"},
+			},
+		},
+		Dependencies: []string{
+			metav1.ObjectMeta{}.OpenAPIModelName(), v1alpha1.TunnelEndpointSpec{}.OpenAPIModelName(), v1alpha1.TunnelEndpointStatus{}.OpenAPIModelName()},
+	}
+}
+
+func schema_apiserver_apis_federation_v1alpha1_TunnelEndpointList(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "TunnelEndpointList is a list of TunnelEndpoints.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Default: map[string]interface{}{},
+							Ref:     ref(metav1.ListMeta{}.OpenAPIModelName()),
+						},
+					},
+					"items": {
+						SchemaProps: spec.SchemaProps{
+							Description: "items are the tunnels.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(v1alpha1.TunnelEndpoint{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+				},
+				Required: []string{"items"},
+			},
+		},
+		Dependencies: []string{
+			metav1.ListMeta{}.OpenAPIModelName(), v1alpha1.TunnelEndpoint{}.OpenAPIModelName()},
+	}
+}
+
+func schema_apiserver_apis_federation_v1alpha1_TunnelEndpointSpec(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "TunnelEndpointSpec is what was agreed about a tunnel.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"clusterID": {
+						SchemaProps: spec.SchemaProps{
+							Description: "clusterID is the id of the other cluster. It cannot change.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"publicKey": {
+						SchemaProps: spec.SchemaProps{
+							Description: "publicKey is the WireGuard key of the other gateway, in base64.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"endpoints": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "endpoints are where the other gateway is called, host:port over UDP, the best first. At most 8; without any it calls us.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"mtu": {
+						SchemaProps: spec.SchemaProps{
+							Description: "mtu is the most that a packet may measure inside of the tunnel, in bytes: the lower one of what both sides said. 0 leaves it to what follows from the network of the nodes.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"local": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "local are our ranges, those of pods before external ones, and what the other cluster calls them.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(v1alpha1.CIDRMapping{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+					"remote": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "remote are the ranges of the other cluster as it calls them, those of pods before external ones, and what we call them.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(v1alpha1.CIDRMapping{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+				},
+				Required: []string{"clusterID", "publicKey", "local", "remote"},
+			},
+		},
+		Dependencies: []string{
+			v1alpha1.CIDRMapping{}.OpenAPIModelName()},
+	}
+}
+
+func schema_apiserver_apis_federation_v1alpha1_TunnelEndpointStatus(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "TunnelEndpointStatus is how a tunnel stands. The gateway that holds it writes it.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"observedGeneration": {
+						SchemaProps: spec.SchemaProps{
+							Description: "observedGeneration is the generation of the spec that the tunnel was made of.",
+							Type:        []string{"integer"},
+							Format:      "int64",
+						},
+					},
+					"phase": {
+						SchemaProps: spec.SchemaProps{
+							Description: "phase is Connecting, Connected or Error.\n\nPossible enum values:\n - `\"Connected\"` means that the other gateway answers through the tunnel.\n - `\"Connecting\"` means that the other gateway does not answer, or not yet.\n - `\"Error\"` means that the tunnel cannot be as it was agreed; the condition Connected says why.",
+							Type:        []string{"string"},
+							Format:      "",
+							Enum:        []interface{}{"Connected", "Connecting", "Error"},
+						},
+					},
+					"endpoint": {
+						SchemaProps: spec.SchemaProps{
+							Description: "endpoint is the address and port that the other gateway is heard from.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"gateway": {
+						SchemaProps: spec.SchemaProps{
+							Description: "gateway is our node that holds the tunnel.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"implementation": {
+						SchemaProps: spec.SchemaProps{
+							Description: "implementation is the WireGuard that it uses: kernel or wireguard-go.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"latencyMicroseconds": {
+						SchemaProps: spec.SchemaProps{
+							Description: "latencyMicroseconds is how long a word to the other gateway and its answer take. It is written again when it has moved by 20 %.",
+							Type:        []string{"integer"},
+							Format:      "int64",
+						},
+					},
+					"conditions": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-map-keys": []interface{}{
+									"type",
+								},
+								"x-kubernetes-list-type": "map",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "conditions say why: Connected.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(metav1.Condition{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			metav1.Condition{}.OpenAPIModelName()},
 	}
 }
 

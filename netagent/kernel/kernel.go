@@ -9,6 +9,7 @@ package kernel
 
 import (
 	"net/netip"
+	"time"
 
 	"liqo.io/federation/netagent/model"
 )
@@ -75,6 +76,20 @@ type Rules interface {
 type WireGuard interface {
 	Tunnel(link string) (model.Tunnel, error)
 	ChangeTunnel(link string, change TunnelChange) error
+	// Traffic returns what went through a tunnel, by peer.
+	Traffic(link string) (map[model.PublicKey]Traffic, error)
+	// Implementation tells who does a tunnel's work.
+	Implementation(link string) Implementation
+}
+
+// Traffic is what WireGuard knows of a peer.
+type Traffic struct {
+	// Endpoint is where the peer was last heard from, or is called.
+	Endpoint netip.AddrPort
+	// Handshake is when keys were last agreed upon; zero: never.
+	Handshake time.Time
+	// Received and Sent are bytes since the peer was added.
+	Received, Sent uint64
 }
 
 // TunnelChange is what becomes different of a tunnel. What it does not name

@@ -4,6 +4,7 @@
 package kernel
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -11,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
 
 	"liqo.io/federation/netagent/model"
@@ -50,8 +52,9 @@ func (n *Namespace) linkOf(l netlink.Link) Link {
 			}
 		}
 	case *netlink.Tuntap:
-		if n.deviceOf(attrs.Name) != nil {
+		if d := n.deviceOf(attrs.Name); d != nil {
 			link.Kind = model.WireGuard
+			link.Up = link.Up && d.sockets.open.Load()
 		}
 	}
 	return link
@@ -85,6 +88,63 @@ func (n *Namespace) AddLink(l model.Link) error {
 	return nil
 }
 
+// MTUOf returns the MTU of the link that has an address, ours or not.
+func (n *Namespace) MTUOf(a netip.Addr) (int, error) {
+	var all []netlink.Addr
+	if err := retry(func() (err error) { all, err = n.handle.AddrList(nil, netlink.FAMILY_ALL); return err }); err != nil {
+		return 0, fmt.Errorf("listing addresses: %w", err)
+	}
+	for _, has := range all {
+		if addrOf(has.IP) != a {
+			continue
+		}
+		var link netlink.Link
+		if err := retry(func() (err error) { link, err = n.handle.LinkByIndex(has.LinkIndex); return err }); err != nil {
+			return 0, fmt.Errorf("looking up the link that has %s: %w", a, err)
+		}
+		return link.Attrs().MTU, nil
+	}
+	return 0, fmt.Errorf("no link has the address %s", a)
+}
+
+// FollowLinks calls changed whenever a link of ours came, went or became
+// another one, until the context ends.
+func (n *Namespace) FollowLinks(ctx context.Context, changed func()) error {
+	updates := make(chan netlink.LinkUpdate, 64)
+	handle := netns.NsHandle(n.file.Fd())
+	failed := make(chan error, 1)
+	options := netlink.LinkSubscribeOptions{Namespace: &handle, ErrorCallback: func(err error) {
+		select {
+		case failed <- err:
+		default:
+		}
+	}}
+	if err := netlink.LinkSubscribeWithOptions(updates, ctx.Done(), options); err != nil {
+		return fmt.Errorf("following links: %w", err)
+	}
+	for {
+		select {
+		case update, ok := <-updates:
+			if !ok {
+				if ctx.Err() != nil {
+					return nil
+				}
+				select {
+				case err := <-failed:
+					return fmt.Errorf("following links: %w", err)
+				default:
+					return errors.New("following links: the kernel ended it")
+				}
+			}
+			if strings.HasPrefix(update.Link.Attrs().Name, model.LinkPrefix) {
+				changed()
+			}
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
 // SetLink sets what can change of a link, and brings it up.
 func (n *Namespace) SetLink(l model.Link) error {
 	link, err := n.link(l.Name)
@@ -103,6 +163,11 @@ func (n *Namespace) SetLink(l model.Link) error {
 	}
 	if err := n.handle.LinkSetUp(link); err != nil {
 		return fmt.Errorf("bringing link %s up: %w", l.Name, err)
+	}
+	if d := n.deviceOf(l.Name); d != nil {
+		if err := d.Up(); err != nil {
+			return fmt.Errorf("bringing link %s up: %w", l.Name, err)
+		}
 	}
 	return nil
 }

@@ -16,7 +16,6 @@ import (
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
-	"golang.zx2c4.com/wireguard/device"
 
 	"liqo.io/federation/netagent/model"
 )
@@ -33,7 +32,7 @@ type Namespace struct {
 	outer, inner *Namespace
 
 	mu      sync.Mutex
-	devices map[string]*device.Device // wireguard-go's, by link
+	devices map[string]*userDevice // wireguard-go's, by link
 	tables  *backend
 	indexes map[string]int // of links, by name
 }
@@ -140,7 +139,7 @@ func open(path string) (*Namespace, error) {
 		file.Close()
 		return nil, fmt.Errorf("opening netlink in the network namespace %s: %w", path, err)
 	}
-	return &Namespace{file: file, handle: handle, devices: make(map[string]*device.Device)}, nil
+	return &Namespace{file: file, handle: handle, devices: make(map[string]*userDevice)}, nil
 }
 
 // create binds a new namespace to a file, unless one is bound to it.

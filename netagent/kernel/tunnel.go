@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/netip"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/vishvananda/netlink"
@@ -46,11 +47,11 @@ func (n *Namespace) addDevice(l model.Link) error {
 	if err := n.Do(func() (err error) { link, err = tun.CreateTUN(l.Name, l.MTU); return err }); err != nil {
 		return err
 	}
-	d := device.NewDevice(fixedMTU{link, l.MTU}, &bindIn{StdNetBind: conn.NewStdNetBind().(*conn.StdNetBind), namespace: n.outer},
-		&device.Logger{Verbosef: device.DiscardLogf, Errorf: device.DiscardLogf})
+	sockets := &bindIn{StdNetBind: conn.NewStdNetBind().(*conn.StdNetBind), namespace: n.outer}
+	d := device.NewDevice(fixedMTU{link, l.MTU}, sockets, &device.Logger{Verbosef: device.DiscardLogf, Errorf: device.DiscardLogf})
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.devices[l.Name] = d
+	n.devices[l.Name] = &userDevice{Device: d, sockets: sockets}
 	return nil
 }
 
@@ -64,19 +65,35 @@ type fixedMTU struct {
 // MTU returns the MTU that the link was made with.
 func (f fixedMTU) MTU() (int, error) { return f.mtu, nil }
 
+// userDevice is a device of wireguard-go.
+type userDevice struct {
+	*device.Device
+	sockets *bindIn
+}
+
 // bindIn opens the sockets of a device in another namespace than its link's.
 type bindIn struct {
 	*conn.StdNetBind
 	namespace *Namespace
+	// open tells whether the device is at work. It goes down with its link, and
+	// does not always notice when that is up again soon.
+	open atomic.Bool
 }
 
 // Open opens the sockets.
 func (b *bindIn) Open(port uint16) (fns []conn.ReceiveFunc, actual uint16, err error) {
 	err = b.namespace.Do(func() (err error) { fns, actual, err = b.StdNetBind.Open(port); return err })
+	b.open.Store(err == nil)
 	return fns, actual, err
 }
 
-func (n *Namespace) deviceOf(link string) *device.Device {
+// Close closes the sockets.
+func (b *bindIn) Close() error {
+	b.open.Store(false)
+	return b.StdNetBind.Close()
+}
+
+func (n *Namespace) deviceOf(link string) *userDevice {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.devices[link]
@@ -132,6 +149,31 @@ func (n *Namespace) Tunnel(link string) (model.Tunnel, error) {
 	}
 	sortTunnel(&t)
 	return t, nil
+}
+
+// Traffic returns what went through a tunnel, by peer.
+func (n *Namespace) Traffic(link string) (map[model.PublicKey]Traffic, error) {
+	if d := n.deviceOf(link); d != nil {
+		text, err := d.IpcGet()
+		if err != nil {
+			return nil, fmt.Errorf("reading the traffic of tunnel %s: %w", link, err)
+		}
+		return parseTraffic(strings.NewReader(text))
+	}
+	var found *wgtypes.Device
+	err := n.withClient(func(c *wgctrl.Client) (err error) { found, err = c.Device(link); return err })
+	if err != nil {
+		return nil, fmt.Errorf("reading the traffic of tunnel %s: %w", link, err)
+	}
+	all := make(map[model.PublicKey]Traffic, len(found.Peers))
+	for _, p := range found.Peers {
+		t := Traffic{Handshake: p.LastHandshakeTime, Received: uint64(p.ReceiveBytes), Sent: uint64(p.TransmitBytes)}
+		if p.Endpoint != nil {
+			t.Endpoint = netip.AddrPortFrom(addrOf(p.Endpoint.IP), uint16(p.Endpoint.Port))
+		}
+		all[model.PublicKey(p.PublicKey)] = t
+	}
+	return all, nil
 }
 
 // ChangeTunnel changes the configuration of a tunnel.

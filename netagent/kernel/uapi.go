@@ -97,6 +97,46 @@ func parseLine(t *model.Tunnel, key, value string) error {
 	return nil
 }
 
+// parseTraffic reads what a device says of its peers' packets.
+func parseTraffic(r io.Reader) (map[model.PublicKey]Traffic, error) {
+	all := make(map[model.PublicKey]Traffic)
+	var key model.PublicKey
+	var t Traffic
+	var seconds, nanoseconds int64
+	lines := bufio.NewScanner(r)
+	for lines.Scan() {
+		name, value, _ := strings.Cut(lines.Text(), "=")
+		var err error
+		switch name {
+		case "public_key":
+			err = parseKey(value, key[:])
+			t, seconds, nanoseconds = Traffic{}, 0, 0
+		case "endpoint":
+			var endpoint netip.AddrPort
+			endpoint, err = netip.ParseAddrPort(value)
+			t.Endpoint = netip.AddrPortFrom(endpoint.Addr().Unmap(), endpoint.Port())
+		case "last_handshake_time_sec":
+			seconds, err = strconv.ParseInt(value, 10, 64)
+		case "last_handshake_time_nsec":
+			nanoseconds, err = strconv.ParseInt(value, 10, 64)
+		case "rx_bytes":
+			t.Received, err = strconv.ParseUint(value, 10, 64)
+		case "tx_bytes":
+			t.Sent, err = strconv.ParseUint(value, 10, 64)
+		default:
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("the value of %s is malformed", name)
+		}
+		if seconds|nanoseconds != 0 {
+			t.Handshake = time.Unix(seconds, nanoseconds)
+		}
+		all[key] = t
+	}
+	return all, lines.Err()
+}
+
 func parseKey(value string, key []byte) error {
 	raw, err := hex.DecodeString(value)
 	if err != nil || copy(key, raw) != len(key) || len(raw) != len(key) {

@@ -69,7 +69,7 @@ func (v *view) hostChains(s *State, f Family, peers []Peer) {
 // to it.
 func (v *view) gatewayChains(s *State, f Family, peers []Peer) {
 	admit := Chain{Family: f, Table: mangleTable, Name: preroutingChain}
-	clamp := Chain{Family: f, Table: mangleTable, Name: forwardChain}
+	forward := Chain{Family: f, Table: mangleTable, Name: forwardChain}
 	incoming := Chain{Family: f, Table: natTable, Name: preroutingChain}
 	outgoing := Chain{Family: f, Table: natTable, Name: postroutingChain}
 	admit.add("-i %s -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT", TunnelLink)
@@ -87,9 +87,13 @@ func (v *view) gatewayChains(s *State, f Family, peers []Peer) {
 		s.Chains = append(s.Chains, filter, in, out)
 	}
 	admit.add("-i %s -j DROP", TunnelLink)
-	clamp.add("-p tcp -m tcp --tcp-flags SYN,RST SYN -j TCPMSS --clamp-mss-to-pmtu")
+	// While the way to a peer is missing, its packets would go back where they
+	// came from, round and round, and the connection would be remembered as one
+	// whose addresses stay.
+	forward.add("-i %s -o %s -j DROP", GatewayLink, GatewayLink)
+	forward.add("-p tcp -m tcp --tcp-flags SYN,RST SYN -j TCPMSS --clamp-mss-to-pmtu")
 
-	s.Chains = append(s.Chains, admit, clamp, incoming, outgoing)
+	s.Chains = append(s.Chains, admit, forward, incoming, outgoing)
 	for _, j := range []Jump{
 		{Table: mangleTable, Base: "PREROUTING", Chain: preroutingChain},
 		{Table: mangleTable, Base: "FORWARD", Chain: forwardChain},

@@ -142,6 +142,7 @@ nat -A LIQO-O-ID -j SNAT --to-source 10.2.0.0
 mangle -A LIQO-PREROUTING -i liqo.wg -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT
 mangle -A LIQO-PREROUTING -s 10.1.0.0/16 -i liqo.wg -j LIQO-F-ID
 mangle -A LIQO-PREROUTING -i liqo.wg -j DROP
+mangle -A LIQO-FORWARD -i liqo.gateway -o liqo.gateway -j DROP
 mangle -A LIQO-FORWARD -p tcp -m tcp --tcp-flags SYN,RST SYN -j TCPMSS --clamp-mss-to-pmtu
 nat -A LIQO-PREROUTING -s 10.1.0.0/16 -i liqo.wg -j LIQO-I-ID
 nat -A LIQO-POSTROUTING -d 10.1.0.0/16 -o liqo.wg -j LIQO-O-ID

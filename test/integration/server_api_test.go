@@ -60,6 +60,8 @@ func TestDiscoveryTellsEveryResourceWithItsShortNameAndTheCategory(t *testing.T)
 		"shadowendpointslices": "ShadowEndpointSlice seps true",
 		"addresspools":         "AddressPool apool false",
 		"addressmappings":      "AddressMapping am true",
+		"networkconfigs":       "NetworkConfig netcfg true",
+		"tunnelendpoints":      "TunnelEndpoint te true",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("resources (-want +got):\n%s", diff)

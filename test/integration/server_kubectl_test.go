@@ -35,6 +35,8 @@ func TestKubectlExplainsFieldsInTheWordsOfTheDocComments(t *testing.T) {
 		"resourcerequests.spec.withdrawn":               "takes the request back",
 		"identityrequests.status.certificate":           "PEM encoded certificate chain",
 		"addresspools.spec.reserved":                    "ranges that are never given",
+		"networkconfigs.spec.podCIDRs":                  "ranges of its pods",
+		"tunnelendpoints.spec.remote":                   "what we call them",
 		"addressmappings.spec.mapped":                   "It is allocated when the mapping is created",
 		"foreignclusters.status.remoteTenantNamespace":  "what this cluster may see on the other one",
 	} {

@@ -156,6 +156,25 @@ func createOneOfEach(t *testing.T, env *framework.Environment, server *framework
 	must(err)
 	awaitPool(t, client, "default", func(status v1alpha1.AddressPoolStatus) bool { return status.Mappings == 1 })
 
+	const key = "xTIBA5rboUvnH4htodjb6e697QjLERt1NAB4mZqp8Dg="
+	_, err = federation.NetworkConfigs(namespace).Create(ctx, &v1alpha1.NetworkConfig{
+		ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.NetworkConfigOfProvider},
+		Spec: v1alpha1.NetworkConfigSpec{
+			ClusterID: clusterID, PodCIDRs: []string{"10.244.0.0/16"}, ExternalCIDRs: []string{"10.70.0.0/16"},
+			PublicKey: key, Endpoints: []string{"milan.example.com:51820"}, MTU: 1420,
+		},
+	}, options)
+	must(err)
+	_, err = federation.TunnelEndpoints(namespace).Create(ctx, &v1alpha1.TunnelEndpoint{
+		ObjectMeta: metav1.ObjectMeta{Name: "milan"},
+		Spec: v1alpha1.TunnelEndpointSpec{
+			ClusterID: clusterID, PublicKey: key, Endpoints: []string{"milan.example.com:51820"}, MTU: 1420,
+			Local:  []v1alpha1.CIDRMapping{{CIDR: "10.244.0.0/16", Mapped: "10.243.0.0/16"}},
+			Remote: []v1alpha1.CIDRMapping{{CIDR: "10.244.0.0/16", Mapped: "10.255.0.0/16"}},
+		},
+	}, options)
+	must(err)
+
 	name := "invitation-" + string(token.UID)
 	bearer := env.ServiceAccount(t, framework.InvitationNamespace, name)
 	env.Grant(t, "system:serviceaccount:"+framework.InvitationNamespace+":"+name, "", rbacv1.PolicyRule{APIGroups: []string{v1alpha1.GroupName}, Resources: []string{"identityrequests"}, Verbs: []string{"create"}})

@@ -4,6 +4,7 @@
 package integration
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"slices"
@@ -21,6 +22,8 @@ import (
 	"liqo.io/federation/test/integration/framework"
 )
 
+const publicKey = "xTIBA5rboUvnH4htodjb6e697QjLERt1NAB4mZqp8Dg="
+
 // parents are good specs of the resources that have subresources. An identity
 // request is missing: only the bearer of an invitation makes one.
 var parents = map[string]fields{
@@ -28,12 +31,23 @@ var parents = map[string]fields{
 	"foreignclusters":      {"outgoing": "Disabled", "server": "https://asti.example.org", "clusterID": genoaID},
 	"namespacemaps":        {"namespaces": []any{fields{"name": "web", "remoteName": "web-asti"}}},
 	"namespaceoffloadings": {},
+	"networkconfigs":       {"clusterID": genoaID, "podCIDRs": []any{"10.244.0.0/16"}, "publicKey": publicKey},
+	"tunnelendpoints": {
+		"clusterID": genoaID, "publicKey": publicKey,
+		"local": []any{fields{"cidr": "10.244.0.0/16", "mapped": "10.244.0.0/16"}}, "remote": []any{fields{"cidr": "10.245.0.0/16", "mapped": "10.245.0.0/16"}},
+	},
 	"peeringtokens":        {},
 	"resourceoffers":       {"clusterID": genoaID, "resources": fields{"cpu": "1"}},
 	"resourcerequests":     {},
 	"shadowpods":           {"pod": fields{"automountServiceAccountToken": false, "containers": []any{fields{"name": "web", "image": "example.org/web:1"}}}},
 	"shadowendpointslices": {"addressType": "IPv4"},
 	"virtualnodes":         {"clusterID": genoaID, "nodeName": "liqo-asti", "resources": fields{"cpu": "1"}},
+}
+
+// parentNames are those of resources whose objects are called one way only.
+var parentNames = map[string]string{
+	"namespaceoffloadings": v1alpha1.NamespaceOffloadingName,
+	"networkconfigs":       v1alpha1.NetworkConfigOfConsumer,
 }
 
 // subresource is what is known of one that is served.
@@ -82,6 +96,8 @@ var subresources = map[string]subresource{
 	"resourceoffers/status":       {wrong: map[string]fields{"status.phase": {"status": fields{"phase": "Great"}}}},
 	"resourcerequests/status":     {wrong: map[string]fields{"status.phase": {"status": fields{"phase": "Great"}}}},
 	"addresspools/status":         {wrong: map[string]fields{"status.mappings": {"status": fields{"mappings": -1}}, "status.cidrs[0].cidr": {"status": fields{"cidrs": []any{fields{"cidr": "10", "usedPercent": 1}}}}}},
+	"networkconfigs/status":       {wrong: map[string]fields{"status.cidrs[0].mapped": {"status": fields{"cidrs": []any{fields{"cidr": "10.244.0.0/16", "mapped": "10.0.0.0/17"}}}}}},
+	"tunnelendpoints/status":      {wrong: map[string]fields{"status.phase": {"status": fields{"phase": "Great"}}, "status.latencyMicroseconds": {"status": fields{"latencyMicroseconds": -1}}}},
 	"shadowpods/status":           {wrong: map[string]fields{"status.phase": {"status": fields{"phase": "Running"}}}},
 	"shadowendpointslices/status": {wrong: map[string]fields{"status.conditions[0].reason": {"status": fields{"conditions": []any{fields{"type": "Ready", "status": "True", "message": "", "reason": "", "lastTransitionTime": "2026-11-21T08:00:00Z"}}}}}},
 	"virtualnodes/status":         {wrong: map[string]fields{"status.pods": {"status": fields{"pods": -1}}}},
@@ -177,10 +193,8 @@ func (s *wrongRequests) makeParent(t *testing.T) {
 				t.Error(err)
 			}
 		})
-	case "namespaceoffloadings":
-		s.parent = v1alpha1.NamespaceOffloadingName
-		fallthrough
 	default:
+		s.parent = cmp.Or(parentNames[s.resource], s.parent)
 		spec, ok := parents[s.resource]
 		if !ok {
 			t.Fatalf("no good spec of %s is known to this test", s.resource)

@@ -49,13 +49,13 @@ func BenchmarkManyPeers(b *testing.B) {
 	}
 }
 
-// gateway is a gateway's node by itself.
-type gateway struct {
+// gatewayNode is a gateway's node by itself.
+type gatewayNode struct {
 	namespaces          []*kernel.Namespace
 	host, inside, route *apply.Applier
 }
 
-func newGateway(b *testing.B) *gateway {
+func newGateway(b *testing.B) *gatewayNode {
 	here, err := kernel.Current()
 	if err != nil {
 		b.Fatal(err)
@@ -70,13 +70,13 @@ func newGateway(b *testing.B) *gateway {
 	}
 	run(b, node, "ip link set lo up")
 	run(b, node, "ip addr add 192.168.1.1/32 dev lo")
-	return &gateway{
+	return &gatewayNode{
 		namespaces: []*kernel.Namespace{inner, node, here},
 		host:       apply.New(node), inside: apply.New(inner), route: apply.New(node),
 	}
 }
 
-func (g *gateway) close(b *testing.B) {
+func (g *gatewayNode) close(b *testing.B) {
 	var errs []error
 	for _, ns := range g.namespaces {
 		errs = append(errs, ns.Close())
@@ -89,7 +89,7 @@ func (g *gateway) close(b *testing.B) {
 	}
 }
 
-func (g *gateway) apply(b *testing.B, in model.Input) int {
+func (g *gatewayNode) apply(b *testing.B, in model.Input) int {
 	host, inside, refused, err := model.Gateway(in)
 	if err != nil || len(refused) > 0 {
 		b.Fatal(refused, err)

@@ -55,6 +55,8 @@ const (
 	NetworkingNone NetworkingMode = "None"
 	// NetworkingFlat means that they are in one network already.
 	NetworkingFlat NetworkingMode = "Flat"
+	// NetworkingTunnel means that they do by a tunnel between two gateways.
+	NetworkingTunnel NetworkingMode = "Tunnel"
 )
 
 // PeeringDecision is an administrator's answer to the other cluster.

@@ -45,6 +45,8 @@ func addKnownTypes(scheme *runtime.Scheme) error {
 		&ShadowEndpointSlice{}, &ShadowEndpointSliceList{},
 		&AddressPool{}, &AddressPoolList{},
 		&AddressMapping{}, &AddressMappingList{},
+		&NetworkConfig{}, &NetworkConfigList{},
+		&TunnelEndpoint{}, &TunnelEndpointList{},
 	)
 	return nil
 }

@@ -234,3 +234,74 @@ audit.yaml: |
   name: {{ .name }}
   namespace: {{ .namespace }}
 {{- end }}
+
+{{- /* Virtual nodes have no kernel. */ -}}
+{{- define "federation.realNodes" -}}
+nodeAffinity:
+  requiredDuringSchedulingIgnoredDuringExecution:
+    nodeSelectorTerms:
+      - matchExpressions:
+          - {key: liqo.io/type, operator: NotIn, values: [virtual-node]}
+          - {key: kubernetes.io/os, operator: In, values: [linux]}
+{{- end }}
+
+{{- /* The pod of an agent of the network: it is on its node's network and writes
+its kernel, /proc/sys included, and network namespaces that outlive it, for
+which Kubernetes knows no right but all. . is a dict of root, program, port (of
+health and metrics, on loopback), values, args, and secret if there is one. */ -}}
+{{- define "federation.netagent" -}}
+serviceAccountName: liqo-{{ .program }}
+hostNetwork: true
+dnsPolicy: Default
+terminationGracePeriodSeconds: 30
+containers:
+  - name: {{ .program }}
+    image: {{ include "federation.image" (dict "root" .root "component" .program) }}
+    imagePullPolicy: {{ .root.Values.images.pullPolicy }}
+    args:
+      - --node-name=$(NODE_NAME)
+      - --listen=127.0.0.1:{{ .port }}
+      {{- range .args }}
+      - {{ . | quote }}
+      {{- end }}
+    env:
+      - name: GOMEMLIMIT
+        value: {{ .values.goMemoryLimit | quote }}
+      - name: NODE_NAME
+        valueFrom:
+          fieldRef:
+            fieldPath: spec.nodeName
+    livenessProbe:
+      httpGet: {host: 127.0.0.1, path: /livez, port: {{ .port }}}
+      periodSeconds: 10
+      timeoutSeconds: 10
+      failureThreshold: 6
+    readinessProbe:
+      httpGet: {host: 127.0.0.1, path: /readyz, port: {{ .port }}}
+      periodSeconds: 2
+      timeoutSeconds: 5
+    resources: {{- toYaml .values.resources | nindent 6 }}
+    securityContext:
+      privileged: true
+      readOnlyRootFilesystem: true
+      runAsUser: 0
+    volumeMounts:
+      - {name: netns, mountPath: /run/netns, mountPropagation: Bidirectional}
+      - {name: xtables, mountPath: /run/xtables.lock}
+      {{- if .secret }}
+      - {name: wireguard, mountPath: /etc/federation/wireguard, readOnly: true}
+      {{- end }}
+volumes:
+  - name: netns
+    hostPath: {path: /run/netns, type: DirectoryOrCreate}
+  - name: xtables
+    hostPath: {path: /run/xtables.lock, type: FileOrCreate}
+  {{- if .secret }}
+  - name: wireguard
+    secret:
+      secretName: {{ .secret }}
+      defaultMode: 0400
+      items:
+        - {key: privateKey, path: privateKey}
+  {{- end }}
+{{- end }}

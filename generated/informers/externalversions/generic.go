@@ -52,6 +52,8 @@ func (f *sharedInformerFactory) ForResource(resource schema.GroupVersionResource
 		return &genericInformer{resource: resource.GroupResource(), informer: f.Federation().V1alpha1().NamespaceMaps().Informer()}, nil
 	case v1alpha1.SchemeGroupVersion.WithResource("namespaceoffloadings"):
 		return &genericInformer{resource: resource.GroupResource(), informer: f.Federation().V1alpha1().NamespaceOffloadings().Informer()}, nil
+	case v1alpha1.SchemeGroupVersion.WithResource("networkconfigs"):
+		return &genericInformer{resource: resource.GroupResource(), informer: f.Federation().V1alpha1().NetworkConfigs().Informer()}, nil
 	case v1alpha1.SchemeGroupVersion.WithResource("peeringtokens"):
 		return &genericInformer{resource: resource.GroupResource(), informer: f.Federation().V1alpha1().PeeringTokens().Informer()}, nil
 	case v1alpha1.SchemeGroupVersion.WithResource("resourceoffers"):
@@ -62,6 +64,8 @@ func (f *sharedInformerFactory) ForResource(resource schema.GroupVersionResource
 		return &genericInformer{resource: resource.GroupResource(), informer: f.Federation().V1alpha1().ShadowEndpointSlices().Informer()}, nil
 	case v1alpha1.SchemeGroupVersion.WithResource("shadowpods"):
 		return &genericInformer{resource: resource.GroupResource(), informer: f.Federation().V1alpha1().ShadowPods().Informer()}, nil
+	case v1alpha1.SchemeGroupVersion.WithResource("tunnelendpoints"):
+		return &genericInformer{resource: resource.GroupResource(), informer: f.Federation().V1alpha1().TunnelEndpoints().Informer()}, nil
 	case v1alpha1.SchemeGroupVersion.WithResource("virtualnodes"):
 		return &genericInformer{resource: resource.GroupResource(), informer: f.Federation().V1alpha1().VirtualNodes().Informer()}, nil
 

@@ -197,6 +197,22 @@ func (k *Kernel) ChangeTunnel(link string, change kernel.TunnelChange) error {
 	}))
 }
 
+// Traffic returns what went through a tunnel, as Carry has set it.
+func (k *Kernel) Traffic(link string) (all map[model.PublicKey]kernel.Traffic, err error) {
+	err = k.call(false, k.onLink(link, func() {
+		all = make(map[model.PublicKey]kernel.Traffic)
+		for _, p := range k.tunnels[link].Peers {
+			t := k.traffic[p.PublicKey]
+			t.Endpoint = p.Endpoint
+			all[p.PublicKey] = t
+		}
+	}))
+	return all, err
+}
+
+// Implementation returns that a tunnel is the kernel's.
+func (k *Kernel) Implementation(string) kernel.Implementation { return kernel.InKernel }
+
 // Chains returns our chains and the jumps to them.
 func (k *Kernel) Chains(f model.Family) (chains []model.Chain, jumps []model.Jump, err error) {
 	err = k.call(false, always(func() {

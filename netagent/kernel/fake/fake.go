@@ -36,6 +36,7 @@ type Kernel struct {
 	routes    map[routeKey]model.Route
 	rules     map[model.Rule]bool
 	tunnels   map[string]model.Tunnel
+	traffic   map[model.PublicKey]kernel.Traffic
 	chains    map[chainKey][]string
 	bases     map[chainKey][]string // rules of the chains that iptables brings
 	sysctls   map[string]string
@@ -72,6 +73,7 @@ func New() *Kernel {
 		routes:    make(map[routeKey]model.Route),
 		rules:     make(map[model.Rule]bool),
 		tunnels:   make(map[string]model.Tunnel),
+		traffic:   make(map[model.PublicKey]kernel.Traffic),
 		chains:    make(map[chainKey][]string),
 		bases:     make(map[chainKey][]string),
 		sysctls:   make(map[string]string),
@@ -148,6 +150,9 @@ func (k *Kernel) HearFrom(link string, key model.PublicKey, endpoint netip.AddrP
 		}
 	}
 }
+
+// Carry sets what a tunnel has carried for a peer.
+func (k *Kernel) Carry(key model.PublicKey, t kernel.Traffic) { k.traffic[key] = t }
 
 // call counts a call, and does it unless it is to fail.
 func (k *Kernel) call(write bool, do func() error) error {

@@ -34,6 +34,7 @@ import (
 	"liqo.io/federation/registry/federation/ledger"
 	namespacemap "liqo.io/federation/registry/federation/namespacemap/storage"
 	namespaceoffloading "liqo.io/federation/registry/federation/namespaceoffloading/storage"
+	networkconfig "liqo.io/federation/registry/federation/networkconfig/storage"
 	peeringtoken "liqo.io/federation/registry/federation/peeringtoken/storage"
 	"liqo.io/federation/registry/federation/plan"
 	resourceoffer "liqo.io/federation/registry/federation/resourceoffer/storage"
@@ -41,6 +42,7 @@ import (
 	shadowendpointslice "liqo.io/federation/registry/federation/shadowendpointslice/storage"
 	shadowpod "liqo.io/federation/registry/federation/shadowpod/storage"
 	"liqo.io/federation/registry/federation/store"
+	tunnelendpoint "liqo.io/federation/registry/federation/tunnelendpoint/storage"
 	virtualnode "liqo.io/federation/registry/federation/virtualnode/storage"
 )
 
@@ -154,6 +156,8 @@ func (p StorageProvider) v1alpha1(granted *grants.Grants, addresses *addressing.
 	stored(table, "shadowpods", shadowpod.New(granted, p.twinOf))
 	stored(table, "shadowendpointslices", shadowendpointslice.New(p.twinsWith))
 	stored(table, "addresspools", addresspool.New)
+	stored(table, "networkconfigs", networkconfig.New)
+	stored(table, "tunnelendpoints", tunnelendpoint.New)
 	mappings, err := addressmapping.New(p.Scheme, p.RESTOptionsGetter, addresses)
 	if err != nil && table.err == nil {
 		table.err = err

@@ -84,11 +84,13 @@ func TestRoutes(t *testing.T) {
 		"identityrequests", "identityrequests/status",
 		"namespacemaps", "namespacemaps/status",
 		"namespaceoffloadings", "namespaceoffloadings/offload", "namespaceoffloadings/status",
+		"networkconfigs", "networkconfigs/status",
 		"peeringtokens", "peeringtokens/invitation", "peeringtokens/status",
 		"resourceoffers", "resourceoffers/status",
 		"resourcerequests", "resourcerequests/identity", "resourcerequests/status",
 		"shadowendpointslices", "shadowendpointslices/status",
 		"shadowpods", "shadowpods/status",
+		"tunnelendpoints", "tunnelendpoints/status",
 		"virtualnodes", "virtualnodes/status",
 	}
 	if diff := cmp.Diff(want, slices.Sorted(maps.Keys(table(t)))); diff != "" {
@@ -107,6 +109,7 @@ func TestResourcesAreCalledWhatUsersCallThem(t *testing.T) {
 		"namespaceoffloadings": {"namespaceoffloading", []string{"nsof"}}, "namespacemaps": {"namespacemap", []string{"nm"}}, "shadowpods": {"shadowpod", []string{"sp"}},
 		"shadowendpointslices": {"shadowendpointslice", []string{"seps"}},
 		"addresspools":         {"addresspool", []string{"apool"}}, "addressmappings": {"addressmapping", []string{"am"}},
+		"networkconfigs": {"networkconfig", []string{"netcfg"}}, "tunnelendpoints": {"tunnelendpoint", []string{"te"}},
 	}
 	got := map[string]names{}
 	for route, resource := range table(t) {
@@ -201,6 +204,8 @@ var bad = map[string]runtime.Object{
 	"NamespaceMap":        &federation.NamespaceMap{Status: federation.NamespaceMapStatus{ObservedGeneration: -1}},
 	"AddressPool":         &federation.AddressPool{Status: federation.AddressPoolStatus{Mappings: -1}},
 	"AddressMapping":      &federation.AddressMapping{Spec: federation.AddressMappingSpec{CIDR: "0.0.0.0/0"}},
+	"NetworkConfig":       &federation.NetworkConfig{Status: federation.NetworkConfigStatus{CIDRs: []federation.CIDRMapping{{CIDR: "10.0.0.0/8"}}}},
+	"TunnelEndpoint":      &federation.TunnelEndpoint{Status: federation.TunnelEndpointStatus{Phase: "Great"}},
 	"ShadowPod":           &federation.ShadowPod{Status: federation.ShadowPodStatus{Phase: "Running"}},
 	"ShadowEndpointSlice": &federation.ShadowEndpointSlice{Status: federation.ShadowEndpointSliceStatus{Conditions: []metav1.Condition{{Type: "Ready", Status: "Maybe"}}}},
 }

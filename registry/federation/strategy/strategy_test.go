@@ -29,6 +29,7 @@ import (
 	"liqo.io/federation/registry/federation/identityrequest"
 	"liqo.io/federation/registry/federation/namespacemap"
 	"liqo.io/federation/registry/federation/namespaceoffloading"
+	"liqo.io/federation/registry/federation/networkconfig"
 	"liqo.io/federation/registry/federation/peeringtoken"
 	"liqo.io/federation/registry/federation/plan"
 	"liqo.io/federation/registry/federation/resourceoffer"
@@ -36,6 +37,7 @@ import (
 	"liqo.io/federation/registry/federation/shadowendpointslice"
 	"liqo.io/federation/registry/federation/shadowpod"
 	"liqo.io/federation/registry/federation/strategy"
+	"liqo.io/federation/registry/federation/tunnelendpoint"
 	"liqo.io/federation/registry/federation/virtualnode"
 )
 
@@ -100,6 +102,14 @@ func kinds(scheme *runtime.Scheme) map[string]kind {
 			func(o *federation.ShadowPod) (*federation.ShadowPodSpec, *federation.ShadowPodStatus) {
 				return &o.Spec, &o.Status
 			}, true, true),
+		"NetworkConfig": of(networkconfig.NewStrategy(scheme), func() *federation.NetworkConfig { return &federation.NetworkConfig{} },
+			func(o *federation.NetworkConfig) (*federation.NetworkConfigSpec, *federation.NetworkConfigStatus) {
+				return &o.Spec, &o.Status
+			}, true, false),
+		"TunnelEndpoint": of(tunnelendpoint.NewStrategy(scheme), func() *federation.TunnelEndpoint { return &federation.TunnelEndpoint{} },
+			func(o *federation.TunnelEndpoint) (*federation.TunnelEndpointSpec, *federation.TunnelEndpointStatus) {
+				return &o.Spec, &o.Status
+			}, true, false),
 		"ShadowEndpointSlice": of(shadowendpointslice.NewStrategy(scheme), func() *federation.ShadowEndpointSlice { return &federation.ShadowEndpointSlice{} },
 			func(o *federation.ShadowEndpointSlice) (*federation.ShadowEndpointSliceSpec, *federation.ShadowEndpointSliceStatus) {
 				return &o.Spec, &o.Status

@@ -93,8 +93,10 @@ type ForeignClusterSpec struct {
 	// +optional
 	DisconnectTimeoutSeconds *int32 `json:"disconnectTimeoutSeconds,omitempty"`
 	// networking says how the pods of the two clusters reach each other: None,
-	// where they do not, or Flat, where both are in one network already, without
-	// any address in common. Empty leaves it to the setting of this installation.
+	// where they do not, Flat, where both are in one network already, without any
+	// address in common, or Tunnel, where the gateways of both make a tunnel and
+	// may have the same addresses. Empty leaves it to the setting of this
+	// installation.
 	// +optional
 	Networking NetworkingMode `json:"networking,omitempty"`
 }
@@ -109,6 +111,9 @@ const (
 	// NetworkingFlat means that they are in one network already, and have no
 	// address in common.
 	NetworkingFlat NetworkingMode = "Flat"
+	// NetworkingTunnel means that they do by a tunnel between two gateways, which
+	// the clusters agree upon.
+	NetworkingTunnel NetworkingMode = "Tunnel"
 )
 
 // PeeringDecision is an administrator's answer to the other cluster.
@@ -221,6 +226,9 @@ const (
 	// signs of life, and False since it does not. It is there as long as this
 	// cluster lends.
 	ConditionConsumerAlive = "ConsumerAlive"
+	// ConditionNetworking is True while the tunnel to the other cluster is
+	// connected. It is there as long as there is to be one.
+	ConditionNetworking = "Networking"
 )
 
 // ForeignClusterStatus is how a peering stands.
@@ -263,8 +271,9 @@ type ForeignClusterStatus struct {
 	// +optional
 	VirtualNodes int32 `json:"virtualNodes,omitempty"`
 	// conditions say why each aspect is as it is: OutgoingPeering,
-	// IncomingPeering, Authenticated and Ready; and ConsumerAlive, since when
-	// a cluster that is lent to is silent.
+	// IncomingPeering, Authenticated and Ready; ConsumerAlive, since when a
+	// cluster that is lent to is silent; and Networking, how far the tunnel has
+	// come.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

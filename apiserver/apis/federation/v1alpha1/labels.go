@@ -98,6 +98,16 @@ const (
 	// SecretTypeTokens is the type of the Secrets with which the tokens of a pod
 	// follow it to a provider.
 	SecretTypeTokens = "federation.liqo.io/tokens"
+	// SecretTypeWireGuard is the type of the Secret with the keys of this
+	// cluster's gateway.
+	SecretTypeWireGuard = "federation.liqo.io/wireguard"
+	// WireGuardSecret is the name of that Secret, in the installation namespace.
+	WireGuardSecret = "liqo-wireguard"
+	// WireGuardPrivateKey is the key of the private key in it, and
+	// WireGuardPublicKey that of the public one, both in base64 as wg prints
+	// them. Only the gateway reads the private one.
+	WireGuardPrivateKey = "privateKey"
+	WireGuardPublicKey  = "publicKey"
 	// InvitationTokenKey is the key of the token in an invitation's Secret.
 	InvitationTokenKey = "token"
 )

@@ -52,6 +52,8 @@ func addKnownTypes(scheme *runtime.Scheme) error {
 		&ShadowEndpointSlice{}, &ShadowEndpointSliceList{},
 		&AddressPool{}, &AddressPoolList{},
 		&AddressMapping{}, &AddressMappingList{},
+		&NetworkConfig{}, &NetworkConfigList{},
+		&TunnelEndpoint{}, &TunnelEndpointList{},
 	)
 	metav1.AddToGroupVersion(scheme, SchemeGroupVersion)
 	return nil

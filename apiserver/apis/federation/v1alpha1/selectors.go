@@ -17,9 +17,11 @@ var SelectableFields = map[string][]string{
 	"AddressMapping":      {"spec.clusterID", "spec.pool"},
 	"ForeignCluster":      {"spec.clusterID", "status.incomingPeering", "status.outgoingPeering"},
 	"NamespaceOffloading": {"status.phase"},
+	"NetworkConfig":       {"spec.clusterID"},
 	"ResourceOffer":       {"spec.clusterID", "status.phase"},
 	"ResourceRequest":     {"status.phase"},
 	"ShadowPod":           {"status.phase"},
+	"TunnelEndpoint":      {"spec.clusterID"},
 	"VirtualNode":         {"spec.clusterID"},
 }
 

@@ -105,6 +105,16 @@ func RegisterConversions(s *runtime.Scheme) error {
 	}); err != nil {
 		return err
 	}
+	if err := s.AddGeneratedConversionFunc((*CIDRMapping)(nil), (*federation.CIDRMapping)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1alpha1_CIDRMapping_To_federation_CIDRMapping(a.(*CIDRMapping), b.(*federation.CIDRMapping), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*federation.CIDRMapping)(nil), (*CIDRMapping)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_federation_CIDRMapping_To_v1alpha1_CIDRMapping(a.(*federation.CIDRMapping), b.(*CIDRMapping), scope)
+	}); err != nil {
+		return err
+	}
 	if err := s.AddGeneratedConversionFunc((*ForeignCluster)(nil), (*federation.ForeignCluster)(nil), func(a, b interface{}, scope conversion.Scope) error {
 		return Convert_v1alpha1_ForeignCluster_To_federation_ForeignCluster(a.(*ForeignCluster), b.(*federation.ForeignCluster), scope)
 	}); err != nil {
@@ -312,6 +322,46 @@ func RegisterConversions(s *runtime.Scheme) error {
 	}
 	if err := s.AddGeneratedConversionFunc((*federation.NamespaceOffloadingStatus)(nil), (*NamespaceOffloadingStatus)(nil), func(a, b interface{}, scope conversion.Scope) error {
 		return Convert_federation_NamespaceOffloadingStatus_To_v1alpha1_NamespaceOffloadingStatus(a.(*federation.NamespaceOffloadingStatus), b.(*NamespaceOffloadingStatus), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*NetworkConfig)(nil), (*federation.NetworkConfig)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1alpha1_NetworkConfig_To_federation_NetworkConfig(a.(*NetworkConfig), b.(*federation.NetworkConfig), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*federation.NetworkConfig)(nil), (*NetworkConfig)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_federation_NetworkConfig_To_v1alpha1_NetworkConfig(a.(*federation.NetworkConfig), b.(*NetworkConfig), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*NetworkConfigList)(nil), (*federation.NetworkConfigList)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1alpha1_NetworkConfigList_To_federation_NetworkConfigList(a.(*NetworkConfigList), b.(*federation.NetworkConfigList), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*federation.NetworkConfigList)(nil), (*NetworkConfigList)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_federation_NetworkConfigList_To_v1alpha1_NetworkConfigList(a.(*federation.NetworkConfigList), b.(*NetworkConfigList), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*NetworkConfigSpec)(nil), (*federation.NetworkConfigSpec)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1alpha1_NetworkConfigSpec_To_federation_NetworkConfigSpec(a.(*NetworkConfigSpec), b.(*federation.NetworkConfigSpec), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*federation.NetworkConfigSpec)(nil), (*NetworkConfigSpec)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_federation_NetworkConfigSpec_To_v1alpha1_NetworkConfigSpec(a.(*federation.NetworkConfigSpec), b.(*NetworkConfigSpec), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*NetworkConfigStatus)(nil), (*federation.NetworkConfigStatus)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1alpha1_NetworkConfigStatus_To_federation_NetworkConfigStatus(a.(*NetworkConfigStatus), b.(*federation.NetworkConfigStatus), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*federation.NetworkConfigStatus)(nil), (*NetworkConfigStatus)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_federation_NetworkConfigStatus_To_v1alpha1_NetworkConfigStatus(a.(*federation.NetworkConfigStatus), b.(*NetworkConfigStatus), scope)
 	}); err != nil {
 		return err
 	}
@@ -665,6 +715,46 @@ func RegisterConversions(s *runtime.Scheme) error {
 	}); err != nil {
 		return err
 	}
+	if err := s.AddGeneratedConversionFunc((*TunnelEndpoint)(nil), (*federation.TunnelEndpoint)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1alpha1_TunnelEndpoint_To_federation_TunnelEndpoint(a.(*TunnelEndpoint), b.(*federation.TunnelEndpoint), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*federation.TunnelEndpoint)(nil), (*TunnelEndpoint)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_federation_TunnelEndpoint_To_v1alpha1_TunnelEndpoint(a.(*federation.TunnelEndpoint), b.(*TunnelEndpoint), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*TunnelEndpointList)(nil), (*federation.TunnelEndpointList)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1alpha1_TunnelEndpointList_To_federation_TunnelEndpointList(a.(*TunnelEndpointList), b.(*federation.TunnelEndpointList), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*federation.TunnelEndpointList)(nil), (*TunnelEndpointList)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_federation_TunnelEndpointList_To_v1alpha1_TunnelEndpointList(a.(*federation.TunnelEndpointList), b.(*TunnelEndpointList), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*TunnelEndpointSpec)(nil), (*federation.TunnelEndpointSpec)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1alpha1_TunnelEndpointSpec_To_federation_TunnelEndpointSpec(a.(*TunnelEndpointSpec), b.(*federation.TunnelEndpointSpec), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*federation.TunnelEndpointSpec)(nil), (*TunnelEndpointSpec)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_federation_TunnelEndpointSpec_To_v1alpha1_TunnelEndpointSpec(a.(*federation.TunnelEndpointSpec), b.(*TunnelEndpointSpec), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*TunnelEndpointStatus)(nil), (*federation.TunnelEndpointStatus)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1alpha1_TunnelEndpointStatus_To_federation_TunnelEndpointStatus(a.(*TunnelEndpointStatus), b.(*federation.TunnelEndpointStatus), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*federation.TunnelEndpointStatus)(nil), (*TunnelEndpointStatus)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_federation_TunnelEndpointStatus_To_v1alpha1_TunnelEndpointStatus(a.(*federation.TunnelEndpointStatus), b.(*TunnelEndpointStatus), scope)
+	}); err != nil {
+		return err
+	}
 	if err := s.AddGeneratedConversionFunc((*VirtualNode)(nil), (*federation.VirtualNode)(nil), func(a, b interface{}, scope conversion.Scope) error {
 		return Convert_v1alpha1_VirtualNode_To_federation_VirtualNode(a.(*VirtualNode), b.(*federation.VirtualNode), scope)
 	}); err != nil {
@@ -898,6 +988,26 @@ func autoConvert_federation_AddressPoolStatus_To_v1alpha1_AddressPoolStatus(in *
 // Convert_federation_AddressPoolStatus_To_v1alpha1_AddressPoolStatus is an autogenerated conversion function.
 func Convert_federation_AddressPoolStatus_To_v1alpha1_AddressPoolStatus(in *federation.AddressPoolStatus, out *AddressPoolStatus, s conversion.Scope) error {
 	return autoConvert_federation_AddressPoolStatus_To_v1alpha1_AddressPoolStatus(in, out, s)
+}
+
+func autoConvert_v1alpha1_CIDRMapping_To_federation_CIDRMapping(in *CIDRMapping, out *federation.CIDRMapping, s conversion.Scope) error {
+	*out = *(*federation.CIDRMapping)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_v1alpha1_CIDRMapping_To_federation_CIDRMapping is an autogenerated conversion function.
+func Convert_v1alpha1_CIDRMapping_To_federation_CIDRMapping(in *CIDRMapping, out *federation.CIDRMapping, s conversion.Scope) error {
+	return autoConvert_v1alpha1_CIDRMapping_To_federation_CIDRMapping(in, out, s)
+}
+
+func autoConvert_federation_CIDRMapping_To_v1alpha1_CIDRMapping(in *federation.CIDRMapping, out *CIDRMapping, s conversion.Scope) error {
+	*out = *(*CIDRMapping)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_federation_CIDRMapping_To_v1alpha1_CIDRMapping is an autogenerated conversion function.
+func Convert_federation_CIDRMapping_To_v1alpha1_CIDRMapping(in *federation.CIDRMapping, out *CIDRMapping, s conversion.Scope) error {
+	return autoConvert_federation_CIDRMapping_To_v1alpha1_CIDRMapping(in, out, s)
 }
 
 func autoConvert_v1alpha1_ForeignCluster_To_federation_ForeignCluster(in *ForeignCluster, out *federation.ForeignCluster, s conversion.Scope) error {
@@ -1422,6 +1532,100 @@ func autoConvert_federation_NamespaceOffloadingStatus_To_v1alpha1_NamespaceOfflo
 // Convert_federation_NamespaceOffloadingStatus_To_v1alpha1_NamespaceOffloadingStatus is an autogenerated conversion function.
 func Convert_federation_NamespaceOffloadingStatus_To_v1alpha1_NamespaceOffloadingStatus(in *federation.NamespaceOffloadingStatus, out *NamespaceOffloadingStatus, s conversion.Scope) error {
 	return autoConvert_federation_NamespaceOffloadingStatus_To_v1alpha1_NamespaceOffloadingStatus(in, out, s)
+}
+
+func autoConvert_v1alpha1_NetworkConfig_To_federation_NetworkConfig(in *NetworkConfig, out *federation.NetworkConfig, s conversion.Scope) error {
+	out.ObjectMeta = in.ObjectMeta
+	if err := Convert_v1alpha1_NetworkConfigSpec_To_federation_NetworkConfigSpec(&in.Spec, &out.Spec, s); err != nil {
+		return err
+	}
+	if err := Convert_v1alpha1_NetworkConfigStatus_To_federation_NetworkConfigStatus(&in.Status, &out.Status, s); err != nil {
+		return err
+	}
+	return nil
+}
+
+// Convert_v1alpha1_NetworkConfig_To_federation_NetworkConfig is an autogenerated conversion function.
+func Convert_v1alpha1_NetworkConfig_To_federation_NetworkConfig(in *NetworkConfig, out *federation.NetworkConfig, s conversion.Scope) error {
+	return autoConvert_v1alpha1_NetworkConfig_To_federation_NetworkConfig(in, out, s)
+}
+
+func autoConvert_federation_NetworkConfig_To_v1alpha1_NetworkConfig(in *federation.NetworkConfig, out *NetworkConfig, s conversion.Scope) error {
+	out.ObjectMeta = in.ObjectMeta
+	if err := Convert_federation_NetworkConfigSpec_To_v1alpha1_NetworkConfigSpec(&in.Spec, &out.Spec, s); err != nil {
+		return err
+	}
+	if err := Convert_federation_NetworkConfigStatus_To_v1alpha1_NetworkConfigStatus(&in.Status, &out.Status, s); err != nil {
+		return err
+	}
+	return nil
+}
+
+// Convert_federation_NetworkConfig_To_v1alpha1_NetworkConfig is an autogenerated conversion function.
+func Convert_federation_NetworkConfig_To_v1alpha1_NetworkConfig(in *federation.NetworkConfig, out *NetworkConfig, s conversion.Scope) error {
+	return autoConvert_federation_NetworkConfig_To_v1alpha1_NetworkConfig(in, out, s)
+}
+
+func autoConvert_v1alpha1_NetworkConfigList_To_federation_NetworkConfigList(in *NetworkConfigList, out *federation.NetworkConfigList, s conversion.Scope) error {
+	out.ListMeta = in.ListMeta
+	out.Items = *(*[]federation.NetworkConfig)(unsafe.Pointer(&in.Items))
+	return nil
+}
+
+// Convert_v1alpha1_NetworkConfigList_To_federation_NetworkConfigList is an autogenerated conversion function.
+func Convert_v1alpha1_NetworkConfigList_To_federation_NetworkConfigList(in *NetworkConfigList, out *federation.NetworkConfigList, s conversion.Scope) error {
+	return autoConvert_v1alpha1_NetworkConfigList_To_federation_NetworkConfigList(in, out, s)
+}
+
+func autoConvert_federation_NetworkConfigList_To_v1alpha1_NetworkConfigList(in *federation.NetworkConfigList, out *NetworkConfigList, s conversion.Scope) error {
+	out.ListMeta = in.ListMeta
+	out.Items = *(*[]NetworkConfig)(unsafe.Pointer(&in.Items))
+	return nil
+}
+
+// Convert_federation_NetworkConfigList_To_v1alpha1_NetworkConfigList is an autogenerated conversion function.
+func Convert_federation_NetworkConfigList_To_v1alpha1_NetworkConfigList(in *federation.NetworkConfigList, out *NetworkConfigList, s conversion.Scope) error {
+	return autoConvert_federation_NetworkConfigList_To_v1alpha1_NetworkConfigList(in, out, s)
+}
+
+func autoConvert_v1alpha1_NetworkConfigSpec_To_federation_NetworkConfigSpec(in *NetworkConfigSpec, out *federation.NetworkConfigSpec, s conversion.Scope) error {
+	*out = *(*federation.NetworkConfigSpec)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_v1alpha1_NetworkConfigSpec_To_federation_NetworkConfigSpec is an autogenerated conversion function.
+func Convert_v1alpha1_NetworkConfigSpec_To_federation_NetworkConfigSpec(in *NetworkConfigSpec, out *federation.NetworkConfigSpec, s conversion.Scope) error {
+	return autoConvert_v1alpha1_NetworkConfigSpec_To_federation_NetworkConfigSpec(in, out, s)
+}
+
+func autoConvert_federation_NetworkConfigSpec_To_v1alpha1_NetworkConfigSpec(in *federation.NetworkConfigSpec, out *NetworkConfigSpec, s conversion.Scope) error {
+	*out = *(*NetworkConfigSpec)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_federation_NetworkConfigSpec_To_v1alpha1_NetworkConfigSpec is an autogenerated conversion function.
+func Convert_federation_NetworkConfigSpec_To_v1alpha1_NetworkConfigSpec(in *federation.NetworkConfigSpec, out *NetworkConfigSpec, s conversion.Scope) error {
+	return autoConvert_federation_NetworkConfigSpec_To_v1alpha1_NetworkConfigSpec(in, out, s)
+}
+
+func autoConvert_v1alpha1_NetworkConfigStatus_To_federation_NetworkConfigStatus(in *NetworkConfigStatus, out *federation.NetworkConfigStatus, s conversion.Scope) error {
+	*out = *(*federation.NetworkConfigStatus)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_v1alpha1_NetworkConfigStatus_To_federation_NetworkConfigStatus is an autogenerated conversion function.
+func Convert_v1alpha1_NetworkConfigStatus_To_federation_NetworkConfigStatus(in *NetworkConfigStatus, out *federation.NetworkConfigStatus, s conversion.Scope) error {
+	return autoConvert_v1alpha1_NetworkConfigStatus_To_federation_NetworkConfigStatus(in, out, s)
+}
+
+func autoConvert_federation_NetworkConfigStatus_To_v1alpha1_NetworkConfigStatus(in *federation.NetworkConfigStatus, out *NetworkConfigStatus, s conversion.Scope) error {
+	*out = *(*NetworkConfigStatus)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_federation_NetworkConfigStatus_To_v1alpha1_NetworkConfigStatus is an autogenerated conversion function.
+func Convert_federation_NetworkConfigStatus_To_v1alpha1_NetworkConfigStatus(in *federation.NetworkConfigStatus, out *NetworkConfigStatus, s conversion.Scope) error {
+	return autoConvert_federation_NetworkConfigStatus_To_v1alpha1_NetworkConfigStatus(in, out, s)
 }
 
 func autoConvert_v1alpha1_OfferedNode_To_federation_OfferedNode(in *OfferedNode, out *federation.OfferedNode, s conversion.Scope) error {
@@ -2230,6 +2434,100 @@ func autoConvert_federation_ShadowPodStatus_To_v1alpha1_ShadowPodStatus(in *fede
 // Convert_federation_ShadowPodStatus_To_v1alpha1_ShadowPodStatus is an autogenerated conversion function.
 func Convert_federation_ShadowPodStatus_To_v1alpha1_ShadowPodStatus(in *federation.ShadowPodStatus, out *ShadowPodStatus, s conversion.Scope) error {
 	return autoConvert_federation_ShadowPodStatus_To_v1alpha1_ShadowPodStatus(in, out, s)
+}
+
+func autoConvert_v1alpha1_TunnelEndpoint_To_federation_TunnelEndpoint(in *TunnelEndpoint, out *federation.TunnelEndpoint, s conversion.Scope) error {
+	out.ObjectMeta = in.ObjectMeta
+	if err := Convert_v1alpha1_TunnelEndpointSpec_To_federation_TunnelEndpointSpec(&in.Spec, &out.Spec, s); err != nil {
+		return err
+	}
+	if err := Convert_v1alpha1_TunnelEndpointStatus_To_federation_TunnelEndpointStatus(&in.Status, &out.Status, s); err != nil {
+		return err
+	}
+	return nil
+}
+
+// Convert_v1alpha1_TunnelEndpoint_To_federation_TunnelEndpoint is an autogenerated conversion function.
+func Convert_v1alpha1_TunnelEndpoint_To_federation_TunnelEndpoint(in *TunnelEndpoint, out *federation.TunnelEndpoint, s conversion.Scope) error {
+	return autoConvert_v1alpha1_TunnelEndpoint_To_federation_TunnelEndpoint(in, out, s)
+}
+
+func autoConvert_federation_TunnelEndpoint_To_v1alpha1_TunnelEndpoint(in *federation.TunnelEndpoint, out *TunnelEndpoint, s conversion.Scope) error {
+	out.ObjectMeta = in.ObjectMeta
+	if err := Convert_federation_TunnelEndpointSpec_To_v1alpha1_TunnelEndpointSpec(&in.Spec, &out.Spec, s); err != nil {
+		return err
+	}
+	if err := Convert_federation_TunnelEndpointStatus_To_v1alpha1_TunnelEndpointStatus(&in.Status, &out.Status, s); err != nil {
+		return err
+	}
+	return nil
+}
+
+// Convert_federation_TunnelEndpoint_To_v1alpha1_TunnelEndpoint is an autogenerated conversion function.
+func Convert_federation_TunnelEndpoint_To_v1alpha1_TunnelEndpoint(in *federation.TunnelEndpoint, out *TunnelEndpoint, s conversion.Scope) error {
+	return autoConvert_federation_TunnelEndpoint_To_v1alpha1_TunnelEndpoint(in, out, s)
+}
+
+func autoConvert_v1alpha1_TunnelEndpointList_To_federation_TunnelEndpointList(in *TunnelEndpointList, out *federation.TunnelEndpointList, s conversion.Scope) error {
+	out.ListMeta = in.ListMeta
+	out.Items = *(*[]federation.TunnelEndpoint)(unsafe.Pointer(&in.Items))
+	return nil
+}
+
+// Convert_v1alpha1_TunnelEndpointList_To_federation_TunnelEndpointList is an autogenerated conversion function.
+func Convert_v1alpha1_TunnelEndpointList_To_federation_TunnelEndpointList(in *TunnelEndpointList, out *federation.TunnelEndpointList, s conversion.Scope) error {
+	return autoConvert_v1alpha1_TunnelEndpointList_To_federation_TunnelEndpointList(in, out, s)
+}
+
+func autoConvert_federation_TunnelEndpointList_To_v1alpha1_TunnelEndpointList(in *federation.TunnelEndpointList, out *TunnelEndpointList, s conversion.Scope) error {
+	out.ListMeta = in.ListMeta
+	out.Items = *(*[]TunnelEndpoint)(unsafe.Pointer(&in.Items))
+	return nil
+}
+
+// Convert_federation_TunnelEndpointList_To_v1alpha1_TunnelEndpointList is an autogenerated conversion function.
+func Convert_federation_TunnelEndpointList_To_v1alpha1_TunnelEndpointList(in *federation.TunnelEndpointList, out *TunnelEndpointList, s conversion.Scope) error {
+	return autoConvert_federation_TunnelEndpointList_To_v1alpha1_TunnelEndpointList(in, out, s)
+}
+
+func autoConvert_v1alpha1_TunnelEndpointSpec_To_federation_TunnelEndpointSpec(in *TunnelEndpointSpec, out *federation.TunnelEndpointSpec, s conversion.Scope) error {
+	*out = *(*federation.TunnelEndpointSpec)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_v1alpha1_TunnelEndpointSpec_To_federation_TunnelEndpointSpec is an autogenerated conversion function.
+func Convert_v1alpha1_TunnelEndpointSpec_To_federation_TunnelEndpointSpec(in *TunnelEndpointSpec, out *federation.TunnelEndpointSpec, s conversion.Scope) error {
+	return autoConvert_v1alpha1_TunnelEndpointSpec_To_federation_TunnelEndpointSpec(in, out, s)
+}
+
+func autoConvert_federation_TunnelEndpointSpec_To_v1alpha1_TunnelEndpointSpec(in *federation.TunnelEndpointSpec, out *TunnelEndpointSpec, s conversion.Scope) error {
+	*out = *(*TunnelEndpointSpec)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_federation_TunnelEndpointSpec_To_v1alpha1_TunnelEndpointSpec is an autogenerated conversion function.
+func Convert_federation_TunnelEndpointSpec_To_v1alpha1_TunnelEndpointSpec(in *federation.TunnelEndpointSpec, out *TunnelEndpointSpec, s conversion.Scope) error {
+	return autoConvert_federation_TunnelEndpointSpec_To_v1alpha1_TunnelEndpointSpec(in, out, s)
+}
+
+func autoConvert_v1alpha1_TunnelEndpointStatus_To_federation_TunnelEndpointStatus(in *TunnelEndpointStatus, out *federation.TunnelEndpointStatus, s conversion.Scope) error {
+	*out = *(*federation.TunnelEndpointStatus)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_v1alpha1_TunnelEndpointStatus_To_federation_TunnelEndpointStatus is an autogenerated conversion function.
+func Convert_v1alpha1_TunnelEndpointStatus_To_federation_TunnelEndpointStatus(in *TunnelEndpointStatus, out *federation.TunnelEndpointStatus, s conversion.Scope) error {
+	return autoConvert_v1alpha1_TunnelEndpointStatus_To_federation_TunnelEndpointStatus(in, out, s)
+}
+
+func autoConvert_federation_TunnelEndpointStatus_To_v1alpha1_TunnelEndpointStatus(in *federation.TunnelEndpointStatus, out *TunnelEndpointStatus, s conversion.Scope) error {
+	*out = *(*TunnelEndpointStatus)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_federation_TunnelEndpointStatus_To_v1alpha1_TunnelEndpointStatus is an autogenerated conversion function.
+func Convert_federation_TunnelEndpointStatus_To_v1alpha1_TunnelEndpointStatus(in *federation.TunnelEndpointStatus, out *TunnelEndpointStatus, s conversion.Scope) error {
+	return autoConvert_federation_TunnelEndpointStatus_To_v1alpha1_TunnelEndpointStatus(in, out, s)
 }
 
 func autoConvert_v1alpha1_VirtualNode_To_federation_VirtualNode(in *VirtualNode, out *federation.VirtualNode, s conversion.Scope) error {

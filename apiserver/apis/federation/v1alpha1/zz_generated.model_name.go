@@ -49,6 +49,11 @@ func (in AddressPoolStatus) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in CIDRMapping) OpenAPIModelName() string {
+	return "io.liqo.federation.v1alpha1.CIDRMapping"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in ForeignCluster) OpenAPIModelName() string {
 	return "io.liqo.federation.v1alpha1.ForeignCluster"
 }
@@ -151,6 +156,26 @@ func (in NamespaceOffloadingSpec) OpenAPIModelName() string {
 // OpenAPIModelName returns the OpenAPI model name for this type.
 func (in NamespaceOffloadingStatus) OpenAPIModelName() string {
 	return "io.liqo.federation.v1alpha1.NamespaceOffloadingStatus"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in NetworkConfig) OpenAPIModelName() string {
+	return "io.liqo.federation.v1alpha1.NetworkConfig"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in NetworkConfigList) OpenAPIModelName() string {
+	return "io.liqo.federation.v1alpha1.NetworkConfigList"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in NetworkConfigSpec) OpenAPIModelName() string {
+	return "io.liqo.federation.v1alpha1.NetworkConfigSpec"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in NetworkConfigStatus) OpenAPIModelName() string {
+	return "io.liqo.federation.v1alpha1.NetworkConfigStatus"
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
@@ -326,6 +351,26 @@ func (in ShadowPodSpec) OpenAPIModelName() string {
 // OpenAPIModelName returns the OpenAPI model name for this type.
 func (in ShadowPodStatus) OpenAPIModelName() string {
 	return "io.liqo.federation.v1alpha1.ShadowPodStatus"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in TunnelEndpoint) OpenAPIModelName() string {
+	return "io.liqo.federation.v1alpha1.TunnelEndpoint"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in TunnelEndpointList) OpenAPIModelName() string {
+	return "io.liqo.federation.v1alpha1.TunnelEndpointList"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in TunnelEndpointSpec) OpenAPIModelName() string {
+	return "io.liqo.federation.v1alpha1.TunnelEndpointSpec"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in TunnelEndpointStatus) OpenAPIModelName() string {
+	return "io.liqo.federation.v1alpha1.TunnelEndpointStatus"
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.

@@ -71,7 +71,7 @@ func foreignClusterSpec(spec *federation.ForeignClusterSpec) field.ErrorList {
 	errs = append(errs, orphanTTL(spec.Lending.OrphanTTL, specPath.Child("lending", "orphanTTL"))...)
 	errs = append(errs, optional(spec.InvitationSecretName, specPath.Child("invitationSecretName"), subdomain)...)
 	errs = append(errs, resources(spec.Resources, specPath.Child("resources"))...)
-	errs = append(errs, oneOf(spec.Networking, specPath.Child("networking"), "", federation.NetworkingNone, federation.NetworkingFlat)...)
+	errs = append(errs, oneOf(spec.Networking, specPath.Child("networking"), "", federation.NetworkingNone, federation.NetworkingFlat, federation.NetworkingTunnel)...)
 	return append(errs, seconds(spec.DisconnectTimeoutSeconds, 0, maxDisconnectSeconds, specPath.Child("disconnectTimeoutSeconds"))...)
 }
 

@@ -105,8 +105,17 @@ func newConfig(client *rest.Config, options *Options) (*Config, error) {
 // NewKubeInformers makes informers for a part of the cluster, to be called by
 // Init functions. They are started with the shared ones.
 func (c *Config) NewKubeInformers(options ...kubeinformers.SharedInformerOption) kubeinformers.SharedInformerFactory {
-	options = append(options, kubeinformers.WithTransform(remote.Trim))
+	options = append([]kubeinformers.SharedInformerOption{kubeinformers.WithTransform(remote.Trim)}, options...)
 	informers := kubeinformers.NewSharedInformerFactoryWithOptions(c.Kube, 0, options...)
+	c.factories = append(c.factories, informers)
+	return informers
+}
+
+// NewFederationInformers makes informers for a part of the federation API, as
+// NewKubeInformers does.
+func (c *Config) NewFederationInformers(options ...externalversions.SharedInformerOption) externalversions.SharedInformerFactory {
+	options = append([]externalversions.SharedInformerOption{externalversions.WithTransform(remote.Trim)}, options...)
+	informers := externalversions.NewSharedInformerFactoryWithOptions(c.Federation, 0, options...)
 	c.factories = append(c.factories, informers)
 	return informers
 }

@@ -35,6 +35,7 @@ func controllers() []Controller {
 		{Name: "identity-signer", OffByDefault: true, Init: initIdentitySigner},
 		{Name: "peer-fairness", Init: initPeerFairness},
 		{Name: "replication", Init: initReplication},
+		{Name: "network", Init: initNetwork},
 		{Name: "heartbeat", Init: initHeartbeat},
 		{Name: "consumer-liveness", Init: initConsumerLiveness},
 		{Name: "resource-provider", Init: initResourceProvider},

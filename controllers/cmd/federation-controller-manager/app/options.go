@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -22,6 +23,7 @@ import (
 	logsapi "k8s.io/component-base/logs/api/v1"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/controllers/network"
 	"liqo.io/federation/controllers/peering"
 	"liqo.io/federation/controllers/remote"
 	"liqo.io/federation/controllers/resources"
@@ -60,6 +62,9 @@ type Options struct {
 	Networking string
 	// RefusedEndpoints are CIDRs that no endpoint of a consumer may be in.
 	RefusedEndpoints []string
+	// Network is what is told to other clusters of this one's network, and what
+	// theirs may be called here.
+	Network network.Settings
 	// Policy is what this cluster lends, and how.
 	Policy resources.Policy
 	// VirtualKubelet says how virtual kubelets are deployed.
@@ -85,6 +90,7 @@ func NewOptions() *Options {
 		IdentityMode:        string(peering.IdentityAuto),
 		IdentityLifetime:    peering.DefaultIdentityLifetime,
 		Networking:          string(v1alpha1.NetworkingNone),
+		Network:             network.DefaultSettings(),
 		Policy:              resources.DefaultPolicy(),
 		VirtualKubelet: resources.VirtualKubelet{
 			PullPolicy: string(corev1.PullIfNotPresent),
@@ -115,8 +121,9 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.IdentityMode, "identity-mode", o.IdentityMode, "How consumers are known here: Certificate, signed through certificates.k8s.io, Token, of a service account, or Auto, which is Token where nobody signs.")
 	fs.DurationVar(&o.IdentityLifetime, "identity-lifetime", o.IdentityLifetime, "How long the certificates that are signed here, and this cluster's tokens at providers, last. They are renewed at two thirds of that. At least 10m.")
 	fs.DurationVar(&o.OrphanTTL, "orphan-ttl", o.OrphanTTL, "How long a consumer may give no sign of life before this cluster stops lending to it and removes what runs here for it, where spec.lending.orphanTTL of its ForeignCluster does not say. At least 1m; 0s is for ever.")
-	fs.StringVar(&o.Networking, "networking", o.Networking, "How the pods of this cluster and those of others reach each other, where spec.networking of a ForeignCluster does not say: None, where they do not, or Flat, where all are in one network already. Endpoints of Services cross only where they do.")
+	fs.StringVar(&o.Networking, "networking", o.Networking, "How the pods of this cluster and those of others reach each other, where spec.networking of a ForeignCluster does not say: None, where they do not, Flat, where all are in one network already, or Tunnel, by tunnels between gateways. Endpoints of Services cross only where they do.")
 	fs.StringSliceVar(&o.RefusedEndpoints, "refused-endpoint-cidrs", o.RefusedEndpoints, "CIDRs that endpoints of consumers' Services cannot be in, beside the addresses and pod CIDRs of this cluster's nodes and the ServiceCIDRs: those of its pods where its nodes do not say, and whatever else its nodes reach and consumers are not to.")
+	o.Network.AddFlags(fs)
 	o.Policy.AddFlags(fs)
 	o.VirtualKubelet.AddFlags(fs)
 	configoptions.BindLeaderElectionFlags(&o.LeaderElection, fs)
@@ -150,9 +157,11 @@ func (o *Options) Validate() []error {
 	if o.OrphanTTL != 0 && o.OrphanTTL < v1alpha1.MinOrphanTTL {
 		errs = append(errs, fmt.Errorf("--orphan-ttl %v: must be 0s, which is for ever, or at least %v", o.OrphanTTL, v1alpha1.MinOrphanTTL))
 	}
-	if o.Networking != string(v1alpha1.NetworkingNone) && o.Networking != string(v1alpha1.NetworkingFlat) {
-		errs = append(errs, fmt.Errorf("--networking %q: must be %s or %s", o.Networking, v1alpha1.NetworkingNone, v1alpha1.NetworkingFlat))
+	modes := []v1alpha1.NetworkingMode{v1alpha1.NetworkingNone, v1alpha1.NetworkingFlat, v1alpha1.NetworkingTunnel}
+	if !slices.Contains(modes, v1alpha1.NetworkingMode(o.Networking)) {
+		errs = append(errs, fmt.Errorf("--networking %q: must be one of %v", o.Networking, modes))
 	}
+	errs = append(errs, o.Network.Validate()...)
 	for _, cidr := range o.RefusedEndpoints {
 		if _, err := netip.ParsePrefix(cidr); err != nil {
 			errs = append(errs, fmt.Errorf("--refused-endpoint-cidrs %q: must be a CIDR, as 10.96.0.0/12", cidr))

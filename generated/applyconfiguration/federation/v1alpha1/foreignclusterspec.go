@@ -52,8 +52,10 @@ type ForeignClusterSpecApplyConfiguration struct {
 	// side; after that this side gets clean by itself. Defaults to 300.
 	DisconnectTimeoutSeconds *int32 `json:"disconnectTimeoutSeconds,omitempty"`
 	// networking says how the pods of the two clusters reach each other: None,
-	// where they do not, or Flat, where both are in one network already, without
-	// any address in common. Empty leaves it to the setting of this installation.
+	// where they do not, Flat, where both are in one network already, without any
+	// address in common, or Tunnel, where the gateways of both make a tunnel and
+	// may have the same addresses. Empty leaves it to the setting of this
+	// installation.
 	Networking *federationv1alpha1.NetworkingMode `json:"networking,omitempty"`
 }
 

@@ -44,8 +44,9 @@ type ForeignClusterStatusApplyConfiguration struct {
 	// lends.
 	VirtualNodes *int32 `json:"virtualNodes,omitempty"`
 	// conditions say why each aspect is as it is: OutgoingPeering,
-	// IncomingPeering, Authenticated and Ready; and ConsumerAlive, since when
-	// a cluster that is lent to is silent.
+	// IncomingPeering, Authenticated and Ready; ConsumerAlive, since when a
+	// cluster that is lent to is silent; and Networking, how far the tunnel has
+	// come.
 	Conditions []metav1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 }
 

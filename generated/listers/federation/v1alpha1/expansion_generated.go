@@ -41,6 +41,14 @@ type NamespaceOffloadingListerExpansion interface{}
 // NamespaceOffloadingNamespaceLister.
 type NamespaceOffloadingNamespaceListerExpansion interface{}
 
+// NetworkConfigListerExpansion allows custom methods to be added to
+// NetworkConfigLister.
+type NetworkConfigListerExpansion interface{}
+
+// NetworkConfigNamespaceListerExpansion allows custom methods to be added to
+// NetworkConfigNamespaceLister.
+type NetworkConfigNamespaceListerExpansion interface{}
+
 // PeeringTokenListerExpansion allows custom methods to be added to
 // PeeringTokenLister.
 type PeeringTokenListerExpansion interface{}
@@ -76,6 +84,14 @@ type ShadowPodListerExpansion interface{}
 // ShadowPodNamespaceListerExpansion allows custom methods to be added to
 // ShadowPodNamespaceLister.
 type ShadowPodNamespaceListerExpansion interface{}
+
+// TunnelEndpointListerExpansion allows custom methods to be added to
+// TunnelEndpointLister.
+type TunnelEndpointListerExpansion interface{}
+
+// TunnelEndpointNamespaceListerExpansion allows custom methods to be added to
+// TunnelEndpointNamespaceLister.
+type TunnelEndpointNamespaceListerExpansion interface{}
 
 // VirtualNodeListerExpansion allows custom methods to be added to
 // VirtualNodeLister.

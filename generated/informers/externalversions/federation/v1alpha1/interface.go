@@ -23,6 +23,8 @@ type Interface interface {
 	NamespaceMaps() TypedNamespaceMapInformer
 	// NamespaceOffloadings returns a NamespaceOffloadingInformer.
 	NamespaceOffloadings() TypedNamespaceOffloadingInformer
+	// NetworkConfigs returns a NetworkConfigInformer.
+	NetworkConfigs() TypedNetworkConfigInformer
 	// PeeringTokens returns a PeeringTokenInformer.
 	PeeringTokens() TypedPeeringTokenInformer
 	// ResourceOffers returns a ResourceOfferInformer.
@@ -33,6 +35,8 @@ type Interface interface {
 	ShadowEndpointSlices() TypedShadowEndpointSliceInformer
 	// ShadowPods returns a ShadowPodInformer.
 	ShadowPods() TypedShadowPodInformer
+	// TunnelEndpoints returns a TunnelEndpointInformer.
+	TunnelEndpoints() TypedTunnelEndpointInformer
 	// VirtualNodes returns a VirtualNodeInformer.
 	VirtualNodes() TypedVirtualNodeInformer
 }
@@ -78,6 +82,11 @@ func (v *version) NamespaceOffloadings() TypedNamespaceOffloadingInformer {
 	return &namespaceOffloadingInformer{factory: v.factory, namespace: v.namespace, tweakListOptions: v.tweakListOptions}
 }
 
+// NetworkConfigs returns a TypedNetworkConfigInformer.
+func (v *version) NetworkConfigs() TypedNetworkConfigInformer {
+	return &networkConfigInformer{factory: v.factory, namespace: v.namespace, tweakListOptions: v.tweakListOptions}
+}
+
 // PeeringTokens returns a TypedPeeringTokenInformer.
 func (v *version) PeeringTokens() TypedPeeringTokenInformer {
 	return &peeringTokenInformer{factory: v.factory, tweakListOptions: v.tweakListOptions}
@@ -101,6 +110,11 @@ func (v *version) ShadowEndpointSlices() TypedShadowEndpointSliceInformer {
 // ShadowPods returns a TypedShadowPodInformer.
 func (v *version) ShadowPods() TypedShadowPodInformer {
 	return &shadowPodInformer{factory: v.factory, namespace: v.namespace, tweakListOptions: v.tweakListOptions}
+}
+
+// TunnelEndpoints returns a TypedTunnelEndpointInformer.
+func (v *version) TunnelEndpoints() TypedTunnelEndpointInformer {
+	return &tunnelEndpointInformer{factory: v.factory, namespace: v.namespace, tweakListOptions: v.tweakListOptions}
 }
 
 // VirtualNodes returns a TypedVirtualNodeInformer.

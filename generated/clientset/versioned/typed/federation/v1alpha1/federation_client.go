@@ -21,11 +21,13 @@ type FederationV1alpha1Interface interface {
 	IdentityRequestsGetter
 	NamespaceMapsGetter
 	NamespaceOffloadingsGetter
+	NetworkConfigsGetter
 	PeeringTokensGetter
 	ResourceOffersGetter
 	ResourceRequestsGetter
 	ShadowEndpointSlicesGetter
 	ShadowPodsGetter
+	TunnelEndpointsGetter
 	VirtualNodesGetter
 }
 
@@ -58,6 +60,10 @@ func (c *FederationV1alpha1Client) NamespaceOffloadings(namespace string) Namesp
 	return newNamespaceOffloadings(c, namespace)
 }
 
+func (c *FederationV1alpha1Client) NetworkConfigs(namespace string) NetworkConfigInterface {
+	return newNetworkConfigs(c, namespace)
+}
+
 func (c *FederationV1alpha1Client) PeeringTokens() PeeringTokenInterface {
 	return newPeeringTokens(c)
 }
@@ -76,6 +82,10 @@ func (c *FederationV1alpha1Client) ShadowEndpointSlices(namespace string) Shadow
 
 func (c *FederationV1alpha1Client) ShadowPods(namespace string) ShadowPodInterface {
 	return newShadowPods(c, namespace)
+}
+
+func (c *FederationV1alpha1Client) TunnelEndpoints(namespace string) TunnelEndpointInterface {
+	return newTunnelEndpoints(c, namespace)
 }
 
 func (c *FederationV1alpha1Client) VirtualNodes(namespace string) VirtualNodeInterface {

@@ -13,6 +13,8 @@ type IdentityRequestExpansion interface{}
 
 type NamespaceMapExpansion interface{}
 
+type NetworkConfigExpansion interface{}
+
 type PeeringTokenExpansion interface{}
 
 type ResourceOfferExpansion interface{}
@@ -22,5 +24,7 @@ type ResourceRequestExpansion interface{}
 type ShadowEndpointSliceExpansion interface{}
 
 type ShadowPodExpansion interface{}
+
+type TunnelEndpointExpansion interface{}
 
 type VirtualNodeExpansion interface{}

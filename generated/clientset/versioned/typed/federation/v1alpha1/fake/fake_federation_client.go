@@ -39,6 +39,10 @@ func (c *FakeFederationV1alpha1) NamespaceOffloadings(namespace string) v1alpha1
 	return newFakeNamespaceOffloadings(c, namespace)
 }
 
+func (c *FakeFederationV1alpha1) NetworkConfigs(namespace string) v1alpha1.NetworkConfigInterface {
+	return newFakeNetworkConfigs(c, namespace)
+}
+
 func (c *FakeFederationV1alpha1) PeeringTokens() v1alpha1.PeeringTokenInterface {
 	return newFakePeeringTokens(c)
 }
@@ -57,6 +61,10 @@ func (c *FakeFederationV1alpha1) ShadowEndpointSlices(namespace string) v1alpha1
 
 func (c *FakeFederationV1alpha1) ShadowPods(namespace string) v1alpha1.ShadowPodInterface {
 	return newFakeShadowPods(c, namespace)
+}
+
+func (c *FakeFederationV1alpha1) TunnelEndpoints(namespace string) v1alpha1.TunnelEndpointInterface {
+	return newFakeTunnelEndpoints(c, namespace)
 }
 
 func (c *FakeFederationV1alpha1) VirtualNodes(namespace string) v1alpha1.VirtualNodeInterface {

@@ -1,0 +1,59 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package federation
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+
+// TunnelEndpoint is the tunnel to another cluster, as it was agreed, and how it
+// stands.
+type TunnelEndpoint struct {
+	metav1.TypeMeta
+	metav1.ObjectMeta
+	Spec   TunnelEndpointSpec
+	Status TunnelEndpointStatus
+}
+
+// TunnelEndpointSpec is what was agreed about a tunnel.
+type TunnelEndpointSpec struct {
+	ClusterID string
+	PublicKey string
+	Endpoints []string
+	MTU       int32
+	Local     []CIDRMapping
+	Remote    []CIDRMapping
+}
+
+// TunnelPhase is how far a tunnel has come.
+type TunnelPhase string
+
+// The phases of a tunnel, see v1alpha1.
+const (
+	TunnelConnecting TunnelPhase = "Connecting"
+	TunnelConnected  TunnelPhase = "Connected"
+	TunnelError      TunnelPhase = "Error"
+)
+
+// TunnelEndpointStatus is how a tunnel stands.
+type TunnelEndpointStatus struct {
+	ObservedGeneration  int64
+	Phase               TunnelPhase
+	Endpoint            string
+	Gateway             string
+	Implementation      string
+	LatencyMicroseconds int64
+	Conditions          []metav1.Condition
+}
+
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+
+// TunnelEndpointList is a list of TunnelEndpoints.
+type TunnelEndpointList struct {
+	metav1.TypeMeta
+	metav1.ListMeta
+	Items []TunnelEndpoint
+}

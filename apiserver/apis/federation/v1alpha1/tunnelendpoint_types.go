@@ -1,0 +1,122 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// +genclient
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+
+// TunnelEndpoint is the tunnel to another cluster, as it was agreed, and how it
+// stands. There is one for each ForeignCluster whose networking is Tunnel and
+// with which everything is agreed, of the same name, in the installation
+// namespace. The controllers write the spec and the gateway writes the status;
+// no peer sees it.
+type TunnelEndpoint struct {
+	metav1.TypeMeta `json:",inline"`
+	// metadata is the standard object metadata. The name is that of the
+	// ForeignCluster.
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+	// spec is what was agreed.
+	Spec TunnelEndpointSpec `json:"spec"`
+	// status is how the tunnel stands.
+	// +optional
+	Status TunnelEndpointStatus `json:"status,omitempty"`
+}
+
+// TunnelEndpointSpec is what was agreed about a tunnel.
+type TunnelEndpointSpec struct {
+	// clusterID is the id of the other cluster. It cannot change.
+	ClusterID string `json:"clusterID"`
+	// publicKey is the WireGuard key of the other gateway, in base64.
+	PublicKey string `json:"publicKey"`
+	// endpoints are where the other gateway is called, host:port over UDP, the
+	// best first. At most 8; without any it calls us.
+	// +optional
+	// +listType=atomic
+	Endpoints []string `json:"endpoints,omitempty"`
+	// mtu is the most that a packet may measure inside of the tunnel, in bytes:
+	// the lower one of what both sides said. 0 leaves it to what follows from
+	// the network of the nodes.
+	// +optional
+	MTU int32 `json:"mtu,omitempty"`
+	// local are our ranges, those of pods before external ones, and what the
+	// other cluster calls them.
+	// +listType=atomic
+	Local []CIDRMapping `json:"local"`
+	// remote are the ranges of the other cluster as it calls them, those of pods
+	// before external ones, and what we call them.
+	// +listType=atomic
+	Remote []CIDRMapping `json:"remote"`
+}
+
+// TunnelPhase is how far a tunnel has come.
+// +enum
+type TunnelPhase string
+
+const (
+	// TunnelConnecting means that the other gateway does not answer, or not yet.
+	TunnelConnecting TunnelPhase = "Connecting"
+	// TunnelConnected means that the other gateway answers through the tunnel.
+	TunnelConnected TunnelPhase = "Connected"
+	// TunnelError means that the tunnel cannot be as it was agreed; the condition
+	// Connected says why.
+	TunnelError TunnelPhase = "Error"
+)
+
+// ConditionConnected is True while the other gateway answers through the
+// tunnel; elsewhere it says why it does not.
+const ConditionConnected = "Connected"
+
+// The implementations of WireGuard that a gateway may use.
+const (
+	// WireGuardKernel is that of the kernel.
+	WireGuardKernel = "kernel"
+	// WireGuardGo is the one that runs in the gateway's own process.
+	WireGuardGo = "wireguard-go"
+)
+
+// TunnelEndpointStatus is how a tunnel stands. The gateway that holds it
+// writes it.
+type TunnelEndpointStatus struct {
+	// observedGeneration is the generation of the spec that the tunnel was made
+	// of.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// phase is Connecting, Connected or Error.
+	// +optional
+	Phase TunnelPhase `json:"phase,omitempty"`
+	// endpoint is the address and port that the other gateway is heard from.
+	// +optional
+	Endpoint string `json:"endpoint,omitempty"`
+	// gateway is our node that holds the tunnel.
+	// +optional
+	Gateway string `json:"gateway,omitempty"`
+	// implementation is the WireGuard that it uses: kernel or wireguard-go.
+	// +optional
+	Implementation string `json:"implementation,omitempty"`
+	// latencyMicroseconds is how long a word to the other gateway and its answer
+	// take. It is written again when it has moved by 20 %.
+	// +optional
+	LatencyMicroseconds int64 `json:"latencyMicroseconds,omitempty"`
+	// conditions say why: Connected.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+
+// TunnelEndpointList is a list of TunnelEndpoints.
+type TunnelEndpointList struct {
+	metav1.TypeMeta `json:",inline"`
+	// +optional
+	metav1.ListMeta `json:"metadata,omitempty"`
+	// items are the tunnels.
+	Items []TunnelEndpoint `json:"items"`
+}

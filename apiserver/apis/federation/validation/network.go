@@ -1,0 +1,253 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package validation
+
+import (
+	"encoding/base64"
+	"fmt"
+	"net"
+	"net/netip"
+	"strconv"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"liqo.io/federation/apiserver/apis/federation"
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+)
+
+const (
+	maxTunnelEndpoints = 8
+	// publicKeySize is that of a key of Curve25519.
+	publicKeySize = 32
+	// minTunnelMTU is what IPv6 asks of every link, and maxTunnelMTU the largest
+	// packet there is.
+	minTunnelMTU = 1280
+	maxTunnelMTU = 65535
+)
+
+// ValidateNetworkConfig tells what is wrong with a new network configuration.
+func ValidateNetworkConfig(config *federation.NetworkConfig) field.ErrorList {
+	errs := metadata(config, true)
+	errs = append(errs, oneOf(config.Name, metadataPath.Child("name"), v1alpha1.NetworkConfigOfConsumer, v1alpha1.NetworkConfigOfProvider)...)
+	errs = append(errs, strangersMetadata(config.ObjectMeta)...)
+	return append(errs, ValidateNetworkConfigSpec(&config.Spec)...)
+}
+
+// ValidateNetworkConfigUpdate tells what is wrong with a new version of a
+// network configuration.
+func ValidateNetworkConfigUpdate(config, old *federation.NetworkConfig) field.ErrorList {
+	errs := metadataUpdate(config, old)
+	errs = append(errs, strangersMetadata(config.ObjectMeta)...)
+	errs = append(errs, ValidateNetworkConfigSpec(&config.Spec)...)
+	return append(errs, immutable(config.Spec.ClusterID, old.Spec.ClusterID, specPath.Child("clusterID"))...)
+}
+
+// ValidateNetworkConfigStatusUpdate tells what is wrong with a new status.
+func ValidateNetworkConfigStatusUpdate(config, old *federation.NetworkConfig) field.ErrorList {
+	status := &config.Status
+	errs := metadataUpdate(config, old)
+	errs = append(errs, notNegative(status.ObservedGeneration, statusPath.Child("observedGeneration"))...)
+	errs = append(errs, cidrMappings(status.CIDRs, statusPath.Child("cidrs"))...)
+	return append(errs, conditions(status.Conditions, statusPath.Child("conditions"))...)
+}
+
+// strangersMetadata bounds the metadata of what a peer writes, and refuses
+// finalizers: one that nobody removes would hold the namespace back for ever.
+func strangersMetadata(meta metav1.ObjectMeta) field.ErrorList {
+	// The server itself keeps who wrote what.
+	meta.ManagedFields = nil
+	if meta.Size() > maxSliceMetadata {
+		return field.ErrorList{field.TooLong(metadataPath, "", maxSliceMetadata)}
+	}
+	for i, finalizer := range meta.Finalizers {
+		if finalizer != metav1.FinalizerDeleteDependents && finalizer != metav1.FinalizerOrphanDependents {
+			return field.ErrorList{field.Forbidden(metadataPath.Child("finalizers").Index(i), "nothing waits for the end of this object")}
+		}
+	}
+	return nil
+}
+
+// ValidateNetworkConfigSpec tells what is wrong with what a cluster says of its
+// network.
+func ValidateNetworkConfigSpec(spec *federation.NetworkConfigSpec) field.ErrorList {
+	errs := requiredClusterID(spec.ClusterID, specPath.Child("clusterID"))
+	errs = append(errs, ownCIDRs(spec)...)
+	return append(errs, tunnel(spec.PublicKey, spec.Endpoints, spec.MTU)...)
+}
+
+// ownCIDRs checks the ranges of a cluster, which do not overlap.
+func ownCIDRs(spec *federation.NetworkConfigSpec) field.ErrorList {
+	pods, external := specPath.Child("podCIDRs"), specPath.Child("externalCIDRs")
+	if len(spec.PodCIDRs) == 0 {
+		return field.ErrorList{field.Required(pods, "must name at least one CIDR such as 10.244.0.0/16")}
+	}
+	if total := len(spec.PodCIDRs) + len(spec.ExternalCIDRs); total > maxCIDRs {
+		return field.ErrorList{field.TooMany(pods, total, maxCIDRs)}
+	}
+	errs := cidrs(spec.PodCIDRs, maxCIDRs, false, pods)
+	errs = append(errs, cidrs(spec.ExternalCIDRs, maxCIDRs, false, external)...)
+	families := map[bool]bool{}
+	for i, text := range spec.ExternalCIDRs {
+		prefix, wrong := cidr(text, external.Index(i))
+		if len(wrong) > 0 {
+			continue
+		}
+		if families[prefix.Addr().Is4()] {
+			errs = append(errs, field.Forbidden(external.Index(i), "must be the only one of its family"))
+		}
+		families[prefix.Addr().Is4()] = true
+		for _, text := range spec.PodCIDRs {
+			if other, wrong := cidr(text, nil); len(wrong) == 0 && other.Overlaps(prefix) {
+				errs = append(errs, field.Invalid(external.Index(i), prefix.String(), fmt.Sprintf("must not overlap %s of podCIDRs", other)))
+			}
+		}
+	}
+	return errs
+}
+
+// tunnel checks what another gateway has to know of one.
+func tunnel(key string, endpoints []string, mtu int32) field.ErrorList {
+	errs := publicKey(key, specPath.Child("publicKey"))
+	errs = append(errs, uniqueNames(endpoints, maxTunnelEndpoints, specPath.Child("endpoints"), hostPort)...)
+	if mtu != 0 && (mtu < minTunnelMTU || mtu > maxTunnelMTU) {
+		errs = append(errs, field.Invalid(specPath.Child("mtu"), mtu, fmt.Sprintf("must be between %d and %d, or 0", minTunnelMTU, maxTunnelMTU)))
+	}
+	return errs
+}
+
+// publicKey checks a key of WireGuard. What is no such key may be the private
+// one by mistake, so it is not repeated.
+func publicKey(text string, path *field.Path) field.ErrorList {
+	if text == "" {
+		return field.ErrorList{field.Required(path, "is the public key of the gateway")}
+	}
+	// Strict: there is one form of each key.
+	key, err := base64.StdEncoding.Strict().DecodeString(text)
+	if err != nil || len(key) != publicKeySize || base64.StdEncoding.EncodeToString(key) != text {
+		return field.ErrorList{field.Forbidden(path, fmt.Sprintf("must be %d bytes in base64, as wg pubkey prints them", publicKeySize))}
+	}
+	if [publicKeySize]byte(key) == [publicKeySize]byte{} {
+		return field.ErrorList{field.Forbidden(path, "must not be zero, which is no key")}
+	}
+	return nil
+}
+
+// hostPort checks where a gateway is called: a name or an address that is
+// another cluster's, and a port.
+func hostPort(text string, path *field.Path) field.ErrorList {
+	const form = "must be host:port, as milan.example.org:51820, 192.0.2.1:51820 or [2001:db8::1]:51820"
+	if len(text) > maxURL {
+		return field.ErrorList{field.TooLong(path, "", maxURL)}
+	}
+	host, port, err := net.SplitHostPort(text)
+	if err != nil {
+		return field.ErrorList{field.Invalid(path, truncate(text), form)}
+	}
+	number, err := strconv.ParseUint(port, 10, 16)
+	if err != nil || number == 0 || strconv.FormatUint(number, 10) != port || net.JoinHostPort(host, port) != text {
+		return field.ErrorList{field.Invalid(path, truncate(text), form)}
+	}
+	if _, err := netip.ParseAddr(host); err == nil {
+		_, errs := address(host, path)
+		return errs
+	}
+	return remoteHost(host, path)
+}
+
+// ValidateCIDRMappings tells what is wrong with ranges and what stands for them.
+func ValidateCIDRMappings(list []federation.CIDRMapping) field.ErrorList {
+	return cidrMappings(list, statusPath.Child("cidrs"))
+}
+
+// cidrMappings checks ranges and what stands for them. Neither those nor these
+// overlap.
+func cidrMappings(list []federation.CIDRMapping, path *field.Path) field.ErrorList {
+	if len(list) > maxCIDRs {
+		return field.ErrorList{field.TooMany(path, len(list), maxCIDRs)}
+	}
+	var errs field.ErrorList
+	var ranges, mapped []netip.Prefix
+	for i, mapping := range list {
+		at := path.Index(i)
+		from, wrong := disjoint(mapping.CIDR, ranges, at.Child("cidr"))
+		to, wrongMapped := disjoint(mapping.Mapped, mapped, at.Child("mapped"))
+		errs = append(append(errs, wrong...), wrongMapped...)
+		if len(wrong) == 0 {
+			ranges = append(ranges, from)
+		}
+		if len(wrongMapped) == 0 {
+			mapped = append(mapped, to)
+		}
+		if len(wrong) == 0 && len(wrongMapped) == 0 && (from.Bits() != to.Bits() || from.Addr().Is4() != to.Addr().Is4()) {
+			errs = append(errs, field.Invalid(at.Child("mapped"), mapping.Mapped, "must be of the same family and size as "+mapping.CIDR))
+		}
+	}
+	return errs
+}
+
+// disjoint checks a range that overlaps none of others.
+func disjoint(text string, others []netip.Prefix, path *field.Path) (netip.Prefix, field.ErrorList) {
+	prefix, errs := cidr(text, path)
+	if len(errs) > 0 {
+		return prefix, errs
+	}
+	for _, other := range others {
+		if prefix.Overlaps(other) {
+			return prefix, field.ErrorList{field.Invalid(path, text, fmt.Sprintf("must not overlap %s", other))}
+		}
+	}
+	return prefix, nil
+}
+
+// ValidateTunnelEndpoint tells what is wrong with a new tunnel endpoint.
+func ValidateTunnelEndpoint(endpoint *federation.TunnelEndpoint) field.ErrorList {
+	errs := clusterMetadata(endpoint, true)
+	return append(errs, tunnelEndpointSpec(&endpoint.Spec)...)
+}
+
+// ValidateTunnelEndpointUpdate tells what is wrong with a new version of a
+// tunnel endpoint.
+func ValidateTunnelEndpointUpdate(endpoint, old *federation.TunnelEndpoint) field.ErrorList {
+	errs := metadataUpdate(endpoint, old)
+	errs = append(errs, tunnelEndpointSpec(&endpoint.Spec)...)
+	return append(errs, immutable(endpoint.Spec.ClusterID, old.Spec.ClusterID, specPath.Child("clusterID"))...)
+}
+
+// ValidateTunnelEndpointStatusUpdate tells what is wrong with a new status.
+func ValidateTunnelEndpointStatusUpdate(endpoint, old *federation.TunnelEndpoint) field.ErrorList {
+	status := &endpoint.Status
+	errs := metadataUpdate(endpoint, old)
+	errs = append(errs, notNegative(status.ObservedGeneration, statusPath.Child("observedGeneration"))...)
+	errs = append(errs, oneOf(status.Phase, statusPath.Child("phase"), "", federation.TunnelConnecting, federation.TunnelConnected, federation.TunnelError)...)
+	errs = append(errs, optional(status.Endpoint, statusPath.Child("endpoint"), heardFrom)...)
+	errs = append(errs, optional(status.Gateway, statusPath.Child("gateway"), subdomain)...)
+	errs = append(errs, oneOf(status.Implementation, statusPath.Child("implementation"), "", v1alpha1.WireGuardKernel, v1alpha1.WireGuardGo)...)
+	errs = append(errs, notNegative(status.LatencyMicroseconds, statusPath.Child("latencyMicroseconds"))...)
+	return append(errs, conditions(status.Conditions, statusPath.Child("conditions"))...)
+}
+
+func tunnelEndpointSpec(spec *federation.TunnelEndpointSpec) field.ErrorList {
+	errs := requiredClusterID(spec.ClusterID, specPath.Child("clusterID"))
+	errs = append(errs, tunnel(spec.PublicKey, spec.Endpoints, spec.MTU)...)
+	for _, side := range []struct {
+		name string
+		list []federation.CIDRMapping
+	}{{"local", spec.Local}, {"remote", spec.Remote}} {
+		if len(side.list) == 0 {
+			errs = append(errs, field.Required(specPath.Child(side.name), "must name at least one range and what stands for it"))
+		}
+		errs = append(errs, cidrMappings(side.list, specPath.Child(side.name))...)
+	}
+	return errs
+}
+
+// heardFrom checks the source of a packet: an address and a port, whatever they
+// are.
+func heardFrom(text string, path *field.Path) field.ErrorList {
+	if from, err := netip.ParseAddrPort(text); err != nil || from.Addr().Zone() != "" || from.String() != text {
+		return field.ErrorList{field.Invalid(path, truncate(text), "must be an address and a port, as 192.0.2.1:51820 or [2001:db8::1]:51820")}
+	}
+	return nil
+}

@@ -1,0 +1,30 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"context"
+
+	"k8s.io/utils/clock"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/controllers/network"
+	"liqo.io/federation/generated/informers/externalversions"
+)
+
+func initNetwork(_ context.Context, config *Config) ([]Runner, error) {
+	return running(network.New(&network.Config{
+		Kube:                  config.Kube,
+		Federation:            config.Federation,
+		FederationInformers:   config.FederationInformers,
+		InstallationInformers: config.NewFederationInformers(externalversions.WithNamespace(config.Options.Namespace)),
+		SecretInformers:       config.NewKubeInformers(network.SecretInformers(config.Options.Namespace)...),
+		Events:                config.Recorder("network"),
+		Clock:                 clock.RealClock{},
+		ClusterID:             config.ClusterID,
+		Namespace:             config.Options.Namespace,
+		Networking:            v1alpha1.NetworkingMode(config.Options.Networking),
+		Settings:              config.Options.Network,
+	}))
+}

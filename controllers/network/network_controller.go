@@ -1,0 +1,188 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package network
+
+import (
+	"cmp"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	kubeinformers "k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/utils/clock"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/controllers/queue"
+	"liqo.io/federation/generated/clientset/versioned"
+	"liqo.io/federation/generated/informers/externalversions"
+	listers "liqo.io/federation/generated/listers/federation/v1alpha1"
+)
+
+// workers is how many foreign clusters are looked at at a time.
+const workers = 4
+
+// Config is what the controller works with.
+type Config struct {
+	Kube       kubernetes.Interface
+	Federation versioned.Interface
+	// FederationInformers see the whole cluster, InstallationInformers the
+	// installation namespace, and SecretInformers the Secret with the keys there.
+	FederationInformers, InstallationInformers externalversions.SharedInformerFactory
+	SecretInformers                            kubeinformers.SharedInformerFactory
+	Events                                     record.EventRecorder
+	Clock                                      clock.PassiveClock
+	// ClusterID is this cluster's.
+	ClusterID string
+	// Namespace is where the product is installed.
+	Namespace string
+	// Networking says how the pods of two clusters reach each other, where a
+	// ForeignCluster does not say.
+	Networking v1alpha1.NetworkingMode
+	Settings   Settings
+}
+
+// SecretInformers are the options of informers that see the Secret with the
+// keys of the gateway, and no other one.
+func SecretInformers(namespace string) []kubeinformers.SharedInformerOption {
+	return []kubeinformers.SharedInformerOption{
+		kubeinformers.WithNamespace(namespace),
+		kubeinformers.WithTweakListOptions(func(options *metav1.ListOptions) {
+			options.FieldSelector = fields.OneTermEqualSelector("metadata.name", v1alpha1.WireGuardSecret).String()
+		}),
+		kubeinformers.WithTransform(withoutPrivateKey),
+	}
+}
+
+// withoutPrivateKey drops what only the gateway reads, before it is cached.
+func withoutPrivateKey(object any) (any, error) {
+	if secret, ok := object.(*corev1.Secret); ok {
+		secret.ManagedFields = nil
+		delete(secret.Data, v1alpha1.WireGuardPrivateKey)
+	}
+	return object, nil
+}
+
+// reconciler agrees with one foreign cluster after the other.
+type reconciler struct {
+	*Config
+	clusters  listers.ForeignClusterLister
+	requests  listers.ResourceRequestLister
+	configs   listers.NetworkConfigLister
+	pools     listers.AddressPoolLister
+	mappings  listers.AddressMappingNamespaceLister
+	endpoints listers.TunnelEndpointNamespaceLister
+	secrets   corelisters.SecretNamespaceLister
+}
+
+// New makes the controller of the tunnels.
+func New(config *Config) (*queue.Controller[cache.ObjectName], error) {
+	everywhere, here := config.FederationInformers.Federation().V1alpha1(), config.InstallationInformers.Federation().V1alpha1()
+	secrets := config.SecretInformers.Core().V1().Secrets()
+	r := &reconciler{
+		Config:    config,
+		clusters:  everywhere.ForeignClusters().Lister(),
+		requests:  everywhere.ResourceRequests().Lister(),
+		configs:   everywhere.NetworkConfigs().Lister(),
+		pools:     everywhere.AddressPools().Lister(),
+		mappings:  here.AddressMappings().Lister().AddressMappings(config.Namespace),
+		endpoints: here.TunnelEndpoints().Lister().TunnelEndpoints(config.Namespace),
+		secrets:   secrets.Lister().Secrets(config.Namespace),
+	}
+	controller := queue.New("network", workers, r.reconcile)
+	for _, watched := range []struct {
+		informer cache.SharedIndexInformer
+		handler  cache.ResourceEventHandler
+	}{
+		{everywhere.ForeignClusters().Informer(), controller.Handle(queue.ObjectKeys)},
+		{everywhere.ResourceRequests().Informer(), controller.Handle(byNamespace)},
+		{everywhere.NetworkConfigs().Informer(), controller.Handle(byNamespace)},
+		{everywhere.AddressPools().Informer(), onSpec(controller.Handle(r.all))},
+		{here.AddressMappings().Informer(), controller.Handle(byLabel)},
+		{here.TunnelEndpoints().Informer(), controller.Handle(byName)},
+		{secrets.Informer(), controller.Handle(r.all)},
+	} {
+		if _, err := watched.informer.AddEventHandler(watched.handler); err != nil {
+			return nil, fmt.Errorf("watch for the tunnels: %w", err)
+		}
+	}
+	return controller, nil
+}
+
+// mode is how the pods of both clusters reach each other.
+func (c *Config) mode(fc *v1alpha1.ForeignCluster) v1alpha1.NetworkingMode {
+	return cmp.Or(fc.Spec.Networking, c.Networking)
+}
+
+// byNamespace leads from what is in the namespace of a peering to its foreign
+// cluster.
+func byNamespace(object any) []cache.ObjectName {
+	accessor, err := meta.Accessor(object)
+	if err != nil {
+		return nil
+	}
+	if name := rules.ForeignClusterOf(accessor.GetNamespace()); name != "" {
+		return []cache.ObjectName{{Name: name}}
+	}
+	return nil
+}
+
+// byLabel leads from what is made for a foreign cluster to it.
+func byLabel(object any) []cache.ObjectName {
+	accessor, err := meta.Accessor(object)
+	if err != nil {
+		return nil
+	}
+	if name := accessor.GetLabels()[v1alpha1.LabelForeignCluster]; name != "" {
+		return []cache.ObjectName{{Name: name}}
+	}
+	return nil
+}
+
+// byName leads from a tunnel to the foreign cluster that it is called after.
+func byName(object any) []cache.ObjectName {
+	accessor, err := meta.Accessor(object)
+	if err != nil {
+		return nil
+	}
+	return []cache.ObjectName{{Name: accessor.GetName()}}
+}
+
+// all are the foreign clusters that are to have a tunnel.
+func (r *reconciler) all(any) []cache.ObjectName {
+	clusters, err := r.clusters.List(labels.Everything())
+	if err != nil {
+		return nil
+	}
+	var keys []cache.ObjectName
+	for _, fc := range clusters {
+		if r.mode(fc) == v1alpha1.NetworkingTunnel {
+			keys = append(keys, cache.ObjectName{Name: fc.Name})
+		}
+	}
+	return keys
+}
+
+// onSpec leaves out updates that change no spec: the status of an address pool
+// changes with each mapping.
+func onSpec(handler cache.ResourceEventHandler) cache.ResourceEventHandler {
+	return cache.ResourceEventHandlerFuncs{
+		AddFunc: func(object any) { handler.OnAdd(object, false) },
+		UpdateFunc: func(old, object any) {
+			before, err1 := meta.Accessor(old)
+			after, err2 := meta.Accessor(object)
+			if err1 == nil && err2 == nil && before.GetGeneration() != after.GetGeneration() {
+				handler.OnUpdate(old, object)
+			}
+		},
+		DeleteFunc: handler.OnDelete,
+	}
+}

@@ -1,0 +1,225 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package network
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/ptr"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/rules"
+)
+
+// direction is one of the two peerings that there may be with a cluster: what
+// is said of the networks lies in its namespace.
+type direction struct {
+	namespace string
+	// own is the name of our NetworkConfig there, and theirs that of the other
+	// cluster's.
+	own, theirs string
+	// phase is how the peering stands.
+	phase v1alpha1.PeeringPhase
+	// able tells that the other cluster knows of tunnels.
+	able bool
+}
+
+// directions are the peerings with a cluster, also those that are over: what is
+// left of them is removed.
+func (r *reconciler) directions(name string, fc *v1alpha1.ForeignCluster) ([]direction, error) {
+	outgoing := direction{namespace: rules.PeerNamespace(name), own: v1alpha1.NetworkConfigOfConsumer, theirs: v1alpha1.NetworkConfigOfProvider}
+	incoming := direction{namespace: rules.TenantNamespace(name), own: v1alpha1.NetworkConfigOfProvider, theirs: v1alpha1.NetworkConfigOfConsumer}
+	if fc != nil {
+		outgoing.phase, incoming.phase = fc.Status.OutgoingPeering, fc.Status.IncomingPeering
+	}
+	var err error
+	if outgoing.able, err = r.able(outgoing.namespace, func(q *v1alpha1.ResourceRequest) []string { return q.Status.Features }); err != nil {
+		return nil, err
+	}
+	if incoming.able, err = r.able(incoming.namespace, func(q *v1alpha1.ResourceRequest) []string { return q.Spec.Features }); err != nil {
+		return nil, err
+	}
+	return []direction{outgoing, incoming}, nil
+}
+
+// able tells whether the other side of a request says that it knows of tunnels.
+func (r *reconciler) able(namespace string, features func(*v1alpha1.ResourceRequest) []string) (bool, error) {
+	requests, err := r.requests.ResourceRequests(namespace).List(everything)
+	if err != nil {
+		return false, err
+	}
+	return slices.ContainsFunc(requests, func(request *v1alpha1.ResourceRequest) bool {
+		return slices.Contains(features(request), rules.FeatureTunnel)
+	}), nil
+}
+
+// active tells whether a tunnel is for this peering: since it was established,
+// until it is over. What is drained still talks to what stays.
+func (r *reconciler) active(d direction) (bool, error) {
+	switch d.phase {
+	case v1alpha1.PeeringEstablished:
+		return d.able, nil
+	case v1alpha1.PeeringPending, v1alpha1.PeeringError, v1alpha1.PeeringDisconnecting:
+		_, err := r.configs.NetworkConfigs(d.namespace).Get(d.own)
+		if apierrors.IsNotFound(err) {
+			return false, nil
+		}
+		return err == nil, err
+	}
+	return false, nil
+}
+
+// pass is one look at a foreign cluster.
+type pass struct {
+	fc *v1alpha1.ForeignCluster
+	// directions are the peerings that a tunnel is for.
+	directions []direction
+	// publicKey is that of our gateway.
+	publicKey string
+	// own are our NetworkConfigs, and theirs those of the other cluster that are
+	// fine.
+	own, theirs []*v1alpha1.NetworkConfig
+	// mapped is what is called here by the ranges of the other cluster.
+	mapped map[string]string
+	// endpoint is the tunnel, if there is one.
+	endpoint *v1alpha1.TunnelEndpoint
+	// after is when to look again even if nothing happens.
+	after time.Duration
+}
+
+func (r *reconciler) reconcile(ctx context.Context, key cache.ObjectName) (time.Duration, error) {
+	fc, err := r.clusters.Get(key.Name)
+	if err != nil && !apierrors.IsNotFound(err) {
+		return 0, err
+	}
+	if err != nil {
+		fc = nil
+	}
+	directions, err := r.directions(key.Name, fc)
+	if err != nil {
+		return 0, err
+	}
+	p := &pass{fc: fc}
+	wanted := fc != nil && r.mode(fc) == v1alpha1.NetworkingTunnel
+	for _, d := range directions {
+		active, err := r.active(d)
+		if err != nil {
+			return 0, err
+		}
+		if wanted && active {
+			p.directions = append(p.directions, d)
+		}
+	}
+	if len(p.directions) == 0 {
+		if err := r.withdraw(ctx, key.Name, directions); err != nil || fc == nil {
+			return 0, err
+		}
+		return 0, r.tell(ctx, fc, absent(fc, wanted, directions))
+	}
+	for _, d := range directions {
+		if !slices.Contains(p.directions, d) {
+			if err := r.removeConfig(ctx, d); err != nil {
+				return 0, err
+			}
+		}
+	}
+	verdict, err := r.agree(ctx, p)
+	if stale(err) {
+		// The cache has not seen what was written a moment ago.
+		return time.Second, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	return p.after, r.tell(ctx, fc, verdict)
+}
+
+// stale tells whether a write was based on something that is no more so.
+func stale(err error) bool { return apierrors.IsAlreadyExists(err) }
+
+// agree takes the agreement with a foreign cluster one pass further, and tells
+// how far that is.
+func (r *reconciler) agree(ctx context.Context, p *pass) (verdict, error) {
+	var err error
+	if p.endpoint, err = r.endpoints.Get(p.fc.Name); err != nil {
+		p.endpoint = nil
+		if !apierrors.IsNotFound(err) {
+			return verdict{}, err
+		}
+	}
+	for _, step := range []func(context.Context, *pass) (*verdict, error){
+		r.keys,
+		r.addressPools,
+		r.ownConfigs,
+		r.theirConfigs,
+		r.addressMappings,
+		r.answers,
+		r.tunnel,
+	} {
+		if said, err := step(ctx, p); err != nil || said != nil {
+			if said == nil {
+				said = &verdict{}
+			}
+			return *said, err
+		}
+	}
+	return p.standing(r.Clock.Now()), nil
+}
+
+// withdraw removes everything that was made for a foreign cluster, the tunnel
+// first.
+func (r *reconciler) withdraw(ctx context.Context, name string, directions []direction) error {
+	if err := r.removeEndpoint(ctx, name); err != nil {
+		return err
+	}
+	if err := r.removeMappings(ctx, name, nil); err != nil {
+		return err
+	}
+	for _, d := range directions {
+		if err := r.removeConfig(ctx, d); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// removeConfig removes our NetworkConfig of one peering.
+func (r *reconciler) removeConfig(ctx context.Context, d direction) error {
+	config, err := r.configs.NetworkConfigs(d.namespace).Get(d.own)
+	if apierrors.IsNotFound(err) || err == nil && (config.DeletionTimestamp != nil || !isOurs(config)) {
+		return nil
+	}
+	if err == nil {
+		err = r.Federation.FederationV1alpha1().NetworkConfigs(d.namespace).Delete(ctx, d.own, exactly(config))
+	}
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("remove NetworkConfig %s/%s: %w", d.namespace, d.own, err)
+	}
+	return nil
+}
+
+// exactly deletes the object that was looked at, and not one that took its
+// name.
+func exactly(object metav1.Object) metav1.DeleteOptions {
+	return metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: ptr.To(object.GetUID())}}
+}
+
+// managed is the metadata of what is made for a foreign cluster.
+func managed(fc *v1alpha1.ForeignCluster, namespace, name string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{
+		Namespace: namespace, Name: name,
+		Labels: map[string]string{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy, v1alpha1.LabelForeignCluster: fc.Name},
+	}
+}
+
+// isOurs tells whether the controllers made an object.
+func isOurs(object metav1.Object) bool {
+	return object.GetLabels()[v1alpha1.LabelManagedBy] == v1alpha1.ManagedBy
+}

@@ -1,0 +1,190 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package network
+
+import (
+	"context"
+	"crypto/ecdh"
+	"crypto/rand"
+	"encoding/base64"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/apis/federation/validation"
+	"liqo.io/federation/controllers/commit"
+)
+
+var (
+	everything    = labels.Everything()
+	createOptions = metav1.CreateOptions{}
+)
+
+// ExternalAddressPool is the AddressPool of addresses that stand for what is no
+// pod of this cluster, in the external CIDRs.
+const ExternalAddressPool = "external"
+
+// keys learns the public key of our gateway. The pair is made when it is first
+// needed; afterwards nobody but the gateway sees the private one.
+func (r *reconciler) keys(ctx context.Context, p *pass) (*verdict, error) {
+	if len(r.Settings.PodCIDRs) == 0 {
+		return failing(ReasonNotConfigured, "The pod CIDRs of this cluster are not known: set network.podCIDRs in the values of the chart."), nil
+	}
+	secret, err := r.secrets.Get(v1alpha1.WireGuardSecret)
+	if apierrors.IsNotFound(err) {
+		if secret, err = newKeys(r.Namespace); err != nil {
+			return nil, fmt.Errorf("make the keys of the gateway: %w", err)
+		}
+		if _, err = r.Kube.CoreV1().Secrets(r.Namespace).Create(ctx, secret, createOptions); err != nil {
+			// Whatever happened, the bodies of requests are nobody's to read.
+			return nil, fmt.Errorf("keep the keys of the gateway in Secret %s/%s: %w", r.Namespace, v1alpha1.WireGuardSecret, err)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	p.publicKey = string(secret.Data[v1alpha1.WireGuardPublicKey])
+	if errs := validation.ValidateNetworkConfigSpec(r.Settings.config(r.ClusterID, p.publicKey)); len(errs) > 0 {
+		return failing(ReasonKeyInvalid, "Secret %s/%s holds no public key of WireGuard under %s: mend it, or delete it to have another pair made.",
+			r.Namespace, v1alpha1.WireGuardSecret, v1alpha1.WireGuardPublicKey), nil
+	}
+	return nil, nil
+}
+
+// newKeys makes a pair of keys as wg genkey and wg pubkey do.
+func newKeys(namespace string) (*corev1.Secret, error) {
+	made, err := ecdh.X25519().GenerateKey(rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	// Curve25519 ignores these bits, and wg genkey writes them so.
+	private := made.Bytes()
+	private[0] &= 248
+	private[31] = private[31]&127 | 64
+	return &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: namespace, Name: v1alpha1.WireGuardSecret, Labels: map[string]string{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy},
+		},
+		Type: v1alpha1.SecretTypeWireGuard,
+		Data: map[string][]byte{
+			v1alpha1.WireGuardPrivateKey: encode(private),
+			v1alpha1.WireGuardPublicKey:  encode(made.PublicKey().Bytes()),
+		},
+	}, nil
+}
+
+func encode(key []byte) []byte { return []byte(base64.StdEncoding.EncodeToString(key)) }
+
+// addressPools makes the pools that this cluster's settings say. One that an
+// administrator made, without our label, is left alone.
+func (r *reconciler) addressPools(ctx context.Context, _ *pass) (*verdict, error) {
+	wanted := map[string]v1alpha1.AddressPoolSpec{
+		v1alpha1.DefaultAddressPool: {CIDRs: r.Settings.PoolCIDRs, Reserved: r.Settings.reserved()},
+	}
+	if len(r.Settings.ExternalCIDRs) > 0 {
+		wanted[ExternalAddressPool] = v1alpha1.AddressPoolSpec{CIDRs: r.Settings.ExternalCIDRs}
+	}
+	client := r.Federation.FederationV1alpha1().AddressPools()
+	for name, spec := range wanted {
+		found, err := r.pools.Get(name)
+		switch {
+		case apierrors.IsNotFound(err):
+			pool := &v1alpha1.AddressPool{Spec: spec}
+			pool.Name, pool.Labels = name, map[string]string{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy}
+			// Another worker may have been faster.
+			if _, err := client.Create(ctx, pool, createOptions); err != nil && !apierrors.IsAlreadyExists(err) {
+				return nil, fmt.Errorf("make AddressPool %s: %w", name, err)
+			}
+		case err != nil:
+			return nil, err
+		case isOurs(found) && !equality.Semantic.DeepEqual(found.Spec, spec):
+			changed := found.DeepCopy()
+			changed.Spec = spec
+			if _, err := commit.Commit(ctx, client, found, changed); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return nil, nil
+}
+
+// ownConfigs tells the other cluster of our network, once for each direction.
+func (r *reconciler) ownConfigs(ctx context.Context, p *pass) (*verdict, error) {
+	s := r.Settings
+	spec := v1alpha1.NetworkConfigSpec{
+		ClusterID: r.ClusterID, PodCIDRs: s.PodCIDRs, ExternalCIDRs: s.ExternalCIDRs, PublicKey: p.publicKey, Endpoints: s.Endpoints, MTU: s.MTU,
+	}
+	for _, d := range p.directions {
+		client := r.Federation.FederationV1alpha1().NetworkConfigs(d.namespace)
+		found, err := r.configs.NetworkConfigs(d.namespace).Get(d.own)
+		switch {
+		case apierrors.IsNotFound(err):
+			found, err = client.Create(ctx, &v1alpha1.NetworkConfig{ObjectMeta: managed(p.fc, d.namespace, d.own), Spec: spec}, createOptions)
+			if err != nil {
+				return nil, fmt.Errorf("tell of our network in namespace %s: %w", d.namespace, err)
+			}
+		case err != nil:
+			return nil, err
+		case found.Spec.ClusterID != r.ClusterID:
+			// Somebody else made it, and that cannot be mended.
+			if err := client.Delete(ctx, d.own, exactly(found)); err != nil && !apierrors.IsNotFound(err) {
+				return nil, fmt.Errorf("remove NetworkConfig %s/%s of another cluster: %w", d.namespace, d.own, err)
+			}
+			return pending(ReasonAwaitingAnswer, "NetworkConfig %s/%s was another cluster's, and is made anew.", d.namespace, d.own), nil
+		case !isOurs(found) || !equality.Semantic.DeepEqual(found.Spec, spec):
+			changed := found.DeepCopy()
+			changed.Spec, changed.Labels = spec, managed(p.fc, d.namespace, d.own).Labels
+			if _, err := commit.Commit(ctx, client, found, changed); err != nil {
+				return nil, err
+			}
+			// It has to be answered anew.
+			found = nil
+		}
+		if found != nil {
+			p.own = append(p.own, found)
+		}
+	}
+	return nil, nil
+}
+
+// answered is what the other cluster calls our ranges, if it has answered what
+// we say now; and else why it will not.
+func (p *pass) answered() ([]v1alpha1.CIDRMapping, *verdict) {
+	for _, own := range p.own {
+		accepted := accepted(own)
+		switch {
+		case own.Status.ObservedGeneration < own.Generation || accepted == nil:
+		case accepted.Status == metav1.ConditionTrue:
+			if local := complete(own.Spec, own.Status.CIDRs); local != nil {
+				return local, nil
+			}
+		case accepted.Status == metav1.ConditionFalse:
+			return nil, refused(accepted.Message)
+		}
+	}
+	return nil, nil
+}
+
+// complete is what each of the ranges is called, in their order; nil if that
+// was not said, or not well.
+func complete(spec v1alpha1.NetworkConfigSpec, said []v1alpha1.CIDRMapping) []v1alpha1.CIDRMapping {
+	var list []v1alpha1.CIDRMapping
+	for _, cidr := range slices.Concat(spec.PodCIDRs, spec.ExternalCIDRs) {
+		at := slices.IndexFunc(said, func(m v1alpha1.CIDRMapping) bool { return m.CIDR == cidr })
+		if at < 0 {
+			return nil
+		}
+		list = append(list, said[at])
+	}
+	if len(validation.ValidateCIDRMappings(internal(list))) > 0 {
+		return nil
+	}
+	return list
+}

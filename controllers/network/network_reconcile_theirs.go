@@ -1,0 +1,229 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package network
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"liqo.io/federation/apiserver/apis/federation"
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/apis/federation/validation"
+	"liqo.io/federation/controllers/commit"
+	"liqo.io/federation/controllers/remote"
+)
+
+// exhaustedRetry is how often a pool that had no addresses left is asked again:
+// nobody tells when there are some.
+const exhaustedRetry = time.Minute
+
+// theirConfigs reads what the other cluster says of its network, and refuses
+// what is wrong with it.
+func (r *reconciler) theirConfigs(ctx context.Context, p *pass) (*verdict, error) {
+	var wrong *verdict
+	for _, d := range p.directions {
+		config, err := r.configs.NetworkConfigs(d.namespace).Get(d.theirs)
+		if apierrors.IsNotFound(err) || err == nil && config.DeletionTimestamp != nil {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		why, err := r.objection(p, &config.Spec)
+		if err != nil {
+			return nil, err
+		}
+		if why == "" {
+			p.theirs = append(p.theirs, config)
+			continue
+		}
+		wrong = failing(ReasonNetworkConfigRefused, "What the other cluster says of its network is refused: %s", why)
+		if err := r.answer(ctx, config, nil, ReasonNetworkConfigRefused, why); err != nil {
+			return nil, err
+		}
+	}
+	if len(p.theirs) > 0 {
+		return nil, nil
+	}
+	// There was a tunnel, perhaps, and the other side ended it.
+	if err := r.removeEndpoint(ctx, p.fc.Name); err != nil {
+		return nil, err
+	}
+	if err := r.removeMappings(ctx, p.fc.Name, nil); err != nil {
+		return nil, err
+	}
+	if wrong != nil {
+		return wrong, nil
+	}
+	return pending(ReasonAwaitingNetworkConfig, "The other cluster has said nothing of its network: networking has to be Tunnel there, too."), nil
+}
+
+// objection says what is wrong with what a stranger says of its network.
+func (r *reconciler) objection(p *pass, spec *v1alpha1.NetworkConfigSpec) (string, error) {
+	errs := validation.ValidateNetworkConfigSpec(&federation.NetworkConfigSpec{
+		ClusterID: spec.ClusterID, PodCIDRs: spec.PodCIDRs, ExternalCIDRs: spec.ExternalCIDRs,
+		PublicKey: spec.PublicKey, Endpoints: spec.Endpoints, MTU: spec.MTU,
+	})
+	if len(errs) > 0 {
+		return remote.Text(errs[0].Error()), nil
+	}
+	switch {
+	case spec.ClusterID != p.fc.Spec.ClusterID:
+		return fmt.Sprintf("it is the network of cluster %s, and not of the one that the ForeignCluster stands for", spec.ClusterID), nil
+	case spec.ClusterID == r.ClusterID:
+		return "it is the network of the cluster that reads it", nil
+	case spec.PublicKey == p.publicKey:
+		return "its public key is that of the cluster that reads it", nil
+	}
+	for _, text := range ranges(spec) {
+		if !r.Settings.mayHave(text) {
+			return fmt.Sprintf("%s is in none of the ranges that other clusters may have here, which network.peerCIDRs lists", text), nil
+		}
+	}
+	endpoints, err := r.endpoints.List(everything)
+	if err != nil {
+		return "", err
+	}
+	for _, other := range endpoints {
+		if other.Name != p.fc.Name && other.Spec.PublicKey == spec.PublicKey {
+			return "its public key is that of another cluster", nil
+		}
+	}
+	return "", nil
+}
+
+// ranges are those of a cluster, those of pods first.
+func ranges(spec *v1alpha1.NetworkConfigSpec) []string {
+	return slices.Concat(spec.PodCIDRs, spec.ExternalCIDRs)
+}
+
+// addressMappings has a range here for each of the other cluster's. It keeps all
+// or none of the new ones.
+func (r *reconciler) addressMappings(ctx context.Context, p *pass) (*verdict, error) {
+	p.mapped = map[string]string{}
+	client := r.Federation.FederationV1alpha1().AddressMappings(r.Namespace)
+	for _, config := range p.theirs {
+		for _, cidr := range ranges(&config.Spec) {
+			if p.mapped[cidr] != "" {
+				continue
+			}
+			name := mappingName(p.fc, cidr)
+			found, err := r.mappings.Get(name)
+			if apierrors.IsNotFound(err) {
+				mapping := &v1alpha1.AddressMapping{ObjectMeta: managed(p.fc, r.Namespace, name)}
+				mapping.Spec = v1alpha1.AddressMappingSpec{ClusterID: p.fc.Spec.ClusterID, Pool: v1alpha1.DefaultAddressPool, CIDR: cidr}
+				found, err = client.Create(ctx, mapping, createOptions)
+			}
+			if apierrors.HasStatusCause(err, v1alpha1.CauseAddressesExhausted) {
+				return r.exhausted(ctx, p, config, err)
+			}
+			if err != nil {
+				return nil, fmt.Errorf("map %s of cluster %s: %w", cidr, p.fc.Name, err)
+			}
+			p.mapped[cidr] = found.Spec.Mapped
+		}
+	}
+	return nil, nil
+}
+
+// exhausted gives back what was taken in vain, and tells both sides.
+func (r *reconciler) exhausted(ctx context.Context, p *pass, config *v1alpha1.NetworkConfig, cause error) (*verdict, error) {
+	p.after = exhaustedRetry
+	used := map[string]string{}
+	if p.endpoint != nil {
+		for _, mapping := range p.endpoint.Spec.Remote {
+			used[mapping.CIDR] = mapping.Mapped
+		}
+	}
+	if err := r.removeMappings(ctx, p.fc.Name, used); err != nil {
+		return nil, err
+	}
+	if err := r.answer(ctx, config, nil, ReasonAddressesExhausted, "there are no addresses left for its ranges"); err != nil {
+		return nil, err
+	}
+	return failing(ReasonAddressesExhausted, "There are no addresses for the other cluster: %s", remote.Text(cause.Error())), nil
+}
+
+// mappingName is the name of the AddressMapping of a range of a cluster.
+func mappingName(fc *v1alpha1.ForeignCluster, cidr string) string {
+	sum := sha256.Sum256([]byte(fc.Spec.ClusterID + " " + cidr))
+	return fc.Name + "-" + hex.EncodeToString(sum[:5])
+}
+
+// removeMappings removes what is called here by ranges of a foreign cluster,
+// but for some.
+func (r *reconciler) removeMappings(ctx context.Context, foreignCluster string, but map[string]string) error {
+	list, err := r.mappings.List(labels.SelectorFromSet(labels.Set{
+		v1alpha1.LabelManagedBy: v1alpha1.ManagedBy, v1alpha1.LabelForeignCluster: foreignCluster,
+	}))
+	if err != nil {
+		return err
+	}
+	for _, mapping := range list {
+		if mapping.DeletionTimestamp != nil || but[mapping.Spec.CIDR] == mapping.Spec.Mapped {
+			continue
+		}
+		err := r.Federation.FederationV1alpha1().AddressMappings(r.Namespace).Delete(ctx, mapping.Name, exactly(mapping))
+		if err != nil && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("remove AddressMapping %s/%s: %w", r.Namespace, mapping.Name, err)
+		}
+	}
+	return nil
+}
+
+// answers tells the other cluster what its ranges are called here.
+func (r *reconciler) answers(ctx context.Context, p *pass) (*verdict, error) {
+	for _, config := range p.theirs {
+		var list []v1alpha1.CIDRMapping
+		for _, cidr := range ranges(&config.Spec) {
+			list = append(list, v1alpha1.CIDRMapping{CIDR: cidr, Mapped: p.mapped[cidr]})
+		}
+		if err := r.answer(ctx, config, list, ReasonAccepted, ""); err != nil {
+			return nil, err
+		}
+	}
+	return nil, nil
+}
+
+// answer says of a NetworkConfig of the other cluster what its ranges are
+// called here, or why it is refused.
+func (r *reconciler) answer(ctx context.Context, config *v1alpha1.NetworkConfig, list []v1alpha1.CIDRMapping, reason, why string) error {
+	answered := config.DeepCopy()
+	answered.Status.ObservedGeneration, answered.Status.CIDRs = config.Generation, list
+	status := metav1.ConditionFalse
+	if reason == ReasonAccepted {
+		status = metav1.ConditionTrue
+	}
+	meta.SetStatusCondition(&answered.Status.Conditions, metav1.Condition{
+		Type: v1alpha1.ConditionAccepted, Status: status, Reason: reason, Message: why, ObservedGeneration: config.Generation,
+	})
+	_, err := commit.Commit(ctx, r.Federation.FederationV1alpha1().NetworkConfigs(config.Namespace), config, answered)
+	return err
+}
+
+// accepted is what was answered to a NetworkConfig.
+func accepted(config *v1alpha1.NetworkConfig) *metav1.Condition {
+	return meta.FindStatusCondition(config.Status.Conditions, v1alpha1.ConditionAccepted)
+}
+
+func refused(why string) *verdict {
+	return failing(ReasonPeerRefuses, "The other cluster refuses what this one says of its network: %s", remote.Text(why))
+}
+
+func internal(list []v1alpha1.CIDRMapping) []federation.CIDRMapping {
+	mappings := make([]federation.CIDRMapping, 0, len(list))
+	for _, mapping := range list {
+		mappings = append(mappings, federation.CIDRMapping(mapping))
+	}
+	return mappings
+}

@@ -1,0 +1,135 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package network
+
+import (
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"liqo.io/federation/apiserver/apis/federation"
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/apis/federation/validation"
+)
+
+// Settings are what an administrator says of this cluster's network.
+type Settings struct {
+	// PodCIDRs are the ranges of this cluster's pods. Without any there are no
+	// tunnels.
+	PodCIDRs []string
+	// ExternalCIDRs are where addresses live that stand for what is no pod here,
+	// at most one of a family.
+	ExternalCIDRs []string
+	// ServiceCIDRs, NodeCIDRs and ReservedCIDRs are what no other cluster may
+	// have here: the ranges of Services and nodes, and whatever pods have to
+	// reach beside.
+	ServiceCIDRs, NodeCIDRs, ReservedCIDRs []string
+	// PoolCIDRs are what the ranges of other clusters are mapped to if they
+	// conflict.
+	PoolCIDRs []string
+	// PeerCIDRs bound which ranges other clusters may have at all: who could
+	// announce any address would be sent what is meant for the internet.
+	PeerCIDRs []string
+	// Endpoints are where this cluster's gateway is called, host:port, the best
+	// first.
+	Endpoints []string
+	// MTU is the most that a packet may measure inside of a tunnel, in bytes; 0
+	// leaves it to the network of the nodes.
+	MTU int32
+}
+
+// DefaultSettings are those where nobody says otherwise.
+func DefaultSettings() Settings {
+	return Settings{
+		PoolCIDRs: []string{"10.0.0.0/8", "192.168.0.0/16", "172.16.0.0/12"},
+		PeerCIDRs: []string{"10.0.0.0/8", "192.168.0.0/16", "172.16.0.0/12", "100.64.0.0/10", "fc00::/7"},
+	}
+}
+
+// AddFlags binds the settings to flags.
+func (s *Settings) AddFlags(fs *pflag.FlagSet) {
+	for _, flag := range []struct {
+		value *[]string
+		name  string
+		usage string
+	}{
+		{&s.PodCIDRs, "network-pod-cidrs", "CIDRs of this cluster's pods, for tunnels to other clusters. Without any there are none."},
+		{&s.ExternalCIDRs, "network-external-cidrs", "CIDRs, at most one of IPv4 and one of IPv6, where addresses live that other clusters call what is no pod here by. Nothing else may be in them."},
+		{&s.ServiceCIDRs, "network-service-cidrs", "CIDRs of this cluster's Services, which no other cluster may have here."},
+		{&s.NodeCIDRs, "network-node-cidrs", "CIDRs of this cluster's nodes, which no other cluster may have here."},
+		{&s.ReservedCIDRs, "network-reserved-cidrs", "CIDRs of whatever else pods here have to reach, which no other cluster may have here."},
+		{&s.PoolCIDRs, "network-pool-cidrs", "CIDRs that those of other clusters are mapped to where they conflict: those of AddressPool default, unless it is yours."},
+		{&s.PeerCIDRs, "network-peer-cidrs", "CIDRs that the ranges of other clusters must lie in: who could announce any would be sent what is meant for the internet."},
+		{&s.Endpoints, "network-endpoints", "Where this cluster's gateway is called, host:port over UDP, the best first. Without any it calls the others."},
+	} {
+		fs.StringSliceVar(flag.value, flag.name, *flag.value, flag.usage)
+	}
+	fs.Int32Var(&s.MTU, "network-mtu", s.MTU, "The most that a packet may measure inside of a tunnel, in bytes, 1280 to 65535; 0 leaves it to the network of the nodes.")
+}
+
+// Validate tells everything that is wrong at once.
+func (s *Settings) Validate() []error {
+	var errs []error
+	tell := func(what string, wrong field.ErrorList) {
+		for _, err := range wrong {
+			errs = append(errs, fmt.Errorf("%s: %w", what, err))
+		}
+	}
+	if len(s.PodCIDRs) > 0 || len(s.ExternalCIDRs) > 0 || len(s.Endpoints) > 0 || s.MTU != 0 {
+		spec := s.config(someID, somePublicKey)
+		tell("--network-pod-cidrs, --network-external-cidrs, --network-endpoints, --network-mtu", validation.ValidateNetworkConfigSpec(spec))
+	}
+	pool := &federation.AddressPool{Spec: federation.AddressPoolSpec{CIDRs: s.PoolCIDRs, Reserved: s.reserved()}}
+	pool.Name = v1alpha1.DefaultAddressPool
+	tell("--network-pool-cidrs, --network-*-cidrs", validation.ValidateAddressPool(pool))
+	for _, text := range s.PeerCIDRs {
+		if _, err := netip.ParsePrefix(text); err != nil {
+			errs = append(errs, fmt.Errorf("--network-peer-cidrs %q: must be a CIDR, as 10.0.0.0/8", text))
+		}
+	}
+	if len(s.PeerCIDRs) == 0 {
+		errs = append(errs, errors.New("--network-peer-cidrs: must name a CIDR, as 10.0.0.0/8"))
+	}
+	return errs
+}
+
+// someID and somePublicKey stand for what is known later only.
+const someID = "00000000-0000-4000-8000-000000000000"
+
+var somePublicKey = base64.StdEncoding.EncodeToString(append(make([]byte, 31), 1))
+
+// config is what is said of this cluster's network.
+func (s *Settings) config(clusterID, publicKey string) *federation.NetworkConfigSpec {
+	return &federation.NetworkConfigSpec{
+		ClusterID: clusterID, PodCIDRs: s.PodCIDRs, ExternalCIDRs: s.ExternalCIDRs, PublicKey: publicKey, Endpoints: s.Endpoints, MTU: s.MTU,
+	}
+}
+
+// reserved is what no other cluster may have here, each range once.
+func (s *Settings) reserved() []string {
+	var all []string
+	for _, text := range slices.Concat(s.PodCIDRs, s.ServiceCIDRs, s.NodeCIDRs, s.ExternalCIDRs, s.ReservedCIDRs) {
+		if !slices.Contains(all, text) {
+			all = append(all, text)
+		}
+	}
+	return all
+}
+
+// mayHave tells whether another cluster may have a range at all.
+func (s *Settings) mayHave(text string) bool {
+	prefix, err := netip.ParsePrefix(text)
+	if err != nil {
+		return false
+	}
+	return slices.ContainsFunc(s.PeerCIDRs, func(text string) bool {
+		within, err := netip.ParsePrefix(text)
+		return err == nil && within.Bits() <= prefix.Bits() && within.Contains(prefix.Addr())
+	})
+}

@@ -1,0 +1,163 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"context"
+	"net"
+	"net/netip"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"k8s.io/utils/clock"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+)
+
+const (
+	// endpointPatience is how long a peer has to be heard from at one of its
+	// endpoints, before the next one is called.
+	endpointPatience = 10 * time.Second
+	// resolvePatience bounds the question where one name leads.
+	resolvePatience = 3 * time.Second
+	// maxEndpoints bounds how many endpoints of a peer are looked at.
+	maxEndpoints = 8
+)
+
+// Endpoints choose where peers are called: at the first endpoint, and while
+// nothing is heard from there at the next one, round and round.
+type Endpoints struct {
+	// Lookup resolves a name.
+	Lookup func(ctx context.Context, host string) ([]netip.Addr, error)
+	Clock  clock.Clock
+
+	mu    sync.Mutex
+	peers map[string]*called
+}
+
+// called is a peer, and where it is called.
+type called struct {
+	endpoints []string
+	at        int
+	since     time.Time
+	address   netip.AddrPort
+}
+
+// NewEndpoints resolves names as the node does.
+func NewEndpoints() *Endpoints {
+	return &Endpoints{
+		Lookup: func(ctx context.Context, host string) ([]netip.Addr, error) {
+			return net.DefaultResolver.LookupNetIP(ctx, "ip", host)
+		},
+		Clock: clock.RealClock{},
+	}
+}
+
+// Of tells where a peer is called; an invalid address if nowhere, since it
+// calls us or its names are not resolved.
+func (e *Endpoints) Of(te *v1alpha1.TunnelEndpoint) netip.AddrPort {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if c := e.peers[te.Name]; c != nil && slices.Equal(c.endpoints, te.Spec.Endpoints) {
+		return c.address
+	}
+	return netip.AddrPort{}
+}
+
+// Follow resolves the endpoints of peers that are new, and chooses the next one
+// for those that nothing was heard from for a while. It tells whether Of
+// answers anything else than before.
+func (e *Endpoints) Follow(ctx context.Context, all []*v1alpha1.TunnelEndpoint, heard func(name string) bool) (changed bool) {
+	now := e.Clock.Now()
+	var due []*v1alpha1.TunnelEndpoint
+	e.mu.Lock()
+	known := e.peers
+	e.peers = make(map[string]*called, len(all))
+	for _, te := range all {
+		c := known[te.Name]
+		if c == nil || !slices.Equal(c.endpoints, te.Spec.Endpoints) {
+			c = &called{endpoints: slices.Clone(te.Spec.Endpoints), at: -1}
+		}
+		e.peers[te.Name] = c
+		if c.at >= 0 && heard(te.Name) {
+			c.since = now
+			continue
+		}
+		if len(c.endpoints) > 0 && (c.at < 0 || now.Sub(c.since) >= endpointPatience) {
+			due = append(due, te)
+		}
+	}
+	e.mu.Unlock()
+
+	var resolving sync.WaitGroup
+	limit := make(chan struct{}, 16)
+	answers := make([]netip.AddrPort, len(due))
+	for i, te := range due {
+		limit <- struct{}{}
+		resolving.Go(func() {
+			defer func() { <-limit }()
+			answers[i] = e.next(ctx, te)
+		})
+	}
+	resolving.Wait()
+
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for i, te := range due {
+		c := e.peers[te.Name]
+		c.since = now
+		if answers[i].IsValid() && answers[i] != c.address {
+			c.address, changed = answers[i], true
+		}
+	}
+	return changed
+}
+
+// next goes on to the endpoint after the one that is called, or to the one
+// after that where it does not resolve.
+func (e *Endpoints) next(ctx context.Context, te *v1alpha1.TunnelEndpoint) netip.AddrPort {
+	e.mu.Lock()
+	c := e.peers[te.Name]
+	at, endpoints := c.at, c.endpoints[:min(len(c.endpoints), maxEndpoints)]
+	e.mu.Unlock()
+	for range endpoints {
+		at = (at + 1) % len(endpoints)
+		if address := e.resolve(ctx, endpoints[at]); address.IsValid() {
+			e.mu.Lock()
+			c.at = at
+			e.mu.Unlock()
+			return address
+		}
+	}
+	return netip.AddrPort{}
+}
+
+// resolve reads an endpoint, host:port. A name is asked for each time: it may
+// lead elsewhere by now, and that is tried by then.
+func (e *Endpoints) resolve(ctx context.Context, endpoint string) netip.AddrPort {
+	host, service, err := net.SplitHostPort(endpoint)
+	if err != nil {
+		return netip.AddrPort{}
+	}
+	port, err := strconv.ParseUint(service, 10, 16)
+	if err != nil || port == 0 {
+		return netip.AddrPort{}
+	}
+	if a, err := netip.ParseAddr(host); err == nil {
+		return netip.AddrPortFrom(a.Unmap(), uint16(port))
+	}
+	ctx, cancel := context.WithTimeout(ctx, resolvePatience)
+	defer cancel()
+	addresses, err := e.Lookup(ctx, host)
+	if err != nil || len(addresses) == 0 {
+		return netip.AddrPort{}
+	}
+	// Nodes have IPv4 more often than a way to any IPv6 address.
+	slices.SortStableFunc(addresses, func(a, b netip.Addr) int {
+		return map[bool]int{true: -1}[a.Unmap().Is4()] - map[bool]int{true: -1}[b.Unmap().Is4()]
+	})
+	return netip.AddrPortFrom(addresses[0].Unmap(), uint16(port))
+}

@@ -1,0 +1,73 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"testing"
+	"time"
+
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+)
+
+func TestThePeerIsCalledAtTheNextEndpointWhileNothingIsHeard(t *testing.T) {
+	clock := clocktesting.NewFakeClock(time.Unix(0, 0))
+	names := map[string][]netip.Addr{"gateway.example": {addr("fd00::9"), addr("172.16.2.9")}}
+	e := &Endpoints{Clock: clock, Lookup: func(_ context.Context, host string) ([]netip.Addr, error) {
+		if a := names[host]; a != nil {
+			return a, nil
+		}
+		return nil, errors.New("no such host")
+	}}
+	te := milan()
+	te.Spec.Endpoints = []string{"172.16.2.1:51820", "nowhere.example:1", "gateway.example:51821", "no port", "[fd00::1]:0"}
+	heard := false
+	follow := func(want string, changes bool) {
+		t.Helper()
+		changed := e.Follow(t.Context(), []*v1alpha1.TunnelEndpoint{te}, func(string) bool { return heard })
+		got := e.Of(te)
+		if text := got.String(); got.IsValid() && text != want || !got.IsValid() && want != "" || changed != changes {
+			t.Errorf("called at %s, not %q; changed: %v", got, want, changed)
+		}
+	}
+	if e.Of(te).IsValid() {
+		t.Error("a peer that nobody follows is called")
+	}
+	follow("172.16.2.1:51820", true)
+	clock.Step(endpointPatience - time.Second)
+	follow("172.16.2.1:51820", false)
+	clock.Step(time.Second)
+	follow("172.16.2.9:51821", true)
+	heard = true
+	clock.Step(time.Hour)
+	follow("172.16.2.9:51821", false)
+	heard = false
+	clock.Step(endpointPatience - time.Second)
+	follow("172.16.2.9:51821", false)
+	clock.Step(time.Second)
+	follow("172.16.2.1:51820", true)
+
+	// The name leads elsewhere by now.
+	names["gateway.example"] = []netip.Addr{addr("172.16.2.10")}
+	clock.Step(endpointPatience)
+	follow("172.16.2.10:51821", true)
+
+	te = milan()
+	te.Spec.Endpoints = []string{"nowhere.example:1"}
+	if e.Of(te).IsValid() {
+		t.Error("a peer with other endpoints is called at the ones before")
+	}
+	follow("", false)
+	te = milan()
+	te.Spec.Endpoints = nil
+	follow("", false)
+	// One that is heard from says that it is called elsewhere from now on.
+	heard = true
+	te = milan()
+	follow("172.16.2.1:51820", true)
+}

@@ -1,0 +1,129 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+)
+
+const (
+	// settle is how long changes are gathered before a pass.
+	settle = 20 * time.Millisecond
+	// A pass that failed is tried again after this time, and after twice as
+	// long each time, up to the longest.
+	firstRetry   = 200 * time.Millisecond
+	longestRetry = 10 * time.Second
+	// stuck is how long a pass may take before the process counts as dead.
+	stuck = time.Minute
+)
+
+// Loop makes one pass after another: when something has changed, some time
+// after a pass that failed, and again and again in case somebody else changed
+// something.
+type Loop struct {
+	// Pass does all that is to be done, and nothing where all is as it should
+	// be.
+	Pass func(ctx context.Context) error
+	// Resync is the time between passes while nothing changes.
+	Resync time.Duration
+	Clock  clock.Clock
+
+	wake  chan struct{}
+	began atomic.Int64 // when the pass under way began, 0 if none is
+	done  atomic.Bool
+}
+
+// NewLoop makes a loop of a pass.
+func NewLoop(resync time.Duration, pass func(ctx context.Context) error) *Loop {
+	return &Loop{Pass: pass, Resync: resync, Clock: clock.RealClock{}, wake: make(chan struct{}, 1)}
+}
+
+// Wake has a pass made soon.
+func (l *Loop) Wake() {
+	select {
+	case l.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Run makes passes until the context ends.
+func (l *Loop) Run(ctx context.Context) {
+	retry := firstRetry
+	for ctx.Err() == nil {
+		l.began.Store(l.Clock.Now().UnixNano())
+		err := l.Pass(ctx)
+		l.began.Store(0)
+		wait := l.Resync
+		if err != nil {
+			if ctx.Err() != nil {
+				return
+			}
+			klog.FromContext(ctx).Error(err, "A pass failed and is tried again", "after", retry)
+			wait = min(retry, l.Resync)
+			retry = min(2*retry, longestRetry)
+		} else {
+			retry = firstRetry
+			l.done.Store(true)
+		}
+		timer := l.Clock.NewTimer(wait)
+		select {
+		case <-ctx.Done():
+		case <-timer.C():
+		case <-l.wake:
+			l.gather(ctx)
+		}
+		timer.Stop()
+	}
+}
+
+// Links are those of a network namespace.
+type Links interface {
+	// FollowLinks calls changed when one of ours changes.
+	FollowLinks(ctx context.Context, changed func()) error
+}
+
+// Follow has a pass made when links change, until the context ends. What the
+// kernel could not tell in time is found by the pass that is made then.
+func (l *Loop) Follow(ctx context.Context, links Links) {
+	for ctx.Err() == nil {
+		if err := links.FollowLinks(ctx, l.Wake); err != nil {
+			klog.FromContext(ctx).Error(err, "Changes of links may have been missed")
+		}
+		l.Wake()
+		timer := l.Clock.NewTimer(time.Second)
+		select {
+		case <-ctx.Done():
+		case <-timer.C():
+		}
+		timer.Stop()
+	}
+}
+
+// gather waits a moment for what changes together.
+func (l *Loop) gather(ctx context.Context) {
+	timer := l.Clock.NewTimer(settle)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C():
+	}
+	select {
+	case <-l.wake:
+	default:
+	}
+}
+
+// Alive tells whether passes come to an end.
+func (l *Loop) Alive() bool {
+	began := l.began.Load()
+	return began == 0 || l.Clock.Since(time.Unix(0, began)) < stuck
+}
+
+// Done tells whether a pass has succeeded since the start.
+func (l *Loop) Done() bool { return l.done.Load() }

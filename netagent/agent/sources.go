@@ -1,0 +1,189 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync/atomic"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/cache"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/generated/clientset/versioned"
+	"liqo.io/federation/generated/informers/externalversions"
+	federationlisters "liqo.io/federation/generated/listers/federation/v1alpha1"
+)
+
+// Sources are the caches of what an agent reads.
+type Sources struct {
+	endpoints federationlisters.TunnelEndpointNamespaceLister
+	mappings  federationlisters.AddressMappingNamespaceLister
+	nodes     corelisters.NodeLister
+	gateways  corelisters.PodNamespaceLister
+
+	run    []func(stop <-chan struct{})
+	synced []cache.InformerSynced
+	gone   atomic.Bool
+}
+
+// NewSources makes the caches of what lies in a namespace, and of nodes. What
+// names the agent's own workload is GatewayName or RouteName. Changed is called
+// when something that matters has changed, and leased with each state of the
+// gateways' Lease.
+func NewSources(kube kubernetes.Interface, federation versioned.Interface, namespace, own string, changed func(), leased func(*coordinationv1.Lease)) (*Sources, error) {
+	s := &Sources{}
+	agreed := externalversions.NewSharedInformerFactoryWithOptions(federation, 0, externalversions.WithTransform(trim), externalversions.WithNamespace(namespace))
+	endpoints := agreed.Federation().V1alpha1().TunnelEndpoints()
+	mappings := agreed.Federation().V1alpha1().AddressMappings()
+	nodes := factory(kube, metav1.NamespaceAll, func(o *metav1.ListOptions) {
+		o.LabelSelector = v1alpha1.LabelType + "!=" + v1alpha1.TypeVirtualNode
+	}).Core().V1().Nodes()
+	gateways := factory(kube, namespace, func(o *metav1.ListOptions) {
+		o.LabelSelector = "app.kubernetes.io/name=" + GatewayName
+	}).Core().V1().Pods()
+	lease := factory(kube, namespace, named(GatewayName)).Coordination().V1().Leases().Informer()
+	workload := factory(kube, namespace, named(own)).Apps().V1().Deployments().Informer
+	if own == RouteName {
+		workload = factory(kube, namespace, named(own)).Apps().V1().DaemonSets().Informer
+	}
+	s.endpoints = endpoints.Lister().TunnelEndpoints(namespace)
+	s.mappings = mappings.Lister().AddressMappings(namespace)
+	s.nodes, s.gateways = nodes.Lister(), gateways.Lister().Pods(namespace)
+
+	for _, source := range []struct {
+		informer cache.SharedIndexInformer
+		handler  cache.ResourceEventHandler
+	}{
+		{endpoints.Informer(), onChange(changed, func(a, b *v1alpha1.TunnelEndpoint) bool { return a.Generation == b.Generation })},
+		{mappings.Informer(), onChange(changed, func(a, b *v1alpha1.AddressMapping) bool { return a.Spec == b.Spec })},
+		{nodes.Informer(), onChange(changed, sameNode)},
+		{gateways.Informer(), onChange(changed, func(a, b *corev1.Pod) bool { return runsOn(a) == runsOn(b) })},
+		{lease, cache.ResourceEventHandlerFuncs{
+			AddFunc:    func(o any) { leased(o.(*coordinationv1.Lease)) },
+			UpdateFunc: func(_, o any) { leased(o.(*coordinationv1.Lease)) },
+			DeleteFunc: func(any) { leased(nil) },
+		}},
+		{workload(), cache.ResourceEventHandlerFuncs{
+			AddFunc:    func(o any) { s.gone.Store(goes(o)) },
+			UpdateFunc: func(_, o any) { s.gone.Store(goes(o)) },
+			DeleteFunc: func(any) { s.gone.Store(true) },
+		}},
+	} {
+		registration, err := source.informer.AddEventHandler(source.handler)
+		if err != nil {
+			return nil, fmt.Errorf("making a cache of what the agent reads: %w", err)
+		}
+		s.run, s.synced = append(s.run, source.informer.Run), append(s.synced, registration.HasSynced)
+	}
+	return s, nil
+}
+
+// Start fills the caches and has them follow until the context ends. It tells
+// whether they were filled before that.
+func (s *Sources) Start(ctx context.Context) bool {
+	for _, run := range s.run {
+		go run(ctx.Done())
+	}
+	return cache.WaitForCacheSync(ctx.Done(), s.synced...)
+}
+
+// Objects are those that the caches hold; but nobody is active.
+func (s *Sources) Objects() (Objects, error) {
+	var o Objects
+	var err error
+	if o.TunnelEndpoints, err = s.endpoints.List(labels.Everything()); err != nil {
+		return Objects{}, err
+	}
+	if o.Mappings, err = s.mappings.List(labels.Everything()); err != nil {
+		return Objects{}, err
+	}
+	if o.Nodes, err = s.nodes.List(labels.Everything()); err != nil {
+		return Objects{}, err
+	}
+	pods, err := s.gateways.List(labels.Everything())
+	for _, pod := range pods {
+		if node := runsOn(pod); node != "" {
+			o.Gateways = append(o.Gateways, node)
+		}
+	}
+	slices.Sort(o.Gateways)
+	o.Gateways = slices.Compact(o.Gateways)
+	return o, err
+}
+
+// Gone tells whether the agent's own workload was deleted while the agent
+// watched: then it ends for good, and not to be started again.
+func (s *Sources) Gone() bool { return s.gone.Load() }
+
+func factory(kube kubernetes.Interface, namespace string, tweak func(*metav1.ListOptions)) informers.SharedInformerFactory {
+	return informers.NewSharedInformerFactoryWithOptions(kube, 0, informers.WithTransform(trim),
+		informers.WithNamespace(namespace), informers.WithTweakListOptions(tweak))
+}
+
+func named(name string) func(*metav1.ListOptions) {
+	return func(o *metav1.ListOptions) {
+		o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()
+	}
+}
+
+// goes tells whether an object is being deleted, and waits for what it owns.
+func goes(object any) bool {
+	accessor, err := meta.Accessor(object)
+	return err == nil && accessor.GetDeletionTimestamp() != nil
+}
+
+// onChange calls changed when an object came or went, or is not the same in
+// what matters.
+func onChange[T any](changed func(), same func(a, b T) bool) cache.ResourceEventHandler {
+	return cache.ResourceEventHandlerFuncs{
+		AddFunc: func(any) { changed() },
+		UpdateFunc: func(old, now any) {
+			if !same(old.(T), now.(T)) {
+				changed()
+			}
+		},
+		DeleteFunc: func(any) { changed() },
+	}
+}
+
+func sameNode(a, b *corev1.Node) bool {
+	return equality.Semantic.DeepEqual(a.Status.Addresses, b.Status.Addresses) && slices.Equal(a.Spec.PodCIDRs, b.Spec.PodCIDRs)
+}
+
+// runsOn is the node that a pod has not ended on; empty if there is none.
+func runsOn(pod *corev1.Pod) string {
+	if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
+		return ""
+	}
+	return pod.Spec.NodeName
+}
+
+// trim drops what no agent reads, which is most of an object.
+func trim(object any) (any, error) {
+	if accessor, err := meta.Accessor(object); err == nil {
+		accessor.SetManagedFields(nil)
+	}
+	switch o := object.(type) {
+	case *corev1.Node:
+		o.Annotations = nil
+		o.Status = corev1.NodeStatus{Addresses: o.Status.Addresses}
+	case *corev1.Pod:
+		o.Annotations = nil
+		o.Spec = corev1.PodSpec{NodeName: o.Spec.NodeName}
+		o.Status = corev1.PodStatus{Phase: o.Status.Phase}
+	}
+	return object, nil
+}

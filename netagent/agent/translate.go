@@ -1,0 +1,329 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"cmp"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/netagent/model"
+)
+
+// keepalive is how often a word is sent on an idle tunnel: often enough for
+// what translates addresses on the way, which forgets after half a minute.
+const keepalive = 25 * time.Second
+
+// Cluster is what the agents are told of their own cluster.
+type Cluster struct {
+	// PodCIDRs are those of the pods, ExternalCIDRs those whose addresses stand
+	// for what is no pod, and ReservedCIDRs what else no peer may announce, as
+	// those of Services.
+	PodCIDRs, ExternalCIDRs, ReservedCIDRs []netip.Prefix
+	// MTU is that of the network between the nodes, in bytes.
+	MTU int
+}
+
+// Objects are those of the API that a node's state follows from.
+type Objects struct {
+	TunnelEndpoints []*v1alpha1.TunnelEndpoint
+	// Mappings are the AddressMappings of the namespace, whatever they map.
+	Mappings []*v1alpha1.AddressMapping
+	// Nodes are those of the cluster. Virtual ones do not count.
+	Nodes []*corev1.Node
+	// Gateways are the nodes that run a gateway; Active is the one that the
+	// traffic goes through.
+	Gateways []string
+	Active   string
+}
+
+// Translation is the model's input that objects stand for.
+type Translation struct {
+	Input model.Input
+	// Refused tells why a TunnelEndpoint is left out, by its name.
+	Refused map[string]string
+	// LeftOut tells what of an accepted TunnelEndpoint is left out, by its name.
+	LeftOut map[string][]string
+	// NodesLeftOut are the names of nodes that packets cannot be sent to.
+	NodesLeftOut []string
+	// Names are the names of the TunnelEndpoints, by the id of the cluster.
+	Names map[string]string
+}
+
+// Refuse adds what the model refuses.
+func (t Translation) Refuse(refusals []model.Refusal) {
+	for _, r := range refusals {
+		t.Refused[t.Names[r.ClusterID]] = r.Reason
+	}
+}
+
+// Translate makes the model's input for a node from objects. An object that
+// makes no sense harms nobody else: TunnelEndpoints are refused one by one, and
+// nodes that no packet could be sent to are left out. The endpoint function
+// tells where a peer is called, an invalid address if nowhere.
+//
+// Equal objects give equal inputs, in whatever order they come.
+func Translate(node string, c Cluster, o Objects, endpoint func(*v1alpha1.TunnelEndpoint) netip.AddrPort) Translation {
+	t := Translation{
+		Input: model.Input{
+			Node: node, Active: o.Active, MTU: c.MTU,
+			PodCIDRs: c.PodCIDRs, Reserved: slices.Concat(c.ReservedCIDRs, c.ExternalCIDRs),
+		},
+		Refused: make(map[string]string),
+		LeftOut: make(map[string][]string),
+		Names:   make(map[string]string),
+	}
+	t.Input.Nodes, t.NodesLeftOut = nodes(c, o.Nodes)
+	t.Input.Gateways = gateways(t.Input.Nodes, o)
+
+	mappings := make(map[string][]*v1alpha1.AddressMapping)
+	for _, m := range o.Mappings {
+		if m.Spec.Address != "" {
+			mappings[m.Spec.ClusterID] = append(mappings[m.Spec.ClusterID], m)
+		}
+	}
+	endpoints := slices.Clone(o.TunnelEndpoints)
+	slices.SortFunc(endpoints, func(a, b *v1alpha1.TunnelEndpoint) int { return cmp.Compare(a.Name, b.Name) })
+	for _, te := range endpoints {
+		if other, ok := t.Names[te.Spec.ClusterID]; ok {
+			t.Refused[te.Name] = fmt.Sprintf("TunnelEndpoint %s is for the same cluster", other)
+			continue
+		}
+		t.Names[te.Spec.ClusterID] = te.Name
+		peer, leftOut, err := translatePeer(c, te, mappings[te.Spec.ClusterID])
+		if err != nil {
+			t.Refused[te.Name] = err.Error()
+			continue
+		}
+		if len(leftOut) > 0 {
+			t.LeftOut[te.Name] = leftOut
+		}
+		peer.Endpoint = endpoint(te)
+		t.Input.Peers = append(t.Input.Peers, peer)
+	}
+	return t
+}
+
+// gateways are the nodes with one, as far as they are known, and the active
+// one among them.
+func gateways(known []model.Node, o Objects) []string {
+	all := append(slices.Clone(o.Gateways), o.Active)
+	slices.Sort(all)
+	return slices.DeleteFunc(slices.Compact(all), func(name string) bool {
+		return !slices.ContainsFunc(known, func(n model.Node) bool { return n.Name == name })
+	})
+}
+
+// translatePeer makes a peer of a TunnelEndpoint, and tells which of its
+// mappings are left out.
+func translatePeer(c Cluster, te *v1alpha1.TunnelEndpoint, mappings []*v1alpha1.AddressMapping) (model.Peer, []string, error) {
+	peer := model.Peer{ClusterID: te.Spec.ClusterID, MTU: int(te.Spec.MTU), Keepalive: keepalive}
+	key, err := base64.StdEncoding.DecodeString(te.Spec.PublicKey)
+	if err != nil || len(key) != len(peer.PublicKey) {
+		return model.Peer{}, nil, errors.New("its public key is not 32 bytes in base64")
+	}
+	copy(peer.PublicKey[:], key)
+
+	var external []model.Remap
+	for _, m := range te.Spec.Local {
+		r, err := remap(m)
+		switch {
+		case err != nil:
+			return model.Peer{}, nil, err
+		case within(r.Own, c.PodCIDRs):
+			peer.Local = append(peer.Local, r)
+		case within(r.Own, c.ExternalCIDRs):
+			external = append(external, r)
+		default:
+			return model.Peer{}, nil, fmt.Errorf("%s is neither of our pods nor external here: the controllers and this agent were told of other CIDRs", r.Own)
+		}
+	}
+	for _, m := range te.Spec.Remote {
+		r, err := remap(m)
+		if err != nil {
+			return model.Peer{}, nil, err
+		}
+		peer.Remote = append(peer.Remote, r.Seen)
+	}
+	var leftOut []string
+	for _, m := range mappings {
+		mapping, err := translateMapping(m, external)
+		if err != nil {
+			leftOut = append(leftOut, fmt.Sprintf("AddressMapping %s: %v", m.Name, err))
+			continue
+		}
+		peer.Mappings = append(peer.Mappings, mapping)
+	}
+	slices.Sort(leftOut)
+	slices.SortFunc(peer.Mappings, func(a, b model.Mapping) int { return a.Seen.Compare(b.Seen) })
+	return peer, leftOut, nil
+}
+
+// remap reads a range and the one that stands for it.
+func remap(m v1alpha1.CIDRMapping) (model.Remap, error) {
+	own, err := netip.ParsePrefix(m.CIDR)
+	if err != nil {
+		return model.Remap{}, fmt.Errorf("%q is no CIDR", m.CIDR)
+	}
+	seen, err := netip.ParsePrefix(m.Mapped)
+	if err != nil {
+		return model.Remap{}, fmt.Errorf("%q is no CIDR", m.Mapped)
+	}
+	if own.Bits() != seen.Bits() || own.Addr().Is4() != seen.Addr().Is4() {
+		return model.Remap{}, fmt.Errorf("%s cannot stand for %s: it has another length", seen, own)
+	}
+	return model.Remap{Own: own, Seen: seen}, nil
+}
+
+// translateMapping finds what a peer calls an address that was given to
+// something of ours: it lies in one of our external CIDRs, and the peer has
+// another name for that.
+func translateMapping(m *v1alpha1.AddressMapping, external []model.Remap) (model.Mapping, error) {
+	target, err := netip.ParseAddr(m.Spec.Address)
+	if err != nil {
+		return model.Mapping{}, fmt.Errorf("%q is no address", m.Spec.Address)
+	}
+	mapped, err := netip.ParseAddr(m.Spec.Mapped)
+	if err != nil {
+		return model.Mapping{}, fmt.Errorf("%q is no address", m.Spec.Mapped)
+	}
+	for _, r := range external {
+		if r.Own.Contains(mapped) {
+			return model.Mapping{Seen: move(mapped, r.Seen), Target: target}, nil
+		}
+	}
+	return model.Mapping{}, fmt.Errorf("the other cluster has no name for %s, which is in no external CIDR that was agreed upon", mapped)
+}
+
+// move returns the address that has the place in another range that a has in
+// its own one, which is as large.
+func move(a netip.Addr, to netip.Prefix) netip.Addr {
+	from, into := a.AsSlice(), to.Addr().AsSlice()
+	for i := range from {
+		bits := min(max(to.Bits()-8*i, 0), 8)
+		mask := ^byte(0xff >> bits)
+		into[i] = into[i]&mask | from[i]&^mask
+	}
+	moved, _ := netip.AddrFromSlice(into)
+	return moved
+}
+
+// within tells whether a range lies in one of others.
+func within(p netip.Prefix, others []netip.Prefix) bool {
+	return slices.ContainsFunc(others, func(other netip.Prefix) bool {
+		return other.Bits() <= p.Bits() && other.Overlaps(p)
+	})
+}
+
+// nodes are those that packets can be sent to. A node tells its addresses
+// itself, so what one says must not keep the others from working: who has no
+// address that the overlay can use, or one that an older node has, is left out,
+// and so are CIDRs of pods that are none of the cluster's.
+func nodes(c Cluster, all []*corev1.Node) (usable []model.Node, leftOut []string) {
+	all = slices.Clone(all)
+	slices.SortFunc(all, func(a, b *corev1.Node) int {
+		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
+	})
+	overlay := overlayFamily(all)
+	needs4 := slices.ContainsFunc(c.PodCIDRs, func(p netip.Prefix) bool { return p.Addr().Is4() })
+	taken := make(map[netip.Addr]bool)
+	for _, n := range all {
+		if n.Labels[v1alpha1.LabelType] == v1alpha1.TypeVirtualNode {
+			continue
+		}
+		addresses := internalAddresses(n)
+		slices.SortStableFunc(addresses, func(a, b netip.Addr) int {
+			if first := model.FamilyOf(a) == overlay; first != (model.FamilyOf(b) == overlay) {
+				return map[bool]int{true: -1, false: 1}[first]
+			}
+			return 0
+		})
+		if len(addresses) == 0 || model.FamilyOf(addresses[0]) != overlay ||
+			needs4 && !slices.ContainsFunc(addresses, netip.Addr.Is4) ||
+			slices.ContainsFunc(addresses, func(a netip.Addr) bool { return taken[a] }) {
+			leftOut = append(leftOut, n.Name)
+			continue
+		}
+		for _, a := range addresses {
+			taken[a] = true
+		}
+		usable = append(usable, model.Node{Name: n.Name, Addresses: addresses, PodCIDRs: podCIDRs(c, n)})
+	}
+	slices.SortFunc(usable, func(a, b model.Node) int { return cmp.Compare(a.Name, b.Name) })
+	slices.Sort(leftOut)
+	return usable, leftOut
+}
+
+// overlayFamily is that of the first address of most nodes, so that all of them
+// agree. Where there are as many of both it is IPv4.
+func overlayFamily(all []*corev1.Node) model.Family {
+	balance := 0
+	for _, n := range all {
+		if addresses := internalAddresses(n); len(addresses) == 0 || n.Labels[v1alpha1.LabelType] == v1alpha1.TypeVirtualNode {
+			continue
+		} else if addresses[0].Is4() {
+			balance++
+		} else {
+			balance--
+		}
+	}
+	if balance < 0 {
+		return model.IPv6
+	}
+	return model.IPv4
+}
+
+func internalAddresses(n *corev1.Node) []netip.Addr {
+	var addresses []netip.Addr
+	for _, has := range n.Status.Addresses {
+		if has.Type != corev1.NodeInternalIP {
+			continue
+		}
+		a, err := netip.ParseAddr(has.Address)
+		if err != nil || a.Zone() != "" || !a.Unmap().IsGlobalUnicast() || slices.Contains(addresses, a.Unmap()) {
+			continue
+		}
+		addresses = append(addresses, a.Unmap())
+	}
+	return addresses
+}
+
+// podCIDRs are those of a node that lie within the cluster's.
+func podCIDRs(c Cluster, n *corev1.Node) []netip.Prefix {
+	var prefixes []netip.Prefix
+	for _, text := range n.Spec.PodCIDRs {
+		if p, err := netip.ParsePrefix(text); err == nil && p == p.Masked() && within(p, c.PodCIDRs) {
+			prefixes = append(prefixes, p)
+		}
+	}
+	return prefixes
+}
+
+// NodeMTU asks for the MTU of the network that the node of an input is on.
+func NodeMTU(in model.Input, mtu func(netip.Addr) (int, error)) (int, error) {
+	for _, n := range in.Nodes {
+		if n.Name == in.Node {
+			return mtu(n.Addresses[0])
+		}
+	}
+	return 0, fmt.Errorf("node %s has no internal address of its own that the other nodes can reach", in.Node)
+}
+
+// NodeAddress is where the overlay, and other agents, find a node.
+func NodeAddress(c Cluster, all []*corev1.Node, name string) (netip.Addr, error) {
+	usable, _ := nodes(c, all)
+	for _, n := range usable {
+		if n.Name == name {
+			return n.Addresses[0], nil
+		}
+	}
+	return netip.Addr{}, fmt.Errorf("there is no node %s, or it has no internal address of its own that the other nodes can reach", name)
+}

@@ -1,0 +1,330 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"encoding/base64"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"pgregory.net/rapid"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/netagent/model"
+)
+
+var values = cmp.Options{
+	cmp.Comparer(func(a, b netip.Addr) bool { return a == b }),
+	cmp.Comparer(func(a, b netip.Prefix) bool { return a == b }),
+	cmp.Comparer(func(a, b netip.AddrPort) bool { return a == b }),
+	cmpopts.EquateEmpty(),
+}
+
+func prefix(s string) netip.Prefix { return netip.MustParsePrefix(s) }
+func addr(s string) netip.Addr     { return netip.MustParseAddr(s) }
+
+func key(n byte) string { return base64.StdEncoding.EncodeToString(append(make([]byte, 31), n)) }
+
+var rome = Cluster{
+	PodCIDRs:      []netip.Prefix{prefix("10.0.0.0/16"), prefix("fd10::/48")},
+	ExternalCIDRs: []netip.Prefix{prefix("10.70.0.0/16")},
+	ReservedCIDRs: []netip.Prefix{prefix("10.96.0.0/12")},
+	MTU:           1500,
+}
+
+func node(name string, created int, addresses ...string) *corev1.Node {
+	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: metav1.Unix(int64(created), 0)}}
+	n.Status.Addresses = append(n.Status.Addresses, corev1.NodeAddress{Type: corev1.NodeHostName, Address: name})
+	for _, a := range addresses {
+		n.Status.Addresses = append(n.Status.Addresses, corev1.NodeAddress{Type: corev1.NodeInternalIP, Address: a})
+	}
+	return n
+}
+
+func milan() *v1alpha1.TunnelEndpoint {
+	return &v1alpha1.TunnelEndpoint{
+		ObjectMeta: metav1.ObjectMeta{Name: "milan"},
+		Spec: v1alpha1.TunnelEndpointSpec{
+			ClusterID: "id-of-milan", PublicKey: key(2), MTU: 1400, Endpoints: []string{"172.16.2.1:51820"},
+			Local: []v1alpha1.CIDRMapping{
+				{CIDR: "10.0.0.0/16", Mapped: "10.2.0.0/16"}, {CIDR: "fd10::/48", Mapped: "fd12::/48"},
+				{CIDR: "10.70.0.0/16", Mapped: "10.80.0.0/16"},
+			},
+			Remote: []v1alpha1.CIDRMapping{
+				{CIDR: "10.0.0.0/16", Mapped: "10.1.0.0/16"}, {CIDR: "fd10::/48", Mapped: "fd11::/48"},
+				{CIDR: "10.70.0.0/16", Mapped: "10.71.0.0/16"},
+			},
+		},
+	}
+}
+
+func mapping(name, cluster, address, mapped string) *v1alpha1.AddressMapping {
+	return &v1alpha1.AddressMapping{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec:       v1alpha1.AddressMappingSpec{ClusterID: cluster, Address: address, Mapped: mapped},
+	}
+}
+
+func objects(endpoints ...*v1alpha1.TunnelEndpoint) Objects {
+	return Objects{
+		TunnelEndpoints: endpoints,
+		Mappings: []*v1alpha1.AddressMapping{
+			mapping("api-server", "id-of-milan", "192.168.1.2", "10.70.0.1"),
+			mapping("of-another", "id-of-turin", "192.168.1.3", "10.70.0.2"),
+			{ObjectMeta: metav1.ObjectMeta{Name: "a-range"}, Spec: v1alpha1.AddressMappingSpec{ClusterID: "id-of-milan", CIDR: "10.0.0.0/16", Mapped: "10.1.0.0/16"}},
+		},
+		Nodes:    []*corev1.Node{node("rome-2", 2, "192.168.1.2"), node("rome-1", 1, "192.168.1.1")},
+		Gateways: []string{"rome-2", "rome-1"}, Active: "rome-1",
+	}
+}
+
+func calledAt(te *v1alpha1.TunnelEndpoint) netip.AddrPort {
+	if len(te.Spec.Endpoints) == 0 {
+		return netip.AddrPort{}
+	}
+	return netip.MustParseAddrPort(te.Spec.Endpoints[0])
+}
+
+func TestObjectsBecomeTheModelsInput(t *testing.T) {
+	o := objects(milan())
+	o.Nodes[0].Spec.PodCIDRs = []string{"10.0.2.0/24", "192.168.9.0/24", "fd10:0:0:2::/64", "nonsense"}
+	got := Translate("rome-2", rome, o, calledAt)
+	want := Translation{
+		Input: model.Input{
+			Node: "rome-2",
+			Nodes: []model.Node{
+				{Name: "rome-1", Addresses: []netip.Addr{addr("192.168.1.1")}},
+				{Name: "rome-2", Addresses: []netip.Addr{addr("192.168.1.2")}, PodCIDRs: []netip.Prefix{prefix("10.0.2.0/24"), prefix("fd10:0:0:2::/64")}},
+			},
+			Gateways: []string{"rome-1", "rome-2"}, Active: "rome-1",
+			PodCIDRs: rome.PodCIDRs, Reserved: []netip.Prefix{prefix("10.96.0.0/12"), prefix("10.70.0.0/16")}, MTU: 1500,
+			Peers: []model.Peer{{
+				ClusterID: "id-of-milan", PublicKey: model.PublicKey{31: 2}, Endpoint: netip.MustParseAddrPort("172.16.2.1:51820"), Keepalive: 25 * time.Second, MTU: 1400,
+				Local:    []model.Remap{{Own: prefix("10.0.0.0/16"), Seen: prefix("10.2.0.0/16")}, {Own: prefix("fd10::/48"), Seen: prefix("fd12::/48")}},
+				Remote:   []netip.Prefix{prefix("10.1.0.0/16"), prefix("fd11::/48"), prefix("10.71.0.0/16")},
+				Mappings: []model.Mapping{{Seen: addr("10.80.0.1"), Target: addr("192.168.1.2")}},
+			}},
+		},
+		Names: map[string]string{"id-of-milan": "milan"},
+	}
+	if diff := cmp.Diff(want, got, values); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	for name, make := range map[string]func(model.Input) ([]model.Refusal, error){
+		"RouteAgent": func(in model.Input) ([]model.Refusal, error) {
+			_, refused, err := model.RouteAgent(in)
+			return refused, err
+		},
+		"Gateway": func(in model.Input) ([]model.Refusal, error) {
+			in.PrivateKey, in.Port = model.PrivateKey{1}, 51820
+			_, _, refused, err := model.Gateway(in)
+			return refused, err
+		},
+	} {
+		if refused, err := make(got.Input); err != nil || len(refused) > 0 {
+			t.Errorf("%s refuses it: %v %v", name, refused, err)
+		}
+	}
+}
+
+func TestABadTunnelEndpointIsRefusedAndTheOthersAreServed(t *testing.T) {
+	for name, test := range map[string]struct {
+		spoil func(*v1alpha1.TunnelEndpointSpec)
+		want  string
+	}{
+		"no key":                  {func(s *v1alpha1.TunnelEndpointSpec) { s.PublicKey = "" }, "32 bytes in base64"},
+		"a key that is too short": {func(s *v1alpha1.TunnelEndpointSpec) { s.PublicKey = "AAAA" }, "32 bytes in base64"},
+		"no base64":               {func(s *v1alpha1.TunnelEndpointSpec) { s.PublicKey = strings.Repeat("?", 44) }, "32 bytes in base64"},
+		"no CIDR of ours":         {func(s *v1alpha1.TunnelEndpointSpec) { s.Local[0].CIDR = "10.0.0.0" }, `"10.0.0.0" is no CIDR`},
+		"no CIDR of theirs":       {func(s *v1alpha1.TunnelEndpointSpec) { s.Remote[0].Mapped = "all" }, `"all" is no CIDR`},
+		"another length":          {func(s *v1alpha1.TunnelEndpointSpec) { s.Remote[0].Mapped = "10.1.0.0/17" }, "another length"},
+		"another family":          {func(s *v1alpha1.TunnelEndpointSpec) { s.Local[0].Mapped = "fd12::/16" }, "another length"},
+		"not our pods": {func(s *v1alpha1.TunnelEndpointSpec) {
+			s.Local[0] = v1alpha1.CIDRMapping{CIDR: "10.9.0.0/16", Mapped: "10.9.0.0/16"}
+		}, "neither of our pods nor external"},
+		"our own range":      {func(s *v1alpha1.TunnelEndpointSpec) { s.Remote[0].Mapped = "10.0.0.0/16" }, "of ourselves"},
+		"our external range": {func(s *v1alpha1.TunnelEndpointSpec) { s.Remote[0].Mapped = "10.70.0.0/16" }, "of ourselves"},
+		"the default route": {func(s *v1alpha1.TunnelEndpointSpec) {
+			s.Remote[0] = v1alpha1.CIDRMapping{CIDR: "0.0.0.0/0", Mapped: "0.0.0.0/0"}
+		}, "the default route"},
+		"loopback": {func(s *v1alpha1.TunnelEndpointSpec) {
+			s.Remote[0] = v1alpha1.CIDRMapping{CIDR: "127.0.0.0/16", Mapped: "127.0.0.0/16"}
+		}, "nobody's to announce"},
+		"bits beyond the prefix":      {func(s *v1alpha1.TunnelEndpointSpec) { s.Remote[0].Mapped = "10.1.0.1/16" }, "bits set beyond"},
+		"an endpoint of its own pods": {func(s *v1alpha1.TunnelEndpointSpec) { s.Endpoints[0] = "10.1.0.9:51820" }, "behind the tunnel"},
+		"a tiny MTU":                  {func(s *v1alpha1.TunnelEndpointSpec) { s.MTU = 100 }, "MTU 100"},
+		"the id of another":           {func(s *v1alpha1.TunnelEndpointSpec) { s.ClusterID = "id-of-lucca" }, "TunnelEndpoint lucca is for the same cluster"},
+		"the key of another":          {func(s *v1alpha1.TunnelEndpointSpec) { s.PublicKey = key(3) }, "has its public key"},
+		"the range of another":        {func(s *v1alpha1.TunnelEndpointSpec) { s.Remote[0].Mapped = "10.3.0.0/16" }, "of cluster id-of-lucca"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bad, good := milan(), milan()
+			good.Name, good.Spec.ClusterID, good.Spec.PublicKey = "lucca", "id-of-lucca", key(3)
+			good.Spec.Remote = []v1alpha1.CIDRMapping{{CIDR: "10.3.0.0/16", Mapped: "10.3.0.0/16"}}
+			test.spoil(&bad.Spec)
+			got := Translate("rome-1", rome, objects(bad, good), calledAt)
+			got.Input.PrivateKey, got.Input.Port = model.PrivateKey{1}, 51820
+			_, inside, refused, err := model.Gateway(got.Input)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got.Refuse(refused)
+			if !strings.Contains(got.Refused["milan"], test.want) || len(got.Refused) != 1 {
+				t.Errorf("refused: %q", got.Refused)
+			}
+			if len(inside.Tunnel.Peers) != 1 || inside.Tunnel.Peers[0].PublicKey != (model.PublicKey{31: 3}) {
+				t.Errorf("served: %v", inside.Tunnel.Peers)
+			}
+		})
+	}
+}
+
+func TestABadMappingIsLeftOutAndItsPeerIsServed(t *testing.T) {
+	o := objects(milan())
+	o.Mappings = append(o.Mappings,
+		mapping("elsewhere", "id-of-milan", "192.168.1.2", "10.99.0.1"),
+		mapping("nonsense", "id-of-milan", "somewhere", "10.70.0.3"),
+		mapping("no-answer", "id-of-milan", "192.168.1.2", ""))
+	got := Translate("rome-1", rome, o, calledAt)
+	if len(got.Input.Peers) != 1 || len(got.Input.Peers[0].Mappings) != 1 {
+		t.Fatalf("%+v", got.Input.Peers)
+	}
+	want := map[string][]string{"milan": {
+		"AddressMapping elsewhere: the other cluster has no name for 10.99.0.1, which is in no external CIDR that was agreed upon",
+		`AddressMapping no-answer: "" is no address`,
+		`AddressMapping nonsense: "somewhere" is no address`,
+	}}
+	if diff := cmp.Diff(want, got.LeftOut); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestANodeThatPacketsCannotBeSentToIsLeftOut(t *testing.T) {
+	for name, test := range map[string]struct {
+		node *corev1.Node
+		want []string
+	}{
+		"a good one":                      {node("rome-3", 3, "192.168.1.3"), []string{"rome-1", "rome-2", "rome-3"}},
+		"without an address":              {node("rome-3", 3), []string{"rome-1", "rome-2"}},
+		"of the other family":             {node("rome-3", 3, "fd00::3"), []string{"rome-1", "rome-2"}},
+		"of both, in the other order":     {node("rome-3", 3, "fd00::3", "192.168.1.3"), []string{"rome-1", "rome-2", "rome-3"}},
+		"with the address of an older":    {node("rome-3", 3, "192.168.1.3", "192.168.1.1"), []string{"rome-1", "rome-2"}},
+		"with the address of a younger":   {node("rome-0", 0, "192.168.1.2"), []string{"rome-0", "rome-1"}},
+		"with a loopback address":         {node("rome-3", 3, "127.0.0.1"), []string{"rome-1", "rome-2"}},
+		"with something that is no addr.": {node("rome-3", 3, "rome-3.example"), []string{"rome-1", "rome-2"}},
+		"virtual": {func() *corev1.Node {
+			n := node("liqo-milan", 3, "192.168.1.3")
+			n.Labels = map[string]string{v1alpha1.LabelType: v1alpha1.TypeVirtualNode}
+			return n
+		}(), []string{"rome-1", "rome-2"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := objects(milan())
+			o.Nodes = append(o.Nodes, test.node)
+			got := Translate("rome-1", rome, o, calledAt)
+			var names []string
+			for _, n := range got.Input.Nodes {
+				names = append(names, n.Name)
+				if !n.Addresses[0].Is4() {
+					t.Errorf("the overlay finds %s at %s", n.Name, n.Addresses[0])
+				}
+			}
+			if diff := cmp.Diff(test.want, names); diff != "" {
+				t.Error(diff)
+			}
+			if _, _, err := model.RouteAgent(got.Input); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func TestAnAddressKeepsItsPlaceInAnotherRange(t *testing.T) {
+	for _, test := range []struct{ addr, from, to, want string }{
+		{"10.70.1.2", "10.70.0.0/16", "10.80.0.0/16", "10.80.1.2"},
+		{"10.70.1.2", "10.70.0.0/20", "192.168.16.0/20", "192.168.17.2"},
+		{"10.70.1.2", "10.70.1.2/32", "10.80.9.9/32", "10.80.9.9"},
+		{"10.71.255.255", "10.70.0.0/15", "172.16.0.0/15", "172.17.255.255"},
+		{"fd10::1:2", "fd10::/64", "fd20:0:0:9::/64", "fd20:0:0:9::1:2"},
+	} {
+		if got := move(addr(test.addr), prefix(test.to)); got != addr(test.want) {
+			t.Errorf("%s of %s in %s is %s, not %s", test.addr, test.from, test.to, got, test.want)
+		}
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		bits := rapid.IntRange(1, 32).Draw(t, "bits")
+		any4 := rapid.Custom(func(t *rapid.T) netip.Addr {
+			return netip.AddrFrom4([4]byte(rapid.SliceOfN(rapid.Byte(), 4, 4).Draw(t, "address")))
+		})
+		a := any4.Draw(t, "address")
+		from, to := netip.PrefixFrom(a, bits).Masked(), netip.PrefixFrom(any4.Draw(t, "to"), bits).Masked()
+		moved := move(a, to)
+		if !to.Contains(moved) || move(moved, from) != a {
+			t.Fatalf("%s of %s became %s of %s", a, from, moved, to)
+		}
+	})
+}
+
+// Whatever the objects are, and in whatever order: the input is the same, and
+// the model finds nothing wrong with the cluster itself.
+func TestEveryTranslationIsUnderstoodByTheModel(t *testing.T) {
+	anyCIDR := rapid.SampledFrom([]string{"10.0.0.0/16", "10.1.0.0/16", "10.70.0.0/16", "10.80.0.0/16", "fd10::/48", "fd11::/48", "0.0.0.0/0", "10.1.0.1/16", "x", ""})
+	anyAddress := rapid.SampledFrom([]string{"192.168.1.1", "192.168.1.7", "fd00::7", "127.0.0.1", "::ffff:192.168.1.9", "x", ""})
+	rapid.Check(t, func(t *rapid.T) {
+		o := objects(milan())
+		ranges := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) v1alpha1.CIDRMapping {
+			return v1alpha1.CIDRMapping{CIDR: anyCIDR.Draw(t, "CIDR"), Mapped: anyCIDR.Draw(t, "mapped")}
+		}), 0, 3)
+		for i := range rapid.IntRange(0, 4).Draw(t, "peers") {
+			o.TunnelEndpoints = append(o.TunnelEndpoints, &v1alpha1.TunnelEndpoint{
+				ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("peer-%d", i)},
+				Spec: v1alpha1.TunnelEndpointSpec{
+					ClusterID: rapid.SampledFrom([]string{"", "id-of-milan", "a", "b"}).Draw(t, "cluster"),
+					PublicKey: rapid.SampledFrom([]string{"", key(2), key(4), key(5)}).Draw(t, "key"),
+					MTU:       int32(rapid.IntRange(-1, 70000).Draw(t, "MTU")),
+					Local:     ranges.Draw(t, "local"), Remote: ranges.Draw(t, "remote"),
+				},
+			})
+		}
+		for i := range rapid.IntRange(0, 4).Draw(t, "nodes") {
+			n := node(fmt.Sprintf("node-%d", i), rapid.IntRange(0, 4).Draw(t, "created"), rapid.SliceOfN(anyAddress, 0, 3).Draw(t, "addresses")...)
+			n.Spec.PodCIDRs = rapid.SliceOfN(anyCIDR, 0, 2).Draw(t, "pod CIDRs")
+			o.Nodes = append(o.Nodes, n)
+		}
+		// The two that this is about are older than all others.
+		o.Nodes[0].CreationTimestamp, o.Nodes[1].CreationTimestamp = metav1.Unix(-1, 0), metav1.Unix(-2, 0)
+		for range rapid.IntRange(0, 4).Draw(t, "mappings") {
+			o.Mappings = append(o.Mappings, mapping("m", "id-of-milan", anyAddress.Draw(t, "address"),
+				rapid.SampledFrom([]string{"10.70.0.9", "10.99.0.1", "", "x"}).Draw(t, "mapped")))
+		}
+		got := Translate("rome-1", rome, o, calledAt)
+		got.Input.PrivateKey, got.Input.Port = model.PrivateKey{1}, 51820
+		_, inside, refused, err := model.Gateway(got.Input)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got.Refuse(refused)
+		if len(inside.Tunnel.Peers)+len(got.Refused) > len(o.TunnelEndpoints) {
+			t.Fatalf("%d peers, %d refused, of %d", len(inside.Tunnel.Peers), len(got.Refused), len(o.TunnelEndpoints))
+		}
+		if got.Refused[""] != "" {
+			t.Fatalf("nobody is refused: %q", got.Refused[""])
+		}
+		slices.Reverse(o.TunnelEndpoints)
+		slices.Reverse(o.Nodes)
+		again := Translate("rome-1", rome, o, calledAt)
+		again.Input.PrivateKey, again.Input.Port = model.PrivateKey{1}, 51820
+		if diff := cmp.Diff(got.Input, again.Input, values); diff != "" {
+			t.Fatalf("another order makes a difference:\n%s", diff)
+		}
+	})
+}

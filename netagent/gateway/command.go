@@ -1,0 +1,108 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	logsapi "k8s.io/component-base/logs/api/v1"
+	"k8s.io/component-base/metrics/legacyregistry"
+	"k8s.io/component-base/version"
+
+	"liqo.io/federation/netagent/agent"
+	"liqo.io/federation/netagent/kernel"
+)
+
+// Options are the flags of a gateway.
+type Options struct {
+	*agent.Options
+	// PrivateKeyFile holds WireGuard's private key in base64.
+	PrivateKeyFile string
+	// Port is the UDP port of WireGuard.
+	Port int
+	// ProbeInterval is the time between two probes of a peer.
+	ProbeInterval time.Duration
+}
+
+// NewOptions are the defaults.
+func NewOptions() *Options {
+	return &Options{Options: agent.NewOptions("127.0.0.1:5875"), PrivateKeyFile: "/etc/federation/wireguard/privateKey", Port: 51820, ProbeInterval: 2 * time.Second}
+}
+
+// AddFlags adds every flag.
+func (o *Options) AddFlags(flags *pflag.FlagSet) {
+	o.Options.AddFlags(flags)
+	flags.StringVar(&o.PrivateKeyFile, "private-key-file", o.PrivateKeyFile, "File with WireGuard's private key in base64. It is read again when it changes.")
+	flags.IntVar(&o.Port, "port", o.Port, "UDP port that peers call.")
+	flags.DurationVar(&o.ProbeInterval, "probe-interval", o.ProbeInterval, "Time between two probes of a peer through its tunnel.")
+}
+
+// Validate tells everything that is wrong with the options.
+func (o *Options) Validate() []error {
+	if o.Cleanup {
+		return nil
+	}
+	errs := o.Options.Validate()
+	if o.Port < 1 || o.Port > 65535 {
+		errs = append(errs, fmt.Errorf("--port %d is not a port", o.Port))
+	}
+	if o.ProbeInterval < 100*time.Millisecond {
+		errs = append(errs, fmt.Errorf("--probe-interval %s is less than 100ms", o.ProbeInterval))
+	}
+	if o.PrivateKeyFile == "" {
+		errs = append(errs, errors.New("--private-key-file is missing"))
+	}
+	return errs
+}
+
+// NewCommand is the gateway command. It runs until the context ends.
+func NewCommand(ctx context.Context) *cobra.Command {
+	options := NewOptions()
+	command := &cobra.Command{
+		Use:           "gateway",
+		Short:         "Is the end of the tunnels to the pods of other clusters",
+		Args:          cobra.NoArgs,
+		Version:       version.Get().GitVersion,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		RunE: func(*cobra.Command, []string) error {
+			if err := utilerrors.NewAggregate(options.Validate()); err != nil {
+				return err
+			}
+			if err := logsapi.ValidateAndApply(options.Logs, nil); err != nil {
+				return err
+			}
+			return run(ctx, options)
+		},
+	}
+	options.AddFlags(command.Flags())
+	return command
+}
+
+func run(ctx context.Context, options *Options) (err error) {
+	outer, inner, err := agent.Namespaces(options.NamespacePath)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, inner.Close(), outer.Close()) }()
+	if options.Cleanup {
+		_, err := agent.CleanGateway(outer, inner)
+		return errors.Join(err, kernel.RemoveNamespace(options.NamespacePath))
+	}
+	kube, federation, err := options.Clients("liqo-gateway")
+	if err != nil {
+		return err
+	}
+	g, err := New(options, kube, federation, outer, inner, legacyregistry.Register)
+	if err != nil {
+		return err
+	}
+	return g.Run(ctx)
+}

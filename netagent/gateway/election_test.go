@@ -1,0 +1,275 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package gateway
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
+
+	"liqo.io/federation/netagent/agent"
+)
+
+// cluster is an API server with one Lease, and gateways that may be cut off
+// from it and from each other.
+type cluster struct {
+	coordinationclient.LeaseInterface
+
+	mu       sync.Mutex
+	lease    *coordinationv1.Lease
+	version  int
+	away     bool
+	gateways map[string]*Election
+	silent   map[string]bool // who does not answer
+	watches  sync.WaitGroup
+}
+
+func newCluster() *cluster {
+	return &cluster{gateways: make(map[string]*Election), silent: make(map[string]bool)}
+}
+
+var leases = schema.GroupResource{Group: "coordination.k8s.io", Resource: "leases"}
+
+func (c *cluster) write(lease *coordinationv1.Lease, known bool) (*coordinationv1.Lease, error) {
+	c.mu.Lock()
+	switch {
+	case c.away:
+		c.mu.Unlock()
+		return nil, errors.New("the API server is away")
+	case known && c.lease.ResourceVersion != lease.ResourceVersion:
+		c.mu.Unlock()
+		return nil, apierrors.NewConflict(leases, lease.Name, nil)
+	case !known && c.lease != nil:
+		c.mu.Unlock()
+		return nil, apierrors.NewAlreadyExists(leases, lease.Name)
+	}
+	c.version++
+	c.lease = lease.DeepCopy()
+	c.lease.ResourceVersion = strconv.Itoa(c.version)
+	written := c.lease.DeepCopy()
+	watchers := make([]*Election, 0, len(c.gateways))
+	for _, g := range c.gateways {
+		watchers = append(watchers, g)
+	}
+	c.mu.Unlock()
+	// A watch tells it a moment later than the answer.
+	c.watches.Go(func() {
+		time.Sleep(5 * time.Millisecond)
+		for _, g := range watchers {
+			g.Observe(written)
+		}
+	})
+	return written, nil
+}
+
+func (c *cluster) Create(_ context.Context, lease *coordinationv1.Lease, _ metav1.CreateOptions) (*coordinationv1.Lease, error) {
+	return c.write(lease, false)
+}
+
+func (c *cluster) Update(_ context.Context, lease *coordinationv1.Lease, _ metav1.UpdateOptions) (*coordinationv1.Lease, error) {
+	return c.write(lease, true)
+}
+
+func (c *cluster) Get(context.Context, string, metav1.GetOptions) (*coordinationv1.Lease, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.away || c.lease == nil {
+		return nil, errors.New("no Lease")
+	}
+	return c.lease.DeepCopy(), nil
+}
+
+func (c *cluster) set(f func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	f()
+}
+
+// join starts a gateway, and returns what ends it.
+func (c *cluster) join(t *testing.T, node string) (*Election, context.CancelFunc) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	e := NewElection(node, c, func(_ context.Context, other string, patience time.Duration) bool {
+		c.mu.Lock()
+		dead := c.silent[other] || c.silent[node]
+		c.mu.Unlock()
+		if dead {
+			time.Sleep(patience)
+		}
+		return !dead
+	}, func() {})
+	c.set(func() { c.gateways[node] = e })
+	if lease, err := c.Get(ctx, agent.GatewayName, metav1.GetOptions{}); err == nil {
+		e.Observe(lease)
+	}
+	done := make(chan struct{})
+	go func() { defer close(done); e.Run(ctx) }()
+	return e, func() { cancel(); <-done; c.watches.Wait(); c.set(func() { delete(c.gateways, node) }) }
+}
+
+func want(t *testing.T, active string, all ...*Election) {
+	t.Helper()
+	for _, e := range all {
+		if got := e.Active(); got != active {
+			t.Errorf("%s believes that %q is active, and not %q", e.Self, got, active)
+		}
+	}
+}
+
+func TestOneGatewayIsActiveAndAnotherTakesOverWithinASecondOrTwo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster()
+		first, stopFirst := c.join(t, "rome-1")
+		time.Sleep(time.Second)
+		second, stopSecond := c.join(t, "rome-2")
+		time.Sleep(time.Minute)
+		want(t, "rome-1", first, second)
+		if c.version > 15 {
+			t.Errorf("the Lease was written %d times in a minute", c.version)
+		}
+
+		c.set(func() { c.silent["rome-1"] = true })
+		stopFirst()
+		began := time.Now()
+		for second.Active() != "rome-2" && time.Since(began) < time.Minute {
+			time.Sleep(10 * time.Millisecond)
+		}
+		if took := time.Since(began); took > 2*time.Second {
+			t.Errorf("it took %s", took)
+		}
+
+		// It comes back, and stands by.
+		c.set(func() { c.silent["rome-1"] = false })
+		first, stopFirst = c.join(t, "rome-1")
+		time.Sleep(time.Minute)
+		want(t, "rome-2", first, second)
+		if n := *c.lease.Spec.LeaseTransitions; n != 2 {
+			t.Errorf("the Lease has changed hands %d times", n)
+		}
+		stopFirst()
+		stopSecond()
+	})
+}
+
+func TestTheActiveOneStaysWhileTheAPIServerIsAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster()
+		first, stopFirst := c.join(t, "rome-1")
+		time.Sleep(time.Second)
+		second, stopSecond := c.join(t, "rome-2")
+		time.Sleep(time.Second)
+		c.set(func() { c.away = true })
+		time.Sleep(time.Hour)
+		want(t, "rome-1", first, second)
+		// One restarts meanwhile, knows nobody, and finds out later.
+		stopSecond()
+		second, stopSecond = c.join(t, "rome-2")
+		time.Sleep(time.Minute)
+		want(t, "", second)
+		c.set(func() { c.away = false })
+		time.Sleep(time.Minute)
+		want(t, "rome-1", first, second)
+		stopFirst()
+		stopSecond()
+	})
+}
+
+func TestOneThatOnlyCannotReachTheAPIServerIsNotReplaced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster()
+		first, stopFirst := c.join(t, "rome-1")
+		time.Sleep(time.Second)
+		second, stopSecond := c.join(t, "rome-2")
+		time.Sleep(time.Second)
+		stopFirst() // it renews no more, but it answers
+		time.Sleep(time.Hour)
+		want(t, "rome-1", first, second)
+		stopSecond()
+	})
+}
+
+func TestGatewaysThatCannotReachEachOtherDoNotTakeTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster()
+		first, stopFirst := c.join(t, "rome-1")
+		time.Sleep(time.Second)
+		second, stopSecond := c.join(t, "rome-2")
+		time.Sleep(time.Second)
+		c.set(func() { c.silent["rome-1"] = true })
+		time.Sleep(time.Hour)
+		want(t, "rome-2", first, second)
+		if n := *c.lease.Spec.LeaseTransitions; n != 2 {
+			t.Errorf("the Lease has changed hands %d times", n)
+		}
+		stopFirst()
+		stopSecond()
+	})
+}
+
+func TestALeaseThatIsGivenUpIsTakenAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster()
+		first, stopFirst := c.join(t, "rome-1")
+		time.Sleep(time.Second)
+		second, stopSecond := c.join(t, "rome-2")
+		time.Sleep(time.Minute)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := second.Release(ctx); err != nil {
+			t.Errorf("who does not hold it: %v", err)
+		}
+		stopFirst()
+		c.set(func() { c.gateways["rome-1"] = first })
+		began := time.Now()
+		if err := first.Release(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(began); took > askEvery {
+			t.Errorf("it took %s", took)
+		}
+		want(t, "rome-2", first, second)
+		stopSecond()
+	})
+}
+
+func TestADeadHolderThatWasNeverHeardOfIsReplacedWhenItsLeaseHasRunOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster()
+		_, stopFirst := c.join(t, "rome-1")
+		time.Sleep(time.Second)
+		stopFirst()
+		c.set(func() { c.silent["rome-1"] = true })
+		second, stopSecond := c.join(t, "rome-2")
+		time.Sleep(leaseDuration - time.Second)
+		want(t, "rome-1", second)
+		time.Sleep(5 * time.Second)
+		want(t, "rome-2", second)
+		stopSecond()
+	})
+}
+
+func TestAnOlderStateOfTheLeaseIsNoNews(t *testing.T) {
+	e := NewElection("rome-2", nil, nil, func() {})
+	state := func(version, holder string) *coordinationv1.Lease {
+		return &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{ResourceVersion: version}, Spec: coordinationv1.LeaseSpec{HolderIdentity: &holder}}
+	}
+	e.Observe(state("11", "rome-2"))
+	e.Observe(state("9", "rome-1"))
+	want(t, "rome-2", e)
+	e.Observe(nil)
+	want(t, "rome-2", e)
+	if do, _ := e.next(); do != take {
+		t.Errorf("a Lease that was deleted: %s", do)
+	}
+}

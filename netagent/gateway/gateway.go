@@ -1,0 +1,323 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package gateway is the program at the end of the tunnels to other clusters.
+// Several of them may run in a cluster, on different nodes: one is active, the
+// others stand by with everything in place but the peers.
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"strconv"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/component-base/metrics"
+	"k8s.io/klog/v2"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/generated/clientset/versioned"
+	"liqo.io/federation/netagent/agent"
+	"liqo.io/federation/netagent/apply"
+	"liqo.io/federation/netagent/kernel"
+	"liqo.io/federation/netagent/probe"
+)
+
+const (
+	// reportEvery is how often statuses and metrics are looked at, and
+	// endpoints that nothing is heard from.
+	reportEvery = time.Second
+	// keyEvery is how often the file of the private key is read.
+	keyEvery = 5 * time.Second
+	// handover bounds how long one that ends waits for another to take over.
+	handover = 10 * time.Second
+)
+
+// Gateway is a gateway put together.
+type Gateway struct {
+	options      *Options
+	kube         kubernetes.Interface
+	federation   versioned.Interface
+	outer, inner *kernel.Namespace
+
+	sources   *agent.Sources
+	election  *Election
+	keys      *keyring
+	endpoints *agent.Endpoints
+	worker    *worker
+	loop      *agent.Loop
+	metrics   *Metrics
+
+	connected map[string]bool // when endpoints were last looked at
+}
+
+// New puts a gateway together that works in the network namespaces of a node
+// and of its own. Its metrics are registered with the function given.
+func New(options *Options, kube kubernetes.Interface, federation versioned.Interface, outer, inner *kernel.Namespace,
+	register func(metrics.Registerable) error,
+) (*Gateway, error) {
+	cluster, err := options.Cluster()
+	if err != nil {
+		return nil, err
+	}
+	shared, err := agent.NewMetrics(register)
+	if err != nil {
+		return nil, err
+	}
+	g := &Gateway{
+		options: options, kube: kube, federation: federation, outer: outer, inner: inner,
+		keys: &keyring{file: options.PrivateKeyFile}, endpoints: agent.NewEndpoints(),
+	}
+	if g.metrics, err = NewMetrics(register); err != nil {
+		return nil, err
+	}
+	g.worker = &worker{
+		self: options.NodeName, port: options.Port, cluster: cluster,
+		active: func() string { return g.election.Active() }, key: g.keys.read, endpoint: g.endpoints.Of, mtu: outer.MTUOf,
+		inner: inner, host: apply.New(outer), inside: apply.New(inner),
+		prober: &probe.Prober{Answered: g.metrics.Answered, Lost: g.metrics.Lost}, echo: &probe.Echo{}, metrics: shared,
+	}
+	g.loop = agent.NewLoop(options.Resync, func(ctx context.Context) error { return g.worker.pass(ctx) })
+	g.election = NewElection(options.NodeName, kube.CoordinationV1().Leases(options.Namespace), g.ask, g.loop.Wake)
+	g.sources, err = agent.NewSources(kube, federation, options.Namespace, agent.GatewayName, g.loop.Wake,
+		func(lease *coordinationv1.Lease) { g.election.Observe(lease) })
+	if err != nil {
+		return nil, err
+	}
+	g.worker.objects = g.sources.Objects
+	return g, nil
+}
+
+// Run works until the context ends. Then it leaves the node as it is, so that
+// what the kernel forwards goes on; where others stand by, one of them takes
+// over first. Where its Deployment was deleted, nothing is left behind.
+func (g *Gateway) Run(ctx context.Context) error {
+	logger := klog.FromContext(ctx)
+	// Caches outlive the work, for the end to be an orderly one.
+	watching, stopWatching := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopWatching()
+	group, working := errgroup.WithContext(ctx)
+	if g.options.Listen != "" {
+		group.Go(func() error { return agent.Serve(working, g.options.Listen, g.alive, g.ready) })
+	}
+	group.Go(func() error {
+		synced := make(chan bool, 1)
+		go func() { synced <- g.sources.Start(watching) }()
+		select {
+		case <-working.Done():
+			return nil
+		case <-synced:
+		}
+		logger.Info("Starting", "node", g.options.NodeName)
+		return g.work(working)
+	})
+	err := group.Wait()
+	if errors.Is(err, context.Canceled) {
+		err = nil
+	}
+	return errors.Join(err, g.end(context.WithoutCancel(ctx)))
+}
+
+// work does everything, until the context ends or something cannot be done.
+func (g *Gateway) work(ctx context.Context) error {
+	if _, err := g.keys.read(); err != nil {
+		return err
+	}
+	sockets, err := g.listen()
+	if err != nil {
+		return err
+	}
+	reports := &reporter{
+		worker: g.worker, client: g.federation.FederationV1alpha1().TunnelEndpoints(g.options.Namespace),
+		current: g.tunnelEndpoints, metrics: g.metrics, now: time.Now, before: make(map[string]kernel.Traffic),
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { g.loop.Run(ctx); return nil })
+	group.Go(func() error { g.election.Run(ctx); return nil })
+	group.Go(func() error { g.loop.Follow(ctx, g.outer); return nil })
+	group.Go(func() error { g.loop.Follow(ctx, g.inner); return nil })
+	group.Go(func() error { return g.worker.prober.Run(ctx, sockets.probe4, sockets.probe6, g.options.ProbeInterval) })
+	group.Go(func() error { return g.worker.echo.Serve(ctx, sockets.echo4, false) })
+	if sockets.echo6 != nil {
+		group.Go(func() error { return g.worker.echo.Serve(ctx, sockets.echo6, true) })
+	}
+	group.Go(func() error {
+		return probe.Beacon(ctx, sockets.beacon, g.keys.keys, func() bool { return g.loop.Alive() && g.loop.Done() })
+	})
+	group.Go(func() error { every(ctx, keyEvery, g.followKey); return nil })
+	group.Go(func() error {
+		every(ctx, reportEvery, func(ctx context.Context) {
+			if err := reports.report(ctx); err != nil && ctx.Err() == nil {
+				klog.FromContext(ctx).Error(err, "What the tunnels are like was not reported")
+			}
+		})
+		return nil
+	})
+	group.Go(func() error { every(ctx, reportEvery, g.followEndpoints); return nil })
+	return group.Wait()
+}
+
+// sockets are those that a gateway asks and answers by. IPv6 ones are missing
+// where the node has none.
+type sockets struct {
+	probe4, probe6, echo4, echo6, beacon net.PacketConn
+}
+
+func (g *Gateway) listen() (s sockets, err error) {
+	self, err := g.address(g.options.NodeName)
+	if err != nil {
+		return sockets{}, err
+	}
+	if err := g.outer.Do(func() (err error) {
+		s.beacon, err = net.ListenPacket("udp", netip.AddrPortFrom(self, probe.BeaconPort).String())
+		return err
+	}); err != nil {
+		return sockets{}, fmt.Errorf("listening for the other gateways: %w", err)
+	}
+	err = g.inner.Do(func() (err error) {
+		at := ":" + strconv.Itoa(probe.EchoPort)
+		if s.probe4, err = net.ListenPacket("udp4", ":0"); err != nil {
+			return err
+		}
+		if s.echo4, err = net.ListenPacket("udp4", at); err != nil {
+			return err
+		}
+		if !slices.ContainsFunc(g.worker.cluster.PodCIDRs, func(p netip.Prefix) bool { return p.Addr().Is6() }) {
+			return nil
+		}
+		if s.probe6, err = net.ListenPacket("udp6", ":0"); err != nil {
+			return err
+		}
+		s.echo6, err = net.ListenPacket("udp6", at)
+		return err
+	})
+	if err != nil {
+		return sockets{}, fmt.Errorf("listening for peers' gateways: %w", err)
+	}
+	return s, nil
+}
+
+// address is where other gateways find the one on a node.
+func (g *Gateway) address(node string) (netip.Addr, error) {
+	o, err := g.sources.Objects()
+	if err != nil {
+		return netip.Addr{}, err
+	}
+	return agent.NodeAddress(g.worker.cluster, o.Nodes, node)
+}
+
+// ask asks another gateway whether it is alive.
+func (g *Gateway) ask(ctx context.Context, node string, patience time.Duration) (answered bool) {
+	at, err := g.address(node)
+	if err != nil {
+		return false
+	}
+	err = g.outer.Do(func() error {
+		answered = probe.Ask(ctx, netip.AddrPortFrom(at, probe.BeaconPort), g.keys.keys(), patience)
+		return nil
+	})
+	return err == nil && answered
+}
+
+func (g *Gateway) tunnelEndpoints() ([]*v1alpha1.TunnelEndpoint, error) {
+	o, err := g.sources.Objects()
+	return o.TunnelEndpoints, err
+}
+
+// followKey has a pass made when the private key is another one.
+func (g *Gateway) followKey(ctx context.Context) {
+	before := g.keys.known()
+	if _, err := g.keys.read(); err != nil {
+		klog.FromContext(ctx).Error(err, "The private key stays as it was")
+	} else if g.keys.known() != before {
+		klog.FromContext(ctx).Info("The private key has changed")
+		g.loop.Wake()
+	}
+}
+
+// followEndpoints has peers called elsewhere that the active gateway does not
+// hear from.
+func (g *Gateway) followEndpoints(ctx context.Context) {
+	all, err := g.tunnelEndpoints()
+	if err != nil {
+		return
+	}
+	active := g.worker.outcome().active
+	lost := false
+	connected := make(map[string]bool)
+	for _, te := range all {
+		connected[te.Name] = active && g.worker.prober.Result(te.Name).Connected
+		lost = lost || g.connected[te.Name] && !connected[te.Name]
+	}
+	g.connected = connected
+	// Who is not heard from any more may be cut off by something on this node.
+	if g.endpoints.Follow(ctx, all, func(name string) bool { return !active || connected[name] }) || lost {
+		g.loop.Wake()
+	}
+}
+
+func (g *Gateway) alive() error {
+	if !g.loop.Alive() {
+		return errors.New("a pass over the node's kernel does not come to an end")
+	}
+	return nil
+}
+
+func (g *Gateway) ready() error {
+	if !g.loop.Done() {
+		return errors.New("no pass over the node's kernel has succeeded yet")
+	}
+	return g.alive()
+}
+
+// end gives the Lease to one that stands by, and takes its own peers away once
+// that one has it: two with one key would draw packets from each other.
+func (g *Gateway) end(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, handover)
+	defer cancel()
+	if g.sources.Gone() {
+		klog.FromContext(ctx).Info("The Deployment was deleted, removing everything from the node")
+		return g.clean()
+	}
+	if g.election.Active() != g.options.NodeName || !g.anotherStandsBy(ctx) {
+		return nil
+	}
+	if err := g.election.Release(ctx); err != nil {
+		return err
+	}
+	return g.worker.pass(ctx)
+}
+
+// anotherStandsBy tells whether another gateway is there to take over.
+func (g *Gateway) anotherStandsBy(ctx context.Context) bool {
+	o, err := g.sources.Objects()
+	return err == nil && slices.ContainsFunc(o.Gateways, func(node string) bool {
+		return node != g.options.NodeName && g.ask(ctx, node, time.Second)
+	})
+}
+
+// clean removes everything that a gateway makes.
+func (g *Gateway) clean() error {
+	_, err := agent.CleanGateway(g.outer, g.inner)
+	return errors.Join(err, kernel.RemoveNamespace(g.options.NamespacePath))
+}
+
+func every(ctx context.Context, interval time.Duration, do func(context.Context)) {
+	ticker := time.NewTicker(interval)
+	defer ticker.Stop()
+	for {
+		do(ctx)
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}

@@ -1,0 +1,134 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package gateway
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	federationclient "liqo.io/federation/generated/clientset/versioned/typed/federation/v1alpha1"
+	"liqo.io/federation/netagent/kernel"
+	"liqo.io/federation/netagent/model"
+)
+
+// reportPatience bounds one write of a status.
+const reportPatience = 5 * time.Second
+
+// reporter writes what the active gateway knows of its peers into the status of
+// their TunnelEndpoints, where that differs, and into metrics.
+type reporter struct {
+	worker  *worker
+	client  federationclient.TunnelEndpointInterface
+	current func() ([]*v1alpha1.TunnelEndpoint, error)
+	metrics *Metrics
+	now     func() time.Time
+
+	before map[string]kernel.Traffic
+	active bool
+}
+
+// report looks once, and writes what is different.
+func (r *reporter) report(ctx context.Context) error {
+	o := r.worker.outcome()
+	if o.active && !r.active {
+		r.metrics.takeovers.Inc()
+	}
+	r.active = o.active
+	r.metrics.active.WithLabelValues().Set(value(o.active))
+	if !o.active {
+		r.forgetOthers(nil)
+		return nil
+	}
+	implementation := r.worker.inner.Implementation(model.TunnelLink)
+	r.metrics.implementation.Reset()
+	r.metrics.implementation.WithLabelValues(string(implementation)).Set(1)
+	// Without the tunnel all that is known is that nobody answers.
+	traffic, err := r.worker.inner.Traffic(model.TunnelLink)
+	if err != nil && o.failed == "" {
+		o.failed = err.Error()
+	}
+	endpoints, err := r.current()
+	if err != nil {
+		return err
+	}
+	r.forgetOthers(endpoints)
+	for _, te := range endpoints {
+		f := facts{
+			gateway: r.worker.self, implementation: implementation,
+			refused: o.refused[te.Name], leftOut: o.leftOut[te.Name], failed: o.failed,
+		}
+		key, served := o.peers[te.Name]
+		if !served && f.refused == "" {
+			continue // the next pass will know it
+		}
+		if served {
+			f.traffic, f.probes = traffic[key], r.worker.prober.Result(te.Name)
+			if !f.probes.Known && te.Status.Phase == v1alpha1.TunnelConnected {
+				continue // a gateway that has just begun does not know better
+			}
+			f.lost = len(te.Spec.Endpoints) > 0 && !r.worker.endpoint(te).IsValid()
+		}
+		r.measure(te.Name, f)
+		if err := r.write(ctx, te, f); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *reporter) measure(name string, f facts) {
+	r.metrics.connected.WithLabelValues(name).Set(value(f.probes.Connected))
+	age := -1.0
+	if !f.traffic.Handshake.IsZero() {
+		age = r.now().Sub(f.traffic.Handshake).Seconds()
+	}
+	r.metrics.handshakeAge.WithLabelValues(name).Set(age)
+	r.metrics.carried(name, r.before[name], f.traffic)
+	r.before[name] = f.traffic
+}
+
+// write writes a status if it is another one than before. One that was written
+// or deleted by somebody else meanwhile is looked at again next time.
+func (r *reporter) write(ctx context.Context, te *v1alpha1.TunnelEndpoint, f facts) error {
+	status := statusOf(te, f, r.now())
+	if equality.Semantic.DeepEqual(status, te.Status) {
+		return nil
+	}
+	changed := te.DeepCopy()
+	changed.Status = status
+	ctx, cancel := context.WithTimeout(ctx, reportPatience)
+	defer cancel()
+	_, err := r.client.UpdateStatus(ctx, changed, metav1.UpdateOptions{})
+	if err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("writing the status of TunnelEndpoint %s: %w", te.Name, err)
+	}
+	return nil
+}
+
+// forgetOthers drops what is known of peers that are gone.
+func (r *reporter) forgetOthers(endpoints []*v1alpha1.TunnelEndpoint) {
+	there := make(map[string]bool, len(endpoints))
+	for _, te := range endpoints {
+		there[te.Name] = true
+	}
+	for name := range r.before {
+		if !there[name] {
+			delete(r.before, name)
+			r.metrics.forget(name)
+		}
+	}
+}
+
+func value(is bool) float64 {
+	if is {
+		return 1
+	}
+	return 0
+}

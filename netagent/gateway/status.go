@@ -1,0 +1,117 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package gateway
+
+import (
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/netagent/kernel"
+	"liqo.io/federation/netagent/probe"
+)
+
+// The latency in the status follows the one that is measured when it is off by
+// a fifth, and by more than what nobody would feel.
+const (
+	latencyShare = 5
+	latencyLeast = 250 * time.Microsecond
+)
+
+// Reasons of the condition Connected.
+const (
+	reasonAnswers    = "GatewayAnswers"
+	reasonRefused    = "Refused"
+	reasonNotApplied = "NotApplied"
+	reasonNoEndpoint = "NoEndpoint"
+	reasonHandshake  = "NoHandshake"
+	reasonNoAnswer   = "NoAnswer"
+)
+
+// maxMessage bounds the message of a condition, in bytes.
+const maxMessage = 1024
+
+// facts are what a gateway knows of a peer.
+type facts struct {
+	gateway        string
+	implementation kernel.Implementation
+	// refused tells why the peer is not served; empty: it is.
+	refused string
+	// leftOut is what of it is not served.
+	leftOut []string
+	// failed is why the last pass has failed; empty: it has not.
+	failed string
+	// lost tells that the peer has endpoints, and that none of them leads
+	// anywhere.
+	lost    bool
+	traffic kernel.Traffic
+	probes  probe.Result
+}
+
+// statusOf is the status of a TunnelEndpoint, made of the one before and of
+// facts. The same facts make the same status.
+func statusOf(te *v1alpha1.TunnelEndpoint, f facts, now time.Time) v1alpha1.TunnelEndpointStatus {
+	s := *te.Status.DeepCopy()
+	s.ObservedGeneration, s.Gateway, s.Implementation = te.Generation, f.gateway, string(f.implementation)
+	condition := metav1.Condition{
+		Type: v1alpha1.ConditionConnected, Status: metav1.ConditionFalse, ObservedGeneration: te.Generation,
+		LastTransitionTime: metav1.NewTime(now),
+	}
+	s.Phase = v1alpha1.TunnelConnecting
+	switch {
+	case f.refused != "":
+		s.Phase = v1alpha1.TunnelError
+		condition.Reason, condition.Message = reasonRefused, "The peer is not served: "+f.refused
+	case f.probes.Connected:
+		s.Phase = v1alpha1.TunnelConnected
+		condition.Status, condition.Reason, condition.Message = metav1.ConditionTrue, reasonAnswers, "The other gateway answers through the tunnel."
+	case f.failed != "":
+		condition.Reason, condition.Message = reasonNotApplied, "The gateway's node could not be set up: "+f.failed
+	case f.lost:
+		condition.Reason, condition.Message = reasonNoEndpoint, "None of the peer's endpoints is an address or a name that resolves."
+	case f.traffic.Handshake.IsZero():
+		condition.Reason, condition.Message = reasonHandshake, "No keys were agreed upon yet: one of the gateways has to reach the other one by UDP, and each to know the other's public key."
+	default:
+		condition.Reason, condition.Message = reasonNoAnswer, "Keys were agreed upon, and the other gateway does not answer through the tunnel."
+	}
+	if len(f.leftOut) > 0 && f.refused == "" {
+		condition.Message += " Left out: " + strings.Join(f.leftOut, "; ")
+	}
+	condition.Message = cut(condition.Message, maxMessage)
+	meta.SetStatusCondition(&s.Conditions, condition)
+
+	s.Endpoint = ""
+	if !f.traffic.Handshake.IsZero() && f.traffic.Endpoint.IsValid() && f.refused == "" {
+		s.Endpoint = f.traffic.Endpoint.String()
+	}
+	s.LatencyMicroseconds = latency(time.Duration(te.Status.LatencyMicroseconds)*time.Microsecond, f.probes.Latency).Microseconds()
+	return s
+}
+
+// latency is the one to tell, after the one that was told and with the one that
+// is measured.
+func latency(told, measured time.Duration) time.Duration {
+	off := (measured - told).Abs()
+	if told == 0 || measured == 0 || off*latencyShare >= told && off >= latencyLeast {
+		return measured
+	}
+	return told
+}
+
+// cut shortens a text to so many bytes, between characters.
+func cut(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	const more = "…"
+	end := most - len(more)
+	for !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return text[:end] + more
+}

@@ -1,0 +1,169 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
+	"sync"
+	"time"
+
+	"k8s.io/klog/v2"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/netagent/agent"
+	"liqo.io/federation/netagent/apply"
+	"liqo.io/federation/netagent/kernel"
+	"liqo.io/federation/netagent/model"
+	"liqo.io/federation/netagent/probe"
+)
+
+// worker brings a gateway's node and its namespace to what objects ask for.
+type worker struct {
+	self    string
+	port    int
+	cluster agent.Cluster
+
+	objects  func() (agent.Objects, error)
+	active   func() string
+	key      func() (model.PrivateKey, error)
+	endpoint func(*v1alpha1.TunnelEndpoint) netip.AddrPort
+	// mtu is that of the network of one of the node's addresses.
+	mtu func(netip.Addr) (int, error)
+
+	inner        kernel.Kernel
+	host, inside *apply.Applier
+	prober       *probe.Prober
+	echo         *probe.Echo
+	metrics      *agent.Metrics
+
+	mu   sync.Mutex
+	last outcome
+}
+
+// outcome is what a pass came to.
+type outcome struct {
+	applied bool // it came as far as writing
+	active  bool
+	peers   map[string]model.PublicKey // by name, of those that are served
+	refused map[string]string
+	leftOut map[string][]string
+	failed  string
+}
+
+// pass makes the node's kernel hold what the objects ask for, and nothing else.
+// While nobody has ever been active there is nothing to do.
+func (w *worker) pass(ctx context.Context) error {
+	began := time.Now()
+	active := w.active()
+	if active == "" {
+		return nil
+	}
+	writes, result, err := w.apply(ctx, active)
+	if err != nil {
+		result.failed = strings.ReplaceAll(err.Error(), "\n", "; ")
+	}
+	w.mu.Lock()
+	if !result.applied {
+		w.last.failed = result.failed
+	} else {
+		w.last = result
+	}
+	w.mu.Unlock()
+	w.metrics.Passed(time.Since(began), writes, err)
+	return err
+}
+
+func (w *worker) apply(ctx context.Context, active string) (writes int, result outcome, err error) {
+	o, err := w.objects()
+	if err != nil {
+		return 0, outcome{}, err
+	}
+	o.Active, o.Gateways = active, append(o.Gateways, w.self)
+	t := agent.Translate(w.self, w.cluster, o, w.endpoint)
+	if t.Input.PrivateKey, err = w.key(); err != nil {
+		return 0, outcome{}, err
+	}
+	t.Input.Port = w.port
+	if t.Input.MTU == 0 {
+		if t.Input.MTU, err = agent.NodeMTU(t.Input, w.mtu); err != nil {
+			return 0, outcome{}, err
+		}
+	}
+	host, inside, refused, err := model.Gateway(t.Input)
+	if err != nil {
+		return 0, outcome{}, fmt.Errorf("this cluster's own values make no sense: %w", err)
+	}
+	t.Refuse(refused)
+	if len(t.NodesLeftOut) > 0 {
+		klog.FromContext(ctx).V(2).Info("Nodes without an address of their own that the overlay can use are left out", "nodes", t.NodesLeftOut)
+	}
+
+	onHost, hostErr := w.host.Apply(host)
+	within, insideErr := w.inside.Apply(inside)
+	result = outcome{
+		applied: true, active: active == w.self, peers: make(map[string]model.PublicKey),
+		refused: t.Refused, leftOut: t.LeftOut,
+	}
+	w.probe(t, &result)
+	return onHost + within, result, errors.Join(hostErr, insideErr)
+}
+
+// probe has those peers probed and answered that are served, by the active one.
+func (w *worker) probe(t agent.Translation, result *outcome) {
+	targets := make(map[string]probe.Target)
+	var answered []netip.Addr
+	for _, p := range t.Input.Peers {
+		name := t.Names[p.ClusterID]
+		if _, refused := t.Refused[name]; refused {
+			continue
+		}
+		result.peers[name] = p.PublicKey
+		if !result.active {
+			continue
+		}
+		for _, target := range gatewaysOf(p) {
+			if _, there := targets[name]; !there {
+				targets[name] = target
+			}
+			answered = append(answered, target.Peer)
+		}
+	}
+	w.prober.Set(targets)
+	w.echo.Allow(answered)
+}
+
+// gatewaysOf are the addresses, one of each family, that stand for what is no
+// pod: the peer's as we see it, and ours as the peer sees it. Gateways have
+// them.
+func gatewaysOf(p model.Peer) []probe.Target {
+	var targets []probe.Target
+	for _, family := range []model.Family{model.IPv4, model.IPv6} {
+		var t probe.Target
+		for _, l := range p.Local {
+			if !t.Self.IsValid() && model.FamilyOf(l.Seen.Addr()) == family {
+				t.Self = l.Seen.Addr()
+			}
+		}
+		for _, r := range p.Remote {
+			if !t.Peer.IsValid() && model.FamilyOf(r.Addr()) == family {
+				t.Peer = r.Addr()
+			}
+		}
+		if t.Self.IsValid() && t.Peer.IsValid() {
+			targets = append(targets, t)
+		}
+	}
+	return targets
+}
+
+// outcome is that of the last pass.
+func (w *worker) outcome() outcome {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.last
+}

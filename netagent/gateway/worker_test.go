@@ -1,0 +1,282 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package gateway
+
+import (
+	"encoding/base64"
+	"errors"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/component-base/metrics"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	federationfake "liqo.io/federation/generated/clientset/versioned/fake"
+	"liqo.io/federation/netagent/agent"
+	"liqo.io/federation/netagent/apply"
+	"liqo.io/federation/netagent/kernel"
+	"liqo.io/federation/netagent/kernel/fake"
+	"liqo.io/federation/netagent/model"
+	"liqo.io/federation/netagent/probe"
+)
+
+const namespace = "liqo"
+
+func key(n byte) string { return base64.StdEncoding.EncodeToString(append(make([]byte, 31), n)) }
+
+func endpoint(name string, n byte) *v1alpha1.TunnelEndpoint {
+	theirs := netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 100 + n}), 16).String()
+	return &v1alpha1.TunnelEndpoint{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace, Generation: 1},
+		Spec: v1alpha1.TunnelEndpointSpec{
+			ClusterID: "id-of-" + name, PublicKey: key(n), Endpoints: []string{"172.16.2.1:51820"},
+			Local:  []v1alpha1.CIDRMapping{{CIDR: "10.0.0.0/16", Mapped: "10.2.0.0/16"}},
+			Remote: []v1alpha1.CIDRMapping{{CIDR: "10.0.0.0/16", Mapped: theirs}},
+		},
+	}
+}
+
+func rome(name, address string) *corev1.Node {
+	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	n.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: address}}
+	return n
+}
+
+// bench is a gateway on a kernel in memory.
+type bench struct {
+	*worker
+	outer, inside *fake.Kernel
+	active        string
+	objects       agent.Objects
+	private       byte
+}
+
+func newBench(t *testing.T) *bench {
+	t.Helper()
+	b := &bench{outer: fake.New(), inside: fake.New(), active: "rome-1", private: 1}
+	b.outer.Inner = b.inside
+	b.objects = agent.Objects{
+		Nodes:           []*corev1.Node{rome("rome-1", "192.168.1.1"), rome("rome-2", "192.168.1.2")},
+		TunnelEndpoints: []*v1alpha1.TunnelEndpoint{endpoint("milan", 2)},
+		Gateways:        []string{"rome-1", "rome-2"},
+	}
+	shared, err := agent.NewMetrics(func(metrics.Registerable) error { return nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.worker = &worker{
+		self: "rome-1", port: 51820, cluster: agent.Cluster{PodCIDRs: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/16")}},
+		objects: func() (agent.Objects, error) { return b.objects, nil },
+		active:  func() string { return b.active },
+		key:     func() (model.PrivateKey, error) { return model.PrivateKey{b.private * 8}, nil },
+		endpoint: func(te *v1alpha1.TunnelEndpoint) netip.AddrPort {
+			return netip.MustParseAddrPort(te.Spec.Endpoints[0])
+		},
+		mtu:   func(netip.Addr) (int, error) { return 1500, nil },
+		inner: b.inside, host: apply.New(b.outer), inside: apply.New(b.inside),
+		prober: &probe.Prober{}, echo: &probe.Echo{}, metrics: shared,
+	}
+	return b
+}
+
+// must makes two passes, of which the second one writes nothing.
+func (b *bench) must(t *testing.T) model.Tunnel {
+	t.Helper()
+	if err := b.pass(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	before := b.outer.Writes + b.inside.Writes
+	if err := b.pass(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if writes := b.outer.Writes + b.inside.Writes - before; writes != 0 {
+		t.Errorf("a second pass wrote %d times", writes)
+	}
+	tunnel, err := b.inside.Tunnel(model.TunnelLink)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tunnel
+}
+
+func TestOnlyTheActiveGatewayHasPeers(t *testing.T) {
+	b := newBench(t)
+	b.active = ""
+	if err := b.pass(t.Context()); err != nil || b.outer.Writes+b.inside.Writes != 0 {
+		t.Errorf("before anybody is active: %v, %d writes", err, b.outer.Writes+b.inside.Writes)
+	}
+	for _, test := range []struct {
+		active string
+		peers  int
+	}{{"rome-2", 0}, {"rome-1", 1}, {"rome-2", 0}, {"rome-1", 1}} {
+		b.active = test.active
+		if got := len(b.must(t).Peers); got != test.peers {
+			t.Errorf("while %s is active: %d peers", test.active, got)
+		}
+		if got := b.outcome().active; got != (test.peers == 1) {
+			t.Errorf("while %s is active, it is: %v", test.active, got)
+		}
+	}
+}
+
+func TestAnotherPrivateKeyLeavesThePeers(t *testing.T) {
+	b := newBench(t)
+	before := b.must(t)
+	b.private = 2
+	after := b.must(t)
+	if before.PrivateKey == after.PrivateKey {
+		t.Error("the key is the same")
+	}
+	if diff := cmp.Diff(before.Peers, after.Peers, cmp.Comparer(func(a, b netip.Prefix) bool { return a == b }), cmp.Comparer(func(a, b netip.AddrPort) bool { return a == b })); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// Whichever call to the kernel fails, the pass says so, and the next one mends it.
+func TestAPassThatFailedIsMendedByTheNext(t *testing.T) {
+	fresh := newBench(t)
+	fresh.must(t)
+	want, calls := fresh.outer.Dump()+fresh.inside.Dump(), fresh.outer.Calls+fresh.inside.Calls
+	for failing := 1; failing <= calls; failing++ {
+		b := newBench(t)
+		count := 0
+		fail := func(int) error {
+			if count++; count == failing {
+				return errors.New("no luck")
+			}
+			return nil
+		}
+		b.outer.Fail, b.inside.Fail = fail, fail
+		first := b.pass(t.Context())
+		if count >= failing && (first == nil || b.outcome().failed == "") {
+			t.Errorf("call %d failed and the pass did not say so", failing)
+		}
+		b.outer.Fail, b.inside.Fail = nil, nil
+		b.must(t)
+		if b.outcome().failed != "" {
+			t.Errorf("after call %d had failed, the next pass says: %s", failing, b.outcome().failed)
+		}
+		if diff := cmp.Diff(want, b.outer.Dump()+b.inside.Dump()); diff != "" {
+			t.Fatalf("after call %d had failed:\n%s", failing, diff)
+		}
+	}
+}
+
+func TestStatusesAreWrittenWhenTheyChangeAndByTheActiveOneOnly(t *testing.T) {
+	b := newBench(t)
+	bad := endpoint("lucca", 3)
+	bad.Spec.Remote[0].Mapped = "10.0.0.0/16"
+	b.objects.TunnelEndpoints = append(b.objects.TunnelEndpoints, bad)
+	client := federationfake.NewSimpleClientset(b.objects.TunnelEndpoints[0], bad)
+	ofGateway, err := NewMetrics(func(m metrics.Registerable) error { return metrics.NewKubeRegistry().Register(m) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := func() []*v1alpha1.TunnelEndpoint {
+		all, err := client.FederationV1alpha1().TunnelEndpoints(namespace).List(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var endpoints []*v1alpha1.TunnelEndpoint
+		for i := range all.Items {
+			endpoints = append(endpoints, &all.Items[i])
+		}
+		return endpoints
+	}
+	r := &reporter{
+		worker: b.worker, client: client.FederationV1alpha1().TunnelEndpoints(namespace), metrics: ofGateway, now: time.Now,
+		current: func() ([]*v1alpha1.TunnelEndpoint, error) { return list(), nil }, before: make(map[string]kernel.Traffic),
+	}
+	writes := func(what string, want int) {
+		t.Helper()
+		if err := b.pass(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for range 3 {
+			if err := r.report(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		got := 0
+		for _, action := range client.Actions() {
+			if action.GetVerb() == "update" && action.GetSubresource() == "status" {
+				got++
+			}
+		}
+		client.ClearActions()
+		if got != want {
+			t.Errorf("%s: %d statuses were written, not %d", what, got, want)
+		}
+	}
+	b.active = "rome-2"
+	writes("standing by", 0)
+	b.active = "rome-1"
+	writes("active", 2)
+	phases := make(map[string]v1alpha1.TunnelPhase)
+	for _, te := range list() {
+		phases[te.Name] = te.Status.Phase
+	}
+	if diff := cmp.Diff(map[string]v1alpha1.TunnelPhase{"milan": v1alpha1.TunnelConnecting, "lucca": v1alpha1.TunnelError}, phases); diff != "" {
+		t.Error(diff)
+	}
+	b.inside.Carry(model.PublicKey{31: 2}, kernel.Traffic{Handshake: time.Now(), Received: 100, Sent: 200})
+	writes("after a handshake", 1)
+	b.inside.Carry(model.PublicKey{31: 2}, kernel.Traffic{Handshake: time.Now(), Received: 1000, Sent: 2000})
+	writes("after more bytes", 0)
+	b.inside.HearFrom(model.TunnelLink, model.PublicKey{31: 2}, netip.MustParseAddrPort("172.16.9.9:1"))
+	writes("after it has moved", 1)
+	b.active = "rome-2"
+	writes("standing by again", 0)
+}
+
+func TestTheGatewaysOfBothClustersProbeEachOther(t *testing.T) {
+	p := model.Peer{
+		Local: []model.Remap{
+			{Own: netip.MustParsePrefix("10.0.0.0/16"), Seen: netip.MustParsePrefix("10.2.0.0/16")},
+			{Own: netip.MustParsePrefix("10.9.0.0/16"), Seen: netip.MustParsePrefix("10.3.0.0/16")},
+		},
+		Remote: []netip.Prefix{netip.MustParsePrefix("fd11::/48"), netip.MustParsePrefix("10.1.0.0/16")},
+	}
+	got := gatewaysOf(p)
+	if len(got) != 1 || got[0].Self.String() != "10.2.0.0" || got[0].Peer.String() != "10.1.0.0" {
+		t.Errorf("%v", got)
+	}
+}
+
+func TestThePrivateKeyIsReadFromItsFileAndNeverTold(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "privateKey")
+	ring := &keyring{file: file}
+	if _, err := ring.read(); err == nil || len(ring.keys()) != 0 {
+		t.Errorf("without a file: %v", err)
+	}
+	put := func(text string) {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put("c2VjcmV0")
+	if _, err := ring.read(); err == nil || cmp.Diff(err.Error(), "reading the private key: "+file+" does not hold 32 bytes in base64") != "" {
+		t.Errorf("a short key: %v", err)
+	}
+	put(key(1) + "\n")
+	if got, err := ring.read(); err != nil || got != (model.PrivateKey{31: 1}) || len(ring.keys()) != 1 {
+		t.Errorf("%v %v", got, err)
+	}
+	for range 2 {
+		put(key(2))
+		if got, err := ring.read(); err != nil || got != (model.PrivateKey{31: 2}) || len(ring.keys()) != 2 {
+			t.Errorf("%v %v", got, err)
+		}
+	}
+	put(key(3))
+	if _, err := ring.read(); err != nil || len(ring.keys()) != 2 {
+		t.Errorf("%d keys are kept: %v", len(ring.keys()), err)
+	}
+}

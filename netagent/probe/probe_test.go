@@ -1,0 +1,216 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package probe
+
+import (
+	"bytes"
+	"net"
+	"net/netip"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+func listen(t *testing.T, network, address string) *net.UDPConn {
+	t.Helper()
+	conn, err := net.ListenPacket(network, address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	return conn.(*net.UDPConn)
+}
+
+func TestABeaconAnswersWhoHasTheKeyAndNobodyElse(t *testing.T) {
+	older, newer, strange := KeyOf([]byte("older")), KeyOf([]byte("newer")), KeyOf([]byte("strange"))
+	conn := listen(t, "udp4", "127.0.0.1:0")
+	at := conn.LocalAddr().(*net.UDPAddr).AddrPort()
+	var alive atomic.Bool
+	alive.Store(true)
+	go func() { _ = Beacon(t.Context(), conn, func() []Key { return []Key{newer, older} }, alive.Load) }()
+
+	for name, test := range map[string]struct {
+		keys []Key
+		dead bool
+		want bool
+	}{
+		"with the key":                      {keys: []Key{newer}, want: true},
+		"with the one before":               {keys: []Key{older}, want: true},
+		"with one of several":               {keys: []Key{strange, older}, want: true},
+		"a stranger":                        {keys: []Key{strange}},
+		"without a key":                     {},
+		"while the gateway is not at work":  {keys: []Key{newer}, dead: true},
+		"with the key, after a wrong one":   {keys: []Key{newer}, want: true},
+		"with the key, and nobody is there": {keys: []Key{newer}, dead: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			alive.Store(!test.dead)
+			patience := 100 * time.Millisecond
+			if test.want {
+				patience = 10 * time.Second
+			}
+			if got := Ask(t.Context(), at, test.keys, patience); got != test.want {
+				t.Errorf("answered: %v", got)
+			}
+		})
+	}
+}
+
+func TestWhatIsNoQuestionHasNoNonce(t *testing.T) {
+	key := KeyOf([]byte("secret"))
+	good := seal(key, beaconAsk, make([]byte, nonceSize))
+	changed := bytes.Clone(good)
+	changed[5] ^= 1
+	for name, message := range map[string][]byte{
+		"nothing": nil, "short": good[:len(good)-1], "long": append(bytes.Clone(good), 0),
+		"changed": changed, "an answer": seal(key, beaconAnswer, make([]byte, nonceSize)),
+	} {
+		if nonce, _ := open([]Key{key}, beaconAsk, message); nonce != nil {
+			t.Errorf("%s was taken for a question", name)
+		}
+	}
+	if nonce, _ := open([]Key{key}, beaconAsk, good); nonce == nil {
+		t.Error("a question was not understood")
+	}
+}
+
+func FuzzMessagesOfStrangers(f *testing.F) {
+	key := KeyOf([]byte("secret"))
+	f.Add(seal(key, beaconAsk, make([]byte, nonceSize)))
+	f.Add(append(bytes.Clone(echoAsk), 1, 2, 3, 4, 5, 6, 7, 8))
+	from := netip.MustParseAddr("10.1.0.0")
+	other := KeyOf([]byte("another"))
+	f.Fuzz(func(t *testing.T, message []byte) {
+		if nonce, _ := open([]Key{other}, beaconAsk, message); nonce != nil {
+			t.Fatal("a message without the key was understood")
+		}
+		var e Echo
+		if e.answer(message, from) != nil {
+			t.Fatal("a stranger was answered")
+		}
+		e.Allow([]netip.Addr{from})
+		if answer := e.answer(message, from); len(answer) > len(message) {
+			t.Fatalf("%d bytes were answered with %d", len(message), len(answer))
+		}
+	})
+}
+
+func TestOnlyPeersAreAnsweredAndNotMoreOftenThanTheyMayAsk(t *testing.T) {
+	var e Echo
+	peer, other := netip.MustParseAddr("10.1.0.0"), netip.MustParseAddr("fd11::")
+	e.Allow([]netip.Addr{peer, other})
+	ask := append(bytes.Clone(echoAsk), 1, 2, 3, 4, 5, 6, 7, 8)
+	if e.answer(ask, netip.MustParseAddr("10.1.2.2")) != nil {
+		t.Error("a pod of the peer was answered")
+	}
+	answers := 0
+	for range 10 * answersAtOnce {
+		if e.answer(ask, peer) != nil {
+			answers++
+		}
+	}
+	if answers < answersAtOnce || answers >= 5*answersAtOnce {
+		t.Errorf("%d of %d questions at once were answered", answers, 10*answersAtOnce)
+	}
+	e.Allow([]netip.Addr{peer, other})
+	if e.answer(ask, peer) != nil && e.answer(ask, peer) != nil && e.answer(ask, peer) != nil {
+		t.Error("who is allowed again may ask as often again")
+	}
+	if e.answer(ask, other) == nil {
+		t.Error("one peer keeps another one from being answered")
+	}
+	e.Allow(nil)
+	if e.answer(ask, other) != nil {
+		t.Error("who is no peer any more was answered")
+	}
+}
+
+func TestAnAnswerComesFromTheAddressThatWasAsked(t *testing.T) {
+	for family, addresses := range map[string][2]string{"udp4": {"127.0.0.1", "127.0.0.5"}, "udp6": {"::1", "::1"}} {
+		t.Run(family, func(t *testing.T) {
+			client, asked := netip.MustParseAddr(addresses[0]), netip.MustParseAddr(addresses[1])
+			server := listen(t, family, ":0")
+			var e Echo
+			e.Allow([]netip.Addr{client})
+			go func() { _ = e.Serve(t.Context(), server, family == "udp6") }()
+
+			conn := listen(t, family, netip.AddrPortFrom(client, 0).String())
+			to := netip.AddrPortFrom(asked, server.LocalAddr().(*net.UDPAddr).AddrPort().Port())
+			question := append(bytes.Clone(echoAsk), 1, 2, 3, 4, 5, 6, 7, 8)
+			if _, err := conn.WriteToUDPAddrPort(question, to); err != nil {
+				t.Fatal(err)
+			}
+			if err := conn.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
+				t.Fatal(err)
+			}
+			answer := make([]byte, 64)
+			n, from, err := conn.ReadFromUDPAddrPort(answer)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if want := append(bytes.Clone(echoAnswer), question[4:]...); !bytes.Equal(answer[:n], want) || from != to {
+				t.Errorf("%q from %s, asked was %s", answer[:n], from, to)
+			}
+		})
+	}
+}
+
+func TestAPeerIsConnectedWhileItAnswers(t *testing.T) {
+	answers, losses := 0, 0
+	p := &Prober{Answered: func(string, time.Duration) { answers++ }, Lost: func(string) { losses++ }}
+	target := Target{Peer: netip.MustParseAddr("10.1.0.0"), Self: netip.MustParseAddr("10.2.0.0")}
+	from := netip.AddrPortFrom(target.Peer, EchoPort)
+	nonceOf := func(message []byte) (nonce uint64) {
+		for _, b := range message[len(echoAsk):] {
+			nonce = nonce<<8 | uint64(b)
+		}
+		return nonce
+	}
+	p.Set(map[string]Target{"milan": target})
+	if got := p.Result("milan"); got != (Result{}) {
+		t.Errorf("before the first probe: %+v", got)
+	}
+	begin := time.Now()
+	for took := range 20 {
+		p.answered(from, nonceOf(p.ask("milan")), begin.Add(time.Hour+time.Duration(took)*time.Second))
+	}
+	first := p.Result("milan")
+	if !first.Connected || first.Latency < time.Hour+11*time.Second || first.Latency > time.Hour+13*time.Second {
+		t.Errorf("after 20 answers: %+v", first)
+	}
+
+	// Somebody else answers, or says what nobody has asked.
+	question := nonceOf(p.ask("milan"))
+	p.answered(netip.MustParseAddrPort("10.9.0.0:5874"), question, begin)
+	p.answered(from, question+1, begin)
+	if answers != 20 {
+		t.Errorf("%d answers were counted", answers)
+	}
+	// An answer that is late is one, and only once.
+	p.ask("milan")
+	p.answered(from, question, time.Now())
+	p.answered(from, question, time.Now())
+	if answers != 21 || losses != 1 {
+		t.Errorf("%d answers and %d losses were counted", answers, losses)
+	}
+
+	for range mayLose {
+		if !p.Result("milan").Connected {
+			t.Error("not connected any more, though not enough was lost")
+		}
+		p.ask("milan")
+	}
+	if got := p.Result("milan"); got.Connected || !got.Known {
+		t.Errorf("after %d lost probes: %+v", mayLose, got)
+	}
+	p.answered(from, nonceOf(p.ask("milan")), time.Now())
+	p.Set(map[string]Target{"milan": target})
+	if !p.Result("milan").Connected {
+		t.Error("who stays was forgotten")
+	}
+	p.Set(nil)
+	if p.Result("milan").Connected || p.ask("milan") != nil {
+		t.Error("who is gone is still probed")
+	}
+}

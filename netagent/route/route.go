@@ -1,0 +1,224 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package route is the program on every node that leads packets to the gateway
+// of the cluster, and back.
+package route
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/component-base/metrics"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/generated/clientset/versioned"
+	"liqo.io/federation/netagent/agent"
+	"liqo.io/federation/netagent/apply"
+	"liqo.io/federation/netagent/kernel"
+	"liqo.io/federation/netagent/model"
+)
+
+// grace is how long a node may be without a gateway before what its last one
+// has made is removed: a gateway that only restarts finds it again.
+const grace = time.Minute
+
+// Agent is a route agent put together.
+type Agent struct {
+	options *agent.Options
+	node    *kernel.Namespace
+	sources *agent.Sources
+	worker  *worker
+	loop    *agent.Loop
+}
+
+// New puts a route agent together that works in the network namespace of a
+// node. Its metrics are registered with the function given.
+func New(options *agent.Options, kube kubernetes.Interface, federation versioned.Interface, node *kernel.Namespace,
+	register func(metrics.Registerable) error,
+) (*Agent, error) {
+	cluster, err := options.Cluster()
+	if err != nil {
+		return nil, err
+	}
+	own, err := agent.NewMetrics(register)
+	if err != nil {
+		return nil, err
+	}
+	a := &Agent{options: options, node: node}
+	a.worker = &worker{
+		self: options.NodeName, cluster: cluster, mtu: node.MTUOf, applier: apply.New(node), metrics: own, clock: clock.RealClock{},
+		tidy: func() error { return tidy(node, options.NamespacePath) },
+	}
+	a.loop = agent.NewLoop(options.Resync, a.worker.pass)
+	a.sources, err = agent.NewSources(kube, federation, options.Namespace, agent.RouteName, a.loop.Wake, func(lease *coordinationv1.Lease) {
+		if a.worker.follow(lease) {
+			a.loop.Wake()
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	a.worker.objects = a.sources.Objects
+	return a, nil
+}
+
+// Run works until the context ends. Then it leaves the node as it is, so that
+// packets go on; only where its DaemonSet was deleted, nothing is left behind.
+func (a *Agent) Run(ctx context.Context) error {
+	group, working := errgroup.WithContext(ctx)
+	if a.options.Listen != "" {
+		group.Go(func() error { return agent.Serve(working, a.options.Listen, a.alive, a.ready) })
+	}
+	group.Go(func() error {
+		if !a.sources.Start(working) {
+			return nil
+		}
+		klog.FromContext(working).Info("Starting", "node", a.options.NodeName)
+		group.Go(func() error { a.loop.Follow(working, a.node); return nil })
+		a.loop.Run(working)
+		return nil
+	})
+	err := group.Wait()
+	if a.sources.Gone() {
+		klog.FromContext(ctx).Info("The DaemonSet was deleted, removing everything from the node")
+		_, cleanErr := agent.CleanRoute(a.node)
+		err = errors.Join(err, cleanErr)
+	}
+	return err
+}
+
+func (a *Agent) alive() error {
+	if !a.loop.Alive() {
+		return errors.New("a pass over the node's kernel does not come to an end")
+	}
+	return nil
+}
+
+func (a *Agent) ready() error {
+	if !a.loop.Done() {
+		return errors.New("no pass over the node's kernel has succeeded yet")
+	}
+	return a.alive()
+}
+
+// worker brings a node to what objects ask for.
+type worker struct {
+	self    string
+	cluster agent.Cluster
+	objects func() (agent.Objects, error)
+	mtu     func(netip.Addr) (int, error)
+	applier *apply.Applier
+	metrics *agent.Metrics
+	clock   clock.Clock
+	// tidy removes what a gateway has left on the node.
+	tidy func() error
+
+	mu     sync.Mutex
+	active string // the last gateway that held the Lease
+
+	without time.Time // since when the node has no gateway; zero: it has one
+	tidied  bool
+}
+
+// follow takes notice of a state of the gateways' Lease, and tells whether
+// another gateway is the active one. A Lease that was given up or deleted
+// changes nothing before somebody takes it.
+func (w *worker) follow(lease *coordinationv1.Lease) bool {
+	if lease == nil || ptr.Deref(lease.Spec.HolderIdentity, "") == "" {
+		return false
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	changed := w.active != *lease.Spec.HolderIdentity
+	w.active = *lease.Spec.HolderIdentity
+	return changed
+}
+
+// pass makes the node's kernel hold what the objects ask for, and nothing else.
+// While no gateway has ever been active there is nothing to do.
+func (w *worker) pass(ctx context.Context) error {
+	began := w.clock.Now()
+	w.mu.Lock()
+	active := w.active
+	w.mu.Unlock()
+	if active == "" {
+		return nil
+	}
+	writes, err := w.apply(ctx, active)
+	w.metrics.Passed(w.clock.Since(began), writes, err)
+	return err
+}
+
+func (w *worker) apply(ctx context.Context, active string) (int, error) {
+	o, err := w.objects()
+	if err != nil {
+		return 0, err
+	}
+	o.Active = active
+	t := agent.Translate(w.self, w.cluster, o, func(*v1alpha1.TunnelEndpoint) netip.AddrPort { return netip.AddrPort{} })
+	if t.Input.MTU == 0 {
+		if t.Input.MTU, err = agent.NodeMTU(t.Input, w.mtu); err != nil {
+			return 0, err
+		}
+	}
+	state, refused, err := model.RouteAgent(t.Input)
+	if err != nil {
+		return 0, fmt.Errorf("this cluster's own values make no sense: %w", err)
+	}
+	t.Refuse(refused)
+	for name, reason := range t.Refused {
+		klog.FromContext(ctx).V(2).Info("A peer is left out", "tunnelEndpoint", name, "reason", reason)
+	}
+	writes, err := w.applier.Apply(state)
+	return writes, errors.Join(err, w.leftovers(t.Input.Gateways))
+}
+
+// leftovers removes what a gateway has made on this node, some time after the
+// last one has gone to another node.
+func (w *worker) leftovers(gateways []string) error {
+	if slices.Contains(gateways, w.self) {
+		w.without, w.tidied = time.Time{}, false
+		return nil
+	}
+	if w.without.IsZero() {
+		w.without = w.clock.Now()
+	}
+	if w.tidied || w.clock.Since(w.without) < grace {
+		return nil
+	}
+	err := w.tidy()
+	w.tidied = err == nil
+	return err
+}
+
+// tidy removes what a gateway has made on a node, if there is something.
+func tidy(node *kernel.Namespace, path string) error {
+	if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	inside, err := node.Enter(path)
+	if err != nil {
+		return err
+	}
+	backend, err := node.Backend()
+	if err == nil {
+		err = inside.UseBackend(backend)
+	}
+	if err == nil {
+		_, err = agent.CleanGateway(node, inside)
+	}
+	return errors.Join(err, inside.Close(), kernel.RemoveNamespace(path))
+}

@@ -1,0 +1,46 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package storage
+
+import (
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"liqo.io/federation/apiserver/apis/federation"
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/registry/federation/store"
+)
+
+// table calls a network configuration local where its author is: a provider
+// writes its own into the namespace that it gave its consumer.
+var table = store.Table[*federation.NetworkConfig]{
+	{Name: "Local", Type: "boolean", Description: "whether it was written in this cluster, and not by the other one", Cell: func(c *federation.NetworkConfig) any {
+		return rules.IsTenantNamespace(c.Namespace) == (c.Name == v1alpha1.NetworkConfigOfProvider)
+	}},
+	{Name: "CIDRs", Description: "the ranges of its pods, and where addresses live that stand for what is none", Cell: func(c *federation.NetworkConfig) any {
+		return strings.Join(append(append([]string(nil), c.Spec.PodCIDRs...), c.Spec.ExternalCIDRs...), ",")
+	}},
+	{Name: "Mapped", Description: "what the other side calls them", Cell: func(c *federation.NetworkConfig) any {
+		var mapped []string
+		for _, mapping := range c.Status.CIDRs {
+			mapped = append(mapped, mapping.Mapped)
+		}
+		return store.OrNone(strings.Join(mapped, ","))
+	}},
+	{Name: "Accepted", Description: "whether the other side accepts it", Cell: func(c *federation.NetworkConfig) any {
+		if accepted := meta.FindStatusCondition(c.Status.Conditions, v1alpha1.ConditionAccepted); accepted != nil {
+			return string(accepted.Status)
+		}
+		return string(metav1.ConditionUnknown)
+	}},
+	{Name: "Endpoints", Wide: true, Description: "where its gateway is called", Cell: func(c *federation.NetworkConfig) any {
+		return store.OrNone(strings.Join(c.Spec.Endpoints, ","))
+	}},
+	{Name: "Cluster ID", Wide: true, Description: "the cluster whose network it is", Cell: func(c *federation.NetworkConfig) any {
+		return c.Spec.ClusterID
+	}},
+}

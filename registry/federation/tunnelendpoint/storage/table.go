@@ -1,0 +1,66 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package storage
+
+import (
+	"cmp"
+	"strings"
+	"time"
+
+	"liqo.io/federation/apiserver/apis/federation"
+	"liqo.io/federation/registry/federation/store"
+)
+
+var table = store.Table[*federation.TunnelEndpoint]{
+	{Name: "Cluster", Description: "the cluster at the other end", Cell: func(t *federation.TunnelEndpoint) any {
+		return t.Spec.ClusterID
+	}},
+	{Name: "Endpoint", Description: "where the other gateway is heard from, or else where it is called", Cell: func(t *federation.TunnelEndpoint) any {
+		return store.OrNone(cmp.Or(t.Status.Endpoint, strings.Join(t.Spec.Endpoints, ",")))
+	}},
+	{Name: "Status", Description: "how far the tunnel has come", Cell: func(t *federation.TunnelEndpoint) any {
+		return string(cmp.Or(t.Status.Phase, federation.TunnelConnecting))
+	}},
+	{Name: "Latency", Description: "how long a word to the other gateway and its answer take", Cell: func(t *federation.TunnelEndpoint) any {
+		if t.Status.Phase != federation.TunnelConnected || t.Status.LatencyMicroseconds == 0 {
+			return store.None
+		}
+		return latency(t.Status.LatencyMicroseconds)
+	}},
+	{Name: "Gateway", Wide: true, Description: "the node here that holds the tunnel", Cell: func(t *federation.TunnelEndpoint) any {
+		return store.OrNone(t.Status.Gateway)
+	}},
+	{Name: "Implementation", Wide: true, Description: "the WireGuard that it uses", Cell: func(t *federation.TunnelEndpoint) any {
+		return store.OrNone(t.Status.Implementation)
+	}},
+	{Name: "Remote", Wide: true, Description: "what is called here by the addresses of the other cluster", Cell: func(t *federation.TunnelEndpoint) any {
+		return mapped(t.Spec.Remote)
+	}},
+	{Name: "Local", Wide: true, Description: "what the other cluster calls ours", Cell: func(t *federation.TunnelEndpoint) any {
+		return mapped(t.Spec.Local)
+	}},
+}
+
+// latency is a duration with three digits at most.
+func latency(microseconds int64) string {
+	d := time.Duration(microseconds) * time.Microsecond
+	switch {
+	case d >= 100*time.Millisecond:
+		return d.Round(time.Millisecond).String()
+	case d >= 10*time.Millisecond:
+		return d.Round(100 * time.Microsecond).String()
+	case d >= time.Millisecond:
+		return d.Round(10 * time.Microsecond).String()
+	default:
+		return d.String()
+	}
+}
+
+func mapped(list []federation.CIDRMapping) string {
+	var all []string
+	for _, mapping := range list {
+		all = append(all, mapping.Mapped)
+	}
+	return store.OrNone(strings.Join(all, ","))
+}

@@ -1,0 +1,219 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package integration
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	kubeinformers "k8s.io/client-go/informers"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/utils/clock"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/controllers/network"
+	"liqo.io/federation/controllers/remote"
+	"liqo.io/federation/controllers/replication"
+	"liqo.io/federation/generated/clientset/versioned"
+	"liqo.io/federation/generated/informers/externalversions"
+	"liqo.io/federation/test/integration/framework"
+)
+
+// networked is one of two clusters, each with a federation API of its own, that
+// agree upon a tunnel.
+type networked struct {
+	id, peer, installation string
+	// admin reaches the API as an administrator.
+	admin versioned.Interface
+}
+
+// runNetwork runs the controllers of one of them until the test ends, with what
+// the configuration may.
+func (n *networked) runNetwork(t *testing.T, config *rest.Config, kubeConfig *rest.Config, settings network.Settings, more func(versioned.Interface, externalversions.SharedInformerFactory) func(context.Context)) {
+	t.Helper()
+	kube, federation := kubeOf(t, kubeConfig), fastClient(t, config)
+	everywhere := externalversions.NewSharedInformerFactory(federation, 0)
+	here := externalversions.NewSharedInformerFactoryWithOptions(federation, 0, externalversions.WithNamespace(n.installation))
+	secrets := kubeinformers.NewSharedInformerFactoryWithOptions(kube, 0, network.SecretInformers(n.installation)...)
+	controller, err := network.New(&network.Config{
+		Kube: kube, Federation: federation, FederationInformers: everywhere, InstallationInformers: here, SecretInformers: secrets,
+		Events: &record.FakeRecorder{}, Clock: clock.RealClock{}, ClusterID: n.id, Namespace: n.installation, Networking: v1alpha1.NetworkingTunnel, Settings: settings,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	runs := []func(context.Context){controller.Run}
+	if more != nil {
+		runs = append(runs, more(federation, everywhere))
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	here.StartWithContext(ctx)
+	here.WaitForCacheSync(ctx.Done())
+	var stopped sync.Once
+	stop := func() { stopped.Do(func() { cancel(); here.Shutdown() }) }
+	t.Cleanup(stop)
+	runWith(t, secrets, everywhere, runs...)
+}
+
+// knows makes what a cluster has of the other one when they are peered.
+func (n *networked) knows(t *testing.T, peerID string, status v1alpha1.ForeignClusterStatus) {
+	t.Helper()
+	clusters := n.admin.FederationV1alpha1().ForeignClusters()
+	must(t)(clusters.Create(t.Context(), &v1alpha1.ForeignCluster{ObjectMeta: metav1.ObjectMeta{Name: n.peer}, Spec: v1alpha1.ForeignClusterSpec{ClusterID: peerID}}, metav1.CreateOptions{}))
+	t.Cleanup(func() {
+		ctx := context.Background()
+		if err := clusters.Delete(ctx, n.peer, metav1.DeleteOptions{}); err != nil {
+			t.Error(err)
+		}
+		_, err := clusters.Patch(ctx, n.peer, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
+		if err != nil && !apierrors.IsNotFound(err) {
+			t.Error(err)
+		}
+	})
+	n.patch(t, fmt.Sprintf(`{"status":{"outgoingPeering":%q,"incomingPeering":%q}}`, status.OutgoingPeering, status.IncomingPeering), "status")
+}
+
+func (n *networked) patch(t *testing.T, patch string, subresources ...string) {
+	t.Helper()
+	must(t)(n.admin.FederationV1alpha1().ForeignClusters().Patch(t.Context(), n.peer, types.MergePatchType, []byte(patch), metav1.PatchOptions{}, subresources...))
+}
+
+func (n *networked) tunnel(ctx context.Context) (*v1alpha1.TunnelEndpoint, error) {
+	return n.admin.FederationV1alpha1().TunnelEndpoints(n.installation).Get(ctx, n.peer, metav1.GetOptions{})
+}
+
+// Two clusters with the same addresses agree upon a tunnel, through two API
+// servers, by nothing but the rights of the chart; what its gateway says is
+// told, and nothing is left when it is wanted no more.
+func TestTwoClustersAgreeUponATunnel(t *testing.T) {
+	env := framework.Get(t)
+	installRoles(t, env)
+	servers := []*framework.Server{env.StartServer(t, env.MakeDataDir(t)), env.StartServer(t, env.MakeDataDir(t))}
+	rome := &networked{id: thisID, peer: "pavia", installation: framework.Namespace, admin: federationOf(t, servers[0].Client(env.Admin))}
+	milan := &networked{id: thatID, peer: "lodi", installation: env.MakeNamespace(t), admin: federationOf(t, servers[1].Client(env.Admin))}
+	peerNamespace := makeNamespaceOf(t, env, peerOf(rome.peer), v1alpha1.RolePeer, rome.peer)
+	tenantNamespace := makeNamespaceOf(t, env, tenantOf(milan.peer), v1alpha1.RoleTenant, milan.peer)
+	const user = "peer-of-pavia"
+	must(t)(env.Kube.RbacV1().RoleBindings(tenantNamespace).Create(t.Context(), bindingOf("federation-tenant", userSubject(user)), metav1.CreateOptions{}))
+	t.Cleanup(func() {
+		_ = env.Kube.CoreV1().Secrets(rome.installation).Delete(context.Background(), v1alpha1.WireGuardSecret, metav1.DeleteOptions{})
+	})
+
+	settings := network.DefaultSettings()
+	settings.PodCIDRs, settings.ExternalCIDRs, settings.Endpoints = []string{"10.0.0.0/16"}, []string{"10.70.0.0/24"}, []string{"gateway.example.org:51820"}
+	peers := remote.NewPeersWith(func(*remote.Identity) (*remote.Clients, error) {
+		return &remote.Clients{Federation: fastClient(t, servers[1].Client(env.User(t, user, v1alpha1.PeerGroup)))}, nil
+	})
+	milan.runNetwork(t, servers[1].Client(env.Admin), env.Admin, settings, nil)
+	manager := env.ServiceAccount(t, framework.Namespace, controllerManager)
+	rome.runNetwork(t, servers[0].Client(manager), manager, settings,
+		func(federation versioned.Interface, informers externalversions.SharedInformerFactory) func(context.Context) {
+			replicator, err := replication.New(federation, informers, peers, milan.peer)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return replicator.Run
+		})
+	milan.knows(t, rome.id, v1alpha1.ForeignClusterStatus{OutgoingPeering: v1alpha1.PeeringNone, IncomingPeering: v1alpha1.PeeringEstablished})
+	rome.knows(t, milan.id, v1alpha1.ForeignClusterStatus{OutgoingPeering: v1alpha1.PeeringEstablished, IncomingPeering: v1alpha1.PeeringNone})
+	must(t)(rome.admin.FederationV1alpha1().ResourceRequests(peerNamespace).Create(t.Context(), &v1alpha1.ResourceRequest{
+		ObjectMeta: metav1.ObjectMeta{Name: milan.peer}, Spec: v1alpha1.ResourceRequestSpec{Features: rules.Features()},
+	}, metav1.CreateOptions{}))
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	t.Cleanup(func() { peers.Remove(rome.peer); cancel() })
+	if err := peers.Set(ctx, rome.peer, &remote.Identity{Namespace: tenantNamespace}); err != nil {
+		t.Fatal(err)
+	}
+	requests := milan.admin.FederationV1alpha1().ResourceRequests(tenantNamespace)
+	until(t, "the provider's answer to the request", func(ctx context.Context) (bool, error) {
+		_, err := requests.Patch(ctx, milan.peer, types.MergePatchType, []byte(`{"status":{"phase":"Accepted","observedGeneration":1,"features":["Tunnel"]}}`), metav1.PatchOptions{}, "status")
+		return err == nil, ignoreNotFound(err)
+	})
+
+	for _, n := range []*networked{rome, milan} {
+		until(t, "the tunnel of "+n.peer, func(ctx context.Context) (bool, error) {
+			_, err := n.tunnel(ctx)
+			return err == nil, ignoreNotFound(err)
+		})
+	}
+	one, err := rome.tunnel(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := milan.tunnel(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([][]v1alpha1.CIDRMapping{one.Spec.Local, one.Spec.Remote}, [][]v1alpha1.CIDRMapping{other.Spec.Remote, other.Spec.Local}); diff != "" {
+		t.Errorf("the clusters do not mean the same:\n%s", diff)
+	}
+	if one.Spec.Remote[0].Mapped == "10.0.0.0/16" || len(one.Spec.Remote) != 2 {
+		t.Errorf("the other cluster's ranges are called %v", one.Spec.Remote)
+	}
+	must(t)(rome.admin.FederationV1alpha1().TunnelEndpoints(rome.installation).Patch(t.Context(), rome.peer, types.MergePatchType,
+		[]byte(fmt.Sprintf(`{"status":{"phase":"Connected","observedGeneration":%d}}`, one.Generation)), metav1.PatchOptions{}, "status"))
+	awaitNetworking(t, rome, v1alpha1.PeeringEstablished)
+
+	// The keys are made once, and the private one is on nobody's lips.
+	secret := secretOf(t, env, milan.installation)
+	if string(secret.Data[v1alpha1.WireGuardPublicKey]) != one.Spec.PublicKey || secret.Type != v1alpha1.SecretTypeWireGuard {
+		t.Errorf("the tunnel has the key %s", one.Spec.PublicKey)
+	}
+	private := string(secretOf(t, env, rome.installation).Data[v1alpha1.WireGuardPrivateKey])
+	for _, server := range servers {
+		for key, value := range stored(t, server) {
+			if private == "" || strings.Contains(string(value), private) {
+				t.Errorf("the private key is in %s", key)
+			}
+		}
+	}
+
+	rome.patch(t, `{"spec":{"networking":"None"}}`)
+	for _, n := range []*networked{rome, milan} {
+		until(t, "the end of the tunnel of "+n.peer, func(ctx context.Context) (bool, error) {
+			_, err := n.tunnel(ctx)
+			if !apierrors.IsNotFound(err) {
+				return false, err
+			}
+			mappings, err := n.admin.FederationV1alpha1().AddressMappings(n.installation).List(ctx, metav1.ListOptions{LabelSelector: v1alpha1.LabelForeignCluster + "=" + n.peer})
+			return err == nil && len(mappings.Items) == 0, err
+		})
+	}
+	until(t, "the end of what is said of rome's network", func(ctx context.Context) (bool, error) {
+		here, err := rome.admin.FederationV1alpha1().NetworkConfigs(peerNamespace).List(ctx, metav1.ListOptions{})
+		if err != nil || len(here.Items) > 0 {
+			return false, err
+		}
+		there, err := milan.admin.FederationV1alpha1().NetworkConfigs(tenantNamespace).List(ctx, metav1.ListOptions{})
+		return err == nil && len(there.Items) == 1 && there.Items[0].Name == v1alpha1.NetworkConfigOfProvider, err
+	})
+	awaitNetworking(t, milan, v1alpha1.PeeringPending)
+}
+
+func secretOf(t *testing.T, env *framework.Environment, namespace string) *corev1.Secret {
+	t.Helper()
+	secret, err := env.Kube.CoreV1().Secrets(namespace).Get(t.Context(), v1alpha1.WireGuardSecret, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return secret
+}
+
+func awaitNetworking(t *testing.T, n *networked, phase v1alpha1.PeeringPhase) {
+	t.Helper()
+	until(t, fmt.Sprintf("networking with %s is %s", n.peer, phase), func(ctx context.Context) (bool, error) {
+		fc, err := n.admin.FederationV1alpha1().ForeignClusters().Get(ctx, n.peer, metav1.GetOptions{})
+		return err == nil && fc.Status.Networking == phase, err
+	})
+}
