@@ -30,6 +30,7 @@ import (
 	"liqo.io/federation/controllers/queue"
 	"liqo.io/federation/generated/clientset/versioned"
 	"liqo.io/federation/generated/informers/externalversions"
+	federationinformers "liqo.io/federation/generated/informers/externalversions/federation/v1alpha1"
 )
 
 // Config is what the controllers of this package work with. They share one,
@@ -42,6 +43,12 @@ type Config struct {
 	KubeInformers, ManagedInformers kubeinformers.SharedInformerFactory
 	FederationInformers             externalversions.SharedInformerFactory
 	Clock                           clock.PassiveClock
+	// InstallationInformers see Namespace, where the product is installed.
+	InstallationInformers externalversions.SharedInformerFactory
+	Namespace             string
+	// Networking says how the pods of two clusters reach each other, where a
+	// ForeignCluster does not say.
+	Networking v1alpha1.NetworkingMode
 	// ClusterID and ClusterName are this cluster's.
 	ClusterID, ClusterName string
 	// Namespaces are those that the product is installed in.
@@ -50,6 +57,11 @@ type Config struct {
 	VirtualKubelet VirtualKubelet
 
 	served *servedKinds
+}
+
+// tunnels are what was agreed upon with other clusters.
+func (c *Config) tunnels() federationinformers.TunnelEndpointInformer {
+	return c.InstallationInformers.Federation().V1alpha1().TunnelEndpoints()
 }
 
 // settle is how long a change of nodes or pods may bring others with it,

@@ -4,6 +4,7 @@
 package resources
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -49,6 +50,10 @@ type virtualNodes struct {
 	foreignCluster func(name string) (*v1alpha1.ForeignCluster, error)
 	offer          func(namespace, name string) (*v1alpha1.ResourceOffer, error)
 	siblings       func(namespace string) ([]*v1alpha1.VirtualNode, error)
+	// networking is that of foreign clusters that do not say, and tunnel what was
+	// agreed with one.
+	networking v1alpha1.NetworkingMode
+	tunnel     func(foreignCluster string) (*v1alpha1.TunnelEndpoint, error)
 	// readable are the kinds that virtual kubelets may read beside the built-in
 	// ones, and served tells how this cluster serves one; nil if it does not.
 	readable []metav1.GroupVersionResource
@@ -223,6 +228,18 @@ func (r *virtualNodes) observeNetwork(node *v1alpha1.VirtualNode) error {
 	condition := metav1.Condition{
 		Type: v1alpha1.ConditionNetworkReady, Status: metav1.ConditionFalse, ObservedGeneration: node.Generation, Reason: ReasonNoNetwork,
 		Message: "There is no network between the pods of both clusters, see spec.networking of the ForeignCluster: endpoints of Services stay here.",
+	}
+	node.Status.Network = nil
+	if err == nil && cmp.Or(fc.Spec.Networking, r.networking) == v1alpha1.NetworkingTunnel {
+		tunnel, err := r.tunnel(fc.Name)
+		if err != nil && !apierrors.IsNotFound(err) {
+			return err
+		}
+		// Until it is agreed upon nothing is reached by any address.
+		node.Status.Network = &v1alpha1.VirtualNodeNetwork{}
+		if err == nil && tunnel.Spec.ClusterID == node.Spec.ClusterID {
+			node.Status.Network.Local, node.Status.Network.Remote = tunnel.Spec.Local, tunnel.Spec.Remote
+		}
 	}
 	if err == nil && fc.Status.Networking == v1alpha1.PeeringEstablished {
 		condition.Status, condition.Reason = metav1.ConditionTrue, ReasonNetworkReady

@@ -138,13 +138,19 @@ func NewVirtualNodes(config *Config) (*VirtualNodes, error) {
 			UpdateFunc: func(old, now any) {
 				before, ok1 := old.(*v1alpha1.ForeignCluster)
 				after, ok2 := now.(*v1alpha1.ForeignCluster)
-				if ok1 && ok2 && before.Status.Networking != after.Status.Networking {
+				if ok1 && ok2 && (before.Status.Networking != after.Status.Networking || before.Spec.Networking != after.Spec.Networking) {
 					for _, key := range inNamespace(rules.PeerNamespace(after.Name), "") {
 						controller.Add(key)
 					}
 				}
 			},
 		}},
+		watched{config.tunnels().Informer(), controller.Handle(func(object any) []cache.ObjectName {
+			if tunnel, ok := object.(*v1alpha1.TunnelEndpoint); ok {
+				return inNamespace(rules.PeerNamespace(tunnel.Name), "")
+			}
+			return nil
+		})},
 		watched{serviceAccounts.Informer(), controller.Handle(owned)},
 		watched{bindings.Informer(), controller.Handle(ofBinding)},
 		watched{deployments.Informer(), controller.Handle(owned)},
@@ -185,6 +191,8 @@ func (c *Config) virtualNodes() *virtualNodes {
 			return commit.Commit(ctx, federation.VirtualNodes(old.Namespace), old, wanted)
 		},
 		foreignCluster: informers.ForeignClusters().Lister().Get,
+		networking:     c.Networking,
+		tunnel:         c.tunnels().Lister().TunnelEndpoints(c.Namespace).Get,
 		offer: func(namespace, name string) (*v1alpha1.ResourceOffer, error) {
 			return informers.ResourceOffers().Lister().ResourceOffers(namespace).Get(name)
 		},

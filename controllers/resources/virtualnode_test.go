@@ -431,3 +431,35 @@ func TestVirtualNodeSaysWhetherThereIsANetwork(t *testing.T) {
 		}
 	}
 }
+
+func TestVirtualNodeSaysWhatAddressesAreCalled(t *testing.T) {
+	local, remote := []v1alpha1.CIDRMapping{{CIDR: "10.0.0.0/16", Mapped: "10.2.0.0/16"}}, []v1alpha1.CIDRMapping{{CIDR: "10.0.0.0/16", Mapped: "10.1.0.0/16"}}
+	agreed := &v1alpha1.TunnelEndpoint{Spec: v1alpha1.TunnelEndpointSpec{ClusterID: newHost().virtual.Spec.ClusterID, Local: local, Remote: remote}}
+	other := agreed.DeepCopy()
+	other.Spec.ClusterID = "another"
+	for _, test := range []struct {
+		name         string
+		installation v1alpha1.NetworkingMode
+		said         v1alpha1.NetworkingMode
+		tunnel       *v1alpha1.TunnelEndpoint
+		want         *v1alpha1.VirtualNodeNetwork
+	}{
+		{"without a tunnel each has its own", v1alpha1.NetworkingFlat, "", agreed, nil},
+		{"of this cluster alone there is none", v1alpha1.NetworkingTunnel, v1alpha1.NetworkingFlat, agreed, nil},
+		{"what was agreed", v1alpha1.NetworkingTunnel, "", agreed, &v1alpha1.VirtualNodeNetwork{Local: local, Remote: remote}},
+		{"nothing is reached before that", "", v1alpha1.NetworkingTunnel, nil, &v1alpha1.VirtualNodeNetwork{}},
+		{"nor by what was agreed with another", v1alpha1.NetworkingTunnel, "", other, &v1alpha1.VirtualNodeNetwork{}},
+	} {
+		h := newHost()
+		h.foreignCluster.Spec.Networking = test.said
+		controller := h.controller()
+		controller.networking = test.installation
+		controller.tunnel = func(string) (*v1alpha1.TunnelEndpoint, error) { return found(test.tunnel) }
+		if err := controller.observeNetwork(h.virtual); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(test.want, h.virtual.Status.Network); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", test.name, diff)
+		}
+	}
+}

@@ -62,6 +62,9 @@ type Pods struct {
 	// patch is what the VirtualNode gives to the pods on the provider; nil if
 	// nothing.
 	patch func() *v1alpha1.OffloadingPatch
+	// network knows what the addresses of pods there are called here; nil means
+	// that they are the same.
+	network *network
 	// warnings bounds what the provider can have told, of all pods together.
 	warnings flowcontrol.PassiveRateLimiter
 	// reachable tells whether the provider answers: while it does not, what is

@@ -76,6 +76,9 @@ func (p *Pods) reconcile(ctx context.Context, key cache.ObjectName) error {
 		there = nil
 	}
 	// How the pod does is told also while a change of it does not get through.
+	if p.network != nil {
+		shadow, there = p.network.here(shadow, there)
+	}
 	status := reflect.PodStatus(pod, shadow, there, p.nodeIP, p.now())
 	reflect.RefuseContainers(&status, refused.containers, refused.message)
 	p.publish(ctx, pod, status)

@@ -85,6 +85,7 @@ type kubelet struct {
 	pods      *Pods
 	twins     *twins
 	reflected *Reflections
+	network   *network
 	events    record.EventBroadcaster
 	// remapped tells that the NamespaceMap or a VirtualNode has changed.
 	remapped chan struct{}
@@ -104,6 +105,7 @@ func assemble(ctx context.Context, options *Options, clients *clients, own *Metr
 		events:    broadcaster,
 		remapped:  make(chan struct{}, 1),
 	}
+	k.network = &network{virtualNode: k.informers.virtualNode}
 	k.node = &Node{
 		provider: options.ForeignCluster, address: options.NodeIP, port: options.Port,
 		check:       func(ctx context.Context) (string, error) { return clients.check(ctx, k.informers.virtualNode()) },
@@ -127,7 +129,7 @@ func assemble(ctx context.Context, options *Options, clients *clients, own *Metr
 		localDynamic: clients.dynamic, remoteDynamic: clients.remote.Dynamic, remoteFederation: clients.remote.Federation,
 		view: reflect.View{
 			Lives:   func(node string) bool { return k.informers.standsFor(options.RemoteClusterID, node) },
-			Address: reflect.SameAddress,
+			Address: k.network.there,
 		},
 		virtualNode: func() *v1alpha1.VirtualNode { return k.informers.deciding(options.RemoteClusterID) },
 		recorder:    recorder, metrics: own, reachable: k.node.reachable,
@@ -139,6 +141,7 @@ func assemble(ctx context.Context, options *Options, clients *clients, own *Metr
 		recorder: recorder,
 		metrics:  own, clock: clock.RealClock{},
 		patch:     k.informers.patch,
+		network:   k.network,
 		warnings:  flowcontrol.NewTokenBucketPassiveRateLimiter(warningsPerSecond, warningsAtOnce),
 		reachable: k.node.reachable,
 		homeAllowed: func() bool {
@@ -158,6 +161,10 @@ func assemble(ctx context.Context, options *Options, clients *clients, own *Metr
 		virtualNode: func() {
 			k.node.sync()
 			k.pods.repatch()
+			if k.network.changed() {
+				k.pods.enqueueAll()
+				k.reflected.enqueueAll()
+			}
 			k.remap()
 		},
 		maps:     k.remap,

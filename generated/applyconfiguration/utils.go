@@ -119,6 +119,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &federationv1alpha1.TunnelEndpointStatusApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("VirtualNode"):
 		return &federationv1alpha1.VirtualNodeApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("VirtualNodeNetwork"):
+		return &federationv1alpha1.VirtualNodeNetworkApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("VirtualNodeReflection"):
 		return &federationv1alpha1.VirtualNodeReflectionApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("VirtualNodeSpec"):

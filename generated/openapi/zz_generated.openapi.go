@@ -408,6 +408,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		v1alpha1.TunnelEndpointStatus{}.OpenAPIModelName():         schema_apiserver_apis_federation_v1alpha1_TunnelEndpointStatus(ref),
 		v1alpha1.VirtualNode{}.OpenAPIModelName():                  schema_apiserver_apis_federation_v1alpha1_VirtualNode(ref),
 		v1alpha1.VirtualNodeList{}.OpenAPIModelName():              schema_apiserver_apis_federation_v1alpha1_VirtualNodeList(ref),
+		v1alpha1.VirtualNodeNetwork{}.OpenAPIModelName():           schema_apiserver_apis_federation_v1alpha1_VirtualNodeNetwork(ref),
 		v1alpha1.VirtualNodeReflection{}.OpenAPIModelName():        schema_apiserver_apis_federation_v1alpha1_VirtualNodeReflection(ref),
 		v1alpha1.VirtualNodeSpec{}.OpenAPIModelName():              schema_apiserver_apis_federation_v1alpha1_VirtualNodeSpec(ref),
 		v1alpha1.VirtualNodeStatus{}.OpenAPIModelName():            schema_apiserver_apis_federation_v1alpha1_VirtualNodeStatus(ref),
@@ -22169,6 +22170,57 @@ func schema_apiserver_apis_federation_v1alpha1_VirtualNodeList(ref common.Refere
 	}
 }
 
+func schema_apiserver_apis_federation_v1alpha1_VirtualNodeNetwork(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "VirtualNodeNetwork says what addresses are called on both sides of a tunnel. One that is in none of the ranges is not reached from the other side; until the tunnel is agreed upon there are no ranges.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"local": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "local are our ranges and what the provider calls them.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(v1alpha1.CIDRMapping{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+					"remote": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "remote are the provider's ranges as it calls them and what we call them.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(v1alpha1.CIDRMapping{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			v1alpha1.CIDRMapping{}.OpenAPIModelName()},
+	}
+}
+
 func schema_apiserver_apis_federation_v1alpha1_VirtualNodeReflection(ref common.ReferenceCallback) common.OpenAPIDefinition {
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
@@ -22375,6 +22427,12 @@ func schema_apiserver_apis_federation_v1alpha1_VirtualNodeStatus(ref common.Refe
 							},
 						},
 					},
+					"network": {
+						SchemaProps: spec.SchemaProps{
+							Description: "network says what addresses are called on both sides, where networking is Tunnel. Without it each address is the same on both sides.",
+							Ref:         ref(v1alpha1.VirtualNodeNetwork{}.OpenAPIModelName()),
+						},
+					},
 					"conditions": {
 						VendorExtensible: spec.VendorExtensible{
 							Extensions: spec.Extensions{
@@ -22400,6 +22458,6 @@ func schema_apiserver_apis_federation_v1alpha1_VirtualNodeStatus(ref common.Refe
 			},
 		},
 		Dependencies: []string{
-			metav1.Condition{}.OpenAPIModelName(), metav1.GroupVersionResource{}.OpenAPIModelName()},
+			metav1.Condition{}.OpenAPIModelName(), metav1.GroupVersionResource{}.OpenAPIModelName(), v1alpha1.VirtualNodeNetwork{}.OpenAPIModelName()},
 	}
 }

@@ -76,7 +76,8 @@ func TestAVirtualNodeFollowsOfferAndDiscovery(t *testing.T) {
 	config := &resources.Config{
 		Kube: kube, Federation: federation, Clock: clock, ClusterID: thatID, ClusterName: "rome",
 		KubeInformers: kubeinformers.NewSharedInformerFactory(kube, 0), ManagedInformers: kubeinformers.NewSharedInformerFactory(kube, 0),
-		FederationInformers: externalversions.NewSharedInformerFactory(federation, 0),
+		FederationInformers:   externalversions.NewSharedInformerFactory(federation, 0),
+		InstallationInformers: externalversions.NewSharedInformerFactoryWithOptions(federation, 0, externalversions.WithNamespace(framework.Namespace)), Namespace: framework.Namespace,
 		// Without an image there is no virtual kubelet, whose Deployment nobody would
 		// run here.
 		VirtualKubelet: resources.VirtualKubelet{PullPolicy: "Never", ReflectedKinds: []string{"gears.v1.kinds.example.com", "planets.v1.kinds.example.com"}},

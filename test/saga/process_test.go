@@ -351,6 +351,7 @@ func (p *process) live() {
 	}
 	lending := &resources.Config{
 		Kube: kube, Federation: federation, KubeInformers: everything, ManagedInformers: managed, FederationInformers: ours,
+		InstallationInformers: ours, Namespace: installation,
 		Clock: clock.RealClock{}, ClusterID: s.id, ClusterName: s.name, Policy: resources.DefaultPolicy(),
 		VirtualKubelet: resources.VirtualKubelet{Image: "virtual-kubelet", PullPolicy: "Never"},
 	}

@@ -98,11 +98,18 @@ const (
 	ConditionKindsReflected = "KindsReflected"
 )
 
+// VirtualNodeNetwork says what addresses are called on both sides of a tunnel.
+type VirtualNodeNetwork struct {
+	Local  []CIDRMapping
+	Remote []CIDRMapping
+}
+
 // VirtualNodeStatus is how a virtual node stands.
 type VirtualNodeStatus struct {
 	ObservedGeneration int64
 	Pods               int32
 	ReflectedKinds     []metav1.GroupVersionResource
+	Network            *VirtualNodeNetwork
 	Conditions         []metav1.Condition
 }
 

@@ -83,3 +83,19 @@ func sanitise(s *corev1.ContainerStatus) {
 	// They name volumes, users and devices of the provider's node.
 	s.VolumeMounts, s.User, s.AllocatedResourcesStatus = nil, nil, nil
 }
+
+// Named is the status of a pod with what its addresses are called here, without
+// those that are not reached. It shares the rest with the argument.
+func Named(status *corev1.PodStatus, here func(address string) (string, bool)) corev1.PodStatus {
+	named := *status
+	named.PodIP, named.PodIPs = "", nil
+	for _, ip := range status.PodIPs {
+		if address, ok := here(ip.IP); ok {
+			named.PodIPs = append(named.PodIPs, corev1.PodIP{IP: address})
+		}
+	}
+	if len(named.PodIPs) > 0 {
+		named.PodIP = named.PodIPs[0].IP
+	}
+	return named
+}

@@ -185,6 +185,20 @@ const (
 	ConditionNetworkReady = "NetworkReady"
 )
 
+// VirtualNodeNetwork says what addresses are called on both sides of a tunnel.
+// One that is in none of the ranges is not reached from the other side; until
+// the tunnel is agreed upon there are no ranges.
+type VirtualNodeNetwork struct {
+	// local are our ranges and what the provider calls them.
+	// +optional
+	// +listType=atomic
+	Local []CIDRMapping `json:"local,omitempty"`
+	// remote are the provider's ranges as it calls them and what we call them.
+	// +optional
+	// +listType=atomic
+	Remote []CIDRMapping `json:"remote,omitempty"`
+}
+
 // VirtualNodeStatus is how a virtual node stands.
 type VirtualNodeStatus struct {
 	// observedGeneration is the generation of the spec that this status
@@ -201,6 +215,10 @@ type VirtualNodeStatus struct {
 	// +optional
 	// +listType=atomic
 	ReflectedKinds []metav1.GroupVersionResource `json:"reflectedKinds,omitempty"`
+	// network says what addresses are called on both sides, where networking is
+	// Tunnel. Without it each address is the same on both sides.
+	// +optional
+	Network *VirtualNodeNetwork `json:"network,omitempty"`
 	// conditions are Ready, VirtualKubeletAvailable, NetworkReady and
 	// KindsReflected.
 	// +optional

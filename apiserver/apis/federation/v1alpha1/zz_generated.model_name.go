@@ -384,6 +384,11 @@ func (in VirtualNodeList) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in VirtualNodeNetwork) OpenAPIModelName() string {
+	return "io.liqo.federation.v1alpha1.VirtualNodeNetwork"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in VirtualNodeReflection) OpenAPIModelName() string {
 	return "io.liqo.federation.v1alpha1.VirtualNodeReflection"
 }

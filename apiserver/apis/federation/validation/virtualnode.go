@@ -38,6 +38,10 @@ func ValidateVirtualNodeStatusUpdate(node, old *federation.VirtualNode) field.Er
 	errs = append(errs, notNegative(node.Status.ObservedGeneration, statusPath.Child("observedGeneration"))...)
 	errs = append(errs, notNegative(node.Status.Pods, statusPath.Child("pods"))...)
 	errs = append(errs, ReflectedKinds(node.Status.ReflectedKinds, statusPath.Child("reflectedKinds"))...)
+	if network := node.Status.Network; network != nil {
+		errs = append(errs, cidrMappings(network.Local, statusPath.Child("network", "local"))...)
+		errs = append(errs, cidrMappings(network.Remote, statusPath.Child("network", "remote"))...)
+	}
 	return append(errs, conditions(node.Status.Conditions, statusPath.Child("conditions"))...)
 }
 

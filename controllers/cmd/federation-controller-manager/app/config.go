@@ -54,6 +54,8 @@ type Config struct {
 	client    *rest.Config
 	scheme    *runtime.Scheme
 	factories []factory
+	// installation are the informers of the installation namespace.
+	installation externalversions.SharedInformerFactory
 	// shared is what the controllers of package resources share beside.
 	shared *resources.Config
 }

@@ -13,12 +13,20 @@ import (
 	"liqo.io/federation/generated/informers/externalversions"
 )
 
+// installationInformers see the federation API in the installation namespace.
+func (c *Config) installationInformers() externalversions.SharedInformerFactory {
+	if c.installation == nil {
+		c.installation = c.NewFederationInformers(externalversions.WithNamespace(c.Options.Namespace))
+	}
+	return c.installation
+}
+
 func initNetwork(_ context.Context, config *Config) ([]Runner, error) {
 	return running(network.New(&network.Config{
 		Kube:                  config.Kube,
 		Federation:            config.Federation,
 		FederationInformers:   config.FederationInformers,
-		InstallationInformers: config.NewFederationInformers(externalversions.WithNamespace(config.Options.Namespace)),
+		InstallationInformers: config.installationInformers(),
 		SecretInformers:       config.NewKubeInformers(network.SecretInformers(config.Options.Namespace)...),
 		Events:                config.Recorder("network"),
 		Clock:                 clock.RealClock{},

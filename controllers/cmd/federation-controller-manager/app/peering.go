@@ -82,17 +82,20 @@ func initReplication(_ context.Context, config *Config) ([]Runner, error) {
 func (c *Config) resources() *resources.Config {
 	if c.shared == nil {
 		c.shared = &resources.Config{
-			Kube:                c.Kube,
-			Federation:          c.Federation,
-			KubeInformers:       c.KubeInformers,
-			ManagedInformers:    c.ManagedInformers,
-			FederationInformers: c.FederationInformers,
-			Clock:               clock.RealClock{},
-			ClusterID:           c.ClusterID,
-			ClusterName:         c.Options.ClusterName,
-			Namespaces:          []string{c.Options.Namespace, c.Options.InvitationNamespace},
-			Policy:              c.Options.Policy,
-			VirtualKubelet:      c.Options.VirtualKubelet,
+			Kube:                  c.Kube,
+			Federation:            c.Federation,
+			KubeInformers:         c.KubeInformers,
+			ManagedInformers:      c.ManagedInformers,
+			FederationInformers:   c.FederationInformers,
+			InstallationInformers: c.installationInformers(),
+			Namespace:             c.Options.Namespace,
+			Networking:            v1alpha1.NetworkingMode(c.Options.Networking),
+			Clock:                 clock.RealClock{},
+			ClusterID:             c.ClusterID,
+			ClusterName:           c.Options.ClusterName,
+			Namespaces:            []string{c.Options.Namespace, c.Options.InvitationNamespace},
+			Policy:                c.Options.Policy,
+			VirtualKubelet:        c.Options.VirtualKubelet,
 		}
 	}
 	return c.shared

@@ -25,6 +25,9 @@ type VirtualNodeStatusApplyConfiguration struct {
 	// copies: what the provider offers, this cluster serves and its virtual
 	// kubelets may read.
 	ReflectedKinds []v1.GroupVersionResource `json:"reflectedKinds,omitempty"`
+	// network says what addresses are called on both sides, where networking is
+	// Tunnel. Without it each address is the same on both sides.
+	Network *VirtualNodeNetworkApplyConfiguration `json:"network,omitempty"`
 	// conditions are Ready, VirtualKubeletAvailable, NetworkReady and
 	// KindsReflected.
 	Conditions []metav1.ConditionApplyConfiguration `json:"conditions,omitempty"`
@@ -59,6 +62,14 @@ func (b *VirtualNodeStatusApplyConfiguration) WithReflectedKinds(values ...v1.Gr
 	for i := range values {
 		b.ReflectedKinds = append(b.ReflectedKinds, values[i])
 	}
+	return b
+}
+
+// WithNetwork sets the Network field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Network field is set to the value of the last call.
+func (b *VirtualNodeStatusApplyConfiguration) WithNetwork(value *VirtualNodeNetworkApplyConfiguration) *VirtualNodeStatusApplyConfiguration {
+	b.Network = value
 	return b
 }
 

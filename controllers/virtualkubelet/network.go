@@ -1,0 +1,104 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package virtualkubelet
+
+import (
+	"net/netip"
+	"sync/atomic"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/controllers/virtualkubelet/reflect"
+)
+
+// network knows what addresses are called on both sides, as the VirtualNode
+// says it.
+type network struct {
+	virtualNode func() *v1alpha1.VirtualNode
+	last        atomic.Pointer[naming]
+	// seen is what everything was looked at with last.
+	seen *v1alpha1.VirtualNodeNetwork
+}
+
+// naming is what addresses are called on both sides of a tunnel.
+type naming struct {
+	said        *v1alpha1.VirtualNodeNetwork
+	translation rules.Translation
+}
+
+// names is nil where each address is the same on both sides. When the
+// VirtualNode is gone, they are as they were.
+func (n *network) names() *naming {
+	last, vn := n.last.Load(), n.virtualNode()
+	switch {
+	case vn == nil || last != nil && last.said == vn.Status.Network:
+		return last
+	case vn.Status.Network == nil:
+		n.last.Store(nil)
+		return nil
+	}
+	said := vn.Status.Network
+	// What cannot be read has no names, and so nothing is reached.
+	translation, _ := rules.NewTranslation(&v1alpha1.TunnelEndpointSpec{Local: said.Local, Remote: said.Remote}, nil)
+	last = &naming{said: said, translation: translation}
+	n.last.Store(last)
+	return last
+}
+
+// changed tells whether addresses are called otherwise than the last time. It is
+// called by one goroutine at a time.
+func (n *network) changed() bool {
+	var said *v1alpha1.VirtualNodeNetwork
+	if names := n.names(); names != nil {
+		said = names.said
+	}
+	if (said == nil) == (n.seen == nil) && equality.Semantic.DeepEqual(said, n.seen) {
+		return false
+	}
+	n.seen = said
+	return true
+}
+
+// there is what an address of ours is reached at from the provider; false if it
+// is not.
+func (n *network) there(address string) (string, bool) {
+	names := n.names()
+	if names == nil {
+		return reflect.SameAddress(address)
+	}
+	return translate(address, names.translation.Theirs)
+}
+
+func translate(address string, name func(netip.Addr) (netip.Addr, bool)) (string, bool) {
+	addr, err := netip.ParseAddr(address)
+	if err != nil {
+		return "", false
+	}
+	named, ok := name(addr)
+	return named.String(), ok
+}
+
+// here are a shadow pod and the pod of it with the addresses that they are
+// reached at from this cluster. Those that came are not changed.
+func (n *network) here(shadow *v1alpha1.ShadowPod, pod *corev1.Pod) (*v1alpha1.ShadowPod, *corev1.Pod) {
+	names := n.names()
+	if names == nil {
+		return shadow, pod
+	}
+	ours := func(address string) (string, bool) { return translate(address, names.translation.Ours) }
+	if shadow != nil && shadow.Status.Pod != nil {
+		named, status := *shadow, reflect.Named(shadow.Status.Pod, ours)
+		named.Status.Pod = &status
+		shadow = &named
+	}
+	if pod != nil {
+		named := *pod
+		named.Status = reflect.Named(&pod.Status, ours)
+		pod = &named
+	}
+	return shadow, pod
+}
