@@ -249,5 +249,6 @@ func (k *kubelet) serve(ctx context.Context, options *Options, clients *clients,
 			}
 			return nil
 		},
+		Profiling: options.Profiling,
 	}))
 }
