@@ -5,7 +5,9 @@ package storage
 
 import (
 	"context"
+	"slices"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 
@@ -19,6 +21,10 @@ import (
 // taken. And it keeps peers from the finalizers: while a pod runs its shadow pod
 // has to be there, and to take it along when it goes, or the pod would run and
 // not count.
+//
+// Who wrote which of its fields is not kept before somebody applies one: that
+// is as long as the shadow pod itself, would be stored, sent to each watcher and
+// computed with each change, and the fields have one writer, the virtual kubelet.
 type attributed struct {
 	shadowpod.Strategy
 }
@@ -29,10 +35,18 @@ func (s attributed) PrepareForCreate(ctx context.Context, obj runtime.Object) {
 	if byPeer(ctx) {
 		pod.Finalizers = nil
 	}
+	if !slices.ContainsFunc(pod.ManagedFields, applied) {
+		pod.ManagedFields = nil
+	}
 	s.Strategy.PrepareForCreate(ctx, pod)
 	if consumer, ok := ctx.Value(consumerKey{}).(string); ok {
 		pod.Status.ForeignCluster = consumer
 	}
+}
+
+// applied tells whether fields are owned by who applies them.
+func applied(entry metav1.ManagedFieldsEntry) bool {
+	return entry.Operation == metav1.ManagedFieldsOperationApply
 }
 
 // PrepareForUpdate keeps what a request must not change.
