@@ -76,13 +76,13 @@ func (c *Controller) remove(ctx context.Context, shadow *v1alpha1.ShadowPod, pod
 	if !slices.Contains(shadow.Finalizers, v1alpha1.Finalizer) {
 		return nil
 	}
-	changed := shadow.DeepCopy()
-	changed.Finalizers = slices.DeleteFunc(changed.Finalizers, func(name string) bool { return name == v1alpha1.Finalizer })
-	_, err := commit.Commit(ctx, c.federation.FederationV1alpha1().ShadowPods(shadow.Namespace), shadow, changed)
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
-	return err
+	// Nothing else of it changes, so nothing else is compared.
+	held := &v1alpha1.ShadowPod{ObjectMeta: metav1.ObjectMeta{
+		Namespace: shadow.Namespace, Name: shadow.Name, UID: shadow.UID, ResourceVersion: shadow.ResourceVersion, Finalizers: shadow.Finalizers,
+	}}
+	released := held.DeepCopy()
+	released.Finalizers = slices.DeleteFunc(released.Finalizers, func(name string) bool { return name == v1alpha1.Finalizer })
+	return c.commit(ctx, held, released)
 }
 
 func (c *Controller) deletePod(ctx context.Context, pod *corev1.Pod) error {

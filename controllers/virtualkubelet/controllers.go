@@ -12,7 +12,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	kubeinformers "k8s.io/client-go/informers"
 )
 
 const (
@@ -38,30 +37,6 @@ func (k *kubelet) nodeController(initial *corev1.Node, clients *clients) (*node.
 			_, err = nodes.Create(ctx, k.node.sync().DeepCopy(), metav1.CreateOptions{})
 			return err
 		}))
-}
-
-// podController brings the events of the pods and writes their statuses.
-func (k *kubelet) podController() (*node.PodController, error) {
-	// It asks for these to resolve what refers to them, which is the provider's
-	// part: they are never started, and stay empty.
-	empty := kubeinformers.NewSharedInformerFactory(k.pods.local, 0).Core().V1()
-	return node.NewPodController(node.PodControllerConfig{
-		PodClient:         podsGetter{k.pods},
-		PodInformer:       k.informers.pods,
-		EventRecorder:     warnings{k.pods.recorder},
-		Provider:          lifecycle{k.pods},
-		ConfigMapInformer: empty.ConfigMaps(),
-		SecretInformer:    empty.Secrets(),
-		ServiceInformer:   empty.Services(),
-
-		SyncPodsFromKubernetesRateLimiter:        atOnce{},
-		DeletePodsFromKubernetesRateLimiter:      atOnce{},
-		SyncPodStatusFromProviderRateLimiter:     atOnce{},
-		SyncPodsFromKubernetesShouldRetryFunc:    retry,
-		DeletePodsFromKubernetesShouldRetryFunc:  retry,
-		SyncPodStatusFromProviderShouldRetryFunc: retry,
-		SkipDownwardAPIResolution:                true,
-	})
 }
 
 // known are the pods as the kubelet's API sees them.

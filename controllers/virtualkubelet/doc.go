@@ -7,8 +7,9 @@
 // for them.
 //
 // What happens to a pod is decided in one place, Pods.reconcile, from what the
-// caches hold of its two sides; the pod controller of virtual-kubelet brings
-// the events of the local side and carries the statuses out.
+// caches hold of its two sides. The node and its lease are kept by the library
+// virtual-kubelet; its pod controller would keep each pod twice beside the cache
+// and ask after pods that this package looks at anyhow.
 //
 // What pods need beside themselves is decided as one pass over one object and
 // its copy on the provider, in objects.reconcile, for every kind alike.

@@ -45,6 +45,8 @@ type Options struct {
 	// HomeServer is the URL under which pods on the provider reach the API server
 	// of this cluster; empty means that they do not.
 	HomeServer string
+	// Profiling serves profiles beside the kubelet's API.
+	Profiling bool
 	// Dial connects to the provider. Nil means by the rules for peers, which
 	// refuse what only tests have: a provider on the machine itself.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
@@ -72,6 +74,7 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.CertFile, "tls-cert-file", o.CertFile, "Serving certificate; default is a self-signed one.")
 	flags.StringVar(&o.KeyFile, "tls-private-key-file", o.KeyFile, "Private key of the serving certificate.")
 	flags.StringVar(&o.HomeServer, "home-server", o.HomeServer, "URL, https://host:port, under which pods on the provider reach the API server of this cluster. Without one their tokens stay here.")
+	flags.BoolVar(&o.Profiling, "profiling", o.Profiling, "Serve /debug/pprof/ to those who may get nodes/proxy of the node.")
 	logsapi.AddFlags(o.Logs, flags)
 }
 

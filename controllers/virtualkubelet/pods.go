@@ -79,8 +79,6 @@ type Pods struct {
 	// offeredNode is the node of the provider's offer that this one stands for;
 	// nil where none does.
 	offeredNode func() string
-	// notify hands a status to the pod controller, which writes it.
-	notify func(*corev1.Pod)
 
 	queue workqueue.TypedRateLimitingInterface[cache.ObjectName]
 	// created holds shadow pods that were created and not seen yet, by key:
@@ -183,15 +181,24 @@ func (p *Pods) twinEvents() twinEvents {
 	}
 }
 
-// localEvents follow what others write into the status of local pods: the
-// pod controller looks at the rest.
+// localEvents follow the pods of the node, also what others write into their
+// status.
 func (p *Pods) localEvents() cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerFuncs{
-		AddFunc: func(any) { p.metrics.pods.Inc() },
+		AddFunc: func(obj any) {
+			p.metrics.pods.Inc()
+			if pod, ok := obj.(*corev1.Pod); ok {
+				p.queue.Add(cache.MetaObjectToName(pod))
+			}
+		},
 		UpdateFunc: func(before, after any) {
 			old, ok1 := before.(*corev1.Pod)
 			pod, ok2 := after.(*corev1.Pod)
-			if ok1 && ok2 && old.ResourceVersion != pod.ResourceVersion {
+			switch {
+			case !ok1 || !ok2 || old.ResourceVersion == pod.ResourceVersion:
+			case old.UID != pod.UID, gracePeriod(old) != gracePeriod(pod):
+				p.queue.Add(cache.MetaObjectToName(pod))
+			default:
 				p.queue.AddAfter(cache.MetaObjectToName(pod), readyDelay)
 			}
 		},

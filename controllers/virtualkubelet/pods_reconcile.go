@@ -51,8 +51,7 @@ func (p *Pods) reconcile(ctx context.Context, key cache.ObjectName) error {
 		return nil
 	case !extent.wanted:
 		p.unwait(key)
-		p.publish(ctx, pod, reflect.NotOffloaded(pod, extent.message+notForDaemonSets(pod), p.now()))
-		return nil
+		return p.publish(ctx, pod, reflect.NotOffloaded(pod, extent.message+notForDaemonSets(pod), p.now()))
 	case !extent.ready:
 		return p.await(ctx, key, pod, extent)
 	case !extent.twin.synced(), !p.reachable():
@@ -75,14 +74,13 @@ func (p *Pods) reconcile(ctx context.Context, key cache.ObjectName) error {
 	if there != nil && reflect.OriginUID(there) != pod.UID {
 		there = nil
 	}
-	// How the pod does is told also while a change of it does not get through.
 	if p.network != nil {
 		shadow, there = p.network.here(shadow, there)
 	}
+	// How the pod does is told also while a change of it does not get through.
 	status := reflect.PodStatus(pod, shadow, there, p.nodeIP, p.now())
 	reflect.RefuseContainers(&status, refused.containers, refused.message)
-	p.publish(ctx, pod, status)
-	return errors.Join(updateErr, p.keepTokens(ctx, key, pod, shadow, extent.twin))
+	return errors.Join(updateErr, p.publish(ctx, pod, status), p.keepTokens(ctx, key, pod, shadow, extent.twin))
 }
 
 // await tells a pod that its namespace is not there yet, if that takes long.
@@ -95,8 +93,7 @@ func (p *Pods) await(ctx context.Context, key cache.ObjectName, pod *corev1.Pod,
 		p.queue.AddAfter(key, twinGrace-age)
 		return nil
 	}
-	p.publish(ctx, pod, reflect.Refused(pod, v1alpha1.ReasonOffloadingBackOff, extent.message))
-	return nil
+	return p.publish(ctx, pod, reflect.Refused(pod, v1alpha1.ReasonOffloadingBackOff, extent.message))
 }
 
 // create asks the provider for the pod. A refusal becomes the pod's status
@@ -110,9 +107,9 @@ func (p *Pods) create(ctx context.Context, key cache.ObjectName, pod *corev1.Pod
 		created, err = p.remote.Federation.FederationV1alpha1().ShadowPods(t.remote).Get(ctx, pod.Name, metav1.GetOptions{})
 		if err == nil && !p.owns(created) {
 			message := fmt.Sprintf("namespace %s of %s has a ShadowPod of this name that does not belong to %s", t.remote, p.provider, p.nodeName)
-			p.refuse(ctx, pod, ReasonProviderConflict, message)
+			err := p.refuse(ctx, pod, ReasonProviderConflict, message)
 			p.queue.AddRateLimited(key)
-			return nil
+			return err
 		}
 	}
 	if err != nil {
@@ -202,27 +199,28 @@ func (p *Pods) send(ctx context.Context, seen, wanted *v1alpha1.ShadowPod) (adde
 // refused makes an answer that no retry will change into the pod's status;
 // the retries go on, since the provider may change its mind.
 func (p *Pods) refused(ctx context.Context, pod *corev1.Pod, err error) error {
+	var told error
 	switch key := cache.MetaObjectToName(pod); {
 	case apierrors.HasStatusCause(err, v1alpha1.CauseGrantExceeded):
 		p.waiting.add(key)
-		p.refuse(ctx, pod, ReasonGrantExceeded, fmt.Sprintf("%s has no room for the pod: %v", p.provider, err))
+		told = p.refuse(ctx, pod, ReasonGrantExceeded, fmt.Sprintf("%s has no room for the pod: %v", p.provider, err))
 	case apierrors.HasStatusCause(err, v1alpha1.CauseTooManyFinished) && p.tidy(ctx):
 		// It is not its owner's to do anything.
 		p.crowded.add(key)
 		p.queue.AddAfter(key, lookAgain)
 		return nil
 	case remote.Refused(err):
-		p.refuse(ctx, pod, v1alpha1.ReasonProviderRefused, fmt.Sprintf("%s refuses the pod: %v", p.provider, err))
+		told = p.refuse(ctx, pod, v1alpha1.ReasonProviderRefused, fmt.Sprintf("%s refuses the pod: %v", p.provider, err))
 	}
-	return fmt.Errorf("creating the shadow pod on %s: %w", p.provider, err)
+	return errors.Join(fmt.Errorf("creating the shadow pod on %s: %w", p.provider, err), told)
 }
 
-func (p *Pods) refuse(ctx context.Context, pod *corev1.Pod, reason, message string) {
+func (p *Pods) refuse(ctx context.Context, pod *corev1.Pod, reason, message string) error {
 	status := reflect.Refused(pod, reason, message)
 	if pod.Status.Reason != status.Reason || pod.Status.Message != status.Message {
 		p.recorder.Event(pod, corev1.EventTypeWarning, reason, status.Message)
 	}
-	p.publish(ctx, pod, status)
+	return p.publish(ctx, pod, status)
 }
 
 // notForDaemonSets is what to tell the owner of a DaemonSet whose pods

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	kubefake "k8s.io/client-go/kubernetes/fake"
+	corev1listers "k8s.io/client-go/listers/core/v1"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
@@ -58,8 +59,9 @@ func newSender(t *testing.T, answer func(verb string) error) *sender {
 	t.Cleanup(queue.ShutDown)
 	s.Pods = &Pods{
 		nodeName: "liqo-milan", provider: "milan", to: reflect.Destination{OriginID: "rome", DestinationID: "milan", NodeName: "liqo-milan"},
+		lister: corev1listers.NewPodLister(cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})),
 		remote: RemoteClients{Federation: s.provider}, recorder: s.events, metrics: own, clock: clocktesting.NewFakePassiveClock(metav1.Now().Time),
-		patch: func() *v1alpha1.OffloadingPatch { return nil }, notify: func(*corev1.Pod) {}, queue: queue,
+		patch: func() *v1alpha1.OffloadingPatch { return nil }, queue: queue,
 	}
 	s.twin = &twin{local: "demo", remote: "demo-rome", shadows: cache.NewSharedIndexInformer(nil, &v1alpha1.ShadowPod{}, 0, cache.Indexers{})}
 	return s

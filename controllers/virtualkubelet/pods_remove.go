@@ -126,8 +126,7 @@ func (p *Pods) deleteLocal(ctx context.Context, pod *corev1.Pod) error {
 		return nil
 	}
 	if len(pod.Finalizers) > 0 && !reflect.Terminal(pod.Status.Phase) {
-		p.publish(ctx, pod, reflect.Deleted(pod, p.now()))
-		return nil
+		return p.publish(ctx, pod, reflect.Deleted(pod, p.now()))
 	}
 	options := metav1.NewDeleteOptions(0)
 	options.Preconditions = metav1.NewUIDPreconditions(string(pod.UID))

@@ -58,7 +58,7 @@ func TestAPodGoesWhoseShadowPodCameAndWentUnseen(t *testing.T) {
 	p := &Pods{
 		nodeName: "liqo-milan", provider: "milan", to: to, local: local, remote: remote,
 		lister: corev1listers.NewPodLister(pods), recorder: record.NewFakeRecorder(10), metrics: own, clock: clock.RealClock{},
-		patch: func() *v1alpha1.OffloadingPatch { return nil }, reachable: func() bool { return true }, notify: func(*corev1.Pod) {}, queue: newQueue(),
+		patch: func() *v1alpha1.OffloadingPatch { return nil }, reachable: func() bool { return true }, queue: newQueue(),
 	}
 	defer p.queue.ShutDown()
 	key := cache.MetaObjectToName(pod)

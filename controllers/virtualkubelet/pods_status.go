@@ -20,33 +20,15 @@ import (
 	"liqo.io/federation/controllers/virtualkubelet/reflect"
 )
 
-// annotationComputedFrom carries, on the pods handed to the pod controller, the
-// resourceVersion of the local pod that the status was computed from. It is
-// never stored.
-const annotationComputedFrom = "federation.liqo.io/computed-from"
-
-// publish hands a status to the pod controller, unless the pod has it.
-func (p *Pods) publish(ctx context.Context, pod *corev1.Pod, status corev1.PodStatus) {
-	if reflect.SameStatus(&pod.Status, &status) {
-		return
+// publish patches the status of a pod, as it was read, to a new one, unless the
+// pod has it. A status that was computed from an older pod than the cache has,
+// or from one that the last patch has outdated, is dropped: its pod will be
+// looked at again.
+func (p *Pods) publish(ctx context.Context, from *corev1.Pod, status corev1.PodStatus) error {
+	if reflect.SameStatus(&from.Status, &status) {
+		return nil
 	}
-	klog.FromContext(ctx).V(4).Info("Pod has a new status", "phase", status.Phase, "reason", status.Reason)
-	p.notify(&corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace:   pod.Namespace,
-			Name:        pod.Name,
-			UID:         pod.UID,
-			Annotations: map[string]string{annotationComputedFrom: pod.ResourceVersion},
-		},
-		Status: status,
-	})
-}
-
-// write patches the status of a pod to what was published. One that was
-// computed from an older pod than the cache has, or from one that the last
-// patch has outdated, is dropped: its pod will be looked at again.
-func (p *Pods) write(ctx context.Context, published *corev1.Pod) error {
-	key := cache.MetaObjectToName(published)
+	key := cache.MetaObjectToName(from)
 	pod, err := p.lister.Pods(key.Namespace).Get(key.Name)
 	if apierrors.IsNotFound(err) {
 		return nil
@@ -57,11 +39,12 @@ func (p *Pods) write(ctx context.Context, published *corev1.Pod) error {
 	if last, ok := p.written.Load(key); ok && last == pod.ResourceVersion {
 		return nil
 	}
-	if pod.UID != published.UID || pod.ResourceVersion != published.Annotations[annotationComputedFrom] {
+	if pod.UID != from.UID || pod.ResourceVersion != from.ResourceVersion {
 		p.queue.Add(key)
 		return nil
 	}
-	patch, err := statusPatch(pod, &published.Status)
+	klog.FromContext(ctx).V(4).Info("Pod has a new status", "phase", status.Phase, "reason", status.Reason)
+	patch, err := statusPatch(pod, &status)
 	if err != nil {
 		return fmt.Errorf("comparing the status of pod %s: %w", key, err)
 	}
@@ -77,7 +60,7 @@ func (p *Pods) write(ctx context.Context, published *corev1.Pod) error {
 		p.written.Store(key, pod.ResourceVersion)
 	}
 	p.metrics.statusWrites.Inc()
-	if isReady(published) && !isReady(pod) {
+	if isReady(&corev1.Pod{Status: status}) && !isReady(pod) {
 		if since, ok := p.readyAt.Load(key); ok {
 			p.metrics.readySeconds.Observe(p.clock.Since(since.(time.Time)).Seconds())
 		}

@@ -188,25 +188,13 @@ func (k *kubelet) work(ctx context.Context, options *Options, clients *clients) 
 	if err != nil {
 		return fmt.Errorf("making the node controller: %w", err)
 	}
-	pods, err := k.podController()
-	if err != nil {
-		return fmt.Errorf("making the pod controller: %w", err)
-	}
 
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return nodes.Run(ctx) })
-	group.Go(func() error { return pods.Run(ctx, podWorkers) })
+	group.Go(func() error { k.pods.run(ctx); return nil })
 	group.Go(func() error { k.node.run(ctx); return nil })
 	group.Go(func() error { k.reflected.run(ctx); return nil })
 	group.Go(func() error { return k.follow(ctx) })
-	group.Go(func() error {
-		select {
-		case <-ctx.Done():
-		case <-pods.Ready():
-			k.pods.run(ctx)
-		}
-		return nil
-	})
 	return group.Wait()
 }
 
@@ -262,5 +250,6 @@ func (k *kubelet) serve(ctx context.Context, options *Options, clients *clients,
 			}
 			return nil
 		},
+		Profiling: options.Profiling,
 	}))
 }

@@ -4,8 +4,12 @@
 package virtualkubelet
 
 import (
+	"strconv"
+	"strings"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/lru"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/controllers/virtualkubelet/reflect"
@@ -66,13 +70,27 @@ func trimShadowPod(obj any) (any, error) {
 	}, nil
 }
 
+// images are the names and images of containers. Those of one Deployment have
+// the same, and share them: nobody writes to what a cache holds.
 func images(containers []corev1.Container) []corev1.Container {
+	var key strings.Builder
+	for i := range containers {
+		// What the provider says may contain anything.
+		key.WriteString(strconv.Quote(containers[i].Name) + strconv.Quote(containers[i].Image))
+	}
+	if known, ok := sameImages.Get(key.String()); ok {
+		return known.([]corev1.Container)
+	}
 	result := make([]corev1.Container, len(containers))
 	for i := range containers {
 		result[i] = corev1.Container{Name: containers[i].Name, Image: containers[i].Image}
 	}
+	sameImages.Add(key.String(), result)
 	return result
 }
+
+// sameImages holds the images that were seen last.
+var sameImages = lru.New(512)
 
 func names(containers []corev1.EphemeralContainer) []corev1.EphemeralContainer {
 	if len(containers) == 0 {

@@ -51,7 +51,7 @@ func parse(args []string) (options, error) {
 	flags.StringVar(&o.only, "only", "", "measure only one part: pods or api")
 	flags.StringVar(&o.instance, "instance", "bench", "instance of the playground to bring up")
 	flags.BoolVar(&o.keep, "keep", false, "take an instance that is up as it is, and leave it up")
-	flags.BoolVar(&o.breakdown, "breakdown", false, "print also who sends which requests at the largest size")
+	flags.BoolVar(&o.breakdown, "breakdown", false, "print also which programs use the processors and who sends which requests at the largest size")
 	if err := flags.Parse(args); err != nil {
 		return o, err
 	}

@@ -28,6 +28,9 @@ type sample struct {
 	// cpu is what all processes of both clusters used from the creation until
 	// quiet, beyond what they use when idle.
 	cpu time.Duration
+	// creating and deleting are the same by program, and from the deletion until
+	// quiet.
+	creating, deleting usage
 	// creation and deletion are when requests belong to either.
 	creation, deletion window
 }
@@ -124,7 +127,8 @@ func (b *bench) once(ctx context.Context, size int, isOffloaded bool) (sample, e
 	if err != nil {
 		return s, err
 	}
-	s.cpu = after - before - time.Duration(b.idle*float64(s.creation.to.Sub(s.creation.from)))
+	s.creating = after.since(before, b.idle, s.creation.to.Sub(s.creation.from))
+	s.cpu = s.creating.sum()
 
 	s.deletion.from = time.Now()
 	if err := client.Delete(ctx, deployment.Name, metav1.DeleteOptions{PropagationPolicy: ptr.To(metav1.DeletePropagationBackground)}); err != nil {
@@ -137,8 +141,12 @@ func (b *bench) once(ctx context.Context, size int, isOffloaded bool) (sample, e
 		}
 		s.deleted = max(s.deleted, gone.Sub(s.deletion.from))
 	}
-	err = b.quiet(ctx)
+	if err := b.quiet(ctx); err != nil {
+		return s, err
+	}
 	s.deletion.to = time.Now()
+	last, err := b.cpu(ctx)
+	s.deleting = last.since(after, b.idle, s.deletion.to.Sub(s.deletion.from))
 	return s, err
 }
 
@@ -197,19 +205,40 @@ func (b *bench) requests(ctx context.Context) (int64, error) {
 	return sum, nil
 }
 
+// usage is processor time by cluster and program.
+type usage map[string]time.Duration
+
+func (u usage) sum() (sum time.Duration) {
+	for _, used := range u {
+		sum += used
+	}
+	return sum
+}
+
+// since is what was used after an earlier usage, beyond what these programs use
+// of a core when idle.
+func (u usage) since(before usage, idle map[string]float64, elapsed time.Duration) usage {
+	result := usage{}
+	for program, used := range u {
+		result[program] = used - before[program] - time.Duration(idle[program]*float64(elapsed))
+	}
+	return result
+}
+
 // cpu is what all processes on all nodes have used so far.
-func (b *bench) cpu(ctx context.Context) (time.Duration, error) {
-	var sum time.Duration
+func (b *bench) cpu(ctx context.Context) (usage, error) {
+	all := usage{}
 	for _, node := range b.nodes {
 		processes, err := b.playground.Processes(ctx, node)
 		if err != nil {
-			return 0, err
+			return nil, err
 		}
+		cluster, _, _ := strings.Cut(node, "-")
 		for _, p := range processes {
-			sum += p.CPU
+			all[cluster+" "+p.Program()] += p.CPU
 		}
 	}
-	return sum, nil
+	return all, nil
 }
 
 // measureIdle finds how many cores both clusters use when nothing is asked of
@@ -234,7 +263,11 @@ func (b *bench) measureIdle(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	b.idle = float64(after-before) / float64(time.Since(start))
+	elapsed := time.Since(start)
+	b.idle = map[string]float64{}
+	for program, used := range after.since(before, nil, elapsed) {
+		b.idle[program] = float64(used) / float64(elapsed)
+	}
 	b.resting, err = b.ours(ctx)
 	return err
 }

@@ -42,7 +42,7 @@ func (b *bench) report(ctx context.Context, out io.Writer, r results) error {
 		return err
 	}
 	fmt.Fprintf(out, "\n%s\nMedians of %d runs, in parentheses from the least to the most. Both clusters idle use %.2f cores, which the CPU of a pod is without.\n\n",
-		machine(), b.options.runs, b.idle)
+		machine(), b.options.runs, cores(b.idle))
 	rows := []row{{"measure", "pods", "vanilla", "offloaded", "ratio", "budget"}, {"---", "---:", "---", "---", "---:", "---"}}
 	for _, size := range b.options.pods {
 		rows = append(rows, sizeRows(size, r.samples, requests)...)
@@ -58,6 +58,8 @@ func (b *bench) report(ctx context.Context, out io.Writer, r results) error {
 	}
 	if b.options.breakdown {
 		size := b.options.pods[len(b.options.pods)-1]
+		printPrograms(out, "create", size, r.samples, func(s sample) usage { return s.creating })
+		printPrograms(out, "delete", size, r.samples, func(s sample) usage { return s.deleting })
 		printBreakdown(out, "create", size, r.samples, requests, creation)
 		printBreakdown(out, "delete", size, r.samples, requests, deletion)
 	}
@@ -143,6 +145,39 @@ func verdict(value, budget float64, unit string) string {
 		return fmt.Sprintf("≤ %g%s ✓", budget, unit)
 	}
 	return fmt.Sprintf("≤ %g%s ✗", budget, unit)
+}
+
+func cores(idle map[string]float64) (sum float64) {
+	for _, used := range idle {
+		sum += used
+	}
+	return sum
+}
+
+// printPrograms shows which programs need the processors while pods are created
+// or deleted.
+func printPrograms(out io.Writer, what string, size int, samples []sample, of func(sample) usage) {
+	plain, far := map[string]series{}, map[string]series{}
+	for _, s := range samples {
+		if s.size != size {
+			continue
+		}
+		by := plain
+		if s.offloaded {
+			by = far
+		}
+		for program, used := range of(s) {
+			by[program] = append(by[program], float64(used)/float64(time.Millisecond)/float64(size))
+		}
+	}
+	fmt.Fprintf(out, "\nCPU to %s one of %d pods, where it is more than 0.1 ms:\n\n| program | vanilla | offloaded |\n| --- | ---: | ---: |\n", what, size)
+	for _, program := range slices.SortedFunc(maps.Keys(far), func(a, b string) int {
+		return cmp.Or(-cmp.Compare(far[a].median(), far[b].median()), strings.Compare(a, b))
+	}) {
+		if plain[program].median() > 0.1 || far[program].median() > 0.1 {
+			fmt.Fprintf(out, "| %s | %.1f ms | %.1f ms |\n", program, plain[program].median(), far[program].median())
+		}
+	}
 }
 
 // printBreakdown shows who asks for what while pods are created or deleted, by

@@ -40,9 +40,9 @@ type bench struct {
 	twin        string
 	// peered is how long peering took, 0 when it was not measured.
 	peered time.Duration
-	// idle is how many cores both clusters use when nothing is asked of them,
-	// and resting what our processes are then.
-	idle    float64
+	// idle is how many cores each program uses when nothing is asked of the
+	// clusters, and resting what our processes are then.
+	idle    map[string]float64
 	resting []ours
 }
 

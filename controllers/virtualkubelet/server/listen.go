@@ -5,15 +5,20 @@ package server
 
 import (
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
 	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
 	"errors"
 	"fmt"
+	"math/big"
 	"net"
 	"net/http"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/wait"
-	certutil "k8s.io/client-go/util/cert"
 	"k8s.io/klog/v2"
 )
 
@@ -23,6 +28,9 @@ const (
 	maxHeaderBytes = 64 << 10
 	// stopTimeout is how long open streams have when the server stops.
 	stopTimeout = 2 * time.Second
+	// certificateLife is how long a certificate is good that was made here, when
+	// it was started last.
+	certificateLife = 365 * 24 * time.Hour
 )
 
 // Certificate is the one to serve with: that of the files, or a new one of
@@ -35,11 +43,39 @@ func Certificate(certFile, keyFile, host string, ip net.IP) (tls.Certificate, er
 		}
 		return pair, nil
 	}
-	cert, key, err := certutil.GenerateSelfSignedCertKey(host, []net.IP{ip}, nil)
+	certificate, err := selfSigned(host, ip)
 	if err != nil {
 		return tls.Certificate{}, fmt.Errorf("making a serving certificate: %w", err)
 	}
-	return tls.X509KeyPair(cert, key)
+	return certificate, nil
+}
+
+// selfSigned makes a certificate for a host. Its key is none of RSA: each probe
+// begins a connection, and signing for them would be most of what an idle virtual
+// kubelet does.
+func selfSigned(host string, ip net.IP) (tls.Certificate, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	now := time.Now()
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(now.UnixNano()),
+		Subject:      pkix.Name{CommonName: host},
+		// Clocks differ.
+		NotBefore:             now.Add(-time.Hour),
+		NotAfter:              now.Add(certificateLife),
+		KeyUsage:              x509.KeyUsageDigitalSignature,
+		ExtKeyUsage:           []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		BasicConstraintsValid: true,
+		DNSNames:              []string{host},
+		IPAddresses:           []net.IP{ip},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, nil
 }
 
 // Serve serves on a listener until the context ends.

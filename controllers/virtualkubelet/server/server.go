@@ -11,6 +11,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"net/http/pprof"
 	"path"
 
 	corev1 "k8s.io/api/core/v1"
@@ -39,6 +40,9 @@ type Config struct {
 	Metrics  http.Handler
 	// Ready returns why the virtual kubelet is not ready, or nil.
 	Ready func() error
+	// Profiling serves profiles below /debug/pprof, to those who may get
+	// nodes/proxy.
+	Profiling bool
 }
 
 // New makes the handler of all that is served.
@@ -54,6 +58,13 @@ func New(config Config) http.Handler {
 	api.HandleFunc("GET /pods", pods(config.Pods))
 	api.HandleFunc("GET /stats/summary", summary(config.NodeName, config.Pods))
 	api.Handle("GET /metrics", config.Metrics)
+	if config.Profiling {
+		api.HandleFunc("GET /debug/pprof", pprof.Index)
+		// The index has the profiles by name.
+		api.HandleFunc("GET /debug/pprof/{profile}", pprof.Index)
+		api.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
+		api.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
+	}
 
 	all := http.NewServeMux()
 	all.HandleFunc("GET /healthz", healthy)
