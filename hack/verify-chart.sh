@@ -61,7 +61,7 @@ refuses 'certificates.caBundle is required' --set clusterName=rome,certificates.
 refuses 'metrics.podMonitor.tokenSecret.name is required' --set clusterName=rome,metrics.podMonitor.enabled=true
 refuses "'None', 'Flat'" --set clusterName=rome,networking=Round
 refuses 'does not match pattern' --set clusterName=rome --set-json 'policy.refusedEndpointCIDRs=["10.96.0.1"]'
-for group in apps rbac.authorization.k8s.io federation.liqo.io; do
+for group in apps rbac.authorization.k8s.io multicluster.x-k8s.io federation.liqo.io; do
   refuses "'not' failed" --set clusterName=rome --set-json "policy.reflectedKinds=[${widgets/example.com/${group}}]"
 done
 refuses 'does not match pattern' --set clusterName=rome --set-json "policy.reflectedKinds=[${widgets/example.com/}]"
