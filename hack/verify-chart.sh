@@ -69,7 +69,7 @@ refuses "'None', 'Flat', 'Tunnel'" --set clusterName=rome,networking=Round
 refuses 'network.enabled needs network.podCIDRs' --set clusterName=rome,network.enabled=true
 refuses 'maximum' --set clusterName=rome,network.gateway.port=70000
 refuses 'does not match pattern' --set clusterName=rome --set-json 'policy.refusedEndpointCIDRs=["10.96.0.1"]'
-for group in apps rbac.authorization.k8s.io federation.liqo.io; do
+for group in apps rbac.authorization.k8s.io multicluster.x-k8s.io federation.liqo.io; do
   refuses "'not' failed" --set clusterName=rome --set-json "policy.reflectedKinds=[${widgets/example.com/${group}}]"
 done
 refuses 'does not match pattern' --set clusterName=rome --set-json "policy.reflectedKinds=[${widgets/example.com/}]"

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
+	mcsv1alpha1 "sigs.k8s.io/mcs-api/pkg/apis/v1alpha1"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
@@ -101,6 +102,9 @@ func sliceFor(shadow *v1alpha1.ShadowEndpointSlice, twin *corev1.Namespace, reac
 	if labels == nil {
 		labels = map[string]string{}
 	}
+	// What is imported here, and from where, is not for a peer to say.
+	delete(labels, mcsv1alpha1.LabelServiceName)
+	delete(labels, mcsv1alpha1.LabelSourceCluster)
 	// Kubernetes' own controller looks after those that have its name here.
 	labels[discoveryv1.LabelManagedBy] = v1alpha1.ManagedBy
 	labels[v1alpha1.LabelOrigin] = twin.Labels[v1alpha1.LabelOrigin]

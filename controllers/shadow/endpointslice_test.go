@@ -267,6 +267,16 @@ func TestShadowEndpointSliceAndEndpointSliceComeTogether(t *testing.T) {
 	}
 }
 
+func TestAPeerImportsNothing(t *testing.T) {
+	slice, _ := sliceFor(shadowSlice(func(s *v1alpha1.ShadowEndpointSlice) {
+		s.Labels["multicluster.kubernetes.io/service-name"], s.Labels["multicluster.kubernetes.io/source-cluster"] = "web", "milan"
+	}), twinOfRome(), true, territory{})
+	plain, _ := sliceFor(shadowSlice(), twinOfRome(), true, territory{})
+	if diff := cmp.Diff(plain.Labels, slice.Labels); diff != "" {
+		t.Errorf("labels (-want +got):\n%s", diff)
+	}
+}
+
 func TestEndpointSliceSaysWhereItComesFrom(t *testing.T) {
 	got, left := sliceFor(shadowSlice(), twinOfRome(), true, territory{})
 	want := &discoveryv1.EndpointSlice{

@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/tools/record"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/controllers/multicluster"
 	"liqo.io/federation/controllers/queue"
 	"liqo.io/federation/controllers/virtualkubelet/reflect"
 	"liqo.io/federation/generated/clientset/versioned"
@@ -32,12 +33,15 @@ type Reflections struct {
 	provider      string
 	to            reflect.Destination
 	local, remote kubernetes.Interface
-	// localDynamic and remoteDynamic are for the kinds that are configured.
+	// localDynamic and remoteDynamic are for the kinds that are configured, and
+	// the former for ServiceExports.
 	localDynamic, remoteDynamic dynamic.Interface
 	// remoteFederation takes the endpoints of Services, as view sees them.
 	remoteFederation versioned.Interface
 	view             reflect.View
-	twins            *twins
+	// served says whether there can be ServiceExports; nil if there are none.
+	served *multicluster.Served
+	twins  *twins
 	// virtualNode is the one that says what is copied; nil while there is none.
 	virtualNode func() *v1alpha1.VirtualNode
 	recorder    record.EventRecorder

@@ -39,14 +39,14 @@ const endingGrace = 10 * time.Second
 func (endpointSlices) resource() string { return "endpointslices" }
 
 func (e endpointSlices) reflector(r *Reflections, namespace, twin string) (reflector, error) {
-	services, ok := r.namespaces[namespace].kinds[servicesName].(*objects[*corev1.Service, *corev1.Service])
+	services, ok := r.namespaces[namespace].kinds[servicesName].(*serviceObjects)
 	if !ok {
 		return nil, fmt.Errorf("the Services of namespace %s are not reflected, and so no endpoints of them", namespace)
 	}
 	selector := labels.SelectorFromSet(r.to.CopyLabels()).String()
 	copies := func(options *metav1.ListOptions) { options.LabelSelector = selector }
 	o := &endpointSliceObjects{
-		services: services,
+		services: services.objects,
 		objects: &objects[*discoveryv1.EndpointSlice, *v1alpha1.ShadowEndpointSlice]{
 			kind: kind[*discoveryv1.EndpointSlice, *v1alpha1.ShadowEndpointSlice]{
 				name: e.resource(), of: discoveryv1.Resource("endpointslices"),

@@ -48,7 +48,7 @@ func reflectedKinds() []reflectable {
 			remoteName: same,
 			localName:  same,
 		},
-		copied[*corev1.Service]{
+		services{copied[*corev1.Service]{
 			name:     servicesName,
 			of:       corev1.Resource("services"),
 			informer: corev1informers.NewFilteredServiceInformer,
@@ -59,7 +59,7 @@ func reflectedKinds() []reflectable {
 			update:     reflect.UpdateService,
 			remoteName: same,
 			localName:  same,
-		},
+		}},
 		copied[*networkingv1.Ingress]{
 			name:     "ingresses",
 			of:       networkingv1.Resource("ingresses"),

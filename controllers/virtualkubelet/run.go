@@ -23,9 +23,11 @@ import (
 	"k8s.io/component-base/metrics/legacyregistry"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
+	mcsv1alpha1 "sigs.k8s.io/mcs-api/pkg/apis/v1alpha1"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/controllers/logging"
+	"liqo.io/federation/controllers/multicluster"
 	"liqo.io/federation/controllers/virtualkubelet/reflect"
 	"liqo.io/federation/controllers/virtualkubelet/server"
 )
@@ -127,6 +129,7 @@ func assemble(ctx context.Context, options *Options, clients *clients, own *Metr
 	k.reflected = (&Reflections{
 		provider: options.ForeignCluster, to: to, local: clients.core, remote: clients.remote.Core, twins: k.twins,
 		localDynamic: clients.dynamic, remoteDynamic: clients.remote.Dynamic, remoteFederation: clients.remote.Federation,
+		served: multicluster.NewServed(clients.core, clock.RealClock{}, mcsv1alpha1.ServiceExportPluralName),
 		view: reflect.View{
 			Lives:   func(node string) bool { return k.informers.standsFor(options.RemoteClusterID, node) },
 			Address: k.network.there,
@@ -194,6 +197,7 @@ func (k *kubelet) work(ctx context.Context, options *Options, clients *clients) 
 	group.Go(func() error { k.pods.run(ctx); return nil })
 	group.Go(func() error { k.node.run(ctx); return nil })
 	group.Go(func() error { k.reflected.run(ctx); return nil })
+	group.Go(func() error { k.reflected.served.Run(ctx); return nil })
 	group.Go(func() error { return k.follow(ctx) })
 	return group.Wait()
 }

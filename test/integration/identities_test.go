@@ -82,6 +82,8 @@ func TestPeerIdentitySARGolden(t *testing.T) {
 	offloaded := env.MakeNamespace(t)
 	must(t)(rbac.RoleBindings(offloaded).Create(t.Context(), bindingOf("federation-reflection",
 		rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: kubelet, Namespace: c.peer}), metav1.CreateOptions{}))
+	must(t)(rbac.RoleBindings(offloaded).Create(t.Context(), bindingOf("federation-export-manager",
+		rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: controllerManager, Namespace: framework.Namespace}), metav1.CreateOptions{}))
 	bindEverywhere(t, env, "golden-admin", "federation-admin", userSubject("golden-admin"))
 	must(t)(rbac.RoleBindings(project).Create(t.Context(), bindingOf("federation-edit", userSubject("golden-editor")), metav1.CreateOptions{}))
 	must(t)(rbac.RoleBindings(project).Create(t.Context(), bindingOf("federation-view", userSubject("golden-viewer")), metav1.CreateOptions{}))

@@ -43,7 +43,9 @@ func TestNoEscalateBind(t *testing.T) {
 	for namespace, role := range map[string]string{plain: "federation-twin", twin: "federation-twin", offloaded: "federation-twin"} {
 		must(t)(env.Kube.RbacV1().RoleBindings(namespace).Create(t.Context(), bindingOf(role, userSubject("someone")), metav1.CreateOptions{}))
 	}
-	must(t)(env.Kube.RbacV1().RoleBindings(plain).Create(t.Context(), bindingOf("federation-reflection", userSubject("someone")), metav1.CreateOptions{}))
+	for _, role := range []string{"federation-reflection", "federation-export-manager"} {
+		must(t)(env.Kube.RbacV1().RoleBindings(plain).Create(t.Context(), bindingOf(role, userSubject("someone")), metav1.CreateOptions{}))
+	}
 	bindEverywhere(t, env, "innocent", "view", userSubject("someone"))
 
 	own := rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: controllerManager, Namespace: framework.Namespace}
@@ -88,8 +90,15 @@ func TestNoEscalateBind(t *testing.T) {
 		{"what virtual kubelets read in kube-system", "only in tenant, peer, twin and offloaded", bind(metav1.NamespaceSystem, "federation-reflection", kubelet)},
 		{"what virtual kubelets read for somebody", "virtual kubelets reflect", bind(offloaded, "federation-reflection", userSubject("someone"))},
 		{"what virtual kubelets read for itself", "virtual kubelets reflect", bind(offloaded, "federation-reflection", own)},
+		{"what it exports of an offloaded namespace", "", bind(offloaded, "federation-export-manager", own)},
+		{"what it exports elsewhere", "only in tenant, peer, twin and offloaded", bind(plain, "federation-export-manager", own)},
+		{"what it exports of a twin", "not for a namespace of this kind", bind(twin, "federation-export-manager", own)},
+		{"what it exports for somebody", "for its own account", bind(offloaded, "federation-export-manager", userSubject("someone"))},
 		{"a tenant's role in an offloaded namespace", "not for a namespace of this kind", bind(offloaded, "federation-tenant", userSubject("milan"))},
 		{"what virtual kubelets read in a twin", "not for a namespace of this kind", bind(twin, "federation-reflection", kubelet)},
+		{"what it exports no more", "", func(ctx context.Context) error {
+			return rbac.RoleBindings(plain).Delete(ctx, "federation-export-manager", dryDelete)
+		}},
 		{"what virtual kubelets read no more", "", func(ctx context.Context) error {
 			return rbac.RoleBindings(plain).Delete(ctx, "federation-reflection", dryDelete)
 		}},

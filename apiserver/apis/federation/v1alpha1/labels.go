@@ -23,6 +23,9 @@ const (
 	// LabelVirtualNode names, on a shadow pod and its pod, the virtual node that
 	// the local pod is bound to: only that node's virtual kubelet touches it.
 	LabelVirtualNode = "offloading.liqo.io/virtual-node"
+	// LabelExported is "true" on the copy of a Service that a ServiceExport exports
+	// from its home: a provider then makes a ServiceImport beside it.
+	LabelExported = "offloading.liqo.io/exported"
 	// AnnotationSkipReflection keeps an object out of the twin namespaces of its
 	// own, whatever its value is, unless that is "false".
 	AnnotationSkipReflection = "liqo.io/skip-reflection"

@@ -25,6 +25,7 @@ const (
 // Why the kinds of a group are not for peers to copy.
 const (
 	builtIn     = "what may be copied of this group is copied already, and the rest is the provider's"
+	exports     = "ServiceExports are followed already, and what is imported is the provider's"
 	makesPods   = "pods are made of ShadowPods, within what the provider offers; nothing else makes any"
 	givesRights = "it says who may do what, or what everybody may write: that is the provider's"
 	ofClusters  = "it is about the cluster or its nodes: that is the provider's"
@@ -36,6 +37,7 @@ const (
 var homeGroups = map[string]string{
 	"":                             builtIn,
 	"networking.k8s.io":            builtIn,
+	"multicluster.x-k8s.io":        exports,
 	"apps":                         makesPods,
 	"batch":                        makesPods,
 	"autoscaling":                  makesPods,

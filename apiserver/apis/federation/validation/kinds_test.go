@@ -29,6 +29,7 @@ func TestWhichKindsMayBeConfigured(t *testing.T) {
 		{"our own", "federation.liqo.io", "v1alpha1", "shadowpods", "group"},
 		{"what else is ours", "offloading.liqo.io", "v1", "things", "group"},
 		{"endpoints", "discovery.k8s.io", "v1", "endpointslices", "group"},
+		{"imports", "multicluster.x-k8s.io", "v1alpha1", "serviceimports", "group"},
 		{"leases", "coordination.k8s.io", "v1", "leases", "group"},
 		{"a subresource", "example.com", "v1", "widgets/scale", "resource"},
 		{"a status", "example.com", "v1", "widgets/status", "resource"},

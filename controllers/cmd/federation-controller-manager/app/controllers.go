@@ -45,6 +45,7 @@ func controllers() []Controller {
 		{Name: "twin-namespace", Init: initTwinNamespace},
 		{Name: "shadow-pod", Init: initShadowPod},
 		{Name: "shadow-endpointslice", Init: initShadowEndpointSlice},
+		{Name: "service-export", Init: initServiceExport},
 	}
 }
 

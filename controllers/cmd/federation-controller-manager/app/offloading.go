@@ -5,12 +5,15 @@ package app
 
 import (
 	"context"
+	"fmt"
 
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/utils/clock"
+	mcs "sigs.k8s.io/mcs-api/pkg/client/clientset/versioned"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/controllers/multicluster"
 	"liqo.io/federation/controllers/offloading"
 	"liqo.io/federation/controllers/resources"
 	"liqo.io/federation/controllers/shadow"
@@ -70,4 +73,17 @@ func initShadowPod(_ context.Context, config *Config) ([]Runner, error) {
 func initShadowEndpointSlice(_ context.Context, config *Config) ([]Runner, error) {
 	return running(shadow.NewEndpointSlices(config.Kube, config.Federation, config.KubeInformers, config.FederationInformers,
 		config.Options.refusedEndpoints(), clock.RealClock{}))
+}
+
+func initServiceExport(_ context.Context, config *Config) ([]Runner, error) {
+	client, err := mcs.NewForConfig(config.client)
+	if err != nil {
+		return nil, fmt.Errorf("make a client of the Multi-Cluster Services API: %w", err)
+	}
+	return running(multicluster.New(config.Kube, client, config.KubeInformers, config.FederationInformers, config.Recorder("service-export"),
+		multicluster.Installation{
+			ClusterName:      config.Options.ClusterName,
+			Account:          config.Options.ServiceAccount,
+			AccountNamespace: config.Options.Namespace,
+		}, clock.RealClock{}))
 }
