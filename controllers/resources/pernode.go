@@ -44,13 +44,13 @@ type candidate struct {
 	offered bool
 }
 
-// OfferNodes offers each shared node by itself, up to the most of all together
+// offerNodes offers each shared node by itself, up to the most of all together
 // and to MaxOfferedNodes. Those that were offered before come first, in the same
 // order, then the oldest: what is offered does not wander. A node that was
 // offered before stays, with nothing in it while it takes no work or the others
 // have all there may be, until it is gone or not shared any more; the last ones
 // stay even then.
-func OfferNodes(nodes []*corev1.Node, t terms, consumerID string, before []v1alpha1.OfferedNode) []v1alpha1.OfferedNode {
+func offerNodes(nodes []*corev1.Node, t terms, consumerID string, before []v1alpha1.OfferedNode) []v1alpha1.OfferedNode {
 	rest := t.most.DeepCopy()
 	var offered []v1alpha1.OfferedNode
 	for _, node := range candidates(nodes, t.nodeSelector, consumerID, before) {
@@ -143,8 +143,8 @@ func told(of map[string]string, keys []string) map[string]string {
 	return labels
 }
 
-// Together is what offered nodes have in all.
-func Together(nodes []v1alpha1.OfferedNode) corev1.ResourceList {
+// inAll is what offered nodes have in all.
+func inAll(nodes []v1alpha1.OfferedNode) corev1.ResourceList {
 	sum := corev1.ResourceList{}
 	for _, node := range nodes {
 		quota.Add(sum, node.Resources)

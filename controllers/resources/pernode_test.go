@@ -88,22 +88,22 @@ func TestNodesAreOfferedOneByOne(t *testing.T) {
 		{"no CPU where none is lent", nil, []*corev1.Node{worker(1, "8")}, atMost("0"), map[string]string{"worker-1": "0"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			offered := OfferNodes(test.nodes, test.terms, romeID, OfferNodes(test.before, half, romeID, nil))
+			offered := offerNodes(test.nodes, test.terms, romeID, offerNodes(test.before, half, romeID, nil))
 			if diff := cmp.Diff(test.want, shares(test.nodes, offered)); diff != "" {
 				t.Errorf("CPUs (-want +got):\n%s", diff)
 			}
-			if again := OfferNodes(test.nodes, test.terms, romeID, offered); nodesMoved(offered, again, 5) || !equality.Semantic.DeepEqual(offered, again) {
+			if again := offerNodes(test.nodes, test.terms, romeID, offered); nodesMoved(offered, again, 5) || !equality.Semantic.DeepEqual(offered, again) {
 				t.Errorf("the second time they are %v, not %v", again, offered)
 			}
 		})
 	}
 
-	offered := OfferNodes(many, half, romeID, nil)
+	offered := offerNodes(many, half, romeID, nil)
 	if len(offered) != v1alpha1.MaxOfferedNodes {
 		t.Fatalf("%d nodes are offered", len(offered))
 	}
 	many[0].Spec.Unschedulable = false
-	if again := OfferNodes(many, half, romeID, offered); !equality.Semantic.DeepEqual(offered, again) {
+	if again := offerNodes(many, half, romeID, offered); !equality.Semantic.DeepEqual(offered, again) {
 		t.Error("a node that takes work again took the place of one that was offered")
 	}
 }
@@ -111,7 +111,7 @@ func TestNodesAreOfferedOneByOne(t *testing.T) {
 func TestAnOfferedNodeTellsWhatItMayAndNothingElse(t *testing.T) {
 	nodes := []*corev1.Node{worker(1, "4")}
 	told := terms{percent: 100, most: corev1.ResourceList{}, nodeLabels: []string{corev1.LabelTopologyZone, corev1.LabelArchStable}}
-	offered := OfferNodes(nodes, told, romeID, nil)
+	offered := offerNodes(nodes, told, romeID, nil)
 	want := []v1alpha1.OfferedNode{{Name: offeredNode(nodes[0], romeID), Resources: list("cpu", "4", "pods", "100"), Labels: map[string]string{corev1.LabelTopologyZone: "zone-1"}}}
 	if !equality.Semantic.DeepEqual(want, offered) {
 		t.Errorf("got %v, want %v", offered, want)
@@ -172,12 +172,12 @@ func TestOfferedNodesAreNoLargerThanTheRealOnes(t *testing.T) {
 			node.Status.Allocatable = corev1.ResourceList{corev1.ResourceCPU: quantity(t, corev1.ResourceCPU), corev1.ResourceMemory: quantity(t, corev1.ResourceMemory), corev1.ResourcePods: resource.MustParse("110")}
 			nodes = append(nodes, node)
 		}
-		before := OfferNodes(rapid.Permutation(nodes).Draw(t, "before"), terms, romeID, nil)
+		before := offerNodes(rapid.Permutation(nodes).Draw(t, "before"), terms, romeID, nil)
 		for _, node := range nodes {
 			node.Spec.Unschedulable = rapid.Bool().Draw(t, "cordoned")
 		}
 		nodes = nodes[:rapid.IntRange(0, len(nodes)).Draw(t, "left")]
-		offered := OfferNodes(nodes, terms, romeID, before)
+		offered := offerNodes(nodes, terms, romeID, before)
 
 		actual := map[string]*corev1.Node{}
 		for _, node := range nodes {
@@ -198,7 +198,7 @@ func TestOfferedNodesAreNoLargerThanTheRealOnes(t *testing.T) {
 				t.Fatalf("%s takes no work, and is offered with %v", share.Name, share.Resources)
 			}
 		}
-		together := Together(offered)
+		together := inAll(offered)
 		for name, limit := range terms.most {
 			if sum := together[name]; sum.Cmp(limit) > 0 {
 				t.Fatalf("%s of %s is offered in all, and %s may be", sum.String(), name, limit.String())
@@ -210,7 +210,7 @@ func TestOfferedNodesAreNoLargerThanTheRealOnes(t *testing.T) {
 		if len(offered) > v1alpha1.MaxOfferedNodes {
 			t.Fatalf("%d nodes are offered", len(offered))
 		}
-		if again := OfferNodes(rapid.Permutation(nodes).Draw(t, "again"), terms, romeID, offered); nodesMoved(offered, again, 5) {
+		if again := offerNodes(rapid.Permutation(nodes).Draw(t, "again"), terms, romeID, offered); nodesMoved(offered, again, 5) {
 			t.Fatalf("they have moved by themselves from %v to %v: an idle cluster would write for ever", offered, again)
 		}
 	})

@@ -60,7 +60,8 @@ type Policy struct {
 // alwaysTold are the keys of the labels that are told of every node.
 var alwaysTold = []string{corev1.LabelArchStable, corev1.LabelOSStable, corev1.LabelTopologyRegion, corev1.LabelTopologyZone}
 
-// maxNodeLabels bounds what is told of one node beside that: offers have to stay small.
+// maxNodeLabels bounds what is told of one node beside that: offers have to stay
+// small.
 const maxNodeLabels = 8
 
 // flagOfferKinds is the flag of Policy.ReflectedKinds.

@@ -219,8 +219,8 @@ func (r *provider) negotiate(ctx context.Context, fc *v1alpha1.ForeignCluster, r
 // run, and there is only nothing for others.
 func (r *provider) share(nodes []*corev1.Node, terms terms, consumerID string, before v1alpha1.ResourceOfferSpec) (corev1.ResourceList, []v1alpha1.OfferedNode) {
 	if terms.perNode {
-		if offered := OfferNodes(nodes, terms, consumerID, before.Nodes); len(offered) > 0 {
-			return Together(offered), offered
+		if offered := offerNodes(nodes, terms, consumerID, before.Nodes); len(offered) > 0 {
+			return inAll(offered), offered
 		}
 		return nothingOf(before.Resources), nil
 	}

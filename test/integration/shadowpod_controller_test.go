@@ -144,6 +144,25 @@ func TestShadowPodBecomesAPodWithNoIdentityOfThisCluster(t *testing.T) {
 	}
 }
 
+func TestAPodRunsRatherOnTheNodeThatWasOffered(t *testing.T) {
+	s := newStage(t)
+	must(t)(s.federation.FederationV1alpha1().ShadowPods(s.namespace).Create(t.Context(), &v1alpha1.ShadowPod{
+		ObjectMeta: metav1.ObjectMeta{Name: "web"},
+		Spec: v1alpha1.ShadowPodSpec{OfferedNode: offeredNode, Pod: corev1.PodSpec{
+			AutomountServiceAccountToken: ptr.To(false), Containers: []corev1.Container{{Name: "main", Image: "example.com/one"}},
+		}},
+	}, metav1.CreateOptions{}))
+	affinity := s.pod(t, "web").Spec.Affinity.NodeAffinity
+	required := affinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms[0].MatchExpressions
+	preferred := affinity.PreferredDuringSchedulingIgnoredDuringExecution[0].Preference.MatchFields
+	if len(required) != 1 || required[0].Key != corev1.LabelTopologyZone || required[0].Values[0] != "north" {
+		t.Errorf("the pod has to be where %v", required)
+	}
+	if len(preferred) != 1 || preferred[0].Values[0] != "worker" {
+		t.Errorf("the pod is rather where %v", preferred)
+	}
+}
+
 func TestLostPodRunsAgain(t *testing.T) {
 	s := newStage(t)
 	s.post(t, "web", corev1.RestartPolicyAlways)

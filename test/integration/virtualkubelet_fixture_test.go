@@ -112,7 +112,7 @@ func (o *offload) negotiate(t *testing.T) {
 	_, err = api.VirtualNodes(o.peer).Create(t.Context(), &v1alpha1.VirtualNode{
 		ObjectMeta: metav1.ObjectMeta{Name: virtualNode},
 		Spec: v1alpha1.VirtualNodeSpec{
-			ClusterID: providerID, NodeName: nodeName, OfferName: "milan", Resources: quantities,
+			ClusterID: providerID, NodeName: nodeName, OfferName: "milan", OfferedNode: offeredNode, Resources: quantities,
 			Labels: map[string]string{"topology.liqo.io/region": "it"},
 		},
 	}, metav1.CreateOptions{})

@@ -73,6 +73,9 @@ func (o *offload) testChanged(t *testing.T) {
 			ptr.Deref(spec.ActiveDeadlineSeconds, 0) == 3600 &&
 			slices.ContainsFunc(spec.Tolerations, func(t corev1.Toleration) bool { return t.Key == "gpu" })
 	})
+	if after.Spec.OfferedNode != offeredNode {
+		t.Errorf("it is for the offered node %q", after.Spec.OfferedNode)
+	}
 	if _, kept := after.Labels["app"]; kept || after.UID != before.UID {
 		t.Errorf("labels %v, UID %s, want %s", after.Labels, after.UID, before.UID)
 	}

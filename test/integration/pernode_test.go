@@ -1,0 +1,201 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package integration
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	kubeinformers "k8s.io/client-go/informers"
+	"k8s.io/utils/clock"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/controllers/resources"
+	"liqo.io/federation/generated/clientset/versioned"
+	"liqo.io/federation/generated/informers/externalversions"
+	"liqo.io/federation/test/integration/framework"
+)
+
+// lender lends the nodes of the cluster to lecce, and borrows what the test
+// hands on to bari.
+type lender struct {
+	*framework.Environment
+	federation versioned.Interface
+}
+
+func newLender(t *testing.T) *lender {
+	t.Helper()
+	env := framework.Get(t)
+	kube, federation := clients(t, env)
+	l := &lender{Environment: env, federation: federation}
+	for _, fc := range []v1alpha1.ForeignCluster{
+		{ObjectMeta: metav1.ObjectMeta{Name: "lecce"}, Spec: v1alpha1.ForeignClusterSpec{
+			ClusterID: thatID, Incoming: v1alpha1.PeeringEnabled,
+			Lending: v1alpha1.PeeringLending{Shape: v1alpha1.OfferPerNode, NodeSelector: map[string]string{"lent-to": "lecce"}},
+		}},
+		{ObjectMeta: metav1.ObjectMeta{Name: "bari"}, Spec: v1alpha1.ForeignClusterSpec{ClusterID: thisID, Server: "https://192.0.2.9:6443", Outgoing: v1alpha1.PeeringEnabled}},
+	} {
+		must(t)(federation.FederationV1alpha1().ForeignClusters().Create(t.Context(), &fc, metav1.CreateOptions{}))
+		t.Cleanup(func() {
+			if err := federation.FederationV1alpha1().ForeignClusters().Delete(context.Background(), fc.Name, metav1.DeleteOptions{}); err != nil {
+				t.Error(err)
+			}
+		})
+		status := fmt.Sprintf(`{"status":{"tenantNamespace":%q,"peerNamespace":%q,"remoteTenantNamespace":"liqo-tenant-x"}}`, rules.TenantNamespace(fc.Name), rules.PeerNamespace(fc.Name))
+		must(t)(federation.FederationV1alpha1().ForeignClusters().Patch(t.Context(), fc.Name, types.MergePatchType, []byte(status), metav1.PatchOptions{}, "status"))
+	}
+	makeNamespaceOf(t, env, rules.TenantNamespace("lecce"), v1alpha1.RoleTenant, "lecce")
+	makeNamespaceOf(t, env, rules.PeerNamespace("bari"), v1alpha1.RolePeer, "bari")
+	must(t)(federation.FederationV1alpha1().ResourceRequests(rules.TenantNamespace("lecce")).Create(t.Context(), &v1alpha1.ResourceRequest{ObjectMeta: metav1.ObjectMeta{Name: "lecce"}}, metav1.CreateOptions{}))
+
+	config := &resources.Config{
+		Kube: kube, Federation: federation, Clock: clock.RealClock{}, ClusterID: thisID, ClusterName: "bari", Policy: resources.DefaultPolicy(),
+		KubeInformers: kubeinformers.NewSharedInformerFactory(kube, 0), ManagedInformers: kubeinformers.NewSharedInformerFactory(kube, 0),
+		FederationInformers: externalversions.NewSharedInformerFactory(federation, 0),
+	}
+	config.Policy.SharePercent = 50
+	provider, err := resources.NewProvider(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	consumer, err := resources.NewConsumer(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	runWith(t, config.KubeInformers, config.FederationInformers, provider.Run, consumer.Run)
+	return l
+}
+
+// adds makes a node with so many CPUs that is lent.
+func (l *lender) adds(t *testing.T, name, zone, cpu string) {
+	t.Helper()
+	node, err := l.Kube.CoreV1().Nodes().Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{
+		Name: name, Labels: map[string]string{"lent-to": "lecce", corev1.LabelTopologyZone: zone, corev1.LabelHostname: name},
+	}}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Kubernetes taints new nodes until somebody says that they are ready.
+	node, err = l.Kube.CoreV1().Nodes().Patch(t.Context(), name, types.MergePatchType, []byte(`{"spec":{"taints":null}}`), metav1.PatchOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	node.Status.Allocatable = amounts("cpu", cpu, "memory", "8Gi", "pods", "110")
+	must(t)(l.Kube.CoreV1().Nodes().UpdateStatus(t.Context(), node, metav1.UpdateOptions{}))
+	t.Cleanup(func() {
+		if err := ignoreNotFound(l.Kube.CoreV1().Nodes().Delete(context.Background(), name, metav1.DeleteOptions{})); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// offers waits until nodes are offered with these CPUs, by zone, and hands the
+// offer on.
+func (l *lender) offers(t *testing.T, what string, want map[string]string) v1alpha1.ResourceOfferSpec {
+	t.Helper()
+	var spec v1alpha1.ResourceOfferSpec
+	until(t, what, func(ctx context.Context) (bool, error) {
+		offer, err := l.federation.FederationV1alpha1().ResourceOffers(rules.TenantNamespace("lecce")).Get(ctx, "bari", metav1.GetOptions{})
+		if err != nil {
+			return false, ignoreNotFound(err)
+		}
+		spec = offer.Spec
+		got := map[string]string{}
+		for _, node := range spec.Nodes {
+			cpu := node.Resources[corev1.ResourceCPU]
+			got[node.Labels[corev1.LabelTopologyZone]] = cpu.String()
+		}
+		return cmp.Equal(want, got), nil
+	})
+	mirrors := l.federation.FederationV1alpha1().ResourceOffers(rules.PeerNamespace("bari"))
+	patch, err := json.Marshal(map[string]any{"spec": spec})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = mirrors.Patch(t.Context(), "bari", types.MergePatchType, patch, metav1.PatchOptions{})
+	if apierrors.IsNotFound(err) {
+		_, err = mirrors.Create(t.Context(), &v1alpha1.ResourceOffer{ObjectMeta: metav1.ObjectMeta{Name: "bari"}, Spec: spec}, metav1.CreateOptions{})
+	}
+	must(t)(nil, err)
+	return spec
+}
+
+// has waits until exactly these virtual nodes are there, each with its node, zone
+// and CPUs.
+func (l *lender) has(t *testing.T, want ...string) {
+	t.Helper()
+	var got []string
+	defer func() {
+		if t.Failed() {
+			t.Logf("virtual nodes %q", got)
+		}
+	}()
+	until(t, "the virtual nodes are "+strings.Join(want, ", "), func(ctx context.Context) (bool, error) {
+		nodes, err := l.federation.FederationV1alpha1().VirtualNodes(rules.PeerNamespace("bari")).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return false, err
+		}
+		got = nil
+		for _, node := range nodes.Items {
+			cpu := node.Spec.Resources[corev1.ResourceCPU]
+			got = append(got, strings.Join([]string{node.Name, node.Spec.NodeName, node.Spec.Labels[corev1.LabelTopologyZone], cpu.String()}, " "))
+		}
+		slices.Sort(got)
+		return slices.Equal(want, got), nil
+	})
+}
+
+func TestNodesAreLentOneByOne(t *testing.T) {
+	l := newLender(t)
+	l.adds(t, "lecce-a", "a", "4")
+	l.adds(t, "lecce-b", "b", "8")
+	spec := l.offers(t, "both nodes are offered", map[string]string{"a": "2", "b": "4"})
+	for _, node := range spec.Nodes {
+		if strings.Contains(fmt.Sprint(node), "lecce") {
+			t.Errorf("the offer tells what the node is called: %v", node)
+		}
+	}
+	// Both may be of the same age.
+	first, second := "a 2", "b 4"
+	if spec.Nodes[0].Labels[corev1.LabelTopologyZone] == "b" {
+		first, second = second, first
+	}
+	l.has(t, "bari-1 liqo-bari-1 "+first, "bari-2 liqo-bari-2 "+second)
+	if table := l.Kubectl(t, "", "get", "ro", "bari", "-n", rules.TenantNamespace("lecce"), "-o", "wide"); !strings.Contains(table, "PerNode") {
+		t.Errorf("the offer is shown as\n%s", table)
+	}
+
+	nodes := l.federation.FederationV1alpha1().VirtualNodes(rules.PeerNamespace("bari"))
+	must(t)(nodes.Create(t.Context(), &v1alpha1.VirtualNode{
+		ObjectMeta: metav1.ObjectMeta{Name: "bari-batch"},
+		Spec:       v1alpha1.VirtualNodeSpec{ClusterID: thisID, NodeName: "liqo-bari-batch", OfferName: "bari", Resources: amounts("cpu", "1")},
+	}, metav1.CreateOptions{}))
+	must(t)(l.Kube.CoreV1().Nodes().Patch(t.Context(), "lecce-b", types.MergePatchType, []byte(`{"spec":{"unschedulable":true}}`), metav1.PatchOptions{}))
+	l.adds(t, "lecce-c", "c", "2")
+	l.offers(t, "a node that is cordoned has nothing, and another one comes", map[string]string{"a": "2", "b": "0", "c": "1"})
+	empty := func(s string) string { return strings.Replace(s, "b 4", "b 0", 1) }
+	l.has(t, "bari-1 liqo-bari-1 "+empty(first), "bari-2 liqo-bari-2 "+empty(second), "bari-3 liqo-bari-3 c 1", "bari-batch liqo-bari-batch  1")
+
+	must(t)(nil, l.Kube.CoreV1().Nodes().Delete(t.Context(), "lecce-b", metav1.DeleteOptions{}))
+	l.offers(t, "a node that is gone is not offered", map[string]string{"a": "2", "c": "1"})
+	left := "bari-1 liqo-bari-1 a 2"
+	if strings.HasPrefix(second, "a") {
+		left = "bari-2 liqo-bari-2 a 2"
+	}
+	l.has(t, left, "bari-3 liqo-bari-3 c 1", "bari-batch liqo-bari-batch  1")
+
+	mirrors := l.federation.FederationV1alpha1().ResourceOffers(rules.PeerNamespace("bari"))
+	must(t)(mirrors.Patch(t.Context(), "bari", types.MergePatchType, []byte(`{"spec":{"withdrawn":true}}`), metav1.PatchOptions{}))
+	l.has(t)
+}
