@@ -105,8 +105,10 @@ type Pods struct {
 	// waiting are the pods for which the provider had no room, and crowded those
 	// that it refused because it keeps too many finished ones.
 	waiting, crowded waiting
-	// tidying is held while finished shadow pods are being deleted.
+	// tidying is held while finished shadow pods are being deleted, and tidied is
+	// when that was last.
 	tidying sync.Mutex
+	tidied  time.Time
 }
 
 // deletion is one that was asked for.

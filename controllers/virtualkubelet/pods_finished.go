@@ -42,9 +42,11 @@ func (p *Pods) tidy(ctx context.Context) bool {
 	}
 	defer p.tidying.Unlock()
 	all, going := p.finished()
-	if going {
+	// One that somebody keeps there does not keep the others.
+	if going && p.clock.Since(p.tidied) < tidyTimeout {
 		return true
 	}
+	p.tidied = p.clock.Now()
 	slices.SortFunc(all, func(a, b finished) int {
 		return cmp.Or(a.ended.Compare(b.ended), cmp.Compare(a.key.String(), b.key.String()))
 	})
@@ -62,8 +64,7 @@ func (p *Pods) tidy(ctx context.Context) bool {
 }
 
 // finished are the shadow pods of this node that have ended, and whose local
-// pods have too. It tells whether some of them are about to
-// go.
+// pods have too. It tells whether some of them are about to go.
 func (p *Pods) finished() (all []finished, going bool) {
 	for namespace, e := range p.twins.all() {
 		if e.twin == nil {
@@ -75,11 +76,7 @@ func (p *Pods) finished() (all []finished, going bool) {
 				continue
 			}
 			key := cache.NewObjectName(namespace, shadow.Name)
-			if since := shadow.DeletionTimestamp; since != nil {
-				going = going || p.clock.Since(since.Time) < tidyTimeout
-				continue
-			}
-			if asked, ok := p.deleted.Load(key); ok && asked.(deletion).uid == shadow.UID {
+			if asked, ok := p.deleted.Load(key); shadow.DeletionTimestamp != nil || ok && asked.(deletion).uid == shadow.UID {
 				going = true
 				continue
 			}
