@@ -6,6 +6,7 @@ package agent
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,10 +15,11 @@ import (
 func TestPassesAreMadeWhenSomethingChangesAfterAFailureAndNowAndThen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		passes, fail := 0, true
+		var passes atomic.Int32
+		var works atomic.Bool
 		loop := NewLoop(time.Minute, func(context.Context) error {
-			passes++
-			if fail {
+			passes.Add(1)
+			if !works.Load() {
 				return errors.New("no luck")
 			}
 			return nil
@@ -26,24 +28,24 @@ func TestPassesAreMadeWhenSomethingChangesAfterAFailureAndNowAndThen(t *testing.
 		go func() { defer close(done); loop.Run(ctx) }()
 		time.Sleep(time.Second)
 		// At once, after 0.2 and after 0.6 seconds.
-		if passes != 3 || loop.Done() {
-			t.Errorf("%d passes in the first second, while all fail; done: %v", passes, loop.Done())
+		if passes.Load() != 3 || loop.Done() {
+			t.Errorf("%d passes in the first second, while all fail; done: %v", passes.Load(), loop.Done())
 		}
-		fail = false
+		works.Store(true)
 		time.Sleep(time.Second)
-		if passes != 4 || !loop.Done() {
-			t.Errorf("%d passes after one succeeded; done: %v", passes, loop.Done())
+		if passes.Load() != 4 || !loop.Done() {
+			t.Errorf("%d passes after one succeeded; done: %v", passes.Load(), loop.Done())
 		}
 		for range 100 {
 			loop.Wake()
 		}
 		time.Sleep(time.Second)
-		if passes != 5 {
-			t.Errorf("%d passes after a hundred changes at once", passes)
+		if passes.Load() != 5 {
+			t.Errorf("%d passes after a hundred changes at once", passes.Load())
 		}
 		time.Sleep(10 * time.Minute)
-		if passes != 15 {
-			t.Errorf("%d passes after ten minutes without a change", passes)
+		if passes.Load() != 15 {
+			t.Errorf("%d passes after ten minutes without a change", passes.Load())
 		}
 		cancel()
 		<-done
