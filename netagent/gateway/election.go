@@ -244,7 +244,7 @@ func (e *Election) Release(ctx context.Context) error {
 	for e.Active() == e.Self {
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("Lease %s was given up and nobody has taken it: %w", agent.GatewayName, ctx.Err())
+			return fmt.Errorf("lease %s was given up and nobody has taken it: %w", agent.GatewayName, ctx.Err())
 		case <-e.handed:
 		}
 	}

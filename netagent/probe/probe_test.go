@@ -114,7 +114,13 @@ func TestOnlyPeersAreAnsweredAndNotMoreOftenThanTheyMayAsk(t *testing.T) {
 		t.Errorf("%d of %d questions at once were answered", answers, 10*answersAtOnce)
 	}
 	e.Allow([]netip.Addr{peer, other})
-	if e.answer(ask, peer) != nil && e.answer(ask, peer) != nil && e.answer(ask, peer) != nil {
+	answers = 0
+	for range 3 {
+		if e.answer(ask, peer) != nil {
+			answers++
+		}
+	}
+	if answers == 3 {
 		t.Error("who is allowed again may ask as often again")
 	}
 	if e.answer(ask, other) == nil {

@@ -80,14 +80,11 @@ func newLender(t *testing.T) *lender {
 // adds makes a node with so many CPUs that is lent.
 func (l *lender) adds(t *testing.T, name, zone, cpu string) {
 	t.Helper()
-	node, err := l.Kube.CoreV1().Nodes().Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{
+	must(t)(l.Kube.CoreV1().Nodes().Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{
 		Name: name, Labels: map[string]string{"lent-to": "lecce", corev1.LabelTopologyZone: zone, corev1.LabelHostname: name},
-	}}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}}, metav1.CreateOptions{}))
 	// Kubernetes taints new nodes until somebody says that they are ready.
-	node, err = l.Kube.CoreV1().Nodes().Patch(t.Context(), name, types.MergePatchType, []byte(`{"spec":{"taints":null}}`), metav1.PatchOptions{})
+	node, err := l.Kube.CoreV1().Nodes().Patch(t.Context(), name, types.MergePatchType, []byte(`{"spec":{"taints":null}}`), metav1.PatchOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

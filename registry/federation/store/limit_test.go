@@ -131,7 +131,6 @@ func TestWhatGoesAlongIsNotLeftBehind(t *testing.T) {
 	}
 	for _, options := range []*metav1.DeleteOptions{
 		{PropagationPolicy: ptr.To(metav1.DeletePropagationOrphan)},
-		//lint:ignore SA1019 The old field is a road in like the new one.
 		{OrphanDependents: ptr.To(true)},
 	} {
 		if _, _, err := stored.Delete(ctx, "web", rest.ValidateAllObjectFunc, options); !apierrors.IsBadRequest(err) {
