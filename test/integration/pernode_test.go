@@ -27,7 +27,7 @@ import (
 	"liqo.io/federation/test/integration/framework"
 )
 
-// lender lends the nodes of the cluster to lecce, and borrows what the test
+// lender lends the nodes of the cluster to otranto, and borrows what the test
 // hands on to bari.
 type lender struct {
 	*framework.Environment
@@ -40,9 +40,9 @@ func newLender(t *testing.T) *lender {
 	kube, federation := clients(t, env)
 	l := &lender{Environment: env, federation: federation}
 	for _, fc := range []v1alpha1.ForeignCluster{
-		{ObjectMeta: metav1.ObjectMeta{Name: "lecce"}, Spec: v1alpha1.ForeignClusterSpec{
+		{ObjectMeta: metav1.ObjectMeta{Name: "otranto"}, Spec: v1alpha1.ForeignClusterSpec{
 			ClusterID: thatID, Incoming: v1alpha1.PeeringEnabled,
-			Lending: v1alpha1.PeeringLending{Shape: v1alpha1.OfferPerNode, NodeSelector: map[string]string{"lent-to": "lecce"}},
+			Lending: v1alpha1.PeeringLending{Shape: v1alpha1.OfferPerNode, NodeSelector: map[string]string{"lent-to": "otranto"}},
 		}},
 		{ObjectMeta: metav1.ObjectMeta{Name: "bari"}, Spec: v1alpha1.ForeignClusterSpec{ClusterID: thisID, Server: "https://192.0.2.9:6443", Outgoing: v1alpha1.PeeringEnabled}},
 	} {
@@ -51,13 +51,17 @@ func newLender(t *testing.T) *lender {
 			if err := federation.FederationV1alpha1().ForeignClusters().Delete(context.Background(), fc.Name, metav1.DeleteOptions{}); err != nil {
 				t.Error(err)
 			}
+			// Nobody runs here who would let it go.
+			if _, err := federation.FederationV1alpha1().ForeignClusters().Patch(context.Background(), fc.Name, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{}); err != nil {
+				t.Error(err)
+			}
 		})
 		status := fmt.Sprintf(`{"status":{"tenantNamespace":%q,"peerNamespace":%q,"remoteTenantNamespace":"liqo-tenant-x"}}`, rules.TenantNamespace(fc.Name), rules.PeerNamespace(fc.Name))
 		must(t)(federation.FederationV1alpha1().ForeignClusters().Patch(t.Context(), fc.Name, types.MergePatchType, []byte(status), metav1.PatchOptions{}, "status"))
 	}
-	makeNamespaceOf(t, env, rules.TenantNamespace("lecce"), v1alpha1.RoleTenant, "lecce")
+	makeNamespaceOf(t, env, rules.TenantNamespace("otranto"), v1alpha1.RoleTenant, "otranto")
 	makeNamespaceOf(t, env, rules.PeerNamespace("bari"), v1alpha1.RolePeer, "bari")
-	must(t)(federation.FederationV1alpha1().ResourceRequests(rules.TenantNamespace("lecce")).Create(t.Context(), &v1alpha1.ResourceRequest{ObjectMeta: metav1.ObjectMeta{Name: "lecce"}}, metav1.CreateOptions{}))
+	must(t)(federation.FederationV1alpha1().ResourceRequests(rules.TenantNamespace("otranto")).Create(t.Context(), &v1alpha1.ResourceRequest{ObjectMeta: metav1.ObjectMeta{Name: "otranto"}}, metav1.CreateOptions{}))
 
 	config := &resources.Config{
 		Kube: kube, Federation: federation, Clock: clock.RealClock{}, ClusterID: thisID, ClusterName: "bari", Policy: resources.DefaultPolicy(),
@@ -81,7 +85,7 @@ func newLender(t *testing.T) *lender {
 func (l *lender) adds(t *testing.T, name, zone, cpu string) {
 	t.Helper()
 	must(t)(l.Kube.CoreV1().Nodes().Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{
-		Name: name, Labels: map[string]string{"lent-to": "lecce", corev1.LabelTopologyZone: zone, corev1.LabelHostname: name},
+		Name: name, Labels: map[string]string{"lent-to": "otranto", corev1.LabelTopologyZone: zone, corev1.LabelHostname: name},
 	}}, metav1.CreateOptions{}))
 	// Kubernetes taints new nodes until somebody says that they are ready.
 	node, err := l.Kube.CoreV1().Nodes().Patch(t.Context(), name, types.MergePatchType, []byte(`{"spec":{"taints":null}}`), metav1.PatchOptions{})
@@ -103,7 +107,7 @@ func (l *lender) offers(t *testing.T, what string, want map[string]string) v1alp
 	t.Helper()
 	var spec v1alpha1.ResourceOfferSpec
 	until(t, what, func(ctx context.Context) (bool, error) {
-		offer, err := l.federation.FederationV1alpha1().ResourceOffers(rules.TenantNamespace("lecce")).Get(ctx, "bari", metav1.GetOptions{})
+		offer, err := l.federation.FederationV1alpha1().ResourceOffers(rules.TenantNamespace("otranto")).Get(ctx, "bari", metav1.GetOptions{})
 		if err != nil {
 			return false, ignoreNotFound(err)
 		}
@@ -155,11 +159,11 @@ func (l *lender) has(t *testing.T, want ...string) {
 
 func TestNodesAreLentOneByOne(t *testing.T) {
 	l := newLender(t)
-	l.adds(t, "lecce-a", "a", "4")
-	l.adds(t, "lecce-b", "b", "8")
+	l.adds(t, "otranto-a", "a", "4")
+	l.adds(t, "otranto-b", "b", "8")
 	spec := l.offers(t, "both nodes are offered", map[string]string{"a": "2", "b": "4"})
 	for _, node := range spec.Nodes {
-		if strings.Contains(fmt.Sprint(node), "lecce") {
+		if strings.Contains(fmt.Sprint(node), "otranto") {
 			t.Errorf("the offer tells what the node is called: %v", node)
 		}
 	}
@@ -169,7 +173,7 @@ func TestNodesAreLentOneByOne(t *testing.T) {
 		first, second = second, first
 	}
 	l.has(t, "bari-1 liqo-bari-1 "+first, "bari-2 liqo-bari-2 "+second)
-	if table := l.Kubectl(t, "", "get", "ro", "bari", "-n", rules.TenantNamespace("lecce"), "-o", "wide"); !strings.Contains(table, "PerNode") {
+	if table := l.Kubectl(t, "", "get", "ro", "bari", "-n", rules.TenantNamespace("otranto"), "-o", "wide"); !strings.Contains(table, "PerNode") {
 		t.Errorf("the offer is shown as\n%s", table)
 	}
 
@@ -178,13 +182,13 @@ func TestNodesAreLentOneByOne(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Name: "bari-batch"},
 		Spec:       v1alpha1.VirtualNodeSpec{ClusterID: thisID, NodeName: "liqo-bari-batch", OfferName: "bari", Resources: amounts("cpu", "1")},
 	}, metav1.CreateOptions{}))
-	must(t)(l.Kube.CoreV1().Nodes().Patch(t.Context(), "lecce-b", types.MergePatchType, []byte(`{"spec":{"unschedulable":true}}`), metav1.PatchOptions{}))
-	l.adds(t, "lecce-c", "c", "2")
+	must(t)(l.Kube.CoreV1().Nodes().Patch(t.Context(), "otranto-b", types.MergePatchType, []byte(`{"spec":{"unschedulable":true}}`), metav1.PatchOptions{}))
+	l.adds(t, "otranto-c", "c", "2")
 	l.offers(t, "a node that is cordoned has nothing, and another one comes", map[string]string{"a": "2", "b": "0", "c": "1"})
 	empty := func(s string) string { return strings.Replace(s, "b 4", "b 0", 1) }
 	l.has(t, "bari-1 liqo-bari-1 "+empty(first), "bari-2 liqo-bari-2 "+empty(second), "bari-3 liqo-bari-3 c 1", "bari-batch liqo-bari-batch  1")
 
-	must(t)(nil, l.Kube.CoreV1().Nodes().Delete(t.Context(), "lecce-b", metav1.DeleteOptions{}))
+	must(t)(nil, l.Kube.CoreV1().Nodes().Delete(t.Context(), "otranto-b", metav1.DeleteOptions{}))
 	l.offers(t, "a node that is gone is not offered", map[string]string{"a": "2", "c": "1"})
 	left := "bari-1 liqo-bari-1 a 2"
 	if strings.HasPrefix(second, "a") {
