@@ -12,6 +12,8 @@ import (
 	"time"
 )
 
+// Time is that of the bubbles that the tests run in: sleeping takes none.
+
 func TestPassesAreMadeWhenSomethingChangesAfterAFailureAndNowAndThen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())

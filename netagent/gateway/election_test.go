@@ -21,6 +21,8 @@ import (
 	"liqo.io/federation/netagent/agent"
 )
 
+// Time is that of the bubbles that the tests run in: sleeping takes none.
+
 // cluster is an API server with one Lease, and gateways that may be cut off
 // from it and from each other.
 type cluster struct {

@@ -187,3 +187,17 @@ func truncate(s string) string {
 	}
 	return s[:most] + "…"
 }
+
+// maxPeersMetadata bounds the metadata that a peer writes, in bytes: Kubernetes
+// bounds neither finalizers nor owners.
+const maxPeersMetadata = 64 << 10
+
+// peersMetadata checks the size of the metadata of what a peer writes.
+func peersMetadata(meta metav1.ObjectMeta) field.ErrorList {
+	// The server itself keeps who wrote what.
+	meta.ManagedFields = nil
+	if meta.Size() > maxPeersMetadata {
+		return field.ErrorList{field.TooLong(metadataPath, "", maxPeersMetadata)}
+	}
+	return nil
+}

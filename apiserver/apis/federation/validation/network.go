@@ -31,7 +31,7 @@ const (
 func ValidateNetworkConfig(config *federation.NetworkConfig) field.ErrorList {
 	errs := metadata(config, true)
 	errs = append(errs, oneOf(config.Name, metadataPath.Child("name"), v1alpha1.NetworkConfigOfConsumer, v1alpha1.NetworkConfigOfProvider)...)
-	errs = append(errs, strangersMetadata(config.ObjectMeta)...)
+	errs = append(errs, networkConfigMetadata(config.ObjectMeta)...)
 	return append(errs, ValidateNetworkConfigSpec(&config.Spec)...)
 }
 
@@ -39,7 +39,7 @@ func ValidateNetworkConfig(config *federation.NetworkConfig) field.ErrorList {
 // network configuration.
 func ValidateNetworkConfigUpdate(config, old *federation.NetworkConfig) field.ErrorList {
 	errs := metadataUpdate(config, old)
-	errs = append(errs, strangersMetadata(config.ObjectMeta)...)
+	errs = append(errs, networkConfigMetadata(config.ObjectMeta)...)
 	errs = append(errs, ValidateNetworkConfigSpec(&config.Spec)...)
 	return append(errs, immutable(config.Spec.ClusterID, old.Spec.ClusterID, specPath.Child("clusterID"))...)
 }
@@ -53,13 +53,11 @@ func ValidateNetworkConfigStatusUpdate(config, old *federation.NetworkConfig) fi
 	return append(errs, conditions(status.Conditions, statusPath.Child("conditions"))...)
 }
 
-// strangersMetadata bounds the metadata of what a peer writes, and refuses
+// networkConfigMetadata bounds the metadata of what a peer writes, and refuses
 // finalizers: one that nobody removes would hold the namespace back for ever.
-func strangersMetadata(meta metav1.ObjectMeta) field.ErrorList {
-	// The server itself keeps who wrote what.
-	meta.ManagedFields = nil
-	if meta.Size() > maxSliceMetadata {
-		return field.ErrorList{field.TooLong(metadataPath, "", maxSliceMetadata)}
+func networkConfigMetadata(meta metav1.ObjectMeta) field.ErrorList {
+	if errs := peersMetadata(meta); len(errs) > 0 {
+		return errs
 	}
 	for i, finalizer := range meta.Finalizers {
 		if finalizer != metav1.FinalizerDeleteDependents && finalizer != metav1.FinalizerOrphanDependents {

@@ -21,9 +21,6 @@ const (
 	// maxEndpointAddresses bounds the addresses of all endpoints of a slice.
 	// Kubernetes uses one each.
 	maxEndpointAddresses = 1000
-	// maxSliceMetadata bounds the metadata that a peer writes, in bytes:
-	// Kubernetes bounds neither finalizers nor owners.
-	maxSliceMetadata = 64 << 10
 )
 
 // ValidateShadowEndpointSlice tells what is wrong with a new shadow endpoint
@@ -47,11 +44,8 @@ func ValidateShadowEndpointSliceStatusUpdate(slice, old *federation.ShadowEndpoi
 }
 
 func shadowEndpointSlice(slice *federation.ShadowEndpointSlice) field.ErrorList {
-	// The server itself keeps who wrote what.
-	meta := slice.ObjectMeta
-	meta.ManagedFields = nil
-	if meta.Size() > maxSliceMetadata {
-		return field.ErrorList{field.TooLong(metadataPath, "", maxSliceMetadata)}
+	if errs := peersMetadata(slice.ObjectMeta); len(errs) > 0 {
+		return errs
 	}
 	errs := labels(slice.Labels, metadataPath.Child("labels"))
 	spec := &slice.Spec

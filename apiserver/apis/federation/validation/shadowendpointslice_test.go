@@ -39,13 +39,13 @@ func TestValidateShadowEndpointSlice(t *testing.T) {
 	spec := map[string]wrong[*federation.ShadowEndpointSlice]{
 		"a label that is none": {func(s *federation.ShadowEndpointSlice) { s.Labels["a b"] = "c" }, []string{"metadata.labels"}},
 		"annotations beyond what it may be": {func(s *federation.ShadowEndpointSlice) {
-			s.Annotations = map[string]string{"a": strings.Repeat("x", maxSliceMetadata)}
+			s.Annotations = map[string]string{"a": strings.Repeat("x", maxPeersMetadata)}
 		}, []string{"metadata"}},
 		"finalizers beyond what it may be": {func(s *federation.ShadowEndpointSlice) {
-			s.Finalizers = many(maxSliceMetadata/10, func(int) string { return "example.com/hold" })
+			s.Finalizers = many(maxPeersMetadata/10, func(int) string { return "example.com/hold" })
 		}, []string{"metadata"}},
 		"owners beyond what it may be": {func(s *federation.ShadowEndpointSlice) {
-			s.OwnerReferences = many(maxSliceMetadata/10, func(i int) metav1.OwnerReference {
+			s.OwnerReferences = many(maxPeersMetadata/10, func(i int) metav1.OwnerReference {
 				return metav1.OwnerReference{APIVersion: "v1", Kind: "Service", Name: "web", UID: types.UID(fmt.Sprint(i))}
 			})
 		}, []string{"metadata"}},
