@@ -11,10 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	utilerrors "k8s.io/apimachinery/pkg/util/errors"
-	logsapi "k8s.io/component-base/logs/api/v1"
 	"k8s.io/component-base/metrics/legacyregistry"
-	"k8s.io/component-base/version"
 
 	"liqo.io/federation/netagent/agent"
 	"liqo.io/federation/netagent/kernel"
@@ -65,25 +62,8 @@ func (o *Options) Validate() []error {
 // NewCommand is the gateway command. It runs until the context ends.
 func NewCommand(ctx context.Context) *cobra.Command {
 	options := NewOptions()
-	command := &cobra.Command{
-		Use:           "gateway",
-		Short:         "Is the end of the tunnels to the pods of other clusters",
-		Args:          cobra.NoArgs,
-		Version:       version.Get().GitVersion,
-		SilenceUsage:  true,
-		SilenceErrors: true,
-		RunE: func(*cobra.Command, []string) error {
-			if err := utilerrors.NewAggregate(options.Validate()); err != nil {
-				return err
-			}
-			if err := logsapi.ValidateAndApply(options.Logs, nil); err != nil {
-				return err
-			}
-			return run(ctx, options)
-		},
-	}
-	options.AddFlags(command.Flags())
-	return command
+	return agent.NewCommand("gateway", "Is the end of the tunnels to the pods of other clusters", options, options.Logs,
+		func() error { return run(ctx, options) })
 }
 
 func run(ctx context.Context, options *Options) (err error) {

@@ -8,10 +8,7 @@ import (
 	"errors"
 
 	"github.com/spf13/cobra"
-	utilerrors "k8s.io/apimachinery/pkg/util/errors"
-	logsapi "k8s.io/component-base/logs/api/v1"
 	"k8s.io/component-base/metrics/legacyregistry"
-	"k8s.io/component-base/version"
 
 	"liqo.io/federation/netagent/agent"
 	"liqo.io/federation/netagent/kernel"
@@ -23,25 +20,8 @@ func NewOptions() *agent.Options { return agent.NewOptions("127.0.0.1:5876") }
 // NewCommand is the route command. It runs until the context ends.
 func NewCommand(ctx context.Context) *cobra.Command {
 	options := NewOptions()
-	command := &cobra.Command{
-		Use:           "route",
-		Short:         "Leads packets between this node and the gateway to other clusters",
-		Args:          cobra.NoArgs,
-		Version:       version.Get().GitVersion,
-		SilenceUsage:  true,
-		SilenceErrors: true,
-		RunE: func(*cobra.Command, []string) error {
-			if err := utilerrors.NewAggregate(options.Validate()); err != nil {
-				return err
-			}
-			if err := logsapi.ValidateAndApply(options.Logs, nil); err != nil {
-				return err
-			}
-			return run(ctx, options)
-		},
-	}
-	options.AddFlags(command.Flags())
-	return command
+	return agent.NewCommand("route", "Leads packets between this node and the gateway to other clusters", options, options.Logs,
+		func() error { return run(ctx, options) })
 }
 
 func run(ctx context.Context, options *agent.Options) (err error) {
