@@ -30,12 +30,18 @@ type ShadowPodSpec struct {
 // while the provider refuses to create the pod of a ShadowPod.
 const ConditionPodCreated = "PodCreated"
 
+// ConditionPodResized is False, with a reason and the provider's message, while
+// the provider refuses to give the pod of a ShadowPod the resources that its
+// spec asks for now.
+const ConditionPodResized = "PodResized"
+
 // ShadowPodStatus is how a shadow pod ended.
 type ShadowPodStatus struct {
-	Phase          corev1.PodPhase
-	Pod            *corev1.PodStatus
-	ForeignCluster string
-	Conditions     []metav1.Condition
+	Phase              corev1.PodPhase
+	Pod                *corev1.PodStatus
+	ForeignCluster     string
+	AllocatedResources corev1.ResourceList
+	Conditions         []metav1.Condition
 }
 
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object

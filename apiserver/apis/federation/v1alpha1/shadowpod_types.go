@@ -45,6 +45,11 @@ type ShadowPodSpec struct {
 // while the provider refuses to create the pod of a ShadowPod.
 const ConditionPodCreated = "PodCreated"
 
+// ConditionPodResized is False, with a reason and the provider's message, while
+// the provider refuses to give the pod of a ShadowPod the resources that its
+// spec asks for now.
+const ConditionPodResized = "PodResized"
+
 // CauseGrantExceeded is the type of the causes in the answer 403 to a
 // ShadowPod for which its consumer was not granted enough. Their fields name
 // the resources that are short.
@@ -68,7 +73,12 @@ type ShadowPodStatus struct {
 	// the namespace is no consumer's.
 	// +optional
 	ForeignCluster string `json:"foreignCluster,omitempty"`
-	// conditions say what keeps the pod from running: PodCreated.
+	// allocatedResources is what the pod took before it was asked to take less,
+	// until it does: of that and of what spec asks for the larger counts.
+	// +optional
+	AllocatedResources corev1.ResourceList `json:"allocatedResources,omitempty"`
+	// conditions say what keeps the pod from running, PodCreated, or from having
+	// the resources that it is to have, PodResized.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
