@@ -21768,6 +21768,20 @@ func schema_apiserver_apis_federation_v1alpha1_ShadowPodStatus(ref common.Refere
 							Format:      "",
 						},
 					},
+					"allocatedResources": {
+						SchemaProps: spec.SchemaProps{
+							Description: "allocatedResources is what the pod took before it was asked to take less, until it does: of that and of what spec asks for the larger counts.",
+							Type:        []string{"object"},
+							AdditionalProperties: &spec.SchemaOrBool{
+								Allows: true,
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(resource.Quantity{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
 					"conditions": {
 						VendorExtensible: spec.VendorExtensible{
 							Extensions: spec.Extensions{
@@ -21778,7 +21792,7 @@ func schema_apiserver_apis_federation_v1alpha1_ShadowPodStatus(ref common.Refere
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "conditions say what keeps the pod from running: PodCreated.",
+							Description: "conditions say what keeps the pod from running, PodCreated, or from having the resources that it is to have, PodResized.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -21793,7 +21807,7 @@ func schema_apiserver_apis_federation_v1alpha1_ShadowPodStatus(ref common.Refere
 			},
 		},
 		Dependencies: []string{
-			v1.PodStatus{}.OpenAPIModelName(), metav1.Condition{}.OpenAPIModelName()},
+			v1.PodStatus{}.OpenAPIModelName(), resource.Quantity{}.OpenAPIModelName(), metav1.Condition{}.OpenAPIModelName()},
 	}
 }
 

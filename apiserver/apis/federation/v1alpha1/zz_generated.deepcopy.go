@@ -1893,6 +1893,13 @@ func (in *ShadowPodStatus) DeepCopyInto(out *ShadowPodStatus) {
 		*out = new(v1.PodStatus)
 		(*in).DeepCopyInto(*out)
 	}
+	if in.AllocatedResources != nil {
+		in, out := &in.AllocatedResources, &out.AllocatedResources
+		*out = make(v1.ResourceList, len(*in))
+		for key, val := range *in {
+			(*out)[key] = val.DeepCopy()
+		}
+	}
 	if in.Conditions != nil {
 		in, out := &in.Conditions, &out.Conditions
 		*out = make([]metav1.Condition, len(*in))

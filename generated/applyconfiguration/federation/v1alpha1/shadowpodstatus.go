@@ -24,7 +24,11 @@ type ShadowPodStatusApplyConfiguration struct {
 	// it is finished. It is set when the shadow pod is created, and empty where
 	// the namespace is no consumer's.
 	ForeignCluster *string `json:"foreignCluster,omitempty"`
-	// conditions say what keeps the pod from running: PodCreated.
+	// allocatedResources is what the pod took before it was asked to take less,
+	// until it does: of that and of what spec asks for the larger counts.
+	AllocatedResources *v1.ResourceList `json:"allocatedResources,omitempty"`
+	// conditions say what keeps the pod from running, PodCreated, or from having
+	// the resources that it is to have, PodResized.
 	Conditions []metav1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 }
 
@@ -55,6 +59,14 @@ func (b *ShadowPodStatusApplyConfiguration) WithPod(value v1.PodStatus) *ShadowP
 // If called multiple times, the ForeignCluster field is set to the value of the last call.
 func (b *ShadowPodStatusApplyConfiguration) WithForeignCluster(value string) *ShadowPodStatusApplyConfiguration {
 	b.ForeignCluster = &value
+	return b
+}
+
+// WithAllocatedResources sets the AllocatedResources field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the AllocatedResources field is set to the value of the last call.
+func (b *ShadowPodStatusApplyConfiguration) WithAllocatedResources(value v1.ResourceList) *ShadowPodStatusApplyConfiguration {
+	b.AllocatedResources = &value
 	return b
 }
 
