@@ -50,6 +50,28 @@ func Requests(spec *corev1.PodSpec) corev1.ResourceList {
 	return requests
 }
 
+// Takes is what a shadow pod takes from a grant: what its pod asks for or, while
+// it has not given back what it was allocated before, the larger of both.
+func Takes(spec *corev1.PodSpec, allocated corev1.ResourceList) corev1.ResourceList {
+	takes := Requests(spec)
+	Add(takes, More(takes, allocated))
+	return takes
+}
+
+// More is by how much what is wanted goes beyond what there is, of each resource
+// of which it does.
+func More(there, wanted corev1.ResourceList) corev1.ResourceList {
+	more := corev1.ResourceList{}
+	for name, quantity := range wanted {
+		missing := quantity.DeepCopy()
+		missing.Sub(there[name])
+		if missing.Sign() > 0 {
+			more[name] = missing
+		}
+	}
+	return more
+}
+
 // withRequests gives containers the requests that follow from their limits.
 func withRequests(containers []corev1.Container) []corev1.Container {
 	completed := slices.Clone(containers)

@@ -39,6 +39,33 @@ func container(requests, limits corev1.ResourceList) corev1.Container {
 	return corev1.Container{Resources: corev1.ResourceRequirements{Requests: requests, Limits: limits}}
 }
 
+func TestTakes(t *testing.T) {
+	for _, test := range []struct {
+		name            string
+		asks, allocated corev1.ResourceList
+		want            corev1.ResourceList
+	}{
+		{"nothing to give back", list("cpu", "1"), nil, list("cpu", "1", "pods", "1")},
+		{"less than before", list("cpu", "1", "memory", "1Gi"), list("cpu", "3"), list("cpu", "3", "memory", "1Gi", "pods", "1")},
+		{"more than that by now", list("cpu", "4"), list("cpu", "3"), list("cpu", "4", "pods", "1")},
+		{"what it does not ask for any more", list("cpu", "1"), list("memory", "1Gi"), list("cpu", "1", "memory", "1Gi", "pods", "1")},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			spec := &corev1.PodSpec{Containers: []corev1.Container{container(test.asks, nil)}}
+			if diff := cmp.Diff(text(test.want), text(Takes(spec, test.allocated))); diff != "" {
+				t.Errorf("takes (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestMore(t *testing.T) {
+	got := More(list("cpu", "1", "memory", "2Gi", "pods", "1"), list("cpu", "1500m", "memory", "1Gi", "pods", "1", "nvidia.com/gpu", "1"))
+	if diff := cmp.Diff(text(list("cpu", "500m", "nvidia.com/gpu", "1")), text(got)); diff != "" {
+		t.Errorf("more (-want +got):\n%s", diff)
+	}
+}
+
 func TestRequests(t *testing.T) {
 	sidecar := container(list("cpu", "100m"), nil)
 	sidecar.RestartPolicy = ptr.To(corev1.ContainerRestartPolicyAlways)
