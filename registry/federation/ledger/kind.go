@@ -29,7 +29,7 @@ type Used[S any] struct {
 type Terms[Q, T, S any] func(used Used[S], asked Q) (T, error)
 
 // Kind says what objects take: Q is what one asks for, T is what it gets, and S
-// the sum of what several have got. What an object has got does not change.
+// the sum of what several have got.
 type Kind[Q, T any, S Sum[S, T]] struct {
 	// Objects and Ledgers are the resources that they are stored as.
 	Objects, Ledgers string

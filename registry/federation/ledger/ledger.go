@@ -2,12 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package ledger gives what there is only once to objects that are about to be
-// created, and never twice, whatever the number of requests, servers and
-// crashes: room in what a consumer was granted to shadow pods, and addresses to
-// address mappings.
+// created or to take more, and never twice, whatever the number of requests,
+// servers and crashes: room in what a consumer was granted to shadow pods, and
+// addresses to address mappings.
 //
 // Each account, as a consumer, has one ledger in the storage. Before an object
-// is created, what it takes is reserved there; when it exists, the reservation
+// is written, what it takes is reserved there; when it was, the reservation
 // is taken out again. What is used is the sum of the objects that exist and are
 // not over, and of the reservations. A ledger only changes if it is still what
 // was read, and says which objects one has to know for that sum: so no two
@@ -78,8 +78,8 @@ type account[Q, T any] struct {
 	// will.
 	busy, tidying bool
 	asks          []*ask[Q, T]
-	// created are reservations whose objects exist since a revision, and dropped
-	// those whose objects never will.
+	// created are reservations whose objects were written at a revision, and
+	// dropped those whose objects never will be.
 	created map[types.UID]uint64
 	dropped sets.Set[types.UID]
 	// open are the reservations whose requests are under way.
@@ -88,7 +88,11 @@ type account[Q, T any] struct {
 
 // ask is one request.
 type ask[Q, T any] struct {
-	uid   types.UID
+	uid types.UID
+	// of is the object that is to take more, and since the revision that it was
+	// read at; none, if it is to be created.
+	of    types.UID
+	since uint64
 	asked Q
 	// trial only asks what would be got.
 	trial  bool
@@ -125,10 +129,21 @@ func (l *Ledgers[Q, T, S]) account(name string) *account[Q, T] {
 // refuse it with. What was reserved is to be handed to Created or Dropped, or to
 // Forget when it is not known what became of the object.
 func (l *Ledgers[Q, T, S]) Reserve(ctx context.Context, account string, uid types.UID, asked Q) (T, error) {
-	got := l.ask(ctx, l.account(account), &ask[Q, T]{uid: uid, asked: asked, answer: make(chan answer[T], 1)})
+	return l.reserve(ctx, account, &ask[Q, T]{uid: uid, asked: asked})
+}
+
+// Grow reserves what an object that is there, and was read at a revision, will
+// take more; uid is the reservation's own. It is like Reserve otherwise.
+func (l *Ledgers[Q, T, S]) Grow(ctx context.Context, account string, uid, of types.UID, since uint64, asked Q) (T, error) {
+	return l.reserve(ctx, account, &ask[Q, T]{uid: uid, of: of, since: since, asked: asked})
+}
+
+func (l *Ledgers[Q, T, S]) reserve(ctx context.Context, account string, asked *ask[Q, T]) (T, error) {
+	asked.answer = make(chan answer[T], 1)
+	got := l.ask(ctx, l.account(account), asked)
 	if got.err != nil && !got.refused {
 		// It may have been reserved nevertheless.
-		l.Dropped(account, uid)
+		l.Dropped(account, asked.uid)
 	}
 	return got.takes, got.err
 }
@@ -158,24 +173,25 @@ func (l *Ledgers[Q, T, S]) ask(ctx context.Context, a *account[Q, T], asked *ask
 	}
 }
 
-// Created says that there is a reservation's object, as it was created.
-func (l *Ledgers[Q, T, S]) Created(obj strategy.Object) {
+// Created says that a reservation's object was created, or takes more, and how
+// it was written.
+func (l *Ledgers[Q, T, S]) Created(reservation types.UID, obj strategy.Object) {
 	account, _, _ := l.kind.Entry(obj)
 	revision, err := revisionOf(obj.GetResourceVersion())
 	if err != nil {
-		l.Forget(account, obj.GetUID())
+		l.Forget(account, reservation)
 		return
 	}
 	l.view.add(obj, revision)
 	a := l.account(account)
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
-	a.open.Delete(obj.GetUID())
-	a.created[obj.GetUID()] = revision
+	a.open.Delete(reservation)
+	a.created[reservation] = revision
 	l.tidyLater(a)
 }
 
-// Dropped says that the object of a reservation does not exist, nor ever will.
+// Dropped says that the object of a reservation was not written, nor ever will be.
 func (l *Ledgers[Q, T, S]) Dropped(account string, uid types.UID) {
 	a := l.account(account)
 	a.mutex.Lock()
@@ -319,7 +335,13 @@ func (l *Ledgers[Q, T, S]) write(ctx context.Context, account string, b batch[Q,
 		if len(b.asks) == 0 {
 			return nil
 		}
-		if err := l.view.await(ctx, max(ledger.Seen, 1)); err != nil {
+		// What takes more counts as it was when that was decided, or is known to be
+		// another by now.
+		seen := max(ledger.Seen, 1)
+		for _, asked := range b.asks {
+			seen = max(seen, asked.since)
+		}
+		if err := l.view.await(ctx, seen); err != nil {
 			return err
 		}
 		answers = l.admit(ledger, terms, l.view.usedWith(account, ledger.Reservations), b.asks)
@@ -346,9 +368,11 @@ func (l *Ledgers[Q, T, S]) admit(ledger *Ledger[T], terms Terms[Q, T, S], used U
 		}
 		answers[i].takes = takes
 		if !asked.trial {
-			used.Objects++
+			if asked.of == "" {
+				used.Objects++
+			}
 			used.Sum = used.Sum.Plus(takes)
-			ledger.Reservations = append(ledger.Reservations, Reservation[T]{UID: asked.uid, Writer: l.writer, Requests: takes})
+			ledger.Reservations = append(ledger.Reservations, Reservation[T]{UID: asked.uid, Writer: l.writer, Requests: takes, Of: asked.of, Since: asked.since})
 		}
 	}
 	return answers

@@ -68,13 +68,14 @@ var (
 // mayBeOver is how many pods of an account may be over.
 const mayBeOver = 3
 
-// kindOf has shadow pods count, one each, within what is granted.
+// kindOf has shadow pods count, one each or as many as their generation, within
+// what is granted.
 func kindOf(granted corev1.ResourceList) Kind[corev1.ResourceList, corev1.ResourceList, sum] {
 	return Kind[corev1.ResourceList, corev1.ResourceList, sum]{
 		Objects: "shadowpods", Ledgers: "ledgers",
 		Entry: func(obj runtime.Object) (string, corev1.ResourceList, bool) {
 			pod := obj.(*federation.ShadowPod)
-			return pod.Status.ForeignCluster, count(1), pod.Status.Phase == ""
+			return pod.Status.ForeignCluster, count(max(1, pod.Generation)), pod.Status.Phase == ""
 		},
 		Terms: func(context.Context, string) (Terms[corev1.ResourceList, corev1.ResourceList, sum], error) {
 			return func(used Used[sum], asked corev1.ResourceList) (corev1.ResourceList, error) {
@@ -157,8 +158,11 @@ func TestReservationsOfTheDeadAreReturned(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
+			if _, err := dead.Grow(t.Context(), "milan", "growth", "grown", 1, count(1)); err != nil {
+				t.Fatal(err)
+			}
 			heir, clock := ledgersOf(t, endpoint, test.alone, count(3))
-			there := &pods{list: federation.ShadowPodList{Items: []federation.ShadowPod{onePod("stored", "7")}}}
+			there := &pods{list: federation.ShadowPodList{Items: []federation.ShadowPod{onePod("stored", "7"), onePod("grown", "8")}}}
 			repair := func() {
 				t.Helper()
 				if err := heir.Repair(t.Context(), there); err != nil {
@@ -167,16 +171,16 @@ func TestReservationsOfTheDeadAreReturned(t *testing.T) {
 			}
 			repair()
 			if test.waits {
-				reserved(t, heir, "lost", "stored")
+				reserved(t, heir, "lost", "stored", "growth")
 				clock.SetTime(clock.Now().Add(abandoned - time.Second))
 				repair()
-				reserved(t, heir, "lost", "stored")
+				reserved(t, heir, "lost", "stored", "growth")
 				clock.SetTime(clock.Now().Add(time.Second))
 				repair()
 			}
 			reserved(t, heir)
-			if seen := storedBy(t, heir).Seen; seen != 7 {
-				t.Errorf("whoever reserves next has to know the shadow pods as of %d, and not of 7", seen)
+			if seen := storedBy(t, heir).Seen; seen != 8 {
+				t.Errorf("whoever reserves next has to know the shadow pods as of %d, and not of 8", seen)
 			}
 		})
 	}
@@ -223,6 +227,82 @@ func TestWhoeverReservesKnowsTheShadowPodsThatHaveNoReservation(t *testing.T) {
 			t.Errorf("a shadow pod that was not known yet did not count: %v", err)
 		}
 	})
+}
+
+func TestWhoeverGrowsIsKnownAsItWasRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ledger := &oneLedger{stored: stored{ObjectMeta: metav1.ObjectMeta{Name: "milan"}}}
+		l := newLedgers(kindOf(count(4)), ledger, "", true)
+		if _, err := l.view.replace(&federation.ShadowPodList{ListMeta: listMeta("8"), Items: []federation.ShadowPod{onePod("a", "7"), onePod("b", "8")}}); err != nil {
+			t.Fatal(err)
+		}
+		answer := make(chan error, 1)
+		go func() {
+			_, err := l.Grow(t.Context(), "milan", "growth", "a", 9, count(2))
+			answer <- err
+		}()
+		synctest.Wait()
+		select {
+		case err := <-answer:
+			t.Fatalf("it was decided before the shadow pod was known as it was read: %v", err)
+		default:
+		}
+		pod := onePod("a", "9")
+		pod.Generation = 2
+		if err := l.view.observe(watch.Event{Type: watch.Modified, Object: &pod}); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-answer; !errors.Is(err, errExceeded) {
+			t.Errorf("2 more than 3 of 4 are given: %v", err)
+		}
+		if _, err := l.Grow(t.Context(), "milan", "growth", "a", 9, count(1)); err != nil {
+			t.Errorf("1 more than 3 of 4: %v", err)
+		}
+		if _, err := l.Reserve(t.Context(), "milan", "c", count(1)); !errors.Is(err, errExceeded) {
+			t.Errorf("what grows does not count: %v", err)
+		}
+	})
+}
+
+func TestWhatGrowsCountsOnceHoweverMuchIsKnown(t *testing.T) {
+	growth := []Reservation[corev1.ResourceList]{{UID: "growth", Of: "a", Since: 5, Requests: count(2)}}
+	of := func(revision string, size int64) *federation.ShadowPod {
+		pod := onePod("a", revision)
+		pod.Generation = size
+		return &pod
+	}
+	for _, test := range []struct {
+		name  string
+		known []*federation.ShadowPod
+		gone  bool
+		want  sum
+	}{
+		{"it is about to be written", []*federation.ShadowPod{of("5", 1)}, false, 3},
+		{"it was larger when it was seen last", []*federation.ShadowPod{of("4", 4)}, false, 6},
+		{"it was written", []*federation.ShadowPod{of("5", 1), of("6", 3)}, false, 3},
+		{"another write came first", []*federation.ShadowPod{of("5", 1), of("6", 1)}, false, 1},
+		{"an old event comes late", []*federation.ShadowPod{of("6", 3), of("5", 1)}, false, 3},
+		{"it is gone", []*federation.ShadowPod{of("5", 1)}, true, 0},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			v := newView(kindOf(nil))
+			for _, pod := range test.known {
+				if err := v.observe(watch.Event{Type: watch.Modified, Object: pod}); err != nil {
+					t.Fatal(err)
+				}
+				if test.gone {
+					v.change(pod, true)
+				}
+			}
+			used := v.usedWith("milan", growth)
+			if used.Sum != test.want {
+				t.Errorf("%d are used, and not %d", used.Sum, test.want)
+			}
+			if used.Objects > 1 {
+				t.Errorf("one object counts as %d", used.Objects)
+			}
+		})
+	}
 }
 
 // shared is a shadow pod as the watch cache hands it out to many watchers.
@@ -321,9 +401,13 @@ func TestLedgersOfNobodyGo(t *testing.T) {
 func TestTheFormOfALedgerNeverChanges(t *testing.T) {
 	ledger := &stored{
 		ObjectMeta: metav1.ObjectMeta{Name: "milan"}, Seen: 1234,
-		Reservations: []Reservation[corev1.ResourceList]{{UID: "u", Writer: "w", Requests: count(1)}},
+		Reservations: []Reservation[corev1.ResourceList]{
+			{UID: "u", Writer: "w", Requests: count(1)},
+			{UID: "v", Writer: "w", Requests: count(2), Of: "o", Since: 1233},
+		},
 	}
-	const want = `{"kind":"Ledger","apiVersion":"ledger.federation.liqo.io/v1","metadata":{"name":"milan"},"seen":1234,"reservations":[{"uid":"u","writer":"w","requests":{"pods":"1"}}]}` + "\n"
+	const want = `{"kind":"Ledger","apiVersion":"ledger.federation.liqo.io/v1","metadata":{"name":"milan"},"seen":1234,"reservations":[` +
+		`{"uid":"u","writer":"w","requests":{"pods":"1"}},{"uid":"v","writer":"w","requests":{"pods":"2"},"of":"o","since":1233}]}` + "\n"
 	encoded, err := runtime.Encode(codec, ledger)
 	if err != nil {
 		t.Fatal(err)

@@ -31,8 +31,8 @@ func TestWhatIsOverIsToldToTheTermsUntilItIsGone(t *testing.T) {
 		t.Fatal(err)
 	}
 	last := onePod("last", "5000")
-	l.Created(&last)
-	last.Status.Phase = corev1.PodFailed
+	l.Created(last.UID, &last)
+	last.ResourceVersion, last.Status.Phase = "5001", corev1.PodFailed
 	l.Changed(&last, false)
 	if _, err := l.Reserve(t.Context(), "milan", "one-too-many", count(1)); !errors.Is(err, errOver) {
 		t.Errorf("a creation gets %v", err)
@@ -49,8 +49,8 @@ func TestWhatIsOverIsToldToTheTermsUntilItIsGone(t *testing.T) {
 	}
 }
 
-// TestTheViewIsExactHoweverFarTheWatchIsBehind creates, finishes and removes
-// shadow pods, of which the view is told at once, and again by a watch that
+// TestTheViewIsExactHoweverFarTheWatchIsBehind creates, resizes, finishes and
+// removes shadow pods, of which the view is told at once, and again by a watch that
 // comes later.
 func TestTheViewIsExactHoweverFarTheWatchIsBehind(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -94,6 +94,15 @@ func TestTheViewIsExactHoweverFarTheWatchIsBehind(t *testing.T) {
 					v.change(&pod, false)
 				})
 			},
+			"resize": func(t *rapid.T) {
+				running := func(pod federation.ShadowPod) bool { return pod.Status.Phase == "" }
+				one(t, running, func(pod federation.ShadowPod) {
+					pod.Generation = rapid.Int64Range(1, 5).Draw(t, "size")
+					pod = happens(watch.Modified, pod)
+					stored[pod.UID] = pod
+					v.change(&pod, false)
+				})
+			},
 			"remove": func(t *rapid.T) {
 				whichever := func(federation.ShadowPod) bool { return true }
 				one(t, whichever, func(pod federation.ShadowPod) {
@@ -112,15 +121,16 @@ func TestTheViewIsExactHoweverFarTheWatchIsBehind(t *testing.T) {
 				behind = behind[n:]
 			},
 			"": func(t *rapid.T) {
-				running, finished := 0, 0
+				running, finished, takes := 0, 0, sum(0)
 				for _, pod := range stored {
 					if pod.Status.Phase == "" {
 						running++
+						takes += sum(max(1, pod.Generation))
 					} else {
 						finished++
 					}
 				}
-				want := Used[sum]{Objects: running, Sum: sum(running), Over: finished}
+				want := Used[sum]{Objects: running, Sum: takes, Over: finished}
 				if diff := cmp.Diff(want, v.usedWith("milan", nil)); diff != "" {
 					t.Fatalf("what is used (-want +got):\n%s", diff)
 				}

@@ -27,12 +27,12 @@ const (
 	followAgain = time.Second
 	// repairInterval is how often ledgers are looked at for what is left over.
 	repairInterval = 15 * time.Second
-	// CreateTimeout is how long the creation of an object may take that something
-	// is reserved for.
+	// CreateTimeout is how long the creation, or the change, of an object may take
+	// that something is reserved for.
 	CreateTimeout = 30 * time.Second
 	// abandoned is how long a reservation has to be seen, by a server that does
-	// not answer for it, before no object can come of it any more: the creation
-	// has timed out, and so has what etcd was still told to do.
+	// not answer for it, before nothing can come of it any more: the request has
+	// timed out, and so has what etcd was still told to do.
 	abandoned = 2 * CreateTimeout
 )
 
@@ -84,10 +84,11 @@ func (l *Ledgers[Q, T, S]) Repair(ctx context.Context, objects rest.Lister) erro
 	for i := range list.Items {
 		ledger := &list.Items[i]
 		out, seen := sets.New[types.UID](), uint64(0)
-		for _, reservation := range ledger.Reservations {
+		for j := range ledger.Reservations {
+			reservation := &ledger.Reservations[j]
 			if left.Has(reservation.UID) {
 				out.Insert(reservation.UID)
-				seen = max(seen, revisions[reservation.UID])
+				seen = max(seen, revisions[reservation.object()])
 			}
 		}
 		if len(out) > 0 {

@@ -23,19 +23,31 @@ type Ledger[T any] struct {
 	// Seen is the revision that the objects have to be known at: those whose
 	// reservations were taken out because they exist were written by then.
 	Seen uint64 `json:"seen,omitempty"`
-	// Reservations are for objects that are about to be created, or have just
-	// been.
+	// Reservations are for objects that are about to be created or to take more,
+	// or have just been.
 	Reservations []Reservation[T] `json:"reservations,omitempty"`
 }
 
 // Reservation is what one object has got.
 type Reservation[T any] struct {
-	// UID is that of the object.
+	// UID is that of the object, or one of its own if the object is there already.
 	UID types.UID `json:"uid"`
-	// Writer is the server that is about to create it.
+	// Writer is the server that is about to write the object.
 	Writer string `json:"writer"`
-	// Requests is what it takes.
+	// Requests is what the object takes, or, if it is there, takes more.
 	Requests T `json:"requests"`
+	// Of is an object that is there and about to take more, and Since the revision
+	// that it was read at: what is written was decided from that, or not at all.
+	Of    types.UID `json:"of,omitempty"`
+	Since uint64    `json:"since,omitempty"`
+}
+
+// object is the UID of the object that a reservation is for.
+func (r *Reservation[T]) object() types.UID {
+	if r.Of != "" {
+		return r.Of
+	}
+	return r.UID
 }
 
 // List is a list of ledgers.

@@ -55,6 +55,8 @@ type counted[T any] struct {
 	// takes is what it takes; nothing, once it is over.
 	takes T
 	over  bool
+	// revision is the one that it is known as of.
+	revision uint64
 }
 
 func newView[Q, T any, S Sum[S, T]](kind Kind[Q, T, S]) *view[T, S] {
@@ -123,8 +125,12 @@ func (v *view[T, S]) replace(list runtime.Object) (version string, err error) {
 	defer v.mutex.Unlock()
 	listed := map[types.UID]bool{}
 	if err := eachObject(list, func(obj strategy.Object) error {
+		revision, err := revisionOf(obj.GetResourceVersion())
+		if err != nil {
+			return err
+		}
 		listed[obj.GetUID()] = true
-		v.put(obj)
+		v.put(obj, revision)
 		return nil
 	}); err != nil {
 		return "", err
@@ -174,16 +180,21 @@ func (v *view[T, S]) observe(event watch.Event) error {
 		delete(v.gone, obj.GetUID())
 		delete(v.nobodys, obj.GetUID())
 	case watch.Added, watch.Modified:
-		v.put(obj)
+		v.put(obj, revision)
 	}
 	v.move(revision)
 	return nil
 }
 
-// put counts an object: what it takes until it is over, and then that it is
-// there. What it takes does not change, so it is looked at once.
-func (v *view[T, S]) put(obj strategy.Object) {
+// put counts an object as it is as of a revision: what it takes until it is
+// over, and then that it is there. What is older than what is known, as a watch
+// tells that comes later than what was done here, is no news.
+func (v *view[T, S]) put(obj strategy.Object, revision uint64) {
 	uid := obj.GetUID()
+	was, known := v.counted[uid]
+	if known && revision <= was.revision {
+		return
+	}
 	delete(v.nobodys, uid)
 	if v.gone[uid] {
 		return
@@ -194,9 +205,8 @@ func (v *view[T, S]) put(obj strategy.Object) {
 	}
 	// One that was somebody's still is, until it says so again: a server of an
 	// older version does not know the field, and leaves it out of what it writes.
-	was, known := v.counted[uid]
 	switch {
-	case known && (counts || was.over):
+	case known && was.over:
 		return
 	case known:
 		v.drop(uid)
@@ -206,10 +216,10 @@ func (v *view[T, S]) put(obj strategy.Object) {
 	}
 	all := v.used[account]
 	if counts {
-		v.counted[uid] = counted[T]{account: account, takes: takes}
+		v.counted[uid] = counted[T]{account: account, takes: takes, revision: revision}
 		v.used[account] = Used[S]{Objects: all.Objects + 1, Over: all.Over, Sum: all.Sum.Plus(takes)}
 	} else {
-		v.counted[uid] = counted[T]{account: account, over: true}
+		v.counted[uid] = counted[T]{account: account, over: true, revision: revision}
 		v.used[account] = Used[S]{Objects: all.Objects, Over: all.Over + 1, Sum: all.Sum}
 	}
 }
@@ -243,13 +253,13 @@ func (v *view[T, S]) move(revision uint64) {
 	v.moved = make(chan struct{})
 }
 
-// add counts an object that was created here before the watch says so. What the
-// watch has said by then may be that it is over.
+// add counts an object that was created or takes more here before the watch says
+// so. What the watch has said by then may be that it is over.
 func (v *view[T, S]) add(obj strategy.Object, revision uint64) {
 	v.mutex.Lock()
 	defer v.mutex.Unlock()
 	if revision > v.revision {
-		v.put(obj)
+		v.put(obj, revision)
 	}
 }
 
@@ -266,7 +276,10 @@ func (v *view[T, S]) change(obj strategy.Object, removed bool) {
 		v.gone[obj.GetUID()] = true
 		return
 	}
-	v.put(obj)
+	// What has no revision the watch tells.
+	if revision, err := revisionOf(obj.GetResourceVersion()); err == nil {
+		v.put(obj, revision)
+	}
 }
 
 // await returns when the view has come as far as a revision.
@@ -287,16 +300,21 @@ func (v *view[T, S]) await(ctx context.Context, revision uint64) error {
 }
 
 // usedWith is what an account uses, with the reservations of objects that are
-// not known.
+// not known, or not known to have changed since.
 func (v *view[T, S]) usedWith(account string, reservations []Reservation[T]) Used[S] {
 	v.mutex.Lock()
 	defer v.mutex.Unlock()
 	all := v.used[account]
-	for _, reservation := range reservations {
-		if _, known := v.counted[reservation.UID]; !known && !v.gone[reservation.UID] {
-			all.Objects++
-			all.Sum = all.Sum.Plus(reservation.Requests)
+	for i := range reservations {
+		reservation := &reservations[i]
+		was, known := v.counted[reservation.object()]
+		if known && was.revision > reservation.Since || v.gone[reservation.object()] {
+			continue
 		}
+		if reservation.Of == "" {
+			all.Objects++
+		}
+		all.Sum = all.Sum.Plus(reservation.Requests)
 	}
 	return all
 }
