@@ -81,6 +81,7 @@ func ValidateShadowPodStatusUpdate(pod, old *federation.ShadowPod) field.ErrorLi
 	errs = append(errs, onceSet(string(pod.Status.Phase), string(old.Status.Phase), statusPath.Child("phase"))...)
 	errs = append(errs, optional(pod.Status.ForeignCluster, statusPath.Child("foreignCluster"), subdomain)...)
 	errs = append(errs, onceSet(pod.Status.ForeignCluster, old.Status.ForeignCluster, statusPath.Child("foreignCluster"))...)
+	errs = append(errs, resources(pod.Status.AllocatedResources, statusPath.Child("allocatedResources"))...)
 	if pod.Status.Pod != nil {
 		if pod.Status.Pod.Size() > maxPodStatus {
 			errs = append(errs, field.TooLong(statusPath.Child("pod"), "", maxPodStatus))
@@ -215,14 +216,18 @@ func podSecurity(pod *federation.ShadowPod) field.ErrorList {
 	return field.ErrorList{field.Forbidden(podPath, fmt.Sprintf("violates Pod Security %s: %s", level.Level, result.ForbiddenDetail()))}
 }
 
-// podUpdate checks that nothing changes but the images, the deadline, which
-// can come earlier, the tolerations and the ephemeral containers, which can be
-// added to, and a negative grace period, which can become 1 second.
+// podUpdate checks that nothing changes but the images, the CPU and memory of
+// containers, the deadline, which can come earlier, the tolerations and the
+// ephemeral containers, which can be added to, and a negative grace period, which
+// can become 1 second.
 func podUpdate(spec, old *corev1.PodSpec) field.ErrorList {
 	var errs field.ErrorList
 	rest := spec.DeepCopy()
 	keepImages(rest.Containers, old.Containers)
 	keepImages(rest.InitContainers, old.InitContainers)
+	every := func(*corev1.Container) bool { return true }
+	errs = append(errs, keepResources(rest.Containers, old.Containers, every, podPath.Child("containers"))...)
+	errs = append(errs, keepResources(rest.InitContainers, old.InitContainers, isSidecar, podPath.Child("initContainers"))...)
 
 	if deadline, before := spec.ActiveDeadlineSeconds, old.ActiveDeadlineSeconds; before != nil && (deadline == nil || *deadline > *before) {
 		errs = append(errs, field.Invalid(podPath.Child("activeDeadlineSeconds"), deadline, "can only come earlier"))
@@ -244,7 +249,7 @@ func podUpdate(spec, old *corev1.PodSpec) field.ErrorList {
 		rest.TerminationGracePeriodSeconds = before
 	}
 	if !apiequality.Semantic.DeepEqual(rest, old) {
-		errs = append(errs, field.Forbidden(podPath, "cannot change, but for the images of containers, activeDeadlineSeconds, additional tolerations and additional ephemeral containers"))
+		errs = append(errs, field.Forbidden(podPath, "cannot change, but for the images of containers, the CPU and memory of containers and sidecars, activeDeadlineSeconds, additional tolerations and additional ephemeral containers"))
 	}
 	return errs
 }
@@ -277,6 +282,46 @@ func keepImages(containers, old []corev1.Container) {
 			containers[i].Image = old[i].Image
 		}
 	}
+}
+
+// keepResources gives those containers that can be resized the CPU and memory
+// back that they had. As Kubernetes does, it refuses that a request or a limit is
+// taken away.
+func keepResources(containers, old []corev1.Container, resizes func(*corev1.Container) bool, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for i := range containers {
+		if i >= len(old) || !resizes(&old[i]) {
+			continue
+		}
+		wanted, before, at := &containers[i].Resources, &old[i].Resources, path.Index(i).Child("resources")
+		errs = append(errs, requirements(wanted, at)...)
+		errs = append(errs, keepAmounts(&wanted.Requests, before.Requests, at.Child("requests"))...)
+		errs = append(errs, keepAmounts(&wanted.Limits, before.Limits, at.Child("limits"))...)
+	}
+	return errs
+}
+
+func isSidecar(container *corev1.Container) bool {
+	return container.RestartPolicy != nil && *container.RestartPolicy == corev1.ContainerRestartPolicyAlways
+}
+
+func keepAmounts(wanted *corev1.ResourceList, old corev1.ResourceList, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
+		before, had := old[name]
+		if !had {
+			delete(*wanted, name)
+			continue
+		}
+		if _, has := (*wanted)[name]; !has {
+			errs = append(errs, field.Forbidden(path.Key(string(name)), "can change, but not be taken away"))
+		}
+		if *wanted == nil {
+			*wanted = corev1.ResourceList{}
+		}
+		(*wanted)[name] = before
+	}
+	return errs
 }
 
 // tolerates tells whether a toleration is in the list. How many seconds it

@@ -309,6 +309,8 @@ func TestValidateShadowPodBoundsAPod(t *testing.T) {
 func TestShadowPodsChangeAsPodsDo(t *testing.T) {
 	good := goodPod()
 	good.Spec.Pod.ActiveDeadlineSeconds = ptr.To[int64](100)
+	good.Spec.Pod.Containers[0].Resources = corev1.ResourceRequirements{Requests: quantities("cpu", "1", "nvidia.com/gpu", "1"), Limits: quantities("cpu", "1", "nvidia.com/gpu", "1")}
+	good.Spec.Pod.InitContainers = append(good.Spec.Pod.InitContainers, corev1.Container{Name: "proxy", Image: "example.org/proxy:1", RestartPolicy: ptr.To(corev1.ContainerRestartPolicyAlways)})
 	good.ResourceVersion = "1"
 	for name, change := range map[string]func(*federation.ShadowPod){
 		"the image":            func(p *federation.ShadowPod) { p.Spec.Pod.Containers[0].Image = "example.org/web:2" },
@@ -319,6 +321,14 @@ func TestShadowPodsChangeAsPodsDo(t *testing.T) {
 		},
 		"how long it is tolerated": func(p *federation.ShadowPod) { p.Spec.Pod.Tolerations[0].TolerationSeconds = ptr.To[int64](5) },
 		"a label":                  func(p *federation.ShadowPod) { p.Labels["app"] = "web" },
+		"CPU and memory": func(p *federation.ShadowPod) {
+			p.Spec.Pod.Containers[0].Resources = corev1.ResourceRequirements{
+				Requests: quantities("cpu", "2", "memory", "2Gi", "nvidia.com/gpu", "1"), Limits: quantities("cpu", "2", "nvidia.com/gpu", "1"),
+			}
+		},
+		"CPU of a sidecar": func(p *federation.ShadowPod) {
+			p.Spec.Pod.InitContainers[1].Resources.Requests = quantities("cpu", "100m")
+		},
 	} {
 		pod := good.DeepCopy()
 		change(pod)
@@ -334,6 +344,27 @@ func TestShadowPodsChangeAsPodsDo(t *testing.T) {
 		"no image":             {func(p *federation.ShadowPod) { p.Spec.Pod.Containers[0].Image = "" }, []string{"spec.pod"}},
 		"another container": {func(p *federation.ShadowPod) {
 			p.Spec.Pod.Containers = append(p.Spec.Pod.Containers, corev1.Container{Name: "more", Image: "i"})
+		}, []string{"spec.pod"}},
+		"no CPU any more": {func(p *federation.ShadowPod) {
+			p.Spec.Pod.Containers[0].Resources.Requests = quantities("nvidia.com/gpu", "1")
+		}, []string{"spec.pod.containers[0].resources.requests[cpu]"}},
+		"no limit any more": {func(p *federation.ShadowPod) {
+			p.Spec.Pod.Containers[0].Resources.Limits = quantities("nvidia.com/gpu", "1")
+		}, []string{"spec.pod.containers[0].resources.limits[cpu]"}},
+		"less than nothing": {func(p *federation.ShadowPod) {
+			p.Spec.Pod.Containers[0].Resources.Requests["cpu"] = resource.MustParse("-1")
+		}, []string{"spec.pod.containers[0].resources.requests[cpu]"}},
+		"another GPU": {func(p *federation.ShadowPod) {
+			p.Spec.Pod.Containers[0].Resources.Requests["nvidia.com/gpu"] = resource.MustParse("2")
+		}, []string{"spec.pod"}},
+		"CPU of an init container": {func(p *federation.ShadowPod) {
+			p.Spec.Pod.InitContainers[0].Resources.Requests = quantities("cpu", "2")
+		}, []string{"spec.pod"}},
+		"CPU of the whole pod": {func(p *federation.ShadowPod) {
+			p.Spec.Pod.Resources = &corev1.ResourceRequirements{Requests: quantities("cpu", "2")}
+		}, []string{"spec.pod"}},
+		"another resize policy": {func(p *federation.ShadowPod) {
+			p.Spec.Pod.Containers[0].ResizePolicy = []corev1.ContainerResizePolicy{{ResourceName: corev1.ResourceCPU, RestartPolicy: corev1.RestartContainer}}
 		}, []string{"spec.pod"}},
 		"another volume":     {func(p *federation.ShadowPod) { p.Spec.Pod.Volumes = nil }, []string{"spec.pod"}},
 		"another pod behind": {func(p *federation.ShadowPod) { p.Annotations[v1alpha1.AnnotationOriginUID] = "other" }, []string{"metadata.annotations[offloading.liqo.io/origin-uid]"}},
@@ -403,8 +434,9 @@ func TestFinishedShadowPodsStayFinished(t *testing.T) {
 	running := goodPod()
 	running.ResourceVersion = "1"
 	runUpdate(t, running, ValidateShadowPodStatusUpdate, map[string]wrong[*federation.ShadowPod]{
-		"a phase of a running pod": {func(p *federation.ShadowPod) { p.Status.Phase = corev1.PodRunning }, []string{"status.phase"}},
-		"a status without an end":  {func(p *federation.ShadowPod) { p.Status.Pod = &corev1.PodStatus{} }, []string{"status.pod"}},
+		"a phase of a running pod":       {func(p *federation.ShadowPod) { p.Status.Phase = corev1.PodRunning }, []string{"status.phase"}},
+		"a status without an end":        {func(p *federation.ShadowPod) { p.Status.Pod = &corev1.PodStatus{} }, []string{"status.pod"}},
+		"less than nothing to give back": {func(p *federation.ShadowPod) { p.Status.AllocatedResources = quantities("cpu", "-1") }, []string{"status.allocatedResources[cpu]"}},
 		"a condition that is broken": {func(p *federation.ShadowPod) {
 			p.Status.Conditions = []metav1.Condition{condition(func(c *metav1.Condition) { c.Type = "a b" })}
 		}, []string{"status.conditions[0].type"}},
