@@ -249,7 +249,7 @@ func (c *Config) used(foreignCluster string) (corev1.ResourceList, error) {
 	used := corev1.ResourceList{}
 	for _, pod := range pods {
 		if pod.Status.ForeignCluster == foreignCluster && pod.Status.Phase == "" {
-			quota.Add(used, quota.Requests(&pod.Spec.Pod))
+			quota.Add(used, quota.Takes(&pod.Spec.Pod, pod.Status.AllocatedResources))
 		}
 	}
 	return used, nil

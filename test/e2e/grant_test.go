@@ -104,7 +104,7 @@ func isWithinGrant(t *testing.T) {
 		case shadow.Status.ForeignCluster == "":
 			t.Errorf("shadow pod %s/%s does not say whose it is", shadow.Namespace, shadow.Name)
 		case shadow.Status.ForeignCluster == "rome" && shadow.Status.Phase == "":
-			quota.Add(used, quota.Requests(&shadow.Spec.Pod))
+			quota.Add(used, quota.Takes(&shadow.Spec.Pod, shadow.Status.AllocatedResources))
 		}
 	}
 	if over := quota.Exceeded(granted, used); len(over) > 0 {

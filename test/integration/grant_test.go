@@ -111,7 +111,7 @@ func (b *grantee) uses(t *testing.T) corev1.ResourceList {
 	used := corev1.ResourceList{}
 	for i := range list.Items {
 		if pod := &list.Items[i]; pod.Status.ForeignCluster == b.consumer && pod.Status.Phase == "" {
-			quota.Add(used, quota.Requests(&pod.Spec.Pod))
+			quota.Add(used, quota.Takes(&pod.Spec.Pod, pod.Status.AllocatedResources))
 		}
 	}
 	return used

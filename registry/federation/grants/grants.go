@@ -62,7 +62,7 @@ func change(resources, by corev1.ResourceList, how func(sum, by corev1.ResourceL
 	return changed
 }
 
-// Creation is one request that may create a shadow pod.
+// Creation is one request that may create a shadow pod, or have one take more.
 type Creation = ledger.Creation[corev1.ResourceList, corev1.ResourceList, sum]
 
 // Grants are what shadow pods are created within.
@@ -132,7 +132,13 @@ func entry(obj runtime.Object) (consumer string, requests corev1.ResourceList, c
 	if pod.Status.Phase != "" {
 		return pod.Status.ForeignCluster, nil, false
 	}
-	return pod.Status.ForeignCluster, quota.Requests(&pod.Spec.Pod), true
+	return pod.Status.ForeignCluster, Takes(pod), true
+}
+
+// Takes is what a shadow pod takes of what its consumer was granted, while it is
+// not finished.
+func Takes(pod *federation.ShadowPod) corev1.ResourceList {
+	return quota.Takes(&pod.Spec.Pod, pod.Status.AllocatedResources)
 }
 
 // terms are those of a consumer with what it was granted.
@@ -144,11 +150,11 @@ func (g *Grants) terms(ctx context.Context, consumer string) (ledger.Terms[corev
 	return within(consumer, granted), nil
 }
 
-// within lets a consumer have what it was granted, while it keeps few enough
-// finished shadow pods.
+// within lets a consumer have what it was granted, and new shadow pods while it
+// keeps few enough that are finished.
 func within(consumer string, granted corev1.ResourceList) ledger.Terms[corev1.ResourceList, corev1.ResourceList, sum] {
 	return func(used ledger.Used[sum], asked corev1.ResourceList) (corev1.ResourceList, error) {
-		if most := mayFinish(granted); used.Over >= most {
+		if most := mayFinish(granted); used.Over >= most && !asked.Pods().IsZero() {
 			return nil, &ErrTooManyFinished{Consumer: consumer, Finished: used.Over, Most: most}
 		}
 		if short := quota.Short(granted, used.Sum.resources, asked); len(short) > 0 {

@@ -7,16 +7,20 @@ import (
 	"context"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"liqo.io/federation/apiserver/apis/federation"
+	"liqo.io/federation/apiserver/rules/quota"
+	"liqo.io/federation/registry/federation/grants"
 	"liqo.io/federation/registry/federation/shadowpod"
 )
 
 // attributed says in the status of a new shadow pod whose it is: labels of
 // namespaces can change, and what was reserved must be given back where it was
-// taken.
+// taken. In that of one that is to take less it says what it took, which its pod
+// does until it has been resized.
 //
 // Who wrote which of its fields is not kept before somebody applies one: that
 // is as long as the shadow pod itself, would be stored, sent to each watcher and
@@ -34,6 +38,23 @@ func (s attributed) PrepareForCreate(ctx context.Context, obj runtime.Object) {
 	s.Strategy.PrepareForCreate(ctx, pod)
 	if consumer, ok := ctx.Value(consumerKey{}).(string); ok {
 		pod.Status.ForeignCluster = consumer
+	}
+}
+
+// PrepareForUpdate completes a new version of a shadow pod.
+func (s attributed) PrepareForUpdate(ctx context.Context, obj, old runtime.Object) {
+	s.Strategy.PrepareForUpdate(ctx, obj, old)
+	pod, before := obj.(*federation.ShadowPod), old.(*federation.ShadowPod)
+	if pod.Generation == before.Generation {
+		return
+	}
+	took := grants.Takes(before)
+	pod.Status.AllocatedResources = nil
+	for name := range quota.More(quota.Requests(&pod.Spec.Pod), took) {
+		if pod.Status.AllocatedResources == nil {
+			pod.Status.AllocatedResources = corev1.ResourceList{}
+		}
+		pod.Status.AllocatedResources[name] = took[name]
 	}
 }
 

@@ -150,6 +150,26 @@ func (s *server) create(ctx context.Context, namespace, name string, requests co
 	return err
 }
 
+// resize has a shadow pod ask for so much.
+func (s *server) resize(ctx context.Context, namespace, name string, requests corev1.ResourceList, options *metav1.UpdateOptions) error {
+	_, _, err := s.pods.Update(in(ctx, namespace), name, rest.DefaultUpdatedObjectInfo(nil, func(_ context.Context, _, old runtime.Object) (runtime.Object, error) {
+		changed := old.DeepCopyObject().(*federation.ShadowPod)
+		changed.Spec.Pod.Containers[0].Resources.Requests = requests
+		return changed, nil
+	}), rest.ValidateAllObjectFunc, rest.ValidateAllObjectUpdateFunc, false, options)
+	return err
+}
+
+// giveBack has the pod of a shadow pod be as small as it is to be.
+func (s *server) giveBack(ctx context.Context, namespace, name string) error {
+	_, _, err := s.status.Update(in(ctx, namespace), name, rest.DefaultUpdatedObjectInfo(nil, func(_ context.Context, _, old runtime.Object) (runtime.Object, error) {
+		changed := old.DeepCopyObject().(*federation.ShadowPod)
+		changed.Status.AllocatedResources = nil
+		return changed, nil
+	}), rest.ValidateAllObjectFunc, rest.ValidateAllObjectUpdateFunc, false, &metav1.UpdateOptions{})
+	return err
+}
+
 // finish has a shadow pod end.
 func (s *server) finish(ctx context.Context, namespace, name string) error {
 	_, _, err := s.status.Update(in(ctx, namespace), name, rest.DefaultUpdatedObjectInfo(nil, func(_ context.Context, _, old runtime.Object) (runtime.Object, error) {

@@ -73,24 +73,60 @@ func (r *REST) Create(ctx context.Context, obj runtime.Object, createValidation 
 	return created, err
 }
 
-// Update changes a shadow pod. What it asks for does not change; apply may
-// create one.
+// Update changes a shadow pod, if its consumer was granted what it takes more.
+// Apply may create one.
 func (r *REST) Update(ctx context.Context, name string, objInfo rest.UpdatedObjectInfo, createValidation rest.ValidateObjectFunc, updateValidation rest.ValidateObjectUpdateFunc, forceAllowCreate bool, options *metav1.UpdateOptions) (runtime.Object, bool, error) {
-	if !forceAllowCreate {
-		return r.REST.Update(ctx, name, objInfo, createValidation, updateValidation, false, options)
-	}
 	ctx, cancel := context.WithTimeout(ctx, ledger.CreateTimeout)
 	defer cancel()
-	creation, err := r.begin(ctx, dryrun.IsDryRun(options.DryRun), createValidation)
-	if err != nil {
-		return nil, false, err
+	creation := &creation{Creation: r.grants.Begin(dryrun.IsDryRun(options.DryRun))}
+	if forceAllowCreate {
+		var err error
+		if creation, err = r.begin(ctx, dryrun.IsDryRun(options.DryRun), createValidation); err != nil {
+			return nil, false, err
+		}
 	}
-	updated, created, err := r.REST.Update(creation.context(ctx), name, objInfo, creation.reserve, updateValidation, true, options)
+	updated, created, err := r.REST.Update(creation.context(ctx), name, objInfo, creation.reserve, r.grow(creation, updateValidation), forceAllowCreate, options)
 	creation.End(updated, err)
 	return updated, created, err
 }
 
-// creation is one request that may create a shadow pod.
+// grow has room reserved for what a shadow pod takes more, as the last before it
+// is stored.
+func (r *REST) grow(c *creation, validation rest.ValidateObjectUpdateFunc) rest.ValidateObjectUpdateFunc {
+	return func(ctx context.Context, obj, old runtime.Object) error {
+		c.Drop()
+		if validation != nil {
+			if err := validation(ctx, obj, old); err != nil {
+				return err
+			}
+		}
+		pod, before := obj.(*federation.ShadowPod), old.(*federation.ShadowPod)
+		if pod.Generation == before.Generation || before.Status.Phase != "" {
+			return nil
+		}
+		more := quota.More(grants.Takes(before), grants.Takes(pod))
+		if len(more) == 0 {
+			return nil
+		}
+		if before.Status.ForeignCluster == "" {
+			return r.uncounted(ctx, pod)
+		}
+		_, err := c.Grow(ctx, before.Status.ForeignCluster, before, more)
+		return refusal(pod.Name, err)
+	}
+}
+
+// uncounted refuses that a shadow pod takes more that has not been found yet to
+// be a consumer's, see Attribute. Where nothing runs it may.
+func (r *REST) uncounted(ctx context.Context, pod *federation.ShadowPod) error {
+	_, twin, err := r.twinOf(ctx, pod.Namespace)
+	if err != nil || !twin {
+		return err
+	}
+	return apierrors.NewForbidden(federation.Resource("shadowpods"), pod.Name, errors.New("it is not known yet which consumer it counts against: try again in a minute"))
+}
+
+// creation is one request that may create a shadow pod, or have one take more.
 type creation struct {
 	*grants.Creation
 	consumer   string

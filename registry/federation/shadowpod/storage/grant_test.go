@@ -8,6 +8,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"net/http"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -28,6 +29,7 @@ import (
 	"liqo.io/federation/apiserver/apis/federation"
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/rules/quota"
+	"liqo.io/federation/registry/federation/grants"
 	"liqo.io/federation/test/etcd"
 )
 
@@ -169,6 +171,62 @@ func TestAGrantThatIsLoweredKillsNothingAndAdmitsNothing(t *testing.T) {
 	}
 }
 
+func TestAShadowPodThatIsResizedStaysWithinWhatIsGranted(t *testing.T) {
+	s := start(t, etcd.Start(t), true)
+	s.grant(t, "milan", "rome", amounts("cpu", "2", "memory", "1Gi", "pods", "10"))
+	s.mustCreate(t, "web", "a", amounts("cpu", "500m"))
+	s.mustCreate(t, "shop", "b", amounts("cpu", "1", "memory", "512Mi"))
+	now, dry := &metav1.UpdateOptions{}, &metav1.UpdateOptions{DryRun: []string{metav1.DryRunAll}}
+	must := func(namespace, name string, requests corev1.ResourceList) {
+		t.Helper()
+		if err := s.resize(t.Context(), namespace, name, requests, now); err != nil {
+			t.Fatalf("%s/%s: %v", namespace, name, err)
+		}
+	}
+	refused := func(namespace, name string, requests corev1.ResourceList, says string) {
+		t.Helper()
+		for _, options := range []*metav1.UpdateOptions{dry, now} {
+			err := s.resize(t.Context(), namespace, name, requests, options)
+			if !apierrors.IsForbidden(err) || !apierrors.HasStatusCause(err, v1alpha1.CauseGrantExceeded) || !strings.Contains(err.Error(), says) {
+				t.Fatalf("%s/%s: %v does not say %q", namespace, name, err, says)
+			}
+		}
+	}
+	allocated := func(want corev1.ResourceList) {
+		t.Helper()
+		stored, err := s.pods.Get(in(t.Context(), "shop"), "b", &metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, stored.(*federation.ShadowPod).Status.AllocatedResources); diff != "" {
+			t.Fatalf("what b has to give back (-want +got):\n%s", diff)
+		}
+	}
+	must("web", "a", amounts("cpu", "1"))
+	refused("web", "a", amounts("cpu", "1500m"), "cpu: 500m asked for, 2 of 2 granted used, 0 left")
+	refused("shop", "b", amounts("cpu", "500m", "memory", "2Gi"), "memory: 1536Mi asked for, 512Mi of 1Gi granted used, 512Mi left")
+	s.mustRefuse(t, "web", "c", amounts("cpu", "1m"))
+
+	// What its pod has still is not another one's.
+	must("shop", "b", amounts("cpu", "400m", "memory", "1Gi"))
+	allocated(amounts("cpu", "1"))
+	refused("web", "a", amounts("cpu", "1100m"), "cpu: 100m asked for, 2 of 2 granted used, 0 left")
+	must("shop", "b", amounts("cpu", "600m", "memory", "1Gi"))
+	allocated(amounts("cpu", "1"))
+	must("shop", "b", amounts("cpu", "1", "memory", "1Gi"))
+	allocated(nil)
+	must("shop", "b", amounts("cpu", "500m", "memory", "1Gi"))
+	if err := s.giveBack(t.Context(), "shop", "b"); err != nil {
+		t.Fatal(err)
+	}
+	must("web", "a", amounts("cpu", "1500m"))
+	s.mustRefuse(t, "web", "c", amounts("cpu", "1m"))
+
+	// Growing where nothing runs takes nothing.
+	s.mustCreate(t, "not-lent", "d", amounts("cpu", "1"))
+	must("not-lent", "d", amounts("cpu", "1000"))
+}
+
 // TestAPeerCannotHaveAPodRunThatDoesNotCount: a shadow pod that went before its
 // pod would give its room back too early, or leave the pod behind.
 func TestAPeerCannotHaveAPodRunThatDoesNotCount(t *testing.T) {
@@ -277,7 +335,7 @@ func (s *server) uses(t testing.TB, consumer string) corev1.ResourceList {
 	used := corev1.ResourceList{}
 	for _, pod := range s.live(t) {
 		if pod.Status.ForeignCluster == consumer {
-			quota.Add(used, quota.Requests(&pod.Spec.Pod))
+			quota.Add(used, grants.Takes(pod))
 		}
 	}
 	return used
@@ -339,6 +397,18 @@ func TestGrantsHoldWhileEverythingComesAndGoes(t *testing.T) {
 				cancel()
 				if err != nil {
 					continue
+				}
+				for range random.IntN(3) {
+					ctx, cancel := context.WithCancel(t.Context())
+					if random.IntN(4) == 0 {
+						go cancel()
+					}
+					// It may be refused, or overtaken by what was not waited for.
+					_ = s.resize(ctx, "web", name, amounts("cpu", []string{"20m", "100m", "300m"}[random.IntN(3)]), &metav1.UpdateOptions{})
+					cancel()
+					if random.IntN(2) == 0 {
+						_ = s.giveBack(t.Context(), "web", name)
+					}
 				}
 				if random.IntN(2) == 0 {
 					err = s.finish(t.Context(), "web", name)
