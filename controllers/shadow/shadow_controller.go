@@ -147,11 +147,14 @@ func (c *Controller) Run(ctx context.Context) {
 	c.queue.Run(ctx)
 }
 
-// turned tells whether a pod changed in what decides about its life.
+// turned tells whether a pod changed in what decides about its life, or in what it
+// was given and has given back.
 func turned(old, current *corev1.Pod) bool {
 	return old.UID != current.UID || old.Status.Phase != current.Status.Phase ||
 		old.DeletionTimestamp.IsZero() != current.DeletionTimestamp.IsZero() ||
-		len(old.Finalizers) != len(current.Finalizers)
+		len(old.Finalizers) != len(current.Finalizers) ||
+		old.Annotations[annotationMirrored] != current.Annotations[annotationMirrored] ||
+		(old.Status.AllocatedResources == nil) != (current.Status.AllocatedResources == nil)
 }
 
 // podChanged looks at the shadow pod of the same name. What was created has

@@ -29,8 +29,10 @@ var shadowKind = v1alpha1.SchemeGroupVersion.WithKind("ShadowPod")
 
 // mirrored is what a pod was given by its shadow pod.
 type mirrored struct {
-	// Hash is one of everything that can change.
-	Hash string `json:"hash"`
+	// Hash is one of everything that can change, but for what Resources is one of:
+	// what the containers ask for, which the provider may refuse to change.
+	Hash      string `json:"hash"`
+	Resources string `json:"resources,omitempty"`
 	// Labels and Annotations are the keys that were given.
 	Labels      []string `json:"labels,omitempty"`
 	Annotations []string `json:"annotations,omitempty"`
@@ -51,7 +53,7 @@ func podFor(shadow *v1alpha1.ShadowPod, twin *corev1.Namespace) (*corev1.Pod, er
 		},
 		Spec: shadow.Spec.Pod,
 	}
-	if err := dress(pod, shadow, twin); err != nil {
+	if err := dress(pod, shadow, twin, true); err != nil {
 		return nil, err
 	}
 	// Identities and priorities of this cluster are not a peer's, and no node
@@ -146,8 +148,9 @@ func countable(containers []corev1.Container) {
 }
 
 // dress gives a pod the labels and annotations of its shadow pod and takes off
-// those that it was given before.
-func dress(pod *corev1.Pod, shadow *v1alpha1.ShadowPod, twin *corev1.Namespace) error {
+// those that it was given before. It has the resources of the shadow pod, or
+// still those that it was given before.
+func dress(pod *corev1.Pod, shadow *v1alpha1.ShadowPod, twin *corev1.Namespace, resized bool) error {
 	before := givenTo(pod)
 	for _, key := range before.Labels {
 		delete(pod.Labels, key)
@@ -162,6 +165,9 @@ func dress(pod *corev1.Pod, shadow *v1alpha1.ShadowPod, twin *corev1.Namespace) 
 	given, err := giftOf(shadow)
 	if err != nil {
 		return err
+	}
+	if !resized {
+		given.Resources = before.Resources
 	}
 	encoded, err := json.Marshal(given)
 	if err != nil {
@@ -182,7 +188,7 @@ func merge(into, from map[string]string) map[string]string {
 // giftOf is what a shadow pod gives its pod.
 func giftOf(shadow *v1alpha1.ShadowPod) (mirrored, error) {
 	spec := &shadow.Spec.Pod
-	changeable, err := json.Marshal(struct {
+	hash, err := hashOf(struct {
 		Labels, Annotations map[string]string
 		Images, InitImages  []string
 		Deadline            *int64
@@ -197,12 +203,25 @@ func giftOf(shadow *v1alpha1.ShadowPod) (mirrored, error) {
 	if err != nil {
 		return mirrored{}, fmt.Errorf("hash shadow pod %s/%s: %w", shadow.Namespace, shadow.Name, err)
 	}
-	sum := sha256.Sum256(changeable)
+	resources, err := hashOf([2][]corev1.ResourceRequirements{requirements(spec.Containers), requirements(spec.InitContainers)})
+	if err != nil {
+		return mirrored{}, fmt.Errorf("hash the resources of shadow pod %s/%s: %w", shadow.Namespace, shadow.Name, err)
+	}
 	return mirrored{
-		Hash:        hex.EncodeToString(sum[:8]),
+		Hash:        hash,
+		Resources:   resources,
 		Labels:      slices.Sorted(maps.Keys(shadow.Labels)),
 		Annotations: slices.Sorted(maps.Keys(shadow.Annotations)),
 	}, nil
+}
+
+func hashOf(value any) (string, error) {
+	encoded, err := json.Marshal(value)
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256(encoded)
+	return hex.EncodeToString(sum[:8]), nil
 }
 
 // givenTo is what a pod was given; nothing if that cannot be told.
@@ -222,6 +241,14 @@ func images(containers []corev1.Container) []string {
 	return all
 }
 
+func requirements(containers []corev1.Container) []corev1.ResourceRequirements {
+	all := make([]corev1.ResourceRequirements, len(containers))
+	for i := range containers {
+		all[i] = containers[i].Resources
+	}
+	return all
+}
+
 func ephemeralNames(containers []corev1.EphemeralContainer) []string {
 	var all []string
 	for i := range containers {
@@ -230,9 +257,10 @@ func ephemeralNames(containers []corev1.EphemeralContainer) []string {
 	return all
 }
 
-// update changes in a running pod what Kubernetes lets change in one.
-func update(pod *corev1.Pod, shadow *v1alpha1.ShadowPod, twin *corev1.Namespace) error {
-	if err := dress(pod, shadow, twin); err != nil {
+// update changes in a running pod what Kubernetes lets change in one. Whether it
+// was resized before is to be told.
+func update(pod *corev1.Pod, shadow *v1alpha1.ShadowPod, twin *corev1.Namespace, resized bool) error {
+	if err := dress(pod, shadow, twin, resized); err != nil {
 		return err
 	}
 	wanted := &shadow.Spec.Pod
@@ -283,7 +311,7 @@ func finishes(pod *corev1.Pod) bool {
 }
 
 // trim keeps of a pod what the controller reads: who it is, whether it lives,
-// and how it ended.
+// how it ended, and, as what is allocated, what it takes beyond what it asks for.
 func trim(obj any) (any, error) {
 	pod, ok := obj.(*corev1.Pod)
 	if !ok {
@@ -301,7 +329,7 @@ func trim(obj any) (any, error) {
 			DeletionGracePeriodSeconds: pod.DeletionGracePeriodSeconds,
 		},
 		Spec:   corev1.PodSpec{RestartPolicy: pod.Spec.RestartPolicy},
-		Status: corev1.PodStatus{Phase: pod.Status.Phase},
+		Status: corev1.PodStatus{Phase: pod.Status.Phase, AllocatedResources: notGivenBack(pod)},
 	}
 	if given, ok := pod.Annotations[annotationMirrored]; ok {
 		trimmed.Annotations = map[string]string{annotationMirrored: given}

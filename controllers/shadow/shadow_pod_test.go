@@ -95,6 +95,9 @@ func TestEveryChangeThatTravelsIsNoticed(t *testing.T) {
 			t.Errorf("a changed %s is not noticed", name)
 		}
 	}
+	if after, err := giftOf(shadowPod(asking("2"))); err != nil || after.Resources == before.Resources || after.Hash != before.Hash {
+		t.Errorf("changed resources are not noticed, or not apart: %v", err)
+	}
 	again, err := giftOf(shadowPod(never, hasEnded))
 	if err != nil {
 		t.Fatal(err)
@@ -111,7 +114,7 @@ func TestATolerationIsAddedOrLastsForAnotherTime(t *testing.T) {
 	changed := shadowPod(func(s *v1alpha1.ShadowPod) {
 		s.Spec.Pod.Tolerations = []corev1.Toleration{{Key: "both", TolerationSeconds: ptr.To[int64](2)}, {Key: "new"}}
 	})
-	if err := update(pod, changed, twin()); err != nil {
+	if err := update(pod, changed, twin(), true); err != nil {
 		t.Fatal(err)
 	}
 	want := []corev1.Toleration{{Key: "here"}, {Key: "both", TolerationSeconds: ptr.To[int64](2)}, {Key: "new"}}

@@ -115,8 +115,13 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName, shadow *v1a
 	if err != nil {
 		return 0, err
 	}
-	if givenTo(pod).Hash == gift.Hash {
-		return 0, nil
+	given := givenTo(pod)
+	switch {
+	case given.Hash != gift.Hash:
+	case !resizes(shadow, given, gift):
+		return 0, c.settle(ctx, shadow, pod)
+	case c.waitsToResize(key.String(), shadow):
+		return c.backoff.Get(key.String()), nil
 	}
 	twin, err := c.twin(shadow)
 	if err != nil || twin == nil {
@@ -137,18 +142,25 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName, shadow *v1a
 }
 
 // write changes a pod as its shadow pod was changed. The containers that
-// somebody looks into it with come first: once the rest is written, the pod
-// counts as changed.
+// somebody looks into it with and its resources come first: once the rest is
+// written, the pod counts as changed.
 func (c *Controller) write(ctx context.Context, key cache.ObjectName, shadow *v1alpha1.ShadowPod, twin *corev1.Namespace, pod *corev1.Pod) (time.Duration, error) {
 	pod, err := c.debug(ctx, shadow, pod)
+	var tooMuch error
+	if err == nil {
+		pod, tooMuch, err = c.resize(ctx, shadow, pod)
+	}
 	if err == nil {
 		changed := pod.DeepCopy()
-		if err := update(changed, shadow, twin); err != nil {
+		if err := update(changed, shadow, twin, tooMuch == nil); err != nil {
 			return 0, err
 		}
 		_, err = c.kube.CoreV1().Pods(key.Namespace).Update(ctx, changed, metav1.UpdateOptions{})
 	}
 	switch {
+	case err == nil && tooMuch != nil:
+		c.backoff.Next(key.String(), c.clock.Now())
+		return c.backoff.Get(key.String()), c.resizeRefused(ctx, shadow, tooMuch)
 	case err == nil, apierrors.IsNotFound(err):
 		return 0, nil
 	case remote.Refused(err):

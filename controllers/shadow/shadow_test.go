@@ -4,6 +4,7 @@
 package shadow
 
 import (
+	"encoding/json"
 	"errors"
 	"slices"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -61,6 +63,43 @@ func hasEnded(shadow *v1alpha1.ShadowPod) { shadow.Status.Phase = corev1.PodSucc
 
 func debugged(shadow *v1alpha1.ShadowPod) {
 	shadow.Spec.Pod.EphemeralContainers = []corev1.EphemeralContainer{{EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: "debug", Image: "debug"}}}
+}
+
+// asking has the container ask for so many CPUs.
+func asking(cpus string) func(*v1alpha1.ShadowPod) {
+	return func(shadow *v1alpha1.ShadowPod) { shadow.Spec.Pod.Containers[0].Resources.Requests = cpu(cpus) }
+}
+
+func cpu(amount string) corev1.ResourceList {
+	return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(amount)}
+}
+
+func changedOnce(shadow *v1alpha1.ShadowPod) { shadow.Generation = 2 }
+
+// tookMore is a shadow pod that took two CPUs.
+func tookMore(shadow *v1alpha1.ShadowPod) { shadow.Status.AllocatedResources = cpu("2") }
+
+// has gives a pod other CPUs than its shadow pod did.
+func has(cpus string) func(*corev1.Pod) {
+	return func(pod *corev1.Pod) { pod.Spec.Containers[0].Resources.Requests = cpu(cpus) }
+}
+
+// allocated is what the kubelet says that a pod has.
+func allocated(cpus string) func(*corev1.Pod) {
+	return func(pod *corev1.Pod) {
+		pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "main", AllocatedResources: cpu(cpus)}}
+	}
+}
+
+// older is a pod that an older version made.
+func older(pod *corev1.Pod) {
+	given := givenTo(pod)
+	given.Resources = ""
+	encoded, err := json.Marshal(given)
+	if err != nil {
+		panic(err)
+	}
+	pod.Annotations[annotationMirrored] = string(encoded)
 }
 
 func twin() *corev1.Namespace {
@@ -259,6 +298,42 @@ func TestShadowPodAndPodComeTogether(t *testing.T) {
 			pod:   func(t *testing.T) *corev1.Pod { return podOf(t, shadowPod()) },
 			wrote: []string{"update pods"},
 		},
+		{
+			name: "a pod is resized", shadow: shadowPod(asking("2")),
+			pod:   func(t *testing.T) *corev1.Pod { return podOf(t, shadowPod(asking("1"))) },
+			wrote: []string{"update pods/resize", "update pods"},
+		},
+		{
+			name: "and resized once", shadow: shadowPod(asking("2")),
+			pod: func(t *testing.T) *corev1.Pod { return podOf(t, shadowPod(asking("2"))) },
+		},
+		{
+			name: "what the provider gave it by itself stays", shadow: shadowPod(asking("1")),
+			pod: func(t *testing.T) *corev1.Pod { return podOf(t, shadowPod(asking("1")), has("2")) },
+		},
+		{
+			name: "a pod of an older version that was not resized", shadow: shadowPod(asking("1")),
+			pod: func(t *testing.T) *corev1.Pod { return podOf(t, shadowPod(asking("1")), has("2"), older) },
+		},
+		{
+			name: "and one that is", shadow: shadowPod(asking("2"), changedOnce),
+			pod:   func(t *testing.T) *corev1.Pod { return podOf(t, shadowPod(asking("1")), older) },
+			wrote: []string{"update pods/resize", "update pods"},
+		},
+		{
+			name: "a pod that has what was asked for before has nothing given back", shadow: shadowPod(asking("1"), tookMore),
+			pod:   func(t *testing.T) *corev1.Pod { return podOf(t, shadowPod(asking("2"))) },
+			wrote: []string{"update pods/resize", "update pods"},
+		},
+		{
+			name: "nor has one whose kubelet has not resized it", shadow: shadowPod(asking("1"), tookMore),
+			pod: func(t *testing.T) *corev1.Pod { return podOf(t, shadowPod(asking("1")), allocated("2")) },
+		},
+		{
+			name: "but one that it has", shadow: shadowPod(asking("1"), tookMore),
+			pod:   func(t *testing.T) *corev1.Pod { return podOf(t, shadowPod(asking("1")), allocated("1")) },
+			wrote: []string{"patch shadowpods/status"},
+		},
 		{name: "a pod that is made anew is not debugged yet", shadow: shadowPod(debugged), wrote: []string{"create pods"}},
 		{
 			name: "a container to debug with is added to the pod", shadow: shadowPod(debugged),
@@ -270,7 +345,7 @@ func TestShadowPodAndPodComeTogether(t *testing.T) {
 			pod: func(t *testing.T) *corev1.Pod {
 				return podOf(t, shadowPod(debugged), func(pod *corev1.Pod) {
 					pod.Spec.EphemeralContainers = missingEphemeralContainers(pod, shadowPod(debugged))
-					if err := update(pod, shadowPod(debugged), twin()); err != nil {
+					if err := update(pod, shadowPod(debugged), twin(), true); err != nil {
 						t.Fatal(err)
 					}
 				})
@@ -329,6 +404,71 @@ func TestAnEphemeralContainerThatIsRefusedHoldsUpNothingElse(t *testing.T) {
 	}
 	if writes := seen.writes(); writes != nil {
 		t.Errorf("it is tried again: %v", writes)
+	}
+}
+
+func TestAResizeThatIsRefusedIsToldAndTriedAgainAndHoldsUpNothingElse(t *testing.T) {
+	wanted := shadowPod(asking("2"), changedOnce, func(shadow *v1alpha1.ShadowPod) { shadow.Labels["app"] = "changed" })
+	w := newWorld(t, wanted, podOf(t, shadowPod(asking("1"))))
+	full := true
+	refuse := func(action clienttesting.Action) (bool, runtime.Object, error) {
+		if action.GetSubresource() != "resize" || !full {
+			return false, nil, nil
+		}
+		return true, nil, apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "web", errors.New("node is too small"))
+	}
+	w.kube.PrependReactor("update", "pods", refuse)
+	again, err := w.reconcile(t.Context(), web)
+	if err != nil || again != minBackoff {
+		t.Fatalf("again after %s, %v", again, err)
+	}
+	if diff := cmp.Diff([]string{"update pods/resize", "update pods", "patch shadowpods/status"}, w.writes()); diff != "" {
+		t.Errorf("writes (-want +got):\n%s", diff)
+	}
+	if said := <-w.events.Events; !strings.Contains(said, "FailedUpdate") || !strings.Contains(said, "node is too small") {
+		t.Errorf("it is told %q", said)
+	}
+	pod, err := w.kube.CoreV1().Pods("twin").Get(t.Context(), "web", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	shadow, err := w.federation.FederationV1alpha1().ShadowPods("twin").Get(t.Context(), "web", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	refused := meta.FindStatusCondition(shadow.Status.Conditions, v1alpha1.ConditionPodResized)
+	if refused == nil || refused.Status != metav1.ConditionFalse || refused.Reason != v1alpha1.ReasonProviderRefused || !strings.Contains(refused.Message, "node is too small") {
+		t.Errorf("the shadow pod says %+v", refused)
+	}
+	if pod.Labels["app"] != "changed" || pod.Spec.Containers[0].Resources.Requests.Cpu().String() != "1" {
+		t.Errorf("the pod has the labels %v and %v", pod.Labels, pod.Spec.Containers[0].Resources)
+	}
+
+	// What happens meanwhile has it tried no earlier, but for another size.
+	seen := newWorld(t, shadow, pod)
+	seen.kube.PrependReactor("update", "pods", refuse)
+	seen.backoff.Next(web.String(), noon)
+	if again, err := seen.reconcile(t.Context(), web); err != nil || again != minBackoff || seen.writes() != nil {
+		t.Errorf("again after %s, with %v, %v", again, seen.writes(), err)
+	}
+	other := shadow.DeepCopy()
+	other.Generation++
+	seen = newWorld(t, other, pod)
+	full = false
+	seen.kube.PrependReactor("update", "pods", refuse)
+	seen.backoff.Next(web.String(), noon)
+	if _, err := seen.reconcile(t.Context(), web); err != nil {
+		t.Fatal(err)
+	}
+	if pod, err = seen.kube.CoreV1().Pods("twin").Get(t.Context(), "web", metav1.GetOptions{}); err != nil || pod.Spec.Containers[0].Resources.Requests.Cpu().String() != "2" {
+		t.Errorf("the pod has %v, %v", pod.Spec.Containers[0].Resources, err)
+	}
+	seen = newWorld(t, other, pod)
+	if _, err := seen.reconcile(t.Context(), web); err != nil {
+		t.Fatal(err)
+	}
+	if shadow, err = seen.federation.FederationV1alpha1().ShadowPods("twin").Get(t.Context(), "web", metav1.GetOptions{}); err != nil || !meta.IsStatusConditionTrue(shadow.Status.Conditions, v1alpha1.ConditionPodResized) {
+		t.Errorf("the shadow pod says %+v, %v", shadow.Status.Conditions, err)
 	}
 }
 
