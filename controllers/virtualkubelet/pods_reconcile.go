@@ -80,6 +80,9 @@ func (p *Pods) reconcile(ctx context.Context, key cache.ObjectName) error {
 	// How the pod does is told also while a change of it does not get through.
 	status := reflect.PodStatus(pod, shadow, there, p.nodeIP, p.now())
 	reflect.RefuseContainers(&status, refused.containers, refused.message)
+	if refused.resize != nil {
+		p.deferResize(pod, &status, refused.resize)
+	}
 	return errors.Join(updateErr, p.publish(ctx, pod, status), p.keepTokens(ctx, key, pod, shadow, extent.twin))
 }
 
@@ -141,32 +144,47 @@ func (p *Pods) owns(shadow *v1alpha1.ShadowPod) bool {
 	return true
 }
 
-// refusedContainers are ephemeral containers that the provider does not take.
-type refusedContainers struct {
+// refusedParts are what the provider does not take of a change: ephemeral
+// containers, and why, and why it does not resize the pod.
+type refusedParts struct {
 	containers []corev1.EphemeralContainer
 	message    string
+	resize     error
 }
 
 // update brings what changed in a running pod to the provider. Ephemeral
 // containers that it refuses for good are told apart, and those that it forbids
-// are tried again: neither keeps everything else from getting through, and a pod
-// never loses them again.
-func (p *Pods) update(ctx context.Context, pod *corev1.Pod, seen *v1alpha1.ShadowPod) (refusedContainers, error) {
+// are tried again, as is a size that it refuses: none keeps everything else from
+// getting through, and a pod never loses containers again.
+func (p *Pods) update(ctx context.Context, pod *corev1.Pod, seen *v1alpha1.ShadowPod) (refusedParts, error) {
+	key := cache.MetaObjectToName(pod)
 	wanted := reflect.ShadowPod(pod, seen.Namespace, p.destination(), p.patch())
 	if !reflect.UpdateShadowPod(seen.DeepCopy(), wanted) {
-		return refusedContainers{}, nil
+		p.waiting.remove(key)
+		return refusedParts{}, nil
 	}
 	added, err := p.send(ctx, seen, wanted)
+	if err != nil && remote.Refused(err) && reflect.Resizes(seen, wanted) {
+		tooMuch := err
+		reflect.KeepSize(wanted)
+		if added, err = p.send(ctx, seen, wanted); err == nil {
+			if apierrors.HasStatusCause(tooMuch, v1alpha1.CauseGrantExceeded) {
+				p.waiting.add(key)
+			}
+			return refusedParts{resize: tooMuch}, fmt.Errorf("resizing the shadow pod on %s: %w", p.provider, tooMuch)
+		}
+	}
 	switch {
 	case err == nil:
-		return refusedContainers{}, nil
+		p.fit(key)
+		return refusedParts{}, nil
 	case remote.Refused(err):
 		message := reflect.Message(fmt.Sprintf("%s refuses the change of the pod: %v", p.provider, err))
 		p.recorder.Event(pod, corev1.EventTypeWarning, v1alpha1.ReasonProviderRefused, message)
 		switch {
 		case len(added) == 0:
 		case !apierrors.IsForbidden(err):
-			return refusedContainers{added, message}, nil
+			return refusedParts{containers: added, message: message}, nil
 		default:
 			// It may be allowed in a moment, as when a role is bound anew; or never, by
 			// somebody's webhook.
@@ -175,7 +193,7 @@ func (p *Pods) update(ctx context.Context, pod *corev1.Pod, seen *v1alpha1.Shado
 			err = errors.Join(err, others)
 		}
 	}
-	return refusedContainers{}, fmt.Errorf("updating the shadow pod on %s: %w", p.provider, err)
+	return refusedParts{}, fmt.Errorf("updating the shadow pod on %s: %w", p.provider, err)
 }
 
 // send makes a shadow pod as it is now the wanted one, if it is the one that was
@@ -194,6 +212,18 @@ func (p *Pods) send(ctx context.Context, seen, wanted *v1alpha1.ShadowPod) (adde
 		_, err = client.Update(ctx, live, metav1.UpdateOptions{})
 	}
 	return added, err
+}
+
+// deferResize tells a pod that the provider does not resize it, and why. Room may
+// come; what is refused otherwise is not for want of it.
+func (p *Pods) deferResize(pod *corev1.Pod, status *corev1.PodStatus, err error) {
+	event, why, message := v1alpha1.ReasonProviderRefused, corev1.PodReasonInfeasible, fmt.Sprintf("%s refuses to resize the pod: %v", p.provider, err)
+	if apierrors.HasStatusCause(err, v1alpha1.CauseGrantExceeded) {
+		event, why, message = ReasonGrantExceeded, corev1.PodReasonDeferred, fmt.Sprintf("%s has no room to resize the pod: %v", p.provider, err)
+	}
+	if reflect.DeferResize(status, pod, why, message, p.now()) {
+		p.recorder.Event(pod, corev1.EventTypeWarning, event, reflect.Message(message))
+	}
 }
 
 // refused makes an answer that no retry will change into the pod's status;

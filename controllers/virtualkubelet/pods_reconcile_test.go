@@ -6,11 +6,13 @@ package virtualkubelet
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	kubefake "k8s.io/client-go/kubernetes/fake"
@@ -159,6 +161,81 @@ func full() error {
 	return answer
 }
 
+func TestASizeThatIsRefusedIsToldAndTriedAgainAndHoldsNothingElseUp(t *testing.T) {
+	cpu := func(amount string) corev1.ResourceList {
+		return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(amount)}
+	}
+	for _, test := range []struct {
+		name                 string
+		answer               error
+		waits                bool
+		event, reason, words string
+	}{
+		{"there is no room", full(), true, ReasonGrantExceeded, corev1.PodReasonDeferred, "milan has no room to resize the pod"},
+		{"it is not allowed", forbidden, false, v1alpha1.ReasonProviderRefused, corev1.PodReasonInfeasible, "milan refuses to resize the pod"},
+		{"an older provider does not know of it", invalid, false, v1alpha1.ReasonProviderRefused, corev1.PodReasonInfeasible, "milan refuses to resize the pod"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			answer := test.answer
+			s := newSender(t, func(string) error { return nil })
+			s.provider.PrependReactor("update", "shadowpods", func(action clienttesting.Action) (bool, runtime.Object, error) {
+				shadow := action.(clienttesting.UpdateAction).GetObject().(*v1alpha1.ShadowPod)
+				return answer != nil && shadow.Spec.Pod.Containers[0].Resources.Requests.Cpu().String() == "2", nil, answer
+			})
+			pod := localPod("web")
+			pod.Spec.Containers[0].Resources.Requests = cpu("1")
+			key := cache.MetaObjectToName(pod)
+			if err := s.create(t.Context(), key, pod, s.twin); err != nil {
+				t.Fatal(err)
+			}
+			seen := func() *v1alpha1.ShadowPod {
+				t.Helper()
+				shadow, err := s.provider.FederationV1alpha1().ShadowPods("demo-rome").Get(t.Context(), "web", metav1.GetOptions{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				trimmed, err := trimShadowPod(shadow)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return trimmed.(*v1alpha1.ShadowPod)
+			}
+			pod.Spec.Containers[0].Resources.Requests, pod.Spec.Containers[0].Image = cpu("2"), "web:2"
+			for range 2 {
+				refused, err := s.update(t.Context(), pod, seen())
+				if err == nil || refused.resize == nil {
+					t.Fatalf("refused %v, %v", refused, err)
+				}
+				s.deferResize(pod, &pod.Status, refused.resize)
+			}
+			if got := seen().Spec.Pod.Containers[0]; got.Image != "web:2" || got.Resources.Requests.Cpu().String() != "1" {
+				t.Errorf("the shadow pod has %+v", got)
+			}
+			if len(pod.Status.Conditions) != 1 || pod.Status.Conditions[0].Type != corev1.PodResizePending || pod.Status.Conditions[0].Reason != test.reason ||
+				!strings.Contains(pod.Status.Conditions[0].Message, test.words) {
+				t.Errorf("the pod has the conditions %+v", pod.Status.Conditions)
+			}
+			if said := <-s.events.Events; !strings.HasPrefix(said, "Warning "+test.event) || len(s.events.Events) > 0 {
+				t.Errorf("it is told %q, and %d more", said, len(s.events.Events))
+			}
+			if waits := s.waiting.remove(key); waits != test.waits {
+				t.Errorf("it waits for room: %t", waits)
+			}
+			s.waiting.add(key)
+			answer = nil
+			if refused, err := s.update(t.Context(), pod, seen()); err != nil || refused.resize != nil {
+				t.Errorf("refused %v, %v, of a provider that allows it", refused, err)
+			}
+			if got := seen().Spec.Pod.Containers[0].Resources.Requests.Cpu().String(); got != "2" {
+				t.Errorf("the shadow pod asks for %s", got)
+			}
+			if s.waiting.remove(key) {
+				t.Error("it still waits for room")
+			}
+		})
+	}
+}
+
 func TestRoomThatBecomesFreeIsUsedAtOnce(t *testing.T) {
 	room := 0
 	s := newSender(t, func(verb string) error {
@@ -238,6 +315,14 @@ func TestRoomBecomesFreeWhenAShadowPodEndsOrGoes(t *testing.T) {
 	}
 	<-synced
 	shadows := s.provider.FederationV1alpha1().ShadowPods("demo-rome")
+	allocated := func(amounts corev1.ResourceList) error {
+		shadow, err := shadows.Get(t.Context(), "next", metav1.GetOptions{})
+		if err == nil {
+			shadow.Status.AllocatedResources = amounts
+			_, err = shadows.UpdateStatus(t.Context(), shadow, metav1.UpdateOptions{})
+		}
+		return err
+	}
 	for _, step := range []struct {
 		name string
 		do   func() error
@@ -260,6 +345,8 @@ func TestRoomBecomesFreeWhenAShadowPodEndsOrGoes(t *testing.T) {
 			_, err := shadows.Create(t.Context(), reflect.ShadowPod(localPod("next"), "demo-rome", s.to, nil), metav1.CreateOptions{})
 			return err
 		}, 0},
+		{"it is to give something back", func() error { return allocated(corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}) }, 0},
+		{"it has given that back", func() error { return allocated(nil) }, 1},
 		{"it goes before it has ended", func() error { return shadows.Delete(t.Context(), "next", metav1.DeleteOptions{}) }, 1},
 		// What comes after it tells that all before is told.
 		{"the last one comes", func() error {

@@ -12,6 +12,7 @@ import (
 	"k8s.io/utils/lru"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/rules"
 	"liqo.io/federation/controllers/virtualkubelet/reflect"
 )
 
@@ -61,8 +62,8 @@ func trimShadowPod(obj any) (any, error) {
 		},
 		Spec: v1alpha1.ShadowPodSpec{Pod: corev1.PodSpec{
 			ActiveDeadlineSeconds: shadow.Spec.Pod.ActiveDeadlineSeconds,
-			Containers:            images(shadow.Spec.Pod.Containers),
-			InitContainers:        images(shadow.Spec.Pod.InitContainers),
+			Containers:            containers(shadow.Spec.Pod.Containers),
+			InitContainers:        containers(shadow.Spec.Pod.InitContainers),
 			EphemeralContainers:   names(shadow.Spec.Pod.EphemeralContainers),
 			Tolerations:           shadow.Spec.Pod.Tolerations,
 		}},
@@ -70,27 +71,51 @@ func trimShadowPod(obj any) (any, error) {
 	}, nil
 }
 
-// images are the names and images of containers. Those of one Deployment have
-// the same, and share them: nobody writes to what a cache holds.
-func images(containers []corev1.Container) []corev1.Container {
+// containers are what may be updated of containers, and their names. Those of one
+// Deployment have the same, and share them: nobody writes to what a cache holds.
+func containers(all []corev1.Container) []corev1.Container {
 	var key strings.Builder
-	for i := range containers {
+	for i := range all {
 		// What the provider says may contain anything.
-		key.WriteString(strconv.Quote(containers[i].Name) + strconv.Quote(containers[i].Image))
+		key.WriteString(strconv.Quote(all[i].Name) + strconv.Quote(all[i].Image))
+		for _, amounts := range []corev1.ResourceList{all[i].Resources.Requests, all[i].Resources.Limits} {
+			for _, name := range rules.Resizable {
+				if amount, named := amounts[name]; named {
+					key.WriteString(amount.String())
+				}
+				key.WriteByte(';')
+			}
+		}
 	}
-	if known, ok := sameImages.Get(key.String()); ok {
+	if known, ok := sameContainers.Get(key.String()); ok {
 		return known.([]corev1.Container)
 	}
-	result := make([]corev1.Container, len(containers))
-	for i := range containers {
-		result[i] = corev1.Container{Name: containers[i].Name, Image: containers[i].Image}
+	result := make([]corev1.Container, len(all))
+	for i := range all {
+		result[i] = corev1.Container{Name: all[i].Name, Image: all[i].Image, Resources: corev1.ResourceRequirements{
+			Requests: resizable(all[i].Resources.Requests), Limits: resizable(all[i].Resources.Limits),
+		}}
 	}
-	sameImages.Add(key.String(), result)
+	sameContainers.Add(key.String(), result)
 	return result
 }
 
-// sameImages holds the images that were seen last.
-var sameImages = lru.New(512)
+// sameContainers holds the containers that were seen last.
+var sameContainers = lru.New(512)
+
+// resizable are those of some amounts that may be updated.
+func resizable(amounts corev1.ResourceList) corev1.ResourceList {
+	var kept corev1.ResourceList
+	for _, name := range rules.Resizable {
+		if amount, named := amounts[name]; named {
+			if kept == nil {
+				kept = corev1.ResourceList{}
+			}
+			kept[name] = amount
+		}
+	}
+	return kept
+}
 
 func names(containers []corev1.EphemeralContainer) []corev1.EphemeralContainer {
 	if len(containers) == 0 {

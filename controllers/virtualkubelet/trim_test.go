@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
@@ -25,7 +26,14 @@ func TestShadowPodsWithTheSameImagesShareThem(t *testing.T) {
 	if &one[0] != &same[0] {
 		t.Error("what is the same is held twice")
 	}
-	for _, other := range [][]corev1.Container{{web}, {db, web}, {web, {Name: "db", Image: "db:2"}}, {}} {
+	sized := func(requests, limits corev1.ResourceList) corev1.Container {
+		return corev1.Container{Name: "web", Image: "web:1", Resources: corev1.ResourceRequirements{Requests: requests, Limits: limits}}
+	}
+	cpu := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}
+	for _, other := range [][]corev1.Container{
+		{web}, {db, web}, {web, {Name: "db", Image: "db:2"}}, {}, {sized(cpu, nil)}, {sized(nil, cpu)}, {sized(cpu, cpu)},
+		{sized(corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("1")}, nil)},
+	} {
 		if diff := cmp.Diff(other, trimmed(other...)); diff != "" {
 			t.Errorf("images (-want +got):\n%s", diff)
 		}

@@ -131,7 +131,7 @@ func (t *twin) observe(events twinEvents) error {
 		AddFunc: shadow,
 		UpdateFunc: func(old, obj any) {
 			shadow(obj)
-			if takesRoom(old) && !takesRoom(obj) {
+			if takesRoom(old) && !takesRoom(obj) || takesLess(old, obj) {
 				events.freed()
 			}
 		},
@@ -157,6 +157,13 @@ func takesRoom(obj any) bool {
 	}
 	shadow, ok := obj.(*v1alpha1.ShadowPod)
 	return ok && shadow.Status.Phase == ""
+}
+
+// takesLess tells whether a shadow pod has given back what it was resized from.
+func takesLess(old, obj any) bool {
+	before, ok1 := old.(*v1alpha1.ShadowPod)
+	shadow, ok2 := obj.(*v1alpha1.ShadowPod)
+	return ok1 && ok2 && before.Status.AllocatedResources != nil && shadow.Status.AllocatedResources == nil
 }
 
 // hear passes warnings on. What was there before it listens is old news.

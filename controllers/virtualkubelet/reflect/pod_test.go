@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 )
@@ -179,8 +180,8 @@ func TestUpdateShadowPodChangesOnlyWhatMay(t *testing.T) {
 	local := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: "web", UID: "uid", Labels: map[string]string{"app": "web"}},
 		Spec: corev1.PodSpec{
-			Containers:     []corev1.Container{{Name: "app", Image: "app:1"}, {Name: "side", Image: "side:1"}},
-			InitContainers: []corev1.Container{{Name: "init", Image: "init:1"}},
+			Containers:     []corev1.Container{{Name: "app", Image: "app:1"}, {Name: "side", Image: "side:1", Resources: sized("1")}},
+			InitContainers: []corev1.Container{{Name: "init", Image: "init:1", Resources: sized("2")}},
 
 			Tolerations:         []corev1.Toleration{{Key: "first", TolerationSeconds: ptr.To[int64](1)}},
 			EphemeralContainers: []corev1.EphemeralContainer{debugger("debug")},
@@ -193,8 +194,8 @@ func TestUpdateShadowPodChangesOnlyWhatMay(t *testing.T) {
 
 	local.Labels = map[string]string{"app": "web", "tier": "front"}
 	local.Annotations = map[string]string{"note": "new"}
-	local.Spec.Containers[1].Image = "side:2"
-	local.Spec.InitContainers[0].Image = "init:2"
+	local.Spec.Containers[1].Image, local.Spec.Containers[1].Resources = "side:2", sized("3")
+	local.Spec.InitContainers[0].Image, local.Spec.InitContainers[0].Resources = "init:2", sized("4")
 	local.Spec.ActiveDeadlineSeconds = ptr.To[int64](60)
 	local.Spec.Tolerations = []corev1.Toleration{{Key: "first", TolerationSeconds: ptr.To[int64](2)}, {Key: "second"}}
 	local.Spec.EphemeralContainers = append(local.Spec.EphemeralContainers, debugger("again"))
@@ -207,6 +208,24 @@ func TestUpdateShadowPodChangesOnlyWhatMay(t *testing.T) {
 	want.Spec.Pod.Hostname = ""
 	if diff := cmp.Diff(want, existing); diff != "" {
 		t.Errorf("updated shadow pod (-want +got):\n%s", diff)
+	}
+}
+
+func sized(cpus string) corev1.ResourceRequirements {
+	return corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpus)}}
+}
+
+func TestASizeMayBeLeftOutOfAnUpdate(t *testing.T) {
+	local := podOf(func(s *corev1.PodSpec) { s.Containers = []corev1.Container{{Name: "app", Resources: sized("1")}} })
+	existing := ShadowPod(local, "demo-rome", destination, nil)
+	local.Spec.Containers[0].Resources = sized("2")
+	wanted := ShadowPod(local, "demo-rome", destination, nil)
+	if !Resizes(existing, wanted) {
+		t.Error("another size is not noticed")
+	}
+	KeepSize(wanted)
+	if Resizes(existing, wanted) || UpdateShadowPod(existing, wanted) {
+		t.Errorf("it is resized to %+v", existing.Spec.Pod.Containers[0].Resources)
 	}
 }
 

@@ -11,11 +11,12 @@ import (
 	"k8s.io/utils/ptr"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/rules"
 )
 
 // UpdateShadowPod brings what may change in a running pod from the wanted to
-// the existing shadow pod: labels, annotations, images, the deadline, more
-// tolerations and more ephemeral containers. It tells whether something
+// the existing shadow pod: labels, annotations, images, CPU and memory, the
+// deadline, more tolerations and more ephemeral containers. It tells whether something
 // changed. Of the existing one it needs no more than what can change, and of
 // ephemeral containers their names.
 func UpdateShadowPod(existing, wanted *v1alpha1.ShadowPod) bool {
@@ -37,6 +38,12 @@ func UpdateShadowPod(existing, wanted *v1alpha1.ShadowPod) bool {
 	if updateImages(old.InitContainers, spec.InitContainers) {
 		changed = true
 	}
+	if rules.Resize(old.Containers, spec.Containers) {
+		changed = true
+	}
+	if rules.Resize(old.InitContainers, spec.InitContainers) {
+		changed = true
+	}
 	if updateTolerations(old, spec.Tolerations) {
 		changed = true
 	}
@@ -44,6 +51,22 @@ func UpdateShadowPod(existing, wanted *v1alpha1.ShadowPod) bool {
 		old.EphemeralContainers, changed = append(old.EphemeralContainers, missing...), true
 	}
 	return changed
+}
+
+// Resizes tells whether a shadow pod is wanted to have other CPU or memory.
+func Resizes(existing, wanted *v1alpha1.ShadowPod) bool {
+	old, spec := existing.Spec.Pod.DeepCopy(), &wanted.Spec.Pod
+	return rules.Resize(old.Containers, spec.Containers) || rules.Resize(old.InitContainers, spec.InitContainers)
+}
+
+// KeepSize has a wanted shadow pod say nothing of resources, so that an existing
+// one keeps those that it has.
+func KeepSize(wanted *v1alpha1.ShadowPod) {
+	for _, containers := range [][]corev1.Container{wanted.Spec.Pod.Containers, wanted.Spec.Pod.InitContainers} {
+		for i := range containers {
+			containers[i].Resources = corev1.ResourceRequirements{}
+		}
+	}
 }
 
 // MissingEphemeralContainers are those that a shadow pod is wanted to have and

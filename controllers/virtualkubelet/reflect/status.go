@@ -44,6 +44,11 @@ func PodStatus(local *corev1.Pod, shadow *v1alpha1.ShadowPod, remote *corev1.Pod
 			status.Phase = corev1.PodRunning
 		}
 	}
+	if shadow != nil && !Terminal(status.Phase) {
+		if refused := meta.FindStatusCondition(shadow.Status.Conditions, v1alpha1.ConditionPodResized); refused != nil && refused.Status == metav1.ConditionFalse {
+			DeferResize(&status, local, corev1.PodReasonInfeasible, refused.Message, now)
+		}
+	}
 	return status
 }
 
@@ -129,6 +134,7 @@ func withoutReport(status *corev1.PodStatus, shadow *v1alpha1.ShadowPod, remote 
 	if Ran(status) {
 		recreating(status, now)
 	}
+	dropResizing(status, nil)
 	if remote == nil {
 		return
 	}
@@ -213,9 +219,22 @@ var remoteConditions = []corev1.PodConditionType{
 	corev1.PodReadyToStartContainers, corev1.PodInitialized, corev1.ContainersReady, corev1.PodReady,
 }
 
+// resizing are the conditions that a pod has only while it is resized; they are
+// the provider's kubelet's, too.
+var resizing = []corev1.PodConditionType{corev1.PodResizePending, corev1.PodResizeInProgress}
+
+// dropResizing takes those of the conditions away that are not said any more.
+func dropResizing(status *corev1.PodStatus, from []corev1.PodCondition) {
+	status.Conditions = slices.DeleteFunc(status.Conditions, func(c corev1.PodCondition) bool {
+		said := slices.ContainsFunc(from, func(f corev1.PodCondition) bool { return f.Type == c.Type })
+		return slices.Contains(resizing, c.Type) && !said
+	})
+}
+
 func conditions(status *corev1.PodStatus, local *corev1.Pod, from []corev1.PodCondition, now metav1.Time) {
+	dropResizing(status, from)
 	for _, c := range from {
-		if !slices.Contains(remoteConditions, c.Type) {
+		if !slices.Contains(remoteConditions, c.Type) && !slices.Contains(resizing, c.Type) {
 			continue
 		}
 		c.ObservedGeneration = local.Generation
@@ -239,6 +258,20 @@ func closeGates(ready *corev1.PodCondition, local *corev1.Pod) {
 			return
 		}
 	}
+}
+
+// DeferResize says in a status that the provider does not resize the pod, and
+// why. It tells whether that is new.
+func DeferResize(status *corev1.PodStatus, local *corev1.Pod, why, message string, now metav1.Time) bool {
+	before := condition(&local.Status, corev1.PodResizePending)
+	if before != nil && condition(status, corev1.PodResizePending) == nil {
+		// It pends since then.
+		status.Conditions = append(status.Conditions, *before)
+	}
+	setCondition(status, corev1.PodCondition{
+		Type: corev1.PodResizePending, Status: corev1.ConditionTrue, Reason: why, Message: text(message), ObservedGeneration: local.Generation,
+	}, now)
+	return before == nil || before.Reason != why || before.Message != text(message)
 }
 
 func notReady(status *corev1.PodStatus, why, message string, now metav1.Time) {

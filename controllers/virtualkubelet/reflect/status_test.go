@@ -87,6 +87,66 @@ func TestPodStatusOfARunningPod(t *testing.T) {
 	}
 }
 
+func TestAResizeIsToldWhileItGoesOn(t *testing.T) {
+	said := func(kind corev1.PodConditionType, why string) corev1.PodCondition {
+		return corev1.PodCondition{Type: kind, Status: corev1.ConditionTrue, Reason: why, Message: "not\x1b now", LastTransitionTime: start}
+	}
+	here := func(kind corev1.PodConditionType, why, message string, since metav1.Time) corev1.PodCondition {
+		return corev1.PodCondition{Type: kind, Status: corev1.ConditionTrue, Reason: why, Message: message, LastTransitionTime: since, ObservedGeneration: 3}
+	}
+	refusing := &v1alpha1.ShadowPod{Status: v1alpha1.ShadowPodStatus{Conditions: []metav1.Condition{{
+		Type: v1alpha1.ConditionPodResized, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonProviderRefused, Message: "too much",
+	}}}}
+	local := localPod(scheduled())
+	for _, step := range []struct {
+		name   string
+		shadow *v1alpha1.ShadowPod
+		from   []corev1.PodCondition
+		want   []corev1.PodCondition
+	}{
+		{"nothing happens", nil, nil, nil},
+		{"the kubelet waits", nil, []corev1.PodCondition{said(corev1.PodResizePending, corev1.PodReasonDeferred)},
+			[]corev1.PodCondition{here(corev1.PodResizePending, corev1.PodReasonDeferred, "not now", start)}},
+		{"it begins", nil, []corev1.PodCondition{said(corev1.PodResizeInProgress, "")},
+			[]corev1.PodCondition{here(corev1.PodResizeInProgress, "", "not now", start)}},
+		{"it has ended", nil, nil, nil},
+		{"the next one is refused", refusing, nil,
+			[]corev1.PodCondition{here(corev1.PodResizePending, corev1.PodReasonInfeasible, "too much", later)}},
+		{"and again", refusing, nil,
+			[]corev1.PodCondition{here(corev1.PodResizePending, corev1.PodReasonInfeasible, "too much", later)}},
+		{"and is not wanted any more", nil, nil, nil},
+	} {
+		remote := runningStatus(0)
+		remote.Conditions = append(remote.Conditions, step.from...)
+		remote.ContainerStatuses[0].AllocatedResources = sized("2").Requests
+		remote.ContainerStatuses[0].Resources = &corev1.ResourceRequirements{Requests: sized("1").Requests}
+		shadow := step.shadow
+		if shadow == nil {
+			shadow = &v1alpha1.ShadowPod{}
+		}
+		for _, now := range []metav1.Time{later, metav1.NewTime(later.Add(time.Hour))} {
+			before := local.Status
+			local.Status = PodStatus(local, shadow, remotePod("remote", remote), nodeIP, now)
+			if now != later && !SameStatus(&before, &local.Status) {
+				t.Errorf("%s: the same report again changed the status:\n%s", step.name, cmp.Diff(before, local.Status))
+			}
+		}
+		var got []corev1.PodCondition
+		for _, c := range local.Status.Conditions {
+			if c.Type == corev1.PodResizePending || c.Type == corev1.PodResizeInProgress {
+				got = append(got, c)
+			}
+		}
+		if diff := cmp.Diff(step.want, got); diff != "" {
+			t.Errorf("%s: conditions (-want +got):\n%s", step.name, diff)
+		}
+		app := local.Status.ContainerStatuses[0]
+		if app.AllocatedResources.Cpu().String() != "2" || app.Resources == nil || app.Resources.Requests.Cpu().String() != "1" {
+			t.Errorf("%s: the container has %+v", step.name, app)
+		}
+	}
+}
+
 func TestPodStatusBeforeAKubeletReports(t *testing.T) {
 	waiting := corev1.PodStatus{Phase: corev1.PodPending, Conditions: []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue}}}
 	unschedulable := corev1.PodStatus{Phase: corev1.PodPending, Conditions: []corev1.PodCondition{{
