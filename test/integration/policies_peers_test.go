@@ -38,7 +38,7 @@ func TestPoliciesKeepPeersWithinTheirTwinNamespaces(t *testing.T) {
 
 	const name = "peer-of-policies"
 	everything := rbacv1.PolicyRule{APIGroups: []string{"", "discovery.k8s.io", "networking.k8s.io", "example.com"}, Verbs: []string{"get", "create", "update", "patch"}, Resources: []string{
-		"configmaps", "widgets", "services", "services/status", "secrets", "endpoints", "endpointslices", "pods", "pods/ephemeralcontainers", "pods/status", "pods/binding",
+		"configmaps", "widgets", "services", "services/status", "secrets", "endpoints", "endpointslices", "pods", "pods/ephemeralcontainers", "pods/resize", "pods/status", "pods/binding",
 		"serviceaccounts", "serviceaccounts/token", "ingresses", "ingresses/status",
 	}}
 	for user, config := range map[string]*rest.Config{
@@ -156,6 +156,11 @@ func peerAttempts(t *testing.T, config *rest.Config, twin string) {
 		{"a container in a running pod", "shadow pods", func(ctx context.Context) error {
 			_, err := core.Pods(twin).Patch(ctx, "there", types.StrategicMergePatchType,
 				[]byte(`{"spec":{"ephemeralContainers":[{"name":"in","image":"example.com/in"}]}}`), dryPatch, "ephemeralcontainers")
+			return err
+		}},
+		// Kubernetes refuses another size before, since there is no such node.
+		{"how large a pod is", "shadow pods", func(ctx context.Context) error {
+			_, err := core.Pods(twin).Patch(ctx, "there", types.MergePatchType, []byte(`{}`), dryPatch, "resize")
 			return err
 		}},
 		{"how a pod does", "shadow pods", func(ctx context.Context) error {
