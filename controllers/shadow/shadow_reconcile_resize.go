@@ -5,9 +5,11 @@ package shadow
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -70,6 +72,12 @@ func (c *Controller) resizeRefused(ctx context.Context, shadow *v1alpha1.ShadowP
 func (c *Controller) settle(ctx context.Context, shadow *v1alpha1.ShadowPod, pod *corev1.Pod) error {
 	refused := meta.IsStatusConditionFalse(shadow.Status.Conditions, v1alpha1.ConditionPodResized)
 	givenBack := shadow.Status.AllocatedResources != nil && pod.Status.AllocatedResources == nil
+	if givenBack {
+		var err error
+		if givenBack, err = c.hasGivenBack(ctx, shadow, pod); err != nil {
+			return err
+		}
+	}
 	if !refused && !givenBack {
 		return nil
 	}
@@ -81,6 +89,24 @@ func (c *Controller) settle(ctx context.Context, shadow *v1alpha1.ShadowPod, pod
 		changed.Status.AllocatedResources = nil
 	}
 	return c.commit(ctx, shadow, changed)
+}
+
+// hasGivenBack tells whether a pod takes what its shadow pod asks for, and no
+// more. What counts is given to others then, so the cache does not do: it may not
+// know yet how large the pod was made meanwhile.
+func (c *Controller) hasGivenBack(ctx context.Context, shadow *v1alpha1.ShadowPod, pod *corev1.Pod) (bool, error) {
+	live, err := c.kube.CoreV1().Pods(pod.Namespace).Get(ctx, pod.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("get pod %s/%s: %w", pod.Namespace, pod.Name, err)
+	}
+	gift, err := giftOf(shadow)
+	if err != nil {
+		return false, err
+	}
+	return live.UID == pod.UID && !resizes(shadow, givenTo(live), gift) && notGivenBack(live) == nil, nil
 }
 
 func (c *Controller) setResized(shadow *v1alpha1.ShadowPod, status metav1.ConditionStatus, reason, message string) {

@@ -472,6 +472,36 @@ func TestAResizeThatIsRefusedIsToldAndTriedAgainAndHoldsUpNothingElse(t *testing
 	}
 }
 
+// Cache and API differ for a moment after a pod was resized.
+func TestWhatALargerPodHasIsNotGivenBackByAnOlderOneInTheCache(t *testing.T) {
+	shrunk := shadowPod(asking("1"), tookMore)
+	for name, live := range map[string]*corev1.Pod{
+		"made larger meanwhile":        podOf(t, shadowPod(asking("2"))),
+		"not resized by its kubelet":   podOf(t, shadowPod(asking("1")), allocated("2")),
+		"another one of the same name": podOf(t, shadowPod(asking("1")), func(pod *corev1.Pod) { pod.UID = "another" }),
+		"gone":                         nil,
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, shrunk, podOf(t, shadowPod(asking("1"))))
+			pods := schema.GroupVersionResource{Version: "v1", Resource: "pods"}
+			if err := w.kube.Tracker().Delete(pods, "twin", "web"); err != nil {
+				t.Fatal(err)
+			}
+			if live != nil {
+				if err := w.kube.Tracker().Add(live); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if _, err := w.reconcile(t.Context(), web); err != nil {
+				t.Fatal(err)
+			}
+			if writes := w.writes(); writes != nil {
+				t.Errorf("it is written %v", writes)
+			}
+		})
+	}
+}
+
 func TestPodThatIsNotSeenYetIsNotCreatedTwice(t *testing.T) {
 	w := newWorld(t, shadowPod(), nil)
 	w.kube.PrependReactor("create", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
