@@ -42,6 +42,7 @@ func TestFederation(t *testing.T) {
 			step{name: "ReflectsWhatPodsNeed", run: reflectsWhatPodsNeed},
 			step{name: "RunsAnApplicationOfManyParts", run: runsAnApplicationOfManyParts},
 			step{name: "DebugsPodsNextDoor", run: debugsPodsNextDoor},
+			step{name: "ResizesPodsNextDoor", run: resizesPodsNextDoor},
 			step{name: "TellsPodsOfHome", run: tellsPodsOfHome},
 			step{name: "WarningsComeBack", run: warningsComeBack},
 			step{name: "Logs", run: logs},

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -57,6 +58,34 @@ func debugsPodsNextDoor(t *testing.T) {
 	there := podReady(t, milan, o.twin, "web")
 	if all := there.Spec.EphemeralContainers; len(all) != 1 || all[0].Name != "plain" {
 		t.Errorf("on milan the pod has the containers %s", show(all))
+	}
+}
+
+// resizesPodsNextDoor makes a pod larger and smaller again, and looks that milan's
+// kubelet does so, to the running container.
+func resizesPodsNextDoor(t *testing.T) {
+	o := offloaded(t, remote)
+	spec := podSpec("serve", ":8081")
+	spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("10m")}
+	runReadyPod(t, o.namespace, "web", spec)
+	run := containerRun(podReady(t, milan, o.twin, "web"))
+	for _, cpu := range []string{"30m", "20m"} {
+		kubectl(t, rome, "patch", "pod", "-n", o.namespace, "web", "--subresource=resize",
+			"-p", `{"spec":{"containers":[{"name":"tester","resources":{"requests":{"cpu":"`+cpu+`"}}}]}}`)
+		podThat(t, rome, o.namespace, "web", "have been allocated "+cpu, func(p *corev1.Pod) bool {
+			return isReady(p) && len(p.Status.ContainerStatuses) == 1 && p.Status.ContainerStatuses[0].AllocatedResources.Cpu().String() == cpu
+		})
+		there := podReady(t, milan, o.twin, "web")
+		if asks := there.Spec.Containers[0].Resources.Requests.Cpu().String(); asks != cpu || containerRun(there) != run {
+			t.Errorf("on milan the pod asks for %s, want %s; its container was %s and is %s", asks, cpu, run, containerRun(there))
+		}
+		eventually(t, soon, "nothing to be left to give back", func(ctx context.Context) (bool, string, error) {
+			shadow, err := milan.Federation.FederationV1alpha1().ShadowPods(o.twin).Get(ctx, "web", metav1.GetOptions{})
+			if err != nil {
+				return false, "", err
+			}
+			return shadow.Status.AllocatedResources == nil, show(shadow.Status), nil
+		})
 	}
 }
 
