@@ -78,7 +78,7 @@ func (r *REST) Create(ctx context.Context, obj runtime.Object, createValidation 
 func (r *REST) Update(ctx context.Context, name string, objInfo rest.UpdatedObjectInfo, createValidation rest.ValidateObjectFunc, updateValidation rest.ValidateObjectUpdateFunc, forceAllowCreate bool, options *metav1.UpdateOptions) (runtime.Object, bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, ledger.CreateTimeout)
 	defer cancel()
-	creation := &creation{Creation: r.grants.Begin(dryrun.IsDryRun(options.DryRun))}
+	creation := &creation{Creation: r.grants.Begin(dryrun.IsDryRun(options.DryRun)), validation: createValidation}
 	if forceAllowCreate {
 		var err error
 		if creation, err = r.begin(ctx, dryrun.IsDryRun(options.DryRun), createValidation); err != nil {
