@@ -56,6 +56,9 @@ func reachability(cluster *v1alpha1.ForeignCluster) verdict {
 type territory struct {
 	nodes    map[netip.Addr]bool
 	prefixes []netip.Prefix
+	// tunnel are the ranges that a tunnel leads to, where there is one: nothing
+	// outside of them is the other cluster's.
+	tunnel []netip.Prefix
 }
 
 // territoryOf are the addresses of the nodes of this cluster, those that they
@@ -85,12 +88,24 @@ func (t *territory) add(cidrs []string) {
 	}
 }
 
+// rangesOf are what this cluster calls the ranges at the other end of a tunnel.
+func rangesOf(tunnel *v1alpha1.TunnelEndpoint) []netip.Prefix {
+	var all []netip.Prefix
+	for _, agreed := range tunnel.Spec.Remote {
+		if prefix, err := netip.ParsePrefix(agreed.Mapped); err == nil {
+			all = append(all, prefix)
+		}
+	}
+	return all
+}
+
 func (t territory) contains(raw string) bool {
 	address, err := netip.ParseAddr(raw)
 	if err != nil || t.nodes[address] {
 		return true
 	}
-	return slices.ContainsFunc(t.prefixes, func(prefix netip.Prefix) bool { return prefix.Contains(address) })
+	within := func(prefix netip.Prefix) bool { return prefix.Contains(address) }
+	return slices.ContainsFunc(t.prefixes, within) || len(t.tunnel) > 0 && !slices.ContainsFunc(t.tunnel, within)
 }
 
 // sliceFor is the EndpointSlice of a shadow one in a twin namespace. The twin
@@ -165,7 +180,7 @@ func judged(v verdict, left, remain int) verdict {
 		return v
 	}
 	return verdict{ready: remain > 0, reason: reasonAddressesRefused, message: fmt.Sprintf(
-		"%d of %d endpoints are left out: their addresses are those of the provider's nodes, pods or Services, or refused by its administrators.", left, left+remain)}
+		"%d of %d endpoints are left out: their addresses are those of the provider's nodes, pods or Services, refused by its administrators, or not led to by the tunnel.", left, left+remain)}
 }
 
 // ownedByShadow tells whether an EndpointSlice was made of a shadow one of its

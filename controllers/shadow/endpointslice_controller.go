@@ -29,6 +29,7 @@ import (
 	"liqo.io/federation/controllers/remote"
 	"liqo.io/federation/generated/clientset/versioned"
 	"liqo.io/federation/generated/informers/externalversions"
+	federationinformers "liqo.io/federation/generated/informers/externalversions/federation/v1alpha1"
 	listers "liqo.io/federation/generated/listers/federation/v1alpha1"
 )
 
@@ -42,18 +43,32 @@ const (
 	nodesSettle = time.Second
 )
 
+// Network is what bounds the addresses of consumers.
+type Network struct {
+	// Refused are CIDRs that no endpoint of a consumer may be in, beside those of
+	// the nodes, their pods and the Services of this cluster.
+	Refused []netip.Prefix
+	// Networking says how the pods of two clusters reach each other, where a
+	// ForeignCluster does not say.
+	Networking v1alpha1.NetworkingMode
+	// Tunnels are what was agreed upon with other clusters, and Namespace is where
+	// that is written down. Where networking is Tunnel, the endpoints of a consumer
+	// are in the ranges of its tunnel.
+	Tunnels   federationinformers.TunnelEndpointInformer
+	Namespace string
+}
+
 // EndpointSlices keeps an EndpointSlice for each ShadowEndpointSlice, whose
 // endpoints are ready only while the consumer can be reached.
 type EndpointSlices struct {
 	kube       kubernetes.Interface
 	federation versioned.Interface
 	clock      clock.PassiveClock
-	// refused are CIDRs that no endpoint of a consumer may be in, beside those
-	// of the nodes and Services.
-	refused []netip.Prefix
+	network    Network
 
 	shadows    listers.ShadowEndpointSliceLister
 	clusters   listers.ForeignClusterLister
+	tunnels    listers.TunnelEndpointNamespaceLister
 	namespaces corelisters.NamespaceLister
 	nodes      corelisters.NodeLister
 	services   networkinglisters.ServiceCIDRLister
@@ -68,11 +83,10 @@ type EndpointSlices struct {
 }
 
 // NewEndpointSlices makes the controller and asks the informers for what it
-// reads. Endpoints in the refused CIDRs, or of this cluster's own nodes, their
-// pods and its Services, are left out.
+// reads. Endpoints whose addresses are not the consumer's to have are left out.
 func NewEndpointSlices(kube kubernetes.Interface, federation versioned.Interface,
 	kubeInformers kubeinformers.SharedInformerFactory, federationInformers externalversions.SharedInformerFactory,
-	refused []netip.Prefix, clock clock.PassiveClock,
+	network Network, clock clock.PassiveClock,
 ) (*EndpointSlices, error) {
 	managed := labels.Set{discoveryv1.LabelManagedBy: v1alpha1.ManagedBy}.String()
 	sliceInformers := kubeinformers.NewSharedInformerFactoryWithOptions(kube, 0,
@@ -85,9 +99,10 @@ func NewEndpointSlices(kube kubernetes.Interface, federation versioned.Interface
 		kube:           kube,
 		federation:     federation,
 		clock:          clock,
-		refused:        refused,
+		network:        network,
 		shadows:        shadows.Lister(),
 		clusters:       clusters.Lister(),
+		tunnels:        network.Tunnels.Lister().TunnelEndpoints(network.Namespace),
 		namespaces:     kubeInformers.Core().V1().Namespaces().Lister(),
 		nodes:          nodes.Lister(),
 		services:       services.Lister(),
@@ -104,7 +119,8 @@ func NewEndpointSlices(kube kubernetes.Interface, federation versioned.Interface
 	}{
 		{shadows.Informer(), c.queue.Handle(queue.ObjectKeys)},
 		{slices.Informer(), c.queue.Handle(queue.ObjectKeys)},
-		{clusters.Informer(), onTurn(turnedAway, c.lookAtAllOf)},
+		{clusters.Informer(), onTurn(turnedAway, func(cluster *v1alpha1.ForeignCluster) { c.lookAtAllOf(cluster.Name) })},
+		{network.Tunnels.Informer(), onTurn(ledElsewhere, func(tunnel *v1alpha1.TunnelEndpoint) { c.lookAtAllOf(tunnel.Name) })},
 		{nodes.Informer(), onTurn(readdressed, func(*corev1.Node) { c.lookAtAll(nodesSettle) })},
 		{services.Informer(), onTurn(resized, func(*networkingv1.ServiceCIDR) { c.lookAtAll(nodesSettle) })},
 	} {
@@ -150,7 +166,12 @@ func onTurn[T any](turned func(old, current T) bool, tell func(T)) cache.Resourc
 
 // turnedAway tells whether a consumer can be reached otherwise than before.
 func turnedAway(old, current *v1alpha1.ForeignCluster) bool {
-	return reachability(old) != reachability(current)
+	return reachability(old) != reachability(current) || old.Spec.Networking != current.Spec.Networking
+}
+
+// ledElsewhere tells whether a tunnel leads to other ranges than before.
+func ledElsewhere(old, current *v1alpha1.TunnelEndpoint) bool {
+	return !equality.Semantic.DeepEqual(old.Spec.Remote, current.Spec.Remote)
 }
 
 // readdressed tells whether other addresses are a node's than before.
@@ -164,7 +185,8 @@ func resized(old, current *networkingv1.ServiceCIDR) bool {
 	return !equality.Semantic.DeepEqual(old.Spec, current.Spec)
 }
 
-// lookAtAll looks at all slices, and lookAtAllOf at those of one consumer.
+// lookAtAll looks at all slices, and lookAtAllOf at those of one consumer, by the
+// name of its ForeignCluster.
 func (c *EndpointSlices) lookAtAll(after time.Duration) {
 	// Listing a cache fails only with a selector that cannot be read.
 	all, _ := c.shadows.List(labels.Everything())
@@ -173,8 +195,8 @@ func (c *EndpointSlices) lookAtAll(after time.Duration) {
 	}
 }
 
-func (c *EndpointSlices) lookAtAllOf(cluster *v1alpha1.ForeignCluster) {
-	twins, _ := c.namespaces.List(labels.SelectorFromSet(labels.Set{v1alpha1.LabelRole: v1alpha1.RoleTwin, v1alpha1.LabelForeignCluster: cluster.Name}))
+func (c *EndpointSlices) lookAtAllOf(consumer string) {
+	twins, _ := c.namespaces.List(labels.SelectorFromSet(labels.Set{v1alpha1.LabelRole: v1alpha1.RoleTwin, v1alpha1.LabelForeignCluster: consumer}))
 	for _, twin := range twins {
 		all, _ := c.shadows.ShadowEndpointSlices(twin.Name).List(labels.Everything())
 		for _, shadow := range all {

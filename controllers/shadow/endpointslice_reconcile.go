@@ -4,9 +4,11 @@
 package shadow
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -66,9 +68,18 @@ func (c *EndpointSlices) reconcile(ctx context.Context, key cache.ObjectName) (t
 	if err != nil {
 		return 0, err
 	}
+	own := territoryOf(nodes, services, c.network.Refused)
 	v := reachability(cluster)
-	if v.ready && len(services) == 0 && len(c.refused) == 0 {
+	if v.ready && len(services) == 0 && len(c.network.Refused) == 0 {
 		v = servicesUnknown
+	}
+	if cluster != nil && cmp.Or(cluster.Spec.Networking, c.network.Networking) == v1alpha1.NetworkingTunnel {
+		if own.tunnel, err = c.tunnel(cluster); err != nil {
+			return 0, err
+		}
+		if len(own.tunnel) == 0 {
+			v = noTunnel
+		}
 	}
 	if v.reason == reasonNoNetwork || v.reason == reasonServicesUnknown {
 		// Every node would keep what it can never use.
@@ -77,7 +88,7 @@ func (c *EndpointSlices) reconcile(ctx context.Context, key cache.ObjectName) (t
 		}
 		return 0, c.say(ctx, shadow, v)
 	}
-	wanted, left := sliceFor(shadow, twin, v.ready, territoryOf(nodes, services, c.refused))
+	wanted, left := sliceFor(shadow, twin, v.ready, own)
 	v = judged(v, left, len(wanted.Endpoints))
 	switch {
 	case existing == nil:
@@ -104,6 +115,8 @@ func (c *EndpointSlices) reconcile(ctx context.Context, key cache.ObjectName) (t
 var inConflict = verdict{reason: reasonConflict, message: "The provider has an EndpointSlice of this name that is not made of a shadow endpoint slice; it is left alone."}
 
 var servicesUnknown = verdict{reason: reasonServicesUnknown, message: "The provider does not tell the addresses of its Services, by no ServiceCIDR and no refused CIDR of its administrators; there is no EndpointSlice."}
+
+var noTunnel = verdict{reason: reasonNoNetwork, message: "No tunnel is agreed upon between the clusters; there is no EndpointSlice."}
 
 // errConflict says that the name is somebody else's.
 var errConflict = errors.New("an EndpointSlice of that name is not made of a shadow endpoint slice")
@@ -192,6 +205,20 @@ func (c *EndpointSlices) origin(namespace string) (*corev1.Namespace, *v1alpha1.
 		return twin, nil, nil
 	}
 	return twin, cluster, err
+}
+
+// tunnel are the ranges that the tunnel to a consumer leads to, as they are called
+// here; none while none is agreed upon.
+func (c *EndpointSlices) tunnel(consumer *v1alpha1.ForeignCluster) ([]netip.Prefix, error) {
+	tunnel, err := c.tunnels.Get(consumer.Name)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	// One to another cluster of that name is about to go.
+	if err != nil || tunnel.Spec.ClusterID != consumer.Spec.ClusterID {
+		return nil, err
+	}
+	return rangesOf(tunnel), nil
 }
 
 // say tells the consumer how its endpoints stand.

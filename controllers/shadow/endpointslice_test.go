@@ -6,6 +6,7 @@ package shadow
 import (
 	"errors"
 	"net/netip"
+	"strings"
 	"testing"
 	"time"
 
@@ -121,10 +122,11 @@ func sliceOf(shadow *v1alpha1.ShadowEndpointSlice, reachable bool, change ...fun
 // same.
 type slicesWorld struct {
 	*EndpointSlices
-	kubeInformers kubeinformers.SharedInformerFactory
-	clock         *clocktesting.FakeClock
-	kube          *kubefake.Clientset
-	federation    *fedfake.Clientset
+	kubeInformers       kubeinformers.SharedInformerFactory
+	federationInformers externalversions.SharedInformerFactory
+	clock               *clocktesting.FakeClock
+	kube                *kubefake.Clientset
+	federation          *fedfake.Clientset
 }
 
 func newSlicesWorld(t *testing.T, cluster *v1alpha1.ForeignCluster, namespace *corev1.Namespace, nodes *corev1.Node, shadow *v1alpha1.ShadowEndpointSlice, cached, unseen *discoveryv1.EndpointSlice) slicesWorld {
@@ -132,7 +134,10 @@ func newSlicesWorld(t *testing.T, cluster *v1alpha1.ForeignCluster, namespace *c
 	w := slicesWorld{clock: clocktesting.NewFakeClock(noon), kube: kubefake.NewSimpleClientset(), federation: fedfake.NewSimpleClientset()}
 	kube, federation := kubeinformers.NewSharedInformerFactory(w.kube, 0), externalversions.NewSharedInformerFactory(w.federation, 0)
 	var err error
-	w.EndpointSlices, err = NewEndpointSlices(w.kube, w.federation, kube, federation, []netip.Prefix{netip.MustParsePrefix("10.96.0.0/12")}, w.clock)
+	w.EndpointSlices, err = NewEndpointSlices(w.kube, w.federation, kube, federation, Network{
+		Refused: []netip.Prefix{netip.MustParsePrefix("10.96.0.0/12")}, Networking: v1alpha1.NetworkingFlat,
+		Tunnels: federation.Federation().V1alpha1().TunnelEndpoints(), Namespace: "liqo",
+	}, w.clock)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -147,7 +152,7 @@ func newSlicesWorld(t *testing.T, cluster *v1alpha1.ForeignCluster, namespace *c
 	}
 	add(kube.Core().V1().Namespaces().Informer().GetIndexer().Add(namespace))
 	add(kube.Networking().V1().ServiceCIDRs().Informer().GetIndexer().Add(serviceCIDR("10.200.0.0/16", "fd00:200::/112")))
-	w.kubeInformers = kube
+	w.kubeInformers, w.federationInformers = kube, federation
 	if nodes != nil {
 		add(kube.Core().V1().Nodes().Informer().GetIndexer().Add(nodes))
 	}
@@ -366,7 +371,7 @@ func TestThereAreNoEndpointsWhereServicesHaveUnknownAddresses(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			w := newSlicesWorld(t, rome(), twinOfRome(), nil, told(reachability(rome())), sliceOf(shadowSlice(), true), nil)
-			w.refused = test.refused
+			w.network.Refused = test.refused
 			if !test.known {
 				if err := w.kubeInformers.Networking().V1().ServiceCIDRs().Informer().GetIndexer().Delete(serviceCIDR()); err != nil {
 					t.Fatal(err)
@@ -382,6 +387,77 @@ func TestThereAreNoEndpointsWhereServicesHaveUnknownAddresses(t *testing.T) {
 				t.Errorf("the consumer is told %q, want %q", reason, test.reason)
 			}
 		})
+	}
+}
+
+// Whoever the tunnel leads to cannot have the provider's Services lead elsewhere.
+func TestWhereThereIsATunnelEndpointsAreInItsRanges(t *testing.T) {
+	through := func(cluster *v1alpha1.ForeignCluster) {
+		cluster.Spec.ClusterID, cluster.Spec.Networking = "there", v1alpha1.NetworkingTunnel
+	}
+	tunnel := func(cluster string, remote ...string) *v1alpha1.TunnelEndpoint {
+		te := &v1alpha1.TunnelEndpoint{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo", Name: "rome"}, Spec: v1alpha1.TunnelEndpointSpec{ClusterID: cluster}}
+		for _, mapped := range remote {
+			te.Spec.Remote = append(te.Spec.Remote, v1alpha1.CIDRMapping{CIDR: "10.244.0.0/16", Mapped: mapped})
+		}
+		return te
+	}
+	both, one := []string{"10.1.0.1", "10.1.0.2"}, []string{"10.1.0.2"}
+	for _, test := range []struct {
+		name      string
+		cluster   *v1alpha1.ForeignCluster
+		byDefault v1alpha1.NetworkingMode
+		tunnel    *v1alpha1.TunnelEndpoint
+		cached    *discoveryv1.EndpointSlice
+		want      []string
+		reason    string
+	}{
+		{name: "those within cross", cluster: rome(through), tunnel: tunnel("there", "10.1.0.0/16"), want: both, reason: "True Reachable"},
+		{name: "in any of them", cluster: rome(through), tunnel: tunnel("there", "10.1.0.1/32", "fd00::/48", "10.1.0.2/32"), want: both, reason: "True Reachable"},
+		{name: "others are left out", cluster: rome(through), tunnel: tunnel("there", "10.1.0.2/31"), want: one, reason: "True AddressesRefused"},
+		{name: "by what they are called here", cluster: rome(through), tunnel: tunnel("there", "10.9.0.0/16"), reason: "False AddressesRefused"},
+		{name: "also of a consumer that is silent", cluster: rome(through, silent), tunnel: tunnel("there", "10.1.0.2/31"), want: one, reason: "False ConsumerSilent"},
+		{name: "also where nobody says so of this consumer", cluster: rome(func(c *v1alpha1.ForeignCluster) { c.Spec.ClusterID = "there" }), byDefault: v1alpha1.NetworkingTunnel, tunnel: tunnel("there", "10.1.0.2/31"), want: one, reason: "True AddressesRefused"},
+		{name: "what is there is taken back", cluster: rome(through), tunnel: tunnel("there", "10.1.0.2/31"), cached: sliceOf(shadowSlice(), true), want: one, reason: "True AddressesRefused"},
+		{name: "before it is agreed upon there is none", cluster: rome(through), reason: "False NoNetwork"},
+		{name: "nor any more when it is withdrawn", cluster: rome(through), cached: sliceOf(shadowSlice(), true), reason: "False NoNetwork"},
+		{name: "one to another cluster is none", cluster: rome(through), tunnel: tunnel("elsewhere", "10.1.0.0/16"), reason: "False NoNetwork"},
+		{name: "one that leads nowhere is none", cluster: rome(through), tunnel: tunnel("there", "10.1.0.0"), reason: "False NoNetwork"},
+		{name: "in a flat network it says nothing", cluster: rome(), tunnel: tunnel("there", "10.9.0.0/16"), want: both, reason: "True Reachable"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			w := newSlicesWorld(t, test.cluster, twinOfRome(), nil, shadowSlice(), test.cached, nil)
+			if test.byDefault != "" {
+				w.network.Networking = test.byDefault
+			}
+			if test.tunnel != nil {
+				if err := w.federationInformers.Federation().V1alpha1().TunnelEndpoints().Informer().GetIndexer().Add(test.tunnel); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if _, err := w.reconcile(t.Context(), webSlice); err != nil {
+				t.Fatal(err)
+			}
+			slice, err := w.kube.DiscoveryV1().EndpointSlices("twin").Get(t.Context(), "web-abcde", metav1.GetOptions{})
+			if (err != nil) != (strings.HasSuffix(test.reason, reasonNoNetwork)) || err != nil && !apierrors.IsNotFound(err) {
+				t.Fatalf("the EndpointSlice: %v", err)
+			}
+			var got []string
+			if err == nil {
+				for _, endpoint := range slice.Endpoints {
+					got = append(got, endpoint.Addresses...)
+				}
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			if reason := w.reason(t); reason != test.reason {
+				t.Errorf("the consumer is told %q, want %q", reason, test.reason)
+			}
+		})
+	}
+	if ledElsewhere(tunnel("there", "10.1.0.0/16"), tunnel("there", "10.1.0.0/16")) || !ledElsewhere(tunnel("there", "10.1.0.0/16"), tunnel("there", "10.9.0.0/16")) {
+		t.Error("tunnels are looked at for their ranges alone")
 	}
 }
 
@@ -436,6 +512,7 @@ func TestConsumersAreLookedAtWhenTheyTurn(t *testing.T) {
 		{"it falls silent", rome(), rome(silent), true},
 		{"it is back", rome(silent), rome(), true},
 		{"the network ends", rome(), rome(withoutNetwork), true},
+		{"it is another network", rome(), rome(func(c *v1alpha1.ForeignCluster) { c.Spec.Networking = v1alpha1.NetworkingTunnel }), true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			if got := turnedAway(test.old, test.now); got != test.want {

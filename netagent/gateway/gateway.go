@@ -105,7 +105,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 	defer stopWatching()
 	group, working := errgroup.WithContext(ctx)
 	if g.options.Listen != "" {
-		group.Go(func() error { return agent.Serve(working, g.options.Listen, g.alive, g.ready) })
+		group.Go(func() error { return agent.Serve(working, g.options.Listen, g.kube, g.alive, g.ready) })
 	}
 	group.Go(func() error {
 		synced := make(chan bool, 1)

@@ -17,6 +17,7 @@ type Metrics struct {
 	active, implementation            *metrics.GaugeVec
 	takeovers                         *metrics.Counter
 	connected, handshakeAge           *metrics.GaugeVec
+	mtu, pathMTU                      *metrics.GaugeVec
 	received, sent, answered, unheard *metrics.CounterVec
 	latency                           *metrics.HistogramVec
 }
@@ -43,6 +44,8 @@ func NewMetrics(register func(metrics.Registerable) error) (*Metrics, error) {
 		}),
 		connected:    gauge("tunnel", "connected", "1 while a peer's gateway answers through the tunnel, else 0.", peer),
 		handshakeAge: gauge("tunnel", "handshake_age_seconds", "Time since keys were last agreed upon with a peer; -1 before the first time.", peer),
+		mtu:          gauge("tunnel", "mtu_bytes", "What a packet to a peer may measure inside of the tunnel.", peer),
+		pathMTU:      gauge("tunnel", "path_mtu_bytes", "The largest packet that reaches a peer's gateway and comes back, up to liqo_tunnel_mtu_bytes; 0 if none of 1280 bytes or more does, -1 before it is known.", peer),
 		received:     counter("received_bytes_total", "Bytes that came out of the tunnel from a peer."),
 		sent:         counter("sent_bytes_total", "Bytes that went into the tunnel to a peer."),
 		answered:     counter("probes_answered_total", "Probes that a peer has answered."),
@@ -54,7 +57,7 @@ func NewMetrics(register func(metrics.Registerable) error) (*Metrics, error) {
 			StabilityLevel: metrics.ALPHA,
 		}, peer),
 	}
-	for _, one := range []metrics.Registerable{m.active, m.implementation, m.takeovers, m.connected, m.handshakeAge,
+	for _, one := range []metrics.Registerable{m.active, m.implementation, m.takeovers, m.connected, m.handshakeAge, m.mtu, m.pathMTU,
 		m.received, m.sent, m.answered, m.unheard, m.latency} {
 		if err := register(one); err != nil {
 			return nil, err
@@ -87,7 +90,7 @@ func (m *Metrics) carried(peer string, before, now kernel.Traffic) {
 
 // forget removes the series of a peer that is gone.
 func (m *Metrics) forget(peer string) {
-	for _, one := range []interface{ DeleteLabelValues(...string) bool }{m.connected, m.handshakeAge, m.received, m.sent, m.answered, m.unheard} {
+	for _, one := range []interface{ DeleteLabelValues(...string) bool }{m.connected, m.handshakeAge, m.mtu, m.pathMTU, m.received, m.sent, m.answered, m.unheard} {
 		one.DeleteLabelValues(peer)
 	}
 	m.latency.DeleteLabelValues(peer)

@@ -90,6 +90,12 @@ func (r *reporter) measure(name string, f facts) {
 		age = r.now().Sub(f.traffic.Handshake).Seconds()
 	}
 	r.metrics.handshakeAge.WithLabelValues(name).Set(age)
+	passes := -1
+	if f.probes.PathKnown {
+		passes = f.probes.Passes
+	}
+	r.metrics.mtu.WithLabelValues(name).Set(float64(f.probes.MTU))
+	r.metrics.pathMTU.WithLabelValues(name).Set(float64(passes))
 	r.metrics.carried(name, r.before[name], f.traffic)
 	r.before[name] = f.traffic
 }

@@ -4,6 +4,7 @@
 package gateway
 
 import (
+	"fmt"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -23,7 +24,7 @@ const (
 	latencyLeast = 250 * time.Microsecond
 )
 
-// Reasons of the condition Connected.
+// Reasons of the conditions Connected and PathMTU.
 const (
 	reasonAnswers    = "GatewayAnswers"
 	reasonRefused    = "Refused"
@@ -31,6 +32,10 @@ const (
 	reasonNoEndpoint = "NoEndpoint"
 	reasonHandshake  = "NoHandshake"
 	reasonNoAnswer   = "NoAnswer"
+
+	reasonPass     = "PacketsPass"
+	reasonTooLarge = "PacketsTooLarge"
+	reasonNonePass = "NoLargePacket"
 )
 
 // maxMessage bounds the message of a condition, in bytes.
@@ -84,6 +89,11 @@ func statusOf(te *v1alpha1.TunnelEndpoint, f facts, now time.Time) v1alpha1.Tunn
 	}
 	condition.Message = cut(condition.Message, maxMessage)
 	meta.SetStatusCondition(&s.Conditions, condition)
+	if f.probes.Connected && f.probes.PathKnown {
+		path := pathOf(f.probes)
+		path.ObservedGeneration, path.LastTransitionTime = te.Generation, metav1.NewTime(now)
+		meta.SetStatusCondition(&s.Conditions, path)
+	}
 
 	s.Endpoint = ""
 	if !f.traffic.Handshake.IsZero() && f.traffic.Endpoint.IsValid() && f.refused == "" {
@@ -91,6 +101,23 @@ func statusOf(te *v1alpha1.TunnelEndpoint, f facts, now time.Time) v1alpha1.Tunn
 	}
 	s.LatencyMicroseconds = latency(time.Duration(te.Status.LatencyMicroseconds)*time.Microsecond, f.probes.Latency).Microseconds()
 	return s
+}
+
+// pathOf is the condition PathMTU that probes tell.
+func pathOf(probes probe.Result) metav1.Condition {
+	c := metav1.Condition{Type: v1alpha1.ConditionPathMTU, Status: metav1.ConditionTrue, Reason: reasonPass}
+	switch probes.Passes {
+	case probes.MTU:
+		c.Message = fmt.Sprintf("Packets of %d bytes reach the other gateway and come back.", probes.MTU)
+	case 0:
+		c.Status, c.Reason = metav1.ConditionUnknown, reasonNonePass
+		c.Message = "Small packets reach the other gateway and come back, and none of 1280 bytes or more does: the way takes no larger ones, or the other gateway is of a version that does not answer them."
+	default:
+		c.Status, c.Reason = metav1.ConditionFalse, reasonTooLarge
+		c.Message = fmt.Sprintf("Packets of %d bytes, as was agreed upon, are lost on the way to the other gateway or back. The largest that pass have %d: set network.mtu to that, in the values of the chart of either cluster.",
+			probes.MTU, probes.Passes)
+	}
+	return c
 }
 
 // latency is the one to tell, after the one that was told and with the one that

@@ -4,12 +4,14 @@
 package gateway
 
 import (
+	"fmt"
 	"net/netip"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
@@ -52,6 +54,41 @@ func TestTheStatusTellsHowTheTunnelStands(t *testing.T) {
 				t.Errorf("the same facts are written again:\n%s", diff)
 			}
 		})
+	}
+}
+
+func TestTheStatusTellsWhetherLargePacketsPass(t *testing.T) {
+	te := &v1alpha1.TunnelEndpoint{ObjectMeta: metav1.ObjectMeta{Generation: 4}}
+	said := func(probes probe.Result) string {
+		te.Status = statusOf(te, facts{probes: probes}, time.Unix(1000, 0))
+		c := meta.FindStatusCondition(te.Status.Conditions, v1alpha1.ConditionPathMTU)
+		if c == nil {
+			return ""
+		}
+		return fmt.Sprintf("%s %s %d: %s", c.Status, c.Reason, c.ObservedGeneration, c.Message)
+	}
+	for _, step := range []struct {
+		what   string
+		probes probe.Result
+		phase  v1alpha1.TunnelPhase
+		want   string // its beginning
+		words  string
+	}{
+		{"nothing is known", probe.Result{Connected: true, MTU: 1420}, v1alpha1.TunnelConnected, "", ""},
+		{"all pass", probe.Result{Connected: true, MTU: 1420, Passes: 1420, PathKnown: true}, v1alpha1.TunnelConnected, "True PacketsPass 4: ", "1420"},
+		{"large ones do not", probe.Result{Connected: true, MTU: 1420, Passes: 1376, PathKnown: true}, v1alpha1.TunnelConnected, "False PacketsTooLarge 4: ", "The largest that pass have 1376"},
+		{"it is gone", probe.Result{Known: true, MTU: 1420}, v1alpha1.TunnelConnecting, "False PacketsTooLarge 4: ", "1376"},
+		{"none passes", probe.Result{Connected: true, MTU: 1420, PathKnown: true}, v1alpha1.TunnelConnected, "Unknown NoLargePacket 4: ", "1280"},
+	} {
+		if got := said(step.probes); !strings.HasPrefix(got, step.want) || step.want == "" && got != "" || !strings.Contains(got, step.words) {
+			t.Errorf("%s: %q", step.what, got)
+		}
+		if te.Status.Phase != step.phase {
+			t.Errorf("%s: the tunnel is %s", step.what, te.Status.Phase)
+		}
+		if first := te.Status.Conditions[0].Type; first != v1alpha1.ConditionConnected {
+			t.Errorf("%s: %s is told first", step.what, first)
+		}
 	}
 }
 

@@ -128,6 +128,7 @@ func (w *worker) probe(t agent.Translation, result *outcome) {
 		}
 		for _, target := range gatewaysOf(p) {
 			if _, there := targets[name]; !there {
+				target.MTU = t.Input.PeerMTU(p.MTU)
 				targets[name] = target
 			}
 			answered = append(answered, target.Peer)

@@ -45,7 +45,7 @@ func (v *view) gatewayInside(peers []Peer) State {
 		Scope: Scope{Links: []string{GatewayLink, TunnelLink}, Routing: true, Families: v.families},
 		Links: []Link{
 			{Name: GatewayLink, Kind: VethEnd, MTU: v.in.MTU, MAC: gatewayMAC},
-			{Name: TunnelLink, Kind: WireGuard, MTU: v.tunnelMTU()},
+			{Name: TunnelLink, Kind: WireGuard, MTU: v.in.tunnelMTU()},
 		},
 		Tunnel: &Tunnel{Link: TunnelLink, PrivateKey: v.in.PrivateKey.clamped(), Port: v.in.Port},
 	}
@@ -56,8 +56,8 @@ func (v *view) gatewayInside(peers []Peer) State {
 	}
 	addresses := make(map[netip.Addr]bool)
 	for _, p := range peers {
-		mtu := v.peerMTU(p.MTU)
-		if mtu == v.tunnelMTU() {
+		mtu := v.in.PeerMTU(p.MTU)
+		if mtu == v.in.tunnelMTU() {
 			mtu = 0
 		}
 		remote := v.served(p.Remote)

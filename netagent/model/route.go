@@ -68,7 +68,7 @@ func (v *view) toPeer(remote netip.Prefix, mtu int) Route {
 		route.Link, route.Via = OverlayLink, overlayHop(v.active, f)
 		linkMTU = v.overlayMTU()
 	}
-	if mtu := v.peerMTU(mtu); mtu < linkMTU {
+	if mtu := v.in.PeerMTU(mtu); mtu < linkMTU {
 		route.MTU = mtu
 	}
 	return route
@@ -168,14 +168,15 @@ func (v *view) overlayMTU() int {
 	return v.in.MTU - overlayOverhead6
 }
 
-func (v *view) tunnelMTU() int { return v.in.MTU - tunnelOverhead }
+func (in Input) tunnelMTU() int { return in.MTU - tunnelOverhead }
 
-// peerMTU is what a packet to a peer may measure.
-func (v *view) peerMTU(agreed int) int {
+// PeerMTU is what a packet to a peer may measure inside of the tunnel, in bytes;
+// 0 was agreed upon where nothing was.
+func (in Input) PeerMTU(agreed int) int {
 	if agreed == 0 {
-		return v.tunnelMTU()
+		return in.tunnelMTU()
 	}
-	return min(agreed, v.tunnelMTU())
+	return min(agreed, in.tunnelMTU())
 }
 
 // address is the first address of a family that a node has.

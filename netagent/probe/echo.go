@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/netip"
 	"sync"
@@ -20,7 +21,9 @@ import (
 const EchoPort = 5874
 
 const (
+	// A message has a word, a number, and as many bytes more as it is to be long.
 	echoSize = 4 + 8
+	maxEcho  = 65535
 	// A peer gets so many answers a second, and so many at once.
 	answersPerSecond = 20
 	answersAtOnce    = 40
@@ -53,7 +56,7 @@ func (e *Echo) Allow(peers []netip.Addr) {
 
 // answer makes the answer to a message; nil if there is none.
 func (e *Echo) answer(message []byte, from netip.Addr) []byte {
-	if len(message) != echoSize || !bytes.HasPrefix(message, echoAsk) {
+	if len(message) < echoSize || !bytes.HasPrefix(message, echoAsk) {
 		return nil
 	}
 	e.mu.Lock()
@@ -75,7 +78,7 @@ func (e *Echo) Serve(ctx context.Context, conn net.PacketConn, isIPv6 bool) erro
 		conn.Close()
 		return err
 	}
-	buffer := make([]byte, echoSize+1)
+	buffer := make([]byte, maxEcho)
 	for {
 		n, asked, from, err := read(buffer)
 		if errors.Is(err, net.ErrClosed) {
@@ -95,10 +98,13 @@ func (e *Echo) Serve(ctx context.Context, conn net.PacketConn, isIPv6 bool) erro
 }
 
 // withDestination reads datagrams with the address that each was sent to, and
-// writes them from a given one.
+// writes them from a given one, in one piece.
 func withDestination(conn net.PacketConn, isIPv6 bool) (
 	read func([]byte) (int, net.IP, net.Addr, error), write func([]byte, net.IP, net.Addr), err error,
 ) {
+	if err := unfragmented(conn, isIPv6); err != nil {
+		return nil, nil, fmt.Errorf("having packets sent in one piece: %w", err)
+	}
 	if isIPv6 {
 		c := ipv6.NewPacketConn(conn)
 		read = func(b []byte) (int, net.IP, net.Addr, error) {

@@ -5,6 +5,7 @@ package probe
 
 import (
 	"bytes"
+	"encoding/binary"
 	"net"
 	"net/netip"
 	"sync/atomic"
@@ -101,6 +102,9 @@ func TestOnlyPeersAreAnsweredAndNotMoreOftenThanTheyMayAsk(t *testing.T) {
 	peer, other := netip.MustParseAddr("10.1.0.0"), netip.MustParseAddr("fd11::")
 	e.Allow([]netip.Addr{peer, other})
 	ask := append(bytes.Clone(echoAsk), 1, 2, 3, 4, 5, 6, 7, 8)
+	if e.answer(ask[:echoSize-1], peer) != nil {
+		t.Error("what is too short was answered")
+	}
 	if e.answer(ask, netip.MustParseAddr("10.1.2.2")) != nil {
 		t.Error("a pod of the peer was answered")
 	}
@@ -144,13 +148,14 @@ func TestAnAnswerComesFromTheAddressThatWasAsked(t *testing.T) {
 			conn := listen(t, family, netip.AddrPortFrom(client, 0).String())
 			to := netip.AddrPortFrom(asked, server.LocalAddr().(*net.UDPAddr).AddrPort().Port())
 			question := append(bytes.Clone(echoAsk), 1, 2, 3, 4, 5, 6, 7, 8)
+			question = append(question, make([]byte, 1400)...)
 			if _, err := conn.WriteToUDPAddrPort(question, to); err != nil {
 				t.Fatal(err)
 			}
 			if err := conn.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
 				t.Fatal(err)
 			}
-			answer := make([]byte, 64)
+			answer := make([]byte, 2048)
 			n, from, err := conn.ReadFromUDPAddrPort(answer)
 			if err != nil {
 				t.Fatal(err)
@@ -162,24 +167,21 @@ func TestAnAnswerComesFromTheAddressThatWasAsked(t *testing.T) {
 	}
 }
 
+// nonceOf is the number of a question.
+func nonceOf(message []byte) uint64 { return binary.BigEndian.Uint64(message[len(echoAsk):]) }
+
 func TestAPeerIsConnectedWhileItAnswers(t *testing.T) {
 	answers, losses := 0, 0
 	p := &Prober{Answered: func(string, time.Duration) { answers++ }, Lost: func(string) { losses++ }}
 	target := Target{Peer: netip.MustParseAddr("10.1.0.0"), Self: netip.MustParseAddr("10.2.0.0")}
 	from := netip.AddrPortFrom(target.Peer, EchoPort)
-	nonceOf := func(message []byte) (nonce uint64) {
-		for _, b := range message[len(echoAsk):] {
-			nonce = nonce<<8 | uint64(b)
-		}
-		return nonce
-	}
 	p.Set(map[string]Target{"milan": target})
 	if got := p.Result("milan"); got != (Result{}) {
 		t.Errorf("before the first probe: %+v", got)
 	}
 	begin := time.Now()
 	for took := range 20 {
-		p.answered(from, nonceOf(p.ask("milan")), begin.Add(time.Hour+time.Duration(took)*time.Second))
+		p.answered(from, nonceOf(p.ask("milan")), echoSize, begin.Add(time.Hour+time.Duration(took)*time.Second))
 	}
 	first := p.Result("milan")
 	if !first.Connected || first.Latency < time.Hour+11*time.Second || first.Latency > time.Hour+13*time.Second {
@@ -188,15 +190,15 @@ func TestAPeerIsConnectedWhileItAnswers(t *testing.T) {
 
 	// Somebody else answers, or says what nobody has asked.
 	question := nonceOf(p.ask("milan"))
-	p.answered(netip.MustParseAddrPort("10.9.0.0:5874"), question, begin)
-	p.answered(from, question+1, begin)
+	p.answered(netip.MustParseAddrPort("10.9.0.0:5874"), question, echoSize, begin)
+	p.answered(from, question+1, echoSize, begin)
 	if answers != 20 {
 		t.Errorf("%d answers were counted", answers)
 	}
 	// An answer that is late is one, and only once.
 	p.ask("milan")
-	p.answered(from, question, time.Now())
-	p.answered(from, question, time.Now())
+	p.answered(from, question, echoSize, time.Now())
+	p.answered(from, question, echoSize, time.Now())
 	if answers != 21 || losses != 1 {
 		t.Errorf("%d answers and %d losses were counted", answers, losses)
 	}
@@ -210,7 +212,7 @@ func TestAPeerIsConnectedWhileItAnswers(t *testing.T) {
 	if got := p.Result("milan"); got.Connected || !got.Known {
 		t.Errorf("after %d lost probes: %+v", mayLose, got)
 	}
-	p.answered(from, nonceOf(p.ask("milan")), time.Now())
+	p.answered(from, nonceOf(p.ask("milan")), echoSize, time.Now())
 	p.Set(map[string]Target{"milan": target})
 	if !p.Result("milan").Connected {
 		t.Error("who stays was forgotten")

@@ -38,6 +38,11 @@ type Result struct {
 	// Latency is the median of the times of the last answers; 0 before the
 	// first one.
 	Latency time.Duration
+	// MTU is how large packets to the peer may be, in bytes. Passes is the largest
+	// of them that reaches it and comes back, 0 if none does that is tried, and
+	// PathKnown tells whether that was found out yet.
+	MTU, Passes int
+	PathKnown   bool
 }
 
 // Prober probes peers through the tunnel.
@@ -56,6 +61,8 @@ type Prober struct {
 // in the place of ours, which a probe has to come from.
 type Target struct {
 	Peer, Self netip.Addr
+	// MTU is how large packets to the peer may be, in bytes; 0 tries none.
+	MTU int
 }
 
 // peer is a peer that is probed.
@@ -66,11 +73,17 @@ type peer struct {
 	times   []time.Duration
 	lost    int // in a row
 	reached bool
+	turns   int // of asking
+	path    path
+	large   question // of the size that path tries; none: of size 0
+	heard   bool     // the small one that was asked with it was answered
 }
 
 type question struct {
 	nonce uint64
+	size  int
 	at    time.Time
+	turn  int
 }
 
 // Set sets which peers are probed, and where. What was found out about one
@@ -85,6 +98,9 @@ func (p *Prober) Set(peers map[string]Target) {
 		if p.peers[name] = known[name]; p.peers[name] == nil || p.peers[name].at != at || p.peers[name].self != target.Self {
 			p.peers[name] = &peer{at: at, self: target.Self}
 		}
+		if known := p.peers[name]; known.path.agreed != target.MTU {
+			known.path, known.large = path{agreed: target.MTU}, question{}
+		}
 		p.names[at] = name
 	}
 }
@@ -97,11 +113,15 @@ func (p *Prober) Result(name string) Result {
 	if known == nil {
 		return Result{}
 	}
-	return Result{Connected: known.reached, Known: known.reached || known.lost >= mayLose, Latency: median(known.times)}
+	return Result{
+		Connected: known.reached, Known: known.reached || known.lost >= mayLose, Latency: median(known.times),
+		MTU: known.path.agreed, Passes: known.path.passes, PathKnown: known.path.known,
+	}
 }
 
 // Run probes each peer once an interval, through one socket of each family,
-// until the context ends. A socket may be missing where a family is.
+// until the context ends, and with large packets when it is time for that. A
+// socket may be missing where a family is.
 func (p *Prober) Run(ctx context.Context, conn4, conn6 net.PacketConn, interval time.Duration) error {
 	var reading sync.WaitGroup
 	write := make(map[bool]func([]byte, net.IP, net.Addr)) // by whether it is IPv6
@@ -122,9 +142,11 @@ func (p *Prober) Run(ctx context.Context, conn4, conn6 net.PacketConn, interval 
 	for {
 		for name, target := range p.targets() {
 			send := write[target.Peer.Is6()]
-			if message := p.ask(name); message != nil && send != nil {
-				// What cannot be sent is lost, and counts as that.
-				send(message, target.Self.AsSlice(), net.UDPAddrFromAddrPort(netip.AddrPortFrom(target.Peer, EchoPort)))
+			for _, message := range [][]byte{p.ask(name), p.askLarge(name, time.Now())} {
+				if message != nil && send != nil {
+					// What cannot be sent is lost, and counts as that.
+					send(message, target.Self.AsSlice(), net.UDPAddrFromAddrPort(netip.AddrPortFrom(target.Peer, EchoPort)))
+				}
 			}
 		}
 		select {
@@ -166,7 +188,8 @@ func (p *Prober) ask(name string) []byte {
 			known.times = nil
 		}
 	}
-	known.asked = append(known.asked, question{nonce: binary.BigEndian.Uint64(nonce[:]), at: time.Now()})
+	known.turns++
+	known.asked = append(known.asked, question{nonce: binary.BigEndian.Uint64(nonce[:]), size: echoSize, at: time.Now(), turn: known.turns})
 	if len(known.asked) > outstanding {
 		known.asked = slices.Delete(known.asked, 0, 1)
 	}
@@ -177,25 +200,59 @@ func (p *Prober) ask(name string) []byte {
 	return append(bytes.Clone(echoAsk), nonce[:]...)
 }
 
+// askLarge makes the next question of the size that is tried, after ask has made
+// the small one. The one before is waited for until the small one with it was
+// answered: then it is lost.
+func (p *Prober) askLarge(name string, now time.Time) []byte {
+	var nonce [8]byte
+	if _, err := rand.Read(nonce[:]); err != nil {
+		return nil
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	known := p.peers[name]
+	if known == nil {
+		return nil
+	}
+	switch {
+	case !known.reached:
+		known.path, known.large = path{agreed: known.path.agreed}, question{}
+		return nil
+	case known.large.size > 0 && !known.heard:
+		return nil
+	case known.large.size > 0:
+		known.path.missed(now)
+	}
+	known.large, known.heard = question{}, false
+	size := known.path.next(now) - headers(known.at.Addr())
+	if size < echoSize {
+		return nil
+	}
+	known.large = question{nonce: binary.BigEndian.Uint64(nonce[:]), size: size, at: now, turn: known.turns}
+	message := make([]byte, size)
+	copy(message[copy(message, echoAsk):], nonce[:])
+	return message
+}
+
 func (p *Prober) read(conn net.PacketConn) {
-	buffer := make([]byte, echoSize+1)
+	buffer := make([]byte, maxEcho)
 	for {
 		n, from, err := conn.ReadFrom(buffer)
 		if errors.Is(err, net.ErrClosed) {
 			return
 		}
 		sender, ok := from.(*net.UDPAddr)
-		if err != nil || !ok || n != echoSize || !bytes.HasPrefix(buffer[:n], echoAnswer) {
+		if err != nil || !ok || n < echoSize || !bytes.HasPrefix(buffer[:n], echoAnswer) {
 			continue
 		}
 		at := sender.AddrPort()
-		p.answered(netip.AddrPortFrom(at.Addr().Unmap(), at.Port()), binary.BigEndian.Uint64(buffer[len(echoAnswer):n]), time.Now())
+		p.answered(netip.AddrPortFrom(at.Addr().Unmap(), at.Port()), binary.BigEndian.Uint64(buffer[len(echoAnswer):echoSize]), n, time.Now())
 	}
 }
 
-// answered notes an answer, if it is one: to a question that was asked there
-// and is not too old.
-func (p *Prober) answered(from netip.AddrPort, nonce uint64, now time.Time) {
+// answered notes an answer, if it is one: to a question that was asked there, is
+// not too old, and was as long.
+func (p *Prober) answered(from netip.AddrPort, nonce uint64, size int, now time.Time) {
 	p.mu.Lock()
 	name, ok := p.names[from]
 	if !ok {
@@ -203,12 +260,25 @@ func (p *Prober) answered(from netip.AddrPort, nonce uint64, now time.Time) {
 		return
 	}
 	known := p.peers[name]
-	at := slices.IndexFunc(known.asked, func(q question) bool { return q.nonce == nonce })
+	if known.large.nonce == nonce && known.large.size == size {
+		known.large = question{}
+		known.path.answered(now)
+		p.mu.Unlock()
+		return
+	}
+	at := slices.IndexFunc(known.asked, func(q question) bool { return q.nonce == nonce && q.size == size })
 	if at < 0 {
 		p.mu.Unlock()
 		return
 	}
 	took := now.Sub(known.asked[at].at)
+	switch turn := known.asked[at].turn; {
+	case turn == known.large.turn:
+		known.heard = true
+	case turn > known.large.turn && !known.heard:
+		// Both were lost, which says nothing of the size.
+		known.large = question{}
+	}
 	// Who answers this one has had the ones before, or they are lost.
 	known.asked = slices.Delete(known.asked, 0, at+1)
 	known.lost, known.reached = 0, true

@@ -38,6 +38,7 @@ const grace = time.Minute
 // Agent is a route agent put together.
 type Agent struct {
 	options *agent.Options
+	kube    kubernetes.Interface
 	node    *kernel.Namespace
 	sources *agent.Sources
 	worker  *worker
@@ -57,7 +58,7 @@ func New(options *agent.Options, kube kubernetes.Interface, federation versioned
 	if err != nil {
 		return nil, err
 	}
-	a := &Agent{options: options, node: node}
+	a := &Agent{options: options, kube: kube, node: node}
 	a.worker = &worker{
 		self: options.NodeName, cluster: cluster, mtu: node.MTUOf, applier: apply.New(node), metrics: own, clock: clock.RealClock{},
 		tidy: func() error { return tidy(node, options.NamespacePath) },
@@ -80,7 +81,7 @@ func New(options *agent.Options, kube kubernetes.Interface, federation versioned
 func (a *Agent) Run(ctx context.Context) error {
 	group, working := errgroup.WithContext(ctx)
 	if a.options.Listen != "" {
-		group.Go(func() error { return agent.Serve(working, a.options.Listen, a.alive, a.ready) })
+		group.Go(func() error { return agent.Serve(working, a.options.Listen, a.kube, a.alive, a.ready) })
 	}
 	group.Go(func() error {
 		if !a.sources.Start(working) {

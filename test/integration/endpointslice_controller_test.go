@@ -21,6 +21,7 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/controllers/shadow"
 	"liqo.io/federation/generated/informers/externalversions"
+	"liqo.io/federation/test/integration/framework"
 )
 
 // endpointsOfWeb is a Service of both clusters: one of its endpoints is at
@@ -68,6 +69,7 @@ func TestEndpointsOfHomeAreThoseOfTheTwinToo(t *testing.T) {
 		{"an address of a Service of the provider does not cross", e.testServices},
 		{"they are not ready while the consumer is silent", e.testSilence},
 		{"they go without a network, and come with one", e.testNetwork},
+		{"they are in the ranges of a tunnel", e.testTunnel},
 		{"they go with the slice at home", e.testDeletion},
 	} {
 		if !t.Run(step.name, step.run) {
@@ -126,7 +128,9 @@ func (e *endpointsOfWeb) runController(t *testing.T) {
 	kube, federation := clients(t, e.Environment)
 	kubeInformers := kubeinformers.NewSharedInformerFactory(kube, 0)
 	federationInformers := externalversions.NewSharedInformerFactory(federation, 0)
-	slices, err := shadow.NewEndpointSlices(kube, federation, kubeInformers, federationInformers, nil, clock.RealClock{})
+	slices, err := shadow.NewEndpointSlices(kube, federation, kubeInformers, federationInformers, shadow.Network{
+		Tunnels: federationInformers.Federation().V1alpha1().TunnelEndpoints(), Namespace: framework.Namespace,
+	}, clock.RealClock{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -156,6 +160,15 @@ func (e *endpointsOfWeb) awaitGone(t *testing.T) {
 			return true, nil
 		}
 		return false, err
+	})
+}
+
+// awaitTold waits until the consumer is told why its endpoint is not ready.
+func (e *endpointsOfWeb) awaitTold(t *testing.T, reason string) {
+	t.Helper()
+	until(t, "the consumer is told "+reason, func(ctx context.Context) (bool, error) {
+		shadow, err := e.federation.FederationV1alpha1().ShadowEndpointSlices(e.twin).Get(ctx, "web-abcde", metav1.GetOptions{})
+		return err == nil && meta.FindStatusCondition(shadow.Status.Conditions, v1alpha1.ConditionReady).Reason == reason, err
 	})
 }
 
@@ -213,10 +226,7 @@ func (e *endpointsOfWeb) testServices(t *testing.T) {
 		}
 	}
 	at(kubernetes.Spec.ClusterIP)
-	until(t, "the consumer is told", func(ctx context.Context) (bool, error) {
-		shadow, err := e.federation.FederationV1alpha1().ShadowEndpointSlices(e.twin).Get(ctx, "web-abcde", metav1.GetOptions{})
-		return err == nil && meta.FindStatusCondition(shadow.Status.Conditions, v1alpha1.ConditionReady).Reason == "AddressesRefused", err
-	})
+	e.awaitTold(t, "AddressesRefused")
 	at(e.slice.Endpoints[0].Addresses...)
 	e.await(t, true)
 }
@@ -232,6 +242,35 @@ func (e *endpointsOfWeb) testNetwork(t *testing.T) {
 	e.networked(t, metav1.ConditionFalse)
 	e.awaitGone(t)
 	e.networked(t, metav1.ConditionTrue)
+	e.await(t, true)
+}
+
+func (e *endpointsOfWeb) testTunnel(t *testing.T) {
+	const id = "7d1f6c0e-5f0b-4c57-9f6c-2a2f8f0e8101"
+	clusters, tunnels := e.federation.FederationV1alpha1().ForeignClusters(), e.federation.FederationV1alpha1().TunnelEndpoints(framework.Namespace)
+	say := func(spec string) {
+		t.Helper()
+		must(t)(clusters.Patch(t.Context(), e.tenant, types.MergePatchType, []byte(`{"spec":`+spec+`}`), metav1.PatchOptions{}))
+	}
+	say(`{"clusterID":"` + id + `","networking":"Tunnel"}`)
+	e.awaitGone(t)
+	tunnel, err := tunnels.Create(t.Context(), &v1alpha1.TunnelEndpoint{
+		ObjectMeta: metav1.ObjectMeta{Name: e.tenant},
+		Spec: v1alpha1.TunnelEndpointSpec{
+			ClusterID: id, PublicKey: "AQAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=",
+			Local:  []v1alpha1.CIDRMapping{{CIDR: "10.244.0.0/16", Mapped: "10.244.0.0/16"}},
+			Remote: []v1alpha1.CIDRMapping{{CIDR: "10.245.0.0/16", Mapped: "10.81.0.0/16"}},
+		},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = tunnels.Delete(context.Background(), e.tenant, metav1.DeleteOptions{}) })
+	e.await(t, true)
+	tunnel.Spec.Remote[0].Mapped = "10.83.0.0/16"
+	must(t)(tunnels.Update(t.Context(), tunnel, metav1.UpdateOptions{}))
+	e.awaitTold(t, "AddressesRefused")
+	say(`{"networking":"Flat"}`)
 	e.await(t, true)
 }
 

@@ -54,11 +54,14 @@ func makeTenancy(t *testing.T, env *framework.Environment, cluster string) tenan
 	return c
 }
 
+// withEverything are values of the chart that bring every account with them.
+var withEverything = []string{"network.enabled=true", `network.podCIDRs=["10.244.0.0/16"]`}
+
 // installRoles applies everything of the chart that gives rights.
 func installRoles(t *testing.T, env *framework.Environment) {
 	t.Helper()
 	var rights []string
-	for _, document := range strings.Split(env.Chart(t), "\n---\n") {
+	for _, document := range strings.Split(env.ChartWith(t, withEverything), "\n---\n") {
 		for _, kind := range []string{"Role", "ClusterRole", "RoleBinding", "ClusterRoleBinding", "ServiceAccount"} {
 			if strings.Contains("\n"+document+"\n", "\nkind: "+kind+"\n") {
 				rights = append(rights, document)
@@ -99,6 +102,8 @@ func TestPeerIdentitySARGolden(t *testing.T) {
 		{"the identity signer", env.ServiceAccount(t, framework.Namespace, "federation-identity-signer")},
 		{"who asks before it is uninstalled", env.ServiceAccount(t, framework.Namespace, "federation-uninstall")},
 		{"a virtual kubelet", env.ServiceAccount(t, c.peer, kubelet)},
+		{"the gateway of the network", env.ServiceAccount(t, framework.Namespace, "liqo-gateway")},
+		{"a route agent of the network", env.ServiceAccount(t, framework.Namespace, "liqo-route")},
 		{"an administrator of the federation", env.User(t, "golden-admin")},
 		{"an editor of a namespace, beyond the role edit", env.User(t, "golden-editor")},
 		{"a viewer of a namespace, beyond the role view", env.User(t, "golden-viewer")},

@@ -50,7 +50,7 @@ func roles(t *testing.T, manifests string) []role {
 
 func TestRBACNoWildcards(t *testing.T) {
 	env := framework.Get(t)
-	all := roles(t, env.Chart(t))
+	all := roles(t, env.ChartWith(t, withEverything))
 	if len(all) < 8 {
 		t.Fatalf("the chart has %d roles only", len(all))
 	}

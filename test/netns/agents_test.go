@@ -22,6 +22,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -265,6 +266,33 @@ func TestAgentsBringTheFabricUpAndKeepIt(t *testing.T) {
 	w.podsReachPods(t)
 	w.nodesReachPods(t)
 	w.mappedAddressesAreReached(t)
+
+	t.Run("large packets vanish on the way", func(t *testing.T) {
+		// The bridge drops what is too large for a port, and tells nobody.
+		ip(t, w.wire, "link set rome-1 mtu 1440")
+		says := func(mtu int32, want string) {
+			t.Helper()
+			began := time.Now()
+			eventually(t, want, func() bool {
+				te := rome.tunnel(t, "milan")
+				if te.Spec.MTU != mtu {
+					// The tracker has statuses written with the spec that was read before.
+					te.Spec.MTU, te.Generation = mtu, te.Generation+1
+					if _, err := rome.federation.FederationV1alpha1().TunnelEndpoints(installation).Update(t.Context(), te, metav1.UpdateOptions{}); err != nil {
+						t.Fatal(err)
+					}
+				}
+				c := meta.FindStatusCondition(te.Status.Conditions, v1alpha1.ConditionPathMTU)
+				return te.Status.Phase == v1alpha1.TunnelConnected && c != nil && strings.Contains(fmt.Sprintf("%s %s: %s", c.Status, c.Reason, c.Message), want)
+			})
+			t.Logf("%d bytes: %s after %s", mtu, want, time.Since(began).Round(time.Millisecond))
+		}
+		// IPv4, UDP and WireGuard take 60 bytes, and it fills up to 16.
+		says(1398, "False PacketsTooLarge: Packets of 1398 bytes, as was agreed upon, are lost on the way to the other gateway or back. The largest that pass have 1376:")
+		says(1376, "True PacketsPass: Packets of 1376")
+		ip(t, w.wire, "link set rome-1 mtu 1500")
+		says(1400, "True PacketsPass: Packets of 1400")
+	})
 
 	t.Run("what is broken by hand is mended", func(t *testing.T) {
 		for _, breakage := range []struct {

@@ -272,12 +272,12 @@ containers:
           fieldRef:
             fieldPath: spec.nodeName
     livenessProbe:
-      httpGet: {host: 127.0.0.1, path: /livez, port: {{ .port }}}
+      httpGet: {scheme: HTTPS, host: 127.0.0.1, path: /livez, port: {{ .port }}}
       periodSeconds: 10
       timeoutSeconds: 10
       failureThreshold: 6
     readinessProbe:
-      httpGet: {host: 127.0.0.1, path: /readyz, port: {{ .port }}}
+      httpGet: {scheme: HTTPS, host: 127.0.0.1, path: /readyz, port: {{ .port }}}
       periodSeconds: 2
       timeoutSeconds: 5
     resources: {{- toYaml .values.resources | nindent 6 }}

@@ -72,6 +72,11 @@ const (
 // tunnel; elsewhere it says why it does not.
 const ConditionConnected = "Connected"
 
+// ConditionPathMTU tells whether packets as large as was agreed upon reach the
+// other gateway and come back. It is as it was found last, while the tunnel is not
+// connected.
+const ConditionPathMTU = "PathMTU"
+
 // The implementations of WireGuard that a gateway may use.
 const (
 	// WireGuardKernel is that of the kernel.
@@ -103,7 +108,7 @@ type TunnelEndpointStatus struct {
 	// take. It is written again when it has moved by 20 %.
 	// +optional
 	LatencyMicroseconds int64 `json:"latencyMicroseconds,omitempty"`
-	// conditions say why: Connected.
+	// conditions say why: Connected; and whether large packets pass: PathMTU.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

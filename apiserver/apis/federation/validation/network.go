@@ -10,7 +10,6 @@ import (
 	"net/netip"
 	"strconv"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"liqo.io/federation/apiserver/apis/federation"
@@ -31,7 +30,7 @@ const (
 func ValidateNetworkConfig(config *federation.NetworkConfig) field.ErrorList {
 	errs := metadata(config, true)
 	errs = append(errs, oneOf(config.Name, metadataPath.Child("name"), v1alpha1.NetworkConfigOfConsumer, v1alpha1.NetworkConfigOfProvider)...)
-	errs = append(errs, networkConfigMetadata(config.ObjectMeta)...)
+	errs = append(errs, peersMetadata(config.ObjectMeta)...)
 	return append(errs, ValidateNetworkConfigSpec(&config.Spec)...)
 }
 
@@ -39,7 +38,7 @@ func ValidateNetworkConfig(config *federation.NetworkConfig) field.ErrorList {
 // network configuration.
 func ValidateNetworkConfigUpdate(config, old *federation.NetworkConfig) field.ErrorList {
 	errs := metadataUpdate(config, old)
-	errs = append(errs, networkConfigMetadata(config.ObjectMeta)...)
+	errs = append(errs, peersMetadata(config.ObjectMeta)...)
 	errs = append(errs, ValidateNetworkConfigSpec(&config.Spec)...)
 	return append(errs, immutable(config.Spec.ClusterID, old.Spec.ClusterID, specPath.Child("clusterID"))...)
 }
@@ -51,20 +50,6 @@ func ValidateNetworkConfigStatusUpdate(config, old *federation.NetworkConfig) fi
 	errs = append(errs, notNegative(status.ObservedGeneration, statusPath.Child("observedGeneration"))...)
 	errs = append(errs, cidrMappings(status.CIDRs, statusPath.Child("cidrs"))...)
 	return append(errs, conditions(status.Conditions, statusPath.Child("conditions"))...)
-}
-
-// networkConfigMetadata bounds the metadata of what a peer writes, and refuses
-// finalizers: one that nobody removes would hold the namespace back for ever.
-func networkConfigMetadata(meta metav1.ObjectMeta) field.ErrorList {
-	if errs := peersMetadata(meta); len(errs) > 0 {
-		return errs
-	}
-	for i, finalizer := range meta.Finalizers {
-		if finalizer != metav1.FinalizerDeleteDependents && finalizer != metav1.FinalizerOrphanDependents {
-			return field.ErrorList{field.Forbidden(metadataPath.Child("finalizers").Index(i), "nothing waits for the end of this object")}
-		}
-	}
-	return nil
 }
 
 // ValidateNetworkConfigSpec tells what is wrong with what a cluster says of its

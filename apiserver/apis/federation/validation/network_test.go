@@ -63,7 +63,6 @@ func TestWhatAClusterMaySayOfItsNetwork(t *testing.T) {
 		"only what is needed":           {func(c *federation.NetworkConfig) { c.Spec.ExternalCIDRs, c.Spec.Endpoints, c.Spec.MTU = nil, nil, 0 }, nil},
 		"64 ranges":                     {func(c *federation.NetworkConfig) { c.Spec.PodCIDRs, c.Spec.ExternalCIDRs = many(64), nil }, nil},
 		"another name":                  {func(c *federation.NetworkConfig) { c.Name = "rome" }, []string{"metadata.name"}},
-		"a finalizer":                   {func(c *federation.NetworkConfig) { c.Finalizers = []string{v1alpha1.Finalizer} }, []string{"metadata.finalizers[0]"}},
 		"metadata without an end":       {func(c *federation.NetworkConfig) { c.Annotations = map[string]string{"a": strings.Repeat("a", 65<<10)} }, []string{"metadata"}},
 		"no cluster":                    {func(c *federation.NetworkConfig) { c.Spec.ClusterID = "" }, []string{"spec.clusterID"}},
 		"a cluster that is none":        {func(c *federation.NetworkConfig) { c.Spec.ClusterID = "rome" }, []string{"spec.clusterID"}},

@@ -72,7 +72,12 @@ func initShadowPod(_ context.Context, config *Config) ([]Runner, error) {
 
 func initShadowEndpointSlice(_ context.Context, config *Config) ([]Runner, error) {
 	return running(shadow.NewEndpointSlices(config.Kube, config.Federation, config.KubeInformers, config.FederationInformers,
-		config.Options.refusedEndpoints(), clock.RealClock{}))
+		shadow.Network{
+			Refused:    config.Options.refusedEndpoints(),
+			Networking: v1alpha1.NetworkingMode(config.Options.Networking),
+			Tunnels:    config.installationInformers().Federation().V1alpha1().TunnelEndpoints(),
+			Namespace:  config.Options.Namespace,
+		}, clock.RealClock{}))
 }
 
 func initServiceExport(_ context.Context, config *Config) ([]Runner, error) {

@@ -41,11 +41,13 @@ const (
 var errInUse = errors.New("the federation is in use, so it is not uninstalled")
 
 // uninstaller tells what the federation is used for, and ends that if it is
-// told to.
+// told to. When it is used for nothing, it removes what the chart did not make.
 type uninstaller struct {
 	kube       kubernetes.Interface
 	federation versioned.Interface
 	out        io.Writer
+	// namespace is where the product is installed.
+	namespace string
 	// force unpeers, and waits for other clusters until the deadline.
 	force    bool
 	deadline time.Duration
@@ -57,7 +59,7 @@ type uninstaller struct {
 func newUninstallCommand() *cobra.Command {
 	var kubeconfig string
 	u := &uninstaller{
-		deadline:      2 * time.Minute,
+		namespace: "liqo", deadline: 2 * time.Minute,
 		answerTimeout: answerTimeout, cleanUpTimeout: cleanUpTimeout, interval: uninstallInterval,
 	}
 	cmd := &cobra.Command{
@@ -83,6 +85,7 @@ func newUninstallCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&kubeconfig, "kubeconfig", kubeconfig, "Kubeconfig file of this cluster. Empty uses the service account of the pod.")
+	cmd.Flags().StringVar(&u.namespace, "namespace", u.namespace, "Namespace of the installation, where the keys of the gateway are.")
 	cmd.Flags().BoolVar(&u.force, "force", u.force, "Bring offloaded namespaces home and unpeer from every cluster, instead of refusing while there are some.")
 	cmd.Flags().DurationVar(&u.deadline, "deadline", u.deadline, "How long --force waits for other clusters, where their ForeignClusters do not say less.")
 	return cmd
@@ -97,7 +100,7 @@ func (u *uninstaller) run(ctx context.Context) error {
 	switch {
 	case used.empty():
 		fmt.Fprintln(u.out, "Nothing is peered or offloaded.")
-		return nil
+		return u.removeKeys(ctx)
 	case !used.answered:
 		fmt.Fprintf(u.out, "The federation API does not answer, so nothing can be unpeered:\n%s"+
 			"Repair it first: `kubectl describe apiservice v1alpha1.%s` says what is wrong. If it cannot come back,\n"+
@@ -110,7 +113,21 @@ func (u *uninstaller) run(ctx context.Context) error {
 		return errInUse
 	}
 	fmt.Fprintf(u.out, "Ending this, for %s at most:\n%s", u.deadline, used.describe())
-	return u.end(ctx, used)
+	if err := u.end(ctx, used); err != nil {
+		return err
+	}
+	return u.removeKeys(ctx)
+}
+
+// removeKeys removes the keys of the gateway, which the controllers have made
+// and nobody calls any more. They are deleted unseen.
+func (u *uninstaller) removeKeys(ctx context.Context) error {
+	err := u.kube.CoreV1().Secrets(u.namespace).Delete(ctx, v1alpha1.WireGuardSecret, metav1.DeleteOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("remove the keys of the gateway, Secret %s/%s: %w: uninstall again, or delete it yourself and use `helm uninstall --no-hooks`",
+			u.namespace, v1alpha1.WireGuardSecret, err)
+	}
+	return nil
 }
 
 // ask tells what is in use. An API server that is gone does not answer; what

@@ -48,7 +48,7 @@ func namespaceOf(name, role string) *corev1.Namespace {
 func uninstallable(ours []runtime.Object, namespaces ...runtime.Object) (*uninstaller, *fake.Clientset, *bytes.Buffer) {
 	client, out := fake.NewSimpleClientset(ours...), &bytes.Buffer{}
 	return &uninstaller{
-		kube: kubefake.NewSimpleClientset(namespaces...), federation: client, out: out, deadline: time.Minute,
+		kube: kubefake.NewSimpleClientset(namespaces...), federation: client, out: out, namespace: "liqo", deadline: time.Minute,
 		answerTimeout: 10 * time.Millisecond, cleanUpTimeout: 10 * time.Millisecond, interval: time.Millisecond,
 	}, client, out
 }
@@ -141,6 +141,48 @@ func TestWithForceEverythingIsEndedByTheDeadline(t *testing.T) {
 	}
 	if !strings.Contains(out.String(), "any more") {
 		t.Errorf("it says\n%s", out)
+	}
+}
+
+func TestTheKeysOfTheGatewayGoWhenNobodyIsPeeredWith(t *testing.T) {
+	keys := func(namespace, name string) *corev1.Secret {
+		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+	}
+	for _, test := range []struct {
+		name    string
+		ours    []runtime.Object
+		force   bool
+		refusal error
+		goes    bool
+		says    string
+	}{
+		{name: "nobody is peered with", goes: true},
+		{name: "somebody is", ours: []runtime.Object{cluster("milan", borrowing)}, says: errInUse.Error()},
+		{name: "nobody is any more", ours: []runtime.Object{cluster("milan", borrowing)}, force: true, goes: true},
+		{name: "they cannot be deleted", refusal: apierrors.NewForbidden(corev1.Resource("secrets"), v1alpha1.WireGuardSecret, errors.New("no")), says: "Secret liqo/liqo-wireguard"},
+		{name: "there are none", refusal: apierrors.NewNotFound(corev1.Resource("secrets"), v1alpha1.WireGuardSecret)},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			u, _, out := uninstallable(test.ours, keys("liqo", v1alpha1.WireGuardSecret), keys("liqo", "another"), keys("another", v1alpha1.WireGuardSecret))
+			u.force = test.force
+			kube := u.kube.(*kubefake.Clientset)
+			if test.refusal != nil {
+				kube.PrependReactor("delete", "secrets", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, test.refusal })
+			}
+			err := u.run(t.Context())
+			if (err != nil) != (test.says != "") || err != nil && !strings.Contains(err.Error(), test.says) {
+				t.Errorf("got %v\n%s", err, out)
+			}
+			for _, action := range kube.Actions() {
+				if resource := action.GetResource().Resource; resource == "secrets" && action.GetVerb() != "delete" {
+					t.Errorf("it does %s secrets", action.GetVerb())
+				}
+			}
+			left, err := kube.CoreV1().Secrets("").List(t.Context(), metav1.ListOptions{})
+			if err != nil || (len(left.Items) == 2) != test.goes {
+				t.Errorf("%d Secrets are left, %v", len(left.Items), err)
+			}
+		})
 	}
 }
 

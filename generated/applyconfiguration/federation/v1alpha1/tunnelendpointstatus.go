@@ -30,7 +30,7 @@ type TunnelEndpointStatusApplyConfiguration struct {
 	// latencyMicroseconds is how long a word to the other gateway and its answer
 	// take. It is written again when it has moved by 20 %.
 	LatencyMicroseconds *int64 `json:"latencyMicroseconds,omitempty"`
-	// conditions say why: Connected.
+	// conditions say why: Connected; and whether large packets pass: PathMTU.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 }
 

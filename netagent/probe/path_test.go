@@ -1,0 +1,223 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package probe
+
+import (
+	"net/netip"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+func TestTheLargestPacketThatPassesIsFound(t *testing.T) {
+	for name, test := range map[string]struct{ agreed, passes, want, tries int }{
+		"all pass":                       {agreed: 1420, passes: 9000, want: 1420, tries: 1},
+		"none larger than another":       {agreed: 1420, passes: 1376, want: 1376},
+		"one byte is too much":           {agreed: 1420, passes: 1419, want: 1419},
+		"only the least one":             {agreed: 1420, passes: 1280, want: 1280},
+		"not even that":                  {agreed: 1420, passes: 1279, want: 0, tries: 2 * mayLose},
+		"the least was agreed upon":      {agreed: 1280, passes: 1280, want: 1280, tries: 1},
+		"and it does not pass":           {agreed: 1280, passes: 1279, want: 0, tries: mayLose},
+		"a byte more was agreed upon":    {agreed: 1281, passes: 1280, want: 1280, tries: mayLose + 1},
+		"less was agreed upon, and less": {agreed: 1200, passes: 1100, want: 0, tries: mayLose},
+		"jumbo frames":                   {agreed: 65535, passes: 8920, want: 8920},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := path{agreed: test.agreed}
+			tries := search(t, &p, time.Unix(0, 0), func(size int) bool { return size <= test.passes })
+			if !p.known || p.passes != test.want {
+				t.Errorf("%d pass, known: %t", p.passes, p.known)
+			}
+			if test.tries != 0 && tries != test.tries {
+				t.Errorf("it took %d packets", tries)
+			}
+		})
+	}
+}
+
+// search tries until nothing is left to try, and counts the packets.
+func search(t interface{ Fatalf(string, ...any) }, p *path, now time.Time, pass func(int) bool) (tries int) {
+	for size := p.next(now); size != 0; size = p.next(now) {
+		if tries++; tries > 64 {
+			t.Fatalf("it does not come to an end: %+v", *p)
+		}
+		if pass(size) {
+			p.answered(now)
+		} else {
+			p.missed(now)
+		}
+	}
+	return tries
+}
+
+func TestWhatPassesIsFoundWhateverItIs(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		agreed := rapid.IntRange(1200, 65535).Draw(t, "agreed")
+		passes := rapid.IntRange(0, 65535).Draw(t, "passes")
+		p := path{agreed: agreed}
+		search(t, &p, time.Unix(0, 0), func(size int) bool { return size <= passes })
+		want := min(passes, agreed)
+		if want < minPath && want != agreed {
+			want = 0
+		}
+		if !p.known || p.passes != want {
+			t.Fatalf("%d pass, and not %d", p.passes, want)
+		}
+	})
+}
+
+func TestItIsTriedAgainEachMinute(t *testing.T) {
+	now := time.Unix(1000, 0)
+	p := path{agreed: 1420}
+	search(t, &p, now, func(size int) bool { return size <= 1400 })
+	if p.next(now.Add(pathEvery-time.Second)) != 0 {
+		t.Error("it is tried at once")
+	}
+	now = now.Add(pathEvery)
+	if got := p.next(now); got != 1420 || !p.known || p.passes != 1400 {
+		t.Errorf("%d is tried, and of %+v nothing was forgotten", got, p)
+	}
+	search(t, &p, now, func(int) bool { return true })
+	if p.passes != 1420 {
+		t.Errorf("%d pass", p.passes)
+	}
+	// A packet may be lost.
+	now, lost := now.Add(pathEvery), 0
+	search(t, &p, now, func(int) bool { lost++; return lost == mayLose })
+	if p.passes != 1420 {
+		t.Errorf("after %d were lost, %d pass", mayLose-1, p.passes)
+	}
+}
+
+// large is a peer that is probed, and answers small probes.
+func large(mtu int) (p *Prober, from netip.AddrPort, tick func(now time.Time, answered bool) []byte) {
+	p = &Prober{Answered: func(string, time.Duration) {}, Lost: func(string) {}}
+	target := Target{Peer: netip.MustParseAddr("10.1.0.0"), Self: netip.MustParseAddr("10.2.0.0"), MTU: mtu}
+	from = netip.AddrPortFrom(target.Peer, EchoPort)
+	p.Set(map[string]Target{"milan": target})
+	tick = func(now time.Time, answered bool) []byte {
+		small := p.ask("milan")
+		question := p.askLarge("milan", now)
+		if answered {
+			p.answered(from, nonceOf(small), len(small), now)
+		}
+		return question
+	}
+	return p, from, tick
+}
+
+func TestPacketsOfTheAgreedSizeAreAskedFor(t *testing.T) {
+	now := time.Unix(1000, 0)
+	p, from, tick := large(1420)
+	if tick(now, false) != nil || tick(now, true) != nil {
+		t.Error("they are sent to a peer that has not answered yet")
+	}
+	question := tick(now, true)
+	if len(question) != 1420-28 {
+		t.Fatalf("a question has %d bytes", len(question))
+	}
+	if p.Result("milan").PathKnown {
+		t.Error("it is known before it was answered")
+	}
+	// Less came back, or somebody else answers.
+	p.answered(from, nonceOf(question), echoSize, now)
+	p.answered(netip.MustParseAddrPort("10.9.0.0:5874"), nonceOf(question), len(question), now)
+	if p.Result("milan").PathKnown {
+		t.Error("what is no answer counts")
+	}
+	p.answered(from, nonceOf(question), len(question), now)
+	if got := p.Result("milan"); !got.PathKnown || got.MTU != 1420 || got.Passes != 1420 || !got.Connected {
+		t.Errorf("%+v", got)
+	}
+	if tick(now.Add(pathEvery-1), true) != nil || tick(now.Add(pathEvery), true) == nil {
+		t.Error("they are not sent each minute")
+	}
+}
+
+func TestLargePacketsThatVanishAreNoMoreThanThat(t *testing.T) {
+	now := time.Unix(1000, 0)
+	p, from, tick := large(1420)
+	tick(now, true)
+	for range 100 {
+		question := tick(now, true)
+		if size := len(question) + 28; question != nil && size <= 1376 {
+			p.answered(from, nonceOf(question), len(question), now)
+		}
+	}
+	if got := p.Result("milan"); !got.Connected || !got.PathKnown || got.MTU != 1420 || got.Passes != 1376 {
+		t.Errorf("%+v", got)
+	}
+	// Another size is agreed upon.
+	p.Set(map[string]Target{"milan": {Peer: from.Addr(), Self: netip.MustParseAddr("10.2.0.0"), MTU: 1376}})
+	if got := p.Result("milan"); got.PathKnown || !got.Connected {
+		t.Errorf("of another size is known: %+v", got)
+	}
+	if got := len(tick(now, true)); got != 1376-28 {
+		t.Errorf("%d bytes are sent", got)
+	}
+}
+
+func TestWhatIsLostWithSmallPacketsSaysNothingOfTheSize(t *testing.T) {
+	now := time.Unix(1000, 0)
+	p, from, tick := large(1420)
+	tick(now, true)
+	for range 2 * mayLose {
+		if question := tick(now, false); len(question) != 1420-28 {
+			t.Fatalf("%d bytes are sent", len(question))
+		}
+		if tick(now, true) != nil {
+			t.Fatal("the one before is not waited for")
+		}
+	}
+	if got := p.Result("milan"); got.PathKnown || !got.Connected {
+		t.Errorf("%+v", got)
+	}
+	for range mayLose {
+		tick(now, false)
+	}
+	if tick(now, false) != nil {
+		t.Error("large ones are sent to who does not answer small ones")
+	}
+	tick(now, true)
+	question := tick(now, true)
+	p.answered(from, nonceOf(question), len(question), now)
+	if got := p.Result("milan"); got.Passes != 1420 {
+		t.Errorf("when it is back, %+v", got)
+	}
+}
+
+// Where a word takes longer than the time between two, it counts nevertheless.
+func TestALargePacketIsWaitedForAsLongAsASmallOne(t *testing.T) {
+	for name, test := range map[string]struct {
+		passes int
+		want   int
+	}{"it passes": {1420, 1420}, "it does not": {1376, 1376}} {
+		t.Run(name, func(t *testing.T) {
+			now := time.Unix(1000, 0)
+			p, from, tick := large(1420)
+			tick(now, true)
+			var small, question []byte
+			for range 200 {
+				before, sent := small, question
+				small, question = p.ask("milan"), p.askLarge("milan", now)
+				if before != nil {
+					p.answered(from, nonceOf(before), len(before), now)
+				}
+				if size := len(sent) + 28; sent != nil && size <= test.passes {
+					p.answered(from, nonceOf(sent), len(sent), now)
+				}
+			}
+			if got := p.Result("milan"); !got.PathKnown || got.Passes != test.want {
+				t.Errorf("%+v", got)
+			}
+		})
+	}
+}
+
+func TestAnIPv6PacketHasLargerHeaders(t *testing.T) {
+	if got := headers(netip.MustParseAddr("fd11::")); got != 48 {
+		t.Errorf("%d", got)
+	}
+}
