@@ -21,7 +21,7 @@ PROGRAMS := ./apiserver/cmd/federation-apiserver ./controllers/cmd/federation-co
 PLAYGROUND := .playground/bin/playground
 
 # The steps of the story that use a peering, for the long runs.
-IN_USE := TestFederation/^(InstallsOnBothClusters|PeersByInvitation|VirtualNodeStandsForTheProvider|WhilePeered|PeersBothWays|SurvivesChaos|UnoffloadBringsPodsHome|UnpeersWithoutATrace)$$
+IN_USE := TestFederation/^(InstallsOnBothClusters|PeersByInvitation|VirtualNodeStandsForTheProvider|WhilePeered|JoinsThePods|PeersBothWays|SurvivesChaos|UnoffloadBringsPodsHome|UnpeersWithoutATrace)$$
 
 ##@ The two commands
 
@@ -56,10 +56,6 @@ build: ## The programs, into bin/.
 .PHONY: images
 images: build playground ## The images of the programs, into _output/images/*.tar.
 	@hack/images.sh
-
-.PHONY: network-images
-network-images: build playground ## The images of the network's agents, with iptables, into _output/network/*.tar.
-	@hack/images.sh network
 
 .PHONY: samples
 samples: playground ## The image of the sample application, into _output/samples/.

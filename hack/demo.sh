@@ -2,12 +2,14 @@
 # Copyright The Liqo Federation Authors.
 # SPDX-License-Identifier: Apache-2.0
 
-# Two real clusters on this machine: rome borrows from milan, and a web server
-# that was created on rome runs on milan. Then milan asks rome for the same, is
-# refused, is accepted, and gives it back. A shop of nine services follows, whose
-# DaemonSet stays at home. CLUSTERS=3 brings up naples as well, and pods that go
-# there by the label of its region. Each step can be repeated: running this again
-# on a live playground leaves what is there, and shows the rest anew.
+# Two real clusters on this machine, whose pods have the same addresses: rome
+# borrows from milan, and a web server that was created on rome runs on milan.
+# Pods, nodes and Services of both find each other through a tunnel, also when the
+# gateway is killed. Then milan asks rome to lend as well, is refused, is accepted,
+# and gives it back. A shop of nine services follows, whose DaemonSet stays at
+# home. CLUSTERS=3 brings up naples as well, and pods that go there by the label
+# of its region. Each step can be repeated: running this again on a live playground
+# leaves what is there, and shows the rest anew.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -108,13 +110,29 @@ forward() {
   printf '%srome$ kubectl port-forward -n %s %s %s:8080 &%s\n' "${dim}" "$1" "$2" "${port}" "${plain}"
 }
 
+# network CLUSTER prints what its administrator says of its network: where pods,
+# Services and nodes are, and that gateways are called at each of the nodes.
+network() {
+  jq --null-input --argjson nodes "$("$1" get nodes -l 'liqo.io/type!=virtual-node' -o json)" \
+    --argjson services "$("$1" get servicecidr kubernetes -o json)" '
+    [$nodes.items[].status.addresses[] | select(.type == "InternalIP").address] as $addresses | {
+      enabled: true,
+      podCIDRs: ["10.244.0.0/16"],
+      serviceCIDRs: $services.spec.cidrs,
+      nodeCIDRs: [$addresses[0] | sub("[0-9]+$"; "0/24")],
+      endpoints: [$addresses[] + ":51820"],
+      gateway: {tolerations: [{operator: "Exists"}]}
+    }'
+}
+
 install() {
   local cluster=$1
   shift
   "${bin}/helm" upgrade --install liqo artifacts/chart --kubeconfig ".playground/${cluster}.kubeconfig" \
     --namespace liqo --create-namespace --wait --timeout 3m \
     --set "clusterName=${cluster}" --set-string "images.tag=$(cat _output/images/version)" \
-    --set "server=$("${cluster}" config view --minify -o jsonpath='{.clusters[0].cluster.server}')" "$@" ||
+    --set "server=$("${cluster}" config view --minify -o jsonpath='{.clusters[0].cluster.server}')" \
+    --set networking=Tunnel --set-json "network=$(network "${cluster}")" "$@" ||
     { "${cluster}" get pods -n liqo; return 1; }
   "${cluster}" wait --for=condition=Available --timeout=60s apiservice/v1alpha1.federation.liqo.io
 }
@@ -152,6 +170,28 @@ END
 END
 }
 
+# active is the node of the gateway that rome's traffic goes through.
+active() { rome get lease liqo-gateway -n liqo -o jsonpath='{.spec.holderIdentity}'; }
+
+# killed NODE ends the gateway there as a crash does.
+killed() {
+  "${bin}/playground" exec "$1" -- bash -c '
+    for process in /proc/[0-9]*; do
+      read -rd "" program <"${process}/cmdline" || continue
+      [[ ${program} != /gateway ]] || kill -9 "${process#/proc/}"
+    done' 2>/dev/null
+}
+
+# answers NODE URL SECONDS asks from a node, again and again, and prints when
+# there was an answer.
+answers() {
+  "${bin}/playground" exec "$1" -- bash -c '
+    end=$((SECONDS + $2))
+    while ((SECONDS < end)); do
+      curl --silent --max-time 0.25 --output /dev/null "$1" && echo "${EPOCHREALTIME}"
+    done' answers "$2" "$3"
+}
+
 step 'Building the programs and their images'
 quietly programs make images samples
 
@@ -174,6 +214,8 @@ for provider in "${providers[@]}"; do
   rome wait --for=condition=Ready --timeout=120s "foreigncluster/${provider}"
   rome wait --for=create --timeout=60s "node/liqo-${provider}"
   rome wait --for=condition=Ready --timeout=60s "node/liqo-${provider}"
+  rome wait --for=jsonpath='{.status.networking}'=Established --timeout=120s "foreigncluster/${provider}"
+  "${provider}" wait --for=jsonpath='{.status.networking}'=Established --timeout=60s foreigncluster/rome
 done
 shown rome get foreignclusters
 shown milan get foreignclusters
@@ -205,6 +247,59 @@ curl --silent --show-error --fail --max-time 10 "http://127.0.0.1:${port}/hostna
 echo
 shown rome logs -n demo deployment/web --tail=5
 shown rome exec -n demo deployment/web -- /agnhost etc-hosts
+
+step 'The pods of both clusters have the same addresses, and reach each other'
+shown rome get networkconfigs -n liqo-peer-milan
+rome wait --for=jsonpath='{.status.latencyMicroseconds}' --timeout=60s tunnelendpoint/milan -n liqo
+shown rome get tunnelendpoints -n liqo -o wide
+rome apply -f artifacts/samples/both.yaml >"${logs}/both.log"
+rome wait --for=jsonpath='{.status.phase}'=Ready --timeout=60s namespaceoffloading/offloading -n both
+rome rollout status -n both deployment/web --timeout=120s
+shown rome get pods -n both -o wide
+home=$(rome get pods -n both -o json | jq -r '[.items[] | select(.spec.nodeName != "liqo-milan" and .metadata.deletionTimestamp == null)][0].metadata.name')
+read -r away address < <(rome get pods -n both -o json | jq -r '[.items[] | select(.spec.nodeName == "liqo-milan" and .metadata.deletionTimestamp == null)][0] | .metadata.name + " " + .status.podIP')
+page=http://${address}:8080/hostname
+service=http://$(rome get service web -n both -o jsonpath='{.spec.clusterIP}'):8080/hostname
+twin=$(rome get namespaceoffloading offloading -n both -o jsonpath='{.status.remoteNamespaceName}')
+echo "  $(milan get pod "${away}" -n "${twin}" -o jsonpath='{.status.podIP}') on milan is ${address} on rome."
+shown rome exec -n both "${home}" -- wget -qO- "${page}"
+echo
+printf '%srome-control-plane$ curl %s%s\n' "${dim}" "${page}" "${plain}"
+"${bin}/playground" exec rome-control-plane -- curl --silent --show-error --fail --max-time 10 "${page}"
+echo
+for from in pod node; do
+  # Whom a Service sends somebody to is chosen at random.
+  seen=()
+  for _ in {1..50}; do
+    if [[ ${from} == pod ]]; then
+      answer=$(rome exec -n both "${home}" -- wget -qO- http://web:8080/hostname)
+    else
+      answer=$("${bin}/playground" exec rome-control-plane -- curl --silent --show-error --fail --max-time 10 "${service}")
+    fi
+    [[ " ${seen[*]} " == *" ${answer} "* ]] || seen+=("${answer}")
+    [[ ${#seen[@]} -lt 2 ]] || break
+  done
+  [[ ${#seen[@]} == 2 ]] || { echo "  of the pods of Service web, only ${seen[*]} answered a ${from}" >&2; exit 1; }
+  echo "  Service web answers a ${from} of rome from ${seen[0]} and from ${seen[1]}"
+done
+
+step 'The gateway dies under traffic'
+gateway=$(active)
+from=rome-control-plane
+[[ ${gateway} != "${from}" ]] || from=rome-worker-1
+answers "${from}" "${page}" 8 >"${logs}/answers.log" &
+asking=$!
+for _ in {1..100}; do
+  [[ ! -s ${logs}/answers.log ]] || break
+  sleep 0.1
+done
+printf '%s%s$ kill -9 gateway%s\n' "${dim}" "${gateway}" "${plain}"
+killed "${gateway}"
+wait "${asking}"
+awk 'NR > 1 && $1 - last > gap { gap = $1 - last } { last = $1 }
+  END { printf "  %d answers; at worst there was none for %.2f s\n", NR, gap }' "${logs}/answers.log"
+echo "  the gateway of rome was on ${gateway}, and is on $(active)"
+rome wait --for=jsonpath='{.status.networking}'=Established --timeout=60s foreigncluster/milan
 
 step 'Both ways: milan asks rome, and rome refuses'
 shown rome patch foreigncluster milan --type=merge -p '{"spec":{"lending":{"decision":"Refuse","reason":"no room before May"}}}'
@@ -271,6 +366,7 @@ cat <<END
 Look around:
   export PATH=\$PWD/${bin}:\$PATH KUBECONFIG=\$PWD/.playground/rome.kubeconfig
   kubectl get liqo -A                                 everything of the federation
+  kubectl get tunnelendpoints -n liqo -o wide         the tunnels, and how fast they are
   kubectl describe node liqo-milan                    what milan lends
   kubectl scale -n demo deployment/web --replicas=5   more pods on milan
   kubectl explain foreigncluster.spec                 every field, explained

@@ -114,8 +114,16 @@ func New(config *Config) (*queue.Controller[cache.ObjectName], error) {
 			return nil, fmt.Errorf("watch for the tunnels: %w", err)
 		}
 	}
+	if len(config.Settings.PodCIDRs) > 0 {
+		controller.Add(ownKeys)
+	}
 	return controller, nil
 }
+
+// ownKeys is what is reconciled beside foreign clusters, which have a name: the
+// keys of the gateway. It starts with them, whether anybody wants a tunnel yet
+// or not.
+var ownKeys cache.ObjectName
 
 // mode is how the pods of both clusters reach each other.
 func (c *Config) mode(fc *v1alpha1.ForeignCluster) v1alpha1.NetworkingMode {
@@ -156,13 +164,16 @@ func byName(object any) []cache.ObjectName {
 	return []cache.ObjectName{{Name: accessor.GetName()}}
 }
 
-// all are the foreign clusters that are to have a tunnel.
+// all are the foreign clusters that are to have a tunnel, and our own keys.
 func (r *reconciler) all(any) []cache.ObjectName {
 	clusters, err := r.clusters.List(labels.Everything())
 	if err != nil {
 		return nil
 	}
 	var keys []cache.ObjectName
+	if len(r.Settings.PodCIDRs) > 0 {
+		keys = append(keys, ownKeys)
+	}
 	for _, fc := range clusters {
 		if r.mode(fc) == v1alpha1.NetworkingTunnel {
 			keys = append(keys, cache.ObjectName{Name: fc.Name})

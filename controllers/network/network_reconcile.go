@@ -95,6 +95,10 @@ type pass struct {
 }
 
 func (r *reconciler) reconcile(ctx context.Context, key cache.ObjectName) (time.Duration, error) {
+	if key == ownKeys {
+		_, err := r.keys(ctx, &pass{})
+		return 0, err
+	}
 	fc, err := r.clusters.Get(key.Name)
 	if err != nil && !apierrors.IsNotFound(err) {
 		return 0, err

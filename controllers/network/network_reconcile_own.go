@@ -31,8 +31,8 @@ var (
 // pod of this cluster, in the external CIDRs.
 const ExternalAddressPool = "external"
 
-// keys learns the public key of our gateway. The pair is made when it is first
-// needed; afterwards nobody but the gateway sees the private one.
+// keys learns the public key of our gateway. The pair is made once; afterwards
+// nobody but the gateway sees the private one.
 func (r *reconciler) keys(ctx context.Context, p *pass) (*verdict, error) {
 	if len(r.Settings.PodCIDRs) == 0 {
 		return failing(ReasonNotConfigured, "The pod CIDRs of this cluster are not known: set network.podCIDRs in the values of the chart."), nil

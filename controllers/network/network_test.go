@@ -120,6 +120,20 @@ func TestTwoClustersAgreeUponATunnel(t *testing.T) {
 }
 
 // publicKeyOf checks the pair of keys that a cluster made.
+func TestTheKeysAreThereBeforeAnybodyPeers(t *testing.T) {
+	w := newWorld(t, "rome", romeID, "milan", milanID, settingsOf("10.0.0.0/16"))
+	for range 2 {
+		w.refresh()
+		if _, err := w.reconcile(w.ctx(), ownKeys); err != nil {
+			t.Fatal(err)
+		}
+	}
+	publicKeyOf(t, w)
+	if keys := w.all(nil); len(keys) != 2 || keys[0] != ownKeys {
+		t.Errorf("when the Secret is deleted, %v are reconciled", keys)
+	}
+}
+
 func publicKeyOf(t *testing.T, w *world) string {
 	t.Helper()
 	secret, err := w.kube.CoreV1().Secrets(installation).Get(t.Context(), v1alpha1.WireGuardSecret, metav1.GetOptions{})

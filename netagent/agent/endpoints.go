@@ -27,8 +27,9 @@ const (
 	maxEndpoints = 8
 )
 
-// Endpoints choose where peers are called: at the first endpoint, and while
-// nothing is heard from there at the next one, round and round.
+// Endpoints choose where peers are called: where they were heard from last, if
+// that is known, else at the first endpoint, and while nothing is heard from
+// there at the next one, round and round.
 type Endpoints struct {
 	// Lookup resolves a name.
 	Lookup func(ctx context.Context, host string) ([]netip.Addr, error)
@@ -68,9 +69,11 @@ func (e *Endpoints) Of(te *v1alpha1.TunnelEndpoint) netip.AddrPort {
 }
 
 // Follow resolves the endpoints of peers that are new, and chooses the next one
-// for those that nothing was heard from for a while. It tells whether Of
-// answers anything else than before.
-func (e *Endpoints) Follow(ctx context.Context, all []*v1alpha1.TunnelEndpoint, heard func(name string) bool) (changed bool) {
+// for those that the active gateway has not heard from for a while. One that
+// stands by follows what the active one says: whoever takes over, or is started
+// anew, then calls a gateway that is at work, and not the first of several. It
+// tells whether Of answers anything else than before.
+func (e *Endpoints) Follow(ctx context.Context, all []*v1alpha1.TunnelEndpoint, active bool, heard func(name string) bool) (changed bool) {
 	now := e.Clock.Now()
 	var due []*v1alpha1.TunnelEndpoint
 	e.mu.Lock()
@@ -82,11 +85,17 @@ func (e *Endpoints) Follow(ctx context.Context, all []*v1alpha1.TunnelEndpoint, 
 			c = &called{endpoints: slices.Clone(te.Spec.Endpoints), at: -1}
 		}
 		e.peers[te.Name] = c
-		if c.at >= 0 && heard(te.Name) {
-			c.since = now
+		if last := heardAt(te); last.IsValid() && (!active || !c.address.IsValid()) {
+			changed = changed || c.address != last
+			c.address, c.since = last, now
 			continue
 		}
-		if len(c.endpoints) > 0 && (c.at < 0 || now.Sub(c.since) >= endpointPatience) {
+		switch {
+		case !c.address.IsValid() && len(c.endpoints) > 0:
+			due = append(due, te)
+		case !active || heard(te.Name):
+			c.since = now
+		case len(c.endpoints) > 0 && now.Sub(c.since) >= endpointPatience:
 			due = append(due, te)
 		}
 	}
@@ -114,6 +123,18 @@ func (e *Endpoints) Follow(ctx context.Context, all []*v1alpha1.TunnelEndpoint, 
 		}
 	}
 	return changed
+}
+
+// heardAt is where the active gateway hears a peer from, as far as it has said.
+func heardAt(te *v1alpha1.TunnelEndpoint) netip.AddrPort {
+	if te.Status.Phase != v1alpha1.TunnelConnected || te.Status.ObservedGeneration != te.Generation {
+		return netip.AddrPort{}
+	}
+	at, err := netip.ParseAddrPort(te.Status.Endpoint)
+	if err != nil {
+		return netip.AddrPort{}
+	}
+	return at
 }
 
 // next goes on to the endpoint after the one that is called, or to the one

@@ -29,7 +29,7 @@ func TestThePeerIsCalledAtTheNextEndpointWhileNothingIsHeard(t *testing.T) {
 	heard := false
 	follow := func(want string, changes bool) {
 		t.Helper()
-		changed := e.Follow(t.Context(), []*v1alpha1.TunnelEndpoint{te}, func(string) bool { return heard })
+		changed := e.Follow(t.Context(), []*v1alpha1.TunnelEndpoint{te}, true, func(string) bool { return heard })
 		got := e.Of(te)
 		if text := got.String(); got.IsValid() && text != want || !got.IsValid() && want != "" || changed != changes {
 			t.Errorf("called at %s, not %q; changed: %v", got, want, changed)
@@ -70,4 +70,41 @@ func TestThePeerIsCalledAtTheNextEndpointWhileNothingIsHeard(t *testing.T) {
 	heard = true
 	te = milan()
 	follow("172.16.2.1:51820", true)
+}
+
+func TestWhoStartsOrStandsByCallsWhereThePeerWasHeardLast(t *testing.T) {
+	clock := clocktesting.NewFakeClock(time.Unix(0, 0))
+	e := &Endpoints{Clock: clock}
+	te := milan()
+	te.Spec.Endpoints = []string{"172.16.2.1:51820", "172.16.2.2:51820"}
+	follow := func(active bool, want string) {
+		t.Helper()
+		e.Follow(t.Context(), []*v1alpha1.TunnelEndpoint{te}, active, func(string) bool { return false })
+		if got := e.Of(te); got.String() != want {
+			t.Errorf("called at %s, not %s", got, want)
+		}
+	}
+	te.Status = v1alpha1.TunnelEndpointStatus{Phase: v1alpha1.TunnelConnected, Endpoint: "172.16.2.2:51820"}
+	follow(true, "172.16.2.2:51820")
+	// Who is active finds out itself, whatever was written last.
+	clock.Step(endpointPatience)
+	follow(true, "172.16.2.1:51820")
+	follow(false, "172.16.2.2:51820")
+	// It was heard at an address that it never announced.
+	te.Status.Endpoint = "172.16.9.9:4000"
+	follow(false, "172.16.9.9:4000")
+	te.Status.Phase = v1alpha1.TunnelConnecting
+	clock.Step(time.Hour)
+	follow(false, "172.16.9.9:4000")
+	follow(true, "172.16.9.9:4000")
+
+	// Of another generation nothing is known.
+	e = &Endpoints{Clock: clock}
+	te.Status.Phase, te.Generation = v1alpha1.TunnelConnected, 2
+	follow(true, "172.16.2.1:51820")
+
+	// One that calls us may be called where it was heard.
+	e = &Endpoints{Clock: clock}
+	te.Spec.Endpoints, te.Status.ObservedGeneration = nil, 2
+	follow(false, "172.16.9.9:4000")
 }

@@ -258,7 +258,7 @@ func (g *Gateway) followEndpoints(ctx context.Context) {
 	}
 	g.connected = connected
 	// Who is not heard from any more may be cut off by something on this node.
-	if g.endpoints.Follow(ctx, all, func(name string) bool { return !active || connected[name] }) || lost {
+	if g.endpoints.Follow(ctx, all, active, func(name string) bool { return connected[name] }) || lost {
 		g.loop.Wake()
 	}
 }

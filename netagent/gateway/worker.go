@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -138,25 +139,16 @@ func (w *worker) probe(t agent.Translation, result *outcome) {
 	w.echo.Allow(answered)
 }
 
-// gatewaysOf are the addresses, one of each family, that stand for what is no
-// pod: the peer's as we see it, and ours as the peer sees it. Gateways have
-// them.
+// gatewaysOf are the peer's gateway, one address of each family, as we see it:
+// what stands for whatever is no pod there. We ask it from our own, which is
+// translated on the way to one that the peer knows.
 func gatewaysOf(p model.Peer) []probe.Target {
 	var targets []probe.Target
 	for _, family := range []model.Family{model.IPv4, model.IPv6} {
-		var t probe.Target
-		for _, l := range p.Local {
-			if !t.Self.IsValid() && model.FamilyOf(l.Seen.Addr()) == family {
-				t.Self = l.Seen.Addr()
-			}
-		}
-		for _, r := range p.Remote {
-			if !t.Peer.IsValid() && model.FamilyOf(r.Addr()) == family {
-				t.Peer = r.Addr()
-			}
-		}
-		if t.Self.IsValid() && t.Peer.IsValid() {
-			targets = append(targets, t)
+		remote := slices.IndexFunc(p.Remote, func(r netip.Prefix) bool { return model.FamilyOf(r.Addr()) == family })
+		knowsUs := slices.ContainsFunc(p.Local, func(r model.Remap) bool { return model.FamilyOf(r.Seen.Addr()) == family })
+		if remote >= 0 && knowsUs {
+			targets = append(targets, probe.Target{Peer: p.Remote[remote].Addr(), Self: model.GatewaySelf(family)})
 		}
 	}
 	return targets

@@ -187,7 +187,8 @@ func (n *Namespace) DeleteLink(name string) error {
 	return nil
 }
 
-// Addresses returns the addresses of a link.
+// Addresses returns the addresses of a link, but for the link-local one that
+// the kernel gives to each by itself.
 func (n *Namespace) Addresses(link string) ([]model.Address, error) {
 	l, err := n.link(link)
 	if err != nil {
@@ -199,7 +200,7 @@ func (n *Namespace) Addresses(link string) ([]model.Address, error) {
 	}
 	var addresses []model.Address
 	for _, a := range all {
-		if addr := addrOf(a.IP); !addr.IsLinkLocalUnicast() {
+		if addr := addrOf(a.IP); addr.Is4() || !addr.IsLinkLocalUnicast() {
 			addresses = append(addresses, model.Address{Link: link, Addr: addr})
 		}
 	}

@@ -28,8 +28,11 @@ const (
 func (v *view) hostChains(s *State, f Family, peers []Peer) {
 	post := Chain{Family: f, Table: natTable, Name: postroutingChain}
 	from := Chain{Family: f, Table: natTable, Name: fromPeersChain}
+	// An ACCEPT would only end this table: somebody else's chain of nftables, at
+	// the same hook, could masquerade after it. NETMAP to the same range is a
+	// translation, and there is one of them.
 	for _, pods := range v.podCIDRs(f) {
-		post.add("-s %s -o %s+ -j ACCEPT", pods, LinkPrefix)
+		post.add("-s %s -o %s+ -j NETMAP --to %s", pods, LinkPrefix, pods)
 		from.add("-d %s -j ACCEPT", pods)
 	}
 	for _, p := range peers {
@@ -125,7 +128,7 @@ func (p Peer) incomingChain(f Family) Chain {
 		c.add("-d %s -j DNAT --to-destination %s", host(m.Seen), m.Target)
 	}
 	// The gateway itself answers here.
-	c.add("-d %s -j ACCEPT", host(p.representative(f)))
+	c.add("-d %s -j DNAT --to-destination %s", host(p.representative(f)), GatewaySelf(f))
 	for _, r := range p.localOf(f) {
 		if r.Own != r.Seen {
 			c.add("-d %s -j NETMAP --to %s", r.Seen, r.Own)

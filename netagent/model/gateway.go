@@ -53,8 +53,8 @@ func (v *view) gatewayInside(peers []Peer) State {
 		s.Neighbors = append(s.Neighbors, Neighbor{Link: GatewayLink, Addr: vethHop(hostHop, hostMAC, f), MAC: hostMAC})
 		s.Routes = append(s.Routes, Route{Table: MainTable, Dst: anywhere(f), Via: vethHop(hostHop, hostMAC, f), Link: GatewayLink})
 		s.Sysctls = append(s.Sysctls, insideSysctls(f)...)
+		s.Addresses = append(s.Addresses, Address{Link: TunnelLink, Addr: GatewaySelf(f)})
 	}
-	addresses := make(map[netip.Addr]bool)
 	for _, p := range peers {
 		mtu := v.in.PeerMTU(p.MTU)
 		if mtu == v.in.tunnelMTU() {
@@ -64,19 +64,11 @@ func (v *view) gatewayInside(peers []Peer) State {
 		for _, r := range remote {
 			s.Routes = append(s.Routes, Route{Table: MainTable, Dst: r, Link: TunnelLink, MTU: mtu})
 		}
-		for _, f := range v.families {
-			if a := p.representative(f); a.IsValid() {
-				addresses[a] = true
-			}
-		}
 		if v.in.Node == v.in.Active && len(remote) > 0 {
 			s.Tunnel.Peers = append(s.Tunnel.Peers, TunnelPeer{
 				PublicKey: p.PublicKey, Endpoint: p.Endpoint, Keepalive: v.keepalive(p), AllowedIPs: remote,
 			})
 		}
-	}
-	for a := range addresses {
-		s.Addresses = append(s.Addresses, Address{Link: TunnelLink, Addr: a})
 	}
 	for _, f := range v.families {
 		v.gatewayChains(&s, f, peers)

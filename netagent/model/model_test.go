@@ -135,7 +135,7 @@ mangle -A LIQO-F-ID -d 10.2.0.0/16 -j ACCEPT
 mangle -A LIQO-F-ID -d 10.80.0.1/32 -j ACCEPT
 mangle -A LIQO-F-ID -j DROP
 nat -A LIQO-I-ID -d 10.80.0.1/32 -j DNAT --to-destination 192.168.1.2
-nat -A LIQO-I-ID -d 10.2.0.0/32 -j ACCEPT
+nat -A LIQO-I-ID -d 10.2.0.0/32 -j DNAT --to-destination 169.254.58.3
 nat -A LIQO-I-ID -d 10.2.0.0/16 -j NETMAP --to 10.0.0.0/16
 nat -A LIQO-O-ID -s 10.0.0.0/16 -j NETMAP --to 10.2.0.0/16
 nat -A LIQO-O-ID -j SNAT --to-source 10.2.0.0
@@ -157,7 +157,7 @@ nat -A LIQO-POSTROUTING -d 10.1.0.0/16 -o liqo.wg -j LIQO-O-ID
 	if diff := cmp.Diff(peers, inside.Tunnel.Peers, values); diff != "" {
 		t.Errorf("peers (-want +got):\n%s", diff)
 	}
-	addresses := []Address{{"liqo.wg", addr("10.2.0.0")}, {"liqo.wg", addr("fd12::")}}
+	addresses := []Address{{"liqo.wg", addr("169.254.58.3")}, {"liqo.wg", addr("100::6c71:3")}}
 	if diff := cmp.Diff(addresses, inside.Addresses, values); diff != "" {
 		t.Errorf("addresses (-want +got):\n%s", diff)
 	}
@@ -174,7 +174,7 @@ filter -A FORWARD -j LIQO-FORWARD
 nat -A LIQO-FROM-PEERS -d 10.0.0.0/16 -j ACCEPT
 nat -A LIQO-FROM-PEERS -o liqo.+ -j ACCEPT
 nat -A LIQO-FROM-PEERS -j SNAT --to-source 192.168.1.2
-nat -A LIQO-POSTROUTING -s 10.0.0.0/16 -o liqo.+ -j ACCEPT
+nat -A LIQO-POSTROUTING -s 10.0.0.0/16 -o liqo.+ -j NETMAP --to 10.0.0.0/16
 nat -A LIQO-POSTROUTING -s 10.1.0.0/16 -j LIQO-FROM-PEERS
 nat -A LIQO-POSTROUTING -o liqo.+ -j SNAT --to-source 192.168.1.2
 filter -A LIQO-INPUT -d 10.0.0.0/16 -i liqo.+ -j DROP

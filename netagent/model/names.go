@@ -65,6 +65,23 @@ var (
 	gatewayHop = netip.AddrFrom4([4]byte{169, 254, 58, 2})
 )
 
+// The addresses of the gateway itself, within its namespace. It cannot have
+// those that peers know it by: two clusters may call each other the same, and
+// the other gateway's would be our own. No peer may announce these, which are
+// link-local and of the prefix of RFC 6666 that every router discards.
+var (
+	gatewaySelf4 = netip.AddrFrom4([4]byte{169, 254, 58, 3})
+	gatewaySelf6 = netip.MustParseAddr("100::6c71:3")
+)
+
+// GatewaySelf is the gateway's own address of a family, within its namespace.
+func GatewaySelf(f Family) netip.Addr {
+	if f == IPv4 {
+		return gatewaySelf4
+	}
+	return gatewaySelf6
+}
+
 // nodeMAC is the address of a node on the overlay: locally administered, and
 // the same wherever it is computed.
 func nodeMAC(node string) MAC {

@@ -69,7 +69,7 @@ func (e *Echo) answer(message []byte, from netip.Addr) []byte {
 }
 
 // Serve answers on a socket of one family until the context ends, each from
-// the address that was asked: there may be one for each peer.
+// the address that was asked.
 func (e *Echo) Serve(ctx context.Context, conn net.PacketConn, isIPv6 bool) error {
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
 	defer stop()

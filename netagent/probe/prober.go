@@ -57,8 +57,8 @@ type Prober struct {
 	names map[netip.AddrPort]string
 }
 
-// Target is where a peer's gateway answers, and the address that the peer sees
-// in the place of ours, which a probe has to come from.
+// Target is where a peer's gateway answers, and the address of our own that a
+// probe leaves from.
 type Target struct {
 	Peer, Self netip.Addr
 	// MTU is how large packets to the peer may be, in bytes; 0 tries none.

@@ -94,12 +94,17 @@ func webPodOn(t *testing.T, o offload, name string, virtual corev1.NodeSelectorO
 	t.Helper()
 	spec := podSpec("serve", ":18080")
 	spec.HostNetwork = virtual == corev1.NodeSelectorOpDoesNotExist
-	spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
-		NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: v1alpha1.LabelType, Operator: virtual}}}},
-	}}}
+	spec.Affinity = whereVirtual(virtual)
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"app": "web", "run": name}}, Spec: spec}
 	must(rome.Kube.CoreV1().Pods(o.namespace).Create(t.Context(), pod, metav1.CreateOptions{}))(t)
 	return &podsReady(t, rome, o.namespace, "run="+name, 1)[0]
+}
+
+// whereVirtual leads a pod to virtual nodes, or keeps it from them.
+func whereVirtual(operator corev1.NodeSelectorOperator) *corev1.Affinity {
+	return &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
+		NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: v1alpha1.LabelType, Operator: operator}}}},
+	}}}
 }
 
 // ofHome are the EndpointSlices of the twin that came from rome.

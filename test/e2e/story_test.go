@@ -59,6 +59,7 @@ func TestFederation(t *testing.T) {
 		), false},
 		{"ReflectsOtherKinds", reflectsOtherKinds, false},
 		{"EndpointsFollowTheirServices", endpointsFollowTheirServices, false},
+		{"JoinsThePods", joinsThePods, false},
 		{"VirtualNodeChangesItsPods", virtualNodeChangesItsPods, false},
 		{"PodsTalkToTheirHome", podsTalkToTheirHome, false},
 		{"LendsNoMoreThanIsGranted", lendsNoMoreThanIsGranted, false},

@@ -229,7 +229,7 @@ func TestAgentsBringTheFabricUpAndKeepIt(t *testing.T) {
 
 	rome := newAPI(w.rome,
 		endpointOf("milan", publicOfMilan, []string{netip.AddrPortFrom(w.milan.nodes[0].v4, 51820).String()},
-			[][2]string{{"10.0.0.0/16", "10.2.0.0/16"}, {"fd10::/32", "fd12::/32"}, {"10.70.0.0/24", "10.80.0.0/24"}},
+			[][2]string{{"10.0.0.0/16", "10.2.0.0/16"}, {"fd10::/32", "fd11::/32"}, {"10.70.0.0/24", "10.80.0.0/24"}},
 			[][2]string{{"10.0.0.0/16", "10.1.0.0/16"}, {"fd10::/32", "fd11::/32"}}),
 		&v1alpha1.AddressMapping{
 			ObjectMeta: metav1.ObjectMeta{Name: "rome-2", Namespace: installation},
@@ -238,7 +238,7 @@ func TestAgentsBringTheFabricUpAndKeepIt(t *testing.T) {
 	// Milan cannot call rome: rome calls it.
 	milan := newAPI(w.milan, endpointOf("rome", publicOfRome, nil,
 		[][2]string{{"10.0.0.0/16", "10.1.0.0/16"}, {"fd10::/32", "fd11::/32"}},
-		[][2]string{{"10.0.0.0/16", "10.2.0.0/16"}, {"fd10::/32", "fd12::/32"}, {"10.70.0.0/24", "10.80.0.0/24"}}))
+		[][2]string{{"10.0.0.0/16", "10.2.0.0/16"}, {"fd10::/32", "fd11::/32"}, {"10.70.0.0/24", "10.80.0.0/24"}}))
 
 	keyOfRome, keyOfMilan := keyFile(t, privateOfRome), keyFile(t, privateOfMilan)
 	rome.pod(t, "rome-1")

@@ -76,7 +76,7 @@ func (w *world) podsReachPods(t *testing.T) {
 			for j := range server.nodes {
 				what := fmt.Sprintf("from the pod on %s to the one on %s", from.name, server.nodes[j].name)
 				exchange(t, what, from.pod, addr(fmt.Sprintf("10.%d.%d.2", serverSeen, j+1)), addr(fmt.Sprintf("10.%d.%d.2", clientSeen, i+1)))
-				exchange(t, what, from.pod, addr(fmt.Sprintf("fd1%d:0:%d::2", serverSeen, j+1)), addr(fmt.Sprintf("fd1%d:0:%d::2", clientSeen, i+1)))
+				exchange(t, what, from.pod, addr(fmt.Sprintf("fd11:0:%d::2", j+1)), addr(fmt.Sprintf("fd11:0:%d::2", i+1)))
 			}
 		}
 	})
@@ -89,7 +89,7 @@ func (w *world) nodesReachPods(t *testing.T) {
 			for j := range server.nodes {
 				what := fmt.Sprintf("from %s itself to the pod on %s", from.name, server.nodes[j].name)
 				exchange(t, what, from.ns, addr(fmt.Sprintf("10.%d.%d.2", serverSeen, j+1)), addr(fmt.Sprintf("10.%d.0.0", clientSeen)))
-				exchange(t, what, from.ns, addr(fmt.Sprintf("fd1%d:0:%d::2", serverSeen, j+1)), addr(fmt.Sprintf("fd1%d::", clientSeen)))
+				exchange(t, what, from.ns, addr(fmt.Sprintf("fd11:0:%d::2", j+1)), addr("fd11::"))
 			}
 		}
 	})
@@ -112,7 +112,7 @@ func (w *world) whatWasNotToldIsNotReached(t *testing.T) {
 	for _, to := range []netip.Addr{
 		addr("10.66.0.1"), addr("10.80.0.9"),
 		// The nodes themselves, by their addresses among the pods.
-		addr("10.2.1.1"), addr("10.2.2.1"), addr("fd12:0:1::1"), addr("fd12:0:2::1"),
+		addr("10.2.1.1"), addr("10.2.2.1"), addr("fd11:0:1::1"), addr("fd11:0:2::1"),
 	} {
 		if saw, err := call(pod, to, 16, time.Second); err == nil {
 			t.Errorf("%s was reached, by %s", to, saw)
@@ -184,7 +184,7 @@ func (w *world) anotherGatewayTakesOver(t *testing.T) {
 		t.Logf("%s was found by milan after %s", active, time.Since(switched).Round(time.Millisecond))
 		for i, from := range w.rome.nodes {
 			exchange(t, "through "+active+", from the pod on "+from.name, from.pod, addr("10.1.2.2"), addr(fmt.Sprintf("10.2.%d.2", i+1)))
-			exchange(t, "through "+active+", from the pod on "+from.name, from.pod, addr("fd11:0:2::2"), addr(fmt.Sprintf("fd12:0:%d::2", i+1)))
+			exchange(t, "through "+active+", from the pod on "+from.name, from.pod, addr("fd11:0:2::2"), addr(fmt.Sprintf("fd11:0:%d::2", i+1)))
 			exchange(t, "through "+active+", to the pod on "+from.name, w.milan.nodes[1].pod, addr(fmt.Sprintf("10.2.%d.2", i+1)), addr("10.1.2.2"))
 		}
 		w.unchanged(t)

@@ -65,11 +65,11 @@ func newWorld(t *testing.T, iptables string) *world {
 	keyOfMilan, publicOfMilan := keys(t)
 	w.rome = w.cluster(t, "rome", 1, iptables, keyOfRome)
 	w.milan = w.cluster(t, "milan", 2, iptables, keyOfMilan)
-	// Rome sees milan's pods in 10.1 and fd11, milan sees rome's in 10.2 and
-	// fd12. Both have them in 10.0 and fd10.
+	// Rome sees milan's pods in 10.1, milan sees rome's in 10.2, and both see the
+	// other's in fd11. Both have them in 10.0 and fd10.
 	w.rome.input.Peers = []model.Peer{{
 		ClusterID: "milan", PublicKey: publicOfMilan, Endpoint: netip.AddrPortFrom(w.milan.nodes[0].v4, 51820), MTU: 1400,
-		Local:    []model.Remap{{Own: prefix("10.0.0.0/16"), Seen: prefix("10.2.0.0/16")}, {Own: prefix("fd10::/32"), Seen: prefix("fd12::/32")}},
+		Local:    []model.Remap{{Own: prefix("10.0.0.0/16"), Seen: prefix("10.2.0.0/16")}, {Own: prefix("fd10::/32"), Seen: prefix("fd11::/32")}},
 		Remote:   []netip.Prefix{prefix("10.1.0.0/16"), prefix("fd11::/32")},
 		Mappings: []model.Mapping{{Seen: addr("10.80.0.1"), Target: w.rome.nodes[1].v4}},
 	}}
@@ -77,7 +77,7 @@ func newWorld(t *testing.T, iptables string) *world {
 		ClusterID: "rome", PublicKey: publicOfRome, Endpoint: netip.AddrPortFrom(w.rome.nodes[0].v4, 51820), MTU: 1400,
 		Local: []model.Remap{{Own: prefix("10.0.0.0/16"), Seen: prefix("10.1.0.0/16")}, {Own: prefix("fd10::/32"), Seen: prefix("fd11::/32")}},
 		// 10.80 holds what rome maps, 10.66 is what milan was never told of.
-		Remote: []netip.Prefix{prefix("10.2.0.0/16"), prefix("fd12::/32"), prefix("10.80.0.0/24"), prefix("10.66.0.0/24")},
+		Remote: []netip.Prefix{prefix("10.2.0.0/16"), prefix("fd11::/32"), prefix("10.80.0.0/24"), prefix("10.66.0.0/24")},
 	}}
 	return w
 }
@@ -151,6 +151,10 @@ func (w *world) node(t *testing.T, name string, cluster, number int, iptables st
 		run(t, n.ns, program+" -A FORWARD -s "+pods+" -d "+pods+" -j ACCEPT")
 		run(t, n.ns, program+" -P FORWARD DROP")
 	}
+	// Others do that in a table of their own, which ours has no say in.
+	run(t, n.ns, "nft add table ip cni")
+	run(t, n.ns, "nft add chain ip cni postrouting { type nat hook postrouting priority srcnat + 1 ; }")
+	run(t, n.ns, "nft add rule ip cni postrouting ip saddr 10.0.0.0/16 ip daddr != 10.0.0.0/16 masquerade")
 	return n
 }
 

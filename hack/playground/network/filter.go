@@ -39,10 +39,10 @@ func routerRules(i *state.Instance) string {
 }
 
 // masquerade gives pods that talk to the outside of their cluster the address
-// of their node.
+// of their node, unless iptables on the node has decided about it before.
 func masquerade(ctx context.Context, n *state.Node, pods netip.Prefix) error {
 	return apply(ctx, n.Holder, fmt.Sprintf(
-		"chain postrouting {\ntype nat hook postrouting priority srcnat;\nip saddr %s ip daddr != %s masquerade\n}\n", pods, pods))
+		"chain postrouting {\ntype nat hook postrouting priority srcnat + 1;\nip saddr %s ip daddr != %s masquerade\n}\n", pods, pods))
 }
 
 // apply replaces the playground's table in the namespace of holder in one step.

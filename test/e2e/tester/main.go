@@ -7,11 +7,15 @@
 package main
 
 import (
+	"bytes"
+	"context"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"os/signal"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -29,6 +33,9 @@ const usage = `usage: federation-tester serve [ADDRESS]   answer HTTP, log reque
        federation-tester read FILE         print a file
        federation-tester env NAME          print a variable of the environment
        federation-tester get URL           print what a server answers
+       federation-tester count URL         print how many bytes a server answers
+       federation-tester udp ADDRESS SIZE  send a datagram of that size, and want the same back
+       federation-tester lookup NAME       print the addresses of a name
        federation-tester home PATH         print what the API server of the pod answers to its ServiceAccount
 `
 
@@ -64,6 +71,12 @@ func run(args []string) (code int, err error) {
 		_, err = fmt.Println(os.Getenv(args[0]))
 	case command == "get" && len(args) == 1:
 		err = get(args[0])
+	case command == "count" && len(args) == 1:
+		err = count(args[0])
+	case command == "udp" && len(args) == 2:
+		err = datagram(args[0], args[1])
+	case command == "lookup" && len(args) == 1:
+		err = lookup(args[0])
 	case command == "home" && len(args) == 1:
 		err = home(args[0])
 	default:
@@ -115,15 +128,70 @@ func get(url string) error {
 }
 
 func printAnswer(client *http.Client, url string) error {
+	_, err := answer(client, url, os.Stdout)
+	return err
+}
+
+// answer copies what a server answers, and returns how much it was.
+func answer(client *http.Client, url string, to io.Writer) (int64, error) {
 	response, err := client.Get(url)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s answers %s", url, response.Status)
+		return 0, fmt.Errorf("%s answers %s", url, response.Status)
 	}
-	_, err = io.Copy(os.Stdout, response.Body)
+	return io.Copy(to, response.Body)
+}
+
+func count(url string) error {
+	n, err := answer(&http.Client{Timeout: time.Minute}, url, io.Discard)
+	if err != nil {
+		return fmt.Errorf("after %d bytes: %w", n, err)
+	}
+	_, err = fmt.Println(n)
+	return err
+}
+
+// datagram sends one a few times over, because any of them may get lost.
+func datagram(address, size string) error {
+	n, err := strconv.Atoi(size)
+	if err != nil {
+		return err
+	}
+	conn, err := net.Dial("udp", address)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	sent, received := bytes.Repeat([]byte("liqo"), (n+3)/4)[:n], make([]byte, n+1)
+	for range 5 {
+		if _, err := conn.Write(sent); err != nil {
+			return err
+		}
+		if err := conn.SetReadDeadline(time.Now().Add(2 * time.Second)); err != nil {
+			return err
+		}
+		var got int
+		if got, err = conn.Read(received); err == nil {
+			if !bytes.Equal(received[:got], sent) {
+				return fmt.Errorf("%d bytes came back that are not the %d that were sent", got, n)
+			}
+			_, err = fmt.Println(got)
+			return err
+		}
+	}
+	return fmt.Errorf("nothing came back of 5 datagrams of %d bytes to %s", n, address)
+}
+
+func lookup(name string) error {
+	addresses, err := net.DefaultResolver.LookupHost(context.Background(), name)
+	if err != nil {
+		return err
+	}
+	slices.Sort(addresses)
+	_, err = fmt.Println(strings.Join(addresses, "\n"))
 	return err
 }
 

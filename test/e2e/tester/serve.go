@@ -8,6 +8,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"os"
 	"os/signal"
@@ -17,7 +19,8 @@ import (
 )
 
 // serve answers until SIGTERM, or until somebody asks for an end by
-// GET /exit?code=N. What is logged goes to stdout, a line a request.
+// GET /exit?code=N. What is logged goes to stdout, a line a request. Datagrams
+// to the same port come back.
 func serve(address string) (int, error) {
 	hostname, err := os.Hostname()
 	if err != nil {
@@ -27,6 +30,20 @@ func serve(address string) (int, error) {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprintf(w, "hello from %s\n", hostname)
+	})
+	mux.HandleFunc("GET /client", func(w http.ResponseWriter, r *http.Request) {
+		host, _, _ := net.SplitHostPort(r.RemoteAddr)
+		fmt.Fprintln(w, host)
+	})
+	mux.HandleFunc("GET /zeros/{bytes}", func(w http.ResponseWriter, r *http.Request) {
+		n, err := strconv.ParseInt(r.PathValue("bytes"), 10, 64)
+		if err != nil || n < 0 || n > maxZeros {
+			http.Error(w, fmt.Sprintf("%q is not between 0 and %d", r.PathValue("bytes"), maxZeros), http.StatusBadRequest)
+			return
+		}
+		w.Header().Set("Content-Length", strconv.FormatInt(n, 10))
+		// Who asked sees it when there are too few.
+		_, _ = io.CopyN(w, zeros{}, n)
 	})
 	mux.HandleFunc("GET /log/{line}", func(w http.ResponseWriter, r *http.Request) {
 		fmt.Println(r.PathValue("line"))
@@ -43,6 +60,11 @@ func serve(address string) (int, error) {
 		}
 	})
 	go echo()
+	packets, err := net.ListenPacket("udp", address)
+	if err != nil {
+		return 1, err
+	}
+	go echoPackets(packets)
 
 	server := &http.Server{Addr: address, Handler: mux}
 	failed := make(chan error, 1)
@@ -75,5 +97,32 @@ func echo() {
 	lines := bufio.NewScanner(os.Stdin)
 	for lines.Scan() {
 		fmt.Printf("read %q\n", lines.Text())
+	}
+}
+
+// maxZeros is the most that is answered at once.
+const maxZeros = 1 << 30
+
+// zeros never end.
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) {
+	clear(p)
+	return len(p), nil
+}
+
+// echoPackets sends every datagram back to where it came from, until the
+// process ends.
+func echoPackets(packets net.PacketConn) {
+	buffer := make([]byte, 1<<16)
+	for {
+		n, from, err := packets.ReadFrom(buffer)
+		if err != nil {
+			fmt.Println("reading datagrams:", err)
+			return
+		}
+		if _, err := packets.WriteTo(buffer[:n], from); err != nil {
+			fmt.Println("answering a datagram:", err)
+		}
 	}
 }

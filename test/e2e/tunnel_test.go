@@ -1,0 +1,458 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/test/harness"
+)
+
+// joinsThePods has both clusters agree upon a tunnel, and their pods, nodes and
+// Services call each other through it: in the usual layout their pods have the
+// same addresses. Afterwards nothing of it is left on any node.
+func joinsThePods(t *testing.T) {
+	before := map[*harness.Cluster]map[string]string{}
+	for _, c := range []*harness.Cluster{rome, milan} {
+		before[c] = kernels(t, c)
+	}
+	t.Cleanup(func() {
+		for _, c := range []*harness.Cluster{rome, milan} {
+			setsValues(t, c, "networking=None", "network.enabled=false")
+		}
+	})
+	for _, c := range []*harness.Cluster{rome, milan} {
+		setsValues(t, c, tunnelValues(t, c)...)
+	}
+	fabric := agreed(t)
+	for _, step := range []step{
+		{name: "PodsAndNodes", run: fabric.podsAndNodes},
+		{name: "Services", run: fabric.services},
+		{name: "WhatIsNoPod", run: fabric.whatIsNoPod},
+		{name: "GatewaysComeAndGo", run: fabric.gatewaysComeAndGo},
+		{name: "ShopOverBothClusters", run: fabric.shopOverBothClusters},
+	} {
+		t.Run(step.name, func(t *testing.T) {
+			t.Cleanup(func() { collect(t) })
+			step.run(t)
+		})
+	}
+	collect(t)
+	for _, c := range []*harness.Cluster{rome, milan} {
+		setsValues(t, c, "networking=None", "network.enabled=false")
+	}
+	for _, c := range []*harness.Cluster{rome, milan} {
+		eventually(t, soon, "the nodes of "+c.Name+" to be as they were", func(ctx context.Context) (bool, string, error) {
+			for node, was := range before[c] {
+				if is := kernels(t, c)[node]; is != was {
+					return false, fmt.Sprintf("%s has\n%s\nand had\n%s", node, is, was), nil
+				}
+			}
+			list, err := c.Federation.FederationV1alpha1().TunnelEndpoints(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
+			if err != nil {
+				return false, "", err
+			}
+			return len(list.Items) == 0, show(list.Items), nil
+		})
+	}
+}
+
+// tunnelValues are what the administrator of a cluster says of its network.
+func tunnelValues(t *testing.T, c *harness.Cluster) []string {
+	t.Helper()
+	var endpoints []string
+	nodes := netip.Prefix{}
+	for _, node := range realNodes(t, c) {
+		address := must(netip.ParseAddr(nodeAddress(node)))(t)
+		nodes = netip.PrefixFrom(address, 24).Masked()
+		endpoints = append(endpoints, address.String()+":51820")
+	}
+	services := must(c.Kube.NetworkingV1().ServiceCIDRs().Get(t.Context(), "kubernetes", metav1.GetOptions{}))(t).Spec.CIDRs
+	return []string{
+		"networking=Tunnel", "network.enabled=true", "network.gateway.tolerations[0].operator=Exists",
+		"network.podCIDRs={" + podCIDR(c) + "}",
+		"network.serviceCIDRs={" + strings.Join(services, `\,`) + "}",
+		"network.nodeCIDRs={" + nodes.String() + "}",
+		"network.externalCIDRs={10.70.0.0/24}",
+		"network.endpoints={" + strings.Join(endpoints, ",") + "}",
+	}
+}
+
+func podCIDR(c *harness.Cluster) string {
+	if c == milan && *layout == "disjoint" {
+		return "10.80.0.0/16"
+	}
+	return "10.244.0.0/16"
+}
+
+func realNodes(t *testing.T, c *harness.Cluster) []corev1.Node {
+	t.Helper()
+	return must(c.Kube.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{LabelSelector: v1alpha1.LabelType + "!=" + v1alpha1.TypeVirtualNode}))(t).Items
+}
+
+func nodeAddress(node corev1.Node) string {
+	for _, a := range node.Status.Addresses {
+		if a.Type == corev1.NodeInternalIP {
+			return a.Address
+		}
+	}
+	return ""
+}
+
+// ours is what the names of our links, chains and namespace begin with.
+var ours = regexp.MustCompile(`\bliqo\.[a-z]|\bLIQO-|\bliqo-netns`)
+
+// kernels is what our agents could leave on each node of a cluster: links, rules,
+// namespaces, and chains of iptables.
+func kernels(t *testing.T, c *harness.Cluster) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	for _, node := range realNodes(t, c) {
+		var holds []string
+		for _, command := range []string{
+			"ip -o link show", "ip rule show", "ip -6 rule show", "ip route show table all proto 58", "ip netns list", "iptables-save", "ip6tables-save",
+		} {
+			output, err := playground.Exec(t.Context(), node.Name, strings.Fields(command)...)
+			if err != nil {
+				t.Fatalf("%s on %s: %v", command, node.Name, err)
+			}
+			for line := range strings.Lines(output) {
+				if ours.MatchString(line) || strings.HasSuffix(command, "rule show") || strings.Contains(command, "proto") {
+					holds = append(holds, line)
+				}
+			}
+		}
+		all[node.Name] = strings.Join(holds, "")
+	}
+	return all
+}
+
+// fabric is what both clusters have agreed upon: how each sees the other's
+// ranges.
+type fabric struct {
+	sees map[*harness.Cluster][]v1alpha1.CIDRMapping
+}
+
+// agreed waits until both clusters say that the tunnel is established.
+func agreed(t *testing.T) fabric {
+	t.Helper()
+	f := fabric{sees: map[*harness.Cluster][]v1alpha1.CIDRMapping{}}
+	for _, c := range []*harness.Cluster{rome, milan} {
+		other := otherThan(c)
+		networkingIs(t, c, v1alpha1.PeeringEstablished)
+		te := must(c.Federation.FederationV1alpha1().TunnelEndpoints(harness.Namespace).Get(t.Context(), other.Name, metav1.GetOptions{}))(t)
+		f.sees[c] = te.Spec.Remote
+		for _, m := range te.Spec.Remote {
+			remapped := m.CIDR != m.Mapped
+			if conflict := podCIDR(c) == m.CIDR || strings.HasPrefix(m.CIDR, "10.70."); remapped != conflict {
+				t.Errorf("%s calls %s of %s %s", c.Name, m.CIDR, other.Name, m.Mapped)
+			}
+		}
+		eventually(t, soon, "kubectl get te to show a latency on "+c.Name, func(ctx context.Context) (bool, string, error) {
+			out := c.Kubectl(ctx, "get", "te", other.Name, "-n", harness.Namespace, "-o", "wide", "--no-headers")
+			return regexp.MustCompile(`Connected +[0-9.]+[µm]?s `).MatchString(out.Stdout), out.Stdout, out.Err
+		})
+	}
+	return f
+}
+
+// seenFrom is an address of the other cluster as c sees it.
+func (f fabric) seenFrom(t *testing.T, c *harness.Cluster, address string) string {
+	t.Helper()
+	a := must(netip.ParseAddr(address))(t)
+	for _, m := range f.sees[c] {
+		own, mapped := must(netip.ParsePrefix(m.CIDR))(t), must(netip.ParsePrefix(m.Mapped))(t)
+		if !own.Contains(a) {
+			continue
+		}
+		// All ranges here end at a byte.
+		bytes, base := a.As4(), mapped.Addr().As4()
+		copy(bytes[:own.Bits()/8], base[:own.Bits()/8])
+		return netip.AddrFrom4(bytes).String()
+	}
+	t.Fatalf("%s sees %s nowhere: %s", c.Name, address, show(f.sees[c]))
+	return ""
+}
+
+// standsForNodes is who a node of the other cluster is to pods of c.
+func (f fabric) standsForNodes(t *testing.T, c *harness.Cluster) string {
+	t.Helper()
+	return f.seenFrom(t, c, must(netip.ParsePrefix(podCIDR(otherThan(c))))(t).Addr().String())
+}
+
+// caller is a pod that calls others, by kubectl of its cluster.
+type caller struct {
+	cluster *harness.Cluster
+	pod     *corev1.Pod
+}
+
+func (c caller) String() string { return c.pod.Name + " on " + c.cluster.Name }
+
+// says runs the tester in the pod until it prints what is wanted.
+func (c caller) says(t *testing.T, want string, args ...string) {
+	t.Helper()
+	eventually(t, soon, fmt.Sprintf("%q of %s to print %q", strings.Join(args, " "), c, want), func(ctx context.Context) (bool, string, error) {
+		result := c.cluster.Kubectl(ctx, append([]string{"exec", "-n", c.pod.Namespace, c.pod.Name, "--", tester}, args...)...)
+		return strings.TrimSpace(result.Stdout) == want, fmt.Sprintf("%q, %v", result.Stdout, result.Err), nil
+	})
+}
+
+// onEachNode runs a pod on each node of a cluster, whatever its taints.
+func onEachNode(t *testing.T, c *harness.Cluster) []caller {
+	t.Helper()
+	namespace := namespaceOn(t, c)
+	var callers []caller
+	for _, node := range realNodes(t, c) {
+		spec := podSpec("serve")
+		spec.NodeName = node.Name
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "on-" + node.Name}, Spec: spec}
+		must(c.Kube.CoreV1().Pods(namespace).Create(t.Context(), pod, metav1.CreateOptions{}))(t)
+		callers = append(callers, caller{cluster: c, pod: pod})
+	}
+	for i := range callers {
+		callers[i].pod = podReady(t, c, namespace, callers[i].pod.Name)
+	}
+	return callers
+}
+
+// podsAndNodes has every pod call every pod of the other cluster, small and
+// large, and each node as well. Neither has been offloaded.
+func (f fabric) podsAndNodes(t *testing.T) {
+	pods := map[*harness.Cluster][]caller{rome: onEachNode(t, rome), milan: onEachNode(t, milan)}
+	for _, c := range []*harness.Cluster{rome, milan} {
+		other := otherThan(c)
+		for _, from := range pods[c] {
+			for _, to := range pods[other] {
+				seen := f.seenFrom(t, c, to.pod.Status.PodIP)
+				from.says(t, f.seenFrom(t, other, from.pod.Status.PodIP), "get", "http://"+seen+":8080/client")
+				from.says(t, "8192", "udp", seen+":8080", "8192")
+			}
+		}
+		farthest := pods[other][len(pods[other])-1]
+		seen := f.seenFrom(t, c, farthest.pod.Status.PodIP)
+		pods[c][0].says(t, "100000000", "count", "http://"+seen+":8080/zeros/100000000")
+		for _, node := range realNodes(t, c) {
+			// A process of the node, as its kubelet is.
+			eventually(t, soon, "node "+node.Name+" to reach "+farthest.String(), func(ctx context.Context) (bool, string, error) {
+				got, err := playground.Exec(ctx, node.Name, "curl", "--silent", "--max-time", "5", "http://"+seen+":8080/client")
+				return strings.TrimSpace(got) == f.standsForNodes(t, other), fmt.Sprintf("%q, %v", got, err), nil
+			})
+		}
+	}
+}
+
+// services has pods at home and next door reach each other by the names of
+// Services: with backends here, there and on both sides, headless ones by DNS,
+// and from outside by the ports of nodes.
+func (f fabric) services(t *testing.T) {
+	o := offloaded(t, v1alpha1.NamespaceOffloadingSpec{PodOffloadingStrategy: v1alpha1.LocalAndRemote})
+	home, away := partOf(t, o, "home", corev1.NodeSelectorOpDoesNotExist), partOf(t, o, "away", corev1.NodeSelectorOpExists)
+	there := caller{milan, podReady(t, milan, o.twin, away.pod.Name)}
+	for name, selector := range map[string]map[string]string{
+		"both": {"app": "web"}, "here": {"run": "home"}, "there": {"run": "away"},
+	} {
+		serviceOf(t, o, name, selector, "")
+	}
+	serviceOf(t, o, "all", map[string]string{"app": "web"}, corev1.ClusterIPNone)
+
+	for _, from := range []caller{home, there} {
+		from.says(t, "hello from home", "get", "http://here:8080/")
+		from.says(t, "hello from away", "get", "http://there:8080/")
+		for _, want := range []string{"hello from home", "hello from away"} {
+			from.says(t, want, "get", "http://both:8080/")
+		}
+	}
+	sorted := func(addresses ...string) string {
+		slices.Sort(addresses)
+		return strings.Join(addresses, "\n")
+	}
+	home.says(t, sorted(home.pod.Status.PodIP, away.pod.Status.PodIP), "lookup", "all")
+	there.says(t, sorted(f.seenFrom(t, milan, home.pod.Status.PodIP), there.pod.Status.PodIP), "lookup", "all")
+	if want := f.seenFrom(t, rome, there.pod.Status.PodIP); away.pod.Status.PodIP != want {
+		t.Errorf("at home the pod next door has the address %s, want %s as rome sees it", away.pod.Status.PodIP, want)
+	}
+
+	for _, c := range []struct {
+		cluster                  *harness.Cluster
+		namespace, service, want string
+	}{{rome, o.namespace, "there", "hello from away"}, {milan, o.twin, "here", "hello from home"}} {
+		service := must(c.cluster.Kube.CoreV1().Services(c.namespace).Get(t.Context(), c.service, metav1.GetOptions{}))(t)
+		port := strconv.Itoa(int(service.Spec.Ports[0].NodePort))
+		for _, node := range realNodes(t, c.cluster) {
+			url := "http://" + nodeAddress(node) + ":" + port + "/"
+			eventually(t, soon, "the port of node "+node.Name+" to lead to the other cluster", func(ctx context.Context) (bool, string, error) {
+				result := harness.Run(harness.Command(ctx, "curl", "--silent", "--max-time", "5", url))
+				return strings.TrimSpace(result.Stdout) == c.want, fmt.Sprintf("%q, %v", result.Stdout, result.Err), nil
+			})
+		}
+	}
+}
+
+// partOf runs a pod of an application at home or next door.
+func partOf(t *testing.T, o offload, name string, virtual corev1.NodeSelectorOperator) caller {
+	t.Helper()
+	spec := podSpec("serve")
+	spec.Affinity = whereVirtual(virtual)
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"app": "web", "run": name}}, Spec: spec}
+	must(rome.Kube.CoreV1().Pods(o.namespace).Create(t.Context(), pod, metav1.CreateOptions{}))(t)
+	return caller{rome, podReady(t, rome, o.namespace, name)}
+}
+
+func serviceOf(t *testing.T, o offload, name string, selector map[string]string, clusterIP string) {
+	t.Helper()
+	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.ServiceSpec{
+		Selector: selector, ClusterIP: clusterIP, Ports: []corev1.ServicePort{{Port: 8080, TargetPort: intstr.FromInt32(8080)}},
+	}}
+	if clusterIP == "" {
+		service.Spec.Type = corev1.ServiceTypeNodePort
+	}
+	must(rome.Kube.CoreV1().Services(o.namespace).Create(t.Context(), service, metav1.CreateOptions{}))(t)
+}
+
+// whatIsNoPod gives rome an address for milan's API server, which is a node's,
+// and has pods of rome call it.
+func (f fabric) whatIsNoPod(t *testing.T) {
+	id := must(rome.ID(t.Context()))(t)
+	host, port, _ := strings.Cut(strings.TrimPrefix(milan.Config.Host, "https://"), ":")
+	mappings := milan.Federation.FederationV1alpha1().AddressMappings(harness.Namespace)
+	mapping := &v1alpha1.AddressMapping{
+		ObjectMeta: metav1.ObjectMeta{Name: "api-server"},
+		Spec:       v1alpha1.AddressMappingSpec{ClusterID: id, Pool: "external", Address: host},
+	}
+	made := must(mappings.Create(t.Context(), mapping, metav1.CreateOptions{}))(t)
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), soon)
+		defer cancel()
+		if err := mappings.Delete(ctx, made.Name, metav1.DeleteOptions{}); err != nil {
+			t.Error(err)
+		}
+	})
+	seen := f.seenFrom(t, rome, made.Spec.Mapped)
+	for _, node := range realNodes(t, rome) {
+		eventually(t, soon, "milan's API server to answer "+node.Name+" at "+seen, func(ctx context.Context) (bool, string, error) {
+			got, err := playground.Exec(ctx, node.Name, "curl", "--silent", "--insecure", "--max-time", "5", "https://"+seen+":"+port+"/livez")
+			return got == "ok", fmt.Sprintf("%q, %v", got, err), nil
+		})
+	}
+}
+
+// gatewaysComeAndGo kills the active gateway of rome while milan is called, and
+// says for how long nobody answered: it is started again, or the other one takes
+// over. Then the active one is told to end, as when its node is drained, and the
+// other one takes over, if there is another node.
+func (f fabric) gatewaysComeAndGo(t *testing.T) {
+	pods := onEachNode(t, milan)
+	url := "http://" + f.seenFrom(t, rome, pods[0].pod.Status.PodIP) + ":8080/"
+	nodes := realNodes(t, rome)
+	active := func(ctx context.Context) (string, error) {
+		lease, err := rome.Kube.CoordinationV1().Leases(harness.Namespace).Get(ctx, "liqo-gateway", metav1.GetOptions{})
+		if err != nil {
+			return "", err
+		}
+		return ptr.Deref(lease.Spec.HolderIdentity, ""), nil
+	}
+	first := must(active(t.Context()))(t)
+	from := nodes[slices.IndexFunc(nodes, func(n corev1.Node) bool { return len(nodes) == 1 || n.Name != first })].Name
+	answers := func(ctx context.Context) bool {
+		got, err := playground.Exec(ctx, from, "curl", "--silent", "--max-time", "0.25", url)
+		return err == nil && strings.HasPrefix(got, "hello from ")
+	}
+	isReached := func() {
+		t.Helper()
+		eventually(t, soon, from+" to reach milan", func(ctx context.Context) (bool, string, error) { return answers(ctx), "no answer", nil })
+	}
+	isReached()
+	killed := false
+	for _, process := range must(playground.Processes(t.Context(), first))(t) {
+		if process.Program() == "gateway" {
+			killed = true
+			if err := playground.Kill(t.Context(), first, process); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if !killed {
+		t.Fatalf("no gateway runs on %s", first)
+	}
+	died := time.Now()
+	isReached()
+	t.Logf("%s after the gateway on %s was killed, %s reached milan", time.Since(died).Round(10*time.Millisecond), first, from)
+
+	first = must(active(t.Context()))(t)
+	kubectl(t, rome, "delete", "pod", "-n", harness.Namespace, "-l", "app.kubernetes.io/name=liqo-gateway", "--field-selector", "spec.nodeName="+first, "--wait=false")
+	if len(nodes) > 1 {
+		eventually(t, soon, "the gateway of another node than "+first+" to be active", func(ctx context.Context) (bool, string, error) {
+			now, err := active(ctx)
+			return now != "" && now != first, now, err
+		})
+	}
+	isReached()
+	for _, c := range []*harness.Cluster{rome, milan} {
+		networkingIs(t, c, v1alpha1.PeeringEstablished)
+	}
+}
+
+// networkingIs waits until a cluster says so of its network with the other one.
+func networkingIs(t *testing.T, c *harness.Cluster, phase v1alpha1.PeeringPhase) {
+	t.Helper()
+	eventually(t, soon, fmt.Sprintf("networking on %s to be %s", c.Name, phase), func(ctx context.Context) (bool, string, error) {
+		fc, err := c.Federation.FederationV1alpha1().ForeignClusters().Get(ctx, otherThan(c).Name, metav1.GetOptions{})
+		if err != nil {
+			return false, "", err
+		}
+		return fc.Status.Networking == phase, show(fc.Status), nil
+	})
+}
+
+// shopOverBothClusters deploys the sample shop at home, sends some of its parts
+// next door, and buys: they find each other by the names of their Services.
+func (f fabric) shopOverBothClusters(t *testing.T) {
+	o := offloaded(t, v1alpha1.NamespaceOffloadingSpec{PodOffloadingStrategy: v1alpha1.Local})
+	kubectl(t, rome, "apply", "-n", o.namespace, "-f", filepath.Join(playground.Root, "artifacts", "samples", "shop.yaml"))
+	shopRuns(t, o)
+	kubectl(t, rome, "patch", "namespaceoffloading", v1alpha1.NamespaceOffloadingName, "-n", o.namespace, "--type=merge",
+		"-p", `{"spec":{"podOffloadingStrategy":"Remote"}}`)
+	parts := "app in (cart,prices,recommend)"
+	eventually(t, soon, "parts of the shop to be next door", func(ctx context.Context) (bool, string, error) {
+		pods, err := rome.Kube.CoreV1().Pods(o.namespace).List(ctx, metav1.ListOptions{LabelSelector: parts})
+		if err != nil {
+			return false, "", err
+		}
+		moved := len(pods.Items) > 0
+		for _, pod := range pods.Items {
+			if pod.Spec.NodeName != virtualNode {
+				moved = false
+				if pod.DeletionTimestamp == nil {
+					err = errors.Join(err, rome.Kubectl(ctx, "delete", "pod", pod.Name, "-n", o.namespace, "--wait=false").Err)
+				}
+			}
+		}
+		return moved, fmt.Sprintf("%d pods", len(pods.Items)), err
+	})
+	shopRuns(t, o)
+	front := "http://" + forward(t, rome, o.namespace, "deployment/front", "8080")
+	shopAnswers(t, http.MethodGet, front+"/", "The corner shop", "wine: 13.20 EUR, 1000 left", "0 in the cart")
+	shopAnswers(t, http.MethodPost, front+"/cart?product=wine", `["wine"]`)
+	shopAnswers(t, http.MethodPost, front+"/checkout", `"product":"wine","paid":"13.20 EUR"`, `"tracking":"pigeon-`)
+	shopAnswers(t, http.MethodGet, front+"/", "wine: 13.20 EUR, 999 left")
+}
