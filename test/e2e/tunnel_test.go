@@ -37,8 +37,8 @@ func joinsThePods(t *testing.T) {
 		before[c] = kernels(t, c)
 	}
 	t.Cleanup(func() {
-		for _, c := range []*harness.Cluster{rome, milan} {
-			setsValues(t, c, "networking=None", "network.enabled=false")
+		if t.Failed() {
+			withoutNetwork(t)
 		}
 	})
 	for _, c := range []*harness.Cluster{rome, milan} {
@@ -58,9 +58,7 @@ func joinsThePods(t *testing.T) {
 		})
 	}
 	collect(t)
-	for _, c := range []*harness.Cluster{rome, milan} {
-		setsValues(t, c, "networking=None", "network.enabled=false")
-	}
+	withoutNetwork(t)
 	for _, c := range []*harness.Cluster{rome, milan} {
 		eventually(t, soon, "the nodes of "+c.Name+" to be as they were", func(ctx context.Context) (bool, string, error) {
 			for node, was := range before[c] {
@@ -74,6 +72,25 @@ func joinsThePods(t *testing.T) {
 			}
 			return len(list.Items) == 0, show(list.Items), nil
 		})
+	}
+}
+
+// withoutNetwork takes back what tunnelValues say, and then what the controllers
+// keep until somebody deletes it.
+func withoutNetwork(t *testing.T) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), soon)
+	defer cancel()
+	for _, c := range []*harness.Cluster{rome, milan} {
+		setsValues(t, c, "networking=None", "network.enabled=false", "network.podCIDRs=null", "network.externalCIDRs=null", "network.endpoints=null")
+		for _, kept := range [][]string{
+			{"addresspools.federation.liqo.io", "--selector=" + v1alpha1.LabelManagedBy + "=" + v1alpha1.ManagedBy},
+			{"secret", "liqo-wireguard", "--namespace=" + harness.Namespace, "--ignore-not-found"},
+		} {
+			if err := c.Kubectl(ctx, append([]string{"delete"}, kept...)...).Err; err != nil {
+				t.Errorf("on %s: %v", c.Name, err)
+			}
+		}
 	}
 }
 
@@ -451,6 +468,10 @@ func (f fabric) shopOverBothClusters(t *testing.T) {
 	})
 	shopRuns(t, o)
 	front := "http://" + forward(t, rome, o.namespace, "deployment/front", "8080")
+	eventually(t, soon, "every part of the shop to be found by the others", func(ctx context.Context) (bool, string, error) {
+		result := harness.Run(harness.Command(ctx, "curl", "--silent", "--max-time", "5", front+"/"))
+		return strings.Contains(result.Stdout, "0 in the cart"), result.Stdout, nil
+	})
 	shopAnswers(t, http.MethodGet, front+"/", "The corner shop", "wine: 13.20 EUR, 1000 left", "0 in the cart")
 	shopAnswers(t, http.MethodPost, front+"/cart?product=wine", `["wine"]`)
 	shopAnswers(t, http.MethodPost, front+"/checkout", `"product":"wine","paid":"13.20 EUR"`, `"tracking":"pigeon-`)
