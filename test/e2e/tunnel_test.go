@@ -83,6 +83,8 @@ func withoutNetwork(t *testing.T) {
 	defer cancel()
 	for _, c := range []*harness.Cluster{rome, milan} {
 		setsValues(t, c, "networking=None", "network.enabled=false", "network.podCIDRs=null", "network.externalCIDRs=null", "network.endpoints=null")
+		// The one before would make them anew.
+		podsReady(t, c, harness.Namespace, "app.kubernetes.io/name=federation-controller-manager", 1)
 		for _, kept := range [][]string{
 			{"addresspools.federation.liqo.io", "--selector=" + v1alpha1.LabelManagedBy + "=" + v1alpha1.ManagedBy},
 			{"secret", "liqo-wireguard", "--namespace=" + harness.Namespace, "--ignore-not-found"},
