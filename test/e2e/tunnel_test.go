@@ -82,7 +82,9 @@ func withoutNetwork(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), soon)
 	defer cancel()
 	for _, c := range []*harness.Cluster{rome, milan} {
-		setsValues(t, c, "networking=None", "network.enabled=false", "network.podCIDRs=null", "network.externalCIDRs=null", "network.endpoints=null")
+		// To helm, null is what it was before, and {} a list of one empty word.
+		helmUpgrade(t, c, "--reuse-values", "--wait", "--timeout=3m", "--set=networking=None", "--set=network.enabled=false",
+			"--set-json=network.podCIDRs=[]", "--set-json=network.externalCIDRs=[]", "--set-json=network.endpoints=[]")
 		// The one before would make them anew.
 		podsReady(t, c, harness.Namespace, "app.kubernetes.io/name=federation-controller-manager", 1)
 		for _, kept := range [][]string{
