@@ -262,20 +262,23 @@ page=http://${address}:8080/hostname
 service=http://$(rome get service web -n both -o jsonpath='{.spec.clusterIP}'):8080/hostname
 twin=$(rome get namespaceoffloading offloading -n both -o jsonpath='{.status.remoteNamespaceName}')
 echo "  $(milan get pod "${away}" -n "${twin}" -o jsonpath='{.status.podIP}') on milan is ${address} on rome."
-shown rome exec -n both "${home}" -- wget -qO- "${page}"
+shown rome exec -n both "${home}" -- wget -T 10 -qO- "${page}"
 echo
 printf '%srome-control-plane$ curl %s%s\n' "${dim}" "${page}" "${plain}"
 "${bin}/playground" exec rome-control-plane -- curl --silent --show-error --fail --max-time 10 "${page}"
 echo
 for from in pod node; do
-  # Whom a Service sends somebody to is chosen at random.
+  # Whom a Service sends somebody to is chosen at random, and nodes learn of its
+  # pods a moment after they are ready.
   seen=()
+  detail=${logs}/service.log
   for _ in {1..50}; do
     if [[ ${from} == pod ]]; then
-      answer=$(rome exec -n both "${home}" -- wget -qO- http://web:8080/hostname)
+      ask=(rome exec -n both "${home}" -- wget -T 5 -qO- http://web:8080/hostname)
     else
-      answer=$("${bin}/playground" exec rome-control-plane -- curl --silent --show-error --fail --max-time 10 "${service}")
+      ask=("${bin}/playground" exec rome-control-plane -- curl --silent --show-error --fail --max-time 5 "${service}")
     fi
+    answer=$("${ask[@]}" 2>"${detail}") || { sleep 0.2; continue; }
     [[ " ${seen[*]} " == *" ${answer} "* ]] || seen+=("${answer}")
     [[ ${#seen[@]} -lt 2 ]] || break
   done
