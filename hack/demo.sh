@@ -262,7 +262,7 @@ page=http://${address}:8080/hostname
 service=http://$(rome get service web -n both -o jsonpath='{.spec.clusterIP}'):8080/hostname
 twin=$(rome get namespaceoffloading offloading -n both -o jsonpath='{.status.remoteNamespaceName}')
 echo "  $(milan get pod "${away}" -n "${twin}" -o jsonpath='{.status.podIP}') on milan is ${address} on rome."
-shown rome exec -n both "${home}" -- wget -T 10 -qO- "${page}"
+shown rome exec -n both "${home}" -- wget -qO- "${page}"
 echo
 printf '%srome-control-plane$ curl %s%s\n' "${dim}" "${page}" "${plain}"
 "${bin}/playground" exec rome-control-plane -- curl --silent --show-error --fail --max-time 10 "${page}"
@@ -274,7 +274,7 @@ for from in pod node; do
   detail=${logs}/service.log
   for _ in {1..50}; do
     if [[ ${from} == pod ]]; then
-      ask=(rome exec -n both "${home}" -- wget -T 5 -qO- http://web:8080/hostname)
+      ask=(timeout 10 "${bin}/kubectl" --kubeconfig .playground/rome.kubeconfig exec -n both "${home}" -- wget -qO- http://web:8080/hostname)
     else
       ask=("${bin}/playground" exec rome-control-plane -- curl --silent --show-error --fail --max-time 5 "${service}")
     fi
