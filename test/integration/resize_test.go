@@ -146,14 +146,7 @@ func TestAResizeOfALocalPodTravels(t *testing.T) {
 	grant(t, o.Environment, o.federation, o.twin, amounts("pods", "100", "cpu", "1"))
 	label := `{"metadata":{"labels":{"` + v1alpha1.LabelRole + `":"twin","` + v1alpha1.LabelForeignCluster + `":"` + o.twin + `"}}}`
 	must(t)(o.Kube.CoreV1().Namespaces().Patch(t.Context(), o.twin, types.MergePatchType, []byte(label), metav1.PatchOptions{}))
-	until(t, "nothing more is created than is granted", func(ctx context.Context) (bool, error) {
-		spec := shadowPodSpec()
-		spec.Containers[0].Resources.Requests = amounts("cpu", "2")
-		_, err := o.federation.FederationV1alpha1().ShadowPods(o.twin).Create(ctx, &v1alpha1.ShadowPod{
-			ObjectMeta: metav1.ObjectMeta{Name: "probe"}, Spec: v1alpha1.ShadowPodSpec{Pod: spec},
-		}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
-		return apierrors.IsForbidden(err), nil
-	})
+	isHeldToItsGrant(t, o)
 	resize := func(cpus string) {
 		t.Helper()
 		o.change(t, "web", `{"spec":{"containers":[{"name":"app","resources":{"requests":{"cpu":"`+cpus+`"}}}]}}`, "resize")

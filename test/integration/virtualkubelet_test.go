@@ -225,15 +225,7 @@ func (o *offload) testGranted(t *testing.T) {
 	label(`"twin"`)
 	defer label("null")
 	grant(t, o.Environment, o.federation, o.twin, amounts("pods", "100", "example.com/gpu", "1"))
-	// The server learns of the label a moment later.
-	until(t, "nothing more is created than is granted", func(ctx context.Context) (bool, error) {
-		spec := shadowPodSpec()
-		spec.Containers[0].Resources.Requests = amounts("cpu", "2")
-		_, err := o.federation.FederationV1alpha1().ShadowPods(o.twin).Create(ctx, &v1alpha1.ShadowPod{
-			ObjectMeta: metav1.ObjectMeta{Name: "probe"}, Spec: v1alpha1.ShadowPodSpec{Pod: spec},
-		}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
-		return apierrors.IsForbidden(err), nil
-	})
+	isHeldToItsGrant(t, o)
 
 	gpu := func(pod *corev1.Pod) { pod.Spec.Containers[0].Resources.Limits = amounts("example.com/gpu", "1") }
 	o.bind(t, o.local, "first", gpu)
@@ -298,4 +290,18 @@ func (o *offload) testRestart(t *testing.T) {
 	if err != nil || now.UID != kept.UID || !isReady(now) {
 		t.Errorf("the pod is not what it was: %v", err)
 	}
+}
+
+// isHeldToItsGrant waits until the API server refuses what goes beyond the grant:
+// it learns of the twin's label a moment later.
+func isHeldToItsGrant(t *testing.T, o *offload) {
+	t.Helper()
+	until(t, "nothing more is created than is granted", func(ctx context.Context) (bool, error) {
+		spec := shadowPodSpec()
+		spec.Containers[0].Resources.Requests = amounts("cpu", "2")
+		_, err := o.federation.FederationV1alpha1().ShadowPods(o.twin).Create(ctx, &v1alpha1.ShadowPod{
+			ObjectMeta: metav1.ObjectMeta{Name: "probe"}, Spec: v1alpha1.ShadowPodSpec{Pod: spec},
+		}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		return apierrors.IsForbidden(err), nil
+	})
 }
