@@ -63,6 +63,26 @@ func installsOnBothClusters(t *testing.T) {
 			t.Errorf("a fresh installation on %s has objects already:\n%s", cluster.Name, got)
 		}
 	}
+	for _, cluster := range []*harness.Cluster{rome, milan} {
+		placesPods(t, cluster)
+	}
+}
+
+// placesPods waits until a cluster knows the kind that the policy on placement
+// asks for: kube-apiserver looks for new kinds every 30 seconds, and refuses the
+// pods of offloaded namespaces until then.
+func placesPods(t *testing.T, c *harness.Cluster) {
+	t.Helper()
+	namespace := namespaceOn(t, c)
+	kubectl(t, c, "label", "namespace", namespace, v1alpha1.LabelSchedulingEnabled+"=true")
+	eventually(t, soon, "the policy on placement to work on "+c.Name, func(ctx context.Context) (bool, string, error) {
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "nowhere"}, Spec: podSpec()}
+		_, err := c.Kube.CoreV1().Pods(namespace).Create(ctx, pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		if err == nil {
+			return false, "a pod is admitted", nil
+		}
+		return strings.Contains(err.Error(), "no params found"), err.Error(), nil
+	})
 }
 
 // isInstalled runs the chart's own test.
