@@ -21,7 +21,7 @@ PROGRAMS := ./apiserver/cmd/federation-apiserver ./controllers/cmd/federation-co
 PLAYGROUND := .playground/bin/playground
 
 # The steps of the story that use a peering, for the long runs.
-IN_USE := TestFederation/^(InstallsOnBothClusters|PeersByInvitation|VirtualNodeStandsForTheProvider|WhilePeered|JoinsThePods|PeersBothWays|SurvivesChaos|UnoffloadBringsPodsHome|UnpeersWithoutATrace)$$
+IN_USE := TestFederation/^(InstallsOnBothClusters|PeersByInvitation|VirtualNodeStandsForTheProvider|WhilePeered|JoinsThePods|LendsNodeByNode|PeersBothWays|SurvivesChaos|UnoffloadBringsPodsHome|UnpeersWithoutATrace)$$
 
 ##@ The two commands
 

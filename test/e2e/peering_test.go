@@ -241,22 +241,26 @@ func virtualNodeStandsForTheProvider(t *testing.T) {
 }
 
 // lendsPercent waits until the virtual node has that share of what milan's
-// nodes that take work can run; each resource is rounded down to what it is
-// counted in.
+// nodes that take work can run.
 func lendsPercent(t *testing.T, percent int64) {
 	t.Helper()
-	nodes := must(milan.Kube.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{}))(t)
-	eventually(t, soon, fmt.Sprintf("node %s to have %d %% of milan", virtualNode, percent), func(ctx context.Context) (bool, string, error) {
-		node, err := rome.Kube.CoreV1().Nodes().Get(ctx, virtualNode, metav1.GetOptions{})
+	takeWork := slices.DeleteFunc(realNodes(t, milan), func(n corev1.Node) bool { return len(n.Spec.Taints) > 0 })
+	hasPercent(t, virtualNode, percent, takeWork...)
+}
+
+// hasPercent waits until a virtual node has that share of what nodes of milan
+// can run; each resource is rounded down to what it is counted in.
+func hasPercent(t *testing.T, virtual string, percent int64, nodes ...corev1.Node) {
+	t.Helper()
+	eventually(t, soon, fmt.Sprintf("node %s to have %d %% of milan", virtual, percent), func(ctx context.Context) (bool, string, error) {
+		node, err := rome.Kube.CoreV1().Nodes().Get(ctx, virtual, metav1.GetOptions{})
 		if err != nil {
 			return false, "", err
 		}
 		for name, unit := range map[corev1.ResourceName]int64{corev1.ResourceCPU: 1, corev1.ResourceMemory: 1000 << 20, corev1.ResourcePods: 1000} {
 			var whole resource.Quantity
-			for _, n := range nodes.Items {
-				if len(n.Spec.Taints) == 0 {
-					whole.Add(n.Status.Allocatable[name])
-				}
+			for _, n := range nodes {
+				whole.Add(n.Status.Allocatable[name])
 			}
 			want := whole.MilliValue() * percent / 100
 			for list, got := range map[string]corev1.ResourceList{"capacity": node.Status.Capacity, "allocatable": node.Status.Allocatable} {

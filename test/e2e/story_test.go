@@ -63,6 +63,7 @@ func TestFederation(t *testing.T) {
 		{"VirtualNodeChangesItsPods", virtualNodeChangesItsPods, false},
 		{"PodsTalkToTheirHome", podsTalkToTheirHome, false},
 		{"LendsNoMoreThanIsGranted", lendsNoMoreThanIsGranted, false},
+		{"LendsNodeByNode", lendsNodeByNode, false},
 		{"PeersBothWays", peersBothWays, false},
 		{"DrainsTheVirtualNode", drainsTheVirtualNode, false},
 		{"ProviderUnreachableForAMinute", providerUnreachableForAMinute, false},
