@@ -2,10 +2,10 @@
 # Copyright The Liqo Federation Authors.
 # SPDX-License-Identifier: Apache-2.0
 
-# Runs the end-to-end tests on two clusters of their own. Arguments go to go
-# test. E2E_KEEP=1 keeps the clusters, and takes them as they are next time;
-# E2E_INSTANCE gives them another name, for a second checkout. What failed is
-# said again at the end, where one looks first.
+# Runs the end-to-end tests on clusters of their own: two, or with -layout=three
+# a hub and two leaves. Arguments go to go test. E2E_KEEP=1 keeps the clusters,
+# and takes them as they are next time; E2E_INSTANCE gives them another name, for
+# a second checkout. What failed is said again at the end, where one looks first.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

@@ -31,16 +31,11 @@ func podsTalkToTheirHome(t *testing.T) {
 
 	spec := podSpec("serve")
 	spec.ServiceAccountName = "reader"
-	here := runDeployment(t, o.namespace, "web", 1, spec)[0]
+	here := &runDeployment(t, o.namespace, "web", 1, spec)[0]
 	pod := here.Name
-	home := func(path string) harness.Result {
-		return milan.Kubectl(t.Context(), "exec", "-n", o.twin, pod, "--", tester, "home", path)
-	}
-	eventually(t, soon, "the pod on milan to read itself from rome's API", func(context.Context) (bool, string, error) {
-		result := home("/api/v1/namespaces/" + o.namespace + "/pods/" + pod)
-		return result.Code == 0 && strings.Contains(result.Stdout, string(here.UID)), fmt.Sprintf("%q, %v", result.Stdout, result.Err), nil
-	})
-	if result := home("/api/v1/namespaces/" + o.namespace + "/secrets"); result.Code == 0 {
+	there := caller{milan, podReady(t, milan, o.twin, pod)}
+	there.readsItself(t, here)
+	if result := there.asksHome(t.Context(), "/api/v1/namespaces/"+o.namespace+"/secrets"); result.Code == 0 {
 		t.Error("it reads Secrets, which its ServiceAccount may not")
 	}
 	read := func(file string) string {
@@ -52,11 +47,10 @@ func podsTalkToTheirHome(t *testing.T) {
 	if strings.TrimSpace(read("token")) == "" {
 		t.Error("it has no token")
 	}
-	there := podReady(t, milan, o.twin, pod)
-	if there.Spec.ServiceAccountName == "reader" {
+	if there.pod.Spec.ServiceAccountName == "reader" {
 		t.Error("it has an account of milan's, too")
 	}
-	secret := there.Annotations[v1alpha1.AnnotationTokenSecret]
+	secret := there.pod.Annotations[v1alpha1.AnnotationTokenSecret]
 	must(milan.Kube.CoreV1().Secrets(o.twin).Get(t.Context(), secret, metav1.GetOptions{}))(t)
 
 	// One that has no token at home has none there.
@@ -75,13 +69,36 @@ func podsTalkToTheirHome(t *testing.T) {
 	})
 }
 
+// asksHome asks the API server that clients in the pod find, as its
+// ServiceAccount.
+func (c caller) asksHome(ctx context.Context, path string) harness.Result {
+	return c.cluster.Kubectl(ctx, "exec", "-n", c.pod.Namespace, c.pod.Name, "--", tester, "home", path)
+}
+
+// readsItself waits until a pod that runs next door has read there what it is
+// at home.
+func (c caller) readsItself(t *testing.T, here *corev1.Pod) {
+	t.Helper()
+	eventually(t, soon, c.String()+" to read itself from rome's API", func(ctx context.Context) (bool, string, error) {
+		result := c.asksHome(ctx, "/api/v1/namespaces/"+here.Namespace+"/pods/"+here.Name)
+		return result.Code == 0 && strings.Contains(result.Stdout, string(here.UID)), fmt.Sprintf("%q, %v", result.Stdout, result.Err), nil
+	})
+}
+
 // leadsHome sets the address under which pods on milan reach rome, and waits
 // until milan's virtual kubelet runs with it.
 func leadsHome(t *testing.T, server string) {
 	t.Helper()
 	setsValues(t, rome, "homeServer="+server)
-	eventually(t, soon, "the virtual kubelet to lead pods to "+server, func(ctx context.Context) (bool, string, error) {
-		deployment, err := rome.Kube.AppsV1().Deployments(peerNamespace).Get(ctx, "virtual-kubelet-milan", metav1.GetOptions{})
+	kubeletLeadsTo(t, server, milan)
+}
+
+// kubeletLeadsTo waits until the virtual kubelet of a provider runs with an
+// address of rome, or without one.
+func kubeletLeadsTo(t *testing.T, server string, provider *harness.Cluster) {
+	t.Helper()
+	eventually(t, soon, "the virtual kubelet of "+provider.Name+" to lead pods to "+server, func(ctx context.Context) (bool, string, error) {
+		deployment, err := rome.Kube.AppsV1().Deployments("liqo-peer-"+provider.Name).Get(ctx, "virtual-kubelet-"+provider.Name, metav1.GetOptions{})
 		if err != nil {
 			return false, "", err
 		}

@@ -3,8 +3,9 @@
 
 //go:build e2e
 
-// Package e2e tells the story of the demo on two real clusters, from outside:
-// with kubectl, client-go and the generated clients, and nothing else of ours.
+// Package e2e tells the story of the demo on two real clusters, and one of three,
+// from outside: with kubectl, client-go and the generated clients, and nothing
+// else of ours.
 package e2e
 
 import (
@@ -36,24 +37,30 @@ import (
 var instance = cmp.Or(os.Getenv("E2E_INSTANCE"), "e2e")
 
 var (
-	playground  *harness.Playground
-	rome, milan *harness.Cluster
+	playground *harness.Playground
+	// naples is up in the layout "three" alone.
+	rome, milan, naples *harness.Cluster
+	// clusters are those that are up.
+	clusters []*harness.Cluster
 	// uninstalled is what was in each cluster before the product came.
 	uninstalled = map[*harness.Cluster]harness.Snapshot{}
 )
 
-// layouts are the clusters that the story can be told on, as options of the
-// playground. By default both have the same addresses, which is the hard case.
-var layouts = map[string][]string{
-	"same":     {"--workers", "1"},
-	"disjoint": {"--workers", "1", "--cluster-pod-cidr", "milan=10.80.0.0/16", "--cluster-service-cidr", "milan=10.112.0.0/16"},
-	"single":   {"--workers", "0"},
-	"wide":     {"--workers", "3"},
+// layouts are the clusters that a story can be told on, with options of the
+// playground. By default all have the same addresses, which is the hard case.
+var layouts = map[string]struct{ clusters, options []string }{
+	"same":     {two, []string{"--workers", "1"}},
+	"disjoint": {two, []string{"--workers", "1", "--cluster-pod-cidr", "milan=10.80.0.0/16", "--cluster-service-cidr", "milan=10.112.0.0/16"}},
+	"single":   {two, []string{"--workers", "0"}},
+	"wide":     {two, []string{"--workers", "3"}},
+	"three":    {[]string{"rome", "milan", "naples"}, []string{"--workers", "1"}},
 }
+
+var two = []string{"rome", "milan"}
 
 var layout = flag.String("layout", "same", fmt.Sprintf("clusters to bring up: one of %v", slices.Sorted(maps.Keys(layouts))))
 
-// TestMain brings two fresh clusters up and takes them down again, however the
+// TestMain brings fresh clusters up and takes them down again, however the
 // tests end. With E2E_KEEP=1 it takes what is up already, as it is, and leaves
 // it there.
 func TestMain(m *testing.M) {
@@ -129,7 +136,8 @@ func setUp(ctx context.Context, keep bool) error {
 			return err
 		}
 	}
-	if err := playground.Up(ctx, []string{"rome", "milan"}, append(layouts[*layout], "--audit")...); err != nil {
+	chosen := layouts[*layout]
+	if err := playground.Up(ctx, chosen.clusters, append(chosen.options, "--audit")...); err != nil {
 		return err
 	}
 	if err := playground.LoadImages(ctx); err != nil {
@@ -140,14 +148,14 @@ func setUp(ctx context.Context, keep bool) error {
 			return err
 		}
 	}
-	var err error
-	if rome, err = playground.Connect("rome"); err != nil {
-		return err
-	}
-	if milan, err = playground.Connect("milan"); err != nil {
-		return err
-	}
-	for _, cluster := range []*harness.Cluster{rome, milan} {
+	known := map[string]**harness.Cluster{"rome": &rome, "milan": &milan, "naples": &naples}
+	for _, name := range chosen.clusters {
+		cluster, err := playground.Connect(name)
+		if err != nil {
+			return err
+		}
+		*known[name] = cluster
+		clusters = append(clusters, cluster)
 		if cluster.Helm(ctx, "status", harness.Release, "--namespace", harness.Namespace).Err == nil {
 			continue
 		}
@@ -186,7 +194,7 @@ func artifacts() string {
 // collected are the names of the tests whose artifacts are saved.
 var collected sync.Map
 
-// collect saves the state of both clusters, and the ends of the logs of their
+// collect saves the state of all clusters, and the ends of the logs of their
 // control planes and nodes, when the test has failed. Whoever
 // is about to remove something calls it first.
 func collect(t *testing.T) {
@@ -199,8 +207,11 @@ func collect(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	dir := filepath.Join(artifacts(), filepath.FromSlash(t.Name()))
-	err := errors.Join(rome.Collect(ctx, dir), milan.Collect(ctx, dir), playground.CollectDaemons(filepath.Join(dir, "nodes")))
-	t.Logf("objects and logs of both clusters are in %s", dir)
+	err := playground.CollectDaemons(filepath.Join(dir, "nodes"))
+	for _, cluster := range clusters {
+		err = errors.Join(err, cluster.Collect(ctx, dir))
+	}
+	t.Logf("objects and logs of all clusters are in %s", dir)
 	if err != nil {
 		t.Logf("some are missing: %v", err)
 	}

@@ -41,21 +41,8 @@ var (
 )
 
 func installsOnBothClusters(t *testing.T) {
-	for cluster, region := range map[*harness.Cluster]string{rome: "centre", milan: "north"} {
-		// Dots in a key would be levels to helm.
-		label := "clusterLabels." + strings.ReplaceAll(regionLabel, ".", `\.`) + "=" + region
-		if err := cluster.Install(t.Context(), label); err != nil {
-			t.Fatal(err)
-		}
-		eventually(t, soon, "the API of the federation on "+cluster.Name, func(context.Context) (bool, string, error) {
-			list, err := cluster.Kube.Discovery().ServerResourcesForGroupVersion(v1alpha1.SchemeGroupVersion.String())
-			if err != nil {
-				return false, "", err
-			}
-			served := slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Name == "foreignclusters/peer" })
-			return served, show(list.APIResources), nil
-		})
-	}
+	installs(t, rome, "centre")
+	installs(t, milan, "north")
 	for _, cluster := range []*harness.Cluster{rome, milan} {
 		isInstalled(t, cluster)
 		got := kubectl(t, cluster, "get", "liqo", "--all-namespaces")
@@ -82,6 +69,25 @@ func placesPods(t *testing.T, c *harness.Cluster) {
 			return false, "a pod is admitted", nil
 		}
 		return strings.Contains(err.Error(), "no params found"), err.Error(), nil
+	})
+}
+
+// installs installs the product on a cluster of that region, with further
+// values as "key=value", and waits until its API is served.
+func installs(t *testing.T, c *harness.Cluster, region string, values ...string) {
+	t.Helper()
+	// Dots in a key would be levels to helm.
+	label := "clusterLabels." + strings.ReplaceAll(regionLabel, ".", `\.`) + "=" + region
+	if err := c.Install(t.Context(), append(values, label)...); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, soon, "the API of the federation on "+c.Name, func(context.Context) (bool, string, error) {
+		list, err := c.Kube.Discovery().ServerResourcesForGroupVersion(v1alpha1.SchemeGroupVersion.String())
+		if err != nil {
+			return false, "", err
+		}
+		served := slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Name == "foreignclusters/peer" })
+		return served, show(list.APIResources), nil
 	})
 }
 

@@ -60,19 +60,36 @@ func joinsThePods(t *testing.T) {
 	collect(t)
 	withoutNetwork(t)
 	for _, c := range []*harness.Cluster{rome, milan} {
-		eventually(t, soon, "the nodes of "+c.Name+" to be as they were", func(ctx context.Context) (bool, string, error) {
-			for node, was := range before[c] {
-				if is := kernels(t, c)[node]; is != was {
-					return false, fmt.Sprintf("%s has\n%s\nand had\n%s", node, is, was), nil
-				}
-			}
-			list, err := c.Federation.FederationV1alpha1().TunnelEndpoints(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
-			if err != nil {
-				return false, "", err
-			}
-			return len(list.Items) == 0, show(list.Items), nil
-		})
+		kernelsAre(t, c, before[c])
+		hasNoTunnels(t, c)
 	}
+}
+
+// kernelsAre waits until each node of a cluster holds of ours what it held
+// before.
+func kernelsAre(t *testing.T, c *harness.Cluster, before map[string]string) {
+	t.Helper()
+	eventually(t, soon, "the nodes of "+c.Name+" to be as they were", func(context.Context) (bool, string, error) {
+		now := kernels(t, c)
+		for node, was := range before {
+			if is := now[node]; is != was {
+				return false, fmt.Sprintf("%s has\n%s\nand had\n%s", node, is, was), nil
+			}
+		}
+		return true, "", nil
+	})
+}
+
+// hasNoTunnels waits until a cluster has no TunnelEndpoint.
+func hasNoTunnels(t *testing.T, c *harness.Cluster) {
+	t.Helper()
+	eventually(t, soon, c.Name+" to have no tunnel", func(ctx context.Context) (bool, string, error) {
+		list, err := c.Federation.FederationV1alpha1().TunnelEndpoints(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return false, "", err
+		}
+		return len(list.Items) == 0, show(list.Items), nil
+	})
 }
 
 // withoutNetwork takes back what tunnelValues say, and then what the controllers
@@ -168,19 +185,26 @@ func kernels(t *testing.T, c *harness.Cluster) map[string]string {
 	return all
 }
 
-// fabric is what both clusters have agreed upon: how each sees the other's
+// fabric is what two clusters have agreed upon: how each sees the other's
 // ranges.
 type fabric struct {
-	sees map[*harness.Cluster][]v1alpha1.CIDRMapping
+	between [2]*harness.Cluster
+	sees    map[*harness.Cluster][]v1alpha1.CIDRMapping
 }
 
-// agreed waits until both clusters say that the tunnel is established.
+// agreed waits until rome and milan say that the tunnel is established.
 func agreed(t *testing.T) fabric {
 	t.Helper()
-	f := fabric{sees: map[*harness.Cluster][]v1alpha1.CIDRMapping{}}
-	for _, c := range []*harness.Cluster{rome, milan} {
-		other := otherThan(c)
-		networkingIs(t, c, v1alpha1.PeeringEstablished)
+	return agreedBetween(t, rome, milan)
+}
+
+// agreedBetween waits until two clusters say so.
+func agreedBetween(t *testing.T, a, b *harness.Cluster) fabric {
+	t.Helper()
+	f := fabric{between: [2]*harness.Cluster{a, b}, sees: map[*harness.Cluster][]v1alpha1.CIDRMapping{}}
+	for _, c := range f.between {
+		other := f.otherThan(c)
+		networkingWith(t, c, other, v1alpha1.PeeringEstablished)
 		te := must(c.Federation.FederationV1alpha1().TunnelEndpoints(harness.Namespace).Get(t.Context(), other.Name, metav1.GetOptions{}))(t)
 		f.sees[c] = te.Spec.Remote
 		for _, m := range te.Spec.Remote {
@@ -195,6 +219,14 @@ func agreed(t *testing.T) fabric {
 		})
 	}
 	return f
+}
+
+// otherThan is the cluster at the other end of the tunnel.
+func (f fabric) otherThan(c *harness.Cluster) *harness.Cluster {
+	if c == f.between[0] {
+		return f.between[1]
+	}
+	return f.between[0]
 }
 
 // seenFrom is an address of the other cluster as c sees it.
@@ -218,7 +250,7 @@ func (f fabric) seenFrom(t *testing.T, c *harness.Cluster, address string) strin
 // standsForNodes is who a node of the other cluster is to pods of c.
 func (f fabric) standsForNodes(t *testing.T, c *harness.Cluster) string {
 	t.Helper()
-	return f.seenFrom(t, c, must(netip.ParsePrefix(podCIDR(otherThan(c))))(t).Addr().String())
+	return f.seenFrom(t, c, must(netip.ParsePrefix(podCIDR(f.otherThan(c))))(t).Addr().String())
 }
 
 // caller is a pod that calls others, by kubectl of its cluster.
@@ -303,12 +335,8 @@ func (f fabric) services(t *testing.T) {
 			from.says(t, want, "get", "http://both:8080/")
 		}
 	}
-	sorted := func(addresses ...string) string {
-		slices.Sort(addresses)
-		return strings.Join(addresses, "\n")
-	}
-	home.says(t, sorted(home.pod.Status.PodIP, away.pod.Status.PodIP), "lookup", "all")
-	there.says(t, sorted(f.seenFrom(t, milan, home.pod.Status.PodIP), there.pod.Status.PodIP), "lookup", "all")
+	home.says(t, looksUp(home.pod.Status.PodIP, away.pod.Status.PodIP), "lookup", "all")
+	there.says(t, looksUp(f.seenFrom(t, milan, home.pod.Status.PodIP), there.pod.Status.PodIP), "lookup", "all")
 	if want := f.seenFrom(t, rome, there.pod.Status.PodIP); away.pod.Status.PodIP != want {
 		t.Errorf("at home the pod next door has the address %s, want %s as rome sees it", away.pod.Status.PodIP, want)
 	}
@@ -327,6 +355,12 @@ func (f fabric) services(t *testing.T) {
 			})
 		}
 	}
+}
+
+// looksUp is what the tester prints of a name that has these addresses.
+func looksUp(addresses ...string) string {
+	slices.Sort(addresses)
+	return strings.Join(addresses, "\n")
 }
 
 // partOf runs a pod of an application at home or next door.
@@ -433,11 +467,18 @@ func (f fabric) gatewaysComeAndGo(t *testing.T) {
 	}
 }
 
-// networkingIs waits until a cluster says so of its network with the other one.
+// networkingIs waits until rome or milan says so of its network with the other
+// one.
 func networkingIs(t *testing.T, c *harness.Cluster, phase v1alpha1.PeeringPhase) {
 	t.Helper()
-	eventually(t, soon, fmt.Sprintf("networking on %s to be %s", c.Name, phase), func(ctx context.Context) (bool, string, error) {
-		fc, err := c.Federation.FederationV1alpha1().ForeignClusters().Get(ctx, otherThan(c).Name, metav1.GetOptions{})
+	networkingWith(t, c, otherThan(c), phase)
+}
+
+// networkingWith waits until a cluster says so of its network with another one.
+func networkingWith(t *testing.T, c, other *harness.Cluster, phase v1alpha1.PeeringPhase) {
+	t.Helper()
+	eventually(t, soon, fmt.Sprintf("networking on %s with %s to be %s", c.Name, other.Name, phase), func(ctx context.Context) (bool, string, error) {
+		fc, err := c.Federation.FederationV1alpha1().ForeignClusters().Get(ctx, other.Name, metav1.GetOptions{})
 		if err != nil {
 			return false, "", err
 		}

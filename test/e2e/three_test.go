@@ -1,0 +1,256 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/test/harness"
+)
+
+// hub is rome between two leaves that know nothing of each other: its tunnel to
+// each of them.
+type hub map[*harness.Cluster]fabric
+
+// hubAndLeaves peers rome with two clusters that have the same addresses as it
+// and as each other. Pods of an application on all three find each other, and
+// their home. Then it is all taken apart, and nothing is left.
+func hubAndLeaves(t *testing.T) {
+	before := map[*harness.Cluster]map[string]string{}
+	for _, c := range clusters {
+		before[c] = kernels(t, c)
+	}
+	for c, region := range map[*harness.Cluster]string{rome: "centre", milan: "north", naples: "south"} {
+		installs(t, c, region, tunnelValues(t, c)...)
+	}
+	h := hub{}
+	for _, leaf := range leaves() {
+		peers(t, rome, leaf)
+	}
+	for _, leaf := range leaves() {
+		h[leaf] = agreedBetween(t, rome, leaf)
+	}
+	virtualNodesAre(t, nodeOf(milan), nodeOf(naples))
+	for _, step := range []step{
+		{name: "LeavesReachEachOther", run: h.leavesReachEachOther},
+		{name: "HomeThroughTunnels", run: h.homeThroughTunnels},
+	} {
+		t.Run(step.name, func(t *testing.T) {
+			t.Cleanup(func() { collect(t) })
+			step.run(t)
+		})
+	}
+	collect(t)
+
+	for _, leaf := range leaves() {
+		kubectl(t, rome, "delete", "--raw", group+"foreignclusters/"+leaf.Name+"/peer")
+	}
+	for _, c := range clusters {
+		hasNoPeers(t, c)
+		hasNoTunnels(t, c)
+	}
+	for _, c := range clusters {
+		if err := c.Uninstall(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		kubectl(t, c, "delete", "namespace", harness.Namespace, "--ignore-not-found")
+	}
+	for _, c := range clusters {
+		isAsBefore(t, c, uninstalled[c], func(metav1.ObjectMeta) bool { return false })
+		kernelsAre(t, c, before[c])
+	}
+}
+
+func leaves() []*harness.Cluster { return []*harness.Cluster{milan, naples} }
+
+// nodeOf is the virtual node that stands for a leaf on rome.
+func nodeOf(leaf *harness.Cluster) string { return "liqo-" + leaf.Name }
+
+// part is a pod of an application of rome: where it runs, and as rome knows it.
+type part struct {
+	caller
+	here *corev1.Pod
+}
+
+// runsOn runs a pod of an application at home or on a leaf, with the cluster's
+// name.
+func runsOn(t *testing.T, o offload, c *harness.Cluster, spec corev1.PodSpec) part {
+	t.Helper()
+	namespace := o.namespace
+	if c == rome {
+		spec.Affinity = whereVirtual(corev1.NodeSelectorOpDoesNotExist)
+	} else {
+		namespace = o.twin
+		spec.NodeSelector = map[string]string{corev1.LabelHostname: nodeOf(c)}
+	}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: c.Name, Labels: map[string]string{"app": "web", "run": c.Name}}, Spec: spec}
+	must(rome.Kube.CoreV1().Pods(o.namespace).Create(t.Context(), pod, metav1.CreateOptions{}))(t)
+	here := podReady(t, rome, o.namespace, c.Name)
+	return part{caller{c, podReady(t, c, namespace, c.Name)}, here}
+}
+
+// leavesReachEachOther has a pod at home and one on each leaf call each other,
+// by the names of Services and by their addresses. From leaf to leaf the way
+// leads through rome, by addresses that are there as long as the pods are.
+func (h hub) leavesReachEachOther(t *testing.T) {
+	o := offloaded(t, v1alpha1.NamespaceOffloadingSpec{PodOffloadingStrategy: v1alpha1.LocalAndRemote})
+	parts := map[*harness.Cluster]part{}
+	for _, c := range clusters {
+		parts[c] = runsOn(t, o, c, podSpec("serve"))
+		serviceOf(t, o, c.Name, map[string]string{"run": c.Name}, "")
+	}
+	serviceOf(t, o, "all", map[string]string{"app": "web"}, corev1.ClusterIPNone)
+	given := isGivenOut(t, callOf(naples, parts[milan]), callOf(milan, parts[naples]))
+	external := netip.MustParsePrefix("10.70.0.0/24")
+	for who, address := range given {
+		if a := must(netip.ParseAddr(address))(t); !external.Contains(a) {
+			t.Errorf("%s is called %s, which is not in %s", who, address, external)
+		}
+	}
+
+	for _, caller := range parts {
+		var all []string
+		for _, called := range parts {
+			address := h.calls(t, caller, called, given)
+			all = append(all, address)
+			if caller.cluster == called.cluster {
+				continue
+			}
+			for _, host := range []string{called.cluster.Name, address} {
+				caller.says(t, "hello from "+called.cluster.Name, "get", "http://"+host+":8080/")
+			}
+			caller.says(t, "10000000", "count", "http://"+called.cluster.Name+":8080/zeros/10000000")
+			caller.says(t, "8192", "udp", address+":8080", "8192")
+			caller.says(t, h.isSeenBy(t, caller, called), "get", "http://"+address+":8080/client")
+		}
+		caller.says(t, looksUp(all...), "lookup", "all")
+	}
+
+	// Who is gone has no address, and the others keep theirs.
+	kubectl(t, rome, "delete", "pod", naples.Name, "-n", o.namespace, "--timeout=60s")
+	isGivenOut(t, callOf(naples, parts[milan]))
+	parts[milan].says(t, looksUp(h.calls(t, parts[milan], parts[rome], given), parts[milan].pod.Status.PodIP), "lookup", "all")
+	kubectl(t, rome, "delete", "pods", "--all", "-n", o.namespace, "--timeout=60s")
+	isGivenOut(t)
+}
+
+// calls is the address by which a pod calls another one, or itself.
+func (h hub) calls(t *testing.T, caller, called part, given map[string]string) string {
+	t.Helper()
+	switch {
+	case caller.cluster == called.cluster:
+		return called.pod.Status.PodIP
+	case caller.cluster == rome:
+		address := h[called.cluster].seenFrom(t, rome, called.pod.Status.PodIP)
+		if called.here.Status.PodIP != address {
+			t.Errorf("at home, pod %s has the address %s, want %s as rome sees it", called, called.here.Status.PodIP, address)
+		}
+		return address
+	case called.cluster == rome:
+		return h[caller.cluster].seenFrom(t, caller.cluster, called.pod.Status.PodIP)
+	default:
+		return h[caller.cluster].seenFrom(t, caller.cluster, given[callOf(caller.cluster, called)])
+	}
+}
+
+// isSeenBy is who a caller is to the pod that it calls. A leaf was told of no
+// addresses but those of rome: whoever else comes through rome is to it what
+// stands for rome's nodes.
+func (h hub) isSeenBy(t *testing.T, caller, called part) string {
+	t.Helper()
+	switch {
+	case called.cluster == rome:
+		return h[caller.cluster].seenFrom(t, rome, caller.pod.Status.PodIP)
+	case caller.cluster == rome:
+		return h[called.cluster].seenFrom(t, called.cluster, caller.pod.Status.PodIP)
+	default:
+		return h[called.cluster].standsForNodes(t, called.cluster)
+	}
+}
+
+// callOf is how isGivenOut tells of a pod that a leaf calls.
+func callOf(leaf *harness.Cluster, called part) string {
+	return leaf.Name + " calls " + called.here.Status.PodIP
+}
+
+// isGivenOut waits until rome has given out addresses of what is no pod of its
+// own for exactly these, each "leaf calls address", and returns what they are.
+func isGivenOut(t *testing.T, want ...string) map[string]string {
+	t.Helper()
+	names := map[string]string{}
+	for _, leaf := range leaves() {
+		names[must(leaf.ID(t.Context()))(t)] = leaf.Name
+	}
+	slices.Sort(want)
+	var given map[string]string
+	eventually(t, soon, fmt.Sprintf("rome to give out addresses for %q", want), func(ctx context.Context) (bool, string, error) {
+		list, err := rome.Federation.FederationV1alpha1().AddressMappings(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return false, "", err
+		}
+		given = map[string]string{}
+		for _, m := range list.Items {
+			if m.Spec.Pool == "external" {
+				given[names[m.Spec.ClusterID]+" calls "+m.Spec.Address] = m.Spec.Mapped
+			}
+		}
+		return slices.Equal(slices.Sorted(maps.Keys(given)), want), show(given), nil
+	})
+	return given
+}
+
+// homeThroughTunnels has a pod on each leaf read itself from rome's API server,
+// at the address of rome's own Service: on a leaf, that is the leaf's.
+func (h hub) homeThroughTunnels(t *testing.T) {
+	api := must(rome.Kube.CoreV1().Services(metav1.NamespaceDefault).Get(t.Context(), "kubernetes", metav1.GetOptions{}))(t).Spec.ClusterIP
+	server := "https://" + api + ":443"
+	setsValues(t, rome, "homeServer="+server, "homeThroughTunnels=true")
+	o := offloaded(t, remote)
+	grantReading(t, o.namespace, "reader")
+	parts := map[*harness.Cluster]part{}
+	for _, leaf := range leaves() {
+		kubeletLeadsTo(t, server, leaf)
+		spec := podSpec("serve")
+		spec.ServiceAccountName = "reader"
+		parts[leaf] = runsOn(t, o, leaf, spec)
+	}
+	isGivenOut(t, "milan calls "+api, "naples calls "+api, callOf(naples, parts[milan]), callOf(milan, parts[naples]))
+	for _, p := range parts {
+		p.readsItself(t, p.here)
+		if result := p.asksHome(t.Context(), "/api/v1/namespaces/"+o.namespace+"/secrets"); result.Code == 0 {
+			t.Errorf("%s reads Secrets, which its ServiceAccount may not", p)
+		}
+	}
+	kubectl(t, rome, "delete", "pods", "--all", "-n", o.namespace, "--timeout=60s")
+	setsValues(t, rome, "homeServer=", "homeThroughTunnels=false")
+	isGivenOut(t)
+}
+
+// hasNoPeers waits until a cluster has forgotten every other one, and what it
+// called their addresses.
+func hasNoPeers(t *testing.T, c *harness.Cluster) {
+	t.Helper()
+	eventually(t, soon, c.Name+" to have forgotten its peers", func(ctx context.Context) (bool, string, error) {
+		peers, err := c.Federation.FederationV1alpha1().ForeignClusters().List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return false, "", err
+		}
+		mappings, err := c.Federation.FederationV1alpha1().AddressMappings(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return false, "", err
+		}
+		return len(peers.Items)+len(mappings.Items) == 0, show(peers.Items) + show(mappings.Items), nil
+	})
+}
