@@ -156,6 +156,9 @@ func setUp(ctx context.Context, keep bool) error {
 		}
 		*known[name] = cluster
 		clusters = append(clusters, cluster)
+		if err := servesExports(ctx, cluster); err != nil {
+			return err
+		}
 		if cluster.Helm(ctx, "status", harness.Release, "--namespace", harness.Namespace).Err == nil {
 			continue
 		}

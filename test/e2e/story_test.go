@@ -42,6 +42,7 @@ func story() []step {
 			step{name: "JobsRunExactlyOnce", run: jobsRunExactlyOnce},
 			step{name: "NoTokenOfTheProvider", run: noTokenOfTheProvider},
 			step{name: "ReflectsWhatPodsNeed", run: reflectsWhatPodsNeed},
+			step{name: "ExportsServices", run: exportsServices},
 			step{name: "RunsAnApplicationOfManyParts", run: runsAnApplicationOfManyParts},
 			step{name: "DebugsPodsNextDoor", run: debugsPodsNextDoor},
 			step{name: "ResizesPodsNextDoor", run: resizesPodsNextDoor},

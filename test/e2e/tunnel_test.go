@@ -48,6 +48,7 @@ func joinsThePods(t *testing.T) {
 	for _, step := range []step{
 		{name: "PodsAndNodes", run: fabric.podsAndNodes},
 		{name: "Services", run: fabric.services},
+		{name: "Exports", run: fabric.exports},
 		{name: "WhatIsNoPod", run: fabric.whatIsNoPod},
 		{name: "GatewaysComeAndGo", run: fabric.gatewaysComeAndGo},
 		{name: "ShopOverBothClusters", run: fabric.shopOverBothClusters},

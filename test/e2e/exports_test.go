@@ -1,0 +1,219 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	mcscrd "sigs.k8s.io/mcs-api/config/crd"
+	mcsv1alpha1 "sigs.k8s.io/mcs-api/pkg/apis/v1alpha1"
+	mcs "sigs.k8s.io/mcs-api/pkg/client/clientset/versioned"
+	"sigs.k8s.io/yaml"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/test/harness"
+)
+
+// servesExports has a cluster serve the Multi-Cluster Services API, which the
+// chart leaves to its administrator: installed before the product, it is known
+// from the start. By kubectl, that would remember an API without the product.
+func servesExports(ctx context.Context, c *harness.Cluster) error {
+	client, err := dynamic.NewForConfig(c.Config)
+	if err != nil {
+		return err
+	}
+	definitions := client.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
+	for _, text := range [][]byte{mcscrd.ServiceExportCRD, mcscrd.ServiceImportCRD} {
+		definition := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal(text, &definition.Object); err != nil {
+			return err
+		}
+		if _, err := definitions.Create(ctx, definition, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+			return err
+		}
+	}
+	// Kubernetes makes an APIService of each version, and that is to be there, too,
+	// before somebody looks at all there is.
+	services := client.Resource(schema.GroupVersionResource{Group: "apiregistration.k8s.io", Version: "v1", Resource: "apiservices"})
+	return harness.Eventually(ctx, soon, c.Name+" to serve exports and imports", func(ctx context.Context) (bool, string, error) {
+		for _, version := range []string{"v1alpha1", "v1beta1"} {
+			if _, err := services.Get(ctx, version+"."+mcsv1alpha1.GroupName, metav1.GetOptions{}); err != nil {
+				return false, "", err
+			}
+			list, err := c.Kube.Discovery().ServerResourcesForGroupVersion(mcsv1alpha1.GroupName + "/" + version)
+			if err != nil {
+				return false, "", err
+			}
+			for _, name := range []string{mcsv1alpha1.ServiceExportPluralName, mcsv1alpha1.ServiceImportPluralName} {
+				if !slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Name == name }) {
+					return false, show(list), nil
+				}
+			}
+		}
+		return true, "", nil
+	})
+}
+
+// exported is a Service that has a pod at home and one next door, and that is
+// exported.
+type exported struct {
+	offload
+	home, away, there caller
+}
+
+// exportsWeb exports the Service web by the sample that the documentation names.
+func exportsWeb(t *testing.T) exported {
+	t.Helper()
+	e := exported{offload: offloaded(t, v1alpha1.NamespaceOffloadingSpec{PodOffloadingStrategy: v1alpha1.LocalAndRemote})}
+	e.home = partOf(t, e.offload, "home", corev1.NodeSelectorOpDoesNotExist)
+	e.away = partOf(t, e.offload, "away", corev1.NodeSelectorOpExists)
+	e.there = caller{milan, podReady(t, milan, e.twin, "away")}
+	kubectl(t, rome, "apply", "-n", e.namespace, "-f", filepath.Join(playground.Root, "artifacts", "samples", "serviceexport.yaml"))
+	return e
+}
+
+// exportsServices exports a Service: both clusters import it, each at the
+// address of the Service that it has, until it is exported no more. Without a
+// network each knows the endpoints that live there.
+func exportsServices(t *testing.T) {
+	e := exportsWeb(t)
+	for _, side := range []struct {
+		caller
+		namespace string
+	}{{e.home, e.namespace}, {e.there, e.twin}} {
+		imported := isImported(t, side.cluster, side.namespace, side.cluster.Name+" "+side.pod.Status.PodIP)
+		service := must(side.cluster.Kube.CoreV1().Services(side.namespace).Get(t.Context(), "web", metav1.GetOptions{}))(t)
+		want := mcsv1alpha1.ServiceImportSpec{
+			Type: mcsv1alpha1.ClusterSetIP, IPs: service.Spec.ClusterIPs, IPFamilies: service.Spec.IPFamilies,
+			SessionAffinity: service.Spec.SessionAffinity, InternalTrafficPolicy: service.Spec.InternalTrafficPolicy,
+			Ports: []mcsv1alpha1.ServicePort{{Name: "http", Protocol: corev1.ProtocolTCP, Port: 80}},
+		}
+		if diff := cmp.Diff(want, imported.Spec); diff != "" {
+			t.Errorf("what %s imports (-want +got):\n%s", side.cluster.Name, diff)
+		}
+	}
+	// At home the Service leads next door as well, where nobody gets to.
+	e.there.says(t, "hello from away", "get", "http://web/")
+	isExported(t, e.namespace)
+
+	kubectl(t, rome, "delete", "serviceexport", "web", "-n", e.namespace)
+	isNotImported(t, rome, e.namespace)
+	isNotImported(t, milan, e.twin)
+	must(milan.Kube.CoreV1().Services(e.twin).Get(t.Context(), "web", metav1.GetOptions{}))(t)
+	e.there.says(t, "hello from away", "get", "http://web/")
+}
+
+// exports has both clusters import the endpoints of both, each as it reaches
+// them.
+func (f fabric) exports(t *testing.T) {
+	e := exportsWeb(t)
+	isImported(t, rome, e.namespace, "rome "+e.home.pod.Status.PodIP, "milan "+e.away.pod.Status.PodIP)
+	isImported(t, milan, e.twin, "milan "+e.there.pod.Status.PodIP, "rome "+f.seenFrom(t, milan, e.home.pod.Status.PodIP))
+	for _, from := range []caller{e.home, e.there} {
+		for _, want := range []string{"hello from home", "hello from away"} {
+			from.says(t, want, "get", "http://web/")
+		}
+	}
+}
+
+// isExported waits until the export of the Service web says that all is well.
+func isExported(t *testing.T, namespace string) {
+	t.Helper()
+	client := must(mcs.NewForConfig(rome.Config))(t).MulticlusterV1alpha1().ServiceExports(namespace)
+	want := map[mcsv1alpha1.ServiceExportConditionType]string{
+		mcsv1alpha1.ServiceExportConditionValid:    "True Valid",
+		mcsv1alpha1.ServiceExportConditionReady:    "True Exported",
+		mcsv1alpha1.ServiceExportConditionConflict: "False NoConflicts",
+	}
+	eventually(t, soon, fmt.Sprintf("the export of web to be %v", want), func(ctx context.Context) (bool, string, error) {
+		export, err := client.Get(ctx, "web", metav1.GetOptions{})
+		if err != nil {
+			return false, "", err
+		}
+		for of, standing := range want {
+			c := meta.FindStatusCondition(export.Status.Conditions, string(of))
+			if c == nil || string(c.Status)+" "+c.Reason != standing {
+				return false, show(export.Status), nil
+			}
+		}
+		return true, "", nil
+	})
+}
+
+// isImported waits until a namespace imports the Service web with exactly these
+// ready endpoints, each as "cluster address", and of their clusters alone.
+func isImported(t *testing.T, c *harness.Cluster, namespace string, endpoints ...string) *mcsv1alpha1.ServiceImport {
+	t.Helper()
+	slices.Sort(endpoints)
+	var from []string
+	for _, endpoint := range endpoints {
+		cluster, _, _ := strings.Cut(endpoint, " ")
+		from = append(from, cluster)
+	}
+	client := must(mcs.NewForConfig(c.Config))(t).MulticlusterV1alpha1().ServiceImports(namespace)
+	var found *mcsv1alpha1.ServiceImport
+	eventually(t, soon, fmt.Sprintf("%s to import web with %q", c.Name, endpoints), func(ctx context.Context) (bool, string, error) {
+		var err error
+		if found, err = client.Get(ctx, "web", metav1.GetOptions{}); err != nil {
+			return false, "", err
+		}
+		list, err := slicesOfImport(ctx, c, namespace)
+		if err != nil {
+			return false, "", err
+		}
+		var clusters, has []string
+		for _, cluster := range found.Status.Clusters {
+			clusters = append(clusters, cluster.Cluster)
+		}
+		for _, slice := range list {
+			for _, endpoint := range slice.Endpoints {
+				if endpoint.Conditions.Ready == nil || *endpoint.Conditions.Ready {
+					has = append(has, slice.Labels[mcsv1alpha1.LabelSourceCluster]+" "+endpoint.Addresses[0])
+				}
+			}
+		}
+		slices.Sort(clusters)
+		slices.Sort(has)
+		return slices.Equal(clusters, from) && slices.Equal(has, endpoints), fmt.Sprintf("%q with %q", clusters, has), nil
+	})
+	return found
+}
+
+// isNotImported waits until a namespace imports nothing.
+func isNotImported(t *testing.T, c *harness.Cluster, namespace string) {
+	t.Helper()
+	client := must(mcs.NewForConfig(c.Config))(t).MulticlusterV1alpha1().ServiceImports(namespace)
+	eventually(t, soon, "nothing to be imported on "+c.Name, func(ctx context.Context) (bool, string, error) {
+		if _, err := client.Get(ctx, "web", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+			return gone(err)
+		}
+		list, err := slicesOfImport(ctx, c, namespace)
+		return err == nil && len(list) == 0, show(list), err
+	})
+}
+
+// slicesOfImport are the EndpointSlices of the import of the Service web.
+func slicesOfImport(ctx context.Context, c *harness.Cluster, namespace string) ([]discoveryv1.EndpointSlice, error) {
+	list, err := c.Kube.DiscoveryV1().EndpointSlices(namespace).List(ctx, metav1.ListOptions{LabelSelector: mcsv1alpha1.LabelServiceName + "=web"})
+	if err != nil {
+		return nil, err
+	}
+	return list.Items, nil
+}
