@@ -6,10 +6,11 @@
 // loop that applies it again and again.
 package agent
 
+import "liqo.io/federation/apiserver/apis/federation/v1alpha1"
+
 const (
-	// GatewayName is what the gateway is called: its Deployment, the label
-	// app.kubernetes.io/name of its pods, and the Lease of the active one.
-	GatewayName = "liqo-gateway"
+	// GatewayName is what the gateway is called.
+	GatewayName = v1alpha1.GatewayName
 	// RouteName is what the DaemonSet of the route agents is called.
 	RouteName = "liqo-route"
 )

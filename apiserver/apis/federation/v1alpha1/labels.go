@@ -111,6 +111,10 @@ const (
 	// them. Only the gateway reads the private one.
 	WireGuardPrivateKey = "privateKey"
 	WireGuardPublicKey  = "publicKey"
+	// GatewayName is what the gateway of the tunnels is called, in the
+	// installation namespace: its Deployment, the label app.kubernetes.io/name of
+	// its pods, the Lease of the active one, and the Service that leads there.
+	GatewayName = "liqo-gateway"
 	// InvitationTokenKey is the key of the token in an invitation's Secret.
 	InvitationTokenKey = "token"
 )

@@ -16,8 +16,10 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
+// MaxTunnelEndpoints is how many endpoints a gateway may have.
+const MaxTunnelEndpoints = 8
+
 const (
-	maxTunnelEndpoints = 8
 	// publicKeySize is that of a key of Curve25519.
 	publicKeySize = 32
 	// minTunnelMTU is what IPv6 asks of every link, and maxTunnelMTU the largest
@@ -93,7 +95,7 @@ func ownCIDRs(spec *federation.NetworkConfigSpec) field.ErrorList {
 // tunnel checks what another gateway has to know of one.
 func tunnel(key string, endpoints []string, mtu int32) field.ErrorList {
 	errs := publicKey(key, specPath.Child("publicKey"))
-	errs = append(errs, uniqueNames(endpoints, maxTunnelEndpoints, specPath.Child("endpoints"), hostPort)...)
+	errs = append(errs, uniqueNames(endpoints, MaxTunnelEndpoints, specPath.Child("endpoints"), hostPort)...)
 	if mtu != 0 && (mtu < minTunnelMTU || mtu > maxTunnelMTU) {
 		errs = append(errs, field.Invalid(specPath.Child("mtu"), mtu, fmt.Sprintf("must be between %d and %d, or 0", minTunnelMTU, maxTunnelMTU)))
 	}
@@ -115,6 +117,11 @@ func publicKey(text string, path *field.Path) field.ErrorList {
 		return field.ErrorList{field.Forbidden(path, "must not be zero, which is no key")}
 	}
 	return nil
+}
+
+// ValidateEndpoint tells what is wrong with one endpoint of a gateway.
+func ValidateEndpoint(text string) field.ErrorList {
+	return hostPort(text, specPath.Child("endpoints"))
 }
 
 // hostPort checks where a gateway is called: a name or an address that is
