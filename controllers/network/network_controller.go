@@ -38,8 +38,10 @@ type Config struct {
 	// installation namespace, and SecretInformers the Secret with the keys there.
 	FederationInformers, InstallationInformers externalversions.SharedInformerFactory
 	SecretInformers                            kubeinformers.SharedInformerFactory
-	Events                                     record.EventRecorder
-	Clock                                      clock.PassiveClock
+	// Gateways see what leads to the gateway; nil where no Service does.
+	Gateways *GatewayInformers
+	Events   record.EventRecorder
+	Clock    clock.PassiveClock
 	// ClusterID is this cluster's.
 	ClusterID string
 	// Namespace is where the product is installed.
@@ -81,6 +83,9 @@ type reconciler struct {
 	mappings  listers.AddressMappingNamespaceLister
 	endpoints listers.TunnelEndpointNamespaceLister
 	secrets   corelisters.SecretNamespaceLister
+	// gateways tell where our gateway is called; nil where an administrator says
+	// so, or nobody does.
+	gateways *gateways
 }
 
 // New makes the controller of the tunnels.
@@ -98,18 +103,28 @@ func New(config *Config) (*queue.Controller[cache.ObjectName], error) {
 		secrets:   secrets.Lister().Secrets(config.Namespace),
 	}
 	controller := queue.New("network", workers, r.reconcile)
-	for _, watched := range []struct {
+	type watched struct {
 		informer cache.SharedIndexInformer
 		handler  cache.ResourceEventHandler
-	}{
+	}
+	all := controller.Handle(r.all)
+	watches := []watched{
 		{everywhere.ForeignClusters().Informer(), controller.Handle(queue.ObjectKeys)},
 		{everywhere.ResourceRequests().Informer(), controller.Handle(byNamespace)},
 		{everywhere.NetworkConfigs().Informer(), controller.Handle(byNamespace)},
-		{everywhere.AddressPools().Informer(), onSpec(controller.Handle(r.all))},
+		{everywhere.AddressPools().Informer(), unless(samePool, all)},
 		{here.AddressMappings().Informer(), controller.Handle(byLabel)},
 		{here.TunnelEndpoints().Informer(), controller.Handle(byName)},
-		{secrets.Informer(), controller.Handle(r.all)},
-	} {
+		{secrets.Informer(), all},
+	}
+	if config.Gateways != nil && len(config.Settings.Endpoints) == 0 {
+		r.gateways = config.Gateways.gateways(config.Namespace)
+		watches = append(watches,
+			watched{config.Gateways.Named.Core().V1().Services().Informer(), all},
+			watched{config.Gateways.Nodes.Core().V1().Nodes().Informer(), unless(sameNode, all)},
+			watched{config.Gateways.Pods.Core().V1().Pods().Informer(), unless(samePlace, all)})
+	}
+	for _, watched := range watches {
 		if _, err := watched.informer.AddEventHandler(watched.handler); err != nil {
 			return nil, fmt.Errorf("watch for the tunnels: %w", err)
 		}
@@ -182,15 +197,18 @@ func (r *reconciler) all(any) []cache.ObjectName {
 	return keys
 }
 
-// onSpec leaves out updates that change no spec: the status of an address pool
-// changes with each mapping.
-func onSpec(handler cache.ResourceEventHandler) cache.ResourceEventHandler {
+// samePool leaves out updates that change no spec: the status of an address
+// pool changes with each mapping.
+func samePool(a, b *v1alpha1.AddressPool) bool { return a.Generation == b.Generation }
+
+// unless leaves out updates after which an object is the same in what matters.
+func unless[T any](same func(a, b T) bool, handler cache.ResourceEventHandler) cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerFuncs{
 		AddFunc: func(object any) { handler.OnAdd(object, false) },
 		UpdateFunc: func(old, object any) {
-			before, err1 := meta.Accessor(old)
-			after, err2 := meta.Accessor(object)
-			if err1 == nil && err2 == nil && before.GetGeneration() != after.GetGeneration() {
+			before, ok1 := old.(T)
+			after, ok2 := object.(T)
+			if !ok1 || !ok2 || !same(before, after) {
 				handler.OnUpdate(old, object)
 			}
 		},

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
@@ -83,6 +84,11 @@ type pass struct {
 	directions []direction
 	// publicKey is that of our gateway.
 	publicKey string
+	// calledAt are where our gateway is called, by service if nobody says so;
+	// nowhere says why it is not.
+	calledAt []string
+	service  *corev1.Service
+	nowhere  string
 	// own are our NetworkConfigs, and theirs those of the other cluster that are
 	// fine.
 	own, theirs []*v1alpha1.NetworkConfig
@@ -161,6 +167,7 @@ func (r *reconciler) agree(ctx context.Context, p *pass) (verdict, error) {
 	for _, step := range []func(context.Context, *pass) (*verdict, error){
 		r.keys,
 		r.addressPools,
+		r.ownEndpoints,
 		r.ownConfigs,
 		r.theirConfigs,
 		r.addressMappings,

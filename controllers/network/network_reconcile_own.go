@@ -10,6 +10,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -115,15 +116,34 @@ func (r *reconciler) addressPools(ctx context.Context, _ *pass) (*verdict, error
 	return nil, nil
 }
 
+// ownEndpoints learns where our gateway is called, if no administrator says so.
+func (r *reconciler) ownEndpoints(_ context.Context, p *pass) (*verdict, error) {
+	p.calledAt = r.Settings.Endpoints
+	if r.gateways == nil {
+		return nil, nil
+	}
+	var err error
+	p.calledAt, p.service, err = r.gateways.endpoints()
+	if p.service != nil && len(p.calledAt) == 0 {
+		p.nowhere = unreachable(p.service)
+	}
+	return nil, err
+}
+
 // ownConfigs tells the other cluster of our network, once for each direction.
 func (r *reconciler) ownConfigs(ctx context.Context, p *pass) (*verdict, error) {
 	s := r.Settings
 	spec := v1alpha1.NetworkConfigSpec{
-		ClusterID: r.ClusterID, PodCIDRs: s.PodCIDRs, ExternalCIDRs: s.ExternalCIDRs, PublicKey: p.publicKey, Endpoints: s.Endpoints, MTU: s.MTU,
+		ClusterID: r.ClusterID, PodCIDRs: s.PodCIDRs, ExternalCIDRs: s.ExternalCIDRs, PublicKey: p.publicKey, Endpoints: p.calledAt, MTU: s.MTU,
 	}
 	for _, d := range p.directions {
 		client := r.Federation.FederationV1alpha1().NetworkConfigs(d.namespace)
 		found, err := r.configs.NetworkConfigs(d.namespace).Get(d.own)
+		if err == nil && r.gateways != nil {
+			var left time.Duration
+			spec.Endpoints, left = r.gateways.settled(found.Spec.Endpoints, p.calledAt, p.service, r.Clock.Now())
+			p.after = sooner(p.after, left)
+		}
 		switch {
 		case apierrors.IsNotFound(err):
 			found, err = client.Create(ctx, &v1alpha1.NetworkConfig{ObjectMeta: managed(p.fc, d.namespace, d.own), Spec: spec}, createOptions)

@@ -39,6 +39,9 @@ type Settings struct {
 	// Endpoints are where this cluster's gateway is called, host:port, the best
 	// first.
 	Endpoints []string
+	// GatewayService tells that a Service leads to the gateway. Without Endpoints
+	// it is called where that is reached.
+	GatewayService bool
 	// MTU is the most that a packet may measure inside of a tunnel, in bytes; 0
 	// leaves it to the network of the nodes.
 	MTU int32
@@ -66,10 +69,11 @@ func (s *Settings) AddFlags(fs *pflag.FlagSet) {
 		{&s.ReservedCIDRs, "network-reserved-cidrs", "CIDRs of whatever else pods here have to reach, which no other cluster may have here."},
 		{&s.PoolCIDRs, "network-pool-cidrs", "CIDRs that those of other clusters are mapped to where they conflict: those of AddressPool default, unless it is yours."},
 		{&s.PeerCIDRs, "network-peer-cidrs", "CIDRs that the ranges of other clusters must lie in: who could announce any would be sent what is meant for the internet."},
-		{&s.Endpoints, "network-endpoints", "Where this cluster's gateway is called, host:port over UDP, the best first. Without any it calls the others."},
+		{&s.Endpoints, "network-endpoints", "Where this cluster's gateway is called, host:port over UDP, the best first. Without any it is called where its Service is reached, and where it has none it calls the others."},
 	} {
 		fs.StringSliceVar(flag.value, flag.name, *flag.value, flag.usage)
 	}
+	fs.BoolVar(&s.GatewayService, "network-gateway-service", s.GatewayService, "Keep the EndpointSlice of Service liqo-gateway in the installation namespace, and learn from it where the gateway is called.")
 	fs.Int32Var(&s.MTU, "network-mtu", s.MTU, "The most that a packet may measure inside of a tunnel, in bytes, 1280 to 65535; 0 leaves it to the network of the nodes.")
 }
 

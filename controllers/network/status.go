@@ -88,6 +88,9 @@ func (p *pass) standing(now time.Time) verdict {
 		}
 	}
 	waiting := pending(ReasonConnecting, "TunnelEndpoint %s is not connected: %s", p.endpoint.Name, said)
+	if p.nowhere != "" {
+		waiting.message += " " + p.nowhere
+	}
 	if p.fc.Status.Networking == v1alpha1.PeeringEstablished && left > 0 {
 		waiting.phase = v1alpha1.PeeringEstablished
 		p.after = sooner(p.after, left)

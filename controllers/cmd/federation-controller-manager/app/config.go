@@ -23,6 +23,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/controllers/network"
 	"liqo.io/federation/controllers/remote"
 	"liqo.io/federation/controllers/resources"
 	"liqo.io/federation/generated/clientset/versioned"
@@ -56,6 +57,8 @@ type Config struct {
 	factories []factory
 	// installation are the informers of the installation namespace.
 	installation externalversions.SharedInformerFactory
+	// gateways are the informers of what leads to the gateway.
+	gateways *network.GatewayInformers
 	// shared is what the controllers of package resources share beside.
 	shared *resources.Config
 }

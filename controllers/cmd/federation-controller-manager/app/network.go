@@ -21,18 +21,43 @@ func (c *Config) installationInformers() externalversions.SharedInformerFactory 
 	return c.installation
 }
 
-func initNetwork(_ context.Context, config *Config) ([]Runner, error) {
-	return running(network.New(&network.Config{
-		Kube:                  config.Kube,
-		Federation:            config.Federation,
-		FederationInformers:   config.FederationInformers,
-		InstallationInformers: config.installationInformers(),
-		SecretInformers:       config.NewKubeInformers(network.SecretInformers(config.Options.Namespace)...),
-		Events:                config.Recorder("network"),
+// gatewayInformers see what leads to the gateway; nil where no Service does.
+func (c *Config) gatewayInformers() *network.GatewayInformers {
+	if c.gateways == nil && c.Options.Network.GatewayService {
+		c.gateways = &network.GatewayInformers{
+			Named: c.NewKubeInformers(network.GatewayNames(c.Options.Namespace)...),
+			Pods:  c.NewKubeInformers(network.GatewayPods(c.Options.Namespace)...),
+			Nodes: c.KubeInformers,
+		}
+	}
+	return c.gateways
+}
+
+func (c *Config) network(controller string) *network.Config {
+	return &network.Config{
+		Kube:                  c.Kube,
+		Federation:            c.Federation,
+		FederationInformers:   c.FederationInformers,
+		InstallationInformers: c.installationInformers(),
+		SecretInformers:       c.NewKubeInformers(network.SecretInformers(c.Options.Namespace)...),
+		Gateways:              c.gatewayInformers(),
+		Events:                c.Recorder(controller),
 		Clock:                 clock.RealClock{},
-		ClusterID:             config.ClusterID,
-		Namespace:             config.Options.Namespace,
-		Networking:            v1alpha1.NetworkingMode(config.Options.Networking),
-		Settings:              config.Options.Network,
-	}))
+		ClusterID:             c.ClusterID,
+		Namespace:             c.Options.Namespace,
+		Networking:            v1alpha1.NetworkingMode(c.Options.Networking),
+		Settings:              c.Options.Network,
+	}
+}
+
+func initNetwork(_ context.Context, config *Config) ([]Runner, error) {
+	return running(network.New(config.network("network")))
+}
+
+// initGatewayService runs nothing where no Service leads to the gateway.
+func initGatewayService(_ context.Context, config *Config) ([]Runner, error) {
+	if !config.Options.Network.GatewayService {
+		return nil, nil
+	}
+	return running(network.NewGatewayService(config.network("gateway-service")))
 }
