@@ -48,6 +48,9 @@ accepts --set clusterName=rome,networking=Flat --set-json 'policy.refusedEndpoin
 accepts --set clusterName=rome,networking=Tunnel,network.mtu=1420,network.endpoints[0]=rome.example.org:51820 --set-json 'network.podCIDRs=["10.244.0.0/16","fd00:244::/56"]'
 accepts --set clusterName=rome,networking=Tunnel,network.enabled=true,network.gateway.nodeSelector.edge=yes,network.gateway.port=51821 --set-json 'network.podCIDRs=["10.244.0.0/16"]' --set-json 'network.externalCIDRs=["10.70.0.0/16"]' --set-json 'network.serviceCIDRs=["10.96.0.0/12"]'
 accepts --set clusterName=rome,network.enabled=true,network.gateway.replicas=1 --set-json 'network.podCIDRs=["fd00:244::/56"]'
+network=clusterName=rome,network.enabled=true,network.gateway.service.enabled=true
+accepts --set "${network}" --set-json 'network.podCIDRs=["10.244.0.0/16"]' --set-json 'network.gateway.service.annotations={"example.com/public":"true"}' --set network.gateway.service.loadBalancerClass=example.com/lb
+accepts --set "${network},network.gateway.service.type=NodePort,network.gateway.service.nodePort=30820,network.gateway.service.externalTrafficPolicy=Cluster" --set-json 'network.podCIDRs=["10.244.0.0/16"]'
 
 widgets='{"group":"example.com","version":"v1","resource":"widgets"}'
 accepts --set clusterName=rome --set-json "policy.reflectedKinds=[${widgets}]" --set-json "reflection.kinds=[${widgets}]"
@@ -68,6 +71,8 @@ refuses 'does not match pattern' --set clusterName=rome --set-json 'network.endp
 refuses "'None', 'Flat', 'Tunnel'" --set clusterName=rome,networking=Round
 refuses 'network.enabled needs network.podCIDRs' --set clusterName=rome,network.enabled=true
 refuses 'maximum' --set clusterName=rome,network.gateway.port=70000
+refuses "'LoadBalancer', 'NodePort'" --set clusterName=rome,network.gateway.service.type=ClusterIP
+refuses 'network.gateway.service.loadBalancerClass is for type LoadBalancer' --set "${network},network.gateway.service.type=NodePort,network.gateway.service.loadBalancerClass=example.com/lb" --set-json 'network.podCIDRs=["10.244.0.0/16"]'
 refuses 'does not match pattern' --set clusterName=rome --set-json 'policy.refusedEndpointCIDRs=["10.96.0.1"]'
 for group in apps rbac.authorization.k8s.io multicluster.x-k8s.io federation.liqo.io; do
   refuses "'not' failed" --set clusterName=rome --set-json "policy.reflectedKinds=[${widgets/example.com/${group}}]"
