@@ -51,6 +51,7 @@ func joinsThePods(t *testing.T) {
 		{name: "Exports", run: fabric.exports},
 		{name: "WhatIsNoPod", run: fabric.whatIsNoPod},
 		{name: "GatewaysComeAndGo", run: fabric.gatewaysComeAndGo},
+		{name: "ByAService", run: fabric.byAService},
 		{name: "ShopOverBothClusters", run: fabric.shopOverBothClusters},
 	} {
 		t.Run(step.name, func(t *testing.T) {
@@ -102,7 +103,7 @@ func withoutNetwork(t *testing.T) {
 	for _, c := range []*harness.Cluster{rome, milan} {
 		// To helm, null is what it was before, and {} a list of one empty word.
 		helmUpgrade(t, c, "--reuse-values", "--wait", "--timeout=3m", "--set=networking=None", "--set=network.enabled=false",
-			"--set-json=network.podCIDRs=[]", "--set-json=network.externalCIDRs=[]", "--set-json=network.endpoints=[]")
+			"--set=network.gateway.service.enabled=false", "--set-json=network.podCIDRs=[]", "--set-json=network.externalCIDRs=[]", "--set-json=network.endpoints=[]")
 		// The one before would make them anew.
 		podsReady(t, c, harness.Namespace, "app.kubernetes.io/name=federation-controller-manager", 1)
 		for _, kept := range [][]string{
@@ -420,14 +421,7 @@ func (f fabric) gatewaysComeAndGo(t *testing.T) {
 	pods := onEachNode(t, milan)
 	url := "http://" + f.seenFrom(t, rome, pods[0].pod.Status.PodIP) + ":8080/"
 	nodes := realNodes(t, rome)
-	active := func(ctx context.Context) (string, error) {
-		lease, err := rome.Kube.CoordinationV1().Leases(harness.Namespace).Get(ctx, "liqo-gateway", metav1.GetOptions{})
-		if err != nil {
-			return "", err
-		}
-		return ptr.Deref(lease.Spec.HolderIdentity, ""), nil
-	}
-	first := must(active(t.Context()))(t)
+	first := must(activeGateway(t.Context()))(t)
 	from := nodes[slices.IndexFunc(nodes, func(n corev1.Node) bool { return len(nodes) == 1 || n.Name != first })].Name
 	answers := func(ctx context.Context) bool {
 		got, err := playground.Exec(ctx, from, "curl", "--silent", "--max-time", "0.25", url)
@@ -454,18 +448,35 @@ func (f fabric) gatewaysComeAndGo(t *testing.T) {
 	isReached()
 	t.Logf("%s after the gateway on %s was killed, %s reached milan", time.Since(died).Round(10*time.Millisecond), first, from)
 
-	first = must(active(t.Context()))(t)
-	kubectl(t, rome, "delete", "pod", "-n", harness.Namespace, "-l", "app.kubernetes.io/name=liqo-gateway", "--field-selector", "spec.nodeName="+first, "--wait=false")
-	if len(nodes) > 1 {
-		eventually(t, soon, "the gateway of another node than "+first+" to be active", func(ctx context.Context) (bool, string, error) {
-			now, err := active(ctx)
-			return now != "" && now != first, now, err
-		})
-	}
+	endsActiveGateway(t)
 	isReached()
 	for _, c := range []*harness.Cluster{rome, milan} {
 		networkingIs(t, c, v1alpha1.PeeringEstablished)
 	}
+}
+
+// activeGateway is the node of rome's active gateway; empty between two of them.
+func activeGateway(ctx context.Context) (string, error) {
+	lease, err := rome.Kube.CoordinationV1().Leases(harness.Namespace).Get(ctx, v1alpha1.GatewayName, metav1.GetOptions{})
+	if err != nil {
+		return "", err
+	}
+	return ptr.Deref(lease.Spec.HolderIdentity, ""), nil
+}
+
+// endsActiveGateway deletes the pod of rome's active gateway, and waits until
+// the one of another node is active, if there is another node.
+func endsActiveGateway(t *testing.T) {
+	t.Helper()
+	first := must(activeGateway(t.Context()))(t)
+	kubectl(t, rome, "delete", "pod", "-n", harness.Namespace, "-l", "app.kubernetes.io/name="+v1alpha1.GatewayName, "--field-selector", "spec.nodeName="+first, "--wait=false")
+	if len(realNodes(t, rome)) == 1 {
+		return
+	}
+	eventually(t, soon, "the gateway of another node than "+first+" to be active", func(ctx context.Context) (bool, string, error) {
+		now, err := activeGateway(ctx)
+		return now != "" && now != first, now, err
+	})
 }
 
 // networkingIs waits until rome or milan says so of its network with the other
