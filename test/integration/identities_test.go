@@ -55,7 +55,7 @@ func makeTenancy(t *testing.T, env *framework.Environment, cluster string) tenan
 }
 
 // withEverything are values of the chart that bring every account with them.
-var withEverything = []string{"network.enabled=true", `network.podCIDRs=["10.244.0.0/16"]`}
+var withEverything = []string{"network.enabled=true", "network.gateway.service.enabled=true", `network.podCIDRs=["10.244.0.0/16"]`}
 
 // installRoles applies everything of the chart that gives rights.
 func installRoles(t *testing.T, env *framework.Environment) {

@@ -1,0 +1,124 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package integration
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	kubeinformers "k8s.io/client-go/informers"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/utils/clock"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/controllers/network"
+	"liqo.io/federation/generated/informers/externalversions"
+	"liqo.io/federation/test/integration/framework"
+)
+
+// The Service of the gateway leads to the active one, by nothing but the rights
+// of the chart and within its policies.
+func TestTheServiceOfTheGatewayLeadsToTheActiveOne(t *testing.T) {
+	env := framework.Get(t)
+	installPolicies(t, env)
+	installRoles(t, env)
+	for i, name := range []string{"leads-one", "leads-two"} {
+		makeNode(t, env, name, "")
+		address := fmt.Sprintf(`{"status":{"addresses":[{"type":"InternalIP","address":"192.0.2.%d"}]}}`, i+1)
+		must(t)(env.Kube.CoreV1().Nodes().Patch(t.Context(), name, types.StrategicMergePatchType, []byte(address), metav1.PatchOptions{}, "status"))
+	}
+	kube := kubeOf(t, env.ServiceAccount(t, framework.Namespace, controllerManager))
+	informers := &network.GatewayInformers{
+		Named: kubeinformers.NewSharedInformerFactoryWithOptions(kube, 0, network.GatewayNames(framework.Namespace)...),
+		Pods:  kubeinformers.NewSharedInformerFactoryWithOptions(kube, 0, network.GatewayPods(framework.Namespace)...),
+		Nodes: kubeinformers.NewSharedInformerFactory(kube, 0),
+	}
+	controller, err := network.NewGatewayService(&network.Config{
+		Kube: kube, Gateways: informers, Events: &record.FakeRecorder{}, Clock: clock.RealClock{}, Namespace: framework.Namespace, Settings: network.DefaultSettings(),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	none := externalversions.NewSharedInformerFactory(fastClient(t, env.Admin), 0)
+	for _, informers := range []kubeinformers.SharedInformerFactory{informers.Pods, informers.Nodes} {
+		runWith(t, informers, none)
+	}
+	runWith(t, informers.Named, none, controller.Run)
+
+	services, leases := env.Kube.CoreV1().Services(framework.Namespace), env.Kube.CoordinationV1().Leases(framework.Namespace)
+	leadsTo := func(want string) {
+		t.Helper()
+		retry(t, func() (any, error) {
+			slice, err := env.Kube.DiscoveryV1().EndpointSlices(framework.Namespace).Get(t.Context(), v1alpha1.GatewayName, metav1.GetOptions{})
+			got := "nowhere"
+			if apierrors.IsNotFound(err) {
+				got, err = "no slice", nil
+			} else if err == nil && len(slice.Endpoints) > 0 {
+				got = fmt.Sprintf("%s %s:%d", *slice.Endpoints[0].NodeName, slice.Endpoints[0].Addresses[0], *slice.Ports[0].Port)
+			}
+			if err == nil && got != want {
+				err = fmt.Errorf("it leads to %s, want %s", got, want)
+			}
+			return nil, err
+		})
+	}
+	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.GatewayName}, Spec: corev1.ServiceSpec{
+		Type: corev1.ServiceTypeNodePort, ExternalTrafficPolicy: corev1.ServiceExternalTrafficPolicyLocal,
+		Ports: []corev1.ServicePort{{Name: "wireguard", Protocol: corev1.ProtocolUDP, Port: 51820}},
+	}}
+	must(t)(services.Create(t.Context(), service, metav1.CreateOptions{}))
+	leadsTo("nowhere")
+	active := "leads-one"
+	must(t)(leases.Create(t.Context(), &coordinationv1.Lease{
+		ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.GatewayName}, Spec: coordinationv1.LeaseSpec{HolderIdentity: &active},
+	}, metav1.CreateOptions{}))
+	undo(t, func(ctx context.Context) error {
+		return leases.Delete(ctx, v1alpha1.GatewayName, metav1.DeleteOptions{})
+	})
+	leadsTo("leads-one 192.0.2.1:51820")
+	must(t)(leases.Patch(t.Context(), v1alpha1.GatewayName, types.MergePatchType, []byte(`{"spec":{"holderIdentity":"leads-two"}}`), metav1.PatchOptions{}))
+	leadsTo("leads-two 192.0.2.2:51820")
+	if err := services.Delete(t.Context(), v1alpha1.GatewayName, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	leadsTo("no slice")
+}
+
+// Whoever has the account of the controller manager gives endpoints to that one
+// Service, and to no other of the installation.
+func TestPoliciesKeepEndpointsToTheGateway(t *testing.T) {
+	env := framework.Get(t)
+	installPolicies(t, env)
+	elsewhere := env.MakeNamespace(t)
+	rule := rbacv1.PolicyRule{APIGroups: []string{"discovery.k8s.io"}, Verbs: []string{"create"}, Resources: []string{"endpointslices"}}
+	for _, namespace := range []string{framework.Namespace, elsewhere} {
+		env.Grant(t, account(framework.Namespace, controllerManager), namespace, rule)
+	}
+	kube := kubeOf(t, env.ServiceAccount(t, framework.Namespace, controllerManager))
+	slice := func(namespace, name, service, manager string) func(context.Context) error {
+		return func(ctx context.Context) error {
+			_, err := kube.DiscoveryV1().EndpointSlices(namespace).Create(ctx, &discoveryv1.EndpointSlice{
+				ObjectMeta:  metav1.ObjectMeta{Name: name, Labels: map[string]string{discoveryv1.LabelServiceName: service, discoveryv1.LabelManagedBy: manager}},
+				AddressType: discoveryv1.AddressTypeIPv4, Endpoints: []discoveryv1.Endpoint{},
+			}, dryCreate)
+			return err
+		}
+	}
+	const gateway, ours = v1alpha1.GatewayName, v1alpha1.ManagedBy
+	expect(t, []attempt{
+		{"the gateway's", "", slice(framework.Namespace, gateway, gateway, ours)},
+		{"the gateway's of another name", "what leads to the gateway", slice(framework.Namespace, "other", gateway, ours)},
+		{"the gateway's in somebody's name", "what leads to the gateway", slice(framework.Namespace, gateway, gateway, "somebody")},
+		{"those of the API server", "what leads to the gateway", slice(framework.Namespace, gateway, "federation-apiserver", ours)},
+		{"those of that name elsewhere", "what leads to the gateway", slice(elsewhere, gateway, gateway, ours)},
+	})
+}
