@@ -75,7 +75,8 @@ func NewVirtualNodes(config *Config) (*VirtualNodes, error) {
 		return keys
 	}
 	var accounts *queue.Controller[string]
-	watches := pods.OfNodes(config.Kube, func(node string) {
+	watches := config.Pods
+	watches.Listen(func(node string, _ *corev1.Pod) {
 		for _, key := range ofNode(node) {
 			controller.AddAfter(key, settle)
 		}
