@@ -143,10 +143,11 @@ func byNamespace(object any) []cache.ObjectName {
 	return nil
 }
 
-// byLabel leads from what is made for a foreign cluster to it.
+// byLabel leads from the range of a foreign cluster to it. Single addresses, of
+// which there are many, are no part of what is agreed upon.
 func byLabel(object any) []cache.ObjectName {
 	accessor, err := meta.Accessor(object)
-	if err != nil {
+	if err != nil || accessor.GetLabels()[v1alpha1.LabelOrigin] != "" {
 		return nil
 	}
 	if name := accessor.GetLabels()[v1alpha1.LabelForeignCluster]; name != "" {

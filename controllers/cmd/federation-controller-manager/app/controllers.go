@@ -36,6 +36,7 @@ func controllers() []Controller {
 		{Name: "peer-fairness", Init: initPeerFairness},
 		{Name: "replication", Init: initReplication},
 		{Name: "network", Init: initNetwork},
+		{Name: "addresses", Init: initAddresses},
 		{Name: "heartbeat", Init: initHeartbeat},
 		{Name: "consumer-liveness", Init: initConsumerLiveness},
 		{Name: "resource-provider", Init: initResourceProvider},

@@ -36,3 +36,17 @@ func initNetwork(_ context.Context, config *Config) ([]Runner, error) {
 		Settings:              config.Options.Network,
 	}))
 }
+
+func initAddresses(_ context.Context, config *Config) ([]Runner, error) {
+	return running(network.NewAddresses(&network.AddressesConfig{
+		Kube:                  config.Kube,
+		Federation:            config.Federation,
+		FederationInformers:   config.FederationInformers,
+		InstallationInformers: config.installationInformers(),
+		BindingInformers:      config.NewKubeInformers(network.BindingInformers(config.Options.Namespace)...),
+		Pods:                  config.nodePods,
+		Events:                config.Recorder("addresses"),
+		Clock:                 clock.RealClock{},
+		Namespace:             config.Options.Namespace,
+	}))
+}
