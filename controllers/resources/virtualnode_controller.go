@@ -184,7 +184,7 @@ func (c *Config) virtualNodes() *virtualNodes {
 	federation := c.Federation.FederationV1alpha1()
 	managed := c.ManagedInformers
 	return &virtualNodes{
-		clusterID: c.ClusterID, clusterName: c.ClusterName, kubelet: c.VirtualKubelet, clock: c.Clock,
+		clusterID: c.ClusterID, clusterName: c.ClusterName, namespace: c.Namespace, kubelet: c.VirtualKubelet, clock: c.Clock,
 		get: func(namespace, name string) (*v1alpha1.VirtualNode, error) {
 			return informers.VirtualNodes().Lister().VirtualNodes(namespace).Get(name)
 		},

@@ -112,6 +112,7 @@ func (r *virtualNodes) newContainer(node *v1alpha1.VirtualNode, foreignCluster s
 			"--node-name=" + node.Spec.NodeName,
 			"--virtual-node=" + node.Name,
 			"--namespace=" + node.Namespace,
+			"--installation-namespace=" + r.namespace,
 			"--foreign-cluster=" + foreignCluster,
 			"--cluster-id=" + r.clusterID,
 			"--consumer-name=" + r.clusterName,

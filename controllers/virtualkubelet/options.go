@@ -27,6 +27,9 @@ type Options struct {
 	// VirtualNode is what the node is made from, in Namespace, the peer
 	// namespace.
 	VirtualNode, Namespace string
+	// InstallationNamespace is where the AddressMappings are. Empty means that the
+	// provider is told of no pod that runs on another one.
+	InstallationNamespace string
 	// ForeignCluster is the provider, as this cluster calls it.
 	ForeignCluster string
 	// ClusterID and RemoteClusterID are the ids of the consumer and the provider.
@@ -64,6 +67,7 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.NodeIP, "node-ip", o.NodeIP, "Address that the kubelet's API is reached at: the pod's own.")
 	flags.StringVar(&o.VirtualNode, "virtual-node", o.VirtualNode, "Name of the VirtualNode that the Node is made from.")
 	flags.StringVar(&o.Namespace, "namespace", o.Namespace, "Peer namespace, where the VirtualNode is.")
+	flags.StringVar(&o.InstallationNamespace, "installation-namespace", o.InstallationNamespace, "Namespace where the product is installed, and the AddressMappings are. Without one no endpoint on another provider is sent to this one.")
 	flags.StringVar(&o.ForeignCluster, "foreign-cluster", o.ForeignCluster, "Name of the ForeignCluster behind the Node.")
 	flags.StringVar(&o.ClusterID, "cluster-id", o.ClusterID, "Id of this cluster.")
 	flags.StringVar(&o.RemoteClusterID, "remote-cluster-id", o.RemoteClusterID, "Id of the cluster behind the Node.")
@@ -88,6 +92,9 @@ func (o *Options) Validate() []error {
 		if len(validation.IsDNS1123Subdomain(flag.value)) > 0 {
 			errs = append(errs, fmt.Errorf("--%s %q is not the name of an object", flag.name, flag.value))
 		}
+	}
+	if o.InstallationNamespace != "" && len(validation.IsDNS1123Label(o.InstallationNamespace)) > 0 {
+		errs = append(errs, fmt.Errorf("--installation-namespace %q is not the name of a namespace", o.InstallationNamespace))
 	}
 	for _, flag := range []struct{ name, value string }{{"cluster-id", o.ClusterID}, {"remote-cluster-id", o.RemoteClusterID}} {
 		if flag.value == "" || len(validation.IsValidLabelValue(flag.value)) > 0 {

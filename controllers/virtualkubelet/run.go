@@ -107,7 +107,7 @@ func assemble(ctx context.Context, options *Options, clients *clients, own *Metr
 		events:    broadcaster,
 		remapped:  make(chan struct{}, 1),
 	}
-	k.network = &network{virtualNode: k.informers.virtualNode}
+	k.network = &network{virtualNode: k.informers.virtualNode, mapped: k.informers.mapped}
 	k.node = &Node{
 		provider: options.ForeignCluster, address: options.NodeIP, port: options.Port,
 		check:       func(ctx context.Context) (string, error) { return clients.check(ctx, k.informers.virtualNode()) },
@@ -172,6 +172,7 @@ func assemble(ctx context.Context, options *Options, clients *clients, own *Metr
 		},
 		maps:     k.remap,
 		nodeGone: k.node.again,
+		mapped:   k.reflected.enqueueEndpoints,
 	})
 }
 
@@ -250,7 +251,7 @@ func (k *kubelet) serve(ctx context.Context, options *Options, clients *clients,
 		Metrics:  legacyregistry.Handler(),
 		Ready: func() error {
 			if !k.informers.synced() {
-				return errors.New("this cluster's pods, VirtualNode and NamespaceMap are not known yet")
+				return errors.New("this cluster's pods, VirtualNode, NamespaceMap and AddressMappings are not known yet")
 			}
 			return nil
 		},
