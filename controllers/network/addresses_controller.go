@@ -6,12 +6,12 @@ package network
 import (
 	"context"
 	"fmt"
+	"net/netip"
 	"slices"
 	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/util/sets"
 	kubeinformers "k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
@@ -51,12 +51,19 @@ type AddressesConfig struct {
 	Clock  clock.PassiveClock
 	// Namespace is where the product is installed.
 	Namespace string
+	// ClusterID is this cluster's.
+	ClusterID string
+	// Home is the address of this cluster's API server that providers reach through
+	// tunnels; invalid where they do not.
+	Home netip.Addr
 }
 
 // podAddresses gives the pods of this cluster that run on one provider addresses
-// that other providers call them by.
+// that other providers call them by, and this cluster's API server one that each
+// provider does.
 type podAddresses struct {
 	*AddressesConfig
+	clusters     listers.ForeignClusterLister
 	virtualNodes listers.VirtualNodeLister
 	maps         listers.NamespaceMapLister
 	offloadings  listers.NamespaceOffloadingLister
@@ -72,15 +79,18 @@ type podAddresses struct {
 	// exhausted is until when IPv4 (true) or IPv6 is not asked for, since there
 	// were no addresses left.
 	exhausted map[bool]time.Time
-	// told is what the owner of a namespace was told last.
-	told map[string]string
+	// told is what the owner of a namespace, or of a foreign cluster, was told
+	// last.
+	told map[cache.ObjectName]string
 }
 
-// readers is what is reconciled beside pods, which have a name: who may read
+// readers is what is reconciled beside pods, which have a name and a namespace,
+// and foreign clusters, which have a name and call the API server: who may read
 // AddressMappings.
 var readers cache.ObjectName
 
-// NewAddresses makes the controller of single addresses. Its keys are pods.
+// NewAddresses makes the controller of single addresses. Its keys are pods, and
+// foreign clusters for the API server.
 func NewAddresses(config *AddressesConfig) (*queue.Controller[cache.ObjectName], error) {
 	everywhere, here := config.FederationInformers.Federation().V1alpha1(), config.InstallationInformers.Federation().V1alpha1()
 	mappings := here.AddressMappings().Informer()
@@ -90,6 +100,7 @@ func NewAddresses(config *AddressesConfig) (*queue.Controller[cache.ObjectName],
 	}
 	a := &podAddresses{
 		AddressesConfig: config,
+		clusters:        everywhere.ForeignClusters().Lister(),
 		virtualNodes:    everywhere.VirtualNodes().Lister(),
 		maps:            everywhere.NamespaceMaps().Lister(),
 		offloadings:     everywhere.NamespaceOffloadings().Lister(),
@@ -99,7 +110,7 @@ func NewAddresses(config *AddressesConfig) (*queue.Controller[cache.ObjectName],
 		bindings:        bindings.Lister().RoleBindings(config.Namespace),
 		podOn:           config.watchedPod,
 		exhausted:       map[bool]time.Time{},
-		told:            map[string]string{},
+		told:            map[cache.ObjectName]string{},
 	}
 	controller := queue.New("addresses", workers, a.reconcile)
 	config.Pods.Listen(func(_ string, pod *corev1.Pod) { controller.Add(cache.MetaObjectToName(pod)) })
@@ -114,8 +125,8 @@ func NewAddresses(config *AddressesConfig) (*queue.Controller[cache.ObjectName],
 	}{
 		{mappings, controller.Handle(origins)},
 		{everywhere.VirtualNodes().Informer(), cache.ResourceEventHandlerFuncs{
-			AddFunc: func(any) { controller.Add(readers) },
-			DeleteFunc: func(any) {
+			AddFunc: func(object any) { controller.Add(readers); add(byNamespace(object)) },
+			DeleteFunc: func(object any) {
 				controller.Add(readers)
 				// The pods of a node that is gone are gone without a word.
 				add(a.mapped())
@@ -135,6 +146,7 @@ func NewAddresses(config *AddressesConfig) (*queue.Controller[cache.ObjectName],
 			return a.all(nil)
 		}))},
 		{everywhere.NamespaceOffloadings().Informer(), cache.ResourceEventHandlerFuncs{DeleteFunc: a.forget}},
+		{everywhere.ForeignClusters().Informer(), cache.ResourceEventHandlerFuncs{DeleteFunc: a.forget}},
 		{bindings.Informer(), controller.Handle(func(any) []cache.ObjectName { return []cache.ObjectName{readers} })},
 	} {
 		if _, err := watched.informer.AddEventHandler(watched.handler); err != nil {
@@ -173,11 +185,16 @@ func origins(object any) []cache.ObjectName {
 	if !ok || !isSingle(mapping) {
 		return nil
 	}
-	name, err := cache.ParseObjectName(mapping.Annotations[v1alpha1.AnnotationOriginPod])
-	if err != nil {
-		return nil
+	return []cache.ObjectName{originOf(mapping)}
+}
+
+// originOf is the pod that a mapping was made for, or the foreign cluster that
+// calls the API server by it.
+func originOf(mapping *v1alpha1.AddressMapping) cache.ObjectName {
+	if pod, err := cache.ParseObjectName(mapping.Annotations[v1alpha1.AnnotationOriginPod]); err == nil && pod.Namespace != "" {
+		return pod
 	}
-	return []cache.ObjectName{name}
+	return cache.ObjectName{Name: mapping.Labels[v1alpha1.LabelForeignCluster]}
 }
 
 // mapped are all that there are mappings for.
@@ -189,9 +206,16 @@ func (a *podAddresses) mapped() []cache.ObjectName {
 	return keys
 }
 
-// all are the pods that are known, and whatever there are mappings for.
+// all are the pods that are known, the foreign clusters with a tunnel, and
+// whatever there are mappings for.
 func (a *podAddresses) all(any) []cache.ObjectName {
-	return slices.Concat(a.mapped(), a.pods(func(string) bool { return true }))
+	keys := slices.Concat(a.mapped(), a.pods(func(string) bool { return true }))
+	// Listing a cache fails only with a selector that cannot be read.
+	tunnels, _ := a.endpoints.List(everything)
+	for _, tunnel := range tunnels {
+		keys = append(keys, cache.ObjectName{Name: tunnel.Name})
+	}
+	return keys
 }
 
 // podsIn are the known pods of some namespaces.
@@ -233,11 +257,11 @@ func namesOf(object any) sets.Set[string] {
 	return names
 }
 
-// forget forgets what the owner of a namespace was told.
+// forget forgets what the owner of a namespace, or of a foreign cluster, was told.
 func (a *podAddresses) forget(object any) {
-	if accessor, err := meta.Accessor(object); err == nil {
+	if name, err := cache.DeletionHandlingObjectToName(object); err == nil {
 		a.mu.Lock()
 		defer a.mu.Unlock()
-		delete(a.told, accessor.GetNamespace())
+		delete(a.told, name)
 	}
 }

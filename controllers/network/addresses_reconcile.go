@@ -22,7 +22,8 @@ import (
 	"liqo.io/federation/apiserver/rules"
 )
 
-// reconcile has exactly those mappings of a pod that other providers call it by.
+// reconcile has exactly those mappings of a pod that other providers call it by,
+// or that of the API server for one of them.
 func (a *podAddresses) reconcile(ctx context.Context, key cache.ObjectName) (time.Duration, error) {
 	if key == readers {
 		return 0, a.bindReaders(ctx)
@@ -30,6 +31,13 @@ func (a *podAddresses) reconcile(ctx context.Context, key cache.ObjectName) (tim
 	existing, err := a.mappingsOf(key)
 	if err != nil {
 		return 0, err
+	}
+	if key.Namespace == "" {
+		wanted, err := a.wantedHome(key)
+		if err != nil {
+			return 0, err
+		}
+		return a.bring(ctx, existing, wanted)
 	}
 	pod, on, complete, err := a.find(ctx, key)
 	if err != nil {
@@ -137,6 +145,24 @@ func (a *podAddresses) wanted(pod *corev1.Pod, on *v1alpha1.VirtualNode) (map[st
 	return wanted, nil
 }
 
+// wantedHome is the mapping by which a foreign cluster calls this one's API
+// server: there is a tunnel, and a virtual node whose pods do.
+func (a *podAddresses) wantedHome(key cache.ObjectName) (map[string]*v1alpha1.AddressMapping, error) {
+	if !a.Home.IsValid() {
+		return nil, nil
+	}
+	tunnel, err := a.tunnel(key.Name)
+	if err != nil || tunnel == nil {
+		return nil, err
+	}
+	nodes, err := a.virtualNodes.VirtualNodes(rules.PeerNamespace(key.Name)).List(everything)
+	if err != nil || len(nodes) == 0 {
+		return nil, err
+	}
+	mapping := a.single(key.Name, tunnel.Spec.ClusterID, a.ClusterID, key, a.Home)
+	return map[string]*v1alpha1.AddressMapping{mapping.Name: mapping}, nil
+}
+
 // tunnel is what was agreed upon with a foreign cluster; nil if there is
 // nothing.
 func (a *podAddresses) tunnel(foreignCluster string) (*v1alpha1.TunnelEndpoint, error) {
@@ -180,7 +206,9 @@ func (a *podAddresses) single(reader, clusterID, origin string, of cache.ObjectN
 	mapping.Labels = map[string]string{
 		v1alpha1.LabelManagedBy: v1alpha1.ManagedBy, v1alpha1.LabelForeignCluster: reader, v1alpha1.LabelOrigin: origin,
 	}
-	mapping.Annotations = map[string]string{v1alpha1.AnnotationOriginPod: of.String()}
+	if of.Namespace != "" {
+		mapping.Annotations = map[string]string{v1alpha1.AnnotationOriginPod: of.String()}
+	}
 	return mapping
 }
 

@@ -12,14 +12,14 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/client-go/tools/cache"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/controllers/remote"
 )
 
-// ReasonNoExternalAddresses says that other clusters cannot call what runs on
-// this one's providers, since there are no addresses for that at all.
+// ReasonNoExternalAddresses says that another cluster cannot call what no tunnel
+// leads to by itself, since there are no addresses for that at all.
 const ReasonNoExternalAddresses = "NoExternalAddresses"
 
 // maxSingles is how many mappings there are for one other cluster: a gateway
@@ -32,7 +32,7 @@ func (a *podAddresses) take(ctx context.Context, mapping *v1alpha1.AddressMappin
 	pool, err := a.pools.Get(ExternalAddressPool)
 	if apierrors.IsNotFound(err) {
 		// It is an event when there is one.
-		a.tell(mapping, ReasonNoExternalAddresses, "There is no AddressPool external: set network.externalCIDRs, for pods on one provider to be endpoints on another.")
+		a.tell(mapping, ReasonNoExternalAddresses, "There is no AddressPool external for what no tunnel leads to by itself, as pods on other providers: set network.externalCIDRs.")
 		return 0, nil
 	}
 	if err != nil {
@@ -63,7 +63,7 @@ func (a *podAddresses) take(ctx context.Context, mapping *v1alpha1.AddressMappin
 		return time.Second, nil
 	case apierrors.HasStatusCause(err, v1alpha1.CauseAddressesExhausted):
 		a.exhaust(address.Is4())
-		a.tell(mapping, ReasonAddressesExhausted, "There is no address left for pods on one provider to be endpoints on another: %s", remote.Text(err.Error()))
+		a.tell(mapping, ReasonAddressesExhausted, "There is no address left for what no tunnel leads to by itself, as pods on other providers: %s", remote.Text(err.Error()))
 		return exhaustedRetry, nil
 	default:
 		return 0, fmt.Errorf("map %s for cluster %s: %w", mapping.Spec.Address, reader, err)
@@ -101,21 +101,29 @@ func (a *podAddresses) replenish() {
 	clear(a.exhausted)
 }
 
-// tell tells the owner of the pod's namespace why it is not reached, once;
-// without a reason that it is.
+// tell tells whoever has an interest in a mapping why there is none, once; without
+// a reason that there is. It is the owner of the pod's namespace, or of the
+// foreign cluster that is to call the API server.
 func (a *podAddresses) tell(mapping *v1alpha1.AddressMapping, reason, format string, args ...any) {
-	of, err := cache.ParseObjectName(mapping.Annotations[v1alpha1.AnnotationOriginPod])
-	if err != nil {
-		return
+	owner := originOf(mapping)
+	if owner.Namespace != "" {
+		owner.Name = v1alpha1.NamespaceOffloadingName
 	}
 	a.mu.Lock()
-	told := a.told[of.Namespace]
-	a.told[of.Namespace] = reason
+	told := a.told[owner]
+	a.told[owner] = reason
 	a.mu.Unlock()
 	if reason == "" || told == reason {
 		return
 	}
-	if offloading, err := a.offloadings.NamespaceOffloadings(of.Namespace).Get(v1alpha1.NamespaceOffloadingName); err == nil {
-		a.Events.Eventf(offloading, corev1.EventTypeWarning, reason, format, args...)
+	var about runtime.Object
+	var err error
+	if owner.Namespace != "" {
+		about, err = a.offloadings.NamespaceOffloadings(owner.Namespace).Get(owner.Name)
+	} else {
+		about, err = a.clusters.Get(owner.Name)
+	}
+	if err == nil {
+		a.Events.Eventf(about, corev1.EventTypeWarning, reason, format, args...)
 	}
 }

@@ -6,6 +6,7 @@ package network
 import (
 	"context"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -47,7 +48,8 @@ func newHub(t *testing.T) *hub {
 	mappings := indexed(w, func() []v1alpha1.AddressMapping { return got(w, api.AddressMappings(installation).List).Items })
 	w.do(nil, mappings.AddIndexers(mappingIndexers))
 	h.addresses = &podAddresses{
-		AddressesConfig: &AddressesConfig{Kube: w.kube, Federation: w.federation, Events: w.events, Clock: w.clock, Namespace: installation},
+		AddressesConfig: &AddressesConfig{Kube: w.kube, Federation: w.federation, Events: w.events, Clock: w.clock, Namespace: installation, ClusterID: romeID},
+		clusters:        w.clusters,
 		virtualNodes:    listers.NewVirtualNodeLister(indexed(w, func() []v1alpha1.VirtualNode { return got(w, api.VirtualNodes("").List).Items })),
 		maps:            listers.NewNamespaceMapLister(indexed(w, func() []v1alpha1.NamespaceMap { return got(w, api.NamespaceMaps("").List).Items })),
 		offloadings: listers.NewNamespaceOffloadingLister(indexed(w, func() []v1alpha1.NamespaceOffloading {
@@ -59,7 +61,7 @@ func newHub(t *testing.T) *hub {
 		bindings:  rbaclisters.NewRoleBindingLister(indexed(w, func() []rbacv1.RoleBinding { return got(w, w.kube.RbacV1().RoleBindings("").List).Items })).RoleBindings(installation),
 		podOn:     h.podOn,
 		exhausted: map[bool]time.Time{},
-		told:      map[string]string{},
+		told:      map[cache.ObjectName]string{},
 	}
 	h.pool("10.70.0.0/24")
 	w.do(api.NamespaceOffloadings("shop").Create(w.ctx(), &v1alpha1.NamespaceOffloading{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.NamespaceOffloadingName}}, createOptions))
@@ -307,4 +309,55 @@ func TestVirtualKubeletsReadAddressesAndNobodyElse(t *testing.T) {
 	expect(milan, naples)
 	h.do(nil, h.federation.FederationV1alpha1().VirtualNodes("liqo-peer-milan").Delete(h.ctx(), "milan", metav1.DeleteOptions{}))
 	expect(naples)
+}
+
+func TestTheAPIServerHasAnAddressForEachProviderWithATunnel(t *testing.T) {
+	milan := cache.ObjectName{Name: "milan"}
+	for name, test := range map[string]struct {
+		change func(h *hub)
+		want   int
+	}{
+		"while nothing changes":       {func(*hub) {}, 1},
+		"not without a tunnel":        {func(h *hub) { h.disconnect("milan") }, 0},
+		"not when it is switched off": {func(h *hub) { h.addresses.Home = netip.Addr{} }, 0},
+		"not without virtual nodes": {func(h *hub) {
+			h.do(nil, h.federation.FederationV1alpha1().VirtualNodes("liqo-peer-milan").Delete(h.ctx(), "milan", metav1.DeleteOptions{}))
+		}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHub(t)
+			h.addresses.Home = netip.MustParseAddr("10.96.0.1")
+			for range 2 {
+				h.look(milan)
+			}
+			if len(h.federation.Actions()) > 0 {
+				t.Errorf("with nothing to do: %v", h.federation.Actions())
+			}
+			test.change(h)
+			h.look(milan)
+			h.refresh()
+			found, err := h.addresses.mappingsOf(milan)
+			h.do(nil, err)
+			if len(found) != test.want {
+				t.Fatalf("mapped: %v", found)
+			}
+			for _, mapping := range found {
+				want := v1alpha1.AddressMappingSpec{ClusterID: milanID, Pool: ExternalAddressPool, Address: "10.96.0.1", Mapped: "10.70.0.255"}
+				if diff := cmp.Diff(want, mapping.Spec); diff != "" {
+					t.Errorf("(-want +got):\n%s", diff)
+				}
+				if diff := cmp.Diff([]cache.ObjectName{milan}, origins(mapping)); diff != "" {
+					t.Errorf("it leads to (-want +got):\n%s", diff)
+				}
+			}
+		})
+	}
+	h := newHub(t)
+	h.addresses.Home = netip.MustParseAddr("10.96.0.1")
+	h.pool()
+	h.look(milan)
+	h.look(milan)
+	if told := <-h.events.Events; !strings.Contains(told, ReasonNoExternalAddresses) || len(h.events.Events) > 0 {
+		t.Errorf("told %q and %d more", told, len(h.events.Events))
+	}
 }

@@ -141,6 +141,9 @@ func (r *virtualNodes) newContainer(node *v1alpha1.VirtualNode, foreignCluster s
 	if r.kubelet.HomeServer != "" {
 		container.Args = append(container.Args, "--home-server="+r.kubelet.HomeServer)
 	}
+	if r.kubelet.HomeThroughTunnels {
+		container.Args = append(container.Args, "--home-through-tunnel")
+	}
 	return container
 }
 

@@ -16,7 +16,8 @@ const (
 	// be, offloaded: only its pods are looked at when they are placed.
 	LabelSchedulingEnabled = "liqo.io/scheduling-enabled"
 	// LabelOrigin names, on a shadow copy, the id of the cluster it comes from. On
-	// the AddressMapping of a pod it is that of the cluster that the pod runs on.
+	// the AddressMapping of a pod it is that of the cluster that the pod runs on,
+	// and on that of the API server, the cluster's own.
 	LabelOrigin = "offloading.liqo.io/origin"
 	// LabelDestination names, on a shadow copy, the id of the cluster it was
 	// sent to.

@@ -48,5 +48,7 @@ func initAddresses(_ context.Context, config *Config) ([]Runner, error) {
 		Events:                config.Recorder("addresses"),
 		Clock:                 clock.RealClock{},
 		Namespace:             config.Options.Namespace,
+		ClusterID:             config.ClusterID,
+		Home:                  config.Options.VirtualKubelet.HomeAddress(),
 	}))
 }
