@@ -54,6 +54,13 @@ func onMapping(f func(address string)) cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerFuncs{AddFunc: tell, DeleteFunc: tell}
 }
 
+// sameAddress tells whether two texts mean the same address.
+func sameAddress(one, other string) bool {
+	a, err1 := netip.ParseAddr(one)
+	b, err2 := netip.ParseAddr(other)
+	return err1 == nil && err2 == nil && a == b
+}
+
 // trimMapping drops what is not read of an AddressMapping.
 func trimMapping(object any) (any, error) {
 	mapping, ok := object.(*v1alpha1.AddressMapping)

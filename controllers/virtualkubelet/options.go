@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -48,6 +49,9 @@ type Options struct {
 	// HomeServer is the URL under which pods on the provider reach the API server
 	// of this cluster; empty means that they do not.
 	HomeServer string
+	// HomeThroughTunnel says that the address of HomeServer is reached from the
+	// provider by a mapping of it alone, through the tunnel.
+	HomeThroughTunnel bool
 	// Profiling serves profiles beside the kubelet's API.
 	Profiling bool
 	// Dial connects to the provider. Nil means by the rules for peers, which
@@ -78,6 +82,7 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.CertFile, "tls-cert-file", o.CertFile, "Serving certificate; default is a self-signed one.")
 	flags.StringVar(&o.KeyFile, "tls-private-key-file", o.KeyFile, "Private key of the serving certificate.")
 	flags.StringVar(&o.HomeServer, "home-server", o.HomeServer, "URL, https://host:port, under which pods on the provider reach the API server of this cluster. Without one their tokens stay here.")
+	flags.BoolVar(&o.HomeThroughTunnel, "home-through-tunnel", o.HomeThroughTunnel, "Where there is a tunnel to the provider, its pods reach the address of --home-server by the AddressMapping of it.")
 	flags.BoolVar(&o.Profiling, "profiling", o.Profiling, "Serve /debug/pprof/ to those who may get nodes/proxy of the node.")
 	logsapi.AddFlags(o.Logs, flags)
 }
@@ -113,8 +118,12 @@ func (o *Options) Validate() []error {
 	if (o.CertFile == "") != (o.KeyFile == "") {
 		errs = append(errs, errors.New("--tls-cert-file and --tls-private-key-file are needed together"))
 	}
-	if _, err := o.home(); err != nil {
+	home, err := o.home()
+	if err != nil {
 		errs = append(errs, fmt.Errorf("--home-server: %w", err))
+	}
+	if _, err := netip.ParseAddr(home.Host); o.HomeThroughTunnel && (err != nil || o.InstallationNamespace == "") {
+		errs = append(errs, errors.New("--home-through-tunnel needs --home-server with an address, and --installation-namespace, where it is mapped"))
 	}
 	return errs
 }

@@ -143,8 +143,11 @@ func assemble(ctx context.Context, options *Options, clients *clients, own *Metr
 		lister: k.informers.pods.Lister(), twins: k.twins,
 		recorder: recorder,
 		metrics:  own, clock: clock.RealClock{},
-		patch:     k.informers.patch,
-		network:   k.network,
+		patch:   k.informers.patch,
+		network: k.network,
+
+		homeThroughTunnel: options.HomeThroughTunnel,
+
 		warnings:  flowcontrol.NewTokenBucketPassiveRateLimiter(warningsPerSecond, warningsAtOnce),
 		reachable: k.node.reachable,
 		homeAllowed: func() bool {
@@ -172,7 +175,12 @@ func assemble(ctx context.Context, options *Options, clients *clients, own *Metr
 		},
 		maps:     k.remap,
 		nodeGone: k.node.again,
-		mapped:   k.reflected.enqueueEndpoints,
+		mapped: func(address string) {
+			if options.HomeThroughTunnel && sameAddress(address, home.Host) {
+				k.pods.enqueueAll()
+			}
+			k.reflected.enqueueEndpoints(address)
+		},
 	})
 }
 
