@@ -50,6 +50,30 @@ func TestPodsOfTwoProvidersTalkThroughTheirConsumer(t *testing.T) {
 	w.teardown(t)
 }
 
+// A Service of the gateway's cluster is called by a mapping of its ClusterIP,
+// which the gateway's node translates, wherever what is behind it is.
+func TestAServiceIsCalledByItsMapping(t *testing.T) {
+	w := newWorld(t, "nft")
+	gateway := w.rome.nodes[0].ns
+	for i, n := range w.rome.nodes {
+		serve(t, n.ns)
+		for _, protocol := range []string{"tcp", "udp"} {
+			run(t, gateway, fmt.Sprintf("iptables-nft -t nat -A PREROUTING -d 10.96.0.%d -p %s --dport %d -j DNAT --to-destination %s", i+1, protocol, port, n.v4))
+		}
+		w.rome.input.Peers[0].Mappings = append(w.rome.input.Peers[0].Mappings, model.Mapping{
+			Seen: addr(fmt.Sprintf("10.80.0.%d", 101+i)), Target: addr(fmt.Sprintf("10.96.0.%d", i+1)),
+		})
+	}
+	w.apply(t)
+	for i, from := range w.milan.nodes {
+		for j, behind := range w.rome.nodes {
+			what := fmt.Sprintf("from the pod on %s to the Service on %s", from.name, behind.name)
+			exchange(t, what, from.pod, addr(fmt.Sprintf("10.80.0.%d", 101+j)), addr(fmt.Sprintf("10.1.%d.2", i+1)))
+		}
+	}
+	w.teardown(t)
+}
+
 // addNaples adds a third cluster, which has a tunnel to rome.
 func (w *world) addNaples(t *testing.T) *cluster {
 	t.Helper()
