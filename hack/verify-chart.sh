@@ -31,6 +31,7 @@ refuses() {
 accepts --set clusterName=rome
 accepts --set clusterName=milan,server=https://192.0.2.1:6443,serverCA=pem --set-json 'clusterLabels={"topology.liqo.io/region":"north"}'
 accepts --set clusterName=rome,homeServer=https://192.0.2.1:6443
+accepts --set clusterName=rome,homeServer=https://10.96.0.1,homeThroughTunnels=true --set-json 'network.externalCIDRs=["10.70.0.0/16"]'
 accepts --set clusterName=rome,policy.limits.cpu=16,policy.limits.memory=64Gi,policy.nodeSelector.lent=yes,policy.changePercent=10
 accepts --set clusterName=rome,apiserver.replicas=2,apiserver.etcd.servers[0]=https://etcd:2379,apiserver.etcd.existingSecret=etcd
 accepts --set clusterName=rome,certificates.create=false,certificates.caBundle=pem
@@ -65,6 +66,8 @@ refuses 'does not match pattern' --set clusterName=rome,apiserver.tracing.endpoi
 refuses 'does not match pattern' --set clusterName=rome,apiserver.snapshots.interval=often
 refuses 'certificates.caBundle is required' --set clusterName=rome,certificates.create=false
 refuses 'metrics.podMonitor.tokenSecret.name is required' --set clusterName=rome,metrics.podMonitor.enabled=true
+refuses 'homeThroughTunnels needs homeServer' --set clusterName=rome,homeThroughTunnels=true
+refuses 'homeThroughTunnels needs network.externalCIDRs' --set clusterName=rome,homeServer=https://10.96.0.1,homeThroughTunnels=true
 refuses 'networking: Tunnel needs network.podCIDRs' --set clusterName=rome,networking=Tunnel
 refuses 'does not match pattern' --set clusterName=rome --set-json 'network.podCIDRs=["10.244.0.0"]'
 refuses 'does not match pattern' --set clusterName=rome --set-json 'network.endpoints=["rome.example.org"]'

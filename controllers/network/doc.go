@@ -8,6 +8,9 @@
 // both sides have answered, writes what was agreed into a TunnelEndpoint. The
 // rest is the gateway's.
 //
+// For the pods of this cluster that run on one provider it takes AddressMappings
+// by which other providers call them, through this cluster's gateway.
+//
 // What the other side says was written by a stranger, and is validated where
 // it is read.
 package network

@@ -112,7 +112,7 @@ func New(config *Config) (*queue.Controller[cache.ObjectName], error) {
 		{everywhere.ForeignClusters().Informer(), controller.Handle(queue.ObjectKeys)},
 		{everywhere.ResourceRequests().Informer(), controller.Handle(byNamespace)},
 		{everywhere.NetworkConfigs().Informer(), controller.Handle(byNamespace)},
-		{everywhere.AddressPools().Informer(), unless(samePool, all)},
+		{everywhere.AddressPools().Informer(), unless(sameSpec[*v1alpha1.AddressPool], all)},
 		{here.AddressMappings().Informer(), controller.Handle(byLabel)},
 		{here.TunnelEndpoints().Informer(), controller.Handle(byName)},
 		{secrets.Informer(), all},
@@ -158,10 +158,11 @@ func byNamespace(object any) []cache.ObjectName {
 	return nil
 }
 
-// byLabel leads from what is made for a foreign cluster to it.
+// byLabel leads from the range of a foreign cluster to it. Single addresses, of
+// which there are many, are no part of what is agreed upon.
 func byLabel(object any) []cache.ObjectName {
 	accessor, err := meta.Accessor(object)
-	if err != nil {
+	if err != nil || accessor.GetLabels()[v1alpha1.LabelOrigin] != "" {
 		return nil
 	}
 	if name := accessor.GetLabels()[v1alpha1.LabelForeignCluster]; name != "" {
@@ -197,9 +198,9 @@ func (r *reconciler) all(any) []cache.ObjectName {
 	return keys
 }
 
-// samePool leaves out updates that change no spec: the status of an address
-// pool changes with each mapping.
-func samePool(a, b *v1alpha1.AddressPool) bool { return a.Generation == b.Generation }
+// sameSpec tells whether nothing but the status of an object changed, as that
+// of an address pool does with each mapping.
+func sameSpec[T metav1.Object](a, b T) bool { return a.GetGeneration() == b.GetGeneration() }
 
 // unless leaves out updates after which an object is the same in what matters.
 func unless[T any](same func(a, b T) bool, handler cache.ResourceEventHandler) cache.ResourceEventHandler {

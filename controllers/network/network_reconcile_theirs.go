@@ -161,7 +161,7 @@ func mappingName(fc *v1alpha1.ForeignCluster, cidr string) string {
 }
 
 // removeMappings removes what is called here by ranges of a foreign cluster,
-// but for some.
+// but for some. Single addresses are not the tunnel's to remove.
 func (r *reconciler) removeMappings(ctx context.Context, foreignCluster string, but map[string]string) error {
 	list, err := r.mappings.List(labels.SelectorFromSet(labels.Set{
 		v1alpha1.LabelManagedBy: v1alpha1.ManagedBy, v1alpha1.LabelForeignCluster: foreignCluster,
@@ -170,7 +170,7 @@ func (r *reconciler) removeMappings(ctx context.Context, foreignCluster string, 
 		return err
 	}
 	for _, mapping := range list {
-		if mapping.DeletionTimestamp != nil || but[mapping.Spec.CIDR] == mapping.Spec.Mapped {
+		if mapping.DeletionTimestamp != nil || isSingle(mapping) || but[mapping.Spec.CIDR] == mapping.Spec.Mapped {
 			continue
 		}
 		err := r.Federation.FederationV1alpha1().AddressMappings(r.Namespace).Delete(ctx, mapping.Name, exactly(mapping))

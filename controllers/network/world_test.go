@@ -159,17 +159,29 @@ func (w *world) allocate(mapping *v1alpha1.AddressMapping) error {
 	}
 	var taken addresses.Set
 	for _, other := range mappings.(*v1alpha1.AddressMappingList).Items {
-		taken = taken.With(netip.MustParsePrefix(other.Spec.Mapped))
+		taken = taken.With(prefixOf(other.Spec.Mapped))
 	}
 	spec := pool.(*v1alpha1.AddressPool).Spec
-	mapped, err := addresses.NewPool(prefixes(spec.CIDRs), prefixes(spec.Reserved)).Allocate(taken, addresses.Request{Range: netip.MustParsePrefix(mapping.Spec.CIDR), Keep: true})
+	mapped, err := addresses.NewPool(prefixes(spec.CIDRs), prefixes(spec.Reserved)).Allocate(taken, addresses.Request{
+		Range: prefixOf(mapping.Spec.CIDR + mapping.Spec.Address), Keep: mapping.Spec.CIDR != "",
+	})
 	if err != nil {
 		refusal := apierrors.NewForbidden(v1alpha1.Resource("addressmappings"), mapping.Name, err)
 		refusal.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: v1alpha1.CauseAddressesExhausted}}
 		return refusal
 	}
-	mapping.Spec.Mapped = mapped.String()
+	if mapping.Spec.Mapped = mapped.String(); mapping.Spec.Address != "" {
+		mapping.Spec.Mapped = mapped.Addr().String()
+	}
 	return nil
+}
+
+// prefixOf reads a range, or an address.
+func prefixOf(text string) netip.Prefix {
+	if address, err := netip.ParseAddr(text); err == nil {
+		return netip.PrefixFrom(address, address.BitLen())
+	}
+	return netip.MustParsePrefix(text)
 }
 
 func prefixes(list []string) []netip.Prefix {

@@ -92,7 +92,8 @@ func NewConsumer(kube kubernetes.Interface, federation versioned.Interface,
 	c.bindings = c.reflection.Rbac().V1().RoleBindings().Lister()
 	c.offloadingQueue = queue.New("namespace-offloading", 4, c.reconcileOffloading)
 	c.mapQueue = queue.New("namespace-map", 2, c.reconcileMap)
-	watches := pods.OfNamespaces(kube, func(namespace string) { c.offloadingQueue.AddAfter(namespace, settle) })
+	watches := pods.OfNamespaces(kube)
+	watches.Listen(func(namespace string, _ *corev1.Pod) { c.offloadingQueue.AddAfter(namespace, settle) })
 	c.watchPods, c.seenPods, c.forgetPods = watches.List, watches.Seen, watches.Forget
 
 	for _, add := range []func() error{

@@ -7,6 +7,7 @@ package pods
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -28,14 +29,14 @@ import (
 const evictTimeout = 5 * time.Second
 
 // Watches are watches of pods, each of one node or of one namespace. Of each
-// pod they keep what tells who it is, where it is, whether it has finished and
-// whether it mounts tokens that may leave the cluster.
+// pod they keep what tells who it is, where it is, by which addresses, whether it
+// has finished and whether it mounts tokens that may leave the cluster.
 type Watches struct {
-	client  kubernetes.Interface
-	narrow  func(of string) kubeinformers.SharedInformerOption
-	changed func(of string)
-	counts  func(pod *corev1.Pod) bool
-	counted func(of string, pod *corev1.Pod, by int)
+	client    kubernetes.Interface
+	narrow    func(of string) kubeinformers.SharedInformerOption
+	listeners []func(of string, pod *corev1.Pod)
+	counts    func(pod *corev1.Pod) bool
+	counted   func(of string, pod *corev1.Pod, by int)
 
 	mu  sync.Mutex
 	all map[string]watch
@@ -46,21 +47,25 @@ type watch struct {
 	stop      context.CancelFunc
 }
 
-// OfNodes makes watches of the pods of nodes. changed is called with a node
-// when one of its pods came, went, ended or is to end.
-func OfNodes(client kubernetes.Interface, changed func(node string)) *Watches {
-	return &Watches{client: client, changed: changed, all: map[string]watch{}, narrow: func(node string) kubeinformers.SharedInformerOption {
+// OfNodes makes watches of the pods of nodes.
+func OfNodes(client kubernetes.Interface) *Watches {
+	return &Watches{client: client, all: map[string]watch{}, narrow: func(node string) kubeinformers.SharedInformerOption {
 		return kubeinformers.WithTweakListOptions(func(options *metav1.ListOptions) {
 			options.FieldSelector = fields.OneTermEqualSelector("spec.nodeName", node).String()
 		})
 	}}
 }
 
-// OfNamespaces makes watches of the pods of namespaces. changed is called with
-// a namespace when one of its pods came, went, was given a node, ended or is to
-// end.
-func OfNamespaces(client kubernetes.Interface, changed func(namespace string)) *Watches {
-	return &Watches{client: client, changed: changed, all: map[string]watch{}, narrow: kubeinformers.WithNamespace}
+// OfNamespaces makes watches of the pods of namespaces.
+func OfNamespaces(client kubernetes.Interface) *Watches {
+	return &Watches{client: client, all: map[string]watch{}, narrow: kubeinformers.WithNamespace}
+}
+
+// Listen has a function called with a node or namespace and a pod of it that
+// came, went, was given a node or other addresses, ended or is to end. Several may
+// listen. They are given before anything is watched.
+func (w *Watches) Listen(heard func(of string, pod *corev1.Pod)) {
+	w.listeners = append(w.listeners, heard)
 }
 
 // Count has a function called with 1 for each pod that begins to count, and
@@ -101,6 +106,20 @@ func (w *Watches) Seen(of string) (pods []*corev1.Pod, complete bool) {
 	return pods, err == nil
 }
 
+// Get is a pod of a node or namespace that is watched already; nil if it has no
+// such pod, or none is known.
+func (w *Watches) Get(of, namespace, name string) *corev1.Pod {
+	w.mu.Lock()
+	watch, ok := w.all[of]
+	w.mu.Unlock()
+	if !ok {
+		return nil
+	}
+	// A lister of an informer has no error but that there is none.
+	pod, _ := watch.informers.Core().V1().Pods().Lister().Pods(namespace).Get(name)
+	return pod
+}
+
 func (w *Watches) begin(ctx context.Context, of string) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -111,7 +130,7 @@ func (w *Watches) begin(ctx context.Context, of string) error {
 	begun := watch{stop: stop, informers: kubeinformers.NewSharedInformerFactoryWithOptions(w.client, 0, kubeinformers.WithTransform(trim), w.narrow(of))}
 	if _, err := begun.informers.Core().V1().Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: func(pod any) {
-			w.changed(of)
+			w.tell(of, pod)
 			w.count(of, pod, 1)
 		},
 		UpdateFunc: func(old, current any) {
@@ -122,11 +141,11 @@ func (w *Watches) begin(ctx context.Context, of string) error {
 				w.count(of, now, 1)
 			}
 			if differ(before, now) {
-				w.changed(of)
+				w.tell(of, now)
 			}
 		},
 		DeleteFunc: func(pod any) {
-			w.changed(of)
+			w.tell(of, pod)
 			w.count(of, pod, -1)
 		},
 	}); err != nil {
@@ -138,13 +157,27 @@ func (w *Watches) begin(ctx context.Context, of string) error {
 	return nil
 }
 
+func (w *Watches) tell(of string, object any) {
+	if pod := podOf(object); pod != nil {
+		for _, heard := range w.listeners {
+			heard(of, pod)
+		}
+	}
+}
+
 func (w *Watches) count(of string, object any, by int) {
+	if pod := podOf(object); pod != nil && w.counts != nil && w.counts(pod) {
+		w.counted(of, pod, by)
+	}
+}
+
+// podOf is the pod of an event, also of a deletion that was missed.
+func podOf(object any) *corev1.Pod {
 	if unknown, ok := object.(cache.DeletedFinalStateUnknown); ok {
 		object = unknown.Obj
 	}
-	if pod, ok := object.(*corev1.Pod); ok && w.counts != nil && w.counts(pod) {
-		w.counted(of, pod, by)
-	}
+	pod, _ := object.(*corev1.Pod)
+	return pod
 }
 
 // Forget ends watching the pods of a node or namespace.
@@ -159,7 +192,7 @@ func (w *Watches) Forget(of string) {
 
 func differ(old, current *corev1.Pod) bool {
 	return old.UID != current.UID || old.Spec.NodeName != current.Spec.NodeName || old.Status.Phase != current.Status.Phase ||
-		old.DeletionTimestamp.IsZero() != current.DeletionTimestamp.IsZero()
+		old.DeletionTimestamp.IsZero() != current.DeletionTimestamp.IsZero() || !slices.Equal(old.Status.PodIPs, current.Status.PodIPs)
 }
 
 func trim(object any) (any, error) {
@@ -174,7 +207,7 @@ func trim(object any) (any, error) {
 			OwnerReferences: pod.OwnerReferences,
 		},
 		Spec:   corev1.PodSpec{NodeName: pod.Spec.NodeName, ServiceAccountName: pod.Spec.ServiceAccountName},
-		Status: corev1.PodStatus{Phase: pod.Status.Phase},
+		Status: corev1.PodStatus{Phase: pod.Status.Phase, PodIPs: pod.Status.PodIPs},
 	}
 	for _, key := range []string{corev1.MirrorPodAnnotationKey, v1alpha1.AnnotationAPIAccess} {
 		if value, ok := pod.Annotations[key]; ok {

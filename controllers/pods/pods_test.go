@@ -42,7 +42,8 @@ func awaitSynced(t *testing.T, watches *Watches, of string) {
 func TestPodsOfOtherNamespacesAreNotWatched(t *testing.T) {
 	client := fake.NewClientset(aPod("web", "a"), aPod("other", "b"))
 	news := make(chan string, 10)
-	watches := OfNamespaces(client, func(namespace string) { news <- namespace })
+	watches := OfNamespaces(client)
+	watches.Listen(func(namespace string, _ *corev1.Pod) { news <- namespace })
 	if _, complete := watches.Seen("web"); complete {
 		t.Error("something is known of a namespace that nobody asked for")
 	}
@@ -97,7 +98,7 @@ func TestPodsAreCountedAsTheyComeAndGo(t *testing.T) {
 		return pod
 	}
 	client, counts := fake.NewClientset(robot("a")), make(chan string, 10)
-	watches := OfNodes(client, func(string) {})
+	watches := OfNodes(client)
 	watches.Count(rules.NeedsTokens, func(node string, pod *corev1.Pod, by int) {
 		counts <- fmt.Sprintf("%s %s of %s: %+d", node, pod.Name, pod.Spec.ServiceAccountName, by)
 	})
@@ -153,6 +154,41 @@ func TestPodsAreCountedAsTheyComeAndGo(t *testing.T) {
 	expect("liqo-milan b of robot: -1")
 }
 
+func TestEveryListenerHearsOfAPodAndFindsIt(t *testing.T) {
+	pod := aPod("web", "a")
+	pod.Status.PodIPs = []corev1.PodIP{{IP: "10.1.0.1"}}
+	client := fake.NewClientset(pod)
+	watches := OfNodes(client)
+	heard := make(chan string, 10)
+	for _, listener := range []string{"one", "other"} {
+		watches.Listen(func(node string, pod *corev1.Pod) { heard <- listener + " " + node + " " + pod.Name })
+	}
+	if found := watches.Get("liqo-milan", "web", "a"); found != nil {
+		t.Errorf("found %v on a node that nobody asked for", found)
+	}
+	if _, _, err := watches.List(t.Context(), "liqo-milan"); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"one liqo-milan a", "other liqo-milan a"} {
+		select {
+		case got := <-heard:
+			if got != want {
+				t.Errorf("heard %q, want %q", got, want)
+			}
+		case <-time.After(10 * time.Second):
+			t.Fatalf("%q is not heard", want)
+		}
+	}
+	awaitSynced(t, watches, "liqo-milan")
+	found := watches.Get("liqo-milan", "web", "a")
+	if found == nil || watches.Get("liqo-milan", "web", "b") != nil {
+		t.Fatalf("found %v, and one that there is not", found)
+	}
+	if diff := cmp.Diff(pod.Status.PodIPs, found.Status.PodIPs); diff != "" {
+		t.Errorf("the addresses differ (-want +got):\n%s", diff)
+	}
+}
+
 func TestOnlyWhatIsLookedAtIsNews(t *testing.T) {
 	for _, test := range []struct {
 		name   string
@@ -163,6 +199,7 @@ func TestOnlyWhatIsLookedAtIsNews(t *testing.T) {
 		{"a label", func(p *corev1.Pod) { p.Labels = map[string]string{"a": "b"} }, false},
 		{"a node", func(p *corev1.Pod) { p.Spec.NodeName = "other" }, true},
 		{"the end", func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }, true},
+		{"an address", func(p *corev1.Pod) { p.Status.PodIPs = []corev1.PodIP{{IP: "10.0.0.1"}} }, true},
 		{"a deletion", func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)} }, true},
 		{"another pod of that name", func(p *corev1.Pod) { p.UID = "2" }, true},
 	} {

@@ -27,6 +27,7 @@ import (
 	"liqo.io/federation/apiserver/rules"
 	"liqo.io/federation/apiserver/rules/quota"
 	"liqo.io/federation/controllers/commit"
+	"liqo.io/federation/controllers/pods"
 	"liqo.io/federation/controllers/queue"
 	"liqo.io/federation/generated/clientset/versioned"
 	"liqo.io/federation/generated/informers/externalversions"
@@ -43,6 +44,8 @@ type Config struct {
 	KubeInformers, ManagedInformers kubeinformers.SharedInformerFactory
 	FederationInformers             externalversions.SharedInformerFactory
 	Clock                           clock.PassiveClock
+	// Pods are those of the virtual nodes, and shared with whoever listens.
+	Pods *pods.Watches
 	// InstallationInformers see Namespace, where the product is installed.
 	InstallationInformers externalversions.SharedInformerFactory
 	Namespace             string

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -209,6 +210,9 @@ type VirtualKubelet struct {
 	// HomeServer is the URL under which the pods that they send to providers
 	// reach the API server of this cluster; empty means that they do not.
 	HomeServer string
+	// HomeThroughTunnels says that providers reach its address through the
+	// tunnels to them alone.
+	HomeThroughTunnels bool
 	// ReflectedKinds are the kinds beside the built-in ones that they may read in
 	// offloaded namespaces, each as in certificates.v1.cert-manager.io.
 	ReflectedKinds []string
@@ -227,6 +231,7 @@ func (v *VirtualKubelet) kinds() []metav1.GroupVersionResource {
 func (v *VirtualKubelet) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&v.Image, "virtual-kubelet-image", v.Image, "Image of the virtual kubelets. Without one no virtual node comes up.")
 	fs.StringVar(&v.HomeServer, "home-server", v.HomeServer, "URL, https://host:port, under which pods that run on providers reach the API server of this cluster. Without one their tokens stay here.")
+	fs.BoolVar(&v.HomeThroughTunnels, "home-through-tunnels", v.HomeThroughTunnels, "Where there is a tunnel to a provider, its pods reach the address of --home-server through it: the address is given another one, of AddressPool external, for each of them.")
 	fs.StringVar(&v.PullPolicy, "virtual-kubelet-image-pull-policy", v.PullPolicy, "When nodes fetch that image: Always, IfNotPresent or Never.")
 	fs.StringSliceVar(&v.ReflectedKinds, flagReflectedKinds, v.ReflectedKinds, "Kinds that virtual kubelets may copy to providers beside the built-in ones, as certificates.v1.cert-manager.io. ClusterRole federation-reflection has to allow them.")
 }
@@ -246,5 +251,19 @@ func (v *VirtualKubelet) Validate() []error {
 			errs = append(errs, fmt.Errorf("--home-server: %w", err))
 		}
 	}
+	if v.HomeThroughTunnels && !v.HomeAddress().IsValid() {
+		errs = append(errs, errors.New("--home-through-tunnels needs --home-server with an address, as https://10.96.0.1:443: a name leads to the same place on either side of a tunnel"))
+	}
 	return errs
+}
+
+// HomeAddress is what providers reach through tunnels; invalid if nothing is.
+func (v *VirtualKubelet) HomeAddress() netip.Addr {
+	host, _, err := rules.HomeServer(v.HomeServer)
+	if err != nil || !v.HomeThroughTunnels {
+		return netip.Addr{}
+	}
+	// What is no address is invalid.
+	address, _ := netip.ParseAddr(host)
+	return address
 }

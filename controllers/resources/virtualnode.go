@@ -42,8 +42,10 @@ const (
 // away when the node's pods are gone.
 type virtualNodes struct {
 	clusterID, clusterName string
-	kubelet                VirtualKubelet
-	clock                  clock.PassiveClock
+	// namespace is where the product is installed.
+	namespace string
+	kubelet   VirtualKubelet
+	clock     clock.PassiveClock
 
 	get            func(namespace, name string) (*v1alpha1.VirtualNode, error)
 	commit         func(ctx context.Context, old, wanted *v1alpha1.VirtualNode) (bool, error)

@@ -75,7 +75,8 @@ func NewVirtualNodes(config *Config) (*VirtualNodes, error) {
 		return keys
 	}
 	var accounts *queue.Controller[string]
-	watches := pods.OfNodes(config.Kube, func(node string) {
+	watches := config.Pods
+	watches.Listen(func(node string, _ *corev1.Pod) {
 		for _, key := range ofNode(node) {
 			controller.AddAfter(key, settle)
 		}
@@ -183,7 +184,7 @@ func (c *Config) virtualNodes() *virtualNodes {
 	federation := c.Federation.FederationV1alpha1()
 	managed := c.ManagedInformers
 	return &virtualNodes{
-		clusterID: c.ClusterID, clusterName: c.ClusterName, kubelet: c.VirtualKubelet, clock: c.Clock,
+		clusterID: c.ClusterID, clusterName: c.ClusterName, namespace: c.Namespace, kubelet: c.VirtualKubelet, clock: c.Clock,
 		get: func(namespace, name string) (*v1alpha1.VirtualNode, error) {
 			return informers.VirtualNodes().Lister().VirtualNodes(namespace).Get(name)
 		},

@@ -112,6 +112,7 @@ func (r *virtualNodes) newContainer(node *v1alpha1.VirtualNode, foreignCluster s
 			"--node-name=" + node.Spec.NodeName,
 			"--virtual-node=" + node.Name,
 			"--namespace=" + node.Namespace,
+			"--installation-namespace=" + r.namespace,
 			"--foreign-cluster=" + foreignCluster,
 			"--cluster-id=" + r.clusterID,
 			"--consumer-name=" + r.clusterName,
@@ -139,6 +140,9 @@ func (r *virtualNodes) newContainer(node *v1alpha1.VirtualNode, foreignCluster s
 	}
 	if r.kubelet.HomeServer != "" {
 		container.Args = append(container.Args, "--home-server="+r.kubelet.HomeServer)
+	}
+	if r.kubelet.HomeThroughTunnels {
+		container.Args = append(container.Args, "--home-through-tunnel")
 	}
 	return container
 }

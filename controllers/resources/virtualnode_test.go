@@ -255,6 +255,28 @@ func TestAKubeletIsToldWhereHomeIs(t *testing.T) {
 			t.Errorf("it is told %q, want %q", got, server)
 		}
 	}
+	for server, address := range map[string]string{"": "", "https://rome.example.org": "", "https://10.96.0.1": "10.96.0.1", "https://[fd00::1]:6443": "fd00::1"} {
+		kubelet := VirtualKubelet{PullPolicy: "Always", HomeServer: server, HomeThroughTunnels: true}
+		if errs := kubelet.Validate(); (len(errs) == 0) != (address != "") {
+			t.Errorf("through tunnels, %q: %v", server, errs)
+		}
+		if got := kubelet.HomeAddress(); got.IsValid() != (address != "") || got.IsValid() && got.String() != address {
+			t.Errorf("through tunnels, %q is reached at %s", server, got)
+		}
+		if kubelet.HomeThroughTunnels = false; kubelet.HomeAddress().IsValid() {
+			t.Errorf("%q is reached through tunnels, and nobody said so", server)
+		}
+		h := newHost()
+		c := h.controller()
+		c.kubelet.HomeThroughTunnels = address != ""
+		deployment, err := c.newDeployment(h.virtual, "milan")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if told := slices.Contains(deployment.Spec.Template.Spec.Containers[0].Args, "--home-through-tunnel"); told != (address != "") {
+			t.Errorf("%q: it is told of tunnels: %t", server, told)
+		}
+	}
 	for server, good := range map[string]bool{"": true, "https://192.0.2.7:6443": true, "http://192.0.2.7": false} {
 		kubelet := VirtualKubelet{PullPolicy: "Always", HomeServer: server}
 		if errs := kubelet.Validate(); (len(errs) == 0) != good {

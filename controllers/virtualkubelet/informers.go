@@ -28,6 +28,9 @@ type informers struct {
 	pods         corev1informers.PodInformer
 	virtualNodes federationinformers.VirtualNodeInformer
 	maps         federationinformers.NamespaceMapInformer
+	// mappings are the AddressMappings for the provider; nil where nobody said
+	// where they are.
+	mappings cache.SharedIndexInformer
 
 	// lastPatch is the patch of the VirtualNode when it was seen last.
 	lastPatch atomic.Pointer[v1alpha1.OffloadingPatch]
@@ -40,6 +43,9 @@ type informers struct {
 type handlers struct {
 	pods                        cache.ResourceEventHandler
 	virtualNode, maps, nodeGone func()
+	// mapped is called with an address that the provider was given another one
+	// for, or has it no more.
+	mapped func(address string)
 }
 
 func newInformers(clients *clients, options *Options) *informers {
@@ -55,7 +61,7 @@ func newInformers(clients *clients, options *Options) *informers {
 	virtualNodes := externalversions.NewSharedInformerFactoryWithOptions(clients.federation, 0, externalversions.WithNamespace(options.Namespace))
 	maps := externalversions.NewSharedInformerFactoryWithOptions(clients.federation, 0,
 		externalversions.WithNamespace(options.Namespace), externalversions.WithTweakListOptions(only("metadata.name", options.ConsumerName)))
-	return &informers{
+	i := &informers{
 		node:         nodes.Core().V1().Nodes().Informer(),
 		pods:         pods.Core().V1().Pods(),
 		virtualNodes: virtualNodes.Federation().V1alpha1().VirtualNodes(),
@@ -64,6 +70,13 @@ func newInformers(clients *clients, options *Options) *informers {
 		name:         options.VirtualNode,
 		factories:    []interface{ StartWithContext(context.Context) }{pods, nodes, virtualNodes, maps},
 	}
+	if options.InstallationNamespace != "" {
+		mappings := externalversions.NewSharedInformerFactoryWithOptions(clients.federation, 0, externalversions.WithTransform(trimMapping),
+			externalversions.WithNamespace(options.InstallationNamespace), externalversions.WithTweakListOptions(only("spec.clusterID", options.RemoteClusterID)))
+		i.mappings = mappings.Federation().V1alpha1().AddressMappings().Informer()
+		i.factories = append(i.factories, mappings)
+	}
+	return i
 }
 
 // start adds the handlers and fills the caches.
@@ -80,6 +93,14 @@ func (i *informers) start(ctx context.Context, handlers handlers) error {
 	if _, err := i.node.AddEventHandler(cache.ResourceEventHandlerFuncs{DeleteFunc: func(any) { handlers.nodeGone() }}); err != nil {
 		return err
 	}
+	if i.mappings != nil {
+		if err := i.mappings.AddIndexers(cache.Indexers{byAddress: addressOf}); err != nil {
+			return err
+		}
+		if _, err := i.mappings.AddEventHandler(onMapping(handlers.mapped)); err != nil {
+			return err
+		}
+	}
 	for _, factory := range i.factories {
 		factory.StartWithContext(ctx)
 	}
@@ -88,7 +109,8 @@ func (i *informers) start(ctx context.Context, handlers handlers) error {
 
 // synced tells whether the caches are filled.
 func (i *informers) synced() bool {
-	return i.pods.Informer().HasSynced() && i.virtualNodes.Informer().HasSynced() && i.maps.Informer().HasSynced()
+	return i.pods.Informer().HasSynced() && i.virtualNodes.Informer().HasSynced() && i.maps.Informer().HasSynced() &&
+		(i.mappings == nil || i.mappings.HasSynced())
 }
 
 // virtualNode is the one that the node is made from; nil if it is gone.

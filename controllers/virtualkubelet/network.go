@@ -15,11 +15,14 @@ import (
 	"liqo.io/federation/controllers/virtualkubelet/reflect"
 )
 
-// network knows what addresses are called on both sides, as the VirtualNode
-// says it.
+// network knows what addresses are called on both sides, as the VirtualNode and
+// AddressMappings say it.
 type network struct {
 	virtualNode func() *v1alpha1.VirtualNode
-	last        atomic.Pointer[naming]
+	// mapped are the addresses that the provider was given for one that it does
+	// not reach by itself. It may be nil.
+	mapped func(address string) []string
+	last   atomic.Pointer[naming]
 	// seen is what everything was looked at with last.
 	seen *v1alpha1.VirtualNodeNetwork
 }
@@ -63,12 +66,19 @@ func (n *network) changed() bool {
 	return true
 }
 
-// there is what an address of ours is reached at from the provider; false if it
-// is not.
+// there is what an address is reached at from the provider; false if it is not.
+// A mapping of the address goes before the range that it is in.
 func (n *network) there(address string) (string, bool) {
 	names := n.names()
 	if names == nil {
 		return reflect.SameAddress(address)
+	}
+	if n.mapped != nil {
+		for _, mapped := range n.mapped(address) {
+			if theirs, ok := translate(mapped, names.translation.Theirs); ok {
+				return theirs, true
+			}
+		}
 	}
 	return translate(address, names.translation.Theirs)
 }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -27,6 +28,9 @@ type Options struct {
 	// VirtualNode is what the node is made from, in Namespace, the peer
 	// namespace.
 	VirtualNode, Namespace string
+	// InstallationNamespace is where the AddressMappings are. Empty means that the
+	// provider is told of no pod that runs on another one.
+	InstallationNamespace string
 	// ForeignCluster is the provider, as this cluster calls it.
 	ForeignCluster string
 	// ClusterID and RemoteClusterID are the ids of the consumer and the provider.
@@ -45,6 +49,9 @@ type Options struct {
 	// HomeServer is the URL under which pods on the provider reach the API server
 	// of this cluster; empty means that they do not.
 	HomeServer string
+	// HomeThroughTunnel says that the address of HomeServer is reached from the
+	// provider by a mapping of it alone, through the tunnel.
+	HomeThroughTunnel bool
 	// Profiling serves profiles beside the kubelet's API.
 	Profiling bool
 	// Dial connects to the provider. Nil means by the rules for peers, which
@@ -64,6 +71,7 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.NodeIP, "node-ip", o.NodeIP, "Address that the kubelet's API is reached at: the pod's own.")
 	flags.StringVar(&o.VirtualNode, "virtual-node", o.VirtualNode, "Name of the VirtualNode that the Node is made from.")
 	flags.StringVar(&o.Namespace, "namespace", o.Namespace, "Peer namespace, where the VirtualNode is.")
+	flags.StringVar(&o.InstallationNamespace, "installation-namespace", o.InstallationNamespace, "Namespace where the product is installed, and the AddressMappings are. Without one no endpoint on another provider is sent to this one.")
 	flags.StringVar(&o.ForeignCluster, "foreign-cluster", o.ForeignCluster, "Name of the ForeignCluster behind the Node.")
 	flags.StringVar(&o.ClusterID, "cluster-id", o.ClusterID, "Id of this cluster.")
 	flags.StringVar(&o.RemoteClusterID, "remote-cluster-id", o.RemoteClusterID, "Id of the cluster behind the Node.")
@@ -74,6 +82,7 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.CertFile, "tls-cert-file", o.CertFile, "Serving certificate; default is a self-signed one.")
 	flags.StringVar(&o.KeyFile, "tls-private-key-file", o.KeyFile, "Private key of the serving certificate.")
 	flags.StringVar(&o.HomeServer, "home-server", o.HomeServer, "URL, https://host:port, under which pods on the provider reach the API server of this cluster. Without one their tokens stay here.")
+	flags.BoolVar(&o.HomeThroughTunnel, "home-through-tunnel", o.HomeThroughTunnel, "Where there is a tunnel to the provider, its pods reach the address of --home-server by the AddressMapping of it.")
 	flags.BoolVar(&o.Profiling, "profiling", o.Profiling, "Serve /debug/pprof/ to those who may get nodes/proxy of the node.")
 	logsapi.AddFlags(o.Logs, flags)
 }
@@ -88,6 +97,9 @@ func (o *Options) Validate() []error {
 		if len(validation.IsDNS1123Subdomain(flag.value)) > 0 {
 			errs = append(errs, fmt.Errorf("--%s %q is not the name of an object", flag.name, flag.value))
 		}
+	}
+	if o.InstallationNamespace != "" && len(validation.IsDNS1123Label(o.InstallationNamespace)) > 0 {
+		errs = append(errs, fmt.Errorf("--installation-namespace %q is not the name of a namespace", o.InstallationNamespace))
 	}
 	for _, flag := range []struct{ name, value string }{{"cluster-id", o.ClusterID}, {"remote-cluster-id", o.RemoteClusterID}} {
 		if flag.value == "" || len(validation.IsValidLabelValue(flag.value)) > 0 {
@@ -106,8 +118,12 @@ func (o *Options) Validate() []error {
 	if (o.CertFile == "") != (o.KeyFile == "") {
 		errs = append(errs, errors.New("--tls-cert-file and --tls-private-key-file are needed together"))
 	}
-	if _, err := o.home(); err != nil {
+	home, err := o.home()
+	if err != nil {
 		errs = append(errs, fmt.Errorf("--home-server: %w", err))
+	}
+	if _, err := netip.ParseAddr(home.Host); o.HomeThroughTunnel && (err != nil || o.InstallationNamespace == "") {
+		errs = append(errs, errors.New("--home-through-tunnel needs --home-server with an address, and --installation-namespace, where it is mapped"))
 	}
 	return errs
 }

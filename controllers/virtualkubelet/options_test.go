@@ -28,6 +28,11 @@ func TestOptionsTellEverythingThatIsWrong(t *testing.T) {
 		{name: "a port", change: func(o *Options) { o.Port = 70000 }, want: []string{"--port"}},
 		{name: "half a certificate", change: func(o *Options) { o.CertFile = "tls.crt" }, want: []string{"--tls-private-key-file"}},
 		{name: "a home that every node has for itself", change: func(o *Options) { o.HomeServer = "https://127.0.0.1:6443" }, want: []string{"--home-server"}},
+		{name: "no namespace", change: func(o *Options) { o.InstallationNamespace = "Liqo/" }, want: []string{"--installation-namespace"}},
+		{name: "a home that has no address for a tunnel", change: func(o *Options) {
+			o.HomeServer, o.HomeThroughTunnel, o.InstallationNamespace = "https://rome.example.org", true, "liqo"
+		}, want: []string{"--home-through-tunnel"}},
+		{name: "no namespace for the address of home", change: func(o *Options) { o.HomeServer, o.HomeThroughTunnel = "https://10.96.0.1", true }, want: []string{"--home-through-tunnel"}},
 		{name: "no identity", change: func(o *Options) { o.IdentityDir = "" }, want: []string{"--identity-dir"}},
 	}
 	for _, test := range tests {

@@ -73,6 +73,9 @@ type Pods struct {
 	// homeAllowed tells whether pods may talk to their home from there now; nil
 	// means that they may.
 	homeAllowed func() bool
+	// homeThroughTunnel says that the home is reached from there by what the
+	// provider calls its address.
+	homeThroughTunnel bool
 	// homeAudience is what a token is asked for with whose pod names no audience;
 	// empty leaves that to the API server.
 	homeAudience string

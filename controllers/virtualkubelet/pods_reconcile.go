@@ -99,10 +99,24 @@ func (p *Pods) await(ctx context.Context, key cache.ObjectName, pod *corev1.Pod,
 	return p.publish(ctx, pod, reflect.Refused(pod, v1alpha1.ReasonOffloadingBackOff, extent.message))
 }
 
+// awaitHome tells a pod that waits what for. It cannot be led home later on: its
+// volumes and names stay as they are made. One that ran keeps its last status.
+func (p *Pods) awaitHome(ctx context.Context, pod *corev1.Pod) error {
+	if reflect.Ran(&pod.Status) {
+		return nil
+	}
+	return p.publish(ctx, pod, reflect.Refused(pod, v1alpha1.ReasonOffloadingBackOff, fmt.Sprintf(
+		"there is no address yet by which %s reaches this cluster's API server: see the condition Networking of the ForeignCluster, and its events", p.provider)))
+}
+
 // create asks the provider for the pod. A refusal becomes the pod's status
 // and is tried again: what the provider allows changes.
 func (p *Pods) create(ctx context.Context, key cache.ObjectName, pod *corev1.Pod, t *twin) error {
-	wanted := reflect.ShadowPod(pod, t.remote, p.destination(), p.patch())
+	to := p.destination()
+	if _, ok := p.homeThere(p.to.Home); !ok && reflect.ReachesHome(pod, to) {
+		return p.awaitHome(ctx, pod)
+	}
+	wanted := reflect.ShadowPod(pod, t.remote, to, p.patch())
 	// They are for pods that are there.
 	wanted.Spec.Pod.EphemeralContainers = nil
 	created, err := p.remote.Federation.FederationV1alpha1().ShadowPods(t.remote).Create(ctx, wanted, metav1.CreateOptions{})

@@ -55,10 +55,22 @@ func (p *Pods) destination() reflect.Destination {
 	if p.homeAllowed != nil && !p.homeAllowed() {
 		to.Home = reflect.Home{}
 	}
+	if there, ok := p.homeThere(to.Home); ok {
+		to.Home.Host = there
+	}
 	if p.offeredNode != nil {
 		to.OfferedNode = p.offeredNode()
 	}
 	return to
+}
+
+// homeThere is what the provider reaches the API server of this cluster at;
+// false where it does not yet.
+func (p *Pods) homeThere(home reflect.Home) (string, bool) {
+	if !p.homeThroughTunnel || home.Host == "" {
+		return home.Host, true
+	}
+	return p.network.there(home.Host)
 }
 
 // keepTokens has the tokens that a pod mounts beside its shadow pod, for as

@@ -6,6 +6,7 @@ package virtualkubelet
 import (
 	"context"
 	"fmt"
+	"net/netip"
 	"sync/atomic"
 	"time"
 
@@ -32,6 +33,13 @@ const byService = "service"
 // while the pods of both clusters reach each other.
 type endpointSlices struct{}
 
+// byEndpoint is that by the addresses of their endpoints.
+const byEndpoint = "endpoint"
+
+// endpointsPause is how long an endpoint that the provider was given an address
+// for waits for others: a slice has up to a thousand of them.
+const endpointsPause = 250 * time.Millisecond
+
 // endingGrace is how long they are watched when that has ended and nothing is
 // left: a request that was under way may leave something yet.
 const endingGrace = 10 * time.Second
@@ -57,7 +65,7 @@ func (e endpointSlices) reflector(r *Reflections, namespace, twin string) (refle
 				remoteName: same, localName: same,
 			},
 			reflections: r, namespace: namespace, twin: twin,
-			here:   discoveryv1informers.NewFilteredEndpointSliceInformer(r.local, namespace, 0, cache.Indexers{byService: serviceOf}, nil),
+			here:   discoveryv1informers.NewFilteredEndpointSliceInformer(r.local, namespace, 0, cache.Indexers{byService: serviceOf, byEndpoint: endpointsOf}, nil),
 			there:  federationinformers.NewFilteredShadowEndpointSliceInformer(r.remoteFederation, twin, 0, cache.Indexers{}, copies),
 			copies: r.remoteFederation.FederationV1alpha1().ShadowEndpointSlices(twin),
 		},
@@ -169,6 +177,23 @@ func (r *Reflections) rest(o *endpointSliceObjects) {
 	}
 }
 
+// enqueueEndpoints looks again at the slices with an endpoint of that address.
+func (r *Reflections) enqueueEndpoints(address string) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	for _, namespace := range r.namespaces {
+		o, ok := namespace.kinds[endpointSlices{}.resource()].(*endpointSliceObjects)
+		if !ok {
+			continue
+		}
+		// That there is such an index was seen to.
+		slices, _ := o.here.GetIndexer().ByIndex(byEndpoint, address)
+		for _, slice := range slices {
+			r.queue.AddAfter(o.key(slice.(*discoveryv1.EndpointSlice).Name), endpointsPause)
+		}
+	}
+}
+
 // followServices looks again at the slices of a Service that has changed.
 func (o *endpointSliceObjects) followServices() error {
 	handle := func(obj any) {
@@ -196,4 +221,20 @@ func serviceOf(obj any) ([]string, error) {
 		return []string{slice.Labels[discoveryv1.LabelServiceName]}, nil
 	}
 	return nil, nil
+}
+
+func endpointsOf(obj any) ([]string, error) {
+	slice, ok := obj.(*discoveryv1.EndpointSlice)
+	if !ok || slice.AddressType == discoveryv1.AddressTypeFQDN {
+		return nil, nil
+	}
+	var addresses []string
+	for _, endpoint := range slice.Endpoints {
+		for _, text := range endpoint.Addresses {
+			if address, err := netip.ParseAddr(text); err == nil {
+				addresses = append(addresses, address.String())
+			}
+		}
+	}
+	return addresses, nil
 }

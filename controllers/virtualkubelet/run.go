@@ -107,7 +107,7 @@ func assemble(ctx context.Context, options *Options, clients *clients, own *Metr
 		events:    broadcaster,
 		remapped:  make(chan struct{}, 1),
 	}
-	k.network = &network{virtualNode: k.informers.virtualNode}
+	k.network = &network{virtualNode: k.informers.virtualNode, mapped: k.informers.mapped}
 	k.node = &Node{
 		provider: options.ForeignCluster, address: options.NodeIP, port: options.Port,
 		check:       func(ctx context.Context) (string, error) { return clients.check(ctx, k.informers.virtualNode()) },
@@ -143,8 +143,11 @@ func assemble(ctx context.Context, options *Options, clients *clients, own *Metr
 		lister: k.informers.pods.Lister(), twins: k.twins,
 		recorder: recorder,
 		metrics:  own, clock: clock.RealClock{},
-		patch:     k.informers.patch,
-		network:   k.network,
+		patch:   k.informers.patch,
+		network: k.network,
+
+		homeThroughTunnel: options.HomeThroughTunnel,
+
 		warnings:  flowcontrol.NewTokenBucketPassiveRateLimiter(warningsPerSecond, warningsAtOnce),
 		reachable: k.node.reachable,
 		homeAllowed: func() bool {
@@ -172,6 +175,12 @@ func assemble(ctx context.Context, options *Options, clients *clients, own *Metr
 		},
 		maps:     k.remap,
 		nodeGone: k.node.again,
+		mapped: func(address string) {
+			if options.HomeThroughTunnel && sameAddress(address, home.Host) {
+				k.pods.enqueueAll()
+			}
+			k.reflected.enqueueEndpoints(address)
+		},
 	})
 }
 
@@ -250,7 +259,7 @@ func (k *kubelet) serve(ctx context.Context, options *Options, clients *clients,
 		Metrics:  legacyregistry.Handler(),
 		Ready: func() error {
 			if !k.informers.synced() {
-				return errors.New("this cluster's pods, VirtualNode and NamespaceMap are not known yet")
+				return errors.New("this cluster's pods, VirtualNode, NamespaceMap and AddressMappings are not known yet")
 			}
 			return nil
 		},

@@ -85,6 +85,9 @@ func TestPeerIdentitySARGolden(t *testing.T) {
 	offloaded := env.MakeNamespace(t)
 	must(t)(rbac.RoleBindings(offloaded).Create(t.Context(), bindingOf("federation-reflection",
 		rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: kubelet, Namespace: c.peer}), metav1.CreateOptions{}))
+	addresses := bindingOf("federation-addresses", rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: kubelet, Namespace: c.peer})
+	addresses.RoleRef.Kind = "Role"
+	must(t)(rbac.RoleBindings(framework.Namespace).Update(t.Context(), addresses, metav1.UpdateOptions{}))
 	must(t)(rbac.RoleBindings(offloaded).Create(t.Context(), bindingOf("federation-export-manager",
 		rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: controllerManager, Namespace: framework.Namespace}), metav1.CreateOptions{}))
 	bindEverywhere(t, env, "golden-admin", "federation-admin", userSubject("golden-admin"))

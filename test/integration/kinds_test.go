@@ -21,6 +21,7 @@ import (
 	testingclock "k8s.io/utils/clock/testing"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/controllers/pods"
 	"liqo.io/federation/controllers/resources"
 	"liqo.io/federation/generated/informers/externalversions"
 	"liqo.io/federation/test/integration/framework"
@@ -74,7 +75,7 @@ func TestAVirtualNodeFollowsOfferAndDiscovery(t *testing.T) {
 	peer := makeNamespaceOf(t, env, peerOf("modena"), v1alpha1.RolePeer, "modena")
 	clock := testingclock.NewFakePassiveClock(time.Now())
 	config := &resources.Config{
-		Kube: kube, Federation: federation, Clock: clock, ClusterID: thatID, ClusterName: "rome",
+		Kube: kube, Federation: federation, Clock: clock, Pods: pods.OfNodes(kube), ClusterID: thatID, ClusterName: "rome",
 		KubeInformers: kubeinformers.NewSharedInformerFactory(kube, 0), ManagedInformers: kubeinformers.NewSharedInformerFactory(kube, 0),
 		FederationInformers:   externalversions.NewSharedInformerFactory(federation, 0),
 		InstallationInformers: externalversions.NewSharedInformerFactoryWithOptions(federation, 0, externalversions.WithNamespace(framework.Namespace)), Namespace: framework.Namespace,

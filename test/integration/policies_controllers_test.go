@@ -63,6 +63,14 @@ func TestNoEscalateBind(t *testing.T) {
 			return err
 		}
 	}
+	bindAddresses := func(subject rbacv1.Subject) func(context.Context) error {
+		return func(ctx context.Context) error {
+			binding := bindingOf("federation-addresses", subject)
+			binding.RoleRef.Kind = "Role"
+			_, err := rbac.RoleBindings(framework.Namespace).Update(ctx, binding, metav1.UpdateOptions{DryRun: []string{metav1.DryRunAll}})
+			return err
+		}
+	}
 	expect(t, []attempt{
 		{"a tenant's role for its user", "", bind(tenant, "federation-tenant", userSubject("milan"))},
 		{"a tenant's role for its account", "", bind(tenant, "federation-tenant", rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: "identity", Namespace: tenant})},
@@ -90,6 +98,9 @@ func TestNoEscalateBind(t *testing.T) {
 		{"what virtual kubelets read in kube-system", "only in tenant, peer, twin and offloaded", bind(metav1.NamespaceSystem, "federation-reflection", kubelet)},
 		{"what virtual kubelets read for somebody", "virtual kubelets reflect", bind(offloaded, "federation-reflection", userSubject("someone"))},
 		{"what virtual kubelets read for itself", "virtual kubelets reflect", bind(offloaded, "federation-reflection", own)},
+		{"what virtual kubelets read of addresses", "", bindAddresses(kubelet)},
+		{"addresses for somebody", "virtual kubelets reflect", bindAddresses(userSubject("someone"))},
+		{"what virtual kubelets read where it is installed", "not for a namespace of this kind", bind(framework.Namespace, "federation-reflection", kubelet)},
 		{"what it exports of an offloaded namespace", "", bind(offloaded, "federation-export-manager", own)},
 		{"what it exports elsewhere", "only in tenant, peer, twin and offloaded", bind(plain, "federation-export-manager", own)},
 		{"what it exports of a twin", "not for a namespace of this kind", bind(twin, "federation-export-manager", own)},

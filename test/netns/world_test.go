@@ -15,7 +15,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
@@ -24,11 +23,24 @@ import (
 	"liqo.io/federation/netagent/model"
 )
 
-// world is two clusters whose nodes are on one wire. Their pods have the same
+// world is two clusters, or more, whose nodes are on one wire. Their pods have the same
 // addresses: 10.0.N.2 and fd10:0:N::2 on node N.
 type world struct {
 	here, wire  *kernel.Namespace
 	rome, milan *cluster
+	others      []*cluster
+}
+
+// clusters are all of them.
+func (w *world) clusters() []*cluster { return append([]*cluster{w.rome, w.milan}, w.others...) }
+
+// nodes are those of all clusters.
+func (w *world) nodes() []*node {
+	var all []*node
+	for _, c := range w.clusters() {
+		all = append(all, c.nodes...)
+	}
+	return all
 }
 
 type cluster struct {
@@ -178,7 +190,7 @@ func (w *world) enter(t *testing.T, outer *kernel.Namespace, name string) *kerne
 func (w *world) apply(t *testing.T) int {
 	t.Helper()
 	total := 0
-	for _, c := range []*cluster{w.rome, w.milan} {
+	for _, c := range w.clusters() {
 		for _, n := range c.nodes {
 			in := c.input
 			in.Node = n.name
@@ -213,7 +225,7 @@ func applyTo(t testing.TB, a *apply.Applier, s model.State) int {
 func (w *world) teardown(t *testing.T) {
 	t.Helper()
 	families := []model.Family{model.IPv4, model.IPv6}
-	for _, n := range slices.Concat(w.rome.nodes, w.milan.nodes) {
+	for _, n := range w.nodes() {
 		applyTo(t, n.route, model.State{Scope: model.Scope{Links: []string{model.OverlayLink}, Routing: true, Families: families}})
 		if n.inner != nil {
 			applyTo(t, n.inside, model.State{Scope: model.Scope{Links: []string{model.GatewayLink, model.TunnelLink}, Routing: true, Families: families}})
@@ -231,7 +243,7 @@ var volatile = regexp.MustCompile(`(?m)^(#|\*|COMMIT|:[A-Z]+ ACCEPT|(anycast|loc
 func (w *world) snapshot(t *testing.T) string {
 	t.Helper()
 	var b strings.Builder
-	for _, n := range slices.Concat(w.rome.nodes, w.milan.nodes) {
+	for _, n := range w.nodes() {
 		for _, ns := range []*kernel.Namespace{n.ns, n.inner} {
 			if ns == nil {
 				continue

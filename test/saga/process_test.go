@@ -36,6 +36,7 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/rules"
 	"liqo.io/federation/controllers/peering"
+	"liqo.io/federation/controllers/pods"
 	"liqo.io/federation/controllers/remote"
 	"liqo.io/federation/controllers/replication"
 	"liqo.io/federation/controllers/resources"
@@ -352,7 +353,7 @@ func (p *process) live() {
 	lending := &resources.Config{
 		Kube: kube, Federation: federation, KubeInformers: everything, ManagedInformers: managed, FederationInformers: ours,
 		InstallationInformers: ours, Namespace: installation,
-		Clock: clock.RealClock{}, ClusterID: s.id, ClusterName: s.name, Policy: resources.DefaultPolicy(),
+		Clock: clock.RealClock{}, Pods: pods.OfNodes(kube), ClusterID: s.id, ClusterName: s.name, Policy: resources.DefaultPolicy(),
 		VirtualKubelet: resources.VirtualKubelet{Image: "virtual-kubelet", PullPolicy: "Never"},
 	}
 	type runner interface{ Run(context.Context) }

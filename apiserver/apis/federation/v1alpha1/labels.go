@@ -15,7 +15,9 @@ const (
 	// LabelSchedulingEnabled is "true" on a namespace that is, or is about to
 	// be, offloaded: only its pods are looked at when they are placed.
 	LabelSchedulingEnabled = "liqo.io/scheduling-enabled"
-	// LabelOrigin names, on a shadow copy, the id of the cluster it comes from.
+	// LabelOrigin names, on a shadow copy, the id of the cluster it comes from. On
+	// the AddressMapping of a pod it is that of the cluster that the pod runs on,
+	// and on that of the API server, the cluster's own.
 	LabelOrigin = "offloading.liqo.io/origin"
 	// LabelDestination names, on a shadow copy, the id of the cluster it was
 	// sent to.
@@ -71,6 +73,9 @@ const (
 	// pod it stands for: there are never two pods for one UID. On a copy of a
 	// kind that was configured it is that of the object it was made from.
 	AnnotationOriginUID = "offloading.liqo.io/origin-uid"
+	// AnnotationOriginPod names, on the AddressMapping of a pod, the namespace and
+	// the name of that pod.
+	AnnotationOriginPod = "offloading.liqo.io/origin-pod"
 	// AnnotationReflectedKeys names, on a copy, the labels and annotations that
 	// came with it: whatever else is there is the provider's.
 	AnnotationReflectedKeys = "offloading.liqo.io/reflected-keys"

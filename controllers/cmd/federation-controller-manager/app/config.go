@@ -24,6 +24,7 @@ import (
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/controllers/network"
+	"liqo.io/federation/controllers/pods"
 	"liqo.io/federation/controllers/remote"
 	"liqo.io/federation/controllers/resources"
 	"liqo.io/federation/generated/clientset/versioned"
@@ -61,6 +62,8 @@ type Config struct {
 	gateways *network.GatewayInformers
 	// shared is what the controllers of package resources share beside.
 	shared *resources.Config
+	// nodePods are the pods of the virtual nodes.
+	nodePods *pods.Watches
 }
 
 // factory is what shared informer factories of all groups have in common.
@@ -98,6 +101,7 @@ func newConfig(client *rest.Config, options *Options) (*Config, error) {
 		Options:             options,
 		client:              client,
 		scheme:              scheme,
+		nodePods:            pods.OfNodes(kube),
 	}
 	config.factories = []factory{config.FederationInformers}
 	config.KubeInformers = config.NewKubeInformers()

@@ -37,6 +37,7 @@ func controllers() []Controller {
 		{Name: "replication", Init: initReplication},
 		{Name: "network", Init: initNetwork},
 		{Name: "gateway-service", Init: initGatewayService},
+		{Name: "addresses", Init: initAddresses},
 		{Name: "heartbeat", Init: initHeartbeat},
 		{Name: "consumer-liveness", Init: initConsumerLiveness},
 		{Name: "resource-provider", Init: initResourceProvider},

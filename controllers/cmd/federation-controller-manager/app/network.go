@@ -61,3 +61,19 @@ func initGatewayService(_ context.Context, config *Config) ([]Runner, error) {
 	}
 	return running(network.NewGatewayService(config.network("gateway-service")))
 }
+
+func initAddresses(_ context.Context, config *Config) ([]Runner, error) {
+	return running(network.NewAddresses(&network.AddressesConfig{
+		Kube:                  config.Kube,
+		Federation:            config.Federation,
+		FederationInformers:   config.FederationInformers,
+		InstallationInformers: config.installationInformers(),
+		BindingInformers:      config.NewKubeInformers(network.BindingInformers(config.Options.Namespace)...),
+		Pods:                  config.nodePods,
+		Events:                config.Recorder("addresses"),
+		Clock:                 clock.RealClock{},
+		Namespace:             config.Options.Namespace,
+		ClusterID:             config.ClusterID,
+		Home:                  config.Options.VirtualKubelet.HomeAddress(),
+	}))
+}

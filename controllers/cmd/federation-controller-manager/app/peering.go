@@ -91,6 +91,7 @@ func (c *Config) resources() *resources.Config {
 			Namespace:             c.Options.Namespace,
 			Networking:            v1alpha1.NetworkingMode(c.Options.Networking),
 			Clock:                 clock.RealClock{},
+			Pods:                  c.nodePods,
 			ClusterID:             c.ClusterID,
 			ClusterName:           c.Options.ClusterName,
 			Namespaces:            []string{c.Options.Namespace, c.Options.InvitationNamespace},
