@@ -164,6 +164,8 @@ func (w *world) options(c *cluster, n *node) *agent.Options {
 	o.NodeName, o.Namespace = n.name, installation
 	o.PodCIDRs, o.ExternalCIDRs = []string{"10.0.0.0/16", "fd10::/32"}, []string{"10.70.0.0/24"}
 	o.NamespacePath = filepath.Join(namespaces, n.name+"-gateway")
+	// What is mended is mended because the kernel told of it.
+	o.Resync = time.Hour
 	return o
 }
 
@@ -302,10 +304,17 @@ func TestAgentsBringTheFabricUpAndKeepIt(t *testing.T) {
 			{w.rome.nodes[1].ns, "link del liqo.vxlan"},
 			{w.rome.nodes[0].ns, "link del liqo.host"},
 			{w.rome.nodes[0].inner, "link set liqo.wg down"},
+			{w.rome.nodes[1].ns, "route flush table 5872"},
+			{w.rome.nodes[1].ns, "-6 route flush table 5872"},
+			{w.rome.nodes[1].ns, "rule del priority 480"},
+			{w.rome.nodes[0].ns, "route flush table 5873"},
+			{w.rome.nodes[0].ns, "rule del priority 481"},
 		} {
 			ip(t, breakage.ns, breakage.what)
-			if _, err := datagram(w.rome.nodes[1].pod, addr("10.1.2.2"), 8000, soon); err != nil {
-				t.Errorf("after ip %s: %v", breakage.what, err)
+			for _, to := range []string{"10.1.2.2", "fd11:0:2::2"} {
+				if _, err := datagram(w.rome.nodes[1].pod, addr(to), 8000, soon); err != nil {
+					t.Errorf("after ip %s, to %s: %v", breakage.what, to, err)
+				}
 			}
 		}
 	})
