@@ -53,6 +53,7 @@ func joinsThePods(t *testing.T) {
 		{name: "GatewaysComeAndGo", run: fabric.gatewaysComeAndGo},
 		{name: "ByAService", run: fabric.byAService},
 		{name: "ShopOverBothClusters", run: fabric.shopOverBothClusters},
+		{name: "FaultsHeal", run: fabric.faultsHeal},
 	} {
 		t.Run(step.name, func(t *testing.T) {
 			t.Cleanup(func() { collect(t) })
