@@ -82,8 +82,9 @@ type pass struct {
 	fc *v1alpha1.ForeignCluster
 	// directions are the peerings that a tunnel is for.
 	directions []direction
-	// publicKey is that of our gateway.
-	publicKey string
+	// publicKey is the one that our gateway is to have, and told the one that it
+	// has: the other cluster needs that.
+	publicKey, told string
 	// calledAt are where our gateway is called, by service if nobody says so;
 	// nowhere says why it is not.
 	calledAt []string

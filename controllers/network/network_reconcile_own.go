@@ -33,7 +33,8 @@ var (
 const ExternalAddressPool = "external"
 
 // keys learns the public key of our gateway. The pair is made once; afterwards
-// nobody but the gateway sees the private one.
+// nobody but the gateway sees the private one. A new one is told when the gateway
+// uses it: before that, the older one is what leads to it.
 func (r *reconciler) keys(ctx context.Context, p *pass) (*verdict, error) {
 	if len(r.Settings.PodCIDRs) == 0 {
 		return failing(ReasonNotConfigured, "The pod CIDRs of this cluster are not known: set network.podCIDRs in the values of the chart."), nil
@@ -55,6 +56,9 @@ func (r *reconciler) keys(ctx context.Context, p *pass) (*verdict, error) {
 	if errs := validation.ValidateNetworkConfigSpec(r.Settings.config(r.ClusterID, p.publicKey)); len(errs) > 0 {
 		return failing(ReasonKeyInvalid, "Secret %s/%s holds no public key of WireGuard under %s: mend it, or delete it to have another pair made.",
 			r.Namespace, v1alpha1.WireGuardSecret, v1alpha1.WireGuardPublicKey), nil
+	}
+	if p.told = p.publicKey; p.endpoint != nil && p.endpoint.Status.PublicKey != "" {
+		p.told = p.endpoint.Status.PublicKey
 	}
 	return nil, nil
 }
@@ -134,7 +138,7 @@ func (r *reconciler) ownEndpoints(_ context.Context, p *pass) (*verdict, error) 
 func (r *reconciler) ownConfigs(ctx context.Context, p *pass) (*verdict, error) {
 	s := r.Settings
 	spec := v1alpha1.NetworkConfigSpec{
-		ClusterID: r.ClusterID, PodCIDRs: s.PodCIDRs, ExternalCIDRs: s.ExternalCIDRs, PublicKey: p.publicKey, Endpoints: p.calledAt, MTU: s.MTU,
+		ClusterID: r.ClusterID, PodCIDRs: s.PodCIDRs, ExternalCIDRs: s.ExternalCIDRs, PublicKey: p.told, Endpoints: p.calledAt, MTU: s.MTU,
 	}
 	for _, d := range p.directions {
 		client := r.Federation.FederationV1alpha1().NetworkConfigs(d.namespace)

@@ -82,7 +82,7 @@ func (r *reconciler) objection(p *pass, spec *v1alpha1.NetworkConfigSpec) (strin
 		return fmt.Sprintf("it is the network of cluster %s, and not of the one that the ForeignCluster stands for", spec.ClusterID), nil
 	case spec.ClusterID == r.ClusterID:
 		return "it is the network of the cluster that reads it", nil
-	case spec.PublicKey == p.publicKey:
+	case spec.PublicKey == p.publicKey || spec.PublicKey == p.told:
 		return "its public key is that of the cluster that reads it", nil
 	}
 	for _, text := range ranges(spec) {

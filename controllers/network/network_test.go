@@ -168,6 +168,14 @@ func (w *world) says(phase v1alpha1.TunnelPhase, message string) {
 	w.do(w.federation.FederationV1alpha1().TunnelEndpoints(installation).Update(w.ctx(), endpoint, metav1.UpdateOptions{}))
 }
 
+// uses has the gateway say which key it uses.
+func (w *world) uses(key string) {
+	w.t.Helper()
+	endpoint := w.te()
+	endpoint.Status.PublicKey = key
+	w.do(w.federation.FederationV1alpha1().TunnelEndpoints(installation).Update(w.ctx(), endpoint, metav1.UpdateOptions{}))
+}
+
 func TestWhatTheGatewaySaysIsTold(t *testing.T) {
 	rome, milan := peers(t, settingsOf("10.1.0.0/16"), settingsOf("10.2.0.0/16"))
 	settle(t, func() bool { return replicate(rome, milan) }, rome, milan)
@@ -307,6 +315,27 @@ func TestANetworkThatChangesIsAgreedUponAnew(t *testing.T) {
 	if rome.te().Spec.PublicKey == key || rome.te().Spec.PublicKey != publicKeyOf(t, milan) {
 		t.Error("the tunnel has the older key")
 	}
+}
+
+func TestANewKeyIsToldWhenTheGatewayUsesIt(t *testing.T) {
+	rome, milan := peers(t, settingsOf("10.0.0.0/16"), settingsOf("10.0.0.0/16"))
+	all := func() bool { return replicate(rome, milan) }
+	settle(t, all, rome, milan)
+	older := publicKeyOf(t, milan)
+	milan.uses(older)
+	settle(t, all, rome, milan)
+	milan.do(nil, milan.kube.CoreV1().Secrets(installation).Delete(t.Context(), v1alpha1.WireGuardSecret, metav1.DeleteOptions{}))
+	settle(t, all, rome, milan)
+	newer := publicKeyOf(t, milan)
+	if newer == older || rome.te().Spec.PublicKey != older {
+		t.Errorf("the gateway uses %s, and the other cluster calls %s", older, rome.te().Spec.PublicKey)
+	}
+	milan.uses(newer)
+	settle(t, all, rome, milan)
+	if rome.te().Spec.PublicKey != newer {
+		t.Errorf("the gateway uses %s, and the other cluster calls %s", newer, rome.te().Spec.PublicKey)
+	}
+	expectAgreement(t, rome, milan)
 }
 
 func TestWhatIsWrongIsSaid(t *testing.T) {

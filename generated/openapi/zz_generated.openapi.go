@@ -22041,6 +22041,13 @@ func schema_apiserver_apis_federation_v1alpha1_TunnelEndpointStatus(ref common.R
 							Format:      "",
 						},
 					},
+					"publicKey": {
+						SchemaProps: spec.SchemaProps{
+							Description: "publicKey is the WireGuard key that our gateway uses, in base64. Other clusters are told of a new one once it is here.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
 					"implementation": {
 						SchemaProps: spec.SchemaProps{
 							Description: "implementation is the WireGuard that it uses: kernel or wireguard-go.",

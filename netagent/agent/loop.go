@@ -82,18 +82,19 @@ func (l *Loop) Run(ctx context.Context) {
 	}
 }
 
-// Links are those of a network namespace.
-type Links interface {
-	// FollowLinks calls changed when one of ours changes.
-	FollowLinks(ctx context.Context, changed func()) error
+// Follower is a network namespace that tells of changes.
+type Follower interface {
+	// Follow calls changed when something of ours may have changed.
+	Follow(ctx context.Context, changed func()) error
 }
 
-// Follow has a pass made when links change, until the context ends. What the
-// kernel could not tell in time is found by the pass that is made then.
-func (l *Loop) Follow(ctx context.Context, links Links) {
+// Follow has a pass made when something of ours changes, until the context
+// ends. What the kernel could not tell in time is found by the pass that is
+// made then.
+func (l *Loop) Follow(ctx context.Context, namespace Follower) {
 	for ctx.Err() == nil {
-		if err := links.FollowLinks(ctx, l.Wake); err != nil {
-			klog.FromContext(ctx).Error(err, "Changes of links may have been missed")
+		if err := namespace.Follow(ctx, l.Wake); err != nil {
+			klog.FromContext(ctx).Error(err, "Changes in the kernel may have been missed")
 		}
 		l.Wake()
 		timer := l.Clock.NewTimer(time.Second)

@@ -5,6 +5,7 @@ package gateway
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -19,6 +20,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"liqo.io/federation/netagent/agent"
+	"liqo.io/federation/netagent/probe"
 )
 
 const (
@@ -31,6 +33,9 @@ const (
 	// mayMiss how many answers in a row may be missing.
 	askEvery = 250 * time.Millisecond
 	mayMiss  = 5
+	// askAgain is when one is asked again on whose node nobody listens: no
+	// answer is on its way any more.
+	askAgain = 50 * time.Millisecond
 	// writePatience bounds a request about the Lease.
 	writePatience = 3 * time.Second
 )
@@ -44,8 +49,9 @@ type Election struct {
 	Self   string
 	Leases coordinationclient.LeaseInterface
 	// Ask asks the gateway on a node whether it is alive, and takes no longer
-	// than it is told.
-	Ask func(ctx context.Context, node string, patience time.Duration) bool
+	// than it is told. An error is that it did not answer, probe.ErrRefused
+	// that nobody listens there.
+	Ask func(ctx context.Context, node string, patience time.Duration) error
 	// Changed is called when another gateway is the active one.
 	Changed func()
 	Clock   clock.Clock
@@ -62,7 +68,7 @@ type Election struct {
 }
 
 // NewElection makes an election that is told of each state of the Lease.
-func NewElection(self string, leases coordinationclient.LeaseInterface, ask func(context.Context, string, time.Duration) bool, changed func()) *Election {
+func NewElection(self string, leases coordinationclient.LeaseInterface, ask func(context.Context, string, time.Duration) error, changed func()) *Election {
 	return &Election{Self: self, Leases: leases, Ask: ask, Changed: changed, Clock: clock.RealClock{}, handed: make(chan struct{}, 1)}
 }
 
@@ -152,7 +158,11 @@ func (e *Election) Run(ctx context.Context) {
 		switch do, held := e.next(); do {
 		case ask:
 			began := e.Clock.Now()
-			e.heard(held, e.Ask(ctx, held, askEvery))
+			err := e.Ask(ctx, held, askEvery)
+			e.heard(held, err == nil)
+			if errors.Is(err, probe.ErrRefused) {
+				wait = askAgain
+			}
 			wait -= e.Clock.Since(began)
 		case renew, take:
 			if err := e.write(ctx, e.Self); err == nil {

@@ -6,6 +6,7 @@ package gateway
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strconv"
 	"sync"
 	"testing"
@@ -19,6 +20,7 @@ import (
 	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
 
 	"liqo.io/federation/netagent/agent"
+	"liqo.io/federation/netagent/probe"
 )
 
 // Time is that of the bubbles that the tests run in: sleeping takes none.
@@ -34,11 +36,12 @@ type cluster struct {
 	away     bool
 	gateways map[string]*Election
 	silent   map[string]bool // who does not answer
+	refuses  map[string]bool // where nobody listens
 	watches  sync.WaitGroup
 }
 
 func newCluster() *cluster {
-	return &cluster{gateways: make(map[string]*Election), silent: make(map[string]bool)}
+	return &cluster{gateways: make(map[string]*Election), silent: make(map[string]bool), refuses: make(map[string]bool)}
 }
 
 var leases = schema.GroupResource{Group: "coordination.k8s.io", Resource: "leases"}
@@ -102,14 +105,18 @@ func (c *cluster) set(f func()) {
 func (c *cluster) join(t *testing.T, node string) (*Election, context.CancelFunc) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	e := NewElection(node, c, func(_ context.Context, other string, patience time.Duration) bool {
+	e := NewElection(node, c, func(_ context.Context, other string, patience time.Duration) error {
 		c.mu.Lock()
-		dead := c.silent[other] || c.silent[node]
+		dead, refused := c.silent[other] || c.silent[node], c.refuses[other]
 		c.mu.Unlock()
-		if dead {
+		switch {
+		case dead:
 			time.Sleep(patience)
+			return context.DeadlineExceeded
+		case refused:
+			return fmt.Errorf("asking %s: %w", other, probe.ErrRefused)
 		}
-		return !dead
+		return nil
 	}, func() {})
 	c.set(func() { c.gateways[node] = e })
 	if lease, err := c.Get(ctx, agent.GatewayName, metav1.GetOptions{}); err == nil {
@@ -159,6 +166,55 @@ func TestOneGatewayIsActiveAndAnotherTakesOverWithinASecondOrTwo(t *testing.T) {
 		if n := *c.lease.Spec.LeaseTransitions; n != 2 {
 			t.Errorf("the Lease has changed hands %d times", n)
 		}
+		stopFirst()
+		stopSecond()
+	})
+}
+
+func TestOneWhoseProcessHasEndedIsReplacedSoonerThanASilentOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, end := range []struct {
+			what        string
+			dead        func(*cluster) map[string]bool
+			least, most time.Duration
+		}{
+			{"nobody listens", func(c *cluster) map[string]bool { return c.refuses }, (mayMiss - 1) * askAgain, askEvery + (mayMiss+1)*askAgain},
+			{"nobody answers", func(c *cluster) map[string]bool { return c.silent }, (mayMiss - 1) * askEvery, (mayMiss + 2) * askEvery},
+		} {
+			c := newCluster()
+			_, stopFirst := c.join(t, "rome-1")
+			time.Sleep(time.Second)
+			second, stopSecond := c.join(t, "rome-2")
+			time.Sleep(time.Minute)
+			began := time.Now()
+			c.set(func() { end.dead(c)["rome-1"] = true })
+			stopFirst()
+			for second.Active() != "rome-2" && time.Since(began) < time.Minute {
+				time.Sleep(time.Millisecond)
+			}
+			if took := time.Since(began); took < end.least || took > end.most {
+				t.Errorf("%s: it took %s, and not from %s to %s", end.what, took, end.least, end.most)
+			}
+			stopSecond()
+		}
+	})
+}
+
+func TestOneThatIsRefusedAFewTimesStaysActive(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster()
+		first, stopFirst := c.join(t, "rome-1")
+		time.Sleep(time.Second)
+		second, stopSecond := c.join(t, "rome-2")
+		time.Sleep(time.Minute)
+		for range 10 {
+			// It is asked in this time mayMiss-1 times at most.
+			c.set(func() { c.refuses["rome-1"] = true })
+			time.Sleep((mayMiss-1)*askAgain - time.Millisecond)
+			c.set(func() { c.refuses["rome-1"] = false })
+			time.Sleep(time.Second)
+		}
+		want(t, "rome-1", first, second)
 		stopFirst()
 		stopSecond()
 	})

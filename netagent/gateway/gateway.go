@@ -214,16 +214,14 @@ func (g *Gateway) address(node string) (netip.Addr, error) {
 }
 
 // ask asks another gateway whether it is alive.
-func (g *Gateway) ask(ctx context.Context, node string, patience time.Duration) (answered bool) {
+func (g *Gateway) ask(ctx context.Context, node string, patience time.Duration) error {
 	at, err := g.address(node)
 	if err != nil {
-		return false
+		return err
 	}
-	err = g.outer.Do(func() error {
-		answered = probe.Ask(ctx, netip.AddrPortFrom(at, probe.BeaconPort), g.keys.keys(), patience)
-		return nil
+	return g.outer.Do(func() error {
+		return probe.Ask(ctx, netip.AddrPortFrom(at, probe.BeaconPort), g.keys.keys(), patience)
 	})
-	return err == nil && answered
 }
 
 func (g *Gateway) tunnelEndpoints() ([]*v1alpha1.TunnelEndpoint, error) {
@@ -299,7 +297,7 @@ func (g *Gateway) end(ctx context.Context) error {
 func (g *Gateway) anotherStandsBy(ctx context.Context) bool {
 	o, err := g.sources.Objects()
 	return err == nil && slices.ContainsFunc(o.Gateways, func(node string) bool {
-		return node != g.options.NodeName && g.ask(ctx, node, time.Second)
+		return node != g.options.NodeName && g.ask(ctx, node, time.Second) == nil
 	})
 }
 

@@ -61,7 +61,7 @@ func (r *reporter) report(ctx context.Context) error {
 	r.forgetOthers(endpoints)
 	for _, te := range endpoints {
 		f := facts{
-			gateway: r.worker.self, implementation: implementation,
+			gateway: r.worker.self, implementation: implementation, publicKey: o.publicKey,
 			refused: o.refused[te.Name], leftOut: o.leftOut[te.Name], failed: o.failed,
 		}
 		key, served := o.peers[te.Name]
@@ -70,7 +70,8 @@ func (r *reporter) report(ctx context.Context) error {
 		}
 		if served {
 			f.traffic, f.probes = traffic[key], r.worker.prober.Result(te.Name)
-			if !f.probes.Known && te.Status.Phase == v1alpha1.TunnelConnected {
+			newKey := o.publicKey != "" && te.Status.PublicKey != "" && te.Status.PublicKey != o.publicKey
+			if !f.probes.Known && te.Status.Phase == v1alpha1.TunnelConnected && !newKey {
 				continue // a gateway that has just begun does not know better
 			}
 			f.lost = len(te.Spec.Endpoints) > 0 && !r.worker.endpoint(te).IsValid()

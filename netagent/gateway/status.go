@@ -45,6 +45,8 @@ const maxMessage = 1024
 type facts struct {
 	gateway        string
 	implementation kernel.Implementation
+	// publicKey is the one that our tunnel has; empty: it is not known.
+	publicKey string
 	// refused tells why the peer is not served; empty: it is.
 	refused string
 	// leftOut is what of it is not served.
@@ -63,6 +65,9 @@ type facts struct {
 func statusOf(te *v1alpha1.TunnelEndpoint, f facts, now time.Time) v1alpha1.TunnelEndpointStatus {
 	s := *te.Status.DeepCopy()
 	s.ObservedGeneration, s.Gateway, s.Implementation = te.Generation, f.gateway, string(f.implementation)
+	if f.publicKey != "" {
+		s.PublicKey = f.publicKey
+	}
 	condition := metav1.Condition{
 		Type: v1alpha1.ConditionConnected, Status: metav1.ConditionFalse, ObservedGeneration: te.Generation,
 		LastTransitionTime: metav1.NewTime(now),

@@ -50,10 +50,13 @@ type worker struct {
 type outcome struct {
 	applied bool // it came as far as writing
 	active  bool
-	peers   map[string]model.PublicKey // by name, of those that are served
-	refused map[string]string
-	leftOut map[string][]string
-	failed  string
+	// publicKey is that of the key which the tunnel has; empty if that is not
+	// known.
+	publicKey string
+	peers     map[string]model.PublicKey // by name, of those that are served
+	refused   map[string]string
+	leftOut   map[string][]string
+	failed    string
 }
 
 // pass makes the node's kernel hold what the objects ask for, and nothing else.
@@ -111,7 +114,12 @@ func (w *worker) apply(ctx context.Context, active string) (writes int, result o
 		refused: t.Refused, leftOut: t.LeftOut,
 	}
 	w.probe(t, &result)
-	return onHost + within, result, errors.Join(hostErr, insideErr)
+	// What is told to others is what is, and not what was to be.
+	tunnel, tunnelErr := w.inner.Tunnel(model.TunnelLink)
+	if tunnelErr == nil && tunnel.PrivateKey != (model.PrivateKey{}) {
+		result.publicKey = tunnel.PrivateKey.Public().String()
+	}
+	return onHost + within, result, errors.Join(hostErr, insideErr, tunnelErr)
 }
 
 // probe has those peers probed and answered that are served, by the active one.

@@ -128,11 +128,14 @@ func TestOnlyTheActiveGatewayHasPeers(t *testing.T) {
 
 func TestAnotherPrivateKeyLeavesThePeers(t *testing.T) {
 	b := newBench(t)
-	before := b.must(t)
+	before, told := b.must(t), b.outcome().publicKey
 	b.private = 2
 	after := b.must(t)
 	if before.PrivateKey == after.PrivateKey {
 		t.Error("the key is the same")
+	}
+	if now := b.outcome().publicKey; now == told || now != after.PrivateKey.Public().String() {
+		t.Errorf("the public key was %s and is %s", told, now)
 	}
 	if diff := cmp.Diff(before.Peers, after.Peers, cmp.Comparer(func(a, b netip.Prefix) bool { return a == b }), cmp.Comparer(func(a, b netip.AddrPort) bool { return a == b })); diff != "" {
 		t.Error(diff)
@@ -232,8 +235,59 @@ func TestStatusesAreWrittenWhenTheyChangeAndByTheActiveOneOnly(t *testing.T) {
 	writes("after more bytes", 0)
 	b.inside.HearFrom(model.TunnelLink, model.PublicKey{31: 2}, netip.MustParseAddrPort("172.16.9.9:1"))
 	writes("after it has moved", 1)
+	b.private = 2
+	writes("with another key", 2)
+	for _, te := range list() {
+		if want := (model.PrivateKey{16}).Public().String(); te.Status.PublicKey != want {
+			t.Errorf("%s tells the key %s, and it is %s", te.Name, te.Status.PublicKey, want)
+		}
+	}
+	writes("with the same key", 0)
 	b.active = "rome-2"
 	writes("standing by again", 0)
+}
+
+// A gateway that was away while its key changed is the first to know: peers call
+// it by the older one until it is told.
+func TestOneThatHasJustBegunTellsAnotherKeyAtOnce(t *testing.T) {
+	b := newBench(t)
+	b.must(t)
+	for name, test := range map[string]struct {
+		told string
+		want v1alpha1.TunnelPhase
+	}{
+		"the same key":         {b.outcome().publicKey, v1alpha1.TunnelConnected},
+		"another key":          {key(9), v1alpha1.TunnelConnecting},
+		"none was told so far": {"", v1alpha1.TunnelConnected},
+	} {
+		t.Run(name, func(t *testing.T) {
+			te := endpoint("milan", 2)
+			te.Status = v1alpha1.TunnelEndpointStatus{Phase: v1alpha1.TunnelConnected, PublicKey: test.told}
+			client := federationfake.NewSimpleClientset(te).FederationV1alpha1().TunnelEndpoints(namespace)
+			ofGateway, err := NewMetrics(func(m metrics.Registerable) error { return metrics.NewKubeRegistry().Register(m) })
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := &reporter{
+				worker: b.worker, client: client, metrics: ofGateway, now: time.Now,
+				current: func() ([]*v1alpha1.TunnelEndpoint, error) { return []*v1alpha1.TunnelEndpoint{te}, nil }, before: make(map[string]kernel.Traffic),
+			}
+			if err := r.report(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			got, err := client.Get(t.Context(), "milan", metav1.GetOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			told := test.told
+			if test.want == v1alpha1.TunnelConnecting {
+				told = b.outcome().publicKey
+			}
+			if got.Status.Phase != test.want || got.Status.PublicKey != told {
+				t.Errorf("%+v", got.Status)
+			}
+		})
+	}
 }
 
 func TestTheGatewaysOfBothClustersProbeEachOther(t *testing.T) {

@@ -4,7 +4,6 @@
 package kernel
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -12,7 +11,6 @@ import (
 	"strings"
 
 	"github.com/vishvananda/netlink"
-	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
 
 	"liqo.io/federation/netagent/model"
@@ -105,44 +103,6 @@ func (n *Namespace) MTUOf(a netip.Addr) (int, error) {
 		return link.Attrs().MTU, nil
 	}
 	return 0, fmt.Errorf("no link has the address %s", a)
-}
-
-// FollowLinks calls changed whenever a link of ours came, went or became
-// another one, until the context ends.
-func (n *Namespace) FollowLinks(ctx context.Context, changed func()) error {
-	updates := make(chan netlink.LinkUpdate, 64)
-	handle := netns.NsHandle(n.file.Fd())
-	failed := make(chan error, 1)
-	options := netlink.LinkSubscribeOptions{Namespace: &handle, ErrorCallback: func(err error) {
-		select {
-		case failed <- err:
-		default:
-		}
-	}}
-	if err := netlink.LinkSubscribeWithOptions(updates, ctx.Done(), options); err != nil {
-		return fmt.Errorf("following links: %w", err)
-	}
-	for {
-		select {
-		case update, ok := <-updates:
-			if !ok {
-				if ctx.Err() != nil {
-					return nil
-				}
-				select {
-				case err := <-failed:
-					return fmt.Errorf("following links: %w", err)
-				default:
-					return errors.New("following links: the kernel ended it")
-				}
-			}
-			if strings.HasPrefix(update.Link.Attrs().Name, model.LinkPrefix) {
-				changed()
-			}
-		case <-ctx.Done():
-			return nil
-		}
-	}
 }
 
 // SetLink sets what can change of a link, and brings it up.

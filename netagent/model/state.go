@@ -4,6 +4,7 @@
 package model
 
 import (
+	"crypto/ecdh"
 	"encoding/base64"
 	"fmt"
 	"net"
@@ -187,6 +188,15 @@ func (k PublicKey) String() string { return base64.StdEncoding.EncodeToString(k[
 
 // PrivateKey is a private key of WireGuard. It prints as a placeholder.
 type PrivateKey [32]byte
+
+// Public is the key that peers know this one by.
+func (k PrivateKey) Public() PublicKey {
+	key, err := ecdh.X25519().NewPrivateKey(k[:])
+	if err != nil {
+		return PublicKey{} // any 32 bytes are a key
+	}
+	return PublicKey(key.PublicKey().Bytes())
+}
 
 // clamped is the key as WireGuard uses and tells it.
 func (k PrivateKey) clamped() PrivateKey {

@@ -10,9 +10,12 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"errors"
+	"fmt"
 	"net"
 	"net/netip"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // BeaconPort is where gateways of one cluster ask each other, by UDP.
@@ -29,6 +32,9 @@ var (
 	beaconAsk    = []byte("LQB1")
 	beaconAnswer = []byte("LQA1")
 )
+
+// ErrRefused tells that the node is there, and that no gateway listens on it.
+var ErrRefused = errors.New("the node is there, and no gateway listens on it")
 
 // Key is what the gateways of one cluster have in common.
 type Key [sha256.Size]byte
@@ -83,37 +89,48 @@ func Beacon(ctx context.Context, conn net.PacketConn, keys func() []Key, alive f
 	}
 }
 
-// Ask asks a beacon, in the name of each key, and tells whether it answered in
-// time.
-func Ask(ctx context.Context, at netip.AddrPort, keys []Key, patience time.Duration) bool {
+// Ask asks a beacon, in the name of each key. An error tells that it did not
+// answer in time; ErrRefused, which comes at once, that it does not run.
+func Ask(ctx context.Context, at netip.AddrPort, keys []Key, patience time.Duration) error {
 	conn, err := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(at))
 	if err != nil {
-		return false
+		return fmt.Errorf("asking the gateway at %s: %w", at, err)
 	}
 	defer conn.Close()
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
 	defer stop()
+	if err = exchange(conn, keys, time.Now().Add(patience)); errors.Is(err, unix.ECONNREFUSED) {
+		err = ErrRefused
+	}
+	if err != nil {
+		return fmt.Errorf("asking the gateway at %s: %w", at, err)
+	}
+	return nil
+}
+
+// exchange asks by a socket that is connected, and waits for the answer. The
+// kernel tells a later write, too, that an earlier one was refused.
+func exchange(conn net.Conn, keys []Key, deadline time.Time) error {
 	nonce := make([]byte, nonceSize)
 	if _, err := rand.Read(nonce); err != nil {
-		return false
+		return err
 	}
-	deadline := time.Now().Add(patience)
 	for _, key := range keys {
 		if _, err := conn.Write(seal(key, beaconAsk, nonce)); err != nil {
-			return false
+			return err
 		}
 	}
 	if err := conn.SetReadDeadline(deadline); err != nil {
-		return false
+		return err
 	}
 	buffer := make([]byte, beaconSize+1)
 	for {
 		n, err := conn.Read(buffer)
 		if err != nil {
-			return false
+			return err
 		}
 		if answered, _ := open(keys, beaconAnswer, buffer[:n]); bytes.Equal(answered, nonce) {
-			return true
+			return nil
 		}
 	}
 }

@@ -6,6 +6,7 @@ package probe
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"net"
 	"net/netip"
 	"sync/atomic"
@@ -51,10 +52,23 @@ func TestABeaconAnswersWhoHasTheKeyAndNobodyElse(t *testing.T) {
 			if test.want {
 				patience = 10 * time.Second
 			}
-			if got := Ask(t.Context(), at, test.keys, patience); got != test.want {
-				t.Errorf("answered: %v", got)
+			err := Ask(t.Context(), at, test.keys, patience)
+			if test.want != (err == nil) || errors.Is(err, ErrRefused) {
+				t.Errorf("it was asked: %v", err)
 			}
 		})
+	}
+}
+
+func TestWhoAsksWhereNobodyListensIsRefused(t *testing.T) {
+	conn := listen(t, "udp4", "127.0.0.1:0")
+	at := conn.LocalAddr().(*net.UDPAddr).AddrPort()
+	conn.Close()
+	key := KeyOf([]byte("secret"))
+	for _, keys := range [][]Key{{key}, {key, KeyOf([]byte("the one before"))}} {
+		if err := Ask(t.Context(), at, keys, 10*time.Second); !errors.Is(err, ErrRefused) {
+			t.Errorf("with %d keys: %v", len(keys), err)
+		}
 	}
 }
 

@@ -96,7 +96,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	if a.sources.Gone() {
 		klog.FromContext(ctx).Info("The DaemonSet was deleted, removing everything from the node")
 		_, cleanErr := agent.CleanRoute(a.node)
-		err = errors.Join(err, cleanErr)
+		err = errors.Join(err, cleanErr, a.worker.end())
 	}
 	return err
 }
@@ -203,6 +203,16 @@ func (w *worker) leftovers(gateways []string) error {
 	err := w.tidy()
 	w.tidied = err == nil
 	return err
+}
+
+// end removes what a gateway has left on this node, however short ago: nobody
+// else will. One that is still here removes its own.
+func (w *worker) end() error {
+	o, err := w.objects()
+	if err != nil || slices.Contains(o.Gateways, w.self) {
+		return err
+	}
+	return w.tidy()
 }
 
 // tidy removes what a gateway has made on a node, if there is something.

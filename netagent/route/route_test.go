@@ -140,3 +140,26 @@ func TestWhatAGatewayHasLeftIsRemovedAfterAWhile(t *testing.T) {
 	pass(time.Second, 2, "rome-1")
 	pass(time.Hour, 2, "rome-1")
 }
+
+func TestWhatAGatewayHasLeftIsRemovedWhenTheAgentEndsForGood(t *testing.T) {
+	for name, test := range map[string]struct {
+		gateways []string
+		want     int
+	}{
+		"no gateway is left":           {nil, 1},
+		"gateways are on other nodes":  {[]string{"rome-1", "rome-2"}, 1},
+		"one is still on this node":    {[]string{"rome-1", "rome-3"}, 0},
+		"the only one is on this node": {[]string{"rome-3"}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, _, o := newWorker(t)
+			tidied := 0
+			w.tidy = func() error { tidied++; return nil }
+			w.follow(leaseOf("rome-3"))
+			o.Gateways = test.gateways
+			if err := w.end(); err != nil || tidied != test.want {
+				t.Errorf("tidied %d times, not %d: %v", tidied, test.want, err)
+			}
+		})
+	}
+}

@@ -219,9 +219,14 @@ func podWithin(t *testing.T, timeout time.Duration, c *harness.Cluster, namespac
 // podsReady waits until exactly count pods match, all Ready, sorted by name.
 func podsReady(t *testing.T, c *harness.Cluster, namespace, selector string, count int) []corev1.Pod {
 	t.Helper()
+	return must(podsAreReady(t.Context(), c, namespace, selector, count))(t)
+}
+
+// podsAreReady is podsReady for who has a context of his own.
+func podsAreReady(ctx context.Context, c *harness.Cluster, namespace, selector string, count int) ([]corev1.Pod, error) {
 	var pods []corev1.Pod
 	what := fmt.Sprintf("%d pods %s in %s on %s to be Ready", count, selector, namespace, c.Name)
-	eventually(t, soon, what, func(ctx context.Context) (bool, string, error) {
+	err := harness.Eventually(ctx, soon, what, func(ctx context.Context) (bool, string, error) {
 		list, err := c.Kube.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: selector})
 		if err != nil {
 			return false, "", err
@@ -238,7 +243,7 @@ func podsReady(t *testing.T, c *harness.Cluster, namespace, selector string, cou
 		return ready, saw, nil
 	})
 	slices.SortFunc(pods, func(a, b corev1.Pod) int { return slices.Compare([]string{a.Name}, []string{b.Name}) })
-	return pods
+	return pods, err
 }
 
 // podGone waits until a pod does not exist.

@@ -53,6 +53,7 @@ func joinsThePods(t *testing.T) {
 		{name: "GatewaysComeAndGo", run: fabric.gatewaysComeAndGo},
 		{name: "ByAService", run: fabric.byAService},
 		{name: "ShopOverBothClusters", run: fabric.shopOverBothClusters},
+		{name: "FaultsHeal", run: fabric.faultsHeal},
 	} {
 		t.Run(step.name, func(t *testing.T) {
 			t.Cleanup(func() { collect(t) })
@@ -95,17 +96,20 @@ func hasNoTunnels(t *testing.T, c *harness.Cluster) {
 }
 
 // withoutNetwork takes back what tunnelValues say, and then what the controllers
-// keep until somebody deletes it.
+// keep until somebody deletes it. It does so also when the test is over, whose
+// context has ended then.
 func withoutNetwork(t *testing.T) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), soon)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 6*soon)
 	defer cancel()
 	for _, c := range []*harness.Cluster{rome, milan} {
 		// To helm, null is what it was before, and {} a list of one empty word.
 		helmUpgrade(t, c, "--reuse-values", "--wait", "--timeout=3m", "--set=networking=None", "--set=network.enabled=false",
 			"--set=network.gateway.service.enabled=false", "--set-json=network.podCIDRs=[]", "--set-json=network.externalCIDRs=[]", "--set-json=network.endpoints=[]")
 		// The one before would make them anew.
-		podsReady(t, c, harness.Namespace, "app.kubernetes.io/name=federation-controller-manager", 1)
+		if _, err := podsAreReady(ctx, c, harness.Namespace, "app.kubernetes.io/name=federation-controller-manager", 1); err != nil {
+			t.Error(err)
+		}
 		for _, kept := range [][]string{
 			{"addresspools.federation.liqo.io", "--selector=" + v1alpha1.LabelManagedBy + "=" + v1alpha1.ManagedBy},
 			{"secret", "liqo-wireguard", "--namespace=" + harness.Namespace, "--ignore-not-found"},

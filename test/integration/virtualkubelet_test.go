@@ -8,12 +8,14 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
@@ -296,12 +298,19 @@ func (o *offload) testRestart(t *testing.T) {
 // it learns of the twin's label a moment later.
 func isHeldToItsGrant(t *testing.T, o *offload) {
 	t.Helper()
-	until(t, "nothing more is created than is granted", func(ctx context.Context) (bool, error) {
+	var last error
+	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
 		spec := shadowPodSpec()
 		spec.Containers[0].Resources.Requests = amounts("cpu", "2")
 		_, err := o.federation.FederationV1alpha1().ShadowPods(o.twin).Create(ctx, &v1alpha1.ShadowPod{
 			ObjectMeta: metav1.ObjectMeta{Name: "probe"}, Spec: v1alpha1.ShadowPodSpec{Pod: spec},
 		}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		if ctx.Err() == nil {
+			last = err
+		}
 		return apierrors.IsForbidden(err), nil
 	})
+	if err != nil {
+		t.Fatalf("more is created than is granted: %v; the last answer was: %v", err, last)
+	}
 }

@@ -14,11 +14,13 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -164,6 +166,8 @@ func (w *world) options(c *cluster, n *node) *agent.Options {
 	o.NodeName, o.Namespace = n.name, installation
 	o.PodCIDRs, o.ExternalCIDRs = []string{"10.0.0.0/16", "fd10::/32"}, []string{"10.70.0.0/24"}
 	o.NamespacePath = filepath.Join(namespaces, n.name+"-gateway")
+	// What is mended is mended because the kernel told of it.
+	o.Resync = time.Hour
 	return o
 }
 
@@ -302,10 +306,17 @@ func TestAgentsBringTheFabricUpAndKeepIt(t *testing.T) {
 			{w.rome.nodes[1].ns, "link del liqo.vxlan"},
 			{w.rome.nodes[0].ns, "link del liqo.host"},
 			{w.rome.nodes[0].inner, "link set liqo.wg down"},
+			{w.rome.nodes[1].ns, "route flush table 5872"},
+			{w.rome.nodes[1].ns, "-6 route flush table 5872"},
+			{w.rome.nodes[1].ns, "rule del priority 480"},
+			{w.rome.nodes[0].ns, "route flush table 5873"},
+			{w.rome.nodes[0].ns, "rule del priority 481"},
 		} {
 			ip(t, breakage.ns, breakage.what)
-			if _, err := datagram(w.rome.nodes[1].pod, addr("10.1.2.2"), 8000, soon); err != nil {
-				t.Errorf("after ip %s: %v", breakage.what, err)
+			for _, to := range []string{"10.1.2.2", "fd11:0:2::2"} {
+				if _, err := datagram(w.rome.nodes[1].pod, addr(to), 8000, soon); err != nil {
+					t.Errorf("after ip %s, to %s: %v", breakage.what, to, err)
+				}
 			}
 		}
 	})
@@ -407,6 +418,44 @@ func TestAgentsBringTheFabricUpAndKeepIt(t *testing.T) {
 		if err := errors.Join(append(errs, err)...); err != nil {
 			t.Error(err)
 		}
+	}
+	if diff := cmp.Diff(before, w.snapshot(t)); diff != "" {
+		t.Errorf("(-before +after):\n%s", diff)
+	}
+}
+
+// A gateway that moves leaves its node as it is. When the network is switched
+// off soon after that, nobody but the route agent is there to clear it.
+func TestARouteAgentThatEndsForGoodClearsWhatAGatewayHasLeft(t *testing.T) {
+	w := newWorld(t, "nft")
+	before := w.snapshot(t)
+	private, _ := keys(t)
+	_, publicOfMilan := keys(t)
+	rome := newAPI(w.rome, endpointOf("milan", publicOfMilan, nil,
+		[][2]string{{"10.0.0.0/16", "10.2.0.0/16"}}, [][2]string{{"10.0.0.0/16", "10.1.0.0/16"}}))
+	deleted := metav1.Now()
+	if err := rome.kube.Tracker().Add(&appsv1.DaemonSet{
+		ObjectMeta: metav1.ObjectMeta{Name: agent.RouteName, Namespace: installation, DeletionTimestamp: &deleted},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	n := w.rome.nodes[0]
+	holds := func(name string) bool {
+		links, err := n.ns.Links()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return slices.ContainsFunc(links, func(l kernel.Link) bool { return l.Name == name })
+	}
+	moving, route := w.startGateway(t, w.rome, n, rome, keyFile(t, private)), w.startRoute(t, w.rome, n, rome)
+	eventually(t, "both agents have set rome-1 up", func() bool { return holds(model.HostLink) && holds(model.OverlayLink) })
+	moving.stop(t)
+	if !holds(model.HostLink) {
+		t.Error("the gateway has removed its own")
+	}
+	route.stop(t)
+	if _, err := os.Stat(filepath.Join(namespaces, "rome-1-gateway")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the gateway's namespace is still there: %v", err)
 	}
 	if diff := cmp.Diff(before, w.snapshot(t)); diff != "" {
 		t.Errorf("(-before +after):\n%s", diff)

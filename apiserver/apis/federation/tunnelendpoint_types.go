@@ -44,6 +44,7 @@ type TunnelEndpointStatus struct {
 	Phase               TunnelPhase
 	Endpoint            string
 	Gateway             string
+	PublicKey           string
 	Implementation      string
 	LatencyMicroseconds int64
 	Conditions          []metav1.Condition

@@ -101,6 +101,10 @@ type TunnelEndpointStatus struct {
 	// gateway is our node that holds the tunnel.
 	// +optional
 	Gateway string `json:"gateway,omitempty"`
+	// publicKey is the WireGuard key that our gateway uses, in base64. Other
+	// clusters are told of a new one once it is here.
+	// +optional
+	PublicKey string `json:"publicKey,omitempty"`
 	// implementation is the WireGuard that it uses: kernel or wireguard-go.
 	// +optional
 	Implementation string `json:"implementation,omitempty"`

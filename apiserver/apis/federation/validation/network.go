@@ -213,6 +213,7 @@ func ValidateTunnelEndpointStatusUpdate(endpoint, old *federation.TunnelEndpoint
 	errs = append(errs, oneOf(status.Phase, statusPath.Child("phase"), "", federation.TunnelConnecting, federation.TunnelConnected, federation.TunnelError)...)
 	errs = append(errs, optional(status.Endpoint, statusPath.Child("endpoint"), heardFrom)...)
 	errs = append(errs, optional(status.Gateway, statusPath.Child("gateway"), subdomain)...)
+	errs = append(errs, optional(status.PublicKey, statusPath.Child("publicKey"), publicKey)...)
 	errs = append(errs, oneOf(status.Implementation, statusPath.Child("implementation"), "", v1alpha1.WireGuardKernel, v1alpha1.WireGuardGo)...)
 	errs = append(errs, notNegative(status.LatencyMicroseconds, statusPath.Child("latencyMicroseconds"))...)
 	return append(errs, conditions(status.Conditions, statusPath.Child("conditions"))...)

@@ -25,6 +25,9 @@ type TunnelEndpointStatusApplyConfiguration struct {
 	Endpoint *string `json:"endpoint,omitempty"`
 	// gateway is our node that holds the tunnel.
 	Gateway *string `json:"gateway,omitempty"`
+	// publicKey is the WireGuard key that our gateway uses, in base64. Other
+	// clusters are told of a new one once it is here.
+	PublicKey *string `json:"publicKey,omitempty"`
 	// implementation is the WireGuard that it uses: kernel or wireguard-go.
 	Implementation *string `json:"implementation,omitempty"`
 	// latencyMicroseconds is how long a word to the other gateway and its answer
@@ -69,6 +72,14 @@ func (b *TunnelEndpointStatusApplyConfiguration) WithEndpoint(value string) *Tun
 // If called multiple times, the Gateway field is set to the value of the last call.
 func (b *TunnelEndpointStatusApplyConfiguration) WithGateway(value string) *TunnelEndpointStatusApplyConfiguration {
 	b.Gateway = &value
+	return b
+}
+
+// WithPublicKey sets the PublicKey field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the PublicKey field is set to the value of the last call.
+func (b *TunnelEndpointStatusApplyConfiguration) WithPublicKey(value string) *TunnelEndpointStatusApplyConfiguration {
+	b.PublicKey = &value
 	return b
 }
 

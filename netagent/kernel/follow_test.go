@@ -1,0 +1,53 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package kernel
+
+import (
+	"syscall"
+	"testing"
+
+	"github.com/vishvananda/netlink/nl"
+	"golang.org/x/sys/unix"
+)
+
+func TestOnlyWhatIsOursIsFollowed(t *testing.T) {
+	link := func(name string) []byte {
+		return append(nl.NewIfInfomsg(unix.AF_UNSPEC).Serialize(), nl.NewRtAttr(unix.IFLA_IFNAME, nl.ZeroTerminated(name)).Serialize()...)
+	}
+	route := func(protocol uint8) []byte {
+		header := nl.NewRtDelMsg()
+		header.Protocol = protocol
+		return header.Serialize()
+	}
+	rule := func(protocol uint8) []byte {
+		return append(nl.NewRtMsg().Serialize(), nl.NewRtAttr(nl.FRA_PROTOCOL, []byte{protocol}).Serialize()...)
+	}
+	for name, test := range map[string]struct {
+		kind uint16
+		data []byte
+		want bool
+	}{
+		"a link of ours is made":         {unix.RTM_NEWLINK, link("liqo.vxlan"), true},
+		"a link of ours is deleted":      {unix.RTM_DELLINK, link("liqo.vxlan"), true},
+		"a link of others":               {unix.RTM_DELLINK, link("eth0"), false},
+		"a route of ours is deleted":     {unix.RTM_DELROUTE, route(58), true},
+		"a route of ours is written":     {unix.RTM_NEWROUTE, route(58), false},
+		"a route of others is deleted":   {unix.RTM_DELROUTE, route(unix.RTPROT_BOOT), false},
+		"a rule of ours is deleted":      {unix.RTM_DELRULE, rule(58), true},
+		"a rule of ours is written":      {unix.RTM_NEWRULE, rule(58), false},
+		"a rule of others is deleted":    {unix.RTM_DELRULE, rule(unix.RTPROT_KERNEL), false},
+		"a rule of nobody":               {unix.RTM_DELRULE, nl.NewRtMsg().Serialize(), false},
+		"a link without a header":        {unix.RTM_NEWLINK, nil, false},
+		"a route without a header":       {unix.RTM_DELROUTE, route(58)[:5], false},
+		"a rule that is cut off":         {unix.RTM_DELRULE, rule(58)[:unix.SizeofRtMsg+3], false},
+		"a rule with a broken attribute": {unix.RTM_DELRULE, append(nl.NewRtMsg().Serialize(), 0, 0, 0, 0), false},
+		"something else":                 {unix.RTM_NEWNEIGH, link("liqo.vxlan"), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := concernsUs(syscall.NetlinkMessage{Header: syscall.NlMsghdr{Type: test.kind}, Data: test.data}); got != test.want {
+				t.Errorf("it is followed: %v", got)
+			}
+		})
+	}
+}

@@ -1,0 +1,298 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/test/harness"
+)
+
+const (
+	// mended bounds what the agents of a node put back: chains that somebody
+	// emptied are found by the pass that is made every 30 seconds.
+	mended = time.Minute
+	// takeover bounds how long nobody carries packets when the node of the
+	// active gateway is gone.
+	takeover = 10 * time.Second
+)
+
+// site is where faults happen: rome's nodes, while pods on each node of both
+// clusters call each other.
+type site struct {
+	fabric
+	pods map[*harness.Cluster][]caller
+}
+
+// fault breaks something, and undoes what does not heal by itself.
+type fault struct {
+	name   string
+	within time.Duration
+	do     func(t *testing.T, s site)
+	// moves tells that another gateway may be active afterwards.
+	moves bool
+}
+
+// faultsHeal breaks one thing after the other. Each time pods reach each other
+// again, by the addresses that they had, and nodes hold what they held, once.
+func (f fabric) faultsHeal(t *testing.T) {
+	s := site{fabric: f, pods: map[*harness.Cluster][]caller{rome: onEachNode(t, rome), milan: onEachNode(t, milan)}}
+	faults := []fault{
+		{name: "TheOverlayIsDeleted", within: mended, do: by(site.worker, "ip link del liqo.vxlan")},
+		{name: "RoutesAreFlushed", within: mended, do: by(site.worker, "ip route flush table 5872")},
+		{name: "TheRuleIsDeleted", within: mended, do: by(site.worker, "ip rule del priority 480")},
+		{name: "ChainsAreFlushed", within: mended, do: by(site.worker, "iptables -w -t nat -F LIQO-POSTROUTING", "iptables -w -t filter -F LIQO-FORWARD")},
+		{name: "TheGatewaysPairIsDeleted", within: mended, do: by(site.gateway, "ip link del liqo.host")},
+		{name: "TheRouteAgentIsKilled", within: mended, do: routeAgentIsKilled},
+		{name: "TheKeyIsRotated", within: soon, do: keyIsRotated},
+		{name: "OneDirectionIsCut", within: soon, do: oneDirectionIsCut},
+	}
+	if len(s.pods[rome]) > 1 {
+		faults = append(faults, fault{name: "TheGatewaysNodeIsCutOff", within: soon, do: gatewaysNodeIsCutOff, moves: true})
+	}
+	s.heals(t, soon, nil)
+	for _, fault := range faults {
+		t.Run(fault.name, func(t *testing.T) {
+			t.Cleanup(func() { collect(t) })
+			before := map[string][]string{}
+			for _, node := range realNodes(t, rome) {
+				before[node.Name] = must(holdings(t.Context(), node.Name))(t)
+			}
+			if fault.moves {
+				before = nil
+			}
+			fault.do(t, s)
+			s.heals(t, fault.within, before)
+		})
+	}
+}
+
+// by is a fault that commands make on a node.
+func by(where func(site, *testing.T) string, commands ...string) func(*testing.T, site) {
+	return func(t *testing.T, s site) {
+		node := where(s, t)
+		for _, command := range commands {
+			if _, err := playground.Exec(t.Context(), node, strings.Fields(command)...); err != nil {
+				t.Fatalf("%s on %s: %v", command, node, err)
+			}
+		}
+	}
+}
+
+// gateway is the node of rome's active gateway.
+func (s site) gateway(t *testing.T) string {
+	t.Helper()
+	return must(activeGateway(t.Context()))(t)
+}
+
+// worker is a node of rome that has no active gateway, if there is one.
+func (s site) worker(t *testing.T) string {
+	t.Helper()
+	active, nodes := s.gateway(t), realNodes(t, rome)
+	at := slices.IndexFunc(nodes, func(n corev1.Node) bool { return n.Name != active })
+	return nodes[max(at, 0)].Name
+}
+
+// heals waits until every pod reaches one of the other cluster, which sees it by
+// its address, and until rome's nodes hold what they held before; or, where that
+// is not given, nothing twice.
+func (s site) heals(t *testing.T, within time.Duration, before map[string][]string) {
+	t.Helper()
+	for _, c := range []*harness.Cluster{rome, milan} {
+		other := otherThan(c)
+		for i, from := range s.pods[c] {
+			to := s.pods[other][i%len(s.pods[other])]
+			url, want := "http://"+s.seenFrom(t, c, to.pod.Status.PodIP)+":8080/client", s.seenFrom(t, other, from.pod.Status.PodIP)
+			eventually(t, within, fmt.Sprintf("%s to reach %s", from, to), func(ctx context.Context) (bool, string, error) {
+				result := c.Kubectl(ctx, "exec", "-n", from.pod.Namespace, from.pod.Name, "--", tester, "get", url)
+				return strings.TrimSpace(result.Stdout) == want, fmt.Sprintf("%q, %v, want %q", result.Stdout, result.Err, want), nil
+			})
+		}
+	}
+	for _, c := range []*harness.Cluster{rome, milan} {
+		tunnelIs(t, c, v1alpha1.TunnelConnected)
+	}
+	for _, node := range realNodes(t, rome) {
+		eventually(t, within, "node "+node.Name+" to hold what it held, and nothing twice", func(ctx context.Context) (bool, string, error) {
+			now, err := holdings(ctx, node.Name)
+			if err != nil {
+				return false, "", err
+			}
+			saw := strings.Join(now, "\n") + "\nand before\n" + strings.Join(before[node.Name], "\n")
+			if before != nil {
+				return slices.Equal(now, before[node.Name]), saw, nil
+			}
+			return len(slices.Compact(slices.Clone(now))) == len(now), saw, nil
+		})
+	}
+}
+
+// holdings is what a node has of ours, a line each, in order. What is different
+// each time that it is made, as the number of a link, is left out.
+func holdings(ctx context.Context, node string) ([]string, error) {
+	var all []string
+	for _, command := range []string{"ip -o link show", "ip rule show", "ip -6 rule show", "ip route show table all proto 58", "iptables-save", "ip6tables-save"} {
+		output, err := playground.Exec(ctx, node, strings.Fields(command)...)
+		if err != nil {
+			return nil, fmt.Errorf("%s on %s: %w", command, node, err)
+		}
+		table := ""
+		for line := range strings.Lines(output) {
+			words := strings.Fields(line)
+			switch {
+			case strings.HasPrefix(line, "*"):
+				table = strings.TrimSpace(line) + " "
+				continue
+			case strings.Contains(command, "link") && ours.MatchString(line):
+				name, _, _ := strings.Cut(words[1], "@")
+				words = []string{strings.TrimSuffix(name, ":")}
+			case strings.Contains(command, "rule") && (words[0] == "480:" || words[0] == "481:"):
+			case strings.Contains(command, "proto"):
+			case strings.Contains(command, "tables") && ours.MatchString(line):
+			default:
+				continue
+			}
+			all = append(all, command+": "+table+strings.Join(words, " "))
+		}
+	}
+	slices.Sort(all)
+	return all, nil
+}
+
+// tunnelIs waits until the gateway of a cluster says so of its tunnel.
+func tunnelIs(t *testing.T, c *harness.Cluster, phase v1alpha1.TunnelPhase) {
+	t.Helper()
+	eventually(t, soon, fmt.Sprintf("the tunnel of %s to be %s", c.Name, phase), func(ctx context.Context) (bool, string, error) {
+		te, err := c.Federation.FederationV1alpha1().TunnelEndpoints(harness.Namespace).Get(ctx, otherThan(c).Name, metav1.GetOptions{})
+		if err != nil {
+			return false, "", err
+		}
+		return te.Status.Phase == phase, show(te.Status), nil
+	})
+}
+
+// routeAgentIsKilled ends the route agent of a node while a process of that node
+// has milan send it something, which arrives in whole.
+func routeAgentIsKilled(t *testing.T, s site) {
+	const bytes = "40000000"
+	node := s.worker(t)
+	pods := must(rome.Kube.CoreV1().Pods(harness.Namespace).List(t.Context(), metav1.ListOptions{
+		LabelSelector: "app.kubernetes.io/name=liqo-route", FieldSelector: "spec.nodeName=" + node,
+	}))(t).Items
+	if len(pods) != 1 {
+		t.Fatalf("%d route agents are on %s", len(pods), node)
+	}
+	seen := s.seenFrom(t, rome, s.pods[milan][0].pod.Status.PodIP)
+	type transfer struct {
+		got string
+		err error
+	}
+	done := make(chan transfer, 1)
+	ctx, cancel := context.WithTimeout(t.Context(), soon)
+	defer cancel()
+	go func() {
+		got, err := playground.Exec(ctx, node, "curl", "--silent", "--show-error", "--limit-rate", "2M", "--output", "/dev/null",
+			"--write-out", "%{size_download}", "http://"+seen+":8080/zeros/"+bytes)
+		done <- transfer{got, err}
+	}()
+	eventually(t, soon, node+" to be connected to "+seen, func(ctx context.Context) (bool, string, error) {
+		got, err := playground.Exec(ctx, node, "ss", "-Htn", "state", "established", "dst", seen)
+		return strings.Contains(got, seen), got, err
+	})
+	killOnce(t, rome, &pods[0], "route")
+	if flow := <-done; flow.err != nil || strings.TrimSpace(flow.got) != bytes {
+		t.Errorf("%q of %s bytes arrived: %v", flow.got, bytes, flow.err)
+	}
+}
+
+// keyIsRotated deletes rome's Secret: another pair is made, and milan is told
+// when the gateway uses it.
+func keyIsRotated(t *testing.T, _ site) {
+	secrets := rome.Kube.CoreV1().Secrets(harness.Namespace)
+	older := string(must(secrets.Get(t.Context(), v1alpha1.WireGuardSecret, metav1.GetOptions{}))(t).Data[v1alpha1.WireGuardPublicKey])
+	kubectl(t, rome, "delete", "secret", v1alpha1.WireGuardSecret, "-n", harness.Namespace)
+	// A kubelet brings it to the gateway within a minute or two.
+	eventually(t, calm, "milan to call rome by its new key", func(ctx context.Context) (bool, string, error) {
+		secret, err := secrets.Get(ctx, v1alpha1.WireGuardSecret, metav1.GetOptions{})
+		if err != nil {
+			return false, "", err
+		}
+		own, err := rome.Federation.FederationV1alpha1().TunnelEndpoints(harness.Namespace).Get(ctx, milan.Name, metav1.GetOptions{})
+		if err != nil {
+			return false, "", err
+		}
+		theirs, err := milan.Federation.FederationV1alpha1().TunnelEndpoints(harness.Namespace).Get(ctx, rome.Name, metav1.GetOptions{})
+		if err != nil {
+			return false, "", err
+		}
+		newer := string(secret.Data[v1alpha1.WireGuardPublicKey])
+		saw := fmt.Sprintf("the Secret has %s, rome's gateway %s, milan knows %s; before it was %s", newer, own.Status.PublicKey, theirs.Spec.PublicKey, older)
+		return newer != older && own.Status.PublicKey == newer && theirs.Spec.PublicKey == newer, saw, nil
+	})
+}
+
+// oneDirectionIsCut has rome hear milan, and milan hear nothing.
+func oneDirectionIsCut(t *testing.T, s site) {
+	address := must(netip.ParseAddr(nodeAddress(realNodes(t, milan)[0])))(t)
+	defer filtered(t, s.gateway(t), "chain out { type filter hook output priority 0 ; ip daddr "+netip.PrefixFrom(address, 24).Masked().String()+" meta l4proto udp drop ; }")()
+	for _, c := range []*harness.Cluster{rome, milan} {
+		tunnelIs(t, c, v1alpha1.TunnelConnecting)
+	}
+}
+
+// gatewaysNodeIsCutOff takes the node of the active gateway off the network, as
+// if it had lost its power, and another gateway takes over. The one of the control
+// plane has the API server, which has to say who does.
+func gatewaysNodeIsCutOff(t *testing.T, s site) {
+	controlPlane := rome.Name + "-control-plane"
+	if s.gateway(t) == controlPlane {
+		endsActiveGateway(t)
+	}
+	podsReady(t, rome, harness.Namespace, "app.kubernetes.io/name="+v1alpha1.GatewayName, 2)
+	lost := s.gateway(t)
+	url := "http://" + s.seenFrom(t, rome, s.pods[milan][0].pod.Status.PodIP) + ":8080/"
+	reached := func(ctx context.Context) (bool, string, error) {
+		got, err := playground.Exec(ctx, controlPlane, "curl", "--silent", "--max-time", "0.5", url)
+		return err == nil && strings.HasPrefix(got, "hello from "), fmt.Sprintf("%q, %v", got, err), nil
+	}
+	eventually(t, soon, controlPlane+" to reach milan", reached)
+	defer filtered(t, lost,
+		"chain in { type filter hook prerouting priority -300 ; iifname eth0 drop ; }",
+		"chain out { type filter hook postrouting priority 300 ; oifname eth0 drop ; }")()
+	died := time.Now()
+	eventually(t, takeover, controlPlane+" to reach milan without "+lost, reached)
+	t.Logf("%s after %s was cut off, %s reached milan", time.Since(died).Round(10*time.Millisecond), lost, controlPlane)
+	if now := s.gateway(t); now == lost {
+		t.Errorf("the gateway on %s is active although it is cut off", lost)
+	}
+}
+
+// filtered adds chains of nftables to a node, and returns what removes them.
+func filtered(t *testing.T, node string, chains ...string) func() {
+	t.Helper()
+	const table = "table inet fault"
+	remove := func() {
+		ctx, cancel := context.WithTimeout(context.Background(), soon)
+		defer cancel()
+		if _, err := playground.Exec(ctx, node, "nft", "delete "+table); err != nil {
+			t.Errorf("node %s stays cut off: %v", node, err)
+		}
+	}
+	if _, err := playground.Exec(t.Context(), node, "nft", table+" {\n"+strings.Join(chains, "\n")+"\n}"); err != nil {
+		t.Fatalf("cutting %s off: %v", node, err)
+	}
+	return remove
+}
