@@ -113,6 +113,8 @@ func (f *fabric) startGateway(ctx context.Context, c *world.Cluster, n *world.No
 		if err := f.AddGateway(n); err != nil {
 			return err
 		}
+	}
+	if _, again := f.gateways[n.Name]; !again {
 		if err := f.api(c).AddGatewayPod(ctx, n.Name); err != nil {
 			return err
 		}

@@ -64,6 +64,9 @@ func measureFailover(ctx context.Context, o options) (rows []row, err error) {
 			}
 			progress("run %d, %s: %s", run+1, m.name, gap.Round(time.Millisecond))
 			gaps = append(gaps, gap.Seconds())
+			if err := f.connected(ctx, f.rome, "milan", "rome-2"); err != nil {
+				return nil, err
+			}
 			// Back to where it began.
 			if err := m.undo(ctx, f); err != nil {
 				return nil, err

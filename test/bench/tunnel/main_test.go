@@ -18,7 +18,9 @@ func TestOptionsAreChecked(t *testing.T) {
 
 func TestTheLongestGapIsThatBetweenTwoAnswers(t *testing.T) {
 	var b beats
-	at := func(milliseconds int) time.Time { return time.Unix(1, 0).Add(time.Duration(milliseconds) * time.Millisecond) }
+	at := func(milliseconds int) time.Time {
+		return time.Unix(1, 0).Add(time.Duration(milliseconds) * time.Millisecond)
+	}
 	for _, answered := range []int{0, 10, 20, 520, 530, 540} {
 		b.answered(at(answered))
 	}

@@ -104,6 +104,7 @@ func hold(ctx context.Context, objects []runtime.Object, one runtime.Object, hol
 		return 0, 0, err
 	}
 	took = done.Sub(began)
+	implementation = n.Inner.Implementation(model.TunnelLink)
 
 	if err := c.quiet(ctx); err != nil {
 		return 0, 0, err
