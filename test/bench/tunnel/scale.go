@@ -130,12 +130,14 @@ func hold(ctx context.Context, objects []runtime.Object, one runtime.Object, hol
 }
 
 // until waits until the kernel holds so many, and every agent has succeeded more
-// often than before. The kernel is only asked after passes: reading thousands of
-// rules takes the processors from those who write them.
+// often than before. The kernel is only asked after passes, whoever's: reading
+// thousands of rules takes the processors from those who write them, and a pass
+// may have begun before the objects came.
 func (c crowded) until(ctx context.Context, before []float64, want int, holds func(crowded) (int, error)) (done time.Time, err error) {
+	var last []float64
 	err = eventually(ctx, fmt.Sprintf("the kernel holds %d", want), func() (bool, error) {
 		passed, err := c.passed()
-		if err != nil {
+		if err != nil || slices.Equal(passed, last) {
 			return false, err
 		}
 		for i := range passed {
@@ -143,7 +145,7 @@ func (c crowded) until(ctx context.Context, before []float64, want int, holds fu
 				return false, nil
 			}
 		}
-		done, before = time.Now(), passed
+		done, last = time.Now(), passed
 		have, err := holds(c)
 		return have == want, err
 	})
