@@ -2,11 +2,45 @@
 # Copyright The Liqo Federation Authors.
 # SPDX-License-Identifier: Apache-2.0
 
-# Measures plain against offloaded pods on two clusters of its own, and prints
-# one table. Arguments go to the benchmark, see --help.
+# Measures plain against offloaded pods and our API against a custom resource on
+# two clusters of its own, and the network between clusters in a world of
+# namespaces, and prints a table of each.
+#
+#   hack/bench.sh [--only api|pods|tunnel] [--runs N] [flags of the benchmark]
+#
+# Other flags go to bin/bench, or with --only tunnel to bin/bench-tunnel: see
+# their --help.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
+only=
+runs=3
+args=()
+while [[ $# -gt 0 ]]; do
+  case "$1" in
+    --only) only=${2:?"--only: api, pods or tunnel"}; shift ;;
+    --only=*) only=${1#*=} ;;
+    --runs) runs=${2:?"--runs: a number"}; shift ;;
+    --runs=*) runs=${1#*=} ;;
+    *) args+=("$1") ;;
+  esac
+  shift
+done
+case "${only}" in
+  '' | api | pods | tunnel) ;;
+  *)
+    echo "bench.sh: --only ${only}: use api, pods or tunnel" >&2
+    exit 2
+    ;;
+esac
+
 mkdir -p bin
-go build -ldflags '-s -w' -o bin/bench ./test/bench
-exec bin/bench "$@"
+if [[ ${only} != tunnel ]]; then
+  go build -ldflags '-s -w' -o bin/bench ./test/bench
+  bin/bench --runs "${runs}" --only "${only}" "${args[@]}"
+  args=()
+fi
+if [[ -z ${only} || ${only} == tunnel ]]; then
+  go build -ldflags '-s -w' -o bin/bench-tunnel ./test/bench/tunnel
+  unshare --net --mount bin/bench-tunnel --runs "${runs}" "${args[@]}"
+fi

@@ -35,11 +35,13 @@ func (v *view) hostChains(s *State, f Family, peers []Peer) {
 		post.add("-s %s -o %s+ -j NETMAP --to %s", pods, LinkPrefix, pods)
 		from.add("-d %s -j ACCEPT", pods)
 	}
+	var remote []way
 	for _, p := range peers {
 		for _, r := range ofFamily(p.Remote, f) {
-			post.add("-s %s -j %s", r, fromPeersChain)
+			remote = append(remote, way{r, fromPeersChain})
 		}
 	}
+	further := post.spread("-s %s -j %s", remote)
 	// Other nodes know the way back to peers, and expect their packets from the
 	// overlay. Who is no node does not.
 	from.add("-o %s+ -j ACCEPT", LinkPrefix)
@@ -61,6 +63,7 @@ func (v *view) hostChains(s *State, f Family, peers []Peer) {
 	}
 
 	s.Chains = append(s.Chains, from, post, input, forward)
+	s.Chains = append(s.Chains, further...)
 	s.Jumps = append(s.Jumps,
 		Jump{Family: f, Table: natTable, Base: "POSTROUTING", Chain: postroutingChain},
 		Jump{Family: f, Table: filterTable, Base: "INPUT", Chain: inputChain},
@@ -76,19 +79,25 @@ func (v *view) gatewayChains(s *State, f Family, peers []Peer) {
 	incoming := Chain{Family: f, Table: natTable, Name: preroutingChain}
 	outgoing := Chain{Family: f, Table: natTable, Name: postroutingChain}
 	admit.add("-i %s -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT", TunnelLink)
+	var admitted, in, out []way
 	for _, p := range peers {
 		remote := ofFamily(p.Remote, f)
 		if len(remote) == 0 {
 			continue
 		}
-		filter, in, out := p.filterChain(f), p.incomingChain(f), p.outgoingChain(f)
 		for _, r := range remote {
-			admit.add("-s %s -i %s -j %s", r, TunnelLink, filter.Name)
-			incoming.add("-s %s -i %s -j %s", r, TunnelLink, in.Name)
-			outgoing.add("-d %s -o %s -j %s", r, TunnelLink, out.Name)
+			admitted = append(admitted, way{r, p.filterName()})
+			in = append(in, way{r, p.incomingName()})
+			out = append(out, way{r, p.outgoingName()})
 		}
-		s.Chains = append(s.Chains, filter, in, out)
+		s.Chains = append(s.Chains, p.filterChains(f)...)
+		s.Chains = append(s.Chains, p.incomingChains(f)...)
+		s.Chains = append(s.Chains, p.outgoingChain(f))
 	}
+	further := slices.Concat(
+		admit.spread("-s %s -i "+TunnelLink+" -j %s", admitted),
+		incoming.spread("-s %s -i "+TunnelLink+" -j %s", in),
+		outgoing.spread("-d %s -o "+TunnelLink+" -j %s", out))
 	admit.add("-i %s -j DROP", TunnelLink)
 	// While the way to a peer is missing, its packets would go back where they
 	// came from, round and round, and the connection would be remembered as one
@@ -97,6 +106,7 @@ func (v *view) gatewayChains(s *State, f Family, peers []Peer) {
 	forward.add("-p tcp -m tcp --tcp-flags SYN,RST SYN -j TCPMSS --clamp-mss-to-pmtu")
 
 	s.Chains = append(s.Chains, admit, forward, incoming, outgoing)
+	s.Chains = append(s.Chains, further...)
 	for _, j := range []Jump{
 		{Table: mangleTable, Base: "PREROUTING", Chain: preroutingChain},
 		{Table: mangleTable, Base: "FORWARD", Chain: forwardChain},
@@ -108,25 +118,33 @@ func (v *view) gatewayChains(s *State, f Family, peers []Peer) {
 	}
 }
 
-// filterChain lets a peer call what it was told of, and nothing else.
-func (p Peer) filterChain(f Family) Chain {
-	c := Chain{Family: f, Table: mangleTable, Name: peerChain("F", p.ClusterID)}
+func (p Peer) filterName() string   { return peerChain("F", p.ClusterID) }
+func (p Peer) incomingName() string { return peerChain("I", p.ClusterID) }
+func (p Peer) outgoingName() string { return peerChain("O", p.ClusterID) }
+
+// filterChains let a peer call what it was told of, and nothing else.
+func (p Peer) filterChains(f Family) []Chain {
+	c := Chain{Family: f, Table: mangleTable, Name: p.filterName()}
 	for _, r := range p.localOf(f) {
 		c.add("-d %s -j ACCEPT", r.Seen)
 	}
+	var mapped []way
 	for _, m := range p.mappingsOf(f) {
-		c.add("-d %s -j ACCEPT", host(m.Seen))
+		mapped = append(mapped, way{host(m.Seen), "ACCEPT"})
 	}
+	further := c.spread("-d %s -j %s", mapped)
 	c.add("-j DROP")
-	return c
+	return append(further, c)
 }
 
-// incomingChain gives what a peer calls its own address back.
-func (p Peer) incomingChain(f Family) Chain {
-	c := Chain{Family: f, Table: natTable, Name: peerChain("I", p.ClusterID)}
+// incomingChains give what a peer calls its own address back.
+func (p Peer) incomingChains(f Family) []Chain {
+	c := Chain{Family: f, Table: natTable, Name: p.incomingName()}
+	var mapped []way
 	for _, m := range p.mappingsOf(f) {
-		c.add("-d %s -j DNAT --to-destination %s", host(m.Seen), m.Target)
+		mapped = append(mapped, way{host(m.Seen), "DNAT --to-destination " + m.Target.String()})
 	}
+	further := c.spread("-d %s -j %s", mapped)
 	// The gateway itself answers here.
 	c.add("-d %s -j DNAT --to-destination %s", host(p.representative(f)), GatewaySelf(f))
 	for _, r := range p.localOf(f) {
@@ -134,13 +152,13 @@ func (p Peer) incomingChain(f Family) Chain {
 			c.add("-d %s -j NETMAP --to %s", r.Seen, r.Own)
 		}
 	}
-	return c
+	return append(further, c)
 }
 
 // outgoingChain shows a peer our pods at the addresses that it knows, and
 // whatever is no pod at the one that stands for it.
 func (p Peer) outgoingChain(f Family) Chain {
-	c := Chain{Family: f, Table: natTable, Name: peerChain("O", p.ClusterID)}
+	c := Chain{Family: f, Table: natTable, Name: p.outgoingName()}
 	for _, r := range p.localOf(f) {
 		if r.Own == r.Seen {
 			c.add("-s %s -j ACCEPT", r.Own)

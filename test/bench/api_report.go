@@ -8,6 +8,8 @@ import (
 	"io"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"liqo.io/federation/test/bench/figures"
 )
 
 // What design decided our API may cost beside a custom resource on the same
@@ -20,7 +22,7 @@ const (
 
 func reportAPI(out io.Writer, runs int, samples []apiSample) {
 	fmt.Fprintf(out, "\n%s\nThe API of %s beside a custom resource of the same schema, through the same kube-apiserver, as a user with a Role; the etcd of either waits for the disk.\nMedians of %d runs of %d objects for one client and %d for 16, in parentheses from the least to the most.\n\n",
-		machine(), ourResource.GroupResource(), runs, objects, objectsOfMany)
+		figures.Machine(), ourResource.GroupResource(), runs, objects, objectsOfMany)
 	fmt.Fprintln(out, "| request | custom resource | ours | ours beside it | budget |\n| --- | --- | --- | ---: | --- |")
 	for _, line := range []struct {
 		name, operation string
@@ -32,8 +34,8 @@ func reportAPI(out io.Writer, runs int, samples []apiSample) {
 		{"update", "update", 1},
 	} {
 		theirs, own := both(samples, line.operation, line.clients, apiSample.p99)
-		more := own.median() - theirs.median()
-		fmt.Fprintf(out, "| %s, one client, p99 | %s | %s | %+.1f ms | %s |\n", line.name, theirs.format(" ms"), own.format(" ms"), more, verdict(more, latencyBudget, " ms"))
+		more := own.Median() - theirs.Median()
+		figures.Line(out, line.name+", one client, p99", theirs.Format(" ms"), own.Format(" ms"), fmt.Sprintf("%+.1f ms", more), figures.AtMost(more, latencyBudget, " ms"))
 	}
 	for _, line := range []struct {
 		name, operation string
@@ -44,28 +46,18 @@ func reportAPI(out io.Writer, runs int, samples []apiSample) {
 		{"update", "update", 0},
 	} {
 		theirs, own := both(samples, line.operation, 16, apiSample.rate)
-		ratio := own.median() / theirs.median()
-		fmt.Fprintf(out, "| %s, 16 clients | %s | %s | %.2f× | %s |\n", line.name, theirs.format("/s"), own.format("/s"), ratio, atLeast(ratio, line.budget))
+		ratio := own.Median() / theirs.Median()
+		figures.Line(out, line.name+", 16 clients", theirs.Format("/s"), own.Format("/s"), fmt.Sprintf("%.2f×", ratio), figures.AtLeast(ratio, line.budget, "×"))
 	}
 }
 
 // both are the values of one operation, of the custom resource and of ours.
-func both(samples []apiSample, operation string, clients int, of func(apiSample) float64) (theirs, own series) {
-	values := map[schema.GroupVersionResource]series{}
+func both(samples []apiSample, operation string, clients int, of func(apiSample) float64) (theirs, own figures.Series) {
+	values := map[schema.GroupVersionResource]figures.Series{}
 	for _, s := range samples {
 		if s.operation == operation && s.clients == clients {
 			values[s.resource] = append(values[s.resource], of(s))
 		}
 	}
 	return values[customResource], values[ourResource]
-}
-
-func atLeast(value, budget float64) string {
-	switch {
-	case budget == 0:
-		return "–"
-	case value >= budget:
-		return fmt.Sprintf("≥ %g× ✓", budget)
-	}
-	return fmt.Sprintf("≥ %g× ✗", budget)
 }

@@ -12,26 +12,6 @@ import (
 	"liqo.io/federation/test/harness"
 )
 
-func TestMedianAndSpread(t *testing.T) {
-	for _, test := range []struct {
-		values series
-		median float64
-		shown  string
-	}{
-		{nil, 0, "–"},
-		{series{3}, 3, "3.00 s (3.00–3.00)"},
-		{series{5, 1, 30}, 5, "5.00 s (1.00–30.0)"},
-		{series{1, 2, 3, 400}, 2.5, "2.50 s (1.00–400)"},
-	} {
-		if got := test.values.median(); got != test.median {
-			t.Errorf("median of %v is %v, want %v", test.values, got, test.median)
-		}
-		if got := test.values.format(" s"); got != test.shown {
-			t.Errorf("%v is shown as %q, want %q", test.values, got, test.shown)
-		}
-	}
-}
-
 func TestRequestsAreCountedWithoutWatches(t *testing.T) {
 	got, err := countRequests(`# HELP apiserver_request_total [STABLE] Counter
 apiserver_request_total{code="201",component="apiserver",group="",resource="pods",verb="POST"} 12

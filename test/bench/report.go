@@ -9,14 +9,11 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"os"
-	"runtime"
 	"slices"
 	"strings"
 	"time"
 
-	"golang.org/x/sys/unix"
-
+	"liqo.io/federation/test/bench/figures"
 	"liqo.io/federation/test/harness"
 )
 
@@ -42,19 +39,19 @@ func (b *bench) report(ctx context.Context, out io.Writer, r results) error {
 		return err
 	}
 	fmt.Fprintf(out, "\n%s\nMedians of %d runs, in parentheses from the least to the most. Both clusters idle use %.2f cores, which the CPU of a pod is without.\n\n",
-		machine(), b.options.runs, cores(b.idle))
+		figures.Machine(), b.options.runs, cores(b.idle))
 	rows := []row{{"measure", "pods", "vanilla", "offloaded", "ratio", "budget"}, {"---", "---:", "---", "---", "---:", "---"}}
 	for _, size := range b.options.pods {
 		rows = append(rows, sizeRows(size, r.samples, requests)...)
 	}
 	if b.peered > 0 {
-		rows = append(rows, row{"peer → virtual node Ready", "–", "–", fmt.Sprintf("%.2f s", b.peered.Seconds()), "–", verdict(b.peered.Seconds(), peerBudget, " s")})
+		rows = append(rows, row{"peer → virtual node Ready", "–", "–", fmt.Sprintf("%.2f s", b.peered.Seconds()), "–", figures.AtMost(b.peered.Seconds(), peerBudget, " s")})
 	}
 	for _, m := range r.memory {
 		rows = append(rows, memoryRows(m)...)
 	}
 	for _, r := range rows {
-		fmt.Fprintf(out, "| %s | %s | %s | %s | %s | %s |\n", r.measure, r.pods, r.vanilla, r.offloaded, r.ratio, r.budget)
+		figures.Line(out, r.measure, r.pods, r.vanilla, r.offloaded, r.ratio, r.budget)
 	}
 	if b.options.breakdown {
 		size := b.options.pods[len(b.options.pods)-1]
@@ -68,7 +65,7 @@ func (b *bench) report(ctx context.Context, out io.Writer, r results) error {
 
 func sizeRows(size int, samples []sample, requests []harness.Request) []row {
 	pods := fmt.Sprint(size)
-	measure := func(of func(sample) float64) (plain, far series) {
+	measure := func(of func(sample) float64) (plain, far figures.Series) {
 		for _, s := range samples {
 			switch {
 			case s.size != size:
@@ -82,8 +79,8 @@ func sizeRows(size int, samples []sample, requests []harness.Request) []row {
 	}
 	compare := func(name, unit string, budget float64, of func(sample) float64) row {
 		plain, far := measure(of)
-		ratio := far.median() / plain.median()
-		return row{name, pods, plain.format(unit), far.format(unit), fmt.Sprintf("%.2f×", ratio), verdict(ratio, budget, "×")}
+		ratio := far.Median() / plain.Median()
+		return row{name, pods, plain.Format(unit), far.Format(unit), fmt.Sprintf("%.2f×", ratio), figures.AtMost(ratio, budget, "×")}
 	}
 	count := func(cluster string, during func(sample) window) func(sample) float64 {
 		return func(s sample) float64 {
@@ -105,12 +102,12 @@ func sizeRows(size int, samples []sample, requests []harness.Request) []row {
 	}
 	for _, cluster := range []string{"rome", "milan"} {
 		plain, far := measure(count(cluster, creation))
-		rows = append(rows, row{"requests a pod at the API server of " + cluster, pods, plain.format(""), far.format(""), "–", "–"})
+		rows = append(rows, row{"requests a pod at the API server of " + cluster, pods, plain.Format(""), far.Format(""), "–", "–"})
 	}
 	plain, far := measure(count("", creation))
-	rows = append(rows, row{"requests a pod, both, no watches", pods, plain.format(""), far.format(""), fmt.Sprintf("%.2f×", far.median()/plain.median()), verdict(far.median(), requestsBudget, "")})
+	rows = append(rows, row{"requests a pod, both, no watches", pods, plain.Format(""), far.Format(""), fmt.Sprintf("%.2f×", far.Median()/plain.Median()), figures.AtMost(far.Median(), requestsBudget, "")})
 	plain, far = measure(count("", deletion))
-	return append(rows, row{"requests a pod to delete it, both", pods, plain.format(""), far.format(""), fmt.Sprintf("%.2f×", far.median()/plain.median()), "–"})
+	return append(rows, row{"requests a pod to delete it, both", pods, plain.Format(""), far.Format(""), fmt.Sprintf("%.2f×", far.Median()/plain.Median()), "–"})
 }
 
 func creation(s sample) window { return s.creation }
@@ -126,26 +123,19 @@ func memoryRows(m memory) []row {
 		budget := "–"
 		switch {
 		case p.program == "virtual-kubelet" && m.size <= 1000:
-			budget = verdict(megabytes(p.peak), kubeletBudget, " MB")
+			budget = figures.AtMost(megabytes(p.peak), kubeletBudget, " MB")
 		case p.program == "federation-apiserver" && m.size == 0:
-			budget = verdict(megabytes(p.rss), idleAPIServerBudget, " MB")
+			budget = figures.AtMost(megabytes(p.rss), idleAPIServerBudget, " MB")
 		}
 		rows = append(rows, row{
 			p.program + " on " + p.cluster + ", memory (peak)", fmt.Sprint(m.size), "–",
-			fmt.Sprintf("%s MB (%s MB)", number(megabytes(p.rss)), number(megabytes(p.peak))), "–", budget,
+			fmt.Sprintf("%s MB (%s MB)", figures.Number(megabytes(p.rss)), figures.Number(megabytes(p.peak))), "–", budget,
 		})
 	}
 	return rows
 }
 
 func megabytes(bytes int64) float64 { return float64(bytes) / (1 << 20) }
-
-func verdict(value, budget float64, unit string) string {
-	if value <= budget {
-		return fmt.Sprintf("≤ %g%s ✓", budget, unit)
-	}
-	return fmt.Sprintf("≤ %g%s ✗", budget, unit)
-}
 
 func cores(idle map[string]float64) (sum float64) {
 	for _, used := range idle {
@@ -157,7 +147,7 @@ func cores(idle map[string]float64) (sum float64) {
 // printPrograms shows which programs need the processors while pods are created
 // or deleted.
 func printPrograms(out io.Writer, what string, size int, samples []sample, of func(sample) usage) {
-	plain, far := map[string]series{}, map[string]series{}
+	plain, far := map[string]figures.Series{}, map[string]figures.Series{}
 	for _, s := range samples {
 		if s.size != size {
 			continue
@@ -172,10 +162,10 @@ func printPrograms(out io.Writer, what string, size int, samples []sample, of fu
 	}
 	fmt.Fprintf(out, "\nCPU to %s one of %d pods, where it is more than 0.1 ms:\n\n| program | vanilla | offloaded |\n| --- | ---: | ---: |\n", what, size)
 	for _, program := range slices.SortedFunc(maps.Keys(far), func(a, b string) int {
-		return cmp.Or(-cmp.Compare(far[a].median(), far[b].median()), strings.Compare(a, b))
+		return cmp.Or(-cmp.Compare(far[a].Median(), far[b].Median()), strings.Compare(a, b))
 	}) {
-		if plain[program].median() > 0.1 || far[program].median() > 0.1 {
-			fmt.Fprintf(out, "| %s | %.1f ms | %.1f ms |\n", program, plain[program].median(), far[program].median())
+		if plain[program].Median() > 0.1 || far[program].Median() > 0.1 {
+			fmt.Fprintf(out, "| %s | %.1f ms | %.1f ms |\n", program, plain[program].Median(), far[program].Median())
 		}
 	}
 }
@@ -218,29 +208,4 @@ func printBreakdown(out io.Writer, what string, size int, samples []sample, requ
 			fmt.Fprintf(out, "| %s | %s | %s | %.2f | %.2f |\n", k.cluster, k.what, k.user, c[0]/total, c[1]/total)
 		}
 	}
-}
-
-// machine describes where this was measured.
-func machine() string {
-	var name unix.Utsname
-	kernel := "unknown kernel"
-	if err := unix.Uname(&name); err == nil {
-		kernel = unix.ByteSliceToString(name.Sysname[:]) + " " + unix.ByteSliceToString(name.Release[:])
-	}
-	var info unix.Sysinfo_t
-	memory := "unknown memory"
-	if err := unix.Sysinfo(&info); err == nil {
-		memory = fmt.Sprintf("%.0f GiB", float64(info.Totalram)*float64(info.Unit)/(1<<30))
-	}
-	model := "unknown processor"
-	text, err := os.ReadFile("/proc/cpuinfo")
-	if err == nil {
-		for line := range strings.Lines(string(text)) {
-			if key, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(key) == "model name" {
-				model = strings.TrimSpace(value)
-				break
-			}
-		}
-	}
-	return fmt.Sprintf("%d cores (%s), %s, %s, %s", runtime.NumCPU(), model, memory, kernel, runtime.Version())
 }

@@ -12,39 +12,40 @@ import (
 	"time"
 
 	"liqo.io/federation/netagent/model"
+	"liqo.io/federation/test/netns/world"
 )
 
 // Three clusters whose pods have the same addresses, with tunnels from rome to
 // the two others and none between these. The pods of each call those of the
 // other that rome has given an address, and no others.
 func TestPodsOfTwoProvidersTalkThroughTheirConsumer(t *testing.T) {
-	w := newWorld(t, "nft")
+	w := newFabric(t, "nft")
 	naples := w.addNaples(t)
-	for _, n := range append(w.milan.nodes, naples.nodes...) {
-		serve(t, n.pod)
+	for _, n := range append(w.Milan.Nodes, naples.Nodes...) {
+		serve(t, n.Pod)
 	}
 	w.apply(t)
 	w.unchanged(t)
 
 	// Rome sees milan's pods in 10.1 and naples' in 10.3. Milan sees rome's in
 	// 10.2, naples in 10.4, and their first addresses stand for rome's gateway.
-	for i, from := range naples.nodes {
-		exchange(t, "from the pod on "+from.name+" to the one on milan-2", from.pod, addr("10.91.0.12"), addr("10.2.0.0"))
-		exchange(t, "from the pod on "+from.name+" to the one on milan-2", from.pod, addr("fd91::12"), addr("fd11::"))
-		exchange(t, fmt.Sprintf("from the pod on milan-%d to the one on naples-1", i+1), w.milan.nodes[i].pod, addr("10.80.0.31"), addr("10.4.0.0"))
+	for i, from := range naples.Nodes {
+		exchange(t, "from the pod on "+from.Name+" to the one on milan-2", from.Pod, world.Addr("10.91.0.12"), world.Addr("10.2.0.0"))
+		exchange(t, "from the pod on "+from.Name+" to the one on milan-2", from.Pod, world.Addr("fd91::12"), world.Addr("fd11::"))
+		exchange(t, fmt.Sprintf("from the pod on milan-%d to the one on naples-1", i+1), w.Milan.Nodes[i].Pod, world.Addr("10.80.0.31"), world.Addr("10.4.0.0"))
 	}
 	for _, to := range []netip.Addr{
 		// Rome gave nobody these addresses, and those of milan's pods that rome knows
 		// mean nothing to naples.
-		addr("10.91.0.11"), addr("10.91.0.31"), addr("10.1.2.2"),
+		world.Addr("10.91.0.11"), world.Addr("10.91.0.31"), world.Addr("10.1.2.2"),
 	} {
-		if saw, err := call(naples.nodes[0].pod, to, 16, time.Second); err == nil {
+		if saw, err := call(naples.Nodes[0].Pod, to, 16, time.Second); err == nil {
 			t.Errorf("%s was reached, by %s", to, saw)
 		}
 	}
-	w.rome.input.Peers[1].Mappings = nil
+	w.Rome.Input.Peers[1].Mappings = nil
 	w.apply(t)
-	if saw, err := call(naples.nodes[0].pod, addr("10.91.0.12"), 16, time.Second); err == nil {
+	if saw, err := call(naples.Nodes[0].Pod, world.Addr("10.91.0.12"), 16, time.Second); err == nil {
 		t.Errorf("what is mapped no more was reached, by %s", saw)
 	}
 	w.teardown(t)
@@ -53,48 +54,46 @@ func TestPodsOfTwoProvidersTalkThroughTheirConsumer(t *testing.T) {
 // A Service of the gateway's cluster is called by a mapping of its ClusterIP,
 // which the gateway's node translates, wherever what is behind it is.
 func TestAServiceIsCalledByItsMapping(t *testing.T) {
-	w := newWorld(t, "nft")
-	gateway := w.rome.nodes[0].ns
-	for i, n := range w.rome.nodes {
-		serve(t, n.ns)
+	w := newFabric(t, "nft")
+	gateway := w.Rome.Nodes[0].NS
+	for i, n := range w.Rome.Nodes {
+		serve(t, n.NS)
 		for _, protocol := range []string{"tcp", "udp"} {
-			run(t, gateway, fmt.Sprintf("iptables-nft -t nat -A PREROUTING -d 10.96.0.%d -p %s --dport %d -j DNAT --to-destination %s", i+1, protocol, port, n.v4))
+			run(t, gateway, fmt.Sprintf("iptables-nft -t nat -A PREROUTING -d 10.96.0.%d -p %s --dport %d -j DNAT --to-destination %s", i+1, protocol, port, n.V4))
 		}
-		w.rome.input.Peers[0].Mappings = append(w.rome.input.Peers[0].Mappings, model.Mapping{
-			Seen: addr(fmt.Sprintf("10.80.0.%d", 101+i)), Target: addr(fmt.Sprintf("10.96.0.%d", i+1)),
+		w.Rome.Input.Peers[0].Mappings = append(w.Rome.Input.Peers[0].Mappings, model.Mapping{
+			Seen: world.Addr(fmt.Sprintf("10.80.0.%d", 101+i)), Target: world.Addr(fmt.Sprintf("10.96.0.%d", i+1)),
 		})
 	}
 	w.apply(t)
-	for i, from := range w.milan.nodes {
-		for j, behind := range w.rome.nodes {
-			what := fmt.Sprintf("from the pod on %s to the Service on %s", from.name, behind.name)
-			exchange(t, what, from.pod, addr(fmt.Sprintf("10.80.0.%d", 101+j)), addr(fmt.Sprintf("10.1.%d.2", i+1)))
+	for i, from := range w.Milan.Nodes {
+		for j, behind := range w.Rome.Nodes {
+			what := fmt.Sprintf("from the pod on %s to the Service on %s", from.Name, behind.Name)
+			exchange(t, what, from.Pod, world.Addr(fmt.Sprintf("10.80.0.%d", 101+j)), world.Addr(fmt.Sprintf("10.1.%d.2", i+1)))
 		}
 	}
 	w.teardown(t)
 }
 
 // addNaples adds a third cluster, which has a tunnel to rome.
-func (w *world) addNaples(t *testing.T) *cluster {
+func (w *fabric) addNaples(t *testing.T) *world.Cluster {
 	t.Helper()
-	key, public := keys(t)
-	naples := w.cluster(t, "naples", 3, "nft", key)
-	w.others = append(w.others, naples)
-	w.rome.input.Peers = append(w.rome.input.Peers, model.Peer{
-		ClusterID: "naples", PublicKey: public, Endpoint: netip.AddrPortFrom(naples.nodes[0].v4, 51820), MTU: 1400,
-		Local:  []model.Remap{{Own: prefix("10.0.0.0/16"), Seen: prefix("10.4.0.0/16")}, {Own: prefix("fd10::/32"), Seen: prefix("fd14::/32")}},
-		Remote: []netip.Prefix{prefix("10.3.0.0/16"), prefix("fd13::/32")},
+	naples, public := w.addCluster(t, "naples")
+	w.Rome.Input.Peers = append(w.Rome.Input.Peers, model.Peer{
+		ClusterID: "naples", PublicKey: public, Endpoint: netip.AddrPortFrom(naples.Nodes[0].V4, 51820), MTU: 1400,
+		Local:  []model.Remap{{Own: world.Prefix("10.0.0.0/16"), Seen: world.Prefix("10.4.0.0/16")}, {Own: world.Prefix("fd10::/32"), Seen: world.Prefix("fd14::/32")}},
+		Remote: []netip.Prefix{world.Prefix("10.3.0.0/16"), world.Prefix("fd13::/32")},
 		Mappings: []model.Mapping{
-			{Seen: addr("10.91.0.12"), Target: addr("10.1.2.2")}, {Seen: addr("fd91::12"), Target: addr("fd11:0:2::2")},
+			{Seen: world.Addr("10.91.0.12"), Target: world.Addr("10.1.2.2")}, {Seen: world.Addr("fd91::12"), Target: world.Addr("fd11:0:2::2")},
 		},
 	})
-	w.rome.input.Peers[0].Mappings = append(w.rome.input.Peers[0].Mappings, model.Mapping{Seen: addr("10.80.0.31"), Target: addr("10.3.1.2")})
-	toMilan := w.milan.input.Peers[0]
-	naples.input.Peers = []model.Peer{{
+	w.Rome.Input.Peers[0].Mappings = append(w.Rome.Input.Peers[0].Mappings, model.Mapping{Seen: world.Addr("10.80.0.31"), Target: world.Addr("10.3.1.2")})
+	toMilan := w.Milan.Input.Peers[0]
+	naples.Input.Peers = []model.Peer{{
 		ClusterID: "rome", PublicKey: toMilan.PublicKey, Endpoint: toMilan.Endpoint, MTU: 1400,
-		Local: []model.Remap{{Own: prefix("10.0.0.0/16"), Seen: prefix("10.3.0.0/16")}, {Own: prefix("fd10::/32"), Seen: prefix("fd13::/32")}},
+		Local: []model.Remap{{Own: world.Prefix("10.0.0.0/16"), Seen: world.Prefix("10.3.0.0/16")}, {Own: world.Prefix("fd10::/32"), Seen: world.Prefix("fd13::/32")}},
 		// 10.91 and fd91 hold what rome maps.
-		Remote: []netip.Prefix{prefix("10.4.0.0/16"), prefix("fd14::/32"), prefix("10.91.0.0/24"), prefix("fd91::/112")},
+		Remote: []netip.Prefix{world.Prefix("10.4.0.0/16"), world.Prefix("fd14::/32"), world.Prefix("10.91.0.0/24"), world.Prefix("fd91::/112")},
 	}}
 	return naples
 }

@@ -1,0 +1,84 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"errors"
+	"net/netip"
+	"path/filepath"
+
+	"liqo.io/federation/netagent/kernel"
+	"liqo.io/federation/netagent/model"
+	"liqo.io/federation/test/netns/world"
+)
+
+const bareLink = "wg0"
+
+// bare is a world with nothing but WireGuard between the first nodes, of the
+// same implementation as the fabric's, and routes to it on the other ones: the
+// same hops without an overlay, a gateway's namespace or rules.
+type bare struct {
+	*world.World
+	ends []*kernel.Namespace
+}
+
+func (b *bare) start() (err error) {
+	if b.World, err = world.New(world.Options{Iptables: "nft", Disjoint: true}); err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, b.stop())
+		}
+	}()
+	for _, n := range b.Nodes() {
+		for _, command := range []string{"iptables-nft -P FORWARD ACCEPT", "iptables-nft -t nat -F POSTROUTING", "nft delete table ip cni"} {
+			if _, err := world.Run(n.NS, command); err != nil {
+				return err
+			}
+		}
+	}
+	for _, end := range []struct{ here, there *world.Cluster }{{b.Rome, b.Milan}, {b.Milan, b.Rome}} {
+		if err := b.end(end.here, end.there); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// end makes one end of the tunnel.
+func (b *bare) end(here, there *world.Cluster) error {
+	first, second := here.Nodes[0], here.Nodes[1]
+	// Its socket is where its link is.
+	ns, err := first.NS.Enter(filepath.Join(world.Namespaces, first.Name))
+	if err != nil {
+		return err
+	}
+	b.ends = append(b.ends, ns)
+	link := model.Link{Name: bareLink, Kind: model.WireGuard, MTU: world.TunnelMTU}
+	if err := errors.Join(ns.AddLink(link), ns.SetLink(link)); err != nil {
+		return err
+	}
+	port, pods := world.Port, there.Input.PodCIDRs[0]
+	if err := ns.ChangeTunnel(bareLink, kernel.TunnelChange{
+		PrivateKey: &here.Input.PrivateKey, Port: &port,
+		Set: []model.TunnelPeer{{
+			PublicKey: here.Input.Peers[0].PublicKey, AllowedIPs: []netip.Prefix{pods},
+			Endpoint: netip.AddrPortFrom(there.Nodes[0].V4, world.Port),
+		}},
+	}); err != nil {
+		return err
+	}
+	return errors.Join(
+		world.IP(first.NS, "route add "+pods.String()+" dev "+bareLink),
+		world.IP(second.NS, "route add "+pods.String()+" via "+first.V4.String()))
+}
+
+func (b *bare) stop() error {
+	var errs []error
+	for _, ns := range b.ends {
+		errs = append(errs, ns.Close())
+	}
+	return errors.Join(append(errs, b.Close())...)
+}

@@ -1,0 +1,191 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"maps"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	clienttesting "k8s.io/client-go/testing"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/netagent/kernel"
+	"liqo.io/federation/netagent/model"
+	"liqo.io/federation/test/netns/world"
+)
+
+const (
+	// soon bounds what agents do by themselves.
+	soon = time.Minute
+	// written is how long a write of a status takes at least, as it does with an
+	// API server: the agents' watches hold a hundred events and no more.
+	written = time.Millisecond
+)
+
+// implementation is who does WireGuard's work.
+var implementation kernel.Implementation
+
+// fabric is a world with the agents of both clusters at work.
+type fabric struct {
+	*world.World
+	rome, milan             *world.API
+	keyOfRome, keyOfMilan   string
+	gateways                map[string]*world.Process // by node
+	routes                  []*world.Process
+	resync, probing         time.Duration
+	moreOfRome, moreOfMilan []runtime.Object
+}
+
+// start makes a world, and has its agents work until both clusters say that
+// they are connected.
+func (f *fabric) start(ctx context.Context, o world.Options) (err error) {
+	if f.World, err = world.New(o); err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, f.stop())
+		}
+	}()
+	f.gateways = make(map[string]*world.Process)
+	if f.keyOfRome, err = writeKey(f.Rome); err != nil {
+		return err
+	}
+	if f.keyOfMilan, err = writeKey(f.Milan); err != nil {
+		return err
+	}
+	// Rome calls: milan answers to whichever gateway it hears.
+	calls := []string{f.Rome.Input.Peers[0].Endpoint.String()}
+	f.rome = newAPI(f.Rome, append(f.moreOfRome, tunnelTo("milan", f.Rome.Input.Peers[0], calls))...)
+	f.milan = newAPI(f.Milan, append(f.moreOfMilan, tunnelTo("rome", f.Milan.Input.Peers[0], nil))...)
+	if err := f.startGateway(ctx, f.Rome, f.Rome.Nodes[0]); err != nil {
+		return err
+	}
+	if err := f.startGateway(ctx, f.Milan, f.Milan.Nodes[0]); err != nil {
+		return err
+	}
+	for _, c := range []*world.Cluster{f.Rome, f.Milan} {
+		for _, n := range c.Nodes {
+			o := f.Options(c, n)
+			if f.resync > 0 {
+				o.Resync = f.resync
+			}
+			p, err := f.StartRoute(ctx, n, f.api(c), o)
+			if err != nil {
+				return err
+			}
+			f.routes = append(f.routes, p)
+		}
+	}
+	err = errors.Join(f.connected(ctx, f.rome, "milan", "rome-1"), f.connected(ctx, f.milan, "rome", "milan-1"))
+	implementation = f.Rome.Nodes[0].Inner.Implementation(model.TunnelLink)
+	return err
+}
+
+// stop ends the agents and the world.
+func (f *fabric) stop() error {
+	var errs []error
+	for _, p := range append(f.routes, slices.Collect(maps.Values(f.gateways))...) {
+		errs = append(errs, p.Stop())
+	}
+	return errors.Join(append(errs, f.Close())...)
+}
+
+func (f *fabric) api(c *world.Cluster) *world.API {
+	if c == f.Rome {
+		return f.rome
+	}
+	return f.milan
+}
+
+func (f *fabric) startGateway(ctx context.Context, c *world.Cluster, n *world.Node) error {
+	if n.Inner == nil {
+		if err := f.AddGateway(n); err != nil {
+			return err
+		}
+	}
+	if _, again := f.gateways[n.Name]; !again {
+		if err := f.api(c).AddGatewayPod(ctx, n.Name); err != nil {
+			return err
+		}
+	}
+	key := f.keyOfRome
+	if c == f.Milan {
+		key = f.keyOfMilan
+	}
+	o := f.GatewayOptions(c, n, key)
+	if f.resync > 0 {
+		o.Resync = f.resync
+	}
+	p, err := f.StartGateway(ctx, n, f.api(c), o)
+	if err == nil {
+		f.gateways[n.Name] = p
+	}
+	return err
+}
+
+// connected waits until a cluster says that its tunnel stands, by a gateway.
+func (f *fabric) connected(ctx context.Context, a *world.API, tunnel, gateway string) error {
+	return eventually(ctx, fmt.Sprintf("the tunnel to %s stands by %s", tunnel, gateway), func() (bool, error) {
+		te, err := a.Tunnel(ctx, tunnel)
+		return err == nil && te.Status.Phase == v1alpha1.TunnelConnected && te.Status.Gateway == gateway, err
+	})
+}
+
+func newAPI(c *world.Cluster, objects ...runtime.Object) *world.API {
+	a := world.NewAPI(c, objects...)
+	a.Federation.PrependReactor("update", "tunnelendpoints", func(clienttesting.Action) (bool, runtime.Object, error) {
+		time.Sleep(written)
+		return false, nil, nil
+	})
+	return a
+}
+
+// tunnelTo is what the controllers would write of a peer.
+func tunnelTo(name string, p model.Peer, endpoints []string) *v1alpha1.TunnelEndpoint {
+	var local, remote [][2]string
+	for _, r := range p.Local {
+		local = append(local, [2]string{r.Own.String(), r.Seen.String()})
+	}
+	for _, r := range p.Remote {
+		remote = append(remote, [2]string{r.String(), r.String()})
+	}
+	return world.EndpointOf(name, p.PublicKey, endpoints, local, remote)
+}
+
+func writeKey(c *world.Cluster) (string, error) {
+	file := filepath.Join(world.Namespaces, c.Name+".key")
+	return file, os.WriteFile(file, []byte(base64.StdEncoding.EncodeToString(c.Input.PrivateKey[:])), 0o600)
+}
+
+// eventually waits until something holds.
+func eventually(ctx context.Context, what string, holds func() (bool, error)) error {
+	ctx, cancel := context.WithTimeout(ctx, soon)
+	defer cancel()
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		if ok, err := holds(); ok || err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("it did not come so far that %s: %w", what, ctx.Err())
+		case <-tick.C:
+		}
+	}
+}
+
+// milanPod is the second pod of milan, as rome's pods call it. Either way it is
+// on a node without a gateway.
+var milanPod = netip.MustParseAddr("10.1.2.2")

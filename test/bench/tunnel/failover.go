@@ -1,0 +1,234 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clienttesting "k8s.io/client-go/testing"
+
+	"liqo.io/federation/netagent/model"
+	"liqo.io/federation/test/bench/figures"
+	"liqo.io/federation/test/netns/world"
+)
+
+const (
+	// failoverBudget is how long packets may be lost, in seconds.
+	failoverBudget = 3.0
+	// beat is the time between two packets.
+	beat = 10 * time.Millisecond
+	// steady is how long packets have to be answered again.
+	steady = time.Second
+)
+
+// misfortunes are what happens to rome's active gateway.
+var misfortunes = []struct {
+	name   string
+	happen func(*fabric) error
+	undo   func(context.Context, *fabric) error
+}{
+	{"gateway killed", (*fabric).kill, func(ctx context.Context, f *fabric) error { return f.startGateway(ctx, f.Rome, f.Rome.Nodes[0]) }},
+	{
+		"gateway's node cut off",
+		func(f *fabric) error { return world.IP(f.Wire, "link set rome-1 down") },
+		func(_ context.Context, f *fabric) error { return world.IP(f.Wire, "link set rome-1 up") },
+	},
+}
+
+// measureFailover measures how long packets from a pod on the other gateway's
+// node to milan and back are lost.
+func measureFailover(ctx context.Context, o options) (rows []row, err error) {
+	f := &fabric{}
+	if err := f.start(ctx, world.Options{Iptables: "nft"}); err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, f.stop()) }()
+	for _, m := range misfortunes {
+		var gaps figures.Series
+		for run := range o.runs {
+			if err := f.startGateway(ctx, f.Rome, f.Rome.Nodes[1]); err != nil {
+				return nil, err
+			}
+			gap, err := f.gap(ctx, m.happen)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", m.name, err)
+			}
+			progress("run %d, %s: %s", run+1, m.name, gap.Round(time.Millisecond))
+			gaps = append(gaps, gap.Seconds())
+			if err := f.connected(ctx, f.rome, "milan", "rome-2"); err != nil {
+				return nil, err
+			}
+			// Back to where it began.
+			if err := m.undo(ctx, f); err != nil {
+				return nil, err
+			}
+			if err := f.standsBy(ctx, f.Rome.Nodes[0]); err != nil {
+				return nil, err
+			}
+			if err := f.gateways["rome-2"].Stop(); err != nil {
+				return nil, err
+			}
+			if err := f.connected(ctx, f.rome, "milan", "rome-1"); err != nil {
+				return nil, err
+			}
+		}
+		rows = append(rows, row{m.name + ": longest gap at 100 packets a second", "–", gaps.Format(" s"), "–", figures.AtMost(gaps.Median(), failoverBudget, " s")})
+	}
+	return rows, nil
+}
+
+// kill ends the active gateway as its process would end without a warning: it
+// hands nothing over, and with it goes the tunnel that it carries.
+func (f *fabric) kill() error {
+	n := f.Rome.Nodes[0]
+	var dead atomic.Bool
+	dead.Store(true)
+	f.rome.Kube.PrependReactor("update", "leases", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		lease := action.(clienttesting.UpdateAction).GetObject().(*coordinationv1.Lease)
+		if who := lease.Spec.HolderIdentity; dead.Load() && (who == nil || *who == "") {
+			return true, nil, errors.New("the dead write nothing")
+		}
+		return false, nil, nil
+	})
+	defer dead.Store(false)
+	ended := make(chan struct{})
+	go func() {
+		_ = f.gateways[n.Name].Stop() // it could not hand over
+		close(ended)
+	}()
+	err := n.Inner.DeleteLink(model.TunnelLink)
+	<-ended
+	return err
+}
+
+// standsBy waits until a gateway is at work, and not the active one.
+func (f *fabric) standsBy(ctx context.Context, n *world.Node) error {
+	return eventually(ctx, "the gateway on "+n.Name+" stands by", func() (bool, error) {
+		done, err := passes(f.gateways[n.Name])
+		if err != nil || done == 0 {
+			return false, err
+		}
+		tunnel, err := n.Inner.Tunnel(model.TunnelLink)
+		return err == nil && tunnel.Port == world.Port && len(tunnel.Peers) == 0, nil
+	})
+}
+
+// gap is the longest time without an answer around a misfortune.
+func (f *fabric) gap(ctx context.Context, happen func(*fabric) error) (time.Duration, error) {
+	if err := f.standsBy(ctx, f.Rome.Nodes[1]); err != nil {
+		return 0, err
+	}
+	traffic := flow{from: f.Rome.Nodes[1].Pod, to: f.Milan.Nodes[1].Pod, address: milanPod}
+	var server net.PacketConn
+	if err := traffic.to.Do(func() (err error) {
+		server, err = net.ListenPacket("udp4", fmt.Sprintf(":%d", packetPort))
+		return err
+	}); err != nil {
+		return 0, err
+	}
+	defer server.Close()
+	go answer(server)
+	conn, err := traffic.dial(ctx, "udp", packetPort)
+	if err != nil {
+		return 0, err
+	}
+	b := &beats{}
+	var beating sync.WaitGroup
+	defer beating.Wait()
+	defer conn.Close()
+	beating.Go(func() { b.listen(conn) })
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	beating.Go(func() { b.send(ctx, conn) })
+	if err := b.steadily(ctx); err != nil {
+		return 0, err
+	}
+	b.reset()
+	if err := happen(f); err != nil {
+		return 0, err
+	}
+	// What is about to fail may go on for a moment.
+	if err := wait(ctx, 500*time.Millisecond, nil); err != nil {
+		return 0, err
+	}
+	err = b.steadily(ctx)
+	return b.longest(), err
+}
+
+// beats are packets one after the other, and when they were answered.
+type beats struct {
+	mu           sync.Mutex
+	last, steady time.Time
+	gap          time.Duration
+}
+
+func (b *beats) send(ctx context.Context, conn net.Conn) {
+	ticker := time.NewTicker(beat)
+	defer ticker.Stop()
+	message := make([]byte, small)
+	for {
+		_, _ = conn.Write(message) // what is not sent is not answered
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+func (b *beats) listen(conn net.Conn) {
+	buffer := make([]byte, small)
+	for {
+		_, err := conn.Read(buffer)
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil {
+			continue // somebody on the way says that there is none
+		}
+		b.answered(time.Now())
+	}
+}
+
+func (b *beats) answered(now time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	since := now.Sub(b.last)
+	if !b.last.IsZero() {
+		b.gap = max(b.gap, since)
+	}
+	if since > 10*beat {
+		b.steady = now
+	}
+	b.last = now
+}
+
+// steadily waits until packets have been answered for a while without a gap.
+func (b *beats) steadily(ctx context.Context) error {
+	return eventually(ctx, "packets are answered without a gap", func() (bool, error) {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		return !b.last.IsZero() && time.Since(b.last) < 10*beat && b.last.Sub(b.steady) > steady, nil
+	})
+}
+
+func (b *beats) reset() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.gap = 0
+}
+
+func (b *beats) longest() time.Duration {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.gap
+}

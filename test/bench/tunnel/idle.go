@@ -1,0 +1,88 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"liqo.io/federation/test/bench/figures"
+	"liqo.io/federation/test/netns/world"
+)
+
+const (
+	// idleBudget is what agents may use of a core, in percent.
+	idleBudget = 1.0
+	// idlePeriod is how long nothing happens, but that each agent compares
+	// everything once, which is three times as often as by default.
+	idlePeriod = 10 * time.Second
+)
+
+// measureIdle measures what the agents of two connected clusters use, a gateway
+// and two route agents in each, while nothing happens.
+func measureIdle(ctx context.Context, o options) (rows []row, err error) {
+	f := &fabric{resync: idlePeriod}
+	if err := f.start(ctx, world.Options{Iptables: "nft"}); err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, f.stop()) }()
+	agents := slices.Concat(f.routes, slices.Collect(maps.Values(f.gateways)))
+	c := crowded{World: f.World, processes: agents}
+	if err := c.quiet(ctx); err != nil {
+		return nil, err
+	}
+	var used, wrote figures.Series
+	for run := range o.runs {
+		cpuBefore, writesBefore, err := spent(agents)
+		if err != nil {
+			return nil, err
+		}
+		began := time.Now()
+		if err := wait(ctx, idlePeriod, nil); err != nil {
+			return nil, err
+		}
+		cpu, writes, err := spent(agents)
+		if err != nil {
+			return nil, err
+		}
+		used = append(used, 100*(cpu-cpuBefore).Seconds()/time.Since(began).Seconds())
+		wrote = append(wrote, writes-writesBefore)
+		progress("run %d, idle: %.2f %% of a core, %g kernel writes", run+1, used[run], wrote[run])
+	}
+	each := make(figures.Series, len(used))
+	for i, v := range used {
+		each[i] = v / float64(len(agents))
+	}
+	return []row{
+		{fmt.Sprintf("idle: CPU of an agent, mean of %d", len(agents)), "–", each.Format(" % of a core"), "–", figures.AtMost(each.Median(), idleBudget, " %")},
+		{fmt.Sprintf("idle: CPU of all %d", len(agents)), "–", used.Format(" % of a core"), "–", figures.AtMost(used.Median(), idleBudget, " %")},
+		{"idle: kernel writes", "–", wrote.Format(""), "–", figures.AtMost(slices.Max(wrote), 0, "")},
+	}, nil
+}
+
+// spent is the time of the processors that this process and those that it ran
+// have used, and how often agents wrote to the kernel.
+func spent(agents []*world.Process) (cpu time.Duration, wrote float64, err error) {
+	for _, who := range []int{unix.RUSAGE_SELF, unix.RUSAGE_CHILDREN} {
+		var usage unix.Rusage
+		if err := unix.Getrusage(who, &usage); err != nil {
+			return 0, 0, err
+		}
+		cpu += time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
+	}
+	for _, p := range agents {
+		n, err := writes(p)
+		if err != nil {
+			return 0, 0, err
+		}
+		wrote += n
+	}
+	return cpu, wrote, nil
+}

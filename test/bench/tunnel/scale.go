@@ -1,0 +1,258 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/netagent/model"
+	"liqo.io/federation/test/bench/figures"
+	"liqo.io/federation/test/netns/world"
+)
+
+// scaleBudget is how long objects may take to the kernel, in seconds.
+const scaleBudget = 2.0
+
+// crowded is a gateway's node that is told of many objects: the first of rome,
+// with a gateway and a route agent and nobody to talk to.
+type crowded struct {
+	*world.World
+	api       *world.API
+	processes []*world.Process
+}
+
+// sizes are what it is told of, and what its kernel holds then.
+var sizes = []struct {
+	name    string
+	objects func() []runtime.Object
+	one     func() runtime.Object
+	holds   func(crowded) (int, error)
+	want    int
+}{
+	{"1000 WireGuard peers", func() []runtime.Object { return manyTunnels(1000, 1) }, func() runtime.Object { return manyTunnels(1001, 1)[1000] }, crowded.peers, 1000},
+	{"10,000 routes", func() []runtime.Object { return manyTunnels(1000, 10) }, func() runtime.Object { return manyTunnels(10001, 1)[10000] }, crowded.routed, 10000},
+	{"10,000 address mappings", func() []runtime.Object { return append(manyMappings(10000), manyTunnels(2, 1)...) }, func() runtime.Object { return manyMappings(10001)[10000] }, crowded.translated, 10000},
+}
+
+func measureScale(ctx context.Context, o options) ([]row, error) {
+	var rows []row
+	for _, size := range sizes {
+		var all, one figures.Series
+		for run := range o.runs {
+			took, more, err := hold(ctx, size.objects(), size.one(), size.holds, size.want)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", size.name, err)
+			}
+			progress("run %d, %s: %s, and one more %s", run+1, size.name, took.Round(time.Millisecond), more.Round(time.Millisecond))
+			all, one = append(all, took.Seconds()), append(one, more.Seconds())
+		}
+		rows = append(rows,
+			row{size.name + ", from the agents' start to the kernel", "–", all.Format(" s"), "–", figures.AtMost(all.Median(), scaleBudget, " s")},
+			row{size.name + ", one more", "–", one.Format(" s"), "–", figures.AtMost(one.Median(), scaleBudget, " s")})
+	}
+	return rows, nil
+}
+
+// hold has agents begin while objects are there, and then gives them one more.
+// It returns how long either took until the kernel held it.
+func hold(ctx context.Context, objects []runtime.Object, one runtime.Object, holds func(crowded) (int, error), want int) (took, more time.Duration, err error) {
+	c := crowded{}
+	if c.World, err = world.New(world.Options{Iptables: "nft"}); err != nil {
+		return 0, 0, err
+	}
+	defer func() {
+		var errs []error
+		for _, p := range c.processes {
+			errs = append(errs, p.Stop())
+		}
+		err = errors.Join(append(append(errs, err), c.Close())...)
+	}()
+	key, err := writeKey(c.Rome)
+	if err != nil {
+		return 0, 0, err
+	}
+	c.api = newAPI(c.Rome, objects...)
+	n := c.Rome.Nodes[0]
+	if err := c.api.AddGatewayPod(ctx, n.Name); err != nil {
+		return 0, 0, err
+	}
+	began := time.Now()
+	gateway, err := c.StartGateway(ctx, n, c.api, c.GatewayOptions(c.Rome, n, key))
+	if err != nil {
+		return 0, 0, err
+	}
+	c.processes = append(c.processes, gateway)
+	route, err := c.StartRoute(ctx, n, c.api, c.Options(c.Rome, n))
+	if err != nil {
+		return 0, 0, err
+	}
+	c.processes = append(c.processes, route)
+	done, err := c.until(ctx, make([]float64, len(c.processes)), want, holds)
+	if err != nil {
+		return 0, 0, err
+	}
+	took = done.Sub(began)
+	implementation = n.Inner.Implementation(model.TunnelLink)
+
+	if err := c.quiet(ctx); err != nil {
+		return 0, 0, err
+	}
+	passed, err := c.passed()
+	if err != nil {
+		return 0, 0, err
+	}
+	began = time.Now()
+	switch o := one.(type) {
+	case *v1alpha1.TunnelEndpoint:
+		_, err = c.api.Federation.FederationV1alpha1().TunnelEndpoints(world.Installation).Create(ctx, o, metav1.CreateOptions{})
+	case *v1alpha1.AddressMapping:
+		_, err = c.api.Federation.FederationV1alpha1().AddressMappings(world.Installation).Create(ctx, o, metav1.CreateOptions{})
+	}
+	if err != nil {
+		return 0, 0, err
+	}
+	if done, err = c.until(ctx, passed, want+1, holds); err != nil {
+		return 0, 0, err
+	}
+	return took, done.Sub(began), nil
+}
+
+// until waits until the kernel holds so many, and every agent has succeeded more
+// often than before. The kernel is only asked after passes, whoever's: reading
+// thousands of rules takes the processors from those who write them, and a pass
+// may have begun before the objects came.
+func (c crowded) until(ctx context.Context, before []float64, want int, holds func(crowded) (int, error)) (done time.Time, err error) {
+	var last []float64
+	err = eventually(ctx, fmt.Sprintf("the kernel holds %d", want), func() (bool, error) {
+		passed, err := c.passed()
+		if err != nil || slices.Equal(passed, last) {
+			return false, err
+		}
+		for i := range passed {
+			if passed[i] == before[i] {
+				return false, nil
+			}
+		}
+		done, last = time.Now(), passed
+		have, err := holds(c)
+		return have == want, err
+	})
+	return done, err
+}
+
+// passed is how many passes of each agent have succeeded.
+func (c crowded) passed() ([]float64, error) {
+	var all []float64
+	for _, p := range c.processes {
+		n, err := passes(p)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, n)
+	}
+	return all, nil
+}
+
+// quiet waits until no agent has made a pass for a while.
+func (c crowded) quiet(ctx context.Context) error {
+	const calm = 500 * time.Millisecond
+	last, since := []float64{}, time.Now()
+	return eventually(ctx, "no agent makes a pass", func() (bool, error) {
+		passed, err := c.passed()
+		if !slices.Equal(passed, last) {
+			last, since = passed, time.Now()
+		}
+		return time.Since(since) > calm, err
+	})
+}
+
+func (c crowded) peers() (int, error) {
+	tunnel, err := c.Rome.Nodes[0].Inner.Tunnel(model.TunnelLink)
+	return len(tunnel.Peers), err
+}
+
+// routed are the routes to peers, on the node and in the gateway's namespace.
+func (c crowded) routed() (int, error) {
+	node, err := c.Rome.Nodes[0].NS.Routes()
+	if err != nil {
+		return 0, err
+	}
+	inside, err := c.Rome.Nodes[0].Inner.Routes()
+	onNode, within := 0, 0
+	for _, r := range node {
+		if r.Table == model.PeersTable {
+			onNode++
+		}
+	}
+	for _, r := range inside {
+		if r.Link == model.TunnelLink {
+			within++
+		}
+	}
+	return min(onNode, within), err
+}
+
+// translated are the addresses that a peer's packets are given back.
+func (c crowded) translated() (int, error) {
+	chains, _, err := c.Rome.Nodes[0].Inner.Chains(model.IPv4)
+	n := 0
+	for _, chain := range chains {
+		for _, rule := range chain.Rules {
+			if strings.Contains(rule, "-j DNAT --to-destination 172.20.") {
+				n++
+			}
+		}
+	}
+	return n, err
+}
+
+// manyTunnels are TunnelEndpoints of peers that call us, as nobody does.
+func manyTunnels(peers, cidrs int) []runtime.Object {
+	var all []runtime.Object
+	next := 0
+	for i := range peers {
+		var key model.PublicKey
+		binary.BigEndian.PutUint32(key[:], uint32(i+1))
+		var remote [][2]string
+		for range cidrs {
+			p := netip.PrefixFrom(v4(10<<24|128<<16+uint32(next)<<8), 24).String()
+			remote = append(remote, [2]string{p, p})
+			next++
+		}
+		local := [][2]string{{"10.0.0.0/16", "10.0.0.0/16"}, {"10.70.0.0/16", "10.80.0.0/16"}}
+		all = append(all, world.EndpointOf(fmt.Sprintf("peer-%05d", i), key, nil, local, remote))
+	}
+	return all
+}
+
+// manyMappings are addresses that the first of many peers may call, 10,000 each.
+func manyMappings(count int) []runtime.Object {
+	var all []runtime.Object
+	for i := range count {
+		all = append(all, &v1alpha1.AddressMapping{
+			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("mapping-%05d", i), Namespace: world.Installation},
+			Spec: v1alpha1.AddressMappingSpec{
+				ClusterID: fmt.Sprintf("id-of-peer-%05d", i/10000), Address: v4(172<<24 | 20<<16 | uint32(i)).String(), Mapped: v4(10<<24 | 70<<16 | uint32(i)).String(),
+			},
+		})
+	}
+	return slices.Clip(all)
+}
+
+func v4(n uint32) netip.Addr {
+	var a [4]byte
+	binary.BigEndian.PutUint32(a[:], n)
+	return netip.AddrFrom4(a)
+}

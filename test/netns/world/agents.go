@@ -1,0 +1,88 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package world
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"k8s.io/component-base/metrics"
+
+	"liqo.io/federation/netagent/agent"
+	"liqo.io/federation/netagent/gateway"
+	"liqo.io/federation/netagent/route"
+)
+
+// patience bounds the orderly end of an agent.
+const patience = 30 * time.Second
+
+// Process is an agent at work.
+type Process struct {
+	// Metrics are the agent's own.
+	Metrics metrics.KubeRegistry
+
+	cancel context.CancelFunc
+	done   chan error
+}
+
+func start(ctx context.Context, registry metrics.KubeRegistry, run func(context.Context) error) *Process {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	p := &Process{Metrics: registry, cancel: cancel, done: make(chan error, 1)}
+	go func() { p.done <- run(ctx) }()
+	return p
+}
+
+// Stop ends the agent in order, and returns what went wrong with it.
+func (p *Process) Stop() error {
+	p.cancel()
+	select {
+	case err := <-p.done:
+		p.done <- err
+		return err
+	case <-time.After(patience):
+		return errors.New("an agent does not end")
+	}
+}
+
+// Options are those of an agent on a node.
+func (w *World) Options(c *Cluster, n *Node) *agent.Options {
+	o := agent.NewOptions("")
+	o.NodeName, o.Namespace = n.Name, Installation
+	for _, p := range c.Input.PodCIDRs {
+		o.PodCIDRs = append(o.PodCIDRs, p.String())
+	}
+	o.ExternalCIDRs = []string{"10.70.0.0/16"}
+	o.NamespacePath = filepath.Join(Namespaces, n.Name+"-gateway")
+	return o
+}
+
+// GatewayOptions are those of a gateway on a node.
+func (w *World) GatewayOptions(c *Cluster, n *Node, keyFile string) *gateway.Options {
+	o := gateway.NewOptions()
+	o.Options, o.PrivateKeyFile = w.Options(c, n), keyFile
+	return o
+}
+
+// StartGateway has a gateway work on a node, until the process is stopped.
+func (w *World) StartGateway(ctx context.Context, n *Node, a *API, o *gateway.Options) (*Process, error) {
+	registry := metrics.NewKubeRegistry()
+	g, err := gateway.New(o, a.Kube, a.Federation, n.NS, n.Inner, registry.Register)
+	if err != nil {
+		return nil, fmt.Errorf("a gateway on %s: %w", n.Name, err)
+	}
+	return start(ctx, registry, g.Run), nil
+}
+
+// StartRoute has a route agent work on a node, until the process is stopped.
+func (w *World) StartRoute(ctx context.Context, n *Node, a *API, o *agent.Options) (*Process, error) {
+	registry := metrics.NewKubeRegistry()
+	r, err := route.New(o, a.Kube, a.Federation, n.NS, registry.Register)
+	if err != nil {
+		return nil, fmt.Errorf("a route agent on %s: %w", n.Name, err)
+	}
+	return start(ctx, registry, r.Run), nil
+}

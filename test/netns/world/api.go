@@ -1,0 +1,105 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package world
+
+import (
+	"context"
+	"fmt"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	kubefake "k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	federationfake "liqo.io/federation/generated/clientset/versioned/fake"
+	"liqo.io/federation/netagent/agent"
+	"liqo.io/federation/netagent/model"
+)
+
+// Installation is the namespace of ours in both clusters.
+const Installation = "liqo"
+
+// API is what the agents of one cluster read and write.
+type API struct {
+	Kube       *kubefake.Clientset
+	Federation *federationfake.Clientset
+}
+
+// NewAPI holds the nodes of a cluster, and objects of ours.
+func NewAPI(c *Cluster, ours ...runtime.Object) *API {
+	var objects []runtime.Object
+	for i, n := range c.Input.Nodes {
+		o := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: n.Name, CreationTimestamp: metav1.Unix(int64(i), 0)}}
+		for _, a := range n.Addresses {
+			o.Status.Addresses = append(o.Status.Addresses, corev1.NodeAddress{Type: corev1.NodeInternalIP, Address: a.String()})
+		}
+		for _, p := range n.PodCIDRs {
+			o.Spec.PodCIDRs = append(o.Spec.PodCIDRs, p.String())
+		}
+		objects = append(objects, o)
+	}
+	a := &API{Kube: kubefake.NewSimpleClientset(objects...), Federation: federationfake.NewSimpleClientset(ours...)}
+	// The tracker knows no conflicts, and without them nobody arbitrates.
+	version := 0
+	a.Kube.PrependReactor("*", "leases", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		var lease *coordinationv1.Lease
+		switch write := action.(type) {
+		case clienttesting.CreateAction:
+			lease = write.GetObject().(*coordinationv1.Lease)
+		default:
+			return false, nil, nil
+		}
+		if action.GetVerb() == "update" {
+			known, err := a.Kube.Tracker().Get(action.GetResource(), Installation, lease.Name)
+			if err != nil {
+				return true, nil, err
+			}
+			if known.(*coordinationv1.Lease).ResourceVersion != lease.ResourceVersion {
+				return true, nil, apierrors.NewConflict(schema.GroupResource{Resource: "leases"}, lease.Name, nil)
+			}
+		}
+		version++
+		lease.ResourceVersion = fmt.Sprint(version)
+		return false, nil, nil
+	})
+	return a
+}
+
+// AddGatewayPod makes the pod of a gateway on a node.
+func (a *API) AddGatewayPod(ctx context.Context, node string) error {
+	_, err := a.Kube.CoreV1().Pods(Installation).Create(ctx, &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "liqo-gateway-" + node, Labels: map[string]string{"app.kubernetes.io/name": agent.GatewayName}},
+		Spec:       corev1.PodSpec{NodeName: node},
+	}, metav1.CreateOptions{})
+	return err
+}
+
+// Tunnel returns a TunnelEndpoint.
+func (a *API) Tunnel(ctx context.Context, name string) (*v1alpha1.TunnelEndpoint, error) {
+	return a.Federation.FederationV1alpha1().TunnelEndpoints(Installation).Get(ctx, name, metav1.GetOptions{})
+}
+
+// EndpointOf is the TunnelEndpoint that stands for a peer. The pairs are what a
+// CIDR is in its own cluster, and what stands for it in the other one.
+func EndpointOf(name string, public model.PublicKey, endpoints []string, local, remote [][2]string) *v1alpha1.TunnelEndpoint {
+	mappings := func(pairs [][2]string) []v1alpha1.CIDRMapping {
+		var all []v1alpha1.CIDRMapping
+		for _, p := range pairs {
+			all = append(all, v1alpha1.CIDRMapping{CIDR: p[0], Mapped: p[1]})
+		}
+		return all
+	}
+	return &v1alpha1.TunnelEndpoint{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: Installation, Generation: 1},
+		Spec: v1alpha1.TunnelEndpointSpec{
+			ClusterID: "id-of-" + name, PublicKey: public.String(), Endpoints: endpoints, MTU: TunnelMTU,
+			Local: mappings(local), Remote: mappings(remote),
+		},
+	}
+}

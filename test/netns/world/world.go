@@ -1,0 +1,259 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package world makes two clusters or more of network namespaces, whose nodes are on
+// one wire, with what a simple CNI would do for their pods. Of ours they hold
+// what its callers put there: by the model, or by the agents themselves.
+package world
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"liqo.io/federation/netagent/kernel"
+	"liqo.io/federation/netagent/model"
+)
+
+// Namespaces is where the files of the namespaces are. It is seen by this
+// process alone and goes with it, however that ends, and so do they.
+const Namespaces = "/mnt"
+
+// Prepare makes room for worlds. The process has to be in a network and mount
+// namespace of its own, as unshare makes them.
+func Prepare() error {
+	for _, kind := range []string{"net", "mnt"} {
+		ours, err := os.Readlink("/proc/self/ns/" + kind)
+		if err != nil {
+			return err
+		}
+		callers, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/%s", os.Getppid(), kind))
+		if err != nil {
+			return err
+		}
+		if ours == callers {
+			return fmt.Errorf("this would change the %s namespace that it was called from: run it by unshare --net --mount", kind)
+		}
+	}
+	if err := unix.Mount("tmpfs", Namespaces, "tmpfs", 0, ""); err != nil {
+		return fmt.Errorf("mounting a file system for namespaces at %s: %w", Namespaces, err)
+	}
+	return os.Setenv("XTABLES_LOCKFILE", Namespaces+"/xtables.lock")
+}
+
+// World is two clusters, or more, whose nodes are on one wire. Each has two nodes, and a
+// pod on each.
+type World struct {
+	Wire        *kernel.Namespace
+	Rome, Milan *Cluster
+	// Others were added.
+	Others []*Cluster
+
+	options Options
+	here    *kernel.Namespace
+	close   []func() error
+}
+
+// Options are what worlds differ by.
+type Options struct {
+	// Iptables is "nft" or "legacy".
+	Iptables string
+	// Disjoint gives the clusters different CIDRs of pods. Else both have
+	// 10.0.0.0/16 and fd10::/32: rome sees milan's pods in 10.1.0.0/16, milan sees
+	// rome's in 10.2.0.0/16, and both see the other's in fd11::/32.
+	Disjoint bool
+}
+
+// Cluster is one of them.
+type Cluster struct {
+	Name  string
+	Nodes []*Node
+	// Input is what the model is told, but for its Node.
+	Input model.Input
+}
+
+// Node is a node with its pod.
+type Node struct {
+	Name    string
+	NS, Pod *kernel.Namespace
+	V4, V6  netip.Addr
+	// Inner is the gateway's namespace, on the first node or on every one.
+	Inner *kernel.Namespace
+}
+
+// New makes nodes and pods, but nothing of ours. Rome's pods are 10.0.N.2 and
+// fd10:0:N::2 on node N, and so are milan's where both are the same; else
+// 10.1.N.2 and fd11:0:N::2.
+func New(o Options) (*World, error) {
+	here, err := kernel.Current()
+	if err != nil {
+		return nil, err
+	}
+	w := &World{options: o, here: here, close: []func() error{here.Close}}
+	if err := w.fill(); err != nil {
+		return nil, errors.Join(err, w.Close())
+	}
+	return w, nil
+}
+
+// Close takes the world down.
+func (w *World) Close() error {
+	var errs []error
+	for _, f := range slices.Backward(w.close) {
+		errs = append(errs, f())
+	}
+	w.close = nil
+	return errors.Join(errs...)
+}
+
+func (w *World) fill() (err error) {
+	if w.Wire, err = w.Enter(w.here, "wire"); err != nil {
+		return err
+	}
+	if err := IP(w.Wire, "link add br0 type bridge", "link set br0 up"); err != nil {
+		return err
+	}
+	keyOfRome, publicOfRome, err := Keys()
+	if err != nil {
+		return err
+	}
+	keyOfMilan, publicOfMilan, err := Keys()
+	if err != nil {
+		return err
+	}
+	// What the pods of each have, and what the other one sees.
+	rome, milan := both, both
+	romeSeen, milanSeen := cidrs{"10.2", "fd11"}, cidrs{"10.1", "fd11"}
+	if w.options.Disjoint {
+		milan, romeSeen = milanSeen, rome
+	}
+	if w.Rome, err = w.cluster("rome", 1, rome, keyOfRome); err != nil {
+		return err
+	}
+	if w.Milan, err = w.cluster("milan", 2, milan, keyOfMilan); err != nil {
+		return err
+	}
+	w.Rome.Input.Peers = []model.Peer{{
+		ClusterID: "milan", PublicKey: publicOfMilan, Endpoint: netip.AddrPortFrom(w.Milan.Nodes[0].V4, Port), MTU: TunnelMTU,
+		Local:    remaps(rome, romeSeen),
+		Remote:   milanSeen.prefixes(),
+		Mappings: []model.Mapping{{Seen: Addr("10.80.0.1"), Target: w.Rome.Nodes[1].V4}},
+	}}
+	w.Milan.Input.Peers = []model.Peer{{
+		ClusterID: "rome", PublicKey: publicOfRome, Endpoint: netip.AddrPortFrom(w.Rome.Nodes[0].V4, Port), MTU: TunnelMTU,
+		Local: remaps(milan, milanSeen),
+		// 10.80 holds what rome maps, 10.66 is what milan was never told of.
+		Remote: append(romeSeen.prefixes(), Prefix("10.80.0.0/24"), Prefix("10.66.0.0/24")),
+	}}
+	return nil
+}
+
+const (
+	// Port is where gateways are called.
+	Port = 51820
+	// TunnelMTU is what the clusters have agreed upon, in bytes.
+	TunnelMTU = 1400
+)
+
+// cidrs are those of pods, of each family, by how their addresses begin.
+type cidrs struct{ v4, v6 string }
+
+// both are those of clusters that have the same.
+var both = cidrs{"10.0", "fd10"}
+
+func (c cidrs) prefixes() []netip.Prefix {
+	return []netip.Prefix{Prefix(c.v4 + ".0.0/16"), Prefix(c.v6 + "::/32")}
+}
+
+func remaps(own, seen cidrs) []model.Remap {
+	var all []model.Remap
+	for i, p := range own.prefixes() {
+		all = append(all, model.Remap{Own: p, Seen: seen.prefixes()[i]})
+	}
+	return all
+}
+
+func (w *World) cluster(name string, number int, pods cidrs, key model.PrivateKey) (*Cluster, error) {
+	c := &Cluster{Name: name, Input: model.Input{
+		Gateways: []string{name + "-1"}, Active: name + "-1",
+		PodCIDRs: pods.prefixes(),
+		MTU:      1500, PrivateKey: key, Port: Port,
+	}}
+	for i := 1; i <= 2; i++ {
+		n, err := w.node(fmt.Sprintf("%s-%d", name, i), number, i, pods)
+		if err != nil {
+			return nil, err
+		}
+		c.Nodes = append(c.Nodes, n)
+		c.Input.Nodes = append(c.Input.Nodes, model.Node{
+			Name: n.Name, Addresses: []netip.Addr{n.V4, n.V6},
+			PodCIDRs: []netip.Prefix{Prefix(fmt.Sprintf("%s.%d.0/24", pods.v4, i)), Prefix(fmt.Sprintf("%s:0:%d::/64", pods.v6, i))},
+		})
+	}
+	return c, w.AddGateway(c.Nodes[0])
+}
+
+// AddGateway makes the namespace of a gateway, which uses the iptables of its
+// node.
+func (w *World) AddGateway(n *Node) (err error) {
+	if n.Inner, err = w.Enter(n.NS, n.Name+"-gateway"); err != nil {
+		return err
+	}
+	backend, err := n.NS.Backend()
+	if err != nil {
+		return err
+	}
+	if backend != w.options.Iptables {
+		return fmt.Errorf("%s has rules of iptables-%s only, and %q was found", n.Name, w.options.Iptables, backend)
+	}
+	return n.Inner.UseBackend(backend)
+}
+
+// Enter makes a namespace that goes with the world.
+func (w *World) Enter(outer *kernel.Namespace, name string) (*kernel.Namespace, error) {
+	path := filepath.Join(Namespaces, name)
+	ns, err := outer.Enter(path)
+	if err != nil {
+		return nil, err
+	}
+	w.close = append(w.close, func() error { return errors.Join(ns.Close(), kernel.RemoveNamespace(path)) })
+	return ns, nil
+}
+
+// Add adds a cluster with the pods' CIDRs of rome and no peers, and returns the
+// public key of its gateway.
+func (w *World) Add(name string) (*Cluster, model.PublicKey, error) {
+	private, public, err := Keys()
+	if err != nil {
+		return nil, public, err
+	}
+	c, err := w.cluster(name, len(w.Clusters())+1, both, private)
+	if err != nil {
+		return nil, public, err
+	}
+	w.Others = append(w.Others, c)
+	return c, public, nil
+}
+
+// Clusters are all of them.
+func (w *World) Clusters() []*Cluster { return append([]*Cluster{w.Rome, w.Milan}, w.Others...) }
+
+// Nodes are those of all clusters.
+func (w *World) Nodes() []*Node {
+	var all []*Node
+	for _, c := range w.Clusters() {
+		all = append(all, c.Nodes...)
+	}
+	return all
+}
+
+// Addr reads an address.
+func Addr(s string) netip.Addr { return netip.MustParseAddr(s) }
+
+// Prefix reads a range of addresses.
+func Prefix(s string) netip.Prefix { return netip.MustParsePrefix(s) }
