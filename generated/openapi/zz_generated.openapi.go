@@ -21985,7 +21985,7 @@ func schema_apiserver_apis_federation_v1alpha1_TunnelEndpointSpec(ref common.Ref
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "remote are the ranges of the other cluster as it calls them, those of pods before external ones, and what we call them.",
+							Description: "remote are the ranges of the other cluster as it calls them, those of pods before external ones, and what we call them. Both lists are empty as long as the tunnel carries the control plane alone.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -21996,8 +21996,28 @@ func schema_apiserver_apis_federation_v1alpha1_TunnelEndpointSpec(ref common.Ref
 							},
 						},
 					},
+					"control": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "set",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "control says what of the control plane goes through the tunnel: Serve, where the other cluster may reach our API server by it, and Call, where we reach the other one's.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+										Enum:   []interface{}{"Call", "Serve"},
+									},
+								},
+							},
+						},
+					},
 				},
-				Required: []string{"clusterID", "publicKey", "local", "remote"},
+				Required: []string{"clusterID", "publicKey"},
 			},
 		},
 		Dependencies: []string{

@@ -1999,6 +1999,11 @@ func (in *TunnelEndpointSpec) DeepCopyInto(out *TunnelEndpointSpec) {
 		*out = make([]CIDRMapping, len(*in))
 		copy(*out, *in)
 	}
+	if in.Control != nil {
+		in, out := &in.Control, &out.Control
+		*out = make([]TunnelControl, len(*in))
+		copy(*out, *in)
+	}
 	return
 }
 
