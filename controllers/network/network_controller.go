@@ -175,7 +175,7 @@ func (r *reconciler) all(any) []cache.ObjectName {
 		keys = append(keys, ownKeys)
 	}
 	for _, fc := range clusters {
-		if r.mode(fc) == v1alpha1.NetworkingTunnel {
+		if r.mode(fc) == v1alpha1.NetworkingTunnel || inBand(fc) {
 			keys = append(keys, cache.ObjectName{Name: fc.Name})
 		}
 	}

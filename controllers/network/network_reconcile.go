@@ -111,6 +111,7 @@ func (r *reconciler) reconcile(ctx context.Context, key cache.ObjectName) (time.
 		return 0, err
 	}
 	p := &pass{fc: fc}
+	var own *v1alpha1.PeeringGateway
 	wanted := fc != nil && r.mode(fc) == v1alpha1.NetworkingTunnel
 	for _, d := range directions {
 		active, err := r.active(d)
@@ -121,11 +122,24 @@ func (r *reconciler) reconcile(ctx context.Context, key cache.ObjectName) (time.
 			p.directions = append(p.directions, d)
 		}
 	}
-	if len(p.directions) == 0 {
-		if err := r.withdraw(ctx, key.Name, directions); err != nil || fc == nil {
+	if inBand(fc) {
+		if said, err := r.keys(ctx, p); err != nil {
 			return 0, err
+		} else if said == nil {
+			own = r.own(p)
 		}
-		return 0, r.tell(ctx, fc, absent(fc, wanted, directions))
+	}
+	if len(p.directions) == 0 {
+		var said verdict
+		if fc != nil {
+			said = absent(fc, wanted, directions)
+		}
+		if alone, err := r.withdraw(ctx, key.Name, p, directions); err != nil || fc == nil {
+			return retry(err)
+		} else if alone != nil {
+			said = *alone
+		}
+		return p.after, r.tell(ctx, fc, own, said)
 	}
 	for _, d := range directions {
 		if !slices.Contains(p.directions, d) {
@@ -135,14 +149,19 @@ func (r *reconciler) reconcile(ctx context.Context, key cache.ObjectName) (time.
 		}
 	}
 	verdict, err := r.agree(ctx, p)
+	if err != nil {
+		return retry(err)
+	}
+	return p.after, r.tell(ctx, fc, own, verdict)
+}
+
+// retry tells when to look again after an error: soon, where the cache has not
+// seen what was written a moment ago.
+func retry(err error) (time.Duration, error) {
 	if stale(err) {
-		// The cache has not seen what was written a moment ago.
 		return time.Second, nil
 	}
-	if err != nil {
-		return 0, err
-	}
-	return p.after, r.tell(ctx, fc, verdict)
+	return 0, err
 }
 
 // stale tells whether a write was based on something that is no more so.
@@ -178,20 +197,25 @@ func (r *reconciler) agree(ctx context.Context, p *pass) (verdict, error) {
 }
 
 // withdraw removes everything that was made for a foreign cluster, the tunnel
-// first.
-func (r *reconciler) withdraw(ctx context.Context, name string, directions []direction) error {
-	if err := r.removeEndpoint(ctx, name); err != nil {
-		return err
+// first, unless it carries the control plane: then it tells how that stands.
+func (r *reconciler) withdraw(ctx context.Context, name string, p *pass, directions []direction) (alone *verdict, err error) {
+	if p.fc == nil {
+		err = r.removeEndpoint(ctx, name)
+	} else {
+		alone, err = r.withoutRanges(ctx, p)
+	}
+	if err != nil {
+		return nil, err
 	}
 	if err := r.removeMappings(ctx, name, nil); err != nil {
-		return err
+		return nil, err
 	}
 	for _, d := range directions {
 		if err := r.removeConfig(ctx, d); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	return nil
+	return alone, nil
 }
 
 // removeConfig removes our NetworkConfig of one peering.

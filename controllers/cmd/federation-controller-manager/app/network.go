@@ -22,17 +22,27 @@ func (c *Config) installationInformers() externalversions.SharedInformerFactory 
 }
 
 func initNetwork(_ context.Context, config *Config) ([]Runner, error) {
-	return running(network.New(&network.Config{
-		Kube:                  config.Kube,
-		Federation:            config.Federation,
-		FederationInformers:   config.FederationInformers,
-		InstallationInformers: config.installationInformers(),
-		SecretInformers:       config.NewKubeInformers(network.SecretInformers(config.Options.Namespace)...),
-		Events:                config.Recorder("network"),
+	c := config.network()
+	runners, err := running(network.New(c))
+	if err != nil {
+		return nil, err
+	}
+	more, err := running(network.NewInvitations(c))
+	return append(runners, more...), err
+}
+
+func (c *Config) network() *network.Config {
+	return &network.Config{
+		Kube:                  c.Kube,
+		Federation:            c.Federation,
+		FederationInformers:   c.FederationInformers,
+		InstallationInformers: c.installationInformers(),
+		SecretInformers:       c.NewKubeInformers(network.SecretInformers(c.Options.Namespace)...),
+		Events:                c.Recorder("network"),
 		Clock:                 clock.RealClock{},
-		ClusterID:             config.ClusterID,
-		Namespace:             config.Options.Namespace,
-		Networking:            v1alpha1.NetworkingMode(config.Options.Networking),
-		Settings:              config.Options.Network,
-	}))
+		ClusterID:             c.ClusterID,
+		Namespace:             c.Options.Namespace,
+		Networking:            v1alpha1.NetworkingMode(c.Options.Networking),
+		Settings:              c.Options.Network,
+	}
 }
