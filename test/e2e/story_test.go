@@ -79,6 +79,7 @@ func TestFederation(t *testing.T) {
 		{"UpgradesAndRollsBack", upgradesAndRollsBack, false},
 		{"ProviderDecides", providerDecides, false},
 		{"OrphansAreRemovedByTheProvider", orphansAreRemovedByTheProvider, false},
+		{"PeersInBand", peersInBand, false},
 		{"PeersOnceMore", peersByInvitation, false},
 		{"UninstallIsRefusedWhilePeered", uninstallIsRefusedWhilePeered, false},
 		{"UninstallsWithoutATrace", uninstallsWithoutATrace, false},
