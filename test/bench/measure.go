@@ -87,14 +87,14 @@ func (b *bench) once(ctx context.Context, size int, isOffloaded bool) (sample, e
 	if isOffloaded {
 		namespace = offloaded
 	}
-	here, err := watchPods(ctx, b.rome, namespace)
+	here, err := watchPods(ctx, b.rome, namespace, nil)
 	if err != nil {
 		return s, err
 	}
 	defer here.stop()
 	sides := []*podWatch{here}
 	if isOffloaded {
-		there, err := watchPods(ctx, b.milan, b.twin)
+		there, err := watchPods(ctx, b.milan, b.twin, nil)
 		if err != nil {
 			return s, err
 		}
