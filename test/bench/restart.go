@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -106,7 +107,7 @@ func (b *bench) restart(ctx context.Context, here *podWatch, size int) (restart,
 	if err := b.rome.Kube.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0)}); err != nil {
 		return restart{}, err
 	}
-	if err := b.playground.Kill(ctx, pod.Spec.NodeName, processes[0]); err != nil {
+	if err := b.end(ctx, pod.Spec.NodeName, processes[0]); err != nil {
 		return restart{}, err
 	}
 	pods := b.rome.Kube.CoreV1().Pods(offloaded)
@@ -123,6 +124,23 @@ func (b *bench) restart(ctx context.Context, here *podWatch, size int) (restart,
 		return restart{}, err
 	}
 	return restart{ready.Sub(killed), ready.Sub(started)}, pods.Delete(ctx, probe.Name, metav1.DeleteOptions{})
+}
+
+// end kills a process, unless the kubelet was quicker, which has been told to end
+// its pod.
+func (b *bench) end(ctx context.Context, node string, process harness.Process) error {
+	killed := b.playground.Kill(ctx, node, process)
+	if killed == nil {
+		return nil
+	}
+	left, err := b.kubeletProcesses(ctx, node)
+	if err != nil {
+		return err
+	}
+	if slices.ContainsFunc(left, func(p harness.Process) bool { return p.Start == process.Start }) {
+		return killed
+	}
+	return nil
 }
 
 // virtualKubelet finds the pod of the virtual kubelet.
