@@ -84,10 +84,12 @@ func (w *podWatch) count(pod *corev1.Pod, by int) {
 	}
 }
 
-// until returns when the numbers of all and of Ready pods are as wanted.
+// until returns when the numbers of all and of Ready pods are as wanted. It gives
+// up when they have not changed for a while.
 func (w *podWatch) until(ctx context.Context, what string, wanted func(all, ready int) bool) (time.Time, error) {
 	timer := time.NewTimer(patience)
 	defer timer.Stop()
+	var lastAll, lastReady int
 	for {
 		w.mutex.Lock()
 		all, ready := w.all, w.ready
@@ -95,12 +97,16 @@ func (w *podWatch) until(ctx context.Context, what string, wanted func(all, read
 		if wanted(all, ready) {
 			return time.Now(), nil
 		}
+		if all != lastAll || ready != lastReady {
+			lastAll, lastReady = all, ready
+			timer.Reset(patience)
+		}
 		select {
 		case <-w.changed:
 		case <-ctx.Done():
 			return time.Time{}, ctx.Err()
 		case <-timer.C:
-			return time.Time{}, fmt.Errorf("waited %s for %s; there are %d pods, %d Ready", patience, what, all, ready)
+			return time.Time{}, fmt.Errorf("waited for %s, and nothing changed for %s; there are %d pods, %d Ready", what, patience, all, ready)
 		}
 	}
 }
