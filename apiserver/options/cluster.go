@@ -122,9 +122,9 @@ func (c *cluster) checkAuthentication(ctx context.Context) error {
 	return nil
 }
 
-// advertisedCA is what invitations say this cluster is verified with.
-func (o *Options) advertisedCA(config *rest.Config) ([]byte, error) {
-	file := o.AdvertisedCAFile
+// bundleOf is what invitations say this cluster is verified with: the contents
+// of a file, and without one what it is verified with here.
+func bundleOf(file string, config *rest.Config) ([]byte, error) {
 	if file == "" {
 		if len(config.CAData) > 0 {
 			return config.CAData, nil

@@ -113,9 +113,7 @@ func TestInvitationsCarryTheAuthorityThatWasGivenOrTheClusters(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			o := New()
-			o.AdvertisedCAFile = test.file
-			got, err := o.advertisedCA(&rest.Config{TLSClientConfig: test.tls})
+			got, err := bundleOf(test.file, &rest.Config{TLSClientConfig: test.tls})
 			if (err != nil) != (test.want == "error") {
 				t.Fatalf("got error %v", err)
 			}

@@ -65,7 +65,11 @@ func (o *Options) config(in *cluster, alone bool) (*server.Config, error) {
 		return nil, fmt.Errorf("admission: %w", err)
 	}
 
-	advertisedCA, err := o.advertisedCA(in.config)
+	advertisedCA, err := bundleOf(o.AdvertisedCAFile, in.config)
+	if err != nil {
+		return nil, err
+	}
+	ownCA, err := bundleOf("", in.config)
 	if err != nil {
 		return nil, err
 	}
@@ -79,6 +83,7 @@ func (o *Options) config(in *cluster, alone bool) (*server.Config, error) {
 		ClusterID:           in.id,
 		AdvertisedServer:    o.AdvertisedServer,
 		AdvertisedCA:        advertisedCA,
+		OwnCA:               ownCA,
 	}
 	return config, nil
 }

@@ -164,10 +164,10 @@ func (a *podAddresses) wantedHome(key cache.ObjectName) (map[string]*v1alpha1.Ad
 }
 
 // tunnel is what was agreed upon with a foreign cluster; nil if there is
-// nothing.
+// nothing, as where the tunnel carries the control plane alone.
 func (a *podAddresses) tunnel(foreignCluster string) (*v1alpha1.TunnelEndpoint, error) {
 	tunnel, err := a.endpoints.Get(foreignCluster)
-	if apierrors.IsNotFound(err) || err == nil && tunnel.DeletionTimestamp != nil {
+	if apierrors.IsNotFound(err) || err == nil && (tunnel.DeletionTimestamp != nil || len(tunnel.Spec.Remote) == 0) {
 		return nil, nil
 	}
 	return tunnel, err

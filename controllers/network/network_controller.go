@@ -103,12 +103,8 @@ func New(config *Config) (*queue.Controller[cache.ObjectName], error) {
 		secrets:   secrets.Lister().Secrets(config.Namespace),
 	}
 	controller := queue.New("network", workers, r.reconcile)
-	type watched struct {
-		informer cache.SharedIndexInformer
-		handler  cache.ResourceEventHandler
-	}
 	all := controller.Handle(r.all)
-	watches := []watched{
+	watches := []watch{
 		{everywhere.ForeignClusters().Informer(), controller.Handle(queue.ObjectKeys)},
 		{everywhere.ResourceRequests().Informer(), controller.Handle(byNamespace)},
 		{everywhere.NetworkConfigs().Informer(), controller.Handle(byNamespace)},
@@ -117,13 +113,7 @@ func New(config *Config) (*queue.Controller[cache.ObjectName], error) {
 		{here.TunnelEndpoints().Informer(), controller.Handle(byName)},
 		{secrets.Informer(), all},
 	}
-	if config.Gateways != nil && len(config.Settings.Endpoints) == 0 {
-		r.gateways = config.Gateways.gateways(config.Namespace)
-		watches = append(watches,
-			watched{config.Gateways.Named.Core().V1().Services().Informer(), all},
-			watched{config.Gateways.Nodes.Core().V1().Nodes().Informer(), unless(sameNode, all)},
-			watched{config.Gateways.Pods.Core().V1().Pods().Informer(), unless(samePlace, all)})
-	}
+	watches = append(watches, r.watchGateways(all)...)
 	for _, watched := range watches {
 		if _, err := watched.informer.AddEventHandler(watched.handler); err != nil {
 			return nil, fmt.Errorf("watch for the tunnels: %w", err)
@@ -133,6 +123,26 @@ func New(config *Config) (*queue.Controller[cache.ObjectName], error) {
 		controller.Add(ownKeys)
 	}
 	return controller, nil
+}
+
+// watch is what is watched, and what for.
+type watch struct {
+	informer cache.SharedIndexInformer
+	handler  cache.ResourceEventHandler
+}
+
+// watchGateways has it learnt where our gateway is called, if no administrator
+// says so, and tells what moves that.
+func (r *reconciler) watchGateways(handler cache.ResourceEventHandler) []watch {
+	if r.Gateways == nil || len(r.Settings.Endpoints) > 0 {
+		return nil
+	}
+	r.gateways = r.Gateways.gateways(r.Namespace)
+	return []watch{
+		{r.Gateways.Named.Core().V1().Services().Informer(), handler},
+		{r.Gateways.Nodes.Core().V1().Nodes().Informer(), unless(sameNode, handler)},
+		{r.Gateways.Pods.Core().V1().Pods().Informer(), unless(samePlace, handler)},
+	}
 }
 
 // ownKeys is what is reconciled beside foreign clusters, which have a name: the
@@ -191,7 +201,7 @@ func (r *reconciler) all(any) []cache.ObjectName {
 		keys = append(keys, ownKeys)
 	}
 	for _, fc := range clusters {
-		if r.mode(fc) == v1alpha1.NetworkingTunnel {
+		if r.mode(fc) == v1alpha1.NetworkingTunnel || inBand(fc) {
 			keys = append(keys, cache.ObjectName{Name: fc.Name})
 		}
 	}

@@ -118,6 +118,7 @@ func (r *reconciler) reconcile(ctx context.Context, key cache.ObjectName) (time.
 		return 0, err
 	}
 	p := &pass{fc: fc}
+	var own *v1alpha1.PeeringGateway
 	wanted := fc != nil && r.mode(fc) == v1alpha1.NetworkingTunnel
 	for _, d := range directions {
 		active, err := r.active(d)
@@ -128,11 +129,25 @@ func (r *reconciler) reconcile(ctx context.Context, key cache.ObjectName) (time.
 			p.directions = append(p.directions, d)
 		}
 	}
-	if len(p.directions) == 0 {
-		if err := r.withdraw(ctx, key.Name, directions); err != nil || fc == nil {
+	if inBand(fc) {
+		if err := r.existing(p); err != nil {
 			return 0, err
 		}
-		return 0, r.tell(ctx, fc, absent(fc, wanted, directions))
+		if own, err = r.own(ctx, p, fc.Status.Gateway); err != nil {
+			return retry(err)
+		}
+	}
+	if len(p.directions) == 0 {
+		var said verdict
+		if fc != nil {
+			said = absent(fc, wanted, directions)
+		}
+		if alone, err := r.withdraw(ctx, key.Name, p, directions); err != nil || fc == nil {
+			return retry(err)
+		} else if alone != nil {
+			said = *alone
+		}
+		return p.after, r.tell(ctx, fc, own, said)
 	}
 	for _, d := range directions {
 		if !slices.Contains(p.directions, d) {
@@ -142,14 +157,19 @@ func (r *reconciler) reconcile(ctx context.Context, key cache.ObjectName) (time.
 		}
 	}
 	verdict, err := r.agree(ctx, p)
+	if err != nil {
+		return retry(err)
+	}
+	return p.after, r.tell(ctx, fc, own, verdict)
+}
+
+// retry tells when to look again after an error: soon, where the cache has not
+// seen what was written a moment ago.
+func retry(err error) (time.Duration, error) {
 	if stale(err) {
-		// The cache has not seen what was written a moment ago.
 		return time.Second, nil
 	}
-	if err != nil {
-		return 0, err
-	}
-	return p.after, r.tell(ctx, fc, verdict)
+	return 0, err
 }
 
 // stale tells whether a write was based on something that is no more so.
@@ -158,12 +178,8 @@ func stale(err error) bool { return apierrors.IsAlreadyExists(err) }
 // agree takes the agreement with a foreign cluster one pass further, and tells
 // how far that is.
 func (r *reconciler) agree(ctx context.Context, p *pass) (verdict, error) {
-	var err error
-	if p.endpoint, err = r.endpoints.Get(p.fc.Name); err != nil {
-		p.endpoint = nil
-		if !apierrors.IsNotFound(err) {
-			return verdict{}, err
-		}
+	if err := r.existing(p); err != nil {
+		return verdict{}, err
 	}
 	for _, step := range []func(context.Context, *pass) (*verdict, error){
 		r.keys,
@@ -185,21 +201,34 @@ func (r *reconciler) agree(ctx context.Context, p *pass) (verdict, error) {
 	return p.standing(r.Clock.Now()), nil
 }
 
+// existing finds the tunnel to a foreign cluster, if there is one.
+func (r *reconciler) existing(p *pass) (err error) {
+	if p.endpoint, err = r.endpoints.Get(p.fc.Name); apierrors.IsNotFound(err) {
+		p.endpoint, err = nil, nil
+	}
+	return err
+}
+
 // withdraw removes everything that was made for a foreign cluster, the tunnel
-// first.
-func (r *reconciler) withdraw(ctx context.Context, name string, directions []direction) error {
-	if err := r.removeEndpoint(ctx, name); err != nil {
-		return err
+// first, unless it carries the control plane: then it tells how that stands.
+func (r *reconciler) withdraw(ctx context.Context, name string, p *pass, directions []direction) (alone *verdict, err error) {
+	if p.fc == nil {
+		err = r.removeEndpoint(ctx, name)
+	} else {
+		alone, err = r.withoutRanges(ctx, p)
+	}
+	if err != nil {
+		return nil, err
 	}
 	if err := r.removeMappings(ctx, name, nil); err != nil {
-		return err
+		return nil, err
 	}
 	for _, d := range directions {
 		if err := r.removeConfig(ctx, d); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	return nil
+	return alone, nil
 }
 
 // removeConfig removes our NetworkConfig of one peering.

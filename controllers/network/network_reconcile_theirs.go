@@ -56,8 +56,8 @@ func (r *reconciler) theirConfigs(ctx context.Context, p *pass) (*verdict, error
 		return nil, nil
 	}
 	// There was a tunnel, perhaps, and the other side ended it.
-	if err := r.removeEndpoint(ctx, p.fc.Name); err != nil {
-		return nil, err
+	if said, err := r.withoutRanges(ctx, p); err != nil || said != nil && said.phase == v1alpha1.PeeringError {
+		return said, err
 	}
 	if err := r.removeMappings(ctx, p.fc.Name, nil); err != nil {
 		return nil, err

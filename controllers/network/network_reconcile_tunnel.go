@@ -8,11 +8,9 @@ import (
 	"fmt"
 	"maps"
 
-	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/controllers/commit"
 )
 
 // tunnel writes what both clusters agree upon. Of two copies that the other one
@@ -32,33 +30,17 @@ func (r *reconciler) tunnel(ctx context.Context, p *pass) (*verdict, error) {
 	theirs := p.theirs[0].Spec
 	spec := v1alpha1.TunnelEndpointSpec{
 		ClusterID: p.fc.Spec.ClusterID, PublicKey: theirs.PublicKey, Endpoints: theirs.Endpoints,
-		MTU: lower(r.Settings.MTU, theirs.MTU), Local: local,
+		MTU: lower(r.Settings.MTU, theirs.MTU), Local: local, Control: control(p.fc),
+	}
+	if gateway := p.fc.Spec.Gateway; inBand(p.fc) && gateway.PublicKey != theirs.PublicKey {
+		// What it says itself may be as old as the last time that it was heard from.
+		spec.PublicKey, spec.Endpoints = gateway.PublicKey, gateway.Endpoints
 	}
 	for _, cidr := range ranges(&theirs) {
 		spec.Remote = append(spec.Remote, v1alpha1.CIDRMapping{CIDR: cidr, Mapped: p.mapped[cidr]})
 	}
-	client := r.Federation.FederationV1alpha1().TunnelEndpoints(r.Namespace)
-	switch {
-	case p.endpoint == nil:
-		created, err := client.Create(ctx, &v1alpha1.TunnelEndpoint{ObjectMeta: managed(p.fc, r.Namespace, p.fc.Name), Spec: spec}, createOptions)
-		if err != nil {
-			return nil, fmt.Errorf("agree upon the tunnel to %s: %w", p.fc.Name, err)
-		}
-		p.endpoint = created
-	case p.endpoint.Spec.ClusterID != spec.ClusterID:
-		if err := r.removeEndpoint(ctx, p.fc.Name); err != nil {
-			return nil, err
-		}
-		return pending(ReasonConnecting, "The tunnel to another cluster of that name is being removed."), nil
-	case !equality.Semantic.DeepEqual(p.endpoint.Spec, spec):
-		changed := p.endpoint.DeepCopy()
-		changed.Spec = spec
-		if _, err := commit.Commit(ctx, client, p.endpoint, changed); err != nil {
-			return nil, err
-		}
-		// What the gateway says of it is of the older one.
-		changed.Generation++
-		p.endpoint = changed
+	if said, err := r.write(ctx, p, spec); said != nil || err != nil {
+		return said, err
 	}
 	// Ranges are free for others when no tunnel leads there any more.
 	if err := r.removeMappings(ctx, p.fc.Name, maps.Clone(p.mapped)); err != nil {

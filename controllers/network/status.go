@@ -34,7 +34,12 @@ const (
 	ReasonPeerRefuses           = "PeerRefuses"
 	ReasonAddressesExhausted    = "AddressesExhausted"
 	ReasonAccepted              = "Accepted"
+	ReasonGatewayRefused        = "GatewayRefused"
 )
+
+// controlPlaneOnly is what the gateway gives as the reason of the condition
+// Connected, where nothing was agreed upon but the tunnel itself.
+const controlPlaneOnly = "ControlPlaneOnly"
 
 // patience is how long a tunnel that was connected may be silent before the
 // pods behind it count as out of reach: a gateway that takes over needs less.
@@ -73,12 +78,16 @@ func absent(fc *v1alpha1.ForeignCluster, tunnel bool, directions []direction) ve
 // says of it.
 func (p *pass) standing(now time.Time) verdict {
 	status := &p.endpoint.Status
-	said, left := "the gateway has said nothing about it", time.Duration(0)
+	said, left, alone := "the gateway has said nothing about it", time.Duration(0), false
 	if condition := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionConnected); condition != nil {
+		alone = condition.Reason == controlPlaneOnly
 		said, left = remote.Text(condition.Message), condition.LastTransitionTime.Add(patience).Sub(now)
 	}
 	switch status.Phase {
 	case v1alpha1.TunnelConnected:
+		if alone {
+			break // no pod is reached by that
+		}
 		// Also when the agreement has changed: until the gateway has seen that, the
 		// tunnel is as it was.
 		return verdict{v1alpha1.PeeringEstablished, ReasonConnected, "The tunnel is connected."}
@@ -106,10 +115,12 @@ func sooner(a, b time.Duration) time.Duration {
 	return a
 }
 
-// tell writes how the network to a cluster stands. Where there is to be no
-// tunnel, only what was said of one is taken back: the rest is not ours to say.
-func (r *reconciler) tell(ctx context.Context, fc *v1alpha1.ForeignCluster, v verdict) error {
+// tell writes how the network to a cluster stands, and what that one has to know
+// of our gateway. Where there is to be no tunnel, only what was said of one is
+// taken back: the rest is not ours to say.
+func (r *reconciler) tell(ctx context.Context, fc *v1alpha1.ForeignCluster, gateway *v1alpha1.PeeringGateway, v verdict) error {
 	wanted := fc.DeepCopy()
+	wanted.Status.Gateway = gateway
 	if r.mode(fc) == v1alpha1.NetworkingTunnel {
 		wanted.Status.Networking = v.phase
 	}

@@ -60,6 +60,8 @@ type Config struct {
 	// Networking says how the pods of two clusters reach each other, where a
 	// ForeignCluster does not say.
 	Networking v1alpha1.NetworkingMode
+	// ControlProxy leads to providers that are reached by their tunnels.
+	ControlProxy ControlProxy
 	// Namespace is where the product is installed, and ServiceAccount the one
 	// there that the controllers run as. The accounts of invitations are in
 	// InvitationNamespace.

@@ -61,6 +61,7 @@ func (c *Config) outgoing() []step {
 		&identityStep{
 			clusterID:   c.ClusterID,
 			clusterName: c.ClusterName,
+			proxy:       c.ControlProxy,
 			getIdentity: c.getIdentity,
 			createIdentity: func(ctx context.Context, secret *corev1.Secret) (*corev1.Secret, error) {
 				return c.Kube.CoreV1().Secrets(secret.Namespace).Create(ctx, secret, createOptions)
@@ -92,7 +93,11 @@ func (c *Config) getIdentity(ctx context.Context, namespace string) (*corev1.Sec
 
 // requestIdentity asks the provider with the token of an invitation.
 func (c *Config) requestIdentity(ctx context.Context, fc *v1alpha1.ForeignCluster, token string, request *v1alpha1.IdentityRequest) (*v1alpha1.IdentityRequest, error) {
-	clients, err := c.Peers.Connect(invitedIdentity(fc, token))
+	identity, err := c.ControlProxy.invitedIdentity(fc, token)
+	if err != nil {
+		return nil, err
+	}
+	clients, err := c.Peers.Connect(identity)
 	if err != nil {
 		return nil, err
 	}

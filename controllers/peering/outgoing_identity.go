@@ -33,6 +33,7 @@ const (
 // with it.
 type identityStep struct {
 	clusterID, clusterName string
+	proxy                  ControlProxy
 
 	getIdentity      func(ctx context.Context, namespace string) (*corev1.Secret, error)
 	createIdentity   func(ctx context.Context, secret *corev1.Secret) (*corev1.Secret, error)
@@ -81,9 +82,12 @@ func (s *identityStep) reconcile(ctx context.Context, p *pass) (outcome, error) 
 // connected uses an identity that is good.
 func (s *identityStep) connected(ctx context.Context, p *pass, secret *corev1.Secret, identity *remote.Identity) (outcome, error) {
 	fc := p.fc
-	if identity.Server != fc.Spec.Server || string(identity.CA) != string(fc.Spec.CABundle) || identity.ProxyURL != fc.Spec.ProxyURL {
-		identity.Server, identity.CA, identity.ProxyURL = fc.Spec.Server, fc.Spec.CABundle, fc.Spec.ProxyURL
-		var err error
+	way, err := s.proxy.reach(fc)
+	if err != nil {
+		return p.deny(v1alpha1.PeeringError, ReasonNoControlProxy, "The provider cannot be reached by the tunnel: %v.", err), nil
+	}
+	if !alike(identity, way) {
+		along(identity, way)
 		if secret, err = s.updateIdentity(ctx, withIdentity(secret, identity)); err != nil {
 			return goOn, fmt.Errorf("keep where the provider is reached now: %w", err)
 		}
@@ -127,7 +131,7 @@ func (s *identityStep) invitedAnew(p *pass, identity *corev1.Secret) bool {
 // withIdentity is the Secret with another identity in it.
 func withIdentity(secret *corev1.Secret, identity *remote.Identity) *corev1.Secret {
 	changed := secret.DeepCopy()
-	for _, key := range []string{remote.KeyCA, remote.KeyProxy, remote.KeyCertificate, remote.KeyToken, remote.KeyAccount} {
+	for _, key := range []string{remote.KeyCA, remote.KeyProxy, remote.KeyProxyCA, remote.KeyControl, remote.KeyCertificate, remote.KeyToken, remote.KeyAccount} {
 		delete(changed.Data, key)
 	}
 	maps.Copy(changed.Data, identity.Data())
@@ -160,6 +164,9 @@ func (s *identityStep) obtain(ctx context.Context, p *pass, secret *corev1.Secre
 	if invited == nil {
 		return out, nil
 	}
+	if _, err := s.proxy.reach(fc); err != nil {
+		return p.deny(v1alpha1.PeeringError, ReasonNoControlProxy, "The provider cannot be reached by the tunnel: %v.", err), nil
+	}
 	secret, err := s.keep(ctx, fc, secret, invited)
 	if err != nil {
 		return goOn, err
@@ -191,13 +198,18 @@ func (s *identityStep) obtain(ctx context.Context, p *pass, secret *corev1.Secre
 		return p.deny(v1alpha1.PeeringError, ReasonClusterIDMismatch, "The cluster at %s says that its id is %s, not %s: check the server, or ask for a new invitation.",
 			fc.Spec.Server, answer.Status.ClusterID, fc.Spec.ClusterID), nil
 	}
-	identity := &remote.Identity{
-		Server: fc.Spec.Server, CA: fc.Spec.CABundle, ProxyURL: fc.Spec.ProxyURL,
-		PrivateKey: secret.Data[remote.KeyPrivateKey], Namespace: answer.Status.TenantNamespace,
+	identity, err := s.proxy.reach(fc)
+	if err != nil {
+		return goOn, err
 	}
+	identity.PrivateKey, identity.Namespace = secret.Data[remote.KeyPrivateKey], answer.Status.TenantNamespace
 	if account := givenAccount(answer, secret.Data[remote.KeyRequest]); account != "" {
 		identity.Account = account
-		if identity.Token, err = s.token(ctx, invitedIdentity(fc, invited.token), identity.Namespace, account); err != nil {
+		with, err := s.proxy.invitedIdentity(fc, invited.token)
+		if err != nil {
+			return goOn, err
+		}
+		if identity.Token, err = s.token(ctx, with, identity.Namespace, account); err != nil {
 			return s.refused(p, err)
 		}
 	} else {

@@ -146,6 +146,11 @@ func withoutNext(secret *corev1.Secret) *corev1.Secret {
 }
 
 // invitedIdentity is who somebody is who holds an invitation and nothing else.
-func invitedIdentity(fc *v1alpha1.ForeignCluster, token string) *remote.Identity {
-	return &remote.Identity{Server: fc.Spec.Server, CA: fc.Spec.CABundle, ProxyURL: fc.Spec.ProxyURL, Token: token}
+func (p ControlProxy) invitedIdentity(fc *v1alpha1.ForeignCluster, token string) (*remote.Identity, error) {
+	identity, err := p.reach(fc)
+	if err != nil {
+		return nil, err
+	}
+	identity.Token = token
+	return identity, nil
 }

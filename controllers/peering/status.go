@@ -29,6 +29,7 @@ const (
 	ReasonIdentityRefused      = "IdentityRefused"
 	ReasonIdentityPending      = "IdentityPending"
 	ReasonIdentityInvalid      = "IdentityInvalid"
+	ReasonNoControlProxy       = "NoControlProxy"
 	ReasonIdentityExpired      = "IdentityExpired"
 	ReasonIdentityIssued       = "IdentityIssued"
 	ReasonIdentityRevoked      = rules.ReasonIdentityRevoked

@@ -47,7 +47,14 @@ func ConfigDialing(identity *Identity, dial DialFunc) (*rest.Config, error) {
 	if identity.Token == "" {
 		config.CertData, config.KeyData = identity.Certificate, identity.PrivateKey
 	}
-	if identity.ProxyURL != "" {
+	switch {
+	case identity.Control != "":
+		tunnel, err := newControl(identity, dial)
+		if err != nil {
+			return nil, err
+		}
+		dial = tunnel.DialContext
+	case identity.ProxyURL != "":
 		tunnel, err := newTunnel(identity.ProxyURL, identity.CA, dial)
 		if err != nil {
 			return nil, err

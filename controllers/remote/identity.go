@@ -50,6 +50,14 @@ const (
 	KeyNamespace = "namespace"
 	// KeyProxy is the URL of a proxy on the way to the server, if there is one.
 	KeyProxy = "proxy"
+	// KeyProxyCA is the PEM encoded bundle that the proxy of our own gateway is
+	// verified with, and KeyControl the id of the cluster that it is asked for,
+	// where the provider is reached by the tunnel.
+	KeyProxyCA = "proxy-ca.crt"
+	KeyControl = "control"
+	// KeyProxyToken is the file, in a directory and in no Secret, with this
+	// process's own token for that proxy.
+	KeyProxyToken = "proxy-token"
 	// KeyToken is the token of a service account on the provider, where it
 	// signs no certificates, and KeyAccount the name of that account in the
 	// tenant namespace.
@@ -75,6 +83,13 @@ type Identity struct {
 	CA []byte
 	// ProxyURL is that of a proxy on the way to the server; empty means none.
 	ProxyURL string
+	// Control is the id of the cluster that the proxy is asked for, whatever the
+	// server is called, where the proxy is that of our own gateway; ProxyCA is the
+	// PEM encoded bundle that it is verified with, and ProxyTokenFile holds the
+	// token to show it.
+	Control        string
+	ProxyCA        []byte
+	ProxyTokenFile string
 	// Certificate and PrivateKey are PEM encoded.
 	Certificate, PrivateKey []byte
 	// Token is that of the service account Account in Namespace, when there is
@@ -108,7 +123,7 @@ func FromSecret(secret *corev1.Secret) (*Identity, error) {
 // FromDirectory reads the identity out of the files of a mounted Secret.
 func FromDirectory(directory string) (*Identity, error) {
 	data := map[string][]byte{}
-	for _, key := range []string{KeyPrivateKey, KeyCertificate, KeyCA, KeyServer, KeyNamespace, KeyProxy, KeyToken, KeyAccount} {
+	for _, key := range []string{KeyPrivateKey, KeyCertificate, KeyCA, KeyServer, KeyNamespace, KeyProxy, KeyProxyCA, KeyControl, KeyToken, KeyAccount} {
 		content, err := os.ReadFile(filepath.Join(directory, key))
 		if errors.Is(err, os.ErrNotExist) {
 			continue
@@ -122,6 +137,7 @@ func FromDirectory(directory string) (*Identity, error) {
 	if err != nil {
 		return nil, fmt.Errorf("identity in %s: %w", directory, err)
 	}
+	identity.ProxyTokenFile = filepath.Join(directory, KeyProxyToken)
 	return identity, nil
 }
 
@@ -133,6 +149,8 @@ func fromData(data map[string][]byte) (*Identity, error) {
 		Server:      string(data[KeyServer]),
 		CA:          data[KeyCA],
 		ProxyURL:    string(data[KeyProxy]),
+		ProxyCA:     data[KeyProxyCA],
+		Control:     string(data[KeyControl]),
 		Certificate: data[KeyCertificate],
 		PrivateKey:  data[KeyPrivateKey],
 		Token:       string(data[KeyToken]),
@@ -220,6 +238,8 @@ func (i *Identity) Data() map[string][]byte {
 		KeyNamespace:   []byte(i.Namespace),
 		KeyCA:          i.CA,
 		KeyProxy:       []byte(i.ProxyURL),
+		KeyProxyCA:     i.ProxyCA,
+		KeyControl:     []byte(i.Control),
 		KeyToken:       []byte(i.Token),
 		KeyAccount:     []byte(i.Account),
 	} {

@@ -39,8 +39,15 @@ type Peers struct {
 	connect     func(*Identity) (*Clients, error)
 }
 
-// NewPeers keeps connections that use the network.
-func NewPeers() *Peers { return NewPeersWith(connect) }
+// NewPeers keeps connections that use the network. The file holds this process's
+// token for the proxy of the gateway, where providers are reached by the tunnel.
+func NewPeers(proxyTokenFile string) *Peers {
+	return NewPeersWith(func(identity *Identity) (*Clients, error) {
+		with := *identity
+		with.ProxyTokenFile = proxyTokenFile
+		return connect(&with)
+	})
+}
 
 // NewPeersWith keeps connections that are made by a function, for tests.
 func NewPeersWith(connect func(*Identity) (*Clients, error)) *Peers {

@@ -15,7 +15,11 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"os"
+	"strings"
 	"time"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
 const (
@@ -47,6 +51,10 @@ type tunnel struct {
 	// roots verify an https proxy.
 	roots *x509.CertPool
 	dial  DialFunc
+	// to is what the proxy is asked for; empty: the server's own address.
+	to string
+	// tokenFile holds what is shown to the proxy; empty: nothing is.
+	tokenFile string
 }
 
 // newTunnel makes a tunnel through a proxy that is dialled by a function. What
@@ -66,10 +74,30 @@ func newTunnel(proxy string, bundle []byte, dial DialFunc) (*tunnel, error) {
 	return t, nil
 }
 
+// newControl makes a tunnel through the proxy of our own gateway, which knows
+// the way to the peer. It is verified with its own authorities and no others,
+// since it is shown a token.
+func newControl(identity *Identity, dial DialFunc) (*tunnel, error) {
+	t, err := newTunnel(identity.ProxyURL, nil, dial)
+	if err != nil {
+		return nil, err
+	}
+	roots := x509.NewCertPool()
+	if t.proxy.Scheme != "https" || !roots.AppendCertsFromPEM(identity.ProxyCA) {
+		return nil, fmt.Errorf("the gateway's proxy %q needs https and certificate authorities", identity.ProxyURL)
+	}
+	t.roots, t.tokenFile = roots, identity.ProxyTokenFile
+	t.to = net.JoinHostPort(identity.Control+"."+v1alpha1.ControlDomain, "443")
+	return t, nil
+}
+
 // DialContext connects to host:port.
 func (t *tunnel) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, tunnelTimeout)
 	defer cancel()
+	if t.to != "" {
+		address = t.to
+	}
 	connection, err := t.connect(ctx, network, address)
 	if err != nil {
 		return nil, &ProxyError{Proxy: t.address(), Err: err}
@@ -86,6 +114,15 @@ func (t *tunnel) address() string {
 }
 
 func (t *tunnel) connect(ctx context.Context, network, address string) (net.Conn, error) {
+	header := http.Header{"User-Agent": {userAgent}}
+	if t.tokenFile != "" {
+		// The kubelet writes another one before it ends.
+		token, err := os.ReadFile(t.tokenFile)
+		if err != nil {
+			return nil, fmt.Errorf("reading the token for it: %w", err)
+		}
+		header.Set("Proxy-Authorization", "Bearer "+strings.TrimSpace(string(token)))
+	}
 	connection, err := t.dial(ctx, network, t.address())
 	if err != nil {
 		return nil, err
@@ -95,7 +132,7 @@ func (t *tunnel) connect(ctx context.Context, network, address string) (net.Conn
 	}
 	// A deadline in the past ends what waits for the proxy.
 	disarm := context.AfterFunc(ctx, func() { _ = connection.SetDeadline(time.Unix(1, 0)) })
-	through, err := ask(connection, address)
+	through, err := ask(connection, address, header)
 	if !disarm() && err == nil {
 		err = ctx.Err()
 	}
@@ -108,10 +145,10 @@ func (t *tunnel) connect(ctx context.Context, network, address string) (net.Conn
 
 // ask has a proxy connect to an address. Its answer may come before it knows
 // whether it can, and bring along what the peer said first.
-func ask(connection net.Conn, address string) (net.Conn, error) {
+func ask(connection net.Conn, address string, header http.Header) (net.Conn, error) {
 	request := &http.Request{
 		Method: http.MethodConnect, Host: address, URL: &url.URL{Opaque: address},
-		Header: http.Header{"User-Agent": {userAgent}},
+		Header: header,
 	}
 	if err := request.Write(connection); err != nil {
 		return nil, err
@@ -129,6 +166,8 @@ func ask(connection net.Conn, address string) (net.Conn, error) {
 	// needs it. What a proxy says in words may be meant for its users alone.
 	answer := fmt.Sprintf("%d %s", response.StatusCode, http.StatusText(response.StatusCode))
 	switch {
+	case response.StatusCode == http.StatusProxyAuthRequired && header.Get("Proxy-Authorization") != "":
+		return nil, fmt.Errorf("it does not know who this is (%s)", answer)
 	case response.StatusCode == http.StatusProxyAuthRequired:
 		return nil, fmt.Errorf("it wants a password for the way to %s (%s), and proxyURL has none: have it let this cluster through without", address, answer)
 	case response.StatusCode != http.StatusOK:

@@ -79,9 +79,7 @@ func (r *virtualNodes) newDeployment(node *v1alpha1.VirtualNode, foreignCluster 
 				SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
 			},
 			Containers: []corev1.Container{r.newContainer(node, foreignCluster)},
-			Volumes: []corev1.Volume{{Name: "identity", VolumeSource: corev1.VolumeSource{
-				Secret: &corev1.SecretVolumeSource{SecretName: remote.SecretName, DefaultMode: ptr.To[int32](0o440)},
-			}}},
+			Volumes:    []corev1.Volume{identityVolume()},
 		},
 	}
 	hash, err := hashOf(template)
@@ -101,6 +99,20 @@ func (r *virtualNodes) newDeployment(node *v1alpha1.VirtualNode, foreignCluster 
 			Template:             template,
 		},
 	}, nil
+}
+
+// identityVolume holds the identity at the provider, and the kubelet's own token
+// for the proxy of the gateway, which is good for nothing else.
+func identityVolume() corev1.Volume {
+	return corev1.Volume{Name: "identity", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
+		DefaultMode: ptr.To[int32](0o440),
+		Sources: []corev1.VolumeProjection{
+			{Secret: &corev1.SecretProjection{LocalObjectReference: corev1.LocalObjectReference{Name: remote.SecretName}}},
+			{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{
+				Audience: v1alpha1.ControlAudience, ExpirationSeconds: ptr.To[int64](3600), Path: remote.KeyProxyToken,
+			}},
+		},
+	}}}
 }
 
 func (r *virtualNodes) newContainer(node *v1alpha1.VirtualNode, foreignCluster string) corev1.Container {

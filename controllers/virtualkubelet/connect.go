@@ -122,7 +122,8 @@ func stays(ctx context.Context, identity *remote.Identity, dir string, clock clo
 			continue
 		}
 		if now.Server != identity.Server || now.ProxyURL != identity.ProxyURL || now.Namespace != identity.Namespace ||
-			now.Account != identity.Account || !bytes.Equal(now.CA, identity.CA) {
+			now.Account != identity.Account || !bytes.Equal(now.CA, identity.CA) ||
+			now.Control != identity.Control || !bytes.Equal(now.ProxyCA, identity.ProxyCA) {
 			return errMoved
 		}
 	}

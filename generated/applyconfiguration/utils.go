@@ -75,6 +75,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &federationv1alpha1.OffloadingPatchApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("PeeringAnswer"):
 		return &federationv1alpha1.PeeringAnswerApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("PeeringGateway"):
+		return &federationv1alpha1.PeeringGatewayApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("PeeringLending"):
 		return &federationv1alpha1.PeeringLendingApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("PeeringToken"):

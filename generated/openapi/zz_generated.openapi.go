@@ -375,6 +375,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		v1alpha1.OffloadingPatch{}.OpenAPIModelName():              schema_apiserver_apis_federation_v1alpha1_OffloadingPatch(ref),
 		v1alpha1.Peering{}.OpenAPIModelName():                      schema_apiserver_apis_federation_v1alpha1_Peering(ref),
 		v1alpha1.PeeringAnswer{}.OpenAPIModelName():                schema_apiserver_apis_federation_v1alpha1_PeeringAnswer(ref),
+		v1alpha1.PeeringGateway{}.OpenAPIModelName():               schema_apiserver_apis_federation_v1alpha1_PeeringGateway(ref),
 		v1alpha1.PeeringLending{}.OpenAPIModelName():               schema_apiserver_apis_federation_v1alpha1_PeeringLending(ref),
 		v1alpha1.PeeringPlan{}.OpenAPIModelName():                  schema_apiserver_apis_federation_v1alpha1_PeeringPlan(ref),
 		v1alpha1.PeeringSpec{}.OpenAPIModelName():                  schema_apiserver_apis_federation_v1alpha1_PeeringSpec(ref),
@@ -18443,11 +18444,25 @@ func schema_apiserver_apis_federation_v1alpha1_ForeignClusterSpec(ref common.Ref
 							Enum:        []interface{}{"Flat", "None", "Tunnel"},
 						},
 					},
+					"mode": {
+						SchemaProps: spec.SchemaProps{
+							Description: "mode says which way the control planes of the two clusters talk: OutOfBand (the default), where the provider's API server is reached from outside, or InBand, where all of it goes through the tunnel between the gateways, and nothing but that is reached.\n\nPossible enum values:\n - `\"InBand\"` means that everything goes through the tunnel between the gateways.\n - `\"OutOfBand\"` means that the provider's API server is reached from outside.",
+							Type:        []string{"string"},
+							Format:      "",
+							Enum:        []interface{}{"InBand", "OutOfBand"},
+						},
+					},
+					"gateway": {
+						SchemaProps: spec.SchemaProps{
+							Description: "gateway is the other cluster's, which a tunnel is made to before anything else is agreed upon. InBand needs it, and nothing else looks at it.",
+							Ref:         ref(v1alpha1.PeeringGateway{}.OpenAPIModelName()),
+						},
+					},
 				},
 			},
 		},
 		Dependencies: []string{
-			resource.Quantity{}.OpenAPIModelName(), v1alpha1.PeeringAnswer{}.OpenAPIModelName(), v1alpha1.PeeringLending{}.OpenAPIModelName()},
+			resource.Quantity{}.OpenAPIModelName(), v1alpha1.PeeringAnswer{}.OpenAPIModelName(), v1alpha1.PeeringGateway{}.OpenAPIModelName(), v1alpha1.PeeringLending{}.OpenAPIModelName()},
 	}
 }
 
@@ -18531,6 +18546,12 @@ func schema_apiserver_apis_federation_v1alpha1_ForeignClusterStatus(ref common.R
 							Format:      "int32",
 						},
 					},
+					"gateway": {
+						SchemaProps: spec.SchemaProps{
+							Description: "gateway is this cluster's own, as the other cluster has to know it, where mode is InBand.",
+							Ref:         ref(v1alpha1.PeeringGateway{}.OpenAPIModelName()),
+						},
+					},
 					"conditions": {
 						VendorExtensible: spec.VendorExtensible{
 							Extensions: spec.Extensions{
@@ -18556,7 +18577,7 @@ func schema_apiserver_apis_federation_v1alpha1_ForeignClusterStatus(ref common.R
 			},
 		},
 		Dependencies: []string{
-			metav1.Condition{}.OpenAPIModelName(), metav1.Time{}.OpenAPIModelName()},
+			metav1.Condition{}.OpenAPIModelName(), metav1.Time{}.OpenAPIModelName(), v1alpha1.PeeringGateway{}.OpenAPIModelName()},
 	}
 }
 
@@ -20168,6 +20189,47 @@ func schema_apiserver_apis_federation_v1alpha1_PeeringAnswer(ref common.Referenc
 	}
 }
 
+func schema_apiserver_apis_federation_v1alpha1_PeeringGateway(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "PeeringGateway is what a cluster has to know of the gateway of another one to make a tunnel to it.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"publicKey": {
+						SchemaProps: spec.SchemaProps{
+							Description: "publicKey is its WireGuard key, in base64.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"endpoints": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "endpoints are where it is called, host:port over UDP, the best first. At most 8; without any it calls the other one.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+				},
+				Required: []string{"publicKey"},
+			},
+		},
+	}
+}
+
 func schema_apiserver_apis_federation_v1alpha1_PeeringLending(ref common.ReferenceCallback) common.OpenAPIDefinition {
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
@@ -20425,11 +20487,33 @@ func schema_apiserver_apis_federation_v1alpha1_PeeringSpec(ref common.ReferenceC
 							Format:      "int32",
 						},
 					},
+					"incoming": {
+						SchemaProps: spec.SchemaProps{
+							Description: "incoming says whether this cluster lends to the other one. A POST may say Enabled where mode is InBand: then the other cluster is let in by the tunnel, and needs an invitation all the same.\n\nPossible enum values:\n - `\"Disabled\"` refuses or ends the peering.\n - `\"Enabled\"` asks for the peering.",
+							Type:        []string{"string"},
+							Format:      "",
+							Enum:        []interface{}{"Disabled", "Enabled"},
+						},
+					},
+					"mode": {
+						SchemaProps: spec.SchemaProps{
+							Description: "mode is OutOfBand (the default), or InBand, where the control plane goes through the tunnel between the gateways.\n\nPossible enum values:\n - `\"InBand\"` means that everything goes through the tunnel between the gateways.\n - `\"OutOfBand\"` means that the provider's API server is reached from outside.",
+							Type:        []string{"string"},
+							Format:      "",
+							Enum:        []interface{}{"InBand", "OutOfBand"},
+						},
+					},
+					"gateway": {
+						SchemaProps: spec.SchemaProps{
+							Description: "gateway is the other cluster's; InBand needs it.",
+							Ref:         ref(v1alpha1.PeeringGateway{}.OpenAPIModelName()),
+						},
+					},
 				},
 			},
 		},
 		Dependencies: []string{
-			resource.Quantity{}.OpenAPIModelName()},
+			resource.Quantity{}.OpenAPIModelName(), v1alpha1.PeeringGateway{}.OpenAPIModelName()},
 	}
 }
 
@@ -20485,6 +20569,19 @@ func schema_apiserver_apis_federation_v1alpha1_PeeringStatus(ref common.Referenc
 							},
 						},
 					},
+					"gateway": {
+						SchemaProps: spec.SchemaProps{
+							Description: "gateway is this cluster's own, as the other cluster has to know it, where mode is InBand.",
+							Ref:         ref(v1alpha1.PeeringGateway{}.OpenAPIModelName()),
+						},
+					},
+					"command": {
+						SchemaProps: spec.SchemaProps{
+							Description: "command is the one line that lets this cluster in by the tunnel, to be run against the other one, where mode is InBand.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
 					"plan": {
 						SchemaProps: spec.SchemaProps{
 							Description: "plan is what the request would lead to, in answers to dryRun=All only.",
@@ -20495,7 +20592,7 @@ func schema_apiserver_apis_federation_v1alpha1_PeeringStatus(ref common.Referenc
 			},
 		},
 		Dependencies: []string{
-			metav1.Condition{}.OpenAPIModelName(), v1alpha1.PeeringPlan{}.OpenAPIModelName()},
+			metav1.Condition{}.OpenAPIModelName(), v1alpha1.PeeringGateway{}.OpenAPIModelName(), v1alpha1.PeeringPlan{}.OpenAPIModelName()},
 	}
 }
 
@@ -20619,6 +20716,14 @@ func schema_apiserver_apis_federation_v1alpha1_PeeringTokenSpec(ref common.Refer
 							Format:      "int64",
 						},
 					},
+					"mode": {
+						SchemaProps: spec.SchemaProps{
+							Description: "mode is OutOfBand (the default), where the consumer reaches this cluster's API server from outside, or InBand, where it does by the tunnel between the gateways.\n\nPossible enum values:\n - `\"InBand\"` means that everything goes through the tunnel between the gateways.\n - `\"OutOfBand\"` means that the provider's API server is reached from outside.",
+							Type:        []string{"string"},
+							Format:      "",
+							Enum:        []interface{}{"InBand", "OutOfBand"},
+						},
+					},
 				},
 			},
 		},
@@ -20646,9 +20751,17 @@ func schema_apiserver_apis_federation_v1alpha1_PeeringTokenStatus(ref common.Ref
 							Format:      "",
 						},
 					},
+					"gateway": {
+						SchemaProps: spec.SchemaProps{
+							Description: "gateway is this cluster's own, as the consumer has to know it, where mode is InBand: without it there is no invitation yet.",
+							Ref:         ref(v1alpha1.PeeringGateway{}.OpenAPIModelName()),
+						},
+					},
 				},
 			},
 		},
+		Dependencies: []string{
+			v1alpha1.PeeringGateway{}.OpenAPIModelName()},
 	}
 }
 
@@ -21985,7 +22098,7 @@ func schema_apiserver_apis_federation_v1alpha1_TunnelEndpointSpec(ref common.Ref
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "remote are the ranges of the other cluster as it calls them, those of pods before external ones, and what we call them.",
+							Description: "remote are the ranges of the other cluster as it calls them, those of pods before external ones, and what we call them. Both lists are empty as long as the tunnel carries the control plane alone.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -21996,8 +22109,28 @@ func schema_apiserver_apis_federation_v1alpha1_TunnelEndpointSpec(ref common.Ref
 							},
 						},
 					},
+					"control": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "set",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "control says what of the control plane goes through the tunnel: Serve, where the other cluster may reach our API server by it, and Call, where we reach the other one's.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+										Enum:   []interface{}{"Call", "Serve"},
+									},
+								},
+							},
+						},
+					},
 				},
-				Required: []string{"clusterID", "publicKey", "local", "remote"},
+				Required: []string{"clusterID", "publicKey"},
 			},
 		},
 		Dependencies: []string{

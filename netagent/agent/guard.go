@@ -8,6 +8,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,6 +19,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/cache"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/klog/v2"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
 const (
@@ -31,6 +34,10 @@ const (
 	// many times at once: the agent's own requests come first.
 	reviewsPerSecond = 1
 	reviewsAtOnce    = 10
+	// Of the control plane each virtual node is one more to ask about.
+	maxControlAnswers       = 1024
+	controlReviewsPerSecond = 10
+	controlReviewsAtOnce    = 100
 )
 
 // guard lets through who may read a path, as this cluster's API server says of
@@ -38,6 +45,8 @@ const (
 // more memory than an agent of every node may take.
 type guard struct {
 	kube kubernetes.Interface
+	// audience is whom tokens have to be for; empty: this cluster's API server.
+	audience string
 	// answers are by the hash of path and token: the token itself is kept
 	// nowhere.
 	answers *cache.LRUExpireCache
@@ -46,6 +55,16 @@ type guard struct {
 
 func newGuard(kube kubernetes.Interface) *guard {
 	return &guard{kube: kube, answers: cache.NewLRUExpireCache(maxAnswers), reviews: rate.NewLimiter(reviewsPerSecond, reviewsAtOnce)}
+}
+
+// ControlGuard tells, by an HTTP status, whether the bearer of a token may have
+// the gateway connect to peers. The token is for that alone.
+func ControlGuard(kube kubernetes.Interface) func(ctx context.Context, token string) (int, error) {
+	g := &guard{
+		kube: kube, audience: v1alpha1.ControlAudience,
+		answers: cache.NewLRUExpireCache(maxControlAnswers), reviews: rate.NewLimiter(controlReviewsPerSecond, controlReviewsAtOnce),
+	}
+	return func(ctx context.Context, token string) (int, error) { return g.judge(ctx, token, v1alpha1.ControlPath) }
 }
 
 // protect passes on the requests that are allowed, and answers all others.
@@ -69,24 +88,33 @@ func (g *guard) verdict(r *http.Request) (int, error) {
 	if !strings.EqualFold(scheme, "Bearer") || token == "" {
 		return http.StatusUnauthorized, nil
 	}
-	key := sha256.Sum256([]byte(r.URL.Path + " " + token))
+	return g.judge(r.Context(), token, r.URL.Path)
+}
+
+// judge is StatusOK where the bearer of a token may get a path.
+func (g *guard) judge(ctx context.Context, token, path string) (int, error) {
+	key := sha256.Sum256([]byte(path + " " + token))
 	if known, ok := g.answers.Get(key); ok {
 		return known.(int), nil
 	}
 	if !g.reviews.Allow() {
 		return http.StatusTooManyRequests, nil
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), reviewTimeout)
+	ctx, cancel := context.WithTimeout(ctx, reviewTimeout)
 	defer cancel()
-	who, err := g.kube.AuthenticationV1().TokenReviews().Create(ctx, &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token}}, metav1.CreateOptions{})
+	asked := authenticationv1.TokenReviewSpec{Token: token}
+	if g.audience != "" {
+		asked.Audiences = []string{g.audience}
+	}
+	who, err := g.kube.AuthenticationV1().TokenReviews().Create(ctx, &authenticationv1.TokenReview{Spec: asked}, metav1.CreateOptions{})
 	if err != nil {
 		return http.StatusInternalServerError, fmt.Errorf("asking whose a token is: %w", err)
 	}
-	if !who.Status.Authenticated {
+	if !who.Status.Authenticated || g.audience != "" && !slices.Contains(who.Status.Audiences, g.audience) {
 		// It is not remembered: a token may be valid in a moment.
 		return http.StatusUnauthorized, nil
 	}
-	allowed, err := g.allowed(ctx, who.Status.User, r.URL.Path)
+	allowed, err := g.allowed(ctx, who.Status.User, path)
 	if err != nil {
 		return http.StatusInternalServerError, err
 	}

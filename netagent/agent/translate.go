@@ -125,7 +125,9 @@ func gateways(known []model.Node, o Objects) []string {
 // translatePeer makes a peer of a TunnelEndpoint, and tells which of its
 // mappings are left out.
 func translatePeer(c Cluster, te *v1alpha1.TunnelEndpoint, mappings []*v1alpha1.AddressMapping) (model.Peer, []string, error) {
-	peer := model.Peer{ClusterID: te.Spec.ClusterID, MTU: int(te.Spec.MTU), Keepalive: keepalive}
+	peer := model.Peer{ClusterID: te.Spec.ClusterID, MTU: int(te.Spec.MTU), Keepalive: keepalive, Control: model.Control{
+		Serve: slices.Contains(te.Spec.Control, v1alpha1.TunnelControlServe), Call: slices.Contains(te.Spec.Control, v1alpha1.TunnelControlCall),
+	}}
 	key, err := base64.StdEncoding.DecodeString(te.Spec.PublicKey)
 	if err != nil || len(key) != len(peer.PublicKey) {
 		return model.Peer{}, nil, errors.New("its public key is not 32 bytes in base64")

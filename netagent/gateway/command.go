@@ -7,6 +7,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"os"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -24,13 +26,31 @@ type Options struct {
 	PrivateKeyFile string
 	// Port is the UDP port of WireGuard.
 	Port int
+	// APIServer is where this cluster's API server is, host:port, for the peers
+	// that reach it through their tunnels.
+	APIServer string
+	// ControlPort is the TCP port of the node where this cluster's controllers
+	// have themselves connected to peers; 0: nobody can.
+	ControlPort int
+	// CertificateFile and KeyFile hold what is shown to them.
+	CertificateFile, KeyFile string
 	// ProbeInterval is the time between two probes of a peer.
 	ProbeInterval time.Duration
 }
 
 // NewOptions are the defaults.
 func NewOptions() *Options {
-	return &Options{Options: agent.NewOptions("127.0.0.1:5875"), PrivateKeyFile: "/etc/federation/wireguard/privateKey", Port: 51820, ProbeInterval: 2 * time.Second}
+	return &Options{Options: agent.NewOptions("127.0.0.1:5875"), PrivateKeyFile: "/etc/federation/wireguard/privateKey", Port: 51820, ProbeInterval: 2 * time.Second,
+		APIServer: apiServer()}
+}
+
+// apiServer is where pods find the API server of their cluster; empty elsewhere.
+func apiServer() string {
+	host, port := os.Getenv("KUBERNETES_SERVICE_HOST"), os.Getenv("KUBERNETES_SERVICE_PORT")
+	if host == "" || port == "" {
+		return ""
+	}
+	return net.JoinHostPort(host, port)
 }
 
 // AddFlags adds every flag.
@@ -38,6 +58,10 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	o.Options.AddFlags(flags)
 	flags.StringVar(&o.PrivateKeyFile, "private-key-file", o.PrivateKeyFile, "File with WireGuard's private key in base64. It is read again when it changes.")
 	flags.IntVar(&o.Port, "port", o.Port, "UDP port that peers call.")
+	flags.StringVar(&o.APIServer, "api-server", o.APIServer, "Where this cluster's API server is, host:port, for peers that reach it through their tunnels. Default is that of the pod's environment; empty serves none.")
+	flags.IntVar(&o.ControlPort, "control-port", o.ControlPort, "TCP port of the node where this cluster's controllers have themselves connected to the API servers of peers. 0 connects nobody.")
+	flags.StringVar(&o.CertificateFile, "control-cert-file", o.CertificateFile, "File with the certificate that is shown at --control-port, PEM encoded. It is read again for each connection.")
+	flags.StringVar(&o.KeyFile, "control-key-file", o.KeyFile, "File with the key of that certificate, PEM encoded.")
 	flags.DurationVar(&o.ProbeInterval, "probe-interval", o.ProbeInterval, "Time between two probes of a peer through its tunnel.")
 }
 
@@ -49,6 +73,15 @@ func (o *Options) Validate() []error {
 	errs := o.Options.Validate()
 	if o.Port < 1 || o.Port > 65535 {
 		errs = append(errs, fmt.Errorf("--port %d is not a port", o.Port))
+	}
+	if o.ControlPort < 0 || o.ControlPort > 65535 {
+		errs = append(errs, fmt.Errorf("--control-port %d is neither 0 nor a port", o.ControlPort))
+	}
+	if o.ControlPort != 0 && (o.CertificateFile == "" || o.KeyFile == "") {
+		errs = append(errs, errors.New("--control-port needs --control-cert-file and --control-key-file"))
+	}
+	if _, _, err := net.SplitHostPort(o.APIServer); o.APIServer != "" && err != nil {
+		errs = append(errs, fmt.Errorf("--api-server %q is not host:port", o.APIServer))
 	}
 	if o.ProbeInterval < 100*time.Millisecond {
 		errs = append(errs, fmt.Errorf("--probe-interval %s is less than 100ms", o.ProbeInterval))

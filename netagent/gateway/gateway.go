@@ -27,6 +27,7 @@ import (
 	"liqo.io/federation/netagent/agent"
 	"liqo.io/federation/netagent/apply"
 	"liqo.io/federation/netagent/kernel"
+	"liqo.io/federation/netagent/model"
 	"liqo.io/federation/netagent/probe"
 )
 
@@ -161,6 +162,7 @@ func (g *Gateway) work(ctx context.Context) error {
 		return nil
 	})
 	group.Go(func() error { every(ctx, reportEvery, g.followEndpoints); return nil })
+	group.Go(func() error { newControlPlane(g).run(ctx); return nil })
 	return group.Wait()
 }
 
@@ -247,11 +249,17 @@ func (g *Gateway) followEndpoints(ctx context.Context) {
 	if err != nil {
 		return
 	}
-	active := g.worker.outcome().active
-	lost := false
+	outcome := g.worker.outcome()
+	active, lost := outcome.active, false
+	var traffic map[model.PublicKey]kernel.Traffic
+	if active && slices.ContainsFunc(all, controlOnly) {
+		// Without it nobody counts as heard from, and the reporter tells why.
+		traffic, _ = g.worker.inner.Traffic(model.TunnelLink)
+	}
 	connected := make(map[string]bool)
 	for _, te := range all {
-		connected[te.Name] = active && g.worker.prober.Result(te.Name).Connected
+		connected[te.Name] = active && (g.worker.prober.Result(te.Name).Connected ||
+			controlOnly(te) && heard(traffic[outcome.peers[te.Name]], time.Now()))
 		lost = lost || g.connected[te.Name] && !connected[te.Name]
 	}
 	g.connected = connected

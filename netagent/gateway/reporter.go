@@ -71,9 +71,10 @@ func (r *reporter) report(ctx context.Context) error {
 		if served {
 			f.traffic, f.probes = traffic[key], r.worker.prober.Result(te.Name)
 			newKey := o.publicKey != "" && te.Status.PublicKey != "" && te.Status.PublicKey != o.publicKey
-			if !f.probes.Known && te.Status.Phase == v1alpha1.TunnelConnected && !newKey {
+			if !f.probes.Known && !controlOnly(te) && te.Status.Phase == v1alpha1.TunnelConnected && !newKey {
 				continue // a gateway that has just begun does not know better
 			}
+			f.alone = controlOnly(te) && heard(f.traffic, r.now())
 			f.lost = len(te.Spec.Endpoints) > 0 && !r.worker.endpoint(te).IsValid()
 		}
 		r.measure(te.Name, f)

@@ -32,11 +32,16 @@ const (
 	reasonNoEndpoint = "NoEndpoint"
 	reasonHandshake  = "NoHandshake"
 	reasonNoAnswer   = "NoAnswer"
+	reasonControl    = "ControlPlaneOnly"
 
 	reasonPass     = "PacketsPass"
 	reasonTooLarge = "PacketsTooLarge"
 	reasonNonePass = "NoLargePacket"
 )
+
+// sessionLife is how long keys are good for that two gateways have agreed upon;
+// others follow before that, as long as both are there.
+const sessionLife = 3 * time.Minute
 
 // maxMessage bounds the message of a condition, in bytes.
 const maxMessage = 1024
@@ -55,9 +60,21 @@ type facts struct {
 	failed string
 	// lost tells that the peer has endpoints, and that none of them leads
 	// anywhere.
-	lost    bool
+	lost bool
+	// alone tells that the tunnel carries the control plane alone, and that the
+	// other gateway is there.
+	alone   bool
 	traffic kernel.Traffic
 	probes  probe.Result
+}
+
+// controlOnly tells whether a tunnel carries the control plane alone. There is
+// nobody to probe yet.
+func controlOnly(te *v1alpha1.TunnelEndpoint) bool { return len(te.Spec.Remote) == 0 }
+
+// heard tells whether the other gateway was there not long ago.
+func heard(t kernel.Traffic, now time.Time) bool {
+	return !t.Handshake.IsZero() && now.Sub(t.Handshake) < sessionLife
 }
 
 // statusOf is the status of a TunnelEndpoint, made of the one before and of
@@ -80,6 +97,10 @@ func statusOf(te *v1alpha1.TunnelEndpoint, f facts, now time.Time) v1alpha1.Tunn
 	case f.probes.Connected:
 		s.Phase = v1alpha1.TunnelConnected
 		condition.Status, condition.Reason, condition.Message = metav1.ConditionTrue, reasonAnswers, "The other gateway answers through the tunnel."
+	case f.failed == "" && f.alone:
+		s.Phase = v1alpha1.TunnelConnected
+		condition.Status, condition.Reason = metav1.ConditionTrue, reasonControl
+		condition.Message = "Keys were agreed upon with the other gateway, and the tunnel carries the control plane. What else it is to carry is not agreed upon yet."
 	case f.failed != "":
 		condition.Reason, condition.Message = reasonNotApplied, "The gateway's node could not be set up: "+f.failed
 	case f.lost:

@@ -31,6 +31,7 @@ func TestTheStatusTellsHowTheTunnelStands(t *testing.T) {
 		"it answers, with a flaw": {facts{traffic: heard, probes: answers, leftOut: []string{"AddressMapping x: y"}}, v1alpha1.TunnelConnected, reasonAnswers, "172.16.2.1:51820", "Left out: AddressMapping x: y"},
 		"it is refused":           {facts{refused: "its 10.0.0.0/16 is ours", traffic: heard}, v1alpha1.TunnelError, reasonRefused, "", "its 10.0.0.0/16 is ours"},
 		"no handshake":            {facts{traffic: kernel.Traffic{Endpoint: heard.Endpoint}}, v1alpha1.TunnelConnecting, reasonHandshake, "", "UDP"},
+		"the control plane alone": {facts{traffic: heard, alone: true}, v1alpha1.TunnelConnected, reasonControl, "172.16.2.1:51820", "control plane"},
 		"no answer":               {facts{traffic: heard}, v1alpha1.TunnelConnecting, reasonNoAnswer, "172.16.2.1:51820", "does not answer"},
 		"nowhere to call":         {facts{lost: true}, v1alpha1.TunnelConnecting, reasonNoEndpoint, "", "endpoints"},
 		"the node is not set up":  {facts{failed: "no such device", lost: true}, v1alpha1.TunnelConnecting, reasonNotApplied, "", "no such device"},

@@ -54,9 +54,16 @@ type outcome struct {
 	// known.
 	publicKey string
 	peers     map[string]model.PublicKey // by name, of those that are served
+	control   map[string]controlled      // by cluster id, of those that are
 	refused   map[string]string
 	leftOut   map[string][]string
 	failed    string
+}
+
+// controlled is what of the control plane goes to a peer, and where it is.
+type controlled struct {
+	at   netip.Addr
+	part model.Control
 }
 
 // pass makes the node's kernel hold what the objects ask for, and nothing else.
@@ -111,7 +118,7 @@ func (w *worker) apply(ctx context.Context, active string) (writes int, result o
 	within, insideErr := w.inside.Apply(inside)
 	result = outcome{
 		applied: true, active: active == w.self, peers: make(map[string]model.PublicKey),
-		refused: t.Refused, leftOut: t.LeftOut,
+		refused: t.Refused, leftOut: t.LeftOut, control: make(map[string]controlled),
 	}
 	w.probe(t, &result)
 	// What is told to others is what is, and not what was to be.
@@ -132,6 +139,7 @@ func (w *worker) probe(t agent.Translation, result *outcome) {
 			continue
 		}
 		result.peers[name] = p.PublicKey
+		result.control[p.ClusterID] = controlled{at: model.ControlAddress(p.PublicKey), part: p.Control}
 		if !result.active {
 			continue
 		}

@@ -80,6 +80,9 @@ func (v *view) gatewayChains(s *State, f Family, peers []Peer) {
 	outgoing := Chain{Family: f, Table: natTable, Name: postroutingChain}
 	admit.add("-i %s -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT", TunnelLink)
 	var admitted, in, out []way
+	if f == IPv6 {
+		v.admitControl(&admit, controlled(peers))
+	}
 	for _, p := range peers {
 		remote := ofFamily(p.Remote, f)
 		if len(remote) == 0 {

@@ -31,6 +31,7 @@ var forbidden = []netip.Prefix{
 	netip.MustParsePrefix("::ffff:0:0/96"),
 	netip.MustParsePrefix("fe80::/10"),
 	netip.MustParsePrefix("ff00::/8"),
+	controlPrefix,
 }
 
 // check tells what is wrong with the cluster's own values.
@@ -149,7 +150,7 @@ func checkPeer(p Peer) error {
 		return fmt.Errorf("its MTU %d is not between %d and %d", p.MTU, minMTU, maxMTU)
 	case p.Keepalive < 0 || p.Keepalive > maxKeepalive || p.Keepalive%time.Second != 0:
 		return fmt.Errorf("its keepalive %s is not in whole seconds from 0 to %s", p.Keepalive, maxKeepalive)
-	case len(p.Remote) == 0:
+	case len(p.Remote) == 0 && !p.Control.wanted():
 		return errors.New("it has no CIDRs")
 	case len(p.Remote) > maxPeerCIDRs || len(p.Local) > maxPeerCIDRs:
 		return fmt.Errorf("it has more than %d CIDRs", maxPeerCIDRs)

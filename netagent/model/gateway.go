@@ -42,7 +42,8 @@ func (v *view) gatewayHost() State {
 
 func (v *view) gatewayInside(peers []Peer) State {
 	s := State{
-		Scope: Scope{Links: []string{GatewayLink, TunnelLink}, Routing: true, Families: v.families},
+		// Peers bring IPv6 along where the pods have none, and take it away again.
+		Scope: Scope{Links: []string{GatewayLink, TunnelLink}, Routing: true, Families: []Family{IPv4, IPv6}},
 		Links: []Link{
 			{Name: GatewayLink, Kind: VethEnd, MTU: v.in.MTU, MAC: gatewayMAC},
 			{Name: TunnelLink, Kind: WireGuard, MTU: v.in.tunnelMTU()},
@@ -64,13 +65,24 @@ func (v *view) gatewayInside(peers []Peer) State {
 		for _, r := range remote {
 			s.Routes = append(s.Routes, Route{Table: MainTable, Dst: r, Link: TunnelLink, MTU: mtu})
 		}
-		if v.in.Node == v.in.Active && len(remote) > 0 {
+		allowed := remote
+		if p.Control.wanted() {
+			allowed = append(allowed, host(ControlAddress(p.PublicKey)))
+			slices.SortFunc(allowed, ComparePrefix)
+		}
+		if v.in.Node == v.in.Active && len(allowed) > 0 {
 			s.Tunnel.Peers = append(s.Tunnel.Peers, TunnelPeer{
-				PublicKey: p.PublicKey, Endpoint: p.Endpoint, Keepalive: v.keepalive(p), AllowedIPs: remote,
+				PublicKey: p.PublicKey, Endpoint: p.Endpoint, Keepalive: v.keepalive(p), AllowedIPs: allowed,
 			})
 		}
 	}
-	for _, f := range v.families {
+	v.control(&s, controlled(peers))
+	families := v.families
+	if len(controlled(peers)) > 0 && !slices.Contains(families, IPv6) {
+		families = []Family{IPv4, IPv6}
+		s.Sysctls = append(s.Sysctls, linkSysctls(TunnelLink, []Family{IPv6})...)
+	}
+	for _, f := range families {
 		v.gatewayChains(&s, f, peers)
 	}
 	sortState(&s)

@@ -64,6 +64,9 @@ type Peer struct {
 	Remote []netip.Prefix
 	// Mappings are single addresses that the peer may call besides.
 	Mappings []Mapping
+	// Control is what of the control plane goes through the tunnel. A peer for
+	// which some does may have no CIDRs, as before they are agreed upon.
+	Control Control
 }
 
 // Remap is one of our CIDRs, and the one of equal length that a peer sees.

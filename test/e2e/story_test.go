@@ -83,6 +83,7 @@ func story() []step {
 		{"UpgradesAndRollsBack", upgradesAndRollsBack, false},
 		{"ProviderDecides", providerDecides, false},
 		{"OrphansAreRemovedByTheProvider", orphansAreRemovedByTheProvider, false},
+		{"PeersInBand", peersInBand, false},
 		{"PeersOnceMore", peersByInvitation, false},
 		{"UninstallIsRefusedWhilePeered", uninstallIsRefusedWhilePeered, false},
 		{"UninstallsWithoutATrace", uninstallsWithoutATrace, false},

@@ -45,6 +45,24 @@ type ForeignClusterSpec struct {
 	Lending                  PeeringLending
 	DisconnectTimeoutSeconds *int32
 	Networking               NetworkingMode
+	Mode                     PeeringMode
+	Gateway                  *PeeringGateway
+}
+
+// PeeringMode says which way the control planes of two clusters talk.
+type PeeringMode string
+
+// The modes of a peering, see v1alpha1.
+const (
+	PeeringOutOfBand PeeringMode = "OutOfBand"
+	PeeringInBand    PeeringMode = "InBand"
+)
+
+// PeeringGateway is what a cluster has to know of the gateway of another one to
+// make a tunnel to it.
+type PeeringGateway struct {
+	PublicKey string
+	Endpoints []string
 }
 
 // NetworkingMode says how the pods of two clusters reach each other.
@@ -143,6 +161,7 @@ type ForeignClusterStatus struct {
 	RemoteTenantNamespace  string
 	IdentityExpirationTime *metav1.Time
 	VirtualNodes           int32
+	Gateway                *PeeringGateway
 	Conditions             []metav1.Condition
 }
 
@@ -178,6 +197,9 @@ type PeeringSpec struct {
 	Token                    string
 	Resources                corev1.ResourceList
 	DisconnectTimeoutSeconds *int32
+	Incoming                 PeeringIntent
+	Mode                     PeeringMode
+	Gateway                  *PeeringGateway
 }
 
 // PeeringStatus is how a peering stands, as in the status of its
@@ -187,5 +209,7 @@ type PeeringStatus struct {
 	IncomingPeering PeeringPhase
 	Authentication  PeeringPhase
 	Conditions      []metav1.Condition
+	Gateway         *PeeringGateway
+	Command         string
 	Plan            *PeeringPlan
 }

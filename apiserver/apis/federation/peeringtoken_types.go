@@ -25,12 +25,14 @@ type PeeringToken struct {
 type PeeringTokenSpec struct {
 	ConsumerClusterID string
 	ExpirationSeconds *int64
+	Mode              PeeringMode
 }
 
 // PeeringTokenStatus is what became of an invitation.
 type PeeringTokenStatus struct {
-	Used   bool
-	UsedBy string
+	Used    bool
+	UsedBy  string
+	Gateway *PeeringGateway
 }
 
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object

@@ -26,7 +26,17 @@ type TunnelEndpointSpec struct {
 	MTU       int32
 	Local     []CIDRMapping
 	Remote    []CIDRMapping
+	Control   []TunnelControl
 }
+
+// TunnelControl is a part that a cluster has in the control plane of a tunnel.
+type TunnelControl string
+
+// The parts in the control plane, see v1alpha1.
+const (
+	TunnelControlServe TunnelControl = "Serve"
+	TunnelControlCall  TunnelControl = "Call"
+)
 
 // TunnelPhase is how far a tunnel has come.
 type TunnelPhase string

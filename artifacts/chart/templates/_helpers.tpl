@@ -128,12 +128,31 @@ spec:
           volumeMounts:
             - {name: tls, mountPath: /etc/federation/tls, readOnly: true}
             - {name: tmp, mountPath: /tmp}
+            {{- if .control }}
+            - {name: control, mountPath: /etc/federation/control, readOnly: true}
+            {{- end }}
       volumes:
         - name: tls
           secret:
             secretName: {{ .component }}-tls
         - name: tmp
           emptyDir: {}
+        {{- if .control }}
+        # Whom the proxy of the gateway is verified with, and the token to show it.
+        - name: control
+          projected:
+            defaultMode: 0440
+            sources:
+              - secret:
+                  name: liqo-control-tls
+                  optional: true
+                  items:
+                    - {key: ca.crt, path: ca.crt}
+              - serviceAccountToken:
+                  audience: liqo-control
+                  expirationSeconds: 3600
+                  path: token
+        {{- end }}
 ---
 apiVersion: v1
 kind: Service
@@ -290,6 +309,7 @@ containers:
       - {name: xtables, mountPath: /run/xtables.lock}
       {{- if .secret }}
       - {name: wireguard, mountPath: /etc/federation/wireguard, readOnly: true}
+      - {name: control, mountPath: /etc/federation/control, readOnly: true}
       {{- end }}
 volumes:
   - name: netns
@@ -303,5 +323,14 @@ volumes:
       defaultMode: 0400
       items:
         - {key: privateKey, path: privateKey}
+  - name: control
+    secret:
+      secretName: liqo-control-tls
+      # Without one there are no peerings in-band, and tunnels all the same.
+      optional: true
+      defaultMode: 0400
+      items:
+        - {key: tls.crt, path: tls.crt}
+        - {key: tls.key, path: tls.key}
   {{- end }}
 {{- end }}

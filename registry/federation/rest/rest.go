@@ -77,6 +77,9 @@ type StorageProvider struct {
 	// the certificate of AdvertisedServer is verified with. Empty means the
 	// consumer's system bundle.
 	AdvertisedCA []byte
+	// OwnCA is the PEM encoded bundle that the certificate of the API server is
+	// verified with within this cluster.
+	OwnCA []byte
 }
 
 // Background is what has to run while the group is served.
@@ -172,6 +175,7 @@ func (p StorageProvider) v1alpha1(granted *grants.Grants, addresses *addressing.
 		ClusterID:   p.ClusterID,
 		Server:      p.AdvertisedServer,
 		CA:          p.AdvertisedCA,
+		OwnCA:       p.OwnCA,
 	})
 	table.storages["resourcerequests/identity"] = resourcerequest.NewIdentityREST(requests, identities)
 	table.storages["namespaceoffloadings/offload"] = namespaceoffloading.NewOffloadREST(offloadings, core.Namespaces(), plans)

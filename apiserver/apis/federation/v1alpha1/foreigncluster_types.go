@@ -99,6 +99,41 @@ type ForeignClusterSpec struct {
 	// installation.
 	// +optional
 	Networking NetworkingMode `json:"networking,omitempty"`
+	// mode says which way the control planes of the two clusters talk: OutOfBand
+	// (the default), where the provider's API server is reached from outside, or
+	// InBand, where all of it goes through the tunnel between the gateways, and
+	// nothing but that is reached.
+	// +optional
+	Mode PeeringMode `json:"mode,omitempty"`
+	// gateway is the other cluster's, which a tunnel is made to before anything
+	// else is agreed upon. InBand needs it, and nothing else looks at it.
+	// +optional
+	Gateway *PeeringGateway `json:"gateway,omitempty"`
+}
+
+// PeeringMode says which way the control planes of two clusters talk.
+// +enum
+type PeeringMode string
+
+const (
+	// PeeringOutOfBand means that the provider's API server is reached from
+	// outside.
+	PeeringOutOfBand PeeringMode = "OutOfBand"
+	// PeeringInBand means that everything goes through the tunnel between the
+	// gateways.
+	PeeringInBand PeeringMode = "InBand"
+)
+
+// PeeringGateway is what a cluster has to know of the gateway of another one to
+// make a tunnel to it.
+type PeeringGateway struct {
+	// publicKey is its WireGuard key, in base64.
+	PublicKey string `json:"publicKey"`
+	// endpoints are where it is called, host:port over UDP, the best first. At
+	// most 8; without any it calls the other one.
+	// +optional
+	// +listType=atomic
+	Endpoints []string `json:"endpoints,omitempty"`
 }
 
 // NetworkingMode says how the pods of two clusters reach each other.
@@ -270,6 +305,10 @@ type ForeignClusterStatus struct {
 	// lends.
 	// +optional
 	VirtualNodes int32 `json:"virtualNodes,omitempty"`
+	// gateway is this cluster's own, as the other cluster has to know it, where
+	// mode is InBand.
+	// +optional
+	Gateway *PeeringGateway `json:"gateway,omitempty"`
 	// conditions say why each aspect is as it is: OutgoingPeering,
 	// IncomingPeering, Authenticated and Ready; ConsumerAlive, since when a
 	// cluster that is lent to is silent; and Networking, how far the tunnel has
@@ -343,6 +382,18 @@ type PeeringSpec struct {
 	// ForeignCluster stays as it is, 300 at first.
 	// +optional
 	DisconnectTimeoutSeconds *int32 `json:"disconnectTimeoutSeconds,omitempty"`
+	// incoming says whether this cluster lends to the other one. A POST may say
+	// Enabled where mode is InBand: then the other cluster is let in by the
+	// tunnel, and needs an invitation all the same.
+	// +optional
+	Incoming PeeringIntent `json:"incoming,omitempty"`
+	// mode is OutOfBand (the default), or InBand, where the control plane goes
+	// through the tunnel between the gateways.
+	// +optional
+	Mode PeeringMode `json:"mode,omitempty"`
+	// gateway is the other cluster's; InBand needs it.
+	// +optional
+	Gateway *PeeringGateway `json:"gateway,omitempty"`
 }
 
 // PeeringStatus is how a peering stands, as in the status of its
@@ -362,6 +413,14 @@ type PeeringStatus struct {
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
+	// gateway is this cluster's own, as the other cluster has to know it, where
+	// mode is InBand.
+	// +optional
+	Gateway *PeeringGateway `json:"gateway,omitempty"`
+	// command is the one line that lets this cluster in by the tunnel, to be run
+	// against the other one, where mode is InBand.
+	// +optional
+	Command string `json:"command,omitempty"`
 	// plan is what the request would lead to, in answers to dryRun=All only.
 	// +optional
 	Plan *PeeringPlan `json:"plan,omitempty"`

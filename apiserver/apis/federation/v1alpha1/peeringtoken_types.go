@@ -42,6 +42,11 @@ type PeeringTokenSpec struct {
 	// 3600 by default.
 	// +optional
 	ExpirationSeconds *int64 `json:"expirationSeconds,omitempty"`
+	// mode is OutOfBand (the default), where the consumer reaches this cluster's
+	// API server from outside, or InBand, where it does by the tunnel between the
+	// gateways.
+	// +optional
+	Mode PeeringMode `json:"mode,omitempty"`
 }
 
 // PeeringTokenStatus is what became of an invitation.
@@ -52,6 +57,10 @@ type PeeringTokenStatus struct {
 	// usedBy is the cluster id of that consumer.
 	// +optional
 	UsedBy string `json:"usedBy,omitempty"`
+	// gateway is this cluster's own, as the consumer has to know it, where mode is
+	// InBand: without it there is no invitation yet.
+	// +optional
+	Gateway *PeeringGateway `json:"gateway,omitempty"`
 }
 
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object

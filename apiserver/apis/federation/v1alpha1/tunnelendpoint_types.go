@@ -46,13 +46,33 @@ type TunnelEndpointSpec struct {
 	MTU int32 `json:"mtu,omitempty"`
 	// local are our ranges, those of pods before external ones, and what the
 	// other cluster calls them.
+	// +optional
 	// +listType=atomic
-	Local []CIDRMapping `json:"local"`
+	Local []CIDRMapping `json:"local,omitempty"`
 	// remote are the ranges of the other cluster as it calls them, those of pods
-	// before external ones, and what we call them.
+	// before external ones, and what we call them. Both lists are empty as long
+	// as the tunnel carries the control plane alone.
+	// +optional
 	// +listType=atomic
-	Remote []CIDRMapping `json:"remote"`
+	Remote []CIDRMapping `json:"remote,omitempty"`
+	// control says what of the control plane goes through the tunnel: Serve, where
+	// the other cluster may reach our API server by it, and Call, where we reach
+	// the other one's.
+	// +optional
+	// +listType=set
+	Control []TunnelControl `json:"control,omitempty"`
 }
+
+// TunnelControl is a part that a cluster has in the control plane of a tunnel.
+// +enum
+type TunnelControl string
+
+const (
+	// TunnelControlServe lets the other cluster reach our API server.
+	TunnelControlServe TunnelControl = "Serve"
+	// TunnelControlCall lets us reach the API server of the other one.
+	TunnelControlCall TunnelControl = "Call"
+)
 
 // TunnelPhase is how far a tunnel has come.
 // +enum

@@ -219,6 +219,11 @@ func (in PeeringAnswer) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in PeeringGateway) OpenAPIModelName() string {
+	return "io.liqo.federation.v1alpha1.PeeringGateway"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in PeeringLending) OpenAPIModelName() string {
 	return "io.liqo.federation.v1alpha1.PeeringLending"
 }

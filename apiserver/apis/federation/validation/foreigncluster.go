@@ -52,6 +52,7 @@ func ValidateForeignClusterStatusUpdate(cluster, old *federation.ForeignCluster)
 	errs = append(errs, optional(status.TenantNamespace, statusPath.Child("tenantNamespace"), dnsLabel)...)
 	errs = append(errs, optional(status.RemoteTenantNamespace, statusPath.Child("remoteTenantNamespace"), dnsLabel)...)
 	errs = append(errs, notNegative(status.VirtualNodes, statusPath.Child("virtualNodes"))...)
+	errs = append(errs, ownGateway(status.Gateway)...)
 	return append(errs, conditions(status.Conditions, statusPath.Child("conditions"))...)
 }
 
@@ -71,6 +72,7 @@ func foreignClusterSpec(spec *federation.ForeignClusterSpec) field.ErrorList {
 	errs = append(errs, orphanTTL(spec.Lending.OrphanTTL, specPath.Child("lending", "orphanTTL"))...)
 	errs = append(errs, optional(spec.InvitationSecretName, specPath.Child("invitationSecretName"), subdomain)...)
 	errs = append(errs, resources(spec.Resources, specPath.Child("resources"))...)
+	errs = append(errs, inBand(spec)...)
 	errs = append(errs, oneOf(spec.Networking, specPath.Child("networking"), "", federation.NetworkingNone, federation.NetworkingFlat, federation.NetworkingTunnel)...)
 	return append(errs, seconds(spec.DisconnectTimeoutSeconds, 0, maxDisconnectSeconds, specPath.Child("disconnectTimeoutSeconds"))...)
 }
@@ -88,7 +90,10 @@ func ValidatePeering(peering *federation.Peering) field.ErrorList {
 		ProxyURL:                 spec.ProxyURL,
 		Resources:                spec.Resources,
 		DisconnectTimeoutSeconds: spec.DisconnectTimeoutSeconds,
+		Mode:                     spec.Mode,
+		Gateway:                  spec.Gateway,
 	})
+	errs = append(errs, oneOf(spec.Incoming, specPath.Child("incoming"), "", federation.PeeringEnabled, federation.PeeringDisabled)...)
 	return append(errs, token(spec.Token, specPath.Child("token"))...)
 }
 
@@ -97,10 +102,51 @@ func ValidatePeering(peering *federation.Peering) field.ErrorList {
 func ValidateNewPeering(peering *federation.Peering, name string) field.ErrorList {
 	errs := ValidatePeering(peering)
 	errs = append(errs, clusterName(name, metadataPath.Child("name"))...)
-	if peering.Spec.Outgoing == federation.PeeringDisabled {
+	switch letsIn := peering.Spec.Incoming == federation.PeeringEnabled; {
+	case letsIn && peering.Spec.Mode != federation.PeeringInBand:
+		errs = append(errs, field.Forbidden(specPath.Child("incoming"), "goes with the mode InBand; elsewhere an accepted invitation enables it"))
+	case letsIn && peering.Spec.Outgoing == federation.PeeringDisabled && peering.Spec.Token != "":
+		errs = append(errs, field.Forbidden(specPath.Child("token"), "goes with outgoing: Enabled"))
+	case letsIn:
+	case peering.Spec.Outgoing == federation.PeeringDisabled:
 		errs = append(errs, field.Invalid(specPath.Child("outgoing"), peering.Spec.Outgoing, "must be Enabled to peer; DELETE this subresource to end the peering"))
 	}
 	return errs
+}
+
+// inBand checks what a control plane needs that goes through the tunnel.
+func inBand(spec *federation.ForeignClusterSpec) field.ErrorList {
+	errs := oneOf(spec.Mode, specPath.Child("mode"), "", federation.PeeringOutOfBand, federation.PeeringInBand)
+	if spec.Gateway != nil {
+		errs = append(errs, peeringGateway(spec.Gateway, specPath.Child("gateway"))...)
+	}
+	if spec.Mode != federation.PeeringInBand {
+		return errs
+	}
+	if spec.Gateway == nil {
+		errs = append(errs, field.Required(specPath.Child("gateway"), "is the other cluster's, which InBand needs: its status.gateway of the peering says it"))
+	}
+	if spec.ClusterID == "" {
+		errs = append(errs, field.Required(specPath.Child("clusterID"), "is the other cluster's, which InBand needs before anything is said"))
+	}
+	if spec.ProxyURL != "" {
+		errs = append(errs, field.Forbidden(specPath.Child("proxyURL"), "leads nowhere with InBand: the way is the tunnel"))
+	}
+	return errs
+}
+
+// peeringGateway checks what is known of a gateway.
+func peeringGateway(gateway *federation.PeeringGateway, path *field.Path) field.ErrorList {
+	errs := publicKey(gateway.PublicKey, path.Child("publicKey"))
+	return append(errs, uniqueNames(gateway.Endpoints, MaxTunnelEndpoints, path.Child("endpoints"), hostPort)...)
+}
+
+// ownGateway checks what is said of our own, if anything is.
+func ownGateway(gateway *federation.PeeringGateway) field.ErrorList {
+	if gateway == nil {
+		return nil
+	}
+	return peeringGateway(gateway, statusPath.Child("gateway"))
 }
 
 func peeringIntent(intent federation.PeeringIntent, path *field.Path) field.ErrorList {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"strconv"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -222,11 +223,19 @@ func ValidateTunnelEndpointStatusUpdate(endpoint, old *federation.TunnelEndpoint
 func tunnelEndpointSpec(spec *federation.TunnelEndpointSpec) field.ErrorList {
 	errs := requiredClusterID(spec.ClusterID, specPath.Child("clusterID"))
 	errs = append(errs, tunnel(spec.PublicKey, spec.Endpoints, spec.MTU)...)
+	control := specPath.Child("control")
+	for i, part := range spec.Control {
+		errs = append(errs, oneOf(part, control.Index(i), federation.TunnelControlServe, federation.TunnelControlCall)...)
+		if slices.Contains(spec.Control[:i], part) {
+			errs = append(errs, field.Duplicate(control.Index(i), part))
+		}
+	}
+	alone := len(spec.Control) > 0 && len(spec.Local) == 0 && len(spec.Remote) == 0
 	for _, side := range []struct {
 		name string
 		list []federation.CIDRMapping
 	}{{"local", spec.Local}, {"remote", spec.Remote}} {
-		if len(side.list) == 0 {
+		if len(side.list) == 0 && !alone {
 			errs = append(errs, field.Required(specPath.Child(side.name), "must name at least one range and what stands for it"))
 		}
 		errs = append(errs, cidrMappings(side.list, specPath.Child(side.name))...)

@@ -195,12 +195,20 @@ func TestWhatATunnelIsMadeOf(t *testing.T) {
 		"one that calls us":           {func(e *federation.TunnelEndpoint) { e.Spec.Endpoints, e.Spec.MTU = nil, 0 }, nil},
 		"a name that is no cluster's": {func(e *federation.TunnelEndpoint) { e.Name = strings.Repeat("m", 41) }, []string{"metadata.name"}},
 		"no cluster":                  {func(e *federation.TunnelEndpoint) { e.Spec.ClusterID = "" }, []string{"spec.clusterID"}},
-		"nothing of ours":             {func(e *federation.TunnelEndpoint) { e.Spec.Local = nil }, []string{"spec.local"}},
-		"nothing of theirs":           {func(e *federation.TunnelEndpoint) { e.Spec.Remote = nil }, []string{"spec.remote"}},
-		"a range that is none":        {func(e *federation.TunnelEndpoint) { e.Spec.Remote[0].Mapped = "0.0.0.0/0" }, []string{"spec.remote[0].mapped"}},
-		"a key that is none":          {func(e *federation.TunnelEndpoint) { e.Spec.PublicKey = "key" }, []string{"spec.publicKey"}},
-		"an endpoint that is none":    {func(e *federation.TunnelEndpoint) { e.Spec.Endpoints = []string{"localhost:1"} }, []string{"spec.endpoints[0]"}},
-		"an MTU that is none":         {func(e *federation.TunnelEndpoint) { e.Spec.MTU = 1000 }, []string{"spec.mtu"}},
+		"the control plane alone": {func(e *federation.TunnelEndpoint) {
+			e.Spec.Local, e.Spec.Remote, e.Spec.Control = nil, nil, []federation.TunnelControl{"Serve", "Call"}
+		}, nil},
+		"the control plane and half of the rest": {func(e *federation.TunnelEndpoint) {
+			e.Spec.Local, e.Spec.Control = nil, []federation.TunnelControl{"Call"}
+		}, []string{"spec.local"}},
+		"a part that there is none": {func(e *federation.TunnelEndpoint) { e.Spec.Control = []federation.TunnelControl{"Rule"} }, []string{"spec.control[0]"}},
+		"a part twice":              {func(e *federation.TunnelEndpoint) { e.Spec.Control = []federation.TunnelControl{"Call", "Call"} }, []string{"spec.control[1]"}},
+		"nothing of ours":           {func(e *federation.TunnelEndpoint) { e.Spec.Local = nil }, []string{"spec.local"}},
+		"nothing of theirs":         {func(e *federation.TunnelEndpoint) { e.Spec.Remote = nil }, []string{"spec.remote"}},
+		"a range that is none":      {func(e *federation.TunnelEndpoint) { e.Spec.Remote[0].Mapped = "0.0.0.0/0" }, []string{"spec.remote[0].mapped"}},
+		"a key that is none":        {func(e *federation.TunnelEndpoint) { e.Spec.PublicKey = "key" }, []string{"spec.publicKey"}},
+		"an endpoint that is none":  {func(e *federation.TunnelEndpoint) { e.Spec.Endpoints = []string{"localhost:1"} }, []string{"spec.endpoints[0]"}},
+		"an MTU that is none":       {func(e *federation.TunnelEndpoint) { e.Spec.MTU = 1000 }, []string{"spec.mtu"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if diff := cmp.Diff(test.want, fieldsOf(ValidateTunnelEndpoint(tunnelEndpoint(test.change)))); diff != "" {

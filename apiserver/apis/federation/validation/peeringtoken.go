@@ -20,6 +20,7 @@ const (
 func ValidatePeeringToken(token *federation.PeeringToken) field.ErrorList {
 	errs := metadata(token, false)
 	errs = append(errs, optional(token.Spec.ConsumerClusterID, specPath.Child("consumerClusterID"), clusterID)...)
+	errs = append(errs, oneOf(token.Spec.Mode, specPath.Child("mode"), "", federation.PeeringOutOfBand, federation.PeeringInBand)...)
 	return append(errs, seconds(token.Spec.ExpirationSeconds, minTokenSeconds, maxTokenSeconds, specPath.Child("expirationSeconds"))...)
 }
 
@@ -40,6 +41,7 @@ func ValidatePeeringTokenStatusUpdate(token, old *federation.PeeringToken) field
 	if token.Status.UsedBy != "" && !token.Status.Used {
 		errs = append(errs, field.Invalid(statusPath.Child("used"), token.Status.Used, "must be true when usedBy names a consumer"))
 	}
+	errs = append(errs, ownGateway(token.Status.Gateway)...)
 	errs = append(errs, onceSet(token.Status.UsedBy, old.Status.UsedBy, statusPath.Child("usedBy"))...)
 	return append(errs, optional(token.Status.UsedBy, statusPath.Child("usedBy"), clusterID)...)
 }

@@ -97,7 +97,7 @@ func newConfig(client *rest.Config, options *Options) (*Config, error) {
 		Federation:          federation,
 		FederationInformers: externalversions.NewSharedInformerFactoryWithOptions(federation, 0, externalversions.WithTransform(remote.Trim)),
 		Events:              record.NewBroadcaster(),
-		Peers:               remote.NewPeers(),
+		Peers:               remote.NewPeers(options.ControlProxy.TokenFile),
 		Options:             options,
 		client:              client,
 		scheme:              scheme,

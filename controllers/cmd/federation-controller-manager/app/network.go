@@ -51,7 +51,13 @@ func (c *Config) network(controller string) *network.Config {
 }
 
 func initNetwork(_ context.Context, config *Config) ([]Runner, error) {
-	return running(network.New(config.network("network")))
+	c := config.network("network")
+	runners, err := running(network.New(c))
+	if err != nil {
+		return nil, err
+	}
+	more, err := running(network.NewInvitations(c))
+	return append(runners, more...), err
 }
 
 // initGatewayService runs nothing where no Service leads to the gateway.

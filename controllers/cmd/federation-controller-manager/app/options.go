@@ -65,6 +65,8 @@ type Options struct {
 	// Network is what is told to other clusters of this one's network, and what
 	// theirs may be called here.
 	Network network.Settings
+	// ControlProxy leads to providers that are reached by their tunnels.
+	ControlProxy peering.ControlProxy
 	// Policy is what this cluster lends, and how.
 	Policy resources.Policy
 	// VirtualKubelet says how virtual kubelets are deployed.
@@ -124,6 +126,7 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.Networking, "networking", o.Networking, "How the pods of this cluster and those of others reach each other, where spec.networking of a ForeignCluster does not say: None, where they do not, Flat, where all are in one network already, or Tunnel, by tunnels between gateways. Endpoints of Services cross only where they do.")
 	fs.StringSliceVar(&o.RefusedEndpoints, "refused-endpoint-cidrs", o.RefusedEndpoints, "CIDRs that endpoints of consumers' Services cannot be in, beside the addresses and pod CIDRs of this cluster's nodes and the ServiceCIDRs: those of its pods where its nodes do not say, and whatever else its nodes reach and consumers are not to.")
 	o.Network.AddFlags(fs)
+	o.ControlProxy.AddFlags(fs)
 	o.Policy.AddFlags(fs)
 	o.VirtualKubelet.AddFlags(fs)
 	configoptions.BindLeaderElectionFlags(&o.LeaderElection, fs)
@@ -162,6 +165,7 @@ func (o *Options) Validate() []error {
 		errs = append(errs, fmt.Errorf("--networking %q: must be one of %v", o.Networking, modes))
 	}
 	errs = append(errs, o.Network.Validate()...)
+	errs = append(errs, o.ControlProxy.Validate()...)
 	for _, cidr := range o.RefusedEndpoints {
 		if _, err := netip.ParsePrefix(cidr); err != nil {
 			errs = append(errs, fmt.Errorf("--refused-endpoint-cidrs %q: must be a CIDR, as 10.96.0.0/12", cidr))

@@ -41,6 +41,7 @@ func (c *Config) peering() *peering.Config {
 		IdentityMode:        peering.IdentityMode(c.Options.IdentityMode),
 		IdentityLifetime:    c.Options.IdentityLifetime,
 		Networking:          v1alpha1.NetworkingMode(c.Options.Networking),
+		ControlProxy:        c.Options.ControlProxy,
 	}
 }
 

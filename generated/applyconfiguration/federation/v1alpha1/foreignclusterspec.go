@@ -57,6 +57,14 @@ type ForeignClusterSpecApplyConfiguration struct {
 	// may have the same addresses. Empty leaves it to the setting of this
 	// installation.
 	Networking *federationv1alpha1.NetworkingMode `json:"networking,omitempty"`
+	// mode says which way the control planes of the two clusters talk: OutOfBand
+	// (the default), where the provider's API server is reached from outside, or
+	// InBand, where all of it goes through the tunnel between the gateways, and
+	// nothing but that is reached.
+	Mode *federationv1alpha1.PeeringMode `json:"mode,omitempty"`
+	// gateway is the other cluster's, which a tunnel is made to before anything
+	// else is agreed upon. InBand needs it, and nothing else looks at it.
+	Gateway *PeeringGatewayApplyConfiguration `json:"gateway,omitempty"`
 }
 
 // ForeignClusterSpecApplyConfiguration constructs a declarative configuration of the ForeignClusterSpec type for use with
@@ -160,5 +168,21 @@ func (b *ForeignClusterSpecApplyConfiguration) WithDisconnectTimeoutSeconds(valu
 // If called multiple times, the Networking field is set to the value of the last call.
 func (b *ForeignClusterSpecApplyConfiguration) WithNetworking(value federationv1alpha1.NetworkingMode) *ForeignClusterSpecApplyConfiguration {
 	b.Networking = &value
+	return b
+}
+
+// WithMode sets the Mode field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Mode field is set to the value of the last call.
+func (b *ForeignClusterSpecApplyConfiguration) WithMode(value federationv1alpha1.PeeringMode) *ForeignClusterSpecApplyConfiguration {
+	b.Mode = &value
+	return b
+}
+
+// WithGateway sets the Gateway field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Gateway field is set to the value of the last call.
+func (b *ForeignClusterSpecApplyConfiguration) WithGateway(value *PeeringGatewayApplyConfiguration) *ForeignClusterSpecApplyConfiguration {
+	b.Gateway = value
 	return b
 }

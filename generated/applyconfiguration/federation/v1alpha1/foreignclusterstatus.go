@@ -43,6 +43,9 @@ type ForeignClusterStatusApplyConfiguration struct {
 	// virtualNodes counts the virtual nodes made of what the other cluster
 	// lends.
 	VirtualNodes *int32 `json:"virtualNodes,omitempty"`
+	// gateway is this cluster's own, as the other cluster has to know it, where
+	// mode is InBand.
+	Gateway *PeeringGatewayApplyConfiguration `json:"gateway,omitempty"`
 	// conditions say why each aspect is as it is: OutgoingPeering,
 	// IncomingPeering, Authenticated and Ready; ConsumerAlive, since when a
 	// cluster that is lent to is silent; and Networking, how far the tunnel has
@@ -133,6 +136,14 @@ func (b *ForeignClusterStatusApplyConfiguration) WithIdentityExpirationTime(valu
 // If called multiple times, the VirtualNodes field is set to the value of the last call.
 func (b *ForeignClusterStatusApplyConfiguration) WithVirtualNodes(value int32) *ForeignClusterStatusApplyConfiguration {
 	b.VirtualNodes = &value
+	return b
+}
+
+// WithGateway sets the Gateway field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Gateway field is set to the value of the last call.
+func (b *ForeignClusterStatusApplyConfiguration) WithGateway(value *PeeringGatewayApplyConfiguration) *ForeignClusterStatusApplyConfiguration {
+	b.Gateway = value
 	return b
 }
 

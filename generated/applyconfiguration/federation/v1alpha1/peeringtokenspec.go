@@ -5,6 +5,10 @@
 
 package v1alpha1
 
+import (
+	federationv1alpha1 "liqo.io/federation/apiserver/apis/federation/v1alpha1"
+)
+
 // PeeringTokenSpecApplyConfiguration represents a declarative configuration of the PeeringTokenSpec type for use
 // with apply.
 //
@@ -18,6 +22,10 @@ type PeeringTokenSpecApplyConfiguration struct {
 	// the creation of the token: 600 (ten minutes) to 604800 (a week),
 	// 3600 by default.
 	ExpirationSeconds *int64 `json:"expirationSeconds,omitempty"`
+	// mode is OutOfBand (the default), where the consumer reaches this cluster's
+	// API server from outside, or InBand, where it does by the tunnel between the
+	// gateways.
+	Mode *federationv1alpha1.PeeringMode `json:"mode,omitempty"`
 }
 
 // PeeringTokenSpecApplyConfiguration constructs a declarative configuration of the PeeringTokenSpec type for use with
@@ -39,5 +47,13 @@ func (b *PeeringTokenSpecApplyConfiguration) WithConsumerClusterID(value string)
 // If called multiple times, the ExpirationSeconds field is set to the value of the last call.
 func (b *PeeringTokenSpecApplyConfiguration) WithExpirationSeconds(value int64) *PeeringTokenSpecApplyConfiguration {
 	b.ExpirationSeconds = &value
+	return b
+}
+
+// WithMode sets the Mode field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Mode field is set to the value of the last call.
+func (b *PeeringTokenSpecApplyConfiguration) WithMode(value federationv1alpha1.PeeringMode) *PeeringTokenSpecApplyConfiguration {
+	b.Mode = &value
 	return b
 }

@@ -14,6 +14,9 @@ type PeeringTokenStatusApplyConfiguration struct {
 	Used *bool `json:"used,omitempty"`
 	// usedBy is the cluster id of that consumer.
 	UsedBy *string `json:"usedBy,omitempty"`
+	// gateway is this cluster's own, as the consumer has to know it, where mode is
+	// InBand: without it there is no invitation yet.
+	Gateway *PeeringGatewayApplyConfiguration `json:"gateway,omitempty"`
 }
 
 // PeeringTokenStatusApplyConfiguration constructs a declarative configuration of the PeeringTokenStatus type for use with
@@ -35,5 +38,13 @@ func (b *PeeringTokenStatusApplyConfiguration) WithUsed(value bool) *PeeringToke
 // If called multiple times, the UsedBy field is set to the value of the last call.
 func (b *PeeringTokenStatusApplyConfiguration) WithUsedBy(value string) *PeeringTokenStatusApplyConfiguration {
 	b.UsedBy = &value
+	return b
+}
+
+// WithGateway sets the Gateway field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Gateway field is set to the value of the last call.
+func (b *PeeringTokenStatusApplyConfiguration) WithGateway(value *PeeringGatewayApplyConfiguration) *PeeringTokenStatusApplyConfiguration {
+	b.Gateway = value
 	return b
 }

@@ -5,6 +5,10 @@
 
 package v1alpha1
 
+import (
+	federationv1alpha1 "liqo.io/federation/apiserver/apis/federation/v1alpha1"
+)
+
 // TunnelEndpointSpecApplyConfiguration represents a declarative configuration of the TunnelEndpointSpec type for use
 // with apply.
 //
@@ -25,8 +29,13 @@ type TunnelEndpointSpecApplyConfiguration struct {
 	// other cluster calls them.
 	Local []CIDRMappingApplyConfiguration `json:"local,omitempty"`
 	// remote are the ranges of the other cluster as it calls them, those of pods
-	// before external ones, and what we call them.
+	// before external ones, and what we call them. Both lists are empty as long
+	// as the tunnel carries the control plane alone.
 	Remote []CIDRMappingApplyConfiguration `json:"remote,omitempty"`
+	// control says what of the control plane goes through the tunnel: Serve, where
+	// the other cluster may reach our API server by it, and Call, where we reach
+	// the other one's.
+	Control []federationv1alpha1.TunnelControl `json:"control,omitempty"`
 }
 
 // TunnelEndpointSpecApplyConfiguration constructs a declarative configuration of the TunnelEndpointSpec type for use with
@@ -91,6 +100,16 @@ func (b *TunnelEndpointSpecApplyConfiguration) WithRemote(values ...*CIDRMapping
 			panic("nil value passed to WithRemote")
 		}
 		b.Remote = append(b.Remote, *values[i])
+	}
+	return b
+}
+
+// WithControl adds the given value to the Control field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Control field.
+func (b *TunnelEndpointSpecApplyConfiguration) WithControl(values ...federationv1alpha1.TunnelControl) *TunnelEndpointSpecApplyConfiguration {
+	for i := range values {
+		b.Control = append(b.Control, values[i])
 	}
 	return b
 }

@@ -52,7 +52,14 @@ func (r *PeerREST) Get(ctx context.Context, name string, options *metav1.GetOpti
 	if err != nil {
 		return nil, err
 	}
-	return peeringOf(cluster), nil
+	return r.show(cluster), nil
+}
+
+// show is the peering, with the way for the other side to let this one in.
+func (r *PeerREST) show(cluster *federation.ForeignCluster) *federation.Peering {
+	peering := peeringOf(cluster)
+	peering.Status.Command = letIn(cluster, r.plans.ClusterName, r.plans.ClusterID)
+	return peering
 }
 
 // Create takes an invitation, and makes the foreign cluster if there is none.
@@ -99,7 +106,7 @@ func (r *PeerREST) answer(ctx context.Context, change change, dryRun []string) (
 	if shown == nil {
 		shown = change.is
 	}
-	peering := peeringOf(shown)
+	peering := r.show(shown)
 	if !dryrun.IsDryRun(dryRun) {
 		return peering, nil
 	}
@@ -128,12 +135,22 @@ func (r *PeerREST) take(ctx context.Context, name string, peering *federation.Pe
 
 // takeNew makes the foreign cluster that an invitation is about.
 func (r *PeerREST) takeNew(ctx context.Context, name string, peering *federation.Peering, options *metav1.CreateOptions) (change, error) {
+	cluster := &federation.ForeignCluster{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	cluster.Spec.Outgoing, cluster.Spec.Incoming = federation.PeeringDisabled, federation.PeeringDisabled
+	extend(cluster, peering)
+	if peering.Spec.Outgoing == federation.PeeringDisabled {
+		created, err := r.clusters.Create(ctx, cluster, rest.ValidateAllObjectFunc, options)
+		if apierrors.IsAlreadyExists(err) {
+			return change{}, verb.LostRace(err)
+		}
+		if err != nil {
+			return change{}, err
+		}
+		return change{wanted: created.(*federation.ForeignCluster)}, nil
+	}
 	if peering.Spec.Token == "" {
 		return change{}, tokenRequired(name)
 	}
-	cluster := &federation.ForeignCluster{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	cluster.Spec.Incoming = federation.PeeringDisabled
-	extend(cluster, peering)
 
 	undo, err := r.invitations.keep(ctx, name, peering.Spec.Token, false, options.DryRun)
 	if err != nil {
@@ -159,7 +176,7 @@ func (r *PeerREST) takeMore(ctx context.Context, cluster *federation.ForeignClus
 	found := differences(cluster, peering)
 	borrows := cluster.Spec.Outgoing == federation.PeeringEnabled
 	token := peering.Spec.Token
-	if token == "" && !borrows && cluster.Spec.InvitationSecretName == "" {
+	if letIn := peering.Spec.Outgoing == federation.PeeringDisabled; token == "" && !letIn && !borrows && cluster.Spec.InvitationSecretName == "" {
 		return change{}, tokenRequired(cluster.Name)
 	}
 	keep := false
@@ -178,11 +195,11 @@ func (r *PeerREST) takeMore(ctx context.Context, cluster *federation.ForeignClus
 	if len(found) > 0 {
 		return change{}, verb.Contradiction(peerResource, cluster.Name, found)
 	}
-	if borrows && !keep {
-		return change{is: cluster, wanted: cluster}, nil
-	}
 	wanted := cluster.DeepCopy()
 	extend(wanted, peering)
+	if !keep && (borrows || peering.Spec.Outgoing == federation.PeeringDisabled) && wanted.Spec.Incoming == cluster.Spec.Incoming && wanted.Spec.Mode == cluster.Spec.Mode {
+		return change{is: cluster, wanted: cluster}, nil
+	}
 	if err := checkManagers(options.FieldManager, cluster, wanted); err != nil {
 		return change{}, err
 	}

@@ -11,6 +11,7 @@ import (
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/registry/rest"
 
 	"liqo.io/federation/apiserver/apis/federation"
@@ -41,12 +42,16 @@ func peeringOf(cluster *federation.ForeignCluster) *federation.Peering {
 			ProxyURL:                 spec.ProxyURL,
 			Resources:                spec.Resources,
 			DisconnectTimeoutSeconds: spec.DisconnectTimeoutSeconds,
+			Incoming:                 spec.Incoming,
+			Mode:                     spec.Mode,
+			Gateway:                  spec.Gateway,
 		},
 		Status: federation.PeeringStatus{
 			OutgoingPeering: status.OutgoingPeering,
 			IncomingPeering: status.IncomingPeering,
 			Authentication:  status.Authentication,
 			Conditions:      status.Conditions,
+			Gateway:         status.Gateway,
 		},
 	}
 }
@@ -61,6 +66,13 @@ func replace(cluster *federation.ForeignCluster, peering *federation.Peering) {
 	cluster.Spec.ProxyURL = spec.ProxyURL
 	cluster.Spec.Resources = spec.Resources
 	cluster.Spec.DisconnectTimeoutSeconds = spec.DisconnectTimeoutSeconds
+	// Who does not know of these does not mean to change them.
+	if spec.Incoming != "" {
+		cluster.Spec.Incoming = spec.Incoming
+	}
+	if spec.Mode != "" {
+		cluster.Spec.Mode, cluster.Spec.Gateway = spec.Mode, spec.Gateway
+	}
 	if spec.Token != "" {
 		cluster.Spec.InvitationSecretName = rules.InvitationSecret(cluster.Name)
 	}
@@ -70,9 +82,17 @@ func replace(cluster *federation.ForeignCluster, peering *federation.Peering) {
 // say stays as it is.
 func extend(cluster *federation.ForeignCluster, peering *federation.Peering) {
 	spec := peering.Spec.DeepCopy()
-	cluster.Spec.Outgoing = spec.Outgoing
-	cluster.Spec.Server = spec.Server
-	cluster.Spec.CABundle = spec.CABundle
+	if spec.Incoming == federation.PeeringEnabled {
+		cluster.Spec.Incoming = spec.Incoming
+	}
+	if spec.Mode != "" {
+		cluster.Spec.Mode, cluster.Spec.Gateway = spec.Mode, spec.Gateway
+	}
+	if spec.Outgoing == federation.PeeringEnabled {
+		cluster.Spec.Outgoing = spec.Outgoing
+		cluster.Spec.Server = spec.Server
+		cluster.Spec.CABundle = spec.CABundle
+	}
 	if spec.ProxyURL != "" {
 		cluster.Spec.ProxyURL = spec.ProxyURL
 	}
@@ -101,8 +121,14 @@ func differences(cluster *federation.ForeignCluster, peering *federation.Peering
 	if is.ClusterID != "" && wanted.ClusterID != "" && is.ClusterID != wanted.ClusterID {
 		differ("spec.clusterID", "is %s, not %s", is.ClusterID, wanted.ClusterID)
 	}
-	if is.Outgoing != federation.PeeringEnabled {
+	if is.Mode == federation.PeeringInBand && wanted.Mode != "" && (is.Mode != wanted.Mode || !apiequality.Semantic.DeepEqual(is.Gateway, wanted.Gateway)) {
+		differ("spec.gateway", "is another one")
+	}
+	if is.Outgoing != federation.PeeringEnabled || wanted.Outgoing != federation.PeeringEnabled {
 		return found
+	}
+	if is.Mode != federation.PeeringInBand && wanted.Mode == federation.PeeringInBand {
+		differ("spec.mode", "is %s, not %s", federation.PeeringOutOfBand, wanted.Mode)
 	}
 	if is.Server != wanted.Server {
 		differ("spec.server", "is %s, not %s", is.Server, wanted.Server)
@@ -168,7 +194,12 @@ func (u peeringUpdate) peering(ctx context.Context, cluster *federation.ForeignC
 	if err := verb.CheckPreconditions(peerResource, cluster.Name, peering, cluster); err != nil {
 		return nil, err
 	}
-	if errs := validation.ValidatePeering(peering); len(errs) > 0 {
+	errs := validation.ValidatePeering(peering)
+	if incoming := peering.Spec.Incoming; incoming != "" && incoming != cluster.Spec.Incoming &&
+		(incoming != federation.PeeringEnabled || peering.Spec.Mode != federation.PeeringInBand) {
+		errs = append(errs, field.Forbidden(field.NewPath("spec", "incoming"), "is changed here to Enabled alone, with the mode InBand: the ForeignCluster itself is the place for the rest"))
+	}
+	if len(errs) > 0 {
 		return nil, apierrors.NewInvalid(peeringKind, cluster.Name, errs)
 	}
 	return peering, nil

@@ -16,10 +16,18 @@ import (
 	"liqo.io/federation/apiserver/rules"
 )
 
+// inClusterServer is an API server as every one is certified to be called within
+// its own cluster.
+const inClusterServer = "https://kubernetes.default.svc"
+
 // fill writes what a consumer's administrator needs: what to POST, its
 // declarative twin, and the command that POSTs it. Without a token, as in a
 // dry run, there is no command.
-func fill(invitation *federation.Invitation, provider Provider, token string, expiry time.Time) error {
+func fill(invitation *federation.Invitation, provider Provider, parent *federation.PeeringToken, token string, expiry time.Time) error {
+	if parent.Spec.Mode == federation.PeeringInBand {
+		// By the tunnel this is what the API server is called.
+		provider.Server, provider.CA = inClusterServer, provider.OwnCA
+	}
 	invitation.Status = federation.InvitationStatus{
 		ClusterName:    provider.ClusterName,
 		ExpirationTime: metav1.NewTime(expiry),
@@ -46,6 +54,10 @@ func fill(invitation *federation.Invitation, provider Provider, token string, ex
 				InvitationSecretName: rules.InvitationSecret(provider.ClusterName),
 			},
 		},
+	}
+	if parent.Spec.Mode == federation.PeeringInBand {
+		invitation.Status.Peering.Spec.Mode, invitation.Status.Peering.Spec.Gateway = parent.Spec.Mode, parent.Status.Gateway.DeepCopy()
+		invitation.Status.ForeignCluster.Spec.Mode, invitation.Status.ForeignCluster.Spec.Gateway = parent.Spec.Mode, parent.Status.Gateway.DeepCopy()
 	}
 	if token == "" {
 		return nil

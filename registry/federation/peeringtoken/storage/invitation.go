@@ -44,6 +44,9 @@ type Provider struct {
 	// CA is the PEM encoded bundle that the server's certificate is verified
 	// with. Empty means the consumer's system bundle.
 	CA []byte
+	// OwnCA is the PEM encoded bundle that it is verified with under the name that
+	// it has within this cluster.
+	OwnCA []byte
 }
 
 // InvitationREST is the verb invitation: POST returns what a consumer's
@@ -104,7 +107,7 @@ func (r *InvitationREST) Create(ctx context.Context, name string, obj runtime.Ob
 	}
 	invitation := &federation.Invitation{ObjectMeta: verb.Metadata(token)}
 	if dryrun.IsDryRun(options.DryRun) {
-		return invitation, fill(invitation, r.provider, "", expiry)
+		return invitation, fill(invitation, r.provider, token, "", expiry)
 	}
 	if err := r.ensureAccount(ctx, token); err != nil {
 		return nil, err
@@ -113,7 +116,7 @@ func (r *InvitationREST) Create(ctx context.Context, name string, obj runtime.Ob
 	if err != nil {
 		return nil, err
 	}
-	return invitation, fill(invitation, r.provider, secret, expiry)
+	return invitation, fill(invitation, r.provider, token, secret, expiry)
 }
 
 // refuse tells why a token invites nobody, and is nil when it does.
@@ -121,8 +124,9 @@ func (r *InvitationREST) refuse(token *federation.PeeringToken, expiry time.Time
 	conflict := func(why string) error {
 		return apierrors.NewConflict(invitationResource, token.Name, errors.New(why))
 	}
+	inBand := token.Spec.Mode == federation.PeeringInBand
 	switch {
-	case r.provider.Server == "":
+	case !inBand && r.provider.Server == "":
 		return conflict("this cluster does not say where others reach it, so it can invite nobody; set the value server of its chart")
 	case token.DeletionTimestamp != nil:
 		return conflict("it is being deleted; create another PeeringToken")
@@ -130,6 +134,8 @@ func (r *InvitationREST) refuse(token *federation.PeeringToken, expiry time.Time
 		return conflict("a consumer has used it already; create another PeeringToken")
 	case !r.clock.Now().Before(expiry):
 		return apierrors.NewResourceExpired(fmt.Sprintf("the invitation %q ended at %s; create another PeeringToken", token.Name, expiry.UTC().Format(time.RFC3339)))
+	case inBand && token.Status.Gateway == nil:
+		return apierrors.NewTooManyRequests("the gateway of this cluster is not known yet: the controllers say what it is once network.podCIDRs is set in the values of the chart", 1)
 	}
 	return nil
 }

@@ -1,0 +1,162 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package network
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/rules"
+	listers "liqo.io/federation/generated/listers/federation/v1alpha1"
+)
+
+// change changes the foreign cluster.
+func (w *world) change(change func(*v1alpha1.ForeignCluster)) {
+	w.t.Helper()
+	fc := w.fc()
+	change(fc)
+	w.do(w.federation.FederationV1alpha1().ForeignClusters().Update(w.ctx(), fc, metav1.UpdateOptions{}))
+}
+
+// inBandPeers are a consumer and its provider that know each other's gateways,
+// and nothing else.
+func inBandPeers(t tb) (consumer, provider *world) {
+	t.Helper()
+	consumer = newWorld(t, "rome", romeID, "milan", milanID, settingsOf("10.0.0.0/16"))
+	provider = newWorld(t, "milan", milanID, "rome", romeID, settingsOf("10.0.0.0/16"))
+	for _, w := range []*world{consumer, provider} {
+		w.refresh()
+		if _, err := w.reconcile(w.ctx(), ownKeys); err != nil {
+			t.Fatal(err)
+		}
+		w.refresh()
+	}
+	key := func(w *world) *v1alpha1.PeeringGateway {
+		p := &pass{}
+		if said, err := w.keys(w.ctx(), p); err != nil || said != nil {
+			t.Fatal(said, err)
+		}
+		return &v1alpha1.PeeringGateway{PublicKey: p.publicKey, Endpoints: []string{w.name + ".example.org:51820"}}
+	}
+	consumer.change(func(fc *v1alpha1.ForeignCluster) {
+		fc.Spec.Mode, fc.Spec.Gateway, fc.Spec.Outgoing = v1alpha1.PeeringInBand, key(provider), v1alpha1.PeeringEnabled
+	})
+	provider.change(func(fc *v1alpha1.ForeignCluster) {
+		fc.Spec.Mode, fc.Spec.Gateway, fc.Spec.Incoming = v1alpha1.PeeringInBand, key(consumer), v1alpha1.PeeringEnabled
+	})
+	return consumer, provider
+}
+
+func TestTheTunnelComesFirstWhereTheControlPlaneGoesThroughIt(t *testing.T) {
+	rome, milan := inBandPeers(t)
+	both := func() bool { return replicate(rome, milan) }
+	settle(t, both, rome, milan)
+	for w, part := range map[*world]v1alpha1.TunnelControl{rome: v1alpha1.TunnelControlCall, milan: v1alpha1.TunnelControlServe} {
+		fc := w.fc()
+		want := v1alpha1.TunnelEndpointSpec{
+			ClusterID: fc.Spec.ClusterID, PublicKey: fc.Spec.Gateway.PublicKey, Endpoints: fc.Spec.Gateway.Endpoints,
+			Control: []v1alpha1.TunnelControl{part},
+		}
+		if w.te() == nil {
+			t.Fatalf("%s has no tunnel: %+v", w.name, fc.Status)
+		}
+		if diff := cmp.Diff(want, w.te().Spec); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", w.name, diff)
+		}
+		if fc.Status.Gateway == nil || fc.Status.Gateway.Endpoints[0] != "gateway.example.org:51820" {
+			t.Errorf("%s does not tell of its gateway: %+v", w.name, fc.Status.Gateway)
+		}
+	}
+
+	// Once the peering is established, the ranges are added to it.
+	rome.peered(v1alpha1.PeeringEstablished, v1alpha1.PeeringNone, rules.FeatureTunnel)
+	milan.peered(v1alpha1.PeeringNone, v1alpha1.PeeringEstablished, rules.FeatureTunnel)
+	settle(t, both, rome, milan)
+	expectAgreement(t, rome, milan)
+	if parts := rome.te().Spec.Control; len(rome.te().Spec.Remote) == 0 || len(parts) != 1 || parts[0] != v1alpha1.TunnelControlCall {
+		t.Errorf("the tunnel is %+v", rome.te().Spec)
+	}
+
+	// While rome takes leave, the tunnel is needed; then it goes.
+	rome.change(func(fc *v1alpha1.ForeignCluster) {
+		fc.Spec.Outgoing, fc.Status.OutgoingPeering = v1alpha1.PeeringDisabled, v1alpha1.PeeringDisconnecting
+	})
+	milan.peered(v1alpha1.PeeringNone, v1alpha1.PeeringNone)
+	settle(t, both, rome, milan)
+	if te := rome.te(); te == nil || len(te.Spec.Control) != 1 {
+		t.Errorf("rome cannot take leave: %+v", te)
+	}
+	if te := milan.te(); te != nil {
+		t.Errorf("milan keeps the tunnel: %+v", te.Spec)
+	}
+	rome.change(func(fc *v1alpha1.ForeignCluster) { fc.Status.OutgoingPeering = v1alpha1.PeeringNone })
+	settle(t, both, rome, milan)
+	if te := rome.te(); te != nil {
+		t.Errorf("rome keeps the tunnel: %+v", te.Spec)
+	}
+}
+
+func TestWithoutTunnelsForPodsTheControlPlaneHasOne(t *testing.T) {
+	rome, milan := inBandPeers(t)
+	rome.Networking, milan.Networking = v1alpha1.NetworkingNone, v1alpha1.NetworkingNone
+	rome.peered(v1alpha1.PeeringEstablished, v1alpha1.PeeringNone, rules.FeatureTunnel)
+	milan.peered(v1alpha1.PeeringNone, v1alpha1.PeeringEstablished, rules.FeatureTunnel)
+	settle(t, func() bool { return replicate(rome, milan) }, rome, milan)
+	if te := rome.te(); te == nil || len(te.Spec.Remote) > 0 {
+		t.Errorf("the tunnel is %+v", te)
+	}
+}
+
+func TestAGatewayIsNobodyElses(t *testing.T) {
+	for name, change := range map[string]func(rome *world, fc *v1alpha1.ForeignCluster){
+		"our own key": func(rome *world, fc *v1alpha1.ForeignCluster) { fc.Spec.Gateway.PublicKey = publicKeyOf(t, rome) },
+		"another cluster's": func(rome *world, fc *v1alpha1.ForeignCluster) {
+			rome.do(rome.federation.FederationV1alpha1().TunnelEndpoints(installation).Create(rome.ctx(), &v1alpha1.TunnelEndpoint{
+				ObjectMeta: metav1.ObjectMeta{Name: "turin", Namespace: installation},
+				Spec:       v1alpha1.TunnelEndpointSpec{ClusterID: "turin", PublicKey: fc.Spec.Gateway.PublicKey},
+			}, createOptions))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rome, _ := inBandPeers(t)
+			rome.change(func(fc *v1alpha1.ForeignCluster) { change(rome, fc) })
+			settle(t, func() bool { return false }, rome)
+			if c := condition(rome); rome.te() != nil || c.Reason != ReasonGatewayRefused {
+				t.Errorf("the tunnel is %v: %s: %s", rome.te(), c.Reason, c.Message)
+			}
+		})
+	}
+}
+
+func TestAnInvitationToComeByTheTunnelTellsOfTheGateway(t *testing.T) {
+	w := newWorld(t, "milan", milanID, "rome", romeID, settingsOf("10.0.0.0/16"))
+	tokens := w.federation.FederationV1alpha1().PeeringTokens()
+	r := &invitations{reconciler: w.reconciler, tokens: listers.NewPeeringTokenLister(indexed(w, func() []v1alpha1.PeeringToken { return got(w, tokens.List).Items }))}
+	for name, mode := range map[string]v1alpha1.PeeringMode{"in": v1alpha1.PeeringInBand, "out": v1alpha1.PeeringOutOfBand} {
+		w.do(tokens.Create(w.ctx(), &v1alpha1.PeeringToken{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.PeeringTokenSpec{Mode: mode}}, createOptions))
+	}
+	for range 3 {
+		w.refresh()
+		for _, name := range []string{"in", "out"} {
+			if _, err := r.reconcile(w.ctx(), cache.ObjectName{Name: name}); err != nil && !stale(err) {
+				t.Fatal(err)
+			}
+		}
+	}
+	for name, want := range map[string]*v1alpha1.PeeringGateway{
+		"in": {PublicKey: publicKeyOf(t, w), Endpoints: []string{"gateway.example.org:51820"}}, "out": nil,
+	} {
+		token, err := tokens.Get(w.ctx(), name, metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, token.Status.Gateway); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}

@@ -1,0 +1,173 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package model
+
+import (
+	"crypto/ecdh"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+)
+
+func TestAControlAddressIsMadeOfTheKeyAlone(t *testing.T) {
+	for _, test := range []struct {
+		key  PublicKey
+		want string
+	}{
+		{PublicKey{2}, "fd6c:6971:6f00:5778:f985:db75:4c66:2869"},
+		{PublicKey{3}, "fd6c:6971:6f00:91d3:827f:52f:5a4b:44d5"},
+	} {
+		if got := ControlAddress(test.key); got != addr(test.want) {
+			t.Errorf("the control address of %s is %s, not %s", test.key, got, test.want)
+		}
+	}
+}
+
+func TestAPublicKeyGoesWithThePrivateOne(t *testing.T) {
+	key, err := ecdh.X25519().NewPrivateKey(append(make([]byte, 31), 64))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := PrivateKey(key.Bytes()).Public(); got != PublicKey(key.PublicKey().Bytes()) {
+		t.Errorf("the public key is %s", got)
+	}
+	if before, clamped := (PrivateKey{1}).Public(), (PrivateKey{1}).clamped().Public(); before != clamped {
+		t.Errorf("a key and what WireGuard makes of it have different public keys: %s, %s", before, clamped)
+	}
+}
+
+// controlOnly is a peer with which nothing is agreed upon yet.
+func controlOnly(c Control) Peer {
+	p := milan()
+	p.Local, p.Remote, p.Mappings, p.MTU, p.Control = nil, nil, nil, 0, c
+	return p
+}
+
+func TestATunnelCarriesTheControlPlaneBeforeAnythingElseIsAgreedUpon(t *testing.T) {
+	self, peer := ControlAddress(PrivateKey{1}.Public()), ControlAddress(PublicKey{2})
+	admitted := fmt.Sprintf("mangle -A LIQO-PREROUTING -s %s/128 -d %s/128 -i liqo.wg -p tcp -m tcp --dport 5877 -j ACCEPT\n", peer, self)
+	for _, test := range []struct {
+		name    string
+		control Control
+		pods    []netip.Prefix
+		admits  string
+	}{
+		{"to one that is served", Control{Serve: true}, []netip.Prefix{prefix("10.0.0.0/16")}, admitted},
+		{"to one that is called", Control{Call: true}, []netip.Prefix{prefix("10.0.0.0/16")}, ""},
+		{"both ways", Control{Serve: true, Call: true}, []netip.Prefix{prefix("10.0.0.0/16"), prefix("fd10::/48")}, admitted},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			in := rome("rome-1")
+			in.PodCIDRs, in.Peers = test.pods, []Peer{controlOnly(test.control)}
+			_, inside, refused, err := Gateway(in)
+			if err != nil || len(refused) > 0 {
+				t.Fatal(refused, err)
+			}
+			wantChains := `mangle -A PREROUTING -j LIQO-PREROUTING
+mangle -A FORWARD -j LIQO-FORWARD
+nat -A PREROUTING -j LIQO-PREROUTING
+nat -A POSTROUTING -j LIQO-POSTROUTING
+mangle -A LIQO-PREROUTING -i liqo.wg -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT
+` + test.admits + `mangle -A LIQO-PREROUTING -d fd6c:6971:6f00::/48 -i liqo.gateway -j DROP
+mangle -A LIQO-PREROUTING -i liqo.wg -j DROP
+mangle -A LIQO-FORWARD -i liqo.gateway -o liqo.gateway -j DROP
+mangle -A LIQO-FORWARD -p tcp -m tcp --tcp-flags SYN,RST SYN -j TCPMSS --clamp-mss-to-pmtu
+`
+			if diff := cmp.Diff(wantChains, dump(inside, IPv6)); diff != "" {
+				t.Errorf("chains (-want +got):\n%s", diff)
+			}
+			if !slices.Contains(inside.Addresses, Address{Link: TunnelLink, Addr: self}) {
+				t.Errorf("the gateway has no control address: %v", inside.Addresses)
+			}
+			if route := (Route{Table: MainTable, Dst: host(peer), Link: TunnelLink, MTU: 1280}); !slices.Contains(inside.Routes, route) {
+				t.Errorf("no way to the peer's control address: %v", inside.Routes)
+			}
+			if !slices.Contains(inside.Sysctls, Sysctl{"net/ipv6/conf/liqo.wg/disable_ipv6", "0"}) {
+				t.Errorf("nothing sees to it that there is IPv6: %v", inside.Sysctls)
+			}
+			want := []TunnelPeer{{PublicKey: PublicKey{2}, Endpoint: milan().Endpoint, Keepalive: milan().Keepalive, AllowedIPs: []netip.Prefix{host(peer)}}}
+			if diff := cmp.Diff(want, inside.Tunnel.Peers, values); diff != "" {
+				t.Errorf("peers (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestWithoutAControlPlaneInTheTunnelThereIsNoneOfIt(t *testing.T) {
+	_, inside, _, err := Gateway(rome("rome-1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text := fmt.Sprint(inside); strings.Contains(text, "fd6c:6971:6f00") || strings.Contains(text, fmt.Sprint(ControlPort)) {
+		t.Errorf("there is some: %s", text)
+	}
+	in := rome("rome-1")
+	in.Peers = []Peer{controlOnly(Control{})}
+	if _, _, refused, _ := Gateway(in); len(refused) != 1 {
+		t.Errorf("a peer with neither CIDRs nor a control plane is served")
+	}
+}
+
+func TestNobodyAnnouncesControlAddresses(t *testing.T) {
+	in := rome("rome-1")
+	in.Peers[0].Remote = append(in.Peers[0].Remote, prefix("fd6c:6971:6f00:1::/64"))
+	if _, _, refused, _ := Gateway(in); len(refused) != 1 || !strings.Contains(refused[0].Reason, "fd6c:6971:6f00::/48") {
+		t.Errorf("refused: %v", refused)
+	}
+}
+
+func TestRoutesOfNodesDoNotLeadToControlAddresses(t *testing.T) {
+	in := rome("rome-2")
+	in.Peers = []Peer{controlOnly(Control{Serve: true, Call: true})}
+	s, refused, err := RouteAgent(in)
+	if err != nil || len(refused) > 0 {
+		t.Fatal(refused, err)
+	}
+	if text := fmt.Sprint(s); strings.Contains(text, "fd6c:6971:6f00") {
+		t.Errorf("there is a way: %s", text)
+	}
+}
+
+// Whoever else is a peer: one is admitted to our control port if it is served,
+// from its own control address, and no two have one.
+func TestEachPeerHasOneControlAddress(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		in := anyInput(t)
+		in.Node, in.Active = "rome-1", "rome-1"
+		for i := range in.Peers {
+			in.Peers[i].Control = Control{Serve: rapid.Bool().Draw(t, "serve"), Call: rapid.Bool().Draw(t, "call")}
+		}
+		_, inside, refused, err := Gateway(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rules, seen := dump(inside, IPv6), make(map[netip.Prefix]bool)
+		for _, p := range in.Peers {
+			control := host(ControlAddress(p.PublicKey))
+			at := slices.IndexFunc(inside.Tunnel.Peers, func(tp TunnelPeer) bool { return tp.PublicKey == p.PublicKey })
+			isRefused := slices.ContainsFunc(refused, func(r Refusal) bool { return r.ClusterID == p.ClusterID })
+			if isRefused {
+				continue
+			}
+			if carries := slices.Contains(inside.Tunnel.Peers[at].AllowedIPs, control); carries != p.Control.wanted() {
+				t.Fatalf("%s: %+v, and allowed are %v", p.ClusterID, p.Control, inside.Tunnel.Peers[at].AllowedIPs)
+			}
+			if admitted := strings.Contains(rules, fmt.Sprintf("-s %s -d ", control)); admitted != p.Control.Serve {
+				t.Fatalf("%s: %+v, and admitted is %v", p.ClusterID, p.Control, admitted)
+			}
+			if seen[control] {
+				t.Fatalf("%s is another peer's", control)
+			}
+			seen[control] = true
+			if !slices.IsSortedFunc(inside.Tunnel.Peers[at].AllowedIPs, ComparePrefix) {
+				t.Fatalf("in another order each time: %v", inside.Tunnel.Peers[at].AllowedIPs)
+			}
+		}
+	})
+}
