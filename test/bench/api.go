@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -57,8 +56,7 @@ type apiSample struct {
 
 // p99 is the latency in milliseconds that one request in a hundred exceeds.
 func (s apiSample) p99() float64 {
-	sorted := slices.Sorted(slices.Values(s.latencies))
-	return float64(sorted[(len(sorted)*99-1)/100]) / float64(time.Millisecond)
+	return milliseconds(percentile(s.latencies, 99))
 }
 
 // rate is in requests a second: no client ever waits for anything but its

@@ -27,6 +27,7 @@ import (
 type options struct {
 	pods      []int
 	runs      int
+	many      int
 	only      string
 	instance  string
 	keep      bool
@@ -48,6 +49,7 @@ func parse(args []string) (options, error) {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	pods := flags.String("pods", "100,500,1000", "sizes of the Deployments to measure, smallest first")
 	flags.IntVar(&o.runs, "runs", 3, "measurements of each size; the table shows their median and spread")
+	flags.IntVar(&o.many, "many", 0, "fill the virtual node with so many pods as well, as 10000, and tell the memory that takes; 0 leaves it out")
 	flags.StringVar(&o.only, "only", "", "measure only one part: pods or api")
 	flags.StringVar(&o.instance, "instance", "bench", "instance of the playground to bring up")
 	flags.BoolVar(&o.keep, "keep", false, "take an instance that is up as it is, and leave it up")
@@ -64,6 +66,9 @@ func parse(args []string) (options, error) {
 	}
 	if !slices.Contains([]string{"", "pods", "api"}, o.only) {
 		return o, fmt.Errorf("--only %q: use pods or api", o.only)
+	}
+	if o.many < 0 || o.many > 20000 {
+		return o, fmt.Errorf("--many %d: use a number from 0 to 20000", o.many)
 	}
 	if o.runs < 1 {
 		return o, fmt.Errorf("--runs %d: at least one is needed", o.runs)
@@ -114,6 +119,21 @@ func run(ctx context.Context, args []string) (err error) {
 	results, err := b.measure(ctx)
 	if err != nil {
 		return err
+	}
+	for _, part := range []struct {
+		name    string
+		measure func(context.Context) ([]row, error)
+	}{
+		{"what offloading adds to the start of a pod", b.measureStarts},
+		{"restarts of the virtual kubelet", b.measureRestarts},
+		{"endpoints of Services", b.measureServices},
+		{"many pods", b.measureMany},
+	} {
+		rows, err := part.measure(ctx)
+		if err != nil {
+			return fmt.Errorf("measure %s: %w", part.name, err)
+		}
+		results.further = append(results.further, rows...)
 	}
 	return b.report(ctx, os.Stdout, results)
 }

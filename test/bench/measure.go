@@ -31,6 +31,9 @@ type sample struct {
 	// creating and deleting are the same by program, and from the deletion until
 	// quiet.
 	creating, deleting usage
+	// crossed are the bytes that went between the clusters from the creation
+	// until quiet.
+	crossed int64
 	// creation and deletion are when requests belong to either.
 	creation, deletion window
 }
@@ -47,6 +50,14 @@ type memory struct {
 	processes []ours
 }
 
+// ownPrograms are ours.
+var ownPrograms = map[string]bool{apiServer: true, "federation-controller-manager": true, virtualKubelet: true}
+
+const (
+	apiServer      = "federation-apiserver"
+	virtualKubelet = "virtual-kubelet"
+)
+
 // ours is one of our own processes.
 type ours struct {
 	cluster, program string
@@ -56,6 +67,8 @@ type ours struct {
 type results struct {
 	samples []sample
 	memory  []memory
+	// further are the rows of what is measured in other ways.
+	further []row
 }
 
 func (b *bench) measure(ctx context.Context) (results, error) {
@@ -87,14 +100,14 @@ func (b *bench) once(ctx context.Context, size int, isOffloaded bool) (sample, e
 	if isOffloaded {
 		namespace = offloaded
 	}
-	here, err := watchPods(ctx, b.rome, namespace)
+	here, err := watchPods(ctx, b.rome, namespace, nil)
 	if err != nil {
 		return s, err
 	}
 	defer here.stop()
 	sides := []*podWatch{here}
 	if isOffloaded {
-		there, err := watchPods(ctx, b.milan, b.twin)
+		there, err := watchPods(ctx, b.milan, b.twin, nil)
 		if err != nil {
 			return s, err
 		}
@@ -105,6 +118,10 @@ func (b *bench) once(ctx context.Context, size int, isOffloaded bool) (sample, e
 		return s, err
 	}
 	before, err := b.cpu(ctx)
+	if err != nil {
+		return s, err
+	}
+	crossed, err := b.crossed(ctx)
 	if err != nil {
 		return s, err
 	}
@@ -127,6 +144,11 @@ func (b *bench) once(ctx context.Context, size int, isOffloaded bool) (sample, e
 	if err != nil {
 		return s, err
 	}
+	now, err := b.crossed(ctx)
+	if err != nil {
+		return s, err
+	}
+	s.crossed = now - crossed
 	s.creating = after.since(before, b.idle, s.creation.to.Sub(s.creation.from))
 	s.cpu = s.creating.sum()
 
@@ -274,7 +296,6 @@ func (b *bench) measureIdle(ctx context.Context) error {
 
 // ours finds our own processes on all nodes.
 func (b *bench) ours(ctx context.Context) ([]ours, error) {
-	programs := map[string]bool{"federation-apiserver": true, "federation-controller-manager": true, "virtual-kubelet": true}
 	var found []ours
 	for _, node := range b.nodes {
 		processes, err := b.playground.Processes(ctx, node)
@@ -284,7 +305,7 @@ func (b *bench) ours(ctx context.Context) ([]ours, error) {
 		cluster, _, _ := strings.Cut(node, "-")
 		for _, p := range processes {
 			program := p.Program()
-			if !programs[program] {
+			if !ownPrograms[program] {
 				continue
 			}
 			for _, argument := range p.Args {

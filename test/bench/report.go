@@ -24,10 +24,12 @@ const (
 	cpuBudget      = 3.0
 	requestsBudget = 15.0
 	peerBudget     = 5.0
-	// Of memory, in MB: at the peak for up to 1000 pods, and of a server that
-	// has nothing to do.
+	// Of memory, in MB: at the peak for up to 1000 pods and for more, of a server
+	// that has nothing to do, and of one that keeps thousands of ShadowPods.
 	kubeletBudget       = 60.0
+	manyKubeletBudget   = 250.0
 	idleAPIServerBudget = 150.0
+	manyAPIServerBudget = 450.0
 )
 
 // row is one line of the table.
@@ -50,6 +52,8 @@ func (b *bench) report(ctx context.Context, out io.Writer, r results) error {
 	for _, m := range r.memory {
 		rows = append(rows, memoryRows(m)...)
 	}
+	rows = append(rows, footprintRows(r.samples, r.memory)...)
+	rows = append(rows, r.further...)
 	for _, r := range rows {
 		figures.Line(out, r.measure, r.pods, r.vanilla, r.offloaded, r.ratio, r.budget)
 	}
@@ -122,10 +126,14 @@ func memoryRows(m memory) []row {
 	for _, p := range m.processes {
 		budget := "–"
 		switch {
-		case p.program == "virtual-kubelet" && m.size <= 1000:
+		case p.program == virtualKubelet && m.size <= 1000:
 			budget = figures.AtMost(megabytes(p.peak), kubeletBudget, " MB")
-		case p.program == "federation-apiserver" && m.size == 0:
+		case p.program == virtualKubelet:
+			budget = figures.AtMost(megabytes(p.peak), manyKubeletBudget, " MB")
+		case p.program == apiServer && m.size == 0:
 			budget = figures.AtMost(megabytes(p.rss), idleAPIServerBudget, " MB")
+		case p.program == apiServer && p.cluster == "milan" && m.size > 1000:
+			budget = figures.AtMost(megabytes(p.rss), manyAPIServerBudget, " MB")
 		}
 		rows = append(rows, row{
 			p.program + " on " + p.cluster + ", memory (peak)", fmt.Sprint(m.size), "–",

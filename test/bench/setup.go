@@ -27,6 +27,7 @@ const (
 	virtual    = "liqo-milan"
 	vanilla    = "bench-vanilla"
 	offloaded  = "bench-offloaded"
+	serving    = "bench-serving"
 	patience   = 3 * time.Minute
 	idlePeriod = 10 * time.Second
 )
@@ -37,7 +38,8 @@ type bench struct {
 	options     options
 	rome, milan *harness.Cluster
 	nodes       []string
-	twin        string
+	// twin and servingTwin are the namespaces on milan of offloaded and serving.
+	twin, servingTwin string
 	// peered is how long peering took, 0 when it was not measured.
 	peered time.Duration
 	// idle is how many cores each program uses when nothing is asked of the
@@ -148,23 +150,34 @@ func (b *bench) reserve(ctx context.Context) error {
 }
 
 func (b *bench) namespaces(ctx context.Context) error {
-	for _, name := range []string{vanilla, offloaded} {
+	for _, name := range []string{vanilla, offloaded, serving} {
 		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
 		if _, err := b.rome.Kube.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
 			return err
 		}
 	}
-	client := b.rome.Federation.FederationV1alpha1().NamespaceOffloadings(offloaded)
-	verb := &v1alpha1.Offload{Spec: v1alpha1.NamespaceOffloadingSpec{PodOffloadingStrategy: v1alpha1.Remote}}
-	if _, err := client.CreateOffload(ctx, v1alpha1.NamespaceOffloadingName, verb, metav1.CreateOptions{}); err != nil {
+	var err error
+	if b.twin, err = b.offload(ctx, offloaded, v1alpha1.Remote); err != nil {
 		return err
 	}
-	return harness.Eventually(ctx, patience, "namespace "+offloaded+" to be offloaded", func(ctx context.Context) (bool, string, error) {
+	b.servingTwin, err = b.offload(ctx, serving, v1alpha1.LocalAndRemote)
+	return err
+}
+
+// offload returns the twin of a namespace once there is one.
+func (b *bench) offload(ctx context.Context, namespace string, strategy v1alpha1.PodOffloadingStrategy) (twin string, err error) {
+	client := b.rome.Federation.FederationV1alpha1().NamespaceOffloadings(namespace)
+	verb := &v1alpha1.Offload{Spec: v1alpha1.NamespaceOffloadingSpec{PodOffloadingStrategy: strategy}}
+	if _, err := client.CreateOffload(ctx, v1alpha1.NamespaceOffloadingName, verb, metav1.CreateOptions{}); err != nil {
+		return "", err
+	}
+	err = harness.Eventually(ctx, patience, "namespace "+namespace+" to be offloaded", func(ctx context.Context) (bool, string, error) {
 		nsof, err := client.Get(ctx, v1alpha1.NamespaceOffloadingName, metav1.GetOptions{})
 		if err != nil {
 			return false, "", err
 		}
-		b.twin = nsof.Status.RemoteNamespaceName
+		twin = nsof.Status.RemoteNamespaceName
 		return nsof.Status.Phase == v1alpha1.OffloadingReady, fmt.Sprint(nsof.Status), nil
 	})
+	return twin, err
 }

@@ -6,6 +6,8 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -20,21 +22,27 @@ import (
 type podWatch struct {
 	namespace string
 	stop      func()
-	pods      cache.Store
 	changed   chan struct{}
+
+	mutex      sync.Mutex
+	all, ready int
 }
 
-func watchPods(ctx context.Context, c *harness.Cluster, namespace string) (*podWatch, error) {
+// watchPods calls seen, unless it is nil, with each pod that comes or changes.
+func watchPods(ctx context.Context, c *harness.Cluster, namespace string, seen func(*corev1.Pod)) (*podWatch, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	informer := informers.NewSharedInformerFactoryWithOptions(c.Kube, 0, informers.WithNamespace(namespace)).Core().V1().Pods().Informer()
-	w := &podWatch{namespace: namespace, stop: cancel, pods: informer.GetStore(), changed: make(chan struct{}, 1)}
-	changed := func(any) {
-		select {
-		case w.changed <- struct{}{}:
-		default:
-		}
+	w := &podWatch{namespace: namespace, stop: cancel, changed: make(chan struct{}, 1)}
+	handler := cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(object any) { w.take(nil, object, seen) },
+		UpdateFunc: func(old, object any) { w.take(old, object, seen) },
+		DeleteFunc: func(object any) {
+			if last, ok := object.(cache.DeletedFinalStateUnknown); ok {
+				object = last.Obj
+			}
+			w.take(object, nil, seen)
+		},
 	}
-	handler := cache.ResourceEventHandlerFuncs{AddFunc: changed, UpdateFunc: func(_, pod any) { changed(pod) }, DeleteFunc: changed}
 	if _, err := informer.AddEventHandler(handler); err != nil {
 		cancel()
 		return nil, err
@@ -47,33 +55,64 @@ func watchPods(ctx context.Context, c *harness.Cluster, namespace string) (*podW
 	return w, nil
 }
 
-// until returns when the numbers of all and of Ready pods are as wanted.
+// take takes in that a pod has changed; nil stands for none. The pods are
+// counted as they change: to count thousands at every change would cost what is
+// measured its processors.
+func (w *podWatch) take(old, changed any, seen func(*corev1.Pod)) {
+	pod, isPod := changed.(*corev1.Pod)
+	if isPod && seen != nil {
+		seen(pod)
+	}
+	w.mutex.Lock()
+	if before, ok := old.(*corev1.Pod); ok {
+		w.count(before, -1)
+	}
+	if isPod {
+		w.count(pod, 1)
+	}
+	w.mutex.Unlock()
+	select {
+	case w.changed <- struct{}{}:
+	default:
+	}
+}
+
+func (w *podWatch) count(pod *corev1.Pod, by int) {
+	w.all += by
+	if isReady(pod) {
+		w.ready += by
+	}
+}
+
+// until returns when the numbers of all and of Ready pods are as wanted. It gives
+// up when they have not changed for a while.
 func (w *podWatch) until(ctx context.Context, what string, wanted func(all, ready int) bool) (time.Time, error) {
 	timer := time.NewTimer(patience)
 	defer timer.Stop()
+	var lastAll, lastReady int
 	for {
-		all, ready := w.count()
+		w.mutex.Lock()
+		all, ready := w.all, w.ready
+		w.mutex.Unlock()
 		if wanted(all, ready) {
 			return time.Now(), nil
+		}
+		if all != lastAll || ready != lastReady {
+			lastAll, lastReady = all, ready
+			timer.Reset(patience)
 		}
 		select {
 		case <-w.changed:
 		case <-ctx.Done():
 			return time.Time{}, ctx.Err()
 		case <-timer.C:
-			return time.Time{}, fmt.Errorf("waited %s for %s; there are %d pods, %d Ready", patience, what, all, ready)
+			return time.Time{}, fmt.Errorf("waited for %s, and nothing changed for %s; there are %d pods, %d Ready", what, patience, all, ready)
 		}
 	}
 }
 
-func (w *podWatch) count() (all, ready int) {
-	for _, object := range w.pods.List() {
-		all++
-		for _, c := range object.(*corev1.Pod).Status.Conditions {
-			if c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue {
-				ready++
-			}
-		}
-	}
-	return all, ready
+func isReady(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+	})
 }

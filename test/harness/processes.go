@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Process is a process on a node, as the node's own /proc shows it.
@@ -22,8 +24,19 @@ type Process struct {
 	CPU time.Duration
 	// RSS and PeakRSS are in bytes.
 	RSS, PeakRSS int64
-	// Start tells two processes of the same number apart, in clock ticks.
+	// Start tells two processes of the same number apart, in clock ticks since
+	// the machine was booted.
 	Start int64
+}
+
+// Started is when the process was started, by this machine's clock: at most a
+// clock tick too early.
+func (p Process) Started() (time.Time, error) {
+	var now unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &now); err != nil {
+		return time.Time{}, fmt.Errorf("time since the boot: %w", err)
+	}
+	return time.Now().Add(time.Duration(p.Start)*clockTick - time.Duration(now.Nano())), nil
 }
 
 // Program is the base name of what the process runs.

@@ -4,9 +4,12 @@
 package harness
 
 import (
+	"errors"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -72,5 +75,34 @@ func TestTheListOfProcessesHoldsThisOne(t *testing.T) {
 	}
 	if processes[i].RSS <= 0 || processes[i].PeakRSS < processes[i].RSS {
 		t.Errorf("memory %d, peak %d", processes[i].RSS, processes[i].PeakRSS)
+	}
+}
+
+func TestProcessesTellWhenTheyWereStarted(t *testing.T) {
+	before := time.Now()
+	child := exec.CommandContext(t.Context(), "cat")
+	input, err := child.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	after := time.Now()
+	stat, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(child.Process.Pid), "stat"))
+	if err := errors.Join(err, input.Close(), child.Wait()); err != nil {
+		t.Fatal(err)
+	}
+	process, err := parseStat(string(stat))
+	if err != nil {
+		t.Fatal(err)
+	}
+	started, err := process.Started()
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Either clock may be read a tick apart from the other.
+	if started.Before(before.Add(-2*clockTick)) || started.After(after.Add(clockTick)) {
+		t.Errorf("started %s, but that was between %s and %s", started, before, after)
 	}
 }

@@ -19,13 +19,19 @@ import (
 	"liqo.io/federation/hack/playground/sandbox"
 )
 
+// routerName is what the router is called among the nodes. None of a cluster has
+// that name: those begin with the cluster's and a dash.
+const routerName = "router"
+
 func newExec(c *common) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "exec NODE -- COMMAND [ARG...]",
 		Short: "Run a command in the namespaces of a node",
 		Long: `exec runs a command of this machine inside a node: its network, processes, /run,
-/var/lib and /var/log are the node's. The exit code is the command's.`,
+/var/lib and /var/log are the node's. The exit code is the command's. The router
+is a node, too: its network is what lies between the clusters.`,
 		Example: `  playground exec rome-worker-1 -- ip route
+  playground exec router -- ip -s link
   playground exec rome-worker-1 -- $PWD/.playground/bin/ctr -n k8s.io images list`,
 		Args: use(func(cmd *cobra.Command, args []string) error {
 			if len(args) < 2 || len(args) == 2 && args[1] == "--" {
@@ -41,18 +47,22 @@ func newExec(c *common) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			_, n, err := i.Node(args[0])
-			if err != nil {
-				return err
+			holder := i.Router
+			if args[0] != routerName {
+				_, n, err := i.Node(args[0])
+				if err != nil {
+					return err
+				}
+				holder = n.Holder
 			}
-			if !sandbox.Alive(n.Holder) {
-				return fmt.Errorf("node %s is down; repair it with: playground up", n.Name)
+			if !sandbox.Alive(holder) {
+				return fmt.Errorf("node %s is down; repair it with: playground up", args[0])
 			}
 			command := args[1:]
 			if command[0] == "--" {
 				command = command[1:]
 			}
-			nsenter := append([]string{"--target", strconv.Itoa(n.Holder.PID), "--net", "--mount", "--pid", "--uts", "--ipc", "--"}, command...)
+			nsenter := append([]string{"--target", strconv.Itoa(holder.PID), "--net", "--mount", "--pid", "--uts", "--ipc", "--"}, command...)
 			return attached(exec.CommandContext(cmd.Context(), "nsenter", nsenter...))
 		},
 	}
@@ -75,7 +85,7 @@ func newLogs(c *common) *cobra.Command {
 				return err
 			}
 			name := args[0]
-			if name != "router" {
+			if name != routerName {
 				if _, _, err := i.Node(name); err != nil {
 					return err
 				}

@@ -42,7 +42,7 @@ type fabric struct {
 	keyOfRome, keyOfMilan   string
 	gateways                map[string]*world.Process // by node
 	routes                  []*world.Process
-	resync, probing         time.Duration
+	resync                  time.Duration
 	moreOfRome, moreOfMilan []runtime.Object
 }
 

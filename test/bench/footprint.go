@@ -1,0 +1,88 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"liqo.io/federation/test/bench/figures"
+	"liqo.io/federation/test/harness"
+)
+
+// What design decided our processes of both clusters may take while so many
+// pods are offloaded: cores, MB, and Mbit/s between the clusters.
+const (
+	footprintPods          = 100
+	footprintCPUBudget     = 0.5
+	footprintMemoryBudget  = 400.0
+	footprintTrafficBudget = 5.0
+)
+
+// crossed is how many bytes have gone between the clusters so far.
+func (b *bench) crossed(ctx context.Context) (int64, error) {
+	links, err := b.playground.Links(ctx, "router")
+	if err != nil {
+		return 0, err
+	}
+	return between(links)
+}
+
+// between tells what has gone between the two clusters from the router's
+// interfaces: one to each cluster, and one to this program. Each byte passes two
+// of them. Without those of this program, each was counted twice.
+func between(links map[string]harness.Link) (int64, error) {
+	const host, rome, milan = "host", "br0", "br1"
+	var sum int64
+	for name, sign := range map[string]int64{rome: 1, milan: 1, host: -1} {
+		link, ok := links[name]
+		if !ok {
+			return 0, fmt.Errorf("the router has no interface %s", name)
+		}
+		sum += sign * (link.Received + link.Sent)
+	}
+	return sum / 2, nil
+}
+
+// own is what our programs used.
+func (u usage) own() (sum time.Duration) {
+	for key, used := range u {
+		if _, program, _ := strings.Cut(key, " "); ownPrograms[program] {
+			sum += used
+		}
+	}
+	return sum
+}
+
+// footprintRows are what our processes take while pods are offloaded. All that
+// they do until the clusters are quiet counts as done by the time the pods are
+// Ready: the shorter the time, the harder the budget.
+func footprintRows(samples []sample, held []memory) []row {
+	var cpu, traffic figures.Series
+	for _, s := range samples {
+		if s.size == footprintPods && s.offloaded {
+			cpu = append(cpu, s.creating.own().Seconds()/s.created.Seconds())
+			traffic = append(traffic, float64(s.crossed)*8/1e6/s.created.Seconds())
+		}
+	}
+	if len(cpu) == 0 {
+		return nil
+	}
+	var rss int64
+	for _, m := range held {
+		if m.size == footprintPods {
+			for _, p := range m.processes {
+				rss += p.rss
+			}
+		}
+	}
+	pods := fmt.Sprint(footprintPods)
+	return []row{
+		{"all our processes while pods come, CPU", pods, "–", cpu.Format(" cores"), "–", figures.AtMost(cpu.Median(), footprintCPUBudget, " cores")},
+		{"all our processes, memory", pods, "–", figures.Number(megabytes(rss)) + " MB", "–", figures.AtMost(megabytes(rss), footprintMemoryBudget, " MB")},
+		{"between the clusters while pods come", pods, "–", traffic.Format(" Mbit/s"), "–", figures.AtMost(traffic.Median(), footprintTrafficBudget, " Mbit/s")},
+	}
+}

@@ -1,0 +1,188 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"liqo.io/federation/test/bench/figures"
+	"liqo.io/federation/test/harness"
+)
+
+// restartBudget is what design decided a virtual kubelet may take from its start
+// until it works, in seconds.
+const restartBudget = 3.0
+
+// restart is one virtual kubelet that came after another.
+type restart struct {
+	// fromKill is from the end of the first until a pod is Ready that was created
+	// after it, and fromStart is from the start of the second one's process. What
+	// lies between is Kubernetes' own: a pod is made, bound, and its container
+	// started.
+	fromKill, fromStart time.Duration
+}
+
+// measureRestarts kills the virtual kubelet of a node that is full of pods.
+func (b *bench) measureRestarts(ctx context.Context) ([]row, error) {
+	size := b.options.pods[len(b.options.pods)-1]
+	here, err := watchPods(ctx, b.rome, offloaded, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer here.stop()
+	there, err := watchPods(ctx, b.milan, b.twin, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer there.stop()
+	client := b.rome.Kube.AppsV1().Deployments(offloaded)
+	deployment := deployment(size, true)
+	if _, err := client.Create(ctx, deployment, metav1.CreateOptions{}); err != nil {
+		return nil, err
+	}
+	var restarts []restart
+	for run := range b.options.runs {
+		if _, err := here.until(ctx, fmt.Sprintf("%d Ready pods in %s", size, offloaded), func(all, ready int) bool { return all == size && ready == size }); err != nil {
+			return nil, err
+		}
+		r, err := b.restart(ctx, here, size)
+		if err != nil {
+			return nil, err
+		}
+		fmt.Fprintf(os.Stderr, "%4d pods, restart %d: a new pod is Ready %s after the kill, %s after the start of the process\n",
+			size, run+1, r.fromKill.Round(time.Millisecond), r.fromStart.Round(time.Millisecond))
+		restarts = append(restarts, r)
+	}
+	if err := client.Delete(ctx, deployment.Name, metav1.DeleteOptions{PropagationPolicy: ptr.To(metav1.DeletePropagationBackground)}); err != nil {
+		return nil, err
+	}
+	for _, side := range []*podWatch{here, there} {
+		if _, err := side.until(ctx, "no pods in "+side.namespace, func(all, _ int) bool { return all == 0 }); err != nil {
+			return nil, err
+		}
+	}
+	return restartRows(size, restarts), nil
+}
+
+func restartRows(size int, restarts []restart) []row {
+	var fromKill, fromStart figures.Series
+	for _, r := range restarts {
+		fromKill = append(fromKill, r.fromKill.Seconds())
+		fromStart = append(fromStart, r.fromStart.Seconds())
+	}
+	pods := fmt.Sprint(size)
+	return []row{
+		{"virtual kubelet killed → a new pod Ready, with the start of its container", pods, "–", fromKill.Format(" s"), "–", "–"},
+		{"process of the next virtual kubelet started → that pod Ready", pods, "–", fromStart.Format(" s"), "–", figures.AtMost(fromStart.Median(), restartBudget, " s")},
+	}
+}
+
+// restart ends the virtual kubelet and its pod at once, so that the kubelet
+// neither starts the container again in its place nor waits for it, and takes
+// the time until a pod is Ready that only the next virtual kubelet can have seen.
+func (b *bench) restart(ctx context.Context, here *podWatch, size int) (restart, error) {
+	if err := b.quiet(ctx); err != nil {
+		return restart{}, err
+	}
+	pod, err := b.virtualKubelet(ctx)
+	if err != nil {
+		return restart{}, err
+	}
+	processes, err := b.kubeletProcesses(ctx, pod.Spec.NodeName)
+	if err != nil {
+		return restart{}, err
+	}
+	if len(processes) != 1 {
+		return restart{}, fmt.Errorf("node %s has %d processes %s, want 1", pod.Spec.NodeName, len(processes), virtualKubelet)
+	}
+	killed := time.Now()
+	if err := b.rome.Kube.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0)}); err != nil {
+		return restart{}, err
+	}
+	if err := b.end(ctx, pod.Spec.NodeName, processes[0]); err != nil {
+		return restart{}, err
+	}
+	pods := b.rome.Kube.CoreV1().Pods(offloaded)
+	probe, err := pods.Create(ctx, singlePod("after-restart"), metav1.CreateOptions{})
+	if err != nil {
+		return restart{}, err
+	}
+	ready, err := here.until(ctx, fmt.Sprintf("%d Ready pods in %s after a restart", size+1, offloaded), func(_, ready int) bool { return ready == size+1 })
+	if err != nil {
+		return restart{}, err
+	}
+	started, err := b.kubeletStarted(ctx, processes[0])
+	if err != nil {
+		return restart{}, err
+	}
+	return restart{ready.Sub(killed), ready.Sub(started)}, pods.Delete(ctx, probe.Name, metav1.DeleteOptions{})
+}
+
+// end kills a process, unless the kubelet was quicker, which has been told to end
+// its pod.
+func (b *bench) end(ctx context.Context, node string, process harness.Process) error {
+	killed := b.playground.Kill(ctx, node, process)
+	if killed == nil {
+		return nil
+	}
+	left, err := b.kubeletProcesses(ctx, node)
+	if err != nil {
+		return err
+	}
+	if slices.ContainsFunc(left, func(p harness.Process) bool { return p.Start == process.Start }) {
+		return killed
+	}
+	return nil
+}
+
+// virtualKubelet finds the pod of the virtual kubelet.
+func (b *bench) virtualKubelet(ctx context.Context) (*corev1.Pod, error) {
+	const selector = "app.kubernetes.io/name=" + virtualKubelet
+	pods, err := b.rome.Kube.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{LabelSelector: selector})
+	if err != nil {
+		return nil, err
+	}
+	if len(pods.Items) != 1 {
+		return nil, fmt.Errorf("%s has %d pods with %s, want 1", b.rome.Name, len(pods.Items), selector)
+	}
+	return &pods.Items[0], nil
+}
+
+func (b *bench) kubeletProcesses(ctx context.Context, node string) ([]harness.Process, error) {
+	processes, err := b.playground.Processes(ctx, node)
+	if err != nil {
+		return nil, err
+	}
+	var found []harness.Process
+	for _, p := range processes {
+		if p.Program() == virtualKubelet {
+			found = append(found, p)
+		}
+	}
+	return found, nil
+}
+
+// kubeletStarted is when the virtual kubelet was started that came after another.
+func (b *bench) kubeletStarted(ctx context.Context, before harness.Process) (time.Time, error) {
+	for _, node := range b.nodes {
+		processes, err := b.kubeletProcesses(ctx, node)
+		if err != nil {
+			return time.Time{}, err
+		}
+		for _, p := range processes {
+			if p.Start != before.Start {
+				return p.Started()
+			}
+		}
+	}
+	return time.Time{}, fmt.Errorf("no node has another process %s than %d", virtualKubelet, before.PID)
+}

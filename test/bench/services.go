@@ -1,0 +1,227 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/ptr"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/test/bench/figures"
+	"liqo.io/federation/test/harness"
+)
+
+const (
+	// endpoints is how many pods at home each Service has.
+	endpoints = 100
+	// services is how many come in one run, one after the other.
+	services = 30
+	// endpointsBudget is what design decided all endpoints may take to be on the
+	// provider, in milliseconds.
+	endpointsBudget = 1000.0
+)
+
+// serviceSample is how long after the creation of each Service its endpoints
+// were all in EndpointSlices, here and there.
+type serviceSample struct{ here, there []time.Duration }
+
+// measureServices creates Services of pods at home, whose endpoints follow them.
+// That takes a network between the clusters, which both are told of meanwhile:
+// nobody connects to these endpoints.
+func (b *bench) measureServices(ctx context.Context) (rows []row, err error) {
+	defer func() {
+		// The run's own context may be over.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+		defer cancel()
+		err = errors.Join(err, b.networking(ctx, "null"))
+	}()
+	if err := b.networking(ctx, `"`+string(v1alpha1.NetworkingFlat)+`"`); err != nil {
+		return nil, err
+	}
+	pods, err := watchPods(ctx, b.rome, serving, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer pods.stop()
+	client := b.rome.Kube.AppsV1().Deployments(serving)
+	deployment := deployment(endpoints, false)
+	if _, err := client.Create(ctx, deployment, metav1.CreateOptions{}); unless(apierrors.IsAlreadyExists, err) != nil {
+		return nil, err
+	}
+	if _, err := pods.until(ctx, fmt.Sprintf("%d Ready pods in %s", endpoints, serving), func(_, ready int) bool { return ready == endpoints }); err != nil {
+		return nil, err
+	}
+	here, err := watchSlices(ctx, b.rome, serving)
+	if err != nil {
+		return nil, err
+	}
+	defer here.stop()
+	there, err := watchSlices(ctx, b.milan, b.servingTwin)
+	if err != nil {
+		return nil, err
+	}
+	defer there.stop()
+	// The first one waits until both clusters have taken the network in.
+	if err := b.serve(ctx, "first", here, there, &serviceSample{}); err != nil {
+		return nil, err
+	}
+	var samples []serviceSample
+	for run := range b.options.runs {
+		if err := b.quiet(ctx); err != nil {
+			return nil, err
+		}
+		var s serviceSample
+		for i := range services {
+			if err := b.serve(ctx, fmt.Sprintf("service-%d-%d", run, i), here, there, &s); err != nil {
+				return nil, err
+			}
+		}
+		fmt.Fprintf(os.Stderr, "%d Services of %d endpoints, run %d: p50 %.0f ms here and %.0f ms there\n", services, endpoints, run+1,
+			milliseconds(percentile(s.here, 50)), milliseconds(percentile(s.there, 50)))
+		samples = append(samples, s)
+	}
+	if err := client.Delete(ctx, deployment.Name, metav1.DeleteOptions{PropagationPolicy: ptr.To(metav1.DeletePropagationBackground)}); err != nil {
+		return nil, err
+	}
+	_, err = pods.until(ctx, "no pods in "+serving, func(all, _ int) bool { return all == 0 })
+	return serviceRows(samples), err
+}
+
+func serviceRows(samples []serviceSample) []row {
+	var rows []row
+	for _, percent := range []int{50, 99} {
+		var here, there figures.Series
+		for _, s := range samples {
+			here = append(here, milliseconds(percentile(s.here, percent)))
+			there = append(there, milliseconds(percentile(s.there, percent)))
+		}
+		budget := "–"
+		if percent == 99 {
+			budget = figures.AtMost(there.Median(), endpointsBudget, " ms")
+		}
+		rows = append(rows, row{
+			fmt.Sprintf("Service of %d endpoints created → all in EndpointSlices, here and there, p%d", endpoints, percent),
+			fmt.Sprint(endpoints), here.Format(" ms"), there.Format(" ms"), fmt.Sprintf("%.2f×", there.Median()/here.Median()), budget,
+		})
+	}
+	return rows
+}
+
+// serve creates a Service, takes the times, and removes it.
+func (b *bench) serve(ctx context.Context, name string, here, there *sliceWatch, s *serviceSample) error {
+	client := b.rome.Kube.CoreV1().Services(serving)
+	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.ServiceSpec{
+		Selector: deployment(endpoints, false).Spec.Selector.MatchLabels, Ports: []corev1.ServicePort{{Port: 80}},
+	}}
+	created := time.Now()
+	if _, err := client.Create(ctx, service, metav1.CreateOptions{}); err != nil {
+		return err
+	}
+	for _, side := range []struct {
+		watch  *sliceWatch
+		result *[]time.Duration
+	}{{here, &s.here}, {there, &s.there}} {
+		complete, err := side.watch.until(ctx, name, endpoints)
+		if err != nil {
+			return err
+		}
+		*side.result = append(*side.result, complete.Sub(created))
+	}
+	if err := client.Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
+		return err
+	}
+	_, err := there.until(ctx, name, 0)
+	return err
+}
+
+// networking has both clusters say how their pods reach each other.
+func (b *bench) networking(ctx context.Context, mode string) error {
+	patch := []byte(`{"spec":{"networking":` + mode + `}}`)
+	for _, side := range []struct{ of, about *harness.Cluster }{{b.rome, b.milan}, {b.milan, b.rome}} {
+		if _, err := side.of.Federation.FederationV1alpha1().ForeignClusters().Patch(ctx, side.about.Name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+			return fmt.Errorf("networking %s on %s: %w", mode, side.of.Name, err)
+		}
+	}
+	return nil
+}
+
+// sliceWatch follows the EndpointSlices of a namespace.
+type sliceWatch struct {
+	namespace string
+	stop      func()
+	slices    cache.Store
+	changed   chan struct{}
+}
+
+func watchSlices(ctx context.Context, c *harness.Cluster, namespace string) (*sliceWatch, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	informer := informers.NewSharedInformerFactoryWithOptions(c.Kube, 0, informers.WithNamespace(namespace)).Discovery().V1().EndpointSlices().Informer()
+	w := &sliceWatch{namespace: namespace, stop: cancel, slices: informer.GetStore(), changed: make(chan struct{}, 1)}
+	changed := func(any) {
+		select {
+		case w.changed <- struct{}{}:
+		default:
+		}
+	}
+	handler := cache.ResourceEventHandlerFuncs{AddFunc: changed, UpdateFunc: func(_, slice any) { changed(slice) }, DeleteFunc: changed}
+	if _, err := informer.AddEventHandler(handler); err != nil {
+		cancel()
+		return nil, err
+	}
+	go informer.RunWithContext(ctx)
+	if !cache.WaitForCacheSync(ctx.Done(), informer.HasSynced) {
+		cancel()
+		return nil, fmt.Errorf("the EndpointSlices of %s on %s cannot be listed: %w", namespace, c.Name, ctx.Err())
+	}
+	return w, nil
+}
+
+// until returns when a Service has so many endpoints that are ready.
+func (w *sliceWatch) until(ctx context.Context, service string, wanted int) (time.Time, error) {
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	for {
+		ready := w.ready(service)
+		if ready == wanted {
+			return time.Now(), nil
+		}
+		select {
+		case <-w.changed:
+		case <-ctx.Done():
+			return time.Time{}, ctx.Err()
+		case <-timer.C:
+			return time.Time{}, fmt.Errorf("waited %s for %d endpoints of Service %s in %s; there are %d", patience, wanted, service, w.namespace, ready)
+		}
+	}
+}
+
+func (w *sliceWatch) ready(service string) int {
+	addresses := map[string]bool{}
+	for _, object := range w.slices.List() {
+		slice := object.(*discoveryv1.EndpointSlice)
+		if slice.Labels[discoveryv1.LabelServiceName] != service {
+			continue
+		}
+		for _, endpoint := range slice.Endpoints {
+			if ptr.Deref(endpoint.Conditions.Ready, true) {
+				for _, address := range endpoint.Addresses {
+					addresses[address] = true
+				}
+			}
+		}
+	}
+	return len(addresses)
+}
