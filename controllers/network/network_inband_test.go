@@ -4,9 +4,11 @@
 package network
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
 
@@ -109,6 +111,47 @@ func TestWithoutTunnelsForPodsTheControlPlaneHasOne(t *testing.T) {
 	settle(t, func() bool { return replicate(rome, milan) }, rome, milan)
 	if te := rome.te(); te == nil || len(te.Spec.Remote) > 0 {
 		t.Errorf("the tunnel is %+v", te)
+	}
+}
+
+func TestWhatIsToldOfAGatewayIsWhereItIsCalledAndTheKeyThatItHas(t *testing.T) {
+	rome, _ := inBandPeers(t)
+	exposed(rome)
+	expect := func(when, key string, endpoints ...string) {
+		t.Helper()
+		settle(t, func() bool { return false }, rome)
+		if diff := cmp.Diff(&v1alpha1.PeeringGateway{PublicKey: key, Endpoints: endpoints}, rome.fc().Status.Gateway); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", when, diff)
+		}
+	}
+	key := publicKeyOf(t, rome)
+	expect("without a Service", key)
+	rome.put(serviceOf(corev1.ServiceTypeLoadBalancer, "Local", corev1.LoadBalancerIngress{IP: "192.0.2.1"}))
+	expect("with an address", key, "192.0.2.1:4500")
+	rome.put(serviceOf(corev1.ServiceTypeNodePort, "Local"), nodeOf("a", "I 10.0.0.1"), podOn("a"))
+	expect("for a moment", key, "192.0.2.1:4500")
+	rome.clock.SetTime(rome.clock.Now().Add(patience))
+	expect("of another type", key, "10.0.0.1:30820")
+
+	te := rome.te()
+	te.Status.PublicKey = strings.Repeat("o", 42) + "A="
+	rome.do(rome.federation.FederationV1alpha1().TunnelEndpoints(installation).UpdateStatus(rome.ctx(), te, metav1.UpdateOptions{}))
+	expect("before the gateway uses its new key", te.Status.PublicKey, "10.0.0.1:30820")
+}
+
+func TestATunnelThatIsRefusedKeepsNoRanges(t *testing.T) {
+	rome, milan := inBandPeers(t)
+	both := func() bool { return replicate(rome, milan) }
+	rome.peered(v1alpha1.PeeringEstablished, v1alpha1.PeeringNone, rules.FeatureTunnel)
+	milan.peered(v1alpha1.PeeringNone, v1alpha1.PeeringEstablished, rules.FeatureTunnel)
+	settle(t, both, rome, milan)
+	expectAgreement(t, rome, milan)
+	rome.change(func(fc *v1alpha1.ForeignCluster) {
+		fc.Spec.Networking, fc.Spec.Gateway.PublicKey = v1alpha1.NetworkingNone, publicKeyOf(t, rome)
+	})
+	settle(t, both, rome, milan)
+	if te := rome.te(); te != nil {
+		t.Errorf("the tunnel is %+v", te.Spec)
 	}
 }
 
