@@ -436,6 +436,7 @@ func (f fabric) gatewaysComeAndGo(t *testing.T) {
 		eventually(t, soon, from+" to reach milan", func(ctx context.Context) (bool, string, error) { return answers(ctx), "no answer", nil })
 	}
 	isReached()
+	before := gatewayOn(t, first)
 	killed := false
 	for _, process := range must(playground.Processes(t.Context(), first))(t) {
 		if process.Program() == "gateway" {
@@ -452,6 +453,10 @@ func (f fabric) gatewaysComeAndGo(t *testing.T) {
 	isReached()
 	t.Logf("%s after the gateway on %s was killed, %s reached milan", time.Since(died).Round(10*time.Millisecond), first, from)
 
+	// One that is not back yet cannot take over.
+	podThat(t, rome, before.Namespace, before.Name, "be back", func(pod *corev1.Pod) bool {
+		return isReady(pod) && restarts(pod) > restarts(before)
+	})
 	endsActiveGateway(t)
 	isReached()
 	for _, c := range []*harness.Cluster{rome, milan} {
@@ -466,6 +471,21 @@ func activeGateway(ctx context.Context) (string, error) {
 		return "", err
 	}
 	return ptr.Deref(lease.Spec.HolderIdentity, ""), nil
+}
+
+// gatewayOn is the gateway's pod on a node of rome.
+func gatewayOn(t *testing.T, node string) *corev1.Pod {
+	t.Helper()
+	pods, err := rome.Kube.CoreV1().Pods(harness.Namespace).List(t.Context(), metav1.ListOptions{
+		LabelSelector: "app.kubernetes.io/name=" + v1alpha1.GatewayName, FieldSelector: "spec.nodeName=" + node,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(pods.Items) != 1 {
+		t.Fatalf("%d gateways are on %s", len(pods.Items), node)
+	}
+	return &pods.Items[0]
 }
 
 // endsActiveGateway deletes the pod of rome's active gateway, and waits until
