@@ -25,6 +25,11 @@ import (
 // active gateway, and pods reach each other before and after.
 func (f fabric) byAService(t *testing.T) {
 	const patience = "--timeout=3m"
+	defer func() {
+		for _, c := range []*harness.Cluster{rome, milan} {
+			helmUpgrade(t, c, "--reuse-values", "--wait", patience, "--set="+calledAtItsNodes(t, c), "--set=network.gateway.service.enabled=false")
+		}
+	}()
 	helmUpgrade(t, milan, "--reuse-values", "--wait", patience, "--set-json=network.endpoints=[]")
 	helmUpgrade(t, rome, "--reuse-values", "--wait", patience, "--set-json=network.endpoints=[]",
 		"--set=network.gateway.service.enabled=true", "--set=network.gateway.service.type=NodePort")
@@ -85,6 +90,12 @@ func (f fabric) agreesAnew(t *testing.T) {
 			_, err := c.Federation.FederationV1alpha1().TunnelEndpoints(harness.Namespace).Get(ctx, otherThan(c).Name, metav1.GetOptions{})
 			return gone(err)
 		})
+		for _, node := range realNodes(t, c) {
+			eventually(t, soon, "the tunnel of "+c.Name+" to be taken down on "+node.Name, func(ctx context.Context) (bool, string, error) {
+				routes, err := playground.Exec(ctx, node.Name, "sh", "-c", "ip netns exec liqo-netns ip route show dev liqo.wg 2>/dev/null || true")
+				return err == nil && strings.TrimSpace(routes) == "", routes, err
+			})
+		}
 	}
 	if err := wants(t.Context(), "null"); err != nil {
 		t.Fatal(err)

@@ -124,13 +124,7 @@ func withoutNetwork(t *testing.T) {
 // tunnelValues are what the administrator of a cluster says of its network.
 func tunnelValues(t *testing.T, c *harness.Cluster) []string {
 	t.Helper()
-	var endpoints []string
-	nodes := netip.Prefix{}
-	for _, node := range realNodes(t, c) {
-		address := must(netip.ParseAddr(nodeAddress(node)))(t)
-		nodes = netip.PrefixFrom(address, 24).Masked()
-		endpoints = append(endpoints, address.String()+":51820")
-	}
+	nodes := netip.PrefixFrom(must(netip.ParseAddr(nodeAddress(realNodes(t, c)[0])))(t), 24).Masked()
 	services := must(c.Kube.NetworkingV1().ServiceCIDRs().Get(t.Context(), "kubernetes", metav1.GetOptions{}))(t).Spec.CIDRs
 	return []string{
 		"networking=Tunnel", "network.enabled=true", "network.gateway.tolerations[0].operator=Exists",
@@ -138,8 +132,19 @@ func tunnelValues(t *testing.T, c *harness.Cluster) []string {
 		"network.serviceCIDRs={" + strings.Join(services, `\,`) + "}",
 		"network.nodeCIDRs={" + nodes.String() + "}",
 		"network.externalCIDRs={10.70.0.0/24}",
-		"network.endpoints={" + strings.Join(endpoints, ",") + "}",
+		calledAtItsNodes(t, c),
 	}
+}
+
+// calledAtItsNodes has the gateway of a cluster called at the addresses of its
+// nodes.
+func calledAtItsNodes(t *testing.T, c *harness.Cluster) string {
+	t.Helper()
+	var endpoints []string
+	for _, node := range realNodes(t, c) {
+		endpoints = append(endpoints, nodeAddress(node)+":51820")
+	}
+	return "network.endpoints={" + strings.Join(endpoints, ",") + "}"
 }
 
 func podCIDR(c *harness.Cluster) string {
