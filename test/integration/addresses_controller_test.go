@@ -35,6 +35,7 @@ func TestAPodOnOneProviderHasAnAddressForTheOther(t *testing.T) {
 	server := env.StartServer(t, env.MakeDataDir(t))
 	admin := federationOf(t, server.Client(env.Admin)).FederationV1alpha1()
 	project := env.MakeNamespace(t)
+	must(t)(env.Kube.CoreV1().ServiceAccounts(project).Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default"}}, metav1.CreateOptions{}))
 
 	must(t)(admin.AddressPools().Create(t.Context(), &v1alpha1.AddressPool{
 		ObjectMeta: metav1.ObjectMeta{Name: network.ExternalAddressPool}, Spec: v1alpha1.AddressPoolSpec{CIDRs: []string{"10.70.0.0/24"}},
