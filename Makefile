@@ -37,7 +37,7 @@ test: ## Everything that must be green: verify, unit, integration and e2e tests.
 	@$(MAKE) test-e2e
 
 .PHONY: test-full
-test-full: ## The same, then many more examples, every layout, chaos and the benchmark: two hours.
+test-full: ## The same, then many more examples, every layout, chaos and the benchmark: two hours and a half.
 	@$(MAKE) test
 	@RAPID_CHECKS=5000 hack/test-unit.sh -count=1 -timeout=60m
 	@SAGA=all go test -count=1 -timeout=20m ./test/saga
