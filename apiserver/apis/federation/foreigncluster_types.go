@@ -45,6 +45,7 @@ type ForeignClusterSpec struct {
 	Lending                  PeeringLending
 	DisconnectTimeoutSeconds *int32
 	Networking               NetworkingMode
+	Cordoned                 bool
 	Mode                     PeeringMode
 	Gateway                  *PeeringGateway
 }
@@ -155,6 +156,7 @@ type ForeignClusterStatus struct {
 	OutgoingPeering        PeeringPhase
 	IncomingPeering        PeeringPhase
 	Networking             PeeringPhase
+	LatencyMicroseconds    int64
 	Authentication         PeeringPhase
 	PeerNamespace          string
 	TenantNamespace        string

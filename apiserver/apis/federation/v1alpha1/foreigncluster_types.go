@@ -99,6 +99,12 @@ type ForeignClusterSpec struct {
 	// installation.
 	// +optional
 	Networking NetworkingMode `json:"networking,omitempty"`
+	// cordoned keeps new pods from going to the other cluster, and from coming from
+	// there, as kubectl cordon does for a node: the virtual nodes of the other
+	// cluster are cordoned, and what it is offered stays with nothing in it. What
+	// runs goes on; kubectl drain evicts it from the virtual nodes.
+	// +optional
+	Cordoned bool `json:"cordoned,omitempty"`
 	// mode says which way the control planes of the two clusters talk: OutOfBand
 	// (the default), where the provider's API server is reached from outside, or
 	// InBand, where all of it goes through the tunnel between the gateways, and
@@ -282,6 +288,10 @@ type ForeignClusterStatus struct {
 	// networking is whether the pods of the two clusters reach each other.
 	// +optional
 	Networking PeeringPhase `json:"networking,omitempty"`
+	// latencyMicroseconds is how long a word to the other cluster's gateway and its
+	// answer take through the tunnel, while it is connected.
+	// +optional
+	LatencyMicroseconds int64 `json:"latencyMicroseconds,omitempty"`
 	// authentication is how the identities of the clusters stand.
 	// +optional
 	Authentication PeeringPhase `json:"authentication,omitempty"`

@@ -76,6 +76,9 @@ const (
 	// AnnotationOriginPod names, on the AddressMapping of a pod, the namespace and
 	// the name of that pod.
 	AnnotationOriginPod = "offloading.liqo.io/origin-pod"
+	// AnnotationCordoned is on a virtual node that was cordoned since its
+	// ForeignCluster is, and not by hand.
+	AnnotationCordoned = "federation.liqo.io/cordoned"
 	// AnnotationReflectedKeys names, on a copy, the labels and annotations that
 	// came with it: whatever else is there is the provider's.
 	AnnotationReflectedKeys = "offloading.liqo.io/reflected-keys"

@@ -1101,6 +1101,7 @@ func autoConvert_v1alpha1_ForeignClusterSpec_To_federation_ForeignClusterSpec(in
 	}
 	out.DisconnectTimeoutSeconds = (*int32)(unsafe.Pointer(in.DisconnectTimeoutSeconds))
 	out.Networking = federation.NetworkingMode(in.Networking)
+	out.Cordoned = in.Cordoned
 	out.Mode = federation.PeeringMode(in.Mode)
 	out.Gateway = (*federation.PeeringGateway)(unsafe.Pointer(in.Gateway))
 	return nil
@@ -1128,6 +1129,7 @@ func autoConvert_federation_ForeignClusterSpec_To_v1alpha1_ForeignClusterSpec(in
 	}
 	out.DisconnectTimeoutSeconds = (*int32)(unsafe.Pointer(in.DisconnectTimeoutSeconds))
 	out.Networking = NetworkingMode(in.Networking)
+	out.Cordoned = in.Cordoned
 	out.Mode = PeeringMode(in.Mode)
 	out.Gateway = (*PeeringGateway)(unsafe.Pointer(in.Gateway))
 	return nil

@@ -52,6 +52,7 @@ func ValidateForeignClusterStatusUpdate(cluster, old *federation.ForeignCluster)
 	errs = append(errs, optional(status.TenantNamespace, statusPath.Child("tenantNamespace"), dnsLabel)...)
 	errs = append(errs, optional(status.RemoteTenantNamespace, statusPath.Child("remoteTenantNamespace"), dnsLabel)...)
 	errs = append(errs, notNegative(status.VirtualNodes, statusPath.Child("virtualNodes"))...)
+	errs = append(errs, notNegative(status.LatencyMicroseconds, statusPath.Child("latencyMicroseconds"))...)
 	errs = append(errs, ownGateway(status.Gateway)...)
 	return append(errs, conditions(status.Conditions, statusPath.Child("conditions"))...)
 }
@@ -105,7 +106,10 @@ func ValidateNewPeering(peering *federation.Peering, name string) field.ErrorLis
 	switch letsIn := peering.Spec.Incoming == federation.PeeringEnabled; {
 	case letsIn && peering.Spec.Mode != federation.PeeringInBand:
 		errs = append(errs, field.Forbidden(specPath.Child("incoming"), "goes with the mode InBand; elsewhere an accepted invitation enables it"))
-	case letsIn && peering.Spec.Outgoing == federation.PeeringDisabled && peering.Spec.Token != "":
+	case letsIn && peering.Spec.Outgoing != federation.PeeringDisabled:
+		// An invitation is written by the cluster that lends.
+		errs = append(errs, field.Forbidden(specPath.Child("incoming"), "goes with outgoing: Disabled: who takes an invitation lets nobody in by it"))
+	case letsIn && peering.Spec.Token != "":
 		errs = append(errs, field.Forbidden(specPath.Child("token"), "goes with outgoing: Enabled"))
 	case letsIn:
 	case peering.Spec.Outgoing == federation.PeeringDisabled:

@@ -99,7 +99,7 @@ func TestValidateForeignClusterStatusUpdate(t *testing.T) {
 	good.Status = federation.ForeignClusterStatus{
 		ObservedGeneration: 1, OutgoingPeering: federation.PeeringEstablished, IncomingPeering: federation.PeeringNone,
 		Networking: federation.PeeringNone, Authentication: federation.PeeringEstablished,
-		PeerNamespace: "liqo-peer-milan", RemoteTenantNamespace: "liqo-tenant-rome", VirtualNodes: 1,
+		PeerNamespace: "liqo-peer-milan", RemoteTenantNamespace: "liqo-tenant-rome", VirtualNodes: 1, LatencyMicroseconds: 4200,
 		Conditions: []metav1.Condition{condition()},
 	}
 	runUpdate(t, good, ValidateForeignClusterStatusUpdate, map[string]wrong[*federation.ForeignCluster]{
@@ -107,6 +107,7 @@ func TestValidateForeignClusterStatusUpdate(t *testing.T) {
 		"an unknown network":            {func(c *federation.ForeignCluster) { c.Status.Networking = "Great" }, []string{"status.networking"}},
 		"no namespace":                  {func(c *federation.ForeignCluster) { c.Status.PeerNamespace = "a/b" }, []string{"status.peerNamespace"}},
 		"a remote path":                 {func(c *federation.ForeignCluster) { c.Status.RemoteTenantNamespace = "../x" }, []string{"status.remoteTenantNamespace"}},
+		"faster than light":             {func(c *federation.ForeignCluster) { c.Status.LatencyMicroseconds = -1 }, []string{"status.latencyMicroseconds"}},
 		"a negative count":              {func(c *federation.ForeignCluster) { c.Status.VirtualNodes = -1 }, []string{"status.virtualNodes"}},
 		"a negative generation":         {func(c *federation.ForeignCluster) { c.Status.ObservedGeneration = -1 }, []string{"status.observedGeneration"}},
 		"a condition twice":             {func(c *federation.ForeignCluster) { c.Status.Conditions = append(c.Status.Conditions, condition()) }, []string{"status.conditions[1]"}},
