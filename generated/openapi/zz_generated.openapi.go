@@ -18444,6 +18444,13 @@ func schema_apiserver_apis_federation_v1alpha1_ForeignClusterSpec(ref common.Ref
 							Enum:        []interface{}{"Flat", "None", "Tunnel"},
 						},
 					},
+					"cordoned": {
+						SchemaProps: spec.SchemaProps{
+							Description: "cordoned keeps new pods from going to the other cluster, and from coming from there, as kubectl cordon does for a node: the virtual nodes of the other cluster are cordoned, and what it is offered stays with nothing in it. What runs goes on; kubectl drain evicts it from the virtual nodes.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
 					"mode": {
 						SchemaProps: spec.SchemaProps{
 							Description: "mode says which way the control planes of the two clusters talk: OutOfBand (the default), where the provider's API server is reached from outside, or InBand, where all of it goes through the tunnel between the gateways, and nothing but that is reached.\n\nPossible enum values:\n - `\"InBand\"` means that everything goes through the tunnel between the gateways.\n - `\"OutOfBand\"` means that the provider's API server is reached from outside.",
@@ -18502,6 +18509,13 @@ func schema_apiserver_apis_federation_v1alpha1_ForeignClusterStatus(ref common.R
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"Denied", "Disconnecting", "Error", "Established", "None", "Pending"},
+						},
+					},
+					"latencyMicroseconds": {
+						SchemaProps: spec.SchemaProps{
+							Description: "latencyMicroseconds is how long a word to the other cluster's gateway and its answer take through the tunnel, while it is connected.",
+							Type:        []string{"integer"},
+							Format:      "int64",
 						},
 					},
 					"authentication": {

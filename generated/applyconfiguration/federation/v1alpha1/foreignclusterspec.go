@@ -57,6 +57,11 @@ type ForeignClusterSpecApplyConfiguration struct {
 	// may have the same addresses. Empty leaves it to the setting of this
 	// installation.
 	Networking *federationv1alpha1.NetworkingMode `json:"networking,omitempty"`
+	// cordoned keeps new pods from going to the other cluster, and from coming from
+	// there, as kubectl cordon does for a node: the virtual nodes of the other
+	// cluster are cordoned, and what it is offered stays with nothing in it. What
+	// runs goes on; kubectl drain evicts it from the virtual nodes.
+	Cordoned *bool `json:"cordoned,omitempty"`
 	// mode says which way the control planes of the two clusters talk: OutOfBand
 	// (the default), where the provider's API server is reached from outside, or
 	// InBand, where all of it goes through the tunnel between the gateways, and
@@ -168,6 +173,14 @@ func (b *ForeignClusterSpecApplyConfiguration) WithDisconnectTimeoutSeconds(valu
 // If called multiple times, the Networking field is set to the value of the last call.
 func (b *ForeignClusterSpecApplyConfiguration) WithNetworking(value federationv1alpha1.NetworkingMode) *ForeignClusterSpecApplyConfiguration {
 	b.Networking = &value
+	return b
+}
+
+// WithCordoned sets the Cordoned field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Cordoned field is set to the value of the last call.
+func (b *ForeignClusterSpecApplyConfiguration) WithCordoned(value bool) *ForeignClusterSpecApplyConfiguration {
+	b.Cordoned = &value
 	return b
 }
 

@@ -26,6 +26,9 @@ type ForeignClusterStatusApplyConfiguration struct {
 	IncomingPeering *federationv1alpha1.PeeringPhase `json:"incomingPeering,omitempty"`
 	// networking is whether the pods of the two clusters reach each other.
 	Networking *federationv1alpha1.PeeringPhase `json:"networking,omitempty"`
+	// latencyMicroseconds is how long a word to the other cluster's gateway and its
+	// answer take through the tunnel, while it is connected.
+	LatencyMicroseconds *int64 `json:"latencyMicroseconds,omitempty"`
 	// authentication is how the identities of the clusters stand.
 	Authentication *federationv1alpha1.PeeringPhase `json:"authentication,omitempty"`
 	// peerNamespace is where this cluster keeps its intent, mirrors and
@@ -88,6 +91,14 @@ func (b *ForeignClusterStatusApplyConfiguration) WithIncomingPeering(value feder
 // If called multiple times, the Networking field is set to the value of the last call.
 func (b *ForeignClusterStatusApplyConfiguration) WithNetworking(value federationv1alpha1.PeeringPhase) *ForeignClusterStatusApplyConfiguration {
 	b.Networking = &value
+	return b
+}
+
+// WithLatencyMicroseconds sets the LatencyMicroseconds field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the LatencyMicroseconds field is set to the value of the last call.
+func (b *ForeignClusterStatusApplyConfiguration) WithLatencyMicroseconds(value int64) *ForeignClusterStatusApplyConfiguration {
+	b.LatencyMicroseconds = &value
 	return b
 }
 
