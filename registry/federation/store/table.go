@@ -144,6 +144,23 @@ func OrNone[T ~string](s T) string {
 	return string(s)
 }
 
+// Latency is a duration with three digits at most, or None where none is known.
+func Latency(microseconds int64) string {
+	d := time.Duration(microseconds) * time.Microsecond
+	switch {
+	case d <= 0:
+		return None
+	case d >= 100*time.Millisecond:
+		return d.Round(time.Millisecond).String()
+	case d >= 10*time.Millisecond:
+		return d.Round(100 * time.Microsecond).String()
+	case d >= time.Millisecond:
+		return d.Round(10 * time.Microsecond).String()
+	default:
+		return d.String()
+	}
+}
+
 // Quantity is how much of a resource is in the list, or None when the list
 // does not say.
 func Quantity(resources corev1.ResourceList, name corev1.ResourceName) string {

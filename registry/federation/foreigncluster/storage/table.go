@@ -24,8 +24,8 @@ var table = store.Table[*federation.ForeignCluster]{
 	{Name: "Cluster ID", Description: "the UID of the other cluster's namespace kube-system", Wide: true, Cell: func(c *federation.ForeignCluster) any {
 		return store.OrNone(c.Spec.ClusterID)
 	}},
-	{Name: "Latency", Description: "the round trip through the tunnel; there is none without networking", Wide: true, Cell: func(*federation.ForeignCluster) any {
-		return store.None
+	{Name: "Latency", Description: "the round trip through the tunnel, while it is connected", Wide: true, Cell: func(c *federation.ForeignCluster) any {
+		return store.Latency(c.Status.LatencyMicroseconds)
 	}},
 	{Name: "Virtual Nodes", Type: "integer", Description: "how many nodes were made of what the other cluster lends", Wide: true, Cell: func(c *federation.ForeignCluster) any {
 		return int64(c.Status.VirtualNodes)

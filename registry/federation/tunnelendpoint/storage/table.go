@@ -6,7 +6,6 @@ package storage
 import (
 	"cmp"
 	"strings"
-	"time"
 
 	"liqo.io/federation/apiserver/apis/federation"
 	"liqo.io/federation/registry/federation/store"
@@ -23,10 +22,10 @@ var table = store.Table[*federation.TunnelEndpoint]{
 		return string(cmp.Or(t.Status.Phase, federation.TunnelConnecting))
 	}},
 	{Name: "Latency", Description: "how long a word to the other gateway and its answer take", Cell: func(t *federation.TunnelEndpoint) any {
-		if t.Status.Phase != federation.TunnelConnected || t.Status.LatencyMicroseconds == 0 {
+		if t.Status.Phase != federation.TunnelConnected {
 			return store.None
 		}
-		return latency(t.Status.LatencyMicroseconds)
+		return store.Latency(t.Status.LatencyMicroseconds)
 	}},
 	{Name: "Gateway", Wide: true, Description: "the node here that holds the tunnel", Cell: func(t *federation.TunnelEndpoint) any {
 		return store.OrNone(t.Status.Gateway)
@@ -40,21 +39,6 @@ var table = store.Table[*federation.TunnelEndpoint]{
 	{Name: "Local", Wide: true, Description: "what the other cluster calls ours", Cell: func(t *federation.TunnelEndpoint) any {
 		return mapped(t.Spec.Local)
 	}},
-}
-
-// latency is a duration with three digits at most.
-func latency(microseconds int64) string {
-	d := time.Duration(microseconds) * time.Microsecond
-	switch {
-	case d >= 100*time.Millisecond:
-		return d.Round(time.Millisecond).String()
-	case d >= 10*time.Millisecond:
-		return d.Round(100 * time.Microsecond).String()
-	case d >= time.Millisecond:
-		return d.Round(10 * time.Microsecond).String()
-	default:
-		return d.String()
-	}
 }
 
 func mapped(list []federation.CIDRMapping) string {
