@@ -50,6 +50,9 @@ func TestWhatLetsAClusterInIsCompleteAndByTheTunnel(t *testing.T) {
 		"without a gateway":  func(s *federation.PeeringSpec) { s.Gateway = nil },
 		"without an id":      func(s *federation.PeeringSpec) { s.ClusterID = "" },
 		"without letting in": func(s *federation.PeeringSpec) { s.Incoming = "" },
+		"by an invitation": func(s *federation.PeeringSpec) {
+			s.Outgoing, s.Server, s.Token = federation.PeeringEnabled, "https://kubernetes.default.svc", secretToken
+		},
 		"with a token":       func(s *federation.PeeringSpec) { s.Token = secretToken },
 		"a key that is none": func(s *federation.PeeringSpec) { s.Gateway.PublicKey = "key" },
 		"called on loopback": func(s *federation.PeeringSpec) { s.Gateway.Endpoints = []string{"127.0.0.1:51820"} },
@@ -61,6 +64,19 @@ func TestWhatLetsAClusterInIsCompleteAndByTheTunnel(t *testing.T) {
 				t.Errorf("got %v", err)
 			}
 		})
+	}
+}
+
+func TestLettingAClusterInDoesNotMoveWhatIsBorrowedFromIt(t *testing.T) {
+	w := newWorld()
+	if _, err := w.post(t, &federation.Peering{Spec: federation.PeeringSpec{ClusterID: milanID, Server: "https://milan.example.org", Token: secretToken}}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.post(t, letsIn()); !apierrors.IsConflict(err) || !strings.Contains(err.Error(), "spec.mode") {
+		t.Errorf("got %v", err)
+	}
+	if cluster, _ := w.clusters.Stored("milan"); cluster.Spec.Mode == federation.PeeringInBand || cluster.Spec.Incoming == federation.PeeringEnabled {
+		t.Errorf("%+v", cluster.Spec)
 	}
 }
 

@@ -124,11 +124,12 @@ func differences(cluster *federation.ForeignCluster, peering *federation.Peering
 	if is.Mode == federation.PeeringInBand && wanted.Mode != "" && (is.Mode != wanted.Mode || !apiequality.Semantic.DeepEqual(is.Gateway, wanted.Gateway)) {
 		differ("spec.gateway", "is another one")
 	}
+	// Also who only lets the other cluster in would move what is borrowed.
+	if is.Outgoing == federation.PeeringEnabled && is.Mode != federation.PeeringInBand && wanted.Mode == federation.PeeringInBand {
+		differ("spec.mode", "is %s, not %s", federation.PeeringOutOfBand, wanted.Mode)
+	}
 	if is.Outgoing != federation.PeeringEnabled || wanted.Outgoing != federation.PeeringEnabled {
 		return found
-	}
-	if is.Mode != federation.PeeringInBand && wanted.Mode == federation.PeeringInBand {
-		differ("spec.mode", "is %s, not %s", federation.PeeringOutOfBand, wanted.Mode)
 	}
 	if is.Server != wanted.Server {
 		differ("spec.server", "is %s, not %s", is.Server, wanted.Server)
