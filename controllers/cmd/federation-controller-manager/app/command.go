@@ -19,6 +19,7 @@ import (
 	"k8s.io/component-base/version/verflag"
 	"k8s.io/klog/v2"
 
+	"liqo.io/federation/controllers/leader"
 	"liqo.io/federation/controllers/logging"
 )
 
@@ -119,5 +120,8 @@ func workAsLeader(ctx context.Context, config *Config, watchdog *leaderelection.
 	if err != nil {
 		return err
 	}
-	return lead(ctx, lock, election, watchdog, work)
+	return leader.Lead(ctx, lock, leader.Terms{
+		Name: "federation-controllers", Lease: election.LeaseDuration.Duration, Renew: election.RenewDeadline.Duration,
+		Retry: election.RetryPeriod.Duration, Watchdog: watchdog,
+	}, work)
 }

@@ -5,17 +5,16 @@ package app
 
 import (
 	"cmp"
-	"context"
 	"fmt"
-	"os"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	componentconfig "k8s.io/component-base/config"
+
+	"liqo.io/federation/controllers/leader"
 )
 
 const (
@@ -25,9 +24,6 @@ const (
 	renewDeadline = 10 * time.Second
 	// retryPeriod is about how long a lease that was given back lies there.
 	retryPeriod = time.Second
-
-	// podName is the environment variable that a pod's container knows its pod by.
-	podName = "POD_NAME"
 )
 
 func newLeaderElection() componentconfig.LeaderElectionConfiguration {
@@ -62,68 +58,10 @@ func validateLeaderElection(c *componentconfig.LeaderElectionConfiguration) []er
 // different accounts run different controllers, so the account names it.
 func newLock(client *rest.Config, o *Options) (resourcelock.Interface, error) {
 	c := o.LeaderElection
-	identity, err := identity()
+	identity, err := leader.Identity()
 	if err != nil {
 		return nil, err
 	}
 	return resourcelock.NewFromKubeconfig(c.ResourceLock, cmp.Or(c.ResourceNamespace, o.Namespace), cmp.Or(c.ResourceName, o.ServiceAccount),
 		resourcelock.ResourceLockConfig{Identity: identity}, client, c.RenewDeadline.Duration)
-}
-
-// identity is what this process calls itself in the lease. A container that is
-// started again in the same pod goes on at once.
-func identity() (string, error) {
-	if pod := os.Getenv(podName); pod != "" {
-		return pod, nil
-	}
-	host, err := os.Hostname()
-	if err != nil {
-		return "", fmt.Errorf("learn the name of this host: %w", err)
-	}
-	return host + "_" + string(uuid.NewUUID()), nil
-}
-
-// lead waits until the lease is this process's, and calls work. The context of
-// work ends with ctx, or when the lease is lost, which is an error. The lease
-// is given back after work has returned, so that no two processes ever work.
-func lead(ctx context.Context, lock resourcelock.Interface, c componentconfig.LeaderElectionConfiguration, watchdog *leaderelection.HealthzAdaptor, work func(context.Context)) error {
-	electing, giveBack := context.WithCancel(context.WithoutCancel(ctx))
-	defer giveBack()
-	leading := make(chan context.Context, 1)
-	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
-		Lock:            lock,
-		LeaseDuration:   c.LeaseDuration.Duration,
-		RenewDeadline:   c.RenewDeadline.Duration,
-		RetryPeriod:     c.RetryPeriod.Duration,
-		ReleaseOnCancel: true,
-		WatchDog:        watchdog,
-		Name:            "federation-controllers",
-		Callbacks: leaderelection.LeaderCallbacks{
-			OnStartedLeading: func(term context.Context) { leading <- term },
-			OnStoppedLeading: func() {},
-		},
-	})
-	if err != nil {
-		return fmt.Errorf("prepare the election of a leader: %w", err)
-	}
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		elector.Run(electing)
-	}()
-	select {
-	case <-ctx.Done():
-	case term := <-leading:
-		working, stop := context.WithCancel(term)
-		disarm := context.AfterFunc(ctx, stop)
-		work(working)
-		disarm()
-		stop()
-	}
-	giveBack()
-	<-ended
-	if ctx.Err() == nil {
-		return fmt.Errorf("the lease %s was lost: another process has it, or this cluster's API did not answer for %s", lock.Describe(), c.RenewDeadline.Duration)
-	}
-	return nil
 }

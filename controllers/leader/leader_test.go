@@ -1,7 +1,7 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package app
+package leader
 
 import (
 	"context"
@@ -34,17 +34,17 @@ func run(t *testing.T, client *fake.Clientset, name string, working *atomic.Int3
 	ctx, stop := context.WithCancel(t.Context())
 	t.Cleanup(stop)
 	c := &candidate{stop: stop, working: make(chan struct{}), ended: make(chan error, 1)}
-	election := newLeaderElection()
-	election.RetryPeriod = metav1.Duration{Duration: 10 * time.Millisecond}
-	election.RenewDeadline = metav1.Duration{Duration: 500 * time.Millisecond}
-	election.LeaseDuration = metav1.Duration{Duration: time.Second}
+	terms := Terms{
+		Name: "federation", Lease: time.Second, Renew: 500 * time.Millisecond, Retry: 10 * time.Millisecond,
+		Watchdog: leaderelection.NewLeaderHealthzAdaptor(time.Second),
+	}
 	lock := &resourcelock.LeaseLock{
 		LeaseMeta:  metav1.ObjectMeta{Namespace: "liqo", Name: "federation"},
 		Client:     client.CoordinationV1(),
 		LockConfig: resourcelock.ResourceLockConfig{Identity: name},
 	}
 	go func() {
-		c.ended <- lead(ctx, lock, election, leaderelection.NewLeaderHealthzAdaptor(time.Second), func(ctx context.Context) {
+		c.ended <- Lead(ctx, lock, terms, func(ctx context.Context) {
 			if n := working.Add(1); n > 1 {
 				t.Errorf("%s works beside another", name)
 			}
@@ -107,7 +107,7 @@ func TestALeaderThatLosesItsLeaseStopsWorkingAndSaysSo(t *testing.T) {
 	wait(t, "the candidate's work", leader.working)
 
 	silent.Store(true)
-	if err := wait(t, "the end of the leader", leader.ended); err == nil || !strings.Contains(err.Error(), "the lease liqo/federation was lost") {
+	if err := wait(t, "the end of the leader", leader.ended); !errors.Is(err, ErrLost) || !strings.Contains(err.Error(), "the lease liqo/federation was lost") {
 		t.Errorf("got %v", err)
 	}
 	if n := working.Load(); n != 0 {
@@ -116,16 +116,16 @@ func TestALeaderThatLosesItsLeaseStopsWorkingAndSaysSo(t *testing.T) {
 }
 
 func TestAContainerThatIsStartedAgainIsWhoItWas(t *testing.T) {
-	t.Setenv(podName, "federation-controller-manager-x")
-	if got, err := identity(); err != nil || got != "federation-controller-manager-x" {
+	t.Setenv(PodName, "federation-controller-manager-x")
+	if got, err := Identity(); err != nil || got != "federation-controller-manager-x" {
 		t.Errorf("in a pod: got %q and %v", got, err)
 	}
-	t.Setenv(podName, "")
-	first, err := identity()
+	t.Setenv(PodName, "")
+	first, err := Identity()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if second, err := identity(); err != nil || second == first {
+	if second, err := Identity(); err != nil || second == first {
 		t.Errorf("two processes of one host are both %q (%v)", first, err)
 	}
 }

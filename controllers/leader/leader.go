@@ -1,0 +1,96 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package leader lets one of several processes work, by a Lease.
+package leader
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/uuid"
+	"k8s.io/client-go/tools/leaderelection"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+)
+
+// PodName is the environment variable that a pod's container knows its pod by.
+const PodName = "POD_NAME"
+
+// ErrLost is what Lead returns, among other words, when the lease was lost.
+var ErrLost = errors.New("another process has it, or this cluster's API did not answer")
+
+// Terms are those of a lease.
+type Terms struct {
+	// Name appears in the metrics of the library.
+	Name string
+	// A process that is cut off stops working after Renew, before another one
+	// starts after Lease. It renews the lease every Retry, which is also about
+	// how long one that was given back lies there.
+	Lease, Renew, Retry time.Duration
+	// Watchdog is told of each renewal; nil: nobody asks.
+	Watchdog *leaderelection.HealthzAdaptor
+}
+
+// Identity is what this process calls itself in a lease. A container that is
+// started again in the same pod goes on at once.
+func Identity() (string, error) {
+	if pod := os.Getenv(PodName); pod != "" {
+		return pod, nil
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		return "", fmt.Errorf("learn the name of this host: %w", err)
+	}
+	return host + "_" + string(uuid.NewUUID()), nil
+}
+
+// Lead waits until the lease is this process's, and calls work. The context of
+// work ends with ctx, or when the lease is lost, which is ErrLost. The lease is
+// given back after work has returned, so that no two processes ever work. Work
+// that returns by itself ends it as well, without an error.
+func Lead(ctx context.Context, lock resourcelock.Interface, t Terms, work func(context.Context)) error {
+	electing, giveBack := context.WithCancel(context.WithoutCancel(ctx))
+	defer giveBack()
+	leading := make(chan context.Context, 1)
+	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
+		Lock:            lock,
+		LeaseDuration:   t.Lease,
+		RenewDeadline:   t.Renew,
+		RetryPeriod:     t.Retry,
+		ReleaseOnCancel: true,
+		WatchDog:        t.Watchdog,
+		Name:            t.Name,
+		Callbacks: leaderelection.LeaderCallbacks{
+			OnStartedLeading: func(term context.Context) { leading <- term },
+			OnStoppedLeading: func() {},
+		},
+	})
+	if err != nil {
+		return fmt.Errorf("prepare the election of a leader: %w", err)
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		elector.Run(electing)
+	}()
+	lost := false
+	select {
+	case <-ctx.Done():
+	case term := <-leading:
+		working, stop := context.WithCancel(term)
+		disarm := context.AfterFunc(ctx, stop)
+		work(working)
+		lost = term.Err() != nil && ctx.Err() == nil
+		disarm()
+		stop()
+	}
+	giveBack()
+	<-ended
+	if lost {
+		return fmt.Errorf("the lease %s was lost: %w for %s", lock.Describe(), ErrLost, t.Renew)
+	}
+	return nil
+}
