@@ -19,6 +19,7 @@ import (
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/controllers/leader"
 	"liqo.io/federation/controllers/remote"
 )
 
@@ -92,7 +93,7 @@ func (r *virtualNodes) newDeployment(node *v1alpha1.VirtualNode, foreignCluster 
 		ObjectMeta: meta,
 		Spec: appsv1.DeploymentSpec{
 			Replicas: ptr.To[int32](1),
-			// Two kubelets of one node would fight over it.
+			// Two kubelets of one node do not work at a time: the second one would wait.
 			Strategy:             appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType},
 			RevisionHistoryLimit: ptr.To[int32](1),
 			Selector:             &metav1.LabelSelector{MatchLabels: labels},
@@ -133,9 +134,7 @@ func (r *virtualNodes) newContainer(node *v1alpha1.VirtualNode, foreignCluster s
 			"--identity-dir=" + identityMount,
 			"--logging-format=json",
 		},
-		Env: []corev1.EnvVar{{Name: "POD_IP", ValueFrom: &corev1.EnvVarSource{
-			FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "status.podIP"},
-		}}},
+		Env:            []corev1.EnvVar{ofPod("POD_IP", "status.podIP"), ofPod(leader.PodName, "metadata.name")},
 		Ports:          []corev1.ContainerPort{{Name: "https", ContainerPort: virtualKubeletPort, Protocol: corev1.ProtocolTCP}},
 		LivenessProbe:  probe("/livez", 10, 6, 10),
 		ReadinessProbe: probe("/readyz", 1, 3, 5),
@@ -157,6 +156,11 @@ func (r *virtualNodes) newContainer(node *v1alpha1.VirtualNode, foreignCluster s
 		container.Args = append(container.Args, "--home-through-tunnel")
 	}
 	return container
+}
+
+// ofPod is an environment variable with a field of the pod.
+func ofPod(name, field string) corev1.EnvVar {
+	return corev1.EnvVar{Name: name, ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: field}}}
 }
 
 func probe(path string, period, failures, timeout int32) *corev1.Probe {

@@ -22,8 +22,9 @@ const (
 	heartbeatInterval = 5 * time.Minute
 )
 
-// nodeController registers the node and keeps its status and its lease. The
-// lease of an earlier virtual kubelet is simply renewed.
+// nodeController registers the node and keeps its status and its lease. That of
+// an earlier virtual kubelet is simply renewed: it says that the node lives, and
+// not by whom.
 func (k *kubelet) nodeController(initial *corev1.Node, clients *clients) (*node.NodeController, error) {
 	nodes := clients.core.CoreV1().Nodes()
 	return node.NewNodeController(k.node, initial, nodes,

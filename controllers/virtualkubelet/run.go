@@ -26,6 +26,7 @@ import (
 	mcsv1alpha1 "sigs.k8s.io/mcs-api/pkg/apis/v1alpha1"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/controllers/leader"
 	"liqo.io/federation/controllers/logging"
 	"liqo.io/federation/controllers/multicluster"
 	"liqo.io/federation/controllers/virtualkubelet/reflect"
@@ -34,8 +35,9 @@ import (
 
 // Run is a virtual kubelet: it works until the context ends, and then leaves
 // the node and its pods as they are, for the next one to take over. So it does
-// when the provider is reached in another way, and takes over itself. Its
-// metrics are registered with the function given.
+// when the provider is reached in another way, or another virtual kubelet may
+// have begun, and stands by itself. Its metrics are registered with the function
+// given.
 func Run(ctx context.Context, options *Options, register func(metrics.Registerable) error) error {
 	ctx = logging.WithoutBodies(ctx)
 	log.L = quiet{klogv2.New(nil)}
@@ -46,10 +48,15 @@ func Run(ctx context.Context, options *Options, register func(metrics.Registerab
 		return err
 	}
 	for {
-		if err = runOnce(ctx, options, own); !errors.Is(err, errMoved) {
+		err = runOnce(ctx, options, own)
+		switch {
+		case errors.Is(err, errMoved):
+			klog.FromContext(ctx).Info("The provider is reached in another way now, connecting anew", "node", options.NodeName)
+		case errors.Is(err, leader.ErrLost):
+			klog.FromContext(ctx).Info("Standing by", "node", options.NodeName, "reason", err.Error())
+		default:
 			return err
 		}
-		klog.FromContext(ctx).Info("The provider is reached in another way now, connecting anew", "node", options.NodeName)
 	}
 }
 
@@ -184,7 +191,8 @@ func assemble(ctx context.Context, options *Options, clients *clients, own *Metr
 	})
 }
 
-// work runs the controllers, once there is something to work with.
+// work runs the controllers, once there is something to work with, and no other
+// virtual kubelet of the node does: two would fight over it, and over its pods.
 func (k *kubelet) work(ctx context.Context, options *Options, clients *clients) error {
 	if !cache.WaitForCacheSync(ctx.Done(), k.informers.synced) {
 		return ctx.Err()
@@ -192,6 +200,20 @@ func (k *kubelet) work(ctx context.Context, options *Options, clients *clients) 
 	if k.informers.virtualNode() == nil {
 		return fmt.Errorf("there is no VirtualNode %s in namespace %s to make the node %s from", options.VirtualNode, options.Namespace, options.NodeName)
 	}
+	lock, err := newLock(ctx, clients.core, k.informers.virtualNode())
+	if err != nil {
+		return err
+	}
+	var failed error
+	err = leader.Lead(ctx, lock, terms, func(ctx context.Context) { failed = k.lead(ctx, clients) })
+	if err != nil {
+		return err
+	}
+	return failed
+}
+
+// lead runs the controllers of the one virtual kubelet that does.
+func (k *kubelet) lead(ctx context.Context, clients *clients) error {
 	// The twins are watched while the provider is being checked.
 	if err := k.sync(ctx); err != nil {
 		return err

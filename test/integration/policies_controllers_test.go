@@ -248,6 +248,7 @@ func TestPoliciesKeepAVirtualKubeletToItsKindOfNode(t *testing.T) {
 	env := framework.Get(t)
 	installPolicies(t, env)
 	peer := makeNamespaceOf(t, env, peerOf("prato"), v1alpha1.RolePeer, "prato")
+	other := makeNamespaceOf(t, env, peerOf("pistoia"), v1alpha1.RolePeer, "pistoia")
 	plain := env.MakeNamespace(t)
 	env.ServiceAccount(t, plain, "default")
 	makeNode(t, env, "liqo-prato", v1alpha1.TypeVirtualNode)
@@ -297,6 +298,8 @@ func TestPoliciesKeepAVirtualKubeletToItsKindOfNode(t *testing.T) {
 		{"deletes a pod of a virtual node", "", func(ctx context.Context) error { return core.Pods(plain).Delete(ctx, offloaded, dryDelete) }},
 		{"deletes another pod", ours, func(ctx context.Context) error { return core.Pods(plain).Delete(ctx, ordinary, dryDelete) }},
 		{"renews the lease of a node", "", lease(corev1.NamespaceNodeLease)},
+		{"renews its own", "", lease(peer)},
+		{"takes that of another one", "lease of its node", lease(other)},
 		{"takes a lease elsewhere", "lease of its node", lease(metav1.NamespaceSystem)},
 		{"takes the scheduler's lease", "lease of its node", func(ctx context.Context) error {
 			held, err := kube.CoordinationV1().Leases(metav1.NamespaceSystem).Get(ctx, "kube-scheduler", metav1.GetOptions{})

@@ -5,7 +5,9 @@ package integration
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -17,8 +19,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/utils/ptr"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/rules"
 )
 
 func TestVirtualKubelet(t *testing.T) {
@@ -33,6 +37,65 @@ func TestVirtualKubelet(t *testing.T) {
 	t.Run("what the provider refuses is told", o.testRefused)
 	t.Run("a restart changes nothing but what went wrong meanwhile", o.testRestart)
 	t.Run("what the provider has no room for is told, and tried again", o.testGranted)
+	t.Run("of two for one node one works, and the other one takes over", o.testTwo)
+}
+
+func (o *offload) testTwo(t *testing.T) {
+	holder := func() string {
+		lease, err := o.Kube.CoordinationV1().Leases(o.peer).Get(t.Context(), rules.VirtualKubelet(virtualNode), metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(lease.OwnerReferences) != 1 || lease.OwnerReferences[0].Name != virtualNode {
+			t.Errorf("the lease is owned by %v", lease.OwnerReferences)
+		}
+		return ptr.Deref(lease.Spec.HolderIdentity, "")
+	}
+	port := func(ctx context.Context) int32 {
+		node, err := o.Kube.CoreV1().Nodes().Get(ctx, nodeName, metav1.GetOptions{})
+		if err != nil {
+			return 0
+		}
+		return node.Status.DaemonEndpoints.KubeletEndpoint.Port
+	}
+	portOfFirst := freePort(t)
+	o.options.Port = portOfFirst
+	o.start(t)
+	until(t, "the first one works", func(ctx context.Context) (bool, error) { return port(ctx) == portOfFirst, nil })
+	first, stopFirst := holder(), o.stop
+	second := *o.options
+	second.Port = freePort(t)
+	o.options = &second
+	o.start(t)
+	// It answers as soon as it knows as much as the first one does, and waits.
+	until(t, "the second one is ready", func(ctx context.Context) (bool, error) {
+		return o.ready(ctx, second.Port)
+	})
+	if got := port(t.Context()); got != portOfFirst || holder() != first {
+		t.Errorf("the node is at port %d and not at %d, and its lease is %s's and not %s's", got, portOfFirst, holder(), first)
+	}
+	o.bind(t, o.local, "beside", nil)
+	o.shadow(t, "beside")
+
+	stopFirst()
+	until(t, "the second one has taken over", func(ctx context.Context) (bool, error) { return port(ctx) == second.Port, nil })
+	if got := holder(); got == first || got == "" {
+		t.Errorf("the lease is %q's", got)
+	}
+}
+
+// ready tells whether the virtual kubelet at a port says that it is.
+func (o *offload) ready(ctx context.Context, port int32) (bool, error) {
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true}}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("https://127.0.0.1:%d/readyz", port), nil)
+	if err != nil {
+		return false, err
+	}
+	answer, err := client.Do(request)
+	if err != nil {
+		return false, nil // it does not listen yet
+	}
+	return answer.StatusCode == http.StatusOK, answer.Body.Close()
 }
 
 func (o *offload) testNode(t *testing.T) {
