@@ -6,6 +6,7 @@ package resources
 import (
 	"context"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -168,6 +169,52 @@ func TestAProviderAnswersARequestAndThenRests(t *testing.T) {
 	w.machines[0].Status.Allocatable = list("cpu", "4", "memory", "4Gi", "pods", "110")
 	if diff := cmp.Diff([]string{"offer milan"}, w.pass(t, r)); diff != "" {
 		t.Errorf("writes after a node doubled (-want +got):\n%s", diff)
+	}
+}
+
+func TestAProviderHasNothingMoreForAClusterThatIsCordoned(t *testing.T) {
+	for _, shape := range []v1alpha1.OfferShape{v1alpha1.OfferAggregate, v1alpha1.OfferPerNode} {
+		t.Run(string(shape), func(t *testing.T) {
+			w := provides()
+			w.fc.Spec.Lending.Shape = shape
+			r := w.provider(DefaultPolicy())
+			w.fc.Spec.Cordoned = true
+			if diff := cmp.Diff([]string{"request rome"}, w.pass(t, r)); diff != "" {
+				t.Fatalf("before there is an offer (-want +got):\n%s", diff)
+			}
+			if status := w.requests[0].Status; status.Phase != v1alpha1.NegotiationPending || !strings.Contains(status.Conditions[0].Message, "nothing new") {
+				t.Errorf("answer %+v", status)
+			}
+			w.fc.Spec.Cordoned = false
+			w.pass(t, r)
+			before := w.offers[0].Spec
+			w.fc.Spec.Cordoned = true
+			if diff := cmp.Diff([]string{"offer milan"}, w.pass(t, r)); diff != "" {
+				t.Fatalf("writes (-want +got):\n%s", diff)
+			}
+			cordoned := w.offers[0].Spec
+			for name, quantity := range inAll(cordoned.Nodes) {
+				if !quantity.IsZero() {
+					t.Errorf("its nodes have %s of %s", quantity.String(), name)
+				}
+			}
+			for name, quantity := range cordoned.Resources {
+				if !quantity.IsZero() {
+					t.Errorf("there are %s of %s", quantity.String(), name)
+				}
+			}
+			if len(cordoned.Resources) != len(before.Resources) || len(cordoned.Nodes) != len(before.Nodes) || cordoned.Withdrawn {
+				t.Errorf("offer %+v", cordoned)
+			}
+			if writes := w.pass(t, r); len(writes) > 0 {
+				t.Errorf("a pass with nothing to change wrote %v", writes)
+			}
+			w.fc.Spec.Cordoned = false
+			w.pass(t, r)
+			if diff := cmp.Diff(before, w.offers[0].Spec); diff != "" {
+				t.Errorf("afterwards (-before +after):\n%s", diff)
+			}
+		})
 	}
 }
 

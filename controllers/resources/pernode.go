@@ -77,12 +77,18 @@ func offerNodes(nodes []*corev1.Node, t terms, consumerID string, before []v1alp
 		}
 	}
 	if len(offered) == 0 {
-		for _, node := range before {
-			node.Resources = nothingOf(node.Resources)
-			offered = append(offered, node)
-		}
+		return nothingOn(before)
 	}
 	return offered
+}
+
+// nothingOn are the same nodes, with nothing in them.
+func nothingOn(nodes []v1alpha1.OfferedNode) []v1alpha1.OfferedNode {
+	nodes = slices.Clone(nodes)
+	for i := range nodes {
+		nodes[i].Resources = nothingOf(nodes[i].Resources)
+	}
+	return nodes
 }
 
 // candidates are the nodes that are shared, in the order in which they are

@@ -181,8 +181,13 @@ func (r *provider) negotiate(ctx context.Context, fc *v1alpha1.ForeignCluster, r
 		before = offers[index].Spec
 	}
 	resources, offered := r.share(nodes, terms, fc.Spec.ClusterID, before)
+	why := "No node that the provider shares takes work at the moment."
+	if fc.Spec.Cordoned {
+		resources, offered = nothingOf(before.Resources), nothingOn(before.Nodes)
+		why = "The provider's administrator lets nothing new in at the moment."
+	}
 	if len(resources) == 0 {
-		return r.answer(ctx, request, v1alpha1.NegotiationPending, "", "No node that the provider shares takes work at the moment.")
+		return r.answer(ctx, request, v1alpha1.NegotiationPending, "", why)
 	}
 	wanted := r.spec(resources)
 	wanted.Nodes = offered

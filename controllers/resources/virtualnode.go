@@ -77,6 +77,8 @@ type virtualNodes struct {
 
 	getNode    func(name string) (*corev1.Node, error)
 	cordonNode func(ctx context.Context, node *corev1.Node) error
+	// hold cordons a node for as long as its cluster is, or ends that.
+	hold       func(ctx context.Context, node *corev1.Node, held bool) error
 	removeNode func(ctx context.Context, node *corev1.Node) error
 	pods       func(ctx context.Context, node string) ([]*corev1.Pod, bool, error)
 	offloaded  func(namespace string) bool
@@ -109,6 +111,9 @@ func (r *virtualNodes) reconcile(ctx context.Context, key cache.ObjectName) (tim
 	if err != nil {
 		return 0, err
 	}
+	if err := r.cordon(ctx, node); err != nil {
+		return 0, err
+	}
 	wanted := node.DeepCopy()
 	again, err := r.observe(ctx, wanted, deployment, problem)
 	if err != nil {
@@ -127,6 +132,27 @@ func (r *virtualNodes) reconcile(ctx context.Context, key cache.ObjectName) (tim
 	}
 	_, err = r.commit(ctx, node, wanted)
 	return again, errors.Join(kindsErr, err)
+}
+
+// cordon keeps pods off the Node while the ForeignCluster is cordoned. What
+// somebody cordoned by hand stays so.
+func (r *virtualNodes) cordon(ctx context.Context, virtual *v1alpha1.VirtualNode) error {
+	fc, err := r.foreignCluster(rules.ForeignClusterOf(virtual.Namespace))
+	if err != nil {
+		return ignoreNotFound(err)
+	}
+	node, err := r.getNode(virtual.Spec.NodeName)
+	if err != nil || !isOurs(node, virtual) {
+		return ignoreNotFound(err)
+	}
+	_, held := node.Annotations[v1alpha1.AnnotationCordoned]
+	if fc.Spec.Cordoned == node.Spec.Unschedulable || !fc.Spec.Cordoned && !held {
+		return nil
+	}
+	if err := r.hold(ctx, node, fc.Spec.Cordoned); err != nil {
+		return fmt.Errorf("cordon node %s, or end that: %w", node.Name, err)
+	}
+	return nil
 }
 
 // problem says why no virtual kubelet can be deployed.

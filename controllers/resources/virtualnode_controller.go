@@ -5,6 +5,7 @@ package resources
 
 import (
 	"context"
+	"fmt"
 	"sync"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -139,7 +140,7 @@ func NewVirtualNodes(config *Config) (*VirtualNodes, error) {
 			UpdateFunc: func(old, now any) {
 				before, ok1 := old.(*v1alpha1.ForeignCluster)
 				after, ok2 := now.(*v1alpha1.ForeignCluster)
-				if ok1 && ok2 && (before.Status.Networking != after.Status.Networking || before.Spec.Networking != after.Spec.Networking) {
+				if ok1 && ok2 && (before.Status.Networking != after.Status.Networking || before.Spec.Networking != after.Spec.Networking || before.Spec.Cordoned != after.Spec.Cordoned) {
 					for _, key := range inNamespace(rules.PeerNamespace(after.Name), "") {
 						controller.Add(key)
 					}
@@ -240,6 +241,14 @@ func (c *Config) virtualNodes() *virtualNodes {
 		getNode: c.KubeInformers.Core().V1().Nodes().Lister().Get,
 		cordonNode: func(ctx context.Context, node *corev1.Node) error {
 			_, err := c.Kube.CoreV1().Nodes().Patch(ctx, node.Name, types.MergePatchType, []byte(`{"spec":{"unschedulable":true}}`), metav1.PatchOptions{})
+			return err
+		},
+		hold: func(ctx context.Context, node *corev1.Node, held bool) error {
+			patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:"true"}},"spec":{"unschedulable":true}}`, v1alpha1.AnnotationCordoned)
+			if !held {
+				patch = fmt.Sprintf(`{"metadata":{"annotations":{%q:null}},"spec":{"unschedulable":null}}`, v1alpha1.AnnotationCordoned)
+			}
+			_, err := c.Kube.CoreV1().Nodes().Patch(ctx, node.Name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
 			return err
 		},
 		removeNode: func(ctx context.Context, node *corev1.Node) error {

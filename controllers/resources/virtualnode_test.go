@@ -138,6 +138,15 @@ func (h *host) controller() *virtualNodes {
 			h.node.Spec.Unschedulable = true
 			return h.did("cordon")
 		},
+		hold: func(_ context.Context, _ *corev1.Node, held bool) error {
+			h.node.Spec.Unschedulable = held
+			if held {
+				metav1.SetMetaDataAnnotation(&h.node.ObjectMeta, v1alpha1.AnnotationCordoned, "true")
+				return h.did("hold")
+			}
+			delete(h.node.Annotations, v1alpha1.AnnotationCordoned)
+			return h.did("let go")
+		},
 		removeNode: func(context.Context, *corev1.Node) error { h.node = nil; return h.did("delete node") },
 		pods:       func(context.Context, string) ([]*corev1.Pod, bool, error) { return h.pods, true, nil },
 		offloaded:  func(namespace string) bool { return namespace == "shop" },
@@ -310,6 +319,30 @@ func TestAVirtualNodeIsUndoneInOrder(t *testing.T) {
 	h.pods = nil
 	h.expect(t, "delete deployment")
 	h.expect(t, "delete node", "delete binding", "delete account", "release")
+	h.expect(t)
+}
+
+func TestAVirtualNodeIsCordonedWithItsCluster(t *testing.T) {
+	h := newHost()
+	for range 2 {
+		h.pass(t)
+	}
+	h.node = virtualMachine(func(*corev1.Node) {})
+	h.pass(t)
+	h.foreignCluster.Spec.Cordoned = true
+	h.expect(t, "hold")
+	h.expect(t)
+	h.node.Spec.Unschedulable = false // by hand
+	h.expect(t, "hold")
+	h.foreignCluster.Spec.Cordoned = false
+	h.expect(t, "let go")
+	h.expect(t)
+
+	// What somebody has cordoned by hand is his.
+	h.node.Spec.Unschedulable = true
+	h.foreignCluster.Spec.Cordoned = true
+	h.expect(t)
+	h.foreignCluster.Spec.Cordoned = false
 	h.expect(t)
 }
 
