@@ -4,6 +4,8 @@
 package offloading
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -16,11 +18,13 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/record"
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/controllers/queue"
 )
 
 func (w world) provider(t *testing.T, bindings ...*rbacv1.RoleBinding) (*Provider, *record.FakeRecorder) {
@@ -387,5 +391,32 @@ func TestTwinIsEmptiedBeforeItGoes(t *testing.T) {
 				t.Errorf("looks again after %s", again)
 			}
 		})
+	}
+}
+
+// NamespaceDeleteErrorRequeues is a name of the table of known mistakes: a twin
+// whose deletion fails stays for ever.
+func TestNamespaceDeleteErrorRequeues(t *testing.T) {
+	w := newWorld(t, twin("shop", "shop"))
+	deleted := make(chan struct{})
+	failures := 2
+	w.kube.PrependReactor("delete", "namespaces", func(clienttesting.Action) (bool, runtime.Object, error) {
+		if failures--; failures >= 0 {
+			return true, nil, errors.New("no luck")
+		}
+		close(deleted)
+		return false, nil, nil
+	})
+	p, _ := w.provider(t)
+	controller := queue.New("twin-namespace", 1, p.reconcile)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() { defer close(ended); controller.Run(ctx) }()
+	defer func() { cancel(); <-ended }()
+	controller.Add("milan")
+	select {
+	case <-deleted:
+	case <-time.After(20 * time.Second):
+		t.Error("after an error it is not deleted any more")
 	}
 }
