@@ -13,21 +13,44 @@ import (
 
 	"github.com/vishvananda/netlink/nl"
 	"github.com/vishvananda/netns"
+	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 
 	"liqo.io/federation/netagent/model"
 )
 
+// followBuffer is what may lie in a socket before somebody looks, in bytes: others
+// write thousands of rules at once.
+const followBuffer = 4 << 20
+
 // Follow calls changed whenever a link of ours came, went or became another
-// one, and when a route or a rule of ours was deleted, until the context ends.
-// It does not tell who did it: what we delete ourselves is told as well.
+// one, and when a route, a rule or a chain of ours was deleted or emptied, until
+// the context ends. It does not tell who did it: what we delete ourselves is told
+// as well. Of the chains of the legacy iptables the kernel tells nothing.
 func (n *Namespace) Follow(ctx context.Context, changed func()) error {
-	socket, err := nl.SubscribeAt(netns.NsHandle(n.file.Fd()), netns.None(), unix.NETLINK_ROUTE,
-		unix.RTNLGRP_LINK, unix.RTNLGRP_IPV4_ROUTE, unix.RTNLGRP_IPV6_ROUTE, unix.RTNLGRP_IPV4_RULE, unix.RTNLGRP_IPV6_RULE)
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		return n.follow(ctx, changed, concernsUs, unix.NETLINK_ROUTE,
+			unix.RTNLGRP_LINK, unix.RTNLGRP_IPV4_ROUTE, unix.RTNLGRP_IPV6_ROUTE, unix.RTNLGRP_IPV4_RULE, unix.RTNLGRP_IPV6_RULE)
+	})
+	// That nobody knows which iptables is in use, the next pass will say.
+	if b, err := n.backend(); err == nil && b == nft {
+		group.Go(func() error {
+			return n.follow(ctx, changed, concernsChains, unix.NETLINK_NETFILTER, unix.NFNLGRP_NFTABLES)
+		})
+	}
+	return group.Wait()
+}
+
+func (n *Namespace) follow(ctx context.Context, changed func(), concerns func(syscall.NetlinkMessage) bool, protocol int, groups ...uint) error {
+	socket, err := nl.SubscribeAt(netns.NsHandle(n.file.Fd()), netns.None(), protocol, groups...)
+	if err == nil {
+		defer socket.Close()
+		err = socket.SetReceiveBufferSize(followBuffer, true)
+	}
 	if err != nil {
 		return fmt.Errorf("following changes in the network namespace %s: %w", n.file.Name(), err)
 	}
-	defer socket.Close()
 	stop := context.AfterFunc(ctx, socket.Close)
 	defer stop()
 	for {
@@ -39,7 +62,7 @@ func (n *Namespace) Follow(ctx context.Context, changed func()) error {
 			changed() // there was more than the socket could hold
 		case err != nil:
 			return fmt.Errorf("following changes in the network namespace %s: %w", n.file.Name(), err)
-		case slices.ContainsFunc(messages, concernsUs):
+		case slices.ContainsFunc(messages, concerns):
 			changed()
 		}
 	}
@@ -60,6 +83,25 @@ func concernsUs(m syscall.NetlinkMessage) bool {
 		return len(protocol) == 1 && protocol[0] == model.RouteProtocol
 	}
 	return false
+}
+
+// concernsChains tells whether a message is about a chain of ours that was
+// deleted or emptied, or about a rule that one of those that iptables brings has
+// lost: it may have led to ours.
+func concernsChains(m syscall.NetlinkMessage) bool {
+	var chain []byte
+	switch m.Header.Type {
+	case unix.NFNL_SUBSYS_NFTABLES<<8 | unix.NFT_MSG_DELRULE:
+		chain = attribute(m.Data, nl.SizeofNfgenmsg, unix.NFTA_RULE_CHAIN)
+	case unix.NFNL_SUBSYS_NFTABLES<<8 | unix.NFT_MSG_DELCHAIN:
+		chain = attribute(m.Data, nl.SizeofNfgenmsg, unix.NFTA_CHAIN_NAME)
+	}
+	switch name := strings.TrimRight(string(chain), "\x00"); name {
+	case "PREROUTING", "INPUT", "FORWARD", "POSTROUTING":
+		return true
+	default:
+		return strings.HasPrefix(name, model.ChainPrefix)
+	}
 }
 
 // attribute is one that follows the header of a message; nil if there is none.

@@ -51,3 +51,30 @@ func TestOnlyWhatIsOursIsFollowed(t *testing.T) {
 		})
 	}
 }
+
+func TestOnlyChainsThatMatterAreFollowed(t *testing.T) {
+	const kind = unix.NFNL_SUBSYS_NFTABLES << 8
+	message := func(attribute int, name string) []byte {
+		return append((&nl.Nfgenmsg{NfgenFamily: unix.AF_INET}).Serialize(), nl.NewRtAttr(attribute, nl.ZeroTerminated(name)).Serialize()...)
+	}
+	for name, test := range map[string]struct {
+		kind uint16
+		data []byte
+		want bool
+	}{
+		"a chain of ours loses a rule":   {kind | unix.NFT_MSG_DELRULE, message(unix.NFTA_RULE_CHAIN, "LIQO-PREROUTING"), true},
+		"a chain of ours is deleted":     {kind | unix.NFT_MSG_DELCHAIN, message(unix.NFTA_CHAIN_NAME, "LIQO-PREROUTING"), true},
+		"a chain of iptables loses one":  {kind | unix.NFT_MSG_DELRULE, message(unix.NFTA_RULE_CHAIN, "POSTROUTING"), true},
+		"a chain of ours gets a rule":    {kind | unix.NFT_MSG_NEWRULE, message(unix.NFTA_RULE_CHAIN, "LIQO-PREROUTING"), false},
+		"a chain of others loses a rule": {kind | unix.NFT_MSG_DELRULE, message(unix.NFTA_RULE_CHAIN, "KUBE-SERVICES"), false},
+		"a rule of nobody":               {kind | unix.NFT_MSG_DELRULE, (&nl.Nfgenmsg{}).Serialize(), false},
+		"a rule without a header":        {kind | unix.NFT_MSG_DELRULE, nil, false},
+		"something else":                 {unix.RTM_DELRULE, message(unix.NFTA_RULE_CHAIN, "LIQO-PREROUTING"), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := concernsChains(syscall.NetlinkMessage{Header: syscall.NlMsghdr{Type: test.kind}, Data: test.data}); got != test.want {
+				t.Errorf("it is followed: %v", got)
+			}
+		})
+	}
+}

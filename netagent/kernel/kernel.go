@@ -21,6 +21,7 @@ type Kernel interface {
 	Rules
 	WireGuard
 	Tables
+	Connections
 	Sysctls
 }
 
@@ -78,6 +79,8 @@ type WireGuard interface {
 	ChangeTunnel(link string, change TunnelChange) error
 	// Traffic returns what went through a tunnel, by peer.
 	Traffic(link string) (map[model.PublicKey]Traffic, error)
+	// Packets returns how many came out of a tunnel, and how many went into it.
+	Packets(link string) (received, sent uint64, err error)
 	// Implementation tells who does a tunnel's work.
 	Implementation(link string) Implementation
 }
@@ -119,6 +122,22 @@ type ChainChange struct {
 	AddJumps    []model.Jump
 	DeleteJumps []model.Jump
 	Delete      []string // names of chains
+}
+
+// Connections are those that the kernel remembers, with what their addresses
+// became.
+type Connections interface {
+	// ForgetConnections forgets those that were translated so: what comes of their
+	// next packet is as of the first one.
+	ForgetConnections(f model.Family, translations []Translation) error
+}
+
+// Translation is what was made of addresses, or was left of them, in connections
+// with some others.
+type Translation struct {
+	To netip.Prefix
+	// With is who is at one end, before any translation; anybody if it is empty.
+	With []netip.Prefix
 }
 
 // Sysctls are settings below /proc/sys.

@@ -81,7 +81,7 @@ func (n *Namespace) AddLink(l model.Link) error {
 		return fmt.Errorf("making link %s: a %s comes with something else", l.Name, l.Kind)
 	}
 	if err := n.handle.LinkAdd(link); err != nil {
-		return fmt.Errorf("making link %s of kind %s: %w", l.Name, l.Kind, err)
+		return fmt.Errorf("making link %s of kind %s: %w", l.Name, l.Kind, advised(err, n.adviceFor(l)...))
 	}
 	return nil
 }
@@ -121,15 +121,24 @@ func (n *Namespace) SetLink(l model.Link) error {
 			return fmt.Errorf("setting the MAC of link %s to %s: %w", l.Name, l.MAC, err)
 		}
 	}
-	if err := n.handle.LinkSetUp(link); err != nil {
-		return fmt.Errorf("bringing link %s up: %w", l.Name, err)
+	err = n.handle.LinkSetUp(link)
+	if d := n.deviceOf(l.Name); err == nil && d != nil {
+		err = d.Up()
 	}
-	if d := n.deviceOf(l.Name); d != nil {
-		if err := d.Up(); err != nil {
-			return fmt.Errorf("bringing link %s up: %w", l.Name, err)
-		}
+	if err != nil {
+		return fmt.Errorf("bringing link %s up: %w", l.Name, advised(err, portTaken(n.portOf(l))))
 	}
 	return nil
+}
+
+// portOf is the UDP port of a link.
+func (n *Namespace) portOf(l model.Link) int {
+	if l.Kind != model.WireGuard {
+		return l.Port
+	}
+	// Where it cannot be read, this is the least that is wrong.
+	t, _ := n.Tunnel(l.Name)
+	return t.Port
 }
 
 // DeleteLink removes a link, and what is on it.

@@ -134,7 +134,7 @@ func open(path string) (*Namespace, error) {
 	if err != nil {
 		return nil, err
 	}
-	handle, err := netlink.NewHandleAt(netns.NsHandle(file.Fd()), unix.NETLINK_ROUTE)
+	handle, err := netlink.NewHandleAt(netns.NsHandle(file.Fd()), unix.NETLINK_ROUTE, unix.NETLINK_NETFILTER)
 	if err != nil {
 		file.Close()
 		return nil, fmt.Errorf("opening netlink in the network namespace %s: %w", path, err)

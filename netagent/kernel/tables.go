@@ -109,7 +109,7 @@ func (n *Namespace) run(b backend, f model.Family, verb, input string, args ...s
 		return cmd.Run()
 	})
 	if err != nil {
-		return "", fmt.Errorf("%s: %w: %s", program, err, strings.TrimSpace(failure.String()))
+		return "", fmt.Errorf("%s: %w: %s", program, advised(err, noIptables()), strings.TrimSpace(failure.String()))
 	}
 	return out.String(), nil
 }

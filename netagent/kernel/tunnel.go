@@ -19,6 +19,7 @@ import (
 	"golang.zx2c4.com/wireguard/tun"
 	"golang.zx2c4.com/wireguard/wgctrl"
 	"golang.zx2c4.com/wireguard/wgctrl/wgtypes"
+	"k8s.io/utils/ptr"
 
 	"liqo.io/federation/netagent/model"
 )
@@ -176,6 +177,20 @@ func (n *Namespace) Traffic(link string) (map[model.PublicKey]Traffic, error) {
 	return all, nil
 }
 
+// Packets returns what the link of a tunnel has counted: WireGuard itself counts
+// none.
+func (n *Namespace) Packets(link string) (received, sent uint64, err error) {
+	l, err := n.link(link)
+	if err != nil {
+		return 0, 0, err
+	}
+	counted := l.Attrs().Statistics
+	if counted == nil {
+		return 0, 0, fmt.Errorf("link %s does not tell what it has carried", link)
+	}
+	return counted.RxPackets, counted.TxPackets, nil
+}
+
 // ChangeTunnel changes the configuration of a tunnel.
 func (n *Namespace) ChangeTunnel(link string, change TunnelChange) error {
 	var err error
@@ -187,7 +202,7 @@ func (n *Namespace) ChangeTunnel(link string, change TunnelChange) error {
 		err = n.withClient(func(c *wgctrl.Client) error { return c.ConfigureDevice(link, configOf(change)) })
 	}
 	if err != nil {
-		return fmt.Errorf("changing the tunnel %s: %w", link, err)
+		return fmt.Errorf("changing the tunnel %s: %w", link, advised(err, portTaken(ptr.Deref(change.Port, 0))))
 	}
 	return nil
 }

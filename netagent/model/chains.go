@@ -9,9 +9,11 @@ import (
 	"slices"
 )
 
-// Tables and chains of iptables.
+// NATTable is the table of iptables in which addresses become others.
+const NATTable = "nat"
+
+// Other tables, and chains of iptables.
 const (
-	natTable    = "nat"
 	mangleTable = "mangle"
 	filterTable = "filter"
 
@@ -26,8 +28,8 @@ const (
 // meet what goes to peers or comes from them: pods keep their addresses, and
 // what is no pod gets the node's, which the gateway finds the way back to.
 func (v *view) hostChains(s *State, f Family, peers []Peer) {
-	post := Chain{Family: f, Table: natTable, Name: postroutingChain}
-	from := Chain{Family: f, Table: natTable, Name: fromPeersChain}
+	post := Chain{Family: f, Table: NATTable, Name: postroutingChain}
+	from := Chain{Family: f, Table: NATTable, Name: fromPeersChain}
 	// An ACCEPT would only end this table: somebody else's chain of nftables, at
 	// the same hook, could masquerade after it. NETMAP to the same range is a
 	// translation, and there is one of them.
@@ -65,7 +67,7 @@ func (v *view) hostChains(s *State, f Family, peers []Peer) {
 	s.Chains = append(s.Chains, from, post, input, forward)
 	s.Chains = append(s.Chains, further...)
 	s.Jumps = append(s.Jumps,
-		Jump{Family: f, Table: natTable, Base: "POSTROUTING", Chain: postroutingChain},
+		Jump{Family: f, Table: NATTable, Base: "POSTROUTING", Chain: postroutingChain},
 		Jump{Family: f, Table: filterTable, Base: "INPUT", Chain: inputChain},
 		Jump{Family: f, Table: filterTable, Base: "FORWARD", Chain: forwardChain, Last: true})
 }
@@ -76,8 +78,8 @@ func (v *view) hostChains(s *State, f Family, peers []Peer) {
 func (v *view) gatewayChains(s *State, f Family, peers []Peer) {
 	admit := Chain{Family: f, Table: mangleTable, Name: preroutingChain}
 	forward := Chain{Family: f, Table: mangleTable, Name: forwardChain}
-	incoming := Chain{Family: f, Table: natTable, Name: preroutingChain}
-	outgoing := Chain{Family: f, Table: natTable, Name: postroutingChain}
+	incoming := Chain{Family: f, Table: NATTable, Name: preroutingChain}
+	outgoing := Chain{Family: f, Table: NATTable, Name: postroutingChain}
 	admit.add("-i %s -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT", TunnelLink)
 	var admitted, in, out []way
 	if f == IPv6 {
@@ -113,8 +115,8 @@ func (v *view) gatewayChains(s *State, f Family, peers []Peer) {
 	for _, j := range []Jump{
 		{Table: mangleTable, Base: "PREROUTING", Chain: preroutingChain},
 		{Table: mangleTable, Base: "FORWARD", Chain: forwardChain},
-		{Table: natTable, Base: "PREROUTING", Chain: preroutingChain},
-		{Table: natTable, Base: "POSTROUTING", Chain: postroutingChain},
+		{Table: NATTable, Base: "PREROUTING", Chain: preroutingChain},
+		{Table: NATTable, Base: "POSTROUTING", Chain: postroutingChain},
 	} {
 		j.Family = f
 		s.Jumps = append(s.Jumps, j)
@@ -142,7 +144,7 @@ func (p Peer) filterChains(f Family) []Chain {
 
 // incomingChains give what a peer calls its own address back.
 func (p Peer) incomingChains(f Family) []Chain {
-	c := Chain{Family: f, Table: natTable, Name: p.incomingName()}
+	c := Chain{Family: f, Table: NATTable, Name: p.incomingName()}
 	var mapped []way
 	for _, m := range p.mappingsOf(f) {
 		mapped = append(mapped, way{host(m.Seen), "DNAT --to-destination " + m.Target.String()})
@@ -161,7 +163,7 @@ func (p Peer) incomingChains(f Family) []Chain {
 // outgoingChain shows a peer our pods at the addresses that it knows, and
 // whatever is no pod at the one that stands for it.
 func (p Peer) outgoingChain(f Family) Chain {
-	c := Chain{Family: f, Table: natTable, Name: p.outgoingName()}
+	c := Chain{Family: f, Table: NATTable, Name: p.outgoingName()}
 	for _, r := range p.localOf(f) {
 		if r.Own == r.Seen {
 			c.add("-s %s -j ACCEPT", r.Own)

@@ -203,11 +203,11 @@ func TestThousandsOfPeersAndMappingsAreEachFoundSoon(t *testing.T) {
 		{inside, mangleTable, preroutingChain, "11.7.208.7", "10.2.3.4", "DROP"},
 		{inside, mangleTable, preroutingChain, "fd20:0:0:7cf::9", "fd12::1", "ACCEPT"},
 		{inside, mangleTable, preroutingChain, "fd20:0:0:7d0::9", "fd12::1", "DROP"},
-		{inside, natTable, preroutingChain, "11.0.0.7", "10.80.19.135", "DNAT --to-destination 192.168.19.135"},
-		{inside, natTable, preroutingChain, "11.7.207.7", "10.2.3.4", "NETMAP --to 10.0.0.0/16"},
-		{inside, natTable, preroutingChain, "11.7.207.7", "10.80.0.1", ""},
-		{node, natTable, postroutingChain, "11.7.207.7", "10.0.2.3", "ACCEPT"},
-		{node, natTable, postroutingChain, "11.7.208.7", "10.0.2.3", ""},
+		{inside, NATTable, preroutingChain, "11.0.0.7", "10.80.19.135", "DNAT --to-destination 192.168.19.135"},
+		{inside, NATTable, preroutingChain, "11.7.207.7", "10.2.3.4", "NETMAP --to 10.0.0.0/16"},
+		{inside, NATTable, preroutingChain, "11.7.207.7", "10.80.0.1", ""},
+		{node, NATTable, postroutingChain, "11.7.207.7", "10.0.2.3", "ACCEPT"},
+		{node, NATTable, postroutingChain, "11.7.208.7", "10.0.2.3", ""},
 	} {
 		f := FamilyOf(netip.MustParseAddr(test.src))
 		var chains []Chain

@@ -210,6 +210,12 @@ func (k *Kernel) Traffic(link string) (all map[model.PublicKey]kernel.Traffic, e
 	return all, err
 }
 
+// Packets returns as many as PacketsReceived and PacketsSent say.
+func (k *Kernel) Packets(link string) (received, sent uint64, err error) {
+	err = k.call(false, k.onLink(link, func() { received, sent = k.PacketsReceived, k.PacketsSent }))
+	return received, sent, err
+}
+
 // Implementation returns that a tunnel is the kernel's.
 func (k *Kernel) Implementation(string) kernel.Implementation { return kernel.InKernel }
 
@@ -272,6 +278,11 @@ func (k *Kernel) ChangeChains(f model.Family, table string, change kernel.ChainC
 		k.chains, k.bases = chains, bases
 		return nil
 	})
+}
+
+// ForgetConnections notes what was to be forgotten.
+func (k *Kernel) ForgetConnections(_ model.Family, translations []kernel.Translation) error {
+	return k.call(true, always(func() { k.Forgotten = append(k.Forgotten, translations...) }))
 }
 
 // Sysctl reads a setting.

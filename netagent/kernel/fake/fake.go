@@ -28,6 +28,10 @@ type Kernel struct {
 	Fail func(call int) error
 	// After is told of every call that was done.
 	After func(call int)
+	// PacketsReceived and PacketsSent are what tunnels have carried.
+	PacketsReceived, PacketsSent uint64
+	// Forgotten are the translations whose connections were forgotten.
+	Forgotten []kernel.Translation
 
 	links     map[string]kernel.Link
 	addresses map[model.Address]bool
