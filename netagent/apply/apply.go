@@ -26,11 +26,13 @@ type Applier struct {
 	// endpoints are those that peers were given. One that was heard from
 	// elsewhere since then has moved, and is left there.
 	endpoints map[model.PublicKey]netip.AddrPort
+	// stale are the translations whose connections are to be forgotten.
+	stale map[model.Family][]kernel.Translation
 }
 
 // New returns an applier of a namespace.
 func New(k kernel.Kernel) *Applier {
-	return &Applier{kernel: k, endpoints: make(map[model.PublicKey]netip.AddrPort)}
+	return &Applier{kernel: k, endpoints: make(map[model.PublicKey]netip.AddrPort), stale: make(map[model.Family][]kernel.Translation)}
 }
 
 // Apply makes the namespace hold a state, and returns how often it wrote. It
@@ -38,10 +40,10 @@ func New(k kernel.Kernel) *Applier {
 // this order: the gateway's host, the gateway's inside, the route agent's.
 func (a *Applier) Apply(s model.State) (writes int, err error) {
 	a.writes = 0
-	var errs []error
-	for _, step := range []func(model.State) error{a.links, a.sysctls, a.onLinks, a.tunnel, a.routes, a.rules, a.chains} {
-		errs = append(errs, step(s))
-	}
+	errs := []error{a.links(s), a.sysctls(s), a.onLinks(s)}
+	// What a peer may call is written before it can call anything.
+	guarded := a.chains(s)
+	errs = append(errs, guarded, a.tunnel(s, guarded == nil), a.routes(s), a.rules(s), a.forget())
 	return a.writes, errors.Join(errs...)
 }
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 
@@ -105,6 +106,34 @@ func (n *node) must(t *testing.T, in model.Input) string {
 	return n.dump()
 }
 
+// serves tells whether a peer is one of the tunnel's.
+func (n *node) serves(t *testing.T, p model.Peer) bool {
+	t.Helper()
+	tunnel, err := n.inner.Tunnel(model.TunnelLink)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.ContainsFunc(tunnel.Peers, func(has model.TunnelPeer) bool { return has.PublicKey == p.PublicKey })
+}
+
+// guards tells whether there are rules in each family about what a peer may
+// call.
+func (n *node) guards(t *testing.T, p model.Peer) bool {
+	t.Helper()
+	for i, f := range []model.Family{model.IPv4, model.IPv6} {
+		chains, _, err := n.inner.Chains(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.ContainsFunc(chains, func(c model.Chain) bool {
+			return c.Table == "mangle" && slices.ContainsFunc(c.Rules, func(rule string) bool { return strings.HasPrefix(rule, "-s "+p.Remote[i].String()+" ") })
+		}) {
+			return false
+		}
+	}
+	return true
+}
+
 func TestASecondPassWritesNothing(t *testing.T) {
 	n := newNode()
 	n.must(t, input())
@@ -174,6 +203,10 @@ func TestEveryCallMayFailOnce(t *testing.T) {
 			}
 			if !errors.Is(err, failure) {
 				t.Fatalf("call %d failed and Apply says %v", number, err)
+			}
+			n.outer.Fail, n.inner.Fail = nil, nil
+			if n.serves(t, peer(1)) && !n.guards(t, peer(1)) {
+				t.Fatalf("after call %d failed, a peer is served without its chains", number)
 			}
 			if diff := cmp.Diff(want, n.must(t, input(peer(1)))); diff != "" {
 				t.Fatalf("after call %d failed (-want +got):\n%s", number, diff)

@@ -28,9 +28,9 @@ func (a *Applier) chains(s model.State) error {
 			}
 			return changes[table]
 		}
-		ofFamily := func(c model.Chain) bool { return c.Family != f }
+		wanted := slices.DeleteFunc(slices.Clone(s.Chains), func(c model.Chain) bool { return c.Family != f })
 		type name struct{ table, chain string }
-		d := diff(chains, slices.DeleteFunc(slices.Clone(s.Chains), ofFamily),
+		d := diff(chains, wanted,
 			func(c model.Chain) name { return name{c.Table, c.Name} },
 			func(have, want model.Chain) bool { return slices.Equal(have.Rules, want.Rules) })
 		for _, c := range d.set {
@@ -47,7 +47,12 @@ func (a *Applier) chains(s model.State) error {
 			in(j.Table).DeleteJumps = append(in(j.Table).DeleteJumps, j)
 		}
 		for _, table := range slices.Sorted(maps.Keys(changes)) {
-			errs = append(errs, a.write(a.kernel.ChangeChains(f, table, *changes[table])))
+			err := a.write(a.kernel.ChangeChains(f, table, *changes[table]))
+			errs = append(errs, err)
+			if err == nil && table == model.NATTable {
+				notNAT := func(c model.Chain) bool { return c.Table != table }
+				a.stale[f] = append(a.stale[f], translations(slices.DeleteFunc(chains, notNAT), slices.DeleteFunc(wanted, notNAT))...)
+			}
 		}
 	}
 	return errors.Join(errs...)

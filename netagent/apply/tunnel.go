@@ -12,8 +12,9 @@ import (
 )
 
 // tunnel configures WireGuard, in one call. A peer that does not change keeps
-// its session.
-func (a *Applier) tunnel(s model.State) error {
+// its session. Where the chains are not as they should be, peers go, and none
+// comes or gets more addresses.
+func (a *Applier) tunnel(s model.State, guarded bool) error {
 	if s.Tunnel == nil {
 		return nil
 	}
@@ -22,10 +23,17 @@ func (a *Applier) tunnel(s model.State) error {
 		return err
 	}
 	change, needed := a.tunnelChange(have, *s.Tunnel)
+	if !guarded {
+		change.Set = nil
+		needed = change.PrivateKey != nil || change.Port != nil || len(change.Remove) > 0
+	}
 	if needed {
 		if err := a.write(a.kernel.ChangeTunnel(s.Tunnel.Link, change)); err != nil {
 			return err
 		}
+	}
+	if !guarded {
+		return nil // the pass that is made next sets peers
 	}
 	clear(a.endpoints)
 	for _, p := range s.Tunnel.Peers {
