@@ -7,6 +7,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
+	"net"
 	"net/http"
 	"slices"
 	"strings"
@@ -38,6 +39,13 @@ const (
 	maxControlAnswers       = 1024
 	controlReviewsPerSecond = 10
 	controlReviewsAtOnce    = 100
+	// Each place that somebody asks from has its own measure, so that one who shows
+	// one token after the other is alone with that. It is forgotten with the place.
+	sourceReviewsPerSecond = 2
+	sourceReviewsAtOnce    = 50
+	maxSources             = 1024
+	// A token that was good is asked about again beside all others.
+	provenTTL = time.Hour
 )
 
 // guard lets through who may read a path, as this cluster's API server says of
@@ -51,20 +59,32 @@ type guard struct {
 	// nowhere.
 	answers *cache.LRUExpireCache
 	reviews *rate.Limiter
+	// proven are the tokens that were good, and renewals what they are asked about
+	// by; sources are the measures of those who are asked about first.
+	proven, sources *cache.LRUExpireCache
+	renewals        *rate.Limiter
 }
 
 func newGuard(kube kubernetes.Interface) *guard {
-	return &guard{kube: kube, answers: cache.NewLRUExpireCache(maxAnswers), reviews: rate.NewLimiter(reviewsPerSecond, reviewsAtOnce)}
+	return guardOf(kube, "", maxAnswers, reviewsPerSecond, reviewsAtOnce)
+}
+
+func guardOf(kube kubernetes.Interface, audience string, answers int, perSecond rate.Limit, atOnce int) *guard {
+	return &guard{
+		kube: kube, audience: audience, answers: cache.NewLRUExpireCache(answers),
+		reviews: rate.NewLimiter(perSecond, atOnce), renewals: rate.NewLimiter(perSecond, atOnce),
+		proven: cache.NewLRUExpireCache(answers), sources: cache.NewLRUExpireCache(maxSources),
+	}
 }
 
 // ControlGuard tells, by an HTTP status, whether the bearer of a token may have
-// the gateway connect to peers. The token is for that alone.
-func ControlGuard(kube kubernetes.Interface) func(ctx context.Context, token string) (int, error) {
-	g := &guard{
-		kube: kube, audience: v1alpha1.ControlAudience,
-		answers: cache.NewLRUExpireCache(maxControlAnswers), reviews: rate.NewLimiter(controlReviewsPerSecond, controlReviewsAtOnce),
+// the gateway connect to peers, who asks from somewhere. The token is for that
+// alone.
+func ControlGuard(kube kubernetes.Interface) func(ctx context.Context, from, token string) (int, error) {
+	g := guardOf(kube, v1alpha1.ControlAudience, maxControlAnswers, controlReviewsPerSecond, controlReviewsAtOnce)
+	return func(ctx context.Context, from, token string) (int, error) {
+		return g.judge(ctx, from, token, v1alpha1.ControlPath)
 	}
-	return func(ctx context.Context, token string) (int, error) { return g.judge(ctx, token, v1alpha1.ControlPath) }
 }
 
 // protect passes on the requests that are allowed, and answers all others.
@@ -88,18 +108,37 @@ func (g *guard) verdict(r *http.Request) (int, error) {
 	if !strings.EqualFold(scheme, "Bearer") || token == "" {
 		return http.StatusUnauthorized, nil
 	}
-	return g.judge(r.Context(), token, r.URL.Path)
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		host = r.RemoteAddr
+	}
+	return g.judge(r.Context(), host, token, r.URL.Path)
+}
+
+// mayAsk tells whether this cluster's API server is asked about a token now.
+func (g *guard) mayAsk(key [sha256.Size]byte, from string) bool {
+	if _, ok := g.proven.Get(key); ok {
+		return g.renewals.Allow()
+	}
+	of, ok := g.sources.Get(from)
+	if !ok {
+		of = rate.NewLimiter(sourceReviewsPerSecond, sourceReviewsAtOnce)
+	}
+	g.sources.Add(from, of, provenTTL)
+	return of.(*rate.Limiter).Allow() && g.reviews.Allow()
 }
 
 // judge is StatusOK where the bearer of a token may get a path.
-func (g *guard) judge(ctx context.Context, token, path string) (int, error) {
+func (g *guard) judge(ctx context.Context, from, token, path string) (int, error) {
 	key := sha256.Sum256([]byte(path + " " + token))
 	if known, ok := g.answers.Get(key); ok {
 		return known.(int), nil
 	}
-	if !g.reviews.Allow() {
+	if !g.mayAsk(key, from) {
 		return http.StatusTooManyRequests, nil
 	}
+	// No log line shows the token, whatever the client is told to tell.
+	ctx = klog.NewContext(ctx, klog.Logger{})
 	ctx, cancel := context.WithTimeout(ctx, reviewTimeout)
 	defer cancel()
 	asked := authenticationv1.TokenReviewSpec{Token: token}
@@ -121,6 +160,7 @@ func (g *guard) judge(ctx context.Context, token, path string) (int, error) {
 	status, ttl := http.StatusForbidden, deniedTTL
 	if allowed {
 		status, ttl = http.StatusOK, allowedTTL
+		g.proven.Add(key, true, provenTTL)
 	}
 	g.answers.Add(key, status, ttl)
 	return status, nil

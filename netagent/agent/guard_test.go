@@ -4,16 +4,51 @@
 package agent
 
 import (
+	"crypto/sha256"
+	"fmt"
 	"net/http"
 	"slices"
 	"testing"
 
+	"golang.org/x/time/rate"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 )
+
+func TestAStrangerIsAskedAboutAtHisOwnExpense(t *testing.T) {
+	kube := reviewing(nil)
+	g := newGuard(kube)
+	g.reviews = rate.NewLimiter(0, 2*sourceReviewsAtOnce)
+	judge := func(from, token string) int {
+		t.Helper()
+		status, err := g.judge(t.Context(), from, token, "/metrics")
+		if err != nil {
+			t.Error(err)
+		}
+		return status
+	}
+	if got := judge("10.0.0.1", "token-of-prometheus"); got != http.StatusOK {
+		t.Errorf("a good token is answered %d", got)
+	}
+	for i := range 10 * sourceReviewsAtOnce {
+		judge("10.0.0.2", fmt.Sprint("guess-", i))
+	}
+	if got := judge("10.0.0.3", "token-of-mallory"); got != http.StatusForbidden {
+		t.Errorf("somebody else is answered %d", got)
+	}
+	// Whoever has used up what strangers share, a good token is asked about again.
+	g.reviews = rate.NewLimiter(0, 0)
+	g.answers.Remove(sha256.Sum256([]byte("/metrics token-of-prometheus")))
+	if got := judge("10.0.0.2", "token-of-prometheus"); got != http.StatusOK {
+		t.Errorf("the good token is answered %d", got)
+	}
+	if got := judge("10.0.0.4", "guess"); got != http.StatusTooManyRequests {
+		t.Errorf("a stranger is answered %d", got)
+	}
+}
 
 func TestOnlyTokensForTheControlPlaneLetIntoIt(t *testing.T) {
 	for name, test := range map[string]struct {
@@ -45,7 +80,7 @@ func TestOnlyTokensForTheControlPlaneLetIntoIt(t *testing.T) {
 				review.Status.Allowed = test.may && review.Spec.User == "kubelet" && asked.Path == "/liqo/control" && asked.Verb == "get"
 				return true, review, nil
 			})
-			if got, err := ControlGuard(kube)(t.Context(), "token"); err != nil || got != test.want {
+			if got, err := ControlGuard(kube)(t.Context(), "10.0.0.1", "token"); err != nil || got != test.want {
 				t.Errorf("%d, %v; want %d", got, err, test.want)
 			}
 		})

@@ -239,7 +239,7 @@ func newProxied(t *testing.T) *proxied {
 	go echo(server)
 	p := &proxied{at: listener.Addr().String(), roots: x509.NewCertPool()}
 	p.roots.AddCert(some.Certificate())
-	p.Proxy = NewProxy(func(_ context.Context, token string) (int, error) {
+	p.Proxy = NewProxy(func(_ context.Context, _, token string) (int, error) {
 		return map[string]int{"good": http.StatusOK, "unknown": http.StatusUnauthorized}[token] | map[string]int{"poor": http.StatusForbidden}[token], nil
 	}, func(ctx context.Context, to netip.AddrPort) (net.Conn, error) {
 		p.asked = to
@@ -352,4 +352,40 @@ func TestConnectionsToAClusterEndWithTheWayThere(t *testing.T) {
 	defer conn.Close()
 	p.Lead(nil)
 	ends(t, conn)
+}
+
+func TestNobodyTakesThePlaceOfAllOthersAtAProxy(t *testing.T) {
+	p := newProxied(t)
+	p.Lead(map[string]netip.Addr{milan: loopback})
+	var all []net.Conn
+	for range maxOfSource {
+		all = append(all, call(t, p.at))
+	}
+	ends(t, call(t, p.at))
+	for _, conn := range all {
+		conn.Close()
+	}
+	// That they are gone is noticed in a moment.
+	for deadline := time.Now().Add(patience); ; {
+		conn, _, response, err := p.ask("CONNECT", milan+".control.liqo:443", "good", "")
+		if err == nil && response.StatusCode == http.StatusOK {
+			conn.Close()
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("there is no place again: %v", err)
+		}
+	}
+}
+
+func TestAnAnswerEndsTheConnection(t *testing.T) {
+	p := newProxied(t)
+	conn, reader, response, err := p.ask("GET", "/", "", "")
+	if err != nil || response.StatusCode != http.StatusMethodNotAllowed || !response.Close {
+		t.Fatalf("%v, %+v", err, response)
+	}
+	defer conn.Close()
+	if _, err := io.Copy(io.Discard, reader); err != nil {
+		t.Error(err)
+	}
 }

@@ -10,8 +10,13 @@ import (
 	"net"
 	"net/netip"
 
+	"golang.org/x/sync/semaphore"
 	"k8s.io/klog/v2"
 )
+
+// maxDials bounds the connections to the API server that are being made: each
+// takes a thread, however long that server does not answer.
+const maxDials = 64
 
 // Forwarder lets peers reach this cluster's API server, and nothing else. Who
 // a peer is, its control address tells: WireGuard drops what is not from there.
@@ -20,11 +25,13 @@ type Forwarder struct {
 	Dial func(ctx context.Context) (net.Conn, error)
 
 	lines lines
+	// dials bounds the connections that are being made.
+	dials *semaphore.Weighted
 }
 
 // NewForwarder makes a forwarder that serves nobody yet.
 func NewForwarder(dial func(ctx context.Context) (net.Conn, error)) *Forwarder {
-	return &Forwarder{Dial: dial, lines: lines{ofPeer: maxOfPeer, ofAll: maxOfAll}}
+	return &Forwarder{Dial: dial, lines: lines{ofPeer: maxOfPeer, ofAll: maxOfAll}, dials: semaphore.NewWeighted(maxDials)}
 }
 
 // Allow says which peers are served, by their control addresses. The
@@ -33,6 +40,7 @@ func (f *Forwarder) Allow(peers []netip.Addr) { f.lines.allow(peers) }
 
 // Serve takes connections until the context ends, and closes the listener.
 func (f *Forwarder) Serve(ctx context.Context, listener net.Listener) error {
+	defer listener.Close()
 	stop := context.AfterFunc(ctx, func() { listener.Close() })
 	defer stop()
 	defer f.Allow(nil)
@@ -66,10 +74,18 @@ func (f *Forwarder) forward(ctx context.Context, conn net.Conn) {
 	defer leave()
 	dialing, cancel := context.WithTimeout(ctx, dialPatience)
 	defer cancel()
-	server, err := f.Dial(dialing)
+	server, err := f.dial(dialing)
 	if err != nil {
 		klog.FromContext(ctx).Error(err, "This cluster's API server was not reached for a peer", "from", from.Addr())
 		return
 	}
 	join(conn, server)
+}
+
+func (f *Forwarder) dial(ctx context.Context) (net.Conn, error) {
+	if err := f.dials.Acquire(ctx, 1); err != nil {
+		return nil, fmt.Errorf("%d connections are being made already: %w", maxDials, err)
+	}
+	defer f.dials.Release(1)
+	return f.Dial(ctx)
 }

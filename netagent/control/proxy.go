@@ -28,19 +28,20 @@ import (
 // that lend to it. It is asked by CONNECT for the name of a cluster, and leads
 // nowhere else.
 type Proxy struct {
-	// Allowed tells, by an HTTP status, whether the bearer of a token may ask;
-	// 200: yes.
-	Allowed func(ctx context.Context, token string) (int, error)
+	// Allowed tells, by an HTTP status, whether the bearer of a token may ask, who
+	// asks from somewhere; 200: yes.
+	Allowed func(ctx context.Context, from, token string) (int, error)
 	// Dial connects to a gateway through its tunnel.
 	Dial func(ctx context.Context, to netip.AddrPort) (net.Conn, error)
 
-	lines lines
-	mu    sync.Mutex
-	hosts map[string]netip.Addr
+	lines  lines
+	askers askers
+	mu     sync.Mutex
+	hosts  map[string]netip.Addr
 }
 
 // NewProxy makes a proxy that leads nowhere yet.
-func NewProxy(allowed func(context.Context, string) (int, error), dial func(context.Context, netip.AddrPort) (net.Conn, error)) *Proxy {
+func NewProxy(allowed func(ctx context.Context, from, token string) (int, error), dial func(context.Context, netip.AddrPort) (net.Conn, error)) *Proxy {
 	return &Proxy{Allowed: allowed, Dial: dial, lines: lines{ofPeer: maxOfPeer, ofAll: maxOfAll}}
 }
 
@@ -68,7 +69,10 @@ func (p *Proxy) Serve(ctx context.Context, listener net.Listener, certificate fu
 		TLSConfig: &tls.Config{GetCertificate: certificate, MinVersion: tls.VersionTLS12},
 		// A connection of HTTP/2 cannot become a tunnel as a whole.
 		TLSNextProto: map[string]func(*http.Server, *tls.Conn, http.Handler){},
+		ConnState:    p.askers.follow,
 	}
+	// Who is not connected has no reason to stay.
+	server.SetKeepAlivesEnabled(false)
 	stop := context.AfterFunc(ctx, func() { server.Close() })
 	defer stop()
 	defer p.Lead(nil)
@@ -102,7 +106,7 @@ func (p *Proxy) connect(w http.ResponseWriter, r *http.Request) (int, error) {
 	if !strings.EqualFold(scheme, "Bearer") || token == "" {
 		return http.StatusProxyAuthRequired, nil
 	}
-	switch status, err := p.Allowed(r.Context(), token); {
+	switch status, err := p.Allowed(r.Context(), sourceOf(r.RemoteAddr), token); {
 	case status == http.StatusUnauthorized:
 		return http.StatusProxyAuthRequired, err
 	case status != http.StatusOK:
