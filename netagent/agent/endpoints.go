@@ -21,8 +21,10 @@ const (
 	// endpointPatience is how long a peer has to be heard from at one of its
 	// endpoints, before the next one is called.
 	endpointPatience = 10 * time.Second
-	// resolvePatience bounds the question where one name leads.
+	// resolvePatience bounds the questions where the names of a peer lead, and
+	// resolveAgain is when they are asked anew that led nowhere.
 	resolvePatience = 3 * time.Second
+	resolveAgain    = 5 * time.Second
 	// maxEndpoints bounds how many endpoints of a peer are looked at.
 	maxEndpoints = 8
 )
@@ -92,7 +94,9 @@ func (e *Endpoints) Follow(ctx context.Context, all []*v1alpha1.TunnelEndpoint, 
 		}
 		switch {
 		case !c.address.IsValid() && len(c.endpoints) > 0:
-			due = append(due, te)
+			if c.since.IsZero() || now.Sub(c.since) >= resolveAgain {
+				due = append(due, te)
+			}
 		case !active || heard(te.Name):
 			c.since = now
 		case len(c.endpoints) > 0 && now.Sub(c.since) >= endpointPatience:
@@ -144,16 +148,20 @@ func (e *Endpoints) next(ctx context.Context, te *v1alpha1.TunnelEndpoint) netip
 	c := e.peers[te.Name]
 	at, endpoints := c.at, c.endpoints[:min(len(c.endpoints), maxEndpoints)]
 	e.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, resolvePatience)
+	defer cancel()
+	var address netip.AddrPort
 	for range endpoints {
 		at = (at + 1) % len(endpoints)
-		if address := e.resolve(ctx, endpoints[at]); address.IsValid() {
-			e.mu.Lock()
-			c.at = at
-			e.mu.Unlock()
-			return address
+		// The names after one that takes too long have their turn next time.
+		if address = e.resolve(ctx, endpoints[at]); address.IsValid() || ctx.Err() != nil {
+			break
 		}
 	}
-	return netip.AddrPort{}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	c.at = at
+	return address
 }
 
 // resolve reads an endpoint, host:port. A name is asked for each time: it may
@@ -170,8 +178,6 @@ func (e *Endpoints) resolve(ctx context.Context, endpoint string) netip.AddrPort
 	if a, err := netip.ParseAddr(host); err == nil {
 		return netip.AddrPortFrom(a.Unmap(), uint16(port))
 	}
-	ctx, cancel := context.WithTimeout(ctx, resolvePatience)
-	defer cancel()
 	addresses, err := e.Lookup(ctx, host)
 	if err != nil || len(addresses) == 0 {
 		return netip.AddrPort{}

@@ -7,9 +7,12 @@ import (
 	"context"
 	"errors"
 	"net/netip"
+	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
@@ -70,6 +73,36 @@ func TestThePeerIsCalledAtTheNextEndpointWhileNothingIsHeard(t *testing.T) {
 	heard = true
 	te = milan()
 	follow("172.16.2.1:51820", true)
+}
+
+// A name server that does not answer keeps others waiting for a moment now and
+// then, and not all the time; and the names behind the one have their turn.
+func TestANameThatLeadsNowhereIsAskedForNowAndThen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var asked []string
+		e := &Endpoints{Clock: clock.RealClock{}, Lookup: func(ctx context.Context, host string) ([]netip.Addr, error) {
+			asked = append(asked, host)
+			if host == "fine.example" {
+				return []netip.Addr{addr("172.16.2.9")}, nil
+			}
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}}
+		te := milan()
+		te.Spec.Endpoints = []string{"first.example:1", "second.example:1", "fine.example:1"}
+		began := time.Now()
+		for !e.Of(te).IsValid() && time.Since(began) < time.Minute {
+			before := time.Now()
+			e.Follow(t.Context(), []*v1alpha1.TunnelEndpoint{te}, true, func(string) bool { return false })
+			if took := time.Since(before); took > resolvePatience {
+				t.Errorf("others waited for %s", took)
+			}
+			time.Sleep(time.Second)
+		}
+		if want := []string{"first.example", "second.example", "fine.example"}; !slices.Equal(asked, want) || e.Of(te).String() != "172.16.2.9:1" {
+			t.Errorf("asked for %q, and called at %s", asked, e.Of(te))
+		}
+	})
 }
 
 func TestWhoStartsOrStandsByCallsWhereThePeerWasHeardLast(t *testing.T) {

@@ -21,6 +21,9 @@ const (
 	longestRetry = 10 * time.Second
 	// stuck is how long a pass may take before the process counts as dead.
 	stuck = time.Minute
+	// unwell is how long passes may fail before the node counts as one that
+	// cannot be brought to what it should be.
+	unwell = 15 * time.Second
 )
 
 // Loop makes one pass after another: when something has changed, some time
@@ -34,9 +37,10 @@ type Loop struct {
 	Resync time.Duration
 	Clock  clock.Clock
 
-	wake  chan struct{}
-	began atomic.Int64 // when the pass under way began, 0 if none is
-	done  atomic.Bool
+	wake    chan struct{}
+	began   atomic.Int64 // when the pass under way began, 0 if none is
+	failing atomic.Int64 // since when passes fail, 0 if the last one did not
+	done    atomic.Bool
 }
 
 // NewLoop makes a loop of a pass.
@@ -65,10 +69,12 @@ func (l *Loop) Run(ctx context.Context) {
 				return
 			}
 			klog.FromContext(ctx).Error(err, "A pass failed and is tried again", "after", retry)
+			l.failing.CompareAndSwap(0, l.Clock.Now().UnixNano())
 			wait = min(retry, l.Resync)
 			retry = min(2*retry, longestRetry)
 		} else {
 			retry = firstRetry
+			l.failing.Store(0)
 			l.done.Store(true)
 		}
 		timer := l.Clock.NewTimer(wait)
@@ -128,3 +134,9 @@ func (l *Loop) Alive() bool {
 
 // Done tells whether a pass has succeeded since the start.
 func (l *Loop) Done() bool { return l.done.Load() }
+
+// Well tells whether passes come to a good end, or have until a moment ago.
+func (l *Loop) Well() bool {
+	failing := l.failing.Load()
+	return l.Done() && l.Alive() && (failing == 0 || l.Clock.Since(time.Unix(0, failing)) < unwell)
+}

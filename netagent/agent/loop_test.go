@@ -35,8 +35,8 @@ func TestPassesAreMadeWhenSomethingChangesAfterAFailureAndNowAndThen(t *testing.
 		}
 		works.Store(true)
 		time.Sleep(time.Second)
-		if passes.Load() != 4 || !loop.Done() {
-			t.Errorf("%d passes after one succeeded; done: %v", passes.Load(), loop.Done())
+		if passes.Load() != 4 || !loop.Done() || !loop.Well() {
+			t.Errorf("%d passes after one succeeded; done: %v, well: %v", passes.Load(), loop.Done(), loop.Well())
 		}
 		for range 100 {
 			loop.Wake()
@@ -48,6 +48,38 @@ func TestPassesAreMadeWhenSomethingChangesAfterAFailureAndNowAndThen(t *testing.
 		time.Sleep(10 * time.Minute)
 		if passes.Load() != 15 {
 			t.Errorf("%d passes after ten minutes without a change", passes.Load())
+		}
+		cancel()
+		<-done
+	})
+}
+
+func TestALoopIsUnwellOnceItHasFailedForAWhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		var fails atomic.Bool
+		loop := NewLoop(time.Second, func(context.Context) error {
+			if fails.Load() {
+				return errors.New("no luck")
+			}
+			return nil
+		})
+		done := make(chan struct{})
+		go func() { defer close(done); loop.Run(ctx) }()
+		time.Sleep(time.Minute)
+		fails.Store(true)
+		time.Sleep(unwell - time.Second)
+		if !loop.Well() {
+			t.Error("unwell before its time")
+		}
+		time.Sleep(3 * time.Second)
+		if loop.Well() || !loop.Alive() || !loop.Done() {
+			t.Errorf("well: %v, alive: %v, done: %v", loop.Well(), loop.Alive(), loop.Done())
+		}
+		fails.Store(false)
+		time.Sleep(2 * longestRetry)
+		if !loop.Well() {
+			t.Error("unwell after a pass has succeeded")
 		}
 		cancel()
 		<-done

@@ -39,15 +39,23 @@ type Sources struct {
 	gone   atomic.Bool
 }
 
+// source is what is read, and who is told of it.
+type source struct {
+	informer cache.SharedIndexInformer
+	handler  cache.ResourceEventHandler
+}
+
 // NewSources makes the caches of what lies in a namespace, and of nodes. What
 // names the agent's own workload is GatewayName or RouteName. Changed is called
-// when something that matters has changed, and leased with each state of the
-// gateways' Lease.
-func NewSources(kube kubernetes.Interface, federation versioned.Interface, namespace, own string, changed func(), leased func(*coordinationv1.Lease)) (*Sources, error) {
+// when something that matters has changed, leased with each state of the
+// gateways' Lease, and keyed, which is for a gateway, with each of the Secret that
+// holds its key.
+func NewSources(kube kubernetes.Interface, federation versioned.Interface, namespace, own string,
+	changed func(), leased func(*coordinationv1.Lease), keyed func(*corev1.Secret),
+) (*Sources, error) {
 	s := &Sources{}
 	agreed := externalversions.NewSharedInformerFactoryWithOptions(federation, 0, externalversions.WithTransform(trim), externalversions.WithNamespace(namespace))
 	endpoints := agreed.Federation().V1alpha1().TunnelEndpoints()
-	mappings := agreed.Federation().V1alpha1().AddressMappings()
 	nodes := factory(kube, metav1.NamespaceAll, func(o *metav1.ListOptions) {
 		o.LabelSelector = v1alpha1.LabelType + "!=" + v1alpha1.TypeVirtualNode
 	}).Core().V1().Nodes()
@@ -60,15 +68,10 @@ func NewSources(kube kubernetes.Interface, federation versioned.Interface, names
 		workload = factory(kube, namespace, named(own)).Apps().V1().DaemonSets().Informer
 	}
 	s.endpoints = endpoints.Lister().TunnelEndpoints(namespace)
-	s.mappings = mappings.Lister().AddressMappings(namespace)
 	s.nodes, s.gateways = nodes.Lister(), gateways.Lister().Pods(namespace)
 
-	for _, source := range []struct {
-		informer cache.SharedIndexInformer
-		handler  cache.ResourceEventHandler
-	}{
+	sources := []source{
 		{endpoints.Informer(), onChange(changed, func(a, b *v1alpha1.TunnelEndpoint) bool { return a.Generation == b.Generation })},
-		{mappings.Informer(), onChange(changed, func(a, b *v1alpha1.AddressMapping) bool { return a.Spec == b.Spec })},
 		{nodes.Informer(), onChange(changed, sameNode)},
 		{gateways.Informer(), onChange(changed, func(a, b *corev1.Pod) bool { return runsOn(a) == runsOn(b) })},
 		{lease, cache.ResourceEventHandlerFuncs{
@@ -81,7 +84,20 @@ func NewSources(kube kubernetes.Interface, federation versioned.Interface, names
 			UpdateFunc: func(_, o any) { s.gone.Store(goes(o)) },
 			DeleteFunc: func(any) { s.gone.Store(true) },
 		}},
-	} {
+	}
+	if own == GatewayName {
+		mappings := agreed.Federation().V1alpha1().AddressMappings()
+		s.mappings = mappings.Lister().AddressMappings(namespace)
+		secret := factory(kube, namespace, named(v1alpha1.WireGuardSecret)).Core().V1().Secrets().Informer()
+		sources = append(sources,
+			source{mappings.Informer(), onChange(changed, func(a, b *v1alpha1.AddressMapping) bool { return a.Spec == b.Spec })},
+			// Without the Secret a gateway stays as it is.
+			source{secret, cache.ResourceEventHandlerFuncs{
+				AddFunc:    func(o any) { keyed(o.(*corev1.Secret)) },
+				UpdateFunc: func(_, o any) { keyed(o.(*corev1.Secret)) },
+			}})
+	}
+	for _, source := range sources {
 		registration, err := source.informer.AddEventHandler(source.handler)
 		if err != nil {
 			return nil, fmt.Errorf("making a cache of what the agent reads: %w", err)
@@ -107,8 +123,11 @@ func (s *Sources) Objects() (Objects, error) {
 	if o.TunnelEndpoints, err = s.endpoints.List(labels.Everything()); err != nil {
 		return Objects{}, err
 	}
-	if o.Mappings, err = s.mappings.List(labels.Everything()); err != nil {
-		return Objects{}, err
+	// A route agent leads ranges to the gateway, and no single addresses.
+	if s.mappings != nil {
+		if o.Mappings, err = s.mappings.List(labels.Everything()); err != nil {
+			return Objects{}, err
+		}
 	}
 	if o.Nodes, err = s.nodes.List(labels.Everything()); err != nil {
 		return Objects{}, err

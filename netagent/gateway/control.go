@@ -29,6 +29,8 @@ type controlPlane struct {
 	gateway   *Gateway
 	forwarder *control.Forwarder
 	proxy     *control.Proxy
+	// own is our public key, which our own control address is made of.
+	own string
 }
 
 func newControlPlane(g *Gateway) *controlPlane {
@@ -62,6 +64,12 @@ func (c *controlPlane) run(ctx context.Context) {
 	var forwarding, proxying server
 	every(ctx, reportEvery, func(ctx context.Context) {
 		served, called := c.peers()
+		if key := c.gateway.worker.outcome().publicKey; key != c.own {
+			// What goes on was made with the address before, which nobody hears any more.
+			c.forwarder.Allow(nil)
+			c.proxy.Lead(nil)
+			c.own = key
+		}
 		c.forwarder.Allow(served)
 		c.proxy.Lead(called)
 		options := c.gateway.options

@@ -52,6 +52,9 @@ type Election struct {
 	// than it is told. An error is that it did not answer, probe.ErrRefused
 	// that nobody listens there.
 	Ask func(ctx context.Context, node string, patience time.Duration) error
+	// Able tells whether this gateway brings its node to what it should be. One
+	// that does not neither takes the Lease nor keeps it from others.
+	Able func() bool
 	// Changed is called when another gateway is the active one.
 	Changed func()
 	Clock   clock.Clock
@@ -68,8 +71,8 @@ type Election struct {
 }
 
 // NewElection makes an election that is told of each state of the Lease.
-func NewElection(self string, leases coordinationclient.LeaseInterface, ask func(context.Context, string, time.Duration) error, changed func()) *Election {
-	return &Election{Self: self, Leases: leases, Ask: ask, Changed: changed, Clock: clock.RealClock{}, handed: make(chan struct{}, 1)}
+func NewElection(self string, leases coordinationclient.LeaseInterface, ask func(context.Context, string, time.Duration) error, able func() bool, changed func()) *Election {
+	return &Election{Self: self, Leases: leases, Ask: ask, Able: able, Changed: changed, Clock: clock.RealClock{}, handed: make(chan struct{}, 1)}
 }
 
 // Active is the node of the gateway that is active, or was the last one; empty
@@ -165,6 +168,9 @@ func (e *Election) Run(ctx context.Context) {
 			}
 			wait -= e.Clock.Since(began)
 		case renew, take:
+			if !e.Able() {
+				break // it is looked at again soon
+			}
 			if err := e.write(ctx, e.Self); err == nil {
 				wait = renewal
 			} else if ctx.Err() == nil {

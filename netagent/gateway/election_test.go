@@ -37,11 +37,12 @@ type cluster struct {
 	gateways map[string]*Election
 	silent   map[string]bool // who does not answer
 	refuses  map[string]bool // where nobody listens
+	unable   map[string]bool // who does not bring its node to what it should be
 	watches  sync.WaitGroup
 }
 
 func newCluster() *cluster {
-	return &cluster{gateways: make(map[string]*Election), silent: make(map[string]bool), refuses: make(map[string]bool)}
+	return &cluster{gateways: make(map[string]*Election), silent: make(map[string]bool), refuses: make(map[string]bool), unable: make(map[string]bool)}
 }
 
 var leases = schema.GroupResource{Group: "coordination.k8s.io", Resource: "leases"}
@@ -117,6 +118,10 @@ func (c *cluster) join(t *testing.T, node string) (*Election, context.CancelFunc
 			return fmt.Errorf("asking %s: %w", other, probe.ErrRefused)
 		}
 		return nil
+	}, func() bool {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return !c.unable[node]
 	}, func() {})
 	c.set(func() { c.gateways[node] = e })
 	if lease, err := c.Get(ctx, agent.GatewayName, metav1.GetOptions{}); err == nil {
@@ -317,8 +322,34 @@ func TestADeadHolderThatWasNeverHeardOfIsReplacedWhenItsLeaseHasRunOut(t *testin
 	})
 }
 
+func TestOneThatCannotDoItsWorkNeitherTakesTheLeaseNorKeepsIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster()
+		first, stopFirst := c.join(t, "rome-1")
+		time.Sleep(time.Second)
+		c.set(func() { c.unable["rome-2"] = true })
+		second, stopSecond := c.join(t, "rome-2")
+		// The first one's node starts again; nobody else is able.
+		c.set(func() { c.silent["rome-1"] = true })
+		time.Sleep(time.Minute)
+		want(t, "rome-1", first, second)
+		c.set(func() { c.silent["rome-1"] = false })
+		time.Sleep(time.Second)
+
+		// The one that holds it becomes unable, and says so by its silence.
+		c.set(func() {
+			c.unable = map[string]bool{"rome-1": true}
+			c.silent["rome-1"] = true
+		})
+		time.Sleep(2 * leaseDuration)
+		want(t, "rome-2", first, second)
+		stopFirst()
+		stopSecond()
+	})
+}
+
 func TestAnOlderStateOfTheLeaseIsNoNews(t *testing.T) {
-	e := NewElection("rome-2", nil, nil, func() {})
+	e := NewElection("rome-2", nil, nil, nil, func() {})
 	state := func(version, holder string) *coordinationv1.Lease {
 		return &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{ResourceVersion: version}, Spec: coordinationv1.LeaseSpec{HolderIdentity: &holder}}
 	}

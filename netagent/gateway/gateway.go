@@ -18,6 +18,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/component-base/metrics"
 	"k8s.io/klog/v2"
@@ -86,9 +87,9 @@ func New(options *Options, kube kubernetes.Interface, federation versioned.Inter
 		prober: &probe.Prober{Answered: g.metrics.Answered, Lost: g.metrics.Lost}, echo: &probe.Echo{}, metrics: shared,
 	}
 	g.loop = agent.NewLoop(options.Resync, func(ctx context.Context) error { return g.worker.pass(ctx) })
-	g.election = NewElection(options.NodeName, kube.CoordinationV1().Leases(options.Namespace), g.ask, g.loop.Wake)
+	g.election = NewElection(options.NodeName, kube.CoordinationV1().Leases(options.Namespace), g.ask, g.loop.Well, g.loop.Wake)
 	g.sources, err = agent.NewSources(kube, federation, options.Namespace, agent.GatewayName, g.loop.Wake,
-		func(lease *coordinationv1.Lease) { g.election.Observe(lease) })
+		func(lease *coordinationv1.Lease) { g.election.Observe(lease) }, g.learnKey)
 	if err != nil {
 		return nil, err
 	}
@@ -150,7 +151,7 @@ func (g *Gateway) work(ctx context.Context) error {
 		group.Go(func() error { return g.worker.echo.Serve(ctx, sockets.echo6, true) })
 	}
 	group.Go(func() error {
-		return probe.Beacon(ctx, sockets.beacon, g.keys.keys, func() bool { return g.loop.Alive() && g.loop.Done() })
+		return probe.Beacon(ctx, sockets.beacon, g.keys.keys, g.loop.Well)
 	})
 	group.Go(func() error { every(ctx, keyEvery, g.followKey); return nil })
 	group.Go(func() error {
@@ -229,6 +230,17 @@ func (g *Gateway) ask(ctx context.Context, node string, patience time.Duration) 
 func (g *Gateway) tunnelEndpoints() ([]*v1alpha1.TunnelEndpoint, error) {
 	o, err := g.sources.Objects()
 	return o.TunnelEndpoints, err
+}
+
+// learnKey takes the private key from the Secret, sooner than it comes to the
+// file: what two gateways use must not differ for long.
+func (g *Gateway) learnKey(secret *corev1.Secret) {
+	before := g.keys.known()
+	if err := g.keys.learn(secret.Data[v1alpha1.WireGuardPrivateKey]); err != nil {
+		klog.Background().Error(err, "The private key stays as it was")
+	} else if g.keys.known() != before {
+		g.loop.Wake()
+	}
 }
 
 // followKey has a pass made when the private key is another one.

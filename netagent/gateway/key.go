@@ -10,36 +10,60 @@ import (
 	"os"
 	"sync"
 
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/netagent/model"
 	"liqo.io/federation/netagent/probe"
 )
 
-// keyring is the private key of a file, which may change, and what the gateways
-// of this cluster know each other by.
+// keyring is the private key, which may change, and what the gateways of this
+// cluster know each other by. It is that of a Secret if one was seen, and else
+// that of a file.
 type keyring struct {
 	file string
 
 	mu      sync.Mutex
+	learnt  bool
 	current model.PrivateKey
 	// shared are the keys derived from the current private key and from the one
 	// before: a new one does not reach every gateway at the same time.
 	shared []probe.Key
 }
 
-// read reads the file.
+// read is the key that a Secret had, or reads the file.
 func (k *keyring) read() (model.PrivateKey, error) {
+	k.mu.Lock()
+	current, learnt := k.current, k.learnt
+	k.mu.Unlock()
+	if learnt {
+		return current, nil
+	}
 	text, err := os.ReadFile(k.file)
 	if err != nil {
 		return model.PrivateKey{}, fmt.Errorf("reading the private key: %w", err)
 	}
+	return k.take(text, k.file, false)
+}
+
+// learn takes what a Secret holds.
+func (k *keyring) learn(text []byte) error {
+	_, err := k.take(text, "Secret "+v1alpha1.WireGuardSecret, true)
+	return err
+}
+
+// take takes a key, unless a better source than the one it is from was seen.
+func (k *keyring) take(text []byte, from string, best bool) (model.PrivateKey, error) {
 	raw, err := base64.StdEncoding.AppendDecode(nil, bytes.TrimSpace(text))
 	if err != nil || len(raw) != len(model.PrivateKey{}) {
-		// What is in the file is not told.
-		return model.PrivateKey{}, fmt.Errorf("reading the private key: %s does not hold 32 bytes in base64", k.file)
+		// What it holds is not told.
+		return model.PrivateKey{}, fmt.Errorf("reading the private key: %s does not hold 32 bytes in base64", from)
 	}
 	key := model.PrivateKey(raw)
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	if k.learnt && !best {
+		return k.current, nil
+	}
+	k.learnt = best
 	if len(k.shared) == 0 || key != k.current {
 		k.current = key
 		k.shared = append([]probe.Key{probe.KeyOf(raw)}, k.shared[:min(1, len(k.shared))]...)

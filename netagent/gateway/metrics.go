@@ -19,6 +19,7 @@ type Metrics struct {
 	connected, handshakeAge           *metrics.GaugeVec
 	mtu, pathMTU                      *metrics.GaugeVec
 	received, sent, answered, unheard *metrics.CounterVec
+	packetsReceived, packetsSent      *metrics.Counter
 	latency                           *metrics.HistogramVec
 }
 
@@ -48,8 +49,16 @@ func NewMetrics(register func(metrics.Registerable) error) (*Metrics, error) {
 		pathMTU:      gauge("tunnel", "path_mtu_bytes", "The largest packet that reaches a peer's gateway and comes back, up to liqo_tunnel_mtu_bytes; 0 if none of 1280 bytes or more does, -1 before it is known.", peer),
 		received:     counter("received_bytes_total", "Bytes that came out of the tunnel from a peer."),
 		sent:         counter("sent_bytes_total", "Bytes that went into the tunnel to a peer."),
-		answered:     counter("probes_answered_total", "Probes that a peer has answered."),
-		unheard:      counter("probes_lost_total", "Probes that a peer has not answered in time."),
+		packetsReceived: metrics.NewCounter(&metrics.CounterOpts{
+			Namespace: "liqo", Subsystem: "tunnel", Name: "received_packets_total",
+			Help: "Packets that came out of the tunnels, of all peers.", StabilityLevel: metrics.ALPHA,
+		}),
+		packetsSent: metrics.NewCounter(&metrics.CounterOpts{
+			Namespace: "liqo", Subsystem: "tunnel", Name: "sent_packets_total",
+			Help: "Packets that went into the tunnels, to all peers.", StabilityLevel: metrics.ALPHA,
+		}),
+		answered: counter("probes_answered_total", "Probes that a peer has answered."),
+		unheard:  counter("probes_lost_total", "Probes that a peer has not answered in time."),
 		latency: metrics.NewHistogramVec(&metrics.HistogramOpts{
 			Namespace: "liqo", Subsystem: "tunnel", Name: "latency_seconds",
 			Help:           "Time from a probe to its answer through the tunnel.",
@@ -58,7 +67,7 @@ func NewMetrics(register func(metrics.Registerable) error) (*Metrics, error) {
 		}, peer),
 	}
 	for _, one := range []metrics.Registerable{m.active, m.implementation, m.takeovers, m.connected, m.handshakeAge, m.mtu, m.pathMTU,
-		m.received, m.sent, m.answered, m.unheard, m.latency} {
+		m.received, m.sent, m.packetsReceived, m.packetsSent, m.answered, m.unheard, m.latency} {
 		if err := register(one); err != nil {
 			return nil, err
 		}
@@ -78,14 +87,23 @@ func (m *Metrics) Lost(peer string) { m.unheard.WithLabelValues(peer).Inc() }
 // carried adds what went through the tunnel since it was last looked at. The
 // kernel counts anew when a peer is added anew.
 func (m *Metrics) carried(peer string, before, now kernel.Traffic) {
-	since := func(before, now uint64) float64 {
-		if now < before {
-			return float64(now)
-		}
-		return float64(now - before)
-	}
 	m.received.WithLabelValues(peer).Add(since(before.Received, now.Received))
 	m.sent.WithLabelValues(peer).Add(since(before.Sent, now.Sent))
+}
+
+// packets adds what all of it was in packets. They are counted anew when the link
+// is made anew.
+func (m *Metrics) packets(receivedBefore, received, sentBefore, sent uint64) {
+	m.packetsReceived.Add(since(receivedBefore, received))
+	m.packetsSent.Add(since(sentBefore, sent))
+}
+
+// since is what was counted between two looks.
+func since(before, now uint64) float64 {
+	if now < before {
+		return float64(now)
+	}
+	return float64(now - before)
 }
 
 // forget removes the series of a peer that is gone.

@@ -31,7 +31,9 @@ type reporter struct {
 	now     func() time.Time
 
 	before map[string]kernel.Traffic
-	active bool
+	// received and sent are the packets of all of them.
+	received, sent uint64
+	active         bool
 }
 
 // report looks once, and writes what is different.
@@ -53,6 +55,10 @@ func (r *reporter) report(ctx context.Context) error {
 	traffic, err := r.worker.inner.Traffic(model.TunnelLink)
 	if err != nil && o.failed == "" {
 		o.failed = err.Error()
+	}
+	if received, sent, err := r.worker.inner.Packets(model.TunnelLink); err == nil {
+		r.metrics.packets(r.received, received, r.sent, sent)
+		r.received, r.sent = received, sent
 	}
 	endpoints, err := r.current()
 	if err != nil {

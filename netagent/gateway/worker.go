@@ -8,11 +8,13 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"os"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"golang.org/x/sys/unix"
 	"k8s.io/klog/v2"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
@@ -75,14 +77,19 @@ func (w *worker) pass(ctx context.Context) error {
 		return nil
 	}
 	writes, result, err := w.apply(ctx, active)
+	if !result.applied && active != w.self {
+		left, leaveErr := w.leave()
+		writes, err = writes+left, errors.Join(err, leaveErr)
+	}
 	if err != nil {
 		result.failed = strings.ReplaceAll(err.Error(), "\n", "; ")
 	}
 	w.mu.Lock()
-	if !result.applied {
-		w.last.failed = result.failed
-	} else {
+	if result.applied {
 		w.last = result
+	} else {
+		w.last.failed = result.failed
+		w.last.active = w.last.active && active == w.self
 	}
 	w.mu.Unlock()
 	w.metrics.Passed(time.Since(began), writes, err)
@@ -127,6 +134,23 @@ func (w *worker) apply(ctx context.Context, active string) (writes int, result o
 		result.publicKey = tunnel.PrivateKey.Public().String()
 	}
 	return onHost + within, result, errors.Join(hostErr, insideErr, tunnelErr)
+}
+
+// leave takes the peers of the tunnel away, where another gateway is the active
+// one and nothing else can be done: it would draw their packets.
+func (w *worker) leave() (writes int, err error) {
+	tunnel, err := w.inner.Tunnel(model.TunnelLink)
+	if errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ENODEV) {
+		return 0, nil // there is no tunnel
+	}
+	if err != nil || len(tunnel.Peers) == 0 {
+		return 0, err
+	}
+	var change kernel.TunnelChange
+	for _, p := range tunnel.Peers {
+		change.Remove = append(change.Remove, p.PublicKey)
+	}
+	return 1, w.inner.ChangeTunnel(model.TunnelLink, change)
 }
 
 // probe has those peers probed and answered that are served, by the active one.

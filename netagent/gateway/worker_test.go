@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -123,6 +124,25 @@ func TestOnlyTheActiveGatewayHasPeers(t *testing.T) {
 		if got := b.outcome().active; got != (test.peers == 1) {
 			t.Errorf("while %s is active, it is: %v", test.active, got)
 		}
+	}
+}
+
+// Its node was deleted from the cluster while it lives, and another gateway has
+// taken over.
+func TestAGatewayWithoutANodeDrawsNoPackets(t *testing.T) {
+	b := newBench(t)
+	if got := len(b.must(t).Peers); got != 1 {
+		t.Fatalf("%d peers", got)
+	}
+	b.objects.Nodes, b.active = b.objects.Nodes[1:], "rome-2"
+	for range 2 {
+		if err := b.pass(t.Context()); err == nil {
+			t.Error("the pass succeeded")
+		}
+	}
+	tunnel, err := b.inside.Tunnel(model.TunnelLink)
+	if err != nil || len(tunnel.Peers) != 0 || b.outcome().active {
+		t.Errorf("it has %d peers, %v; active: %v", len(tunnel.Peers), err, b.outcome().active)
 	}
 }
 
@@ -331,5 +351,26 @@ func TestThePrivateKeyIsReadFromItsFileAndNeverTold(t *testing.T) {
 	put(key(3))
 	if _, err := ring.read(); err != nil || len(ring.keys()) != 2 {
 		t.Errorf("%d keys are kept: %v", len(ring.keys()), err)
+	}
+}
+
+func TestThePrivateKeyOfTheSecretCountsMoreThanThatOfTheFile(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "privateKey")
+	if err := os.WriteFile(file, []byte(key(1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ring := &keyring{file: file}
+	if err := ring.learn([]byte("c2VjcmV0")); err == nil || strings.Contains(err.Error(), "c2VjcmV0") {
+		t.Errorf("a short key: %v", err)
+	}
+	for n := range byte(3) {
+		if n > 0 {
+			if err := ring.learn([]byte(key(n + 1))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got, err := ring.read(); err != nil || got != (model.PrivateKey{31: n + 1}) || ring.known() != got {
+			t.Errorf("key %d: %v %v", n+1, got, err)
+		}
 	}
 }

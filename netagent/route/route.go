@@ -68,7 +68,7 @@ func New(options *agent.Options, kube kubernetes.Interface, federation versioned
 		if a.worker.follow(lease) {
 			a.loop.Wake()
 		}
-	})
+	}, nil)
 	if err != nil {
 		return nil, err
 	}
