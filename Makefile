@@ -30,9 +30,10 @@ demo: packages ## Two real clusters, peered, and a pod of one running on the oth
 	@hack/demo.sh
 
 .PHONY: test
-test: ## Everything that must be green: verify, unit, integration and e2e tests.
+test: ## Everything that must be green: verify, unit, kernel, integration and e2e tests.
 	@$(MAKE) verify
 	@$(MAKE) test-unit
+	@$(MAKE) test-netns
 	@$(MAKE) test-integration
 	@$(MAKE) test-e2e
 

@@ -93,7 +93,7 @@ func (p *process) stop(t *testing.T) {
 func (w *fabric) startGateway(t *testing.T, c *world.Cluster, n *world.Node, a api, keyFile string) *process {
 	t.Helper()
 	options := w.GatewayOptions(c, n, keyFile)
-	options.ProbeInterval, options.Resync = 200*time.Millisecond, seldom
+	options.ProbeInterval, options.Resync = 200*time.Millisecond, w.resync
 	p, err := w.StartGateway(t.Context(), n, a.API, options)
 	return started(t, p, err)
 }
@@ -101,7 +101,7 @@ func (w *fabric) startGateway(t *testing.T, c *world.Cluster, n *world.Node, a a
 func (w *fabric) startRoute(t *testing.T, c *world.Cluster, n *world.Node, a api) *process {
 	t.Helper()
 	options := w.Options(c, n)
-	options.Resync = seldom
+	options.Resync = w.resync
 	p, err := w.StartRoute(t.Context(), n, a.API, options)
 	return started(t, p, err)
 }
@@ -115,6 +115,36 @@ func keyFile(t *testing.T, key model.PrivateKey) string {
 	return file
 }
 
+// agreed is what the controllers of two clusters with the same addresses have
+// written, and the files of their gateways' keys.
+func (w *fabric) agreed(t *testing.T) (rome, milan api, keyOfRome, keyOfMilan string) {
+	t.Helper()
+	privateOfRome, publicOfRome := keys(t)
+	privateOfMilan, publicOfMilan := keys(t)
+	rome = api{world.NewAPI(w.Rome,
+		world.EndpointOf("milan", publicOfMilan, []string{netip.AddrPortFrom(w.Milan.Nodes[0].V4, 51820).String()},
+			[][2]string{{"10.0.0.0/16", "10.2.0.0/16"}, {"fd10::/32", "fd11::/32"}, {"10.70.0.0/24", "10.80.0.0/24"}},
+			[][2]string{{"10.0.0.0/16", "10.1.0.0/16"}, {"fd10::/32", "fd11::/32"}}),
+		&v1alpha1.AddressMapping{
+			ObjectMeta: metav1.ObjectMeta{Name: "rome-2", Namespace: world.Installation},
+			Spec:       v1alpha1.AddressMappingSpec{ClusterID: "id-of-milan", Address: w.Rome.Nodes[1].V4.String(), Mapped: "10.70.0.1"},
+		})}
+	// Milan cannot call rome: rome calls it.
+	milan = api{world.NewAPI(w.Milan, world.EndpointOf("rome", publicOfRome, nil,
+		[][2]string{{"10.0.0.0/16", "10.1.0.0/16"}, {"fd10::/32", "fd11::/32"}},
+		[][2]string{{"10.0.0.0/16", "10.2.0.0/16"}, {"fd10::/32", "fd11::/32"}, {"10.70.0.0/24", "10.80.0.0/24"}}))}
+
+	return rome, milan, keyFile(t, privateOfRome), keyFile(t, privateOfMilan)
+}
+
+// connected tells whether a tunnel stands, by a gateway.
+func connected(t *testing.T, a api, name, gateway string) func() bool {
+	return func() bool {
+		s := a.tunnel(t, name).Status
+		return s.Phase == v1alpha1.TunnelConnected && s.Gateway == gateway && s.LatencyMicroseconds > 0 && s.Endpoint != ""
+	}
+}
+
 // The agents themselves, on the real kernel: they are told of objects, and the
 // pods of two clusters with the same addresses talk.
 func TestAgentsBringTheFabricUpAndKeepIt(t *testing.T) {
@@ -125,23 +155,7 @@ func TestAgentsBringTheFabricUpAndKeepIt(t *testing.T) {
 	}
 	w.addGateway(t, w.Rome.Nodes[1])
 	before := w.snapshot(t)
-	privateOfRome, publicOfRome := keys(t)
-	privateOfMilan, publicOfMilan := keys(t)
-
-	rome := api{world.NewAPI(w.Rome,
-		world.EndpointOf("milan", publicOfMilan, []string{netip.AddrPortFrom(w.Milan.Nodes[0].V4, 51820).String()},
-			[][2]string{{"10.0.0.0/16", "10.2.0.0/16"}, {"fd10::/32", "fd11::/32"}, {"10.70.0.0/24", "10.80.0.0/24"}},
-			[][2]string{{"10.0.0.0/16", "10.1.0.0/16"}, {"fd10::/32", "fd11::/32"}}),
-		&v1alpha1.AddressMapping{
-			ObjectMeta: metav1.ObjectMeta{Name: "rome-2", Namespace: world.Installation},
-			Spec:       v1alpha1.AddressMappingSpec{ClusterID: "id-of-milan", Address: w.Rome.Nodes[1].V4.String(), Mapped: "10.70.0.1"},
-		})}
-	// Milan cannot call rome: rome calls it.
-	milan := api{world.NewAPI(w.Milan, world.EndpointOf("rome", publicOfRome, nil,
-		[][2]string{{"10.0.0.0/16", "10.1.0.0/16"}, {"fd10::/32", "fd11::/32"}},
-		[][2]string{{"10.0.0.0/16", "10.2.0.0/16"}, {"fd10::/32", "fd11::/32"}, {"10.70.0.0/24", "10.80.0.0/24"}}))}
-
-	keyOfRome, keyOfMilan := keyFile(t, privateOfRome), keyFile(t, privateOfMilan)
+	rome, milan, keyOfRome, keyOfMilan := w.agreed(t)
 	rome.pod(t, "rome-1")
 	milan.pod(t, "milan-1")
 	first := w.startGateway(t, w.Rome, w.Rome.Nodes[0], rome, keyOfRome)
@@ -153,15 +167,9 @@ func TestAgentsBringTheFabricUpAndKeepIt(t *testing.T) {
 	for _, n := range w.Milan.Nodes {
 		routes = append(routes, w.startRoute(t, w.Milan, n, milan))
 	}
-	connected := func(a api, name, gateway string) func() bool {
-		return func() bool {
-			s := a.tunnel(t, name).Status
-			return s.Phase == v1alpha1.TunnelConnected && s.Gateway == gateway && s.LatencyMicroseconds > 0 && s.Endpoint != ""
-		}
-	}
 	began := time.Now()
-	eventually(t, "rome is connected to milan", connected(rome, "milan", "rome-1"))
-	eventually(t, "milan is connected to rome", connected(milan, "rome", "milan-1"))
+	eventually(t, "rome is connected to milan", connected(t, rome, "milan", "rome-1"))
+	eventually(t, "milan is connected to rome", connected(t, milan, "rome", "milan-1"))
 	t.Logf("connected after %s, by %s: %+v", time.Since(began).Round(time.Millisecond), rome.tunnel(t, "milan").Status.Implementation, rome.tunnel(t, "milan").Status)
 
 	w.podsReachPods(t)
@@ -216,6 +224,11 @@ func TestAgentsBringTheFabricUpAndKeepIt(t *testing.T) {
 				}
 			}
 		}
+		// What is sent in between is remembered as something that stays as it is.
+		w.flush(t, w.Rome.Nodes[0].Inner, w.Rome.Nodes[0].NS)
+		if _, err := datagram(w.Rome.Nodes[1].Pod, world.Addr("10.1.2.2"), 8000, soon); err != nil {
+			t.Errorf("after the chains were emptied: %v", err)
+		}
 	})
 
 	t.Run("another gateway takes over when the active one is silent", func(t *testing.T) {
@@ -229,6 +242,7 @@ func TestAgentsBringTheFabricUpAndKeepIt(t *testing.T) {
 		if _, err := datagram(w.Rome.Nodes[0].Pod, world.Addr("10.1.2.2"), 1, patience); err != nil {
 			t.Error(err)
 		}
+		running := transfer(t, w.Rome.Nodes[1].Pod, world.Addr("10.1.2.2"))
 		// The node is cut off, as if it had lost its power.
 		died := time.Now()
 		ip(t, w.Wire, "link set rome-1 down")
@@ -236,7 +250,8 @@ func TestAgentsBringTheFabricUpAndKeepIt(t *testing.T) {
 			t.Error(err)
 		}
 		t.Logf("packets went again after %s", time.Since(died).Round(time.Millisecond))
-		eventually(t, "rome-2 is active", connected(rome, "milan", "rome-2"))
+		eventually(t, "rome-2 is active", connected(t, rome, "milan", "rome-2"))
+		t.Logf("the longest wait of a connection was %s", running.end(t))
 		if _, err := datagram(w.Milan.Nodes[1].Pod, world.Addr("10.2.2.2"), 1, patience); err != nil {
 			t.Errorf("the other way: %v", err)
 		}
@@ -250,7 +265,7 @@ func TestAgentsBringTheFabricUpAndKeepIt(t *testing.T) {
 
 		// One that ends gives the Lease away first.
 		second.stop(t)
-		eventually(t, "rome-1 is active", connected(rome, "milan", "rome-1"))
+		eventually(t, "rome-1 is active", connected(t, rome, "milan", "rome-1"))
 		w.podsReachPods(t)
 	})
 
@@ -298,7 +313,7 @@ func TestAgentsBringTheFabricUpAndKeepIt(t *testing.T) {
 		}
 		theirs = w.startGateway(t, w.Milan, w.Milan.Nodes[0], milan, keyOfMilan)
 		routes[3] = w.startRoute(t, w.Milan, w.Milan.Nodes[1], milan)
-		eventually(t, "milan is connected to rome", connected(milan, "rome", "milan-1"))
+		eventually(t, "milan is connected to rome", connected(t, milan, "rome", "milan-1"))
 		w.podsReachPods(t)
 	})
 
@@ -357,4 +372,52 @@ func TestARouteAgentThatEndsForGoodClearsWhatAGatewayHasLeft(t *testing.T) {
 	if diff := cmp.Diff(before, w.snapshot(t)); diff != "" {
 		t.Errorf("(-before +after):\n%s", diff)
 	}
+}
+
+// As often as in an hour, agents compare what is with what should be while a
+// connection is in use. They write nothing, and it goes on.
+func TestAnHourOfPassesWritesNothing(t *testing.T) {
+	const passes = 120 // one each 30 seconds
+	w := newFabric(t, "nft")
+	w.resync = 10 * time.Millisecond
+	serve(t, w.Milan.Nodes[1].Pod)
+	rome, milan, keyOfRome, keyOfMilan := w.agreed(t)
+	rome.pod(t, "rome-1")
+	milan.pod(t, "milan-1")
+	agents := []*process{w.startGateway(t, w.Rome, w.Rome.Nodes[0], rome, keyOfRome), w.startGateway(t, w.Milan, w.Milan.Nodes[0], milan, keyOfMilan)}
+	for _, n := range w.Rome.Nodes {
+		agents = append(agents, w.startRoute(t, w.Rome, n, rome))
+	}
+	for _, n := range w.Milan.Nodes {
+		agents = append(agents, w.startRoute(t, w.Milan, n, milan))
+	}
+	eventually(t, "rome is connected to milan", connected(t, rome, "milan", "rome-1"))
+	eventually(t, "milan is connected to rome", connected(t, milan, "rome", "milan-1"))
+	count := func(of func(*world.Process) (float64, error)) (all []float64) {
+		for _, p := range agents {
+			n, err := of(p.Process)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, n)
+		}
+		return all
+	}
+	running := transfer(t, w.Rome.Nodes[1].Pod, world.Addr("10.1.2.2"))
+	since, written, before := count((*world.Process).Passes), count((*world.Process).Writes), w.snapshot(t)
+	eventually(t, "every agent has made as many passes as in an hour", func() bool {
+		for i, n := range count((*world.Process).Passes) {
+			if n < since[i]+passes {
+				return false
+			}
+		}
+		return true
+	})
+	if diff := cmp.Diff(written, count((*world.Process).Writes)); diff != "" {
+		t.Errorf("writes of the agents (-before +after):\n%s", diff)
+	}
+	if diff := cmp.Diff(before, w.snapshot(t)); diff != "" {
+		t.Errorf("(-before +after):\n%s", diff)
+	}
+	running.end(t)
 }

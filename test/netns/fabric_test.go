@@ -7,13 +7,16 @@ package netns
 
 import (
 	"fmt"
+	"net"
 	"net/netip"
+	"os"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"liqo.io/federation/netagent/apply"
 	"liqo.io/federation/netagent/kernel"
 	"liqo.io/federation/netagent/model"
 	"liqo.io/federation/test/netns/world"
@@ -49,6 +52,79 @@ func TestTwoClustersWithTheSameAddressesTalk(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Milan calls the pods of rome by other addresses from now on. A socket that has
+// been in use since before is seen by these, too: the kernel would go on with
+// what it has made of its first packet.
+func TestWhoIsCalledOtherwiseIsSeenSoAtOnce(t *testing.T) {
+	for _, iptables := range []string{"nft", "legacy"} {
+		t.Run(iptables, func(t *testing.T) {
+			w := newFabric(t, iptables)
+			serve(t, w.Milan.Nodes[1].Pod)
+			w.apply(t)
+			conn, err := dial(w.Rome.Nodes[1].Pod, "udp", world.Addr("10.1.2.2"), patience)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			sees := func(want string) {
+				t.Helper()
+				if saw, err := ask(conn, 1, patience); err != nil || saw != want {
+					t.Errorf("milan saw %q, not %s: %v", saw, want, err)
+				}
+			}
+			sees("10.2.2.2")
+			w.Rome.Input.Peers[0].Local[0].Seen = world.Prefix("10.5.0.0/16")
+			w.Milan.Input.Peers[0].Remote[0] = world.Prefix("10.5.0.0/16")
+			w.apply(t)
+			sees("10.5.2.2")
+			w.unchanged(t)
+		})
+	}
+}
+
+// What a node lacks, or has given to somebody else, is told by name, and with
+// what to do about it. It is mended as soon as that is.
+func TestWhatANodeLacksIsSaid(t *testing.T) {
+	w := newFabric(t, "nft")
+	worker, gateway := w.Rome.Nodes[1], w.Rome.Nodes[0]
+	in := w.Rome.Input
+	says := func(a *apply.Applier, s model.State, want string) {
+		t.Helper()
+		if _, err := a.Apply(s); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("it says %v, and not %q", err, want)
+		}
+	}
+	in.Node = worker.Name
+	route, _, err := model.RouteAgent(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ip(t, worker.NS, fmt.Sprintf("link add theirs type vxlan id %d dstport %d", model.OverlayVNI, model.OverlayPort))
+	says(w.appliers[worker].route, route, "is that of link theirs already")
+	ip(t, worker.NS, "link del theirs")
+
+	path := os.Getenv("PATH")
+	t.Setenv("PATH", t.TempDir())
+	says(apply.New(w.Milan.Nodes[1].NS), route, "has to bring iptables")
+	t.Setenv("PATH", path)
+
+	in.Node = gateway.Name
+	host, inside, _, err := model.Gateway(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	applyTo(t, w.appliers[gateway].host, host)
+	var socket net.PacketConn
+	if err := gateway.NS.Do(func() (err error) { socket, err = net.ListenPacket("udp", fmt.Sprintf(":%d", world.Port)); return err }); err != nil {
+		t.Fatal(err)
+	}
+	defer socket.Close()
+	says(w.appliers[gateway].inside, inside, fmt.Sprintf("UDP port %d of this node is somebody else's", world.Port))
+	socket.Close()
+	w.apply(t)
+	w.unchanged(t)
 }
 
 // unchanged applies again: nothing is written, and everything is as it was.

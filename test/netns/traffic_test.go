@@ -6,6 +6,7 @@
 package netns
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
@@ -64,7 +65,7 @@ func serve(t *testing.T, ns *kernel.Namespace) {
 			}
 			go func() {
 				defer conn.Close()
-				_ = conn.SetDeadline(time.Now().Add(patience))
+				_ = conn.SetDeadline(time.Now().Add(soon))
 				if _, err := fmt.Fprintln(conn, caller(conn.RemoteAddr())); err == nil {
 					_, _ = io.Copy(conn, conn)
 				}
@@ -85,6 +86,12 @@ func datagram(ns *kernel.Namespace, to netip.Addr, size int, patience time.Durat
 		return "", err
 	}
 	defer conn.Close()
+	return ask(conn, size, patience)
+}
+
+// ask sends a datagram by a socket until its answer comes, and returns whom the
+// server saw.
+func ask(conn net.Conn, size int, patience time.Duration) (string, error) {
 	sent := bytes.Repeat([]byte("x"), size)
 	buffer := make([]byte, 65535)
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
@@ -105,7 +112,7 @@ func datagram(ns *kernel.Namespace, to netip.Addr, size int, patience time.Durat
 		}
 		return string(saw), nil
 	}
-	return "", fmt.Errorf("no answer to %d bytes sent to %s", size, to)
+	return "", fmt.Errorf("no answer to %d bytes sent to %s", size, conn.RemoteAddr())
 }
 
 // call sends bytes over a connection and reads them back.
@@ -135,6 +142,66 @@ func dial(ns *kernel.Namespace, network string, to netip.Addr, patience time.Dur
 		return err
 	})
 	return conn, err
+}
+
+// ongoing is a connection that is in use.
+type ongoing struct {
+	conn    net.Conn
+	stop    chan struct{}
+	done    chan error
+	longest time.Duration
+}
+
+// transfer sends bytes over a connection and reads them back, again and again,
+// until it is told to end.
+func transfer(t *testing.T, from *kernel.Namespace, to netip.Addr) *ongoing {
+	t.Helper()
+	conn, err := dial(from, "tcp", to, patience)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := &ongoing{conn: conn, stop: make(chan struct{}), done: make(chan error, 1)}
+	go func() { o.done <- o.run() }()
+	t.Cleanup(func() { conn.Close() })
+	return o
+}
+
+func (o *ongoing) run() error {
+	_ = o.conn.SetDeadline(time.Now().Add(soon))
+	back := bufio.NewReader(o.conn)
+	if _, err := back.ReadString('\n'); err != nil {
+		return err
+	}
+	sent := bytes.Repeat([]byte("0123456789abcdef"), 1<<10)
+	echo := make([]byte, len(sent))
+	for {
+		began := time.Now()
+		if _, err := o.conn.Write(sent); err != nil {
+			return err
+		}
+		if _, err := io.ReadFull(back, echo); err != nil {
+			return err
+		}
+		if !bytes.Equal(echo, sent) {
+			return errors.New("what came back is something else")
+		}
+		o.longest = max(o.longest, time.Since(began))
+		select {
+		case <-o.stop:
+			return nil
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
+
+// end ends it, and returns how long it has waited for an answer at most.
+func (o *ongoing) end(t *testing.T) time.Duration {
+	t.Helper()
+	close(o.stop)
+	if err := <-o.done; err != nil {
+		t.Errorf("a connection that was in use: %v", err)
+	}
+	return o.longest
 }
 
 // exchange sends datagrams and a connection's bytes, and checks whom the

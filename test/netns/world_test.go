@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"liqo.io/federation/netagent/apply"
 	"liqo.io/federation/netagent/kernel"
@@ -21,6 +22,9 @@ import (
 type fabric struct {
 	*world.World
 	appliers map[*world.Node]appliers
+	// resync is how often agents look by themselves whether all is as it should
+	// be.
+	resync time.Duration
 }
 
 // appliers apply the states of a node's agents.
@@ -37,7 +41,7 @@ func newFabric(t *testing.T, iptables string) *fabric {
 			t.Error(err)
 		}
 	})
-	w := &fabric{World: made, appliers: make(map[*world.Node]appliers)}
+	w := &fabric{World: made, appliers: make(map[*world.Node]appliers), resync: seldom}
 	for _, c := range w.Clusters() {
 		w.equip(c)
 	}

@@ -113,7 +113,7 @@ func (f *fabric) kill() error {
 // standsBy waits until a gateway is at work, and not the active one.
 func (f *fabric) standsBy(ctx context.Context, n *world.Node) error {
 	return eventually(ctx, "the gateway on "+n.Name+" stands by", func() (bool, error) {
-		done, err := passes(f.gateways[n.Name])
+		done, err := f.gateways[n.Name].Passes()
 		if err != nil || done == 0 {
 			return false, err
 		}

@@ -78,7 +78,7 @@ func spent(agents []*world.Process) (cpu time.Duration, wrote float64, err error
 		cpu += time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 	}
 	for _, p := range agents {
-		n, err := writes(p)
+		n, err := p.Writes()
 		if err != nil {
 			return 0, 0, err
 		}

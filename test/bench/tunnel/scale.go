@@ -156,7 +156,7 @@ func (c crowded) until(ctx context.Context, before []float64, want int, holds fu
 func (c crowded) passed() ([]float64, error) {
 	var all []float64
 	for _, p := range c.processes {
-		n, err := passes(p)
+		n, err := p.Passes()
 		if err != nil {
 			return nil, err
 		}

@@ -48,6 +48,36 @@ func (p *Process) Stop() error {
 	}
 }
 
+// Passes is how many passes of the agent have succeeded.
+func (p *Process) Passes() (float64, error) {
+	return p.count("liqo_netagent_passes_total", "success")
+}
+
+// Writes is how often the agent has written to the kernel.
+func (p *Process) Writes() (float64, error) {
+	return p.count("liqo_netagent_kernel_writes_total", "")
+}
+
+// count is the value of a counter, whose only label has a value, or that has
+// none.
+func (p *Process) count(name, label string) (float64, error) {
+	families, err := p.Metrics.Gather()
+	if err != nil {
+		return 0, err
+	}
+	for _, f := range families {
+		if f.GetName() != name {
+			continue
+		}
+		for _, m := range f.GetMetric() {
+			if label == "" || len(m.GetLabel()) == 1 && m.GetLabel()[0].GetValue() == label {
+				return m.GetCounter().GetValue(), nil
+			}
+		}
+	}
+	return 0, nil
+}
+
 // Options are those of an agent on a node.
 func (w *World) Options(c *Cluster, n *Node) *agent.Options {
 	o := agent.NewOptions("")
