@@ -137,7 +137,7 @@ func NewAddresses(config *AddressesConfig) (*queue.Controller[cache.ObjectName],
 			UpdateFunc: func(old, object any) { add(a.podsIn(namesOf(old).SymmetricDifference(namesOf(object)))) },
 			DeleteFunc: func(object any) { add(a.podsIn(namesOf(object))) },
 		}},
-		{here.TunnelEndpoints().Informer(), unless(sameSpec[*v1alpha1.TunnelEndpoint], controller.Handle(a.all))},
+		{here.TunnelEndpoints().Informer(), unless(sameSpec[*v1alpha1.TunnelEndpoint], controller.Handle(a.behindTunnel))},
 		{everywhere.AddressPools().Informer(), unless(sameSpec[*v1alpha1.AddressPool], controller.Handle(func(object any) []cache.ObjectName {
 			if pool, ok := object.(*v1alpha1.AddressPool); !ok || pool.Name != ExternalAddressPool {
 				return nil
@@ -214,6 +214,34 @@ func (a *podAddresses) all(any) []cache.ObjectName {
 	tunnels, _ := a.endpoints.List(everything)
 	for _, tunnel := range tunnels {
 		keys = append(keys, cache.ObjectName{Name: tunnel.Name})
+	}
+	return keys
+}
+
+// behindTunnel are the foreign cluster of a tunnel, and the pods that it means
+// something to: those that run there, and those that it calls or might.
+func (a *podAddresses) behindTunnel(object any) []cache.ObjectName {
+	tunnel, ok := object.(*v1alpha1.TunnelEndpoint)
+	if !ok {
+		return nil
+	}
+	keys := []cache.ObjectName{{Name: tunnel.Name}}
+	called, _ := a.mappings.ByIndex(indexReader, tunnel.Name)
+	for _, mapping := range called {
+		keys = append(keys, origins(mapping)...)
+	}
+	// Listing a cache fails only with a selector that cannot be read.
+	namespace := rules.PeerNamespace(tunnel.Name)
+	nodes, _ := a.virtualNodes.VirtualNodes(namespace).List(everything)
+	for _, node := range nodes {
+		there, _ := a.Pods.Seen(node.Spec.NodeName)
+		for _, pod := range there {
+			keys = append(keys, cache.MetaObjectToName(pod))
+		}
+	}
+	maps, _ := a.maps.NamespaceMaps(namespace).List(everything)
+	for _, m := range maps {
+		keys = append(keys, a.podsIn(namesOf(m))...)
 	}
 	return keys
 }

@@ -96,10 +96,11 @@ func (a *podAddresses) find(ctx context.Context, key cache.ObjectName) (pod *cor
 }
 
 // watchedPod is a pod of a virtual node, or nil, and whether all of its pods are
-// known. One that goes is watched by who takes it apart, while it has any.
+// known. One that goes is watched by who takes it apart, while it has any: until
+// it is gone, what is not watched is not known.
 func (c *AddressesConfig) watchedPod(ctx context.Context, node *v1alpha1.VirtualNode, key cache.ObjectName) (pod *corev1.Pod, complete bool, err error) {
-	complete = c.Pods.Synced(node.Spec.NodeName) || node.DeletionTimestamp != nil
-	if !complete {
+	complete = c.Pods.Synced(node.Spec.NodeName)
+	if !complete && node.DeletionTimestamp == nil {
 		_, _, err = c.Pods.List(ctx, node.Spec.NodeName)
 	}
 	return c.Pods.Get(node.Spec.NodeName, key.Namespace, key.Name), complete, err
@@ -212,6 +213,17 @@ func (a *podAddresses) single(reader, clusterID, origin string, of cache.ObjectN
 	return mapping
 }
 
+// outside tells whether a mapping is of a range that the pool had before, which no
+// tunnel leads to now. It is made anew when it is gone.
+func (a *podAddresses) outside(mapping *v1alpha1.AddressMapping) bool {
+	pool, err := a.pools.Get(ExternalAddressPool)
+	mapped, invalid := netip.ParseAddr(mapping.Spec.Mapped)
+	return err == nil && invalid == nil && !slices.ContainsFunc(pool.Spec.CIDRs, func(text string) bool {
+		prefix, err := netip.ParsePrefix(text)
+		return err == nil && prefix.Contains(mapped)
+	})
+}
+
 // bring makes the mappings those that are wanted. What one of them lacks does not
 // keep the others from being made.
 func (a *podAddresses) bring(ctx context.Context, existing []*v1alpha1.AddressMapping, wanted map[string]*v1alpha1.AddressMapping) (time.Duration, error) {
@@ -219,7 +231,7 @@ func (a *podAddresses) bring(ctx context.Context, existing []*v1alpha1.AddressMa
 	there := map[string]bool{}
 	for _, mapping := range existing {
 		there[mapping.Name] = true
-		if wanted[mapping.Name] != nil || mapping.DeletionTimestamp != nil {
+		if wanted[mapping.Name] != nil && !a.outside(mapping) || mapping.DeletionTimestamp != nil {
 			continue
 		}
 		if err := client.Delete(ctx, mapping.Name, exactly(mapping)); err != nil && !apierrors.IsNotFound(err) {

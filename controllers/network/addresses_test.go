@@ -180,6 +180,7 @@ func TestAPodOfOneProviderHasAnAddressForTheOthers(t *testing.T) {
 		"not without one from here":      {func(h *hub) { h.disconnect("milan") }, nil},
 		"not by what is no pod's":        {func(h *hub) { clear(h.pods); h.runs("milan", "172.18.0.2") }, nil},
 		"not by a family that has none":  {func(h *hub) { clear(h.pods); h.runs("milan", "10.1.2.2", "fd00:2::2") }, []string{mapped}},
+		"of the pool as it is now":       {func(h *hub) { h.pool("10.90.0.0/24") }, []string{"10.1.2.2 for naples: 10.90.0.255"}},
 		"by both families": {func(h *hub) {
 			h.pool("10.70.0.0/24", "fd70::/120")
 			clear(h.pods)

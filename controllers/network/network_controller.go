@@ -6,6 +6,7 @@ package network
 import (
 	"cmp"
 	"fmt"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -14,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	kubeinformers "k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
+	coordinationlisters "k8s.io/client-go/listers/coordination/v1"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
@@ -38,6 +40,9 @@ type Config struct {
 	// installation namespace, and SecretInformers the Secret with the keys there.
 	FederationInformers, InstallationInformers externalversions.SharedInformerFactory
 	SecretInformers                            kubeinformers.SharedInformerFactory
+	// LeaseInformers see the gateways' Lease; nil where nothing is said of the
+	// network.
+	LeaseInformers kubeinformers.SharedInformerFactory
 	// Gateways see what leads to the gateway; nil where no Service does.
 	Gateways *GatewayInformers
 	Events   record.EventRecorder
@@ -83,9 +88,17 @@ type reconciler struct {
 	mappings  listers.AddressMappingNamespaceLister
 	endpoints listers.TunnelEndpointNamespaceLister
 	secrets   corelisters.SecretNamespaceLister
+	leases    coordinationlisters.LeaseNamespaceLister
+	// gateway is whether there is one that tells of the tunnels, and again has a
+	// key looked at.
+	gateway gatewayLife
+	again   func(cache.ObjectName)
 	// gateways tell where our gateway is called; nil where an administrator says
 	// so, or nobody does.
 	gateways *gateways
+	// vain holds an attempt for each foreign cluster that there were no addresses
+	// for.
+	vain sync.Map
 }
 
 // New makes the controller of the tunnels.
@@ -103,17 +116,26 @@ func New(config *Config) (*queue.Controller[cache.ObjectName], error) {
 		secrets:   secrets.Lister().Secrets(config.Namespace),
 	}
 	controller := queue.New("network", workers, r.reconcile)
+	r.again = controller.Add
 	all := controller.Handle(r.all)
 	watches := []watch{
 		{everywhere.ForeignClusters().Informer(), controller.Handle(queue.ObjectKeys)},
 		{everywhere.ResourceRequests().Informer(), controller.Handle(byNamespace)},
 		{everywhere.NetworkConfigs().Informer(), controller.Handle(byNamespace)},
-		{everywhere.AddressPools().Informer(), unless(sameSpec[*v1alpha1.AddressPool], all)},
+		{everywhere.AddressPools().Informer(), unless(sameSpec[*v1alpha1.AddressPool], controller.Handle(func(object any) []cache.ObjectName {
+			r.vain.Clear()
+			return r.all(object)
+		}))},
 		{here.AddressMappings().Informer(), controller.Handle(byLabel)},
 		{here.TunnelEndpoints().Informer(), controller.Handle(byName)},
 		{secrets.Informer(), all},
 	}
 	watches = append(watches, r.watchGateways(all)...)
+	if config.LeaseInformers != nil {
+		leases := config.LeaseInformers.Coordination().V1().Leases()
+		r.leases = leases.Lister().Leases(config.Namespace)
+		watches = append(watches, watch{leases.Informer(), controller.Handle(func(any) []cache.ObjectName { return []cache.ObjectName{gatewayLease} })})
+	}
 	for _, watched := range watches {
 		if _, err := watched.informer.AddEventHandler(watched.handler); err != nil {
 			return nil, fmt.Errorf("watch for the tunnels: %w", err)

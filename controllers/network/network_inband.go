@@ -63,19 +63,10 @@ func (r *reconciler) controlOnly(ctx context.Context, p *pass) (*verdict, error)
 	if said, err := r.keys(ctx, p); said != nil || err != nil {
 		return said, err
 	}
+	if said, err := r.refusedGateway(p); said != nil || err != nil {
+		return said, err
+	}
 	gateway := p.fc.Spec.Gateway
-	if gateway.PublicKey == p.publicKey || gateway.PublicKey == p.told {
-		return failing(ReasonGatewayRefused, "spec.gateway has the public key of this cluster's own gateway: it has to be the other one's."), nil
-	}
-	endpoints, err := r.endpoints.List(everything)
-	if err != nil {
-		return nil, err
-	}
-	for _, other := range endpoints {
-		if other.Name != p.fc.Name && other.Spec.PublicKey == gateway.PublicKey {
-			return failing(ReasonGatewayRefused, "spec.gateway has the public key of another cluster's gateway."), nil
-		}
-	}
 	said, err := r.write(ctx, p, v1alpha1.TunnelEndpointSpec{
 		ClusterID: p.fc.Spec.ClusterID, PublicKey: gateway.PublicKey, Endpoints: gateway.Endpoints, MTU: r.Settings.MTU, Control: control(p.fc),
 	})
@@ -85,8 +76,20 @@ func (r *reconciler) controlOnly(ctx context.Context, p *pass) (*verdict, error)
 	if p.endpoint.Status.Phase == v1alpha1.TunnelConnected {
 		return pending(ReasonAwaitingPeering, "The tunnel carries the control plane, and nothing else is agreed upon."), nil
 	}
-	standing := p.standing(r.Clock.Now())
+	standing := p.standing(r.Clock.Now(), r.gateway.isSilent())
 	return &standing, nil
+}
+
+// refusedGateway says what is wrong with the gateway that an administrator let in.
+func (r *reconciler) refusedGateway(p *pass) (*verdict, error) {
+	key := p.fc.Spec.Gateway.PublicKey
+	if key == p.publicKey || key == p.told {
+		return failing(ReasonGatewayRefused, "spec.gateway has the public key of this cluster's own gateway: it has to be the other one's."), nil
+	}
+	if taken, err := r.taken(p.fc, key); err != nil || !taken {
+		return nil, err
+	}
+	return failing(ReasonGatewayRefused, "spec.gateway has the public key of another cluster's gateway."), nil
 }
 
 // withoutRanges takes back what was agreed upon with a cluster, but for the

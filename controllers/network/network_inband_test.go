@@ -155,6 +155,26 @@ func TestATunnelThatIsRefusedKeepsNoRanges(t *testing.T) {
 	}
 }
 
+func TestATunnelThatCarriesPodsDoesNotGoToAnotherClustersGateway(t *testing.T) {
+	rome, milan := inBandPeers(t)
+	both := func() bool { return replicate(rome, milan) }
+	rome.peered(v1alpha1.PeeringEstablished, v1alpha1.PeeringNone, rules.FeatureTunnel)
+	milan.peered(v1alpha1.PeeringNone, v1alpha1.PeeringEstablished, rules.FeatureTunnel)
+	settle(t, both, rome, milan)
+	before := rome.te().Spec
+	turins := strings.Repeat("t", 42) + "A="
+	rome.do(rome.federation.FederationV1alpha1().TunnelEndpoints(installation).Create(rome.ctx(), &v1alpha1.TunnelEndpoint{
+		ObjectMeta: metav1.ObjectMeta{Name: "turin", Namespace: installation},
+		Spec:       v1alpha1.TunnelEndpointSpec{ClusterID: "turin", PublicKey: turins},
+	}, createOptions))
+	rome.change(func(fc *v1alpha1.ForeignCluster) { fc.Spec.Gateway.PublicKey = turins })
+	settle(t, both, rome, milan)
+	if diff := cmp.Diff(before, rome.te().Spec); diff != "" {
+		t.Errorf("the tunnel (-before +after):\n%s", diff)
+	}
+	expectStatus(t, rome, v1alpha1.PeeringError, ReasonGatewayRefused, "another cluster's gateway")
+}
+
 func TestAGatewayIsNobodyElses(t *testing.T) {
 	for name, change := range map[string]func(rome *world, fc *v1alpha1.ForeignCluster){
 		"our own key": func(rome *world, fc *v1alpha1.ForeignCluster) { fc.Spec.Gateway.PublicKey = publicKeyOf(t, rome) },

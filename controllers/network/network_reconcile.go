@@ -102,9 +102,12 @@ type pass struct {
 }
 
 func (r *reconciler) reconcile(ctx context.Context, key cache.ObjectName) (time.Duration, error) {
-	if key == ownKeys {
+	switch key {
+	case ownKeys:
 		_, err := r.keys(ctx, &pass{})
 		return 0, err
+	case gatewayLease:
+		return r.followLease(ctx)
 	}
 	fc, err := r.clusters.Get(key.Name)
 	if err != nil && !apierrors.IsNotFound(err) {
@@ -198,7 +201,7 @@ func (r *reconciler) agree(ctx context.Context, p *pass) (verdict, error) {
 			return *said, err
 		}
 	}
-	return p.standing(r.Clock.Now()), nil
+	return p.standing(r.Clock.Now(), r.gateway.isSilent()), nil
 }
 
 // existing finds the tunnel to a foreign cluster, if there is one.

@@ -9,6 +9,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -90,16 +91,25 @@ func (r *reconciler) objection(p *pass, spec *v1alpha1.NetworkConfigSpec) (strin
 			return fmt.Sprintf("%s is in none of the ranges that other clusters may have here, which network.peerCIDRs lists", text), nil
 		}
 	}
+	if taken, err := r.taken(p.fc, spec.PublicKey); err != nil || taken {
+		return "its public key is that of another cluster", err
+	}
+	// Whom an administrator lets in has its key before there is a tunnel.
+	clusters, err := r.clusters.List(everything)
+	if slices.ContainsFunc(clusters, func(other *v1alpha1.ForeignCluster) bool {
+		return other.Name != p.fc.Name && inBand(other) && other.Spec.Gateway.PublicKey == spec.PublicKey
+	}) {
+		return "its public key is that of another cluster", err
+	}
+	return "", err
+}
+
+// taken tells whether there is a tunnel to another cluster with a public key.
+func (r *reconciler) taken(fc *v1alpha1.ForeignCluster, publicKey string) (bool, error) {
 	endpoints, err := r.endpoints.List(everything)
-	if err != nil {
-		return "", err
-	}
-	for _, other := range endpoints {
-		if other.Name != p.fc.Name && other.Spec.PublicKey == spec.PublicKey {
-			return "its public key is that of another cluster", nil
-		}
-	}
-	return "", nil
+	return slices.ContainsFunc(endpoints, func(other *v1alpha1.TunnelEndpoint) bool {
+		return other.Name != fc.Name && other.Spec.PublicKey == publicKey
+	}), err
 }
 
 // ranges are those of a cluster, those of pods first.
@@ -107,9 +117,39 @@ func ranges(spec *v1alpha1.NetworkConfigSpec) []string {
 	return slices.Concat(spec.PodCIDRs, spec.ExternalCIDRs)
 }
 
+// attempt is one to have ranges for a foreign cluster, in vain.
+type attempt struct {
+	// of tells what was asked for.
+	of    string
+	until time.Time
+	said  *verdict
+}
+
 // addressMappings has a range here for each of the other cluster's. It keeps all
-// or none of the new ones.
+// or none of the new ones. If one of them cannot be had, that is not tried again
+// at once: the others come and go with each attempt, which is told here.
 func (r *reconciler) addressMappings(ctx context.Context, p *pass) (*verdict, error) {
+	var of strings.Builder
+	for _, config := range p.theirs {
+		fmt.Fprint(&of, config.UID, " ", config.Generation, " ")
+	}
+	now := r.Clock.Now()
+	if last, ok := r.vain.Load(p.fc.Name); ok {
+		if last := last.(attempt); last.of == of.String() && now.Before(last.until) {
+			p.after = last.until.Sub(now)
+			return last.said, r.giveBack(ctx, p)
+		}
+	}
+	said, err := r.mapRanges(ctx, p)
+	if said == nil {
+		r.vain.Delete(p.fc.Name)
+	} else {
+		r.vain.Store(p.fc.Name, attempt{of.String(), now.Add(exhaustedRetry), said})
+	}
+	return said, err
+}
+
+func (r *reconciler) mapRanges(ctx context.Context, p *pass) (*verdict, error) {
 	p.mapped = map[string]string{}
 	client := r.Federation.FederationV1alpha1().AddressMappings(r.Namespace)
 	for _, config := range p.theirs {
@@ -139,19 +179,24 @@ func (r *reconciler) addressMappings(ctx context.Context, p *pass) (*verdict, er
 // exhausted gives back what was taken in vain, and tells both sides.
 func (r *reconciler) exhausted(ctx context.Context, p *pass, config *v1alpha1.NetworkConfig, cause error) (*verdict, error) {
 	p.after = exhaustedRetry
-	used := map[string]string{}
-	if p.endpoint != nil {
-		for _, mapping := range p.endpoint.Spec.Remote {
-			used[mapping.CIDR] = mapping.Mapped
-		}
-	}
-	if err := r.removeMappings(ctx, p.fc.Name, used); err != nil {
+	if err := r.giveBack(ctx, p); err != nil {
 		return nil, err
 	}
 	if err := r.answer(ctx, config, nil, ReasonAddressesExhausted, "there are no addresses left for its ranges"); err != nil {
 		return nil, err
 	}
 	return failing(ReasonAddressesExhausted, "There are no addresses for the other cluster: %s", remote.Text(cause.Error())), nil
+}
+
+// giveBack removes what no tunnel uses, as far as the cache knows of it.
+func (r *reconciler) giveBack(ctx context.Context, p *pass) error {
+	used := map[string]string{}
+	if p.endpoint != nil {
+		for _, mapping := range p.endpoint.Spec.Remote {
+			used[mapping.CIDR] = mapping.Mapped
+		}
+	}
+	return r.removeMappings(ctx, p.fc.Name, used)
 }
 
 // mappingName is the name of the AddressMapping of a range of a cluster.

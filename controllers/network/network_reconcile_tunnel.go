@@ -33,6 +33,9 @@ func (r *reconciler) tunnel(ctx context.Context, p *pass) (*verdict, error) {
 		MTU: lower(r.Settings.MTU, theirs.MTU), Local: local, Control: control(p.fc),
 	}
 	if gateway := p.fc.Spec.Gateway; inBand(p.fc) && gateway.PublicKey != theirs.PublicKey {
+		if said, err := r.refusedGateway(p); said != nil || err != nil {
+			return said, err
+		}
 		// What it says itself may be as old as the last time that it was heard from.
 		spec.PublicKey, spec.Endpoints = gateway.PublicKey, gateway.Endpoints
 	}

@@ -10,11 +10,16 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	coordinationlisters "k8s.io/client-go/listers/coordination/v1"
+	"k8s.io/client-go/tools/cache"
 	"pgregory.net/rapid"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
@@ -402,6 +407,119 @@ func TestWhatIsWrongIsSaid(t *testing.T) {
 				t.Errorf("the other side is told %v", a)
 			}
 		})
+	}
+}
+
+// The first of two ranges can be had and the second one cannot. What comes and
+// goes with an attempt is no reason for the next one.
+// Whoever said that the tunnel is connected may be dead since.
+func TestATunnelThatNobodyTellsOfIsNotConnected(t *testing.T) {
+	rome, milan := peers(t, settingsOf("10.1.0.0/16"), settingsOf("10.2.0.0/16"))
+	settle(t, func() bool { return replicate(rome, milan) }, rome, milan)
+	rome.leases = coordinationlisters.NewLeaseLister(indexed(rome, func() []coordinationv1.Lease {
+		return got(rome, rome.kube.CoordinationV1().Leases("").List).Items
+	})).Leases(installation)
+	var again []cache.ObjectName
+	rome.again = func(key cache.ObjectName) { again = append(again, key) }
+	renew := func(version string) {
+		lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: installation, Name: v1alpha1.GatewayName, ResourceVersion: version}}
+		kind := coordinationv1.SchemeGroupVersion.WithResource("leases")
+		err := rome.kube.Tracker().Update(kind, lease, installation)
+		if apierrors.IsNotFound(err) {
+			err = rome.kube.Tracker().Create(kind, lease, installation)
+		}
+		rome.do(nil, err)
+	}
+	// look tells after how long it is looked at again, and whether every tunnel is.
+	look := func(after time.Duration, want time.Duration, all bool) {
+		t.Helper()
+		rome.clock.SetTime(rome.clock.Now().Add(after))
+		again = nil
+		left, err := rome.reconcile(t.Context(), gatewayLease)
+		if err != nil || left != want || (len(again) > 0) != all {
+			t.Errorf("after %s, it is looked at again after %s, and not %s, and %v as well: %v", after, left, want, again, err)
+		}
+		rome.pass()
+	}
+	te := rome.te()
+	te.Status = v1alpha1.TunnelEndpointStatus{Phase: v1alpha1.TunnelConnected, ObservedGeneration: te.Generation, LatencyMicroseconds: 4200}
+	rome.do(rome.federation.FederationV1alpha1().TunnelEndpoints(installation).UpdateStatus(t.Context(), te, metav1.UpdateOptions{}))
+	rome.refresh()
+	latency := func(want int64) {
+		t.Helper()
+		if got := rome.fc().Status.LatencyMicroseconds; got != want {
+			t.Errorf("the latency is %d µs, and not %d", got, want)
+		}
+	}
+	look(time.Hour, leasePatience, false)
+	expectStatus(t, rome, v1alpha1.PeeringEstablished, ReasonConnected, "")
+
+	renew("7")
+	rome.refresh()
+	look(time.Second, leasePatience, false)
+	renew("8") // the cache is late
+	look(leasePatience, leasePatience, false)
+	expectStatus(t, rome, v1alpha1.PeeringEstablished, ReasonConnected, "")
+	latency(4200)
+	look(leasePatience, 0, true)
+	expectStatus(t, rome, v1alpha1.PeeringPending, ReasonGatewaySilent, "Lease liqo-gateway")
+	latency(0)
+	renew("9")
+	rome.refresh()
+	look(time.Second, leasePatience, true)
+	expectStatus(t, rome, v1alpha1.PeeringEstablished, ReasonConnected, "")
+}
+
+func TestAnAttemptInVainIsNotMadeAgainAtOnce(t *testing.T) {
+	settings := settingsOf("10.1.0.0/16")
+	settings.PoolCIDRs, settings.ReservedCIDRs = []string{"10.9.0.0/24"}, []string{"10.3.0.0/24"}
+	rome, _ := peers(t, settings, settingsOf("10.2.0.0/16"))
+	configs := rome.federation.FederationV1alpha1().NetworkConfigs(rules.PeerNamespace("milan"))
+	mirror := &v1alpha1.NetworkConfig{ObjectMeta: metav1.ObjectMeta{Namespace: rules.PeerNamespace("milan"), Name: v1alpha1.NetworkConfigOfProvider}}
+	mirror.Spec = v1alpha1.NetworkConfigSpec{ClusterID: milanID, PodCIDRs: []string{"10.2.0.0/16", "10.3.0.0/16"}, PublicKey: somePublicKey}
+	rome.do(configs.Create(t.Context(), mirror, createOptions))
+	attempts := func() int {
+		if slices.Contains(rome.pass(), "create addressmappings") {
+			return 1
+		}
+		return 0
+	}
+	none := func() {
+		t.Helper()
+		if rest := got(rome, rome.federation.FederationV1alpha1().AddressMappings("").List).Items; len(rest) > 0 {
+			t.Errorf("it keeps %v", rest)
+		}
+	}
+	made := 0
+	for range 10 {
+		made += attempts()
+	}
+	if made != 1 {
+		t.Errorf("%d attempts were made", made)
+	}
+	expectStatus(t, rome, v1alpha1.PeeringError, ReasonAddressesExhausted, "no free IPv4 range")
+	if rome.after <= 0 || rome.after > exhaustedRetry {
+		t.Errorf("it looks again after %s", rome.after)
+	}
+	none()
+	rome.clock.SetTime(rome.clock.Now().Add(exhaustedRetry))
+	if made = attempts() + attempts(); made != 1 {
+		t.Errorf("%d attempts were made in the next minute", made)
+	}
+	none()
+	// The other cluster has fewer ranges now.
+	rome.refresh()
+	found, err := configs.Get(t.Context(), mirror.Name, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	found.Spec.PodCIDRs = found.Spec.PodCIDRs[:1]
+	rome.do(configs.Update(t.Context(), found, metav1.UpdateOptions{}))
+	if made = attempts() + attempts(); made != 1 {
+		t.Errorf("%d attempts were made when the ranges were others", made)
+	}
+	if rest := got(rome, rome.federation.FederationV1alpha1().AddressMappings("").List).Items; len(rest) != 1 {
+		t.Errorf("there are %d mappings", len(rest))
 	}
 }
 

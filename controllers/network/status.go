@@ -35,6 +35,7 @@ const (
 	ReasonAddressesExhausted    = "AddressesExhausted"
 	ReasonAccepted              = "Accepted"
 	ReasonGatewayRefused        = "GatewayRefused"
+	ReasonGatewaySilent         = "GatewaySilent"
 )
 
 // controlPlaneOnly is what the gateway gives as the reason of the condition
@@ -50,14 +51,16 @@ const patience = 30 * time.Second
 type verdict struct {
 	phase           v1alpha1.PeeringPhase
 	reason, message string
+	// latency is that of a tunnel that is connected, in microseconds.
+	latency int64
 }
 
 func pending(reason, format string, args ...any) *verdict {
-	return &verdict{v1alpha1.PeeringPending, reason, fmt.Sprintf(format, args...)}
+	return &verdict{phase: v1alpha1.PeeringPending, reason: reason, message: fmt.Sprintf(format, args...)}
 }
 
 func failing(reason, format string, args ...any) *verdict {
-	return &verdict{v1alpha1.PeeringError, reason, fmt.Sprintf(format, args...)}
+	return &verdict{phase: v1alpha1.PeeringError, reason: reason, message: fmt.Sprintf(format, args...)}
 }
 
 // absent tells why there is no tunnel to a cluster.
@@ -75,8 +78,12 @@ func absent(fc *v1alpha1.ForeignCluster, tunnel bool, directions []direction) ve
 }
 
 // standing tells how a tunnel stands that was agreed upon, by what the gateway
-// says of it.
-func (p *pass) standing(now time.Time) verdict {
+// says of it. One that is silent by now said it too long ago.
+func (p *pass) standing(now time.Time, silent bool) verdict {
+	if silent {
+		return *pending(ReasonGatewaySilent, "No gateway of this cluster has renewed the Lease %s for %s, so nobody knows how TunnelEndpoint %s stands: see what its pods say.",
+			v1alpha1.GatewayName, leasePatience, p.endpoint.Name)
+	}
 	status := &p.endpoint.Status
 	said, left, alone := "the gateway has said nothing about it", time.Duration(0), false
 	if condition := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionConnected); condition != nil {
@@ -90,7 +97,7 @@ func (p *pass) standing(now time.Time) verdict {
 		}
 		// Also when the agreement has changed: until the gateway has seen that, the
 		// tunnel is as it was.
-		return verdict{v1alpha1.PeeringEstablished, ReasonConnected, "The tunnel is connected."}
+		return verdict{v1alpha1.PeeringEstablished, ReasonConnected, "The tunnel is connected.", status.LatencyMicroseconds}
 	case v1alpha1.TunnelError:
 		if status.ObservedGeneration >= p.endpoint.Generation {
 			return *failing(ReasonTunnelFailing, "TunnelEndpoint %s: %s", p.endpoint.Name, said)
@@ -124,6 +131,7 @@ func (r *reconciler) tell(ctx context.Context, fc *v1alpha1.ForeignCluster, gate
 	if r.mode(fc) == v1alpha1.NetworkingTunnel {
 		wanted.Status.Networking = v.phase
 	}
+	wanted.Status.LatencyMicroseconds = v.latency
 	if v.reason == "" {
 		meta.RemoveStatusCondition(&wanted.Status.Conditions, v1alpha1.ConditionNetworking)
 	} else {

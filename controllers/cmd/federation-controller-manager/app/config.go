@@ -58,8 +58,10 @@ type Config struct {
 	factories []factory
 	// installation are the informers of the installation namespace.
 	installation externalversions.SharedInformerFactory
-	// gateways are the informers of what leads to the gateway.
-	gateways *network.GatewayInformers
+	// gateways are the informers of what leads to the gateway, and gatewayNamed
+	// those of what has its name.
+	gateways     *network.GatewayInformers
+	gatewayNamed kubeinformers.SharedInformerFactory
 	// shared is what the controllers of package resources share beside.
 	shared *resources.Config
 	// nodePods are the pods of the virtual nodes.

@@ -6,6 +6,7 @@ package app
 import (
 	"context"
 
+	kubeinformers "k8s.io/client-go/informers"
 	"k8s.io/utils/clock"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
@@ -25,7 +26,7 @@ func (c *Config) installationInformers() externalversions.SharedInformerFactory 
 func (c *Config) gatewayInformers() *network.GatewayInformers {
 	if c.gateways == nil && c.Options.Network.GatewayService {
 		c.gateways = &network.GatewayInformers{
-			Named: c.NewKubeInformers(network.GatewayNames(c.Options.Namespace)...),
+			Named: c.gatewayNames(),
 			Pods:  c.NewKubeInformers(network.GatewayPods(c.Options.Namespace)...),
 			Nodes: c.KubeInformers,
 		}
@@ -33,8 +34,16 @@ func (c *Config) gatewayInformers() *network.GatewayInformers {
 	return c.gateways
 }
 
+// gatewayNames see what has the gateway's name.
+func (c *Config) gatewayNames() kubeinformers.SharedInformerFactory {
+	if c.gatewayNamed == nil {
+		c.gatewayNamed = c.NewKubeInformers(network.GatewayNames(c.Options.Namespace)...)
+	}
+	return c.gatewayNamed
+}
+
 func (c *Config) network(controller string) *network.Config {
-	return &network.Config{
+	n := &network.Config{
 		Kube:                  c.Kube,
 		Federation:            c.Federation,
 		FederationInformers:   c.FederationInformers,
@@ -48,6 +57,11 @@ func (c *Config) network(controller string) *network.Config {
 		Networking:            v1alpha1.NetworkingMode(c.Options.Networking),
 		Settings:              c.Options.Network,
 	}
+	// Where nothing is said of the network, the Lease may not be read.
+	if len(c.Options.Network.PodCIDRs) > 0 {
+		n.LeaseInformers = c.gatewayNames()
+	}
+	return n
 }
 
 func initNetwork(_ context.Context, config *Config) ([]Runner, error) {
