@@ -86,9 +86,12 @@ func defineExports(t *testing.T, env *framework.Environment) {
 }
 
 // extend offloads the namespace, and gives the controller its rights in the
-// twin, as the controllers of offloading do.
+// twin, as the controllers of offloading do: roles are bound in namespaces with
+// that label alone.
 func (e *exports) extend(t *testing.T) {
 	t.Helper()
+	must(t)(e.Kube.CoreV1().Namespaces().Patch(t.Context(), e.local, types.MergePatchType,
+		fmt.Appendf(nil, `{"metadata":{"labels":{%q:"true"}}}`, v1alpha1.LabelSchedulingEnabled), metav1.PatchOptions{}))
 	offloading := &v1alpha1.NamespaceOffloading{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.NamespaceOffloadingName}}
 	must(t)(e.federation.FederationV1alpha1().NamespaceOffloadings(e.local).Create(t.Context(), offloading, metav1.CreateOptions{}))
 	must(t)(e.Kube.RbacV1().RoleBindings(e.twin).Create(t.Context(), bindingOf("federation-twin-manager",

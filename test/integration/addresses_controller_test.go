@@ -1,0 +1,130 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package integration
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kubeinformers "k8s.io/client-go/informers"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/utils/clock"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/controllers/network"
+	"liqo.io/federation/controllers/pods"
+	"liqo.io/federation/generated/informers/externalversions"
+	"liqo.io/federation/test/integration/framework"
+)
+
+// A pod on one provider has an address for another one, by nothing but the
+// rights of the chart, and the virtual kubelet of that one reads it and no more;
+// it goes with the pod.
+func TestAPodOnOneProviderHasAnAddressForTheOther(t *testing.T) {
+	env := framework.Get(t)
+	installRoles(t, env)
+	installPolicies(t, env)
+	server := env.StartServer(t, env.MakeDataDir(t))
+	admin := federationOf(t, server.Client(env.Admin)).FederationV1alpha1()
+	project := env.MakeNamespace(t)
+	must(t)(env.Kube.CoreV1().ServiceAccounts(project).Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default"}}, metav1.CreateOptions{}))
+
+	must(t)(admin.AddressPools().Create(t.Context(), &v1alpha1.AddressPool{
+		ObjectMeta: metav1.ObjectMeta{Name: network.ExternalAddressPool}, Spec: v1alpha1.AddressPoolSpec{CIDRs: []string{"10.70.0.0/24"}},
+	}, metav1.CreateOptions{}))
+	providers := map[string]string{"asti": thisID, "alba": thatID}
+	peers := map[string]string{}
+	for name, id := range providers {
+		peers[name] = makeNamespaceOf(t, env, peerOf(name), v1alpha1.RolePeer, name)
+		called := map[string]string{"asti": "10.1.0.0/16", "alba": "10.3.0.0/16"}[name]
+		must(t)(admin.TunnelEndpoints(framework.Namespace).Create(t.Context(), &v1alpha1.TunnelEndpoint{
+			// A namespace that is left of an earlier run has a number more.
+			ObjectMeta: metav1.ObjectMeta{Name: rules.ForeignClusterOf(peers[name])},
+			Spec: v1alpha1.TunnelEndpointSpec{
+				ClusterID: id, PublicKey: map[string]string{"asti": "AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE=", "alba": "AgICAgICAgICAgICAgICAgICAgICAgICAgICAgICAgI="}[name],
+				Local:  []v1alpha1.CIDRMapping{{CIDR: "10.0.0.0/16", Mapped: "10.2.0.0/16"}, {CIDR: "10.70.0.0/24", Mapped: "10.71.0.0/24"}},
+				Remote: []v1alpha1.CIDRMapping{{CIDR: "10.0.0.0/16", Mapped: called}},
+			},
+		}, metav1.CreateOptions{}))
+		must(t)(admin.VirtualNodes(peers[name]).Create(t.Context(), &v1alpha1.VirtualNode{
+			ObjectMeta: metav1.ObjectMeta{Name: name},
+			Spec:       v1alpha1.VirtualNodeSpec{ClusterID: id, NodeName: "liqo-" + name, Resources: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}},
+		}, metav1.CreateOptions{}))
+		must(t)(admin.NamespaceMaps(peers[name]).Create(t.Context(), &v1alpha1.NamespaceMap{
+			ObjectMeta: metav1.ObjectMeta{Name: framework.ClusterName},
+			Spec:       v1alpha1.NamespaceMapSpec{Namespaces: []v1alpha1.NamespaceMapping{{Name: project, RemoteName: project + "-rome"}}},
+		}, metav1.CreateOptions{}))
+	}
+	runAddresses(t, env, server)
+
+	onNode(t, env, project, "web", "liqo-asti")
+	web, err := env.Kube.CoreV1().Pods(project).Get(t.Context(), "web", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	web.Status.Phase, web.Status.PodIP, web.Status.PodIPs = corev1.PodRunning, "10.1.2.2", []corev1.PodIP{{IP: "10.1.2.2"}}
+	must(t)(env.Kube.CoreV1().Pods(project).UpdateStatus(t.Context(), web, metav1.UpdateOptions{}))
+
+	const account = "virtual-kubelet-alba"
+	kubelet := federationOf(t, server.Client(env.ServiceAccount(t, peers["alba"], account))).FederationV1alpha1().AddressMappings(framework.Namespace)
+	forAlba := metav1.ListOptions{FieldSelector: "spec.clusterID=" + providers["alba"]}
+	count := func(want int) func(context.Context) (bool, error) {
+		return func(ctx context.Context) (bool, error) {
+			mappings, err := kubelet.List(ctx, forAlba)
+			if apierrors.IsForbidden(err) {
+				return false, nil
+			}
+			return err == nil && len(mappings.Items) == want && (want == 0 || mappings.Items[0].Spec.Address == "10.1.2.2" && mappings.Items[0].Spec.Mapped == "10.70.0.255"), err
+		}
+	}
+	until(t, "an address of the pod for alba, which its virtual kubelet reads", count(1))
+	if err := kubelet.DeleteCollection(t.Context(), metav1.DeleteOptions{}, forAlba); !apierrors.IsForbidden(err) {
+		t.Errorf("a virtual kubelet removes addresses: %v", err)
+	}
+	binding, err := env.Kube.RbacV1().RoleBindings(framework.Namespace).Get(t.Context(), "federation-addresses", metav1.GetOptions{})
+	if err != nil || !slices.Contains(binding.Subjects, rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: peers["alba"], Name: account}) {
+		t.Errorf("bound are %v, %v", binding.Subjects, err)
+	}
+	if err := killed(t.Context(), env.Kube, web); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the end of the address", count(0))
+}
+
+// runAddresses runs the controller of single addresses until the test ends, with
+// what the controller manager may.
+func runAddresses(t *testing.T, env *framework.Environment, server *framework.Server) {
+	t.Helper()
+	manager := env.ServiceAccount(t, framework.Namespace, controllerManager)
+	kube, federation := kubeOf(t, manager), fastClient(t, server.Client(manager))
+	everywhere := externalversions.NewSharedInformerFactory(federation, 0)
+	here := externalversions.NewSharedInformerFactoryWithOptions(federation, 0, externalversions.WithNamespace(framework.Namespace))
+	bindings := kubeinformers.NewSharedInformerFactoryWithOptions(kube, 0, network.BindingInformers(framework.Namespace)...)
+	watches := pods.OfNodes(kube)
+	controller, err := network.NewAddresses(&network.AddressesConfig{
+		Kube: kube, Federation: federation, FederationInformers: everywhere, InstallationInformers: here, BindingInformers: bindings,
+		Pods: watches, Events: &record.FakeRecorder{}, Clock: clock.RealClock{}, Namespace: framework.Namespace, ClusterID: thisID,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	// The controller of virtual nodes begins to watch their pods.
+	for _, node := range []string{"liqo-asti", "liqo-alba"} {
+		if _, _, err := watches.List(ctx, node); err != nil {
+			t.Fatal(err)
+		}
+	}
+	here.StartWithContext(ctx)
+	here.WaitForCacheSync(ctx.Done())
+	t.Cleanup(func() { cancel(); here.Shutdown() })
+	runWith(t, bindings, everywhere, controller.Run)
+}
