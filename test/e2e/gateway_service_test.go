@@ -95,6 +95,11 @@ func (f fabric) agreesAnew(t *testing.T) {
 				routes, err := playground.Exec(ctx, node.Name, "sh", "-c", "ip netns exec liqo-netns ip route show dev liqo.wg 2>/dev/null || true")
 				return err == nil && strings.TrimSpace(routes) == "", routes, err
 			})
+			// What the node remembers of the tunnel before, for two minutes, would have
+			// its answers come from the gateway's own port.
+			if _, err := playground.Exec(t.Context(), node.Name, "sh", "-c", "conntrack -D -p udp --orig-port-dst 51820 || true"); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
 	if err := wants(t.Context(), "null"); err != nil {

@@ -43,10 +43,17 @@ func hubAndLeaves(t *testing.T) {
 		h[leaf] = agreedBetween(t, rome, leaf)
 	}
 	virtualNodesAre(t, nodeOf(milan), nodeOf(naples))
-	for _, step := range []step{
+	steps := []step{
 		{name: "LeavesReachEachOther", run: h.leavesReachEachOther},
 		{name: "HomeThroughTunnels", run: h.homeThroughTunnels},
-	} {
+	}
+	for _, leaf := range leaves() {
+		steps = append(steps,
+			step{name: "PodsAndNodesOfRomeAnd" + leaf.Name, run: h[leaf].podsAndNodes},
+			step{name: "ServicesOfRomeAnd" + leaf.Name, run: h[leaf].services},
+			step{name: "WhatIsNoPodOf" + leaf.Name, run: h[leaf].whatIsNoPod})
+	}
+	for _, step := range steps {
 		t.Run(step.name, func(t *testing.T) {
 			t.Cleanup(func() { collect(t) })
 			step.run(t)

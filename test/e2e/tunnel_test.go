@@ -302,9 +302,12 @@ func onEachNode(t *testing.T, c *harness.Cluster) []caller {
 // podsAndNodes has every pod call every pod of the other cluster, small and
 // large, and each node as well. Neither has been offloaded.
 func (f fabric) podsAndNodes(t *testing.T) {
-	pods := map[*harness.Cluster][]caller{rome: onEachNode(t, rome), milan: onEachNode(t, milan)}
-	for _, c := range []*harness.Cluster{rome, milan} {
-		other := otherThan(c)
+	pods := map[*harness.Cluster][]caller{}
+	for _, c := range f.between {
+		pods[c] = onEachNode(t, c)
+	}
+	for _, c := range f.between {
+		other := f.otherThan(c)
 		for _, from := range pods[c] {
 			for _, to := range pods[other] {
 				seen := f.seenFrom(t, c, to.pod.Status.PodIP)
@@ -317,55 +320,91 @@ func (f fabric) podsAndNodes(t *testing.T) {
 		pods[c][0].says(t, "100000000", "count", "http://"+seen+":8080/zeros/100000000")
 		for _, node := range realNodes(t, c) {
 			// A process of the node, as its kubelet is.
-			eventually(t, soon, "node "+node.Name+" to reach "+farthest.String(), func(ctx context.Context) (bool, string, error) {
-				got, err := playground.Exec(ctx, node.Name, "curl", "--silent", "--max-time", "5", "http://"+seen+":8080/client")
-				return strings.TrimSpace(got) == f.standsForNodes(t, other), fmt.Sprintf("%q, %v", got, err), nil
-			})
+			answersNode(t, node, "http://"+seen+":8080/client", f.standsForNodes(t, other))
 		}
 	}
 }
 
+// answersNode has a process of a node ask until it gets an answer.
+func answersNode(t *testing.T, node corev1.Node, url, want string) {
+	t.Helper()
+	eventually(t, soon, fmt.Sprintf("%s to answer node %s with %q", url, node.Name, want), func(ctx context.Context) (bool, string, error) {
+		got, err := playground.Exec(ctx, node.Name, "curl", "--silent", "--insecure", "--max-time", "5", url)
+		return strings.TrimSpace(got) == want, fmt.Sprintf("%q, %v", got, err), nil
+	})
+}
+
 // services has pods at home and next door reach each other by the names of
 // Services: with backends here, there and on both sides, headless ones by DNS,
-// and from outside by the ports of nodes.
+// and from outside by the ports of nodes and by the address of a load balancer.
 func (f fabric) services(t *testing.T) {
+	leaf := f.otherThan(rome)
 	o := offloaded(t, v1alpha1.NamespaceOffloadingSpec{PodOffloadingStrategy: v1alpha1.LocalAndRemote})
-	home, away := partOf(t, o, "home", corev1.NodeSelectorOpDoesNotExist), partOf(t, o, "away", corev1.NodeSelectorOpExists)
-	there := caller{milan, podReady(t, milan, o.twin, away.pod.Name)}
+	home, away := runsOn(t, o, rome, podSpec("serve")), runsOn(t, o, leaf, podSpec("serve"))
 	for name, selector := range map[string]map[string]string{
-		"both": {"app": "web"}, "here": {"run": "home"}, "there": {"run": "away"},
+		"both": {"app": "web"}, "here": {"run": rome.Name}, "there": {"run": leaf.Name},
 	} {
 		serviceOf(t, o, name, selector, "")
 	}
 	serviceOf(t, o, "all", map[string]string{"app": "web"}, corev1.ClusterIPNone)
+	for name, selector := range map[string]map[string]string{"here-balanced": {"run": rome.Name}, "there-balanced": {"run": leaf.Name}} {
+		must(rome.Kube.CoreV1().Services(o.namespace).Create(t.Context(), &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.ServiceSpec{
+			Type: corev1.ServiceTypeLoadBalancer, Ports: []corev1.ServicePort{{Port: 8080, TargetPort: intstr.FromInt32(8080)}}, Selector: selector,
+		}}, metav1.CreateOptions{}))(t)
+	}
 
-	for _, from := range []caller{home, there} {
-		from.says(t, "hello from home", "get", "http://here:8080/")
-		from.says(t, "hello from away", "get", "http://there:8080/")
-		for _, want := range []string{"hello from home", "hello from away"} {
+	atHome, nextDoor := "hello from "+rome.Name, "hello from "+leaf.Name
+	for _, from := range []part{home, away} {
+		from.says(t, atHome, "get", "http://here:8080/")
+		from.says(t, nextDoor, "get", "http://there:8080/")
+		for _, want := range []string{atHome, nextDoor} {
 			from.says(t, want, "get", "http://both:8080/")
 		}
 	}
-	home.says(t, looksUp(home.pod.Status.PodIP, away.pod.Status.PodIP), "lookup", "all")
-	there.says(t, looksUp(f.seenFrom(t, milan, home.pod.Status.PodIP), there.pod.Status.PodIP), "lookup", "all")
-	if want := f.seenFrom(t, rome, there.pod.Status.PodIP); away.pod.Status.PodIP != want {
-		t.Errorf("at home the pod next door has the address %s, want %s as rome sees it", away.pod.Status.PodIP, want)
+	home.says(t, looksUp(home.pod.Status.PodIP, away.here.Status.PodIP), "lookup", "all")
+	away.says(t, looksUp(f.seenFrom(t, leaf, home.pod.Status.PodIP), away.pod.Status.PodIP), "lookup", "all")
+	if want := f.seenFrom(t, rome, away.pod.Status.PodIP); away.here.Status.PodIP != want {
+		t.Errorf("at home the pod next door has the address %s, want %s as rome sees it", away.here.Status.PodIP, want)
 	}
 
 	for _, c := range []struct {
 		cluster                  *harness.Cluster
 		namespace, service, want string
-	}{{rome, o.namespace, "there", "hello from away"}, {milan, o.twin, "here", "hello from home"}} {
+	}{{rome, o.namespace, "there", nextDoor}, {leaf, o.twin, "here", atHome}} {
 		service := must(c.cluster.Kube.CoreV1().Services(c.namespace).Get(t.Context(), c.service, metav1.GetOptions{}))(t)
 		port := strconv.Itoa(int(service.Spec.Ports[0].NodePort))
+		balanced := balances(t, c.cluster, c.namespace, c.service+"-balanced")
 		for _, node := range realNodes(t, c.cluster) {
 			url := "http://" + nodeAddress(node) + ":" + port + "/"
 			eventually(t, soon, "the port of node "+node.Name+" to lead to the other cluster", func(ctx context.Context) (bool, string, error) {
 				result := harness.Run(harness.Command(ctx, "curl", "--silent", "--max-time", "5", url))
 				return strings.TrimSpace(result.Stdout) == c.want, fmt.Sprintf("%q, %v", result.Stdout, result.Err), nil
 			})
+			answersNode(t, node, "http://"+balanced+":8080/", c.want)
 		}
 	}
+}
+
+// balances gives a Service of type LoadBalancer an address, as the controller of
+// a cloud does in its own cluster. What comes to it on a node is led to the
+// backends by that node.
+func balances(t *testing.T, c *harness.Cluster, namespace, name string) string {
+	t.Helper()
+	const address = "192.0.2.10"
+	eventually(t, soon, "Service "+name+" of "+c.Name+" to have an address", func(ctx context.Context) (bool, string, error) {
+		client := c.Kube.CoreV1().Services(namespace)
+		service, err := client.Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return false, err.Error(), nil // it is not reflected yet
+		}
+		if service.Spec.Type != corev1.ServiceTypeLoadBalancer {
+			return false, show(service.Spec), nil
+		}
+		service.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: address}}
+		_, err = client.UpdateStatus(ctx, service, metav1.UpdateOptions{})
+		return err == nil, fmt.Sprint(err), nil
+	})
+	return address
 }
 
 // looksUp is what the tester prints of a name that has these addresses.
@@ -395,12 +434,14 @@ func serviceOf(t *testing.T, o offload, name string, selector map[string]string,
 	must(rome.Kube.CoreV1().Services(o.namespace).Create(t.Context(), service, metav1.CreateOptions{}))(t)
 }
 
-// whatIsNoPod gives rome an address for milan's API server, which is a node's,
-// and has pods of rome call it.
+// whatIsNoPod gives rome an address for the node of the other cluster that has
+// its API server, and has nodes of rome call that, and pods of rome another
+// server on that node.
 func (f fabric) whatIsNoPod(t *testing.T) {
+	leaf := f.otherThan(rome)
 	id := must(rome.ID(t.Context()))(t)
-	host, port, _ := strings.Cut(strings.TrimPrefix(milan.Config.Host, "https://"), ":")
-	mappings := milan.Federation.FederationV1alpha1().AddressMappings(harness.Namespace)
+	host, port, _ := strings.Cut(strings.TrimPrefix(leaf.Config.Host, "https://"), ":")
+	mappings := leaf.Federation.FederationV1alpha1().AddressMappings(harness.Namespace)
 	mapping := &v1alpha1.AddressMapping{
 		ObjectMeta: metav1.ObjectMeta{Name: "api-server"},
 		Spec:       v1alpha1.AddressMappingSpec{ClusterID: id, Pool: "external", Address: host},
@@ -414,11 +455,18 @@ func (f fabric) whatIsNoPod(t *testing.T) {
 		}
 	})
 	seen := f.seenFrom(t, rome, made.Spec.Mapped)
+	nodes := realNodes(t, leaf)
+	server := podSpec("serve")
+	server.HostNetwork = true
+	server.NodeName = nodes[slices.IndexFunc(nodes, func(n corev1.Node) bool { return nodeAddress(n) == host })].Name
+	namespace := namespaceOn(t, leaf)
+	must(leaf.Kube.CoreV1().Pods(namespace).Create(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "outside"}, Spec: server}, metav1.CreateOptions{}))(t)
+	podReady(t, leaf, namespace, "outside")
+	for _, from := range onEachNode(t, rome) {
+		from.says(t, f.seenFrom(t, leaf, from.pod.Status.PodIP), "get", "http://"+seen+":8080/client")
+	}
 	for _, node := range realNodes(t, rome) {
-		eventually(t, soon, "milan's API server to answer "+node.Name+" at "+seen, func(ctx context.Context) (bool, string, error) {
-			got, err := playground.Exec(ctx, node.Name, "curl", "--silent", "--insecure", "--max-time", "5", "https://"+seen+":"+port+"/livez")
-			return got == "ok", fmt.Sprintf("%q, %v", got, err), nil
-		})
+		answersNode(t, node, "https://"+seen+":"+port+"/livez", "ok")
 	}
 }
 
