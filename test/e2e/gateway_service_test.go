@@ -92,8 +92,8 @@ func (f fabric) agreesAnew(t *testing.T) {
 		})
 		for _, node := range realNodes(t, c) {
 			eventually(t, soon, "the tunnel of "+c.Name+" to be taken down on "+node.Name, func(ctx context.Context) (bool, string, error) {
-				routes, err := playground.Exec(ctx, node.Name, "sh", "-c", "ip netns exec liqo-netns ip route show dev liqo.wg 2>/dev/null || true")
-				return err == nil && strings.TrimSpace(routes) == "", routes, err
+				routes, err := playground.Exec(ctx, node.Name, "sh", "-c", "[ ! -e /run/netns/liqo-netns ] || ip -n liqo-netns route show")
+				return err == nil && !strings.Contains(routes, "dev liqo.wg"), routes, err
 			})
 		}
 	}
