@@ -11,9 +11,11 @@ import (
 	"os"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	"k8s.io/klog/v2"
 )
 
 // PodName is the environment variable that a pod's container knows its pod by.
@@ -26,9 +28,10 @@ var ErrLost = errors.New("another process has it, or this cluster's API did not 
 type Terms struct {
 	// Name appears in the metrics of the library.
 	Name string
-	// A process that is cut off stops working after Renew, before another one
-	// starts after Lease. It renews the lease every Retry, which is also about
-	// how long one that was given back lies there.
+	// The lease is renewed every Retry. When that fails it is tried again for
+	// Renew, after which a process that is cut off stops working: Retry and Renew
+	// together are less than Lease, after which another one may start. One that
+	// waits looks about every Retry, and twice that at most.
 	Lease, Renew, Retry time.Duration
 	// Watchdog is told of each renewal; nil: nobody asks.
 	Watchdog *leaderelection.HealthzAdaptor
@@ -49,20 +52,20 @@ func Identity() (string, error) {
 
 // Lead waits until the lease is this process's, and calls work. The context of
 // work ends with ctx, or when the lease is lost, which is ErrLost. The lease is
-// given back after work has returned, so that no two processes ever work. Work
-// that returns by itself ends it as well, without an error.
+// given back after work has returned, and only if it was not lost: nobody else
+// has it while this process works. Work that returns by itself ends it as well,
+// without an error.
 func Lead(ctx context.Context, lock resourcelock.Interface, t Terms, work func(context.Context)) error {
-	electing, giveBack := context.WithCancel(context.WithoutCancel(ctx))
-	defer giveBack()
+	electing, stopElecting := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopElecting()
 	leading := make(chan context.Context, 1)
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
-		Lock:            lock,
-		LeaseDuration:   t.Lease,
-		RenewDeadline:   t.Renew,
-		RetryPeriod:     t.Retry,
-		ReleaseOnCancel: true,
-		WatchDog:        t.Watchdog,
-		Name:            t.Name,
+		Lock:          lock,
+		LeaseDuration: t.Lease,
+		RenewDeadline: t.Renew,
+		RetryPeriod:   t.Retry,
+		WatchDog:      t.Watchdog,
+		Name:          t.Name,
 		Callbacks: leaderelection.LeaderCallbacks{
 			OnStartedLeading: func(term context.Context) { leading <- term },
 			OnStoppedLeading: func() {},
@@ -76,21 +79,43 @@ func Lead(ctx context.Context, lock resourcelock.Interface, t Terms, work func(c
 		defer close(ended)
 		elector.Run(electing)
 	}()
-	lost := false
 	select {
 	case <-ctx.Done():
+		stopElecting()
+		<-ended
+		return nil
 	case term := <-leading:
 		working, stop := context.WithCancel(term)
 		disarm := context.AfterFunc(ctx, stop)
 		work(working)
-		lost = term.Err() != nil && ctx.Err() == nil
+		lost := term.Err() != nil
 		disarm()
 		stop()
-	}
-	giveBack()
-	<-ended
-	if lost {
-		return fmt.Errorf("the lease %s was lost: %w for %s", lock.Describe(), ErrLost, t.Renew)
+		stopElecting()
+		<-ended
+		switch {
+		case !lost:
+			giveBack(ctx, lock, t.Renew)
+		case ctx.Err() == nil:
+			return fmt.Errorf("the lease %s was lost: %w for %s", lock.Describe(), ErrLost, t.Renew)
+		}
 	}
 	return nil
+}
+
+// giveBack lets the next process begin at once. The library would do so while
+// work still runs.
+func giveBack(ctx context.Context, lock resourcelock.Interface, patience time.Duration) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+	defer cancel()
+	held, _, err := lock.Get(ctx)
+	if err == nil && held.HolderIdentity == lock.Identity() {
+		now := metav1.Now()
+		err = lock.Update(ctx, resourcelock.LeaderElectionRecord{
+			LeaseDurationSeconds: 1, AcquireTime: now, RenewTime: now, LeaderTransitions: held.LeaderTransitions,
+		})
+	}
+	if err != nil {
+		klog.FromContext(ctx).Error(err, "The lease was not given back: the next process waits until it runs out", "lease", lock.Describe())
+	}
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
@@ -28,14 +29,14 @@ type candidate struct {
 }
 
 // run lets a candidate wait and work until it is stopped. working counts those
-// that do.
-func run(t *testing.T, client *fake.Clientset, name string, working *atomic.Int32) *candidate {
+// that do. A lease that is lost in a test is so after patient.
+func run(t *testing.T, client *fake.Clientset, name string, patient time.Duration, working *atomic.Int32) *candidate {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
 	t.Cleanup(stop)
 	c := &candidate{stop: stop, working: make(chan struct{}), ended: make(chan error, 1)}
 	terms := Terms{
-		Name: "federation", Lease: time.Second, Renew: 500 * time.Millisecond, Retry: 10 * time.Millisecond,
+		Name: "federation", Lease: 2 * patient, Renew: patient, Retry: 10 * time.Millisecond,
 		Watchdog: leaderelection.NewLeaderHealthzAdaptor(time.Second),
 	}
 	lock := &resourcelock.LeaseLock{
@@ -50,10 +51,24 @@ func run(t *testing.T, client *fake.Clientset, name string, working *atomic.Int3
 			}
 			close(c.working)
 			<-ctx.Done()
+			if holder := holderOf(t, client); holder != name {
+				t.Errorf("%s still works, and the lease is %q's", name, holder)
+			}
 			working.Add(-1)
 		})
 	}()
 	return c
+}
+
+// holderOf is who has the lease.
+func holderOf(t *testing.T, client *fake.Clientset) string {
+	t.Helper()
+	lease, err := client.CoordinationV1().Leases("liqo").Get(context.WithoutCancel(t.Context()), "federation", metav1.GetOptions{})
+	if err != nil {
+		t.Error(err)
+		return ""
+	}
+	return ptr.Deref(lease.Spec.HolderIdentity, "")
 }
 
 // patience bounds what takes a moment.
@@ -72,10 +87,10 @@ func wait[T any](t *testing.T, what string, from <-chan T) (value T) {
 func TestAStandbyTakesOverWhenTheLeaderIsStopped(t *testing.T) {
 	client := fake.NewClientset()
 	var working atomic.Int32
-	leader := run(t, client, "first", &working)
+	leader := run(t, client, "first", patience, &working)
 	wait(t, "the first candidate's work", leader.working)
-	standby := run(t, client, "second", &working)
-	third := run(t, client, "third", &working)
+	standby := run(t, client, "second", patience, &working)
+	third := run(t, client, "third", patience, &working)
 
 	// One that never led ends as well.
 	third.stop()
@@ -87,11 +102,7 @@ func TestAStandbyTakesOverWhenTheLeaderIsStopped(t *testing.T) {
 		t.Errorf("a leader that is stopped ends with %v", err)
 	}
 	wait(t, "the standby's work", standby.working)
-	lease, err := client.CoordinationV1().Leases("liqo").Get(t.Context(), "federation", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if holder := ptr.Deref(lease.Spec.HolderIdentity, ""); holder != "second" {
+	if holder := holderOf(t, client); holder != "second" {
 		t.Errorf("the lease is %q's", holder)
 	}
 }
@@ -99,11 +110,13 @@ func TestAStandbyTakesOverWhenTheLeaderIsStopped(t *testing.T) {
 func TestALeaderThatLosesItsLeaseStopsWorkingAndSaysSo(t *testing.T) {
 	client := fake.NewClientset()
 	var silent atomic.Bool
-	client.PrependReactor("update", "leases", func(clienttesting.Action) (bool, runtime.Object, error) {
-		return silent.Load(), nil, errors.New("nobody answers")
+	client.PrependReactor("update", "leases", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		lease := action.(clienttesting.UpdateAction).GetObject().(*coordinationv1.Lease)
+		// An answer comes back when it is too late, and the lease is given back.
+		return silent.Load() && ptr.Deref(lease.Spec.HolderIdentity, "") != "", nil, errors.New("nobody answers")
 	})
 	var working atomic.Int32
-	leader := run(t, client, "first", &working)
+	leader := run(t, client, "first", time.Second, &working)
 	wait(t, "the candidate's work", leader.working)
 
 	silent.Store(true)
@@ -112,6 +125,10 @@ func TestALeaderThatLosesItsLeaseStopsWorkingAndSaysSo(t *testing.T) {
 	}
 	if n := working.Load(); n != 0 {
 		t.Errorf("%d still work", n)
+	}
+	// What was lost is not given back: it may be another one's by now.
+	if holder := holderOf(t, client); holder != "first" {
+		t.Errorf("the lease is %q's", holder)
 	}
 }
 
