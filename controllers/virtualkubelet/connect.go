@@ -39,8 +39,13 @@ type clients struct {
 	homeAudience string
 }
 
+// local is how this cluster is reached.
+func local(options *Options) (*rest.Config, error) {
+	return remote.Local(options.Kubeconfig, "virtual-kubelet")
+}
+
 func connect(options *Options) (*clients, error) {
-	here, err := remote.Local(options.Kubeconfig, "virtual-kubelet")
+	here, err := local(options)
 	if err != nil {
 		return nil, err
 	}

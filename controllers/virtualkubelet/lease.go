@@ -5,14 +5,15 @@ package virtualkubelet
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	"k8s.io/klog/v2"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/rules"
@@ -22,10 +23,14 @@ import (
 // terms are those of the lease that one virtual kubelet of a node has. It costs
 // as much as the lease of the node does, and stands by as long as a node is
 // waited for.
-var terms = leader.Terms{Name: "virtual-kubelet", Lease: 40 * time.Second, Renew: 30 * time.Second, Retry: 10 * time.Second}
+var terms = leader.Terms{Name: "virtual-kubelet", Lease: 40 * time.Second, Renew: 20 * time.Second, Retry: 10 * time.Second}
+
+// lockRetry is how soon a lease that could not be made is tried again.
+const lockRetry = 2 * time.Second
 
 // newLock is the Lease of a virtual node, in its namespace. It goes with the
-// VirtualNode.
+// VirtualNode. This cluster's API is waited for: it may have been away a moment
+// ago.
 func newLock(ctx context.Context, client kubernetes.Interface, virtual *v1alpha1.VirtualNode) (resourcelock.Interface, error) {
 	identity, err := leader.Identity()
 	if err != nil {
@@ -37,8 +42,15 @@ func newLock(ctx context.Context, client kubernetes.Interface, virtual *v1alpha1
 			APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "VirtualNode", Name: virtual.Name, UID: virtual.UID,
 		}},
 	}}
-	if _, err := client.CoordinationV1().Leases(lease.Namespace).Create(ctx, lease, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
-		return nil, fmt.Errorf("make the lease of the virtual kubelets of %s: %w", virtual.Spec.NodeName, err)
+	if err := wait.PollUntilContextCancel(ctx, lockRetry, true, func(ctx context.Context) (bool, error) {
+		_, err := client.CoordinationV1().Leases(lease.Namespace).Create(ctx, lease, metav1.CreateOptions{})
+		if err != nil && !apierrors.IsAlreadyExists(err) {
+			klog.FromContext(ctx).Error(err, "The lease of the node's virtual kubelets could not be made", "node", virtual.Spec.NodeName)
+			return false, nil
+		}
+		return true, nil
+	}); err != nil {
+		return nil, err
 	}
 	return &resourcelock.LeaseLock{
 		LeaseMeta:  metav1.ObjectMeta{Namespace: lease.Namespace, Name: lease.Name},

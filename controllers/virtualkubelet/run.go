@@ -14,6 +14,8 @@ import (
 	"github.com/virtual-kubelet/virtual-kubelet/log/klogv2"
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/tools/cache"
@@ -47,8 +49,14 @@ func Run(ctx context.Context, options *Options, register func(metrics.Registerab
 	if err != nil {
 		return err
 	}
+	// Once and for all: who loses the lease because this cluster's API is away
+	// serves its probes meanwhile, and does not ask it for anything to begin.
+	auth, err := newAuth(ctx, options)
+	if err != nil {
+		return err
+	}
 	for {
-		err = runOnce(ctx, options, own)
+		err = runOnce(ctx, options, own, auth)
 		switch {
 		case errors.Is(err, errMoved):
 			klog.FromContext(ctx).Info("The provider is reached in another way now, connecting anew", "node", options.NodeName)
@@ -60,9 +68,22 @@ func Run(ctx context.Context, options *Options, register func(metrics.Registerab
 	}
 }
 
-// runOnce runs until the context ends, or the provider is reached in another
-// way.
-func runOnce(ctx context.Context, options *Options, own *Metrics) error {
+// newAuth tells who asks for the kubelet's API, and whether they may.
+func newAuth(ctx context.Context, options *Options) (*server.Auth, error) {
+	here, err := local(options)
+	if err != nil {
+		return nil, err
+	}
+	client, err := kubernetes.NewForConfig(tuned(here, options, runtime.ContentTypeProtobuf))
+	if err != nil {
+		return nil, fmt.Errorf("making clients of this cluster: %w", err)
+	}
+	return server.NewAuth(ctx, client, options.NodeName)
+}
+
+// runOnce runs until the context ends, the provider is reached in another way or
+// another virtual kubelet may have begun.
+func runOnce(ctx context.Context, options *Options, own *Metrics, auth *server.Auth) error {
 	listener, err := net.Listen("tcp", net.JoinHostPort("", strconv.Itoa(int(options.Port))))
 	if err != nil {
 		return fmt.Errorf("listening for the kubelet's API: %w", err)
@@ -78,7 +99,7 @@ func runOnce(ctx context.Context, options *Options, own *Metrics) error {
 	}
 	defer k.events.Shutdown()
 
-	group.Go(func() error { return k.serve(ctx, options, clients, listener) })
+	group.Go(func() error { return k.serve(ctx, options, clients, listener, auth) })
 	group.Go(func() error { return k.work(ctx, options, clients) })
 	group.Go(func() error { return stays(ctx, clients.identity, options.IdentityDir, clock.RealClock{}) })
 	if err := group.Wait(); err != nil && !errors.Is(err, context.Canceled) {
@@ -264,12 +285,8 @@ func (k *kubelet) follow(ctx context.Context) error {
 	}
 }
 
-func (k *kubelet) serve(ctx context.Context, options *Options, clients *clients, listener net.Listener) error {
+func (k *kubelet) serve(ctx context.Context, options *Options, clients *clients, listener net.Listener, auth *server.Auth) error {
 	certificate, err := server.Certificate(options.CertFile, options.KeyFile, options.NodeName, net.ParseIP(options.NodeIP))
-	if err != nil {
-		return errors.Join(err, listener.Close())
-	}
-	auth, err := server.NewAuth(ctx, clients.core, options.NodeName)
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}

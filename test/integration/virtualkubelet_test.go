@@ -8,6 +8,7 @@ import (
 	"crypto/tls"
 	"fmt"
 	"net/http"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -19,10 +20,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/utils/ptr"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/test/integration/framework"
 )
 
 func TestVirtualKubelet(t *testing.T) {
@@ -38,6 +41,8 @@ func TestVirtualKubelet(t *testing.T) {
 	t.Run("a restart changes nothing but what went wrong meanwhile", o.testRestart)
 	t.Run("what the provider has no room for is told, and tried again", o.testGranted)
 	t.Run("of two for one node one works, and the other one takes over", o.testTwo)
+	o.stop()
+	t.Run("it stands by while this cluster's API is away, and works again afterwards", o.testOutage)
 }
 
 func (o *offload) testTwo(t *testing.T) {
@@ -84,10 +89,52 @@ func (o *offload) testTwo(t *testing.T) {
 	}
 }
 
+// testOutage has a virtual kubelet lose its lease because nobody answers.
+func (o *offload) testOutage(t *testing.T) {
+	proxy := o.StartProxy(t)
+	config, err := clientcmd.LoadFromFile(o.options.Kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, cluster := range config.Clusters {
+		cluster.Server, cluster.ProxyURL = framework.AdvertisedServer, proxy.AddressURL(t)
+	}
+	options := *o.options
+	options.Kubeconfig = filepath.Join(t.TempDir(), "kubeconfig")
+	if err := clientcmd.WriteToFile(*config, options.Kubeconfig); err != nil {
+		t.Fatal(err)
+	}
+	o.options = &options
+	o.start(t)
+	o.bind(t, o.local, "before-outage", nil)
+	o.shadow(t, "before-outage")
+
+	proxy.Refuse(http.StatusServiceUnavailable)
+	proxy.Cut()
+	until(t, "another virtual kubelet could have the lease", func(ctx context.Context) (bool, error) {
+		lease, err := o.Kube.CoordinationV1().Leases(o.peer).Get(ctx, rules.VirtualKubelet(virtualNode), metav1.GetOptions{})
+		if err != nil {
+			return false, err
+		}
+		return time.Since(lease.Spec.RenewTime.Time) > time.Duration(*lease.Spec.LeaseDurationSeconds)*time.Second, nil
+	})
+	o.bind(t, o.local, "during-outage", nil)
+	until(t, "its probes are answered", func(ctx context.Context) (bool, error) {
+		return o.answers(ctx, options.Port, "livez")
+	})
+	proxy.Refuse(0)
+	o.shadow(t, "during-outage")
+}
+
 // ready tells whether the virtual kubelet at a port says that it is.
 func (o *offload) ready(ctx context.Context, port int32) (bool, error) {
+	return o.answers(ctx, port, "readyz")
+}
+
+// answers tells whether the virtual kubelet at a port says yes to a probe.
+func (o *offload) answers(ctx context.Context, port int32, probe string) (bool, error) {
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true}}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("https://127.0.0.1:%d/readyz", port), nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("https://127.0.0.1:%d/%s", port, probe), nil)
 	if err != nil {
 		return false, err
 	}
