@@ -34,6 +34,7 @@ const (
 	ReasonNodeReady        = "NodeReady"
 	ReasonNodeNotReady     = "NodeNotReady"
 	ReasonBindingOfAnother = "BindingOfAnother"
+	ReasonCordoned         = "Cordoned"
 	ReasonNetworkReady     = "NetworkReady"
 	ReasonNoNetwork        = "NoNetwork"
 )
@@ -107,11 +108,11 @@ func (r *virtualNodes) reconcile(ctx context.Context, key cache.ObjectName) (tim
 		_, err := r.commit(ctx, node, wanted)
 		return 0, err
 	}
-	deployment, problem, err := r.deploy(ctx, node)
-	if err != nil {
+	if err := r.cordon(ctx, node); err != nil {
 		return 0, err
 	}
-	if err := r.cordon(ctx, node); err != nil {
+	deployment, problem, err := r.deploy(ctx, node)
+	if err != nil {
 		return 0, err
 	}
 	wanted := node.DeepCopy()
@@ -145,8 +146,9 @@ func (r *virtualNodes) cordon(ctx context.Context, virtual *v1alpha1.VirtualNode
 	if err != nil || !isOurs(node, virtual) {
 		return ignoreNotFound(err)
 	}
-	_, held := node.Annotations[v1alpha1.AnnotationCordoned]
-	if fc.Spec.Cordoned == node.Spec.Unschedulable || !fc.Spec.Cordoned && !held {
+	// Who let go of it by hand as well leaves the annotation, by which a later
+	// cordon would look like this one.
+	if _, held := node.Annotations[v1alpha1.AnnotationCordoned]; fc.Spec.Cordoned && node.Spec.Unschedulable || !fc.Spec.Cordoned && !held {
 		return nil
 	}
 	if err := r.hold(ctx, node, fc.Spec.Cordoned); err != nil {
@@ -193,6 +195,9 @@ func (r *virtualNodes) ensureDeployment(ctx context.Context, node *v1alpha1.Virt
 	found, err := r.getDeployment(wanted.Namespace, wanted.Name)
 	switch {
 	case apierrors.IsNotFound(err):
+		if problem, err := r.mayBegin(node); problem != nil || err != nil {
+			return nil, problem, err
+		}
 		if err := r.createDeployment(ctx, wanted); err != nil && !apierrors.IsAlreadyExists(err) {
 			return nil, nil, fmt.Errorf("deploy the virtual kubelet of %s: %w", node.Name, err)
 		}
@@ -208,6 +213,20 @@ func (r *virtualNodes) ensureDeployment(ctx context.Context, node *v1alpha1.Virt
 		}
 	}
 	return found, nil, nil
+}
+
+// mayBegin says why there is to be no Node yet: of a cluster that is cordoned a new
+// one would take pods before it is cordoned as well.
+func (r *virtualNodes) mayBegin(node *v1alpha1.VirtualNode) (*problem, error) {
+	fc, err := r.foreignCluster(rules.ForeignClusterOf(node.Namespace))
+	if err != nil || !fc.Spec.Cordoned {
+		return nil, ignoreNotFound(err)
+	}
+	_, err = r.getNode(node.Spec.NodeName)
+	if !apierrors.IsNotFound(err) {
+		return nil, err
+	}
+	return &problem{ReasonCordoned, fmt.Sprintf("ForeignCluster %s is cordoned, and gets no new nodes meanwhile.", fc.Name)}, nil
 }
 
 // podsRetry is how soon the pods of a node are looked for that is watched for

@@ -244,10 +244,13 @@ func (c *Config) virtualNodes() *virtualNodes {
 			return err
 		},
 		hold: func(ctx context.Context, node *corev1.Node, held bool) error {
-			patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:"true"}},"spec":{"unschedulable":true}}`, v1alpha1.AnnotationCordoned)
+			annotation, unschedulable := `"true"`, "true"
 			if !held {
-				patch = fmt.Sprintf(`{"metadata":{"annotations":{%q:null}},"spec":{"unschedulable":null}}`, v1alpha1.AnnotationCordoned)
+				annotation, unschedulable = "null", "null"
 			}
+			// Of the Node that was looked at: somebody may cordon it at this moment.
+			patch := fmt.Sprintf(`{"metadata":{"resourceVersion":%q,"annotations":{%q:%s}},"spec":{"unschedulable":%s}}`,
+				node.ResourceVersion, v1alpha1.AnnotationCordoned, annotation, unschedulable)
 			_, err := c.Kube.CoreV1().Nodes().Patch(ctx, node.Name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
 			return err
 		},

@@ -338,12 +338,40 @@ func TestAVirtualNodeIsCordonedWithItsCluster(t *testing.T) {
 	h.expect(t, "let go")
 	h.expect(t)
 
+	// Somebody lets go of it before the cluster is let go of: what he cordons later
+	// is his.
+	h.foreignCluster.Spec.Cordoned = true
+	h.expect(t, "hold")
+	h.node.Spec.Unschedulable = false
+	h.foreignCluster.Spec.Cordoned = false
+	h.expect(t, "let go")
+	h.expect(t)
+
 	// What somebody has cordoned by hand is his.
 	h.node.Spec.Unschedulable = true
 	h.foreignCluster.Spec.Cordoned = true
 	h.expect(t)
 	h.foreignCluster.Spec.Cordoned = false
 	h.expect(t)
+}
+
+func TestAClusterThatIsCordonedGetsNoNewNodes(t *testing.T) {
+	h := newHost()
+	h.foreignCluster.Spec.Cordoned = true
+	for range 2 {
+		h.pass(t)
+	}
+	if h.deployment != nil {
+		t.Error("its virtual kubelet is deployed")
+	}
+	if c := meta.FindStatusCondition(h.virtual.Status.Conditions, v1alpha1.ConditionVirtualKubeletAvailable); c == nil || c.Reason != ReasonCordoned {
+		t.Errorf("VirtualKubeletAvailable is %v", c)
+	}
+	h.foreignCluster.Spec.Cordoned = false
+	h.pass(t)
+	if h.deployment == nil {
+		t.Error("its virtual kubelet is not deployed afterwards")
+	}
 }
 
 func TestPodsThatNeverLeftAreNotDrained(t *testing.T) {
