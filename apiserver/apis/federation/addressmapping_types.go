@@ -4,6 +4,7 @@
 package federation
 
 import (
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -24,6 +25,13 @@ type AddressMappingSpec struct {
 	CIDR      string
 	Address   string
 	Mapped    string
+	Ports     []AddressMappingPort
+}
+
+// AddressMappingPort is a port that the other cluster may call.
+type AddressMappingPort struct {
+	Protocol corev1.Protocol
+	Port     int32
 }
 
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object

@@ -14,8 +14,8 @@ import (
 	"liqo.io/federation/registry/federation/strategy"
 )
 
-// Strategy creates address mappings, whose spec does not change. They have no
-// status.
+// Strategy creates address mappings, of whose spec nothing but the ports changes.
+// They have no status.
 type Strategy struct {
 	strategy.Strategy[*federation.AddressMapping, federation.AddressMappingSpec, struct{}]
 }

@@ -7,6 +7,7 @@
 package fuzzer
 
 import (
+	corev1 "k8s.io/api/core/v1"
 	runtimeserializer "k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/randfill"
@@ -43,6 +44,9 @@ func Funcs(runtimeserializer.CodecFactory) []any {
 			c.FillNoCustom(spec)
 			if spec.Pool == "" {
 				spec.Pool = v1alpha1.DefaultAddressPool
+			}
+			for i := range spec.Ports {
+				spec.Ports[i].Protocol = one(c, corev1.ProtocolTCP, corev1.ProtocolUDP, corev1.ProtocolSCTP)
 			}
 		},
 		func(spec *federation.ShadowPodSpec, c randfill.Continue) {

@@ -4,6 +4,7 @@
 package v1alpha1
 
 import (
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -18,7 +19,8 @@ type AddressMapping struct {
 	// metadata is the standard object metadata.
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
-	// spec is what is mapped, and what it is mapped to. It cannot change.
+	// spec is what is mapped, and what it is mapped to. It cannot change, but for
+	// its ports.
 	Spec AddressMappingSpec `json:"spec"`
 }
 
@@ -44,7 +46,25 @@ type AddressMappingSpec struct {
 	// when the mapping is created. Who sets it then gets this one, or none.
 	// +optional
 	Mapped string `json:"mapped,omitempty"`
+	// ports are those of the address that the other cluster may call; where there
+	// are none, all. They may change, and what is connected by then stays
+	// connected. A mapping of a cidr has none.
+	// +optional
+	// +listType=atomic
+	Ports []AddressMappingPort `json:"ports,omitempty"`
 }
+
+// AddressMappingPort is a port that the other cluster may call.
+type AddressMappingPort struct {
+	// protocol is TCP, UDP or SCTP; TCP when nothing is said.
+	// +optional
+	Protocol corev1.Protocol `json:"protocol,omitempty"`
+	// port is the number of the port.
+	Port int32 `json:"port"`
+}
+
+// MaxAddressMappingPorts is how many ports a mapping can be bounded to.
+const MaxAddressMappingPorts = 32
 
 // DefaultAddressPool is the AddressPool of a mapping that names none.
 const DefaultAddressPool = "default"

@@ -75,9 +75,15 @@ func SetDefaults_NamespaceOffloadingSpec(spec *NamespaceOffloadingSpec) {
 	}
 }
 
-// SetDefaults_AddressMappingSpec takes from the pool that everybody means.
+// SetDefaults_AddressMappingSpec takes from the pool that everybody means, and
+// gives ports the protocol that those of a Service have.
 func SetDefaults_AddressMappingSpec(spec *AddressMappingSpec) {
 	if spec.Pool == "" {
 		spec.Pool = DefaultAddressPool
+	}
+	for i := range spec.Ports {
+		if port := &spec.Ports[i]; port.Protocol == "" {
+			port.Protocol = corev1.ProtocolTCP
+		}
 	}
 }

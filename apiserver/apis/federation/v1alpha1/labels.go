@@ -67,7 +67,8 @@ const (
 	// ManagedBy is the value of LabelManagedBy.
 	ManagedBy = "federation.liqo.io"
 	// AnnotationOriginNamespace names, on a twin namespace and on shadow
-	// copies, the namespace they mirror.
+	// copies, the namespace they mirror. On the AddressMapping of an endpoint that
+	// is no pod it is that of its Services.
 	AnnotationOriginNamespace = "offloading.liqo.io/origin-namespace"
 	// AnnotationOriginUID carries, on a shadow pod and its pod, the UID of the
 	// pod it stands for: there are never two pods for one UID. On a copy of a

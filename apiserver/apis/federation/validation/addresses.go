@@ -7,9 +7,12 @@ import (
 	"fmt"
 	"net/netip"
 
+	corev1 "k8s.io/api/core/v1"
+	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"liqo.io/federation/apiserver/apis/federation"
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
 const (
@@ -107,6 +110,7 @@ func ValidateAddressMapping(mapping *federation.AddressMapping) field.ErrorList 
 	}
 	what, wrong := check(text, path)
 	errs = append(errs, wrong...)
+	errs = append(errs, mappingPorts(spec)...)
 	if spec.Mapped == "" {
 		return errs
 	}
@@ -119,10 +123,38 @@ func ValidateAddressMapping(mapping *federation.AddressMapping) field.ErrorList 
 }
 
 // ValidateAddressMappingUpdate tells what is wrong with a new version of an
-// address mapping: nothing but its metadata can change.
+// address mapping: nothing but its metadata and its ports can change.
 func ValidateAddressMappingUpdate(mapping, old *federation.AddressMapping) field.ErrorList {
 	errs := metadataUpdate(mapping, old)
-	return append(errs, immutable(mapping.Spec, old.Spec, specPath)...)
+	errs = append(errs, mappingPorts(&mapping.Spec)...)
+	spec, before := mapping.Spec, old.Spec
+	spec.Ports, before.Ports = nil, nil
+	return append(errs, immutable(spec, before, specPath)...)
+}
+
+// mappingPorts checks the ports that a mapping is bounded to.
+func mappingPorts(spec *federation.AddressMappingSpec) field.ErrorList {
+	path := specPath.Child("ports")
+	switch {
+	case len(spec.Ports) > 0 && spec.Address == "":
+		return field.ErrorList{field.Forbidden(path, "only an address is bounded to ports")}
+	case len(spec.Ports) > v1alpha1.MaxAddressMappingPorts:
+		return field.ErrorList{field.TooMany(path, len(spec.Ports), v1alpha1.MaxAddressMappingPorts)}
+	}
+	var errs field.ErrorList
+	seen := map[federation.AddressMappingPort]bool{}
+	for i, port := range spec.Ports {
+		at := path.Index(i)
+		errs = append(errs, oneOf(port.Protocol, at.Child("protocol"), corev1.ProtocolTCP, corev1.ProtocolUDP, corev1.ProtocolSCTP)...)
+		for _, why := range utilvalidation.IsValidPortNum(int(port.Port)) {
+			errs = append(errs, field.Invalid(at.Child("port"), port.Port, why))
+		}
+		if seen[port] {
+			errs = append(errs, field.Duplicate(at, fmt.Sprintf("%s %d", truncate(string(port.Protocol)), port.Port)))
+		}
+		seen[port] = true
+	}
+	return errs
 }
 
 // cidrs checks a bounded list of CIDRs, which may overlap or not.

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -163,6 +164,11 @@ func TestValidateAddressMapping(t *testing.T) {
 		"an IPv4-mapped address":  {to(func(s *federation.AddressMappingSpec) { s.CIDR, s.Address, s.Mapped = "", "::ffff:10.0.0.1", "" }), []string{"spec.address"}},
 		"an address to loopback":  {to(func(s *federation.AddressMappingSpec) { s.CIDR, s.Address, s.Mapped = "", "192.0.2.1", "127.0.0.1" }), []string{"spec.mapped"}},
 		"an address with a zone":  {to(func(s *federation.AddressMappingSpec) { s.CIDR, s.Address, s.Mapped = "", "2001:db8::1%a", "" }), []string{"spec.address"}},
+		"ports of a range":        {to(func(s *federation.AddressMappingSpec) { s.Ports = mappingPort(corev1.ProtocolTCP, 443) }), []string{"spec.ports"}},
+		"a port that is none":     {toPorts(mappingPort(corev1.ProtocolTCP, 0)), []string{"spec.ports[0].port"}},
+		"a protocol without any":  {toPorts(mappingPort("ICMP", 8)), []string{"spec.ports[0].protocol"}},
+		"a port twice":            {toPorts(append(mappingPort(corev1.ProtocolUDP, 53), mappingPort(corev1.ProtocolUDP, 53)...)), []string{"spec.ports[1]"}},
+		"too many ports":          {toPorts(make([]federation.AddressMappingPort, 33)), []string{"spec.ports"}},
 		"an address with letters": {to(func(s *federation.AddressMappingSpec) { s.CIDR, s.Address, s.Mapped = "", "api", "" }), []string{"spec.address"}},
 	})
 	runUpdate(t, aMapping(), ValidateAddressMappingUpdate, map[string]wrong[*federation.AddressMapping]{
@@ -170,7 +176,38 @@ func TestValidateAddressMapping(t *testing.T) {
 		"another range":   {to(func(s *federation.AddressMappingSpec) { s.CIDR = "10.2.0.0/16" }), []string{"spec"}},
 		"another cluster": {to(func(s *federation.AddressMappingSpec) { s.ClusterID = romeID }), []string{"spec"}},
 		"another pool":    {to(func(s *federation.AddressMappingSpec) { s.Pool = "other" }), []string{"spec"}},
+		"ports":           {to(func(s *federation.AddressMappingSpec) { s.Ports = mappingPort(corev1.ProtocolTCP, 443) }), []string{"spec.ports"}},
 	})
+}
+
+func mappingPort(protocol corev1.Protocol, port int32) []federation.AddressMappingPort {
+	return []federation.AddressMappingPort{{Protocol: protocol, Port: port}}
+}
+
+// toPorts bounds a mapping of an address.
+func toPorts(ports []federation.AddressMappingPort) func(*federation.AddressMapping) {
+	return func(m *federation.AddressMapping) {
+		m.Spec.CIDR, m.Spec.Address, m.Spec.Mapped, m.Spec.Ports = "", "192.0.2.1", "", ports
+	}
+}
+
+func TestThePortsOfAMappingMayChange(t *testing.T) {
+	old, changed := aMapping(), aMapping()
+	toPorts(nil)(old)
+	toPorts(append(mappingPort(corev1.ProtocolTCP, 53), mappingPort(corev1.ProtocolUDP, 53)...))(changed)
+	errs := ValidateAddressMapping(changed)
+	old.ResourceVersion, changed.ResourceVersion = "1", "1"
+	for _, errs := range []field.ErrorList{
+		errs, ValidateAddressMappingUpdate(changed, old), ValidateAddressMappingUpdate(old, changed),
+	} {
+		if len(errs) > 0 {
+			t.Error(errs)
+		}
+	}
+	changed.Spec.Ports[0].Port = 70000
+	if errs := ValidateAddressMappingUpdate(changed, old); len(errs) != 1 || errs[0].Field != "spec.ports[0].port" {
+		t.Errorf("of a port that is none: %v", errs)
+	}
 }
 
 // expectRoutable fails the test when a range is accepted that no packet can come
