@@ -21,6 +21,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 	// Group=federation.liqo.io, Version=v1alpha1
 	case v1alpha1.SchemeGroupVersion.WithKind("AddressMapping"):
 		return &federationv1alpha1.AddressMappingApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("AddressMappingPort"):
+		return &federationv1alpha1.AddressMappingPortApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("AddressMappingSpec"):
 		return &federationv1alpha1.AddressMappingSpecApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("AddressPool"):

@@ -335,6 +335,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		version.Info{}.OpenAPIModelName():                          schema_k8sio_apimachinery_pkg_version_Info(ref),
 		v1alpha1.AddressMapping{}.OpenAPIModelName():               schema_apiserver_apis_federation_v1alpha1_AddressMapping(ref),
 		v1alpha1.AddressMappingList{}.OpenAPIModelName():           schema_apiserver_apis_federation_v1alpha1_AddressMappingList(ref),
+		v1alpha1.AddressMappingPort{}.OpenAPIModelName():           schema_apiserver_apis_federation_v1alpha1_AddressMappingPort(ref),
 		v1alpha1.AddressMappingSpec{}.OpenAPIModelName():           schema_apiserver_apis_federation_v1alpha1_AddressMappingSpec(ref),
 		v1alpha1.AddressPool{}.OpenAPIModelName():                  schema_apiserver_apis_federation_v1alpha1_AddressPool(ref),
 		v1alpha1.AddressPoolCIDRStatus{}.OpenAPIModelName():        schema_apiserver_apis_federation_v1alpha1_AddressPoolCIDRStatus(ref),
@@ -17861,7 +17862,7 @@ func schema_apiserver_apis_federation_v1alpha1_AddressMapping(ref common.Referen
 					},
 					"spec": {
 						SchemaProps: spec.SchemaProps{
-							Description: "spec is what is mapped, and what it is mapped to. It cannot change.",
+							Description: "spec is what is mapped, and what it is mapped to. It cannot change, but for its ports.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1alpha1.AddressMappingSpec{}.OpenAPIModelName()),
 						},
@@ -17924,6 +17925,36 @@ func schema_apiserver_apis_federation_v1alpha1_AddressMappingList(ref common.Ref
 	}
 }
 
+func schema_apiserver_apis_federation_v1alpha1_AddressMappingPort(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "AddressMappingPort is a port that the other cluster may call.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"protocol": {
+						SchemaProps: spec.SchemaProps{
+							Description: "protocol is TCP, UDP or SCTP; TCP when nothing is said.\n\nPossible enum values:\n - `\"SCTP\"` is the SCTP protocol.\n - `\"TCP\"` is the TCP protocol.\n - `\"UDP\"` is the UDP protocol.",
+							Type:        []string{"string"},
+							Format:      "",
+							Enum:        []interface{}{"SCTP", "TCP", "UDP"},
+						},
+					},
+					"port": {
+						SchemaProps: spec.SchemaProps{
+							Description: "port is the number of the port.",
+							Default:     0,
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+				},
+				Required: []string{"port"},
+			},
+		},
+	}
+}
+
 func schema_apiserver_apis_federation_v1alpha1_AddressMappingSpec(ref common.ReferenceCallback) common.OpenAPIDefinition {
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
@@ -17967,10 +17998,30 @@ func schema_apiserver_apis_federation_v1alpha1_AddressMappingSpec(ref common.Ref
 							Format:      "",
 						},
 					},
+					"ports": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "ports are those of the address that the other cluster may call; where there are none, all. They may change, and what is connected by then stays connected. A mapping of a cidr has none.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(v1alpha1.AddressMappingPort{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
 				},
 				Required: []string{"clusterID"},
 			},
 		},
+		Dependencies: []string{
+			v1alpha1.AddressMappingPort{}.OpenAPIModelName()},
 	}
 }
 

@@ -19,6 +19,11 @@ func (in AddressMappingList) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in AddressMappingPort) OpenAPIModelName() string {
+	return "io.liqo.federation.v1alpha1.AddressMappingPort"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in AddressMappingSpec) OpenAPIModelName() string {
 	return "io.liqo.federation.v1alpha1.AddressMappingSpec"
 }

@@ -21,7 +21,8 @@ type AddressMappingApplyConfiguration struct {
 	v1.TypeMetaApplyConfiguration `json:""`
 	// metadata is the standard object metadata.
 	*v1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`
-	// spec is what is mapped, and what it is mapped to. It cannot change.
+	// spec is what is mapped, and what it is mapped to. It cannot change, but for
+	// its ports.
 	Spec *AddressMappingSpecApplyConfiguration `json:"spec,omitempty"`
 }
 

@@ -26,6 +26,10 @@ type AddressMappingSpecApplyConfiguration struct {
 	// mapped is the CIDR or the address that it is mapped to. It is allocated
 	// when the mapping is created. Who sets it then gets this one, or none.
 	Mapped *string `json:"mapped,omitempty"`
+	// ports are those of the address that the other cluster may call; where there
+	// are none, all. They may change, and what is connected by then stays
+	// connected. A mapping of a cidr has none.
+	Ports []AddressMappingPortApplyConfiguration `json:"ports,omitempty"`
 }
 
 // AddressMappingSpecApplyConfiguration constructs a declarative configuration of the AddressMappingSpec type for use with
@@ -71,5 +75,18 @@ func (b *AddressMappingSpecApplyConfiguration) WithAddress(value string) *Addres
 // If called multiple times, the Mapped field is set to the value of the last call.
 func (b *AddressMappingSpecApplyConfiguration) WithMapped(value string) *AddressMappingSpecApplyConfiguration {
 	b.Mapped = &value
+	return b
+}
+
+// WithPorts adds the given value to the Ports field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Ports field.
+func (b *AddressMappingSpecApplyConfiguration) WithPorts(values ...*AddressMappingPortApplyConfiguration) *AddressMappingSpecApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithPorts")
+		}
+		b.Ports = append(b.Ports, *values[i])
+	}
 	return b
 }
