@@ -90,7 +90,7 @@ func NewSources(kube kubernetes.Interface, federation versioned.Interface, names
 		s.mappings = mappings.Lister().AddressMappings(namespace)
 		secret := factory(kube, namespace, named(v1alpha1.WireGuardSecret)).Core().V1().Secrets().Informer()
 		sources = append(sources,
-			source{mappings.Informer(), onChange(changed, func(a, b *v1alpha1.AddressMapping) bool { return a.Spec == b.Spec })},
+			source{mappings.Informer(), onChange(changed, func(a, b *v1alpha1.AddressMapping) bool { return equality.Semantic.DeepEqual(a.Spec, b.Spec) })},
 			// Without the Secret a gateway stays as it is.
 			source{secret, cache.ResourceEventHandlerFuncs{
 				AddFunc:    func(o any) { keyed(o.(*corev1.Secret)) },

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -197,9 +198,13 @@ func translateMapping(m *v1alpha1.AddressMapping, external []model.Remap) (model
 	if err != nil {
 		return model.Mapping{}, fmt.Errorf("%q is no address", m.Spec.Mapped)
 	}
+	var ports []model.Port
+	for _, port := range m.Spec.Ports {
+		ports = append(ports, model.Port{Protocol: strings.ToLower(string(port.Protocol)), Number: uint16(port.Port)})
+	}
 	for _, r := range external {
 		if r.Own.Contains(mapped) {
-			return model.Mapping{Seen: move(mapped, r.Seen), Target: target}, nil
+			return model.Mapping{Seen: move(mapped, r.Seen), Target: target, Ports: ports}, nil
 		}
 	}
 	return model.Mapping{}, fmt.Errorf("the other cluster has no name for %s, which is in no external CIDR that was agreed upon", mapped)

@@ -208,6 +208,17 @@ func TestABadMappingIsLeftOutAndItsPeerIsServed(t *testing.T) {
 	}
 }
 
+func TestAMappingIsBoundedToItsPorts(t *testing.T) {
+	o := objects(milan())
+	bounded := mapping("bounded", "id-of-milan", "192.0.2.7", "10.70.0.7")
+	bounded.Spec.Ports = []v1alpha1.AddressMappingPort{{Protocol: corev1.ProtocolTCP, Port: 443}, {Protocol: corev1.ProtocolUDP, Port: 53}}
+	o.Mappings = []*v1alpha1.AddressMapping{bounded}
+	want := []model.Mapping{{Seen: addr("10.80.0.7"), Target: addr("192.0.2.7"), Ports: []model.Port{{Protocol: "tcp", Number: 443}, {Protocol: "udp", Number: 53}}}}
+	if diff := cmp.Diff(want, Translate("rome-1", rome, o, calledAt).Input.Peers[0].Mappings, values); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
 func TestANodeThatPacketsCannotBeSentToIsLeftOut(t *testing.T) {
 	for name, test := range map[string]struct {
 		node *corev1.Node

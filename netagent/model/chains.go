@@ -40,10 +40,10 @@ func (v *view) hostChains(s *State, f Family, peers []Peer) {
 	var remote []way
 	for _, p := range peers {
 		for _, r := range ofFamily(p.Remote, f) {
-			remote = append(remote, way{r, fromPeersChain})
+			remote = append(remote, way{prefix: r, target: fromPeersChain})
 		}
 	}
-	further := post.spread("-s %s -j %s", remote)
+	further := post.spread("-s %s", remote)
 	// Other nodes know the way back to peers, and expect their packets from the
 	// overlay. Who is no node does not.
 	from.add("-o %s+ -j ACCEPT", LinkPrefix)
@@ -91,18 +91,18 @@ func (v *view) gatewayChains(s *State, f Family, peers []Peer) {
 			continue
 		}
 		for _, r := range remote {
-			admitted = append(admitted, way{r, p.filterName()})
-			in = append(in, way{r, p.incomingName()})
-			out = append(out, way{r, p.outgoingName()})
+			admitted = append(admitted, way{prefix: r, target: p.filterName()})
+			in = append(in, way{prefix: r, target: p.incomingName()})
+			out = append(out, way{prefix: r, target: p.outgoingName()})
 		}
 		s.Chains = append(s.Chains, p.filterChains(f)...)
 		s.Chains = append(s.Chains, p.incomingChains(f)...)
 		s.Chains = append(s.Chains, p.outgoingChain(f))
 	}
 	further := slices.Concat(
-		admit.spread("-s %s -i "+TunnelLink+" -j %s", admitted),
-		incoming.spread("-s %s -i "+TunnelLink+" -j %s", in),
-		outgoing.spread("-d %s -o "+TunnelLink+" -j %s", out))
+		admit.spread("-s %s -i "+TunnelLink, admitted),
+		incoming.spread("-s %s -i "+TunnelLink, in),
+		outgoing.spread("-d %s -o "+TunnelLink, out))
 	admit.add("-i %s -j DROP", TunnelLink)
 	// While the way to a peer is missing, its packets would go back where they
 	// came from, round and round, and the connection would be remembered as one
@@ -135,9 +135,14 @@ func (p Peer) filterChains(f Family) []Chain {
 	}
 	var mapped []way
 	for _, m := range p.mappingsOf(f) {
-		mapped = append(mapped, way{host(m.Seen), "ACCEPT"})
+		if len(m.Ports) == 0 {
+			mapped = append(mapped, way{prefix: host(m.Seen), target: "ACCEPT"})
+		}
+		for _, port := range m.Ports {
+			mapped = append(mapped, way{host(m.Seen), "ACCEPT", fmt.Sprintf(" -p %[1]s -m %[1]s --dport %[2]d", port.Protocol, port.Number)})
+		}
 	}
-	further := c.spread("-d %s -j %s", mapped)
+	further := c.spread("-d %s", mapped)
 	c.add("-j DROP")
 	return append(further, c)
 }
@@ -147,9 +152,9 @@ func (p Peer) incomingChains(f Family) []Chain {
 	c := Chain{Family: f, Table: NATTable, Name: p.incomingName()}
 	var mapped []way
 	for _, m := range p.mappingsOf(f) {
-		mapped = append(mapped, way{host(m.Seen), "DNAT --to-destination " + m.Target.String()})
+		mapped = append(mapped, way{prefix: host(m.Seen), target: "DNAT --to-destination " + m.Target.String()})
 	}
-	further := c.spread("-d %s -j %s", mapped)
+	further := c.spread("-d %s", mapped)
 	// The gateway itself answers here.
 	c.add("-d %s -j DNAT --to-destination %s", host(p.representative(f)), GatewaySelf(f))
 	for _, r := range p.localOf(f) {

@@ -16,10 +16,16 @@ import (
 const (
 	maxPeerCIDRs    = 64
 	maxPeerMappings = 10000
+	// maxPorts is how many ports one mapping is bounded to: fewer than a chain has
+	// rules before it becomes a tree by the bits of addresses.
+	maxPorts = maxWays / 2
 	minMTU          = 1280
 	maxMTU          = 65535
 	maxKeepalive    = 65535 * time.Second
 )
+
+// protocols are those that have ports.
+var protocols = []string{"sctp", "tcp", "udp"}
 
 // forbidden are ranges that are nobody's to announce.
 var forbidden = []netip.Prefix{
@@ -136,7 +142,23 @@ func sorted(p Peer) Peer {
 	slices.SortFunc(p.Remote, ComparePrefix)
 	p.Mappings = slices.Clone(p.Mappings)
 	slices.SortFunc(p.Mappings, func(a, b Mapping) int { return a.Seen.Compare(b.Seen) })
+	for i := range p.Mappings {
+		m := &p.Mappings[i]
+		m.Ports = slices.Clone(m.Ports)
+		slices.SortFunc(m.Ports, func(a, b Port) int {
+			return cmp.Or(cmp.Compare(a.Protocol, b.Protocol), cmp.Compare(a.Number, b.Number))
+		})
+	}
 	return p
+}
+
+// calls are how many different things a peer may call by its mappings.
+func calls(mappings []Mapping) int {
+	all := 0
+	for _, m := range mappings {
+		all += max(len(m.Ports), 1)
+	}
+	return all
 }
 
 // checkPeer tells what is wrong with a peer by itself.
@@ -154,8 +176,8 @@ func checkPeer(p Peer) error {
 		return errors.New("it has no CIDRs")
 	case len(p.Remote) > maxPeerCIDRs || len(p.Local) > maxPeerCIDRs:
 		return fmt.Errorf("it has more than %d CIDRs", maxPeerCIDRs)
-	case len(p.Mappings) > maxPeerMappings:
-		return fmt.Errorf("it has more than %d mappings", maxPeerMappings)
+	case calls(p.Mappings) > maxPeerMappings:
+		return fmt.Errorf("it has more than %d mappings, or ports of mappings", maxPeerMappings)
 	}
 	for _, r := range p.Remote {
 		if err := checkPrefix(r); err != nil {
@@ -212,6 +234,14 @@ func checkLocal(p Peer) error {
 			return fmt.Errorf("the address %s is mapped twice", m.Seen)
 		}
 		seen[m.Seen] = true
+		if len(m.Ports) > maxPorts {
+			return fmt.Errorf("the mapping of %s has more than %d ports", m.Seen, maxPorts)
+		}
+		for _, port := range m.Ports {
+			if !slices.Contains(protocols, port.Protocol) || port.Number == 0 {
+				return fmt.Errorf("the mapping of %s has a port %d of %q, which is none", m.Seen, port.Number, port.Protocol)
+			}
+		}
 	}
 	return nil
 }

@@ -45,12 +45,21 @@ func TestABadPeerIsRefusedByNameAndTheOthersAreServed(t *testing.T) {
 		{"families that differ", func(p *Peer) { p.Local[0].Seen = prefix("fd00::/16") }, "another length"},
 		{"two of ours seen as one", func(p *Peer) { p.Local = append(p.Local, Remap{prefix("10.9.0.0/16"), prefix("10.4.0.0/16")}) }, "overlaps"},
 		{"nothing of ours in its family", func(p *Peer) { p.Local = nil }, "nothing of ours"},
-		{"a mapping to loopback", func(p *Peer) { p.Mappings = []Mapping{{addr("10.80.0.9"), addr("127.0.0.1")}} }, "not between addresses of hosts"},
-		{"a mapping to the metadata service", func(p *Peer) { p.Mappings = []Mapping{{addr("10.80.0.9"), addr("169.254.169.254")}} }, "not between addresses of hosts"},
-		{"a mapping across families", func(p *Peer) { p.Mappings = []Mapping{{addr("10.80.0.9"), addr("fd00::9")}} }, "crosses"},
+		{"a mapping to loopback", func(p *Peer) { p.Mappings = []Mapping{{Seen: addr("10.80.0.9"), Target: addr("127.0.0.1")}} }, "not between addresses of hosts"},
+		{"a mapping to the metadata service", func(p *Peer) { p.Mappings = []Mapping{{Seen: addr("10.80.0.9"), Target: addr("169.254.169.254")}} }, "not between addresses of hosts"},
+		{"a mapping across families", func(p *Peer) { p.Mappings = []Mapping{{Seen: addr("10.80.0.9"), Target: addr("fd00::9")}} }, "crosses"},
 		{"a mapping twice", func(p *Peer) {
-			p.Mappings = []Mapping{{addr("10.80.0.9"), addr("10.0.1.1")}, {addr("10.80.0.9"), addr("10.0.1.2")}}
+			p.Mappings = []Mapping{{Seen: addr("10.80.0.9"), Target: addr("10.0.1.1")}, {Seen: addr("10.80.0.9"), Target: addr("10.0.1.2")}}
 		}, "mapped twice"},
+		{"a port of no protocol", func(p *Peer) {
+			p.Mappings = []Mapping{{addr("10.80.0.9"), addr("10.0.1.1"), []Port{{"tcp -j ACCEPT", 80}}}}
+		}, "which is none"},
+		{"a port 0", func(p *Peer) {
+			p.Mappings = []Mapping{{addr("10.80.0.9"), addr("10.0.1.1"), []Port{{"tcp", 0}}}}
+		}, "which is none"},
+		{"more ports than a mapping is bounded to", func(p *Peer) {
+			p.Mappings = []Mapping{{addr("10.80.0.9"), addr("10.0.1.1"), make([]Port, maxPorts+1)}}
+		}, "more than 32 ports"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			in := rome("rome-1")

@@ -77,6 +77,15 @@ type Remap struct {
 // Mapping is an address that a peer sees, and the one that is meant.
 type Mapping struct {
 	Seen, Target netip.Addr
+	// Ports are what the peer may call there; without any, everything.
+	Ports []Port
+}
+
+// Port is one of a protocol, which has the name that iptables has for it: tcp, udp
+// or sctp.
+type Port struct {
+	Protocol string
+	Number   uint16
 }
 
 // Refusal tells why a peer is left out. The other peers are unaffected.

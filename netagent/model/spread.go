@@ -21,14 +21,17 @@ const (
 	maxLevels = 6
 )
 
-// way is what happens to packets of a range: the rest of a rule, behind -j.
+// way is what happens to packets of a range, or to those of them that match
+// something: the rest of a rule, behind -j.
 type way struct {
 	prefix netip.Prefix
 	target string
+	match  string
 }
 
-// spread adds a rule to the chain for each of ranges that do not overlap. The
-// format makes one of a range and of what follows -j. Few of them follow each
+// spread adds a rule to the chain for each of ranges that are the same, a few
+// times at most, or do not overlap. The format makes the beginning of one of a
+// range. Few of them follow each
 // other in this chain; many become a tree of chains, by the bits of their
 // addresses, so that no packet has to pass thousands of rules that are about
 // others. A packet that no rule is about comes back to this chain either way.
@@ -53,20 +56,24 @@ type tree struct {
 func (t *tree) fill(c *Chain, ways []way, levels int) {
 	if len(ways) <= maxWays || levels == 0 {
 		for _, w := range ways {
-			c.add(t.format, w.prefix, w.target)
+			t.add(c, w)
 		}
 		return
 	}
 	for _, g := range split(ways) {
 		if len(g.ways) == 1 {
-			c.add(t.format, g.ways[0].prefix, g.ways[0].target)
+			t.add(c, g.ways[0])
 			continue
 		}
 		below := Chain{Family: c.Family, Table: c.Table, Name: treeChain(t.root, g.prefix)}
-		c.add(t.format, g.prefix, below.Name)
+		t.add(c, way{prefix: g.prefix, target: below.Name})
 		t.fill(&below, g.ways, levels-1)
 		t.further = append(t.further, below)
 	}
+}
+
+func (t *tree) add(c *Chain, w way) {
+	c.add(t.format+"%s -j %s", w.prefix, w.match, w.target)
 }
 
 // group are ways whose ranges lie within one.

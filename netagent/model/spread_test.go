@@ -116,11 +116,11 @@ func TestEveryPacketFaresAsInOneChain(t *testing.T) {
 		var ways []way
 		flat := Chain{Family: f, Name: "LIQO-X"}
 		for i, p := range prefixes {
-			ways = append(ways, way{p, fmt.Sprintf("TARGET-%d", i)})
+			ways = append(ways, way{prefix: p, target: fmt.Sprintf("TARGET-%d", i)})
 			flat.add("-s %s -j TARGET-%d", p, i)
 		}
 		root := Chain{Family: f, Name: "LIQO-X"}
-		further := root.spread("-s %s -j %s", ways)
+		further := root.spread("-s %s", ways)
 		all := append(further, root)
 		if len(prefixes) <= maxWays {
 			if diff := cmp.Diff([]Chain{flat}, all); diff != "" {
@@ -176,6 +176,66 @@ func many(peers, mappings int) Input {
 		in.Peers = append(in.Peers, p)
 	}
 	return in
+}
+
+func TestMappingsAreBoundedToTheirPorts(t *testing.T) {
+	in := many(1, 500)
+	mappings := in.Peers[0].Mappings
+	for i := range mappings {
+		for port := range i % (maxPorts + 1) {
+			// In another order than rules have.
+			mappings[i].Ports = append([]Port{{"tcp", uint16(1000 + port)}}, mappings[i].Ports...)
+		}
+	}
+	mappings[2].Ports = []Port{{"udp", 53}, {"tcp", 53}}
+	_, inside, refused, err := Gateway(in)
+	if err != nil || len(refused) > 0 {
+		t.Fatal(refused, err)
+	}
+	for _, i := range []int{0, 1, 2, maxPorts, maxPorts + 1, 495, 499} {
+		to := host(mappings[i].Seen)
+		want := []string{fmt.Sprintf("-d %s -j ACCEPT", to)}
+		if n := i % (maxPorts + 1); n > 0 {
+			want = nil
+			for port := range n {
+				want = append(want, fmt.Sprintf("-d %s -p tcp -m tcp --dport %d -j ACCEPT", to, 1000+port))
+			}
+		}
+		if i == 2 {
+			want = []string{fmt.Sprintf("-d %s -p tcp -m tcp --dport 53 -j ACCEPT", to), fmt.Sprintf("-d %s -p udp -m udp --dport 53 -j ACCEPT", to)}
+		}
+		got, met := about(inside.Chains, in.Peers[0].filterName(), to.Addr())
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("rules about mapping %d (-want +got):\n%s", i, diff)
+		}
+		if met > 4*maxWays {
+			t.Errorf("a packet to mapping %d meets %d rules", i, met)
+		}
+	}
+}
+
+// about are the rules about one address that a chain and those below it have, and
+// how many a packet meets that none of them is about.
+func about(chains []Chain, name string, address netip.Addr) (rules []string, met int) {
+	for _, c := range chains {
+		if c.Name != name || c.Family != FamilyOf(address) {
+			continue
+		}
+		for _, rule := range c.Rules {
+			met++
+			words := strings.Fields(rule)
+			if words[0] != "-d" || !netip.MustParsePrefix(words[1]).Contains(address) {
+				continue
+			}
+			if target := words[len(words)-1]; strings.HasPrefix(target, ChainPrefix) {
+				below, more := about(chains, target, address)
+				rules, met = append(rules, below...), met+more
+			} else if words[1] == host(address).String() {
+				rules = append(rules, rule)
+			}
+		}
+	}
+	return rules, met
 }
 
 func TestThousandsOfPeersAndMappingsAreEachFoundSoon(t *testing.T) {

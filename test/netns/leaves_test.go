@@ -8,6 +8,7 @@ package netns
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"testing"
 	"time"
 
@@ -71,6 +72,19 @@ func TestAServiceIsCalledByItsMapping(t *testing.T) {
 			what := fmt.Sprintf("from the pod on %s to the Service on %s", from.Name, behind.Name)
 			exchange(t, what, from.Pod, world.Addr(fmt.Sprintf("10.80.0.%d", 101+j)), world.Addr(fmt.Sprintf("10.1.%d.2", i+1)))
 		}
+	}
+
+	mappings, seen := w.Rome.Input.Peers[0].Mappings, world.Addr("10.80.0.101")
+	bound := slices.IndexFunc(mappings, func(m model.Mapping) bool { return m.Seen == seen })
+	mappings[bound].Ports = []model.Port{{Protocol: "udp", Number: port + 1}, {Protocol: "tcp", Number: port}}
+	w.apply(t)
+	w.unchanged(t)
+	from := w.Milan.Nodes[1].Pod
+	if _, err := call(from, seen, 1, patience); err != nil {
+		t.Errorf("the port that a mapping is bound to: %v", err)
+	}
+	if got, err := datagram(from, seen, 1, time.Second); err == nil {
+		t.Errorf("%s answers at a port that it is not bound to", got)
 	}
 	w.teardown(t)
 }
