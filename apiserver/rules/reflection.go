@@ -7,8 +7,17 @@ import (
 	"cmp"
 	"slices"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
+
+// StaysHome tells whether the owner of an object keeps it out of the clusters that
+// its namespace extends to.
+func StaysHome(object metav1.Object) bool {
+	skip, annotated := object.GetAnnotations()[v1alpha1.AnnotationSkipReflection]
+	return annotated && skip != "false"
+}
 
 // DecidingVirtualNode is the virtual node whose spec.reflection counts for a
 // cluster; nil if none of them stands for it. All of them share the twin

@@ -29,6 +29,7 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/controllers/queue"
 	"liqo.io/federation/controllers/remote"
+	"liqo.io/federation/controllers/services"
 	"liqo.io/federation/generated/informers/externalversions"
 	listers "liqo.io/federation/generated/listers/federation/v1alpha1"
 )
@@ -81,8 +82,11 @@ type session struct {
 	// imports are those that were made here.
 	imports mcslisters.ServiceImportLister
 	// copies are the Services in twins that are exported from their homes.
-	copies  corelisters.ServiceLister
-	watches *watches
+	copies corelisters.ServiceLister
+	// watch is that of a namespace; nil while it is not complete.
+	watch func(ctx context.Context, namespace string) (*services.Watch, error)
+	// forget ends the watch of a namespace.
+	forget func(namespace string)
 	// during is the context of the session.
 	during context.Context
 }
@@ -212,11 +216,13 @@ func (c *Controller) serve(ctx context.Context) {
 	if !cache.WaitForCacheSync(ctx.Done(), exports.HasSynced, imports.HasSynced, copies.Informer().HasSynced) {
 		return
 	}
+	watches := services.New(c.kube, on(always, c.settled), c.lookAt)
 	c.session.Store(&session{
 		exports: mcslisters.NewServiceExportLister(exports.GetIndexer()),
 		imports: mcslisters.NewServiceImportLister(imports.GetIndexer()),
 		copies:  copies.Lister(),
-		watches: &watches{kube: c.kube, changed: on(always, c.settled), complete: c.lookAt, all: map[string]*watch{}},
+		watch:   watches.Of,
+		forget:  watches.Forget,
 		during:  ctx,
 	})
 	defer c.session.Store(nil)

@@ -22,6 +22,7 @@ import (
 	"liqo.io/federation/apiserver/rules"
 	"liqo.io/federation/controllers/commit"
 	"liqo.io/federation/controllers/remote"
+	"liqo.io/federation/controllers/services"
 )
 
 const (
@@ -53,7 +54,7 @@ func (c *Controller) reconcile(ctx context.Context, key cache.ObjectName) (time.
 	}
 	if namespace == nil || !namespace.DeletionTimestamp.IsZero() {
 		// It goes with everything that is in it.
-		s.watches.forget(key.Namespace)
+		s.forget(key.Namespace)
 		return 0, nil
 	}
 	place, offloading := c.where(namespace)
@@ -81,14 +82,14 @@ func (c *Controller) atHome(ctx context.Context, s *session, key cache.ObjectNam
 	if err != nil {
 		return 0, err
 	}
-	watch, err := s.watches.of(s.during, key.Namespace)
+	watch, err := s.watch(s.during, key.Namespace)
 	if watch == nil || err != nil {
 		return 0, err
 	}
 	if wait, err := c.bind(ctx, key.Namespace); wait > 0 || err != nil {
 		return wait, err
 	}
-	service, err := watch.services.Get(key.Name)
+	service, err := watch.Services.Get(key.Name)
 	if apierrors.IsNotFound(err) {
 		service, err = nil, nil
 	}
@@ -131,7 +132,7 @@ func (c *Controller) inTwin(ctx context.Context, s *session, key cache.ObjectNam
 	if err != nil {
 		return 0, err
 	}
-	watch, err := s.watches.of(s.during, key.Namespace)
+	watch, err := s.watch(s.during, key.Namespace)
 	if watch == nil || err != nil {
 		return 0, err
 	}
@@ -176,7 +177,7 @@ func (c *Controller) tidy(ctx context.Context, s *session, namespace string, pla
 			return nil
 		}
 	}
-	s.watches.forget(namespace)
+	s.forget(namespace)
 	return c.unbind(ctx, namespace)
 }
 
@@ -266,7 +267,7 @@ func (c *Controller) say(ctx context.Context, export *mcsv1alpha1.ServiceExport,
 }
 
 // bring makes an import, its EndpointSlices and its status the wanted ones.
-func (c *Controller) bring(ctx context.Context, watch *watch, existing, wanted *mcsv1alpha1.ServiceImport, clusters []string, lives source) error {
+func (c *Controller) bring(ctx context.Context, watch *services.Watch, existing, wanted *mcsv1alpha1.ServiceImport, clusters []string, lives source) error {
 	current, err := c.bringImport(ctx, existing, wanted)
 	if err != nil {
 		return err
@@ -306,12 +307,12 @@ func (c *Controller) bringImport(ctx context.Context, existing, wanted *mcsv1alp
 
 // bringSlices makes the EndpointSlices of an import the wanted ones, and tells
 // whether there are any.
-func (c *Controller) bringSlices(ctx context.Context, watch *watch, imported *mcsv1alpha1.ServiceImport, lives source) (bool, error) {
-	of, err := watch.slices.List(labels.SelectorFromSet(labels.Set{discoveryv1.LabelServiceName: imported.Name}))
+func (c *Controller) bringSlices(ctx context.Context, watch *services.Watch, imported *mcsv1alpha1.ServiceImport, lives source) (bool, error) {
+	of, err := watch.Slices.List(labels.SelectorFromSet(labels.Set{discoveryv1.LabelServiceName: imported.Name}))
 	if err != nil {
 		return false, err
 	}
-	found, err := watch.slices.List(labels.SelectorFromSet(labels.Set{mcsv1alpha1.LabelServiceName: imported.Name}))
+	found, err := watch.Slices.List(labels.SelectorFromSet(labels.Set{mcsv1alpha1.LabelServiceName: imported.Name}))
 	if err != nil {
 		return false, err
 	}

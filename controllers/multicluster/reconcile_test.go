@@ -30,6 +30,7 @@ import (
 	mcslisters "sigs.k8s.io/mcs-api/pkg/client/listers/apis/v1alpha1"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/controllers/services"
 	fedfake "liqo.io/federation/generated/clientset/versioned/fake"
 	"liqo.io/federation/generated/informers/externalversions"
 )
@@ -105,10 +106,15 @@ func newWorld(t *testing.T, objects ...runtime.Object) *world {
 	w.session.Store(&session{
 		exports: mcslisters.NewServiceExportLister(exports), imports: mcslisters.NewServiceImportLister(imports), copies: corelisters.NewServiceLister(copies),
 		during: t.Context(),
-		watches: &watches{kube: w.kube, all: map[string]*watch{"shop": {
-			services: corelisters.NewServiceLister(w.services).Services("shop"), slices: discoverylisters.NewEndpointSliceLister(w.slices).EndpointSlices("shop"),
-			synced: func() bool { return w.watched }, stop: func() {},
-		}}},
+		watch: func(_ context.Context, namespace string) (*services.Watch, error) {
+			if !w.watched {
+				return nil, nil
+			}
+			return &services.Watch{
+				Services: corelisters.NewServiceLister(w.services).Services(namespace), Slices: discoverylisters.NewEndpointSliceLister(w.slices).EndpointSlices(namespace),
+			}, nil
+		},
+		forget: func(string) {},
 	})
 	return w
 }

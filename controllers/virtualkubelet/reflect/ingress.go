@@ -6,6 +6,8 @@ package reflect
 import (
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+
+	"liqo.io/federation/apiserver/rules"
 )
 
 // annotationIngressClass is what named the class before there was a field.
@@ -14,7 +16,7 @@ const annotationIngressClass = "kubernetes.io/ingress.class"
 // Ingress is the copy of a local Ingress; nil if it stays home. Its class is
 // the provider's default.
 func Ingress(local *networkingv1.Ingress, twin string, to Destination) *networkingv1.Ingress {
-	if staysHome(local) {
+	if rules.StaysHome(local) {
 		return nil
 	}
 	from := local.DeepCopy()

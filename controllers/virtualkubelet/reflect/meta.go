@@ -26,12 +26,6 @@ const (
 	Replace
 )
 
-// staysHome tells whether the owner of an object wants no copies of it.
-func staysHome(local metav1.Object) bool {
-	skip, annotated := local.GetAnnotations()[v1alpha1.AnnotationSkipReflection]
-	return annotated && skip != "false"
-}
-
 // copyMeta is what a copy is called and labelled. Who owns an object and what
 // holds it back are things of its own cluster.
 func copyMeta(local metav1.Object, name, twin string, to Destination) metav1.ObjectMeta {

@@ -1,7 +1,9 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package multicluster
+// Package services watches the Services and EndpointSlices of some namespaces, and
+// of no others.
+package services
 
 import (
 	"context"
@@ -16,30 +18,34 @@ import (
 	"liqo.io/federation/controllers/remote"
 )
 
-// watches are those of the Services and EndpointSlices of some namespaces, and
-// of no others: a cluster has many of both, and few are exported.
-type watches struct {
-	kube kubernetes.Interface
-	// changed is told of each object that came, changed or went, and complete of
-	// each namespace that is known now.
+// Watches are those of the Services and EndpointSlices of some namespaces: a
+// cluster has many of both, and few matter to other clusters.
+type Watches struct {
+	kube     kubernetes.Interface
 	changed  cache.ResourceEventHandler
 	complete func(namespace string)
 
 	mu  sync.Mutex
-	all map[string]*watch
+	all map[string]*Watch
 }
 
-// watch is that of one namespace.
-type watch struct {
-	services corelisters.ServiceNamespaceLister
-	slices   discoverylisters.EndpointSliceNamespaceLister
+// Watch is that of one namespace.
+type Watch struct {
+	Services corelisters.ServiceNamespaceLister
+	Slices   discoverylisters.EndpointSliceNamespaceLister
 	synced   func() bool
 	stop     context.CancelFunc
 }
 
-// of is the watch of a namespace; nil while it is not complete. The first call
+// New makes watches. changed is told of each object that came, changed or went,
+// and complete of each namespace that is known now.
+func New(kube kubernetes.Interface, changed cache.ResourceEventHandler, complete func(namespace string)) *Watches {
+	return &Watches{kube: kube, changed: changed, complete: complete, all: map[string]*Watch{}}
+}
+
+// Of is the watch of a namespace; nil while it is not complete. The first call
 // begins it, until the context ends.
-func (w *watches) of(ctx context.Context, namespace string) (*watch, error) {
+func (w *Watches) Of(ctx context.Context, namespace string) (*Watch, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	one, ok := w.all[namespace]
@@ -56,7 +62,7 @@ func (w *watches) of(ctx context.Context, namespace string) (*watch, error) {
 	return one, nil
 }
 
-func (w *watches) begin(ctx context.Context, namespace string) (*watch, error) {
+func (w *Watches) begin(ctx context.Context, namespace string) (*Watch, error) {
 	ctx, stop := context.WithCancel(ctx)
 	factory := kubeinformers.NewSharedInformerFactoryWithOptions(w.kube, 0, kubeinformers.WithNamespace(namespace), kubeinformers.WithTransform(remote.Trim))
 	services, slices := factory.Core().V1().Services(), factory.Discovery().V1().EndpointSlices()
@@ -67,8 +73,8 @@ func (w *watches) begin(ctx context.Context, namespace string) (*watch, error) {
 		}
 	}
 	factory.StartWithContext(ctx)
-	one := &watch{
-		services: services.Lister().Services(namespace), slices: slices.Lister().EndpointSlices(namespace), stop: stop,
+	one := &Watch{
+		Services: services.Lister().Services(namespace), Slices: slices.Lister().EndpointSlices(namespace), stop: stop,
 		synced: func() bool { return services.Informer().HasSynced() && slices.Informer().HasSynced() },
 	}
 	go func() {
@@ -79,8 +85,8 @@ func (w *watches) begin(ctx context.Context, namespace string) (*watch, error) {
 	return one, nil
 }
 
-// forget ends the watch of a namespace.
-func (w *watches) forget(namespace string) {
+// Forget ends the watch of a namespace.
+func (w *Watches) Forget(namespace string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if one, ok := w.all[namespace]; ok {
