@@ -12,9 +12,11 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	kubeinformers "k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
+	corelisters "k8s.io/client-go/listers/core/v1"
 	rbaclisters "k8s.io/client-go/listers/rbac/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
@@ -24,13 +26,14 @@ import (
 	"liqo.io/federation/apiserver/rules"
 	"liqo.io/federation/controllers/pods"
 	"liqo.io/federation/controllers/queue"
+	"liqo.io/federation/controllers/services"
 	"liqo.io/federation/generated/clientset/versioned"
 	"liqo.io/federation/generated/informers/externalversions"
 	listers "liqo.io/federation/generated/listers/federation/v1alpha1"
 )
 
-// Indexes of AddressMappings that were made here: by the pod that they stand
-// for, and by the foreign cluster that they are for.
+// Indexes of AddressMappings that were made here: by what they stand for, and by
+// the foreign cluster that they are for.
 const (
 	indexOrigin = "origin"
 	indexReader = "reader"
@@ -45,6 +48,8 @@ type AddressesConfig struct {
 	// read AddressMappings there.
 	FederationInformers, InstallationInformers externalversions.SharedInformerFactory
 	BindingInformers                           kubeinformers.SharedInformerFactory
+	// KubeInformers see the nodes of this cluster.
+	KubeInformers kubeinformers.SharedInformerFactory
 	// Pods are those of the virtual nodes.
 	Pods   *pods.Watches
 	Events record.EventRecorder
@@ -53,14 +58,16 @@ type AddressesConfig struct {
 	Namespace string
 	// ClusterID is this cluster's.
 	ClusterID string
+	// Settings are what an administrator says of this cluster's network.
+	Settings Settings
 	// Home is the address of this cluster's API server that providers reach through
 	// tunnels; invalid where they do not.
 	Home netip.Addr
 }
 
 // podAddresses gives the pods of this cluster that run on one provider addresses
-// that other providers call them by, and this cluster's API server one that each
-// provider does.
+// that other providers call them by, endpoints that are no pods those that
+// providers do, and so with this cluster's API server.
 type podAddresses struct {
 	*AddressesConfig
 	clusters     listers.ForeignClusterLister
@@ -71,6 +78,11 @@ type podAddresses struct {
 	endpoints    listers.TunnelEndpointNamespaceLister
 	mappings     cache.Indexer
 	bindings     rbaclisters.RoleBindingNamespaceLister
+	nodes        corelisters.NodeLister
+	// services are the Services and EndpointSlices of a namespace; nil while they
+	// are not known. forgetServices ends that they are watched.
+	services       func(ctx context.Context, namespace string) (*services.Watch, error)
+	forgetServices func(namespace string)
 	// podOn is a pod of a virtual node, or nil, and whether all of its pods are
 	// known.
 	podOn func(ctx context.Context, node *v1alpha1.VirtualNode, key cache.ObjectName) (pod *corev1.Pod, complete bool, err error)
@@ -85,12 +97,13 @@ type podAddresses struct {
 }
 
 // readers is what is reconciled beside pods, which have a name and a namespace,
-// and foreign clusters, which have a name and call the API server: who may read
-// AddressMappings.
+// the endpoints of a namespace, which has no name beside it, and foreign clusters,
+// which have a name and call the API server: who may read AddressMappings.
 var readers cache.ObjectName
 
-// NewAddresses makes the controller of single addresses. Its keys are pods, and
-// foreign clusters for the API server.
+// NewAddresses makes the controller of single addresses. Its keys are pods,
+// namespaces for endpoints that are no pods, and foreign clusters for the API
+// server.
 func NewAddresses(config *AddressesConfig) (*queue.Controller[cache.ObjectName], error) {
 	everywhere, here := config.FederationInformers.Federation().V1alpha1(), config.InstallationInformers.Federation().V1alpha1()
 	mappings := here.AddressMappings().Informer()
@@ -108,11 +121,16 @@ func NewAddresses(config *AddressesConfig) (*queue.Controller[cache.ObjectName],
 		endpoints:       here.TunnelEndpoints().Lister().TunnelEndpoints(config.Namespace),
 		mappings:        mappings.GetIndexer(),
 		bindings:        bindings.Lister().RoleBindings(config.Namespace),
+		nodes:           config.KubeInformers.Core().V1().Nodes().Lister(),
 		podOn:           config.watchedPod,
 		exhausted:       map[bool]time.Time{},
 		told:            map[cache.ObjectName]string{},
 	}
 	controller := queue.New("addresses", workers, a.reconcile)
+	watches := services.New(config.Kube, a.onEndpoints(func(namespace string) {
+		controller.AddAfter(cache.ObjectName{Namespace: namespace}, endpointsSettle)
+	}), func(namespace string) { controller.Add(cache.ObjectName{Namespace: namespace}) })
+	a.services, a.forgetServices = watches.Of, watches.Forget
 	config.Pods.Listen(func(_ string, pod *corev1.Pod) { controller.Add(cache.MetaObjectToName(pod)) })
 	add := func(keys []cache.ObjectName) {
 		for _, key := range keys {
@@ -133,10 +151,20 @@ func NewAddresses(config *AddressesConfig) (*queue.Controller[cache.ObjectName],
 			},
 		}},
 		{everywhere.NamespaceMaps().Informer(), cache.ResourceEventHandlerFuncs{
-			AddFunc:    func(object any) { add(a.podsIn(namesOf(object))) },
-			UpdateFunc: func(old, object any) { add(a.podsIn(namesOf(old).SymmetricDifference(namesOf(object)))) },
-			DeleteFunc: func(object any) { add(a.podsIn(namesOf(object))) },
+			AddFunc:    func(object any) { add(a.within(namesOf(object))) },
+			UpdateFunc: func(old, object any) { add(a.within(namesOf(old).SymmetricDifference(namesOf(object)))) },
+			DeleteFunc: func(object any) { add(a.within(namesOf(object))) },
 		}},
+		// A virtual node says what of Services is sent there.
+		{everywhere.VirtualNodes().Informer(), unless(sameSpec[*v1alpha1.VirtualNode], controller.Handle(func(object any) []cache.ObjectName {
+			node, ok := object.(*v1alpha1.VirtualNode)
+			if !ok {
+				return nil
+			}
+			return keysOf(a.extended(node.Namespace))
+		}))},
+		// What was an endpoint may be a node now.
+		{config.KubeInformers.Core().V1().Nodes().Informer(), cache.ResourceEventHandlerFuncs{AddFunc: func(any) { add(a.endpointsMapped()) }}},
 		{here.TunnelEndpoints().Informer(), unless(sameSpec[*v1alpha1.TunnelEndpoint], controller.Handle(a.behindTunnel))},
 		{everywhere.AddressPools().Informer(), unless(sameSpec[*v1alpha1.AddressPool], controller.Handle(func(object any) []cache.ObjectName {
 			if pool, ok := object.(*v1alpha1.AddressPool); !ok || pool.Name != ExternalAddressPool {
@@ -188,9 +216,12 @@ func origins(object any) []cache.ObjectName {
 	return []cache.ObjectName{originOf(mapping)}
 }
 
-// originOf is the pod that a mapping was made for, or the foreign cluster that
-// calls the API server by it.
+// originOf is the pod that a mapping was made for, the namespace of the endpoint,
+// or the foreign cluster that calls the API server by it.
 func originOf(mapping *v1alpha1.AddressMapping) cache.ObjectName {
+	if namespace := mapping.Annotations[v1alpha1.AnnotationOriginNamespace]; namespace != "" {
+		return cache.ObjectName{Namespace: namespace}
+	}
 	if pod, err := cache.ParseObjectName(mapping.Annotations[v1alpha1.AnnotationOriginPod]); err == nil && pod.Namespace != "" {
 		return pod
 	}
@@ -206,10 +237,15 @@ func (a *podAddresses) mapped() []cache.ObjectName {
 	return keys
 }
 
-// all are the pods that are known, the foreign clusters with a tunnel, and
-// whatever there are mappings for.
+// endpointsMapped are the namespaces with mappings of endpoints that are no pods.
+func (a *podAddresses) endpointsMapped() []cache.ObjectName {
+	return slices.DeleteFunc(a.mapped(), func(key cache.ObjectName) bool { return key.Namespace == "" || key.Name != "" })
+}
+
+// all are the pods that are known, the namespaces that extend to other clusters,
+// the foreign clusters with a tunnel, and whatever there are mappings for.
 func (a *podAddresses) all(any) []cache.ObjectName {
-	keys := slices.Concat(a.mapped(), a.pods(func(string) bool { return true }))
+	keys := slices.Concat(a.mapped(), a.pods(func(string) bool { return true }), keysOf(a.extended(metav1.NamespaceAll)))
 	// Listing a cache fails only with a selector that cannot be read.
 	tunnels, _ := a.endpoints.List(everything)
 	for _, tunnel := range tunnels {
@@ -239,19 +275,27 @@ func (a *podAddresses) behindTunnel(object any) []cache.ObjectName {
 			keys = append(keys, cache.MetaObjectToName(pod))
 		}
 	}
-	maps, _ := a.maps.NamespaceMaps(namespace).List(everything)
-	for _, m := range maps {
-		keys = append(keys, a.podsIn(namesOf(m))...)
-	}
-	return keys
+	return append(keys, a.within(a.extended(namespace))...)
 }
 
-// podsIn are the known pods of some namespaces.
-func (a *podAddresses) podsIn(namespaces sets.Set[string]) []cache.ObjectName {
+// extended are the namespaces that extend to the cluster of a peer namespace, or
+// to any.
+func (a *podAddresses) extended(namespace string) sets.Set[string] {
+	names := sets.New[string]()
+	// Listing a cache fails only with a selector that cannot be read.
+	all, _ := a.maps.NamespaceMaps(namespace).List(everything)
+	for _, m := range all {
+		names = names.Union(namesOf(m))
+	}
+	return names
+}
+
+// within are the known pods of some namespaces, and their endpoints.
+func (a *podAddresses) within(namespaces sets.Set[string]) []cache.ObjectName {
 	if len(namespaces) == 0 {
 		return nil
 	}
-	return a.pods(namespaces.Has)
+	return append(a.pods(namespaces.Has), keysOf(namespaces)...)
 }
 
 func (a *podAddresses) pods(in func(namespace string) bool) []cache.ObjectName {

@@ -16,6 +16,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
@@ -23,7 +24,8 @@ import (
 )
 
 // reconcile has exactly those mappings of a pod that other providers call it by,
-// or that of the API server for one of them.
+// those of the endpoints of a namespace that are no pods, or that of the API
+// server for one provider.
 func (a *podAddresses) reconcile(ctx context.Context, key cache.ObjectName) (time.Duration, error) {
 	if key == readers {
 		return 0, a.bindReaders(ctx)
@@ -35,6 +37,14 @@ func (a *podAddresses) reconcile(ctx context.Context, key cache.ObjectName) (tim
 	if key.Namespace == "" {
 		wanted, err := a.wantedHome(key)
 		if err != nil {
+			return 0, err
+		}
+		return a.bring(ctx, existing, wanted)
+	}
+	if key.Name == "" {
+		wanted, complete, err := a.wantedEndpoints(ctx, key.Namespace)
+		if err != nil || !complete {
+			// That they are known is an event.
 			return 0, err
 		}
 		return a.bring(ctx, existing, wanted)
@@ -207,7 +217,10 @@ func (a *podAddresses) single(reader, clusterID, origin string, of cache.ObjectN
 	mapping.Labels = map[string]string{
 		v1alpha1.LabelManagedBy: v1alpha1.ManagedBy, v1alpha1.LabelForeignCluster: reader, v1alpha1.LabelOrigin: origin,
 	}
-	if of.Namespace != "" {
+	switch {
+	case of.Name == "":
+		mapping.Annotations = map[string]string{v1alpha1.AnnotationOriginNamespace: of.Namespace}
+	case of.Namespace != "":
 		mapping.Annotations = map[string]string{v1alpha1.AnnotationOriginPod: of.String()}
 	}
 	return mapping
@@ -231,7 +244,13 @@ func (a *podAddresses) bring(ctx context.Context, existing []*v1alpha1.AddressMa
 	there := map[string]bool{}
 	for _, mapping := range existing {
 		there[mapping.Name] = true
-		if wanted[mapping.Name] != nil && !a.outside(mapping) || mapping.DeletionTimestamp != nil {
+		if mapping.DeletionTimestamp != nil {
+			continue
+		}
+		if want := wanted[mapping.Name]; want != nil && !a.outside(mapping) {
+			if err := a.bound(ctx, mapping, want.Spec.Ports); err != nil {
+				return 0, err
+			}
 			continue
 		}
 		if err := client.Delete(ctx, mapping.Name, exactly(mapping)); err != nil && !apierrors.IsNotFound(err) {
@@ -250,4 +269,17 @@ func (a *podAddresses) bring(ctx context.Context, existing []*v1alpha1.AddressMa
 		after = sooner(after, again)
 	}
 	return after, nil
+}
+
+// bound has a mapping lead to these ports.
+func (a *podAddresses) bound(ctx context.Context, mapping *v1alpha1.AddressMapping, ports []v1alpha1.AddressMappingPort) error {
+	if slices.Equal(mapping.Spec.Ports, ports) {
+		return nil
+	}
+	changed := mapping.DeepCopy()
+	changed.Spec.Ports = ports
+	if _, err := a.Federation.FederationV1alpha1().AddressMappings(a.Namespace).Update(ctx, changed, metav1.UpdateOptions{}); err != nil {
+		return fmt.Errorf("change the ports of AddressMapping %s/%s: %w", a.Namespace, mapping.Name, err)
+	}
+	return nil
 }

@@ -22,8 +22,9 @@ import (
 // leads to by itself, since there are no addresses for that at all.
 const ReasonNoExternalAddresses = "NoExternalAddresses"
 
-// maxSingles is how many mappings there are for one other cluster: a gateway
-// refuses the whole tunnel where there are more than 10000 of any kind.
+// maxSingles is how many mappings there are for one other cluster, each port of
+// one counted: a gateway refuses the whole tunnel where there are more than 10000
+// of any kind.
 const maxSingles = 9000
 
 // take makes a mapping, if there is an address for it. Where there is none it
@@ -47,12 +48,16 @@ func (a *podAddresses) take(ctx context.Context, mapping *v1alpha1.AddressMappin
 		return left, nil
 	}
 	reader := mapping.Labels[v1alpha1.LabelForeignCluster]
-	others, err := a.mappings.IndexKeys(indexReader, reader)
+	others, err := a.mappings.ByIndex(indexReader, reader)
 	if err != nil {
 		return 0, err
 	}
-	if len(others) >= maxSingles {
-		a.tell(mapping, ReasonAddressesExhausted, "Cluster %s calls %d addresses already, which is as many as a tunnel takes.", reader, len(others))
+	calls := max(len(mapping.Spec.Ports), 1)
+	for _, other := range others {
+		calls += max(len(other.(*v1alpha1.AddressMapping).Spec.Ports), 1)
+	}
+	if calls > maxSingles {
+		a.tell(mapping, ReasonAddressesExhausted, "Cluster %s calls %d addresses and ports of them already, which is as many as a tunnel takes.", reader, calls)
 		return exhaustedRetry, nil
 	}
 	_, err = a.Federation.FederationV1alpha1().AddressMappings(a.Namespace).Create(ctx, mapping, createOptions)

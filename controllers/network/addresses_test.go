@@ -14,13 +14,19 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	discoverylisters "k8s.io/client-go/listers/discovery/v1"
 	rbaclisters "k8s.io/client-go/listers/rbac/v1"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/ptr"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/controllers/services"
 	listers "liqo.io/federation/generated/listers/federation/v1alpha1"
 )
 
@@ -32,9 +38,13 @@ type hub struct {
 	*world
 	addresses *podAddresses
 	// pods are those of each node; unknown are the nodes whose pods are not known
-	// yet.
+	// yet, and the namespaces whose Services are not.
 	pods    map[string][]*corev1.Pod
 	unknown map[string]bool
+	// services and slices are those of the namespace shop; forgotten are the
+	// namespaces that need not be watched.
+	services, slices cache.Indexer
+	forgotten        sets.Set[string]
 }
 
 // web is the pod that the tests are about.
@@ -43,25 +53,33 @@ var web = cache.ObjectName{Namespace: "shop", Name: "web"}
 func newHub(t *testing.T) *hub {
 	t.Helper()
 	w := newWorld(t, "rome", romeID, "milan", milanID, settingsOf("10.0.0.0/16"))
-	h := &hub{world: w, pods: map[string][]*corev1.Pod{}, unknown: map[string]bool{}}
+	byNamespace := cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}
+	h := &hub{
+		world: w, pods: map[string][]*corev1.Pod{}, unknown: map[string]bool{}, forgotten: sets.New[string](),
+		services: cache.NewIndexer(cache.MetaNamespaceKeyFunc, byNamespace), slices: cache.NewIndexer(cache.MetaNamespaceKeyFunc, byNamespace),
+	}
 	api := w.federation.FederationV1alpha1()
 	mappings := indexed(w, func() []v1alpha1.AddressMapping { return got(w, api.AddressMappings(installation).List).Items })
 	w.do(nil, mappings.AddIndexers(mappingIndexers))
 	h.addresses = &podAddresses{
-		AddressesConfig: &AddressesConfig{Kube: w.kube, Federation: w.federation, Events: w.events, Clock: w.clock, Namespace: installation, ClusterID: romeID},
-		clusters:        w.clusters,
-		virtualNodes:    listers.NewVirtualNodeLister(indexed(w, func() []v1alpha1.VirtualNode { return got(w, api.VirtualNodes("").List).Items })),
-		maps:            listers.NewNamespaceMapLister(indexed(w, func() []v1alpha1.NamespaceMap { return got(w, api.NamespaceMaps("").List).Items })),
+		AddressesConfig: &AddressesConfig{Kube: w.kube, Federation: w.federation, Events: w.events, Clock: w.clock, Namespace: installation, ClusterID: romeID,
+			Settings: Settings{PodCIDRs: []string{"10.0.0.0/16"}, ServiceCIDRs: []string{"10.96.0.0/12"}, NodeCIDRs: []string{"172.18.0.0/16"}, ExternalCIDRs: []string{"10.70.0.0/24"}}},
+		clusters:     w.clusters,
+		virtualNodes: listers.NewVirtualNodeLister(indexed(w, func() []v1alpha1.VirtualNode { return got(w, api.VirtualNodes("").List).Items })),
+		maps:         listers.NewNamespaceMapLister(indexed(w, func() []v1alpha1.NamespaceMap { return got(w, api.NamespaceMaps("").List).Items })),
 		offloadings: listers.NewNamespaceOffloadingLister(indexed(w, func() []v1alpha1.NamespaceOffloading {
 			return got(w, api.NamespaceOffloadings("").List).Items
 		})),
-		pools:     w.pools,
-		endpoints: w.endpoints,
-		mappings:  mappings,
-		bindings:  rbaclisters.NewRoleBindingLister(indexed(w, func() []rbacv1.RoleBinding { return got(w, w.kube.RbacV1().RoleBindings("").List).Items })).RoleBindings(installation),
-		podOn:     h.podOn,
-		exhausted: map[bool]time.Time{},
-		told:      map[cache.ObjectName]string{},
+		pools:          w.pools,
+		endpoints:      w.endpoints,
+		mappings:       mappings,
+		bindings:       rbaclisters.NewRoleBindingLister(indexed(w, func() []rbacv1.RoleBinding { return got(w, w.kube.RbacV1().RoleBindings("").List).Items })).RoleBindings(installation),
+		nodes:          corelisters.NewNodeLister(indexed(w, func() []corev1.Node { return got(w, w.kube.CoreV1().Nodes().List).Items })),
+		podOn:          h.podOn,
+		services:       h.watch,
+		forgetServices: func(namespace string) { h.forgotten.Insert(namespace) },
+		exhausted:      map[bool]time.Time{},
+		told:           map[cache.ObjectName]string{},
 	}
 	h.pool("10.70.0.0/24")
 	w.do(api.NamespaceOffloadings("shop").Create(w.ctx(), &v1alpha1.NamespaceOffloading{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.NamespaceOffloadingName}}, createOptions))
@@ -74,6 +92,16 @@ func newHub(t *testing.T) *hub {
 	}
 	h.runs("milan", "10.1.2.2")
 	return h
+}
+
+func (h *hub) watch(_ context.Context, namespace string) (*services.Watch, error) {
+	h.forgotten.Delete(namespace)
+	if h.unknown[namespace] {
+		return nil, nil
+	}
+	return &services.Watch{
+		Services: corelisters.NewServiceLister(h.services).Services(namespace), Slices: discoverylisters.NewEndpointSliceLister(h.slices).EndpointSlices(namespace),
+	}, nil
 }
 
 func (h *hub) podOn(_ context.Context, node *v1alpha1.VirtualNode, key cache.ObjectName) (*corev1.Pod, bool, error) {
@@ -145,16 +173,26 @@ func (h *hub) look(key cache.ObjectName) time.Duration {
 // and that nothing is written when all is well.
 func (h *hub) expect(want ...string) {
 	h.t.Helper()
-	h.look(web)
+	h.expectOf(web, want...)
+}
+
+// expectOf is expect when what a key leads to is looked at.
+func (h *hub) expectOf(key cache.ObjectName, want ...string) {
+	h.t.Helper()
+	h.look(key)
 	var found []string
 	for _, mapping := range got(h.world, h.federation.FederationV1alpha1().AddressMappings(installation).List).Items {
-		found = append(found, fmt.Sprintf("%s for %s: %s", mapping.Spec.Address, mapping.Labels[v1alpha1.LabelForeignCluster], mapping.Spec.Mapped))
+		text := fmt.Sprintf("%s for %s: %s", mapping.Spec.Address, mapping.Labels[v1alpha1.LabelForeignCluster], mapping.Spec.Mapped)
+		for _, port := range mapping.Spec.Ports {
+			text += fmt.Sprintf(" %s/%d", port.Protocol, port.Port)
+		}
+		found = append(found, text)
 	}
 	slices.Sort(found)
 	if diff := cmp.Diff(want, found); diff != "" {
 		h.t.Fatalf("mapped (-want +got):\n%s", diff)
 	}
-	h.look(web)
+	h.look(key)
 	for _, action := range h.federation.Actions() {
 		if verb := action.GetVerb(); verb != "get" && verb != "list" {
 			h.t.Fatalf("with nothing to do it writes: %s %s", verb, action.GetResource().Resource)
@@ -360,5 +398,143 @@ func TestTheAPIServerHasAnAddressForEachProviderWithATunnel(t *testing.T) {
 	h.look(milan)
 	if told := <-h.events.Events; !strings.Contains(told, ReasonNoExternalAddresses) || len(h.events.Events) > 0 {
 		t.Errorf("told %q and %d more", told, len(h.events.Events))
+	}
+}
+
+// shop is the key of the endpoints of the namespace that extends to all.
+var shop = cache.ObjectName{Namespace: "shop"}
+
+// endpoint is an EndpointSlice of the Service db with one endpoint.
+func endpoint(name, address string, ports ...int32) *discoveryv1.EndpointSlice {
+	slice := &discoveryv1.EndpointSlice{
+		ObjectMeta:  metav1.ObjectMeta{Namespace: shop.Namespace, Name: name, Labels: map[string]string{discoveryv1.LabelServiceName: "db"}},
+		AddressType: discoveryv1.AddressTypeIPv4,
+		Endpoints:   []discoveryv1.Endpoint{{Addresses: []string{address}}},
+	}
+	for _, port := range ports {
+		slice.Ports = append(slice.Ports, discoveryv1.EndpointPort{Port: &port, Protocol: ptr.To(corev1.ProtocolTCP)})
+	}
+	return slice
+}
+
+func (h *hub) serves(slices ...*discoveryv1.EndpointSlice) {
+	h.t.Helper()
+	h.do(nil, h.services.Replace([]any{&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: shop.Namespace, Name: "db"}}}, ""))
+	var all []any
+	for _, slice := range slices {
+		all = append(all, slice)
+	}
+	h.do(nil, h.slices.Replace(all, ""))
+}
+
+func TestAnEndpointThatIsNoPodHasAnAddressForEachProvider(t *testing.T) {
+	const milan, naples = "192.0.2.7 for milan: 10.70.0.255 TCP/5432", "192.0.2.7 for naples: 10.70.0.254 TCP/5432"
+	for name, test := range map[string]struct {
+		change func(h *hub)
+		want   []string
+	}{
+		"while nothing changes":         {func(*hub) {}, []string{milan, naples}},
+		"until it is known that not":    {func(h *hub) { h.serves(); h.unknown["shop"] = true }, []string{milan, naples}},
+		"not when it is gone":           {func(h *hub) { h.serves() }, nil},
+		"not without its Service":       {func(h *hub) { h.do(nil, h.services.Replace(nil, "")) }, nil},
+		"not without a port":            {func(h *hub) { h.serves(endpoint("db", "192.0.2.7")) }, nil},
+		"not where its namespace isn't": {func(h *hub) { h.extend("naples") }, []string{milan}},
+		"not without a tunnel":          {func(h *hub) { h.disconnect("milan") }, []string{naples}},
+		"not without a virtual node": {func(h *hub) {
+			h.do(nil, h.federation.FederationV1alpha1().VirtualNodes("liqo-peer-milan").Delete(h.ctx(), "milan", metav1.DeleteOptions{}))
+		}, []string{naples}},
+		"at the ports that it has now": {func(h *hub) { h.serves(endpoint("db", "192.0.2.7", 5433, 80)) },
+			[]string{"192.0.2.7 for milan: 10.70.0.255 TCP/80 TCP/5433", "192.0.2.7 for naples: 10.70.0.254 TCP/80 TCP/5433"}},
+		"at the ports of all slices": {func(h *hub) { h.serves(endpoint("db", "192.0.2.7", 5432), endpoint("more", "192.0.2.7", 9187)) },
+			[]string{milan + " TCP/9187", naples + " TCP/9187"}},
+		"not when its owner keeps it home": {func(h *hub) {
+			slice := endpoint("db", "192.0.2.7", 5432)
+			slice.Annotations = map[string]string{v1alpha1.AnnotationSkipReflection: ""}
+			h.serves(slice)
+		}, nil},
+		"not when its Service stays home": {func(h *hub) {
+			h.do(nil, h.services.Replace([]any{&corev1.Service{ObjectMeta: metav1.ObjectMeta{
+				Namespace: "shop", Name: "db", Annotations: map[string]string{v1alpha1.AnnotationSkipReflection: ""},
+			}}}, ""))
+		}, nil},
+		"not where nothing is sent but what is allowed to": {func(h *hub) {
+			nodes := h.federation.FederationV1alpha1().VirtualNodes("liqo-peer-naples")
+			node, err := nodes.Get(h.ctx(), "naples", metav1.GetOptions{})
+			h.do(nil, err)
+			node.Spec.Reflection.Kinds = []v1alpha1.ReflectedKind{{Resource: "services", Policy: v1alpha1.ReflectionAllowList}}
+			h.do(nodes.Update(h.ctx(), node, metav1.UpdateOptions{}))
+		}, []string{milan}},
+		"not when it came from a consumer": {func(h *hub) {
+			slice := endpoint("db", "192.0.2.7", 5432)
+			slice.Labels[discoveryv1.LabelManagedBy] = v1alpha1.ManagedBy
+			h.serves(slice)
+		}, nil},
+		"not when it is a name": {func(h *hub) {
+			slice := endpoint("db", "db.example.com", 5432)
+			slice.AddressType = discoveryv1.AddressTypeFQDN
+			h.serves(slice)
+		}, nil},
+		"not when a node has it": {func(h *hub) {
+			h.do(h.kube.CoreV1().Nodes().Create(h.ctx(), &corev1.Node{
+				ObjectMeta: metav1.ObjectMeta{Name: "rome-1"}, Status: corev1.NodeStatus{Addresses: []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "192.0.2.7"}}},
+			}, metav1.CreateOptions{}))
+		}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHub(t)
+			h.serves(endpoint("db", "192.0.2.7", 5432))
+			h.expectOf(shop, milan, naples)
+			test.change(h)
+			// The second look is after the first one's deletions.
+			h.look(shop)
+			h.expectOf(shop, test.want...)
+			if len(h.events.Events) > 0 {
+				t.Errorf("there is an event: %s", <-h.events.Events)
+			}
+		})
+	}
+}
+
+func TestNothingOfThisClustersOwnIsOpenedToOthers(t *testing.T) {
+	h := newHub(t)
+	for what, address := range map[string]string{
+		"a pod here": "10.0.3.4", "a Service": "10.96.0.1", "a node": "172.18.0.2", "an address that is given": "10.70.0.9", "a pod on another provider": "10.3.0.9",
+		"the metadata service": "169.254.169.254", "loopback": "127.0.0.1", "any address": "0.0.0.0", "a group": "224.0.0.1", "everybody": "255.255.255.255",
+	} {
+		h.serves(endpoint("db", address, 5432))
+		if h.look(shop); len(got(h.world, h.federation.FederationV1alpha1().AddressMappings(installation).List).Items) > 0 {
+			t.Fatalf("%s is mapped", what)
+		}
+	}
+	slice := endpoint("db", "192.0.2.7", 5432)
+	slice.Endpoints[0].NodeName = ptr.To("liqo-milan")
+	h.serves(slice)
+	h.expectOf(shop)
+}
+
+func TestAnEndpointWithTooManyPortsIsTold(t *testing.T) {
+	h := newHub(t)
+	ports := make([]int32, v1alpha1.MaxAddressMappingPorts+1)
+	for i := range ports {
+		ports[i] = int32(i + 1)
+	}
+	h.serves(endpoint("db", "192.0.2.7", ports...))
+	h.expectOf(shop)
+	if told := <-h.events.Events; !strings.Contains(told, ReasonTooManyPorts) || !strings.Contains(told, "192.0.2.7") || len(h.events.Events) > 0 {
+		t.Errorf("told %q and %d more", told, len(h.events.Events))
+	}
+}
+
+func TestServicesAreNotWatchedWhereNobodyCallsThem(t *testing.T) {
+	h := newHub(t)
+	h.look(shop)
+	if h.forgotten.Has("shop") {
+		t.Error("the Services of a namespace that extends to others are not watched")
+	}
+	h.extend("milan")
+	h.extend("naples")
+	h.look(shop)
+	if !h.forgotten.Has("shop") {
+		t.Error("they are watched when it does not any more")
 	}
 }

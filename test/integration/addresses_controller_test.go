@@ -8,7 +8,9 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -16,6 +18,7 @@ import (
 	kubeinformers "k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/rules"
@@ -97,6 +100,49 @@ func TestAPodOnOneProviderHasAnAddressForTheOther(t *testing.T) {
 		t.Fatal(err)
 	}
 	until(t, "the end of the address", count(0))
+	anEndpointThatIsNoPodHasOneToo(t, env, project, func(ctx context.Context) ([]v1alpha1.AddressMapping, error) {
+		mappings, err := kubelet.List(ctx, forAlba)
+		return mappings.Items, err
+	})
+}
+
+func anEndpointThatIsNoPodHasOneToo(t *testing.T, env *framework.Environment, project string, mappings func(context.Context) ([]v1alpha1.AddressMapping, error)) {
+	t.Helper()
+	must(t)(env.Kube.CoreV1().Services(project).Create(t.Context(), &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Name: "db"}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 5432}}},
+	}, metav1.CreateOptions{}))
+	slices := env.Kube.DiscoveryV1().EndpointSlices(project)
+	slice, err := slices.Create(t.Context(), &discoveryv1.EndpointSlice{
+		ObjectMeta:  metav1.ObjectMeta{Name: "db", Labels: map[string]string{discoveryv1.LabelServiceName: "db"}},
+		AddressType: discoveryv1.AddressTypeIPv4, Endpoints: []discoveryv1.Endpoint{{Addresses: []string{"192.0.2.7"}}},
+		Ports: []discoveryv1.EndpointPort{{Port: ptr.To[int32](5432)}},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := func(want ...int32) func(ctx context.Context) (bool, error) {
+		return func(ctx context.Context) (bool, error) {
+			found, err := mappings(ctx)
+			if err != nil || len(found) != min(len(want), 1) {
+				return false, err
+			}
+			var got []int32
+			for _, mapping := range found {
+				for _, port := range mapping.Spec.Ports {
+					got = append(got, port.Port)
+				}
+			}
+			return cmp.Equal(want, got), nil
+		}
+	}
+	until(t, "an address of the endpoint for alba", at(5432))
+	slice.Ports = append(slice.Ports, discoveryv1.EndpointPort{Name: ptr.To("metrics"), Port: ptr.To[int32](9187)})
+	must(t)(slices.Update(t.Context(), slice, metav1.UpdateOptions{}))
+	until(t, "its other port", at(5432, 9187))
+	if err := slices.Delete(t.Context(), "db", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the end of its address", at())
 }
 
 // runAddresses runs the controller of single addresses until the test ends, with
@@ -108,9 +154,11 @@ func runAddresses(t *testing.T, env *framework.Environment, server *framework.Se
 	everywhere := externalversions.NewSharedInformerFactory(federation, 0)
 	here := externalversions.NewSharedInformerFactoryWithOptions(federation, 0, externalversions.WithNamespace(framework.Namespace))
 	bindings := kubeinformers.NewSharedInformerFactoryWithOptions(kube, 0, network.BindingInformers(framework.Namespace)...)
+	nodes := kubeinformers.NewSharedInformerFactory(kube, 0)
 	watches := pods.OfNodes(kube)
 	controller, err := network.NewAddresses(&network.AddressesConfig{
 		Kube: kube, Federation: federation, FederationInformers: everywhere, InstallationInformers: here, BindingInformers: bindings,
+		KubeInformers: nodes, Settings: network.Settings{PodCIDRs: []string{"10.0.0.0/16"}, ExternalCIDRs: []string{"10.70.0.0/24"}},
 		Pods: watches, Events: &record.FakeRecorder{}, Clock: clock.RealClock{}, Namespace: framework.Namespace, ClusterID: thisID,
 	})
 	if err != nil {
@@ -125,6 +173,8 @@ func runAddresses(t *testing.T, env *framework.Environment, server *framework.Se
 	}
 	here.StartWithContext(ctx)
 	here.WaitForCacheSync(ctx.Done())
-	t.Cleanup(func() { cancel(); here.Shutdown() })
+	nodes.StartWithContext(ctx)
+	nodes.WaitForCacheSync(ctx.Done())
+	t.Cleanup(func() { cancel(); here.Shutdown(); nodes.Shutdown() })
 	runWith(t, bindings, everywhere, controller.Run)
 }
