@@ -51,7 +51,8 @@ func hubAndLeaves(t *testing.T) {
 		steps = append(steps,
 			step{name: "PodsAndNodesOfRomeAnd" + leaf.Name, run: h[leaf].podsAndNodes},
 			step{name: "ServicesOfRomeAnd" + leaf.Name, run: h[leaf].services},
-			step{name: "WhatIsNoPodOf" + leaf.Name, run: h[leaf].whatIsNoPod})
+			step{name: "WhatIsNoPodOf" + leaf.Name, run: h[leaf].whatIsNoPod},
+			step{name: "EndpointsThatAreNoPodsFrom" + leaf.Name, run: h[leaf].endpointsThatAreNoPods})
 	}
 	for _, step := range steps {
 		t.Run(step.name, func(t *testing.T) {

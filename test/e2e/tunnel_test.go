@@ -20,6 +20,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
@@ -50,6 +51,7 @@ func joinsThePods(t *testing.T) {
 		{name: "Services", run: fabric.services},
 		{name: "Exports", run: fabric.exports},
 		{name: "WhatIsNoPod", run: fabric.whatIsNoPod},
+		{name: "EndpointsThatAreNoPods", run: fabric.endpointsThatAreNoPods},
 		{name: "GatewaysComeAndGo", run: fabric.gatewaysComeAndGo},
 		{name: "ByAService", run: fabric.byAService},
 		{name: "ShopOverBothClusters", run: fabric.shopOverBothClusters},
@@ -468,6 +470,60 @@ func (f fabric) whatIsNoPod(t *testing.T) {
 	for _, node := range realNodes(t, rome) {
 		answersNode(t, node, "https://"+seen+":"+port+"/livez", "ok")
 	}
+}
+
+// endpointsThatAreNoPods has a Service of rome lead to an address that is none of
+// the cluster's, and pods next door call it through rome, at that port alone.
+func (f fabric) endpointsThatAreNoPods(t *testing.T) {
+	const outside = "203.0.113.7"
+	leaf := f.otherThan(rome)
+	servers := namespaceOn(t, rome)
+	for _, node := range realNodes(t, rome) {
+		must(playground.Exec(t.Context(), node.Name, "ip", "address", "add", outside+"/32", "dev", "lo"))(t)
+		t.Cleanup(func() {
+			ctx, cancel := context.WithTimeout(context.Background(), soon)
+			defer cancel()
+			if _, err := playground.Exec(ctx, node.Name, "ip", "address", "del", outside+"/32", "dev", "lo"); err != nil {
+				t.Error(err)
+			}
+		})
+		server := podSpec("serve")
+		server.HostNetwork, server.NodeName = true, node.Name
+		must(rome.Kube.CoreV1().Pods(servers).Create(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "on-" + node.Name}, Spec: server}, metav1.CreateOptions{}))(t)
+		podReady(t, rome, servers, "on-"+node.Name)
+	}
+
+	o := offloaded(t, v1alpha1.NamespaceOffloadingSpec{PodOffloadingStrategy: v1alpha1.LocalAndRemote})
+	away := runsOn(t, o, leaf, podSpec("serve"))
+	serviceOf(t, o, "db", nil, "")
+	must(rome.Kube.DiscoveryV1().EndpointSlices(o.namespace).Create(t.Context(), &discoveryv1.EndpointSlice{
+		ObjectMeta:  metav1.ObjectMeta{Name: "db", Labels: map[string]string{discoveryv1.LabelServiceName: "db"}},
+		AddressType: discoveryv1.AddressTypeIPv4,
+		Endpoints:   []discoveryv1.Endpoint{{Addresses: []string{outside}}},
+		Ports:       []discoveryv1.EndpointPort{{Port: ptr.To[int32](8080), Protocol: ptr.To(corev1.ProtocolTCP)}},
+	}, metav1.CreateOptions{}))(t)
+	away.says(t, f.seenFrom(t, leaf, away.pod.Status.PodIP), "get", "http://db:8080/client")
+
+	mappings := must(rome.Federation.FederationV1alpha1().AddressMappings(harness.Namespace).List(t.Context(), metav1.ListOptions{}))(t)
+	at := slices.IndexFunc(mappings.Items, func(m v1alpha1.AddressMapping) bool {
+		return m.Spec.Address == outside && m.Spec.ClusterID == must(leaf.ID(t.Context()))(t)
+	})
+	if at < 0 || len(mappings.Items[at].Spec.Ports) != 1 {
+		t.Fatalf("mapped: %s", show(mappings.Items))
+	}
+	// Each node has a kubelet at the same address.
+	seen := f.seenFrom(t, leaf, mappings.Items[at].Spec.Mapped)
+	if out, err := playground.Exec(t.Context(), realNodes(t, leaf)[0].Name, "curl", "--silent", "--insecure", "--max-time", "3", "https://"+seen+":10250/healthz"); err == nil {
+		t.Errorf("%s reaches a port that no Service has: %s", leaf.Name, out)
+	}
+	kubectl(t, rome, "delete", "service", "-n", o.namespace, "db")
+	eventually(t, soon, "the address to be free again", func(ctx context.Context) (bool, string, error) {
+		left, err := rome.Federation.FederationV1alpha1().AddressMappings(harness.Namespace).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return false, "", err
+		}
+		return !slices.ContainsFunc(left.Items, func(m v1alpha1.AddressMapping) bool { return m.Spec.Address == outside }), show(left.Items), nil
+	})
 }
 
 // gatewaysComeAndGo kills the active gateway of rome while milan is called, and
