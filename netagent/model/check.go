@@ -18,10 +18,10 @@ const (
 	maxPeerMappings = 10000
 	// maxPorts is how many ports one mapping is bounded to: fewer than a chain has
 	// rules before it becomes a tree by the bits of addresses.
-	maxPorts = maxWays / 2
-	minMTU          = 1280
-	maxMTU          = 65535
-	maxKeepalive    = 65535 * time.Second
+	maxPorts     = maxWays / 2
+	minMTU       = 1280
+	maxMTU       = 65535
+	maxKeepalive = 65535 * time.Second
 )
 
 // protocols are those that have ports.
