@@ -8,16 +8,17 @@
 #
 #   hack/bench.sh [--only api|pods|tunnel] [--runs N] [flags of the benchmark]
 #
-# Other flags go to bin/bench, or with --only tunnel to bin/bench-tunnel: see
-# their --help.
+# Other flags go to bin/bench, or with --only tunnel to bin/bench-tunnel: --help
+# tells those of both.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 only=
 runs=3
-args=()
+args=() help=()
 while [[ $# -gt 0 ]]; do
   case "$1" in
+    -h | --help) help=(--help) ;;
     --only) only=${2:?"--only: api, pods or tunnel"}; shift ;;
     --only=*) only=${1#*=} ;;
     --runs) runs=${2:?"--runs: a number"}; shift ;;
@@ -37,10 +38,10 @@ esac
 mkdir -p bin
 if [[ ${only} != tunnel ]]; then
   go build -ldflags '-s -w' -o bin/bench ./test/bench
-  bin/bench --runs "${runs}" --only "${only}" "${args[@]}"
+  bin/bench --runs "${runs}" --only "${only}" "${args[@]}" "${help[@]}"
   args=()
 fi
 if [[ -z ${only} || ${only} == tunnel ]]; then
   go build -ldflags '-s -w' -o bin/bench-tunnel ./test/bench/tunnel
-  unshare --net --mount bin/bench-tunnel --runs "${runs}" "${args[@]}"
+  unshare --net --mount bin/bench-tunnel --runs "${runs}" "${args[@]}" "${help[@]}"
 fi

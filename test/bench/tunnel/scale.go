@@ -129,10 +129,10 @@ func hold(ctx context.Context, objects []runtime.Object, one runtime.Object, hol
 	return took, done.Sub(began), nil
 }
 
-// until waits until the kernel holds so many, and every agent has succeeded more
-// often than before. The kernel is only asked after passes, whoever's: reading
-// thousands of rules takes the processors from those who write them, and a pass
-// may have begun before the objects came.
+// until waits until the kernel holds so many, every agent has succeeded, and one
+// of them more often than before: not all of them look at every object. The kernel
+// is only asked after passes: reading thousands of rules takes the processors from
+// those who write them, and a pass may have begun before the objects came.
 func (c crowded) until(ctx context.Context, before []float64, want int, holds func(crowded) (int, error)) (done time.Time, err error) {
 	var last []float64
 	err = eventually(ctx, fmt.Sprintf("the kernel holds %d", want), func() (bool, error) {
@@ -140,10 +140,8 @@ func (c crowded) until(ctx context.Context, before []float64, want int, holds fu
 		if err != nil || slices.Equal(passed, last) {
 			return false, err
 		}
-		for i := range passed {
-			if passed[i] == before[i] {
-				return false, nil
-			}
+		if slices.Equal(passed, before) || slices.Contains(passed, 0) {
+			return false, nil
 		}
 		done, last = time.Now(), passed
 		have, err := holds(c)
