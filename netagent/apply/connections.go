@@ -4,6 +4,7 @@
 package apply
 
 import (
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -29,50 +30,112 @@ func (a *Applier) forget() error {
 }
 
 // translations are what addresses have become by the chains of the table nat as
-// they were, and would not become by those that are there now.
+// they were, and would not become by those that are there now. Each is about
+// connections with some peers: those whose ranges lead to the rule, or all that
+// there are and were, where it is about every packet to them. Who has no peer is
+// never meant.
 func translations(before, now []model.Chain) []kernel.Translation {
+	old, next := treesOf(before), treesOf(now)
+	peers := union(old.with(model.FromPeersChain), next.with(model.FromPeersChain))
 	var stale []kernel.Translation
-	only(before, now, func(rule string, with []netip.Prefix) {
-		if to, ok := translated(rule); ok {
+	add := func(to netip.Prefix, with []netip.Prefix) {
+		if len(with) == 0 {
+			with = peers
+		}
+		if len(with) > 0 {
 			stale = append(stale, kernel.Translation{To: to, With: with})
 		}
+	}
+	only(old, next, func(rule string, with []netip.Prefix) {
+		if to, ok := translated(rule); ok {
+			add(to, with)
+		}
 	})
-	only(now, before, func(rule string, with []netip.Prefix) {
-		if to, ok := untranslated(rule); ok && (to.Bits() > 0 || len(with) > 0) {
-			stale = append(stale, kernel.Translation{To: to, With: with})
+	only(next, old, func(rule string, with []netip.Prefix) {
+		if to, ok := untranslated(rule); ok {
+			add(to, with)
 		}
 	})
 	return stale
 }
 
-// only calls f with each rule that some chains have and others have not, and
-// with the ranges of the rules that lead to its chain.
-func only(have, others []model.Chain, f func(rule string, with []netip.Prefix)) {
-	leading := make(map[string][]netip.Prefix)
-	for _, c := range have {
+// tree are the rules of a chain and of those that its rules are spread over, but
+// for the ones that lead there.
+type tree struct {
+	rules []string
+	// with are the ranges of the rules that lead here from elsewhere.
+	with []netip.Prefix
+}
+
+// trees are by the name of the chain above all others.
+type trees map[string]*tree
+
+func (t trees) with(name string) []netip.Prefix {
+	if t[name] == nil {
+		return nil
+	}
+	return t[name].with
+}
+
+func (t trees) at(name string) *tree {
+	if t[name] == nil {
+		t[name] = &tree{}
+	}
+	return t[name]
+}
+
+func treesOf(chains []model.Chain) trees {
+	above := make(map[string]string)
+	for _, c := range chains {
+		for _, rule := range c.Rules {
+			if to, _ := word(rule, "-j"); strings.HasPrefix(to, model.TreeChainPrefix) {
+				above[to] = c.Name
+			}
+		}
+	}
+	all := make(trees)
+	for _, c := range chains {
+		root := c.Name
+		for above[root] != "" {
+			root = above[root] // the kernel takes no chain that leads back to itself
+		}
 		for _, rule := range c.Rules {
 			to, _ := word(rule, "-j")
-			if at, ok := argument(rule, "-s", "-d"); ok && strings.HasPrefix(to, model.ChainPrefix) {
-				leading[to] = append(leading[to], at)
+			switch at, ok := argument(rule, "-s", "-d"); {
+			case strings.HasPrefix(to, model.TreeChainPrefix):
+			case !strings.HasPrefix(to, model.ChainPrefix):
+				all.at(root).rules = append(all.at(root).rules, rule)
+			case ok:
+				all.at(to).with = append(all.at(to).with, at)
 			}
 		}
 	}
-	there := make(map[string][]string)
-	anywhere := make(map[string]bool)
-	for _, c := range others {
-		there[c.Name] = c.Rules
-		for _, rule := range c.Rules {
-			anywhere[rule] = true
+	return all
+}
+
+// only calls f with each rule that some trees have and others have not, and with
+// the ranges that lead there. Where in its tree a rule hangs does not matter.
+func only(have, others trees, f func(rule string, with []netip.Prefix)) {
+	for _, name := range slices.Sorted(maps.Keys(have)) {
+		there := make(map[string]bool)
+		if other := others[name]; other != nil {
+			for _, rule := range other.rules {
+				there[rule] = true
+			}
 		}
-	}
-	for _, c := range have {
-		for _, rule := range c.Rules {
-			// A rule about one address may hang elsewhere in a tree.
-			if !slices.Contains(there[c.Name], rule) && !(strings.Contains(rule, "-j DNAT") && anywhere[rule]) {
-				f(rule, leading[c.Name])
+		for _, rule := range have[name].rules {
+			if !there[rule] {
+				f(rule, have[name].with)
 			}
 		}
 	}
+}
+
+// union are the ranges of both, each once.
+func union(some, others []netip.Prefix) []netip.Prefix {
+	all := slices.Concat(some, others)
+	slices.SortFunc(all, model.ComparePrefix)
+	return slices.Compact(all)
 }
 
 // translated is what a rule makes of addresses: also itself.

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"testing"
 
+	"k8s.io/utils/ptr"
+
 	"liqo.io/federation/netagent/model"
 )
 
@@ -38,13 +40,14 @@ func TestConnectionsAreForgottenWhoseAddressesBecomeOthers(t *testing.T) {
 		{"a mapping goes", with(func(p *model.Peer) { p.Mappings = p.Mappings[:1] }), []string{"172.20.0.2/32 " + theirs}},
 		{"a mapping leads elsewhere", with(func(p *model.Peer) { p.Mappings[0] = mapping("10.70.0.1", "172.20.0.9") }), []string{"10.70.0.1/32 " + theirs, "172.20.0.1/32 " + theirs}},
 		{"it calls our pods otherwise", with(func(p *model.Peer) { p.Local[0].Seen = prefix("10.3.0.0/16") }), []string{
-			// What became of them until now: those of our pods, and of what is none.
-			"10.0.0.0/16 " + theirs, "10.2.0.0/16 " + theirs, "10.2.0.0/32 " + theirs,
+			// What became of them until now: those of our pods, of the gateway, and of
+			// what is neither.
+			"10.0.0.0/16 " + theirs, "10.2.0.0/16 " + theirs, "10.2.0.0/32 " + theirs, "169.254.58.3/32 " + theirs,
 			// What would have come of them without the new rules.
 			"0.0.0.0/0 " + theirs, "10.0.0.0/16 " + theirs, "10.3.0.0/16 " + theirs, "10.3.0.0/32 " + theirs,
 		}},
 		{"it needs no translation any more", with(func(p *model.Peer) { p.Local[1].Seen = p.Local[1].Own }), []string{
-			"fd10::/48 " + theirs6, "fd12::/48 " + theirs6, "fd12::/128 " + theirs6,
+			"fd10::/48 " + theirs6, "fd12::/48 " + theirs6, "fd12::/128 " + theirs6, "100::6c71:3/128 " + theirs6,
 			"::/0 " + theirs6, "fd10::/128 " + theirs6,
 		}},
 	} {
@@ -86,5 +89,77 @@ func TestRulesThatMoveInTreesHaveNothingForgotten(t *testing.T) {
 	}
 	if len(n.inner.Forgotten) != len(many.Mappings)-len(few.Mappings) {
 		t.Errorf("%d were forgotten, when %d mappings came", len(n.inner.Forgotten), len(many.Mappings)-len(few.Mappings))
+	}
+}
+
+// A node remembers the connections of all of its pods. Those without a peer are
+// none of our business, whatever becomes of the chains.
+func TestANodeForgetsNothingButConnectionsWithPeers(t *testing.T) {
+	const one, two = "[10.101.0.0/16]", "[10.101.0.0/16 10.102.0.0/16]"
+	const one6, two6 = "[fd11:1::/48]", "[fd11:1::/48 fd11:2::/48]"
+	all := func(with, with6 string) []string {
+		return []string{"0.0.0.0/0 " + with, "10.0.0.0/16 " + with, "fd10::/48 " + with6}
+	}
+	otherwise := func(in model.Input) model.Input {
+		in.PodCIDRs = []netip.Prefix{prefix("10.9.0.0/16"), prefix("fd10::/48")}
+		in.Nodes[0].PodCIDRs, in.Nodes[1].PodCIDRs = nil, nil
+		return in
+	}
+	for _, test := range []struct {
+		name   string
+		before *model.Input
+		change func(t *testing.T, n *node)
+		want   []string
+	}{
+		{"it has no peers", nil, func(t *testing.T, n *node) { n.must(t, input()) }, nil},
+		{"the first peer comes", nil, func(t *testing.T, n *node) { n.must(t, input(peer(1))) }, append(all(one, one6), "0.0.0.0/0 "+one)},
+		{"another one comes", ptr.To(input(peer(1))), func(t *testing.T, n *node) { n.must(t, input(peer(1), peer(2))) }, nil},
+		{"the last one goes", ptr.To(input(peer(1))), func(t *testing.T, n *node) { n.must(t, input()) }, nil},
+		{"somebody empties all chains", ptr.To(input(peer(1), peer(2))), func(t *testing.T, n *node) {
+			n.outer.Flush(model.IPv4, model.NATTable)
+			n.must(t, input(peer(1), peer(2)))
+		}, []string{"0.0.0.0/0 " + two, "10.0.0.0/16 " + two, "0.0.0.0/0 " + two}},
+		{"the pods are elsewhere", ptr.To(input(peer(1))), func(t *testing.T, n *node) { n.must(t, otherwise(input(peer(1)))) },
+			[]string{"10.0.0.0/16 " + one, "10.9.0.0/16 " + one}},
+		{"the pods are elsewhere, and so is the peer", ptr.To(input(peer(1))), func(t *testing.T, n *node) { n.must(t, otherwise(input(peer(2)))) },
+			[]string{"10.0.0.0/16 " + two, "10.9.0.0/16 " + two}},
+		{"all is removed", ptr.To(input(peer(1), peer(2))), func(t *testing.T, n *node) {
+			if err := n.teardown(); err != nil {
+				t.Fatal(err)
+			}
+		}, []string{"10.0.0.0/16 " + two, "192.168.1.1/32 " + two, "192.168.1.1/32 " + two, "fd10::/48 " + two6}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			n := newNode()
+			if test.before != nil {
+				n.must(t, *test.before)
+			}
+			n.outer.Forgotten = nil
+			test.change(t, n)
+			var got []string
+			for _, f := range n.outer.Forgotten {
+				got = append(got, fmt.Sprint(f.To, " ", f.With))
+			}
+			slices.Sort(got)
+			slices.Sort(test.want)
+			if !slices.Equal(got, test.want) {
+				t.Errorf("forgotten were %q, and not %q", got, test.want)
+			}
+		})
+	}
+}
+
+// Two peers are given the same address for the same target. Only who loses it is
+// meant.
+func TestWhatAnotherPeerIsStillCalledByIsForgottenAllTheSame(t *testing.T) {
+	first, second := peer(1), peer(2)
+	shared := model.Mapping{Seen: netip.MustParseAddr("10.70.0.1"), Target: netip.MustParseAddr("172.20.0.1")}
+	first.Mappings, second.Mappings = []model.Mapping{shared}, []model.Mapping{shared}
+	n := newNode()
+	n.must(t, input(first, second))
+	n.inner.Forgotten = nil
+	n.must(t, input(peer(1), second))
+	if got := fmt.Sprint(n.inner.Forgotten); got != "[{172.20.0.1/32 [10.101.0.0/16]}]" {
+		t.Errorf("forgotten was %s", got)
 	}
 }

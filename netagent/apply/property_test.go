@@ -5,6 +5,8 @@ package apply
 
 import (
 	"errors"
+	"net/netip"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -62,6 +64,58 @@ func TestEveryHistoryEndsInWhatIsWanted(t *testing.T) {
 		}
 		if diff := cmp.Diff(fresh.dump(), n.dump()); diff != "" {
 			t.Fatalf("(-fresh +after its history):\n%s", diff)
+		}
+	})
+}
+
+// Whatever comes and goes, and whoever empties chains: what is forgotten is with
+// somebody who is or was a peer.
+func TestNothingIsForgottenThatIsWithNoPeer(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n := newNode()
+		var ranges []netip.Prefix
+		for range rapid.IntRange(1, 5).Draw(t, "changes") {
+			var peers []model.Peer
+			for number := byte(1); number <= 3; number++ {
+				if rapid.Bool().Draw(t, "has peer") {
+					p := peer(number)
+					p.Local[0].Seen = rapid.SampledFrom([]netip.Prefix{prefix("10.2.0.0/16"), prefix("10.3.0.0/16"), p.Local[0].Own}).Draw(t, "called")
+					for host := range byte(rapid.IntRange(0, 80).Draw(t, "mappings")) {
+						p.Mappings = append(p.Mappings, model.Mapping{Seen: netip.AddrFrom4([4]byte{10, 70, number, host}), Target: netip.AddrFrom4([4]byte{172, 20, number, host})})
+					}
+					peers = append(peers, p)
+					ranges = append(ranges, p.Remote...)
+				}
+			}
+			in := input(peers...)
+			if rapid.Bool().Draw(t, "other pods") {
+				in.PodCIDRs[0] = prefix("10.9.0.0/16")
+				in.Nodes[0].PodCIDRs, in.Nodes[1].PodCIDRs = nil, nil
+				for i := range in.Peers {
+					in.Peers[i].Local[0] = model.Remap{Own: in.PodCIDRs[0], Seen: in.PodCIDRs[0]}
+				}
+			}
+			var err error
+			switch rapid.IntRange(0, 4).Draw(t, "what else") {
+			case 0:
+				err = n.teardown()
+			case 1:
+				n.outer.Flush(model.IPv4, model.NATTable)
+				n.inner.Flush(model.IPv4, model.NATTable)
+			}
+			if _, failed := n.apply(in); failed != nil || err != nil {
+				t.Fatal(failed, err)
+			}
+		}
+		for _, forgotten := range slices.Concat(n.outer.Forgotten, n.inner.Forgotten) {
+			if len(forgotten.With) == 0 {
+				t.Fatalf("%v is with anybody", forgotten)
+			}
+			for _, with := range forgotten.With {
+				if !slices.Contains(ranges, with) {
+					t.Fatalf("%v is with somebody who never was a peer", forgotten)
+				}
+			}
 		}
 	})
 }

@@ -5,6 +5,7 @@ package kernel
 
 import (
 	"fmt"
+	"net"
 	"net/netip"
 	"slices"
 
@@ -33,13 +34,17 @@ func (n *Namespace) ForgetConnections(f model.Family, translations []Translation
 type anyOf []Translation
 
 // MatchConntrackFlow tells whether a connection is one of them. Its answers are
-// sent to what the addresses have become.
+// sent to what the addresses have become, by who was called in the end: of a
+// Service, one of its endpoints. What we are called by the peers is left out of
+// who it is with, since they may call us as we call others.
 func (all anyOf) MatchConntrackFlow(flow *netlink.ConntrackFlow) bool {
-	within := func(ranges []netip.Prefix, one, other []byte) bool {
-		return slices.ContainsFunc(ranges, func(p netip.Prefix) bool { return p.Contains(addrOf(one)) || p.Contains(addrOf(other)) })
+	within := func(ranges []netip.Prefix, some ...net.IP) bool {
+		return slices.ContainsFunc(ranges, func(p netip.Prefix) bool {
+			return slices.ContainsFunc(some, func(ip net.IP) bool { return p.Contains(addrOf(ip)) })
+		})
 	}
 	return slices.ContainsFunc(all, func(t Translation) bool {
 		return within([]netip.Prefix{t.To}, flow.Reverse.SrcIP, flow.Reverse.DstIP) &&
-			(len(t.With) == 0 || within(t.With, flow.Forward.SrcIP, flow.Forward.DstIP))
+			within(t.With, flow.Forward.SrcIP, flow.Forward.DstIP, flow.Reverse.SrcIP)
 	})
 }

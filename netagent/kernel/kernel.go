@@ -136,7 +136,8 @@ type Connections interface {
 // with some others.
 type Translation struct {
 	To netip.Prefix
-	// With is who is at one end, before any translation; anybody if it is empty.
+	// With is who calls or is called, before any translation, or who answers;
+	// nobody if it is empty.
 	With []netip.Prefix
 }
 

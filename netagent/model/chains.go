@@ -12,6 +12,9 @@ import (
 // NATTable is the table of iptables in which addresses become others.
 const NATTable = "nat"
 
+// FromPeersChain is the chain of a node that the ranges of all peers lead to.
+const FromPeersChain = ChainPrefix + "FROM-PEERS"
+
 // Other tables, and chains of iptables.
 const (
 	mangleTable = "mangle"
@@ -21,7 +24,6 @@ const (
 	inputChain       = ChainPrefix + "INPUT"
 	forwardChain     = ChainPrefix + "FORWARD"
 	postroutingChain = ChainPrefix + "POSTROUTING"
-	fromPeersChain   = ChainPrefix + "FROM-PEERS"
 )
 
 // hostChains are those of a node. No masquerading of a CNI or of kube-proxy may
@@ -29,7 +31,7 @@ const (
 // what is no pod gets the node's, which the gateway finds the way back to.
 func (v *view) hostChains(s *State, f Family, peers []Peer) {
 	post := Chain{Family: f, Table: NATTable, Name: postroutingChain}
-	from := Chain{Family: f, Table: NATTable, Name: fromPeersChain}
+	from := Chain{Family: f, Table: NATTable, Name: FromPeersChain}
 	// An ACCEPT would only end this table: somebody else's chain of nftables, at
 	// the same hook, could masquerade after it. NETMAP to the same range is a
 	// translation, and there is one of them.
@@ -40,7 +42,7 @@ func (v *view) hostChains(s *State, f Family, peers []Peer) {
 	var remote []way
 	for _, p := range peers {
 		for _, r := range ofFamily(p.Remote, f) {
-			remote = append(remote, way{prefix: r, target: fromPeersChain})
+			remote = append(remote, way{prefix: r, target: FromPeersChain})
 		}
 	}
 	further := post.spread("-s %s", remote)

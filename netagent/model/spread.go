@@ -21,6 +21,10 @@ const (
 	maxLevels = 6
 )
 
+// TreeChainPrefix begins the names of the chains that rules of another one are
+// spread over.
+const TreeChainPrefix = ChainPrefix + "T-"
+
 // way is what happens to packets of a range, or to those of them that match
 // something: the rest of a rule, behind -j.
 type way struct {
@@ -121,5 +125,5 @@ func commonBits(a, b netip.Prefix) int {
 // treeChain names the chain of a tree that is about a range.
 func treeChain(root string, p netip.Prefix) string {
 	sum := sha256.Sum256([]byte(root + " " + p.String()))
-	return ChainPrefix + "T-" + lowerBase32.EncodeToString(sum[:])[:20]
+	return TreeChainPrefix + lowerBase32.EncodeToString(sum[:])[:20]
 }

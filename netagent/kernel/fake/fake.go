@@ -141,6 +141,17 @@ func (k *Kernel) AddRuleOfOthers(f model.Family, table, base, rule string) {
 	k.bases[at] = append(k.bases[at], rule)
 }
 
+// Flush empties the chains of a table, as somebody else would.
+func (k *Kernel) Flush(f model.Family, table string) {
+	for _, chains := range []map[chainKey][]string{k.chains, k.bases} {
+		for at := range chains {
+			if at.family == f && at.table == table {
+				chains[at] = nil
+			}
+		}
+	}
+}
+
 // AddLinkOfOthers makes a link that is not ours.
 func (k *Kernel) AddLinkOfOthers(name string) {
 	k.links[name] = kernel.Link{Link: model.Link{Name: name, Kind: "bridge", MTU: 1500}, Up: true}
