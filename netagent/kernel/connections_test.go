@@ -4,11 +4,11 @@
 package kernel
 
 import (
-	"net"
 	"net/netip"
 	"testing"
 
-	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netlink/nl"
+	"golang.org/x/sys/unix"
 )
 
 // A node of rome, 172.18.0.2, whose pods are in 10.0.0.0/16. It calls milan's
@@ -34,13 +34,49 @@ func TestConnectionsOfAPeerAloneAreForgotten(t *testing.T) {
 		"milan calls us as we call naples":         {Translation{anything, []netip.Prefix{naples}}, "10.0.1.2", "10.1.1.2", "10.1.1.2", "10.2.1.2", false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			flow := &netlink.ConntrackFlow{
-				Forward: netlink.IPTuple{SrcIP: net.ParseIP(test.from), DstIP: net.ParseIP(test.to)},
-				Reverse: netlink.IPTuple{SrcIP: net.ParseIP(test.answeredBy), DstIP: net.ParseIP(test.answeredTo)},
-			}
-			if got := (anyOf{test.translation}).MatchConntrackFlow(flow); got != test.want {
+			c := connection{netip.MustParseAddr(test.from), netip.MustParseAddr(test.to), netip.MustParseAddr(test.answeredBy), netip.MustParseAddr(test.answeredTo)}
+			if got := newStale([]Translation{test.translation}).has(c); got != test.want {
 				t.Errorf("it is forgotten: %v", got)
 			}
 		})
+	}
+}
+
+// message is what the kernel says of a connection.
+func message(c connection) []byte {
+	tuple := func(kind int, from, to netip.Addr) *nl.RtAttr {
+		src, dst := nl.CTA_IP_V4_SRC, nl.CTA_IP_V4_DST
+		if from.Is6() {
+			src, dst = nl.CTA_IP_V6_SRC, nl.CTA_IP_V6_DST
+		}
+		direction := nl.NewRtAttr(unix.NLA_F_NESTED|kind, nil)
+		addresses := direction.AddRtAttr(unix.NLA_F_NESTED|nl.CTA_TUPLE_IP, nil)
+		addresses.AddRtAttr(src, from.AsSlice())
+		addresses.AddRtAttr(dst, to.AsSlice())
+		direction.AddRtAttr(unix.NLA_F_NESTED|nl.CTA_TUPLE_PROTO, nil).AddRtAttr(nl.CTA_PROTO_NUM, []byte{unix.IPPROTO_UDP})
+		return direction
+	}
+	b := (&nl.Nfgenmsg{NfgenFamily: unix.AF_INET}).Serialize()
+	b = append(b, tuple(nl.CTA_TUPLE_ORIG, c.from, c.to).Serialize()...)
+	b = append(b, tuple(nl.CTA_TUPLE_REPLY, c.answeredBy, c.answeredTo).Serialize()...)
+	return append(b, nl.NewRtAttr(nl.CTA_STATUS, nl.BEUint32Attr(14)).Serialize()...)
+}
+
+func TestAConnectionIsReadHoweverMuchOfItIsThere(t *testing.T) {
+	for _, want := range []connection{
+		{netip.MustParseAddr("10.0.1.2"), netip.MustParseAddr("10.96.0.9"), netip.MustParseAddr("10.1.1.2"), netip.MustParseAddr("10.2.1.2")},
+		{netip.MustParseAddr("fd10::2"), netip.MustParseAddr("fd96::9"), netip.MustParseAddr("fd11::2"), netip.MustParseAddr("fd12::2")},
+	} {
+		whole := message(want)
+		if got := connectionOf(whole); got != want {
+			t.Errorf("%+v was read, and not %+v", got, want)
+		}
+		for length := range whole {
+			for _, end := range []netip.Addr{connectionOf(whole[:length]).from, connectionOf(whole[:length]).answeredTo} {
+				if end.IsValid() && end != want.from && end != want.answeredTo {
+					t.Errorf("of %d bytes %s was read", length, end)
+				}
+			}
+		}
 	}
 }
