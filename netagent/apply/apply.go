@@ -36,14 +36,16 @@ func New(k kernel.Kernel) *Applier {
 }
 
 // Apply makes the namespace hold a state, and returns how often it wrote. It
-// does as much as it can; after an error, apply again. States are applied in
+// does as much as it can; after an error, apply again. That connections of before
+// go on as they were is none. States are applied in
 // this order: the gateway's host, the gateway's inside, the route agent's.
 func (a *Applier) Apply(s model.State) (writes int, err error) {
 	a.writes = 0
 	errs := []error{a.links(s), a.sysctls(s), a.onLinks(s)}
 	// What a peer may call is written before it can call anything.
 	guarded := a.chains(s)
-	errs = append(errs, guarded, a.tunnel(s, guarded == nil), a.routes(s), a.rules(s), a.forget())
+	errs = append(errs, guarded, a.tunnel(s, guarded == nil), a.routes(s), a.rules(s))
+	a.forget()
 	return a.writes, errors.Join(errs...)
 }
 

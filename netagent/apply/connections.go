@@ -9,24 +9,34 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/klog/v2"
+
 	"liqo.io/federation/netagent/kernel"
 	"liqo.io/federation/netagent/model"
 )
 
+// maxStale bounds the translations that are kept while nothing can be forgotten.
+const maxStale = 4096
+
 // forget has the kernel forget the connections whose addresses would become
 // something else now than they have: it translates the first packet of a
 // connection, and does the same to all others for as long as there are some.
-func (a *Applier) forget() error {
+// Where that cannot be, the node is as it should be all the same, and the next
+// pass tries again.
+func (a *Applier) forget() {
 	for _, f := range []model.Family{model.IPv4, model.IPv6} {
-		if len(a.stale[f]) == 0 {
+		stale := a.stale[f]
+		if len(stale) == 0 {
 			continue
 		}
-		if err := a.write(a.kernel.ForgetConnections(f, a.stale[f])); err != nil {
-			return err
+		if err := a.kernel.ForgetConnections(f, stale); err != nil {
+			klog.Background().Error(err, "Connections go on with the addresses that they have", "family", f, "translations", len(stale))
+			a.stale[f] = stale[max(0, len(stale)-maxStale):]
+			continue
 		}
+		a.writes++
 		delete(a.stale, f)
 	}
-	return nil
 }
 
 // translations are what addresses have become by the chains of the table nat as

@@ -4,6 +4,7 @@
 package apply
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -11,6 +12,7 @@ import (
 
 	"k8s.io/utils/ptr"
 
+	"liqo.io/federation/netagent/kernel"
 	"liqo.io/federation/netagent/model"
 )
 
@@ -161,5 +163,40 @@ func TestWhatAnotherPeerIsStillCalledByIsForgottenAllTheSame(t *testing.T) {
 	n.must(t, input(peer(1), second))
 	if got := fmt.Sprint(n.inner.Forgotten); got != "[{172.20.0.1/32 [10.101.0.0/16]}]" {
 		t.Errorf("forgotten was %s", got)
+	}
+}
+
+// A kernel that does not let connections be forgotten has everything else, and is
+// asked again.
+func TestWhatCannotBeForgottenFailsNothingAndIsTriedAgain(t *testing.T) {
+	n := newNode()
+	n.must(t, input(peer(1)))
+	n.inner.Forgotten = nil
+	called := peer(1)
+	called.Local = slices.Clone(called.Local)
+	called.Local[0].Seen = prefix("10.3.0.0/16")
+	host, inside, _, err := model.Gateway(input(called))
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.inner.CannotForget = errors.New("no such subsystem")
+	for range 3 {
+		if _, err := n.host.Apply(host); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := n.inside.Apply(inside); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if writes, err := n.inside.Apply(inside); writes != 0 || err != nil {
+		t.Errorf("a pass that changes nothing wrote %d times: %v", writes, err)
+	}
+	if n.inner.NotForgotten != 4 || len(n.inner.Forgotten) != 0 {
+		t.Errorf("it was tried %d times, and forgotten was %v", n.inner.NotForgotten, n.inner.Forgotten)
+	}
+	n.inner.CannotForget = nil
+	n.must(t, input(called))
+	if !slices.ContainsFunc(n.inner.Forgotten, func(f kernel.Translation) bool { return f.To == prefix("10.2.0.0/16") }) {
+		t.Errorf("forgotten was %v", n.inner.Forgotten)
 	}
 }

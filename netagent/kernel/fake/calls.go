@@ -282,7 +282,14 @@ func (k *Kernel) ChangeChains(f model.Family, table string, change kernel.ChainC
 
 // ForgetConnections notes what was to be forgotten.
 func (k *Kernel) ForgetConnections(_ model.Family, translations []kernel.Translation) error {
-	return k.call(true, always(func() { k.Forgotten = append(k.Forgotten, translations...) }))
+	err := k.CannotForget
+	if err == nil {
+		err = k.call(true, always(func() { k.Forgotten = append(k.Forgotten, translations...) }))
+	}
+	if err != nil {
+		k.NotForgotten++
+	}
+	return err
 }
 
 // Sysctl reads a setting.

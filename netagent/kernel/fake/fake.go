@@ -32,6 +32,10 @@ type Kernel struct {
 	PacketsReceived, PacketsSent uint64
 	// Forgotten are the translations whose connections were forgotten.
 	Forgotten []kernel.Translation
+	// CannotForget is why no connection can be forgotten, if there is a reason.
+	CannotForget error
+	// NotForgotten counts how often none was.
+	NotForgotten int
 
 	links     map[string]kernel.Link
 	addresses map[model.Address]bool
