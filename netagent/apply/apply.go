@@ -41,10 +41,11 @@ func New(k kernel.Kernel) *Applier {
 // this order: the gateway's host, the gateway's inside, the route agent's.
 func (a *Applier) Apply(s model.State) (writes int, err error) {
 	a.writes = 0
-	errs := []error{a.links(s), a.sysctls(s), a.onLinks(s)}
-	// What a peer may call is written before it can call anything.
-	guarded := a.chains(s)
-	errs = append(errs, guarded, a.tunnel(s, guarded == nil), a.routes(s), a.rules(s))
+	errs := []error{a.links(s), a.sysctls(s), a.onLinks(s), a.narrow(s)}
+	// What a peer may call is written before it can call anything, and is not
+	// widened before others have lost it.
+	unguarded, err := a.chains(s)
+	errs = append(errs, err, a.tunnel(s, unguarded), a.routes(s), a.rules(s))
 	a.forget()
 	return a.writes, errors.Join(errs...)
 }

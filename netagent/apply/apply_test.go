@@ -106,32 +106,41 @@ func (n *node) must(t *testing.T, in model.Input) string {
 	return n.dump()
 }
 
-// serves tells whether a peer is one of the tunnel's.
-func (n *node) serves(t *testing.T, p model.Peer) bool {
+// allowed are the ranges that a peer has in the tunnel; nil: it is none of its
+// peers.
+func (n *node) allowed(t *testing.T, p model.Peer) []netip.Prefix {
 	t.Helper()
 	tunnel, err := n.inner.Tunnel(model.TunnelLink)
+	if errors.Is(err, unix.ENODEV) {
+		return nil
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	return slices.ContainsFunc(tunnel.Peers, func(has model.TunnelPeer) bool { return has.PublicKey == p.PublicKey })
-}
-
-// guards tells whether there are rules in each family about what a peer may
-// call.
-func (n *node) guards(t *testing.T, p model.Peer) bool {
-	t.Helper()
-	for i, f := range []model.Family{model.IPv4, model.IPv6} {
-		chains, _, err := n.inner.Chains(f)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !slices.ContainsFunc(chains, func(c model.Chain) bool {
-			return c.Table == "mangle" && slices.ContainsFunc(c.Rules, func(rule string) bool { return strings.HasPrefix(rule, "-s "+p.Remote[i].String()+" ") })
-		}) {
-			return false
+	for _, has := range tunnel.Peers {
+		if has.PublicKey == p.PublicKey {
+			return append([]netip.Prefix{}, has.AllowedIPs...)
 		}
 	}
-	return true
+	return nil
+}
+
+// judges is the chain that says what may be called from a range; empty: there is
+// none.
+func (n *node) judges(t *testing.T, from netip.Prefix) string {
+	t.Helper()
+	chains, _, err := n.inner.Chains(model.FamilyOf(from.Addr()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range chains {
+		for _, rule := range c.Rules {
+			if to, ok := strings.CutPrefix(rule, "-s "+from.String()+" -i liqo.wg -j "); ok && c.Table == "mangle" {
+				return to
+			}
+		}
+	}
+	return ""
 }
 
 func TestASecondPassWritesNothing(t *testing.T) {
@@ -205,8 +214,10 @@ func TestEveryCallMayFailOnce(t *testing.T) {
 				t.Fatalf("call %d failed and Apply says %v", number, err)
 			}
 			n.outer.Fail, n.inner.Fail = nil, nil
-			if n.serves(t, peer(1)) && !n.guards(t, peer(1)) {
-				t.Fatalf("after call %d failed, a peer is served without its chains", number)
+			for _, r := range n.allowed(t, peer(1)) {
+				if n.judges(t, r) == "" {
+					t.Fatalf("after call %d failed, a peer has %s without its chains", number, r)
+				}
 			}
 			if diff := cmp.Diff(want, n.must(t, input(peer(1)))); diff != "" {
 				t.Fatalf("after call %d failed (-want +got):\n%s", number, diff)
@@ -258,5 +269,97 @@ func TestAPeerThatMovedIsLeftWhereItIs(t *testing.T) {
 	moved.Endpoint = netip.MustParseAddrPort("172.16.0.99:51820")
 	if !strings.Contains(n.must(t, input(moved)), moved.Endpoint.String()) {
 		t.Error("the new endpoint was not set")
+	}
+}
+
+// A range moves from one peer to another, which got it by mistake and gives it back.
+// At no time has either of them what the other one's chains are for.
+func TestARangeThatMovesIsNeverBoths(t *testing.T) {
+	first, second := peer(1), peer(2)
+	with := func(p model.Peer, ranges ...netip.Prefix) model.Peer {
+		p.Remote = append(slices.Clone(p.Remote), ranges...)
+		return p
+	}
+	moving := prefix("10.200.0.0/16")
+	n := newNode()
+	n.must(t, input(with(first, moving), second))
+	chains := map[model.PublicKey]string{first.PublicKey: n.judges(t, first.Remote[0]), second.PublicKey: n.judges(t, second.Remote[0])}
+	looks := 0
+	var look func(int)
+	look = func(int) {
+		n.inner.After = nil
+		defer func() { n.inner.After = look }()
+		looks++
+		for _, p := range []model.Peer{first, second} {
+			for _, r := range n.allowed(t, p) {
+				if judge := n.judges(t, r); judge != chains[p.PublicKey] {
+					t.Errorf("%s has %s, which %q is for", p.ClusterID, r, judge)
+				}
+			}
+		}
+	}
+	n.inner.After = look
+	for _, in := range []model.Input{input(first, with(second, moving)), input(with(first, moving), second), input(second), input(first)} {
+		if _, err := n.apply(in); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if looks == 0 {
+		t.Error("nobody looked")
+	}
+}
+
+// Chains that cannot be written keep peers from what they are about, and from
+// nothing else.
+func TestChainsThatFailKeepPeersFromMoreAndLetThemHaveLess(t *testing.T) {
+	four := func(n byte) model.Peer {
+		p := peer(n)
+		p.Local, p.Remote = p.Local[:1], p.Remote[:1]
+		return p
+	}
+	longer, shorter, half := peer(1), peer(1), peer(1)
+	longer.Remote = append(slices.Clone(longer.Remote), prefix("10.200.0.0/16"), prefix("fd11:200::/48"))
+	shorter.Remote = shorter.Remote[:1]
+	half.Remote = []netip.Prefix{prefix("10.101.128.0/17"), prefix("fd11:1::/48")}
+	one, one6 := peer(1).Remote[0], peer(1).Remote[1]
+	for _, test := range []struct {
+		name         string
+		fails        []model.Family
+		before, want model.Peer
+		has          []netip.Prefix // of the first peer
+	}{
+		{"IPv6, and a peer without it comes", []model.Family{model.IPv6}, four(2), four(1), []netip.Prefix{one}},
+		{"IPv6, and a peer with both comes", []model.Family{model.IPv6}, four(2), peer(1), []netip.Prefix{one}},
+		{"IPv4, and a peer without IPv6 comes", []model.Family{model.IPv4}, peer(2), four(1), nil},
+		{"both, and a peer comes", []model.Family{model.IPv4, model.IPv6}, peer(2), peer(1), nil},
+		{"both, and a peer goes", []model.Family{model.IPv4, model.IPv6}, peer(1), peer(2), nil},
+		{"both, and a peer gets more", []model.Family{model.IPv4, model.IPv6}, peer(1), longer, []netip.Prefix{one, one6}},
+		{"IPv6, and a peer gets more", []model.Family{model.IPv6}, peer(1), longer, []netip.Prefix{one, prefix("10.200.0.0/16"), one6}},
+		{"both, and a peer has less", []model.Family{model.IPv4, model.IPv6}, longer, peer(1), []netip.Prefix{one, one6}},
+		{"IPv6, and a peer has none of it", []model.Family{model.IPv6}, peer(1), shorter, []netip.Prefix{one}},
+		{"both, and a peer has half of its range", []model.Family{model.IPv4, model.IPv6}, peer(1), half, half.Remote},
+		{"both, and a peer has twice its range", []model.Family{model.IPv4, model.IPv6}, half, peer(1), half.Remote},
+	} {
+		for _, table := range []string{"", "mangle", model.NATTable} {
+			t.Run(fmt.Sprintf("%s: table %q", test.name, table), func(t *testing.T) {
+				n := newNode()
+				n.must(t, input(test.before))
+				n.inner.FailChains = func(f model.Family, at string) error {
+					if at == table && slices.Contains(test.fails, f) {
+						return errors.New("no luck")
+					}
+					return nil
+				}
+				_, _ = n.apply(input(test.want)) // where nothing changes it may succeed
+				if got := n.allowed(t, peer(1)); !slices.Equal(got, test.has) {
+					t.Errorf("it has %v, and not %v", got, test.has)
+				}
+				n.inner.FailChains = nil
+				fresh := newNode()
+				if diff := cmp.Diff(fresh.must(t, input(test.want)), n.must(t, input(test.want))); diff != "" {
+					t.Errorf("when they can be written again (-fresh +after that):\n%s", diff)
+				}
+			})
+		}
 	}
 }

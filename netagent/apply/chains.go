@@ -12,13 +12,14 @@ import (
 	"liqo.io/federation/netagent/model"
 )
 
-// chains changes the tables that differ, each in one call.
-func (a *Applier) chains(s model.State) error {
+// chains changes the tables that differ, each in one call. It returns the families
+// of which not all tables are as they should be.
+func (a *Applier) chains(s model.State) (unguarded []model.Family, err error) {
 	var errs []error
 	for _, f := range s.Scope.Families {
 		chains, jumps, err := a.kernel.Chains(f)
 		if err != nil {
-			errs = append(errs, err)
+			errs, unguarded = append(errs, err), append(unguarded, f)
 			continue
 		}
 		changes := make(map[string]*kernel.ChainChange)
@@ -48,14 +49,15 @@ func (a *Applier) chains(s model.State) error {
 		}
 		for _, table := range slices.Sorted(maps.Keys(changes)) {
 			err := a.write(a.kernel.ChangeChains(f, table, *changes[table]))
-			errs = append(errs, err)
-			if err == nil && table == model.NATTable {
+			if err != nil {
+				errs, unguarded = append(errs, err), append(unguarded, f)
+			} else if table == model.NATTable {
 				notNAT := func(c model.Chain) bool { return c.Table != table }
 				a.stale[f] = append(a.stale[f], translations(slices.DeleteFunc(chains, notNAT), slices.DeleteFunc(wanted, notNAT))...)
 			}
 		}
 	}
-	return errors.Join(errs...)
+	return unguarded, errors.Join(errs...)
 }
 
 // jumpDifference tells which jumps are missing, and which are there once too

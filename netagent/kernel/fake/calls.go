@@ -221,7 +221,7 @@ func (k *Kernel) Implementation(string) kernel.Implementation { return kernel.In
 
 // Chains returns our chains and the jumps to them.
 func (k *Kernel) Chains(f model.Family) (chains []model.Chain, jumps []model.Jump, err error) {
-	err = k.call(false, always(func() {
+	err = k.callChains(false, f, "", always(func() {
 		for at, rules := range k.chains {
 			if at.family == f {
 				chains = append(chains, model.Chain{Family: f, Table: at.table, Name: at.name, Rules: slices.Clone(rules)})
@@ -241,7 +241,7 @@ func (k *Kernel) Chains(f model.Family) (chains []model.Chain, jumps []model.Jum
 // ChangeChains changes one table. Like iptables it refuses to delete a chain
 // that something leads to.
 func (k *Kernel) ChangeChains(f model.Family, table string, change kernel.ChainChange) error {
-	return k.call(true, func() error {
+	return k.callChains(true, f, table, func() error {
 		chains, bases := maps.Clone(k.chains), maps.Clone(k.bases)
 		for _, c := range change.Set {
 			chains[chainKey{f, table, c.Name}] = slices.Clone(c.Rules)

@@ -26,6 +26,9 @@ type Kernel struct {
 	// Fail is asked before every call, by its number from 1; an error fails
 	// the call, which changes nothing.
 	Fail func(call int) error
+	// FailChains is asked before the chains of a family are read, with no table, and
+	// before one of its tables is changed.
+	FailChains func(f model.Family, table string) error
 	// After is told of every call that was done.
 	After func(call int)
 	// PacketsReceived and PacketsSent are what tunnels have carried.
@@ -190,6 +193,16 @@ func (k *Kernel) call(write bool, do func() error) error {
 		k.After(number)
 	}
 	return err
+}
+
+// callChains is a call about the chains of a family.
+func (k *Kernel) callChains(write bool, f model.Family, table string, do func() error) error {
+	if k.FailChains != nil {
+		if err := k.FailChains(f, table); err != nil {
+			return err
+		}
+	}
+	return k.call(write, do)
 }
 
 // onLink does what needs a link.
