@@ -29,6 +29,11 @@ const (
 	leaseDuration = 15 * time.Second
 	// renewal is how often the holder renews it.
 	renewal = 5 * time.Second
+	// One that does not bring its node to what it should be leaves the Lease to
+	// others for so long. It renews it sooner than others like it take it, so that
+	// these do not take turns, and sooner than this cluster's controllers miss it.
+	unableRenews = 2 * leaseDuration
+	unableTakes  = 3 * leaseDuration
 	// askEvery is how often one that stands by asks the active one, and
 	// mayMiss how many answers in a row may be missing.
 	askEvery = 250 * time.Millisecond
@@ -53,7 +58,8 @@ type Election struct {
 	// that nobody listens there.
 	Ask func(ctx context.Context, node string, patience time.Duration) error
 	// Able tells whether this gateway brings its node to what it should be. One
-	// that does not neither takes the Lease nor keeps it from others.
+	// that does not leaves the Lease to one that does. Where none does, as by
+	// something that all nodes lack, one of them has it all the same.
 	Able func() bool
 	// Changed is called when another gateway is the active one.
 	Changed func()
@@ -132,33 +138,40 @@ const (
 	ask   action = "ask" // the holder whether it is alive
 	renew action = "renew"
 	take  action = "take"
+	leave action = "leave" // it to others, for now
 )
 
 // next tells what to do. One that was heard of and is silent now is dead. One
 // that was never heard of may be alive and out of reach from here, as one that
 // took the Lease from us: it keeps the Lease while it renews it. That keeps two
-// gateways which cannot reach each other from taking turns.
-func (e *Election) next() (action, string) {
+// gateways which cannot reach each other from taking turns. One that is not able
+// waits for somebody else to do either, and asks meanwhile.
+func (e *Election) next(able bool) (action, string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	held := holder(e.lease)
-	silent := e.missed >= mayMiss
+	held, lies := holder(e.lease), e.Clock.Since(e.since)
+	dead := e.missed >= mayMiss && (e.answered || lies > leaseDuration)
 	switch {
-	case held == e.Self:
+	case held == e.Self && (able || lies > unableRenews):
 		return renew, held
-	case held == "":
+	case held != e.Self && (held == "" || dead) && (able || lies > unableTakes):
 		return take, held
-	case silent && (e.answered || e.Clock.Since(e.since) > leaseDuration):
-		return take, held
+	case held == e.Self || held == "":
+		return leave, held
 	}
 	return ask, held
 }
 
 // Run takes part until the context ends. The Lease has to be observed before.
 func (e *Election) Run(ctx context.Context) {
+	e.mu.Lock()
+	if e.since.IsZero() {
+		e.since = e.Clock.Now() // it is missed since now
+	}
+	e.mu.Unlock()
 	for ctx.Err() == nil {
 		wait := askEvery
-		switch do, held := e.next(); do {
+		switch do, held := e.next(e.Able()); do {
 		case ask:
 			began := e.Clock.Now()
 			err := e.Ask(ctx, held, askEvery)
@@ -168,9 +181,6 @@ func (e *Election) Run(ctx context.Context) {
 			}
 			wait -= e.Clock.Since(began)
 		case renew, take:
-			if !e.Able() {
-				break // it is looked at again soon
-			}
 			if err := e.write(ctx, e.Self); err == nil {
 				wait = renewal
 			} else if ctx.Err() == nil {

@@ -25,6 +25,9 @@ import (
 
 // Time is that of the bubbles that the tests run in: sleeping takes none.
 
+// watchDelay is how much later than the answer to a write a watch tells of it.
+const watchDelay = 5 * time.Millisecond
+
 // cluster is an API server with one Lease, and gateways that may be cut off
 // from it and from each other.
 type cluster struct {
@@ -38,7 +41,6 @@ type cluster struct {
 	silent   map[string]bool // who does not answer
 	refuses  map[string]bool // where nobody listens
 	unable   map[string]bool // who does not bring its node to what it should be
-	watches  sync.WaitGroup
 }
 
 func newCluster() *cluster {
@@ -70,12 +72,12 @@ func (c *cluster) write(lease *coordinationv1.Lease, known bool) (*coordinationv
 	}
 	c.mu.Unlock()
 	// A watch tells it a moment later than the answer.
-	c.watches.Go(func() {
-		time.Sleep(5 * time.Millisecond)
+	go func() {
+		time.Sleep(watchDelay)
 		for _, g := range watchers {
 			g.Observe(written)
 		}
-	})
+	}()
 	return written, nil
 }
 
@@ -129,7 +131,7 @@ func (c *cluster) join(t *testing.T, node string) (*Election, context.CancelFunc
 	}
 	done := make(chan struct{})
 	go func() { defer close(done); e.Run(ctx) }()
-	return e, func() { cancel(); <-done; c.watches.Wait(); c.set(func() { delete(c.gateways, node) }) }
+	return e, func() { cancel(); <-done; time.Sleep(2 * watchDelay); c.set(func() { delete(c.gateways, node) }) }
 }
 
 func want(t *testing.T, active string, all ...*Election) {
@@ -348,6 +350,106 @@ func TestOneThatCannotDoItsWorkNeitherTakesTheLeaseNorKeepsIt(t *testing.T) {
 	})
 }
 
+// Something that all nodes lack is no reason for none to be the active one.
+func TestWhereNobodyIsAbleOneHoldsTheLeaseAllTheSame(t *testing.T) {
+	// missed is when the controllers of this cluster count gateways as silent.
+	const missed = 40 * time.Second
+	for name, able := range map[string]bool{"from the beginning": false, "after some time": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := newCluster()
+				fail := func() {
+					for _, node := range []string{"rome-1", "rome-2"} {
+						c.unable[node], c.silent[node] = true, true
+					}
+				}
+				if !able {
+					fail()
+				}
+				first, stopFirst := c.join(t, "rome-1")
+				time.Sleep(time.Second)
+				second, stopSecond := c.join(t, "rome-2")
+				time.Sleep(unableTakes + time.Second)
+				c.set(fail)
+				for range 100 {
+					before, err := c.Get(t.Context(), agent.GatewayName, metav1.GetOptions{})
+					if err != nil {
+						t.Fatal(err)
+					}
+					time.Sleep(missed)
+					if now, err := c.Get(t.Context(), agent.GatewayName, metav1.GetOptions{}); err != nil || now.ResourceVersion == before.ResourceVersion {
+						t.Errorf("nobody has renewed the Lease: %v", err)
+					}
+				}
+				want(t, "rome-1", first, second)
+				if n := *c.lease.Spec.LeaseTransitions; n != 1 {
+					t.Errorf("the Lease has changed hands %d times", n)
+				}
+				// It dies, and the other one is all that there is.
+				stopFirst()
+				time.Sleep(unableTakes + time.Second)
+				want(t, "rome-2", second)
+				stopSecond()
+			})
+		})
+	}
+}
+
+func TestOneThatIsAbleComesBeforeOneThatIsNot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster()
+		transitions := func(want int32) {
+			t.Helper()
+			lease, err := c.Get(t.Context(), agent.GatewayName, metav1.GetOptions{})
+			if err != nil || *lease.Spec.LeaseTransitions != want {
+				t.Errorf("the Lease has changed hands otherwise than %d times: %v, %v", want, lease, err)
+			}
+		}
+		c.set(func() { c.unable["rome-1"], c.refuses["rome-1"] = true, true })
+		first, stopFirst := c.join(t, "rome-1")
+		time.Sleep(time.Hour)
+		want(t, "rome-1", first)
+		second, stopSecond := c.join(t, "rome-2")
+		time.Sleep(unableRenews)
+		want(t, "rome-2", first, second)
+		time.Sleep(time.Hour)
+		want(t, "rome-2", first, second)
+		transitions(2)
+		// While the able one starts again, the other one waits.
+		stopSecond()
+		c.set(func() { c.refuses["rome-2"] = true })
+		time.Sleep(unableTakes - 2*renewal)
+		want(t, "rome-2", first)
+		c.set(func() { c.refuses["rome-2"] = false })
+		second, stopSecond = c.join(t, "rome-2")
+		time.Sleep(time.Hour)
+		want(t, "rome-2", first, second)
+		transitions(2)
+		stopFirst()
+		stopSecond()
+	})
+}
+
+// What a gateway missed while it was not able counts no more when it is.
+func TestOneThatBecomesAbleTakesNothingFromOneThatAnswers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster()
+		first, stopFirst := c.join(t, "rome-1")
+		time.Sleep(time.Second)
+		second, stopSecond := c.join(t, "rome-2")
+		time.Sleep(time.Minute)
+		c.set(func() { c.unable["rome-2"], c.refuses["rome-1"] = true, true })
+		time.Sleep(10 * time.Second)
+		c.set(func() { c.refuses["rome-1"] = false })
+		time.Sleep(time.Second)
+		c.set(func() { c.unable["rome-2"] = false })
+		time.Sleep(time.Minute)
+		want(t, "rome-1", first, second)
+		stopFirst()
+		stopSecond()
+	})
+}
+
 func TestAnOlderStateOfTheLeaseIsNoNews(t *testing.T) {
 	e := NewElection("rome-2", nil, nil, nil, func() {})
 	state := func(version, holder string) *coordinationv1.Lease {
@@ -358,7 +460,7 @@ func TestAnOlderStateOfTheLeaseIsNoNews(t *testing.T) {
 	want(t, "rome-2", e)
 	e.Observe(nil)
 	want(t, "rome-2", e)
-	if do, _ := e.next(); do != take {
+	if do, _ := e.next(true); do != take {
 		t.Errorf("a Lease that was deleted: %s", do)
 	}
 }
