@@ -59,13 +59,18 @@ func (a api) tunnel(t *testing.T, name string) *v1alpha1.TunnelEndpoint {
 // eventually waits until something holds.
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	deadline := time.After(soon)
+	within(t, soon, what, holds)
+}
+
+func within(t *testing.T, patience time.Duration, what string, holds func() bool) {
+	t.Helper()
+	deadline := time.After(patience)
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for !holds() {
 		select {
 		case <-deadline:
-			t.Fatalf("after %s it is still not so that %s", soon, what)
+			t.Fatalf("after %s it is still not so that %s", patience, what)
 		case <-tick.C:
 		}
 	}
@@ -403,16 +408,27 @@ func TestAnHourOfPassesWritesNothing(t *testing.T) {
 		}
 		return all
 	}
-	running := transfer(t, w.Rome.Nodes[1].Pod, world.Addr("10.1.2.2"))
-	since, written, before := count((*world.Process).Passes), count((*world.Process).Writes), w.snapshot(t)
-	eventually(t, "every agent has made as many passes as in an hour", func() bool {
-		for i, n := range count((*world.Process).Passes) {
-			if n < since[i]+passes {
-				return false
+	// made waits until every agent has made so many passes more.
+	made := func(passes float64) {
+		t.Helper()
+		since := count((*world.Process).Passes)
+		within(t, lasting/2, fmt.Sprintf("every agent has made %v passes", passes), func() bool {
+			for i, n := range count((*world.Process).Passes) {
+				if n < since[i]+passes {
+					return false
+				}
 			}
-		}
-		return true
+			return true
+		})
+	}
+	var written []float64
+	within(t, lasting/2, "no agent writes any more", func() bool {
+		written = count((*world.Process).Writes)
+		made(2)
+		return slices.Equal(written, count((*world.Process).Writes))
 	})
+	running, before := transfer(t, w.Rome.Nodes[1].Pod, world.Addr("10.1.2.2")), w.snapshot(t)
+	made(passes)
 	if diff := cmp.Diff(written, count((*world.Process).Writes)); diff != "" {
 		t.Errorf("writes of the agents (-before +after):\n%s", diff)
 	}

@@ -8,12 +8,14 @@ package netns
 import (
 	"bufio"
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/netip"
 	"os"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -24,6 +26,9 @@ import (
 
 // port is where the servers listen, UDP and TCP.
 const port = 7000
+
+// lasting bounds what is in use while agents do many things.
+const lasting = 5 * time.Minute
 
 // patience bounds each exchange, the handshake and what is learned of MTUs on
 // the way included.
@@ -65,7 +70,7 @@ func serve(t *testing.T, ns *kernel.Namespace) {
 			}
 			go func() {
 				defer conn.Close()
-				_ = conn.SetDeadline(time.Now().Add(soon))
+				_ = conn.SetDeadline(time.Now().Add(lasting))
 				if _, err := fmt.Fprintln(conn, caller(conn.RemoteAddr())); err == nil {
 					_, _ = io.Copy(conn, conn)
 				}
@@ -89,30 +94,40 @@ func datagram(ns *kernel.Namespace, to netip.Addr, size int, patience time.Durat
 	return ask(conn, size, patience)
 }
 
-// ask sends a datagram by a socket until its answer comes, and returns whom the
-// server saw.
+// datagrams counts those that were sent.
+var datagrams atomic.Uint64
+
+// ask sends datagrams by a socket until one of them is answered, and returns whom
+// the server saw. No two are the same: what is answered late was sent before, when
+// something else may have been so.
 func ask(conn net.Conn, size int, patience time.Duration) (string, error) {
-	sent := bytes.Repeat([]byte("x"), size)
+	datagram := bytes.Repeat([]byte("x"), size)
+	sent := make(map[string]bool)
 	buffer := make([]byte, 65535)
+	came := "nothing came back"
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
-		if _, err := conn.Write(sent); err != nil && !errors.Is(err, unix.EMSGSIZE) {
+		copy(datagram, binary.LittleEndian.AppendUint64(nil, datagrams.Add(1)))
+		sent[string(datagram)] = true
+		if _, err := conn.Write(datagram); err != nil && !errors.Is(err, unix.EMSGSIZE) {
 			return "", err
 		}
 		_ = conn.SetReadDeadline(time.Now().Add(200 * time.Millisecond))
-		n, err := conn.Read(buffer)
-		if errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, unix.EMSGSIZE) {
-			continue // there is no answer, or the MTU on the way was learned
+		for {
+			n, err := conn.Read(buffer)
+			if errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, unix.EMSGSIZE) {
+				break // there is no answer, or the MTU on the way was learned
+			}
+			if err != nil {
+				return "", err
+			}
+			saw, echo, _ := bytes.Cut(buffer[:n], []byte("\n"))
+			if sent[string(echo)] {
+				return string(saw), nil
+			}
+			came = fmt.Sprintf("%d others came back", len(echo))
 		}
-		if err != nil {
-			return "", err
-		}
-		saw, echo, _ := bytes.Cut(buffer[:n], []byte("\n"))
-		if !bytes.Equal(echo, sent) {
-			return "", fmt.Errorf("of %d bytes, %d came back", size, len(echo))
-		}
-		return string(saw), nil
 	}
-	return "", fmt.Errorf("no answer to %d bytes sent to %s", size, conn.RemoteAddr())
+	return "", fmt.Errorf("no answer to %d bytes sent to %s: %s", size, conn.RemoteAddr(), came)
 }
 
 // call sends bytes over a connection and reads them back.
@@ -176,6 +191,7 @@ func (o *ongoing) run() error {
 	echo := make([]byte, len(sent))
 	for {
 		began := time.Now()
+		_ = o.conn.SetDeadline(began.Add(soon))
 		if _, err := o.conn.Write(sent); err != nil {
 			return err
 		}
