@@ -84,6 +84,45 @@ func TestWhoIsCalledOtherwiseIsSeenSoAtOnce(t *testing.T) {
 	}
 }
 
+// A node remembers its own connections, as those of pods with Services. Tunnels
+// that come and go, and chains that somebody empties, leave them alone.
+func TestConnectionsWithoutAPeerGoOn(t *testing.T) {
+	for _, iptables := range []string{"nft", "legacy"} {
+		t.Run(iptables, func(t *testing.T) {
+			w := newFabric(t, iptables)
+			n := w.Rome.Nodes[1]
+			serve(t, n.NS)
+			service := "PREROUTING -d 10.96.0.9 -j DNAT --to-destination 10.0.2.1"
+			run(t, n.NS, "iptables-"+iptables+" -t nat -A "+service)
+			conn, err := dial(n.Pod, "udp", world.Addr("10.96.0.9"), patience)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			goesOn := func(what string) {
+				t.Helper()
+				if _, err := ask(conn, 1, patience/5); err != nil {
+					t.Errorf("%s: %v", what, err)
+				}
+			}
+			goesOn("at first")
+			// From now on there is nothing but what the kernel remembers.
+			run(t, n.NS, "iptables-"+iptables+" -t nat -D "+service)
+			goesOn("without the Service")
+			w.apply(t)
+			goesOn("after the tunnel came")
+			w.flush(t, n.NS, n.NS)
+			w.apply(t)
+			goesOn("after the chains were emptied")
+			w.teardown(t)
+			goesOn("after everything was removed")
+			if _, err := datagram(n.Pod, world.Addr("10.96.0.9"), 1, time.Second); err == nil {
+				t.Error("the Service is still there")
+			}
+		})
+	}
+}
+
 // What a node lacks, or has given to somebody else, is told by name, and with
 // what to do about it. It is mended as soon as that is.
 func TestWhatANodeLacksIsSaid(t *testing.T) {
