@@ -96,7 +96,7 @@ type Follower interface {
 
 // Follow has a pass made when something of ours changes, until the context
 // ends. What the kernel could not tell in time is found by the pass that is
-// made then.
+// made then, and what cannot be followed yet is tried again each second.
 func (l *Loop) Follow(ctx context.Context, namespace Follower) {
 	for ctx.Err() == nil {
 		if err := namespace.Follow(ctx, l.Wake); err != nil {

@@ -26,15 +26,20 @@ const followBuffer = 4 << 20
 // Follow calls changed whenever a link of ours came, went or became another
 // one, and when a route, a rule or a chain of ours was deleted or emptied, until
 // the context ends. It does not tell who did it: what we delete ourselves is told
-// as well. Of the chains of the legacy iptables the kernel tells nothing.
+// as well. Of the chains of the legacy iptables the kernel tells nothing. It is an
+// error that nobody knows which iptables is in use: what happens to chains until
+// somebody does would not be told.
 func (n *Namespace) Follow(ctx context.Context, changed func()) error {
+	b, err := n.backend()
+	if err != nil {
+		return err
+	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
 		return n.follow(ctx, changed, concernsUs, unix.NETLINK_ROUTE,
 			unix.RTNLGRP_LINK, unix.RTNLGRP_IPV4_ROUTE, unix.RTNLGRP_IPV6_ROUTE, unix.RTNLGRP_IPV4_RULE, unix.RTNLGRP_IPV6_RULE)
 	})
-	// That nobody knows which iptables is in use, the next pass will say.
-	if b, err := n.backend(); err == nil && b == nft {
+	if b == nft {
 		group.Go(func() error {
 			return n.follow(ctx, changed, concernsChains, unix.NETLINK_NETFILTER, unix.NFNLGRP_NFTABLES)
 		})

@@ -6,11 +6,13 @@
 package netns
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"net/netip"
 	"os"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -120,6 +122,33 @@ func TestConnectionsWithoutAPeerGoOn(t *testing.T) {
 				t.Error("the Service is still there")
 			}
 		})
+	}
+}
+
+// Where iptables cannot be run, changes of chains cannot be followed, and whoever
+// follows has to try again.
+func TestChainsAreFollowedOnceItIsKnownWhoseTheyAre(t *testing.T) {
+	w := newFabric(t, "nft")
+	n := w.Rome.Nodes[1]
+	path := os.Getenv("PATH")
+	t.Setenv("PATH", t.TempDir())
+	if err := n.NS.Follow(t.Context(), func() {}); err == nil {
+		t.Error("without iptables chains are followed")
+	}
+	t.Setenv("PATH", path)
+	w.apply(t)
+	var changes atomic.Int64
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- n.NS.Follow(ctx, func() { changes.Add(1) }) }()
+	eventually(t, "it is told that chains are emptied", func() bool {
+		w.flush(t, n.NS, n.NS)
+		w.apply(t)
+		return changes.Load() > 0
+	})
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
 	}
 }
 
