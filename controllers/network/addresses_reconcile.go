@@ -17,6 +17,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/tools/cache"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
@@ -49,14 +50,15 @@ func (a *podAddresses) reconcile(ctx context.Context, key cache.ObjectName) (tim
 		}
 		return a.bring(ctx, existing, wanted)
 	}
-	pod, on, complete, err := a.find(ctx, key)
+	homes := sets.New[string]()
+	for _, mapping := range existing {
+		homes.Insert(mapping.Labels[v1alpha1.LabelOrigin])
+	}
+	pod, on, complete, err := a.find(ctx, key, homes)
 	if err != nil {
 		return 0, err
 	}
 	if pod == nil && !complete {
-		if len(existing) == 0 {
-			return 0, nil
-		}
 		// That it is not there is no event.
 		return time.Second, nil
 	}
@@ -81,9 +83,9 @@ func (a *podAddresses) mappingsOf(key cache.ObjectName) ([]*v1alpha1.AddressMapp
 }
 
 // find looks for a pod among those of the virtual nodes, and tells on which one
-// it is; complete is whether all pods are known. Where two have the name, the
-// younger one took it from the other.
-func (a *podAddresses) find(ctx context.Context, key cache.ObjectName) (pod *corev1.Pod, on *v1alpha1.VirtualNode, complete bool, err error) {
+// it is; complete is whether all pods of some clusters are known, where it was
+// before. Where two have the name, the younger one took it from the other.
+func (a *podAddresses) find(ctx context.Context, key cache.ObjectName, homes sets.Set[string]) (pod *corev1.Pod, on *v1alpha1.VirtualNode, complete bool, err error) {
 	nodes, err := a.virtualNodes.List(everything)
 	if err != nil {
 		return nil, nil, false, err
@@ -97,7 +99,7 @@ func (a *podAddresses) find(ctx context.Context, key cache.ObjectName) (pod *cor
 		if err != nil {
 			return nil, nil, false, fmt.Errorf("watch the pods of node %s: %w", node.Spec.NodeName, err)
 		}
-		complete = complete && known
+		complete = complete && (known || !homes.Has(node.Spec.ClusterID))
 		if found != nil && (pod == nil || pod.CreationTimestamp.Before(&found.CreationTimestamp)) {
 			pod, on = found, node
 		}
@@ -227,14 +229,30 @@ func (a *podAddresses) single(reader, clusterID, origin string, of cache.ObjectN
 }
 
 // outside tells whether a mapping is of a range that the pool had before, which no
-// tunnel leads to now. It is made anew when it is gone.
-func (a *podAddresses) outside(mapping *v1alpha1.AddressMapping) bool {
-	pool, err := a.pools.Get(ExternalAddressPool)
-	mapped, invalid := netip.ParseAddr(mapping.Spec.Mapped)
-	return err == nil && invalid == nil && !slices.ContainsFunc(pool.Spec.CIDRs, func(text string) bool {
-		prefix, err := netip.ParsePrefix(text)
-		return err == nil && prefix.Contains(mapped)
-	})
+// tunnel leads to now. It is made anew when it is gone. The pool is asked for if it
+// seems so: the mapping may have been seen before the pool that it is of.
+func (a *podAddresses) outside(ctx context.Context, mapping *v1alpha1.AddressMapping) (bool, error) {
+	mapped, err := netip.ParseAddr(mapping.Spec.Mapped)
+	if err != nil {
+		return false, nil
+	}
+	without := func(pool *v1alpha1.AddressPool) bool {
+		return !slices.ContainsFunc(pool.Spec.CIDRs, func(text string) bool {
+			prefix, err := netip.ParsePrefix(text)
+			return err == nil && prefix.Contains(mapped)
+		})
+	}
+	if pool, err := a.pools.Get(ExternalAddressPool); err != nil || !without(pool) {
+		return false, nil
+	}
+	pool, err := a.Federation.FederationV1alpha1().AddressPools().Get(ctx, ExternalAddressPool, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("look whether AddressPool %s still has %s: %w", ExternalAddressPool, mapped, err)
+	}
+	return without(pool), nil
 }
 
 // bring makes the mappings those that are wanted. What one of them lacks does not
@@ -247,11 +265,17 @@ func (a *podAddresses) bring(ctx context.Context, existing []*v1alpha1.AddressMa
 		if mapping.DeletionTimestamp != nil {
 			continue
 		}
-		if want := wanted[mapping.Name]; want != nil && !a.outside(mapping) {
-			if err := a.bound(ctx, mapping, want.Spec.Ports); err != nil {
+		if want := wanted[mapping.Name]; want != nil {
+			outside, err := a.outside(ctx, mapping)
+			if err == nil && !outside {
+				err = a.bound(ctx, mapping, want.Spec.Ports)
+			}
+			if err != nil {
 				return 0, err
 			}
-			continue
+			if !outside {
+				continue
+			}
 		}
 		if err := client.Delete(ctx, mapping.Name, exactly(mapping)); err != nil && !apierrors.IsNotFound(err) {
 			return 0, fmt.Errorf("remove AddressMapping %s/%s: %w", a.Namespace, mapping.Name, err)

@@ -209,7 +209,8 @@ func TestAPodOfOneProviderHasAnAddressForTheOthers(t *testing.T) {
 		"while nothing changes":          {func(*hub) {}, []string{mapped}},
 		"not when it has ended":          {func(h *hub) { h.pods["liqo-milan"][0].Status.Phase = corev1.PodSucceeded }, nil},
 		"not when it is gone":            {func(h *hub) { clear(h.pods) }, nil},
-		"until that is sure":             {func(h *hub) { clear(h.pods); h.unknown["liqo-naples"] = true }, []string{mapped}},
+		"until that is sure":             {func(h *hub) { clear(h.pods); h.unknown["liqo-milan"] = true }, []string{mapped}},
+		"whoever else is not known":      {func(h *hub) { clear(h.pods); h.unknown["liqo-naples"] = true }, nil},
 		"another one when it has moved":  {func(h *hub) { clear(h.pods); h.runs("naples", "10.3.1.1") }, []string{"10.3.1.1 for milan: 10.70.0.255"}},
 		"of the younger of two":          {func(h *hub) { h.clock.SetTime(h.clock.Now().Add(time.Minute)); h.runs("naples", "10.3.1.1") }, []string{"10.3.1.1 for milan: 10.70.0.255"}},
 		"another one for another":        {func(h *hub) { clear(h.pods); h.runs("milan", "10.1.2.3") }, []string{"10.1.2.3 for naples: 10.70.0.255"}},
@@ -238,6 +239,23 @@ func TestAPodOfOneProviderHasAnAddressForTheOthers(t *testing.T) {
 			}
 		})
 	}
+}
+
+// What is known of the pool may be older than what is known of the mapping.
+func TestAnAddressOfAPoolThatWasNotSeenYetIsKept(t *testing.T) {
+	h := newHub(t)
+	h.pool("10.90.0.0/24")
+	h.expect("10.1.2.2 for naples: 10.90.0.255")
+	h.refresh()
+	late := cache.NewIndexer(cache.MetaNamespaceKeyFunc, nil)
+	h.do(nil, late.Add(&v1alpha1.AddressPool{ObjectMeta: metav1.ObjectMeta{Name: ExternalAddressPool}, Spec: v1alpha1.AddressPoolSpec{CIDRs: []string{"10.70.0.0/24"}}}))
+	now := h.addresses.pools
+	h.addresses.pools = listers.NewAddressPoolLister(late)
+	h.expect("10.1.2.2 for naples: 10.90.0.255")
+	h.addresses.pools = now
+	h.pool("10.70.0.0/24")
+	h.look(web)
+	h.expect("10.1.2.2 for naples: 10.70.0.255")
 }
 
 func TestWhereThereIsNoAddressItIsSaidOnceAndTriedLater(t *testing.T) {
