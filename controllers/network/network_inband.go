@@ -73,10 +73,11 @@ func (r *reconciler) controlOnly(ctx context.Context, p *pass) (*verdict, error)
 	if said != nil || err != nil {
 		return said, err
 	}
-	if p.endpoint.Status.Phase == v1alpha1.TunnelConnected {
+	silent := r.gateway.isSilent()
+	if p.endpoint.Status.Phase == v1alpha1.TunnelConnected && !silent {
 		return pending(ReasonAwaitingPeering, "The tunnel carries the control plane, and nothing else is agreed upon."), nil
 	}
-	standing := p.standing(r.Clock.Now(), r.gateway.isSilent())
+	standing := p.standing(r.Clock.Now(), silent)
 	return &standing, nil
 }
 

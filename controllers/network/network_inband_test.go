@@ -103,6 +103,24 @@ func TestTheTunnelComesFirstWhereTheControlPlaneGoesThroughIt(t *testing.T) {
 	}
 }
 
+// What was said of it is as old as the gateway that said so, pods or none.
+func TestATunnelForTheControlPlaneAloneIsNotConnectedWithoutAGateway(t *testing.T) {
+	rome, _ := inBandPeers(t)
+	alone := func() bool { return false }
+	settle(t, alone, rome)
+	te := rome.te()
+	te.Status = v1alpha1.TunnelEndpointStatus{Phase: v1alpha1.TunnelConnected, ObservedGeneration: te.Generation}
+	rome.do(rome.federation.FederationV1alpha1().TunnelEndpoints(installation).UpdateStatus(rome.ctx(), te, metav1.UpdateOptions{}))
+	settle(t, alone, rome)
+	expectStatus(t, rome, v1alpha1.PeeringPending, ReasonAwaitingPeering, "carries the control plane")
+	rome.gateway.becomes(true)
+	settle(t, alone, rome)
+	expectStatus(t, rome, v1alpha1.PeeringPending, ReasonGatewaySilent, "Lease liqo-gateway")
+	rome.gateway.becomes(false)
+	settle(t, alone, rome)
+	expectStatus(t, rome, v1alpha1.PeeringPending, ReasonAwaitingPeering, "carries the control plane")
+}
+
 func TestWithoutTunnelsForPodsTheControlPlaneHasOne(t *testing.T) {
 	rome, milan := inBandPeers(t)
 	rome.Networking, milan.Networking = v1alpha1.NetworkingNone, v1alpha1.NetworkingNone

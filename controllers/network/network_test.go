@@ -410,8 +410,6 @@ func TestWhatIsWrongIsSaid(t *testing.T) {
 	}
 }
 
-// The first of two ranges can be had and the second one cannot. What comes and
-// goes with an attempt is no reason for the next one.
 // Whoever said that the tunnel is connected may be dead since.
 func TestATunnelThatNobodyTellsOfIsNotConnected(t *testing.T) {
 	rome, milan := peers(t, settingsOf("10.1.0.0/16"), settingsOf("10.2.0.0/16"))
@@ -470,6 +468,8 @@ func TestATunnelThatNobodyTellsOfIsNotConnected(t *testing.T) {
 	expectStatus(t, rome, v1alpha1.PeeringEstablished, ReasonConnected, "")
 }
 
+// The first of two ranges can be had and the second one cannot. What comes and
+// goes with an attempt is no reason for the next one.
 func TestAnAttemptInVainIsNotMadeAgainAtOnce(t *testing.T) {
 	settings := settingsOf("10.1.0.0/16")
 	settings.PoolCIDRs, settings.ReservedCIDRs = []string{"10.9.0.0/24"}, []string{"10.3.0.0/24"}
