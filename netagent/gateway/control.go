@@ -29,7 +29,8 @@ type controlPlane struct {
 	gateway   *Gateway
 	forwarder *control.Forwarder
 	proxy     *control.Proxy
-	// own is our public key, which our own control address is made of.
+	// own is our public key, which our own control address is made of; empty before
+	// it is known.
 	own string
 }
 
@@ -64,11 +65,10 @@ func (c *controlPlane) run(ctx context.Context) {
 	var forwarding, proxying server
 	every(ctx, reportEvery, func(ctx context.Context) {
 		served, called := c.peers()
-		if key := c.gateway.worker.outcome().publicKey; key != c.own {
+		if c.moved(c.gateway.worker.outcome().publicKey) {
 			// What goes on was made with the address before, which nobody hears any more.
 			c.forwarder.Allow(nil)
 			c.proxy.Lead(nil)
-			c.own = key
 		}
 		c.forwarder.Allow(served)
 		c.proxy.Lead(called)
@@ -78,6 +78,17 @@ func (c *controlPlane) run(ctx context.Context) {
 	})
 	forwarding.be(ctx, false, nil)
 	proxying.be(ctx, false, nil)
+}
+
+// moved tells whether our own address is another one than before. That a key is
+// not known is no news.
+func (c *controlPlane) moved(key string) bool {
+	if key == "" || key == c.own {
+		return false
+	}
+	before := c.own
+	c.own = key
+	return before != ""
 }
 
 // peers are those that are served and those that are called; none while this
