@@ -7,8 +7,8 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
-	"net"
 	"net/http"
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -108,11 +108,21 @@ func (g *guard) verdict(r *http.Request) (int, error) {
 	if !strings.EqualFold(scheme, "Bearer") || token == "" {
 		return http.StatusUnauthorized, nil
 	}
-	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	return g.judge(r.Context(), SourceOf(r.RemoteAddr), token, r.URL.Path)
+}
+
+// SourceOf is where a request comes from: an IPv4 address, or the 64 bits of an
+// IPv6 network, in which everybody may have any.
+func SourceOf(address string) string {
+	from, err := netip.ParseAddrPort(address)
 	if err != nil {
-		host = r.RemoteAddr
+		return address
 	}
-	return g.judge(r.Context(), host, token, r.URL.Path)
+	a := from.Addr().Unmap()
+	if a.Is4() {
+		return a.String()
+	}
+	return netip.PrefixFrom(a.WithZone(""), 64).Masked().String()
 }
 
 // mayAsk tells whether this cluster's API server is asked about a token now.

@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"testing"
 
@@ -47,6 +48,43 @@ func TestAStrangerIsAskedAboutAtHisOwnExpense(t *testing.T) {
 	}
 	if got := judge("10.0.0.4", "guess"); got != http.StatusTooManyRequests {
 		t.Errorf("a stranger is answered %d", got)
+	}
+}
+
+// Whoever has one address of an IPv6 network has all of them.
+func TestStrangersOfOneNetworkAreOne(t *testing.T) {
+	for address, want := range map[string]string{
+		"10.0.0.1:4711":          "10.0.0.1",
+		"[::ffff:10.0.0.1]:4711": "10.0.0.1",
+		"[fd00:1:2:3::4]:4711":   "fd00:1:2:3::/64",
+		"[fe80::1%eth0]:4711":    "fe80::/64",
+		"somewhere":              "somewhere",
+	} {
+		if got := SourceOf(address); got != want {
+			t.Errorf("%s comes from %s, and not from %s", address, got, want)
+		}
+	}
+	g := newGuard(reviewing(nil))
+	g.reviews = rate.NewLimiter(0, 2*sourceReviewsAtOnce)
+	ask := func(from string, i int) int {
+		t.Helper()
+		request := httptest.NewRequest(http.MethodGet, "/metrics", nil)
+		request.RemoteAddr = from
+		request.Header.Set("Authorization", fmt.Sprint("Bearer guess-", from, i))
+		status, err := g.verdict(request)
+		if err != nil {
+			t.Error(err)
+		}
+		return status
+	}
+	for i := range 2 * sourceReviewsAtOnce {
+		ask(fmt.Sprintf("[fd00:1:2:3::%x]:4711", i), i)
+	}
+	if got := ask("[fd00:1:2:3::ffff]:4711", 0); got != http.StatusTooManyRequests {
+		t.Errorf("another one of the network is answered %d", got)
+	}
+	if got := ask("[fd00:1:2:4::1]:4711", 0); got == http.StatusTooManyRequests {
+		t.Error("another network is not asked about")
 	}
 }
 

@@ -6,8 +6,9 @@ package control
 import (
 	"net"
 	"net/http"
-	"net/netip"
 	"sync"
+
+	"liqo.io/federation/netagent/agent"
 )
 
 // maxOfSource bounds the connections from one place that ask to be connected,
@@ -24,7 +25,7 @@ type askers struct {
 // follow takes notice of what becomes of a connection, and ends it if there are
 // too many from where it comes.
 func (a *askers) follow(conn net.Conn, state http.ConnState) {
-	from := sourceOf(conn.RemoteAddr().String())
+	from := agent.SourceOf(conn.RemoteAddr().String())
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	switch state {
@@ -42,18 +43,4 @@ func (a *askers) follow(conn net.Conn, state http.ConnState) {
 			delete(a.count, from)
 		}
 	}
-}
-
-// sourceOf is where a connection comes from: an IPv4 address, or the 64 bits of
-// an IPv6 network, in which everybody may have any.
-func sourceOf(address string) string {
-	from, err := netip.ParseAddrPort(address)
-	if err != nil {
-		return address
-	}
-	a := from.Addr().Unmap()
-	if a.Is4() {
-		return a.String()
-	}
-	return netip.PrefixFrom(a.WithZone(""), 64).Masked().String()
 }
