@@ -169,10 +169,11 @@ func TestFootprintIsOfOurOwnProgramsWhilePodsCome(t *testing.T) {
 			"rome virtual-kubelet": 300 * time.Millisecond, "milan federation-apiserver": 100 * time.Millisecond, "milan kube-apiserver": time.Second,
 		}},
 	}
-	held := []memory{{0, nil}, {100, []ours{{"rome", virtualKubelet, 40 << 20, 50 << 20}, {"milan", apiServer, 100 << 20, 150 << 20}}}, {1000, []ours{{"rome", virtualKubelet, 1 << 30, 1 << 30}}}}
+	held := []memory{{0, nil}, {100, []ours{{"rome", virtualKubelet, 40 << 20, 50 << 20}, {"rome", apiServer, 100 << 20, 150 << 20}, {"milan", apiServer, 500 << 20, 500 << 20}}}, {1000, []ours{{"rome", virtualKubelet, 1 << 30, 1 << 30}}}}
 	want := []row{
 		{"all our processes while pods come, CPU", "100", "–", "0.20 cores (0.20–0.20)", "–", "≤ 0.5 cores ✓"},
-		{"all our processes, memory", "100", "–", "140 MB", "–", "≤ 400 MB ✓"},
+		{"our processes of milan, memory", "100", "–", "500 MB", "–", "≤ 400 MB ✗"},
+		{"our processes of rome, memory", "100", "–", "140 MB", "–", "≤ 400 MB ✓"},
 		{"between the clusters while pods come", "100", "–", "4.00 Mbit/s (4.00–4.00)", "–", "≤ 5 Mbit/s ✓"},
 	}
 	if diff := cmp.Diff(want, footprintRows(samples, held), cmp.AllowUnexported(row{})); diff != "" {
