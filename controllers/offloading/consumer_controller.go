@@ -49,10 +49,11 @@ type Consumer struct {
 	seenPods   func(namespace string) ([]*corev1.Pod, bool)
 	forgetPods func(namespace string)
 	// evictPod is refused with 429 when a PodDisruptionBudget holds the pod;
-	// evictions knows which owners of pods that happened to.
-	evictPod  func(ctx context.Context, pod *corev1.Pod) error
-	evictions *flowcontrol.Backoff
-	events    record.EventRecorder
+	// evictions knows which owners of misplaced pods that happened to, and
+	// homecomings which of pods that come home.
+	evictPod               func(ctx context.Context, pod *corev1.Pod) error
+	evictions, homecomings *flowcontrol.Backoff
+	events                 record.EventRecorder
 
 	// reflection caches the bindings of that name alone; it is started with the
 	// controller.
@@ -65,7 +66,7 @@ type Consumer struct {
 }
 
 // NewConsumer makes the controller and asks the informers for what it reads.
-// events tell of pods that are evicted. clusterName and clusterID are this
+// events tell of pods that are evicted, or are to be. clusterName and clusterID are this
 // cluster's; NamespaceMaps and twins are named after them.
 func NewConsumer(kube kubernetes.Interface, federation versioned.Interface,
 	kubeInformers kubeinformers.SharedInformerFactory, federationInformers externalversions.SharedInformerFactory,
@@ -87,6 +88,7 @@ func NewConsumer(kube kubernetes.Interface, federation versioned.Interface,
 		reflection:   named(kube, reflectionBinding),
 		evictPod:     func(ctx context.Context, pod *corev1.Pod) error { return pods.Evict(ctx, kube, pod) },
 		evictions:    flowcontrol.NewBackOff(minEvictionDelay, maxEvictionDelay),
+		homecomings:  flowcontrol.NewBackOff(minEvictionDelay, maxHomecomingDelay),
 		events:       events,
 	}
 	c.bindings = c.reflection.Rbac().V1().RoleBindings().Lister()
@@ -245,11 +247,7 @@ func (c *Consumer) addOffloadings() {
 
 // leaving tells whether a namespace is on its way home.
 func (c *Consumer) leaving(offloading *v1alpha1.NamespaceOffloading) bool {
-	if !offloading.DeletionTimestamp.IsZero() {
-		return true
-	}
-	namespace, err := c.namespaces.Get(offloading.Namespace)
-	return err == nil && !namespace.DeletionTimestamp.IsZero()
+	return !offloading.DeletionTimestamp.IsZero() || c.goes(offloading.Namespace)
 }
 
 func (c *Consumer) lender(cluster *v1alpha1.ForeignCluster) (rules.Lender, error) {

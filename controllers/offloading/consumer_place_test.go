@@ -47,6 +47,7 @@ func newPlaced(t *testing.T, enforcement v1alpha1.PlacementEnforcement, refuse f
 	p := &placed{world: w, Consumer: w.consumer(t), clock: clocktesting.NewFakeClock(noon)}
 	p.Consumer.clock = p.clock
 	p.evictions = flowcontrol.NewFakeBackOff(minEvictionDelay, maxEvictionDelay, p.clock)
+	p.homecomings = flowcontrol.NewFakeBackOff(minEvictionDelay, maxHomecomingDelay, p.clock)
 	p.evictPod = func(_ context.Context, pod *corev1.Pod) error {
 		p.evicted = append(p.evicted, pod.Name)
 		return refuse(pod)

@@ -71,15 +71,11 @@ func (c *Consumer) reconcileOffloading(ctx context.Context, namespace string) (t
 }
 
 // commitStatus writes the status if it changed, and tells whether it did.
-// inPlace is nil when it is not known.
+// inPlace is nil when it is not known, and stays as it is then.
 func (c *Consumer) commitStatus(ctx context.Context, offloading *v1alpha1.NamespaceOffloading, standings []standing, phase v1alpha1.OffloadingPhase, inPlace *metav1.Condition) (bool, error) {
 	changed := offloading.DeepCopy()
 	changed.Status = statusOf(offloading, c.remoteName(offloading), standings, phase, c.clock.Now())
-	switch {
-	case phase == v1alpha1.OffloadingTerminating:
-		// All pods are on their way home.
-		meta.RemoveStatusCondition(&changed.Status.Conditions, v1alpha1.ConditionPodsInPlace)
-	case inPlace != nil:
+	if inPlace != nil {
 		meta.SetStatusCondition(&changed.Status.Conditions, *inPlace)
 	}
 	return commit.Commit(ctx, c.federation.FederationV1alpha1().NamespaceOffloadings(offloading.Namespace), offloading, changed)

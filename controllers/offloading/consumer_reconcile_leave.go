@@ -5,10 +5,12 @@ package offloading
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
@@ -29,17 +31,24 @@ func (c *Consumer) leave(ctx context.Context, offloading *v1alpha1.NamespaceOffl
 	if err != nil {
 		return 0, err
 	}
-	if changed, err := c.commitStatus(ctx, offloading, standings, v1alpha1.OffloadingTerminating, nil); changed || err != nil {
-		// What was written comes back as an event.
-		return 0, err
-	}
 	late := c.late(offloading)
-	away, err := c.callPodsHome(ctx, offloading.Namespace)
+	away, err := c.podsAway(ctx, offloading.Namespace)
 	if err != nil && !late {
 		return 0, err
 	}
-	if away > 0 && !late {
-		klog.FromContext(ctx).V(4).Info("Waiting for pods to come home", "pods", away)
+	var home *metav1.Condition
+	if !late {
+		home = c.comingHome(offloading, away)
+	}
+	if changed, err := c.commitStatus(ctx, offloading, standings, v1alpha1.OffloadingTerminating, home); changed || err != nil {
+		// What was written comes back as an event.
+		return 0, err
+	}
+	if err := c.callHome(ctx, offloading, away); err != nil && !late {
+		return 0, err
+	}
+	if len(away) > 0 && !late {
+		klog.FromContext(ctx).V(4).Info("Waiting for pods to come home", "pods", len(away))
 		return pollInterval, nil
 	}
 	if err := c.removeEntries(ctx, offloading.Namespace); err != nil {
@@ -59,6 +68,18 @@ func (c *Consumer) leave(ctx context.Context, offloading *v1alpha1.NamespaceOffl
 		return 0, err
 	}
 	return 0, c.release(ctx, offloading)
+}
+
+// goes tells whether a namespace is being deleted.
+func (c *Consumer) goes(name string) bool {
+	namespace, err := c.namespaces.Get(name)
+	return err == nil && !namespace.DeletionTimestamp.IsZero()
+}
+
+// evictionDeadline is when pods are no longer evicted but deleted, so that there
+// is time for them to end.
+func (c *Consumer) evictionDeadline(offloading *v1alpha1.NamespaceOffloading) time.Time {
+	return c.deadline(offloading).Add(evictionTime - timeout)
 }
 
 // deadline is when nothing is waited for any more.
@@ -83,34 +104,95 @@ func (c *Consumer) remaining(offloading *v1alpha1.NamespaceOffloading) time.Dura
 	return max(c.deadline(offloading).Sub(c.clock.Now()), time.Millisecond)
 }
 
-// callPodsHome deletes the unfinished pods of a namespace that are on virtual
-// nodes, and counts them: whoever owns them makes new ones, which placement
-// keeps here. Finished pods have nowhere to go and stay as they are.
-func (c *Consumer) callPodsHome(ctx context.Context, namespace string) (int, error) {
+// podsAway are the pods of a namespace that are on virtual nodes, by name.
+// Finished pods have nowhere to go, and those of DaemonSets would be made again
+// on the same node: they stay as they are.
+func (c *Consumer) podsAway(ctx context.Context, namespace string) ([]*corev1.Pod, error) {
 	pods, err := c.kube.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return 0, fmt.Errorf("list the pods of namespace %s: %w", namespace, err)
+		return nil, fmt.Errorf("list the pods of namespace %s: %w", namespace, err)
 	}
 	virtual, err := c.virtualNodeNames()
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	away := 0
+	var away []*corev1.Pod
 	for i := range pods.Items {
 		pod := &pods.Items[i]
-		if !virtual[pod.Spec.NodeName] || rules.Finished(pod) {
-			continue
-		}
-		away++
-		if !pod.DeletionTimestamp.IsZero() {
-			continue
-		}
-		err := c.kube.CoreV1().Pods(namespace).Delete(ctx, pod.Name, *metav1.NewPreconditionDeleteOptions(string(pod.UID)))
-		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
-			return away, fmt.Errorf("delete pod %s/%s: %w", namespace, pod.Name, err)
+		if virtual[pod.Spec.NodeName] && !rules.Finished(pod) && !rules.BelongsToItsNode(pod) {
+			away = append(away, pod)
 		}
 	}
+	slices.SortFunc(away, func(a, b *corev1.Pod) int { return compare(a.Name, b.Name) })
 	return away, nil
+}
+
+// evicts tells whether a pod comes home by being evicted: whoever owns it makes
+// another one, which placement keeps here. One that nobody makes again has
+// nothing to wait for, and in a namespace that goes nobody makes any, nor does
+// Kubernetes let one be evicted there.
+func (c *Consumer) evicts(offloading *v1alpha1.NamespaceOffloading, pod *corev1.Pod) bool {
+	return pod.DeletionTimestamp.IsZero() && metav1.GetControllerOfNoCopy(pod) != nil && !c.goes(offloading.Namespace) &&
+		c.clock.Now().Before(c.evictionDeadline(offloading))
+}
+
+// callHome has pods leave their virtual nodes: by eviction, so that
+// PodDisruptionBudgets hold, or where that is of no use, or took too long, by
+// deletion.
+func (c *Consumer) callHome(ctx context.Context, offloading *v1alpha1.NamespaceOffloading, away []*corev1.Pod) error {
+	var failed []error
+	for _, pod := range away {
+		if c.evicts(offloading, pod) || !pod.DeletionTimestamp.IsZero() {
+			continue
+		}
+		err := c.kube.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, *metav1.NewPreconditionDeleteOptions(string(pod.UID)))
+		switch {
+		case apierrors.IsNotFound(err), apierrors.IsConflict(err):
+		case err != nil:
+			failed = append(failed, fmt.Errorf("delete pod %s/%s: %w", pod.Namespace, pod.Name, err))
+		case metav1.GetControllerOfNoCopy(pod) != nil && !c.goes(offloading.Namespace):
+			c.events.Eventf(offloading, corev1.EventTypeWarning, "EvictionTimedOut", "Deleted pod %s from node %s: it could not be evicted within %s", pod.Name, pod.Spec.NodeName, evictionTime)
+		}
+	}
+	c.evictAll(ctx, offloading, c.leavers(offloading, away), c.homecomings)
+	return errors.Join(failed...)
+}
+
+// leavers are those of the pods that come home by being evicted.
+func (c *Consumer) leavers(offloading *v1alpha1.NamespaceOffloading, away []*corev1.Pod) []leaver {
+	var all []leaver
+	for _, pod := range away {
+		if c.evicts(offloading, pod) {
+			all = append(all, leaver{pod, "Unoffloaded", "the namespace comes home"})
+		}
+	}
+	return all
+}
+
+// comingHome is the condition PodsInPlace of a namespace that is being left
+// while these pods are still away. It counts only what is held up: the rest
+// changes faster than it is worth to write down.
+func (c *Consumer) comingHome(offloading *v1alpha1.NamespaceOffloading, away []*corev1.Pod) *metav1.Condition {
+	condition := &metav1.Condition{
+		Type: v1alpha1.ConditionPodsInPlace, Status: metav1.ConditionFalse,
+		ObservedGeneration: offloading.Generation, LastTransitionTime: metav1.NewTime(c.clock.Now()),
+	}
+	leavers := c.leavers(offloading, away)
+	until := c.evictionDeadline(offloading).UTC().Format(time.RFC3339)
+	switch held := blocked(leavers, c.homecomings); {
+	case len(away) == 0:
+		condition.Status, condition.Reason = metav1.ConditionTrue, "InPlace"
+	case held > 0:
+		condition.Reason = "EvictionBlocked"
+		condition.Message = fmt.Sprintf("%d pod(s) on virtual nodes cannot be evicted now: see the events of this object. What is left of them at %s is deleted.", held, until)
+	case len(leavers) > 0:
+		condition.Reason = "Evicting"
+		condition.Message = fmt.Sprintf("Pods on virtual nodes are being evicted, so that they come home. What is left of them at %s is deleted.", until)
+	default:
+		condition.Reason = "Ending"
+		condition.Message = "Pods on virtual nodes are ending."
+	}
+	return condition
 }
 
 func (c *Consumer) virtualNodeNames() (map[string]bool, error) {

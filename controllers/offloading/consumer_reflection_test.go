@@ -44,11 +44,11 @@ func TestVirtualKubeletsReadExactlyWhatIsOffloadedToTheirCluster(t *testing.T) {
 	disabled := foreignCluster()
 	disabled.Spec.Outgoing = v1alpha1.PeeringDisabled
 	left := leavingSince(offloadingOf("shop", time.Hour), 0)
-	left.Status = statusOf(left, "shop", []standing{{cluster: "milan"}}, v1alpha1.OffloadingTerminating, noon)
+	toldLeaving(t, left, []standing{{cluster: "milan"}})
 	atHome := leavingSince(offloadingOf("shop", time.Hour), 0)
-	atHome.Status = statusOf(atHome, "shop", nil, v1alpha1.OffloadingTerminating, noon)
+	toldLeaving(t, atHome, nil)
 	going := leavingSince(offloadingOf("shop", time.Hour), 0)
-	going.Status = statusOf(going, "shop", []standing{{cluster: "milan", asked: true, answer: &mapWith("shop").Status.Namespaces[0]}}, v1alpha1.OffloadingTerminating, noon)
+	toldLeaving(t, going, []standing{{cluster: "milan", asked: true, answer: &mapWith("shop").Status.Namespaces[0]}})
 	for _, test := range []struct {
 		name    string
 		objects []runtime.Object

@@ -258,13 +258,13 @@ func TestLeavingWaitsForPodsAndTwinsButNotForEver(t *testing.T) {
 	done.Status.Phase = corev1.PodSucceeded
 	here := away.DeepCopy()
 	here.Spec.NodeName = "here"
-	terminating := func(ago time.Duration, twin bool) *v1alpha1.NamespaceOffloading {
+	terminating := func(ago time.Duration, twin bool, away ...*corev1.Pod) *v1alpha1.NamespaceOffloading {
 		offloading := leavingSince(offloadingOf("shop", time.Hour), ago)
 		s := []standing{{cluster: "milan"}}
 		if twin {
 			s[0].answer = &v1alpha1.NamespaceMappingStatus{Name: "shop", RemoteName: "shop", Phase: v1alpha1.NamespaceMappingReady}
 		}
-		offloading.Status = statusOf(offloading, "shop", s, v1alpha1.OffloadingTerminating, noon)
+		toldLeaving(t, offloading, s, away...)
 		return offloading
 	}
 	released := []string{"patch namespaces", "patch namespaceoffloadings"}
@@ -281,12 +281,12 @@ func TestLeavingWaitsForPodsAndTwinsButNotForEver(t *testing.T) {
 		},
 		{
 			name:    "pods on virtual nodes are called home",
-			objects: []runtime.Object{terminating(0, true), mapWith("shop"), away},
+			objects: []runtime.Object{terminating(0, true, away), mapWith("shop"), away},
 			wrote:   []string{"delete pods"}, again: true,
 		},
 		{
 			name:    "a pod is called once",
-			objects: []runtime.Object{terminating(0, true), mapWith("shop"), stopping},
+			objects: []runtime.Object{terminating(0, true, stopping), mapWith("shop"), stopping},
 			again:   true,
 		},
 		{

@@ -23,6 +23,9 @@ const (
 	// timeout bounds how long leaving a namespace, or tearing down a twin,
 	// waits for pods and for the other cluster.
 	timeout = time.Duration(v1alpha1.DefaultDisconnectTimeoutSeconds) * time.Second
+	// evictionTime is how much of that pods are evicted. What is left then is
+	// deleted, and has the rest of the time to end.
+	evictionTime = timeout * 2 / 3
 	// pollInterval is how often the pods of a namespace that is being left are
 	// looked at, which no cache may hold, and how soon those of another one whose
 	// cache is new.

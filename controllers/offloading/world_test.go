@@ -9,6 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	kubeinformers "k8s.io/client-go/informers"
@@ -153,6 +154,14 @@ func leavingSince(offloading *v1alpha1.NamespaceOffloading, ago time.Duration) *
 	since := metav1.NewTime(noon.Add(-ago))
 	offloading.DeletionTimestamp = &since
 	return offloading
+}
+
+// toldLeaving has the status say how an offloading stands that is being left
+// while these pods are still away.
+func toldLeaving(t *testing.T, offloading *v1alpha1.NamespaceOffloading, standings []standing, away ...*corev1.Pod) {
+	t.Helper()
+	offloading.Status = statusOf(offloading, "shop", standings, v1alpha1.OffloadingTerminating, noon)
+	meta.SetStatusCondition(&offloading.Status.Conditions, *newWorld(t).consumer(t).comingHome(offloading, away))
 }
 
 func mapWith(names ...string) *v1alpha1.NamespaceMap {

@@ -124,7 +124,7 @@ const (
 // Condition types of an offloaded namespace as a whole.
 const (
 	// ConditionPodsInPlace is False while pods run where the spec no longer lets
-	// them.
+	// them, or, where the extension is being undone, at another cluster still.
 	ConditionPodsInPlace = "PodsInPlace"
 )
 
