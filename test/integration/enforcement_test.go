@@ -12,6 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -205,6 +206,72 @@ func TestPodsThatMayNoLongerRunThereAreMoved(t *testing.T) {
 	if err := p.federation.FederationV1alpha1().NamespaceOffloadings(namespace).Delete(t.Context(), v1alpha1.NamespaceOffloadingName, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
+}
+
+func TestPodsComeHomeAsTheirBudgetsAllow(t *testing.T) {
+	p := newPeering(t, "modena")
+	namespace := p.offload(t, v1alpha1.NamespaceOffloadingSpec{})
+	twin := p.untilPhase(t, namespace, v1alpha1.OffloadingReady).RemoteNamespaceName
+	p.env.ServiceAccount(t, namespace, "default")
+	made := p.runningPod(t, namespace, "made", rules.NodeName(p.cluster))
+	made = p.ownedBy(t, made, metav1.OwnerReference{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "web", UID: "web", Controller: ptr.To(true)})
+	alone := p.runningPod(t, namespace, "alone", rules.NodeName(p.cluster))
+	budget, err := p.kube.PolicyV1().PodDisruptionBudgets(namespace).Create(t.Context(), &policyv1.PodDisruptionBudget{
+		ObjectMeta: metav1.ObjectMeta{Name: "web"},
+		Spec:       policyv1.PodDisruptionBudgetSpec{MinAvailable: ptr.To(intstr.FromInt32(1)), Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.allow(t, budget, 0)
+
+	if err := p.federation.FederationV1alpha1().NamespaceOffloadings(namespace).Delete(t.Context(), v1alpha1.NamespaceOffloadingName, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if told := p.untilInPlace(t, namespace, "EvictionBlocked"); !strings.Contains(told.Message, "1 pod(s)") {
+		t.Errorf("the condition is %+v", told)
+	}
+	p.until(t, "the pod that nobody makes again is deleted", func(ctx context.Context) (bool, error) { return p.ending(ctx, alone) })
+	if ending, err := p.ending(t.Context(), made); err != nil || ending {
+		t.Errorf("a pod goes although its budget does not allow it, %v", err)
+	}
+	if err := killed(t.Context(), p.kube, alone); err != nil {
+		t.Fatal(err)
+	}
+	p.allow(t, budget, 1)
+	p.until(t, "the pod is evicted", func(ctx context.Context) (bool, error) { return p.ending(ctx, made) })
+	evicted, err := p.kube.CoreV1().Pods(namespace).Get(t.Context(), made.Name, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.ContainsFunc(evicted.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.DisruptionTarget && c.Reason == "EvictionByEvictionAPI"
+	}) {
+		t.Errorf("the pod ends otherwise than by eviction: %+v", evicted.Status.Conditions)
+	}
+	p.untilInPlace(t, namespace, "Ending")
+	if there, err := p.kube.CoreV1().Namespaces().Get(t.Context(), twin, metav1.GetOptions{}); err != nil || !there.DeletionTimestamp.IsZero() {
+		t.Fatalf("the twin goes while a pod is ending there: %+v, %v", there, err)
+	}
+	if err := killed(t.Context(), p.kube, made); err != nil {
+		t.Fatal(err)
+	}
+	p.until(t, "the twin is gone", func(ctx context.Context) (bool, error) { return p.buried(ctx, twin) })
+	p.until(t, "the offloading is gone", func(ctx context.Context) (bool, error) {
+		_, err := p.phase(ctx, namespace)
+		return apierrors.IsNotFound(err), ignoreNotFound(err)
+	})
+}
+
+// ownedBy gives a pod to somebody.
+func (p peering) ownedBy(t *testing.T, pod *corev1.Pod, owner metav1.OwnerReference) *corev1.Pod {
+	t.Helper()
+	owned, err := p.kube.CoreV1().Pods(pod.Namespace).Patch(t.Context(), pod.Name, types.MergePatchType,
+		encode(fields{"metadata": fields{"ownerReferences": []metav1.OwnerReference{owner}}}), metav1.PatchOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return owned
 }
 
 func TestNamespacesOfTheFederationAreNeverOffloaded(t *testing.T) {
