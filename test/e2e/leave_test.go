@@ -27,14 +27,14 @@ import (
 	"liqo.io/federation/test/harness"
 )
 
-// unoffloadBringsPodsHome takes a namespace back: its pods run on rome then.
+// unoffloadBringsPodsHome takes a namespace back: its pods run on rome then,
+// and came one by one, as their PodDisruptionBudget says.
 func unoffloadBringsPodsHome(t *testing.T) {
+	const replicas = 3
 	o := offloaded(t, v1alpha1.NamespaceOffloadingSpec{PodOffloadingStrategy: v1alpha1.LocalAndRemote})
-	for _, pod := range runDeployment(t, o.namespace, "web", 2, preferringTheVirtualNode()) {
-		if pod.Spec.NodeName != virtualNode {
-			t.Fatalf("pod %s is on %s although it prefers %s", pod.Name, pod.Spec.NodeName, virtualNode)
-		}
-	}
+	runBudgeted(t, o.namespace, "web", replicas)
+	kubectl(t, rome, "rollout", "status", "deployment/web", "-n", o.namespace, "--timeout=60s")
+	least := leastAvailable(t, rome.Kube, o.namespace, "web")
 	kubectl(t, rome, "delete", "--raw", fmt.Sprintf("%snamespaces/%s/namespaceoffloadings/offloading/offload", group, o.namespace))
 	eventually(t, soon, "the offloading to be gone", func(ctx context.Context) (bool, string, error) {
 		_, err := rome.Federation.FederationV1alpha1().NamespaceOffloadings(o.namespace).Get(ctx, v1alpha1.NamespaceOffloadingName, metav1.GetOptions{})
@@ -44,20 +44,14 @@ func unoffloadBringsPodsHome(t *testing.T) {
 		_, err := milan.Kube.CoreV1().Namespaces().Get(ctx, o.twin, metav1.GetOptions{})
 		return gone(err)
 	})
-	eventually(t, soon, "two Ready pods on rome's own nodes", func(ctx context.Context) (bool, string, error) {
-		pods, err := rome.Kube.CoreV1().Pods(o.namespace).List(ctx, metav1.ListOptions{})
-		if err != nil {
-			return false, "", err
+	for _, pod := range podsReady(t, rome, o.namespace, "app=web", replicas) {
+		if pod.Spec.NodeName == virtualNode {
+			t.Errorf("pod %s is on %s, which its namespace has left", pod.Name, virtualNode)
 		}
-		home, saw := 0, ""
-		for i := range pods.Items {
-			if pods.Items[i].Spec.NodeName != virtualNode && isReady(&pods.Items[i]) {
-				home++
-			}
-			saw += podState(&pods.Items[i]) + "; "
-		}
-		return home == 2 && len(pods.Items) == 2, saw, nil
-	})
+	}
+	if got := least(); got < replicas-1 {
+		t.Errorf("only %d of %d replicas were available at a time, although the budget allows one disruption", got, replicas)
+	}
 	namespace := must(rome.Kube.CoreV1().Namespaces().Get(t.Context(), o.namespace, metav1.GetOptions{}))(t)
 	if _, ok := namespace.Labels[v1alpha1.LabelSchedulingEnabled]; ok {
 		t.Errorf("the namespace still has the label %s", v1alpha1.LabelSchedulingEnabled)
