@@ -70,6 +70,7 @@ func story() []step {
 		{"PeersBothWays", peersBothWays, false},
 		{"DrainsTheVirtualNode", drainsTheVirtualNode, false},
 		{"ProviderUnreachableForAMinute", providerUnreachableForAMinute, false},
+		{"TheVirtualNodeIsLostForLong", theVirtualNodeIsLostForLong, false},
 		{"KilledVirtualKubelet", killedVirtualKubelet, false},
 		{"KilledControllerManager", killedControllerManager, false},
 		{"KilledAPIServer", killedAPIServer, false},
