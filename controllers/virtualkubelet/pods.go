@@ -102,6 +102,8 @@ type Pods struct {
 	// written holds the resourceVersion that the last status patch of a pod
 	// was made from, by key.
 	written sync.Map
+	// endings holds the pods on the provider that somebody there deletes, by key.
+	endings sync.Map
 	// delivered holds until when the tokens of a pod are left alone, by key, and
 	// refusedAccounts when a token was refused, by service account.
 	delivered, refusedAccounts sync.Map
@@ -215,6 +217,7 @@ func (p *Pods) localEvents() cache.ResourceEventHandler {
 				p.written.Delete(key)
 				p.delivered.Delete(key)
 				p.removed.Delete(key)
+				p.endings.Delete(key)
 				p.unwait(key)
 				p.queue.Add(key)
 			}

@@ -83,7 +83,7 @@ func (p *Pods) reconcile(ctx context.Context, key cache.ObjectName) error {
 	if refused.resize != nil {
 		p.deferResize(pod, &status, refused.resize)
 	}
-	return errors.Join(updateErr, p.publish(ctx, pod, status), p.keepTokens(ctx, key, pod, shadow, extent.twin))
+	return errors.Join(updateErr, p.publish(ctx, pod, status), p.keepTokens(ctx, key, pod, shadow, extent.twin), p.giveUp(ctx, key, pod, there))
 }
 
 // await tells a pod that its namespace is not there yet, if that takes long.

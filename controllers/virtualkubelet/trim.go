@@ -38,6 +38,9 @@ func trimRemotePod(obj any) (any, error) {
 			UID:             pod.UID,
 			ResourceVersion: pod.ResourceVersion,
 			Annotations:     map[string]string{v1alpha1.AnnotationOriginUID: pod.Annotations[v1alpha1.AnnotationOriginUID]},
+
+			DeletionTimestamp:          pod.DeletionTimestamp,
+			DeletionGracePeriodSeconds: pod.DeletionGracePeriodSeconds,
 		},
 		Status: pod.Status,
 	}, nil

@@ -1,0 +1,77 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package virtualkubelet
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/ptr"
+
+	"liqo.io/federation/controllers/virtualkubelet/reflect"
+)
+
+// ReasonProviderNodeLost says that the provider has evicted the pod there and
+// nobody tells that it has ended: its node is lost.
+const ReasonProviderNodeLost = "ProviderNodeLost"
+
+// lostPatience is how much longer than its grace period a pod may take to end on
+// the provider before its node there counts as lost.
+const lostPatience = 30 * time.Second
+
+// ending is a pod that somebody on the provider deletes, though it is wanted
+// here.
+type ending struct {
+	uid types.UID
+	// since is when that was seen first, by the clock here: that of the provider
+	// may be another one.
+	since time.Time
+	// givenUp tells whether the pod here was deleted for it.
+	givenUp bool
+}
+
+// giveUp deletes a pod of which the provider evicts what it runs and cannot tell
+// that this has ended, as on a node that is dead or cut off. No other one can be
+// made of it until that is known, or two might run; but its owner can make
+// another pod, as it does for one on a node that is lost here. A pod that
+// nobody makes again waits.
+func (p *Pods) giveUp(ctx context.Context, key cache.ObjectName, pod, there *corev1.Pod) error {
+	if there == nil || there.DeletionTimestamp == nil || reflect.Terminal(there.Status.Phase) || metav1.GetControllerOfNoCopy(pod) == nil {
+		p.endings.Delete(key)
+		return nil
+	}
+	found, known := p.endings.Load(key)
+	if !known || found.(ending).uid != there.UID {
+		found = ending{uid: there.UID, since: p.clock.Now()}
+		p.endings.Store(key, found)
+	}
+	seen := found.(ending)
+	patience := lostPatience + time.Duration(ptr.Deref(there.DeletionGracePeriodSeconds, 0))*time.Second
+	if wait := patience - p.clock.Since(seen.since); wait > 0 {
+		p.queue.AddAfter(key, wait)
+		return nil
+	}
+	if seen.givenUp {
+		// The cache has yet to see it.
+		return nil
+	}
+	err := p.local.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, *metav1.NewPreconditionDeleteOptions(string(pod.UID)))
+	switch {
+	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
+		return nil
+	case err != nil:
+		return fmt.Errorf("deleting the pod, which is lost on %s: %w", p.provider, err)
+	}
+	seen.givenUp = true
+	p.endings.Store(key, seen)
+	p.recorder.Event(pod, corev1.EventTypeWarning, ReasonProviderNodeLost,
+		fmt.Sprintf("%s has given up the pod and cannot tell that it has ended there, as when its node is lost. It is deleted here, so that another one is made", p.provider))
+	return nil
+}
