@@ -69,6 +69,7 @@ func story() []step {
 		{"LendsNodeByNode", lendsNodeByNode, false},
 		{"PeersBothWays", peersBothWays, false},
 		{"DrainsTheVirtualNode", drainsTheVirtualNode, false},
+		{"ANodeOfTheProviderDies", aNodeOfTheProviderDies, false},
 		{"ProviderUnreachableForAMinute", providerUnreachableForAMinute, false},
 		{"TheVirtualNodeIsLostForLong", theVirtualNodeIsLostForLong, false},
 		{"KilledVirtualKubelet", killedVirtualKubelet, false},

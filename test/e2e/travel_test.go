@@ -160,20 +160,11 @@ func virtualNodeChangesItsPods(t *testing.T) {
 	}
 	labelled("before")
 	run := containerRun(podReady(t, milan, o.twin, "before"))
-	patch := func(ctx context.Context, patch string) error {
-		_, err := rome.Federation.FederationV1alpha1().VirtualNodes(peerNamespace).Patch(ctx, "milan", types.MergePatchType,
-			[]byte(`{"spec":{"offloadingPatch":`+patch+`}}`), metav1.PatchOptions{})
-		return err
-	}
-	t.Cleanup(func() {
-		if err := patch(context.WithoutCancel(t.Context()), "null"); err != nil {
-			t.Error(err)
-		}
+	patchVirtualNode(t, v1alpha1.OffloadingPatch{
+		NodeSelector:   map[string]string{corev1.LabelOSStable: "linux"},
+		ExcludedLabels: []string{key},
+		Tolerations:    []corev1.Toleration{{Key: "e2e.example.org/borrowed", Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule}},
 	})
-	if err := patch(t.Context(), `{"nodeSelector":{"kubernetes.io/os":"linux"},"excludedLabels":["`+key+`"],
-		"tolerations":[{"key":"e2e.example.org/borrowed","operator":"Exists","effect":"NoSchedule"}]}`); err != nil {
-		t.Fatal(err)
-	}
 	changed := func(p *corev1.Pod) bool {
 		_, labelled := p.Labels[key]
 		return isReady(p) && !labelled && p.Labels[v1alpha1.LabelOrigin] != "" && slices.ContainsFunc(p.Spec.Tolerations, func(t corev1.Toleration) bool {
@@ -190,5 +181,24 @@ func virtualNodeChangesItsPods(t *testing.T) {
 	}
 	if here := podReady(t, rome, o.namespace, "after"); here.Labels[key] != "x" {
 		t.Errorf("on rome the pod lost its label: %v", here.Labels)
+	}
+}
+
+// patchVirtualNode gives something to the pods of the virtual node until the
+// test ends.
+func patchVirtualNode(t *testing.T, patch v1alpha1.OffloadingPatch) {
+	t.Helper()
+	set := func(ctx context.Context, patch string) error {
+		_, err := rome.Federation.FederationV1alpha1().VirtualNodes(peerNamespace).Patch(ctx, "milan", types.MergePatchType,
+			fmt.Appendf(nil, `{"spec":{"offloadingPatch":%s}}`, patch), metav1.PatchOptions{})
+		return err
+	}
+	t.Cleanup(func() {
+		if err := set(context.WithoutCancel(t.Context()), "null"); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := set(t.Context(), show(patch)); err != nil {
+		t.Fatal(err)
 	}
 }
