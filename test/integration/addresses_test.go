@@ -128,10 +128,10 @@ func TestAddressesAreAllocatedWhenAMappingIsCreated(t *testing.T) {
 		}
 	}
 	lines := strings.Split(strings.TrimSpace(env.Kubectl(t, "", "get", "addressmappings", "pods", scope, "-o", "wide")), "\n")
-	if diff := cmp.Diff([]string{"NAME", "MAPS", "TO", "POOL", "AGE", "CLUSTER ID"}, columns(lines[0])); diff != "" {
+	if diff := cmp.Diff([]string{"NAME", "MAPS", "TO", "POOL", "AGE", "PORTS", "CLUSTER ID"}, columns(lines[0])); diff != "" {
 		t.Errorf("the header differs (-want +got):\n%s", diff)
 	}
-	if cells := columns(lines[1]); len(cells) != 6 || cells[1] != "10.244.0.0/16" || cells[2] != "10.255.0.0/16" || cells[3] != "bergamo" || cells[5] != thatID {
+	if cells := columns(lines[1]); len(cells) != 7 || cells[1] != "10.244.0.0/16" || cells[2] != "10.255.0.0/16" || cells[3] != "bergamo" || cells[5] != "<all>" || cells[6] != thatID {
 		t.Errorf("the row is %q", cells)
 	}
 	awaitPool(t, federation, "bergamo", func(status v1alpha1.AddressPoolStatus) bool { return status.Mappings == 4 })
