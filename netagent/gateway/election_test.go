@@ -134,6 +134,15 @@ func (c *cluster) join(t *testing.T, node string) (*Election, context.CancelFunc
 	return e, func() { cancel(); <-done; time.Sleep(2 * watchDelay); c.set(func() { delete(c.gateways, node) }) }
 }
 
+// two have rome-1 begin, and rome-2 after it.
+func (c *cluster) two(t *testing.T) (first *Election, stopFirst func(), second *Election, stopSecond func()) {
+	t.Helper()
+	first, stopFirst = c.join(t, "rome-1")
+	time.Sleep(time.Second)
+	second, stopSecond = c.join(t, "rome-2")
+	return first, stopFirst, second, stopSecond
+}
+
 func want(t *testing.T, active string, all ...*Election) {
 	t.Helper()
 	for _, e := range all {
@@ -146,9 +155,7 @@ func want(t *testing.T, active string, all ...*Election) {
 func TestOneGatewayIsActiveAndAnotherTakesOverWithinASecondOrTwo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster()
-		first, stopFirst := c.join(t, "rome-1")
-		time.Sleep(time.Second)
-		second, stopSecond := c.join(t, "rome-2")
+		first, stopFirst, second, stopSecond := c.two(t)
 		time.Sleep(time.Minute)
 		want(t, "rome-1", first, second)
 		if c.version > 15 {
@@ -210,9 +217,7 @@ func TestOneWhoseProcessHasEndedIsReplacedSoonerThanASilentOne(t *testing.T) {
 func TestOneThatIsRefusedAFewTimesStaysActive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster()
-		first, stopFirst := c.join(t, "rome-1")
-		time.Sleep(time.Second)
-		second, stopSecond := c.join(t, "rome-2")
+		first, stopFirst, second, stopSecond := c.two(t)
 		time.Sleep(time.Minute)
 		for range 10 {
 			// It is asked in this time mayMiss-1 times at most.
@@ -230,9 +235,7 @@ func TestOneThatIsRefusedAFewTimesStaysActive(t *testing.T) {
 func TestTheActiveOneStaysWhileTheAPIServerIsAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster()
-		first, stopFirst := c.join(t, "rome-1")
-		time.Sleep(time.Second)
-		second, stopSecond := c.join(t, "rome-2")
+		first, stopFirst, second, stopSecond := c.two(t)
 		time.Sleep(time.Second)
 		c.set(func() { c.away = true })
 		time.Sleep(time.Hour)
@@ -253,9 +256,7 @@ func TestTheActiveOneStaysWhileTheAPIServerIsAway(t *testing.T) {
 func TestOneThatOnlyCannotReachTheAPIServerIsNotReplaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster()
-		first, stopFirst := c.join(t, "rome-1")
-		time.Sleep(time.Second)
-		second, stopSecond := c.join(t, "rome-2")
+		first, stopFirst, second, stopSecond := c.two(t)
 		time.Sleep(time.Second)
 		stopFirst() // it renews no more, but it answers
 		time.Sleep(time.Hour)
@@ -267,9 +268,7 @@ func TestOneThatOnlyCannotReachTheAPIServerIsNotReplaced(t *testing.T) {
 func TestGatewaysThatCannotReachEachOtherDoNotTakeTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster()
-		first, stopFirst := c.join(t, "rome-1")
-		time.Sleep(time.Second)
-		second, stopSecond := c.join(t, "rome-2")
+		first, stopFirst, second, stopSecond := c.two(t)
 		time.Sleep(time.Second)
 		c.set(func() { c.silent["rome-1"] = true })
 		time.Sleep(time.Hour)
@@ -285,9 +284,7 @@ func TestGatewaysThatCannotReachEachOtherDoNotTakeTurns(t *testing.T) {
 func TestALeaseThatIsGivenUpIsTakenAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster()
-		first, stopFirst := c.join(t, "rome-1")
-		time.Sleep(time.Second)
-		second, stopSecond := c.join(t, "rome-2")
+		first, stopFirst, second, stopSecond := c.two(t)
 		time.Sleep(time.Minute)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
@@ -366,9 +363,7 @@ func TestWhereNobodyIsAbleOneHoldsTheLeaseAllTheSame(t *testing.T) {
 				if !able {
 					fail()
 				}
-				first, stopFirst := c.join(t, "rome-1")
-				time.Sleep(time.Second)
-				second, stopSecond := c.join(t, "rome-2")
+				first, stopFirst, second, stopSecond := c.two(t)
 				time.Sleep(unableTakes + time.Second)
 				c.set(fail)
 				for range 100 {
@@ -434,9 +429,7 @@ func TestOneThatIsAbleComesBeforeOneThatIsNot(t *testing.T) {
 func TestOneThatBecomesAbleTakesNothingFromOneThatAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster()
-		first, stopFirst := c.join(t, "rome-1")
-		time.Sleep(time.Second)
-		second, stopSecond := c.join(t, "rome-2")
+		first, stopFirst, second, stopSecond := c.two(t)
 		time.Sleep(time.Minute)
 		c.set(func() { c.unable["rome-2"], c.refuses["rome-1"] = true, true })
 		time.Sleep(10 * time.Second)
