@@ -36,9 +36,9 @@ func New(k kernel.Kernel) *Applier {
 }
 
 // Apply makes the namespace hold a state, and returns how often it wrote. It
-// does as much as it can; after an error, apply again. That connections of before
-// go on as they were is none. States are applied in
-// this order: the gateway's host, the gateway's inside, the route agent's.
+// does as much as it can; after an error, apply again. Connections that could not
+// be forgotten are no error. States are applied in this order: the gateway's host,
+// the gateway's inside, the route agent's.
 func (a *Applier) Apply(s model.State) (writes int, err error) {
 	a.writes = 0
 	errs := []error{a.links(s), a.sysctls(s), a.onLinks(s), a.narrow(s)}

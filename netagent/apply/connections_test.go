@@ -58,16 +58,23 @@ func TestConnectionsAreForgottenWhoseAddressesBecomeOthers(t *testing.T) {
 			n.must(t, input(first, other))
 			n.inner.Forgotten = nil
 			n.must(t, input(test.peer, other))
-			var got []string
-			for _, f := range n.inner.Forgotten {
-				got = append(got, fmt.Sprint(f.To, " ", f.With))
-			}
-			slices.Sort(got)
-			slices.Sort(test.want)
-			if !slices.Equal(got, test.want) {
-				t.Errorf("forgotten were %q, and not %q", got, test.want)
-			}
+			expectForgotten(t, n.inner.Forgotten, test.want)
 		})
+	}
+}
+
+// expectForgotten compares what was forgotten with a text for each translation, in
+// whatever order.
+func expectForgotten(t *testing.T, forgotten []kernel.Translation, want []string) {
+	t.Helper()
+	var got []string
+	for _, f := range forgotten {
+		got = append(got, fmt.Sprint(f.To, " ", f.With))
+	}
+	slices.Sort(got)
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		t.Errorf("forgotten were %q, and not %q", got, want)
 	}
 }
 
@@ -138,15 +145,7 @@ func TestANodeForgetsNothingButConnectionsWithPeers(t *testing.T) {
 			}
 			n.outer.Forgotten = nil
 			test.change(t, n)
-			var got []string
-			for _, f := range n.outer.Forgotten {
-				got = append(got, fmt.Sprint(f.To, " ", f.With))
-			}
-			slices.Sort(got)
-			slices.Sort(test.want)
-			if !slices.Equal(got, test.want) {
-				t.Errorf("forgotten were %q, and not %q", got, test.want)
-			}
+			expectForgotten(t, n.outer.Forgotten, test.want)
 		})
 	}
 }
