@@ -96,13 +96,9 @@ func (p peering) ending(ctx context.Context, pod *corev1.Pod) (bool, error) {
 	return err == nil && !current.DeletionTimestamp.IsZero(), err
 }
 
-func TestPodsThatMayNoLongerRunThereAreMoved(t *testing.T) {
-	p := newPeering(t, "ferrara")
-	namespace := p.offload(t, v1alpha1.NamespaceOffloadingSpec{})
-	twin := p.untilPhase(t, namespace, v1alpha1.OffloadingReady).RemoteNamespaceName
-	p.env.ServiceAccount(t, namespace, "default")
-	away := p.runningPod(t, namespace, "away", rules.NodeName(p.cluster))
-	here := p.runningPod(t, namespace, "here", "worker")
+// budget makes a PodDisruptionBudget that allows nothing yet.
+func (p *peering) budget(t *testing.T, namespace string) *policyv1.PodDisruptionBudget {
+	t.Helper()
 	budget, err := p.kube.PolicyV1().PodDisruptionBudgets(namespace).Create(t.Context(), &policyv1.PodDisruptionBudget{
 		ObjectMeta: metav1.ObjectMeta{Name: "web"},
 		Spec:       policyv1.PodDisruptionBudgetSpec{MinAvailable: ptr.To(intstr.FromInt32(1)), Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}},
@@ -111,6 +107,17 @@ func TestPodsThatMayNoLongerRunThereAreMoved(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.allow(t, budget, 0)
+	return budget
+}
+
+func TestPodsThatMayNoLongerRunThereAreMoved(t *testing.T) {
+	p := newPeering(t, "ferrara")
+	namespace := p.offload(t, v1alpha1.NamespaceOffloadingSpec{})
+	twin := p.untilPhase(t, namespace, v1alpha1.OffloadingReady).RemoteNamespaceName
+	p.env.ServiceAccount(t, namespace, "default")
+	away := p.runningPod(t, namespace, "away", rules.NodeName(p.cluster))
+	here := p.runningPod(t, namespace, "here", "worker")
+	budget := p.budget(t, namespace)
 	p.untilInPlace(t, namespace, "InPlace")
 
 	// The pod in France is told of, and stays with its twin.
@@ -216,14 +223,7 @@ func TestPodsComeHomeAsTheirBudgetsAllow(t *testing.T) {
 	made := p.runningPod(t, namespace, "made", rules.NodeName(p.cluster))
 	made = p.ownedBy(t, made, metav1.OwnerReference{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "web", UID: "web", Controller: ptr.To(true)})
 	alone := p.runningPod(t, namespace, "alone", rules.NodeName(p.cluster))
-	budget, err := p.kube.PolicyV1().PodDisruptionBudgets(namespace).Create(t.Context(), &policyv1.PodDisruptionBudget{
-		ObjectMeta: metav1.ObjectMeta{Name: "web"},
-		Spec:       policyv1.PodDisruptionBudgetSpec{MinAvailable: ptr.To(intstr.FromInt32(1)), Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}},
-	}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	p.allow(t, budget, 0)
+	budget := p.budget(t, namespace)
 
 	if err := p.federation.FederationV1alpha1().NamespaceOffloadings(namespace).Delete(t.Context(), v1alpha1.NamespaceOffloadingName, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
