@@ -52,9 +52,9 @@ func (a *podAddresses) take(ctx context.Context, mapping *v1alpha1.AddressMappin
 	if err != nil {
 		return 0, err
 	}
-	calls := max(len(mapping.Spec.Ports), 1)
-	for _, other := range others {
-		calls += max(len(other.(*v1alpha1.AddressMapping).Spec.Ports), 1)
+	calls := 0
+	for _, one := range append(others, mapping) {
+		calls += max(len(one.(*v1alpha1.AddressMapping).Spec.Ports), 1)
 	}
 	if calls > maxSingles {
 		a.tell(mapping, ReasonAddressesExhausted, "Cluster %s calls %d addresses and ports of them already, which is as many as a tunnel takes.", reader, calls)
