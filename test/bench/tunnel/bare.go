@@ -20,7 +20,9 @@ const bareLink = "wg0"
 // same hops without an overlay, a gateway's namespace or rules.
 type bare struct {
 	*world.World
-	ends []*kernel.Namespace
+	// peers are how many more there are at each end, of which nobody hears.
+	peers int
+	ends  []*kernel.Namespace
 }
 
 func (b *bare) start() (err error) {
@@ -61,12 +63,16 @@ func (b *bare) end(here, there *world.Cluster) error {
 		return err
 	}
 	port, pods := world.Port, there.Input.PodCIDRs[0]
+	var crowd []model.TunnelPeer
+	for i := range b.peers {
+		crowd = append(crowd, model.TunnelPeer{PublicKey: nthKey(i), AllowedIPs: []netip.Prefix{nthRange(i)}})
+	}
 	if err := ns.ChangeTunnel(bareLink, kernel.TunnelChange{
 		PrivateKey: &here.Input.PrivateKey, Port: &port,
-		Set: []model.TunnelPeer{{
+		Set: append(crowd, model.TunnelPeer{
 			PublicKey: here.Input.Peers[0].PublicKey, AllowedIPs: []netip.Prefix{pods},
 			Endpoint: netip.AddrPortFrom(there.Nodes[0].V4, world.Port),
-		}},
+		}),
 	}); err != nil {
 		return err
 	}

@@ -221,18 +221,26 @@ func manyTunnels(peers, cidrs int) []runtime.Object {
 	var all []runtime.Object
 	next := 0
 	for i := range peers {
-		var key model.PublicKey
-		binary.BigEndian.PutUint32(key[:], uint32(i+1))
 		var remote [][2]string
 		for range cidrs {
-			p := netip.PrefixFrom(v4(10<<24|128<<16+uint32(next)<<8), 24).String()
+			p := nthRange(next).String()
 			remote = append(remote, [2]string{p, p})
 			next++
 		}
 		local := [][2]string{{"10.0.0.0/16", "10.0.0.0/16"}, {"10.70.0.0/16", "10.80.0.0/16"}}
-		all = append(all, world.EndpointOf(fmt.Sprintf("peer-%05d", i), key, nil, local, remote))
+		all = append(all, world.EndpointOf(fmt.Sprintf("peer-%05d", i), nthKey(i), nil, local, remote))
 	}
 	return all
+}
+
+// nthKey is the key of one of many peers, and nthRange one of their ranges.
+func nthKey(n int) (key model.PublicKey) {
+	binary.BigEndian.PutUint32(key[:], uint32(n+1))
+	return key
+}
+
+func nthRange(n int) netip.Prefix {
+	return netip.PrefixFrom(v4(10<<24|128<<16+uint32(n)<<8), 24)
 }
 
 // manyMappings are addresses that the first of many peers may call, 10,000 each.

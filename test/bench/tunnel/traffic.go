@@ -20,7 +20,8 @@ const (
 	crowd = 1000
 )
 
-// stages are what traffic goes through.
+// stages are what traffic goes through. Each is compared with the bare one above
+// it, which has as many peers.
 var stages = []struct {
 	name     string
 	bare     bool
@@ -30,6 +31,7 @@ var stages = []struct {
 	{name: "bare WireGuard", bare: true},
 	{name: "different CIDRs", disjoint: true},
 	{name: "the same CIDRs, NETMAP"},
+	{name: fmt.Sprintf("bare WireGuard, %d more peers", crowd), bare: true, peers: crowd},
 	{name: fmt.Sprintf("the same CIDRs, %d more peers", crowd), peers: crowd},
 }
 
@@ -63,8 +65,13 @@ func measureTraffic(ctx context.Context, o options) ([]row, error) {
 	}
 	var rows []row
 	for _, kind := range kinds {
-		for _, stage := range stages[1:] {
-			plain, ours := values[stages[0].name+kind.name], values[stage.name+kind.name]
+		var plain figures.Series
+		for _, stage := range stages {
+			ours := values[stage.name+kind.name]
+			if stage.bare {
+				plain = ours
+				continue
+			}
 			ratio := ours.Median() / plain.Median()
 			rows = append(rows, row{
 				kind.name + "; " + stage.name, plain.Format(kind.unit), ours.Format(kind.unit),
@@ -79,7 +86,7 @@ func measureTraffic(ctx context.Context, o options) ([]row, error) {
 func through(ctx context.Context, o options, isBare, disjoint bool, peers int) (measured []float64, err error) {
 	var w *world.World
 	if isBare {
-		b := &bare{}
+		b := &bare{peers: peers}
 		if err := b.start(); err != nil {
 			return nil, err
 		}
