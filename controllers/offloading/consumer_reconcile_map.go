@@ -130,7 +130,7 @@ func (c *Consumer) wantedEntry(ctx context.Context, l rules.Lender, offloading *
 		return present
 	}
 	if l.Choose(selector, c.node) != "" {
-		if present.Name != "" && c.inhabited(offloading.Namespace, l) {
+		if present.Name != "" && c.inhabited(offloading, l) {
 			return present
 		}
 		return v1alpha1.NamespaceMapping{}
@@ -139,9 +139,13 @@ func (c *Consumer) wantedEntry(ctx context.Context, l rules.Lender, offloading *
 }
 
 // inhabited tells whether pods of a namespace are at a cluster. As long as that
-// is unknown they are: with the twin, they would be gone.
-func (c *Consumer) inhabited(namespace string, l rules.Lender) bool {
-	pods, complete := c.seenPods(namespace)
+// is unknown they are: with the twin, they would be gone. Where pods are evicted,
+// those of DaemonSets do not count, which would be made again for ever.
+func (c *Consumer) inhabited(offloading *v1alpha1.NamespaceOffloading, l rules.Lender) bool {
+	pods, complete := c.seenPods(offloading.Namespace)
+	if offloading.Spec.Enforcement == v1alpha1.Evict {
+		pods = slices.DeleteFunc(slices.Clone(pods), rules.BelongsToItsNode)
+	}
 	return !complete || l.PodsAt(pods) > 0
 }
 

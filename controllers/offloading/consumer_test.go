@@ -146,6 +146,27 @@ func TestATwinStaysUntilItsPodsAreKnownToBeGone(t *testing.T) {
 	}
 }
 
+func TestOfDaemonSetsNoTwinStaysWherePodsAreEvicted(t *testing.T) {
+	for enforcement, stays := range map[v1alpha1.PlacementEnforcement]bool{v1alpha1.Warn: true, v1alpha1.Evict: false} {
+		elsewhere := offloadingOf("shop", time.Hour)
+		elsewhere.Spec.Enforcement = enforcement
+		elsewhere.Spec.ClusterSelector.NodeSelectorTerms = []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{
+			{Key: "region", Operator: corev1.NodeSelectorOpIn, Values: []string{"fr"}},
+		}}}
+		w := newWorld(t, foreignCluster(), milanNode(), elsewhere, mapWith("shop"), labelled("shop"))
+		c := w.consumer(t)
+		daemon := running("daemon", "daemons", time.Hour)
+		daemon.OwnerReferences[0].Kind, daemon.Spec.NodeName = "DaemonSet", "liqo-milan"
+		c.seenPods = func(string) ([]*corev1.Pod, bool) { return []*corev1.Pod{daemon}, true }
+		if _, err := c.reconcileMap(t.Context(), "milan"); err != nil {
+			t.Fatal(err)
+		}
+		if writes := w.writes(); len(writes) > 0 == stays {
+			t.Errorf("%s: wrote %q", enforcement, writes)
+		}
+	}
+}
+
 func TestATwinBelongsToTheNamespaceThatHasIt(t *testing.T) {
 	unique := offloadingOf("shop", 0)
 	unique.Spec.NamespaceMappingStrategy = v1alpha1.DefaultName
