@@ -52,12 +52,18 @@ func (a *Applier) chains(s model.State) (unguarded []model.Family, err error) {
 			if err != nil {
 				errs, unguarded = append(errs, err), append(unguarded, f)
 			} else if table == model.NATTable {
-				notNAT := func(c model.Chain) bool { return c.Table != table }
-				a.stale[f] = append(a.stale[f], translations(slices.DeleteFunc(chains, notNAT), slices.DeleteFunc(wanted, notNAT))...)
+				a.stale[f] = append(a.stale[f], translations(natEffects(f, chains, jumps), natEffects(f, wanted, s.Jumps))...)
 			}
 		}
 	}
 	return unguarded, errors.Join(errs...)
+}
+
+// natEffects are those of the table nat of a family.
+func natEffects(f model.Family, chains []model.Chain, jumps []model.Jump) effects {
+	return effectsOf(
+		slices.DeleteFunc(slices.Clone(chains), func(c model.Chain) bool { return c.Table != model.NATTable }),
+		slices.DeleteFunc(slices.Clone(jumps), func(j model.Jump) bool { return j.Table != model.NATTable || j.Family != f }))
 }
 
 // jumpDifference tells which jumps are missing, and which are there once too

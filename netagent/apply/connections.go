@@ -4,7 +4,7 @@
 package apply
 
 import (
-	"maps"
+	"cmp"
 	"net/netip"
 	"slices"
 	"strings"
@@ -44,101 +44,95 @@ func (a *Applier) forget() {
 // connections with some peers: those whose ranges lead to the rule, or all that
 // there are and were, where it is about every packet to them. Who has no peer is
 // never meant.
-func translations(before, now []model.Chain) []kernel.Translation {
-	old, next := treesOf(before), treesOf(now)
-	peers := union(old.with(model.FromPeersChain), next.with(model.FromPeersChain))
+func translations(before, now effects) []kernel.Translation {
+	peers := union(before.peers(), now.peers())
 	var stale []kernel.Translation
-	add := func(to netip.Prefix, with []netip.Prefix) {
-		if len(with) == 0 {
-			with = peers
-		}
-		if len(with) > 0 {
-			stale = append(stale, kernel.Translation{To: to, With: with})
+	only := func(some, others effects, address func(rule string) (netip.Prefix, bool)) {
+		var last effect
+		for _, e := range some.without(others) {
+			to, ok := address(e.rule)
+			switch {
+			case !ok:
+			case e.with.IsValid() && e.chain == last.chain && e.rule == last.rule:
+				at := &stale[len(stale)-1]
+				at.With, last = append(at.With, e.with), e
+			case e.with.IsValid():
+				stale, last = append(stale, kernel.Translation{To: to, With: []netip.Prefix{e.with}}), e
+			case len(peers) > 0:
+				stale, last = append(stale, kernel.Translation{To: to, With: peers}), effect{}
+			}
 		}
 	}
-	only(old, next, func(rule string, with []netip.Prefix) {
-		if to, ok := translated(rule); ok {
-			add(to, with)
-		}
-	})
-	only(next, old, func(rule string, with []netip.Prefix) {
-		if to, ok := untranslated(rule); ok {
-			add(to, with)
-		}
-	})
+	only(before, now, translated)
+	only(now, before, untranslated)
 	return stale
 }
 
-// tree are the rules of a chain and of those that its rules are spread over, but
-// for the ones that lead there.
-type tree struct {
-	rules []string
-	// with are the ranges of the rules that lead here from elsewhere.
-	with []netip.Prefix
+// effect is a rule that packets meet: those with some range, or all of them if it
+// is the zero value. A rule that nothing leads to has none.
+type effect struct {
+	chain, rule string
+	with        netip.Prefix
 }
 
-// trees are by the name of the chain above all others.
-type trees map[string]*tree
+type effects map[effect]bool
 
-func (t trees) with(name string) []netip.Prefix {
-	if t[name] == nil {
-		return nil
-	}
-	return t[name].with
-}
-
-func (t trees) at(name string) *tree {
-	if t[name] == nil {
-		t[name] = &tree{}
-	}
-	return t[name]
-}
-
-func treesOf(chains []model.Chain) trees {
-	above := make(map[string]string)
+// effectsOf are those of chains that jumps lead to. The chains that the rules of
+// another one are spread over count as that one: where in its tree a rule hangs
+// does not matter.
+func effectsOf(chains []model.Chain, jumps []model.Jump) effects {
+	rules := make(map[string][]string, len(chains))
 	for _, c := range chains {
-		for _, rule := range c.Rules {
-			if to, _ := word(rule, "-j"); strings.HasPrefix(to, model.TreeChainPrefix) {
-				above[to] = c.Name
-			}
-		}
+		rules[c.Name] = c.Rules
 	}
-	all := make(trees)
-	for _, c := range chains {
-		root := c.Name
-		for above[root] != "" {
-			root = above[root] // the kernel takes no chain that leads back to itself
-		}
-		for _, rule := range c.Rules {
-			to, _ := word(rule, "-j")
-			switch at, ok := argument(rule, "-s", "-d"); {
+	all := make(effects)
+	var follow func(root, chain string, with netip.Prefix)
+	follow = func(root, chain string, with netip.Prefix) {
+		for _, rule := range rules[chain] {
+			// The kernel takes no chain that leads back to itself.
+			switch to, _ := word(rule, "-j"); {
 			case strings.HasPrefix(to, model.TreeChainPrefix):
-			case !strings.HasPrefix(to, model.ChainPrefix):
-				all.at(root).rules = append(all.at(root).rules, rule)
-			case ok:
-				all.at(to).with = append(all.at(to).with, at)
+				follow(root, to, with)
+			case strings.HasPrefix(to, model.ChainPrefix):
+				at, ok := argument(rule, "-s", "-d")
+				if !ok {
+					at = with
+				}
+				follow(to, to, at)
+			default:
+				all[effect{root, rule, with}] = true
 			}
 		}
+	}
+	for _, j := range jumps {
+		follow(j.Chain, j.Chain, netip.Prefix{})
 	}
 	return all
 }
 
-// only calls f with each rule that some trees have and others have not, and with
-// the ranges that lead there. Where in its tree a rule hangs does not matter.
-func only(have, others trees, f func(rule string, with []netip.Prefix)) {
-	for _, name := range slices.Sorted(maps.Keys(have)) {
-		there := make(map[string]bool)
-		if other := others[name]; other != nil {
-			for _, rule := range other.rules {
-				there[rule] = true
-			}
-		}
-		for _, rule := range have[name].rules {
-			if !there[rule] {
-				f(rule, have[name].with)
-			}
+// peers are the ranges of all peers.
+func (all effects) peers() []netip.Prefix {
+	var ranges []netip.Prefix
+	for e := range all {
+		if e.chain == model.FromPeersChain && e.with.IsValid() {
+			ranges = append(ranges, e.with)
 		}
 	}
+	return ranges
+}
+
+// without are those that others have not, in order.
+func (all effects) without(others effects) []effect {
+	var rest []effect
+	for e := range all {
+		if !others[e] {
+			rest = append(rest, e)
+		}
+	}
+	slices.SortFunc(rest, func(a, b effect) int {
+		return cmp.Or(cmp.Compare(a.chain, b.chain), cmp.Compare(a.rule, b.rule), model.ComparePrefix(a.with, b.with))
+	})
+	return rest
 }
 
 // union are the ranges of both, each once.

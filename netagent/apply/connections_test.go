@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 	"testing"
 
 	"k8s.io/utils/ptr"
@@ -122,8 +123,8 @@ func TestANodeForgetsNothingButConnectionsWithPeers(t *testing.T) {
 	}{
 		{"it has no peers", nil, func(t *testing.T, n *node) { n.must(t, input()) }, nil},
 		{"the first peer comes", nil, func(t *testing.T, n *node) { n.must(t, input(peer(1))) }, append(all(one, one6), "0.0.0.0/0 "+one)},
-		{"another one comes", ptr.To(input(peer(1))), func(t *testing.T, n *node) { n.must(t, input(peer(1), peer(2))) }, nil},
-		{"the last one goes", ptr.To(input(peer(1))), func(t *testing.T, n *node) { n.must(t, input()) }, nil},
+		{"another one comes", ptr.To(input(peer(1))), func(t *testing.T, n *node) { n.must(t, input(peer(1), peer(2))) }, []string{"0.0.0.0/0 [10.102.0.0/16]"}},
+		{"the last one goes", ptr.To(input(peer(1))), func(t *testing.T, n *node) { n.must(t, input()) }, []string{"192.168.1.1/32 " + one}},
 		{"somebody empties all chains", ptr.To(input(peer(1), peer(2))), func(t *testing.T, n *node) {
 			n.outer.Flush(model.IPv4, model.NATTable)
 			n.must(t, input(peer(1), peer(2)))
@@ -131,7 +132,7 @@ func TestANodeForgetsNothingButConnectionsWithPeers(t *testing.T) {
 		{"the pods are elsewhere", ptr.To(input(peer(1))), func(t *testing.T, n *node) { n.must(t, otherwise(input(peer(1)))) },
 			[]string{"10.0.0.0/16 " + one, "10.9.0.0/16 " + one}},
 		{"the pods are elsewhere, and so is the peer", ptr.To(input(peer(1))), func(t *testing.T, n *node) { n.must(t, otherwise(input(peer(2)))) },
-			[]string{"10.0.0.0/16 " + two, "10.9.0.0/16 " + two}},
+			[]string{"10.0.0.0/16 " + two, "10.9.0.0/16 " + two, "192.168.1.1/32 " + one, "0.0.0.0/0 [10.102.0.0/16]"}},
 		{"all is removed", ptr.To(input(peer(1), peer(2))), func(t *testing.T, n *node) {
 			if err := n.teardown(); err != nil {
 				t.Fatal(err)
@@ -146,6 +147,47 @@ func TestANodeForgetsNothingButConnectionsWithPeers(t *testing.T) {
 			n.outer.Forgotten = nil
 			test.change(t, n)
 			expectForgotten(t, n.outer.Forgotten, test.want)
+		})
+	}
+}
+
+// Somebody else empties one chain after another. What passes in between is not
+// translated, whichever of the chains on its way was empty, and would stay so.
+func TestWhatPassesAnEmptyChainIsForgotten(t *testing.T) {
+	const theirs = " [10.101.0.0/16]"
+	leaving, coming := []string{"0.0.0.0/0" + theirs, "10.0.0.0/16" + theirs}, []string{"10.2.0.0/16" + theirs, "10.2.0.0/32" + theirs}
+	in := input(peer(1))
+	_, inside, _, err := model.Gateway(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ofPeer := func(letter string) string {
+		at := slices.IndexFunc(inside.Chains, func(c model.Chain) bool {
+			return c.Family == model.IPv4 && strings.HasPrefix(c.Name, model.ChainPrefix+letter+"-")
+		})
+		if at < 0 {
+			t.Fatalf("there is no chain %s of a peer", letter)
+		}
+		return inside.Chains[at].Name
+	}
+	for _, test := range []struct {
+		chain string
+		want  []string
+	}{
+		{"POSTROUTING", leaving},
+		{model.ChainPrefix + "POSTROUTING", leaving},
+		{ofPeer("O"), leaving},
+		{"PREROUTING", coming},
+		{model.ChainPrefix + "PREROUTING", coming},
+		{ofPeer("I"), coming},
+	} {
+		t.Run(test.chain, func(t *testing.T) {
+			n := newNode()
+			n.must(t, in)
+			n.inner.Forgotten = nil
+			n.inner.Flush(model.IPv4, model.NATTable, test.chain)
+			n.must(t, in)
+			expectForgotten(t, n.inner.Forgotten, test.want)
 		})
 	}
 }

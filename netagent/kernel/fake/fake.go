@@ -148,11 +148,12 @@ func (k *Kernel) AddRuleOfOthers(f model.Family, table, base, rule string) {
 	k.bases[at] = append(k.bases[at], rule)
 }
 
-// Flush empties the chains of a table, as somebody else would.
-func (k *Kernel) Flush(f model.Family, table string) {
+// Flush empties some chains of a table, as somebody else would: all of them, if
+// none is named.
+func (k *Kernel) Flush(f model.Family, table string, names ...string) {
 	for _, chains := range []map[chainKey][]string{k.chains, k.bases} {
 		for at := range chains {
-			if at.family == f && at.table == table {
+			if at.family == f && at.table == table && (len(names) == 0 || slices.Contains(names, at.name)) {
 				chains[at] = nil
 			}
 		}
