@@ -162,6 +162,7 @@ func dial(ns *kernel.Namespace, network string, to netip.Addr, patience time.Dur
 // ongoing is a connection that is in use.
 type ongoing struct {
 	conn    net.Conn
+	back    *bufio.Reader
 	stop    chan struct{}
 	done    chan error
 	longest time.Duration
@@ -175,18 +176,19 @@ func transfer(t *testing.T, from *kernel.Namespace, to netip.Addr) *ongoing {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := &ongoing{conn: conn, stop: make(chan struct{}), done: make(chan error, 1)}
+	// It is in use once the server has greeted.
+	back := bufio.NewReader(conn)
+	_ = conn.SetDeadline(time.Now().Add(patience))
+	if _, err := back.ReadString('\n'); err != nil {
+		t.Fatal(err)
+	}
+	o := &ongoing{conn: conn, back: back, stop: make(chan struct{}), done: make(chan error, 1)}
 	go func() { o.done <- o.run() }()
 	t.Cleanup(func() { conn.Close() })
 	return o
 }
 
 func (o *ongoing) run() error {
-	_ = o.conn.SetDeadline(time.Now().Add(soon))
-	back := bufio.NewReader(o.conn)
-	if _, err := back.ReadString('\n'); err != nil {
-		return err
-	}
 	sent := bytes.Repeat([]byte("0123456789abcdef"), 1<<10)
 	echo := make([]byte, len(sent))
 	for {
@@ -195,7 +197,7 @@ func (o *ongoing) run() error {
 		if _, err := o.conn.Write(sent); err != nil {
 			return err
 		}
-		if _, err := io.ReadFull(back, echo); err != nil {
+		if _, err := io.ReadFull(o.back, echo); err != nil {
 			return err
 		}
 		if !bytes.Equal(echo, sent) {
