@@ -84,8 +84,9 @@ func New(options *Options, kube kubernetes.Interface, federation versioned.Inter
 		self: options.NodeName, port: options.Port, cluster: cluster,
 		active: func() string { return g.election.Active() }, key: g.keys.read, endpoint: g.endpoints.Of, mtu: outer.MTUOf,
 		inner: inner, host: apply.New(outer), inside: apply.New(inner),
-		prober: &probe.Prober{Answered: g.metrics.Answered, Lost: g.metrics.Lost}, echo: &probe.Echo{}, metrics: shared,
+		prober: &probe.Prober{Answered: g.metrics.Answered, Lost: g.metrics.Lost}, metrics: shared,
 	}
+	g.worker.echo = &probe.Echo{Asked: g.worker.prober.Heard}
 	g.loop = agent.NewLoop(options.Resync, func(ctx context.Context) error { return g.worker.pass(ctx) })
 	g.election = NewElection(options.NodeName, kube.CoordinationV1().Leases(options.Namespace), g.ask, g.loop.Well, g.loop.Wake)
 	g.sources, err = agent.NewSources(kube, federation, options.Namespace, agent.GatewayName, g.loop.Wake,

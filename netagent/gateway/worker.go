@@ -169,7 +169,7 @@ func (w *worker) probe(t agent.Translation, result *outcome) {
 		}
 		for _, target := range gatewaysOf(p) {
 			if _, there := targets[name]; !there {
-				target.MTU = t.Input.PeerMTU(p.MTU)
+				target.MTU, target.Key, target.Endpoint = t.Input.PeerMTU(p.MTU), p.PublicKey, p.Endpoint
 				targets[name] = target
 			}
 			answered = append(answered, target.Peer)

@@ -37,6 +37,9 @@ var (
 // Echo answers the probes of peers. WireGuard knows who sent a packet, and lets
 // each peer send from its own addresses only, so the address tells who asks.
 type Echo struct {
+	// Asked is told of each peer that is answered; nil: nobody is.
+	Asked func(from netip.Addr)
+
 	mu    sync.Mutex
 	peers map[netip.Addr]*rate.Limiter
 }
@@ -93,6 +96,9 @@ func (e *Echo) Serve(ctx context.Context, conn net.PacketConn, isIPv6 bool) erro
 		}
 		if answer := e.answer(buffer[:n], sender.AddrPort().Addr()); answer != nil {
 			write(answer, asked, from)
+			if e.Asked != nil {
+				e.Asked(sender.AddrPort().Addr().Unmap())
+			}
 		}
 	}
 }

@@ -236,3 +236,54 @@ func TestAPeerIsConnectedWhileItAnswers(t *testing.T) {
 		t.Error("who is gone is still probed")
 	}
 }
+
+// Thousands of peers that are away would keep a gateway busy with questions.
+func TestAPeerThatIsSilentIsAskedLessAndLessOften(t *testing.T) {
+	const interval = 2 * time.Second
+	p := &Prober{Answered: func(string, time.Duration) {}, Lost: func(string) {}}
+	target := Target{Peer: netip.MustParseAddr("10.1.0.0"), Self: netip.MustParseAddr("10.2.0.0")}
+	p.Set(map[string]Target{"milan": target})
+	now := time.Now()
+	// asked is how often it is, in so many intervals.
+	asked := func(intervals int) (questions int) {
+		for range intervals {
+			for name := range p.targets(now, interval) {
+				p.ask(name)
+				questions++
+			}
+			now = now.Add(interval)
+		}
+		return questions
+	}
+	if n := asked(8); n != 8 {
+		t.Errorf("in the first 16 seconds it was asked %d times", n)
+	}
+	if n := asked(22); n < 8 || n > 14 {
+		t.Errorf("until a minute was over it was asked %d times", n)
+	}
+	asked(270)
+	if n := asked(160); n != 10 {
+		t.Errorf("after ten minutes it is asked %d times in 160 intervals", n)
+	}
+	// It is called elsewhere.
+	target.Endpoint = netip.MustParseAddrPort("172.16.2.1:51820")
+	for range 2 {
+		p.Set(map[string]Target{"milan": target})
+	}
+	if n := asked(4); n != 1 {
+		t.Errorf("it has another endpoint, and is asked %d times in four intervals", n)
+	}
+	// It is back, and asks us before we ask it.
+	p.Heard(netip.MustParseAddr("10.9.0.0"))
+	p.Heard(target.Peer)
+	if n := asked(1); n != 1 {
+		t.Error("it was heard of, and was not asked")
+	}
+	p.answered(netip.AddrPortFrom(target.Peer, EchoPort), nonceOf(p.ask("milan")), echoSize, now)
+	if !p.Result("milan").Connected {
+		t.Error("it answers, and is not connected")
+	}
+	if n := asked(4); n != 4 {
+		t.Errorf("it has answered, and is asked %d times in four intervals", n)
+	}
+}

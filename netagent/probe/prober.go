@@ -28,6 +28,9 @@ const (
 	window = 15
 	// A peer is connected as long as not so many probes in a row were lost.
 	mayLose = 3
+	// One that is not is asked again after this share of the time for which it
+	// has been silent, and after so many intervals at most.
+	silentShare, silentMost = 8, 16
 )
 
 // Result is what the probes of a peer have told.
@@ -63,17 +66,22 @@ type Target struct {
 	Peer, Self netip.Addr
 	// MTU is how large packets to the peer may be, in bytes; 0 tries none.
 	MTU int
+	// Key and Endpoint are the peer's. When they become others it is asked at once:
+	// WireGuard looks for nobody that nothing is sent to.
+	Key      [32]byte
+	Endpoint netip.AddrPort
 }
 
 // peer is a peer that is probed.
 type peer struct {
-	at      netip.AddrPort
-	self    netip.Addr
+	target  Target
 	asked   []question
 	times   []time.Duration
 	lost    int // in a row
 	reached bool
-	turns   int // of asking
+	spoke   time.Time // when it was last heard of; before that, when it was first asked
+	due     time.Time // when it is asked next
+	turns   int       // of asking
 	path    path
 	large   question // of the size that path tries; none: of size 0
 	heard   bool     // the small one that was asked with it was answered
@@ -95,11 +103,15 @@ func (p *Prober) Set(peers map[string]Target) {
 	p.peers, p.names = make(map[string]*peer, len(peers)), make(map[netip.AddrPort]string, len(peers))
 	for name, target := range peers {
 		at := netip.AddrPortFrom(target.Peer, EchoPort)
-		if p.peers[name] = known[name]; p.peers[name] == nil || p.peers[name].at != at || p.peers[name].self != target.Self {
-			p.peers[name] = &peer{at: at, self: target.Self}
+		if p.peers[name] = known[name]; p.peers[name] == nil || p.peers[name].target.Peer != target.Peer || p.peers[name].target.Self != target.Self {
+			p.peers[name] = &peer{}
 		}
-		if known := p.peers[name]; known.path.agreed != target.MTU {
+		known := p.peers[name]
+		if known.path.agreed != target.MTU {
 			known.path, known.large = path{agreed: target.MTU}, question{}
+		}
+		if known.target != target {
+			known.target, known.due = target, time.Time{}
 		}
 		p.names[at] = name
 	}
@@ -119,9 +131,19 @@ func (p *Prober) Result(name string) Result {
 	}
 }
 
-// Run probes each peer once an interval, through one socket of each family,
-// until the context ends, and with large packets when it is time for that. A
-// socket may be missing where a family is.
+// Heard has the peer with an address asked at the next interval, since it was
+// heard of in another way.
+func (p *Prober) Heard(from netip.Addr) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if known := p.peers[p.names[netip.AddrPortFrom(from, EchoPort)]]; known != nil {
+		known.spoke, known.due = time.Now(), time.Time{}
+	}
+}
+
+// Run probes each peer once an interval, and those less often that do not answer,
+// through one socket of each family, until the context ends, and with large
+// packets when it is time for that. A socket may be missing where a family is.
 func (p *Prober) Run(ctx context.Context, conn4, conn6 net.PacketConn, interval time.Duration) error {
 	var reading sync.WaitGroup
 	write := make(map[bool]func([]byte, net.IP, net.Addr)) // by whether it is IPv6
@@ -140,7 +162,7 @@ func (p *Prober) Run(ctx context.Context, conn4, conn6 net.PacketConn, interval 
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
 	for {
-		for name, target := range p.targets() {
+		for name, target := range p.targets(time.Now(), interval) {
 			send := write[target.Peer.Is6()]
 			for _, message := range [][]byte{p.ask(name), p.askLarge(name, time.Now())} {
 				if message != nil && send != nil {
@@ -158,12 +180,22 @@ func (p *Prober) Run(ctx context.Context, conn4, conn6 net.PacketConn, interval 
 	}
 }
 
-func (p *Prober) targets() map[string]Target {
+// targets are those to ask now.
+func (p *Prober) targets(now time.Time, interval time.Duration) map[string]Target {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	targets := make(map[string]Target, len(p.peers))
 	for name, peer := range p.peers {
-		targets[name] = Target{Peer: peer.at.Addr(), Self: peer.self}
+		if now.Before(peer.due) {
+			continue
+		}
+		targets[name] = peer.target
+		if peer.spoke.IsZero() {
+			peer.spoke = now
+		}
+		if peer.lost >= mayLose {
+			peer.due = now.Add(min(now.Sub(peer.spoke)/silentShare, silentMost*interval))
+		}
 	}
 	return targets
 }
@@ -224,7 +256,7 @@ func (p *Prober) askLarge(name string, now time.Time) []byte {
 		known.path.missed(now)
 	}
 	known.large, known.heard = question{}, false
-	size := known.path.next(now) - headers(known.at.Addr())
+	size := known.path.next(now) - headers(known.target.Peer)
 	if size < echoSize {
 		return nil
 	}
@@ -281,7 +313,7 @@ func (p *Prober) answered(from netip.AddrPort, nonce uint64, size int, now time.
 	}
 	// Who answers this one has had the ones before, or they are lost.
 	known.asked = slices.Delete(known.asked, 0, at+1)
-	known.lost, known.reached = 0, true
+	known.lost, known.reached, known.spoke, known.due = 0, true, now, time.Time{}
 	known.times = append(known.times, took)
 	if len(known.times) > window {
 		known.times = slices.Delete(known.times, 0, 1)
