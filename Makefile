@@ -43,7 +43,7 @@ test-full: ## The same, then many more examples, every layout, chaos and the ben
 	@RAPID_CHECKS=5000 hack/test-unit.sh -count=1 -timeout=60m
 	@SAGA=all go test -count=1 -timeout=20m ./test/saga
 	@hack/fuzz.sh 30s
-	@for layout in single wide; do hack/test-e2e.sh -layout=$$layout -run '$(IN_USE)'; done
+	@set -e; for layout in single wide; do hack/test-e2e.sh -layout=$$layout -run '$(IN_USE)'; done
 	@hack/test-e2e.sh -layout=three
 	@hack/test-e2e.sh -layout=disjoint -chaos=15m -run '$(IN_USE)'
 	@$(MAKE) bench
