@@ -22,5 +22,8 @@ func Local(kubeconfig, agent string) (*rest.Config, error) {
 		return nil, fmt.Errorf("connect to this cluster: %w", err)
 	}
 	config.QPS, config.Burst = qps, burst
+	// Since Kubernetes 1.37 each event of a watch is compressed by itself for those
+	// who take it so. Within a cluster that costs more than the bytes.
+	config.DisableCompression = true
 	return rest.AddUserAgent(config, agent), nil
 }
