@@ -8,7 +8,9 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"net"
 	"net/netip"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -26,7 +28,7 @@ const (
 	// emptied are found by the pass that is made every 30 seconds.
 	mended = time.Minute
 	// takeover bounds how long nobody carries packets when the node of the
-	// active gateway is gone.
+	// active gateway is gone, or has another key.
 	takeover = 10 * time.Second
 )
 
@@ -62,8 +64,6 @@ func (f fabric) faultsHeal(t *testing.T) {
 	if len(s.pods[rome]) > 1 {
 		faults = append(faults, fault{name: "TheGatewaysNodeIsCutOff", within: soon, do: gatewaysNodeIsCutOff, moves: true})
 	}
-	// The last one: it takes kubelets up to a minute to give a new key to a gateway
-	// that stands by, and none may take over until then.
 	faults = append(faults, fault{name: "TheKeyIsRotated", within: soon, do: keyIsRotated})
 	s.heals(t, soon, nil)
 	for _, fault := range faults {
@@ -220,14 +220,21 @@ func routeAgentIsKilled(t *testing.T, s site) {
 	}
 }
 
-// keyIsRotated deletes rome's Secret: another pair is made, and milan is told
-// when the gateway uses it.
-func keyIsRotated(t *testing.T, _ site) {
+// longestGap is what the tester tells at the end of what it has sent.
+var longestGap = regexp.MustCompile(`longest gap (\S+)\.\n`)
+
+// keyIsRotated deletes rome's Secret while a pod calls milan: another pair is
+// made, and milan is told when the gateway uses it.
+func keyIsRotated(t *testing.T, s site) {
+	from, to := s.pods[rome][0].pod, s.pods[milan][0].pod
+	cmd := rome.KubectlCommand(t.Context(), "exec", "-i", "-n", from.Namespace, from.Name, "--", tester, "beat", net.JoinHostPort(s.seenFrom(t, rome, to.Status.PodIP), "8080"))
+	input := must(cmd.StdinPipe())(t)
+	beating := start(t, cmd)
+	beating.shows(t, "beating")
 	secrets := rome.Kube.CoreV1().Secrets(harness.Namespace)
 	older := string(must(secrets.Get(t.Context(), v1alpha1.WireGuardSecret, metav1.GetOptions{}))(t).Data[v1alpha1.WireGuardPublicKey])
 	kubectl(t, rome, "delete", "secret", v1alpha1.WireGuardSecret, "-n", harness.Namespace)
-	// A kubelet brings it to the gateway within a minute or two.
-	eventually(t, calm, "milan to call rome by its new key", func(ctx context.Context) (bool, string, error) {
+	eventually(t, soon, "milan to call rome by its new key", func(ctx context.Context) (bool, string, error) {
 		secret, err := secrets.Get(ctx, v1alpha1.WireGuardSecret, metav1.GetOptions{})
 		if err != nil {
 			return false, "", err
@@ -244,6 +251,12 @@ func keyIsRotated(t *testing.T, _ site) {
 		saw := fmt.Sprintf("the Secret has %s, rome's gateway %s, milan knows %s; before it was %s", newer, own.Status.PublicKey, theirs.Spec.PublicKey, older)
 		return newer != older && own.Status.PublicKey == newer && theirs.Spec.PublicKey == newer, saw, nil
 	})
+	must(0, input.Close())(t)
+	beating.shows(t, ".\n")
+	t.Log(strings.TrimSpace(strings.TrimPrefix(beating.String(), "beating")))
+	if gap := must(time.ParseDuration(longestGap.FindStringSubmatch(beating.String())[1]))(t); gap > takeover {
+		t.Errorf("nothing came back for %s", gap)
+	}
 }
 
 // oneDirectionIsCut has rome hear milan, and milan hear nothing.

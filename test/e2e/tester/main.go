@@ -9,6 +9,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -35,6 +36,7 @@ const usage = `usage: federation-tester serve [ADDRESS]   answer HTTP, log reque
        federation-tester get URL           print what a server answers
        federation-tester count URL         print how many bytes a server answers
        federation-tester udp ADDRESS SIZE  send a datagram of that size, and want the same back
+       federation-tester beat ADDRESS      send a hundred datagrams a second until stdin ends, and tell how many came back
        federation-tester lookup NAME       print the addresses of a name
        federation-tester home PATH         print what the API server of the pod answers to its ServiceAccount
 `
@@ -75,6 +77,8 @@ func run(args []string) (code int, err error) {
 		err = count(args[0])
 	case command == "udp" && len(args) == 2:
 		err = datagram(args[0], args[1])
+	case command == "beat" && len(args) == 1:
+		err = beat(args[0])
 	case command == "lookup" && len(args) == 1:
 		err = lookup(args[0])
 	case command == "home" && len(args) == 1:
@@ -183,6 +187,60 @@ func datagram(address, size string) error {
 		}
 	}
 	return fmt.Errorf("nothing came back of 5 datagrams of %d bytes to %s", n, address)
+}
+
+// beat says so with the first datagram that comes back. Once stdin has ended it
+// goes on until another one does, for the longest time without one to be told.
+func beat(address string) error {
+	conn, err := net.Dial("udp", address)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	ended, answers := make(chan struct{}), make(chan time.Time)
+	go func() {
+		io.Copy(io.Discard, os.Stdin)
+		close(ended)
+	}()
+	go func() {
+		received := make([]byte, 64)
+		for {
+			_, err := conn.Read(received)
+			if errors.Is(err, net.ErrClosed) {
+				return
+			}
+			if err == nil { // else somebody on the way says that there is none
+				answers <- time.Now()
+			}
+		}
+	}()
+	ticker := time.NewTicker(10 * time.Millisecond)
+	defer ticker.Stop()
+	var sent, answered int
+	var last time.Time
+	var longest time.Duration
+	over := false
+	for {
+		select {
+		case <-ticker.C:
+			if _, err := conn.Write([]byte("liqo")); err == nil {
+				sent++
+			}
+		case now := <-answers:
+			if answered++; answered == 1 {
+				fmt.Println("beating")
+			} else {
+				longest = max(longest, now.Sub(last))
+			}
+			last = now
+			if over {
+				_, err := fmt.Printf("%d of %d datagrams came back, longest gap %s.\n", answered, sent, longest.Round(time.Millisecond))
+				return err
+			}
+		case <-ended:
+			ended, over = nil, true
+		}
+	}
 }
 
 func lookup(name string) error {
