@@ -63,7 +63,7 @@ func (g *Gateway) dialPeer(ctx context.Context, to netip.AddrPort) (conn net.Con
 // is not even connected to.
 func (c *controlPlane) run(ctx context.Context) {
 	var forwarding, proxying server
-	every(ctx, reportEvery, func(ctx context.Context) {
+	every(ctx, reportEvery, nil, func(ctx context.Context) {
 		served, called := c.peers()
 		if c.moved(c.gateway.worker.outcome().publicKey) {
 			// What goes on was made with the address before, which nobody hears any more.
@@ -157,7 +157,7 @@ func (s *server) be(ctx context.Context, wanted bool, serve func(context.Context
 		serving, s.cancel = context.WithCancel(ctx)
 		s.group = errgroup.Group{}
 		s.group.Go(func() error {
-			every(serving, listenRetry, func(ctx context.Context) {
+			every(serving, listenRetry, nil, func(ctx context.Context) {
 				if err := serve(ctx); err != nil && ctx.Err() == nil {
 					klog.FromContext(ctx).Error(err, "The control plane does not go through the tunnels")
 				}

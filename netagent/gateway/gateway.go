@@ -33,8 +33,8 @@ import (
 )
 
 const (
-	// reportEvery is how often statuses and metrics are looked at, and
-	// endpoints that nothing is heard from.
+	// reportEvery is how often statuses and metrics are looked at while nothing
+	// changes, and endpoints that nothing is heard from.
 	reportEvery = time.Second
 	// keyEvery is how often the file of the private key is read.
 	keyEvery = 5 * time.Second
@@ -84,7 +84,7 @@ func New(options *Options, kube kubernetes.Interface, federation versioned.Inter
 		self: options.NodeName, port: options.Port, cluster: cluster,
 		active: func() string { return g.election.Active() }, key: g.keys.read, endpoint: g.endpoints.Of, mtu: outer.MTUOf,
 		inner: inner, host: apply.New(outer), inside: apply.New(inner),
-		prober: &probe.Prober{Answered: g.metrics.Answered, Lost: g.metrics.Lost}, metrics: shared,
+		prober: &probe.Prober{Answered: g.metrics.Answered, Lost: g.metrics.Lost}, metrics: shared, wrote: make(chan struct{}, 1),
 	}
 	g.worker.echo = &probe.Echo{Asked: g.worker.prober.Heard}
 	g.loop = agent.NewLoop(options.Resync, func(ctx context.Context) error { return g.worker.pass(ctx) })
@@ -154,16 +154,17 @@ func (g *Gateway) work(ctx context.Context) error {
 	group.Go(func() error {
 		return probe.Beacon(ctx, sockets.beacon, g.keys.keys, g.loop.Well)
 	})
-	group.Go(func() error { every(ctx, keyEvery, g.followKey); return nil })
+	group.Go(func() error { every(ctx, keyEvery, nil, g.followKey); return nil })
 	group.Go(func() error {
-		every(ctx, reportEvery, func(ctx context.Context) {
+		// A peer waits for our new key until it is told.
+		every(ctx, reportEvery, g.worker.wrote, func(ctx context.Context) {
 			if err := reports.report(ctx); err != nil && ctx.Err() == nil {
 				klog.FromContext(ctx).Error(err, "What the tunnels are like was not reported")
 			}
 		})
 		return nil
 	})
-	group.Go(func() error { every(ctx, reportEvery, g.followEndpoints); return nil })
+	group.Go(func() error { every(ctx, reportEvery, nil, g.followEndpoints); return nil })
 	group.Go(func() error { newControlPlane(g).run(ctx); return nil })
 	return group.Wait()
 }
@@ -328,7 +329,8 @@ func (g *Gateway) clean() error {
 	return errors.Join(err, kernel.RemoveNamespace(g.options.NamespacePath))
 }
 
-func every(ctx context.Context, interval time.Duration, do func(context.Context)) {
+// every does something each interval, and sooner when it is woken.
+func every(ctx context.Context, interval time.Duration, wake <-chan struct{}, do func(context.Context)) {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
 	for {
@@ -337,6 +339,7 @@ func every(ctx context.Context, interval time.Duration, do func(context.Context)
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
+		case <-wake:
 		}
 	}
 }

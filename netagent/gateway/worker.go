@@ -43,6 +43,8 @@ type worker struct {
 	prober       *probe.Prober
 	echo         *probe.Echo
 	metrics      *agent.Metrics
+	// wrote is told when a pass has changed something; nil: nobody is.
+	wrote chan struct{}
 
 	mu   sync.Mutex
 	last outcome
@@ -92,6 +94,12 @@ func (w *worker) pass(ctx context.Context) error {
 		w.last.active = w.last.active && active == w.self
 	}
 	w.mu.Unlock()
+	if writes > 0 {
+		select {
+		case w.wrote <- struct{}{}:
+		default:
+		}
+	}
 	w.metrics.Passed(time.Since(began), writes, err)
 	return err
 }
