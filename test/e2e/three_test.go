@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"maps"
 	"net/netip"
+	"path/filepath"
 	"slices"
 	"testing"
 
@@ -46,6 +47,7 @@ func hubAndLeaves(t *testing.T) {
 	steps := []step{
 		{name: "LeavesReachEachOther", run: h.leavesReachEachOther},
 		{name: "HomeThroughTunnels", run: h.homeThroughTunnels},
+		{name: "ShopOverThreeClusters", run: shopOverThreeClusters},
 	}
 	for _, leaf := range leaves() {
 		steps = append(steps,
@@ -261,4 +263,18 @@ func hasNoPeers(t *testing.T, c *harness.Cluster) {
 		}
 		return len(peers.Items)+len(mappings.Items) == 0, show(peers.Items) + show(mappings.Items), nil
 	})
+}
+
+// shopOverThreeClusters deploys the sample shop with one of its parts on each
+// leaf, and buys.
+func shopOverThreeClusters(t *testing.T) {
+	o := offloaded(t, v1alpha1.NamespaceOffloadingSpec{PodOffloadingStrategy: v1alpha1.LocalAndRemote})
+	kubectl(t, rome, "apply", "-n", o.namespace, "-f", filepath.Join(playground.Root, "artifacts", "samples", "shop.yaml"))
+	for app, leaf := range map[string]*harness.Cluster{"cart": milan, "prices": naples} {
+		kubectl(t, rome, "patch", "deployment", app, "-n", o.namespace, "--type=merge",
+			"-p", fmt.Sprintf(`{"spec":{"template":{"spec":{"nodeSelector":{%q:%q}}}}}`, corev1.LabelHostname, nodeOf(leaf)))
+		kubectl(t, rome, "rollout", "status", "deployment", app, "-n", o.namespace, "--timeout", soon.String())
+	}
+	shopRuns(t, o)
+	shopSells(t, o)
 }

@@ -9,7 +9,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"net/netip"
 	"path/filepath"
 	"regexp"
@@ -657,13 +656,5 @@ func (f fabric) shopOverBothClusters(t *testing.T) {
 		return moved, fmt.Sprintf("%d pods", len(pods.Items)), err
 	})
 	shopRuns(t, o)
-	front := "http://" + forward(t, rome, o.namespace, "deployment/front", "8080")
-	eventually(t, soon, "every part of the shop to be found by the others", func(ctx context.Context) (bool, string, error) {
-		result := harness.Run(harness.Command(ctx, "curl", "--silent", "--max-time", "5", front+"/"))
-		return strings.Contains(result.Stdout, "0 in the cart"), result.Stdout, nil
-	})
-	shopAnswers(t, http.MethodGet, front+"/", "The corner shop", "wine: 13.20 EUR, 1000 left", "0 in the cart")
-	shopAnswers(t, http.MethodPost, front+"/cart?product=wine", `["wine"]`)
-	shopAnswers(t, http.MethodPost, front+"/checkout", `"product":"wine","paid":"13.20 EUR"`, `"tracking":"pigeon-`)
-	shopAnswers(t, http.MethodGet, front+"/", "wine: 13.20 EUR, 999 left")
+	shopSells(t, o)
 }
