@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/time/rate"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/labels"
@@ -43,6 +44,10 @@ const (
 
 	// So many warnings a second are passed on, after a burst of so many.
 	warningsPerSecond, warningsAtOnce = 20, 500
+
+	// movesPerSecond is how many pods a second are told that the virtual kubelet
+	// is elsewhere.
+	movesPerSecond = 50
 
 	firstRetry, lastRetry = 100 * time.Millisecond, 30 * time.Second
 	podWorkers            = 16
@@ -107,6 +112,10 @@ type Pods struct {
 	// delivered holds until when the tokens of a pod are left alone, by key, and
 	// refusedAccounts when a token was refused, by service account.
 	delivered, refusedAccounts sync.Map
+	// moves bounds how many pods are told of the address of this virtual kubelet
+	// that had another one, and postponements holds until when they are not, by key.
+	moves         *rate.Limiter
+	postponements sync.Map
 	// waiting are the pods for which the provider had no room, and crowded those
 	// that it refused because it keeps too many finished ones.
 	waiting, crowded waiting
@@ -215,6 +224,7 @@ func (p *Pods) localEvents() cache.ResourceEventHandler {
 				p.seen.Delete(key)
 				p.readyAt.Delete(key)
 				p.written.Delete(key)
+				p.postponements.Delete(key)
 				p.delivered.Delete(key)
 				p.removed.Delete(key)
 				p.endings.Delete(key)

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/time/rate"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -63,7 +64,7 @@ func newSender(t *testing.T, answer func(verb string) error) *sender {
 		nodeName: "liqo-milan", provider: "milan", to: reflect.Destination{OriginID: "rome", DestinationID: "milan", NodeName: "liqo-milan"},
 		lister: corev1listers.NewPodLister(cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})),
 		remote: RemoteClients{Federation: s.provider}, recorder: s.events, metrics: own, clock: clocktesting.NewFakePassiveClock(metav1.Now().Time),
-		patch: func() *v1alpha1.OffloadingPatch { return nil }, queue: queue,
+		patch: func() *v1alpha1.OffloadingPatch { return nil }, queue: queue, moves: rate.NewLimiter(movesPerSecond, 1),
 	}
 	s.twin = &twin{local: "demo", remote: "demo-rome", shadows: cache.NewSharedIndexInformer(nil, &v1alpha1.ShadowPod{}, 0, cache.Indexers{})}
 	return s

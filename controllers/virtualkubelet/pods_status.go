@@ -29,6 +29,10 @@ func (p *Pods) publish(ctx context.Context, from *corev1.Pod, status corev1.PodS
 		return nil
 	}
 	key := cache.MetaObjectToName(from)
+	if wait := p.postponed(key, &from.Status, &status); wait > 0 {
+		p.queue.AddAfter(key, wait)
+		return nil
+	}
 	pod, err := p.lister.Pods(key.Namespace).Get(key.Name)
 	if apierrors.IsNotFound(err) {
 		return nil
@@ -66,6 +70,26 @@ func (p *Pods) publish(ctx context.Context, from *corev1.Pod, status corev1.PodS
 		}
 	}
 	return nil
+}
+
+// postponed is how long a status waits of which nothing is new but the address
+// of the virtual kubelet. The next one after a restart has another address, which
+// every pod of the node is told, and nobody waits for: a pod that is new then is
+// not to come behind all of them.
+func (p *Pods) postponed(key cache.ObjectName, before, status *corev1.PodStatus) time.Duration {
+	same := *status
+	same.HostIP, same.HostIPs = before.HostIP, before.HostIPs
+	if before.HostIP == "" || !reflect.SameStatus(before, &same) {
+		p.postponements.Delete(key)
+		return 0
+	}
+	now := p.clock.Now()
+	until, ok := p.postponements.Load(key)
+	if !ok {
+		until = now.Add(p.moves.ReserveN(now, 1).DelayFrom(now))
+		p.postponements.Store(key, until)
+	}
+	return until.(time.Time).Sub(now)
 }
 
 // statusPatch is the smallest patch that leads to a status. It names the UID,

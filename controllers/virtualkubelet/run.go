@@ -13,6 +13,7 @@ import (
 	"github.com/virtual-kubelet/virtual-kubelet/log"
 	"github.com/virtual-kubelet/virtual-kubelet/log/klogv2"
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/time/rate"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
@@ -177,6 +178,7 @@ func assemble(ctx context.Context, options *Options, clients *clients, own *Metr
 		homeThroughTunnel: options.HomeThroughTunnel,
 
 		warnings:  flowcontrol.NewTokenBucketPassiveRateLimiter(warningsPerSecond, warningsAtOnce),
+		moves:     rate.NewLimiter(movesPerSecond, 1),
 		reachable: k.node.reachable,
 		homeAllowed: func() bool {
 			vn := k.informers.virtualNode()
