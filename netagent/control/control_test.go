@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/time/rate"
 	"pgregory.net/rapid"
 )
 
@@ -112,9 +113,20 @@ func exchange(conn closeWriter, text []byte, piece int) ([]byte, error) {
 	return heard, errors.Join(err, <-failed)
 }
 
+// unpaced lets peers make connections as fast as a test does, however many
+// examples it tries.
+func unpaced(l *lines) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, of := range l.known {
+		of.pace.SetLimit(rate.Inf)
+	}
+}
+
 func TestAForwarderLosesNoBytes(t *testing.T) {
 	f, at := served(t)
 	f.Allow([]netip.Addr{loopback})
+	unpaced(&f.lines)
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.SliceOfN(rapid.Byte(), 0, 1<<16).Draw(t, "text")
 		conn, err := net.Dial("tcp", at)
@@ -319,6 +331,7 @@ func TestAProxyLeadsWhereItIsToldAndNowhereElse(t *testing.T) {
 func TestAProxyLosesNoBytes(t *testing.T) {
 	p := newProxied(t)
 	p.Lead(map[string]netip.Addr{milan: loopback})
+	unpaced(&p.lines)
 	rapid.Check(t, func(t *rapid.T) {
 		early := rapid.SliceOfN(rapid.Byte(), 0, 4096).Draw(t, "said before the answer")
 		text := rapid.SliceOfN(rapid.Byte(), 0, 1<<16).Draw(t, "said after it")
