@@ -26,13 +26,18 @@ type Applier struct {
 	// endpoints are those that peers were given. One that was heard from
 	// elsewhere since then has moved, and is left there.
 	endpoints map[model.PublicKey]netip.AddrPort
-	// stale are the translations whose connections are to be forgotten.
+	// nat is what the table nat was last seen to do as it should, and stale are the
+	// translations whose connections are to be forgotten.
+	nat   map[model.Family]effects
 	stale map[model.Family][]kernel.Translation
 }
 
 // New returns an applier of a namespace.
 func New(k kernel.Kernel) *Applier {
-	return &Applier{kernel: k, endpoints: make(map[model.PublicKey]netip.AddrPort), stale: make(map[model.Family][]kernel.Translation)}
+	return &Applier{
+		kernel: k, endpoints: make(map[model.PublicKey]netip.AddrPort),
+		nat: make(map[model.Family]effects), stale: make(map[model.Family][]kernel.Translation),
+	}
 }
 
 // Apply makes the namespace hold a state, and returns how often it wrote. It

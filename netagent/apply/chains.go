@@ -52,8 +52,13 @@ func (a *Applier) chains(s model.State) (unguarded []model.Family, err error) {
 			if err != nil {
 				errs, unguarded = append(errs, err), append(unguarded, f)
 			} else if table == model.NATTable {
-				a.stale[f] = append(a.stale[f], translations(natEffects(f, chains, jumps), natEffects(f, wanted, s.Jumps))...)
+				now := natEffects(f, wanted, s.Jumps)
+				a.stale[f] = append(a.stale[f], translations(a.nat[f], natEffects(f, chains, jumps), now)...)
+				a.nat[f] = now
 			}
+		}
+		if a.nat[f] == nil {
+			a.nat[f] = natEffects(f, wanted, s.Jumps)
 		}
 	}
 	return unguarded, errors.Join(errs...)

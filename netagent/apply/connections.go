@@ -5,6 +5,7 @@ package apply
 
 import (
 	"cmp"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -39,12 +40,14 @@ func (a *Applier) forget() {
 	}
 }
 
-// translations are what addresses have become by the chains of the table nat as
-// they were, and would not become by those that are there now. Each is about
+// translations are what addresses have become by the table nat as it was meant to
+// be, or as it was found, and would not become by what is there now. Each is about
 // connections with some peers: those whose ranges lead to the rule, or all that
 // there are and were, where it is about every packet to them. Who has no peer is
 // never meant.
-func translations(before, now effects) []kernel.Translation {
+func translations(meant, found, now effects) []kernel.Translation {
+	before := maps.Clone(found)
+	maps.Copy(before, meant)
 	peers := union(before.peers(), now.peers())
 	var stale []kernel.Translation
 	only := func(some, others effects, address func(rule string) (netip.Prefix, bool)) {
@@ -64,7 +67,7 @@ func translations(before, now effects) []kernel.Translation {
 		}
 	}
 	only(before, now, translated)
-	only(now, before, untranslated)
+	only(now, found, untranslated)
 	return stale
 }
 

@@ -192,6 +192,22 @@ func TestWhatPassesAnEmptyChainIsForgotten(t *testing.T) {
 	}
 }
 
+// What is withdrawn while a jump is missing was in use until somebody took that.
+func TestWhatIsWithdrawnWhileNothingLeadsThereIsForgotten(t *testing.T) {
+	called := peer(1)
+	called.Mappings = []model.Mapping{{Seen: netip.MustParseAddr("10.70.0.1"), Target: netip.MustParseAddr("172.20.0.1")}}
+	for _, chain := range []string{"PREROUTING", model.ChainPrefix + "PREROUTING"} {
+		n := newNode()
+		n.must(t, input(called))
+		n.inner.Forgotten = nil
+		n.inner.Flush(model.IPv4, model.NATTable, chain)
+		n.must(t, input(peer(1)))
+		if !slices.ContainsFunc(n.inner.Forgotten, func(f kernel.Translation) bool { return f.To == prefix("172.20.0.1/32") }) {
+			t.Errorf("%s was emptied, and forgotten was %v", chain, n.inner.Forgotten)
+		}
+	}
+}
+
 // Two peers are given the same address for the same target. Only who loses it is
 // meant.
 func TestWhatAnotherPeerIsStillCalledByIsForgottenAllTheSame(t *testing.T) {
