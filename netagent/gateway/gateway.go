@@ -86,7 +86,7 @@ func New(options *Options, kube kubernetes.Interface, federation versioned.Inter
 		inner: inner, host: apply.New(outer), inside: apply.New(inner),
 		prober: &probe.Prober{Answered: g.metrics.Answered, Lost: g.metrics.Lost}, metrics: shared, wrote: make(chan struct{}, 1),
 	}
-	g.worker.echo = &probe.Echo{Asked: g.worker.prober.Heard}
+	g.worker.echo = &probe.Echo{Asked: g.worker.prober.Asked}
 	g.loop = agent.NewLoop(options.Resync, func(ctx context.Context) error { return g.worker.pass(ctx) })
 	g.election = NewElection(options.NodeName, kube.CoordinationV1().Leases(options.Namespace), g.ask, g.loop.Well, g.loop.Wake)
 	g.sources, err = agent.NewSources(kube, federation, options.Namespace, agent.GatewayName, g.loop.Wake,

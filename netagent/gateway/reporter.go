@@ -76,6 +76,9 @@ func (r *reporter) report(ctx context.Context) error {
 		}
 		if served {
 			f.traffic, f.probes = traffic[key], r.worker.prober.Result(te.Name)
+			if f.traffic.Handshake.After(r.before[te.Name].Handshake) {
+				r.worker.prober.Heard(te.Name)
+			}
 			newKey := o.publicKey != "" && te.Status.PublicKey != "" && te.Status.PublicKey != o.publicKey
 			if !f.probes.Known && !controlOnly(te) && te.Status.Phase == v1alpha1.TunnelConnected && !newKey {
 				continue // a gateway that has just begun does not know better

@@ -274,8 +274,8 @@ func TestAPeerThatIsSilentIsAskedLessAndLessOften(t *testing.T) {
 		t.Errorf("it has another endpoint, and is asked %d times in four intervals", n)
 	}
 	// It is back, and asks us before we ask it.
-	p.Heard(netip.MustParseAddr("10.9.0.0"))
-	p.Heard(target.Peer)
+	p.Asked(netip.MustParseAddr("10.9.0.0"))
+	p.Asked(target.Peer)
 	if n := asked(1); n != 1 {
 		t.Error("it was heard of, and was not asked")
 	}

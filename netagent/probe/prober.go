@@ -131,14 +131,22 @@ func (p *Prober) Result(name string) Result {
 	}
 }
 
-// Heard has the peer with an address asked at the next interval, since it was
-// heard of in another way.
-func (p *Prober) Heard(from netip.Addr) {
+// Heard has a peer asked at the next interval, since it was heard of in another
+// way.
+func (p *Prober) Heard(name string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if known := p.peers[p.names[netip.AddrPortFrom(from, EchoPort)]]; known != nil {
+	if known := p.peers[name]; known != nil {
 		known.spoke, known.due = time.Now(), time.Time{}
 	}
+}
+
+// Asked is Heard for the peer with an address.
+func (p *Prober) Asked(from netip.Addr) {
+	p.mu.Lock()
+	name := p.names[netip.AddrPortFrom(from, EchoPort)]
+	p.mu.Unlock()
+	p.Heard(name)
 }
 
 // Run probes each peer once an interval, and those less often that do not answer,
