@@ -38,8 +38,10 @@ const (
 	reportEvery = time.Second
 	// keyEvery is how often the file of the private key is read.
 	keyEvery = 5 * time.Second
-	// handover bounds how long one that ends waits for another to take over.
-	handover = 10 * time.Second
+	// handover bounds how long one that ends waits for another to take over, after
+	// so many questions whether one is there.
+	handover          = 10 * time.Second
+	handoverQuestions = 3
 )
 
 // Gateway is a gateway put together.
@@ -315,12 +317,21 @@ func (g *Gateway) end(ctx context.Context) error {
 	return g.worker.pass(ctx)
 }
 
-// anotherStandsBy tells whether another gateway is there to take over.
+// anotherStandsBy tells whether another gateway is there to take over. One that
+// is busy may miss a question.
 func (g *Gateway) anotherStandsBy(ctx context.Context) bool {
 	o, err := g.sources.Objects()
-	return err == nil && slices.ContainsFunc(o.Gateways, func(node string) bool {
-		return node != g.options.NodeName && g.ask(ctx, node, time.Second) == nil
-	})
+	if err != nil {
+		return false
+	}
+	for range handoverQuestions {
+		if slices.ContainsFunc(o.Gateways, func(node string) bool {
+			return node != g.options.NodeName && g.ask(ctx, node, time.Second) == nil
+		}) {
+			return true
+		}
+	}
+	return false
 }
 
 // clean removes everything that a gateway makes.
