@@ -93,7 +93,7 @@ test-integration: packages playground ## A real kube-apiserver and etcd before o
 test-netns: packages ## The network fabric with a real kernel, in namespaces of its own.
 	@mkdir -p bin
 	go test -c -tags netns -o bin/netns.test ./test/netns
-	unshare --net --mount bin/netns.test -test.v -test.timeout=10m
+	unshare --net --mount bin/netns.test -test.v -test.timeout=20m
 
 .PHONY: test-e2e
 test-e2e: packages images ## The demo's story and its mishaps, on two clusters of their own.
