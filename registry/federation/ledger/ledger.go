@@ -6,7 +6,7 @@
 // servers and crashes: room in what a consumer was granted to shadow pods, and
 // addresses to address mappings.
 //
-// Each account, as a consumer, has one ledger in the storage. Before an object
+// Each account, as a consumer, has one ledger. Before an object
 // is written, what it takes is reserved there; when it was, the reservation
 // is taken out again. What is used is the sum of the objects that exist and are
 // not over, and of the reservations. A ledger only changes if it is still what
@@ -14,25 +14,24 @@
 // servers give away the same. Nothing is written when an object is over or
 // goes: it is no longer in the sum.
 //
-// A server that dies leaves reservations that nobody will use. Whoever finds
-// them returns them when no request can be that old; see repair.go.
+// A server that is alone keeps its ledgers in memory, and several share them in
+// the storage; see stores.go. One of these that dies leaves reservations that
+// nobody will use. Whoever finds them returns them when no request can be that
+// old; see repair.go.
 package ledger
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/uuid"
-	"k8s.io/apiserver/pkg/storage"
 	"k8s.io/utils/clock"
 
 	"liqo.io/federation/registry/federation/strategy"
@@ -51,14 +50,10 @@ const (
 // Ledgers reserve what objects of one kind take.
 type Ledgers[Q, T any, S Sum[S, T]] struct {
 	kind    Kind[Q, T, S]
-	ledgers storage.Interface
-	// prefix is where they are stored.
-	prefix string
-	view   *view[T, S]
+	ledgers store[T]
+	view    *view[T, S]
 	// writer names this server among others on the same storage.
 	writer string
-	// alone is true when no other server writes to the storage.
-	alone bool
 
 	mutex    sync.Mutex
 	accounts map[string]*account[Q, T]
@@ -107,9 +102,9 @@ type answer[T any] struct {
 	refused bool
 }
 
-func newLedgers[Q, T any, S Sum[S, T]](kind Kind[Q, T, S], ledgers storage.Interface, prefix string, alone bool) *Ledgers[Q, T, S] {
+func newLedgers[Q, T any, S Sum[S, T]](kind Kind[Q, T, S], ledgers store[T]) *Ledgers[Q, T, S] {
 	return &Ledgers[Q, T, S]{
-		kind: kind, ledgers: ledgers, prefix: prefix, view: newView(kind), writer: string(uuid.NewUUID()), alone: alone,
+		kind: kind, ledgers: ledgers, view: newView(kind), writer: string(uuid.NewUUID()),
 		accounts: map[string]*account[Q, T]{}, suspects: map[types.UID]time.Time{}, clock: clock.RealClock{}, close: func() {},
 	}
 }
@@ -330,7 +325,7 @@ func (l *Ledgers[Q, T, S]) write(ctx context.Context, account string, b batch[Q,
 			return nil, fmt.Errorf("find out what there is: %w", err)
 		}
 	}
-	err = l.update(ctx, account, func(ledger *Ledger[T]) (err error) {
+	err = l.ledgers.update(ctx, account, func(ledger *Ledger[T]) (err error) {
 		ledger.take(b.out, b.seen)
 		if len(b.asks) == 0 {
 			return nil
@@ -377,27 +372,3 @@ func (l *Ledgers[Q, T, S]) admit(ledger *Ledger[T], terms Terms[Q, T, S], used U
 	}
 	return answers
 }
-
-// update changes a ledger, or makes it. Nothing is written when nothing
-// changes.
-func (l *Ledgers[Q, T, S]) update(ctx context.Context, account string, change func(*Ledger[T]) error) error {
-	err := l.ledgers.GuaranteedUpdate(ctx, l.key(account), &Ledger[T]{}, true, nil, func(input runtime.Object, _ storage.ResponseMeta) (runtime.Object, *uint64, error) {
-		ledger := input.(*Ledger[T]).copy()
-		existed := ledger.Name != ""
-		ledger.ObjectMeta = metav1.ObjectMeta{Name: account, ResourceVersion: ledger.ResourceVersion}
-		if err := change(ledger); err != nil {
-			return nil, nil, err
-		}
-		if !existed && len(ledger.Reservations) == 0 {
-			return nil, nil, errNothing
-		}
-		return ledger, nil, nil
-	}, nil)
-	if errors.Is(err, errNothing) {
-		return nil
-	}
-	return err
-}
-
-// errNothing ends a transaction that would write an empty ledger.
-var errNothing = errors.New("there is nothing to write")

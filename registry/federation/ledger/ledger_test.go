@@ -6,6 +6,7 @@ package ledger
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,7 +20,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/registry/rest"
-	"k8s.io/apiserver/pkg/storage"
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"liqo.io/federation/apiserver/apis/federation"
@@ -117,15 +117,15 @@ func ledgersOf(t *testing.T, endpoint string, alone bool, granted corev1.Resourc
 // storedBy is the ledger of milan, or nil.
 func storedBy(t *testing.T, l *ledgers) *stored {
 	t.Helper()
-	ledger := &stored{}
-	err := l.ledgers.Get(t.Context(), l.key("milan"), storage.GetOptions{}, ledger)
-	if storage.IsNotFound(err) {
-		return nil
-	}
+	all, err := l.ledgers.list(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	return ledger
+	at := slices.IndexFunc(all, func(ledger *stored) bool { return ledger.Name == "milan" })
+	if at < 0 {
+		return nil
+	}
+	return all[at]
 }
 
 func reserved(t *testing.T, l *ledgers, uids ...types.UID) {
@@ -141,70 +141,118 @@ func reserved(t *testing.T, l *ledgers, uids ...types.UID) {
 	}
 }
 
-func TestReservationsOfTheDeadAreReturned(t *testing.T) {
-	for _, test := range []struct {
-		name  string
-		alone bool
-		waits bool
-	}{
-		{"at once, when nobody else can be alive", true, false},
-		{"when no request can be that old", false, true},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			endpoint := etcd.Start(t)
-			dead, _ := ledgersOf(t, endpoint, test.alone, count(3))
-			for _, uid := range []types.UID{"lost", "stored"} {
-				if _, err := dead.Reserve(t.Context(), "milan", uid, count(1)); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if _, err := dead.Grow(t.Context(), "milan", "growth", "grown", 1, count(1)); err != nil {
-				t.Fatal(err)
-			}
-			heir, clock := ledgersOf(t, endpoint, test.alone, count(3))
-			there := &pods{list: federation.ShadowPodList{Items: []federation.ShadowPod{onePod("stored", "7"), onePod("grown", "8")}}}
-			repair := func() {
-				t.Helper()
-				if err := heir.Repair(t.Context(), there); err != nil {
-					t.Fatal(err)
-				}
-			}
-			repair()
-			if test.waits {
-				reserved(t, heir, "lost", "stored", "growth")
-				clock.SetTime(clock.Now().Add(abandoned - time.Second))
-				repair()
-				reserved(t, heir, "lost", "stored", "growth")
-				clock.SetTime(clock.Now().Add(time.Second))
-				repair()
-			}
-			reserved(t, heir)
-			if seen := storedBy(t, heir).Seen; seen != 8 {
-				t.Errorf("whoever reserves next has to know the shadow pods as of %d, and not of 8", seen)
-			}
-		})
+// dies makes reservations for milan, and nobody hears of them again.
+func dies(t *testing.T, l *ledgers) {
+	t.Helper()
+	for _, uid := range []types.UID{"lost", "stored"} {
+		if _, err := l.Reserve(t.Context(), "milan", uid, count(1)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := l.Grow(t.Context(), "milan", "growth", "grown", 1, count(1)); err != nil {
+		t.Fatal(err)
 	}
 }
 
-// oneLedger stores the ledger of one consumer in memory, so that a test knows
-// when nobody waits for the storage.
-type oneLedger struct {
-	storage.Interface
-	stored stored
+func TestReservationsOfTheDeadAreReturnedWhenNoRequestCanBeThatOld(t *testing.T) {
+	endpoint := etcd.Start(t)
+	dead, _ := ledgersOf(t, endpoint, false, count(3))
+	dies(t, dead)
+	heir, clock := ledgersOf(t, endpoint, false, count(3))
+	there := &pods{list: federation.ShadowPodList{Items: []federation.ShadowPod{onePod("stored", "7"), onePod("grown", "8")}}}
+	repair := func() {
+		t.Helper()
+		if err := heir.Repair(t.Context(), there); err != nil {
+			t.Fatal(err)
+		}
+	}
+	repair()
+	reserved(t, heir, "lost", "stored", "growth")
+	clock.SetTime(clock.Now().Add(abandoned - time.Second))
+	repair()
+	reserved(t, heir, "lost", "stored", "growth")
+	clock.SetTime(clock.Now().Add(time.Second))
+	repair()
+	reserved(t, heir)
+	if seen := storedBy(t, heir).Seen; seen != 8 {
+		t.Errorf("whoever reserves next has to know the shadow pods as of %d, and not of 8", seen)
+	}
 }
 
-func (s *oneLedger) GuaranteedUpdate(_ context.Context, _ string, _ runtime.Object, _ bool, _ *storage.Preconditions, update storage.UpdateFunc, _ runtime.Object) error {
-	updated, _, err := update(&s.stored, storage.ResponseMeta{})
-	if err == nil {
-		s.stored = *updated.(*stored)
+// Nobody else can be alive, and what was written is known when the next begins.
+func TestReservationsEndWithAServerThatIsAlone(t *testing.T) {
+	endpoint := etcd.Start(t)
+	dead, _ := ledgersOf(t, endpoint, true, count(3))
+	dies(t, dead)
+	if _, err := dead.Reserve(t.Context(), "milan", "one-too-many", count(1)); !errors.Is(err, errExceeded) {
+		t.Errorf("reservations do not count: %v", err)
 	}
-	return err
+	heir, _ := ledgersOf(t, endpoint, true, count(3))
+	reserved(t, heir)
+	list := &federation.ShadowPodList{ListMeta: listMeta("8"), Items: []federation.ShadowPod{onePod("stored", "7"), onePod("grown", "8")}}
+	list.Items[1].Generation = 2
+	if _, err := heir.view.replace(list); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := heir.Reserve(t.Context(), "milan", "new", count(1)); !errors.Is(err, errExceeded) {
+		t.Errorf("what was written does not count: %v", err)
+	}
+}
+
+// Both are done in the end, whoever is quicker.
+func TestTwoWhoChangeOneLedgerSeeEachOther(t *testing.T) {
+	m := &memory[corev1.ResourceList]{ledgers: map[string]*stored{}}
+	reserve := func(uid types.UID) func(*stored) error {
+		return func(l *stored) error {
+			l.Reservations = append(l.Reservations, Reservation[corev1.ResourceList]{UID: uid})
+			return nil
+		}
+	}
+	tries := 0
+	if err := m.update(t.Context(), "milan", func(l *stored) error {
+		if tries++; tries == 1 {
+			if err := m.update(t.Context(), "milan", reserve("quicker")); err != nil {
+				return err
+			}
+		}
+		return reserve("slower")(l)
+	}); err != nil {
+		t.Fatal(err)
+	}
+	listed, _ := m.list(t.Context())
+	if len(listed) != 1 || tries != 2 {
+		t.Fatalf("%d ledgers after %d tries", len(listed), tries)
+	}
+	var got []types.UID
+	for _, r := range listed[0].Reservations {
+		got = append(got, r.UID)
+	}
+	if diff := cmp.Diff([]types.UID{"quicker", "slower"}, got); diff != "" {
+		t.Errorf("reservations (-want +got):\n%s", diff)
+	}
+	// One that was listed and has changed since stays.
+	if err := m.update(t.Context(), "milan", reserve("third")); err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []int{1, 0} {
+		if err := m.remove(t.Context(), listed[0]); err != nil {
+			t.Fatal(err)
+		}
+		if listed, _ = m.list(t.Context()); len(listed) != want {
+			t.Fatalf("after removing it %d times there are %d", i+1, len(listed))
+		}
+	}
+}
+
+// inMemory holds the ledger of one consumer, so that a test knows when nobody waits
+// for the storage.
+func inMemory(ledger *stored) store[corev1.ResourceList] {
+	return &memory[corev1.ResourceList]{ledgers: map[string]*stored{ledger.Name: ledger}}
 }
 
 func TestWhoeverReservesKnowsTheShadowPodsThatHaveNoReservation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ledger := &oneLedger{stored: stored{ObjectMeta: metav1.ObjectMeta{Name: "milan"}, Seen: 9}}
-		l := newLedgers(kindOf(count(1)), ledger, "", true)
+		l := newLedgers(kindOf(count(1)), inMemory(&stored{ObjectMeta: metav1.ObjectMeta{Name: "milan"}, Seen: 9}))
 		if _, err := l.view.replace(&federation.ShadowPodList{ListMeta: listMeta("8")}); err != nil {
 			t.Fatal(err)
 		}
@@ -231,8 +279,7 @@ func TestWhoeverReservesKnowsTheShadowPodsThatHaveNoReservation(t *testing.T) {
 
 func TestWhoeverGrowsIsKnownAsItWasRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ledger := &oneLedger{stored: stored{ObjectMeta: metav1.ObjectMeta{Name: "milan"}}}
-		l := newLedgers(kindOf(count(4)), ledger, "", true)
+		l := newLedgers(kindOf(count(4)), inMemory(&stored{ObjectMeta: metav1.ObjectMeta{Name: "milan"}}))
 		if _, err := l.view.replace(&federation.ShadowPodList{ListMeta: listMeta("8"), Items: []federation.ShadowPod{onePod("a", "7"), onePod("b", "8")}}); err != nil {
 			t.Fatal(err)
 		}
@@ -305,19 +352,19 @@ func TestWhatGrowsCountsOnceHoweverMuchIsKnown(t *testing.T) {
 	}
 }
 
-// shared is a shadow pod as the watch cache hands it out to many watchers.
-type shared struct {
+// cacheable is a shadow pod as the watch cache hands it out to many watchers.
+type cacheable struct {
 	runtime.Object
 	runtime.CacheableObject
 	pod *federation.ShadowPod
 }
 
-func (s shared) GetObject() runtime.Object { return s.pod }
+func (s cacheable) GetObject() runtime.Object { return s.pod }
 
 func TestAnObjectThatManyWatchCountsLikeAnyOther(t *testing.T) {
 	l, _ := ledgersOf(t, etcd.Start(t), true, count(1))
 	pod := onePod("a", "2")
-	if err := l.view.observe(watch.Event{Type: watch.Added, Object: shared{pod: &pod}}); err != nil {
+	if err := l.view.observe(watch.Event{Type: watch.Added, Object: cacheable{pod: &pod}}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := l.Reserve(t.Context(), "milan", "b", count(1)); !errors.Is(err, errExceeded) {
@@ -364,9 +411,15 @@ func TestOwnReservationsStayWhileTheirRequestsAreUnderWay(t *testing.T) {
 }
 
 func TestLedgersOfNobodyGo(t *testing.T) {
+	for where, alone := range map[string]bool{"in memory": true, "in the storage": false} {
+		t.Run(where, func(t *testing.T) { ledgersOfNobodyGo(t, alone) })
+	}
+}
+
+func ledgersOfNobodyGo(t *testing.T, alone bool) {
 	granted := count(1)
-	l, _ := ledgersOf(t, etcd.Start(t), true, granted)
-	if err := l.update(t.Context(), "milan", func(ledger *stored) error {
+	l, clock := ledgersOf(t, etcd.Start(t), alone, granted)
+	if err := l.ledgers.update(t.Context(), "milan", func(ledger *stored) error {
 		ledger.Reservations = []Reservation[corev1.ResourceList]{{UID: "lost", Writer: "dead"}}
 		return nil
 	}); err != nil {
@@ -376,6 +429,11 @@ func TestLedgersOfNobodyGo(t *testing.T) {
 	if err := l.view.observe(watch.Event{Type: watch.Added, Object: &pod}); err != nil {
 		t.Fatal(err)
 	}
+	// It is seen, and nothing can come of it any more.
+	if err := l.Repair(t.Context(), &pods{}); err != nil {
+		t.Fatal(err)
+	}
+	clock.SetTime(clock.Now().Add(abandoned))
 	for _, stage := range []struct {
 		name   string
 		change func()

@@ -10,13 +10,11 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/wait"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
-	"k8s.io/apiserver/pkg/storage"
 	"k8s.io/klog/v2"
 
 	"liqo.io/federation/registry/federation/strategy"
@@ -67,22 +65,20 @@ func (l *Ledgers[Q, T, S]) Known(ctx context.Context) error { return l.view.awai
 // Repair takes out reservations that no object will come of, and removes
 // ledgers that say nothing. Two servers may do so at once.
 func (l *Ledgers[Q, T, S]) Repair(ctx context.Context, objects rest.Lister) error {
-	list := &List[T]{}
-	if err := l.ledgers.GetList(ctx, l.prefix+"/", storage.ListOptions{Recursive: true, Predicate: storage.Everything}, list); err != nil {
-		return fmt.Errorf("list the ledgers: %w", err)
+	ledgers, err := l.ledgers.list(ctx)
+	if err != nil {
+		return err
 	}
-	left := l.abandoned(list.Items)
+	left := l.abandoned(ledgers)
 	var revisions map[types.UID]uint64
 	if len(left) > 0 {
-		var err error
 		// This comes after the reservations were read, and is as new as the
 		// storage: whatever became of them is in it.
 		if revisions, err = l.written(ctx, objects); err != nil {
 			return err
 		}
 	}
-	for i := range list.Items {
-		ledger := &list.Items[i]
+	for _, ledger := range ledgers {
 		out, seen := sets.New[types.UID](), uint64(0)
 		for j := range ledger.Reservations {
 			reservation := &ledger.Reservations[j]
@@ -93,7 +89,7 @@ func (l *Ledgers[Q, T, S]) Repair(ctx context.Context, objects rest.Lister) erro
 		}
 		if len(out) > 0 {
 			klog.FromContext(ctx).Info("Returning reservations that nobody uses", "ledgers", l.kind.Ledgers, "account", ledger.Name, "count", len(out))
-			if err := l.update(ctx, ledger.Name, func(ledger *Ledger[T]) error {
+			if err := l.ledgers.update(ctx, ledger.Name, func(ledger *Ledger[T]) error {
 				ledger.take(out, seen)
 				return nil
 			}); err != nil {
@@ -110,18 +106,15 @@ func (l *Ledgers[Q, T, S]) Repair(ctx context.Context, objects rest.Lister) erro
 
 // abandoned are the reservations of which nobody says any more what became of
 // their objects.
-func (l *Ledgers[Q, T, S]) abandoned(ledgers []Ledger[T]) sets.Set[types.UID] {
+func (l *Ledgers[Q, T, S]) abandoned(ledgers []*Ledger[T]) sets.Set[types.UID] {
 	left, there := sets.New[types.UID](), sets.New[types.UID]()
-	for i := range ledgers {
-		a := l.account(ledgers[i].Name)
-		for _, reservation := range ledgers[i].Reservations {
+	for _, ledger := range ledgers {
+		a := l.account(ledger.Name)
+		for _, reservation := range ledger.Reservations {
 			uid := reservation.UID
 			there.Insert(uid)
 			switch {
 			case reservation.Writer == l.writer && a.answersFor(uid):
-			case reservation.Writer != l.writer && l.alone:
-				// Its writer is dead: this storage has one server at a time.
-				left.Insert(uid)
 			case l.suspectedFor(uid) >= abandoned:
 				left.Insert(uid)
 			}
@@ -189,10 +182,5 @@ func (l *Ledgers[Q, T, S]) remove(ctx context.Context, ledger *Ledger[T]) error 
 	if l.view.usedWith(ledger.Name, nil).Objects > 0 {
 		return nil
 	}
-	err = l.ledgers.Delete(ctx, l.key(ledger.Name), &Ledger[T]{}, &storage.Preconditions{ResourceVersion: &ledger.ResourceVersion},
-		func(context.Context, runtime.Object) error { return nil }, nil, storage.DeleteOptions{})
-	if storage.IsNotFound(err) || storage.IsConflict(err) || storage.IsInvalidObj(err) {
-		return nil
-	}
-	return err
+	return l.ledgers.remove(ctx, ledger)
 }

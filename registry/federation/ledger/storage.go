@@ -15,23 +15,24 @@ import (
 	"liqo.io/federation/apiserver/apis/federation"
 )
 
-// Open makes the ledgers over the storage of the federation API. Alone says that
-// no other server writes there. An error means that the storage cannot be
-// reached.
+// Open makes the ledgers of objects in the storage of the federation API. Alone
+// says that no other server writes there. An error means that the storage cannot
+// be reached.
 func Open[Q, T any, S Sum[S, T]](kind Kind[Q, T, S], getter generic.RESTOptionsGetter, alone bool) (*Ledgers[Q, T, S], error) {
+	if alone {
+		return newLedgers(kind, &memory[T]{ledgers: map[string]*Ledger[T]{}}), nil
+	}
 	ledgers, err := open(getter, kind.Ledgers, newCodec[T](), func() runtime.Object { return &Ledger[T]{} }, func() runtime.Object { return &List[T]{} })
 	if err != nil {
 		return nil, err
 	}
-	l := newLedgers(kind, ledgers.storage, ledgers.prefix, alone)
+	l := newLedgers(kind, &shared[T]{storage: ledgers.storage, prefix: ledgers.prefix})
 	l.close = ledgers.Close
 	return l, nil
 }
 
 // Close ends what Open has started.
 func (l *Ledgers[Q, T, S]) Close() { l.close() }
-
-func (l *Ledgers[Q, T, S]) key(account string) string { return l.prefix + "/" + account }
 
 // Objects are those of one resource as they are stored, and not as they are in a
 // cache: terms that change hold for the next who asks.
