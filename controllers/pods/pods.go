@@ -33,7 +33,7 @@ const evictTimeout = 5 * time.Second
 // has finished and whether it mounts tokens that may leave the cluster.
 type Watches struct {
 	client    kubernetes.Interface
-	narrow    func(of string) kubeinformers.SharedInformerOption
+	narrow    func(of string) []kubeinformers.SharedInformerOption
 	listeners []func(of string, pod *corev1.Pod)
 	counts    func(pod *corev1.Pod) bool
 	counted   func(of string, pod *corev1.Pod, by int)
@@ -49,16 +49,20 @@ type watch struct {
 
 // OfNodes makes watches of the pods of nodes.
 func OfNodes(client kubernetes.Interface) *Watches {
-	return &Watches{client: client, all: map[string]watch{}, narrow: func(node string) kubeinformers.SharedInformerOption {
-		return kubeinformers.WithTweakListOptions(func(options *metav1.ListOptions) {
-			options.FieldSelector = fields.OneTermEqualSelector("spec.nodeName", node).String()
-		})
+	return &Watches{client: client, all: map[string]watch{}, narrow: func(node string) []kubeinformers.SharedInformerOption {
+		return []kubeinformers.SharedInformerOption{only(fields.OneTermEqualSelector("spec.nodeName", node))}
 	}}
 }
 
-// OfNamespaces makes watches of the pods of namespaces.
+// OfNamespaces makes watches of the pods of namespaces that have a node.
 func OfNamespaces(client kubernetes.Interface) *Watches {
-	return &Watches{client: client, all: map[string]watch{}, narrow: kubeinformers.WithNamespace}
+	return &Watches{client: client, all: map[string]watch{}, narrow: func(namespace string) []kubeinformers.SharedInformerOption {
+		return []kubeinformers.SharedInformerOption{kubeinformers.WithNamespace(namespace), only(fields.OneTermNotEqualSelector("spec.nodeName", ""))}
+	}}
+}
+
+func only(selector fields.Selector) kubeinformers.SharedInformerOption {
+	return kubeinformers.WithTweakListOptions(func(options *metav1.ListOptions) { options.FieldSelector = selector.String() })
 }
 
 // Listen has a function called with a node or namespace and a pod of it that
@@ -127,7 +131,8 @@ func (w *Watches) begin(ctx context.Context, of string) error {
 		return nil
 	}
 	ctx, stop := context.WithCancel(ctx)
-	begun := watch{stop: stop, informers: kubeinformers.NewSharedInformerFactoryWithOptions(w.client, 0, kubeinformers.WithTransform(trim), w.narrow(of))}
+	options := append(w.narrow(of), kubeinformers.WithTransform(trim))
+	begun := watch{stop: stop, informers: kubeinformers.NewSharedInformerFactoryWithOptions(w.client, 0, options...)}
 	if _, err := begun.informers.Core().V1().Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: func(pod any) {
 			w.tell(of, pod)
