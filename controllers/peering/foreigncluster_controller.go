@@ -94,6 +94,10 @@ func NewForeignClusters(config *Config) (*queue.Controller[cache.ObjectName], er
 		}
 		return keysOf(foreignClusters.List, func(fc *v1alpha1.ForeignCluster) bool { return fc.Spec.InvitationSecretName == secret.Name })
 	}
+	virtualNodes := informers.VirtualNodes().Informer()
+	if _, err := virtualNodes.AddEventHandler(controller.HandleUnless(rules.OnlyPodsCounted, namespaceKeys)); err != nil {
+		return nil, fmt.Errorf("watch for the foreign clusters: %w", err)
+	}
 	for _, watched := range []struct {
 		informer cache.SharedIndexInformer
 		keys     func(any) []cache.ObjectName
@@ -102,7 +106,6 @@ func NewForeignClusters(config *Config) (*queue.Controller[cache.ObjectName], er
 		{informers.IdentityRequests().Informer(), ownerKeys},
 		{informers.ResourceRequests().Informer(), namespaceKeys},
 		{informers.ResourceOffers().Informer(), namespaceKeys},
-		{informers.VirtualNodes().Informer(), namespaceKeys},
 		{config.KubeInformers.Core().V1().Namespaces().Informer(), labelKeys},
 		{config.ManagedInformers.Rbac().V1().RoleBindings().Informer(), labelKeys},
 		{config.InvitationInformers.Core().V1().Secrets().Informer(), invited},

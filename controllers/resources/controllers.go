@@ -212,7 +212,7 @@ func NewConsumer(config *Config) (*queue.Controller[cache.ObjectName], error) {
 		watched{informers.ForeignClusters().Informer(), controller.Handle(queue.ObjectKeys)},
 		watched{informers.ResourceRequests().Informer(), controller.Handle(keysIn(rules.IsPeerNamespace))},
 		watched{informers.ResourceOffers().Informer(), controller.Handle(keysIn(rules.IsPeerNamespace))},
-		watched{informers.VirtualNodes().Informer(), controller.Handle(keysIn(rules.IsPeerNamespace))},
+		watched{informers.VirtualNodes().Informer(), controller.HandleUnless(rules.OnlyPodsCounted, keysIn(rules.IsPeerNamespace))},
 	)
 }
 
