@@ -31,6 +31,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/rules"
 	"liqo.io/federation/controllers/queue"
 	"liqo.io/federation/generated/clientset/versioned"
 	"liqo.io/federation/generated/informers/externalversions"
@@ -150,7 +151,7 @@ func (c *Controller) Run(ctx context.Context) {
 // turned tells whether a pod changed in what decides about its life, or in what it
 // was given and has given back.
 func turned(old, current *corev1.Pod) bool {
-	return old.UID != current.UID || old.Status.Phase != current.Status.Phase ||
+	return old.UID != current.UID || rules.Finished(old) != rules.Finished(current) ||
 		old.DeletionTimestamp.IsZero() != current.DeletionTimestamp.IsZero() ||
 		len(old.Finalizers) != len(current.Finalizers) ||
 		old.Annotations[annotationMirrored] != current.Annotations[annotationMirrored] ||
