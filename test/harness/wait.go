@@ -55,20 +55,27 @@ func Eventually(ctx context.Context, timeout time.Duration, what string, conditi
 	}
 }
 
+// blind is how long Consistently goes on when it cannot look.
+const blind = 10 * time.Second
+
 // Consistently looks for as long as period, and fails as soon as the condition
-// is not true.
+// is not true. Errors are no answer: it fails when they last, or one is Permanent.
 func Consistently(ctx context.Context, period time.Duration, what string, condition Condition) error {
 	deadline := time.NewTimer(period)
 	defer deadline.Stop()
 	ticker := time.NewTicker(pollInterval)
 	defer ticker.Stop()
 	start := time.Now()
+	looked := start
 	for {
 		ok, saw, err := condition(ctx)
-		if err != nil {
+		switch {
+		case err == nil:
+			looked = time.Now()
+		case errors.As(err, new(permanentError)) || time.Since(looked) > blind:
 			return fmt.Errorf("%s, after %s: %w", what, time.Since(start).Round(time.Second), err)
 		}
-		if !ok {
+		if err == nil && !ok {
 			return fmt.Errorf("%s: no longer true after %s; seen: %s", what, time.Since(start).Round(time.Second), saw)
 		}
 		select {
