@@ -153,7 +153,7 @@ spec:
         ports: [{containerPort: 8080}]
         readinessProbe: {httpGet: {path: /, port: 8080}, periodSeconds: 1}
 `, w.namespace, testerImage))
-	kubectl(t, consumer, "rollout", "status", "deployment/web", "-n", w.namespace, "--timeout=60s")
+	kubectl(t, consumer, "rollout", "status", "deployment/web", "-n", w.namespace, "--timeout=110s")
 
 	nodes := must(w.provider.Kube.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{}))(t)
 	own := func(name string) bool {

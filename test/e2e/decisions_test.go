@@ -29,8 +29,8 @@ func providerDecides(t *testing.T) {
 	peeringsAre(t, milan, "None", "None", "None")
 	peeringsAre(t, rome, "Denied", "None", "Denied")
 	isTold(t, "it ended the peering", "ask for a new invitation")
-	kubectl(t, rome, "delete", "foreigncluster", "milan", "--timeout=60s")
-	kubectl(t, milan, "delete", "foreigncluster", "rome", "--timeout=60s")
+	kubectl(t, rome, "delete", "foreigncluster", "milan", "--timeout=110s")
+	kubectl(t, milan, "delete", "foreigncluster", "rome", "--timeout=110s")
 	kubectl(t, rome, "delete", "namespace", first.namespace)
 	deletesTokens(t)
 	for _, cluster := range []*harness.Cluster{rome, milan} {
@@ -95,5 +95,5 @@ func isTold(t *testing.T, words ...string) {
 
 func becomesReady(t *testing.T) {
 	t.Helper()
-	kubectl(t, rome, "wait", "foreigncluster/milan", "--for=condition=Ready", "--timeout=60s")
+	kubectl(t, rome, "wait", "foreigncluster/milan", "--for=condition=Ready", "--timeout=110s")
 }

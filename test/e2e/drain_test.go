@@ -64,9 +64,9 @@ func drainsTheVirtualNode(t *testing.T) {
 	runPod(t, stays.namespace, "waits", podSpec("serve"))
 	podThat(t, rome, stays.namespace, "waits", "be unschedulable", func(p *corev1.Pod) bool { return whereIs(p) == "unschedulable" })
 
-	kubectl(t, rome, "rollout", "status", "deployment/drained", "-n", o.namespace, "--timeout=60s")
+	kubectl(t, rome, "rollout", "status", "deployment/drained", "-n", o.namespace, "--timeout=110s")
 	least := leastAvailable(t, rome.Kube, o.namespace, "drained")
-	kubectl(t, rome, "drain", virtualNode, "--pod-selector=app=drained", "--timeout=90s")
+	kubectl(t, rome, "drain", virtualNode, "--pod-selector=app=drained", "--timeout=110s")
 	for _, pod := range podsReady(t, rome, o.namespace, "app=drained", replicas) {
 		if pod.Spec.NodeName == virtualNode {
 			t.Errorf("pod %s is on %s, which was drained", pod.Name, virtualNode)

@@ -54,7 +54,7 @@ func lendsNoMoreThanIsGranted(t *testing.T) {
 		}
 	}
 
-	kubectl(t, rome, "delete", "pod", taken[0], "-n", o.namespace, "--timeout=60s")
+	kubectl(t, rome, "delete", "pod", taken[0], "-n", o.namespace, "--timeout=110s")
 	if now := sortedOut(t, o, fit); slices.Contains(now, taken[0]) {
 		t.Errorf("%s came back", taken[0])
 	}

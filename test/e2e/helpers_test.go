@@ -156,6 +156,8 @@ func podSpec(args ...string) corev1.PodSpec {
 		container.ReadinessProbe = &corev1.Probe{
 			ProbeHandler:  corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/", Port: intstr.FromInt32(8080)}},
 			PeriodSeconds: 1,
+			// On a busy machine an answer takes its time.
+			TimeoutSeconds: 10,
 		}
 	}
 	return corev1.PodSpec{TerminationGracePeriodSeconds: ptr.To[int64](5), Containers: []corev1.Container{container}}

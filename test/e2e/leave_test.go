@@ -33,7 +33,7 @@ func unoffloadBringsPodsHome(t *testing.T) {
 	const replicas = 3
 	o := offloaded(t, v1alpha1.NamespaceOffloadingSpec{PodOffloadingStrategy: v1alpha1.LocalAndRemote})
 	runBudgeted(t, o.namespace, "web", replicas)
-	kubectl(t, rome, "rollout", "status", "deployment/web", "-n", o.namespace, "--timeout=60s")
+	kubectl(t, rome, "rollout", "status", "deployment/web", "-n", o.namespace, "--timeout=110s")
 	least := leastAvailable(t, rome.Kube, o.namespace, "web")
 	kubectl(t, rome, "delete", "--raw", fmt.Sprintf("%snamespaces/%s/namespaceoffloadings/offloading/offload", group, o.namespace))
 	eventually(t, soon, "the offloading to be gone", func(ctx context.Context) (bool, string, error) {

@@ -118,7 +118,7 @@ func peersByInvitation(t *testing.T) {
 func peers(t *testing.T, consumer, provider *harness.Cluster) {
 	t.Helper()
 	accepts(t, consumer, provider)
-	result := consumer.Kubectl(t.Context(), "wait", "foreigncluster/"+provider.Name, "--for=condition=Ready", "--timeout=60s")
+	result := consumer.Kubectl(t.Context(), "wait", "foreigncluster/"+provider.Name, "--for=condition=Ready", "--timeout=110s")
 	if result.Err != nil {
 		t.Fatalf("%v\n%s", result.Err, kubectl(t, consumer, "get", "foreigncluster", provider.Name, "-o", "yaml"))
 	}

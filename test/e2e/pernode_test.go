@@ -30,7 +30,7 @@ func lendsNodeByNode(t *testing.T) {
 	lendsPercent(t, 90)
 	o := offloaded(t, remote)
 	runBudgeted(t, o.namespace, "web", 2)
-	kubectl(t, rome, "rollout", "status", "deployment/web", "-n", o.namespace, "--timeout=60s")
+	kubectl(t, rome, "rollout", "status", "deployment/web", "-n", o.namespace, "--timeout=110s")
 	least := leastAvailable(t, rome.Kube, o.namespace, "web")
 
 	defer func() {
@@ -99,7 +99,7 @@ func lendsNodeByNode(t *testing.T) {
 		podThat(t, milan, o.twin, "large", "fit no node", func(p *corev1.Pod) bool { return whereIs(p) == "unschedulable" })
 	}
 	// What follows has all that is granted.
-	kubectl(t, rome, "delete", "pod", "large", "-n", o.namespace, "--timeout=60s")
+	kubectl(t, rome, "delete", "pod", "large", "-n", o.namespace, "--timeout=110s")
 }
 
 // offersIn says on milan in which shape its nodes are offered to rome; null is

@@ -54,7 +54,7 @@ func twoReplicasOnAnEtcdOfYourOwn(t *testing.T) {
 		"apiserver.etcd.existingSecret=etcd", "apiserver.etcd.servers={"+strings.Join(servers, ",")+"}"); err != nil {
 		t.Fatal(err)
 	}
-	kubectl(t, milan, "wait", "--for=condition=Available", "apiservice/v1alpha1.federation.liqo.io", "--timeout=60s")
+	kubectl(t, milan, "wait", "--for=condition=Available", "apiservice/v1alpha1.federation.liqo.io", "--timeout=110s")
 
 	tokens := milan.Federation.FederationV1alpha1().PeeringTokens()
 	created := map[string]types.UID{}

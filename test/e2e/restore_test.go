@@ -47,7 +47,7 @@ func restoresTheStore(t *testing.T) {
 		restoresALostVolume(t, cluster)
 	}
 	restoresADamagedDatabase(t, rome)
-	kubectl(t, rome, "wait", "foreigncluster/milan", "--for=condition=Ready", "--timeout=60s")
+	kubectl(t, rome, "wait", "foreigncluster/milan", "--for=condition=Ready", "--timeout=110s")
 	runReadyPod(t, o.namespace, "after", podSpec("serve"))
 	if now := containerRun(podReady(t, milan, o.twin, "web")); now != run {
 		t.Errorf("the pod was disturbed: %s before, %s after", run, now)
@@ -82,7 +82,7 @@ func restoresALostVolume(t *testing.T, c *harness.Cluster) {
 func restoresADamagedDatabase(t *testing.T, c *harness.Cluster) {
 	t.Helper()
 	setsValues(t, c, "apiserver.snapshots.interval=5s")
-	kubectl(t, c, "wait", "--for=condition=Available", "apiservice/v1alpha1.federation.liqo.io", "--timeout=60s")
+	kubectl(t, c, "wait", "--for=condition=Available", "apiservice/v1alpha1.federation.liqo.io", "--timeout=110s")
 	before, since := stored(t, c), time.Now()
 	node, directory := volumeOf(t, c)
 	eventually(t, soon, "a snapshot on the volume", func(ctx context.Context) (bool, string, error) {
@@ -119,7 +119,7 @@ func restoresADamagedDatabase(t *testing.T, c *harness.Cluster) {
 // isRestored looks whether a cluster stores the objects that it did.
 func isRestored(t *testing.T, c *harness.Cluster, before map[string]string) {
 	t.Helper()
-	kubectl(t, c, "wait", "--for=condition=Available", "apiservice/v1alpha1.federation.liqo.io", "--timeout=60s")
+	kubectl(t, c, "wait", "--for=condition=Available", "apiservice/v1alpha1.federation.liqo.io", "--timeout=110s")
 	if diff := cmp.Diff(before, stored(t, c)); diff != "" {
 		t.Errorf("what %s stores (-before +after):\n%s", c.Name, diff)
 	}

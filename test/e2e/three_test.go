@@ -31,7 +31,7 @@ type hub map[*harness.Cluster]fabric
 func hubAndLeaves(t *testing.T) {
 	before := map[*harness.Cluster]map[string]string{}
 	for _, c := range clusters {
-		before[c] = kernels(t, c)
+		before[c] = must(kernels(t.Context(), c))(t)
 	}
 	for c, region := range map[*harness.Cluster]string{rome: "centre", milan: "north", naples: "south"} {
 		installs(t, c, region, tunnelValues(t, c)...)
@@ -149,10 +149,10 @@ func (h hub) leavesReachEachOther(t *testing.T) {
 	}
 
 	// Who is gone has no address, and the others keep theirs.
-	kubectl(t, rome, "delete", "pod", naples.Name, "-n", o.namespace, "--timeout=60s")
+	kubectl(t, rome, "delete", "pod", naples.Name, "-n", o.namespace, "--timeout=110s")
 	isGivenOut(t, callOf(naples, parts[milan]))
 	parts[milan].says(t, looksUp(h.calls(t, parts[milan], parts[rome], given), parts[milan].pod.Status.PodIP), "lookup", "all")
-	kubectl(t, rome, "delete", "pods", "--all", "-n", o.namespace, "--timeout=60s")
+	kubectl(t, rome, "delete", "pods", "--all", "-n", o.namespace, "--timeout=110s")
 	isGivenOut(t)
 }
 
@@ -243,7 +243,7 @@ func (h hub) homeThroughTunnels(t *testing.T) {
 			t.Errorf("%s reads Secrets, which its ServiceAccount may not", p)
 		}
 	}
-	kubectl(t, rome, "delete", "pods", "--all", "-n", o.namespace, "--timeout=60s")
+	kubectl(t, rome, "delete", "pods", "--all", "-n", o.namespace, "--timeout=110s")
 	setsValues(t, rome, "homeServer=", "homeThroughTunnels=false")
 	isGivenOut(t)
 }

@@ -34,7 +34,7 @@ import (
 func joinsThePods(t *testing.T) {
 	before := map[*harness.Cluster]map[string]string{}
 	for _, c := range []*harness.Cluster{rome, milan} {
-		before[c] = kernels(t, c)
+		before[c] = must(kernels(t.Context(), c))(t)
 	}
 	t.Cleanup(func() {
 		if t.Failed() {
@@ -73,8 +73,11 @@ func joinsThePods(t *testing.T) {
 // before.
 func kernelsAre(t *testing.T, c *harness.Cluster, before map[string]string) {
 	t.Helper()
-	eventually(t, soon, "the nodes of "+c.Name+" to be as they were", func(context.Context) (bool, string, error) {
-		now := kernels(t, c)
+	eventually(t, soon, "the nodes of "+c.Name+" to be as they were", func(ctx context.Context) (bool, string, error) {
+		now, err := kernels(ctx, c)
+		if err != nil {
+			return false, "", err
+		}
 		for node, was := range before {
 			if is := now[node]; is != was {
 				return false, fmt.Sprintf("%s has\n%s\nand had\n%s", node, is, was), nil
@@ -157,8 +160,11 @@ func podCIDR(c *harness.Cluster) string {
 
 func realNodes(t *testing.T, c *harness.Cluster) []corev1.Node {
 	t.Helper()
-	return must(c.Kube.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{LabelSelector: v1alpha1.LabelType + "!=" + v1alpha1.TypeVirtualNode}))(t).Items
+	return must(c.Kube.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{LabelSelector: isReal}))(t).Items
 }
+
+// isReal selects the nodes that are no virtual ones.
+const isReal = v1alpha1.LabelType + "!=" + v1alpha1.TypeVirtualNode
 
 func nodeAddress(node corev1.Node) string {
 	for _, a := range node.Status.Addresses {
@@ -174,17 +180,20 @@ var ours = regexp.MustCompile(`\bliqo\.[a-z]|\bLIQO-|\bliqo-netns`)
 
 // kernels is what our agents could leave on each node of a cluster: links, rules,
 // namespaces, and chains of iptables.
-func kernels(t *testing.T, c *harness.Cluster) map[string]string {
-	t.Helper()
+func kernels(ctx context.Context, c *harness.Cluster) (map[string]string, error) {
+	nodes, err := c.Kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: isReal})
+	if err != nil {
+		return nil, err
+	}
 	all := map[string]string{}
-	for _, node := range realNodes(t, c) {
+	for _, node := range nodes.Items {
 		var holds []string
 		for _, command := range []string{
 			"ip -o link show", "ip rule show", "ip -6 rule show", "ip route show table all proto 58", "ip netns list", "iptables-save", "ip6tables-save",
 		} {
-			output, err := playground.Exec(t.Context(), node.Name, strings.Fields(command)...)
+			output, err := playground.Exec(ctx, node.Name, strings.Fields(command)...)
 			if err != nil {
-				t.Fatalf("%s on %s: %v", command, node.Name, err)
+				return nil, fmt.Errorf("%s on %s: %w", command, node.Name, err)
 			}
 			for line := range strings.Lines(output) {
 				if ours.MatchString(line) || strings.HasSuffix(command, "rule show") || strings.Contains(command, "proto") {
@@ -194,7 +203,7 @@ func kernels(t *testing.T, c *harness.Cluster) map[string]string {
 		}
 		all[node.Name] = strings.Join(holds, "")
 	}
-	return all
+	return all, nil
 }
 
 // fabric is what two clusters have agreed upon: how each sees the other's

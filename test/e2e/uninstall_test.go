@@ -38,10 +38,10 @@ func uninstallIsRefusedWhilePeered(t *testing.T) {
 		if log := kubectl(t, cluster, "logs", "job/federation-uninstall", "--namespace", harness.Namespace); !strings.Contains(log, says) {
 			t.Errorf("the Job says on %s:\n%s", cluster.Name, log)
 		}
-		kubectl(t, cluster, "wait", "--for=condition=Available", "apiservice/v1alpha1.federation.liqo.io", "--timeout=60s")
+		kubectl(t, cluster, "wait", "--for=condition=Available", "apiservice/v1alpha1.federation.liqo.io", "--timeout=110s")
 		keepsRelease(t, cluster)
 	}
-	kubectl(t, rome, "wait", "--for=condition=Ready", "foreigncluster/milan", "--timeout=60s")
+	kubectl(t, rome, "wait", "--for=condition=Ready", "foreigncluster/milan", "--timeout=110s")
 	runReadyPod(t, o.namespace, "after", podSpec("serve"))
 }
 

@@ -75,7 +75,7 @@ func upgrades(t *testing.T, c *harness.Cluster, chart, tag string) {
 // with it, runs in one version, and what it serves is available.
 func runs(t *testing.T, c *harness.Cluster, tag string) {
 	t.Helper()
-	kubectl(t, c, "wait", "--for=condition=Available", "apiservice/v1alpha1.federation.liqo.io", "--timeout=60s")
+	kubectl(t, c, "wait", "--for=condition=Available", "apiservice/v1alpha1.federation.liqo.io", "--timeout=110s")
 	eventually(t, soon, c.Name+" to run "+tag, func(ctx context.Context) (bool, string, error) {
 		pods, err := c.Kube.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
 		if err != nil {
