@@ -83,7 +83,7 @@ func TestWhatIsAddedToAStartIsOnTheWayThereAndBack(t *testing.T) {
 
 func TestRestartsAreJudgedFromTheStartOfTheProcess(t *testing.T) {
 	want := []row{
-		{"virtual kubelet killed → a new pod Ready, with the start of its container", "100", "–", "4.00 s (4.00–4.00)", "–", "–"},
+		{"pod of the virtual kubelet deleted → a new pod Ready, with the start of its container", "100", "–", "4.00 s (4.00–4.00)", "–", "–"},
 		{"process of the next virtual kubelet started → that pod Ready", "100", "–", "1.50 s (1.50–1.50)", "–", "≤ 3 s ✓"},
 	}
 	got := restartRows(100, []restart{{4 * time.Second, 1500 * time.Millisecond}})

@@ -12,6 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/utils/ptr"
 
 	"liqo.io/federation/test/bench/figures"
@@ -24,14 +25,14 @@ const restartBudget = 3.0
 
 // restart is one virtual kubelet that came after another.
 type restart struct {
-	// fromKill is from the end of the first until a pod is Ready that was created
-	// after it, and fromStart is from the start of the second one's process. What
-	// lies between is Kubernetes' own: a pod is made, bound, and its container
-	// started.
-	fromKill, fromStart time.Duration
+	// fromDeletion is from the deletion of the first one's pod until a pod is Ready
+	// that was created after its end, and fromStart is from the start of the second
+	// one's process. What lies between is Kubernetes' own: a pod is made, bound, and
+	// its container started.
+	fromDeletion, fromStart time.Duration
 }
 
-// measureRestarts kills the virtual kubelet of a node that is full of pods.
+// measureRestarts deletes the virtual kubelet of a node that is full of pods.
 func (b *bench) measureRestarts(ctx context.Context) ([]row, error) {
 	size := b.options.pods[len(b.options.pods)-1]
 	here, err := watchPods(ctx, b.rome, offloaded, nil)
@@ -58,8 +59,8 @@ func (b *bench) measureRestarts(ctx context.Context) ([]row, error) {
 		if err != nil {
 			return nil, err
 		}
-		fmt.Fprintf(os.Stderr, "%4d pods, restart %d: a new pod is Ready %s after the kill, %s after the start of the process\n",
-			size, run+1, r.fromKill.Round(time.Millisecond), r.fromStart.Round(time.Millisecond))
+		fmt.Fprintf(os.Stderr, "%4d pods, restart %d: a new pod is Ready %s after the deletion, %s after the start of the process\n",
+			size, run+1, r.fromDeletion.Round(time.Millisecond), r.fromStart.Round(time.Millisecond))
 		restarts = append(restarts, r)
 	}
 	if err := client.Delete(ctx, deployment.Name, metav1.DeleteOptions{PropagationPolicy: ptr.To(metav1.DeletePropagationBackground)}); err != nil {
@@ -74,21 +75,22 @@ func (b *bench) measureRestarts(ctx context.Context) ([]row, error) {
 }
 
 func restartRows(size int, restarts []restart) []row {
-	var fromKill, fromStart figures.Series
+	var fromDeletion, fromStart figures.Series
 	for _, r := range restarts {
-		fromKill = append(fromKill, r.fromKill.Seconds())
+		fromDeletion = append(fromDeletion, r.fromDeletion.Seconds())
 		fromStart = append(fromStart, r.fromStart.Seconds())
 	}
 	pods := fmt.Sprint(size)
 	return []row{
-		{"virtual kubelet killed → a new pod Ready, with the start of its container", pods, "–", fromKill.Format(" s"), "–", "–"},
+		{"pod of the virtual kubelet deleted → a new pod Ready, with the start of its container", pods, "–", fromDeletion.Format(" s"), "–", "–"},
 		{"process of the next virtual kubelet started → that pod Ready", pods, "–", fromStart.Format(" s"), "–", figures.AtMost(fromStart.Median(), restartBudget, " s")},
 	}
 }
 
-// restart ends the virtual kubelet and its pod at once, so that the kubelet
-// neither starts the container again in its place nor waits for it, and takes
+// restart deletes the pod of the virtual kubelet, as every upgrade does, and takes
 // the time until a pod is Ready that only the next virtual kubelet can have seen.
+// One that is killed, and its pod removed, has not given its Lease back, and is
+// replaced when that is over.
 func (b *bench) restart(ctx context.Context, here *podWatch, size int) (restart, error) {
 	if err := b.quiet(ctx); err != nil {
 		return restart{}, err
@@ -104,11 +106,11 @@ func (b *bench) restart(ctx context.Context, here *podWatch, size int) (restart,
 	if len(processes) != 1 {
 		return restart{}, fmt.Errorf("node %s has %d processes %s, want 1", pod.Spec.NodeName, len(processes), virtualKubelet)
 	}
-	killed := time.Now()
-	if err := b.rome.Kube.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0)}); err != nil {
+	deleted := time.Now()
+	if err := b.rome.Kube.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{}); err != nil {
 		return restart{}, err
 	}
-	if err := b.end(ctx, pod.Spec.NodeName, processes[0]); err != nil {
+	if err := b.ended(ctx, pod.Spec.NodeName, processes[0]); err != nil {
 		return restart{}, err
 	}
 	pods := b.rome.Kube.CoreV1().Pods(offloaded)
@@ -124,24 +126,15 @@ func (b *bench) restart(ctx context.Context, here *podWatch, size int) (restart,
 	if err != nil {
 		return restart{}, err
 	}
-	return restart{ready.Sub(killed), ready.Sub(started)}, pods.Delete(ctx, probe.Name, metav1.DeleteOptions{})
+	return restart{ready.Sub(deleted), ready.Sub(started)}, pods.Delete(ctx, probe.Name, metav1.DeleteOptions{})
 }
 
-// end kills a process, unless the kubelet was quicker, which has been told to end
-// its pod.
-func (b *bench) end(ctx context.Context, node string, process harness.Process) error {
-	killed := b.playground.Kill(ctx, node, process)
-	if killed == nil {
-		return nil
-	}
-	left, err := b.kubeletProcesses(ctx, node)
-	if err != nil {
-		return err
-	}
-	if slices.ContainsFunc(left, func(p harness.Process) bool { return p.Start == process.Start }) {
-		return killed
-	}
-	return nil
+// ended waits until a process of a node is there no more.
+func (b *bench) ended(ctx context.Context, node string, process harness.Process) error {
+	return wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+		left, err := b.kubeletProcesses(ctx, node)
+		return !slices.ContainsFunc(left, func(p harness.Process) bool { return p.Start == process.Start }), err
+	})
 }
 
 // virtualKubelet finds the pod of the virtual kubelet.
