@@ -13,7 +13,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/ptr"
@@ -35,8 +34,8 @@ func (c *Config) outgoing() []step {
 		return informers.VirtualNodes().Lister().VirtualNodes(namespace).List(labels.Everything())
 	}
 	getInvitation := c.InvitationInformers.Core().V1().Secrets().Lister().Secrets(c.Namespace).Get
-	deleteInvitation := func(ctx context.Context, name string) error {
-		return c.Kube.CoreV1().Secrets(c.Namespace).Delete(ctx, name, metav1.DeleteOptions{})
+	deleteInvitation := func(ctx context.Context, invitation *corev1.Secret) error {
+		return c.Kube.CoreV1().Secrets(c.Namespace).Delete(ctx, invitation.Name, exactly(invitation))
 	}
 	peer := c.namespaceStep()
 	peer.aspect, peer.role, peer.name = outgoingAspect, v1alpha1.RolePeer, rules.PeerNamespace
@@ -55,7 +54,14 @@ func (c *Config) outgoing() []step {
 			disconnect:       c.Peers.Remove,
 			getInvitation:    getInvitation,
 			deleteInvitation: deleteInvitation,
-			warn:             c.warn,
+			isOver: func(ctx context.Context, fc *v1alpha1.ForeignCluster) (bool, error) {
+				live, err := c.Federation.FederationV1alpha1().ForeignClusters().Get(ctx, fc.Name, getOptions)
+				if apierrors.IsNotFound(err) {
+					return false, nil
+				}
+				return err == nil && live.UID == fc.UID && !outgoing(live), err
+			},
+			warn: c.warn,
 		},
 		peer,
 		&identityStep{

@@ -39,7 +39,7 @@ type identityStep struct {
 	createIdentity   func(ctx context.Context, secret *corev1.Secret) (*corev1.Secret, error)
 	updateIdentity   func(ctx context.Context, secret *corev1.Secret) (*corev1.Secret, error)
 	getInvitation    func(name string) (*corev1.Secret, error)
-	deleteInvitation func(ctx context.Context, name string) error
+	deleteInvitation func(ctx context.Context, invitation *corev1.Secret) error
 	// request sends an IdentityRequest to the provider. The same one again is
 	// answered with the one that is there.
 	request func(ctx context.Context, fc *v1alpha1.ForeignCluster, token string, request *v1alpha1.IdentityRequest) (*v1alpha1.IdentityRequest, error)
@@ -151,7 +151,7 @@ func (s *identityStep) forgetInvitation(ctx context.Context, p *pass, identity *
 	if err != nil {
 		return err
 	}
-	if err := s.deleteInvitation(ctx, secret.Name); err != nil && !apierrors.IsNotFound(err) {
+	if err := s.deleteInvitation(ctx, secret); err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 		return fmt.Errorf("remove the invitation that was used: %w", err)
 	}
 	return nil

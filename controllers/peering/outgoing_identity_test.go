@@ -93,7 +93,7 @@ func (j *joining) step() *identityStep {
 			}
 			return j.invitation, nil
 		},
-		deleteInvitation: func(context.Context, string) error {
+		deleteInvitation: func(context.Context, *corev1.Secret) error {
 			j.writes++
 			j.invitation = nil
 			return nil

@@ -34,8 +34,11 @@ type outgoingTeardown struct {
 	withdraw         func(ctx context.Context, fc *v1alpha1.ForeignCluster) (bool, error)
 	disconnect       func(foreignCluster string)
 	getInvitation    func(name string) (*corev1.Secret, error)
-	deleteInvitation func(ctx context.Context, name string) error
-	warn             func(fc *v1alpha1.ForeignCluster, reason, message string)
+	deleteInvitation func(ctx context.Context, invitation *corev1.Secret) error
+	// isOver tells whether this very foreign cluster is there still, and its
+	// peering is not wanted: a cache may be late to tell.
+	isOver func(ctx context.Context, fc *v1alpha1.ForeignCluster) (bool, error)
+	warn   func(fc *v1alpha1.ForeignCluster, reason, message string)
 
 	// forgotten holds, by name, the version of a foreign cluster with which its
 	// invitation was removed.
@@ -127,8 +130,9 @@ func (s *outgoingTeardown) gone(ctx context.Context, p *pass) error {
 }
 
 // forgetInvitation removes an invitation that was not used, once: as soon as the
-// status says that nothing is left, another one may lie there for the next
-// time, and the cache may be late to tell.
+// status says that nothing is left, or the foreign cluster is gone, another one
+// may lie there for the next time. What was seen while this peering was not over
+// is not that one.
 func (s *outgoingTeardown) forgetInvitation(ctx context.Context, fc *v1alpha1.ForeignCluster) error {
 	name := fc.Spec.InvitationSecretName
 	done := fc.DeletionTimestamp == nil && (fc.Status.OutgoingPeering == "" || fc.Status.OutgoingPeering == v1alpha1.PeeringNone)
@@ -139,15 +143,22 @@ func (s *outgoingTeardown) forgetInvitation(ctx context.Context, fc *v1alpha1.Fo
 	if version, ok := s.forgotten.Load(fc.Name); ok && version == fc.ResourceVersion && fc.DeletionTimestamp == nil {
 		return nil
 	}
-	secret, err := s.getInvitation(name)
-	if err == nil && secret.Type == v1alpha1.SecretTypeInvitation {
-		err = s.deleteInvitation(ctx, name)
-	}
-	if err != nil && !apierrors.IsNotFound(err) {
+	if err := s.removeInvitation(ctx, fc); err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 		return fmt.Errorf("remove the invitation: %w", err)
 	}
 	s.forgotten.Store(fc.Name, fc.ResourceVersion)
 	return nil
+}
+
+func (s *outgoingTeardown) removeInvitation(ctx context.Context, fc *v1alpha1.ForeignCluster) error {
+	secret, err := s.getInvitation(fc.Spec.InvitationSecretName)
+	if err != nil || secret.Type != v1alpha1.SecretTypeInvitation {
+		return err
+	}
+	if over, err := s.isOver(ctx, fc); err != nil || !over {
+		return err
+	}
+	return s.deleteInvitation(ctx, secret)
 }
 
 // withdrawAt tells a provider that the peering is over. What it does not let

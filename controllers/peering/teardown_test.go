@@ -6,6 +6,7 @@ package peering
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -36,7 +37,9 @@ type ending struct {
 	requests  []*v1alpha1.ResourceRequest
 	finished  bool
 	fails     error
-	done      []string
+	// anew tells that the next peering has begun, which no cache knows.
+	anew bool
+	done []string
 }
 
 func (e *ending) consumer() *outgoingTeardown {
@@ -59,10 +62,14 @@ func (e *ending) consumer() *outgoingTeardown {
 			e.done = append(e.done, "withdraw")
 			return e.finished, e.fails
 		},
-		disconnect:       func(string) { e.done = append(e.done, "disconnect") },
-		getInvitation:    func(string) (*corev1.Secret, error) { return nil, notFound },
-		deleteInvitation: func(context.Context, string) error { e.done = append(e.done, "delete invitation"); return nil },
-		warn:             func(_ *v1alpha1.ForeignCluster, reason, _ string) { e.done = append(e.done, reason) },
+		disconnect:    func(string) { e.done = append(e.done, "disconnect") },
+		getInvitation: func(string) (*corev1.Secret, error) { return nil, notFound },
+		deleteInvitation: func(context.Context, *corev1.Secret) error {
+			e.done = append(e.done, "delete invitation")
+			return nil
+		},
+		isOver: func(context.Context, *v1alpha1.ForeignCluster) (bool, error) { return !e.anew, nil },
+		warn:   func(_ *v1alpha1.ForeignCluster, reason, _ string) { e.done = append(e.done, reason) },
 	}
 }
 
@@ -107,6 +114,24 @@ func TestAnInvitationForTheNextTimeIsNotTakenForThatOfTheLast(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{"disconnect", "delete invitation", "disconnect"}, e.done); diff != "" {
 		t.Errorf("done (-want +got):\n%s", diff)
+	}
+}
+
+// A foreign cluster is deleted and made anew with another invitation, and the
+// cache has the first one still.
+func TestAnInvitationForTheNextForeignClusterStays(t *testing.T) {
+	for _, anew := range []bool{false, true} {
+		e := &ending{anew: anew}
+		teardown := e.consumer()
+		teardown.getInvitation = func(string) (*corev1.Secret, error) { return &corev1.Secret{Type: v1alpha1.SecretTypeInvitation}, nil }
+		seen := milan()
+		seen.DeletionTimestamp, seen.Spec.InvitationSecretName = &metav1.Time{Time: now}, "invitation-milan"
+		if _, err := teardown.reconcile(t.Context(), &pass{fc: seen, now: now}); err != nil {
+			t.Fatal(err)
+		}
+		if removed := slices.Contains(e.done, "delete invitation"); removed == anew {
+			t.Errorf("the next one has begun: %t, its invitation is removed: %t", anew, removed)
+		}
 	}
 }
 
