@@ -510,7 +510,7 @@ func (f fabric) endpointsThatAreNoPods(t *testing.T) {
 		Endpoints:   []discoveryv1.Endpoint{{Addresses: []string{outside}}},
 		Ports:       []discoveryv1.EndpointPort{{Port: ptr.To[int32](8080), Protocol: ptr.To(corev1.ProtocolTCP)}},
 	}, metav1.CreateOptions{}))(t)
-	away.says(t, f.seenFrom(t, leaf, away.pod.Status.PodIP), "get", "http://db:8080/client")
+	away.says(t, f.seenFrom(t, rome, away.pod.Status.PodIP), "get", "http://db:8080/client")
 
 	mappings := must(rome.Federation.FederationV1alpha1().AddressMappings(harness.Namespace).List(t.Context(), metav1.ListOptions{}))(t)
 	at := slices.IndexFunc(mappings.Items, func(m v1alpha1.AddressMapping) bool {
