@@ -5,8 +5,6 @@ package virtualkubelet
 
 import (
 	"context"
-	"os"
-	"runtime/debug"
 
 	"github.com/spf13/cobra"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
@@ -14,10 +12,6 @@ import (
 	"k8s.io/component-base/metrics/legacyregistry"
 	"k8s.io/component-base/version"
 )
-
-// gcPercent keeps the heap small: nearly all of it are caches, which live
-// long, and memory is what many virtual kubelets in one cluster cost.
-const gcPercent = 40
 
 // NewCommand is the virtual-kubelet command. It runs until the context ends.
 func NewCommand(ctx context.Context) *cobra.Command {
@@ -36,9 +30,7 @@ func NewCommand(ctx context.Context) *cobra.Command {
 			if err := logsapi.ValidateAndApply(options.Logs, nil); err != nil {
 				return err
 			}
-			if os.Getenv("GOGC") == "" {
-				debug.SetGCPercent(gcPercent)
-			}
+			go keepSmall(ctx)
 			return Run(ctx, options, legacyregistry.Register)
 		},
 	}
