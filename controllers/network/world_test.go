@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"net/netip"
 	"slices"
 	"testing"
@@ -147,7 +148,7 @@ func (w *world) create(tracker clienttesting.ObjectTracker) clienttesting.Reacti
 	}
 }
 
-// allocate gives a mapping what is free.
+// allocate gives a mapping what is free, and by no chance.
 func (w *world) allocate(mapping *v1alpha1.AddressMapping) error {
 	pool, err := w.federation.Tracker().Get(v1alpha1.SchemeGroupVersion.WithResource("addresspools"), "", mapping.Spec.Pool)
 	if err != nil {
@@ -163,7 +164,7 @@ func (w *world) allocate(mapping *v1alpha1.AddressMapping) error {
 	}
 	spec := pool.(*v1alpha1.AddressPool).Spec
 	mapped, err := addresses.NewPool(prefixes(spec.CIDRs), prefixes(spec.Reserved)).Allocate(taken, addresses.Request{
-		Range: prefixOf(mapping.Spec.CIDR + mapping.Spec.Address), Keep: mapping.Spec.CIDR != "",
+		Range: prefixOf(mapping.Spec.CIDR + mapping.Spec.Address), Keep: mapping.Spec.CIDR != "", Chance: math.MaxUint32,
 	})
 	if err != nil {
 		refusal := apierrors.NewForbidden(v1alpha1.Resource("addressmappings"), mapping.Name, err)

@@ -44,6 +44,7 @@ func TestAllocate(t *testing.T) {
 		pool          Pool
 		taken         []string
 		request       string
+		chance        uint32
 		keep          bool
 		wanted        string
 		want, refused string
@@ -53,9 +54,14 @@ func TestAllocate(t *testing.T) {
 		{name: "one that is taken moves", pool: pool, taken: []string{"10.7.1.0/24"}, request: "10.7.0.0/16", keep: true, want: "10.254.0.0/16"},
 		{name: "one that is reserved moves", pool: pool, request: "10.96.0.0/16", keep: true, want: "10.254.0.0/16"},
 		{name: "one outside the pool that is reserved moves into it", pool: pool, request: "172.20.4.0/24", keep: true, want: "10.254.255.0/24"},
-		{name: "an address is one of the pool", pool: pool, taken: []string{"10.254.255.255/32"}, request: "192.0.2.1/32", want: "10.254.255.254/32"},
+		{name: "an address is one of the pool", pool: pool, request: "192.0.2.1/32", want: "10.254.240.0/32"},
+		{name: "which one is chance", pool: pool, request: "192.0.2.1/32", chance: 0xfff, want: "10.254.255.255/32"},
+		{name: "of those that are free", pool: pool, taken: []string{"10.254.255.255/32"}, request: "192.0.2.1/32", chance: 0xfff, want: "10.254.255.254/32"},
+		{name: "of those nearby", pool: pool, taken: []string{"10.254.240.0/20"}, request: "192.0.2.1/32", chance: 0xffff0123, want: "10.254.225.35/32"},
+		{name: "half of which are free", pool: pool, taken: []string{"10.254.248.0/21", "10.254.240.0/32"}, request: "192.0.2.1/32", want: "10.254.224.0/32"},
+		{name: "unless there are no such", pool: NewPool(prefixes("10.0.0.0/29"), nil), taken: []string{"10.0.0.4/30", "10.0.0.0/31"}, request: "192.0.2.1/32", want: "10.0.0.2/32"},
 		{name: "the second CIDR comes after the first", pool: pool, taken: []string{"10.0.0.0/8"}, request: "10.7.0.0/24", keep: true, want: "192.168.255.0/24"},
-		{name: "IPv6 stays IPv6", pool: pool, request: "2001:db8::1/128", want: "fd00:10:ffff:ffff:ffff:ffff:ffff:ffff/128"},
+		{name: "IPv6 stays IPv6", pool: pool, request: "2001:db8::1/128", chance: 0x1234, want: "fd00:10:ffff:ffff:ffff:ffff:ffff:f234/128"},
 		{name: "what is wanted is given", pool: pool, request: "192.0.2.0/24", keep: true, wanted: "10.1.2.0/24", want: "10.1.2.0/24"},
 		{name: "also when it is the range itself", pool: pool, request: "192.0.2.0/24", keep: true, wanted: "192.0.2.0/24", want: "192.0.2.0/24"},
 		{name: "but not when it is taken", pool: pool, taken: []string{"10.1.2.4/30"}, request: "192.0.2.0/24", wanted: "10.1.2.0/24", refused: "10.1.2.0/24 is taken"},
@@ -68,7 +74,7 @@ func TestAllocate(t *testing.T) {
 		{name: "a family without a CIDR is called that", pool: NewPool(prefixes("10.0.0.0/8"), nil), request: "2001:db8::1/128", refused: "it has no IPv6 CIDR"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			request := Request{Range: netip.MustParsePrefix(test.request), Keep: test.keep}
+			request := Request{Range: netip.MustParsePrefix(test.request), Keep: test.keep, Chance: test.chance}
 			if test.wanted != "" {
 				request.Wanted = netip.MustParsePrefix(test.wanted)
 			}
@@ -212,7 +218,7 @@ func TestAllocationsNeverOverlapAndNothingLeaks(t *testing.T) {
 				given = slices.Delete(given, i, i+1)
 				continue
 			}
-			request := Request{Range: anyPrefix(t, "range"), Keep: rapid.Bool().Draw(t, "keep")}
+			request := Request{Range: anyPrefix(t, "range"), Keep: rapid.Bool().Draw(t, "keep"), Chance: rapid.Uint32().Draw(t, "chance")}
 			if rapid.IntRange(0, 3).Draw(t, "wants") == 0 {
 				request.Wanted = netip.PrefixFrom(request.Range.Addr(), request.Range.Bits()).Masked()
 			}

@@ -59,6 +59,9 @@ type Request struct {
 	Keep bool
 	// Wanted is the one range that will do. The zero value means that any will.
 	Wanted netip.Prefix
+	// Chance is a number that nobody knows before. It chooses an address among
+	// those that are free.
+	Chance uint32
 }
 
 // ErrTaken is what is said of a wanted range that cannot be had.
@@ -94,7 +97,9 @@ func (e *ErrExhausted) Error() string {
 // reserved: the one that is wanted; or the same range, where it may be kept; or
 // one of the pool. Those of the pool come from its upper end: who numbers a
 // cluster by hand begins at the lower one, and what is taken there would have to
-// be remapped. The error is an ErrTaken or an ErrExhausted.
+// be remapped. A single address is any of those nearby: an address that was
+// given back is not the next to be given. The error is an ErrTaken or an
+// ErrExhausted.
 func (p Pool) Allocate(taken Set, r Request) (netip.Prefix, error) {
 	switch {
 	case !r.Wanted.IsValid():
@@ -116,11 +121,36 @@ func (p Pool) Allocate(taken Set, r Request) (netip.Prefix, error) {
 			continue
 		}
 		family = true
-		if free, ok := taken.Free(block, r.Range.Bits()); ok {
+		free, ok := taken.Free(block, r.Range.Bits())
+		switch {
+		case ok && r.Range.IsSingleIP():
+			return nearby(taken, block, free, r.Chance), nil
+		case ok:
 			return free, nil
 		}
 	}
 	return netip.Prefix{}, &ErrExhausted{Bits: r.Range.Bits(), Family: familyOf(r.Range), Foreign: !family && !p.has(r.Range)}
+}
+
+// nearbyBits is how many bits at the end tell those addresses apart that one is
+// chosen of by chance. They are 4096: who was told of an address that is not
+// there any more hardly ever meets another one behind it, and no larger range of
+// the pool is lost.
+const nearbyBits = 12
+
+// nearby is a free address of a block, by chance: one of those around the
+// highest that is free, or of the next ones below, half of which are free.
+func nearby(taken Set, block, highest netip.Prefix, chance uint32) netip.Prefix {
+	bits := max(block.Bits(), highest.Bits()-nearbyBits)
+	around := netip.PrefixFrom(highest.Addr(), bits).Masked()
+	for next := around; block.Contains(next.Addr()); next = netip.PrefixFrom(next.Addr().Prev(), bits).Masked() {
+		if taken.Share(next) <= 0.5 {
+			around = next
+			break
+		}
+	}
+	free, _ := taken.choose(around, highest.Bits(), func(bits int) bool { return chance>>(highest.Bits()-bits-1)&1 == 1 })
+	return free
 }
 
 // has tells whether the pool has a CIDR of a range's family.

@@ -126,15 +126,23 @@ func (s Set) Share(prefix netip.Prefix) float64 { return s.at(prefix).taken() }
 // the set, and of several the one with the highest addresses. It is not ok when
 // there is none.
 func (s Set) Free(within netip.Prefix, bits int) (free netip.Prefix, ok bool) {
+	return s.choose(within, bits, func(int) bool { return true })
+}
+
+// choose is a prefix of that many bits within another one that has nothing in
+// the set. Where both halves of a prefix have such, upper says which one to look
+// in, of the prefix of that many bits.
+func (s Set) choose(within netip.Prefix, bits int, upper func(bits int) bool) (free netip.Prefix, ok bool) {
 	n := s.at(within)
 	if bits < within.Bits() || bits > within.Addr().BitLen() || within.Bits()+n.freeBits() > bits {
 		return netip.Prefix{}, false
 	}
 	address := within.Masked().Addr().AsSlice()
 	for depth := within.Bits(); depth < bits; depth++ {
-		lower, upper := n.halves()
-		if n = lower; depth+1+upper.freeBits() <= bits {
-			n = upper
+		low, high := n.halves()
+		fits := func(half *node) bool { return depth+1+half.freeBits() <= bits }
+		if n = low; fits(high) && (upper(depth) || !fits(low)) {
+			n = high
 			set(address, depth)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -88,6 +89,7 @@ func begin(ctx context.Context, obj runtime.Object, _ *metav1.CreateOptions) (ge
 // may not, since it is no address of ours.
 func requestOf(spec *federation.AddressMappingSpec) (addressing.Request, error) {
 	request := addressing.Request{Pool: spec.Pool}
+	request.Chance = rand.Uint32()
 	var err error
 	if request.Range, err = addressing.Prefix(spec.CIDR + spec.Address); err != nil {
 		return request, err

@@ -109,11 +109,27 @@ func (s *server) create(ctx context.Context, m *federation.AddressMapping, dryRu
 	return created.(*federation.AddressMapping).Spec.Mapped, nil
 }
 
-func (s *server) mustMap(t testing.TB, name, what, want string) {
+// mustMap creates a mapping that has to get something within what is wanted.
+func (s *server) mustMap(t testing.TB, name, what, wanted string) string {
 	t.Helper()
-	if got, err := s.create(t.Context(), mapping(name, what)); err != nil || got != want {
-		t.Fatalf("%s is mapped to %q, %v; want %s", what, got, err, want)
+	mapped, err := s.create(t.Context(), mapping(name, what))
+	if err != nil {
+		t.Fatalf("map %s: %v", what, err)
 	}
+	got, want := prefixOf(t, mapped), prefixOf(t, wanted)
+	if got.Bits() < want.Bits() || !want.Contains(got.Addr()) {
+		t.Fatalf("%s is mapped to %s, want %s", what, mapped, wanted)
+	}
+	return mapped
+}
+
+func prefixOf(t testing.TB, text string) netip.Prefix {
+	t.Helper()
+	prefix, err := addressing.Prefix(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return prefix
 }
 
 func (s *server) delete(t testing.TB, name string) {
