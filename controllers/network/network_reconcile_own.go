@@ -197,15 +197,18 @@ func (p *pass) answered() ([]v1alpha1.CIDRMapping, *verdict) {
 }
 
 // complete is what each of the ranges is called, in their order; nil if that
-// was not said, or not well.
+// was not said, or not well. Of a family that the other cluster does not have
+// nothing is said.
 func complete(spec v1alpha1.NetworkConfigSpec, said []v1alpha1.CIDRMapping) []v1alpha1.CIDRMapping {
 	var list []v1alpha1.CIDRMapping
 	for _, cidr := range slices.Concat(spec.PodCIDRs, spec.ExternalCIDRs) {
 		at := slices.IndexFunc(said, func(m v1alpha1.CIDRMapping) bool { return m.CIDR == cidr })
-		if at < 0 {
+		switch {
+		case at >= 0:
+			list = append(list, said[at])
+		case slices.ContainsFunc(said, func(m v1alpha1.CIDRMapping) bool { return isIPv6(m.CIDR) == isIPv6(cidr) }):
 			return nil
 		}
-		list = append(list, said[at])
 	}
 	if len(validation.ValidateCIDRMappings(internal(list))) > 0 {
 		return nil

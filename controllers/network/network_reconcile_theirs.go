@@ -86,7 +86,11 @@ func (r *reconciler) objection(p *pass, spec *v1alpha1.NetworkConfigSpec) (strin
 	case spec.PublicKey == p.publicKey || spec.PublicKey == p.told:
 		return "its public key is that of the cluster that reads it", nil
 	}
-	for _, text := range ranges(spec) {
+	common := r.ranges(spec)
+	if len(common) == 0 {
+		return fmt.Sprintf("its pods have no addresses of a family that pods of cluster %s have: %s and %s", r.ClusterID, strings.Join(spec.PodCIDRs, ", "), strings.Join(r.Settings.PodCIDRs, ", ")), nil
+	}
+	for _, text := range common {
 		if !r.Settings.mayHave(text) {
 			return fmt.Sprintf("%s is in none of the ranges that other clusters may have here, which network.peerCIDRs lists", text), nil
 		}
@@ -112,10 +116,18 @@ func (r *reconciler) taken(fc *v1alpha1.ForeignCluster, publicKey string) (bool,
 	}), err
 }
 
-// ranges are those of a cluster, those of pods first.
-func ranges(spec *v1alpha1.NetworkConfigSpec) []string {
-	return slices.Concat(spec.PodCIDRs, spec.ExternalCIDRs)
+// ranges are those of a cluster that are of a family which our pods have, too,
+// those of pods first. The others lead nowhere from here.
+func (r *reconciler) ranges(spec *v1alpha1.NetworkConfigSpec) []string {
+	ours := map[bool]bool{}
+	for _, text := range r.Settings.PodCIDRs {
+		ours[isIPv6(text)] = true
+	}
+	return slices.DeleteFunc(slices.Concat(spec.PodCIDRs, spec.ExternalCIDRs), func(text string) bool { return !ours[isIPv6(text)] })
 }
+
+// isIPv6 tells the family of a CIDR, by what no other one has.
+func isIPv6(cidr string) bool { return strings.Contains(cidr, ":") }
 
 // attempt is one to have ranges for a foreign cluster, in vain.
 type attempt struct {
@@ -153,7 +165,7 @@ func (r *reconciler) mapRanges(ctx context.Context, p *pass) (*verdict, error) {
 	p.mapped = map[string]string{}
 	client := r.Federation.FederationV1alpha1().AddressMappings(r.Namespace)
 	for _, config := range p.theirs {
-		for _, cidr := range ranges(&config.Spec) {
+		for _, cidr := range r.ranges(&config.Spec) {
 			if p.mapped[cidr] != "" {
 				continue
 			}
@@ -230,7 +242,7 @@ func (r *reconciler) removeMappings(ctx context.Context, foreignCluster string, 
 func (r *reconciler) answers(ctx context.Context, p *pass) (*verdict, error) {
 	for _, config := range p.theirs {
 		var list []v1alpha1.CIDRMapping
-		for _, cidr := range ranges(&config.Spec) {
+		for _, cidr := range r.ranges(&config.Spec) {
 			list = append(list, v1alpha1.CIDRMapping{CIDR: cidr, Mapped: p.mapped[cidr]})
 		}
 		if err := r.answer(ctx, config, list, ReasonAccepted, ""); err != nil {

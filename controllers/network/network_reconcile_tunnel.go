@@ -39,7 +39,7 @@ func (r *reconciler) tunnel(ctx context.Context, p *pass) (*verdict, error) {
 		// What it says itself may be as old as the last time that it was heard from.
 		spec.PublicKey, spec.Endpoints = gateway.PublicKey, gateway.Endpoints
 	}
-	for _, cidr := range ranges(&theirs) {
+	for _, cidr := range r.ranges(&theirs) {
 		spec.Remote = append(spec.Remote, v1alpha1.CIDRMapping{CIDR: cidr, Mapped: p.mapped[cidr]})
 	}
 	if said, err := r.write(ctx, p, spec); said != nil || err != nil {

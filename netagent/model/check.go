@@ -46,6 +46,9 @@ func (in Input) check() error {
 	if in.MTU < minMTU || in.MTU > maxMTU {
 		errs = append(errs, fmt.Errorf("the MTU of the nodes' network is %d, which is not between %d and %d", in.MTU, minMTU, maxMTU))
 	}
+	if in.Port < 1 || in.Port > 65535 {
+		errs = append(errs, fmt.Errorf("the gateway's port %d is not between 1 and 65535", in.Port))
+	}
 	if len(in.PodCIDRs) == 0 {
 		errs = append(errs, errors.New("the cluster has no pod CIDRs"))
 	}
@@ -85,13 +88,10 @@ func (in Input) check() error {
 	return errors.Join(errs...)
 }
 
-// checkTunnel tells what is wrong with the gateway's own values.
+// checkTunnel tells what is wrong with what is the gateway's own.
 func (in Input) checkTunnel() error {
 	if in.PrivateKey == (PrivateKey{}) {
 		return errors.New("the gateway has no private key")
-	}
-	if in.Port < 1 || in.Port > 65535 {
-		return fmt.Errorf("the gateway's port %d is not between 1 and 65535", in.Port)
 	}
 	return nil
 }
@@ -124,6 +124,9 @@ func (in Input) accepted() ([]Peer, []Refusal) {
 	for _, p := range peers {
 		err := checkPeer(p)
 		if err == nil {
+			p.Remote, err = answerable(p)
+		}
+		if err == nil {
 			err = taken.take(p)
 		}
 		if err != nil {
@@ -133,6 +136,22 @@ func (in Input) accepted() ([]Peer, []Refusal) {
 		served = append(served, sorted(p))
 	}
 	return served, refused
+}
+
+// answerable are a peer's CIDRs of the families in which it sees something of
+// ours: of two clusters, one has IPv6 beside IPv4, perhaps, and the other has not.
+func answerable(p Peer) ([]netip.Prefix, error) {
+	var cidrs []netip.Prefix
+	for _, r := range p.Remote {
+		if p.representative(familyOfPrefix(r)).IsValid() {
+			cidrs = append(cidrs, r)
+		}
+	}
+	if len(cidrs) == 0 && len(p.Remote) > 0 {
+		f := familyOfPrefix(p.Remote[0])
+		return nil, fmt.Errorf("it sees nothing of ours that is %s, as its %s is", f, p.Remote[0])
+	}
+	return cidrs, nil
 }
 
 // sorted returns a peer with its lists in one order. Local keeps its own: the
@@ -213,11 +232,6 @@ func checkLocal(p Peer) error {
 			if a.Seen.Overlaps(b.Seen) || a.Own.Overlaps(b.Own) {
 				return fmt.Errorf("our %s, seen as %s, overlaps %s, seen as %s", a.Own, a.Seen, b.Own, b.Seen)
 			}
-		}
-	}
-	for _, remote := range p.Remote {
-		if !p.representative(familyOfPrefix(remote)).IsValid() {
-			return fmt.Errorf("it sees nothing of ours that is %s, as its %s is", familyOfPrefix(remote), remote)
 		}
 	}
 	seen := make(map[netip.Addr]bool)

@@ -5,6 +5,7 @@ package model
 
 import (
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -81,6 +82,32 @@ func TestABadPeerIsRefusedByNameAndTheOthersAreServed(t *testing.T) {
 				t.Errorf("%d peers are served", len(inside.Tunnel.Peers))
 			}
 		})
+	}
+}
+
+func TestOfAPeerWithMoreFamiliesThanWeHaveTheCommonOnesAreServed(t *testing.T) {
+	in := rome("rome-1")
+	in.Peers = []Peer{{
+		ClusterID: "turin", PublicKey: PublicKey{3},
+		Local:  []Remap{{Own: prefix("10.0.0.0/16"), Seen: prefix("10.4.0.0/16")}},
+		Remote: []netip.Prefix{prefix("10.3.0.0/16"), prefix("fd00:3::/56")},
+	}}
+	_, inside, refused, err := Gateway(in)
+	if err != nil || len(refused) > 0 {
+		t.Fatalf("refused: %+v, %v", refused, err)
+	}
+	want := []netip.Prefix{prefix("10.3.0.0/16")}
+	if got := inside.Tunnel.Peers[0].AllowedIPs; !slices.Equal(got, want) {
+		t.Errorf("gone through the tunnel may %v, want %v", got, want)
+	}
+	routes, _, err := RouteAgent(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, route := range routes.Routes {
+		if route.Dst.Addr().Is6() && route.Table == PeersTable {
+			t.Errorf("a route to %s", route.Dst)
+		}
 	}
 }
 
