@@ -34,7 +34,11 @@ func advised(err error, all ...advice) error {
 
 // portTaken is what is wrong where a socket cannot be opened.
 func portTaken(port int) advice {
-	return advice{unix.EADDRINUSE, fmt.Sprintf("UDP port %d of this node is somebody else's, ss -lunp tells whose: free it, or choose another one in the values of the chart", port)}
+	text := fmt.Sprintf("UDP port %d of this node is somebody else's, ss -lunp tells whose: free it", port)
+	if port != model.OverlayPort {
+		text += ", or choose another one in the values of the chart"
+	}
+	return advice{unix.EADDRINUSE, text}
 }
 
 // noIptables is what is wrong where a program is missing.

@@ -39,37 +39,49 @@ func (n *Namespace) UseBackend(name string) error {
 	return nil
 }
 
-// backend finds the iptables that the node's other components use, once: the
-// one where kubelet leaves its marks, else the one with more rules, else nft.
+// backend finds the iptables that the node's other components use, once.
 func (n *Namespace) backend() (backend, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.tables != nil {
 		return *n.tables, nil
 	}
-	rules := make(map[backend]int)
-	for _, b := range []backend{nft, legacy} {
-		for _, f := range []model.Family{model.IPv4, model.IPv6} {
-			out, err := n.run(b, f, "save", "")
-			if err != nil {
-				if b == nft {
-					return "", err
-				}
-				continue // a node without legacy iptables uses nft
-			}
-			rules[b] += strings.Count(out, "\n-A ")
-			if strings.Contains(out, "\n:KUBE-IPTABLES-HINT ") || strings.Contains(out, "\n:KUBE-KUBELET-CANARY ") {
-				n.tables = &b
-				return b, nil
-			}
-		}
-	}
-	found := nft
-	if rules[legacy] > rules[nft] {
-		found = legacy
+	found, err := choose(func(b backend, f model.Family) (string, error) { return n.run(b, f, "save", "") })
+	if err != nil {
+		return "", err
 	}
 	n.tables = &found
 	return found, nil
+}
+
+// choose chooses one of the kinds of iptables by what they hold: the one where
+// kubelet leaves its marks, else the one with more rules, else nft. A node may
+// lack either, and IPv6. The error is that of nft where none works.
+func choose(save func(backend, model.Family) (string, error)) (backend, error) {
+	var failed error
+	rules := make(map[backend]int)
+	for _, b := range []backend{nft, legacy} {
+		for _, f := range []model.Family{model.IPv4, model.IPv6} {
+			out, err := save(b, f)
+			if err != nil {
+				if failed == nil {
+					failed = err
+				}
+				continue
+			}
+			if strings.Contains(out, "\n:KUBE-IPTABLES-HINT ") || strings.Contains(out, "\n:KUBE-KUBELET-CANARY ") {
+				return b, nil
+			}
+			rules[b] += strings.Count(out, "\n-A ")
+		}
+	}
+	if len(rules) == 0 {
+		return "", failed
+	}
+	if held, works := rules[nft]; works && held >= rules[legacy] {
+		return nft, nil
+	}
+	return legacy, nil
 }
 
 // Chains returns our chains and the jumps to them.

@@ -27,6 +27,40 @@ var values = cmp.Options{
 	cmpopts.EquateEmpty(),
 }
 
+func TestTheIptablesOfTheNodesOtherComponentsAreUsed(t *testing.T) {
+	const none, some, more, kubelets = "*nat\nCOMMIT\n", "*nat\n-A A -j B\nCOMMIT\n", "*nat\n-A A -j B\n-A A -j C\n", "*mangle\n:KUBE-IPTABLES-HINT - [0:0]\n"
+	for _, test := range []struct {
+		name string
+		// Those that are not here do not work.
+		nft4, nft6, legacy4, legacy6 string
+		want                         backend
+	}{
+		{name: "with nothing in either", nft4: none, nft6: none, legacy4: none, legacy6: none, want: nft},
+		{name: "with rules in one", nft4: none, nft6: none, legacy4: some, legacy6: none, want: legacy},
+		{name: "with more in one", nft4: some, nft6: some, legacy4: some, legacy6: none, want: nft},
+		{name: "where kubelet leaves its marks", nft4: more, nft6: more, legacy4: kubelets, legacy6: none, want: legacy},
+		{name: "without legacy", nft4: some, nft6: some, want: nft},
+		{name: "without nft", legacy4: some, legacy6: some, want: legacy},
+		{name: "without nft, and nothing in the other", legacy4: none, want: legacy},
+		{name: "without IPv6", nft4: some, legacy4: more, want: legacy},
+		{name: "with marks and without IPv6", nft4: none, legacy4: kubelets, want: legacy},
+		{name: "without any"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			got, err := choose(func(b backend, f model.Family) (string, error) {
+				out := map[backend]map[model.Family]string{nft: {model.IPv4: test.nft4, model.IPv6: test.nft6}, legacy: {model.IPv4: test.legacy4, model.IPv6: test.legacy6}}[b][f]
+				if out == "" {
+					return "", fmt.Errorf("%s has no %s", b, f)
+				}
+				return out, nil
+			})
+			if got != test.want || (err != nil) != (test.want == "") || err != nil && !strings.HasPrefix(err.Error(), string(nft)) {
+				t.Errorf("got %q, %v; want %q", got, err, test.want)
+			}
+		})
+	}
+}
+
 // silent is a bind that opens and sends nothing.
 type silent struct{ conn.Bind }
 
