@@ -5,6 +5,8 @@ package agent
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -134,6 +136,29 @@ func (l *Loop) Alive() bool {
 
 // Done tells whether a pass has succeeded since the start.
 func (l *Loop) Done() bool { return l.done.Load() }
+
+// Ready tells what speaks against the node being what it should be.
+func (l *Loop) Ready() error {
+	switch {
+	case !l.Done():
+		return errors.New("no pass over the node's kernel has succeeded yet")
+	case !l.Alive():
+		return errStuck
+	case !l.Well():
+		return fmt.Errorf("passes over the node's kernel have failed for %s or longer: the log says why", unwell)
+	}
+	return nil
+}
+
+// Live tells why the process cannot go on.
+func (l *Loop) Live() error {
+	if !l.Alive() {
+		return errStuck
+	}
+	return nil
+}
+
+var errStuck = errors.New("a pass over the node's kernel does not come to an end")
 
 // Well tells whether passes come to a good end, or have until a moment ago.
 func (l *Loop) Well() bool {

@@ -69,12 +69,12 @@ func TestALoopIsUnwellOnceItHasFailedForAWhile(t *testing.T) {
 		time.Sleep(time.Minute)
 		fails.Store(true)
 		time.Sleep(unwell - time.Second)
-		if !loop.Well() {
-			t.Error("unwell before its time")
+		if err := loop.Ready(); !loop.Well() || err != nil {
+			t.Errorf("unwell before its time: %v", err)
 		}
 		time.Sleep(3 * time.Second)
-		if loop.Well() || !loop.Alive() || !loop.Done() {
-			t.Errorf("well: %v, alive: %v, done: %v", loop.Well(), loop.Alive(), loop.Done())
+		if loop.Well() || !loop.Done() || loop.Live() != nil || loop.Ready() == nil {
+			t.Errorf("well: %v, done: %v, live: %v, ready: %v", loop.Well(), loop.Done(), loop.Live(), loop.Ready())
 		}
 		fails.Store(false)
 		time.Sleep(2 * longestRetry)

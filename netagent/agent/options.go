@@ -37,6 +37,8 @@ type Options struct {
 	PodCIDRs, ExternalCIDRs, ReservedCIDRs []string
 	// MTU is that of the nodes' network; 0 asks the node.
 	MTU int
+	// Port is the UDP port of the gateways.
+	Port int
 	// Resync is the time between passes while nothing changes.
 	Resync time.Duration
 	// Listen is the loopback address of health and metrics.
@@ -50,7 +52,7 @@ type Options struct {
 
 // NewOptions are the defaults; listen is where health and metrics are served.
 func NewOptions(listen string) *Options {
-	return &Options{Resync: 30 * time.Second, Listen: listen, NamespacePath: DefaultNamespacePath, Logs: logs.NewOptions()}
+	return &Options{Port: 51820, Resync: 30 * time.Second, Listen: listen, NamespacePath: DefaultNamespacePath, Logs: logs.NewOptions()}
 }
 
 // AddFlags adds every flag.
@@ -62,6 +64,7 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&o.ExternalCIDRs, "external-cidrs", o.ExternalCIDRs, "CIDRs whose addresses stand for what is no pod, by AddressMappings.")
 	flags.StringSliceVar(&o.ReservedCIDRs, "reserved-cidrs", o.ReservedCIDRs, "Other CIDRs that no peer may have, as those of Services.")
 	flags.IntVar(&o.MTU, "mtu", o.MTU, "MTU of the network between the nodes, in bytes. 0 takes that of the link with the node's address.")
+	flags.IntVar(&o.Port, "port", o.Port, "UDP port of the gateway, which peers call.")
 	flags.DurationVar(&o.Resync, "resync", o.Resync, "Time between comparisons of the node's kernel with what it is to hold, while nothing changes.")
 	flags.StringVar(&o.Listen, "listen", o.Listen, "Loopback address for /livez, /readyz and /metrics. Empty serves nothing.")
 	flags.StringVar(&o.NamespacePath, "netns", o.NamespacePath, "File that the gateway's network namespace is bound to.")
@@ -89,6 +92,9 @@ func (o *Options) Validate() []error {
 	if o.MTU != 0 && (o.MTU < 1280 || o.MTU > 65535) {
 		errs = append(errs, fmt.Errorf("--mtu %d is neither 0 nor between 1280 and 65535", o.MTU))
 	}
+	if o.Port < 1 || o.Port > 65535 {
+		errs = append(errs, fmt.Errorf("--port %d is not a port", o.Port))
+	}
 	if o.Resync < time.Second {
 		errs = append(errs, fmt.Errorf("--resync %s is less than a second", o.Resync))
 	}
@@ -102,7 +108,7 @@ func (o *Options) Validate() []error {
 
 // Cluster is what the flags tell of this cluster.
 func (o *Options) Cluster() (Cluster, error) {
-	c := Cluster{MTU: o.MTU}
+	c := Cluster{MTU: o.MTU, Port: o.Port}
 	var errs []error
 	for _, flag := range []struct {
 		name   string

@@ -31,6 +31,8 @@ type Cluster struct {
 	PodCIDRs, ExternalCIDRs, ReservedCIDRs []netip.Prefix
 	// MTU is that of the network between the nodes, in bytes.
 	MTU int
+	// Port is the UDP port of the gateways.
+	Port int
 }
 
 // Objects are those of the API that a node's state follows from.
@@ -75,7 +77,7 @@ func (t Translation) Refuse(refusals []model.Refusal) {
 func Translate(node string, c Cluster, o Objects, endpoint func(*v1alpha1.TunnelEndpoint) netip.AddrPort) Translation {
 	t := Translation{
 		Input: model.Input{
-			Node: node, Active: o.Active, MTU: c.MTU,
+			Node: node, Active: o.Active, MTU: c.MTU, Port: c.Port,
 			PodCIDRs: c.PodCIDRs, Reserved: slices.Concat(c.ReservedCIDRs, c.ExternalCIDRs),
 		},
 		Refused: make(map[string]string),

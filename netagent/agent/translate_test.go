@@ -38,7 +38,7 @@ var rome = Cluster{
 	PodCIDRs:      []netip.Prefix{prefix("10.0.0.0/16"), prefix("fd10::/48")},
 	ExternalCIDRs: []netip.Prefix{prefix("10.70.0.0/16")},
 	ReservedCIDRs: []netip.Prefix{prefix("10.96.0.0/12")},
-	MTU:           1500,
+	MTU:           1500, Port: 51820,
 }
 
 func node(name string, created int, addresses ...string) *corev1.Node {
@@ -106,7 +106,7 @@ func TestObjectsBecomeTheModelsInput(t *testing.T) {
 				{Name: "rome-2", Addresses: []netip.Addr{addr("192.168.1.2")}, PodCIDRs: []netip.Prefix{prefix("10.0.2.0/24"), prefix("fd10:0:0:2::/64")}},
 			},
 			Gateways: []string{"rome-1", "rome-2"}, Active: "rome-1",
-			PodCIDRs: rome.PodCIDRs, Reserved: []netip.Prefix{prefix("10.96.0.0/12"), prefix("10.70.0.0/16")}, MTU: 1500,
+			PodCIDRs: rome.PodCIDRs, Reserved: []netip.Prefix{prefix("10.96.0.0/12"), prefix("10.70.0.0/16")}, MTU: 1500, Port: 51820,
 			Peers: []model.Peer{{
 				ClusterID: "id-of-milan", PublicKey: model.PublicKey{31: 2}, Endpoint: netip.MustParseAddrPort("172.16.2.1:51820"), Keepalive: 25 * time.Second, MTU: 1400,
 				Local:    []model.Remap{{Own: prefix("10.0.0.0/16"), Seen: prefix("10.2.0.0/16")}, {Own: prefix("fd10::/48"), Seen: prefix("fd12::/48")}},
@@ -125,7 +125,7 @@ func TestObjectsBecomeTheModelsInput(t *testing.T) {
 			return refused, err
 		},
 		"Gateway": func(in model.Input) ([]model.Refusal, error) {
-			in.PrivateKey, in.Port = model.PrivateKey{1}, 51820
+			in.PrivateKey = model.PrivateKey{1}
 			_, _, refused, err := model.Gateway(in)
 			return refused, err
 		},

@@ -24,8 +24,6 @@ type Options struct {
 	*agent.Options
 	// PrivateKeyFile holds WireGuard's private key in base64.
 	PrivateKeyFile string
-	// Port is the UDP port of WireGuard.
-	Port int
 	// APIServer is where this cluster's API server is, host:port, for the peers
 	// that reach it through their tunnels.
 	APIServer string
@@ -40,7 +38,7 @@ type Options struct {
 
 // NewOptions are the defaults.
 func NewOptions() *Options {
-	return &Options{Options: agent.NewOptions("127.0.0.1:5875"), PrivateKeyFile: "/etc/federation/wireguard/privateKey", Port: 51820, ProbeInterval: 2 * time.Second,
+	return &Options{Options: agent.NewOptions("127.0.0.1:5875"), PrivateKeyFile: "/etc/federation/wireguard/privateKey", ProbeInterval: 2 * time.Second,
 		APIServer: apiServer()}
 }
 
@@ -57,7 +55,6 @@ func apiServer() string {
 func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	o.Options.AddFlags(flags)
 	flags.StringVar(&o.PrivateKeyFile, "private-key-file", o.PrivateKeyFile, "File with WireGuard's private key in base64. It is read again when it changes.")
-	flags.IntVar(&o.Port, "port", o.Port, "UDP port that peers call.")
 	flags.StringVar(&o.APIServer, "api-server", o.APIServer, "Where this cluster's API server is, host:port, for peers that reach it through their tunnels. Default is that of the pod's environment; empty serves none.")
 	flags.IntVar(&o.ControlPort, "control-port", o.ControlPort, "TCP port of the node where this cluster's controllers have themselves connected to the API servers of peers. 0 connects nobody.")
 	flags.StringVar(&o.CertificateFile, "control-cert-file", o.CertificateFile, "File with the certificate that is shown at --control-port, PEM encoded. It is read again for each connection.")
@@ -71,9 +68,6 @@ func (o *Options) Validate() []error {
 		return nil
 	}
 	errs := o.Options.Validate()
-	if o.Port < 1 || o.Port > 65535 {
-		errs = append(errs, fmt.Errorf("--port %d is not a port", o.Port))
-	}
 	if o.ControlPort < 0 || o.ControlPort > 65535 {
 		errs = append(errs, fmt.Errorf("--control-port %d is neither 0 nor a port", o.ControlPort))
 	}

@@ -256,16 +256,23 @@ func hold(lease *coordinationv1.Lease, who string, now metav1.MicroTime) {
 }
 
 // Release gives the Lease up, for one that stands by to take it at once, and
-// waits until one has or the context ends. Run has to have ended before.
+// waits until one has or the context ends. One may have taken it already. Run has
+// to have ended before.
 func (e *Election) Release(ctx context.Context) error {
-	e.mu.Lock()
-	mine := holder(e.lease) == e.Self
-	e.mu.Unlock()
-	if !mine {
-		return nil
-	}
-	if err := e.write(ctx, ""); err != nil {
-		return err
+	for {
+		e.mu.Lock()
+		mine := holder(e.lease) == e.Self
+		e.mu.Unlock()
+		if !mine {
+			return nil
+		}
+		err := e.write(ctx, "")
+		if err == nil {
+			break
+		}
+		if !apierrors.IsConflict(err) {
+			return err
+		}
 	}
 	for e.Active() == e.Self {
 		select {

@@ -305,6 +305,25 @@ func TestALeaseThatIsGivenUpIsTakenAtOnce(t *testing.T) {
 	})
 }
 
+// Who ends does not answer any more, before it has given its Lease away.
+func TestALeaseThatIsTakenWhileItIsGivenUpIsGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster()
+		first, stopFirst, second, stopSecond := c.two(t)
+		time.Sleep(time.Minute)
+		stopFirst()
+		c.set(func() { c.refuses["rome-1"] = true })
+		time.Sleep(time.Minute)
+		want(t, "rome-2", second)
+		want(t, "rome-1", first)
+		if err := first.Release(t.Context()); err != nil {
+			t.Error(err)
+		}
+		want(t, "rome-2", first, second)
+		stopSecond()
+	})
+}
+
 func TestADeadHolderThatWasNeverHeardOfIsReplacedWhenItsLeaseHasRunOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster()

@@ -83,7 +83,7 @@ func New(options *Options, kube kubernetes.Interface, federation versioned.Inter
 		return nil, err
 	}
 	g.worker = &worker{
-		self: options.NodeName, port: options.Port, cluster: cluster,
+		self: options.NodeName, cluster: cluster,
 		active: func() string { return g.election.Active() }, key: g.keys.read, endpoint: g.endpoints.Of, mtu: outer.MTUOf,
 		inner: inner, host: apply.New(outer), inside: apply.New(inner),
 		prober: &probe.Prober{Answered: g.metrics.Answered, Lost: g.metrics.Lost}, metrics: shared, wrote: make(chan struct{}, 1),
@@ -110,7 +110,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 	defer stopWatching()
 	group, working := errgroup.WithContext(ctx)
 	if g.options.Listen != "" {
-		group.Go(func() error { return agent.Serve(working, g.options.Listen, g.kube, g.alive, g.ready) })
+		group.Go(func() error { return agent.Serve(working, g.options.Listen, g.kube, g.loop.Live, g.loop.Ready) })
 	}
 	group.Go(func() error {
 		synced := make(chan bool, 1)
@@ -285,22 +285,9 @@ func (g *Gateway) followEndpoints(ctx context.Context) {
 	}
 }
 
-func (g *Gateway) alive() error {
-	if !g.loop.Alive() {
-		return errors.New("a pass over the node's kernel does not come to an end")
-	}
-	return nil
-}
-
-func (g *Gateway) ready() error {
-	if !g.loop.Done() {
-		return errors.New("no pass over the node's kernel has succeeded yet")
-	}
-	return g.alive()
-}
-
 // end gives the Lease to one that stands by, and takes its own peers away once
-// that one has it: two with one key would draw packets from each other.
+// that one has it: two with one key would draw packets from each other. One that
+// stands by may have taken it by then, since this one does not answer any more.
 func (g *Gateway) end(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, handover)
 	defer cancel()
@@ -308,13 +295,14 @@ func (g *Gateway) end(ctx context.Context) error {
 		klog.FromContext(ctx).Info("The Deployment was deleted, removing everything from the node")
 		return g.clean()
 	}
-	if g.election.Active() != g.options.NodeName || !g.anotherStandsBy(ctx) {
-		return nil
+	var err error
+	if g.election.Active() == g.options.NodeName {
+		if !g.anotherStandsBy(ctx) {
+			return nil
+		}
+		err = g.election.Release(ctx)
 	}
-	if err := g.election.Release(ctx); err != nil {
-		return err
-	}
-	return g.worker.pass(ctx)
+	return errors.Join(err, g.worker.pass(ctx))
 }
 
 // anotherStandsBy tells whether another gateway is there to take over. One that

@@ -28,7 +28,6 @@ import (
 // worker brings a gateway's node and its namespace to what objects ask for.
 type worker struct {
 	self    string
-	port    int
 	cluster agent.Cluster
 
 	objects  func() (agent.Objects, error)
@@ -114,7 +113,6 @@ func (w *worker) apply(ctx context.Context, active string) (writes int, result o
 	if t.Input.PrivateKey, err = w.key(); err != nil {
 		return 0, outcome{}, err
 	}
-	t.Input.Port = w.port
 	if t.Input.MTU == 0 {
 		if t.Input.MTU, err = agent.NodeMTU(t.Input, w.mtu); err != nil {
 			return 0, outcome{}, err

@@ -73,7 +73,7 @@ func newBench(t *testing.T) *bench {
 		t.Fatal(err)
 	}
 	b.worker = &worker{
-		self: "rome-1", port: 51820, cluster: agent.Cluster{PodCIDRs: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/16")}},
+		self: "rome-1", cluster: agent.Cluster{Port: 51820, PodCIDRs: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/16")}},
 		objects: func() (agent.Objects, error) { return b.objects, nil },
 		active:  func() string { return b.active },
 		key:     func() (model.PrivateKey, error) { return model.PrivateKey{b.private * 8}, nil },

@@ -8,6 +8,7 @@ import (
 	"net/netip"
 
 	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
 
 	"liqo.io/federation/netagent/model"
 )
@@ -127,7 +128,15 @@ func (n *Namespace) Rules() ([]model.Rule, error) {
 		}
 		for _, r := range all {
 			if r.Protocol == model.RouteProtocol {
-				rules = append(rules, model.Rule{Family: f, Priority: r.Priority, Table: r.Table, From: r.IifName})
+				rule := model.Rule{Family: f, Priority: r.Priority, Table: r.Table, From: r.IifName}
+				if r.Src != nil {
+					bits, _ := r.Src.Mask.Size()
+					rule.Source = netip.PrefixFrom(addrOf(r.Src.IP), bits)
+				}
+				if r.Sport != nil {
+					rule.Port = int(r.Sport.Start)
+				}
+				rules = append(rules, rule)
 			}
 		}
 	}
@@ -148,6 +157,12 @@ func (n *Namespace) rule(doing string, r model.Rule, do func(*netlink.Rule) erro
 	rule := netlink.NewRule()
 	rule.Family, rule.Priority, rule.Table = families[r.Family], r.Priority, r.Table
 	rule.IifName, rule.Protocol = r.From, model.RouteProtocol
+	if r.Source.IsValid() {
+		rule.Src = netOf(r.Source)
+	}
+	if r.Port != 0 {
+		rule.IPProto, rule.Sport = unix.IPPROTO_UDP, netlink.NewRulePortRange(uint16(r.Port), uint16(r.Port))
+	}
 	if err := do(rule); err != nil {
 		return fmt.Errorf("%s the %s rule %d to table %d: %w", doing, r.Family, r.Priority, r.Table, err)
 	}

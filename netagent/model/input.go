@@ -26,9 +26,9 @@ type Input struct {
 	Reserved []netip.Prefix
 	// MTU is that of the network between the nodes, in bytes.
 	MTU int
-	// PrivateKey and Port are the gateway's own: only Gateway needs them.
-	PrivateKey PrivateKey
+	// Port is the UDP port of the gateways. PrivateKey only Gateway needs.
 	Port       int
+	PrivateKey PrivateKey
 	Peers      []Peer
 }
 

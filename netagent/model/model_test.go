@@ -98,8 +98,17 @@ func TestAGatewaysNodeLeadsIntoItsNamespaceAndBackToTheNodes(t *testing.T) {
 	if diff := cmp.Diff(want, s.Routes, values); diff != "" {
 		t.Errorf("routes (-want +got):\n%s", diff)
 	}
-	if !strings.Contains(fmt.Sprint(s.Rules), "{IPv4 481 5873 liqo.host}") {
-		t.Errorf("no rule for what comes from the gateway: %v", s.Rules)
+	rules := []Rule{
+		{Family: IPv4, Priority: 479, Table: MainTable, From: "lo", Port: 51820},
+		{Family: IPv4, Priority: 479, Table: MainTable, Source: prefix("192.168.1.1/32"), Port: 51820},
+		{Family: IPv4, Priority: 480, Table: PeersTable},
+		{Family: IPv4, Priority: 481, Table: NodesTable, From: "liqo.host"},
+		{Family: IPv6, Priority: 479, Table: MainTable, From: "lo", Port: 51820},
+		{Family: IPv6, Priority: 480, Table: PeersTable},
+		{Family: IPv6, Priority: 481, Table: NodesTable, From: "liqo.host"},
+	}
+	if diff := cmp.Diff(rules, s.Rules, values); diff != "" {
+		t.Errorf("rules (-want +got):\n%s", diff)
 	}
 }
 

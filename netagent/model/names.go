@@ -13,6 +13,9 @@ import (
 	"net/netip"
 )
 
+// loopback is where packets come from, to rules, that this node itself sends.
+const loopback = "lo"
+
 // Interfaces. All begin with LinkPrefix, so that a CNI can be told to leave
 // them alone, and no name is longer than the 15 bytes that Linux allows.
 const (
@@ -35,8 +38,8 @@ const (
 	// back to the other nodes.
 	PeersTable = 5872
 	NodesTable = 5873
-	// RulePriority and RulePriority+1 lie before those of the known CNIs that
-	// route by source.
+	// RulePriority, the one before and the one after it lie before those of the
+	// known CNIs that route by source.
 	RulePriority = 480
 	// ChainPrefix begins the name of each of our chains.
 	ChainPrefix = "LIQO-"

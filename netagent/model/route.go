@@ -36,6 +36,9 @@ func RouteAgent(in Input) (State, []Refusal, error) {
 		}
 	}
 	for _, f := range v.families {
+		if v.isGateway {
+			s.Rules = append(s.Rules, v.besideTheTunnel(f)...)
+		}
 		s.Rules = append(s.Rules, Rule{Family: f, Priority: RulePriority, Table: PeersTable})
 		if v.isGateway {
 			s.Rules = append(s.Rules, Rule{Family: f, Priority: RulePriority + 1, Table: NodesTable, From: HostLink})
@@ -54,6 +57,25 @@ func RouteAgent(in Input) (State, []Refusal, error) {
 	}
 	sortState(&s)
 	return s, refused, nil
+}
+
+// besideTheTunnel has what the tunnel itself sends never go into the tunnel: a
+// peer's gateway may be called at an address that another peer calls its pods by.
+// A filter of reverse paths looks up what it would answer, from the node's
+// address and without asking rules of a port about this node's own packets.
+// Nothing that a pod sends is meant.
+func (v *view) besideTheTunnel(f Family) []Rule {
+	rules := []Rule{{Family: f, Priority: RulePriority - 1, Table: MainTable, From: loopback, Port: v.in.Port}}
+	if f == IPv6 {
+		// It has no such filter.
+		return rules
+	}
+	for _, a := range v.self.Addresses {
+		if FamilyOf(a) == f {
+			rules = append(rules, Rule{Family: f, Priority: RulePriority - 1, Table: MainTable, Source: host(a), Port: v.in.Port})
+		}
+	}
+	return rules
 }
 
 // toPeer is the way from this node to a CIDR of a peer.

@@ -135,6 +135,10 @@ type Rule struct {
 	Table    int
 	// From is the interface that packets come from; empty: every lookup.
 	From string
+	// Source is what packets come from; invalid: every lookup.
+	Source netip.Prefix
+	// Port is the UDP port that packets come from; 0: every lookup.
+	Port int
 }
 
 // Tunnel is the configuration of WireGuard.

@@ -81,7 +81,7 @@ func New(options *agent.Options, kube kubernetes.Interface, federation versioned
 func (a *Agent) Run(ctx context.Context) error {
 	group, working := errgroup.WithContext(ctx)
 	if a.options.Listen != "" {
-		group.Go(func() error { return agent.Serve(working, a.options.Listen, a.kube, a.alive, a.ready) })
+		group.Go(func() error { return agent.Serve(working, a.options.Listen, a.kube, a.loop.Live, a.loop.Ready) })
 	}
 	group.Go(func() error {
 		if !a.sources.Start(working) {
@@ -99,20 +99,6 @@ func (a *Agent) Run(ctx context.Context) error {
 		err = errors.Join(err, cleanErr, a.worker.end())
 	}
 	return err
-}
-
-func (a *Agent) alive() error {
-	if !a.loop.Alive() {
-		return errors.New("a pass over the node's kernel does not come to an end")
-	}
-	return nil
-}
-
-func (a *Agent) ready() error {
-	if !a.loop.Done() {
-		return errors.New("no pass over the node's kernel has succeeded yet")
-	}
-	return a.alive()
 }
 
 // worker brings a node to what objects ask for.

@@ -49,7 +49,7 @@ func newWorker(t *testing.T) (*worker, *fake.Kernel, *agent.Objects) {
 	}
 	k := fake.New()
 	return &worker{
-		self: "rome-3", cluster: agent.Cluster{PodCIDRs: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/16")}, MTU: 1500},
+		self: "rome-3", cluster: agent.Cluster{Port: 51820, PodCIDRs: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/16")}, MTU: 1500},
 		objects: func() (agent.Objects, error) { return *o, nil }, applier: apply.New(k), metrics: own,
 		clock: clocktesting.NewFakeClock(time.Unix(0, 0)), tidy: func() error { return nil },
 	}, k, o

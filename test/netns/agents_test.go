@@ -221,6 +221,7 @@ func TestAgentsBringTheFabricUpAndKeepIt(t *testing.T) {
 			{w.Rome.Nodes[1].NS, "rule del priority 480"},
 			{w.Rome.Nodes[0].NS, "route flush table 5873"},
 			{w.Rome.Nodes[0].NS, "rule del priority 481"},
+			{w.Rome.Nodes[0].NS, "rule del priority 479"},
 		} {
 			ip(t, breakage.ns, breakage.what)
 			for _, to := range []string{"10.1.2.2", "fd11:0:2::2"} {
@@ -286,6 +287,31 @@ func TestAgentsBringTheFabricUpAndKeepIt(t *testing.T) {
 		}
 		w.podsReachPods(t)
 		if err := client.Delete(t.Context(), "lucca", metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	})
+
+	t.Run("a peer has the range that another one's gateway is in", func(t *testing.T) {
+		// Two that both have what is private to somebody, by chance or not.
+		around := netip.PrefixFrom(w.Milan.Nodes[0].V4, 24).Masked()
+		turin := world.EndpointOf("turin", model.PublicKey{9}, nil, [][2]string{{"10.0.0.0/16", "10.5.0.0/16"}}, [][2]string{{around.String(), around.String()}})
+		client := rome.Federation.FederationV1alpha1().TunnelEndpoints(world.Installation)
+		if _, err := client.Create(t.Context(), turin, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		for _, n := range w.Rome.Nodes {
+			eventually(t, n.Name+" leads there by the tunnel", func() bool {
+				routes, err := n.NS.Routes()
+				return err == nil && slices.ContainsFunc(routes, func(r model.Route) bool { return r.Table == model.PeersTable && r.Dst == around })
+			})
+		}
+		w.podsReachPods(t)
+		// A new handshake, and so the answer to it, finds its way as well.
+		ip(t, w.Rome.Nodes[0].Inner, "link del liqo.wg")
+		if _, err := datagram(w.Rome.Nodes[1].Pod, world.Addr("10.1.2.2"), 1, soon); err != nil {
+			t.Error(err)
+		}
+		if err := client.Delete(t.Context(), "turin", metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	})
