@@ -93,11 +93,11 @@ func withDefaults(spec v1alpha1.ShadowEndpointSliceSpec) v1alpha1.ShadowEndpoint
 }
 
 // SendsEndpoints tells whether an EndpointSlice is to be copied: its Service is
-// copied, and the policy of EndpointSlices does not keep it home. They are made
-// by controllers, so the word of the Service's owner counts for them, where
-// they have no annotations of their own.
+// copied, which that of the API server is not, and the policy of EndpointSlices
+// does not keep it home. They are made by controllers, so the word of the
+// Service's owner counts for them, where they have no annotations of their own.
 func SendsEndpoints(services, slices Policy, service *corev1.Service, slice *discoveryv1.EndpointSlice) bool {
-	if service == nil || !services.Sends(service) {
+	if service == nil || isKubernetes(service.Namespace, service.Name) || !services.Sends(service) {
 		return false
 	}
 	annotations := maps.Clone(service.Annotations)

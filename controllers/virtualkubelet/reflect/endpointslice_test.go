@@ -240,10 +240,11 @@ func TestEndpointsFollowTheWordOfTheirServicesOwner(t *testing.T) {
 		name             string
 		services, slices Policy
 		service, slice   map[string]string
-		none             bool
+		apiServer, none  bool
 		want             bool
 	}{
 		{name: "by default they go", want: true},
+		{name: "those of the API server stay", apiServer: true},
 		{name: "without a Service they stay", none: true},
 		{name: "with a Service that stays they stay", service: skip},
 		{name: "a slice is kept home by itself", slice: skip},
@@ -255,6 +256,9 @@ func TestEndpointsFollowTheWordOfTheirServicesOwner(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Annotations: test.service}}
+			if test.apiServer {
+				service.Namespace, service.Name = "default", "kubernetes"
+			}
 			if test.none {
 				service = nil
 			}
