@@ -89,7 +89,19 @@ func TestNamespacesOfAForeignClusterAreToldApart(t *testing.T) {
 
 func TestProviderKeepsItsOwnNames(t *testing.T) {
 	for name, refused := range map[string]bool{
-		"shop":                  false,
+		"bakery":                false,
+		"shop-of-rome":          false,
+		"shop":                  true,
+		"com":                   true,
+		"org":                   true,
+		"io":                    true,
+		"uk":                    true,
+		"arpa":                  true,
+		"xn--p1ai":              true,
+		"internal":              true,
+		"svc":                   true,
+		"local":                 true,
+		"github":                false,
 		"liqo-demo":             false,
 		"defaults":              false,
 		"default":               true,

@@ -39,7 +39,7 @@ func (p *Provider) reconcile(ctx context.Context, foreignCluster string) (time.D
 		if wishes.wants(twin) {
 			continue
 		}
-		after, err := p.tearDown(ctx, twin)
+		after, err := p.tearDown(ctx, foreignCluster, twin)
 		if err != nil && firstErr == nil {
 			firstErr = err
 		}
@@ -133,7 +133,7 @@ func (p *Provider) wishes(t tenant, twins []*corev1.Namespace) wishes {
 			w.answer = v1alpha1.NamespaceMappingStatus{Name: entry.Name, RemoteName: entry.RemoteName}
 			if count++; count > maxMappings {
 				w.refuse(v1alpha1.NamespaceMappingRefused, "the provider lends no more than %d namespaces to one cluster", maxMappings)
-			} else if err := rules.RefuseTwinNamespace(entry.RemoteName, p.own.Namespaces...); err != nil {
+			} else if err := rules.RefuseTwinNamespace(entry.RemoteName, p.own.Namespaces...); err != nil && !p.lent(t, entry.RemoteName) {
 				w.refuse(v1alpha1.NamespaceMappingRefused, "%v", err)
 			} else if taken[entry.RemoteName] {
 				w.refuse(v1alpha1.NamespaceMappingConflict, "the name %s is asked for twice", entry.RemoteName)
@@ -148,6 +148,13 @@ func (p *Provider) wishes(t tenant, twins []*corev1.Namespace) wishes {
 
 func (w *wish) refuse(phase v1alpha1.NamespaceMappingPhase, format string, args ...any) {
 	w.answer.Phase, w.answer.Message = phase, fmt.Sprintf(format, args...)
+}
+
+// lent tells whether a namespace is a twin already. A name that is refused since
+// then is no reason to take it away.
+func (p *Provider) lent(t tenant, name string) bool {
+	namespace, err := p.namespaces.Get(name)
+	return err == nil && twinOf(t, namespace)
 }
 
 // answerFromCache settles a wish whose name is taken, by something else or by

@@ -25,7 +25,7 @@ func namesTwinsByStrategy(t *testing.T) {
 		wanted   func(namespace, twin string) bool
 	}{
 		{v1alpha1.EnforceSameName, "", func(namespace, twin string) bool { return twin == namespace }},
-		{v1alpha1.SelectedName, "store", func(_, twin string) bool { return twin == "store" }},
+		{v1alpha1.SelectedName, "bakery", func(_, twin string) bool { return twin == "bakery" }},
 		{v1alpha1.DefaultName, "", func(namespace, twin string) bool { return strings.HasPrefix(twin, namespace+"-rome-") }},
 	} {
 		t.Run(string(test.strategy), func(t *testing.T) {

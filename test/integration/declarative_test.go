@@ -90,7 +90,7 @@ func TestTheOffloadVerbAndItsDeclarativeTwinStoreTheSame(t *testing.T) {
 					}
 				}
 				if mapping == "SelectedName" {
-					spec["remoteNamespaceName"] = "store"
+					spec["remoteNamespaceName"] = "bakery"
 				}
 				stored := func(act func(namespace string)) v1alpha1.NamespaceOffloadingSpec {
 					namespace := env.MakeNamespace(t)

@@ -365,11 +365,12 @@ func TestNamespaceOfTheProviderIsNeverATwin(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Name: "greedy"},
 		Spec: v1alpha1.NamespaceMapSpec{Namespaces: []v1alpha1.NamespaceMapping{
 			{Name: "a", RemoteName: "kube-system"}, {Name: "b", RemoteName: "liqo"}, {Name: "c", RemoteName: "liqo-tenant-venice"},
+			{Name: "d", RemoteName: "com"},
 		}},
 	}, metav1.CreateOptions{}))
 	until(t, "the wishes are refused", func(ctx context.Context) (bool, error) {
 		m, err := tenant.Get(ctx, "greedy", metav1.GetOptions{})
-		return err == nil && len(m.Status.Namespaces) == 3 && !slices.ContainsFunc(m.Status.Namespaces, func(answer v1alpha1.NamespaceMappingStatus) bool {
+		return err == nil && len(m.Status.Namespaces) == 4 && !slices.ContainsFunc(m.Status.Namespaces, func(answer v1alpha1.NamespaceMappingStatus) bool {
 			return answer.Phase != v1alpha1.NamespaceMappingRefused
 		}), err
 	})
