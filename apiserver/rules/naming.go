@@ -10,12 +10,13 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"strings"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
 const (
 	tenantPrefix = "liqo-tenant-"
 	peerPrefix   = "liqo-peer-"
-	nodePrefix   = "liqo-"
 
 	kubeletPrefix = "virtual-kubelet-"
 
@@ -51,7 +52,7 @@ func ForeignClusterOf(namespace string) string {
 }
 
 // NodeName is the name of the first virtual node of the foreign cluster.
-func NodeName(foreignCluster string) string { return nodePrefix + foreignCluster }
+func NodeName(foreignCluster string) string { return v1alpha1.VirtualNodePrefix + foreignCluster }
 
 // VirtualKubelet is the name of the Deployment, and of the account, of the
 // virtual kubelet that keeps a virtual node.

@@ -20,7 +20,7 @@ func TestVirtualNodes(t *testing.T) {
 		badSpecs: map[string]fields{
 			"spec.offloadingPatch.tolerations[0].key": {"offloadingPatch": fields{"tolerations": []any{fields{"operator": "Exists"}}}},
 			"spec.offeredNode":                        {"offeredNode": "worker/1"},
-			"spec.clusterID":                          {"clusterID": "turin"}, "spec.nodeName": {"nodeName": "a/b"}, "spec.resources[cpu]": {"resources": fields{"cpu": "-1"}},
+			"spec.clusterID":                          {"clusterID": "turin"}, "spec.nodeName": {"nodeName": "turin"}, "spec.resources[cpu]": {"resources": fields{"cpu": "-1"}},
 		},
 		badStatuses: map[string]fields{"status.pods": {"pods": -1}},
 	}.run(t)

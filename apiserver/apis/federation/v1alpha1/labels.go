@@ -10,6 +10,9 @@ const (
 	LabelType = "liqo.io/type"
 	// TypeVirtualNode is the value of LabelType on a virtual node.
 	TypeVirtualNode = "virtual-node"
+	// VirtualNodePrefix begins the name of each virtual node. What a virtual kubelet
+	// may do is bounded to nodes of such names.
+	VirtualNodePrefix = "liqo-"
 	// LabelRemoteClusterID names, on a virtual node, the cluster behind it.
 	LabelRemoteClusterID = "liqo.io/remote-cluster-id"
 	// LabelSchedulingEnabled is "true" on a namespace that is, or is about to

@@ -4,10 +4,14 @@
 package validation
 
 import (
+	"fmt"
+	"strings"
+
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"liqo.io/federation/apiserver/apis/federation"
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
 // maxNodeName is what fits into the label kubernetes.io/hostname.
@@ -45,12 +49,23 @@ func ValidateVirtualNodeStatusUpdate(node, old *federation.VirtualNode) field.Er
 	return append(errs, conditions(node.Status.Conditions, statusPath.Child("conditions"))...)
 }
 
+// nodeName checks the name of a virtual node.
+func nodeName(name string, path *field.Path) field.ErrorList {
+	if errs := subdomain(name, path); len(errs) > 0 {
+		return errs
+	}
+	switch {
+	case len(name) > maxNodeName:
+		return field.ErrorList{field.TooLong(path, "", maxNodeName)}
+	case !strings.HasPrefix(name, v1alpha1.VirtualNodePrefix):
+		return field.ErrorList{field.Invalid(path, name, fmt.Sprintf("must begin with %s: virtual kubelets may write about the pods of no other nodes", v1alpha1.VirtualNodePrefix))}
+	}
+	return nil
+}
+
 func virtualNodeSpec(spec *federation.VirtualNodeSpec) field.ErrorList {
 	errs := requiredClusterID(spec.ClusterID, specPath.Child("clusterID"))
-	errs = append(errs, subdomain(spec.NodeName, specPath.Child("nodeName"))...)
-	if len(spec.NodeName) > maxNodeName {
-		errs = append(errs, field.TooLong(specPath.Child("nodeName"), "", maxNodeName))
-	}
+	errs = append(errs, nodeName(spec.NodeName, specPath.Child("nodeName"))...)
 	errs = append(errs, optional(spec.OfferName, specPath.Child("offerName"), subdomain)...)
 	errs = append(errs, optional(spec.OfferedNode, specPath.Child("offeredNode"), dnsLabel)...)
 	if spec.OfferedNode != "" && spec.OfferName == "" {
