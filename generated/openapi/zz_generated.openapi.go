@@ -22528,7 +22528,7 @@ func schema_apiserver_apis_federation_v1alpha1_VirtualNodeSpec(ref common.Refere
 					},
 					"nodeName": {
 						SchemaProps: spec.SchemaProps{
-							Description: "nodeName is the name of the Node. It cannot change.",
+							Description: "nodeName is the name of the Node, which begins with liqo-. It cannot change.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",

@@ -17,7 +17,7 @@ import (
 type VirtualNodeSpecApplyConfiguration struct {
 	// clusterID is the id of the cluster behind the node. It cannot change.
 	ClusterID *string `json:"clusterID,omitempty"`
-	// nodeName is the name of the Node. It cannot change.
+	// nodeName is the name of the Node, which begins with liqo-. It cannot change.
 	NodeName *string `json:"nodeName,omitempty"`
 	// offerName is the ResourceOffer in the same namespace that the node is
 	// made from.
