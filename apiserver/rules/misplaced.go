@@ -18,6 +18,7 @@ import (
 type Placement struct {
 	strategy     v1alpha1.PodOffloadingStrategy
 	selector     ClusterSelector
+	terms        []corev1.NodeSelectorTerm
 	virtualNodes map[string]*v1alpha1.VirtualNode
 	nodes        Nodes
 }
@@ -30,7 +31,7 @@ func NewPlacement(spec *v1alpha1.NamespaceOffloadingSpec, lenders []Lender, node
 	if err != nil {
 		return Placement{}, err
 	}
-	return Placement{strategy: spec.PodOffloadingStrategy, selector: selector, virtualNodes: virtualNodes(lenders), nodes: nodes}, nil
+	return Placement{strategy: spec.PodOffloadingStrategy, selector: selector, terms: spec.ClusterSelector.NodeSelectorTerms, virtualNodes: virtualNodes(lenders), nodes: nodes}, nil
 }
 
 // Choose says why the namespace is not extended to a lender; empty means that

@@ -54,6 +54,8 @@ type Consumer struct {
 	evictPod               func(ctx context.Context, pod *corev1.Pod) error
 	evictions, homecomings *flowcontrol.Backoff
 	events                 record.EventRecorder
+	// specs are those that were seen of each namespace, see stranded.
+	specs sync.Map
 
 	// reflection caches the bindings of that name alone; it is started with the
 	// controller.

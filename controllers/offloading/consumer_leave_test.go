@@ -76,6 +76,13 @@ func TestPodsComeHomeByEviction(t *testing.T) {
 	finished.Status.Phase = corev1.PodSucceeded
 	daemon.OwnerReferences[0].Kind = "DaemonSet"
 	ending.DeletionTimestamp, ending.Finalizers = &metav1.Time{Time: noon}, []string{"test/stays"}
+	waiting, homebound := nextDoor("waiting", "full", time.Hour), nextDoor("homebound", "full", time.Hour)
+	waiting.Spec.NodeName, homebound.Spec.NodeName = "", ""
+	homebound.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
+		NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{
+			{Key: v1alpha1.LabelType, Operator: corev1.NodeSelectorOpNotIn, Values: []string{v1alpha1.TypeVirtualNode}},
+		}}},
+	}}}
 	for _, test := range []struct {
 		name             string
 		ago              time.Duration
@@ -90,6 +97,7 @@ func TestPodsComeHomeByEviction(t *testing.T) {
 		{"those that somebody makes again", 0, false, granted, []*corev1.Pod{a, other, here}, []string{"a", "c"}, nil, "Evicting", []string{"Unoffloaded", "Unoffloaded"}},
 		{"one that nobody makes again is deleted", 0, false, granted, []*corev1.Pod{a, alone}, []string{"a"}, []string{"d"}, "Evicting", []string{"Unoffloaded"}},
 		{"also where budgets hold the others", 0, false, tooMany, []*corev1.Pod{a, alone}, []string{"a"}, []string{"d"}, "EvictionBlocked", []string{"EvictionBlocked"}},
+		{"those that wait for a node next door", 0, false, granted, []*corev1.Pod{waiting, homebound}, []string{"waiting"}, nil, "Evicting", []string{"Unoffloaded"}},
 		{"those that are ending are waited for", 0, false, granted, []*corev1.Pod{ending}, nil, nil, "Ending", nil},
 		{"a budget is asked once for an owner", 0, false, tooMany, []*corev1.Pod{a, b, other}, []string{"a", "c"}, nil, "EvictionBlocked", []string{"EvictionBlocked", "EvictionBlocked"}},
 		{"young ones are left for a moment", 0, false, granted, []*corev1.Pod{young}, nil, nil, "Evicting", nil},

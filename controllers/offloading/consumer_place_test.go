@@ -23,6 +23,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/controllers/queue"
 )
 
 // placed is a controller with a namespace whose pods may run on the virtual
@@ -109,6 +110,8 @@ func TestMisplacedPodsAreToldOrEvicted(t *testing.T) {
 	there := running("there", "web", time.Hour)
 	there.Spec.NodeName = "liqo-milan"
 	a, b, alone, young := running("a", "web", time.Hour), running("b", "web", time.Hour), running("c", "", time.Hour), running("d", "new", time.Second)
+	waiting := running("waiting", "full", time.Hour)
+	waiting.Spec.NodeName = ""
 	for _, test := range []struct {
 		name        string
 		enforcement v1alpha1.PlacementEnforcement
@@ -120,13 +123,15 @@ func TestMisplacedPodsAreToldOrEvicted(t *testing.T) {
 		says        string
 		told        []string
 	}{
-		{"where they may be", v1alpha1.Evict, granted, []*corev1.Pod{there, daemon}, nil, 0, "InPlace", "", nil},
+		{"where they may be", v1alpha1.Evict, granted, []*corev1.Pod{there, daemon}, nil, strandedEvery, "InPlace", "", nil},
 		{"warned of", v1alpha1.Warn, granted, []*corev1.Pod{a, b, there}, nil, 0, "Misplaced", "2 pod(s)", nil},
-		{"evicted", v1alpha1.Evict, granted, []*corev1.Pod{a, b, alone, there, daemon}, []string{"a", "b", "c"}, 0, "Evicting", "3 pod(s)", []string{"Misplaced", "Misplaced", "Misplaced"}},
+		{"evicted", v1alpha1.Evict, granted, []*corev1.Pod{a, b, alone, there, daemon}, []string{"a", "b", "c"}, strandedEvery, "Evicting", "3 pod(s)", []string{"Misplaced", "Misplaced", "Misplaced"}},
+		{"waiting for a node by what was said before", v1alpha1.Evict, granted, []*corev1.Pod{waiting, there}, []string{"waiting"}, strandedEvery, "InPlace", "", []string{"Misplaced"}},
+		{"which is left to their owner", v1alpha1.Warn, granted, []*corev1.Pod{waiting, there}, nil, 0, "InPlace", "", nil},
 		{"young ones are left for a moment", v1alpha1.Evict, granted, []*corev1.Pod{a, young}, []string{"a"}, minEvictionAge - time.Second, "Evicting", "2 pod(s)", []string{"Misplaced"}},
 		{"held by a budget, which is asked once for its owner", v1alpha1.Evict, tooMany, []*corev1.Pod{a, b, alone}, []string{"a", "c"}, minEvictionDelay, "Evicting", "3 pod(s)", []string{"EvictionBlocked", "EvictionBlocked"}},
 		{"refused for another reason", v1alpha1.Evict, func(*corev1.Pod) error { return errors.New("two budgets") }, []*corev1.Pod{alone}, []string{"c"}, minEvictionDelay, "Evicting", "1 pod(s)", []string{"EvictionFailed"}},
-		{"gone meanwhile", v1alpha1.Evict, func(pod *corev1.Pod) error { return apierrors.NewNotFound(corev1.Resource("pods"), pod.Name) }, []*corev1.Pod{alone}, []string{"c"}, 0, "Evicting", "1 pod(s)", nil},
+		{"gone meanwhile", v1alpha1.Evict, func(pod *corev1.Pod) error { return apierrors.NewNotFound(corev1.Resource("pods"), pod.Name) }, []*corev1.Pod{alone}, []string{"c"}, strandedEvery, "Evicting", "1 pod(s)", nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			p := newPlaced(t, test.enforcement, test.refuse, test.pods...)
@@ -147,6 +152,69 @@ func TestMisplacedPodsAreToldOrEvicted(t *testing.T) {
 	}
 }
 
+func TestPodsThatWaitAreLookedForUntilNobodyMakesThemAsBefore(t *testing.T) {
+	p := newPlaced(t, v1alpha1.Evict, func(*corev1.Pod) error { return nil })
+	lists := func() int {
+		count := 0
+		for _, action := range p.world.kube.Actions() {
+			if action.Matches("list", "pods") {
+				count++
+			}
+		}
+		return count
+	}
+	look := func(want int, again time.Duration) {
+		t.Helper()
+		before := lists()
+		if after, _ := p.reconcile(t); after != again || lists()-before != want {
+			t.Errorf("it looks %d times, and again after %s", lists()-before, after)
+		}
+	}
+	look(1, strandedEvery)
+	p.clock.Step(strandedTime)
+	look(1, strandedEvery)
+	p.clock.Step(time.Second)
+	look(0, 0)
+	// Another spec is another beginning.
+	changed := offloadingOf("shop", time.Hour)
+	changed.Spec.PodOffloadingStrategy, changed.Spec.Enforcement, changed.Generation = v1alpha1.Local, v1alpha1.Evict, changed.Generation+1
+	if err := p.fedInf.Federation().V1alpha1().NamespaceOffloadings().Informer().GetIndexer().Update(changed); err != nil {
+		t.Fatal(err)
+	}
+	look(1, strandedEvery)
+}
+
+func TestATwinThatDaemonSetsAloneAreInIsLookedAtAgain(t *testing.T) {
+	daemon := running("daemon", "daemons", time.Hour)
+	daemon.OwnerReferences[0].Kind, daemon.Spec.NodeName = "DaemonSet", "liqo-milan"
+	for enforcement, again := range map[v1alpha1.PlacementEnforcement]bool{v1alpha1.Evict: true, v1alpha1.Warn: false} {
+		p := newPlaced(t, enforcement, func(*corev1.Pod) error { return nil }, daemon)
+		changed := offloadingOf("shop", time.Hour)
+		changed.Spec.Enforcement = enforcement
+		changed.Spec.ClusterSelector.NodeSelectorTerms = []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{
+			{Key: "region", Operator: corev1.NodeSelectorOpIn, Values: []string{"nowhere"}},
+		}}}
+		if err := p.fedInf.Federation().V1alpha1().NamespaceOffloadings().Informer().GetIndexer().Update(changed); err != nil {
+			t.Fatal(err)
+		}
+		looked := make(chan string, 10)
+		p.mapQueue = queue.New("namespace-map", 1, func(_ context.Context, cluster string) (time.Duration, error) {
+			looked <- cluster
+			return 0, nil
+		})
+		p.reconcile(t)
+		p.mapQueue.Add("the last one")
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() { defer close(ended); p.mapQueue.Run(ctx) }()
+		if got := <-looked == "milan"; got != again {
+			t.Errorf("with %s the map is looked at again: %t", enforcement, got)
+		}
+		cancel()
+		<-ended
+	}
+}
+
 func TestABudgetIsAskedLessAndLessOften(t *testing.T) {
 	blocked := true
 	p := newPlaced(t, v1alpha1.Evict, func(pod *corev1.Pod) error {
@@ -155,6 +223,9 @@ func TestABudgetIsAskedLessAndLessOften(t *testing.T) {
 		}
 		return nil
 	}, running("a", "web", time.Hour), running("b", "web", time.Hour))
+	// The spec is no new one.
+	offloading := offloadingOf("shop", time.Hour)
+	p.specs.Store("shop", seenSpec{uid: offloading.UID, generation: offloading.Generation, seen: noon.Add(-time.Hour)})
 	want, tries := minEvictionDelay, 0
 	for range 8 {
 		again, inPlace := p.reconcile(t)

@@ -27,6 +27,7 @@ func (c *Consumer) reconcileOffloading(ctx context.Context, namespace string) (t
 	offloading, err := c.offloadings.NamespaceOffloadings(namespace).Get(v1alpha1.NamespaceOffloadingName)
 	if apierrors.IsNotFound(err) {
 		c.forgetPods(namespace)
+		c.specs.Delete(namespace)
 		return 0, c.endReflection(ctx, namespace)
 	}
 	if err != nil {
@@ -63,11 +64,18 @@ func (c *Consumer) reconcileOffloading(ctx context.Context, namespace string) (t
 		return 0, err
 	}
 	for _, s := range standings {
-		if s.asked && !s.selected && s.pods == 0 {
+		if s.asked && !s.selected && !s.inhabited {
 			c.mapQueue.Add(s.cluster)
 		}
 	}
-	return c.evictMisplaced(ctx, offloading, misplaced), nil
+	stranded, again, err := c.stranded(ctx, offloading, around)
+	if err != nil {
+		return 0, err
+	}
+	if soon := c.evictMisplaced(ctx, offloading, append(misplaced, stranded...)); again == 0 || soon > 0 && soon < again {
+		again = soon
+	}
+	return again, nil
 }
 
 // commitStatus writes the status if it changed, and tells whether it did.
@@ -130,7 +138,7 @@ func (c *Consumer) surroundings(offloading *v1alpha1.NamespaceOffloading) (surro
 func (c *Consumer) standings(offloading *v1alpha1.NamespaceOffloading, around surroundings, pods []*corev1.Pod) ([]standing, error) {
 	all := make([]standing, 0, len(around.lenders))
 	for _, l := range around.lenders {
-		s := standing{cluster: l.Cluster.Name, selectorErr: around.selectorErr, pods: l.PodsAt(pods)}
+		s := standing{cluster: l.Cluster.Name, selectorErr: around.selectorErr, pods: l.PodsAt(pods), inhabited: staying(offloading, l, pods) > 0}
 		if around.selectorErr == nil && !c.leaving(offloading) {
 			s.refusal = around.placement.Choose(l)
 			s.selected = s.refusal == ""

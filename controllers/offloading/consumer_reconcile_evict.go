@@ -94,7 +94,7 @@ func (c *Consumer) evict(ctx context.Context, offloading *v1alpha1.NamespaceOffl
 	err := c.evictPod(ctx, pod.Pod)
 	switch {
 	case err == nil:
-		c.events.Eventf(pod.Pod, corev1.EventTypeNormal, pod.reason, "Evicted from node %s: %s", pod.Spec.NodeName, pod.why)
+		c.events.Eventf(pod.Pod, corev1.EventTypeNormal, pod.reason, "Evicted %s: %s", from(pod.Pod), pod.why)
 	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
 		// It is gone, or another one of that name is there.
 	case apierrors.IsTooManyRequests(err):
@@ -105,6 +105,14 @@ func (c *Consumer) evict(ctx context.Context, offloading *v1alpha1.NamespaceOffl
 		return false
 	}
 	return true
+}
+
+// from says where a pod leaves.
+func from(pod *corev1.Pod) string {
+	if pod.Spec.NodeName == "" {
+		return "while it waits for a node"
+	}
+	return "from node " + pod.Spec.NodeName
 }
 
 // refusal is an error with its causes, of which one names the

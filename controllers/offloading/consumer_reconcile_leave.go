@@ -104,9 +104,9 @@ func (c *Consumer) remaining(offloading *v1alpha1.NamespaceOffloading) time.Dura
 	return max(c.deadline(offloading).Sub(c.clock.Now()), time.Millisecond)
 }
 
-// podsAway are the pods of a namespace that are on virtual nodes, by name.
-// Finished pods have nowhere to go, and those of DaemonSets would be made again
-// on the same node: they stay as they are.
+// podsAway are the pods of a namespace that are on virtual nodes, or that wait
+// for one, by name. Finished pods have nowhere to go, and those of DaemonSets
+// would be made again on the same node: they stay as they are.
 func (c *Consumer) podsAway(ctx context.Context, namespace string) ([]*corev1.Pod, error) {
 	pods, err := c.kube.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -119,7 +119,7 @@ func (c *Consumer) podsAway(ctx context.Context, namespace string) ([]*corev1.Po
 	var away []*corev1.Pod
 	for i := range pods.Items {
 		pod := &pods.Items[i]
-		if virtual[pod.Spec.NodeName] && !rules.Finished(pod) && !rules.BelongsToItsNode(pod) {
+		if virtual[pod.Spec.NodeName] && !rules.Finished(pod) && !rules.BelongsToItsNode(pod) || rules.StrandedAbroad(pod) {
 			away = append(away, pod)
 		}
 	}
@@ -151,7 +151,7 @@ func (c *Consumer) callHome(ctx context.Context, offloading *v1alpha1.NamespaceO
 		case err != nil:
 			failed = append(failed, fmt.Errorf("delete pod %s/%s: %w", pod.Namespace, pod.Name, err))
 		case metav1.GetControllerOfNoCopy(pod) != nil && !c.goes(offloading.Namespace):
-			c.events.Eventf(offloading, corev1.EventTypeWarning, "EvictionTimedOut", "Deleted pod %s from node %s: it could not be evicted within %s", pod.Name, pod.Spec.NodeName, evictionTime)
+			c.events.Eventf(offloading, corev1.EventTypeWarning, "EvictionTimedOut", "Deleted pod %s %s: it could not be evicted within %s", pod.Name, from(pod), evictionTime)
 		}
 	}
 	c.evictAll(ctx, offloading, c.leavers(offloading, away), c.homecomings)

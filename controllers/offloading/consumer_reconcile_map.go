@@ -138,15 +138,20 @@ func (c *Consumer) wantedEntry(ctx context.Context, l rules.Lender, offloading *
 	return v1alpha1.NamespaceMapping{Name: offloading.Namespace, RemoteName: c.remoteName(offloading)}
 }
 
-// inhabited tells whether pods of a namespace are at a cluster. As long as that
-// is unknown they are: with the twin, they would be gone. Where pods are evicted,
-// those of DaemonSets do not count, which would be made again for ever.
+// inhabited tells whether pods of a namespace keep it at a cluster. As long as
+// that is unknown they do: with the twin, they would be gone.
 func (c *Consumer) inhabited(offloading *v1alpha1.NamespaceOffloading, l rules.Lender) bool {
 	pods, complete := c.seenPods(offloading.Namespace)
+	return !complete || staying(offloading, l, pods) > 0
+}
+
+// staying counts the pods that keep a namespace at a cluster. Where pods are
+// evicted, those of DaemonSets do not, which would be made again for ever.
+func staying(offloading *v1alpha1.NamespaceOffloading, l rules.Lender, pods []*corev1.Pod) int {
 	if offloading.Spec.Enforcement == v1alpha1.Evict {
 		pods = slices.DeleteFunc(slices.Clone(pods), rules.BelongsToItsNode)
 	}
-	return !complete || l.PodsAt(pods) > 0
+	return l.PodsAt(pods)
 }
 
 func (c *Consumer) remoteName(offloading *v1alpha1.NamespaceOffloading) string {

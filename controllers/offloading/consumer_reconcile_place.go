@@ -11,13 +11,14 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/rules"
 )
 
-// pods are those of the namespace, if it matters where they are, and whether
-// they are known yet.
+// pods are those of the namespace that have a node, if it matters where they are,
+// and whether they are known yet.
 func (c *Consumer) pods(ctx context.Context, offloading *v1alpha1.NamespaceOffloading) ([]*corev1.Pod, bool, error) {
 	if rules.PlacesAnywhere(&offloading.Spec) {
 		c.forgetPods(offloading.Namespace)
@@ -40,6 +41,50 @@ func (a surroundings) misplaced(pods []*corev1.Pod) []leaver {
 	}
 	slices.SortFunc(all, func(a, b leaver) int { return compare(a.Name, b.Name) })
 	return all
+}
+
+const (
+	// Pods that wait for a node are looked for so often, and for so long after a
+	// spec was seen for the first time. Meanwhile pods are still made by the one
+	// before: kube-apiserver learns of a new one as everybody does.
+	strandedEvery = 10 * time.Second
+	strandedTime  = time.Minute
+)
+
+// seenSpec is a spec that the controller has seen, and when it did so first.
+type seenSpec struct {
+	uid        types.UID
+	generation int64
+	seen       time.Time
+}
+
+// stranded finds the pods that wait for a node by what spec said before, if the
+// owner of the namespace wants them to be moved, and says when to look again.
+// Nobody watches pods without a node.
+func (c *Consumer) stranded(ctx context.Context, offloading *v1alpha1.NamespaceOffloading, around surroundings) ([]leaver, time.Duration, error) {
+	if around.selectorErr != nil || offloading.Spec.Enforcement != v1alpha1.Evict {
+		return nil, 0, nil
+	}
+	now := c.clock.Now()
+	current := seenSpec{uid: offloading.UID, generation: offloading.Generation, seen: now}
+	if known, ok := c.specs.Load(offloading.Namespace); ok && known.(seenSpec).uid == current.uid && known.(seenSpec).generation == current.generation {
+		current = known.(seenSpec)
+	}
+	c.specs.Store(offloading.Namespace, current)
+	if now.Sub(current.seen) > strandedTime {
+		return nil, 0, nil
+	}
+	pods, err := c.kube.CoreV1().Pods(offloading.Namespace).List(ctx, metav1.ListOptions{FieldSelector: "spec.nodeName="})
+	if err != nil {
+		return nil, 0, fmt.Errorf("list the pods of namespace %s that wait for a node: %w", offloading.Namespace, err)
+	}
+	var all []leaver
+	for i := range pods.Items {
+		if why := around.placement.Stranded(&pods.Items[i]); why != "" {
+			all = append(all, leaver{&pods.Items[i], "Misplaced", why})
+		}
+	}
+	return all, strandedEvery, nil
 }
 
 // inPlace is the condition PodsInPlace of a namespace with these misplaced

@@ -24,8 +24,10 @@ type standing struct {
 	// asked tells whether the cluster's map has an entry, full whether it can
 	// take no more, taken whether it has another one with the same twin.
 	asked, full, taken bool
-	// pods counts those of the namespace that are there and have not finished.
-	pods int
+	// pods counts those of the namespace that are there and have not finished;
+	// inhabited tells whether some of them keep the twin.
+	pods      int
+	inhabited bool
 	// answer is what the cluster made of the entry; nil before it answered.
 	answer *v1alpha1.NamespaceMappingStatus
 }

@@ -60,10 +60,10 @@ func quotaResource(name corev1.ResourceName) (corev1.ResourceName, bool) {
 	return "", false
 }
 
-// ensureQuota bounds a twin by the consumer's offers, and tells whether the
+// ensureQuota bounds a twin, as by the consumer's offers, and tells whether the
 // bound is in force: until the cluster has counted what there is, it refuses
 // every pod.
-func (p *Provider) ensureQuota(ctx context.Context, t tenant, twin string) (bool, error) {
+func (p *Provider) ensureQuota(ctx context.Context, foreignCluster, twin string, hard corev1.ResourceList) (bool, error) {
 	client := p.kube.CoreV1().ResourceQuotas(twin)
 	current, err := p.quotas.ResourceQuotas(twin).Get(quotaName)
 	if apierrors.IsNotFound(err) {
@@ -71,9 +71,9 @@ func (p *Provider) ensureQuota(ctx context.Context, t tenant, twin string) (bool
 			ObjectMeta: metav1.ObjectMeta{
 				Name:      quotaName,
 				Namespace: twin,
-				Labels:    map[string]string{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy, v1alpha1.LabelForeignCluster: t.foreignCluster},
+				Labels:    map[string]string{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy, v1alpha1.LabelForeignCluster: foreignCluster},
 			},
-			Spec: corev1.ResourceQuotaSpec{Hard: t.quota},
+			Spec: corev1.ResourceQuotaSpec{Hard: hard},
 		}, metav1.CreateOptions{})
 		if err != nil && !apierrors.IsAlreadyExists(err) {
 			return false, fmt.Errorf("create the resource quota in %s: %w", twin, err)
@@ -83,9 +83,9 @@ func (p *Provider) ensureQuota(ctx context.Context, t tenant, twin string) (bool
 	if err != nil {
 		return false, err
 	}
-	if !equality.Semantic.DeepEqual(current.Spec.Hard, t.quota) {
+	if !equality.Semantic.DeepEqual(current.Spec.Hard, hard) {
 		changed := current.DeepCopy()
-		changed.Spec.Hard = t.quota
+		changed.Spec.Hard = hard
 		if _, err := client.Update(ctx, changed, metav1.UpdateOptions{}); err != nil {
 			return false, fmt.Errorf("update the resource quota in %s: %w", twin, err)
 		}

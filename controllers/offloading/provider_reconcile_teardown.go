@@ -11,18 +11,24 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 )
+
+// lastGrace is what pods are left with, in seconds, that have not ended within
+// the timeout.
+const lastGrace = 30
 
 // tearDown removes a twin from the inside out. A namespace that is deleted
 // loses its roles, quotas and network policies in any order, so what runs in
 // it goes first, and only then everything that held it in check. The duration
-// says when to look again; pods that outlive their own deadline by the timeout
-// are left to the namespace's.
-func (p *Provider) tearDown(ctx context.Context, twin *corev1.Namespace) (time.Duration, error) {
+// says when to look again. Who takes longer to end than the timeout, as a
+// stranger may have asked for, is told to hurry, and left to the namespace's
+// deletion.
+func (p *Provider) tearDown(ctx context.Context, foreignCluster string, twin *corev1.Namespace) (time.Duration, error) {
 	if !twin.DeletionTimestamp.IsZero() {
 		return 0, nil
 	}
-	for _, kind := range []contents{p.shadowPods(twin.Name), p.pods(twin.Name)} {
+	for _, kind := range []contents{p.shadowPods(twin.Name), p.pods(foreignCluster, twin.Name)} {
 		left, err := p.empty(ctx, twin.Name, kind)
 		if err != nil {
 			return 0, err
@@ -44,6 +50,8 @@ type contents struct {
 	list func(context.Context) ([]metav1.Object, error)
 	// remove deletes all of the kind, each with its grace period.
 	remove func(context.Context) error
+	// hurry, where it is not nil, shortens the grace period of all of them.
+	hurry func(context.Context) error
 }
 
 func (p *Provider) shadowPods(namespace string) contents {
@@ -63,7 +71,7 @@ func (p *Provider) shadowPods(namespace string) contents {
 	}
 }
 
-func (p *Provider) pods(namespace string) contents {
+func (p *Provider) pods(foreignCluster, namespace string) contents {
 	client := p.kube.CoreV1().Pods(namespace)
 	return contents{
 		kind: "pods",
@@ -75,7 +83,14 @@ func (p *Provider) pods(namespace string) contents {
 			return objects(list.Items, func(i int) metav1.Object { return &list.Items[i] }), nil
 		},
 		remove: func(ctx context.Context) error {
+			// Something in the namespace may make new ones in their place.
+			if _, err := p.ensureQuota(ctx, foreignCluster, namespace, quotaOf(nil)); err != nil {
+				return err
+			}
 			return client.DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})
+		},
+		hurry: func(ctx context.Context) error {
+			return client.DeleteCollection(ctx, metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](lastGrace)}, metav1.ListOptions{})
 		},
 	}
 }
@@ -95,16 +110,27 @@ func (p *Provider) empty(ctx context.Context, namespace string, c contents) (boo
 	if err != nil {
 		return false, fmt.Errorf("list the %s of twin namespace %s: %w", c.kind, namespace, err)
 	}
-	left, untouched := false, false
+	left, untouched, late := false, false, false
 	for _, object := range all {
 		deletion := object.GetDeletionTimestamp()
-		untouched = untouched || deletion.IsZero()
-		left = left || deletion.IsZero() || p.clock.Since(deletion.Time) < timeout
-	}
-	if untouched {
-		if err := c.remove(ctx); err != nil {
-			return false, fmt.Errorf("delete the %s of twin namespace %s: %w", c.kind, namespace, err)
+		if deletion.IsZero() {
+			left, untouched = true, true
+			continue
 		}
+		// It says when the grace period is over.
+		grace := time.Duration(ptr.Deref(object.GetDeletionGracePeriodSeconds(), 0)) * time.Second
+		left = left || p.clock.Since(deletion.Add(-grace)) < timeout
+		late = late || grace > lastGrace*time.Second
+	}
+	var removeErr error
+	switch {
+	case untouched:
+		removeErr = c.remove(ctx)
+	case !left && late && c.hurry != nil:
+		removeErr = c.hurry(ctx)
+	}
+	if removeErr != nil {
+		return false, fmt.Errorf("delete the %s of twin namespace %s: %w", c.kind, namespace, removeErr)
 	}
 	return left, nil
 }

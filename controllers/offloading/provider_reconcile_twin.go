@@ -26,18 +26,20 @@ const (
 // ensureTwin makes the namespace with its bounds and the consumer's rights in
 // it, and answers the wish. A wish that failed is answered, and the error has
 // it tried again; one whose bounds are not in force yet waits for its first
-// answer.
+// answer. Who was told that its twin is ready uses it, also when what changes in
+// it takes a second try.
 func (p *Provider) ensureTwin(ctx context.Context, t tenant, w *wish) error {
 	err := p.ensureNamespace(ctx, t, w)
-	bounded := false
+	ready := false
 	if err == nil && w.answer.Phase == "" {
-		bounded, err = p.furnish(ctx, t, w.RemoteName)
+		ready, err = p.furnish(ctx, t, w.RemoteName)
+		ready = ready || w.wasReady()
 	}
 	switch {
+	case ready:
+		w.answer.Phase = v1alpha1.NamespaceMappingReady
 	case err != nil:
 		w.refuse(v1alpha1.NamespaceMappingFailed, "the provider could not make the namespace yet, and tries again")
-	case w.answer.Phase == "" && (bounded || w.wasReady()):
-		w.answer.Phase = v1alpha1.NamespaceMappingReady
 	}
 	return err
 }
@@ -96,7 +98,7 @@ func (p *Provider) furnish(ctx context.Context, t tenant, twin string) (bool, er
 	if err := p.ensureBinding(ctx, t, twin, managerBinding, controllers); err != nil {
 		return false, err
 	}
-	bounded, err := p.ensureQuota(ctx, t, twin)
+	bounded, err := p.ensureQuota(ctx, t.foreignCluster, twin, t.quota)
 	if err != nil {
 		return false, err
 	}

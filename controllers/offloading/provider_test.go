@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -15,12 +16,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/record"
 	clocktesting "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/rules"
@@ -111,15 +114,18 @@ func twin(name, origin string) *corev1.Namespace {
 }
 
 func TestTwinsAreWhatTheConsumerMayHave(t *testing.T) {
-	going := twin("shop", "shop")
+	going := twin("bakery", "bakery")
 	going.DeletionTimestamp = &metav1.Time{Time: noon}
-	foreign := twin("shop", "shop")
+	foreign := twin("bakery", "bakery")
 	foreign.Labels[v1alpha1.LabelForeignCluster] = "paris"
-	earlier := twin("shop", "shop")
+	earlier := twin("bakery", "bakery")
 	earlier.Labels[v1alpha1.LabelOrigin] = "the cluster that had this name before"
-	lent := []*rbacv1.RoleBinding{binding("shop", twinBinding, consumer), binding("shop", managerBinding, controllers)}
+	lent := []*rbacv1.RoleBinding{binding("bakery", twinBinding, consumer), binding("bakery", managerBinding, controllers)}
 	stranger := rbacv1.Subject{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: "stranger"}
-	misled := []*rbacv1.RoleBinding{binding("shop", twinBinding, stranger), binding("shop", managerBinding, controllers)}
+	misled := []*rbacv1.RoleBinding{binding("bakery", twinBinding, stranger), binding("bakery", managerBinding, controllers)}
+
+	lentShop := wanted("shop")
+	lentShop.Status = mapWith("shop").Status
 
 	for _, test := range []struct {
 		name     string
@@ -131,49 +137,49 @@ func TestTwinsAreWhatTheConsumerMayHave(t *testing.T) {
 	}{
 		{
 			name:    "a twin is made, with its bound and the rights in it, and is not ready before the bound is in force",
-			objects: []runtime.Object{wanted("shop")},
+			objects: []runtime.Object{wanted("bakery")},
 			wrote:   []string{"create namespaces", "create rolebindings", "create resourcequotas", "create rolebindings"},
 		},
 		{
 			name:    "it is ready when the bound is in force",
-			objects: []runtime.Object{wanted("shop"), twin("shop", "shop")}, bindings: lent,
-			want:  map[string]v1alpha1.NamespaceMappingPhase{"shop": v1alpha1.NamespaceMappingReady},
+			objects: []runtime.Object{wanted("bakery"), twin("bakery", "bakery")}, bindings: lent,
+			want:  map[string]v1alpha1.NamespaceMappingPhase{"bakery": v1alpha1.NamespaceMappingReady},
 			wrote: []string{"patch namespacemaps/status"},
 		},
 		{
 			name:    "a bound that was lost comes back, and the twin stays ready",
-			objects: []runtime.Object{answeredMap(wanted("shop")), twin("shop", "shop")}, bindings: lent[:1],
-			want:  map[string]v1alpha1.NamespaceMappingPhase{"shop": v1alpha1.NamespaceMappingReady},
+			objects: []runtime.Object{answeredMap(wanted("bakery")), twin("bakery", "bakery")}, bindings: lent[:1],
+			want:  map[string]v1alpha1.NamespaceMappingPhase{"bakery": v1alpha1.NamespaceMappingReady},
 			wrote: []string{"create rolebindings", "create resourcequotas"},
 		},
 		{
 			name:    "the bound follows the offer",
-			objects: []runtime.Object{answeredMap(wanted("shop")), twin("shop", "shop"), offer(nil)}, bindings: lent,
-			want:  map[string]v1alpha1.NamespaceMappingPhase{"shop": v1alpha1.NamespaceMappingReady},
+			objects: []runtime.Object{answeredMap(wanted("bakery")), twin("bakery", "bakery"), offer(nil)}, bindings: lent,
+			want:  map[string]v1alpha1.NamespaceMappingPhase{"bakery": v1alpha1.NamespaceMappingReady},
 			wrote: []string{"update resourcequotas"},
 		},
 		{
 			name:    "rights go to the consumer that there is",
-			objects: []runtime.Object{wanted("shop"), twin("shop", "shop")}, bindings: misled,
-			want:  map[string]v1alpha1.NamespaceMappingPhase{"shop": v1alpha1.NamespaceMappingReady},
+			objects: []runtime.Object{wanted("bakery"), twin("bakery", "bakery")}, bindings: misled,
+			want:  map[string]v1alpha1.NamespaceMappingPhase{"bakery": v1alpha1.NamespaceMappingReady},
 			wrote: []string{"update rolebindings", "patch namespacemaps/status"},
 		},
 		{
 			name:    "a namespace of the provider's is left alone",
-			objects: []runtime.Object{wanted("shop"), namespace("shop", nil)},
-			want:    map[string]v1alpha1.NamespaceMappingPhase{"shop": v1alpha1.NamespaceMappingConflict},
+			objects: []runtime.Object{wanted("bakery"), namespace("bakery", nil)},
+			want:    map[string]v1alpha1.NamespaceMappingPhase{"bakery": v1alpha1.NamespaceMappingConflict},
 			wrote:   []string{"patch namespacemaps/status"}, event: "NamespaceConflict",
 		},
 		{
 			name:    "so is another consumer's twin",
-			objects: []runtime.Object{wanted("shop"), foreign},
-			want:    map[string]v1alpha1.NamespaceMappingPhase{"shop": v1alpha1.NamespaceMappingConflict},
+			objects: []runtime.Object{wanted("bakery"), foreign},
+			want:    map[string]v1alpha1.NamespaceMappingPhase{"bakery": v1alpha1.NamespaceMappingConflict},
 			wrote:   []string{"patch namespacemaps/status"}, event: "NamespaceConflict",
 		},
 		{
 			name:    "a twin of a cluster that had the name before is nobody's, and goes",
-			objects: []runtime.Object{wanted("shop"), earlier},
-			want:    map[string]v1alpha1.NamespaceMappingPhase{"shop": v1alpha1.NamespaceMappingConflict},
+			objects: []runtime.Object{wanted("bakery"), earlier},
+			want:    map[string]v1alpha1.NamespaceMappingPhase{"bakery": v1alpha1.NamespaceMappingConflict},
 			wrote:   []string{"delete namespaces", "patch namespacemaps/status"}, event: "NamespaceConflict",
 		},
 		{
@@ -185,27 +191,38 @@ func TestTwinsAreWhatTheConsumerMayHave(t *testing.T) {
 			wrote: []string{"patch namespacemaps/status"},
 		},
 		{
+			name:    "so are those that names of hosts end in",
+			objects: []runtime.Object{wanted("com")},
+			want:    map[string]v1alpha1.NamespaceMappingPhase{"com": v1alpha1.NamespaceMappingRefused},
+			wrote:   []string{"patch namespacemaps/status"},
+		},
+		{
+			name:    "and not taken away from who has one",
+			objects: []runtime.Object{lentShop, twin("shop", "shop")}, bindings: []*rbacv1.RoleBinding{binding("shop", twinBinding, consumer), binding("shop", managerBinding, controllers)},
+			want: map[string]v1alpha1.NamespaceMappingPhase{"shop": v1alpha1.NamespaceMappingReady},
+		},
+		{
 			name:    "a twin on its way out is waited for",
-			objects: []runtime.Object{wanted("shop"), going},
-			want:    map[string]v1alpha1.NamespaceMappingPhase{"shop": v1alpha1.NamespaceMappingTerminating},
+			objects: []runtime.Object{wanted("bakery"), going},
+			want:    map[string]v1alpha1.NamespaceMappingPhase{"bakery": v1alpha1.NamespaceMappingTerminating},
 			wrote:   []string{"patch namespacemaps/status"},
 		},
 		{
 			name:    "a twin of another namespace goes before its name is used again",
-			objects: []runtime.Object{wanted("shop"), twin("shop", "other")},
-			want:    map[string]v1alpha1.NamespaceMappingPhase{"shop": v1alpha1.NamespaceMappingTerminating},
+			objects: []runtime.Object{wanted("bakery"), twin("bakery", "other")},
+			want:    map[string]v1alpha1.NamespaceMappingPhase{"bakery": v1alpha1.NamespaceMappingTerminating},
 			wrote:   []string{"delete namespaces", "patch namespacemaps/status"},
 		},
 		{
 			name:    "what nobody wants any more goes",
-			objects: []runtime.Object{answeredMap(wanted()), twin("shop", "shop")},
-			want:    map[string]v1alpha1.NamespaceMappingPhase{"shop": v1alpha1.NamespaceMappingTerminating},
+			objects: []runtime.Object{answeredMap(wanted()), twin("bakery", "bakery")},
+			want:    map[string]v1alpha1.NamespaceMappingPhase{"bakery": v1alpha1.NamespaceMappingTerminating},
 			wrote:   []string{"delete namespaces", "patch namespacemaps/status"},
 		},
 		{
 			name:    "and nothing is written when nothing changed",
-			objects: []runtime.Object{answeredMap(wanted("shop")), twin("shop", "shop")}, bindings: lent,
-			want: map[string]v1alpha1.NamespaceMappingPhase{"shop": v1alpha1.NamespaceMappingReady},
+			objects: []runtime.Object{answeredMap(wanted("bakery")), twin("bakery", "bakery")}, bindings: lent,
+			want: map[string]v1alpha1.NamespaceMappingPhase{"bakery": v1alpha1.NamespaceMappingReady},
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -245,9 +262,27 @@ func TestTwinsAreWhatTheConsumerMayHave(t *testing.T) {
 	}
 }
 
-// answeredMap is a map that said that its twin shop is ready.
+// kube-apiserver writes the status of a quota with each pod.
+func TestABoundThatCannotBeChangedYetTakesNoTwinAway(t *testing.T) {
+	lent := []*rbacv1.RoleBinding{
+		binding(rules.TenantNamespace("milan"), tenantBinding, consumer), binding("bakery", twinBinding, consumer), binding("bakery", managerBinding, controllers),
+	}
+	w := newWorld(t, answeredMap(wanted("bakery")), twin("bakery", "bakery"), offer(nil), foreignCluster(), tenantNamespace())
+	p, _ := w.provider(t, lent...)
+	w.kube.PrependReactor("update", "resourcequotas", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, apierrors.NewConflict(corev1.Resource("resourcequotas"), quotaName, errors.New("it has changed"))
+	})
+	if _, err := p.reconcile(t.Context(), "milan"); !apierrors.IsConflict(err) {
+		t.Errorf("it is not tried again: %v", err)
+	}
+	if diff := cmp.Diff([]string{"update resourcequotas"}, w.writes()); diff != "" {
+		t.Errorf("writes (-want +got):\n%s", diff)
+	}
+}
+
+// answeredMap is a map that said that its twin bakery is ready.
 func answeredMap(m *v1alpha1.NamespaceMap) *v1alpha1.NamespaceMap {
-	m.Status = mapWith("shop").Status
+	m.Status = mapWith("bakery").Status
 	return m
 }
 
@@ -308,15 +343,15 @@ func TestTwinsGoWithTheirTenant(t *testing.T) {
 		name    string
 		objects []runtime.Object
 	}{
-		{"the foreign cluster is gone", []runtime.Object{tenantNamespace(), wanted("shop")}},
-		{"the foreign cluster goes", []runtime.Object{leaving, tenantNamespace(), wanted("shop")}},
-		{"nothing is lent any more", []runtime.Object{unlent, tenantNamespace(), wanted("shop")}},
+		{"the foreign cluster is gone", []runtime.Object{tenantNamespace(), wanted("bakery")}},
+		{"the foreign cluster goes", []runtime.Object{leaving, tenantNamespace(), wanted("bakery")}},
+		{"nothing is lent any more", []runtime.Object{unlent, tenantNamespace(), wanted("bakery")}},
 		{"the tenant namespace is gone", []runtime.Object{foreignCluster()}},
-		{"the tenant namespace goes", []runtime.Object{foreignCluster(), ending, wanted("shop")}},
-		{"the tenant namespace is not one", []runtime.Object{foreignCluster(), namespace(rules.TenantNamespace("milan"), nil), wanted("shop")}},
+		{"the tenant namespace goes", []runtime.Object{foreignCluster(), ending, wanted("bakery")}},
+		{"the tenant namespace is not one", []runtime.Object{foreignCluster(), namespace(rules.TenantNamespace("milan"), nil), wanted("bakery")}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			w := newWorld(t, append(test.objects, twin("shop", "shop"))...)
+			w := newWorld(t, append(test.objects, twin("bakery", "bakery"))...)
 			p, _ := w.provider(t, binding(rules.TenantNamespace("milan"), tenantBinding, consumer))
 			if _, err := p.reconcile(t.Context(), "milan"); err != nil {
 				t.Fatal(err)
@@ -357,14 +392,21 @@ func TestOneConsumerHasABoundedNumberOfTwins(t *testing.T) {
 
 func TestTwinIsEmptiedBeforeItGoes(t *testing.T) {
 	pod := func(deleted time.Duration) *corev1.Pod {
-		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "shop"}}
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "bakery"}}
 		if deleted >= 0 {
 			since := metav1.NewTime(noon.Add(-deleted))
 			pod.DeletionTimestamp, pod.Finalizers = &since, []string{"test/stays"}
 		}
 		return pod
 	}
-	shadow := &v1alpha1.ShadowPod{ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "shop"}}
+	// graceful was deleted so long ago, and may take so long to end.
+	graceful := func(deleted, grace time.Duration) *corev1.Pod {
+		pod := pod(deleted - grace)
+		pod.DeletionTimestamp = &metav1.Time{Time: noon.Add(grace - deleted)}
+		pod.Finalizers, pod.DeletionGracePeriodSeconds = []string{"test/stays"}, ptr.To(int64(grace/time.Second))
+		return pod
+	}
+	shadow := &v1alpha1.ShadowPod{ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "bakery"}}
 	for _, test := range []struct {
 		name    string
 		objects []runtime.Object
@@ -372,13 +414,16 @@ func TestTwinIsEmptiedBeforeItGoes(t *testing.T) {
 		again   bool
 	}{
 		{"shadow pods first", []runtime.Object{shadow, pod(-1)}, []string{"delete-collection shadowpods"}, true},
-		{"then pods", []runtime.Object{pod(-1)}, []string{"delete-collection pods"}, true},
+		{"then pods, in whose place no others come", []runtime.Object{pod(-1)}, []string{"create resourcequotas", "delete-collection pods"}, true},
 		{"pods that stop are waited for", []runtime.Object{pod(time.Second)}, nil, true},
 		{"but not for ever", []runtime.Object{pod(timeout)}, []string{"delete namespaces"}, false},
+		{"within their grace period", []runtime.Object{graceful(time.Minute, time.Hour)}, nil, true},
+		{"but for no longer than others", []runtime.Object{graceful(timeout, 365*24*time.Hour)}, []string{"delete-collection pods", "delete namespaces"}, false},
+		{"also where it is longer than time", []runtime.Object{graceful(timeout, time.Duration(math.MaxInt64).Truncate(time.Second))}, []string{"delete-collection pods", "delete namespaces"}, false},
 		{"then everything else", nil, []string{"delete namespaces"}, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			w := newWorld(t, append(test.objects, twin("shop", "shop"))...)
+			w := newWorld(t, append(test.objects, twin("bakery", "bakery"))...)
 			p, _ := w.provider(t)
 			again, err := p.reconcile(t.Context(), "milan")
 			if err != nil {
@@ -397,7 +442,7 @@ func TestTwinIsEmptiedBeforeItGoes(t *testing.T) {
 // NamespaceDeleteErrorRequeues is a name of the table of known mistakes: a twin
 // whose deletion fails stays for ever.
 func TestNamespaceDeleteErrorRequeues(t *testing.T) {
-	w := newWorld(t, twin("shop", "shop"))
+	w := newWorld(t, twin("bakery", "bakery"))
 	deleted := make(chan struct{})
 	failures := 2
 	w.kube.PrependReactor("delete", "namespaces", func(clienttesting.Action) (bool, runtime.Object, error) {
