@@ -16,6 +16,9 @@ import (
 	"liqo.io/federation/apiserver/rules"
 )
 
+// twinRole is what a consumer may do in a twin.
+const twinRole = "federation-twin"
+
 // incomingTeardown takes a peering that is not wanted any more apart, on the
 // provider: the consumer gives the offer back, its namespaces here go with
 // everything in them, and its access goes last. The consumer is waited for
@@ -64,7 +67,7 @@ func (s *incomingTeardown) reconcile(ctx context.Context, p *pass) (outcome, err
 	} else {
 		s.warn(p.fc, ReasonDisconnectTimedOut, "The consumer, or what it left here, did not go in time: its access is revoked now.")
 	}
-	return wait, s.revoke(ctx, namespace)
+	return wait, s.revoke(ctx, p.fc.Name, namespace)
 }
 
 // evict waits until the consumer has let go and its namespaces are gone.
@@ -105,9 +108,19 @@ func (s *incomingTeardown) evict(ctx context.Context, p *pass, namespace string,
 	return goOn, nil
 }
 
-// revoke takes the consumer's access, and then its namespace.
-func (s *incomingTeardown) revoke(ctx context.Context, namespace *corev1.Namespace) error {
-	_, err := s.getBinding(namespace.Name, tenantRole)
+// revoke takes the consumer's access, also to twins that did not go in time, and
+// then its namespace.
+func (s *incomingTeardown) revoke(ctx context.Context, foreignCluster string, namespace *corev1.Namespace) error {
+	twins, err := s.twins(foreignCluster)
+	if err != nil {
+		return err
+	}
+	for _, twin := range twins {
+		if err := s.deleteBinding(ctx, twin.Name, twinRole); err != nil && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("revoke the consumer's access to %s: %w", twin.Name, err)
+		}
+	}
+	_, err = s.getBinding(namespace.Name, tenantRole)
 	if err == nil {
 		err = s.deleteBinding(ctx, namespace.Name, tenantRole)
 	}

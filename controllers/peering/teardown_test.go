@@ -279,8 +279,8 @@ func (l *lending) provider() *incomingTeardown {
 		offers:     func(string) ([]*v1alpha1.ResourceOffer, error) { return l.offers, nil },
 		twins:      func(string) ([]*corev1.Namespace, error) { return l.twins, nil },
 		getBinding: func(string, string) (*rbacv1.RoleBinding, error) { return &rbacv1.RoleBinding{}, nil },
-		deleteBinding: func(_ context.Context, _, name string) error {
-			l.done = append(l.done, "revoke "+name)
+		deleteBinding: func(_ context.Context, namespace, name string) error {
+			l.done = append(l.done, "revoke "+name+" in "+namespace)
 			return nil
 		},
 		warn: func(_ *v1alpha1.ForeignCluster, reason, _ string) { l.done = append(l.done, reason) },
@@ -314,7 +314,7 @@ func TestAProviderRevokesLast(t *testing.T) {
 		{"says so first", func() {}, nil, v1alpha1.PeeringDisconnecting},
 		{"waits until the consumer gives the offer back", func() {}, nil, v1alpha1.PeeringDisconnecting},
 		{"waits for the twins when the consumer leaves by itself", func() { l.requests[0].Spec.Withdrawn = true }, nil, v1alpha1.PeeringDisconnecting},
-		{"answers, revokes and removes", func() { l.twins = nil }, []string{"answer rome", "revoke federation-tenant", "delete namespace"}, v1alpha1.PeeringDisconnecting},
+		{"answers, revokes and removes", func() { l.twins = nil }, []string{"answer rome", "revoke federation-tenant in liqo-tenant-rome", "delete namespace"}, v1alpha1.PeeringDisconnecting},
 		{"waits for the namespace", func() {}, nil, v1alpha1.PeeringDisconnecting},
 		{"forgets the identity at the end, and what paid for it", func() { l.namespace = nil }, []string{"delete account invitation-" + peeringUID, "delete invitation-" + peeringUID}, v1alpha1.PeeringNone},
 		{"and rests", func() {}, nil, v1alpha1.PeeringNone},
@@ -331,11 +331,13 @@ func TestAConsumerThatIsGoneLosesItsAccessAtTheDeadline(t *testing.T) {
 		namespace: namespaceOf("liqo-tenant-rome", "rome", v1alpha1.RoleTenant),
 		requests:  []*v1alpha1.ResourceRequest{{}},
 		offers:    []*v1alpha1.ResourceOffer{{Status: v1alpha1.ResourceOfferStatus{Phase: v1alpha1.NegotiationAccepted}}},
+		// Somebody keeps it, as a node that is lost.
+		twins: []*corev1.Namespace{{ObjectMeta: metav1.ObjectMeta{Name: "web-rome"}}},
 	}
 	if _, err := l.provider().reconcile(t.Context(), &pass{fc: fc, now: now.Add(301 * time.Second)}); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]string{ReasonDisconnectTimedOut, "revoke federation-tenant", "delete namespace"}, l.done); diff != "" {
+	if diff := cmp.Diff([]string{ReasonDisconnectTimedOut, "revoke federation-twin in web-rome", "revoke federation-tenant in liqo-tenant-rome", "delete namespace"}, l.done); diff != "" {
 		t.Errorf("after the deadline (-want +done):\n%s", diff)
 	}
 }
