@@ -180,9 +180,14 @@ func (p *Pods) twinEvents() twinEvents {
 		pod: func(key cache.ObjectName, pod *corev1.Pod) {
 			switch {
 			case pod == nil:
+				p.readyAt.Delete(key)
 				p.queue.Add(key)
 			case isReady(pod):
 				p.readyAt.LoadOrStore(key, p.clock.Now())
+				if _, err := p.lister.Pods(key.Namespace).Get(key.Name); err != nil {
+					// Nobody here would take that back.
+					p.readyAt.Delete(key)
+				}
 				p.queue.AddAfter(key, readyDelay)
 			default:
 				p.readyAt.Delete(key)

@@ -37,6 +37,15 @@ type ending struct {
 	givenUp bool
 }
 
+// longestGrace bounds what a provider says that a pod may take to end.
+const longestGrace = 24 * time.Hour
+
+// graceOf is how long the provider gives a pod to end.
+func graceOf(there *corev1.Pod) time.Duration {
+	seconds := min(max(ptr.Deref(there.DeletionGracePeriodSeconds, 0), 0), int64(longestGrace/time.Second))
+	return time.Duration(seconds) * time.Second
+}
+
 // giveUp deletes a pod of which the provider evicts what it runs and cannot tell
 // that this has ended, as on a node that is dead or cut off. No other one can be
 // made of it until that is known, or two might run; but its owner can make
@@ -53,8 +62,7 @@ func (p *Pods) giveUp(ctx context.Context, key cache.ObjectName, pod, there *cor
 		p.endings.Store(key, found)
 	}
 	seen := found.(ending)
-	patience := lostPatience + time.Duration(ptr.Deref(there.DeletionGracePeriodSeconds, 0))*time.Second
-	if wait := patience - p.clock.Since(seen.since); wait > 0 {
+	if wait := lostPatience + graceOf(there) - p.clock.Since(seen.since); wait > 0 {
 		p.queue.AddAfter(key, wait)
 		return nil
 	}
@@ -62,7 +70,16 @@ func (p *Pods) giveUp(ctx context.Context, key cache.ObjectName, pod, there *cor
 		// The cache has yet to see it.
 		return nil
 	}
-	err := p.local.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, *metav1.NewPreconditionDeleteOptions(string(pod.UID)))
+	// The cache may be as old as the last time that the provider was heard of.
+	live, err := p.remote.Core.CoreV1().Pods(there.Namespace).Get(ctx, there.Name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err), err == nil && (live.UID != there.UID || reflect.Terminal(live.Status.Phase)):
+		// The watch is about to tell.
+		return nil
+	case err != nil:
+		return fmt.Errorf("asking %s whether the pod is still ending there: %w", p.provider, err)
+	}
+	err = p.local.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, *metav1.NewPreconditionDeleteOptions(string(pod.UID)))
 	switch {
 	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
 		return nil

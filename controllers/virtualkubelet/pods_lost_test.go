@@ -4,7 +4,9 @@
 package virtualkubelet
 
 import (
+	"cmp"
 	"errors"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -24,7 +26,7 @@ import (
 // period of ten seconds.
 func endingThere(uid types.UID) *corev1.Pod {
 	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
-		Name: "web", UID: uid, DeletionTimestamp: &metav1.Time{Time: time.Unix(1, 0)}, DeletionGracePeriodSeconds: ptr.To[int64](10),
+		Namespace: "demo-rome", Name: "web", UID: uid, DeletionTimestamp: &metav1.Time{Time: time.Unix(1, 0)}, DeletionGracePeriodSeconds: ptr.To[int64](10),
 	}, Status: corev1.PodStatus{Phase: corev1.PodRunning}}
 }
 
@@ -36,9 +38,15 @@ func TestAPodThatIsLostThereIsMadeAnew(t *testing.T) {
 	ended.Status.Phase = corev1.PodSucceeded
 	stays := endingThere("1")
 	stays.DeletionTimestamp = nil
+	patient, hasty := endingThere("1"), endingThere("1")
+	patient.DeletionGracePeriodSeconds, hasty.DeletionGracePeriodSeconds = ptr.To[int64](math.MaxInt64), ptr.To[int64](-1<<40)
+	again := endingThere("2")
+	again.DeletionTimestamp = nil
 	type look struct {
 		after time.Duration
 		there *corev1.Pod
+		// live is what the provider has by now; nil if that is the same.
+		live *corev1.Pod
 	}
 	for _, test := range []struct {
 		name    string
@@ -46,13 +54,17 @@ func TestAPodThatIsLostThereIsMadeAnew(t *testing.T) {
 		looks   []look
 		deleted int
 	}{
-		{"not before its time", owned, []look{{0, endingThere("1")}, {patience - time.Second, endingThere("1")}}, 0},
-		{"then once", owned, []look{{0, endingThere("1")}, {patience, endingThere("1")}, {time.Second, endingThere("1")}}, 1},
-		{"one that comes again has its time again", owned, []look{{0, endingThere("1")}, {time.Second, nil}, {patience, endingThere("2")}, {time.Second, endingThere("2")}}, 0},
-		{"also where its end was not seen", owned, []look{{0, endingThere("1")}, {patience, endingThere("2")}}, 0},
-		{"not if nobody deletes it", owned, []look{{0, stays}, {patience, stays}}, 0},
-		{"not if it has ended", owned, []look{{0, endingThere("1")}, {patience, ended}}, 0},
-		{"not if nobody would make another one", localPod("web"), []look{{0, endingThere("1")}, {patience, endingThere("1")}}, 0},
+		{"not before its time", owned, []look{{0, endingThere("1"), nil}, {patience - time.Second, endingThere("1"), nil}}, 0},
+		{"then once", owned, []look{{0, endingThere("1"), nil}, {patience, endingThere("1"), nil}, {time.Second, endingThere("1"), nil}}, 1},
+		{"one that comes again has its time again", owned, []look{{0, endingThere("1"), nil}, {time.Second, nil, nil}, {patience, endingThere("2"), nil}, {time.Second, endingThere("2"), nil}}, 0},
+		{"also where its end was not seen", owned, []look{{0, endingThere("1"), nil}, {patience, endingThere("2"), nil}}, 0},
+		{"not if it was made again, which the cache has yet to see", owned, []look{{0, endingThere("1"), nil}, {patience, endingThere("1"), again}}, 0},
+		{"not before a grace period of no end", owned, []look{{0, patient, nil}, {time.Hour, patient, nil}}, 0},
+		{"but after a day", owned, []look{{0, patient, nil}, {25 * time.Hour, patient, nil}}, 1},
+		{"not at once for a grace period of less than nothing", owned, []look{{0, hasty, nil}, {lostPatience - time.Second, hasty, nil}}, 0},
+		{"not if nobody deletes it", owned, []look{{0, stays, nil}, {patience, stays, nil}}, 0},
+		{"not if it has ended", owned, []look{{0, endingThere("1"), nil}, {patience, ended, nil}}, 0},
+		{"not if nobody would make another one", localPod("web"), []look{{0, endingThere("1"), nil}, {patience, endingThere("1"), nil}}, 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s := newSender(t, func(string) error { return nil })
@@ -62,6 +74,10 @@ func TestAPodThatIsLostThereIsMadeAnew(t *testing.T) {
 			s.clock = clock
 			for _, look := range test.looks {
 				clock.SetTime(clock.Now().Add(look.after))
+				s.remote.Core = kubefake.NewSimpleClientset()
+				if live := cmp.Or(look.live, look.there); live != nil {
+					s.remote.Core = kubefake.NewSimpleClientset(live)
+				}
 				if err := s.giveUp(t.Context(), cache.MetaObjectToName(test.pod), test.pod, look.there); err != nil {
 					t.Fatal(err)
 				}
@@ -96,7 +112,7 @@ func TestAPodThatIsLostIsDeletedOnceItCanBe(t *testing.T) {
 	local := kubefake.NewSimpleClientset(pod)
 	refusal := errors.New("not now")
 	local.PrependReactor("delete", "pods", func(clienttesting.Action) (bool, runtime.Object, error) { return refusal != nil, nil, refusal })
-	s.local = local
+	s.local, s.remote.Core = local, kubefake.NewSimpleClientset(endingThere("1"))
 	clock := clocktesting.NewFakePassiveClock(time.Now())
 	s.clock = clock
 	key := cache.MetaObjectToName(pod)

@@ -124,9 +124,8 @@ func (p *Pods) create(ctx context.Context, key cache.ObjectName, pod *corev1.Pod
 		created, err = p.remote.Federation.FederationV1alpha1().ShadowPods(t.remote).Get(ctx, pod.Name, metav1.GetOptions{})
 		if err == nil && !p.owns(created) {
 			message := fmt.Sprintf("namespace %s of %s has a ShadowPod of this name that does not belong to %s", t.remote, p.provider, p.nodeName)
-			err := p.refuse(ctx, pod, ReasonProviderConflict, message)
-			p.queue.AddRateLimited(key)
-			return err
+			p.queue.AddAfter(key, conflictRetry)
+			return p.refuse(ctx, pod, ReasonProviderConflict, message)
 		}
 	}
 	if err != nil {

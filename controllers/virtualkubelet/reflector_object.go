@@ -121,6 +121,10 @@ func (o *objects[L, C]) keys() []reflectionKey {
 // reconcile makes the copy what the local object says, whatever has happened
 // to either of them.
 func (o *objects[L, C]) reconcile(ctx context.Context, key reflectionKey) (time.Duration, error) {
+	if o.localName(o.remoteName(key.Name)) != key.Name {
+		// What has that name there is the copy of something else.
+		return 0, nil
+	}
 	var nothing L
 	var none, wanted C
 	local := lookup[L](o.here.GetStore(), o.namespace, key.Name)

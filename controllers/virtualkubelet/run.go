@@ -128,6 +128,8 @@ func assemble(ctx context.Context, options *Options, clients *clients, own *Metr
 	if err != nil {
 		return nil, fmt.Errorf("--home-server: %w", err)
 	}
+	// Those of the time before are counted anew.
+	own.pods.Set(0)
 	to := reflect.Destination{OriginID: options.ClusterID, DestinationID: options.RemoteClusterID, NodeName: options.NodeName, Home: home}
 	broadcaster := record.NewBroadcaster(record.WithContext(ctx))
 	broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: clients.core.CoreV1().Events("")})

@@ -68,8 +68,9 @@ func addresses(from *corev1.PodStatus) []corev1.PodIP {
 	return result
 }
 
-// sanitise bounds the free texts of a container's status.
-func sanitise(s *corev1.ContainerStatus) {
+// sanitise bounds the free texts and the amounts of a container's status, given
+// what is asked for it and what was said of it before, which may be nothing.
+func sanitise(s *corev1.ContainerStatus, spec *corev1.Container, before *corev1.ContainerStatus) {
 	s.Image, s.ImageID, s.ContainerID = text(s.Image), text(s.ImageID), text(s.ContainerID)
 	for _, state := range []*corev1.ContainerState{&s.State, &s.LastTerminationState} {
 		if w := state.Waiting; w != nil {
@@ -82,6 +83,11 @@ func sanitise(s *corev1.ContainerStatus) {
 	}
 	// They name volumes, users and devices of the provider's node.
 	s.VolumeMounts, s.User, s.AllocatedResourcesStatus = nil, nil, nil
+	if before == nil {
+		before = &corev1.ContainerStatus{}
+	}
+	s.Resources = requirements(s.Resources, spec.Resources, before.Resources)
+	s.AllocatedResources = amounts(s.AllocatedResources, spec.Resources.Requests, before.AllocatedResources)
 }
 
 // Named is the status of a pod with what its addresses are called here, without

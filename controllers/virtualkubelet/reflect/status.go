@@ -32,7 +32,10 @@ func PodStatus(local *corev1.Pod, shadow *v1alpha1.ShadowPod, remote *corev1.Pod
 		withoutReport(&status, shadow, remote, now)
 	case Terminal(remote.Status.Phase):
 		// Whether a pod has finished, or is made again, is for its shadow pod to
-		// say.
+		// say, and soon if it may have finished. One that serves does not meanwhile.
+		if local.Spec.RestartPolicy == corev1.RestartPolicyAlways {
+			notReady(&status, ReasonRecreating, "the provider's pod has ended", now)
+		}
 	default:
 		copies := copiesOf(&status)
 		copies.observe(remote.UID, &status)
@@ -126,6 +129,8 @@ func Failed(local *corev1.Pod, why, message string, now metav1.Time) corev1.PodS
 // of its kubelets has taken up.
 func withoutReport(status *corev1.PodStatus, shadow *v1alpha1.ShadowPod, remote *corev1.Pod, now metav1.Time) {
 	if shadow != nil {
+		// Whatever the pod had to wait for before, it waits for that no more.
+		status.Reason, status.Message = "", ""
 		refused := meta.FindStatusCondition(shadow.Status.Conditions, v1alpha1.ConditionPodCreated)
 		if refused != nil && refused.Status == metav1.ConditionFalse {
 			status.Reason, status.Message = reason(refused.Reason), text(refused.Message)
@@ -171,7 +176,7 @@ func apply(status *corev1.PodStatus, local *corev1.Pod, said *corev1.PodStatus, 
 	if ips := addresses(from); len(ips) > 0 {
 		status.PodIP, status.PodIPs = ips[0].IP, ips
 	}
-	status.Resources, status.AllocatedResources = from.Resources, from.AllocatedResources
+	podAmounts(status, local, from)
 	again := func(container *corev1.Container, exitCode int32) bool {
 		return mayRestart(&local.Spec, container, exitCode)
 	}
@@ -196,7 +201,7 @@ func containers(specs []corev1.Container, restarts func(*corev1.Container, int32
 			result = append(result, *before)
 		default:
 			after.RestartCount = copies.restarts(after, before)
-			sanitise(after)
+			sanitise(after, &specs[i], before)
 			result = append(result, *after)
 		}
 	}

@@ -98,6 +98,7 @@ func TestAResizeIsToldWhileItGoesOn(t *testing.T) {
 		Type: v1alpha1.ConditionPodResized, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonProviderRefused, Message: "too much",
 	}}}}
 	local := localPod(scheduled())
+	local.Spec.Containers[0].Resources = sized("2")
 	for _, step := range []struct {
 		name   string
 		shadow *v1alpha1.ShadowPod
@@ -157,6 +158,7 @@ func TestPodStatusBeforeAKubeletReports(t *testing.T) {
 		name   string
 		shadow *v1alpha1.ShadowPod
 		remote *corev1.Pod
+		local  func(*corev1.PodStatus)
 		want   func(*corev1.PodStatus)
 	}{
 		{name: "no pod yet", shadow: &v1alpha1.ShadowPod{}, want: func(*corev1.PodStatus) {}},
@@ -174,12 +176,25 @@ func TestPodStatusBeforeAKubeletReports(t *testing.T) {
 			name: "refused there", shadow: refused,
 			want: func(s *corev1.PodStatus) { s.Reason, s.Message = "QuotaExceeded", strings.Repeat("x", 1024) },
 		},
+		{
+			name:  "asked for in vain, until now",
+			local: func(s *corev1.PodStatus) { s.Reason, s.Message = "GrantExceeded", "0 left" },
+			want:  func(s *corev1.PodStatus) { s.Reason, s.Message = "GrantExceeded", "0 left" },
+		},
+		{
+			name:  "there is room now",
+			local: func(s *corev1.PodStatus) { s.Reason, s.Message = "GrantExceeded", "0 left" }, shadow: &v1alpha1.ShadowPod{},
+			want: func(*corev1.PodStatus) {},
+		},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			want := scheduled()
+			want, local := scheduled(), scheduled()
 			test.want(&want)
-			got := PodStatus(localPod(scheduled()), test.shadow, test.remote, nodeIP, later)
+			if test.local != nil {
+				test.local(&local)
+			}
+			got := PodStatus(localPod(local), test.shadow, test.remote, nodeIP, later)
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("status (-want +got):\n%s", diff)
 			}
@@ -210,9 +225,15 @@ func TestTerminalComesFromTheShadowPod(t *testing.T) {
 	ended.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse, Reason: "PodCompleted"}}
 	ended.ContainerStatuses[0].State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: "Completed"}}
 
-	undecided := PodStatus(localPod(ran), &v1alpha1.ShadowPod{}, remotePod("remote", ended), nodeIP, later)
+	job := localPod(ran)
+	job.Spec.RestartPolicy = corev1.RestartPolicyNever
+	undecided := PodStatus(job, &v1alpha1.ShadowPod{}, remotePod("remote", ended), nodeIP, later)
 	if diff := cmp.Diff(ran, undecided); diff != "" {
 		t.Errorf("the pod alone ended it:\n%s", diff)
+	}
+	evicted := PodStatus(localPod(ran), &v1alpha1.ShadowPod{}, remotePod("remote", ended), nodeIP, later)
+	if c := condition(&evicted, corev1.PodReady); evicted.Phase != corev1.PodRunning || c.Status != corev1.ConditionFalse || c.Reason != ReasonRecreating {
+		t.Errorf("status of a pod that ended and is to be made again: %+v", evicted)
 	}
 	shadow := &v1alpha1.ShadowPod{Status: v1alpha1.ShadowPodStatus{Phase: corev1.PodSucceeded, Pod: &ended}}
 	done := PodStatus(localPod(ran), shadow, nil, nodeIP, later)
