@@ -37,6 +37,11 @@ func whatIsSeen(pod *corev1.Pod) seen {
 		// On rome, pods that were lost on milan count as restarts; and what
 		// milan's node mounts and allots is its own.
 		c.RestartCount, c.VolumeMounts, c.User, c.AllocatedResourcesStatus = 0, nil, nil, nil
+		// Milan adds requests of nothing, for its quota. Rome asked for none.
+		c.AllocatedResources = something(c.AllocatedResources)
+		if c.Resources != nil {
+			c.Resources = &corev1.ResourceRequirements{Requests: something(c.Resources.Requests), Limits: something(c.Resources.Limits)}
+		}
 		s.Containers = append(s.Containers, c)
 	}
 	slices.SortFunc(s.Containers, func(a, b corev1.ContainerStatus) int { return strings.Compare(a.Name, b.Name) })
@@ -47,6 +52,20 @@ func whatIsSeen(pod *corev1.Pod) seen {
 		}
 	}
 	return s
+}
+
+// something is what of some resources is more than nothing.
+func something(all corev1.ResourceList) corev1.ResourceList {
+	var some corev1.ResourceList
+	for name, amount := range all {
+		if !amount.IsZero() {
+			if some == nil {
+				some = corev1.ResourceList{}
+			}
+			some[name] = amount
+		}
+	}
+	return some
 }
 
 // isSameOnBothSides waits until rome sees of a pod what milan knows of it.
