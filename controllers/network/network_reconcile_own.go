@@ -17,6 +17,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	netutils "k8s.io/utils/net"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/apis/federation/validation"
@@ -206,7 +207,9 @@ func complete(spec v1alpha1.NetworkConfigSpec, said []v1alpha1.CIDRMapping) []v1
 		switch {
 		case at >= 0:
 			list = append(list, said[at])
-		case slices.ContainsFunc(said, func(m v1alpha1.CIDRMapping) bool { return isIPv6(m.CIDR) == isIPv6(cidr) }):
+		case slices.ContainsFunc(said, func(m v1alpha1.CIDRMapping) bool {
+			return netutils.IsIPv6CIDRString(m.CIDR) == netutils.IsIPv6CIDRString(cidr)
+		}):
 			return nil
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	netutils "k8s.io/utils/net"
 
 	"liqo.io/federation/apiserver/apis/federation"
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
@@ -121,13 +122,10 @@ func (r *reconciler) taken(fc *v1alpha1.ForeignCluster, publicKey string) (bool,
 func (r *reconciler) ranges(spec *v1alpha1.NetworkConfigSpec) []string {
 	ours := map[bool]bool{}
 	for _, text := range r.Settings.PodCIDRs {
-		ours[isIPv6(text)] = true
+		ours[netutils.IsIPv6CIDRString(text)] = true
 	}
-	return slices.DeleteFunc(slices.Concat(spec.PodCIDRs, spec.ExternalCIDRs), func(text string) bool { return !ours[isIPv6(text)] })
+	return slices.DeleteFunc(slices.Concat(spec.PodCIDRs, spec.ExternalCIDRs), func(text string) bool { return !ours[netutils.IsIPv6CIDRString(text)] })
 }
-
-// isIPv6 tells the family of a CIDR, by what no other one has.
-func isIPv6(cidr string) bool { return strings.Contains(cidr, ":") }
 
 // attempt is one to have ranges for a foreign cluster, in vain.
 type attempt struct {
