@@ -283,6 +283,12 @@ func addrOf(ip net.IP) netip.Addr {
 	return a.Unmap()
 }
 
+// cidrOf is a range as the libraries have it.
+func cidrOf(n *net.IPNet) netip.Prefix {
+	bits, _ := n.Mask.Size()
+	return netip.PrefixFrom(addrOf(n.IP), bits)
+}
+
 func netOf(p netip.Prefix) *net.IPNet {
 	return &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), p.Addr().BitLen())}
 }

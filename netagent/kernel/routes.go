@@ -51,8 +51,7 @@ func destination(r netlink.Route) netip.Prefix {
 		}
 		return netip.PrefixFrom(netip.IPv6Unspecified(), 0)
 	}
-	bits, _ := r.Dst.Mask.Size()
-	return netip.PrefixFrom(addrOf(r.Dst.IP), bits)
+	return cidrOf(r.Dst)
 }
 
 // ReplaceRoute writes a route.
@@ -130,8 +129,7 @@ func (n *Namespace) Rules() ([]model.Rule, error) {
 			if r.Protocol == model.RouteProtocol {
 				rule := model.Rule{Family: f, Priority: r.Priority, Table: r.Table, From: r.IifName}
 				if r.Src != nil {
-					bits, _ := r.Src.Mask.Size()
-					rule.Source = netip.PrefixFrom(addrOf(r.Src.IP), bits)
+					rule.Source = cidrOf(r.Src)
 				}
 				if r.Sport != nil {
 					rule.Port = int(r.Sport.Start)

@@ -143,8 +143,7 @@ func (n *Namespace) Tunnel(link string) (model.Tunnel, error) {
 			peer.Endpoint = netip.AddrPortFrom(addrOf(p.Endpoint.IP), uint16(p.Endpoint.Port))
 		}
 		for _, a := range p.AllowedIPs {
-			bits, _ := a.Mask.Size()
-			peer.AllowedIPs = append(peer.AllowedIPs, netip.PrefixFrom(addrOf(a.IP), bits))
+			peer.AllowedIPs = append(peer.AllowedIPs, cidrOf(&a))
 		}
 		t.Peers = append(t.Peers, peer)
 	}
