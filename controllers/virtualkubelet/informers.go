@@ -139,6 +139,23 @@ func (i *informers) standsFor(clusterID, node string) bool {
 	})
 }
 
+// nodes are the names of the virtual nodes that stand for a cluster.
+func (i *informers) nodes(clusterID string) []string {
+	// A lister of an informer returns no errors.
+	all, _ := i.virtualNodes.Lister().VirtualNodes(i.namespace).List(labels.Everything())
+	return nodeNames(all, clusterID)
+}
+
+func nodeNames(all []*v1alpha1.VirtualNode, clusterID string) []string {
+	var names []string
+	for _, vn := range all {
+		if vn.Spec.ClusterID == clusterID {
+			names = append(names, vn.Spec.NodeName)
+		}
+	}
+	return names
+}
+
 // patch is what the VirtualNode gives to the pods on the provider; nil if
 // nothing. When the VirtualNode is gone, its pods are about to go: what was to
 // stay home still does.

@@ -7,7 +7,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
+	"slices"
 	"strconv"
 
 	"github.com/virtual-kubelet/virtual-kubelet/log"
@@ -15,7 +17,9 @@ import (
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/time/rate"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
@@ -117,6 +121,7 @@ type kubelet struct {
 	twins     *twins
 	reflected *Reflections
 	network   *network
+	leftovers *leftovers
 	events    record.EventBroadcaster
 	// remapped tells that the NamespaceMap or a VirtualNode has changed.
 	remapped chan struct{}
@@ -148,11 +153,40 @@ func assemble(ctx context.Context, options *Options, clients *clients, own *Metr
 		metrics:     own,
 		changed:     make(chan struct{}, 1),
 	}
+	k.leftovers = &leftovers{
+		to: to, remote: clients.remote.Federation, clock: clock.RealClock{},
+		nodes: func(ctx context.Context) ([]string, error) {
+			list, err := clients.federation.FederationV1alpha1().VirtualNodes(options.Namespace).List(ctx, metav1.ListOptions{})
+			if err != nil {
+				return nil, err
+			}
+			all := make([]*v1alpha1.VirtualNode, len(list.Items))
+			for i := range list.Items {
+				all[i] = &list.Items[i]
+			}
+			return nodeNames(all, options.RemoteClusterID), nil
+		},
+		decides: func() bool {
+			vn := k.informers.deciding(options.RemoteClusterID)
+			return vn != nil && vn.Name == options.VirtualNode
+		},
+		twin: func(namespace string) string {
+			if t := k.twins.extent(namespace).twin; t != nil {
+				return t.remote
+			}
+			return ""
+		},
+		all:  func() []string { return slices.Collect(maps.Keys(k.twins.all())) },
+		wake: make(chan struct{}, 1), pending: sets.New[string](),
+	}
 	k.twins = &twins{
 		provider: options.ForeignCluster,
 		maps:     k.informers.maps.Lister().NamespaceMaps(options.Namespace),
 		start: func(mapping v1alpha1.NamespaceMapping) (*twin, error) {
-			return startTwin(ctx, clients.remote, mapping, to, k.pods.twinEvents())
+			events := k.pods.twinEvents()
+			synced := events.synced
+			events.synced = func(namespace string) { synced(namespace); k.leftovers.look(namespace) }
+			return startTwin(ctx, clients.remote, mapping, to, events)
 		},
 		changed: func(namespace string) { k.pods.enqueueNamespace(namespace) },
 	}
@@ -197,6 +231,7 @@ func assemble(ctx context.Context, options *Options, clients *clients, own *Metr
 	return k, k.informers.start(ctx, handlers{
 		pods: k.pods.localEvents(),
 		virtualNode: func() {
+			k.leftovers.nodesAre(k.informers.nodes(options.RemoteClusterID))
 			k.node.sync()
 			k.pods.repatch()
 			if k.network.changed() {
@@ -253,6 +288,7 @@ func (k *kubelet) lead(ctx context.Context, clients *clients) error {
 	group.Go(func() error { k.pods.run(ctx); return nil })
 	group.Go(func() error { k.node.run(ctx); return nil })
 	group.Go(func() error { k.reflected.run(ctx); return nil })
+	group.Go(func() error { k.leftovers.run(ctx); return nil })
 	group.Go(func() error { k.reflected.served.Run(ctx); return nil })
 	group.Go(func() error { return k.follow(ctx) })
 	return group.Wait()

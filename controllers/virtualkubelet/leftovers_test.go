@@ -1,0 +1,95 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package virtualkubelet
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	clienttesting "k8s.io/client-go/testing"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/controllers/virtualkubelet/reflect"
+	fedfake "liqo.io/federation/generated/clientset/versioned/fake"
+)
+
+func shadowOf(name string, labels map[string]string) *v1alpha1.ShadowPod {
+	return &v1alpha1.ShadowPod{ObjectMeta: metav1.ObjectMeta{Namespace: "demo-rome", Name: name, UID: types.UID(name), Labels: labels}}
+}
+
+func TestShadowPodsOfVirtualNodesThatAreGoneAreRemoved(t *testing.T) {
+	to := reflect.Destination{OriginID: "rome", DestinationID: "milan", NodeName: "liqo-milan"}
+	of := func(origin, node string) map[string]string {
+		labels := reflect.Destination{OriginID: origin, DestinationID: "milan", NodeName: node}.Labels()
+		if node == "" {
+			delete(labels, v1alpha1.LabelVirtualNode)
+		}
+		return labels
+	}
+	ending := shadowOf("ending", of("rome", "liqo-milan-2"))
+	ending.DeletionTimestamp, ending.Finalizers = &metav1.Time{Time: metav1.Now().Time}, []string{"test/stays"}
+	objects := []runtime.Object{
+		shadowOf("ours", of("rome", "liqo-milan")), shadowOf("sibling", of("rome", "liqo-milan-3")), shadowOf("gone", of("rome", "liqo-milan-2")),
+		shadowOf("other", of("naples", "liqo-milan-2")), shadowOf("by-hand", of("rome", "")), ending,
+	}
+	for _, test := range []struct {
+		name    string
+		decides bool
+		err     error
+		want    []string
+	}{
+		{"by the one that does it for all", true, nil, []string{"gone"}},
+		{"not by the others", false, nil, nil},
+		{"not while it is not known which are there", true, errors.New("no luck"), nil},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			provider := fedfake.NewSimpleClientset(objects...)
+			asked := make(chan struct{}, 10)
+			l := &leftovers{
+				to: to, remote: provider, clock: clocktesting.NewFakeClock(metav1.Now().Time),
+				nodes: func(context.Context) ([]string, error) {
+					return []string{"liqo-milan-3", "liqo-milan"}, test.err
+				},
+				decides: func() bool { asked <- struct{}{}; return test.decides },
+				twin:    func(string) string { return "demo-rome" },
+				all:     func() []string { return []string{"demo"} },
+				wake:    make(chan struct{}, 1), pending: sets.New[string](),
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			done := make(chan struct{})
+			go func() { defer close(done); l.run(ctx) }()
+			// That they come is nothing to look for, that one goes is.
+			l.nodesAre([]string{"liqo-milan", "liqo-milan-2", "liqo-milan-3"})
+			l.nodesAre([]string{"liqo-milan", "liqo-milan-3"})
+			<-asked
+			// It asks again when it has done what it was woken for.
+			l.look()
+			<-asked
+			cancel()
+			<-done
+			var deleted []string
+			for _, action := range provider.Actions() {
+				if deletion, ok := action.(clienttesting.DeleteActionImpl); ok {
+					deleted = append(deleted, deletion.GetName())
+					if uid := deletion.DeleteOptions.Preconditions.UID; uid == nil || string(*uid) != deletion.GetName() {
+						t.Errorf("another one of that name would be deleted: %v", uid)
+					}
+				}
+			}
+			if diff := cmp.Diff(test.want, deleted); diff != "" {
+				t.Errorf("deleted (-want +got):\n%s", diff)
+			}
+			if left := l.pending.Len() > 0; left != (test.err != nil) {
+				t.Errorf("it is tried again: %t", left)
+			}
+		})
+	}
+}
