@@ -6,8 +6,8 @@
 # borrows from milan, and a web server that was created on rome runs on milan.
 # Pods, nodes and Services of both find each other through a tunnel, also when the
 # gateway is killed. Then milan asks rome to lend as well, is refused, is accepted,
-# and gives it back. A shop of nine services follows, whose DaemonSet stays at
-# home. CLUSTERS=3 brings up naples as well, and pods that go there by the label
+# and gives it back. A shop of nine services over both follows, whose DaemonSet
+# stays at home. CLUSTERS=3 brings up naples as well, and pods that go there by the label
 # of its region. Each step can be repeated: running this again on a live playground
 # leaves what is there, and shows the rest anew.
 set -euo pipefail
@@ -332,15 +332,18 @@ shown rome get foreignclusters
 shown milan get foreignclusters,nodes
 shown rome get pods -n demo -o wide
 
-step 'A whole application: nine services, and a DaemonSet that stays at home'
+step 'A whole application over both clusters: nine services, and a DaemonSet that stays at home'
 rome create namespace shop --dry-run=client -o yaml | rome apply -f - >/dev/null
 if ! rome get namespaceoffloading offloading -n shop >/dev/null 2>&1; then
-  rome create --raw "${api}/namespaces/shop/namespaceoffloadings/offloading/offload" -f - <<<"${body}" >/dev/null
+  jq '.spec.podOffloadingStrategy = "LocalAndRemote"' <<<"${body}" |
+    rome create --raw "${api}/namespaces/shop/namespaceoffloadings/offloading/offload" -f - >/dev/null
 fi
 rome wait --for=jsonpath='{.status.phase}'=Ready --timeout=60s namespaceoffloading/offloading -n shop
 rome apply -n shop -f artifacts/samples/shop.yaml >"${logs}/shop.log"
 rome wait -n shop --for=condition=Available --timeout=120s deployments --all >>"${logs}/shop.log"
 rome wait -n shop --for=condition=Complete --timeout=120s job/seed >>"${logs}/shop.log"
+# Their autoscaler wants two, and each is to be on a node of its own.
+rome wait -n shop --for=jsonpath='{.status.availableReplicas}'=2 --timeout=120s deployment/recommend >>"${logs}/shop.log"
 shown rome get pods -n shop -o wide
 twin=$(rome get namespaceoffloading offloading -n shop -o jsonpath='{.status.remoteNamespaceName}')
 shown milan get pods,services,ingresses -n "${twin}"
