@@ -41,6 +41,9 @@ const (
 	// lookAgain is how long after the deletion of a shadow pod that was never
 	// seen it is looked for, and again.
 	lookAgain = 2 * time.Second
+	// unseenPatience is how long one that was created is believed to be there
+	// without having been seen.
+	unseenPatience = 10 * time.Second
 
 	// So many warnings a second are passed on, after a burst of so many.
 	warningsPerSecond, warningsAtOnce = 20, 500
@@ -279,8 +282,8 @@ func (p *Pods) shadow(t *twin, key cache.ObjectName) *v1alpha1.ShadowPod {
 	if shadow := t.shadow(key.Name); shadow != nil {
 		return shadow
 	}
-	if created, ok := p.created.Load(key); ok && created.(*v1alpha1.ShadowPod).Namespace == t.remote {
-		return created.(*v1alpha1.ShadowPod)
+	if created, ok := p.created.Load(key); ok && created.(creation).Namespace == t.remote {
+		return created.(creation).ShadowPod
 	}
 	p.deleted.Delete(key)
 	return nil

@@ -70,6 +70,11 @@ func (p *Pods) reconcile(ctx context.Context, key cache.ObjectName) error {
 	case shadow.DeletionTimestamp != nil:
 		return nil
 	}
+	if p.overdue(key, shadow) {
+		if err := p.awaitUnseen(ctx, key, shadow); err != nil {
+			return err
+		}
+	}
 	refused, updateErr := p.update(ctx, pod, shadow)
 	if there != nil && reflect.OriginUID(there) != pod.UID {
 		there = nil
@@ -134,7 +139,8 @@ func (p *Pods) create(ctx context.Context, key cache.ObjectName, pod *corev1.Pod
 	// The cache may have seen it before we did; its event then came too early
 	// to clear what is stored here.
 	trimmed, _ := trimShadowPod(created)
-	p.created.Store(key, trimmed)
+	p.created.Store(key, creation{trimmed.(*v1alpha1.ShadowPod), p.clock.Now()})
+	p.queue.AddAfter(key, unseenPatience)
 	if t.shadow(key.Name) != nil {
 		p.created.Delete(key)
 	}

@@ -371,3 +371,32 @@ func TestRoomBecomesFreeWhenAShadowPodEndsOrGoes(t *testing.T) {
 		t.Errorf("room became free %d times more, and %d that had ended went", len(freed), len(tidied))
 	}
 }
+
+// A watch that is broken while a shadow pod comes and goes tells of neither.
+func TestAShadowPodThatIsNeverSeenIsBelievedInForAMoment(t *testing.T) {
+	s := newSender(t, func(string) error { return nil })
+	clock := clocktesting.NewFakePassiveClock(metav1.Now().Time)
+	s.clock = clock
+	pod := localPod("web")
+	key := cache.MetaObjectToName(pod)
+	if err := s.create(t.Context(), key, pod, s.twin); err != nil {
+		t.Fatal(err)
+	}
+	created := s.shadow(s.twin, key)
+	if created == nil || s.overdue(key, created) {
+		t.Fatalf("it was created just now: %v", created)
+	}
+	clock.SetTime(clock.Now().Add(unseenPatience))
+	if !s.overdue(key, created) {
+		t.Error("it is believed in for ever")
+	}
+	if err := s.awaitUnseen(t.Context(), key, created); err != nil || s.shadow(s.twin, key) != created {
+		t.Errorf("it is there, and given up: %v", err)
+	}
+	if err := s.provider.FederationV1alpha1().ShadowPods(created.Namespace).Delete(t.Context(), created.Name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.awaitUnseen(t.Context(), key, created); err != nil || s.shadow(s.twin, key) != nil {
+		t.Errorf("it is gone, and not asked for again: %v", err)
+	}
+}

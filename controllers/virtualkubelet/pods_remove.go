@@ -6,6 +6,7 @@ package virtualkubelet
 import (
 	"context"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -96,7 +97,19 @@ func (p *Pods) deleteShadow(ctx context.Context, key cache.ObjectName, shadow *v
 // alone.
 func (p *Pods) unseen(key cache.ObjectName, shadow *v1alpha1.ShadowPod) bool {
 	created, ok := p.created.Load(key)
-	return ok && created.(*v1alpha1.ShadowPod).UID == shadow.UID
+	return ok && created.(creation).UID == shadow.UID
+}
+
+// overdue tells whether that has been so for too long.
+func (p *Pods) overdue(key cache.ObjectName, shadow *v1alpha1.ShadowPod) bool {
+	created, ok := p.created.Load(key)
+	return ok && created.(creation).UID == shadow.UID && p.clock.Since(created.(creation).at) >= unseenPatience
+}
+
+// creation is a shadow pod as the answer to its creation told it, and when.
+type creation struct {
+	*v1alpha1.ShadowPod
+	at time.Time
 }
 
 // awaitUnseen asks whether a shadow pod is gone that was never seen: one that
@@ -108,7 +121,9 @@ func (p *Pods) awaitUnseen(ctx context.Context, key cache.ObjectName, shadow *v1
 	live, err := p.remote.Federation.FederationV1alpha1().ShadowPods(shadow.Namespace).Get(ctx, shadow.Name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err) || err == nil && live.UID != shadow.UID:
-		p.created.CompareAndDelete(key, shadow)
+		if created, ok := p.created.Load(key); ok && created.(creation).UID == shadow.UID {
+			p.created.CompareAndDelete(key, created)
+		}
 		p.queue.Add(key)
 	case err != nil:
 		return fmt.Errorf("looking for the shadow pod on %s: %w", p.provider, err)
