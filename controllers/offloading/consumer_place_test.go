@@ -306,3 +306,25 @@ func TestPodsThatMayRunAnywhereAreNotWatched(t *testing.T) {
 		t.Errorf("it looks again after %s, %q is forgotten, and the condition is %+v", again, forgotten, inPlace)
 	}
 }
+
+func TestTheOwnerIsToldOnceThatAProviderDoesNotTakeTheNamespace(t *testing.T) {
+	p := newPlaced(t, v1alpha1.Warn, func(*corev1.Pod) error { return nil })
+	refused := mapWith("shop")
+	refused.Status.Namespaces[0].Phase, refused.Status.Namespaces[0].Message = v1alpha1.NamespaceMappingConflict, "there is one of that name"
+	if err := p.fedInf.Federation().V1alpha1().NamespaceMaps().Informer().GetIndexer().Update(refused); err != nil {
+		t.Fatal(err)
+	}
+	for pass, want := range [][]string{{"NamespaceConflict"}, nil} {
+		p.reconcile(t)
+		if diff := cmp.Diff(want, p.told()); diff != "" {
+			t.Errorf("events of pass %d (-want +got):\n%s", pass, diff)
+		}
+		written, err := p.world.federation.FederationV1alpha1().NamespaceOffloadings("shop").Get(t.Context(), v1alpha1.NamespaceOffloadingName, metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := p.fedInf.Federation().V1alpha1().NamespaceOffloadings().Informer().GetIndexer().Update(written); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

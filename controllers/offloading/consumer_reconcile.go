@@ -60,8 +60,12 @@ func (c *Consumer) reconcileOffloading(ctx context.Context, namespace string) (t
 		return pollInterval, err
 	}
 	misplaced := around.misplaced(pods)
-	if _, err := c.commitStatus(ctx, offloading, standings, summary(standings), c.inPlace(offloading, misplaced, around.selectorErr)); err != nil {
+	changed, err := c.commitStatus(ctx, offloading, standings, summary(standings), c.inPlace(offloading, misplaced, around.selectorErr))
+	if err != nil {
 		return 0, err
+	}
+	if changed {
+		c.tellFailures(offloading, standings)
 	}
 	for _, s := range standings {
 		if s.asked && !s.selected && !s.inhabited {

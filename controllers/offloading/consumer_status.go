@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -36,7 +37,7 @@ type standing struct {
 func (s standing) ready() (status metav1.ConditionStatus, reason, message string) {
 	switch {
 	case s.answer != nil && s.answer.Phase == v1alpha1.NamespaceMappingReady && s.selected:
-		return metav1.ConditionTrue, "NamespaceReady", ""
+		return metav1.ConditionTrue, "RemoteNamespaceCreated", ""
 	case s.answer != nil && s.answer.Phase == v1alpha1.NamespaceMappingReady && s.pods > 0:
 		return metav1.ConditionFalse, "PodsRemain", "Pods of the namespace are still there; its twin goes when they are gone."
 	case s.answer != nil && s.answer.Phase == v1alpha1.NamespaceMappingReady:
@@ -61,6 +62,23 @@ func (s standing) failed() bool {
 		return true
 	}
 	return false
+}
+
+// tellFailures tells the owner of a namespace of each cluster that does not take
+// it, once that is so.
+func (c *Consumer) tellFailures(offloading *v1alpha1.NamespaceOffloading, standings []standing) {
+	before := map[string]string{}
+	for _, cluster := range offloading.Status.Clusters {
+		if ready := meta.FindStatusCondition(cluster.Conditions, v1alpha1.ConditionReady); ready != nil {
+			before[cluster.Name] = ready.Reason
+		}
+	}
+	for _, s := range standings {
+		_, reason, message := s.ready()
+		if s.selected && s.answer != nil && s.failed() && before[s.cluster] != reason {
+			c.events.Eventf(offloading, corev1.EventTypeWarning, "Namespace"+reason, "%s does not have the namespace: %s", s.cluster, message)
+		}
+	}
 }
 
 // summary is the phase of a namespace that stands like this.
