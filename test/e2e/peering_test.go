@@ -297,7 +297,7 @@ func tables(t *testing.T) {
 		{milan, "get rr -n " + tenantOfRome, [][]string{{"NAME", "LOCAL", "STATUS", "CPU", "MEMORY", "PODS", "AGE"}, {"rome", "false", "Accepted", "*", "*", "*", "*"}}},
 		{rome, "get ro -n " + peerNamespace, [][]string{{"NAME", "LOCAL", "STATUS", "CPU", "MEMORY", "PODS", "AGE"}, {"milan", "false", "Accepted", "*", "*", "*", "*"}}},
 		{milan, "get ro -n " + tenantOfRome, [][]string{{"NAME", "LOCAL", "STATUS", "CPU", "MEMORY", "PODS", "AGE"}, {"milan", "true", "Accepted", "*", "*", "*", "*"}}},
-		{rome, "get vn -n " + peerNamespace, [][]string{{"NAME", "CLUSTER", "NODE", "READY", "PODS", "CPU", "MEMORY", "AGE"}, {"milan", "*", virtualNode, "True", "*", "*", "*", "*"}}},
+		{rome, "get vn -n " + peerNamespace, [][]string{{"NAME", "CLUSTER", "NODE", "READY", "SINCE", "PODS", "CPU", "MEMORY", "AGE"}, {"milan", "*", virtualNode, "True", "*", "*", "*", "*", "*"}}},
 	} {
 		t.Run(test.cluster.Name+" "+test.command, func(t *testing.T) {
 			eventually(t, soon, show(test.want), func(ctx context.Context) (bool, string, error) {

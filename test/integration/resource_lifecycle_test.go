@@ -392,9 +392,11 @@ func (r resourceRun) prints(t *testing.T) {
 		if age := slices.Index(r.header, "AGE") + 1; age > 0 && age < len(cells) {
 			cells = slices.Delete(cells, age, age+1)
 		}
-		if expires := slices.Index(r.header, "EXPIRES") + 1; expires > 0 && expires < len(cells) {
-			// It counts down.
-			cells[expires] = r.row[expires-1]
+		// These count.
+		for _, name := range []string{"EXPIRES", "SINCE"} {
+			if at := slices.Index(r.header, name) + 1; at > 0 && at < len(cells) {
+				cells[at] = r.row[at-1]
+			}
 		}
 		if diff := cmp.Diff(append([]string{r.name}, r.row...), cells); diff != "" {
 			t.Errorf("the row differs (-want +got):\n%s", diff)

@@ -31,6 +31,12 @@ var table = store.Table[*federation.VirtualNode]{
 		}
 		return string(metav1.ConditionUnknown)
 	}},
+	{Name: "Since", Description: "for how long that has been so", Cell: func(n *federation.VirtualNode) any {
+		if ready := meta.FindStatusCondition(n.Status.Conditions, federation.ConditionReady); ready != nil {
+			return store.Age(ready.LastTransitionTime)
+		}
+		return store.None
+	}},
 	{Name: "Pods", Description: "how many pods are bound to the node, of how many", Cell: func(n *federation.VirtualNode) any {
 		return fmt.Sprintf("%d/%s", n.Status.Pods, store.Quantity(n.Spec.Resources, corev1.ResourcePods))
 	}},
