@@ -1,0 +1,31 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package integration
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"testing"
+
+	"liqo.io/federation/test/integration/framework"
+)
+
+// What is shown to others is taken as it is.
+func TestSamplesOfOurKindsAreTaken(t *testing.T) {
+	env := framework.Get(t)
+	namespace := env.MakeNamespace(t)
+	named := regexp.MustCompile(`(?m)^  namespace: .*$`)
+	for _, name := range []string{"lending", "namespaceoffloading", "peeringtoken", "virtualnode"} {
+		t.Run(name, func(t *testing.T) {
+			manifest, err := os.ReadFile(filepath.Join("..", "..", "artifacts", "samples", name+".yaml"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			// Those in namespaces go to one that is there.
+			text := named.ReplaceAllString(string(manifest), "  namespace: "+namespace)
+			env.Kubectl(t, text, "apply", "--server-side", "--validate=strict", "--dry-run=server", "-f", "-")
+		})
+	}
+}
