@@ -18,6 +18,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/test/harness"
 )
 
 // runBudgeted runs a Deployment on the virtual node, of whose pods a
@@ -85,6 +86,44 @@ func drainsTheVirtualNode(t *testing.T) {
 	kubectl(t, rome, "uncordon", virtualNode)
 	podReady(t, rome, stays.namespace, "waits")
 	podReady(t, milan, stays.twin, "waits")
+}
+
+// cordonsTheCluster takes a whole cluster out of service and back, first on the
+// side that borrows, then on the one that lends: pods that run go on, and new ones
+// wait until it is over.
+func cordonsTheCluster(t *testing.T) {
+	o := serving(t)
+	run := containerRun(podReady(t, milan, o.twin, "web"))
+	for _, side := range []struct {
+		cluster *harness.Cluster
+		peer    string
+		seen    string
+		isSeen  func(*corev1.Node) bool
+	}{
+		{rome, "milan", "be cordoned", func(node *corev1.Node) bool { return node.Spec.Unschedulable }},
+		{milan, "rome", "have room for no pod", func(node *corev1.Node) bool { return node.Status.Allocatable.Pods().IsZero() }},
+	} {
+		t.Cleanup(func() {
+			side.cluster.Kubectl(context.WithoutCancel(t.Context()), "patch", "fc", side.peer, "--type=merge", "-p", `{"spec":{"cordoned":null}}`)
+		})
+		kubectl(t, side.cluster, "patch", "fc", side.peer, "--type=merge", "-p", `{"spec":{"cordoned":true}}`)
+		eventually(t, soon, "node "+virtualNode+" to "+side.seen, func(ctx context.Context) (bool, string, error) {
+			node, err := rome.Kube.CoreV1().Nodes().Get(ctx, virtualNode, metav1.GetOptions{})
+			if err != nil {
+				return false, "", err
+			}
+			return side.isSeen(node), show(node.Status.Allocatable), nil
+		})
+		waits := "on-" + side.cluster.Name
+		runPod(t, o.namespace, waits, podSpec("serve"))
+		podThat(t, rome, o.namespace, waits, "be unschedulable", func(p *corev1.Pod) bool { return whereIs(p) == "unschedulable" })
+		kubectl(t, side.cluster, "patch", "fc", side.peer, "--type=merge", "-p", `{"spec":{"cordoned":null}}`)
+		podReady(t, rome, o.namespace, waits)
+		podReady(t, milan, o.twin, waits)
+	}
+	if now := containerRun(podReady(t, milan, o.twin, "web")); now != run {
+		t.Errorf("a pod that ran was disturbed: %s before, %s after", run, now)
+	}
 }
 
 // leastAvailable watches a Deployment until it is called, and tells how few

@@ -58,6 +58,18 @@ func unoffloadBringsPodsHome(t *testing.T) {
 	}
 }
 
+// deletedNamespacesLeaveNothing deletes an offloaded namespace as a whole, while
+// something runs next door.
+func deletedNamespacesLeaveNothing(t *testing.T) {
+	o := offloaded(t, remote)
+	runDeployment(t, o.namespace, "web", 2, podSpec("serve"))
+	kubectl(t, rome, "delete", "namespace", o.namespace, "--timeout=110s")
+	eventually(t, soon, "the twin to be gone", func(ctx context.Context) (bool, string, error) {
+		_, err := milan.Kube.CoreV1().Namespaces().Get(ctx, o.twin, metav1.GetOptions{})
+		return gone(err)
+	})
+}
+
 // preferringTheVirtualNode is what runs next door as long as it may.
 func preferringTheVirtualNode() corev1.PodSpec {
 	spec := podSpec("serve")

@@ -8,6 +8,7 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"maps"
 	"testing"
 	"time"
 
@@ -26,6 +27,29 @@ func providerUnreachableForAMinute(t *testing.T) {
 	untouched := runDeployment(t, o.namespace, "untouched", 1, podSpec("serve"))[0]
 	lost := runDeployment(t, o.namespace, "lost", 1, podSpec("serve"))[0]
 	unwanted := runReadyPod(t, o.namespace, "unwanted", podSpec("serve"))
+	settings := func(name, value string) *corev1.ConfigMap {
+		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}, Data: map[string]string{"key": value}}
+	}
+	own, copies := rome.Kube.CoreV1().ConfigMaps(o.namespace), milan.Kube.CoreV1().ConfigMaps(o.twin)
+	settingsAre := func(want map[string]string) {
+		t.Helper()
+		eventually(t, soon, "milan to have the settings of rome", func(ctx context.Context) (bool, string, error) {
+			list, err := copies.List(ctx, metav1.ListOptions{})
+			if err != nil {
+				return false, "", err
+			}
+			got := map[string]string{}
+			for _, one := range list.Items {
+				if value, ok := one.Data["key"]; ok {
+					got[one.Name] = value
+				}
+			}
+			return maps.Equal(got, want), show(got), nil
+		})
+	}
+	must(own.Create(t.Context(), settings("changes", "before"), metav1.CreateOptions{}))(t)
+	must(own.Create(t.Context(), settings("goes", "before"), metav1.CreateOptions{}))(t)
+	settingsAre(map[string]string{"changes": "before", "goes": "before"})
 	untouchedThere := podReady(t, milan, o.twin, untouched.Name)
 	lostThere := podReady(t, milan, o.twin, lost.Name)
 
@@ -34,6 +58,9 @@ func providerUnreachableForAMinute(t *testing.T) {
 
 	// The consumer's wishes wait, and so does its node.
 	kubectl(t, rome, "delete", "pod", "unwanted", "-n", o.namespace, "--wait=false")
+	must(own.Update(t.Context(), settings("changes", "after"), metav1.UpdateOptions{}))(t)
+	must(own.Create(t.Context(), settings("comes", "after"), metav1.CreateOptions{}))(t)
+	kubectl(t, rome, "delete", "configmap", "goes", "-n", o.namespace)
 	eventually(t, outage, "node "+virtualNode+" to be NotReady", func(ctx context.Context) (bool, string, error) {
 		node, err := rome.Kube.CoreV1().Nodes().Get(ctx, virtualNode, metav1.GetOptions{})
 		if err != nil {
@@ -78,6 +105,7 @@ func providerUnreachableForAMinute(t *testing.T) {
 		return nodeReady(node), show(node.Status.Conditions), nil
 	})
 	t.Logf("the node was Ready %s after the healing", time.Since(healed).Round(time.Second))
+	settingsAre(map[string]string{"changes": "after", "comes": "after"})
 	podGone(t, rome, o.namespace, unwanted.Name)
 	podGone(t, milan, o.twin, unwanted.Name)
 	for _, pod := range []corev1.Pod{untouched, lost} {
