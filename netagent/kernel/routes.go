@@ -127,7 +127,7 @@ func (n *Namespace) Rules() ([]model.Rule, error) {
 		}
 		for _, r := range all {
 			if r.Protocol == model.RouteProtocol {
-				rule := model.Rule{Family: f, Priority: r.Priority, Table: r.Table, From: r.IifName}
+				rule := model.Rule{Family: f, Priority: r.Priority, Table: r.Table, From: r.IifName, Goto: max(r.Goto, 0)}
 				if r.Src != nil {
 					rule.Source = cidrOf(r.Src)
 				}
@@ -155,6 +155,9 @@ func (n *Namespace) rule(doing string, r model.Rule, do func(*netlink.Rule) erro
 	rule := netlink.NewRule()
 	rule.Family, rule.Priority, rule.Table = families[r.Family], r.Priority, r.Table
 	rule.IifName, rule.Protocol = r.From, model.RouteProtocol
+	if r.Goto != 0 {
+		rule.Goto = r.Goto
+	}
 	if r.Source.IsValid() {
 		rule.Src = netOf(r.Source)
 	}

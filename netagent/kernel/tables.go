@@ -56,7 +56,8 @@ func (n *Namespace) backend() (backend, error) {
 
 // choose chooses one of the kinds of iptables by what they hold: the one where
 // kubelet leaves its marks, else the one with more rules, else nft. A node may
-// lack either, and IPv6. The error is that of nft where none works.
+// lack either, and IPv6. Where nft does not work, legacy has to hold something: a
+// failure may be over in a moment, and what is chosen stays. The error is nft's.
 func choose(save func(backend, model.Family) (string, error)) (backend, error) {
 	var failed error
 	rules := make(map[backend]int)
@@ -75,13 +76,14 @@ func choose(save func(backend, model.Family) (string, error)) (backend, error) {
 			rules[b] += strings.Count(out, "\n-A ")
 		}
 	}
-	if len(rules) == 0 {
-		return "", failed
-	}
-	if held, works := rules[nft]; works && held >= rules[legacy] {
+	held, works := rules[nft]
+	switch {
+	case rules[legacy] > held:
+		return legacy, nil
+	case works:
 		return nft, nil
 	}
-	return legacy, nil
+	return "", failed
 }
 
 // Chains returns our chains and the jumps to them.

@@ -41,7 +41,7 @@ func TestTheIptablesOfTheNodesOtherComponentsAreUsed(t *testing.T) {
 		{name: "where kubelet leaves its marks", nft4: more, nft6: more, legacy4: kubelets, legacy6: none, want: legacy},
 		{name: "without legacy", nft4: some, nft6: some, want: nft},
 		{name: "without nft", legacy4: some, legacy6: some, want: legacy},
-		{name: "without nft, and nothing in the other", legacy4: none, want: legacy},
+		{name: "without nft, and nothing in the other", legacy4: none, legacy6: none},
 		{name: "without IPv6", nft4: some, legacy4: more, want: legacy},
 		{name: "with marks and without IPv6", nft4: none, legacy4: kubelets, want: legacy},
 		{name: "without any"},

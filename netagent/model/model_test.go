@@ -99,11 +99,11 @@ func TestAGatewaysNodeLeadsIntoItsNamespaceAndBackToTheNodes(t *testing.T) {
 		t.Errorf("routes (-want +got):\n%s", diff)
 	}
 	rules := []Rule{
-		{Family: IPv4, Priority: 479, Table: MainTable, From: "lo", Port: 51820},
-		{Family: IPv4, Priority: 479, Table: MainTable, Source: prefix("192.168.1.1/32"), Port: 51820},
+		{Family: IPv4, Priority: 479, Goto: 481, From: "lo", Port: 51820},
+		{Family: IPv4, Priority: 479, Goto: 481, Source: prefix("192.168.1.1/32"), Port: 51820},
 		{Family: IPv4, Priority: 480, Table: PeersTable},
 		{Family: IPv4, Priority: 481, Table: NodesTable, From: "liqo.host"},
-		{Family: IPv6, Priority: 479, Table: MainTable, From: "lo", Port: 51820},
+		{Family: IPv6, Priority: 479, Goto: 481, From: "lo", Port: 51820},
 		{Family: IPv6, Priority: 480, Table: PeersTable},
 		{Family: IPv6, Priority: 481, Table: NodesTable, From: "liqo.host"},
 	}

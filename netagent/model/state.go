@@ -128,7 +128,7 @@ type Route struct {
 	MTU int // 0: that of the link
 }
 
-// Rule sends lookups to a table.
+// Rule sends lookups to a table, or past other rules.
 type Rule struct {
 	Family   Family
 	Priority int
@@ -139,6 +139,9 @@ type Rule struct {
 	Source netip.Prefix
 	// Port is the UDP port that packets come from; 0: every lookup.
 	Port int
+	// Goto is the priority of the rule to go on with, in place of a table; 0: the
+	// table.
+	Goto int
 }
 
 // Tunnel is the configuration of WireGuard.
