@@ -116,6 +116,7 @@ func TestValidateVirtualNode(t *testing.T) {
 	}
 	spec := map[string]wrong[*federation.VirtualNode]{
 		"no resources":                     {func(n *federation.VirtualNode) { n.Spec.Resources = nil }, []string{"spec.resources"}},
+		"a node like others":               {func(n *federation.VirtualNode) { n.Spec.NodeName = "milan" }, []string{"spec.nodeName"}},
 		"a path as an offer":               {func(n *federation.VirtualNode) { n.Spec.OfferName = "a/b" }, []string{"spec.offerName"}},
 		"a path as an offered node":        {func(n *federation.VirtualNode) { n.Spec.OfferedNode = "a/b" }, []string{"spec.offeredNode"}},
 		"an offered node without an offer": {func(n *federation.VirtualNode) { n.Spec.OfferName = "" }, []string{"spec.offerName"}},
@@ -124,13 +125,12 @@ func TestValidateVirtualNode(t *testing.T) {
 	}
 	runCreate(t, good, ValidateVirtualNode, spec)
 	for name, test := range map[string]wrong[*federation.VirtualNode]{
-		"no node":            {func(n *federation.VirtualNode) { n.Spec.NodeName = "" }, []string{"spec.nodeName"}},
-		"a node like others": {func(n *federation.VirtualNode) { n.Spec.NodeName = "milan" }, []string{"spec.nodeName"}},
-		"a long node":        {func(n *federation.VirtualNode) { n.Spec.NodeName = strings.Repeat("n", 64) }, []string{"spec.nodeName"}},
-		"another node":       {func(n *federation.VirtualNode) { n.Spec.NodeName = "rome-cp" }, []string{"spec.nodeName"}},
-		"another offered":    {func(n *federation.VirtualNode) { n.Spec.OfferedNode = "b" }, []string{"spec.offeredNode"}},
-		"another cluster":    {func(n *federation.VirtualNode) { n.Spec.ClusterID = romeID }, []string{"spec.clusterID"}},
-		"no cluster at all":  {func(n *federation.VirtualNode) { n.Spec.ClusterID = "" }, []string{"spec.clusterID"}},
+		"no node":           {func(n *federation.VirtualNode) { n.Spec.NodeName = "" }, []string{"spec.nodeName"}},
+		"a long node":       {func(n *federation.VirtualNode) { n.Spec.NodeName = strings.Repeat("n", 64) }, []string{"spec.nodeName"}},
+		"another node":      {func(n *federation.VirtualNode) { n.Spec.NodeName = "rome-cp" }, []string{"spec.nodeName"}},
+		"another offered":   {func(n *federation.VirtualNode) { n.Spec.OfferedNode = "b" }, []string{"spec.offeredNode"}},
+		"another cluster":   {func(n *federation.VirtualNode) { n.Spec.ClusterID = romeID }, []string{"spec.clusterID"}},
+		"no cluster at all": {func(n *federation.VirtualNode) { n.Spec.ClusterID = "" }, []string{"spec.clusterID"}},
 	} {
 		spec[name] = test
 	}

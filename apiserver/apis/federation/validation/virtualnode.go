@@ -20,6 +20,10 @@ const maxNodeName = 63
 // ValidateVirtualNode tells what is wrong with a new virtual node.
 func ValidateVirtualNode(node *federation.VirtualNode) field.ErrorList {
 	errs := clusterMetadata(node, true)
+	// Those that are older may be called otherwise.
+	if name := node.Spec.NodeName; name != "" && !strings.HasPrefix(name, v1alpha1.VirtualNodePrefix) {
+		errs = append(errs, field.Invalid(specPath.Child("nodeName"), name, fmt.Sprintf("must begin with %s: virtual kubelets may write about the pods of no other nodes", v1alpha1.VirtualNodePrefix)))
+	}
 	return append(errs, virtualNodeSpec(&node.Spec)...)
 }
 
@@ -49,23 +53,12 @@ func ValidateVirtualNodeStatusUpdate(node, old *federation.VirtualNode) field.Er
 	return append(errs, conditions(node.Status.Conditions, statusPath.Child("conditions"))...)
 }
 
-// nodeName checks the name of a virtual node.
-func nodeName(name string, path *field.Path) field.ErrorList {
-	if errs := subdomain(name, path); len(errs) > 0 {
-		return errs
-	}
-	switch {
-	case len(name) > maxNodeName:
-		return field.ErrorList{field.TooLong(path, "", maxNodeName)}
-	case !strings.HasPrefix(name, v1alpha1.VirtualNodePrefix):
-		return field.ErrorList{field.Invalid(path, name, fmt.Sprintf("must begin with %s: virtual kubelets may write about the pods of no other nodes", v1alpha1.VirtualNodePrefix))}
-	}
-	return nil
-}
-
 func virtualNodeSpec(spec *federation.VirtualNodeSpec) field.ErrorList {
 	errs := requiredClusterID(spec.ClusterID, specPath.Child("clusterID"))
-	errs = append(errs, nodeName(spec.NodeName, specPath.Child("nodeName"))...)
+	errs = append(errs, subdomain(spec.NodeName, specPath.Child("nodeName"))...)
+	if len(spec.NodeName) > maxNodeName {
+		errs = append(errs, field.TooLong(specPath.Child("nodeName"), "", maxNodeName))
+	}
 	errs = append(errs, optional(spec.OfferName, specPath.Child("offerName"), subdomain)...)
 	errs = append(errs, optional(spec.OfferedNode, specPath.Child("offeredNode"), dnsLabel)...)
 	if spec.OfferedNode != "" && spec.OfferName == "" {
