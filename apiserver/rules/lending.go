@@ -53,6 +53,7 @@ func isDomain(name string) bool {
 	if slices.Contains(domains, name) {
 		return true
 	}
-	_, managed := publicsuffix.PublicSuffix(name)
+	// Of some countries the list has what is below their domain alone.
+	_, managed := publicsuffix.PublicSuffix("x." + name)
 	return managed
 }

@@ -97,6 +97,8 @@ func TestProviderKeepsItsOwnNames(t *testing.T) {
 		"io":                    true,
 		"uk":                    true,
 		"arpa":                  true,
+		"np":                    true,
+		"ck":                    true,
 		"xn--p1ai":              true,
 		"internal":              true,
 		"svc":                   true,
