@@ -29,11 +29,15 @@ func (p Placement) Stranded(pod *corev1.Pod) string {
 	if strategy != v1alpha1.Remote && strategy != v1alpha1.Local && mountsClaims(pod) {
 		strategy = v1alpha1.Local
 	}
+	abroad := toleratesVirtualNodes(pod)
 	switch {
+	case strategy == v1alpha1.Local && !abroad:
+		// No virtual node takes it, whatever it asks for.
+		return ""
+	case strategy != v1alpha1.Local && !abroad:
+		return "it was made for nodes of this cluster alone."
 	case !heldTo(pod, p.alternatives(strategy)):
 		return "it was made for other nodes than those that it may have now."
-	case strategy != v1alpha1.Local && !toleratesVirtualNodes(pod):
-		return "it was made for nodes of this cluster alone."
 	}
 	return ""
 }
@@ -42,7 +46,7 @@ func (p Placement) Stranded(pod *corev1.Pod) string {
 // another cluster, though its namespace comes home, and another one would be made
 // in its place.
 func StrandedAbroad(pod *corev1.Pod) bool {
-	return waits(pod) && !heldTo(pod, Placement{}.alternatives(v1alpha1.Local))
+	return waits(pod) && toleratesVirtualNodes(pod) && !heldTo(pod, Placement{}.alternatives(v1alpha1.Local))
 }
 
 // waits tells whether a pod has no node yet, and somebody makes another one when

@@ -78,6 +78,8 @@ func TestPodsComeHomeByEviction(t *testing.T) {
 	ending.DeletionTimestamp, ending.Finalizers = &metav1.Time{Time: noon}, []string{"test/stays"}
 	waiting, homebound := nextDoor("waiting", "full", time.Hour), nextDoor("homebound", "full", time.Hour)
 	waiting.Spec.NodeName, homebound.Spec.NodeName = "", ""
+	waiting.Spec.Tolerations = []corev1.Toleration{{Key: v1alpha1.TaintVirtualNode, Operator: corev1.TolerationOpExists}}
+	homebound.Spec.Tolerations = waiting.Spec.Tolerations
 	homebound.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
 		NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{
 			{Key: v1alpha1.LabelType, Operator: corev1.NodeSelectorOpNotIn, Values: []string{v1alpha1.TypeVirtualNode}},
@@ -142,7 +144,7 @@ func TestWhoLeavesIsToldWhatIsWaitedForAndUntilWhen(t *testing.T) {
 	if _, told := p.leave(t); told.Reason != "Evicting" || !strings.Contains(told.Message, until) {
 		t.Errorf("first the condition is %+v", told)
 	}
-	if event := <-p.world.events.Events; !strings.Contains(event, "Pod a stays on node liqo-milan for now") || !strings.Contains(event, "The disruption budget web needs 2") {
+	if event := <-p.world.events.Events; !strings.Contains(event, "Pod a is not evicted from node liqo-milan for now") || !strings.Contains(event, "The disruption budget web needs 2") {
 		t.Errorf("the event is %q", event)
 	}
 	if _, told := p.leave(t); told.Reason != "EvictionBlocked" || !strings.Contains(told.Message, "2 pod(s)") || !strings.Contains(told.Message, until) {

@@ -253,7 +253,7 @@ func TestABudgetIsAskedLessAndLessOften(t *testing.T) {
 func TestABlockedEvictionNamesTheBudget(t *testing.T) {
 	p := newPlaced(t, v1alpha1.Evict, tooMany, running("a", "web", time.Hour))
 	p.reconcile(t)
-	if event := <-p.world.events.Events; !strings.Contains(event, "The disruption budget web needs 2") || !strings.Contains(event, "Pod a stays on node worker") {
+	if event := <-p.world.events.Events; !strings.Contains(event, "The disruption budget web needs 2") || !strings.Contains(event, "Pod a is not evicted from node worker") {
 		t.Errorf("the event is %q", event)
 	}
 }

@@ -56,7 +56,10 @@ func (c *Consumer) reconcileOffloading(ctx context.Context, namespace string) (t
 	}
 	if !complete {
 		// The arrival of pods is an event, their absence is not.
-		_, err := c.commitStatus(ctx, offloading, standings, summary(standings), nil)
+		changed, err := c.commitStatus(ctx, offloading, standings, summary(standings), nil)
+		if changed {
+			c.tellFailures(offloading, standings)
+		}
 		return pollInterval, err
 	}
 	misplaced := around.misplaced(pods)

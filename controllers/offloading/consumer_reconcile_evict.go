@@ -98,10 +98,10 @@ func (c *Consumer) evict(ctx context.Context, offloading *v1alpha1.NamespaceOffl
 	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
 		// It is gone, or another one of that name is there.
 	case apierrors.IsTooManyRequests(err):
-		c.events.Eventf(offloading, corev1.EventTypeWarning, "EvictionBlocked", "Pod %s stays on node %s for now: %s", pod.Name, pod.Spec.NodeName, refusal(err))
+		c.events.Eventf(offloading, corev1.EventTypeWarning, "EvictionBlocked", "Pod %s is not evicted %s for now: %s", pod.Name, from(pod.Pod), refusal(err))
 		return false
 	default:
-		c.events.Eventf(offloading, corev1.EventTypeWarning, "EvictionFailed", "Pod %s stays on node %s: %s", pod.Name, pod.Spec.NodeName, refusal(err))
+		c.events.Eventf(offloading, corev1.EventTypeWarning, "EvictionFailed", "Pod %s is not evicted %s: %s", pod.Name, from(pod.Pod), refusal(err))
 		return false
 	}
 	return true

@@ -14,9 +14,14 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// lastGrace is what pods are left with, in seconds, that have not ended within
-// the timeout.
-const lastGrace = 30
+const (
+	// lastGrace is what pods are left with, in seconds, that have not ended within
+	// the timeout.
+	lastGrace = 30
+	// longestGrace is the longest grace period that is begun with. One that is
+	// longer than any date is nobody's to wait for.
+	longestGrace = 365 * 24 * time.Hour
+)
 
 // tearDown removes a twin from the inside out. A namespace that is deleted
 // loses its roles, quotas and network policies in any order, so what runs in
@@ -117,10 +122,13 @@ func (p *Provider) empty(ctx context.Context, namespace string, c contents) (boo
 			left, untouched = true, true
 			continue
 		}
-		// It says when the grace period is over.
-		grace := time.Duration(ptr.Deref(object.GetDeletionGracePeriodSeconds(), 0)) * time.Second
-		left = left || p.clock.Since(deletion.Add(-grace)) < timeout
-		late = late || grace > lastGrace*time.Second
+		seconds := ptr.Deref(object.GetDeletionGracePeriodSeconds(), 0)
+		late = late || seconds > lastGrace
+		if seconds <= int64(longestGrace/time.Second) {
+			// The time of deletion is when the grace period is over.
+			begun := deletion.Add(-time.Duration(seconds) * time.Second)
+			left = left || p.clock.Since(begun) < timeout
+		}
 	}
 	var removeErr error
 	switch {
