@@ -92,17 +92,20 @@ func (l *leftovers) run(ctx context.Context) {
 		if !l.decides() {
 			continue
 		}
-		for i, namespace := range namespaces {
-			if err := l.sweep(ctx, l.twin(namespace)); err != nil {
-				if ctx.Err() != nil {
-					return
-				}
-				klog.FromContext(ctx).Error(err, "Shadow pods of virtual nodes that are gone may be left", "namespace", namespace, "after", leftoversRetry)
-				l.mu.Lock()
-				l.pending.Insert(namespaces[i:]...)
-				l.mu.Unlock()
+		for _, namespace := range namespaces {
+			err := l.sweep(ctx, l.twin(namespace))
+			if err == nil {
+				continue
+			}
+			if ctx.Err() != nil {
+				return
+			}
+			klog.FromContext(ctx).Error(err, "Shadow pods of virtual nodes that are gone may be left, trying again", "namespace", namespace, "after", leftoversRetry)
+			l.mu.Lock()
+			l.pending.Insert(namespace)
+			l.mu.Unlock()
+			if again == nil {
 				again = l.clock.After(leftoversRetry)
-				break
 			}
 		}
 	}
@@ -117,20 +120,20 @@ func (l *leftovers) sweep(ctx context.Context, twin string) error {
 	if err != nil {
 		return fmt.Errorf("listing the virtual nodes: %w", err)
 	}
-	selector := labels.SelectorFromSet(l.to.CopyLabels())
+	if !slices.Contains(nodes, l.to.NodeName) {
+		// This one is about to end, or what is said of it is wrong.
+		return nil
+	}
 	labelled, err := labels.NewRequirement(v1alpha1.LabelVirtualNode, selection.Exists, nil)
 	if err != nil {
 		return err
 	}
-	selector = selector.Add(*labelled)
-	if len(nodes) > 0 {
-		slices.Sort(nodes)
-		strange, err := labels.NewRequirement(v1alpha1.LabelVirtualNode, selection.NotIn, nodes)
-		if err != nil {
-			return err
-		}
-		selector = selector.Add(*strange)
+	slices.Sort(nodes)
+	strange, err := labels.NewRequirement(v1alpha1.LabelVirtualNode, selection.NotIn, nodes)
+	if err != nil {
+		return err
 	}
+	selector := labels.SelectorFromSet(l.to.CopyLabels()).Add(*labelled, *strange)
 	client := l.remote.FederationV1alpha1().ShadowPods(twin)
 	list, err := client.List(ctx, metav1.ListOptions{LabelSelector: selector.String()})
 	if err != nil {

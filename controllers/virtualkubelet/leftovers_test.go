@@ -43,21 +43,22 @@ func TestShadowPodsOfVirtualNodesThatAreGoneAreRemoved(t *testing.T) {
 	for _, test := range []struct {
 		name    string
 		decides bool
+		nodes   []string
 		err     error
 		want    []string
 	}{
-		{"by the one that does it for all", true, nil, []string{"gone"}},
-		{"not by the others", false, nil, nil},
-		{"not while it is not known which are there", true, errors.New("no luck"), nil},
+		{"by the one that does it for all", true, []string{"liqo-milan-3", "liqo-milan"}, nil, []string{"gone"}},
+		{"not by the others", false, []string{"liqo-milan-3", "liqo-milan"}, nil, nil},
+		{"not while it is not known which are there", true, nil, errors.New("no luck"), nil},
+		{"not where none is said to be there", true, nil, nil, nil},
+		{"nor where it is not there itself", true, []string{"liqo-milan-3"}, nil, nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			provider := fedfake.NewSimpleClientset(objects...)
 			asked := make(chan struct{}, 10)
 			l := &leftovers{
 				to: to, remote: provider, clock: clocktesting.NewFakeClock(metav1.Now().Time),
-				nodes: func(context.Context) ([]string, error) {
-					return []string{"liqo-milan-3", "liqo-milan"}, test.err
-				},
+				nodes:   func(context.Context) ([]string, error) { return test.nodes, test.err },
 				decides: func() bool { asked <- struct{}{}; return test.decides },
 				twin:    func(string) string { return "demo-rome" },
 				all:     func() []string { return []string{"demo"} },

@@ -16,8 +16,8 @@ const (
 	// long, and memory is what many virtual kubelets in one cluster cost.
 	gcPercent = 40
 	// leastMemory is what the runtime may always take, and spareMemory what it may
-	// beside the heap, as for stacks, in bytes.
-	leastMemory, spareMemory = 36 << 20, 8 << 20
+	// for what is between the objects of its heap, in bytes.
+	leastMemory, spareMemory = 36 << 20, 4 << 20
 	// memoryEvery is how often it is looked at how much there is.
 	memoryEvery = 250 * time.Millisecond
 )
@@ -33,12 +33,20 @@ func keepSmall(ctx context.Context) {
 	if os.Getenv("GOMEMLIMIT") != "" {
 		return
 	}
-	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+	const heap = "/memory/classes/heap/"
+	read := []metrics.Sample{
+		{Name: "/gc/heap/live:bytes"}, {Name: "/memory/classes/total:bytes"},
+		{Name: heap + "objects:bytes"}, {Name: heap + "unused:bytes"}, {Name: heap + "free:bytes"}, {Name: heap + "released:bytes"},
+	}
 	ticker := time.NewTicker(memoryEvery)
 	defer ticker.Stop()
 	for {
-		metrics.Read(live)
-		debug.SetMemoryLimit(memoryLimit(live[0].Value.Uint64()))
+		metrics.Read(read)
+		beside := read[1].Value.Uint64()
+		for _, part := range read[2:] {
+			beside -= part.Value.Uint64()
+		}
+		debug.SetMemoryLimit(memoryLimit(read[0].Value.Uint64(), beside))
 		select {
 		case <-ctx.Done():
 			return
@@ -47,7 +55,8 @@ func keepSmall(ctx context.Context) {
 	}
 }
 
-// memoryLimit is what the runtime may take while so many bytes live in its heap.
-func memoryLimit(live uint64) int64 {
-	return int64(max(leastMemory, live+live*gcPercent/100+spareMemory))
+// memoryLimit is what the runtime may take while so many bytes live in its heap,
+// and so many it has beside that, as stacks.
+func memoryLimit(live, beside uint64) int64 {
+	return int64(max(leastMemory, live+live*gcPercent/100+beside+spareMemory))
 }

@@ -7,15 +7,16 @@ import "testing"
 
 func TestTheMemoryLimitFollowsWhatLives(t *testing.T) {
 	const mb = 1 << 20
-	for _, test := range []struct{ live, want int64 }{
-		{0, leastMemory},
-		{5 * mb, leastMemory},
-		{20 * mb, leastMemory},
-		{30 * mb, 50 * mb},
-		{200 * mb, 288 * mb},
+	for _, test := range []struct{ live, beside, want int64 }{
+		{0, 0, leastMemory},
+		{5 * mb, 5 * mb, leastMemory},
+		{15 * mb, 5 * mb, leastMemory},
+		{30 * mb, 6 * mb, 52 * mb},
+		{30 * mb, 60 * mb, 106 * mb},
+		{200 * mb, 10 * mb, 294 * mb},
 	} {
-		if got := memoryLimit(uint64(test.live)); got != test.want {
-			t.Errorf("with %d MB it is %d MB, and not %d", test.live/mb, got/mb, test.want/mb)
+		if got := memoryLimit(uint64(test.live), uint64(test.beside)); got != test.want {
+			t.Errorf("with %d and %d MB it is %d MB, and not %d", test.live/mb, test.beside/mb, got/mb, test.want/mb)
 		}
 	}
 }
