@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
@@ -43,6 +44,7 @@ type Endpoints struct {
 
 // called is a peer, and where it is called.
 type called struct {
+	uid       types.UID // of its TunnelEndpoint: another one of the name begins anew
 	endpoints []string
 	at        int
 	since     time.Time
@@ -64,7 +66,7 @@ func NewEndpoints() *Endpoints {
 func (e *Endpoints) Of(te *v1alpha1.TunnelEndpoint) netip.AddrPort {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if c := e.peers[te.Name]; c != nil && slices.Equal(c.endpoints, te.Spec.Endpoints) {
+	if c := e.peers[te.Name]; c.is(te) {
 		return c.address
 	}
 	return netip.AddrPort{}
@@ -83,8 +85,8 @@ func (e *Endpoints) Follow(ctx context.Context, all []*v1alpha1.TunnelEndpoint, 
 	e.peers = make(map[string]*called, len(all))
 	for _, te := range all {
 		c := known[te.Name]
-		if c == nil || !slices.Equal(c.endpoints, te.Spec.Endpoints) {
-			c = &called{endpoints: slices.Clone(te.Spec.Endpoints), at: -1}
+		if !c.is(te) {
+			c = &called{uid: te.UID, endpoints: slices.Clone(te.Spec.Endpoints), at: -1}
 		}
 		e.peers[te.Name] = c
 		if last := heardAt(te); last.IsValid() && (!active || !c.address.IsValid()) {
@@ -127,6 +129,11 @@ func (e *Endpoints) Follow(ctx context.Context, all []*v1alpha1.TunnelEndpoint, 
 		}
 	}
 	return changed
+}
+
+// is tells whether what is known is of this very peer, called at these endpoints.
+func (c *called) is(te *v1alpha1.TunnelEndpoint) bool {
+	return c != nil && c.uid == te.UID && slices.Equal(c.endpoints, te.Spec.Endpoints)
 }
 
 // heardAt is where the active gateway hears a peer from, as far as it has said.

@@ -140,4 +140,11 @@ func TestWhoStartsOrStandsByCallsWhereThePeerWasHeardLast(t *testing.T) {
 	e = &Endpoints{Clock: clock}
 	te.Spec.Endpoints, te.Status.ObservedGeneration = nil, 2
 	follow(false, "172.16.9.9:4000")
+
+	// A tunnel that is made anew has nothing of the one before.
+	te.UID, te.Status = "another", v1alpha1.TunnelEndpointStatus{}
+	e.Follow(t.Context(), []*v1alpha1.TunnelEndpoint{te}, true, func(string) bool { return false })
+	if at := e.Of(te); at.IsValid() {
+		t.Errorf("called at %s, where the one before was heard", at)
+	}
 }
