@@ -49,7 +49,7 @@ func newReflecting(t *testing.T, local, remote []runtime.Object) *reflecting {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &reflecting{rome: unshared(kubefake.NewClientset(local...)), milan: unshared(kubefake.NewClientset(remote...)), federation: fedfake.NewSimpleClientset(), events: record.NewFakeRecorder(10)}
+	r := &reflecting{rome: unshared(kubefake.NewClientset(local...)), milan: unshared(kubefake.NewClientset(remote...)), federation: unshared(fedfake.NewSimpleClientset()), events: record.NewFakeRecorder(10)}
 	r.answers.Store(true)
 	r.Reflections = (&Reflections{
 		provider: "milan", to: destination, local: r.rome, remote: r.milan, recorder: r.events, metrics: own,
@@ -63,9 +63,15 @@ func newReflecting(t *testing.T, local, remote []runtime.Object) *reflecting {
 	return r
 }
 
+// fakeCluster is a fake of either API.
+type fakeCluster interface {
+	PrependWatchReactor(resource string, reaction clienttesting.WatchReactionFunc)
+	Tracker() clienttesting.ObjectTracker
+}
+
 // unshared has the watches of a fake cluster hand out objects of their own, as
 // those of a real one: what such a watch begins with belongs to the fake.
-func unshared(cluster *kubefake.Clientset) *kubefake.Clientset {
+func unshared[C fakeCluster](cluster C) C {
 	cluster.PrependWatchReactor("*", func(action clienttesting.Action) (bool, watch.Interface, error) {
 		shared, err := cluster.Tracker().Watch(action.GetResource(), action.GetNamespace(), action.(clienttesting.WatchActionImpl).ListOptions)
 		if err != nil {
