@@ -57,6 +57,7 @@ type TunnelEndpointStatus struct {
 	PublicKey           string
 	Implementation      string
 	LatencyMicroseconds int64
+	PathMTU             int32
 	Conditions          []metav1.Condition
 }
 

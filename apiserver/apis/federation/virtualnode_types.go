@@ -106,11 +106,13 @@ type VirtualNodeNetwork struct {
 
 // VirtualNodeStatus is how a virtual node stands.
 type VirtualNodeStatus struct {
-	ObservedGeneration int64
-	Pods               int32
-	ReflectedKinds     []metav1.GroupVersionResource
-	Network            *VirtualNodeNetwork
-	Conditions         []metav1.Condition
+	ObservedGeneration  int64
+	Pods                int32
+	ReflectedKinds      []metav1.GroupVersionResource
+	IngressClasses      []string
+	LoadBalancerClasses []string
+	Network             *VirtualNodeNetwork
+	Conditions          []metav1.Condition
 }
 
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object

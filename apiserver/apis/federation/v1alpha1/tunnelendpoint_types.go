@@ -132,6 +132,12 @@ type TunnelEndpointStatus struct {
 	// take. It is written again when it has moved by 20 %.
 	// +optional
 	LatencyMicroseconds int64 `json:"latencyMicroseconds,omitempty"`
+	// pathMTU is what a packet measures at most, in bytes, that reaches the other
+	// gateway and comes back, where those of the size that was agreed upon do not.
+	// This cluster sends no larger ones then. 0 is as large as was agreed upon. It
+	// stays while nothing else is known.
+	// +optional
+	PathMTU int32 `json:"pathMTU,omitempty"`
 	// conditions say why: Connected; and whether large packets pass: PathMTU.
 	// +optional
 	// +listType=map

@@ -215,6 +215,16 @@ type VirtualNodeStatus struct {
 	// +optional
 	// +listType=atomic
 	ReflectedKinds []metav1.GroupVersionResource `json:"reflectedKinds,omitempty"`
+	// ingressClasses are those of the offer: what copies of Ingresses may name on
+	// the provider. One that names another class here gets the first of them, and
+	// where there are none the provider's own default.
+	// +optional
+	// +listType=atomic
+	IngressClasses []string `json:"ingressClasses,omitempty"`
+	// loadBalancerClasses are the same for Services of type LoadBalancer.
+	// +optional
+	// +listType=atomic
+	LoadBalancerClasses []string `json:"loadBalancerClasses,omitempty"`
 	// network says what addresses are called on both sides, where networking is
 	// Tunnel. Without it each address is the same on both sides.
 	// +optional

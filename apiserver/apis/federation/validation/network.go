@@ -97,9 +97,7 @@ func ownCIDRs(spec *federation.NetworkConfigSpec) field.ErrorList {
 func tunnel(key string, endpoints []string, mtu int32) field.ErrorList {
 	errs := publicKey(key, specPath.Child("publicKey"))
 	errs = append(errs, uniqueNames(endpoints, MaxTunnelEndpoints, specPath.Child("endpoints"), hostPort)...)
-	if mtu != 0 && (mtu < minTunnelMTU || mtu > maxTunnelMTU) {
-		errs = append(errs, field.Invalid(specPath.Child("mtu"), mtu, fmt.Sprintf("must be between %d and %d, or 0", minTunnelMTU, maxTunnelMTU)))
-	}
+	errs = append(errs, tunnelMTU(mtu, specPath.Child("mtu"))...)
 	return errs
 }
 
@@ -217,7 +215,16 @@ func ValidateTunnelEndpointStatusUpdate(endpoint, old *federation.TunnelEndpoint
 	errs = append(errs, optional(status.PublicKey, statusPath.Child("publicKey"), publicKey)...)
 	errs = append(errs, oneOf(status.Implementation, statusPath.Child("implementation"), "", v1alpha1.WireGuardKernel, v1alpha1.WireGuardGo)...)
 	errs = append(errs, notNegative(status.LatencyMicroseconds, statusPath.Child("latencyMicroseconds"))...)
+	errs = append(errs, tunnelMTU(status.PathMTU, statusPath.Child("pathMTU"))...)
 	return append(errs, conditions(status.Conditions, statusPath.Child("conditions"))...)
+}
+
+// tunnelMTU checks what a packet may measure inside of a tunnel, if that is said.
+func tunnelMTU(mtu int32, path *field.Path) field.ErrorList {
+	if mtu != 0 && (mtu < minTunnelMTU || mtu > maxTunnelMTU) {
+		return field.ErrorList{field.Invalid(path, mtu, fmt.Sprintf("must be between %d and %d, or 0", minTunnelMTU, maxTunnelMTU))}
+	}
+	return nil
 }
 
 func tunnelEndpointSpec(spec *federation.TunnelEndpointSpec) field.ErrorList {

@@ -46,6 +46,8 @@ func ValidateVirtualNodeStatusUpdate(node, old *federation.VirtualNode) field.Er
 	errs = append(errs, notNegative(node.Status.ObservedGeneration, statusPath.Child("observedGeneration"))...)
 	errs = append(errs, notNegative(node.Status.Pods, statusPath.Child("pods"))...)
 	errs = append(errs, ReflectedKinds(node.Status.ReflectedKinds, statusPath.Child("reflectedKinds"))...)
+	errs = append(errs, uniqueNames(node.Status.IngressClasses, maxClasses, statusPath.Child("ingressClasses"), subdomain)...)
+	errs = append(errs, uniqueNames(node.Status.LoadBalancerClasses, maxClasses, statusPath.Child("loadBalancerClasses"), qualifiedName)...)
 	if network := node.Status.Network; network != nil {
 		errs = append(errs, cidrMappings(network.Local, statusPath.Child("network", "local"))...)
 		errs = append(errs, cidrMappings(network.Remote, statusPath.Child("network", "remote"))...)
