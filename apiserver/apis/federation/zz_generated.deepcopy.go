@@ -2271,6 +2271,16 @@ func (in *VirtualNodeStatus) DeepCopyInto(out *VirtualNodeStatus) {
 		*out = make([]metav1.GroupVersionResource, len(*in))
 		copy(*out, *in)
 	}
+	if in.IngressClasses != nil {
+		in, out := &in.IngressClasses, &out.IngressClasses
+		*out = make([]string, len(*in))
+		copy(*out, *in)
+	}
+	if in.LoadBalancerClasses != nil {
+		in, out := &in.LoadBalancerClasses, &out.LoadBalancerClasses
+		*out = make([]string, len(*in))
+		copy(*out, *in)
+	}
 	if in.Network != nil {
 		in, out := &in.Network, &out.Network
 		*out = new(VirtualNodeNetwork)

@@ -33,6 +33,11 @@ type TunnelEndpointStatusApplyConfiguration struct {
 	// latencyMicroseconds is how long a word to the other gateway and its answer
 	// take. It is written again when it has moved by 20 %.
 	LatencyMicroseconds *int64 `json:"latencyMicroseconds,omitempty"`
+	// pathMTU is what a packet measures at most, in bytes, that reaches the other
+	// gateway and comes back, where those of the size that was agreed upon do not.
+	// This cluster sends no larger ones then. 0 is as large as was agreed upon. It
+	// stays while nothing else is known.
+	PathMTU *int32 `json:"pathMTU,omitempty"`
 	// conditions say why: Connected; and whether large packets pass: PathMTU.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 }
@@ -96,6 +101,14 @@ func (b *TunnelEndpointStatusApplyConfiguration) WithImplementation(value string
 // If called multiple times, the LatencyMicroseconds field is set to the value of the last call.
 func (b *TunnelEndpointStatusApplyConfiguration) WithLatencyMicroseconds(value int64) *TunnelEndpointStatusApplyConfiguration {
 	b.LatencyMicroseconds = &value
+	return b
+}
+
+// WithPathMTU sets the PathMTU field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the PathMTU field is set to the value of the last call.
+func (b *TunnelEndpointStatusApplyConfiguration) WithPathMTU(value int32) *TunnelEndpointStatusApplyConfiguration {
+	b.PathMTU = &value
 	return b
 }
 

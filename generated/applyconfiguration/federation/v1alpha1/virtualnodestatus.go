@@ -25,6 +25,12 @@ type VirtualNodeStatusApplyConfiguration struct {
 	// copies: what the provider offers, this cluster serves and its virtual
 	// kubelets may read.
 	ReflectedKinds []v1.GroupVersionResource `json:"reflectedKinds,omitempty"`
+	// ingressClasses are those of the offer: what copies of Ingresses may name on
+	// the provider. One that names another class here gets the first of them, and
+	// where there are none the provider's own default.
+	IngressClasses []string `json:"ingressClasses,omitempty"`
+	// loadBalancerClasses are the same for Services of type LoadBalancer.
+	LoadBalancerClasses []string `json:"loadBalancerClasses,omitempty"`
 	// network says what addresses are called on both sides, where networking is
 	// Tunnel. Without it each address is the same on both sides.
 	Network *VirtualNodeNetworkApplyConfiguration `json:"network,omitempty"`
@@ -61,6 +67,26 @@ func (b *VirtualNodeStatusApplyConfiguration) WithPods(value int32) *VirtualNode
 func (b *VirtualNodeStatusApplyConfiguration) WithReflectedKinds(values ...v1.GroupVersionResource) *VirtualNodeStatusApplyConfiguration {
 	for i := range values {
 		b.ReflectedKinds = append(b.ReflectedKinds, values[i])
+	}
+	return b
+}
+
+// WithIngressClasses adds the given value to the IngressClasses field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the IngressClasses field.
+func (b *VirtualNodeStatusApplyConfiguration) WithIngressClasses(values ...string) *VirtualNodeStatusApplyConfiguration {
+	for i := range values {
+		b.IngressClasses = append(b.IngressClasses, values[i])
+	}
+	return b
+}
+
+// WithLoadBalancerClasses adds the given value to the LoadBalancerClasses field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the LoadBalancerClasses field.
+func (b *VirtualNodeStatusApplyConfiguration) WithLoadBalancerClasses(values ...string) *VirtualNodeStatusApplyConfiguration {
+	for i := range values {
+		b.LoadBalancerClasses = append(b.LoadBalancerClasses, values[i])
 	}
 	return b
 }
