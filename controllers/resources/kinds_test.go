@@ -190,6 +190,26 @@ func TestAVirtualNodeTellsWhichKindsAreCopied(t *testing.T) {
 	}
 }
 
+func TestAVirtualNodeTellsWhichClassesCopiesMayName(t *testing.T) {
+	h := newHost()
+	for _, offer := range []*v1alpha1.ResourceOffer{
+		{Spec: v1alpha1.ResourceOfferSpec{IngressClasses: []string{"lent"}, LoadBalancerClasses: []string{"example.com/lb"}}},
+		{Spec: v1alpha1.ResourceOfferSpec{IngressClasses: []string{"other", "lent"}}},
+		nil,
+	} {
+		var want v1alpha1.ResourceOfferSpec
+		if h.offer = offer; offer != nil {
+			want = offer.Spec
+		}
+		h.pass(t)
+		h.pass(t)
+		got := v1alpha1.ResourceOfferSpec{IngressClasses: h.virtual.Status.IngressClasses, LoadBalancerClasses: h.virtual.Status.LoadBalancerClasses}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("classes (-want +got):\n%s", diff)
+		}
+	}
+}
+
 // A cluster that cannot say what it serves does not have copies removed.
 func TestWhatIsCopiedStaysWhileNobodyCanSay(t *testing.T) {
 	h := newHost()

@@ -54,7 +54,7 @@ func (r *virtualNodes) observeKinds(ctx context.Context, node *v1alpha1.VirtualN
 			return 0, err
 		}
 		for _, kind := range named {
-			problem, err := r.missing(ctx, kind, offered)
+			problem, err := r.missing(ctx, kind, offered.ReflectedKinds)
 			if err != nil {
 				return 0, err
 			}
@@ -87,16 +87,26 @@ func (r *virtualNodes) observeKinds(ctx context.Context, node *v1alpha1.VirtualN
 	return kindsInterval, nil
 }
 
-// offered are the kinds that the provider admits.
-func (r *virtualNodes) offered(node *v1alpha1.VirtualNode) ([]metav1.GroupVersionResource, error) {
+// observeClasses writes down which classes of the provider copies may name.
+func (r *virtualNodes) observeClasses(node *v1alpha1.VirtualNode) error {
+	offered, err := r.offered(node)
+	if err != nil {
+		return err
+	}
+	node.Status.IngressClasses, node.Status.LoadBalancerClasses = offered.IngressClasses, offered.LoadBalancerClasses
+	return nil
+}
+
+// offered is what the provider offers; nothing, while there is no offer.
+func (r *virtualNodes) offered(node *v1alpha1.VirtualNode) (v1alpha1.ResourceOfferSpec, error) {
 	offer, err := r.offer(node.Namespace, node.Spec.OfferName)
 	if apierrors.IsNotFound(err) {
-		return nil, nil
+		return v1alpha1.ResourceOfferSpec{}, nil
 	}
 	if err != nil {
-		return nil, err
+		return v1alpha1.ResourceOfferSpec{}, err
 	}
-	return offer.Spec.ReflectedKinds, nil
+	return offer.Spec, nil
 }
 
 // missing says why a kind cannot be copied; nil if it can.

@@ -60,6 +60,8 @@ type Reflections struct {
 	said *v1alpha1.VirtualNodeReflection
 	// networked tells whether the pods of both clusters reach each other.
 	networked bool
+	// classes are those that copies may name.
+	classes reflect.Classes
 	// configured are the kinds beside the built-in ones that are copied.
 	configured []configured
 	// told holds what the owner of an object was told last, by key.
@@ -155,10 +157,11 @@ func (r *Reflections) sync(ctx context.Context) error {
 func (r *Reflections) listen(node *v1alpha1.VirtualNode) {
 	r.configured = configuredKinds(node)
 	networked := meta.IsStatusConditionTrue(node.Status.Conditions, v1alpha1.ConditionNetworkReady)
-	if r.said != nil && equality.Semantic.DeepEqual(*r.said, node.Spec.Reflection) && r.networked == networked {
+	classes := reflect.Classes{Ingress: node.Status.IngressClasses, LoadBalancer: node.Status.LoadBalancerClasses}
+	if r.said != nil && equality.Semantic.DeepEqual(*r.said, node.Spec.Reflection) && r.networked == networked && equality.Semantic.DeepEqual(r.classes, classes) {
 		return
 	}
-	r.said, r.networked = &node.Spec.Reflection, networked
+	r.said, r.networked, r.classes = &node.Spec.Reflection, networked, classes
 	for _, namespace := range r.namespaces {
 		for _, one := range namespace.kinds {
 			r.enqueue(one)
@@ -245,6 +248,15 @@ func (r *Reflections) policy(of schema.GroupResource) reflect.Policy {
 		return reflect.Policy{}
 	}
 	return reflect.PolicyOf(r.said, of)
+}
+
+// destination is where copies go, with the classes that they may name there.
+func (r *Reflections) destination() reflect.Destination {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	to := r.to
+	to.Classes = r.classes
+	return to
 }
 
 // run works until the context ends.

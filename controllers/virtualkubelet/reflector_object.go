@@ -130,7 +130,7 @@ func (o *objects[L, C]) reconcile(ctx context.Context, key reflectionKey) (time.
 	local := lookup[L](o.here.GetStore(), o.namespace, key.Name)
 	existing := lookup[C](o.there.GetStore(), o.twin, o.remoteName(key.Name))
 	if policy := o.reflections.policy(o.of); local != nothing && o.sent(policy, local) {
-		wanted = o.translate(reflect.Strip(policy, local), o.twin, o.reflections.to)
+		wanted = o.translate(reflect.Strip(policy, local), o.twin, o.reflections.destination())
 	}
 	if wanted == none {
 		o.reflections.told.Delete(key)

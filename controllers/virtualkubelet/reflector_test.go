@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -151,6 +152,32 @@ func immutable(local *corev1.ConfigMap) *corev1.ConfigMap {
 func leaving(there *corev1.ConfigMap) *corev1.ConfigMap {
 	there.DeletionTimestamp, there.Finalizers = ptr.To(metav1.Now()), []string{"example.com/hold"}
 	return there
+}
+
+func TestCopiesFollowTheClassesThatAreOffered(t *testing.T) {
+	web := &networkingv1.Ingress{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}}
+	r := newReflecting(t, []runtime.Object{web}, nil)
+	r.start(t)
+	for _, classes := range [][]string{nil, {"lent"}, {"other", "lent"}} {
+		r.node.Store(&v1alpha1.VirtualNode{Status: v1alpha1.VirtualNodeStatus{IngressClasses: classes}})
+		if err := r.sync(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		want := append(classes, "")[0]
+		got := "nothing"
+		if err := wait.PollUntilContextTimeout(t.Context(), 10*time.Millisecond, 10*time.Second, true, func(ctx context.Context) (bool, error) {
+			there, err := r.milan.NetworkingV1().Ingresses("shop-rome").Get(ctx, "web", metav1.GetOptions{})
+			if err == nil {
+				got = ptr.Deref(there.Spec.IngressClassName, "")
+			}
+			if apierrors.IsNotFound(err) {
+				err = nil
+			}
+			return got == want, err
+		}); err != nil {
+			t.Fatalf("the class is %q, not %q: %v", got, want, err)
+		}
+	}
 }
 
 // One pass over one object whose two sides are known.

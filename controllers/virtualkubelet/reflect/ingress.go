@@ -6,6 +6,7 @@ package reflect
 import (
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/utils/ptr"
 
 	"liqo.io/federation/apiserver/rules"
 )
@@ -13,25 +14,31 @@ import (
 // annotationIngressClass is what named the class before there was a field.
 const annotationIngressClass = "kubernetes.io/ingress.class"
 
-// Ingress is the copy of a local Ingress; nil if it stays home. Its class is
-// the provider's default.
+// Ingress is the copy of a local Ingress; nil if it stays home. Its class is one
+// that the provider offers, or else left to the provider.
 func Ingress(local *networkingv1.Ingress, twin string, to Destination) *networkingv1.Ingress {
 	if rules.StaysHome(local) {
 		return nil
 	}
 	from := local.DeepCopy()
+	class := ptr.Deref(from.Spec.IngressClassName, from.Annotations[annotationIngressClass])
 	delete(from.Annotations, annotationIngressClass)
 	return &networkingv1.Ingress{
 		ObjectMeta: copyMeta(from, local.Name, twin, to),
-		Spec:       networkingv1.IngressSpec{DefaultBackend: from.Spec.DefaultBackend, TLS: from.Spec.TLS, Rules: from.Spec.Rules},
+		Spec: networkingv1.IngressSpec{
+			IngressClassName: classOf(class, to.Classes.Ingress),
+			DefaultBackend:   from.Spec.DefaultBackend, TLS: from.Spec.TLS, Rules: from.Spec.Rules,
+		},
 	}
 }
 
-// UpdateIngress makes an existing copy the wanted one. The class that the
-// provider has given it stays.
+// UpdateIngress makes an existing copy the wanted one. Where no class is wanted,
+// the one that the provider has given it stays.
 func UpdateIngress(existing, wanted *networkingv1.Ingress) Change {
 	spec := wanted.DeepCopy().Spec
-	spec.IngressClassName = existing.Spec.IngressClassName
+	if spec.IngressClassName == nil {
+		spec.IngressClassName = existing.Spec.IngressClassName
+	}
 	differs := updateMeta(&existing.ObjectMeta, &wanted.ObjectMeta)
 	if !equality.Semantic.DeepEqual(existing.Spec, spec) {
 		existing.Spec, differs = spec, true

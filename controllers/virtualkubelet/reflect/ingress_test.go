@@ -56,6 +56,41 @@ func TestIngressHasTheClassOfTheProvider(t *testing.T) {
 	}
 }
 
+func TestAnIngressHasAClassThatTheProviderOffers(t *testing.T) {
+	to := destination
+	to.Classes = Classes{Ingress: []string{"lent", "rome"}, LoadBalancer: []string{"example.com/lb"}}
+	for name, test := range map[string]struct {
+		change func(*networkingv1.Ingress)
+		want   string
+	}{
+		"a class that is offered":          {want: "rome"},
+		"one of another name":              {change: func(i *networkingv1.Ingress) { i.Spec.IngressClassName = ptr.To("other") }, want: "lent"},
+		"none":                             {change: func(i *networkingv1.Ingress) { i.Spec.IngressClassName = nil }, want: "lent"},
+		"one that an annotation names":     {change: named("rome"), want: "rome"},
+		"another that an annotation names": {change: named("other"), want: "lent"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			wanted := Ingress(ingress(test.change), "shop-rome", to)
+			if got := ptr.Deref(wanted.Spec.IngressClassName, ""); got != test.want || wanted.Annotations[annotationIngressClass] != "" {
+				t.Errorf("its class is %q, and %q by annotation, not %q", got, wanted.Annotations[annotationIngressClass], test.want)
+			}
+			existing := wanted.DeepCopy()
+			existing.Spec.IngressClassName = ptr.To("before")
+			if change := UpdateIngress(existing, wanted); change != Update || *existing.Spec.IngressClassName != test.want {
+				t.Errorf("change %d leaves the class %s", change, *existing.Spec.IngressClassName)
+			}
+		})
+	}
+}
+
+// named has an annotation name the class, and nothing else.
+func named(class string) func(*networkingv1.Ingress) {
+	return func(i *networkingv1.Ingress) {
+		i.Spec.IngressClassName = nil
+		i.Annotations = map[string]string{annotationIngressClass: class}
+	}
+}
+
 func TestUpdateIngressKeepsTheClassAndTheStatus(t *testing.T) {
 	for _, test := range []struct {
 		name  string

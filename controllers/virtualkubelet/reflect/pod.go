@@ -32,6 +32,8 @@ type Destination struct {
 	OfferedNode string
 	// Home is where the pods reach their own API server.
 	Home Home
+	// Classes are those of the provider that copies may name.
+	Classes Classes
 }
 
 // Labels are on every shadow pod of a virtual node, and on its pod: they are

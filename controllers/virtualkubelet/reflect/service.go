@@ -17,7 +17,7 @@ import (
 
 // Service is the copy of a local Service; nil if it stays home. What it
 // selects is there under the same labels. Addresses, node ports and load
-// balancers are the provider's to give.
+// balancers are the provider's to give, these of a class that it offers.
 func Service(local *corev1.Service, twin string, to Destination) *corev1.Service {
 	if rules.StaysHome(local) || isKubernetes(local.Namespace, local.Name) {
 		return nil
@@ -37,6 +37,9 @@ func Service(local *corev1.Service, twin string, to Destination) *corev1.Service
 		AllocateLoadBalancerNodePorts: from.AllocateLoadBalancerNodePorts,
 		LoadBalancerSourceRanges:      from.LoadBalancerSourceRanges,
 		IPFamilyPolicy:                from.IPFamilyPolicy,
+	}
+	if from.Type == corev1.ServiceTypeLoadBalancer {
+		spec.LoadBalancerClass = classOf(ptr.Deref(from.LoadBalancerClass, ""), to.Classes.LoadBalancer)
 	}
 	if isHeadless(&from) {
 		spec.ClusterIP = corev1.ClusterIPNone
@@ -76,6 +79,7 @@ func UpdateService(existing, wanted *corev1.Service) Change {
 		keepNodePorts(spec.Ports, existing.Spec.Ports)
 	}
 	if spec.Type == corev1.ServiceTypeLoadBalancer && existing.Spec.Type == corev1.ServiceTypeLoadBalancer {
+		// It cannot be changed.
 		spec.LoadBalancerClass = existing.Spec.LoadBalancerClass
 	}
 	if spec.Type == corev1.ServiceTypeLoadBalancer && spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal {

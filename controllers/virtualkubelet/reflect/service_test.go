@@ -182,6 +182,29 @@ func given(s *corev1.Service) *corev1.Service {
 	return there
 }
 
+func TestALoadBalancerHasAClassThatTheProviderOffers(t *testing.T) {
+	to := destination
+	to.Classes = Classes{Ingress: []string{"lent"}, LoadBalancer: []string{"milan/lent", "example.com/lb"}}
+	for _, test := range []struct {
+		name string
+		of   corev1.ServiceType
+		here *string
+		want *string
+	}{
+		{name: "one that is offered", of: corev1.ServiceTypeLoadBalancer, here: ptr.To("example.com/lb"), want: ptr.To("example.com/lb")},
+		{name: "another", of: corev1.ServiceTypeLoadBalancer, here: ptr.To("example.com/other"), want: ptr.To("milan/lent")},
+		{name: "none", of: corev1.ServiceTypeLoadBalancer, want: ptr.To("milan/lent")},
+		{name: "no load balancer", of: corev1.ServiceTypeNodePort},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			local := service(test.of, func(s *corev1.Service) { s.Spec.LoadBalancerClass = test.here })
+			if diff := cmp.Diff(test.want, Service(local, "shop-rome", to).Spec.LoadBalancerClass); diff != "" {
+				t.Errorf("class (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 func TestUpdateServiceKeepsWhatTheProviderGave(t *testing.T) {
 	second := func(s *corev1.Service) {
 		s.Spec.Ports = append([]corev1.ServicePort{{Name: "grpc", Protocol: corev1.ProtocolTCP, Port: 9090, TargetPort: intstr.FromInt32(9090), NodePort: 30090}}, s.Spec.Ports...)
