@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/test/integration/framework"
@@ -68,6 +69,75 @@ func TestPoliciesKeepPeersWithinTheirTwinNamespaces(t *testing.T) {
 			_, err := client.Services(twin).Create(ctx, service("new", func(s *corev1.ServiceSpec) { s.ExternalIPs = []string{"192.0.2.9"} }), dryCreate)
 			return err
 		}}})
+	})
+}
+
+// A class that was not offered may be that of what only this cluster's own
+// people are to reach.
+func TestPoliciesKeepPeersToTheClassesThatAreOffered(t *testing.T) {
+	env := framework.Get(t)
+	installPolicies(t, env)
+	twin := makeNamespaceOf(t, env, "twin-of-classes", v1alpha1.RoleTwin, "siena")
+	const name = "peer-of-classes"
+	env.Grant(t, name, twin, rbacv1.PolicyRule{APIGroups: []string{"", "networking.k8s.io"}, Verbs: []string{"get", "create", "patch"}, Resources: []string{"services", "ingresses"}})
+	kube := kubeOf(t, env.User(t, name, v1alpha1.PeerGroup))
+	balanced := func(class *string) *corev1.Service {
+		return service("new", func(s *corev1.ServiceSpec) { s.Type, s.LoadBalancerClass = corev1.ServiceTypeLoadBalancer, class })
+	}
+	classed := func(class *string) *networkingv1.Ingress {
+		made := ingressTo("new")
+		made.Spec.IngressClassName = class
+		return made
+	}
+	before, beforeBalanced := classed(ptr.To("before")), balanced(nil)
+	before.Name, beforeBalanced.Name = "before", "before"
+	must(t)(env.Kube.NetworkingV1().Ingresses(twin).Create(t.Context(), before, metav1.CreateOptions{}))
+	must(t)(env.Kube.CoreV1().Services(twin).Create(t.Context(), beforeBalanced, metav1.CreateOptions{}))
+
+	ingress := func(made *networkingv1.Ingress) func(context.Context) error {
+		return func(ctx context.Context) error {
+			_, err := kube.NetworkingV1().Ingresses(twin).Create(ctx, made, dryCreate)
+			return err
+		}
+	}
+	patchIngress := func(patch string) func(context.Context) error {
+		return func(ctx context.Context) error {
+			_, err := kube.NetworkingV1().Ingresses(twin).Patch(ctx, "before", types.MergePatchType, []byte(patch), dryPatch)
+			return err
+		}
+	}
+	load := func(made *corev1.Service) func(context.Context) error {
+		return func(ctx context.Context) error {
+			_, err := kube.CoreV1().Services(twin).Create(ctx, made, dryCreate)
+			return err
+		}
+	}
+	annotated := classed(nil)
+	annotated.Annotations = map[string]string{"kubernetes.io/ingress.class": "internal"}
+
+	expect(t, []attempt{
+		{"any class, where none is offered", "", ingress(classed(ptr.To("internal")))},
+		{"any load balancer, where none is offered", "", load(balanced(ptr.To("example.com/internal")))},
+	})
+	env.Kubectl(t, env.ChartWith(t, []string{`policy.ingressClasses=["lent","second"]`, `policy.loadBalancerClasses=["example.com/lent"]`}, "policies-peers.yaml"), "apply", "-f", "-")
+	// Before the test's context ends.
+	defer func() { env.Kubectl(t, env.Chart(t, "policies-peers.yaml"), "apply", "-f", "-") }()
+	expect(t, []attempt{
+		{"an ingress of another class", "lent, second", ingress(classed(ptr.To("internal")))},
+		{"an ingress of another class by annotation", "lent, second", ingress(annotated)},
+		{"an ingress of a class", "", ingress(classed(ptr.To("second")))},
+		{"an ingress of none", "lent, second", ingress(classed(nil))},
+		{"an ingress that keeps what it had", "", patchIngress(`{"metadata":{"labels":{"a":"b"}}}`)},
+		{"an ingress that gets another class", "lent, second", patchIngress(`{"spec":{"ingressClassName":"internal"}}`)},
+		{"an ingress that gets the class", "", patchIngress(`{"spec":{"ingressClassName":"lent"}}`)},
+		{"a load balancer of another class", "example.com/lent", load(balanced(ptr.To("example.com/internal")))},
+		{"a load balancer of none, which is the default one", "example.com/lent", load(balanced(nil))},
+		{"a load balancer of the class", "", load(balanced(ptr.To("example.com/lent")))},
+		{"a service of another type", "", load(service("new", nil))},
+		{"a load balancer that keeps what it had", "", func(ctx context.Context) error {
+			_, err := kube.CoreV1().Services(twin).Patch(ctx, "before", types.MergePatchType, []byte(`{"metadata":{"labels":{"a":"b"}}}`), dryPatch)
+			return err
+		}},
 	})
 }
 
