@@ -71,7 +71,9 @@ func NewSources(kube kubernetes.Interface, federation versioned.Interface, names
 	s.nodes, s.gateways = nodes.Lister(), gateways.Lister().Pods(namespace)
 
 	sources := []source{
-		{endpoints.Informer(), onChange(changed, func(a, b *v1alpha1.TunnelEndpoint) bool { return a.Generation == b.Generation })},
+		{endpoints.Informer(), onChange(changed, func(a, b *v1alpha1.TunnelEndpoint) bool {
+			return a.Generation == b.Generation && a.Status.PathMTU == b.Status.PathMTU
+		})},
 		{nodes.Informer(), onChange(changed, sameNode)},
 		{gateways.Informer(), onChange(changed, func(a, b *corev1.Pod) bool { return runsOn(a) == runsOn(b) })},
 		{lease, cache.ResourceEventHandlerFuncs{

@@ -128,7 +128,7 @@ func gateways(known []model.Node, o Objects) []string {
 // translatePeer makes a peer of a TunnelEndpoint, and tells which of its
 // mappings are left out.
 func translatePeer(c Cluster, te *v1alpha1.TunnelEndpoint, mappings []*v1alpha1.AddressMapping) (model.Peer, []string, error) {
-	peer := model.Peer{ClusterID: te.Spec.ClusterID, MTU: int(te.Spec.MTU), Keepalive: keepalive, Control: model.Control{
+	peer := model.Peer{ClusterID: te.Spec.ClusterID, MTU: int(te.Spec.MTU), PathMTU: int(te.Status.PathMTU), Keepalive: keepalive, Control: model.Control{
 		Serve: slices.Contains(te.Spec.Control, v1alpha1.TunnelControlServe), Call: slices.Contains(te.Spec.Control, v1alpha1.TunnelControlCall),
 	}}
 	key, err := base64.StdEncoding.DecodeString(te.Spec.PublicKey)

@@ -119,6 +119,12 @@ func statusOf(te *v1alpha1.TunnelEndpoint, f facts, now time.Time) v1alpha1.Tunn
 		path := pathOf(f.probes)
 		path.ObservedGeneration, path.LastTransitionTime = te.Generation, metav1.NewTime(now)
 		meta.SetStatusCondition(&s.Conditions, path)
+		switch passes := f.probes.Passes; {
+		case passes >= f.probes.MTU:
+			s.PathMTU = 0
+		case passes > 0:
+			s.PathMTU = int32(passes)
+		}
 	}
 
 	s.Endpoint = ""
@@ -140,7 +146,7 @@ func pathOf(probes probe.Result) metav1.Condition {
 		c.Message = "Small packets reach the other gateway and come back, and none of 1280 bytes or more does: the way takes no larger ones, or the other gateway is of a version that does not answer them."
 	default:
 		c.Status, c.Reason = metav1.ConditionFalse, reasonTooLarge
-		c.Message = fmt.Sprintf("Packets of %d bytes, as was agreed upon, are lost on the way to the other gateway or back. The largest that pass have %d: set network.mtu to that, in the values of the chart of either cluster.",
+		c.Message = fmt.Sprintf("Packets of %d bytes, as was agreed upon, are lost on the way to the other gateway or back. The largest that pass have %d, and no larger ones are sent.",
 			probes.MTU, probes.Passes)
 	}
 	return c

@@ -74,18 +74,20 @@ func TestTheStatusTellsWhetherLargePacketsPass(t *testing.T) {
 		phase  v1alpha1.TunnelPhase
 		want   string // its beginning
 		words  string
+		mtu    int32
 	}{
-		{"nothing is known", probe.Result{Connected: true, MTU: 1420}, v1alpha1.TunnelConnected, "", ""},
-		{"all pass", probe.Result{Connected: true, MTU: 1420, Passes: 1420, PathKnown: true}, v1alpha1.TunnelConnected, "True PacketsPass 4: ", "1420"},
-		{"large ones do not", probe.Result{Connected: true, MTU: 1420, Passes: 1376, PathKnown: true}, v1alpha1.TunnelConnected, "False PacketsTooLarge 4: ", "The largest that pass have 1376"},
-		{"it is gone", probe.Result{Known: true, MTU: 1420}, v1alpha1.TunnelConnecting, "False PacketsTooLarge 4: ", "1376"},
-		{"none passes", probe.Result{Connected: true, MTU: 1420, PathKnown: true}, v1alpha1.TunnelConnected, "Unknown NoLargePacket 4: ", "1280"},
+		{"nothing is known", probe.Result{Connected: true, MTU: 1420}, v1alpha1.TunnelConnected, "", "", 0},
+		{"all pass", probe.Result{Connected: true, MTU: 1420, Passes: 1420, PathKnown: true}, v1alpha1.TunnelConnected, "True PacketsPass 4: ", "1420", 0},
+		{"large ones do not", probe.Result{Connected: true, MTU: 1420, Passes: 1376, PathKnown: true}, v1alpha1.TunnelConnected, "False PacketsTooLarge 4: ", "The largest that pass have 1376", 1376},
+		{"it is gone", probe.Result{Known: true, MTU: 1420}, v1alpha1.TunnelConnecting, "False PacketsTooLarge 4: ", "1376", 1376},
+		{"none passes", probe.Result{Connected: true, MTU: 1420, PathKnown: true}, v1alpha1.TunnelConnected, "Unknown NoLargePacket 4: ", "1280", 1376},
+		{"all pass again", probe.Result{Connected: true, MTU: 1420, Passes: 1420, PathKnown: true}, v1alpha1.TunnelConnected, "True PacketsPass 4: ", "1420", 0},
 	} {
 		if got := said(step.probes); !strings.HasPrefix(got, step.want) || step.want == "" && got != "" || !strings.Contains(got, step.words) {
 			t.Errorf("%s: %q", step.what, got)
 		}
-		if te.Status.Phase != step.phase {
-			t.Errorf("%s: the tunnel is %s", step.what, te.Status.Phase)
+		if te.Status.Phase != step.phase || te.Status.PathMTU != step.mtu {
+			t.Errorf("%s: the tunnel is %s, and %d bytes pass", step.what, te.Status.Phase, te.Status.PathMTU)
 		}
 		if first := te.Status.Conditions[0].Type; first != v1alpha1.ConditionConnected {
 			t.Errorf("%s: %s is told first", step.what, first)

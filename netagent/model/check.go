@@ -189,6 +189,8 @@ func checkPeer(p Peer) error {
 		return errors.New("it has no public key")
 	case p.MTU != 0 && (p.MTU < minMTU || p.MTU > maxMTU):
 		return fmt.Errorf("its MTU %d is not between %d and %d", p.MTU, minMTU, maxMTU)
+	case p.PathMTU != 0 && (p.PathMTU < minMTU || p.PathMTU > maxMTU):
+		return fmt.Errorf("the MTU of the way to it, %d, is not between %d and %d", p.PathMTU, minMTU, maxMTU)
 	case p.Keepalive < 0 || p.Keepalive > maxKeepalive || p.Keepalive%time.Second != 0:
 		return fmt.Errorf("its keepalive %s is not in whole seconds from 0 to %s", p.Keepalive, maxKeepalive)
 	case len(p.Remote) == 0 && !p.Control.wanted():

@@ -57,7 +57,7 @@ func (v *view) gatewayInside(peers []Peer) State {
 		s.Addresses = append(s.Addresses, Address{Link: TunnelLink, Addr: GatewaySelf(f)})
 	}
 	for _, p := range peers {
-		mtu := v.in.PeerMTU(p.MTU)
+		mtu := v.in.passes(p)
 		if mtu == v.in.tunnelMTU() {
 			mtu = 0
 		}

@@ -56,6 +56,9 @@ type Peer struct {
 	// MTU is what a packet to the peer may measure inside of the tunnel, in
 	// bytes; 0: what follows from Input.MTU.
 	MTU int
+	// PathMTU is what was found to pass where packets of that size do not, in
+	// bytes; 0: they do.
+	PathMTU int
 	// Local are our CIDRs and what the peer sees in their place. The first
 	// address of the first one of a family stands for what is no pod: nodes,
 	// and whoever calls them.

@@ -6,6 +6,7 @@ package model
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -78,6 +79,42 @@ func TestANodeReachesPeersThroughTheActiveGateway(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, s, values, cmpopts.IgnoreFields(State{}, "Chains", "Jumps", "Sysctls")); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestNoMoreIsSentThanTheWayTakes(t *testing.T) {
+	for _, test := range []struct{ found, want int }{{0, 1380}, {1300, 1300}, {1400, 1380}} {
+		var routes []Route
+		for _, node := range []string{"rome-1", "rome-2"} {
+			in := rome(node)
+			in.Peers[0].PathMTU = test.found
+			s, refused, err := RouteAgent(in)
+			if err != nil || len(refused) > 0 {
+				t.Fatal(refused, err)
+			}
+			_, inside, refused, err := Gateway(in)
+			if err != nil || len(refused) > 0 {
+				t.Fatal(refused, err)
+			}
+			routes = append(append(routes, s.Routes...), inside.Routes...)
+		}
+		ways := 0
+		for _, r := range routes {
+			if !slices.Contains(milan().Remote, r.Dst) {
+				continue
+			}
+			if ways++; r.MTU != test.want {
+				t.Errorf("%d bytes pass, and the route to %s by %s has %d", test.found, r.Dst, r.Link, r.MTU)
+			}
+		}
+		if ways != 8 {
+			t.Errorf("%d routes lead to the peer", ways)
+		}
+	}
+	in := rome("rome-1")
+	in.Peers[0].PathMTU = 100
+	if _, refused, _ := RouteAgent(in); len(refused) != 1 {
+		t.Errorf("a way of 100 bytes: %v", refused)
 	}
 }
 

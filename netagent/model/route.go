@@ -46,7 +46,7 @@ func RouteAgent(in Input) (State, []Refusal, error) {
 	}
 	for _, p := range peers {
 		for _, remote := range v.served(p.Remote) {
-			s.Routes = append(s.Routes, v.toPeer(remote, p.MTU))
+			s.Routes = append(s.Routes, v.toPeer(remote, v.in.passes(p)))
 		}
 	}
 	if v.isGateway {
@@ -79,7 +79,8 @@ func (v *view) besideTheTunnel(f Family) []Rule {
 	return rules
 }
 
-// toPeer is the way from this node to a CIDR of a peer.
+// toPeer is the way from this node to a CIDR of a peer, for packets that measure
+// so much at most.
 func (v *view) toPeer(remote netip.Prefix, mtu int) Route {
 	f := familyOfPrefix(remote)
 	route := Route{Table: PeersTable, Dst: remote, Src: v.self.address(f)}
@@ -91,7 +92,7 @@ func (v *view) toPeer(remote netip.Prefix, mtu int) Route {
 		route.Link, route.Via = OverlayLink, overlayHop(v.active, f)
 		linkMTU = v.overlayMTU()
 	}
-	if mtu := v.in.PeerMTU(mtu); mtu < linkMTU {
+	if mtu < linkMTU {
 		route.MTU = mtu
 	}
 	return route
@@ -200,6 +201,16 @@ func (in Input) PeerMTU(agreed int) int {
 		return in.tunnelMTU()
 	}
 	return min(agreed, in.tunnelMTU())
+}
+
+// passes is what a packet to a peer measures at most that is sent, in bytes: what
+// it may, or what the way takes.
+func (in Input) passes(p Peer) int {
+	mtu := in.PeerMTU(p.MTU)
+	if p.PathMTU == 0 {
+		return mtu
+	}
+	return min(mtu, p.PathMTU)
 }
 
 // address is the first address of a family that a node has.

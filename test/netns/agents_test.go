@@ -184,15 +184,15 @@ func TestAgentsBringTheFabricUpAndKeepIt(t *testing.T) {
 	t.Run("large packets vanish on the way", func(t *testing.T) {
 		// The bridge drops what is too large for a port, and tells nobody.
 		ip(t, w.Wire, "link set rome-1 mtu 1440")
-		says := func(mtu int32, want string) {
+		says := func(of api, peer string, mtu int32, want string) {
 			t.Helper()
 			began := time.Now()
 			eventually(t, want, func() bool {
-				te := rome.tunnel(t, "milan")
+				te := of.tunnel(t, peer)
 				if te.Spec.MTU != mtu {
 					// The tracker has statuses written with the spec that was read before.
 					te.Spec.MTU, te.Generation = mtu, te.Generation+1
-					if _, err := rome.Federation.FederationV1alpha1().TunnelEndpoints(world.Installation).Update(t.Context(), te, metav1.UpdateOptions{}); err != nil {
+					if _, err := of.Federation.FederationV1alpha1().TunnelEndpoints(world.Installation).Update(t.Context(), te, metav1.UpdateOptions{}); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -202,10 +202,19 @@ func TestAgentsBringTheFabricUpAndKeepIt(t *testing.T) {
 			t.Logf("%d bytes: %s after %s", mtu, want, time.Since(began).Round(time.Millisecond))
 		}
 		// IPv4, UDP and WireGuard take 60 bytes, and it fills up to 16.
-		says(1398, "False PacketsTooLarge: Packets of 1398 bytes, as was agreed upon, are lost on the way to the other gateway or back. The largest that pass have 1376:")
-		says(1376, "True PacketsPass: Packets of 1376")
+		const tooLarge = "False PacketsTooLarge: Packets of 1398 bytes, as was agreed upon, are lost on the way to the other gateway or back. The largest that pass have 1376,"
+		says(rome, "milan", 1398, tooLarge)
+		says(milan, "rome", 1398, tooLarge)
+		// What is sent keeps to it, from every node.
+		if _, err := datagram(w.Rome.Nodes[1].Pod, world.Addr("10.1.2.2"), 8000, soon); err != nil {
+			t.Errorf("large datagrams do not come back: %v", err)
+		}
+		says(rome, "milan", 1376, "True PacketsPass: Packets of 1376")
 		ip(t, w.Wire, "link set rome-1 mtu 1500")
-		says(1400, "True PacketsPass: Packets of 1400")
+		says(rome, "milan", 1400, "True PacketsPass: Packets of 1400")
+		if mtu := rome.tunnel(t, "milan").Status.PathMTU; mtu != 0 {
+			t.Errorf("all of it passes, and no more than %d bytes are sent", mtu)
+		}
 	})
 
 	t.Run("what is broken by hand is mended", func(t *testing.T) {
@@ -340,6 +349,38 @@ func TestAgentsBringTheFabricUpAndKeepIt(t *testing.T) {
 			return err == nil && !traffic[key].Handshake.IsZero() && te.Status.Phase == v1alpha1.TunnelConnected
 		})
 		w.podsReachPods(t)
+	})
+
+	t.Run("a peer is behind a NAT that forgets what it has translated", func(t *testing.T) {
+		node := w.Rome.Nodes[0].NS
+		nat := func(do, ports string) {
+			t.Helper()
+			// What milan sends meanwhile is not to be what is remembered: answers to it
+			// would have the port that it was sent to.
+			run(t, node, "iptables-nft -t raw -I PREROUTING -p udp --dport 51820 -j DROP")
+			run(t, node, "iptables-nft -t nat "+do+" POSTROUTING -p udp --sport 51820 -j MASQUERADE --to-ports "+ports)
+			run(t, node, "conntrack -F")
+			eventually(t, "rome has sent something", func() bool {
+				return strings.Contains(run(t, node, "conntrack -L -p udp"), "sport=51820 dport=51820")
+			})
+			run(t, node, "iptables-nft -t raw -D PREROUTING -p udp --dport 51820 -j DROP")
+		}
+		heard := func(first, last uint16) {
+			t.Helper()
+			eventually(t, fmt.Sprintf("milan hears rome from a port from %d to %d", first, last), func() bool {
+				at, err := netip.ParseAddrPort(milan.tunnel(t, "rome").Status.Endpoint)
+				return err == nil && at.Addr() == w.Rome.Nodes[0].V4 && at.Port() >= first && at.Port() <= last
+			})
+			w.podsReachPods(t)
+		}
+		heard(51820, 51820)
+		for _, first := range []uint16{40000, 41000} {
+			ports := fmt.Sprintf("%d-%d", first, first+999)
+			nat("-I", ports)
+			heard(first, first+999)
+			nat("-D", ports)
+			heard(51820, 51820)
+		}
 	})
 
 	t.Run("a restart leaves everything in place", func(t *testing.T) {
