@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	metricsclient "k8s.io/metrics/pkg/client/clientset/versioned/typed/metrics/v1beta1"
 
 	"liqo.io/federation/generated/clientset/versioned"
 )
@@ -78,6 +79,8 @@ type Clients struct {
 	Federation versioned.Interface
 	// Dynamic reads and writes kinds that are known by name only.
 	Dynamic dynamic.Interface
+	// Metrics is its metrics API, which not every cluster serves.
+	Metrics metricsclient.PodMetricsesGetter
 }
 
 // NewClients makes the clients of a configuration; all share its connections.
@@ -98,5 +101,9 @@ func NewClients(config *rest.Config) (*Clients, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make a client of %s: %w", config.Host, err)
 	}
-	return &Clients{Kube: kube, Federation: federation, Dynamic: untyped}, nil
+	usage, err := metricsclient.NewForConfigAndClient(config, client)
+	if err != nil {
+		return nil, fmt.Errorf("make a client of %s: %w", config.Host, err)
+	}
+	return &Clients{Kube: kube, Federation: federation, Dynamic: untyped, Metrics: usage}, nil
 }

@@ -79,7 +79,7 @@ func connect(options *Options) (*clients, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.remote = RemoteClients{Core: core.Kube, Federation: federation.Federation, Dynamic: federation.Dynamic}
+	c.remote = RemoteClients{Core: core.Kube, Federation: federation.Federation, Dynamic: federation.Dynamic, Metrics: federation.Metrics}
 	if c.provider, err = server.NewProvider(there); err != nil {
 		return nil, fmt.Errorf("making a client of %s: %w", there.Host, err)
 	}

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/time/rate"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/kubernetes"
@@ -336,6 +337,8 @@ func (k *kubelet) serve(ctx context.Context, options *Options, clients *clients,
 		Provider: clients.provider,
 		Auth:     auth,
 		Metrics:  legacyregistry.Handler(),
+		Usage: server.NewUsage(known{k.pods}, clients.remote.Metrics, labels.SelectorFromSet(k.pods.to.Labels()).String(),
+			clock.RealClock{}, klog.FromContext(ctx)).Handler(),
 		Ready: func() error {
 			if !k.informers.synced() {
 				return errors.New("this cluster's pods, VirtualNode, NamespaceMap and AddressMappings are not known yet")

@@ -14,6 +14,7 @@ import (
 	corev1informers "k8s.io/client-go/informers/core/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
+	metricsclient "k8s.io/metrics/pkg/client/clientset/versioned/typed/metrics/v1beta1"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/controllers/virtualkubelet/reflect"
@@ -26,6 +27,7 @@ type RemoteClients struct {
 	Core       kubernetes.Interface
 	Federation versioned.Interface
 	Dynamic    dynamic.Interface
+	Metrics    metricsclient.PodMetricsesGetter
 }
 
 // twin mirrors what this node has in one twin namespace: shadow pods and the

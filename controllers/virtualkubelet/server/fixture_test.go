@@ -129,7 +129,7 @@ func startNode(t *testing.T, provider http.HandlerFunc, identity ...func(*rest.C
 	go func() {
 		served <- Serve(ctx, listener, certificate, New(Config{
 			NodeName: nodeName, Pods: n.pods, Provider: remote, Auth: auth,
-			Metrics: http.NotFoundHandler(), Ready: func() error { return nil },
+			Metrics: http.NotFoundHandler(), Usage: http.NotFoundHandler(), Ready: func() error { return nil },
 		}))
 	}()
 	t.Cleanup(func() {

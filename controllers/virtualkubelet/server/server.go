@@ -38,6 +38,8 @@ type Config struct {
 	Provider *Provider
 	Auth     *Auth
 	Metrics  http.Handler
+	// Usage serves what the containers of the pods use.
+	Usage http.Handler
 	// Ready returns why the virtual kubelet is not ready, or nil.
 	Ready func() error
 	// Profiling serves profiles below /debug/pprof, to those who may get
@@ -58,6 +60,7 @@ func New(config Config) http.Handler {
 	api.HandleFunc("GET /pods", pods(config.Pods))
 	api.HandleFunc("GET /stats/summary", summary(config.NodeName, config.Pods))
 	api.Handle("GET /metrics", config.Metrics)
+	api.Handle("GET /metrics/resource", config.Usage)
 	if config.Profiling {
 		api.HandleFunc("GET /debug/pprof", pprof.Index)
 		// The index has the profiles by name.

@@ -11,7 +11,7 @@ import (
 )
 
 // summary tells of each pod what is known here: that it runs, and since when.
-// A peer sees no usage on the provider, and none is made up. A pod that the
+// What it uses is told by Usage, and not once more. A pod that the
 // provider does not have is left out; the others are told of all the same.
 func summary(nodeName string, pods Pods) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
