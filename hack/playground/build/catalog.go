@@ -22,6 +22,7 @@ const (
 	corednsVersion    = "v1.15.0"
 	helmVersion       = "v3.22.0"
 	kwokVersion       = "v0.8.0"
+	metricsVersion    = "v0.9.0"
 	ownVersion        = "v1"
 )
 
@@ -81,6 +82,8 @@ func catalog() []tool {
 	add(tool{module: "modules/kwok", version: kwokVersion,
 		ldflags: "-X sigs.k8s.io/kwok/pkg/consts.Version=" + kwokVersion},
 		map[string]string{"kwok": "sigs.k8s.io/kwok/cmd/kwok"})
+	add(tool{module: "modules/metrics-server", version: metricsVersion},
+		map[string]string{"metrics-server": "sigs.k8s.io/metrics-server/cmd/metrics-server"})
 	add(tool{version: ownVersion},
 		map[string]string{
 			"nodeinit":          "liqo.io/federation/hack/playground/nodeinit",
