@@ -62,6 +62,7 @@ func story() []step {
 			step{name: "ShadowPodCannotEscapeToNode", run: shadowPodCannotEscapeToNode},
 		), false},
 		{"ReflectsOtherKinds", reflectsOtherKinds, false},
+		{"ScalesByUsage", scalesByUsage, false},
 		{"EndpointsFollowTheirServices", endpointsFollowTheirServices, false},
 		{"JoinsThePods", joinsThePods, false},
 		{"VirtualNodeChangesItsPods", virtualNodeChangesItsPods, false},
