@@ -22,8 +22,11 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/ptr"
 
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/test/harness"
 )
 
@@ -37,8 +40,9 @@ var (
 const calm = 6 * time.Minute
 
 // survivesChaos ends processes of ours and cuts the clusters off from each
-// other, at random, while somebody uses two offloaded namespaces. When it is
-// over everything comes about that was asked for: no more, no less, once.
+// other, at random, while somebody uses two offloaded namespaces, and offloads
+// and takes back a third one. When it is over everything comes about that was
+// asked for: no more, no less, once.
 func survivesChaos(t *testing.T) {
 	seed := *chaosSeed
 	if seed == 0 {
@@ -58,6 +62,7 @@ func survivesChaos(t *testing.T) {
 	for range 2 {
 		users = append(users, startUser(t, offloaded(t, remote), rand.New(rand.NewPCG(seed, uint64(len(users)+1)))))
 	}
+	wanders := startWanderer(t)
 	end := time.Now().Add(*chaosTime)
 	for round := 1; time.Now().Before(end); round++ {
 		disturbance := disturbances[random.IntN(len(disturbances))]
@@ -75,6 +80,7 @@ func survivesChaos(t *testing.T) {
 	for _, user := range users {
 		user.isServed(t)
 	}
+	wanders.isHome(t)
 	isWithinGrant(t)
 }
 
@@ -171,6 +177,8 @@ type user struct {
 	replicas map[string]int32
 	pods     map[string]*types.UID
 	jobs     []string
+	// revived are pods that had ended and had another phase then.
+	revived []string
 }
 
 const (
@@ -187,6 +195,7 @@ func startUser(t *testing.T, o offload, random *rand.Rand) *user {
 		runDeployment(t, o.namespace, name, 1, podSpec("serve"))
 		u.replicas[name] = 1
 	}
+	u.watchEnds(t)
 	pace := time.NewTicker(500 * time.Millisecond)
 	go func() {
 		defer close(u.stopped)
@@ -210,6 +219,26 @@ func startUser(t *testing.T, o offload, random *rand.Rand) *user {
 	}()
 	t.Cleanup(u.stop)
 	return u
+}
+
+// watchEnds notes pods that have ended and do not stay so.
+func (u *user) watchEnds(t *testing.T) {
+	t.Helper()
+	factory := informers.NewSharedInformerFactoryWithOptions(rome.Kube, 0, informers.WithNamespace(u.o.namespace))
+	_, err := factory.Core().V1().Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{UpdateFunc: func(before, after any) {
+		was, is := before.(*corev1.Pod), after.(*corev1.Pod)
+		if was.UID != is.UID || was.Status.Phase == is.Status.Phase || was.Status.Phase != corev1.PodSucceeded && was.Status.Phase != corev1.PodFailed {
+			return
+		}
+		u.mutex.Lock()
+		defer u.mutex.Unlock()
+		u.revived = append(u.revived, fmt.Sprintf("%s was %s and is %s", is.Name, was.Status.Phase, is.Status.Phase))
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	factory.Start(t.Context().Done())
+	factory.WaitForCacheSync(t.Context().Done())
 }
 
 // wish asks for one thing.
@@ -348,6 +377,101 @@ func (u *user) isServed(t *testing.T) {
 		going = append(going, goingThere...)
 		diff := cmp.Diff(there, here)
 		return diff == "" && len(going) == 0, fmt.Sprintf("going: %v; (-milan +rome):\n%s", going, diff), nil
+	})
+	u.mutex.Lock()
+	defer u.mutex.Unlock()
+	if len(u.revived) > 0 {
+		t.Errorf("pods of %s that had ended: %s", u.o.namespace, strings.Join(u.revived, "; "))
+	}
+}
+
+// wanderer is a Deployment whose namespace is offloaded and taken back, again and
+// again.
+type wanderer struct {
+	o       offload
+	cancel  context.CancelFunc
+	stopped chan struct{}
+	turns   int
+}
+
+const wandering = 2 // pods
+
+// wherever has pods leave for the other cluster when they may.
+var wherever = v1alpha1.NamespaceOffloadingSpec{PodOffloadingStrategy: v1alpha1.Remote, Enforcement: v1alpha1.Evict}
+
+func startWanderer(t *testing.T) *wanderer {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	w := &wanderer{o: offloaded(t, wherever), cancel: cancel, stopped: make(chan struct{})}
+	runDeployment(t, w.o.namespace, "web", wandering, podSpec("serve"))
+	pace := time.NewTicker(5 * time.Second)
+	go func() {
+		defer close(w.stopped)
+		defer pace.Stop()
+		for ctx.Err() == nil {
+			// What is refused meanwhile is tried again.
+			if turned, err := w.turn(ctx); turned && err == nil {
+				w.turns++
+			}
+			select {
+			case <-ctx.Done():
+			case <-pace.C:
+			}
+		}
+	}()
+	t.Cleanup(w.stop)
+	return w
+}
+
+// turn takes the namespace back if it is offloaded, and offloads it if it is not.
+func (w *wanderer) turn(ctx context.Context) (turned bool, err error) {
+	client := rome.Federation.FederationV1alpha1().NamespaceOffloadings(w.o.namespace)
+	nsof, err := client.Get(ctx, v1alpha1.NamespaceOffloadingName, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		_, err = client.CreateOffload(ctx, v1alpha1.NamespaceOffloadingName, &v1alpha1.Offload{Spec: wherever}, metav1.CreateOptions{})
+		return true, err
+	case err != nil || nsof.DeletionTimestamp != nil:
+		return false, err
+	}
+	return true, client.Delete(ctx, v1alpha1.NamespaceOffloadingName, metav1.DeleteOptions{})
+}
+
+func (w *wanderer) stop() {
+	w.cancel()
+	<-w.stopped
+}
+
+// isHome takes the namespace back for good, and waits until its pods are home and
+// nothing of it is left next door.
+func (w *wanderer) isHome(t *testing.T) {
+	t.Helper()
+	w.stop()
+	t.Logf("%s was taken back and offloaded again: %d turns", w.o.namespace, w.turns)
+	if w.turns == 0 {
+		t.Error("it stayed where it was")
+	}
+	eventually(t, calm, w.o.namespace+" to be taken back", func(ctx context.Context) (bool, string, error) {
+		client := rome.Federation.FederationV1alpha1().NamespaceOffloadings(w.o.namespace)
+		if err := client.Delete(ctx, v1alpha1.NamespaceOffloadingName, metav1.DeleteOptions{}); !apierrors.IsNotFound(err) {
+			return false, fmt.Sprint(err), nil
+		}
+		_, err := milan.Kube.CoreV1().Namespaces().Get(ctx, w.o.twin, metav1.GetOptions{})
+		return gone(err)
+	})
+	eventually(t, calm, "the pods of "+w.o.namespace+" to be home", func(ctx context.Context) (bool, string, error) {
+		pods, err := rome.Kube.CoreV1().Pods(w.o.namespace).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return false, "", err
+		}
+		var saw []string
+		home := 0
+		for _, pod := range pods.Items {
+			if saw = append(saw, podState(&pod)); isReady(&pod) && pod.Spec.NodeName != virtualNode {
+				home++
+			}
+		}
+		return home == wandering && len(saw) == wandering, strings.Join(saw, "; "), nil
 	})
 }
 

@@ -61,6 +61,18 @@ func podsTalkToTheirHome(t *testing.T) {
 		t.Errorf("on milan it has the volumes %s", show(volumes))
 	}
 
+	// One whose owner keeps its token at home has none there, and nothing waits
+	// for it.
+	spec = podSpec("serve")
+	spec.ServiceAccountName = "reader"
+	must(rome.Kube.CoreV1().Pods(o.namespace).Create(t.Context(), &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "kept", Annotations: map[string]string{v1alpha1.AnnotationAPIAccess: "Disabled"}}, Spec: spec,
+	}, metav1.CreateOptions{}))(t)
+	kept := podReady(t, milan, o.twin, "kept")
+	if len(kept.Spec.Volumes) != 0 || kept.Annotations[v1alpha1.AnnotationTokenSecret] != "" {
+		t.Errorf("on milan it has the volumes %s, and annotations %v", show(kept.Spec.Volumes), kept.Annotations)
+	}
+
 	kubectl(t, rome, "delete", "deployment", "web", "-n", o.namespace)
 	podGone(t, milan, o.twin, pod)
 	eventually(t, soon, "its tokens to be gone on milan", func(ctx context.Context) (bool, string, error) {

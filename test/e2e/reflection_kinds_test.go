@@ -53,11 +53,12 @@ spec:
 `
 
 // reflectsOtherKinds has both administrators and a virtual node name a kind,
-// and follows an object of it there and its status back.
+// and follows an object of it there and its status back. With it milan offers a
+// class of Ingresses, which copies have there.
 func reflectsOtherKinds(t *testing.T) {
 	const kinds = `[{"group":"example.com","version":"v1","resource":"widgets"}]`
-	names := func(list string) {
-		helmUpgrade(t, milan, "--reuse-values", "--wait", "--timeout=3m", "--set-json", "policy.reflectedKinds="+list)
+	names := func(list, classes string) {
+		helmUpgrade(t, milan, "--reuse-values", "--wait", "--timeout=3m", "--set-json", "policy.reflectedKinds="+list, "--set-json", "policy.ingressClasses="+classes)
 		helmUpgrade(t, rome, "--reuse-values", "--wait", "--timeout=3m", "--set-json", "reflection.kinds="+list)
 	}
 	reflecting := func(list string) []string {
@@ -74,9 +75,9 @@ func reflectsOtherKinds(t *testing.T) {
 		if err := errors.Join(errs...); err != nil {
 			t.Error(err)
 		}
-		names("[]")
+		names("[]", "[]")
 	})
-	names(kinds)
+	names(kinds, `["shared"]`)
 	kubectl(t, rome, reflecting(kinds)...)
 	isReflected := func(reason string) harness.Condition {
 		return func(ctx context.Context) (bool, string, error) {
@@ -111,6 +112,28 @@ func reflectsOtherKinds(t *testing.T) {
 	eventually(t, soon, "its status to be back", field(rome, o.namespace, ".status.phase", "Ready"))
 	kubectl(t, milan, "patch", "widget", "wheel", "-n", o.twin, "--type=merge", "-p", `{"spec":{"size":9}}`)
 	eventually(t, soon, "the drift to be repaired", field(milan, o.twin, ".spec.size", "3"))
+
+	kubectl(t, rome, "create", "ingress", "shop", "-n", o.namespace, "--class=ours", "--rule=shop.example.com/*=front:80")
+	eventually(t, soon, "the Ingress to be on milan, of milan's class", func(ctx context.Context) (bool, string, error) {
+		result := milan.Kubectl(ctx, "get", "ingress", "shop", "-n", o.twin, "-o", "jsonpath={.spec.ingressClassName}")
+		return result.Stdout == "shared", result.Stdout + result.Stderr, nil
+	})
+
+	// Of Secrets those alone that are sent are there, also of those that were.
+	for _, secret := range []string{"stays", "goes"} {
+		kubectl(t, rome, "create", "secret", "generic", secret, "-n", o.namespace, "--from-literal=of="+secret)
+	}
+	kubectl(t, rome, "annotate", "secret", "goes", "-n", o.namespace, v1alpha1.AnnotationAllowReflection+"=true")
+	secretsAre := func(want string) {
+		t.Helper()
+		eventually(t, soon, "the Secrets on milan to be "+want, func(ctx context.Context) (bool, string, error) {
+			result := milan.Kubectl(ctx, "get", "secrets", "-n", o.twin, "-o", "jsonpath={.items[*].metadata.name}")
+			return result.Stdout == want, result.Stdout + result.Stderr, nil
+		})
+	}
+	secretsAre("goes stays")
+	kubectl(t, rome, reflecting(`[{"version":"v1","resource":"secrets","policy":"AllowList"},`+strings.TrimPrefix(kinds, "["))...)
+	secretsAre("goes")
 
 	// A kind that is not named any more leaves nothing.
 	kubectl(t, rome, reflecting("[]")...)
