@@ -40,6 +40,8 @@ type Config struct {
 	// installation namespace, and SecretInformers the Secret with the keys there.
 	FederationInformers, InstallationInformers externalversions.SharedInformerFactory
 	SecretInformers                            kubeinformers.SharedInformerFactory
+	// KubeInformers see this cluster's nodes and ServiceCIDRs.
+	KubeInformers kubeinformers.SharedInformerFactory
 	// LeaseInformers see the gateways' Lease; nil where nothing is said of the
 	// network.
 	LeaseInformers kubeinformers.SharedInformerFactory
@@ -89,6 +91,7 @@ type reconciler struct {
 	endpoints listers.TunnelEndpointNamespaceLister
 	secrets   corelisters.SecretNamespaceLister
 	leases    coordinationlisters.LeaseNamespaceLister
+	territory ownRanges
 	// gateway is whether there is one that tells of the tunnels, and again has a
 	// key looked at.
 	gateway gatewayLife
@@ -114,6 +117,7 @@ func New(config *Config) (*queue.Controller[cache.ObjectName], error) {
 		mappings:  here.AddressMappings().Lister().AddressMappings(config.Namespace),
 		endpoints: here.TunnelEndpoints().Lister().TunnelEndpoints(config.Namespace),
 		secrets:   secrets.Lister().Secrets(config.Namespace),
+		territory: newOwnRanges(config.KubeInformers),
 	}
 	controller := queue.New("network", workers, r.reconcile)
 	r.again = controller.Add
@@ -129,6 +133,8 @@ func New(config *Config) (*queue.Controller[cache.ObjectName], error) {
 		{here.AddressMappings().Informer(), controller.Handle(byLabel)},
 		{here.TunnelEndpoints().Informer(), controller.Handle(byName)},
 		{secrets.Informer(), all},
+		{config.KubeInformers.Core().V1().Nodes().Informer(), unless(sameRanges, all)},
+		{config.KubeInformers.Networking().V1().ServiceCIDRs().Informer(), unless(sameServices, all)},
 	}
 	watches = append(watches, r.watchGateways(all)...)
 	if config.LeaseInformers != nil {

@@ -88,11 +88,16 @@ func newKeys(namespace string) (*corev1.Secret, error) {
 
 func encode(key []byte) []byte { return []byte(base64.StdEncoding.EncodeToString(key)) }
 
-// addressPools makes the pools that this cluster's settings say. One that an
-// administrator made, without our label, is left alone.
+// addressPools makes the pools that this cluster's settings say, with what it has
+// by itself. One that an administrator made, without our label, is left alone.
 func (r *reconciler) addressPools(ctx context.Context, _ *pass) (*verdict, error) {
+	named := r.Settings.reserved()
+	own, left, err := r.territory.beside(named, validation.MaxReservedCIDRs-len(named))
+	if err != nil {
+		return nil, err
+	}
 	wanted := map[string]v1alpha1.AddressPoolSpec{
-		v1alpha1.DefaultAddressPool: {CIDRs: r.Settings.PoolCIDRs, Reserved: r.Settings.reserved()},
+		v1alpha1.DefaultAddressPool: {CIDRs: r.Settings.PoolCIDRs, Reserved: append(named, own...)},
 	}
 	if len(r.Settings.ExternalCIDRs) > 0 {
 		wanted[ExternalAddressPool] = v1alpha1.AddressPoolSpec{CIDRs: r.Settings.ExternalCIDRs}
@@ -108,6 +113,7 @@ func (r *reconciler) addressPools(ctx context.Context, _ *pass) (*verdict, error
 			if _, err := client.Create(ctx, pool, createOptions); err != nil && !apierrors.IsAlreadyExists(err) {
 				return nil, fmt.Errorf("make AddressPool %s: %w", name, err)
 			}
+			r.tellOfRanges(pool, left)
 		case err != nil:
 			return nil, err
 		case isOurs(found) && !equality.Semantic.DeepEqual(found.Spec, spec):
@@ -116,9 +122,18 @@ func (r *reconciler) addressPools(ctx context.Context, _ *pass) (*verdict, error
 			if _, err := commit.Commit(ctx, client, found, changed); err != nil {
 				return nil, err
 			}
+			r.tellOfRanges(found, left)
 		}
 	}
 	return nil, nil
+}
+
+// tellOfRanges tells of ranges that a pool has no room to reserve.
+func (r *reconciler) tellOfRanges(pool *v1alpha1.AddressPool, left int) {
+	if left > 0 && pool.Name == v1alpha1.DefaultAddressPool {
+		r.Events.Eventf(pool, corev1.EventTypeWarning, ReasonTooManyRanges,
+			"%d more ranges and addresses of this cluster's nodes are not reserved, and may be given to other clusters: set network.nodeCIDRs and network.podCIDRs to what they are in.", left)
+	}
 }
 
 // ownEndpoints learns where our gateway is called, if no administrator says so.

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -22,6 +23,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
 	corelisters "k8s.io/client-go/listers/core/v1"
+	networkinglisters "k8s.io/client-go/listers/networking/v1"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
@@ -80,6 +82,10 @@ func newWorld(t tb, name, id, peer, peerID string, settings Settings) *world {
 			Kube: w.kube, Federation: w.federation, Events: w.events, Clock: w.clock, ClusterID: id, Namespace: installation,
 			Networking: v1alpha1.NetworkingTunnel, Settings: settings,
 		},
+	}
+	w.territory = ownRanges{
+		nodes:    corelisters.NewNodeLister(indexed(w, func() []corev1.Node { return got(w, w.kube.CoreV1().Nodes().List).Items })),
+		services: networkinglisters.NewServiceCIDRLister(indexed(w, func() []networkingv1.ServiceCIDR { return got(w, w.kube.NetworkingV1().ServiceCIDRs().List).Items })),
 	}
 	api := w.federation.FederationV1alpha1()
 	w.clusters = listers.NewForeignClusterLister(indexed(w, func() []v1alpha1.ForeignCluster { return got(w, api.ForeignClusters().List).Items }))

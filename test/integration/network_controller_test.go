@@ -46,8 +46,9 @@ func (n *networked) runNetwork(t *testing.T, config *rest.Config, kubeConfig *re
 	everywhere := externalversions.NewSharedInformerFactory(federation, 0)
 	here := externalversions.NewSharedInformerFactoryWithOptions(federation, 0, externalversions.WithNamespace(n.installation))
 	secrets := kubeinformers.NewSharedInformerFactoryWithOptions(kube, 0, network.SecretInformers(n.installation)...)
+	own := kubeinformers.NewSharedInformerFactory(kube, 0)
 	controller, err := network.New(&network.Config{
-		Kube: kube, Federation: federation, FederationInformers: everywhere, InstallationInformers: here, SecretInformers: secrets,
+		Kube: kube, KubeInformers: own, Federation: federation, FederationInformers: everywhere, InstallationInformers: here, SecretInformers: secrets,
 		Events: &record.FakeRecorder{}, Clock: clock.RealClock{}, ClusterID: n.id, Namespace: n.installation, Networking: v1alpha1.NetworkingTunnel, Settings: settings,
 	})
 	if err != nil {
@@ -59,9 +60,11 @@ func (n *networked) runNetwork(t *testing.T, config *rest.Config, kubeConfig *re
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	here.StartWithContext(ctx)
+	own.StartWithContext(ctx)
 	here.WaitForCacheSync(ctx.Done())
+	own.WaitForCacheSync(ctx.Done())
 	var stopped sync.Once
-	stop := func() { stopped.Do(func() { cancel(); here.Shutdown() }) }
+	stop := func() { stopped.Do(func() { cancel(); here.Shutdown(); own.Shutdown() }) }
 	t.Cleanup(stop)
 	runWith(t, secrets, everywhere, runs...)
 }

@@ -15,9 +15,11 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
+// MaxReservedCIDRs bounds the ranges that a pool keeps from everybody.
+const MaxReservedCIDRs = 256
+
 const (
-	maxCIDRs    = 64
-	maxReserved = 256
+	maxCIDRs = 64
 	// maxCIDR is the longest form that an address or a CIDR has.
 	maxCIDR = 43
 	// shortestPrefix is that of the largest range that can be named: what is
@@ -85,10 +87,10 @@ func ValidateAddressPoolStatusUpdate(pool, old *federation.AddressPool) field.Er
 func addressPoolSpec(spec *federation.AddressPoolSpec) field.ErrorList {
 	path := specPath.Child("cidrs")
 	if len(spec.CIDRs) == 0 {
-		return append(field.ErrorList{field.Required(path, "must name at least one CIDR such as 10.0.0.0/8")}, cidrs(spec.Reserved, maxReserved, true, specPath.Child("reserved"))...)
+		return append(field.ErrorList{field.Required(path, "must name at least one CIDR such as 10.0.0.0/8")}, cidrs(spec.Reserved, MaxReservedCIDRs, true, specPath.Child("reserved"))...)
 	}
 	errs := cidrs(spec.CIDRs, maxCIDRs, false, path)
-	return append(errs, cidrs(spec.Reserved, maxReserved, true, specPath.Child("reserved"))...)
+	return append(errs, cidrs(spec.Reserved, MaxReservedCIDRs, true, specPath.Child("reserved"))...)
 }
 
 // ValidateAddressMapping tells what is wrong with a new address mapping, which
@@ -182,6 +184,13 @@ func cidrs(list []string, most int, overlap bool, path *field.Path) field.ErrorL
 		}
 		before = append(before, prefix)
 	}
+	return errs
+}
+
+// ValidateCIDR tells what is wrong with a range that packets between clusters can
+// come from and go to.
+func ValidateCIDR(text string, path *field.Path) field.ErrorList {
+	_, errs := cidr(text, path)
 	return errs
 }
 

@@ -111,7 +111,7 @@ func TestValidateAddressPool(t *testing.T) {
 		"too many CIDRs":       {func(p *federation.AddressPool) { p.Spec.CIDRs = many(maxCIDRs, numbered) }, []string{"spec.cidrs"}},
 		"loopback is reserved": {func(p *federation.AddressPool) { p.Spec.Reserved[3] = "127.0.0.0/8" }, []string{"spec.reserved[3]"}},
 		"a range twice":        {func(p *federation.AddressPool) { p.Spec.Reserved[3] = "10.244.0.0/16" }, []string{"spec.reserved[3]"}},
-		"too many ranges":      {func(p *federation.AddressPool) { p.Spec.Reserved = many(maxReserved, numbered) }, []string{"spec.reserved"}},
+		"too many ranges":      {func(p *federation.AddressPool) { p.Spec.Reserved = many(MaxReservedCIDRs, numbered) }, []string{"spec.reserved"}},
 		"no CIDR and a malformed range": {func(p *federation.AddressPool) {
 			p.Spec = federation.AddressPoolSpec{Reserved: []string{"x"}}
 		}, []string{"spec.cidrs", "spec.reserved[0]"}},

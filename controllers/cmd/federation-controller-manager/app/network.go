@@ -49,6 +49,7 @@ func (c *Config) network(controller string) *network.Config {
 		FederationInformers:   c.FederationInformers,
 		InstallationInformers: c.installationInformers(),
 		SecretInformers:       c.NewKubeInformers(network.SecretInformers(c.Options.Namespace)...),
+		KubeInformers:         c.KubeInformers,
 		Gateways:              c.gatewayInformers(),
 		Events:                c.Recorder(controller),
 		Clock:                 clock.RealClock{},
