@@ -20,6 +20,7 @@ import (
 	"liqo.io/federation/generated/clientset/versioned"
 	"liqo.io/federation/generated/clientset/versioned/fake"
 	"liqo.io/federation/generated/informers/externalversions"
+	"liqo.io/federation/test/fakes"
 )
 
 const peerNamespace, tenantNamespace = "liqo-peer-milan", "liqo-tenant-rome"
@@ -34,7 +35,7 @@ type exchange struct {
 func newExchange(t *testing.T, features ...string) *exchange {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
-	e := &exchange{rome: fake.NewSimpleClientset(), milan: fake.NewSimpleClientset(), ctx: ctx}
+	e := &exchange{rome: fakes.Followed(fake.NewSimpleClientset()), milan: fakes.Followed(fake.NewSimpleClientset()), ctx: ctx}
 	request := newRequest("1", 1)
 	request.Namespace, request.Status.Features = peerNamespace, features
 	if _, err := e.rome.FederationV1alpha1().ResourceRequests(peerNamespace).Create(ctx, request, metav1.CreateOptions{}); err != nil {

@@ -22,6 +22,7 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/controllers/virtualkubelet/reflect"
 	"liqo.io/federation/generated/clientset/versioned/fake"
+	"liqo.io/federation/test/fakes"
 )
 
 func TestAPodGoesWhoseShadowPodCameAndWentUnseen(t *testing.T) {
@@ -35,7 +36,7 @@ func TestAPodGoesWhoseShadowPodCameAndWentUnseen(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "short", UID: "1", CreationTimestamp: metav1.Now()},
 		Spec:       corev1.PodSpec{NodeName: "liqo-milan", Containers: []corev1.Container{{Name: "main", Image: "web"}}},
 	}
-	local, provider := unshared(kubefake.NewClientset(pod)), unshared(kubefake.NewClientset())
+	local, provider := fakes.Followed(kubefake.NewClientset(pod)), fakes.Followed(kubefake.NewClientset())
 	pods := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
 	if err := pods.Add(pod); err != nil {
 		t.Fatal(err)

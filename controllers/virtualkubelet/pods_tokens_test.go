@@ -30,6 +30,7 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/controllers/virtualkubelet/reflect"
 	fedfake "liqo.io/federation/generated/clientset/versioned/fake"
+	"liqo.io/federation/test/fakes"
 )
 
 // keeper is a virtual kubelet with one pod that mounts a token, and its shadow
@@ -66,11 +67,11 @@ func newKeeper(t *testing.T) *keeper {
 	}
 	k := &keeper{
 		pod: pod, shadow: reflect.ShadowPod(pod, "demo-rome", to, nil), clock: clocktesting.NewFakeClock(now),
-		provider: unshared(kubefake.NewClientset()), events: record.NewFakeRecorder(10), allowed: true,
+		provider: fakes.Followed(kubefake.NewClientset()), events: record.NewFakeRecorder(10), allowed: true,
 		twin: &twin{local: "demo", remote: "demo-rome", tokens: cache.NewSharedIndexInformer(nil, &corev1.Secret{}, 0, cache.Indexers{})},
 	}
 	k.shadow.UID = "shadow"
-	local := unshared(kubefake.NewClientset())
+	local := fakes.Followed(kubefake.NewClientset())
 	local.PrependReactor("create", "serviceaccounts/token", func(action clienttesting.Action) (bool, runtime.Object, error) {
 		request := action.(clienttesting.CreateAction).GetObject().(*authenticationv1.TokenRequest).DeepCopy()
 		k.asked = append(k.asked, request.Spec)

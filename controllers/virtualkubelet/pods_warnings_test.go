@@ -18,6 +18,7 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/controllers/virtualkubelet/reflect"
 	"liqo.io/federation/generated/clientset/versioned/fake"
+	"liqo.io/federation/test/fakes"
 )
 
 // warnedOf is an event about a pod of the provider.
@@ -94,7 +95,7 @@ func emptyInformer() cache.SharedIndexInformer {
 
 // What happened before somebody listens is not told, and what happens again is.
 func TestOldWarningsAreNotToldAgain(t *testing.T) {
-	provider := unshared(kubefake.NewClientset(warnedOf("web", "copy", "before")))
+	provider := fakes.Followed(kubefake.NewClientset(warnedOf("web", "copy", "before")))
 	heard := make(chan string, 10)
 	watched, err := startTwin(t.Context(), RemoteClients{Core: provider, Federation: fake.NewSimpleClientset()},
 		v1alpha1.NamespaceMapping{Name: "web", RemoteName: "web-rome"}, reflect.Destination{}, twinEvents{

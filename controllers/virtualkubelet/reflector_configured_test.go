@@ -23,6 +23,7 @@ import (
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/controllers/virtualkubelet/reflect"
+	"liqo.io/federation/test/fakes"
 )
 
 var widgets = configured{Group: "example.com", Version: "v1", Resource: "widgets"}
@@ -42,8 +43,8 @@ func newReflectingWidgets(t *testing.T, local, remote []runtime.Object) (*reflec
 	t.Helper()
 	r := newReflecting(t, nil, nil)
 	lists := map[schema.GroupVersionResource]string{schema.GroupVersionResource(widgets): "WidgetList"}
-	rome := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), lists, local...)
-	milan := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), lists, remote...)
+	rome := fakes.Followed(dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), lists, local...))
+	milan := fakes.Followed(dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), lists, remote...))
 	r.localDynamic, r.remoteDynamic = rome, milan
 	return r, rome, milan
 }
@@ -180,8 +181,7 @@ func TestAKindIsCopiedWhileItIsNamed(t *testing.T) {
 	foreign := newWidget("theirs")
 	foreign.SetNamespace("shop-rome")
 	foreign.SetName("theirs")
-	// What a fake client makes between a list and the watch after it is missed, so
-	// a copy is there already.
+	// A copy is there already.
 	r, _, milan := newReflectingWidgets(t, []runtime.Object{newWidget("1")}, []runtime.Object{foreign, copyOfWidget(newWidget("0"), "")})
 	r.start(t)
 	await := func(what string, want ...string) {

@@ -22,12 +22,13 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/controllers/multicluster"
 	"liqo.io/federation/controllers/virtualkubelet/reflect"
+	"liqo.io/federation/test/fakes"
 )
 
 // exporting has rome serve ServiceExports, or not, and begin with some.
 func (r *reflecting) exporting(t *testing.T, served bool, exports ...runtime.Object) {
 	t.Helper()
-	r.localDynamic = dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{exportsResource: "ServiceExportList"}, exports...)
+	r.localDynamic = fakes.Followed(dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{exportsResource: "ServiceExportList"}, exports...))
 	r.served = multicluster.NewServed(r.rome, clock.RealClock{}, mcsv1alpha1.ServiceExportPluralName)
 	if served {
 		r.rome.Discovery().(*fakediscovery.FakeDiscovery).Resources = []*metav1.APIResourceList{{

@@ -20,7 +20,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/apimachinery/pkg/watch"
 	kubefake "k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/record"
@@ -30,6 +29,7 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/controllers/virtualkubelet/reflect"
 	fedfake "liqo.io/federation/generated/clientset/versioned/fake"
+	"liqo.io/federation/test/fakes"
 )
 
 var destination = reflect.Destination{OriginID: "rome-id", DestinationID: "milan-id", NodeName: "liqo-milan"}
@@ -50,7 +50,7 @@ func newReflecting(t *testing.T, local, remote []runtime.Object) *reflecting {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &reflecting{rome: unshared(kubefake.NewClientset(local...)), milan: unshared(kubefake.NewClientset(remote...)), federation: unshared(fedfake.NewSimpleClientset()), events: record.NewFakeRecorder(10)}
+	r := &reflecting{rome: fakes.Followed(kubefake.NewClientset(local...)), milan: fakes.Followed(kubefake.NewClientset(remote...)), federation: fakes.Followed(fedfake.NewSimpleClientset()), events: record.NewFakeRecorder(10)}
 	r.answers.Store(true)
 	r.Reflections = (&Reflections{
 		provider: "milan", to: destination, local: r.rome, remote: r.milan, recorder: r.events, metrics: own,
@@ -62,28 +62,6 @@ func newReflecting(t *testing.T, local, remote []runtime.Object) *reflecting {
 	r.virtualNode = func() *v1alpha1.VirtualNode { return r.node.Load() }
 	r.node.Store(&v1alpha1.VirtualNode{})
 	return r
-}
-
-// fakeCluster is a fake of either API.
-type fakeCluster interface {
-	PrependWatchReactor(resource string, reaction clienttesting.WatchReactionFunc)
-	Tracker() clienttesting.ObjectTracker
-}
-
-// unshared has the watches of a fake cluster hand out objects of their own, as
-// those of a real one: what such a watch begins with belongs to the fake.
-func unshared[C fakeCluster](cluster C) C {
-	cluster.PrependWatchReactor("*", func(action clienttesting.Action) (bool, watch.Interface, error) {
-		shared, err := cluster.Tracker().Watch(action.GetResource(), action.GetNamespace(), action.(clienttesting.WatchActionImpl).ListOptions)
-		if err != nil {
-			return true, nil, err
-		}
-		return true, watch.Filter(shared, func(event watch.Event) (watch.Event, bool) {
-			event.Object = event.Object.DeepCopyObject()
-			return event, true
-		}), nil
-	})
-	return cluster
 }
 
 // start reflects until the test ends.

@@ -409,8 +409,8 @@ func startWanderer(t *testing.T) *wanderer {
 		defer close(w.stopped)
 		defer pace.Stop()
 		for ctx.Err() == nil {
-			// What is refused meanwhile is tried again.
-			if turned, err := w.turn(ctx); turned && err == nil {
+			// What is refused meanwhile is tried again. Not cut short by the end.
+			if turned, err := w.turn(t.Context()); turned && err == nil {
 				w.turns++
 			}
 			select {

@@ -7,6 +7,7 @@ package e2e
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -44,18 +45,21 @@ func endpointsFollowTheirServices(t *testing.T) {
 		endpoint := found[0].Endpoints[0]
 		return endpoint.Addresses[0] == address && *endpoint.Conditions.Ready && found[0].Labels[discoveryv1.LabelServiceName] == "web", show(found), nil
 	})
-	all := must(milan.Kube.DiscoveryV1().EndpointSlices(o.twin).List(t.Context(), metav1.ListOptions{LabelSelector: discoveryv1.LabelServiceName + "=web"}))(t)
-	ready := 0
-	for _, slice := range all.Items {
-		for _, endpoint := range slice.Endpoints {
-			if endpoint.Conditions.Ready == nil || *endpoint.Conditions.Ready {
-				ready++
+	eventually(t, soon, "the Service to have the endpoints of "+home.Name+" and of "+away.Name+" on milan, and no other", func(ctx context.Context) (bool, string, error) {
+		all, err := milan.Kube.DiscoveryV1().EndpointSlices(o.twin).List(ctx, metav1.ListOptions{LabelSelector: discoveryv1.LabelServiceName + "=web"})
+		if err != nil {
+			return false, "", err
+		}
+		ready := 0
+		for _, slice := range all.Items {
+			for _, endpoint := range slice.Endpoints {
+				if endpoint.Conditions.Ready == nil || *endpoint.Conditions.Ready {
+					ready++
+				}
 			}
 		}
-	}
-	if ready != 2 {
-		t.Errorf("the Service has %d endpoints on milan, want that of %s and that of %s: %s", ready, home.Name, away.Name, show(all.Items))
-	}
+		return ready == 2, show(all.Items), nil
+	})
 	isPrintedOf(t, o)
 
 	kubectl(t, rome, "delete", "pod", home.Name, "-n", o.namespace)
@@ -124,7 +128,9 @@ func isPrintedOf(t *testing.T, o offload) {
 		t.Fatalf("%d shadow endpoint slices: %s", len(shadows.Items), show(shadows.Items))
 	}
 	want := []string{shadows.Items[0].Name, "web", "IPv4", "1", "Ready"}
-	if got := strings.Fields(kubectl(t, milan, "get", "seps", "-n", o.twin, "--no-headers")); len(got) != len(want)+1 || !slices.Equal(got[:len(want)], want) {
-		t.Errorf("kubectl prints %q, want %q and an age", got, want)
-	}
+	eventually(t, soon, fmt.Sprintf("kubectl to print %q and an age", want), func(ctx context.Context) (bool, string, error) {
+		result := milan.Kubectl(ctx, "get", "seps", "-n", o.twin, "--no-headers")
+		got := strings.Fields(result.Stdout)
+		return len(got) == len(want)+1 && slices.Equal(got[:len(want)], want), result.Stdout, result.Err
+	})
 }

@@ -51,7 +51,14 @@ func movesMisplacedPods(t *testing.T) {
 
 	least := leastAvailable(t, rome.Kube, o.namespace, "web")
 	kubectl(t, rome, "patch", "nsof", "offloading", "-n", o.namespace, "--subresource=offload", "--type=merge", "-p", `{"spec":{"enforcement":"Evict"}}`)
-	kubectl(t, rome, "wait", "nsof/offloading", "-n", o.namespace, "--for=condition=PodsInPlace", "--timeout=90s")
+	// One pod that is slow to be Ready has the next attempt wait for up to a minute.
+	eventually(t, 2*soon, "the pods to be in place", func(ctx context.Context) (bool, string, error) {
+		nsof, err := rome.Federation.FederationV1alpha1().NamespaceOffloadings(o.namespace).Get(ctx, v1alpha1.NamespaceOffloadingName, metav1.GetOptions{})
+		if err != nil {
+			return false, "", err
+		}
+		return meta.IsStatusConditionTrue(nsof.Status.Conditions, v1alpha1.ConditionPodsInPlace), show(nsof.Status), nil
+	})
 	for _, pod := range podsReady(t, rome, o.namespace, "app=web", replicas) {
 		if pod.Spec.NodeName == virtualNode {
 			t.Errorf("pod %s is on %s, which is not selected", pod.Name, virtualNode)

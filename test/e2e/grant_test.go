@@ -49,9 +49,10 @@ func lendsNoMoreThanIsGranted(t *testing.T) {
 		if pod.Status.Phase != corev1.PodPending || !strings.Contains(pod.Status.Message, "cpu: ") || !strings.Contains(pod.Status.Message, " left") {
 			t.Errorf("pod %s is %s, and says: %s", name, pod.Status.Phase, pod.Status.Message)
 		}
-		if events := kubectl(t, rome, "get", "events", "-n", o.namespace, "--field-selector=reason=GrantExceeded,involvedObject.name="+name, "-o", "name"); events == "" {
-			t.Errorf("no event says why pod %s waits", name)
-		}
+		eventually(t, soon, "an event to say why pod "+name+" waits", func(ctx context.Context) (bool, string, error) {
+			result := rome.Kubectl(ctx, "get", "events", "-n", o.namespace, "--field-selector=reason=GrantExceeded,involvedObject.name="+name, "-o", "name")
+			return result.Stdout != "", "", result.Err
+		})
 	}
 
 	kubectl(t, rome, "delete", "pod", taken[0], "-n", o.namespace, "--timeout=110s")

@@ -52,6 +52,9 @@ type writer struct {
 	// now is the object as it was acknowledged last; nil if there is none.
 	now *v1alpha1.PeeringToken
 	n   int
+	// late is the state that the last write would have led to, which had not
+	// happened when it was looked for.
+	late string
 }
 
 // startHistory starts writers that go on until finish.
@@ -144,8 +147,12 @@ func (w *writer) write(ctx context.Context) {
 		w.stop()
 		return
 	}
-	if !same(found, before) && (state(found) != state(attempt) || found != nil && before != nil && found.UID != before.UID) {
+	if !same(found, before) && state(found) != w.late && (state(found) != state(attempt) || found != nil && before != nil && found.UID != before.UID) {
 		w.t.Errorf("%s is %s; it was %s, and was to be %s", w.name, state(found), state(before), state(attempt))
+	}
+	// What did not happen may be on its way from one member of etcd to another.
+	if w.late = ""; same(found, before) {
+		w.late = state(attempt)
 	}
 	w.now = found
 	w.note(found)
@@ -155,7 +162,7 @@ func (w *writer) acknowledge(answer *v1alpha1.PeeringToken) {
 	if answer != nil && w.now != nil && parse(w.t, answer.ResourceVersion) <= parse(w.t, w.now.ResourceVersion) {
 		w.t.Errorf("%s went from %s to %s", w.name, state(w.now), state(answer))
 	}
-	w.now = answer
+	w.now, w.late = answer, ""
 	w.note(answer)
 	w.acknowledged.Add(1)
 }

@@ -247,7 +247,11 @@ func TestStorageKeyNoTraversal(t *testing.T) {
 	if _, err := admin(t).FederationV1alpha1().PeeringTokens().Create(t.Context(), newToken("treasure"), metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	before := sortedKeys(stored(t, env.Server))
+	// But for where compaction, every five minutes, keeps its place.
+	keys := func() []string {
+		return slices.DeleteFunc(sortedKeys(stored(t, env.Server)), func(key string) bool { return key == "compact_rev_key" })
+	}
+	before := keys()
 
 	names := []string{
 		".", "..", "...", "../peeringtokens/treasure", "../../federation.liqo.io/peeringtokens/treasure", "..%2fpeeringtokens%2ftreasure",
@@ -292,14 +296,13 @@ func TestStorageKeyNoTraversal(t *testing.T) {
 		}
 	}
 
-	after := sortedKeys(stored(t, env.Server))
+	after := keys()
 	if diff := cmp.Diff(before, after); diff != "" {
 		t.Errorf("keys changed (-before +after):\n%s", diff)
 	}
 	key := regexp.MustCompile(`^/registry/federation\.liqo\.io/[a-z]+(/[a-z0-9]([-a-z0-9.]*[a-z0-9])?){1,2}$`)
 	for _, got := range after {
-		// Where compaction, every five minutes, keeps its place.
-		if got != "compact_rev_key" && !key.MatchString(got) {
+		if !key.MatchString(got) {
 			t.Errorf("key %q is not that of an object", got)
 		}
 	}

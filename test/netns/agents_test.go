@@ -98,7 +98,7 @@ func (p *process) stop(t *testing.T) {
 func (w *fabric) startGateway(t *testing.T, c *world.Cluster, n *world.Node, a api, keyFile string) *process {
 	t.Helper()
 	options := w.GatewayOptions(c, n, keyFile)
-	options.ProbeInterval, options.Resync = 200*time.Millisecond, w.resync
+	options.ProbeInterval, options.Resync = w.probe, w.resync
 	p, err := w.StartGateway(t.Context(), n, a.API, options)
 	return started(t, p, err)
 }
@@ -457,7 +457,8 @@ func TestARouteAgentThatEndsForGoodClearsWhatAGatewayHasLeft(t *testing.T) {
 func TestAnHourOfPassesWritesNothing(t *testing.T) {
 	const passes = 120 // one each 30 seconds
 	w := newFabric(t, "nft")
-	w.resync = 10 * time.Millisecond
+	// What is answered late is not to count as lost meanwhile.
+	w.resync, w.probe = 10*time.Millisecond, time.Second
 	serve(t, w.Milan.Nodes[1].Pod)
 	rome, milan, keyOfRome, keyOfMilan := w.agreed(t)
 	rome.pod(t, "rome-1")

@@ -23,8 +23,8 @@ type fabric struct {
 	*world.World
 	appliers map[*world.Node]appliers
 	// resync is how often agents look by themselves whether all is as it should
-	// be.
-	resync time.Duration
+	// be, and probe how often gateways ask each other.
+	resync, probe time.Duration
 }
 
 // appliers apply the states of a node's agents.
@@ -41,7 +41,7 @@ func newFabric(t *testing.T, iptables string) *fabric {
 			t.Error(err)
 		}
 	})
-	w := &fabric{World: made, appliers: make(map[*world.Node]appliers), resync: seldom}
+	w := &fabric{World: made, appliers: make(map[*world.Node]appliers), resync: seldom, probe: 200 * time.Millisecond}
 	for _, c := range w.Clusters() {
 		w.equip(c)
 	}

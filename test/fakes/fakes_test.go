@@ -1,0 +1,56 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package fakes
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes/fake"
+)
+
+func TestAWatchTellsWhatHappensAfterTheList(t *testing.T) {
+	named := func(name string) *corev1.ConfigMap {
+		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name}}
+	}
+	maps := Followed(fake.NewClientset(named("goes"), named("stays"))).CoreV1().ConfigMaps("shop")
+	list, err := maps.List(t.Context(), metav1.ListOptions{ResourceVersion: "0"})
+	if err != nil || len(list.Items) != 2 {
+		t.Fatal(list, err)
+	}
+	if err := maps.Delete(t.Context(), "goes", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := maps.Create(t.Context(), named("comes"), metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	watching, err := maps.Watch(t.Context(), metav1.ListOptions{ResourceVersion: list.ResourceVersion})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []struct {
+		kind watch.EventType
+		name string
+	}{{watch.Deleted, "goes"}, {watch.Added, "comes"}} {
+		if got := <-watching.ResultChan(); got.Type != want.kind || got.Object.(*corev1.ConfigMap).Name != want.name {
+			t.Errorf("%s %v, want %s %s", got.Type, got.Object, want.kind, want.name)
+		}
+	}
+
+	// Another one that has listed nothing begins with what is there.
+	watching, err = maps.Watch(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		got := (<-watching.ResultChan()).Object.(*corev1.ConfigMap)
+		got.Labels = map[string]string{"is": "mine"}
+		theirs, err := maps.Get(t.Context(), got.Name, metav1.GetOptions{})
+		if err != nil || len(theirs.Labels) > 0 {
+			t.Errorf("what a watch gives away is the fake's: %v, %v", theirs, err)
+		}
+	}
+}
