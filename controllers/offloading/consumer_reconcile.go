@@ -54,21 +54,22 @@ func (c *Consumer) reconcileOffloading(ctx context.Context, namespace string) (t
 	if err := c.allowReflection(ctx, namespace, standings); err != nil {
 		return 0, err
 	}
-	if !complete {
-		// The arrival of pods is an event, their absence is not.
-		changed, err := c.commitStatus(ctx, offloading, standings, summary(standings), nil)
-		if changed {
-			c.tellFailures(offloading, standings)
-		}
-		return pollInterval, err
+	var misplaced []leaver
+	var inPlace *metav1.Condition
+	if complete {
+		misplaced = around.misplaced(pods)
+		inPlace = c.inPlace(offloading, misplaced, around.selectorErr)
 	}
-	misplaced := around.misplaced(pods)
-	changed, err := c.commitStatus(ctx, offloading, standings, summary(standings), c.inPlace(offloading, misplaced, around.selectorErr))
+	changed, err := c.commitStatus(ctx, offloading, standings, summary(standings), inPlace)
 	if err != nil {
 		return 0, err
 	}
 	if changed {
 		c.tellFailures(offloading, standings)
+	}
+	if !complete {
+		// The arrival of pods is an event, their absence is not.
+		return pollInterval, nil
 	}
 	for _, s := range standings {
 		if s.asked && !s.selected && !s.inhabited {

@@ -45,8 +45,9 @@ func (a surroundings) misplaced(pods []*corev1.Pod) []leaver {
 
 const (
 	// Pods that wait for a node are looked for so often, and for so long after a
-	// spec was seen for the first time, also by a controller that begins. Meanwhile pods are still made by the one
-	// before: kube-apiserver learns of a new one as everybody does.
+	// spec was seen for the first time, also by a controller that begins. Meanwhile
+	// pods are still made by the one before: kube-apiserver learns of a new one as
+	// everybody does.
 	strandedEvery = 10 * time.Second
 	strandedTime  = time.Minute
 )

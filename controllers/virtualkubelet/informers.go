@@ -132,11 +132,7 @@ func (i *informers) deciding(clusterID string) *v1alpha1.VirtualNode {
 
 // standsFor tells whether a node is a virtual one that stands for a cluster.
 func (i *informers) standsFor(clusterID, node string) bool {
-	// A lister of an informer returns no errors.
-	all, _ := i.virtualNodes.Lister().VirtualNodes(i.namespace).List(labels.Everything())
-	return slices.ContainsFunc(all, func(vn *v1alpha1.VirtualNode) bool {
-		return vn.Spec.ClusterID == clusterID && vn.Spec.NodeName == node
-	})
+	return slices.Contains(i.nodes(clusterID), node)
 }
 
 // nodes are the names of the virtual nodes that stand for a cluster.

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	clienttesting "k8s.io/client-go/testing"
 	clocktesting "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/controllers/virtualkubelet/reflect"
@@ -35,7 +36,7 @@ func TestShadowPodsOfVirtualNodesThatAreGoneAreRemoved(t *testing.T) {
 		return labels
 	}
 	ending := shadowOf("ending", of("rome", "liqo-milan-2"))
-	ending.DeletionTimestamp, ending.Finalizers = &metav1.Time{Time: metav1.Now().Time}, []string{"test/stays"}
+	ending.DeletionTimestamp, ending.Finalizers = ptr.To(metav1.Now()), []string{"test/stays"}
 	objects := []runtime.Object{
 		shadowOf("ours", of("rome", "liqo-milan")), shadowOf("sibling", of("rome", "liqo-milan-3")), shadowOf("gone", of("rome", "liqo-milan-2")),
 		shadowOf("other", of("naples", "liqo-milan-2")), shadowOf("by-hand", of("rome", "")), ending,

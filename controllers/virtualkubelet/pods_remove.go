@@ -96,14 +96,22 @@ func (p *Pods) deleteShadow(ctx context.Context, key cache.ObjectName, shadow *v
 // unseen tells whether a shadow pod is known from the answer to its creation
 // alone.
 func (p *Pods) unseen(key cache.ObjectName, shadow *v1alpha1.ShadowPod) bool {
-	created, ok := p.created.Load(key)
-	return ok && created.(creation).UID == shadow.UID
+	_, ok := p.creationOf(key, shadow)
+	return ok
 }
 
 // overdue tells whether that has been so for too long.
 func (p *Pods) overdue(key cache.ObjectName, shadow *v1alpha1.ShadowPod) bool {
-	created, ok := p.created.Load(key)
-	return ok && created.(creation).UID == shadow.UID && p.clock.Since(created.(creation).at) >= unseenPatience
+	created, ok := p.creationOf(key, shadow)
+	return ok && p.clock.Since(created.at) >= unseenPatience
+}
+
+func (p *Pods) creationOf(key cache.ObjectName, shadow *v1alpha1.ShadowPod) (creation, bool) {
+	known, ok := p.created.Load(key)
+	if !ok || known.(creation).UID != shadow.UID {
+		return creation{}, false
+	}
+	return known.(creation), true
 }
 
 // creation is a shadow pod as the answer to its creation told it, and when.
@@ -121,7 +129,7 @@ func (p *Pods) awaitUnseen(ctx context.Context, key cache.ObjectName, shadow *v1
 	live, err := p.remote.Federation.FederationV1alpha1().ShadowPods(shadow.Namespace).Get(ctx, shadow.Name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err) || err == nil && live.UID != shadow.UID:
-		if created, ok := p.created.Load(key); ok && created.(creation).UID == shadow.UID {
+		if created, ok := p.creationOf(key, shadow); ok {
 			p.created.CompareAndDelete(key, created)
 		}
 		p.queue.Add(key)

@@ -61,9 +61,10 @@ func RouteAgent(in Input) (State, []Refusal, error) {
 
 // besideTheTunnel has what the tunnel itself sends never go into the tunnel: a
 // peer's gateway may be called at an address that another peer calls its pods by.
-// It goes on with what comes after our rules, as if these were not there. A filter of reverse paths looks up what it would answer, from the node's
-// address and without asking rules of a port about this node's own packets.
-// Nothing that a pod sends is meant.
+// It goes on with what comes after our rules, as if these were not there. A
+// filter of reverse paths looks up what it would answer, from the node's address
+// and without asking rules of a port about this node's own packets. Nothing that
+// a pod sends is meant.
 func (v *view) besideTheTunnel(f Family) []Rule {
 	past := RulePriority + 1
 	rules := []Rule{{Family: f, Priority: RulePriority - 1, Goto: past, From: loopback, Port: v.in.Port}}
