@@ -173,23 +173,25 @@ END
 # active is the node of the gateway that rome's traffic goes through.
 active() { rome get lease liqo-gateway -n liqo -o jsonpath='{.spec.holderIdentity}'; }
 
-# killed NODE ends the gateway there as a crash does.
+# killed NODE ends the gateway there as a crash does, and fails if there is none.
 killed() {
   "${bin}/playground" exec "$1" -- bash -c '
     for process in /proc/[0-9]*; do
       read -rd "" program <"${process}/cmdline" || continue
-      [[ ${program} != /gateway ]] || kill -9 "${process#/proc/}"
-    done' 2>/dev/null
+      [[ ${program} != /gateway ]] || { kill -9 "${process#/proc/}" && killed=1; }
+    done
+    [[ ${killed} ]]' 2>/dev/null
 }
 
 # answers NODE URL SECONDS asks from a node, again and again, and prints when
-# there was an answer.
+# there was an answer, and then when the time was over.
 answers() {
   "${bin}/playground" exec "$1" -- bash -c '
     end=$((SECONDS + $2))
     while ((SECONDS < end)); do
-      curl --silent --max-time 0.25 --output /dev/null "$1" && echo "${EPOCHREALTIME}"
-    done' answers "$2" "$3"
+      curl --silent --fail --max-time 0.25 --output /dev/null "$1" && echo "${EPOCHREALTIME} answer"
+    done
+    echo "${EPOCHREALTIME} end"' answers "$2" "$3"
 }
 
 step 'Building the programs and their images'
@@ -297,10 +299,13 @@ for _ in {1..100}; do
   sleep 0.1
 done
 printf '%s%s$ kill -9 gateway%s\n' "${dim}" "${gateway}" "${plain}"
-killed "${gateway}"
+killed "${gateway}" || { echo "  no gateway runs on ${gateway}" >&2; exit 1; }
 wait "${asking}"
-awk 'NR > 1 && $1 - last > gap { gap = $1 - last } { last = $1 }
-  END { printf "  %d answers; at worst there was none for %.2f s\n", NR, gap }' "${logs}/answers.log"
+awk '{ silence = NR > 1 ? $1 - last : 0; last = $1 } silence > gap { gap = silence } $2 == "answer" { answers++ }
+  END {
+    printf "  %d answers; at worst there was none for %.2f s\n", answers, gap
+    if (silence > 3) { print "  nobody answers any more" > "/dev/stderr"; exit 1 }
+  }' "${logs}/answers.log"
 echo "  the gateway of rome was on ${gateway}, and is on $(active)"
 rome wait --for=jsonpath='{.status.networking}'=Established --timeout=60s foreigncluster/milan
 
