@@ -60,7 +60,7 @@ func (f fabric) byAService(t *testing.T) {
 	}
 	leadsToTheActiveGateway(t)
 	talk()
-	endsActiveGateway(t)
+	endsActiveGateway(t, rome)
 	leadsToTheActiveGateway(t)
 	talk()
 	for _, c := range []*harness.Cluster{rome, milan} {
@@ -121,7 +121,7 @@ func leadsToTheActiveGateway(t *testing.T) {
 		if err != nil {
 			return false, "", err
 		}
-		active, err := activeGateway(ctx)
+		active, err := activeGateway(ctx, rome)
 		if err != nil {
 			return false, "", err
 		}

@@ -8,10 +8,8 @@ package e2e
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -20,7 +18,7 @@ import (
 )
 
 // peersInBand has rome borrow from milan by nothing but the gateways' UDP port:
-// no TCP connection from rome's nodes gets through to milan's.
+// whatever else rome's nodes send does not get through to milan's.
 func peersInBand(t *testing.T) {
 	t.Cleanup(func() {
 		if t.Failed() {
@@ -30,7 +28,14 @@ func peersInBand(t *testing.T) {
 	for _, c := range []*harness.Cluster{rome, milan} {
 		setsValues(t, c, tunnelValues(t, c)...)
 	}
-	refusesTCP(t, milan, rome)
+	var theirs []string
+	for _, node := range realNodes(t, rome) {
+		theirs = append(theirs, nodeAddress(node))
+	}
+	from := "ip saddr { " + strings.Join(theirs, ", ") + " }"
+	for _, node := range realNodes(t, milan) {
+		defer filtered(t, node.Name, "chain in { type filter hook prerouting priority -300 ; "+from+" udp dport 51820 accept ; "+from+" drop ; }")()
+	}
 	address := nodeAddress(realNodes(t, milan)[0])
 	if _, err := playground.Exec(t.Context(), realNodes(t, rome)[0].Name, "timeout", "3", "bash", "-c", "</dev/tcp/"+address+"/6443"); err == nil {
 		t.Fatal("milan's API server is reached from rome all the same")
@@ -50,19 +55,8 @@ func peersInBand(t *testing.T) {
 	}
 
 	// Another gateway takes over, and the controllers find it.
-	node := holderOfGateway(t, rome)
-	for _, pod := range podsReady(t, rome, harness.Namespace, "app.kubernetes.io/name=liqo-gateway", 2) {
-		if pod.Spec.NodeName == node {
-			kubectl(t, rome, "delete", "pod", pod.Name, "-n", harness.Namespace, "--wait=false")
-		}
-	}
-	eventually(t, soon, "another gateway to be the active one", func(ctx context.Context) (bool, string, error) {
-		lease, err := rome.Kube.CoordinationV1().Leases(harness.Namespace).Get(ctx, "liqo-gateway", metav1.GetOptions{})
-		if err != nil || lease.Spec.HolderIdentity == nil {
-			return false, "", err
-		}
-		return *lease.Spec.HolderIdentity != node, *lease.Spec.HolderIdentity, nil
-	})
+	podsReady(t, rome, harness.Namespace, "app.kubernetes.io/name="+v1alpha1.GatewayName, 2)
+	endsActiveGateway(t, rome)
 	runReadyPod(t, o.namespace, "later", podSpec("serve"))
 
 	// Unpeering goes the same way.
@@ -118,35 +112,4 @@ func invitesInBand(t *testing.T) {
 	if result = milan.KubectlInput(t.Context(), letIn, "create", "--raw", group+"foreignclusters/rome/peer", "-f", "-"); result.Err != nil {
 		t.Fatal(result.Err, result.Stderr)
 	}
-}
-
-// refusesTCP has the nodes of a cluster drop every TCP connection from those of
-// another one, until the test ends.
-func refusesTCP(t *testing.T, at, from *harness.Cluster) {
-	t.Helper()
-	for _, node := range realNodes(t, at) {
-		for _, other := range realNodes(t, from) {
-			rule := fmt.Sprintf("INPUT -s %s -p tcp -j DROP", nodeAddress(other))
-			if output, err := playground.Exec(t.Context(), node.Name, strings.Fields("iptables -I "+rule)...); err != nil {
-				t.Fatalf("on %s: %v: %s", node.Name, err, output)
-			}
-			t.Cleanup(func() {
-				ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-				defer cancel()
-				if output, err := playground.Exec(ctx, node.Name, strings.Fields("iptables -D "+rule)...); err != nil {
-					t.Errorf("on %s: %v: %s", node.Name, err, output)
-				}
-			})
-		}
-	}
-}
-
-// holderOfGateway is the node of the active gateway.
-func holderOfGateway(t *testing.T, c *harness.Cluster) string {
-	t.Helper()
-	lease := must(c.Kube.CoordinationV1().Leases(harness.Namespace).Get(t.Context(), "liqo-gateway", metav1.GetOptions{}))(t)
-	if lease.Spec.HolderIdentity == nil {
-		t.Fatalf("no gateway of %s is active", c.Name)
-	}
-	return *lease.Spec.HolderIdentity
 }

@@ -46,7 +46,7 @@ func hubAndLeaves(t *testing.T) {
 	virtualNodesAre(t, nodeOf(milan), nodeOf(naples))
 	steps := []step{
 		{name: "LeavesReachEachOther", run: h.leavesReachEachOther},
-		{name: "HomeThroughTunnels", run: h.homeThroughTunnels},
+		{name: "HomeThroughTunnels", run: homeThroughTunnels},
 		{name: "ShopOverThreeClusters", run: shopOverThreeClusters},
 	}
 	for _, leaf := range leaves() {
@@ -83,7 +83,8 @@ func hubAndLeaves(t *testing.T) {
 	}
 }
 
-func leaves() []*harness.Cluster { return []*harness.Cluster{milan, naples} }
+// leaves are the clusters that rome borrows from.
+func leaves() []*harness.Cluster { return clusters[1:] }
 
 // nodeOf is the virtual node that stands for a leaf on rome.
 func nodeOf(leaf *harness.Cluster) string { return "liqo-" + leaf.Name }
@@ -122,6 +123,14 @@ func (h hub) leavesReachEachOther(t *testing.T) {
 		serviceOf(t, o, c.Name, map[string]string{"run": c.Name}, "")
 	}
 	serviceOf(t, o, "all", map[string]string{"app": "web"}, corev1.ClusterIPNone)
+	serviceOf(t, o, "any", map[string]string{"app": "web"}, "")
+	// The longest way leads by the overlay to the gateway, on either side.
+	for _, leaf := range leaves() {
+		if must(activeGateway(t.Context(), leaf))(t) == parts[leaf].pod.Spec.NodeName {
+			podsReady(t, leaf, harness.Namespace, "app.kubernetes.io/name="+v1alpha1.GatewayName, 2)
+			endsActiveGateway(t, leaf)
+		}
+	}
 	given := isGivenOut(t, callOf(naples, parts[milan]), callOf(milan, parts[naples]))
 	external := netip.MustParsePrefix("10.70.0.0/24")
 	for who, address := range given {
@@ -135,15 +144,21 @@ func (h hub) leavesReachEachOther(t *testing.T) {
 		for _, called := range parts {
 			address := h.calls(t, caller, called, given)
 			all = append(all, address)
+			caller.says(t, "hello from "+called.cluster.Name, "get", "http://any:8080/")
 			if caller.cluster == called.cluster {
 				continue
 			}
 			for _, host := range []string{called.cluster.Name, address} {
 				caller.says(t, "hello from "+called.cluster.Name, "get", "http://"+host+":8080/")
 			}
-			caller.says(t, "10000000", "count", "http://"+called.cluster.Name+":8080/zeros/10000000")
+			caller.says(t, "100000000", "count", "http://"+called.cluster.Name+":8080/zeros/100000000")
 			caller.says(t, "8192", "udp", address+":8080", "8192")
 			caller.says(t, h.isSeenBy(t, caller, called), "get", "http://"+address+":8080/client")
+			port := nodePort(t, caller.cluster, caller.pod.Namespace, called.cluster.Name)
+			for _, node := range realNodes(t, caller.cluster) {
+				answersNode(t, node, "http://"+address+":8080/", "hello from "+called.cluster.Name)
+				answersOutside(t, "http://"+nodeAddress(node)+":"+port+"/", "hello from "+called.cluster.Name)
+			}
 		}
 		caller.says(t, looksUp(all...), "lookup", "all")
 	}
@@ -223,7 +238,7 @@ func isGivenOut(t *testing.T, want ...string) map[string]string {
 
 // homeThroughTunnels has a pod on each leaf read itself from rome's API server,
 // at the address of rome's own Service: on a leaf, that is the leaf's.
-func (h hub) homeThroughTunnels(t *testing.T) {
+func homeThroughTunnels(t *testing.T) {
 	api := must(rome.Kube.CoreV1().Services(metav1.NamespaceDefault).Get(t.Context(), "kubernetes", metav1.GetOptions{}))(t).Spec.ClusterIP
 	server := "https://" + api + ":443"
 	setsValues(t, rome, "homeServer="+server, "homeThroughTunnels=true")
@@ -236,7 +251,16 @@ func (h hub) homeThroughTunnels(t *testing.T) {
 		spec.ServiceAccountName = "reader"
 		parts[leaf] = runsOn(t, o, leaf, spec)
 	}
-	isGivenOut(t, "milan calls "+api, "naples calls "+api, callOf(naples, parts[milan]), callOf(milan, parts[naples]))
+	var given []string
+	for _, leaf := range leaves() {
+		given = append(given, leaf.Name+" calls "+api)
+		for at, p := range parts {
+			if at != leaf {
+				given = append(given, callOf(leaf, p))
+			}
+		}
+	}
+	isGivenOut(t, given...)
 	for _, p := range parts {
 		p.readsItself(t, p.here)
 		if result := p.asksHome(t.Context(), "/api/v1/namespaces/"+o.namespace+"/secrets"); result.Code == 0 {

@@ -98,7 +98,7 @@ func by(where func(site, *testing.T) string, commands ...string) func(*testing.T
 // gateway is the node of rome's active gateway.
 func (s site) gateway(t *testing.T) string {
 	t.Helper()
-	return must(activeGateway(t.Context()))(t)
+	return must(activeGateway(t.Context(), rome))(t)
 }
 
 // worker is a node of rome that has no active gateway, if there is one.
@@ -275,7 +275,7 @@ func oneDirectionIsCut(t *testing.T, s site) {
 func gatewaysNodeIsCutOff(t *testing.T, s site) {
 	controlPlane := rome.Name + "-control-plane"
 	if s.gateway(t) == controlPlane {
-		endsActiveGateway(t)
+		endsActiveGateway(t, rome)
 	}
 	podsReady(t, rome, harness.Namespace, "app.kubernetes.io/name="+v1alpha1.GatewayName, 2)
 	lost := s.gateway(t)

@@ -51,6 +51,7 @@ func joinsThePods(t *testing.T) {
 		{name: "Exports", run: fabric.exports},
 		{name: "WhatIsNoPod", run: fabric.whatIsNoPod},
 		{name: "EndpointsThatAreNoPods", run: fabric.endpointsThatAreNoPods},
+		{name: "HomeThroughTunnels", run: homeThroughTunnels},
 		{name: "GatewaysComeAndGo", run: fabric.gatewaysComeAndGo},
 		{name: "ByAService", run: fabric.byAService},
 		{name: "ShopOverBothClusters", run: fabric.shopOverBothClusters},
@@ -325,14 +326,21 @@ func (f fabric) podsAndNodes(t *testing.T) {
 				from.says(t, "8192", "udp", seen+":8080", "8192")
 			}
 		}
-		farthest := pods[other][len(pods[other])-1]
-		seen := f.seenFrom(t, c, farthest.pod.Status.PodIP)
-		pods[c][0].says(t, "100000000", "count", "http://"+seen+":8080/zeros/100000000")
+		seen := f.seenFrom(t, c, awayFromGateway(t, other, pods[other]).pod.Status.PodIP)
+		awayFromGateway(t, c, pods[c]).says(t, "100000000", "count", "http://"+seen+":8080/zeros/100000000")
 		for _, node := range realNodes(t, c) {
 			// A process of the node, as its kubelet is.
 			answersNode(t, node, "http://"+seen+":8080/client", f.standsForNodes(t, other))
 		}
 	}
+}
+
+// awayFromGateway is the pod that has the longest way to the other cluster: by
+// the overlay to the active gateway, if there is a node without it.
+func awayFromGateway(t *testing.T, c *harness.Cluster, pods []caller) caller {
+	t.Helper()
+	active := must(activeGateway(t.Context(), c))(t)
+	return pods[max(0, slices.IndexFunc(pods, func(p caller) bool { return p.pod.Spec.NodeName != active }))]
 }
 
 // answersNode has a process of a node ask until it gets an answer.
@@ -381,18 +389,50 @@ func (f fabric) services(t *testing.T) {
 		cluster                  *harness.Cluster
 		namespace, service, want string
 	}{{rome, o.namespace, "there", nextDoor}, {leaf, o.twin, "here", atHome}} {
-		service := must(c.cluster.Kube.CoreV1().Services(c.namespace).Get(t.Context(), c.service, metav1.GetOptions{}))(t)
-		port := strconv.Itoa(int(service.Spec.Ports[0].NodePort))
+		port := nodePort(t, c.cluster, c.namespace, c.service)
 		balanced := balances(t, c.cluster, c.namespace, c.service+"-balanced")
 		for _, node := range realNodes(t, c.cluster) {
-			url := "http://" + nodeAddress(node) + ":" + port + "/"
-			eventually(t, soon, "the port of node "+node.Name+" to lead to the other cluster", func(ctx context.Context) (bool, string, error) {
-				result := harness.Run(harness.Command(ctx, "curl", "--silent", "--max-time", "5", url))
-				return strings.TrimSpace(result.Stdout) == c.want, fmt.Sprintf("%q, %v", result.Stdout, result.Err), nil
-			})
-			answersNode(t, node, "http://"+balanced+":8080/", c.want)
+			for path, want := range map[string]string{"": c.want, "client": f.standsForNodes(t, f.otherThan(c.cluster))} {
+				answersOutside(t, "http://"+nodeAddress(node)+":"+port+"/"+path, want)
+				whileOutside(t, "route", balanced+" via "+nodeAddress(node), func() {
+					answersOutside(t, "http://"+balanced+":8080/"+path, want)
+				})
+			}
 		}
 	}
+}
+
+// nodePort is the port of nodes that leads to the one port of a Service.
+func nodePort(t *testing.T, c *harness.Cluster, namespace, service string) string {
+	t.Helper()
+	return strconv.Itoa(int(must(c.Kube.CoreV1().Services(namespace).Get(t.Context(), service, metav1.GetOptions{}))(t).Spec.Ports[0].NodePort))
+}
+
+// outside is what is in no cluster: the router between them.
+const outside = "router"
+
+// answersOutside has somebody outside the clusters ask until there is an answer.
+func answersOutside(t *testing.T, url, want string) {
+	t.Helper()
+	eventually(t, soon, fmt.Sprintf("%s to answer %q from outside", url, want), func(ctx context.Context) (bool, string, error) {
+		got, err := playground.Exec(ctx, outside, "curl", "--silent", "--max-time", "5", url)
+		return strings.TrimSpace(got) == want, fmt.Sprintf("%q, %v", got, err), nil
+	})
+}
+
+// whileOutside adds something to the network outside the clusters, as "ip" would,
+// for as long as do runs.
+func whileOutside(t *testing.T, kind, what string, do func()) {
+	t.Helper()
+	must(playground.Exec(t.Context(), outside, strings.Fields("ip "+kind+" add "+what)...))(t)
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.Background(), soon)
+		defer cancel()
+		if _, err := playground.Exec(ctx, outside, strings.Fields("ip "+kind+" del "+what)...); err != nil {
+			t.Error(err)
+		}
+	}()
+	do()
 }
 
 // balances gives a Service of type LoadBalancer an address, as the controller of
@@ -400,7 +440,7 @@ func (f fabric) services(t *testing.T) {
 // backends by that node.
 func balances(t *testing.T, c *harness.Cluster, namespace, name string) string {
 	t.Helper()
-	const address = "192.0.2.10"
+	const address = "198.51.100.10"
 	eventually(t, soon, "Service "+name+" of "+c.Name+" to have an address", func(ctx context.Context) (bool, string, error) {
 		client := c.Kube.CoreV1().Services(namespace)
 		service, err := client.Get(ctx, name, metav1.GetOptions{})
@@ -480,58 +520,76 @@ func (f fabric) whatIsNoPod(t *testing.T) {
 	}
 }
 
-// endpointsThatAreNoPods has a Service of rome lead to an address that is none of
-// the cluster's, and pods next door call it through rome, at that port alone.
+// endpointsThatAreNoPods has a Service of rome lead to a server that is in no
+// cluster, and pods next door call it through rome, at that port alone. To the
+// server they are the node of rome's gateway.
 func (f fabric) endpointsThatAreNoPods(t *testing.T) {
-	const outside = "203.0.113.7"
+	const server = "203.0.113.7"
 	leaf := f.otherThan(rome)
-	servers := namespaceOn(t, rome)
-	for _, node := range realNodes(t, rome) {
-		must(playground.Exec(t.Context(), node.Name, "ip", "address", "add", outside+"/32", "dev", "lo"))(t)
-		t.Cleanup(func() {
-			ctx, cancel := context.WithTimeout(context.Background(), soon)
-			defer cancel()
-			if _, err := playground.Exec(ctx, node.Name, "ip", "address", "del", outside+"/32", "dev", "lo"); err != nil {
-				t.Error(err)
-			}
+	for _, port := range []string{"8080", "8081"} {
+		servesOutside(t, port)
+	}
+	whileOutside(t, "address", server+"/32 dev lo", func() {
+		o := offloaded(t, v1alpha1.NamespaceOffloadingSpec{PodOffloadingStrategy: v1alpha1.LocalAndRemote})
+		away := runsOn(t, o, leaf, podSpec("serve"))
+		serviceOf(t, o, "db", nil, "")
+		must(rome.Kube.DiscoveryV1().EndpointSlices(o.namespace).Create(t.Context(), &discoveryv1.EndpointSlice{
+			ObjectMeta:  metav1.ObjectMeta{Name: "db", Labels: map[string]string{discoveryv1.LabelServiceName: "db"}},
+			AddressType: discoveryv1.AddressTypeIPv4,
+			Endpoints:   []discoveryv1.Endpoint{{Addresses: []string{server}}},
+			Ports:       []discoveryv1.EndpointPort{{Port: ptr.To[int32](8080), Protocol: ptr.To(corev1.ProtocolTCP)}},
+		}, metav1.CreateOptions{}))(t)
+		nodes := realNodes(t, rome)
+		gateway := nodes[slices.IndexFunc(nodes, func(n corev1.Node) bool { return n.Name == must(activeGateway(t.Context(), rome))(t) })]
+		eventually(t, soon, "the server to answer "+away.String()+" as if it was "+gateway.Name, func(ctx context.Context) (bool, string, error) {
+			result := away.cluster.Kubectl(ctx, "exec", "-n", away.pod.Namespace, away.pod.Name, "--", tester, "get", "http://db:8080/clientip")
+			return strings.HasPrefix(result.Stdout, nodeAddress(gateway)+":"), fmt.Sprintf("%q, %v", result.Stdout, result.Err), nil
 		})
-		server := podSpec("serve")
-		server.HostNetwork, server.NodeName = true, node.Name
-		must(rome.Kube.CoreV1().Pods(servers).Create(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "on-" + node.Name}, Spec: server}, metav1.CreateOptions{}))(t)
-		podReady(t, rome, servers, "on-"+node.Name)
-	}
 
-	o := offloaded(t, v1alpha1.NamespaceOffloadingSpec{PodOffloadingStrategy: v1alpha1.LocalAndRemote})
-	away := runsOn(t, o, leaf, podSpec("serve"))
-	serviceOf(t, o, "db", nil, "")
-	must(rome.Kube.DiscoveryV1().EndpointSlices(o.namespace).Create(t.Context(), &discoveryv1.EndpointSlice{
-		ObjectMeta:  metav1.ObjectMeta{Name: "db", Labels: map[string]string{discoveryv1.LabelServiceName: "db"}},
-		AddressType: discoveryv1.AddressTypeIPv4,
-		Endpoints:   []discoveryv1.Endpoint{{Addresses: []string{outside}}},
-		Ports:       []discoveryv1.EndpointPort{{Port: ptr.To[int32](8080), Protocol: ptr.To(corev1.ProtocolTCP)}},
-	}, metav1.CreateOptions{}))(t)
-	away.says(t, f.seenFrom(t, rome, away.pod.Status.PodIP), "get", "http://db:8080/client")
-
-	mappings := must(rome.Federation.FederationV1alpha1().AddressMappings(harness.Namespace).List(t.Context(), metav1.ListOptions{}))(t)
-	at := slices.IndexFunc(mappings.Items, func(m v1alpha1.AddressMapping) bool {
-		return m.Spec.Address == outside && m.Spec.ClusterID == must(leaf.ID(t.Context()))(t)
-	})
-	if at < 0 || len(mappings.Items[at].Spec.Ports) != 1 {
-		t.Fatalf("mapped: %s", show(mappings.Items))
-	}
-	// Each node has a kubelet at the same address.
-	seen := f.seenFrom(t, leaf, mappings.Items[at].Spec.Mapped)
-	if out, err := playground.Exec(t.Context(), realNodes(t, leaf)[0].Name, "curl", "--silent", "--insecure", "--max-time", "3", "https://"+seen+":10250/healthz"); err == nil {
-		t.Errorf("%s reaches a port that no Service has: %s", leaf.Name, out)
-	}
-	kubectl(t, rome, "delete", "service", "-n", o.namespace, "db")
-	eventually(t, soon, "the address to be free again", func(ctx context.Context) (bool, string, error) {
-		left, err := rome.Federation.FederationV1alpha1().AddressMappings(harness.Namespace).List(ctx, metav1.ListOptions{})
-		if err != nil {
-			return false, "", err
+		mappings := must(rome.Federation.FederationV1alpha1().AddressMappings(harness.Namespace).List(t.Context(), metav1.ListOptions{}))(t)
+		at := slices.IndexFunc(mappings.Items, func(m v1alpha1.AddressMapping) bool {
+			return m.Spec.Address == server && m.Spec.ClusterID == must(leaf.ID(t.Context()))(t)
+		})
+		if at < 0 || len(mappings.Items[at].Spec.Ports) != 1 {
+			t.Fatalf("mapped: %s", show(mappings.Items))
 		}
-		return !slices.ContainsFunc(left.Items, func(m v1alpha1.AddressMapping) bool { return m.Spec.Address == outside }), show(left.Items), nil
+		answersNode(t, nodes[0], "http://"+server+":8081/serverport", "8081")
+		seen := f.seenFrom(t, leaf, mappings.Items[at].Spec.Mapped)
+		if out, err := playground.Exec(t.Context(), realNodes(t, leaf)[0].Name, "curl", "--silent", "--max-time", "3", "http://"+seen+":8081/serverport"); err == nil {
+			t.Errorf("%s reaches a port that no Service has: %s", leaf.Name, out)
+		}
+		kubectl(t, rome, "delete", "service", "-n", o.namespace, "db")
+		eventually(t, soon, "the address to be free again", func(ctx context.Context) (bool, string, error) {
+			left, err := rome.Federation.FederationV1alpha1().AddressMappings(harness.Namespace).List(ctx, metav1.ListOptions{})
+			if err != nil {
+				return false, "", err
+			}
+			return !slices.ContainsFunc(left.Items, func(m v1alpha1.AddressMapping) bool { return m.Spec.Address == server }), show(left.Items), nil
+		})
 	})
+}
+
+// servesOutside runs a server outside the clusters until the test ends. It tells
+// who calls it, and at which port.
+func servesOutside(t *testing.T, port string) {
+	t.Helper()
+	ended := make(chan error, 1)
+	go func() {
+		_, err := playground.Exec(context.WithoutCancel(t.Context()), outside, playground.Bin("agnhost"), "netexec", "--http-port="+port, "--udp-port=-1")
+		ended <- err
+	}()
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), soon)
+		defer cancel()
+		if _, err := playground.Exec(ctx, outside, "curl", "--silent", "http://127.0.0.1:"+port+"/exit?timeout=5s"); err != nil {
+			t.Errorf("the server outside stays: %v", err)
+			return
+		}
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	answersOutside(t, "http://127.0.0.1:"+port+"/serverport", port)
 }
 
 // gatewaysComeAndGo kills the active gateway of rome while milan is called, and
@@ -542,7 +600,7 @@ func (f fabric) gatewaysComeAndGo(t *testing.T) {
 	pods := onEachNode(t, milan)
 	url := "http://" + f.seenFrom(t, rome, pods[0].pod.Status.PodIP) + ":8080/"
 	nodes := realNodes(t, rome)
-	first := must(activeGateway(t.Context()))(t)
+	first := must(activeGateway(t.Context(), rome))(t)
 	from := nodes[slices.IndexFunc(nodes, func(n corev1.Node) bool { return len(nodes) == 1 || n.Name != first })].Name
 	answers := func(ctx context.Context) bool {
 		got, err := playground.Exec(ctx, from, "curl", "--silent", "--max-time", "0.25", url)
@@ -574,16 +632,17 @@ func (f fabric) gatewaysComeAndGo(t *testing.T) {
 	podThat(t, rome, before.Namespace, before.Name, "be back", func(pod *corev1.Pod) bool {
 		return isReady(pod) && restarts(pod) > restarts(before)
 	})
-	endsActiveGateway(t)
+	endsActiveGateway(t, rome)
 	isReached()
 	for _, c := range []*harness.Cluster{rome, milan} {
 		networkingIs(t, c, v1alpha1.PeeringEstablished)
 	}
 }
 
-// activeGateway is the node of rome's active gateway; empty between two of them.
-func activeGateway(ctx context.Context) (string, error) {
-	lease, err := rome.Kube.CoordinationV1().Leases(harness.Namespace).Get(ctx, v1alpha1.GatewayName, metav1.GetOptions{})
+// activeGateway is the node of a cluster's active gateway; empty between two of
+// them.
+func activeGateway(ctx context.Context, c *harness.Cluster) (string, error) {
+	lease, err := c.Kube.CoordinationV1().Leases(harness.Namespace).Get(ctx, v1alpha1.GatewayName, metav1.GetOptions{})
 	if err != nil {
 		return "", err
 	}
@@ -605,17 +664,17 @@ func gatewayOn(t *testing.T, node string) *corev1.Pod {
 	return &pods.Items[0]
 }
 
-// endsActiveGateway deletes the pod of rome's active gateway, and waits until
-// the one of another node is active, if there is another node.
-func endsActiveGateway(t *testing.T) {
+// endsActiveGateway deletes the pod of a cluster's active gateway, and waits
+// until the one of another node is active, if there is another node.
+func endsActiveGateway(t *testing.T, c *harness.Cluster) {
 	t.Helper()
-	first := must(activeGateway(t.Context()))(t)
-	kubectl(t, rome, "delete", "pod", "-n", harness.Namespace, "-l", "app.kubernetes.io/name="+v1alpha1.GatewayName, "--field-selector", "spec.nodeName="+first, "--wait=false")
-	if len(realNodes(t, rome)) == 1 {
+	first := must(activeGateway(t.Context(), c))(t)
+	kubectl(t, c, "delete", "pod", "-n", harness.Namespace, "-l", "app.kubernetes.io/name="+v1alpha1.GatewayName, "--field-selector", "spec.nodeName="+first, "--wait=false")
+	if len(realNodes(t, c)) == 1 {
 		return
 	}
 	eventually(t, soon, "the gateway of another node than "+first+" to be active", func(ctx context.Context) (bool, string, error) {
-		now, err := activeGateway(ctx)
+		now, err := activeGateway(ctx, c)
 		return now != "" && now != first, now, err
 	})
 }
