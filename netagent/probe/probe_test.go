@@ -194,6 +194,11 @@ func TestAPeerIsConnectedWhileItAnswers(t *testing.T) {
 		t.Errorf("before the first probe: %+v", got)
 	}
 	begin := time.Now()
+	// The first answer says that there is somebody, and no more.
+	p.answered(from, nonceOf(p.ask("milan")), echoSize, begin.Add(24*time.Hour))
+	if got := p.Result("milan"); !got.Connected || got.Latency != 0 || answers != 0 {
+		t.Errorf("after the first answer: %+v, %d answers were counted", got, answers)
+	}
 	for took := range 20 {
 		p.answered(from, nonceOf(p.ask("milan")), echoSize, begin.Add(time.Hour+time.Duration(took)*time.Second))
 	}
@@ -234,6 +239,36 @@ func TestAPeerIsConnectedWhileItAnswers(t *testing.T) {
 	p.Set(nil)
 	if p.Result("milan").Connected || p.ask("milan") != nil {
 		t.Error("who is gone is still probed")
+	}
+}
+
+// Where to send to is known of who has called, or whom we are to call.
+func TestNobodyIsAskedWhoIsNowhere(t *testing.T) {
+	p := &Prober{}
+	target := Target{Peer: netip.MustParseAddr("10.1.0.0"), Self: netip.MustParseAddr("10.2.0.0")}
+	set := func(t Target) { p.Set(map[string]Target{"milan": t}) }
+	set(target)
+	if p.leadsTo("milan") || p.leadsTo("naples") {
+		t.Error("who was never heard of is asked")
+	}
+	called := target
+	called.Endpoint = netip.MustParseAddrPort("172.16.2.1:51820")
+	set(called)
+	if !p.leadsTo("milan") {
+		t.Error("who is to be called is not asked")
+	}
+	set(target)
+	if p.leadsTo("milan") {
+		t.Error("who is not called any more is asked")
+	}
+	p.Asked(target.Peer)
+	if !p.leadsTo("milan") {
+		t.Error("who has called is not asked")
+	}
+	target.Peer = netip.MustParseAddr("10.3.0.0")
+	set(target)
+	if !p.leadsTo("milan") {
+		t.Error("who has called, and is known by another address now, is not asked")
 	}
 }
 

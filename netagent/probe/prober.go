@@ -79,6 +79,7 @@ type peer struct {
 	times   []time.Duration
 	lost    int // in a row
 	reached bool
+	called  bool      // it was heard of otherwise than by an answer
 	spoke   time.Time // when it was last heard of; before that, when it was first asked
 	due     time.Time // when it is asked next
 	turns   int       // of asking
@@ -104,7 +105,7 @@ func (p *Prober) Set(peers map[string]Target) {
 	for name, target := range peers {
 		at := netip.AddrPortFrom(target.Peer, EchoPort)
 		if p.peers[name] = known[name]; p.peers[name] == nil || p.peers[name].target.Peer != target.Peer || p.peers[name].target.Self != target.Self {
-			p.peers[name] = &peer{}
+			p.peers[name] = &peer{called: known[name] != nil && known[name].called}
 		}
 		known := p.peers[name]
 		if known.path.agreed != target.MTU {
@@ -137,7 +138,7 @@ func (p *Prober) Heard(name string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if known := p.peers[name]; known != nil {
-		known.spoke, known.due = time.Now(), time.Time{}
+		known.called, known.spoke, known.due = true, time.Now(), time.Time{}
 	}
 }
 
@@ -173,7 +174,7 @@ func (p *Prober) Run(ctx context.Context, conn4, conn6 net.PacketConn, interval 
 		for name, target := range p.targets(time.Now(), interval) {
 			send := write[target.Peer.Is6()]
 			for _, message := range [][]byte{p.ask(name), p.askLarge(name, time.Now())} {
-				if message != nil && send != nil {
+				if message != nil && send != nil && p.leadsTo(name) {
 					// What cannot be sent is lost, and counts as that.
 					send(message, target.Self.AsSlice(), net.UDPAddrFromAddrPort(netip.AddrPortFrom(target.Peer, EchoPort)))
 				}
@@ -186,6 +187,16 @@ func (p *Prober) Run(ctx context.Context, conn4, conn6 net.PacketConn, interval 
 		case <-ticker.C:
 		}
 	}
+}
+
+// leadsTo tells whether WireGuard can know where a peer is: we were told where to
+// call it, or it has called. What is sent to another one takes a handshake that
+// nobody gets.
+func (p *Prober) leadsTo(name string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	known := p.peers[name]
+	return known != nil && (known.target.Endpoint.IsValid() || known.called)
 }
 
 // targets are those to ask now.
@@ -321,7 +332,12 @@ func (p *Prober) answered(from netip.AddrPort, nonce uint64, size int, now time.
 	}
 	// Who answers this one has had the ones before, or they are lost.
 	known.asked = slices.Delete(known.asked, 0, at+1)
+	first := !known.reached
 	known.lost, known.reached, known.spoke, known.due = 0, true, now, time.Time{}
+	if first {
+		p.mu.Unlock()
+		return // it took as long as the handshake that came before it
+	}
 	known.times = append(known.times, took)
 	if len(known.times) > window {
 		known.times = slices.Delete(known.times, 0, 1)
