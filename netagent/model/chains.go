@@ -24,6 +24,9 @@ const (
 	inputChain       = ChainPrefix + "INPUT"
 	forwardChain     = ChainPrefix + "FORWARD"
 	postroutingChain = ChainPrefix + "POSTROUTING"
+
+	fromNodesChain = ChainPrefix + "FROM-NODES"
+	toNodesChain   = ChainPrefix + "TO-NODES"
 )
 
 // hostChains are those of a node. No masquerading of a CNI or of kube-proxy may
@@ -72,6 +75,39 @@ func (v *view) hostChains(s *State, f Family, peers []Peer) {
 		Jump{Family: f, Table: NATTable, Base: "POSTROUTING", Chain: postroutingChain},
 		Jump{Family: f, Table: filterTable, Base: "INPUT", Chain: inputChain},
 		Jump{Family: f, Table: filterTable, Base: "FORWARD", Chain: forwardChain, Last: true})
+}
+
+// overlayChains keep the overlay to the nodes that this one exchanges packets with
+// there: VXLAN itself asks nobody who they are. They are in a table in which
+// nobody else decides who comes in, so that an ACCEPT overrules no other filter,
+// and behind whatever gives a packet another destination.
+func (v *view) overlayChains(s *State) {
+	f := v.overlayFamily()
+	from := Chain{Family: f, Table: mangleTable, Name: fromNodesChain}
+	to := Chain{Family: f, Table: mangleTable, Name: toNodesChain}
+	var callers, called []way
+	for _, n := range v.others() {
+		callers = append(callers, way{prefix: host(n.Addresses[0]), target: "ACCEPT"})
+		for _, a := range n.Addresses {
+			if FamilyOf(a) == f {
+				called = append(called, way{prefix: host(a), target: "DROP"})
+			}
+		}
+	}
+	further := slices.Concat(from.spread("-s %s", callers), to.spread("-d %s", called))
+	from.add("-j DROP")
+
+	// What a pod sends has the address of its node, by the time it leaves that.
+	input := Chain{Family: f, Table: mangleTable, Name: inputChain}
+	input.add("-p udp -m udp --dport %d -j %s", OverlayPort, fromNodesChain)
+	forward := Chain{Family: f, Table: mangleTable, Name: forwardChain}
+	forward.add("-p udp -m udp --dport %d -j %s", OverlayPort, toNodesChain)
+
+	s.Chains = append(s.Chains, from, to, input, forward)
+	s.Chains = append(s.Chains, further...)
+	s.Jumps = append(s.Jumps,
+		Jump{Family: f, Table: mangleTable, Base: "INPUT", Chain: inputChain},
+		Jump{Family: f, Table: mangleTable, Base: "FORWARD", Chain: forwardChain})
 }
 
 // gatewayChains are those of the gateway's namespace: what a peer may call,

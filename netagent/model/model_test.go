@@ -217,6 +217,8 @@ func TestANodeKeepsTheAddressesOfPodsAndHidesWhatIsNone(t *testing.T) {
 	want := `nat -A POSTROUTING -j LIQO-POSTROUTING
 filter -A INPUT -j LIQO-INPUT
 filter -A FORWARD -j LIQO-FORWARD
+mangle -A INPUT -j LIQO-INPUT
+mangle -A FORWARD -j LIQO-FORWARD
 nat -A LIQO-FROM-PEERS -d 10.0.0.0/16 -j ACCEPT
 nat -A LIQO-FROM-PEERS -o liqo.+ -j ACCEPT
 nat -A LIQO-FROM-PEERS -j SNAT --to-source 192.168.1.2
@@ -226,9 +228,119 @@ nat -A LIQO-POSTROUTING -o liqo.+ -j SNAT --to-source 192.168.1.2
 filter -A LIQO-INPUT -d 10.0.0.0/16 -i liqo.+ -j DROP
 filter -A LIQO-FORWARD -i liqo.+ -j ACCEPT
 filter -A LIQO-FORWARD -o liqo.+ -j ACCEPT
+mangle -A LIQO-FROM-NODES -s 192.168.1.1/32 -j ACCEPT
+mangle -A LIQO-FROM-NODES -j DROP
+mangle -A LIQO-TO-NODES -d 192.168.1.1/32 -j DROP
+mangle -A LIQO-INPUT -p udp -m udp --dport 5872 -j LIQO-FROM-NODES
+mangle -A LIQO-FORWARD -p udp -m udp --dport 5872 -j LIQO-TO-NODES
 `
 	if diff := cmp.Diff(want, dump(s, IPv4)); diff != "" {
 		t.Errorf("chains (-want +got):\n%s", diff)
+	}
+}
+
+// Who may call a node on the overlay is whom it exchanges packets with there.
+func TestTheOverlayIsForNodesThatUseIt(t *testing.T) {
+	three := func(node string, do func(*Input)) Input {
+		in := rome(node)
+		in.Nodes = append(in.Nodes, Node{Name: "rome-3", Addresses: []netip.Addr{addr("192.168.1.3"), addr("fd00:1::3"), addr("192.168.2.3")}})
+		if do != nil {
+			do(&in)
+		}
+		return in
+	}
+	onIPv6 := func(in *Input) {
+		for i := range in.Nodes {
+			a := in.Nodes[i].Addresses
+			a[0], a[1] = a[1], a[0]
+		}
+	}
+	for _, test := range []struct {
+		name         string
+		in           Input
+		from, to     []string
+		family, none Family
+	}{
+		{"a node lets gateways in, and no other node", three("rome-2", nil), []string{"192.168.1.1/32"}, []string{"192.168.1.1/32"}, IPv4, IPv6},
+		{"also those that stand by", three("rome-2", func(in *Input) { in.Gateways = []string{"rome-1", "rome-3"} }),
+			[]string{"192.168.1.1/32", "192.168.1.3/32"}, []string{"192.168.1.1/32", "192.168.1.3/32", "192.168.2.3/32"}, IPv4, IPv6},
+		{"a gateway lets all nodes in", three("rome-1", nil),
+			[]string{"192.168.1.2/32", "192.168.1.3/32"}, []string{"192.168.1.2/32", "192.168.1.3/32", "192.168.2.3/32"}, IPv4, IPv6},
+		{"the only node lets nobody in", three("rome-1", func(in *Input) { in.Nodes = in.Nodes[:1] }), nil, nil, IPv4, IPv6},
+		{"nodes that call each other by IPv6", three("rome-2", onIPv6), []string{"fd00:1::1/128"}, []string{"fd00:1::1/128"}, IPv6, IPv4},
+		{"and whose pods have IPv4 alone", three("rome-2", func(in *Input) { onIPv6(in); in.PodCIDRs = in.PodCIDRs[:1] }), []string{"fd00:1::1/128"}, []string{"fd00:1::1/128"}, IPv6, IPv4},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			s, _, err := RouteAgent(test.in)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var want strings.Builder
+			want.WriteString("mangle -A INPUT -j LIQO-INPUT\nmangle -A FORWARD -j LIQO-FORWARD\n")
+			for _, a := range test.from {
+				fmt.Fprintf(&want, "mangle -A LIQO-FROM-NODES -s %s -j ACCEPT\n", a)
+			}
+			want.WriteString("mangle -A LIQO-FROM-NODES -j DROP\n")
+			for _, a := range test.to {
+				fmt.Fprintf(&want, "mangle -A LIQO-TO-NODES -d %s -j DROP\n", a)
+			}
+			want.WriteString("mangle -A LIQO-INPUT -p udp -m udp --dport 5872 -j LIQO-FROM-NODES\nmangle -A LIQO-FORWARD -p udp -m udp --dport 5872 -j LIQO-TO-NODES\n")
+			if diff := cmp.Diff(want.String(), mangled(s, test.family)); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			if rules := mangled(s, test.none); rules != "" {
+				t.Errorf("where nobody listens there is:\n%s", rules)
+			}
+			if !slices.Contains(s.Scope.Families, test.family) {
+				t.Errorf("chains of %s would stay: only %v are ours", test.family, s.Scope.Families)
+			}
+		})
+	}
+}
+
+// mangled are the rules of the table mangle.
+func mangled(s State, f Family) string {
+	var b strings.Builder
+	for line := range strings.Lines(dump(s, f)) {
+		if strings.HasPrefix(line, mangleTable) {
+			b.WriteString(line)
+		}
+	}
+	return b.String()
+}
+
+// Each packet of the overlay meets some of the rules only, however many nodes
+// there are.
+func TestAGatewayOfThousandsOfNodesAsksAPacketLittle(t *testing.T) {
+	in := rome("rome-1")
+	for i := range 5000 {
+		in.Nodes = append(in.Nodes, Node{Name: fmt.Sprintf("node-%d", i), Addresses: []netip.Addr{netip.AddrFrom4([4]byte{172, 20, byte(i >> 8), byte(i)})}})
+	}
+	in.PodCIDRs = in.PodCIDRs[:1]
+	s, _, err := RouteAgent(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	chains := make(map[string][]string)
+	for _, c := range s.Chains {
+		if c.Table == mangleTable {
+			chains[c.Name] = c.Rules
+		}
+	}
+	var most func(chain string) int
+	most = func(chain string) int {
+		deepest := 0
+		for _, rule := range chains[chain] {
+			if _, below, found := strings.Cut(rule, " -j "+TreeChainPrefix); found {
+				deepest = max(deepest, most(TreeChainPrefix+below))
+			}
+		}
+		return len(chains[chain]) + deepest
+	}
+	for _, root := range []string{fromNodesChain, toNodesChain} {
+		if n := most(root); n > 3*maxWays {
+			t.Errorf("a packet meets %d rules of %s", n, root)
+		}
 	}
 }
 

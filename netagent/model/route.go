@@ -21,7 +21,7 @@ func RouteAgent(in Input) (State, []Refusal, error) {
 	}
 	peers, refused := in.accepted()
 	s := State{
-		Scope: Scope{Links: []string{OverlayLink}, Routing: true, Families: v.families},
+		Scope: Scope{Links: []string{OverlayLink}, Routing: true, Families: v.hostFamilies()},
 		Links: []Link{{
 			Name: OverlayLink, Kind: VXLAN, MTU: v.overlayMTU(), MAC: nodeMAC(v.self.Name),
 			VNI: OverlayVNI, Port: OverlayPort, Local: v.self.Addresses[0],
@@ -55,6 +55,7 @@ func RouteAgent(in Input) (State, []Refusal, error) {
 	for _, f := range v.families {
 		v.hostChains(&s, f, peers)
 	}
+	v.overlayChains(&s)
 	sortState(&s)
 	return s, refused, nil
 }
@@ -149,7 +150,7 @@ func (in Input) view() (*view, error) {
 		}
 	}
 	for _, n := range append(v.others(), v.self) {
-		if FamilyOf(n.Addresses[0]) != FamilyOf(v.self.Addresses[0]) {
+		if FamilyOf(n.Addresses[0]) != v.overlayFamily() {
 			return nil, fmt.Errorf("the first addresses of the nodes %s and %s are of different families: no overlay can span both", n.Name, v.self.Name)
 		}
 		if slices.Contains(v.families, IPv4) && !n.address(IPv4).IsValid() {
@@ -186,8 +187,20 @@ func (v *view) podCIDRs(f Family) []netip.Prefix {
 	return slices.Compact(own)
 }
 
+// overlayFamily is the one in which nodes call each other on the overlay.
+func (v *view) overlayFamily() Family { return FamilyOf(v.self.Addresses[0]) }
+
+// hostFamilies are those in which a node has chains: the pods' ones, and that of
+// the overlay.
+func (v *view) hostFamilies() []Family {
+	if f := v.overlayFamily(); !slices.Contains(v.families, f) {
+		return append(slices.Clone(v.families), f)
+	}
+	return v.families
+}
+
 func (v *view) overlayMTU() int {
-	if v.self.Addresses[0].Is4() {
+	if v.overlayFamily() == IPv4 {
 		return v.in.MTU - overlayOverhead4
 	}
 	return v.in.MTU - overlayOverhead6

@@ -1,0 +1,157 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build netns
+
+package netns
+
+import (
+	"encoding/binary"
+	"fmt"
+	"net"
+	"net/netip"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"liqo.io/federation/netagent/kernel"
+	"liqo.io/federation/netagent/model"
+	"liqo.io/federation/test/netns/world"
+)
+
+// Whoever reaches a node knows how the overlay is spoken: what its packets look
+// like is computed from names. The pod on rome-2 gets what the gateway's node sends
+// it there, and nothing from anybody else who sends the same.
+func TestStrangersAreNotLetIntoTheOverlay(t *testing.T) {
+	for _, iptables := range []string{"nft", "legacy"} {
+		for _, family := range []model.Family{model.IPv4, model.IPv6} {
+			t.Run(fmt.Sprintf("%s, between nodes that call each other by %s", iptables, family), func(t *testing.T) {
+				w := newFabric(t, iptables)
+				if family == model.IPv6 {
+					for _, c := range w.Clusters() {
+						for i := range c.Input.Nodes {
+							a := c.Input.Nodes[i].Addresses
+							a[0], a[1] = a[1], a[0]
+						}
+					}
+				}
+				w.apply(t)
+				w.unchanged(t)
+				gateway, node := w.Rome.Nodes[0], w.Rome.Nodes[1]
+				// Where pods may call nodes, they do so with the address of their own.
+				for _, program := range []string{"iptables-", "ip6tables-"} {
+					run(t, gateway.NS, program+iptables+" -I FORWARD 1 -i cni0 -j ACCEPT")
+				}
+				in := w.Rome.Input
+				in.Node = node.Name
+				state, _, err := model.RouteAgent(in)
+				if err != nil {
+					t.Fatal(err)
+				}
+				at := netip.AddrPortFrom(in.Nodes[1].Addresses[0], model.OverlayPort)
+				got, stranger := receive(t, node.Pod), w.stranger(t)
+				send := func(who string, from *kernel.Namespace) {
+					t.Helper()
+					// Milan's pods are 10.1 here: whatever comes from there comes by the overlay.
+					packet := overlaid(state.Links[0].MAC, world.Addr("10.1.2.2"), world.Addr("10.0.2.2"), who)
+					if err := from.Do(func() error {
+						conn, err := net.Dial("udp", at.String())
+						if err != nil {
+							return err
+						}
+						defer conn.Close()
+						_, err = conn.Write(packet)
+						return err
+					}); err != nil {
+						t.Fatalf("%s: %v", who, err)
+					}
+				}
+				for range 3 {
+					send("a stranger", stranger)
+					send("a node of another cluster", w.Milan.Nodes[0].NS)
+					send("a pod on the gateway's node", gateway.Pod)
+					send("a pod on the node itself", node.Pod)
+					send("the gateway's node", gateway.NS)
+					select {
+					case who := <-got:
+						if who != "the gateway's node" {
+							t.Fatalf("the pod got what %s has sent", who)
+						}
+					case <-time.After(patience):
+						t.Fatal("the pod did not get what the gateway's node has sent")
+					}
+				}
+				w.unchanged(t)
+			})
+		}
+	}
+}
+
+// stranger is a machine on the wire that is in no cluster.
+func (w *fabric) stranger(t *testing.T) *kernel.Namespace {
+	t.Helper()
+	ns, err := w.Enter(w.Wire, "stranger")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ip(t, ns, "link set lo up",
+		"link add eth0 type veth peer name stranger netns "+filepath.Join(world.Namespaces, "wire"),
+		"addr add 172.16.9.9/16 dev eth0", "addr add fd00::9:9/64 dev eth0 nodad", "link set eth0 up")
+	ip(t, w.Wire, "link set stranger master br0", "link set stranger up")
+	return ns
+}
+
+// receive tells of each datagram that comes to a port that nobody answers at.
+func receive(t *testing.T, ns *kernel.Namespace) <-chan string {
+	t.Helper()
+	var socket net.PacketConn
+	if err := ns.Do(func() (err error) { socket, err = net.ListenPacket("udp4", fmt.Sprintf(":%d", port)); return err }); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { socket.Close() })
+	got := make(chan string)
+	go func() {
+		buffer := make([]byte, 65535)
+		for {
+			n, _, err := socket.ReadFrom(buffer)
+			if err != nil {
+				return
+			}
+			select {
+			case got <- string(buffer[:n]):
+			case <-t.Context().Done():
+				return
+			}
+		}
+	}()
+	return got
+}
+
+// overlaid is a datagram as it is on the overlay, for the node with a MAC: a header
+// of VXLAN, one of Ethernet, one of IPv4, one of UDP, and the text.
+func overlaid(mac model.MAC, from, to netip.Addr, text string) []byte {
+	const vni, stranger = model.OverlayVNI, "\x02\x00\x00\x00\x00\x09"
+	packet := []byte{0x08, 0, 0, 0, vni >> 16, vni >> 8 & 0xff, vni & 0xff, 0}
+	packet = append(append(packet, mac[:]...), stranger...)
+	packet = append(packet, 0x08, 0x00)
+
+	const header, ttl, udp = 20, 64, 17
+	ip := []byte{0x45, 0}
+	ip = binary.BigEndian.AppendUint16(ip, uint16(header+8+len(text)))
+	ip = append(ip, 0, 0, 0, 0, ttl, udp, 0, 0)
+	ip = append(append(ip, from.AsSlice()...), to.AsSlice()...)
+	sum := uint32(0)
+	for i := 0; i < header; i += 2 {
+		sum += uint32(binary.BigEndian.Uint16(ip[i:]))
+	}
+	for sum>>16 != 0 {
+		sum = sum&0xffff + sum>>16
+	}
+	binary.BigEndian.PutUint16(ip[10:], ^uint16(sum))
+	packet = append(packet, ip...)
+
+	for _, field := range []uint16{port, port, uint16(8 + len(text)), 0} { // without a checksum
+		packet = binary.BigEndian.AppendUint16(packet, field)
+	}
+	return append(packet, text...)
+}
