@@ -4,6 +4,7 @@
 package kernel
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -13,6 +14,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
 	"golang.zx2c4.com/wireguard/conn"
 	"golang.zx2c4.com/wireguard/device"
 	"golang.zx2c4.com/wireguard/tun/tuntest"
@@ -156,6 +159,37 @@ COMMIT
 	}
 	if diff := cmp.Diff(wantJumps, jumps); diff != "" {
 		t.Errorf("jumps (-want +got):\n%s", diff)
+	}
+}
+
+// What an administrator of the node can mend is told with what to do about it, and
+// nothing is advised about other errors.
+func TestAnErrorSaysWhatToDoAboutIt(t *testing.T) {
+	overlay := (&Namespace{handle: &netlink.Handle{}}).adviceFor(model.Link{Name: model.OverlayLink, Kind: model.VXLAN, VNI: model.OverlayVNI})
+	for _, test := range []struct {
+		name string
+		err  error
+		all  []advice
+		want string
+	}{
+		{"a kernel without VXLAN", unix.EOPNOTSUPP, overlay, "the kernel of this node has no links of that kind: load its module vxlan"},
+		{"a VNI that is taken", unix.EEXIST, overlay, "the VNI 5872 is that of "},
+		{"the port of the overlay", unix.EADDRINUSE, []advice{portTaken(model.OverlayPort)}, "UDP port 5872 of this node is somebody else's, ss -lunp tells whose: free it"},
+		{"the port of the tunnel", unix.EADDRINUSE, []advice{portTaken(51820)}, "free it, or choose another one in the values of the chart"},
+		{"anything else", unix.EPERM, overlay, ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			err := advised(test.err, test.all...)
+			if !errors.Is(err, test.err) || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("it says %q, and not %q", err, test.want)
+			}
+			if test.want == "" && err.Error() != test.err.Error() {
+				t.Errorf("it advises: %q", err)
+			}
+		})
+	}
+	if text := portTaken(model.OverlayPort).text; strings.Contains(text, "choose") {
+		t.Errorf("nobody can choose the port of the overlay: %q", text)
 	}
 }
 

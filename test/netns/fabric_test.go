@@ -172,6 +172,9 @@ func TestWhatANodeLacksIsSaid(t *testing.T) {
 	ip(t, worker.NS, fmt.Sprintf("link add theirs type vxlan id %d dstport %d", model.OverlayVNI, model.OverlayPort))
 	says(w.appliers[worker].route, route, "is that of link theirs already")
 	ip(t, worker.NS, "link del theirs")
+	held := hold(t, worker.NS, model.OverlayPort)
+	says(w.appliers[worker].route, route, fmt.Sprintf("UDP port %d of this node is somebody else's", model.OverlayPort))
+	held.Close()
 
 	path := os.Getenv("PATH")
 	t.Setenv("PATH", t.TempDir())
@@ -184,15 +187,22 @@ func TestWhatANodeLacksIsSaid(t *testing.T) {
 		t.Fatal(err)
 	}
 	applyTo(t, w.appliers[gateway].host, host)
-	var socket net.PacketConn
-	if err := gateway.NS.Do(func() (err error) { socket, err = net.ListenPacket("udp", fmt.Sprintf(":%d", world.Port)); return err }); err != nil {
-		t.Fatal(err)
-	}
-	defer socket.Close()
+	held = hold(t, gateway.NS, world.Port)
 	says(w.appliers[gateway].inside, inside, fmt.Sprintf("UDP port %d of this node is somebody else's", world.Port))
-	socket.Close()
+	held.Close()
 	w.apply(t)
 	w.unchanged(t)
+}
+
+// hold takes a UDP port of a node, as some other program there.
+func hold(t *testing.T, ns *kernel.Namespace, port int) net.PacketConn {
+	t.Helper()
+	var socket net.PacketConn
+	if err := ns.Do(func() (err error) { socket, err = net.ListenPacket("udp", fmt.Sprintf(":%d", port)); return err }); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { socket.Close() })
+	return socket
 }
 
 // unchanged applies again: nothing is written, and everything is as it was.
