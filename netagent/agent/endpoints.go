@@ -49,6 +49,7 @@ type called struct {
 	at        int
 	since     time.Time
 	address   netip.AddrPort
+	heard     bool // there, and not only called
 }
 
 // NewEndpoints resolves names as the node does.
@@ -61,15 +62,15 @@ func NewEndpoints() *Endpoints {
 	}
 }
 
-// Of tells where a peer is called; an invalid address if nowhere, since it
-// calls us or its names are not resolved.
-func (e *Endpoints) Of(te *v1alpha1.TunnelEndpoint) netip.AddrPort {
+// Of tells where a peer is called, and whether because it was heard from there; an
+// invalid address if nowhere, since it calls us or its names are not resolved.
+func (e *Endpoints) Of(te *v1alpha1.TunnelEndpoint) (at netip.AddrPort, heard bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if c := e.peers[te.Name]; c.is(te) {
-		return c.address
+		return c.address, c.heard
 	}
-	return netip.AddrPort{}
+	return netip.AddrPort{}, false
 }
 
 // Follow resolves the endpoints of peers that are new, and chooses the next one
@@ -91,7 +92,7 @@ func (e *Endpoints) Follow(ctx context.Context, all []*v1alpha1.TunnelEndpoint, 
 		e.peers[te.Name] = c
 		if last := heardAt(te); last.IsValid() && (!active || !c.address.IsValid()) {
 			changed = changed || c.address != last
-			c.address, c.since = last, now
+			c.address, c.heard, c.since = last, true, now
 			continue
 		}
 		switch {
@@ -125,7 +126,7 @@ func (e *Endpoints) Follow(ctx context.Context, all []*v1alpha1.TunnelEndpoint, 
 		c := e.peers[te.Name]
 		c.since = now
 		if answers[i].IsValid() && answers[i] != c.address {
-			c.address, changed = answers[i], true
+			c.address, c.heard, changed = answers[i], false, true
 		}
 	}
 	return changed

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"net/netip"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,6 +17,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/netagent/model"
 )
 
 func TestThePeerIsCalledAtTheNextEndpointWhileNothingIsHeard(t *testing.T) {
@@ -33,12 +35,15 @@ func TestThePeerIsCalledAtTheNextEndpointWhileNothingIsHeard(t *testing.T) {
 	follow := func(want string, changes bool) {
 		t.Helper()
 		changed := e.Follow(t.Context(), []*v1alpha1.TunnelEndpoint{te}, true, func(string) bool { return heard })
-		got := e.Of(te)
+		got, known := e.Of(te)
+		if known {
+			t.Errorf("%s is where it was heard", got)
+		}
 		if text := got.String(); got.IsValid() && text != want || !got.IsValid() && want != "" || changed != changes {
 			t.Errorf("called at %s, not %q; changed: %v", got, want, changed)
 		}
 	}
-	if e.Of(te).IsValid() {
+	if at, _ := e.Of(te); at.IsValid() {
 		t.Error("a peer that nobody follows is called")
 	}
 	follow("172.16.2.1:51820", true)
@@ -62,7 +67,7 @@ func TestThePeerIsCalledAtTheNextEndpointWhileNothingIsHeard(t *testing.T) {
 
 	te = milan()
 	te.Spec.Endpoints = []string{"nowhere.example:1"}
-	if e.Of(te).IsValid() {
+	if at, _ := e.Of(te); at.IsValid() {
 		t.Error("a peer with other endpoints is called at the ones before")
 	}
 	follow("", false)
@@ -91,7 +96,8 @@ func TestANameThatLeadsNowhereIsAskedForNowAndThen(t *testing.T) {
 		te := milan()
 		te.Spec.Endpoints = []string{"first.example:1", "second.example:1", "fine.example:1"}
 		began := time.Now()
-		for !e.Of(te).IsValid() && time.Since(began) < time.Minute {
+		at := func() netip.AddrPort { at, _ := e.Of(te); return at }
+		for !at().IsValid() && time.Since(began) < time.Minute {
 			before := time.Now()
 			e.Follow(t.Context(), []*v1alpha1.TunnelEndpoint{te}, true, func(string) bool { return false })
 			if took := time.Since(before); took > resolvePatience {
@@ -99,10 +105,35 @@ func TestANameThatLeadsNowhereIsAskedForNowAndThen(t *testing.T) {
 			}
 			time.Sleep(time.Second)
 		}
-		if want := []string{"first.example", "second.example", "fine.example"}; !slices.Equal(asked, want) || e.Of(te).String() != "172.16.2.9:1" {
-			t.Errorf("asked for %q, and called at %s", asked, e.Of(te))
+		if want := []string{"first.example", "second.example", "fine.example"}; !slices.Equal(asked, want) || at().String() != "172.16.2.9:1" {
+			t.Errorf("asked for %q, and called at %s", asked, at())
 		}
 	})
+}
+
+// Whatever a name of the peer's leads to, our gateway sends nothing to what is ours;
+// and as nothing is heard from there, the next endpoint has its turn.
+func TestANameThatLeadsIntoThisClusterIsNotCalled(t *testing.T) {
+	clock := clocktesting.NewFakeClock(time.Unix(0, 0))
+	e := &Endpoints{Clock: clock, Lookup: func(_ context.Context, host string) ([]netip.Addr, error) {
+		return map[string][]netip.Addr{"pod.example": {addr("10.0.7.7")}, "node.example": {addr("::ffff:192.168.1.2")}, "service.example": {addr("10.96.0.10")}}[host], nil
+	}}
+	te := milan()
+	te.Spec.Endpoints = []string{"pod.example:53", "node.example:10250", "service.example:53", "172.16.2.1:51820"}
+	for _, want := range []string{"lies within our own 10.0.0.0/16", "is our node rome-2", "lies within our own 10.96.0.0/12", ""} {
+		e.Follow(t.Context(), []*v1alpha1.TunnelEndpoint{te}, true, func(string) bool { return false })
+		in := Translate("rome-1", rome, objects(te), e.Of).Input
+		in.PrivateKey = model.PrivateKey{1}
+		_, inside, refused, err := model.Gateway(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want == "" && (len(refused) > 0 || len(inside.Tunnel.Peers) != 1) ||
+			want != "" && (len(inside.Tunnel.Peers) > 0 || len(refused) != 1 || !strings.Contains(refused[0].Reason, want)) {
+			t.Errorf("refused: %+v, not %q; called: %+v", refused, want, inside.Tunnel.Peers)
+		}
+		clock.Step(endpointPatience)
+	}
 }
 
 func TestWhoStartsOrStandsByCallsWhereThePeerWasHeardLast(t *testing.T) {
@@ -110,41 +141,41 @@ func TestWhoStartsOrStandsByCallsWhereThePeerWasHeardLast(t *testing.T) {
 	e := &Endpoints{Clock: clock}
 	te := milan()
 	te.Spec.Endpoints = []string{"172.16.2.1:51820", "172.16.2.2:51820"}
-	follow := func(active bool, want string) {
+	follow := func(active bool, want string, wasHeard bool) {
 		t.Helper()
 		e.Follow(t.Context(), []*v1alpha1.TunnelEndpoint{te}, active, func(string) bool { return false })
-		if got := e.Of(te); got.String() != want {
-			t.Errorf("called at %s, not %s", got, want)
+		if got, heard := e.Of(te); got.String() != want || heard != wasHeard {
+			t.Errorf("called at %s, not %s; heard there: %v", got, want, heard)
 		}
 	}
 	te.Status = v1alpha1.TunnelEndpointStatus{Phase: v1alpha1.TunnelConnected, Endpoint: "172.16.2.2:51820"}
-	follow(true, "172.16.2.2:51820")
+	follow(true, "172.16.2.2:51820", true)
 	// Who is active finds out itself, whatever was written last.
 	clock.Step(endpointPatience)
-	follow(true, "172.16.2.1:51820")
-	follow(false, "172.16.2.2:51820")
+	follow(true, "172.16.2.1:51820", false)
+	follow(false, "172.16.2.2:51820", true)
 	// It was heard at an address that it never announced.
 	te.Status.Endpoint = "172.16.9.9:4000"
-	follow(false, "172.16.9.9:4000")
+	follow(false, "172.16.9.9:4000", true)
 	te.Status.Phase = v1alpha1.TunnelConnecting
 	clock.Step(time.Hour)
-	follow(false, "172.16.9.9:4000")
-	follow(true, "172.16.9.9:4000")
+	follow(false, "172.16.9.9:4000", true)
+	follow(true, "172.16.9.9:4000", true)
 
 	// Of another generation nothing is known.
 	e = &Endpoints{Clock: clock}
 	te.Status.Phase, te.Generation = v1alpha1.TunnelConnected, 2
-	follow(true, "172.16.2.1:51820")
+	follow(true, "172.16.2.1:51820", false)
 
 	// One that calls us may be called where it was heard.
 	e = &Endpoints{Clock: clock}
 	te.Spec.Endpoints, te.Status.ObservedGeneration = nil, 2
-	follow(false, "172.16.9.9:4000")
+	follow(false, "172.16.9.9:4000", true)
 
 	// A tunnel that is made anew has nothing of the one before.
 	te.UID, te.Status = "another", v1alpha1.TunnelEndpointStatus{}
 	e.Follow(t.Context(), []*v1alpha1.TunnelEndpoint{te}, true, func(string) bool { return false })
-	if at := e.Of(te); at.IsValid() {
+	if at, _ := e.Of(te); at.IsValid() {
 		t.Errorf("called at %s, where the one before was heard", at)
 	}
 }

@@ -33,8 +33,9 @@ type Options struct {
 	Namespace string
 	// Kubeconfig leads to this cluster; empty means that the agent runs inside.
 	Kubeconfig string
-	// PodCIDRs, ExternalCIDRs and ReservedCIDRs are ranges of this cluster.
-	PodCIDRs, ExternalCIDRs, ReservedCIDRs []string
+	// PodCIDRs, ServiceCIDRs, ExternalCIDRs and ReservedCIDRs are ranges of this
+	// cluster.
+	PodCIDRs, ServiceCIDRs, ExternalCIDRs, ReservedCIDRs []string
 	// MTU is that of the nodes' network; 0 asks the node.
 	MTU int
 	// Port is the UDP port of the gateways.
@@ -61,8 +62,9 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.Namespace, "namespace", o.Namespace, "Namespace of the installation, where TunnelEndpoints and AddressMappings are.")
 	flags.StringVar(&o.Kubeconfig, "kubeconfig", o.Kubeconfig, "Kubeconfig of this cluster; default is that of the pod's service account.")
 	flags.StringSliceVar(&o.PodCIDRs, "pod-cidrs", o.PodCIDRs, "CIDRs of the pods of this cluster. Their address families are those that are set up.")
+	flags.StringSliceVar(&o.ServiceCIDRs, "service-cidrs", o.ServiceCIDRs, "CIDRs of the Services of this cluster. No peer may have them, or be called there.")
 	flags.StringSliceVar(&o.ExternalCIDRs, "external-cidrs", o.ExternalCIDRs, "CIDRs whose addresses stand for what is no pod, by AddressMappings.")
-	flags.StringSliceVar(&o.ReservedCIDRs, "reserved-cidrs", o.ReservedCIDRs, "Other CIDRs that no peer may have, as those of Services.")
+	flags.StringSliceVar(&o.ReservedCIDRs, "reserved-cidrs", o.ReservedCIDRs, "Other CIDRs that no peer may have, as that of the nodes' network.")
 	flags.IntVar(&o.MTU, "mtu", o.MTU, "MTU of the network between the nodes, in bytes. 0 takes that of the link with the node's address.")
 	flags.IntVar(&o.Port, "port", o.Port, "UDP port of the gateway, which peers call.")
 	flags.DurationVar(&o.Resync, "resync", o.Resync, "Time between comparisons of the node's kernel with what it is to hold, while nothing changes.")
@@ -115,8 +117,8 @@ func (o *Options) Cluster() (Cluster, error) {
 		values []string
 		into   *[]netip.Prefix
 	}{
-		{"pod-cidrs", o.PodCIDRs, &c.PodCIDRs}, {"external-cidrs", o.ExternalCIDRs, &c.ExternalCIDRs},
-		{"reserved-cidrs", o.ReservedCIDRs, &c.ReservedCIDRs},
+		{"pod-cidrs", o.PodCIDRs, &c.PodCIDRs}, {"service-cidrs", o.ServiceCIDRs, &c.ServiceCIDRs},
+		{"external-cidrs", o.ExternalCIDRs, &c.ExternalCIDRs}, {"reserved-cidrs", o.ReservedCIDRs, &c.ReservedCIDRs},
 	} {
 		for _, text := range flag.values {
 			p, err := netip.ParsePrefix(text)

@@ -25,10 +25,10 @@ const keepalive = 25 * time.Second
 
 // Cluster is what the agents are told of their own cluster.
 type Cluster struct {
-	// PodCIDRs are those of the pods, ExternalCIDRs those whose addresses stand
-	// for what is no pod, and ReservedCIDRs what else no peer may announce, as
-	// those of Services.
-	PodCIDRs, ExternalCIDRs, ReservedCIDRs []netip.Prefix
+	// PodCIDRs are those of the pods, ServiceCIDRs those of Services, ExternalCIDRs
+	// those whose addresses stand for what is no pod, and ReservedCIDRs what else no
+	// peer may announce.
+	PodCIDRs, ServiceCIDRs, ExternalCIDRs, ReservedCIDRs []netip.Prefix
 	// MTU is that of the network between the nodes, in bytes.
 	MTU int
 	// Port is the UDP port of the gateways.
@@ -71,14 +71,15 @@ func (t Translation) Refuse(refusals []model.Refusal) {
 // Translate makes the model's input for a node from objects. An object that
 // makes no sense harms nobody else: TunnelEndpoints are refused one by one, and
 // nodes that no packet could be sent to are left out. The endpoint function
-// tells where a peer is called, an invalid address if nowhere.
+// tells where a peer is called, an invalid address if nowhere, and whether it was
+// heard from there.
 //
 // Equal objects give equal inputs, in whatever order they come.
-func Translate(node string, c Cluster, o Objects, endpoint func(*v1alpha1.TunnelEndpoint) netip.AddrPort) Translation {
+func Translate(node string, c Cluster, o Objects, endpoint func(*v1alpha1.TunnelEndpoint) (at netip.AddrPort, heard bool)) Translation {
 	t := Translation{
 		Input: model.Input{
 			Node: node, Active: o.Active, MTU: c.MTU, Port: c.Port,
-			PodCIDRs: c.PodCIDRs, Reserved: slices.Concat(c.ReservedCIDRs, c.ExternalCIDRs),
+			PodCIDRs: c.PodCIDRs, Virtual: slices.Concat(c.ServiceCIDRs, c.ExternalCIDRs), Reserved: c.ReservedCIDRs,
 		},
 		Refused: make(map[string]string),
 		LeftOut: make(map[string][]string),
@@ -109,7 +110,7 @@ func Translate(node string, c Cluster, o Objects, endpoint func(*v1alpha1.Tunnel
 		if len(leftOut) > 0 {
 			t.LeftOut[te.Name] = leftOut
 		}
-		peer.Endpoint = endpoint(te)
+		peer.Endpoint, peer.Heard = endpoint(te)
 		t.Input.Peers = append(t.Input.Peers, peer)
 	}
 	return t

@@ -37,7 +37,8 @@ func key(n byte) string { return base64.StdEncoding.EncodeToString(append(make([
 var rome = Cluster{
 	PodCIDRs:      []netip.Prefix{prefix("10.0.0.0/16"), prefix("fd10::/48")},
 	ExternalCIDRs: []netip.Prefix{prefix("10.70.0.0/16")},
-	ReservedCIDRs: []netip.Prefix{prefix("10.96.0.0/12")},
+	ServiceCIDRs:  []netip.Prefix{prefix("10.96.0.0/12")},
+	ReservedCIDRs: []netip.Prefix{prefix("192.168.0.0/16")},
 	MTU:           1500, Port: 51820,
 }
 
@@ -87,11 +88,11 @@ func objects(endpoints ...*v1alpha1.TunnelEndpoint) Objects {
 	}
 }
 
-func calledAt(te *v1alpha1.TunnelEndpoint) netip.AddrPort {
+func calledAt(te *v1alpha1.TunnelEndpoint) (netip.AddrPort, bool) {
 	if len(te.Spec.Endpoints) == 0 {
-		return netip.AddrPort{}
+		return netip.AddrPort{}, false
 	}
-	return netip.MustParseAddrPort(te.Spec.Endpoints[0])
+	return netip.MustParseAddrPort(te.Spec.Endpoints[0]), false
 }
 
 func TestObjectsBecomeTheModelsInput(t *testing.T) {
@@ -106,7 +107,7 @@ func TestObjectsBecomeTheModelsInput(t *testing.T) {
 				{Name: "rome-2", Addresses: []netip.Addr{addr("192.168.1.2")}, PodCIDRs: []netip.Prefix{prefix("10.0.2.0/24"), prefix("fd10:0:0:2::/64")}},
 			},
 			Gateways: []string{"rome-1", "rome-2"}, Active: "rome-1",
-			PodCIDRs: rome.PodCIDRs, Reserved: []netip.Prefix{prefix("10.96.0.0/12"), prefix("10.70.0.0/16")}, MTU: 1500, Port: 51820,
+			PodCIDRs: rome.PodCIDRs, Virtual: []netip.Prefix{prefix("10.96.0.0/12"), prefix("10.70.0.0/16")}, Reserved: rome.ReservedCIDRs, MTU: 1500, Port: 51820,
 			Peers: []model.Peer{{
 				ClusterID: "id-of-milan", PublicKey: model.PublicKey{31: 2}, Endpoint: netip.MustParseAddrPort("172.16.2.1:51820"), Keepalive: 25 * time.Second, MTU: 1400,
 				Local:    []model.Remap{{Own: prefix("10.0.0.0/16"), Seen: prefix("10.2.0.0/16")}, {Own: prefix("fd10::/48"), Seen: prefix("fd12::/48")}},

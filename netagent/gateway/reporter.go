@@ -84,7 +84,8 @@ func (r *reporter) report(ctx context.Context) error {
 				continue // a gateway that has just begun does not know better
 			}
 			f.alone = controlOnly(te) && heard(f.traffic, r.now())
-			f.lost = len(te.Spec.Endpoints) > 0 && !r.worker.endpoint(te).IsValid()
+			at, _ := r.worker.endpoint(te)
+			f.lost = len(te.Spec.Endpoints) > 0 && !at.IsValid()
 		}
 		r.measure(te.Name, f)
 		if err := r.write(ctx, te, f); err != nil {

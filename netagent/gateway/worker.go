@@ -33,7 +33,7 @@ type worker struct {
 	objects  func() (agent.Objects, error)
 	active   func() string
 	key      func() (model.PrivateKey, error)
-	endpoint func(*v1alpha1.TunnelEndpoint) netip.AddrPort
+	endpoint func(*v1alpha1.TunnelEndpoint) (at netip.AddrPort, heard bool)
 	// mtu is that of the network of one of the node's addresses.
 	mtu func(netip.Addr) (int, error)
 

@@ -77,8 +77,8 @@ func newBench(t *testing.T) *bench {
 		objects: func() (agent.Objects, error) { return b.objects, nil },
 		active:  func() string { return b.active },
 		key:     func() (model.PrivateKey, error) { return model.PrivateKey{b.private * 8}, nil },
-		endpoint: func(te *v1alpha1.TunnelEndpoint) netip.AddrPort {
-			return netip.MustParseAddrPort(te.Spec.Endpoints[0])
+		endpoint: func(te *v1alpha1.TunnelEndpoint) (netip.AddrPort, bool) {
+			return netip.MustParseAddrPort(te.Spec.Endpoints[0]), false
 		},
 		mtu:   func(netip.Addr) (int, error) { return 1500, nil },
 		inner: b.inside, host: apply.New(b.outer), inside: apply.New(b.inside),

@@ -52,7 +52,7 @@ func (in Input) check() error {
 	if len(in.PodCIDRs) == 0 {
 		errs = append(errs, errors.New("the cluster has no pod CIDRs"))
 	}
-	for _, p := range slices.Concat(in.PodCIDRs, in.Reserved) {
+	for _, p := range slices.Concat(in.PodCIDRs, in.Virtual, in.Reserved) {
 		if err := checkPrefix(p); err != nil {
 			errs = append(errs, fmt.Errorf("of the cluster's own ranges: %w", err))
 		}
@@ -123,6 +123,9 @@ func (in Input) accepted() ([]Peer, []Refusal) {
 	taken := newTaken(in)
 	for _, p := range peers {
 		err := checkPeer(p)
+		if err == nil {
+			err = taken.outside(p)
+		}
 		if err == nil {
 			p.Remote, err = answerable(p)
 		}
@@ -266,18 +269,23 @@ func checkLocal(p Peer) error {
 type taken struct {
 	own      ranges
 	remote   ranges
+	within   []netip.Prefix        // ranges of ours that no gateway of a peer is in
+	nodes    map[netip.Addr]string // our nodes, by their addresses
 	clusters map[string]bool
 	keys     map[PublicKey]string
 }
 
 func newTaken(in Input) *taken {
-	t := &taken{clusters: make(map[string]bool), keys: make(map[PublicKey]string)}
+	t := &taken{
+		within: slices.Concat(in.PodCIDRs, in.Virtual), nodes: make(map[netip.Addr]string),
+		clusters: make(map[string]bool), keys: make(map[PublicKey]string),
+	}
 	type block struct {
 		prefix netip.Prefix
 		whose  string
 	}
 	var own []block
-	for _, p := range slices.Concat(in.PodCIDRs, in.Reserved) {
+	for _, p := range slices.Concat(in.PodCIDRs, in.Virtual, in.Reserved) {
 		own = append(own, block{p, "ourselves"})
 	}
 	for _, n := range in.Nodes {
@@ -286,6 +294,7 @@ func newTaken(in Input) *taken {
 		}
 		for _, a := range n.Addresses {
 			own = append(own, block{host(a), "our node " + n.Name})
+			t.nodes[a] = n.Name
 		}
 	}
 	slices.SortFunc(own, func(a, b block) int { return cmp.Or(ComparePrefix(a.prefix, b.prefix), cmp.Compare(a.whose, b.whose)) })
@@ -296,6 +305,23 @@ func newTaken(in Input) *taken {
 		}
 	}
 	return t
+}
+
+// outside tells why a peer cannot be called where it wants to be: packets of our
+// gateway, to a port that the peer has chosen, would go to something of ours. What
+// else is reserved may well be a network that the peer's nodes are on, too.
+func (t *taken) outside(p Peer) error {
+	if !p.Endpoint.IsValid() || p.Heard {
+		return nil
+	}
+	a := p.Endpoint.Addr()
+	if name, ours := t.nodes[a]; ours {
+		return fmt.Errorf("its endpoint %s is our node %s", p.Endpoint, name)
+	}
+	if i := slices.IndexFunc(t.within, func(r netip.Prefix) bool { return r.Contains(a) }); i >= 0 {
+		return fmt.Errorf("its endpoint %s lies within our own %s", p.Endpoint, t.within[i])
+	}
+	return nil
 }
 
 // take notes what a peer has, all of it or nothing.

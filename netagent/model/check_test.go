@@ -29,6 +29,7 @@ func TestABadPeerIsRefusedByNameAndTheOthersAreServed(t *testing.T) {
 		{"IPv4 in IPv6", func(p *Peer) { p.Remote[0] = prefix("::ffff:10.0.0.0/104") }, "nobody's"},
 		{"our own pods", func(p *Peer) { p.Remote[0] = prefix("10.0.128.0/17") }, "10.0.0.0/16 of ourselves"},
 		{"our own Services", func(p *Peer) { p.Remote[0] = prefix("10.100.0.0/16") }, "10.96.0.0/12 of ourselves"},
+		{"what we have reserved", func(p *Peer) { p.Remote[0] = prefix("172.31.7.0/24") }, "172.31.0.0/16 of ourselves"},
 		{"a node of ours", func(p *Peer) { p.Remote[0] = prefix("192.168.0.0/16") }, "our node rome-"},
 		{"what another peer has", func(p *Peer) { p.Remote[0] = prefix("10.1.128.0/17") }, "cluster milan"},
 		{"what holds another peer's", func(p *Peer) { p.Remote[0] = prefix("10.0.0.0/8") }, "overlaps"},
@@ -40,6 +41,13 @@ func TestABadPeerIsRefusedByNameAndTheOthersAreServed(t *testing.T) {
 		{"an endpoint on loopback", func(p *Peer) { p.Endpoint = netip.MustParseAddrPort("127.0.0.1:51820") }, "cannot be called"},
 		{"an endpoint without port", func(p *Peer) { p.Endpoint = netip.MustParseAddrPort("172.16.0.3:0") }, "cannot be called"},
 		{"an endpoint behind the tunnel", func(p *Peer) { p.Endpoint = netip.MustParseAddrPort("10.3.0.3:51820") }, "behind the tunnel"},
+		{"an endpoint among our pods", func(p *Peer) { p.Endpoint = netip.MustParseAddrPort("10.0.7.7:53") }, "10.0.7.7:53 lies within our own 10.0.0.0/16"},
+		{"an endpoint among our pods, by IPv6", func(p *Peer) { p.Endpoint = netip.MustParseAddrPort("[fd10::7]:53") }, "lies within our own fd10::/48"},
+		{"an endpoint among our Services", func(p *Peer) { p.Endpoint = netip.MustParseAddrPort("10.96.0.10:53") }, "10.96.0.10:53 lies within our own 10.96.0.0/12"},
+		{"an endpoint among addresses that stand for others", func(p *Peer) { p.Endpoint = netip.MustParseAddrPort("10.70.0.1:53") }, "lies within our own 10.70.0.0/16"},
+		{"an endpoint that is the gateway's own node", func(p *Peer) { p.Endpoint = netip.MustParseAddrPort("192.168.1.1:10250") }, "192.168.1.1:10250 is our node rome-1"},
+		{"an endpoint that is a node of ours", func(p *Peer) { p.Endpoint = netip.MustParseAddrPort("192.168.1.2:51820") }, "is our node rome-2"},
+		{"an endpoint that is a node of ours, by IPv6", func(p *Peer) { p.Endpoint = netip.MustParseAddrPort("[fd00:1::2]:51820") }, "is our node rome-2"},
 		{"a tiny MTU", func(p *Peer) { p.MTU = 576 }, "MTU 576"},
 		{"an odd keepalive", func(p *Peer) { p.Keepalive = time.Millisecond }, "keepalive"},
 		{"lengths that differ", func(p *Peer) { p.Local[0].Seen = prefix("10.4.0.0/17") }, "another length"},
@@ -80,6 +88,34 @@ func TestABadPeerIsRefusedByNameAndTheOthersAreServed(t *testing.T) {
 			}
 			if len(inside.Tunnel.Peers) != 1 {
 				t.Errorf("%d peers are served", len(inside.Tunnel.Peers))
+			}
+		})
+	}
+}
+
+// Of a network that is reserved, only what is ours is refused: the other cluster's
+// nodes may be on it, too. And where a peer was heard, something of ours may have
+// led it here, as a node does by a NodePort.
+func TestAPeerIsCalledWhereItMayBe(t *testing.T) {
+	for _, test := range []struct {
+		name, at string
+		heard    bool
+	}{
+		{"anywhere", "172.16.0.2:51820", false},
+		{"on the network of our nodes", "192.168.1.3:51820", false},
+		{"heard from a node of ours", "192.168.1.2:40000", true},
+		{"heard from a pod of ours", "10.0.2.7:40000", true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			in := rome("rome-1")
+			in.Reserved = []netip.Prefix{prefix("192.168.0.0/16")}
+			in.Peers[0].Endpoint, in.Peers[0].Heard = netip.MustParseAddrPort(test.at), test.heard
+			_, inside, refused, err := Gateway(in)
+			if err != nil || len(refused) > 0 {
+				t.Fatal(refused, err)
+			}
+			if got := inside.Tunnel.Peers[0].Endpoint.String(); got != test.at {
+				t.Errorf("it is called at %s", got)
 			}
 		})
 	}

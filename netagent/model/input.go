@@ -21,9 +21,10 @@ type Input struct {
 	// PodCIDRs are those of the whole cluster; their families are the families
 	// that are set up.
 	PodCIDRs []netip.Prefix
-	// Reserved are other ranges of the cluster that no peer may announce, as
-	// those of Services.
-	Reserved []netip.Prefix
+	// Virtual are ranges of the cluster that no machine has an address of, as those
+	// of Services. Reserved are others, of machines. No peer may announce either, and
+	// none is called in Virtual.
+	Virtual, Reserved []netip.Prefix
 	// MTU is that of the network between the nodes, in bytes.
 	MTU int
 	// Port is the UDP port of the gateways. PrivateKey only Gateway needs.
@@ -50,6 +51,9 @@ type Peer struct {
 	PublicKey PublicKey
 	// Endpoint is where its gateway is called; invalid where it calls us.
 	Endpoint netip.AddrPort
+	// Heard tells that Endpoint is where it was heard from. That is not the peer's
+	// choice, and an address of ours where something of ours has led it here.
+	Heard bool
 	// Keepalive is how often a word is sent on an idle tunnel; 0: never, unless
 	// gateways stand by.
 	Keepalive time.Duration

@@ -36,7 +36,8 @@ func rome(node string) Input {
 		},
 		Gateways: []string{"rome-1"}, Active: "rome-1",
 		PodCIDRs: []netip.Prefix{prefix("10.0.0.0/16"), prefix("fd10::/48")},
-		Reserved: []netip.Prefix{prefix("10.96.0.0/12")},
+		Virtual:  []netip.Prefix{prefix("10.96.0.0/12"), prefix("10.70.0.0/16")},
+		Reserved: []netip.Prefix{prefix("172.31.0.0/16")},
 		MTU:      1500, Port: 51820, PrivateKey: PrivateKey{1},
 		Peers: []Peer{milan()},
 	}

@@ -71,7 +71,7 @@ func TestNoTwoPeersShareAnAddress(t *testing.T) {
 			if !slices.Contains(routed, p) {
 				t.Fatalf("%s is allowed and not routed", p)
 			}
-			for _, other := range slices.Concat(allowed[:i], in.PodCIDRs, in.Reserved) {
+			for _, other := range slices.Concat(allowed[:i], in.PodCIDRs, in.Virtual, in.Reserved) {
 				if p.Overlaps(other) {
 					t.Fatalf("%s overlaps %s", p, other)
 				}

@@ -155,7 +155,7 @@ func (w *worker) apply(ctx context.Context, active string) (int, error) {
 		return 0, err
 	}
 	o.Active = active
-	t := agent.Translate(w.self, w.cluster, o, func(*v1alpha1.TunnelEndpoint) netip.AddrPort { return netip.AddrPort{} })
+	t := agent.Translate(w.self, w.cluster, o, func(*v1alpha1.TunnelEndpoint) (netip.AddrPort, bool) { return netip.AddrPort{}, false })
 	if t.Input.MTU == 0 {
 		if t.Input.MTU, err = agent.NodeMTU(t.Input, w.mtu); err != nil {
 			return 0, err
