@@ -86,6 +86,54 @@ func TestWhoIsCalledOtherwiseIsSeenSoAtOnce(t *testing.T) {
 	}
 }
 
+// Who drops ICMP keeps pods from learning how much passes. Connections pass all the
+// same, since gateways say so in the first packets of both sides.
+func TestConnectionsPassWhereNobodyIsToldOfTheMTU(t *testing.T) {
+	w := newFabric(t, "nft")
+	for _, n := range w.Nodes() {
+		serve(t, n.Pod)
+		run(t, n.Pod, "iptables-nft -A INPUT -p icmp --icmp-type fragmentation-needed -j DROP")
+		run(t, n.Pod, "ip6tables-nft -A INPUT -p icmpv6 --icmpv6-type packet-too-big -j DROP")
+	}
+	w.apply(t)
+	transfers := func(patience time.Duration, check func(what string, err error)) {
+		t.Helper()
+		w.sides(func(client, server *world.Cluster, serverSeen, _ int) {
+			for _, to := range []string{fmt.Sprintf("10.%d.2.2", serverSeen), "fd11:0:2::2"} {
+				_, err := call(client.Nodes[1].Pod, world.Addr(to), 1<<20, patience)
+				check(fmt.Sprintf("from %s to %s of %s", client.Nodes[1].Name, to, server.Name), err)
+			}
+		})
+	}
+	transfers(patience, func(what string, err error) {
+		t.Helper()
+		if err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+	})
+	// That is what does it, and not what pods have learned otherwise.
+	for _, c := range w.Clusters() {
+		for _, program := range []string{"iptables-nft", "ip6tables-nft"} {
+			run(t, c.Nodes[0].Inner, program+" -t mangle -D LIQO-FORWARD -p tcp -m tcp --tcp-flags SYN,RST SYN -j TCPMSS --clamp-mss-to-pmtu")
+		}
+	}
+	transfers(2*time.Second, func(what string, err error) {
+		t.Helper()
+		if err == nil {
+			t.Errorf("%s a connection passes without the rule", what)
+		}
+	})
+	if w.apply(t) == 0 {
+		t.Error("the rule is gone, and nothing was written")
+	}
+	transfers(patience, func(what string, err error) {
+		t.Helper()
+		if err != nil {
+			t.Errorf("%s, once the rule is back: %v", what, err)
+		}
+	})
+}
+
 // A node remembers its own connections, as those of pods with Services. Tunnels
 // that come and go, and chains that somebody empties, leave them alone.
 func TestConnectionsWithoutAPeerGoOn(t *testing.T) {
