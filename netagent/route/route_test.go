@@ -5,11 +5,14 @@ package route
 
 import (
 	"errors"
+	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -20,10 +23,17 @@ import (
 	"liqo.io/federation/netagent/agent"
 	"liqo.io/federation/netagent/apply"
 	"liqo.io/federation/netagent/kernel/fake"
+	"liqo.io/federation/netagent/model"
 )
 
 func leaseOf(holder string) *coordinationv1.Lease {
 	return &coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{HolderIdentity: &holder}}
+}
+
+func nodeAt(name, address, pods string) *corev1.Node {
+	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.NodeSpec{PodCIDRs: []string{pods}}}
+	n.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: address}}
+	return n
 }
 
 func newWorker(t *testing.T) (*worker, *fake.Kernel, *agent.Objects) {
@@ -43,9 +53,7 @@ func newWorker(t *testing.T) (*worker, *fake.Kernel, *agent.Objects) {
 		}},
 	}
 	for name, address := range map[string]string{"rome-1": "192.168.1.1", "rome-2": "192.168.1.2", "rome-3": "192.168.1.3"} {
-		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
-		n.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: address}}
-		o.Nodes = append(o.Nodes, n)
+		o.Nodes = append(o.Nodes, nodeAt(name, address, "10.0."+address[len(address)-1:]+".0/24"))
 	}
 	k := fake.New()
 	return &worker{
@@ -103,6 +111,154 @@ func TestRoutesFollowTheLeaseAndASecondPassWritesNothing(t *testing.T) {
 	if left := k.Dump(); strings.Contains(left, "liqo") || strings.Contains(left, "LIQO") {
 		t.Errorf("left behind:\n%s", left)
 	}
+}
+
+// On a node with a gateway that stands by: it has all other nodes on the overlay.
+func TestNodesThatComeChangeAndGoAreFollowed(t *testing.T) {
+	w, k, o := newWorker(t)
+	o.Gateways = []string{"rome-1", "rome-3"}
+	w.follow(leaseOf("rome-1"))
+	for _, test := range []struct {
+		name string
+		do   func()
+		// Where the others are on the overlay, and what leads there.
+		nodes, routes []string
+	}{
+		{"at first", func() {}, []string{"192.168.1.1", "192.168.1.2"},
+			[]string{"10.0.1.0/24 via 192.168.1.1", "10.0.2.0/24 via 192.168.1.2", "192.168.1.1/32 via 192.168.1.1", "192.168.1.2/32 via 192.168.1.2"}},
+		{"one comes", func() { o.Nodes = append(o.Nodes, nodeAt("rome-4", "192.168.1.4", "10.0.4.0/24")) }, []string{"192.168.1.1", "192.168.1.2", "192.168.1.4"},
+			[]string{"10.0.1.0/24 via 192.168.1.1", "10.0.2.0/24 via 192.168.1.2", "10.0.4.0/24 via 192.168.1.4", "192.168.1.1/32 via 192.168.1.1", "192.168.1.2/32 via 192.168.1.2", "192.168.1.4/32 via 192.168.1.4"}},
+		{"it has another address", func() { o.Nodes[3] = nodeAt("rome-4", "192.168.1.44", "10.0.4.0/24") }, []string{"192.168.1.1", "192.168.1.2", "192.168.1.44"},
+			[]string{"10.0.1.0/24 via 192.168.1.1", "10.0.2.0/24 via 192.168.1.2", "10.0.4.0/24 via 192.168.1.44", "192.168.1.1/32 via 192.168.1.1", "192.168.1.2/32 via 192.168.1.2", "192.168.1.44/32 via 192.168.1.44"}},
+		{"and other pods", func() { o.Nodes[3] = nodeAt("rome-4", "192.168.1.44", "10.0.5.0/24") }, []string{"192.168.1.1", "192.168.1.2", "192.168.1.44"},
+			[]string{"10.0.1.0/24 via 192.168.1.1", "10.0.2.0/24 via 192.168.1.2", "10.0.5.0/24 via 192.168.1.44", "192.168.1.1/32 via 192.168.1.1", "192.168.1.2/32 via 192.168.1.2", "192.168.1.44/32 via 192.168.1.44"}},
+		{"another one has its address, and its pods", func() { o.Nodes[3] = nodeAt("rome-5", "192.168.1.44", "10.0.5.0/24") }, []string{"192.168.1.1", "192.168.1.2", "192.168.1.44"},
+			[]string{"10.0.1.0/24 via 192.168.1.1", "10.0.2.0/24 via 192.168.1.2", "10.0.5.0/24 via 192.168.1.44", "192.168.1.1/32 via 192.168.1.1", "192.168.1.2/32 via 192.168.1.2", "192.168.1.44/32 via 192.168.1.44"}},
+		{"it goes", func() { o.Nodes = o.Nodes[:3] }, []string{"192.168.1.1", "192.168.1.2"},
+			[]string{"10.0.1.0/24 via 192.168.1.1", "10.0.2.0/24 via 192.168.1.2", "192.168.1.1/32 via 192.168.1.1", "192.168.1.2/32 via 192.168.1.2"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			test.do()
+			if err := w.pass(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(test.nodes, forwards(t, k)); diff != "" {
+				t.Errorf("forwarding entries (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(test.nodes, neighbors(t, k)); diff != "" {
+				t.Errorf("neighbours, and their forwarding entries (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(test.nodes, letIn(t, k)); diff != "" {
+				t.Errorf("let in (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(test.routes, toNodes(t, k)); diff != "" {
+				t.Errorf("routes to nodes (-want +got):\n%s", diff)
+			}
+			before := k.Writes
+			if err := w.pass(t.Context()); err != nil || k.Writes != before {
+				t.Errorf("a second pass: %v, %d writes", err, k.Writes-before)
+			}
+		})
+	}
+}
+
+// A node without a gateway knows the gateways' alone.
+func TestOfOtherNodesTheGatewaysAloneMatter(t *testing.T) {
+	w, k, o := newWorker(t)
+	o.Gateways = []string{"rome-1"}
+	w.follow(leaseOf("rome-1"))
+	pass := func(what string, writes bool, want string) {
+		t.Helper()
+		before := k.Writes
+		if err := w.pass(t.Context()); err != nil || (k.Writes > before) != writes {
+			t.Errorf("%s: %v, %d writes", what, err, k.Writes-before)
+		}
+		if got := forwards(t, k); len(got) != 1 || got[0] != want {
+			t.Errorf("%s: forwarding entries of %v, not of %s", what, got, want)
+		}
+	}
+	at := slices.IndexFunc(o.Nodes, func(n *corev1.Node) bool { return n.Name == "rome-1" })
+	pass("at first", true, "192.168.1.1")
+	o.Nodes = append(o.Nodes, nodeAt("rome-4", "192.168.1.4", "10.0.4.0/24"))
+	pass("another node comes", false, "192.168.1.1")
+	o.Nodes[at] = nodeAt("rome-1", "192.168.1.11", "10.0.1.0/24")
+	pass("the gateway's has another address", true, "192.168.1.11")
+	pass("nothing changes", false, "192.168.1.11")
+}
+
+// forwards are the nodes that a kernel has forwarding entries for.
+func forwards(t *testing.T, k *fake.Kernel) []string {
+	t.Helper()
+	all, err := k.Forwards(model.OverlayLink)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var nodes []string
+	for _, f := range all {
+		nodes = append(nodes, f.Node.String())
+	}
+	slices.Sort(nodes)
+	return nodes
+}
+
+// neighbors are the nodes that a kernel has as neighbours, each with the MAC that
+// its forwarding entry is for.
+func neighbors(t *testing.T, k *fake.Kernel) []string {
+	t.Helper()
+	all, err := k.Neighbors(model.OverlayLink)
+	if err != nil {
+		t.Fatal(err)
+	}
+	entries, err := k.Forwards(model.OverlayLink)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var nodes []string
+	for _, n := range all {
+		node := n.Addr.String()
+		if !slices.Contains(entries, model.Forward{Link: n.Link, MAC: n.MAC, Node: n.Addr}) {
+			node += " with the MAC of another"
+		}
+		nodes = append(nodes, node)
+	}
+	slices.Sort(nodes)
+	return nodes
+}
+
+// letIn are the nodes that may call this one on the overlay.
+func letIn(t *testing.T, k *fake.Kernel) []string {
+	t.Helper()
+	chains, _, err := k.Chains(model.IPv4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var nodes []string
+	for _, c := range chains {
+		for _, rule := range c.Rules {
+			if node, ok := strings.CutSuffix(rule, "/32 -j ACCEPT"); ok && c.Table == "mangle" {
+				nodes = append(nodes, strings.TrimPrefix(node, "-s "))
+			}
+		}
+	}
+	slices.Sort(nodes)
+	return nodes
+}
+
+// toNodes are the routes from the gateway to the other nodes.
+func toNodes(t *testing.T, k *fake.Kernel) []string {
+	t.Helper()
+	all, err := k.Routes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var routes []string
+	for _, r := range all {
+		if r.Table == model.NodesTable {
+			routes = append(routes, fmt.Sprintf("%s via %s", r.Dst, r.Via))
+		}
+	}
+	slices.Sort(routes)
+	return routes
 }
 
 func TestWhatAGatewayHasLeftIsRemovedAfterAWhile(t *testing.T) {

@@ -20,6 +20,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -140,6 +142,105 @@ func (w *fabric) agreed(t *testing.T) (rome, milan api, keyOfRome, keyOfMilan st
 		[][2]string{{"10.0.0.0/16", "10.2.0.0/16"}, {"fd10::/32", "fd11::/32"}, {"10.70.0.0/24", "10.80.0.0/24"}}))}
 
 	return rome, milan, keyFile(t, privateOfRome), keyFile(t, privateOfMilan)
+}
+
+// Nodes come, change their addresses and go while an agent works on a gateway's
+// node, which is told of it by nothing but their objects.
+func TestNodesThatComeChangeAndGoAreFollowed(t *testing.T) {
+	w := newFabric(t, "nft")
+	rome, _, _, _ := w.agreed(t)
+	rome.pod(t, "rome-1")
+	holder := "rome-1"
+	if _, err := rome.Kube.CoordinationV1().Leases(world.Installation).Create(t.Context(), &coordinationv1.Lease{
+		ObjectMeta: metav1.ObjectMeta{Name: agent.GatewayName, Namespace: world.Installation}, Spec: coordinationv1.LeaseSpec{HolderIdentity: &holder},
+	}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	in := w.Rome.Input
+	in.Node = holder
+	host, _, _, err := model.Gateway(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := w.Rome.Nodes[0].NS
+	applyTo(t, w.appliers[w.Rome.Nodes[0]].host, host)
+	before := w.snapshot(t)
+	route := w.startRoute(t, w.Rome, w.Rome.Nodes[0], rome)
+
+	// knows tells whether the kernel has the nodes at these addresses, and no others.
+	knows := func(addresses ...string) func() bool {
+		return func() bool {
+			fdb, chain := run(t, at, "bridge fdb show"), run(t, at, "iptables-nft-save -t mangle")
+			routes := run(t, at, "ip -4 route show table all")
+			for _, a := range addresses {
+				if !strings.Contains(fdb, " dst "+a+" ") || !strings.Contains(chain, "-A LIQO-FROM-NODES -s "+a+"/32 -j ACCEPT") ||
+					!strings.Contains(routes, a+" via "+a+" dev liqo.vxlan table 5873") {
+					return false
+				}
+			}
+			n := len(addresses)
+			return strings.Count(fdb, "dev liqo.vxlan dst ") == n && strings.Count(chain, "-A LIQO-FROM-NODES -s ") == n
+		}
+	}
+	nodes := rome.Kube.CoreV1().Nodes()
+	third := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "rome-3", CreationTimestamp: metav1.Unix(9, 0)}, Spec: corev1.NodeSpec{PodCIDRs: []string{"10.0.3.0/24"}}}
+	addressed := func(address string) *corev1.Node {
+		n := third.DeepCopy()
+		n.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: address}}
+		return n
+	}
+	eventually(t, "the second node is known", knows("172.16.1.2"))
+	if _, err := nodes.Create(t.Context(), addressed("172.16.1.3"), metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "a third one is known", knows("172.16.1.2", "172.16.1.3"))
+	moved := addressed("172.16.1.33")
+	if _, err := nodes.Update(t.Context(), moved, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "it is known by its other address", knows("172.16.1.2", "172.16.1.33"))
+
+	// What kubelets write besides is nothing to the kernel.
+	anotherPass(t, rome, route)
+	wrote, err := route.Writes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	moved.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+	if _, err := nodes.Update(t.Context(), moved, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	anotherPass(t, rome, route)
+	if now, err := route.Writes(); err != nil || now != wrote {
+		t.Errorf("a node says that it is ready, and %v was written: %v", now-wrote, err)
+	}
+
+	if err := nodes.Delete(t.Context(), "rome-3", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "it is known no more", knows("172.16.1.2"))
+	route.stop(t)
+	if _, err := agent.CleanRoute(at); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(before, w.snapshot(t)); diff != "" {
+		t.Errorf("(-before +after):\n%s", diff)
+	}
+}
+
+// anotherPass waits for a pass of an agent that nothing follows from: it is told
+// of a gateway's pod on a node that nobody knows.
+func anotherPass(t *testing.T, a api, p *process) {
+	t.Helper()
+	before, err := p.Passes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.pod(t, fmt.Sprintf("nowhere-%v", before))
+	eventually(t, "another pass was made", func() bool {
+		now, err := p.Passes()
+		return err == nil && now > before
+	})
 }
 
 // connected tells whether a tunnel stands, by a gateway.
