@@ -174,10 +174,20 @@ func TestIptablesTeardownRemovesAll(t *testing.T) {
 	n.outer.AddLinkOfOthers("liqo.other") // not one of ours, whatever its name
 	n.outer.AddRuleOfOthers(model.IPv4, "nat", "POSTROUTING", "-j CNI-POSTROUTING")
 	n.outer.AddRuleOfOthers(model.IPv4, "filter", "FORWARD", "-j KUBE-FORWARD")
+	// Tables and priorities are numbers that others may have thought of, too.
+	n.outer.AddRouteOfOthers(model.Route{Table: model.PeersTable, Dst: prefix("192.0.2.0/24"), Link: "cni0"})
+	n.outer.AddRouteOfOthers(model.Route{Table: model.NodesTable, Dst: prefix("fd99::/64"), Link: "cni0"})
+	n.outer.AddRoutingRuleOfOthers(model.Rule{Family: model.IPv4, Priority: model.RulePriority, Table: model.PeersTable})
+	n.inner.AddRouteOfOthers(model.Route{Table: model.MainTable, Dst: prefix("192.0.2.0/24"), Link: "eth0"})
 	before := n.dump()
-	n.must(t, input(peer(1), peer(2)))
-	if n.dump() == before {
+	after := n.must(t, input(peer(1), peer(2)))
+	if after == before {
 		t.Fatal("nothing was written")
+	}
+	for line := range strings.Lines(before) {
+		if !strings.HasPrefix(line, "base ") && !strings.Contains(after, line) {
+			t.Errorf("this is gone: %s", line)
+		}
 	}
 	if err := n.teardown(); err != nil {
 		t.Fatal(err)

@@ -326,12 +326,12 @@ func TestAgentsBringTheFabricUpAndKeepIt(t *testing.T) {
 			{w.Rome.Nodes[1].NS, "link del liqo.vxlan"},
 			{w.Rome.Nodes[0].NS, "link del liqo.host"},
 			{w.Rome.Nodes[0].Inner, "link set liqo.wg down"},
-			{w.Rome.Nodes[1].NS, "route flush table 5872"},
-			{w.Rome.Nodes[1].NS, "-6 route flush table 5872"},
-			{w.Rome.Nodes[1].NS, "rule del priority 480"},
-			{w.Rome.Nodes[0].NS, "route flush table 5873"},
-			{w.Rome.Nodes[0].NS, "rule del priority 481"},
-			{w.Rome.Nodes[0].NS, "rule del priority 479"},
+			{w.Rome.Nodes[1].NS, "route flush table 5872 proto 58"},
+			{w.Rome.Nodes[1].NS, "-6 route flush table 5872 proto 58"},
+			{w.Rome.Nodes[1].NS, "rule del priority 480 protocol 58"},
+			{w.Rome.Nodes[0].NS, "route flush table 5873 proto 58"},
+			{w.Rome.Nodes[0].NS, "rule del priority 481 protocol 58"},
+			{w.Rome.Nodes[0].NS, "rule del priority 479 protocol 58"},
 		} {
 			ip(t, breakage.ns, breakage.what)
 			for _, to := range []string{"10.1.2.2", "fd11:0:2::2"} {

@@ -350,8 +350,8 @@ func (w *fabric) whatIsBrokenByHandIsMended(t *testing.T) {
 				t.Error(err)
 			}
 		}},
-		{"the rules are gone", func() { ip(t, worker.NS, "rule del priority 480") }},
-		{"the routes are gone", func() { ip(t, worker.NS, "route flush table 5872") }},
+		{"the rules are gone", func() { ip(t, worker.NS, "rule del priority 480 protocol 58") }},
+		{"the routes are gone", func() { ip(t, worker.NS, "route flush table 5872 proto 58") }},
 		{"the chains are gone", func() { w.flush(t, gateway.Inner, gateway.NS) }},
 	} {
 		breakage.do()

@@ -129,36 +129,52 @@ func (k *Kernel) DeleteForward(f model.Forward) error {
 	return k.call(true, always(func() { delete(k.forwards, forwardKey{f.Link, f.MAC}) }))
 }
 
-// Routes returns the routes.
+// Routes returns our routes.
 func (k *Kernel) Routes() (routes []model.Route, err error) {
-	err = k.call(false, always(func() { routes = slices.Collect(maps.Values(k.routes)) }))
+	err = k.call(false, always(func() {
+		for _, r := range k.routes {
+			if !r.others {
+				routes = append(routes, r.Route)
+			}
+		}
+	}))
 	return routes, err
 }
 
 // ReplaceRoute writes a route.
 func (k *Kernel) ReplaceRoute(r model.Route) error {
-	return k.call(true, k.onLink(r.Link, func() { k.routes[routeKey{r.Table, r.Dst}] = r }))
+	return k.call(true, k.onLink(r.Link, func() { k.routes[routeKey{r.Table, r.Dst}] = route{Route: r} }))
 }
 
-// DeleteRoute deletes a route.
+// DeleteRoute deletes a route of ours.
 func (k *Kernel) DeleteRoute(r model.Route) error {
-	return k.call(true, always(func() { delete(k.routes, routeKey{r.Table, r.Dst}) }))
+	return k.call(true, always(func() {
+		if at := (routeKey{r.Table, r.Dst}); !k.routes[at].others {
+			delete(k.routes, at)
+		}
+	}))
 }
 
-// Rules returns the rules.
+// Rules returns our rules.
 func (k *Kernel) Rules() (rules []model.Rule, err error) {
-	err = k.call(false, always(func() { rules = slices.Collect(maps.Keys(k.rules)) }))
+	err = k.call(false, always(func() {
+		for r := range k.rules {
+			if !r.others {
+				rules = append(rules, r.Rule)
+			}
+		}
+	}))
 	return rules, err
 }
 
 // AddRule adds a rule.
 func (k *Kernel) AddRule(r model.Rule) error {
-	return k.call(true, always(func() { k.rules[r] = true }))
+	return k.call(true, always(func() { k.rules[rule{Rule: r}] = true }))
 }
 
 // DeleteRule deletes a rule.
 func (k *Kernel) DeleteRule(r model.Rule) error {
-	return k.call(true, always(func() { delete(k.rules, r) }))
+	return k.call(true, always(func() { delete(k.rules, rule{Rule: r}) }))
 }
 
 // Tunnel returns the configuration of a tunnel.

@@ -44,8 +44,8 @@ type Kernel struct {
 	addresses map[model.Address]bool
 	neighbors map[neighborKey]model.Neighbor
 	forwards  map[forwardKey]model.Forward
-	routes    map[routeKey]model.Route
-	rules     map[model.Rule]bool
+	routes    map[routeKey]route
+	rules     map[rule]bool
 	tunnels   map[string]model.Tunnel
 	traffic   map[model.PublicKey]kernel.Traffic
 	chains    map[chainKey][]string
@@ -70,6 +70,15 @@ type (
 		family      model.Family
 		table, name string
 	}
+	// A route and a rule of routing are ours, or have the protocol of others.
+	route struct {
+		model.Route
+		others bool
+	}
+	rule struct {
+		model.Rule
+		others bool
+	}
 )
 
 var _ kernel.Kernel = &Kernel{}
@@ -81,8 +90,8 @@ func New() *Kernel {
 		addresses: make(map[model.Address]bool),
 		neighbors: make(map[neighborKey]model.Neighbor),
 		forwards:  make(map[forwardKey]model.Forward),
-		routes:    make(map[routeKey]model.Route),
-		rules:     make(map[model.Rule]bool),
+		routes:    make(map[routeKey]route),
+		rules:     make(map[rule]bool),
 		tunnels:   make(map[string]model.Tunnel),
 		traffic:   make(map[model.PublicKey]kernel.Traffic),
 		chains:    make(map[chainKey][]string),
@@ -165,6 +174,13 @@ func (k *Kernel) AddLinkOfOthers(name string) {
 	k.links[name] = kernel.Link{Link: model.Link{Name: name, Kind: "bridge", MTU: 1500}, Up: true}
 }
 
+// AddRouteOfOthers makes a route that is not ours, whatever its table.
+func (k *Kernel) AddRouteOfOthers(r model.Route) { k.routes[routeKey{r.Table, r.Dst}] = route{r, true} }
+
+// AddRoutingRuleOfOthers makes a rule of routing that is not ours, whatever its
+// table.
+func (k *Kernel) AddRoutingRuleOfOthers(r model.Rule) { k.rules[rule{r, true}] = true }
+
 // HearFrom sets the endpoint of a tunnel's peer, as a packet from there does.
 func (k *Kernel) HearFrom(link string, key model.PublicKey, endpoint netip.AddrPort) {
 	for i, p := range k.tunnels[link].Peers {
@@ -228,5 +244,5 @@ func (k *Kernel) drop(name string) {
 	maps.DeleteFunc(k.addresses, func(a model.Address, _ bool) bool { return a.Link == name })
 	maps.DeleteFunc(k.neighbors, func(at neighborKey, _ model.Neighbor) bool { return at.link == name })
 	maps.DeleteFunc(k.forwards, func(at forwardKey, _ model.Forward) bool { return at.link == name })
-	maps.DeleteFunc(k.routes, func(_ routeKey, r model.Route) bool { return r.Link == name })
+	maps.DeleteFunc(k.routes, func(_ routeKey, r route) bool { return r.Link == name })
 }

@@ -43,6 +43,10 @@ func (w *World) node(name string, cluster, number int, pods cidrs) (*Node, error
 			"link set cni0 up",
 			fmt.Sprintf("route add %s.%d.0/24 via 172.16.%d.%d", pods.v4, other, cluster, other),
 			fmt.Sprintf("route add %s:0:%d::/64 via fd00::%d:%d", pods.v6, other, cluster, other),
+			// Of others, who have come upon the numbers of our tables and rules as well.
+			"route add 192.0.2.0/24 dev cni0 table 5872 proto 99", "route add 2001:db8::/64 dev cni0 table 5872 proto 99",
+			"route add 192.0.2.0/24 dev cni0 table 5873 proto 99",
+			"rule add priority 480 from 192.0.2.0/24 table 5872 protocol 99", "-6 rule add priority 480 from 2001:db8::/64 table 5872 protocol 99",
 		}},
 		{w.Wire, []string{"link set " + name + " master br0", "link set " + name + " up"}},
 		{n.Pod, []string{
