@@ -282,6 +282,31 @@ func TestAPeerThatMovedIsLeftWhereItIs(t *testing.T) {
 	}
 }
 
+// WireGuard takes a handshake that leads nowhere for one that was begun, and begins
+// no other for a while.
+func TestAPeerIsMadeAnewByItsFirstEndpointAndByNoOther(t *testing.T) {
+	n := newNode()
+	changes := func(what string, endpoint string, want int) {
+		t.Helper()
+		p := peer(1)
+		p.Endpoint = netip.AddrPort{}
+		if endpoint != "" {
+			p.Endpoint = netip.MustParseAddrPort(endpoint)
+		}
+		before := n.inner.PeersAdded
+		n.must(t, input(p))
+		if got := n.inner.PeersAdded - before; got != want {
+			t.Errorf("%s: peers were added %d times, not %d", what, got, want)
+		}
+	}
+	changes("nobody knows where it is", "", 1)
+	changes("its name was resolved", "172.16.0.1:51820", 1)
+	changes("its name leads elsewhere", "172.16.0.2:51820", 0)
+	changes("its name does not resolve any more", "", 0)
+	n.inner.HearFrom(model.TunnelLink, model.PublicKey{1}, netip.MustParseAddrPort("172.31.0.1:1234"))
+	changes("it was heard and is called elsewhere", "172.16.0.3:51820", 0)
+}
+
 // A range moves from one peer to another, which got it by mistake and gives it back.
 // At no time has either of them what the other one's chains are for.
 func TestARangeThatMovesIsNeverBoths(t *testing.T) {

@@ -119,8 +119,14 @@ func (a *Applier) tunnelChange(have, want model.Tunnel) (change kernel.TunnelCha
 	}
 	for _, p := range d.set {
 		at := slices.IndexFunc(have.Peers, func(other model.TunnelPeer) bool { return other.PublicKey == p.PublicKey })
-		if at >= 0 && a.mayStay(have.Peers[at], p) {
+		switch {
+		case at < 0:
+		case a.mayStay(have.Peers[at], p):
 			p.Endpoint = netip.AddrPort{}
+		case !have.Peers[at].Endpoint.IsValid():
+			// A handshake that led nowhere counts as one that was begun, and WireGuard
+			// begins no other for five seconds. There is no session to be kept.
+			change.Remove = append(change.Remove, p.PublicKey)
 		}
 		change.Set = append(change.Set, p)
 	}

@@ -201,6 +201,7 @@ func (k *Kernel) ChangeTunnel(link string, change kernel.TunnelChange) error {
 			at := slices.IndexFunc(t.Peers, func(other model.TunnelPeer) bool { return other.PublicKey == p.PublicKey })
 			if at < 0 {
 				t.Peers = append(t.Peers, p)
+				k.PeersAdded++
 				continue
 			}
 			if !p.Endpoint.IsValid() {

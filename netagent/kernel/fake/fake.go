@@ -33,6 +33,8 @@ type Kernel struct {
 	After func(call int)
 	// PacketsReceived and PacketsSent are what tunnels have carried.
 	PacketsReceived, PacketsSent uint64
+	// PeersAdded counts the peers that tunnels were given.
+	PeersAdded int
 	// Forgotten are the translations whose connections were forgotten.
 	Forgotten []kernel.Translation
 	// CannotForget is why no connection can be forgotten, if there is a reason.
