@@ -64,13 +64,31 @@ func NewEndpoints() *Endpoints {
 
 // Of tells where a peer is called, and whether because it was heard from there; an
 // invalid address if nowhere, since it calls us or its names are not resolved.
+// Nobody has to follow it for what needs no name to be resolved.
 func (e *Endpoints) Of(te *v1alpha1.TunnelEndpoint) (at netip.AddrPort, heard bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if c := e.peers[te.Name]; c.is(te) {
 		return c.address, c.heard
 	}
-	return netip.AddrPort{}, false
+	c := newCalled(te, e.Clock.Now())
+	return c.address, c.heard
+}
+
+// newCalled is a peer that nobody has followed so far: it is called where it was
+// heard last, or at its first endpoint if that is an address.
+func newCalled(te *v1alpha1.TunnelEndpoint, now time.Time) *called {
+	c := &called{uid: te.UID, endpoints: slices.Clone(te.Spec.Endpoints), at: -1, address: heardAt(te)}
+	c.heard = c.address.IsValid()
+	if !c.heard && len(c.endpoints) > 0 {
+		if first, err := netip.ParseAddrPort(c.endpoints[0]); err == nil && first.Port() != 0 {
+			c.at, c.address = 0, netip.AddrPortFrom(first.Addr().Unmap(), first.Port())
+		}
+	}
+	if c.address.IsValid() {
+		c.since = now
+	}
+	return c
 }
 
 // Follow resolves the endpoints of peers that are new, and chooses the next one
@@ -87,7 +105,7 @@ func (e *Endpoints) Follow(ctx context.Context, all []*v1alpha1.TunnelEndpoint, 
 	for _, te := range all {
 		c := known[te.Name]
 		if !c.is(te) {
-			c = &called{uid: te.UID, endpoints: slices.Clone(te.Spec.Endpoints), at: -1}
+			c = newCalled(te, now)
 		}
 		e.peers[te.Name] = c
 		if last := heardAt(te); last.IsValid() && (!active || !c.address.IsValid()) {

@@ -43,10 +43,7 @@ func TestThePeerIsCalledAtTheNextEndpointWhileNothingIsHeard(t *testing.T) {
 			t.Errorf("called at %s, not %q; changed: %v", got, want, changed)
 		}
 	}
-	if at, _ := e.Of(te); at.IsValid() {
-		t.Error("a peer that nobody follows is called")
-	}
-	follow("172.16.2.1:51820", true)
+	follow("172.16.2.1:51820", false)
 	clock.Step(endpointPatience - time.Second)
 	follow("172.16.2.1:51820", false)
 	clock.Step(time.Second)
@@ -77,7 +74,51 @@ func TestThePeerIsCalledAtTheNextEndpointWhileNothingIsHeard(t *testing.T) {
 	// One that is heard from says that it is called elsewhere from now on.
 	heard = true
 	te = milan()
-	follow("172.16.2.1:51820", true)
+	follow("172.16.2.1:51820", false)
+}
+
+// The first pass that meets a peer may come before anybody follows it.
+func TestAPeerIsCalledAtOnceWhereNoNameIsToBeResolved(t *testing.T) {
+	for _, test := range []struct {
+		name      string
+		endpoints []string
+		heard     string // where it was
+		want      string // empty: nowhere
+	}{
+		{"at its first address", []string{"172.16.2.1:51820", "172.16.2.2:51820"}, "", "172.16.2.1:51820"},
+		{"at its first address by IPv6", []string{"[fd00::1]:51820"}, "", "[fd00::1]:51820"},
+		{"where it was heard last", []string{"172.16.2.1:51820"}, "172.16.9.9:4000", "172.16.9.9:4000"},
+		{"where it was heard last, and it only calls", nil, "172.16.9.9:4000", "172.16.9.9:4000"},
+		{"nowhere, as it only calls", nil, "", ""},
+		{"nowhere, as a name comes first", []string{"gateway.example:51820", "172.16.2.1:51820"}, "", ""},
+		{"nowhere, as the first is no endpoint", []string{"172.16.2.1:0", "172.16.2.1:51820"}, "", ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			e := &Endpoints{Clock: clocktesting.NewFakeClock(time.Unix(0, 0)), Lookup: func(context.Context, string) ([]netip.Addr, error) {
+				return nil, errors.New("no such host")
+			}}
+			te := milan()
+			te.Spec.Endpoints = test.endpoints
+			if test.heard != "" {
+				te.Status = v1alpha1.TunnelEndpointStatus{Phase: v1alpha1.TunnelConnected, Endpoint: test.heard}
+			}
+			got, heard := e.Of(te)
+			if got.IsValid() != (test.want != "") || got.IsValid() && got.String() != test.want {
+				t.Errorf("called at %s, not at %q", got, test.want)
+			}
+			if heard != (test.heard != "") {
+				t.Errorf("heard there: %v", heard)
+			}
+			if !got.IsValid() {
+				return
+			}
+			// Who follows it from now on changes nothing before its time.
+			changed := e.Follow(t.Context(), []*v1alpha1.TunnelEndpoint{te}, true, func(string) bool { return false })
+			if now, _ := e.Of(te); changed || now != got {
+				t.Errorf("called at %s as soon as it is followed", now)
+			}
+		})
+	}
 }
 
 // A name server that does not answer keeps others waiting for a moment now and
