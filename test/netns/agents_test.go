@@ -122,6 +122,17 @@ func keyFile(t *testing.T, key model.PrivateKey) string {
 	return file
 }
 
+// kill ends a gateway that is alone, with the tunnel that its process carries.
+func (w *fabric) kill(t *testing.T, p *process, n *world.Node) {
+	t.Helper()
+	p.stop(t)
+	if n.Inner.Implementation(model.TunnelLink) == kernel.InProcess {
+		if err := n.Inner.DeleteLink(model.TunnelLink); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // agreed is what the controllers of two clusters with the same addresses have
 // written, and the files of their gateways' keys.
 func (w *fabric) agreed(t *testing.T) (rome, milan api, keyOfRome, keyOfMilan string) {
@@ -487,12 +498,22 @@ func TestAgentsBringTheFabricUpAndKeepIt(t *testing.T) {
 	t.Run("a restart leaves everything in place", func(t *testing.T) {
 		theirs.stop(t)
 		routes[3].stop(t)
-		if w.Milan.Nodes[0].Inner.Implementation(model.TunnelLink) == kernel.InKernel {
-			w.podsReachPods(t)
-		}
+		w.podsReachPods(t)
 		theirs = w.startGateway(t, w.Milan, w.Milan.Nodes[0], milan, keyOfMilan)
 		routes[3] = w.startRoute(t, w.Milan, w.Milan.Nodes[1], milan)
 		eventually(t, "milan is connected to rome", connected(t, milan, "rome", "milan-1"))
+		w.podsReachPods(t)
+	})
+
+	t.Run("connections outlast a gateway that is alone and is killed", func(t *testing.T) {
+		running := transfer(t, w.Rome.Nodes[1].Pod, world.Addr("10.1.2.2"))
+		w.kill(t, theirs, w.Milan.Nodes[0])
+		theirs = w.startGateway(t, w.Milan, w.Milan.Nodes[0], milan, keyOfMilan)
+		t.Logf("a connection waited for %s while milan's gateway, which only answers, was started anew", running.end(t))
+		running = transfer(t, w.Rome.Nodes[1].Pod, world.Addr("10.1.2.2"))
+		w.kill(t, first, w.Rome.Nodes[0])
+		first = w.startGateway(t, w.Rome, w.Rome.Nodes[0], rome, keyOfRome)
+		t.Logf("a connection waited for %s while rome's gateway, which calls, was started anew", running.end(t))
 		w.podsReachPods(t)
 	})
 
