@@ -33,19 +33,25 @@ const (
 // misfortunes are what happens to rome's active gateway.
 var misfortunes = []struct {
 	name   string
-	happen func(*fabric) error
-	undo   func(context.Context, *fabric) error
+	happen func(context.Context, *fabric) error
+	// undo is for those that another gateway takes over after; nil: it is alone.
+	undo func(context.Context, *fabric) error
 }{
-	{"gateway killed", (*fabric).kill, func(ctx context.Context, f *fabric) error { return f.startGateway(ctx, f.Rome, f.Rome.Nodes[0]) }},
+	{
+		"gateway killed",
+		func(_ context.Context, f *fabric) error { return f.kill() },
+		func(ctx context.Context, f *fabric) error { return f.startGateway(ctx, f.Rome, f.Rome.Nodes[0]) },
+	},
 	{
 		"gateway's node cut off",
-		func(f *fabric) error { return world.IP(f.Wire, "link set rome-1 down") },
+		func(_ context.Context, f *fabric) error { return world.IP(f.Wire, "link set rome-1 down") },
 		func(_ context.Context, f *fabric) error { return world.IP(f.Wire, "link set rome-1 up") },
 	},
+	{"gateway restarted, alone", func(ctx context.Context, f *fabric) error { return f.restart(ctx) }, nil},
 }
 
-// measureFailover measures how long packets from a pod on the other gateway's
-// node to milan and back are lost.
+// measureFailover measures how long packets from a pod on the other node to milan
+// and back are lost.
 func measureFailover(ctx context.Context, o options) (rows []row, err error) {
 	f := &fabric{}
 	if err := f.start(ctx, world.Options{Iptables: "nft"}); err != nil {
@@ -55,8 +61,10 @@ func measureFailover(ctx context.Context, o options) (rows []row, err error) {
 	for _, m := range misfortunes {
 		var gaps figures.Series
 		for run := range o.runs {
-			if err := f.startGateway(ctx, f.Rome, f.Rome.Nodes[1]); err != nil {
-				return nil, err
+			if m.undo != nil {
+				if err := f.another(ctx); err != nil {
+					return nil, err
+				}
 			}
 			gap, err := f.gap(ctx, m.happen)
 			if err != nil {
@@ -64,6 +72,9 @@ func measureFailover(ctx context.Context, o options) (rows []row, err error) {
 			}
 			progress("run %d, %s: %s", run+1, m.name, gap.Round(time.Millisecond))
 			gaps = append(gaps, gap.Seconds())
+			if m.undo == nil {
+				continue
+			}
 			if err := f.connected(ctx, f.rome, "milan", "rome-2"); err != nil {
 				return nil, err
 			}
@@ -100,14 +111,31 @@ func (f *fabric) kill() error {
 		return false, nil, nil
 	})
 	defer dead.Store(false)
-	ended := make(chan struct{})
-	go func() {
-		_ = f.gateways[n.Name].Stop() // it could not hand over
-		close(ended)
-	}()
-	err := n.Inner.DeleteLink(model.TunnelLink)
-	<-ended
-	return err
+	// Its last pass would make the tunnel anew, so that comes first.
+	_ = f.gateways[n.Name].Stop() // it could not hand over
+	return n.Inner.DeleteLink(model.TunnelLink)
+}
+
+// restart ends a gateway that is alone, and with it the tunnel that it carries, and
+// starts it again.
+func (f *fabric) restart(ctx context.Context) error {
+	n := f.Rome.Nodes[0]
+	if err := f.gateways[n.Name].Stop(); err != nil {
+		return err
+	}
+	if err := n.Inner.DeleteLink(model.TunnelLink); err != nil {
+		return err
+	}
+	return f.startGateway(ctx, f.Rome, n)
+}
+
+// another starts another gateway, and waits until it stands by.
+func (f *fabric) another(ctx context.Context) error {
+	n := f.Rome.Nodes[1]
+	if err := f.startGateway(ctx, f.Rome, n); err != nil {
+		return err
+	}
+	return f.standsBy(ctx, n)
 }
 
 // standsBy waits until a gateway is at work, and not the active one.
@@ -123,10 +151,7 @@ func (f *fabric) standsBy(ctx context.Context, n *world.Node) error {
 }
 
 // gap is the longest time without an answer around a misfortune.
-func (f *fabric) gap(ctx context.Context, happen func(*fabric) error) (time.Duration, error) {
-	if err := f.standsBy(ctx, f.Rome.Nodes[1]); err != nil {
-		return 0, err
-	}
+func (f *fabric) gap(ctx context.Context, happen func(context.Context, *fabric) error) (time.Duration, error) {
 	traffic := flow{from: f.Rome.Nodes[1].Pod, to: f.Milan.Nodes[1].Pod, address: milanPod}
 	var server net.PacketConn
 	if err := traffic.to.Do(func() (err error) {
@@ -153,7 +178,7 @@ func (f *fabric) gap(ctx context.Context, happen func(*fabric) error) (time.Dura
 		return 0, err
 	}
 	b.reset()
-	if err := happen(f); err != nil {
+	if err := happen(ctx, f); err != nil {
 		return 0, err
 	}
 	// What is about to fail may go on for a moment.
