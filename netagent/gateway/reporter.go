@@ -50,7 +50,9 @@ func (r *reporter) report(ctx context.Context) error {
 	}
 	implementation := r.worker.inner.Implementation(model.TunnelLink)
 	r.metrics.implementation.Reset()
-	r.metrics.implementation.WithLabelValues(string(implementation)).Set(1)
+	if implementation != "" {
+		r.metrics.implementation.WithLabelValues(string(implementation)).Set(1)
+	}
 	// Without the tunnel all that is known is that nobody answers.
 	traffic, err := r.worker.inner.Traffic(model.TunnelLink)
 	if err != nil && o.failed == "" {

@@ -81,7 +81,7 @@ type WireGuard interface {
 	Traffic(link string) (map[model.PublicKey]Traffic, error)
 	// Packets returns how many came out of a tunnel, and how many went into it.
 	Packets(link string) (received, sent uint64, err error)
-	// Implementation tells who does a tunnel's work.
+	// Implementation tells who does a tunnel's work; empty: there is no tunnel.
 	Implementation(link string) Implementation
 }
 

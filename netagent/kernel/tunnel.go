@@ -112,12 +112,15 @@ func (n *Namespace) closeDevice(link string) bool {
 	return d != nil
 }
 
-// Implementation tells who carries a tunnel.
+// Implementation tells who carries a tunnel; empty: there is none.
 func (n *Namespace) Implementation(link string) Implementation {
 	if n.deviceOf(link) != nil {
 		return InProcess
 	}
-	return InKernel
+	if l, err := n.link(link); err == nil && l.Type() == (&netlink.Wireguard{}).Type() {
+		return InKernel
+	}
+	return ""
 }
 
 // Tunnel returns the configuration of a tunnel.

@@ -525,6 +525,9 @@ func TestAgentsBringTheFabricUpAndKeepIt(t *testing.T) {
 		if n.Inner != nil {
 			_, err := agent.CleanGateway(n.NS, n.Inner)
 			errs = append(errs, err)
+			if by := n.Inner.Implementation(model.TunnelLink); by != "" {
+				t.Errorf("%s has no tunnel any more, and it is that of %s", n.Name, by)
+			}
 		}
 		_, err := agent.CleanRoute(n.NS)
 		if err := errors.Join(append(errs, err)...); err != nil {

@@ -233,8 +233,13 @@ func (k *Kernel) Packets(link string) (received, sent uint64, err error) {
 	return received, sent, err
 }
 
-// Implementation returns that a tunnel is the kernel's.
-func (k *Kernel) Implementation(string) kernel.Implementation { return kernel.InKernel }
+// Implementation returns that a tunnel is the kernel's, where there is one.
+func (k *Kernel) Implementation(link string) kernel.Implementation {
+	if _, ok := k.links[link]; !ok {
+		return ""
+	}
+	return kernel.InKernel
+}
 
 // Chains returns our chains and the jumps to them.
 func (k *Kernel) Chains(f model.Family) (chains []model.Chain, jumps []model.Jump, err error) {
