@@ -4,8 +4,11 @@
 package gateway
 
 import (
+	"context"
 	"encoding/base64"
 	"errors"
+	"maps"
+	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -14,6 +17,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/component-base/metrics"
@@ -266,6 +271,147 @@ func TestStatusesAreWrittenWhenTheyChangeAndByTheActiveOneOnly(t *testing.T) {
 	writes("with the same key", 0)
 	b.active = "rome-2"
 	writes("standing by again", 0)
+}
+
+// gathered are the metrics of a registry, by name and label; of histograms, how
+// often and how much was observed.
+func gathered(t *testing.T, registry metrics.KubeRegistry) map[string]float64 {
+	t.Helper()
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	values := make(map[string]float64)
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			name := f.GetName()
+			for _, l := range m.GetLabel() {
+				name += " " + l.GetValue()
+			}
+			switch {
+			case m.GetHistogram() != nil:
+				values[name+" observed"], values[name+" in all"] = float64(m.GetHistogram().GetSampleCount()), m.GetHistogram().GetSampleSum()
+			case m.GetGauge() != nil:
+				values[name] = m.GetGauge().GetValue()
+			default:
+				values[name] = m.GetCounter().GetValue()
+			}
+		}
+	}
+	return values
+}
+
+func TestMetricsTellOfTheTunnelsAndForgetPeersThatAreGone(t *testing.T) {
+	b := newBench(t)
+	client := federationfake.NewSimpleClientset(b.objects.TunnelEndpoints[0])
+	registry := metrics.NewKubeRegistry()
+	ofGateway, err := NewMetrics(registry.Register)
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Unix(1000, 0)
+	r := &reporter{
+		worker: b.worker, client: client.FederationV1alpha1().TunnelEndpoints(namespace), metrics: ofGateway, now: func() time.Time { return now },
+		current: func() ([]*v1alpha1.TunnelEndpoint, error) { return b.objects.TunnelEndpoints, nil }, before: make(map[string]kernel.Traffic),
+	}
+	milan := model.PublicKey{31: 2}
+	want := map[string]float64{
+		"liqo_gateway_active": 1, "liqo_gateway_takeovers_total": 1, "liqo_gateway_wireguard kernel": 1,
+		"liqo_tunnel_received_packets_total": 0, "liqo_tunnel_sent_packets_total": 0,
+		"liqo_tunnel_connected milan": 0, "liqo_tunnel_handshake_age_seconds milan": -1,
+		"liqo_tunnel_mtu_bytes milan": 0, "liqo_tunnel_path_mtu_bytes milan": -1,
+		"liqo_tunnel_received_bytes_total milan": 0, "liqo_tunnel_sent_bytes_total milan": 0,
+	}
+	tells := func(what string, changes map[string]float64) {
+		t.Helper()
+		if err := r.report(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		maps.Copy(want, changes)
+		if diff := cmp.Diff(want, gathered(t, registry), cmpopts.EquateApprox(0, 1e-9)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", what, diff)
+		}
+	}
+	b.must(t)
+	b.prober.Set(nil) // whether it is asked is up to this test
+	tells("a peer that was never heard", nil)
+
+	b.inside.Carry(milan, kernel.Traffic{Handshake: now.Add(-time.Minute), Received: 100, Sent: 200})
+	b.inside.PacketsReceived, b.inside.PacketsSent = 3, 4
+	ofGateway.Answered("milan", 3*time.Millisecond)
+	ofGateway.Answered("milan", 4*time.Millisecond)
+	ofGateway.Lost("milan")
+	heard := map[string]float64{
+		"liqo_tunnel_handshake_age_seconds milan":    60,
+		"liqo_tunnel_received_bytes_total milan":     100,
+		"liqo_tunnel_sent_bytes_total milan":         200,
+		"liqo_tunnel_received_packets_total":         3,
+		"liqo_tunnel_sent_packets_total":             4,
+		"liqo_tunnel_probes_answered_total milan":    2,
+		"liqo_tunnel_probes_lost_total milan":        1,
+		"liqo_tunnel_latency_seconds milan observed": 2,
+		"liqo_tunnel_latency_seconds milan in all":   .007,
+	}
+	tells("a peer that was heard", heard)
+	tells("nothing has happened since then", nil)
+
+	// The link was made anew, and counts from zero.
+	b.inside.Carry(milan, kernel.Traffic{Handshake: now, Received: 10, Sent: 20})
+	b.inside.PacketsReceived, b.inside.PacketsSent = 1, 1
+	b.answers(t, "milan")
+	tells("a peer that answers", map[string]float64{
+		"liqo_tunnel_connected milan":             1,
+		"liqo_tunnel_handshake_age_seconds milan": 0,
+		"liqo_tunnel_received_bytes_total milan":  110,
+		"liqo_tunnel_sent_bytes_total milan":      220,
+		"liqo_tunnel_received_packets_total":      4,
+		"liqo_tunnel_sent_packets_total":          5,
+	})
+
+	b.prober.Set(nil)
+	if err := b.inside.DeleteLink(model.TunnelLink); err != nil {
+		t.Fatal(err)
+	}
+	delete(want, "liqo_gateway_wireguard kernel")
+	tells("there is no tunnel", map[string]float64{"liqo_tunnel_connected milan": 0, "liqo_tunnel_handshake_age_seconds milan": -1})
+	te, err := r.client.Get(t.Context(), "milan", metav1.GetOptions{})
+	if err != nil || te.Status.Implementation != "" {
+		t.Errorf("the tunnel that there is none of is that of %q, %v", te.Status.Implementation, err)
+	}
+
+	b.must(t)
+	b.objects.TunnelEndpoints = nil
+	maps.DeleteFunc(want, func(name string, _ float64) bool { return strings.Contains(name, "milan") })
+	tells("the peer is gone", map[string]float64{"liqo_gateway_wireguard kernel": 1})
+	b.active = "rome-2"
+	b.must(t)
+	tells("standing by", map[string]float64{"liqo_gateway_active": 0})
+}
+
+// answers has a peer answer a probe.
+func (b *bench) answers(t *testing.T, name string) {
+	t.Helper()
+	self, at := netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("127.87.0.1")
+	echo := &probe.Echo{}
+	echo.Allow([]netip.Addr{self})
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	b.prober.Answered, b.prober.Lost = func(string, time.Duration) { cancel() }, func(string) {}
+	b.prober.Set(map[string]probe.Target{name: {Peer: at, Self: self, Endpoint: netip.MustParseAddrPort("172.16.2.1:51820")}})
+	listen := func(at netip.AddrPort) net.PacketConn {
+		conn, err := net.ListenPacket("udp4", at.String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return conn
+	}
+	theirs, ours := listen(netip.AddrPortFrom(at, probe.EchoPort)), listen(netip.AddrPortFrom(self, 0))
+	var ended errgroup.Group
+	ended.Go(func() error { return echo.Serve(ctx, theirs, false) })
+	ended.Go(func() error { return b.prober.Run(ctx, ours, nil, 10*time.Millisecond) })
+	if err := ended.Wait(); err != nil || !b.prober.Result(name).Connected {
+		t.Fatalf("it does not answer: %v", err)
+	}
 }
 
 // A gateway that was away while its key changed is the first to know: peers call
