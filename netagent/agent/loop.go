@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -40,10 +41,19 @@ type Loop struct {
 	Clock  clock.Clock
 
 	wake    chan struct{}
-	began   atomic.Int64 // when the pass under way began, 0 if none is
-	failing atomic.Int64 // since when passes fail, 0 if the last one did not
+	began   atomic.Int64            // when the pass under way began, 0 if none is
+	failing atomic.Pointer[failure] // nil if the last pass did not fail
 	done    atomic.Bool
 }
+
+// failure is since when passes fail, and how the last one did.
+type failure struct {
+	since time.Time
+	err   error
+}
+
+// Error is in one line.
+func (f *failure) Error() string { return strings.ReplaceAll(f.err.Error(), "\n", "; ") }
 
 // NewLoop makes a loop of a pass.
 func NewLoop(resync time.Duration, pass func(ctx context.Context) error) *Loop {
@@ -71,12 +81,16 @@ func (l *Loop) Run(ctx context.Context) {
 				return
 			}
 			klog.FromContext(ctx).Error(err, "A pass failed and is tried again", "after", retry)
-			l.failing.CompareAndSwap(0, l.Clock.Now().UnixNano())
+			since := l.Clock.Now()
+			if before := l.failing.Load(); before != nil {
+				since = before.since
+			}
+			l.failing.Store(&failure{since, err})
 			wait = min(retry, l.Resync)
 			retry = min(2*retry, longestRetry)
 		} else {
 			retry = firstRetry
-			l.failing.Store(0)
+			l.failing.Store(nil)
 			l.done.Store(true)
 		}
 		timer := l.Clock.NewTimer(wait)
@@ -139,13 +153,16 @@ func (l *Loop) Done() bool { return l.done.Load() }
 
 // Ready tells what speaks against the node being what it should be.
 func (l *Loop) Ready() error {
+	failing := l.failing.Load()
 	switch {
-	case !l.Done():
-		return errors.New("no pass over the node's kernel has succeeded yet")
 	case !l.Alive():
 		return errStuck
-	case !l.Well():
-		return fmt.Errorf("passes over the node's kernel have failed for %s or longer: the log says why", unwell)
+	case !l.Done() && failing == nil:
+		return errors.New("no pass over the node's kernel has succeeded yet")
+	case !l.Done():
+		return fmt.Errorf("no pass over the node's kernel has succeeded yet: %w", failing)
+	case failing.old(l.Clock):
+		return fmt.Errorf("passes over the node's kernel have failed for %s or longer: %w", unwell, failing)
 	}
 	return nil
 }
@@ -162,6 +179,8 @@ var errStuck = errors.New("a pass over the node's kernel does not come to an end
 
 // Well tells whether passes come to a good end, or have until a moment ago.
 func (l *Loop) Well() bool {
-	failing := l.failing.Load()
-	return l.Done() && l.Alive() && (failing == 0 || l.Clock.Since(time.Unix(0, failing)) < unwell)
+	return l.Done() && l.Alive() && !l.failing.Load().old(l.Clock)
 }
+
+// old tells whether passes have failed for longer than a moment.
+func (f *failure) old(c clock.Clock) bool { return f != nil && c.Since(f.since) >= unwell }

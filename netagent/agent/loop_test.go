@@ -57,29 +57,48 @@ func TestPassesAreMadeWhenSomethingChangesAfterAFailureAndNowAndThen(t *testing.
 func TestALoopIsUnwellOnceItHasFailedForAWhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		var fails atomic.Bool
-		loop := NewLoop(time.Second, func(context.Context) error {
-			if fails.Load() {
-				return errors.New("no luck")
+		var fails atomic.Pointer[error]
+		fail := func(texts ...string) {
+			var all []error
+			for _, text := range texts {
+				all = append(all, errors.New(text))
 			}
-			return nil
-		})
+			err := errors.Join(all...)
+			fails.Store(&err)
+		}
+		loop := NewLoop(time.Second, func(context.Context) error { return *fails.Load() })
+		says := func(what, want string) {
+			t.Helper()
+			if err := loop.Ready(); err == nil || err.Error() != want {
+				t.Errorf("%s it says: %v", what, err)
+			}
+		}
+		says("before it runs", "no pass over the node's kernel has succeeded yet")
+		fail("no iptables")
 		done := make(chan struct{})
 		go func() { defer close(done); loop.Run(ctx) }()
+		synctest.Wait()
+		says("after the first pass", "no pass over the node's kernel has succeeded yet: no iptables")
+		fail()
 		time.Sleep(time.Minute)
-		fails.Store(true)
+		if err := loop.Ready(); err != nil {
+			t.Errorf("after a pass has succeeded it says: %v", err)
+		}
+		fail("no luck")
 		time.Sleep(unwell - time.Second)
 		if err := loop.Ready(); !loop.Well() || err != nil {
 			t.Errorf("unwell before its time: %v", err)
 		}
+		fail("no route", "no rule")
 		time.Sleep(3 * time.Second)
+		says("after a while", "passes over the node's kernel have failed for 15s or longer: no route; no rule")
 		if loop.Well() || !loop.Done() || loop.Live() != nil || loop.Ready() == nil {
 			t.Errorf("well: %v, done: %v, live: %v, ready: %v", loop.Well(), loop.Done(), loop.Live(), loop.Ready())
 		}
-		fails.Store(false)
+		fail()
 		time.Sleep(2 * longestRetry)
-		if !loop.Well() {
-			t.Error("unwell after a pass has succeeded")
+		if err := loop.Ready(); !loop.Well() || err != nil {
+			t.Errorf("unwell after a pass has succeeded: %v", err)
 		}
 		cancel()
 		<-done
