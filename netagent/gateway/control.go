@@ -6,22 +6,14 @@ package gateway
 import (
 	"context"
 	"crypto/tls"
-	"fmt"
 	"net"
 	"net/netip"
 	"strconv"
-	"time"
-
-	"golang.org/x/sync/errgroup"
-	"k8s.io/klog/v2"
 
 	"liqo.io/federation/netagent/agent"
 	"liqo.io/federation/netagent/control"
 	"liqo.io/federation/netagent/model"
 )
-
-// listenRetry is how soon it is tried again to listen where that has failed.
-const listenRetry = 5 * time.Second
 
 // controlPlane carries the control plane through the tunnels, while this is the
 // active gateway.
@@ -73,8 +65,12 @@ func (c *controlPlane) run(ctx context.Context) {
 		c.forwarder.Allow(served)
 		c.proxy.Lead(called)
 		options := c.gateway.options
-		forwarding.be(ctx, len(served) > 0 && options.APIServer != "", c.forward)
-		proxying.be(ctx, len(called) > 0 && options.ControlPort != 0, c.serveProxy)
+		forwarding.be(ctx, len(served) > 0 && options.APIServer != "", func(ctx context.Context) {
+			c.gateway.listeners.keep(ctx, "peers that reach the API server", c.forward)
+		})
+		proxying.be(ctx, len(called) > 0 && options.ControlPort != 0, func(ctx context.Context) {
+			c.gateway.listeners.keep(ctx, "this cluster's controllers", c.serveProxy)
+		})
 	})
 	forwarding.be(ctx, false, nil)
 	proxying.be(ctx, false, nil)
@@ -107,23 +103,23 @@ func (c *controlPlane) peers() (served []netip.Addr, called map[string]netip.Add
 	return served, called
 }
 
-func (c *controlPlane) forward(ctx context.Context) error {
+func (c *controlPlane) forward(ctx context.Context) (serve func() error, err error) {
 	var listener net.Listener
-	err := c.gateway.inner.Do(func() (err error) {
+	err = c.gateway.inner.Do(func() (err error) {
 		listener, err = (&net.ListenConfig{}).Listen(ctx, "tcp6", ":"+strconv.Itoa(model.ControlPort))
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("listening for peers that reach the API server: %w", err)
+		return nil, err
 	}
-	return c.forwarder.Serve(ctx, listener)
+	return func() error { return c.forwarder.Serve(ctx, listener) }, nil
 }
 
-func (c *controlPlane) serveProxy(ctx context.Context) error {
+func (c *controlPlane) serveProxy(ctx context.Context) (serve func() error, err error) {
 	g := c.gateway
 	at, err := g.address(g.options.NodeName)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	var listener net.Listener
 	err = g.outer.Do(func() (err error) {
@@ -131,38 +127,33 @@ func (c *controlPlane) serveProxy(ctx context.Context) error {
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("listening for this cluster's controllers: %w", err)
+		return nil, portTaken(err, "tcp", g.options.ControlPort, "network.gateway.controlPort")
 	}
-	return c.proxy.Serve(ctx, listener, func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
-		certificate, err := tls.LoadX509KeyPair(g.options.CertificateFile, g.options.KeyFile)
-		return &certificate, err
-	})
+	return func() error {
+		return c.proxy.Serve(ctx, listener, func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+			certificate, err := tls.LoadX509KeyPair(g.options.CertificateFile, g.options.KeyFile)
+			return &certificate, err
+		})
+	}, nil
 }
 
 // server is something that is served at times.
 type server struct {
 	cancel context.CancelFunc
-	group  errgroup.Group
+	done   chan struct{}
 }
 
 // be has it served, or ended.
-func (s *server) be(ctx context.Context, wanted bool, serve func(context.Context) error) {
+func (s *server) be(ctx context.Context, wanted bool, serve func(context.Context)) {
 	switch {
 	case !wanted && s.cancel != nil:
 		s.cancel()
-		_ = s.group.Wait()
+		<-s.done
 		s.cancel = nil
 	case wanted && s.cancel == nil:
 		var serving context.Context
 		serving, s.cancel = context.WithCancel(ctx)
-		s.group = errgroup.Group{}
-		s.group.Go(func() error {
-			every(serving, listenRetry, nil, func(ctx context.Context) {
-				if err := serve(ctx); err != nil && ctx.Err() == nil {
-					klog.FromContext(ctx).Error(err, "The control plane does not go through the tunnels")
-				}
-			})
-			return nil
-		})
+		s.done = make(chan struct{})
+		go func() { defer close(s.done); serve(serving) }()
 	}
 }

@@ -9,11 +9,8 @@ package gateway
 import (
 	"context"
 	"errors"
-	"fmt"
-	"net"
 	"net/netip"
 	"slices"
-	"strconv"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -58,6 +55,7 @@ type Gateway struct {
 	worker    *worker
 	loop      *agent.Loop
 	metrics   *Metrics
+	listeners listeners
 
 	connected map[string]bool // when endpoints were last looked at
 }
@@ -110,7 +108,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 	defer stopWatching()
 	group, working := errgroup.WithContext(ctx)
 	if g.options.Listen != "" {
-		group.Go(func() error { return agent.Serve(working, g.options.Listen, g.kube, g.loop.Live, g.loop.Ready) })
+		group.Go(func() error { return agent.Serve(working, g.options.Listen, g.kube, g.loop.Live, g.ready) })
 	}
 	group.Go(func() error {
 		synced := make(chan bool, 1)
@@ -130,32 +128,32 @@ func (g *Gateway) Run(ctx context.Context) error {
 	return errors.Join(err, g.end(context.WithoutCancel(ctx)))
 }
 
+// ready tells what speaks against the gateway being what it should be.
+func (g *Gateway) ready() error { return errors.Join(g.loop.Ready(), g.listeners.Err()) }
+
 // work does everything, until the context ends or something cannot be done.
 func (g *Gateway) work(ctx context.Context) error {
 	if _, err := g.keys.read(); err != nil {
 		return err
 	}
-	sockets, err := g.listen()
-	if err != nil {
-		return err
-	}
 	reports := &reporter{
 		worker: g.worker, client: g.federation.FederationV1alpha1().TunnelEndpoints(g.options.Namespace),
-		current: g.tunnelEndpoints, metrics: g.metrics, now: time.Now, before: make(map[string]kernel.Traffic),
+		current: g.tunnelEndpoints, metrics: g.metrics, listeners: &g.listeners, now: time.Now, before: make(map[string]kernel.Traffic),
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { g.loop.Run(ctx); return nil })
 	group.Go(func() error { g.election.Run(ctx); return nil })
 	group.Go(func() error { g.loop.Follow(ctx, g.outer); return nil })
 	group.Go(func() error { g.loop.Follow(ctx, g.inner); return nil })
-	group.Go(func() error { return g.worker.prober.Run(ctx, sockets.probe4, sockets.probe6, g.options.ProbeInterval) })
-	group.Go(func() error { return g.worker.echo.Serve(ctx, sockets.echo4, false) })
-	if sockets.echo6 != nil {
-		group.Go(func() error { return g.worker.echo.Serve(ctx, sockets.echo6, true) })
+	listen := func(whom string, to func(context.Context) (func() error, error)) {
+		group.Go(func() error { g.listeners.keep(ctx, whom, to); return nil })
 	}
-	group.Go(func() error {
-		return probe.Beacon(ctx, sockets.beacon, g.keys.keys, g.loop.Well)
-	})
+	listen("the other gateways of this cluster", g.beacon)
+	listen("answers of peers' gateways", g.probes)
+	listen("peers' gateways", g.echo("udp4"))
+	if g.hasIPv6() {
+		listen("peers' gateways by IPv6", g.echo("udp6"))
+	}
 	group.Go(func() error { every(ctx, keyEvery, nil, g.followKey); return nil })
 	group.Go(func() error {
 		// A peer waits for our new key until it is told.
@@ -169,46 +167,6 @@ func (g *Gateway) work(ctx context.Context) error {
 	group.Go(func() error { every(ctx, reportEvery, nil, g.followEndpoints); return nil })
 	group.Go(func() error { newControlPlane(g).run(ctx); return nil })
 	return group.Wait()
-}
-
-// sockets are those that a gateway asks and answers by. IPv6 ones are missing
-// where the node has none.
-type sockets struct {
-	probe4, probe6, echo4, echo6, beacon net.PacketConn
-}
-
-func (g *Gateway) listen() (s sockets, err error) {
-	self, err := g.address(g.options.NodeName)
-	if err != nil {
-		return sockets{}, err
-	}
-	if err := g.outer.Do(func() (err error) {
-		s.beacon, err = net.ListenPacket("udp", netip.AddrPortFrom(self, probe.BeaconPort).String())
-		return err
-	}); err != nil {
-		return sockets{}, fmt.Errorf("listening for the other gateways: %w", err)
-	}
-	err = g.inner.Do(func() (err error) {
-		at := ":" + strconv.Itoa(probe.EchoPort)
-		if s.probe4, err = net.ListenPacket("udp4", ":0"); err != nil {
-			return err
-		}
-		if s.echo4, err = net.ListenPacket("udp4", at); err != nil {
-			return err
-		}
-		if !slices.ContainsFunc(g.worker.cluster.PodCIDRs, func(p netip.Prefix) bool { return p.Addr().Is6() }) {
-			return nil
-		}
-		if s.probe6, err = net.ListenPacket("udp6", ":0"); err != nil {
-			return err
-		}
-		s.echo6, err = net.ListenPacket("udp6", at)
-		return err
-	})
-	if err != nil {
-		return sockets{}, fmt.Errorf("listening for peers' gateways: %w", err)
-	}
-	return s, nil
 }
 
 // address is where other gateways find the one on a node.

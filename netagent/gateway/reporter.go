@@ -28,7 +28,9 @@ type reporter struct {
 	client  federationclient.TunnelEndpointInterface
 	current func() ([]*v1alpha1.TunnelEndpoint, error)
 	metrics *Metrics
-	now     func() time.Time
+	// listeners tell whom the gateway cannot listen for.
+	listeners *listeners
+	now       func() time.Time
 
 	before map[string]kernel.Traffic
 	// received and sent are the packets of all of them.
@@ -62,6 +64,10 @@ func (r *reporter) report(ctx context.Context) error {
 		r.metrics.packets(r.received, received, r.sent, sent)
 		r.received, r.sent = received, sent
 	}
+	unheard := ""
+	if err := r.listeners.Err(); err != nil {
+		unheard = err.Error()
+	}
 	endpoints, err := r.current()
 	if err != nil {
 		return err
@@ -70,7 +76,7 @@ func (r *reporter) report(ctx context.Context) error {
 	for _, te := range endpoints {
 		f := facts{
 			gateway: r.worker.self, implementation: implementation, publicKey: o.publicKey,
-			refused: o.refused[te.Name], leftOut: o.leftOut[te.Name], failed: o.failed,
+			refused: o.refused[te.Name], leftOut: o.leftOut[te.Name], failed: o.failed, unheard: unheard,
 		}
 		key, served := o.peers[te.Name]
 		if !served && f.refused == "" {

@@ -58,6 +58,9 @@ type facts struct {
 	leftOut []string
 	// failed is why the last pass has failed; empty: it has not.
 	failed string
+	// unheard is whom the gateway cannot listen for, and why; empty: it can for
+	// all. It serves its peers all the same.
+	unheard string
 	// lost tells that the peer has endpoints, and that none of them leads
 	// anywhere.
 	lost bool
@@ -112,6 +115,9 @@ func statusOf(te *v1alpha1.TunnelEndpoint, f facts, now time.Time) v1alpha1.Tunn
 	}
 	if len(f.leftOut) > 0 && f.refused == "" {
 		condition.Message += " Left out: " + strings.Join(f.leftOut, "; ")
+	}
+	if f.unheard != "" {
+		condition.Message += " What the gateway does without: " + f.unheard
 	}
 	condition.Message = cut(condition.Message, maxMessage)
 	meta.SetStatusCondition(&s.Conditions, condition)

@@ -36,7 +36,9 @@ func TestTheStatusTellsHowTheTunnelStands(t *testing.T) {
 		"nowhere to call":         {facts{lost: true}, v1alpha1.TunnelConnecting, reasonNoEndpoint, "", "endpoints"},
 		"the node is not set up":  {facts{failed: "no such device", lost: true}, v1alpha1.TunnelConnecting, reasonNotApplied, "", "no such device"},
 		"it answers all the same": {facts{failed: "no such device", traffic: heard, probes: answers}, v1alpha1.TunnelConnected, reasonAnswers, "172.16.2.1:51820", "answers"},
-		"a long story":            {facts{refused: strings.Repeat("ü", maxMessage)}, v1alpha1.TunnelError, reasonRefused, "", "…"},
+		"a port is taken":         {facts{traffic: heard, probes: answers, unheard: "UDP port 5873"}, v1alpha1.TunnelConnected, reasonAnswers, "172.16.2.1:51820", "does without: UDP port 5873"},
+		"a port is taken, and the control plane alone": {facts{traffic: heard, alone: true, unheard: "UDP port 5873"}, v1alpha1.TunnelConnected, reasonControl, "172.16.2.1:51820", "does without: UDP port 5873"},
+		"a long story": {facts{refused: strings.Repeat("ü", maxMessage)}, v1alpha1.TunnelError, reasonRefused, "", "…"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			te := &v1alpha1.TunnelEndpoint{ObjectMeta: metav1.ObjectMeta{Generation: 4}}

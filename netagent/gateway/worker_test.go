@@ -220,7 +220,7 @@ func TestStatusesAreWrittenWhenTheyChangeAndByTheActiveOneOnly(t *testing.T) {
 		return endpoints
 	}
 	r := &reporter{
-		worker: b.worker, client: client.FederationV1alpha1().TunnelEndpoints(namespace), metrics: ofGateway, now: time.Now,
+		worker: b.worker, client: client.FederationV1alpha1().TunnelEndpoints(namespace), metrics: ofGateway, listeners: &listeners{}, now: time.Now,
 		current: func() ([]*v1alpha1.TunnelEndpoint, error) { return list(), nil }, before: make(map[string]kernel.Traffic),
 	}
 	writes := func(what string, want int) {
@@ -311,7 +311,7 @@ func TestMetricsTellOfTheTunnelsAndForgetPeersThatAreGone(t *testing.T) {
 	}
 	now := time.Unix(1000, 0)
 	r := &reporter{
-		worker: b.worker, client: client.FederationV1alpha1().TunnelEndpoints(namespace), metrics: ofGateway, now: func() time.Time { return now },
+		worker: b.worker, client: client.FederationV1alpha1().TunnelEndpoints(namespace), metrics: ofGateway, listeners: &listeners{}, now: func() time.Time { return now },
 		current: func() ([]*v1alpha1.TunnelEndpoint, error) { return b.objects.TunnelEndpoints, nil }, before: make(map[string]kernel.Traffic),
 	}
 	milan := model.PublicKey{31: 2}
@@ -436,7 +436,7 @@ func TestOneThatHasJustBegunTellsAnotherKeyAtOnce(t *testing.T) {
 				t.Fatal(err)
 			}
 			r := &reporter{
-				worker: b.worker, client: client, metrics: ofGateway, now: time.Now,
+				worker: b.worker, client: client, metrics: ofGateway, listeners: &listeners{}, now: time.Now,
 				current: func() ([]*v1alpha1.TunnelEndpoint, error) { return []*v1alpha1.TunnelEndpoint{te}, nil }, before: make(map[string]kernel.Traffic),
 			}
 			if err := r.report(t.Context()); err != nil {

@@ -10,6 +10,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -29,6 +30,7 @@ import (
 	"liqo.io/federation/netagent/agent"
 	"liqo.io/federation/netagent/kernel"
 	"liqo.io/federation/netagent/model"
+	"liqo.io/federation/netagent/probe"
 	"liqo.io/federation/test/netns/world"
 )
 
@@ -575,6 +577,59 @@ func TestARouteAgentThatEndsForGoodClearsWhatAGatewayHasLeft(t *testing.T) {
 	if diff := cmp.Diff(before, w.snapshot(t)); diff != "" {
 		t.Errorf("(-before +after):\n%s", diff)
 	}
+}
+
+// Ports of a node that are somebody else's are told by name, and are missed by
+// nobody but those whom they are for.
+func TestAGatewayWhosePortsAreTakenServesItsPeers(t *testing.T) {
+	w := newFabric(t, "nft")
+	n := w.Rome.Nodes[0]
+	serve(t, w.Milan.Nodes[0].Pod)
+	rome, milan, keyOfRome, keyOfMilan := w.agreed(t)
+	te := rome.tunnel(t, "milan")
+	te.Spec.Control = []v1alpha1.TunnelControl{v1alpha1.TunnelControlCall}
+	if _, err := rome.Federation.FederationV1alpha1().TunnelEndpoints(world.Installation).Update(t.Context(), te, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	rome.pod(t, "rome-1")
+	milan.pod(t, "milan-1")
+	const controlPort = 5878
+	var beacon net.PacketConn
+	var control net.Listener
+	if err := n.NS.Do(func() (err error) {
+		if beacon, err = net.ListenPacket("udp", fmt.Sprintf(":%d", probe.BeaconPort)); err != nil {
+			return err
+		}
+		control, err = net.Listen("tcp", fmt.Sprintf(":%d", controlPort))
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	options := w.GatewayOptions(w.Rome, n, keyOfRome)
+	options.ControlPort = controlPort
+	ours, err := w.StartGateway(t.Context(), n, rome.API, options)
+	started(t, ours, err)
+	w.startGateway(t, w.Milan, w.Milan.Nodes[0], milan, keyOfMilan)
+	w.startRoute(t, w.Rome, n, rome)
+	w.startRoute(t, w.Milan, w.Milan.Nodes[0], milan)
+	const ofBeacon, ofControl = "UDP port 5873 of this node is somebody else's", "TCP port 5878 of this node is somebody else's"
+	says := func(what string, words, not []string) {
+		t.Helper()
+		eventually(t, what, func() bool {
+			s := rome.tunnel(t, "milan").Status
+			c := meta.FindStatusCondition(s.Conditions, v1alpha1.ConditionConnected)
+			holds := func(text string) bool { return c != nil && strings.Contains(c.Message, text) }
+			return s.Phase == v1alpha1.TunnelConnected && !slices.ContainsFunc(not, holds) && !slices.ContainsFunc(words, func(text string) bool { return !holds(text) })
+		})
+	}
+	says("the tunnel stands, and both ports are named", []string{ofBeacon, ofControl}, nil)
+	if _, err := datagram(n.Pod, world.Addr("10.1.1.2"), 1, patience); err != nil {
+		t.Error(err)
+	}
+	if err := errors.Join(beacon.Close(), control.Close()); err != nil {
+		t.Fatal(err)
+	}
+	says("nothing is said of them once they are free", nil, []string{ofBeacon, ofControl, "does without"})
 }
 
 // As often as in an hour, agents compare what is with what should be while a
