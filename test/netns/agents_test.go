@@ -16,15 +16,21 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	clienttesting "k8s.io/client-go/testing"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/netagent/agent"
@@ -577,6 +583,105 @@ func TestARouteAgentThatEndsForGoodClearsWhatAGatewayHasLeft(t *testing.T) {
 	if diff := cmp.Diff(before, w.snapshot(t)); diff != "" {
 		t.Errorf("(-before +after):\n%s", diff)
 	}
+}
+
+// away has every request answered with an error until it is told to end, and
+// counts those that are made of a resource.
+func (a api) away(resource string) (failed *atomic.Int64, end func()) {
+	var over atomic.Bool
+	failed = &atomic.Int64{}
+	fail := func(action clienttesting.Action) (bool, error) {
+		if over.Load() {
+			return false, nil
+		}
+		if action.GetResource().Resource == resource {
+			failed.Add(1)
+		}
+		return true, apierrors.NewServiceUnavailable("the API server is away")
+	}
+	for _, client := range []*clienttesting.Fake{&a.Kube.Fake, &a.Federation.Fake} {
+		client.PrependReactor("*", "*", func(action clienttesting.Action) (bool, runtime.Object, error) {
+			fails, err := fail(action)
+			return fails, nil, err
+		})
+		client.PrependWatchReactor("*", func(action clienttesting.Action) (bool, watch.Interface, error) {
+			fails, err := fail(action)
+			return fails, nil, err
+		})
+	}
+	return failed, func() { over.Store(true) }
+}
+
+// The Lease runs out, nobody can renew it, and nobody takes it.
+func TestWhileTheAPIServerIsAwayTheActiveGatewayGoesOn(t *testing.T) {
+	w := newFabric(t, "nft")
+	serve(t, w.Milan.Nodes[1].Pod)
+	w.addGateway(t, w.Rome.Nodes[1])
+	rome, milan, keyOfRome, keyOfMilan := w.agreed(t)
+	rome.pod(t, "rome-1")
+	rome.pod(t, "rome-2")
+	milan.pod(t, "milan-1")
+	w.startGateway(t, w.Rome, w.Rome.Nodes[0], rome, keyOfRome)
+	eventually(t, "rome-1 is active", func() bool { return len(w.peers(t, w.Rome.Nodes[0])) == 1 })
+	second := w.startGateway(t, w.Rome, w.Rome.Nodes[1], rome, keyOfRome)
+	w.startGateway(t, w.Milan, w.Milan.Nodes[0], milan, keyOfMilan)
+	for _, n := range w.Rome.Nodes {
+		w.startRoute(t, w.Rome, n, rome)
+	}
+	for _, n := range w.Milan.Nodes {
+		w.startRoute(t, w.Milan, n, milan)
+	}
+	eventually(t, "rome is connected to milan", connected(t, rome, "milan", "rome-1"))
+	eventually(t, "rome-2 stands by", func() bool {
+		done, err := second.Passes()
+		return err == nil && done > 0
+	})
+	lease := func() coordinationv1.LeaseSpec {
+		t.Helper()
+		// The tracker is not asked by requests.
+		found, err := rome.Kube.Tracker().Get(coordinationv1.SchemeGroupVersion.WithResource("leases"), world.Installation, agent.GatewayName)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return found.(*coordinationv1.Lease).Spec
+	}
+	before := lease()
+	running := transfer(t, w.Rome.Nodes[1].Pod, world.Addr("10.1.2.2"))
+	failed, back := rome.away("leases")
+	eventually(t, "the Lease has run out", func() bool {
+		held := lease()
+		return failed.Load() > 0 && time.Since(held.RenewTime.Time) > time.Duration(*held.LeaseDurationSeconds)*time.Second
+	})
+	tried := failed.Load()
+	eventually(t, "rome-1 has tried once more to renew it", func() bool { return failed.Load() > tried })
+	goesOn := func(when string) {
+		t.Helper()
+		held := lease()
+		if *held.HolderIdentity != "rome-1" || *held.LeaseTransitions != *before.LeaseTransitions {
+			t.Errorf("%s the Lease is that of %s, for the %d. time", when, *held.HolderIdentity, *held.LeaseTransitions)
+		}
+		if active, standing := len(w.peers(t, w.Rome.Nodes[0])), len(w.peers(t, w.Rome.Nodes[1])); active != 1 || standing != 0 {
+			t.Errorf("%s rome-1 has %d peers, and rome-2 %d", when, active, standing)
+		}
+		if _, err := datagram(w.Rome.Nodes[1].Pod, world.Addr("10.1.2.2"), 1, patience); err != nil {
+			t.Errorf("%s: %v", when, err)
+		}
+	}
+	goesOn("while the API server is away")
+	back()
+	eventually(t, "the Lease is renewed", func() bool { return lease().RenewTime.After(before.RenewTime.Time) })
+	goesOn("once the API server is back")
+	t.Logf("the longest wait of a connection was %s", running.end(t))
+}
+
+// peers are those that a gateway's tunnel has.
+func (w *fabric) peers(t *testing.T, n *world.Node) []model.TunnelPeer {
+	t.Helper()
+	tunnel, err := n.Inner.Tunnel(model.TunnelLink)
+	if err != nil && !errors.Is(err, unix.ENODEV) && !errors.Is(err, os.ErrNotExist) {
+		t.Fatal(err)
+	}
+	return tunnel.Peers
 }
 
 // Ports of a node that are somebody else's are told by name, and are missed by
