@@ -1,0 +1,43 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package kernel
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+func TestWhatWasInterruptedIsRepeatedAFewTimes(t *testing.T) {
+	interrupted, other := fmt.Errorf("reading: %w", unix.EINTR), errors.New("no luck")
+	for _, test := range []struct {
+		name  string
+		come  []error // one call after the other
+		calls int
+		want  error
+	}{
+		{"it succeeds at once", []error{nil}, 1, nil},
+		{"it was interrupted twice", []error{interrupted, interrupted, nil}, 3, nil},
+		{"what the kernel told was not of one moment", []error{netlink.ErrDumpInterrupted, nil}, 2, nil},
+		{"it was interrupted as often as it may be", append(slices.Repeat([]error{interrupted}, 4), nil), 5, nil},
+		{"it was interrupted each time", slices.Repeat([]error{interrupted}, 6), 5, unix.EINTR},
+		{"it failed", []error{other, nil}, 1, other},
+		{"it was interrupted, and failed then", []error{interrupted, other, nil}, 2, other},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			calls := 0
+			err := retry(func() error {
+				calls++
+				return test.come[calls-1]
+			})
+			if calls != test.calls || !errors.Is(err, test.want) {
+				t.Errorf("after %d calls: %v", calls, err)
+			}
+		})
+	}
+}
