@@ -11,17 +11,12 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/netagent/model"
 )
-
-// keepalive is how often a word is sent on an idle tunnel: often enough for
-// what translates addresses on the way, which forgets after half a minute.
-const keepalive = 25 * time.Second
 
 // Cluster is what the agents are told of their own cluster.
 type Cluster struct {
@@ -129,7 +124,7 @@ func gateways(known []model.Node, o Objects) []string {
 // translatePeer makes a peer of a TunnelEndpoint, and tells which of its
 // mappings are left out.
 func translatePeer(c Cluster, te *v1alpha1.TunnelEndpoint, mappings []*v1alpha1.AddressMapping) (model.Peer, []string, error) {
-	peer := model.Peer{ClusterID: te.Spec.ClusterID, MTU: int(te.Spec.MTU), PathMTU: int(te.Status.PathMTU), Keepalive: keepalive, Control: model.Control{
+	peer := model.Peer{ClusterID: te.Spec.ClusterID, MTU: int(te.Spec.MTU), PathMTU: int(te.Status.PathMTU), Control: model.Control{
 		Serve: slices.Contains(te.Spec.Control, v1alpha1.TunnelControlServe), Call: slices.Contains(te.Spec.Control, v1alpha1.TunnelControlCall),
 	}}
 	key, err := base64.StdEncoding.DecodeString(te.Spec.PublicKey)

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -109,7 +108,7 @@ func TestObjectsBecomeTheModelsInput(t *testing.T) {
 			Gateways: []string{"rome-1", "rome-2"}, Active: "rome-1",
 			PodCIDRs: rome.PodCIDRs, Virtual: []netip.Prefix{prefix("10.96.0.0/12"), prefix("10.70.0.0/16")}, Reserved: rome.ReservedCIDRs, MTU: 1500, Port: 51820,
 			Peers: []model.Peer{{
-				ClusterID: "id-of-milan", PublicKey: model.PublicKey{31: 2}, Endpoint: netip.MustParseAddrPort("172.16.2.1:51820"), Keepalive: 25 * time.Second, MTU: 1400,
+				ClusterID: "id-of-milan", PublicKey: model.PublicKey{31: 2}, Endpoint: netip.MustParseAddrPort("172.16.2.1:51820"), MTU: 1400,
 				Local:    []model.Remap{{Own: prefix("10.0.0.0/16"), Seen: prefix("10.2.0.0/16")}, {Own: prefix("fd10::/48"), Seen: prefix("fd12::/48")}},
 				Remote:   []netip.Prefix{prefix("10.1.0.0/16"), prefix("fd11::/48"), prefix("10.71.0.0/16")},
 				Mappings: []model.Mapping{{Seen: addr("10.80.0.1"), Target: addr("192.168.1.2")}},

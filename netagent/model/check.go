@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"time"
 )
 
 // Bounds of what a peer may make us hold.
@@ -18,10 +17,9 @@ const (
 	maxPeerMappings = 10000
 	// maxPorts is how many ports one mapping is bounded to: fewer than a chain has
 	// rules before it becomes a tree by the bits of addresses.
-	maxPorts     = maxWays / 2
-	minMTU       = 1280
-	maxMTU       = 65535
-	maxKeepalive = 65535 * time.Second
+	maxPorts = maxWays / 2
+	minMTU   = 1280
+	maxMTU   = 65535
 )
 
 // protocols are those that have ports.
@@ -194,8 +192,6 @@ func checkPeer(p Peer) error {
 		return fmt.Errorf("its MTU %d is not between %d and %d", p.MTU, minMTU, maxMTU)
 	case p.PathMTU != 0 && (p.PathMTU < minMTU || p.PathMTU > maxMTU):
 		return fmt.Errorf("the MTU of the way to it, %d, is not between %d and %d", p.PathMTU, minMTU, maxMTU)
-	case p.Keepalive < 0 || p.Keepalive > maxKeepalive || p.Keepalive%time.Second != 0:
-		return fmt.Errorf("its keepalive %s is not in whole seconds from 0 to %s", p.Keepalive, maxKeepalive)
 	case len(p.Remote) == 0 && !p.Control.wanted():
 		return errors.New("it has no CIDRs")
 	case len(p.Remote) > maxPeerCIDRs || len(p.Local) > maxPeerCIDRs:

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 )
 
 func TestABadPeerIsRefusedByNameAndTheOthersAreServed(t *testing.T) {
@@ -49,7 +48,6 @@ func TestABadPeerIsRefusedByNameAndTheOthersAreServed(t *testing.T) {
 		{"an endpoint that is a node of ours", func(p *Peer) { p.Endpoint = netip.MustParseAddrPort("192.168.1.2:51820") }, "is our node rome-2"},
 		{"an endpoint that is a node of ours, by IPv6", func(p *Peer) { p.Endpoint = netip.MustParseAddrPort("[fd00:1::2]:51820") }, "is our node rome-2"},
 		{"a tiny MTU", func(p *Peer) { p.MTU = 576 }, "MTU 576"},
-		{"an odd keepalive", func(p *Peer) { p.Keepalive = time.Millisecond }, "keepalive"},
 		{"lengths that differ", func(p *Peer) { p.Local[0].Seen = prefix("10.4.0.0/17") }, "another length"},
 		{"families that differ", func(p *Peer) { p.Local[0].Seen = prefix("fd00::/16") }, "another length"},
 		{"two of ours seen as one", func(p *Peer) { p.Local = append(p.Local, Remap{prefix("10.9.0.0/16"), prefix("10.4.0.0/16")}) }, "overlaps"},

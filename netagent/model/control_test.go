@@ -91,7 +91,7 @@ mangle -A LIQO-FORWARD -p tcp -m tcp --tcp-flags SYN,RST SYN -j TCPMSS --clamp-m
 			if !slices.Contains(inside.Sysctls, Sysctl{"net/ipv6/conf/liqo.wg/disable_ipv6", "0"}) {
 				t.Errorf("nothing sees to it that there is IPv6: %v", inside.Sysctls)
 			}
-			want := []TunnelPeer{{PublicKey: PublicKey{2}, Endpoint: milan().Endpoint, Keepalive: milan().Keepalive, AllowedIPs: []netip.Prefix{host(peer)}}}
+			want := []TunnelPeer{{PublicKey: PublicKey{2}, Endpoint: milan().Endpoint, Keepalive: keepalive, AllowedIPs: []netip.Prefix{host(peer)}}}
 			if diff := cmp.Diff(want, inside.Tunnel.Peers, values); diff != "" {
 				t.Errorf("peers (-want +got):\n%s", diff)
 			}

@@ -72,7 +72,7 @@ func (v *view) gatewayInside(peers []Peer) State {
 		}
 		if v.in.Node == v.in.Active && len(allowed) > 0 {
 			s.Tunnel.Peers = append(s.Tunnel.Peers, TunnelPeer{
-				PublicKey: p.PublicKey, Endpoint: p.Endpoint, Keepalive: v.keepalive(p), AllowedIPs: allowed,
+				PublicKey: p.PublicKey, Endpoint: p.Endpoint, Keepalive: p.keepalive(), AllowedIPs: allowed,
 			})
 		}
 	}
@@ -89,17 +89,19 @@ func (v *view) gatewayInside(peers []Peer) State {
 	return s
 }
 
-// takeoverKeepalive is how often a gateway speaks that others stand by for.
-const takeoverKeepalive = 25 * time.Second
-
-// keepalive is how often a peer gets a word. Where gateways stand by, always:
-// the first word follows at once when one takes over, and by it the peer learns
+// keepalive is how often a word is sent on an idle tunnel: often enough for
+// what translates addresses on the way, which forgets after half a minute. The
+// first one follows at once when a gateway takes over, and by it the peer learns
 // where to send to from now on.
-func (v *view) keepalive(p Peer) time.Duration {
-	if p.Keepalive == 0 && len(v.in.Gateways) > 1 {
-		return takeoverKeepalive
+const keepalive = 25 * time.Second
+
+// keepalive is how often a peer gets a word; 0 of one that is called nowhere: it
+// would take a handshake that nobody gets, again and again.
+func (p Peer) keepalive() time.Duration {
+	if !p.Endpoint.IsValid() {
+		return 0
 	}
-	return p.Keepalive
+	return keepalive
 }
 
 // representative is the address that a peer sees for whatever of us is no pod:

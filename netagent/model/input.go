@@ -3,10 +3,7 @@
 
 package model
 
-import (
-	"net/netip"
-	"time"
-)
+import "net/netip"
 
 // Input is everything that the state of a node follows from.
 type Input struct {
@@ -54,9 +51,6 @@ type Peer struct {
 	// Heard tells that Endpoint is where it was heard from. That is not the peer's
 	// choice, and an address of ours where something of ours has led it here.
 	Heard bool
-	// Keepalive is how often a word is sent on an idle tunnel; 0: never, unless
-	// gateways stand by.
-	Keepalive time.Duration
 	// MTU is what a packet to the peer may measure inside of the tunnel, in
 	// bytes; 0: what follows from Input.MTU.
 	MTU int

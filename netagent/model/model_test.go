@@ -45,7 +45,7 @@ func rome(node string) Input {
 
 func milan() Peer {
 	return Peer{
-		ClusterID: "milan", PublicKey: PublicKey{2}, Endpoint: netip.MustParseAddrPort("172.16.0.2:51820"), Keepalive: 25 * time.Second, MTU: 1380,
+		ClusterID: "milan", PublicKey: PublicKey{2}, Endpoint: netip.MustParseAddrPort("172.16.0.2:51820"), MTU: 1380,
 		Local: []Remap{
 			{Own: prefix("10.0.0.0/16"), Seen: prefix("10.2.0.0/16")},
 			{Own: prefix("fd10::/48"), Seen: prefix("fd12::/48")},
@@ -378,17 +378,16 @@ func TestAStandbyDiffersByItsPeersOnly(t *testing.T) {
 	}
 }
 
-func TestAGatewayThatTakesOverIsHeard(t *testing.T) {
+func TestAPeerGetsAWordWhereItIsCalled(t *testing.T) {
 	in := rome("rome-1")
-	in.Peers[0].Keepalive = 0
-	for gateways, want := range map[string]time.Duration{"rome-1": 0, "rome-1 rome-2": 25 * time.Second} {
-		in.Gateways = strings.Fields(gateways)
+	for endpoint, want := range map[netip.AddrPort]time.Duration{in.Peers[0].Endpoint: 25 * time.Second, {}: 0} {
+		in.Peers[0].Endpoint = endpoint
 		_, inside, _, err := Gateway(in)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if got := inside.Tunnel.Peers[0].Keepalive; got != want {
-			t.Errorf("with the gateways %s a word is sent every %s, not %s", gateways, got, want)
+			t.Errorf("called at %s, it gets a word every %s, not %s", endpoint, got, want)
 		}
 	}
 }

@@ -32,7 +32,7 @@ func TestGatewaysReachTheControlPortWithNothingButKeys(t *testing.T) {
 			before := w.snapshot(t)
 			rome, milan := &w.Rome.Input.Peers[0], &w.Milan.Input.Peers[0]
 			full := []model.Peer{*rome, *milan}
-			*rome = model.Peer{ClusterID: "milan", PublicKey: rome.PublicKey, Endpoint: rome.Endpoint, Keepalive: 25 * time.Second, Control: model.Control{Call: true}}
+			*rome = model.Peer{ClusterID: "milan", PublicKey: rome.PublicKey, Endpoint: rome.Endpoint, Control: model.Control{Call: true}}
 			*milan = model.Peer{ClusterID: "rome", PublicKey: milan.PublicKey, Control: model.Control{Serve: true}}
 			w.apply(t)
 			w.unchanged(t)
