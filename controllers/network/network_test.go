@@ -7,6 +7,7 @@ import (
 	"crypto/ecdh"
 	"encoding/base64"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -24,6 +25,7 @@ import (
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/netagent/model"
 )
 
 // settingsOf are those of a cluster with these pods.
@@ -87,6 +89,20 @@ func TestTwoClustersAgreeUponATunnel(t *testing.T) {
 			v1alpha1.TunnelEndpointSpec{
 				Local:  []v1alpha1.CIDRMapping{{CIDR: "10.0.0.0/16", Mapped: "10.255.0.0/16"}},
 				Remote: []v1alpha1.CIDRMapping{{CIDR: "10.0.0.0/16", Mapped: "10.255.0.0/16"}},
+			},
+		},
+		"with the same addresses of both families": {
+			settingsOf("10.0.0.0/16", "fd00:10:244::/56"), settingsOf("10.0.0.0/16", "fd00:10:244::/56"),
+			v1alpha1.TunnelEndpointSpec{
+				Local:  []v1alpha1.CIDRMapping{{CIDR: "10.0.0.0/16", Mapped: "10.255.0.0/16"}, {CIDR: "fd00:10:244::/56", Mapped: "fd6c:6971:ffff:ff00::/56"}},
+				Remote: []v1alpha1.CIDRMapping{{CIDR: "10.0.0.0/16", Mapped: "10.255.0.0/16"}, {CIDR: "fd00:10:244::/56", Mapped: "fd6c:6971:ffff:ff00::/56"}},
+			},
+		},
+		"with IPv6 alone, of which one has a part of the other": {
+			settingsOf("fd00:10::/48"), settingsOf("fd00:10:0:4400::/56"),
+			v1alpha1.TunnelEndpointSpec{
+				Local:  []v1alpha1.CIDRMapping{{CIDR: "fd00:10::/48", Mapped: "fd6c:6971:ffff::/48"}},
+				Remote: []v1alpha1.CIDRMapping{{CIDR: "fd00:10:0:4400::/56", Mapped: "fd6c:6971:ffff:ff00::/56"}},
 			},
 		},
 		"where one has the Services of the other, and IPv6 as well": {
@@ -586,6 +602,11 @@ func TestAPoolOfAnAdministratorIsLeftAlone(t *testing.T) {
 
 // Whatever networks two clusters have, they agree, nothing overlaps what is
 // theirs, and a second look writes nothing.
+// overlapAny tells whether a range overlaps one of others.
+func overlapAny(others []string, text string) bool {
+	return slices.ContainsFunc(prefixes(others), prefixOf(text).Overlaps)
+}
+
 func TestAnyTwoClustersAgree(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		draw := func(who string) Settings {
@@ -596,7 +617,16 @@ func TestAnyTwoClustersAgree(t *testing.T) {
 					s.PodCIDRs = append(s.PodCIDRs, text)
 				}
 			}
-			s.ServiceCIDRs = []string{fmt.Sprintf("10.%d.0.0/17", rapid.IntRange(0, 7).Draw(t, who+" Services"))}
+			for i := range rapid.IntRange(0, 3).Draw(t, who+" IPv6 ranges") {
+				third := rapid.IntRange(0, 3).Draw(t, fmt.Sprintf("%s IPv6 %d", who, i))
+				if text := prefixOf(fmt.Sprintf("fd00:10:%d::/%d", third, rapid.SampledFrom([]int{48, 56}).Draw(t, who+" bits"))).String(); !overlapAny(s.PodCIDRs, text) {
+					s.PodCIDRs = append(s.PodCIDRs, text)
+				}
+			}
+			s.ServiceCIDRs = []string{
+				fmt.Sprintf("10.%d.0.0/17", rapid.IntRange(0, 7).Draw(t, who+" Services")),
+				fmt.Sprintf("fd00:10:%d:1::/112", rapid.IntRange(1, 4).Draw(t, who+" IPv6 Services")),
+			}
 			s.MTU = rapid.SampledFrom([]int32{0, 1280, 1420, 9000}).Draw(t, who+" MTU")
 			return s
 		}
@@ -623,6 +653,15 @@ func TestAnyTwoClustersAgree(t *testing.T) {
 			t.Fatalf("%v is left", rest)
 		}
 	})
+}
+
+func TestNoControlAddressIsGivenToAnotherCluster(t *testing.T) {
+	control := netip.PrefixFrom(model.ControlAddress(model.PublicKey{1}), 48).Masked()
+	for _, cidr := range prefixes(DefaultSettings().PoolCIDRs) {
+		if cidr.Overlaps(control) {
+			t.Errorf("%s has gateways' control addresses in it, which are in %s", cidr, control)
+		}
+	}
 }
 
 func TestSettingsThatAreWrongAreRefused(t *testing.T) {

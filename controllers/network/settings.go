@@ -47,10 +47,14 @@ type Settings struct {
 	MTU int32
 }
 
+// poolIPv6 is where IPv6 ranges of other clusters are mapped to: beside the
+// control addresses of gateways, which fd6c:6971:6f00::/48 has.
+const poolIPv6 = "fd6c:6971:8000::/33"
+
 // DefaultSettings are those where nobody says otherwise.
 func DefaultSettings() Settings {
 	return Settings{
-		PoolCIDRs: []string{"10.0.0.0/8", "192.168.0.0/16", "172.16.0.0/12"},
+		PoolCIDRs: []string{"10.0.0.0/8", "192.168.0.0/16", "172.16.0.0/12", poolIPv6},
 		PeerCIDRs: []string{"10.0.0.0/8", "192.168.0.0/16", "172.16.0.0/12", "100.64.0.0/10", "fc00::/7"},
 	}
 }

@@ -39,6 +39,7 @@ func textOf(s Set) []string {
 
 func TestAllocate(t *testing.T) {
 	pool := NewPool(prefixes("10.0.0.0/8", "192.168.0.0/16", "fd00:10::/32"), prefixes("10.255.0.0/16", "10.96.0.0/12", "172.20.0.0/16"))
+	wide := NewPool(prefixes("10.0.0.0/8", "fd6c:6971:8000::/33"), prefixes("fd00:10:96::/112"))
 	for _, test := range []struct {
 		name          string
 		pool          Pool
@@ -62,6 +63,8 @@ func TestAllocate(t *testing.T) {
 		{name: "unless there are no such", pool: NewPool(prefixes("10.0.0.0/29"), nil), taken: []string{"10.0.0.4/30", "10.0.0.0/31"}, request: "192.0.2.1/32", want: "10.0.0.2/32"},
 		{name: "the second CIDR comes after the first", pool: pool, taken: []string{"10.0.0.0/8"}, request: "10.7.0.0/24", keep: true, want: "192.168.255.0/24"},
 		{name: "IPv6 stays IPv6", pool: pool, request: "2001:db8::1/128", chance: 0x1234, want: "fd00:10:ffff:ffff:ffff:ffff:ffff:f234/128"},
+		{name: "an IPv6 range that conflicts moves to the upper end", pool: wide, taken: []string{"fd00:10:244::/56"}, request: "fd00:10:244::/56", keep: true, want: "fd6c:6971:ffff:ff00::/56"},
+		{name: "one of any size does", pool: wide, taken: []string{"fd00:10:244::/56", "fd6c:6971:ffff:ff00::/56"}, request: "fd00:10:244::/48", keep: true, want: "fd6c:6971:fffe::/48"},
 		{name: "what is wanted is given", pool: pool, request: "192.0.2.0/24", keep: true, wanted: "10.1.2.0/24", want: "10.1.2.0/24"},
 		{name: "also when it is the range itself", pool: pool, request: "192.0.2.0/24", keep: true, wanted: "192.0.2.0/24", want: "192.0.2.0/24"},
 		{name: "but not when it is taken", pool: pool, taken: []string{"10.1.2.4/30"}, request: "192.0.2.0/24", wanted: "10.1.2.0/24", refused: "10.1.2.0/24 is taken"},
@@ -267,13 +270,13 @@ func TestAllocationsNeverOverlapAndNothingLeaks(t *testing.T) {
 }
 
 func BenchmarkAllocate(b *testing.B) {
-	pool := NewPool(prefixes("10.0.0.0/8"), prefixes("10.0.0.0/16", "10.96.0.0/12"))
+	pool := NewPool(prefixes("10.0.0.0/8", "fd6c:6971:8000::/33"), prefixes("10.0.0.0/16", "10.96.0.0/12"))
 	for _, n := range []struct {
-		name  string
-		taken int
-	}{{"100 taken", 100}, {"10000 taken", 10000}} {
+		name, request string
+		taken         int
+	}{{"100 taken", "192.0.2.1/32", 100}, {"10000 taken", "192.0.2.1/32", 10000}, {"100 of IPv6 taken", "fd00::/56", 100}, {"10000 of IPv6 taken", "fd00::/56", 10000}} {
 		b.Run(n.name, func(b *testing.B) {
-			request := Request{Range: netip.MustParsePrefix("192.0.2.1/32")}
+			request := Request{Range: netip.MustParsePrefix(n.request)}
 			var taken Set
 			for range n.taken {
 				got, err := pool.Allocate(taken, request)
