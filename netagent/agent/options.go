@@ -63,7 +63,7 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.Kubeconfig, "kubeconfig", o.Kubeconfig, "Kubeconfig of this cluster; default is that of the pod's service account.")
 	flags.StringSliceVar(&o.PodCIDRs, "pod-cidrs", o.PodCIDRs, "CIDRs of the pods of this cluster. Their address families are those that are set up.")
 	flags.StringSliceVar(&o.ServiceCIDRs, "service-cidrs", o.ServiceCIDRs, "CIDRs of the Services of this cluster. No peer may have them, or be called there.")
-	flags.StringSliceVar(&o.ExternalCIDRs, "external-cidrs", o.ExternalCIDRs, "CIDRs whose addresses stand for what is no pod, by AddressMappings.")
+	flags.StringSliceVar(&o.ExternalCIDRs, "external-cidrs", o.ExternalCIDRs, "CIDRs whose addresses stand for what is no pod, by AddressMappings. Of a family without any, it is those that TunnelEndpoints name beside pods.")
 	flags.StringSliceVar(&o.ReservedCIDRs, "reserved-cidrs", o.ReservedCIDRs, "Other CIDRs that no peer may have, as that of the nodes' network.")
 	flags.IntVar(&o.MTU, "mtu", o.MTU, "MTU of the network between the nodes, in bytes. 0 takes that of the link with the node's address.")
 	flags.IntVar(&o.Port, "port", o.Port, "UDP port of the gateway, which peers call.")

@@ -21,8 +21,8 @@ import (
 // Cluster is what the agents are told of their own cluster.
 type Cluster struct {
 	// PodCIDRs are those of the pods, ServiceCIDRs those of Services, ExternalCIDRs
-	// those whose addresses stand for what is no pod, and ReservedCIDRs what else no
-	// peer may announce.
+	// those whose addresses stand for what is no pod, as far as somebody has named
+	// them, and ReservedCIDRs what else no peer may announce.
 	PodCIDRs, ServiceCIDRs, ExternalCIDRs, ReservedCIDRs []netip.Prefix
 	// MTU is that of the network between the nodes, in bytes.
 	MTU int
@@ -141,7 +141,7 @@ func translatePeer(c Cluster, te *v1alpha1.TunnelEndpoint, mappings []*v1alpha1.
 			return model.Peer{}, nil, err
 		case within(r.Own, c.PodCIDRs):
 			peer.Local = append(peer.Local, r)
-		case within(r.Own, c.ExternalCIDRs):
+		case within(r.Own, c.ExternalCIDRs) || !c.names(r.Own.Addr().Is4()):
 			external = append(external, r)
 		default:
 			return model.Peer{}, nil, fmt.Errorf("%s is neither of our pods nor external here: the controllers and this agent were told of other CIDRs", r.Own)
@@ -166,6 +166,12 @@ func translatePeer(c Cluster, te *v1alpha1.TunnelEndpoint, mappings []*v1alpha1.
 	slices.Sort(leftOut)
 	slices.SortFunc(peer.Mappings, func(a, b model.Mapping) int { return a.Seen.Compare(b.Seen) })
 	return peer, leftOut, nil
+}
+
+// names tells whether the agents were told of an external range of a family.
+// Where they were not, the controllers have taken one.
+func (c Cluster) names(v4 bool) bool {
+	return slices.ContainsFunc(c.ExternalCIDRs, func(p netip.Prefix) bool { return p.Addr().Is4() == v4 })
 }
 
 // remap reads a range and the one that stands for it.

@@ -188,6 +188,19 @@ func TestABadTunnelEndpointIsRefusedAndTheOthersAreServed(t *testing.T) {
 	}
 }
 
+func TestAnExternalRangeThatTheControllersHaveTakenIsServed(t *testing.T) {
+	cluster := rome
+	cluster.ExternalCIDRs = nil
+	got := Translate("rome-1", cluster, objects(milan()), calledAt)
+	if len(got.Refused) > 0 || len(got.LeftOut) > 0 || len(got.Input.Peers) != 1 {
+		t.Fatalf("refused: %v, left out: %v", got.Refused, got.LeftOut)
+	}
+	peer := got.Input.Peers[0]
+	if len(peer.Local) != 2 || len(peer.Mappings) != 1 || peer.Mappings[0].Seen != addr("10.80.0.1") {
+		t.Errorf("our pods are %v, and the peer calls %v", peer.Local, peer.Mappings)
+	}
+}
+
 func TestABadMappingIsLeftOutAndItsPeerIsServed(t *testing.T) {
 	o := objects(milan())
 	o.Mappings = append(o.Mappings,
