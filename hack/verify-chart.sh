@@ -31,6 +31,7 @@ refuses() {
 accepts --set clusterName=rome
 accepts --set clusterName=milan,server=https://192.0.2.1:6443,serverCA=pem --set-json 'clusterLabels={"topology.liqo.io/region":"north"}'
 accepts --set clusterName=rome,homeServer=https://192.0.2.1:6443
+accepts --set clusterName=rome,homeServer=https://10.96.0.1,homeThroughTunnels=true
 accepts --set clusterName=rome,homeServer=https://10.96.0.1,homeThroughTunnels=true --set-json 'network.externalCIDRs=["10.70.0.0/16"]'
 accepts --set clusterName=rome,policy.limits.cpu=16,policy.limits.memory=64Gi,policy.nodeSelector.lent=yes,policy.changePercent=10
 accepts --set clusterName=rome,apiserver.replicas=2,apiserver.etcd.servers[0]=https://etcd:2379,apiserver.etcd.existingSecret=etcd
@@ -48,7 +49,7 @@ accepts --set clusterName=rome --set-json 'networkPolicies.from=["192.0.2.0/24",
 accepts --set clusterName=rome,networking=Flat --set-json 'policy.refusedEndpointCIDRs=["10.96.0.0/12","fd00:96::/112"]'
 accepts --set clusterName=rome,networking=Tunnel,network.mtu=1420,network.endpoints[0]=rome.example.org:51820 --set-json 'network.podCIDRs=["10.244.0.0/16","fd00:244::/56"]'
 accepts --set clusterName=rome,networking=Tunnel,network.enabled=true,network.gateway.nodeSelector.edge=yes,network.gateway.port=51821 --set-json 'network.podCIDRs=["10.244.0.0/16"]' --set-json 'network.externalCIDRs=["10.70.0.0/16"]' --set-json 'network.serviceCIDRs=["10.96.0.0/12"]'
-accepts --set clusterName=rome,network.enabled=true,network.gateway.replicas=1 --set-json 'network.podCIDRs=["fd00:244::/56"]'
+accepts --set clusterName=rome,network.enabled=true,network.gateway.replicas=1 --set-json 'network.podCIDRs=["fd00:244::/56"]' --set-json 'network.externalCIDRs=["None"]'
 network=clusterName=rome,network.enabled=true,network.gateway.service.enabled=true
 accepts --set "${network}" --set-json 'network.podCIDRs=["10.244.0.0/16"]' --set-json 'network.gateway.service.annotations={"example.com/public":"true"}' --set network.gateway.service.loadBalancerClass=example.com/lb
 accepts --set "${network},network.gateway.service.type=NodePort,network.gateway.service.nodePort=30820,network.gateway.service.externalTrafficPolicy=Cluster" --set-json 'network.podCIDRs=["10.244.0.0/16"]'
@@ -67,7 +68,7 @@ refuses 'does not match pattern' --set clusterName=rome,apiserver.snapshots.inte
 refuses 'certificates.caBundle is required' --set clusterName=rome,certificates.create=false
 refuses 'metrics.podMonitor.tokenSecret.name is required' --set clusterName=rome,metrics.podMonitor.enabled=true
 refuses 'homeThroughTunnels needs homeServer' --set clusterName=rome,homeThroughTunnels=true
-refuses 'homeThroughTunnels needs network.externalCIDRs' --set clusterName=rome,homeServer=https://10.96.0.1,homeThroughTunnels=true
+refuses 'homeThroughTunnels needs network.externalCIDRs' --set clusterName=rome,homeServer=https://10.96.0.1,homeThroughTunnels=true --set-json 'network.externalCIDRs=["None"]'
 refuses 'networking: Tunnel needs network.podCIDRs' --set clusterName=rome,networking=Tunnel
 refuses 'does not match pattern' --set clusterName=rome --set-json 'network.podCIDRs=["10.244.0.0"]'
 refuses 'does not match pattern' --set clusterName=rome --set-json 'network.endpoints=["rome.example.org"]'

@@ -100,7 +100,10 @@ func (a *podAddresses) isKnown(address netip.Addr) bool {
 		prefix, err := netip.ParsePrefix(text)
 		return err == nil && prefix.Contains(address)
 	}
-	own := [][]string{a.Settings.PodCIDRs, a.Settings.ServiceCIDRs, a.Settings.NodeCIDRs, a.Settings.ExternalCIDRs}
+	own := [][]string{a.Settings.PodCIDRs, a.Settings.ServiceCIDRs, a.Settings.NodeCIDRs, a.Settings.external()}
+	if pool, err := a.pools.Get(ExternalAddressPool); err == nil {
+		own = append(own, pool.Spec.CIDRs)
+	}
 	if slices.ContainsFunc(own, func(cidrs []string) bool { return slices.ContainsFunc(cidrs, within) }) {
 		return true
 	}

@@ -63,7 +63,7 @@ func newHub(t *testing.T) *hub {
 	w.do(nil, mappings.AddIndexers(mappingIndexers))
 	h.addresses = &podAddresses{
 		AddressesConfig: &AddressesConfig{Kube: w.kube, Federation: w.federation, Events: w.events, Clock: w.clock, Namespace: installation, ClusterID: romeID,
-			Settings: Settings{PodCIDRs: []string{"10.0.0.0/16"}, ServiceCIDRs: []string{"10.96.0.0/12"}, NodeCIDRs: []string{"172.18.0.0/16"}, ExternalCIDRs: []string{"10.70.0.0/24"}}},
+			Settings: Settings{PodCIDRs: []string{"10.0.0.0/16"}, ServiceCIDRs: []string{"10.96.0.0/12"}, NodeCIDRs: []string{"172.18.0.0/16"}}},
 		clusters:     w.clusters,
 		virtualNodes: listers.NewVirtualNodeLister(indexed(w, func() []v1alpha1.VirtualNode { return got(w, api.VirtualNodes("").List).Items })),
 		maps:         listers.NewNamespaceMapLister(indexed(w, func() []v1alpha1.NamespaceMap { return got(w, api.NamespaceMaps("").List).Items })),

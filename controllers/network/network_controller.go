@@ -100,8 +100,10 @@ type reconciler struct {
 	// so, or nobody does.
 	gateways *gateways
 	// vain holds an attempt for each foreign cluster that there were no addresses
-	// for.
+	// for, and for each family that this cluster has no external CIDR of.
 	vain sync.Map
+	// pooling is held by who makes the pools.
+	pooling sync.Mutex
 }
 
 // New makes the controller of the tunnels.

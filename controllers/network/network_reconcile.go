@@ -90,6 +90,8 @@ type pass struct {
 	calledAt []string
 	service  *corev1.Service
 	nowhere  string
+	// external are the CIDRs for what is no pod of this cluster.
+	external []string
 	// own are our NetworkConfigs, and theirs those of the other cluster that are
 	// fine.
 	own, theirs []*v1alpha1.NetworkConfig

@@ -90,42 +90,63 @@ func encode(key []byte) []byte { return []byte(base64.StdEncoding.EncodeToString
 
 // addressPools makes the pools that this cluster's settings say, with what it has
 // by itself. One that an administrator made, without our label, is left alone.
-func (r *reconciler) addressPools(ctx context.Context, _ *pass) (*verdict, error) {
-	named := r.Settings.reserved()
-	own, left, err := r.territory.beside(named, validation.MaxReservedCIDRs-len(named))
+func (r *reconciler) addressPools(ctx context.Context, p *pass) (*verdict, error) {
+	// Of two that take an external range at once, one would be in vain.
+	r.pooling.Lock()
+	defer r.pooling.Unlock()
+	external, missing, err := r.ownExternal(ctx)
 	if err != nil {
 		return nil, err
 	}
-	wanted := map[string]v1alpha1.AddressPoolSpec{
-		v1alpha1.DefaultAddressPool: {CIDRs: r.Settings.PoolCIDRs, Reserved: append(named, own...)},
+	if err := r.defaultPool(ctx, external); err != nil {
+		return nil, err
 	}
-	if len(r.Settings.ExternalCIDRs) > 0 {
-		wanted[ExternalAddressPool] = v1alpha1.AddressPoolSpec{CIDRs: r.Settings.ExternalCIDRs}
+	if p.external, err = r.takeExternal(ctx, external, missing); err != nil || len(p.external) == 0 {
+		return nil, err
 	}
+	return nil, r.pool(ctx, ExternalAddressPool, v1alpha1.AddressPoolSpec{CIDRs: p.external}, 0)
+}
+
+// defaultPool makes the pool that ranges of other clusters are mapped to. What it
+// reserves is this cluster's, external CIDRs among it.
+func (r *reconciler) defaultPool(ctx context.Context, external []string) error {
+	named := r.Settings.reserved(external)
+	own, left, err := r.territory.beside(named, validation.MaxReservedCIDRs-len(named))
+	if err != nil {
+		return err
+	}
+	return r.pool(ctx, v1alpha1.DefaultAddressPool, v1alpha1.AddressPoolSpec{CIDRs: r.Settings.PoolCIDRs, Reserved: append(named, own...)}, left)
+}
+
+// pool makes one of the pools; left is how many ranges it has no room for.
+func (r *reconciler) pool(ctx context.Context, name string, spec v1alpha1.AddressPoolSpec, left int) error {
 	client := r.Federation.FederationV1alpha1().AddressPools()
-	for name, spec := range wanted {
-		found, err := r.pools.Get(name)
-		switch {
-		case apierrors.IsNotFound(err):
-			pool := &v1alpha1.AddressPool{Spec: spec}
-			pool.Name, pool.Labels = name, map[string]string{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy}
-			// Another worker may have been faster.
-			if _, err := client.Create(ctx, pool, createOptions); err != nil && !apierrors.IsAlreadyExists(err) {
-				return nil, fmt.Errorf("make AddressPool %s: %w", name, err)
-			}
+	found, err := r.pools.Get(name)
+	if apierrors.IsNotFound(err) {
+		pool := &v1alpha1.AddressPool{Spec: spec}
+		pool.Name, pool.Labels = name, map[string]string{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy}
+		if _, err = client.Create(ctx, pool, createOptions); err == nil {
 			r.tellOfRanges(pool, left)
-		case err != nil:
-			return nil, err
-		case isOurs(found) && !equality.Semantic.DeepEqual(found.Spec, spec):
-			changed := found.DeepCopy()
-			changed.Spec = spec
-			if _, err := commit.Commit(ctx, client, found, changed); err != nil {
-				return nil, err
-			}
-			r.tellOfRanges(found, left)
+			return nil
 		}
+		if !apierrors.IsAlreadyExists(err) {
+			return fmt.Errorf("make AddressPool %s: %w", name, err)
+		}
+		// It was made a moment ago, perhaps of another spec.
+		found, err = client.Get(ctx, name, metav1.GetOptions{})
 	}
-	return nil, nil
+	switch {
+	case err != nil:
+		return fmt.Errorf("look for AddressPool %s: %w", name, err)
+	case isOurs(found) && !equality.Semantic.DeepEqual(found.Spec, spec):
+		changed := found.DeepCopy()
+		changed.Spec = spec
+		if _, err := commit.Commit(ctx, client, found, changed); err != nil {
+			return err
+		}
+		r.tellOfRanges(found, left)
+	}
+	return nil
 }
 
 // tellOfRanges tells of ranges that a pool has no room to reserve.
@@ -154,7 +175,7 @@ func (r *reconciler) ownEndpoints(_ context.Context, p *pass) (*verdict, error) 
 func (r *reconciler) ownConfigs(ctx context.Context, p *pass) (*verdict, error) {
 	s := r.Settings
 	spec := v1alpha1.NetworkConfigSpec{
-		ClusterID: r.ClusterID, PodCIDRs: s.PodCIDRs, ExternalCIDRs: s.ExternalCIDRs, PublicKey: p.told, Endpoints: p.calledAt, MTU: s.MTU,
+		ClusterID: r.ClusterID, PodCIDRs: s.PodCIDRs, ExternalCIDRs: p.external, PublicKey: p.told, Endpoints: p.calledAt, MTU: s.MTU,
 	}
 	for _, d := range p.directions {
 		client := r.Federation.FederationV1alpha1().NetworkConfigs(d.namespace)

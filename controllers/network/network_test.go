@@ -28,10 +28,10 @@ import (
 	"liqo.io/federation/netagent/model"
 )
 
-// settingsOf are those of a cluster with these pods.
+// settingsOf are those of a cluster with these pods, and with no external CIDR.
 func settingsOf(pods ...string) Settings {
 	s := DefaultSettings()
-	s.PodCIDRs, s.Endpoints = pods, []string{"gateway.example.org:51820"}
+	s.PodCIDRs, s.ExternalCIDRs, s.Endpoints = pods, []string{NoExternalCIDRs}, []string{"gateway.example.org:51820"}
 	return s
 }
 
@@ -600,13 +600,13 @@ func TestAPoolOfAnAdministratorIsLeftAlone(t *testing.T) {
 	}
 }
 
-// Whatever networks two clusters have, they agree, nothing overlaps what is
-// theirs, and a second look writes nothing.
 // overlapAny tells whether a range overlaps one of others.
 func overlapAny(others []string, text string) bool {
 	return slices.ContainsFunc(prefixes(others), prefixOf(text).Overlaps)
 }
 
+// Whatever networks two clusters have, they agree, nothing overlaps what is
+// theirs, and a second look writes nothing.
 func TestAnyTwoClustersAgree(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		draw := func(who string) Settings {
@@ -628,6 +628,9 @@ func TestAnyTwoClustersAgree(t *testing.T) {
 				fmt.Sprintf("fd00:10:%d:1::/112", rapid.IntRange(1, 4).Draw(t, who+" IPv6 Services")),
 			}
 			s.MTU = rapid.SampledFrom([]int32{0, 1280, 1420, 9000}).Draw(t, who+" MTU")
+			if rapid.Bool().Draw(t, who+" takes external CIDRs") {
+				s.ExternalCIDRs = nil
+			}
 			return s
 		}
 		rome, milan := peers(t, draw("rome"), draw("milan"))
@@ -636,7 +639,7 @@ func TestAnyTwoClustersAgree(t *testing.T) {
 		expectAgreement(t, rome, milan)
 		for _, w := range []*world{rome, milan} {
 			for _, mapping := range w.te().Spec.Remote {
-				for _, own := range prefixes(w.Settings.reserved()) {
+				for _, own := range prefixes(w.reserved()) {
 					if own.Overlaps(prefixes([]string{mapping.Mapped})[0]) {
 						t.Fatalf("%s calls %s what is its own: %s", w.name, mapping.CIDR, mapping.Mapped)
 					}
@@ -665,13 +668,17 @@ func TestNoControlAddressIsGivenToAnotherCluster(t *testing.T) {
 }
 
 func TestSettingsThatAreWrongAreRefused(t *testing.T) {
-	if errs := (&Settings{PoolCIDRs: DefaultSettings().PoolCIDRs, PeerCIDRs: DefaultSettings().PeerCIDRs}).Validate(); len(errs) > 0 {
-		t.Errorf("the defaults: %v", errs)
+	none := settingsOf("10.0.0.0/16")
+	for what, settings := range map[string]Settings{"the defaults": DefaultSettings(), "no external addresses": none} {
+		if errs := settings.Validate(); len(errs) > 0 {
+			t.Errorf("%s: %v", what, errs)
+		}
 	}
 	for name, change := range map[string]func(*Settings){
 		"pods that are no CIDR":          func(s *Settings) { s.PodCIDRs = []string{"10.0.0.1"} },
 		"endpoints without pods":         func(s *Settings) { s.PodCIDRs = nil },
 		"an endpoint without a port":     func(s *Settings) { s.Endpoints = []string{"rome.example.org"} },
+		"external addresses and none":    func(s *Settings) { s.ExternalCIDRs = []string{NoExternalCIDRs, "10.70.0.0/24"} },
 		"external addresses among pods":  func(s *Settings) { s.ExternalCIDRs = []string{"10.0.1.0/24"} },
 		"an MTU that is too small":       func(s *Settings) { s.MTU = 500 },
 		"a pool of nothing":              func(s *Settings) { s.PoolCIDRs = nil },

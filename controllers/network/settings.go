@@ -24,7 +24,8 @@ type Settings struct {
 	// tunnels.
 	PodCIDRs []string
 	// ExternalCIDRs are where addresses live that stand for what is no pod here,
-	// at most one of a family.
+	// at most one of a family. Without any this cluster takes some of the pool;
+	// NoExternalCIDRs alone has it take none.
 	ExternalCIDRs []string
 	// ServiceCIDRs, NodeCIDRs and ReservedCIDRs are what no other cluster may
 	// have here: the ranges of Services and nodes, and whatever pods have to
@@ -67,7 +68,7 @@ func (s *Settings) AddFlags(fs *pflag.FlagSet) {
 		usage string
 	}{
 		{&s.PodCIDRs, "network-pod-cidrs", "CIDRs of this cluster's pods, for tunnels to other clusters. Without any there are none."},
-		{&s.ExternalCIDRs, "network-external-cidrs", "CIDRs, at most one of IPv4 and one of IPv6, where addresses live that other clusters call what is no pod here by. Nothing else may be in them."},
+		{&s.ExternalCIDRs, "network-external-cidrs", "CIDRs, at most one of IPv4 and one of IPv6, where addresses live that other clusters call what is no pod here by. Nothing else may be in them. Without any this cluster takes one of each family that pods have; None has it take none."},
 		{&s.ServiceCIDRs, "network-service-cidrs", "CIDRs of this cluster's Services, which no other cluster may have here."},
 		{&s.NodeCIDRs, "network-node-cidrs", "CIDRs of this cluster's nodes, which no other cluster may have here."},
 		{&s.ReservedCIDRs, "network-reserved-cidrs", "CIDRs of whatever else pods here have to reach, which no other cluster may have here."},
@@ -89,11 +90,11 @@ func (s *Settings) Validate() []error {
 			errs = append(errs, fmt.Errorf("%s: %w", what, err))
 		}
 	}
-	if len(s.PodCIDRs) > 0 || len(s.ExternalCIDRs) > 0 || len(s.Endpoints) > 0 || s.MTU != 0 {
+	if len(s.PodCIDRs) > 0 || len(s.external()) > 0 || len(s.Endpoints) > 0 || s.MTU != 0 {
 		spec := s.config(someID, somePublicKey)
 		tell("--network-pod-cidrs, --network-external-cidrs, --network-endpoints, --network-mtu", validation.ValidateNetworkConfigSpec(spec))
 	}
-	pool := &federation.AddressPool{Spec: federation.AddressPoolSpec{CIDRs: s.PoolCIDRs, Reserved: s.reserved()}}
+	pool := &federation.AddressPool{Spec: federation.AddressPoolSpec{CIDRs: s.PoolCIDRs, Reserved: s.reserved(s.external())}}
 	pool.Name = v1alpha1.DefaultAddressPool
 	tell("--network-pool-cidrs, --network-*-cidrs", validation.ValidateAddressPool(pool))
 	for _, text := range s.PeerCIDRs {
@@ -115,14 +116,25 @@ var somePublicKey = base64.StdEncoding.EncodeToString(append(make([]byte, 31), 1
 // config is what is said of this cluster's network.
 func (s *Settings) config(clusterID, publicKey string) *federation.NetworkConfigSpec {
 	return &federation.NetworkConfigSpec{
-		ClusterID: clusterID, PodCIDRs: s.PodCIDRs, ExternalCIDRs: s.ExternalCIDRs, PublicKey: publicKey, Endpoints: s.Endpoints, MTU: s.MTU,
+		ClusterID: clusterID, PodCIDRs: s.PodCIDRs, ExternalCIDRs: s.external(), PublicKey: publicKey, Endpoints: s.Endpoints, MTU: s.MTU,
 	}
 }
 
+// takesExternal tells whether this cluster takes external CIDRs for itself.
+func (s *Settings) takesExternal() bool { return len(s.ExternalCIDRs) == 0 }
+
+// external are the external CIDRs that an administrator names.
+func (s *Settings) external() []string {
+	if slices.Equal(s.ExternalCIDRs, []string{NoExternalCIDRs}) {
+		return nil
+	}
+	return s.ExternalCIDRs
+}
+
 // reserved is what no other cluster may have here, each range once.
-func (s *Settings) reserved() []string {
+func (s *Settings) reserved(external []string) []string {
 	var all []string
-	for _, text := range slices.Concat(s.PodCIDRs, s.ServiceCIDRs, s.NodeCIDRs, s.ExternalCIDRs, s.ReservedCIDRs) {
+	for _, text := range slices.Concat(s.PodCIDRs, s.ServiceCIDRs, s.NodeCIDRs, external, s.ReservedCIDRs) {
 		if !slices.Contains(all, text) {
 			all = append(all, text)
 		}

@@ -6,6 +6,7 @@ package integration
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -114,7 +115,7 @@ func TestTwoClustersAgreeUponATunnel(t *testing.T) {
 	})
 
 	settings := network.DefaultSettings()
-	settings.PodCIDRs, settings.ExternalCIDRs, settings.Endpoints = []string{"10.0.0.0/16"}, []string{"10.70.0.0/24"}, []string{"gateway.example.org:51820"}
+	settings.PodCIDRs, settings.Endpoints = []string{"10.0.0.0/16"}, []string{"gateway.example.org:51820"}
 	peers := remote.NewPeersWith(func(*remote.Identity) (*remote.Clients, error) {
 		return &remote.Clients{Federation: fastClient(t, servers[1].Client(env.User(t, user, v1alpha1.PeerGroup)))}, nil
 	})
@@ -163,6 +164,22 @@ func TestTwoClustersAgreeUponATunnel(t *testing.T) {
 	}
 	if one.Spec.Remote[0].Mapped == "10.0.0.0/16" || len(one.Spec.Remote) != 2 {
 		t.Errorf("the other cluster's ranges are called %v", one.Spec.Remote)
+	}
+	// Nobody has named an external CIDR: each takes one, which is nobody else's.
+	for i, n := range []*networked{rome, milan} {
+		external := []*v1alpha1.TunnelEndpoint{one, other}[i].Spec.Local[1].CIDR
+		pools := n.admin.FederationV1alpha1().AddressPools()
+		taken, err := pools.Get(t.Context(), network.ExternalAddressPool, metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		reserving, err := pools.Get(t.Context(), v1alpha1.DefaultAddressPool, metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(taken.Spec.CIDRs, []string{external}) || !slices.Contains(reserving.Spec.Reserved, external) {
+			t.Errorf("%s is told, %v taken, and %v reserved", external, taken.Spec.CIDRs, reserving.Spec.Reserved)
+		}
 	}
 	must(t)(rome.admin.FederationV1alpha1().TunnelEndpoints(rome.installation).Patch(t.Context(), rome.peer, types.MergePatchType,
 		[]byte(fmt.Sprintf(`{"status":{"phase":"Connected","observedGeneration":%d}}`, one.Generation)), metav1.PatchOptions{}, "status"))
