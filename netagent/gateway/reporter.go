@@ -75,7 +75,7 @@ func (r *reporter) report(ctx context.Context) error {
 	r.forgetOthers(endpoints)
 	for _, te := range endpoints {
 		f := facts{
-			gateway: r.worker.self, implementation: implementation, publicKey: o.publicKey,
+			gateway: r.worker.self, implementation: implementation, publicKey: o.publicKey, mtu: o.mtu,
 			refused: o.refused[te.Name], leftOut: o.leftOut[te.Name], failed: o.failed, unheard: unheard,
 		}
 		key, served := o.peers[te.Name]

@@ -43,6 +43,9 @@ const (
 // others follow before that, as long as both are there.
 const sessionLife = 3 * time.Minute
 
+// leastMTU is the least that the status may tell, in bytes.
+const leastMTU = 1280
+
 // maxMessage bounds the message of a condition, in bytes.
 const maxMessage = 1024
 
@@ -52,6 +55,9 @@ type facts struct {
 	implementation kernel.Implementation
 	// publicKey is the one that our tunnel has; empty: it is not known.
 	publicKey string
+	// mtu is the most that a packet may measure inside of the tunnel by our node's
+	// network.
+	mtu int
 	// refused tells why the peer is not served; empty: it is.
 	refused string
 	// leftOut is what of it is not served.
@@ -87,6 +93,10 @@ func statusOf(te *v1alpha1.TunnelEndpoint, f facts, now time.Time) v1alpha1.Tunn
 	s.ObservedGeneration, s.Gateway, s.Implementation = te.Generation, f.gateway, string(f.implementation)
 	if f.publicKey != "" {
 		s.PublicKey = f.publicKey
+	}
+	// Less than every link of IPv6 takes cannot be agreed upon.
+	if s.MTU = 0; f.mtu >= leastMTU {
+		s.MTU = int32(f.mtu)
 	}
 	condition := metav1.Condition{
 		Type: v1alpha1.ConditionConnected, Status: metav1.ConditionFalse, ObservedGeneration: te.Generation,

@@ -97,6 +97,19 @@ func TestTheStatusTellsWhetherLargePacketsPass(t *testing.T) {
 	}
 }
 
+func TestTheStatusTellsWhatTheNodesNetworkTakes(t *testing.T) {
+	te := &v1alpha1.TunnelEndpoint{Spec: v1alpha1.TunnelEndpointSpec{MTU: 1400}}
+	for _, test := range []struct {
+		measured int
+		want     int32
+	}{{8921, 8921}, {1420, 1420}, {1280, 1280}, {1279, 0}, {0, 0}} {
+		probes := probe.Result{Connected: true, MTU: 1400, Passes: 1300, PathKnown: true}
+		if te.Status = statusOf(te, facts{mtu: test.measured, probes: probes}, time.Unix(1000, 0)); te.Status.MTU != test.want || te.Status.PathMTU != 1300 {
+			t.Errorf("of %d bytes %d are told, and %d pass", test.measured, te.Status.MTU, te.Status.PathMTU)
+		}
+	}
+}
+
 func TestTheLatencyIsToldAgainWhenItHasMovedByAFifth(t *testing.T) {
 	ms := time.Millisecond
 	for _, test := range []struct{ told, measured, want time.Duration }{

@@ -56,6 +56,7 @@ type outcome struct {
 	// publicKey is that of the key which the tunnel has; empty if that is not
 	// known.
 	publicKey string
+	mtu       int                        // by this node's network, before anything is agreed upon
 	peers     map[string]model.PublicKey // by name, of those that are served
 	control   map[string]controlled      // by cluster id, of those that are
 	refused   map[string]string
@@ -131,7 +132,7 @@ func (w *worker) apply(ctx context.Context, active string) (writes int, result o
 	within, insideErr := w.inside.Apply(inside)
 	result = outcome{
 		applied: true, active: active == w.self, peers: make(map[string]model.PublicKey),
-		refused: t.Refused, leftOut: t.LeftOut, control: make(map[string]controlled),
+		mtu: t.Input.PeerMTU(0), refused: t.Refused, leftOut: t.LeftOut, control: make(map[string]controlled),
 	}
 	w.probe(t, &result)
 	// What is told to others is what is, and not what was to be.

@@ -267,6 +267,9 @@ func TestStatusesAreWrittenWhenTheyChangeAndByTheActiveOneOnly(t *testing.T) {
 		if want := (model.PrivateKey{16}).Public().String(); te.Status.PublicKey != want {
 			t.Errorf("%s tells the key %s, and it is %s", te.Name, te.Status.PublicKey, want)
 		}
+		if te.Status.MTU != 1420 {
+			t.Errorf("%s tells that packets may have %d bytes", te.Name, te.Status.MTU)
+		}
 	}
 	writes("with the same key", 0)
 	b.active = "rome-2"

@@ -55,6 +55,7 @@ type TunnelEndpointStatus struct {
 	Endpoint            string
 	Gateway             string
 	PublicKey           string
+	MTU                 int32
 	Implementation      string
 	LatencyMicroseconds int64
 	PathMTU             int32

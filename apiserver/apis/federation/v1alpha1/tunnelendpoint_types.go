@@ -41,7 +41,7 @@ type TunnelEndpointSpec struct {
 	Endpoints []string `json:"endpoints,omitempty"`
 	// mtu is the most that a packet may measure inside of the tunnel, in bytes:
 	// the lower one of what both sides said. 0 leaves it to what follows from
-	// the network of the nodes.
+	// the network of the nodes, as long as no gateway has told of that.
 	// +optional
 	MTU int32 `json:"mtu,omitempty"`
 	// local are our ranges, those of pods before external ones, and what the
@@ -125,6 +125,11 @@ type TunnelEndpointStatus struct {
 	// clusters are told of a new one once it is here.
 	// +optional
 	PublicKey string `json:"publicKey,omitempty"`
+	// mtu is the most that a packet may measure inside of the tunnel by the network
+	// of our gateway's node, in bytes, whatever was agreed upon and passes. Other
+	// clusters are told of it. 0 is where that is not known, or less than 1280.
+	// +optional
+	MTU int32 `json:"mtu,omitempty"`
 	// implementation is the WireGuard that it uses: kernel or wireguard-go.
 	// +optional
 	Implementation string `json:"implementation,omitempty"`
