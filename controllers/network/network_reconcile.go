@@ -85,6 +85,9 @@ type pass struct {
 	// publicKey is the one that our gateway is to have, and told the one that it
 	// has: the other cluster needs that.
 	publicKey, told string
+	// mtu is the most that a packet may measure inside of a tunnel, by what our
+	// gateway and an administrator say; 0 if nobody does.
+	mtu int32
 	// calledAt are where our gateway is called, by service if nobody says so;
 	// nowhere says why it is not.
 	calledAt []string
@@ -188,6 +191,7 @@ func (r *reconciler) agree(ctx context.Context, p *pass) (verdict, error) {
 	}
 	for _, step := range []func(context.Context, *pass) (*verdict, error){
 		r.keys,
+		r.ownMTU,
 		r.addressPools,
 		r.ownEndpoints,
 		r.ownConfigs,

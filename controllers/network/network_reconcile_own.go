@@ -64,6 +64,26 @@ func (r *reconciler) keys(ctx context.Context, p *pass) (*verdict, error) {
 	return nil, nil
 }
 
+// ownMTU learns how large packets in the tunnel may be. The gateway is one for all
+// tunnels: as long as it has not said so of this one, what it says of others holds.
+func (r *reconciler) ownMTU(_ context.Context, p *pass) (*verdict, error) {
+	var measured int32
+	if p.endpoint != nil {
+		measured = p.endpoint.Status.MTU
+	}
+	if measured == 0 {
+		others, err := r.endpoints.List(everything)
+		if err != nil {
+			return nil, err
+		}
+		for _, other := range others {
+			measured = lower(measured, other.Status.MTU)
+		}
+	}
+	p.mtu = lower(r.Settings.MTU, measured)
+	return nil, nil
+}
+
 // newKeys makes a pair of keys as wg genkey and wg pubkey do.
 func newKeys(namespace string) (*corev1.Secret, error) {
 	made, err := ecdh.X25519().GenerateKey(rand.Reader)
@@ -173,9 +193,8 @@ func (r *reconciler) ownEndpoints(_ context.Context, p *pass) (*verdict, error) 
 
 // ownConfigs tells the other cluster of our network, once for each direction.
 func (r *reconciler) ownConfigs(ctx context.Context, p *pass) (*verdict, error) {
-	s := r.Settings
 	spec := v1alpha1.NetworkConfigSpec{
-		ClusterID: r.ClusterID, PodCIDRs: s.PodCIDRs, ExternalCIDRs: p.external, PublicKey: p.told, Endpoints: p.calledAt, MTU: s.MTU,
+		ClusterID: r.ClusterID, PodCIDRs: r.Settings.PodCIDRs, ExternalCIDRs: p.external, PublicKey: p.told, Endpoints: p.calledAt, MTU: p.mtu,
 	}
 	for _, d := range p.directions {
 		client := r.Federation.FederationV1alpha1().NetworkConfigs(d.namespace)

@@ -30,7 +30,7 @@ func (r *reconciler) tunnel(ctx context.Context, p *pass) (*verdict, error) {
 	theirs := p.theirs[0].Spec
 	spec := v1alpha1.TunnelEndpointSpec{
 		ClusterID: p.fc.Spec.ClusterID, PublicKey: theirs.PublicKey, Endpoints: theirs.Endpoints,
-		MTU: lower(r.Settings.MTU, theirs.MTU), Local: local, Control: control(p.fc),
+		MTU: lower(p.mtu, theirs.MTU), Local: local, Control: control(p.fc),
 	}
 	if gateway := p.fc.Spec.Gateway; inBand(p.fc) && gateway.PublicKey != theirs.PublicKey {
 		if said, err := r.refusedGateway(p); said != nil || err != nil {

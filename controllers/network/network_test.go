@@ -359,6 +359,84 @@ func TestANewKeyIsToldWhenTheGatewayUsesIt(t *testing.T) {
 	expectAgreement(t, rome, milan)
 }
 
+// measures has the gateway say how large packets its node's network takes.
+func (w *world) measures(mtu int32) {
+	w.t.Helper()
+	endpoint := w.te()
+	endpoint.Status.MTU = mtu
+	w.do(w.federation.FederationV1alpha1().TunnelEndpoints(installation).Update(w.ctx(), endpoint, metav1.UpdateOptions{}))
+}
+
+func TestWhatTheGatewaysMeasureIsAgreedUpon(t *testing.T) {
+	small := settingsOf("10.1.0.0/16")
+	small.MTU = 1380
+	for name, test := range map[string]struct {
+		rome        Settings
+		here, there int32
+		want        int32
+	}{
+		"the lower one":                     {settingsOf("10.1.0.0/16"), 8921, 1420, 1420},
+		"also where it is the own one":      {settingsOf("10.1.0.0/16"), 1370, 1420, 1370},
+		"or the only one":                   {settingsOf("10.1.0.0/16"), 0, 1420, 1420},
+		"or what an administrator has said": {small, 8921, 1420, 1380},
+		"not where a gateway finds less":    {small, 1300, 1420, 1300},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rome, milan := peers(t, test.rome, settingsOf("10.2.0.0/16"))
+			all := func() bool { return replicate(rome, milan) }
+			settle(t, all, rome, milan)
+			rome.measures(test.here)
+			milan.measures(test.there)
+			settle(t, all, rome, milan)
+			expectAgreement(t, rome, milan)
+			if mtu := rome.te().Spec.MTU; mtu != test.want {
+				t.Errorf("%d is agreed upon, not %d", mtu, test.want)
+			}
+		})
+	}
+}
+
+func TestAnotherMTUIsToldOnce(t *testing.T) {
+	rome, milan := peers(t, settingsOf("10.1.0.0/16"), settingsOf("10.2.0.0/16"))
+	all := func() bool { return replicate(rome, milan) }
+	settle(t, all, rome, milan)
+	rome.measures(8921)
+	settle(t, all, rome, milan)
+	rome.measures(1420)
+	if writes := rome.pass(); !slices.Equal(writes, []string{"patch networkconfigs", "patch tunnelendpoints"}) {
+		t.Errorf("it writes %v", writes)
+	}
+	settle(t, all, rome, milan)
+	expectAgreement(t, rome, milan)
+	config, err := rome.federation.FederationV1alpha1().NetworkConfigs(rules.PeerNamespace("milan")).Get(t.Context(), v1alpha1.NetworkConfigOfConsumer, metav1.GetOptions{})
+	if rome.do(nil, err); config.Spec.MTU != 1420 {
+		t.Errorf("%d bytes are told", config.Spec.MTU)
+	}
+	// What is agreed upon, and what passes, is no reason to tell another.
+	generation := config.Generation
+	endpoint := rome.te()
+	endpoint.Status.PathMTU = 1300
+	rome.do(rome.federation.FederationV1alpha1().TunnelEndpoints(installation).Update(t.Context(), endpoint, metav1.UpdateOptions{}))
+	if writes := rome.pass(); len(writes) > 0 {
+		t.Errorf("for a narrow way it writes %v", writes)
+	}
+	if config, err = rome.federation.FederationV1alpha1().NetworkConfigs(config.Namespace).Get(t.Context(), config.Name, metav1.GetOptions{}); err != nil || config.Generation != generation {
+		t.Errorf("it is told again: %v %v", config, err)
+	}
+}
+
+func TestWhatIsKnownOfAnotherTunnelHoldsForANewOne(t *testing.T) {
+	rome, milan := peers(t, settingsOf("10.1.0.0/16"), settingsOf("10.2.0.0/16"))
+	rome.do(rome.federation.FederationV1alpha1().TunnelEndpoints(installation).Create(t.Context(), &v1alpha1.TunnelEndpoint{
+		ObjectMeta: metav1.ObjectMeta{Name: "naples", Namespace: installation}, Status: v1alpha1.TunnelEndpointStatus{MTU: 1420},
+	}, createOptions))
+	settle(t, func() bool { return replicate(rome, milan) }, rome, milan)
+	expectAgreement(t, rome, milan)
+	if mtu := milan.te().Spec.MTU; mtu != 1420 {
+		t.Errorf("%d is agreed upon", mtu)
+	}
+}
+
 func TestWhatIsWrongIsSaid(t *testing.T) {
 	const other = "33333333-3333-4333-8333-333333333333"
 	good := v1alpha1.NetworkConfigSpec{ClusterID: milanID, PodCIDRs: []string{"10.2.0.0/16"}, PublicKey: somePublicKey}

@@ -44,7 +44,7 @@ type Settings struct {
 	// it is called where that is reached.
 	GatewayService bool
 	// MTU is the most that a packet may measure inside of a tunnel, in bytes; 0
-	// leaves it to the network of the nodes.
+	// leaves it to what the gateway finds of the network of its node.
 	MTU int32
 }
 
@@ -79,7 +79,7 @@ func (s *Settings) AddFlags(fs *pflag.FlagSet) {
 		fs.StringSliceVar(flag.value, flag.name, *flag.value, flag.usage)
 	}
 	fs.BoolVar(&s.GatewayService, "network-gateway-service", s.GatewayService, "Keep the EndpointSlice of Service liqo-gateway in the installation namespace, and learn from it where the gateway is called.")
-	fs.Int32Var(&s.MTU, "network-mtu", s.MTU, "The most that a packet may measure inside of a tunnel, in bytes, 1280 to 65535; 0 leaves it to the network of the nodes.")
+	fs.Int32Var(&s.MTU, "network-mtu", s.MTU, "The most that a packet may measure inside of a tunnel, in bytes, 1280 to 65535; 0 leaves it to what the gateway finds of the network of its node.")
 }
 
 // Validate tells everything that is wrong at once.

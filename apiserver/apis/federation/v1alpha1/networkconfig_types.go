@@ -61,7 +61,8 @@ type NetworkConfigSpec struct {
 	// +listType=atomic
 	Endpoints []string `json:"endpoints,omitempty"`
 	// mtu is the most that a packet may measure inside of the tunnel, in bytes,
-	// 1280 to 65535. 0 leaves it to the other side.
+	// 1280 to 65535: what the network of the gateway's node takes, or what an
+	// administrator says, if that is less. 0 leaves it to the other side.
 	// +optional
 	MTU int32 `json:"mtu,omitempty"`
 }

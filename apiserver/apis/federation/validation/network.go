@@ -213,6 +213,7 @@ func ValidateTunnelEndpointStatusUpdate(endpoint, old *federation.TunnelEndpoint
 	errs = append(errs, optional(status.Endpoint, statusPath.Child("endpoint"), heardFrom)...)
 	errs = append(errs, optional(status.Gateway, statusPath.Child("gateway"), subdomain)...)
 	errs = append(errs, optional(status.PublicKey, statusPath.Child("publicKey"), publicKey)...)
+	errs = append(errs, tunnelMTU(status.MTU, statusPath.Child("mtu"))...)
 	errs = append(errs, oneOf(status.Implementation, statusPath.Child("implementation"), "", v1alpha1.WireGuardKernel, v1alpha1.WireGuardGo)...)
 	errs = append(errs, notNegative(status.LatencyMicroseconds, statusPath.Child("latencyMicroseconds"))...)
 	errs = append(errs, tunnelMTU(status.PathMTU, statusPath.Child("pathMTU"))...)

@@ -229,7 +229,7 @@ func TestHowATunnelMayStand(t *testing.T) {
 	}{
 		"nothing": {},
 		"connected": {status: federation.TunnelEndpointStatus{ObservedGeneration: 2, Phase: federation.TunnelConnected, Endpoint: "192.0.2.1:51820", Gateway: "node-1.example.org",
-			PublicKey: wireGuardKey, Implementation: v1alpha1.WireGuardGo, LatencyMicroseconds: 4200, PathMTU: 1376}},
+			PublicKey: wireGuardKey, Implementation: v1alpha1.WireGuardGo, LatencyMicroseconds: 4200, MTU: 1420, PathMTU: 1376}},
 		"heard from anywhere": {status: federation.TunnelEndpointStatus{Endpoint: "[fe80::1]:1"}},
 		"a great one":         {federation.TunnelEndpointStatus{Phase: "Great"}, []string{"status.phase"}},
 		"no endpoint":         {federation.TunnelEndpointStatus{Endpoint: "milan:51820"}, []string{"status.endpoint"}},
@@ -238,6 +238,7 @@ func TestHowATunnelMayStand(t *testing.T) {
 		"no key":              {federation.TunnelEndpointStatus{PublicKey: "c2VjcmV0"}, []string{"status.publicKey"}},
 		"another WireGuard":   {federation.TunnelEndpointStatus{Implementation: "boringtun"}, []string{"status.implementation"}},
 		"faster than light":   {federation.TunnelEndpointStatus{LatencyMicroseconds: -1}, []string{"status.latencyMicroseconds"}},
+		"of a narrow network": {federation.TunnelEndpointStatus{MTU: 1279}, []string{"status.mtu"}},
 		"of a narrow way":     {federation.TunnelEndpointStatus{PathMTU: 1279}, []string{"status.pathMTU"}},
 		"of no generation":    {federation.TunnelEndpointStatus{ObservedGeneration: -1}, []string{"status.observedGeneration"}},
 	} {
