@@ -194,7 +194,7 @@ func (r *reconciler) ownEndpoints(_ context.Context, p *pass) (*verdict, error) 
 // ownConfigs tells the other cluster of our network, once for each direction.
 func (r *reconciler) ownConfigs(ctx context.Context, p *pass) (*verdict, error) {
 	spec := v1alpha1.NetworkConfigSpec{
-		ClusterID: r.ClusterID, PodCIDRs: r.Settings.PodCIDRs, ExternalCIDRs: p.external, PublicKey: p.told, Endpoints: p.calledAt, MTU: p.mtu,
+		ClusterID: r.ClusterID, PodCIDRs: r.Settings.PodCIDRs, ExternalCIDRs: p.external, PublicKey: p.told, Endpoints: p.calledAt, MTU: p.mtu, Backend: v1alpha1.BackendWireGuard,
 	}
 	for _, d := range p.directions {
 		client := r.Federation.FederationV1alpha1().NetworkConfigs(d.namespace)

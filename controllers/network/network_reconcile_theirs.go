@@ -74,7 +74,7 @@ func (r *reconciler) theirConfigs(ctx context.Context, p *pass) (*verdict, error
 func (r *reconciler) objection(p *pass, spec *v1alpha1.NetworkConfigSpec) (string, error) {
 	errs := validation.ValidateNetworkConfigSpec(&federation.NetworkConfigSpec{
 		ClusterID: spec.ClusterID, PodCIDRs: spec.PodCIDRs, ExternalCIDRs: spec.ExternalCIDRs,
-		PublicKey: spec.PublicKey, Endpoints: spec.Endpoints, MTU: spec.MTU,
+		PublicKey: spec.PublicKey, Endpoints: spec.Endpoints, MTU: spec.MTU, Backend: federation.NetworkBackend(spec.Backend),
 	})
 	if len(errs) > 0 {
 		return remote.Text(errs[0].Error()), nil
@@ -84,6 +84,8 @@ func (r *reconciler) objection(p *pass, spec *v1alpha1.NetworkConfigSpec) (strin
 		return fmt.Sprintf("it is the network of cluster %s, and not of the one that the ForeignCluster stands for", spec.ClusterID), nil
 	case spec.ClusterID == r.ClusterID:
 		return "it is the network of the cluster that reads it", nil
+	case spec.Backend != "" && spec.Backend != v1alpha1.BackendWireGuard:
+		return fmt.Sprintf("its tunnels are made with %s, and those of cluster %s with %s", spec.Backend, r.ClusterID, v1alpha1.BackendWireGuard), nil
 	case spec.PublicKey == p.publicKey || spec.PublicKey == p.told:
 		return "its public key is that of the cluster that reads it", nil
 	}

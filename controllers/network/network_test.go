@@ -452,6 +452,8 @@ func TestWhatIsWrongIsSaid(t *testing.T) {
 		"no family of ours":      {spec: func(s *v1alpha1.NetworkConfigSpec) { s.PodCIDRs = []string{"fd00:2::/56"} }, reason: ReasonNetworkConfigRefused, says: "no addresses of a family"},
 		"another cluster":        {spec: func(s *v1alpha1.NetworkConfigSpec) { s.ClusterID = other }, reason: ReasonNetworkConfigRefused, says: other},
 		"a bad key":              {spec: func(s *v1alpha1.NetworkConfigSpec) { s.PublicKey = "key" }, reason: ReasonNetworkConfigRefused, says: "spec.publicKey"},
+		"another backend":        {spec: func(s *v1alpha1.NetworkConfigSpec) { s.Backend = "IPsec" }, reason: ReasonNetworkConfigRefused, says: "made with IPsec, and those of cluster " + romeID + " with WireGuard"},
+		"no backend's name":      {spec: func(s *v1alpha1.NetworkConfigSpec) { s.Backend = "IP sec" }, reason: ReasonNetworkConfigRefused, says: "spec.backend"},
 		"a hostile endpoint":     {spec: func(s *v1alpha1.NetworkConfigSpec) { s.Endpoints = []string{"127.0.0.1:6443"} }, reason: ReasonNetworkConfigRefused, says: "loopback"},
 		"a pool without room":    {settings: func(s *Settings) { s.PoolCIDRs, s.ReservedCIDRs = []string{"10.9.0.0/24"}, []string{"10.2.0.0/24"} }, reason: ReasonAddressesExhausted, says: "no free IPv4 range"},
 		"no pods of ours":        {settings: func(s *Settings) { s.PodCIDRs = nil }, reason: ReasonNotConfigured, says: "network.podCIDRs"},

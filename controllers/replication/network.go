@@ -31,6 +31,7 @@ var networkKind = &kind[*v1alpha1.NetworkConfig, v1alpha1.NetworkConfigSpec, v1a
 	observed:   func(s *v1alpha1.NetworkConfigStatus) *int64 { return &s.ObservedGeneration },
 	conditions: func(s *v1alpha1.NetworkConfigStatus) []metav1.Condition { return s.Conditions },
 	checkSpec:  boundedSpec[v1alpha1.NetworkConfigSpec],
+	complete:   v1alpha1.SetDefaults_NetworkConfigSpec,
 	cleanStatus: func(s *v1alpha1.NetworkConfigStatus) {
 		s.Conditions = cleanConditions(s.Conditions)
 		s.ObservedGeneration = max(s.ObservedGeneration, 0)

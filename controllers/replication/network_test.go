@@ -143,6 +143,28 @@ func TestNetworkConfigsGoBothWaysAndTheirAnswersBack(t *testing.T) {
 }
 
 // As when the process ended after it had removed its own, and before the copy.
+// Who is of a version without backends keeps none, and still has the same copy: as
+// long as it seems another one, no answer is carried back.
+func TestACopyThatKeepsNoBackendIsTheSame(t *testing.T) {
+	spec := func(cidr string, backend v1alpha1.NetworkBackend) v1alpha1.NetworkConfigSpec {
+		return v1alpha1.NetworkConfigSpec{PodCIDRs: []string{cidr}, Backend: backend}
+	}
+	own := spec("10.0.0.0/16", v1alpha1.BackendWireGuard)
+	for name, test := range map[string]struct {
+		copied v1alpha1.NetworkConfigSpec
+		want   bool
+	}{
+		"of the same version":     {own, true},
+		"of one without backends": {spec("10.0.0.0/16", ""), true},
+		"with another backend":    {spec("10.0.0.0/16", "IPsec"), false},
+		"of another network":      {spec("10.1.0.0/16", ""), false},
+	} {
+		if networkKind.same(own, test.copied) != test.want || networkKind.same(test.copied, own) != test.want {
+			t.Errorf("%s: it is not told", name)
+		}
+	}
+}
+
 func TestACopyThatWasLeftThereGoesWithTheNextConnection(t *testing.T) {
 	e := newExchange(t, rules.FeatureTunnel)
 	e.make(t, e.milan, config(tenantNamespace, v1alpha1.NetworkConfigOfConsumer, "10.1.0.0/16"))

@@ -41,6 +41,9 @@ type kind[T object, S, U any] struct {
 	// tells what keeps a spec from being copied, the other makes a status fit.
 	checkSpec   func(*S) error
 	cleanStatus func(*U)
+	// complete says what a version means that does not say it; nil if there is no
+	// such thing.
+	complete func(*S)
 }
 
 // sync makes the copy's spec that of the source, then the source's status that
@@ -81,7 +84,7 @@ func sync[T object, S, U any](ctx context.Context, k *kind[T, S, U], name string
 		}
 		return nil
 	}
-	if copiedSpec, _ := k.parts(copied); !equality.Semantic.DeepEqual(spec, copiedSpec) {
+	if copiedSpec, _ := k.parts(copied); !k.same(*spec, *copiedSpec) {
 		wanted := copied.DeepCopyObject().(T)
 		wantedSpec, _ := k.parts(wanted)
 		*wantedSpec = *spec
@@ -94,6 +97,16 @@ func sync[T object, S, U any](ctx context.Context, k *kind[T, S, U], name string
 		return nil
 	}
 	return source.commit(ctx, owned, answered)
+}
+
+// same tells whether two specs mean the same, whatever the version of who keeps
+// them: of what one does not know it keeps nothing.
+func (k *kind[T, S, U]) same(a, b S) bool {
+	if k.complete != nil {
+		k.complete(&a)
+		k.complete(&b)
+	}
+	return equality.Semantic.DeepEqual(a, b)
 }
 
 // answer is the status of a copy as the source should have it. The generations

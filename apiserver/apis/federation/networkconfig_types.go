@@ -26,7 +26,11 @@ type NetworkConfigSpec struct {
 	PublicKey     string
 	Endpoints     []string
 	MTU           int32
+	Backend       NetworkBackend
 }
+
+// NetworkBackend is what tunnels are made with, see v1alpha1.
+type NetworkBackend string
 
 // NetworkConfigStatus is the other side's answer.
 type NetworkConfigStatus struct {

@@ -75,6 +75,14 @@ func SetDefaults_NamespaceOffloadingSpec(spec *NamespaceOffloadingSpec) {
 	}
 }
 
+// SetDefaults_NetworkConfigSpec has a cluster of a version that says nothing of a
+// backend make tunnels with the one that it has.
+func SetDefaults_NetworkConfigSpec(spec *NetworkConfigSpec) {
+	if spec.Backend == "" {
+		spec.Backend = BackendWireGuard
+	}
+}
+
 // SetDefaults_AddressMappingSpec takes from the pool that everybody means, and
 // gives ports the protocol that those of a Service have.
 func SetDefaults_AddressMappingSpec(spec *AddressMappingSpec) {

@@ -65,7 +65,19 @@ type NetworkConfigSpec struct {
 	// administrator says, if that is less. 0 leaves it to the other side.
 	// +optional
 	MTU int32 `json:"mtu,omitempty"`
+	// backend is what its gateway makes tunnels with. A cluster that makes them
+	// with something else refuses the configuration by name. Default is WireGuard,
+	// which is all there is so far.
+	// +optional
+	// +default="WireGuard"
+	Backend NetworkBackend `json:"backend,omitempty"`
 }
+
+// NetworkBackend is what tunnels are made with.
+type NetworkBackend string
+
+// BackendWireGuard makes tunnels with WireGuard.
+const BackendWireGuard NetworkBackend = "WireGuard"
 
 // NetworkConfigStatus is the other side's answer.
 type NetworkConfigStatus struct {

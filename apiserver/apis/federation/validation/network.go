@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"slices"
 	"strconv"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -60,7 +61,21 @@ func ValidateNetworkConfigStatusUpdate(config, old *federation.NetworkConfig) fi
 func ValidateNetworkConfigSpec(spec *federation.NetworkConfigSpec) field.ErrorList {
 	errs := requiredClusterID(spec.ClusterID, specPath.Child("clusterID"))
 	errs = append(errs, ownCIDRs(spec)...)
+	errs = append(errs, optional(string(spec.Backend), specPath.Child("backend"), backend)...)
 	return append(errs, tunnel(spec.PublicKey, spec.Endpoints, spec.MTU)...)
+}
+
+// maxBackend bounds the name of a backend, in bytes.
+const maxBackend = 63
+
+// backend checks the name of what tunnels are made with. It may be one that is not
+// known here: the controllers tell the other cluster so, which takes an object.
+func backend(name string, path *field.Path) field.ErrorList {
+	others := func(r rune) bool { return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') }
+	if len(name) > maxBackend || strings.ContainsFunc(name, others) {
+		return field.ErrorList{field.Invalid(path, truncate(name), fmt.Sprintf("must be at most %d letters and digits, as WireGuard", maxBackend))}
+	}
+	return nil
 }
 
 // ownCIDRs checks the ranges of a cluster, which do not overlap.

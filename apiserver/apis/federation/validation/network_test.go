@@ -61,6 +61,9 @@ func TestWhatAClusterMaySayOfItsNetwork(t *testing.T) {
 	}{
 		"everything":                    {nil, nil},
 		"only what is needed":           {func(c *federation.NetworkConfig) { c.Spec.ExternalCIDRs, c.Spec.Endpoints, c.Spec.MTU = nil, nil, 0 }, nil},
+		"another backend":               {func(c *federation.NetworkConfig) { c.Spec.Backend = "IPsec2" }, nil},
+		"a backend with escape codes":   {func(c *federation.NetworkConfig) { c.Spec.Backend = "IP\x1bsec" }, []string{"spec.backend"}},
+		"a backend of many letters":     {func(c *federation.NetworkConfig) { c.Spec.Backend = federation.NetworkBackend(strings.Repeat("x", 64)) }, []string{"spec.backend"}},
 		"64 ranges":                     {func(c *federation.NetworkConfig) { c.Spec.PodCIDRs, c.Spec.ExternalCIDRs = many(64), nil }, nil},
 		"another name":                  {func(c *federation.NetworkConfig) { c.Name = "rome" }, []string{"metadata.name"}},
 		"metadata without an end":       {func(c *federation.NetworkConfig) { c.Annotations = map[string]string{"a": strings.Repeat("a", 65<<10)} }, []string{"metadata"}},
