@@ -19651,9 +19651,17 @@ func schema_apiserver_apis_federation_v1alpha1_NetworkConfigSpec(ref common.Refe
 					},
 					"mtu": {
 						SchemaProps: spec.SchemaProps{
-							Description: "mtu is the most that a packet may measure inside of the tunnel, in bytes, 1280 to 65535. 0 leaves it to the other side.",
+							Description: "mtu is the most that a packet may measure inside of the tunnel, in bytes, 1280 to 65535: what the network of the gateway's node takes, or what an administrator says, if that is less. 0 leaves it to the other side.",
 							Type:        []string{"integer"},
 							Format:      "int32",
+						},
+					},
+					"backend": {
+						SchemaProps: spec.SchemaProps{
+							Description: "backend is what its gateway makes tunnels with. A cluster that makes them with something else refuses the configuration by name. Default is WireGuard, which is all there is so far.",
+							Default:     "WireGuard",
+							Type:        []string{"string"},
+							Format:      "",
 						},
 					},
 				},
@@ -22133,7 +22141,7 @@ func schema_apiserver_apis_federation_v1alpha1_TunnelEndpointSpec(ref common.Ref
 					},
 					"mtu": {
 						SchemaProps: spec.SchemaProps{
-							Description: "mtu is the most that a packet may measure inside of the tunnel, in bytes: the lower one of what both sides said. 0 leaves it to what follows from the network of the nodes.",
+							Description: "mtu is the most that a packet may measure inside of the tunnel, in bytes: the lower one of what both sides said. 0 leaves it to what follows from the network of the nodes, as long as no gateway has told of that.",
 							Type:        []string{"integer"},
 							Format:      "int32",
 						},
@@ -22244,6 +22252,13 @@ func schema_apiserver_apis_federation_v1alpha1_TunnelEndpointStatus(ref common.R
 							Description: "publicKey is the WireGuard key that our gateway uses, in base64. Other clusters are told of a new one once it is here.",
 							Type:        []string{"string"},
 							Format:      "",
+						},
+					},
+					"mtu": {
+						SchemaProps: spec.SchemaProps{
+							Description: "mtu is the most that a packet may measure inside of the tunnel by the network of our gateway's node, in bytes, whatever was agreed upon and passes. Other clusters are told of it. 0 is where that is not known, or less than 1280.",
+							Type:        []string{"integer"},
+							Format:      "int32",
 						},
 					},
 					"implementation": {

@@ -24,6 +24,8 @@ func RegisterDefaults(scheme *runtime.Scheme) error {
 	scheme.AddTypeDefaultingFunc(&Invitation{}, func(obj interface{}) { SetObjectDefaults_Invitation(obj.(*Invitation)) })
 	scheme.AddTypeDefaultingFunc(&NamespaceOffloading{}, func(obj interface{}) { SetObjectDefaults_NamespaceOffloading(obj.(*NamespaceOffloading)) })
 	scheme.AddTypeDefaultingFunc(&NamespaceOffloadingList{}, func(obj interface{}) { SetObjectDefaults_NamespaceOffloadingList(obj.(*NamespaceOffloadingList)) })
+	scheme.AddTypeDefaultingFunc(&NetworkConfig{}, func(obj interface{}) { SetObjectDefaults_NetworkConfig(obj.(*NetworkConfig)) })
+	scheme.AddTypeDefaultingFunc(&NetworkConfigList{}, func(obj interface{}) { SetObjectDefaults_NetworkConfigList(obj.(*NetworkConfigList)) })
 	scheme.AddTypeDefaultingFunc(&Offload{}, func(obj interface{}) { SetObjectDefaults_Offload(obj.(*Offload)) })
 	scheme.AddTypeDefaultingFunc(&PeeringToken{}, func(obj interface{}) { SetObjectDefaults_PeeringToken(obj.(*PeeringToken)) })
 	scheme.AddTypeDefaultingFunc(&PeeringTokenList{}, func(obj interface{}) { SetObjectDefaults_PeeringTokenList(obj.(*PeeringTokenList)) })
@@ -70,6 +72,20 @@ func SetObjectDefaults_NamespaceOffloadingList(in *NamespaceOffloadingList) {
 	for i := range in.Items {
 		a := &in.Items[i]
 		SetObjectDefaults_NamespaceOffloading(a)
+	}
+}
+
+func SetObjectDefaults_NetworkConfig(in *NetworkConfig) {
+	SetDefaults_NetworkConfigSpec(&in.Spec)
+	if in.Spec.Backend == "" {
+		in.Spec.Backend = "WireGuard"
+	}
+}
+
+func SetObjectDefaults_NetworkConfigList(in *NetworkConfigList) {
+	for i := range in.Items {
+		a := &in.Items[i]
+		SetObjectDefaults_NetworkConfig(a)
 	}
 }
 

@@ -5,6 +5,10 @@
 
 package v1alpha1
 
+import (
+	federationv1alpha1 "liqo.io/federation/apiserver/apis/federation/v1alpha1"
+)
+
 // NetworkConfigSpecApplyConfiguration represents a declarative configuration of the NetworkConfigSpec type for use
 // with apply.
 //
@@ -24,8 +28,13 @@ type NetworkConfigSpecApplyConfiguration struct {
 	// first. At most 8; without any it cannot be called, and calls the other one.
 	Endpoints []string `json:"endpoints,omitempty"`
 	// mtu is the most that a packet may measure inside of the tunnel, in bytes,
-	// 1280 to 65535. 0 leaves it to the other side.
+	// 1280 to 65535: what the network of the gateway's node takes, or what an
+	// administrator says, if that is less. 0 leaves it to the other side.
 	MTU *int32 `json:"mtu,omitempty"`
+	// backend is what its gateway makes tunnels with. A cluster that makes them
+	// with something else refuses the configuration by name. Default is WireGuard,
+	// which is all there is so far.
+	Backend *federationv1alpha1.NetworkBackend `json:"backend,omitempty"`
 }
 
 // NetworkConfigSpecApplyConfiguration constructs a declarative configuration of the NetworkConfigSpec type for use with
@@ -85,5 +94,13 @@ func (b *NetworkConfigSpecApplyConfiguration) WithEndpoints(values ...string) *N
 // If called multiple times, the MTU field is set to the value of the last call.
 func (b *NetworkConfigSpecApplyConfiguration) WithMTU(value int32) *NetworkConfigSpecApplyConfiguration {
 	b.MTU = &value
+	return b
+}
+
+// WithBackend sets the Backend field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Backend field is set to the value of the last call.
+func (b *NetworkConfigSpecApplyConfiguration) WithBackend(value federationv1alpha1.NetworkBackend) *NetworkConfigSpecApplyConfiguration {
+	b.Backend = &value
 	return b
 }

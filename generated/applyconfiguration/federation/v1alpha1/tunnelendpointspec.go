@@ -23,7 +23,7 @@ type TunnelEndpointSpecApplyConfiguration struct {
 	Endpoints []string `json:"endpoints,omitempty"`
 	// mtu is the most that a packet may measure inside of the tunnel, in bytes:
 	// the lower one of what both sides said. 0 leaves it to what follows from
-	// the network of the nodes.
+	// the network of the nodes, as long as no gateway has told of that.
 	MTU *int32 `json:"mtu,omitempty"`
 	// local are our ranges, those of pods before external ones, and what the
 	// other cluster calls them.

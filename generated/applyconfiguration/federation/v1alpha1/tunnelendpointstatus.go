@@ -28,6 +28,10 @@ type TunnelEndpointStatusApplyConfiguration struct {
 	// publicKey is the WireGuard key that our gateway uses, in base64. Other
 	// clusters are told of a new one once it is here.
 	PublicKey *string `json:"publicKey,omitempty"`
+	// mtu is the most that a packet may measure inside of the tunnel by the network
+	// of our gateway's node, in bytes, whatever was agreed upon and passes. Other
+	// clusters are told of it. 0 is where that is not known, or less than 1280.
+	MTU *int32 `json:"mtu,omitempty"`
 	// implementation is the WireGuard that it uses: kernel or wireguard-go.
 	Implementation *string `json:"implementation,omitempty"`
 	// latencyMicroseconds is how long a word to the other gateway and its answer
@@ -85,6 +89,14 @@ func (b *TunnelEndpointStatusApplyConfiguration) WithGateway(value string) *Tunn
 // If called multiple times, the PublicKey field is set to the value of the last call.
 func (b *TunnelEndpointStatusApplyConfiguration) WithPublicKey(value string) *TunnelEndpointStatusApplyConfiguration {
 	b.PublicKey = &value
+	return b
+}
+
+// WithMTU sets the MTU field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the MTU field is set to the value of the last call.
+func (b *TunnelEndpointStatusApplyConfiguration) WithMTU(value int32) *TunnelEndpointStatusApplyConfiguration {
+	b.MTU = &value
 	return b
 }
 
