@@ -24,6 +24,10 @@ const (
 	latencyLeast = 250 * time.Microsecond
 )
 
+// lossStep is how far the loss in the status may be from the one that is measured,
+// in percent. Where none is lost it says so.
+const lossStep = 10
+
 // Reasons of the conditions Connected and PathMTU.
 const (
 	reasonAnswers    = "GatewayAnswers"
@@ -148,7 +152,17 @@ func statusOf(te *v1alpha1.TunnelEndpoint, f facts, now time.Time) v1alpha1.Tunn
 		s.Endpoint = f.traffic.Endpoint.String()
 	}
 	s.LatencyMicroseconds = latency(time.Duration(te.Status.LatencyMicroseconds)*time.Microsecond, f.probes.Latency).Microseconds()
+	s.LossPercent = loss(te.Status.LossPercent, int32(f.probes.Loss))
 	return s
+}
+
+// loss is the one to tell, after the one that was told and with the one that is
+// measured.
+func loss(told, measured int32) int32 {
+	if measured == 0 || max(told-measured, measured-told) >= lossStep {
+		return measured
+	}
+	return told
 }
 
 // pathOf is the condition PathMTU that probes tell.

@@ -110,6 +110,17 @@ func TestTheStatusTellsWhatTheNodesNetworkTakes(t *testing.T) {
 	}
 }
 
+func TestTheLossIsToldAgainWhenItHasMoved(t *testing.T) {
+	for _, test := range []struct{ told, measured, want int32 }{
+		{0, 0, 0}, {0, 8, 0}, {0, 10, 10}, {10, 18, 10}, {10, 20, 20}, {20, 12, 20}, {20, 10, 10}, {10, 2, 10}, {10, 0, 0}, {4, 0, 0},
+	} {
+		te := &v1alpha1.TunnelEndpoint{Status: v1alpha1.TunnelEndpointStatus{LossPercent: test.told}}
+		if got := statusOf(te, facts{probes: probe.Result{Connected: true, Loss: int(test.measured)}}, time.Unix(1000, 0)).LossPercent; got != test.want {
+			t.Errorf("of %d %% %d are told after %d, not %d", test.measured, got, test.told, test.want)
+		}
+	}
+}
+
 func TestTheLatencyIsToldAgainWhenItHasMovedByAFifth(t *testing.T) {
 	ms := time.Millisecond
 	for _, test := range []struct{ told, measured, want time.Duration }{

@@ -242,6 +242,43 @@ func TestAPeerIsConnectedWhileItAnswers(t *testing.T) {
 	}
 }
 
+func TestHowManyProbesAreLostIsOfTheLastOnes(t *testing.T) {
+	p := &Prober{Answered: func(string, time.Duration) {}, Lost: func(string) {}}
+	target := Target{Peer: netip.MustParseAddr("10.1.0.0"), Self: netip.MustParseAddr("10.2.0.0")}
+	p.Set(map[string]Target{"milan": target})
+	answered := func(times int) {
+		for range times {
+			p.answered(netip.AddrPortFrom(target.Peer, EchoPort), nonceOf(p.ask("milan")), echoSize, time.Now())
+		}
+	}
+	expect := func(when string, want int) {
+		t.Helper()
+		if got := p.Result("milan").Loss; got != want {
+			t.Errorf("%s: %d %% are lost, not %d", when, got, want)
+		}
+	}
+	for range 2 * mayLose {
+		p.ask("milan")
+	}
+	expect("before the first answer", 0)
+	answered(100)
+	expect("where all are answered", 0)
+	for range lossWindow / 4 {
+		p.ask("milan")
+		answered(3)
+	}
+	// The one that is lost counts when the next one is asked.
+	expect("where each fourth is lost", 24)
+	answered(lossWindow)
+	expect("where none is any more", 0)
+	for range mayLose + 1 {
+		p.ask("milan")
+	}
+	expect("where nobody answers", 0)
+	answered(1)
+	expect("where somebody does again", 0)
+}
+
 // Where to send to is known of who has called, or whom we are to call.
 func TestNobodyIsAskedWhoIsNowhere(t *testing.T) {
 	p := &Prober{}

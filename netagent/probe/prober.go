@@ -26,6 +26,8 @@ const (
 	outstanding = 4
 	// window is how many answers the latency of a peer is the median of.
 	window = 15
+	// lossWindow is how many probes are looked at for how many are lost.
+	lossWindow = 50
 	// A peer is connected as long as not so many probes in a row were lost.
 	mayLose = 3
 	// One that is not is asked again after this share of the time for which it
@@ -41,6 +43,9 @@ type Result struct {
 	// Latency is the median of the times of the last answers; 0 before the
 	// first one.
 	Latency time.Duration
+	// Loss is how many of the last probes were lost, in percent; 0 while the peer is
+	// not connected.
+	Loss int
 	// MTU is how large packets to the peer may be, in bytes. Passes is the largest
 	// of them that reaches it and comes back, 0 if none does that is tried, and
 	// PathKnown tells whether that was found out yet.
@@ -77,7 +82,8 @@ type peer struct {
 	target  Target
 	asked   []question
 	times   []time.Duration
-	lost    int // in a row
+	lost    int    // in a row
+	fates   []bool // of the last probes: whether they were lost
 	reached bool
 	called  bool      // it was heard of otherwise than by an answer
 	spoke   time.Time // when it was last heard of; before that, when it was first asked
@@ -127,7 +133,7 @@ func (p *Prober) Result(name string) Result {
 		return Result{}
 	}
 	return Result{
-		Connected: known.reached, Known: known.reached || known.lost >= mayLose, Latency: median(known.times),
+		Connected: known.reached, Known: known.reached || known.lost >= mayLose, Latency: median(known.times), Loss: share(known.fates),
 		MTU: known.path.agreed, Passes: known.path.passes, PathKnown: known.path.known,
 	}
 }
@@ -236,8 +242,9 @@ func (p *Prober) ask(name string) []byte {
 	if lost {
 		if known.lost++; known.lost >= mayLose {
 			known.reached = false
-			known.times = nil
+			known.times, known.fates = nil, nil
 		}
+		known.fate(true)
 	}
 	known.turns++
 	known.asked = append(known.asked, question{nonce: binary.BigEndian.Uint64(nonce[:]), size: echoSize, at: time.Now(), turn: known.turns})
@@ -283,6 +290,30 @@ func (p *Prober) askLarge(name string, now time.Time) []byte {
 	message := make([]byte, size)
 	copy(message[copy(message, echoAsk):], nonce[:])
 	return message
+}
+
+// fate notes what became of a probe. Before the first answer there is nothing to be
+// lost.
+func (p *peer) fate(lost bool) {
+	if !p.reached {
+		return
+	}
+	p.fates = append(p.fates, lost)
+	if len(p.fates) > lossWindow {
+		p.fates = slices.Delete(p.fates, 0, 1)
+	}
+}
+
+// share is how many of the last probes were lost, in percent. As long as there
+// were fewer, the others count as answered.
+func share(fates []bool) int {
+	lost := 0
+	for _, fate := range fates {
+		if fate {
+			lost++
+		}
+	}
+	return 100 * lost / lossWindow
 }
 
 func (p *Prober) read(conn net.PacketConn) {
@@ -338,6 +369,7 @@ func (p *Prober) answered(from netip.AddrPort, nonce uint64, size int, now time.
 		p.mu.Unlock()
 		return // it took as long as the handshake that came before it
 	}
+	known.fate(false)
 	known.times = append(known.times, took)
 	if len(known.times) > window {
 		known.times = slices.Delete(known.times, 0, 1)

@@ -58,6 +58,7 @@ type TunnelEndpointStatus struct {
 	MTU                 int32
 	Implementation      string
 	LatencyMicroseconds int64
+	LossPercent         int32
 	PathMTU             int32
 	Conditions          []metav1.Condition
 }

@@ -137,6 +137,11 @@ type TunnelEndpointStatus struct {
 	// take. It is written again when it has moved by 20 %.
 	// +optional
 	LatencyMicroseconds int64 `json:"latencyMicroseconds,omitempty"`
+	// lossPercent is how many of the last fifty words to the other gateway had no
+	// answer. It is written again when it has moved by 10, or when none was lost.
+	// It is 0 while the tunnel is not connected.
+	// +optional
+	LossPercent int32 `json:"lossPercent,omitempty"`
 	// pathMTU is what a packet measures at most, in bytes, that reaches the other
 	// gateway and comes back, where those of the size that was agreed upon do not.
 	// This cluster sends no larger ones then. 0 is as large as was agreed upon. It

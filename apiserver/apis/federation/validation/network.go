@@ -231,6 +231,9 @@ func ValidateTunnelEndpointStatusUpdate(endpoint, old *federation.TunnelEndpoint
 	errs = append(errs, tunnelMTU(status.MTU, statusPath.Child("mtu"))...)
 	errs = append(errs, oneOf(status.Implementation, statusPath.Child("implementation"), "", v1alpha1.WireGuardKernel, v1alpha1.WireGuardGo)...)
 	errs = append(errs, notNegative(status.LatencyMicroseconds, statusPath.Child("latencyMicroseconds"))...)
+	if loss := status.LossPercent; loss < 0 || loss > 100 {
+		errs = append(errs, field.Invalid(statusPath.Child("lossPercent"), loss, "must be between 0 and 100"))
+	}
 	errs = append(errs, tunnelMTU(status.PathMTU, statusPath.Child("pathMTU"))...)
 	return append(errs, conditions(status.Conditions, statusPath.Child("conditions"))...)
 }

@@ -241,6 +241,8 @@ func TestHowATunnelMayStand(t *testing.T) {
 		"no key":              {federation.TunnelEndpointStatus{PublicKey: "c2VjcmV0"}, []string{"status.publicKey"}},
 		"another WireGuard":   {federation.TunnelEndpointStatus{Implementation: "boringtun"}, []string{"status.implementation"}},
 		"faster than light":   {federation.TunnelEndpointStatus{LatencyMicroseconds: -1}, []string{"status.latencyMicroseconds"}},
+		"losing all":          {federation.TunnelEndpointStatus{LossPercent: 100}, nil},
+		"losing more":         {federation.TunnelEndpointStatus{LossPercent: 101}, []string{"status.lossPercent"}},
 		"of a narrow network": {federation.TunnelEndpointStatus{MTU: 1279}, []string{"status.mtu"}},
 		"of a narrow way":     {federation.TunnelEndpointStatus{PathMTU: 1279}, []string{"status.pathMTU"}},
 		"of no generation":    {federation.TunnelEndpointStatus{ObservedGeneration: -1}, []string{"status.observedGeneration"}},
