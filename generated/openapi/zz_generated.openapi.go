@@ -22275,6 +22275,13 @@ func schema_apiserver_apis_federation_v1alpha1_TunnelEndpointStatus(ref common.R
 							Format:      "int64",
 						},
 					},
+					"lossPercent": {
+						SchemaProps: spec.SchemaProps{
+							Description: "lossPercent is how many of the last fifty words to the other gateway had no answer. It is written again when it has moved by 10, or when none was lost. It is 0 while the tunnel is not connected.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
 					"pathMTU": {
 						SchemaProps: spec.SchemaProps{
 							Description: "pathMTU is what a packet measures at most, in bytes, that reaches the other gateway and comes back, where those of the size that was agreed upon do not. This cluster sends no larger ones then. 0 is as large as was agreed upon. It stays while nothing else is known.",

@@ -37,6 +37,10 @@ type TunnelEndpointStatusApplyConfiguration struct {
 	// latencyMicroseconds is how long a word to the other gateway and its answer
 	// take. It is written again when it has moved by 20 %.
 	LatencyMicroseconds *int64 `json:"latencyMicroseconds,omitempty"`
+	// lossPercent is how many of the last fifty words to the other gateway had no
+	// answer. It is written again when it has moved by 10, or when none was lost.
+	// It is 0 while the tunnel is not connected.
+	LossPercent *int32 `json:"lossPercent,omitempty"`
 	// pathMTU is what a packet measures at most, in bytes, that reaches the other
 	// gateway and comes back, where those of the size that was agreed upon do not.
 	// This cluster sends no larger ones then. 0 is as large as was agreed upon. It
@@ -113,6 +117,14 @@ func (b *TunnelEndpointStatusApplyConfiguration) WithImplementation(value string
 // If called multiple times, the LatencyMicroseconds field is set to the value of the last call.
 func (b *TunnelEndpointStatusApplyConfiguration) WithLatencyMicroseconds(value int64) *TunnelEndpointStatusApplyConfiguration {
 	b.LatencyMicroseconds = &value
+	return b
+}
+
+// WithLossPercent sets the LossPercent field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the LossPercent field is set to the value of the last call.
+func (b *TunnelEndpointStatusApplyConfiguration) WithLossPercent(value int32) *TunnelEndpointStatusApplyConfiguration {
+	b.LossPercent = &value
 	return b
 }
 
