@@ -7,6 +7,7 @@ package e2e
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -131,14 +132,17 @@ func tunnelValues(t *testing.T, c *harness.Cluster) []string {
 	t.Helper()
 	nodes := netip.PrefixFrom(must(netip.ParseAddr(nodeAddress(realNodes(t, c)[0])))(t), 24).Masked()
 	services := must(c.Kube.NetworkingV1().ServiceCIDRs().Get(t.Context(), "kubernetes", metav1.GetOptions{}))(t).Spec.CIDRs
-	return []string{
+	values := []string{
 		"networking=Tunnel", "network.enabled=true", "network.gateway.tolerations[0].operator=Exists",
 		"network.podCIDRs={" + podCIDR(c) + "}",
 		"network.serviceCIDRs={" + strings.Join(services, `\,`) + "}",
 		"network.nodeCIDRs={" + nodes.String() + "}",
-		"network.externalCIDRs={10.70.0.0/24}",
 		calledAtItsNodes(t, c),
 	}
+	if *layout == "three" {
+		values = append(values, "network.externalCIDRs={10.70.0.0/24}")
+	} // else it takes them for itself
+	return values
 }
 
 // calledAtItsNodes has the gateway of a cluster called at the addresses of its
@@ -229,9 +233,10 @@ func agreedBetween(t *testing.T, a, b *harness.Cluster) fabric {
 		networkingWith(t, c, other, v1alpha1.PeeringEstablished)
 		te := must(c.Federation.FederationV1alpha1().TunnelEndpoints(harness.Namespace).Get(t.Context(), other.Name, metav1.GetOptions{}))(t)
 		f.sees[c] = te.Spec.Remote
+		external := must(c.Federation.FederationV1alpha1().AddressPools().Get(t.Context(), "external", metav1.GetOptions{}))(t).Spec.CIDRs
 		for _, m := range te.Spec.Remote {
 			remapped := m.CIDR != m.Mapped
-			if conflict := podCIDR(c) == m.CIDR || strings.HasPrefix(m.CIDR, "10.70."); remapped != conflict {
+			if conflict := podCIDR(c) == m.CIDR || slices.Contains(external, m.CIDR); remapped != conflict {
 				t.Errorf("%s calls %s of %s %s", c.Name, m.CIDR, other.Name, m.Mapped)
 			}
 		}
@@ -260,9 +265,9 @@ func (f fabric) seenFrom(t *testing.T, c *harness.Cluster, address string) strin
 		if !own.Contains(a) {
 			continue
 		}
-		// All ranges here end at a byte.
+		within := ^uint32(0) >> own.Bits()
 		bytes, base := a.As4(), mapped.Addr().As4()
-		copy(bytes[:own.Bits()/8], base[:own.Bits()/8])
+		binary.BigEndian.PutUint32(bytes[:], binary.BigEndian.Uint32(base[:])&^within|binary.BigEndian.Uint32(bytes[:])&within)
 		return netip.AddrFrom4(bytes).String()
 	}
 	t.Fatalf("%s sees %s nowhere: %s", c.Name, address, show(f.sees[c]))
