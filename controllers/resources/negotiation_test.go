@@ -211,11 +211,98 @@ func TestAProviderHasNothingMoreForAClusterThatIsCordoned(t *testing.T) {
 			}
 			w.fc.Spec.Cordoned = false
 			w.pass(t, r)
-			if diff := cmp.Diff(before, w.offers[0].Spec); diff != "" {
-				t.Errorf("afterwards (-before +after):\n%s", diff)
+			if !equality.Semantic.DeepEqual(before, w.offers[0].Spec) {
+				t.Errorf("afterwards the offer is %+v, not %+v", w.offers[0].Spec, before)
 			}
 		})
 	}
+}
+
+func TestACordonEmptiesAnOfferAlsoWhereAnAdministratorDecides(t *testing.T) {
+	for _, shape := range []v1alpha1.OfferShape{v1alpha1.OfferAggregate, v1alpha1.OfferPerNode} {
+		t.Run(string(shape), func(t *testing.T) {
+			w := provides()
+			w.fc.Spec.Lending.Shape = shape
+			w.pass(t, w.provider(DefaultPolicy()))
+			policy := DefaultPolicy()
+			policy.AutoAccept = false
+			r := w.provider(policy)
+			before := w.offers[0].Spec
+			// What could be offered by now is not what an administrator agreed to.
+			w.machines[0].Status.Allocatable = list("cpu", "64", "memory", "64Gi", "pods", "110")
+			w.fc.Spec.Cordoned = true
+			w.pass(t, r)
+			for name, quantity := range w.offers[0].Spec.Resources {
+				if !quantity.IsZero() {
+					t.Errorf("there are %s of %s", quantity.String(), name)
+				}
+			}
+			if status := w.requests[0].Status; status.Phase != v1alpha1.NegotiationAccepted || !strings.Contains(why(status.Conditions), "nothing new") {
+				t.Errorf("answer %s, %q", status.Phase, why(status.Conditions))
+			}
+			if writes := w.pass(t, r); len(writes) > 0 {
+				t.Errorf("a pass with nothing to change wrote %v", writes)
+			}
+			w.fc.Spec.Cordoned = false
+			w.pass(t, r)
+			if !equality.Semantic.DeepEqual(before, w.offers[0].Spec) || len(w.offers[0].Annotations) > 0 {
+				t.Errorf("afterwards the offer is %+v, not %+v; annotations %v", w.offers[0].Spec, before, w.offers[0].Annotations)
+			}
+		})
+	}
+}
+
+func TestAProviderLeavesAnAdministratorsOffersAlone(t *testing.T) {
+	by := func(name string) *v1alpha1.ResourceOffer {
+		return &v1alpha1.ResourceOffer{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-rome", Name: name},
+			Spec:       v1alpha1.ResourceOfferSpec{ClusterID: milanID, Resources: list("cpu", "500m")},
+		}
+	}
+	for _, test := range []struct {
+		name, offer, own string
+		manual, cordoned bool
+		answer, says     string
+	}{
+		{"beside its own", "batch", "milan", false, false, "milan", "policy allows"},
+		{"with the name of its own", "milan", "milan-2", false, false, "milan-2", "policy allows"},
+		{"where an administrator decides", "batch", "", true, false, "batch", "made an offer"},
+		{"of a consumer that is cordoned, and says so", "batch", "", true, true, "batch", "stays open although the consumer is cordoned: batch."},
+		{"of a consumer that is cordoned before there is another one", "batch", "", false, true, "", "stays open although the consumer is cordoned: batch."},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			w := provides()
+			w.offers = append(w.offers, by(test.offer))
+			w.fc.Spec.Cordoned = test.cordoned
+			policy := DefaultPolicy()
+			policy.AutoAccept = !test.manual
+			r := w.provider(policy)
+			w.pass(t, r)
+			if diff := cmp.Diff(by(test.offer), w.offers[0]); diff != "" {
+				t.Errorf("the administrator's offer (-want +got):\n%s", diff)
+			}
+			own := ""
+			if len(w.offers) > 1 {
+				own = w.offers[1].Name
+			}
+			status := w.requests[0].Status
+			if own != test.own || status.OfferName != test.answer || !strings.Contains(why(status.Conditions), test.says) {
+				t.Errorf("its own is %q; it answers with %q: %s", own, status.OfferName, why(status.Conditions))
+			}
+			if writes := w.pass(t, r); len(writes) > 0 {
+				t.Errorf("a pass with nothing to change wrote %v", writes)
+			}
+		})
+	}
+	t.Run("also when it is made later, and comes first by name", func(t *testing.T) {
+		w := provides()
+		r := w.provider(DefaultPolicy())
+		w.pass(t, r)
+		w.offers = append(w.offers, by("batch"))
+		if writes := w.pass(t, r); len(writes) > 0 || w.requests[0].Status.OfferName != "milan" {
+			t.Errorf("wrote %v, and answers with %s", writes, w.requests[0].Status.OfferName)
+		}
+	})
 }
 
 func TestAProviderWithdraws(t *testing.T) {
@@ -327,7 +414,7 @@ func TestAConsumerGivesAWithdrawnOfferBackWhenItsNodesAreGone(t *testing.T) {
 	}
 }
 
-func TestAConsumerRefusesOffersThatAreNotItsProviders(t *testing.T) {
+func TestAConsumerTakesAllOffersThatAreItsProviders(t *testing.T) {
 	w := consumes()
 	w.offers = []*v1alpha1.ResourceOffer{
 		offered("milan", func(*v1alpha1.ResourceOffer) {}),

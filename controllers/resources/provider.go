@@ -5,6 +5,7 @@ package resources
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -154,45 +155,41 @@ func (r *provider) withdraw(ctx context.Context, offers []*v1alpha1.ResourceOffe
 	return nil
 }
 
+// negotiate answers a request with the offer that this controller makes. Those
+// that an administrator made stand beside it, and are theirs to change.
 func (r *provider) negotiate(ctx context.Context, fc *v1alpha1.ForeignCluster, request *v1alpha1.ResourceRequest, offers []*v1alpha1.ResourceOffer) error {
-	namespace := rules.TenantNamespace(fc.Name)
-	// An offer keeps its name, also when this cluster gets another one.
-	name, index := r.clusterName, slices.IndexFunc(offers, func(o *v1alpha1.ResourceOffer) bool { return o.DeletionTimestamp == nil })
-	if index >= 0 {
-		name = offers[index].Name
-	}
+	own, theirs := apart(offers)
 	if !r.policy.AutoAccept && fc.Spec.Lending.Decision != v1alpha1.PeeringAccept {
-		switch {
-		case index < 0:
-			return r.answer(ctx, request, v1alpha1.NegotiationManualActionRequired, "", fmt.Sprintf(
-				"An administrator of the provider has to decide: set spec.lending.decision of ForeignCluster %s to Accept or Refuse, or create a ResourceOffer in namespace %s.", fc.Name, namespace))
-		case offers[index].Spec.Withdrawn:
-			return r.answer(ctx, request, v1alpha1.NegotiationRefused, name, "The provider's administrator took the offer back.")
-		}
-		return r.answer(ctx, request, v1alpha1.NegotiationAccepted, name, "An administrator made an offer.")
+		return r.wait(ctx, fc, request, own, theirs)
 	}
 	nodes, err := r.nodes()
 	if err != nil {
 		return err
 	}
-	terms := r.policy.terms(&fc.Spec.Lending, request.Spec.Resources)
-	var before v1alpha1.ResourceOfferSpec
-	if index >= 0 {
-		before = offers[index].Spec
+	namespace := rules.TenantNamespace(fc.Name)
+	name, changed := r.nameOffer(theirs), &v1alpha1.ResourceOffer{}
+	if own != nil {
+		// An offer keeps its name, also when this cluster gets another one.
+		name = own.Name
+		if changed, err = refilled(own); err != nil {
+			return err
+		}
 	}
+	before := changed.Spec
+	terms := r.policy.terms(&fc.Spec.Lending, request.Spec.Resources)
 	resources, offered := r.share(nodes, terms, fc.Spec.ClusterID, before)
 	why := "No node that the provider shares takes work at the moment."
 	if fc.Spec.Cordoned {
-		resources, offered = nothingOf(before.Resources), nothingOn(before.Nodes)
-		why = "The provider's administrator lets nothing new in at the moment."
+		resources, offered = before.Resources, before.Nodes
+		why = nothingNew
 	}
 	if len(resources) == 0 {
-		return r.answer(ctx, request, v1alpha1.NegotiationPending, "", why)
+		return r.answer(ctx, request, v1alpha1.NegotiationPending, "", why+stillOpen(fc, theirs))
 	}
 	wanted := r.spec(resources)
 	wanted.Nodes = offered
 	wanted.ReflectedKinds = r.kinds(ctx, before.ReflectedKinds)
-	if index < 0 {
+	if own == nil {
 		offer := &v1alpha1.ResourceOffer{
 			ObjectMeta: metav1.ObjectMeta{
 				Namespace: namespace, Name: name,
@@ -204,19 +201,134 @@ func (r *provider) negotiate(ctx context.Context, fc *v1alpha1.ForeignCluster, r
 			return fmt.Errorf("make an offer in namespace %s: %w", namespace, err)
 		}
 	} else {
-		changed := offers[index].DeepCopy()
 		if !Moved(before.Resources, wanted.Resources, terms.most, r.policy.ChangePercent) && !nodesMoved(before.Nodes, wanted.Nodes, r.policy.ChangePercent) {
 			wanted.Resources, wanted.Nodes = before.Resources, before.Nodes
 		}
 		changed.Spec = wanted
-		if _, err := r.commitOffer(ctx, offers[index], changed); err != nil {
-			return fmt.Errorf("change the offer in namespace %s: %w", namespace, err)
+		if err := r.changeOffer(ctx, fc, own, changed); err != nil {
+			return err
 		}
 	}
+	message := "The provider's policy allows it."
 	if fc.Spec.Lending.Decision == v1alpha1.PeeringAccept {
-		return r.answer(ctx, request, v1alpha1.NegotiationAccepted, name, said("The provider's administrator accepts", fc.Spec.Lending.Reason))
+		message = said("The provider's administrator accepts", fc.Spec.Lending.Reason)
 	}
-	return r.answer(ctx, request, v1alpha1.NegotiationAccepted, name, "The provider's policy allows it.")
+	return r.answer(ctx, request, v1alpha1.NegotiationAccepted, name, message+stillOpen(fc, theirs))
+}
+
+// wait leaves the decision to an administrator. An offer of this controller that
+// is there already, as from before, stands as it is, but for what a cordon takes
+// out of it.
+func (r *provider) wait(ctx context.Context, fc *v1alpha1.ForeignCluster, request *v1alpha1.ResourceRequest, own *v1alpha1.ResourceOffer, theirs []*v1alpha1.ResourceOffer) error {
+	if own != nil {
+		changed, err := refilled(own)
+		if err != nil {
+			return err
+		}
+		if err := r.changeOffer(ctx, fc, own, changed); err != nil {
+			return err
+		}
+		theirs = append([]*v1alpha1.ResourceOffer{own}, theirs...)
+	}
+	if len(theirs) == 0 {
+		return r.answer(ctx, request, v1alpha1.NegotiationManualActionRequired, "", fmt.Sprintf(
+			"An administrator of the provider has to decide: set spec.lending.decision of ForeignCluster %s to Accept or Refuse, or create a ResourceOffer in namespace %s.", fc.Name, request.Namespace))
+	}
+	standing := slices.IndexFunc(theirs, func(offer *v1alpha1.ResourceOffer) bool { return !offer.Spec.Withdrawn })
+	if standing < 0 {
+		return r.answer(ctx, request, v1alpha1.NegotiationRefused, theirs[0].Name, "The provider's administrator took the offer back.")
+	}
+	message := "An administrator made an offer."
+	if fc.Spec.Cordoned && theirs[standing] == own {
+		message = nothingNew
+	}
+	return r.answer(ctx, request, v1alpha1.NegotiationAccepted, theirs[standing].Name, message+stillOpen(fc, theirs))
+}
+
+// nothingNew is what a consumer that is cordoned is told.
+const nothingNew = "The provider's administrator lets nothing new in at the moment."
+
+// apart tells the offer that this controller makes, nil if there is none, from
+// those that an administrator made.
+func apart(offers []*v1alpha1.ResourceOffer) (own *v1alpha1.ResourceOffer, theirs []*v1alpha1.ResourceOffer) {
+	for _, offer := range offers {
+		switch {
+		case offer.DeletionTimestamp != nil:
+		case own == nil && isOwn(offer):
+			own = offer
+		default:
+			theirs = append(theirs, offer)
+		}
+	}
+	return own, theirs
+}
+
+func isOwn(offer *v1alpha1.ResourceOffer) bool {
+	return offer.Labels[v1alpha1.LabelManagedBy] == v1alpha1.ManagedBy
+}
+
+// nameOffer names a new offer after this cluster, and after a number as well
+// where an administrator made one of that name.
+func (r *provider) nameOffer(theirs []*v1alpha1.ResourceOffer) string {
+	name := r.clusterName
+	for number := 2; slices.ContainsFunc(theirs, func(offer *v1alpha1.ResourceOffer) bool { return offer.Name == name }); number++ {
+		name = fmt.Sprintf("%s-%d", r.clusterName, number)
+	}
+	return name
+}
+
+// stillOpen says which offers of an administrator let new pods in although the
+// consumer is cordoned.
+func stillOpen(fc *v1alpha1.ForeignCluster, theirs []*v1alpha1.ResourceOffer) string {
+	var open []string
+	for _, offer := range theirs {
+		if !offer.Spec.Withdrawn && !isOwn(offer) {
+			open = append(open, offer.Name)
+		}
+	}
+	if !fc.Spec.Cordoned || len(open) == 0 {
+		return ""
+	}
+	return " What an administrator offered stays open although the consumer is cordoned: " + strings.Join(open, ", ") + "."
+}
+
+// full is what an offer holds when its consumer is not cordoned.
+type full struct {
+	Resources corev1.ResourceList    `json:"resources"`
+	Nodes     []v1alpha1.OfferedNode `json:"nodes,omitempty"`
+}
+
+// refilled is a copy of an offer with what it had before a cordon.
+func refilled(offer *v1alpha1.ResourceOffer) (*v1alpha1.ResourceOffer, error) {
+	refilled := offer.DeepCopy()
+	kept, ok := offer.Annotations[v1alpha1.AnnotationCordoned]
+	if !ok {
+		return refilled, nil
+	}
+	var had full
+	if err := json.Unmarshal([]byte(kept), &had); err != nil {
+		return nil, fmt.Errorf("read annotation %s of offer %s: %w", v1alpha1.AnnotationCordoned, offer.Name, err)
+	}
+	delete(refilled.Annotations, v1alpha1.AnnotationCordoned)
+	refilled.Spec.Resources, refilled.Spec.Nodes = had.Resources, had.Nodes
+	return refilled, nil
+}
+
+// changeOffer writes what an offer is to be: with nothing in it, and a note of
+// what it had, while the consumer is cordoned.
+func (r *provider) changeOffer(ctx context.Context, fc *v1alpha1.ForeignCluster, old, wanted *v1alpha1.ResourceOffer) error {
+	if fc.Spec.Cordoned {
+		had, err := json.Marshal(full{wanted.Spec.Resources, wanted.Spec.Nodes})
+		if err != nil {
+			return err
+		}
+		metav1.SetMetaDataAnnotation(&wanted.ObjectMeta, v1alpha1.AnnotationCordoned, string(had))
+		wanted.Spec.Resources, wanted.Spec.Nodes = nothingOf(wanted.Spec.Resources), nothingOn(wanted.Spec.Nodes)
+	}
+	if _, err := r.commitOffer(ctx, old, wanted); err != nil {
+		return fmt.Errorf("change the offer in namespace %s: %w", old.Namespace, err)
+	}
+	return nil
 }
 
 // share is how much could be offered: as a whole, or together with the nodes

@@ -81,7 +81,8 @@ const (
 	// the name of that pod.
 	AnnotationOriginPod = "offloading.liqo.io/origin-pod"
 	// AnnotationCordoned is on a virtual node that was cordoned since its
-	// ForeignCluster is, and not by hand.
+	// ForeignCluster is, and not by hand. On an offer it keeps what was in it
+	// until its consumer was cordoned.
 	AnnotationCordoned = "federation.liqo.io/cordoned"
 	// AnnotationReflectedKeys names, on a copy, the labels and annotations that
 	// came with it: whatever else is there is the provider's.
