@@ -124,10 +124,12 @@ func (r *consumer) leave(ctx context.Context, namespace string, nodes []*v1alpha
 	return nil
 }
 
-// take accepts one offer and makes virtual nodes of it.
+// take answers the offers of the provider, and makes virtual nodes of one of
+// those that it accepts. Of the others an administrator makes some.
 func (r *consumer) take(ctx context.Context, fc *v1alpha1.ForeignCluster, nodes []*v1alpha1.VirtualNode, offers []*v1alpha1.ResourceOffer) error {
 	slices.SortFunc(offers, func(a, b *v1alpha1.ResourceOffer) int { return strings.Compare(a.Name, b.Name) })
-	var taken *v1alpha1.ResourceOffer
+	var taken []*v1alpha1.ResourceOffer
+	var left []*v1alpha1.VirtualNode
 	for _, offer := range offers {
 		phase, message := v1alpha1.NegotiationAccepted, "The offer is accepted."
 		switch {
@@ -138,23 +140,57 @@ func (r *consumer) take(ctx context.Context, fc *v1alpha1.ForeignCluster, nodes 
 		case offer.Spec.Withdrawn && slices.ContainsFunc(nodes, madeFrom(offer)):
 			// It is given back when its virtual nodes are gone.
 			phase, message = offer.Status.Phase, "The virtual nodes are being removed."
+			for _, node := range nodes {
+				if madeFrom(offer)(node) && !standsFor(node, fc) {
+					left = append(left, node)
+				}
+			}
 		case offer.Spec.Withdrawn:
 			phase, message = v1alpha1.NegotiationWithdrawn, "The virtual nodes are gone."
-		case taken != nil:
-			phase, message = v1alpha1.NegotiationRefused, "One offer of a provider is taken: "+taken.Name+"."
 		default:
 			if phase, message = r.decide(fc, offer, nodes); phase == v1alpha1.NegotiationAccepted && fc.Spec.Borrowing.Decision != v1alpha1.PeeringRefuse {
-				taken = offer
+				taken = append(taken, offer)
 			}
 		}
 		if err := r.answer(ctx, offer, phase, message); err != nil {
 			return err
 		}
 	}
-	if taken == nil {
+	if len(taken) == 0 {
 		return r.removeNodes(ctx, nodes)
 	}
-	return r.makeNodes(ctx, fc, taken, nodes)
+	if err := r.removeNodes(ctx, left); err != nil {
+		return err
+	}
+	offer, err := r.foremost(fc, taken, nodes)
+	if err != nil {
+		return err
+	}
+	return r.makeNodes(ctx, fc, offer, nodes)
+}
+
+// foremost is the offer that virtual nodes are made of without an administrator:
+// the one that the provider names in its answer or, before it is known, the one
+// that they are made of already.
+func (r *consumer) foremost(fc *v1alpha1.ForeignCluster, taken []*v1alpha1.ResourceOffer, nodes []*v1alpha1.VirtualNode) (*v1alpha1.ResourceOffer, error) {
+	requests, err := r.requests(rules.PeerNamespace(fc.Name))
+	if err != nil {
+		return nil, err
+	}
+	named := func(offer *v1alpha1.ResourceOffer) bool {
+		return slices.ContainsFunc(requests, func(request *v1alpha1.ResourceRequest) bool {
+			return request.Name == r.clusterName && request.Status.OfferName == offer.Name
+		})
+	}
+	used := func(offer *v1alpha1.ResourceOffer) bool {
+		return slices.ContainsFunc(nodes, func(node *v1alpha1.VirtualNode) bool { return standsFor(node, fc) && madeFrom(offer)(node) })
+	}
+	for _, is := range []func(*v1alpha1.ResourceOffer) bool{named, used} {
+		if index := slices.IndexFunc(taken, is); index >= 0 {
+			return taken[index], nil
+		}
+	}
+	return taken[0], nil
 }
 
 // decide answers an offer that could be taken.

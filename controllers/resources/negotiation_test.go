@@ -427,10 +427,59 @@ func TestAConsumerTakesAllOffersThatAreItsProviders(t *testing.T) {
 		phases[offer.Name] = offer.Status.Phase
 	}
 	want := map[string]v1alpha1.NegotiationPhase{
-		"milan": v1alpha1.NegotiationAccepted, "other": v1alpha1.NegotiationRefused, "foreign": v1alpha1.NegotiationRefused,
+		"milan": v1alpha1.NegotiationAccepted, "other": v1alpha1.NegotiationAccepted, "foreign": v1alpha1.NegotiationRefused,
 	}
 	if diff := cmp.Diff(want, phases); diff != "" {
 		t.Errorf("phases (-want +got):\n%s", diff)
+	}
+}
+
+func TestOneOfSeveralOffersMakesVirtualNodesByItself(t *testing.T) {
+	w := consumes()
+	r := w.consumer()
+	w.pass(t, r)
+	w.offers = []*v1alpha1.ResourceOffer{
+		offered("batch", func(o *v1alpha1.ResourceOffer) { o.Spec.Resources = list("cpu", "8") }),
+		offered("milan", func(*v1alpha1.ResourceOffer) {}),
+	}
+	ofTeam := &v1alpha1.VirtualNode{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-peer-milan", Name: "milan-batch"},
+		Spec:       v1alpha1.VirtualNodeSpec{ClusterID: milanID, NodeName: "liqo-milan-batch", OfferName: "batch", Resources: list("cpu", "4")},
+	}
+	w.nodes = append(w.nodes, ofTeam)
+	names := func(name string) {
+		w.requests[0] = w.requests[0].DeepCopy()
+		w.requests[0].Status.OfferName = name
+	}
+	withdraws := func(index int) {
+		w.offers[index] = w.offers[index].DeepCopy()
+		w.offers[index].Spec.Withdrawn = true
+	}
+	for _, stage := range []struct {
+		name   string
+		change func()
+		want   map[string]string
+	}{
+		{"the one that the provider names", func() { names("milan") }, map[string]string{"milan-batch": "batch", "milan": "milan"}},
+		{"the one that it has, while the provider says nothing", func() { names("") }, map[string]string{"milan-batch": "batch", "milan": "milan"}},
+		{"another one, which the provider names now", func() { names("batch") }, map[string]string{"milan-batch": "batch", "milan": "batch"}},
+		{"the first one again", func() { names("milan") }, map[string]string{"milan-batch": "batch", "milan": "milan"}},
+		{"with the other one its virtual nodes go", func() { withdraws(0) }, map[string]string{"milan": "milan"}},
+		{"with the last one all go", func() { withdraws(1) }, map[string]string{}},
+	} {
+		stage.change()
+		w.pass(t, r)
+		got := map[string]string{}
+		for _, node := range w.nodes {
+			got[node.Name] = node.Spec.OfferName
+		}
+		if diff := cmp.Diff(stage.want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", stage.name, diff)
+		}
+		w.pass(t, r)
+		if writes := w.pass(t, r); len(writes) > 0 {
+			t.Errorf("%s: a pass with nothing to change wrote %v", stage.name, writes)
+		}
 	}
 }
 
