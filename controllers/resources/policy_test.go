@@ -140,12 +140,13 @@ func TestAConsumerIsToldWhileItUsesMoreThanItIsGranted(t *testing.T) {
 		name   string
 		change func()
 		status metav1.ConditionStatus
+		reason string
 		says   string
 	}{
-		{"it always had enough", func() {}, "", ""},
-		{"less is offered than runs", func() { w.fc.Spec.Lending.Limits = list("cpu", "500m") }, metav1.ConditionFalse, "More runs than is granted of cpu."},
-		{"that has ended", func() { w.used = list("cpu", "500m", "pods", "5") }, metav1.ConditionTrue, "within what is granted"},
-		{"it does not accept the offer any more", func() { answers(v1alpha1.NegotiationRefused) }, metav1.ConditionFalse, "More runs than is granted of cpu, pods."},
+		{"it always had enough", func() {}, "", "", ""},
+		{"less is offered than runs", func() { w.fc.Spec.Lending.Limits = list("cpu", "500m") }, metav1.ConditionFalse, "GrantLowered", "More runs than is granted of cpu."},
+		{"that has ended", func() { w.used = list("cpu", "500m", "pods", "5") }, metav1.ConditionTrue, "Enough", "within what is granted"},
+		{"it does not accept the offer any more", func() { answers(v1alpha1.NegotiationRefused) }, metav1.ConditionFalse, "GrantLowered", "More runs than is granted of cpu, pods."},
 	} {
 		stage.change()
 		// The offer changes first, and brings the next pass.
@@ -155,8 +156,8 @@ func TestAConsumerIsToldWhileItUsesMoreThanItIsGranted(t *testing.T) {
 		if condition == nil {
 			condition = &metav1.Condition{}
 		}
-		if condition.Status != stage.status || !strings.Contains(condition.Message, stage.says) {
-			t.Errorf("%s: %s, %q", stage.name, condition.Status, condition.Message)
+		if condition.Status != stage.status || condition.Reason != stage.reason || !strings.Contains(condition.Message, stage.says) {
+			t.Errorf("%s: %s, %s, %q", stage.name, condition.Status, condition.Reason, condition.Message)
 		}
 		if writes := w.pass(t, r); len(writes) > 0 {
 			t.Errorf("%s: a pass with nothing to change wrote %v", stage.name, writes)
