@@ -86,6 +86,8 @@ const (
 	PeeringAccept PeeringDecision = "Accept"
 	// PeeringRefuse says no.
 	PeeringRefuse PeeringDecision = "Refuse"
+	// PeeringManual says that it is not decided yet.
+	PeeringManual PeeringDecision = "Manual"
 )
 
 // PeeringAnswer is what an administrator answers the other cluster in one
@@ -109,11 +111,15 @@ const (
 // what it runs here is kept without it.
 type PeeringLending struct {
 	PeeringAnswer
-	SharePercent *int32
-	Limits       corev1.ResourceList
-	NodeSelector map[string]string
-	Shape        OfferShape
-	OrphanTTL    *metav1.Duration
+	SharePercent        *int32
+	Limits              corev1.ResourceList
+	NodeSelector        map[string]string
+	Shape               OfferShape
+	Labels              map[string]string
+	StorageClasses      []string
+	IngressClasses      []string
+	LoadBalancerClasses []string
+	OrphanTTL           *metav1.Duration
 }
 
 // PeeringPhase is how far one aspect of a peering has come.

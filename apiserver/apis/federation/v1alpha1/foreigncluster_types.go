@@ -166,14 +166,18 @@ const (
 	PeeringAccept PeeringDecision = "Accept"
 	// PeeringRefuse says no.
 	PeeringRefuse PeeringDecision = "Refuse"
+	// PeeringManual says that it is not decided yet, whatever the policy of the
+	// installation says.
+	PeeringManual PeeringDecision = "Manual"
 )
 
 // PeeringAnswer is what an administrator answers the other cluster in one
 // direction, and why.
 type PeeringAnswer struct {
-	// decision is Accept or Refuse. Empty leaves the answer to the policy of
-	// this installation: yes, or, where the policy wants an administrator to
-	// decide, not yet. Refuse also takes back what was accepted before.
+	// decision is Accept, Refuse or Manual. Empty leaves the answer to the policy
+	// of this installation: yes, or, where the policy wants an administrator to
+	// decide, not yet. Refuse also takes back what was accepted before. Manual is
+	// not yet: what was accepted before stays as it is.
 	// +optional
 	Decision PeeringDecision `json:"decision,omitempty"`
 	// reason tells the other cluster's administrators why, in at most 256
@@ -220,6 +224,25 @@ type PeeringLending struct {
 	// installation counts.
 	// +optional
 	Shape OfferShape `json:"shape,omitempty"`
+	// labels are told to the other cluster, for its virtual nodes, beside those in
+	// the setting of this installation, and instead of those with the same key.
+	// +optional
+	Labels map[string]string `json:"labels,omitempty"`
+	// storageClasses are those that objects of the other cluster may name here, the
+	// default first. Without any the setting of this installation counts.
+	// +optional
+	// +listType=atomic
+	StorageClasses []string `json:"storageClasses,omitempty"`
+	// ingressClasses are those that Ingresses of the other cluster may name here,
+	// the default first: one with another class is refused. Without any the
+	// setting of this installation counts.
+	// +optional
+	// +listType=atomic
+	IngressClasses []string `json:"ingressClasses,omitempty"`
+	// loadBalancerClasses are the same for Services of type LoadBalancer.
+	// +optional
+	// +listType=atomic
+	LoadBalancerClasses []string `json:"loadBalancerClasses,omitempty"`
 	// orphanTTL is how long the other cluster may give no sign of life before
 	// this one ends the lending by itself, and removes what runs here for it:
 	// at least 1m, as 72h, and 0s is for ever. Without it the setting of this

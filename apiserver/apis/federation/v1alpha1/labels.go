@@ -84,6 +84,11 @@ const (
 	// ForeignCluster is, and not by hand. On an offer it keeps what was in it
 	// until its consumer was cordoned.
 	AnnotationCordoned = "federation.liqo.io/cordoned"
+	// AnnotationIngressClasses and AnnotationLoadBalancerClasses list, on a twin,
+	// the classes that the consumer's objects may name in it, if its ForeignCluster
+	// says: as in shared,shared-internal. The policy federation-peers reads them.
+	AnnotationIngressClasses      = "federation.liqo.io/ingress-classes"
+	AnnotationLoadBalancerClasses = "federation.liqo.io/load-balancer-classes"
 	// AnnotationReflectedKeys names, on a copy, the labels and annotations that
 	// came with it: whatever else is there is the provider's.
 	AnnotationReflectedKeys = "offloading.liqo.io/reflected-keys"

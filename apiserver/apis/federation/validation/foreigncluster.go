@@ -162,6 +162,10 @@ func lending(lending *federation.PeeringLending, path *field.Path) field.ErrorLi
 	errs := resources(lending.Limits, path.Child("limits"))
 	errs = append(errs, labels(lending.NodeSelector, path.Child("nodeSelector"))...)
 	errs = append(errs, oneOf(lending.Shape, path.Child("shape"), "", federation.OfferAggregate, federation.OfferPerNode)...)
+	errs = append(errs, offeredLabels(lending.Labels, path.Child("labels"))...)
+	errs = append(errs, uniqueNames(lending.StorageClasses, maxClasses, path.Child("storageClasses"), subdomain)...)
+	errs = append(errs, uniqueNames(lending.IngressClasses, maxClasses, path.Child("ingressClasses"), subdomain)...)
+	errs = append(errs, uniqueNames(lending.LoadBalancerClasses, maxClasses, path.Child("loadBalancerClasses"), qualifiedName)...)
 	if share := lending.SharePercent; share != nil && (*share < 1 || *share > 100) {
 		errs = append(errs, field.Invalid(path.Child("sharePercent"), *share, "must be between 1 and 100"))
 	}
@@ -169,12 +173,12 @@ func lending(lending *federation.PeeringLending, path *field.Path) field.ErrorLi
 }
 
 func peeringAnswer(answer *federation.PeeringAnswer, path *field.Path) field.ErrorList {
-	errs := oneOf(answer.Decision, path.Child("decision"), "", federation.PeeringAccept, federation.PeeringRefuse)
+	errs := oneOf(answer.Decision, path.Child("decision"), "", federation.PeeringAccept, federation.PeeringRefuse, federation.PeeringManual)
 	if utf8.RuneCountInString(answer.Reason) > maxAnswer {
 		errs = append(errs, field.TooLong(path.Child("reason"), "", maxAnswer))
 	}
-	if answer.Reason != "" && answer.Decision == "" {
-		errs = append(errs, field.Forbidden(path.Child("reason"), "goes with a decision: set that as well"))
+	if answer.Reason != "" && answer.Decision != federation.PeeringAccept && answer.Decision != federation.PeeringRefuse {
+		errs = append(errs, field.Forbidden(path.Child("reason"), "goes with a decision, Accept or Refuse: set that as well"))
 	}
 	if strings.ContainsFunc(answer.Reason, func(r rune) bool { return !unicode.IsPrint(r) }) {
 		errs = append(errs, field.Forbidden(path.Child("reason"), "must be one line of printable text"))

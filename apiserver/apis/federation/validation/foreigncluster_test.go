@@ -55,6 +55,15 @@ func TestValidateForeignCluster(t *testing.T) {
 		"nothing shared":       {func(c *federation.ForeignCluster) { c.Spec.Lending.SharePercent = ptr.To[int32](0) }, []string{"spec.lending.sharePercent"}},
 		"more than everything": {func(c *federation.ForeignCluster) { c.Spec.Lending.SharePercent = ptr.To[int32](101) }, []string{"spec.lending.sharePercent"}},
 		"a negative limit":     {func(c *federation.ForeignCluster) { c.Spec.Lending.Limits = quantities("cpu", "-1") }, []string{"spec.lending.limits[cpu]"}},
+		"a control plane": {func(c *federation.ForeignCluster) {
+			c.Spec.Lending.Labels = map[string]string{"node-role.kubernetes.io/control-plane": ""}
+		}, []string{"spec.lending.labels[node-role.kubernetes.io/control-plane]"}},
+		"classes that are none": {func(c *federation.ForeignCluster) {
+			c.Spec.Lending.StorageClasses, c.Spec.Lending.IngressClasses, c.Spec.Lending.LoadBalancerClasses = []string{"a/b"}, []string{"a,b"}, []string{"a", "a"}
+		}, []string{"spec.lending.ingressClasses[0]", "spec.lending.loadBalancerClasses[1]", "spec.lending.storageClasses[0]"}},
+		"a reason for nothing": {func(c *federation.ForeignCluster) {
+			c.Spec.Lending.Decision, c.Spec.Lending.Reason = federation.PeeringManual, "later"
+		}, []string{"spec.lending.reason"}},
 		"nodes with a label that is none": {func(c *federation.ForeignCluster) {
 			c.Spec.Lending.NodeSelector = map[string]string{"a b": "c"}
 		}, []string{"spec.lending.nodeSelector"}},
