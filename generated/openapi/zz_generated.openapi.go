@@ -20243,10 +20243,10 @@ func schema_apiserver_apis_federation_v1alpha1_PeeringAnswer(ref common.Referenc
 				Properties: map[string]spec.Schema{
 					"decision": {
 						SchemaProps: spec.SchemaProps{
-							Description: "decision is Accept or Refuse. Empty leaves the answer to the policy of this installation: yes, or, where the policy wants an administrator to decide, not yet. Refuse also takes back what was accepted before.\n\nPossible enum values:\n - `\"Accept\"` says yes, whatever the policy of the installation says.\n - `\"Refuse\"` says no.",
+							Description: "decision is Accept, Refuse or Manual. Empty leaves the answer to the policy of this installation: yes, or, where the policy wants an administrator to decide, not yet. Refuse also takes back what was accepted before. Manual is not yet: what was accepted before stays as it is.\n\nPossible enum values:\n - `\"Accept\"` says yes, whatever the policy of the installation says.\n - `\"Manual\"` says that it is not decided yet, whatever the policy of the installation says.\n - `\"Refuse\"` says no.",
 							Type:        []string{"string"},
 							Format:      "",
-							Enum:        []interface{}{"Accept", "Refuse"},
+							Enum:        []interface{}{"Accept", "Manual", "Refuse"},
 						},
 					},
 					"reason": {
@@ -20312,10 +20312,10 @@ func schema_apiserver_apis_federation_v1alpha1_PeeringLending(ref common.Referen
 				Properties: map[string]spec.Schema{
 					"decision": {
 						SchemaProps: spec.SchemaProps{
-							Description: "decision is Accept or Refuse. Empty leaves the answer to the policy of this installation: yes, or, where the policy wants an administrator to decide, not yet. Refuse also takes back what was accepted before.\n\nPossible enum values:\n - `\"Accept\"` says yes, whatever the policy of the installation says.\n - `\"Refuse\"` says no.",
+							Description: "decision is Accept, Refuse or Manual. Empty leaves the answer to the policy of this installation: yes, or, where the policy wants an administrator to decide, not yet. Refuse also takes back what was accepted before. Manual is not yet: what was accepted before stays as it is.\n\nPossible enum values:\n - `\"Accept\"` says yes, whatever the policy of the installation says.\n - `\"Manual\"` says that it is not decided yet, whatever the policy of the installation says.\n - `\"Refuse\"` says no.",
 							Type:        []string{"string"},
 							Format:      "",
-							Enum:        []interface{}{"Accept", "Refuse"},
+							Enum:        []interface{}{"Accept", "Manual", "Refuse"},
 						},
 					},
 					"reason": {
@@ -20367,6 +20367,78 @@ func schema_apiserver_apis_federation_v1alpha1_PeeringLending(ref common.Referen
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"Aggregate", "PerNode"},
+						},
+					},
+					"labels": {
+						SchemaProps: spec.SchemaProps{
+							Description: "labels are told to the other cluster, for its virtual nodes, beside those in the setting of this installation, and instead of those with the same key.",
+							Type:        []string{"object"},
+							AdditionalProperties: &spec.SchemaOrBool{
+								Allows: true,
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"storageClasses": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "storageClasses are those that objects of the other cluster may name here, the default first. Without any the setting of this installation counts.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"ingressClasses": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "ingressClasses are those that Ingresses of the other cluster may name here, the default first: one with another class is refused. Without any the setting of this installation counts.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"loadBalancerClasses": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "loadBalancerClasses are the same for Services of type LoadBalancer.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
 						},
 					},
 					"orphanTTL": {

@@ -1205,6 +1205,28 @@ func (in *PeeringLending) DeepCopyInto(out *PeeringLending) {
 			(*out)[key] = val
 		}
 	}
+	if in.Labels != nil {
+		in, out := &in.Labels, &out.Labels
+		*out = make(map[string]string, len(*in))
+		for key, val := range *in {
+			(*out)[key] = val
+		}
+	}
+	if in.StorageClasses != nil {
+		in, out := &in.StorageClasses, &out.StorageClasses
+		*out = make([]string, len(*in))
+		copy(*out, *in)
+	}
+	if in.IngressClasses != nil {
+		in, out := &in.IngressClasses, &out.IngressClasses
+		*out = make([]string, len(*in))
+		copy(*out, *in)
+	}
+	if in.LoadBalancerClasses != nil {
+		in, out := &in.LoadBalancerClasses, &out.LoadBalancerClasses
+		*out = make([]string, len(*in))
+		copy(*out, *in)
+	}
 	if in.OrphanTTL != nil {
 		in, out := &in.OrphanTTL, &out.OrphanTTL
 		*out = new(metav1.Duration)

@@ -15,9 +15,10 @@ import (
 // PeeringAnswer is what an administrator answers the other cluster in one
 // direction, and why.
 type PeeringAnswerApplyConfiguration struct {
-	// decision is Accept or Refuse. Empty leaves the answer to the policy of
-	// this installation: yes, or, where the policy wants an administrator to
-	// decide, not yet. Refuse also takes back what was accepted before.
+	// decision is Accept, Refuse or Manual. Empty leaves the answer to the policy
+	// of this installation: yes, or, where the policy wants an administrator to
+	// decide, not yet. Refuse also takes back what was accepted before. Manual is
+	// not yet: what was accepted before stays as it is.
 	Decision *federationv1alpha1.PeeringDecision `json:"decision,omitempty"`
 	// reason tells the other cluster's administrators why, in at most 256
 	// characters.

@@ -35,6 +35,18 @@ type PeeringLendingApplyConfiguration struct {
 	// PerNode, where they are offered one by one. Without it the setting of this
 	// installation counts.
 	Shape *federationv1alpha1.OfferShape `json:"shape,omitempty"`
+	// labels are told to the other cluster, for its virtual nodes, beside those in
+	// the setting of this installation, and instead of those with the same key.
+	Labels map[string]string `json:"labels,omitempty"`
+	// storageClasses are those that objects of the other cluster may name here, the
+	// default first. Without any the setting of this installation counts.
+	StorageClasses []string `json:"storageClasses,omitempty"`
+	// ingressClasses are those that Ingresses of the other cluster may name here,
+	// the default first: one with another class is refused. Without any the
+	// setting of this installation counts.
+	IngressClasses []string `json:"ingressClasses,omitempty"`
+	// loadBalancerClasses are the same for Services of type LoadBalancer.
+	LoadBalancerClasses []string `json:"loadBalancerClasses,omitempty"`
 	// orphanTTL is how long the other cluster may give no sign of life before
 	// this one ends the lending by itself, and removes what runs here for it:
 	// at least 1m, as 72h, and 0s is for ever. Without it the setting of this
@@ -101,6 +113,50 @@ func (b *PeeringLendingApplyConfiguration) WithNodeSelector(entries map[string]s
 // If called multiple times, the Shape field is set to the value of the last call.
 func (b *PeeringLendingApplyConfiguration) WithShape(value federationv1alpha1.OfferShape) *PeeringLendingApplyConfiguration {
 	b.Shape = &value
+	return b
+}
+
+// WithLabels puts the entries into the Labels field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, the entries provided by each call will be put on the Labels field,
+// overwriting an existing map entries in Labels field with the same key.
+func (b *PeeringLendingApplyConfiguration) WithLabels(entries map[string]string) *PeeringLendingApplyConfiguration {
+	if b.Labels == nil && len(entries) > 0 {
+		b.Labels = make(map[string]string, len(entries))
+	}
+	for k, v := range entries {
+		b.Labels[k] = v
+	}
+	return b
+}
+
+// WithStorageClasses adds the given value to the StorageClasses field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the StorageClasses field.
+func (b *PeeringLendingApplyConfiguration) WithStorageClasses(values ...string) *PeeringLendingApplyConfiguration {
+	for i := range values {
+		b.StorageClasses = append(b.StorageClasses, values[i])
+	}
+	return b
+}
+
+// WithIngressClasses adds the given value to the IngressClasses field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the IngressClasses field.
+func (b *PeeringLendingApplyConfiguration) WithIngressClasses(values ...string) *PeeringLendingApplyConfiguration {
+	for i := range values {
+		b.IngressClasses = append(b.IngressClasses, values[i])
+	}
+	return b
+}
+
+// WithLoadBalancerClasses adds the given value to the LoadBalancerClasses field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the LoadBalancerClasses field.
+func (b *PeeringLendingApplyConfiguration) WithLoadBalancerClasses(values ...string) *PeeringLendingApplyConfiguration {
+	for i := range values {
+		b.LoadBalancerClasses = append(b.LoadBalancerClasses, values[i])
+	}
 	return b
 }
 
