@@ -72,6 +72,9 @@ type tenant struct {
 	maps []*v1alpha1.NamespaceMap
 	// quota bounds each of its twins.
 	quota corev1.ResourceList
+	// classes are the annotations of each of its twins that say which classes its
+	// objects may name, nil for those that are not its own.
+	classes map[string]*string
 }
 
 func (p *Provider) tenant(foreignCluster string) (tenant, error) {
@@ -101,7 +104,7 @@ func (p *Provider) tenant(foreignCluster string) (tenant, error) {
 	if err != nil {
 		return t, err
 	}
-	t.quota = quotaOf(offers)
+	t.quota, t.classes = quotaOf(offers), classesOf(&cluster.Spec.Lending)
 	t.maps, err = p.maps.NamespaceMaps(t.namespace).List(everything)
 	slices.SortFunc(t.maps, func(a, b *v1alpha1.NamespaceMap) int {
 		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), compare(a.Name, b.Name))

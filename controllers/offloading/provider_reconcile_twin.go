@@ -72,6 +72,12 @@ func (p *Provider) ensureNamespace(ctx context.Context, t tenant, w *wish) error
 }
 
 func (p *Provider) twin(t tenant, entry v1alpha1.NamespaceMapping) *corev1.Namespace {
+	annotations := map[string]string{v1alpha1.AnnotationOriginNamespace: entry.Name}
+	for key, value := range t.classes {
+		if value != nil {
+			annotations[key] = *value
+		}
+	}
 	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
 		Name: entry.RemoteName,
 		Labels: map[string]string{
@@ -82,14 +88,18 @@ func (p *Provider) twin(t tenant, entry v1alpha1.NamespaceMapping) *corev1.Names
 			v1alpha1.LabelManagedBy:      v1alpha1.ManagedBy,
 			labelPodSecurity:             podSecurityBaseline,
 		},
-		Annotations: map[string]string{v1alpha1.AnnotationOriginNamespace: entry.Name},
+		Annotations: annotations,
 	}}
 }
 
-// furnish gives the controllers their rights in a twin, bounds it, and lets the
+// furnish says which classes count in a twin, gives the controllers their rights
+// in it, bounds it, and lets the
 // user in that the tenant's own binding names. It tells whether the bound is
 // in force.
 func (p *Provider) furnish(ctx context.Context, t tenant, twin string) (bool, error) {
+	if err := p.ensureClasses(ctx, t, twin); err != nil {
+		return false, err
+	}
 	users, err := p.users(t)
 	if err != nil {
 		return false, err

@@ -261,6 +261,50 @@ func TestTwinsAreWhatTheConsumerMayHave(t *testing.T) {
 	}
 }
 
+func TestATwinSaysWhichClassesItsConsumerMayName(t *testing.T) {
+	lent := []*rbacv1.RoleBinding{
+		binding(rules.TenantNamespace("milan"), tenantBinding, consumer), binding("bakery", twinBinding, consumer), binding("bakery", managerBinding, controllers),
+	}
+	own := map[string]string{v1alpha1.AnnotationOriginNamespace: "bakery", v1alpha1.AnnotationIngressClasses: "shared,private"}
+	old := twin("bakery", "bakery")
+	old.Annotations[v1alpha1.AnnotationIngressClasses], old.Annotations[v1alpha1.AnnotationLoadBalancerClasses] = "shared", "example.com/shared"
+	said := twin("bakery", "bakery")
+	said.Annotations = own
+	for _, test := range []struct {
+		name  string
+		twin  *corev1.Namespace
+		wrote []string
+	}{
+		{"from the beginning", nil, []string{"create namespaces"}},
+		{"when that changes", old, []string{"patch namespaces"}},
+		{"once", said, nil},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			fc := foreignCluster()
+			fc.Spec.Lending.IngressClasses = []string{"shared", "private"}
+			objects := []runtime.Object{answeredMap(wanted("bakery")), fc, tenantNamespace()}
+			if test.twin != nil {
+				objects = append(objects, test.twin)
+			}
+			w := newWorld(t, objects...)
+			p, _ := w.provider(t, lent...)
+			if _, err := p.reconcile(t.Context(), "milan"); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(test.wrote, w.writes()); diff != "" {
+				t.Errorf("writes (-want +got):\n%s", diff)
+			}
+			made, err := w.kube.CoreV1().Namespaces().Get(t.Context(), "bakery", metav1.GetOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(own, made.Annotations); diff != "" {
+				t.Errorf("annotations (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 // kube-apiserver writes the status of a quota with each pod.
 func TestABoundThatCannotBeChangedYetTakesNoTwinAway(t *testing.T) {
 	lent := []*rbacv1.RoleBinding{

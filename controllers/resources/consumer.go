@@ -203,7 +203,7 @@ func (r *consumer) decide(fc *v1alpha1.ForeignCluster, offer *v1alpha1.ResourceO
 		return v1alpha1.NegotiationRefused, said("The consumer's administrator refuses", decision.Reason)
 	case decision.Decision == v1alpha1.PeeringAccept:
 		return v1alpha1.NegotiationAccepted, said("The consumer's administrator accepts", decision.Reason)
-	case !r.autoAccept && offer.Status.Phase != v1alpha1.NegotiationAccepted:
+	case undecided(&decision, r.autoAccept) && offer.Status.Phase != v1alpha1.NegotiationAccepted:
 		return v1alpha1.NegotiationManualActionRequired, fmt.Sprintf(
 			"An administrator of the consumer has to decide: set spec.borrowing.decision of ForeignCluster %s to Accept or Refuse.", fc.Name)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
@@ -58,6 +59,38 @@ func TestAProvidersAdministratorDecides(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestAnAdministratorMayWantToDecideAboutOneClusterAlone(t *testing.T) {
+	manual := v1alpha1.PeeringAnswer{Decision: v1alpha1.PeeringManual}
+	t.Run("as a provider", func(t *testing.T) {
+		w := provides()
+		w.fc.Spec.Lending.PeeringAnswer = manual
+		r := w.provider(DefaultPolicy())
+		w.pass(t, r)
+		if phase := w.requests[0].Status.Phase; phase != v1alpha1.NegotiationManualActionRequired || len(w.offers) > 0 {
+			t.Errorf("phase %s, %d offers", phase, len(w.offers))
+		}
+		w.fc.Spec.Lending.Decision = v1alpha1.PeeringAccept
+		w.pass(t, r)
+		w.fc.Spec.Lending.Decision = v1alpha1.PeeringManual
+		w.fc.Spec.Lending.SharePercent = ptr.To[int32](10)
+		w.pass(t, r)
+		if cpu := text(w.offers[0].Spec.Resources)["cpu"]; cpu != "1800m" || w.requests[0].Status.Phase != v1alpha1.NegotiationAccepted {
+			t.Errorf("what was accepted has become %s CPUs, phase %s", cpu, w.requests[0].Status.Phase)
+		}
+	})
+	t.Run("as a consumer", func(t *testing.T) {
+		w := consumes()
+		w.fc.Spec.Borrowing = manual
+		r := w.consumer()
+		w.pass(t, r)
+		w.offers = append(w.offers, offered("milan", func(*v1alpha1.ResourceOffer) {}))
+		w.pass(t, r)
+		if phase := w.offers[0].Status.Phase; phase != v1alpha1.NegotiationManualActionRequired || len(w.nodes) > 0 {
+			t.Errorf("phase %s, %d virtual nodes", phase, len(w.nodes))
+		}
+	})
 }
 
 func TestAConsumersAdministratorDecides(t *testing.T) {

@@ -90,6 +90,32 @@ func TestOffersFollowThePolicyOfTheClusterAndOfTheConsumer(t *testing.T) {
 	}
 }
 
+func TestWhatAConsumerIsToldIsItsOwnAsFarAsItsForeignClusterSays(t *testing.T) {
+	policy := DefaultPolicy()
+	policy.Labels = map[string]string{"topology.liqo.io/region": "north", "tier": "basic"}
+	policy.StorageClasses, policy.IngressClasses, policy.LoadBalancerClasses = []string{"slow"}, []string{"shared"}, []string{"example.com/shared"}
+	w := provides()
+	w.fc.Spec.Lending.Labels = map[string]string{"tier": "gold"}
+	w.fc.Spec.Lending.StorageClasses, w.fc.Spec.Lending.IngressClasses = []string{"fast", "slow"}, []string{"private"}
+	r := w.provider(policy)
+	w.pass(t, r)
+	got := w.offers[0].Spec
+	got.ClusterID, got.Resources = "", nil
+	want := v1alpha1.ResourceOfferSpec{
+		Labels:         map[string]string{"topology.liqo.io/region": "north", "tier": "gold"},
+		StorageClasses: []string{"fast", "slow"}, IngressClasses: []string{"private"}, LoadBalancerClasses: []string{"example.com/shared"},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("the offer (-want +got):\n%s", diff)
+	}
+	w.fc = w.fc.DeepCopy()
+	w.fc.Spec.Lending = v1alpha1.PeeringLending{}
+	w.pass(t, r)
+	if got := w.offers[0].Spec; got.Labels["tier"] != "basic" || got.IngressClasses[0] != "shared" {
+		t.Errorf("without words of its own it is told %+v", got)
+	}
+}
+
 func TestOffersFollowNodesThatComeAndGo(t *testing.T) {
 	w := provides()
 	for range 10 {

@@ -132,6 +132,11 @@ func refused(fc *v1alpha1.ForeignCluster, request *v1alpha1.ResourceRequest) str
 	return ""
 }
 
+// undecided tells whether an administrator has to decide.
+func undecided(answer *v1alpha1.PeeringAnswer, autoAccept bool) bool {
+	return answer.Decision == v1alpha1.PeeringManual || answer.Decision == "" && !autoAccept
+}
+
 // said adds an administrator's reason to a sentence.
 func said(sentence, reason string) string {
 	if reason == "" {
@@ -159,7 +164,7 @@ func (r *provider) withdraw(ctx context.Context, offers []*v1alpha1.ResourceOffe
 // that an administrator made stand beside it, and are theirs to change.
 func (r *provider) negotiate(ctx context.Context, fc *v1alpha1.ForeignCluster, request *v1alpha1.ResourceRequest, offers []*v1alpha1.ResourceOffer) error {
 	own, theirs := apart(offers)
-	if !r.policy.AutoAccept && fc.Spec.Lending.Decision != v1alpha1.PeeringAccept {
+	if undecided(&fc.Spec.Lending.PeeringAnswer, r.policy.AutoAccept) {
 		return r.wait(ctx, fc, request, own, theirs)
 	}
 	nodes, err := r.nodes()
@@ -186,7 +191,7 @@ func (r *provider) negotiate(ctx context.Context, fc *v1alpha1.ForeignCluster, r
 	if len(resources) == 0 {
 		return r.answer(ctx, request, v1alpha1.NegotiationPending, "", why+stillOpen(fc, theirs))
 	}
-	wanted := r.spec(resources)
+	wanted := r.spec(&fc.Spec.Lending, resources)
 	wanted.Nodes = offered
 	wanted.ReflectedKinds = r.kinds(ctx, before.ReflectedKinds)
 	if own == nil {
@@ -347,15 +352,38 @@ func (r *provider) share(nodes []*corev1.Node, terms terms, consumerID string, b
 	return nothingOf(before.Resources), nil
 }
 
-func (r *provider) spec(resources corev1.ResourceList) v1alpha1.ResourceOfferSpec {
+// spec is an offer as the policy has it, as far as the ForeignCluster does not
+// say otherwise.
+func (r *provider) spec(lending *v1alpha1.PeeringLending, resources corev1.ResourceList) v1alpha1.ResourceOfferSpec {
 	return v1alpha1.ResourceOfferSpec{
 		ClusterID:           r.clusterID,
 		Resources:           resources,
-		Labels:              maps.Clone(r.policy.Labels),
-		StorageClasses:      slices.Clone(r.policy.StorageClasses),
-		IngressClasses:      slices.Clone(r.policy.IngressClasses),
-		LoadBalancerClasses: slices.Clone(r.policy.LoadBalancerClasses),
+		Labels:              joined(r.policy.Labels, lending.Labels),
+		StorageClasses:      firstNamed(lending.StorageClasses, r.policy.StorageClasses),
+		IngressClasses:      firstNamed(lending.IngressClasses, r.policy.IngressClasses),
+		LoadBalancerClasses: firstNamed(lending.LoadBalancerClasses, r.policy.LoadBalancerClasses),
 	}
+}
+
+// joined are the labels of both, those of the second before those of the first.
+func joined(first, second map[string]string) map[string]string {
+	if len(first)+len(second) == 0 {
+		return nil
+	}
+	both := map[string]string{}
+	maps.Copy(both, first)
+	maps.Copy(both, second)
+	return both
+}
+
+// firstNamed is a copy of the first list that names anything.
+func firstNamed(lists ...[]string) []string {
+	for _, list := range lists {
+		if len(list) > 0 {
+			return slices.Clone(list)
+		}
+	}
+	return nil
 }
 
 // kinds are those that the policy admits and this cluster serves in namespaces.

@@ -94,21 +94,34 @@ func TestPoliciesKeepPeersToTheClassesThatAreOffered(t *testing.T) {
 	must(t)(env.Kube.NetworkingV1().Ingresses(twin).Create(t.Context(), before, metav1.CreateOptions{}))
 	must(t)(env.Kube.CoreV1().Services(twin).Create(t.Context(), beforeBalanced, metav1.CreateOptions{}))
 
-	ingress := func(made *networkingv1.Ingress) func(context.Context) error {
+	ingressIn := func(namespace string, made *networkingv1.Ingress) func(context.Context) error {
 		return func(ctx context.Context) error {
-			_, err := kube.NetworkingV1().Ingresses(twin).Create(ctx, made, dryCreate)
+			_, err := kube.NetworkingV1().Ingresses(namespace).Create(ctx, made, dryCreate)
 			return err
 		}
 	}
+	ingress := func(made *networkingv1.Ingress) func(context.Context) error { return ingressIn(twin, made) }
 	patchIngress := func(patch string) func(context.Context) error {
 		return func(ctx context.Context) error {
 			_, err := kube.NetworkingV1().Ingresses(twin).Patch(ctx, "before", types.MergePatchType, []byte(patch), dryPatch)
 			return err
 		}
 	}
-	load := func(made *corev1.Service) func(context.Context) error {
+	loadIn := func(namespace string, made *corev1.Service) func(context.Context) error {
 		return func(ctx context.Context) error {
-			_, err := kube.CoreV1().Services(twin).Create(ctx, made, dryCreate)
+			_, err := kube.CoreV1().Services(namespace).Create(ctx, made, dryCreate)
+			return err
+		}
+	}
+	load := func(made *corev1.Service) func(context.Context) error { return loadIn(twin, made) }
+	// One that has classes of its own, and every right in it.
+	own := makeNamespaceOf(t, env, "twin-of-own-classes", v1alpha1.RoleTwin, "siena")
+	env.Kubectl(t, "", "annotate", "namespace", own, v1alpha1.AnnotationIngressClasses+"=other,private", v1alpha1.AnnotationLoadBalancerClasses+"=example.com/private")
+	env.Grant(t, name, own, rbacv1.PolicyRule{APIGroups: []string{"*"}, Verbs: []string{"*"}, Resources: []string{"*"}})
+	annotate := func(subresources ...string) func(context.Context) error {
+		return func(ctx context.Context) error {
+			patch := []byte(`{"metadata":{"annotations":{"` + v1alpha1.AnnotationIngressClasses + `":"internal"}}}`)
+			_, err := kube.CoreV1().Namespaces().Patch(ctx, own, types.MergePatchType, patch, dryPatch, subresources...)
 			return err
 		}
 	}
@@ -117,6 +130,9 @@ func TestPoliciesKeepPeersToTheClassesThatAreOffered(t *testing.T) {
 
 	expect(t, []attempt{
 		{"any class, where none is offered", "", ingress(classed(ptr.To("internal")))},
+		{"any but its own, where others are offered none", "other, private", ingressIn(own, classed(ptr.To("internal")))},
+		{"what it may name itself", "namespaces are the provider's", annotate()},
+		{"what it may name itself, by the status", "namespaces are the provider's", annotate("status")},
 		{"any load balancer, where none is offered", "", load(balanced(ptr.To("example.com/internal")))},
 	})
 	env.Kubectl(t, env.ChartWith(t, []string{`policy.ingressClasses=["lent","second"]`, `policy.loadBalancerClasses=["example.com/lent"]`}, "policies-peers.yaml"), "apply", "-f", "-")
@@ -134,6 +150,10 @@ func TestPoliciesKeepPeersToTheClassesThatAreOffered(t *testing.T) {
 		{"a load balancer of none, which is the default one", "example.com/lent", load(balanced(nil))},
 		{"a load balancer of the class", "", load(balanced(ptr.To("example.com/lent")))},
 		{"a service of another type", "", load(service("new", nil))},
+		{"an ingress in a twin of a consumer that has classes of its own", "", ingressIn(own, classed(ptr.To("private")))},
+		{"one of the class that others have there", "private", ingressIn(own, classed(ptr.To("lent")))},
+		{"a load balancer in such a twin", "", loadIn(own, balanced(ptr.To("example.com/private")))},
+		{"one of the class that others have, in such a twin", "example.com/private", loadIn(own, balanced(ptr.To("example.com/lent")))},
 		{"a load balancer that keeps what it had", "", func(ctx context.Context) error {
 			_, err := kube.CoreV1().Services(twin).Patch(ctx, "before", types.MergePatchType, []byte(`{"metadata":{"labels":{"a":"b"}}}`), dryPatch)
 			return err
