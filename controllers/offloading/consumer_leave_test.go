@@ -191,3 +191,35 @@ func TestABudgetThatHoldsPodsAwayIsAskedOften(t *testing.T) {
 		t.Errorf("when it gives in, the events are %q", told)
 	}
 }
+
+func TestAClusterThatDoesNotAnswerInTimeIsTold(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		late bool
+		goes bool
+		told []string
+	}{
+		{"not before its time", false, false, nil},
+		{"then by name", true, false, []string{"TwinLeftBehind"}},
+		{"not where the namespace goes, which has no events any more", true, true, nil},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			p := newLeaving(t, timeout-time.Second, tooMany)
+			if test.goes {
+				going := labelled("shop")
+				going.DeletionTimestamp = &metav1.Time{Time: noon}
+				if err := p.kubeInf.Core().V1().Namespaces().Informer().GetIndexer().Update(going); err != nil {
+					t.Fatal(err)
+				}
+			}
+			p.leave(t)
+			if test.late {
+				p.clock.Step(time.Second)
+				p.leave(t)
+			}
+			if diff := cmp.Diff(test.told, p.told()); diff != "" {
+				t.Errorf("events (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

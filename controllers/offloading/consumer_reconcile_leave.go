@@ -58,16 +58,35 @@ func (c *Consumer) leave(ctx context.Context, offloading *v1alpha1.NamespaceOffl
 		// The answer's disappearance wakes us up, or else the deadline does.
 		return c.remaining(offloading), nil
 	}
-	if late {
-		klog.FromContext(ctx).Info("Leaving without an answer of every cluster", "namespace", offloading.Namespace, "timeout", timeout)
-	}
 	if err := c.endReflection(ctx, offloading.Namespace); err != nil {
 		return 0, err
 	}
 	if err := c.setLabel(ctx, offloading.Namespace, false); err != nil {
 		return 0, err
 	}
-	return 0, c.release(ctx, offloading)
+	if err := c.release(ctx, offloading); err != nil {
+		return 0, err
+	}
+	if late {
+		c.tellLeftBehind(ctx, offloading, standings)
+	}
+	return 0, nil
+}
+
+// tellLeftBehind tells of each cluster that has not answered in time. Of a
+// namespace that is being deleted there are no events.
+func (c *Consumer) tellLeftBehind(ctx context.Context, offloading *v1alpha1.NamespaceOffloading, standings []standing) {
+	for _, s := range standings {
+		if s.answer == nil {
+			continue
+		}
+		klog.FromContext(ctx).Info("Left a namespace without an answer of the cluster", "namespace", offloading.Namespace,
+			"cluster", s.cluster, "remoteNamespace", s.answer.RemoteName, "timeout", timeout)
+		if !c.goes(offloading.Namespace) {
+			c.events.Eventf(offloading, corev1.EventTypeWarning, "TwinLeftBehind", "%s has not removed namespace %s within %s: it does so when it is back, with what runs there",
+				s.cluster, s.answer.RemoteName, timeout)
+		}
+	}
 }
 
 // goes tells whether a namespace is being deleted.

@@ -32,8 +32,13 @@ func (p *Pods) forget(ctx context.Context, key cache.ObjectName) error {
 	return nil
 }
 
+// ReasonLeftBehind says that a pod was removed here while the provider could not
+// be asked to end it: it does so by itself when it is back.
+const ReasonLeftBehind = "LeftBehind"
+
 // remove takes a pod that is being deleted off the provider, and then off this
-// cluster. While the provider cannot be asked, the pod stays.
+// cluster. While the provider cannot be asked, the pod stays, as long as its
+// namespace is wanted there.
 func (p *Pods) remove(ctx context.Context, key cache.ObjectName, pod *corev1.Pod, extent extent) error {
 	t := extent.twin
 	if t == nil {
@@ -42,8 +47,17 @@ func (p *Pods) remove(ctx context.Context, key cache.ObjectName, pod *corev1.Pod
 		}
 		return p.deleteLocal(ctx, pod)
 	}
-	if !t.synced() || !p.reachable() {
+	switch reachable := p.reachable(); {
+	case !reachable && !extent.wanted:
+		// The namespace was let go with a pod in it, so its time to come home is
+		// over. Whatever is left there goes with the twin, or as what nobody here
+		// has, as soon as it can; no pod has this UID any more.
+		return p.leaveBehind(ctx, key, pod, t)
+	case !reachable, !t.synced():
 		return nil
+	case !extent.wanted:
+		// It may go away before it has ended the pod, which is no event.
+		p.queue.AddAfter(key, checkInterval)
 	}
 	if shadow := p.shadow(t, key); shadow != nil && reflect.OriginUID(shadow) == pod.UID {
 		if err := p.deleteShadow(ctx, key, shadow, gracePeriod(pod)); err != nil {
@@ -54,6 +68,16 @@ func (p *Pods) remove(ctx context.Context, key cache.ObjectName, pod *corev1.Pod
 	remote := t.pod(key.Name)
 	if remote != nil && reflect.OriginUID(remote) == pod.UID {
 		return nil
+	}
+	return p.deleteLocal(ctx, pod)
+}
+
+// leaveBehind removes a pod of which nobody knows what the provider has left.
+func (p *Pods) leaveBehind(ctx context.Context, key cache.ObjectName, pod *corev1.Pod, t *twin) error {
+	if uid, ok := p.removed.Load(key); !ok || uid != pod.UID {
+		klog.FromContext(ctx).Info("Removing a pod without an answer of the provider", "remoteNamespace", t.remote)
+		p.recorder.Event(pod, corev1.EventTypeWarning, ReasonLeftBehind,
+			fmt.Sprintf("%s does not answer, and the namespace is not offloaded to it any more: the pod is removed here. What runs of it in namespace %s there ends when %s is back", p.provider, t.remote, p.provider))
 	}
 	return p.deleteLocal(ctx, pod)
 }

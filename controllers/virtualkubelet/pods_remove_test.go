@@ -4,6 +4,7 @@
 package virtualkubelet
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -16,8 +17,11 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
+	"k8s.io/client-go/util/workqueue"
 	"k8s.io/component-base/metrics"
 	"k8s.io/utils/clock"
+	clocktesting "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/controllers/virtualkubelet/reflect"
@@ -91,5 +95,148 @@ func TestAPodGoesWhoseShadowPodCameAndWentUnseen(t *testing.T) {
 	}
 	if deletions != 1 {
 		t.Errorf("the pod was deleted %d times while it was still cached", deletions)
+	}
+}
+
+// cutOff is a sender whose provider has a shadow pod and a pod of the local pod
+// "web", which is being deleted.
+func cutOff(t *testing.T) (s *sender, going *corev1.Pod) {
+	t.Helper()
+	s = newSender(t, func(string) error { return nil })
+	going = localPod("web")
+	going.DeletionTimestamp, going.DeletionGracePeriodSeconds = &metav1.Time{Time: time.Now()}, ptr.To[int64](30)
+	s.local = kubefake.NewSimpleClientset(going)
+	pods := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
+	if err := pods.Add(going); err != nil {
+		t.Fatal(err)
+	}
+	s.lister = corev1listers.NewPodLister(pods)
+	shadow := reflect.ShadowPod(going, "demo-rome", s.to, nil)
+	shadow.UID = "shadow"
+	s.remote = RemoteClients{Core: fakes.Followed(kubefake.NewClientset()), Federation: fakes.Followed(fake.NewSimpleClientset(shadow))}
+	synced := make(chan string, 1)
+	watched, err := startTwin(t.Context(), s.remote, v1alpha1.NamespaceMapping{Name: "demo", RemoteName: "demo-rome"}, s.to, twinEvents{
+		shadow: func(cache.ObjectName) {}, pod: func(cache.ObjectName, *corev1.Pod) {}, freed: func() {}, tidied: func() {}, synced: func(name string) { synced <- name },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-synced
+	s.twin = watched
+	return s, going
+}
+
+// shadowsDeleted counts the shadow pods that the provider was asked to delete.
+func (s *sender) shadowsDeleted() (count int) {
+	for _, action := range s.remote.Federation.(*fake.Clientset).Actions() {
+		if action.Matches("delete", "shadowpods") {
+			count++
+		}
+	}
+	return count
+}
+
+func TestAPodIsWaitedForAsLongAsItsNamespaceIsWanted(t *testing.T) {
+	unsynced := &twin{local: "demo", remote: "demo-rome",
+		pods:    cache.NewSharedIndexInformer(nil, &corev1.Pod{}, 0, cache.Indexers{}),
+		shadows: cache.NewSharedIndexInformer(nil, &v1alpha1.ShadowPod{}, 0, cache.Indexers{})}
+	for _, test := range []struct {
+		name                             string
+		wanted, synced, reachable, stays bool
+	}{
+		{"the provider is away, the pods have time to come home", true, true, false, true},
+		{"the provider is away, and their time is over", false, true, false, false},
+		{"also for a virtual kubelet that has begun since", false, false, false, false},
+		{"one that has begun waits for a provider that answers", false, false, true, true},
+		{"a provider that answers is asked first", false, true, true, true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			s, going := cutOff(t)
+			s.reachable = func() bool { return test.reachable }
+			now := extent{wanted: test.wanted, ready: test.wanted, twin: s.twin}
+			if !test.synced {
+				now.twin = unsynced
+			}
+			for range 2 {
+				if err := s.remove(t.Context(), cache.MetaObjectToName(going), going, now); err != nil {
+					t.Fatal(err)
+				}
+			}
+			_, err := s.local.CoreV1().Pods("demo").Get(t.Context(), "web", metav1.GetOptions{})
+			if apierrors.IsNotFound(err) == test.stays {
+				t.Errorf("the pod: %v", err)
+			}
+			if asked, may := s.shadowsDeleted(), test.reachable && test.synced; asked > 0 != may {
+				t.Errorf("the provider was asked to delete %d shadow pods", asked)
+			}
+			switch told := len(s.events.Events); {
+			case test.stays && told > 0, !test.stays && told != 1:
+				t.Errorf("its owner is told %d times", told)
+			case !test.stays:
+				if event := <-s.events.Events; !strings.Contains(event, ReasonLeftBehind) || !strings.Contains(event, "demo-rome") {
+					t.Errorf("the event is %q", event)
+				}
+			}
+		})
+	}
+}
+
+func TestAProviderThatGoesAwayWhileItEndsAPodIsNoticed(t *testing.T) {
+	s, going := cutOff(t)
+	ticking := clocktesting.NewFakeClock(time.Now())
+	s.queue = workqueue.NewTypedRateLimitingQueueWithConfig(workqueue.DefaultTypedControllerRateLimiter[cache.ObjectName](),
+		workqueue.TypedRateLimitingQueueConfig[cache.ObjectName]{Clock: ticking})
+	defer s.queue.ShutDown()
+	answers := true
+	s.reachable = func() bool { return answers }
+	s.twins = &twins{provider: "milan", extents: map[string]extent{"demo": {twin: s.twin}}}
+	if err := s.reconcile(t.Context(), cache.MetaObjectToName(going)); err != nil {
+		t.Fatal(err)
+	}
+	answers = false
+	ticking.Step(checkInterval)
+	s.next(t.Context())
+	if _, err := s.local.CoreV1().Pods("demo").Get(t.Context(), "web", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		t.Errorf("the pod: %v", err)
+	}
+}
+
+func TestWhatWasLeftBehindGoesWhenTheProviderIsBack(t *testing.T) {
+	for name, again := range map[string]bool{"and nothing is wanted there any more": false, "also if another pod has the name": true} {
+		t.Run(name, func(t *testing.T) {
+			s, going := cutOff(t)
+			key := cache.MetaObjectToName(going)
+			answers := false
+			s.reachable = func() bool { return answers }
+			gone := extent{twin: s.twin}
+			if err := s.remove(t.Context(), key, going, gone); err != nil {
+				t.Fatal(err)
+			}
+			pods := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
+			if again {
+				next := localPod("web")
+				next.UID = "next"
+				if err := pods.Add(next); err != nil {
+					t.Fatal(err)
+				}
+				gone.wanted, gone.ready = true, true
+			}
+			s.lister = corev1listers.NewPodLister(pods)
+			s.twins = &twins{provider: "milan", extents: map[string]extent{"demo": gone}}
+			answers = true
+			s.enqueueAll()
+			if s.queue.Len() != 1 {
+				t.Fatalf("%d pods are looked at", s.queue.Len())
+			}
+			s.next(t.Context())
+			if asked := s.shadowsDeleted(); asked != 1 {
+				t.Errorf("the provider was asked to delete %d shadow pods", asked)
+			}
+			for _, action := range s.remote.Federation.(*fake.Clientset).Actions() {
+				if action.Matches("create", "shadowpods") {
+					t.Error("the next one is sent before the last one is gone")
+				}
+			}
+		})
 	}
 }
