@@ -157,13 +157,16 @@ func (c *Consumer) standings(offloading *v1alpha1.NamespaceOffloading, around su
 		}
 		if err == nil {
 			s.full = len(current.Spec.Namespaces) >= maxMappings
-			s.asked = slices.ContainsFunc(current.Spec.Namespaces, func(entry v1alpha1.NamespaceMapping) bool { return entry.Name == offloading.Namespace })
+			asked := c.remoteName(offloading)
+			if i := slices.IndexFunc(current.Spec.Namespaces, func(entry v1alpha1.NamespaceMapping) bool { return entry.Name == offloading.Namespace }); i >= 0 {
+				s.asked, asked = true, current.Spec.Namespaces[i].RemoteName
+			}
 			s.taken = slices.ContainsFunc(current.Spec.Namespaces, func(entry v1alpha1.NamespaceMapping) bool {
 				return entry.Name != offloading.Namespace && entry.RemoteName == c.remoteName(offloading)
 			})
 			i := slices.IndexFunc(current.Status.Namespaces, func(answer v1alpha1.NamespaceMappingStatus) bool { return answer.Name == offloading.Namespace })
 			if i >= 0 {
-				s.answer = &current.Status.Namespaces[i]
+				s.hear(&current.Status.Namespaces[i], asked)
 			}
 		}
 		all = append(all, s)

@@ -54,7 +54,7 @@ func (c *Consumer) leave(ctx context.Context, offloading *v1alpha1.NamespaceOffl
 	if err := c.removeEntries(ctx, offloading.Namespace); err != nil {
 		return 0, err
 	}
-	if twins := slices.ContainsFunc(standings, func(s standing) bool { return s.answer != nil }); twins && !late {
+	if twins := slices.ContainsFunc(standings, func(s standing) bool { return s.left() != "" }); twins && !late {
 		// The answer's disappearance wakes us up, or else the deadline does.
 		return c.remaining(offloading), nil
 	}
@@ -77,14 +77,14 @@ func (c *Consumer) leave(ctx context.Context, offloading *v1alpha1.NamespaceOffl
 // namespace that is being deleted there are no events.
 func (c *Consumer) tellLeftBehind(ctx context.Context, offloading *v1alpha1.NamespaceOffloading, standings []standing) {
 	for _, s := range standings {
-		if s.answer == nil {
+		if s.left() == "" {
 			continue
 		}
 		klog.FromContext(ctx).Info("Left a namespace without an answer of the cluster", "namespace", offloading.Namespace,
-			"cluster", s.cluster, "remoteNamespace", s.answer.RemoteName, "timeout", timeout)
+			"cluster", s.cluster, "remoteNamespace", s.left(), "timeout", timeout)
 		if !c.goes(offloading.Namespace) {
 			c.events.Eventf(offloading, corev1.EventTypeWarning, "TwinLeftBehind", "%s has not removed namespace %s within %s: it does so when it is back, with what runs there",
-				s.cluster, s.answer.RemoteName, timeout)
+				s.cluster, s.left(), timeout)
 		}
 	}
 }

@@ -31,6 +31,28 @@ type standing struct {
 	inhabited bool
 	// answer is what the cluster made of the entry; nil before it answered.
 	answer *v1alpha1.NamespaceMappingStatus
+	// former is a twin from before, of another name, that the cluster still says
+	// it has.
+	former string
+}
+
+// hear takes in what the cluster said, when it was asked for a twin of this
+// name. About another one it said it before.
+func (s *standing) hear(answer *v1alpha1.NamespaceMappingStatus, asked string) {
+	switch {
+	case answer.RemoteName == asked:
+		s.answer = answer
+	case answer.Phase == v1alpha1.NamespaceMappingReady, answer.Phase == v1alpha1.NamespaceMappingTerminating:
+		s.former = answer.RemoteName
+	}
+}
+
+// left is the twin that the cluster has, as far as it has said; empty if none.
+func (s standing) left() string {
+	if s.answer != nil {
+		return s.answer.RemoteName
+	}
+	return s.former
 }
 
 // ready tells whether the twin is there, and why not.
@@ -48,6 +70,8 @@ func (s standing) ready() (status metav1.ConditionStatus, reason, message string
 		return metav1.ConditionFalse, "NameTaken", "The twin of another namespace has that name there: use another mapping strategy, or unoffload the other one."
 	case !s.asked && s.full:
 		return metav1.ConditionFalse, "TooManyNamespaces", fmt.Sprintf("The cluster takes no more than %d namespaces: unoffload another one.", maxMappings)
+	case s.former != "":
+		return metav1.ConditionFalse, "Pending", fmt.Sprintf("The cluster has not answered yet: it has yet to remove %s, the last twin of the namespace.", s.former)
 	}
 	return metav1.ConditionFalse, "Pending", "The cluster has not answered yet."
 }
@@ -137,7 +161,7 @@ func statusOf(offloading *v1alpha1.NamespaceOffloading, remoteName string, stand
 		default:
 			set(v1alpha1.ConditionOffloadingRequired, metav1.ConditionFalse, "ClusterNotSelected", s.refusal)
 		}
-		if s.selected || s.answer != nil {
+		if s.selected || s.answer != nil || s.former != "" {
 			value, reason, message := s.ready()
 			set(v1alpha1.ConditionReady, value, reason, message)
 		} else {

@@ -6,6 +6,7 @@ package offloading
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -368,5 +369,43 @@ func TestOffloadedNamespaceIsLabelledAndThenLeftInPeace(t *testing.T) {
 	}
 	if writes := w.writes(); writes != nil {
 		t.Errorf("a settled namespace is written: %v", writes)
+	}
+}
+
+func TestAnAnswerAboutAnotherTwinIsNone(t *testing.T) {
+	for _, test := range []struct {
+		name, asked, answered string
+		phase                 v1alpha1.NamespaceMappingPhase
+		want                  string
+		says                  string
+	}{
+		{"the one that was asked for", "shop", "shop", v1alpha1.NamespaceMappingReady, "RemoteNamespaceCreated", ""},
+		{"one from before is not ready", "shop", "shop-old", v1alpha1.NamespaceMappingReady, "Pending", "shop-old"},
+		{"nor has it failed", "shop", "shop-old", v1alpha1.NamespaceMappingConflict, "Pending", "has not answered yet."},
+		{"nor is it ready before one is asked for", "", "shop-old", v1alpha1.NamespaceMappingReady, "Pending", "shop-old"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			answered := mapWith("shop")
+			answered.Spec.Namespaces[0].RemoteName = test.asked
+			if test.asked == "" {
+				answered.Spec.Namespaces = nil
+			}
+			answered.Status.Namespaces[0].RemoteName, answered.Status.Namespaces[0].Phase = test.answered, test.phase
+			w := newWorld(t, foreignCluster(), milanNode(), answered, labelled("shop"), offloadingOf("shop", 0))
+			if _, err := w.consumer(t).reconcileOffloading(t.Context(), "shop"); err != nil {
+				t.Fatal(err)
+			}
+			told, err := w.federation.FederationV1alpha1().NamespaceOffloadings("shop").Get(t.Context(), v1alpha1.NamespaceOffloadingName, metav1.GetOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			ready := meta.FindStatusCondition(told.Status.Clusters[0].Conditions, v1alpha1.ConditionReady)
+			if ready == nil || ready.Reason != test.want || !strings.Contains(ready.Message, test.says) {
+				t.Errorf("its owner is told %+v", ready)
+			}
+			if len(w.events.Events) > 0 {
+				t.Errorf("and by %s", <-w.events.Events)
+			}
+		})
 	}
 }

@@ -38,7 +38,7 @@ const ReasonLeftBehind = "LeftBehind"
 
 // remove takes a pod that is being deleted off the provider, and then off this
 // cluster. While the provider cannot be asked, the pod stays, as long as its
-// namespace is wanted there.
+// twin is wanted there.
 func (p *Pods) remove(ctx context.Context, key cache.ObjectName, pod *corev1.Pod, extent extent) error {
 	t := extent.twin
 	if t == nil {
@@ -48,14 +48,14 @@ func (p *Pods) remove(ctx context.Context, key cache.ObjectName, pod *corev1.Pod
 		return p.deleteLocal(ctx, pod)
 	}
 	switch reachable := p.reachable(); {
-	case !reachable && !extent.wanted:
+	case !reachable && extent.goes():
 		// The namespace was let go with a pod in it, so its time to come home is
 		// over. Whatever is left there goes with the twin, or as what nobody here
 		// has, as soon as it can; no pod has this UID any more.
 		return p.leaveBehind(ctx, key, pod, t)
 	case !reachable, !t.synced():
 		return nil
-	case !extent.wanted:
+	case extent.goes():
 		// It may go away before it has ended the pod, which is no event.
 		p.queue.AddAfter(key, checkInterval)
 	}
@@ -77,7 +77,7 @@ func (p *Pods) leaveBehind(ctx context.Context, key cache.ObjectName, pod *corev
 	if uid, ok := p.removed.Load(key); !ok || uid != pod.UID {
 		klog.FromContext(ctx).Info("Removing a pod without an answer of the provider", "remoteNamespace", t.remote)
 		p.recorder.Event(pod, corev1.EventTypeWarning, ReasonLeftBehind,
-			fmt.Sprintf("%s does not answer, and the namespace is not offloaded to it any more: the pod is removed here. What runs of it in namespace %s there ends when %s is back", p.provider, t.remote, p.provider))
+			fmt.Sprintf("%s does not answer, and the namespace was unoffloaded from it: the pod is removed here. What runs of it in namespace %s there ends when %s is back", p.provider, t.remote, p.provider))
 	}
 	return p.deleteLocal(ctx, pod)
 }

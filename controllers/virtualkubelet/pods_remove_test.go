@@ -136,24 +136,26 @@ func (s *sender) shadowsDeleted() (count int) {
 	return count
 }
 
-func TestAPodIsWaitedForAsLongAsItsNamespaceIsWanted(t *testing.T) {
+func TestAPodIsWaitedForAsLongAsItsTwinIsWanted(t *testing.T) {
 	unsynced := &twin{local: "demo", remote: "demo-rome",
 		pods:    cache.NewSharedIndexInformer(nil, &corev1.Pod{}, 0, cache.Indexers{}),
 		shadows: cache.NewSharedIndexInformer(nil, &v1alpha1.ShadowPod{}, 0, cache.Indexers{})}
 	for _, test := range []struct {
-		name                             string
-		wanted, synced, reachable, stays bool
+		name                                     string
+		wanted, former, synced, reachable, stays bool
 	}{
-		{"the provider is away, the pods have time to come home", true, true, false, true},
-		{"the provider is away, and their time is over", false, true, false, false},
-		{"also for a virtual kubelet that has begun since", false, false, false, false},
-		{"one that has begun waits for a provider that answers", false, false, true, true},
-		{"a provider that answers is asked first", false, true, true, true},
+		{"the provider is away, the pods have time to come home", true, false, true, false, true},
+		{"the provider is away, and their time is over", false, false, true, false, false},
+		{"also where another twin is wanted since", true, true, true, false, false},
+		{"also for a virtual kubelet that has begun since", false, false, false, false, false},
+		{"one that has begun waits for a provider that answers", false, false, false, true, true},
+		{"a provider that answers is asked first", false, false, true, true, true},
+		{"about a former twin, too", true, true, true, true, true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s, going := cutOff(t)
 			s.reachable = func() bool { return test.reachable }
-			now := extent{wanted: test.wanted, ready: test.wanted, twin: s.twin}
+			now := extent{wanted: test.wanted, former: test.former, ready: test.wanted && !test.former, twin: s.twin}
 			if !test.synced {
 				now.twin = unsynced
 			}

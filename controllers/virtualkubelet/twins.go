@@ -25,7 +25,13 @@ type extent struct {
 	message string
 	// twin is the namespace there; nil if there is none.
 	twin *twin
+	// former tells whether that is one from before, beside the wanted one, which
+	// is not there yet.
+	former bool
 }
+
+// goes tells whether the twin is not wanted any more.
+func (e extent) goes() bool { return !e.wanted || e.former }
 
 // twins follows the NamespaceMap: it watches exactly those twin namespaces
 // that the provider says are there.
@@ -101,13 +107,19 @@ func (t *twins) sync(ctx context.Context) error {
 func (t *twins) wanted(ctx context.Context, maps []*v1alpha1.NamespaceMap) (map[string]extent, error) {
 	result := map[string]extent{}
 	for _, m := range maps {
+		asked := map[string]string{}
 		for _, mapping := range m.Spec.Namespaces {
+			asked[mapping.Name] = mapping.RemoteName
 			result[mapping.Name] = extent{wanted: true, message: fmt.Sprintf("%s has not made the namespace %s yet", t.provider, mapping.RemoteName)}
 		}
 		for _, status := range m.Status.Namespaces {
 			e := result[status.Name]
-			e.ready = e.wanted && status.Phase == v1alpha1.NamespaceMappingReady
-			e.message = describe(t.provider, e.wanted, status)
+			// An answer about another twin is older than the question.
+			e.former = e.wanted && status.RemoteName != asked[status.Name]
+			if !e.former {
+				e.ready = e.wanted && status.Phase == v1alpha1.NamespaceMappingReady
+				e.message = describe(t.provider, e.wanted, status)
+			}
 			if status.Phase == v1alpha1.NamespaceMappingReady || status.Phase == v1alpha1.NamespaceMappingTerminating {
 				watched, err := t.watched(v1alpha1.NamespaceMapping{Name: status.Name, RemoteName: status.RemoteName})
 				if err != nil {
