@@ -82,14 +82,22 @@ func TestAPodThatIsLostThereIsMadeAnew(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			deleted := 0
+			deleted, disrupted := 0, 0
 			for _, action := range local.Actions() {
+				if patch, ok := action.(clienttesting.PatchAction); ok && action.GetSubresource() == "status" && strings.Contains(string(patch.GetPatch()), `"DisruptionTarget"`) {
+					if disrupted++; deleted > 0 {
+						t.Error("it is deleted before it is said to be disrupted")
+					}
+				}
 				if action.Matches("delete", "pods") {
 					deleted++
 					if got := action.(clienttesting.DeleteActionImpl).DeleteOptions.Preconditions.UID; got == nil || *got != test.pod.UID {
 						t.Errorf("another pod of that name would be deleted: %v", got)
 					}
 				}
+			}
+			if disrupted != test.deleted {
+				t.Errorf("it was said to be disrupted %d times, want %d", disrupted, test.deleted)
 			}
 			if deleted != test.deleted {
 				t.Errorf("the pod was deleted %d times, want %d", deleted, test.deleted)

@@ -67,6 +67,7 @@ func finish(status *corev1.PodStatus, local *corev1.Pod, shadow *v1alpha1.Shadow
 			copies.observe(remote.UID, status)
 		}
 		apply(status, local, last, copies, now)
+		disrupted(status, local, last.Conditions, now)
 	}
 	status.Phase = shadow.Status.Phase
 	if ready := condition(status, corev1.PodReady); ready == nil || ready.Status == corev1.ConditionTrue {
@@ -75,6 +76,32 @@ func finish(status *corev1.PodStatus, local *corev1.Pod, shadow *v1alpha1.Shadow
 			why = "PodCompleted"
 		}
 		notReady(status, why, "", now)
+	}
+}
+
+// disrupted says of a pod that ended that it was disrupted, as by a drained node,
+// which Jobs can be told not to count. A pod that is made again is not: the
+// condition would stay with it.
+func disrupted(status *corev1.PodStatus, local *corev1.Pod, from []corev1.PodCondition, now metav1.Time) {
+	i := slices.IndexFunc(from, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue
+	})
+	if i >= 0 {
+		setCondition(status, disruption(local, from[i].Reason, from[i].Message), now)
+	}
+}
+
+// Disrupted is the status of a pod that is about to be deleted for a reason that
+// is not its own.
+func Disrupted(local *corev1.Pod, why, message string, now metav1.Time) corev1.PodStatus {
+	status := *local.Status.DeepCopy()
+	setCondition(&status, disruption(local, why, message), now)
+	return status
+}
+
+func disruption(local *corev1.Pod, why, message string) corev1.PodCondition {
+	return corev1.PodCondition{
+		Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: reason(why), Message: text(message), ObservedGeneration: local.Generation,
 	}
 }
 

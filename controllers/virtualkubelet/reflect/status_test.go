@@ -250,6 +250,56 @@ func TestTerminalComesFromTheShadowPod(t *testing.T) {
 	}
 }
 
+func TestADisruptionIsToldOfAPodThatEnded(t *testing.T) {
+	ran := PodStatus(localPod(scheduled()), nil, remotePod("remote", runningStatus(0)), nodeIP, start)
+	target := corev1.PodCondition{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: "EvictionByEvictionAPI", Message: "Eviction API: evicting\x1b[31m", LastProbeTime: later}
+	said := func(phase corev1.PodPhase, conditions ...corev1.PodCondition) *corev1.PodStatus {
+		status := runningStatus(0)
+		status.Phase, status.Conditions = phase, append(status.Conditions, conditions...)
+		return &status
+	}
+	over := target
+	over.Status = corev1.ConditionFalse
+	ended := v1alpha1.ShadowPodStatus{Phase: corev1.PodFailed}
+	for _, test := range []struct {
+		name   string
+		shadow v1alpha1.ShadowPodStatus
+		last   *corev1.PodStatus
+		remote *corev1.PodStatus
+		told   bool
+	}{
+		{"by the last status of its shadow pod", ended, said(corev1.PodFailed, target), nil, true},
+		{"or that of the provider's pod", ended, nil, said(corev1.PodFailed, target), true},
+		{"not if there was none", ended, said(corev1.PodFailed), nil, false},
+		{"nor if it is over", ended, said(corev1.PodFailed, over), nil, false},
+		{"nor while it runs on", v1alpha1.ShadowPodStatus{}, nil, said(corev1.PodRunning, target), false},
+		{"nor if it is made again", v1alpha1.ShadowPodStatus{}, nil, said(corev1.PodFailed, target), false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			test.shadow.Pod = test.last
+			var remote *corev1.Pod
+			if test.remote != nil {
+				remote = remotePod("remote", *test.remote)
+			}
+			status := PodStatus(localPod(ran), &v1alpha1.ShadowPod{Status: test.shadow}, remote, nodeIP, later)
+			got := condition(&status, corev1.DisruptionTarget)
+			if !test.told {
+				if got != nil {
+					t.Errorf("it is told %+v", got)
+				}
+				return
+			}
+			want := &corev1.PodCondition{
+				Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: "EvictionByEvictionAPI", Message: text(target.Message),
+				ObservedGeneration: 3, LastTransitionTime: later,
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("the condition (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 func TestReadinessGatesAreTheConsumers(t *testing.T) {
 	local := localPod(scheduled())
 	local.Spec.ReadinessGates = []corev1.PodReadinessGate{{ConditionType: "example.com/ready"}}
