@@ -32,7 +32,9 @@ func TestPoliciesKeepPeersWithinTheirTwinNamespaces(t *testing.T) {
 	env.Kubectl(t, env.ChartWith(t, []string{`policy.reflectedKinds=[{"group":"example.com","version":"v1","resource":"widgets"}]`}, "policies-peers.yaml"), "apply", "-f", "-")
 	twin := makeNamespaceOf(t, env, "twin-of-policies", v1alpha1.RoleTwin, "siena")
 	tenant := makeNamespaceOf(t, env, tenantOf("siena"), v1alpha1.RoleTenant, "siena")
-	must(t)(env.Kube.CoreV1().Services(twin).Create(t.Context(), service("there", func(s *corev1.ServiceSpec) { s.Type = corev1.ServiceTypeLoadBalancer }), metav1.CreateOptions{}))
+	must(t)(env.Kube.CoreV1().Services(twin).Create(t.Context(), service("there", func(s *corev1.ServiceSpec) {
+		s.Type, s.LoadBalancerIP = corev1.ServiceTypeLoadBalancer, "192.0.2.8"
+	}), metav1.CreateOptions{}))
 	must(t)(env.Kube.NetworkingV1().Ingresses(twin).Create(t.Context(), ingressTo("there"), metav1.CreateOptions{}))
 	must(t)(env.Kube.CoreV1().ConfigMaps(twin).Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "there", Finalizers: []string{"example.org/cleans-up"}}}, metav1.CreateOptions{}))
 	onNode(t, env, twin, "there", "somewhere")
@@ -208,6 +210,14 @@ func peerAttempts(t *testing.T, config *rest.Config, twin string) {
 		{"a load balancer's address", "loadBalancerIP", makeService(func(s *corev1.ServiceSpec) {
 			s.Type, s.LoadBalancerIP = corev1.ServiceTypeLoadBalancer, "192.0.2.9"
 		})},
+		{"a load balancer's address for one that has another", "loadBalancerIP", func(ctx context.Context) error {
+			_, err := core.Services(twin).Patch(ctx, "there", types.MergePatchType, []byte(`{"spec":{"loadBalancerIP":"192.0.2.9"}}`), dryPatch)
+			return err
+		}},
+		{"a change of a service to which a load balancer has given its address", "", func(ctx context.Context) error {
+			_, err := core.Services(twin).Patch(ctx, "there", types.MergePatchType, []byte(`{"spec":{"loadBalancerIP":"192.0.2.8","sessionAffinity":"ClientIP"}}`), dryPatch)
+			return err
+		}},
 		{"an alias", "", alias("example.com")},
 		{"an alias of the node itself", "externalName", alias("localhost")},
 		{"an alias of the node itself below a name", "externalName", alias("a.localhost")},

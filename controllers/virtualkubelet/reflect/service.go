@@ -79,8 +79,9 @@ func UpdateService(existing, wanted *corev1.Service) Change {
 		keepNodePorts(spec.Ports, existing.Spec.Ports)
 	}
 	if spec.Type == corev1.ServiceTypeLoadBalancer && existing.Spec.Type == corev1.ServiceTypeLoadBalancer {
-		// It cannot be changed.
-		spec.LoadBalancerClass = existing.Spec.LoadBalancerClass
+		// The class cannot be changed, and some load balancers write down here what
+		// they have chosen.
+		spec.LoadBalancerClass, spec.LoadBalancerIP = existing.Spec.LoadBalancerClass, existing.Spec.LoadBalancerIP
 	}
 	if spec.Type == corev1.ServiceTypeLoadBalancer && spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal {
 		spec.HealthCheckNodePort = existing.Spec.HealthCheckNodePort

@@ -173,6 +173,8 @@ func given(s *corev1.Service) *corev1.Service {
 	}
 	if there.Spec.Type == corev1.ServiceTypeLoadBalancer {
 		there.Spec.LoadBalancerClass = ptr.To("milan/lb")
+		// Some load balancers write it there.
+		there.Spec.LoadBalancerIP = "192.0.2.77"
 		there.Finalizers = []string{"service.kubernetes.io/load-balancer-cleanup"}
 		if there.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal {
 			there.Spec.HealthCheckNodePort = 31500
@@ -211,6 +213,14 @@ func TestUpdateServiceKeepsWhatTheProviderGave(t *testing.T) {
 	}
 	headless := func(s *corev1.Service) { s.Spec.ClusterIP, s.Spec.ClusterIPs = "None", []string{"None"} }
 	local := func(s *corev1.Service) { s.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal }
+	families := func(policy corev1.IPFamilyPolicy) func(*corev1.Service) {
+		return func(s *corev1.Service) { s.Spec.IPFamilyPolicy = &policy }
+	}
+	const single, prefer, require = corev1.IPFamilyPolicySingleStack, corev1.IPFamilyPolicyPreferDualStack, corev1.IPFamilyPolicyRequireDualStack
+	// both are what a provider that has two families gives.
+	both := func(s *corev1.Service) {
+		s.Spec.ClusterIPs, s.Spec.IPFamilies = append(s.Spec.ClusterIPs, "fd00::9"), append(s.Spec.IPFamilies, corev1.IPv6Protocol)
+	}
 	const clusterIP, nodePort, loadBalancer, alias = corev1.ServiceTypeClusterIP, corev1.ServiceTypeNodePort, corev1.ServiceTypeLoadBalancer, corev1.ServiceTypeExternalName
 	for _, test := range []struct {
 		name          string
@@ -265,8 +275,38 @@ func TestUpdateServiceKeepsWhatTheProviderGave(t *testing.T) {
 			name: "no load balancer any more", before: service(loadBalancer, local), after: service(clusterIP, nil), want: Update,
 			becomes: func(s *corev1.Service) {
 				s.Spec.Type, s.Spec.ExternalTrafficPolicy, s.Spec.Ports[0].NodePort = clusterIP, "", 0
-				s.Spec.AllocateLoadBalancerNodePorts, s.Spec.LoadBalancerClass, s.Spec.HealthCheckNodePort = nil, nil, 0
+				s.Spec.AllocateLoadBalancerNodePorts, s.Spec.LoadBalancerClass, s.Spec.HealthCheckNodePort, s.Spec.LoadBalancerIP = nil, nil, 0, ""
 			},
+		},
+		{
+			name: "a load balancer's address that was given anew", before: service(loadBalancer, nil), after: service(loadBalancer, nil),
+			drift:   func(s *corev1.Service) { s.Spec.LoadBalancerIP = "192.0.2.78" },
+			becomes: func(s *corev1.Service) { s.Spec.LoadBalancerIP = "192.0.2.78" },
+		},
+		{
+			name: "a load balancer for one that had none", before: service(nodePort, nil), want: Update,
+			after: service(loadBalancer, func(s *corev1.Service) { s.Spec.LoadBalancerIP = "192.0.2.1" }),
+			becomes: func(s *corev1.Service) {
+				s.Spec.Type, s.Spec.AllocateLoadBalancerNodePorts = loadBalancer, ptr.To(true)
+			},
+		},
+		{name: "nothing of both families", before: service(clusterIP, families(prefer)), after: service(clusterIP, families(prefer)), drift: both, becomes: both},
+		{name: "both that are required are preferred there", before: service(clusterIP, families(prefer)), after: service(clusterIP, families(require)), drift: both, becomes: both},
+		{
+			// The API server there gives the second address, if it can.
+			name: "both families for one that had one", before: service(clusterIP, families(single)), after: service(clusterIP, families(prefer)), want: Update,
+			becomes: families(prefer),
+		},
+		{
+			// It takes away the second address where both are as they were.
+			name: "one family for one that had both", before: service(clusterIP, families(prefer)), after: service(clusterIP, families(single)), want: Update,
+			drift:   both,
+			becomes: func(s *corev1.Service) { both(s); families(single)(s) },
+		},
+		{
+			name: "both families of a headless one", before: service(clusterIP, func(s *corev1.Service) { headless(s); families(single)(s) }), want: Update,
+			after:   service(clusterIP, func(s *corev1.Service) { headless(s); families(prefer)(s) }),
+			becomes: families(prefer),
 		},
 		{name: "an address for a headless one", before: service(clusterIP, headless), after: service(clusterIP, nil), want: Replace},
 		{name: "no address any more", before: service(clusterIP, nil), after: service(clusterIP, headless), want: Replace},
