@@ -86,14 +86,15 @@ func (o Offload) twin(spec *v1alpha1.NamespaceOffloadingSpec) string {
 	return TwinNamespace(o.Namespace, spec, o.ClusterName, o.ClusterID)
 }
 
-// misplaced tells which pods would be misplaced, and what would happen to them.
+// misplaced tells which pods would be misplaced, or would wait for nodes by what
+// counted before, and what would happen to them.
 func (o Offload) misplaced(placement Placement, plan *v1alpha1.OffloadPlan) {
 	action := v1alpha1.PlanNone
 	if o.Wanted.Enforcement == v1alpha1.Evict {
 		action = v1alpha1.PlanDelete
 	}
 	for _, pod := range o.Pods {
-		why := placement.Misplaced(pod)
+		why := cmp.Or(placement.Misplaced(pod), placement.Stranded(pod))
 		if why == "" {
 			continue
 		}

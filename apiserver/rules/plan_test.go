@@ -139,6 +139,20 @@ func TestOffloadPlanNamesTheFirstMisplacedPods(t *testing.T) {
 	}
 }
 
+func TestOffloadPlanNamesPodsThatWaitByWhatCountedBefore(t *testing.T) {
+	for enforcement, evicted := range map[v1alpha1.PlacementEnforcement]int32{v1alpha1.Warn: 0, v1alpha1.Evict: 1} {
+		wanted := &v1alpha1.NamespaceOffloadingSpec{PodOffloadingStrategy: v1alpha1.Remote, Enforcement: enforcement}
+		pods := []*corev1.Pod{podOn("", ownedBy("apps/v1", "ReplicaSet")), podOn("")}
+		plan, err := Offload{Namespace: "web", Wanted: wanted, ClusterName: "rome", ClusterID: romeID, Nodes: noNodes, Pods: pods}.Plan()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if plan.MisplacedPodCount != 1 || plan.EvictedPods != evicted || len(plan.MisplacedPods) != 1 || plan.MisplacedPods[0].NodeName != "" {
+			t.Errorf("%s: %d pods are counted, %d evicted: %+v", enforcement, plan.MisplacedPodCount, plan.EvictedPods, plan.MisplacedPods)
+		}
+	}
+}
+
 func TestOffloadPlanKnowsTheNamesThatProvidersKeep(t *testing.T) {
 	wanted := &v1alpha1.NamespaceOffloadingSpec{NamespaceMappingStrategy: v1alpha1.EnforceSameName}
 	plan, err := Offload{Namespace: "default", Wanted: wanted, ClusterName: "rome", ClusterID: romeID, Nodes: noNodes}.Plan()

@@ -124,10 +124,11 @@ func TestMisplacedPodsAreToldOrEvicted(t *testing.T) {
 		told        []string
 	}{
 		{"where they may be", v1alpha1.Evict, granted, []*corev1.Pod{there, daemon}, nil, strandedEvery, "InPlace", "", nil},
-		{"warned of", v1alpha1.Warn, granted, []*corev1.Pod{a, b, there}, nil, 0, "Misplaced", "2 pod(s)", nil},
+		{"warned of", v1alpha1.Warn, granted, []*corev1.Pod{a, b, there}, nil, strandedEvery, "Misplaced", "2 pod(s) run where spec no longer lets them:", nil},
 		{"evicted", v1alpha1.Evict, granted, []*corev1.Pod{a, b, alone, there, daemon}, []string{"a", "b", "c"}, strandedEvery, "Evicting", "3 pod(s)", []string{"Misplaced", "Misplaced", "Misplaced"}},
 		{"waiting for a node by what was said before", v1alpha1.Evict, granted, []*corev1.Pod{waiting, there}, []string{"waiting"}, strandedEvery, "InPlace", "", []string{"Misplaced"}},
-		{"which is left to their owner", v1alpha1.Warn, granted, []*corev1.Pod{waiting, there}, nil, 0, "InPlace", "", nil},
+		{"which their owner is warned of", v1alpha1.Warn, granted, []*corev1.Pod{waiting, there}, nil, strandedEvery, "Misplaced", "0 pod(s) run where spec no longer lets them, and 1 wait", nil},
+		{"beside those that run", v1alpha1.Warn, granted, []*corev1.Pod{waiting, a, b}, nil, strandedEvery, "Misplaced", "2 pod(s) run where spec no longer lets them, and 1 wait", nil},
 		{"young ones are left for a moment", v1alpha1.Evict, granted, []*corev1.Pod{a, young}, []string{"a"}, minEvictionAge - time.Second, "Evicting", "2 pod(s)", []string{"Misplaced"}},
 		{"held by a budget, which is asked once for its owner", v1alpha1.Evict, tooMany, []*corev1.Pod{a, b, alone}, []string{"a", "c"}, minEvictionDelay, "Evicting", "3 pod(s)", []string{"EvictionBlocked", "EvictionBlocked"}},
 		{"refused for another reason", v1alpha1.Evict, func(*corev1.Pod) error { return errors.New("two budgets") }, []*corev1.Pod{alone}, []string{"c"}, minEvictionDelay, "Evicting", "1 pod(s)", []string{"EvictionFailed"}},
@@ -182,6 +183,27 @@ func TestPodsThatWaitAreLookedForUntilNobodyMakesThemAsBefore(t *testing.T) {
 		t.Fatal(err)
 	}
 	look(1, strandedEvery)
+}
+
+func TestPodsThatWaitAreWarnedOfUntilTheyAreGone(t *testing.T) {
+	waiting := running("waiting", "full", time.Hour)
+	waiting.Spec.NodeName = ""
+	p := newPlaced(t, v1alpha1.Warn, nil, waiting)
+	look := func(want time.Duration, reason string) {
+		t.Helper()
+		if again, inPlace := p.reconcile(t); again != want || inPlace.Reason != reason {
+			t.Errorf("it looks again after %s, and says %s", again, inPlace.Reason)
+		}
+	}
+	look(strandedEvery, "Misplaced")
+	p.clock.Step(strandedTime + time.Second)
+	look(strandedTime, "Misplaced")
+	if err := p.world.kube.Tracker().Delete(corev1.SchemeGroupVersion.WithResource("pods"), "shop", "waiting"); err != nil {
+		t.Fatal(err)
+	}
+	p.clock.Step(strandedTime)
+	look(strandedTime, "InPlace")
+	look(0, "InPlace")
 }
 
 func TestATwinThatDaemonSetsAloneAreInIsLookedAtAgain(t *testing.T) {
@@ -302,7 +324,7 @@ func TestPodsThatMayRunAnywhereAreNotWatched(t *testing.T) {
 		t.Error("they are watched")
 		return nil, false, nil
 	}
-	if again, inPlace := p.reconcile(t); again != 0 || inPlace.Reason != "InPlace" || forgotten != "shop" {
+	if again, inPlace := p.reconcile(t); again != strandedEvery || inPlace.Reason != "InPlace" || forgotten != "shop" {
 		t.Errorf("it looks again after %s, %q is forgotten, and the condition is %+v", again, forgotten, inPlace)
 	}
 }

@@ -54,11 +54,15 @@ func (c *Consumer) reconcileOffloading(ctx context.Context, namespace string) (t
 	if err := c.allowReflection(ctx, namespace, standings); err != nil {
 		return 0, err
 	}
-	var misplaced []leaver
+	var misplaced, stranded []leaver
+	var again time.Duration
 	var inPlace *metav1.Condition
 	if complete {
+		if stranded, again, err = c.stranded(ctx, offloading, around); err != nil {
+			return 0, err
+		}
 		misplaced = around.misplaced(pods)
-		inPlace = c.inPlace(offloading, misplaced, around.selectorErr)
+		inPlace = c.inPlace(offloading, misplaced, len(stranded), around.selectorErr)
 	}
 	changed, err := c.commitStatus(ctx, offloading, standings, summary(standings), inPlace)
 	if err != nil {
@@ -75,10 +79,6 @@ func (c *Consumer) reconcileOffloading(ctx context.Context, namespace string) (t
 		if s.asked && !s.selected && !s.inhabited {
 			c.mapQueue.Add(s.cluster)
 		}
-	}
-	stranded, again, err := c.stranded(ctx, offloading, around)
-	if err != nil {
-		return 0, err
 	}
 	if soon := c.evictMisplaced(ctx, offloading, append(misplaced, stranded...)); again == 0 || soon > 0 && soon < again {
 		again = soon

@@ -57,13 +57,15 @@ type seenSpec struct {
 	uid        types.UID
 	generation int64
 	seen       time.Time
+	// warned tells whether pods were found then that are left to their owner.
+	warned bool
 }
 
-// stranded finds the pods that wait for a node by what spec said before, if the
-// owner of the namespace wants them to be moved, and says when to look again.
-// Nobody watches pods without a node.
+// stranded finds the pods that wait for a node by what spec said before, and says
+// when to look again: less often, and for as long as there are some, where they
+// are left to the owner of the namespace. Nobody watches pods without a node.
 func (c *Consumer) stranded(ctx context.Context, offloading *v1alpha1.NamespaceOffloading, around surroundings) ([]leaver, time.Duration, error) {
-	if around.selectorErr != nil || offloading.Spec.Enforcement != v1alpha1.Evict {
+	if around.selectorErr != nil {
 		return nil, 0, nil
 	}
 	now := c.clock.Now()
@@ -71,9 +73,11 @@ func (c *Consumer) stranded(ctx context.Context, offloading *v1alpha1.NamespaceO
 	if known, ok := c.specs.Load(offloading.Namespace); ok && known.(seenSpec).uid == current.uid && known.(seenSpec).generation == current.generation {
 		current = known.(seenSpec)
 	}
-	c.specs.Store(offloading.Namespace, current)
+	again := strandedEvery
 	if now.Sub(current.seen) > strandedTime {
-		return nil, 0, nil
+		if again = strandedTime; !current.warned {
+			return nil, 0, nil
+		}
 	}
 	pods, err := c.kube.CoreV1().Pods(offloading.Namespace).List(ctx, metav1.ListOptions{FieldSelector: "spec.nodeName="})
 	if err != nil {
@@ -85,12 +89,15 @@ func (c *Consumer) stranded(ctx context.Context, offloading *v1alpha1.NamespaceO
 			all = append(all, leaver{&pods.Items[i], "Misplaced", why})
 		}
 	}
-	return all, strandedEvery, nil
+	current.warned = len(all) > 0 && offloading.Spec.Enforcement != v1alpha1.Evict
+	c.specs.Store(offloading.Namespace, current)
+	return all, again, nil
 }
 
 // inPlace is the condition PodsInPlace of a namespace with these misplaced
-// pods, unless selectorErr says why they are not known.
-func (c *Consumer) inPlace(offloading *v1alpha1.NamespaceOffloading, misplaced []leaver, selectorErr error) *metav1.Condition {
+// pods and so many stranded ones, unless selectorErr says why they are not known.
+// Stranded pods that are evicted are gone in a moment.
+func (c *Consumer) inPlace(offloading *v1alpha1.NamespaceOffloading, misplaced []leaver, stranded int, selectorErr error) *metav1.Condition {
 	condition := &metav1.Condition{
 		Type: v1alpha1.ConditionPodsInPlace, Status: metav1.ConditionFalse,
 		ObservedGeneration: offloading.Generation, LastTransitionTime: metav1.NewTime(c.clock.Now()),
@@ -98,6 +105,9 @@ func (c *Consumer) inPlace(offloading *v1alpha1.NamespaceOffloading, misplaced [
 	switch {
 	case selectorErr != nil:
 		condition.Status, condition.Reason, condition.Message = metav1.ConditionUnknown, "InvalidSelector", selectorErr.Error()
+	case offloading.Spec.Enforcement != v1alpha1.Evict && stranded > 0:
+		condition.Reason = "Misplaced"
+		condition.Message = fmt.Sprintf("%d pod(s) run where spec no longer lets them, and %d wait for nodes by what it said before: restart them (kubectl rollout restart), or set spec.enforcement to Evict.", len(misplaced), stranded)
 	case len(misplaced) == 0:
 		condition.Status, condition.Reason = metav1.ConditionTrue, "InPlace"
 	case offloading.Spec.Enforcement != v1alpha1.Evict:

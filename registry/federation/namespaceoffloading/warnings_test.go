@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/utils/ptr"
 
 	"liqo.io/federation/apiserver/apis/federation"
 	"liqo.io/federation/apiserver/apis/federation/install"
@@ -90,6 +91,25 @@ func TestWritersAreToldOfThePodsThatStay(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestWritersAreToldOfThePodsThatWaitByWhatCountedBefore(t *testing.T) {
+	scheme := runtime.NewScheme()
+	install.Install(scheme)
+	kube, plans := aCluster(t)
+	waiting := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+		Name: "waiting", Namespace: "web", OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "web", Controller: ptr.To(true)}},
+	}}
+	if err := kube.Tracker().Add(waiting); err != nil {
+		t.Fatal(err)
+	}
+	got := NewStrategy(scheme, plans).WarningsOnCreate(t.Context(), &federation.NamespaceOffloading{
+		ObjectMeta: metav1.ObjectMeta{Name: "offloading", Namespace: "web"},
+		Spec:       federation.NamespaceOffloadingSpec{PodOffloadingStrategy: federation.Remote, Enforcement: federation.Warn},
+	})
+	if len(got) != 1 || !strings.Contains(got[0], "leaves 3 pod(s)") || !strings.Contains(got[0], "waiting") {
+		t.Errorf("the warnings are %q", got)
 	}
 }
 

@@ -74,8 +74,8 @@ func (r Reader) Offload(ctx context.Context, namespace string, is, wanted *feder
 }
 
 // Misplaced counts the pods of a namespace that run where they may not when it
-// is offloaded like this, and tells whether there are pods beyond those that
-// were looked at.
+// is offloaded like this, or wait for nodes by what counted before, and tells
+// whether there are pods beyond those that were looked at.
 func (r Reader) Misplaced(ctx context.Context, namespace string, spec *federation.NamespaceOffloadingSpec) (count int, more bool, err error) {
 	external, err := offloadingSpec(spec)
 	if err != nil || rules.PlacesAnywhere(external) {
@@ -98,7 +98,7 @@ func (r Reader) Misplaced(ctx context.Context, namespace string, spec *federatio
 		return 0, false, err
 	}
 	for _, pod := range pods {
-		if placement.Misplaced(pod) != "" {
+		if placement.Misplaced(pod) != "" || placement.Stranded(pod) != "" {
 			count++
 		}
 	}
