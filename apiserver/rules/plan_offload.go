@@ -66,8 +66,25 @@ func (o Offload) Plan() (*v1alpha1.OffloadPlan, error) {
 	if err := RefuseTwinNamespace(o.twin(o.Wanted)); err != nil {
 		plan.Conflicts = append(plan.Conflicts, err.Error())
 	}
+	if count := o.claiming(); count > 0 {
+		plan.Unknown = append(plan.Unknown, fmt.Sprintf("whether the twins have the claims that %d pod(s) mount: Remote sends such pods there, and claims stay here", count))
+	}
 	plan.Unknown = append(plan.Unknown, fmt.Sprintf("whether the clusters accept a namespace named %s", o.twin(o.Wanted)))
 	return plan, nil
+}
+
+// claiming counts the pods with claims that the request has made next door when
+// they are made again.
+func (o Offload) claiming() (count int) {
+	if o.Wanted.PodOffloadingStrategy != v1alpha1.Remote {
+		return 0
+	}
+	for _, pod := range o.Pods {
+		if MountsClaims(pod) && !BelongsToItsNode(pod) {
+			count++
+		}
+	}
+	return count
 }
 
 func (o Offload) action() v1alpha1.PlanAction {

@@ -26,7 +26,7 @@ func (p Placement) Stranded(pod *corev1.Pod) string {
 		return ""
 	}
 	strategy := p.strategy
-	if strategy != v1alpha1.Remote && strategy != v1alpha1.Local && mountsClaims(pod) {
+	if strategy != v1alpha1.Remote && strategy != v1alpha1.Local && MountsClaims(pod) {
 		strategy = v1alpha1.Local
 	}
 	abroad := toleratesVirtualNodes(pod)
@@ -116,7 +116,9 @@ func containsAll(all, some []corev1.NodeSelectorRequirement) bool {
 	})
 }
 
-func mountsClaims(pod *corev1.Pod) bool {
+// MountsClaims tells whether a pod has volumes by claims, which stay where they
+// are made.
+func MountsClaims(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Spec.Volumes, func(volume corev1.Volume) bool {
 		return volume.PersistentVolumeClaim != nil || volume.Ephemeral != nil
 	})

@@ -34,8 +34,9 @@ func warnings(offloading *federation.NamespaceOffloading) []string {
 	return nil
 }
 
-// surroundings tell when a new selector matches no cluster now, and how many
-// pods a stricter spec does not move. What cannot be told is not told.
+// surroundings tell when a new selector matches no cluster now, when pods are
+// sent where their claims are not, and how many pods a stricter spec does not
+// move. What cannot be told is not told.
 func surroundings(plans plan.Reader) func(ctx context.Context, offloading, old *federation.NamespaceOffloading) []string {
 	return func(ctx context.Context, offloading, old *federation.NamespaceOffloading) []string {
 		ctx, cancel := context.WithTimeout(ctx, lookTimeout)
@@ -49,6 +50,11 @@ func surroundings(plans plan.Reader) func(ctx context.Context, offloading, old *
 		if selects && !apiequality.Semantic.DeepEqual(is.ClusterSelector, wanted.ClusterSelector) {
 			if chosen, err := plans.Chosen(ctx, wanted); err == nil && chosen == 0 {
 				all = append(all, "spec.clusterSelector: matches no cluster now; the namespace is extended as soon as it matches one")
+			}
+		}
+		if wanted.PodOffloadingStrategy == federation.Remote && is.PodOffloadingStrategy != federation.Remote {
+			if claiming, err := plans.Claiming(ctx, offloading.Namespace); err == nil && claiming {
+				all = append(all, "spec.podOffloadingStrategy: Remote sends pods that mount claims next door, where they wait for claims of these names in the twin: claims are not copied. LocalAndRemote keeps them here")
 			}
 		}
 		if wanted.Enforcement != federation.Warn {

@@ -113,6 +113,43 @@ func TestWritersAreToldOfThePodsThatWaitByWhatCountedBefore(t *testing.T) {
 	}
 }
 
+func TestWritersAreToldOfClaimsThatStay(t *testing.T) {
+	const both, away = federation.LocalAndRemote, federation.Remote
+	for _, test := range []struct {
+		name        string
+		old, wanted federation.PodOffloadingStrategy
+		told        bool
+	}{
+		{"a new one", "", away, true},
+		{"a change", both, away, true},
+		{"no change", away, away, false},
+		{"pods with claims stay here", "", both, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			scheme := runtime.NewScheme()
+			install.Install(scheme)
+			kube, plans := aCluster(t)
+			if err := kube.Tracker().Add(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "db", Namespace: "web"}, Spec: corev1.PodSpec{NodeName: "liqo-milan", Volumes: []corev1.Volume{{
+				Name: "data", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}},
+			}}}}); err != nil {
+				t.Fatal(err)
+			}
+			offloading := func(strategy federation.PodOffloadingStrategy) *federation.NamespaceOffloading {
+				return &federation.NamespaceOffloading{ObjectMeta: metav1.ObjectMeta{Name: "offloading", Namespace: "web"},
+					Spec: federation.NamespaceOffloadingSpec{PodOffloadingStrategy: strategy, Enforcement: federation.Evict}}
+			}
+			strategy := NewStrategy(scheme, plans)
+			got := strategy.WarningsOnCreate(t.Context(), offloading(test.wanted))
+			if test.old != "" {
+				got = strategy.WarningsOnUpdate(t.Context(), offloading(test.wanted), offloading(test.old))
+			}
+			if len(got) > 1 || len(got) > 0 != test.told || test.told && !strings.Contains(got[0], "claims") {
+				t.Errorf("the warnings are %q", got)
+			}
+		})
+	}
+}
+
 func TestARequestDoesNotFailForItsWarnings(t *testing.T) {
 	scheme := runtime.NewScheme()
 	install.Install(scheme)

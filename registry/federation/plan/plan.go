@@ -8,6 +8,7 @@ package plan
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -103,6 +104,12 @@ func (r Reader) Misplaced(ctx context.Context, namespace string, spec *federatio
 		}
 	}
 	return count, more, nil
+}
+
+// Claiming tells whether pods of a namespace mount claims.
+func (r Reader) Claiming(ctx context.Context, namespace string) (bool, error) {
+	pods, _, err := r.pods(ctx, namespace)
+	return slices.ContainsFunc(pods, rules.MountsClaims), err
 }
 
 // pods are the first unfinished pods of a namespace, and whether there are
