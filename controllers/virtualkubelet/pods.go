@@ -73,7 +73,7 @@ type Pods struct {
 	// network knows what the addresses of pods there are called here; nil means
 	// that they are the same.
 	network *network
-	// warnings bounds what the provider can have told, of all pods together.
+	// warnings bounds what the provider can have told, of everything together.
 	warnings flowcontrol.PassiveRateLimiter
 	// reachable tells whether the provider answers: while it does not, what is
 	// known of its pods is not news.

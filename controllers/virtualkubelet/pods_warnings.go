@@ -16,7 +16,7 @@ import (
 // minutes after that; what all pods together may cost is bounded here.
 func (p *Pods) warn(key cache.ObjectName, event *corev1.Event) {
 	pod, err := p.lister.Pods(key.Namespace).Get(key.Name)
-	if err != nil || !p.about(key, pod, event) {
+	if err != nil || !reflect.AboutPod(event) || !p.about(key, pod, event) {
 		return
 	}
 	if reason, message, ok := reflect.Warning(event, p.provider); ok && p.warnings.TryAccept() {

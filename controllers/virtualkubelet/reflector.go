@@ -9,13 +9,17 @@ import (
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
+	"k8s.io/client-go/util/flowcontrol"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/controllers/multicluster"
@@ -49,6 +53,8 @@ type Reflections struct {
 	// reachable tells whether the provider answers: while it does not, nothing
 	// is sent.
 	reachable func() bool
+	// warnings bounds what the provider can have told, that of pods included.
+	warnings flowcontrol.PassiveRateLimiter
 
 	kinds []reflectable
 	queue *queue.Controller[reflectionKey]
@@ -94,6 +100,8 @@ type reflector interface {
 	synced() bool
 	// keys are those of everything that is known on either side.
 	keys() []reflectionKey
+	// original is the local object whose copy has this name and UID; nil if none.
+	original(copied string, uid types.UID) runtime.Object
 	// reconcile brings one object and its copy in line.
 	reconcile(ctx context.Context, key reflectionKey) (time.Duration, error)
 }
@@ -237,6 +245,29 @@ func (r *Reflections) ended(o *configuredObjects) {
 	if running.kinds[o.name] == reflector(o) && o.ending.Load() {
 		running.stops[o.name]()
 		delete(running.kinds, o.name)
+	}
+}
+
+// warn tells an object what the provider warns of about its copy there, as that
+// it has no address left for a load balancer, within the same bounds as pods.
+func (r *Reflections) warn(namespace string, event *corev1.Event) {
+	reason, message, ok := reflect.Warning(event, r.provider)
+	if !ok || reflect.AboutPod(event) {
+		return
+	}
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	running := r.namespaces[namespace]
+	if running.twin != event.Namespace {
+		return
+	}
+	for _, one := range running.kinds {
+		if local := one.original(event.InvolvedObject.Name, event.InvolvedObject.UID); local != nil {
+			if r.warnings.TryAccept() {
+				r.recorder.Event(local, corev1.EventTypeWarning, reason, message)
+			}
+			return
+		}
 	}
 }
 

@@ -14,6 +14,8 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	discoveryv1informers "k8s.io/client-go/informers/discovery/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/ptr"
@@ -144,9 +146,10 @@ func (o *endpointSliceObjects) turn(networked bool) bool {
 // left: there is nothing to watch.
 type withdrawn struct{}
 
-func (withdrawn) run(context.Context)   {}
-func (withdrawn) synced() bool          { return true }
-func (withdrawn) keys() []reflectionKey { return nil }
+func (withdrawn) run(context.Context)                       {}
+func (withdrawn) synced() bool                              { return true }
+func (withdrawn) keys() []reflectionKey                     { return nil }
+func (withdrawn) original(string, types.UID) runtime.Object { return nil }
 func (withdrawn) reconcile(context.Context, reflectionKey) (time.Duration, error) {
 	return 0, nil
 }

@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
@@ -116,6 +117,19 @@ func (o *objects[L, C]) keys() []reflectionKey {
 		keys = append(keys, o.key(o.localName(obj.(C).GetName())))
 	}
 	return keys
+}
+
+func (o *objects[L, C]) original(copied string, uid types.UID) runtime.Object {
+	var none C
+	var nobody L
+	existing := lookup[C](o.there.GetStore(), o.twin, copied)
+	if existing == none || existing.GetUID() != uid || o.remoteName(o.localName(copied)) != copied {
+		return nil
+	}
+	if local := lookup[L](o.here.GetStore(), o.namespace, o.localName(copied)); local != nobody {
+		return local
+	}
+	return nil
 }
 
 // reconcile makes the copy what the local object says, whatever has happened

@@ -187,11 +187,19 @@ func assemble(ctx context.Context, options *Options, clients *clients, own *Metr
 			events := k.pods.twinEvents()
 			synced := events.synced
 			events.synced = func(namespace string) { synced(namespace); k.leftovers.look(namespace) }
+			events.warning = func(key cache.ObjectName, event *corev1.Event) {
+				k.pods.warn(key, event)
+				// Copies are all virtual kubelets' of the provider: one tells.
+				if k.leftovers.decides() {
+					k.reflected.warn(key.Namespace, event)
+				}
+			}
 			return startTwin(ctx, clients.remote, mapping, to, events)
 		},
 		changed: func(namespace string) { k.pods.enqueueNamespace(namespace) },
 	}
 	recorder := broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "virtual-kubelet", Host: options.NodeName})
+	warnings := flowcontrol.NewTokenBucketPassiveRateLimiter(warningsPerSecond, warningsAtOnce)
 	k.reflected = (&Reflections{
 		provider: options.ForeignCluster, to: to, local: clients.core, remote: clients.remote.Core, twins: k.twins,
 		localDynamic: clients.dynamic, remoteDynamic: clients.remote.Dynamic, remoteFederation: clients.remote.Federation,
@@ -201,7 +209,7 @@ func assemble(ctx context.Context, options *Options, clients *clients, own *Metr
 			Address: k.network.there,
 		},
 		virtualNode: func() *v1alpha1.VirtualNode { return k.informers.deciding(options.RemoteClusterID) },
-		recorder:    recorder, metrics: own, reachable: k.node.reachable,
+		recorder:    recorder, metrics: own, reachable: k.node.reachable, warnings: warnings,
 	}).complete()
 	k.pods = &Pods{
 		nodeName: options.NodeName, nodeIP: options.NodeIP, provider: options.ForeignCluster, to: to,
@@ -214,7 +222,7 @@ func assemble(ctx context.Context, options *Options, clients *clients, own *Metr
 
 		homeThroughTunnel: options.HomeThroughTunnel,
 
-		warnings:  flowcontrol.NewTokenBucketPassiveRateLimiter(warningsPerSecond, warningsAtOnce),
+		warnings:  warnings,
 		moves:     rate.NewLimiter(movesPerSecond, 1),
 		reachable: k.node.reachable,
 		homeAllowed: func() bool {

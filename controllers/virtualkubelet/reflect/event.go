@@ -16,12 +16,17 @@ const (
 	kindPod       = "Pod"
 )
 
-// Warning is what a local pod is told of a provider's event about its copy:
-// a reason and a message of one line each, bounded, without control
-// characters. It is not ok for events that are none of a pod's troubles.
-func Warning(event *corev1.Event, provider string) (why, message string, ok bool) {
+// AboutPod tells whether an event is about a pod or a shadow pod.
+func AboutPod(event *corev1.Event) bool {
 	kind := event.InvolvedObject.Kind
-	if event.Type != corev1.EventTypeWarning || kind != kindPod && kind != KindShadowPod {
+	return kind == kindPod || kind == KindShadowPod
+}
+
+// Warning is what a local object is told of a provider's event about its copy:
+// a reason and a message of one line each, bounded, without control
+// characters. It is not ok for events that are no troubles.
+func Warning(event *corev1.Event, provider string) (why, message string, ok bool) {
+	if event.Type != corev1.EventTypeWarning {
 		return "", "", false
 	}
 	why = reason(line(event.Reason))

@@ -30,7 +30,11 @@ func TestWarningsOfTheProvider(t *testing.T) {
 			"FailedUpdate", "milan: refused",
 		},
 		{"what goes well is not", corev1.Event{Type: "Normal", InvolvedObject: about, Reason: "Pulled", Message: "x"}, "", ""},
-		{"nor what is about something else", corev1.Event{Type: "Warning", InvolvedObject: corev1.ObjectReference{Kind: "Node"}, Reason: "Rebooted"}, "", ""},
+		{
+			"what keeps a copy from working is told",
+			corev1.Event{Type: "Warning", InvolvedObject: corev1.ObjectReference{Kind: "Service"}, Reason: "SyncLoadBalancerFailed", Message: "no addresses left"},
+			"SyncLoadBalancerFailed", "milan: no addresses left",
+		},
 		{"nor what has no reason", corev1.Event{Type: "Warning", InvolvedObject: about, Reason: "\x1b", Message: "x"}, "", ""},
 		{
 			"nothing in it moves a terminal",
