@@ -49,6 +49,12 @@ func Funcs(runtimeserializer.CodecFactory) []any {
 				spec.Ports[i].Protocol = one(c, corev1.ProtocolTCP, corev1.ProtocolUDP, corev1.ProtocolSCTP)
 			}
 		},
+		func(spec *federation.NetworkConfigSpec, c randfill.Continue) {
+			c.FillNoCustom(spec)
+			if spec.Backend == "" {
+				spec.Backend = federation.NetworkBackend(v1alpha1.BackendWireGuard)
+			}
+		},
 		func(spec *federation.ShadowPodSpec, c randfill.Continue) {
 			c.FillNoCustom(spec)
 			defaulted := &v1alpha1.ShadowPod{Spec: v1alpha1.ShadowPodSpec{Pod: spec.Pod}}
