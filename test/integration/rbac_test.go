@@ -90,6 +90,7 @@ func TestPeerRightsInATwinNamespace(t *testing.T) {
 		"federation.liqo.io/shadowpods: get list watch create update patch delete",
 		"federation.liqo.io/shadowendpointslices: get list watch create update delete",
 		"/pods: get list watch",
+		"metrics.k8s.io/pods: list",
 		"/events: list watch",
 		"/pods/log: get",
 		"/pods/exec: get create",
