@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -55,43 +56,44 @@ func TestShadowPodsOfVirtualNodesThatAreGoneAreRemoved(t *testing.T) {
 		{"nor where it is not there itself", true, []string{"liqo-milan-3"}, nil, nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			provider := fedfake.NewSimpleClientset(objects...)
-			asked := make(chan struct{}, 10)
-			l := &leftovers{
-				to: to, remote: provider, clock: clocktesting.NewFakeClock(metav1.Now().Time),
-				nodes:   func(context.Context) ([]string, error) { return test.nodes, test.err },
-				decides: func() bool { asked <- struct{}{}; return test.decides },
-				twin:    func(string) string { return "demo-rome" },
-				all:     func() []string { return []string{"demo"} },
-				wake:    make(chan struct{}, 1), pending: sets.New[string](),
-			}
-			ctx, cancel := context.WithCancel(t.Context())
-			done := make(chan struct{})
-			go func() { defer close(done); l.run(ctx) }()
-			// That they come is nothing to look for, that one goes is.
-			l.nodesAre([]string{"liqo-milan", "liqo-milan-2", "liqo-milan-3"})
-			l.nodesAre([]string{"liqo-milan", "liqo-milan-3"})
-			<-asked
-			// It asks again when it has done what it was woken for.
-			l.look()
-			<-asked
-			cancel()
-			<-done
-			var deleted []string
-			for _, action := range provider.Actions() {
-				if deletion, ok := action.(clienttesting.DeleteActionImpl); ok {
-					deleted = append(deleted, deletion.GetName())
-					if uid := deletion.DeleteOptions.Preconditions.UID; uid == nil || string(*uid) != deletion.GetName() {
-						t.Errorf("another one of that name would be deleted: %v", uid)
+			synctest.Test(t, func(t *testing.T) {
+				provider := fedfake.NewSimpleClientset(objects...)
+				asked := 0
+				l := &leftovers{
+					to: to, remote: provider, clock: clocktesting.NewFakeClock(metav1.Now().Time),
+					nodes:   func(context.Context) ([]string, error) { return test.nodes, test.err },
+					decides: func() bool { asked++; return test.decides },
+					twin:    func(string) string { return "demo-rome" },
+					all:     func() []string { return []string{"demo"} },
+					wake:    make(chan struct{}, 1), pending: sets.New[string](),
+				}
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				go l.run(ctx)
+				// That they come is nothing to look for, that one goes is.
+				l.nodesAre([]string{"liqo-milan", "liqo-milan-2", "liqo-milan-3"})
+				synctest.Wait()
+				if asked > 0 {
+					t.Error("it looks for something although no node is gone")
+				}
+				l.nodesAre([]string{"liqo-milan", "liqo-milan-3"})
+				synctest.Wait()
+				var deleted []string
+				for _, action := range provider.Actions() {
+					if deletion, ok := action.(clienttesting.DeleteActionImpl); ok {
+						deleted = append(deleted, deletion.GetName())
+						if uid := deletion.DeleteOptions.Preconditions.UID; uid == nil || string(*uid) != deletion.GetName() {
+							t.Errorf("another one of that name would be deleted: %v", uid)
+						}
 					}
 				}
-			}
-			if diff := cmp.Diff(test.want, deleted); diff != "" {
-				t.Errorf("deleted (-want +got):\n%s", diff)
-			}
-			if left := l.pending.Len() > 0; left != (test.err != nil) {
-				t.Errorf("it is tried again: %t", left)
-			}
+				if diff := cmp.Diff(test.want, deleted); diff != "" {
+					t.Errorf("deleted (-want +got):\n%s", diff)
+				}
+				if left := l.pending.Len() > 0; left != (test.err != nil) {
+					t.Errorf("it is tried again: %t", left)
+				}
+			})
 		})
 	}
 }

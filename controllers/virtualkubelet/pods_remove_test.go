@@ -113,7 +113,9 @@ func cutOff(t *testing.T) (s *sender, going *corev1.Pod) {
 	s.lister = corev1listers.NewPodLister(pods)
 	shadow := reflect.ShadowPod(going, "demo-rome", s.to, nil)
 	shadow.UID = "shadow"
-	s.remote = RemoteClients{Core: fakes.Followed(kubefake.NewClientset()), Federation: fakes.Followed(fake.NewSimpleClientset(shadow))}
+	// It outlives its shadow pod, which a fake does not keep until it has ended.
+	there := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: shadow.Namespace, Name: shadow.Name, Labels: shadow.Labels, Annotations: shadow.Annotations}}
+	s.remote = RemoteClients{Core: fakes.Followed(kubefake.NewClientset(there)), Federation: fakes.Followed(fake.NewSimpleClientset(shadow))}
 	synced := make(chan string, 1)
 	watched, err := startTwin(t.Context(), s.remote, v1alpha1.NamespaceMapping{Name: "demo", RemoteName: "demo-rome"}, s.to, twinEvents{
 		shadow: func(cache.ObjectName) {}, pod: func(cache.ObjectName, *corev1.Pod) {}, freed: func() {}, tidied: func() {}, synced: func(name string) { synced <- name },
