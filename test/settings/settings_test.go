@@ -1,8 +1,8 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package settings keeps docs/settings.md true: every flag, chart value and
-// metric is on it.
+// Package settings keeps docs/ true: every flag, chart value and metric is on
+// settings.md, and every reason is explained somewhere.
 package settings
 
 import (
