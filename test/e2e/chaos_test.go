@@ -72,6 +72,7 @@ func survivesChaos(t *testing.T) {
 				user.reach(t, 1+random.IntN(8))
 			}
 		})
+		isWithinGrant(t)
 	}
 	for _, user := range users {
 		user.stop()
@@ -81,7 +82,6 @@ func survivesChaos(t *testing.T) {
 		user.isServed(t)
 	}
 	wanders.isHome(t)
-	isWithinGrant(t)
 }
 
 // disturbances are what happens in the chaos. Each is over when it returns,
@@ -195,7 +195,8 @@ func startUser(t *testing.T, o offload, random *rand.Rand) *user {
 		runDeployment(t, o.namespace, name, 1, podSpec("serve"))
 		u.replicas[name] = 1
 	}
-	u.watchEnds(t)
+	u.watchEnds(t, rome, o.namespace)
+	u.watchEnds(t, milan, o.twin)
 	pace := time.NewTicker(500 * time.Millisecond)
 	go func() {
 		defer close(u.stopped)
@@ -221,10 +222,10 @@ func startUser(t *testing.T, o offload, random *rand.Rand) *user {
 	return u
 }
 
-// watchEnds notes pods that have ended and do not stay so.
-func (u *user) watchEnds(t *testing.T) {
+// watchEnds notes pods of a namespace that have ended and do not stay so.
+func (u *user) watchEnds(t *testing.T, c *harness.Cluster, namespace string) {
 	t.Helper()
-	factory := informers.NewSharedInformerFactoryWithOptions(rome.Kube, 0, informers.WithNamespace(u.o.namespace))
+	factory := informers.NewSharedInformerFactoryWithOptions(c.Kube, 0, informers.WithNamespace(namespace))
 	_, err := factory.Core().V1().Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{UpdateFunc: func(before, after any) {
 		was, is := before.(*corev1.Pod), after.(*corev1.Pod)
 		if was.UID != is.UID || was.Status.Phase == is.Status.Phase || was.Status.Phase != corev1.PodSucceeded && was.Status.Phase != corev1.PodFailed {
@@ -232,7 +233,7 @@ func (u *user) watchEnds(t *testing.T) {
 		}
 		u.mutex.Lock()
 		defer u.mutex.Unlock()
-		u.revived = append(u.revived, fmt.Sprintf("%s was %s and is %s", is.Name, was.Status.Phase, is.Status.Phase))
+		u.revived = append(u.revived, fmt.Sprintf("%s on %s was %s and is %s", is.Name, c.Name, was.Status.Phase, is.Status.Phase))
 	}})
 	if err != nil {
 		t.Fatal(err)

@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"liqo.io/federation/apiserver/rules/quota"
+	"liqo.io/federation/test/harness"
 )
 
 // lendsNoMoreThanIsGranted has rome send more to milan than it was granted,
@@ -96,19 +97,30 @@ func sortedOut(t *testing.T, o offload, fit int) (taken []string) {
 func isWithinGrant(t *testing.T) {
 	t.Helper()
 	federation := milan.Federation.FederationV1alpha1()
-	granted, used := corev1.ResourceList{}, corev1.ResourceList{}
-	for _, offer := range must(federation.ResourceOffers("liqo-tenant-rome").List(t.Context(), metav1.ListOptions{}))(t).Items {
-		quota.Add(granted, offer.Spec.Resources)
-	}
-	for _, shadow := range must(federation.ShadowPods(metav1.NamespaceAll).List(t.Context(), metav1.ListOptions{}))(t).Items {
-		switch {
-		case shadow.Status.ForeignCluster == "":
-			t.Errorf("shadow pod %s/%s does not say whose it is", shadow.Namespace, shadow.Name)
-		case shadow.Status.ForeignCluster == "rome" && shadow.Status.Phase == "":
-			quota.Add(used, quota.Takes(&shadow.Spec.Pod, shadow.Status.AllocatedResources))
+	eventually(t, soon, "milan to tell what it has granted rome, and what of it is used", func(ctx context.Context) (bool, string, error) {
+		offers, err := federation.ResourceOffers("liqo-tenant-rome").List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return false, "", err
 		}
-	}
-	if over := quota.Exceeded(granted, used); len(over) > 0 {
-		t.Errorf("more is used than granted: %s", quota.Sentence(over))
-	}
+		shadows, err := federation.ShadowPods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return false, "", err
+		}
+		granted, used := corev1.ResourceList{}, corev1.ResourceList{}
+		for _, offer := range offers.Items {
+			quota.Add(granted, offer.Spec.Resources)
+		}
+		for _, shadow := range shadows.Items {
+			switch {
+			case shadow.Status.ForeignCluster == "":
+				return false, "", harness.Permanent(fmt.Errorf("shadow pod %s/%s does not say whose it is", shadow.Namespace, shadow.Name))
+			case shadow.Status.ForeignCluster == "rome" && shadow.Status.Phase == "":
+				quota.Add(used, quota.Takes(&shadow.Spec.Pod, shadow.Status.AllocatedResources))
+			}
+		}
+		if over := quota.Exceeded(granted, used); len(over) > 0 {
+			return false, "", harness.Permanent(fmt.Errorf("more is used than granted: %s", quota.Sentence(over)))
+		}
+		return true, "", nil
+	})
 }
