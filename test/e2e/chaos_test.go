@@ -82,6 +82,7 @@ func survivesChaos(t *testing.T) {
 		user.isServed(t)
 	}
 	wanders.isHome(t)
+	isWithinGrant(t)
 }
 
 // disturbances are what happens in the chaos. Each is over when it returns,

@@ -121,8 +121,8 @@ func wordsOfPages(directory string) (map[string]bool, error) {
 		if err != nil {
 			return nil, err
 		}
-		for _, word := range word.FindAllString(string(text), -1) {
-			words[word] = true
+		for _, found := range word.FindAllString(string(text), -1) {
+			words[found] = true
 		}
 	}
 	return words, nil
