@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	clienttesting "k8s.io/client-go/testing"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
@@ -190,6 +191,62 @@ func TestABudgetThatHoldsPodsAwayIsAskedOften(t *testing.T) {
 	if told := p.told(); !cmp.Equal(told[:1], []string{"Unoffloaded"}) {
 		t.Errorf("when it gives in, the events are %q", told)
 	}
+}
+
+// The API server of the federation may be away while that of the cluster is not.
+func TestPodsComeHomeWhileNobodyCanBeTold(t *testing.T) {
+	p := newLeaving(t, 0, func(*corev1.Pod) error { return nil }, nextDoor("a", "web", time.Hour))
+	down := errors.New("the API server is away")
+	p.world.federation.PrependReactor("patch", "namespaceoffloadings", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, down })
+	p.clock.Step(evictionTime) // There is something else to tell now.
+	if _, err := p.reconcileOffloading(t.Context(), "shop"); !errors.Is(err, down) {
+		t.Fatalf("the pass: %v", err)
+	}
+	if diff := cmp.Diff([]string{"a"}, p.deleted()); diff != "" {
+		t.Errorf("deletions (-want +got):\n%s", diff)
+	}
+}
+
+// The scheduler, and what admits pods, may hear later than others that a
+// namespace comes home.
+func TestPodsThatAreSentAwayWhileTheNamespaceComesHomeFollow(t *testing.T) {
+	granted := func(*corev1.Pod) error { return nil }
+	send := func(p *placed) {
+		t.Helper()
+		if err := p.world.kube.Tracker().Add(nextDoor("late", "web", time.Hour)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Run("while its twin goes", func(t *testing.T) {
+		p := newLeaving(t, 0, granted)
+		if again, _ := p.leave(t); again != pollInterval {
+			t.Errorf("it looks again after %s", again)
+		}
+		send(p)
+		p.leave(t)
+		p.leave(t)
+		if diff := cmp.Diff([]string{"late"}, p.evicted); diff != "" {
+			t.Errorf("evictions (-want +got):\n%s", diff)
+		}
+	})
+	t.Run("until the label is gone", func(t *testing.T) {
+		p := newLeaving(t, 0, granted)
+		if err := p.fedInf.Federation().V1alpha1().NamespaceMaps().Informer().GetIndexer().Update(mapWith()); err != nil {
+			t.Fatal(err)
+		}
+		p.leave(t)
+		p.world.kube.PrependReactor("patch", "namespaces", func(clienttesting.Action) (bool, runtime.Object, error) {
+			send(p)
+			return false, nil, nil
+		})
+		if again, _ := p.leave(t); again != pollInterval {
+			t.Errorf("it looks again after %s", again)
+		}
+		current, err := p.world.federation.FederationV1alpha1().NamespaceOffloadings("shop").Get(t.Context(), v1alpha1.NamespaceOffloadingName, metav1.GetOptions{})
+		if err != nil || len(current.Finalizers) != 1 {
+			t.Errorf("it was let go: %+v, %v", current, err)
+		}
+	})
 }
 
 func TestAClusterThatDoesNotAnswerInTimeIsTold(t *testing.T) {

@@ -21,7 +21,8 @@ import (
 )
 
 // leave brings a namespace home: first its pods, then its twins, and at last
-// the label and the finalizer. Nothing is waited for beyond the timeout.
+// the label and the finalizer. Pods that are sent away meanwhile, by who has not
+// heard of it yet, follow the others. Nothing is waited for beyond the timeout.
 func (c *Consumer) leave(ctx context.Context, offloading *v1alpha1.NamespaceOffloading) (time.Duration, error) {
 	around, err := c.surroundings(offloading)
 	if err != nil {
@@ -40,9 +41,14 @@ func (c *Consumer) leave(ctx context.Context, offloading *v1alpha1.NamespaceOffl
 	if !late {
 		home = c.comingHome(offloading, away)
 	}
-	if changed, err := c.commitStatus(ctx, offloading, standings, v1alpha1.OffloadingTerminating, home); changed || err != nil {
+	changed, err := c.commitStatus(ctx, offloading, standings, v1alpha1.OffloadingTerminating, home)
+	switch {
+	case err != nil:
+		// Where nothing can be written, nobody ends the pods in a better way.
+		return 0, errors.Join(err, c.callHome(ctx, offloading, away))
+	case changed:
 		// What was written comes back as an event.
-		return 0, err
+		return 0, nil
 	}
 	if err := c.callHome(ctx, offloading, away); err != nil && !late {
 		return 0, err
@@ -55,14 +61,18 @@ func (c *Consumer) leave(ctx context.Context, offloading *v1alpha1.NamespaceOffl
 		return 0, err
 	}
 	if twins := slices.ContainsFunc(standings, func(s standing) bool { return s.left() != "" }); twins && !late {
-		// The answer's disappearance wakes us up, or else the deadline does.
-		return c.remaining(offloading), nil
+		// Pods may still be placed there by what was known a moment ago.
+		return min(pollInterval, c.remaining(offloading)), nil
 	}
 	if err := c.endReflection(ctx, offloading.Namespace); err != nil {
 		return 0, err
 	}
 	if err := c.setLabel(ctx, offloading.Namespace, false); err != nil {
 		return 0, err
+	}
+	if away, err = c.podsAway(ctx, offloading.Namespace); !late && (err != nil || len(away) > 0) {
+		// Without the label no other ones follow them.
+		return pollInterval, err
 	}
 	if err := c.release(ctx, offloading); err != nil {
 		return 0, err

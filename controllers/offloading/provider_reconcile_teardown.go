@@ -33,8 +33,8 @@ func (p *Provider) tearDown(ctx context.Context, foreignCluster string, twin *co
 	if !twin.DeletionTimestamp.IsZero() {
 		return 0, nil
 	}
-	for _, kind := range []contents{p.shadowPods(twin.Name), p.pods(foreignCluster, twin.Name)} {
-		left, err := p.empty(ctx, twin.Name, kind)
+	for _, kind := range []contents{p.shadowPods(twin.Name), p.pods(twin.Name)} {
+		left, err := p.empty(ctx, foreignCluster, twin.Name, kind)
 		if err != nil {
 			return 0, err
 		}
@@ -76,7 +76,7 @@ func (p *Provider) shadowPods(namespace string) contents {
 	}
 }
 
-func (p *Provider) pods(foreignCluster, namespace string) contents {
+func (p *Provider) pods(namespace string) contents {
 	client := p.kube.CoreV1().Pods(namespace)
 	return contents{
 		kind: "pods",
@@ -88,10 +88,6 @@ func (p *Provider) pods(foreignCluster, namespace string) contents {
 			return objects(list.Items, func(i int) metav1.Object { return &list.Items[i] }), nil
 		},
 		remove: func(ctx context.Context) error {
-			// Something in the namespace may make new ones in their place.
-			if _, err := p.ensureQuota(ctx, foreignCluster, namespace, quotaOf(nil)); err != nil {
-				return err
-			}
 			return client.DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})
 		},
 		hurry: func(ctx context.Context) error {
@@ -110,7 +106,7 @@ func objects[T any](items []T, at func(int) metav1.Object) []metav1.Object {
 
 // empty deletes what is in a namespace, and tells whether something is left
 // to wait for.
-func (p *Provider) empty(ctx context.Context, namespace string, c contents) (bool, error) {
+func (p *Provider) empty(ctx context.Context, foreignCluster, namespace string, c contents) (bool, error) {
 	all, err := c.list(ctx)
 	if err != nil {
 		return false, fmt.Errorf("list the %s of twin namespace %s: %w", c.kind, namespace, err)
@@ -133,7 +129,11 @@ func (p *Provider) empty(ctx context.Context, namespace string, c contents) (boo
 	var removeErr error
 	switch {
 	case untouched:
-		removeErr = c.remove(ctx)
+		// Something in the namespace may make new pods in their place, and a
+		// consumer that has not heard of the end yet new shadow pods.
+		if _, removeErr = p.ensureQuota(ctx, foreignCluster, namespace, quotaOf(nil)); removeErr == nil {
+			removeErr = c.remove(ctx)
+		}
 	case !left && late && c.hurry != nil:
 		removeErr = c.hurry(ctx)
 	}
