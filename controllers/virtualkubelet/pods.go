@@ -37,6 +37,9 @@ const (
 	// twinGrace is how long a new pod may wait for its namespace on the provider
 	// before it is told so.
 	twinGrace = 2 * time.Second
+	// homePatience is how long a pod that ran may wait to be evicted once its
+	// namespace does not extend to the provider any more, before it has failed.
+	homePatience = 30 * time.Second
 
 	// lookAgain is how long after the deletion of a shadow pod that was never
 	// seen it is looked for, and again.
@@ -112,6 +115,9 @@ type Pods struct {
 	written sync.Map
 	// endings holds the pods on the provider that somebody there deletes, by key.
 	endings sync.Map
+	// unwanted holds since when the namespace of a pod does not extend to the
+	// provider, by key.
+	unwanted sync.Map
 	// delivered holds until when the tokens of a pod are left alone, by key, and
 	// refusedAccounts when a token was refused, by service account.
 	delivered, refusedAccounts sync.Map
@@ -236,6 +242,7 @@ func (p *Pods) localEvents() cache.ResourceEventHandler {
 				p.delivered.Delete(key)
 				p.removed.Delete(key)
 				p.endings.Delete(key)
+				p.unwanted.Delete(key)
 				p.unwait(key)
 				p.queue.Add(key)
 			}

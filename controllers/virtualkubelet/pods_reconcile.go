@@ -51,14 +51,16 @@ func (p *Pods) reconcile(ctx context.Context, key cache.ObjectName) error {
 		return nil
 	case !extent.wanted:
 		p.unwait(key)
-		return p.publish(ctx, pod, reflect.NotOffloaded(pod, extent.message+notForDaemonSets(pod), p.now()))
+		return p.publish(ctx, pod, p.unwantedStatus(key, pod, extent.message+notForDaemonSets(pod)))
 	case !extent.ready:
+		p.unwanted.Delete(key)
 		return p.await(ctx, key, pod, extent)
 	case !extent.twin.synced(), !p.reachable():
 		// It is looked at again when the twin is known, and the provider back.
 		return nil
 	}
 
+	p.unwanted.Delete(key)
 	p.seen.LoadOrStore(key, p.clock.Now())
 	shadow, there := p.shadow(extent.twin, key), extent.twin.pod(key.Name)
 	switch {
@@ -89,6 +91,19 @@ func (p *Pods) reconcile(ctx context.Context, key cache.ObjectName) error {
 		p.deferResize(pod, &status, refused.resize)
 	}
 	return errors.Join(updateErr, p.publish(ctx, pod, status), p.keepTokens(ctx, key, pod, shadow, extent.twin), p.giveUp(ctx, key, pod, there))
+}
+
+// unwantedStatus is that of a pod whose namespace does not extend to the provider.
+// One that ran is ready no more, but has not failed for a while: who brings the
+// namespace home evicts it, so that its owner makes another one, and none stays
+// behind as failed.
+func (p *Pods) unwantedStatus(key cache.ObjectName, pod *corev1.Pod, message string) corev1.PodStatus {
+	since, _ := p.unwanted.LoadOrStore(key, p.clock.Now())
+	wait := homePatience - p.clock.Since(since.(time.Time))
+	if wait > 0 {
+		p.queue.AddAfter(key, wait)
+	}
+	return reflect.NotOffloaded(pod, message, wait > 0, p.now())
 }
 
 // await tells a pod that its namespace is not there yet, if that takes long.

@@ -191,7 +191,10 @@ func (o *offload) testAborted(t *testing.T) {
 	if _, err := maps.Patch(t.Context(), "rome", types.MergePatchType, []byte(`{"spec":{"namespaces":null}}`), metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	o.awaitPod(t, o.local, "aborted", "the pod has failed", func(pod *corev1.Pod) bool {
+	o.awaitPod(t, o.local, "aborted", "the pod is not ready", func(pod *corev1.Pod) bool {
+		return pod.Status.Phase == corev1.PodRunning && pod.Status.Reason == v1alpha1.ReasonOffloadingAborted && !isReady(pod)
+	})
+	o.awaitPod(t, o.local, "aborted", "the pod that nobody evicts has failed", func(pod *corev1.Pod) bool {
 		return pod.Status.Phase == corev1.PodFailed && pod.Status.Reason == v1alpha1.ReasonOffloadingAborted
 	})
 }

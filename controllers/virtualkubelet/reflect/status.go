@@ -125,12 +125,20 @@ func Ran(status *corev1.PodStatus) bool {
 }
 
 // NotOffloaded is the status of a pod whose namespace does not extend to the
-// provider: it waits if it never ran, and has failed if it did.
-func NotOffloaded(local *corev1.Pod, message string, now metav1.Time) corev1.PodStatus {
-	if !Ran(&local.Status) {
+// provider: it waits if it never ran. If it did it is not ready, and has failed
+// unless it may still be called home.
+func NotOffloaded(local *corev1.Pod, message string, callable bool, now metav1.Time) corev1.PodStatus {
+	switch {
+	case !Ran(&local.Status):
 		return Refused(local, v1alpha1.ReasonOffloadingBackOff, message)
+	case !callable:
+		return Failed(local, v1alpha1.ReasonOffloadingAborted, message, now)
 	}
-	return Failed(local, v1alpha1.ReasonOffloadingAborted, message, now)
+	status := Refused(local, v1alpha1.ReasonOffloadingAborted, message)
+	if !Terminal(status.Phase) {
+		notReady(&status, status.Reason, status.Message, now)
+	}
+	return status
 }
 
 // Refused is the status of a pod that cannot start, and why.

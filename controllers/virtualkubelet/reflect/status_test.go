@@ -315,12 +315,16 @@ func TestReadinessGatesAreTheConsumers(t *testing.T) {
 }
 
 func TestNamespaceThatIsNotOffloaded(t *testing.T) {
-	waiting := NotOffloaded(localPod(scheduled()), "not offloaded", later)
+	waiting := NotOffloaded(localPod(scheduled()), "not offloaded", false, later)
 	if waiting.Phase != corev1.PodPending || waiting.Reason != v1alpha1.ReasonOffloadingBackOff {
 		t.Errorf("a pod that never ran: %s %s", waiting.Phase, waiting.Reason)
 	}
 	ran := PodStatus(localPod(scheduled()), nil, remotePod("remote", runningStatus(0)), nodeIP, start)
-	aborted := NotOffloaded(localPod(ran), "not offloaded", later)
+	called := NotOffloaded(localPod(ran), "not offloaded", true, later)
+	if called.Phase != corev1.PodRunning || called.Reason != v1alpha1.ReasonOffloadingAborted || condition(&called, corev1.PodReady).Status != corev1.ConditionFalse {
+		t.Errorf("a pod that may be called home: %+v", called)
+	}
+	aborted := NotOffloaded(localPod(ran), "not offloaded", false, later)
 	if aborted.Phase != corev1.PodFailed || aborted.Reason != v1alpha1.ReasonOffloadingAborted || condition(&aborted, corev1.PodReady).Status != corev1.ConditionFalse {
 		t.Errorf("a pod that ran: %+v", aborted)
 	}

@@ -146,7 +146,7 @@ const (
 	// ReasonOffloadingBackOff is the reason of a Pending pod that never ran and
 	// whose namespace is not offloaded.
 	ReasonOffloadingBackOff = "OffloadingBackOff"
-	// ReasonOffloadingAborted is the reason of a Failed pod that ran before its
-	// namespace was offloaded no more.
+	// ReasonOffloadingAborted is the reason of a pod that ran before its namespace
+	// was offloaded no more: it is not ready, and Failed if nobody evicts it.
 	ReasonOffloadingAborted = "OffloadingAborted"
 )
