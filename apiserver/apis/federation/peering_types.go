@@ -1,0 +1,49 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package federation
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+
+// Peering is the view of a ForeignCluster that the verb peer works on: POST
+// takes a provider's invitation, DELETE unpeers. It carries the name, uid and
+// resourceVersion of its ForeignCluster.
+type Peering struct {
+	metav1.TypeMeta
+	metav1.ObjectMeta
+	Spec   PeeringSpec
+	Status PeeringStatus
+}
+
+// PeeringSpec is what a provider's invitation carries, and what this cluster
+// wants of it.
+type PeeringSpec struct {
+	Outgoing                 PeeringIntent
+	ClusterID                string
+	Server                   string
+	CABundle                 []byte
+	ProxyURL                 string
+	Token                    string
+	Resources                corev1.ResourceList
+	DisconnectTimeoutSeconds *int32
+	Incoming                 PeeringIntent
+	Mode                     PeeringMode
+	Gateway                  *PeeringGateway
+}
+
+// PeeringStatus is how a peering stands, as in the status of its
+// ForeignCluster.
+type PeeringStatus struct {
+	OutgoingPeering PeeringPhase
+	IncomingPeering PeeringPhase
+	Authentication  PeeringPhase
+	Conditions      []metav1.Condition
+	Gateway         *PeeringGateway
+	Command         string
+	Plan            *PeeringPlan
+}
