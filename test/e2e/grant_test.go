@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"liqo.io/federation/apiserver/rules/quota"
 	"liqo.io/federation/test/harness"
@@ -91,6 +92,66 @@ func sortedOut(t *testing.T, o offload, fit int) (taken []string) {
 		return len(taken) == fit && len(taken)+told == len(pods.Items), fmt.Sprintf("%v are taken, and %d of %d pods were told why they wait", taken, told, len(pods.Items)), nil
 	})
 	return taken
+}
+
+// lendsExtendedResources has a node of milan announce a resource that Kubernetes
+// knows nothing of: the virtual node has milan's share of it, a pod that asks for
+// some runs where it is, and the next one waits until it is free again.
+func lendsExtendedResources(t *testing.T) {
+	const resourceName, size, share, wanted = "e2e.example.org/accelerators", `"10"`, "9", "6"
+	nodes := milan.Kube.CoreV1().Nodes()
+	owners := must(nodes.List(t.Context(), metav1.ListOptions{LabelSelector: isReal}))(t).Items
+	owner := owners[slices.IndexFunc(owners, func(node corev1.Node) bool { return len(node.Spec.Taints) == 0 })].Name
+	announce := func(ctx context.Context, quantity string) error {
+		patch := fmt.Sprintf(`{"status":{"capacity":{%[1]q:%[2]s},"allocatable":{%[1]q:%[2]s}}}`, resourceName, quantity)
+		_, err := nodes.Patch(ctx, owner, types.MergePatchType, []byte(patch), metav1.PatchOptions{}, "status")
+		return err
+	}
+	isLent := func(quantity string) {
+		t.Helper()
+		eventually(t, soon, fmt.Sprintf("node %s to have %q of %s", virtualNode, quantity, resourceName), func(ctx context.Context) (bool, string, error) {
+			node, err := rome.Kube.CoreV1().Nodes().Get(ctx, virtualNode, metav1.GetOptions{})
+			if err != nil {
+				return false, "", err
+			}
+			found, ok := node.Status.Allocatable[resourceName]
+			return ok == (quantity != "") && (!ok || found.String() == quantity), show(node.Status.Allocatable), nil
+		})
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), soon)
+		defer cancel()
+		if err := announce(ctx, "null"); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := announce(t.Context(), size); err != nil {
+		t.Fatal(err)
+	}
+	isLent(share)
+
+	o := offloaded(t, remote)
+	spec := podSpec("serve")
+	spec.Containers[0].Resources.Limits = corev1.ResourceList{resourceName: resource.MustParse(wanted)}
+	runReadyPod(t, o.namespace, "first", spec)
+	there := must(milan.Kube.CoreV1().Pods(o.twin).Get(t.Context(), "first", metav1.GetOptions{}))(t)
+	if asked := there.Spec.Containers[0].Resources.Requests[resourceName]; there.Spec.NodeName != owner || asked.String() != wanted {
+		t.Errorf("on milan it is on %s, and asks for %s", there.Spec.NodeName, show(there.Spec.Containers[0].Resources))
+	}
+	runPod(t, o.namespace, "second", spec)
+	podThat(t, rome, o.namespace, "second", "wait for room", func(pod *corev1.Pod) bool {
+		return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+			return c.Type == corev1.PodScheduled && c.Reason == corev1.PodReasonUnschedulable && strings.Contains(c.Message, resourceName)
+		})
+	})
+	kubectl(t, rome, "delete", "pod", "first", "-n", o.namespace, "--timeout=110s")
+	podReady(t, rome, o.namespace, "second")
+	kubectl(t, rome, "delete", "pod", "second", "-n", o.namespace, "--timeout=110s")
+
+	if err := announce(t.Context(), "null"); err != nil {
+		t.Fatal(err)
+	}
+	isLent("")
 }
 
 // isWithinGrant sees to it that rome uses no more of milan than it was granted.

@@ -6,8 +6,11 @@
 package e2e
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"maps"
+	"math/rand/v2"
 	"strings"
 	"testing"
 
@@ -15,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/test/harness"
@@ -109,6 +113,57 @@ func reflectsWhatPodsNeed(t *testing.T) {
 		},
 	} {
 		eventually(t, soon, what+" to be gone on milan", func(ctx context.Context) (bool, string, error) { return gone(get(ctx)) })
+	}
+}
+
+// reflectsByteForByte runs a pod next door that mounts a ConfigMap nearly as large
+// as there may be one, and Secrets of several types, all of them immutable: they
+// are there as they are here.
+func reflectsByteForByte(t *testing.T) {
+	const nearlyAMebibyte = 1<<20 - 4<<10
+	o := offloaded(t, remote)
+	here, there := rome.Kube.CoreV1(), milan.Kube.CoreV1()
+	random := make([]byte, nearlyAMebibyte)
+	must(rand.NewChaCha8([32]byte{}).Read(random))(t)
+	large := &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Name: "large"}, Immutable: ptr.To(true),
+		Data: map[string]string{"greeting": "ciao\n\tciao ☼"}, BinaryData: map[string][]byte{"bytes": random},
+	}
+	must(here.ConfigMaps(o.namespace).Create(t.Context(), large, metav1.CreateOptions{}))(t)
+	volume := func(name string, source corev1.VolumeSource) corev1.Volume {
+		return corev1.Volume{Name: name, VolumeSource: source}
+	}
+	spec := podSpec("serve")
+	spec.Volumes = []corev1.Volume{volume("large", corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "large"}}})}
+	secrets := []*corev1.Secret{
+		{ObjectMeta: metav1.ObjectMeta{Name: "basic"}, Type: corev1.SecretTypeBasicAuth, Data: map[string][]byte{corev1.BasicAuthUsernameKey: []byte("user"), corev1.BasicAuthPasswordKey: random[:64]}},
+		{ObjectMeta: metav1.ObjectMeta{Name: "registry"}, Type: corev1.SecretTypeDockerConfigJson, Data: map[string][]byte{corev1.DockerConfigJsonKey: []byte(`{"auths":{"registry.example.org":{"auth":"dXNlcjpwYXNz"}}}`)}},
+		{ObjectMeta: metav1.ObjectMeta{Name: "tls"}, Type: corev1.SecretTypeTLS, Data: map[string][]byte{corev1.TLSCertKey: random[:2000], corev1.TLSPrivateKeyKey: random[2000:4000]}},
+		{ObjectMeta: metav1.ObjectMeta{Name: "own"}, Type: "e2e.example.org/own", Data: map[string][]byte{"empty": {}, "bytes": random[:500_000]}},
+	}
+	for _, secret := range secrets {
+		secret.Immutable = ptr.To(true)
+		must(here.Secrets(o.namespace).Create(t.Context(), secret, metav1.CreateOptions{}))(t)
+		spec.Volumes = append(spec.Volumes, volume(secret.Name, corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: secret.Name}}))
+	}
+	for _, v := range spec.Volumes {
+		spec.Containers[0].VolumeMounts = append(spec.Containers[0].VolumeMounts, corev1.VolumeMount{Name: v.Name, MountPath: "/" + v.Name})
+	}
+	runReadyPod(t, o.namespace, "web", spec)
+
+	configMap := must(there.ConfigMaps(o.twin).Get(t.Context(), "large", metav1.GetOptions{}))(t)
+	if !ptr.Deref(configMap.Immutable, false) || !maps.Equal(configMap.Data, large.Data) || !maps.EqualFunc(configMap.BinaryData, large.BinaryData, bytes.Equal) {
+		t.Errorf("the ConfigMap has %d bytes and %q there, immutable %s", len(configMap.BinaryData["bytes"]), configMap.Data, show(configMap.Immutable))
+	}
+	for _, secret := range secrets {
+		copied := must(there.Secrets(o.twin).Get(t.Context(), secret.Name, metav1.GetOptions{}))(t)
+		same := maps.EqualFunc(copied.Data, secret.Data, bytes.Equal)
+		if copied.Type != secret.Type || !ptr.Deref(copied.Immutable, false) || !same {
+			t.Errorf("Secret %s is of type %s there, immutable %s, with the same values: %t", secret.Name, copied.Type, show(copied.Immutable), same)
+		}
+	}
+	if got := kubectl(t, milan, "exec", "-n", o.twin, "web", "--", tester, "read", "/large/greeting"); strings.TrimSpace(got) != large.Data["greeting"] {
+		t.Errorf("the pod reads %q", got)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -42,9 +43,13 @@ func runsAnApplicationOfManyParts(t *testing.T) {
 
 	shopSells(t, o)
 
-	kubectl(t, rome, "create", "job", "now", "-n", o.namespace, "--from=cronjob/report")
-	eventually(t, soon, "the report to be written", func(ctx context.Context) (bool, string, error) {
-		result := rome.Kubectl(ctx, "logs", "-n", o.namespace, "job/now")
+	kubectl(t, rome, "patch", "cronjob", "report", "-n", o.namespace, "--type=merge", "-p", `{"spec":{"schedule":"* * * * *"}}`)
+	eventually(t, time.Minute+soon, "a report to be written when it is time", func(ctx context.Context) (bool, string, error) {
+		jobs, err := rome.Kube.BatchV1().Jobs(o.namespace).List(ctx, metav1.ListOptions{})
+		if err != nil || len(jobs.Items) == 0 {
+			return false, "no job yet", err
+		}
+		result := rome.Kubectl(ctx, "logs", "-n", o.namespace, "job/"+jobs.Items[len(jobs.Items)-1].Name)
 		return strings.Contains(result.Stdout, "wine:999"), fmt.Sprintf("%q, %v", result.Stdout, result.Err), nil
 	})
 }
