@@ -11,11 +11,14 @@ import (
 	"io"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	batchv1 "k8s.io/api/batch/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"liqo.io/federation/test/harness"
 )
@@ -43,13 +46,19 @@ func runsAnApplicationOfManyParts(t *testing.T) {
 
 	shopSells(t, o)
 
-	kubectl(t, rome, "patch", "cronjob", "report", "-n", o.namespace, "--type=merge", "-p", `{"spec":{"schedule":"* * * * *"}}`)
+	everyMinute := []byte(`{"spec":{"schedule":"* * * * *"}}`)
+	report := must(rome.Kube.BatchV1().CronJobs(o.namespace).Patch(t.Context(), "report", types.MergePatchType, everyMinute, metav1.PatchOptions{}))(t)
 	eventually(t, time.Minute+soon, "a report to be written when it is time", func(ctx context.Context) (bool, string, error) {
 		jobs, err := rome.Kube.BatchV1().Jobs(o.namespace).List(ctx, metav1.ListOptions{})
-		if err != nil || len(jobs.Items) == 0 {
-			return false, "no job yet", err
+		if err != nil {
+			return false, "", err
 		}
-		result := rome.Kubectl(ctx, "logs", "-n", o.namespace, "job/"+jobs.Items[len(jobs.Items)-1].Name)
+		isReport := func(job batchv1.Job) bool { return metav1.IsControlledBy(&job, report) }
+		first := slices.IndexFunc(jobs.Items, isReport)
+		if first < 0 {
+			return false, "no job yet", nil
+		}
+		result := rome.Kubectl(ctx, "logs", "-n", o.namespace, "job/"+jobs.Items[first].Name)
 		return strings.Contains(result.Stdout, "wine:999"), fmt.Sprintf("%q, %v", result.Stdout, result.Err), nil
 	})
 }
