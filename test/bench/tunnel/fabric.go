@@ -15,6 +15,7 @@ import (
 	"slices"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clienttesting "k8s.io/client-go/testing"
 
@@ -95,10 +96,33 @@ func (f *fabric) start(ctx context.Context, o world.Options) (err error) {
 // stop ends the agents and the world.
 func (f *fabric) stop() error {
 	var errs []error
-	for _, p := range append(f.routes, slices.Collect(maps.Values(f.gateways))...) {
+	for _, p := range f.agents() {
 		errs = append(errs, p.Stop())
 	}
 	return errors.Join(append(errs, f.Close())...)
+}
+
+// agents are those of both clusters.
+func (f *fabric) agents() []*world.Process {
+	return slices.Concat(f.routes, slices.Collect(maps.Values(f.gateways)))
+}
+
+// quiet waits until every tunnel has been told of, and no agent has anything to do.
+func (f *fabric) quiet(ctx context.Context) error {
+	for _, api := range []*world.API{f.rome, f.milan} {
+		err := eventually(ctx, "every tunnel is told of", func() (bool, error) {
+			tunnels, err := api.Federation.FederationV1alpha1().TunnelEndpoints(world.Installation).List(ctx, metav1.ListOptions{})
+			if err != nil {
+				return false, err
+			}
+			untold := func(te v1alpha1.TunnelEndpoint) bool { return te.Status.Phase == "" }
+			return !slices.ContainsFunc(tunnels.Items, untold), nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return crowded{World: f.World, processes: f.agents()}.quiet(ctx)
 }
 
 func (f *fabric) api(c *world.Cluster) *world.API {

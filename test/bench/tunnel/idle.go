@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -33,9 +32,8 @@ func measureIdle(ctx context.Context, o options) (rows []row, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, f.stop()) }()
-	agents := slices.Concat(f.routes, slices.Collect(maps.Values(f.gateways)))
-	c := crowded{World: f.World, processes: agents}
-	if err := c.quiet(ctx); err != nil {
+	agents := f.agents()
+	if err := f.quiet(ctx); err != nil {
 		return nil, err
 	}
 	var used, wrote figures.Series

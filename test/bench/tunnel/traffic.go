@@ -98,6 +98,10 @@ func through(ctx context.Context, o options, isBare, disjoint bool, peers int) (
 			return nil, err
 		}
 		defer func() { err = errors.Join(err, f.stop()) }()
+		// What the agents do at their start is not what traffic costs.
+		if err := f.quiet(ctx); err != nil {
+			return nil, err
+		}
 		w = f.World
 	}
 	traffic := flow{from: w.Rome.Nodes[1].Pod, to: w.Milan.Nodes[1].Pod, address: milanPod}
