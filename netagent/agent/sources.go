@@ -8,18 +8,22 @@ import (
 	"fmt"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/generated/clientset/versioned"
@@ -36,8 +40,15 @@ type Sources struct {
 
 	run    []func(stop <-chan struct{})
 	synced []cache.InformerSynced
-	gone   atomic.Bool
+	// seen and gone tell of the agent's own workload what the watch told, and list
+	// asks for those of its kind.
+	seen, gone atomic.Bool
+	own        string
+	list       func(context.Context, metav1.ListOptions) (runtime.Object, error)
 }
+
+// lookPatience bounds that question.
+const lookPatience = 2 * time.Second
 
 // source is what is read, and who is told of it.
 type source struct {
@@ -53,7 +64,7 @@ type source struct {
 func NewSources(kube kubernetes.Interface, federation versioned.Interface, namespace, own string,
 	changed func(), leased func(*coordinationv1.Lease), keyed func(*corev1.Secret),
 ) (*Sources, error) {
-	s := &Sources{}
+	s := &Sources{own: own}
 	agreed := externalversions.NewSharedInformerFactoryWithOptions(federation, 0, externalversions.WithTransform(trim), externalversions.WithNamespace(namespace))
 	endpoints := agreed.Federation().V1alpha1().TunnelEndpoints()
 	nodes := factory(kube, metav1.NamespaceAll, func(o *metav1.ListOptions) {
@@ -63,9 +74,16 @@ func NewSources(kube kubernetes.Interface, federation versioned.Interface, names
 		o.LabelSelector = "app.kubernetes.io/name=" + GatewayName
 	}).Core().V1().Pods()
 	lease := factory(kube, namespace, named(GatewayName)).Coordination().V1().Leases().Informer()
-	workload := factory(kube, namespace, named(own)).Apps().V1().Deployments().Informer
+	apps := factory(kube, namespace, named(own)).Apps().V1()
+	workload := apps.Deployments().Informer
+	s.list = func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+		return kube.AppsV1().Deployments(namespace).List(ctx, o)
+	}
 	if own == RouteName {
-		workload = factory(kube, namespace, named(own)).Apps().V1().DaemonSets().Informer
+		workload = apps.DaemonSets().Informer
+		s.list = func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			return kube.AppsV1().DaemonSets(namespace).List(ctx, o)
+		}
 	}
 	s.endpoints = endpoints.Lister().TunnelEndpoints(namespace)
 	s.nodes, s.gateways = nodes.Lister(), gateways.Lister().Pods(namespace)
@@ -82,7 +100,7 @@ func NewSources(kube kubernetes.Interface, federation versioned.Interface, names
 			DeleteFunc: func(any) { leased(nil) },
 		}},
 		{workload(), cache.ResourceEventHandlerFuncs{
-			AddFunc:    func(o any) { s.gone.Store(goes(o)) },
+			AddFunc:    func(o any) { s.seen.Store(true); s.gone.Store(goes(o)) },
 			UpdateFunc: func(_, o any) { s.gone.Store(goes(o)) },
 			DeleteFunc: func(any) { s.gone.Store(true) },
 		}},
@@ -146,8 +164,40 @@ func (s *Sources) Objects() (Objects, error) {
 }
 
 // Gone tells whether the agent's own workload was deleted while the agent
-// watched: then it ends for good, and not to be started again.
-func (s *Sources) Gone() bool { return s.gone.Load() }
+// watched: then it ends for good, and not to be started again. The signal to end
+// may be faster than the watch, so that is asked for once more. Who may not ask
+// any more has lost its role with its workload.
+func (s *Sources) Gone() bool {
+	if s.gone.Load() || !s.seen.Load() {
+		return s.gone.Load()
+	}
+	there, err := s.there()
+	switch {
+	case err == nil:
+		return !there
+	case apierrors.IsForbidden(err), apierrors.IsUnauthorized(err):
+		return true
+	}
+	klog.Background().Error(err, "It is not known whether the agent was removed, so the node stays as it is")
+	return false
+}
+
+// there asks whether the agent's own workload is there, and stays.
+func (s *Sources) there() (there bool, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), lookPatience)
+	defer cancel()
+	var only metav1.ListOptions
+	named(s.own)(&only)
+	list, err := s.list(ctx, only)
+	if err != nil {
+		return false, err
+	}
+	err = meta.EachListItem(list, func(workload runtime.Object) error {
+		there = there || !goes(workload)
+		return nil
+	})
+	return there, err
+}
 
 func factory(kube kubernetes.Interface, namespace string, tweak func(*metav1.ListOptions)) informers.SharedInformerFactory {
 	return informers.NewSharedInformerFactoryWithOptions(kube, 0, informers.WithTransform(trim),

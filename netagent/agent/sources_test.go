@@ -4,10 +4,65 @@
 package agent
 
 import (
+	"context"
+	"errors"
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	kubefake "k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+
+	fedfake "liqo.io/federation/generated/clientset/versioned/fake"
 )
+
+// The signal to end may come before the watch tells why.
+func TestAnAgentThatEndsAsksWhetherItsWorkloadIsThere(t *testing.T) {
+	workload := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: "liqo", Name: name} }
+	leaves := workload(RouteName)
+	leaves.DeletionTimestamp = &metav1.Time{}
+	forbidden := apierrors.NewForbidden(schema.GroupResource{Group: "apps", Resource: "daemonsets"}, "", nil)
+	for _, test := range []struct {
+		name   string
+		own    string
+		known  []runtime.Object
+		answer runtime.Object
+		err    error
+		gone   bool
+	}{
+		{"it is", RouteName, []runtime.Object{&appsv1.DaemonSet{ObjectMeta: workload(RouteName)}}, &appsv1.DaemonSetList{Items: []appsv1.DaemonSet{{ObjectMeta: workload(RouteName)}}}, nil, false},
+		{"it is not any more", RouteName, []runtime.Object{&appsv1.DaemonSet{ObjectMeta: workload(RouteName)}}, &appsv1.DaemonSetList{}, nil, true},
+		{"it waits for its pods", RouteName, []runtime.Object{&appsv1.DaemonSet{ObjectMeta: workload(RouteName)}}, &appsv1.DaemonSetList{Items: []appsv1.DaemonSet{{ObjectMeta: leaves}}}, nil, true},
+		{"the gateways' is not", GatewayName, []runtime.Object{&appsv1.Deployment{ObjectMeta: workload(GatewayName)}}, &appsv1.DeploymentList{}, nil, true},
+		{"nobody lets it ask any more", RouteName, []runtime.Object{&appsv1.DaemonSet{ObjectMeta: workload(RouteName)}}, nil, forbidden, true},
+		{"nobody answers", RouteName, []runtime.Object{&appsv1.DaemonSet{ObjectMeta: workload(RouteName)}}, nil, errors.New("connection refused"), false},
+		{"it never had one", RouteName, nil, &appsv1.DaemonSetList{}, nil, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			kube := kubefake.NewClientset(test.known...)
+			s, err := NewSources(kube, fedfake.NewClientset(), "liqo", test.own, func() {}, func(*coordinationv1.Lease) {}, func(*corev1.Secret) {})
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			if !s.Start(ctx) {
+				t.Fatal("it does not start")
+			}
+			for _, kind := range []string{"daemonsets", "deployments"} {
+				kube.PrependReactor("list", kind, func(clienttesting.Action) (bool, runtime.Object, error) { return true, test.answer, test.err })
+			}
+			if got := s.Gone(); got != test.gone {
+				t.Errorf("it is gone: %v", got)
+			}
+		})
+	}
+}
 
 // Kubelets write their nodes all the time, and most of it concerns no packet.
 func TestWhatMattersOfANodeIsItsAddressesAndItsPods(t *testing.T) {
