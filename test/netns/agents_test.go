@@ -577,7 +577,7 @@ func TestARouteAgentThatEndsForGoodClearsWhatAGatewayHasLeft(t *testing.T) {
 		t.Error("the gateway has removed its own")
 	}
 	route.stop(t)
-	if _, err := os.Stat(filepath.Join(world.Namespaces, "rome-1-gateway")); !errors.Is(err, os.ErrNotExist) {
+	if _, err := os.Stat(w.Path("rome-1-gateway")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the gateway's namespace is still there: %v", err)
 	}
 	if diff := cmp.Diff(before, w.snapshot(t)); diff != "" {

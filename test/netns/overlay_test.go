@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -95,7 +94,7 @@ func (w *fabric) stranger(t *testing.T) *kernel.Namespace {
 		t.Fatal(err)
 	}
 	ip(t, ns, "link set lo up",
-		"link add eth0 type veth peer name stranger netns "+filepath.Join(world.Namespaces, "wire"),
+		"link add eth0 type veth peer name stranger netns "+w.Path("wire"),
 		"addr add 172.16.9.9/16 dev eth0", "addr add fd00::9:9/64 dev eth0 nodad", "link set eth0 up")
 	ip(t, w.Wire, "link set stranger master br0", "link set stranger up")
 	return ns

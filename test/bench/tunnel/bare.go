@@ -6,7 +6,6 @@ package main
 import (
 	"errors"
 	"net/netip"
-	"path/filepath"
 
 	"liqo.io/federation/netagent/kernel"
 	"liqo.io/federation/netagent/model"
@@ -53,7 +52,7 @@ func (b *bare) start() (err error) {
 func (b *bare) end(here, there *world.Cluster) error {
 	first, second := here.Nodes[0], here.Nodes[1]
 	// Its socket is where its link is.
-	ns, err := first.NS.Enter(filepath.Join(world.Namespaces, first.Name))
+	ns, err := first.NS.Enter(b.Path(first.Name))
 	if err != nil {
 		return err
 	}

@@ -11,7 +11,6 @@ import (
 	"maps"
 	"net/netip"
 	"os"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -59,10 +58,10 @@ func (f *fabric) start(ctx context.Context, o world.Options) (err error) {
 		}
 	}()
 	f.gateways = make(map[string]*world.Process)
-	if f.keyOfRome, err = writeKey(f.Rome); err != nil {
+	if f.keyOfRome, err = writeKey(f.World, f.Rome); err != nil {
 		return err
 	}
-	if f.keyOfMilan, err = writeKey(f.Milan); err != nil {
+	if f.keyOfMilan, err = writeKey(f.World, f.Milan); err != nil {
 		return err
 	}
 	// Rome calls: milan answers to whichever gateway it hears.
@@ -187,8 +186,8 @@ func tunnelTo(name string, p model.Peer, endpoints []string) *v1alpha1.TunnelEnd
 	return world.EndpointOf(name, p.PublicKey, endpoints, local, remote)
 }
 
-func writeKey(c *world.Cluster) (string, error) {
-	file := filepath.Join(world.Namespaces, c.Name+".key")
+func writeKey(w *world.World, c *world.Cluster) (string, error) {
+	file := w.Path(c.Name + ".key")
 	return file, os.WriteFile(file, []byte(base64.StdEncoding.EncodeToString(c.Input.PrivateKey[:])), 0o600)
 }
 

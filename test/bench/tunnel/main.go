@@ -63,7 +63,7 @@ func parse(args []string) (options, error) {
 	flags := flag.NewFlagSet("bench-tunnel", flag.ContinueOnError)
 	flags.IntVar(&o.runs, "runs", 3, "measurements of each value; the table shows their median and spread")
 	only := flags.String("parts", "idle,traffic,scale,failover", "what to measure")
-	flags.DurationVar(&o.period, "period", 2*time.Second, "how long traffic flows for one value")
+	flags.DurationVar(&o.period, "period", time.Second, "how long traffic flows in one turn")
 	flags.StringVar(&o.profile, "profile", "", "file to write a profile of the processors' use to, for go tool pprof")
 	if err := flags.Parse(args); err != nil {
 		return o, err

@@ -79,7 +79,7 @@ func hold(ctx context.Context, objects []runtime.Object, one runtime.Object, hol
 		}
 		err = errors.Join(append(append(errs, err), c.Close())...)
 	}()
-	key, err := writeKey(c.Rome)
+	key, err := writeKey(c.World, c.Rome)
 	if err != nil {
 		return 0, 0, err
 	}

@@ -18,21 +18,21 @@ const (
 	streamBudget = 0.85
 	// crowd is how many more peers there are at most.
 	crowd = 1000
+	// turns are those of each in a run.
+	turns = 3
 )
 
-// stages are what traffic goes through. Each is compared with the bare one above
-// it, which has as many peers.
-var stages = []struct {
+// contests are what traffic goes through beside bare WireGuard that has as many
+// peers. Both are there at the same time and have turns, since a machine is not
+// as fast in one minute as in the next.
+var contests = []struct {
 	name     string
-	bare     bool
 	disjoint bool
 	peers    int
 }{
-	{name: "bare WireGuard", bare: true},
-	{name: "different CIDRs", disjoint: true},
-	{name: "the same CIDRs, NETMAP"},
-	{name: fmt.Sprintf("bare WireGuard, %d more peers", crowd), bare: true, peers: crowd},
-	{name: fmt.Sprintf("the same CIDRs, %d more peers", crowd), peers: crowd},
+	{"different CIDRs", true, 0},
+	{"the same CIDRs, NETMAP", false, 0},
+	{fmt.Sprintf("the same CIDRs, %d more peers", crowd), false, crowd},
 }
 
 // kinds are the kinds of traffic.
@@ -47,81 +47,73 @@ var kinds = []struct {
 	{"HTTP, a connection a request", "/s", 1, flow.requests, 0},
 }
 
-// measureTraffic measures every kind of traffic through every stage, from a pod
-// on a node without a gateway to another one.
+// contest is what was measured of one, of one kind of traffic: a value for each turn.
+type contest struct{ plain, ours, ratios figures.Series }
+
+// measureTraffic measures every kind of traffic in every contest, from a pod on a
+// node without a gateway to another one.
 func measureTraffic(ctx context.Context, o options) ([]row, error) {
-	values := make(map[string]figures.Series) // by stage and kind
+	all := make([][]contest, len(contests))
+	for i := range contests {
+		all[i] = make([]contest, len(kinds))
+	}
 	for run := range o.runs {
-		for _, stage := range stages {
-			measured, err := through(ctx, o, stage.bare, stage.disjoint, stage.peers)
-			if err != nil {
-				return nil, fmt.Errorf("through %s: %w", stage.name, err)
+		for i, c := range contests {
+			if err := compare(ctx, o, c.disjoint, c.peers, all[i]); err != nil {
+				return nil, fmt.Errorf("%s: %w", c.name, err)
 			}
-			progress("run %d, %s: %s", run+1, stage.name, described(measured))
-			for i, kind := range kinds {
-				values[stage.name+kind.name] = append(values[stage.name+kind.name], measured[i])
+			for j, kind := range kinds {
+				progress("run %d, %s, %s: %s beside %s, %s", run+1, c.name, kind.name,
+					all[i][j].ours.Format(kind.unit), all[i][j].plain.Format(kind.unit), all[i][j].ratios.Format("×"))
 			}
 		}
 	}
 	var rows []row
-	for _, kind := range kinds {
-		var plain figures.Series
-		for _, stage := range stages {
-			ours := values[stage.name+kind.name]
-			if stage.bare {
-				plain = ours
-				continue
-			}
-			ratio := ours.Median() / plain.Median()
+	for j, kind := range kinds {
+		for i, c := range contests {
+			one := all[i][j]
 			rows = append(rows, row{
-				kind.name + "; " + stage.name, plain.Format(kind.unit), ours.Format(kind.unit),
-				fmt.Sprintf("%.2f×", ratio), figures.AtLeast(ratio, kind.budget, "×"),
+				kind.name + "; " + c.name, one.plain.Format(kind.unit), one.ours.Format(kind.unit),
+				one.ratios.Format("×"), figures.AtLeast(one.ratios.Median(), kind.budget, "×"),
 			})
 		}
 	}
 	return rows, nil
 }
 
-// through measures every kind of traffic through one stage.
-func through(ctx context.Context, o options, isBare, disjoint bool, peers int) (measured []float64, err error) {
-	var w *world.World
-	if isBare {
-		b := &bare{peers: peers}
-		if err := b.start(); err != nil {
-			return nil, err
-		}
-		defer func() { err = errors.Join(err, b.stop()) }()
-		w = b.World
-	} else {
-		f := &fabric{moreOfRome: manyTunnels(peers, 1), moreOfMilan: manyTunnels(peers, 1)}
-		if err := f.start(ctx, world.Options{Iptables: "nft", Disjoint: disjoint}); err != nil {
-			return nil, err
-		}
-		defer func() { err = errors.Join(err, f.stop()) }()
-		// What the agents do at their start is not what traffic costs.
-		if err := f.quiet(ctx); err != nil {
-			return nil, err
-		}
-		w = f.World
+// compare has the fabric and bare WireGuard take turns at every kind of traffic.
+func compare(ctx context.Context, o options, disjoint bool, peers int, results []contest) (err error) {
+	b := &bare{peers: peers}
+	if err := b.start(); err != nil {
+		return err
 	}
-	traffic := flow{from: w.Rome.Nodes[1].Pod, to: w.Milan.Nodes[1].Pod, address: milanPod}
-	for _, kind := range kinds {
-		value, err := kind.measure(traffic, ctx, o.period)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", kind.name, err)
-		}
-		measured = append(measured, value*kind.scale)
+	defer func() { err = errors.Join(err, b.stop()) }()
+	f := &fabric{moreOfRome: manyTunnels(peers, 1), moreOfMilan: manyTunnels(peers, 1)}
+	if err := f.start(ctx, world.Options{Iptables: "nft", Disjoint: disjoint}); err != nil {
+		return err
 	}
-	return measured, nil
-}
-
-func described(measured []float64) string {
-	text := ""
+	defer func() { err = errors.Join(err, f.stop()) }()
+	// What the agents do at their start is not what traffic costs.
+	if err := f.quiet(ctx); err != nil {
+		return err
+	}
+	flowOf := func(w *world.World) flow {
+		return flow{from: w.Rome.Nodes[1].Pod, to: w.Milan.Nodes[1].Pod, address: milanPod}
+	}
 	for i, kind := range kinds {
-		if i > 0 {
-			text += ", "
+		for range turns {
+			plain, err := kind.measure(flowOf(b.World), ctx, o.period)
+			if err != nil {
+				return fmt.Errorf("%s, bare: %w", kind.name, err)
+			}
+			ours, err := kind.measure(flowOf(f.World), ctx, o.period)
+			if err != nil {
+				return fmt.Errorf("%s: %w", kind.name, err)
+			}
+			r := &results[i]
+			r.plain, r.ours = append(r.plain, plain*kind.scale), append(r.ours, ours*kind.scale)
+			r.ratios = append(r.ratios, ours/plain)
 		}
-		text += figures.Number(measured[i]) + kind.unit
 	}
-	return text
+	return nil
 }

@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"time"
 
 	"k8s.io/component-base/metrics"
@@ -86,7 +85,7 @@ func (w *World) Options(c *Cluster, n *Node) *agent.Options {
 		o.PodCIDRs = append(o.PodCIDRs, p.String())
 	}
 	o.ExternalCIDRs = []string{"10.70.0.0/16"}
-	o.NamespacePath = filepath.Join(Namespaces, n.Name+"-gateway")
+	o.NamespacePath = w.Path(n.Name + "-gateway")
 	return o
 }
 

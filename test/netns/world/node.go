@@ -9,7 +9,6 @@ import (
 	"crypto/rand"
 	"fmt"
 	"os/exec"
-	"path/filepath"
 	"strings"
 
 	"liqo.io/federation/netagent/kernel"
@@ -29,7 +28,7 @@ func (w *World) node(name string, cluster, number int, pods cidrs) (*Node, error
 	if n.Pod, err = w.Enter(w.here, name+"-pod"); err != nil {
 		return nil, err
 	}
-	wire, pod, other := filepath.Join(Namespaces, "wire"), filepath.Join(Namespaces, name+"-pod"), 3-number
+	wire, pod, other := w.Path("wire"), w.Path(name+"-pod"), 3-number
 	for _, at := range []struct {
 		ns       *kernel.Namespace
 		commands []string

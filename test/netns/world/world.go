@@ -56,6 +56,7 @@ type World struct {
 
 	options Options
 	here    *kernel.Namespace
+	dir     string
 	close   []func() error
 }
 
@@ -95,11 +96,18 @@ func New(o Options) (*World, error) {
 		return nil, err
 	}
 	w := &World{options: o, here: here, close: []func() error{here.Close}}
+	if w.dir, err = os.MkdirTemp(Namespaces, "world-"); err != nil {
+		return nil, errors.Join(err, w.Close())
+	}
+	w.close = append(w.close, func() error { return os.RemoveAll(w.dir) })
 	if err := w.fill(); err != nil {
 		return nil, errors.Join(err, w.Close())
 	}
 	return w, nil
 }
+
+// Path is where a file of this world is, as that of a namespace of this name.
+func (w *World) Path(name string) string { return filepath.Join(w.dir, name) }
 
 // Close takes the world down.
 func (w *World) Close() error {
@@ -216,7 +224,7 @@ func (w *World) AddGateway(n *Node) (err error) {
 
 // Enter makes a namespace that goes with the world.
 func (w *World) Enter(outer *kernel.Namespace, name string) (*kernel.Namespace, error) {
-	path := filepath.Join(Namespaces, name)
+	path := w.Path(name)
 	ns, err := outer.Enter(path)
 	if err != nil {
 		return nil, err
