@@ -124,6 +124,22 @@ func (f *fabric) quiet(ctx context.Context) error {
 	return crowded{World: f.World, processes: f.agents()}.quiet(ctx)
 }
 
+// bothCall waits until either gateway calls the other one: the one that is told of
+// no endpoint does when it has reported where it hears the other from, which is the
+// last thing that it writes because of its start.
+func (f *fabric) bothCall(ctx context.Context) error {
+	return eventually(ctx, "either gateway calls the other one", func() (bool, error) {
+		for _, c := range []*world.Cluster{f.Rome, f.Milan} {
+			tunnel, err := c.Nodes[0].Inner.Tunnel(model.TunnelLink)
+			calls := func(p model.TunnelPeer) bool { return p.PublicKey == c.Input.Peers[0].PublicKey && p.Keepalive > 0 }
+			if err != nil || !slices.ContainsFunc(tunnel.Peers, calls) {
+				return false, err
+			}
+		}
+		return true, nil
+	})
+}
+
 func (f *fabric) api(c *world.Cluster) *world.API {
 	if c == f.Rome {
 		return f.rome

@@ -33,6 +33,9 @@ func measureIdle(ctx context.Context, o options) (rows []row, err error) {
 	}
 	defer func() { err = errors.Join(err, f.stop()) }()
 	agents := f.agents()
+	if err := f.bothCall(ctx); err != nil {
+		return nil, err
+	}
 	if err := f.quiet(ctx); err != nil {
 		return nil, err
 	}
