@@ -207,11 +207,15 @@ func writeKey(w *world.World, c *world.Cluster) (string, error) {
 	return file, os.WriteFile(file, []byte(base64.StdEncoding.EncodeToString(c.Input.PrivateKey[:])), 0o600)
 }
 
+// looks is how often is looked at what is waited for: agents gather thousands of
+// metrics to tell how far they are, by the processors that they work with.
+const looks = 20 * time.Millisecond
+
 // eventually waits until something holds.
 func eventually(ctx context.Context, what string, holds func() (bool, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, soon)
 	defer cancel()
-	tick := time.NewTicker(2 * time.Millisecond)
+	tick := time.NewTicker(looks)
 	defer tick.Stop()
 	for {
 		if ok, err := holds(); ok || err != nil {
