@@ -13,9 +13,11 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -285,15 +287,40 @@ func gatewaysNodeIsCutOff(t *testing.T, s site) {
 		return err == nil && strings.HasPrefix(got, "hello from "), fmt.Sprintf("%q, %v", got, err), nil
 	}
 	eventually(t, soon, controlPlane+" to reach milan", reached)
-	defer filtered(t, lost,
+	comesBack := sync.OnceFunc(filtered(t, lost,
 		"chain in { type filter hook prerouting priority -300 ; iifname eth0 drop ; }",
-		"chain out { type filter hook postrouting priority 300 ; oifname eth0 drop ; }")()
+		"chain out { type filter hook postrouting priority 300 ; oifname eth0 drop ; }"))
+	defer comesBack()
 	died := time.Now()
 	eventually(t, takeover, controlPlane+" to reach milan without "+lost, reached)
 	t.Logf("%s after %s was cut off, %s reached milan", time.Since(died).Round(10*time.Millisecond), lost, controlPlane)
 	if now := s.gateway(t); now == lost {
 		t.Errorf("the gateway on %s is active although it is cut off", lost)
 	}
+	comesBack()
+	gatewaysStay(t, rome)
+}
+
+// gatewaysStay holds that the active gateway stays what it is while it renews its
+// Lease again and again, whoever else has come back.
+func gatewaysStay(t *testing.T, c *harness.Cluster) {
+	t.Helper()
+	leases := c.Kube.CoordinationV1().Leases(harness.Namespace)
+	before := must(leases.Get(t.Context(), v1alpha1.GatewayName, metav1.GetOptions{}))(t)
+	renewals, last := 0, before.Spec.RenewTime
+	eventually(t, soon, "the active gateway to have renewed its Lease three times", func(ctx context.Context) (bool, string, error) {
+		now, err := leases.Get(ctx, v1alpha1.GatewayName, metav1.GetOptions{})
+		if err != nil {
+			return false, "", err
+		}
+		if diff := cmp.Diff([]any{before.Spec.HolderIdentity, before.Spec.LeaseTransitions}, []any{now.Spec.HolderIdentity, now.Spec.LeaseTransitions}); diff != "" {
+			t.Fatalf("another gateway became the active one (-before +after):\n%s", diff)
+		}
+		if !now.Spec.RenewTime.Equal(last) {
+			renewals, last = renewals+1, now.Spec.RenewTime
+		}
+		return renewals == 3, fmt.Sprintf("%d times", renewals), nil
+	})
 }
 
 // filtered adds chains of nftables to a node, and returns what removes them.
