@@ -127,13 +127,14 @@ func NewSources(kube kubernetes.Interface, federation versioned.Interface, names
 	return s, nil
 }
 
-// Start fills the caches and has them follow until the context ends. It tells
-// whether they were filled before that.
-func (s *Sources) Start(ctx context.Context) bool {
+// Start fills the caches and has them follow while the agent watches, which it
+// still does when its work has ended. It tells whether they were filled before
+// that end.
+func (s *Sources) Start(watching, working context.Context) bool {
 	for _, run := range s.run {
-		go run(ctx.Done())
+		go run(watching.Done())
 	}
-	return cache.WaitForCacheSync(ctx.Done(), s.synced...)
+	return cache.WaitForCacheSync(working.Done(), s.synced...)
 }
 
 // Objects are those that the caches hold; but nobody is active.

@@ -51,7 +51,7 @@ func TestAnAgentThatEndsAsksWhetherItsWorkloadIsThere(t *testing.T) {
 			}
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			if !s.Start(ctx) {
+			if !s.Start(ctx, ctx) {
 				t.Fatal("it does not start")
 			}
 			for _, kind := range []string{"daemonsets", "deployments"} {

@@ -111,12 +111,8 @@ func (g *Gateway) Run(ctx context.Context) error {
 		group.Go(func() error { return agent.Serve(working, g.options.Listen, g.kube, g.loop.Live, g.ready) })
 	}
 	group.Go(func() error {
-		synced := make(chan bool, 1)
-		go func() { synced <- g.sources.Start(watching) }()
-		select {
-		case <-working.Done():
+		if !g.sources.Start(watching, working) {
 			return nil
-		case <-synced:
 		}
 		logger.Info("Starting", "node", g.options.NodeName)
 		return g.work(working)
