@@ -19,10 +19,12 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/retry"
 	"k8s.io/klog/v2"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
@@ -47,8 +49,11 @@ type Sources struct {
 	list       func(context.Context, metav1.ListOptions) (runtime.Object, error)
 }
 
-// lookPatience bounds that question.
-const lookPatience = 2 * time.Second
+// lookPatience bounds that question, and asking how often it is put: six seconds
+// in all, for a gateway has a handover to make in the 30 that its pod is given.
+const lookPatience = 1500 * time.Millisecond
+
+var asking = wait.Backoff{Duration: 500 * time.Millisecond, Factor: 2, Steps: 3}
 
 // source is what is read, and who is told of it.
 type source struct {
@@ -166,17 +171,26 @@ func (s *Sources) Objects() (Objects, error) {
 
 // Gone tells whether the agent's own workload was deleted while the agent
 // watched: then it ends for good, and not to be started again. The signal to end
-// may be faster than the watch, so that is asked for once more. Who may not ask
-// any more has lost its role with its workload.
+// may be faster than the watch, so that is asked for, and again where there is no
+// answer. Who may not ask any more has lost its role with its workload. Whose
+// token is refused may have lost no more than its pod, in whose place another is.
 func (s *Sources) Gone() bool {
-	if s.gone.Load() || !s.seen.Load() {
-		return s.gone.Load()
+	if !s.seen.Load() {
+		return false
 	}
-	there, err := s.there()
+	there := true
+	err := retry.OnError(asking, func(err error) bool { return !apierrors.IsForbidden(err) && !apierrors.IsUnauthorized(err) }, func() (err error) {
+		if s.gone.Load() {
+			there = false
+			return nil
+		}
+		there, err = s.there()
+		return err
+	})
 	switch {
 	case err == nil:
 		return !there
-	case apierrors.IsForbidden(err), apierrors.IsUnauthorized(err):
+	case apierrors.IsForbidden(err), s.gone.Load():
 		return true
 	}
 	klog.Background().Error(err, "It is not known whether the agent was removed, so the node stays as it is")

@@ -243,12 +243,12 @@ func (g *Gateway) followEndpoints(ctx context.Context) {
 // that one has it: two with one key would draw packets from each other. One that
 // stands by may have taken it by then, since this one does not answer any more.
 func (g *Gateway) end(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, handover)
-	defer cancel()
 	if g.sources.Gone() {
 		klog.FromContext(ctx).Info("The Deployment was deleted, removing everything from the node")
 		return g.clean()
 	}
+	ctx, cancel := context.WithTimeout(ctx, handover)
+	defer cancel()
 	var err error
 	if g.election.Active() == g.options.NodeName {
 		if !g.anotherStandsBy(ctx) {
