@@ -19,10 +19,12 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/retry"
 	"k8s.io/klog/v2"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
@@ -47,8 +49,11 @@ type Sources struct {
 	list       func(context.Context, metav1.ListOptions) (runtime.Object, error)
 }
 
-// lookPatience bounds that question.
-const lookPatience = 2 * time.Second
+// lookPatience bounds that question, and asking how often it is put: six seconds
+// in all, for a gateway has a handover to make in the 30 that its pod is given.
+const lookPatience = 1500 * time.Millisecond
+
+var asking = wait.Backoff{Duration: 500 * time.Millisecond, Factor: 2, Steps: 3}
 
 // source is what is read, and who is told of it.
 type source struct {
@@ -127,13 +132,14 @@ func NewSources(kube kubernetes.Interface, federation versioned.Interface, names
 	return s, nil
 }
 
-// Start fills the caches and has them follow until the context ends. It tells
-// whether they were filled before that.
-func (s *Sources) Start(ctx context.Context) bool {
+// Start fills the caches and has them follow while the agent watches, which it
+// still does when its work has ended. It tells whether they were filled before
+// that end.
+func (s *Sources) Start(watching, working context.Context) bool {
 	for _, run := range s.run {
-		go run(ctx.Done())
+		go run(watching.Done())
 	}
-	return cache.WaitForCacheSync(ctx.Done(), s.synced...)
+	return cache.WaitForCacheSync(working.Done(), s.synced...)
 }
 
 // Objects are those that the caches hold; but nobody is active.
@@ -165,17 +171,26 @@ func (s *Sources) Objects() (Objects, error) {
 
 // Gone tells whether the agent's own workload was deleted while the agent
 // watched: then it ends for good, and not to be started again. The signal to end
-// may be faster than the watch, so that is asked for once more. Who may not ask
-// any more has lost its role with its workload.
+// may be faster than the watch, so that is asked for, and again where there is no
+// answer. Who may not ask any more has lost its role with its workload. Whose
+// token is refused may have lost no more than its pod, in whose place another is.
 func (s *Sources) Gone() bool {
-	if s.gone.Load() || !s.seen.Load() {
-		return s.gone.Load()
+	if !s.seen.Load() {
+		return false
 	}
-	there, err := s.there()
+	there := true
+	err := retry.OnError(asking, func(err error) bool { return !apierrors.IsForbidden(err) && !apierrors.IsUnauthorized(err) }, func() (err error) {
+		if s.gone.Load() {
+			there = false
+			return nil
+		}
+		there, err = s.there()
+		return err
+	})
 	switch {
 	case err == nil:
 		return !there
-	case apierrors.IsForbidden(err), apierrors.IsUnauthorized(err):
+	case apierrors.IsForbidden(err), s.gone.Load():
 		return true
 	}
 	klog.Background().Error(err, "It is not known whether the agent was removed, so the node stays as it is")

@@ -7,6 +7,8 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -26,40 +28,79 @@ func TestAnAgentThatEndsAsksWhetherItsWorkloadIsThere(t *testing.T) {
 	workload := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: "liqo", Name: name} }
 	leaves := workload(RouteName)
 	leaves.DeletionTimestamp = &metav1.Time{}
-	forbidden := apierrors.NewForbidden(schema.GroupResource{Group: "apps", Resource: "daemonsets"}, "", nil)
+	type answer struct {
+		list runtime.Object
+		err  error
+	}
+	there := answer{list: &appsv1.DaemonSetList{Items: []appsv1.DaemonSet{{ObjectMeta: workload(RouteName)}}}}
+	none := answer{list: &appsv1.DaemonSetList{}}
+	unreachable := answer{err: errors.New("connection refused")}
+	forbidden := answer{err: apierrors.NewForbidden(schema.GroupResource{Group: "apps", Resource: "daemonsets"}, "", nil)}
+	unauthorized := answer{err: apierrors.NewUnauthorized("the pod of the token is gone")}
+	routes := []runtime.Object{&appsv1.DaemonSet{ObjectMeta: workload(RouteName)}}
 	for _, test := range []struct {
-		name   string
-		own    string
-		known  []runtime.Object
-		answer runtime.Object
-		err    error
-		gone   bool
+		name    string
+		own     string
+		known   []runtime.Object
+		answers []answer
+		// meanwhile tells that the watch is told of the deletion once there was an answer.
+		meanwhile bool
+		gone      bool
 	}{
-		{"it is", RouteName, []runtime.Object{&appsv1.DaemonSet{ObjectMeta: workload(RouteName)}}, &appsv1.DaemonSetList{Items: []appsv1.DaemonSet{{ObjectMeta: workload(RouteName)}}}, nil, false},
-		{"it is not any more", RouteName, []runtime.Object{&appsv1.DaemonSet{ObjectMeta: workload(RouteName)}}, &appsv1.DaemonSetList{}, nil, true},
-		{"it waits for its pods", RouteName, []runtime.Object{&appsv1.DaemonSet{ObjectMeta: workload(RouteName)}}, &appsv1.DaemonSetList{Items: []appsv1.DaemonSet{{ObjectMeta: leaves}}}, nil, true},
-		{"the gateways' is not", GatewayName, []runtime.Object{&appsv1.Deployment{ObjectMeta: workload(GatewayName)}}, &appsv1.DeploymentList{}, nil, true},
-		{"nobody lets it ask any more", RouteName, []runtime.Object{&appsv1.DaemonSet{ObjectMeta: workload(RouteName)}}, nil, forbidden, true},
-		{"nobody answers", RouteName, []runtime.Object{&appsv1.DaemonSet{ObjectMeta: workload(RouteName)}}, nil, errors.New("connection refused"), false},
-		{"it never had one", RouteName, nil, &appsv1.DaemonSetList{}, nil, false},
+		{"it is", RouteName, routes, []answer{there}, false, false},
+		{"it is not any more", RouteName, routes, []answer{none}, false, true},
+		{"it waits for its pods", RouteName, routes, []answer{{list: &appsv1.DaemonSetList{Items: []appsv1.DaemonSet{{ObjectMeta: leaves}}}}}, false, true},
+		{"the gateways' is not", GatewayName, []runtime.Object{&appsv1.Deployment{ObjectMeta: workload(GatewayName)}}, []answer{{list: &appsv1.DeploymentList{}}}, false, true},
+		{"nobody lets it ask any more", RouteName, routes, []answer{forbidden}, false, true},
+		{"its token is that of a pod that is gone", RouteName, routes, []answer{unauthorized}, false, false},
+		{"nobody answers", RouteName, routes, []answer{unreachable, unreachable, unreachable}, false, false},
+		{"nobody answers at first, and it is not any more", RouteName, routes, []answer{unreachable, unreachable, none}, false, true},
+		{"nobody answers at first, and it is", RouteName, routes, []answer{unreachable, there}, false, false},
+		{"nobody answers at first, and then nobody lets it ask any more", RouteName, routes, []answer{unreachable, forbidden}, false, true},
+		{"nobody answers, and the watch tells", RouteName, routes, []answer{unreachable}, true, true},
+		{"it never had one", RouteName, nil, nil, false, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			kube := kubefake.NewClientset(test.known...)
-			s, err := NewSources(kube, fedfake.NewClientset(), "liqo", test.own, func() {}, func(*coordinationv1.Lease) {}, func(*corev1.Secret) {})
-			if err != nil {
-				t.Fatal(err)
-			}
-			ctx, cancel := context.WithCancel(t.Context())
-			defer cancel()
-			if !s.Start(ctx) {
-				t.Fatal("it does not start")
-			}
-			for _, kind := range []string{"daemonsets", "deployments"} {
-				kube.PrependReactor("list", kind, func(clienttesting.Action) (bool, runtime.Object, error) { return true, test.answer, test.err })
-			}
-			if got := s.Gone(); got != test.gone {
-				t.Errorf("it is gone: %v", got)
-			}
+			synctest.Test(t, func(t *testing.T) {
+				kube := kubefake.NewClientset(test.known...)
+				s, err := NewSources(kube, fedfake.NewClientset(), "liqo", test.own, func() {}, func(*coordinationv1.Lease) {}, func(*corev1.Secret) {})
+				if err != nil {
+					t.Fatal(err)
+				}
+				watching, stop := context.WithCancel(t.Context())
+				defer stop()
+				working, end := context.WithCancel(watching)
+				if !s.Start(watching, working) {
+					t.Fatal("it does not start")
+				}
+				end()
+				asked := 0
+				for _, kind := range []string{"daemonsets", "deployments"} {
+					kube.PrependReactor("list", kind, func(clienttesting.Action) (bool, runtime.Object, error) {
+						if asked == len(test.answers) {
+							return false, nil, nil
+						}
+						answer := test.answers[asked]
+						asked++
+						if test.meanwhile {
+							if err := kube.Tracker().Delete(appsv1.SchemeGroupVersion.WithResource(kind), "liqo", test.own); err != nil {
+								t.Error(err)
+							}
+						}
+						return true, answer.list, answer.err
+					})
+				}
+				began := time.Now()
+				if got := s.Gone(); got != test.gone {
+					t.Errorf("it is gone: %v", got)
+				}
+				if asked != len(test.answers) {
+					t.Errorf("it was asked %d times", asked)
+				}
+				if took := time.Since(began); took+time.Duration(asked)*lookPatience > 6*time.Second {
+					t.Errorf("it took %s, while answers came at once", took)
+				}
+			})
 		})
 	}
 }

@@ -111,12 +111,8 @@ func (g *Gateway) Run(ctx context.Context) error {
 		group.Go(func() error { return agent.Serve(working, g.options.Listen, g.kube, g.loop.Live, g.ready) })
 	}
 	group.Go(func() error {
-		synced := make(chan bool, 1)
-		go func() { synced <- g.sources.Start(watching) }()
-		select {
-		case <-working.Done():
+		if !g.sources.Start(watching, working) {
 			return nil
-		case <-synced:
 		}
 		logger.Info("Starting", "node", g.options.NodeName)
 		return g.work(working)
@@ -247,12 +243,12 @@ func (g *Gateway) followEndpoints(ctx context.Context) {
 // that one has it: two with one key would draw packets from each other. One that
 // stands by may have taken it by then, since this one does not answer any more.
 func (g *Gateway) end(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, handover)
-	defer cancel()
 	if g.sources.Gone() {
 		klog.FromContext(ctx).Info("The Deployment was deleted, removing everything from the node")
 		return g.clean()
 	}
+	ctx, cancel := context.WithTimeout(ctx, handover)
+	defer cancel()
 	var err error
 	if g.election.Active() == g.options.NodeName {
 		if !g.anotherStandsBy(ctx) {

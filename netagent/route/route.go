@@ -79,12 +79,15 @@ func New(options *agent.Options, kube kubernetes.Interface, federation versioned
 // Run works until the context ends. Then it leaves the node as it is, so that
 // packets go on; only where its DaemonSet was deleted, nothing is left behind.
 func (a *Agent) Run(ctx context.Context) error {
+	// The watch outlives the work, for it to tell of the deletion.
+	watching, stopWatching := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopWatching()
 	group, working := errgroup.WithContext(ctx)
 	if a.options.Listen != "" {
 		group.Go(func() error { return agent.Serve(working, a.options.Listen, a.kube, a.loop.Live, a.loop.Ready) })
 	}
 	group.Go(func() error {
-		if !a.sources.Start(working) {
+		if !a.sources.Start(watching, working) {
 			return nil
 		}
 		klog.FromContext(working).Info("Starting", "node", a.options.NodeName)

@@ -62,6 +62,7 @@ func (f fabric) faultsHeal(t *testing.T) {
 		{name: "ChainsAreFlushed", within: mended, do: by(site.worker, "iptables -w -t nat -F LIQO-POSTROUTING", "iptables -w -t filter -F LIQO-FORWARD")},
 		{name: "TheGatewaysPairIsDeleted", within: mended, do: by(site.gateway, "ip link del liqo.host")},
 		{name: "TheRouteAgentIsKilled", within: mended, do: routeAgentIsKilled},
+		{name: "TheRouteAgentsPodIsDeleted", within: mended, do: routeAgentsPodIsDeleted},
 		{name: "OneDirectionIsCut", within: soon, do: oneDirectionIsCut},
 	}
 	if len(s.pods[rome]) > 1 {
@@ -189,9 +190,33 @@ func tunnelIs(t *testing.T, c *harness.Cluster, phase v1alpha1.TunnelPhase) {
 	})
 }
 
-// routeAgentIsKilled ends the route agent of a node while a process of that node
-// has milan send it something, which arrives in whole.
+// routeAgentIsKilled ends the route agent of a node by force.
 func routeAgentIsKilled(t *testing.T, s site) {
+	s.whileMilanSends(t, func(agent *corev1.Pod) { killOnce(t, rome, agent, "route") })
+}
+
+// routeAgentsPodIsDeleted has the route agent of a node end in order, and another
+// pod take its place: the overlay stays the one that it was.
+func routeAgentsPodIsDeleted(t *testing.T, s site) {
+	s.whileMilanSends(t, func(agent *corev1.Pod) {
+		overlay := func() string {
+			return must(playground.Exec(t.Context(), agent.Spec.NodeName, "ip", "-o", "link", "show", "liqo.vxlan"))(t)
+		}
+		before := overlay()
+		if err := rome.Kube.CoreV1().Pods(agent.Namespace).Delete(t.Context(), agent.Name, metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		podsReady(t, rome, agent.Namespace, "app.kubernetes.io/name=liqo-route", len(realNodes(t, rome)))
+		if after := overlay(); after != before {
+			t.Errorf("%s has the overlay\n%s\nand had\n%s", agent.Spec.NodeName, after, before)
+		}
+	})
+}
+
+// whileMilanSends does something to the route agent of a node while a process of
+// that node has milan send it something, which arrives in whole.
+func (s site) whileMilanSends(t *testing.T, do func(agent *corev1.Pod)) {
+	t.Helper()
 	const bytes = "40000000"
 	node := s.worker(t)
 	pods := must(rome.Kube.CoreV1().Pods(harness.Namespace).List(t.Context(), metav1.ListOptions{
@@ -217,7 +242,7 @@ func routeAgentIsKilled(t *testing.T, s site) {
 		got, err := playground.Exec(ctx, node, "ss", "-Htn", "state", "established", "dst", seen)
 		return strings.Contains(got, seen), got, err
 	})
-	killOnce(t, rome, &pods[0], "route")
+	do(&pods[0])
 	if flow := <-done; flow.err != nil || strings.TrimSpace(flow.got) != bytes {
 		t.Errorf("%q of %s bytes arrived: %v", flow.got, bytes, flow.err)
 	}

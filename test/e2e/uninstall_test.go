@@ -59,8 +59,17 @@ func keepsRelease(t *testing.T, c *harness.Cluster) {
 
 // uninstallsWithoutATrace removes the product from both clusters by force while
 // they are peered and cut off from each other: neither gets an answer of the
-// other, and each gets clean by its deadline.
+// other, and each gets clean by its deadline. The agents are at work until then,
+// and leave nothing on the nodes.
 func uninstallsWithoutATrace(t *testing.T) {
+	held := map[*harness.Cluster]map[string]string{}
+	for _, c := range []*harness.Cluster{rome, milan} {
+		held[c] = must(kernels(t.Context(), c))(t)
+	}
+	for _, c := range []*harness.Cluster{rome, milan} {
+		setsValues(t, c, tunnelValues(t, c)...)
+	}
+	agreed(t)
 	o := offloaded(t, remote)
 	runDeployment(t, o.namespace, "web", 2, podSpec("serve"))
 	cut(t)
@@ -72,6 +81,7 @@ func uninstallsWithoutATrace(t *testing.T) {
 		}
 		t.Logf("uninstalling %s took %s", cluster.Name, time.Since(before).Round(time.Second))
 		apiServiceGoesFirst(t, cluster, before)
+		kernelsAre(t, cluster, held[cluster])
 		if cluster == rome {
 			namespace := must(rome.Kube.CoreV1().Namespaces().Get(t.Context(), o.namespace, metav1.GetOptions{}))(t)
 			if _, ok := namespace.Labels[v1alpha1.LabelSchedulingEnabled]; ok {

@@ -22,7 +22,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
-	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -504,8 +503,12 @@ func TestAgentsBringTheFabricUpAndKeepIt(t *testing.T) {
 	})
 
 	t.Run("a restart leaves everything in place", func(t *testing.T) {
+		held := w.snapshot(t)
 		theirs.stop(t)
 		routes[3].stop(t)
+		if diff := cmp.Diff(held, w.snapshot(t)); diff != "" {
+			t.Errorf("(-before +after):\n%s", diff)
+		}
 		w.podsReachPods(t)
 		theirs = w.startGateway(t, w.Milan, w.Milan.Nodes[0], milan, keyOfMilan)
 		routes[3] = w.startRoute(t, w.Milan, w.Milan.Nodes[1], milan)
@@ -556,12 +559,6 @@ func TestARouteAgentThatEndsForGoodClearsWhatAGatewayHasLeft(t *testing.T) {
 	_, publicOfMilan := keys(t)
 	rome := api{world.NewAPI(w.Rome, world.EndpointOf("milan", publicOfMilan, nil,
 		[][2]string{{"10.0.0.0/16", "10.2.0.0/16"}}, [][2]string{{"10.0.0.0/16", "10.1.0.0/16"}}))}
-	deleted := metav1.Now()
-	if err := rome.Kube.Tracker().Add(&appsv1.DaemonSet{
-		ObjectMeta: metav1.ObjectMeta{Name: agent.RouteName, Namespace: world.Installation, DeletionTimestamp: &deleted},
-	}); err != nil {
-		t.Fatal(err)
-	}
 	n := w.Rome.Nodes[0]
 	holds := func(name string) bool {
 		links, err := n.NS.Links()
@@ -575,6 +572,9 @@ func TestARouteAgentThatEndsForGoodClearsWhatAGatewayHasLeft(t *testing.T) {
 	moving.stop(t)
 	if !holds(model.HostLink) {
 		t.Error("the gateway has removed its own")
+	}
+	if err := rome.Kube.AppsV1().DaemonSets(world.Installation).Delete(t.Context(), agent.RouteName, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
 	}
 	route.stop(t)
 	if _, err := os.Stat(w.Path("rome-1-gateway")); !errors.Is(err, os.ErrNotExist) {

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 
+	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -31,9 +32,13 @@ type API struct {
 	Federation *federationfake.Clientset
 }
 
-// NewAPI holds the nodes of a cluster, and objects of ours.
+// NewAPI holds the nodes of a cluster, the agents' workloads, and objects of
+// ours.
 func NewAPI(c *Cluster, ours ...runtime.Object) *API {
-	var objects []runtime.Object
+	objects := []runtime.Object{
+		&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: agent.GatewayName, Namespace: Installation}},
+		&appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Name: agent.RouteName, Namespace: Installation}},
+	}
 	for i, n := range c.Input.Nodes {
 		o := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: n.Name, CreationTimestamp: metav1.Unix(int64(i), 0)}}
 		for _, a := range n.Addresses {
