@@ -172,14 +172,15 @@ func (s *Sources) Objects() (Objects, error) {
 // Gone tells whether the agent's own workload was deleted while the agent
 // watched: then it ends for good, and not to be started again. The signal to end
 // may be faster than the watch, so that is asked for, and again where there is no
-// answer. Who may not ask any more has lost its role with its workload. Whose
-// token is refused may have lost no more than its pod, in whose place another is.
+// answer, while the watch goes on. Who may not ask any more has lost its role with
+// its workload. Whose token is refused may have lost no more than its pod, in whose
+// place another one is.
 func (s *Sources) Gone() bool {
 	if !s.seen.Load() {
 		return false
 	}
 	there := true
-	err := retry.OnError(asking, func(err error) bool { return !apierrors.IsForbidden(err) && !apierrors.IsUnauthorized(err) }, func() (err error) {
+	err := retry.OnError(asking, func(err error) bool { return !apierrors.IsForbidden(err) }, func() (err error) {
 		if s.gone.Load() {
 			there = false
 			return nil

@@ -52,7 +52,8 @@ func TestAnAgentThatEndsAsksWhetherItsWorkloadIsThere(t *testing.T) {
 		{"it waits for its pods", RouteName, routes, []answer{{list: &appsv1.DaemonSetList{Items: []appsv1.DaemonSet{{ObjectMeta: leaves}}}}}, false, true},
 		{"the gateways' is not", GatewayName, []runtime.Object{&appsv1.Deployment{ObjectMeta: workload(GatewayName)}}, []answer{{list: &appsv1.DeploymentList{}}}, false, true},
 		{"nobody lets it ask any more", RouteName, routes, []answer{forbidden}, false, true},
-		{"its token is that of a pod that is gone", RouteName, routes, []answer{unauthorized}, false, false},
+		{"its token is that of a pod that is gone", RouteName, routes, []answer{unauthorized, unauthorized, unauthorized}, false, false},
+		{"its token is refused, and the watch tells", RouteName, routes, []answer{unauthorized}, true, true},
 		{"nobody answers", RouteName, routes, []answer{unreachable, unreachable, unreachable}, false, false},
 		{"nobody answers at first, and it is not any more", RouteName, routes, []answer{unreachable, unreachable, none}, false, true},
 		{"nobody answers at first, and it is", RouteName, routes, []answer{unreachable, there}, false, false},
@@ -78,6 +79,7 @@ func TestAnAgentThatEndsAsksWhetherItsWorkloadIsThere(t *testing.T) {
 				for _, kind := range []string{"daemonsets", "deployments"} {
 					kube.PrependReactor("list", kind, func(clienttesting.Action) (bool, runtime.Object, error) {
 						if asked == len(test.answers) {
+							t.Error("it is asked once more")
 							return false, nil, nil
 						}
 						answer := test.answers[asked]
