@@ -32,7 +32,7 @@ func rome(node string) Input {
 		Node: node,
 		Nodes: []Node{
 			{Name: "rome-1", Addresses: []netip.Addr{addr("192.168.1.1"), addr("fd00:1::1")}, PodCIDRs: []netip.Prefix{prefix("10.0.1.0/24"), prefix("fd10:0:1::/64")}},
-			{Name: "rome-2", Addresses: []netip.Addr{addr("192.168.1.2"), addr("fd00:1::2")}, PodCIDRs: []netip.Prefix{prefix("10.0.2.0/24"), prefix("fd10:0:2::/64")}},
+			{Name: "rome-2", Addresses: []netip.Addr{addr("192.168.1.2"), addr("fd00:1::2")}, External: []netip.Addr{addr("198.51.100.2")}, PodCIDRs: []netip.Prefix{prefix("10.0.2.0/24"), prefix("fd10:0:2::/64")}},
 		},
 		Gateways: []string{"rome-1"}, Active: "rome-1",
 		PodCIDRs: []netip.Prefix{prefix("10.0.0.0/16"), prefix("fd10::/48")},
