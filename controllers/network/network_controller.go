@@ -40,8 +40,9 @@ type Config struct {
 	// installation namespace, and SecretInformers the Secret with the keys there.
 	FederationInformers, InstallationInformers externalversions.SharedInformerFactory
 	SecretInformers                            kubeinformers.SharedInformerFactory
-	// KubeInformers see this cluster's nodes and ServiceCIDRs.
-	KubeInformers kubeinformers.SharedInformerFactory
+	// KubeInformers see this cluster's nodes and ServiceCIDRs, and ServerInformers
+	// its API servers.
+	KubeInformers, ServerInformers kubeinformers.SharedInformerFactory
 	// LeaseInformers see the gateways' Lease; nil where nothing is said of the
 	// network.
 	LeaseInformers kubeinformers.SharedInformerFactory
@@ -119,7 +120,7 @@ func New(config *Config) (*queue.Controller[cache.ObjectName], error) {
 		mappings:  here.AddressMappings().Lister().AddressMappings(config.Namespace),
 		endpoints: here.TunnelEndpoints().Lister().TunnelEndpoints(config.Namespace),
 		secrets:   secrets.Lister().Secrets(config.Namespace),
-		territory: newOwnRanges(config.KubeInformers),
+		territory: newOwnRanges(config),
 	}
 	controller := queue.New("network", workers, r.reconcile)
 	r.again = controller.Add
@@ -137,6 +138,7 @@ func New(config *Config) (*queue.Controller[cache.ObjectName], error) {
 		{secrets.Informer(), all},
 		{config.KubeInformers.Core().V1().Nodes().Informer(), unless(sameRanges, all)},
 		{config.KubeInformers.Networking().V1().ServiceCIDRs().Informer(), unless(sameServices, all)},
+		{config.ServerInformers.Discovery().V1().EndpointSlices().Informer(), unless(sameServers, all)},
 	}
 	watches = append(watches, r.watchGateways(all)...)
 	if config.LeaseInformers != nil {

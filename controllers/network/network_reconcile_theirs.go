@@ -8,6 +8,8 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"math"
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -70,6 +72,35 @@ func (r *reconciler) theirConfigs(ctx context.Context, p *pass) (*verdict, error
 	return pending(ReasonAwaitingNetworkConfig, "The other cluster has said nothing of its network: networking has to be Tunnel there, too."), nil
 }
 
+// A peer has at most as many addresses of a family as a range of this length: a
+// quarter of what AddressPool default has, if nobody says otherwise. What is kept
+// as it was announced is taken out of the pool as what is mapped is, and the
+// largest part of that would be gone with one peer that has a /8.
+const (
+	mostIPv4 = 10
+	mostIPv6 = 35
+)
+
+// tooMuch says that a peer announces more than one may have, by ranges that are all
+// different ones; empty if it does not.
+func tooMuch(ranges []string) string {
+	shares := map[int]float64{}
+	for _, text := range ranges {
+		prefix, err := netip.ParsePrefix(text)
+		if err != nil {
+			continue
+		}
+		most := mostIPv4
+		if prefix.Addr().Is6() {
+			most = mostIPv6
+		}
+		if shares[most] += math.Ldexp(1, most-prefix.Bits()); shares[most] > 1 {
+			return fmt.Sprintf("with %s its ranges have more addresses than a /%d, which is the most that one cluster may have here", text, most)
+		}
+	}
+	return ""
+}
+
 // objection says what is wrong with what a stranger says of its network.
 func (r *reconciler) objection(p *pass, spec *v1alpha1.NetworkConfigSpec) (string, error) {
 	errs := validation.ValidateNetworkConfigSpec(&federation.NetworkConfigSpec{
@@ -97,6 +128,14 @@ func (r *reconciler) objection(p *pass, spec *v1alpha1.NetworkConfigSpec) (strin
 		if !r.Settings.mayHave(text) {
 			return fmt.Sprintf("%s is in none of the ranges that other clusters may have here, which network.peerCIDRs lists", text), nil
 		}
+	}
+	// Of two directions with one cluster either has its say.
+	for _, other := range p.theirs {
+		common = append(common, r.ranges(&other.Spec)...)
+	}
+	slices.Sort(common)
+	if why := tooMuch(slices.Compact(common)); why != "" {
+		return why, nil
 	}
 	if taken, err := r.taken(p.fc, spec.PublicKey); err != nil || taken {
 		return "its public key is that of another cluster", err

@@ -446,9 +446,14 @@ func TestWhatIsWrongIsSaid(t *testing.T) {
 		phase        v1alpha1.PeeringPhase
 		reason, says string
 	}{
-		"a default route":        {spec: func(s *v1alpha1.NetworkConfigSpec) { s.PodCIDRs = []string{"0.0.0.0/0"} }, reason: ReasonNetworkConfigRefused, says: "must not be larger"},
-		"loopback":               {spec: func(s *v1alpha1.NetworkConfigSpec) { s.ExternalCIDRs = []string{"127.0.0.0/8"} }, reason: ReasonNetworkConfigRefused, says: "loopback"},
-		"the internet":           {spec: func(s *v1alpha1.NetworkConfigSpec) { s.PodCIDRs = []string{"8.8.8.0/24"} }, reason: ReasonNetworkConfigRefused, says: "network.peerCIDRs"},
+		"a default route":  {spec: func(s *v1alpha1.NetworkConfigSpec) { s.PodCIDRs = []string{"0.0.0.0/0"} }, reason: ReasonNetworkConfigRefused, says: "must not be larger"},
+		"loopback":         {spec: func(s *v1alpha1.NetworkConfigSpec) { s.ExternalCIDRs = []string{"127.0.0.0/8"} }, reason: ReasonNetworkConfigRefused, says: "loopback"},
+		"the internet":     {spec: func(s *v1alpha1.NetworkConfigSpec) { s.PodCIDRs = []string{"8.8.8.0/24"} }, reason: ReasonNetworkConfigRefused, says: "network.peerCIDRs"},
+		"half of the pool": {spec: func(s *v1alpha1.NetworkConfigSpec) { s.PodCIDRs = []string{"10.128.0.0/9"} }, reason: ReasonNetworkConfigRefused, says: "10.128.0.0/9 its ranges have more addresses than a /10"},
+		"half of it in pieces": {spec: func(s *v1alpha1.NetworkConfigSpec) {
+			s.PodCIDRs, s.ExternalCIDRs = []string{"10.64.0.0/10"}, []string{"10.200.0.0/24"}
+		}, reason: ReasonNetworkConfigRefused, says: "a /10"},
+		"half of IPv6":           {spec: func(s *v1alpha1.NetworkConfigSpec) { s.PodCIDRs = append(s.PodCIDRs, "fd6c:6971:8000::/34") }, settings: func(s *Settings) { s.PodCIDRs = append(s.PodCIDRs, "fd00:1::/56") }, reason: ReasonNetworkConfigRefused, says: "a /35"},
 		"no family of ours":      {spec: func(s *v1alpha1.NetworkConfigSpec) { s.PodCIDRs = []string{"fd00:2::/56"} }, reason: ReasonNetworkConfigRefused, says: "no addresses of a family"},
 		"another cluster":        {spec: func(s *v1alpha1.NetworkConfigSpec) { s.ClusterID = other }, reason: ReasonNetworkConfigRefused, says: other},
 		"a bad key":              {spec: func(s *v1alpha1.NetworkConfigSpec) { s.PublicKey = "key" }, reason: ReasonNetworkConfigRefused, says: "spec.publicKey"},
@@ -617,6 +622,57 @@ func TestAnAttemptInVainIsNotMadeAgainAtOnce(t *testing.T) {
 	}
 	if rest := got(rome, rome.federation.FederationV1alpha1().AddressMappings("").List).Items; len(rest) != 1 {
 		t.Errorf("there are %d mappings", len(rest))
+	}
+}
+
+// One peer has as much as it may, in as many pieces as it may, and of the other ones
+// each gets what it needs.
+func TestOnePeerLeavesRangesForTheNext(t *testing.T) {
+	rome, _ := peers(t, settingsOf("10.1.0.0/16"), settingsOf("10.2.0.0/16"))
+	announces := func(id, key string, pods []string) {
+		t.Helper()
+		mirror := &v1alpha1.NetworkConfig{ObjectMeta: metav1.ObjectMeta{Namespace: rules.PeerNamespace(rome.peer), Name: v1alpha1.NetworkConfigOfProvider}}
+		mirror.Spec = v1alpha1.NetworkConfigSpec{ClusterID: id, PodCIDRs: pods, PublicKey: key}
+		rome.do(rome.federation.FederationV1alpha1().NetworkConfigs(mirror.Namespace).Create(t.Context(), mirror, createOptions))
+		for range 3 {
+			rome.pass()
+		}
+		mappings := slices.DeleteFunc(got(rome, rome.federation.FederationV1alpha1().AddressMappings("").List).Items, func(m v1alpha1.AddressMapping) bool { return m.Spec.ClusterID != id })
+		if len(mappings) != len(pods) {
+			t.Errorf("%s has %d of its %d ranges: %+v", rome.peer, len(mappings), len(pods), rome.fc().Status.Conditions)
+		}
+	}
+	var greedy []string
+	for i := range 64 {
+		greedy = append(greedy, fmt.Sprintf("10.%d.0.0/16", 4*i+2))
+	}
+	announces(milanID, somePublicKey, greedy)
+
+	const genoaID = "33333333-3333-4333-8333-333333333333"
+	rome.peer = "genoa"
+	rome.do(rome.federation.FederationV1alpha1().ForeignClusters().Create(t.Context(), &v1alpha1.ForeignCluster{
+		ObjectMeta: metav1.ObjectMeta{Name: rome.peer}, Spec: v1alpha1.ForeignClusterSpec{ClusterID: genoaID},
+	}, createOptions))
+	rome.peered(v1alpha1.PeeringEstablished, v1alpha1.PeeringNone, rules.FeatureTunnel)
+	announces(genoaID, base64.StdEncoding.EncodeToString(append(make([]byte, 31), 2)), []string{"10.1.0.0/16", "10.2.0.0/16", "10.100.0.0/14"})
+}
+
+// Consumer and provider are one cluster, and have what one may have.
+func TestBothDirectionsWithAPeerHaveWhatOneMayHave(t *testing.T) {
+	rome, _ := peers(t, settingsOf("10.1.0.0/16"), settingsOf("10.2.0.0/16"))
+	rome.peered(v1alpha1.PeeringEstablished, v1alpha1.PeeringEstablished, rules.FeatureTunnel)
+	for namespace, mirror := range map[string]v1alpha1.NetworkConfig{
+		rules.PeerNamespace("milan"):   {ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.NetworkConfigOfProvider}, Spec: v1alpha1.NetworkConfigSpec{PodCIDRs: []string{"10.64.0.0/10"}}},
+		rules.TenantNamespace("milan"): {ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.NetworkConfigOfConsumer}, Spec: v1alpha1.NetworkConfigSpec{PodCIDRs: []string{"10.128.0.0/10"}}},
+	} {
+		mirror.Namespace, mirror.Spec.ClusterID, mirror.Spec.PublicKey = namespace, milanID, somePublicKey
+		rome.do(rome.federation.FederationV1alpha1().NetworkConfigs(namespace).Create(t.Context(), &mirror, createOptions))
+	}
+	for range 3 {
+		rome.pass()
+	}
+	if mappings := got(rome, rome.federation.FederationV1alpha1().AddressMappings("").List).Items; len(mappings) != 1 {
+		t.Errorf("it has %d ranges", len(mappings))
 	}
 }
 

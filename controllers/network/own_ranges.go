@@ -8,11 +8,15 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	kubeinformers "k8s.io/client-go/informers"
 	corelisters "k8s.io/client-go/listers/core/v1"
+	discoverylisters "k8s.io/client-go/listers/discovery/v1"
 	networkinglisters "k8s.io/client-go/listers/networking/v1"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
@@ -23,16 +27,32 @@ import (
 // all that this cluster has.
 const ReasonTooManyRanges = "TooManyRanges"
 
-// ownRanges knows what this cluster has by itself: ServiceCIDRs, and nodes with
-// their addresses and pods. No other cluster may have these here, whatever an
+// ownRanges knows what this cluster has by itself: ServiceCIDRs, nodes with their
+// addresses and pods, and its API servers, which may be no nodes. No other cluster may have these here, whatever an
 // administrator has named or forgotten.
 type ownRanges struct {
 	nodes    corelisters.NodeLister
 	services networkinglisters.ServiceCIDRLister
+	servers  discoverylisters.EndpointSliceLister
 }
 
-func newOwnRanges(informers kubeinformers.SharedInformerFactory) ownRanges {
-	return ownRanges{nodes: informers.Core().V1().Nodes().Lister(), services: informers.Networking().V1().ServiceCIDRs().Lister()}
+func newOwnRanges(config *Config) ownRanges {
+	return ownRanges{
+		nodes:    config.KubeInformers.Core().V1().Nodes().Lister(),
+		services: config.KubeInformers.Networking().V1().ServiceCIDRs().Lister(),
+		servers:  config.ServerInformers.Discovery().V1().EndpointSlices().Lister(),
+	}
+}
+
+// ServerInformers are the options of informers that see where this cluster's API
+// servers are: the EndpointSlices of Service kubernetes.
+func ServerInformers() []kubeinformers.SharedInformerOption {
+	return []kubeinformers.SharedInformerOption{
+		kubeinformers.WithNamespace(metav1.NamespaceDefault),
+		kubeinformers.WithTweakListOptions(func(options *metav1.ListOptions) {
+			options.LabelSelector = labels.Set{discoveryv1.LabelServiceName: "kubernetes"}.String()
+		}),
+	}
 }
 
 // beside are those that no range which is named has in it, in order, and without
@@ -44,6 +64,10 @@ func (o ownRanges) beside(named []string, room int) (ranges []string, left int, 
 		return nil, 0, err
 	}
 	services, err := o.services.List(everything)
+	if err != nil {
+		return nil, 0, err
+	}
+	servers, err := o.servers.List(everything)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -62,6 +86,11 @@ func (o ownRanges) beside(named []string, room int) (ranges []string, left int, 
 	}
 	for _, service := range services {
 		add(service.Spec.CIDRs...)
+	}
+	for _, slice := range servers {
+		for _, endpoint := range slice.Endpoints {
+			add(endpoint.Addresses...)
+		}
 	}
 	for _, node := range nodes {
 		if node.Labels[v1alpha1.LabelType] == v1alpha1.TypeVirtualNode {
@@ -119,4 +148,9 @@ func sameRanges(a, b *corev1.Node) bool {
 // sameServices tells whether a ServiceCIDR is what it was before.
 func sameServices(a, b *networkingv1.ServiceCIDR) bool {
 	return slices.Equal(a.Spec.CIDRs, b.Spec.CIDRs)
+}
+
+// sameServers tells whether API servers are where they were before.
+func sameServers(a, b *discoveryv1.EndpointSlice) bool {
+	return slices.EqualFunc(a.Endpoints, b.Endpoints, func(a, b discoveryv1.Endpoint) bool { return slices.Equal(a.Addresses, b.Addresses) })
 }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -23,6 +24,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
 	corelisters "k8s.io/client-go/listers/core/v1"
+	discoverylisters "k8s.io/client-go/listers/discovery/v1"
 	networkinglisters "k8s.io/client-go/listers/networking/v1"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
@@ -86,6 +88,9 @@ func newWorld(t tb, name, id, peer, peerID string, settings Settings) *world {
 	w.territory = ownRanges{
 		nodes:    corelisters.NewNodeLister(indexed(w, func() []corev1.Node { return got(w, w.kube.CoreV1().Nodes().List).Items })),
 		services: networkinglisters.NewServiceCIDRLister(indexed(w, func() []networkingv1.ServiceCIDR { return got(w, w.kube.NetworkingV1().ServiceCIDRs().List).Items })),
+		servers: discoverylisters.NewEndpointSliceLister(indexed(w, func() []discoveryv1.EndpointSlice {
+			return got(w, w.kube.DiscoveryV1().EndpointSlices(metav1.NamespaceDefault).List).Items
+		})),
 	}
 	api := w.federation.FederationV1alpha1()
 	w.clusters = listers.NewForeignClusterLister(indexed(w, func() []v1alpha1.ForeignCluster { return got(w, api.ForeignClusters().List).Items }))

@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
 
@@ -157,13 +158,15 @@ func TestANameThatLeadsNowhereIsAskedForNowAndThen(t *testing.T) {
 func TestANameThatLeadsIntoThisClusterIsNotCalled(t *testing.T) {
 	clock := clocktesting.NewFakeClock(time.Unix(0, 0))
 	e := &Endpoints{Clock: clock, Lookup: func(_ context.Context, host string) ([]netip.Addr, error) {
-		return map[string][]netip.Addr{"pod.example": {addr("10.0.7.7")}, "node.example": {addr("::ffff:192.168.1.2")}, "service.example": {addr("10.96.0.10")}}[host], nil
+		return map[string][]netip.Addr{"pod.example": {addr("10.0.7.7")}, "node.example": {addr("::ffff:192.168.1.2")}, "service.example": {addr("10.96.0.10")}, "outside.example": {addr("198.51.100.2")}}[host], nil
 	}}
 	te := milan()
-	te.Spec.Endpoints = []string{"pod.example:53", "node.example:10250", "service.example:53", "172.16.2.1:51820"}
-	for _, want := range []string{"lies within our own 10.0.0.0/16", "is our node rome-2", "lies within our own 10.96.0.0/12", ""} {
+	te.Spec.Endpoints = []string{"pod.example:53", "node.example:10250", "service.example:53", "outside.example:51820", "172.16.2.1:51820"}
+	for _, want := range []string{"lies within our own 10.0.0.0/16", "is our node rome-2", "lies within our own 10.96.0.0/12", "is our node rome-2", ""} {
 		e.Follow(t.Context(), []*v1alpha1.TunnelEndpoint{te}, true, func(string) bool { return false })
-		in := Translate("rome-1", rome, objects(te), e.Of).Input
+		o := objects(te)
+		o.Nodes[0].Status.Addresses = append(o.Nodes[0].Status.Addresses, corev1.NodeAddress{Type: corev1.NodeExternalIP, Address: "198.51.100.2"})
+		in := Translate("rome-1", rome, o, e.Of).Input
 		in.PrivateKey = model.PrivateKey{1}
 		_, inside, refused, err := model.Gateway(in)
 		if err != nil {

@@ -122,6 +122,9 @@ func TestWhatMattersOfANodeIsItsAddressesAndItsPods(t *testing.T) {
 		{"one address more", func(n *corev1.Node) {
 			n.Status.Addresses = append(n.Status.Addresses, corev1.NodeAddress{Type: corev1.NodeInternalIP, Address: "fd00::1"})
 		}, false},
+		{"an address outside", func(n *corev1.Node) {
+			n.Status.Addresses = append(n.Status.Addresses, corev1.NodeAddress{Type: corev1.NodeExternalIP, Address: "198.51.100.1"})
+		}, false},
 		{"no address any more", func(n *corev1.Node) { n.Status.Addresses = nil }, false},
 		{"a range of pods", func(n *corev1.Node) { n.Spec.PodCIDRs = []string{"10.0.1.0/24"} }, false},
 	} {

@@ -250,7 +250,7 @@ func nodes(c Cluster, all []*corev1.Node) (usable []model.Node, leftOut []string
 		if n.Labels[v1alpha1.LabelType] == v1alpha1.TypeVirtualNode {
 			continue
 		}
-		addresses := internalAddresses(n)
+		addresses := addressesOf(n, corev1.NodeInternalIP)
 		slices.SortStableFunc(addresses, func(a, b netip.Addr) int {
 			if first := model.FamilyOf(a) == overlay; first != (model.FamilyOf(b) == overlay) {
 				return map[bool]int{true: -1, false: 1}[first]
@@ -266,7 +266,9 @@ func nodes(c Cluster, all []*corev1.Node) (usable []model.Node, leftOut []string
 		for _, a := range addresses {
 			taken[a] = true
 		}
-		usable = append(usable, model.Node{Name: n.Name, Addresses: addresses, PodCIDRs: podCIDRs(c, n)})
+		usable = append(usable, model.Node{
+			Name: n.Name, Addresses: addresses, External: addressesOf(n, corev1.NodeExternalIP), PodCIDRs: podCIDRs(c, n),
+		})
 	}
 	slices.SortFunc(usable, func(a, b model.Node) int { return cmp.Compare(a.Name, b.Name) })
 	slices.Sort(leftOut)
@@ -278,7 +280,7 @@ func nodes(c Cluster, all []*corev1.Node) (usable []model.Node, leftOut []string
 func overlayFamily(all []*corev1.Node) model.Family {
 	balance := 0
 	for _, n := range all {
-		if addresses := internalAddresses(n); len(addresses) == 0 || n.Labels[v1alpha1.LabelType] == v1alpha1.TypeVirtualNode {
+		if addresses := addressesOf(n, corev1.NodeInternalIP); len(addresses) == 0 || n.Labels[v1alpha1.LabelType] == v1alpha1.TypeVirtualNode {
 			continue
 		} else if addresses[0].Is4() {
 			balance++
@@ -292,10 +294,10 @@ func overlayFamily(all []*corev1.Node) model.Family {
 	return model.IPv4
 }
 
-func internalAddresses(n *corev1.Node) []netip.Addr {
+func addressesOf(n *corev1.Node, kind corev1.NodeAddressType) []netip.Addr {
 	var addresses []netip.Addr
 	for _, has := range n.Status.Addresses {
-		if has.Type != corev1.NodeInternalIP {
+		if has.Type != kind {
 			continue
 		}
 		a, err := netip.ParseAddr(has.Address)

@@ -27,6 +27,8 @@ const (
 
 	fromNodesChain = ChainPrefix + "FROM-NODES"
 	toNodesChain   = ChainPrefix + "TO-NODES"
+
+	toGatewaysChain = ChainPrefix + "TO-GATEWAYS"
 )
 
 // hostChains are those of a node. No masquerading of a CNI or of kube-proxy may
@@ -119,7 +121,8 @@ func (v *view) gatewayChains(s *State, f Family, peers []Peer) {
 	incoming := Chain{Family: f, Table: NATTable, Name: preroutingChain}
 	outgoing := Chain{Family: f, Table: NATTable, Name: postroutingChain}
 	admit.add("-i %s -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT", TunnelLink)
-	var admitted, in, out []way
+	toGateways := Chain{Family: f, Table: mangleTable, Name: toGatewaysChain}
+	var admitted, in, out, gateways []way
 	if f == IPv6 {
 		v.admitControl(&admit, controlled(peers))
 	}
@@ -133,6 +136,7 @@ func (v *view) gatewayChains(s *State, f Family, peers []Peer) {
 			in = append(in, way{prefix: r, target: p.incomingName()})
 			out = append(out, way{prefix: r, target: p.outgoingName()})
 		}
+		gateways = append(gateways, way{prefix: host(remote[0].Addr()), target: "DROP"})
 		s.Chains = append(s.Chains, p.filterChains(f)...)
 		s.Chains = append(s.Chains, p.incomingChains(f)...)
 		s.Chains = append(s.Chains, p.outgoingChain(f))
@@ -140,15 +144,20 @@ func (v *view) gatewayChains(s *State, f Family, peers []Peer) {
 	further := slices.Concat(
 		admit.spread("-s %s -i "+TunnelLink, admitted),
 		incoming.spread("-s %s -i "+TunnelLink, in),
-		outgoing.spread("-d %s -o "+TunnelLink, out))
+		outgoing.spread("-d %s -o "+TunnelLink, out),
+		toGateways.spread("-d %s", gateways))
 	admit.add("-i %s -j DROP", TunnelLink)
 	// While the way to a peer is missing, its packets would go back where they
 	// came from, round and round, and the connection would be remembered as one
 	// whose addresses stay.
 	forward.add("-i %s -o %s -j DROP", GatewayLink, GatewayLink)
+	// What is no pod here has the address of this gateway there, which is answered
+	// so often and no more: the probes of this one, which are not forwarded, would be
+	// in vain.
+	forward.add("-i %s -p udp -m udp --dport %d -j %s", GatewayLink, EchoPort, toGatewaysChain)
 	forward.add("-p tcp -m tcp --tcp-flags SYN,RST SYN -j TCPMSS --clamp-mss-to-pmtu")
 
-	s.Chains = append(s.Chains, admit, forward, incoming, outgoing)
+	s.Chains = append(s.Chains, admit, forward, toGateways, incoming, outgoing)
 	s.Chains = append(s.Chains, further...)
 	for _, j := range []Jump{
 		{Table: mangleTable, Base: "PREROUTING", Chain: preroutingChain},

@@ -69,7 +69,7 @@ func (in Input) check() error {
 		if len(n.Addresses) == 0 {
 			errs = append(errs, fmt.Errorf("node %s has no address", n.Name))
 		}
-		for _, a := range n.Addresses {
+		for _, a := range slices.Concat(n.Addresses, n.External) {
 			if !a.IsValid() || a.Is4In6() || a.Zone() != "" {
 				errs = append(errs, fmt.Errorf("node %s has the address %q, which is not a plain one", n.Name, a))
 			}
@@ -288,7 +288,7 @@ func newTaken(in Input) *taken {
 		for _, p := range n.PodCIDRs {
 			own = append(own, block{p, "our node " + n.Name})
 		}
-		for _, a := range n.Addresses {
+		for _, a := range slices.Concat(n.Addresses, n.External) {
 			own = append(own, block{host(a), "our node " + n.Name})
 			t.nodes[a] = n.Name
 		}

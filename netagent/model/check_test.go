@@ -47,6 +47,8 @@ func TestABadPeerIsRefusedByNameAndTheOthersAreServed(t *testing.T) {
 		{"an endpoint that is the gateway's own node", func(p *Peer) { p.Endpoint = netip.MustParseAddrPort("192.168.1.1:10250") }, "192.168.1.1:10250 is our node rome-1"},
 		{"an endpoint that is a node of ours", func(p *Peer) { p.Endpoint = netip.MustParseAddrPort("192.168.1.2:51820") }, "is our node rome-2"},
 		{"an endpoint that is a node of ours, by IPv6", func(p *Peer) { p.Endpoint = netip.MustParseAddrPort("[fd00:1::2]:51820") }, "is our node rome-2"},
+		{"an endpoint that is a node of ours, from outside", func(p *Peer) { p.Endpoint = netip.MustParseAddrPort("198.51.100.2:51820") }, "is our node rome-2"},
+		{"where a node of ours is found from outside", func(p *Peer) { p.Remote[0] = prefix("198.51.100.0/24") }, "198.51.100.2/32 of our node rome-2"},
 		{"a tiny MTU", func(p *Peer) { p.MTU = 576 }, "MTU 576"},
 		{"lengths that differ", func(p *Peer) { p.Local[0].Seen = prefix("10.4.0.0/17") }, "another length"},
 		{"families that differ", func(p *Peer) { p.Local[0].Seen = prefix("fd00::/16") }, "another length"},

@@ -77,6 +77,7 @@ mangle -A LIQO-PREROUTING -i liqo.wg -m conntrack --ctstate RELATED,ESTABLISHED 
 ` + test.admits + `mangle -A LIQO-PREROUTING -d fd6c:6971:6f00::/48 -i liqo.gateway -j DROP
 mangle -A LIQO-PREROUTING -i liqo.wg -j DROP
 mangle -A LIQO-FORWARD -i liqo.gateway -o liqo.gateway -j DROP
+mangle -A LIQO-FORWARD -i liqo.gateway -p udp -m udp --dport 5874 -j LIQO-TO-GATEWAYS
 mangle -A LIQO-FORWARD -p tcp -m tcp --tcp-flags SYN,RST SYN -j TCPMSS --clamp-mss-to-pmtu
 `
 			if diff := cmp.Diff(wantChains, dump(inside, IPv6)); diff != "" {

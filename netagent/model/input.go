@@ -36,6 +36,9 @@ type Node struct {
 	// Addresses are its internal addresses. The first is where the overlay
 	// finds it.
 	Addresses []netip.Addr
+	// External are those that others find it at, from outside: no packet of ours
+	// goes there, and they are no peer's.
+	External []netip.Addr
 	// PodCIDRs are those of its pods, where the CNI says so. What comes from
 	// peers for pods of no known node is left to the CNI.
 	PodCIDRs []netip.Prefix

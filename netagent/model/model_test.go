@@ -32,7 +32,7 @@ func rome(node string) Input {
 		Node: node,
 		Nodes: []Node{
 			{Name: "rome-1", Addresses: []netip.Addr{addr("192.168.1.1"), addr("fd00:1::1")}, PodCIDRs: []netip.Prefix{prefix("10.0.1.0/24"), prefix("fd10:0:1::/64")}},
-			{Name: "rome-2", Addresses: []netip.Addr{addr("192.168.1.2"), addr("fd00:1::2")}, PodCIDRs: []netip.Prefix{prefix("10.0.2.0/24"), prefix("fd10:0:2::/64")}},
+			{Name: "rome-2", Addresses: []netip.Addr{addr("192.168.1.2"), addr("fd00:1::2")}, External: []netip.Addr{addr("198.51.100.2")}, PodCIDRs: []netip.Prefix{prefix("10.0.2.0/24"), prefix("fd10:0:2::/64")}},
 		},
 		Gateways: []string{"rome-1"}, Active: "rome-1",
 		PodCIDRs: []netip.Prefix{prefix("10.0.0.0/16"), prefix("fd10::/48")},
@@ -190,7 +190,9 @@ mangle -A LIQO-PREROUTING -i liqo.wg -m conntrack --ctstate RELATED,ESTABLISHED 
 mangle -A LIQO-PREROUTING -s 10.1.0.0/16 -i liqo.wg -j LIQO-F-ID
 mangle -A LIQO-PREROUTING -i liqo.wg -j DROP
 mangle -A LIQO-FORWARD -i liqo.gateway -o liqo.gateway -j DROP
+mangle -A LIQO-FORWARD -i liqo.gateway -p udp -m udp --dport 5874 -j LIQO-TO-GATEWAYS
 mangle -A LIQO-FORWARD -p tcp -m tcp --tcp-flags SYN,RST SYN -j TCPMSS --clamp-mss-to-pmtu
+mangle -A LIQO-TO-GATEWAYS -d 10.1.0.0/32 -j DROP
 nat -A LIQO-PREROUTING -s 10.1.0.0/16 -i liqo.wg -j LIQO-I-ID
 nat -A LIQO-POSTROUTING -d 10.1.0.0/16 -o liqo.wg -j LIQO-O-ID
 `, "ID", id)

@@ -51,6 +51,9 @@ const (
 	OverlayPort = 5872
 )
 
+// EchoPort is where a gateway answers its peers, by UDP, inside of the tunnel.
+const EchoPort = 5874
+
 // Bytes that encapsulation adds to a packet.
 const (
 	overlayOverhead4 = 50

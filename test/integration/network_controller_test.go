@@ -48,8 +48,9 @@ func (n *networked) runNetwork(t *testing.T, config *rest.Config, kubeConfig *re
 	here := externalversions.NewSharedInformerFactoryWithOptions(federation, 0, externalversions.WithNamespace(n.installation))
 	secrets := kubeinformers.NewSharedInformerFactoryWithOptions(kube, 0, network.SecretInformers(n.installation)...)
 	own := kubeinformers.NewSharedInformerFactory(kube, 0)
+	servers := kubeinformers.NewSharedInformerFactoryWithOptions(kube, 0, network.ServerInformers()...)
 	controller, err := network.New(&network.Config{
-		Kube: kube, KubeInformers: own, Federation: federation, FederationInformers: everywhere, InstallationInformers: here, SecretInformers: secrets,
+		Kube: kube, KubeInformers: own, ServerInformers: servers, Federation: federation, FederationInformers: everywhere, InstallationInformers: here, SecretInformers: secrets,
 		Events: &record.FakeRecorder{}, Clock: clock.RealClock{}, ClusterID: n.id, Namespace: n.installation, Networking: v1alpha1.NetworkingTunnel, Settings: settings,
 	})
 	if err != nil {
@@ -62,10 +63,12 @@ func (n *networked) runNetwork(t *testing.T, config *rest.Config, kubeConfig *re
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	here.StartWithContext(ctx)
 	own.StartWithContext(ctx)
+	servers.StartWithContext(ctx)
 	here.WaitForCacheSync(ctx.Done())
 	own.WaitForCacheSync(ctx.Done())
+	servers.WaitForCacheSync(ctx.Done())
 	var stopped sync.Once
-	stop := func() { stopped.Do(func() { cancel(); here.Shutdown(); own.Shutdown() }) }
+	stop := func() { stopped.Do(func() { cancel(); here.Shutdown(); own.Shutdown(); servers.Shutdown() }) }
 	t.Cleanup(stop)
 	runWith(t, secrets, everywhere, runs...)
 }

@@ -44,6 +44,7 @@ func TestTwoClustersWithTheSameAddressesTalk(t *testing.T) {
 			w.nodesReachPods(t)
 			w.mappedAddressesAreReached(t)
 			w.whatWasNotToldIsNotReached(t)
+			w.onlyTheGatewayAsksTheOtherOne(t)
 			w.unchanged(t)
 			w.whatIsBrokenByHandIsMended(t)
 			w.anotherGatewayTakesOver(t)
@@ -332,6 +333,66 @@ func (w *fabric) whatWasNotToldIsNotReached(t *testing.T) {
 	}
 	w.Rome.Input.Peers[0].Mappings = mappings
 	w.apply(t)
+}
+
+// What a node sends to milan's gateway has the address of rome's there, and is
+// answered at any port but that of the probes.
+func (w *fabric) onlyTheGatewayAsksTheOtherOne(t *testing.T) {
+	t.Helper()
+	gateway := w.Milan.Nodes[0].Inner
+	serve(t, gateway)
+	var probes net.PacketConn
+	err := gateway.Do(func() (err error) {
+		probes, err = net.ListenPacket("udp", fmt.Sprintf(":%d", model.EchoPort))
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer probes.Close()
+	go echo(probes)
+	asks := func(ns *kernel.Namespace, to netip.Addr, patience time.Duration) error {
+		var conn net.Conn
+		err := ns.Do(func() (err error) {
+			conn, err = net.Dial("udp", netip.AddrPortFrom(to, model.EchoPort).String())
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		defer conn.Close()
+		_, err = ask(conn, 16, patience)
+		return err
+	}
+	for _, to := range []netip.Addr{world.Addr("10.1.0.0"), world.Addr("fd11::")} {
+		if err := asks(w.Rome.Nodes[0].Inner, to, patience); err != nil {
+			t.Errorf("the gateway: %v", err)
+		}
+		for _, n := range w.Rome.Nodes {
+			if _, err := datagram(n.NS, to, 16, patience); err != nil {
+				t.Errorf("%s, at another port: %v", n.Name, err)
+			}
+			for what, ns := range map[string]*kernel.Namespace{"a node": n.NS, "a pod": n.Pod} {
+				if asks(ns, to, 400*time.Millisecond) == nil {
+					t.Errorf("%s of %s was answered at %s", what, n.Name, to)
+				}
+			}
+		}
+	}
+	// What is about pods is theirs, at this port, too.
+	pod := w.Milan.Nodes[1]
+	err = pod.Pod.Do(func() (err error) {
+		probes, err = net.ListenPacket("udp", fmt.Sprintf(":%d", model.EchoPort))
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer probes.Close()
+	go echo(probes)
+	if err := asks(w.Rome.Nodes[1].NS, world.Addr("10.1.2.2"), patience); err != nil {
+		t.Errorf("a pod of milan's, at the port of the probes: %v", err)
+	}
 }
 
 func (w *fabric) whatIsBrokenByHandIsMended(t *testing.T) {

@@ -52,16 +52,7 @@ func serve(t *testing.T, ns *kernel.Namespace) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { packets.Close(); calls.Close() })
-	go func() {
-		buffer := make([]byte, 65535)
-		for {
-			n, from, err := packets.ReadFrom(buffer)
-			if err != nil {
-				return
-			}
-			_, _ = packets.WriteTo(append([]byte(caller(from)+"\n"), buffer[:n]...), from)
-		}
-	}()
+	go echo(packets)
 	go func() {
 		for {
 			conn, err := calls.Accept()
@@ -77,6 +68,17 @@ func serve(t *testing.T, ns *kernel.Namespace) {
 			}()
 		}
 	}()
+}
+
+func echo(packets net.PacketConn) {
+	buffer := make([]byte, 65535)
+	for {
+		n, from, err := packets.ReadFrom(buffer)
+		if err != nil {
+			return
+		}
+		_, _ = packets.WriteTo(append([]byte(caller(from)+"\n"), buffer[:n]...), from)
+	}
 }
 
 func caller(a net.Addr) string {

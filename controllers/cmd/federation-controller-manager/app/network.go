@@ -50,6 +50,7 @@ func (c *Config) network(controller string) *network.Config {
 		InstallationInformers: c.installationInformers(),
 		SecretInformers:       c.NewKubeInformers(network.SecretInformers(c.Options.Namespace)...),
 		KubeInformers:         c.KubeInformers,
+		ServerInformers:       c.NewKubeInformers(network.ServerInformers()...),
 		Gateways:              c.gatewayInformers(),
 		Events:                c.Recorder(controller),
 		Clock:                 clock.RealClock{},
