@@ -44,6 +44,7 @@ func hubAndLeaves(t *testing.T) {
 		h[leaf] = agreedBetween(t, rome, leaf)
 	}
 	virtualNodesAre(t, nodeOf(milan), nodeOf(naples))
+	placesPods(t, rome)
 	steps := []step{
 		{name: "LeavesReachEachOther", run: h.leavesReachEachOther},
 		{name: "HomeThroughTunnels", run: homeThroughTunnels},
