@@ -44,8 +44,8 @@ func hubAndLeaves(t *testing.T) {
 		h[leaf] = agreedBetween(t, rome, leaf)
 	}
 	virtualNodesAre(t, nodeOf(milan), nodeOf(naples))
-	placesPods(t, rome)
 	steps := []step{
+		{name: "PlacesPods", run: func(t *testing.T) { placesPods(t, rome) }},
 		{name: "LeavesReachEachOther", run: h.leavesReachEachOther},
 		{name: "HomeThroughTunnels", run: homeThroughTunnels},
 		{name: "ShopOverThreeClusters", run: shopOverThreeClusters},
