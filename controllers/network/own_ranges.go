@@ -28,8 +28,8 @@ import (
 const ReasonTooManyRanges = "TooManyRanges"
 
 // ownRanges knows what this cluster has by itself: ServiceCIDRs, nodes with their
-// addresses and pods, and its API servers, which may be no nodes. No other cluster may have these here, whatever an
-// administrator has named or forgotten.
+// addresses and pods, and its API servers, which may be no nodes. No other cluster
+// may have these here, whatever an administrator has named or forgotten.
 type ownRanges struct {
 	nodes    corelisters.NodeLister
 	services networkinglisters.ServiceCIDRLister
