@@ -341,16 +341,19 @@ func (w *fabric) onlyTheGatewayAsksTheOtherOne(t *testing.T) {
 	t.Helper()
 	gateway := w.Milan.Nodes[0].Inner
 	serve(t, gateway)
-	var probes net.PacketConn
-	err := gateway.Do(func() (err error) {
-		probes, err = net.ListenPacket("udp", fmt.Sprintf(":%d", model.EchoPort))
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
+	answers := func(ns *kernel.Namespace) (end func() error) {
+		var probes net.PacketConn
+		err := ns.Do(func() (err error) {
+			probes, err = net.ListenPacket("udp", fmt.Sprintf(":%d", model.EchoPort))
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		go echo(probes)
+		return probes.Close
 	}
-	defer probes.Close()
-	go echo(probes)
+	defer answers(gateway)()
 	asks := func(ns *kernel.Namespace, to netip.Addr, patience time.Duration) error {
 		var conn net.Conn
 		err := ns.Do(func() (err error) {
@@ -380,16 +383,7 @@ func (w *fabric) onlyTheGatewayAsksTheOtherOne(t *testing.T) {
 		}
 	}
 	// What is about pods is theirs, at this port, too.
-	pod := w.Milan.Nodes[1]
-	err = pod.Pod.Do(func() (err error) {
-		probes, err = net.ListenPacket("udp", fmt.Sprintf(":%d", model.EchoPort))
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer probes.Close()
-	go echo(probes)
+	defer answers(w.Milan.Nodes[1].Pod)()
 	if err := asks(w.Rome.Nodes[1].NS, world.Addr("10.1.2.2"), patience); err != nil {
 		t.Errorf("a pod of milan's, at the port of the probes: %v", err)
 	}
