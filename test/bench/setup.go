@@ -68,6 +68,9 @@ func (b *bench) setUp(ctx context.Context) error {
 	if b.milan, err = b.playground.Connect("milan"); err != nil {
 		return err
 	}
+	if err := b.reserve(ctx, false); err != nil {
+		return err
+	}
 	for _, cluster := range []*harness.Cluster{b.rome, b.milan} {
 		// Pods mount their tokens, which then have to follow them.
 		if err := cluster.Install(ctx, "homeServer="+cluster.Config.Host); err != nil {
@@ -77,7 +80,7 @@ func (b *bench) setUp(ctx context.Context) error {
 	if err := b.findNodes(ctx); err != nil {
 		return err
 	}
-	if err := b.reserve(ctx); err != nil {
+	if err := b.reserve(ctx, true); err != nil {
 		return err
 	}
 	if err := b.peer(ctx); err != nil {
@@ -131,16 +134,17 @@ func (b *bench) findNodes(ctx context.Context) error {
 }
 
 // reserve makes milan offer its fake nodes alone: on the real ones, containers
-// would have to be started. On rome the measured pods ask for fake nodes.
-func (b *bench) reserve(ctx context.Context) error {
+// would have to be started. On rome the measured pods ask for fake nodes. Until
+// milan is reserved, its real nodes alone take pods: ours.
+func (b *bench) reserve(ctx context.Context, reserved bool) error {
 	nodes, err := b.milan.Kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return err
 	}
 	for _, node := range nodes.Items {
-		patch := `{"spec":{"unschedulable":true}}`
+		patch := fmt.Sprintf(`{"spec":{"unschedulable":%t}}`, reserved)
 		if node.Labels[fakeLabel] == fakeValue {
-			patch = `{"spec":{"taints":null}}`
+			patch = fmt.Sprintf(`{"spec":{"unschedulable":%t,"taints":null}}`, !reserved)
 		}
 		if _, err := b.milan.Kube.CoreV1().Nodes().Patch(ctx, node.Name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
 			return err
