@@ -757,6 +757,11 @@ func TestAnHourOfPassesWritesNothing(t *testing.T) {
 	}
 	eventually(t, "rome is connected to milan", connected(t, rome, "milan", "rome-1"))
 	eventually(t, "milan is connected to rome", connected(t, milan, "rome", "milan-1"))
+	// Rome calls, so milan learns where rome is only now, up to a second after both
+	// have told that they are connected, and writes that once.
+	eventually(t, "milan keeps the way to rome open", func() bool {
+		return slices.ContainsFunc(w.peers(t, w.Milan.Nodes[0]), func(p model.TunnelPeer) bool { return p.Keepalive > 0 })
+	})
 	count := func(of func(*world.Process) (float64, error)) (all []float64) {
 		for _, p := range agents {
 			n, err := of(p.Process)
