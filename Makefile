@@ -3,7 +3,7 @@
 
 # What Debian has to bring, beside Go and make: what the playground's nodes run
 # with, gcc for the race detector, and what the demo reads answers with.
-DEBIAN_PACKAGES := ca-certificates conntrack curl gcc git iptables iproute2 jq libc6-dev nftables runc
+DEBIAN_PACKAGES := ca-certificates conntrack curl gcc git iptables iproute2 jq libc6-dev nftables protobuf-compiler runc
 
 SHELL       := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -70,14 +70,14 @@ chart: helm ## The packaged Helm chart, into _output/.
 	.playground/bin/helm package artifacts/chart --destination _output
 
 .PHONY: generate
-generate: helm ## Everything that is generated, from the API types and from the chart.
+generate: packages helm ## Everything that is generated, from the API types and from the chart.
 	@hack/update-codegen.sh
 	@hack/update-kustomize.sh
 
 ##@ Testing
 
 .PHONY: verify
-verify: helm ## Generated code, import rules, format, vet, lint, chart, licence headers, modules.
+verify: packages helm ## Generated code, import rules, format, vet, lint, chart, licence headers, modules.
 	@hack/verify.sh
 
 .PHONY: test-unit

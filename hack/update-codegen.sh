@@ -27,6 +27,21 @@ go tool defaulter-gen --go-header-file "${header}" --output-file zz_generated.de
 step conversion
 go tool conversion-gen --go-header-file "${header}" --output-file zz_generated.conversion.go "${served}"
 
+step protobuf
+# Packages and tools, as protoc looks for them.
+sources=$(mktemp -d)
+trap 'rm -rf "${sources}"' EXIT
+mkdir -p "${sources}/bin" "${sources}/github.com/gogo" "${sources}/k8s.io" "${sources}/${module%/*}"
+go build -o "${sources}/bin/" k8s.io/code-generator/cmd/go-to-protobuf k8s.io/code-generator/cmd/go-to-protobuf/protoc-gen-gogo golang.org/x/tools/cmd/goimports
+ln -s "${PWD}" "${sources}/${module}"
+for imported in github.com/gogo/protobuf k8s.io/api k8s.io/apimachinery; do
+  ln -s "$(go list -m -f '{{.Dir}}' "${imported}")" "${sources}/${imported}"
+done
+machinery=k8s.io/apimachinery/pkg
+PATH="${sources}/bin:${PATH}" go-to-protobuf --go-header-file "${header}" --output-dir "${sources}" --proto-import "${sources}" \
+  --apimachinery-packages "-${machinery}/util/intstr,-${machinery}/api/resource,-${machinery}/runtime/schema,-${machinery}/runtime,-${machinery}/apis/meta/v1,-k8s.io/api/core/v1,-k8s.io/api/discovery/v1" \
+  --packages "${served}"
+
 step openapi
 # Types of others that ours are made of. Their packages are in the module cache,
 # which the generator would write into.

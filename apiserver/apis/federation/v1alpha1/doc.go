@@ -9,5 +9,6 @@
 // +k8s:deepcopy-gen=package
 // +k8s:conversion-gen=liqo.io/federation/apiserver/apis/federation
 // +k8s:defaulter-gen=TypeMeta
+// +k8s:protobuf-gen=package
 // +groupName=federation.liqo.io
 package v1alpha1

@@ -17,13 +17,13 @@ type NamespaceMap struct {
 	metav1.TypeMeta `json:",inline"`
 	// metadata is the standard object metadata.
 	// +optional
-	metav1.ObjectMeta `json:"metadata,omitempty"`
+	metav1.ObjectMeta `json:"metadata,omitempty" protobuf:"bytes,1,opt,name=metadata"`
 	// spec is what is wanted.
 	// +optional
-	Spec NamespaceMapSpec `json:"spec,omitempty"`
+	Spec NamespaceMapSpec `json:"spec,omitempty" protobuf:"bytes,2,opt,name=spec"`
 	// status is what is there.
 	// +optional
-	Status NamespaceMapStatus `json:"status,omitempty"`
+	Status NamespaceMapStatus `json:"status,omitempty" protobuf:"bytes,3,opt,name=status"`
 }
 
 // NamespaceMapSpec is what a consumer wants.
@@ -32,15 +32,15 @@ type NamespaceMapSpec struct {
 	// +optional
 	// +listType=map
 	// +listMapKey=name
-	Namespaces []NamespaceMapping `json:"namespaces,omitempty"`
+	Namespaces []NamespaceMapping `json:"namespaces,omitempty" protobuf:"bytes,1,rep,name=namespaces"`
 }
 
 // NamespaceMapping is one wanted twin namespace.
 type NamespaceMapping struct {
 	// name is the namespace on the consumer.
-	Name string `json:"name"`
+	Name string `json:"name" protobuf:"bytes,1,opt,name=name"`
 	// remoteName is the name of its twin on the provider.
-	RemoteName string `json:"remoteName"`
+	RemoteName string `json:"remoteName" protobuf:"bytes,2,opt,name=remoteName"`
 }
 
 // NamespaceMappingPhase is how one twin namespace stands.
@@ -67,25 +67,25 @@ const (
 type NamespaceMapStatus struct {
 	// observedGeneration is the generation of the spec that was answered.
 	// +optional
-	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	ObservedGeneration int64 `json:"observedGeneration,omitempty" protobuf:"varint,1,opt,name=observedGeneration"`
 	// namespaces tells for each twin how it stands.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
-	Namespaces []NamespaceMappingStatus `json:"namespaces,omitempty"`
+	Namespaces []NamespaceMappingStatus `json:"namespaces,omitempty" protobuf:"bytes,2,rep,name=namespaces"`
 }
 
 // NamespaceMappingStatus is how one twin namespace stands.
 type NamespaceMappingStatus struct {
 	// name is the namespace on the consumer.
-	Name string `json:"name"`
+	Name string `json:"name" protobuf:"bytes,1,opt,name=name"`
 	// remoteName is the name of its twin on the provider.
-	RemoteName string `json:"remoteName"`
+	RemoteName string `json:"remoteName" protobuf:"bytes,2,opt,name=remoteName"`
 	// phase is Ready, Terminating, Conflict, Refused or Failed.
-	Phase NamespaceMappingPhase `json:"phase"`
+	Phase NamespaceMappingPhase `json:"phase" protobuf:"bytes,3,opt,name=phase,casttype=NamespaceMappingPhase"`
 	// message says why, and what to do.
 	// +optional
-	Message string `json:"message,omitempty"`
+	Message string `json:"message,omitempty" protobuf:"bytes,4,opt,name=message"`
 }
 
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
@@ -94,7 +94,7 @@ type NamespaceMappingStatus struct {
 type NamespaceMapList struct {
 	metav1.TypeMeta `json:",inline"`
 	// +optional
-	metav1.ListMeta `json:"metadata,omitempty"`
+	metav1.ListMeta `json:"metadata,omitempty" protobuf:"bytes,1,opt,name=metadata"`
 	// items are the maps.
-	Items []NamespaceMap `json:"items"`
+	Items []NamespaceMap `json:"items" protobuf:"bytes,2,rep,name=items"`
 }

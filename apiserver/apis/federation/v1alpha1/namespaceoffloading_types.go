@@ -24,13 +24,13 @@ type NamespaceOffloading struct {
 	metav1.TypeMeta `json:",inline"`
 	// metadata is the standard object metadata.
 	// +optional
-	metav1.ObjectMeta `json:"metadata,omitempty"`
+	metav1.ObjectMeta `json:"metadata,omitempty" protobuf:"bytes,1,opt,name=metadata"`
 	// spec is what the owner of the namespace wants.
 	// +optional
-	Spec NamespaceOffloadingSpec `json:"spec,omitempty"`
+	Spec NamespaceOffloadingSpec `json:"spec,omitempty" protobuf:"bytes,2,opt,name=spec"`
 	// status is how the extension stands; only the system writes it.
 	// +optional
-	Status NamespaceOffloadingStatus `json:"status,omitempty"`
+	Status NamespaceOffloadingStatus `json:"status,omitempty" protobuf:"bytes,3,opt,name=status"`
 }
 
 // NamespaceMappingStrategy says how twin namespaces are named.
@@ -79,27 +79,27 @@ type NamespaceOffloadingSpec struct {
 	// DefaultName (the default), EnforceSameName or SelectedName. It cannot
 	// change.
 	// +optional
-	NamespaceMappingStrategy NamespaceMappingStrategy `json:"namespaceMappingStrategy,omitempty"`
+	NamespaceMappingStrategy NamespaceMappingStrategy `json:"namespaceMappingStrategy,omitempty" protobuf:"bytes,1,opt,name=namespaceMappingStrategy,casttype=NamespaceMappingStrategy"`
 	// remoteNamespaceName is the name of the twin namespaces when
 	// namespaceMappingStrategy is SelectedName, and empty otherwise. It cannot
 	// change.
 	// +optional
-	RemoteNamespaceName string `json:"remoteNamespaceName,omitempty"`
+	RemoteNamespaceName string `json:"remoteNamespaceName,omitempty" protobuf:"bytes,2,opt,name=remoteNamespaceName"`
 	// podOffloadingStrategy says where pods may run: LocalAndRemote (the
 	// default), Local or Remote.
 	// +optional
-	PodOffloadingStrategy PodOffloadingStrategy `json:"podOffloadingStrategy,omitempty"`
+	PodOffloadingStrategy PodOffloadingStrategy `json:"podOffloadingStrategy,omitempty" protobuf:"bytes,3,opt,name=podOffloadingStrategy,casttype=PodOffloadingStrategy"`
 	// clusterSelector chooses clusters by the labels of their virtual nodes.
 	// A cluster is chosen when any term matches; without terms, all are.
 	// +optional
-	ClusterSelector corev1.NodeSelector `json:"clusterSelector,omitzero"`
+	ClusterSelector corev1.NodeSelector `json:"clusterSelector,omitzero" protobuf:"bytes,4,opt,name=clusterSelector"`
 	// enforcement says what happens to pods that run where podOffloadingStrategy
 	// or clusterSelector no longer lets them: Warn (the default) leaves them
 	// there, and the condition PodsInPlace counts them; Evict evicts them as
 	// their PodDisruptionBudgets allow. Pods of DaemonSets and static pods stay
 	// in either case.
 	// +optional
-	Enforcement PlacementEnforcement `json:"enforcement,omitempty"`
+	Enforcement PlacementEnforcement `json:"enforcement,omitempty" protobuf:"bytes,5,opt,name=enforcement,casttype=PlacementEnforcement"`
 }
 
 // OffloadingPhase is how the extension of a namespace stands as a whole.
@@ -140,35 +140,35 @@ type NamespaceOffloadingStatus struct {
 	// observedGeneration is the generation of the spec that this status
 	// answers to.
 	// +optional
-	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	ObservedGeneration int64 `json:"observedGeneration,omitempty" protobuf:"varint,1,opt,name=observedGeneration"`
 	// phase is Ready, InProgress, NoClusterSelected, SomeFailed, AllFailed or
 	// Terminating.
 	// +optional
-	Phase OffloadingPhase `json:"phase,omitempty"`
+	Phase OffloadingPhase `json:"phase,omitempty" protobuf:"bytes,2,opt,name=phase,casttype=OffloadingPhase"`
 	// remoteNamespaceName is the name of the twins.
 	// +optional
-	RemoteNamespaceName string `json:"remoteNamespaceName,omitempty"`
+	RemoteNamespaceName string `json:"remoteNamespaceName,omitempty" protobuf:"bytes,3,opt,name=remoteNamespaceName"`
 	// clusters tells for each foreign cluster how the namespace stands there.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
-	Clusters []OffloadedCluster `json:"clusters,omitempty"`
+	Clusters []OffloadedCluster `json:"clusters,omitempty" protobuf:"bytes,4,rep,name=clusters"`
 	// conditions are PodsInPlace, once the pods of the namespace are known.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
-	Conditions []metav1.Condition `json:"conditions,omitempty"`
+	Conditions []metav1.Condition `json:"conditions,omitempty" protobuf:"bytes,5,rep,name=conditions"`
 }
 
 // OffloadedCluster is how an offloaded namespace stands at one cluster.
 type OffloadedCluster struct {
 	// name is the name of the ForeignCluster.
-	Name string `json:"name"`
+	Name string `json:"name" protobuf:"bytes,1,opt,name=name"`
 	// conditions are OffloadingRequired and Ready.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
-	Conditions []metav1.Condition `json:"conditions,omitempty"`
+	Conditions []metav1.Condition `json:"conditions,omitempty" protobuf:"bytes,2,rep,name=conditions"`
 }
 
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
@@ -177,9 +177,9 @@ type OffloadedCluster struct {
 type NamespaceOffloadingList struct {
 	metav1.TypeMeta `json:",inline"`
 	// +optional
-	metav1.ListMeta `json:"metadata,omitempty"`
+	metav1.ListMeta `json:"metadata,omitempty" protobuf:"bytes,1,opt,name=metadata"`
 	// items are the offloadings.
-	Items []NamespaceOffloading `json:"items"`
+	Items []NamespaceOffloading `json:"items" protobuf:"bytes,2,rep,name=items"`
 }
 
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
@@ -191,20 +191,20 @@ type Offload struct {
 	metav1.TypeMeta `json:",inline"`
 	// metadata is that of the NamespaceOffloading.
 	// +optional
-	metav1.ObjectMeta `json:"metadata,omitempty"`
+	metav1.ObjectMeta `json:"metadata,omitempty" protobuf:"bytes,1,opt,name=metadata"`
 	// spec is what is wanted, as in the NamespaceOffloading.
 	// +optional
-	Spec NamespaceOffloadingSpec `json:"spec,omitempty"`
+	Spec NamespaceOffloadingSpec `json:"spec,omitempty" protobuf:"bytes,2,opt,name=spec"`
 	// status is how it stands, as in the NamespaceOffloading.
 	// +optional
-	Status OffloadStatus `json:"status,omitempty"`
+	Status OffloadStatus `json:"status,omitempty" protobuf:"bytes,3,opt,name=status"`
 }
 
 // OffloadStatus is how an offloaded namespace stands, as in the status of its
 // NamespaceOffloading.
 type OffloadStatus struct {
-	NamespaceOffloadingStatus `json:",inline"`
+	NamespaceOffloadingStatus `json:",inline" protobuf:"bytes,1,opt,name=namespaceOffloadingStatus"`
 	// plan is what the request would lead to, in answers to dryRun=All only.
 	// +optional
-	Plan *OffloadPlan `json:"plan,omitempty"`
+	Plan *OffloadPlan `json:"plan,omitempty" protobuf:"bytes,2,opt,name=plan"`
 }

@@ -18,13 +18,13 @@ type ShadowPod struct {
 	metav1.TypeMeta `json:",inline"`
 	// metadata is the standard object metadata.
 	// +optional
-	metav1.ObjectMeta `json:"metadata,omitempty"`
+	metav1.ObjectMeta `json:"metadata,omitempty" protobuf:"bytes,1,opt,name=metadata"`
 	// spec is the pod that is wanted.
-	Spec ShadowPodSpec `json:"spec"`
+	Spec ShadowPodSpec `json:"spec" protobuf:"bytes,2,opt,name=spec"`
 	// status is how it ended, and what keeps it from running; while the pod is
 	// there, the pod itself tells the rest.
 	// +optional
-	Status ShadowPodStatus `json:"status,omitempty"`
+	Status ShadowPodStatus `json:"status,omitempty" protobuf:"bytes,3,opt,name=status"`
 }
 
 // ShadowPodSpec is the pod that is wanted.
@@ -32,13 +32,13 @@ type ShadowPodSpec struct {
 	// pod is the specification of the pod. It cannot ask for what the Pod
 	// Security level baseline refuses, nor name a node. Only the fields that
 	// Kubernetes lets change in a running pod can change.
-	Pod corev1.PodSpec `json:"pod"`
+	Pod corev1.PodSpec `json:"pod" protobuf:"bytes,1,opt,name=pod"`
 	// offeredNode is the node of the provider's offer that the pod was bound to,
 	// see spec.nodes of the ResourceOffer: the pod runs on a node with its labels,
 	// and on that node itself while there is room. Empty, or no node of an offer,
 	// leaves the choice to the provider. A change counts when the pod is made anew.
 	// +optional
-	OfferedNode string `json:"offeredNode,omitempty"`
+	OfferedNode string `json:"offeredNode,omitempty" protobuf:"bytes,2,opt,name=offeredNode"`
 }
 
 // ConditionPodCreated is False, with a reason and the provider's message,
@@ -64,25 +64,25 @@ type ShadowPodStatus struct {
 	// phase is empty until the pod is finished; then Succeeded or Failed, for
 	// good: a finished pod never runs again.
 	// +optional
-	Phase corev1.PodPhase `json:"phase,omitempty"`
+	Phase corev1.PodPhase `json:"phase,omitempty" protobuf:"bytes,1,opt,name=phase,casttype=k8s.io/api/core/v1.PodPhase"`
 	// pod is the last status of the finished pod.
 	// +optional
-	Pod *corev1.PodStatus `json:"pod,omitempty"`
+	Pod *corev1.PodStatus `json:"pod,omitempty" protobuf:"bytes,2,opt,name=pod"`
 	// foreignCluster is the consumer whose grant the pod counts against until
 	// it is finished. It is set when the shadow pod is created, and empty where
 	// the namespace is no consumer's.
 	// +optional
-	ForeignCluster string `json:"foreignCluster,omitempty"`
+	ForeignCluster string `json:"foreignCluster,omitempty" protobuf:"bytes,3,opt,name=foreignCluster"`
 	// allocatedResources is what the pod took before it was asked to take less,
 	// until it does: of that and of what spec asks for the larger counts.
 	// +optional
-	AllocatedResources corev1.ResourceList `json:"allocatedResources,omitempty"`
+	AllocatedResources corev1.ResourceList `json:"allocatedResources,omitempty" protobuf:"bytes,4,rep,name=allocatedResources,casttype=k8s.io/api/core/v1.ResourceList,castkey=k8s.io/api/core/v1.ResourceName"`
 	// conditions say what keeps the pod from running, PodCreated, or from having
 	// the resources that it is to have, PodResized.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
-	Conditions []metav1.Condition `json:"conditions,omitempty"`
+	Conditions []metav1.Condition `json:"conditions,omitempty" protobuf:"bytes,5,rep,name=conditions"`
 }
 
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
@@ -91,7 +91,7 @@ type ShadowPodStatus struct {
 type ShadowPodList struct {
 	metav1.TypeMeta `json:",inline"`
 	// +optional
-	metav1.ListMeta `json:"metadata,omitempty"`
+	metav1.ListMeta `json:"metadata,omitempty" protobuf:"bytes,1,opt,name=metadata"`
 	// items are the shadow pods.
-	Items []ShadowPod `json:"items"`
+	Items []ShadowPod `json:"items" protobuf:"bytes,2,rep,name=items"`
 }
