@@ -12,5 +12,5 @@ import (
 )
 
 func TestEveryKindSurvivesEveryVersion(t *testing.T) {
-	roundtrip.RoundTripTestForAPIGroup(t, Install, fuzzer.Funcs)
+	roundtrip.RoundTripProtobufTestForAPIGroup(t, Install, fuzzer.Funcs)
 }
