@@ -108,7 +108,7 @@ func New() *Options {
 	serving.Required = true
 	serving.HTTP2MaxStreamsPerConnection = maxStreams
 
-	backend := storagebackend.NewDefaultConfig(storagePrefix, server.Codecs.LegacyCodec(v1alpha1.SchemeGroupVersion))
+	backend := storagebackend.NewDefaultConfig(storagePrefix, server.StorageCodec)
 	backend.EncodeVersioner = runtime.NewMultiGroupVersioner(v1alpha1.SchemeGroupVersion, schema.GroupKind{Group: v1alpha1.GroupName})
 	etcd := genericoptions.NewEtcdOptions(backend)
 	etcd.StorageConfig.CountMetricPollPeriod = countPeriod

@@ -5,6 +5,7 @@ package server
 
 import (
 	"net/http"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/endpoints/request"
@@ -12,10 +13,11 @@ import (
 	"liqo.io/federation/apiserver/rules"
 )
 
-// withPlainLists answers the lists of peers as JSON without indentation,
-// whatever they ask for: the one form that is written item by item. As a table,
-// as YAML or indented, a long list lies in memory several times before its first
-// byte is sent. What a peer runs takes JSON; who looks at tables is not a peer.
+// withPlainLists answers the lists of peers as protobuf, if they take that, or as
+// JSON without indentation, whatever they ask for: the forms that are written item
+// by item. As a table, as YAML or indented, a long list lies in memory several times
+// before its first byte is sent. What a peer runs takes either; who looks at tables
+// is not a peer.
 func withPlainLists(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		info, _ := request.RequestInfoFrom(r.Context())
@@ -33,6 +35,21 @@ func plain(r *http.Request) *http.Request {
 	// Who calls itself a browser or curl gets indentation unless it says no.
 	query.Set("pretty", "false")
 	changed.URL.RawQuery = query.Encode()
-	changed.Header.Set("Accept", runtime.ContentTypeJSON)
+	mediaType := runtime.ContentTypeJSON
+	if takesProtobuf(r) {
+		mediaType = runtime.ContentTypeProtobuf
+	}
+	changed.Header.Set("Accept", mediaType)
 	return changed
+}
+
+// takesProtobuf tells whether a request is answered by objects in protobuf. With
+// parameters it asks for something else, such as a table of them.
+func takesProtobuf(r *http.Request) bool {
+	for _, accepted := range strings.Split(r.Header.Get("Accept"), ",") {
+		if strings.TrimSpace(accepted) == runtime.ContentTypeProtobuf {
+			return true
+		}
+	}
+	return false
 }

@@ -27,6 +27,8 @@ func TestListsOfPeersAreAnsweredPlainly(t *testing.T) {
 		{"a list", "list", "limit=5", "application/json", peer, "limit=5&pretty=false", "application/json"},
 		{"a list for the eye", "list", "pretty=true", "application/json", peer, "pretty=false", "application/json"},
 		{"a list as YAML", "list", "", "application/yaml", peer, "pretty=false", "application/json"},
+		{"a list as protobuf, or else as JSON", "list", "", "application/vnd.kubernetes.protobuf, application/json", peer, "pretty=false", "application/vnd.kubernetes.protobuf"},
+		{"a table as protobuf", "list", "", "application/vnd.kubernetes.protobuf;as=Table;v=v1;g=meta.k8s.io", peer, "pretty=false", "application/json"},
 		{"a table", "list", "", table, account, "pretty=false", "application/json"},
 		{"a table that is watched", "watch", "watch=1", table, account, "pretty=false&watch=1", "application/json"},
 		{"an object as YAML", "get", "pretty=true", "application/yaml", peer, "pretty=true", "application/yaml"},

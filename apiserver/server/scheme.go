@@ -8,8 +8,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
 
 	"liqo.io/federation/apiserver/apis/federation/install"
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
 var (
@@ -17,6 +19,10 @@ var (
 	Scheme = runtime.NewScheme()
 	// Codecs encode and decode what Scheme knows.
 	Codecs = serializer.NewCodecFactory(Scheme)
+	// StorageCodec writes what is stored, in the served version and as protobuf,
+	// and reads what was stored as JSON as well.
+	StorageCodec = Codecs.CodecForVersions(protobuf.NewSerializer(Scheme, Scheme), Codecs.UniversalDeserializer(),
+		v1alpha1.SchemeGroupVersion, runtime.InternalGroupVersioner)
 )
 
 func init() {

@@ -50,13 +50,13 @@ func connect(options *Options) (*clients, error) {
 		return nil, err
 	}
 	c := &clients{homeAudience: homeAudience(here)}
-	if c.core, err = kubernetes.NewForConfig(tuned(here, options, runtime.ContentTypeProtobuf)); err != nil {
+	if c.core, err = kubernetes.NewForConfig(tuned(here, options)); err != nil {
 		return nil, fmt.Errorf("making clients of this cluster: %w", err)
 	}
-	if c.federation, err = versioned.NewForConfig(tuned(here, options, runtime.ContentTypeJSON)); err != nil {
+	if c.federation, err = versioned.NewForConfig(tuned(here, options)); err != nil {
 		return nil, fmt.Errorf("making clients of this cluster: %w", err)
 	}
-	if c.dynamic, err = dynamic.NewForConfig(tuned(here, options, runtime.ContentTypeJSON)); err != nil {
+	if c.dynamic, err = dynamic.NewForConfig(tuned(here, options)); err != nil {
 		return nil, fmt.Errorf("making clients of this cluster: %w", err)
 	}
 
@@ -71,15 +71,11 @@ func connect(options *Options) (*clients, error) {
 	c.identity = identity
 	c.tenantNamespace = identity.Namespace
 
-	core, err := remote.NewClients(tuned(there, options, runtime.ContentTypeProtobuf))
+	all, err := remote.NewClients(tuned(there, options))
 	if err != nil {
 		return nil, err
 	}
-	federation, err := remote.NewClients(tuned(there, options, runtime.ContentTypeJSON))
-	if err != nil {
-		return nil, err
-	}
-	c.remote = RemoteClients{Core: core.Kube, Federation: federation.Federation, Dynamic: federation.Dynamic, Metrics: federation.Metrics}
+	c.remote = RemoteClients{Core: all.Kube, Federation: all.Federation, Dynamic: all.Dynamic, Metrics: all.Metrics}
 	if c.provider, err = server.NewProvider(there); err != nil {
 		return nil, fmt.Errorf("making a client of %s: %w", there.Host, err)
 	}
@@ -139,15 +135,12 @@ const identityCheck = 10 * time.Second
 
 // tuned is a configuration without limits on this side: a pod costs few
 // requests, and the API servers have fair queues for them.
-func tuned(config *rest.Config, options *Options, contentType string) *rest.Config {
+func tuned(config *rest.Config, options *Options) *rest.Config {
 	config = rest.CopyConfig(config)
 	config.QPS, config.RateLimiter = -1, nil
 	config.UserAgent = "virtual-kubelet/" + options.NodeName
-	config.ContentType = contentType
-	config.AcceptContentTypes = contentType
-	if contentType != runtime.ContentTypeJSON {
-		config.AcceptContentTypes += "," + runtime.ContentTypeJSON
-	}
+	config.ContentType = runtime.ContentTypeProtobuf
+	config.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
 	return config
 }
 

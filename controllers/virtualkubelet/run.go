@@ -19,7 +19,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -80,7 +79,7 @@ func newAuth(ctx context.Context, options *Options) (*server.Auth, error) {
 	if err != nil {
 		return nil, err
 	}
-	client, err := kubernetes.NewForConfig(tuned(here, options, runtime.ContentTypeProtobuf))
+	client, err := kubernetes.NewForConfig(tuned(here, options))
 	if err != nil {
 		return nil, fmt.Errorf("making clients of this cluster: %w", err)
 	}

@@ -6,6 +6,7 @@ package integration
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -16,6 +17,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
@@ -36,6 +38,11 @@ func TestDecodeLimits(t *testing.T) {
 	retry(t, func() (any, error) {
 		return federationOf(t, user).FederationV1alpha1().NamespaceMaps(c.tenant).List(t.Context(), metav1.ListOptions{})
 	})
+	// A list of empty namespaces in the field spec, and groups of an unknown field,
+	// each within the one before.
+	namespaces := binary.AppendUvarint([]byte{2<<3 | 2}, 2_000_000)
+	namespaces = append(namespaces, bytes.Repeat([]byte{1<<3 | 2, 0}, 1_000_000)...)
+	groups := bytes.Repeat([]byte{15<<3 | 3}, 1_000_000)
 	object := func(fields string) []byte {
 		return fmt.Appendf(nil, `{"apiVersion":"federation.liqo.io/v1alpha1","kind":"NamespaceMap","metadata":{"name":"rome"%s}`, fields)
 	}
@@ -60,7 +67,10 @@ func TestDecodeLimits(t *testing.T) {
 		{"nothing", jsonType, nil, http.StatusBadRequest},
 		{"bytes", jsonType, bytes.Repeat([]byte{0xff, 0x00}, 1000), http.StatusBadRequest},
 		{"references that grow when they are followed", "application/yaml", []byte(bomb), http.StatusBadRequest},
-		{"protobuf", "application/vnd.kubernetes.protobuf", []byte("k8s\x00\x0a\xff\xff\xff\xff\x0f"), http.StatusUnsupportedMediaType},
+		{"a length of 4 GB in protobuf", runtime.ContentTypeProtobuf, []byte("k8s\x00\x0a\xff\xff\xff\xff\x0f"), http.StatusBadRequest},
+		{"no protobuf", runtime.ContentTypeProtobuf, []byte("{}"), http.StatusBadRequest},
+		{"a million namespaces in protobuf", runtime.ContentTypeProtobuf, protobuf(t, namespaces), http.StatusUnprocessableEntity},
+		{"groups a million deep in protobuf", runtime.ContentTypeProtobuf, protobuf(t, groups), http.StatusBadRequest},
 		{"CBOR", "application/cbor", bytes.Repeat([]byte{0x9f}, 100_000), http.StatusUnsupportedMediaType},
 		{"a web form", "multipart/form-data; boundary=x", []byte("--x--"), http.StatusUnsupportedMediaType},
 	} {
@@ -83,6 +93,17 @@ func TestDecodeLimits(t *testing.T) {
 	if list, err := admin(t).FederationV1alpha1().NamespaceMaps(c.tenant).List(t.Context(), metav1.ListOptions{}); err != nil || len(list.Items) > 0 {
 		t.Errorf("left behind: %v, %v", list, err)
 	}
+}
+
+// protobuf is a NamespaceMap of the fields given, as a body.
+func protobuf(t *testing.T, fields []byte) []byte {
+	t.Helper()
+	body := runtime.Unknown{TypeMeta: runtime.TypeMeta{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "NamespaceMap"}, Raw: fields}
+	encoded, err := body.Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return append([]byte("k8s\x00"), encoded...)
 }
 
 func TestAnyNumberOfInvitationsIsTooMany(t *testing.T) {

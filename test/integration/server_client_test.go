@@ -10,6 +10,7 @@ import (
 	"os"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -172,24 +173,33 @@ func TestAnOldResourceVersionDoesNotOverwrite(t *testing.T) {
 	}
 }
 
-// Our types have no protobuf. The garbage collector and the namespace
-// controller prefer it, and have to get JSON.
-func TestAClientThatPrefersProtobufGetsJSON(t *testing.T) {
+// Controllers and virtual kubelets write and read protobuf, and the garbage
+// collector and the namespace controller prefer it.
+func TestAClientThatTakesProtobufGetsIt(t *testing.T) {
 	env := framework.Get(t)
-	if _, err := admin(t).FederationV1alpha1().PeeringTokens().Create(t.Context(), newToken("json"), metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
 	config := rest.CopyConfig(env.Admin)
-	config.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
-	preferring, err := versioned.NewForConfig(config)
+	config.ContentType, config.AcceptContentTypes = runtime.ContentTypeProtobuf, runtime.ContentTypeProtobuf
+	client, err := versioned.NewForConfig(config)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := preferring.FederationV1alpha1().PeeringTokens().Get(t.Context(), "json", metav1.GetOptions{}); err != nil {
+	tokens := client.FederationV1alpha1().PeeringTokens()
+	created, err := tokens.Create(t.Context(), newToken("binary"), metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	inJSON, err := admin(t).FederationV1alpha1().PeeringTokens().Get(t.Context(), "binary", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(inJSON.Spec, created.Spec); diff != "" {
+		t.Errorf("protobuf and JSON differ (-JSON +protobuf):\n%s", diff)
+	}
+	if _, err := tokens.Get(t.Context(), "binary", metav1.GetOptions{}); err != nil {
 		t.Errorf("typed: %v", err)
 	}
-	if _, err := preferring.FederationV1alpha1().PeeringTokens().List(t.Context(), metav1.ListOptions{}); err != nil {
-		t.Errorf("typed list: %v", err)
+	if list, err := tokens.List(t.Context(), metav1.ListOptions{}); err != nil || len(list.Items) == 0 {
+		t.Errorf("typed list: %v, %v", list, err)
 	}
 	metadataClient, err := metadata.NewForConfig(env.Admin)
 	if err != nil {
@@ -199,18 +209,18 @@ func TestAClientThatPrefersProtobufGetsJSON(t *testing.T) {
 	if _, err := metadataClient.Resource(resource).List(t.Context(), metav1.ListOptions{}); err != nil {
 		t.Errorf("metadata: %v", err)
 	}
-	if err := metadataClient.Resource(resource).Delete(t.Context(), "json", metav1.DeleteOptions{}); err != nil {
+	if err := metadataClient.Resource(resource).Delete(t.Context(), "binary", metav1.DeleteOptions{}); err != nil {
 		t.Errorf("deleting as the garbage collector does: %v", err)
 	}
 }
 
-func TestAClientThatTakesOnlyProtobufIsToldSo(t *testing.T) {
+func TestAClientThatTakesOnlyCBORIsToldSo(t *testing.T) {
 	env := framework.Get(t)
 	path := groupPath + "/peeringtokens"
-	if got, _ := send(t, env.Admin, http.MethodGet, path, map[string]string{"Accept": runtime.ContentTypeProtobuf}, ""); got != http.StatusNotAcceptable {
+	if got, _ := send(t, env.Admin, http.MethodGet, path, map[string]string{"Accept": runtime.ContentTypeCBOR}, ""); got != http.StatusNotAcceptable {
 		t.Errorf("GET: got %d, want 406", got)
 	}
-	if got, _ := send(t, env.Admin, http.MethodPost, path, map[string]string{"Content-Type": runtime.ContentTypeProtobuf}, "k8s\x00"); got != http.StatusUnsupportedMediaType {
+	if got, _ := send(t, env.Admin, http.MethodPost, path, map[string]string{"Content-Type": runtime.ContentTypeCBOR}, "\xa0"); got != http.StatusUnsupportedMediaType {
 		t.Errorf("POST: got %d, want 415", got)
 	}
 }

@@ -75,8 +75,8 @@ type factory interface {
 	Shutdown()
 }
 
-// protobufThenJSON spares this cluster's API server the encoding of JSON for
-// the kinds that have a protobuf form.
+// protobufThenJSON spares API servers and us the encoding of JSON for the kinds
+// that have a protobuf form.
 const protobufThenJSON = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
 
 func newConfig(client *rest.Config, options *Options) (*Config, error) {
@@ -87,7 +87,7 @@ func newConfig(client *rest.Config, options *Options) (*Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make a client of this cluster: %w", err)
 	}
-	federation, err := versioned.NewForConfig(client)
+	federation, err := versioned.NewForConfig(protobuf)
 	if err != nil {
 		return nil, fmt.Errorf("make a client of the federation API: %w", err)
 	}
