@@ -50,6 +50,9 @@ const (
 	// everybody does.
 	strandedEvery = 10 * time.Second
 	strandedTime  = time.Minute
+	// strandedPause is how soon, after none was found, it is looked again, however
+	// much changes: an application that comes has many pods without a node.
+	strandedPause = time.Second
 )
 
 // seenSpec is a spec that the controller has seen, and when it did so first.
@@ -57,6 +60,8 @@ type seenSpec struct {
 	uid        types.UID
 	generation int64
 	seen       time.Time
+	// none is when no pod was found last.
+	none time.Time
 	// warned tells whether pods were found then that are left to their owner.
 	warned bool
 }
@@ -79,6 +84,9 @@ func (c *Consumer) stranded(ctx context.Context, offloading *v1alpha1.NamespaceO
 			return nil, 0, nil
 		}
 	}
+	if now.Sub(current.none) < strandedPause {
+		return nil, again, nil
+	}
 	pods, err := c.kube.CoreV1().Pods(offloading.Namespace).List(ctx, metav1.ListOptions{FieldSelector: "spec.nodeName="})
 	if err != nil {
 		return nil, 0, fmt.Errorf("list the pods of namespace %s that wait for a node: %w", offloading.Namespace, err)
@@ -90,6 +98,9 @@ func (c *Consumer) stranded(ctx context.Context, offloading *v1alpha1.NamespaceO
 		}
 	}
 	current.warned = len(all) > 0 && offloading.Spec.Enforcement != v1alpha1.Evict
+	if current.none = (time.Time{}); len(all) == 0 {
+		current.none = now
+	}
 	c.specs.Store(offloading.Namespace, current)
 	return all, again, nil
 }
