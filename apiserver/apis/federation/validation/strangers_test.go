@@ -15,6 +15,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
+	jsonserializer "k8s.io/apimachinery/pkg/runtime/serializer/json"
+	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
 
@@ -60,13 +62,17 @@ func fuzzObject[P runtime.Object](f *testing.F, check func(*testing.T, P) field.
 	scheme := runtime.NewScheme()
 	install.Install(scheme)
 	codecs := serializer.NewCodecFactory(scheme, serializer.EnableStrict)
-	encoder := codecs.LegacyCodec(v1alpha1.SchemeGroupVersion)
-	for _, seed := range seeds {
-		encoded, err := runtime.Encode(encoder, seed)
-		if err != nil {
-			f.Fatal(err)
+	for _, form := range []runtime.Serializer{
+		protobuf.NewSerializer(scheme, scheme), jsonserializer.NewSerializerWithOptions(jsonserializer.DefaultMetaFactory, scheme, scheme, jsonserializer.SerializerOptions{}),
+	} {
+		encoder := codecs.EncoderForVersion(form, v1alpha1.SchemeGroupVersion)
+		for _, seed := range seeds {
+			encoded, err := runtime.Encode(encoder, seed)
+			if err != nil {
+				f.Fatal(err)
+			}
+			f.Add(encoded)
 		}
-		f.Add(encoded)
 	}
 	decoder := codecs.UniversalDecoder(federation.SchemeGroupVersion)
 	f.Fuzz(func(t *testing.T, body []byte) {
