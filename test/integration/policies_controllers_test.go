@@ -275,9 +275,13 @@ func TestPoliciesKeepAVirtualKubeletToItsKindOfNode(t *testing.T) {
 			return err
 		}
 	}
-	podStatus := func(pod string) func(context.Context) error {
+	podStatus := func(name string) func(context.Context) error {
 		return func(ctx context.Context) error {
-			_, err := core.Pods(plain).Patch(ctx, pod, types.MergePatchType, []byte(`{"status":{"phase":"Failed"}}`), dryPatch, "status")
+			pod, err := core.Pods(plain).Get(ctx, name, metav1.GetOptions{})
+			if err == nil {
+				pod.Status.Phase = corev1.PodFailed
+				_, err = core.Pods(plain).UpdateStatus(ctx, pod, dryUpdate)
+			}
 			return err
 		}
 	}

@@ -4,13 +4,27 @@
 package install
 
 import (
+	"slices"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/api/apitesting/roundtrip"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"liqo.io/federation/apiserver/apis/federation"
 	"liqo.io/federation/apiserver/apis/federation/fuzzer"
 )
 
 func TestEveryKindSurvivesEveryVersion(t *testing.T) {
 	roundtrip.RoundTripProtobufTestForAPIGroup(t, Install, fuzzer.Funcs)
+}
+
+// What is stored, and what a peer of another version sends, is read by its field
+// names and numbers. UPDATE_COMPATIBILITY_FIXTURE_DATA=true writes new fields down.
+func TestFieldsKeepTheirNamesAndNumbers(t *testing.T) {
+	scheme := runtime.NewScheme()
+	Install(scheme)
+	options := roundtrip.NewCompatibilityTestOptions(scheme).Complete(t)
+	options.Kinds = slices.DeleteFunc(options.Kinds, func(kind schema.GroupVersionKind) bool { return kind.Group != federation.GroupName })
+	options.Run(t)
 }
