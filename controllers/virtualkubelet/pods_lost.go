@@ -80,8 +80,11 @@ func (p *Pods) giveUp(ctx context.Context, key cache.ObjectName, pod, there *cor
 		return fmt.Errorf("asking %s whether the pod is still ending there: %w", p.provider, err)
 	}
 	// As who evicts by a taint says first, for a Job that does not count such pods.
-	status := reflect.Disrupted(pod, ReasonProviderNodeLost, p.provider+" has given up the pod and cannot tell that it has ended there", p.now())
-	_, err = p.updateStatus(ctx, pod, status)
+	patch, err := statusPatch(pod, ptr.To(reflect.Disrupted(pod, ReasonProviderNodeLost, p.provider+" has given up the pod and cannot tell that it has ended there", p.now())))
+	if err != nil {
+		return fmt.Errorf("comparing the status of pod %s: %w", key, err)
+	}
+	_, err = p.local.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
 	switch {
 	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
 		return nil

@@ -5,21 +5,24 @@ package virtualkubelet
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
 	"liqo.io/federation/controllers/virtualkubelet/reflect"
 )
 
-// publish updates the status of a pod, as it was read, to a new one, unless the
+// publish patches the status of a pod, as it was read, to a new one, unless the
 // pod has it. A status that was computed from an older pod than the cache has,
-// or from one that the last update has outdated, is dropped: its pod will be
+// or from one that the last patch has outdated, is dropped: its pod will be
 // looked at again.
 func (p *Pods) publish(ctx context.Context, from *corev1.Pod, status corev1.PodStatus) error {
 	if reflect.SameStatus(&from.Status, &status) {
@@ -45,14 +48,18 @@ func (p *Pods) publish(ctx context.Context, from *corev1.Pod, status corev1.PodS
 		return nil
 	}
 	klog.FromContext(ctx).V(4).Info("Pod has a new status", "phase", status.Phase, "reason", status.Reason)
-	written, err := p.updateStatus(ctx, pod, status)
+	patch, err := statusPatch(pod, &status)
+	if err != nil {
+		return fmt.Errorf("comparing the status of pod %s: %w", key, err)
+	}
+	written, err := p.local.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("updating the status of pod %s: %w", key, err)
+		return fmt.Errorf("patching the status of pod %s: %w", key, err)
 	}
-	// An update that changed nothing is followed by no event.
+	// A patch that changed nothing is followed by no event.
 	if written.ResourceVersion != pod.ResourceVersion {
 		p.written.Store(key, pod.ResourceVersion)
 	}
@@ -63,15 +70,6 @@ func (p *Pods) publish(ctx context.Context, from *corev1.Pod, status corev1.PodS
 		}
 	}
 	return nil
-}
-
-// updateStatus gives a pod a status. What names a version never meets another pod
-// of the name, nor somebody else's change. A patch costs the API server more: it
-// makes JSON of the pod, and a pod of that.
-func (p *Pods) updateStatus(ctx context.Context, pod *corev1.Pod, status corev1.PodStatus) (*corev1.Pod, error) {
-	wanted := *pod
-	wanted.Status = status
-	return p.local.CoreV1().Pods(pod.Namespace).UpdateStatus(ctx, &wanted, metav1.UpdateOptions{})
 }
 
 // postponed is how long a status waits of which nothing is new but the address
@@ -92,4 +90,18 @@ func (p *Pods) postponed(key cache.ObjectName, before, status *corev1.PodStatus)
 		p.postponements.Store(key, until)
 	}
 	return until.(time.Time).Sub(now)
+}
+
+// statusPatch is the smallest patch that leads to a status. It names the UID,
+// so that it never meets another pod of the same name.
+func statusPatch(pod *corev1.Pod, status *corev1.PodStatus) ([]byte, error) {
+	before, err := json.Marshal(corev1.Pod{Status: pod.Status})
+	if err != nil {
+		return nil, err
+	}
+	after, err := json.Marshal(corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: pod.UID}, Status: *status})
+	if err != nil {
+		return nil, err
+	}
+	return strategicpatch.CreateTwoWayMergePatch(before, after, corev1.Pod{})
 }

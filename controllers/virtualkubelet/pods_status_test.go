@@ -34,8 +34,8 @@ func TestNobodyWaitsBehindPodsThatAreToldOfAnotherAddress(t *testing.T) {
 	client := kubefake.NewSimpleClientset(pods...)
 	s.local = client
 	var told []string
-	client.PrependReactor("update", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
-		told = append(told, action.(clienttesting.UpdateAction).GetObject().(*corev1.Pod).Name)
+	client.PrependReactor("patch", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		told = append(told, action.(clienttesting.PatchAction).GetName())
 		return false, nil, nil
 	})
 	store := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})

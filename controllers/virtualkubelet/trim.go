@@ -16,11 +16,11 @@ import (
 	"liqo.io/federation/controllers/virtualkubelet/reflect"
 )
 
-// trimLocalPod keeps of a local pod all that an update of its status must not take
-// from it: whose fields are whose stays where nothing is said of it.
+// trimLocalPod keeps of a local pod what a shadow pod is made of.
 func trimLocalPod(obj any) (any, error) {
 	if pod, ok := obj.(*corev1.Pod); ok {
 		pod.ManagedFields = nil
+		delete(pod.Annotations, corev1.LastAppliedConfigAnnotation)
 	}
 	return obj, nil
 }
