@@ -173,7 +173,7 @@ func TestPodsThatWaitAreLookedForUntilNobodyMakesThemAsBefore(t *testing.T) {
 	}
 	look(1, strandedEvery)
 	// Much changes at once, and no list follows each of it.
-	look(0, strandedEvery)
+	look(0, strandedPause)
 	p.clock.Step(strandedPause)
 	look(1, strandedEvery)
 	p.clock.Step(strandedTime - strandedPause)

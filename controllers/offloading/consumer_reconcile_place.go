@@ -84,8 +84,8 @@ func (c *Consumer) stranded(ctx context.Context, offloading *v1alpha1.NamespaceO
 			return nil, 0, nil
 		}
 	}
-	if now.Sub(current.none) < strandedPause {
-		return nil, again, nil
+	if pause := strandedPause - now.Sub(current.none); pause > 0 {
+		return nil, pause, nil
 	}
 	pods, err := c.kube.CoreV1().Pods(offloading.Namespace).List(ctx, metav1.ListOptions{FieldSelector: "spec.nodeName="})
 	if err != nil {
