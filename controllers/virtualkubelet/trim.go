@@ -4,8 +4,7 @@
 package virtualkubelet
 
 import (
-	"strconv"
-	"strings"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -18,11 +17,30 @@ import (
 
 // trimLocalPod keeps of a local pod what a shadow pod is made of.
 func trimLocalPod(obj any) (any, error) {
-	if pod, ok := obj.(*corev1.Pod); ok {
-		pod.ManagedFields = nil
-		delete(pod.Annotations, corev1.LastAppliedConfigAnnotation)
+	pod, ok := obj.(*corev1.Pod)
+	if !ok {
+		return obj, nil
 	}
-	return obj, nil
+	pod.ManagedFields = nil
+	delete(pod.Annotations, corev1.LastAppliedConfigAnnotation)
+	meta := shared(metav1.ObjectMeta{Labels: pod.Labels, OwnerReferences: pod.OwnerReferences})
+	pod.Labels, pod.OwnerReferences = meta.Labels, meta.OwnerReferences
+	pod.Spec.Tolerations = shared(corev1.PodSpec{Tolerations: pod.Spec.Tolerations}).Tolerations
+	for i := range pod.Spec.Volumes {
+		volume := &pod.Spec.Volumes[i]
+		volume.VolumeSource = shared(volume.VolumeSource)
+	}
+	for _, containers := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for i := range containers {
+			// They have names that are each pod's own.
+			mounts := containers[i].VolumeMounts
+			containers[i].VolumeMounts = nil
+			containers[i] = shared(containers[i])
+			containers[i].VolumeMounts = mounts
+		}
+	}
+	pod.Status.Conditions = conditions(pod.Status.Conditions)
+	return pod, nil
 }
 
 // trimRemotePod keeps of a provider's pod what makes a local status.
@@ -31,7 +49,7 @@ func trimRemotePod(obj any) (any, error) {
 	if !ok {
 		return obj, nil
 	}
-	return &corev1.Pod{
+	trimmed := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace:       pod.Namespace,
 			Name:            pod.Name,
@@ -43,7 +61,22 @@ func trimRemotePod(obj any) (any, error) {
 			DeletionGracePeriodSeconds: pod.DeletionGracePeriodSeconds,
 		},
 		Status: pod.Status,
-	}, nil
+	}
+	trimmed.Status.Conditions = conditions(pod.Status.Conditions)
+	return trimmed, nil
+}
+
+// conditions are the same ones in as little room as they need: those of most pods
+// differ in their times alone.
+func conditions(all []corev1.PodCondition) []corev1.PodCondition {
+	result := slices.Clone(all)
+	for i := range result {
+		probed, changed := all[i].LastProbeTime, all[i].LastTransitionTime
+		result[i].LastProbeTime, result[i].LastTransitionTime = metav1.Time{}, metav1.Time{}
+		result[i] = shared(result[i])
+		result[i].LastProbeTime, result[i].LastTransitionTime = probed, changed
+	}
+	return result
 }
 
 // trimShadowPod keeps of a shadow pod how it stands, and those fields that
@@ -60,51 +93,59 @@ func trimShadowPod(obj any) (any, error) {
 			UID:               shadow.UID,
 			ResourceVersion:   shadow.ResourceVersion,
 			DeletionTimestamp: shadow.DeletionTimestamp,
-			Labels:            shadow.Labels,
+			Labels:            shared(metav1.ObjectMeta{Labels: shadow.Labels}).Labels,
 			Annotations:       shadow.Annotations,
 		},
-		Spec: v1alpha1.ShadowPodSpec{Pod: corev1.PodSpec{
+		Spec: v1alpha1.ShadowPodSpec{Pod: shared(corev1.PodSpec{
 			ActiveDeadlineSeconds: shadow.Spec.Pod.ActiveDeadlineSeconds,
 			Containers:            containers(shadow.Spec.Pod.Containers),
 			InitContainers:        containers(shadow.Spec.Pod.InitContainers),
 			EphemeralContainers:   names(shadow.Spec.Pod.EphemeralContainers),
 			Tolerations:           shadow.Spec.Pod.Tolerations,
-		}},
+		})},
 		Status: shadow.Status,
 	}, nil
 }
 
-// containers are what may be updated of containers, and their names. Those of one
-// Deployment have the same, and share them: nobody writes to what a cache holds.
+// shared is a value that says the same and was seen before, or else this one: what
+// the pods of one Deployment have in common is held once. Nobody writes to what a
+// cache holds. What is large is held as often as it comes, or what is seen last
+// would take more than the caches.
+func shared[T any, P interface {
+	*T
+	Marshal() ([]byte, error)
+}](value T) T {
+	encoded, err := P(&value).Marshal()
+	if err != nil || len(encoded) > largestSaying {
+		return value
+	}
+	key := saying[T](encoded)
+	if known, ok := sayings.Get(key); ok {
+		return known.(T)
+	}
+	sayings.Add(key, value)
+	return value
+}
+
+// saying is a value as protobuf.
+type saying[T any] string
+
+// largestSaying is the size up to which values are shared, in bytes of protobuf.
+const largestSaying = 4 << 10
+
+// sayings holds what was seen last of what pods have in common.
+var sayings = lru.New(1024)
+
+// containers are what may be updated of containers, and their names.
 func containers(all []corev1.Container) []corev1.Container {
-	var key strings.Builder
-	for i := range all {
-		// What the provider says may contain anything.
-		key.WriteString(strconv.Quote(all[i].Name) + strconv.Quote(all[i].Image))
-		for _, amounts := range []corev1.ResourceList{all[i].Resources.Requests, all[i].Resources.Limits} {
-			for _, name := range rules.Resizable {
-				if amount, named := amounts[name]; named {
-					key.WriteString(amount.String())
-				}
-				key.WriteByte(';')
-			}
-		}
-	}
-	if known, ok := sameContainers.Get(key.String()); ok {
-		return known.([]corev1.Container)
-	}
 	result := make([]corev1.Container, len(all))
 	for i := range all {
 		result[i] = corev1.Container{Name: all[i].Name, Image: all[i].Image, Resources: corev1.ResourceRequirements{
 			Requests: resizable(all[i].Resources.Requests), Limits: resizable(all[i].Resources.Limits),
 		}}
 	}
-	sameContainers.Add(key.String(), result)
 	return result
 }
-
-// sameContainers holds the containers that were seen last.
-var sameContainers = lru.New(512)
 
 // resizable are those of some amounts that may be updated.
 func resizable(amounts corev1.ResourceList) corev1.ResourceList {
