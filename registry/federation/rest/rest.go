@@ -127,6 +127,7 @@ func (p StorageProvider) APIGroupInfo() (genericapiserver.APIGroupInfo, *Backgro
 		return genericapiserver.APIGroupInfo{}, nil, err
 	}
 	group := genericapiserver.NewDefaultAPIGroupInfo(federation.GroupName, p.Scheme, metav1.ParameterCodec, p.Codecs)
+	group.NegotiatedSerializer = saidInJSON{group.NegotiatedSerializer}
 	resources, err := p.v1alpha1(granted, addresses)
 	if err != nil {
 		granted.Close()

@@ -1,0 +1,83 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package rest
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"liqo.io/federation/apiserver/apis/federation/install"
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+)
+
+func TestNothingComesInThatJSONHasNoWordsFor(t *testing.T) {
+	probe := func(port intstr.IntOrString) func(*v1alpha1.ShadowPod) {
+		return func(p *v1alpha1.ShadowPod) {
+			p.Spec.Pod.Containers[0].LivenessProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: port}}}
+		}
+	}
+	scheme := runtime.NewScheme()
+	install.Install(scheme)
+	codecs := saidInJSON{serializer.NewCodecFactory(scheme)}
+	decoder := protobuf.NewSerializer(scheme, scheme)
+	for _, test := range []struct {
+		name   string
+		change func(*v1alpha1.ShadowPod)
+		want   string
+	}{
+		{"a pod", func(*v1alpha1.ShadowPod) {}, ""},
+		{"a text in another script", func(p *v1alpha1.ShadowPod) { p.Spec.Pod.Containers[0].Args = []string{"città"} }, ""},
+		{"a port with a number", probe(intstr.FromInt32(80)), ""},
+		{"a port with a name", probe(intstr.FromString("http")), ""},
+		{"an amount", func(p *v1alpha1.ShadowPod) {
+			p.Spec.Pod.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m")}
+		}, ""},
+		{"bytes in an argument", func(p *v1alpha1.ShadowPod) { p.Spec.Pod.Containers[0].Args = []string{"a", "\xff"} },
+			".Spec.Pod.Containers[0].Args[1]: is not valid UTF-8"},
+		{"bytes in an annotation", func(p *v1alpha1.ShadowPod) { p.Annotations = map[string]string{"a": "\xff"} },
+			`.ObjectMeta.Annotations["a"]: is not valid UTF-8`},
+		{"bytes in a key", func(p *v1alpha1.ShadowPod) { p.Spec.Pod.NodeSelector = map[string]string{"\xff": "a"} },
+			`.Spec.Pod.NodeSelector["\xff"]: is not valid UTF-8`},
+		{"a port that is neither", probe(intstr.IntOrString{Type: 7}),
+			".Spec.Pod.Containers[0].LivenessProbe.ProbeHandler.TCPSocket.Port: is neither a number nor a text"},
+		{"a time in ten thousand years", func(p *v1alpha1.ShadowPod) {
+			p.CreationTimestamp = metav1.Date(12026, time.November, 25, 0, 0, 0, 0, time.UTC)
+		}, ".ObjectMeta.CreationTimestamp.Time: is not in a year of four digits"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			pod := &v1alpha1.ShadowPod{
+				ObjectMeta: metav1.ObjectMeta{Namespace: "twin", Name: "web"},
+				Spec:       v1alpha1.ShadowPodSpec{Pod: corev1.PodSpec{Containers: []corev1.Container{{Name: "web", Image: "web:1"}}}},
+			}
+			test.change(pod)
+			body, err := runtime.Encode(codecs.EncoderForVersion(decoder, v1alpha1.SchemeGroupVersion), pod)
+			if err != nil {
+				t.Fatal(err)
+			}
+			object, _, err := codecs.DecoderToVersion(decoder, v1alpha1.SchemeGroupVersion).Decode(body, nil, nil)
+			if test.want == "" {
+				if err != nil {
+					t.Fatal(err)
+				}
+				if _, err := json.Marshal(object); err != nil {
+					t.Error(err)
+				}
+				return
+			}
+			if err == nil || !strings.Contains(err.Error(), test.want) || object != nil {
+				t.Errorf("got %v, %v and not %q", object, err, test.want)
+			}
+		})
+	}
+}
