@@ -26,6 +26,11 @@ const (
 	// watchTermination is how long a server that stops takes to end its
 	// watches, so that their clients do not all come back at once.
 	watchTermination = 2 * time.Second
+
+	// maxBody is how much a request may carry, in bytes: what is stored is smaller
+	// (ADR 7), and a body of empty elements takes some
+	// hundred times as much memory once it is read.
+	maxBody = 1 << 20
 )
 
 // Config is what a server is made from.
@@ -43,6 +48,7 @@ func NewConfig() *Config {
 	generic := genericapiserver.NewRecommendedConfig(Codecs)
 	generic.BuildHandlerChainFunc = handlerChain
 	generic.ShutdownWatchTerminationGracePeriod = watchTermination
+	generic.MaxRequestBodyBytes = maxBody
 	generic.EffectiveVersion = compatibility.DefaultBuildEffectiveVersion()
 
 	namer := apiopenapi.NewDefinitionNamer(Scheme)

@@ -40,8 +40,10 @@ func TestDecodeLimits(t *testing.T) {
 	})
 	// A list of empty namespaces in the field spec, and groups of an unknown field,
 	// each within the one before.
-	namespaces := binary.AppendUvarint([]byte{2<<3 | 2}, 2_000_000)
-	namespaces = append(namespaces, bytes.Repeat([]byte{1<<3 | 2, 0}, 1_000_000)...)
+	namespaces := binary.AppendUvarint([]byte{2<<3 | 2}, 1_000_000)
+	namespaces = append(namespaces, bytes.Repeat([]byte{1<<3 | 2, 0}, 500_000)...)
+	// The same in the field metadata: an annotation whose value is one byte.
+	annotation := []byte{1<<3 | 2, 14, 1<<3 | 2, 4, 'r', 'o', 'm', 'e', 12<<3 | 2, 6, 1<<3 | 2, 1, 'a', 2<<3 | 2, 1, 0xff}
 	groups := bytes.Repeat([]byte{15<<3 | 3}, 1_000_000)
 	object := func(fields string) []byte {
 		return fmt.Appendf(nil, `{"apiVersion":"federation.liqo.io/v1alpha1","kind":"NamespaceMap","metadata":{"name":"rome"%s}`, fields)
@@ -57,11 +59,11 @@ func TestDecodeLimits(t *testing.T) {
 		body              []byte
 		want              int
 	}{
-		{"a body of more than 3 MB", jsonType, object(`,"annotations":{"a":"` + strings.Repeat("x", 4<<20) + `"}}`), http.StatusRequestEntityTooLarge},
+		{"a body of more than 1 MB", jsonType, object(`,"annotations":{"a":"` + strings.Repeat("x", 1<<20) + `"}}`), http.StatusRequestEntityTooLarge},
 		{"annotations of more than 256 KB", jsonType, object(`,"annotations":{"a":"` + strings.Repeat("x", 300<<10) + `"}}`), http.StatusUnprocessableEntity},
-		{"a hundred thousand namespaces", jsonType, object(`},"spec":{"namespaces":[` + strings.Repeat(`{"name":"a","remoteName":"a"},`, 90_000) + `{}]}`), http.StatusUnprocessableEntity},
+		{"thirty thousand namespaces", jsonType, object(`},"spec":{"namespaces":[` + strings.Repeat(`{"name":"a","remoteName":"a"},`, 30_000) + `{}]}`), http.StatusUnprocessableEntity},
 		{"arrays a million deep", jsonType, object(`},"spec":` + strings.Repeat("[", 1_000_000)), http.StatusBadRequest},
-		{"objects half a million deep", jsonType, object(`},"spec":` + strings.Repeat(`{"a":`, 500_000)), http.StatusBadRequest},
+		{"objects two hundred thousand deep", jsonType, object(`},"spec":` + strings.Repeat(`{"a":`, 200_000)), http.StatusBadRequest},
 		{"a number of a million digits", jsonType, object(`,"generation":` + strings.Repeat("9", 1_000_000) + `}`), http.StatusBadRequest},
 		{"no JSON", jsonType, []byte("{"), http.StatusBadRequest},
 		{"nothing", jsonType, nil, http.StatusBadRequest},
@@ -69,7 +71,8 @@ func TestDecodeLimits(t *testing.T) {
 		{"references that grow when they are followed", "application/yaml", []byte(bomb), http.StatusBadRequest},
 		{"a length of 4 GB in protobuf", runtime.ContentTypeProtobuf, []byte("k8s\x00\x0a\xff\xff\xff\xff\x0f"), http.StatusBadRequest},
 		{"no protobuf", runtime.ContentTypeProtobuf, []byte("{}"), http.StatusBadRequest},
-		{"a million namespaces in protobuf", runtime.ContentTypeProtobuf, protobuf(t, namespaces), http.StatusUnprocessableEntity},
+		{"a byte that is no text in protobuf", runtime.ContentTypeProtobuf, protobuf(t, annotation), http.StatusBadRequest},
+		{"half a million namespaces in protobuf", runtime.ContentTypeProtobuf, protobuf(t, namespaces), http.StatusUnprocessableEntity},
 		{"groups a million deep in protobuf", runtime.ContentTypeProtobuf, protobuf(t, groups), http.StatusBadRequest},
 		{"CBOR", "application/cbor", bytes.Repeat([]byte{0x9f}, 100_000), http.StatusUnsupportedMediaType},
 		{"a web form", "multipart/form-data; boundary=x", []byte("--x--"), http.StatusUnsupportedMediaType},
