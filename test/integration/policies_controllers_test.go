@@ -275,13 +275,9 @@ func TestPoliciesKeepAVirtualKubeletToItsKindOfNode(t *testing.T) {
 			return err
 		}
 	}
-	podStatus := func(name string) func(context.Context) error {
+	podStatus := func(pod string) func(context.Context) error {
 		return func(ctx context.Context) error {
-			pod, err := core.Pods(plain).Get(ctx, name, metav1.GetOptions{})
-			if err == nil {
-				pod.Status.Phase = corev1.PodFailed
-				_, err = core.Pods(plain).UpdateStatus(ctx, pod, dryUpdate)
-			}
+			_, err := core.Pods(plain).Patch(ctx, pod, types.MergePatchType, []byte(`{"status":{"phase":"Failed"}}`), dryPatch, "status")
 			return err
 		}
 	}
