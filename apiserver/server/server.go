@@ -28,8 +28,8 @@ const (
 	watchTermination = 2 * time.Second
 
 	// maxBody is how much a request may carry, in bytes: what is stored is smaller
-	// (ADR 7), and a body of empty elements takes some
-	// hundred times as much memory once it is read.
+	// (ADR 7), and a body of empty elements takes hundreds of times as much memory
+	// once it is read.
 	maxBody = 1 << 20
 )
 
