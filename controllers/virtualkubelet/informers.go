@@ -33,9 +33,9 @@ type informers struct {
 	// where they are.
 	mappings cache.SharedIndexInformer
 
-	// made is those VirtualNodes as they were seen last: each call for a lister makes
-	// an informer's worth of garbage.
-	made federationlisters.VirtualNodeNamespaceLister
+	// virtualNodeLister is kept, since an informer makes a new one at each call, with
+	// much garbage, and it is asked for every pod.
+	virtualNodeLister federationlisters.VirtualNodeNamespaceLister
 	// lastPatch is the patch of the VirtualNode when it was seen last.
 	lastPatch atomic.Pointer[v1alpha1.OffloadingPatch]
 
@@ -80,7 +80,7 @@ func newInformers(clients *clients, options *Options) *informers {
 		i.mappings = mappings.Federation().V1alpha1().AddressMappings().Informer()
 		i.factories = append(i.factories, mappings)
 	}
-	i.made = i.virtualNodes.Lister().VirtualNodes(i.namespace)
+	i.virtualNodeLister = i.virtualNodes.Lister().VirtualNodes(i.namespace)
 	return i
 }
 
@@ -120,7 +120,7 @@ func (i *informers) synced() bool {
 
 // virtualNode is the one that the node is made from; nil if it is gone.
 func (i *informers) virtualNode() *v1alpha1.VirtualNode {
-	vn, err := i.made.Get(i.name)
+	vn, err := i.virtualNodeLister.Get(i.name)
 	if err != nil {
 		return nil
 	}
@@ -131,7 +131,7 @@ func (i *informers) virtualNode() *v1alpha1.VirtualNode {
 // there is none any more.
 func (i *informers) deciding(clusterID string) *v1alpha1.VirtualNode {
 	// A lister of an informer returns no errors.
-	all, _ := i.made.List(labels.Everything())
+	all, _ := i.virtualNodeLister.List(labels.Everything())
 	return rules.DecidingVirtualNode(all, clusterID)
 }
 
@@ -143,7 +143,7 @@ func (i *informers) standsFor(clusterID, node string) bool {
 // nodes are the names of the virtual nodes that stand for a cluster.
 func (i *informers) nodes(clusterID string) []string {
 	// A lister of an informer returns no errors.
-	all, _ := i.made.List(labels.Everything())
+	all, _ := i.virtualNodeLister.List(labels.Everything())
 	return nodeNames(all, clusterID)
 }
 

@@ -116,25 +116,25 @@ func shared[T any, P interface {
 	Marshal() ([]byte, error)
 }](value T) T {
 	encoded, err := P(&value).Marshal()
-	if err != nil || len(encoded) > largestSaying {
+	if err != nil || len(encoded) > largestShared {
 		return value
 	}
-	key := saying[T](encoded)
-	if known, ok := sayings.Get(key); ok {
+	key := sharedKey[T](encoded)
+	if known, ok := sharedValues.Get(key); ok {
 		return known.(T)
 	}
-	sayings.Add(key, value)
+	sharedValues.Add(key, value)
 	return value
 }
 
-// saying is a value as protobuf.
-type saying[T any] string
+// sharedKey is a value as protobuf.
+type sharedKey[T any] string
 
-// largestSaying is the size up to which values are shared, in bytes of protobuf.
-const largestSaying = 4 << 10
+// largestShared is the size up to which values are shared, in bytes of protobuf.
+const largestShared = 4 << 10
 
-// sayings holds what was seen last of what pods have in common.
-var sayings = lru.New(1024)
+// sharedValues holds what was seen last of what pods have in common.
+var sharedValues = lru.New(1024)
 
 // containers are what may be updated of containers, and their names.
 func containers(all []corev1.Container) []corev1.Container {

@@ -83,7 +83,7 @@ func TestPodsOfOneDeploymentShareWhatTheyHaveInCommon(t *testing.T) {
 		one.Spec.Volumes[0].Projected != other.Spec.Volumes[0].Projected || &one.Spec.Containers[0].Env[0] != &other.Spec.Containers[0].Env[0] {
 		t.Error("what is the same is held twice")
 	}
-	large := change(func(p *corev1.Pod) { p.OwnerReferences[0].Name = strings.Repeat("x", largestSaying) })
+	large := change(func(p *corev1.Pod) { p.OwnerReferences[0].Name = strings.Repeat("x", largestShared) })
 	if one, other := trimmed(large), trimmed(large); &one.OwnerReferences[0] == &other.OwnerReferences[0] {
 		t.Error("what is large is kept beside the caches")
 	}
