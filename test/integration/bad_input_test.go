@@ -42,7 +42,7 @@ func TestDecodeLimits(t *testing.T) {
 	// each within the one before.
 	namespaces := binary.AppendUvarint([]byte{2<<3 | 2}, 1_000_000)
 	namespaces = append(namespaces, bytes.Repeat([]byte{1<<3 | 2, 0}, 500_000)...)
-	// The same in the field metadata: an annotation whose value is one byte.
+	// In the field metadata a name, and an annotation whose value is no text.
 	annotation := []byte{1<<3 | 2, 14, 1<<3 | 2, 4, 'r', 'o', 'm', 'e', 12<<3 | 2, 6, 1<<3 | 2, 1, 'a', 2<<3 | 2, 1, 0xff}
 	groups := bytes.Repeat([]byte{15<<3 | 3}, 1_000_000)
 	object := func(fields string) []byte {
