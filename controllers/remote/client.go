@@ -12,6 +12,7 @@ import (
 
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	metricsclient "k8s.io/metrics/pkg/client/clientset/versioned/typed/metrics/v1beta1"
 
@@ -79,6 +80,8 @@ type Clients struct {
 	Federation versioned.Interface
 	// Dynamic reads and writes kinds that are known by name only.
 	Dynamic dynamic.Interface
+	// Metadata reads nothing but the metadata of objects.
+	Metadata metadata.Interface
 	// Metrics is its metrics API, which not every cluster serves.
 	Metrics metricsclient.PodMetricsesGetter
 }
@@ -101,9 +104,13 @@ func NewClients(config *rest.Config) (*Clients, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make a client of %s: %w", config.Host, err)
 	}
+	partial, err := metadata.NewForConfigAndClient(config, client)
+	if err != nil {
+		return nil, fmt.Errorf("make a client of %s: %w", config.Host, err)
+	}
 	usage, err := metricsclient.NewForConfigAndClient(config, client)
 	if err != nil {
 		return nil, fmt.Errorf("make a client of %s: %w", config.Host, err)
 	}
-	return &Clients{Kube: kube, Federation: federation, Dynamic: untyped, Metrics: usage}, nil
+	return &Clients{Kube: kube, Federation: federation, Dynamic: untyped, Metadata: partial, Metrics: usage}, nil
 }

@@ -75,7 +75,7 @@ func connect(options *Options) (*clients, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.remote = RemoteClients{Core: all.Kube, Federation: all.Federation, Dynamic: all.Dynamic, Metrics: all.Metrics}
+	c.remote = RemoteClients{Core: all.Kube, Federation: all.Federation, Dynamic: all.Dynamic, Metadata: all.Metadata, Metrics: all.Metrics}
 	if c.provider, err = server.NewProvider(there); err != nil {
 		return nil, fmt.Errorf("making a client of %s: %w", there.Host, err)
 	}

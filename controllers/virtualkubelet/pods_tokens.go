@@ -156,7 +156,7 @@ func (p *Pods) issue(ctx context.Context, pod *corev1.Pod, shadow *v1alpha1.Shad
 
 // deliver stores the Secret on the provider. What has its name and is none of
 // ours is left alone.
-func (p *Pods) deliver(ctx context.Context, existing, secret *corev1.Secret) error {
+func (p *Pods) deliver(ctx context.Context, existing *metav1.PartialObjectMetadata, secret *corev1.Secret) error {
 	secrets := p.remote.Core.CoreV1().Secrets(secret.Namespace)
 	var err error
 	if existing == nil {

@@ -187,14 +187,14 @@ func trimEvent(obj any) (any, error) {
 	}, nil
 }
 
-// trimTokenSecret keeps of a Secret with tokens whose they are and how long
-// they are good.
+// trimTokenSecret keeps of the metadata of a Secret with tokens whose they are
+// and how long they are good.
 func trimTokenSecret(obj any) (any, error) {
-	secret, ok := obj.(*corev1.Secret)
+	secret, ok := obj.(*metav1.PartialObjectMetadata)
 	if !ok {
 		return obj, nil
 	}
-	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
+	return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
 		Namespace:       secret.Namespace,
 		Name:            secret.Name,
 		UID:             secret.UID,

@@ -13,6 +13,8 @@ import (
 	"k8s.io/client-go/dynamic"
 	corev1informers "k8s.io/client-go/informers/core/v1"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/metadata/metadatainformer"
 	"k8s.io/client-go/tools/cache"
 	metricsclient "k8s.io/metrics/pkg/client/clientset/versioned/typed/metrics/v1beta1"
 
@@ -27,6 +29,7 @@ type RemoteClients struct {
 	Core       kubernetes.Interface
 	Federation versioned.Interface
 	Dynamic    dynamic.Interface
+	Metadata   metadata.Interface
 	Metrics    metricsclient.PodMetricsesGetter
 }
 
@@ -36,8 +39,8 @@ type twin struct {
 	local, remote string
 	pods, shadows cache.SharedIndexInformer
 	warnings      cache.SharedIndexInformer
-	// tokens has the Secrets with the tokens of pods, without these; nil where
-	// no pod gets any.
+	// tokens has the metadata of the Secrets with the tokens of pods: what was
+	// sent there need not come back. It is nil where no pod gets any.
 	tokens cache.SharedIndexInformer
 	stop   context.CancelFunc
 }
@@ -74,9 +77,10 @@ func startTwin(ctx context.Context, clients RemoteClients, mapping v1alpha1.Name
 		warnings: corev1informers.NewFilteredEventInformer(clients.Core, mapping.RemoteName, 0, cache.Indexers{}, warnings),
 	}
 	if to.Home.Host != "" {
-		t.tokens = corev1informers.NewFilteredSecretInformer(clients.Core, mapping.RemoteName, 0, cache.Indexers{}, func(options *metav1.ListOptions) {
-			options.LabelSelector, options.FieldSelector = selector, fields.OneTermEqualSelector("type", v1alpha1.SecretTypeTokens).String()
-		})
+		secrets, ofTokens := corev1.SchemeGroupVersion.WithResource("secrets"), fields.OneTermEqualSelector("type", v1alpha1.SecretTypeTokens).String()
+		t.tokens = metadatainformer.NewFilteredMetadataInformer(clients.Metadata, secrets, mapping.RemoteName, 0, cache.Indexers{}, func(options *metav1.ListOptions) {
+			options.LabelSelector, options.FieldSelector = selector, ofTokens
+		}).Informer()
 		if err := t.observeTokens(events); err != nil {
 			return nil, err
 		}
@@ -199,7 +203,7 @@ func (t *twin) observeTokens(events twinEvents) error {
 		if unknown, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 			obj = unknown.Obj
 		}
-		if secret, ok := obj.(*corev1.Secret); ok {
+		if secret, ok := obj.(*metav1.PartialObjectMetadata); ok {
 			events.tokens(t.key(reflect.TokenOwner(secret).Name))
 		}
 	}
@@ -218,9 +222,9 @@ func (t *twin) synced() bool {
 	return t.pods.HasSynced() && t.shadows.HasSynced() && (t.tokens == nil || t.tokens.HasSynced())
 }
 
-// tokenSecret is the Secret of that name, without its data.
-func (t *twin) tokenSecret(name string) *corev1.Secret {
-	return lookup[*corev1.Secret](t.tokens.GetStore(), t.remote, name)
+// tokenSecret is the metadata of the Secret of that name.
+func (t *twin) tokenSecret(name string) *metav1.PartialObjectMetadata {
+	return lookup[*metav1.PartialObjectMetadata](t.tokens.GetStore(), t.remote, name)
 }
 
 func (t *twin) shadow(name string) *v1alpha1.ShadowPod {

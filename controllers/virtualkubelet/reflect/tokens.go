@@ -92,8 +92,8 @@ func TokenSecret(pod *corev1.Pod, shadow *v1alpha1.ShadowPod, tokens map[string]
 }
 
 // TokenOwner is the shadow pod that a Secret with tokens belongs to.
-func TokenOwner(secret *corev1.Secret) metav1.OwnerReference {
-	for _, owner := range secret.OwnerReferences {
+func TokenOwner(secret metav1.Object) metav1.OwnerReference {
+	for _, owner := range secret.GetOwnerReferences() {
 		if owner.Kind == "ShadowPod" {
 			return owner
 		}
@@ -103,8 +103,8 @@ func TokenOwner(secret *corev1.Secret) metav1.OwnerReference {
 
 // RenewAfter is when the tokens of a Secret are to be replaced: at once, if it
 // does not say so.
-func RenewAfter(secret *corev1.Secret) time.Time {
-	at, err := time.Parse(time.RFC3339, secret.Annotations[v1alpha1.AnnotationRenewAfter])
+func RenewAfter(secret metav1.Object) time.Time {
+	at, err := time.Parse(time.RFC3339, secret.GetAnnotations()[v1alpha1.AnnotationRenewAfter])
 	if err != nil {
 		return time.Time{}
 	}
