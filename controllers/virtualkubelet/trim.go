@@ -25,7 +25,8 @@ func trimLocalPod(obj any) (any, error) {
 	delete(pod.Annotations, corev1.LastAppliedConfigAnnotation)
 	meta := shared(metav1.ObjectMeta{Labels: pod.Labels, OwnerReferences: pod.OwnerReferences})
 	pod.Labels, pod.OwnerReferences = meta.Labels, meta.OwnerReferences
-	pod.Spec.Tolerations = shared(corev1.PodSpec{Tolerations: pod.Spec.Tolerations}).Tolerations
+	spec := shared(corev1.PodSpec{Tolerations: pod.Spec.Tolerations, Affinity: pod.Spec.Affinity})
+	pod.Spec.Tolerations, pod.Spec.Affinity = spec.Tolerations, spec.Affinity
 	for i := range pod.Spec.Volumes {
 		volume := &pod.Spec.Volumes[i]
 		volume.VolumeSource = shared(volume.VolumeSource)
@@ -67,7 +68,7 @@ func trimRemotePod(obj any) (any, error) {
 }
 
 // conditions are the same ones in as little room as they need: those of most pods
-// differ in their times alone.
+// differ in their times alone, and not even in these where many came at once.
 func conditions(all []corev1.PodCondition) []corev1.PodCondition {
 	result := slices.Clone(all)
 	for i := range result {
@@ -76,7 +77,7 @@ func conditions(all []corev1.PodCondition) []corev1.PodCondition {
 		result[i] = shared(result[i])
 		result[i].LastProbeTime, result[i].LastTransitionTime = probed, changed
 	}
-	return result
+	return shared(corev1.PodStatus{Conditions: result}).Conditions
 }
 
 // trimShadowPod keeps of a shadow pod how it stands, and those fields that

@@ -62,6 +62,7 @@ func TestPodsOfOneDeploymentShareWhatTheyHaveInCommon(t *testing.T) {
 		Spec: corev1.PodSpec{
 			NodeName:    "liqo-milan",
 			Tolerations: []corev1.Toleration{{Key: "virtual", Operator: corev1.TolerationOpExists}},
+			Affinity:    &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{}},
 			Volumes:     []corev1.Volume{{Name: "kube-api-access-1", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{}}}},
 			Containers: []corev1.Container{{
 				Name: "web", Env: []corev1.EnvVar{{Name: "LANG", Value: "it"}},
@@ -80,6 +81,7 @@ func TestPodsOfOneDeploymentShareWhatTheyHaveInCommon(t *testing.T) {
 		p.Name, p.Spec.Volumes[0].Name, p.Spec.Containers[0].VolumeMounts[0].Name = "web-2", "kube-api-access-2", "kube-api-access-2"
 	}))
 	if &one.OwnerReferences[0] != &other.OwnerReferences[0] || &one.Spec.Tolerations[0] != &other.Spec.Tolerations[0] ||
+		one.Spec.Affinity != other.Spec.Affinity || &one.Status.Conditions[0] != &other.Status.Conditions[0] ||
 		one.Spec.Volumes[0].Projected != other.Spec.Volumes[0].Projected || &one.Spec.Containers[0].Env[0] != &other.Spec.Containers[0].Env[0] {
 		t.Error("what is the same is held twice")
 	}
@@ -94,6 +96,7 @@ func TestPodsOfOneDeploymentShareWhatTheyHaveInCommon(t *testing.T) {
 		change(func(p *corev1.Pod) { p.OwnerReferences[0].UID = "2" }),
 		change(func(p *corev1.Pod) { p.Spec.Tolerations[0].Effect = corev1.TaintEffectNoExecute }),
 		change(func(p *corev1.Pod) { p.Spec.Tolerations = nil }),
+		change(func(p *corev1.Pod) { p.Spec.Affinity.PodAffinity = &corev1.PodAffinity{} }),
 		change(func(p *corev1.Pod) { p.Spec.Volumes[0].Name = "kube-api-access-2" }),
 		change(func(p *corev1.Pod) { p.Spec.Volumes[0].Projected.DefaultMode = ptr.To[int32](0o400) }),
 		change(func(p *corev1.Pod) { p.Spec.Containers[0].VolumeMounts[0].MountPath = "/elsewhere" }),
