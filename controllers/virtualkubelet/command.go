@@ -5,6 +5,7 @@ package virtualkubelet
 
 import (
 	"context"
+	"runtime"
 
 	"github.com/spf13/cobra"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
@@ -29,6 +30,10 @@ func NewCommand(ctx context.Context) *cobra.Command {
 			}
 			if err := logsapi.ValidateAndApply(options.Logs, nil); err != nil {
 				return err
+			}
+			if !options.Profiling {
+				// Nobody can ask for it, and its table takes more than a megabyte.
+				runtime.MemProfileRate = 0
 			}
 			go keepSmall(ctx)
 			return Run(ctx, options, legacyregistry.Register)
