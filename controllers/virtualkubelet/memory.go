@@ -16,7 +16,7 @@ const (
 	// growth is how much garbage there may be beside what lives, as a part of a
 	// hundred: nearly all of that are caches, and memory is what many virtual
 	// kubelets in one cluster cost.
-	growth = 40
+	growth = 30
 	// leastMemory is what the runtime may always take, and spareMemory what it may
 	// beside what is accounted for, in bytes.
 	leastMemory, spareMemory = 28 << 20, 2 << 20
