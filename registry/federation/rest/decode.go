@@ -6,6 +6,7 @@ package rest
 import (
 	"fmt"
 	"reflect"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -20,9 +21,10 @@ import (
 // takes a finalizer off, would find that it changes what it left alone.
 type saidInJSON struct{ runtime.NegotiatedSerializer }
 
-// DecoderToVersion returns a decoder that refuses these objects.
+// DecoderToVersion returns a decoder that refuses these objects. They are looked at
+// as they come, in the version that names their fields.
 func (s saidInJSON) DecoderToVersion(decoder runtime.Decoder, version runtime.GroupVersioner) runtime.Decoder {
-	return jsonWords{s.NegotiatedSerializer.DecoderToVersion(decoder, version)}
+	return s.NegotiatedSerializer.DecoderToVersion(jsonWords{decoder}, version)
 }
 
 type jsonWords struct{ runtime.Decoder }
@@ -33,7 +35,7 @@ func (d jsonWords) Decode(data []byte, defaults *schema.GroupVersionKind, into r
 	object, kind, err := d.Decoder.Decode(data, defaults, into)
 	if object != nil {
 		if path, why := unsayable(reflect.ValueOf(object)); why != "" {
-			return nil, kind, fmt.Errorf("%s: %s", path, why)
+			return nil, kind, fmt.Errorf("%s: %s", strings.TrimPrefix(path, "."), why)
 		}
 	}
 	return object, kind, err
@@ -83,7 +85,11 @@ func unsayable(value reflect.Value) (path, why string) {
 				continue
 			}
 			if path, why := unsayable(value.Field(i)); why != "" {
-				return "." + field.Name + path, why
+				// Without a name it is one with what it is in.
+				if name, _, _ := strings.Cut(field.Tag.Get("json"), ","); name != "" {
+					path = "." + name + path
+				}
+				return path, why
 			}
 		}
 	}
