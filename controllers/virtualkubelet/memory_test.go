@@ -11,9 +11,9 @@ func TestTheMemoryLimitFollowsWhatLives(t *testing.T) {
 		{0, 0, leastMemory},
 		{5 * mb, 5 * mb, leastMemory},
 		{15 * mb, 5 * mb, leastMemory},
-		{30 * mb, 6 * mb, 47 * mb},
-		{30 * mb, 60 * mb, 101 * mb},
-		{200 * mb, 10 * mb, 272 * mb},
+		{30 * mb, 6 * mb, 46 * mb},
+		{30 * mb, 60 * mb, 100 * mb},
+		{200 * mb, 10 * mb, 271 * mb},
 	} {
 		if got := memoryLimit(uint64(test.live), uint64(test.beside)); got != test.want {
 			t.Errorf("with %d and %d MB it is %d MB, and not %d", test.live/mb, test.beside/mb, got/mb, test.want/mb)
