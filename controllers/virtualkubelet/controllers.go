@@ -62,10 +62,12 @@ func (s known) Find(namespace, name string) (*corev1.Pod, string) {
 	return pod, ""
 }
 
-// Remote is the provider's copy of a pod.
-func (s known) Remote(namespace, name string) *corev1.Pod {
+// Remote is how the provider's copy of a pod does.
+func (s known) Remote(namespace, name string) *corev1.PodStatus {
 	if t := s.pods.twins.extent(namespace).twin; t != nil {
-		return t.pod(name)
+		if pod := t.pod(name); pod != nil {
+			return &pod.Status
+		}
 	}
 	return nil
 }

@@ -7,7 +7,6 @@ import (
 	"net/netip"
 	"sync/atomic"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
@@ -94,7 +93,7 @@ func translate(address string, name func(netip.Addr) (netip.Addr, bool)) (string
 
 // here are a shadow pod and the pod of it with the addresses that they are
 // reached at from this cluster. Those that came are not changed.
-func (n *network) here(shadow *v1alpha1.ShadowPod, pod *corev1.Pod) (*v1alpha1.ShadowPod, *corev1.Pod) {
+func (n *network) here(shadow *v1alpha1.ShadowPod, pod *reflect.RemotePod) (*v1alpha1.ShadowPod, *reflect.RemotePod) {
 	names := n.names()
 	if names == nil {
 		return shadow, pod

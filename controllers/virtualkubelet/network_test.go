@@ -10,14 +10,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/controllers/virtualkubelet/reflect"
 )
 
 func TestAddressesAreWhatTheVirtualNodeSays(t *testing.T) {
 	vn := &v1alpha1.VirtualNode{}
 	n := &network{virtualNode: func() *v1alpha1.VirtualNode { return vn }}
-	pod := &corev1.Pod{Status: corev1.PodStatus{PodIP: "10.0.2.2", PodIPs: []corev1.PodIP{{IP: "10.0.2.2"}, {IP: "fd00::2"}}}}
+	pod := &reflect.RemotePod{Status: corev1.PodStatus{PodIP: "10.0.2.2", PodIPs: []corev1.PodIP{{IP: "10.0.2.2"}, {IP: "fd00::2"}}}}
 	shadow := &v1alpha1.ShadowPod{Status: v1alpha1.ShadowPodStatus{Pod: pod.Status.DeepCopy()}}
-	before := pod.DeepCopy()
+	before := pod.Status.DeepCopy()
 	for _, test := range []struct {
 		name    string
 		said    *v1alpha1.VirtualNodeNetwork
@@ -58,7 +59,7 @@ func TestAddressesAreWhatTheVirtualNodeSays(t *testing.T) {
 			t.Errorf("%s: something comes of nothing", test.name)
 		}
 	}
-	if diff := cmp.Diff(before, pod); diff != "" {
+	if diff := cmp.Diff(before, &pod.Status); diff != "" {
 		t.Errorf("the cached pod was changed:\n%s", diff)
 	}
 }

@@ -186,12 +186,12 @@ func (p *Pods) twinEvents() twinEvents {
 			p.created.Delete(key)
 			p.queue.Add(key)
 		},
-		pod: func(key cache.ObjectName, pod *corev1.Pod) {
+		pod: func(key cache.ObjectName, pod *reflect.RemotePod) {
 			switch {
 			case pod == nil:
 				p.readyAt.Delete(key)
 				p.queue.Add(key)
-			case isReady(pod):
+			case isReady(&pod.Status):
 				p.readyAt.LoadOrStore(key, p.clock.Now())
 				if _, err := p.lister.Pods(key.Namespace).Get(key.Name); err != nil {
 					// Nobody here would take that back.
@@ -296,8 +296,8 @@ func (p *Pods) shadow(t *twin, key cache.ObjectName) *v1alpha1.ShadowPod {
 	return nil
 }
 
-func isReady(pod *corev1.Pod) bool {
-	for _, c := range pod.Status.Conditions {
+func isReady(status *corev1.PodStatus) bool {
+	for _, c := range status.Conditions {
 		if c.Type == corev1.PodReady {
 			return c.Status == corev1.ConditionTrue
 		}

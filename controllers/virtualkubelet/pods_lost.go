@@ -41,7 +41,7 @@ type ending struct {
 const longestGrace = 24 * time.Hour
 
 // graceOf is how long the provider gives a pod to end.
-func graceOf(there *corev1.Pod) time.Duration {
+func graceOf(there *reflect.RemotePod) time.Duration {
 	seconds := min(max(ptr.Deref(there.DeletionGracePeriodSeconds, 0), 0), int64(longestGrace/time.Second))
 	return time.Duration(seconds) * time.Second
 }
@@ -51,7 +51,7 @@ func graceOf(there *corev1.Pod) time.Duration {
 // made of it until that is known, or two might run; but its owner can make
 // another pod, as it does for one on a node that is lost here. A pod that
 // nobody makes again waits.
-func (p *Pods) giveUp(ctx context.Context, key cache.ObjectName, pod, there *corev1.Pod) error {
+func (p *Pods) giveUp(ctx context.Context, key cache.ObjectName, pod *corev1.Pod, there *reflect.RemotePod) error {
 	if there == nil || there.DeletionTimestamp == nil || reflect.Terminal(there.Status.Phase) || metav1.GetControllerOfNoCopy(pod) == nil {
 		p.endings.Delete(key)
 		return nil

@@ -20,6 +20,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
+
+	"liqo.io/federation/controllers/virtualkubelet/reflect"
 )
 
 // endingThere is a pod of the provider that somebody there deletes, with a grace
@@ -28,6 +30,19 @@ func endingThere(uid types.UID) *corev1.Pod {
 	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "demo-rome", Name: "web", UID: uid, DeletionTimestamp: &metav1.Time{Time: time.Unix(1, 0)}, DeletionGracePeriodSeconds: ptr.To[int64](10),
 	}, Status: corev1.PodStatus{Phase: corev1.PodRunning}}
+}
+
+// kept is a pod of the provider as it is in the cache.
+func kept(t *testing.T, pod *corev1.Pod) *reflect.RemotePod {
+	t.Helper()
+	if pod == nil {
+		return nil
+	}
+	trimmed, err := trimRemotePod(pod)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return trimmed.(*reflect.RemotePod)
 }
 
 func TestAPodThatIsLostThereIsMadeAnew(t *testing.T) {
@@ -78,7 +93,7 @@ func TestAPodThatIsLostThereIsMadeAnew(t *testing.T) {
 				if live := cmp.Or(look.live, look.there); live != nil {
 					s.remote.Core = kubefake.NewSimpleClientset(live)
 				}
-				if err := s.giveUp(t.Context(), cache.MetaObjectToName(test.pod), test.pod, look.there); err != nil {
+				if err := s.giveUp(t.Context(), cache.MetaObjectToName(test.pod), test.pod, kept(t, look.there)); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -124,15 +139,15 @@ func TestAPodThatIsLostIsDeletedOnceItCanBe(t *testing.T) {
 	clock := clocktesting.NewFakePassiveClock(time.Now())
 	s.clock = clock
 	key := cache.MetaObjectToName(pod)
-	if err := s.giveUp(t.Context(), key, pod, endingThere("1")); err != nil {
+	if err := s.giveUp(t.Context(), key, pod, kept(t, endingThere("1"))); err != nil {
 		t.Fatal(err)
 	}
 	clock.SetTime(clock.Now().Add(time.Hour))
-	if err := s.giveUp(t.Context(), key, pod, endingThere("1")); !errors.Is(err, refusal) {
+	if err := s.giveUp(t.Context(), key, pod, kept(t, endingThere("1"))); !errors.Is(err, refusal) {
 		t.Errorf("it ends with %v", err)
 	}
 	refusal = nil
-	if err := s.giveUp(t.Context(), key, pod, endingThere("1")); err != nil || len(s.events.Events) != 1 {
+	if err := s.giveUp(t.Context(), key, pod, kept(t, endingThere("1"))); err != nil || len(s.events.Events) != 1 {
 		t.Errorf("%d events, %v", len(s.events.Events), err)
 	}
 }

@@ -78,7 +78,7 @@ func (p *Pods) reconcile(ctx context.Context, key cache.ObjectName) error {
 		}
 	}
 	refused, updateErr := p.update(ctx, pod, shadow)
-	if there != nil && reflect.OriginUID(there) != pod.UID {
+	if there != nil && there.OriginUID != pod.UID {
 		there = nil
 	}
 	if p.network != nil {

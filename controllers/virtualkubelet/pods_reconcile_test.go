@@ -309,7 +309,7 @@ func TestRoomBecomesFreeWhenAShadowPodEndsOrGoes(t *testing.T) {
 	s.remote.Core = kubefake.NewClientset()
 	freed, tidied, seen, synced := make(chan bool, 10), make(chan bool, 10), make(chan cache.ObjectName, 10), make(chan string, 1)
 	if _, err := startTwin(t.Context(), s.remote, v1alpha1.NamespaceMapping{Name: "demo", RemoteName: "demo-rome"}, s.to, twinEvents{
-		shadow: func(key cache.ObjectName) { seen <- key }, pod: func(cache.ObjectName, *corev1.Pod) {},
+		shadow: func(key cache.ObjectName) { seen <- key }, pod: func(cache.ObjectName, *reflect.RemotePod) {},
 		freed: func() { freed <- true }, tidied: func() { tidied <- true }, synced: func(name string) { synced <- name },
 	}); err != nil {
 		t.Fatal(err)

@@ -66,7 +66,7 @@ func (p *Pods) remove(ctx context.Context, key cache.ObjectName, pod *corev1.Pod
 		return p.keepLastTokens(ctx, key, pod, shadow, t)
 	}
 	remote := t.pod(key.Name)
-	if remote != nil && reflect.OriginUID(remote) == pod.UID {
+	if remote != nil && remote.OriginUID == pod.UID {
 		return nil
 	}
 	return p.deleteLocal(ctx, pod)

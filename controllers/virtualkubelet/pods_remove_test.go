@@ -54,7 +54,7 @@ func TestAPodGoesWhoseShadowPodCameAndWentUnseen(t *testing.T) {
 	synced := make(chan string, 1)
 	mapping := v1alpha1.NamespaceMapping{Name: namespace, RemoteName: twinNamespace}
 	watched, err := startTwin(t.Context(), remote, mapping, to, twinEvents{
-		shadow: func(cache.ObjectName) {}, pod: func(cache.ObjectName, *corev1.Pod) {}, synced: func(name string) { synced <- name },
+		shadow: func(cache.ObjectName) {}, pod: func(cache.ObjectName, *reflect.RemotePod) {}, synced: func(name string) { synced <- name },
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -118,7 +118,7 @@ func cutOff(t *testing.T) (s *sender, going *corev1.Pod) {
 	s.remote = RemoteClients{Core: fakes.Followed(kubefake.NewClientset(there)), Federation: fakes.Followed(fake.NewSimpleClientset(shadow))}
 	synced := make(chan string, 1)
 	watched, err := startTwin(t.Context(), s.remote, v1alpha1.NamespaceMapping{Name: "demo", RemoteName: "demo-rome"}, s.to, twinEvents{
-		shadow: func(cache.ObjectName) {}, pod: func(cache.ObjectName, *corev1.Pod) {}, freed: func() {}, tidied: func() {}, synced: func(name string) { synced <- name },
+		shadow: func(cache.ObjectName) {}, pod: func(cache.ObjectName, *reflect.RemotePod) {}, freed: func() {}, tidied: func() {}, synced: func(name string) { synced <- name },
 	})
 	if err != nil {
 		t.Fatal(err)

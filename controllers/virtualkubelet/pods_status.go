@@ -64,7 +64,7 @@ func (p *Pods) publish(ctx context.Context, from *corev1.Pod, status corev1.PodS
 		p.written.Store(key, pod.ResourceVersion)
 	}
 	p.metrics.statusWrites.Inc()
-	if isReady(&corev1.Pod{Status: status}) && !isReady(pod) {
+	if isReady(&status) && !isReady(&pod.Status) {
 		if since, ok := p.readyAt.Load(key); ok {
 			p.metrics.readySeconds.Observe(p.clock.Since(since.(time.Time)).Seconds())
 		}

@@ -85,7 +85,7 @@ func (p *Pods) keepTokens(ctx context.Context, key cache.ObjectName, pod *corev1
 	}
 	existing := t.tokenSecret(reflect.TokenSecretName(pod.UID))
 	if existing != nil && reflect.TokenOwner(existing).UID == shadow.UID {
-		if left := reflect.RenewAfter(existing).Sub(p.clock.Now()); left > 0 {
+		if left := existing.RenewAfter.Sub(p.clock.Now()); left > 0 {
 			p.queue.AddAfter(key, left)
 			return nil
 		}
@@ -156,7 +156,7 @@ func (p *Pods) issue(ctx context.Context, pod *corev1.Pod, shadow *v1alpha1.Shad
 
 // deliver stores the Secret on the provider. What has its name and is none of
 // ours is left alone.
-func (p *Pods) deliver(ctx context.Context, existing *metav1.PartialObjectMetadata, secret *corev1.Secret) error {
+func (p *Pods) deliver(ctx context.Context, existing *reflect.RemoteTokens, secret *corev1.Secret) error {
 	secrets := p.remote.Core.CoreV1().Secrets(secret.Namespace)
 	var err error
 	if existing == nil {

@@ -284,7 +284,7 @@ func TestAPodThatTakesLongToEndKeepsItsTokens(t *testing.T) {
 	k.remote.Federation, k.remote.Metadata, k.reachable = federation, partial, func() bool { return true }
 	seen, synced := make(chan cache.ObjectName, 10), make(chan string, 1)
 	watched, err := startTwin(t.Context(), k.remote, v1alpha1.NamespaceMapping{Name: "demo", RemoteName: "demo-rome"}, k.to, twinEvents{
-		shadow: func(cache.ObjectName) {}, pod: func(cache.ObjectName, *corev1.Pod) {},
+		shadow: func(cache.ObjectName) {}, pod: func(cache.ObjectName, *reflect.RemotePod) {},
 		tokens: func(key cache.ObjectName) { seen <- key }, synced: func(name string) { synced <- name },
 	})
 	if err != nil {

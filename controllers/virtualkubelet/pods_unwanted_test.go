@@ -50,7 +50,7 @@ func TestAPodThatIsNotWantedThereHasTimeToBeCalledHome(t *testing.T) {
 		}
 		return current.Status
 	}
-	ready := func(status corev1.PodStatus) bool { return isReady(&corev1.Pod{Status: status}) }
+	ready := func(status corev1.PodStatus) bool { return isReady(&status) }
 
 	gone, awaited := extent{message: "not offloaded"}, extent{wanted: true, message: "not made yet"}
 	for _, after := range []time.Duration{0, homePatience - time.Second} {

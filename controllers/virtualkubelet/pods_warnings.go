@@ -37,7 +37,7 @@ func (p *Pods) about(key cache.ObjectName, pod *corev1.Pod, event *corev1.Event)
 		return shadow != nil && shadow.UID == event.InvolvedObject.UID && reflect.OriginUID(shadow) == pod.UID
 	}
 	if remote := t.pod(key.Name); remote != nil {
-		return remote.UID == event.InvolvedObject.UID && reflect.OriginUID(remote) == pod.UID
+		return remote.UID == event.InvolvedObject.UID && remote.OriginUID == pod.UID
 	}
 	return shadow != nil && reflect.OriginUID(shadow) == pod.UID
 }

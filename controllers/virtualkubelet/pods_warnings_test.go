@@ -35,10 +35,8 @@ func warnedOf(name string, uid types.UID, message string) *corev1.Event {
 }
 
 func TestWarningsAreToldToThePodTheyAreAbout(t *testing.T) {
-	seen := func(name string, uid, origin types.UID) *corev1.Pod {
-		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
-			Namespace: "web-rome", Name: name, UID: uid, Annotations: map[string]string{v1alpha1.AnnotationOriginUID: string(origin)},
-		}}
+	seen := func(uid, origin types.UID) *reflect.RemotePod {
+		return &reflect.RemotePod{ObjectMeta: metav1.ObjectMeta{Namespace: "web-rome", Name: "web", UID: uid}, OriginUID: origin}
 	}
 	ofShadow := func(uid types.UID) *corev1.Event {
 		event := warnedOf("web", uid, "x")
@@ -52,19 +50,19 @@ func TestWarningsAreToldToThePodTheyAreAbout(t *testing.T) {
 	}
 	for _, test := range []struct {
 		name   string
-		remote *corev1.Pod
+		remote *reflect.RemotePod
 		// shadow is the origin of the shadow pod; empty if there is none.
 		shadow types.UID
 		event  *corev1.Event
 		told   bool
 	}{
-		{"its copy", seen("web", "copy", "local"), "local", warnedOf("web", "copy", "x"), true},
+		{"its copy", seen("copy", "local"), "local", warnedOf("web", "copy", "x"), true},
 		{"its copy, which was not seen yet", nil, "local", warnedOf("web", "copy", "x"), true},
-		{"an earlier copy", seen("web", "copy", "local"), "local", warnedOf("web", "earlier", "x"), false},
-		{"the copy of an earlier pod", seen("web", "copy", "earlier"), "earlier", warnedOf("web", "copy", "x"), false},
+		{"an earlier copy", seen("copy", "local"), "local", warnedOf("web", "earlier", "x"), false},
+		{"the copy of an earlier pod", seen("copy", "earlier"), "earlier", warnedOf("web", "copy", "x"), false},
 		{"a pod that is nobody's", nil, "", warnedOf("web", "copy", "x"), false},
-		{"its shadow pod", seen("web", "copy", "local"), "local", ofShadow("shadow"), true},
-		{"an earlier shadow pod", seen("web", "copy", "local"), "local", ofShadow("earlier"), false},
+		{"its shadow pod", seen("copy", "local"), "local", ofShadow("shadow"), true},
+		{"an earlier shadow pod", seen("copy", "local"), "local", ofShadow("earlier"), false},
 		{"the shadow pod of an earlier pod", nil, "earlier", ofShadow("shadow"), false},
 		{"something else of its name", nil, "local", ofService(), false},
 		{"a pod of another name", nil, "local", warnedOf("other", "copy", "x"), false},
@@ -84,7 +82,9 @@ func TestWarningsAreToldToThePodTheyAreAbout(t *testing.T) {
 				add(watched.pods.GetStore(), test.remote)
 			}
 			if test.shadow != "" {
-				add(watched.shadows.GetStore(), &v1alpha1.ShadowPod{ObjectMeta: seen("web", "shadow", test.shadow).ObjectMeta})
+				add(watched.shadows.GetStore(), &v1alpha1.ShadowPod{ObjectMeta: metav1.ObjectMeta{
+					Namespace: "web-rome", Name: "web", UID: "shadow", Annotations: map[string]string{v1alpha1.AnnotationOriginUID: string(test.shadow)},
+				}})
 			}
 			p := &Pods{
 				provider: "milan", lister: corev1listers.NewPodLister(pods), recorder: events, warnings: flowcontrol.NewTokenBucketPassiveRateLimiter(1e-9, 1),
@@ -109,7 +109,7 @@ func TestOldWarningsAreNotToldAgain(t *testing.T) {
 	heard := make(chan string, 10)
 	watched, err := startTwin(t.Context(), RemoteClients{Core: provider, Federation: fake.NewSimpleClientset()},
 		v1alpha1.NamespaceMapping{Name: "web", RemoteName: "web-rome"}, reflect.Destination{}, twinEvents{
-			shadow: func(cache.ObjectName) {}, pod: func(cache.ObjectName, *corev1.Pod) {}, synced: func(string) {},
+			shadow: func(cache.ObjectName) {}, pod: func(cache.ObjectName, *reflect.RemotePod) {}, synced: func(string) {},
 			warning: func(key cache.ObjectName, event *corev1.Event) { heard <- key.String() + " " + event.Message },
 		})
 	if err != nil {

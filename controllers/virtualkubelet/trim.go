@@ -50,18 +50,18 @@ func trimRemotePod(obj any) (any, error) {
 	if !ok {
 		return obj, nil
 	}
-	trimmed := &corev1.Pod{
+	trimmed := &reflect.RemotePod{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace:       pod.Namespace,
 			Name:            pod.Name,
 			UID:             pod.UID,
 			ResourceVersion: pod.ResourceVersion,
-			Annotations:     map[string]string{v1alpha1.AnnotationOriginUID: pod.Annotations[v1alpha1.AnnotationOriginUID]},
 
 			DeletionTimestamp:          pod.DeletionTimestamp,
 			DeletionGracePeriodSeconds: pod.DeletionGracePeriodSeconds,
 		},
-		Status: pod.Status,
+		OriginUID: reflect.OriginUID(pod),
+		Status:    pod.Status,
 	}
 	trimmed.Status.Conditions = conditions(pod.Status.Conditions)
 	return trimmed, nil
@@ -195,14 +195,16 @@ func trimTokenSecret(obj any) (any, error) {
 	if !ok {
 		return obj, nil
 	}
-	return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
-		Namespace:       secret.Namespace,
-		Name:            secret.Name,
-		UID:             secret.UID,
-		ResourceVersion: secret.ResourceVersion,
-		Annotations:     map[string]string{v1alpha1.AnnotationRenewAfter: secret.Annotations[v1alpha1.AnnotationRenewAfter]},
-		OwnerReferences: secret.OwnerReferences,
-	}}, nil
+	return &reflect.RemoteTokens{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace:       secret.Namespace,
+			Name:            secret.Name,
+			UID:             secret.UID,
+			ResourceVersion: secret.ResourceVersion,
+			OwnerReferences: secret.OwnerReferences,
+		},
+		RenewAfter: reflect.RenewAfter(secret),
+	}, nil
 }
 
 // trimNode keeps nothing of a node but that it is there.

@@ -39,8 +39,8 @@ type twin struct {
 	local, remote string
 	pods, shadows cache.SharedIndexInformer
 	warnings      cache.SharedIndexInformer
-	// tokens has the metadata of the Secrets with the tokens of pods: what was
-	// sent there need not come back. It is nil where no pod gets any.
+	// tokens watches the Secrets with the tokens of pods by their metadata alone: what
+	// was sent there need not come back. It is nil where no pod gets any.
 	tokens cache.SharedIndexInformer
 	stop   context.CancelFunc
 }
@@ -50,7 +50,7 @@ type twin struct {
 type twinEvents struct {
 	shadow func(key cache.ObjectName)
 	// pod has the pod as it is now; nil when it is gone.
-	pod func(key cache.ObjectName, pod *corev1.Pod)
+	pod func(key cache.ObjectName, pod *reflect.RemotePod)
 	// warning has an event that is new, or has happened again. The key is that
 	// of a local pod if the event is about a pod or a shadow pod.
 	warning func(key cache.ObjectName, event *corev1.Event)
@@ -112,7 +112,7 @@ func (t *twin) observe(events twinEvents) error {
 		return err
 	}
 	pod := func(obj any) {
-		if p, ok := obj.(*corev1.Pod); ok {
+		if p, ok := obj.(*reflect.RemotePod); ok {
 			events.pod(t.key(p.Name), p)
 		}
 	}
@@ -203,7 +203,7 @@ func (t *twin) observeTokens(events twinEvents) error {
 		if unknown, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 			obj = unknown.Obj
 		}
-		if secret, ok := obj.(*metav1.PartialObjectMetadata); ok {
+		if secret, ok := obj.(*reflect.RemoteTokens); ok {
 			events.tokens(t.key(reflect.TokenOwner(secret).Name))
 		}
 	}
@@ -222,17 +222,17 @@ func (t *twin) synced() bool {
 	return t.pods.HasSynced() && t.shadows.HasSynced() && (t.tokens == nil || t.tokens.HasSynced())
 }
 
-// tokenSecret is the metadata of the Secret of that name.
-func (t *twin) tokenSecret(name string) *metav1.PartialObjectMetadata {
-	return lookup[*metav1.PartialObjectMetadata](t.tokens.GetStore(), t.remote, name)
+// tokenSecret is what is kept of the Secret of that name.
+func (t *twin) tokenSecret(name string) *reflect.RemoteTokens {
+	return lookup[*reflect.RemoteTokens](t.tokens.GetStore(), t.remote, name)
 }
 
 func (t *twin) shadow(name string) *v1alpha1.ShadowPod {
 	return lookup[*v1alpha1.ShadowPod](t.shadows.GetStore(), t.remote, name)
 }
 
-func (t *twin) pod(name string) *corev1.Pod {
-	return lookup[*corev1.Pod](t.pods.GetStore(), t.remote, name)
+func (t *twin) pod(name string) *reflect.RemotePod {
+	return lookup[*reflect.RemotePod](t.pods.GetStore(), t.remote, name)
 }
 
 func lookup[T any](store cache.Store, namespace, name string) (result T) {

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
@@ -18,11 +19,20 @@ import (
 // provider is gone and will be made again.
 const ReasonRecreating = "Recreating"
 
+// RemotePod is what is kept of a provider's pod: whose it is and how it does.
+type RemotePod struct {
+	metav1.ObjectMeta
+	// OriginUID is the UID of the local pod that it stands for; empty if it stands
+	// for none.
+	OriginUID types.UID
+	Status    corev1.PodStatus
+}
+
 // PodStatus is the status of a local pod, given what the provider has of it:
 // its shadow pod and its pod there, either of which may be nil. A finished pod
 // stays as it is, restart counters never go back, and what the provider says
 // is bounded. The result shares nothing with the arguments.
-func PodStatus(local *corev1.Pod, shadow *v1alpha1.ShadowPod, remote *corev1.Pod, nodeIP string, now metav1.Time) corev1.PodStatus {
+func PodStatus(local *corev1.Pod, shadow *v1alpha1.ShadowPod, remote *RemotePod, nodeIP string, now metav1.Time) corev1.PodStatus {
 	status := *local.Status.DeepCopy()
 	switch {
 	case Terminal(status.Phase):
@@ -56,7 +66,7 @@ func PodStatus(local *corev1.Pod, shadow *v1alpha1.ShadowPod, remote *corev1.Pod
 }
 
 // finish ends a pod as its shadow pod ended.
-func finish(status *corev1.PodStatus, local *corev1.Pod, shadow *v1alpha1.ShadowPod, remote *corev1.Pod, now metav1.Time) {
+func finish(status *corev1.PodStatus, local *corev1.Pod, shadow *v1alpha1.ShadowPod, remote *RemotePod, now metav1.Time) {
 	last := shadow.Status.Pod
 	if last == nil && remote != nil {
 		last = &remote.Status
@@ -162,7 +172,7 @@ func Failed(local *corev1.Pod, why, message string, now metav1.Time) corev1.PodS
 
 // withoutReport tells of a pod that the provider has not made, or that none
 // of its kubelets has taken up.
-func withoutReport(status *corev1.PodStatus, shadow *v1alpha1.ShadowPod, remote *corev1.Pod, now metav1.Time) {
+func withoutReport(status *corev1.PodStatus, shadow *v1alpha1.ShadowPod, remote *RemotePod, now metav1.Time) {
 	if shadow != nil {
 		// Whatever the pod had to wait for before, it waits for that no more.
 		status.Reason, status.Message = "", ""

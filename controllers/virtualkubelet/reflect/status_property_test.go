@@ -25,7 +25,7 @@ type provider struct {
 	phase    corev1.PodPhase
 }
 
-func (p *provider) remote() *corev1.Pod {
+func (p *provider) remote() *RemotePod {
 	if !p.exists {
 		return nil
 	}

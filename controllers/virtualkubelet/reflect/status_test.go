@@ -41,8 +41,8 @@ func scheduled() corev1.PodStatus {
 	}
 }
 
-func remotePod(uid types.UID, status corev1.PodStatus) *corev1.Pod {
-	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "demo-rome", Name: "web", UID: uid}, Status: status}
+func remotePod(uid types.UID, status corev1.PodStatus) *RemotePod {
+	return &RemotePod{ObjectMeta: metav1.ObjectMeta{Namespace: "demo-rome", Name: "web", UID: uid}, Status: status}
 }
 
 func runningStatus(restarts int32) corev1.PodStatus {
@@ -157,7 +157,7 @@ func TestPodStatusBeforeAKubeletReports(t *testing.T) {
 	tests := []struct {
 		name   string
 		shadow *v1alpha1.ShadowPod
-		remote *corev1.Pod
+		remote *RemotePod
 		local  func(*corev1.PodStatus)
 		want   func(*corev1.PodStatus)
 	}{
@@ -277,7 +277,7 @@ func TestADisruptionIsToldOfAPodThatEnded(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			test.shadow.Pod = test.last
-			var remote *corev1.Pod
+			var remote *RemotePod
 			if test.remote != nil {
 				remote = remotePod("remote", *test.remote)
 			}

@@ -91,6 +91,14 @@ func TokenSecret(pod *corev1.Pod, shadow *v1alpha1.ShadowPod, tokens map[string]
 	}
 }
 
+// RemoteTokens is what is kept of a Secret with tokens of a pod: whose it is, and
+// how long they are good.
+type RemoteTokens struct {
+	metav1.ObjectMeta
+	// RenewAfter is when they are to be replaced; zero is at once.
+	RenewAfter time.Time
+}
+
 // TokenOwner is the shadow pod that a Secret with tokens belongs to.
 func TokenOwner(secret metav1.Object) metav1.OwnerReference {
 	for _, owner := range secret.GetOwnerReferences() {

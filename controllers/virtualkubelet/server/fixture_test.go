@@ -60,7 +60,7 @@ type node struct {
 type fakePods struct {
 	pods    []*corev1.Pod
 	twins   map[string]string
-	remotes map[string]*corev1.Pod
+	remotes map[string]*corev1.PodStatus
 }
 
 func (f *fakePods) List() []*corev1.Pod { return f.pods }
@@ -74,7 +74,9 @@ func (f *fakePods) Find(namespace, name string) (*corev1.Pod, string) {
 	return nil, ""
 }
 
-func (f *fakePods) Remote(namespace, name string) *corev1.Pod { return f.remotes[namespace+"/"+name] }
+func (f *fakePods) Remote(namespace, name string) *corev1.PodStatus {
+	return f.remotes[namespace+"/"+name]
+}
 
 // startNode serves a node whose provider answers so; identity changes how the
 // provider knows it.

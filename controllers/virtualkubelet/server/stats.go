@@ -25,15 +25,15 @@ func summary(nodeName string, pods Pods) http.HandlerFunc {
 	}
 }
 
-func podStats(pod, remote *corev1.Pod) stats.PodStats {
+func podStats(pod *corev1.Pod, remote *corev1.PodStatus) stats.PodStats {
 	result := stats.PodStats{
 		PodRef:     stats.PodReference{Namespace: pod.Namespace, Name: pod.Name, UID: string(pod.UID)},
 		Containers: []stats.ContainerStats{},
 	}
-	if remote.Status.StartTime != nil {
-		result.StartTime = *remote.Status.StartTime
+	if remote.StartTime != nil {
+		result.StartTime = *remote.StartTime
 	}
-	for _, c := range remote.Status.ContainerStatuses {
+	for _, c := range remote.ContainerStatuses {
 		if c.State.Running != nil {
 			result.Containers = append(result.Containers, stats.ContainerStats{Name: c.Name, StartTime: c.State.Running.StartedAt})
 		}

@@ -20,13 +20,13 @@ func TestStatsOneMissingPod(t *testing.T) {
 	n := startNode(t, func(http.ResponseWriter, *http.Request) {})
 	started := metav1.NewTime(time.Now().Add(-time.Hour).Truncate(time.Second))
 	n.pods.pods = append(n.pods.pods, pod("missing"))
-	n.pods.remotes = map[string]*corev1.Pod{"demo/web": {Status: corev1.PodStatus{
+	n.pods.remotes = map[string]*corev1.PodStatus{"demo/web": {
 		StartTime: &started,
 		ContainerStatuses: []corev1.ContainerStatus{
 			{Name: "app", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: started}}},
 			{Name: "waits", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{}}},
 		},
-	}}}
+	}}
 	response := n.do(t, n.config(n.authority), http.MethodGet, "/stats/summary")
 	if response.StatusCode != http.StatusOK {
 		t.Fatalf("GET /stats/summary: %s", response.Status)
