@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 	"k8s.io/klog/v2"
 
+	"liqo.io/federation/netagent/model"
 	"liqo.io/federation/netagent/probe"
 )
 
@@ -125,7 +126,7 @@ func (g *Gateway) probes(ctx context.Context) (serve func() error, err error) {
 // echo answers the gateways of peers, by one family.
 func (g *Gateway) echo(network string) func(context.Context) (func() error, error) {
 	return func(ctx context.Context) (serve func() error, err error) {
-		conn, err := g.inside(network, probe.EchoPort)
+		conn, err := g.inside(network, model.EchoPort)
 		if err != nil {
 			return nil, err
 		}

@@ -408,7 +408,7 @@ func (b *bench) answers(t *testing.T, name string) {
 		}
 		return conn
 	}
-	theirs, ours := listen(netip.AddrPortFrom(at, probe.EchoPort)), listen(netip.AddrPortFrom(self, 0))
+	theirs, ours := listen(netip.AddrPortFrom(at, model.EchoPort)), listen(netip.AddrPortFrom(self, 0))
 	var ended errgroup.Group
 	ended.Go(func() error { return echo.Serve(ctx, theirs, false) })
 	ended.Go(func() error { return b.prober.Run(ctx, ours, nil, 10*time.Millisecond) })

@@ -15,12 +15,7 @@ import (
 	"golang.org/x/net/ipv4"
 	"golang.org/x/net/ipv6"
 	"golang.org/x/time/rate"
-
-	"liqo.io/federation/netagent/model"
 )
-
-// EchoPort is where a gateway answers its peers, by UDP, inside of the tunnel.
-const EchoPort = model.EchoPort
 
 const (
 	// A message has a word, a number, and as many bytes more as it is to be long.

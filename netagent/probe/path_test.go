@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"liqo.io/federation/netagent/model"
 )
 
 func TestTheLargestPacketThatPassesIsFound(t *testing.T) {
@@ -95,7 +97,7 @@ func TestItIsTriedAgainEachMinute(t *testing.T) {
 func large(mtu int) (p *Prober, from netip.AddrPort, tick func(now time.Time, answered bool) []byte) {
 	p = &Prober{Answered: func(string, time.Duration) {}, Lost: func(string) {}}
 	target := Target{Peer: netip.MustParseAddr("10.1.0.0"), Self: netip.MustParseAddr("10.2.0.0"), MTU: mtu}
-	from = netip.AddrPortFrom(target.Peer, EchoPort)
+	from = netip.AddrPortFrom(target.Peer, model.EchoPort)
 	p.Set(map[string]Target{"milan": target})
 	tick = func(now time.Time, answered bool) []byte {
 		small := p.ask("milan")

@@ -12,6 +12,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"liqo.io/federation/netagent/model"
 )
 
 func listen(t *testing.T, network, address string) *net.UDPConn {
@@ -188,7 +190,7 @@ func TestAPeerIsConnectedWhileItAnswers(t *testing.T) {
 	answers, losses := 0, 0
 	p := &Prober{Answered: func(string, time.Duration) { answers++ }, Lost: func(string) { losses++ }}
 	target := Target{Peer: netip.MustParseAddr("10.1.0.0"), Self: netip.MustParseAddr("10.2.0.0")}
-	from := netip.AddrPortFrom(target.Peer, EchoPort)
+	from := netip.AddrPortFrom(target.Peer, model.EchoPort)
 	p.Set(map[string]Target{"milan": target})
 	if got := p.Result("milan"); got != (Result{}) {
 		t.Errorf("before the first probe: %+v", got)
@@ -248,7 +250,7 @@ func TestHowManyProbesAreLostIsOfTheLastOnes(t *testing.T) {
 	p.Set(map[string]Target{"milan": target})
 	answered := func(times int) {
 		for range times {
-			p.answered(netip.AddrPortFrom(target.Peer, EchoPort), nonceOf(p.ask("milan")), echoSize, time.Now())
+			p.answered(netip.AddrPortFrom(target.Peer, model.EchoPort), nonceOf(p.ask("milan")), echoSize, time.Now())
 		}
 	}
 	expect := func(when string, want int) {
@@ -351,7 +353,7 @@ func TestAPeerThatIsSilentIsAskedLessAndLessOften(t *testing.T) {
 	if n := asked(1); n != 1 {
 		t.Error("it was heard of, and was not asked")
 	}
-	p.answered(netip.AddrPortFrom(target.Peer, EchoPort), nonceOf(p.ask("milan")), echoSize, now)
+	p.answered(netip.AddrPortFrom(target.Peer, model.EchoPort), nonceOf(p.ask("milan")), echoSize, now)
 	if !p.Result("milan").Connected {
 		t.Error("it answers, and is not connected")
 	}

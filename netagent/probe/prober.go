@@ -19,6 +19,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"liqo.io/federation/netagent/model"
 )
 
 const (
@@ -109,7 +111,7 @@ func (p *Prober) Set(peers map[string]Target) {
 	known := p.peers
 	p.peers, p.names = make(map[string]*peer, len(peers)), make(map[netip.AddrPort]string, len(peers))
 	for name, target := range peers {
-		at := netip.AddrPortFrom(target.Peer, EchoPort)
+		at := netip.AddrPortFrom(target.Peer, model.EchoPort)
 		if p.peers[name] = known[name]; p.peers[name] == nil || p.peers[name].target.Peer != target.Peer || p.peers[name].target.Self != target.Self {
 			p.peers[name] = &peer{called: known[name] != nil && known[name].called}
 		}
@@ -151,7 +153,7 @@ func (p *Prober) Heard(name string) {
 // Asked is Heard for the peer with an address.
 func (p *Prober) Asked(from netip.Addr) {
 	p.mu.Lock()
-	name := p.names[netip.AddrPortFrom(from, EchoPort)]
+	name := p.names[netip.AddrPortFrom(from, model.EchoPort)]
 	p.mu.Unlock()
 	p.Heard(name)
 }
@@ -182,7 +184,7 @@ func (p *Prober) Run(ctx context.Context, conn4, conn6 net.PacketConn, interval 
 			for _, message := range [][]byte{p.ask(name), p.askLarge(name, time.Now())} {
 				if message != nil && send != nil && p.leadsTo(name) {
 					// What cannot be sent is lost, and counts as that.
-					send(message, target.Self.AsSlice(), net.UDPAddrFromAddrPort(netip.AddrPortFrom(target.Peer, EchoPort)))
+					send(message, target.Self.AsSlice(), net.UDPAddrFromAddrPort(netip.AddrPortFrom(target.Peer, model.EchoPort)))
 				}
 			}
 		}
