@@ -19,7 +19,7 @@ const (
 	growth = 30
 	// leastMemory is what the runtime may always take, and spareMemory what it may
 	// beside what is accounted for, in bytes.
-	leastMemory, spareMemory = 28 << 20, 1 << 20
+	leastMemory, spareMemory = 25 << 20, 1 << 20
 	// memoryEvery is how often it is looked at how much there is, and looks for how
 	// many of these looks room between objects is there to stay.
 	memoryEvery, looks = 250 * time.Millisecond, 8

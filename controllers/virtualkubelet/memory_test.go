@@ -10,7 +10,7 @@ func TestTheMemoryLimitFollowsWhatLives(t *testing.T) {
 	for _, test := range []struct{ live, beside, want int64 }{
 		{0, 0, leastMemory},
 		{5 * mb, 5 * mb, leastMemory},
-		{15 * mb, 5 * mb, leastMemory},
+		{14 * mb, 5 * mb, leastMemory},
 		{30 * mb, 6 * mb, 46 * mb},
 		{30 * mb, 60 * mb, 100 * mb},
 		{200 * mb, 10 * mb, 271 * mb},
