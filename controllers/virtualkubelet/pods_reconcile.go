@@ -62,7 +62,7 @@ func (p *Pods) reconcile(ctx context.Context, key cache.ObjectName) error {
 
 	p.unwanted.Delete(key)
 	p.seen.LoadOrStore(key, p.clock.Now())
-	shadow, there := p.shadow(extent.twin, key), extent.twin.pod(key.Name)
+	shadow, there := p.shadow(extent.twin, key), extent.twin.copyOf(pod)
 	switch {
 	case shadow == nil:
 		return p.create(ctx, key, pod, extent.twin)
@@ -78,19 +78,22 @@ func (p *Pods) reconcile(ctx context.Context, key cache.ObjectName) error {
 		}
 	}
 	refused, updateErr := p.update(ctx, pod, shadow)
-	if there != nil && there.OriginUID != pod.UID {
-		there = nil
-	}
-	if p.network != nil {
-		shadow, there = p.network.here(shadow, there)
-	}
 	// How the pod does is told also while a change of it does not get through.
-	status := reflect.PodStatus(pod, shadow, there, p.nodeIP, p.now())
+	status := p.statusOf(pod, shadow, there)
 	reflect.RefuseContainers(&status, refused.containers, refused.message)
 	if refused.resize != nil {
 		p.deferResize(pod, &status, refused.resize)
 	}
 	return errors.Join(updateErr, p.publish(ctx, pod, status), p.keepTokens(ctx, key, pod, shadow, extent.twin), p.giveUp(ctx, key, pod, there))
+}
+
+// statusOf is the status of a pod by what the provider has of it, with the
+// addresses that are reached from here.
+func (p *Pods) statusOf(pod *corev1.Pod, shadow *v1alpha1.ShadowPod, there *reflect.RemotePod) corev1.PodStatus {
+	if p.network != nil {
+		shadow, there = p.network.here(shadow, there)
+	}
+	return reflect.PodStatus(pod, shadow, there, p.nodeIP, p.now())
 }
 
 // unwantedStatus is that of a pod whose namespace does not extend to the provider.

@@ -11,10 +11,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/controllers/remote"
 	"liqo.io/federation/controllers/virtualkubelet/reflect"
 )
 
@@ -59,14 +61,23 @@ func (p *Pods) remove(ctx context.Context, key cache.ObjectName, pod *corev1.Pod
 		// It may go away before it has ended the pod, which is no event.
 		p.queue.AddAfter(key, checkInterval)
 	}
+	there := t.copyOf(pod)
 	if shadow := p.shadow(t, key); shadow != nil && reflect.OriginUID(shadow) == pod.UID {
+		if reflect.Terminal(shadow.Status.Phase) && !reflect.Terminal(pod.Status.Phase) {
+			// Once the shadow pod is gone, nobody knows any more how it ended. What comes of
+			// this leads here again.
+			err := p.publish(ctx, pod, p.statusOf(pod, shadow, there))
+			if err == nil || !remote.Refused(err) {
+				return err
+			}
+			utilruntime.HandleErrorWithContext(ctx, err, "The end of the pod cannot be told, and it is removed without", "shadowPod", klog.KObj(shadow))
+		}
 		if err := p.deleteShadow(ctx, key, shadow, gracePeriod(pod)); err != nil {
 			return err
 		}
 		return p.keepLastTokens(ctx, key, pod, shadow, t)
 	}
-	remote := t.pod(key.Name)
-	if remote != nil && remote.OriginUID == pod.UID {
+	if there != nil {
 		return nil
 	}
 	return p.deleteLocal(ctx, pod)

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	kubefake "k8s.io/client-go/kubernetes/fake"
 	corev1listers "k8s.io/client-go/listers/core/v1"
@@ -136,6 +137,51 @@ func (s *sender) shadowsDeleted() (count int) {
 		}
 	}
 	return count
+}
+
+// A Job counts a pod as failed whose end nobody tells, and runs it again.
+func TestAPodIsToldHowItEndedBeforeItIsRemoved(t *testing.T) {
+	for _, test := range []struct {
+		name    string
+		refusal error
+		phase   corev1.PodPhase
+		told    int
+		removed int
+	}{
+		{"before its shadow pod goes", nil, corev1.PodRunning, 1, 0},
+		{"once", nil, corev1.PodSucceeded, 0, 1},
+		{"not if its status is refused, or it would stay for ever", apierrors.NewInvalid(corev1.SchemeGroupVersion.WithKind("Pod").GroupKind(), "web", nil), corev1.PodRunning, 1, 1},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			s, going := cutOff(t)
+			s.reachable = func() bool { return true }
+			going.Finalizers, going.Status.Phase = []string{"batch.kubernetes.io/job-tracking"}, test.phase
+			local := s.local.(*kubefake.Clientset)
+			local.PrependReactor("patch", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
+				return test.refusal != nil, nil, test.refusal
+			})
+			ended := s.twin.shadow("web").DeepCopy()
+			ended.Status.Phase = corev1.PodSucceeded
+			ended.Status.Pod = &corev1.PodStatus{Phase: corev1.PodSucceeded, ContainerStatuses: []corev1.ContainerStatus{{
+				Name: "app", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: "Completed"}},
+			}}}
+			if err := s.twin.shadows.GetStore().Add(ended); err != nil {
+				t.Fatal(err)
+			}
+			if err := s.remove(t.Context(), cache.MetaObjectToName(going), going, extent{wanted: true, ready: true, twin: s.twin}); err != nil {
+				t.Fatal(err)
+			}
+			told := 0
+			for _, action := range local.Actions() {
+				if patch, ok := action.(clienttesting.PatchAction); ok && strings.Contains(string(patch.GetPatch()), `"phase":"Succeeded"`) {
+					told++
+				}
+			}
+			if removed := s.shadowsDeleted(); told != test.told || removed != test.removed {
+				t.Errorf("told %d times, and the shadow pod deleted %d times, want %d and %d", told, removed, test.told, test.removed)
+			}
+		})
+	}
 }
 
 func TestAPodIsWaitedForAsLongAsItsTwinIsWanted(t *testing.T) {

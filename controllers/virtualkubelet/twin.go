@@ -235,6 +235,14 @@ func (t *twin) pod(name string) *reflect.RemotePod {
 	return lookup[*reflect.RemotePod](t.pods.GetStore(), t.remote, name)
 }
 
+// copyOf is the provider's pod that stands for a local one; nil if none does.
+func (t *twin) copyOf(local *corev1.Pod) *reflect.RemotePod {
+	if there := t.pod(local.Name); there != nil && there.OriginUID == local.UID {
+		return there
+	}
+	return nil
+}
+
 func lookup[T any](store cache.Store, namespace, name string) (result T) {
 	// A store of an informer returns no errors.
 	if obj, exists, _ := store.GetByKey(cache.NewObjectName(namespace, name).String()); exists {
