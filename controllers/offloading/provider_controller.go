@@ -63,6 +63,7 @@ type Provider struct {
 	clusters   listers.ForeignClusterLister
 	maps       listers.NamespaceMapLister
 	offers     listers.ResourceOfferLister
+	shadows    listers.ShadowPodLister
 	// factories cache the bindings and quotas of those names alone; they are
 	// started with the controller.
 	factories []kubeinformers.SharedInformerFactory
@@ -89,6 +90,7 @@ func NewProvider(kube kubernetes.Interface, federation versioned.Interface,
 		clusters:   group.ForeignClusters().Lister(),
 		maps:       group.NamespaceMaps().Lister(),
 		offers:     group.ResourceOffers().Lister(),
+		shadows:    group.ShadowPods().Lister(),
 		bindings:   map[string]rbaclisters.RoleBindingLister{},
 	}
 	p.queue = queue.New("twin-namespace", 2, p.reconcile)

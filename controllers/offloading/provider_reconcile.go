@@ -19,6 +19,10 @@ import (
 	"liqo.io/federation/controllers/commit"
 )
 
+// recount is how often it is looked whether a consumer that runs more than it is
+// offered still does.
+const recount = 30 * time.Second
+
 // reconcile makes the twins of one consumer what its NamespaceMaps want.
 func (p *Provider) reconcile(ctx context.Context, foreignCluster string) (time.Duration, error) {
 	t, err := p.tenant(foreignCluster)
@@ -60,6 +64,9 @@ func (p *Provider) reconcile(ctx context.Context, foreignCluster string) (time.D
 			firstErr = err
 		}
 	}
+	if overdrawn(t.offered, t.runs) && (again == 0 || recount < again) {
+		again = recount
+	}
 	return again, firstErr
 }
 
@@ -70,8 +77,9 @@ type tenant struct {
 	foreignCluster, namespace, clusterID string
 	// maps are its NamespaceMaps while this cluster lends to it, oldest first.
 	maps []*v1alpha1.NamespaceMap
-	// quota bounds each of its twins.
-	quota corev1.ResourceList
+	// offered bounds each of its twins, and runs is what it runs there in all; nil
+	// where it is offered nothing any more.
+	offered, runs corev1.ResourceList
 	// classes are the annotations of each of its twins that say which classes its
 	// objects may name, nil for those that are not its own.
 	classes map[string]*string
@@ -104,7 +112,12 @@ func (p *Provider) tenant(foreignCluster string) (tenant, error) {
 	if err != nil {
 		return t, err
 	}
-	t.quota, t.classes = quotaOf(offers), classesOf(&cluster.Spec.Lending)
+	t.offered, t.classes = quotaOf(offers), classesOf(&cluster.Spec.Lending)
+	if slices.ContainsFunc(offers, stands) {
+		if t.runs, err = p.runsOf(foreignCluster); err != nil {
+			return t, err
+		}
+	}
 	t.maps, err = p.maps.NamespaceMaps(t.namespace).List(everything)
 	slices.SortFunc(t.maps, func(a, b *v1alpha1.NamespaceMap) int {
 		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), compare(a.Name, b.Name))

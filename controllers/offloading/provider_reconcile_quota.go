@@ -15,12 +15,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/rules/quota"
 )
 
 // quotaName is that of the ResourceQuota in each twin.
 const quotaName = "federation"
 
-// quotaOf is what may run in one twin of a consumer: no more than it is
+// quotaOf is what may be sent to one twin of a consumer: no more than it is
 // offered altogether. Who is offered nothing runs nothing. Of resources that
 // an offer does not name, and of those that Kubernetes has no quota for,
 // nothing is said.
@@ -28,7 +29,7 @@ func quotaOf(offers []*v1alpha1.ResourceOffer) corev1.ResourceList {
 	hard := corev1.ResourceList{}
 	offered := false
 	for _, offer := range offers {
-		if offer.Spec.Withdrawn || !offer.DeletionTimestamp.IsZero() {
+		if !stands(offer) {
 			continue
 		}
 		offered = true
@@ -48,6 +49,57 @@ func quotaOf(offers []*v1alpha1.ResourceOffer) corev1.ResourceList {
 	return hard
 }
 
+// stands tells whether an offer is one that pods may run on.
+func stands(offer *v1alpha1.ResourceOffer) bool {
+	return !offer.Spec.Withdrawn && offer.DeletionTimestamp.IsZero()
+}
+
+// runsOf is what a consumer's shadow pods take that have not ended, as a quota
+// calls it.
+func (p *Provider) runsOf(foreignCluster string) (corev1.ResourceList, error) {
+	shadows, err := p.shadows.List(everything)
+	if err != nil {
+		return nil, err
+	}
+	runs := corev1.ResourceList{}
+	for name, quantity := range quota.Used(shadows, foreignCluster) {
+		if limit, ok := quotaResource(name); ok {
+			runs[limit] = quantity
+		}
+	}
+	return runs, nil
+}
+
+// overdrawn tells whether more runs than is offered, as after a node has gone or
+// the consumer was cordoned.
+func overdrawn(offered, runs corev1.ResourceList) bool {
+	for name, most := range offered {
+		if running := runs[name]; running.Cmp(most) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// boundOf is the quota of a twin that has one. While more runs than is offered,
+// the quota does not fall: it would keep pods from being made again whose node is
+// gone. That nothing is added meanwhile is seen to where shadow pods are stored.
+func boundOf(current, offered, runs corev1.ResourceList) corev1.ResourceList {
+	if !overdrawn(offered, runs) {
+		return offered
+	}
+	bound := corev1.ResourceList{}
+	for name, most := range offered {
+		for _, other := range []resource.Quantity{runs[name], current[name]} {
+			if other.Cmp(most) > 0 {
+				most = other
+			}
+		}
+		bound[name] = most.DeepCopy()
+	}
+	return bound
+}
+
 // quotaResource is what a quota calls a resource of nodes.
 func quotaResource(name corev1.ResourceName) (corev1.ResourceName, bool) {
 	switch {
@@ -60,10 +112,10 @@ func quotaResource(name corev1.ResourceName) (corev1.ResourceName, bool) {
 	return "", false
 }
 
-// ensureQuota bounds a twin, as by the consumer's offers, and tells whether the
-// bound is in force: until the cluster has counted what there is, it refuses
+// ensureQuota bounds a twin, by the consumer's offers and what it runs on them, and
+// tells whether the bound is in force: until the cluster has counted what there is, it refuses
 // every pod.
-func (p *Provider) ensureQuota(ctx context.Context, foreignCluster, twin string, hard corev1.ResourceList) (bool, error) {
+func (p *Provider) ensureQuota(ctx context.Context, foreignCluster, twin string, offered, runs corev1.ResourceList) (bool, error) {
 	client := p.kube.CoreV1().ResourceQuotas(twin)
 	current, err := p.quotas.ResourceQuotas(twin).Get(quotaName)
 	if apierrors.IsNotFound(err) {
@@ -73,7 +125,7 @@ func (p *Provider) ensureQuota(ctx context.Context, foreignCluster, twin string,
 				Namespace: twin,
 				Labels:    map[string]string{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy, v1alpha1.LabelForeignCluster: foreignCluster},
 			},
-			Spec: corev1.ResourceQuotaSpec{Hard: hard},
+			Spec: corev1.ResourceQuotaSpec{Hard: boundOf(nil, offered, runs)},
 		}, metav1.CreateOptions{})
 		if err != nil && !apierrors.IsAlreadyExists(err) {
 			return false, fmt.Errorf("create the resource quota in %s: %w", twin, err)
@@ -83,7 +135,7 @@ func (p *Provider) ensureQuota(ctx context.Context, foreignCluster, twin string,
 	if err != nil {
 		return false, err
 	}
-	if !equality.Semantic.DeepEqual(current.Spec.Hard, hard) {
+	if hard := boundOf(current.Spec.Hard, offered, runs); !equality.Semantic.DeepEqual(current.Spec.Hard, hard) {
 		changed := current.DeepCopy()
 		changed.Spec.Hard = hard
 		if _, err := client.Update(ctx, changed, metav1.UpdateOptions{}); err != nil {

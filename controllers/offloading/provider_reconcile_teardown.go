@@ -131,7 +131,7 @@ func (p *Provider) empty(ctx context.Context, foreignCluster, namespace string, 
 	case untouched:
 		// Something in the namespace may make new pods in their place, and a
 		// consumer that has not heard of the end yet new shadow pods.
-		if _, removeErr = p.ensureQuota(ctx, foreignCluster, namespace, quotaOf(nil)); removeErr == nil {
+		if _, removeErr = p.ensureQuota(ctx, foreignCluster, namespace, quotaOf(nil), nil); removeErr == nil {
 			removeErr = c.remove(ctx)
 		}
 	case !left && late && c.hurry != nil:

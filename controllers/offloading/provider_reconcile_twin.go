@@ -108,7 +108,7 @@ func (p *Provider) furnish(ctx context.Context, t tenant, twin string) (bool, er
 	if err := p.ensureBinding(ctx, t, twin, managerBinding, controllers); err != nil {
 		return false, err
 	}
-	bounded, err := p.ensureQuota(ctx, t.foreignCluster, twin, t.quota)
+	bounded, err := p.ensureQuota(ctx, t.foreignCluster, twin, t.offered, t.runs)
 	if err != nil {
 		return false, err
 	}

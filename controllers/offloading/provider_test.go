@@ -375,6 +375,74 @@ func TestQuotaOfATwinIsWhatIsOffered(t *testing.T) {
 	}
 }
 
+func TestTheBoundOfATwinDoesNotFallWhileMoreRunsThanIsOffered(t *testing.T) {
+	for _, test := range []struct {
+		name                         string
+		current, offered, runs, want corev1.ResourceList
+	}{
+		{"what is offered", nil, resources("requests.cpu", "4", "pods", "10"), nil, resources("requests.cpu", "4", "pods", "10")},
+		{"less than before, if no more runs", resources("requests.cpu", "8"), resources("requests.cpu", "4"), resources("requests.cpu", "4"), resources("requests.cpu", "4")},
+		{"what it was before the consumer was cordoned", resources("requests.cpu", "8"), resources("requests.cpu", "0"), resources("requests.cpu", "6"), resources("requests.cpu", "8")},
+		{"what runs, if it has fallen", resources("requests.cpu", "1"), resources("requests.cpu", "0"), resources("requests.cpu", "6"), resources("requests.cpu", "6")},
+		{"of no resource less, if more runs of one", resources("requests.cpu", "8", "pods", "9"), resources("requests.cpu", "4", "pods", "5"), resources("requests.cpu", "6", "pods", "1"),
+			resources("requests.cpu", "8", "pods", "9")},
+		{"what is offered now, of a resource of which more is", resources("requests.cpu", "8", "pods", "1"), resources("requests.cpu", "4", "pods", "5"), resources("requests.cpu", "6"),
+			resources("requests.cpu", "8", "pods", "5")},
+		{"nothing of what is not offered", resources("requests.cpu", "8", "requests.example.com/gpu", "1"), resources("requests.cpu", "4"), resources("requests.example.com/gpu", "1"), resources("requests.cpu", "4")},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if diff := cmp.Diff(test.want, boundOf(test.current, test.offered, test.runs)); diff != "" {
+				t.Errorf("bound (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// A shadow pod whose pod is gone, with the node that it was on, is one that runs:
+// its pod is made again.
+func TestWhatRunsIsWithinTheBoundOfItsTwin(t *testing.T) {
+	shadow := func(name, consumer string, phase corev1.PodPhase) *v1alpha1.ShadowPod {
+		return &v1alpha1.ShadowPod{
+			ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "bakery"},
+			Spec: v1alpha1.ShadowPodSpec{Pod: corev1.PodSpec{Containers: []corev1.Container{{
+				Name: "web", Resources: corev1.ResourceRequirements{Requests: resources("cpu", "2")},
+			}}}},
+			Status: v1alpha1.ShadowPodStatus{ForeignCluster: consumer, Phase: phase},
+		}
+	}
+	nothing := func(o *v1alpha1.ResourceOffer) { o.Spec.Resources = resources("cpu", "0", "pods", "0") }
+	for _, test := range []struct {
+		name   string
+		change func(*v1alpha1.ResourceOffer)
+		want   corev1.ResourceList
+		again  time.Duration
+	}{
+		{"its consumer is cordoned", nothing, resources("requests.cpu", "2", "pods", "1"), recount},
+		{"there is enough for it", nil, resources("requests.cpu", "2", "pods", "10"), 0},
+		{"it is to go", func(o *v1alpha1.ResourceOffer) { nothing(o); o.Spec.Withdrawn = true }, none, 0},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			w := newWorld(t, answeredMap(wanted("bakery")), twin("bakery", "bakery"), offer(test.change), foreignCluster(), tenantNamespace(),
+				shadow("web", "milan", ""), shadow("done", "milan", corev1.PodSucceeded), shadow("other", "naples", ""))
+			p, _ := w.provider(t, binding(rules.TenantNamespace("milan"), tenantBinding, consumer), binding("bakery", twinBinding, consumer), binding("bakery", managerBinding, controllers))
+			again, err := p.reconcile(t.Context(), "milan")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if again != test.again {
+				t.Errorf("it is looked at again after %s, want %s", again, test.again)
+			}
+			quota, err := w.kube.CoreV1().ResourceQuotas("bakery").Get(t.Context(), quotaName, metav1.GetOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(test.want, quota.Spec.Hard); diff != "" {
+				t.Errorf("bound (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 func TestTwinsGoWithTheirTenant(t *testing.T) {
 	unlent := foreignCluster()
 	unlent.Spec.Incoming = v1alpha1.PeeringDisabled

@@ -66,6 +66,8 @@ func newWorld(t *testing.T, objects ...runtime.Object) world {
 			informer = group.NamespaceOffloadings().Informer()
 		case *v1alpha1.NamespaceMap:
 			informer = group.NamespaceMaps().Informer()
+		case *v1alpha1.ShadowPod:
+			informer = group.ShadowPods().Informer()
 		case *v1alpha1.ResourceOffer:
 			informer = group.ResourceOffers().Informer()
 		case *corev1.Namespace:

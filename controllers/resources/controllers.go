@@ -249,13 +249,7 @@ func (c *Config) used(foreignCluster string) (corev1.ResourceList, error) {
 	if err != nil {
 		return nil, err
 	}
-	used := corev1.ResourceList{}
-	for _, pod := range pods {
-		if pod.Status.ForeignCluster == foreignCluster && pod.Status.Phase == "" {
-			quota.Add(used, quota.Takes(&pod.Spec.Pod, pod.Status.AllocatedResources))
-		}
-	}
-	return used, nil
+	return quota.Used(pods, foreignCluster), nil
 }
 
 func (c *Config) offers(namespace string) ([]*v1alpha1.ResourceOffer, error) {

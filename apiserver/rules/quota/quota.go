@@ -58,6 +58,17 @@ func Takes(spec *corev1.PodSpec, allocated corev1.ResourceList) corev1.ResourceL
 	return takes
 }
 
+// Used sums what the shadow pods of a consumer take that are not finished.
+func Used(shadows []*v1alpha1.ShadowPod, foreignCluster string) corev1.ResourceList {
+	used := corev1.ResourceList{}
+	for _, shadow := range shadows {
+		if shadow.Status.ForeignCluster == foreignCluster && shadow.Status.Phase == "" {
+			Add(used, Takes(&shadow.Spec.Pod, shadow.Status.AllocatedResources))
+		}
+	}
+	return used
+}
+
 // More is by how much what is wanted goes beyond what there is, of each resource
 // of which it does.
 func More(there, wanted corev1.ResourceList) corev1.ResourceList {
