@@ -89,8 +89,8 @@ func drainsTheVirtualNode(t *testing.T) {
 }
 
 // cordonsTheCluster takes a whole cluster out of service and back, first on the
-// side that borrows, then on the one that lends: pods that run go on, and new ones
-// wait until it is over.
+// side that borrows, then on the one that lends: pods that run go on, also one that
+// has to be made again, and new ones wait until it is over.
 func cordonsTheCluster(t *testing.T) {
 	o := serving(t)
 	run := containerRun(podReady(t, milan, o.twin, "web"))
@@ -117,6 +117,11 @@ func cordonsTheCluster(t *testing.T) {
 		waits := "on-" + side.cluster.Name
 		runPod(t, o.namespace, waits, podSpec("serve"))
 		podThat(t, rome, o.namespace, waits, "be unschedulable", func(p *corev1.Pod) bool { return whereIs(p) == "unschedulable" })
+		if side.cluster == milan {
+			lost := podReady(t, milan, o.twin, "on-rome")
+			kubectl(t, milan, "delete", "pod", "--wait=false", "-n", o.twin, lost.Name)
+			podThat(t, milan, o.twin, lost.Name, "be made again", func(p *corev1.Pod) bool { return p.UID != lost.UID && isReady(p) })
+		}
 		kubectl(t, side.cluster, "patch", "fc", side.peer, "--type=merge", "-p", `{"spec":{"cordoned":null}}`)
 		podReady(t, rome, o.namespace, waits)
 		podReady(t, milan, o.twin, waits)
