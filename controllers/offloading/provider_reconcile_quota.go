@@ -6,6 +6,7 @@ package offloading
 import (
 	"context"
 	"fmt"
+	"maps"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -21,10 +22,9 @@ import (
 // quotaName is that of the ResourceQuota in each twin.
 const quotaName = "federation"
 
-// quotaOf is what may be sent to one twin of a consumer: no more than it is
-// offered altogether. Who is offered nothing runs nothing. Of resources that
-// an offer does not name, and of those that Kubernetes has no quota for,
-// nothing is said.
+// quotaOf is what a consumer is offered altogether, as a quota calls it. Who is
+// offered nothing runs nothing. Of resources that an offer does not name, and of
+// those that Kubernetes has no quota for, nothing is said.
 func quotaOf(offers []*v1alpha1.ResourceOffer) corev1.ResourceList {
 	hard := corev1.ResourceList{}
 	offered := false
@@ -73,29 +73,29 @@ func (p *Provider) runsOf(foreignCluster string) (corev1.ResourceList, error) {
 // overdrawn tells whether more runs than is offered, as after a node has gone or
 // the consumer was cordoned.
 func overdrawn(offered, runs corev1.ResourceList) bool {
-	for name, most := range offered {
-		if running := runs[name]; running.Cmp(most) > 0 {
-			return true
-		}
-	}
-	return false
+	return len(beyond(offered, runs)) > 0
 }
 
-// boundOf is the quota of a twin that has one. While more runs than is offered,
-// the quota does not fall: it would keep pods from being made again whose node is
-// gone. That nothing is added meanwhile is seen to where shadow pods are stored.
+// beyond is by how much what there is goes beyond a bound, of each resource that
+// the bound names.
+func beyond(bound, there corev1.ResourceList) corev1.ResourceList {
+	more := quota.More(bound, there)
+	maps.DeleteFunc(more, func(name corev1.ResourceName, _ resource.Quantity) bool {
+		_, named := bound[name]
+		return !named
+	})
+	return more
+}
+
+// boundOf is the quota of a twin whose quota is current; nil if it has none yet.
+// While more runs than is offered, the quota does not fall: it would keep pods
+// from being made again whose node is gone. That nothing is added meanwhile is
+// seen to where shadow pods are stored.
 func boundOf(current, offered, runs corev1.ResourceList) corev1.ResourceList {
-	if !overdrawn(offered, runs) {
-		return offered
-	}
-	bound := corev1.ResourceList{}
-	for name, most := range offered {
-		for _, other := range []resource.Quantity{runs[name], current[name]} {
-			if other.Cmp(most) > 0 {
-				most = other
-			}
-		}
-		bound[name] = most.DeepCopy()
+	bound := offered.DeepCopy()
+	if overdrawn(offered, runs) {
+		quota.Add(bound, beyond(bound, runs))
+		quota.Add(bound, beyond(bound, current))
 	}
 	return bound
 }
@@ -112,9 +112,9 @@ func quotaResource(name corev1.ResourceName) (corev1.ResourceName, bool) {
 	return "", false
 }
 
-// ensureQuota bounds a twin, by the consumer's offers and what it runs on them, and
-// tells whether the bound is in force: until the cluster has counted what there is, it refuses
-// every pod.
+// ensureQuota bounds a twin, by what its consumer is offered and runs, and tells
+// whether the bound is in force: until the cluster has counted what there is, it
+// refuses every pod.
 func (p *Provider) ensureQuota(ctx context.Context, foreignCluster, twin string, offered, runs corev1.ResourceList) (bool, error) {
 	client := p.kube.CoreV1().ResourceQuotas(twin)
 	current, err := p.quotas.ResourceQuotas(twin).Get(quotaName)
