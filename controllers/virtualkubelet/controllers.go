@@ -62,8 +62,8 @@ func (s known) Find(namespace, name string) (*corev1.Pod, string) {
 	return pod, ""
 }
 
-// Remote is how the provider's copy of a pod does.
-func (s known) Remote(namespace, name string) *corev1.PodStatus {
+// RemoteStatus is how the provider's copy of a pod does.
+func (s known) RemoteStatus(namespace, name string) *corev1.PodStatus {
 	if t := s.pods.twins.extent(namespace).twin; t != nil {
 		if pod := t.pod(name); pod != nil {
 			return &pod.Status

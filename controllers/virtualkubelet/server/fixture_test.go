@@ -74,7 +74,7 @@ func (f *fakePods) Find(namespace, name string) (*corev1.Pod, string) {
 	return nil, ""
 }
 
-func (f *fakePods) Remote(namespace, name string) *corev1.PodStatus {
+func (f *fakePods) RemoteStatus(namespace, name string) *corev1.PodStatus {
 	return f.remotes[namespace+"/"+name]
 }
 

@@ -26,8 +26,8 @@ type Pods interface {
 	// Find is one of them, and the provider's namespace that its copy runs in;
 	// empty if there is none.
 	Find(namespace, name string) (pod *corev1.Pod, remoteNamespace string)
-	// Remote is how the provider's copy of a pod does; nil if there is none.
-	Remote(namespace, name string) *corev1.PodStatus
+	// RemoteStatus is how the provider's copy of a pod does; nil if there is none.
+	RemoteStatus(namespace, name string) *corev1.PodStatus
 }
 
 // Config is what a server is made of.

@@ -17,7 +17,7 @@ func summary(nodeName string, pods Pods) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		result := stats.Summary{Node: stats.NodeStats{NodeName: nodeName}, Pods: []stats.PodStats{}}
 		for _, pod := range pods.List() {
-			if remote := pods.Remote(pod.Namespace, pod.Name); remote != nil {
+			if remote := pods.RemoteStatus(pod.Namespace, pod.Name); remote != nil {
 				result.Pods = append(result.Pods, podStats(pod, remote))
 			}
 		}
