@@ -1,23 +1,39 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package shadowpod says how shadow pods are created and updated.
+// Package shadowpod says how shadow pods are created, updated and deleted.
 package shadowpod
 
 import (
+	"context"
+	"math"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/utils/ptr"
 
 	"liqo.io/federation/apiserver/apis/federation"
 	"liqo.io/federation/apiserver/apis/federation/validation"
 	"liqo.io/federation/registry/federation/strategy"
 )
 
-// Strategy creates shadow pods and updates their spec.
-type Strategy = strategy.Strategy[*federation.ShadowPod, federation.ShadowPodSpec, federation.ShadowPodStatus]
+// longestGrace is the longest grace period of a deletion, in seconds. With a longer
+// one the time when it is over would be no date.
+const longestGrace = math.MaxInt32
+
+type generic = strategy.Strategy[*federation.ShadowPod, federation.ShadowPodSpec, federation.ShadowPodStatus]
+
+// Strategy creates shadow pods, updates their spec, and deletes them as pods are
+// deleted: with a grace period, which becomes that of the pod.
+type Strategy struct {
+	generic
+}
 
 // NewStrategy makes the strategy of shadow pods, whose kind typer knows.
 func NewStrategy(typer runtime.ObjectTyper) Strategy {
-	return strategy.New(typer, strategy.Kind[*federation.ShadowPod, federation.ShadowPodSpec, federation.ShadowPodStatus]{
+	return Strategy{strategy.New(typer, strategy.Kind[*federation.ShadowPod, federation.ShadowPodSpec, federation.ShadowPodStatus]{
 		Namespaced: true,
 		Parts: func(obj *federation.ShadowPod) (*federation.ShadowPodSpec, *federation.ShadowPodStatus) {
 			return &obj.Spec, &obj.Status
@@ -26,5 +42,38 @@ func NewStrategy(typer runtime.ObjectTyper) Strategy {
 		Validate:             validation.ValidateShadowPod,
 		ValidateUpdate:       validation.ValidateShadowPodUpdate,
 		ValidateStatusUpdate: validation.ValidateShadowPodStatusUpdate,
-	})
+	})}
 }
+
+// CheckGracefulDelete gives a deletion that names no grace period that of the pod,
+// and one of a pod that has ended none. What nothing holds goes at once.
+func (Strategy) CheckGracefulDelete(_ context.Context, obj runtime.Object, options *metav1.DeleteOptions) bool {
+	pod := obj.(*federation.ShadowPod)
+	if len(pod.Finalizers) == 0 {
+		return false
+	}
+	if pod.Status.Phase != "" {
+		options.GracePeriodSeconds = new(int64)
+		return true
+	}
+	seconds := ptr.Deref(options.GracePeriodSeconds, ptr.Deref(pod.Spec.Pod.TerminationGracePeriodSeconds, corev1.DefaultTerminationGracePeriodSeconds))
+	if seconds < 0 {
+		// As Kubernetes has it for pods.
+		seconds = 1
+	}
+	options.GracePeriodSeconds = ptr.To(min(seconds, longestGrace))
+	return true
+}
+
+// PrepareForUpdate completes a new version of a shadow pod. One that is being
+// deleted goes with its last finalizer: its grace period was its pod's, which is
+// gone by then, and the store would wait for the rest of it.
+func (s Strategy) PrepareForUpdate(ctx context.Context, obj, old runtime.Object) {
+	s.generic.PrepareForUpdate(ctx, obj, old)
+	pod, before := obj.(*federation.ShadowPod), old.(*federation.ShadowPod)
+	if before.DeletionTimestamp != nil && len(pod.Finalizers) == 0 {
+		pod.DeletionGracePeriodSeconds, before.DeletionGracePeriodSeconds = new(int64), new(int64)
+	}
+}
+
+var _ rest.RESTGracefulDeleteStrategy = Strategy{}

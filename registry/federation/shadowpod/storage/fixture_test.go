@@ -186,7 +186,12 @@ func (s *server) remove(ctx context.Context, namespace, name string) error {
 	if _, _, err := s.pods.Delete(ctx, name, rest.ValidateAllObjectFunc, &metav1.DeleteOptions{}); err != nil {
 		return err
 	}
-	_, _, err := s.pods.Update(ctx, name, rest.DefaultUpdatedObjectInfo(nil, func(_ context.Context, _, old runtime.Object) (runtime.Object, error) {
+	return s.letGo(ctx, namespace, name)
+}
+
+// letGo takes off what holds a shadow pod.
+func (s *server) letGo(ctx context.Context, namespace, name string) error {
+	_, _, err := s.pods.Update(in(ctx, namespace), name, rest.DefaultUpdatedObjectInfo(nil, func(_ context.Context, _, old runtime.Object) (runtime.Object, error) {
 		changed := old.DeepCopyObject().(*federation.ShadowPod)
 		changed.Finalizers = nil
 		return changed, nil

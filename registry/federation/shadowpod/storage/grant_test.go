@@ -263,11 +263,13 @@ func TestAPeerCannotHaveAPodRunThatDoesNotCount(t *testing.T) {
 	if _, _, err := s.pods.Delete(peer, "a", rest.ValidateAllObjectFunc, orphan); !apierrors.IsBadRequest(err) {
 		t.Errorf("a deletion that leaves the pod behind: %v", err)
 	}
-	if _, _, err := s.pods.Delete(peer, "a", rest.ValidateAllObjectFunc, &metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff([]string{v1alpha1.Finalizer}, finalizers(nil)); diff != "" {
-		t.Errorf("finalizers of one that goes (-want +got):\n%s", diff)
+	for _, grace := range []*int64{nil, ptr.To[int64](0)} {
+		if _, _, err := s.pods.Delete(peer, "a", rest.ValidateAllObjectFunc, &metav1.DeleteOptions{GracePeriodSeconds: grace}); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff([]string{v1alpha1.Finalizer}, finalizers(nil)); diff != "" {
+			t.Errorf("finalizers of one that goes (-want +got):\n%s", diff)
+		}
 	}
 	s.mustRefuse(t, "web", "b", nil)
 }
