@@ -29,6 +29,7 @@ import (
 	"k8s.io/client-go/tools/record"
 	"k8s.io/client-go/util/flowcontrol"
 	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/rules"
@@ -49,6 +50,9 @@ const (
 	// abandoned is how long a pod that was deleted by force may still tell how
 	// it ended.
 	abandoned = time.Minute
+	// unread is how long beyond its grace period a shadow pod stays that tells how
+	// its pod ended, for a consumer that does not say that it has read it.
+	unread = time.Minute
 )
 
 // Controller runs the pods of ShadowPods.
@@ -153,6 +157,7 @@ func (c *Controller) Run(ctx context.Context) {
 func turned(old, current *corev1.Pod) bool {
 	return old.UID != current.UID || rules.Finished(old) != rules.Finished(current) ||
 		old.DeletionTimestamp.IsZero() != current.DeletionTimestamp.IsZero() ||
+		ptr.Deref(old.DeletionGracePeriodSeconds, 0) != ptr.Deref(current.DeletionGracePeriodSeconds, 0) ||
 		len(old.Finalizers) != len(current.Finalizers) ||
 		old.Annotations[annotationMirrored] != current.Annotations[annotationMirrored] ||
 		(old.Status.AllocatedResources == nil) != (current.Status.AllocatedResources == nil)

@@ -310,8 +310,8 @@ func finishes(pod *corev1.Pod) bool {
 	return pod.Spec.RestartPolicy == corev1.RestartPolicyNever || pod.Spec.RestartPolicy == corev1.RestartPolicyOnFailure
 }
 
-// trim keeps of a pod what the controller reads: who it is, whether it lives,
-// how it ended, and, as what is allocated, what it takes beyond what it asks for.
+// trim keeps of a pod what the controller reads: who it is, whether it has a node
+// and lives, how it ended, and, as what is allocated, what it takes beyond what it asks for.
 func trim(obj any) (any, error) {
 	pod, ok := obj.(*corev1.Pod)
 	if !ok {
@@ -328,7 +328,7 @@ func trim(obj any) (any, error) {
 			DeletionTimestamp:          pod.DeletionTimestamp,
 			DeletionGracePeriodSeconds: pod.DeletionGracePeriodSeconds,
 		},
-		Spec:   corev1.PodSpec{RestartPolicy: pod.Spec.RestartPolicy},
+		Spec:   corev1.PodSpec{RestartPolicy: pod.Spec.RestartPolicy, NodeName: pod.Spec.NodeName},
 		Status: corev1.PodStatus{Phase: pod.Status.Phase, AllocatedResources: notGivenBack(pod)},
 	}
 	if given, ok := pod.Annotations[annotationMirrored]; ok {

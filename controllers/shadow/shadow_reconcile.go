@@ -47,7 +47,7 @@ func (c *Controller) reconcile(ctx context.Context, key cache.ObjectName) (time.
 	}
 	switch {
 	case !shadow.DeletionTimestamp.IsZero():
-		return 0, c.remove(ctx, shadow, pod)
+		return c.remove(ctx, shadow, pod)
 	case shadow.Status.Phase != "":
 		return 0, c.letGo(ctx, pod)
 	case pod == nil:
@@ -62,19 +62,50 @@ func (c *Controller) reconcile(ctx context.Context, key cache.ObjectName) (time.
 	return c.sync(ctx, key, shadow, pod)
 }
 
-// remove deletes the pod, with its own grace period, and lets the shadow pod
-// go when the pod is gone.
-func (c *Controller) remove(ctx context.Context, shadow *v1alpha1.ShadowPod, pod *corev1.Pod) error {
-	if pod != nil {
-		if pod.DeletionTimestamp.IsZero() {
-			if err := c.deletePod(ctx, pod); err != nil {
-				return err
-			}
-		}
-		return c.dropFinalizer(ctx, pod)
+// remove ends the pod with the grace period of the deletion, and lets the shadow
+// pod go when the pod is gone. How a pod ends that can finish is written down
+// first.
+func (c *Controller) remove(ctx context.Context, shadow *v1alpha1.ShadowPod, pod *corev1.Pod) (time.Duration, error) {
+	if pod == nil {
+		return c.release(ctx, shadow)
 	}
+	grace := graceOf(shadow)
+	if pod.DeletionTimestamp.IsZero() || grace < ptr.Deref(pod.DeletionGracePeriodSeconds, 0) {
+		if err := c.deletePod(ctx, pod, &grace); err != nil {
+			return 0, err
+		}
+	}
+	switch {
+	case !finishes(pod), shadow.Status.Phase != "":
+		return 0, c.dropFinalizer(ctx, pod)
+	case rules.Finished(pod):
+		return 0, c.recordEnd(ctx, shadow, pod)
+	case pod.DeletionTimestamp.IsZero():
+		// Whether it has a node is known for good once it is being deleted.
+		return 0, nil
+	case pod.Spec.NodeName == "":
+		return 0, c.dropFinalizer(ctx, pod)
+	}
+	return c.awaitEnd(ctx, pod)
+}
+
+// graceOf is how long the pod of a shadow pod that is being deleted may take to
+// end, in seconds. It is never removed before it has: it would run and not count.
+func graceOf(shadow *v1alpha1.ShadowPod) int64 {
+	return max(ptr.Deref(shadow.DeletionGracePeriodSeconds, 0), 1)
+}
+
+// release lets a shadow pod go whose pod is gone. One that tells how that ended
+// stays until the consumer says, with a deletion without a grace period, that it
+// has read it, and not for long.
+func (c *Controller) release(ctx context.Context, shadow *v1alpha1.ShadowPod) (time.Duration, error) {
 	if !slices.Contains(shadow.Finalizers, v1alpha1.Finalizer) {
-		return nil
+		return 0, nil
+	}
+	if shadow.Status.Phase != "" && ptr.Deref(shadow.DeletionGracePeriodSeconds, 0) > 0 {
+		if wait := shadow.DeletionTimestamp.Add(unread).Sub(c.clock.Now()); wait > 0 {
+			return wait, nil
+		}
 	}
 	// Nothing else of it changes, so nothing else is compared.
 	held := &v1alpha1.ShadowPod{ObjectMeta: metav1.ObjectMeta{
@@ -82,11 +113,14 @@ func (c *Controller) remove(ctx context.Context, shadow *v1alpha1.ShadowPod, pod
 	}}
 	released := held.DeepCopy()
 	released.Finalizers = slices.DeleteFunc(released.Finalizers, func(name string) bool { return name == v1alpha1.Finalizer })
-	return c.commit(ctx, held, released)
+	return 0, c.commit(ctx, held, released)
 }
 
-func (c *Controller) deletePod(ctx context.Context, pod *corev1.Pod) error {
-	err := c.kube.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, *metav1.NewPreconditionDeleteOptions(string(pod.UID)))
+// deletePod deletes a pod with a grace period in seconds, or with its own.
+func (c *Controller) deletePod(ctx context.Context, pod *corev1.Pod, grace *int64) error {
+	options := metav1.NewPreconditionDeleteOptions(string(pod.UID))
+	options.GracePeriodSeconds = grace
+	err := c.kube.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, *options)
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 		return fmt.Errorf("delete pod %s/%s: %w", pod.Namespace, pod.Name, err)
 	}
@@ -139,7 +173,7 @@ func (c *Controller) awaitEnd(ctx context.Context, pod *corev1.Pod) (time.Durati
 // ever. When it is gone, and not too soon, another one is made.
 func (c *Controller) replace(ctx context.Context, key cache.ObjectName, pod *corev1.Pod) error {
 	c.backoff.Next(key.String(), c.clock.Now())
-	return c.deletePod(ctx, pod)
+	return c.deletePod(ctx, pod, nil)
 }
 
 // inTheWay deals with a pod of the name that is not this shadow pod's. One of
@@ -149,7 +183,7 @@ func (c *Controller) inTheWay(ctx context.Context, shadow *v1alpha1.ShadowPod, p
 		return 0, c.letGo(ctx, pod)
 	}
 	if !shadow.DeletionTimestamp.IsZero() {
-		return 0, c.remove(ctx, shadow, nil)
+		return c.remove(ctx, shadow, nil)
 	}
 	if shadow.Status.Phase != "" {
 		return 0, nil

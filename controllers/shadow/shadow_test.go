@@ -57,7 +57,22 @@ func shadowPod(change ...func(*v1alpha1.ShadowPod)) *v1alpha1.ShadowPod {
 
 func never(shadow *v1alpha1.ShadowPod) { shadow.Spec.Pod.RestartPolicy = corev1.RestartPolicyNever }
 
-func deleted(shadow *v1alpha1.ShadowPod) { shadow.DeletionTimestamp = &metav1.Time{Time: noon} }
+func deleted(shadow *v1alpha1.ShadowPod) { deletedWithin(30)(shadow) }
+
+// deletedWithin is a shadow pod whose grace period of so many seconds is over at
+// noon.
+func deletedWithin(seconds int64) func(*v1alpha1.ShadowPod) {
+	return func(shadow *v1alpha1.ShadowPod) {
+		shadow.DeletionTimestamp, shadow.DeletionGracePeriodSeconds = &metav1.Time{Time: noon}, &seconds
+	}
+}
+
+// unreadFor is one whose grace period was over so long ago.
+func unreadFor(ago time.Duration) func(*v1alpha1.ShadowPod) {
+	return func(shadow *v1alpha1.ShadowPod) {
+		shadow.DeletionTimestamp, shadow.DeletionGracePeriodSeconds = &metav1.Time{Time: noon.Add(-ago)}, ptr.To[int64](30)
+	}
+}
 
 func hasEnded(shadow *v1alpha1.ShadowPod) { shadow.Status.Phase = corev1.PodSucceeded }
 
@@ -137,6 +152,8 @@ func forced(ago time.Duration) func(*corev1.Pod) {
 	}
 }
 
+func bound(pod *corev1.Pod) { pod.Spec.NodeName = "worker" }
+
 func ofAnother(pod *corev1.Pod) { pod.OwnerReferences[0].UID = "an earlier one" }
 
 func ofNobody(pod *corev1.Pod) { pod.OwnerReferences = nil }
@@ -203,6 +220,35 @@ func (w world) writes() []string {
 	return all
 }
 
+func TestPodIsDeletedWithTheGracePeriodOfItsShadowPod(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		shadow *v1alpha1.ShadowPod
+		pod    func(*corev1.Pod)
+		want   int64
+	}{
+		{name: "as it was deleted", shadow: shadowPod(deletedWithin(300)), pod: bound, want: 300},
+		{name: "and again, when less is left", shadow: shadowPod(deletedWithin(5)), pod: stopping, want: 5},
+		{name: "by force it would run and not count", shadow: shadowPod(deletedWithin(0)), pod: bound, want: 1},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			w := newWorld(t, test.shadow, podOf(t, shadowPod(), test.pod))
+			if _, err := w.reconcile(t.Context(), web); err != nil {
+				t.Fatal(err)
+			}
+			var got []int64
+			for _, action := range w.kube.Actions() {
+				if deletion, ok := action.(clienttesting.DeleteActionImpl); ok {
+					got = append(got, ptr.Deref(deletion.DeleteOptions.GracePeriodSeconds, -1))
+				}
+			}
+			if diff := cmp.Diff([]int64{test.want}, got); diff != "" {
+				t.Errorf("grace periods of the deletions (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 func TestShadowPodAndPodComeTogether(t *testing.T) {
 	for _, test := range []struct {
 		name   string
@@ -263,9 +309,52 @@ func TestShadowPodAndPodComeTogether(t *testing.T) {
 			wrote: []string{"delete pods"},
 		},
 		{
+			name: "sooner when it is deleted again", shadow: shadowPod(deletedWithin(5)),
+			pod:   func(t *testing.T) *corev1.Pod { return podOf(t, shadowPod(), stopping) },
+			wrote: []string{"delete pods"},
+		},
+		{
 			name: "also one whose end is not known", shadow: shadowPod(never, deleted),
-			pod:   func(t *testing.T) *corev1.Pod { return podOf(t, shadowPod(never)) },
-			wrote: []string{"delete pods", "patch pods"},
+			pod:   func(t *testing.T) *corev1.Pod { return podOf(t, shadowPod(never), bound) },
+			wrote: []string{"delete pods"},
+		},
+		{
+			name: "and is told how it ends", shadow: shadowPod(never, deleted),
+			pod: func(t *testing.T) *corev1.Pod { return podOf(t, shadowPod(never), bound, stopping) },
+		},
+		{
+			name: "and writes that down", shadow: shadowPod(never, deleted),
+			pod: func(t *testing.T) *corev1.Pod {
+				return podOf(t, shadowPod(never), bound, stopping, in(corev1.PodSucceeded))
+			},
+			wrote: []string{"patch shadowpods/status"},
+		},
+		{
+			name: "before the pod may go", shadow: shadowPod(never, deleted, hasEnded),
+			pod: func(t *testing.T) *corev1.Pod {
+				return podOf(t, shadowPod(never), bound, stopping, in(corev1.PodSucceeded))
+			},
+			wrote: []string{"patch pods"},
+		},
+		{
+			name: "one that has no node has nothing to tell", shadow: shadowPod(never, deleted),
+			pod:   func(t *testing.T) *corev1.Pod { return podOf(t, shadowPod(never), forced(0)) },
+			wrote: []string{"patch pods"},
+		},
+		{
+			name: "one deleted by force may tell it for a while", shadow: shadowPod(never, deletedWithin(0)),
+			pod: func(t *testing.T) *corev1.Pod { return podOf(t, shadowPod(never), bound, forced(abandoned-1)) },
+		},
+		{
+			name: "and not for ever", shadow: shadowPod(never, deletedWithin(0)),
+			pod:   func(t *testing.T) *corev1.Pod { return podOf(t, shadowPod(never), bound, forced(abandoned)) },
+			wrote: []string{"patch pods"},
+		},
+		{name: "an end is kept to be read", shadow: shadowPod(never, hasEnded, unreadFor(unread-1))},
+		{name: "but not for ever", shadow: shadowPod(never, hasEnded, unreadFor(unread)), wrote: []string{"patch shadowpods"}},
+		{
+			name: "and no longer than until it was", shadow: shadowPod(never, hasEnded, deletedWithin(0)),
+			wrote: []string{"patch shadowpods"},
 		},
 		{
 			name: "and waits for it", shadow: shadowPod(deleted),

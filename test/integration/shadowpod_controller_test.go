@@ -5,6 +5,7 @@ package integration
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"testing"
 
@@ -211,30 +212,90 @@ func TestFinishedPodNeverRunsAgain(t *testing.T) {
 
 func TestShadowPodGoesAfterItsPod(t *testing.T) {
 	s := newStage(t)
-	for _, policy := range []corev1.RestartPolicy{corev1.RestartPolicyAlways, corev1.RestartPolicyNever} {
-		t.Run(string(policy), func(t *testing.T) {
-			name := "web-" + map[corev1.RestartPolicy]string{corev1.RestartPolicyAlways: "a", corev1.RestartPolicyNever: "n"}[policy]
-			s.post(t, name, policy)
-			pod := s.pod(t, name)
-			s.bind(t, pod)
-			if err := s.federation.FederationV1alpha1().ShadowPods(s.namespace).Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
+	for _, test := range []struct {
+		name   string
+		policy corev1.RestartPolicy
+		bound  bool
+		grace  *int64
+		// seconds are what the pod has to end, and kept tells whether its shadow
+		// pod stays to tell how it ended.
+		seconds int64
+		kept    bool
+	}{
+		{"web", corev1.RestartPolicyAlways, true, nil, 30, false},
+		{"hurried-web", corev1.RestartPolicyAlways, true, ptr.To[int64](7), 7, false},
+		{"job", corev1.RestartPolicyNever, true, nil, 30, true},
+		{"patient-job", corev1.RestartPolicyOnFailure, true, ptr.To[int64](90), 90, true},
+		{"waiting-job", corev1.RestartPolicyNever, false, nil, 0, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			s.post(t, test.name, test.policy)
+			pod := s.pod(t, test.name)
+			if test.bound {
+				s.bind(t, pod)
+			}
+			shadows := s.federation.FederationV1alpha1().ShadowPods(s.namespace)
+			if err := shadows.Delete(t.Context(), test.name, metav1.DeleteOptions{GracePeriodSeconds: test.grace}); err != nil {
 				t.Fatal(err)
 			}
+			gone := func(ctx context.Context) (bool, error) {
+				_, err := shadows.Get(ctx, test.name, metav1.GetOptions{})
+				return apierrors.IsNotFound(err), nil
+			}
+			if !test.bound {
+				until(t, "the shadow pod of a pod that never ran is gone", gone)
+				return
+			}
 			until(t, "the pod is asked to stop", func(ctx context.Context) (bool, error) {
-				current, err := s.kube.CoreV1().Pods(s.namespace).Get(ctx, name, metav1.GetOptions{})
-				return err == nil && !current.DeletionTimestamp.IsZero() && ptr.Deref(current.DeletionGracePeriodSeconds, 0) == 30 && len(current.Finalizers) == 0, err
+				current, err := s.kube.CoreV1().Pods(s.namespace).Get(ctx, test.name, metav1.GetOptions{})
+				if err != nil || current.DeletionTimestamp.IsZero() {
+					return false, err
+				}
+				if got := ptr.Deref(current.DeletionGracePeriodSeconds, 0); got != test.seconds {
+					t.Errorf("the pod has %d seconds to end, want %d", got, test.seconds)
+				}
+				return true, nil
 			})
-			if s.shadow(t, name).DeletionTimestamp.IsZero() {
+			if s.shadow(t, test.name).DeletionTimestamp.IsZero() {
 				t.Error("the shadow pod is not being deleted")
 			}
+			// As a kubelet does: it tells, and then it lets go.
+			s.end(t, s.pod(t, test.name), corev1.PodSucceeded, "")
 			if err := killed(t.Context(), s.kube, pod); err != nil {
 				t.Fatal(err)
 			}
-			until(t, "the shadow pod is gone", func(ctx context.Context) (bool, error) {
-				_, err := s.federation.FederationV1alpha1().ShadowPods(s.namespace).Get(ctx, name, metav1.GetOptions{})
-				return apierrors.IsNotFound(err), nil
-			})
+			if test.kept {
+				s.ended(t, test.name, corev1.PodSucceeded)
+				until(t, "the pod is gone", func(ctx context.Context) (bool, error) {
+					_, err := s.kube.CoreV1().Pods(s.namespace).Get(ctx, test.name, metav1.GetOptions{})
+					return apierrors.IsNotFound(err), nil
+				})
+				s.ended(t, test.name, corev1.PodSucceeded)
+				if err := shadows.Delete(t.Context(), test.name, metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0)}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			until(t, "the shadow pod is gone", gone)
 		})
+	}
+}
+
+func TestAPodEndsSoonerWhenItsShadowPodIsDeletedAgain(t *testing.T) {
+	s := newStage(t)
+	s.post(t, "web", corev1.RestartPolicyAlways)
+	pod := s.pod(t, "web")
+	s.bind(t, pod)
+	for _, seconds := range []int64{300, 20, 1} {
+		if err := s.federation.FederationV1alpha1().ShadowPods(s.namespace).Delete(t.Context(), "web", metav1.DeleteOptions{GracePeriodSeconds: &seconds}); err != nil {
+			t.Fatal(err)
+		}
+		until(t, fmt.Sprintf("the pod has %d seconds to end", seconds), func(ctx context.Context) (bool, error) {
+			current, err := s.kube.CoreV1().Pods(s.namespace).Get(ctx, "web", metav1.GetOptions{})
+			return err == nil && ptr.Deref(current.DeletionGracePeriodSeconds, -1) == seconds, err
+		})
+	}
+	if err := killed(t.Context(), s.kube, pod); err != nil {
+		t.Fatal(err)
 	}
 }
 
