@@ -25,6 +25,25 @@ const (
 	tidyTimeout = 30 * time.Second
 )
 
+// fetch tells a pod how it ended that somebody on the provider deletes, and then
+// lets its shadow pod go, which is kept for that. It tells whether there is such
+// an end.
+func (p *Pods) fetch(ctx context.Context, key cache.ObjectName, pod *corev1.Pod, t *twin) (bool, error) {
+	if t == nil {
+		return false, nil
+	}
+	shadow := p.shadow(t, key)
+	switch {
+	case shadow == nil, shadow.DeletionTimestamp == nil, !reflect.Terminal(shadow.Status.Phase), reflect.OriginUID(shadow) != pod.UID:
+		return false, nil
+	case !reflect.Terminal(pod.Status.Phase):
+		return true, p.publish(ctx, pod, p.statusOf(pod, shadow, t.copyOf(pod)))
+	case !p.reachable():
+		return true, nil
+	}
+	return true, p.deleteShadow(ctx, key, shadow, 0)
+}
+
 // finished is a shadow pod that has ended, and whose local pod says how.
 type finished struct {
 	key    cache.ObjectName

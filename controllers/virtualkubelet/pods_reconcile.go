@@ -42,9 +42,13 @@ func (p *Pods) reconcile(ctx context.Context, key cache.ObjectName) error {
 		return err
 	}
 	extent := p.twins.extent(key.Namespace)
-	switch {
-	case pod.DeletionTimestamp != nil:
+	if pod.DeletionTimestamp != nil {
 		return p.remove(ctx, key, pod, extent)
+	}
+	if fetched, err := p.fetch(ctx, key, pod, extent.twin); fetched || err != nil {
+		return err
+	}
+	switch {
 	case reflect.Terminal(pod.Status.Phase):
 		// One that waited may have been failed here.
 		p.unwait(key)

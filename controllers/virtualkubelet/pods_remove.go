@@ -64,8 +64,8 @@ func (p *Pods) remove(ctx context.Context, key cache.ObjectName, pod *corev1.Pod
 	there := t.copyOf(pod)
 	if shadow := p.shadow(t, key); shadow != nil && reflect.OriginUID(shadow) == pod.UID {
 		if reflect.Terminal(shadow.Status.Phase) && !reflect.Terminal(pod.Status.Phase) {
-			// Once the shadow pod is gone, nobody knows any more how it ended. What comes of
-			// this leads here again.
+			// The shadow pod is let go once this is written; what comes of it leads here
+			// again.
 			err := p.publish(ctx, pod, p.statusOf(pod, shadow, there))
 			if err == nil || !remote.Refused(err) {
 				return err
@@ -101,8 +101,12 @@ func gracePeriod(pod *corev1.Pod) int64 {
 }
 
 // deleteShadow asks for a deletion once, and again only for a shorter grace
-// period.
+// period. A shadow pod that has ended is kept there until none is left: then
+// how it did is known here, or of interest to nobody.
 func (p *Pods) deleteShadow(ctx context.Context, key cache.ObjectName, shadow *v1alpha1.ShadowPod, grace int64) error {
+	if reflect.Terminal(shadow.Status.Phase) {
+		grace = 0
+	}
 	if asked, ok := p.deleted.Load(key); ok {
 		if d := asked.(deletion); d.uid == shadow.UID && (grace < 0 || d.grace >= 0 && d.grace <= grace) {
 			return p.awaitUnseen(ctx, key, shadow)

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -129,14 +130,41 @@ func cutOff(t *testing.T) (s *sender, going *corev1.Pod) {
 	return s, going
 }
 
-// shadowsDeleted counts the shadow pods that the provider was asked to delete.
-func (s *sender) shadowsDeleted() (count int) {
+// shadowsDeleted are the grace periods with which the provider was asked to delete
+// shadow pods; -1 is their own.
+func (s *sender) shadowsDeleted() (graces []int64) {
 	for _, action := range s.remote.Federation.(*fake.Clientset).Actions() {
-		if action.Matches("delete", "shadowpods") {
+		if deletion, ok := action.(clienttesting.DeleteActionImpl); ok && action.Matches("delete", "shadowpods") {
+			graces = append(graces, ptr.Deref(deletion.DeleteOptions.GracePeriodSeconds, -1))
+		}
+	}
+	return graces
+}
+
+// timesTold counts how often the pod here was said to have succeeded.
+func (s *sender) timesTold() (count int) {
+	for _, action := range s.local.(*kubefake.Clientset).Actions() {
+		if patch, ok := action.(clienttesting.PatchAction); ok && strings.Contains(string(patch.GetPatch()), `"phase":"Succeeded"`) {
 			count++
 		}
 	}
 	return count
+}
+
+// succeeded has the shadow pod of "web" say that its pod succeeded.
+func (s *sender) succeeded(t *testing.T, change ...func(*v1alpha1.ShadowPod)) {
+	t.Helper()
+	ended := s.twin.shadow("web").DeepCopy()
+	ended.Status.Phase = corev1.PodSucceeded
+	ended.Status.Pod = &corev1.PodStatus{Phase: corev1.PodSucceeded, ContainerStatuses: []corev1.ContainerStatus{{
+		Name: "app", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: "Completed"}},
+	}}}
+	for _, c := range change {
+		c(ended)
+	}
+	if err := s.twin.shadows.GetStore().Add(ended); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // A Job counts a pod as failed whose end nobody tells, and runs it again.
@@ -146,11 +174,11 @@ func TestAPodIsToldHowItEndedBeforeItIsRemoved(t *testing.T) {
 		refusal error
 		phase   corev1.PodPhase
 		told    int
-		removed int
+		removed []int64
 	}{
-		{"before its shadow pod goes", nil, corev1.PodRunning, 1, 0},
-		{"once", nil, corev1.PodSucceeded, 0, 1},
-		{"not if its status is refused, or it would stay for ever", apierrors.NewInvalid(corev1.SchemeGroupVersion.WithKind("Pod").GroupKind(), "web", nil), corev1.PodRunning, 1, 1},
+		{"before its shadow pod goes", nil, corev1.PodRunning, 1, nil},
+		{"once, and its shadow pod need not be kept", nil, corev1.PodSucceeded, 0, []int64{0}},
+		{"not if its status is refused, or it would stay for ever", apierrors.NewInvalid(corev1.SchemeGroupVersion.WithKind("Pod").GroupKind(), "web", nil), corev1.PodRunning, 1, []int64{0}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s, going := cutOff(t)
@@ -160,25 +188,48 @@ func TestAPodIsToldHowItEndedBeforeItIsRemoved(t *testing.T) {
 			local.PrependReactor("patch", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
 				return test.refusal != nil, nil, test.refusal
 			})
-			ended := s.twin.shadow("web").DeepCopy()
-			ended.Status.Phase = corev1.PodSucceeded
-			ended.Status.Pod = &corev1.PodStatus{Phase: corev1.PodSucceeded, ContainerStatuses: []corev1.ContainerStatus{{
-				Name: "app", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: "Completed"}},
-			}}}
-			if err := s.twin.shadows.GetStore().Add(ended); err != nil {
-				t.Fatal(err)
-			}
+			s.succeeded(t)
 			if err := s.remove(t.Context(), cache.MetaObjectToName(going), going, extent{wanted: true, ready: true, twin: s.twin}); err != nil {
 				t.Fatal(err)
 			}
-			told := 0
-			for _, action := range local.Actions() {
-				if patch, ok := action.(clienttesting.PatchAction); ok && strings.Contains(string(patch.GetPatch()), `"phase":"Succeeded"`) {
-					told++
-				}
+			if told := s.timesTold(); told != test.told {
+				t.Errorf("told %d times, want %d", told, test.told)
 			}
-			if removed := s.shadowsDeleted(); told != test.told || removed != test.removed {
-				t.Errorf("told %d times, and the shadow pod deleted %d times, want %d and %d", told, removed, test.told, test.removed)
+			if diff := cmp.Diff(test.removed, s.shadowsDeleted()); diff != "" {
+				t.Errorf("deletions of the shadow pod (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestAPodIsToldHowItEndedThatSomebodyThereDeletes(t *testing.T) {
+	deletes := func(shadow *v1alpha1.ShadowPod) { shadow.DeletionTimestamp = &metav1.Time{Time: time.Now()} }
+	for _, test := range []struct {
+		name    string
+		wanted  bool
+		phase   corev1.PodPhase
+		told    int
+		removed []int64
+	}{
+		{"before another one is made of it", true, corev1.PodRunning, 1, nil},
+		{"also when its namespace is about to come home", false, corev1.PodRunning, 1, nil},
+		{"and once that is known, nothing is kept there", true, corev1.PodSucceeded, 0, []int64{0}},
+		{"nor is it for a namespace that is about to come home", false, corev1.PodSucceeded, 0, []int64{0}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			s, pod := cutOff(t)
+			s.reachable = func() bool { return true }
+			pod.DeletionTimestamp, pod.DeletionGracePeriodSeconds, pod.Status.Phase = nil, nil, test.phase
+			s.twins = &twins{provider: "milan", extents: map[string]extent{pod.Namespace: {wanted: test.wanted, ready: test.wanted, twin: s.twin}}}
+			s.succeeded(t, deletes)
+			if err := s.reconcile(t.Context(), cache.MetaObjectToName(pod)); err != nil {
+				t.Fatal(err)
+			}
+			if told := s.timesTold(); told != test.told {
+				t.Errorf("told %d times, want %d", told, test.told)
+			}
+			if diff := cmp.Diff(test.removed, s.shadowsDeleted()); diff != "" {
+				t.Errorf("deletions of the shadow pod (-want +got):\n%s", diff)
 			}
 		})
 	}
@@ -216,8 +267,8 @@ func TestAPodIsWaitedForAsLongAsItsTwinIsWanted(t *testing.T) {
 			if apierrors.IsNotFound(err) == test.stays {
 				t.Errorf("the pod: %v", err)
 			}
-			if asked, may := s.shadowsDeleted(), test.reachable && test.synced; asked > 0 != may {
-				t.Errorf("the provider was asked to delete %d shadow pods", asked)
+			if asked, may := s.shadowsDeleted(), test.reachable && test.synced; len(asked) > 0 != may {
+				t.Errorf("the provider was asked to delete shadow pods with the grace periods %v", asked)
 			}
 			switch told := len(s.events.Events); {
 			case test.stays && told > 0, !test.stays && told != 1:
@@ -279,8 +330,8 @@ func TestWhatWasLeftBehindGoesWhenTheProviderIsBack(t *testing.T) {
 				t.Fatalf("%d pods are looked at", s.queue.Len())
 			}
 			s.next(t.Context())
-			if asked := s.shadowsDeleted(); asked != 1 {
-				t.Errorf("the provider was asked to delete %d shadow pods", asked)
+			if asked := s.shadowsDeleted(); len(asked) != 1 {
+				t.Errorf("the provider was asked to delete shadow pods with the grace periods %v", asked)
 			}
 			for _, action := range s.remote.Federation.(*fake.Clientset).Actions() {
 				if action.Matches("create", "shadowpods") {
