@@ -22,6 +22,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/ptr"
@@ -178,8 +179,11 @@ type user struct {
 	replicas map[string]int32
 	pods     map[string]*types.UID
 	jobs     []string
-	// revived are pods that had ended and had another phase then.
-	revived []string
+	// disturbed are jobs of which a pod was deleted.
+	disturbed sets.Set[string]
+	// wrong is what became of pods that may not: one that had ended had another
+	// phase then, or one of a job ran twice.
+	wrong []string
 }
 
 const (
@@ -190,14 +194,14 @@ const (
 func startUser(t *testing.T, o offload, random *rand.Rand) *user {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	u := &user{o: o, random: random, cancel: cancel, stopped: make(chan struct{}), replicas: map[string]int32{}, pods: map[string]*types.UID{}}
+	u := &user{o: o, random: random, cancel: cancel, stopped: make(chan struct{}), replicas: map[string]int32{}, pods: map[string]*types.UID{}, disturbed: sets.New[string]()}
 	for i := range deployments {
 		name := fmt.Sprintf("web-%d", i)
 		runDeployment(t, o.namespace, name, 1, podSpec("serve"))
 		u.replicas[name] = 1
 	}
-	u.watchEnds(t, rome, o.namespace)
-	u.watchEnds(t, milan, o.twin)
+	u.watchLives(t, rome, o.namespace)
+	u.watchLives(t, milan, o.twin)
 	pace := time.NewTicker(500 * time.Millisecond)
 	go func() {
 		defer close(u.stopped)
@@ -223,19 +227,31 @@ func startUser(t *testing.T, o offload, random *rand.Rand) *user {
 	return u
 }
 
-// watchEnds notes pods of a namespace that have ended and do not stay so.
-func (u *user) watchEnds(t *testing.T, c *harness.Cluster, namespace string) {
+// watchLives notes pods of a namespace that have ended and do not stay so, and
+// those of jobs that stand for the same one as another did before.
+func (u *user) watchLives(t *testing.T, c *harness.Cluster, namespace string) {
 	t.Helper()
+	origins := map[string]types.UID{}
 	factory := informers.NewSharedInformerFactoryWithOptions(c.Kube, 0, informers.WithNamespace(namespace))
-	_, err := factory.Core().V1().Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{UpdateFunc: func(before, after any) {
-		was, is := before.(*corev1.Pod), after.(*corev1.Pod)
-		if was.UID != is.UID || was.Status.Phase == is.Status.Phase || was.Status.Phase != corev1.PodSucceeded && was.Status.Phase != corev1.PodFailed {
-			return
-		}
-		u.mutex.Lock()
-		defer u.mutex.Unlock()
-		u.revived = append(u.revived, fmt.Sprintf("%s on %s was %s and is %s", is.Name, c.Name, was.Status.Phase, is.Status.Phase))
-	}})
+	_, err := factory.Core().V1().Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: func(obj any) {
+			pod := obj.(*corev1.Pod)
+			origin := pod.Annotations[v1alpha1.AnnotationOriginUID]
+			if origin == "" || pod.Spec.RestartPolicy != corev1.RestartPolicyNever {
+				return
+			}
+			if first, ok := origins[origin]; ok && first != pod.UID {
+				u.complain("%s on %s came twice, as %s and %s", pod.Name, c.Name, first, pod.UID)
+			}
+			origins[origin] = pod.UID
+		},
+		UpdateFunc: func(before, after any) {
+			was, is := before.(*corev1.Pod), after.(*corev1.Pod)
+			if was.UID == is.UID && was.Status.Phase != is.Status.Phase && (was.Status.Phase == corev1.PodSucceeded || was.Status.Phase == corev1.PodFailed) {
+				u.complain("%s on %s was %s and is %s", is.Name, c.Name, was.Status.Phase, is.Status.Phase)
+			}
+		},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -243,9 +259,15 @@ func (u *user) watchEnds(t *testing.T, c *harness.Cluster, namespace string) {
 	factory.WaitForCacheSync(t.Context().Done())
 }
 
+func (u *user) complain(format string, args ...any) {
+	u.mutex.Lock()
+	defer u.mutex.Unlock()
+	u.wrong = append(u.wrong, fmt.Sprintf(format, args...))
+}
+
 // wish asks for one thing.
 func (u *user) wish(ctx context.Context, i int) error {
-	switch u.random.IntN(4) {
+	switch u.random.IntN(5) {
 	case 0, 1:
 		name, replicas := fmt.Sprintf("web-%d", u.random.IntN(deployments)), int32(u.random.IntN(4))
 		patch := fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, replicas)
@@ -266,13 +288,25 @@ func (u *user) wish(ctx context.Context, i int) error {
 		spec.RestartPolicy = corev1.RestartPolicyNever
 		_, err := rome.Kube.BatchV1().Jobs(u.o.namespace).Create(ctx, &batchv1.Job{
 			ObjectMeta: metav1.ObjectMeta{Name: name},
-			Spec: batchv1.JobSpec{Completions: ptr.To[int32](completions), Parallelism: ptr.To[int32](completions), BackoffLimit: ptr.To[int32](0),
-				Template: corev1.PodTemplateSpec{Spec: spec}},
+			Spec: batchv1.JobSpec{Completions: ptr.To[int32](completions), Parallelism: ptr.To[int32](completions), BackoffLimit: ptr.To[int32](1),
+				PodReplacementPolicy: ptr.To(batchv1.Failed), Template: corev1.PodTemplateSpec{Spec: spec}},
 		}, metav1.CreateOptions{})
 		if err == nil {
 			u.jobs = append(u.jobs, name)
 		}
 		return err
+	case 3:
+		// Once of each job, which waits to hear how it ended.
+		if len(u.jobs) == 0 || u.disturbed.Has(u.jobs[len(u.jobs)-1]) {
+			return nil
+		}
+		name := u.jobs[len(u.jobs)-1]
+		pods, err := rome.Kube.CoreV1().Pods(u.o.namespace).List(ctx, metav1.ListOptions{LabelSelector: batchv1.JobNameLabel + "=" + name})
+		if err != nil || len(pods.Items) == 0 {
+			return err
+		}
+		u.disturbed.Insert(name)
+		return rome.Kube.CoreV1().Pods(u.o.namespace).Delete(ctx, pods.Items[u.random.IntN(len(pods.Items))].Name, metav1.DeleteOptions{})
 	default:
 		// The same name again, as a StatefulSet's.
 		name := fmt.Sprintf("single-%d", u.random.IntN(2))
@@ -344,7 +378,7 @@ func (u *user) isServed(t *testing.T) {
 			if err != nil {
 				return false, "", err
 			}
-			if job.Status.Failed > 0 {
+			if job.Status.Failed > 0 && !u.disturbed.Has(name) {
 				return false, "", harness.Permanent(fmt.Errorf("pods of the job failed: %s", show(job.Status)))
 			}
 			return job.Status.Succeeded == completions, show(job.Status), nil
@@ -382,8 +416,8 @@ func (u *user) isServed(t *testing.T) {
 	})
 	u.mutex.Lock()
 	defer u.mutex.Unlock()
-	if len(u.revived) > 0 {
-		t.Errorf("pods of %s that had ended: %s", u.o.namespace, strings.Join(u.revived, "; "))
+	if len(u.wrong) > 0 {
+		t.Errorf("pods of %s: %s", u.o.namespace, strings.Join(u.wrong, "; "))
 	}
 }
 

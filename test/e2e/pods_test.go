@@ -15,12 +15,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/utils/ptr"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/test/harness"
 )
 
 // seen is the part of a pod's status that must be the same on both sides.
@@ -205,6 +207,53 @@ func jobsRunExactlyOnce(t *testing.T) {
 		t.Error("the failed pod was made anew")
 	}
 	watched.ranOnce(t, completions+1)
+}
+
+// tellsHowADeletedPodEnded looks that a job whose pod ends well within its grace
+// period is complete, as at home.
+func tellsHowADeletedPodEnded(t *testing.T) {
+	o := offloaded(t, remote)
+	watched := watchPods(t, o)
+	spec := podSpec("serve")
+	spec.RestartPolicy = corev1.RestartPolicyNever
+	must(rome.Kube.BatchV1().Jobs(o.namespace).Create(t.Context(), &batchv1.Job{
+		ObjectMeta: metav1.ObjectMeta{Name: "told"},
+		Spec: batchv1.JobSpec{BackoffLimit: ptr.To[int32](0), PodReplacementPolicy: ptr.To(batchv1.Failed),
+			Template: corev1.PodTemplateSpec{Spec: spec}},
+	}, metav1.CreateOptions{}))(t)
+	pod := podsReady(t, rome, o.namespace, batchv1.JobNameLabel+"=told", 1)[0]
+	kubectl(t, rome, "delete", "pod", pod.Name, "-n", o.namespace)
+	eventually(t, soon, "the job to be complete", func(ctx context.Context) (bool, string, error) {
+		job, err := rome.Kube.BatchV1().Jobs(o.namespace).Get(ctx, "told", metav1.GetOptions{})
+		if err != nil {
+			return false, "", err
+		}
+		if job.Status.Failed > 0 {
+			return false, "", harness.Permanent(fmt.Errorf("its pod failed: %s", show(job.Status)))
+		}
+		return job.Status.Succeeded == 1, show(job.Status), nil
+	})
+	podGone(t, milan, o.twin, pod.Name)
+	eventually(t, soon, "its shadow pod to be gone", func(ctx context.Context) (bool, string, error) {
+		_, err := milan.Federation.FederationV1alpha1().ShadowPods(o.twin).Get(ctx, pod.Name, metav1.GetOptions{})
+		return apierrors.IsNotFound(err), fmt.Sprint(err), nil
+	})
+	watched.ranOnce(t, 1)
+}
+
+// gracePeriodsReachTheProvider looks that a pod has as long to end as its deletion
+// says, and no longer once it is deleted again.
+func gracePeriodsReachTheProvider(t *testing.T) {
+	o := offloaded(t, remote)
+	runPod(t, o.namespace, "stubborn", podSpec("linger"))
+	podThat(t, rome, o.namespace, "stubborn", "run", func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodRunning })
+	kubectl(t, rome, "delete", "pod", "stubborn", "-n", o.namespace, "--grace-period=300", "--wait=false")
+	podThat(t, milan, o.twin, "stubborn", "have five minutes to end", func(p *corev1.Pod) bool {
+		return ptr.Deref(p.DeletionGracePeriodSeconds, 0) == 300
+	})
+	kubectl(t, rome, "delete", "pod", "stubborn", "-n", o.namespace, "--grace-period=1", "--wait=false")
+	podGone(t, milan, o.twin, "stubborn")
+	podGone(t, rome, o.namespace, "stubborn")
 }
 
 // watchedPods records what happened to the pods of a namespace and its twin.

@@ -41,6 +41,8 @@ func story() []step {
 			step{name: "DeletionGoesBothWays", run: deletionGoesBothWays},
 			step{name: "DeletedNamespacesLeaveNothing", run: deletedNamespacesLeaveNothing},
 			step{name: "JobsRunExactlyOnce", run: jobsRunExactlyOnce},
+			step{name: "TellsHowADeletedPodEnded", run: tellsHowADeletedPodEnded},
+			step{name: "GracePeriodsReachTheProvider", run: gracePeriodsReachTheProvider},
 			step{name: "NoTokenOfTheProvider", run: noTokenOfTheProvider},
 			step{name: "ReflectsWhatPodsNeed", run: reflectsWhatPodsNeed},
 			step{name: "ReflectsByteForByte", run: reflectsByteForByte},

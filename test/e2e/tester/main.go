@@ -38,6 +38,7 @@ const usage = `usage: federation-tester serve [ADDRESS]   answer HTTP, log reque
        federation-tester udp ADDRESS SIZE  send a datagram of that size, and want the same back
        federation-tester beat ADDRESS      send a hundred datagrams a second until stdin ends, and tell how many came back
        federation-tester burn              keep a processor busy
+       federation-tester linger            end for nobody who only asks
        federation-tester lookup NAME       print the addresses of a name
        federation-tester home PATH         print what the API server of the pod answers to its ServiceAccount
 `
@@ -81,6 +82,9 @@ func run(args []string) (code int, err error) {
 	case command == "burn" && len(args) == 0:
 		for i := 0; ; i++ {
 		}
+	case command == "linger" && len(args) == 0:
+		signal.Ignore(syscall.SIGTERM)
+		select {}
 	case command == "beat" && len(args) == 1:
 		err = beat(args[0])
 	case command == "lookup" && len(args) == 1:
