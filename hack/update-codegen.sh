@@ -38,7 +38,9 @@ for imported in github.com/gogo/protobuf k8s.io/api k8s.io/apimachinery; do
   ln -s "$(go list -m -f '{{.Dir}}' "${imported}")" "${sources}/${imported}"
 done
 machinery=k8s.io/apimachinery/pkg
-PATH="${sources}/bin:${PATH}" go-to-protobuf --go-header-file "${header}" --output-dir "${sources}" --proto-import "${sources}" \
+# gogo brings what protobuf is described with, which Debian has in another package.
+PATH="${sources}/bin:${PATH}" go-to-protobuf --go-header-file "${header}" --output-dir "${sources}" \
+  --proto-import "${sources}" --proto-import "${sources}/github.com/gogo/protobuf/protobuf" \
   --apimachinery-packages "-${machinery}/util/intstr,-${machinery}/api/resource,-${machinery}/runtime/schema,-${machinery}/runtime,-${machinery}/apis/meta/v1,-k8s.io/api/core/v1,-k8s.io/api/discovery/v1" \
   --packages "${served}"
 
