@@ -21872,7 +21872,7 @@ func schema_apiserver_apis_federation_v1alpha1_ShadowPod(ref common.ReferenceCal
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "ShadowPod is a pod that the provider keeps alive by itself, also while the consumer is away. The pod has its name, and the labels and annotations of its metadata.",
+				Description: "ShadowPod is a pod that the provider keeps alive by itself, also while the consumer is away. The pod has its name, and the labels and annotations of its metadata. It is deleted as a pod is, with a grace period, and goes when its pod is gone. If that tells how it ended, it is kept for a minute longer, or until it is deleted with a grace period of 0.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {

@@ -16,7 +16,9 @@ import (
 //
 // ShadowPod is a pod that the provider keeps alive by itself, also while the
 // consumer is away. The pod has its name, and the labels and annotations of
-// its metadata.
+// its metadata. It is deleted as a pod is, with a grace period, and goes when
+// its pod is gone. If that tells how it ended, it is kept for a minute longer,
+// or until it is deleted with a grace period of 0.
 type ShadowPodApplyConfiguration struct {
 	v1.TypeMetaApplyConfiguration `json:""`
 	// metadata is the standard object metadata.
