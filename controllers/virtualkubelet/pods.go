@@ -97,34 +97,35 @@ type Pods struct {
 	queue workqueue.TypedRateLimitingInterface[cache.ObjectName]
 	// created holds shadow pods that were created and not seen yet, by key:
 	// caches lag behind writes.
-	created sync.Map
+	created syncMap[cache.ObjectName, creation]
 	// deleted holds the shadow pods whose deletion was asked for, by key.
-	deleted sync.Map
+	deleted syncMap[cache.ObjectName, deletion]
 	// removed holds the UIDs of local pods that were removed and are still
 	// cached, by key.
-	removed sync.Map
+	removed syncMap[cache.ObjectName, types.UID]
 	// seen and readyAt hold when a pod was first seen bound here, zero once it
 	// is offloaded, and when it was seen ready there, by key.
-	seen, readyAt sync.Map
+	seen, readyAt syncMap[cache.ObjectName, time.Time]
 	// patched is the patch that everything was looked at with last, and allowed
 	// whether pods could talk to their home then.
 	patched *v1alpha1.OffloadingPatch
 	allowed bool
 	// written holds the resourceVersion that the last status patch of a pod
 	// was made from, by key.
-	written sync.Map
+	written syncMap[cache.ObjectName, string]
 	// endings holds the pods on the provider that somebody there deletes, by key.
-	endings sync.Map
+	endings syncMap[cache.ObjectName, ending]
 	// unwanted holds since when the namespace of a pod does not extend to the
 	// provider, by key.
-	unwanted sync.Map
+	unwanted syncMap[cache.ObjectName, time.Time]
 	// delivered holds until when the tokens of a pod are left alone, by key, and
 	// refusedAccounts when a token was refused, by service account.
-	delivered, refusedAccounts sync.Map
+	delivered       syncMap[cache.ObjectName, delivery]
+	refusedAccounts syncMap[cache.ObjectName, time.Time]
 	// moves bounds how many pods are told of the address of this virtual kubelet
 	// that had another one, and postponements holds until when they are not, by key.
 	moves         *rate.Limiter
-	postponements sync.Map
+	postponements syncMap[cache.ObjectName, time.Time]
 	// waiting are the pods for which the provider had no room, and crowded those
 	// that it refused because it keeps too many finished ones.
 	waiting, crowded waiting
@@ -289,8 +290,8 @@ func (p *Pods) shadow(t *twin, key cache.ObjectName) *v1alpha1.ShadowPod {
 	if shadow := t.shadow(key.Name); shadow != nil {
 		return shadow
 	}
-	if created, ok := p.created.Load(key); ok && created.(creation).Namespace == t.remote {
-		return created.(creation).ShadowPod
+	if created, ok := p.created.Load(key); ok && created.Namespace == t.remote {
+		return created.ShadowPod
 	}
 	p.deleted.Delete(key)
 	return nil

@@ -95,7 +95,7 @@ func (p *Pods) finished() (all []finished, going bool) {
 				continue
 			}
 			key := cache.NewObjectName(namespace, shadow.Name)
-			if asked, ok := p.deleted.Load(key); shadow.DeletionTimestamp != nil || ok && asked.(deletion).uid == shadow.UID {
+			if asked, ok := p.deleted.Load(key); shadow.DeletionTimestamp != nil || ok && asked.uid == shadow.UID {
 				going = true
 				continue
 			}

@@ -56,12 +56,11 @@ func (p *Pods) giveUp(ctx context.Context, key cache.ObjectName, pod *corev1.Pod
 		p.endings.Delete(key)
 		return nil
 	}
-	found, known := p.endings.Load(key)
-	if !known || found.(ending).uid != there.UID {
-		found = ending{uid: there.UID, since: p.clock.Now()}
-		p.endings.Store(key, found)
+	seen, known := p.endings.Load(key)
+	if !known || seen.uid != there.UID {
+		seen = ending{uid: there.UID, since: p.clock.Now()}
+		p.endings.Store(key, seen)
 	}
-	seen := found.(ending)
 	if wait := lostPatience + graceOf(there) - p.clock.Since(seen.since); wait > 0 {
 		p.queue.AddAfter(key, wait)
 		return nil

@@ -106,7 +106,7 @@ func (p *Pods) statusOf(pod *corev1.Pod, shadow *v1alpha1.ShadowPod, there *refl
 // behind as failed.
 func (p *Pods) unwantedStatus(key cache.ObjectName, pod *corev1.Pod, message string) corev1.PodStatus {
 	since, _ := p.unwanted.LoadOrStore(key, p.clock.Now())
-	wait := homePatience - p.clock.Since(since.(time.Time))
+	wait := homePatience - p.clock.Since(since)
 	if wait > 0 {
 		p.queue.AddAfter(key, wait)
 	}
@@ -167,8 +167,8 @@ func (p *Pods) create(ctx context.Context, key cache.ObjectName, pod *corev1.Pod
 		p.created.Delete(key)
 	}
 	p.fit(key)
-	if seen, ok := p.seen.Swap(key, time.Time{}); ok && !seen.(time.Time).IsZero() {
-		p.metrics.offloadSeconds.Observe(p.clock.Since(seen.(time.Time)).Seconds())
+	if seen, ok := p.seen.Swap(key, time.Time{}); ok && !seen.IsZero() {
+		p.metrics.offloadSeconds.Observe(p.clock.Since(seen).Seconds())
 	}
 	klog.FromContext(ctx).V(2).Info("Created shadow pod", "shadowPod", klog.KObj(created))
 	// Its containers wait for them.

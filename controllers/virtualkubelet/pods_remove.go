@@ -107,10 +107,8 @@ func (p *Pods) deleteShadow(ctx context.Context, key cache.ObjectName, shadow *v
 	if reflect.Terminal(shadow.Status.Phase) {
 		grace = 0
 	}
-	if asked, ok := p.deleted.Load(key); ok {
-		if d := asked.(deletion); d.uid == shadow.UID && (grace < 0 || d.grace >= 0 && d.grace <= grace) {
-			return p.awaitUnseen(ctx, key, shadow)
-		}
+	if asked, ok := p.deleted.Load(key); ok && asked.uid == shadow.UID && (grace < 0 || asked.grace >= 0 && asked.grace <= grace) {
+		return p.awaitUnseen(ctx, key, shadow)
 	}
 	options := metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(shadow.UID))}
 	if grace >= 0 {
@@ -147,10 +145,10 @@ func (p *Pods) overdue(key cache.ObjectName, shadow *v1alpha1.ShadowPod) bool {
 
 func (p *Pods) creationOf(key cache.ObjectName, shadow *v1alpha1.ShadowPod) (creation, bool) {
 	known, ok := p.created.Load(key)
-	if !ok || known.(creation).UID != shadow.UID {
+	if !ok || known.UID != shadow.UID {
 		return creation{}, false
 	}
-	return known.(creation), true
+	return known, true
 }
 
 // creation is a shadow pod as the answer to its creation told it, and when.

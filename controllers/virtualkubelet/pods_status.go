@@ -66,7 +66,7 @@ func (p *Pods) publish(ctx context.Context, from *corev1.Pod, status corev1.PodS
 	p.metrics.statusWrites.Inc()
 	if isReady(&status) && !isReady(&pod.Status) {
 		if since, ok := p.readyAt.Load(key); ok {
-			p.metrics.readySeconds.Observe(p.clock.Since(since.(time.Time)).Seconds())
+			p.metrics.readySeconds.Observe(p.clock.Since(since).Seconds())
 		}
 	}
 	return nil
@@ -89,7 +89,7 @@ func (p *Pods) postponed(key cache.ObjectName, before, status *corev1.PodStatus)
 		until = now.Add(p.moves.ReserveN(now, 1).DelayFrom(now))
 		p.postponements.Store(key, until)
 	}
-	return until.(time.Time).Sub(now)
+	return until.Sub(now)
 }
 
 // statusPatch is the smallest patch that leads to a status. It names the UID,

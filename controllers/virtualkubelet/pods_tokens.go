@@ -90,15 +90,15 @@ func (p *Pods) keepTokens(ctx context.Context, key cache.ObjectName, pod *corev1
 			return nil
 		}
 	}
-	if last, ok := p.delivered.Load(key); ok && last.(delivery).pod == pod.UID {
-		if left := last.(delivery).until.Sub(p.clock.Now()); left > 0 {
+	if last, ok := p.delivered.Load(key); ok && last.pod == pod.UID {
+		if left := last.until.Sub(p.clock.Now()); left > 0 {
 			p.queue.AddAfter(key, left)
 			return nil
 		}
 	}
 	account := cache.NewObjectName(pod.Namespace, pod.Spec.ServiceAccountName)
 	if refused, ok := p.refusedAccounts.Load(account); ok {
-		if left := accountPause - p.clock.Since(refused.(time.Time)); left > 0 {
+		if left := accountPause - p.clock.Since(refused); left > 0 {
 			p.queue.AddAfter(key, left)
 			return nil
 		}

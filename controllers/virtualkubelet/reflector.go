@@ -71,7 +71,7 @@ type Reflections struct {
 	// configured are the kinds beside the built-in ones that are copied.
 	configured []configured
 	// told holds what the owner of an object was told last, by key.
-	told sync.Map
+	told syncMap[reflectionKey, string]
 }
 
 // reflectionKey names a local object.

@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -79,7 +78,7 @@ type configuredObjects struct {
 	// brought is, by name, the version of the copy whose status was brought back
 	// last. What becomes of the status here afterwards is not fought over: where
 	// a namespace extends to several clusters the last word counts.
-	brought sync.Map
+	brought syncMap[string, string]
 	// ending tells that the kind is not copied any more.
 	ending atomic.Bool
 }
