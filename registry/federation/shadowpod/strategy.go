@@ -45,20 +45,18 @@ func NewStrategy(typer runtime.ObjectTyper) Strategy {
 	})}
 }
 
-// CheckGracefulDelete gives a deletion that names no grace period that of the pod,
-// and one of a pod that has ended none. What nothing holds goes at once.
+// CheckGracefulDelete gives a deletion that names no grace period that of the pod.
+// A pod that has ended needs none: what is left of it is the moment in which its
+// end may be read. What nothing holds goes at once.
 func (Strategy) CheckGracefulDelete(_ context.Context, obj runtime.Object, options *metav1.DeleteOptions) bool {
 	pod := obj.(*federation.ShadowPod)
 	if len(pod.Finalizers) == 0 {
+		options.GracePeriodSeconds = new(int64)
 		return false
 	}
-	if pod.Status.Phase != "" {
-		options.GracePeriodSeconds = new(int64)
-		return true
-	}
 	seconds := ptr.Deref(options.GracePeriodSeconds, ptr.Deref(pod.Spec.Pod.TerminationGracePeriodSeconds, corev1.DefaultTerminationGracePeriodSeconds))
-	if seconds < 0 {
-		// As Kubernetes has it for pods.
+	if seconds < 0 || seconds > 0 && pod.Status.Phase != "" {
+		// Less than nothing is a second, as Kubernetes has it for pods.
 		seconds = 1
 	}
 	options.GracePeriodSeconds = ptr.To(min(seconds, longestGrace))

@@ -113,8 +113,12 @@ func New(kind Kind, getter generic.RESTOptionsGetter) (*REST, *StatusREST, error
 				changed(obj, false)
 			}
 		}
+		_, graceful := kind.Strategy.(rest.RESTGracefulDeleteStrategy)
 		store.AfterDelete = func(obj runtime.Object, options *metav1.DeleteOptions) {
-			if !dryrun.IsDryRun(options.DryRun) {
+			// Of two deletions at a time the store calls this for the one that came second,
+			// with the grace period that the object still has.
+			going := graceful && ptr.Deref(options.GracePeriodSeconds, 0) > 0
+			if !going && !dryrun.IsDryRun(options.DryRun) {
 				changed(obj, true)
 			}
 		}
