@@ -14,12 +14,15 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
 	"k8s.io/utils/ptr"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/rules"
 	"liqo.io/federation/controllers/commit"
+	"liqo.io/federation/controllers/remote"
 )
 
 // reconcile brings one shadow pod and the pod of its name together.
@@ -70,8 +73,8 @@ func (c *Controller) remove(ctx context.Context, shadow *v1alpha1.ShadowPod, pod
 		return c.release(ctx, shadow)
 	}
 	grace := graceOf(shadow)
-	if pod.DeletionTimestamp.IsZero() || grace < ptr.Deref(pod.DeletionGracePeriodSeconds, 0) {
-		if err := c.deletePod(ctx, pod, &grace); err != nil {
+	if pod.DeletionTimestamp.IsZero() || grace != nil && *grace < ptr.Deref(pod.DeletionGracePeriodSeconds, 0) {
+		if err := c.deletePod(ctx, pod, grace); err != nil {
 			return 0, err
 		}
 	}
@@ -79,7 +82,12 @@ func (c *Controller) remove(ctx context.Context, shadow *v1alpha1.ShadowPod, pod
 	case !finishes(pod), shadow.Status.Phase != "":
 		return 0, c.dropFinalizer(ctx, pod)
 	case rules.Finished(pod):
-		return 0, c.recordEnd(ctx, shadow, pod)
+		err := c.recordEnd(ctx, shadow, pod)
+		if !remote.Refused(err) {
+			return 0, err
+		}
+		utilruntime.HandleErrorWithContext(ctx, err, "How the pod ended cannot be written down, and it goes without", "pod", klog.KObj(pod))
+		return 0, c.dropFinalizer(ctx, pod)
 	case pod.DeletionTimestamp.IsZero():
 		// Whether it has a node is known for good once it is being deleted.
 		return 0, nil
@@ -90,19 +98,30 @@ func (c *Controller) remove(ctx context.Context, shadow *v1alpha1.ShadowPod, pod
 }
 
 // graceOf is how long the pod of a shadow pod that is being deleted may take to
-// end, in seconds. It is never removed before it has: it would run and not count.
-func graceOf(shadow *v1alpha1.ShadowPod) int64 {
-	return max(ptr.Deref(shadow.DeletionGracePeriodSeconds, 0), 1)
+// end, in seconds; nil is its own time. It is never removed by force: it would run
+// and not count.
+func graceOf(shadow *v1alpha1.ShadowPod) *int64 {
+	if ptr.Deref(shadow.DeletionGracePeriodSeconds, 0) == 0 {
+		return nil
+	}
+	return shadow.DeletionGracePeriodSeconds
 }
 
 // release lets a shadow pod go whose pod is gone. One that tells how that ended
 // stays until the consumer says, with a deletion without a grace period, that it
 // has read it, and not for long.
 func (c *Controller) release(ctx context.Context, shadow *v1alpha1.ShadowPod) (time.Duration, error) {
-	if !slices.Contains(shadow.Finalizers, v1alpha1.Finalizer) {
+	seconds := ptr.Deref(shadow.DeletionGracePeriodSeconds, 0)
+	switch {
+	case len(shadow.Finalizers) == 0:
+		// An API server that knows of no grace period let go of it, and left it there.
+		return 0, c.deleteShadow(ctx, shadow, 0)
+	case !slices.Contains(shadow.Finalizers, v1alpha1.Finalizer):
 		return 0, nil
-	}
-	if shadow.Status.Phase != "" && ptr.Deref(shadow.DeletionGracePeriodSeconds, 0) > 0 {
+	case shadow.Status.Phase != "" && seconds > 1:
+		// The rest of it is nobody's to wait for.
+		return unread, c.deleteShadow(ctx, shadow, 1)
+	case shadow.Status.Phase != "" && seconds > 0:
 		if wait := shadow.DeletionTimestamp.Add(unread).Sub(c.clock.Now()); wait > 0 {
 			return wait, nil
 		}
@@ -114,6 +133,18 @@ func (c *Controller) release(ctx context.Context, shadow *v1alpha1.ShadowPod) (t
 	released := held.DeepCopy()
 	released.Finalizers = slices.DeleteFunc(released.Finalizers, func(name string) bool { return name == v1alpha1.Finalizer })
 	return 0, c.commit(ctx, held, released)
+}
+
+// deleteShadow deletes a shadow pod, maybe once more, with a grace period in
+// seconds.
+func (c *Controller) deleteShadow(ctx context.Context, shadow *v1alpha1.ShadowPod, grace int64) error {
+	options := metav1.NewPreconditionDeleteOptions(string(shadow.UID))
+	options.GracePeriodSeconds = &grace
+	err := c.federation.FederationV1alpha1().ShadowPods(shadow.Namespace).Delete(ctx, shadow.Name, *options)
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		return fmt.Errorf("delete shadow pod %s/%s: %w", shadow.Namespace, shadow.Name, err)
+	}
+	return nil
 }
 
 // deletePod deletes a pod with a grace period in seconds, or with its own.
@@ -149,12 +180,36 @@ func (c *Controller) dropFinalizer(ctx context.Context, pod *corev1.Pod) error {
 	return nil
 }
 
-// recordEnd writes down how a pod ended: once, and for good.
+// recordEnd writes down how a pod ended: once, and for good. Of a status that is
+// refused, as one that is too large, it writes what matters.
 func (c *Controller) recordEnd(ctx context.Context, shadow *v1alpha1.ShadowPod, pod *corev1.Pod) error {
 	changed := shadow.DeepCopy()
 	changed.Status.Phase = pod.Status.Phase
 	changed.Status.Pod = pod.Status.DeepCopy()
-	return c.commit(ctx, shadow, changed)
+	err := c.commit(ctx, shadow, changed)
+	if remote.Refused(err) {
+		changed.Status.Pod = essence(&pod.Status)
+		err = c.commit(ctx, shadow, changed)
+	}
+	return err
+}
+
+// essence is of the status of a pod how it and its containers ended.
+func essence(status *corev1.PodStatus) *corev1.PodStatus {
+	ends := func(all []corev1.ContainerStatus) (ended []corev1.ContainerStatus) {
+		for _, s := range all {
+			if t := s.State.Terminated; t != nil {
+				ended = append(ended, corev1.ContainerStatus{Name: s.Name, Image: s.Image, RestartCount: s.RestartCount, State: corev1.ContainerState{
+					Terminated: &corev1.ContainerStateTerminated{ExitCode: t.ExitCode, Signal: t.Signal, Reason: t.Reason, StartedAt: t.StartedAt, FinishedAt: t.FinishedAt},
+				}})
+			}
+		}
+		return ended
+	}
+	return &corev1.PodStatus{
+		Phase: status.Phase, Reason: status.Reason, StartTime: status.StartTime, PodIP: status.PodIP, PodIPs: status.PodIPs,
+		InitContainerStatuses: ends(status.InitContainerStatuses), ContainerStatuses: ends(status.ContainerStatuses),
+	}
 }
 
 // awaitEnd waits for a pod that somebody else deletes to tell how it ended.

@@ -67,11 +67,15 @@ func deletedWithin(seconds int64) func(*v1alpha1.ShadowPod) {
 	}
 }
 
-// unreadFor is one whose grace period was over so long ago.
+// unreadFor is one of whose grace period a second was left so long ago.
 func unreadFor(ago time.Duration) func(*v1alpha1.ShadowPod) {
 	return func(shadow *v1alpha1.ShadowPod) {
-		shadow.DeletionTimestamp, shadow.DeletionGracePeriodSeconds = &metav1.Time{Time: noon.Add(-ago)}, ptr.To[int64](30)
+		shadow.DeletionTimestamp, shadow.DeletionGracePeriodSeconds = &metav1.Time{Time: noon.Add(-ago)}, ptr.To[int64](1)
 	}
+}
+
+func held(by ...string) func(*v1alpha1.ShadowPod) {
+	return func(shadow *v1alpha1.ShadowPod) { shadow.Finalizers = by }
 }
 
 func hasEnded(shadow *v1alpha1.ShadowPod) { shadow.Status.Phase = corev1.PodSucceeded }
@@ -229,7 +233,7 @@ func TestPodIsDeletedWithTheGracePeriodOfItsShadowPod(t *testing.T) {
 	}{
 		{name: "as it was deleted", shadow: shadowPod(deletedWithin(300)), pod: bound, want: 300},
 		{name: "and again, when less is left", shadow: shadowPod(deletedWithin(5)), pod: stopping, want: 5},
-		{name: "by force it would run and not count", shadow: shadowPod(deletedWithin(0)), pod: bound, want: 1},
+		{name: "by force it would run and not count, so it has its own", shadow: shadowPod(deletedWithin(0)), pod: bound, want: -1},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			w := newWorld(t, test.shadow, podOf(t, shadowPod(), test.pod))
@@ -255,6 +259,8 @@ func TestShadowPodAndPodComeTogether(t *testing.T) {
 		shadow *v1alpha1.ShadowPod
 		pod    func(*testing.T) *corev1.Pod
 		wrote  []string
+		// again is when it is looked at without any news.
+		again time.Duration
 	}{
 		{name: "a pod is created", shadow: shadowPod(), wrote: []string{"create pods"}},
 		{
@@ -296,7 +302,8 @@ func TestShadowPodAndPodComeTogether(t *testing.T) {
 		},
 		{
 			name: "one deleted by force may still tell how it ended", shadow: shadowPod(never),
-			pod: func(t *testing.T) *corev1.Pod { return podOf(t, shadowPod(never), forced(abandoned-1)) },
+			pod:   func(t *testing.T) *corev1.Pod { return podOf(t, shadowPod(never), forced(abandoned-1)) },
+			again: 1,
 		},
 		{
 			name: "but not for ever", shadow: shadowPod(never),
@@ -311,6 +318,15 @@ func TestShadowPodAndPodComeTogether(t *testing.T) {
 		{
 			name: "sooner when it is deleted again", shadow: shadowPod(deletedWithin(5)),
 			pod:   func(t *testing.T) *corev1.Pod { return podOf(t, shadowPod(), stopping) },
+			wrote: []string{"delete pods"},
+		},
+		{
+			name: "and not in the middle of its time when it is deleted by force", shadow: shadowPod(deletedWithin(0)),
+			pod: func(t *testing.T) *corev1.Pod { return podOf(t, shadowPod(), stopping) },
+		},
+		{
+			name: "one that may have got a node just now is not let go", shadow: shadowPod(never, deleted),
+			pod:   func(t *testing.T) *corev1.Pod { return podOf(t, shadowPod(never)) },
 			wrote: []string{"delete pods"},
 		},
 		{
@@ -343,14 +359,16 @@ func TestShadowPodAndPodComeTogether(t *testing.T) {
 		},
 		{
 			name: "one deleted by force may tell it for a while", shadow: shadowPod(never, deletedWithin(0)),
-			pod: func(t *testing.T) *corev1.Pod { return podOf(t, shadowPod(never), bound, forced(abandoned-1)) },
+			pod:   func(t *testing.T) *corev1.Pod { return podOf(t, shadowPod(never), bound, forced(abandoned-1)) },
+			again: 1,
 		},
 		{
 			name: "and not for ever", shadow: shadowPod(never, deletedWithin(0)),
 			pod:   func(t *testing.T) *corev1.Pod { return podOf(t, shadowPod(never), bound, forced(abandoned)) },
 			wrote: []string{"patch pods"},
 		},
-		{name: "an end is kept to be read", shadow: shadowPod(never, hasEnded, unreadFor(unread-1))},
+		{name: "an end is kept to be read", shadow: shadowPod(never, hasEnded, unreadFor(unread-1)), again: 1},
+		{name: "but not for the rest of its time", shadow: shadowPod(never, hasEnded, deleted), wrote: []string{"delete shadowpods"}, again: unread},
 		{name: "but not for ever", shadow: shadowPod(never, hasEnded, unreadFor(unread)), wrote: []string{"patch shadowpods"}},
 		{
 			name: "and no longer than until it was", shadow: shadowPod(never, hasEnded, deletedWithin(0)),
@@ -362,6 +380,13 @@ func TestShadowPodAndPodComeTogether(t *testing.T) {
 		},
 		{name: "and then goes itself", shadow: shadowPod(deleted), wrote: []string{"patch shadowpods"}},
 		{
+			name: "what somebody else holds stays", shadow: shadowPod(deleted, held("example.com/of-theirs")),
+		},
+		{
+			name: "what nothing holds is left from an older version", shadow: shadowPod(deleted, held()),
+			wrote: []string{"delete shadowpods"},
+		},
+		{
 			name: "the pod of an earlier shadow pod is waited for", shadow: shadowPod(),
 			pod: func(t *testing.T) *corev1.Pod { return podOf(t, shadowPod(), ofAnother) },
 		},
@@ -369,6 +394,7 @@ func TestShadowPodAndPodComeTogether(t *testing.T) {
 			name: "somebody else's pod is a conflict", shadow: shadowPod(),
 			pod:   func(t *testing.T) *corev1.Pod { return podOf(t, shadowPod(), ofNobody) },
 			wrote: []string{"patch shadowpods/status"},
+			again: minBackoff,
 		},
 		{
 			name: "and nothing that a deleted shadow pod waits for", shadow: shadowPod(deleted),
@@ -447,14 +473,93 @@ func TestShadowPodAndPodComeTogether(t *testing.T) {
 				pod = test.pod(t)
 			}
 			w := newWorld(t, test.shadow, pod)
-			if _, err := w.reconcile(t.Context(), web); err != nil {
+			again, err := w.reconcile(t.Context(), web)
+			if err != nil {
 				t.Fatal(err)
+			}
+			if again != test.again {
+				t.Errorf("it is looked at again after %s, want %s", again, test.again)
 			}
 			if diff := cmp.Diff(test.wrote, w.writes()); diff != "" {
 				t.Errorf("writes (-want +got):\n%s", diff)
 			}
 		})
 	}
+}
+
+func TestPodIsLookedAtWhenItsLifeTakesATurn(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		change func(*corev1.Pod)
+		want   bool
+	}{
+		{"nothing happened", func(*corev1.Pod) {}, false},
+		{"it is ready", func(pod *corev1.Pod) { pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady}} }, false},
+		{"it ended", in(corev1.PodFailed), true},
+		{"it is being deleted", stopping, true},
+		{"it has less time to end", func(pod *corev1.Pod) { stopping(pod); pod.DeletionGracePeriodSeconds = ptr.To[int64](5) }, true},
+		{"it is another one", func(pod *corev1.Pod) { pod.UID = "another" }, true},
+		{"somebody let it go", func(pod *corev1.Pod) { pod.Finalizers = nil }, true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			before := podOf(t, shadowPod(never))
+			if strings.Contains(test.name, "less") {
+				stopping(before)
+			}
+			after := before.DeepCopy()
+			test.change(after)
+			if got := turned(before, after); got != test.want {
+				t.Errorf("it is looked at: %t", got)
+			}
+		})
+	}
+}
+
+// tooLarge refuses statuses with volumes, as the API server does of too many.
+func tooLarge(always bool) clienttesting.ReactionFunc {
+	return func(action clienttesting.Action) (bool, runtime.Object, error) {
+		if action.GetSubresource() != "status" || !always && !strings.Contains(string(action.(clienttesting.PatchAction).GetPatch()), "volumeMounts") {
+			return false, nil, nil
+		}
+		return true, nil, apierrors.NewInvalid(shadowKind.GroupKind(), "web", nil)
+	}
+}
+
+func TestAnEndThatIsRefusedIsToldInShortAndKeepsNothing(t *testing.T) {
+	ended := func(pod *corev1.Pod) {
+		pod.Status.Phase = corev1.PodFailed
+		pod.Status.ContainerStatuses = []corev1.ContainerStatus{{
+			Name: "main", VolumeMounts: []corev1.VolumeMountStatus{{Name: "data"}},
+			State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 3, Reason: "Error"}},
+		}}
+	}
+	t.Run("what matters is told", func(t *testing.T) {
+		w := newWorld(t, shadowPod(never, deleted), podOf(t, shadowPod(never), bound, stopping, ended))
+		w.federation.PrependReactor("patch", "shadowpods", tooLarge(false))
+		if _, err := w.reconcile(t.Context(), web); err != nil {
+			t.Fatal(err)
+		}
+		shadow, err := w.federation.FederationV1alpha1().ShadowPods("twin").Get(t.Context(), "web", metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := v1alpha1.ShadowPodStatus{Phase: corev1.PodFailed, Pod: &corev1.PodStatus{Phase: corev1.PodFailed, ContainerStatuses: []corev1.ContainerStatus{{
+			Name: "main", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 3, Reason: "Error"}},
+		}}}}
+		if diff := cmp.Diff(want, shadow.Status); diff != "" {
+			t.Errorf("status (-want +got):\n%s", diff)
+		}
+	})
+	t.Run("and if even that is refused the pod goes", func(t *testing.T) {
+		w := newWorld(t, shadowPod(never, deleted), podOf(t, shadowPod(never), bound, stopping, ended))
+		w.federation.PrependReactor("patch", "shadowpods", tooLarge(true))
+		if _, err := w.reconcile(t.Context(), web); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff("patch pods", w.writes()[0]); diff != "" {
+			t.Errorf("writes (-want +got):\n%s", diff)
+		}
+	})
 }
 
 func TestAnEphemeralContainerThatIsRefusedHoldsUpNothingElse(t *testing.T) {
