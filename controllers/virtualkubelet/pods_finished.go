@@ -6,6 +6,7 @@ package virtualkubelet
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/controllers/remote"
 	"liqo.io/federation/controllers/virtualkubelet/reflect"
 )
 
@@ -37,7 +39,12 @@ func (p *Pods) fetch(ctx context.Context, key cache.ObjectName, pod *corev1.Pod,
 	case shadow == nil, shadow.DeletionTimestamp == nil, !reflect.Terminal(shadow.Status.Phase), reflect.OriginUID(shadow) != pod.UID:
 		return false, nil
 	case !reflect.Terminal(pod.Status.Phase):
-		return true, p.publish(ctx, pod, p.statusOf(pod, shadow, t.copyOf(pod)))
+		err := p.publish(ctx, pod, p.statusOf(pod, shadow, t.copyOf(pod)))
+		if remote.Refused(err) {
+			// Without an end it would run again.
+			err = errors.Join(err, p.publish(ctx, pod, reflect.Deleted(pod, p.now())))
+		}
+		return true, err
 	case !p.reachable():
 		return true, nil
 	}

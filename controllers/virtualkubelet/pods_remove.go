@@ -101,11 +101,13 @@ func gracePeriod(pod *corev1.Pod) int64 {
 }
 
 // deleteShadow asks for a deletion once, and again only for a shorter grace
-// period. A shadow pod that has ended is kept there until none is left: then
-// how it did is known here, or of interest to nobody.
+// period. None says that its end is known here, or of interest to nobody: a
+// shadow pod that has ended is kept there until then.
 func (p *Pods) deleteShadow(ctx context.Context, key cache.ObjectName, shadow *v1alpha1.ShadowPod, grace int64) error {
 	if reflect.Terminal(shadow.Status.Phase) {
 		grace = 0
+	} else if grace == 0 {
+		grace = 1
 	}
 	if asked, ok := p.deleted.Load(key); ok && asked.uid == shadow.UID && (grace < 0 || asked.grace >= 0 && asked.grace <= grace) {
 		return p.awaitUnseen(ctx, key, shadow)

@@ -235,6 +235,44 @@ func TestAPodIsToldHowItEndedThatSomebodyThereDeletes(t *testing.T) {
 	}
 }
 
+// Another one would be made of it when its shadow pod is gone.
+func TestAPodHasFailedWhoseEndIsRefused(t *testing.T) {
+	s, pod := cutOff(t)
+	s.reachable = func() bool { return true }
+	pod.DeletionTimestamp, pod.DeletionGracePeriodSeconds = nil, nil
+	s.twins = &twins{provider: "milan", extents: map[string]extent{pod.Namespace: {wanted: true, ready: true, twin: s.twin}}}
+	s.succeeded(t, func(shadow *v1alpha1.ShadowPod) { shadow.DeletionTimestamp = &metav1.Time{Time: time.Now()} })
+	var told []string
+	s.local.(*kubefake.Clientset).PrependReactor("patch", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		told = append(told, string(action.(clienttesting.PatchAction).GetPatch()))
+		if len(told) == 1 {
+			return true, nil, apierrors.NewInvalid(corev1.SchemeGroupVersion.WithKind("Pod").GroupKind(), "web", nil)
+		}
+		return false, nil, nil
+	})
+	if err := s.reconcile(t.Context(), cache.MetaObjectToName(pod)); !apierrors.IsInvalid(err) {
+		t.Fatal(err)
+	}
+	if len(told) != 2 || !strings.Contains(told[1], `"phase":"Failed"`) {
+		t.Errorf("it is told %q", told)
+	}
+	if removed := s.shadowsDeleted(); removed != nil {
+		t.Errorf("its shadow pod is deleted before that is known, with %v", removed)
+	}
+}
+
+func TestAPodThatIsRemovedByForceEndsInTime(t *testing.T) {
+	s, going := cutOff(t)
+	s.reachable = func() bool { return true }
+	going.Finalizers, going.DeletionGracePeriodSeconds = []string{"batch.kubernetes.io/job-tracking"}, new(int64)
+	if err := s.remove(t.Context(), cache.MetaObjectToName(going), going, extent{wanted: true, ready: true, twin: s.twin}); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]int64{1}, s.shadowsDeleted()); diff != "" {
+		t.Errorf("deletions of the shadow pod, 0 would say that its end is known (-want +got):\n%s", diff)
+	}
+}
+
 func TestAPodIsWaitedForAsLongAsItsTwinIsWanted(t *testing.T) {
 	unsynced := &twin{local: "demo", remote: "demo-rome",
 		pods:    cache.NewSharedIndexInformer(nil, &corev1.Pod{}, 0, cache.Indexers{}),
