@@ -54,7 +54,8 @@ func (Strategy) CheckGracefulDelete(_ context.Context, obj runtime.Object, optio
 		options.GracePeriodSeconds = new(int64)
 		return false
 	}
-	seconds := ptr.Deref(options.GracePeriodSeconds, ptr.Deref(pod.Spec.Pod.TerminationGracePeriodSeconds, corev1.DefaultTerminationGracePeriodSeconds))
+	own := max(ptr.Deref(pod.Spec.Pod.TerminationGracePeriodSeconds, corev1.DefaultTerminationGracePeriodSeconds), 1)
+	seconds := ptr.Deref(options.GracePeriodSeconds, own)
 	if seconds < 0 || seconds > 0 && pod.Status.Phase != "" {
 		// Less than nothing is a second, as Kubernetes has it for pods.
 		seconds = 1

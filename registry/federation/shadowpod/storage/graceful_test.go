@@ -34,6 +34,7 @@ func TestShadowPodIsDeletedAsAPodIs(t *testing.T) {
 	}{
 		{"with the grace period of most pods", nil, false, []*int64{nil}, []int64{30}},
 		{"with its pod's", ptr.To[int64](7), false, []*int64{nil}, []int64{7}},
+		{"with a second if its pod has none, or that would run and not count", new(int64), false, []*int64{nil}, []int64{1}},
 		{"with the one of the deletion", ptr.To[int64](7), false, []*int64{ptr.To[int64](300)}, []int64{300}},
 		{"with less once it is deleted again", nil, false, []*int64{nil, ptr.To[int64](5), ptr.To[int64](0)}, []int64{30, 5, 0}},
 		{"but never with more", nil, false, []*int64{ptr.To[int64](5), ptr.To[int64](60), nil}, []int64{5, 5, 5}},
