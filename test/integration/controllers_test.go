@@ -35,7 +35,12 @@ const (
 // clients reach both APIs as an administrator, without limits.
 func clients(t *testing.T, env *framework.Environment) (kubernetes.Interface, versioned.Interface) {
 	t.Helper()
-	config := rest.CopyConfig(env.Admin)
+	return clientsOf(t, env.Admin)
+}
+
+func clientsOf(t *testing.T, config *rest.Config) (kubernetes.Interface, versioned.Interface) {
+	t.Helper()
+	config = rest.CopyConfig(config)
 	config.QPS = -1
 	kube, err := kubernetes.NewForConfig(config)
 	if err != nil {
@@ -85,9 +90,9 @@ func allNodes(_, offered string) shadow.Placement {
 }
 
 // runShadows runs the controller of shadow pods alone until the test ends.
-func runShadows(t *testing.T, env *framework.Environment) {
+func runShadows(t *testing.T, config *rest.Config) {
 	t.Helper()
-	kube, federation := clients(t, env)
+	kube, federation := clientsOf(t, config)
 	kubeInformers := kubeinformers.NewSharedInformerFactory(kube, 0)
 	federationInformers := externalversions.NewSharedInformerFactory(federation, 0)
 	shadows, err := shadow.New(kube, federation, kubeInformers, federationInformers, &record.FakeRecorder{}, allNodes)

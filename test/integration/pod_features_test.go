@@ -52,7 +52,7 @@ func TestAPodWithEverythingRunsOnTheProvider(t *testing.T) {
 	labels := `{"metadata":{"labels":{"` + v1alpha1.LabelRole + `":"twin","` + v1alpha1.LabelForeignCluster + `":"` + o.twin + `","` +
 		v1alpha1.LabelOrigin + `":"` + consumerID + `","` + v1alpha1.LabelDestination + `":"` + providerID + `"}}}`
 	must(t)(o.Kube.CoreV1().Namespaces().Patch(t.Context(), o.twin, types.MergePatchType, []byte(labels), metav1.PatchOptions{}))
-	runShadows(t, o.Environment)
+	runShadows(t, o.Environment.Admin)
 	local := o.bind(t, o.local, "web", richPod)
 	stage := stage{kube: o.Kube, federation: o.federation, namespace: o.twin}
 	there := stage.pod(t, "web")

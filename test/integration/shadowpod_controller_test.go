@@ -41,7 +41,17 @@ func newStage(t *testing.T) stage {
 		t.Fatal(err)
 	}
 	env.ServiceAccount(t, s.namespace, "default")
-	runShadows(t, env)
+	// They may do what the chart lets them.
+	controllers := "controllers-of-" + s.namespace
+	for _, role := range roles(t, env.Chart(t, "rbac-twin.yaml")) {
+		switch role.Metadata.Name {
+		case "federation-offloading":
+			env.Grant(t, controllers, "", role.Rules...)
+		case "federation-twin-manager":
+			env.Grant(t, controllers, s.namespace, role.Rules...)
+		}
+	}
+	runShadows(t, env.User(t, controllers))
 	return s
 }
 
@@ -270,7 +280,9 @@ func TestShadowPodGoesAfterItsPod(t *testing.T) {
 					_, err := s.kube.CoreV1().Pods(s.namespace).Get(ctx, test.name, metav1.GetOptions{})
 					return apierrors.IsNotFound(err), nil
 				})
-				s.ended(t, test.name, corev1.PodSucceeded)
+				until(t, "little is left to read how it ended", func(context.Context) (bool, error) {
+					return ptr.Deref(s.shadow(t, test.name).DeletionGracePeriodSeconds, 0) == 1, nil
+				})
 				if err := shadows.Delete(t.Context(), test.name, metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0)}); err != nil {
 					t.Fatal(err)
 				}
