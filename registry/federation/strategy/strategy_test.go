@@ -57,7 +57,13 @@ type kind struct {
 	held       bool
 }
 
-func of[P strategy.Object, S, U any](s strategy.Strategy[P, S, U], empty func() P, parts func(P) (*S, *U), namespaced, held bool) kind {
+// whole is a strategy, and that of the status of the same kind.
+type whole[P strategy.Object, S, U any] interface {
+	rest.CreateUpdateResetFieldsStrategy
+	Status() strategy.StatusStrategy[P, S, U]
+}
+
+func of[P strategy.Object, S, U any](s whole[P, S, U], empty func() P, parts func(P) (*S, *U), namespaced, held bool) kind {
 	return kind{
 		empty: func() object { return empty() }, main: s, status: s.Status(), namespaced: namespaced, held: held,
 		parts: func(obj object) (any, any) { spec, status := parts(obj.(P)); return spec, status },
