@@ -50,8 +50,8 @@ const (
 	// abandoned is how long a pod that was deleted by force may still tell how
 	// it ended.
 	abandoned = time.Minute
-	// unread is how long beyond its grace period a shadow pod stays that tells how
-	// its pod ended, for a consumer that does not say that it has read it.
+	// unread is how long a shadow pod stays that tells how its pod ended, for a
+	// consumer that does not say that it has read it.
 	unread = time.Minute
 )
 

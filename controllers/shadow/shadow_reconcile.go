@@ -83,7 +83,8 @@ func (c *Controller) remove(ctx context.Context, shadow *v1alpha1.ShadowPod, pod
 		return 0, c.dropFinalizer(ctx, pod)
 	case rules.Finished(pod):
 		err := c.recordEnd(ctx, shadow, pod)
-		if !remote.Refused(err) {
+		if !remote.Refused(err) || apierrors.IsForbidden(err) {
+			// What is forbidden now may be allowed in a moment.
 			return 0, err
 		}
 		utilruntime.HandleErrorWithContext(ctx, err, "How the pod ended cannot be written down, and it goes without", "pod", klog.KObj(pod))
@@ -98,13 +99,16 @@ func (c *Controller) remove(ctx context.Context, shadow *v1alpha1.ShadowPod, pod
 }
 
 // graceOf is how long the pod of a shadow pod that is being deleted may take to
-// end, in seconds; nil is its own time. It is never removed by force: it would run
-// and not count.
+// end, in seconds; nil is its own time. It is never removed by force, nor if its
+// own time is none: it would run and not count.
 func graceOf(shadow *v1alpha1.ShadowPod) *int64 {
-	if ptr.Deref(shadow.DeletionGracePeriodSeconds, 0) == 0 {
-		return nil
+	switch {
+	case ptr.Deref(shadow.DeletionGracePeriodSeconds, 0) > 0:
+		return shadow.DeletionGracePeriodSeconds
+	case ptr.Deref(shadow.Spec.Pod.TerminationGracePeriodSeconds, 1) <= 0:
+		return ptr.To[int64](1)
 	}
-	return shadow.DeletionGracePeriodSeconds
+	return nil
 }
 
 // release lets a shadow pod go whose pod is gone. One that tells how that ended
@@ -194,7 +198,8 @@ func (c *Controller) recordEnd(ctx context.Context, shadow *v1alpha1.ShadowPod, 
 	return err
 }
 
-// essence is of the status of a pod how it and its containers ended.
+// essence is of the status of a pod how it and its containers ended, and whether
+// it was made to.
 func essence(status *corev1.PodStatus) *corev1.PodStatus {
 	ends := func(all []corev1.ContainerStatus) (ended []corev1.ContainerStatus) {
 		for _, s := range all {
@@ -206,8 +211,10 @@ func essence(status *corev1.PodStatus) *corev1.PodStatus {
 		}
 		return ended
 	}
+	disrupted := slices.Clone(status.Conditions)
+	disrupted = slices.DeleteFunc(disrupted, func(c corev1.PodCondition) bool { return c.Type != corev1.DisruptionTarget })
 	return &corev1.PodStatus{
-		Phase: status.Phase, Reason: status.Reason, StartTime: status.StartTime, PodIP: status.PodIP, PodIPs: status.PodIPs,
+		Phase: status.Phase, Reason: status.Reason, StartTime: status.StartTime, PodIP: status.PodIP, PodIPs: status.PodIPs, Conditions: disrupted,
 		InitContainerStatuses: ends(status.InitContainerStatuses), ContainerStatuses: ends(status.ContainerStatuses),
 	}
 }

@@ -74,6 +74,11 @@ func unreadFor(ago time.Duration) func(*v1alpha1.ShadowPod) {
 	}
 }
 
+// impatient is one whose pod has no time to end.
+func impatient(shadow *v1alpha1.ShadowPod) {
+	shadow.Spec.Pod.TerminationGracePeriodSeconds = new(int64)
+}
+
 func held(by ...string) func(*v1alpha1.ShadowPod) {
 	return func(shadow *v1alpha1.ShadowPod) { shadow.Finalizers = by }
 }
@@ -234,6 +239,7 @@ func TestPodIsDeletedWithTheGracePeriodOfItsShadowPod(t *testing.T) {
 		{name: "as it was deleted", shadow: shadowPod(deletedWithin(300)), pod: bound, want: 300},
 		{name: "and again, when less is left", shadow: shadowPod(deletedWithin(5)), pod: stopping, want: 5},
 		{name: "by force it would run and not count, so it has its own", shadow: shadowPod(deletedWithin(0)), pod: bound, want: -1},
+		{name: "and a second if that is none", shadow: shadowPod(deletedWithin(0), impatient), pod: bound, want: 1},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			w := newWorld(t, test.shadow, podOf(t, shadowPod(), test.pod))
@@ -528,6 +534,7 @@ func tooLarge(always bool) clienttesting.ReactionFunc {
 func TestAnEndThatIsRefusedIsToldInShortAndKeepsNothing(t *testing.T) {
 	ended := func(pod *corev1.Pod) {
 		pod.Status.Phase = corev1.PodFailed
+		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady}, {Type: corev1.DisruptionTarget, Reason: "EvictionByEvictionAPI"}}
 		pod.Status.ContainerStatuses = []corev1.ContainerStatus{{
 			Name: "main", VolumeMounts: []corev1.VolumeMountStatus{{Name: "data"}},
 			State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 3, Reason: "Error"}},
@@ -543,7 +550,7 @@ func TestAnEndThatIsRefusedIsToldInShortAndKeepsNothing(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := v1alpha1.ShadowPodStatus{Phase: corev1.PodFailed, Pod: &corev1.PodStatus{Phase: corev1.PodFailed, ContainerStatuses: []corev1.ContainerStatus{{
+		want := v1alpha1.ShadowPodStatus{Phase: corev1.PodFailed, Pod: &corev1.PodStatus{Phase: corev1.PodFailed, Conditions: []corev1.PodCondition{{Type: corev1.DisruptionTarget, Reason: "EvictionByEvictionAPI"}}, ContainerStatuses: []corev1.ContainerStatus{{
 			Name: "main", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 3, Reason: "Error"}},
 		}}}}
 		if diff := cmp.Diff(want, shadow.Status); diff != "" {
