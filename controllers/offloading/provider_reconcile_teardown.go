@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/utils/ptr"
 )
 
@@ -71,6 +72,11 @@ func (p *Provider) shadowPods(namespace string) contents {
 			return objects(list.Items, func(i int) metav1.Object { return &list.Items[i] }), nil
 		},
 		remove: func(ctx context.Context) error {
+			// Nobody is left to read how those have ended that have.
+			ended := metav1.ListOptions{FieldSelector: fields.OneTermNotEqualSelector("status.phase", "").String()}
+			if err := client.DeleteCollection(ctx, metav1.DeleteOptions{GracePeriodSeconds: new(int64)}, ended); err != nil {
+				return err
+			}
 			return client.DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})
 		},
 	}

@@ -526,7 +526,7 @@ func TestTwinIsEmptiedBeforeItGoes(t *testing.T) {
 		wrote   []string
 		again   bool
 	}{
-		{"shadow pods first, and no pods of new ones", []runtime.Object{shadow, pod(-1)}, []string{"create resourcequotas", "delete-collection shadowpods"}, true},
+		{"shadow pods first, and no pods of new ones", []runtime.Object{shadow, pod(-1)}, []string{"create resourcequotas", "delete-collection shadowpods", "delete-collection shadowpods"}, true},
 		{"then pods, in whose place no others come", []runtime.Object{pod(-1)}, []string{"create resourcequotas", "delete-collection pods"}, true},
 		{"pods that stop are waited for", []runtime.Object{pod(time.Second)}, nil, true},
 		{"but not for ever", []runtime.Object{pod(timeout)}, []string{"delete namespaces"}, false},
