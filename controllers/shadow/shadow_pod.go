@@ -311,7 +311,8 @@ func finishes(pod *corev1.Pod) bool {
 }
 
 // trim keeps of a pod what the controller reads: who it is, whether it has a node
-// and lives, how it ended, and, as what is allocated, what it takes beyond what it asks for.
+// and lives, how it ended, and, as what is allocated, what it takes beyond what it
+// asks for.
 func trim(obj any) (any, error) {
 	pod, ok := obj.(*corev1.Pod)
 	if !ok {

@@ -83,8 +83,8 @@ func (c *Controller) remove(ctx context.Context, shadow *v1alpha1.ShadowPod, pod
 		return 0, c.dropFinalizer(ctx, pod)
 	case rules.Finished(pod):
 		err := c.recordEnd(ctx, shadow, pod)
-		if !remote.Refused(err) || apierrors.IsForbidden(err) {
-			// What is forbidden now may be allowed in a moment.
+		// What is forbidden now may be allowed in a moment.
+		if final := remote.Refused(err) && !apierrors.IsForbidden(err); !final {
 			return 0, err
 		}
 		utilruntime.HandleErrorWithContext(ctx, err, "How the pod ended cannot be written down, and it goes without", "pod", klog.KObj(pod))

@@ -494,24 +494,22 @@ func TestShadowPodAndPodComeTogether(t *testing.T) {
 }
 
 func TestPodIsLookedAtWhenItsLifeTakesATurn(t *testing.T) {
+	alive := func(*corev1.Pod) {}
 	for _, test := range []struct {
-		name   string
-		change func(*corev1.Pod)
-		want   bool
+		name           string
+		before, change func(*corev1.Pod)
+		want           bool
 	}{
-		{"nothing happened", func(*corev1.Pod) {}, false},
-		{"it is ready", func(pod *corev1.Pod) { pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady}} }, false},
-		{"it ended", in(corev1.PodFailed), true},
-		{"it is being deleted", stopping, true},
-		{"it has less time to end", func(pod *corev1.Pod) { stopping(pod); pod.DeletionGracePeriodSeconds = ptr.To[int64](5) }, true},
-		{"it is another one", func(pod *corev1.Pod) { pod.UID = "another" }, true},
-		{"somebody let it go", func(pod *corev1.Pod) { pod.Finalizers = nil }, true},
+		{"nothing happened", alive, alive, false},
+		{"it is ready", alive, func(pod *corev1.Pod) { pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady}} }, false},
+		{"it ended", alive, in(corev1.PodFailed), true},
+		{"it is being deleted", alive, stopping, true},
+		{"it has less time to end", stopping, func(pod *corev1.Pod) { pod.DeletionGracePeriodSeconds = ptr.To[int64](5) }, true},
+		{"it is another one", alive, func(pod *corev1.Pod) { pod.UID = "another" }, true},
+		{"somebody let it go", alive, func(pod *corev1.Pod) { pod.Finalizers = nil }, true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			before := podOf(t, shadowPod(never))
-			if strings.Contains(test.name, "less") {
-				stopping(before)
-			}
+			before := podOf(t, shadowPod(never), test.before)
 			after := before.DeepCopy()
 			test.change(after)
 			if got := turned(before, after); got != test.want {
