@@ -31,17 +31,21 @@ apiserver_request_duration_seconds_count{resource="pods",verb="POST"} 7
 func TestRequestsBelongToTheCreationTheyFallInto(t *testing.T) {
 	at := func(seconds int) time.Time { return time.Unix(int64(seconds), 0) }
 	samples := []sample{
-		{size: 2, created: time.Second, deleted: time.Second, cpu: 10 * time.Millisecond, creation: window{at(10), at(20)}, deletion: window{at(20), at(30)}},
-		{size: 2, offloaded: true, created: 2 * time.Second, deleted: 4 * time.Second, cpu: 20 * time.Millisecond, creation: window{at(30), at(40)}, deletion: window{at(40), at(50)}},
+		{size: 2, where: atHome, created: time.Second, deleted: time.Second, cpu: 10 * time.Millisecond, creation: window{at(10), at(20)}, deletion: window{at(20), at(30)}},
+		{size: 2, where: away, created: 2 * time.Second, deleted: 4 * time.Second, cpu: 20 * time.Millisecond, creation: window{at(30), at(40)}, deletion: window{at(40), at(50)}},
+		{size: 2, where: inBoth, created: 3 * time.Second, deleted: 3 * time.Second, cpu: 15 * time.Millisecond, creation: window{at(50), at(60)}, deletion: window{at(60), at(70)}},
 	}
 	requests := []harness.Request{
 		{Cluster: "rome", Received: at(9)}, {Cluster: "rome", Received: at(10)}, {Cluster: "rome", Received: at(19)},
-		{Cluster: "rome", Received: at(31)}, {Cluster: "milan", Received: at(32)}, {Cluster: "milan", Received: at(33)}, {Cluster: "milan", Received: at(40)}, {Cluster: "rome", Received: at(29)},
+		{Cluster: "rome", Received: at(31)}, {Cluster: "milan", Received: at(32)}, {Cluster: "milan", Received: at(33)}, {Cluster: "milan", Received: at(40)}, {Cluster: "rome", Received: at(29)}, {Cluster: "milan", Received: at(51)},
 	}
 	want := []row{
 		{"create → all Ready seen here", "2", "1.00 s (1.00–1.00)", "2.00 s (2.00–2.00)", "2.00×", "≤ 3× ✓"},
+		{"the same without us, as many pods in each cluster at a time", "2", "1.00 s (1.00–1.00)", "3.00 s (3.00–3.00)", "3.00×", "–"},
 		{"delete → gone on both sides", "2", "1.00 s (1.00–1.00)", "4.00 s (4.00–4.00)", "4.00×", "≤ 3× ✗"},
+		{"the same without us, as many pods in each cluster at a time", "2", "1.00 s (1.00–1.00)", "3.00 s (3.00–3.00)", "3.00×", "–"},
 		{"CPU of all processes, a pod", "2", "5.00 ms (5.00–5.00)", "10.0 ms (10.0–10.0)", "2.00×", "≤ 3× ✓"},
+		{"the same without us, as many pods in each cluster at a time", "2", "5.00 ms (5.00–5.00)", "7.50 ms (7.50–7.50)", "1.50×", "–"},
 		{"requests a pod at the API server of rome", "2", "1.00 (1.00–1.00)", "0.50 (0.50–0.50)", "–", "–"},
 		{"requests a pod at the API server of milan", "2", "0.00 (0.00–0.00)", "1.00 (1.00–1.00)", "–", "–"},
 		{"requests a pod, both, no watches", "2", "1.00 (1.00–1.00)", "1.50 (1.50–1.50)", "1.50×", "≤ 15 ✓"},

@@ -65,7 +65,7 @@ func (u usage) own() (sum time.Duration) {
 func footprintRows(samples []sample, held []memory) []row {
 	var cpu, traffic figures.Series
 	for _, s := range samples {
-		if s.size == footprintPods && s.offloaded {
+		if s.size == footprintPods && s.where == away {
 			cpu = append(cpu, s.creating.own().Seconds()/s.created.Seconds())
 			traffic = append(traffic, float64(s.crossed)*8/1e6/s.created.Seconds())
 		}

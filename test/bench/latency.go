@@ -207,7 +207,7 @@ func (b *bench) createPods(ctx context.Context, rate, count int) error {
 
 // singlePod is a pod as the offloaded Deployments have them.
 func singlePod(name string) *corev1.Pod {
-	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: deployment(1, true).Spec.Template.Spec}
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: deployment(1, away).Spec.Template.Spec}
 }
 
 // percentile is what so many in a hundred do not exceed.

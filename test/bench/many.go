@@ -38,7 +38,7 @@ func (b *bench) measureMany(ctx context.Context) ([]row, error) {
 	}
 	client := b.rome.Kube.AppsV1().Deployments(offloaded)
 	filled := time.Now()
-	if _, err := client.Create(ctx, deployment(0, true), metav1.CreateOptions{}); err != nil {
+	if _, err := client.Create(ctx, deployment(0, away), metav1.CreateOptions{}); err != nil {
 		return nil, err
 	}
 	for _, size := range stepsTo(many) {
@@ -61,7 +61,7 @@ func (b *bench) measureMany(ctx context.Context) ([]row, error) {
 			return nil, err
 		}
 	}
-	if err := client.Delete(ctx, deployment(0, true).Name, metav1.DeleteOptions{}); err != nil {
+	if err := client.Delete(ctx, deployment(0, away).Name, metav1.DeleteOptions{}); err != nil {
 		return nil, err
 	}
 	rows := []row{{fmt.Sprintf("create, %d at a time → all Ready seen here", manyStep), fmt.Sprint(many), "–", fmt.Sprintf("%.0f s", took.Seconds()), "–", "–"}}
@@ -81,7 +81,7 @@ func stepsTo(last int) []int {
 // scale returns when the Deployment has so many pods, here and there, and all of
 // them are Ready.
 func (b *bench) scale(ctx context.Context, size int, here, there *podWatch) error {
-	name := deployment(size, true).Name
+	name := deployment(size, away).Name
 	patch := fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, size)
 	if _, err := b.rome.Kube.AppsV1().Deployments(offloaded).Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{}, "scale"); err != nil {
 		return err

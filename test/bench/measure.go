@@ -18,12 +18,27 @@ import (
 	"liqo.io/federation/test/harness"
 )
 
+// placement is where the pods of a Deployment run.
+type placement string
+
+const (
+	// atHome is on nodes of rome.
+	atHome placement = "at home"
+	// inBoth is a Deployment for rome's own nodes and one for milan's, at a time
+	// and without us: what the pods alone take that offloading makes, of which
+	// there are two.
+	inBoth placement = "in both"
+	// away is on the virtual node.
+	away placement = "offloaded"
+)
+
 // sample is one Deployment that came and went.
 type sample struct {
-	size      int
-	offloaded bool
-	// created is from the creation until all pods are seen Ready on rome, and
-	// deleted from the deletion until no pod is left on either side.
+	size  int
+	where placement
+	// created is from the creation until all pods are seen Ready on rome, inBoth
+	// on milan as well, and deleted from the deletion until no pod is left on
+	// either side.
 	created, deleted time.Duration
 	// cpu is what all processes of both clusters used from the creation until
 	// quiet, beyond what they use when idle.
@@ -75,13 +90,13 @@ func (b *bench) measure(ctx context.Context) (results, error) {
 	r := results{memory: []memory{{0, b.resting}}}
 	for _, size := range b.options.pods {
 		for run := range b.options.runs {
-			for _, isOffloaded := range []bool{false, true} {
-				s, err := b.once(ctx, size, isOffloaded)
+			for _, where := range []placement{atHome, inBoth, away} {
+				s, err := b.once(ctx, size, where)
 				if err != nil {
 					return r, err
 				}
-				fmt.Fprintf(os.Stderr, "%4d pods, run %d, offloaded %-5t: Ready after %s, gone after %s, %s CPU\n",
-					size, run+1, isOffloaded, s.created.Round(time.Millisecond), s.deleted.Round(time.Millisecond), s.cpu)
+				fmt.Fprintf(os.Stderr, "%4d pods, run %d, %s: Ready after %s, gone after %s, %s CPU\n",
+					size, run+1, where, s.created.Round(time.Millisecond), s.deleted.Round(time.Millisecond), s.cpu)
 				r.samples = append(r.samples, s)
 			}
 		}
@@ -94,19 +109,28 @@ func (b *bench) measure(ctx context.Context) (results, error) {
 	return r, nil
 }
 
-func (b *bench) once(ctx context.Context, size int, isOffloaded bool) (sample, error) {
-	s := sample{size: size, offloaded: isOffloaded}
-	namespace := vanilla
-	if isOffloaded {
+func (b *bench) once(ctx context.Context, size int, where placement) (sample, error) {
+	s := sample{size: size, where: where}
+	clusters, namespace := []*harness.Cluster{b.rome}, vanilla
+	switch where {
+	case inBoth:
+		clusters = append(clusters, b.milan)
+	case away:
 		namespace = offloaded
 	}
-	here, err := watchPods(ctx, b.rome, namespace, nil)
-	if err != nil {
-		return s, err
+	// Pods are waited for where they are asked for, and until they are gone also
+	// where they run.
+	var origins, sides []*podWatch
+	for _, cluster := range clusters {
+		w, err := watchPods(ctx, cluster, namespace, nil)
+		if err != nil {
+			return s, err
+		}
+		defer w.stop()
+		origins = append(origins, w)
 	}
-	defer here.stop()
-	sides := []*podWatch{here}
-	if isOffloaded {
+	sides = origins
+	if where == away {
 		there, err := watchPods(ctx, b.milan, b.twin, nil)
 		if err != nil {
 			return s, err
@@ -125,17 +149,20 @@ func (b *bench) once(ctx context.Context, size int, isOffloaded bool) (sample, e
 	if err != nil {
 		return s, err
 	}
-	client := b.rome.Kube.AppsV1().Deployments(namespace)
 	s.creation.from = time.Now()
-	deployment := deployment(size, isOffloaded)
-	if _, err := client.Create(ctx, deployment, metav1.CreateOptions{}); err != nil {
-		return s, err
+	deployment := deployment(size, where)
+	for _, cluster := range clusters {
+		if _, err := cluster.Kube.AppsV1().Deployments(namespace).Create(ctx, deployment, metav1.CreateOptions{}); err != nil {
+			return s, err
+		}
 	}
-	ready, err := here.until(ctx, fmt.Sprintf("%d Ready pods in %s", size, namespace), func(_, ready int) bool { return ready == size })
-	if err != nil {
-		return s, err
+	for _, w := range origins {
+		ready, err := w.until(ctx, fmt.Sprintf("%d Ready pods in %s", size, namespace), func(_, ready int) bool { return ready == size })
+		if err != nil {
+			return s, err
+		}
+		s.created = max(s.created, ready.Sub(s.creation.from))
 	}
-	s.created = ready.Sub(s.creation.from)
 	if err := b.quiet(ctx); err != nil {
 		return s, err
 	}
@@ -153,8 +180,10 @@ func (b *bench) once(ctx context.Context, size int, isOffloaded bool) (sample, e
 	s.cpu = s.creating.sum()
 
 	s.deletion.from = time.Now()
-	if err := client.Delete(ctx, deployment.Name, metav1.DeleteOptions{PropagationPolicy: ptr.To(metav1.DeletePropagationBackground)}); err != nil {
-		return s, err
+	for _, cluster := range clusters {
+		if err := cluster.Kube.AppsV1().Deployments(namespace).Delete(ctx, deployment.Name, metav1.DeleteOptions{PropagationPolicy: ptr.To(metav1.DeletePropagationBackground)}); err != nil {
+			return s, err
+		}
 	}
 	for _, side := range sides {
 		gone, err := side.until(ctx, "no pods in "+side.namespace, func(all, _ int) bool { return all == 0 })
@@ -172,13 +201,13 @@ func (b *bench) once(ctx context.Context, size int, isOffloaded bool) (sample, e
 	return s, err
 }
 
-// deployment makes pods for the fake nodes of rome, or for the virtual node.
-func deployment(size int, isOffloaded bool) *appsv1.Deployment {
+// deployment makes pods for fake nodes, or for the virtual node.
+func deployment(size int, where placement) *appsv1.Deployment {
 	labels := map[string]string{"app": "bench"}
 	spec := corev1.PodSpec{
 		Containers: []corev1.Container{{Name: "main", Image: "example.com/never-pulled", ImagePullPolicy: corev1.PullNever}},
 	}
-	if !isOffloaded {
+	if where != away {
 		spec.NodeSelector = map[string]string{fakeLabel: fakeValue}
 		spec.Tolerations = []corev1.Toleration{{Key: fakeTaint, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule}}
 	}

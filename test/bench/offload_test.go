@@ -164,8 +164,8 @@ func TestWhatGoesBetweenTheClustersIsNotWhatGoesToThisProgram(t *testing.T) {
 func TestFootprintIsOfOurOwnProgramsWhilePodsCome(t *testing.T) {
 	samples := []sample{
 		{size: 100, created: time.Second, creating: usage{"rome virtual-kubelet": time.Second}},
-		{size: 1000, offloaded: true, created: time.Second, creating: usage{"rome virtual-kubelet": time.Second}},
-		{size: 100, offloaded: true, created: 2 * time.Second, crossed: 1_000_000, creating: usage{
+		{size: 1000, where: away, created: time.Second, creating: usage{"rome virtual-kubelet": time.Second}},
+		{size: 100, where: away, created: 2 * time.Second, crossed: 1_000_000, creating: usage{
 			"rome virtual-kubelet": 300 * time.Millisecond, "milan federation-apiserver": 100 * time.Millisecond, "milan kube-apiserver": time.Second,
 		}},
 	}

@@ -46,7 +46,7 @@ func (b *bench) measureRestarts(ctx context.Context) ([]row, error) {
 	}
 	defer there.stop()
 	client := b.rome.Kube.AppsV1().Deployments(offloaded)
-	deployment := deployment(size, true)
+	deployment := deployment(size, away)
 	if _, err := client.Create(ctx, deployment, metav1.CreateOptions{}); err != nil {
 		return nil, err
 	}

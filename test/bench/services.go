@@ -57,7 +57,7 @@ func (b *bench) measureServices(ctx context.Context) (rows []row, err error) {
 	}
 	defer pods.stop()
 	client := b.rome.Kube.AppsV1().Deployments(serving)
-	deployment := deployment(endpoints, false)
+	deployment := deployment(endpoints, atHome)
 	if _, err := client.Create(ctx, deployment, metav1.CreateOptions{}); unless(apierrors.IsAlreadyExists, err) != nil {
 		return nil, err
 	}
@@ -124,7 +124,7 @@ func serviceRows(samples []serviceSample) []row {
 func (b *bench) serve(ctx context.Context, name string, here, there *sliceWatch, s *serviceSample) error {
 	client := b.rome.Kube.CoreV1().Services(serving)
 	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.ServiceSpec{
-		Selector: deployment(endpoints, false).Spec.Selector.MatchLabels, Ports: []corev1.ServicePort{{Port: 80}},
+		Selector: deployment(endpoints, atHome).Spec.Selector.MatchLabels, Ports: []corev1.ServicePort{{Port: 80}},
 	}}
 	created := time.Now()
 	if _, err := client.Create(ctx, service, metav1.CreateOptions{}); err != nil {

@@ -154,9 +154,12 @@ func (b *bench) reserve(ctx context.Context, reserved bool) error {
 }
 
 func (b *bench) namespaces(ctx context.Context) error {
-	for _, name := range []string{vanilla, offloaded, serving} {
-		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
-		if _, err := b.rome.Kube.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+	for _, n := range []struct {
+		cluster *harness.Cluster
+		name    string
+	}{{b.rome, vanilla}, {b.milan, vanilla}, {b.rome, offloaded}, {b.rome, serving}} {
+		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: n.name}}
+		if _, err := n.cluster.Kube.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
 			return err
 		}
 	}
