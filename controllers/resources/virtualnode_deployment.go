@@ -138,10 +138,15 @@ func (r *virtualNodes) newContainer(node *v1alpha1.VirtualNode, foreignCluster s
 		Ports:          []corev1.ContainerPort{{Name: "https", ContainerPort: virtualKubeletPort, Protocol: corev1.ProtocolTCP}},
 		LivenessProbe:  probe("/livez", 10, 6, 10),
 		ReadinessProbe: probe("/readyz", 1, 3, 5),
-		Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{
-			corev1.ResourceCPU:    resource.MustParse("20m"),
-			corev1.ResourceMemory: resource.MustParse("64Mi"),
-		}},
+		Resources: corev1.ResourceRequirements{
+			Requests: corev1.ResourceList{
+				corev1.ResourceCPU:    resource.MustParse("20m"),
+				corev1.ResourceMemory: resource.MustParse("64Mi"),
+			},
+			// The runtime uses as many processors as it may, each with memory of its
+			// own: 20 MB together for 32. Two do hundreds of pods in a second.
+			Limits: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2")},
+		},
 		SecurityContext: &corev1.SecurityContext{
 			AllowPrivilegeEscalation: ptr.To(false),
 			ReadOnlyRootFilesystem:   ptr.To(true),
