@@ -120,7 +120,7 @@ func (b *bench) once(ctx context.Context, size int, where placement) (sample, er
 	}
 	// Pods are waited for where they are asked for, and until they are gone also
 	// where they run.
-	var origins, sides []*podWatch
+	var origins []*podWatch
 	for _, cluster := range clusters {
 		w, err := watchPods(ctx, cluster, namespace, nil)
 		if err != nil {
@@ -129,7 +129,7 @@ func (b *bench) once(ctx context.Context, size int, where placement) (sample, er
 		defer w.stop()
 		origins = append(origins, w)
 	}
-	sides = origins
+	sides := origins
 	if where == away {
 		there, err := watchPods(ctx, b.milan, b.twin, nil)
 		if err != nil {
