@@ -154,16 +154,17 @@ func cores(idle map[string]float64) (sum float64) {
 // printPrograms shows which programs need the processors while pods are created
 // or deleted.
 func printPrograms(out io.Writer, what string, size int, samples []sample, of func(sample) usage) {
-	plain, both, far := map[string]figures.Series{}, map[string]figures.Series{}, map[string]figures.Series{}
+	used := map[placement]map[string]figures.Series{atHome: {}, inBoth: {}, away: {}}
 	for _, s := range samples {
 		if s.size != size {
 			continue
 		}
-		by := map[placement]map[string]figures.Series{atHome: plain, inBoth: both, away: far}[s.where]
-		for program, used := range of(s) {
-			by[program] = append(by[program], float64(used)/float64(time.Millisecond)/float64(size))
+		by := used[s.where]
+		for program, took := range of(s) {
+			by[program] = append(by[program], float64(took)/float64(time.Millisecond)/float64(size))
 		}
 	}
+	plain, both, far := used[atHome], used[inBoth], used[away]
 	fmt.Fprintf(out, "\nCPU to %s one of %d pods, where it is more than 0.1 ms:\n\n| program | vanilla | in each cluster | offloaded |\n| --- | ---: | ---: | ---: |\n", what, size)
 	for _, program := range slices.SortedFunc(maps.Keys(far), func(a, b string) int {
 		return cmp.Or(-cmp.Compare(far[a].Median(), far[b].Median()), strings.Compare(a, b))
