@@ -120,6 +120,7 @@ type PeeringLending struct {
 	IngressClasses      []string
 	LoadBalancerClasses []string
 	OrphanTTL           *metav1.Duration
+	ExternalVolumes     ExternalVolumes
 }
 
 // PeeringPhase is how far one aspect of a peering has come.

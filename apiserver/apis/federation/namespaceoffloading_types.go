@@ -67,6 +67,30 @@ type NamespaceOffloadingSpec struct {
 	PodOffloadingStrategy    PodOffloadingStrategy
 	ClusterSelector          corev1.NodeSelector
 	Enforcement              PlacementEnforcement
+	Volumes                  NamespaceVolumes
+}
+
+// UnoffloadPolicy is what happens to the data that a provider stores when the
+// namespace is no longer offloaded to it: it is unoffloaded, the cluster is no longer
+// selected, or the peering ends.
+type UnoffloadPolicy string
+
+const (
+	// UnoffloadRefuse keeps the remote namespace, empty of pods, until its volumes are
+	// moved, deleted or released.
+	UnoffloadRefuse UnoffloadPolicy = "Refuse"
+	// UnoffloadMove moves the data to this cluster first.
+	UnoffloadMove UnoffloadPolicy = "Move"
+	// UnoffloadRetain gives the volumes up and leaves them, with their data, to the
+	// provider.
+	UnoffloadRetain UnoffloadPolicy = "Retain"
+	// UnoffloadDelete deletes the data.
+	UnoffloadDelete UnoffloadPolicy = "Delete"
+)
+
+// NamespaceVolumes selects what happens to data that is stored on providers.
+type NamespaceVolumes struct {
+	OnUnoffload UnoffloadPolicy
 }
 
 // OffloadingPhase is how the extension of a namespace stands as a whole.
@@ -92,6 +116,9 @@ const (
 	// ConditionPodsInPlace is False while pods run where the spec no longer lets
 	// them, or, where the extension is being undone, at another cluster still.
 	ConditionPodsInPlace = "PodsInPlace"
+	// ConditionVolumesReleased is False while a cluster that the namespace is no longer
+	// offloaded to stores data of its claims; its message names them.
+	ConditionVolumesReleased = "VolumesReleased"
 )
 
 // Condition types of an offloaded namespace at one cluster.

@@ -91,6 +91,15 @@ type ResourceOfferSpec struct {
 	LoadBalancerClasses []string
 	ReflectedKinds      []metav1.GroupVersionResource
 	Withdrawn           bool
+	Storage             corev1.ResourceList
+	ExternalVolumes     ExternalVolumes
+}
+
+// ExternalVolumes are volumes in the spec of a pod that no claim of the federation
+// manages. They are passed to the provider as they are.
+type ExternalVolumes struct {
+	Types      []string
+	CSIDrivers []string
 }
 
 // OfferedNode is what one node of the provider lends to one consumer.

@@ -3,6 +3,8 @@
 
 package federation
 
+import "k8s.io/apimachinery/pkg/api/resource"
+
 // PlanAction is what a request would do.
 type PlanAction string
 
@@ -29,6 +31,7 @@ type PeeringPlan struct {
 	Conflicts      []string
 	EvictedPods    int32
 	Unknown        []string
+	Volumes        []PlannedVolume
 }
 
 // OffloadPlan is what a request to the verb offload would lead to, as far as
@@ -41,6 +44,7 @@ type OffloadPlan struct {
 	MisplacedPodCount int32
 	MisplacedPods     []MisplacedPod
 	Unknown           []string
+	Volumes           []PlannedVolume
 }
 
 // PlannedCluster is what would happen at one foreign cluster.
@@ -58,4 +62,39 @@ type MisplacedPod struct {
 	NodeName string
 	Message  string
 	Action   PlanAction
+}
+
+// MovePlan is what a request to the verb move would lead to, as far as this
+// cluster knows. It is in answers to dryRun=All only, and stored nowhere.
+type MovePlan struct {
+	Action          PlanAction
+	Source          VolumeLocation
+	Target          VolumeLocation
+	Capacity        *resource.Quantity
+	BytesUsed       *int64
+	Files           *int64
+	Path            string
+	EvictedPods     []PlannedEviction
+	EvictedPodCount int32
+	Downtime        string
+	Warnings        []string
+	Unknown         []string
+}
+
+// PlannedEviction is a pod that would be evicted.
+type PlannedEviction struct {
+	Name               string
+	NodeName           string
+	DisruptionBudget   string
+	DisruptionsAllowed int32
+}
+
+// PlannedVolume is a volume whose data is stored at a cluster that a request gives
+// up.
+type PlannedVolume struct {
+	Name        string
+	Namespace   string
+	ClusterName string
+	Capacity    *resource.Quantity
+	OnUnoffload UnoffloadPolicy
 }

@@ -47,6 +47,8 @@ func addKnownTypes(scheme *runtime.Scheme) error {
 		&AddressMapping{}, &AddressMappingList{},
 		&NetworkConfig{}, &NetworkConfigList{},
 		&TunnelEndpoint{}, &TunnelEndpointList{},
+		&ShadowVolumeClaim{}, &ShadowVolumeClaimList{},
+		&VirtualVolume{}, &VirtualVolumeList{}, &Move{},
 	)
 	return nil
 }

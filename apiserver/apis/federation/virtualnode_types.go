@@ -113,6 +113,8 @@ type VirtualNodeStatus struct {
 	LoadBalancerClasses []string
 	Network             *VirtualNodeNetwork
 	Conditions          []metav1.Condition
+	StorageClasses      []string
+	Storage             corev1.ResourceList
 }
 
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object

@@ -18,6 +18,8 @@ const (
 	// DefaultDisconnectTimeoutSeconds bounds how long unpeering waits for the
 	// other side.
 	DefaultDisconnectTimeoutSeconds int32 = 300
+	// DefaultEvictionTimeoutSeconds bounds how long a move waits for evictions.
+	DefaultEvictionTimeoutSeconds int32 = 300
 )
 
 // MinOrphanTTL is the shortest time of silence after which the lending may
@@ -72,6 +74,33 @@ func SetDefaults_NamespaceOffloadingSpec(spec *NamespaceOffloadingSpec) {
 	}
 	if spec.Enforcement == "" {
 		spec.Enforcement = Warn
+	}
+	if spec.Volumes.OnUnoffload == "" {
+		spec.Volumes.OnUnoffload = UnoffloadRefuse
+	}
+}
+
+// SetDefaults_ShadowVolumeClaimSpec keeps the data when the object is deleted.
+func SetDefaults_ShadowVolumeClaimSpec(spec *ShadowVolumeClaimSpec) {
+	if spec.DeletionPolicy == "" {
+		spec.DeletionPolicy = VolumeDeletionRetain
+	}
+}
+
+// SetDefaults_MoveSpec moves online and verifies what changed; a move that copies
+// once verifies everything.
+func SetDefaults_MoveSpec(spec *MoveSpec) {
+	if spec.Strategy == "" {
+		spec.Strategy = MoveOnline
+	}
+	if spec.Verify == "" {
+		spec.Verify = VerifyChanged
+		if spec.Strategy == MoveOffline {
+			spec.Verify = VerifyFull
+		}
+	}
+	if spec.EvictionTimeoutSeconds == nil {
+		spec.EvictionTimeoutSeconds = ptr.To(DefaultEvictionTimeoutSeconds)
 	}
 }
 

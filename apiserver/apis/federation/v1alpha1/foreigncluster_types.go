@@ -210,7 +210,10 @@ type PeeringLending struct {
 	SharePercent *int32 `json:"sharePercent,omitempty" protobuf:"varint,2,opt,name=sharePercent"`
 	// limits are the most that the other cluster is offered of a resource,
 	// extended ones too; 0 offers none of it. For a resource that is not named
-	// the setting of this installation counts.
+	// the setting of this installation counts. requests.storage,
+	// persistentvolumeclaims and
+	// <class>.storageclass.storage.k8s.io/requests.storage bound the claims of the
+	// other cluster; without requests.storage it is offered no storage.
 	// +optional
 	Limits corev1.ResourceList `json:"limits,omitempty" protobuf:"bytes,3,rep,name=limits,casttype=k8s.io/api/core/v1.ResourceList,castkey=k8s.io/api/core/v1.ResourceName"`
 	// nodeSelector are the labels that nodes must have to be shared with the
@@ -251,6 +254,11 @@ type PeeringLending struct {
 	// kept.
 	// +optional
 	OrphanTTL *metav1.Duration `json:"orphanTTL,omitempty" protobuf:"bytes,10,opt,name=orphanTTL"`
+	// externalVolumes are the volume types and CSI drivers that pods of the other
+	// cluster may mount in this one without a claim. Without any the setting of this
+	// installation counts, which is none by default.
+	// +optional
+	ExternalVolumes ExternalVolumes `json:"externalVolumes,omitzero" protobuf:"bytes,11,opt,name=externalVolumes"`
 }
 
 // PeeringPhase is how far one aspect of a peering has come.

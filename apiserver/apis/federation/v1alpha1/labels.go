@@ -41,6 +41,19 @@ const (
 	// AnnotationForceRemoteNodePort, on a Service, asks a provider for the same
 	// node ports, whatever its value is, unless that is "false".
 	AnnotationForceRemoteNodePort = "liqo.io/force-remote-node-port"
+	// AnnotationRemoteStorageClass, on a PersistentVolumeClaim, is the storage class of
+	// the provider that the claim uses there. Without it the claim uses the class of the
+	// same name as its parameter localStorageClassName, otherwise the provider's default.
+	AnnotationRemoteStorageClass = "liqo.io/remote-storage-class"
+	// StorageProvisioner is the provisioner of the virtual storage class, and the name
+	// of the CSI driver of volumes whose data a provider stores. No node runs such a
+	// driver, so no kubelet of this cluster mounts them.
+	StorageProvisioner = "storage.liqo.io"
+	// ParameterLocalStorageClass is the parameter of a virtual storage class that names
+	// the class of volumes in this cluster; without it that is the default class.
+	ParameterLocalStorageClass = "localStorageClassName"
+	// SchedulingGateMoving holds pods back that mount a claim whose data is being moved.
+	SchedulingGateMoving = "storage.liqo.io/moving"
 	// AnnotationAPIAccess, on a pod, keeps its tokens home with any value but
 	// "Home".
 	AnnotationAPIAccess = "liqo.io/api-access"

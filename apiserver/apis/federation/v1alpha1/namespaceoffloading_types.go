@@ -100,6 +100,36 @@ type NamespaceOffloadingSpec struct {
 	// in either case.
 	// +optional
 	Enforcement PlacementEnforcement `json:"enforcement,omitempty" protobuf:"bytes,5,opt,name=enforcement,casttype=PlacementEnforcement"`
+	// volumes selects what happens to data that is stored on providers.
+	// +optional
+	Volumes NamespaceVolumes `json:"volumes,omitzero" protobuf:"bytes,6,opt,name=volumes"`
+}
+
+// UnoffloadPolicy is what happens to the data that a provider stores when the
+// namespace is no longer offloaded to it: it is unoffloaded, the cluster is no longer
+// selected, or the peering ends.
+// +enum
+type UnoffloadPolicy string
+
+const (
+	// UnoffloadRefuse keeps the remote namespace, empty of pods, until its volumes are
+	// moved, deleted or released.
+	UnoffloadRefuse UnoffloadPolicy = "Refuse"
+	// UnoffloadMove moves the data to this cluster first.
+	UnoffloadMove UnoffloadPolicy = "Move"
+	// UnoffloadRetain gives the volumes up and leaves them, with their data, to the
+	// provider.
+	UnoffloadRetain UnoffloadPolicy = "Retain"
+	// UnoffloadDelete deletes the data.
+	UnoffloadDelete UnoffloadPolicy = "Delete"
+)
+
+// NamespaceVolumes selects what happens to data that is stored on providers.
+type NamespaceVolumes struct {
+	// onUnoffload is what happens to data on a provider that the namespace is no longer
+	// offloaded to: Refuse (the default), Move, Retain or Delete.
+	// +optional
+	OnUnoffload UnoffloadPolicy `json:"onUnoffload,omitempty" protobuf:"bytes,1,opt,name=onUnoffload,casttype=UnoffloadPolicy"`
 }
 
 // OffloadingPhase is how the extension of a namespace stands as a whole.
@@ -126,6 +156,9 @@ const (
 	// ConditionPodsInPlace is False while pods run where the spec no longer lets
 	// them, or, where the extension is being undone, at another cluster still.
 	ConditionPodsInPlace = "PodsInPlace"
+	// ConditionVolumesReleased is False while a cluster that the namespace is no longer
+	// offloaded to stores data of its claims; its message names them.
+	ConditionVolumesReleased = "VolumesReleased"
 )
 
 // Condition types of an offloaded namespace at one cluster.
@@ -153,7 +186,8 @@ type NamespaceOffloadingStatus struct {
 	// +listType=map
 	// +listMapKey=name
 	Clusters []OffloadedCluster `json:"clusters,omitempty" protobuf:"bytes,4,rep,name=clusters"`
-	// conditions are PodsInPlace, once the pods of the namespace are known.
+	// conditions are PodsInPlace, once the pods of the namespace are known, and
+	// VolumesReleased, once a cluster was given up that stores data of its claims.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

@@ -173,6 +173,29 @@ type ResourceOfferSpec struct {
 	// withdrawn takes the offer back: the consumer's pods go home.
 	// +optional
 	Withdrawn bool `json:"withdrawn,omitempty" protobuf:"varint,9,opt,name=withdrawn"`
+	// storage bounds the claims of the consumer in all: requests.storage in bytes,
+	// persistentvolumeclaims, and <class>.storageclass.storage.k8s.io/requests.storage
+	// for one storage class. Without requests.storage no storage is offered.
+	// +optional
+	Storage corev1.ResourceList `json:"storage,omitempty" protobuf:"bytes,10,rep,name=storage,casttype=k8s.io/api/core/v1.ResourceList,castkey=k8s.io/api/core/v1.ResourceName"`
+	// externalVolumes are the volumes that the consumer's pods may mount without a
+	// claim, which the provider's storage systems serve.
+	// +optional
+	ExternalVolumes ExternalVolumes `json:"externalVolumes,omitzero" protobuf:"bytes,11,opt,name=externalVolumes"`
+}
+
+// ExternalVolumes are volumes in the spec of a pod that no claim of the federation
+// manages. They are passed to the provider as they are.
+type ExternalVolumes struct {
+	// types are volume types as they are named in a pod's volumes, for example nfs or
+	// iscsi. hostPath and local are never allowed.
+	// +optional
+	// +listType=set
+	Types []string `json:"types,omitempty" protobuf:"bytes,1,rep,name=types"`
+	// csiDrivers are the names of CSI drivers that inline volumes may use.
+	// +optional
+	// +listType=set
+	CSIDrivers []string `json:"csiDrivers,omitempty" protobuf:"bytes,2,rep,name=csiDrivers"`
 }
 
 // MaxOfferedNodes bounds the nodes of an offer: each costs the consumer a

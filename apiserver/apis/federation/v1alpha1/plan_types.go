@@ -3,6 +3,8 @@
 
 package v1alpha1
 
+import "k8s.io/apimachinery/pkg/api/resource"
+
 // PlanAction is what a request would do.
 // +enum
 type PlanAction string
@@ -51,6 +53,11 @@ type PeeringPlan struct {
 	// +optional
 	// +listType=atomic
 	Unknown []string `json:"unknown,omitempty" protobuf:"bytes,9,rep,name=unknown"`
+	// volumes are those of this cluster's claims whose data the provider stores, the
+	// first 100, with what would happen to each.
+	// +optional
+	// +listType=atomic
+	Volumes []PlannedVolume `json:"volumes,omitempty" protobuf:"bytes,10,rep,name=volumes"`
 }
 
 // OffloadPlan is what a request to the verb offload would lead to, as far as
@@ -85,6 +92,11 @@ type OffloadPlan struct {
 	// +optional
 	// +listType=atomic
 	Unknown []string `json:"unknown,omitempty" protobuf:"bytes,7,rep,name=unknown"`
+	// volumes are those of the namespace whose data a cluster stores that the
+	// request gives up, the first 100, with what would happen to each.
+	// +optional
+	// +listType=atomic
+	Volumes []PlannedVolume `json:"volumes,omitempty" protobuf:"bytes,8,rep,name=volumes"`
 }
 
 // PlannedCluster is what would happen at one foreign cluster.
@@ -114,4 +126,78 @@ type MisplacedPod struct {
 	Message string `json:"message" protobuf:"bytes,3,opt,name=message"`
 	// action is what would happen to the pod: Delete, by eviction, or None.
 	Action PlanAction `json:"action" protobuf:"bytes,4,opt,name=action,casttype=PlanAction"`
+}
+
+// MovePlan is what a request to the verb move would lead to, as far as this
+// cluster knows. It is in answers to dryRun=All only, and stored nowhere.
+type MovePlan struct {
+	// action is Change where data would be moved, and None where it is at the
+	// target already.
+	Action PlanAction `json:"action" protobuf:"bytes,1,opt,name=action,casttype=PlanAction"`
+	// source is where the data is.
+	Source VolumeLocation `json:"source" protobuf:"bytes,2,opt,name=source"`
+	// target is where the data would be.
+	Target VolumeLocation `json:"target" protobuf:"bytes,3,opt,name=target"`
+	// capacity is the size of the target volume in bytes.
+	// +optional
+	Capacity *resource.Quantity `json:"capacity,omitempty" protobuf:"bytes,4,opt,name=capacity"`
+	// bytesUsed is the size of the data, where it is known.
+	// +optional
+	BytesUsed *int64 `json:"bytesUsed,omitempty" protobuf:"varint,5,opt,name=bytesUsed"`
+	// files is the number of files, where it is known.
+	// +optional
+	Files *int64 `json:"files,omitempty" protobuf:"varint,6,opt,name=files"`
+	// path is the way that the data would take between the two ends, in words.
+	// +optional
+	Path string `json:"path,omitempty" protobuf:"bytes,7,opt,name=path"`
+	// evictedPods are the first 100 pods that would be evicted.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	EvictedPods []PlannedEviction `json:"evictedPods,omitempty" protobuf:"bytes,8,rep,name=evictedPods"`
+	// evictedPodCount is how many pods would be evicted.
+	// +optional
+	EvictedPodCount int32 `json:"evictedPodCount,omitempty" protobuf:"varint,9,opt,name=evictedPodCount"`
+	// downtime is what the time without the data consists of, in words.
+	// +optional
+	Downtime string `json:"downtime,omitempty" protobuf:"bytes,10,opt,name=downtime"`
+	// warnings are what can make the move fail or take long.
+	// +optional
+	// +listType=atomic
+	Warnings []string `json:"warnings,omitempty" protobuf:"bytes,11,rep,name=warnings"`
+	// unknown are the things that this cluster does not know.
+	// +optional
+	// +listType=atomic
+	Unknown []string `json:"unknown,omitempty" protobuf:"bytes,12,rep,name=unknown"`
+}
+
+// PlannedEviction is a pod that would be evicted.
+type PlannedEviction struct {
+	// name is the name of the pod.
+	Name string `json:"name" protobuf:"bytes,1,opt,name=name"`
+	// nodeName is the node that it runs on.
+	// +optional
+	NodeName string `json:"nodeName,omitempty" protobuf:"bytes,2,opt,name=nodeName"`
+	// disruptionBudget is the PodDisruptionBudget that covers the pod, if any.
+	// +optional
+	DisruptionBudget string `json:"disruptionBudget,omitempty" protobuf:"bytes,3,opt,name=disruptionBudget"`
+	// disruptionsAllowed is how many pods that budget lets go at the moment.
+	// +optional
+	DisruptionsAllowed int32 `json:"disruptionsAllowed,omitempty" protobuf:"varint,4,opt,name=disruptionsAllowed"`
+}
+
+// PlannedVolume is a volume whose data is stored at a cluster that a request gives
+// up.
+type PlannedVolume struct {
+	// name is the name of the VirtualVolume and of its claim.
+	Name string `json:"name" protobuf:"bytes,1,opt,name=name"`
+	// namespace is the namespace of the claim.
+	Namespace string `json:"namespace" protobuf:"bytes,2,opt,name=namespace"`
+	// clusterName is the ForeignCluster that stores the data.
+	ClusterName string `json:"clusterName" protobuf:"bytes,3,opt,name=clusterName"`
+	// capacity is the size of the volume in bytes.
+	// +optional
+	Capacity *resource.Quantity `json:"capacity,omitempty" protobuf:"bytes,4,opt,name=capacity"`
+	// onUnoffload is what would happen to it: Refuse, Move, Retain or Delete.
+	OnUnoffload UnoffloadPolicy `json:"onUnoffload" protobuf:"bytes,5,opt,name=onUnoffload,casttype=UnoffloadPolicy"`
 }

@@ -54,6 +54,8 @@ func addKnownTypes(scheme *runtime.Scheme) error {
 		&AddressMapping{}, &AddressMappingList{},
 		&NetworkConfig{}, &NetworkConfigList{},
 		&TunnelEndpoint{}, &TunnelEndpointList{},
+		&ShadowVolumeClaim{}, &ShadowVolumeClaimList{},
+		&VirtualVolume{}, &VirtualVolumeList{}, &Move{},
 	)
 	metav1.AddToGroupVersion(scheme, SchemeGroupVersion)
 	return nil

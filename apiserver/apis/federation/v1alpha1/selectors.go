@@ -21,8 +21,10 @@ var SelectableFields = map[string][]string{
 	"ResourceOffer":       {"spec.clusterID", "status.phase"},
 	"ResourceRequest":     {"status.phase"},
 	"ShadowPod":           {"status.phase"},
+	"ShadowVolumeClaim":   {"status.phase"},
 	"TunnelEndpoint":      {"spec.clusterID"},
 	"VirtualNode":         {"spec.clusterID"},
+	"VirtualVolume":       {"status.location.clusterName", "status.phase"},
 }
 
 // addFieldLabels lets field selectors name SelectableFields.

@@ -235,6 +235,15 @@ type VirtualNodeStatus struct {
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty" protobuf:"bytes,7,rep,name=conditions"`
+	// storageClasses are those of the offer that claims may use on the provider; the
+	// first is the default. Empty where the provider offers no storage.
+	// +optional
+	// +listType=atomic
+	StorageClasses []string `json:"storageClasses,omitempty" protobuf:"bytes,8,rep,name=storageClasses"`
+	// storage is the storage quota of the offer, as in its spec.storage. It is no
+	// capacity of the Node.
+	// +optional
+	Storage corev1.ResourceList `json:"storage,omitempty" protobuf:"bytes,9,rep,name=storage,casttype=k8s.io/api/core/v1.ResourceList,castkey=k8s.io/api/core/v1.ResourceName"`
 }
 
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
