@@ -35,6 +35,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &federationv1alpha1.AddressPoolStatusApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("CIDRMapping"):
 		return &federationv1alpha1.CIDRMappingApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("ExternalVolumes"):
+		return &federationv1alpha1.ExternalVolumesApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ForeignCluster"):
 		return &federationv1alpha1.ForeignClusterApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ForeignClusterSpec"):
@@ -47,6 +49,12 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &federationv1alpha1.IdentityRequestSpecApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("IdentityRequestStatus"):
 		return &federationv1alpha1.IdentityRequestStatusApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("MoveProgress"):
+		return &federationv1alpha1.MoveProgressApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("MoveSpec"):
+		return &federationv1alpha1.MoveSpecApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("MoveTarget"):
+		return &federationv1alpha1.MoveTargetApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("NamespaceMap"):
 		return &federationv1alpha1.NamespaceMapApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("NamespaceMapping"):
@@ -63,6 +71,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &federationv1alpha1.NamespaceOffloadingSpecApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("NamespaceOffloadingStatus"):
 		return &federationv1alpha1.NamespaceOffloadingStatusApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("NamespaceVolumes"):
+		return &federationv1alpha1.NamespaceVolumesApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("NetworkConfig"):
 		return &federationv1alpha1.NetworkConfigApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("NetworkConfigSpec"):
@@ -89,6 +99,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &federationv1alpha1.PeeringTokenStatusApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ReflectedKind"):
 		return &federationv1alpha1.ReflectedKindApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("RequestedMove"):
+		return &federationv1alpha1.RequestedMoveApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ResourceOffer"):
 		return &federationv1alpha1.ResourceOfferApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ResourceOfferSpec"):
@@ -115,6 +127,12 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &federationv1alpha1.ShadowPodSpecApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ShadowPodStatus"):
 		return &federationv1alpha1.ShadowPodStatusApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("ShadowVolumeClaim"):
+		return &federationv1alpha1.ShadowVolumeClaimApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("ShadowVolumeClaimSpec"):
+		return &federationv1alpha1.ShadowVolumeClaimSpecApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("ShadowVolumeClaimStatus"):
+		return &federationv1alpha1.ShadowVolumeClaimStatusApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("TunnelEndpoint"):
 		return &federationv1alpha1.TunnelEndpointApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("TunnelEndpointSpec"):
@@ -131,6 +149,16 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &federationv1alpha1.VirtualNodeSpecApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("VirtualNodeStatus"):
 		return &federationv1alpha1.VirtualNodeStatusApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("VirtualVolume"):
+		return &federationv1alpha1.VirtualVolumeApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("VirtualVolumeSpec"):
+		return &federationv1alpha1.VirtualVolumeSpecApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("VirtualVolumeStatus"):
+		return &federationv1alpha1.VirtualVolumeStatusApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("VolumeFenceStatus"):
+		return &federationv1alpha1.VolumeFenceStatusApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("VolumeLocation"):
+		return &federationv1alpha1.VolumeLocationApplyConfiguration{}
 
 	}
 	return nil

@@ -343,6 +343,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		v1alpha1.AddressPoolSpec{}.OpenAPIModelName():              schema_apiserver_apis_federation_v1alpha1_AddressPoolSpec(ref),
 		v1alpha1.AddressPoolStatus{}.OpenAPIModelName():            schema_apiserver_apis_federation_v1alpha1_AddressPoolStatus(ref),
 		v1alpha1.CIDRMapping{}.OpenAPIModelName():                  schema_apiserver_apis_federation_v1alpha1_CIDRMapping(ref),
+		v1alpha1.ExternalVolumes{}.OpenAPIModelName():              schema_apiserver_apis_federation_v1alpha1_ExternalVolumes(ref),
 		v1alpha1.ForeignCluster{}.OpenAPIModelName():               schema_apiserver_apis_federation_v1alpha1_ForeignCluster(ref),
 		v1alpha1.ForeignClusterList{}.OpenAPIModelName():           schema_apiserver_apis_federation_v1alpha1_ForeignClusterList(ref),
 		v1alpha1.ForeignClusterSpec{}.OpenAPIModelName():           schema_apiserver_apis_federation_v1alpha1_ForeignClusterSpec(ref),
@@ -354,6 +355,12 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		v1alpha1.Invitation{}.OpenAPIModelName():                   schema_apiserver_apis_federation_v1alpha1_Invitation(ref),
 		v1alpha1.InvitationStatus{}.OpenAPIModelName():             schema_apiserver_apis_federation_v1alpha1_InvitationStatus(ref),
 		v1alpha1.MisplacedPod{}.OpenAPIModelName():                 schema_apiserver_apis_federation_v1alpha1_MisplacedPod(ref),
+		v1alpha1.Move{}.OpenAPIModelName():                         schema_apiserver_apis_federation_v1alpha1_Move(ref),
+		v1alpha1.MovePlan{}.OpenAPIModelName():                     schema_apiserver_apis_federation_v1alpha1_MovePlan(ref),
+		v1alpha1.MoveProgress{}.OpenAPIModelName():                 schema_apiserver_apis_federation_v1alpha1_MoveProgress(ref),
+		v1alpha1.MoveSpec{}.OpenAPIModelName():                     schema_apiserver_apis_federation_v1alpha1_MoveSpec(ref),
+		v1alpha1.MoveStatus{}.OpenAPIModelName():                   schema_apiserver_apis_federation_v1alpha1_MoveStatus(ref),
+		v1alpha1.MoveTarget{}.OpenAPIModelName():                   schema_apiserver_apis_federation_v1alpha1_MoveTarget(ref),
 		v1alpha1.NamespaceMap{}.OpenAPIModelName():                 schema_apiserver_apis_federation_v1alpha1_NamespaceMap(ref),
 		v1alpha1.NamespaceMapList{}.OpenAPIModelName():             schema_apiserver_apis_federation_v1alpha1_NamespaceMapList(ref),
 		v1alpha1.NamespaceMapSpec{}.OpenAPIModelName():             schema_apiserver_apis_federation_v1alpha1_NamespaceMapSpec(ref),
@@ -364,6 +371,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		v1alpha1.NamespaceOffloadingList{}.OpenAPIModelName():      schema_apiserver_apis_federation_v1alpha1_NamespaceOffloadingList(ref),
 		v1alpha1.NamespaceOffloadingSpec{}.OpenAPIModelName():      schema_apiserver_apis_federation_v1alpha1_NamespaceOffloadingSpec(ref),
 		v1alpha1.NamespaceOffloadingStatus{}.OpenAPIModelName():    schema_apiserver_apis_federation_v1alpha1_NamespaceOffloadingStatus(ref),
+		v1alpha1.NamespaceVolumes{}.OpenAPIModelName():             schema_apiserver_apis_federation_v1alpha1_NamespaceVolumes(ref),
 		v1alpha1.NetworkConfig{}.OpenAPIModelName():                schema_apiserver_apis_federation_v1alpha1_NetworkConfig(ref),
 		v1alpha1.NetworkConfigList{}.OpenAPIModelName():            schema_apiserver_apis_federation_v1alpha1_NetworkConfigList(ref),
 		v1alpha1.NetworkConfigSpec{}.OpenAPIModelName():            schema_apiserver_apis_federation_v1alpha1_NetworkConfigSpec(ref),
@@ -386,7 +394,10 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		v1alpha1.PeeringTokenSpec{}.OpenAPIModelName():             schema_apiserver_apis_federation_v1alpha1_PeeringTokenSpec(ref),
 		v1alpha1.PeeringTokenStatus{}.OpenAPIModelName():           schema_apiserver_apis_federation_v1alpha1_PeeringTokenStatus(ref),
 		v1alpha1.PlannedCluster{}.OpenAPIModelName():               schema_apiserver_apis_federation_v1alpha1_PlannedCluster(ref),
+		v1alpha1.PlannedEviction{}.OpenAPIModelName():              schema_apiserver_apis_federation_v1alpha1_PlannedEviction(ref),
+		v1alpha1.PlannedVolume{}.OpenAPIModelName():                schema_apiserver_apis_federation_v1alpha1_PlannedVolume(ref),
 		v1alpha1.ReflectedKind{}.OpenAPIModelName():                schema_apiserver_apis_federation_v1alpha1_ReflectedKind(ref),
+		v1alpha1.RequestedMove{}.OpenAPIModelName():                schema_apiserver_apis_federation_v1alpha1_RequestedMove(ref),
 		v1alpha1.ResourceOffer{}.OpenAPIModelName():                schema_apiserver_apis_federation_v1alpha1_ResourceOffer(ref),
 		v1alpha1.ResourceOfferList{}.OpenAPIModelName():            schema_apiserver_apis_federation_v1alpha1_ResourceOfferList(ref),
 		v1alpha1.ResourceOfferSpec{}.OpenAPIModelName():            schema_apiserver_apis_federation_v1alpha1_ResourceOfferSpec(ref),
@@ -404,6 +415,10 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		v1alpha1.ShadowPodList{}.OpenAPIModelName():                schema_apiserver_apis_federation_v1alpha1_ShadowPodList(ref),
 		v1alpha1.ShadowPodSpec{}.OpenAPIModelName():                schema_apiserver_apis_federation_v1alpha1_ShadowPodSpec(ref),
 		v1alpha1.ShadowPodStatus{}.OpenAPIModelName():              schema_apiserver_apis_federation_v1alpha1_ShadowPodStatus(ref),
+		v1alpha1.ShadowVolumeClaim{}.OpenAPIModelName():            schema_apiserver_apis_federation_v1alpha1_ShadowVolumeClaim(ref),
+		v1alpha1.ShadowVolumeClaimList{}.OpenAPIModelName():        schema_apiserver_apis_federation_v1alpha1_ShadowVolumeClaimList(ref),
+		v1alpha1.ShadowVolumeClaimSpec{}.OpenAPIModelName():        schema_apiserver_apis_federation_v1alpha1_ShadowVolumeClaimSpec(ref),
+		v1alpha1.ShadowVolumeClaimStatus{}.OpenAPIModelName():      schema_apiserver_apis_federation_v1alpha1_ShadowVolumeClaimStatus(ref),
 		v1alpha1.TunnelEndpoint{}.OpenAPIModelName():               schema_apiserver_apis_federation_v1alpha1_TunnelEndpoint(ref),
 		v1alpha1.TunnelEndpointList{}.OpenAPIModelName():           schema_apiserver_apis_federation_v1alpha1_TunnelEndpointList(ref),
 		v1alpha1.TunnelEndpointSpec{}.OpenAPIModelName():           schema_apiserver_apis_federation_v1alpha1_TunnelEndpointSpec(ref),
@@ -414,6 +429,12 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		v1alpha1.VirtualNodeReflection{}.OpenAPIModelName():        schema_apiserver_apis_federation_v1alpha1_VirtualNodeReflection(ref),
 		v1alpha1.VirtualNodeSpec{}.OpenAPIModelName():              schema_apiserver_apis_federation_v1alpha1_VirtualNodeSpec(ref),
 		v1alpha1.VirtualNodeStatus{}.OpenAPIModelName():            schema_apiserver_apis_federation_v1alpha1_VirtualNodeStatus(ref),
+		v1alpha1.VirtualVolume{}.OpenAPIModelName():                schema_apiserver_apis_federation_v1alpha1_VirtualVolume(ref),
+		v1alpha1.VirtualVolumeList{}.OpenAPIModelName():            schema_apiserver_apis_federation_v1alpha1_VirtualVolumeList(ref),
+		v1alpha1.VirtualVolumeSpec{}.OpenAPIModelName():            schema_apiserver_apis_federation_v1alpha1_VirtualVolumeSpec(ref),
+		v1alpha1.VirtualVolumeStatus{}.OpenAPIModelName():          schema_apiserver_apis_federation_v1alpha1_VirtualVolumeStatus(ref),
+		v1alpha1.VolumeFenceStatus{}.OpenAPIModelName():            schema_apiserver_apis_federation_v1alpha1_VolumeFenceStatus(ref),
+		v1alpha1.VolumeLocation{}.OpenAPIModelName():               schema_apiserver_apis_federation_v1alpha1_VolumeLocation(ref),
 	}
 }
 
@@ -18294,6 +18315,57 @@ func schema_apiserver_apis_federation_v1alpha1_CIDRMapping(ref common.ReferenceC
 	}
 }
 
+func schema_apiserver_apis_federation_v1alpha1_ExternalVolumes(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "ExternalVolumes are volumes in the spec of a pod that no claim of the federation manages. They are passed to the provider as they are.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"types": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "set",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "types are volume types as they are named in a pod's volumes, for example nfs or iscsi. hostPath and local are never allowed.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"csiDrivers": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "set",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "csiDrivers are the names of CSI drivers that inline volumes may use.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+				},
+			},
+		},
+	}
+}
+
 func schema_apiserver_apis_federation_v1alpha1_ForeignCluster(ref common.ReferenceCallback) common.OpenAPIDefinition {
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
@@ -18984,6 +19056,464 @@ func schema_apiserver_apis_federation_v1alpha1_MisplacedPod(ref common.Reference
 	}
 }
 
+func schema_apiserver_apis_federation_v1alpha1_Move(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "Move is the view of a VirtualVolume that the verb move works on: POST moves the data, DELETE cancels a move. It carries the name, namespace, uid and resourceVersion of its VirtualVolume.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Description: "metadata is that of the VirtualVolume.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(metav1.ObjectMeta{}.OpenAPIModelName()),
+						},
+					},
+					"spec": {
+						SchemaProps: spec.SchemaProps{
+							Description: "spec is the requested move.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1alpha1.MoveSpec{}.OpenAPIModelName()),
+						},
+					},
+					"status": {
+						SchemaProps: spec.SchemaProps{
+							Description: "status is how the move stands.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1alpha1.MoveStatus{}.OpenAPIModelName()),
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			metav1.ObjectMeta{}.OpenAPIModelName(), v1alpha1.MoveSpec{}.OpenAPIModelName(), v1alpha1.MoveStatus{}.OpenAPIModelName()},
+	}
+}
+
+func schema_apiserver_apis_federation_v1alpha1_MovePlan(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "MovePlan is what a request to the verb move would lead to, as far as this cluster knows. It is in answers to dryRun=All only, and stored nowhere.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"action": {
+						SchemaProps: spec.SchemaProps{
+							Description: "action is Change where data would be moved, and None where it is at the target already.\n\nPossible enum values:\n - `\"Change\"` means that something that is there would change.\n - `\"Create\"` means that something would be made that is not there.\n - `\"Delete\"` means that something that is there would go.\n - `\"None\"` means that everything would stay as it is.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+							Enum:        []interface{}{"Change", "Create", "Delete", "None"},
+						},
+					},
+					"source": {
+						SchemaProps: spec.SchemaProps{
+							Description: "source is where the data is.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1alpha1.VolumeLocation{}.OpenAPIModelName()),
+						},
+					},
+					"target": {
+						SchemaProps: spec.SchemaProps{
+							Description: "target is where the data would be.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1alpha1.VolumeLocation{}.OpenAPIModelName()),
+						},
+					},
+					"capacity": {
+						SchemaProps: spec.SchemaProps{
+							Description: "capacity is the size of the target volume in bytes.",
+							Ref:         ref(resource.Quantity{}.OpenAPIModelName()),
+						},
+					},
+					"bytesUsed": {
+						SchemaProps: spec.SchemaProps{
+							Description: "bytesUsed is the size of the data, where it is known.",
+							Type:        []string{"integer"},
+							Format:      "int64",
+						},
+					},
+					"files": {
+						SchemaProps: spec.SchemaProps{
+							Description: "files is the number of files, where it is known.",
+							Type:        []string{"integer"},
+							Format:      "int64",
+						},
+					},
+					"path": {
+						SchemaProps: spec.SchemaProps{
+							Description: "path is the way that the data would take between the two ends, in words.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"evictedPods": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-map-keys": []interface{}{
+									"name",
+								},
+								"x-kubernetes-list-type": "map",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "evictedPods are the first 100 pods that would be evicted.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(v1alpha1.PlannedEviction{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+					"evictedPodCount": {
+						SchemaProps: spec.SchemaProps{
+							Description: "evictedPodCount is how many pods would be evicted.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"downtime": {
+						SchemaProps: spec.SchemaProps{
+							Description: "downtime is what the time without the data consists of, in words.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"warnings": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "warnings are what can make the move fail or take long.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"unknown": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "unknown are the things that this cluster does not know.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+				},
+				Required: []string{"action", "source", "target"},
+			},
+		},
+		Dependencies: []string{
+			resource.Quantity{}.OpenAPIModelName(), v1alpha1.PlannedEviction{}.OpenAPIModelName(), v1alpha1.VolumeLocation{}.OpenAPIModelName()},
+	}
+}
+
+func schema_apiserver_apis_federation_v1alpha1_MoveProgress(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "MoveProgress is the observed state of a move.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"id": {
+						SchemaProps: spec.SchemaProps{
+							Description: "id is that of the move, as in spec.move.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"phase": {
+						SchemaProps: spec.SchemaProps{
+							Description: "phase is the step that the move is at.\n\nPossible enum values:\n - `\"Cancelled\"` means that the move was cancelled; the source is unchanged.\n - `\"Cleaning\"` deletes the source volume, unless it is kept, and the movers.\n - `\"Copying\"` copies while the pods run.\n - `\"Failed\"` means that the move was rolled back; the source is unchanged.\n - `\"FinalCopy\"` copies what changed since the last pass, and verifies.\n - `\"Locking\"` binds the source volume to the move, so that nothing else mounts it.\n - `\"Preparing\"` creates and binds the target volume and checks its free space.\n - `\"Quiescing\"` holds new pods back and evicts those that mount the claim.\n - `\"Releasing\"` lets the pods that were held back start.\n - `\"RollingBack\"` undoes a move that failed or was cancelled.\n - `\"Succeeded\"` means that the claim uses the target volume.\n - `\"Switching\"` binds the claim to the target volume.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+							Enum:        []interface{}{"Cancelled", "Cleaning", "Copying", "Failed", "FinalCopy", "Locking", "Preparing", "Quiescing", "Releasing", "RollingBack", "Succeeded", "Switching"},
+						},
+					},
+					"message": {
+						SchemaProps: spec.SchemaProps{
+							Description: "message says what the move waits for, or why it ended.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"source": {
+						SchemaProps: spec.SchemaProps{
+							Description: "source is where the data is copied from.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1alpha1.VolumeLocation{}.OpenAPIModelName()),
+						},
+					},
+					"target": {
+						SchemaProps: spec.SchemaProps{
+							Description: "target is where the data is copied to.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1alpha1.VolumeLocation{}.OpenAPIModelName()),
+						},
+					},
+					"claimUID": {
+						SchemaProps: spec.SchemaProps{
+							Description: "claimUID is the UID of the claim that the move began with.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"startTime": {
+						SchemaProps: spec.SchemaProps{
+							Description: "startTime is when the move began.",
+							Ref:         ref(metav1.Time{}.OpenAPIModelName()),
+						},
+					},
+					"phaseTime": {
+						SchemaProps: spec.SchemaProps{
+							Description: "phaseTime is when the phase began.",
+							Ref:         ref(metav1.Time{}.OpenAPIModelName()),
+						},
+					},
+					"completionTime": {
+						SchemaProps: spec.SchemaProps{
+							Description: "completionTime is when the move ended.",
+							Ref:         ref(metav1.Time{}.OpenAPIModelName()),
+						},
+					},
+					"passes": {
+						SchemaProps: spec.SchemaProps{
+							Description: "passes is how many times the volume was copied.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"bytesTotal": {
+						SchemaProps: spec.SchemaProps{
+							Description: "bytesTotal is the size of all files of the source.",
+							Type:        []string{"integer"},
+							Format:      "int64",
+						},
+					},
+					"bytesCopied": {
+						SchemaProps: spec.SchemaProps{
+							Description: "bytesCopied is how many bytes of them the target has.",
+							Type:        []string{"integer"},
+							Format:      "int64",
+						},
+					},
+					"filesTotal": {
+						SchemaProps: spec.SchemaProps{
+							Description: "filesTotal is the number of files of the source.",
+							Type:        []string{"integer"},
+							Format:      "int64",
+						},
+					},
+					"filesCopied": {
+						SchemaProps: spec.SchemaProps{
+							Description: "filesCopied is how many of them the target has.",
+							Type:        []string{"integer"},
+							Format:      "int64",
+						},
+					},
+					"bytesPerSecond": {
+						SchemaProps: spec.SchemaProps{
+							Description: "bytesPerSecond is the rate of the current pass.",
+							Type:        []string{"integer"},
+							Format:      "int64",
+						},
+					},
+					"remainingSeconds": {
+						SchemaProps: spec.SchemaProps{
+							Description: "remainingSeconds is the expected rest of the current pass.",
+							Type:        []string{"integer"},
+							Format:      "int64",
+						},
+					},
+					"downtimeMilliseconds": {
+						SchemaProps: spec.SchemaProps{
+							Description: "downtimeMilliseconds is how long no pod could use the data: from the end of the last pod that mounted it until the claim was bound to the target.",
+							Type:        []string{"integer"},
+							Format:      "int64",
+						},
+					},
+					"cancelled": {
+						SchemaProps: spec.SchemaProps{
+							Description: "cancelled reports whether the move is being rolled back on request.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"id", "phase", "source", "target"},
+			},
+		},
+		Dependencies: []string{
+			metav1.Time{}.OpenAPIModelName(), v1alpha1.VolumeLocation{}.OpenAPIModelName()},
+	}
+}
+
+func schema_apiserver_apis_federation_v1alpha1_MoveSpec(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "MoveSpec is what a move requests. It cannot change while the move runs.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"target": {
+						SchemaProps: spec.SchemaProps{
+							Description: "target is where the data is moved to.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1alpha1.MoveTarget{}.OpenAPIModelName()),
+						},
+					},
+					"strategy": {
+						SchemaProps: spec.SchemaProps{
+							Description: "strategy is Online (the default) or Offline.\n\nPossible enum values:\n - `\"Offline\"` stops the pods first, and copies once.\n - `\"Online\"` copies while the pods run, and stops them for the last pass only.",
+							Type:        []string{"string"},
+							Format:      "",
+							Enum:        []interface{}{"Offline", "Online"},
+						},
+					},
+					"verify": {
+						SchemaProps: spec.SchemaProps{
+							Description: "verify is Changed (the default with strategy Online) or Full (the default with strategy Offline).\n\nPossible enum values:\n - `\"Changed\"` compares checksums of the files that changed since the last pass began, and size and time of all others.\n - `\"Full\"` compares checksums of all files.",
+							Type:        []string{"string"},
+							Format:      "",
+							Enum:        []interface{}{"Changed", "Full"},
+						},
+					},
+					"keepSource": {
+						SchemaProps: spec.SchemaProps{
+							Description: "keepSource keeps the source volume, released, when the move has ended.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
+					"bandwidth": {
+						SchemaProps: spec.SchemaProps{
+							Description: "bandwidth is the most that copying may transfer, in bytes per second, for example 50Mi. Empty is no limit.",
+							Ref:         ref(resource.Quantity{}.OpenAPIModelName()),
+						},
+					},
+					"evictionTimeoutSeconds": {
+						SchemaProps: spec.SchemaProps{
+							Description: "evictionTimeoutSeconds bounds how long the move waits for the pods that mount the claim to be evicted within their PodDisruptionBudgets; after it the move is rolled back. Defaults to 300.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+				},
+				Required: []string{"target"},
+			},
+		},
+		Dependencies: []string{
+			resource.Quantity{}.OpenAPIModelName(), v1alpha1.MoveTarget{}.OpenAPIModelName()},
+	}
+}
+
+func schema_apiserver_apis_federation_v1alpha1_MoveStatus(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "MoveStatus is how a move stands.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"progress": {
+						SchemaProps: spec.SchemaProps{
+							Description: "progress is that of the current or the last move.",
+							Ref:         ref(v1alpha1.MoveProgress{}.OpenAPIModelName()),
+						},
+					},
+					"plan": {
+						SchemaProps: spec.SchemaProps{
+							Description: "plan is what the request would lead to, in answers to dryRun=All only.",
+							Ref:         ref(v1alpha1.MovePlan{}.OpenAPIModelName()),
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			v1alpha1.MovePlan{}.OpenAPIModelName(), v1alpha1.MoveProgress{}.OpenAPIModelName()},
+	}
+}
+
+func schema_apiserver_apis_federation_v1alpha1_MoveTarget(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "MoveTarget is where data is moved to. With neither local nor clusterName the data stays in its cluster, and moves to another node or storage class.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"local": {
+						SchemaProps: spec.SchemaProps{
+							Description: "local moves the data to this cluster. It excludes clusterName.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
+					"clusterName": {
+						SchemaProps: spec.SchemaProps{
+							Description: "clusterName is the ForeignCluster that the data is moved to.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"nodeName": {
+						SchemaProps: spec.SchemaProps{
+							Description: "nodeName is the node that the data is moved to: a node of this cluster, or a virtual node of clusterName. Empty leaves the choice to the scheduler of the target cluster.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"storageClassName": {
+						SchemaProps: spec.SchemaProps{
+							Description: "storageClassName is the StorageClass of the target cluster: a real class of this cluster, or one that the provider offers. Empty is the default of the target cluster.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+			},
+		},
+	}
+}
+
 func schema_apiserver_apis_federation_v1alpha1_NamespaceMap(ref common.ReferenceCallback) common.OpenAPIDefinition {
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
@@ -19382,11 +19912,18 @@ func schema_apiserver_apis_federation_v1alpha1_NamespaceOffloadingSpec(ref commo
 							Enum:        []interface{}{"Evict", "Warn"},
 						},
 					},
+					"volumes": {
+						SchemaProps: spec.SchemaProps{
+							Description: "volumes selects what happens to data that is stored on providers.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1alpha1.NamespaceVolumes{}.OpenAPIModelName()),
+						},
+					},
 				},
 			},
 		},
 		Dependencies: []string{
-			v1.NodeSelector{}.OpenAPIModelName()},
+			v1.NodeSelector{}.OpenAPIModelName(), v1alpha1.NamespaceVolumes{}.OpenAPIModelName()},
 	}
 }
 
@@ -19450,7 +19987,7 @@ func schema_apiserver_apis_federation_v1alpha1_NamespaceOffloadingStatus(ref com
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "conditions are PodsInPlace, once the pods of the namespace are known.",
+							Description: "conditions are PodsInPlace, once the pods of the namespace are known, and VolumesReleased, once a cluster was given up that stores data of its claims.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -19466,6 +20003,27 @@ func schema_apiserver_apis_federation_v1alpha1_NamespaceOffloadingStatus(ref com
 		},
 		Dependencies: []string{
 			metav1.Condition{}.OpenAPIModelName(), v1alpha1.OffloadedCluster{}.OpenAPIModelName()},
+	}
+}
+
+func schema_apiserver_apis_federation_v1alpha1_NamespaceVolumes(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "NamespaceVolumes selects what happens to data that is stored on providers.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"onUnoffload": {
+						SchemaProps: spec.SchemaProps{
+							Description: "onUnoffload is what happens to data on a provider that the namespace is no longer offloaded to: Refuse (the default), Move, Retain or Delete.\n\nPossible enum values:\n - `\"Delete\"` deletes the data.\n - `\"Move\"` moves the data to this cluster first.\n - `\"Refuse\"` keeps the remote namespace, empty of pods, until its volumes are moved, deleted or released.\n - `\"Retain\"` gives the volumes up and leaves them, with their data, to the provider.",
+							Type:        []string{"string"},
+							Format:      "",
+							Enum:        []interface{}{"Delete", "Move", "Refuse", "Retain"},
+						},
+					},
+				},
+			},
+		},
 	}
 }
 
@@ -19945,12 +20503,30 @@ func schema_apiserver_apis_federation_v1alpha1_OffloadPlan(ref common.ReferenceC
 							},
 						},
 					},
+					"volumes": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "volumes are those of the namespace whose data a cluster stores that the request gives up, the first 100, with what would happen to each.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(v1alpha1.PlannedVolume{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
 				},
 				Required: []string{"action"},
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.MisplacedPod{}.OpenAPIModelName(), v1alpha1.PlannedCluster{}.OpenAPIModelName()},
+			v1alpha1.MisplacedPod{}.OpenAPIModelName(), v1alpha1.PlannedCluster{}.OpenAPIModelName(), v1alpha1.PlannedVolume{}.OpenAPIModelName()},
 	}
 }
 
@@ -20014,7 +20590,7 @@ func schema_apiserver_apis_federation_v1alpha1_OffloadStatus(ref common.Referenc
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "conditions are PodsInPlace, once the pods of the namespace are known.",
+							Description: "conditions are PodsInPlace, once the pods of the namespace are known, and VolumesReleased, once a cluster was given up that stores data of its claims.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -20334,7 +20910,7 @@ func schema_apiserver_apis_federation_v1alpha1_PeeringLending(ref common.Referen
 					},
 					"limits": {
 						SchemaProps: spec.SchemaProps{
-							Description: "limits are the most that the other cluster is offered of a resource, extended ones too; 0 offers none of it. For a resource that is not named the setting of this installation counts.",
+							Description: "limits are the most that the other cluster is offered of a resource, extended ones too; 0 offers none of it. For a resource that is not named the setting of this installation counts. requests.storage, persistentvolumeclaims and <class>.storageclass.storage.k8s.io/requests.storage bound the claims of the other cluster; without requests.storage it is offered no storage.",
 							Type:        []string{"object"},
 							AdditionalProperties: &spec.SchemaOrBool{
 								Allows: true,
@@ -20447,11 +21023,18 @@ func schema_apiserver_apis_federation_v1alpha1_PeeringLending(ref common.Referen
 							Ref:         ref(metav1.Duration{}.OpenAPIModelName()),
 						},
 					},
+					"externalVolumes": {
+						SchemaProps: spec.SchemaProps{
+							Description: "externalVolumes are the volume types and CSI drivers that pods of the other cluster may mount in this one without a claim. Without any the setting of this installation counts, which is none by default.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1alpha1.ExternalVolumes{}.OpenAPIModelName()),
+						},
+					},
 				},
 			},
 		},
 		Dependencies: []string{
-			resource.Quantity{}.OpenAPIModelName(), metav1.Duration{}.OpenAPIModelName()},
+			resource.Quantity{}.OpenAPIModelName(), metav1.Duration{}.OpenAPIModelName(), v1alpha1.ExternalVolumes{}.OpenAPIModelName()},
 	}
 }
 
@@ -20554,10 +21137,30 @@ func schema_apiserver_apis_federation_v1alpha1_PeeringPlan(ref common.ReferenceC
 							},
 						},
 					},
+					"volumes": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "volumes are those of this cluster's claims whose data the provider stores, the first 100, with what would happen to each.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(v1alpha1.PlannedVolume{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
 				},
 				Required: []string{"action", "foreignCluster", "peerNamespace", "virtualNode"},
 			},
 		},
+		Dependencies: []string{
+			v1alpha1.PlannedVolume{}.OpenAPIModelName()},
 	}
 }
 
@@ -20963,6 +21566,104 @@ func schema_apiserver_apis_federation_v1alpha1_PlannedCluster(ref common.Referen
 	}
 }
 
+func schema_apiserver_apis_federation_v1alpha1_PlannedEviction(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "PlannedEviction is a pod that would be evicted.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"name": {
+						SchemaProps: spec.SchemaProps{
+							Description: "name is the name of the pod.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"nodeName": {
+						SchemaProps: spec.SchemaProps{
+							Description: "nodeName is the node that it runs on.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"disruptionBudget": {
+						SchemaProps: spec.SchemaProps{
+							Description: "disruptionBudget is the PodDisruptionBudget that covers the pod, if any.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"disruptionsAllowed": {
+						SchemaProps: spec.SchemaProps{
+							Description: "disruptionsAllowed is how many pods that budget lets go at the moment.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+				},
+				Required: []string{"name"},
+			},
+		},
+	}
+}
+
+func schema_apiserver_apis_federation_v1alpha1_PlannedVolume(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "PlannedVolume is a volume whose data is stored at a cluster that a request gives up.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"name": {
+						SchemaProps: spec.SchemaProps{
+							Description: "name is the name of the VirtualVolume and of its claim.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"namespace": {
+						SchemaProps: spec.SchemaProps{
+							Description: "namespace is the namespace of the claim.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"clusterName": {
+						SchemaProps: spec.SchemaProps{
+							Description: "clusterName is the ForeignCluster that stores the data.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"capacity": {
+						SchemaProps: spec.SchemaProps{
+							Description: "capacity is the size of the volume in bytes.",
+							Ref:         ref(resource.Quantity{}.OpenAPIModelName()),
+						},
+					},
+					"onUnoffload": {
+						SchemaProps: spec.SchemaProps{
+							Description: "onUnoffload is what would happen to it: Refuse, Move, Retain or Delete.\n\nPossible enum values:\n - `\"Delete\"` deletes the data.\n - `\"Move\"` moves the data to this cluster first.\n - `\"Refuse\"` keeps the remote namespace, empty of pods, until its volumes are moved, deleted or released.\n - `\"Retain\"` gives the volumes up and leaves them, with their data, to the provider.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+							Enum:        []interface{}{"Delete", "Move", "Refuse", "Retain"},
+						},
+					},
+				},
+				Required: []string{"name", "namespace", "clusterName", "onUnoffload"},
+			},
+		},
+		Dependencies: []string{
+			resource.Quantity{}.OpenAPIModelName()},
+	}
+}
+
 func schema_apiserver_apis_federation_v1alpha1_ReflectedKind(ref common.ReferenceCallback) common.OpenAPIDefinition {
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
@@ -21043,6 +21744,73 @@ func schema_apiserver_apis_federation_v1alpha1_ReflectedKind(ref common.Referenc
 				Required: []string{"version", "resource"},
 			},
 		},
+	}
+}
+
+func schema_apiserver_apis_federation_v1alpha1_RequestedMove(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "RequestedMove is a move with its identity.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"id": {
+						SchemaProps: spec.SchemaProps{
+							Description: "id identifies the move; the server generates it.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"target": {
+						SchemaProps: spec.SchemaProps{
+							Description: "target is where the data is moved to.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1alpha1.MoveTarget{}.OpenAPIModelName()),
+						},
+					},
+					"strategy": {
+						SchemaProps: spec.SchemaProps{
+							Description: "strategy is Online (the default) or Offline.\n\nPossible enum values:\n - `\"Offline\"` stops the pods first, and copies once.\n - `\"Online\"` copies while the pods run, and stops them for the last pass only.",
+							Type:        []string{"string"},
+							Format:      "",
+							Enum:        []interface{}{"Offline", "Online"},
+						},
+					},
+					"verify": {
+						SchemaProps: spec.SchemaProps{
+							Description: "verify is Changed (the default with strategy Online) or Full (the default with strategy Offline).\n\nPossible enum values:\n - `\"Changed\"` compares checksums of the files that changed since the last pass began, and size and time of all others.\n - `\"Full\"` compares checksums of all files.",
+							Type:        []string{"string"},
+							Format:      "",
+							Enum:        []interface{}{"Changed", "Full"},
+						},
+					},
+					"keepSource": {
+						SchemaProps: spec.SchemaProps{
+							Description: "keepSource keeps the source volume, released, when the move has ended.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
+					"bandwidth": {
+						SchemaProps: spec.SchemaProps{
+							Description: "bandwidth is the most that copying may transfer, in bytes per second, for example 50Mi. Empty is no limit.",
+							Ref:         ref(resource.Quantity{}.OpenAPIModelName()),
+						},
+					},
+					"evictionTimeoutSeconds": {
+						SchemaProps: spec.SchemaProps{
+							Description: "evictionTimeoutSeconds bounds how long the move waits for the pods that mount the claim to be evicted within their PodDisruptionBudgets; after it the move is rolled back. Defaults to 300.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+				},
+				Required: []string{"id", "target"},
+			},
+		},
+		Dependencies: []string{
+			resource.Quantity{}.OpenAPIModelName(), v1alpha1.MoveTarget{}.OpenAPIModelName()},
 	}
 }
 
@@ -21293,12 +22061,33 @@ func schema_apiserver_apis_federation_v1alpha1_ResourceOfferSpec(ref common.Refe
 							Format:      "",
 						},
 					},
+					"storage": {
+						SchemaProps: spec.SchemaProps{
+							Description: "storage bounds the claims of the consumer in all: requests.storage in bytes, persistentvolumeclaims, and <class>.storageclass.storage.k8s.io/requests.storage for one storage class. Without requests.storage no storage is offered.",
+							Type:        []string{"object"},
+							AdditionalProperties: &spec.SchemaOrBool{
+								Allows: true,
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(resource.Quantity{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+					"externalVolumes": {
+						SchemaProps: spec.SchemaProps{
+							Description: "externalVolumes are the volumes that the consumer's pods may mount without a claim, which the provider's storage systems serve.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1alpha1.ExternalVolumes{}.OpenAPIModelName()),
+						},
+					},
 				},
 				Required: []string{"clusterID", "resources"},
 			},
 		},
 		Dependencies: []string{
-			resource.Quantity{}.OpenAPIModelName(), metav1.GroupVersionResource{}.OpenAPIModelName(), v1alpha1.OfferedNode{}.OpenAPIModelName()},
+			resource.Quantity{}.OpenAPIModelName(), metav1.GroupVersionResource{}.OpenAPIModelName(), v1alpha1.ExternalVolumes{}.OpenAPIModelName(), v1alpha1.OfferedNode{}.OpenAPIModelName()},
 	}
 }
 
@@ -22069,6 +22858,273 @@ func schema_apiserver_apis_federation_v1alpha1_ShadowPodStatus(ref common.Refere
 	}
 }
 
+func schema_apiserver_apis_federation_v1alpha1_ShadowVolumeClaim(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "ShadowVolumeClaim is a claim that the provider keeps for a consumer, also while the consumer is unreachable. The provider creates a PersistentVolumeClaim of the same name in the same namespace. Deleting a ShadowVolumeClaim keeps the data, unless spec.deletionPolicy is Delete.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Description: "metadata is the standard object metadata.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(metav1.ObjectMeta{}.OpenAPIModelName()),
+						},
+					},
+					"spec": {
+						SchemaProps: spec.SchemaProps{
+							Description: "spec is the claim that the consumer requests.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1alpha1.ShadowVolumeClaimSpec{}.OpenAPIModelName()),
+						},
+					},
+					"status": {
+						SchemaProps: spec.SchemaProps{
+							Description: "status is the observed state of the claim; only the provider writes it.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1alpha1.ShadowVolumeClaimStatus{}.OpenAPIModelName()),
+						},
+					},
+				},
+				Required: []string{"spec"},
+			},
+		},
+		Dependencies: []string{
+			metav1.ObjectMeta{}.OpenAPIModelName(), v1alpha1.ShadowVolumeClaimSpec{}.OpenAPIModelName(), v1alpha1.ShadowVolumeClaimStatus{}.OpenAPIModelName()},
+	}
+}
+
+func schema_apiserver_apis_federation_v1alpha1_ShadowVolumeClaimList(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "ShadowVolumeClaimList is a list of ShadowVolumeClaims.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Default: map[string]interface{}{},
+							Ref:     ref(metav1.ListMeta{}.OpenAPIModelName()),
+						},
+					},
+					"items": {
+						SchemaProps: spec.SchemaProps{
+							Description: "items are the shadow volume claims.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(v1alpha1.ShadowVolumeClaim{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+				},
+				Required: []string{"items"},
+			},
+		},
+		Dependencies: []string{
+			metav1.ListMeta{}.OpenAPIModelName(), v1alpha1.ShadowVolumeClaim{}.OpenAPIModelName()},
+	}
+}
+
+func schema_apiserver_apis_federation_v1alpha1_ShadowVolumeClaimSpec(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "ShadowVolumeClaimSpec is the claim that the consumer requests.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"storageClassName": {
+						SchemaProps: spec.SchemaProps{
+							Description: "storageClassName is the provider's StorageClass, one of those that its ResourceOffer lists. It cannot change.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"accessModes": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "set",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "accessModes are those of the claim, at least one. They cannot change.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+										Enum:   []interface{}{"ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"},
+									},
+								},
+							},
+						},
+					},
+					"storage": {
+						SchemaProps: spec.SchemaProps{
+							Description: "storage is the requested capacity in bytes, for example 10Gi. It can grow where the StorageClass allows expansion, and shrink down to the size before an expansion that failed.",
+							Ref:         ref(resource.Quantity{}.OpenAPIModelName()),
+						},
+					},
+					"deletionPolicy": {
+						SchemaProps: spec.SchemaProps{
+							Description: "deletionPolicy is what happens to the data when this object is deleted: Retain (the default) or Delete.\n\nPossible enum values:\n - `\"Delete\"` deletes the volume and its data once no pod uses it.\n - `\"Retain\"` keeps the volume with its data on the provider.",
+							Type:        []string{"string"},
+							Format:      "",
+							Enum:        []interface{}{"Delete", "Retain"},
+						},
+					},
+					"fence": {
+						SchemaProps: spec.SchemaProps{
+							Description: "fence is the id of a move. While it is set the provider reports in status.fence which pods other than the move's own still use the volume.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"storageClassName", "accessModes", "storage"},
+			},
+		},
+		Dependencies: []string{
+			resource.Quantity{}.OpenAPIModelName()},
+	}
+}
+
+func schema_apiserver_apis_federation_v1alpha1_ShadowVolumeClaimStatus(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "ShadowVolumeClaimStatus is the observed state of a ShadowVolumeClaim.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"foreignCluster": {
+						SchemaProps: spec.SchemaProps{
+							Description: "foreignCluster is the consumer whose quota the claim counts against until its volume is gone. It is set when the object is created, and empty in a namespace that belongs to no consumer.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"phase": {
+						SchemaProps: spec.SchemaProps{
+							Description: "phase is Pending, Bound or Lost; empty before the provider's controllers observed the object.\n\nPossible enum values:\n - `\"Bound\"` means that the claim is bound to a volume.\n - `\"Lost\"` means that the claim was bound once, and the claim or its volume is gone. It is never created again.\n - `\"Pending\"` means that the claim was accepted and has no volume yet: it was not created yet, or waits for its first pod or its provisioner.",
+							Type:        []string{"string"},
+							Format:      "",
+							Enum:        []interface{}{"Bound", "Lost", "Pending"},
+						},
+					},
+					"observedGeneration": {
+						SchemaProps: spec.SchemaProps{
+							Description: "observedGeneration is the generation of the spec that this status describes.",
+							Type:        []string{"integer"},
+							Format:      "int64",
+						},
+					},
+					"volumeName": {
+						SchemaProps: spec.SchemaProps{
+							Description: "volumeName is the provider's PersistentVolume, once the claim was bound.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"capacity": {
+						SchemaProps: spec.SchemaProps{
+							Description: "capacity is the actual size of the volume in bytes, once the claim is bound.",
+							Ref:         ref(resource.Quantity{}.OpenAPIModelName()),
+						},
+					},
+					"allocated": {
+						SchemaProps: spec.SchemaProps{
+							Description: "allocated is the size that the provider reserved for an expansion which is not complete. The largest of spec.storage, capacity and allocated counts against the quota.",
+							Ref:         ref(resource.Quantity{}.OpenAPIModelName()),
+						},
+					},
+					"pods": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "pods are the names of the first 16 pods of this namespace that mount the claim and have not ended.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"fence": {
+						SchemaProps: spec.SchemaProps{
+							Description: "fence is the answer to spec.fence.",
+							Ref:         ref(v1alpha1.VolumeFenceStatus{}.OpenAPIModelName()),
+						},
+					},
+					"conditions": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-map-keys": []interface{}{
+									"type",
+								},
+								"x-kubernetes-list-type": "map",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "conditions are VolumeBound and VolumeResized.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(metav1.Condition{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			resource.Quantity{}.OpenAPIModelName(), metav1.Condition{}.OpenAPIModelName(), v1alpha1.VolumeFenceStatus{}.OpenAPIModelName()},
+	}
+}
+
 func schema_apiserver_apis_federation_v1alpha1_TunnelEndpoint(ref common.ReferenceCallback) common.OpenAPIDefinition {
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
@@ -22812,10 +23868,340 @@ func schema_apiserver_apis_federation_v1alpha1_VirtualNodeStatus(ref common.Refe
 							},
 						},
 					},
+					"storageClasses": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "storageClasses are those of the offer that claims may use on the provider; the first is the default. Empty where the provider offers no storage.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"storage": {
+						SchemaProps: spec.SchemaProps{
+							Description: "storage is the storage quota of the offer, as in its spec.storage. It is no capacity of the Node.",
+							Type:        []string{"object"},
+							AdditionalProperties: &spec.SchemaOrBool{
+								Allows: true,
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(resource.Quantity{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
 				},
 			},
 		},
 		Dependencies: []string{
-			metav1.Condition{}.OpenAPIModelName(), metav1.GroupVersionResource{}.OpenAPIModelName(), v1alpha1.VirtualNodeNetwork{}.OpenAPIModelName()},
+			resource.Quantity{}.OpenAPIModelName(), metav1.Condition{}.OpenAPIModelName(), metav1.GroupVersionResource{}.OpenAPIModelName(), v1alpha1.VirtualNodeNetwork{}.OpenAPIModelName()},
+	}
+}
+
+func schema_apiserver_apis_federation_v1alpha1_VirtualVolume(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "VirtualVolume describes the data of one PersistentVolumeClaim of the virtual storage class: which cluster stores it, which pods mount it, and how a move of the data progresses. It has the name of the claim. The system creates and deletes it; the verb move writes its spec.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Description: "metadata is the standard object metadata.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(metav1.ObjectMeta{}.OpenAPIModelName()),
+						},
+					},
+					"spec": {
+						SchemaProps: spec.SchemaProps{
+							Description: "spec is the requested move.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1alpha1.VirtualVolumeSpec{}.OpenAPIModelName()),
+						},
+					},
+					"status": {
+						SchemaProps: spec.SchemaProps{
+							Description: "status is the observed state; only the system writes it.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1alpha1.VirtualVolumeStatus{}.OpenAPIModelName()),
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			metav1.ObjectMeta{}.OpenAPIModelName(), v1alpha1.VirtualVolumeSpec{}.OpenAPIModelName(), v1alpha1.VirtualVolumeStatus{}.OpenAPIModelName()},
+	}
+}
+
+func schema_apiserver_apis_federation_v1alpha1_VirtualVolumeList(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "VirtualVolumeList is a list of VirtualVolumes.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Default: map[string]interface{}{},
+							Ref:     ref(metav1.ListMeta{}.OpenAPIModelName()),
+						},
+					},
+					"items": {
+						SchemaProps: spec.SchemaProps{
+							Description: "items are the virtual volumes.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(v1alpha1.VirtualVolume{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+				},
+				Required: []string{"items"},
+			},
+		},
+		Dependencies: []string{
+			metav1.ListMeta{}.OpenAPIModelName(), v1alpha1.VirtualVolume{}.OpenAPIModelName()},
+	}
+}
+
+func schema_apiserver_apis_federation_v1alpha1_VirtualVolumeSpec(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "VirtualVolumeSpec is what is requested of the data.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"move": {
+						SchemaProps: spec.SchemaProps{
+							Description: "move is the requested move, written by the verb move. Removing it cancels a move that has not switched to its target yet. The last move stays here after it ended.",
+							Ref:         ref(v1alpha1.RequestedMove{}.OpenAPIModelName()),
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			v1alpha1.RequestedMove{}.OpenAPIModelName()},
+	}
+}
+
+func schema_apiserver_apis_federation_v1alpha1_VirtualVolumeStatus(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "VirtualVolumeStatus is the observed state of the data.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"phase": {
+						SchemaProps: spec.SchemaProps{
+							Description: "phase is WaitingForFirstConsumer, Provisioning, Bound, Moving or Lost.\n\nPossible enum values:\n - `\"Bound\"` means that the claim is bound to its volume.\n - `\"Lost\"` means that the claim was bound and its volume is gone, in this cluster or on the provider.\n - `\"Moving\"` means that the data is being moved.\n - `\"Provisioning\"` means that the volume is being provisioned.\n - `\"WaitingForFirstConsumer\"` means that no cluster was chosen yet: the claim waits for its first pod.",
+							Type:        []string{"string"},
+							Format:      "",
+							Enum:        []interface{}{"Bound", "Lost", "Moving", "Provisioning", "WaitingForFirstConsumer"},
+						},
+					},
+					"location": {
+						SchemaProps: spec.SchemaProps{
+							Description: "location is where the data is stored; nil before a cluster was chosen.",
+							Ref:         ref(v1alpha1.VolumeLocation{}.OpenAPIModelName()),
+						},
+					},
+					"capacity": {
+						SchemaProps: spec.SchemaProps{
+							Description: "capacity is the size of the volume in bytes.",
+							Ref:         ref(resource.Quantity{}.OpenAPIModelName()),
+						},
+					},
+					"mountedBy": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "mountedBy are the names of the first 16 pods that mount the claim and have not ended.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"move": {
+						SchemaProps: spec.SchemaProps{
+							Description: "move is the current move, or the last one.",
+							Ref:         ref(v1alpha1.MoveProgress{}.OpenAPIModelName()),
+						},
+					},
+					"conditions": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-map-keys": []interface{}{
+									"type",
+								},
+								"x-kubernetes-list-type": "map",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "conditions are Ready and, once a move was requested, Moved.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(metav1.Condition{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			resource.Quantity{}.OpenAPIModelName(), metav1.Condition{}.OpenAPIModelName(), v1alpha1.MoveProgress{}.OpenAPIModelName(), v1alpha1.VolumeLocation{}.OpenAPIModelName()},
+	}
+}
+
+func schema_apiserver_apis_federation_v1alpha1_VolumeFenceStatus(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "VolumeFenceStatus lists what still uses a volume that is being moved. A pod that was deleted by force counts as running until its node reported that it ended.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"id": {
+						SchemaProps: spec.SchemaProps{
+							Description: "id is the fence that this answers, as in spec.fence.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"users": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "users are the names of the first 16 pods, other than those of the move, that still use the volume. Empty means that none does.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+				},
+				Required: []string{"id"},
+			},
+		},
+	}
+}
+
+func schema_apiserver_apis_federation_v1alpha1_VolumeLocation(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "VolumeLocation is where the data of a volume is stored.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"clusterName": {
+						SchemaProps: spec.SchemaProps{
+							Description: "clusterName is the ForeignCluster that stores the data; empty is this cluster.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"clusterID": {
+						SchemaProps: spec.SchemaProps{
+							Description: "clusterID is the id of the cluster that stores the data.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"storageClassName": {
+						SchemaProps: spec.SchemaProps{
+							Description: "storageClassName is the StorageClass of the volume in that cluster.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"volumeName": {
+						SchemaProps: spec.SchemaProps{
+							Description: "volumeName is the PersistentVolume in this cluster.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"namespace": {
+						SchemaProps: spec.SchemaProps{
+							Description: "namespace and claimName are those of the provider's claim; empty where the data is stored in this cluster.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"claimName": {
+						SchemaProps: spec.SchemaProps{
+							Description: "claimName is the name of the provider's claim and of its ShadowVolumeClaim.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+			},
+		},
 	}
 }

@@ -64,10 +64,14 @@ func (f *sharedInformerFactory) ForResource(resource schema.GroupVersionResource
 		return &genericInformer{resource: resource.GroupResource(), informer: f.Federation().V1alpha1().ShadowEndpointSlices().Informer()}, nil
 	case v1alpha1.SchemeGroupVersion.WithResource("shadowpods"):
 		return &genericInformer{resource: resource.GroupResource(), informer: f.Federation().V1alpha1().ShadowPods().Informer()}, nil
+	case v1alpha1.SchemeGroupVersion.WithResource("shadowvolumeclaims"):
+		return &genericInformer{resource: resource.GroupResource(), informer: f.Federation().V1alpha1().ShadowVolumeClaims().Informer()}, nil
 	case v1alpha1.SchemeGroupVersion.WithResource("tunnelendpoints"):
 		return &genericInformer{resource: resource.GroupResource(), informer: f.Federation().V1alpha1().TunnelEndpoints().Informer()}, nil
 	case v1alpha1.SchemeGroupVersion.WithResource("virtualnodes"):
 		return &genericInformer{resource: resource.GroupResource(), informer: f.Federation().V1alpha1().VirtualNodes().Informer()}, nil
+	case v1alpha1.SchemeGroupVersion.WithResource("virtualvolumes"):
+		return &genericInformer{resource: resource.GroupResource(), informer: f.Federation().V1alpha1().VirtualVolumes().Informer()}, nil
 
 	}
 

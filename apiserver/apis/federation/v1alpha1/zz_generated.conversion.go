@@ -125,6 +125,16 @@ func RegisterConversions(s *runtime.Scheme) error {
 	}); err != nil {
 		return err
 	}
+	if err := s.AddGeneratedConversionFunc((*ExternalVolumes)(nil), (*federation.ExternalVolumes)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1alpha1_ExternalVolumes_To_federation_ExternalVolumes(a.(*ExternalVolumes), b.(*federation.ExternalVolumes), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*federation.ExternalVolumes)(nil), (*ExternalVolumes)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_federation_ExternalVolumes_To_v1alpha1_ExternalVolumes(a.(*federation.ExternalVolumes), b.(*ExternalVolumes), scope)
+	}); err != nil {
+		return err
+	}
 	if err := s.AddGeneratedConversionFunc((*ForeignCluster)(nil), (*federation.ForeignCluster)(nil), func(a, b interface{}, scope conversion.Scope) error {
 		return Convert_v1alpha1_ForeignCluster_To_federation_ForeignCluster(a.(*ForeignCluster), b.(*federation.ForeignCluster), scope)
 	}); err != nil {
@@ -235,6 +245,66 @@ func RegisterConversions(s *runtime.Scheme) error {
 	}); err != nil {
 		return err
 	}
+	if err := s.AddGeneratedConversionFunc((*Move)(nil), (*federation.Move)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1alpha1_Move_To_federation_Move(a.(*Move), b.(*federation.Move), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*federation.Move)(nil), (*Move)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_federation_Move_To_v1alpha1_Move(a.(*federation.Move), b.(*Move), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*MovePlan)(nil), (*federation.MovePlan)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1alpha1_MovePlan_To_federation_MovePlan(a.(*MovePlan), b.(*federation.MovePlan), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*federation.MovePlan)(nil), (*MovePlan)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_federation_MovePlan_To_v1alpha1_MovePlan(a.(*federation.MovePlan), b.(*MovePlan), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*MoveProgress)(nil), (*federation.MoveProgress)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1alpha1_MoveProgress_To_federation_MoveProgress(a.(*MoveProgress), b.(*federation.MoveProgress), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*federation.MoveProgress)(nil), (*MoveProgress)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_federation_MoveProgress_To_v1alpha1_MoveProgress(a.(*federation.MoveProgress), b.(*MoveProgress), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*MoveSpec)(nil), (*federation.MoveSpec)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1alpha1_MoveSpec_To_federation_MoveSpec(a.(*MoveSpec), b.(*federation.MoveSpec), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*federation.MoveSpec)(nil), (*MoveSpec)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_federation_MoveSpec_To_v1alpha1_MoveSpec(a.(*federation.MoveSpec), b.(*MoveSpec), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*MoveStatus)(nil), (*federation.MoveStatus)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1alpha1_MoveStatus_To_federation_MoveStatus(a.(*MoveStatus), b.(*federation.MoveStatus), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*federation.MoveStatus)(nil), (*MoveStatus)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_federation_MoveStatus_To_v1alpha1_MoveStatus(a.(*federation.MoveStatus), b.(*MoveStatus), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*MoveTarget)(nil), (*federation.MoveTarget)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1alpha1_MoveTarget_To_federation_MoveTarget(a.(*MoveTarget), b.(*federation.MoveTarget), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*federation.MoveTarget)(nil), (*MoveTarget)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_federation_MoveTarget_To_v1alpha1_MoveTarget(a.(*federation.MoveTarget), b.(*MoveTarget), scope)
+	}); err != nil {
+		return err
+	}
 	if err := s.AddGeneratedConversionFunc((*NamespaceMap)(nil), (*federation.NamespaceMap)(nil), func(a, b interface{}, scope conversion.Scope) error {
 		return Convert_v1alpha1_NamespaceMap_To_federation_NamespaceMap(a.(*NamespaceMap), b.(*federation.NamespaceMap), scope)
 	}); err != nil {
@@ -332,6 +402,16 @@ func RegisterConversions(s *runtime.Scheme) error {
 	}
 	if err := s.AddGeneratedConversionFunc((*federation.NamespaceOffloadingStatus)(nil), (*NamespaceOffloadingStatus)(nil), func(a, b interface{}, scope conversion.Scope) error {
 		return Convert_federation_NamespaceOffloadingStatus_To_v1alpha1_NamespaceOffloadingStatus(a.(*federation.NamespaceOffloadingStatus), b.(*NamespaceOffloadingStatus), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*NamespaceVolumes)(nil), (*federation.NamespaceVolumes)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1alpha1_NamespaceVolumes_To_federation_NamespaceVolumes(a.(*NamespaceVolumes), b.(*federation.NamespaceVolumes), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*federation.NamespaceVolumes)(nil), (*NamespaceVolumes)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_federation_NamespaceVolumes_To_v1alpha1_NamespaceVolumes(a.(*federation.NamespaceVolumes), b.(*NamespaceVolumes), scope)
 	}); err != nil {
 		return err
 	}
@@ -555,6 +635,26 @@ func RegisterConversions(s *runtime.Scheme) error {
 	}); err != nil {
 		return err
 	}
+	if err := s.AddGeneratedConversionFunc((*PlannedEviction)(nil), (*federation.PlannedEviction)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1alpha1_PlannedEviction_To_federation_PlannedEviction(a.(*PlannedEviction), b.(*federation.PlannedEviction), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*federation.PlannedEviction)(nil), (*PlannedEviction)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_federation_PlannedEviction_To_v1alpha1_PlannedEviction(a.(*federation.PlannedEviction), b.(*PlannedEviction), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*PlannedVolume)(nil), (*federation.PlannedVolume)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1alpha1_PlannedVolume_To_federation_PlannedVolume(a.(*PlannedVolume), b.(*federation.PlannedVolume), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*federation.PlannedVolume)(nil), (*PlannedVolume)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_federation_PlannedVolume_To_v1alpha1_PlannedVolume(a.(*federation.PlannedVolume), b.(*PlannedVolume), scope)
+	}); err != nil {
+		return err
+	}
 	if err := s.AddGeneratedConversionFunc((*ReflectedKind)(nil), (*federation.ReflectedKind)(nil), func(a, b interface{}, scope conversion.Scope) error {
 		return Convert_v1alpha1_ReflectedKind_To_federation_ReflectedKind(a.(*ReflectedKind), b.(*federation.ReflectedKind), scope)
 	}); err != nil {
@@ -562,6 +662,16 @@ func RegisterConversions(s *runtime.Scheme) error {
 	}
 	if err := s.AddGeneratedConversionFunc((*federation.ReflectedKind)(nil), (*ReflectedKind)(nil), func(a, b interface{}, scope conversion.Scope) error {
 		return Convert_federation_ReflectedKind_To_v1alpha1_ReflectedKind(a.(*federation.ReflectedKind), b.(*ReflectedKind), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*RequestedMove)(nil), (*federation.RequestedMove)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1alpha1_RequestedMove_To_federation_RequestedMove(a.(*RequestedMove), b.(*federation.RequestedMove), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*federation.RequestedMove)(nil), (*RequestedMove)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_federation_RequestedMove_To_v1alpha1_RequestedMove(a.(*federation.RequestedMove), b.(*RequestedMove), scope)
 	}); err != nil {
 		return err
 	}
@@ -735,6 +845,46 @@ func RegisterConversions(s *runtime.Scheme) error {
 	}); err != nil {
 		return err
 	}
+	if err := s.AddGeneratedConversionFunc((*ShadowVolumeClaim)(nil), (*federation.ShadowVolumeClaim)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1alpha1_ShadowVolumeClaim_To_federation_ShadowVolumeClaim(a.(*ShadowVolumeClaim), b.(*federation.ShadowVolumeClaim), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*federation.ShadowVolumeClaim)(nil), (*ShadowVolumeClaim)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_federation_ShadowVolumeClaim_To_v1alpha1_ShadowVolumeClaim(a.(*federation.ShadowVolumeClaim), b.(*ShadowVolumeClaim), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*ShadowVolumeClaimList)(nil), (*federation.ShadowVolumeClaimList)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1alpha1_ShadowVolumeClaimList_To_federation_ShadowVolumeClaimList(a.(*ShadowVolumeClaimList), b.(*federation.ShadowVolumeClaimList), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*federation.ShadowVolumeClaimList)(nil), (*ShadowVolumeClaimList)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_federation_ShadowVolumeClaimList_To_v1alpha1_ShadowVolumeClaimList(a.(*federation.ShadowVolumeClaimList), b.(*ShadowVolumeClaimList), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*ShadowVolumeClaimSpec)(nil), (*federation.ShadowVolumeClaimSpec)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1alpha1_ShadowVolumeClaimSpec_To_federation_ShadowVolumeClaimSpec(a.(*ShadowVolumeClaimSpec), b.(*federation.ShadowVolumeClaimSpec), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*federation.ShadowVolumeClaimSpec)(nil), (*ShadowVolumeClaimSpec)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_federation_ShadowVolumeClaimSpec_To_v1alpha1_ShadowVolumeClaimSpec(a.(*federation.ShadowVolumeClaimSpec), b.(*ShadowVolumeClaimSpec), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*ShadowVolumeClaimStatus)(nil), (*federation.ShadowVolumeClaimStatus)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1alpha1_ShadowVolumeClaimStatus_To_federation_ShadowVolumeClaimStatus(a.(*ShadowVolumeClaimStatus), b.(*federation.ShadowVolumeClaimStatus), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*federation.ShadowVolumeClaimStatus)(nil), (*ShadowVolumeClaimStatus)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_federation_ShadowVolumeClaimStatus_To_v1alpha1_ShadowVolumeClaimStatus(a.(*federation.ShadowVolumeClaimStatus), b.(*ShadowVolumeClaimStatus), scope)
+	}); err != nil {
+		return err
+	}
 	if err := s.AddGeneratedConversionFunc((*TunnelEndpoint)(nil), (*federation.TunnelEndpoint)(nil), func(a, b interface{}, scope conversion.Scope) error {
 		return Convert_v1alpha1_TunnelEndpoint_To_federation_TunnelEndpoint(a.(*TunnelEndpoint), b.(*federation.TunnelEndpoint), scope)
 	}); err != nil {
@@ -832,6 +982,66 @@ func RegisterConversions(s *runtime.Scheme) error {
 	}
 	if err := s.AddGeneratedConversionFunc((*federation.VirtualNodeStatus)(nil), (*VirtualNodeStatus)(nil), func(a, b interface{}, scope conversion.Scope) error {
 		return Convert_federation_VirtualNodeStatus_To_v1alpha1_VirtualNodeStatus(a.(*federation.VirtualNodeStatus), b.(*VirtualNodeStatus), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*VirtualVolume)(nil), (*federation.VirtualVolume)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1alpha1_VirtualVolume_To_federation_VirtualVolume(a.(*VirtualVolume), b.(*federation.VirtualVolume), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*federation.VirtualVolume)(nil), (*VirtualVolume)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_federation_VirtualVolume_To_v1alpha1_VirtualVolume(a.(*federation.VirtualVolume), b.(*VirtualVolume), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*VirtualVolumeList)(nil), (*federation.VirtualVolumeList)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1alpha1_VirtualVolumeList_To_federation_VirtualVolumeList(a.(*VirtualVolumeList), b.(*federation.VirtualVolumeList), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*federation.VirtualVolumeList)(nil), (*VirtualVolumeList)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_federation_VirtualVolumeList_To_v1alpha1_VirtualVolumeList(a.(*federation.VirtualVolumeList), b.(*VirtualVolumeList), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*VirtualVolumeSpec)(nil), (*federation.VirtualVolumeSpec)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1alpha1_VirtualVolumeSpec_To_federation_VirtualVolumeSpec(a.(*VirtualVolumeSpec), b.(*federation.VirtualVolumeSpec), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*federation.VirtualVolumeSpec)(nil), (*VirtualVolumeSpec)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_federation_VirtualVolumeSpec_To_v1alpha1_VirtualVolumeSpec(a.(*federation.VirtualVolumeSpec), b.(*VirtualVolumeSpec), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*VirtualVolumeStatus)(nil), (*federation.VirtualVolumeStatus)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1alpha1_VirtualVolumeStatus_To_federation_VirtualVolumeStatus(a.(*VirtualVolumeStatus), b.(*federation.VirtualVolumeStatus), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*federation.VirtualVolumeStatus)(nil), (*VirtualVolumeStatus)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_federation_VirtualVolumeStatus_To_v1alpha1_VirtualVolumeStatus(a.(*federation.VirtualVolumeStatus), b.(*VirtualVolumeStatus), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*VolumeFenceStatus)(nil), (*federation.VolumeFenceStatus)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1alpha1_VolumeFenceStatus_To_federation_VolumeFenceStatus(a.(*VolumeFenceStatus), b.(*federation.VolumeFenceStatus), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*federation.VolumeFenceStatus)(nil), (*VolumeFenceStatus)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_federation_VolumeFenceStatus_To_v1alpha1_VolumeFenceStatus(a.(*federation.VolumeFenceStatus), b.(*VolumeFenceStatus), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*VolumeLocation)(nil), (*federation.VolumeLocation)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1alpha1_VolumeLocation_To_federation_VolumeLocation(a.(*VolumeLocation), b.(*federation.VolumeLocation), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*federation.VolumeLocation)(nil), (*VolumeLocation)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_federation_VolumeLocation_To_v1alpha1_VolumeLocation(a.(*federation.VolumeLocation), b.(*VolumeLocation), scope)
 	}); err != nil {
 		return err
 	}
@@ -1058,6 +1268,26 @@ func autoConvert_federation_CIDRMapping_To_v1alpha1_CIDRMapping(in *federation.C
 // Convert_federation_CIDRMapping_To_v1alpha1_CIDRMapping is an autogenerated conversion function.
 func Convert_federation_CIDRMapping_To_v1alpha1_CIDRMapping(in *federation.CIDRMapping, out *CIDRMapping, s conversion.Scope) error {
 	return autoConvert_federation_CIDRMapping_To_v1alpha1_CIDRMapping(in, out, s)
+}
+
+func autoConvert_v1alpha1_ExternalVolumes_To_federation_ExternalVolumes(in *ExternalVolumes, out *federation.ExternalVolumes, s conversion.Scope) error {
+	*out = *(*federation.ExternalVolumes)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_v1alpha1_ExternalVolumes_To_federation_ExternalVolumes is an autogenerated conversion function.
+func Convert_v1alpha1_ExternalVolumes_To_federation_ExternalVolumes(in *ExternalVolumes, out *federation.ExternalVolumes, s conversion.Scope) error {
+	return autoConvert_v1alpha1_ExternalVolumes_To_federation_ExternalVolumes(in, out, s)
+}
+
+func autoConvert_federation_ExternalVolumes_To_v1alpha1_ExternalVolumes(in *federation.ExternalVolumes, out *ExternalVolumes, s conversion.Scope) error {
+	*out = *(*ExternalVolumes)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_federation_ExternalVolumes_To_v1alpha1_ExternalVolumes is an autogenerated conversion function.
+func Convert_federation_ExternalVolumes_To_v1alpha1_ExternalVolumes(in *federation.ExternalVolumes, out *ExternalVolumes, s conversion.Scope) error {
+	return autoConvert_federation_ExternalVolumes_To_v1alpha1_ExternalVolumes(in, out, s)
 }
 
 func autoConvert_v1alpha1_ForeignCluster_To_federation_ForeignCluster(in *ForeignCluster, out *federation.ForeignCluster, s conversion.Scope) error {
@@ -1362,6 +1592,138 @@ func Convert_federation_MisplacedPod_To_v1alpha1_MisplacedPod(in *federation.Mis
 	return autoConvert_federation_MisplacedPod_To_v1alpha1_MisplacedPod(in, out, s)
 }
 
+func autoConvert_v1alpha1_Move_To_federation_Move(in *Move, out *federation.Move, s conversion.Scope) error {
+	out.ObjectMeta = in.ObjectMeta
+	if err := Convert_v1alpha1_MoveSpec_To_federation_MoveSpec(&in.Spec, &out.Spec, s); err != nil {
+		return err
+	}
+	if err := Convert_v1alpha1_MoveStatus_To_federation_MoveStatus(&in.Status, &out.Status, s); err != nil {
+		return err
+	}
+	return nil
+}
+
+// Convert_v1alpha1_Move_To_federation_Move is an autogenerated conversion function.
+func Convert_v1alpha1_Move_To_federation_Move(in *Move, out *federation.Move, s conversion.Scope) error {
+	return autoConvert_v1alpha1_Move_To_federation_Move(in, out, s)
+}
+
+func autoConvert_federation_Move_To_v1alpha1_Move(in *federation.Move, out *Move, s conversion.Scope) error {
+	out.ObjectMeta = in.ObjectMeta
+	if err := Convert_federation_MoveSpec_To_v1alpha1_MoveSpec(&in.Spec, &out.Spec, s); err != nil {
+		return err
+	}
+	if err := Convert_federation_MoveStatus_To_v1alpha1_MoveStatus(&in.Status, &out.Status, s); err != nil {
+		return err
+	}
+	return nil
+}
+
+// Convert_federation_Move_To_v1alpha1_Move is an autogenerated conversion function.
+func Convert_federation_Move_To_v1alpha1_Move(in *federation.Move, out *Move, s conversion.Scope) error {
+	return autoConvert_federation_Move_To_v1alpha1_Move(in, out, s)
+}
+
+func autoConvert_v1alpha1_MovePlan_To_federation_MovePlan(in *MovePlan, out *federation.MovePlan, s conversion.Scope) error {
+	*out = *(*federation.MovePlan)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_v1alpha1_MovePlan_To_federation_MovePlan is an autogenerated conversion function.
+func Convert_v1alpha1_MovePlan_To_federation_MovePlan(in *MovePlan, out *federation.MovePlan, s conversion.Scope) error {
+	return autoConvert_v1alpha1_MovePlan_To_federation_MovePlan(in, out, s)
+}
+
+func autoConvert_federation_MovePlan_To_v1alpha1_MovePlan(in *federation.MovePlan, out *MovePlan, s conversion.Scope) error {
+	*out = *(*MovePlan)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_federation_MovePlan_To_v1alpha1_MovePlan is an autogenerated conversion function.
+func Convert_federation_MovePlan_To_v1alpha1_MovePlan(in *federation.MovePlan, out *MovePlan, s conversion.Scope) error {
+	return autoConvert_federation_MovePlan_To_v1alpha1_MovePlan(in, out, s)
+}
+
+func autoConvert_v1alpha1_MoveProgress_To_federation_MoveProgress(in *MoveProgress, out *federation.MoveProgress, s conversion.Scope) error {
+	*out = *(*federation.MoveProgress)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_v1alpha1_MoveProgress_To_federation_MoveProgress is an autogenerated conversion function.
+func Convert_v1alpha1_MoveProgress_To_federation_MoveProgress(in *MoveProgress, out *federation.MoveProgress, s conversion.Scope) error {
+	return autoConvert_v1alpha1_MoveProgress_To_federation_MoveProgress(in, out, s)
+}
+
+func autoConvert_federation_MoveProgress_To_v1alpha1_MoveProgress(in *federation.MoveProgress, out *MoveProgress, s conversion.Scope) error {
+	*out = *(*MoveProgress)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_federation_MoveProgress_To_v1alpha1_MoveProgress is an autogenerated conversion function.
+func Convert_federation_MoveProgress_To_v1alpha1_MoveProgress(in *federation.MoveProgress, out *MoveProgress, s conversion.Scope) error {
+	return autoConvert_federation_MoveProgress_To_v1alpha1_MoveProgress(in, out, s)
+}
+
+func autoConvert_v1alpha1_MoveSpec_To_federation_MoveSpec(in *MoveSpec, out *federation.MoveSpec, s conversion.Scope) error {
+	*out = *(*federation.MoveSpec)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_v1alpha1_MoveSpec_To_federation_MoveSpec is an autogenerated conversion function.
+func Convert_v1alpha1_MoveSpec_To_federation_MoveSpec(in *MoveSpec, out *federation.MoveSpec, s conversion.Scope) error {
+	return autoConvert_v1alpha1_MoveSpec_To_federation_MoveSpec(in, out, s)
+}
+
+func autoConvert_federation_MoveSpec_To_v1alpha1_MoveSpec(in *federation.MoveSpec, out *MoveSpec, s conversion.Scope) error {
+	*out = *(*MoveSpec)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_federation_MoveSpec_To_v1alpha1_MoveSpec is an autogenerated conversion function.
+func Convert_federation_MoveSpec_To_v1alpha1_MoveSpec(in *federation.MoveSpec, out *MoveSpec, s conversion.Scope) error {
+	return autoConvert_federation_MoveSpec_To_v1alpha1_MoveSpec(in, out, s)
+}
+
+func autoConvert_v1alpha1_MoveStatus_To_federation_MoveStatus(in *MoveStatus, out *federation.MoveStatus, s conversion.Scope) error {
+	*out = *(*federation.MoveStatus)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_v1alpha1_MoveStatus_To_federation_MoveStatus is an autogenerated conversion function.
+func Convert_v1alpha1_MoveStatus_To_federation_MoveStatus(in *MoveStatus, out *federation.MoveStatus, s conversion.Scope) error {
+	return autoConvert_v1alpha1_MoveStatus_To_federation_MoveStatus(in, out, s)
+}
+
+func autoConvert_federation_MoveStatus_To_v1alpha1_MoveStatus(in *federation.MoveStatus, out *MoveStatus, s conversion.Scope) error {
+	*out = *(*MoveStatus)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_federation_MoveStatus_To_v1alpha1_MoveStatus is an autogenerated conversion function.
+func Convert_federation_MoveStatus_To_v1alpha1_MoveStatus(in *federation.MoveStatus, out *MoveStatus, s conversion.Scope) error {
+	return autoConvert_federation_MoveStatus_To_v1alpha1_MoveStatus(in, out, s)
+}
+
+func autoConvert_v1alpha1_MoveTarget_To_federation_MoveTarget(in *MoveTarget, out *federation.MoveTarget, s conversion.Scope) error {
+	*out = *(*federation.MoveTarget)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_v1alpha1_MoveTarget_To_federation_MoveTarget is an autogenerated conversion function.
+func Convert_v1alpha1_MoveTarget_To_federation_MoveTarget(in *MoveTarget, out *federation.MoveTarget, s conversion.Scope) error {
+	return autoConvert_v1alpha1_MoveTarget_To_federation_MoveTarget(in, out, s)
+}
+
+func autoConvert_federation_MoveTarget_To_v1alpha1_MoveTarget(in *federation.MoveTarget, out *MoveTarget, s conversion.Scope) error {
+	*out = *(*MoveTarget)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_federation_MoveTarget_To_v1alpha1_MoveTarget is an autogenerated conversion function.
+func Convert_federation_MoveTarget_To_v1alpha1_MoveTarget(in *federation.MoveTarget, out *MoveTarget, s conversion.Scope) error {
+	return autoConvert_federation_MoveTarget_To_v1alpha1_MoveTarget(in, out, s)
+}
+
 func autoConvert_v1alpha1_NamespaceMap_To_federation_NamespaceMap(in *NamespaceMap, out *federation.NamespaceMap, s conversion.Scope) error {
 	out.ObjectMeta = in.ObjectMeta
 	if err := Convert_v1alpha1_NamespaceMapSpec_To_federation_NamespaceMapSpec(&in.Spec, &out.Spec, s); err != nil {
@@ -1588,6 +1950,26 @@ func autoConvert_federation_NamespaceOffloadingStatus_To_v1alpha1_NamespaceOfflo
 // Convert_federation_NamespaceOffloadingStatus_To_v1alpha1_NamespaceOffloadingStatus is an autogenerated conversion function.
 func Convert_federation_NamespaceOffloadingStatus_To_v1alpha1_NamespaceOffloadingStatus(in *federation.NamespaceOffloadingStatus, out *NamespaceOffloadingStatus, s conversion.Scope) error {
 	return autoConvert_federation_NamespaceOffloadingStatus_To_v1alpha1_NamespaceOffloadingStatus(in, out, s)
+}
+
+func autoConvert_v1alpha1_NamespaceVolumes_To_federation_NamespaceVolumes(in *NamespaceVolumes, out *federation.NamespaceVolumes, s conversion.Scope) error {
+	*out = *(*federation.NamespaceVolumes)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_v1alpha1_NamespaceVolumes_To_federation_NamespaceVolumes is an autogenerated conversion function.
+func Convert_v1alpha1_NamespaceVolumes_To_federation_NamespaceVolumes(in *NamespaceVolumes, out *federation.NamespaceVolumes, s conversion.Scope) error {
+	return autoConvert_v1alpha1_NamespaceVolumes_To_federation_NamespaceVolumes(in, out, s)
+}
+
+func autoConvert_federation_NamespaceVolumes_To_v1alpha1_NamespaceVolumes(in *federation.NamespaceVolumes, out *NamespaceVolumes, s conversion.Scope) error {
+	*out = *(*NamespaceVolumes)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_federation_NamespaceVolumes_To_v1alpha1_NamespaceVolumes is an autogenerated conversion function.
+func Convert_federation_NamespaceVolumes_To_v1alpha1_NamespaceVolumes(in *federation.NamespaceVolumes, out *NamespaceVolumes, s conversion.Scope) error {
+	return autoConvert_federation_NamespaceVolumes_To_v1alpha1_NamespaceVolumes(in, out, s)
 }
 
 func autoConvert_v1alpha1_NetworkConfig_To_federation_NetworkConfig(in *NetworkConfig, out *federation.NetworkConfig, s conversion.Scope) error {
@@ -2102,6 +2484,46 @@ func Convert_federation_PlannedCluster_To_v1alpha1_PlannedCluster(in *federation
 	return autoConvert_federation_PlannedCluster_To_v1alpha1_PlannedCluster(in, out, s)
 }
 
+func autoConvert_v1alpha1_PlannedEviction_To_federation_PlannedEviction(in *PlannedEviction, out *federation.PlannedEviction, s conversion.Scope) error {
+	*out = *(*federation.PlannedEviction)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_v1alpha1_PlannedEviction_To_federation_PlannedEviction is an autogenerated conversion function.
+func Convert_v1alpha1_PlannedEviction_To_federation_PlannedEviction(in *PlannedEviction, out *federation.PlannedEviction, s conversion.Scope) error {
+	return autoConvert_v1alpha1_PlannedEviction_To_federation_PlannedEviction(in, out, s)
+}
+
+func autoConvert_federation_PlannedEviction_To_v1alpha1_PlannedEviction(in *federation.PlannedEviction, out *PlannedEviction, s conversion.Scope) error {
+	*out = *(*PlannedEviction)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_federation_PlannedEviction_To_v1alpha1_PlannedEviction is an autogenerated conversion function.
+func Convert_federation_PlannedEviction_To_v1alpha1_PlannedEviction(in *federation.PlannedEviction, out *PlannedEviction, s conversion.Scope) error {
+	return autoConvert_federation_PlannedEviction_To_v1alpha1_PlannedEviction(in, out, s)
+}
+
+func autoConvert_v1alpha1_PlannedVolume_To_federation_PlannedVolume(in *PlannedVolume, out *federation.PlannedVolume, s conversion.Scope) error {
+	*out = *(*federation.PlannedVolume)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_v1alpha1_PlannedVolume_To_federation_PlannedVolume is an autogenerated conversion function.
+func Convert_v1alpha1_PlannedVolume_To_federation_PlannedVolume(in *PlannedVolume, out *federation.PlannedVolume, s conversion.Scope) error {
+	return autoConvert_v1alpha1_PlannedVolume_To_federation_PlannedVolume(in, out, s)
+}
+
+func autoConvert_federation_PlannedVolume_To_v1alpha1_PlannedVolume(in *federation.PlannedVolume, out *PlannedVolume, s conversion.Scope) error {
+	*out = *(*PlannedVolume)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_federation_PlannedVolume_To_v1alpha1_PlannedVolume is an autogenerated conversion function.
+func Convert_federation_PlannedVolume_To_v1alpha1_PlannedVolume(in *federation.PlannedVolume, out *PlannedVolume, s conversion.Scope) error {
+	return autoConvert_federation_PlannedVolume_To_v1alpha1_PlannedVolume(in, out, s)
+}
+
 func autoConvert_v1alpha1_ReflectedKind_To_federation_ReflectedKind(in *ReflectedKind, out *federation.ReflectedKind, s conversion.Scope) error {
 	*out = *(*federation.ReflectedKind)(unsafe.Pointer(in))
 	return nil
@@ -2120,6 +2542,26 @@ func autoConvert_federation_ReflectedKind_To_v1alpha1_ReflectedKind(in *federati
 // Convert_federation_ReflectedKind_To_v1alpha1_ReflectedKind is an autogenerated conversion function.
 func Convert_federation_ReflectedKind_To_v1alpha1_ReflectedKind(in *federation.ReflectedKind, out *ReflectedKind, s conversion.Scope) error {
 	return autoConvert_federation_ReflectedKind_To_v1alpha1_ReflectedKind(in, out, s)
+}
+
+func autoConvert_v1alpha1_RequestedMove_To_federation_RequestedMove(in *RequestedMove, out *federation.RequestedMove, s conversion.Scope) error {
+	*out = *(*federation.RequestedMove)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_v1alpha1_RequestedMove_To_federation_RequestedMove is an autogenerated conversion function.
+func Convert_v1alpha1_RequestedMove_To_federation_RequestedMove(in *RequestedMove, out *federation.RequestedMove, s conversion.Scope) error {
+	return autoConvert_v1alpha1_RequestedMove_To_federation_RequestedMove(in, out, s)
+}
+
+func autoConvert_federation_RequestedMove_To_v1alpha1_RequestedMove(in *federation.RequestedMove, out *RequestedMove, s conversion.Scope) error {
+	*out = *(*RequestedMove)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_federation_RequestedMove_To_v1alpha1_RequestedMove is an autogenerated conversion function.
+func Convert_federation_RequestedMove_To_v1alpha1_RequestedMove(in *federation.RequestedMove, out *RequestedMove, s conversion.Scope) error {
+	return autoConvert_federation_RequestedMove_To_v1alpha1_RequestedMove(in, out, s)
 }
 
 func autoConvert_v1alpha1_ResourceOffer_To_federation_ResourceOffer(in *ResourceOffer, out *federation.ResourceOffer, s conversion.Scope) error {
@@ -2518,6 +2960,100 @@ func Convert_federation_ShadowPodStatus_To_v1alpha1_ShadowPodStatus(in *federati
 	return autoConvert_federation_ShadowPodStatus_To_v1alpha1_ShadowPodStatus(in, out, s)
 }
 
+func autoConvert_v1alpha1_ShadowVolumeClaim_To_federation_ShadowVolumeClaim(in *ShadowVolumeClaim, out *federation.ShadowVolumeClaim, s conversion.Scope) error {
+	out.ObjectMeta = in.ObjectMeta
+	if err := Convert_v1alpha1_ShadowVolumeClaimSpec_To_federation_ShadowVolumeClaimSpec(&in.Spec, &out.Spec, s); err != nil {
+		return err
+	}
+	if err := Convert_v1alpha1_ShadowVolumeClaimStatus_To_federation_ShadowVolumeClaimStatus(&in.Status, &out.Status, s); err != nil {
+		return err
+	}
+	return nil
+}
+
+// Convert_v1alpha1_ShadowVolumeClaim_To_federation_ShadowVolumeClaim is an autogenerated conversion function.
+func Convert_v1alpha1_ShadowVolumeClaim_To_federation_ShadowVolumeClaim(in *ShadowVolumeClaim, out *federation.ShadowVolumeClaim, s conversion.Scope) error {
+	return autoConvert_v1alpha1_ShadowVolumeClaim_To_federation_ShadowVolumeClaim(in, out, s)
+}
+
+func autoConvert_federation_ShadowVolumeClaim_To_v1alpha1_ShadowVolumeClaim(in *federation.ShadowVolumeClaim, out *ShadowVolumeClaim, s conversion.Scope) error {
+	out.ObjectMeta = in.ObjectMeta
+	if err := Convert_federation_ShadowVolumeClaimSpec_To_v1alpha1_ShadowVolumeClaimSpec(&in.Spec, &out.Spec, s); err != nil {
+		return err
+	}
+	if err := Convert_federation_ShadowVolumeClaimStatus_To_v1alpha1_ShadowVolumeClaimStatus(&in.Status, &out.Status, s); err != nil {
+		return err
+	}
+	return nil
+}
+
+// Convert_federation_ShadowVolumeClaim_To_v1alpha1_ShadowVolumeClaim is an autogenerated conversion function.
+func Convert_federation_ShadowVolumeClaim_To_v1alpha1_ShadowVolumeClaim(in *federation.ShadowVolumeClaim, out *ShadowVolumeClaim, s conversion.Scope) error {
+	return autoConvert_federation_ShadowVolumeClaim_To_v1alpha1_ShadowVolumeClaim(in, out, s)
+}
+
+func autoConvert_v1alpha1_ShadowVolumeClaimList_To_federation_ShadowVolumeClaimList(in *ShadowVolumeClaimList, out *federation.ShadowVolumeClaimList, s conversion.Scope) error {
+	out.ListMeta = in.ListMeta
+	out.Items = *(*[]federation.ShadowVolumeClaim)(unsafe.Pointer(&in.Items))
+	return nil
+}
+
+// Convert_v1alpha1_ShadowVolumeClaimList_To_federation_ShadowVolumeClaimList is an autogenerated conversion function.
+func Convert_v1alpha1_ShadowVolumeClaimList_To_federation_ShadowVolumeClaimList(in *ShadowVolumeClaimList, out *federation.ShadowVolumeClaimList, s conversion.Scope) error {
+	return autoConvert_v1alpha1_ShadowVolumeClaimList_To_federation_ShadowVolumeClaimList(in, out, s)
+}
+
+func autoConvert_federation_ShadowVolumeClaimList_To_v1alpha1_ShadowVolumeClaimList(in *federation.ShadowVolumeClaimList, out *ShadowVolumeClaimList, s conversion.Scope) error {
+	out.ListMeta = in.ListMeta
+	out.Items = *(*[]ShadowVolumeClaim)(unsafe.Pointer(&in.Items))
+	return nil
+}
+
+// Convert_federation_ShadowVolumeClaimList_To_v1alpha1_ShadowVolumeClaimList is an autogenerated conversion function.
+func Convert_federation_ShadowVolumeClaimList_To_v1alpha1_ShadowVolumeClaimList(in *federation.ShadowVolumeClaimList, out *ShadowVolumeClaimList, s conversion.Scope) error {
+	return autoConvert_federation_ShadowVolumeClaimList_To_v1alpha1_ShadowVolumeClaimList(in, out, s)
+}
+
+func autoConvert_v1alpha1_ShadowVolumeClaimSpec_To_federation_ShadowVolumeClaimSpec(in *ShadowVolumeClaimSpec, out *federation.ShadowVolumeClaimSpec, s conversion.Scope) error {
+	*out = *(*federation.ShadowVolumeClaimSpec)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_v1alpha1_ShadowVolumeClaimSpec_To_federation_ShadowVolumeClaimSpec is an autogenerated conversion function.
+func Convert_v1alpha1_ShadowVolumeClaimSpec_To_federation_ShadowVolumeClaimSpec(in *ShadowVolumeClaimSpec, out *federation.ShadowVolumeClaimSpec, s conversion.Scope) error {
+	return autoConvert_v1alpha1_ShadowVolumeClaimSpec_To_federation_ShadowVolumeClaimSpec(in, out, s)
+}
+
+func autoConvert_federation_ShadowVolumeClaimSpec_To_v1alpha1_ShadowVolumeClaimSpec(in *federation.ShadowVolumeClaimSpec, out *ShadowVolumeClaimSpec, s conversion.Scope) error {
+	*out = *(*ShadowVolumeClaimSpec)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_federation_ShadowVolumeClaimSpec_To_v1alpha1_ShadowVolumeClaimSpec is an autogenerated conversion function.
+func Convert_federation_ShadowVolumeClaimSpec_To_v1alpha1_ShadowVolumeClaimSpec(in *federation.ShadowVolumeClaimSpec, out *ShadowVolumeClaimSpec, s conversion.Scope) error {
+	return autoConvert_federation_ShadowVolumeClaimSpec_To_v1alpha1_ShadowVolumeClaimSpec(in, out, s)
+}
+
+func autoConvert_v1alpha1_ShadowVolumeClaimStatus_To_federation_ShadowVolumeClaimStatus(in *ShadowVolumeClaimStatus, out *federation.ShadowVolumeClaimStatus, s conversion.Scope) error {
+	*out = *(*federation.ShadowVolumeClaimStatus)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_v1alpha1_ShadowVolumeClaimStatus_To_federation_ShadowVolumeClaimStatus is an autogenerated conversion function.
+func Convert_v1alpha1_ShadowVolumeClaimStatus_To_federation_ShadowVolumeClaimStatus(in *ShadowVolumeClaimStatus, out *federation.ShadowVolumeClaimStatus, s conversion.Scope) error {
+	return autoConvert_v1alpha1_ShadowVolumeClaimStatus_To_federation_ShadowVolumeClaimStatus(in, out, s)
+}
+
+func autoConvert_federation_ShadowVolumeClaimStatus_To_v1alpha1_ShadowVolumeClaimStatus(in *federation.ShadowVolumeClaimStatus, out *ShadowVolumeClaimStatus, s conversion.Scope) error {
+	*out = *(*ShadowVolumeClaimStatus)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_federation_ShadowVolumeClaimStatus_To_v1alpha1_ShadowVolumeClaimStatus is an autogenerated conversion function.
+func Convert_federation_ShadowVolumeClaimStatus_To_v1alpha1_ShadowVolumeClaimStatus(in *federation.ShadowVolumeClaimStatus, out *ShadowVolumeClaimStatus, s conversion.Scope) error {
+	return autoConvert_federation_ShadowVolumeClaimStatus_To_v1alpha1_ShadowVolumeClaimStatus(in, out, s)
+}
+
 func autoConvert_v1alpha1_TunnelEndpoint_To_federation_TunnelEndpoint(in *TunnelEndpoint, out *federation.TunnelEndpoint, s conversion.Scope) error {
 	out.ObjectMeta = in.ObjectMeta
 	if err := Convert_v1alpha1_TunnelEndpointSpec_To_federation_TunnelEndpointSpec(&in.Spec, &out.Spec, s); err != nil {
@@ -2784,4 +3320,138 @@ func autoConvert_federation_VirtualNodeStatus_To_v1alpha1_VirtualNodeStatus(in *
 // Convert_federation_VirtualNodeStatus_To_v1alpha1_VirtualNodeStatus is an autogenerated conversion function.
 func Convert_federation_VirtualNodeStatus_To_v1alpha1_VirtualNodeStatus(in *federation.VirtualNodeStatus, out *VirtualNodeStatus, s conversion.Scope) error {
 	return autoConvert_federation_VirtualNodeStatus_To_v1alpha1_VirtualNodeStatus(in, out, s)
+}
+
+func autoConvert_v1alpha1_VirtualVolume_To_federation_VirtualVolume(in *VirtualVolume, out *federation.VirtualVolume, s conversion.Scope) error {
+	out.ObjectMeta = in.ObjectMeta
+	if err := Convert_v1alpha1_VirtualVolumeSpec_To_federation_VirtualVolumeSpec(&in.Spec, &out.Spec, s); err != nil {
+		return err
+	}
+	if err := Convert_v1alpha1_VirtualVolumeStatus_To_federation_VirtualVolumeStatus(&in.Status, &out.Status, s); err != nil {
+		return err
+	}
+	return nil
+}
+
+// Convert_v1alpha1_VirtualVolume_To_federation_VirtualVolume is an autogenerated conversion function.
+func Convert_v1alpha1_VirtualVolume_To_federation_VirtualVolume(in *VirtualVolume, out *federation.VirtualVolume, s conversion.Scope) error {
+	return autoConvert_v1alpha1_VirtualVolume_To_federation_VirtualVolume(in, out, s)
+}
+
+func autoConvert_federation_VirtualVolume_To_v1alpha1_VirtualVolume(in *federation.VirtualVolume, out *VirtualVolume, s conversion.Scope) error {
+	out.ObjectMeta = in.ObjectMeta
+	if err := Convert_federation_VirtualVolumeSpec_To_v1alpha1_VirtualVolumeSpec(&in.Spec, &out.Spec, s); err != nil {
+		return err
+	}
+	if err := Convert_federation_VirtualVolumeStatus_To_v1alpha1_VirtualVolumeStatus(&in.Status, &out.Status, s); err != nil {
+		return err
+	}
+	return nil
+}
+
+// Convert_federation_VirtualVolume_To_v1alpha1_VirtualVolume is an autogenerated conversion function.
+func Convert_federation_VirtualVolume_To_v1alpha1_VirtualVolume(in *federation.VirtualVolume, out *VirtualVolume, s conversion.Scope) error {
+	return autoConvert_federation_VirtualVolume_To_v1alpha1_VirtualVolume(in, out, s)
+}
+
+func autoConvert_v1alpha1_VirtualVolumeList_To_federation_VirtualVolumeList(in *VirtualVolumeList, out *federation.VirtualVolumeList, s conversion.Scope) error {
+	out.ListMeta = in.ListMeta
+	out.Items = *(*[]federation.VirtualVolume)(unsafe.Pointer(&in.Items))
+	return nil
+}
+
+// Convert_v1alpha1_VirtualVolumeList_To_federation_VirtualVolumeList is an autogenerated conversion function.
+func Convert_v1alpha1_VirtualVolumeList_To_federation_VirtualVolumeList(in *VirtualVolumeList, out *federation.VirtualVolumeList, s conversion.Scope) error {
+	return autoConvert_v1alpha1_VirtualVolumeList_To_federation_VirtualVolumeList(in, out, s)
+}
+
+func autoConvert_federation_VirtualVolumeList_To_v1alpha1_VirtualVolumeList(in *federation.VirtualVolumeList, out *VirtualVolumeList, s conversion.Scope) error {
+	out.ListMeta = in.ListMeta
+	out.Items = *(*[]VirtualVolume)(unsafe.Pointer(&in.Items))
+	return nil
+}
+
+// Convert_federation_VirtualVolumeList_To_v1alpha1_VirtualVolumeList is an autogenerated conversion function.
+func Convert_federation_VirtualVolumeList_To_v1alpha1_VirtualVolumeList(in *federation.VirtualVolumeList, out *VirtualVolumeList, s conversion.Scope) error {
+	return autoConvert_federation_VirtualVolumeList_To_v1alpha1_VirtualVolumeList(in, out, s)
+}
+
+func autoConvert_v1alpha1_VirtualVolumeSpec_To_federation_VirtualVolumeSpec(in *VirtualVolumeSpec, out *federation.VirtualVolumeSpec, s conversion.Scope) error {
+	*out = *(*federation.VirtualVolumeSpec)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_v1alpha1_VirtualVolumeSpec_To_federation_VirtualVolumeSpec is an autogenerated conversion function.
+func Convert_v1alpha1_VirtualVolumeSpec_To_federation_VirtualVolumeSpec(in *VirtualVolumeSpec, out *federation.VirtualVolumeSpec, s conversion.Scope) error {
+	return autoConvert_v1alpha1_VirtualVolumeSpec_To_federation_VirtualVolumeSpec(in, out, s)
+}
+
+func autoConvert_federation_VirtualVolumeSpec_To_v1alpha1_VirtualVolumeSpec(in *federation.VirtualVolumeSpec, out *VirtualVolumeSpec, s conversion.Scope) error {
+	*out = *(*VirtualVolumeSpec)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_federation_VirtualVolumeSpec_To_v1alpha1_VirtualVolumeSpec is an autogenerated conversion function.
+func Convert_federation_VirtualVolumeSpec_To_v1alpha1_VirtualVolumeSpec(in *federation.VirtualVolumeSpec, out *VirtualVolumeSpec, s conversion.Scope) error {
+	return autoConvert_federation_VirtualVolumeSpec_To_v1alpha1_VirtualVolumeSpec(in, out, s)
+}
+
+func autoConvert_v1alpha1_VirtualVolumeStatus_To_federation_VirtualVolumeStatus(in *VirtualVolumeStatus, out *federation.VirtualVolumeStatus, s conversion.Scope) error {
+	*out = *(*federation.VirtualVolumeStatus)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_v1alpha1_VirtualVolumeStatus_To_federation_VirtualVolumeStatus is an autogenerated conversion function.
+func Convert_v1alpha1_VirtualVolumeStatus_To_federation_VirtualVolumeStatus(in *VirtualVolumeStatus, out *federation.VirtualVolumeStatus, s conversion.Scope) error {
+	return autoConvert_v1alpha1_VirtualVolumeStatus_To_federation_VirtualVolumeStatus(in, out, s)
+}
+
+func autoConvert_federation_VirtualVolumeStatus_To_v1alpha1_VirtualVolumeStatus(in *federation.VirtualVolumeStatus, out *VirtualVolumeStatus, s conversion.Scope) error {
+	*out = *(*VirtualVolumeStatus)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_federation_VirtualVolumeStatus_To_v1alpha1_VirtualVolumeStatus is an autogenerated conversion function.
+func Convert_federation_VirtualVolumeStatus_To_v1alpha1_VirtualVolumeStatus(in *federation.VirtualVolumeStatus, out *VirtualVolumeStatus, s conversion.Scope) error {
+	return autoConvert_federation_VirtualVolumeStatus_To_v1alpha1_VirtualVolumeStatus(in, out, s)
+}
+
+func autoConvert_v1alpha1_VolumeFenceStatus_To_federation_VolumeFenceStatus(in *VolumeFenceStatus, out *federation.VolumeFenceStatus, s conversion.Scope) error {
+	*out = *(*federation.VolumeFenceStatus)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_v1alpha1_VolumeFenceStatus_To_federation_VolumeFenceStatus is an autogenerated conversion function.
+func Convert_v1alpha1_VolumeFenceStatus_To_federation_VolumeFenceStatus(in *VolumeFenceStatus, out *federation.VolumeFenceStatus, s conversion.Scope) error {
+	return autoConvert_v1alpha1_VolumeFenceStatus_To_federation_VolumeFenceStatus(in, out, s)
+}
+
+func autoConvert_federation_VolumeFenceStatus_To_v1alpha1_VolumeFenceStatus(in *federation.VolumeFenceStatus, out *VolumeFenceStatus, s conversion.Scope) error {
+	*out = *(*VolumeFenceStatus)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_federation_VolumeFenceStatus_To_v1alpha1_VolumeFenceStatus is an autogenerated conversion function.
+func Convert_federation_VolumeFenceStatus_To_v1alpha1_VolumeFenceStatus(in *federation.VolumeFenceStatus, out *VolumeFenceStatus, s conversion.Scope) error {
+	return autoConvert_federation_VolumeFenceStatus_To_v1alpha1_VolumeFenceStatus(in, out, s)
+}
+
+func autoConvert_v1alpha1_VolumeLocation_To_federation_VolumeLocation(in *VolumeLocation, out *federation.VolumeLocation, s conversion.Scope) error {
+	*out = *(*federation.VolumeLocation)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_v1alpha1_VolumeLocation_To_federation_VolumeLocation is an autogenerated conversion function.
+func Convert_v1alpha1_VolumeLocation_To_federation_VolumeLocation(in *VolumeLocation, out *federation.VolumeLocation, s conversion.Scope) error {
+	return autoConvert_v1alpha1_VolumeLocation_To_federation_VolumeLocation(in, out, s)
+}
+
+func autoConvert_federation_VolumeLocation_To_v1alpha1_VolumeLocation(in *federation.VolumeLocation, out *VolumeLocation, s conversion.Scope) error {
+	*out = *(*VolumeLocation)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_federation_VolumeLocation_To_v1alpha1_VolumeLocation is an autogenerated conversion function.
+func Convert_federation_VolumeLocation_To_v1alpha1_VolumeLocation(in *federation.VolumeLocation, out *VolumeLocation, s conversion.Scope) error {
+	return autoConvert_federation_VolumeLocation_To_v1alpha1_VolumeLocation(in, out, s)
 }

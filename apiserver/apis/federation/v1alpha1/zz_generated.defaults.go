@@ -22,6 +22,7 @@ func RegisterDefaults(scheme *runtime.Scheme) error {
 	scheme.AddTypeDefaultingFunc(&ForeignCluster{}, func(obj interface{}) { SetObjectDefaults_ForeignCluster(obj.(*ForeignCluster)) })
 	scheme.AddTypeDefaultingFunc(&ForeignClusterList{}, func(obj interface{}) { SetObjectDefaults_ForeignClusterList(obj.(*ForeignClusterList)) })
 	scheme.AddTypeDefaultingFunc(&Invitation{}, func(obj interface{}) { SetObjectDefaults_Invitation(obj.(*Invitation)) })
+	scheme.AddTypeDefaultingFunc(&Move{}, func(obj interface{}) { SetObjectDefaults_Move(obj.(*Move)) })
 	scheme.AddTypeDefaultingFunc(&NamespaceOffloading{}, func(obj interface{}) { SetObjectDefaults_NamespaceOffloading(obj.(*NamespaceOffloading)) })
 	scheme.AddTypeDefaultingFunc(&NamespaceOffloadingList{}, func(obj interface{}) { SetObjectDefaults_NamespaceOffloadingList(obj.(*NamespaceOffloadingList)) })
 	scheme.AddTypeDefaultingFunc(&NetworkConfig{}, func(obj interface{}) { SetObjectDefaults_NetworkConfig(obj.(*NetworkConfig)) })
@@ -33,6 +34,10 @@ func RegisterDefaults(scheme *runtime.Scheme) error {
 	scheme.AddTypeDefaultingFunc(&ShadowEndpointSliceList{}, func(obj interface{}) { SetObjectDefaults_ShadowEndpointSliceList(obj.(*ShadowEndpointSliceList)) })
 	scheme.AddTypeDefaultingFunc(&ShadowPod{}, func(obj interface{}) { SetObjectDefaults_ShadowPod(obj.(*ShadowPod)) })
 	scheme.AddTypeDefaultingFunc(&ShadowPodList{}, func(obj interface{}) { SetObjectDefaults_ShadowPodList(obj.(*ShadowPodList)) })
+	scheme.AddTypeDefaultingFunc(&ShadowVolumeClaim{}, func(obj interface{}) { SetObjectDefaults_ShadowVolumeClaim(obj.(*ShadowVolumeClaim)) })
+	scheme.AddTypeDefaultingFunc(&ShadowVolumeClaimList{}, func(obj interface{}) { SetObjectDefaults_ShadowVolumeClaimList(obj.(*ShadowVolumeClaimList)) })
+	scheme.AddTypeDefaultingFunc(&VirtualVolume{}, func(obj interface{}) { SetObjectDefaults_VirtualVolume(obj.(*VirtualVolume)) })
+	scheme.AddTypeDefaultingFunc(&VirtualVolumeList{}, func(obj interface{}) { SetObjectDefaults_VirtualVolumeList(obj.(*VirtualVolumeList)) })
 	return nil
 }
 
@@ -62,6 +67,10 @@ func SetObjectDefaults_Invitation(in *Invitation) {
 	if in.Status.ForeignCluster != nil {
 		SetObjectDefaults_ForeignCluster(in.Status.ForeignCluster)
 	}
+}
+
+func SetObjectDefaults_Move(in *Move) {
+	SetDefaults_MoveSpec(&in.Spec)
 }
 
 func SetObjectDefaults_NamespaceOffloading(in *NamespaceOffloading) {
@@ -299,5 +308,29 @@ func SetObjectDefaults_ShadowPodList(in *ShadowPodList) {
 	for i := range in.Items {
 		a := &in.Items[i]
 		SetObjectDefaults_ShadowPod(a)
+	}
+}
+
+func SetObjectDefaults_ShadowVolumeClaim(in *ShadowVolumeClaim) {
+	SetDefaults_ShadowVolumeClaimSpec(&in.Spec)
+}
+
+func SetObjectDefaults_ShadowVolumeClaimList(in *ShadowVolumeClaimList) {
+	for i := range in.Items {
+		a := &in.Items[i]
+		SetObjectDefaults_ShadowVolumeClaim(a)
+	}
+}
+
+func SetObjectDefaults_VirtualVolume(in *VirtualVolume) {
+	if in.Spec.Move != nil {
+		SetDefaults_MoveSpec(&in.Spec.Move.MoveSpec)
+	}
+}
+
+func SetObjectDefaults_VirtualVolumeList(in *VirtualVolumeList) {
+	for i := range in.Items {
+		a := &in.Items[i]
+		SetObjectDefaults_VirtualVolume(a)
 	}
 }

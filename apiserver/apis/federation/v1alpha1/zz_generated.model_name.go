@@ -59,6 +59,11 @@ func (in CIDRMapping) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in ExternalVolumes) OpenAPIModelName() string {
+	return "io.liqo.federation.v1alpha1.ExternalVolumes"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in ForeignCluster) OpenAPIModelName() string {
 	return "io.liqo.federation.v1alpha1.ForeignCluster"
 }
@@ -114,6 +119,36 @@ func (in MisplacedPod) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in Move) OpenAPIModelName() string {
+	return "io.liqo.federation.v1alpha1.Move"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in MovePlan) OpenAPIModelName() string {
+	return "io.liqo.federation.v1alpha1.MovePlan"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in MoveProgress) OpenAPIModelName() string {
+	return "io.liqo.federation.v1alpha1.MoveProgress"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in MoveSpec) OpenAPIModelName() string {
+	return "io.liqo.federation.v1alpha1.MoveSpec"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in MoveStatus) OpenAPIModelName() string {
+	return "io.liqo.federation.v1alpha1.MoveStatus"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in MoveTarget) OpenAPIModelName() string {
+	return "io.liqo.federation.v1alpha1.MoveTarget"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in NamespaceMap) OpenAPIModelName() string {
 	return "io.liqo.federation.v1alpha1.NamespaceMap"
 }
@@ -161,6 +196,11 @@ func (in NamespaceOffloadingSpec) OpenAPIModelName() string {
 // OpenAPIModelName returns the OpenAPI model name for this type.
 func (in NamespaceOffloadingStatus) OpenAPIModelName() string {
 	return "io.liqo.federation.v1alpha1.NamespaceOffloadingStatus"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in NamespaceVolumes) OpenAPIModelName() string {
+	return "io.liqo.federation.v1alpha1.NamespaceVolumes"
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
@@ -274,8 +314,23 @@ func (in PlannedCluster) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in PlannedEviction) OpenAPIModelName() string {
+	return "io.liqo.federation.v1alpha1.PlannedEviction"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in PlannedVolume) OpenAPIModelName() string {
+	return "io.liqo.federation.v1alpha1.PlannedVolume"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in ReflectedKind) OpenAPIModelName() string {
 	return "io.liqo.federation.v1alpha1.ReflectedKind"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in RequestedMove) OpenAPIModelName() string {
+	return "io.liqo.federation.v1alpha1.RequestedMove"
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
@@ -364,6 +419,26 @@ func (in ShadowPodStatus) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in ShadowVolumeClaim) OpenAPIModelName() string {
+	return "io.liqo.federation.v1alpha1.ShadowVolumeClaim"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in ShadowVolumeClaimList) OpenAPIModelName() string {
+	return "io.liqo.federation.v1alpha1.ShadowVolumeClaimList"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in ShadowVolumeClaimSpec) OpenAPIModelName() string {
+	return "io.liqo.federation.v1alpha1.ShadowVolumeClaimSpec"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in ShadowVolumeClaimStatus) OpenAPIModelName() string {
+	return "io.liqo.federation.v1alpha1.ShadowVolumeClaimStatus"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in TunnelEndpoint) OpenAPIModelName() string {
 	return "io.liqo.federation.v1alpha1.TunnelEndpoint"
 }
@@ -411,4 +486,34 @@ func (in VirtualNodeSpec) OpenAPIModelName() string {
 // OpenAPIModelName returns the OpenAPI model name for this type.
 func (in VirtualNodeStatus) OpenAPIModelName() string {
 	return "io.liqo.federation.v1alpha1.VirtualNodeStatus"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in VirtualVolume) OpenAPIModelName() string {
+	return "io.liqo.federation.v1alpha1.VirtualVolume"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in VirtualVolumeList) OpenAPIModelName() string {
+	return "io.liqo.federation.v1alpha1.VirtualVolumeList"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in VirtualVolumeSpec) OpenAPIModelName() string {
+	return "io.liqo.federation.v1alpha1.VirtualVolumeSpec"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in VirtualVolumeStatus) OpenAPIModelName() string {
+	return "io.liqo.federation.v1alpha1.VirtualVolumeStatus"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in VolumeFenceStatus) OpenAPIModelName() string {
+	return "io.liqo.federation.v1alpha1.VolumeFenceStatus"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in VolumeLocation) OpenAPIModelName() string {
+	return "io.liqo.federation.v1alpha1.VolumeLocation"
 }

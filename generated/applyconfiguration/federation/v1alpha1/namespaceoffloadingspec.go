@@ -35,6 +35,8 @@ type NamespaceOffloadingSpecApplyConfiguration struct {
 	// their PodDisruptionBudgets allow. Pods of DaemonSets and static pods stay
 	// in either case.
 	Enforcement *federationv1alpha1.PlacementEnforcement `json:"enforcement,omitempty"`
+	// volumes selects what happens to data that is stored on providers.
+	Volumes *NamespaceVolumesApplyConfiguration `json:"volumes,omitempty"`
 }
 
 // NamespaceOffloadingSpecApplyConfiguration constructs a declarative configuration of the NamespaceOffloadingSpec type for use with
@@ -80,5 +82,13 @@ func (b *NamespaceOffloadingSpecApplyConfiguration) WithClusterSelector(value v1
 // If called multiple times, the Enforcement field is set to the value of the last call.
 func (b *NamespaceOffloadingSpecApplyConfiguration) WithEnforcement(value federationv1alpha1.PlacementEnforcement) *NamespaceOffloadingSpecApplyConfiguration {
 	b.Enforcement = &value
+	return b
+}
+
+// WithVolumes sets the Volumes field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Volumes field is set to the value of the last call.
+func (b *NamespaceOffloadingSpecApplyConfiguration) WithVolumes(value *NamespaceVolumesApplyConfiguration) *NamespaceOffloadingSpecApplyConfiguration {
+	b.Volumes = value
 	return b
 }

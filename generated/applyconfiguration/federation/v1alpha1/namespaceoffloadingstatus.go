@@ -25,7 +25,8 @@ type NamespaceOffloadingStatusApplyConfiguration struct {
 	RemoteNamespaceName *string `json:"remoteNamespaceName,omitempty"`
 	// clusters tells for each foreign cluster how the namespace stands there.
 	Clusters []OffloadedClusterApplyConfiguration `json:"clusters,omitempty"`
-	// conditions are PodsInPlace, once the pods of the namespace are known.
+	// conditions are PodsInPlace, once the pods of the namespace are known, and
+	// VolumesReleased, once a cluster was given up that stores data of its claims.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 }
 

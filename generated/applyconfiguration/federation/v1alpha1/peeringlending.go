@@ -24,7 +24,10 @@ type PeeringLendingApplyConfiguration struct {
 	SharePercent *int32 `json:"sharePercent,omitempty"`
 	// limits are the most that the other cluster is offered of a resource,
 	// extended ones too; 0 offers none of it. For a resource that is not named
-	// the setting of this installation counts.
+	// the setting of this installation counts. requests.storage,
+	// persistentvolumeclaims and
+	// <class>.storageclass.storage.k8s.io/requests.storage bound the claims of the
+	// other cluster; without requests.storage it is offered no storage.
 	Limits *v1.ResourceList `json:"limits,omitempty"`
 	// nodeSelector are the labels that nodes must have to be shared with the
 	// other cluster: what it is offered is a part of these nodes, and its pods
@@ -54,6 +57,10 @@ type PeeringLendingApplyConfiguration struct {
 	// cluster that never gave a sign of life, as older versions do not, is
 	// kept.
 	OrphanTTL *metav1.Duration `json:"orphanTTL,omitempty"`
+	// externalVolumes are the volume types and CSI drivers that pods of the other
+	// cluster may mount in this one without a claim. Without any the setting of this
+	// installation counts, which is none by default.
+	ExternalVolumes *ExternalVolumesApplyConfiguration `json:"externalVolumes,omitempty"`
 }
 
 // PeeringLendingApplyConfiguration constructs a declarative configuration of the PeeringLending type for use with
@@ -165,5 +172,13 @@ func (b *PeeringLendingApplyConfiguration) WithLoadBalancerClasses(values ...str
 // If called multiple times, the OrphanTTL field is set to the value of the last call.
 func (b *PeeringLendingApplyConfiguration) WithOrphanTTL(value metav1.Duration) *PeeringLendingApplyConfiguration {
 	b.OrphanTTL = &value
+	return b
+}
+
+// WithExternalVolumes sets the ExternalVolumes field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ExternalVolumes field is set to the value of the last call.
+func (b *PeeringLendingApplyConfiguration) WithExternalVolumes(value *ExternalVolumesApplyConfiguration) *PeeringLendingApplyConfiguration {
+	b.ExternalVolumes = value
 	return b
 }

@@ -40,6 +40,13 @@ type ResourceOfferSpecApplyConfiguration struct {
 	ReflectedKinds []metav1.GroupVersionResource `json:"reflectedKinds,omitempty"`
 	// withdrawn takes the offer back: the consumer's pods go home.
 	Withdrawn *bool `json:"withdrawn,omitempty"`
+	// storage bounds the claims of the consumer in all: requests.storage in bytes,
+	// persistentvolumeclaims, and <class>.storageclass.storage.k8s.io/requests.storage
+	// for one storage class. Without requests.storage no storage is offered.
+	Storage *v1.ResourceList `json:"storage,omitempty"`
+	// externalVolumes are the volumes that the consumer's pods may mount without a
+	// claim, which the provider's storage systems serve.
+	ExternalVolumes *ExternalVolumesApplyConfiguration `json:"externalVolumes,omitempty"`
 }
 
 // ResourceOfferSpecApplyConfiguration constructs a declarative configuration of the ResourceOfferSpec type for use with
@@ -136,5 +143,21 @@ func (b *ResourceOfferSpecApplyConfiguration) WithReflectedKinds(values ...metav
 // If called multiple times, the Withdrawn field is set to the value of the last call.
 func (b *ResourceOfferSpecApplyConfiguration) WithWithdrawn(value bool) *ResourceOfferSpecApplyConfiguration {
 	b.Withdrawn = &value
+	return b
+}
+
+// WithStorage sets the Storage field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Storage field is set to the value of the last call.
+func (b *ResourceOfferSpecApplyConfiguration) WithStorage(value v1.ResourceList) *ResourceOfferSpecApplyConfiguration {
+	b.Storage = &value
+	return b
+}
+
+// WithExternalVolumes sets the ExternalVolumes field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ExternalVolumes field is set to the value of the last call.
+func (b *ResourceOfferSpecApplyConfiguration) WithExternalVolumes(value *ExternalVolumesApplyConfiguration) *ResourceOfferSpecApplyConfiguration {
+	b.ExternalVolumes = value
 	return b
 }

@@ -6,6 +6,7 @@
 package v1alpha1
 
 import (
+	corev1 "k8s.io/api/core/v1"
 	v1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metav1 "k8s.io/client-go/applyconfigurations/meta/v1"
 )
@@ -37,6 +38,12 @@ type VirtualNodeStatusApplyConfiguration struct {
 	// conditions are Ready, VirtualKubeletAvailable, NetworkReady and
 	// KindsReflected.
 	Conditions []metav1.ConditionApplyConfiguration `json:"conditions,omitempty"`
+	// storageClasses are those of the offer that claims may use on the provider; the
+	// first is the default. Empty where the provider offers no storage.
+	StorageClasses []string `json:"storageClasses,omitempty"`
+	// storage is the storage quota of the offer, as in its spec.storage. It is no
+	// capacity of the Node.
+	Storage *corev1.ResourceList `json:"storage,omitempty"`
 }
 
 // VirtualNodeStatusApplyConfiguration constructs a declarative configuration of the VirtualNodeStatus type for use with
@@ -109,5 +116,23 @@ func (b *VirtualNodeStatusApplyConfiguration) WithConditions(values ...*metav1.C
 		}
 		b.Conditions = append(b.Conditions, *values[i])
 	}
+	return b
+}
+
+// WithStorageClasses adds the given value to the StorageClasses field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the StorageClasses field.
+func (b *VirtualNodeStatusApplyConfiguration) WithStorageClasses(values ...string) *VirtualNodeStatusApplyConfiguration {
+	for i := range values {
+		b.StorageClasses = append(b.StorageClasses, values[i])
+	}
+	return b
+}
+
+// WithStorage sets the Storage field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Storage field is set to the value of the last call.
+func (b *VirtualNodeStatusApplyConfiguration) WithStorage(value corev1.ResourceList) *VirtualNodeStatusApplyConfiguration {
+	b.Storage = &value
 	return b
 }

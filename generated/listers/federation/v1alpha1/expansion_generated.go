@@ -85,6 +85,14 @@ type ShadowPodListerExpansion interface{}
 // ShadowPodNamespaceLister.
 type ShadowPodNamespaceListerExpansion interface{}
 
+// ShadowVolumeClaimListerExpansion allows custom methods to be added to
+// ShadowVolumeClaimLister.
+type ShadowVolumeClaimListerExpansion interface{}
+
+// ShadowVolumeClaimNamespaceListerExpansion allows custom methods to be added to
+// ShadowVolumeClaimNamespaceLister.
+type ShadowVolumeClaimNamespaceListerExpansion interface{}
+
 // TunnelEndpointListerExpansion allows custom methods to be added to
 // TunnelEndpointLister.
 type TunnelEndpointListerExpansion interface{}
@@ -100,3 +108,11 @@ type VirtualNodeListerExpansion interface{}
 // VirtualNodeNamespaceListerExpansion allows custom methods to be added to
 // VirtualNodeNamespaceLister.
 type VirtualNodeNamespaceListerExpansion interface{}
+
+// VirtualVolumeListerExpansion allows custom methods to be added to
+// VirtualVolumeLister.
+type VirtualVolumeListerExpansion interface{}
+
+// VirtualVolumeNamespaceListerExpansion allows custom methods to be added to
+// VirtualVolumeNamespaceLister.
+type VirtualVolumeNamespaceListerExpansion interface{}

@@ -35,10 +35,14 @@ type Interface interface {
 	ShadowEndpointSlices() TypedShadowEndpointSliceInformer
 	// ShadowPods returns a ShadowPodInformer.
 	ShadowPods() TypedShadowPodInformer
+	// ShadowVolumeClaims returns a ShadowVolumeClaimInformer.
+	ShadowVolumeClaims() TypedShadowVolumeClaimInformer
 	// TunnelEndpoints returns a TunnelEndpointInformer.
 	TunnelEndpoints() TypedTunnelEndpointInformer
 	// VirtualNodes returns a VirtualNodeInformer.
 	VirtualNodes() TypedVirtualNodeInformer
+	// VirtualVolumes returns a VirtualVolumeInformer.
+	VirtualVolumes() TypedVirtualVolumeInformer
 }
 
 type version struct {
@@ -112,6 +116,11 @@ func (v *version) ShadowPods() TypedShadowPodInformer {
 	return &shadowPodInformer{factory: v.factory, namespace: v.namespace, tweakListOptions: v.tweakListOptions}
 }
 
+// ShadowVolumeClaims returns a TypedShadowVolumeClaimInformer.
+func (v *version) ShadowVolumeClaims() TypedShadowVolumeClaimInformer {
+	return &shadowVolumeClaimInformer{factory: v.factory, namespace: v.namespace, tweakListOptions: v.tweakListOptions}
+}
+
 // TunnelEndpoints returns a TypedTunnelEndpointInformer.
 func (v *version) TunnelEndpoints() TypedTunnelEndpointInformer {
 	return &tunnelEndpointInformer{factory: v.factory, namespace: v.namespace, tweakListOptions: v.tweakListOptions}
@@ -120,4 +129,9 @@ func (v *version) TunnelEndpoints() TypedTunnelEndpointInformer {
 // VirtualNodes returns a TypedVirtualNodeInformer.
 func (v *version) VirtualNodes() TypedVirtualNodeInformer {
 	return &virtualNodeInformer{factory: v.factory, namespace: v.namespace, tweakListOptions: v.tweakListOptions}
+}
+
+// VirtualVolumes returns a TypedVirtualVolumeInformer.
+func (v *version) VirtualVolumes() TypedVirtualVolumeInformer {
+	return &virtualVolumeInformer{factory: v.factory, namespace: v.namespace, tweakListOptions: v.tweakListOptions}
 }

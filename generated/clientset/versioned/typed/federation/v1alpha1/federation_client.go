@@ -27,8 +27,10 @@ type FederationV1alpha1Interface interface {
 	ResourceRequestsGetter
 	ShadowEndpointSlicesGetter
 	ShadowPodsGetter
+	ShadowVolumeClaimsGetter
 	TunnelEndpointsGetter
 	VirtualNodesGetter
+	VirtualVolumesGetter
 }
 
 // FederationV1alpha1Client is used to interact with features provided by the federation.liqo.io group.
@@ -84,12 +86,20 @@ func (c *FederationV1alpha1Client) ShadowPods(namespace string) ShadowPodInterfa
 	return newShadowPods(c, namespace)
 }
 
+func (c *FederationV1alpha1Client) ShadowVolumeClaims(namespace string) ShadowVolumeClaimInterface {
+	return newShadowVolumeClaims(c, namespace)
+}
+
 func (c *FederationV1alpha1Client) TunnelEndpoints(namespace string) TunnelEndpointInterface {
 	return newTunnelEndpoints(c, namespace)
 }
 
 func (c *FederationV1alpha1Client) VirtualNodes(namespace string) VirtualNodeInterface {
 	return newVirtualNodes(c, namespace)
+}
+
+func (c *FederationV1alpha1Client) VirtualVolumes(namespace string) VirtualVolumeInterface {
+	return newVirtualVolumes(c, namespace)
 }
 
 // NewForConfig creates a new FederationV1alpha1Client for the given config.

@@ -25,6 +25,8 @@ type ShadowEndpointSliceExpansion interface{}
 
 type ShadowPodExpansion interface{}
 
+type ShadowVolumeClaimExpansion interface{}
+
 type TunnelEndpointExpansion interface{}
 
 type VirtualNodeExpansion interface{}

@@ -63,12 +63,20 @@ func (c *FakeFederationV1alpha1) ShadowPods(namespace string) v1alpha1.ShadowPod
 	return newFakeShadowPods(c, namespace)
 }
 
+func (c *FakeFederationV1alpha1) ShadowVolumeClaims(namespace string) v1alpha1.ShadowVolumeClaimInterface {
+	return newFakeShadowVolumeClaims(c, namespace)
+}
+
 func (c *FakeFederationV1alpha1) TunnelEndpoints(namespace string) v1alpha1.TunnelEndpointInterface {
 	return newFakeTunnelEndpoints(c, namespace)
 }
 
 func (c *FakeFederationV1alpha1) VirtualNodes(namespace string) v1alpha1.VirtualNodeInterface {
 	return newFakeVirtualNodes(c, namespace)
+}
+
+func (c *FakeFederationV1alpha1) VirtualVolumes(namespace string) v1alpha1.VirtualVolumeInterface {
+	return newFakeVirtualVolumes(c, namespace)
 }
 
 // RESTClient returns a RESTClient that is used to communicate
