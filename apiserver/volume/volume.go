@@ -42,6 +42,22 @@ const (
 	AnnotationStorageProvisioner = "volume.kubernetes.io/storage-provisioner"
 )
 
+// Marks on claims, pods and Services that a move creates or holds.
+const (
+	// LabelMove is the id of the move that created a claim, a pod or a Service. Such a
+	// claim has no VirtualVolume, and such a pod is not held back by its move.
+	LabelMove = "storage.liqo.io/move"
+	// AnnotationMoving is, on the user's claim, the id of the move that holds new pods
+	// back which mount it.
+	AnnotationMoving = "storage.liqo.io/moving"
+	// AnnotationLocalStorageClass, on a claim, is the real StorageClass in this cluster
+	// in place of the one that the virtual class names.
+	AnnotationLocalStorageClass = "storage.liqo.io/local-storage-class"
+	// AnnotationOriginClaim is, on a ShadowVolumeClaim and its claim, the name of the
+	// consumer's claim.
+	AnnotationOriginClaim = "storage.liqo.io/origin-claim"
+)
+
 // Finalizer holds a PersistentVolume until its data on the provider, or its real
 // class and reclaim policy in this cluster, were handed back.
 const Finalizer = "storage.liqo.io/volume"
