@@ -53,10 +53,8 @@ images: build playground ## The images of the programs, into _output/images/*.ta
 	@hack/images.sh
 
 .PHONY: samples
-samples: playground ## The image of the sample application, into _output/samples/.
-	@mkdir -p bin _output/samples
-	go build -ldflags '-s -w' -o bin/shop ./test/shop
-	$(PLAYGROUND) image --tag liqo.io/shop:dev --output _output/samples/shop.tar bin/shop
+samples: playground ## The images of the sample applications, into _output/samples/.
+	@hack/samples.sh
 
 .PHONY: chart
 chart: helm ## The packaged Helm chart, into _output/.
