@@ -85,7 +85,7 @@ type StorageProvider struct {
 // Background is what has to run while the group is served.
 type Background struct {
 	grants    *grants.Grants
-	pods      grants.Pods
+	pods      *shadowpod.REST
 	addresses *addressing.Addresses
 	mappings  ledger.Source
 	pools     rest.Lister
@@ -97,7 +97,7 @@ type Background struct {
 func (b *Background) Run(ctx context.Context) {
 	var group wait.Group
 	group.StartWithContext(ctx, func(ctx context.Context) { b.grants.Run(ctx, b.pods) })
-	group.StartWithContext(ctx, func(ctx context.Context) { b.grants.Tend(ctx, b.pods) })
+	group.StartWithContext(ctx, func(ctx context.Context) { b.pods.Tend(ctx) })
 	group.StartWithContext(ctx, func(ctx context.Context) { b.addresses.Run(ctx, b.mappings) })
 	group.StartWithContext(ctx, func(ctx context.Context) { b.addresses.Report(ctx, b.pools, b.poolStatus) })
 	group.Wait()
