@@ -13,10 +13,10 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// StorageOf returns the resources of a list that bound claims, or nil where it does not
-// name requests.storage: then no storage is offered.
+// StorageOf returns the resources of a list that bound claims, or nil where it has no
+// requests.storage, or 0 of it: then no storage is offered.
 func StorageOf(list corev1.ResourceList) corev1.ResourceList {
-	if _, offered := list[corev1.ResourceRequestsStorage]; !offered {
+	if offered := list[corev1.ResourceRequestsStorage]; offered.Sign() <= 0 {
 		return nil
 	}
 	storage := maps.Clone(list)

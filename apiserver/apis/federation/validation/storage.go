@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	// maxExternalVolumes bounds the volume types and the CSI drivers of an offer.
-	maxExternalVolumes = 32
+	// MaxExternalVolumes bounds the volume types and the CSI drivers of an offer.
+	MaxExternalVolumes = 32
 	// maxDriverName is the longest name of a CSI driver in Kubernetes.
 	maxDriverName = 63
 )
@@ -78,8 +78,8 @@ func notStorage(list corev1.ResourceList, path *field.Path) field.ErrorList {
 
 // externalVolumes validates the volumes that pods may mount without a claim.
 func externalVolumes(volumes *federation.ExternalVolumes, path *field.Path) field.ErrorList {
-	errs := uniqueNames(volumes.Types, maxExternalVolumes, path.Child("types"), ExternalVolumeType)
-	return append(errs, uniqueNames(volumes.CSIDrivers, maxExternalVolumes, path.Child("csiDrivers"), CSIDriver)...)
+	errs := uniqueNames(volumes.Types, MaxExternalVolumes, path.Child("types"), ExternalVolumeType)
+	return append(errs, uniqueNames(volumes.CSIDrivers, MaxExternalVolumes, path.Child("csiDrivers"), CSIDriver)...)
 }
 
 // ExternalVolumeType validates a volume type that pods may mount without a claim.
