@@ -41,6 +41,8 @@ import (
 	resourcerequest "liqo.io/federation/registry/federation/resourcerequest/storage"
 	shadowendpointslice "liqo.io/federation/registry/federation/shadowendpointslice/storage"
 	shadowpod "liqo.io/federation/registry/federation/shadowpod/storage"
+	shadowvolumeclaim "liqo.io/federation/registry/federation/shadowvolumeclaim/storage"
+	"liqo.io/federation/registry/federation/storagequota"
 	"liqo.io/federation/registry/federation/store"
 	tunnelendpoint "liqo.io/federation/registry/federation/tunnelendpoint/storage"
 	virtualnode "liqo.io/federation/registry/federation/virtualnode/storage"
@@ -85,7 +87,9 @@ type StorageProvider struct {
 // Background is what has to run while the group is served.
 type Background struct {
 	grants    *grants.Grants
-	pods      grants.Pods
+	pods      *shadowpod.REST
+	storage   *storagequota.Quotas
+	claims    *shadowvolumeclaim.REST
 	addresses *addressing.Addresses
 	mappings  ledger.Source
 	pools     rest.Lister
@@ -97,7 +101,9 @@ type Background struct {
 func (b *Background) Run(ctx context.Context) {
 	var group wait.Group
 	group.StartWithContext(ctx, func(ctx context.Context) { b.grants.Run(ctx, b.pods) })
-	group.StartWithContext(ctx, func(ctx context.Context) { b.grants.Tend(ctx, b.pods) })
+	group.StartWithContext(ctx, func(ctx context.Context) { b.pods.Tend(ctx) })
+	group.StartWithContext(ctx, func(ctx context.Context) { b.storage.Run(ctx, b.claims) })
+	group.StartWithContext(ctx, func(ctx context.Context) { b.claims.Tend(ctx) })
 	group.StartWithContext(ctx, func(ctx context.Context) { b.addresses.Run(ctx, b.mappings) })
 	group.StartWithContext(ctx, func(ctx context.Context) { b.addresses.Report(ctx, b.pools, b.poolStatus) })
 	group.Wait()
@@ -105,12 +111,13 @@ func (b *Background) Run(ctx context.Context) {
 
 // Ready returns when grants can be kept and addresses be given.
 func (b *Background) Ready(ctx context.Context) error {
-	return errors.Join(b.grants.Known(ctx), b.addresses.Known(ctx))
+	return errors.Join(b.grants.Known(ctx), b.storage.Known(ctx), b.addresses.Known(ctx))
 }
 
 // Close ends what was opened for it.
 func (b *Background) Close() {
 	b.grants.Close()
+	b.storage.Close()
 	b.addresses.Close()
 }
 
@@ -121,22 +128,30 @@ func (p StorageProvider) APIGroupInfo() (genericapiserver.APIGroupInfo, *Backgro
 	if err != nil {
 		return genericapiserver.APIGroupInfo{}, nil, err
 	}
-	addresses, err := addressing.Open(p.RESTOptionsGetter, p.Alone)
+	storage, err := storagequota.Open(p.RESTOptionsGetter, p.Alone)
 	if err != nil {
 		granted.Close()
 		return genericapiserver.APIGroupInfo{}, nil, err
 	}
-	group := genericapiserver.NewDefaultAPIGroupInfo(federation.GroupName, p.Scheme, metav1.ParameterCodec, p.Codecs)
-	group.NegotiatedSerializer = saidInJSON{group.NegotiatedSerializer}
-	resources, err := p.v1alpha1(granted, addresses)
+	addresses, err := addressing.Open(p.RESTOptionsGetter, p.Alone)
 	if err != nil {
 		granted.Close()
+		storage.Close()
+		return genericapiserver.APIGroupInfo{}, nil, err
+	}
+	group := genericapiserver.NewDefaultAPIGroupInfo(federation.GroupName, p.Scheme, metav1.ParameterCodec, p.Codecs)
+	group.NegotiatedSerializer = saidInJSON{group.NegotiatedSerializer}
+	resources, err := p.v1alpha1(granted, storage, addresses)
+	if err != nil {
+		granted.Close()
+		storage.Close()
 		addresses.Close()
 		return genericapiserver.APIGroupInfo{}, nil, fmt.Errorf("making the resources of %s: %w", v1alpha1.SchemeGroupVersion, err)
 	}
 	group.VersionedResourcesStorageMap[v1alpha1.SchemeGroupVersion.Version] = resources
 	return group, &Background{
 		grants: granted, pods: resources["shadowpods"].(*shadowpod.REST),
+		storage: storage, claims: resources["shadowvolumeclaims"].(*shadowvolumeclaim.REST),
 		addresses: addresses, mappings: resources["addressmappings"].(*addressmapping.REST),
 		pools: resources["addresspools"].(*store.REST), poolStatus: resources["addresspools/status"].(*store.StatusREST),
 	}, nil
@@ -144,7 +159,7 @@ func (p StorageProvider) APIGroupInfo() (genericapiserver.APIGroupInfo, *Backgro
 
 // v1alpha1 is the route table: one line a resource with its status, and one a
 // verb.
-func (p StorageProvider) v1alpha1(granted *grants.Grants, addresses *addressing.Addresses) (map[string]rest.Storage, error) {
+func (p StorageProvider) v1alpha1(granted *grants.Grants, storage *storagequota.Quotas, addresses *addressing.Addresses) (map[string]rest.Storage, error) {
 	table := &routes{provider: p, storages: map[string]rest.Storage{}}
 	clusters := stored(table, "foreignclusters", foreigncluster.New)
 	tokens := stored(table, "peeringtokens", peeringtoken.New)
@@ -157,6 +172,7 @@ func (p StorageProvider) v1alpha1(granted *grants.Grants, addresses *addressing.
 	offloadings := stored(table, "namespaceoffloadings", namespaceoffloading.New(plans))
 	stored(table, "namespacemaps", namespacemap.New)
 	stored(table, "shadowpods", shadowpod.New(granted, p.twinOf))
+	stored(table, "shadowvolumeclaims", shadowvolumeclaim.New(storage, p.twinOf, p.twinsWith))
 	stored(table, "shadowendpointslices", shadowendpointslice.New(p.twinsWith))
 	stored(table, "addresspools", addresspool.New)
 	stored(table, "networkconfigs", networkconfig.New)

@@ -38,6 +38,8 @@ import (
 	addressmapping "liqo.io/federation/registry/federation/addressmapping/storage"
 	"liqo.io/federation/registry/federation/grants"
 	shadowpod "liqo.io/federation/registry/federation/shadowpod/storage"
+	shadowvolumeclaim "liqo.io/federation/registry/federation/shadowvolumeclaim/storage"
+	"liqo.io/federation/registry/federation/storagequota"
 	"liqo.io/federation/registry/federation/store"
 )
 
@@ -70,7 +72,7 @@ func table(t *testing.T) map[string]rest.Storage {
 		Namespace:           "liqo",
 		InvitationNamespace: "liqo-invitations",
 	}
-	routes, err := provider.v1alpha1(&grants.Grants{}, &addressing.Addresses{})
+	routes, err := provider.v1alpha1(&grants.Grants{}, &storagequota.Quotas{}, &addressing.Addresses{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,6 +92,7 @@ func TestRoutes(t *testing.T) {
 		"resourcerequests", "resourcerequests/identity", "resourcerequests/status",
 		"shadowendpointslices", "shadowendpointslices/status",
 		"shadowpods", "shadowpods/status",
+		"shadowvolumeclaims", "shadowvolumeclaims/status",
 		"tunnelendpoints", "tunnelendpoints/status",
 		"virtualnodes", "virtualnodes/status",
 	}
@@ -108,6 +111,7 @@ func TestResourcesAreCalledWhatUsersCallThem(t *testing.T) {
 		"resourcerequests": {"resourcerequest", []string{"rr"}}, "resourceoffers": {"resourceoffer", []string{"ro"}}, "virtualnodes": {"virtualnode", []string{"vn"}},
 		"namespaceoffloadings": {"namespaceoffloading", []string{"nsof"}}, "namespacemaps": {"namespacemap", []string{"nm"}}, "shadowpods": {"shadowpod", []string{"sp"}},
 		"shadowendpointslices": {"shadowendpointslice", []string{"seps"}},
+		"shadowvolumeclaims":   {"shadowvolumeclaim", []string{"shvc"}},
 		"addresspools":         {"addresspool", []string{"apool"}}, "addressmappings": {"addressmapping", []string{"am"}},
 		"networkconfigs": {"networkconfig", []string{"netcfg"}}, "tunnelendpoints": {"tunnelendpoint", []string{"te"}},
 	}
@@ -135,6 +139,8 @@ func TestWhatIsDeclaredSelectableIsSelectable(t *testing.T) {
 		case *store.REST:
 			stored = resource
 		case *shadowpod.REST:
+			stored = resource.REST
+		case *shadowvolumeclaim.REST:
 			stored = resource.REST
 		case *addressmapping.REST:
 			stored = resource.REST
@@ -207,6 +213,7 @@ var bad = map[string]runtime.Object{
 	"NetworkConfig":       &federation.NetworkConfig{Status: federation.NetworkConfigStatus{CIDRs: []federation.CIDRMapping{{CIDR: "10.0.0.0/8"}}}},
 	"TunnelEndpoint":      &federation.TunnelEndpoint{Status: federation.TunnelEndpointStatus{Phase: "Great"}},
 	"ShadowPod":           &federation.ShadowPod{Status: federation.ShadowPodStatus{Phase: "Running"}},
+	"ShadowVolumeClaim":   &federation.ShadowVolumeClaim{Status: federation.ShadowVolumeClaimStatus{Phase: "Great"}},
 	"ShadowEndpointSlice": &federation.ShadowEndpointSlice{Status: federation.ShadowEndpointSliceStatus{Conditions: []metav1.Condition{{Type: "Ready", Status: "Maybe"}}}},
 }
 

@@ -34,6 +34,7 @@ func TestValidateNamespaceOffloading(t *testing.T) {
 		"an unknown pod strategy":          {func(o *federation.NamespaceOffloading) { o.Spec.PodOffloadingStrategy = "Somewhere" }, []string{"spec.podOffloadingStrategy"}},
 		"no enforcement":                   {func(o *federation.NamespaceOffloading) { o.Spec.Enforcement = "" }, []string{"spec.enforcement"}},
 		"an unknown enforcement":           {func(o *federation.NamespaceOffloading) { o.Spec.Enforcement = "Kill" }, []string{"spec.enforcement"}},
+		"an unknown volume policy":         {func(o *federation.NamespaceOffloading) { o.Spec.Volumes.OnUnoffload = "Forget" }, []string{"spec.volumes.onUnoffload"}},
 		"a name that no strategy asks for": {func(o *federation.NamespaceOffloading) { o.Spec.RemoteNamespaceName = "store" }, []string{"spec.remoteNamespaceName"}},
 		"an unknown operator": {func(o *federation.NamespaceOffloading) {
 			o.Spec.ClusterSelector.NodeSelectorTerms[0] = term("a", "Near", "b")
