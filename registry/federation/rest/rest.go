@@ -44,6 +44,7 @@ import (
 	"liqo.io/federation/registry/federation/store"
 	tunnelendpoint "liqo.io/federation/registry/federation/tunnelendpoint/storage"
 	virtualnode "liqo.io/federation/registry/federation/virtualnode/storage"
+	virtualvolume "liqo.io/federation/registry/federation/virtualvolume/storage"
 )
 
 // StorageProvider is what the resources are made with.
@@ -152,6 +153,7 @@ func (p StorageProvider) v1alpha1(granted *grants.Grants, addresses *addressing.
 	requests := stored(table, "resourcerequests", resourcerequest.New)
 	stored(table, "resourceoffers", resourceoffer.New)
 	virtualNodes := stored(table, "virtualnodes", virtualnode.New)
+	stored(table, "virtualvolumes", virtualvolume.New)
 	core := p.Client.CoreV1()
 	plans := plan.Reader{Clusters: clusters, VirtualNodes: virtualNodes, Core: core, ClusterName: p.ClusterName, ClusterID: p.ClusterID}
 	offloadings := stored(table, "namespaceoffloadings", namespaceoffloading.New(plans))
