@@ -153,10 +153,14 @@ func (p StorageProvider) v1alpha1(granted *grants.Grants, addresses *addressing.
 	requests := stored(table, "resourcerequests", resourcerequest.New)
 	stored(table, "resourceoffers", resourceoffer.New)
 	virtualNodes := stored(table, "virtualnodes", virtualnode.New)
-	stored(table, "virtualvolumes", virtualvolume.New)
+	volumes := stored(table, "virtualvolumes", virtualvolume.New)
 	core := p.Client.CoreV1()
-	plans := plan.Reader{Clusters: clusters, VirtualNodes: virtualNodes, Core: core, ClusterName: p.ClusterName, ClusterID: p.ClusterID}
+	plans := plan.Reader{
+		Clusters: clusters, VirtualNodes: virtualNodes, Volumes: volumes, Kube: p.Client,
+		ClusterName: p.ClusterName, ClusterID: p.ClusterID,
+	}
 	offloadings := stored(table, "namespaceoffloadings", namespaceoffloading.New(plans))
+	plans.Offloadings = offloadings
 	stored(table, "namespacemaps", namespacemap.New)
 	stored(table, "shadowpods", shadowpod.New(granted, p.twinOf))
 	stored(table, "shadowendpointslices", shadowendpointslice.New(p.twinsWith))
@@ -181,6 +185,7 @@ func (p StorageProvider) v1alpha1(granted *grants.Grants, addresses *addressing.
 	})
 	table.storages["resourcerequests/identity"] = resourcerequest.NewIdentityREST(requests, identities)
 	table.storages["namespaceoffloadings/offload"] = namespaceoffloading.NewOffloadREST(offloadings, core.Namespaces(), plans)
+	table.storages["virtualvolumes/move"] = virtualvolume.NewMoveREST(volumes, plans)
 	return table.storages, nil
 }
 

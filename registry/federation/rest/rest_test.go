@@ -92,7 +92,7 @@ func TestRoutes(t *testing.T) {
 		"shadowpods", "shadowpods/status",
 		"tunnelendpoints", "tunnelendpoints/status",
 		"virtualnodes", "virtualnodes/status",
-		"virtualvolumes", "virtualvolumes/status",
+		"virtualvolumes", "virtualvolumes/move", "virtualvolumes/status",
 	}
 	if diff := cmp.Diff(want, slices.Sorted(maps.Keys(table(t)))); diff != "" {
 		t.Errorf("the routes differ (-want +got):\n%s", diff)

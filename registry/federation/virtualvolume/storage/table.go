@@ -18,6 +18,8 @@ import (
 const (
 	// local is shown for this cluster; no ForeignCluster has a name with capitals.
 	local = "Local"
+	// requested is shown for a move that has not begun.
+	requested = "Requested"
 	// maxPods is how many pods a row names.
 	maxPods = 3
 )
@@ -116,9 +118,9 @@ func target(to *federation.MoveTarget) string {
 
 // progress returns the state of a move: the phase, with percent, rate and remaining time
 // while it copies, and with the downtime after it succeeded.
-func progress(requested *federation.RequestedMove, move *federation.MoveProgress) string {
-	if requested != nil && (move == nil || move.ID != requested.ID && move.Phase.Ended()) {
-		return "Requested"
+func progress(wanted *federation.RequestedMove, move *federation.MoveProgress) string {
+	if wanted != nil && (move == nil || move.ID != wanted.ID && move.Phase.Ended()) {
+		return requested
 	}
 	if move == nil {
 		return store.None
