@@ -42,6 +42,7 @@ var parents = map[string]fields{
 	"shadowpods":           {"pod": fields{"automountServiceAccountToken": false, "containers": []any{fields{"name": "web", "image": "example.org/web:1"}}}},
 	"shadowendpointslices": {"addressType": "IPv4"},
 	"virtualnodes":         {"clusterID": genoaID, "nodeName": "liqo-asti", "resources": fields{"cpu": "1"}},
+	"virtualvolumes":       {},
 }
 
 // parentNames are those of resources whose objects are called one way only.
@@ -83,6 +84,20 @@ var subresources = map[string]subresource{
 			"spec.clusterSelector.nodeSelectorTerms[0]": {"spec": fields{"clusterSelector": fields{"nodeSelectorTerms": []any{fields{}}}}},
 		},
 	},
+	"virtualvolumes/move": {
+		post: fields{"spec": fields{"target": fields{"local": true}}},
+		wrong: map[string]fields{
+			"spec.target.clusterName":     {"spec": fields{"target": fields{"clusterName": "asti"}}},
+			"spec.target":                 {"spec": fields{"target": fields{"local": nil}}},
+			"spec.strategy":               {"spec": fields{"strategy": "Sometimes"}},
+			"spec.verify":                 {"spec": fields{"verify": "Maybe"}},
+			"spec.bandwidth":              {"spec": fields{"bandwidth": "1"}},
+			"spec.evictionTimeoutSeconds": {"spec": fields{"evictionTimeoutSeconds": 0}},
+			// Nothing is wrong but that there is no such claim.
+			"metadata.name": {},
+		},
+	},
+	"virtualvolumes/status":    {wrong: map[string]fields{"status.phase": {"status": fields{"phase": "Great"}}}},
 	"peeringtokens/invitation": {post: fields{}, bodiless: true},
 	"resourcerequests/identity": {
 		post:      fields{"spec": fields{"clusterID": genoaID, "clusterName": "genoa", "request": []byte("x")}},

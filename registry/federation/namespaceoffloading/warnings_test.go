@@ -41,7 +41,7 @@ func aCluster(t *testing.T) (*fake.Clientset, plan.Reader) {
 				Spec:       federation.VirtualNodeSpec{NodeName: "liqo-milan", Labels: map[string]string{"region": "it"}},
 			}}}
 		}),
-		Core: kube.CoreV1(),
+		Kube: kube,
 	}
 }
 

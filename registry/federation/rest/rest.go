@@ -46,6 +46,7 @@ import (
 	"liqo.io/federation/registry/federation/store"
 	tunnelendpoint "liqo.io/federation/registry/federation/tunnelendpoint/storage"
 	virtualnode "liqo.io/federation/registry/federation/virtualnode/storage"
+	virtualvolume "liqo.io/federation/registry/federation/virtualvolume/storage"
 )
 
 // StorageProvider is what the resources are made with.
@@ -167,9 +168,14 @@ func (p StorageProvider) v1alpha1(granted *grants.Grants, storage *storagequota.
 	requests := stored(table, "resourcerequests", resourcerequest.New)
 	stored(table, "resourceoffers", resourceoffer.New)
 	virtualNodes := stored(table, "virtualnodes", virtualnode.New)
+	volumes := stored(table, "virtualvolumes", virtualvolume.New)
 	core := p.Client.CoreV1()
-	plans := plan.Reader{Clusters: clusters, VirtualNodes: virtualNodes, Core: core, ClusterName: p.ClusterName, ClusterID: p.ClusterID}
+	plans := plan.Reader{
+		Clusters: clusters, VirtualNodes: virtualNodes, Volumes: volumes, Kube: p.Client,
+		ClusterName: p.ClusterName, ClusterID: p.ClusterID,
+	}
 	offloadings := stored(table, "namespaceoffloadings", namespaceoffloading.New(plans))
+	plans.Offloadings = offloadings
 	stored(table, "namespacemaps", namespacemap.New)
 	stored(table, "shadowpods", shadowpod.New(granted, p.twinOf))
 	stored(table, "shadowvolumeclaims", shadowvolumeclaim.New(storage, p.twinOf, p.twinsWith))
@@ -195,6 +201,7 @@ func (p StorageProvider) v1alpha1(granted *grants.Grants, storage *storagequota.
 	})
 	table.storages["resourcerequests/identity"] = resourcerequest.NewIdentityREST(requests, identities)
 	table.storages["namespaceoffloadings/offload"] = namespaceoffloading.NewOffloadREST(offloadings, core.Namespaces(), plans)
+	table.storages["virtualvolumes/move"] = virtualvolume.NewMoveREST(volumes, plans)
 	return table.storages, nil
 }
 

@@ -95,6 +95,7 @@ func TestRoutes(t *testing.T) {
 		"shadowvolumeclaims", "shadowvolumeclaims/status",
 		"tunnelendpoints", "tunnelendpoints/status",
 		"virtualnodes", "virtualnodes/status",
+		"virtualvolumes", "virtualvolumes/move", "virtualvolumes/status",
 	}
 	if diff := cmp.Diff(want, slices.Sorted(maps.Keys(table(t)))); diff != "" {
 		t.Errorf("the routes differ (-want +got):\n%s", diff)
@@ -109,6 +110,7 @@ func TestResourcesAreCalledWhatUsersCallThem(t *testing.T) {
 	want := map[string]names{
 		"foreignclusters": {"foreigncluster", []string{"fc"}}, "peeringtokens": {"peeringtoken", []string{"pt"}}, "identityrequests": {Singular: "identityrequest"},
 		"resourcerequests": {"resourcerequest", []string{"rr"}}, "resourceoffers": {"resourceoffer", []string{"ro"}}, "virtualnodes": {"virtualnode", []string{"vn"}},
+		"virtualvolumes":       {"virtualvolume", []string{"vvol"}},
 		"namespaceoffloadings": {"namespaceoffloading", []string{"nsof"}}, "namespacemaps": {"namespacemap", []string{"nm"}}, "shadowpods": {"shadowpod", []string{"sp"}},
 		"shadowendpointslices": {"shadowendpointslice", []string{"seps"}},
 		"shadowvolumeclaims":   {"shadowvolumeclaim", []string{"shvc"}},
@@ -205,6 +207,8 @@ var bad = map[string]runtime.Object{
 	"ResourceRequest":     &federation.ResourceRequest{Status: federation.ResourceRequestStatus{Phase: "Great"}},
 	"ResourceOffer":       &federation.ResourceOffer{Status: federation.ResourceOfferStatus{Phase: "Great"}},
 	"VirtualNode":         &federation.VirtualNode{Status: federation.VirtualNodeStatus{Pods: -1}},
+	"VirtualVolume":       &federation.VirtualVolume{Status: federation.VirtualVolumeStatus{Phase: "Great"}, Spec: federation.VirtualVolumeSpec{Move: &federation.RequestedMove{}}},
+	"Move":                &federation.Move{Spec: federation.MoveSpec{Strategy: "Sometimes"}},
 	"NamespaceOffloading": &federation.NamespaceOffloading{Status: federation.NamespaceOffloadingStatus{Phase: "Great"}},
 	"Offload":             &federation.Offload{Spec: federation.NamespaceOffloadingSpec{PodOffloadingStrategy: "x"}},
 	"NamespaceMap":        &federation.NamespaceMap{Status: federation.NamespaceMapStatus{ObservedGeneration: -1}},

@@ -68,7 +68,7 @@ func newWorld(secrets ...runtime.Object) *world {
 		VirtualNodes: verbtest.List(func() runtime.Object {
 			return &federation.VirtualNodeList{Items: []federation.VirtualNode{{Status: federation.VirtualNodeStatus{Pods: 3}}}}
 		}),
-		Core: kube.CoreV1(), ClusterName: "rome", ClusterID: romeID,
+		Kube: kube, ClusterName: "rome", ClusterID: romeID,
 	}
 	return &world{PeerREST: NewPeerREST(clusters, kube.CoreV1().Secrets(namespace), plans), clusters: clusters, kube: kube}
 }

@@ -50,7 +50,7 @@ func newWorld() *world {
 				ObjectMeta: metav1.ObjectMeta{Name: "milan", Namespace: "liqo-peer-milan"}, Spec: federation.VirtualNodeSpec{NodeName: "liqo-milan", Labels: map[string]string{"region": "it"}},
 			}}}
 		}),
-		Core: kube.CoreV1(), ClusterName: "rome", ClusterID: "0c9e8d7f-1a2b-4c3d-8e4f-5a6b7c8d9e0f",
+		Kube: kube, ClusterName: "rome", ClusterID: "0c9e8d7f-1a2b-4c3d-8e4f-5a6b7c8d9e0f",
 	}
 	offloadings := &verbtest.Parent[*federation.NamespaceOffloading]{
 		Strategy: namespaceoffloading.NewStrategy(scheme, plans),
