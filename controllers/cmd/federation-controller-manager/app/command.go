@@ -7,6 +7,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -69,12 +70,16 @@ func Run(ctx context.Context, options *Options) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, fail := context.WithCancelCause(ctx)
+	cancel := func() { fail(nil) }
 	defer cancel()
 
 	runners, err := initControllers(ctx, config, options.Controllers)
 	if err != nil {
 		return err
+	}
+	if config.manager != nil {
+		runners = append(runners, config.managerRunner(fail))
 	}
 	var synced readiness
 	watchdog := leaderelection.NewLeaderHealthzAdaptor(leaseTolerance)
@@ -105,6 +110,9 @@ func Run(ctx context.Context, options *Options) error {
 	cancel()
 	<-stopped
 	klog.FromContext(ctx).Info("Stopped")
+	if cause := context.Cause(ctx); err == nil && !errors.Is(cause, context.Canceled) {
+		return cause
+	}
 	return err
 }
 

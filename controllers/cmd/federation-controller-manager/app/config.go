@@ -13,16 +13,16 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
-	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	kubeinformers "k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
-	kubescheme "k8s.io/client-go/kubernetes/scheme"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/controllers/kit"
 	"liqo.io/federation/controllers/network"
 	"liqo.io/federation/controllers/pods"
 	"liqo.io/federation/controllers/remote"
@@ -66,6 +66,8 @@ type Config struct {
 	shared *resources.Config
 	// nodePods are the pods of the virtual nodes.
 	nodePods *pods.Watches
+	// manager runs the controllers on controller-runtime; nil until one needs it.
+	manager ctrl.Manager
 }
 
 // factory is what shared informer factories of all groups have in common.
@@ -91,9 +93,6 @@ func newConfig(client *rest.Config, options *Options) (*Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make a client of the federation API: %w", err)
 	}
-	scheme := runtime.NewScheme()
-	utilruntime.Must(kubescheme.AddToScheme(scheme))
-	utilruntime.Must(v1alpha1.AddToScheme(scheme))
 	config := &Config{
 		Kube:                kube,
 		Federation:          federation,
@@ -102,7 +101,7 @@ func newConfig(client *rest.Config, options *Options) (*Config, error) {
 		Peers:               remote.NewPeers(options.ControlProxy.TokenFile),
 		Options:             options,
 		client:              client,
-		scheme:              scheme,
+		scheme:              kit.NewScheme(),
 		nodePods:            pods.OfNodes(kube),
 	}
 	config.factories = []factory{config.FederationInformers}

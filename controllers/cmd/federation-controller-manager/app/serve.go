@@ -10,6 +10,8 @@ import (
 	"net/http"
 	"sync/atomic"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"k8s.io/apimachinery/pkg/util/sets"
 	genericapifilters "k8s.io/apiserver/pkg/endpoints/filters"
 	"k8s.io/apiserver/pkg/endpoints/request"
@@ -17,6 +19,7 @@ import (
 	"k8s.io/apiserver/pkg/server/healthz"
 	"k8s.io/component-base/metrics/legacyregistry"
 
+	"liqo.io/federation/controllers/kit"
 	"liqo.io/federation/controllers/metrics"
 )
 
@@ -58,7 +61,8 @@ func serve(ctx context.Context, config *Config, live, ready healthz.HealthChecke
 	healthz.InstallHandler(mux, healthz.PingHealthz, live)
 	healthz.InstallLivezHandler(mux, healthz.PingHealthz, live)
 	healthz.InstallReadyzHandler(mux, ready, authorities, healthz.NewShutdownHealthz(ctx.Done()))
-	mux.Handle("/metrics", legacyregistry.Handler())
+	mux.Handle("/metrics", promhttp.HandlerFor(
+		prometheus.Gatherers{legacyregistry.DefaultGatherer, kit.Metrics()}, promhttp.HandlerOpts{}))
 
 	codec := statusCodec()
 	resolver := &request.RequestInfoFactory{APIPrefixes: sets.NewString(), GrouplessAPIPrefixes: sets.NewString()}

@@ -1,0 +1,89 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package kit
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	kubescheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/controllers/remote"
+)
+
+// protobufThenJSON spares API servers and clients the encoding of JSON for the kinds
+// that have a protobuf form.
+const protobufThenJSON = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
+
+// off is the address of a listener that is not opened.
+const off = "0"
+
+// NewScheme returns the kinds of Kubernetes and of the federation API.
+func NewScheme() *runtime.Scheme {
+	scheme := runtime.NewScheme()
+	utilruntime.Must(kubescheme.AddToScheme(scheme))
+	utilruntime.Must(v1alpha1.AddToScheme(scheme))
+	return scheme
+}
+
+// NewManager returns the manager of the controllers on controller-runtime. It opens no
+// port and elects no leader: the process serves health and metrics, and starts the
+// manager once it leads.
+//
+// The manager caches the kinds that its controllers watch, without managed fields, and
+// pods as TrimPod leaves them, pods and PersistentVolumes with the indexes IndexClaims and
+// IndexClaimRef. Reading any other kind through its client is an error, except Secrets,
+// ConfigMaps and Events, which are read from the API server.
+func NewManager(ctx context.Context, connection *rest.Config, logger logr.Logger) (ctrl.Manager, error) {
+	connection = rest.CopyConfig(connection)
+	connection.ContentType = runtime.ContentTypeProtobuf
+	connection.AcceptContentTypes = protobufThenJSON
+	// Without it controller-runtime warns that nothing receives its own messages.
+	ctrl.SetLogger(logger)
+	manager, err := ctrl.NewManager(connection, ctrl.Options{
+		Scheme: NewScheme(),
+		Logger: logger,
+		Cache: cache.Options{
+			DefaultTransform:            remote.Trim,
+			ReaderFailOnMissingInformer: true,
+			ByObject:                    map[client.Object]cache.ByObject{&corev1.Pod{}: {Transform: TrimPod}},
+		},
+		Client: client.Options{Cache: &client.CacheOptions{
+			DisableFor: []client.Object{&corev1.Secret{}, &corev1.ConfigMap{}, &corev1.Event{}},
+		}},
+		Metrics:                metricsserver.Options{BindAddress: off},
+		HealthProbeBindAddress: off,
+		PprofBindAddress:       off,
+		LeaderElection:         false,
+		Controller: config.Controller{
+			// The names are those of --controllers, which are unique in a process. Tests run
+			// several processes' controllers in one.
+			SkipNameValidation: ptr.To(true),
+		},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("creating the manager of controllers: %w", err)
+	}
+	// A field is indexed once in a cache, so no controller does it for itself.
+	indexer := manager.GetFieldIndexer()
+	if err := indexer.IndexField(ctx, &corev1.Pod{}, IndexClaims, PodClaims); err != nil {
+		return nil, fmt.Errorf("indexing pods by their claims: %w", err)
+	}
+	if err := indexer.IndexField(ctx, &corev1.PersistentVolume{}, IndexClaimRef, VolumeClaim); err != nil {
+		return nil, fmt.Errorf("indexing persistent volumes by their claims: %w", err)
+	}
+	return manager, nil
+}

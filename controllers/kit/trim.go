@@ -1,0 +1,48 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package kit
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"liqo.io/federation/controllers/remote"
+)
+
+// TrimPod returns what the cache keeps of a pod: of one that mounts a claim its
+// metadata, its claims, node, account, scheduling gates and tolerations, and its phase,
+// reason and conditions; of any other pod only its name and labels. Controllers read
+// whatever else they need from the API server. Other objects lose their managed fields.
+func TrimPod(object any) (any, error) {
+	pod, ok := object.(*corev1.Pod)
+	if !ok {
+		return remote.Trim(object)
+	}
+	claims := claimVolumes(pod)
+	if len(claims) == 0 {
+		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+			Name: pod.Name, Namespace: pod.Namespace, UID: pod.UID, ResourceVersion: pod.ResourceVersion, Labels: pod.Labels,
+		}}, nil
+	}
+	kept := &corev1.Pod{
+		ObjectMeta: pod.ObjectMeta,
+		Spec: corev1.PodSpec{
+			Volumes: claims, NodeName: pod.Spec.NodeName, ServiceAccountName: pod.Spec.ServiceAccountName,
+			SchedulingGates: pod.Spec.SchedulingGates, Tolerations: pod.Spec.Tolerations,
+		},
+		Status: corev1.PodStatus{Phase: pod.Status.Phase, Reason: pod.Status.Reason, Conditions: pod.Status.Conditions},
+	}
+	kept.ManagedFields = nil
+	return kept, nil
+}
+
+func claimVolumes(pod *corev1.Pod) []corev1.Volume {
+	var claims []corev1.Volume
+	for _, volume := range pod.Spec.Volumes {
+		if volume.PersistentVolumeClaim != nil || volume.Ephemeral != nil {
+			claims = append(claims, volume)
+		}
+	}
+	return claims
+}

@@ -1,0 +1,54 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package kit
+
+import (
+	"context"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"liqo.io/federation/controllers/commit"
+)
+
+// Commit sends the difference between an object as it was read and as it is wanted, as
+// one patch with the UID and the version that was read, and reports whether there was
+// one. Without a difference it sends nothing. A change by another client in between is
+// a conflict; changes of both the object and its status are commit.ErrBothChanged.
+func Commit[T client.Object](ctx context.Context, writer client.Client, old, wanted T) (bool, error) {
+	return commit.Commit(ctx, patcher[T]{client: writer, old: old}, old, wanted)
+}
+
+// patcher sends the patches of package commit with a client of controller-runtime.
+type patcher[T client.Object] struct {
+	client client.Client
+	old    T
+}
+
+func (p patcher[T]) Patch(ctx context.Context, _ string, kind types.PatchType, data []byte, _ metav1.PatchOptions,
+	subresources ...string,
+) (T, error) {
+	// The client writes the answer into the object that it is called with.
+	answer := p.old.DeepCopyObject().(T)
+	patch := client.RawPatch(kind, data)
+	if len(subresources) == 0 {
+		return answer, p.client.Patch(ctx, answer, patch)
+	}
+	return answer, p.client.SubResource(subresources[0]).Patch(ctx, answer, patch)
+}
+
+// Delete deletes an object by its UID: a new object of the same name is left alone. An
+// object that is gone already, or was replaced, is no error.
+func Delete(ctx context.Context, writer client.Client, object client.Object, options ...client.DeleteOption) error {
+	options = append(options, client.Preconditions{UID: ptr.To(object.GetUID())})
+	err := writer.Delete(ctx, object, options...)
+	if err == nil || apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		return nil
+	}
+	return fmt.Errorf("deleting %T %s: %w", object, client.ObjectKeyFromObject(object), err)
+}
