@@ -48,6 +48,11 @@ func controllers() []Controller {
 		{Name: "shadow-pod", Init: initShadowPod},
 		{Name: "shadow-endpointslice", Init: initShadowEndpointSlice},
 		{Name: "service-export", Init: initServiceExport},
+		{Name: "storage-provisioner", Init: initStorageProvisioner},
+		{Name: "storage-capacity", Init: initStorageCapacity},
+		{Name: "virtual-volume", Init: initVirtualVolume},
+		{Name: "storage-expansion", Init: initStorageExpansion},
+		{Name: "storage-release", Init: initStorageRelease},
 	}
 }
 
