@@ -51,6 +51,11 @@ func controllers() []Controller {
 		{Name: "shadow-endpointslice", Init: initShadowEndpointSlice},
 		{Name: "service-export", Init: initServiceExport},
 		{Name: provider.Name, Init: initShadowVolumeClaim},
+		{Name: "storage-provisioner", Init: initStorageProvisioner},
+		{Name: "storage-capacity", Init: initStorageCapacity},
+		{Name: "virtual-volume", Init: initVirtualVolume},
+		{Name: "storage-expansion", Init: initStorageExpansion},
+		{Name: "storage-release", Init: initStorageRelease},
 	}
 }
 
