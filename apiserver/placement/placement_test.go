@@ -222,7 +222,7 @@ func genTerms(allowEmpty bool) *rapid.Generator[[]corev1.NodeSelectorTerm] {
 		}).Draw(t, "operator")
 		requirement := corev1.NodeSelectorRequirement{Key: key, Operator: operator}
 		if operator == corev1.NodeSelectorOpIn || operator == corev1.NodeSelectorOpNotIn {
-			values := rapid.SampledFrom([]string{"it", "fr", "fast", "milan", v1alpha1.TypeVirtualNode})
+			values := rapid.SampledFrom([]string{"it", "fr", "fast", placements.Milan, v1alpha1.TypeVirtualNode})
 			requirement.Values = rapid.SliceOfNDistinct(values, 1, 2, rapid.ID).Draw(t, "values")
 		}
 		return requirement
@@ -266,10 +266,11 @@ func TestPlacedPodFitsNoNodeThatItsOwnAffinityExcludes(t *testing.T) {
 // A class that a claim requires narrows the remote clusters, and nothing else.
 func TestRequiredClassesOnlyNarrow(t *testing.T) {
 	classes := []string{"", "slow", "fast", "tape"}
+	selectors := slices.Sorted(maps.Keys(placements.Selectors))
 	rapid.Check(t, func(r *rapid.T) {
 		test := placements.Case{
 			Strategy: rapid.SampledFrom(placements.Strategies).Draw(r, "strategy"),
-			Selector: placements.Selectors[rapid.SampledFrom(slices.Sorted(maps.Keys(placements.Selectors))).Draw(r, "selector")],
+			Selector: placements.Selectors[rapid.SampledFrom(selectors).Draw(r, "selector")],
 		}
 		required := rapid.SliceOfN(rapid.SampledFrom(classes), 1, 3).Draw(r, "classes")
 		for i, class := range required {
@@ -285,7 +286,7 @@ func TestRequiredClassesOnlyNarrow(t *testing.T) {
 			})
 		}
 		if decision.Denied != "" {
-			if test.Strategy != v1alpha1.Remote || offers("milan") || offers("turin") || offers("paris") {
+			if test.Strategy != v1alpha1.Remote || offers(placements.Milan) || offers(placements.Turin) || offers(placements.Paris) {
 				r.Fatalf("denied: %s", decision.Denied)
 			}
 			return

@@ -122,18 +122,18 @@ var Cases = []Case{
 		Nodes: virtualNodes, Warning: "until the data is moved"},
 
 	// Data on a provider, where the volume's own affinity confines the pod.
-	{Name: "data on a provider", Strategy: anywhere, Claims: data(Claim{Class: VirtualClass, Data: "milan"}),
+	{Name: "data on a provider", Strategy: anywhere, Claims: data(Claim{Class: VirtualClass, Data: Milan}),
 		Nodes: everyNode},
 	{Name: "data on a provider that is not selected", Strategy: anywhere, Selector: france,
-		Claims: data(Claim{Class: VirtualClass, Data: "milan"}), Nodes: []string{"worker", "worker-it", "liqo-paris"}},
-	{Name: "data on a provider, Remote", Strategy: remote, Claims: data(Claim{Class: VirtualClass, Data: "milan"}),
+		Claims: data(Claim{Class: VirtualClass, Data: Milan}), Nodes: []string{"worker", "worker-it", "liqo-paris"}},
+	{Name: "data on a provider, Remote", Strategy: remote, Claims: data(Claim{Class: VirtualClass, Data: Milan}),
 		Nodes: virtualNodes},
-	{Name: "data on a provider, Local", Strategy: local, Claims: data(Claim{Class: VirtualClass, Data: "milan"}),
+	{Name: "data on a provider, Local", Strategy: local, Claims: data(Claim{Class: VirtualClass, Data: Milan}),
 		Nodes: localNodes, Warning: "until the data is moved"},
 	{Name: "data on a provider, of a class that it no longer offers", Strategy: anywhere,
-		Claims: data(Claim{Class: VirtualClass, Data: "milan", RemoteClass: "tape"}), Nodes: everyNode},
+		Claims: data(Claim{Class: VirtualClass, Data: Milan, RemoteClass: "tape"}), Nodes: everyNode},
 	{Name: "data on a provider and local data", Strategy: anywhere, Claims: []Claim{
-		{Name: "data", Class: VirtualClass, Data: "milan"}, {Name: "logs", Class: VirtualClass, Data: LocalData},
+		{Name: "data", Class: VirtualClass, Data: Milan}, {Name: "logs", Class: VirtualClass, Data: LocalData},
 	}, Nodes: localNodes, Warning: "until the data is moved"},
 
 	// Claims of other classes.
@@ -166,7 +166,7 @@ var Cases = []Case{
 	{Name: "local data that is moved", Strategy: anywhere,
 		Claims: data(Claim{Class: VirtualClass, Data: LocalData, Move: "m1"}), Nodes: everyNode, Gated: true},
 	{Name: "data on a provider that is moved", Strategy: anywhere, Selector: france,
-		Claims: data(Claim{Class: VirtualClass, Data: "milan", Move: "m1"}),
+		Claims: data(Claim{Class: VirtualClass, Data: Milan, Move: "m1"}),
 		Nodes:  []string{"worker", "worker-it", "liqo-paris"}, Gated: true},
 	{Name: "data that is moved, of a class that no provider offers", Strategy: anywhere,
 		Claims: data(Claim{Class: VirtualClass, Data: LocalData, RemoteClass: "tape", Move: "m1"}),

@@ -41,7 +41,7 @@ func StorageClasses() []*storagev1.StorageClass {
 }
 
 // Offers are the storage classes that each provider offers.
-var Offers = map[string][]string{"milan": {"slow"}, "turin": {"slow", "fast"}, "paris": {"fast"}}
+var Offers = map[string][]string{Milan: {"slow"}, Turin: {"slow", "fast"}, Paris: {"fast"}}
 
 // Claim is a claim of a pod.
 type Claim struct {

@@ -18,14 +18,21 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
+// Cluster ids of the providers.
+const (
+	Milan = "33333333-3333-4333-8333-333333333331"
+	Paris = "33333333-3333-4333-8333-333333333332"
+	Turin = "33333333-3333-4333-8333-333333333333"
+)
+
 // Nodes are those of the cluster: two of its own, and a virtual node for each of three
 // providers.
 var Nodes = []*corev1.Node{
 	node("worker", map[string]string{}),
 	node("worker-it", map[string]string{"region": "it", "disk": "fast"}),
-	virtualNode("milan", map[string]string{"region": "it"}),
-	virtualNode("turin", map[string]string{"region": "it", "disk": "fast", "gpu": ""}),
-	virtualNode("paris", map[string]string{"region": "fr", "disk": "fast"}),
+	virtualNode("milan", Milan, map[string]string{"region": "it"}),
+	virtualNode("turin", Turin, map[string]string{"region": "it", "disk": "fast", "gpu": ""}),
+	virtualNode("paris", Paris, map[string]string{"region": "fr", "disk": "fast"}),
 }
 
 // Strategies are all of them; the empty one is the default.
@@ -37,7 +44,6 @@ var Selectors = map[string][]corev1.NodeSelectorTerm{
 	"one term":      {Expressions(In("region", "it"))},
 	"two terms":     {Expressions(In("region", "fr")), Expressions(In("region", "it"), Exists("gpu"))},
 	"a node's name": {Named("liqo-milan")},
-	"no node":       {{}},
 }
 
 // Affinities are required node affinities of pods by name; nil is none.
@@ -143,8 +149,8 @@ func node(name string, labels map[string]string) *corev1.Node {
 	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}
 }
 
-func virtualNode(cluster string, labels map[string]string) *corev1.Node {
-	labels[v1alpha1.LabelType], labels[v1alpha1.LabelRemoteClusterID] = v1alpha1.TypeVirtualNode, cluster
+func virtualNode(cluster, id string, labels map[string]string) *corev1.Node {
+	labels[v1alpha1.LabelType], labels[v1alpha1.LabelRemoteClusterID] = v1alpha1.TypeVirtualNode, id
 	node := node(v1alpha1.VirtualNodePrefix+cluster, labels)
 	node.Spec.Taints = []corev1.Taint{
 		{Key: v1alpha1.TaintVirtualNode, Value: "true", Effect: corev1.TaintEffectNoExecute},
