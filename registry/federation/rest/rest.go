@@ -25,6 +25,8 @@ import (
 
 	"liqo.io/federation/apiserver/apis/federation"
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/generated/clientset/versioned"
+	"liqo.io/federation/generated/informers/externalversions"
 	"liqo.io/federation/registry/federation/addressing"
 	addressmapping "liqo.io/federation/registry/federation/addressmapping/storage"
 	addresspool "liqo.io/federation/registry/federation/addresspool/storage"
@@ -36,6 +38,7 @@ import (
 	namespaceoffloading "liqo.io/federation/registry/federation/namespaceoffloading/storage"
 	networkconfig "liqo.io/federation/registry/federation/networkconfig/storage"
 	peeringtoken "liqo.io/federation/registry/federation/peeringtoken/storage"
+	"liqo.io/federation/registry/federation/placementreview"
 	"liqo.io/federation/registry/federation/plan"
 	resourceoffer "liqo.io/federation/registry/federation/resourceoffer/storage"
 	resourcerequest "liqo.io/federation/registry/federation/resourcerequest/storage"
@@ -61,6 +64,10 @@ type StorageProvider struct {
 	Client kubernetes.Interface
 	// Namespaces are this cluster's, from a cache.
 	Namespaces corelisters.NamespaceLister
+	// Federation is a client of this server, and FederationInformers has the informers of
+	// its objects. The caller starts them.
+	Federation          versioned.Interface
+	FederationInformers externalversions.SharedInformerFactory
 	// Alone says that no other server writes to the same storage.
 	Alone bool
 
@@ -199,6 +206,8 @@ func (p StorageProvider) v1alpha1(granted *grants.Grants, storage *storagequota.
 		CA:          p.AdvertisedCA,
 		OwnCA:       p.OwnCA,
 	})
+	table.storages["placementreviews"] = placementreview.New(
+		placementreview.NewReader(p.Client, p.Federation, p.FederationInformers, p.Namespace))
 	table.storages["resourcerequests/identity"] = resourcerequest.NewIdentityREST(requests, identities)
 	table.storages["namespaceoffloadings/offload"] = namespaceoffloading.NewOffloadREST(offloadings, core.Namespaces(), plans)
 	table.storages["virtualvolumes/move"] = virtualvolume.NewMoveREST(volumes, plans)

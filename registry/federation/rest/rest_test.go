@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -34,9 +35,12 @@ import (
 	"liqo.io/federation/apiserver/apis/federation"
 	"liqo.io/federation/apiserver/apis/federation/install"
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	federationfake "liqo.io/federation/generated/clientset/versioned/fake"
+	"liqo.io/federation/generated/informers/externalversions"
 	"liqo.io/federation/registry/federation/addressing"
 	addressmapping "liqo.io/federation/registry/federation/addressmapping/storage"
 	"liqo.io/federation/registry/federation/grants"
+	"liqo.io/federation/registry/federation/placementreview"
 	shadowpod "liqo.io/federation/registry/federation/shadowpod/storage"
 	shadowvolumeclaim "liqo.io/federation/registry/federation/shadowvolumeclaim/storage"
 	"liqo.io/federation/registry/federation/storagequota"
@@ -69,6 +73,7 @@ func table(t *testing.T) map[string]rest.Storage {
 	provider := StorageProvider{
 		Scheme: scheme, Codecs: codecs, Client: fake.NewClientset(),
 		RESTOptionsGetter:   options{config.ForResource(federation.Resource("any"))},
+		FederationInformers: externalversions.NewSharedInformerFactory(federationfake.NewClientset(), 0),
 		Namespace:           "liqo",
 		InvitationNamespace: "liqo-invitations",
 	}
@@ -88,6 +93,7 @@ func TestRoutes(t *testing.T) {
 		"namespaceoffloadings", "namespaceoffloadings/offload", "namespaceoffloadings/status",
 		"networkconfigs", "networkconfigs/status",
 		"peeringtokens", "peeringtokens/invitation", "peeringtokens/status",
+		"placementreviews",
 		"resourceoffers", "resourceoffers/status",
 		"resourcerequests", "resourcerequests/identity", "resourcerequests/status",
 		"shadowendpointslices", "shadowendpointslices/status",
@@ -120,7 +126,7 @@ func TestResourcesAreCalledWhatUsersCallThem(t *testing.T) {
 	got := map[string]names{}
 	for route, resource := range table(t) {
 		named, ok := resource.(rest.SingularNameProvider)
-		if !ok {
+		if _, review := resource.(*placementreview.REST); review || !ok {
 			continue
 		}
 		got[route] = names{named.GetSingularName(), resource.(rest.ShortNamesProvider).ShortNames()}
@@ -218,12 +224,16 @@ var bad = map[string]runtime.Object{
 	"TunnelEndpoint":      &federation.TunnelEndpoint{Status: federation.TunnelEndpointStatus{Phase: "Great"}},
 	"ShadowPod":           &federation.ShadowPod{Status: federation.ShadowPodStatus{Phase: "Running"}},
 	"ShadowVolumeClaim":   &federation.ShadowVolumeClaim{Status: federation.ShadowVolumeClaimStatus{Phase: "Great"}},
+	"AdmissionReview":     &admissionv1.AdmissionReview{},
 	"ShadowEndpointSlice": &federation.ShadowEndpointSlice{Status: federation.ShadowEndpointSliceStatus{Conditions: []metav1.Condition{{Type: "Ready", Status: "Maybe"}}}},
 }
 
 func TestEveryRouteRefusesWhatIsWrong(t *testing.T) {
 	scheme := runtime.NewScheme()
 	install.Install(scheme)
+	if err := admissionv1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
 	ctx := genericapirequest.WithNamespace(t.Context(), "web")
 	for route, resource := range table(t) {
 		t.Run(route, func(t *testing.T) {
@@ -239,6 +249,11 @@ func TestEveryRouteRefusesWhatIsWrong(t *testing.T) {
 			if named, ok := resource.(rest.NamedCreater); ok {
 				tried = true
 				_, err := named.Create(ctx, "offloading", body.DeepCopyObject(), rest.ValidateAllObjectFunc, &metav1.CreateOptions{})
+				refused(t, "POST", err)
+			}
+			if review, ok := resource.(*placementreview.REST); ok {
+				tried = true
+				_, err := review.Create(ctx, body, rest.ValidateAllObjectFunc, &metav1.CreateOptions{})
 				refused(t, "POST", err)
 			}
 			if stored, ok := resource.(interface {
