@@ -15,7 +15,7 @@ MAKEFLAGS   += --no-builtin-rules --no-print-directory
 export CGO_ENABLED := 0
 export GOFLAGS     := -trimpath -buildvcs=false
 
-PROGRAMS := ./apiserver/cmd/federation-apiserver ./controllers/cmd/federation-controller-manager ./controllers/cmd/virtual-kubelet \
+PROGRAMS := ./apiserver/cmd/federation-apiserver ./controllers/cmd/federation-controller-manager ./controllers/cmd/virtual-kubelet ./controllers/cmd/mover \
 	./netagent/cmd/gateway ./netagent/cmd/route
 
 PLAYGROUND := .playground/bin/playground

@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	metricsNamespace = "federation"
+	metricsNamespace = "liqo"
 	metricsSubsystem = "volume_move"
 )
 

@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"k8s.io/klog/v2"
+
+	"liqo.io/federation/controllers/storage/move"
 )
 
 // Runner works until the context ends. Caches are filled when it is called.
@@ -48,6 +50,7 @@ func controllers() []Controller {
 		{Name: "shadow-pod", Init: initShadowPod},
 		{Name: "shadow-endpointslice", Init: initShadowEndpointSlice},
 		{Name: "service-export", Init: initServiceExport},
+		{Name: move.Name, Init: initVolumeMove},
 	}
 }
 
