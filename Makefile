@@ -3,7 +3,7 @@
 
 # What Debian has to bring, beside Go and make: what the playground's nodes run
 # with, gcc for the race detector, and what the demo reads answers with.
-DEBIAN_PACKAGES := ca-certificates conntrack curl gcc git iptables iproute2 jq libc6-dev nftables protobuf-compiler runc
+DEBIAN_PACKAGES := acl ca-certificates conntrack curl gcc git iptables iproute2 jq libc6-dev nftables protobuf-compiler rsync runc stunnel4
 
 SHELL       := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -15,7 +15,7 @@ MAKEFLAGS   += --no-builtin-rules --no-print-directory
 export CGO_ENABLED := 0
 export GOFLAGS     := -trimpath -buildvcs=false
 
-PROGRAMS := ./apiserver/cmd/federation-apiserver ./controllers/cmd/federation-controller-manager ./controllers/cmd/virtual-kubelet \
+PROGRAMS := ./apiserver/cmd/federation-apiserver ./controllers/cmd/federation-controller-manager ./controllers/cmd/virtual-kubelet ./controllers/cmd/mover \
 	./netagent/cmd/gateway ./netagent/cmd/route
 
 PLAYGROUND := .playground/bin/playground

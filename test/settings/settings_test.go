@@ -30,6 +30,7 @@ import (
 	"liqo.io/federation/apiserver/storage"
 	manager "liqo.io/federation/controllers/cmd/federation-controller-manager/app"
 	controllermetrics "liqo.io/federation/controllers/metrics"
+	"liqo.io/federation/controllers/storage/move"
 	"liqo.io/federation/controllers/virtualkubelet"
 	"liqo.io/federation/registry/federation/placementreview"
 )
@@ -131,6 +132,7 @@ func ownMetrics(t *testing.T, page io.Writer) {
 	storage.RegisterMetrics(several)
 	placementreview.RegisterMetrics(several)
 	controllermetrics.Register(several)
+	move.RegisterMetrics(several)
 	if _, err := virtualkubelet.NewMetrics(func(one metrics.Registerable) error {
 		several(one)
 		return nil
