@@ -35,7 +35,7 @@ case ${1:-} in
     hack/test-e2e.sh -layout=disjoint -chaos=15m -run "$in_use"
     ;;
   storage)
-    hack/test-e2e.sh -databases -run 'TestFederation/^(InstallsOnBothClusters|PeersByInvitation|VirtualNodeStandsForTheProvider|StoresVolumes|JoinsThePods)$'
+    hack/test-e2e.sh -layout=spread -databases -run 'TestFederation/^(InstallsOnBothClusters|PeersByInvitation|VirtualNodeStandsForTheProvider|StoresVolumes|JoinsThePods)$'
     ;;
   bench)
     make bench
