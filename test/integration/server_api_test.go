@@ -57,6 +57,7 @@ func TestDiscoveryTellsEveryResourceWithItsShortNameAndTheCategory(t *testing.T)
 		"namespaceoffloadings": "NamespaceOffloading nsof true",
 		"namespacemaps":        "NamespaceMap nm true",
 		"shadowpods":           "ShadowPod sp true",
+		"shadowvolumeclaims":   "ShadowVolumeClaim shvc true",
 		"shadowendpointslices": "ShadowEndpointSlice seps true",
 		"addresspools":         "AddressPool apool false",
 		"addressmappings":      "AddressMapping am true",

@@ -41,6 +41,7 @@ var parents = map[string]fields{
 	"resourcerequests":     {},
 	"shadowpods":           {"pod": fields{"automountServiceAccountToken": false, "containers": []any{fields{"name": "web", "image": "example.org/web:1"}}}},
 	"shadowendpointslices": {"addressType": "IPv4"},
+	"shadowvolumeclaims":   {"storageClassName": "fast", "accessModes": []any{"ReadWriteOnce"}, "storage": "1Gi"},
 	"virtualnodes":         {"clusterID": genoaID, "nodeName": "liqo-asti", "resources": fields{"cpu": "1"}},
 	"virtualvolumes":       {},
 }
@@ -114,6 +115,7 @@ var subresources = map[string]subresource{
 	"networkconfigs/status":       {wrong: map[string]fields{"status.cidrs[0].mapped": {"status": fields{"cidrs": []any{fields{"cidr": "10.244.0.0/16", "mapped": "10.0.0.0/17"}}}}}},
 	"tunnelendpoints/status":      {wrong: map[string]fields{"status.phase": {"status": fields{"phase": "Great"}}, "status.latencyMicroseconds": {"status": fields{"latencyMicroseconds": -1}}}},
 	"shadowpods/status":           {wrong: map[string]fields{"status.phase": {"status": fields{"phase": "Running"}}}},
+	"shadowvolumeclaims/status":   {wrong: map[string]fields{"status.phase": {"status": fields{"phase": "Great"}}, "status.capacity": {"status": fields{"capacity": "-1"}}}},
 	"shadowendpointslices/status": {wrong: map[string]fields{"status.conditions[0].reason": {"status": fields{"conditions": []any{fields{"type": "Ready", "status": "True", "message": "", "reason": "", "lastTransitionTime": "2026-11-21T08:00:00Z"}}}}}},
 	"virtualnodes/status":         {wrong: map[string]fields{"status.pods": {"status": fields{"pods": -1}}}},
 }
