@@ -54,6 +54,7 @@ func TestDiscoveryTellsEveryResourceWithItsShortNameAndTheCategory(t *testing.T)
 		"resourcerequests":     "ResourceRequest rr true",
 		"resourceoffers":       "ResourceOffer ro true",
 		"virtualnodes":         "VirtualNode vn true",
+		"virtualvolumes":       "VirtualVolume vvol true",
 		"namespaceoffloadings": "NamespaceOffloading nsof true",
 		"namespacemaps":        "NamespaceMap nm true",
 		"shadowpods":           "ShadowPod sp true",

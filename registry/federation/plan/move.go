@@ -148,14 +148,6 @@ func (r Reader) stored(ctx context.Context) (map[string]resource.Quantity, error
 	return stored, nil
 }
 
-func (r Reader) volumes(ctx context.Context, namespace string) ([]federation.VirtualVolume, error) {
-	obj, err := r.Volumes.List(genericapirequest.WithNamespace(ctx, namespace), &metainternalversion.ListOptions{})
-	if err != nil {
-		return nil, err
-	}
-	return obj.(*federation.VirtualVolumeList).Items, nil
-}
-
 // fromCache lists whatever the API server has in its cache.
 func fromCache() metav1.ListOptions { return metav1.ListOptions{ResourceVersion: "0"} }
 

@@ -8,7 +8,6 @@ package plan
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -67,6 +66,12 @@ func (r Reader) Offload(ctx context.Context, namespace string, is, wanted *feder
 	if request.Pods, more, err = r.pods(ctx, namespace); err != nil {
 		return nil, err
 	}
+	if request.Claims, err = r.claims(ctx, namespace, request.Pods); err != nil {
+		return nil, err
+	}
+	if request.Volumes, err = r.externalVolumes(ctx, namespace); err != nil {
+		return nil, err
+	}
 	plan, err := request.Plan()
 	if err != nil {
 		return nil, err
@@ -108,12 +113,6 @@ func (r Reader) Misplaced(ctx context.Context, namespace string, spec *federatio
 		}
 	}
 	return count, more, nil
-}
-
-// Claiming tells whether pods of a namespace mount claims.
-func (r Reader) Claiming(ctx context.Context, namespace string) (bool, error) {
-	pods, _, err := r.pods(ctx, namespace)
-	return slices.ContainsFunc(pods, rules.MountsClaims), err
 }
 
 // pods are the first unfinished pods of a namespace, and whether there are
@@ -177,6 +176,12 @@ func (r Reader) Peer(ctx context.Context, is, wanted *federation.ForeignCluster,
 		return nil, err
 	}
 	if request.Node, err = found(r.Kube.CoreV1().Nodes().Get(ctx, rules.NodeName(name), metav1.GetOptions{})); err != nil {
+		return nil, err
+	}
+	if request.Volumes, err = r.externalVolumes(ctx, metav1.NamespaceAll); err != nil {
+		return nil, err
+	}
+	if request.Policies, err = r.policies(ctx); err != nil {
 		return nil, err
 	}
 	internal := &federation.PeeringPlan{}

@@ -169,13 +169,13 @@ func (p StorageProvider) APIGroupInfo() (genericapiserver.APIGroupInfo, *Backgro
 // verb.
 func (p StorageProvider) v1alpha1(granted *grants.Grants, storage *storagequota.Quotas, addresses *addressing.Addresses) (map[string]rest.Storage, error) {
 	table := &routes{provider: p, storages: map[string]rest.Storage{}}
-	clusters := stored(table, "foreignclusters", foreigncluster.New)
+	volumes := stored(table, "virtualvolumes", virtualvolume.New)
+	clusters := stored(table, "foreignclusters", foreigncluster.New(plan.Reader{Volumes: volumes}))
 	tokens := stored(table, "peeringtokens", peeringtoken.New)
 	identities := stored(table, "identityrequests", identityrequest.New(p.InvitationNamespace))
 	requests := stored(table, "resourcerequests", resourcerequest.New)
 	stored(table, "resourceoffers", resourceoffer.New)
 	virtualNodes := stored(table, "virtualnodes", virtualnode.New)
-	volumes := stored(table, "virtualvolumes", virtualvolume.New)
 	core := p.Client.CoreV1()
 	plans := plan.Reader{
 		Clusters: clusters, VirtualNodes: virtualNodes, Volumes: volumes, Kube: p.Client,
