@@ -192,6 +192,8 @@ func TestClaimsOfAConsumerLiveAndEndAsItRequests(t *testing.T) {
 	makeSchedulable(t, v.env, "worker-of-asti")
 	user := pod(nil)
 	user.Name, user.Spec.NodeSelector = "db-0", map[string]string{corev1.LabelHostname: "worker-of-asti"}
+	// Admission taints new nodes until a kubelet reports.
+	user.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
 	user.Spec.Volumes = []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{
 		PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "deleted"},
 	}}}
