@@ -197,7 +197,10 @@ func TestClaimsOfAConsumerLiveAndEndAsItRequests(t *testing.T) {
 	user.Spec.Volumes = []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{
 		PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "deleted"},
 	}}}
-	must(t)(v.env.Kube.CoreV1().Pods(v.namespace).Create(t.Context(), user, metav1.CreateOptions{}))
+	user, err := v.env.Kube.CoreV1().Pods(v.namespace).Create(t.Context(), user, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
 	deleted := bound("deleted")
 	v.patch("deleted", `{"spec":{"deletionPolicy":"Delete","fence":"move-1"}}`)
 	v.reports("deleted", v1alpha1.ConditionVolumeBound, "Bound", func(s *v1alpha1.ShadowVolumeClaim) bool {
