@@ -217,3 +217,27 @@ func TestRefusedSizeIsReported(t *testing.T) {
 		t.Errorf("VolumeResized is %q", got)
 	}
 }
+
+func TestAllocatedIsTheLargestSizeThatTheProviderReserves(t *testing.T) {
+	for _, test := range []struct{ requested, allocated, want string }{
+		{"1Gi", "", ""},
+		{"1Gi", "1Gi", ""},
+		{"1Gi", "3Gi", "3Gi"},
+		{"2Gi", "", "2Gi"},
+		{"2Gi", "3Gi", "3Gi"},
+		{"3Gi", "2Gi", "3Gi"},
+	} {
+		claim := aClaim(boundClaim)
+		claim.Spec.Resources.Requests[corev1.ResourceStorage] = resource.MustParse(test.requested)
+		if test.allocated != "" {
+			claim.Status.AllocatedResources = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(test.allocated)}
+		}
+		got := ""
+		if allocated := (&observed{claim: claim}).allocated(); allocated != nil {
+			got = allocated.String()
+		}
+		if got != test.want {
+			t.Errorf("requested %s, allocated %q of 1Gi: %q, want %q", test.requested, test.allocated, got, test.want)
+		}
+	}
+}

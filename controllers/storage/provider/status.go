@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
@@ -56,10 +57,7 @@ func (o *observed) status(now time.Time) v1alpha1.ShadowVolumeClaimStatus {
 	if bound.phase == v1alpha1.ShadowVolumeClaimBound {
 		status.VolumeName = o.claim.Spec.VolumeName
 		status.Capacity = ptr.To(o.claim.Status.Capacity[corev1.ResourceStorage])
-		status.Allocated = nil
-		if allocated, ok := o.claim.Status.AllocatedResources[corev1.ResourceStorage]; ok && allocated.Cmp(*status.Capacity) > 0 {
-			status.Allocated = &allocated
-		}
+		status.Allocated = o.allocated()
 		o.setCondition(&status, v1alpha1.ConditionVolumeResized, o.resized(), now)
 	}
 	o.setCondition(&status, v1alpha1.ConditionVolumeBound, bound, now)
@@ -70,6 +68,19 @@ func (o *observed) status(now time.Time) v1alpha1.ShadowVolumeClaimStatus {
 	status.Pods = bounded(status.Pods)
 	status.Fence = o.fence()
 	return status
+}
+
+// allocated returns what the provider reserves beyond the capacity of a bound claim, nil if
+// that is nothing. A smaller request that the provider did not accept yet reserves nothing less.
+func (o *observed) allocated() *resource.Quantity {
+	largest := o.claim.Status.Capacity[corev1.ResourceStorage]
+	var beyond *resource.Quantity
+	for _, list := range []corev1.ResourceList{o.claim.Spec.Resources.Requests, o.claim.Status.AllocatedResources} {
+		if size, ok := list[corev1.ResourceStorage]; ok && size.Cmp(largest) > 0 {
+			largest, beyond = size, &size
+		}
+	}
+	return beyond
 }
 
 func bounded(names []string) []string { return names[:min(len(names), maxPods)] }
