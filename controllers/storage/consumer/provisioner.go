@@ -71,7 +71,6 @@ func (p *Provisioner) Reconcile(ctx context.Context, request ctrl.Request) (ctrl
 		return settled(result, err)
 	}
 	if !waits(&claim) {
-		p.notices.forget("", claim.UID)
 		p.refusals.DeleteEntry(string(claim.UID))
 		return ctrl.Result{}, nil
 	}
