@@ -102,7 +102,7 @@ func (w *world) client(objects []client.Object) client.Client {
 	}
 	return fake.NewClientBuilder().WithScheme(kit.NewScheme()).WithObjects(objects...).
 		WithStatusSubresource(&v1alpha1.VirtualVolume{}, &corev1.PersistentVolumeClaim{}).
-		WithIndex(&corev1.Pod{}, indexPodsByClaim, podClaims).
+		WithIndex(&corev1.Pod{}, kit.IndexClaims, kit.PodClaims).WithIndex(&corev1.PersistentVolume{}, kit.IndexClaimRef, kit.VolumeClaim).
 		WithInterceptorFuncs(interceptor.Funcs{
 			Create: func(ctx context.Context, c client.WithWatch, object client.Object, options ...client.CreateOption) error {
 				return write("create", object, func() error {

@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"k8s.io/klog/v2"
+
+	"liqo.io/federation/controllers/storage/provider"
 )
 
 // Runner works until the context ends. Caches are filled when it is called.
@@ -48,6 +50,7 @@ func controllers() []Controller {
 		{Name: "shadow-pod", Init: initShadowPod},
 		{Name: "shadow-endpointslice", Init: initShadowEndpointSlice},
 		{Name: "service-export", Init: initServiceExport},
+		{Name: provider.Name, Init: initShadowVolumeClaim},
 		{Name: "storage-provisioner", Init: initStorageProvisioner},
 		{Name: "storage-capacity", Init: initStorageCapacity},
 		{Name: "virtual-volume", Init: initVirtualVolume},
