@@ -10,7 +10,6 @@ package consumer
 import (
 	"context"
 	"fmt"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -21,11 +20,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/controllers/kit"
 )
-
-// conflictDelay is how long a reconcile waits for the caches after another client changed
-// what it was about to change.
-const conflictDelay = 50 * time.Millisecond
 
 // Config is what the controllers of volumes on a consumer share.
 type Config struct {
@@ -67,14 +63,11 @@ func (c *Config) virtualClass(ctx context.Context, claim *corev1.PersistentVolum
 	return &class, nil
 }
 
-// settled turns the error of a reconcile that a later one repairs by itself into a
-// retry: the object changed after it was read, or its namespace is being deleted.
+// settled returns the end of a reconcile. A conflict is tried again, and in a namespace
+// that is being deleted nothing is.
 func settled(result ctrl.Result, err error) (ctrl.Result, error) {
-	switch {
-	case apierrors.IsConflict(err):
-		return ctrl.Result{RequeueAfter: conflictDelay}, nil
-	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
+	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 		return ctrl.Result{}, nil
 	}
-	return result, err
+	return kit.Result(result.RequeueAfter, err)
 }

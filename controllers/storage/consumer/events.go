@@ -34,9 +34,9 @@ func newNotices(events record.EventRecorder) notices {
 	return notices{events: events, last: lru.New(maxNotices)}
 }
 
-// record records an event about an object, unless it was the last one.
+// record records an event about an object, unless it was the last one with its reason.
 func (n *notices) record(object client.Object, kind, reason, format string, args ...any) {
-	n.recordFor("", object, kind, reason, format, args...)
+	n.recordFor(reason, object, kind, reason, format, args...)
 }
 
 // recordFor records an event about an object, unless it was the last one for a subject,
@@ -50,11 +50,10 @@ func (n *notices) recordFor(subject string, object client.Object, kind, reason, 
 	n.events.Eventf(object, kind, reason, format, args...)
 }
 
-// warn records a Warning about an object, unless it was the last event.
+// warn records a Warning about an object, unless it was the last event with its reason.
 func (n *notices) warn(object client.Object, reason, format string, args ...any) {
 	n.record(object, corev1.EventTypeWarning, reason, format, args...)
 }
 
-// forget drops the last event about an object whose state ended, for a subject or for
-// the object itself.
+// forget drops the last event about an object for a subject whose state ended.
 func (n *notices) forget(subject string, uid types.UID) { n.last.Remove(string(uid) + subject) }

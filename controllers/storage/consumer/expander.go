@@ -29,6 +29,12 @@ import (
 	"liqo.io/federation/controllers/remote"
 )
 
+// Reasons of the condition VolumeResized of a ShadowVolumeClaim that is being expanded.
+const (
+	shadowResizing          = "Resizing"
+	shadowFileSystemPending = "FileSystemResizePending"
+)
+
 // Reasons of events on claims whose volumes are expanded.
 const (
 	ReasonVolumeResizeSuccessful = "VolumeResizeSuccessful"
@@ -155,7 +161,11 @@ func (e *Expander) request(ctx context.Context, claim *corev1.PersistentVolumeCl
 // resizeProblem returns why the provider did not expand the volume, or nil.
 func resizeProblem(kept *v1alpha1.ShadowVolumeClaim, cluster string) *problem {
 	condition := meta.FindStatusCondition(kept.Status.Conditions, v1alpha1.ConditionVolumeResized)
-	if condition == nil || condition.Status != metav1.ConditionFalse || !strings.HasSuffix(condition.Reason, "Failed") {
+	if condition == nil || condition.Status != metav1.ConditionFalse {
+		return nil
+	}
+	switch condition.Reason {
+	case shadowResizing, shadowFileSystemPending:
 		return nil
 	}
 	return &problem{remote.Text(condition.Reason), fmt.Sprintf("%s: %s", cluster, remote.Text(condition.Message))}

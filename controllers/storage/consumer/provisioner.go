@@ -71,7 +71,6 @@ func (p *Provisioner) Reconcile(ctx context.Context, request ctrl.Request) (ctrl
 		return settled(result, err)
 	}
 	if !waits(&claim) {
-		p.notices.forget("", claim.UID)
 		p.refusals.DeleteEntry(string(claim.UID))
 		return ctrl.Result{}, nil
 	}
@@ -141,7 +140,7 @@ func (p *Provisioner) reserved(ctx context.Context, claim *corev1.PersistentVolu
 		return true, nil
 	}
 	var volumes corev1.PersistentVolumeList
-	if err := p.Client.List(ctx, &volumes); err != nil {
+	if err := p.Client.List(ctx, &volumes, client.MatchingFields{kit.IndexClaimRef: claim.Namespace + "/" + claim.Name}); err != nil {
 		return false, fmt.Errorf("listing volumes: %w", err)
 	}
 	for i := range volumes.Items {

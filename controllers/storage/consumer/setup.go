@@ -16,7 +16,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
@@ -59,7 +58,7 @@ func Prepare(ctx context.Context, manager ctrl.Manager) error {
 func (p *Provisioner) SetUp(manager ctrl.Manager) error {
 	waiting := handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, _ client.Object) []reconcile.Request { return p.waiting(ctx) })
 	return ctrl.NewControllerManagedBy(manager).Named(ProvisionerName).
-		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
+		WithOptions(kit.Options(workers)).
 		Watches(&corev1.PersistentVolumeClaim{}, handler.EnqueueRequestsFromMapFunc(p.originRequest)).
 		Watches(&corev1.PersistentVolume{}, handler.EnqueueRequestsFromMapFunc(p.volumeRequest)).
 		Watches(&v1alpha1.VirtualVolume{}, &handler.EnqueueRequestForObject{}, builder.WithPredicates(moveChanged())).
@@ -185,7 +184,7 @@ func (c *Capacity) SetUp(manager ctrl.Manager, published cache.Cache) error {
 		return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: v1alpha1.StorageProvisioner}}}
 	}
 	all := handler.EnqueueRequestsFromMapFunc(once)
-	return ctrl.NewControllerManagedBy(manager).Named(CapacityName).
+	return ctrl.NewControllerManagedBy(manager).Named(CapacityName).WithOptions(kit.Options(1)).
 		Watches(&storagev1.StorageClass{}, all).
 		Watches(&v1alpha1.VirtualNode{}, all, builder.WithPredicates(storageChanged())).
 		Watches(&corev1.PersistentVolume{}, all, builder.WithPredicates(predicate.NewPredicateFuncs(func(object client.Object) bool {
@@ -198,13 +197,9 @@ func (c *Capacity) SetUp(manager ctrl.Manager, published cache.Cache) error {
 }
 
 // SetUp adds the controller of virtual volumes to a manager.
-func (v *VirtualVolumes) SetUp(ctx context.Context, manager ctrl.Manager) error {
-	err := manager.GetFieldIndexer().IndexField(ctx, &corev1.Pod{}, indexPodsByClaim, podClaims)
-	if err != nil {
-		return fmt.Errorf("indexing pods by their claims: %w", err)
-	}
+func (v *VirtualVolumes) SetUp(manager ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(manager).Named(VirtualVolumesName).
-		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
+		WithOptions(kit.Options(workers)).
 		For(&v1alpha1.VirtualVolume{}).
 		Watches(&corev1.PersistentVolumeClaim{}, &handler.EnqueueRequestForObject{}).
 		Watches(&corev1.PersistentVolume{}, handler.EnqueueRequestsFromMapFunc(claimOf)).
@@ -217,12 +212,10 @@ func (v *VirtualVolumes) SetUp(ctx context.Context, manager ctrl.Manager) error 
 		Complete(v)
 }
 
-func podClaims(object client.Object) []string { return kit.ClaimsOf(object.(*corev1.Pod)) }
-
 // claimsOfPod returns the claims that a pod mounts.
 func claimsOfPod(_ context.Context, object client.Object) []reconcile.Request {
 	var requests []reconcile.Request
-	for _, name := range podClaims(object) {
+	for _, name := range kit.PodClaims(object) {
 		requests = append(requests, reconcile.Request{NamespacedName: types.NamespacedName{Namespace: object.GetNamespace(), Name: name}})
 	}
 	return requests
@@ -296,7 +289,7 @@ func conditionsChanged() predicate.Predicate {
 
 // SetUp adds the controller of expansions to a manager.
 func (e *Expander) SetUp(manager ctrl.Manager) error {
-	return ctrl.NewControllerManagedBy(manager).Named(ExpanderName).
+	return ctrl.NewControllerManagedBy(manager).Named(ExpanderName).WithOptions(kit.Options(1)).
 		Watches(&corev1.PersistentVolumeClaim{}, &handler.EnqueueRequestForObject{}).
 		Watches(&corev1.PersistentVolume{}, handler.EnqueueRequestsFromMapFunc(claimOf)).
 		WatchesRawSource(e.Shadows.source(shadowRequest)).
@@ -305,7 +298,7 @@ func (e *Expander) SetUp(manager ctrl.Manager) error {
 
 // SetUp adds the controller of releases to a manager.
 func (r *Releaser) SetUp(manager ctrl.Manager) error {
-	return ctrl.NewControllerManagedBy(manager).Named(ReleaserName).
+	return ctrl.NewControllerManagedBy(manager).Named(ReleaserName).WithOptions(kit.Options(workers)).
 		For(&corev1.PersistentVolume{}).
 		Watches(&corev1.PersistentVolumeClaim{}, handler.EnqueueRequestsFromMapFunc(volumeOf),
 			builder.WithPredicates(predicate.Funcs{

@@ -22,9 +22,6 @@ import (
 	"liqo.io/federation/controllers/kit"
 )
 
-// indexPodsByClaim is the index of pods by the claims that they mount.
-const indexPodsByClaim = "consumer.storage.liqo.io/claims"
-
 // VirtualVolumes describes each claim of the virtual storage class in a VirtualVolume of
 // the same name. It has no owner: a move replaces the claim.
 type VirtualVolumes struct {
@@ -124,7 +121,7 @@ func (v *VirtualVolumes) describe(ctx context.Context, claim *corev1.PersistentV
 func (v *VirtualVolumes) observe(ctx context.Context, claim *corev1.PersistentVolumeClaim) (*observation, error) {
 	seen := &observation{claim: claim, ownID: v.ClusterID}
 	var pods corev1.PodList
-	err := v.Client.List(ctx, &pods, client.InNamespace(claim.Namespace), client.MatchingFields{indexPodsByClaim: claim.Name})
+	err := v.Client.List(ctx, &pods, client.InNamespace(claim.Namespace), client.MatchingFields{kit.IndexClaims: claim.Name})
 	if err != nil {
 		return nil, fmt.Errorf("listing the pods that mount the claim: %w", err)
 	}

@@ -70,7 +70,7 @@ func initVirtualVolume(ctx context.Context, config *Config) ([]Runner, error) {
 	if err != nil {
 		return nil, err
 	}
-	return nil, consumer.NewVirtualVolumes(shared).SetUp(ctx, config.manager)
+	return nil, consumer.NewVirtualVolumes(shared).SetUp(config.manager)
 }
 
 func initStorageExpansion(ctx context.Context, config *Config) ([]Runner, error) {
