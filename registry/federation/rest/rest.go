@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -22,6 +23,7 @@ import (
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/client-go/kubernetes"
 	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/utils/clock"
 
 	"liqo.io/federation/apiserver/apis/federation"
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
@@ -50,6 +52,7 @@ import (
 	tunnelendpoint "liqo.io/federation/registry/federation/tunnelendpoint/storage"
 	virtualnode "liqo.io/federation/registry/federation/virtualnode/storage"
 	virtualvolume "liqo.io/federation/registry/federation/virtualvolume/storage"
+	"liqo.io/federation/registry/federation/volumestats"
 )
 
 // StorageProvider is what the resources are made with.
@@ -62,6 +65,8 @@ type StorageProvider struct {
 	RESTOptionsGetter generic.RESTOptionsGetter
 	// Client speaks to this cluster's Kubernetes API as the server itself.
 	Client kubernetes.Interface
+	// Kubelets is the client for the kubelets of this cluster; see volumestats.Client.
+	Kubelets *http.Client
 	// Namespaces are this cluster's, from a cache.
 	Namespaces corelisters.NamespaceLister
 	// Federation is a client of this server, and FederationInformers has the informers of
@@ -184,7 +189,7 @@ func (p StorageProvider) v1alpha1(granted *grants.Grants, storage *storagequota.
 	offloadings := stored(table, "namespaceoffloadings", namespaceoffloading.New(plans))
 	plans.Offloadings = offloadings
 	stored(table, "namespacemaps", namespacemap.New)
-	stored(table, "shadowpods", shadowpod.New(granted, p.twinOf))
+	shadowPods := stored(table, "shadowpods", shadowpod.New(granted, p.twinOf))
 	stored(table, "shadowvolumeclaims", shadowvolumeclaim.New(storage, p.twinOf, p.twinsWith))
 	stored(table, "shadowendpointslices", shadowendpointslice.New(p.twinsWith))
 	stored(table, "addresspools", addresspool.New)
@@ -211,6 +216,8 @@ func (p StorageProvider) v1alpha1(granted *grants.Grants, storage *storagequota.
 	table.storages["resourcerequests/identity"] = resourcerequest.NewIdentityREST(requests, identities)
 	table.storages["namespaceoffloadings/offload"] = namespaceoffloading.NewOffloadREST(offloadings, core.Namespaces(), plans)
 	table.storages["virtualvolumes/move"] = virtualvolume.NewMoveREST(volumes, plans)
+	usage := volumestats.New(p.Client, p.Kubelets, clock.RealClock{})
+	table.storages["shadowpods/stats"] = shadowpod.NewStatsREST(shadowPods, core, usage.Volumes)
 	return table.storages, nil
 }
 
