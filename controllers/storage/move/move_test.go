@@ -84,15 +84,9 @@ func TestCancelledMoveLeavesTheClaimWithTheSource(t *testing.T) {
 // stopAt reconciles until a phase is recorded, and kills the process right then.
 func (w *world) stopAt(phase v1alpha1.MovePhase) {
 	w.t.Helper()
-	for range 500 {
-		w.killAt, w.done = w.writes+1, true
-		w.reconcile()
-		if progress := w.virtualVolume().Status.Move; progress != nil && progress.Phase == phase {
-			w.killAt = 0
-			return
-		}
-	}
-	w.t.Fatalf("the move did not come to %s", phase)
+	w.killWhen = phase
+	w.until(phase)
+	w.killWhen = ""
 }
 
 func TestRollbackSurvivesTheEndOfItsProcessAtEachWrite(t *testing.T) {

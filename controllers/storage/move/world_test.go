@@ -57,6 +57,8 @@ type world struct {
 	// whether it takes effect; 0 kills none.
 	killAt, writes int
 	done           bool
+	// killWhen is the phase whose record is the last write of a process.
+	killWhen v1alpha1.MovePhase
 	// noStatefulSet has no controller create pods and claims again.
 	noStatefulSet bool
 	// report is how the sender ends.
@@ -82,7 +84,9 @@ func newWorld(t *testing.T, spec v1alpha1.MoveSpec) *world {
 	class := "liqo"
 	objects := []client.Object{
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}},
-		&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "worker"}},
+		&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "worker"}, Status: corev1.NodeStatus{
+			Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}},
+		}},
 		&v1alpha1.ForeignCluster{ObjectMeta: metav1.ObjectMeta{Name: "milan"}, Spec: v1alpha1.ForeignClusterSpec{ClusterID: "9f1c"}},
 		&corev1.PersistentVolumeClaim{
 			ObjectMeta: metav1.ObjectMeta{
@@ -121,7 +125,13 @@ func newWorld(t *testing.T, spec v1alpha1.MoveSpec) *world {
 			return w.write(func() error { return c.Patch(ctx, o, p, options...) })
 		},
 		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, options ...client.SubResourcePatchOption) error {
-			return w.write(func() error { return c.SubResource(sub).Patch(ctx, o, p, options...) })
+			if err := w.write(func() error { return c.SubResource(sub).Patch(ctx, o, p, options...) }); err != nil {
+				return err
+			}
+			if progress := o.(*v1alpha1.VirtualVolume).Status.Move; w.killWhen != "" && progress.Phase == w.killWhen {
+				return errKilled
+			}
+			return nil
 		},
 		SubResourceCreate: func(ctx context.Context, c client.Client, _ string, o, _ client.Object, _ ...client.SubResourceCreateOption) error {
 			if w.budget {
@@ -243,7 +253,8 @@ func get[T client.Object](w *world, name string, object T) T {
 }
 
 func (w *world) namespaceOf(object client.Object) string {
-	if _, ok := object.(*corev1.PersistentVolume); ok {
+	switch any(object).(type) {
+	case *corev1.PersistentVolume, *corev1.Node:
 		return ""
 	}
 	return namespace
@@ -473,5 +484,5 @@ func (w *world) cancel() {
 }
 
 func online() v1alpha1.MoveSpec {
-	return v1alpha1.MoveSpec{Target: v1alpha1.MoveTarget{Local: true, NodeName: "other"}, Strategy: v1alpha1.MoveOnline, EvictionTimeoutSeconds: ptr.To[int32](30)}
+	return v1alpha1.MoveSpec{Target: v1alpha1.MoveTarget{Local: true, NodeName: "other"}, Strategy: v1alpha1.MoveOnline, EvictionTimeoutSeconds: ptr.To[int32](10)}
 }
