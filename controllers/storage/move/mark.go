@@ -73,8 +73,6 @@ type Owner struct {
 type User struct {
 	Pod  string `json:"pod"`
 	Node string `json:"node"`
-	// Terminating is true once the pod was seen being deleted with a grace period.
-	Terminating bool `json:"terminating,omitempty"`
 }
 
 // markOf returns the mark of a volume, and reports whether it has one.

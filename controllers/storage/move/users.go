@@ -19,7 +19,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
@@ -30,8 +29,12 @@ import (
 	"liqo.io/federation/controllers/kit"
 )
 
-// endsKept is how long the end of a pod is remembered.
-const endsKept = 15 * time.Minute
+const (
+	// endsKept is how long the end of a pod is remembered.
+	endsKept = 15 * time.Minute
+	// endDelay is how long the watch of pods may take to report an end.
+	endDelay = 3 * time.Second
+)
 
 // ends remembers how the pods with claims that are gone have ended: a kubelet reports
 // the final phase of a pod before it deletes the pod, and a deletion by force does not
@@ -40,6 +43,8 @@ type ends struct {
 	clock clock.PassiveClock
 	mu    sync.Mutex
 	all   map[types.UID]end
+	// missed is when a pod was found gone whose end was not seen.
+	missed map[types.UID]time.Time
 }
 
 type end struct {
@@ -47,7 +52,9 @@ type end struct {
 	at       time.Time
 }
 
-func newEnds(clock clock.PassiveClock) *ends { return &ends{clock: clock, all: map[types.UID]end{}} }
+func newEnds(clock clock.PassiveClock) *ends {
+	return &ends{clock: clock, all: map[types.UID]end{}, missed: map[types.UID]time.Time{}}
+}
 
 // gone remembers a pod that was deleted.
 func (e *ends) gone(pod *corev1.Pod) {
@@ -58,12 +65,21 @@ func (e *ends) gone(pod *corev1.Pod) {
 	e.all[pod.UID] = end{reported: hasEnded(pod), at: now}
 }
 
-// of returns whether the end of a pod was reported, and reports whether it was seen.
-func (e *ends) of(pod types.UID) (reported, seen bool) {
+// of returns how a pod ended that is gone: whether its kubelet reported the end, and
+// whether the end was not seen at all, as while this process did not run.
+func (e *ends) of(pod types.UID) (reported, unseen bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	last, seen := e.all[pod]
-	return last.reported, seen
+	if last, ok := e.all[pod]; ok {
+		delete(e.missed, pod)
+		return last.reported, false
+	}
+	since, ok := e.missed[pod]
+	if !ok {
+		e.missed[pod] = e.clock.Now()
+		return false, false
+	}
+	return false, e.clock.Since(since) >= endDelay
 }
 
 // handler remembers pods that are deleted, and enqueues the virtual volumes of pods that
@@ -138,8 +154,7 @@ func (m *move) drain(ctx context.Context, source *corev1.PersistentVolume) ([]st
 		case hasEnded(pod), pod.Spec.NodeName == "" && isGated(pod):
 			continue
 		case pod.Spec.NodeName != "":
-			running[pod.UID] = User{Pod: pod.Name, Node: pod.Spec.NodeName, Terminating: !pod.DeletionTimestamp.IsZero() &&
-				ptr.Deref(pod.DeletionGracePeriodSeconds, 0) > 0}
+			running[pod.UID] = User{Pod: pod.Name, Node: pod.Spec.NodeName}
 		}
 		if pod.DeletionTimestamp.IsZero() {
 			evicted = append(evicted, pod)
@@ -183,8 +198,8 @@ func (m *move) hasGone(ctx context.Context, uid types.UID, user User) (bool, err
 	if m.progress.Source.ClusterName != "" {
 		return true, nil
 	}
-	reported, seen := m.ends.of(uid)
-	if seen && reported {
+	reported, unseen := m.ends.of(uid)
+	if reported {
 		return true, nil
 	}
 	node := &corev1.Node{}
@@ -195,9 +210,9 @@ func (m *move) hasGone(ctx context.Context, uid types.UID, user User) (bool, err
 	if node == nil || slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeOutOfService }) {
 		return true, nil
 	}
-	// Its deletion was not seen, since this process did not run: it was being deleted with
-	// a grace period, which a kubelet that works has ended.
-	return !seen && user.Terminating && isReady(node), nil
+	// It was evicted before this process was replaced, and a kubelet that works has ended
+	// it since.
+	return unseen && isReady(node), nil
 }
 
 func isReady(node *corev1.Node) bool {
