@@ -17,7 +17,9 @@ import (
 
 // offerStorage adds the storage quota to an offer, from limits, and the storage classes
 // that it is valid for. Without requests.storage in the limits it adds neither.
-func (p *Policy) offerStorage(offer *v1alpha1.ResourceOfferSpec, lending *v1alpha1.PeeringLending, limits corev1.ResourceList) {
+func (p *Policy) offerStorage(
+	offer *v1alpha1.ResourceOfferSpec, lending *v1alpha1.PeeringLending, limits corev1.ResourceList,
+) {
 	offer.Storage = quota.StorageOf(limits)
 	if offer.Storage != nil {
 		offer.StorageClasses = firstNamed(lending.StorageClasses, p.StorageClasses)
@@ -45,8 +47,8 @@ func (p *Policy) validateExternalVolumes() []error {
 		{flagExternalVolumeTypes, p.ExternalVolumeTypes, federationvalidation.ExternalVolumeType},
 		{flagExternalCSIDrivers, p.ExternalCSIDrivers, federationvalidation.CSIDriver},
 	} {
-		if len(flag.values) > federationvalidation.MaxExternalVolumes {
-			errs = append(errs, fmt.Errorf("--%s: %d names are more than %d", flag.name, len(flag.values), federationvalidation.MaxExternalVolumes))
+		if most := federationvalidation.MaxExternalVolumes; len(flag.values) > most {
+			errs = append(errs, fmt.Errorf("--%s: %d names are more than %d", flag.name, len(flag.values), most))
 		}
 		for i, value := range flag.values {
 			if slices.Contains(flag.values[:i], value) {

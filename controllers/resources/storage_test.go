@@ -18,7 +18,8 @@ import (
 const fastStorage = "fast.storageclass.storage.k8s.io/requests.storage"
 
 func TestStorageIsOfferedWithALimitOnly(t *testing.T) {
-	limits := map[string]string{"cpu": "2", "requests.storage": "100Gi", "persistentvolumeclaims": "20", fastStorage: "10Gi"}
+	limits := map[string]string{"cpu": "2", "requests.storage": "100Gi", "persistentvolumeclaims": "20",
+		fastStorage: "10Gi"}
 	all := map[string]string{"requests.storage": "100Gi", "persistentvolumeclaims": "20", fastStorage: "10Gi"}
 	for _, test := range []struct {
 		name    string
@@ -31,15 +32,18 @@ func TestStorageIsOfferedWithALimitOnly(t *testing.T) {
 		{"no limit", map[string]string{"cpu": "2"}, nil, nil, map[string]string{}, nil},
 		{"a limit for one class alone", map[string]string{fastStorage: "10Gi"}, nil, nil, map[string]string{}, nil},
 		{"limits of the policy", limits, nil, nil, all, []string{"fast", "slow"}},
-		{"limits of the consumer", nil, list("requests.storage", "5Gi"), nil, map[string]string{"requests.storage": "5Gi"}, []string{"fast", "slow"}},
+		{"limits of the consumer", nil, list("requests.storage", "5Gi"), nil, map[string]string{"requests.storage": "5Gi"},
+			[]string{"fast", "slow"}},
 		{
 			"a limit of the consumer before that of the policy", limits, list("requests.storage", "5Gi"), nil,
-			map[string]string{"requests.storage": "5Gi", "persistentvolumeclaims": "20", fastStorage: "10Gi"}, []string{"fast", "slow"},
+			map[string]string{"requests.storage": "5Gi", "persistentvolumeclaims": "20", fastStorage: "10Gi"},
+			[]string{"fast", "slow"},
 		},
 		{"no storage for this consumer", limits, list("requests.storage", "0"), nil, map[string]string{}, nil},
 		{
 			"less is requested", limits, nil, list("requests.storage", "1Gi"),
-			map[string]string{"requests.storage": "1Gi", "persistentvolumeclaims": "20", fastStorage: "10Gi"}, []string{"fast", "slow"},
+			map[string]string{"requests.storage": "1Gi", "persistentvolumeclaims": "20", fastStorage: "10Gi"},
+			[]string{"fast", "slow"},
 		},
 		{"more is requested", limits, nil, list("requests.storage", "1Ti"), all, []string{"fast", "slow"}},
 		{"a request offers nothing", nil, nil, list("requests.storage", "1Gi"), map[string]string{}, nil},
@@ -100,7 +104,8 @@ func TestExternalVolumesAreThoseOfTheForeignClusterOrOfThePolicy(t *testing.T) {
 	w := provides()
 	r := w.provider(policy)
 	for _, test := range []struct{ lending, want v1alpha1.ExternalVolumes }{
-		{v1alpha1.ExternalVolumes{}, v1alpha1.ExternalVolumes{Types: []string{"nfs"}, CSIDrivers: []string{"secrets-store.csi.k8s.io"}}},
+		{v1alpha1.ExternalVolumes{}, v1alpha1.ExternalVolumes{Types: []string{"nfs"},
+			CSIDrivers: []string{"secrets-store.csi.k8s.io"}}},
 		{v1alpha1.ExternalVolumes{Types: []string{"iscsi"}}, v1alpha1.ExternalVolumes{Types: []string{"iscsi"}}},
 	} {
 		w.fc = w.fc.DeepCopy()
@@ -117,11 +122,14 @@ func TestStorageFlagsAreValidated(t *testing.T) {
 		change func(*Policy)
 		want   string
 	}{
-		"a path of the node":  {func(p *Policy) { p.ExternalVolumeTypes = []string{"hostPath"} }, "--offer-external-volume-types"},
-		"a type twice":        {func(p *Policy) { p.ExternalVolumeTypes = []string{"nfs", "nfs"} }, "--offer-external-volume-types"},
+		"a path of the node": {func(p *Policy) { p.ExternalVolumeTypes = []string{"hostPath"} },
+			"--offer-external-volume-types"},
+		"a type twice": {func(p *Policy) { p.ExternalVolumeTypes = []string{"nfs", "nfs"} },
+			"--offer-external-volume-types"},
 		"a driver of no name": {func(p *Policy) { p.ExternalCSIDrivers = []string{"a/b"} }, "--offer-external-csi-drivers"},
-		"this driver":         {func(p *Policy) { p.ExternalCSIDrivers = []string{"storage.liqo.io"} }, "--offer-external-csi-drivers"},
-		"a class of no name":  {func(p *Policy) { p.Limits = map[string]string{"A." + fastStorage: "1"} }, "--offer-limits"},
+		"this driver": {func(p *Policy) { p.ExternalCSIDrivers = []string{"storage.liqo.io"} },
+			"--offer-external-csi-drivers"},
+		"a class of no name": {func(p *Policy) { p.Limits = map[string]string{"A." + fastStorage: "1"} }, "--offer-limits"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			policy := DefaultPolicy()
@@ -161,7 +169,8 @@ func TestAVirtualNodeReportsTheStorageOfItsAcceptedOffer(t *testing.T) {
 				}
 				return test.offer, nil
 			}}
-			node := &v1alpha1.VirtualNode{Status: v1alpha1.VirtualNodeStatus{StorageClasses: []string{"old"}, Storage: list("requests.storage", "1")}}
+			node := &v1alpha1.VirtualNode{Status: v1alpha1.VirtualNodeStatus{StorageClasses: []string{"old"},
+				Storage: list("requests.storage", "1")}}
 			if err := r.observeStorage(node); err != nil {
 				t.Fatal(err)
 			}

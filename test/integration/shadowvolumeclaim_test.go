@@ -26,7 +26,8 @@ func newShadowVolumeClaim(name, class, size string) *v1alpha1.ShadowVolumeClaim 
 	return &v1alpha1.ShadowVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: v1alpha1.ShadowVolumeClaimSpec{
-			StorageClassName: class, AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, Storage: resource.MustParse(size),
+			StorageClassName: class, AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+			Storage: resource.MustParse(size),
 		},
 	}
 }
@@ -37,12 +38,14 @@ func TestShadowVolumeClaims(t *testing.T) {
 		namespace: func(t *testing.T, env *framework.Environment) string { return env.MakeNamespace(t) },
 		spec:      fields{"storageClassName": "fast", "accessModes": []any{"ReadWriteOnce"}, "storage": "1Gi"},
 		change:    fields{"storage": "2Gi", "deletionPolicy": "Delete", "fence": "m-1"},
-		status:    fields{"phase": "Bound", "volumeName": "pvc-1", "capacity": "2Gi", "pods": []any{"db-0"}, "fence": fields{"id": "m-1", "users": []any{"db-0"}}},
-		header:    []string{"STATUS", "CLASS", "CAPACITY", "POLICY", "AGE", "CONSUMER", "VOLUME"},
-		row:       []string{"Bound", "fast", "2Gi", "Delete", "<none>", "pvc-1"},
+		status: fields{"phase": "Bound", "volumeName": "pvc-1", "capacity": "2Gi", "pods": []any{"db-0"},
+			"fence": fields{"id": "m-1", "users": []any{"db-0"}}},
+		header: []string{"STATUS", "CLASS", "CAPACITY", "POLICY", "AGE", "CONSUMER", "VOLUME"},
+		row:    []string{"Bound", "fast", "2Gi", "Delete", "<none>", "pvc-1"},
 		badSpecs: map[string]fields{
 			"spec.storage": {"storage": "0"}, "spec.accessModes[0]": {"accessModes": []any{"ReadSometimes"}},
-			"spec.storageClassName": {"storageClassName": "a/b"}, "spec.deletionPolicy": {"deletionPolicy": "Recycle"}, "spec.fence": {"fence": "a/b"},
+			"spec.storageClassName": {"storageClassName": "a/b"}, "spec.deletionPolicy": {"deletionPolicy": "Recycle"},
+			"spec.fence": {"fence": "a/b"},
 		},
 		badStatuses: map[string]fields{
 			"status.phase": {"phase": "Great"}, "status.capacity": {"capacity": "2Ei"}, "status.pods[0]": {"pods": []any{"a/b"}},
@@ -60,16 +63,19 @@ func TestPeerStoresWithinItsStorageQuota(t *testing.T) {
 	must(t)(admin.ResourceOffers(tenant).Create(t.Context(), &v1alpha1.ResourceOffer{
 		ObjectMeta: metav1.ObjectMeta{Name: "storage"},
 		Spec: v1alpha1.ResourceOfferSpec{
-			ClusterID: thisID, Resources: amounts("cpu", "1"), Storage: amounts("requests.storage", "10Gi"), StorageClasses: []string{"slow", "fast"},
+			ClusterID: thisID, Resources: amounts("cpu", "1"), Storage: amounts("requests.storage", "10Gi"),
+			StorageClasses: []string{"slow", "fast"},
 		},
 	}, metav1.CreateOptions{}))
 	peer := versioned.NewForConfigOrDie(env.User(t, biella.user, v1alpha1.PeerGroup)).FederationV1alpha1()
 	create := func(namespace, name, class, size string) error {
-		_, err := peer.ShadowVolumeClaims(namespace).Create(t.Context(), newShadowVolumeClaim(name, class, size), metav1.CreateOptions{})
+		_, err := peer.ShadowVolumeClaims(namespace).Create(t.Context(), newShadowVolumeClaim(name, class, size),
+			metav1.CreateOptions{})
 		return err
 	}
 	patch := func(name, body string, subresource ...string) error {
-		_, err := peer.ShadowVolumeClaims(biella.twin).Patch(t.Context(), name, types.MergePatchType, []byte(body), metav1.PatchOptions{}, subresource...)
+		_, err := peer.ShadowVolumeClaims(biella.twin).Patch(t.Context(), name, types.MergePatchType, []byte(body),
+			metav1.PatchOptions{}, subresource...)
 		return err
 	}
 	exceeded := func(what string, err error) {
@@ -92,7 +98,8 @@ func TestPeerStoresWithinItsStorageQuota(t *testing.T) {
 
 	var status apierrors.APIStatus
 	if err := create(biella.twin, "b", "secret", "1Gi"); !errors.As(err, &status) || !apierrors.IsInvalid(err) ||
-		!slices.ContainsFunc(status.Status().Details.Causes, func(cause metav1.StatusCause) bool { return cause.Field == "spec.storageClassName" }) {
+		!slices.ContainsFunc(status.Status().Details.Causes,
+			func(cause metav1.StatusCause) bool { return cause.Field == "spec.storageClassName" }) {
 		t.Errorf("a class that is not offered: %v", err)
 	}
 
@@ -100,8 +107,9 @@ func TestPeerStoresWithinItsStorageQuota(t *testing.T) {
 		"a claim of another consumer":       create(novara.twin, "a", "fast", "1Gi"),
 		"a claim outside remote namespaces": create(env.MakeNamespace(t), "a", "fast", "1Gi"),
 		"the status of a claim":             patch("a", `{"status":{"phase":"Lost"}}`, "status"),
-		"all its claims in one request":     peer.ShadowVolumeClaims(biella.twin).DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}),
-		"PersistentVolumeClaims":            claimOf(t, env, biella),
+		"all its claims in one request": peer.ShadowVolumeClaims(biella.twin).DeleteCollection(t.Context(),
+			metav1.DeleteOptions{}, metav1.ListOptions{}),
+		"PersistentVolumeClaims": claimOf(t, env, biella),
 	} {
 		if !apierrors.IsForbidden(err) {
 			t.Errorf("a peer reaches %s: %v", what, err)
@@ -118,11 +126,13 @@ func TestPeerStoresWithinItsStorageQuota(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]string{v1alpha1.Finalizer}, left.Finalizers); diff != "" || left.Status.ForeignCluster != "biella" {
+	if diff := cmp.Diff([]string{v1alpha1.Finalizer}, left.Finalizers); diff != "" ||
+		left.Status.ForeignCluster != "biella" {
 		t.Errorf("the claim counts against %q; finalizers (-want +got):\n%s", left.Status.ForeignCluster, diff)
 	}
 	exceeded("while the volume is not released", create(biella.twin, "b", "slow", "5Gi"))
-	must(t)(admin.ShadowVolumeClaims(biella.twin).Patch(t.Context(), "a", types.MergePatchType, []byte(`{"metadata":{"finalizers":[]}}`), metav1.PatchOptions{}))
+	must(t)(admin.ShadowVolumeClaims(biella.twin).Patch(t.Context(), "a", types.MergePatchType,
+		[]byte(`{"metadata":{"finalizers":[]}}`), metav1.PatchOptions{}))
 	if err := create(biella.twin, "b", "slow", "10Gi"); err != nil {
 		t.Errorf("after the volume is released: %v", err)
 	}

@@ -17,7 +17,8 @@ import (
 const fast = "fast.storageclass.storage.k8s.io/requests.storage"
 
 func TestStorageGrantedSumsAcceptedOffersWithStorage(t *testing.T) {
-	offer := func(storage corev1.ResourceList, classes []string, change func(*v1alpha1.ResourceOffer)) *v1alpha1.ResourceOffer {
+	offer := func(storage corev1.ResourceList, classes []string,
+		change func(*v1alpha1.ResourceOffer)) *v1alpha1.ResourceOffer {
 		offer := &v1alpha1.ResourceOffer{Spec: v1alpha1.ResourceOfferSpec{Storage: storage, StorageClasses: classes}}
 		offer.Status.Phase = v1alpha1.NegotiationAccepted
 		if change != nil {
@@ -32,9 +33,11 @@ func TestStorageGrantedSumsAcceptedOffersWithStorage(t *testing.T) {
 		offer(list("requests.storage", "0"), []string{"zero"}, nil),
 		offer(nil, []string{"none"}, nil),
 		offer(list("requests.storage", "4Gi"), []string{"pending"}, func(o *v1alpha1.ResourceOffer) { o.Status.Phase = "" }),
-		offer(list("requests.storage", "8Gi"), []string{"withdrawn"}, func(o *v1alpha1.ResourceOffer) { o.Spec.Withdrawn = true }),
+		offer(list("requests.storage", "8Gi"), []string{"withdrawn"},
+			func(o *v1alpha1.ResourceOffer) { o.Spec.Withdrawn = true }),
 	})
-	if diff := cmp.Diff(map[string]string{"requests.storage": "3Gi", "persistentvolumeclaims": "3", fast: "512Mi"}, text(granted)); diff != "" {
+	if diff := cmp.Diff(map[string]string{"requests.storage": "3Gi", "persistentvolumeclaims": "3", fast: "512Mi"},
+		text(granted)); diff != "" {
 		t.Errorf("granted (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff([]string{"slow", "fast", "archive"}, classes); diff != "" {
@@ -72,9 +75,12 @@ func TestStorageShortBoundsWhatTheQuotaNames(t *testing.T) {
 		{"nothing is granted", nil, nil, "requests.storage: 2Gi asked for, 0 of 0 granted used, 0 left"},
 		{"a class alone is granted", list(fast, "9Gi"), nil, "requests.storage: 2Gi asked for, 0 of 0 granted used, 0 left"},
 		{"classes and claims are not bounded", list("requests.storage", "2Gi"), nil, ""},
-		{"the class is exhausted", list("requests.storage", "9Gi", fast, "3Gi"), list(fast, "2Gi"), fast + ": 2Gi asked for, 2Gi of 3Gi granted used, 1Gi left"},
-		{"the class is not for this consumer", list("requests.storage", "9Gi", fast, "0"), nil, fast + ": 2Gi asked for, 0 of 0 granted used, 0 left"},
-		{"there are enough claims", list("requests.storage", "9Gi", "persistentvolumeclaims", "1"), list("persistentvolumeclaims", "1"),
+		{"the class is exhausted", list("requests.storage", "9Gi", fast, "3Gi"), list(fast, "2Gi"),
+			fast + ": 2Gi asked for, 2Gi of 3Gi granted used, 1Gi left"},
+		{"the class is not for this consumer", list("requests.storage", "9Gi", fast, "0"), nil,
+			fast + ": 2Gi asked for, 0 of 0 granted used, 0 left"},
+		{"there are enough claims", list("requests.storage", "9Gi", "persistentvolumeclaims", "1"),
+			list("persistentvolumeclaims", "1"),
 			"persistentvolumeclaims: 1 asked for, 1 of 1 granted used, 0 left"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

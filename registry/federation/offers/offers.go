@@ -26,7 +26,8 @@ type Reader struct {
 // storage cannot be reached.
 func Open(getter generic.RESTOptionsGetter) (*Reader, error) {
 	objects, err := ledger.OpenObjects(getter, "resourceoffers",
-		func() runtime.Object { return &federation.ResourceOffer{} }, func() runtime.Object { return &federation.ResourceOfferList{} })
+		func() runtime.Object { return &federation.ResourceOffer{} },
+		func() runtime.Object { return &federation.ResourceOfferList{} })
 	if err != nil {
 		return nil, err
 	}
@@ -44,7 +45,8 @@ func (r *Reader) Of(ctx context.Context, consumer string) ([]*v1alpha1.ResourceO
 		return nil, err
 	}
 	converted := &v1alpha1.ResourceOfferList{}
-	if err := v1alpha1.Convert_federation_ResourceOfferList_To_v1alpha1_ResourceOfferList(stored, converted, nil); err != nil {
+	if err := v1alpha1.Convert_federation_ResourceOfferList_To_v1alpha1_ResourceOfferList(stored, converted,
+		nil); err != nil {
 		return nil, err
 	}
 	offers := make([]*v1alpha1.ResourceOffer, len(converted.Items))

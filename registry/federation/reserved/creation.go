@@ -27,12 +27,14 @@ type creation[P strategy.Object, Q, T any, S ledger.Sum[S, T]] struct {
 	validation rest.ValidateObjectFunc
 }
 
-func (r *REST[P, Q, T, S]) begin(ctx context.Context, dry bool, validation rest.ValidateObjectFunc) (*creation[P, Q, T, S], error) {
+func (r *REST[P, Q, T, S]) begin(ctx context.Context, dry bool,
+	validation rest.ValidateObjectFunc) (*creation[P, Q, T, S], error) {
 	consumer, remote, err := r.ConsumerOf(ctx, genericapirequest.NamespaceValue(ctx))
 	if err != nil {
 		return nil, err
 	}
-	return &creation[P, Q, T, S]{Creation: r.ledgers.Begin(dry), kind: &r.kind, consumer: consumer, remote: remote, validation: validation}, nil
+	return &creation[P, Q, T, S]{Creation: r.ledgers.Begin(dry), kind: &r.kind, consumer: consumer, remote: remote,
+		validation: validation}, nil
 }
 
 // reserve is the last validation before an object is stored.

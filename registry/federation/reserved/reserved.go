@@ -58,7 +58,8 @@ type REST[P strategy.Object, Q, T any, S ledger.Sum[S, T]] struct {
 
 // New returns the storage of a kind whose objects are stored in objects, their status
 // in status, and what they request in ledgers.
-func New[P strategy.Object, Q, T any, S ledger.Sum[S, T]](kind Kind[P, Q], objects *store.REST, status *store.StatusREST,
+func New[P strategy.Object, Q, T any, S ledger.Sum[S, T]](kind Kind[P, Q], objects *store.REST,
+	status *store.StatusREST,
 	ledgers *ledger.Ledgers[Q, T, S], consumerOf ConsumerOf,
 ) *REST[P, Q, T, S] {
 	return &REST[P, Q, T, S]{REST: objects, ConsumerOf: consumerOf, kind: kind, status: status, ledgers: ledgers}
@@ -93,7 +94,8 @@ func (r *REST[P, Q, T, S]) attribute(ctx context.Context, obj types.NamespacedNa
 		}
 		return changed, nil
 	}
-	_, _, err = r.status.Update(genericapirequest.WithNamespace(ctx, obj.Namespace), obj.Name, rest.DefaultUpdatedObjectInfo(nil, changed),
+	_, _, err = r.status.Update(genericapirequest.WithNamespace(ctx, obj.Namespace), obj.Name,
+		rest.DefaultUpdatedObjectInfo(nil, changed),
 		rest.ValidateAllObjectFunc, rest.ValidateAllObjectUpdateFunc, false, &metav1.UpdateOptions{})
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 		return nil
@@ -118,7 +120,8 @@ func (r *REST[P, Q, T, S]) Create(ctx context.Context, obj runtime.Object, creat
 
 // Update changes an object if the quota of its consumer has room for what it requests
 // in addition. Server-side apply may create one.
-func (r *REST[P, Q, T, S]) Update(ctx context.Context, name string, objInfo rest.UpdatedObjectInfo, createValidation rest.ValidateObjectFunc,
+func (r *REST[P, Q, T, S]) Update(ctx context.Context, name string, objInfo rest.UpdatedObjectInfo,
+	createValidation rest.ValidateObjectFunc,
 	updateValidation rest.ValidateObjectUpdateFunc, forceAllowCreate bool, options *metav1.UpdateOptions,
 ) (runtime.Object, bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, ledger.CreateTimeout)
@@ -131,14 +134,16 @@ func (r *REST[P, Q, T, S]) Update(ctx context.Context, name string, objInfo rest
 			return nil, false, err
 		}
 	}
-	updated, created, err := r.REST.Update(creation.context(ctx), name, objInfo, creation.reserve, r.grow(creation, updateValidation), forceAllowCreate, options)
+	updated, created, err := r.REST.Update(creation.context(ctx), name, objInfo, creation.reserve,
+		r.grow(creation, updateValidation), forceAllowCreate, options)
 	creation.End(updated, err)
 	return updated, created, err
 }
 
 // grow returns a validation that reserves what an object requests in addition, as the
 // last one before the object is stored.
-func (r *REST[P, Q, T, S]) grow(c *creation[P, Q, T, S], validation rest.ValidateObjectUpdateFunc) rest.ValidateObjectUpdateFunc {
+func (r *REST[P, Q, T, S]) grow(c *creation[P, Q, T, S],
+	validation rest.ValidateObjectUpdateFunc) rest.ValidateObjectUpdateFunc {
 	return func(ctx context.Context, obj, old runtime.Object) error {
 		c.Drop()
 		if validation != nil {

@@ -18,7 +18,12 @@ import (
 	"liqo.io/federation/registry/federation/strategy"
 )
 
-type generic = strategy.Strategy[*federation.ShadowVolumeClaim, federation.ShadowVolumeClaimSpec, federation.ShadowVolumeClaimStatus]
+type (
+	claim   = federation.ShadowVolumeClaim
+	spec    = federation.ShadowVolumeClaimSpec
+	status  = federation.ShadowVolumeClaimStatus
+	generic = strategy.Strategy[*claim, spec, status]
+)
 
 // Strategy creates shadow volume claims and updates their spec. A new claim is held
 // until its volume is released, and its status names the consumer that it counts
@@ -29,12 +34,10 @@ type Strategy struct {
 
 // NewStrategy returns the strategy of shadow volume claims, whose kind typer has.
 func NewStrategy(typer runtime.ObjectTyper) Strategy {
-	return Strategy{strategy.New(typer, strategy.Kind[*federation.ShadowVolumeClaim, federation.ShadowVolumeClaimSpec, federation.ShadowVolumeClaimStatus]{
-		Namespaced: true,
-		Parts: func(obj *federation.ShadowVolumeClaim) (*federation.ShadowVolumeClaimSpec, *federation.ShadowVolumeClaimStatus) {
-			return &obj.Spec, &obj.Status
-		},
-		Prepare:              strategy.Hold[*federation.ShadowVolumeClaim],
+	return Strategy{strategy.New(typer, strategy.Kind[*claim, spec, status]{
+		Namespaced:           true,
+		Parts:                func(obj *claim) (*spec, *status) { return &obj.Spec, &obj.Status },
+		Prepare:              strategy.Hold[*claim],
 		Validate:             validation.ValidateShadowVolumeClaim,
 		ValidateUpdate:       validation.ValidateShadowVolumeClaimUpdate,
 		ValidateStatusUpdate: validation.ValidateShadowVolumeClaimStatusUpdate,
@@ -45,7 +48,7 @@ func NewStrategy(typer runtime.ObjectTyper) Strategy {
 func (s Strategy) PrepareForCreate(ctx context.Context, obj runtime.Object) {
 	s.generic.PrepareForCreate(ctx, obj)
 	if consumer, counts := reserved.Consumer(ctx); counts {
-		obj.(*federation.ShadowVolumeClaim).Status.ForeignCluster = consumer
+		obj.(*claim).Status.ForeignCluster = consumer
 	}
 }
 
@@ -54,12 +57,13 @@ func (s Strategy) PrepareForCreate(ctx context.Context, obj runtime.Object) {
 // it may be expanding the volume to.
 func (s Strategy) PrepareForUpdate(ctx context.Context, obj, old runtime.Object) {
 	s.generic.PrepareForUpdate(ctx, obj, old)
-	claim, before := obj.(*federation.ShadowVolumeClaim), old.(*federation.ShadowVolumeClaim)
-	if claim.Generation == before.Generation {
+	updated, before := obj.(*claim), old.(*claim)
+	if updated.Generation == before.Generation {
 		return
 	}
-	took, takes := storagequota.Takes(before)[corev1.ResourceRequestsStorage], storagequota.Takes(claim)[corev1.ResourceRequestsStorage]
+	took := storagequota.Takes(before)[corev1.ResourceRequestsStorage]
+	takes := storagequota.Takes(updated)[corev1.ResourceRequestsStorage]
 	if took.Cmp(takes) > 0 {
-		claim.Status.Allocated = ptr.To(took)
+		updated.Status.Allocated = ptr.To(took)
 	}
 }

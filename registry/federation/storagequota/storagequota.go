@@ -97,7 +97,8 @@ func (q *Quotas) Close() {
 // the requested, the allocated and the actual size, since each may be the one that the
 // provider has to store.
 func Takes(claim *federation.ShadowVolumeClaim) corev1.ResourceList {
-	return quota.ClaimStorage(claim.Spec.StorageClassName, &claim.Spec.Storage, claim.Status.Allocated, claim.Status.Capacity)
+	return quota.ClaimStorage(claim.Spec.StorageClassName, &claim.Spec.Storage, claim.Status.Allocated,
+		claim.Status.Capacity)
 }
 
 // entry returns what a claim takes, until it is gone.

@@ -19,6 +19,8 @@ const maxVolumePods = 16
 
 var (
 	storagePath = specPath.Child("storage")
+	classPath   = specPath.Child("storageClassName")
+	modesPath   = specPath.Child("accessModes")
 	fencePath   = statusPath.Child("fence")
 )
 
@@ -43,8 +45,8 @@ func ValidateShadowVolumeClaimUpdate(claim, old *federation.ShadowVolumeClaim) f
 	errs = append(errs, immutable(claim.Labels[v1alpha1.LabelOrigin], old.Labels[v1alpha1.LabelOrigin],
 		metadataPath.Child("labels").Key(v1alpha1.LabelOrigin))...)
 	errs = append(errs, shadowVolumeClaimSpec(&claim.Spec)...)
-	errs = append(errs, immutable(claim.Spec.StorageClassName, old.Spec.StorageClassName, specPath.Child("storageClassName"))...)
-	errs = append(errs, immutable(claim.Spec.AccessModes, old.Spec.AccessModes, specPath.Child("accessModes"))...)
+	errs = append(errs, immutable(claim.Spec.StorageClassName, old.Spec.StorageClassName, classPath)...)
+	errs = append(errs, immutable(claim.Spec.AccessModes, old.Spec.AccessModes, modesPath)...)
 	return append(errs, shrinks(claim, old)...)
 }
 
@@ -75,13 +77,14 @@ func ValidateShadowVolumeClaimStatusUpdate(claim, old *federation.ShadowVolumeCl
 func shadowVolumeClaimSpec(spec *federation.ShadowVolumeClaimSpec) field.ErrorList {
 	var errs field.ErrorList
 	if spec.StorageClassName == "" {
-		errs = append(errs, field.Required(specPath.Child("storageClassName"), "must name a storage class that the provider offers"))
+		errs = append(errs, field.Required(classPath, "must name a storage class that the provider offers"))
 	} else {
-		errs = append(errs, subdomain(spec.StorageClassName, specPath.Child("storageClassName"))...)
+		errs = append(errs, subdomain(spec.StorageClassName, classPath)...)
 	}
-	errs = append(errs, claimAccessModes(spec.AccessModes, specPath.Child("accessModes"))...)
+	errs = append(errs, claimAccessModes(spec.AccessModes, modesPath)...)
 	errs = append(errs, volumeSize(spec.Storage, storagePath)...)
-	errs = append(errs, oneOf(spec.DeletionPolicy, specPath.Child("deletionPolicy"), federation.VolumeDeletionRetain, federation.VolumeDeletionDelete)...)
+	errs = append(errs, oneOf(spec.DeletionPolicy, specPath.Child("deletionPolicy"),
+		federation.VolumeDeletionRetain, federation.VolumeDeletionDelete)...)
 	return append(errs, optional(spec.Fence, specPath.Child("fence"), dnsLabel)...)
 }
 
@@ -116,7 +119,8 @@ func shrinks(claim, old *federation.ShadowVolumeClaim) field.ErrorList {
 	case capacity == nil:
 		return field.ErrorList{field.Forbidden(storagePath, "cannot shrink before the claim is bound")}
 	case claim.Spec.Storage.Cmp(*capacity) <= 0:
-		return field.ErrorList{field.Forbidden(storagePath, fmt.Sprintf("can shrink only to more than status.capacity, which is %s", capacity))}
+		message := fmt.Sprintf("can shrink only to more than status.capacity, which is %s", capacity)
+		return field.ErrorList{field.Forbidden(storagePath, message)}
 	}
 	return nil
 }

@@ -18,13 +18,18 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-type claim = federation.ShadowVolumeClaim
+type (
+	claim       = federation.ShadowVolumeClaim
+	claimStatus = federation.ShadowVolumeClaimStatus
+)
 
 func goodClaim() *claim {
 	return &claim{
-		ObjectMeta: metav1.ObjectMeta{Name: "data.db-0-1234abcd", Namespace: "shop-rome", Labels: map[string]string{v1alpha1.LabelOrigin: romeID}},
+		ObjectMeta: metav1.ObjectMeta{Name: "data.db-0-1234abcd", Namespace: "shop-rome",
+			Labels: map[string]string{v1alpha1.LabelOrigin: romeID}},
 		Spec: federation.ShadowVolumeClaimSpec{
-			StorageClassName: "fast.example", AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce, corev1.ReadOnlyMany},
+			StorageClassName: "fast.example", AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce,
+				corev1.ReadOnlyMany},
 			Storage: resource.MustParse("10Gi"), DeletionPolicy: federation.VolumeDeletionRetain, Fence: "m-1",
 		},
 	}
@@ -46,57 +51,66 @@ func TestValidateShadowVolumeClaim(t *testing.T) {
 		}, []string{"metadata"}},
 	}
 	create := map[string]wrong[*claim]{
-		"no name":               {func(c *claim) { c.Name = "" }, []string{"metadata.name"}},
-		"long name":             {func(c *claim) { c.Name = strings.Repeat("n", 254) }, []string{"metadata.name"}},
-		"no class":              {func(c *claim) { c.Spec.StorageClassName = "" }, []string{"spec.storageClassName"}},
-		"path as a class":       {func(c *claim) { c.Spec.StorageClassName = "a/b" }, []string{"spec.storageClassName"}},
-		"no access mode":        {modes(), []string{"spec.accessModes"}},
-		"unknown access mode":   {modes("ReadNever"), []string{"spec.accessModes[0]"}},
-		"access mode twice":     {modes(corev1.ReadWriteOnce, corev1.ReadWriteOnce), []string{"spec.accessModes[1]"}},
-		"one pod and many":      {modes(corev1.ReadWriteOncePod, corev1.ReadWriteMany), []string{"spec.accessModes"}},
-		"too many access modes": {modes(many(len(accessModes), func(int) corev1.PersistentVolumeAccessMode { return corev1.ReadWriteOnce })...), []string{"spec.accessModes"}},
+		"no name":             {func(c *claim) { c.Name = "" }, []string{"metadata.name"}},
+		"long name":           {func(c *claim) { c.Name = strings.Repeat("n", 254) }, []string{"metadata.name"}},
+		"no class":            {func(c *claim) { c.Spec.StorageClassName = "" }, []string{"spec.storageClassName"}},
+		"path as a class":     {func(c *claim) { c.Spec.StorageClassName = "a/b" }, []string{"spec.storageClassName"}},
+		"no access mode":      {modes(), []string{"spec.accessModes"}},
+		"unknown access mode": {modes("ReadNever"), []string{"spec.accessModes[0]"}},
+		"access mode twice":   {modes(corev1.ReadWriteOnce, corev1.ReadWriteOnce), []string{"spec.accessModes[1]"}},
+		"one pod and many":    {modes(corev1.ReadWriteOncePod, corev1.ReadWriteMany), []string{"spec.accessModes"}},
+		"too many access modes": {modes(many(len(accessModes),
+			func(int) corev1.PersistentVolumeAccessMode { return corev1.ReadWriteOnce })...), []string{"spec.accessModes"}},
 	}
 	for name, test := range spec {
 		create[name] = test
 	}
 	runCreate(t, goodClaim(), ValidateShadowVolumeClaim, create)
 	runUpdate(t, goodClaim(), ValidateShadowVolumeClaimUpdate, map[string]wrong[*claim]{
-		"no storage":              {spec["no storage"].spoil, []string{"spec.storage"}},
-		"absurd storage":          spec["absurd storage"],
-		"unknown policy":          spec["unknown policy"],
-		"long fence":              spec["long fence"],
-		"large annotations":       spec["large annotations"],
-		"another class":           {func(c *claim) { c.Spec.StorageClassName = "slow" }, []string{"spec.storageClassName"}},
-		"another access mode":     {modes(corev1.ReadWriteMany), []string{"spec.accessModes"}},
-		"fewer access modes":      {modes(corev1.ReadWriteOnce), []string{"spec.accessModes"}},
-		"another origin":          {func(c *claim) { delete(c.Labels, v1alpha1.LabelOrigin) }, []string{"metadata.labels[offloading.liqo.io/origin]"}},
+		"no storage":          {spec["no storage"].spoil, []string{"spec.storage"}},
+		"absurd storage":      spec["absurd storage"],
+		"unknown policy":      spec["unknown policy"],
+		"long fence":          spec["long fence"],
+		"large annotations":   spec["large annotations"],
+		"another class":       {func(c *claim) { c.Spec.StorageClassName = "slow" }, []string{"spec.storageClassName"}},
+		"another access mode": {modes(corev1.ReadWriteMany), []string{"spec.accessModes"}},
+		"fewer access modes":  {modes(corev1.ReadWriteOnce), []string{"spec.accessModes"}},
+		"another origin": {func(c *claim) { delete(c.Labels, v1alpha1.LabelOrigin) },
+			[]string{"metadata.labels[offloading.liqo.io/origin]"}},
 		"less before it is bound": {func(c *claim) { c.Spec.Storage = resource.MustParse("9Gi") }, []string{"spec.storage"}},
 	})
-	status := func(change func(*federation.ShadowVolumeClaimStatus)) func(*claim) {
+	status := func(change func(*claimStatus)) func(*claim) {
 		return func(c *claim) { change(&c.Status) }
 	}
 	names := func(most int) []string { return many(most, func(i int) string { return fmt.Sprintf("pod-%d", i) }) }
 	good := goodClaim()
-	good.Status = federation.ShadowVolumeClaimStatus{
-		ForeignCluster: "rome", Phase: federation.ShadowVolumeClaimBound, VolumeName: "pvc-1", Capacity: ptr.To(resource.MustParse("10Gi")),
-		Allocated: ptr.To(resource.MustParse("12Gi")), Pods: []string{"db-0"}, Fence: &federation.VolumeFenceStatus{ID: "m-1", Users: []string{"db-0"}},
+	good.Status = claimStatus{
+		ForeignCluster: "rome", Phase: federation.ShadowVolumeClaimBound, VolumeName: "pvc-1",
+		Capacity:  ptr.To(resource.MustParse("10Gi")),
+		Allocated: ptr.To(resource.MustParse("12Gi")), Pods: []string{"db-0"},
+		Fence:      &federation.VolumeFenceStatus{ID: "m-1", Users: []string{"db-0"}},
 		Conditions: []metav1.Condition{condition()},
 	}
 	runUpdate(t, good, ValidateShadowVolumeClaimStatusUpdate, map[string]wrong[*claim]{
-		"unknown phase":       {status(func(s *federation.ShadowVolumeClaimStatus) { s.Phase = "Great" }), []string{"status.phase"}},
-		"another consumer":    {status(func(s *federation.ShadowVolumeClaimStatus) { s.ForeignCluster = "turin" }), []string{"status.foreignCluster"}},
-		"negative generation": {status(func(s *federation.ShadowVolumeClaimStatus) { s.ObservedGeneration = -1 }), []string{"status.observedGeneration"}},
-		"path as a volume":    {status(func(s *federation.ShadowVolumeClaimStatus) { s.VolumeName = "a/b" }), []string{"status.volumeName"}},
-		"no capacity":         {status(func(s *federation.ShadowVolumeClaimStatus) { s.Capacity = &resource.Quantity{} }), []string{"status.capacity"}},
-		"absurd allocation": {status(func(s *federation.ShadowVolumeClaimStatus) {
+		"unknown phase": {status(func(s *claimStatus) { s.Phase = "Great" }), []string{"status.phase"}},
+		"another consumer": {status(func(s *claimStatus) { s.ForeignCluster = "turin" }),
+			[]string{"status.foreignCluster"}},
+		"negative generation": {status(func(s *claimStatus) { s.ObservedGeneration = -1 }),
+			[]string{"status.observedGeneration"}},
+		"path as a volume": {status(func(s *claimStatus) { s.VolumeName = "a/b" }), []string{"status.volumeName"}},
+		"no capacity": {status(func(s *claimStatus) { s.Capacity = &resource.Quantity{} }),
+			[]string{"status.capacity"}},
+		"absurd allocation": {status(func(s *claimStatus) {
 			s.Allocated = ptr.To(resource.MustParse("2Ei"))
 		}), []string{"status.allocated"}},
-		"too many pods":    {status(func(s *federation.ShadowVolumeClaimStatus) { s.Pods = names(maxVolumePods) }), []string{"status.pods"}},
-		"path as a pod":    {status(func(s *federation.ShadowVolumeClaimStatus) { s.Pods = []string{"a/b"} }), []string{"status.pods[0]"}},
-		"fence without id": {status(func(s *federation.ShadowVolumeClaimStatus) { s.Fence.ID = "" }), []string{"status.fence.id"}},
-		"too many users":   {status(func(s *federation.ShadowVolumeClaimStatus) { s.Fence.Users = names(maxVolumePods) }), []string{"status.fence.users"}},
-		"user twice":       {status(func(s *federation.ShadowVolumeClaimStatus) { s.Fence.Users = []string{"a", "a"} }), []string{"status.fence.users[1]"}},
-		"terminal codes": {status(func(s *federation.ShadowVolumeClaimStatus) {
+		"too many pods":    {status(func(s *claimStatus) { s.Pods = names(maxVolumePods) }), []string{"status.pods"}},
+		"path as a pod":    {status(func(s *claimStatus) { s.Pods = []string{"a/b"} }), []string{"status.pods[0]"}},
+		"fence without id": {status(func(s *claimStatus) { s.Fence.ID = "" }), []string{"status.fence.id"}},
+		"too many users": {status(func(s *claimStatus) { s.Fence.Users = names(maxVolumePods) }),
+			[]string{"status.fence.users"}},
+		"user twice": {status(func(s *claimStatus) { s.Fence.Users = []string{"a", "a"} }),
+			[]string{"status.fence.users[1]"}},
+		"terminal codes": {status(func(s *claimStatus) {
 			s.Conditions[0].Message = "\x1b[2J"
 		}), []string{"status.conditions[0].message"}},
 	})
@@ -147,6 +161,7 @@ func FuzzShadowVolumeClaim(f *testing.F) {
 		}
 		return nil
 	}, &v1alpha1.ShadowVolumeClaim{ObjectMeta: meta("data", "shop-rome"), Spec: v1alpha1.ShadowVolumeClaimSpec{
-		StorageClassName: "fast", AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, Storage: resource.MustParse("1Gi"), Fence: "m-1",
+		StorageClassName: "fast", AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+		Storage: resource.MustParse("1Gi"), Fence: "m-1",
 	}})
 }

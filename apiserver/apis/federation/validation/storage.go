@@ -53,7 +53,8 @@ func storageQuota(list corev1.ResourceList, path *field.Path) field.ErrorList {
 		at := path.Key(truncate(string(name)))
 		if !v1alpha1.IsStorage(name) {
 			errs = append(errs, field.NotSupported(at, truncate(string(name)), []string{
-				string(corev1.ResourceRequestsStorage), string(corev1.ResourcePersistentVolumeClaims), string(v1alpha1.ClassStorage("<class>")),
+				string(corev1.ResourceRequestsStorage), string(corev1.ResourcePersistentVolumeClaims),
+				string(v1alpha1.ClassStorage("<class>")),
 			}))
 			continue
 		}

@@ -46,7 +46,8 @@ func refusal(name string, err error) error {
 	}
 	if finished != nil {
 		answer := apierrors.NewForbidden(federation.Resource("shadowpods"), name, err)
-		answer.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: v1alpha1.CauseTooManyFinished, Message: finished.Error()}}
+		answer.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: v1alpha1.CauseTooManyFinished,
+			Message: finished.Error()}}
 		return answer
 	}
 	return reserved.Exceeded("shadowpods", name, err, v1alpha1.CauseGrantExceeded, exceeded.Short)

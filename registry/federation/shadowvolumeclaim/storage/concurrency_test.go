@@ -52,7 +52,8 @@ func TestThirtyTwoWritersAtTwoServersStoreExactlyWhatIsGranted(t *testing.T) {
 // replaced by another without notice.
 func TestQuotaHoldsWhileClaimsComeGrowAndGo(t *testing.T) {
 	endpoint := etcd.Start(t)
-	granted := amounts("requests.storage", "20Gi", "persistentvolumeclaims", "15", "fast.storageclass.storage.k8s.io/requests.storage", "20Gi")
+	granted := amounts("requests.storage", "20Gi", "persistentvolumeclaims", "15",
+		"fast.storageclass.storage.k8s.io/requests.storage", "20Gi")
 	steady := start(t, endpoint, false)
 	steady.offer(t, "milan", "rome", granted, "fast")
 	var current atomic.Pointer[server]
@@ -132,7 +133,8 @@ type step struct {
 // the same claims, among them reports of the provider that confirm or give up sizes.
 func TestConsumerNeverHoldsMoreThanGranted(t *testing.T) {
 	s := start(t, etcd.Start(t), true)
-	granted := amounts("requests.storage", "10Gi", "persistentvolumeclaims", "4", "fast.storageclass.storage.k8s.io/requests.storage", "10Gi")
+	granted := amounts("requests.storage", "10Gi", "persistentvolumeclaims", "4",
+		"fast.storageclass.storage.k8s.io/requests.storage", "10Gi")
 	s.offer(t, "milan", "rome", granted, "fast")
 	steps := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) step {
 		return step{
@@ -185,7 +187,8 @@ func (s *server) run(t *testing.T, step step) {
 		}
 	}
 	switch {
-	case err == nil, apierrors.IsForbidden(err), apierrors.IsInvalid(err), apierrors.IsAlreadyExists(err), apierrors.IsNotFound(err), apierrors.IsConflict(err):
+	case err == nil, apierrors.IsForbidden(err), apierrors.IsInvalid(err), apierrors.IsAlreadyExists(err),
+		apierrors.IsNotFound(err), apierrors.IsConflict(err):
 	default:
 		t.Errorf("%+v: %v", step, err)
 	}

@@ -103,7 +103,8 @@ func (s *server) offer(t testing.TB, consumer, name string, storage corev1.Resou
 	created, err := s.offers.Create(in(t.Context(), namespace), &federation.ResourceOffer{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace},
 		Spec: federation.ResourceOfferSpec{
-			ClusterID: "6c2a3f0e-1b7d-4f57-9a52-0a9f4f1f0c11", Resources: amounts("cpu", "1"), Storage: storage, StorageClasses: classes,
+			ClusterID: "6c2a3f0e-1b7d-4f57-9a52-0a9f4f1f0c11", Resources: amounts("cpu", "1"), Storage: storage,
+			StorageClasses: classes,
 		},
 	}, rest.ValidateAllObjectFunc, &metav1.CreateOptions{})
 	if err != nil {
@@ -149,20 +150,24 @@ func claim(namespace, name, class, size string) *federation.ShadowVolumeClaim {
 }
 
 func (s *server) create(ctx context.Context, namespace, name, class, size string) error {
-	_, err := s.claims.Create(in(ctx, namespace), claim(namespace, name, class, size), rest.ValidateAllObjectFunc, &metav1.CreateOptions{})
+	_, err := s.claims.Create(in(ctx, namespace), claim(namespace, name, class, size), rest.ValidateAllObjectFunc,
+		&metav1.CreateOptions{})
 	return err
 }
 
 // resize changes the requested size of a claim.
 func (s *server) resize(ctx context.Context, namespace, name, size string, options *metav1.UpdateOptions) error {
-	_, _, err := s.claims.Update(in(ctx, namespace), name, changed(func(c *federation.ShadowVolumeClaim) { c.Spec.Storage = resource.MustParse(size) }),
+	_, _, err := s.claims.Update(in(ctx, namespace), name,
+		changed(func(c *federation.ShadowVolumeClaim) { c.Spec.Storage = resource.MustParse(size) }),
 		rest.ValidateAllObjectFunc, rest.ValidateAllObjectUpdateFunc, false, options)
 	return err
 }
 
 // report changes the status of a claim, as the provider's controller does.
-func (s *server) report(ctx context.Context, namespace, name string, change func(*federation.ShadowVolumeClaimStatus)) error {
-	_, _, err := s.status.Update(in(ctx, namespace), name, changed(func(c *federation.ShadowVolumeClaim) { change(&c.Status) }),
+func (s *server) report(ctx context.Context, namespace, name string,
+	change func(*federation.ShadowVolumeClaimStatus)) error {
+	_, _, err := s.status.Update(in(ctx, namespace), name,
+		changed(func(c *federation.ShadowVolumeClaim) { change(&c.Status) }),
 		rest.ValidateAllObjectFunc, rest.ValidateAllObjectUpdateFunc, false, &metav1.UpdateOptions{})
 	return err
 }
@@ -174,7 +179,8 @@ func (s *server) remove(ctx context.Context, namespace, name string) error {
 }
 
 func (s *server) release(ctx context.Context, namespace, name string) error {
-	_, _, err := s.claims.Update(in(ctx, namespace), name, changed(func(c *federation.ShadowVolumeClaim) { c.Finalizers = nil }),
+	_, _, err := s.claims.Update(in(ctx, namespace), name,
+		changed(func(c *federation.ShadowVolumeClaim) { c.Finalizers = nil }),
 		rest.ValidateAllObjectFunc, rest.ValidateAllObjectUpdateFunc, false, &metav1.UpdateOptions{})
 	return err
 }

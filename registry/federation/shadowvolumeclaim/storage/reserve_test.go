@@ -37,6 +37,14 @@ func (s *server) mustCreate(t *testing.T, namespace, name, class, size string) {
 	}
 }
 
+// mustReport changes the status of a claim in namespace web.
+func (s *server) mustReport(t *testing.T, name string, change func(*federation.ShadowVolumeClaimStatus)) {
+	t.Helper()
+	if err := s.report(t.Context(), "web", name, change); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // mustExceed fails the test unless an error is 403 with a cause that names a resource.
 func mustExceed(t *testing.T, err error, resource, says string) {
 	t.Helper()
@@ -66,14 +74,16 @@ func TestConsumerStoresWithinItsStorageQuota(t *testing.T) {
 		"fast.storageclass.storage.k8s.io/requests.storage", "4Gi"), "slow", "fast")
 	s.mustCreate(t, "web", "a", "slow", "5Gi")
 	s.mustCreate(t, "shop", "a", "fast", "3Gi")
-	mustExceed(t, create("web", "b", "fast", "2Gi"), "fast.storageclass.storage.k8s.io/requests.storage", "3Gi of 4Gi granted used")
+	mustExceed(t, create("web", "b", "fast", "2Gi"), "fast.storageclass.storage.k8s.io/requests.storage",
+		"3Gi of 4Gi granted used")
 	mustExceed(t, create("web", "b", "slow", "3Gi"), "requests.storage", "8Gi of 10Gi granted used, 2Gi left")
 	s.mustCreate(t, "web", "b", "slow", "512Mi")
 	s.mustCreate(t, "web", "c", "slow", "512Mi")
 	mustExceed(t, create("web", "d", "slow", "1"), "persistentvolumeclaims", "4 of 4 granted used")
 
 	mustExceed(t, create("lab", "a", "fast", "1Gi"), "requests.storage", "0 of 0 granted used")
-	if err := create("unlabelled", "a", "fast", "1Gi"); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), v1alpha1.LabelForeignCluster) {
+	if err := create("unlabelled", "a", "fast", "1Gi"); !apierrors.IsForbidden(err) ||
+		!strings.Contains(err.Error(), v1alpha1.LabelForeignCluster) {
 		t.Errorf("in a remote namespace without a consumer: %v", err)
 	}
 	s.mustCreate(t, "local", "a", "any", "1Ti")
@@ -92,7 +102,8 @@ func TestClassThatIsNotOfferedIsRefusedWithItsField(t *testing.T) {
 	s := start(t, etcd.Start(t), true)
 	s.offer(t, "milan", "rome", amounts("requests.storage", "10Gi"), "slow", "fast")
 	var status apierrors.APIStatus
-	if err := s.create(t.Context(), "web", "a", "secret", "1Gi"); !errors.As(err, &status) || status.Status().Code != http.StatusUnprocessableEntity {
+	if err := s.create(t.Context(), "web", "a", "secret", "1Gi"); !errors.As(err, &status) ||
+		status.Status().Code != http.StatusUnprocessableEntity {
 		t.Fatalf("got %v", err)
 	}
 	want := []metav1.StatusCause{{
@@ -110,7 +121,8 @@ func TestGrowthReservesTheDifference(t *testing.T) {
 	s.mustCreate(t, "web", "a", "fast", "4Gi")
 	s.mustCreate(t, "web", "b", "fast", "4Gi")
 	for _, options := range []*metav1.UpdateOptions{dry, now} {
-		mustExceed(t, s.resize(t.Context(), "web", "a", "7Gi", options), "requests.storage", "3Gi asked for, 8Gi of 10Gi granted used")
+		mustExceed(t, s.resize(t.Context(), "web", "a", "7Gi", options), "requests.storage",
+			"3Gi asked for, 8Gi of 10Gi granted used")
 	}
 	for _, options := range []*metav1.UpdateOptions{dry, dry, now} {
 		if err := s.resize(t.Context(), "web", "a", "6Gi", options); err != nil {
@@ -129,9 +141,7 @@ func TestShrinkingReleasesNothingBeforeTheProviderHasShrunk(t *testing.T) {
 	s := start(t, etcd.Start(t), true)
 	s.offer(t, "milan", "rome", amounts("requests.storage", "10Gi"), "fast")
 	s.mustCreate(t, "web", "a", "fast", "2Gi")
-	if err := s.report(t.Context(), "web", "a", func(s *federation.ShadowVolumeClaimStatus) { s.Capacity = ptr.To(resource.MustParse("2Gi")) }); err != nil {
-		t.Fatal(err)
-	}
+	s.mustReport(t, "a", func(s *federation.ShadowVolumeClaimStatus) { s.Capacity = ptr.To(resource.MustParse("2Gi")) })
 	for _, size := range []string{"10Gi", "3Gi", "4Gi", "3Gi"} {
 		if err := s.resize(t.Context(), "web", "a", size, now); err != nil {
 			t.Fatalf("to %s: %v", size, err)
@@ -141,9 +151,7 @@ func TestShrinkingReleasesNothingBeforeTheProviderHasShrunk(t *testing.T) {
 	if allocated := s.get(t, "web", "a").Status.Allocated; allocated == nil || allocated.String() != "10Gi" {
 		t.Errorf("allocated are %v", allocated)
 	}
-	if err := s.report(t.Context(), "web", "a", func(s *federation.ShadowVolumeClaimStatus) { s.Allocated = nil }); err != nil {
-		t.Fatal(err)
-	}
+	s.mustReport(t, "a", func(s *federation.ShadowVolumeClaimStatus) { s.Allocated = nil })
 	s.mustCreate(t, "web", "b", "fast", "7Gi")
 	mustExceed(t, s.create(t.Context(), "web", "c", "fast", "1"), "requests.storage", "10Gi of 10Gi granted used")
 }
@@ -152,9 +160,7 @@ func TestActualSizeCounts(t *testing.T) {
 	s := start(t, etcd.Start(t), true)
 	s.offer(t, "milan", "rome", amounts("requests.storage", "10Gi"), "fast")
 	s.mustCreate(t, "web", "a", "fast", "1Gi")
-	if err := s.report(t.Context(), "web", "a", func(s *federation.ShadowVolumeClaimStatus) { s.Capacity = ptr.To(resource.MustParse("8Gi")) }); err != nil {
-		t.Fatal(err)
-	}
+	s.mustReport(t, "a", func(s *federation.ShadowVolumeClaimStatus) { s.Capacity = ptr.To(resource.MustParse("8Gi")) })
 	mustExceed(t, s.create(t.Context(), "web", "b", "fast", "3Gi"), "requests.storage", "8Gi of 10Gi granted used")
 	// The volume has as much already.
 	if err := s.resize(t.Context(), "web", "a", "8Gi", now); err != nil {
@@ -168,9 +174,7 @@ func TestClaimCountsUntilItIsGone(t *testing.T) {
 	s.offer(t, "milan", "rome", amounts("requests.storage", "1Gi"), "fast")
 	for range 10 {
 		s.mustCreate(t, "web", "a", "fast", "1Gi")
-		if err := s.report(t.Context(), "web", "a", func(s *federation.ShadowVolumeClaimStatus) { s.Phase = federation.ShadowVolumeClaimLost }); err != nil {
-			t.Fatal(err)
-		}
+		s.mustReport(t, "a", func(s *federation.ShadowVolumeClaimStatus) { s.Phase = federation.ShadowVolumeClaimLost })
 		if err := s.remove(t.Context(), "web", "a"); err != nil {
 			t.Fatal(err)
 		}
@@ -185,7 +189,8 @@ func TestClaimCountsUntilItIsGone(t *testing.T) {
 func TestPeerCannotReleaseWhatItsClaimHolds(t *testing.T) {
 	s := start(t, etcd.Start(t), true)
 	s.offer(t, "milan", "rome", amounts("requests.storage", "1Gi"), "fast")
-	peer := genericapirequest.WithUser(t.Context(), &user.DefaultInfo{Name: "the-peering", Groups: []string{v1alpha1.PeerGroup}})
+	peer := genericapirequest.WithUser(t.Context(),
+		&user.DefaultInfo{Name: "the-peering", Groups: []string{v1alpha1.PeerGroup}})
 	mine := claim("web", "a", "fast", "1Gi")
 	mine.Finalizers = []string{metav1.FinalizerOrphanDependents}
 	mine.Status.ForeignCluster = "turin"
@@ -195,7 +200,8 @@ func TestPeerCannotReleaseWhatItsClaimHolds(t *testing.T) {
 	held := func() {
 		t.Helper()
 		stored := s.get(t, "web", "a")
-		if diff := cmp.Diff([]string{v1alpha1.Finalizer}, stored.Finalizers); diff != "" || stored.Status.ForeignCluster != "milan" {
+		if diff := cmp.Diff([]string{v1alpha1.Finalizer}, stored.Finalizers); diff != "" ||
+			stored.Status.ForeignCluster != "milan" {
 			t.Fatalf("the claim counts against %q; finalizers (-want +got):\n%s", stored.Status.ForeignCluster, diff)
 		}
 	}
@@ -205,7 +211,8 @@ func TestPeerCannotReleaseWhatItsClaimHolds(t *testing.T) {
 	}
 	held()
 	orphan := &metav1.DeleteOptions{PropagationPolicy: ptr.To(metav1.DeletePropagationOrphan)}
-	if _, _, err := s.claims.Delete(in(peer, "web"), "a", rest.ValidateAllObjectFunc, orphan); !apierrors.IsBadRequest(err) {
+	if _, _, err := s.claims.Delete(in(peer, "web"), "a", rest.ValidateAllObjectFunc,
+		orphan); !apierrors.IsBadRequest(err) {
 		t.Errorf("a deletion that orphans the volume: %v", err)
 	}
 	if err := s.remove(peer, "web", "a"); err != nil {
@@ -220,10 +227,12 @@ func TestClaimsAreSelectedByTheirPhase(t *testing.T) {
 	for _, name := range []string{"a", "b"} {
 		s.mustCreate(t, "local", name, "fast", "1Gi")
 	}
-	if err := s.report(t.Context(), "local", "b", func(s *federation.ShadowVolumeClaimStatus) { s.Phase = federation.ShadowVolumeClaimBound }); err != nil {
+	if err := s.report(t.Context(), "local", "b",
+		func(s *federation.ShadowVolumeClaimStatus) { s.Phase = federation.ShadowVolumeClaimBound }); err != nil {
 		t.Fatal(err)
 	}
-	list, err := s.claims.List(in(t.Context(), "local"), &internalversion.ListOptions{FieldSelector: fields.OneTermEqualSelector("status.phase", "Bound")})
+	list, err := s.claims.List(in(t.Context(), "local"),
+		&internalversion.ListOptions{FieldSelector: fields.OneTermEqualSelector("status.phase", "Bound")})
 	if err != nil {
 		t.Fatal(err)
 	}
