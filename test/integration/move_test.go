@@ -291,3 +291,30 @@ func TestEditorsMoveDataAndViewersSeeIt(t *testing.T) {
 		}
 	}
 }
+
+func TestGivingUpAClusterWarnsOfItsVolumes(t *testing.T) {
+	m := makeMovable(t, "sondrio", "5e1b2c3d-4e5f-4a6b-8c7d-9e0f1a2b3c4d")
+	volume, err := m.volumes.Get(t.Context(), m.name, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	volume.Status.Location = &v1alpha1.VolumeLocation{ClusterName: m.cluster}
+	must(t)(m.volumes.UpdateStatus(t.Context(), volume, metav1.UpdateOptions{}))
+	for want, args := range map[string][]string{
+		"cluster sondrio stores data: the remote namespace stays": {"delete", "nsof", "offloading",
+			"--namespace=" + m.namespace},
+		"stores the volumes " + m.namespace + "/data: ": {"delete", "fc", m.cluster},
+	} {
+		output := m.env.Kubectl(t, "", append(args, "--dry-run=server", "--wait=false")...)
+		if !strings.Contains(output, "Warning: ") || !strings.Contains(output, want) {
+			t.Errorf("%q warns by\n%s", args, output)
+		}
+	}
+	var offload v1alpha1.Offload
+	answer := m.env.Kubectl(t, "", "delete", "--raw", offloadingPath(m.namespace)+"/offload?dryRun=All")
+	_, plan, _ := strings.Cut(answer, "\n")
+	decode(t, plan, &offload)
+	if got := offload.Status.Plan.Volumes; len(got) != 1 || got[0].Name != m.name || got[0].OnUnoffload != v1alpha1.UnoffloadRefuse {
+		t.Errorf("the plan lists %+v", got)
+	}
+}
