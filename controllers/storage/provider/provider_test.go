@@ -75,6 +75,12 @@ func TestShadowVolumeClaimReportsItsClaim(t *testing.T) {
 			ObjectMeta: metav1.ObjectMeta{Name: "e", Namespace: remoteNamespace}, Type: corev1.EventTypeWarning, Message: "no space",
 			InvolvedObject: corev1.ObjectReference{UID: "claim"}, LastTimestamp: metav1.NewTime(now),
 		}}, phase: pending, bound: "False ProvisioningFailed", claims: true, event: "Warning ProvisioningFailed no space", requeuesAfter: provisioningCheck},
+		{name: "provisioning for a moment", objects: []client.Object{aShadow(), immediate, aClaim(func(c *corev1.PersistentVolumeClaim) {
+			c.CreationTimestamp = metav1.NewTime(now.Add(-time.Second))
+		})}, phase: pending, bound: "False Provisioning", claims: true, requeuesAfter: firstCheck},
+		{name: "provisioning for a while", objects: []client.Object{aShadow(), immediate, aClaim(func(c *corev1.PersistentVolumeClaim) {
+			c.CreationTimestamp = metav1.NewTime(now.Add(-20 * time.Second))
+		})}, phase: pending, bound: "False Provisioning", claims: true, requeuesAfter: 20 * time.Second},
 		{name: "bound", objects: []client.Object{aShadow(), immediate, aClaim(boundClaim), boundVolume("claim")}, phase: bound, bound: "True Bound", resized: "True Resized", claims: true},
 		{name: "adopted after a restore", objects: []client.Object{aShadow(func(s *v1alpha1.ShadowVolumeClaim) { s.UID = "restored" }), immediate,
 			aClaim(boundClaim), boundVolume("claim", retainedVolume)}, phase: bound, bound: "True Bound", resized: "True Resized", claims: true},

@@ -23,9 +23,11 @@ import (
 )
 
 const (
-	// provisioningCheck is the time between two reads of the events of a claim that is
-	// being provisioned: provisioners report failures nowhere else.
-	provisioningCheck = 15 * time.Second
+	// The events of a claim that is being provisioned are read once it is firstCheck old,
+	// and then whenever its age doubled, at the latest after provisioningCheck:
+	// provisioners report failures nowhere else.
+	firstCheck        = 5 * time.Second
+	provisioningCheck = 2 * time.Minute
 	// refusalRetry is the time between two writes that the provider refused.
 	refusalRetry = 5 * time.Minute
 	// fenceCheck is the time between two looks at the nodes of pods that were deleted by
@@ -134,10 +136,13 @@ func (r *Reconciler) keep(ctx context.Context, o *observed) (time.Duration, erro
 			return 0, err
 		}
 		if o.provisioning() {
-			if err := r.readWarning(ctx, o); err != nil {
-				return 0, err
+			age := r.Clock.Since(o.claim.CreationTimestamp.Time)
+			if age >= firstCheck {
+				if err := r.readWarning(ctx, o); err != nil {
+					return 0, err
+				}
 			}
-			after = provisioningCheck
+			after = min(max(age, firstCheck), provisioningCheck)
 		}
 	}
 	if o.refusal != "" {

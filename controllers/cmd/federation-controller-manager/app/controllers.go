@@ -124,7 +124,7 @@ func initControllers(ctx context.Context, config *Config, selection []string) ([
 		}
 		runners = append(runners, more...)
 	}
-	if len(runners) == 0 {
+	if len(runners) == 0 && config.manager == nil {
 		return nil, fmt.Errorf("--controllers=%s selects nothing", strings.Join(selection, ","))
 	}
 	return runners, nil
