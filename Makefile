@@ -3,7 +3,7 @@
 
 # What Debian has to bring, beside Go and make: what the playground's nodes run
 # with, gcc for the race detector, and what the demo reads answers with.
-DEBIAN_PACKAGES := ca-certificates conntrack curl gcc git iptables iproute2 jq libc6-dev nftables protobuf-compiler runc
+DEBIAN_PACKAGES := acl ca-certificates conntrack curl gcc git iptables iproute2 jq libc6-dev nftables protobuf-compiler rsync runc stunnel4
 
 SHELL       := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -15,13 +15,10 @@ MAKEFLAGS   += --no-builtin-rules --no-print-directory
 export CGO_ENABLED := 0
 export GOFLAGS     := -trimpath -buildvcs=false
 
-PROGRAMS := ./apiserver/cmd/federation-apiserver ./controllers/cmd/federation-controller-manager ./controllers/cmd/virtual-kubelet \
+PROGRAMS := ./apiserver/cmd/federation-apiserver ./controllers/cmd/federation-controller-manager ./controllers/cmd/virtual-kubelet ./controllers/cmd/mover \
 	./netagent/cmd/gateway ./netagent/cmd/route
 
 PLAYGROUND := .playground/bin/playground
-
-# The steps of the story that use a peering, for the long runs.
-IN_USE := TestFederation/^(InstallsOnBothClusters|PeersByInvitation|VirtualNodeStandsForTheProvider|WhilePeered|JoinsThePods|LendsNodeByNode|PeersBothWays|SurvivesChaos|UnoffloadBringsPodsHome|UnpeersWithoutATrace)$$
 
 ##@ The two commands
 
@@ -37,16 +34,12 @@ test: ## Everything that must be green: verify, unit, kernel, integration and e2
 	@$(MAKE) test-integration
 	@$(MAKE) test-e2e
 
+# The parts of the long tests; each takes at most an hour.
+PART ?= test properties layouts three chaos storage bench
+
 .PHONY: test-full
-test-full: ## The same, then many more examples, every layout, chaos and the benchmark: two hours and a half.
-	@$(MAKE) test
-	@RAPID_CHECKS=5000 hack/test-unit.sh -count=1 -timeout=60m
-	@SAGA=all go test -count=1 -timeout=20m ./test/saga
-	@hack/fuzz.sh 30s
-	@set -e; for layout in single wide; do hack/test-e2e.sh -layout=$$layout -run '$(IN_USE)'; done
-	@hack/test-e2e.sh -layout=three
-	@hack/test-e2e.sh -layout=disjoint -chaos=15m -run '$(IN_USE)'
-	@$(MAKE) bench
+test-full: packages images samples ## The long tests, or PART=… of them: test properties layouts three chaos storage bench.
+	@set -e; for part in $(PART); do hack/test-full.sh $$part; done
 
 ##@ Building
 
@@ -60,10 +53,8 @@ images: build playground ## The images of the programs, into _output/images/*.ta
 	@hack/images.sh
 
 .PHONY: samples
-samples: playground ## The image of the sample application, into _output/samples/.
-	@mkdir -p bin _output/samples
-	go build -ldflags '-s -w' -o bin/shop ./test/shop
-	$(PLAYGROUND) image --tag liqo.io/shop:dev --output _output/samples/shop.tar bin/shop
+samples: playground ## The images of the sample applications, into _output/samples/.
+	@hack/samples.sh
 
 .PHONY: chart
 chart: helm ## The packaged Helm chart, into _output/.
@@ -86,7 +77,7 @@ test-unit: packages ## Unit and property tests, under the race detector.
 
 .PHONY: test-integration
 test-integration: packages playground ## A real kube-apiserver and etcd before our API server.
-	$(PLAYGROUND) build --only etcd,helm,kube-apiserver,kubectl
+	$(PLAYGROUND) build --only etcd,helm,kube-apiserver,kube-controller-manager,kube-scheduler,kubectl
 	go test -count=1 -timeout=20m ./test/integration/...
 
 .PHONY: test-netns

@@ -194,6 +194,25 @@ answers() {
     echo "${EPOCHREALTIME} end"' answers "$2" "$3"
 }
 
+# progress prints a line for each state of the move of the database until it
+# ended, and fails unless it succeeded. On a terminal the line is replaced.
+progress() {
+  local line='' last='' phase=''
+  detail=${logs}/move.log
+  for _ in {1..600}; do
+    read -r phase line < <(rome get virtualvolume data-database-0 -n bank -o json | jq -r '.status.move |
+      "\(.phase) pass \(.passes // 0), \(.bytesCopied // 0) of \(.bytesTotal // 0) bytes, \(.filesCopied // 0) files, \(.bytesPerSecond // 0) bytes/s, \(.remainingSeconds // 0) s left, downtime \(.downtimeMilliseconds // 0) ms"' 2>"${detail}") || true
+    if [[ "${phase} ${line}" != "${last}" && -n ${phase} && ${phase} != null ]]; then
+      last="${phase} ${line}"
+      if [[ -t 1 ]]; then printf '\r\e[K  %s %s' "${phase}" "${line}"; else echo "  ${phase} ${line}"; fi
+    fi
+    case ${phase} in Succeeded) break ;; Failed | Cancelled) break ;; esac
+    sleep 0.5
+  done
+  [[ ! -t 1 ]] || echo
+  [[ ${phase} == Succeeded ]] || { rome describe virtualvolume data-database-0 -n bank; return 1; }
+}
+
 step 'Building the programs and their images'
 quietly programs make images samples
 
@@ -359,6 +378,31 @@ for request in 'GET /' 'POST /cart?product=wine' 'POST /checkout'; do
   printf '%s$ curl -X %s http://localhost:%s%s%s\n' "${dim}" "${request% *}" "${port}" "${request#* }" "${plain}"
   curl --silent --show-error --fail --max-time 10 -X "${request% *}" "http://127.0.0.1:${port}${request#* }"
 done
+
+step 'Volumes: a database starts on rome, and its data is stored there'
+shown milan patch foreigncluster rome --type=merge -p '{"spec":{"lending":{"storageClasses":["local"],"limits":{"requests.storage":"10Gi"}}}}'
+rome wait virtualnode --all -n liqo-peer-milan --for=jsonpath='{.status.storageClasses[0]}'=local --timeout=60s
+rome apply -f artifacts/samples/database.yaml >"${logs}/database.log"
+rome rollout status -n bank statefulset/database --timeout=180s
+query() { shown rome exec -n bank database-0 -- psql --username=postgres -c "$1"; }
+query 'CREATE TABLE IF NOT EXISTS account AS SELECT id, 100 AS balance FROM generate_series(1, 1000) id'
+shown rome get virtualvolumes -n bank
+
+step 'Its data moves to milan while it runs'
+move=${api}/namespaces/bank/virtualvolumes/data-database-0/move
+body='{"apiVersion": "federation.liqo.io/v1alpha1", "kind": "Move", "spec": {"target": {"clusterName": "milan"}}}'
+if [[ $(rome get virtualvolume data-database-0 -n bank -o jsonpath='{.status.location.clusterName}') == milan ]]; then
+  echo '  the data is stored on milan already'
+else
+  printf "%srome$ kubectl create --raw '%s?dryRun=All' -f move.json | jq .status.plan%s\n" "${dim}" "${move}" "${plain}"
+  rome create --raw "${move}?dryRun=All" -f - <<<"${body}" | jq .status.plan
+  rome create --raw "${move}" -f - <<<"${body}" >/dev/null
+  progress
+fi
+shown rome get virtualvolumes -n bank
+rome rollout status -n bank statefulset/database --timeout=120s
+shown rome get pods -n bank -o wide
+query 'SELECT count(*), sum(balance) FROM account'
 
 if [[ ${providers[*]} == *naples* ]]; then
   step 'By region: pods that go south'

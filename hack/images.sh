@@ -8,11 +8,11 @@
 # VERSION in the environment overrides both.
 #
 # The agents of the network run as root and bring the iptables of Debian, with
-# what that needs.
+# what that needs. The mover brings rsync and stunnel.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-programs=(federation-apiserver federation-controller-manager virtual-kubelet gateway route)
+programs=(federation-apiserver federation-controller-manager virtual-kubelet mover gateway route)
 out=_output/images
 mkdir -p "${out}"
 
@@ -21,6 +21,12 @@ if [[ -z ${version} ]]; then
   version=dev-$(cd bin && sha256sum "${programs[@]}" | sha256sum | cut -c1-12)
 fi
 
+# What only the maintainer scripts of packages need, which never run.
+without_scripts=()
+for package in adduser init-system-helpers netbase openssl perl sysvinit-utils systemd; do
+  without_scripts+=(--without-deb "${package}")
+done
+
 for program in "${programs[@]}"; do
   tar=${out}/${program}.tar
   if [[ $(cat "${tar}.tag" 2>/dev/null) == "${version}" && ${tar} -nt bin/${program} ]]; then
@@ -28,6 +34,7 @@ for program in "${programs[@]}"; do
   fi
   case ${program} in
     gateway | route) options=(--user 0:0 --deb iptables) ;;
+    mover) options=(--user 0:0 --deb rsync --deb stunnel4 "${without_scripts[@]}") ;;
     *) options=(--user 65532) ;;
   esac
   rm -f "${tar}.tag"

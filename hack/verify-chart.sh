@@ -34,6 +34,7 @@ accepts --set clusterName=rome,homeServer=https://192.0.2.1:6443
 accepts --set clusterName=rome,homeServer=https://10.96.0.1,homeThroughTunnels=true
 accepts --set clusterName=rome,homeServer=https://10.96.0.1,homeThroughTunnels=true --set-json 'network.externalCIDRs=["10.70.0.0/16"]'
 accepts --set clusterName=rome,policy.limits.cpu=16,policy.limits.memory=64Gi,policy.nodeSelector.lent=yes,policy.changePercent=10
+accepts --set clusterName=rome --set-json 'policy.limits={"requests.storage":"500Gi","fast.storageclass.storage.k8s.io/requests.storage":"10Gi"}' --set-json 'policy.externalVolumes={"types":["nfs"],"csiDrivers":["secrets-store.csi.k8s.io"]}'
 accepts --set clusterName=rome,apiserver.replicas=2,apiserver.etcd.servers[0]=https://etcd:2379,apiserver.etcd.existingSecret=etcd
 accepts --set clusterName=rome,certificates.create=false,certificates.caBundle=pem
 accepts --set clusterName=rome,controllerManager.replicas=2,identitySigner.replicas=2

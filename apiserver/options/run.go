@@ -15,6 +15,7 @@ import (
 	"k8s.io/component-base/metrics/legacyregistry"
 
 	"liqo.io/federation/apiserver/storage"
+	"liqo.io/federation/registry/federation/placementreview"
 )
 
 var errEtcdStopped = errors.New("the embedded etcd stopped")
@@ -22,6 +23,7 @@ var errEtcdStopped = errors.New("the embedded etcd stopped")
 // Run serves the federation API until ctx is done or its storage dies. The
 // options have been validated. Each error says in one line what to do.
 func (o *Options) Run(ctx context.Context) (err error) {
+	placementreview.RegisterMetrics(legacyregistry.MustRegister)
 	in, err := o.connect(ctx)
 	if err != nil {
 		return err

@@ -30,6 +30,10 @@ type Offload struct {
 	Nodes Nodes
 	// Pods are the unfinished pods of the namespace, by name.
 	Pods []*corev1.Pod
+	// Claims are those of the namespace.
+	Claims Claims
+	// Volumes are the virtual volumes of the namespace.
+	Volumes []*v1alpha1.VirtualVolume
 }
 
 // maxMisplacedPods is how many pods a plan names.
@@ -53,12 +57,18 @@ func (o Offload) Plan() (*v1alpha1.OffloadPlan, error) {
 		if err != nil {
 			return nil, err
 		}
+		given, err := o.givenUp(lender, &cluster)
+		if err != nil {
+			return nil, err
+		}
+		plan.Volumes = append(plan.Volumes, given...)
 		plan.Clusters = append(plan.Clusters, cluster)
 		if o.Wanted == nil {
 			plan.EvictedPods += int32(lender.PodsAt(o.Pods))
 		}
 	}
 	slices.SortFunc(plan.Clusters, func(a, b v1alpha1.PlannedCluster) int { return cmp.Compare(a.Name, b.Name) })
+	plan.Volumes = firstVolumes(plan.Volumes)
 	if o.Wanted == nil {
 		plan.Unknown = append(plan.Unknown, "how long the clusters take to remove the twin namespaces")
 		return plan, nil
@@ -66,21 +76,27 @@ func (o Offload) Plan() (*v1alpha1.OffloadPlan, error) {
 	if err := RefuseTwinNamespace(o.twin(o.Wanted)); err != nil {
 		plan.Conflicts = append(plan.Conflicts, err.Error())
 	}
-	if count := o.claiming(); count > 0 {
-		plan.Unknown = append(plan.Unknown, fmt.Sprintf("whether the twins have the claims that %d pod(s) mount: Remote sends such pods there, and claims stay here", count))
+	if count := o.mounting(o.Claims.BindLocally); count > 0 {
+		plan.Conflicts = append(plan.Conflicts, fmt.Sprintf("%d pod(s) mount claims of other storage classes than "+
+			"the virtual one, whose data stays in this cluster, so with podOffloadingStrategy Remote they wait. "+
+			"Use LocalAndRemote, or claims of the virtual storage class.", count))
+	}
+	if count := o.mounting(o.Claims.Lack); count > 0 {
+		plan.Unknown = append(plan.Unknown, fmt.Sprintf("whether the remote namespaces have the claims "+
+			"that %d pod(s) mount and this cluster does not have", count))
 	}
 	plan.Unknown = append(plan.Unknown, fmt.Sprintf("whether the clusters accept a namespace named %s", o.twin(o.Wanted)))
 	return plan, nil
 }
 
-// claiming counts the pods with claims that the request has made next door when
-// they are made again.
-func (o Offload) claiming() (count int) {
+// mounting counts the pods that the request sends to providers when they are created
+// again, of those that mount claims of a kind.
+func (o Offload) mounting(kind func(*corev1.Pod) bool) (count int) {
 	if o.Wanted.PodOffloadingStrategy != v1alpha1.Remote {
 		return 0
 	}
 	for _, pod := range o.Pods {
-		if MountsClaims(pod) && !BelongsToItsNode(pod) {
+		if kind(pod) && !BelongsToItsNode(pod) {
 			count++
 		}
 	}
@@ -163,6 +179,29 @@ func (o Offload) cluster(lender Lender, placement *Placement) (v1alpha1.PlannedC
 		}
 	}
 	return cluster, nil
+}
+
+// givenUp returns the volumes of the namespace whose data a cluster stores that the
+// request gives up. They hold the remote namespace there unless the policy moves,
+// retains or deletes them.
+func (o Offload) givenUp(lender Lender, cluster *v1alpha1.PlannedCluster) ([]v1alpha1.PlannedVolume, error) {
+	if o.Is == nil || cluster.Selected {
+		return nil, nil
+	}
+	if why, err := o.choose(lender, o.Is); err != nil || why != "" {
+		return nil, err
+	}
+	spec := o.Wanted
+	if spec == nil {
+		spec = o.Is
+	}
+	volumes := storedBy(lender.Cluster.Name, o.Volumes,
+		func(string) v1alpha1.UnoffloadPolicy { return spec.Volumes.OnUnoffload })
+	if len(volumes) > 0 && volumes[0].OnUnoffload == v1alpha1.UnoffloadRefuse {
+		cluster.Action = v1alpha1.PlanNone
+		cluster.Message += " Its remote namespace stays until its volumes are moved, deleted or released."
+	}
+	return volumes, nil
 }
 
 // choose is Lender.Choose with the selector of spec, if there is one.

@@ -32,6 +32,11 @@ type Peer struct {
 	Node      *corev1.Node
 	// VirtualNodes are those in the peer namespace.
 	VirtualNodes []*v1alpha1.VirtualNode
+	// Volumes are the virtual volumes of this cluster.
+	Volumes []*v1alpha1.VirtualVolume
+	// Policies are what happens to the volumes of a namespace when a cluster is given up,
+	// by namespace. The default is Refuse.
+	Policies map[string]v1alpha1.UnoffloadPolicy
 }
 
 // Plan tells what the request would lead to.
@@ -48,6 +53,9 @@ func (r Peer) Plan() *v1alpha1.PeeringPlan {
 		for _, virtualNode := range r.VirtualNodes {
 			plan.EvictedPods += virtualNode.Status.Pods
 		}
+		plan.Volumes = firstVolumes(storedBy(r.Wanted.Name, r.Volumes, func(namespace string) v1alpha1.UnoffloadPolicy {
+			return r.Policies[namespace]
+		}))
 		plan.Unknown = []string{"how long the provider takes to let go of what it lends"}
 		return plan
 	}

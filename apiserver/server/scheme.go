@@ -4,11 +4,13 @@
 package server
 
 import (
+	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 
 	"liqo.io/federation/apiserver/apis/federation/install"
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
@@ -27,6 +29,12 @@ var (
 
 func init() {
 	install.Install(Scheme)
+
+	// placementreviews have the kind that webhooks are called with. It has no internal
+	// version of its own.
+	utilruntime.Must(admissionv1.AddToScheme(Scheme))
+	Scheme.AddKnownTypes(schema.GroupVersion{Group: admissionv1.GroupName, Version: runtime.APIVersionInternal},
+		&admissionv1.AdmissionReview{})
 
 	// The options of requests and the answers that belong to no group.
 	v1 := schema.GroupVersion{Version: "v1"}

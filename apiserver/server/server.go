@@ -13,6 +13,9 @@ import (
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/apiserver/pkg/util/compatibility"
 
+	"liqo.io/federation/apiserver/apis/federation"
+	"liqo.io/federation/generated/clientset/versioned"
+	"liqo.io/federation/generated/informers/externalversions"
 	"liqo.io/federation/generated/openapi"
 	federationrest "liqo.io/federation/registry/federation/rest"
 )
@@ -22,6 +25,13 @@ const (
 	title = "Liqo Federation"
 	// ledgersHook is what the health checks call the start of the ledgers.
 	ledgersHook = "federation-ledgers"
+
+	// cacheHook is what the health checks call the start of the informers.
+	cacheHook = "federation-informers"
+
+	// reviewsPath is not in the OpenAPI documents: only kube-apiserver calls it, and they
+	// lack the kind of reviews in every other API server, too.
+	reviewsPath = "/apis/" + federation.GroupName + "/v1alpha1/placementreviews"
 
 	// watchTermination is how long a server that stops takes to end its
 	// watches, so that their clients do not all come back at once.
@@ -54,8 +64,10 @@ func NewConfig() *Config {
 	namer := apiopenapi.NewDefinitionNamer(Scheme)
 	generic.OpenAPIConfig = genericapiserver.DefaultOpenAPIConfig(openapi.GetOpenAPIDefinitions, namer)
 	generic.OpenAPIConfig.Info.Title = title
+	generic.OpenAPIConfig.IgnorePrefixes = []string{reviewsPath}
 	generic.OpenAPIV3Config = genericapiserver.DefaultOpenAPIV3Config(openapi.GetOpenAPIDefinitions, namer)
 	generic.OpenAPIV3Config.Info.Title = title
+	generic.OpenAPIV3Config.IgnorePrefixes = []string{reviewsPath}
 	return &Config{Generic: generic}
 }
 
@@ -90,6 +102,11 @@ func (c completedConfig) New() (*genericapiserver.GenericAPIServer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making the generic server: %w", err)
 	}
+	client, err := versioned.NewForConfig(c.generic.LoopbackClientConfig)
+	if err != nil {
+		return nil, fmt.Errorf("making the client for the server's own objects: %w", err)
+	}
+	c.resources.Federation, c.resources.FederationInformers = client, externalversions.NewSharedInformerFactory(client, 0)
 	group, background, err := c.resources.APIGroupInfo()
 	if err != nil {
 		return nil, err
@@ -97,6 +114,14 @@ func (c completedConfig) New() (*genericapiserver.GenericAPIServer, error) {
 	server.RegisterDestroyFunc(background.Close)
 	if err := server.InstallAPIGroup(&group); err != nil {
 		return nil, fmt.Errorf("installing the federation API: %w", err)
+	}
+	if err := server.AddPostStartHook(cacheHook, func(ctx genericapiserver.PostStartHookContext) error {
+		c.resources.FederationInformers.StartWithContext(ctx)
+		// As below, nothing but the end of the server ends the wait.
+		c.resources.FederationInformers.WaitForCacheSync(ctx.Done())
+		return nil
+	}); err != nil {
+		return nil, fmt.Errorf("having the informers started: %w", err)
 	}
 	if err := server.AddPostStartHook(ledgersHook, func(ctx genericapiserver.PostStartHookContext) error {
 		go background.Run(ctx)

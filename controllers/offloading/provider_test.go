@@ -358,6 +358,9 @@ func TestQuotaOfATwinIsWhatIsOffered(t *testing.T) {
 		{"nothing of an offer that was withdrawn", []*v1alpha1.ResourceOffer{offer(func(o *v1alpha1.ResourceOffer) { o.Spec.Withdrawn = true })}, none},
 		{"nothing of an offer that goes", []*v1alpha1.ResourceOffer{offer(func(o *v1alpha1.ResourceOffer) { o.DeletionTimestamp = &metav1.Time{Time: noon} })}, none},
 		{"what is requested, and pods", []*v1alpha1.ResourceOffer{offer(nil)}, resources("requests.cpu", "2", "pods", "10")},
+		{"storage belongs to the ledger, not to the quota", []*v1alpha1.ResourceOffer{offer(func(o *v1alpha1.ResourceOffer) {
+			o.Spec.Storage = resources("requests.storage", "10Gi", "persistentvolumeclaims", "3")
+		})}, resources("requests.cpu", "2", "pods", "10")},
 		{"the sum of offers", []*v1alpha1.ResourceOffer{offer(nil), offer(nil)}, resources("requests.cpu", "4", "pods", "20")},
 		{
 			"what Kubernetes has a quota for",

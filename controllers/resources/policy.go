@@ -51,8 +51,12 @@ type Policy struct {
 	// Labels are the provider's own, for the consumers' virtual nodes.
 	Labels map[string]string
 	// StorageClasses, IngressClasses and LoadBalancerClasses are what
-	// consumers' objects may name; the first of each is the default.
+	// consumers' objects may name; the first of each is the default. Storage classes
+	// are offered with a limit for requests.storage only.
 	StorageClasses, IngressClasses, LoadBalancerClasses []string
+	// ExternalVolumeTypes and ExternalCSIDrivers are the volumes that consumers' pods
+	// may mount without a claim. Empty means none.
+	ExternalVolumeTypes, ExternalCSIDrivers []string
 	// ReflectedKinds are the kinds beside the built-in ones that consumers may
 	// copy into their namespaces, each as in certificates.v1.cert-manager.io.
 	ReflectedKinds []string
@@ -68,6 +72,13 @@ const maxNodeLabels = 8
 // flagOfferKinds is the flag of Policy.ReflectedKinds.
 const flagOfferKinds = "offer-kinds"
 
+// flagExternalVolumeTypes and flagExternalCSIDrivers are the flags of
+// Policy.ExternalVolumeTypes and Policy.ExternalCSIDrivers.
+const (
+	flagExternalVolumeTypes = "offer-external-volume-types"
+	flagExternalCSIDrivers  = "offer-external-csi-drivers"
+)
+
 // kinds are ReflectedKinds, of a policy that is valid.
 func (p *Policy) kinds() []metav1.GroupVersionResource {
 	kinds, _ := parseKinds(flagOfferKinds, p.ReflectedKinds)
@@ -82,14 +93,16 @@ func DefaultPolicy() Policy {
 // AddFlags binds the policy to flags.
 func (p *Policy) AddFlags(fs *pflag.FlagSet) {
 	fs.IntVar(&p.SharePercent, "share-percent", p.SharePercent, "Percentage of the allocatable resources of this cluster's nodes that each consumer is offered, 1 to 100.")
-	fs.StringToStringVar(&p.Limits, "offer-limits", p.Limits, "The most that each consumer is offered of a resource, extended ones too, as cpu=16,memory=64Gi,nvidia.com/gpu=0; 0 offers none. spec.lending.limits of a ForeignCluster goes before it.")
+	fs.StringToStringVar(&p.Limits, "offer-limits", p.Limits, "The most that each consumer is offered of a resource, extended ones too, as cpu=16,memory=64Gi,nvidia.com/gpu=0; 0 offers none. requests.storage in bytes, persistentvolumeclaims and <class>.storageclass.storage.k8s.io/requests.storage bound its claims; without requests.storage no storage is offered. spec.lending.limits of a ForeignCluster goes before it.")
 	fs.StringToStringVar(&p.NodeSelector, "share-node-selector", p.NodeSelector, "Labels of the nodes that are shared, as lent=yes: offers are a part of these nodes, and consumers' pods run on them alone. Without it all nodes are. spec.lending.nodeSelector of a ForeignCluster takes its place.")
 	fs.StringVar(&p.Shape, "offer-shape", p.Shape, "Aggregate offers the shared nodes as a whole, PerNode one by one: the consumer has a virtual node for each, with its architecture, system, region and zone. spec.lending.shape of a ForeignCluster takes its place.")
 	fs.StringSliceVar(&p.NodeLabels, "offer-node-labels", p.NodeLabels, "Keys of further labels, at most 8, that consumers are told of nodes that are offered one by one, as nvidia.com/gpu.product. Their pods run on nodes with the same values.")
 	fs.IntVar(&p.ChangePercent, "offer-change-percent", p.ChangePercent, "By how many percent what could be offered has to differ from what is offered, 0 to 100, before an offer is changed: nodes come and go a little all the time.")
 	fs.BoolVar(&p.AutoAccept, "auto-accept", p.AutoAccept, "Answer requests of invited consumers with an offer, and offers of providers with a virtual node. False waits for an administrator, who decides in spec.lending and spec.borrowing of the ForeignCluster.")
 	fs.StringToStringVar(&p.Labels, "cluster-labels", p.Labels, "Labels that offers carry to the consumers' virtual nodes, as topology.liqo.io/region=north.")
-	fs.StringSliceVar(&p.StorageClasses, "offer-storage-classes", p.StorageClasses, "Storage classes that consumers may name, the default first.")
+	fs.StringSliceVar(&p.StorageClasses, "offer-storage-classes", p.StorageClasses, "Storage classes that consumers' claims may use, the default first. They are offered with requests.storage in --offer-limits only.")
+	fs.StringSliceVar(&p.ExternalVolumeTypes, flagExternalVolumeTypes, p.ExternalVolumeTypes, "Volume types that consumers' pods may mount without a claim: fc, iscsi or nfs. Empty offers none. spec.lending.externalVolumes of a ForeignCluster takes the place of this and of --offer-external-csi-drivers.")
+	fs.StringSliceVar(&p.ExternalCSIDrivers, flagExternalCSIDrivers, p.ExternalCSIDrivers, "CSI drivers that inline volumes of consumers' pods may use, for example secrets-store.csi.k8s.io. Empty offers none.")
 	fs.StringSliceVar(&p.IngressClasses, "offer-ingress-classes", p.IngressClasses, "Ingress classes that consumers may name, the default first.")
 	fs.StringSliceVar(&p.LoadBalancerClasses, "offer-load-balancer-classes", p.LoadBalancerClasses, "Load balancer classes that consumers may name, the default first.")
 	fs.StringSliceVar(&p.ReflectedKinds, flagOfferKinds, p.ReflectedKinds, "Kinds that consumers may copy into their namespaces here beside the built-in ones, as certificates.v1.cert-manager.io. ClusterRole federation-twin has to allow them.")
@@ -106,6 +119,9 @@ func (p *Policy) Validate() []error {
 	}
 	for name, value := range p.Limits {
 		problems := validation.IsQualifiedName(name)
+		if class, ofClass := v1alpha1.ClassOfStorage(corev1.ResourceName(name)); ofClass {
+			problems = append(problems, validation.IsDNS1123Subdomain(class)...)
+		}
 		if quantity, err := resource.ParseQuantity(value); err != nil || quantity.Sign() < 0 {
 			problems = append(problems, "must be a quantity of at least 0, as 16 or 64Gi")
 		}
@@ -150,6 +166,7 @@ func (p *Policy) Validate() []error {
 			errs = append(errs, fmt.Errorf("--offer-load-balancer-classes %q: %s", class, strings.Join(problems, "; ")))
 		}
 	}
+	errs = append(errs, p.validateExternalVolumes()...)
 	_, problems := parseKinds(flagOfferKinds, p.ReflectedKinds)
 	return append(errs, problems...)
 }
@@ -185,6 +202,10 @@ func (p *Policy) terms(lending *v1alpha1.PeeringLending, asked corev1.ResourceLi
 	}
 	maps.Copy(t.most, lending.Limits)
 	for name, quantity := range asked {
+		// A limit for storage offers it, which a consumer cannot do.
+		if _, offered := t.most[name]; v1alpha1.IsStorage(name) && !offered {
+			continue
+		}
 		if limit, ok := t.most[name]; !ok || quantity.Cmp(limit) < 0 {
 			t.most[name] = quantity
 		}

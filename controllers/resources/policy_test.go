@@ -97,6 +97,7 @@ func TestWhatAConsumerIsToldIsItsOwnAsFarAsItsForeignClusterSays(t *testing.T) {
 	w := provides()
 	w.fc.Spec.Lending.Labels = map[string]string{"tier": "gold"}
 	w.fc.Spec.Lending.StorageClasses, w.fc.Spec.Lending.IngressClasses = []string{"fast", "slow"}, []string{"private"}
+	w.fc.Spec.Lending.Limits = list("requests.storage", "10Gi")
 	r := w.provider(policy)
 	w.pass(t, r)
 	got := w.offers[0].Spec
@@ -104,6 +105,7 @@ func TestWhatAConsumerIsToldIsItsOwnAsFarAsItsForeignClusterSays(t *testing.T) {
 	want := v1alpha1.ResourceOfferSpec{
 		Labels:         map[string]string{"topology.liqo.io/region": "north", "tier": "gold"},
 		StorageClasses: []string{"fast", "slow"}, IngressClasses: []string{"private"}, LoadBalancerClasses: []string{"example.com/shared"},
+		Storage: list("requests.storage", "10Gi"),
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("the offer (-want +got):\n%s", diff)

@@ -192,6 +192,7 @@ func (r *provider) negotiate(ctx context.Context, fc *v1alpha1.ForeignCluster, r
 		return r.answer(ctx, request, v1alpha1.NegotiationPending, "", why+stillOpen(fc, theirs))
 	}
 	wanted := r.spec(&fc.Spec.Lending, resources)
+	r.policy.offerStorage(&wanted, &fc.Spec.Lending, terms.most)
 	wanted.Nodes = offered
 	wanted.ReflectedKinds = r.kinds(ctx, before.ReflectedKinds)
 	if own == nil {
@@ -301,6 +302,7 @@ func stillOpen(fc *v1alpha1.ForeignCluster, theirs []*v1alpha1.ResourceOffer) st
 type full struct {
 	Resources corev1.ResourceList    `json:"resources"`
 	Nodes     []v1alpha1.OfferedNode `json:"nodes,omitempty"`
+	Storage   corev1.ResourceList    `json:"storage,omitempty"`
 }
 
 // refilled is a copy of an offer with what it had before a cordon.
@@ -315,7 +317,7 @@ func refilled(offer *v1alpha1.ResourceOffer) (*v1alpha1.ResourceOffer, error) {
 		return nil, fmt.Errorf("read annotation %s of offer %s: %w", v1alpha1.AnnotationCordoned, offer.Name, err)
 	}
 	delete(refilled.Annotations, v1alpha1.AnnotationCordoned)
-	refilled.Spec.Resources, refilled.Spec.Nodes = had.Resources, had.Nodes
+	refilled.Spec.Resources, refilled.Spec.Nodes, refilled.Spec.Storage = had.Resources, had.Nodes, had.Storage
 	return refilled, nil
 }
 
@@ -323,12 +325,13 @@ func refilled(offer *v1alpha1.ResourceOffer) (*v1alpha1.ResourceOffer, error) {
 // what it had, while the consumer is cordoned.
 func (r *provider) changeOffer(ctx context.Context, fc *v1alpha1.ForeignCluster, old, wanted *v1alpha1.ResourceOffer) error {
 	if fc.Spec.Cordoned {
-		had, err := json.Marshal(full{wanted.Spec.Resources, wanted.Spec.Nodes})
+		had, err := json.Marshal(full{wanted.Spec.Resources, wanted.Spec.Nodes, wanted.Spec.Storage})
 		if err != nil {
 			return err
 		}
 		metav1.SetMetaDataAnnotation(&wanted.ObjectMeta, v1alpha1.AnnotationCordoned, string(had))
 		wanted.Spec.Resources, wanted.Spec.Nodes = nothingOf(wanted.Spec.Resources), nothingOn(wanted.Spec.Nodes)
+		wanted.Spec.Storage = nil
 	}
 	if _, err := r.commitOffer(ctx, old, wanted); err != nil {
 		return fmt.Errorf("change the offer in namespace %s: %w", old.Namespace, err)
@@ -359,9 +362,9 @@ func (r *provider) spec(lending *v1alpha1.PeeringLending, resources corev1.Resou
 		ClusterID:           r.clusterID,
 		Resources:           resources,
 		Labels:              joined(r.policy.Labels, lending.Labels),
-		StorageClasses:      firstNamed(lending.StorageClasses, r.policy.StorageClasses),
 		IngressClasses:      firstNamed(lending.IngressClasses, r.policy.IngressClasses),
 		LoadBalancerClasses: firstNamed(lending.LoadBalancerClasses, r.policy.LoadBalancerClasses),
+		ExternalVolumes:     r.policy.externalVolumes(lending),
 	}
 }
 

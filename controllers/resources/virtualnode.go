@@ -120,7 +120,7 @@ func (r *virtualNodes) reconcile(ctx context.Context, key cache.ObjectName) (tim
 	if err != nil {
 		return 0, err
 	}
-	if err := errors.Join(r.observeNetwork(wanted), r.observeClasses(wanted)); err != nil {
+	if err := errors.Join(r.observeNetwork(wanted), r.observeClasses(wanted), r.observeStorage(wanted)); err != nil {
 		return 0, err
 	}
 	// A cluster that cannot say what it serves is asked again, and what is known

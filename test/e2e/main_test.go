@@ -52,6 +52,7 @@ var layouts = map[string]struct{ clusters, options []string }{
 	"same":     {two, []string{"--workers", "1"}},
 	"disjoint": {two, []string{"--workers", "1", "--cluster-pod-cidr", "milan=10.80.0.0/16", "--cluster-service-cidr", "milan=10.112.0.0/16"}},
 	"single":   {two, []string{"--workers", "0"}},
+	"spread":   {two, []string{"--workers", "2"}},
 	"wide":     {two, []string{"--workers", "3"}},
 	"three":    {[]string{"rome", "milan", "naples"}, []string{"--workers", "1"}},
 }
@@ -146,6 +147,13 @@ func setUp(ctx context.Context, keep bool) error {
 	for directory, tag := range map[string]string{"./tester": testerImage, "../shop": shopImage} {
 		if err := loadProgram(ctx, directory, tag); err != nil {
 			return err
+		}
+	}
+	if *databases {
+		for _, name := range []string{"postgres", "etcd"} {
+			if err := playground.Load(ctx, filepath.Join(playground.Root, "_output", "samples", name+".tar")); err != nil {
+				return err
+			}
 		}
 	}
 	known := map[string]**harness.Cluster{"rome": &rome, "milan": &milan, "naples": &naples}

@@ -71,6 +71,7 @@ func story() []step {
 		{"VirtualNodeChangesItsPods", virtualNodeChangesItsPods, false},
 		{"PodsTalkToTheirHome", podsTalkToTheirHome, false},
 		{"LendsNoMoreThanIsGranted", lendsNoMoreThanIsGranted, false},
+		{"StoresVolumes", storesVolumes, false},
 		{"LendsExtendedResources", lendsExtendedResources, false},
 		{"LendsNodeByNode", lendsNodeByNode, false},
 		{"PeersBothWays", peersBothWays, false},

@@ -46,7 +46,7 @@ func joinsThePods(t *testing.T) {
 		setsValues(t, c, tunnelValues(t, c)...)
 	}
 	fabric := agreed(t)
-	for _, step := range []step{
+	steps := []step{
 		{name: "PodsAndNodes", run: fabric.podsAndNodes},
 		{name: "Services", run: fabric.services},
 		{name: "Exports", run: fabric.exports},
@@ -57,7 +57,17 @@ func joinsThePods(t *testing.T) {
 		{name: "ByAService", run: fabric.byAService},
 		{name: "ShopOverBothClusters", run: fabric.shopOverBothClusters},
 		{name: "FaultsHeal", run: fabric.faultsHeal},
-	} {
+		{name: "MovesAVolume", run: fabric.movesAVolume},
+	}
+	if *databases {
+		steps = []step{
+			{name: "MovesAVolume", run: fabric.movesAVolume},
+			{name: "RunsTheTutorial", run: fabric.runsTheTutorial},
+			{name: "EtcdOverBothClusters", run: fabric.etcdOverBothClusters},
+			{name: "ADatabaseMovesUnderLoad", run: fabric.aDatabaseMovesUnderLoad},
+		}
+	}
+	for _, step := range steps {
 		t.Run(step.name, func(t *testing.T) {
 			t.Cleanup(func() { collect(t) })
 			step.run(t)

@@ -86,6 +86,11 @@ func (p *Playground) Partition(ctx context.Context, a, b string) error {
 	return p.run(ctx, "partition", a, b)
 }
 
+// Restart kills a node of a cluster and brings it up again.
+func (p *Playground) Restart(ctx context.Context, cluster, node string) error {
+	return p.run(ctx, "restart", cluster, node)
+}
+
 // Heal undoes Partition.
 func (p *Playground) Heal(ctx context.Context, a, b string) error {
 	return p.run(ctx, "heal", a, b)

@@ -197,7 +197,7 @@ func TestKubectlWorksAsOnBuiltInKinds(t *testing.T) {
 	if output := env.Kubectl(t, "", "get", "rr", scope, "--watch", "--request-timeout=2s"); strings.Count(output, "Pending") != 5 {
 		t.Errorf("kubectl prints\n%s", output)
 	}
-	for _, kind := range []string{"foreignclusters", "namespaceoffloadings", "virtualnodes", "resourceoffers", "resourcerequests", "peeringtokens", "identityrequests", "namespacemaps", "shadowpods", "shadowendpointslices", "addresspools", "addressmappings", "networkconfigs", "tunnelendpoints"} {
+	for _, kind := range []string{"foreignclusters", "namespaceoffloadings", "virtualnodes", "resourceoffers", "resourcerequests", "peeringtokens", "identityrequests", "namespacemaps", "shadowpods", "shadowvolumeclaims", "shadowendpointslices", "addresspools", "addressmappings", "networkconfigs", "tunnelendpoints"} {
 		output := env.Kubectl(t, "", "explain", kind, "--recursive")
 		if !strings.Contains(output, "spec") || !strings.Contains(output, "FIELDS:") {
 			t.Errorf("kubectl explains %s badly:\n%s", kind, output)

@@ -24,6 +24,7 @@ import (
 	"liqo.io/federation/apiserver/rules"
 	"liqo.io/federation/generated/clientset/versioned"
 	"liqo.io/federation/test/integration/framework"
+	"liqo.io/federation/test/placements"
 )
 
 // peering is a cluster that lends to itself: the consumer's half and the
@@ -222,7 +223,7 @@ func (p peering) buried(ctx context.Context, name string) (bool, error) {
 
 func TestNamespaceIsExtendedAndComesHome(t *testing.T) {
 	p := newPeering(t, "verona")
-	italy := corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{expressions(in("region", "it"))}}
+	italy := corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{placements.Expressions(placements.In("region", "it"))}}
 	namespace := p.offload(t, v1alpha1.NamespaceOffloadingSpec{ClusterSelector: italy})
 	status := p.untilPhase(t, namespace, v1alpha1.OffloadingNoClusterSelected)
 	twin := rules.UniqueTwinNamespace(namespace, framework.ClusterName, thisID)

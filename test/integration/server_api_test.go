@@ -31,7 +31,7 @@ func TestDiscoveryTellsEveryResourceWithItsShortNameAndTheCategory(t *testing.T)
 	}
 	got := map[string]string{}
 	for _, resource := range list.APIResources {
-		if strings.Contains(resource.Name, "/") {
+		if strings.Contains(resource.Name, "/") || resource.Name == "placementreviews" {
 			continue
 		}
 		if !slices.Contains(resource.Categories, "liqo") {
@@ -54,9 +54,11 @@ func TestDiscoveryTellsEveryResourceWithItsShortNameAndTheCategory(t *testing.T)
 		"resourcerequests":     "ResourceRequest rr true",
 		"resourceoffers":       "ResourceOffer ro true",
 		"virtualnodes":         "VirtualNode vn true",
+		"virtualvolumes":       "VirtualVolume vvol true",
 		"namespaceoffloadings": "NamespaceOffloading nsof true",
 		"namespacemaps":        "NamespaceMap nm true",
 		"shadowpods":           "ShadowPod sp true",
+		"shadowvolumeclaims":   "ShadowVolumeClaim shvc true",
 		"shadowendpointslices": "ShadowEndpointSlice seps true",
 		"addresspools":         "AddressPool apool false",
 		"addressmappings":      "AddressMapping am true",

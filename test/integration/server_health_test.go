@@ -21,7 +21,7 @@ func TestAServerIsReadyWhenItCanDoItsWork(t *testing.T) {
 	for _, check := range []string{
 		"etcd", "etcd-readiness", "authorities", "informer-sync",
 		"poststarthook/generic-apiserver-start-informers", "poststarthook/priority-and-fairness-config-consumer",
-		"poststarthook/federation-ledgers",
+		"poststarthook/federation-ledgers", "poststarthook/federation-informers",
 	} {
 		if !strings.Contains(ready, "[+]"+check+" ok") {
 			t.Errorf("readiness does not look at %s:\n%s", check, ready)

@@ -28,6 +28,7 @@ func TestKubectlExplainsFieldsInTheWordsOfTheDocComments(t *testing.T) {
 		"virtualnodes.spec.reflection.kinds.policy":     "where only those are that are sent by liqo.io/allow-reflection",
 		"namespaceoffloadings.spec.clusterSelector":     "A cluster is chosen when any term matches",
 		"shadowpods.spec.pod.containers.image":          "Container image name",
+		"shadowvolumeclaims.spec.storage":               "It can grow where the StorageClass allows expansion",
 		"shadowendpointslices.spec.endpoints.addresses": "reached at from the provider",
 		"resourceoffers.spec.resources":                 "bound what the consumer's pods may request",
 		"peeringtokens.spec.expirationSeconds":          "how long the invitation is good for",

@@ -142,6 +142,8 @@ func createOneOfEach(t *testing.T, env *framework.Environment, server *framework
 	must(err)
 	_, err = federation.ShadowPods(namespace).Create(ctx, &v1alpha1.ShadowPod{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: v1alpha1.ShadowPodSpec{Pod: shadowPodSpec()}}, options)
 	must(err)
+	_, err = federation.ShadowVolumeClaims(namespace).Create(ctx, newShadowVolumeClaim("data", "fast", "1Gi"), options)
+	must(err)
 	_, err = federation.ShadowEndpointSlices(namespace).Create(ctx, &v1alpha1.ShadowEndpointSlice{
 		ObjectMeta: metav1.ObjectMeta{Name: "web-abcde", Labels: map[string]string{discoveryv1.LabelServiceName: "web"}},
 		Spec: v1alpha1.ShadowEndpointSliceSpec{

@@ -192,10 +192,15 @@ func TestClaimsOfAConsumerLiveAndEndAsItRequests(t *testing.T) {
 	makeSchedulable(t, v.env, "worker-of-asti")
 	user := pod(nil)
 	user.Name, user.Spec.NodeSelector = "db-0", map[string]string{corev1.LabelHostname: "worker-of-asti"}
+	// Admission taints new nodes until a kubelet reports.
+	user.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
 	user.Spec.Volumes = []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{
 		PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "deleted"},
 	}}}
-	must(t)(v.env.Kube.CoreV1().Pods(v.namespace).Create(t.Context(), user, metav1.CreateOptions{}))
+	user, err := v.env.Kube.CoreV1().Pods(v.namespace).Create(t.Context(), user, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
 	deleted := bound("deleted")
 	v.patch("deleted", `{"spec":{"deletionPolicy":"Delete","fence":"move-1"}}`)
 	v.reports("deleted", v1alpha1.ConditionVolumeBound, "Bound", func(s *v1alpha1.ShadowVolumeClaim) bool {

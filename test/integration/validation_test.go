@@ -41,7 +41,9 @@ var parents = map[string]fields{
 	"resourcerequests":     {},
 	"shadowpods":           {"pod": fields{"automountServiceAccountToken": false, "containers": []any{fields{"name": "web", "image": "example.org/web:1"}}}},
 	"shadowendpointslices": {"addressType": "IPv4"},
+	"shadowvolumeclaims":   {"storageClassName": "fast", "accessModes": []any{"ReadWriteOnce"}, "storage": "1Gi"},
 	"virtualnodes":         {"clusterID": genoaID, "nodeName": "liqo-asti", "resources": fields{"cpu": "1"}},
+	"virtualvolumes":       {},
 }
 
 // parentNames are those of resources whose objects are called one way only.
@@ -83,6 +85,20 @@ var subresources = map[string]subresource{
 			"spec.clusterSelector.nodeSelectorTerms[0]": {"spec": fields{"clusterSelector": fields{"nodeSelectorTerms": []any{fields{}}}}},
 		},
 	},
+	"virtualvolumes/move": {
+		post: fields{"spec": fields{"target": fields{"local": true}}},
+		wrong: map[string]fields{
+			"spec.target.clusterName":     {"spec": fields{"target": fields{"clusterName": "asti"}}},
+			"spec.target":                 {"spec": fields{"target": fields{"local": nil}}},
+			"spec.strategy":               {"spec": fields{"strategy": "Sometimes"}},
+			"spec.verify":                 {"spec": fields{"verify": "Maybe"}},
+			"spec.bandwidth":              {"spec": fields{"bandwidth": "1"}},
+			"spec.evictionTimeoutSeconds": {"spec": fields{"evictionTimeoutSeconds": 0}},
+			// Nothing is wrong but that there is no such claim.
+			"metadata.name": {},
+		},
+	},
+	"virtualvolumes/status":    {wrong: map[string]fields{"status.phase": {"status": fields{"phase": "Great"}}}},
 	"peeringtokens/invitation": {post: fields{}, bodiless: true},
 	"resourcerequests/identity": {
 		post:      fields{"spec": fields{"clusterID": genoaID, "clusterName": "genoa", "request": []byte("x")}},
@@ -99,6 +115,7 @@ var subresources = map[string]subresource{
 	"networkconfigs/status":       {wrong: map[string]fields{"status.cidrs[0].mapped": {"status": fields{"cidrs": []any{fields{"cidr": "10.244.0.0/16", "mapped": "10.0.0.0/17"}}}}}},
 	"tunnelendpoints/status":      {wrong: map[string]fields{"status.phase": {"status": fields{"phase": "Great"}}, "status.latencyMicroseconds": {"status": fields{"latencyMicroseconds": -1}}}},
 	"shadowpods/status":           {wrong: map[string]fields{"status.phase": {"status": fields{"phase": "Running"}}}},
+	"shadowvolumeclaims/status":   {wrong: map[string]fields{"status.phase": {"status": fields{"phase": "Great"}}, "status.capacity": {"status": fields{"capacity": "-1"}}}},
 	"shadowendpointslices/status": {wrong: map[string]fields{"status.conditions[0].reason": {"status": fields{"conditions": []any{fields{"type": "Ready", "status": "True", "message": "", "reason": "", "lastTransitionTime": "2026-11-21T08:00:00Z"}}}}}},
 	"virtualnodes/status":         {wrong: map[string]fields{"status.pods": {"status": fields{"pods": -1}}}},
 }

@@ -30,7 +30,9 @@ import (
 	"liqo.io/federation/apiserver/storage"
 	manager "liqo.io/federation/controllers/cmd/federation-controller-manager/app"
 	controllermetrics "liqo.io/federation/controllers/metrics"
+	"liqo.io/federation/controllers/storage/move"
 	"liqo.io/federation/controllers/virtualkubelet"
+	"liqo.io/federation/registry/federation/placementreview"
 )
 
 var update = flag.Bool("update", false, "write docs/settings.md anew")
@@ -128,7 +130,9 @@ func ownMetrics(t *testing.T, page io.Writer) {
 	var all []metrics.Registerable
 	several := func(more ...metrics.Registerable) { all = append(all, more...) }
 	storage.RegisterMetrics(several)
+	placementreview.RegisterMetrics(several)
 	controllermetrics.Register(several)
+	move.RegisterMetrics(several)
 	if _, err := virtualkubelet.NewMetrics(func(one metrics.Registerable) error {
 		several(one)
 		return nil

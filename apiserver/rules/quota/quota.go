@@ -22,11 +22,16 @@ import (
 func Granted(offers []*v1alpha1.ResourceOffer) corev1.ResourceList {
 	granted := corev1.ResourceList{}
 	for _, offer := range offers {
-		if offer.Status.Phase == v1alpha1.NegotiationAccepted && !offer.Spec.Withdrawn && offer.DeletionTimestamp.IsZero() {
+		if stands(offer) {
 			Add(granted, offer.Spec.Resources)
 		}
 	}
 	return granted
+}
+
+// stands reports whether an offer is accepted and neither withdrawn nor deleted.
+func stands(offer *v1alpha1.ResourceOffer) bool {
+	return offer.Status.Phase == v1alpha1.NegotiationAccepted && !offer.Spec.Withdrawn && offer.DeletionTimestamp.IsZero()
 }
 
 // Requests is what a pod takes from a grant: one pod, and what the scheduler

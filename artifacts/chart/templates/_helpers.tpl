@@ -62,20 +62,23 @@ capabilities:
 {{- end }}
 
 {{- /* A first start may have to recover a store; after that a minute of silence
-is too long, and less of it on a busy machine is not. */ -}}
+is too long, and less of it on a busy machine is not. . may have checks to exclude
+from liveness and readiness. */ -}}
 {{- define "federation.probes" -}}
+{{- $query := "" -}}
+{{- range .exclude }}{{ $query = printf "%s%sexclude=%s" $query (ternary "&" "?" (ne $query "")) . }}{{ end -}}
 startupProbe:
   httpGet: {path: /livez, port: https, scheme: HTTPS}
   periodSeconds: 1
   timeoutSeconds: 5
   failureThreshold: 120
 livenessProbe:
-  httpGet: {path: /livez, port: https, scheme: HTTPS}
+  httpGet: {path: "/livez{{ $query }}", port: https, scheme: HTTPS}
   periodSeconds: 10
   timeoutSeconds: 10
   failureThreshold: 6
 readinessProbe:
-  httpGet: {path: /readyz, port: https, scheme: HTTPS}
+  httpGet: {path: "/readyz{{ $query }}", port: https, scheme: HTTPS}
   periodSeconds: 2
   timeoutSeconds: 5
 {{- end }}
@@ -123,7 +126,7 @@ spec:
           env: {{- include "federation.env" .values | nindent 12 }}
           ports:
             - {name: https, containerPort: 8443}
-          {{- include "federation.probes" .root | nindent 10 }}
+          {{- include "federation.probes" dict | nindent 10 }}
           resources: {{- toYaml .values.resources | nindent 12 }}
           securityContext: {{- include "federation.containerSecurityContext" .root | nindent 12 }}
           volumeMounts:

@@ -20,8 +20,12 @@ const (
 	fakeTaint      = "playground.liqo.io/fake"
 )
 
-// volumeDirectory holds the volumes of a node, as its pods' mounts see it.
-const volumeDirectory = "/var/lib/playground-volumes"
+// Directories of the volumes of one node, as the node sees them.
+const (
+	localVolumes = "/var/lib/playground-volumes"
+	// ephemeralVolumes is removed before its node starts.
+	ephemeralVolumes = "/var/lib/playground-ephemeral-volumes"
+)
 
 //go:embed addons/*.yaml
 var addons embed.FS
@@ -32,17 +36,25 @@ var addonTemplates = template.Must(template.ParseFS(addons, "addons/*.yaml"))
 var fakeKubelet []byte
 
 type addonValues struct {
-	CoreDNSImage, ProvisionerImage, DNS, VolumeDirectory string
-	Nodes                                                []addonNode
-	FakeNodes                                            []string
-	FakeLabelKey, FakeLabelValue, FakeTaint              string
+	CoreDNSImage, ProvisionerImage, DNS     string
+	VolumeDirectories                       []volumeDirectory
+	Nodes                                   []addonNode
+	FakeNodes                               []string
+	FakeLabelKey, FakeLabelValue, FakeTaint string
 }
+
+// volumeDirectory is the directory of all volumes of one kind.
+type volumeDirectory struct{ Kind, Path string }
 
 type addonNode struct {
 	Name                  string
 	PodCIDR               netip.Prefix
 	ControlPlane, Tainted bool
 }
+
+// sharedVolumes returns the directory of the volumes that all nodes of the
+// cluster mount. The nodes see it where the machine does.
+func (c *Cluster) sharedVolumes() string { return c.path("shared-volumes") }
 
 // Manifests returns the objects that make the API server a cluster: its nodes,
 // DNS and storage.
@@ -52,7 +64,10 @@ func (c *Cluster) Manifests() ([]byte, error) {
 		return nil, err
 	}
 	values := addonValues{
-		CoreDNSImage: corednsImage, ProvisionerImage: provisionerImage, DNS: dns, VolumeDirectory: volumeDirectory,
+		CoreDNSImage: corednsImage, ProvisionerImage: provisionerImage, DNS: dns,
+		VolumeDirectories: []volumeDirectory{
+			{"local", localVolumes}, {"ephemeral", ephemeralVolumes}, {"shared", c.sharedVolumes()},
+		},
 		FakeLabelKey: fakeLabelKey, FakeLabelValue: fakeLabelValue, FakeTaint: fakeTaint,
 	}
 	for n, node := range c.Nodes {

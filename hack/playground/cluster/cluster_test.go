@@ -57,6 +57,9 @@ type object struct {
 		ClusterIP string
 		Taints    []struct{ Key, Effect string }
 	}
+	VolumeBindingMode    string
+	AllowVolumeExpansion bool
+	Parameters           map[string]string
 }
 
 func objects(t *testing.T, c *Cluster) map[string]object {
@@ -102,6 +105,24 @@ func TestManifestsDescribeNodesAndDNS(t *testing.T) {
 	fake := got["Node/rome-fake-1"]
 	if fake.Metadata.Labels["type"] != "kwok" || len(fake.Spec.Taints) != 1 || fake.Spec.Taints[0].Key != "playground.liqo.io/fake" {
 		t.Errorf("the fake node is %+v", fake)
+	}
+}
+
+func TestStorageClassesBindAndKeepDataAsTheirNamesSay(t *testing.T) {
+	got := objects(t, testCluster(t, 1, 0))
+	for name, want := range map[string][2]string{
+		"local":     {"WaitForFirstConsumer", ""},
+		"immediate": {"Immediate", ""},
+		"ephemeral": {"WaitForFirstConsumer", "ephemeral"},
+		"shared":    {"Immediate", "shared"},
+	} {
+		class := got["StorageClass/"+name]
+		if diff := cmp.Diff(want, [2]string{class.VolumeBindingMode, class.Parameters["kind"]}); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+		if !class.AllowVolumeExpansion {
+			t.Errorf("volumes of class %s cannot be expanded", name)
+		}
 	}
 }
 

@@ -21,11 +21,14 @@ func cgroup(i *state.Instance, n *state.Node) string {
 	return filepath.Join(CgroupRoot(i.Name), n.Name)
 }
 
-// StartNode starts the sandbox of a node. record is called before it touches
-// anything.
+// StartNode starts the sandbox of a node, without the ephemeral volumes that it
+// had before. record is called before the sandbox touches anything.
 func (c *Cluster) StartNode(n *state.Node, record func(state.Process) error) error {
 	if err := sandbox.MakeCgroup(cgroup(c.Instance, n)); err != nil {
 		return err
+	}
+	if err := os.RemoveAll(c.NodePath(n, ephemeralVolumes)); err != nil {
+		return fmt.Errorf("removing ephemeral volumes of %s: %w", n.Name, err)
 	}
 	covers := []sandbox.Cover{{Target: "/run"}}
 	for _, dir := range []string{"/var/lib", "/var/log"} {

@@ -62,6 +62,8 @@ The same input gives the same bytes.`,
 	flags.StringArrayVar(&files, "file", nil, "/PATH=FILE: put FILE into the image")
 	flags.StringArrayVar(&links, "link", nil, "/PATH=TARGET: put a symbolic link into the image")
 	flags.StringArrayVar(&config.Packages, "deb", nil, "Debian package to unpack into the image, with its dependencies")
+	flags.StringArrayVar(&config.WithoutPackages, "without-deb", nil,
+		"Debian package to leave out, with what only it depends on; for what only maintainer scripts need")
 	return cmd
 }
 

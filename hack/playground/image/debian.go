@@ -14,10 +14,12 @@ import (
 	"strings"
 )
 
-// unpackPackages returns the files of the packages and of all that they depend
-// on. cleanup removes the unpacked copies.
-func unpackPackages(ctx context.Context, packages []string, cache string) (t *fileTree, cleanup func(), err error) {
-	closure, err := dependencies(ctx, packages)
+// unpackPackages returns the files of the packages and of what they depend on,
+// see dependencies. cleanup removes the unpacked copies.
+func unpackPackages(
+	ctx context.Context, packages, without []string, cache string,
+) (t *fileTree, cleanup func(), err error) {
+	names, err := dependencies(ctx, packages, without)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -29,7 +31,7 @@ func unpackPackages(ctx context.Context, packages []string, cache string) (t *fi
 		return nil, nil, err
 	}
 	cleanup = func() { os.RemoveAll(root) }
-	for _, p := range closure {
+	for _, p := range names {
 		archive, err := download(ctx, p, cache)
 		if err == nil {
 			_, err = run(ctx, "", "dpkg", "-x", archive, root)
@@ -54,7 +56,9 @@ func unpackPackages(ctx context.Context, packages []string, cache string) (t *fi
 	return t, cleanup, nil
 }
 
-func dependencies(ctx context.Context, packages []string) ([]string, error) {
+// dependencies returns the packages and what they depend on, except those of
+// without and what only these depend on. Of alternatives it takes the first.
+func dependencies(ctx context.Context, packages, without []string) ([]string, error) {
 	args := append([]string{"depends", "--recurse", "--no-recommends", "--no-suggests", "--no-conflicts",
 		"--no-breaks", "--no-replaces", "--no-enhances"}, packages...)
 	out, err := run(ctx, "", "apt-cache", args...)
@@ -67,21 +71,55 @@ func dependencies(ctx context.Context, packages []string) ([]string, error) {
 			return nil, err
 		}
 	}
-	return parseDepends(out), nil
+	return closure(parseDepends(out), packages, without), nil
 }
 
-// parseDepends picks the real packages out of what `apt-cache depends` prints:
-// each on a line of its own, and indented below it what it depends on.
-func parseDepends(out string) []string {
+// closure returns what can be reached from packages without passing without, in
+// alphabetical order.
+func closure(depends map[string][]string, packages, without []string) []string {
 	var names []string
-	for _, line := range strings.Split(out, "\n") {
-		if line == "" || line[0] == ' ' || line[0] == '<' || strings.Contains(line, ":") {
+	next := slices.Clone(packages)
+	for len(next) > 0 {
+		name := next[0]
+		next = next[1:]
+		if slices.Contains(names, name) || slices.Contains(without, name) {
 			continue
 		}
-		names = append(names, line)
+		names = append(names, name)
+		next = append(next, depends[name]...)
 	}
 	slices.Sort(names)
-	return slices.Compact(names)
+	return names
+}
+
+// parseDepends returns what each package depends on, as `apt-cache depends`
+// prints it: a package on a line of its own; indented below it what it depends
+// on, with a bar before all but the last of the alternatives; below a virtual
+// package, further indented, its providers.
+func parseDepends(out string) map[string][]string {
+	depends := map[string][]string{}
+	var name string
+	alternative, virtual := false, false
+	for _, line := range strings.Split(out, "\n") {
+		_, dependency, found := strings.Cut(line, "epends: ")
+		switch {
+		case found:
+			// A virtual package is written <name>.
+			virtual = !alternative && strings.HasPrefix(dependency, "<")
+			if !alternative && !virtual {
+				depends[name] = append(depends[name], dependency)
+			}
+			alternative = strings.HasPrefix(line, " |")
+		case strings.HasPrefix(line, "    "):
+			if virtual {
+				depends[name] = append(depends[name], strings.TrimSpace(line))
+				virtual = false
+			}
+		default:
+			name, alternative, virtual = line, false, false
+		}
+	}
+	return depends
 }
 
 // download returns the archive of the version that apt would install, and

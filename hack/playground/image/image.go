@@ -39,6 +39,9 @@ type Config struct {
 	// Packages are Debian packages to unpack into the image, with what they
 	// depend on. Their maintainer scripts do not run.
 	Packages []string
+	// WithoutPackages are Debian packages to leave out, with what only they
+	// depend on, such as those that only maintainer scripts need.
+	WithoutPackages []string
 	// PackageCache is the directory where downloaded packages stay.
 	PackageCache string
 }
@@ -68,7 +71,7 @@ func Build(ctx context.Context, c Config) (v1.Image, error) {
 	}
 	trees := []*fileTree{tree}
 	if len(c.Packages) > 0 {
-		packages, cleanup, err := unpackPackages(ctx, c.Packages, c.PackageCache)
+		packages, cleanup, err := unpackPackages(ctx, c.Packages, c.WithoutPackages, c.PackageCache)
 		if err != nil {
 			return nil, err
 		}

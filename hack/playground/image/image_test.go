@@ -176,9 +176,50 @@ func TestBadInputIsRefusedWithItsReason(t *testing.T) {
 	}
 }
 
-func TestParseDepends(t *testing.T) {
-	out := "iptables\n  Depends: libip4tc2\n |Depends: libxtables12\n  Depends: <virtual>\nlibxtables12\n  Depends: libc6\n<virtual>\n    other\nlibip4tc2\nlibxtables12\n"
-	if diff := cmp.Diff([]string{"iptables", "libip4tc2", "libxtables12"}, parseDepends(out)); diff != "" {
-		t.Error(diff)
+func TestDependenciesAreFirstAlternativesWithoutWhatIsLeftOut(t *testing.T) {
+	depends := parseDepends(`stunnel4
+  PreDepends: adduser
+  Depends: libc6
+  Depends: libsystemd0
+    libelogind0
+ |Depends: systemd
+  Depends: <systemd-sysusers>
+    opensysusers
+    systemd
+  Depends: <perl:any>
+    perl
+  Depends: netbase
+adduser
+  Depends: passwd
+passwd
+libc6
+libsystemd0
+libelogind0
+<systemd-sysusers>
+systemd
+  Depends: mount
+mount
+  Depends: libc6
+opensysusers
+<perl:any>
+perl
+ |Depends: <debconf-2.0>
+    cdebconf
+    debconf
+  Depends: debconf
+  Depends: libc6
+netbase
+`)
+	for name, test := range map[string]struct{ without, want []string }{
+		"all": {nil, []string{"adduser", "cdebconf", "libc6", "libsystemd0", "mount", "netbase", "passwd", "perl",
+			"stunnel4", "systemd"}},
+		"without maintainer scripts": {[]string{"adduser", "perl", "systemd"},
+			[]string{"libc6", "libsystemd0", "netbase", "stunnel4"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(test.want, closure(depends, []string{"stunnel4"}, test.without)); diff != "" {
+				t.Error(diff)
+			}
+		})
 	}
 }

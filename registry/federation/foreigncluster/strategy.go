@@ -9,14 +9,16 @@ import (
 
 	"liqo.io/federation/apiserver/apis/federation"
 	"liqo.io/federation/apiserver/apis/federation/validation"
+	"liqo.io/federation/registry/federation/plan"
 	"liqo.io/federation/registry/federation/strategy"
 )
 
 // Strategy creates foreign clusters and updates their spec.
 type Strategy = strategy.Strategy[*federation.ForeignCluster, federation.ForeignClusterSpec, federation.ForeignClusterStatus]
 
-// NewStrategy makes the strategy of foreign clusters, whose kind typer knows.
-func NewStrategy(typer runtime.ObjectTyper) Strategy {
+// NewStrategy makes the strategy of foreign clusters, whose kind typer knows. Its
+// warnings read the virtual volumes of plans.
+func NewStrategy(typer runtime.ObjectTyper, plans plan.Reader) Strategy {
 	return strategy.New(typer, strategy.Kind[*federation.ForeignCluster, federation.ForeignClusterSpec, federation.ForeignClusterStatus]{
 		Parts: func(obj *federation.ForeignCluster) (*federation.ForeignClusterSpec, *federation.ForeignClusterStatus) {
 			return &obj.Spec, &obj.Status
@@ -26,5 +28,6 @@ func NewStrategy(typer runtime.ObjectTyper) Strategy {
 		ValidateUpdate:       validation.ValidateForeignClusterUpdate,
 		ValidateStatusUpdate: validation.ValidateForeignClusterStatusUpdate,
 		Warnings:             warnings,
+		Surroundings:         surroundings(plans),
 	})
 }

@@ -4,12 +4,16 @@
 package foreigncluster
 
 import (
+	"context"
 	"fmt"
 	"net/netip"
 	"net/url"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime"
+
 	"liqo.io/federation/apiserver/apis/federation"
+	"liqo.io/federation/registry/federation/plan"
 )
 
 const (
@@ -17,6 +21,8 @@ const (
 	longDisconnect = time.Hour
 	// shortOrphanTTL is how long an upgrade of a cluster may take.
 	shortOrphanTTL = 10 * time.Minute
+	// readTimeout bounds how long a request takes longer for its warnings.
+	readTimeout = 2 * time.Second
 )
 
 // warnings tell what is seldom meant of a cluster.
@@ -49,4 +55,36 @@ func hasAddress(server string) bool {
 	}
 	_, err = netip.ParseAddr(parsed.Hostname())
 	return err == nil
+}
+
+// surroundings warn of volumes whose data a cluster stores that is not borrowed from any
+// more.
+func surroundings(plans plan.Reader) func(ctx context.Context, cluster, old *federation.ForeignCluster) []string {
+	return func(ctx context.Context, cluster, old *federation.ForeignCluster) []string {
+		if old == nil || old.Spec.Outgoing != federation.PeeringEnabled ||
+			cluster.Spec.Outgoing == federation.PeeringEnabled {
+			return nil
+		}
+		return stored(ctx, plans, cluster.Name)
+	}
+}
+
+// Deletion returns the warnings of the deletion of a foreign cluster: which volumes it
+// stores.
+func Deletion(plans plan.Reader) func(ctx context.Context, obj runtime.Object) []string {
+	return func(ctx context.Context, obj runtime.Object) []string {
+		return stored(ctx, plans, obj.(*federation.ForeignCluster).Name)
+	}
+}
+
+func stored(ctx context.Context, plans plan.Reader, cluster string) []string {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	names, err := plans.StoredBy(ctx, cluster)
+	if err != nil || len(names) == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("the cluster stores the volumes %s: what happens to each is "+
+		"spec.volumes.onUnoffload of the NamespaceOffloading in its namespace, "+
+		"Refuse by default; a dry run of the verb peer lists it", plan.Listed(names))}
 }

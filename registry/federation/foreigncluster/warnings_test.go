@@ -14,6 +14,8 @@ import (
 
 	"liqo.io/federation/apiserver/apis/federation"
 	"liqo.io/federation/apiserver/apis/federation/install"
+	"liqo.io/federation/registry/federation/plan"
+	"liqo.io/federation/registry/federation/verb/verbtest"
 )
 
 func TestWarningsNameTheFieldThatIsSeldomMeant(t *testing.T) {
@@ -50,7 +52,7 @@ func ttl(d time.Duration) *metav1.Duration { return &metav1.Duration{Duration: d
 func TestOnlyWhoChangesASpecIsWarned(t *testing.T) {
 	scheme := runtime.NewScheme()
 	install.Install(scheme)
-	strategy := NewStrategy(scheme)
+	strategy := NewStrategy(scheme, plan.Reader{})
 	old := &federation.ForeignCluster{Spec: federation.ForeignClusterSpec{Outgoing: federation.PeeringEnabled}}
 	same, other := old.DeepCopy(), old.DeepCopy()
 	same.Finalizers = []string{"one"}
@@ -60,5 +62,44 @@ func TestOnlyWhoChangesASpecIsWarned(t *testing.T) {
 	}
 	if got := strategy.WarningsOnUpdate(t.Context(), other, old); len(got) == 0 {
 		t.Error("a spec is not warned of")
+	}
+}
+
+func TestUnpeeringWarnsOfVolumesThatTheClusterStores(t *testing.T) {
+	scheme := runtime.NewScheme()
+	install.Install(scheme)
+	volume := func(namespace, name, cluster string) federation.VirtualVolume {
+		return federation.VirtualVolume{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+			Status:     federation.VirtualVolumeStatus{Location: &federation.VolumeLocation{ClusterName: cluster}},
+		}
+	}
+	plans := plan.Reader{Volumes: verbtest.List(func() runtime.Object {
+		return &federation.VirtualVolumeList{Items: []federation.VirtualVolume{
+			volume("shop", "data-1", "milan"), volume("shop", "data-0", "milan"), volume("shop", "cache", "turin"),
+			volume("web", "here", ""),
+		}}
+	})}
+	enabled := func(name string) *federation.ForeignCluster {
+		return &federation.ForeignCluster{ObjectMeta: metav1.ObjectMeta{Name: name},
+			Spec: federation.ForeignClusterSpec{Outgoing: federation.PeeringEnabled, ClusterID: "id", CABundle: []byte("x")}}
+	}
+	const want = "stores the volumes shop/data-0, shop/data-1: "
+	strategy := NewStrategy(scheme, plans)
+	old := enabled("milan")
+	disabled, other := old.DeepCopy(), old.DeepCopy()
+	disabled.Spec.Outgoing = federation.PeeringDisabled
+	other.Spec.Server = "https://milan.example.org"
+	if got := strategy.WarningsOnUpdate(t.Context(), disabled, old); len(got) != 1 || !strings.Contains(got[0], want) {
+		t.Errorf("disabling is warned of by %q", got)
+	}
+	if got := strategy.WarningsOnUpdate(t.Context(), other, old); len(got) > 0 {
+		t.Errorf("another server is warned of by %q", got)
+	}
+	if got := Deletion(plans)(t.Context(), old); len(got) != 1 || !strings.Contains(got[0], want) {
+		t.Errorf("deletion is warned of by %q", got)
+	}
+	if got := Deletion(plans)(t.Context(), enabled("bari")); len(got) > 0 {
+		t.Errorf("deletion of a cluster without volumes is warned of by %q", got)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"liqo.io/federation/apiserver/rules/quota"
 	"liqo.io/federation/registry/federation/ledger"
 )
 
@@ -39,10 +40,10 @@ func TestAConsumerMayKeepAsManyFinishedShadowPodsAsItMayRun(t *testing.T) {
 
 func TestAConsumerThatKeepsTooManyFinishedShadowPodsGetsNoMore(t *testing.T) {
 	terms := within("milan", count(1))
-	if _, err := terms(ledger.Used[sum]{Over: leastFinished - 1}, count(1)); err != nil {
+	if _, err := terms(ledger.Used[quota.Sum]{Over: leastFinished - 1}, count(1)); err != nil {
 		t.Errorf("one may still finish: %v", err)
 	}
-	_, err := terms(ledger.Used[sum]{Over: leastFinished}, count(1))
+	_, err := terms(ledger.Used[quota.Sum]{Over: leastFinished}, count(1))
 	var finished *ErrTooManyFinished
 	if !errors.As(err, &finished) {
 		t.Fatalf("got %v", err)

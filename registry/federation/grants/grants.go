@@ -13,15 +13,13 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/registry/generic"
-	"k8s.io/klog/v2"
 
 	"liqo.io/federation/apiserver/apis/federation"
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/apiserver/rules"
 	"liqo.io/federation/apiserver/rules/quota"
 	"liqo.io/federation/registry/federation/ledger"
+	"liqo.io/federation/registry/federation/offers"
 )
 
 // ErrExceeded is what a consumer is refused with: it was granted too little.
@@ -38,45 +36,10 @@ func (e *ErrExceeded) Error() string {
 	return fmt.Sprintf("consumer %s is granted too little: %s", e.Consumer, quota.Sentence(e.Short))
 }
 
-// sum is what several shadow pods take.
-type sum struct {
-	resources corev1.ResourceList
-}
-
-// Plus adds what one takes.
-func (s sum) Plus(requests corev1.ResourceList) sum {
-	return sum{change(s.resources, requests, quota.Add)}
-}
-
-// Minus takes out what one took.
-func (s sum) Minus(requests corev1.ResourceList) sum {
-	return sum{change(s.resources, requests, quota.Subtract)}
-}
-
-func change(resources, by corev1.ResourceList, how func(sum, by corev1.ResourceList)) corev1.ResourceList {
-	changed := resources.DeepCopy()
-	if changed == nil {
-		changed = corev1.ResourceList{}
-	}
-	how(changed, by)
-	return changed
-}
-
-// Creation is one request that may create a shadow pod, or have one take more.
-type Creation = ledger.Creation[corev1.ResourceList, corev1.ResourceList, sum]
-
 // Grants are what shadow pods are created within.
 type Grants struct {
-	*ledger.Ledgers[corev1.ResourceList, corev1.ResourceList, sum]
-	offers *ledger.Objects
-}
-
-// Pods are all shadow pods.
-type Pods interface {
-	ledger.Source
-	// Attribute has a shadow pod that does not say whose it is say so, if its
-	// namespace is a twin.
-	Attribute(ctx context.Context, pod types.NamespacedName) error
+	*ledger.Ledgers[corev1.ResourceList, corev1.ResourceList, quota.Sum]
+	offers *offers.Reader
 }
 
 // Open makes the grants over the storage of the federation API. Offers are read
@@ -84,13 +47,12 @@ type Pods interface {
 // the next shadow pod. Alone says that no other server writes there. An error
 // means that the storage cannot be reached.
 func Open(getter generic.RESTOptionsGetter, alone bool) (*Grants, error) {
-	offers, err := ledger.OpenObjects(getter, "resourceoffers",
-		func() runtime.Object { return &federation.ResourceOffer{} }, func() runtime.Object { return &federation.ResourceOfferList{} })
+	reader, err := offers.Open(getter)
 	if err != nil {
 		return nil, err
 	}
-	g := &Grants{offers: offers}
-	if g.Ledgers, err = ledger.Open(ledger.Kind[corev1.ResourceList, corev1.ResourceList, sum]{
+	g := &Grants{offers: reader}
+	if g.Ledgers, err = ledger.Open(ledger.Kind[corev1.ResourceList, corev1.ResourceList, quota.Sum]{
 		Objects: "shadowpods", Ledgers: "ledgers",
 		Entry: entry, Terms: g.terms,
 		Keep: func(ctx context.Context, consumer string) (bool, error) {
@@ -98,7 +60,7 @@ func Open(getter generic.RESTOptionsGetter, alone bool) (*Grants, error) {
 			return len(granted) > 0, err
 		},
 	}, getter, alone); err != nil {
-		offers.Close()
+		reader.Close()
 		return nil, err
 	}
 	return g, nil
@@ -108,18 +70,6 @@ func Open(getter generic.RESTOptionsGetter, alone bool) (*Grants, error) {
 func (g *Grants) Close() {
 	g.Ledgers.Close()
 	g.offers.Close()
-}
-
-// Tend has shadow pods counted that were created before their namespace was lent
-// or before there were ledgers, until the context ends.
-func (g *Grants) Tend(ctx context.Context, pods Pods) {
-	g.Regularly(ctx, func(ctx context.Context) {
-		for _, pod := range g.Nobodys() {
-			if err := pods.Attribute(ctx, pod); err != nil && ctx.Err() == nil {
-				klog.FromContext(ctx).Error(err, "A shadow pod is not counted for now", "shadowPod", pod)
-			}
-		}
-	})
 }
 
 // entry is what a shadow pod takes of what its consumer was granted, until it is
@@ -142,7 +92,7 @@ func Takes(pod *federation.ShadowPod) corev1.ResourceList {
 }
 
 // terms are those of a consumer with what it was granted.
-func (g *Grants) terms(ctx context.Context, consumer string) (ledger.Terms[corev1.ResourceList, corev1.ResourceList, sum], error) {
+func (g *Grants) terms(ctx context.Context, consumer string) (ledger.Terms[corev1.ResourceList, corev1.ResourceList, quota.Sum], error) {
 	granted, err := g.granted(ctx, consumer)
 	if err != nil {
 		return nil, err
@@ -152,12 +102,12 @@ func (g *Grants) terms(ctx context.Context, consumer string) (ledger.Terms[corev
 
 // within lets a consumer have what it was granted, and new shadow pods while it
 // keeps few enough that are finished.
-func within(consumer string, granted corev1.ResourceList) ledger.Terms[corev1.ResourceList, corev1.ResourceList, sum] {
-	return func(used ledger.Used[sum], asked corev1.ResourceList) (corev1.ResourceList, error) {
+func within(consumer string, granted corev1.ResourceList) ledger.Terms[corev1.ResourceList, corev1.ResourceList, quota.Sum] {
+	return func(used ledger.Used[quota.Sum], asked corev1.ResourceList) (corev1.ResourceList, error) {
 		if most := mayFinish(granted); used.Over >= most && !asked.Pods().IsZero() {
 			return nil, &ErrTooManyFinished{Consumer: consumer, Finished: used.Over, Most: most}
 		}
-		if short := quota.Short(granted, used.Sum.resources, asked); len(short) > 0 {
+		if short := quota.Short(granted, used.Sum.Resources, asked); len(short) > 0 {
 			return nil, &ErrExceeded{Consumer: consumer, Short: short}
 		}
 		return asked, nil
@@ -166,17 +116,16 @@ func within(consumer string, granted corev1.ResourceList) ledger.Terms[corev1.Re
 
 // granted sums the offers that a consumer has accepted and that stand.
 func (g *Grants) granted(ctx context.Context, consumer string) (corev1.ResourceList, error) {
-	offers := &federation.ResourceOfferList{}
-	if err := g.offers.List(ctx, rules.TenantNamespace(consumer), offers); err != nil {
+	found, err := g.offers.Of(ctx, consumer)
+	if err != nil {
 		return nil, err
-	}
-	converted := &v1alpha1.ResourceOfferList{}
-	if err := v1alpha1.Convert_federation_ResourceOfferList_To_v1alpha1_ResourceOfferList(offers, converted, nil); err != nil {
-		return nil, err
-	}
-	found := make([]*v1alpha1.ResourceOffer, len(converted.Items))
-	for i := range converted.Items {
-		found[i] = &converted.Items[i]
 	}
 	return quota.Granted(found), nil
+}
+
+// ExternalVolumes returns the volumes that the pods of a consumer may mount without a
+// claim. An error means that the offers cannot be read.
+func (g *Grants) ExternalVolumes(ctx context.Context, consumer string) (v1alpha1.ExternalVolumes, error) {
+	found, err := g.offers.Of(ctx, consumer)
+	return quota.ExternalVolumes(found), err
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"liqo.io/federation/apiserver/apis/federation"
 	"liqo.io/federation/apiserver/rules"
@@ -35,8 +36,8 @@ func warnings(offloading *federation.NamespaceOffloading) []string {
 }
 
 // surroundings tell when a new selector matches no cluster now, when pods are
-// sent where their claims are not, and how many pods a stricter spec does not
-// move. What cannot be told is not told.
+// sent where their claims are not, which volumes are stored by clusters that are
+// given up, and how many pods a stricter spec does not move. What cannot be told is not told.
 func surroundings(plans plan.Reader) func(ctx context.Context, offloading, old *federation.NamespaceOffloading) []string {
 	return func(ctx context.Context, offloading, old *federation.NamespaceOffloading) []string {
 		ctx, cancel := context.WithTimeout(ctx, lookTimeout)
@@ -53,9 +54,14 @@ func surroundings(plans plan.Reader) func(ctx context.Context, offloading, old *
 			}
 		}
 		if wanted.PodOffloadingStrategy == federation.Remote && is.PodOffloadingStrategy != federation.Remote {
-			if claiming, err := plans.Claiming(ctx, offloading.Namespace); err == nil && claiming {
-				all = append(all, "spec.podOffloadingStrategy: Remote sends pods that mount claims next door, where they wait for claims of these names in the twin: claims are not copied. LocalAndRemote keeps them here")
+			if count, err := plans.BoundLocally(ctx, offloading.Namespace); err == nil && count > 0 {
+				all = append(all, fmt.Sprintf("spec.podOffloadingStrategy: with Remote, %d pod(s) wait that mount claims of other "+
+					"storage classes than the virtual one, since such data stays in this cluster: use LocalAndRemote, or claims of "+
+					"the virtual storage class", count))
 			}
+		}
+		if old != nil {
+			all = append(all, givenUp(ctx, plans, offloading.Namespace, is, wanted)...)
 		}
 		if wanted.Enforcement != federation.Warn {
 			return all
@@ -69,4 +75,44 @@ func surroundings(plans plan.Reader) func(ctx context.Context, offloading, old *
 		}
 		return all
 	}
+}
+
+// Deletion returns the warnings of the deletion of a namespace offloading: which volumes
+// the clusters store that are given up.
+func Deletion(plans plan.Reader) func(ctx context.Context, obj runtime.Object) []string {
+	return func(ctx context.Context, obj runtime.Object) []string {
+		ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+		defer cancel()
+		offloading := obj.(*federation.NamespaceOffloading)
+		return givenUp(ctx, plans, offloading.Namespace, &offloading.Spec, nil)
+	}
+}
+
+// outcomes are what happens to volumes, by policy.
+var outcomes = map[federation.UnoffloadPolicy]string{
+	federation.UnoffloadRefuse: "the remote namespace stays until they are moved, deleted or released",
+	federation.UnoffloadMove:   "their data is moved to this cluster first",
+	federation.UnoffloadRetain: "their data is left to the provider",
+	federation.UnoffloadDelete: "their data is deleted",
+}
+
+// givenUp returns a warning for each cluster that stores volumes and is given up.
+func givenUp(
+	ctx context.Context, plans plan.Reader, namespace string, is, wanted *federation.NamespaceOffloadingSpec,
+) []string {
+	volumes, err := plans.GivenUp(ctx, namespace, is, wanted)
+	if err != nil {
+		return nil
+	}
+	var all []string
+	for len(volumes) > 0 {
+		cluster, policy := volumes[0].ClusterName, volumes[0].OnUnoffload
+		var names []string
+		for len(volumes) > 0 && volumes[0].ClusterName == cluster {
+			names, volumes = append(names, volumes[0].Name), volumes[1:]
+		}
+		all = append(all, fmt.Sprintf("spec.volumes.onUnoffload: is %s, and cluster %s stores %s: %s", policy, cluster,
+			plan.Listed(names), outcomes[policy]))
+	}
+	return all
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
@@ -17,6 +18,7 @@ import (
 
 	"liqo.io/federation/apiserver/apis/federation"
 	"liqo.io/federation/apiserver/apis/federation/install"
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/registry/federation/plan"
 	"liqo.io/federation/registry/federation/verb/verbtest"
 )
@@ -41,7 +43,13 @@ func aCluster(t *testing.T) (*fake.Clientset, plan.Reader) {
 				Spec:       federation.VirtualNodeSpec{NodeName: "liqo-milan", Labels: map[string]string{"region": "it"}},
 			}}}
 		}),
-		Core: kube.CoreV1(),
+		Volumes: verbtest.List(func() runtime.Object {
+			return &federation.VirtualVolumeList{Items: []federation.VirtualVolume{{
+				ObjectMeta: metav1.ObjectMeta{Namespace: "web", Name: "data"},
+				Status:     federation.VirtualVolumeStatus{Location: &federation.VolumeLocation{ClusterName: "milan"}},
+			}}}
+		}),
+		Kube: kube,
 	}
 }
 
@@ -69,7 +77,8 @@ func TestWritersAreToldOfThePodsThatStay(t *testing.T) {
 		{"pods that are evicted", offloading(both, federation.Warn, ""), offloading(federation.Remote, federation.Evict, ""), nil},
 		{"pods that are no longer evicted", offloading(federation.Remote, federation.Evict, ""), offloading(federation.Remote, federation.Warn, ""), []string{"leaves 2 pod(s)"}},
 		{"a selector that matches", offloading(both, federation.Warn, ""), offloading(both, federation.Warn, "it"), nil},
-		{"a selector that matches nothing", offloading(both, federation.Warn, ""), offloading(both, federation.Warn, "fr"), []string{nowhere, "leaves 1 pod(s)"}},
+		{"a selector that matches nothing", offloading(both, federation.Warn, ""), offloading(both, federation.Warn, "fr"),
+			[]string{nowhere, "cluster milan stores data: the remote namespace stays", "leaves 1 pod(s)"}},
 		{"the same selector", offloading(both, federation.Evict, "fr"), offloading(federation.Local, federation.Evict, "fr"), nil},
 		{"nothing new", offloading(federation.Remote, federation.Warn, ""), offloading(federation.Remote, federation.Warn, ""), nil},
 	} {
@@ -115,15 +124,18 @@ func TestWritersAreToldOfThePodsThatWaitByWhatCountedBefore(t *testing.T) {
 
 func TestWritersAreToldOfClaimsThatStay(t *testing.T) {
 	const both, away = federation.LocalAndRemote, federation.Remote
+	const local, virtual = "ssd", "liqo"
 	for _, test := range []struct {
 		name        string
+		class       string
 		old, wanted federation.PodOffloadingStrategy
 		told        bool
 	}{
-		{"a new one", "", away, true},
-		{"a change", both, away, true},
-		{"no change", away, away, false},
-		{"pods with claims stay here", "", both, false},
+		{"a new one", local, "", away, true},
+		{"a change", local, both, away, true},
+		{"no change", local, away, away, false},
+		{"pods with claims stay here", local, "", both, false},
+		{"claims of the virtual class follow their pods", virtual, both, away, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			scheme := runtime.NewScheme()
@@ -133,6 +145,16 @@ func TestWritersAreToldOfClaimsThatStay(t *testing.T) {
 				Name: "data", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}},
 			}}}}); err != nil {
 				t.Fatal(err)
+			}
+			for _, obj := range []runtime.Object{
+				&corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: "data", Namespace: "web"},
+					Spec: corev1.PersistentVolumeClaimSpec{StorageClassName: &test.class}},
+				&storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: virtual}, Provisioner: v1alpha1.StorageProvisioner},
+				&storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: local}, Provisioner: "example.com/ssd"},
+			} {
+				if err := kube.Tracker().Add(obj); err != nil {
+					t.Fatal(err)
+				}
 			}
 			offloading := func(strategy federation.PodOffloadingStrategy) *federation.NamespaceOffloading {
 				return &federation.NamespaceOffloading{ObjectMeta: metav1.ObjectMeta{Name: "offloading", Namespace: "web"},
@@ -163,5 +185,28 @@ func TestARequestDoesNotFailForItsWarnings(t *testing.T) {
 	})
 	if len(got) > 0 {
 		t.Errorf("the warnings are %q", got)
+	}
+}
+
+func TestUnoffloadingWarnsOfVolumesByPolicy(t *testing.T) {
+	for policy, want := range map[federation.UnoffloadPolicy]string{
+		federation.UnoffloadRefuse: "stays until they are moved, deleted or released",
+		federation.UnoffloadMove:   "moved to this cluster first",
+		federation.UnoffloadRetain: "left to the provider",
+		federation.UnoffloadDelete: "data is deleted",
+	} {
+		_, plans := aCluster(t)
+		got := Deletion(plans)(t.Context(), &federation.NamespaceOffloading{
+			ObjectMeta: metav1.ObjectMeta{Name: "offloading", Namespace: "web"},
+			Spec:       federation.NamespaceOffloadingSpec{Volumes: federation.NamespaceVolumes{OnUnoffload: policy}},
+		})
+		if len(got) != 1 || !strings.Contains(got[0], "cluster milan stores data: ") || !strings.Contains(got[0], want) {
+			t.Errorf("%s: the warnings are %q", policy, got)
+		}
+	}
+	_, plans := aCluster(t)
+	plans.Volumes = verbtest.List(func() runtime.Object { return &federation.VirtualVolumeList{} })
+	if got := Deletion(plans)(t.Context(), &federation.NamespaceOffloading{}); len(got) > 0 {
+		t.Errorf("without volumes the warnings are %q", got)
 	}
 }

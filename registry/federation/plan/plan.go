@@ -8,7 +8,6 @@ package plan
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -16,7 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
-	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/kubernetes"
 
 	"liqo.io/federation/apiserver/apis/federation"
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
@@ -36,8 +35,12 @@ type Lister interface {
 type Reader struct {
 	// Clusters and VirtualNodes are the stores of these kinds.
 	Clusters, VirtualNodes Lister
-	// Core reads namespaces, nodes and pods.
-	Core corev1client.CoreV1Interface
+	// Volumes and Offloadings are the stores of virtual volumes and of namespace
+	// offloadings. Plans of moves need both, plans that give a cluster up need Volumes
+	// and, where they concern several namespaces, Offloadings.
+	Volumes, Offloadings Lister
+	// Kube reads the objects of Kubernetes in this cluster.
+	Kube kubernetes.Interface
 	// ClusterName and ClusterID are this cluster's.
 	ClusterName, ClusterID string
 }
@@ -61,6 +64,12 @@ func (r Reader) Offload(ctx context.Context, namespace string, is, wanted *feder
 	}
 	var more bool
 	if request.Pods, more, err = r.pods(ctx, namespace); err != nil {
+		return nil, err
+	}
+	if request.Claims, err = r.claims(ctx, namespace, request.Pods); err != nil {
+		return nil, err
+	}
+	if request.Volumes, err = r.externalVolumes(ctx, namespace); err != nil {
 		return nil, err
 	}
 	plan, err := request.Plan()
@@ -106,16 +115,10 @@ func (r Reader) Misplaced(ctx context.Context, namespace string, spec *federatio
 	return count, more, nil
 }
 
-// Claiming tells whether pods of a namespace mount claims.
-func (r Reader) Claiming(ctx context.Context, namespace string) (bool, error) {
-	pods, _, err := r.pods(ctx, namespace)
-	return slices.ContainsFunc(pods, rules.MountsClaims), err
-}
-
 // pods are the first unfinished pods of a namespace, and whether there are
 // more.
 func (r Reader) pods(ctx context.Context, namespace string) ([]*corev1.Pod, bool, error) {
-	list, err := r.Core.Pods(namespace).List(ctx, metav1.ListOptions{Limit: maxPods, FieldSelector: "status.phase!=Succeeded,status.phase!=Failed"})
+	list, err := r.Kube.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{Limit: maxPods, FieldSelector: "status.phase!=Succeeded,status.phase!=Failed"})
 	if err != nil {
 		return nil, false, apierrors.NewInternalError(fmt.Errorf("reading the pods of namespace %s to plan: %w", namespace, err))
 	}
@@ -169,10 +172,16 @@ func (r Reader) Peer(ctx context.Context, is, wanted *federation.ForeignCluster,
 	if request.VirtualNodes, err = r.virtualNodes(ctx, rules.PeerNamespace(name)); err != nil {
 		return nil, err
 	}
-	if request.Namespace, err = found(r.Core.Namespaces().Get(ctx, rules.PeerNamespace(name), metav1.GetOptions{})); err != nil {
+	if request.Namespace, err = found(r.Kube.CoreV1().Namespaces().Get(ctx, rules.PeerNamespace(name), metav1.GetOptions{})); err != nil {
 		return nil, err
 	}
-	if request.Node, err = found(r.Core.Nodes().Get(ctx, rules.NodeName(name), metav1.GetOptions{})); err != nil {
+	if request.Node, err = found(r.Kube.CoreV1().Nodes().Get(ctx, rules.NodeName(name), metav1.GetOptions{})); err != nil {
+		return nil, err
+	}
+	if request.Volumes, err = r.externalVolumes(ctx, metav1.NamespaceAll); err != nil {
+		return nil, err
+	}
+	if request.Policies, err = r.policies(ctx); err != nil {
 		return nil, err
 	}
 	internal := &federation.PeeringPlan{}
@@ -237,7 +246,7 @@ func (r Reader) virtualNodes(ctx context.Context, namespace string) ([]*v1alpha1
 
 // nodes finds the Nodes of virtual nodes.
 func (r Reader) nodes(ctx context.Context) (rules.Nodes, error) {
-	list, err := r.Core.Nodes().List(ctx, metav1.ListOptions{LabelSelector: v1alpha1.LabelType + "=" + v1alpha1.TypeVirtualNode})
+	list, err := r.Kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: v1alpha1.LabelType + "=" + v1alpha1.TypeVirtualNode})
 	if err != nil {
 		return nil, apierrors.NewInternalError(fmt.Errorf("reading the Nodes of virtual nodes: %w", err))
 	}

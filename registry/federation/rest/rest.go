@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -22,9 +23,12 @@ import (
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/client-go/kubernetes"
 	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/utils/clock"
 
 	"liqo.io/federation/apiserver/apis/federation"
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/generated/clientset/versioned"
+	"liqo.io/federation/generated/informers/externalversions"
 	"liqo.io/federation/registry/federation/addressing"
 	addressmapping "liqo.io/federation/registry/federation/addressmapping/storage"
 	addresspool "liqo.io/federation/registry/federation/addresspool/storage"
@@ -36,14 +40,19 @@ import (
 	namespaceoffloading "liqo.io/federation/registry/federation/namespaceoffloading/storage"
 	networkconfig "liqo.io/federation/registry/federation/networkconfig/storage"
 	peeringtoken "liqo.io/federation/registry/federation/peeringtoken/storage"
+	"liqo.io/federation/registry/federation/placementreview"
 	"liqo.io/federation/registry/federation/plan"
 	resourceoffer "liqo.io/federation/registry/federation/resourceoffer/storage"
 	resourcerequest "liqo.io/federation/registry/federation/resourcerequest/storage"
 	shadowendpointslice "liqo.io/federation/registry/federation/shadowendpointslice/storage"
 	shadowpod "liqo.io/federation/registry/federation/shadowpod/storage"
+	shadowvolumeclaim "liqo.io/federation/registry/federation/shadowvolumeclaim/storage"
+	"liqo.io/federation/registry/federation/storagequota"
 	"liqo.io/federation/registry/federation/store"
 	tunnelendpoint "liqo.io/federation/registry/federation/tunnelendpoint/storage"
 	virtualnode "liqo.io/federation/registry/federation/virtualnode/storage"
+	virtualvolume "liqo.io/federation/registry/federation/virtualvolume/storage"
+	"liqo.io/federation/registry/federation/volumestats"
 )
 
 // StorageProvider is what the resources are made with.
@@ -56,8 +65,14 @@ type StorageProvider struct {
 	RESTOptionsGetter generic.RESTOptionsGetter
 	// Client speaks to this cluster's Kubernetes API as the server itself.
 	Client kubernetes.Interface
+	// Kubelets is the client for the kubelets of this cluster; see volumestats.Client.
+	Kubelets *http.Client
 	// Namespaces are this cluster's, from a cache.
 	Namespaces corelisters.NamespaceLister
+	// Federation is a client of this server, and FederationInformers has the informers of
+	// its objects. The caller starts them.
+	Federation          versioned.Interface
+	FederationInformers externalversions.SharedInformerFactory
 	// Alone says that no other server writes to the same storage.
 	Alone bool
 
@@ -85,7 +100,9 @@ type StorageProvider struct {
 // Background is what has to run while the group is served.
 type Background struct {
 	grants    *grants.Grants
-	pods      grants.Pods
+	pods      *shadowpod.REST
+	storage   *storagequota.Quotas
+	claims    *shadowvolumeclaim.REST
 	addresses *addressing.Addresses
 	mappings  ledger.Source
 	pools     rest.Lister
@@ -97,7 +114,9 @@ type Background struct {
 func (b *Background) Run(ctx context.Context) {
 	var group wait.Group
 	group.StartWithContext(ctx, func(ctx context.Context) { b.grants.Run(ctx, b.pods) })
-	group.StartWithContext(ctx, func(ctx context.Context) { b.grants.Tend(ctx, b.pods) })
+	group.StartWithContext(ctx, func(ctx context.Context) { b.pods.Tend(ctx) })
+	group.StartWithContext(ctx, func(ctx context.Context) { b.storage.Run(ctx, b.claims) })
+	group.StartWithContext(ctx, func(ctx context.Context) { b.claims.Tend(ctx) })
 	group.StartWithContext(ctx, func(ctx context.Context) { b.addresses.Run(ctx, b.mappings) })
 	group.StartWithContext(ctx, func(ctx context.Context) { b.addresses.Report(ctx, b.pools, b.poolStatus) })
 	group.Wait()
@@ -105,12 +124,13 @@ func (b *Background) Run(ctx context.Context) {
 
 // Ready returns when grants can be kept and addresses be given.
 func (b *Background) Ready(ctx context.Context) error {
-	return errors.Join(b.grants.Known(ctx), b.addresses.Known(ctx))
+	return errors.Join(b.grants.Known(ctx), b.storage.Known(ctx), b.addresses.Known(ctx))
 }
 
 // Close ends what was opened for it.
 func (b *Background) Close() {
 	b.grants.Close()
+	b.storage.Close()
 	b.addresses.Close()
 }
 
@@ -121,22 +141,30 @@ func (p StorageProvider) APIGroupInfo() (genericapiserver.APIGroupInfo, *Backgro
 	if err != nil {
 		return genericapiserver.APIGroupInfo{}, nil, err
 	}
-	addresses, err := addressing.Open(p.RESTOptionsGetter, p.Alone)
+	storage, err := storagequota.Open(p.RESTOptionsGetter, p.Alone)
 	if err != nil {
 		granted.Close()
 		return genericapiserver.APIGroupInfo{}, nil, err
 	}
-	group := genericapiserver.NewDefaultAPIGroupInfo(federation.GroupName, p.Scheme, metav1.ParameterCodec, p.Codecs)
-	group.NegotiatedSerializer = saidInJSON{group.NegotiatedSerializer}
-	resources, err := p.v1alpha1(granted, addresses)
+	addresses, err := addressing.Open(p.RESTOptionsGetter, p.Alone)
 	if err != nil {
 		granted.Close()
+		storage.Close()
+		return genericapiserver.APIGroupInfo{}, nil, err
+	}
+	group := genericapiserver.NewDefaultAPIGroupInfo(federation.GroupName, p.Scheme, metav1.ParameterCodec, p.Codecs)
+	group.NegotiatedSerializer = saidInJSON{group.NegotiatedSerializer}
+	resources, err := p.v1alpha1(granted, storage, addresses)
+	if err != nil {
+		granted.Close()
+		storage.Close()
 		addresses.Close()
 		return genericapiserver.APIGroupInfo{}, nil, fmt.Errorf("making the resources of %s: %w", v1alpha1.SchemeGroupVersion, err)
 	}
 	group.VersionedResourcesStorageMap[v1alpha1.SchemeGroupVersion.Version] = resources
 	return group, &Background{
 		grants: granted, pods: resources["shadowpods"].(*shadowpod.REST),
+		storage: storage, claims: resources["shadowvolumeclaims"].(*shadowvolumeclaim.REST),
 		addresses: addresses, mappings: resources["addressmappings"].(*addressmapping.REST),
 		pools: resources["addresspools"].(*store.REST), poolStatus: resources["addresspools/status"].(*store.StatusREST),
 	}, nil
@@ -144,19 +172,25 @@ func (p StorageProvider) APIGroupInfo() (genericapiserver.APIGroupInfo, *Backgro
 
 // v1alpha1 is the route table: one line a resource with its status, and one a
 // verb.
-func (p StorageProvider) v1alpha1(granted *grants.Grants, addresses *addressing.Addresses) (map[string]rest.Storage, error) {
+func (p StorageProvider) v1alpha1(granted *grants.Grants, storage *storagequota.Quotas, addresses *addressing.Addresses) (map[string]rest.Storage, error) {
 	table := &routes{provider: p, storages: map[string]rest.Storage{}}
-	clusters := stored(table, "foreignclusters", foreigncluster.New)
+	volumes := stored(table, "virtualvolumes", virtualvolume.New)
+	clusters := stored(table, "foreignclusters", foreigncluster.New(plan.Reader{Volumes: volumes}))
 	tokens := stored(table, "peeringtokens", peeringtoken.New)
 	identities := stored(table, "identityrequests", identityrequest.New(p.InvitationNamespace))
 	requests := stored(table, "resourcerequests", resourcerequest.New)
 	stored(table, "resourceoffers", resourceoffer.New)
 	virtualNodes := stored(table, "virtualnodes", virtualnode.New)
 	core := p.Client.CoreV1()
-	plans := plan.Reader{Clusters: clusters, VirtualNodes: virtualNodes, Core: core, ClusterName: p.ClusterName, ClusterID: p.ClusterID}
+	plans := plan.Reader{
+		Clusters: clusters, VirtualNodes: virtualNodes, Volumes: volumes, Kube: p.Client,
+		ClusterName: p.ClusterName, ClusterID: p.ClusterID,
+	}
 	offloadings := stored(table, "namespaceoffloadings", namespaceoffloading.New(plans))
+	plans.Offloadings = offloadings
 	stored(table, "namespacemaps", namespacemap.New)
-	stored(table, "shadowpods", shadowpod.New(granted, p.twinOf))
+	shadowPods := stored(table, "shadowpods", shadowpod.New(granted, p.twinOf))
+	stored(table, "shadowvolumeclaims", shadowvolumeclaim.New(storage, p.twinOf, p.twinsWith))
 	stored(table, "shadowendpointslices", shadowendpointslice.New(p.twinsWith))
 	stored(table, "addresspools", addresspool.New)
 	stored(table, "networkconfigs", networkconfig.New)
@@ -177,8 +211,13 @@ func (p StorageProvider) v1alpha1(granted *grants.Grants, addresses *addressing.
 		CA:          p.AdvertisedCA,
 		OwnCA:       p.OwnCA,
 	})
+	table.storages["placementreviews"] = placementreview.New(
+		placementreview.NewReader(p.Client, p.Federation, p.FederationInformers, p.Namespace))
 	table.storages["resourcerequests/identity"] = resourcerequest.NewIdentityREST(requests, identities)
 	table.storages["namespaceoffloadings/offload"] = namespaceoffloading.NewOffloadREST(offloadings, core.Namespaces(), plans)
+	table.storages["virtualvolumes/move"] = virtualvolume.NewMoveREST(volumes, plans)
+	usage := volumestats.New(p.Client, p.Kubelets, clock.RealClock{})
+	table.storages["shadowpods/stats"] = shadowpod.NewStatsREST(shadowPods, core, usage.Volumes)
 	return table.storages, nil
 }
 

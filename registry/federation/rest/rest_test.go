@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -34,10 +35,15 @@ import (
 	"liqo.io/federation/apiserver/apis/federation"
 	"liqo.io/federation/apiserver/apis/federation/install"
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	federationfake "liqo.io/federation/generated/clientset/versioned/fake"
+	"liqo.io/federation/generated/informers/externalversions"
 	"liqo.io/federation/registry/federation/addressing"
 	addressmapping "liqo.io/federation/registry/federation/addressmapping/storage"
 	"liqo.io/federation/registry/federation/grants"
+	"liqo.io/federation/registry/federation/placementreview"
 	shadowpod "liqo.io/federation/registry/federation/shadowpod/storage"
+	shadowvolumeclaim "liqo.io/federation/registry/federation/shadowvolumeclaim/storage"
+	"liqo.io/federation/registry/federation/storagequota"
 	"liqo.io/federation/registry/federation/store"
 )
 
@@ -67,10 +73,11 @@ func table(t *testing.T) map[string]rest.Storage {
 	provider := StorageProvider{
 		Scheme: scheme, Codecs: codecs, Client: fake.NewClientset(),
 		RESTOptionsGetter:   options{config.ForResource(federation.Resource("any"))},
+		FederationInformers: externalversions.NewSharedInformerFactory(federationfake.NewClientset(), 0),
 		Namespace:           "liqo",
 		InvitationNamespace: "liqo-invitations",
 	}
-	routes, err := provider.v1alpha1(&grants.Grants{}, &addressing.Addresses{})
+	routes, err := provider.v1alpha1(&grants.Grants{}, &storagequota.Quotas{}, &addressing.Addresses{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,12 +93,15 @@ func TestRoutes(t *testing.T) {
 		"namespaceoffloadings", "namespaceoffloadings/offload", "namespaceoffloadings/status",
 		"networkconfigs", "networkconfigs/status",
 		"peeringtokens", "peeringtokens/invitation", "peeringtokens/status",
+		"placementreviews",
 		"resourceoffers", "resourceoffers/status",
 		"resourcerequests", "resourcerequests/identity", "resourcerequests/status",
 		"shadowendpointslices", "shadowendpointslices/status",
-		"shadowpods", "shadowpods/status",
+		"shadowpods", "shadowpods/stats", "shadowpods/status",
+		"shadowvolumeclaims", "shadowvolumeclaims/status",
 		"tunnelendpoints", "tunnelendpoints/status",
 		"virtualnodes", "virtualnodes/status",
+		"virtualvolumes", "virtualvolumes/move", "virtualvolumes/status",
 	}
 	if diff := cmp.Diff(want, slices.Sorted(maps.Keys(table(t)))); diff != "" {
 		t.Errorf("the routes differ (-want +got):\n%s", diff)
@@ -106,15 +116,17 @@ func TestResourcesAreCalledWhatUsersCallThem(t *testing.T) {
 	want := map[string]names{
 		"foreignclusters": {"foreigncluster", []string{"fc"}}, "peeringtokens": {"peeringtoken", []string{"pt"}}, "identityrequests": {Singular: "identityrequest"},
 		"resourcerequests": {"resourcerequest", []string{"rr"}}, "resourceoffers": {"resourceoffer", []string{"ro"}}, "virtualnodes": {"virtualnode", []string{"vn"}},
+		"virtualvolumes":       {"virtualvolume", []string{"vvol"}},
 		"namespaceoffloadings": {"namespaceoffloading", []string{"nsof"}}, "namespacemaps": {"namespacemap", []string{"nm"}}, "shadowpods": {"shadowpod", []string{"sp"}},
 		"shadowendpointslices": {"shadowendpointslice", []string{"seps"}},
+		"shadowvolumeclaims":   {"shadowvolumeclaim", []string{"shvc"}},
 		"addresspools":         {"addresspool", []string{"apool"}}, "addressmappings": {"addressmapping", []string{"am"}},
 		"networkconfigs": {"networkconfig", []string{"netcfg"}}, "tunnelendpoints": {"tunnelendpoint", []string{"te"}},
 	}
 	got := map[string]names{}
 	for route, resource := range table(t) {
 		named, ok := resource.(rest.SingularNameProvider)
-		if !ok {
+		if _, review := resource.(*placementreview.REST); review || !ok {
 			continue
 		}
 		got[route] = names{named.GetSingularName(), resource.(rest.ShortNamesProvider).ShortNames()}
@@ -135,6 +147,8 @@ func TestWhatIsDeclaredSelectableIsSelectable(t *testing.T) {
 		case *store.REST:
 			stored = resource
 		case *shadowpod.REST:
+			stored = resource.REST
+		case *shadowvolumeclaim.REST:
 			stored = resource.REST
 		case *addressmapping.REST:
 			stored = resource.REST
@@ -199,6 +213,8 @@ var bad = map[string]runtime.Object{
 	"ResourceRequest":     &federation.ResourceRequest{Status: federation.ResourceRequestStatus{Phase: "Great"}},
 	"ResourceOffer":       &federation.ResourceOffer{Status: federation.ResourceOfferStatus{Phase: "Great"}},
 	"VirtualNode":         &federation.VirtualNode{Status: federation.VirtualNodeStatus{Pods: -1}},
+	"VirtualVolume":       &federation.VirtualVolume{Status: federation.VirtualVolumeStatus{Phase: "Great"}, Spec: federation.VirtualVolumeSpec{Move: &federation.RequestedMove{}}},
+	"Move":                &federation.Move{Spec: federation.MoveSpec{Strategy: "Sometimes"}},
 	"NamespaceOffloading": &federation.NamespaceOffloading{Status: federation.NamespaceOffloadingStatus{Phase: "Great"}},
 	"Offload":             &federation.Offload{Spec: federation.NamespaceOffloadingSpec{PodOffloadingStrategy: "x"}},
 	"NamespaceMap":        &federation.NamespaceMap{Status: federation.NamespaceMapStatus{ObservedGeneration: -1}},
@@ -207,12 +223,17 @@ var bad = map[string]runtime.Object{
 	"NetworkConfig":       &federation.NetworkConfig{Status: federation.NetworkConfigStatus{CIDRs: []federation.CIDRMapping{{CIDR: "10.0.0.0/8"}}}},
 	"TunnelEndpoint":      &federation.TunnelEndpoint{Status: federation.TunnelEndpointStatus{Phase: "Great"}},
 	"ShadowPod":           &federation.ShadowPod{Status: federation.ShadowPodStatus{Phase: "Running"}},
+	"ShadowVolumeClaim":   &federation.ShadowVolumeClaim{Status: federation.ShadowVolumeClaimStatus{Phase: "Great"}},
+	"AdmissionReview":     &admissionv1.AdmissionReview{},
 	"ShadowEndpointSlice": &federation.ShadowEndpointSlice{Status: federation.ShadowEndpointSliceStatus{Conditions: []metav1.Condition{{Type: "Ready", Status: "Maybe"}}}},
 }
 
 func TestEveryRouteRefusesWhatIsWrong(t *testing.T) {
 	scheme := runtime.NewScheme()
 	install.Install(scheme)
+	if err := admissionv1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
 	ctx := genericapirequest.WithNamespace(t.Context(), "web")
 	for route, resource := range table(t) {
 		t.Run(route, func(t *testing.T) {
@@ -224,10 +245,17 @@ func TestEveryRouteRefusesWhatIsWrong(t *testing.T) {
 			if !ok {
 				t.Fatalf("no bad %s is known to this test", kinds[0].Kind)
 			}
-			tried := false
+			// What is only read is sent nothing.
+			connected, tried := resource.(rest.Connecter)
+			tried = tried && slices.Equal(connected.ConnectMethods(), []string{http.MethodGet})
 			if named, ok := resource.(rest.NamedCreater); ok {
 				tried = true
 				_, err := named.Create(ctx, "offloading", body.DeepCopyObject(), rest.ValidateAllObjectFunc, &metav1.CreateOptions{})
+				refused(t, "POST", err)
+			}
+			if review, ok := resource.(*placementreview.REST); ok {
+				tried = true
+				_, err := review.Create(ctx, body, rest.ValidateAllObjectFunc, &metav1.CreateOptions{})
 				refused(t, "POST", err)
 			}
 			if stored, ok := resource.(interface {

@@ -21,6 +21,7 @@ import (
 	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/apiserver/pkg/util/dryrun"
+	"k8s.io/apiserver/pkg/warning"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
@@ -61,6 +62,9 @@ type Kind struct {
 	// Along is what goes with an object, in words: who deletes one cannot leave
 	// that behind. Empty means that nothing does.
 	Along string
+	// DeletionWarnings returns what the client is warned of when it deletes an object.
+	// It may be nil.
+	DeletionWarnings func(ctx context.Context, obj runtime.Object) []string
 }
 
 // attributes are what selectors look at.
@@ -85,6 +89,7 @@ type REST struct {
 	*genericregistry.Store
 	shortNames []string
 	along      string
+	warnings   func(ctx context.Context, obj runtime.Object) []string
 }
 
 // New makes the storages of a kind and of its status. An error means that the
@@ -126,7 +131,8 @@ func New(kind Kind, getter generic.RESTOptionsGetter) (*REST, *StatusREST, error
 	status := *store
 	status.UpdateStrategy = kind.StatusStrategy
 	status.ResetFieldsStrategy = kind.StatusStrategy
-	return &REST{Store: store, shortNames: kind.ShortNames, along: kind.Along}, &StatusREST{store: &status}, nil
+	return &REST{Store: store, shortNames: kind.ShortNames, along: kind.Along, warnings: kind.DeletionWarnings},
+		&StatusREST{store: &status}, nil
 }
 
 // Delete deletes an object, with what goes along with it.
@@ -134,7 +140,30 @@ func (r *REST) Delete(ctx context.Context, name string, deleteValidation rest.Va
 	if err := r.refuseOrphans(options); err != nil {
 		return nil, false, err
 	}
-	return r.Store.Delete(ctx, name, deleteValidation, options)
+	return r.Store.Delete(ctx, name, r.warn(deleteValidation), options)
+}
+
+// warn adds the warnings of a deletion to the answer, once it is known to be allowed. An
+// object that is being deleted already is not warned of again.
+func (r *REST) warn(validate rest.ValidateObjectFunc) rest.ValidateObjectFunc {
+	if r.warnings == nil {
+		return validate
+	}
+	return func(ctx context.Context, obj runtime.Object) error {
+		if validate != nil {
+			if err := validate(ctx, obj); err != nil {
+				return err
+			}
+		}
+		accessor, err := meta.Accessor(obj)
+		if err != nil || accessor.GetDeletionTimestamp() != nil {
+			return err
+		}
+		for _, text := range r.warnings(ctx, obj) {
+			warning.AddWarning(ctx, "", text)
+		}
+		return nil
+	}
 }
 
 // DeleteCollection deletes objects, with what goes along with them.

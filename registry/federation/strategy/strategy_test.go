@@ -72,7 +72,8 @@ func of[P strategy.Object, S, U any](s whole[P, S, U], empty func() P, parts fun
 
 func kinds(scheme *runtime.Scheme) map[string]kind {
 	return map[string]kind{
-		"ForeignCluster": of(foreigncluster.NewStrategy(scheme), func() *federation.ForeignCluster { return &federation.ForeignCluster{} },
+		"ForeignCluster": of(foreigncluster.NewStrategy(scheme, plan.Reader{}),
+			func() *federation.ForeignCluster { return &federation.ForeignCluster{} },
 			func(o *federation.ForeignCluster) (*federation.ForeignClusterSpec, *federation.ForeignClusterStatus) {
 				return &o.Spec, &o.Status
 			}, false, true),

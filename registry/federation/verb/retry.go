@@ -57,6 +57,12 @@ func Deleting(resource schema.GroupResource, name string) error {
 	return again(resource, name, deletingSeconds, "it is being deleted; wait until it is gone and try again")
 }
 
+// Busy is the answer to a request that is refused until something else has ended: why
+// names it, and what to do.
+func Busy(resource schema.GroupResource, name, why string) error {
+	return again(resource, name, deletingSeconds, why)
+}
+
 func again(resource schema.GroupResource, name string, seconds int, why string) error {
 	err := apierrors.NewTooManyRequests(fmt.Sprintf("%s %q: %s", resource, name, why), seconds)
 	err.ErrStatus.Details.Group, err.ErrStatus.Details.Kind, err.ErrStatus.Details.Name = resource.Group, resource.Resource, name

@@ -95,16 +95,19 @@ type Difference struct {
 	Message string
 }
 
-// Contradiction is the answer to a POST that asks for something else than
-// what was asked for before: 409 with each difference as a cause.
-func Contradiction(resource schema.GroupResource, name string, differences []Difference) error {
+// ByUpdate is the remedy for a contradiction to what can be changed.
+const ByUpdate = "change it by PUT or PATCH of this subresource"
+
+// Contradiction is the answer to a POST that requests something else than what was
+// requested before: 409 with each difference as a cause, and with the remedy.
+func Contradiction(resource schema.GroupResource, name string, differences []Difference, remedy string) error {
 	messages := make([]string, 0, len(differences))
 	causes := make([]metav1.StatusCause, 0, len(differences))
 	for _, difference := range differences {
 		messages = append(messages, difference.Field+": "+difference.Message)
 		causes = append(causes, metav1.StatusCause{Type: metav1.CauseTypeFieldValueInvalid, Field: difference.Field, Message: difference.Message})
 	}
-	conflict := apierrors.NewConflict(resource, name, fmt.Errorf("it is there already and says something else (%s); change it by PUT or PATCH of this subresource", strings.Join(messages, "; ")))
+	conflict := apierrors.NewConflict(resource, name, fmt.Errorf("it exists and requests something else (%s); %s", strings.Join(messages, "; "), remedy))
 	conflict.ErrStatus.Details.Causes = causes
 	return conflict
 }

@@ -45,7 +45,7 @@ func (e *Environment) installRoles(ctx context.Context) error {
 	if err := e.writeKubeconfig("admin.kubeconfig", clientcmdapi.AuthInfo{ClientCertificateData: e.Admin.CertData, ClientKeyData: e.Admin.KeyData}); err != nil {
 		return err
 	}
-	manifests, err := e.render(ctx, nil, "accounts.yaml", "rbac-apiserver.yaml")
+	manifests, err := e.render(ctx, nil, "accounts.yaml", "rbac-apiserver.yaml", "rbac-storage-apiserver.yaml", "rbac-storage-placement.yaml")
 	if err != nil {
 		return err
 	}

@@ -39,6 +39,19 @@ func Funcs(runtimeserializer.CodecFactory) []any {
 			spec.NamespaceMappingStrategy = one(c, federation.DefaultName, federation.EnforceSameName, federation.SelectedName)
 			spec.PodOffloadingStrategy = one(c, federation.LocalAndRemote, federation.Local, federation.Remote)
 			spec.Enforcement = one(c, federation.Warn, federation.Evict)
+			spec.Volumes.OnUnoffload = one(c, federation.UnoffloadRefuse, federation.UnoffloadMove, federation.UnoffloadRetain, federation.UnoffloadDelete)
+		},
+		func(spec *federation.ShadowVolumeClaimSpec, c randfill.Continue) {
+			c.FillNoCustom(spec)
+			spec.DeletionPolicy = one(c, federation.VolumeDeletionRetain, federation.VolumeDeletionDelete)
+		},
+		func(spec *federation.MoveSpec, c randfill.Continue) {
+			c.FillNoCustom(spec)
+			spec.Strategy = one(c, federation.MoveOnline, federation.MoveOffline)
+			spec.Verify = one(c, federation.VerifyChanged, federation.VerifyFull)
+			if spec.EvictionTimeoutSeconds == nil {
+				spec.EvictionTimeoutSeconds = ptr.To(c.Int31())
+			}
 		},
 		func(spec *federation.AddressMappingSpec, c randfill.Continue) {
 			c.FillNoCustom(spec)

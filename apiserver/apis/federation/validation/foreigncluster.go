@@ -4,10 +4,13 @@
 package validation
 
 import (
+	"maps"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -159,7 +162,8 @@ func peeringIntent(intent federation.PeeringIntent, path *field.Path) field.Erro
 
 // lending checks how much a consumer is offered.
 func lending(lending *federation.PeeringLending, path *field.Path) field.ErrorList {
-	errs := resources(lending.Limits, path.Child("limits"))
+	errs := limits(lending.Limits, path.Child("limits"))
+	errs = append(errs, externalVolumes(&lending.ExternalVolumes, path.Child("externalVolumes"))...)
 	errs = append(errs, labels(lending.NodeSelector, path.Child("nodeSelector"))...)
 	errs = append(errs, oneOf(lending.Shape, path.Child("shape"), "", federation.OfferAggregate, federation.OfferPerNode)...)
 	errs = append(errs, offeredLabels(lending.Labels, path.Child("labels"))...)
@@ -168,6 +172,20 @@ func lending(lending *federation.PeeringLending, path *field.Path) field.ErrorLi
 	errs = append(errs, uniqueNames(lending.LoadBalancerClasses, maxClasses, path.Child("loadBalancerClasses"), qualifiedName)...)
 	if share := lending.SharePercent; share != nil && (*share < 1 || *share > 100) {
 		errs = append(errs, field.Invalid(path.Child("sharePercent"), *share, "must be between 1 and 100"))
+	}
+	return errs
+}
+
+// limits validates how much a consumer is offered of each resource, and of storage.
+func limits(list corev1.ResourceList, path *field.Path) field.ErrorList {
+	errs := resources(list, path)
+	if len(list) > maxResources {
+		return errs
+	}
+	for _, name := range slices.Sorted(maps.Keys(list)) {
+		if class, ofClass := v1alpha1.ClassOfStorage(name); ofClass {
+			errs = append(errs, subdomain(class, path.Key(truncate(string(name))))...)
+		}
 	}
 	return errs
 }

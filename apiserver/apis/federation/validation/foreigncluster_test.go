@@ -54,7 +54,13 @@ func TestValidateForeignCluster(t *testing.T) {
 		"a round shape":        {func(c *federation.ForeignCluster) { c.Spec.Lending.Shape = "Round" }, []string{"spec.lending.shape"}},
 		"nothing shared":       {func(c *federation.ForeignCluster) { c.Spec.Lending.SharePercent = ptr.To[int32](0) }, []string{"spec.lending.sharePercent"}},
 		"more than everything": {func(c *federation.ForeignCluster) { c.Spec.Lending.SharePercent = ptr.To[int32](101) }, []string{"spec.lending.sharePercent"}},
-		"a negative limit":     {func(c *federation.ForeignCluster) { c.Spec.Lending.Limits = quantities("cpu", "-1") }, []string{"spec.lending.limits[cpu]"}},
+		"a limit for no class": {func(c *federation.ForeignCluster) {
+			c.Spec.Lending.Limits = quantities("A.storageclass.storage.k8s.io/requests.storage", "1")
+		}, []string{"spec.lending.limits[A.storageclass.storage.k8s.io/requests.storage]"}},
+		"paths of nodes": {func(c *federation.ForeignCluster) {
+			c.Spec.Lending.ExternalVolumes.Types = []string{"hostPath"}
+		}, []string{"spec.lending.externalVolumes.types[0]"}},
+		"a negative limit": {func(c *federation.ForeignCluster) { c.Spec.Lending.Limits = quantities("cpu", "-1") }, []string{"spec.lending.limits[cpu]"}},
 		"a control plane": {func(c *federation.ForeignCluster) {
 			c.Spec.Lending.Labels = map[string]string{"node-role.kubernetes.io/control-plane": ""}
 		}, []string{"spec.lending.labels[node-role.kubernetes.io/control-plane]"}},

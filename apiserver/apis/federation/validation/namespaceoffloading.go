@@ -82,6 +82,8 @@ func namespaceOffloadingSpec(spec *federation.NamespaceOffloadingSpec) field.Err
 	errs = append(errs, remoteNamespaceName(spec)...)
 	errs = append(errs, oneOf(spec.PodOffloadingStrategy, specPath.Child("podOffloadingStrategy"), federation.LocalAndRemote, federation.Local, federation.Remote)...)
 	errs = append(errs, oneOf(spec.Enforcement, specPath.Child("enforcement"), federation.Warn, federation.Evict)...)
+	errs = append(errs, oneOf(spec.Volumes.OnUnoffload, specPath.Child("volumes", "onUnoffload"), "", federation.UnoffloadRefuse,
+		federation.UnoffloadMove, federation.UnoffloadRetain, federation.UnoffloadDelete)...)
 	return append(errs, nodeSelector(&spec.ClusterSelector, specPath.Child("clusterSelector"))...)
 }
 

@@ -23,6 +23,7 @@ func TestValidateNamespaceOffloading(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Name: "offloading", Namespace: "web"},
 		Spec: federation.NamespaceOffloadingSpec{
 			NamespaceMappingStrategy: federation.DefaultName, PodOffloadingStrategy: federation.LocalAndRemote, Enforcement: federation.Warn,
+			Volumes: federation.NamespaceVolumes{OnUnoffload: federation.UnoffloadRefuse},
 			ClusterSelector: corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{
 				term("topology.liqo.io/region", corev1.NodeSelectorOpIn, "milan", "turin"), term("gpu", corev1.NodeSelectorOpExists),
 			}},
@@ -32,8 +33,10 @@ func TestValidateNamespaceOffloading(t *testing.T) {
 	spec := map[string]wrong[*federation.NamespaceOffloading]{
 		"no pod strategy":                  {func(o *federation.NamespaceOffloading) { o.Spec.PodOffloadingStrategy = "" }, []string{"spec.podOffloadingStrategy"}},
 		"an unknown pod strategy":          {func(o *federation.NamespaceOffloading) { o.Spec.PodOffloadingStrategy = "Somewhere" }, []string{"spec.podOffloadingStrategy"}},
+		"an unknown fate of volumes":       {func(o *federation.NamespaceOffloading) { o.Spec.Volumes.OnUnoffload = "Forget" }, []string{"spec.volumes.onUnoffload"}},
 		"no enforcement":                   {func(o *federation.NamespaceOffloading) { o.Spec.Enforcement = "" }, []string{"spec.enforcement"}},
 		"an unknown enforcement":           {func(o *federation.NamespaceOffloading) { o.Spec.Enforcement = "Kill" }, []string{"spec.enforcement"}},
+		"an unknown volume policy":         {func(o *federation.NamespaceOffloading) { o.Spec.Volumes.OnUnoffload = "Forget" }, []string{"spec.volumes.onUnoffload"}},
 		"a name that no strategy asks for": {func(o *federation.NamespaceOffloading) { o.Spec.RemoteNamespaceName = "store" }, []string{"spec.remoteNamespaceName"}},
 		"an unknown operator": {func(o *federation.NamespaceOffloading) {
 			o.Spec.ClusterSelector.NodeSelectorTerms[0] = term("a", "Near", "b")

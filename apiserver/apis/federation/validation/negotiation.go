@@ -83,6 +83,9 @@ func ValidateResourceOfferStatusUpdate(offer, old *federation.ResourceOffer) fie
 func resourceOfferSpec(spec *federation.ResourceOfferSpec) field.ErrorList {
 	errs := requiredClusterID(spec.ClusterID, specPath.Child("clusterID"))
 	errs = append(errs, requiredResources(spec.Resources, specPath.Child("resources"))...)
+	errs = append(errs, notStorage(spec.Resources, specPath.Child("resources"))...)
+	errs = append(errs, storageQuota(spec.Storage, storagePath)...)
+	errs = append(errs, externalVolumes(&spec.ExternalVolumes, specPath.Child("externalVolumes"))...)
 	errs = append(errs, offeredNodes(spec.Nodes, spec.Resources, specPath.Child("nodes"))...)
 	errs = append(errs, offeredLabels(spec.Labels, specPath.Child("labels"))...)
 	errs = append(errs, uniqueNames(spec.StorageClasses, maxClasses, specPath.Child("storageClasses"), subdomain)...)

@@ -48,6 +48,9 @@ func TestValidateResourceOffer(t *testing.T) {
 			Labels:         map[string]string{"topology.kubernetes.io/region": "it-mi", "topology.liqo.io/region": "milan", "kubernetes.io/arch": "amd64"},
 			StorageClasses: []string{"fast", "slow"}, IngressClasses: []string{"nginx"}, LoadBalancerClasses: []string{"example.org/lb"},
 			ReflectedKinds: []metav1.GroupVersionResource{{Group: "cert-manager.io", Version: "v1", Resource: "certificates"}},
+			Storage: quantities("requests.storage", "10Gi", "persistentvolumeclaims", "3",
+				"fast.storageclass.storage.k8s.io/requests.storage", "1Gi"),
+			ExternalVolumes: federation.ExternalVolumes{Types: []string{"nfs", "iscsi"}, CSIDrivers: []string{"secrets-store.csi.k8s.io"}},
 		},
 	}
 	spec := map[string]wrong[*federation.ResourceOffer]{
@@ -88,6 +91,31 @@ func TestValidateResourceOffer(t *testing.T) {
 		"too many classes": {func(o *federation.ResourceOffer) {
 			o.Spec.StorageClasses = many(maxClasses, func(i int) string { return fmt.Sprintf("c%d", i) })
 		}, []string{"spec.storageClasses"}},
+		"storage of nodes": {func(o *federation.ResourceOffer) {
+			o.Spec.Resources["requests.storage"] = o.Spec.Storage["requests.storage"]
+		}, []string{"spec.resources[requests.storage]"}},
+		"CPUs as storage": {func(o *federation.ResourceOffer) { o.Spec.Storage = quantities("cpu", "1") }, []string{"spec.storage[cpu]"}},
+		"negative storage": {func(o *federation.ResourceOffer) {
+			o.Spec.Storage = quantities("requests.storage", "-1")
+		}, []string{"spec.storage[requests.storage]"}},
+		"half a claim": {func(o *federation.ResourceOffer) {
+			o.Spec.Storage = quantities("persistentvolumeclaims", "1500m")
+		}, []string{"spec.storage[persistentvolumeclaims]"}},
+		"storage of no class": {func(o *federation.ResourceOffer) {
+			o.Spec.Storage = quantities(".storageclass.storage.k8s.io/requests.storage", "1")
+		}, []string{"spec.storage[.storageclass.storage.k8s.io/requests.storage]"}},
+		"paths of nodes": {func(o *federation.ResourceOffer) {
+			o.Spec.ExternalVolumes.Types = []string{"hostPath", "local", "emptyDir"}
+		}, []string{"spec.externalVolumes.types[0]", "spec.externalVolumes.types[1]", "spec.externalVolumes.types[2]"}},
+		"a path as a driver": {func(o *federation.ResourceOffer) {
+			o.Spec.ExternalVolumes.CSIDrivers = []string{"a/b"}
+		}, []string{"spec.externalVolumes.csiDrivers[0]"}},
+		"the driver of this system": {func(o *federation.ResourceOffer) {
+			o.Spec.ExternalVolumes.CSIDrivers = []string{v1alpha1.StorageProvisioner}
+		}, []string{"spec.externalVolumes.csiDrivers[0]"}},
+		"too many drivers": {func(o *federation.ResourceOffer) {
+			o.Spec.ExternalVolumes.CSIDrivers = many(MaxExternalVolumes, func(i int) string { return fmt.Sprintf("d%d", i) })
+		}, []string{"spec.externalVolumes.csiDrivers"}},
 		"pods": {func(o *federation.ResourceOffer) {
 			o.Spec.ReflectedKinds = []metav1.GroupVersionResource{{Version: "v1", Resource: "pods"}}
 		}, []string{"spec.reflectedKinds[0].group"}},
@@ -136,7 +164,9 @@ func TestValidateVirtualNode(t *testing.T) {
 	}
 	runUpdate(t, good, ValidateVirtualNodeUpdate, spec)
 	runUpdate(t, good, ValidateVirtualNodeStatusUpdate, map[string]wrong[*federation.VirtualNode]{
-		"fewer pods than none": {func(n *federation.VirtualNode) { n.Status.Pods = -1 }, []string{"status.pods"}},
+		"a path as a storage class": {func(n *federation.VirtualNode) { n.Status.StorageClasses = []string{"a/b"} }, []string{"status.storageClasses[0]"}},
+		"CPUs as storage":           {func(n *federation.VirtualNode) { n.Status.Storage = quantities("cpu", "1") }, []string{"status.storage[cpu]"}},
+		"fewer pods than none":      {func(n *federation.VirtualNode) { n.Status.Pods = -1 }, []string{"status.pods"}},
 		"a role that is copied": {func(n *federation.VirtualNode) {
 			n.Status.ReflectedKinds = []metav1.GroupVersionResource{{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "roles"}}
 		}, []string{"status.reflectedKinds[0].group"}},

@@ -39,7 +39,7 @@ func resources(list corev1.ResourceList, path *field.Path) field.ErrorList {
 
 // countable tells whether a resource comes in whole pieces only.
 func countable(name corev1.ResourceName) bool {
-	return name == corev1.ResourcePods
+	return name == corev1.ResourcePods || name == corev1.ResourcePersistentVolumeClaims
 }
 
 // requiredResources checks a list that has to say something.

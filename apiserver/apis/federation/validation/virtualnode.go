@@ -46,6 +46,8 @@ func ValidateVirtualNodeStatusUpdate(node, old *federation.VirtualNode) field.Er
 	errs = append(errs, notNegative(node.Status.ObservedGeneration, statusPath.Child("observedGeneration"))...)
 	errs = append(errs, notNegative(node.Status.Pods, statusPath.Child("pods"))...)
 	errs = append(errs, ReflectedKinds(node.Status.ReflectedKinds, statusPath.Child("reflectedKinds"))...)
+	errs = append(errs, uniqueNames(node.Status.StorageClasses, maxClasses, statusPath.Child("storageClasses"), subdomain)...)
+	errs = append(errs, storageQuota(node.Status.Storage, statusPath.Child("storage"))...)
 	errs = append(errs, uniqueNames(node.Status.IngressClasses, maxClasses, statusPath.Child("ingressClasses"), subdomain)...)
 	errs = append(errs, uniqueNames(node.Status.LoadBalancerClasses, maxClasses, statusPath.Child("loadBalancerClasses"), qualifiedName)...)
 	if network := node.Status.Network; network != nil {

@@ -12,6 +12,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"liqo.io/federation/controllers/storage/provider"
+	"liqo.io/federation/controllers/storage/move"
 )
 
 // Runner works until the context ends. Caches are filled when it is called.
@@ -56,6 +57,7 @@ func controllers() []Controller {
 		{Name: "virtual-volume", Init: initVirtualVolume},
 		{Name: "storage-expansion", Init: initStorageExpansion},
 		{Name: "storage-release", Init: initStorageRelease},
+		{Name: move.Name, Init: initVolumeMove},
 	}
 }
 

@@ -74,6 +74,8 @@ type Options struct {
 	Policy resources.Policy
 	// VirtualKubelet says how virtual kubelets are deployed.
 	VirtualKubelet resources.VirtualKubelet
+	// Mover selects the image of the pods that copy the data of a move.
+	Mover Mover
 
 	// LeaderElection lets one of several processes work.
 	LeaderElection componentconfig.LeaderElectionConfiguration
@@ -101,6 +103,7 @@ func NewOptions() *Options {
 		VirtualKubelet: resources.VirtualKubelet{
 			PullPolicy: string(corev1.PullIfNotPresent),
 		},
+		Mover:          Mover{PullPolicy: string(corev1.PullIfNotPresent)},
 		LeaderElection: newLeaderElection(),
 		Logs:           logs.NewOptions(),
 		serving:        genericoptions.NewSecureServingOptions(),
@@ -134,6 +137,7 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	o.ControlProxy.AddFlags(fs)
 	o.Policy.AddFlags(fs)
 	o.VirtualKubelet.AddFlags(fs)
+	o.Mover.AddFlags(fs)
 	configoptions.BindLeaderElectionFlags(&o.LeaderElection, fs)
 	o.serving.AddFlags(fs)
 	o.authentication.AddFlags(fs)
@@ -179,6 +183,7 @@ func (o *Options) Validate() []error {
 	errs = append(errs, validateSelection(o.Controllers)...)
 	errs = append(errs, o.Policy.Validate()...)
 	errs = append(errs, o.VirtualKubelet.Validate()...)
+	errs = append(errs, o.Mover.Validate()...)
 	errs = append(errs, validateLeaderElection(&o.LeaderElection)...)
 	errs = append(errs, o.serving.Validate()...)
 	errs = append(errs, o.authentication.Validate()...)

@@ -21,6 +21,7 @@ import (
 
 	"liqo.io/federation/controllers/kit"
 	"liqo.io/federation/controllers/metrics"
+	"liqo.io/federation/controllers/storage/move"
 )
 
 // readiness turns true when the caches of the controllers are filled.
@@ -57,6 +58,7 @@ func serve(ctx context.Context, config *Config, live, ready healthz.HealthChecke
 	}
 
 	metrics.Register(legacyregistry.MustRegister)
+	move.RegisterMetrics(legacyregistry.MustRegister)
 	mux := http.NewServeMux()
 	healthz.InstallHandler(mux, healthz.PingHealthz, live)
 	healthz.InstallLivezHandler(mux, healthz.PingHealthz, live)

@@ -193,7 +193,7 @@ func (r *PeerREST) takeMore(ctx context.Context, cluster *federation.ForeignClus
 		keep = kept != same && !(kept == absent && accepted)
 	}
 	if len(found) > 0 {
-		return change{}, verb.Contradiction(peerResource, cluster.Name, found)
+		return change{}, verb.Contradiction(peerResource, cluster.Name, found, verb.ByUpdate)
 	}
 	wanted := cluster.DeepCopy()
 	extend(wanted, peering)

@@ -46,11 +46,31 @@ type world struct {
 	kube     *fake.Clientset
 }
 
+// volumes are two that milan stores, offloadings say what happens to one of them.
+var (
+	volumes = verbtest.List(func() runtime.Object {
+		at := federation.VirtualVolumeStatus{Location: &federation.VolumeLocation{ClusterName: "milan"}}
+		return &federation.VirtualVolumeList{Items: []federation.VirtualVolume{
+			{ObjectMeta: metav1.ObjectMeta{Namespace: "web", Name: "data"}, Status: at},
+			{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "data"}, Status: at},
+			{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "here"}},
+		}}
+	})
+	offloadings = verbtest.List(func() runtime.Object {
+		return &federation.NamespaceOffloadingList{Items: []federation.NamespaceOffloading{{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "web"},
+			Spec: federation.NamespaceOffloadingSpec{
+				Volumes: federation.NamespaceVolumes{OnUnoffload: federation.UnoffloadMove},
+			},
+		}}}
+	})
+)
+
 func newWorld(secrets ...runtime.Object) *world {
 	scheme := runtime.NewScheme()
 	install.Install(scheme)
 	clusters := &verbtest.Parent[*federation.ForeignCluster]{
-		Strategy: foreigncluster.NewStrategy(scheme),
+		Strategy: foreigncluster.NewStrategy(scheme, plan.Reader{Volumes: volumes}),
 		Resource: federation.Resource("foreignclusters"),
 		Empty:    func() *federation.ForeignCluster { return &federation.ForeignCluster{} },
 	}
@@ -68,7 +88,7 @@ func newWorld(secrets ...runtime.Object) *world {
 		VirtualNodes: verbtest.List(func() runtime.Object {
 			return &federation.VirtualNodeList{Items: []federation.VirtualNode{{Status: federation.VirtualNodeStatus{Pods: 3}}}}
 		}),
-		Core: kube.CoreV1(), ClusterName: "rome", ClusterID: romeID,
+		Volumes: volumes, Offloadings: offloadings, Kube: kube, ClusterName: "rome", ClusterID: romeID,
 	}
 	return &world{PeerREST: NewPeerREST(clusters, kube.CoreV1().Secrets(namespace), plans), clusters: clusters, kube: kube}
 }

@@ -132,6 +132,13 @@ func TestPeerDryRunsTellWhatWouldHappen(t *testing.T) {
 			if plan.Action != test.action || plan.EvictedPods != test.evicted {
 				t.Errorf("the plan is to %s, and to evict %d pods", plan.Action, plan.EvictedPods)
 			}
+			var listed []string
+			for _, volume := range plan.Volumes {
+				listed = append(listed, volume.Namespace+"/"+volume.Name+": "+string(volume.OnUnoffload))
+			}
+			if unpeered := test.evicted > 0; unpeered != slices.Equal(listed, []string{"shop/data: Refuse", "web/data: Move"}) {
+				t.Errorf("the plan lists the volumes %q", listed)
+			}
 			if plan.ForeignCluster != "milan" || plan.PeerNamespace != "liqo-peer-milan" || plan.VirtualNode != "liqo-milan" || plan.Server == "" || plan.ClusterID != milanID || len(plan.Unknown) == 0 {
 				t.Errorf("the plan is %+v", plan)
 			}

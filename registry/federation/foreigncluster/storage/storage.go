@@ -11,13 +11,20 @@ import (
 
 	"liqo.io/federation/apiserver/apis/federation"
 	"liqo.io/federation/registry/federation/foreigncluster"
+	"liqo.io/federation/registry/federation/plan"
 	"liqo.io/federation/registry/federation/store"
 )
 
-// New makes the storages of foreign clusters and of their status.
-func New(scheme *runtime.Scheme, getter generic.RESTOptionsGetter) (*store.REST, *store.StatusREST, error) {
-	strategy := foreigncluster.NewStrategy(scheme)
-	return store.New(store.Kind{
+// New makes what makes the storages of foreign clusters and of their status. Their
+// warnings read the virtual volumes of plans.
+func New(plans plan.Reader) func(*runtime.Scheme, generic.RESTOptionsGetter) (*store.REST, *store.StatusREST, error) {
+	return func(scheme *runtime.Scheme, getter generic.RESTOptionsGetter) (*store.REST, *store.StatusREST, error) {
+		return store.New(kind(foreigncluster.NewStrategy(scheme, plans), plans), getter)
+	}
+}
+
+func kind(strategy foreigncluster.Strategy, plans plan.Reader) store.Kind {
+	return store.Kind{
 		Resource:       "foreignclusters",
 		Singular:       "foreigncluster",
 		ShortNames:     []string{"fc"},
@@ -34,5 +41,6 @@ func New(scheme *runtime.Scheme, getter generic.RESTOptionsGetter) (*store.REST,
 				"status.incomingPeering": string(cluster.Status.IncomingPeering),
 			}
 		},
-	}, getter)
+		DeletionWarnings: foreigncluster.Deletion(plans),
+	}
 }

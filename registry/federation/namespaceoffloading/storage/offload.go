@@ -134,7 +134,7 @@ func (r *OffloadREST) extend(ctx context.Context, name string, offload *federati
 		return change{}, verb.Deleting(offloadResource, name)
 	}
 	if found := differences(&offloading.Spec, &offload.Spec); len(found) > 0 {
-		return change{}, verb.Contradiction(offloadResource, name, found)
+		return change{}, verb.Contradiction(offloadResource, name, found, verb.ByUpdate)
 	}
 	return change{offloading: offloading, is: &offloading.Spec, wanted: &offloading.Spec}, nil
 }

@@ -50,7 +50,13 @@ func newWorld() *world {
 				ObjectMeta: metav1.ObjectMeta{Name: "milan", Namespace: "liqo-peer-milan"}, Spec: federation.VirtualNodeSpec{NodeName: "liqo-milan", Labels: map[string]string{"region": "it"}},
 			}}}
 		}),
-		Core: kube.CoreV1(), ClusterName: "rome", ClusterID: "0c9e8d7f-1a2b-4c3d-8e4f-5a6b7c8d9e0f",
+		Volumes: verbtest.List(func() runtime.Object {
+			return &federation.VirtualVolumeList{Items: []federation.VirtualVolume{{
+				ObjectMeta: metav1.ObjectMeta{Namespace: "web", Name: "data"},
+				Status:     federation.VirtualVolumeStatus{Location: &federation.VolumeLocation{ClusterName: "milan"}},
+			}}}
+		}),
+		Kube: kube, ClusterName: "rome", ClusterID: "0c9e8d7f-1a2b-4c3d-8e4f-5a6b7c8d9e0f",
 	}
 	offloadings := &verbtest.Parent[*federation.NamespaceOffloading]{
 		Strategy: namespaceoffloading.NewStrategy(scheme, plans),
@@ -68,6 +74,7 @@ func (w *world) post(t *testing.T, change ...func(*federation.Offload)) (*federa
 	t.Helper()
 	offload := &federation.Offload{Spec: federation.NamespaceOffloadingSpec{
 		NamespaceMappingStrategy: federation.DefaultName, PodOffloadingStrategy: federation.LocalAndRemote, Enforcement: federation.Warn,
+		Volumes: federation.NamespaceVolumes{OnUnoffload: federation.UnoffloadRefuse},
 	}}
 	for _, c := range change {
 		c(offload)
@@ -128,7 +135,8 @@ func TestOffloadRefusesAndLeavesNothingBehind(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld()
-			offload := &federation.Offload{Spec: federation.NamespaceOffloadingSpec{NamespaceMappingStrategy: federation.DefaultName, PodOffloadingStrategy: federation.Local, Enforcement: federation.Warn}}
+			offload := &federation.Offload{Spec: federation.NamespaceOffloadingSpec{NamespaceMappingStrategy: federation.DefaultName, PodOffloadingStrategy: federation.Local, Enforcement: federation.Warn,
+				Volumes: federation.NamespaceVolumes{OnUnoffload: federation.UnoffloadRefuse}}}
 			if test.change != nil {
 				test.change(offload)
 			}
@@ -152,6 +160,7 @@ func TestOffloadContradictionsAreConflicts(t *testing.T) {
 			o.Spec.NamespaceMappingStrategy, o.Spec.RemoteNamespaceName = federation.SelectedName, "store"
 		},
 		"spec.podOffloadingStrategy": func(o *federation.Offload) { o.Spec.PodOffloadingStrategy = federation.Remote },
+		"spec.volumes.onUnoffload":   func(o *federation.Offload) { o.Spec.Volumes.OnUnoffload = federation.UnoffloadDelete },
 		"spec.enforcement":           func(o *federation.Offload) { o.Spec.Enforcement = federation.Evict },
 		"spec.clusterSelector": func(o *federation.Offload) {
 			o.Spec.ClusterSelector.NodeSelectorTerms = []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "region", Operator: corev1.NodeSelectorOpExists}}}}
@@ -176,7 +185,8 @@ func TestOffloadDryRunWritesNothing(t *testing.T) {
 		}
 		return true, &corev1.Namespace{}, nil
 	})
-	offload := &federation.Offload{Spec: federation.NamespaceOffloadingSpec{NamespaceMappingStrategy: federation.DefaultName, PodOffloadingStrategy: federation.Local, Enforcement: federation.Warn}}
+	offload := &federation.Offload{Spec: federation.NamespaceOffloadingSpec{NamespaceMappingStrategy: federation.DefaultName, PodOffloadingStrategy: federation.Local, Enforcement: federation.Warn,
+		Volumes: federation.NamespaceVolumes{OnUnoffload: federation.UnoffloadRefuse}}}
 	obj, err := w.Create(request(t), v1alpha1.NamespaceOffloadingName, offload, rest.ValidateAllObjectFunc, &metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 	if err != nil {
 		t.Fatal(err)
@@ -195,6 +205,7 @@ func TestOffloadAdmissionComesBeforeAnyWrite(t *testing.T) {
 	forbidden := apierrors.NewForbidden(offloadResource, "offloading", errors.New("not this namespace"))
 	_, err := w.Create(request(t), v1alpha1.NamespaceOffloadingName, &federation.Offload{Spec: federation.NamespaceOffloadingSpec{
 		NamespaceMappingStrategy: federation.DefaultName, PodOffloadingStrategy: federation.Local, Enforcement: federation.Warn,
+		Volumes: federation.NamespaceVolumes{OnUnoffload: federation.UnoffloadRefuse},
 	}}, func(context.Context, runtime.Object) error { return forbidden }, &metav1.CreateOptions{})
 	verbtest.ExpectStatus(t, err, http.StatusForbidden, "not this namespace")
 	if w.offloadings.Writes() != 0 {

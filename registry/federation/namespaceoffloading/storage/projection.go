@@ -49,6 +49,12 @@ func differences(is, wanted *federation.NamespaceOffloadingSpec) []verb.Differen
 	if is.Enforcement != wanted.Enforcement {
 		found = append(found, verb.Difference{Field: "spec.enforcement", Message: fmt.Sprintf("is %s, not %s", is.Enforcement, wanted.Enforcement)})
 	}
+	if is.Volumes.OnUnoffload != wanted.Volumes.OnUnoffload {
+		found = append(found, verb.Difference{
+			Field: "spec.volumes.onUnoffload", Message: fmt.Sprintf("is %s, not %s", is.Volumes.OnUnoffload,
+				wanted.Volumes.OnUnoffload),
+		})
+	}
 	if !apiequality.Semantic.DeepEqual(is.ClusterSelector, wanted.ClusterSelector) {
 		found = append(found, verb.Difference{Field: "spec.clusterSelector", Message: "selects other clusters"})
 	}

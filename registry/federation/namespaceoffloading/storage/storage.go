@@ -19,11 +19,11 @@ import (
 // status, which look around in the cluster by plans.
 func New(plans plan.Reader) func(*runtime.Scheme, generic.RESTOptionsGetter) (*store.REST, *store.StatusREST, error) {
 	return func(scheme *runtime.Scheme, getter generic.RESTOptionsGetter) (*store.REST, *store.StatusREST, error) {
-		return store.New(kind(namespaceoffloading.NewStrategy(scheme, plans)), getter)
+		return store.New(kind(namespaceoffloading.NewStrategy(scheme, plans), plans), getter)
 	}
 }
 
-func kind(strategy namespaceoffloading.Strategy) store.Kind {
+func kind(strategy namespaceoffloading.Strategy, plans plan.Reader) store.Kind {
 	return store.Kind{
 		Resource:       "namespaceoffloadings",
 		Singular:       "namespaceoffloading",
@@ -39,5 +39,6 @@ func kind(strategy namespaceoffloading.Strategy) store.Kind {
 				"status.phase": string(offloading.Status.Phase),
 			}
 		},
+		DeletionWarnings: namespaceoffloading.Deletion(plans),
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"liqo.io/federation/apiserver/apis/federation"
 	"liqo.io/federation/apiserver/rules/quota"
 	"liqo.io/federation/registry/federation/grants"
+	"liqo.io/federation/registry/federation/reserved"
 	"liqo.io/federation/registry/federation/shadowpod"
 )
 
@@ -27,6 +28,7 @@ import (
 // computed with each change, and the fields have one writer, the virtual kubelet.
 type attributed struct {
 	shadowpod.Strategy
+	grants *grants.Grants
 }
 
 // PrepareForCreate completes a new shadow pod.
@@ -36,7 +38,7 @@ func (s attributed) PrepareForCreate(ctx context.Context, obj runtime.Object) {
 		pod.ManagedFields = nil
 	}
 	s.Strategy.PrepareForCreate(ctx, pod)
-	if consumer, ok := ctx.Value(consumerKey{}).(string); ok {
+	if consumer, ok := reserved.Consumer(ctx); ok {
 		pod.Status.ForeignCluster = consumer
 	}
 }

@@ -70,7 +70,7 @@ func start(t testing.TB, endpoint string, alone bool) *server {
 		defer close(done)
 		var group sync.WaitGroup
 		group.Go(func() { s.grants.Run(ctx, s.pods) })
-		group.Go(func() { s.grants.Tend(ctx, s.pods) })
+		group.Go(func() { s.pods.Tend(ctx) })
 		group.Wait()
 	}()
 	var stopped bool

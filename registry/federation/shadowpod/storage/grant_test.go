@@ -278,7 +278,7 @@ func TestShadowPodsFromBeforeTheLendingCount(t *testing.T) {
 	endpoint := etcd.Start(t)
 	before := start(t, endpoint, true)
 	unlent := *before.pods
-	unlent.twinOf = func(context.Context, string) (string, bool, error) { return "", false, nil }
+	unlent.ConsumerOf = func(context.Context, string) (string, bool, error) { return "", false, nil }
 	before.pods = &unlent
 	before.mustCreate(t, "web", "a", amounts("cpu", "1"))
 	before.mustCreate(t, "not-lent", "b", amounts("cpu", "1"))

@@ -12,12 +12,13 @@ import (
 
 	"liqo.io/federation/apiserver/apis/federation"
 	"liqo.io/federation/registry/federation/grants"
+	"liqo.io/federation/registry/federation/reserved"
 	"liqo.io/federation/registry/federation/shadowpod"
 	"liqo.io/federation/registry/federation/store"
 )
 
 // New makes the storages of shadow pods and of their status, within grants.
-func New(within *grants.Grants, twinOf TwinOf) func(*runtime.Scheme, generic.RESTOptionsGetter) (*REST, *store.StatusREST, error) {
+func New(within *grants.Grants, consumerOf reserved.ConsumerOf) func(*runtime.Scheme, generic.RESTOptionsGetter) (*REST, *store.StatusREST, error) {
 	return func(scheme *runtime.Scheme, getter generic.RESTOptionsGetter) (*REST, *store.StatusREST, error) {
 		strategy := shadowpod.NewStrategy(scheme)
 		stored, status, err := store.New(store.Kind{
@@ -26,7 +27,7 @@ func New(within *grants.Grants, twinOf TwinOf) func(*runtime.Scheme, generic.RES
 			ShortNames:     []string{"sp"},
 			New:            func() runtime.Object { return &federation.ShadowPod{} },
 			NewList:        func() runtime.Object { return &federation.ShadowPodList{} },
-			Strategy:       attributed{strategy},
+			Strategy:       attributed{strategy, within},
 			StatusStrategy: strategy.Status(),
 			Table:          table,
 			Changed:        within.Changed,
@@ -42,6 +43,6 @@ func New(within *grants.Grants, twinOf TwinOf) func(*runtime.Scheme, generic.RES
 		if err != nil {
 			return nil, nil, err
 		}
-		return &REST{REST: stored, status: status, grants: within, twinOf: twinOf}, status, nil
+		return reserved.New(counted, stored, status, within.Ledgers, consumerOf), status, nil
 	}
 }

@@ -1,0 +1,103 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package validation
+
+import (
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"liqo.io/federation/apiserver/apis/federation"
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+)
+
+const (
+	// MaxExternalVolumes bounds the volume types and the CSI drivers of an offer.
+	MaxExternalVolumes = 32
+	// maxDriverName is the longest name of a CSI driver in Kubernetes.
+	maxDriverName = 63
+)
+
+// ExternalVolumeTypes are the volume types, as a pod names them, that a provider can
+// offer: storage systems that a kubelet mounts over the network. Types on the node, as
+// hostPath, and those that Kubernetes no longer mounts are not among them.
+var ExternalVolumeTypes = []string{"fc", "iscsi", "nfs"}
+
+// maxVolumeSize is the largest size of a volume: 1 Ei.
+var maxVolumeSize = resource.MustParse("1Ei")
+
+// volumeSize validates the size of a volume.
+func volumeSize(size resource.Quantity, path *field.Path) field.ErrorList {
+	switch {
+	case size.Sign() <= 0:
+		return field.ErrorList{field.Invalid(path, size.String(), "must be greater than 0")}
+	case size.Cmp(maxVolumeSize) > 0:
+		return field.ErrorList{field.Invalid(path, size.String(), "must be at most "+maxVolumeSize.String())}
+	}
+	return nil
+}
+
+// storageQuota validates a list of resources that bounds claims: requests.storage,
+// persistentvolumeclaims, and requests.storage of single classes.
+func storageQuota(list corev1.ResourceList, path *field.Path) field.ErrorList {
+	errs := resources(list, path)
+	if len(list) > maxResources {
+		return errs
+	}
+	for _, name := range slices.Sorted(maps.Keys(list)) {
+		at := path.Key(truncate(string(name)))
+		if !v1alpha1.IsStorage(name) {
+			errs = append(errs, field.NotSupported(at, truncate(string(name)), []string{
+				string(corev1.ResourceRequestsStorage), string(corev1.ResourcePersistentVolumeClaims), string(v1alpha1.ClassStorage("<class>")),
+			}))
+			continue
+		}
+		if class, ofClass := v1alpha1.ClassOfStorage(name); ofClass {
+			errs = append(errs, subdomain(class, at)...)
+		}
+	}
+	return errs
+}
+
+// notStorage validates that a list of resources names none that bounds claims: it would
+// become a capacity of a Node.
+func notStorage(list corev1.ResourceList, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for _, name := range slices.Sorted(maps.Keys(list)) {
+		if v1alpha1.IsStorage(name) {
+			errs = append(errs, field.Forbidden(path.Key(truncate(string(name))), "belongs to spec.storage"))
+		}
+	}
+	return errs
+}
+
+// externalVolumes validates the volumes that pods may mount without a claim.
+func externalVolumes(volumes *federation.ExternalVolumes, path *field.Path) field.ErrorList {
+	errs := uniqueNames(volumes.Types, MaxExternalVolumes, path.Child("types"), ExternalVolumeType)
+	return append(errs, uniqueNames(volumes.CSIDrivers, MaxExternalVolumes, path.Child("csiDrivers"), CSIDriver)...)
+}
+
+// ExternalVolumeType validates a volume type that pods may mount without a claim.
+func ExternalVolumeType(name string, path *field.Path) field.ErrorList {
+	return oneOf(name, path, ExternalVolumeTypes...)
+}
+
+// CSIDriver validates the name of a CSI driver that inline volumes may use.
+func CSIDriver(name string, path *field.Path) field.ErrorList {
+	if len(name) > maxDriverName {
+		return field.ErrorList{field.TooLong(path, "", maxDriverName)}
+	}
+	if name == v1alpha1.StorageProvisioner {
+		return field.ErrorList{field.Forbidden(path, "is the driver of this system, which has no inline volumes")}
+	}
+	var errs field.ErrorList
+	for _, message := range validation.IsDNS1123Subdomain(name) {
+		errs = append(errs, field.Invalid(path, truncate(name), message))
+	}
+	return errs
+}

@@ -1,0 +1,186 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package placement decides where the pods of an offloaded namespace may run and which
+// of them wait for a move of their data, as pure functions. Pods without claims are
+// placed by the admission policy federation-placement, which computes the same terms in
+// CEL; pods with claims are placed by placementreviews, which call Decide.
+package placement
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/volume"
+)
+
+// Input is what the placement of a pod depends on.
+type Input struct {
+	// Offloading is the NamespaceOffloading of the pod's namespace; nil if there is none.
+	Offloading *v1alpha1.NamespaceOffloading
+	// Namespace is that of the pod, which the pod itself may not name yet.
+	Namespace string
+	// Pod is the pod that is being created.
+	Pod *corev1.Pod
+	// Claims are those that the pod mounts.
+	Claims []Claim
+	// CreatedByControllers is true for the pods of the controller manager, of which those
+	// of a move are placed by that move alone.
+	CreatedByControllers bool
+	// Offering returns the ids of the clusters that offer a storage class, sorted.
+	Offering func(storageClass string) []string
+}
+
+// Decision is where a pod may run.
+type Decision struct {
+	// Denied is the reason for refusing the pod; empty admits it.
+	Denied string
+	// Gated adds the scheduling gate of a move to the pod.
+	Gated bool
+	// Tolerate adds the toleration of virtual nodes to the pod.
+	Tolerate bool
+	// Terms replace the required node affinity of the pod, whose own requirements they
+	// contain; nil leaves it as it is.
+	Terms []corev1.NodeSelectorTerm
+	// Warnings are for the user, a sentence each.
+	Warnings []string
+}
+
+// Decide returns where a pod may run. Without claims that is what the admission policy
+// federation-placement computes.
+func Decide(in Input) Decision {
+	gated, denied := hold(in)
+	decision := Decision{Gated: gated, Denied: denied}
+	if denied != "" || isMover(in) || rules.BelongsToItsNode(in.Pod) {
+		return decision
+	}
+	if in.Offloading == nil {
+		decision.Denied = fmt.Sprintf("namespace %s has the label %s, but no NamespaceOffloading: "+
+			"create it, or remove the label", in.Namespace, v1alpha1.LabelSchedulingEnabled)
+		return decision
+	}
+	scope := narrow(in)
+	decision.Denied, decision.Warnings = scope.denied, scope.warnings
+	if decision.Denied != "" {
+		return decision
+	}
+	decision.Tolerate = scope.strategy != v1alpha1.Local && !tolerated(in.Pod)
+	allowed := allowedTerms(scope, in.Offloading.Spec.ClusterSelector.NodeSelectorTerms)
+	if allowed != nil {
+		decision.Terms = and(in.Pod, allowed)
+	}
+	return decision
+}
+
+// hold reports whether the pod waits for a move, or returns why it is refused because it
+// cannot wait.
+func hold(in Input) (gated bool, denied string) {
+	for _, claim := range in.Claims {
+		id := claim.moving()
+		if id == "" || isMover(in) && in.Pod.Labels[volume.LabelMove] == id {
+			continue
+		}
+		if in.Pod.Spec.NodeName != "" {
+			return false, fmt.Sprintf("move %s of claim %q is in progress, and a pod with spec.nodeName cannot wait for it: "+
+				"create the pod without spec.nodeName, or after the move", id, claim.Name)
+		}
+		gated = true
+	}
+	return gated, ""
+}
+
+// isMover reports whether the pod is one that copies data for a move.
+func isMover(in Input) bool { return in.CreatedByControllers && in.Pod.Labels[volume.LabelMove] != "" }
+
+// scope is the part of the clusters that a pod is confined to.
+type scope struct {
+	strategy v1alpha1.PodOffloadingStrategy
+	// clusters are the ids of the remote clusters that the pod may run on; nil stands for
+	// all.
+	clusters []string
+	denied   string
+	warnings []string
+}
+
+// narrow returns the strategy of the namespace, narrowed by the claims of the pod.
+func narrow(in Input) scope {
+	s := scope{strategy: strategyOf(in.Offloading)}
+	if s.strategy == v1alpha1.LocalAndRemote {
+		for _, claim := range in.Claims {
+			if claim.site(in.Namespace) != localSite {
+				continue
+			}
+			s.strategy = v1alpha1.Local
+			if claim.Object == nil {
+				s.warn("Claim %q does not exist: the pod stays in the local cluster, because the claim's class is unknown.",
+					claim.Name)
+			}
+		}
+	}
+	if s.strategy != v1alpha1.Local {
+		s.requireClasses(in)
+	}
+	for _, claim := range in.Claims {
+		switch site := claim.site(in.Namespace); {
+		case site == remoteSite && s.strategy == v1alpha1.Local:
+			s.warn("Claim %q has its data on a remote cluster, and the pod may run in the local cluster only: "+
+				"it stays Pending until the data is moved.", claim.Name)
+		case site == localSite && s.strategy == v1alpha1.Remote && claim.isVirtual():
+			s.warn("Claim %q has its data in the local cluster, and the pod may run on remote clusters only: "+
+				"it stays Pending until the data is moved.", claim.Name)
+		}
+	}
+	return s
+}
+
+// requireClasses leaves of the remote clusters those that offer the class that each
+// unbound claim requires by name. Without one, the pod runs in the local cluster if it
+// may, and is refused otherwise: its affinity cannot change when the class is offered
+// later.
+func (s *scope) requireClasses(in Input) {
+	for _, claim := range in.Claims {
+		class := claim.remoteClass(in.Namespace)
+		if class == "" {
+			continue
+		}
+		offering := in.Offering(class)
+		if s.clusters == nil {
+			s.clusters = slices.Clone(offering)
+		} else {
+			s.clusters = slices.DeleteFunc(s.clusters, func(id string) bool { return !slices.Contains(offering, id) })
+		}
+		if len(s.clusters) > 0 {
+			continue
+		}
+		if s.strategy == v1alpha1.Remote {
+			s.denied = fmt.Sprintf("no remote cluster offers all storage classes that the claims of the pod require, "+
+				"as claim %q does %q by annotation %s: name one of status.storageClasses of a VirtualNode",
+				claim.Name, class, v1alpha1.AnnotationRemoteStorageClass)
+			return
+		}
+		s.strategy = v1alpha1.Local
+		s.warn("No remote cluster offers storage class %q, which claim %q requires: the pod stays in the local cluster.",
+			class, claim.Name)
+		return
+	}
+}
+
+func (s *scope) warn(format string, args ...any) {
+	s.warnings = append(s.warnings, fmt.Sprintf(format, args...))
+}
+
+// strategyOf returns where the pods of a namespace may run: in the local cluster while
+// the namespace is being unoffloaded.
+func strategyOf(offloading *v1alpha1.NamespaceOffloading) v1alpha1.PodOffloadingStrategy {
+	switch {
+	case !offloading.DeletionTimestamp.IsZero():
+		return v1alpha1.Local
+	case offloading.Spec.PodOffloadingStrategy == "":
+		return v1alpha1.LocalAndRemote
+	}
+	return offloading.Spec.PodOffloadingStrategy
+}

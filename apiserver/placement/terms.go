@@ -1,0 +1,101 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package placement
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+)
+
+// Toleration is that of virtual nodes.
+var Toleration = corev1.Toleration{
+	Key: v1alpha1.TaintVirtualNode, Operator: corev1.TolerationOpEqual, Value: "true", Effect: corev1.TaintEffectNoExecute,
+}
+
+// tolerated reports whether the pod tolerates virtual nodes without limit.
+func tolerated(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Spec.Tolerations, func(t corev1.Toleration) bool {
+		if t.Operator == "" {
+			t.Operator = corev1.TolerationOpEqual
+		}
+		return t == Toleration
+	})
+}
+
+// allowedTerms returns the alternatives of which a node of the pod has to match one; nil
+// means that each node does.
+func allowedTerms(s scope, selector []corev1.NodeSelectorTerm) []corev1.NodeSelectorTerm {
+	local := corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{
+		{Key: v1alpha1.LabelType, Operator: corev1.NodeSelectorOpNotIn, Values: []string{v1alpha1.TypeVirtualNode}},
+	}}
+	switch {
+	case s.strategy == v1alpha1.Local:
+		return []corev1.NodeSelectorTerm{local}
+	case s.strategy == v1alpha1.Remote:
+		return remoteTerms(s.clusters, selector)
+	case len(selector) == 0 && s.clusters == nil:
+		return nil
+	}
+	return append([]corev1.NodeSelectorTerm{local}, remoteTerms(s.clusters, selector)...)
+}
+
+// remoteTerms returns the terms for the virtual nodes of clusters, of which nil stands for
+// all, that a selector matches. It is not nil, also where no term is left.
+func remoteTerms(clusters []string, selector []corev1.NodeSelectorTerm) []corev1.NodeSelectorTerm {
+	virtual := []corev1.NodeSelectorRequirement{
+		{Key: v1alpha1.LabelType, Operator: corev1.NodeSelectorOpIn, Values: []string{v1alpha1.TypeVirtualNode}},
+	}
+	if clusters != nil {
+		virtual = append(virtual, corev1.NodeSelectorRequirement{
+			Key: v1alpha1.LabelRemoteClusterID, Operator: corev1.NodeSelectorOpIn, Values: clusters,
+		})
+	}
+	remote := corev1.NodeSelectorTerm{MatchExpressions: virtual}
+	if len(selector) == 0 {
+		return []corev1.NodeSelectorTerm{remote}
+	}
+	return product([]corev1.NodeSelectorTerm{remote}, selector)
+}
+
+// and returns the required terms of the pod's node affinity with the allowed ones in
+// addition: a node matches one of them if it matches one of each. Without a match a term
+// is left that matches nothing.
+func and(pod *corev1.Pod, allowed []corev1.NodeSelectorTerm) []corev1.NodeSelectorTerm {
+	terms := allowed
+	if affinity := pod.Spec.Affinity; affinity != nil && affinity.NodeAffinity != nil {
+		if own := affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution; own != nil {
+			terms = product(own.NodeSelectorTerms, allowed)
+		}
+	}
+	if len(terms) == 0 {
+		return []corev1.NodeSelectorTerm{{}}
+	}
+	return terms
+}
+
+// product returns a term for each pair of a term of one list and one of the other, with
+// the requirements of both. A term without requirements matches nothing, so it is left
+// out before it gets those of another.
+func product(left, right []corev1.NodeSelectorTerm) []corev1.NodeSelectorTerm {
+	terms := []corev1.NodeSelectorTerm{}
+	for _, l := range left {
+		for _, r := range right {
+			if isEmpty(l) || isEmpty(r) {
+				continue
+			}
+			terms = append(terms, corev1.NodeSelectorTerm{
+				MatchExpressions: slices.Concat(l.MatchExpressions, r.MatchExpressions),
+				MatchFields:      slices.Concat(l.MatchFields, r.MatchFields),
+			})
+		}
+	}
+	return terms
+}
+
+func isEmpty(term corev1.NodeSelectorTerm) bool {
+	return len(term.MatchExpressions)+len(term.MatchFields) == 0
+}

@@ -1,0 +1,28 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package quota
+
+import corev1 "k8s.io/api/core/v1"
+
+// Sum is what several objects request together. It never changes: Plus and Minus
+// return another one. The zero value is nothing.
+type Sum struct {
+	// Resources are the amounts, by the name of the resource.
+	Resources corev1.ResourceList
+}
+
+// Plus returns the sum with the requests of one more object.
+func (s Sum) Plus(requests corev1.ResourceList) Sum { return s.change(requests, Add) }
+
+// Minus returns the sum without the requests of one of its objects.
+func (s Sum) Minus(requests corev1.ResourceList) Sum { return s.change(requests, Subtract) }
+
+func (s Sum) change(by corev1.ResourceList, how func(sum, by corev1.ResourceList)) Sum {
+	changed := s.Resources.DeepCopy()
+	if changed == nil {
+		changed = corev1.ResourceList{}
+	}
+	how(changed, by)
+	return Sum{changed}
+}

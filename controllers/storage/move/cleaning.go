@@ -1,0 +1,73 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package move
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/controllers/kit"
+)
+
+// clean gives the target its reclaim policy, and the source back to its class.
+func (m *move) clean(ctx context.Context) (outcome, error) {
+	// A pod that was being created while the gates were removed may have one.
+	if err := m.removeGates(ctx); err != nil {
+		return outcome{}, err
+	}
+	if gone, err := m.removeMovers(ctx); err != nil || !gone {
+		return waitFor(pollInterval, "Waiting until the movers are gone."), err
+	}
+	source, err := m.persistentVolume(ctx, m.progress.Source.VolumeName)
+	if err != nil {
+		return outcome{}, err
+	}
+	if source != nil {
+		if mark, ok := markOf(source); ok {
+			policy := corev1.PersistentVolumeReclaimDelete
+			if mark.KeepSource {
+				policy = corev1.PersistentVolumeReclaimRetain
+				if waiting, err := m.removeFence(ctx); err != nil || waiting != "" {
+					return waitFor(pollInterval, "%s", waiting), err
+				}
+			}
+			wanted := source.DeepCopy()
+			discard(wanted, policy)
+			if _, err := kit.Commit(ctx, m.Client, source, wanted); err != nil {
+				return outcome{}, fmt.Errorf("releasing the source volume: %w", err)
+			}
+		}
+	}
+	if gone, err := m.remove(ctx, &corev1.PersistentVolumeClaim{}, m.names.source); err != nil || !gone {
+		return waitFor(pollInterval, "Waiting until claim %s is gone.", m.names.source), err
+	}
+	if err := m.removeShared(ctx); err != nil {
+		return outcome{}, err
+	}
+	if err := m.finishTarget(ctx); err != nil {
+		return outcome{}, err
+	}
+	return outcome{next: v1alpha1.MoveSucceeded, message: "The claim uses volume " + m.progress.Target.VolumeName + "."}, m.revoke(ctx)
+}
+
+// finishTarget removes the mark of the target: it is the claim's own volume from now on.
+func (m *move) finishTarget(ctx context.Context) error {
+	target, err := m.persistentVolume(ctx, m.progress.Target.VolumeName)
+	if err != nil || target == nil {
+		return err
+	}
+	mark, ok := markOf(target)
+	if !ok {
+		return nil
+	}
+	wanted := target.DeepCopy()
+	unmark(wanted, mark)
+	if _, err := kit.Commit(ctx, m.Client, target, wanted); err != nil {
+		return fmt.Errorf("giving volume %s its reclaim policy: %w", target.Name, err)
+	}
+	return nil
+}

@@ -1,0 +1,138 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package move
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/controllers/storage/mover"
+)
+
+// copy has the sender copy beside the application until what changes meanwhile is
+// little.
+func (m *move) copy(ctx context.Context) (outcome, error) {
+	source, mark, err := m.source(ctx)
+	if err != nil {
+		return outcome{}, err
+	}
+	claim, err := m.claim(ctx)
+	if err != nil {
+		return outcome{}, err
+	}
+	if !m.same(claim) || source == nil || !refersTo(source, m.key(claim.Name), claim.UID) {
+		return giveUp("The claim or its volume was deleted."), nil
+	}
+	if err := m.keepReceiver(ctx, mark); err != nil {
+		return outcome{}, err
+	}
+	at, err := m.sourcePlace(ctx)
+	if err != nil {
+		return outcome{}, err
+	}
+	sender, err := m.ensure(ctx, moverSpec{role: roleSender, claim: claim.Name, at: at, mark: mark})
+	if err != nil {
+		return outcome{}, err
+	}
+	if sender == nil {
+		return waitFor(pollInterval, "Waiting for pod %s.", m.sender), nil
+	}
+	if report, reported := result(sender); reported {
+		m.record(report)
+		return giveUp("%s", failure(report)), nil
+	}
+	m.follow(ctx)
+	if isPodReady(sender) {
+		return goTo(v1alpha1.MoveQuiescing), nil
+	}
+	if sender.Status.Phase != corev1.PodRunning {
+		return waitFor(pollInterval, "Waiting for pod %s: see its events.", m.sender), nil
+	}
+	return waitFor(pollInterval, "%s", m.progress.Message), nil
+}
+
+// source returns the source volume and its mark.
+func (m *move) source(ctx context.Context) (*corev1.PersistentVolume, *Mark, error) {
+	source, err := m.persistentVolume(ctx, m.progress.Source.VolumeName)
+	if err != nil || source == nil {
+		return nil, nil, err
+	}
+	mark, ok := markOf(source)
+	if !ok || mark.ID != m.progress.ID {
+		return nil, nil, fmt.Errorf("volume %s has lost its annotation %s", source.Name, annotationMark)
+	}
+	return source, mark, nil
+}
+
+// sourcePlace returns where a sender runs beside the application: on its node, or, on a
+// provider, preferably so.
+func (m *move) sourcePlace(ctx context.Context) (place, error) {
+	at := place{clusterID: m.progress.Source.ClusterID}
+	pods, err := m.users(ctx)
+	if err != nil {
+		return at, err
+	}
+	for i := range pods {
+		if pods[i].Spec.NodeName == "" || hasEnded(&pods[i]) {
+			continue
+		}
+		if at.clusterID == "" {
+			at.node = pods[i].Spec.NodeName
+		} else {
+			at.near = pods[i].Labels
+		}
+		break
+	}
+	return at, nil
+}
+
+// keepReceiver creates the receiver again if it is gone.
+func (m *move) keepReceiver(ctx context.Context, mark *Mark) error {
+	_, err := m.ensure(ctx, moverSpec{
+		role: roleReceiver, claim: m.target, mark: mark, at: place{clusterID: m.progress.Target.ClusterID, node: m.spec.Target.NodeName},
+	})
+	return err
+}
+
+// follow reads how far the sender is. A log that cannot be read is no reason to stop.
+func (m *move) follow(ctx context.Context) {
+	log, err := m.Logs(ctx, types.NamespacedName{Namespace: m.volume.Namespace, Name: m.sender})
+	if err != nil {
+		return
+	}
+	if report, ok := mover.ParseReport(log); ok {
+		m.record(report)
+	}
+}
+
+// record takes over what the sender reports.
+func (m *move) record(report mover.Report) {
+	p := m.progress
+	p.Passes, p.BytesTotal, p.FilesTotal = report.Passes, report.BytesTotal, report.FilesTotal
+	p.BytesCopied, p.FilesCopied, p.BytesPerSecond = report.BytesCopied, report.FilesCopied, report.BytesPerSecond
+	p.RemainingSeconds = nil
+	if report.State == mover.StateCopying {
+		p.RemainingSeconds = &report.RemainingSeconds
+	}
+	switch report.State {
+	case mover.StateConnecting:
+		p.Message = bounded("The sender connects to the receiver: " + report.Message)
+	case mover.StateCopying:
+		p.Message = fmt.Sprintf("Copying, pass %d.", report.Passes+1)
+	case mover.StateVerifying:
+		p.Message = "Comparing the source and the target."
+	}
+}
+
+// failure returns why a sender failed, as a sentence.
+func failure(report mover.Report) string {
+	if report.State == mover.StateDone {
+		return "The sender ended before its last pass."
+	}
+	return bounded("Copying failed: " + report.Message + ".")
+}

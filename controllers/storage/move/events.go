@@ -1,0 +1,85 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package move
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+)
+
+// Reasons of events. Each phase of a move is one as well, with Move before it.
+const (
+	// ReasonAbandoned is the reason of volumes whose namespace was deleted during a move.
+	ReasonAbandoned = "MoveAbandoned"
+
+	reasonPrefix = "Move"
+)
+
+// lockedPhases are those in which the claim is Lost because the move holds its volume.
+var lockedPhases = map[v1alpha1.MovePhase]bool{
+	v1alpha1.MoveLocking: true, v1alpha1.MoveFinalCopy: true, v1alpha1.MoveSwitching: true,
+}
+
+// condition returns the condition Moved. While the claim is locked it explains the
+// warning that Kubernetes records on it.
+func (m *move) condition() metav1.Condition {
+	condition := metav1.Condition{
+		Type: v1alpha1.ConditionVolumeMoved, Status: metav1.ConditionUnknown, Reason: string(m.progress.Phase),
+		ObservedGeneration: m.volume.Generation, Message: phaseMessages[m.progress.Phase],
+	}
+	if lockedPhases[m.progress.Phase] {
+		condition.Message += " The claim is Lost and has the event ClaimMisbound until the move has switched to the target or was rolled back."
+	}
+	switch m.progress.Phase {
+	case v1alpha1.MoveSucceeded:
+		condition.Status = metav1.ConditionTrue
+	case v1alpha1.MoveFailed, v1alpha1.MoveCancelled:
+		condition.Status = metav1.ConditionFalse
+		condition.Message = m.progress.Message
+	case v1alpha1.MoveRollingBack:
+		condition.Message += " " + m.progress.Message
+	}
+	return condition
+}
+
+// phaseMessages say what each phase does.
+var phaseMessages = map[v1alpha1.MovePhase]string{
+	v1alpha1.MovePreparing:   "The target volume is being prepared.",
+	v1alpha1.MoveCopying:     "The data is being copied while pods use it.",
+	v1alpha1.MoveQuiescing:   "New pods wait, and those that mount the claim are evicted.",
+	v1alpha1.MoveLocking:     "The source volume is being locked.",
+	v1alpha1.MoveFinalCopy:   "The last changes are being copied and verified.",
+	v1alpha1.MoveSwitching:   "The claim is being bound to the target volume.",
+	v1alpha1.MoveReleasing:   "The pods that waited may start.",
+	v1alpha1.MoveCleaning:    "The source volume is being released.",
+	v1alpha1.MoveRollingBack: "The move is being undone.",
+	v1alpha1.MoveSucceeded:   "The claim uses the target volume.",
+	v1alpha1.MoveFailed:      "The move was undone.",
+	v1alpha1.MoveCancelled:   "The move was cancelled.",
+}
+
+// announce records the event of a phase that began, on the virtual volume and on the
+// claim, and counts a move that has ended.
+func (m *move) announce(ctx context.Context) {
+	kind, message := corev1.EventTypeNormal, phaseMessages[m.progress.Phase]
+	if m.progress.Phase == v1alpha1.MoveRollingBack || m.progress.Phase == v1alpha1.MoveFailed {
+		kind = corev1.EventTypeWarning
+	}
+	if m.progress.Message != "" {
+		message += " " + m.progress.Message
+	}
+	reason := reasonPrefix + string(m.progress.Phase)
+	m.Events.Event(m.volume, kind, reason, message)
+	// An event about a claim that cannot be read is left out.
+	if claim, err := m.claim(ctx); err == nil && claim != nil {
+		m.Events.Event(claim, kind, reason, message)
+	}
+	if ended(m.progress.Phase) {
+		observe(m.progress)
+	}
+}

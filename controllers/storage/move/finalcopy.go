@@ -1,0 +1,89 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package move
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/controllers/kit"
+	"liqo.io/federation/controllers/storage/mover"
+)
+
+// copyFinally has the sender copy what changed since its last pass, and compare. The
+// sender of the passes before goes on if it is ready. Otherwise a new one mounts the
+// claim that the source is bound to.
+func (m *move) copyFinally(ctx context.Context) (outcome, error) {
+	_, mark, err := m.source(ctx)
+	if err != nil {
+		return outcome{}, err
+	}
+	if mark == nil {
+		return giveUp("The source volume was deleted."), nil
+	}
+	if err := m.keepReceiver(ctx, mark); err != nil {
+		return outcome{}, err
+	}
+	sender, err := m.finalSender(ctx, mark)
+	if err != nil {
+		return outcome{}, err
+	}
+	if sender == nil {
+		return waitFor(fastInterval, "Waiting for pod %s.", m.sender), nil
+	}
+	report, reported := result(sender)
+	switch {
+	case reported && report.State == mover.StateDone && sender.Annotations[AnnotationPass] == mover.PassFinal:
+		m.record(report)
+		return goTo(v1alpha1.MoveSwitching), nil
+	case reported:
+		m.record(report)
+		return giveUp("%s", failure(report)), nil
+	}
+	m.follow(ctx)
+	return waitFor(fastInterval, "%s", m.progress.Message), nil
+}
+
+// finalSender returns the sender of the last pass, or nil while it is being replaced.
+func (m *move) finalSender(ctx context.Context, mark *Mark) (*corev1.Pod, error) {
+	running := &corev1.Pod{}
+	running, err := found(running, m.Live.Get(ctx, m.key(m.sender), running))
+	if err != nil {
+		return nil, err
+	}
+	if running != nil && m.isMover(running) && m.goesOn(running) {
+		return running, m.startFinalPass(ctx, running)
+	}
+	return m.ensure(ctx, moverSpec{
+		role: roleSender, claim: m.names.source, final: true, mark: mark, at: place{clusterID: m.progress.Source.ClusterID},
+	})
+}
+
+// goesOn reports whether a sender that mounts the user's claim can do the last pass, or
+// has ended with a result. It goes on reading although the claim is Lost, but its
+// container does not start again.
+func (m *move) goesOn(sender *corev1.Pod) bool {
+	if claimOf(sender) != m.volume.Name || !sender.DeletionTimestamp.IsZero() {
+		return false
+	}
+	_, reported := result(sender)
+	return reported || !hasEnded(sender) && (isPodReady(sender) || sender.Annotations[AnnotationPass] == mover.PassFinal)
+}
+
+// startFinalPass lets a sender that waits begin its last pass.
+func (m *move) startFinalPass(ctx context.Context, sender *corev1.Pod) error {
+	if sender.Annotations[AnnotationPass] == mover.PassFinal || hasEnded(sender) {
+		return nil
+	}
+	wanted := sender.DeepCopy()
+	metav1.SetMetaDataAnnotation(&wanted.ObjectMeta, AnnotationPass, mover.PassFinal)
+	if _, err := kit.Commit(ctx, m.Client, sender, wanted); err != nil {
+		return fmt.Errorf("starting the last pass: %w", err)
+	}
+	return nil
+}

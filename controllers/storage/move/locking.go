@@ -1,0 +1,95 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package move
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+)
+
+// lock binds the source to the sender's claim, so that nothing else can mount it. Only
+// then is it final who still uses it: the scheduler binds pods until the claim is Lost.
+func (m *move) lock(ctx context.Context) (outcome, error) {
+	claim, err := m.claim(ctx)
+	if err != nil {
+		return outcome{}, err
+	}
+	source, _, err := m.source(ctx)
+	if err != nil {
+		return outcome{}, err
+	}
+	if !m.same(claim) || source == nil {
+		return giveUp("The claim or its volume was deleted."), nil
+	}
+	if err := m.create(ctx, m.moverClaim(m.names.source, claim, source)); err != nil {
+		return outcome{}, err
+	}
+	held, err := m.claimNamed(ctx, m.names.source)
+	if err != nil || held == nil {
+		return waitFor(fastInterval, "Waiting for claim %s.", m.names.source), err
+	}
+	if refersTo(source, m.key(claim.Name), claim.UID) {
+		if err := m.bindTo(ctx, source, m.key(held.Name), held.UID, "", nil); err != nil {
+			return outcome{}, err
+		}
+		return m.touchBoth(ctx, claim, held)
+	}
+	if !refersTo(source, m.key(held.Name), held.UID) {
+		return giveUp("Another claim was bound to the source volume."), nil
+	}
+	if claim.Status.Phase != corev1.ClaimLost || held.Status.Phase != corev1.ClaimBound {
+		return m.touchBoth(ctx, claim, held)
+	}
+	waiting, err := m.outside(ctx, source)
+	if err != nil {
+		return outcome{}, err
+	}
+	if waiting == "" {
+		return goTo(v1alpha1.MoveFinalCopy), nil
+	}
+	if m.late() {
+		return giveUp("%s", waiting), nil
+	}
+	return waitFor(fastInterval, "%s", waiting), nil
+}
+
+// outside evicts the pods that were bound to a node meanwhile, and returns what the move
+// waits for: a pod in this cluster, or on the provider that stores the source.
+func (m *move) outside(ctx context.Context, source *corev1.PersistentVolume) (string, error) {
+	left, err := m.drain(ctx, source)
+	if err != nil {
+		return "", err
+	}
+	if len(left) > 0 {
+		return fmt.Sprintf("Waiting for pods to end: %s.", strings.Join(left, ", ")), nil
+	}
+	return m.fence(ctx)
+}
+
+// touchBoth has Kubernetes compute the phases of two claims, at most once a second each.
+func (m *move) touchBoth(ctx context.Context, claims ...*corev1.PersistentVolumeClaim) (outcome, error) {
+	for _, claim := range claims {
+		if claim == nil || m.touchedLately(claim) {
+			continue
+		}
+		if err := m.touch(ctx, claim); err != nil {
+			return outcome{}, err
+		}
+	}
+	return waitFor(conflictDelay, "Waiting until Kubernetes has bound the claims."), nil
+}
+
+// touchedLately reports whether a claim was touched within the last second, after its
+// volume was bound.
+func (m *move) touchedLately(claim metav1.Object) bool {
+	last, err := time.Parse(time.RFC3339Nano, claim.GetAnnotations()[annotationTouched])
+	return err == nil && m.Clock.Since(last) < time.Second
+}

@@ -1,0 +1,107 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package move
+
+import (
+	"encoding/json"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"liqo.io/federation/apiserver/volume"
+)
+
+// Labels and annotations of what a move creates.
+const (
+	// LabelRole is, on a pod of a move, receiver or sender.
+	LabelRole = "storage.liqo.io/mover"
+	// AnnotationPass is, on the sender, what its file with the pass to copy holds.
+	AnnotationPass = "storage.liqo.io/pass"
+	// annotationTouched is changed on a claim whose phase Kubernetes is to compute again.
+	annotationTouched = "storage.liqo.io/touched"
+
+	roleReceiver = "receiver"
+	roleSender   = "sender"
+)
+
+// annotationMark is the key of the mark on a volume that is the source or the target of
+// a move. A marked volume is never handed back to its class.
+const annotationMark = volume.LabelMove
+
+// Mark is what a move writes on its source and its target volume, so that it can be
+// finished or undone when its VirtualVolume is gone or older.
+type Mark struct {
+	// ID is the move's.
+	ID string `json:"id"`
+	// Namespace and Claim are the user's claim, and ClaimUID that with which the move began.
+	Namespace string    `json:"namespace"`
+	Claim     string    `json:"claim"`
+	ClaimUID  types.UID `json:"claimUID,omitempty"`
+	// Source and Target are the two volumes; Target is empty before there is one.
+	Source string `json:"source"`
+	Target string `json:"target,omitempty"`
+	// Policy is the reclaim policy that the volume had.
+	Policy corev1.PersistentVolumeReclaimPolicy `json:"policy"`
+	// KeepSource keeps the source when the move has ended.
+	KeepSource bool `json:"keepSource,omitempty"`
+	// TargetClaimUID is the UID of the receiver's claim, on the target.
+	TargetClaimUID types.UID `json:"targetClaimUID,omitempty"`
+	// Manifest is the user's claim as it is created again, on the target.
+	Manifest *corev1.PersistentVolumeClaim `json:"manifest,omitempty"`
+	// Owner is the user whose files the movers may read and write in a restricted
+	// namespace; nil where they run as root. On the source, as what follows.
+	Owner *Owner `json:"owner,omitempty"`
+	// SELinux are the options of the pods that mount the claim.
+	SELinux *corev1.SELinuxOptions `json:"seLinux,omitempty"`
+	// Users are the pods, by UID, that may still write to the source.
+	Users map[types.UID]User `json:"users,omitempty"`
+	// Quiesced is when the last of them ended.
+	Quiesced *metav1.MicroTime `json:"quiesced,omitempty"`
+}
+
+// Owner is the user and the group of files.
+type Owner struct {
+	User  int64  `json:"user"`
+	Group *int64 `json:"group,omitempty"`
+}
+
+// User is a pod that mounts the claim on a node.
+type User struct {
+	Pod  string `json:"pod"`
+	Node string `json:"node"`
+}
+
+// markOf returns the mark of a volume, and reports whether it has one.
+func markOf(object client.Object) (*Mark, bool) {
+	value := object.GetAnnotations()[annotationMark]
+	if value == "" {
+		return nil, false
+	}
+	mark := &Mark{}
+	if json.Unmarshal([]byte(value), mark) != nil || mark.ID == "" || mark.Claim == "" || mark.Namespace == "" {
+		return nil, false
+	}
+	return mark, true
+}
+
+// set writes the mark on a volume in memory.
+func (k *Mark) set(pv *corev1.PersistentVolume) error {
+	value, err := json.Marshal(k)
+	if err != nil {
+		return fmt.Errorf("encoding the mark of a move: %w", err)
+	}
+	metav1.SetMetaDataAnnotation(&pv.ObjectMeta, annotationMark, string(value))
+	return nil
+}
+
+// names are those of what a move creates in the user's namespace.
+type names struct{ source, target, sender, receiver, shared string }
+
+func namesOf(id string) names {
+	base := "move-" + id
+	return names{source: base + "-source", target: base + "-target", sender: base + "-sender", receiver: base + "-receiver", shared: base}
+}

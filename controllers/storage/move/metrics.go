@@ -1,0 +1,68 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package move
+
+import (
+	"k8s.io/component-base/metrics"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+)
+
+const (
+	metricsNamespace = "liqo"
+	metricsSubsystem = "volume_move"
+)
+
+var (
+	outcomes = metrics.NewCounterVec(&metrics.CounterOpts{
+		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "total",
+		Help:           "Moves of volumes that have ended, by outcome: Succeeded, Failed or Cancelled.",
+		StabilityLevel: metrics.ALPHA,
+	}, []string{"outcome"})
+	bytesMoved = metrics.NewCounter(&metrics.CounterOpts{
+		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "bytes_total",
+		Help:           "Size of the files of volumes whose move succeeded.",
+		StabilityLevel: metrics.ALPHA,
+	})
+	filesMoved = metrics.NewCounter(&metrics.CounterOpts{
+		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "files_total",
+		Help:           "Files of volumes whose move succeeded.",
+		StabilityLevel: metrics.ALPHA,
+	})
+	rate = metrics.NewHistogram(&metrics.HistogramOpts{
+		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "bytes_per_second",
+		Help:           "Size of the files of a volume by the time that its whole move took.",
+		Buckets:        metrics.ExponentialBuckets(1<<16, 4, 10),
+		StabilityLevel: metrics.ALPHA,
+	})
+	downtime = metrics.NewHistogram(&metrics.HistogramOpts{
+		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "downtime_seconds",
+		Help:           "How long no pod could use the data, from the end of the last pod until the claim was bound to the target.",
+		Buckets:        metrics.ExponentialBuckets(0.25, 2, 14),
+		StabilityLevel: metrics.ALPHA,
+	})
+)
+
+// RegisterMetrics registers the metrics of moves.
+func RegisterMetrics(register func(...metrics.Registerable)) {
+	register(outcomes, bytesMoved, filesMoved, rate, downtime)
+}
+
+// observe counts a move that has ended.
+func observe(progress *v1alpha1.MoveProgress) {
+	outcomes.WithLabelValues(string(progress.Phase)).Inc()
+	if progress.Phase != v1alpha1.MoveSucceeded {
+		return
+	}
+	bytesMoved.Add(float64(progress.BytesTotal))
+	filesMoved.Add(float64(progress.FilesTotal))
+	if progress.StartTime != nil && progress.CompletionTime != nil {
+		if took := progress.CompletionTime.Sub(progress.StartTime.Time).Seconds(); took > 0 {
+			rate.Observe(float64(progress.BytesTotal) / took)
+		}
+	}
+	if progress.DowntimeMilliseconds != nil {
+		downtime.Observe(float64(*progress.DowntimeMilliseconds) / 1000)
+	}
+}

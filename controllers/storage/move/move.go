@@ -1,0 +1,136 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package move moves the data of a claim of the virtual storage class to another volume,
+// as the spec of its VirtualVolume requests. A move is a sequence of phases. Each is
+// recorded in status.move before it begins, and each can be repeated after any of its
+// writes. What is needed to finish without that record is in an annotation of the source
+// and the target volume.
+//
+// The lock is the claimRef of the source volume: kubelets mount a volume only for the
+// claim that it names.
+package move
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/controllers/remote"
+)
+
+// Name is the name of the controller.
+const Name = "volume-move"
+
+const (
+	// conflictDelay is how long a reconcile waits after another client changed what it
+	// was about to change.
+	conflictDelay = 50 * time.Millisecond
+	// maxErrorDelay is the longest time between two attempts at a write that fails.
+	maxErrorDelay = 5 * time.Second
+	// maxConcurrentMoves is how many moves are reconciled at a time; each waits most of
+	// the time.
+	maxConcurrentMoves = 8
+)
+
+// Peers are the connections to the providers.
+type Peers interface {
+	// Get returns the connection to a foreign cluster, if there is one.
+	Get(foreignCluster string) (*remote.Peer, bool)
+}
+
+// Config is what the controller needs.
+type Config struct {
+	// Client writes, and reads the caches of the manager.
+	Client client.Client
+	// Live reads from the API server: a cache may be late for what a move decides.
+	Live client.Reader
+	// Events records events about claims and virtual volumes.
+	Events record.EventRecorder
+	// Peers are the connections to the providers.
+	Peers Peers
+	// Logs returns the end of the log of a mover.
+	Logs func(ctx context.Context, pod types.NamespacedName) (string, error)
+	// Image is that of the movers, and PullPolicy when nodes fetch it.
+	Image      string
+	PullPolicy corev1.PullPolicy
+	// Account and AccountNamespace are the service account of this process.
+	Account, AccountNamespace string
+	// Clock is the time.
+	Clock clock.PassiveClock
+}
+
+// Reconciler moves volumes.
+type Reconciler struct {
+	Config
+	ends *ends
+}
+
+// New returns the controller.
+func New(config Config) *Reconciler {
+	return &Reconciler{Config: config, ends: newEnds(config.Clock)}
+}
+
+// SetupWithManager adds the controller to a manager.
+func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
+	return builder.ControllerManagedBy(manager).Named(Name).
+		For(&v1alpha1.VirtualVolume{}).
+		Watches(&corev1.Pod{}, r.ends.handler()).
+		Watches(&corev1.PersistentVolume{}, handler.EnqueueRequestsFromMapFunc(marked)).
+		WithOptions(controller.Options{
+			MaxConcurrentReconciles: maxConcurrentMoves,
+			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](conflictDelay, maxErrorDelay),
+		}).
+		Complete(r)
+}
+
+// marked returns the virtual volume whose move marked a volume. It finds the moves whose
+// virtual volume is gone when the process starts.
+func marked(_ context.Context, object client.Object) []reconcile.Request {
+	mark, ok := markOf(object)
+	if !ok {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: mark.Namespace, Name: mark.Claim}}}
+}
+
+// Reconcile continues the move of one virtual volume until it has to wait.
+func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+	volume := &v1alpha1.VirtualVolume{}
+	switch err := r.Live.Get(ctx, request.NamespacedName, volume); {
+	case apierrors.IsNotFound(err):
+		return settled(r.abandon(ctx, request.NamespacedName))
+	case err != nil:
+		return ctrl.Result{}, fmt.Errorf("reading the virtual volume: %w", err)
+	}
+	m, err := r.begin(ctx, volume)
+	if err != nil {
+		return settled(ctrl.Result{}, err)
+	}
+	if m == nil {
+		return settled(ctrl.Result{}, r.settle(ctx, request.NamespacedName))
+	}
+	return settled(m.run(ctx))
+}
+
+// settled turns a conflict into a retry.
+func settled(result ctrl.Result, err error) (ctrl.Result, error) {
+	if apierrors.IsConflict(err) {
+		return ctrl.Result{RequeueAfter: conflictDelay}, nil
+	}
+	return result, err
+}

@@ -1,0 +1,325 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package move
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/volume"
+	"liqo.io/federation/controllers/storage/mover"
+)
+
+func TestMoveBindsTheClaimToTheTarget(t *testing.T) {
+	for _, strategy := range []v1alpha1.MoveStrategy{v1alpha1.MoveOnline, v1alpha1.MoveOffline} {
+		t.Run(string(strategy), func(t *testing.T) {
+			spec := online()
+			spec.Strategy = strategy
+			w := newWorld(t, spec)
+			w.settle()
+			progress := w.until(v1alpha1.MoveSucceeded)
+			w.settle()
+			w.assertBoundTo(w.targetName())
+			if progress.BytesCopied != 100 || progress.DowntimeMilliseconds == nil || progress.CompletionTime == nil {
+				t.Errorf("progress %+v", progress)
+			}
+			claim := get(w, claimName, &corev1.PersistentVolumeClaim{})
+			if diff := cmp.Diff(map[string]string{"team": "a"}, claim.Annotations); diff != "" {
+				t.Errorf("annotations of the new claim (-want +got):\n%s", diff)
+			}
+			if claim.UID == "claim-0" || claim.Labels["app"] != "db" || len(claim.OwnerReferences) > 0 {
+				t.Errorf("the new claim is %+v", claim.ObjectMeta)
+			}
+		})
+	}
+}
+
+func TestMoveSurvivesTheEndOfItsProcessAtEachWrite(t *testing.T) {
+	whole := newWorld(t, online())
+	whole.settle()
+	whole.until(v1alpha1.MoveSucceeded)
+	if whole.writes < 20 {
+		t.Fatalf("a move has %d writes", whole.writes)
+	}
+	for _, done := range []bool{false, true} {
+		for at := 1; at <= whole.writes; at++ {
+			t.Run(fmt.Sprintf("write %d, done %t", at, done), func(t *testing.T) {
+				w := newWorld(t, online())
+				w.settle()
+				w.killAt, w.done = at, done
+				w.until(v1alpha1.MoveSucceeded)
+				w.settle()
+				w.assertBoundTo(w.targetName())
+			})
+		}
+	}
+}
+
+func TestCancelledMoveLeavesTheClaimWithTheSource(t *testing.T) {
+	for _, phase := range []v1alpha1.MovePhase{
+		v1alpha1.MovePreparing, v1alpha1.MoveCopying, v1alpha1.MoveQuiescing, v1alpha1.MoveLocking, v1alpha1.MoveFinalCopy,
+	} {
+		t.Run(string(phase), func(t *testing.T) {
+			spec := online()
+			w := newWorld(t, spec)
+			w.settle()
+			w.stopAt(phase)
+			w.cancel()
+			w.until(v1alpha1.MoveCancelled)
+			w.settle()
+			w.assertBoundTo(sourceName)
+		})
+	}
+}
+
+// stopAt reconciles until a phase is recorded, and kills the process right then.
+func (w *world) stopAt(phase v1alpha1.MovePhase) {
+	w.t.Helper()
+	w.killWhen = phase
+	w.until(phase)
+	w.killWhen = ""
+}
+
+func TestRollbackSurvivesTheEndOfItsProcessAtEachWrite(t *testing.T) {
+	for at := 1; at <= 30; at++ {
+		for _, done := range []bool{false, true} {
+			t.Run(fmt.Sprintf("write %d, done %t", at, done), func(t *testing.T) {
+				w := newWorld(t, online())
+				w.settle()
+				w.stopAt(v1alpha1.MoveFinalCopy)
+				w.cancel()
+				w.killAt, w.done = w.writes+at, done
+				w.until(v1alpha1.MoveCancelled)
+				w.settle()
+				w.assertBoundTo(sourceName)
+			})
+		}
+	}
+}
+
+func TestFailedCopyRollsTheMoveBackAndNamesTheFile(t *testing.T) {
+	w := newWorld(t, online())
+	w.report = mover.Report{State: mover.StateFailed, Message: `copying: failed to open "/data/x": Permission denied (13)`}
+	w.settle()
+	progress := w.until(v1alpha1.MoveFailed)
+	w.settle()
+	w.assertBoundTo(sourceName)
+	if !strings.Contains(progress.Message, "/data/x") {
+		t.Errorf("message %q", progress.Message)
+	}
+}
+
+func TestBudgetThatAllowsNoEvictionRollsTheMoveBackInTime(t *testing.T) {
+	w := newWorld(t, online())
+	w.budget = true
+	w.settle()
+	progress := w.until(v1alpha1.MoveFailed)
+	w.settle()
+	w.assertBoundTo(sourceName)
+	if !strings.Contains(progress.Message, "PodDisruptionBudget") {
+		t.Errorf("message %q", progress.Message)
+	}
+}
+
+func TestPodThatWasDeletedByForceCountsAsRunning(t *testing.T) {
+	w := newWorld(t, online())
+	w.settle()
+	w.budget = true
+	w.until(v1alpha1.MoveQuiescing)
+	w.reconcile()
+	pod := get(w, appName, &corev1.Pod{})
+	w.controller.ends.gone(pod)
+	w.must(w.kube.Delete(t.Context(), pod))
+	w.settle()
+	w.budget = false
+	for range 5 {
+		w.reconcile()
+	}
+	if progress := w.virtualVolume().Status.Move; progress.Phase != v1alpha1.MoveQuiescing || !strings.Contains(progress.Message, "has not reported its end") {
+		t.Fatalf("progress %+v", progress)
+	}
+	node := get(w, "worker", &corev1.Node{})
+	node.Spec.Taints = []corev1.Taint{{Key: corev1.TaintNodeOutOfService, Effect: corev1.TaintEffectNoExecute}}
+	w.must(w.kube.Update(t.Context(), node))
+	w.until(v1alpha1.MoveSucceeded)
+}
+
+func TestSenderThatIsGoneInFinalCopyIsReplacedOnTheLockedSource(t *testing.T) {
+	w := newWorld(t, online())
+	w.settle()
+	w.stopAt(v1alpha1.MoveFinalCopy)
+	w.must(w.kube.Delete(t.Context(), get(w, namesOf(moveID).sender, &corev1.Pod{})))
+	w.reconcile()
+	sender := get(w, namesOf(moveID).sender, &corev1.Pod{})
+	if claim := claimOf(sender); claim != namesOf(moveID).source || sender.Annotations[AnnotationPass] != mover.PassFinal {
+		t.Errorf("the new sender mounts %s, pass %q", claim, sender.Annotations[AnnotationPass])
+	}
+	w.until(v1alpha1.MoveSucceeded)
+	w.settle()
+	w.assertBoundTo(w.targetName())
+}
+
+func TestClaimThatTheUserDeletedWhileLockedLeavesItsDataRetained(t *testing.T) {
+	w := newWorld(t, online())
+	w.noStatefulSet = true
+	w.must(w.kube.Create(t.Context(), func() *corev1.Pod { pod := podOf(appName); w.number(pod); return pod }()))
+	w.settle()
+	w.stopAt(v1alpha1.MoveFinalCopy)
+	w.must(w.kube.Delete(t.Context(), get(w, namesOf(moveID).sender, &corev1.Pod{})))
+	claim := get(w, claimName, &corev1.PersistentVolumeClaim{})
+	claim.Finalizers = nil
+	w.must(w.kube.Update(t.Context(), claim))
+	w.must(w.kube.Delete(t.Context(), claim))
+	w.report = mover.Report{State: mover.StateFailed, Message: "x"}
+	w.until(v1alpha1.MoveFailed)
+	w.settle()
+	source := get(w, sourceName, &corev1.PersistentVolume{})
+	if source.Status.Phase != corev1.VolumeReleased || source.Annotations[volume.AnnotationReclaimPolicy] != "Retain" {
+		t.Errorf("source is %s with policy %s", source.Status.Phase, source.Annotations[volume.AnnotationReclaimPolicy])
+	}
+}
+
+func TestEndedPodsDoNotHoldTheClaim(t *testing.T) {
+	w := newWorld(t, online())
+	w.settle()
+	backup := podOf("backup-1")
+	w.number(backup)
+	backup.Spec.NodeName, backup.Status.Phase = "worker", corev1.PodSucceeded
+	w.must(w.kube.Create(t.Context(), backup))
+	w.until(v1alpha1.MoveSucceeded)
+	if claim := get(w, claimName, &corev1.PersistentVolumeClaim{}); claim.UID == "claim-0" {
+		t.Error("the claim is still the old one")
+	}
+}
+
+func TestMoveWithoutARecordIsFinishedOrUndone(t *testing.T) {
+	for _, test := range []struct {
+		at   v1alpha1.MovePhase
+		want v1alpha1.MovePhase
+	}{
+		{v1alpha1.MoveFinalCopy, v1alpha1.MoveFailed},
+		{v1alpha1.MoveReleasing, v1alpha1.MoveSucceeded},
+	} {
+		t.Run(string(test.at), func(t *testing.T) {
+			w := newWorld(t, online())
+			w.settle()
+			w.stopAt(test.at)
+			vv := w.virtualVolume()
+			vv.Status = v1alpha1.VirtualVolumeStatus{}
+			w.must(w.kube.Status().Update(t.Context(), vv))
+			w.cancel()
+			w.until(test.want)
+			w.settle()
+			if test.want == v1alpha1.MoveSucceeded {
+				w.assertBoundTo(w.targetName())
+			} else {
+				w.assertBoundTo(sourceName)
+			}
+		})
+	}
+}
+
+func TestTargetOfADeletedNamespaceIsNeverLeftForAClaimOfItsName(t *testing.T) {
+	w := newWorld(t, online())
+	w.settle()
+	w.stopAt(v1alpha1.MoveSwitching)
+	for range 50 {
+		w.reconcile()
+		if pv := get(w, w.targetName(), &corev1.PersistentVolume{}); pv.Spec.ClaimRef.UID == "" {
+			break
+		}
+	}
+	w.noStatefulSet = true
+	for _, object := range []client.Object{&corev1.Pod{}, &corev1.PersistentVolumeClaim{}} {
+		w.must(w.kube.DeleteAllOf(t.Context(), object, client.InNamespace(namespace)))
+	}
+	for _, claim := range w.claims() {
+		claim.Finalizers = nil
+		w.must(client.IgnoreNotFound(w.kube.Update(t.Context(), &claim)))
+	}
+	w.must(w.kube.Delete(t.Context(), w.virtualVolume()))
+	w.must(w.kube.Delete(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}))
+	for range 5 {
+		w.reconcile()
+	}
+	for _, pv := range w.volumes() {
+		if pv.Spec.ClaimRef.UID == "" || pv.Annotations[volume.AnnotationReclaimPolicy] != "Retain" || pv.Annotations[annotationMark] != "" {
+			t.Errorf("volume %s names %+v, annotations %v", pv.Name, pv.Spec.ClaimRef, pv.Annotations)
+		}
+	}
+}
+
+func TestPodsThatAreHeldBackWithoutAMoveAreReleased(t *testing.T) {
+	w := newWorld(t, online())
+	w.noStatefulSet = true
+	vv := w.virtualVolume()
+	vv.Spec.Move = nil
+	w.must(w.kube.Update(t.Context(), vv))
+	pod := podOf(appName)
+	w.number(pod)
+	pod.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: v1alpha1.SchedulingGateMoving}, {Name: "example.com/other"}}
+	w.must(w.kube.Create(t.Context(), pod))
+	w.reconcile()
+	if diff := cmp.Diff([]corev1.PodSchedulingGate{{Name: "example.com/other"}}, get(w, appName, &corev1.Pod{}).Spec.SchedulingGates); diff != "" {
+		t.Errorf("gates (-want +got):\n%s", diff)
+	}
+}
+
+func TestProviderOfTheSourceReportsWhoStillUsesIt(t *testing.T) {
+	w := newWorld(t, online())
+	w.settle()
+	source := get(w, sourceName, &corev1.PersistentVolume{})
+	source.Spec.PersistentVolumeSource = volume.RemoteSource(volume.Handle{ClusterID: "9f1c", Namespace: "shop-rome", Claim: "data-db-0-01234567"})
+	w.must(w.kube.Update(t.Context(), source))
+	w.offer("shop-rome", "data-db-0-01234567")
+	w.until(v1alpha1.MoveLocking)
+	for range 10 {
+		w.reconcile()
+	}
+	if progress := w.virtualVolume().Status.Move; progress.Phase != v1alpha1.MoveLocking || !strings.Contains(progress.Message, "milan") {
+		t.Fatalf("progress %+v", progress)
+	}
+	w.answerFence(moveID, "db-0")
+	w.reconcile()
+	if progress := w.virtualVolume().Status.Move; progress.Phase != v1alpha1.MoveLocking || !strings.Contains(progress.Message, "db-0") {
+		t.Fatalf("progress %+v", progress)
+	}
+	w.answerFence(moveID)
+	w.until(v1alpha1.MoveSucceeded)
+}
+
+func TestMoversHaveNoTokenAndOnlyWhatBaselineAllows(t *testing.T) {
+	w := newWorld(t, online())
+	m := &move{Reconciler: w.controller, volume: w.virtualVolume(), progress: &v1alpha1.MoveProgress{ID: moveID}, names: namesOf(moveID)}
+	for _, role := range []string{roleSender, roleReceiver} {
+		pod := m.moverPod(moverSpec{role: role, claim: "c", mark: &Mark{}, at: place{clusterID: "9f1c"}})
+		container := pod.Spec.Containers[0]
+		if pod.Spec.AutomountServiceAccountToken == nil || *pod.Spec.AutomountServiceAccountToken || len(container.Env) > 0 {
+			t.Errorf("%s: token %v, env %v", role, pod.Spec.AutomountServiceAccountToken, container.Env)
+		}
+		if readOnly := container.VolumeMounts[0].ReadOnly; readOnly != (role == roleSender) {
+			t.Errorf("%s mounts the volume read-only: %t", role, readOnly)
+		}
+		if term := pod.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms[0]; term.MatchExpressions[0].Key != v1alpha1.LabelRemoteClusterID {
+			t.Errorf("%s runs at %v", role, term)
+		}
+	}
+	owned, security := securityContexts(&Mark{Owner: &Owner{User: 1000}}, roleReceiver)
+	if *owned.RunAsUser != 1000 || *owned.FSGroup != 1000 || len(security.Capabilities.Add) > 0 {
+		t.Errorf("restricted: %+v, %+v", owned, security)
+	}
+}
+
+// offer has milan keep a claim for this cluster.
+func (w *world) offer(namespace, name string) {
+	w.provider = newProvider(&v1alpha1.ShadowVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID(name)}})
+}

@@ -1,0 +1,342 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package move
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"maps"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/controllers/kit"
+	"liqo.io/federation/controllers/storage/mover"
+)
+
+const (
+	// Role is the ClusterRole that this process has in a namespace while a move runs
+	// there, and the name of its RoleBinding.
+	Role = "federation-mover"
+	// KeyFile is the key of a move's Secret with the pre-shared key.
+	KeyFile = "psk"
+	// keyBytes is the length of a pre-shared key.
+	keyBytes = 32
+	rootUser = 0
+)
+
+// capabilities are those that copying the files of others takes, all of them allowed by
+// the Pod Security Standard baseline.
+var capabilities = []corev1.Capability{"CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "MKNOD"}
+
+// grant binds the role of movers to this process in the user's namespace.
+func (m *move) grant(ctx context.Context) error {
+	meta := m.objectMeta(Role)
+	meta.Labels = map[string]string{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy}
+	return m.create(ctx, &rbacv1.RoleBinding{
+		ObjectMeta: meta,
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: Role},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: m.Account, Namespace: m.AccountNamespace}},
+	})
+}
+
+// revoke ends that right, unless another move runs in the namespace.
+func (m *move) revoke(ctx context.Context) error {
+	var volumes v1alpha1.VirtualVolumeList
+	if err := m.Client.List(ctx, &volumes); err != nil {
+		return fmt.Errorf("listing virtual volumes: %w", err)
+	}
+	for _, other := range volumes.Items {
+		progress := other.Status.Move
+		if other.Namespace == m.volume.Namespace && other.Name != m.volume.Name &&
+			(progress != nil && !ended(progress.Phase) || other.Spec.Move != nil && progress == nil) {
+			return nil
+		}
+	}
+	binding := &rbacv1.RoleBinding{}
+	binding, err := found(binding, m.Live.Get(ctx, m.key(Role), binding))
+	if err != nil || binding == nil {
+		return err
+	}
+	return kit.Delete(ctx, m.Client, binding)
+}
+
+// share creates the key that both movers present, and the Service of the receiver. Where
+// neither mover runs on a provider, no provider gets a copy.
+func (m *move) share(ctx context.Context, crossing bool) error {
+	meta := m.objectMeta(m.shared)
+	meta.Annotations = map[string]string{v1alpha1.AnnotationSkipReflection: "true"}
+	if crossing {
+		meta.Annotations = map[string]string{v1alpha1.AnnotationAllowReflection: "true"}
+	}
+	key := make([]byte, keyBytes)
+	if _, err := rand.Read(key); err != nil {
+		return fmt.Errorf("generating a key: %w", err)
+	}
+	// This process has no right to read it: the first key stays.
+	if err := m.create(ctx, &corev1.Secret{
+		ObjectMeta: meta, Immutable: ptr.To(true), Type: corev1.SecretTypeOpaque,
+		Data: map[string][]byte{KeyFile: []byte(m.shared + ":" + hex.EncodeToString(key))},
+	}); err != nil {
+		return err
+	}
+	return m.create(ctx, &corev1.Service{ObjectMeta: meta, Spec: corev1.ServiceSpec{
+		ClusterIP: corev1.ClusterIPNone,
+		Selector:  m.moverLabels(roleReceiver),
+		Ports:     []corev1.ServicePort{{Name: "mover", Port: mover.Port, TargetPort: intstr.FromInt32(mover.Port)}},
+	}})
+}
+
+func (m *move) moverLabels(role string) map[string]string {
+	labels := m.objectMeta("").Labels
+	labels[LabelRole] = role
+	return labels
+}
+
+// place is where a mover runs.
+type place struct {
+	// clusterID is the provider; empty is the local cluster.
+	clusterID string
+	// node is the node of this cluster; empty leaves it to the scheduler.
+	node string
+	// near are the labels of the application on a provider, whose node has the volume
+	// attached.
+	near map[string]string
+}
+
+// moverSpec is what differs between the movers.
+type moverSpec struct {
+	role  string
+	claim string
+	final bool
+	at    place
+	mark  *Mark
+}
+
+// moverPod returns the pod of a mover.
+func (m *move) moverPod(spec moverSpec) *corev1.Pod {
+	name, args := m.receiver, []string{mover.ModeReceive}
+	if spec.role == roleSender {
+		name, args = m.sender, m.senderArguments()
+	}
+	meta := m.objectMeta(name)
+	maps.Copy(meta.Labels, m.moverLabels(spec.role))
+	meta.Annotations = map[string]string{AnnotationPass: ""}
+	if spec.final {
+		meta.Annotations[AnnotationPass] = mover.PassFinal
+	}
+	podSecurity, security := securityContexts(spec.mark, spec.role)
+	return &corev1.Pod{ObjectMeta: meta, Spec: corev1.PodSpec{
+		RestartPolicy:                 corev1.RestartPolicyNever,
+		AutomountServiceAccountToken:  ptr.To(false),
+		EnableServiceLinks:            ptr.To(false),
+		TerminationGracePeriodSeconds: ptr.To[int64](1),
+		SecurityContext:               podSecurity,
+		Affinity:                      spec.at.affinity(),
+		Tolerations:                   spec.at.tolerations(spec.role),
+		Containers: []corev1.Container{{
+			Name: "mover", Image: m.Image, ImagePullPolicy: m.PullPolicy, Args: args, SecurityContext: security,
+			Ports: ports(spec.role),
+			Resources: corev1.ResourceRequirements{
+				Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("50m"), corev1.ResourceMemory: resource.MustParse("64Mi")},
+			},
+			ReadinessProbe: &corev1.Probe{
+				ProbeHandler:  corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{"/mover", mover.ModeReady}}},
+				PeriodSeconds: 1, TimeoutSeconds: 5,
+			},
+			VolumeMounts: []corev1.VolumeMount{
+				{Name: "data", MountPath: mover.DataPath, ReadOnly: spec.role == roleSender},
+				{Name: "key", MountPath: "/etc/mover", ReadOnly: true},
+				{Name: "pass", MountPath: "/etc/pass", ReadOnly: true},
+				{Name: "state", MountPath: mover.StatePath},
+			},
+		}},
+		Volumes: []corev1.Volume{
+			{Name: "data", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{
+				ClaimName: spec.claim, ReadOnly: spec.role == roleSender,
+			}}},
+			{Name: "key", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: m.shared}}},
+			{Name: "pass", VolumeSource: corev1.VolumeSource{DownwardAPI: &corev1.DownwardAPIVolumeSource{Items: []corev1.DownwardAPIVolumeFile{{
+				Path: "pass", FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "metadata.annotations['" + AnnotationPass + "']"},
+			}}}}},
+			{Name: "state", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
+		},
+	}}
+}
+
+func ports(role string) []corev1.ContainerPort {
+	if role == roleSender {
+		return nil
+	}
+	return []corev1.ContainerPort{{Name: "mover", ContainerPort: mover.Port}}
+}
+
+// senderArguments are the flags of the sender. The receiver's name has no namespace: that
+// is another one on a provider.
+func (m *move) senderArguments() []string {
+	args := []string{mover.ModeSend, fmt.Sprintf("--address=%s:%d", m.shared, mover.Port)}
+	if m.spec.Bandwidth != nil {
+		args = append(args, fmt.Sprintf("--bandwidth=%d", m.spec.Bandwidth.Value()))
+	}
+	if m.spec.Verify == v1alpha1.VerifyFull || m.spec.Verify == "" && m.spec.Strategy == v1alpha1.MoveOffline {
+		args = append(args, "--full")
+	}
+	return args
+}
+
+// securityContexts are those of a mover: root with the capabilities that copying files of
+// several users takes, or the owner of the files where the namespace is restricted.
+func securityContexts(mark *Mark, role string) (*corev1.PodSecurityContext, *corev1.SecurityContext) {
+	pod := &corev1.PodSecurityContext{SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}, SELinuxOptions: mark.SELinux}
+	container := &corev1.SecurityContext{
+		AllowPrivilegeEscalation: ptr.To(false), ReadOnlyRootFilesystem: ptr.To(true),
+		Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+	}
+	if mark.Owner == nil {
+		pod.RunAsUser, pod.RunAsGroup = ptr.To[int64](rootUser), ptr.To[int64](rootUser)
+		container.Capabilities.Add = capabilities
+		return pod, container
+	}
+	pod.RunAsNonRoot, pod.RunAsUser, pod.RunAsGroup = ptr.To(true), &mark.Owner.User, mark.Owner.Group
+	if role == roleReceiver {
+		// The volume is new: without a group that owns it nothing can be written to it.
+		pod.FSGroup = mark.Owner.Group
+		if pod.FSGroup == nil {
+			pod.FSGroup = &mark.Owner.User
+		}
+	}
+	return pod, container
+}
+
+// affinity confines a mover to the nodes of its place.
+func (p place) affinity() *corev1.Affinity {
+	term := corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{
+		{Key: v1alpha1.LabelType, Operator: corev1.NodeSelectorOpNotIn, Values: []string{v1alpha1.TypeVirtualNode}},
+	}}
+	if p.clusterID != "" {
+		term.MatchExpressions = []corev1.NodeSelectorRequirement{
+			{Key: v1alpha1.LabelRemoteClusterID, Operator: corev1.NodeSelectorOpIn, Values: []string{p.clusterID}},
+		}
+	}
+	if p.node != "" {
+		term.MatchFields = []corev1.NodeSelectorRequirement{
+			{Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn, Values: []string{p.node}},
+		}
+	}
+	affinity := &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
+		NodeSelectorTerms: []corev1.NodeSelectorTerm{term},
+	}}}
+	if p.clusterID != "" && len(p.near) > 0 {
+		affinity.PodAffinity = &corev1.PodAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []corev1.WeightedPodAffinityTerm{{
+			Weight: 100, PodAffinityTerm: corev1.PodAffinityTerm{
+				LabelSelector: &metav1.LabelSelector{MatchLabels: p.near}, TopologyKey: corev1.LabelHostname,
+			},
+		}}}
+	}
+	return affinity
+}
+
+// tolerations let a mover run on virtual nodes, and a sender on any node that has the
+// volume, also while it is being drained.
+func (p place) tolerations(role string) []corev1.Toleration {
+	if p.clusterID != "" {
+		return []corev1.Toleration{{Key: v1alpha1.TaintVirtualNode, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute}}
+	}
+	if role == roleSender || p.node != "" {
+		return []corev1.Toleration{{Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule}}
+	}
+	return nil
+}
+
+// ensure returns the pod of a mover that runs or is to run. One that ended without a
+// result, mounts another claim or is being deleted is replaced: then nil is returned.
+func (m *move) ensure(ctx context.Context, spec moverSpec) (*corev1.Pod, error) {
+	wanted := m.moverPod(spec)
+	pod := &corev1.Pod{}
+	pod, err := found(pod, m.Live.Get(ctx, types.NamespacedName{Namespace: wanted.Namespace, Name: wanted.Name}, pod))
+	if err != nil {
+		return nil, err
+	}
+	if pod == nil {
+		return nil, m.create(ctx, wanted)
+	}
+	if !m.isMover(pod) || pod.Labels[LabelRole] != spec.role {
+		return nil, fmt.Errorf("creating pod %s: another pod has this name, delete it", wanted.Name)
+	}
+	elsewhere := pod.Spec.NodeName == "" && !equality.Semantic.DeepEqual(pod.Spec.Affinity, wanted.Spec.Affinity)
+	if _, reported := result(pod); elsewhere || !pod.DeletionTimestamp.IsZero() || hasEnded(pod) && !reported || claimOf(pod) != spec.claim {
+		if pod.DeletionTimestamp.IsZero() {
+			return nil, kit.Delete(ctx, m.Client, pod)
+		}
+		return nil, nil
+	}
+	return pod, nil
+}
+
+// claimOf returns the claim that a mover mounts.
+func claimOf(pod *corev1.Pod) string {
+	for _, v := range pod.Spec.Volumes {
+		if v.PersistentVolumeClaim != nil {
+			return v.PersistentVolumeClaim.ClaimName
+		}
+	}
+	return ""
+}
+
+// result returns what a mover reported at its end, and reports whether it did.
+func result(pod *corev1.Pod) (mover.Report, bool) {
+	for _, status := range pod.Status.ContainerStatuses {
+		if status.State.Terminated == nil {
+			continue
+		}
+		report, ok := mover.ParseReport(status.State.Terminated.Message)
+		if ok && (report.State == mover.StateDone || report.State == mover.StateFailed) {
+			return report, true
+		}
+	}
+	return mover.Report{}, false
+}
+
+func isPodReady(pod *corev1.Pod) bool {
+	for _, condition := range pod.Status.Conditions {
+		if condition.Type == corev1.PodReady {
+			return condition.Status == corev1.ConditionTrue && pod.DeletionTimestamp.IsZero()
+		}
+	}
+	return false
+}
+
+// removeMovers deletes the pods of both movers, and reports whether they are gone.
+func (m *move) removeMovers(ctx context.Context) (bool, error) {
+	all := true
+	for _, name := range []string{m.sender, m.receiver} {
+		gone, err := m.remove(ctx, &corev1.Pod{}, name)
+		if err != nil {
+			return false, err
+		}
+		all = all && gone
+	}
+	return all, nil
+}
+
+// removeShared deletes the key and the Service.
+func (m *move) removeShared(ctx context.Context) error {
+	meta := m.objectMeta(m.shared)
+	for _, object := range []client.Object{&corev1.Secret{ObjectMeta: meta}, &corev1.Service{ObjectMeta: meta}} {
+		if err := m.Client.Delete(ctx, object); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("deleting %T %s: %w", object, m.shared, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,179 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package move
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"liqo.io/federation/apiserver/volume"
+	"liqo.io/federation/controllers/kit"
+)
+
+// bindTo makes a volume name a claim, by compare-and-swap. An empty UID names whichever
+// claim has that name. The old reference's resourceVersion would otherwise stay. class is
+// the class of the volume from then on; empty leaves it.
+func (r *Reconciler) bindTo(ctx context.Context, pv *corev1.PersistentVolume, claim types.NamespacedName, uid types.UID, class string,
+	change func(*corev1.PersistentVolume) error,
+) error {
+	wanted := pv.DeepCopy()
+	wanted.Spec.ClaimRef = &corev1.ObjectReference{
+		APIVersion: "v1", Kind: "PersistentVolumeClaim", Namespace: claim.Namespace, Name: claim.Name, UID: uid,
+	}
+	if class != "" {
+		wanted.Spec.StorageClassName = class
+	}
+	if change != nil {
+		if err := change(wanted); err != nil {
+			return err
+		}
+	}
+	if _, err := kit.Commit(ctx, r.Client, pv, wanted); err != nil {
+		return fmt.Errorf("binding volume %s to claim %s: %w", pv.Name, claim.Name, err)
+	}
+	return nil
+}
+
+// refersTo reports whether a volume names a claim.
+func refersTo(pv *corev1.PersistentVolume, name types.NamespacedName, uid types.UID) bool {
+	reference := pv.Spec.ClaimRef
+	return reference != nil && reference.Namespace == name.Namespace && reference.Name == name.Name && reference.UID == uid
+}
+
+// touch changes an annotation of a claim, since Kubernetes computes the phase of a claim
+// after an event of that claim, or every 15 seconds.
+func (r *Reconciler) touch(ctx context.Context, claim *corev1.PersistentVolumeClaim) error {
+	wanted := claim.DeepCopy()
+	metav1.SetMetaDataAnnotation(&wanted.ObjectMeta, annotationTouched, r.Clock.Now().UTC().Format("2006-01-02T15:04:05.000000Z"))
+	_, err := kit.Commit(ctx, r.Client, claim, wanted)
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+		// Whatever changed the claim is the event that was missing.
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("touching claim %s: %w", claim.Name, err)
+	}
+	return nil
+}
+
+// annotateMoving sets, or with an empty id removes, the annotation by which new pods of
+// the claim are held back.
+func (m *move) annotateMoving(ctx context.Context, claim *corev1.PersistentVolumeClaim, id string) error {
+	if claim.Annotations[volume.AnnotationMoving] == id {
+		return nil
+	}
+	wanted := claim.DeepCopy()
+	if id == "" {
+		delete(wanted.Annotations, volume.AnnotationMoving)
+		delete(wanted.Annotations, annotationTouched)
+	} else {
+		metav1.SetMetaDataAnnotation(&wanted.ObjectMeta, volume.AnnotationMoving, id)
+	}
+	if _, err := kit.Commit(ctx, m.Client, claim, wanted); err != nil {
+		return fmt.Errorf("annotating claim %s: %w", claim.Name, err)
+	}
+	return nil
+}
+
+// create creates an object unless it exists already.
+func (m *move) create(ctx context.Context, object client.Object) error {
+	if err := m.Client.Create(ctx, object); err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("creating %T %s: %w", object, object.GetName(), err)
+	}
+	return nil
+}
+
+// remove deletes an object of the move by name, and reports whether it is gone. One of
+// that name that is not the move's is left alone and counts as gone.
+func (m *move) remove(ctx context.Context, object client.Object, name string, options ...client.DeleteOption) (bool, error) {
+	err := m.Live.Get(ctx, m.key(name), object)
+	if apierrors.IsNotFound(err) {
+		return true, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("reading %T %s: %w", object, name, err)
+	}
+	if object.GetLabels()[volume.LabelMove] != m.progress.ID {
+		return true, nil
+	}
+	if object.GetDeletionTimestamp().IsZero() {
+		if err := kit.Delete(ctx, m.Client, object, options...); err != nil {
+			return false, err
+		}
+	}
+	err = m.Live.Get(ctx, m.key(name), object)
+	if client.IgnoreNotFound(err) != nil {
+		return false, fmt.Errorf("reading %T %s: %w", object, name, err)
+	}
+	return apierrors.IsNotFound(err), nil
+}
+
+// objectMeta returns the metadata of what a move creates.
+func (m *move) objectMeta(name string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Name: name, Namespace: m.volume.Namespace, Labels: map[string]string{volume.LabelMove: m.progress.ID}}
+}
+
+// keptOwners are the owner references of a claim that a new claim of its name gets as
+// well. A StatefulSet restores its own; a claim of a pod goes with that pod.
+func keptOwners(claim *corev1.PersistentVolumeClaim) []metav1.OwnerReference {
+	var kept []metav1.OwnerReference
+	for _, owner := range claim.OwnerReferences {
+		if owner.Kind != "StatefulSet" && owner.Kind != "Pod" {
+			kept = append(kept, owner)
+		}
+	}
+	return kept
+}
+
+// bindingAnnotations are the prefixes of annotations with which Kubernetes records how a
+// claim was bound.
+var bindingAnnotations = []string{"pv.kubernetes.io/", "volume.kubernetes.io/", "volume.beta.kubernetes.io/"}
+
+// again returns the claim that takes the place of one whose data was moved to a volume.
+func again(claim *corev1.PersistentVolumeClaim, target string) *corev1.PersistentVolumeClaim {
+	created := &corev1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: claim.Name, Namespace: claim.Namespace, Labels: claim.Labels, OwnerReferences: keptOwners(claim),
+		},
+		Spec: *claim.Spec.DeepCopy(),
+	}
+	for key, value := range claim.Annotations {
+		if key == annotationTouched || hasPrefix(key, bindingAnnotations) {
+			continue
+		}
+		metav1.SetMetaDataAnnotation(&created.ObjectMeta, key, value)
+	}
+	created.Spec.VolumeName = target
+	created.Spec.DataSource, created.Spec.DataSourceRef = nil, nil
+	return created
+}
+
+func hasPrefix(key string, prefixes []string) bool {
+	for _, prefix := range prefixes {
+		if strings.HasPrefix(key, prefix) {
+			return true
+		}
+	}
+	return false
+}
+
+// finalizerPatch returns a patch that leaves an object the finalizers kept, if it is at
+// the version that was read.
+func finalizerPatch(object client.Object, kept []string) (client.Patch, error) {
+	data, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"uid": object.GetUID(), "resourceVersion": object.GetResourceVersion(), "finalizers": kept,
+	}})
+	if err != nil {
+		return nil, fmt.Errorf("encoding a patch: %w", err)
+	}
+	return client.RawPatch(types.MergePatchType, data), nil
+}

@@ -1,0 +1,262 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package move
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/volume"
+	"liqo.io/federation/controllers/kit"
+)
+
+// restrictedLevel is the Pod Security level at which the movers run as the owner of the
+// files.
+const (
+	labelPodSecurity = "pod-security.kubernetes.io/enforce"
+	restrictedLevel  = "restricted"
+)
+
+// prepare keeps the source, and creates the target on the node where the receiver runs.
+func (m *move) prepare(ctx context.Context) (outcome, error) {
+	claim, err := m.claim(ctx)
+	if err != nil {
+		return outcome{}, err
+	}
+	if claim != nil && m.progress.ClaimUID == "" {
+		m.progress.ClaimUID = claim.UID
+	}
+	if !m.same(claim) || claim.Status.Phase != corev1.ClaimBound || claim.Spec.VolumeName == "" {
+		return giveUp("The claim is gone, being deleted or not bound."), nil
+	}
+	if err := m.grant(ctx); err != nil {
+		return outcome{}, err
+	}
+	source, mark, err := m.markSource(ctx, claim)
+	if apierrors.IsNotFound(err) {
+		return giveUp("The claim's volume %s is gone.", claim.Spec.VolumeName), nil
+	}
+	if err != nil {
+		return outcome{}, err
+	}
+	if mark == nil {
+		return giveUp("The namespace is restricted, and no pod that mounts the claim sets runAsUser: the user that the files belong to is unknown."), nil
+	}
+	if m.progress.Source, err = m.location(ctx, source); err != nil {
+		return outcome{}, err
+	}
+	at, err := m.targetPlace(ctx)
+	if err != nil {
+		return outcome{}, err
+	}
+	if err := m.share(ctx, at.clusterID != m.progress.Source.ClusterID); err != nil {
+		return outcome{}, err
+	}
+	if err := m.create(ctx, m.targetClaim(claim, source)); err != nil {
+		return outcome{}, err
+	}
+	receiver, err := m.ensure(ctx, moverSpec{role: roleReceiver, claim: m.target, at: at, mark: mark})
+	if err != nil {
+		return outcome{}, err
+	}
+	target, err := m.markTarget(ctx, mark)
+	switch {
+	case err != nil:
+		return outcome{}, err
+	case target == nil:
+		return waitFor(pollInterval, "Waiting for the volume of claim %s: see its events.", m.target), nil
+	case receiver == nil || !isPodReady(receiver):
+		return waitFor(pollInterval, "Waiting for pod %s: see its events.", m.receiver), nil
+	case m.spec.Strategy == v1alpha1.MoveOffline:
+		return goTo(v1alpha1.MoveQuiescing), nil
+	}
+	return goTo(v1alpha1.MoveCopying), nil
+}
+
+// markSource keeps the source when its claim is gone, and marks it. Without a mark the
+// move cannot be done.
+func (m *move) markSource(ctx context.Context, claim *corev1.PersistentVolumeClaim) (*corev1.PersistentVolume, *Mark, error) {
+	source := &corev1.PersistentVolume{}
+	if err := m.Live.Get(ctx, types.NamespacedName{Name: claim.Spec.VolumeName}, source); err != nil {
+		return nil, nil, fmt.Errorf("reading the source volume: %w", err)
+	}
+	if mark, ok := markOf(source); ok && mark.ID == m.progress.ID {
+		return source, mark, nil
+	}
+	mark := &Mark{
+		ID: m.progress.ID, Namespace: claim.Namespace, Claim: claim.Name, ClaimUID: claim.UID, Source: source.Name,
+		Policy: source.Spec.PersistentVolumeReclaimPolicy, KeepSource: m.spec.KeepSource,
+	}
+	if known, err := m.describeUsers(ctx, mark); err != nil || !known {
+		return source, nil, err
+	}
+	wanted := source.DeepCopy()
+	keep(wanted)
+	if err := mark.set(wanted); err != nil {
+		return nil, nil, err
+	}
+	if _, err := kit.Commit(ctx, m.Client, source, wanted); err != nil {
+		return nil, nil, fmt.Errorf("marking the source volume: %w", err)
+	}
+	return wanted, mark, nil
+}
+
+// describeUsers records how the pods that mount the claim run, and reports whether enough
+// is known to copy their files.
+func (m *move) describeUsers(ctx context.Context, mark *Mark) (bool, error) {
+	namespace := &corev1.Namespace{}
+	if err := m.Live.Get(ctx, types.NamespacedName{Name: m.volume.Namespace}, namespace); err != nil {
+		return false, fmt.Errorf("reading the namespace: %w", err)
+	}
+	pods, err := m.users(ctx)
+	if err != nil {
+		return false, err
+	}
+	restricted := namespace.Labels[labelPodSecurity] == restrictedLevel
+	for i := range pods {
+		spec := &pods[i].Spec
+		if spec.SecurityContext != nil && mark.SELinux == nil {
+			mark.SELinux = spec.SecurityContext.SELinuxOptions
+		}
+		if restricted && mark.Owner == nil {
+			mark.Owner = ownerOf(spec)
+		}
+	}
+	return !restricted || mark.Owner != nil, nil
+}
+
+// ownerOf returns the user that a pod sets for itself or for its first container, or nil.
+func ownerOf(spec *corev1.PodSpec) *Owner {
+	owner := &Owner{}
+	var user *int64
+	if spec.SecurityContext != nil {
+		user, owner.Group = spec.SecurityContext.RunAsUser, spec.SecurityContext.RunAsGroup
+		if spec.SecurityContext.FSGroup != nil {
+			owner.Group = spec.SecurityContext.FSGroup
+		}
+	}
+	for _, container := range spec.Containers {
+		if container.SecurityContext != nil && container.SecurityContext.RunAsUser != nil {
+			user = container.SecurityContext.RunAsUser
+			break
+		}
+	}
+	if user == nil {
+		return nil
+	}
+	owner.User = *user
+	return owner
+}
+
+// keep retains a volume when its claim is gone, and records the policy that it had.
+func keep(pv *corev1.PersistentVolume) {
+	if policy := pv.Spec.PersistentVolumeReclaimPolicy; policy != corev1.PersistentVolumeReclaimRetain {
+		metav1.SetMetaDataAnnotation(&pv.ObjectMeta, volume.AnnotationReclaimPolicy, string(policy))
+		pv.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimRetain
+	}
+}
+
+// unmark gives a volume that stays in use the reclaim policy that it had before the move.
+func unmark(pv *corev1.PersistentVolume, mark *Mark) {
+	if mark.Policy != corev1.PersistentVolumeReclaimRetain && mark.Policy != "" {
+		pv.Spec.PersistentVolumeReclaimPolicy = mark.Policy
+		delete(pv.Annotations, volume.AnnotationReclaimPolicy)
+	}
+	delete(pv.Annotations, annotationMark)
+}
+
+// discard has a volume deleted, or kept, when nothing names it any more.
+func discard(pv *corev1.PersistentVolume, policy corev1.PersistentVolumeReclaimPolicy) {
+	metav1.SetMetaDataAnnotation(&pv.ObjectMeta, volume.AnnotationReclaimPolicy, string(policy))
+	delete(pv.Annotations, annotationMark)
+}
+
+// targetPlace returns where the receiver runs: with neither local nor clusterName in the
+// cluster that has the data.
+func (m *move) targetPlace(ctx context.Context) (place, error) {
+	target := m.spec.Target
+	switch {
+	case target.Local:
+		return place{node: target.NodeName}, nil
+	case target.ClusterName == "":
+		return place{clusterID: m.progress.Source.ClusterID, node: target.NodeName}, nil
+	}
+	cluster := &v1alpha1.ForeignCluster{}
+	if err := m.Live.Get(ctx, types.NamespacedName{Name: target.ClusterName}, cluster); err != nil {
+		return place{}, fmt.Errorf("reading the foreign cluster: %w", err)
+	}
+	if cluster.Spec.ClusterID == "" {
+		return place{}, fmt.Errorf("reading the foreign cluster: %s has no cluster id yet", target.ClusterName)
+	}
+	return place{clusterID: cluster.Spec.ClusterID, node: target.NodeName}, nil
+}
+
+// targetClaim returns the claim that the receiver mounts. It requests as much as the
+// claim, or as the source has if that is more.
+func (m *move) targetClaim(claim *corev1.PersistentVolumeClaim, source *corev1.PersistentVolume) *corev1.PersistentVolumeClaim {
+	created := m.moverClaim(m.target, claim, source)
+	if class := m.spec.Target.StorageClassName; class != "" {
+		key := volume.AnnotationLocalStorageClass
+		if m.spec.Target.ClusterName != "" || !m.spec.Target.Local && m.progress.Source.ClusterID != "" {
+			key = v1alpha1.AnnotationRemoteStorageClass
+		}
+		metav1.SetMetaDataAnnotation(&created.ObjectMeta, key, class)
+	}
+	return created
+}
+
+// moverClaim returns a claim of a mover for a volume like the claim's. It names no volume:
+// the volume is bound to it.
+func (m *move) moverClaim(name string, claim *corev1.PersistentVolumeClaim, source *corev1.PersistentVolume) *corev1.PersistentVolumeClaim {
+	size := claim.Spec.Resources.Requests[corev1.ResourceStorage]
+	if capacity, ok := source.Spec.Capacity[corev1.ResourceStorage]; ok && capacity.Cmp(size) > 0 {
+		size = capacity
+	}
+	return &corev1.PersistentVolumeClaim{
+		ObjectMeta: m.objectMeta(name),
+		Spec: corev1.PersistentVolumeClaimSpec{
+			AccessModes: claim.Spec.AccessModes, StorageClassName: claim.Spec.StorageClassName, VolumeMode: claim.Spec.VolumeMode,
+			Resources: corev1.VolumeResourceRequirements{Requests: map[corev1.ResourceName]resource.Quantity{corev1.ResourceStorage: size}},
+		},
+	}
+}
+
+// markTarget keeps and marks the target once the receiver's claim is bound; nil before.
+func (m *move) markTarget(ctx context.Context, sourceMark *Mark) (*corev1.PersistentVolume, error) {
+	claim, err := m.claimNamed(ctx, m.target)
+	if err != nil || claim == nil || claim.Status.Phase != corev1.ClaimBound {
+		return nil, err
+	}
+	target, err := m.persistentVolume(ctx, claim.Spec.VolumeName)
+	if err != nil || target == nil {
+		return nil, err
+	}
+	if m.progress.Target, err = m.location(ctx, target); err != nil {
+		return nil, err
+	}
+	if mark, ok := markOf(target); ok && mark.ID == m.progress.ID {
+		return target, nil
+	}
+	wanted := target.DeepCopy()
+	mark := &Mark{
+		ID: m.progress.ID, Namespace: sourceMark.Namespace, Claim: sourceMark.Claim, ClaimUID: sourceMark.ClaimUID,
+		Source: sourceMark.Source, Target: target.Name, TargetClaimUID: claim.UID, KeepSource: sourceMark.KeepSource,
+		Policy: target.Spec.PersistentVolumeReclaimPolicy,
+	}
+	keep(wanted)
+	if err := mark.set(wanted); err != nil {
+		return nil, err
+	}
+	if _, err := kit.Commit(ctx, m.Client, target, wanted); err != nil {
+		return nil, fmt.Errorf("marking the target volume: %w", err)
+	}
+	return target, nil
+}

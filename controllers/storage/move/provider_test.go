@@ -1,0 +1,33 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package move
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	federation "liqo.io/federation/generated/clientset/versioned/fake"
+)
+
+func newProvider(objects ...runtime.Object) *federation.Clientset {
+	return federation.NewClientset(objects...)
+}
+
+// answerFence has the provider report who uses the source.
+func (w *world) answerFence(id string, users ...string) {
+	w.t.Helper()
+	claims := w.provider.FederationV1alpha1().ShadowVolumeClaims("shop-rome")
+	list, err := claims.List(w.t.Context(), metav1.ListOptions{})
+	w.must(err)
+	for i := range list.Items {
+		claim := &list.Items[i]
+		if claim.Spec.Fence != id {
+			w.t.Fatalf("the fence is %q, want %s", claim.Spec.Fence, id)
+		}
+		claim.Status.Fence = &v1alpha1.VolumeFenceStatus{ID: id, Users: users}
+		_, err := claims.UpdateStatus(w.t.Context(), claim, metav1.UpdateOptions{})
+		w.must(err)
+	}
+}

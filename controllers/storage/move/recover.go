@@ -1,0 +1,146 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package move
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/controllers/kit"
+)
+
+// recovered returns the progress of a move that only the marks of its volumes know of,
+// since the virtual volume is newer or older than the move; nil if there is none.
+func (r *Reconciler) recovered(ctx context.Context, vv *v1alpha1.VirtualVolume) (*v1alpha1.MoveProgress, error) {
+	key := types.NamespacedName{Namespace: vv.Namespace, Name: vv.Name}
+	source, target, err := r.markedVolumes(ctx, key)
+	if err != nil || source == nil && target == nil {
+		return nil, err
+	}
+	mark, _ := markOf(firstOf(source, target))
+	progress := &v1alpha1.MoveProgress{ID: mark.ID, Phase: v1alpha1.MoveRollingBack, ClaimUID: mark.ClaimUID}
+	progress.Message = "The move was not recorded any more."
+	if source != nil {
+		if progress.Source, err = r.location(ctx, source); err != nil {
+			return nil, err
+		}
+	}
+	if target != nil {
+		if progress.Target, err = r.location(ctx, target); err != nil {
+			return nil, err
+		}
+	}
+	claim := &corev1.PersistentVolumeClaim{}
+	claim, err = found(claim, r.Live.Get(ctx, key, claim))
+	if err != nil {
+		return nil, err
+	}
+	switch targetMark := markOrNil(target); {
+	case targetMark == nil || targetMark.Manifest == nil:
+	case claim != nil && claim.UID != mark.ClaimUID && claim.Spec.VolumeName == target.Name && claim.Status.Phase == corev1.ClaimBound:
+		progress.Phase = v1alpha1.MoveReleasing
+	case claim == nil || claim.UID != mark.ClaimUID || !claim.DeletionTimestamp.IsZero():
+		progress.Phase = v1alpha1.MoveSwitching
+	}
+	return progress, nil
+}
+
+// markedVolumes returns the source and the target of a move of a claim, of the marks in
+// the cache; nil where there is none.
+func (r *Reconciler) markedVolumes(ctx context.Context, key types.NamespacedName) (source, target *corev1.PersistentVolume, err error) {
+	var volumes corev1.PersistentVolumeList
+	if err := r.Client.List(ctx, &volumes); err != nil {
+		return nil, nil, fmt.Errorf("listing volumes: %w", err)
+	}
+	for i := range volumes.Items {
+		mark, ok := markOf(&volumes.Items[i])
+		if !ok || mark.Namespace != key.Namespace || mark.Claim != key.Name {
+			continue
+		}
+		// The cache may not have seen yet that the mark is gone.
+		current, err := r.persistentVolume(ctx, volumes.Items[i].Name)
+		if err != nil {
+			return nil, nil, err
+		}
+		if current == nil {
+			continue
+		}
+		if mark, ok = markOf(current); !ok {
+			continue
+		}
+		if mark.Source == current.Name {
+			source = current
+		} else {
+			target = current
+		}
+	}
+	return source, target, nil
+}
+
+// abandon ends a move whose virtual volume is gone, as with its namespace. A target that
+// is bound to the name of a claim could be taken by another namespace of that name: it
+// gets the UID of a claim that is gone. Source and target are retained.
+func (r *Reconciler) abandon(ctx context.Context, key types.NamespacedName) (ctrl.Result, error) {
+	source, target, err := r.markedVolumes(ctx, key)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	if source == nil && target == nil {
+		return ctrl.Result{}, nil
+	}
+	namespace := &corev1.Namespace{}
+	namespace, err = found(namespace, r.Live.Get(ctx, types.NamespacedName{Name: key.Namespace}, namespace))
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	if namespace != nil && namespace.DeletionTimestamp.IsZero() {
+		// The virtual volume is created again, and the move goes on.
+		return ctrl.Result{RequeueAfter: pollInterval}, nil
+	}
+	if mark := markOrNil(target); mark != nil && target.Spec.ClaimRef != nil && target.Spec.ClaimRef.UID == "" {
+		receiver := types.NamespacedName{Namespace: key.Namespace, Name: namesOf(mark.ID).target}
+		if err := r.bindTo(ctx, target, receiver, mark.TargetClaimUID, "", nil); err != nil {
+			return ctrl.Result{}, err
+		}
+		return ctrl.Result{RequeueAfter: conflictDelay}, nil
+	}
+	if namespace != nil {
+		return ctrl.Result{RequeueAfter: pollInterval}, nil
+	}
+	for _, pv := range []*corev1.PersistentVolume{source, target} {
+		if pv == nil {
+			continue
+		}
+		wanted := pv.DeepCopy()
+		discard(wanted, corev1.PersistentVolumeReclaimRetain)
+		if _, err := kit.Commit(ctx, r.Client, pv, wanted); err != nil {
+			return ctrl.Result{}, fmt.Errorf("releasing volume %s: %w", pv.Name, err)
+		}
+		r.Events.Eventf(pv, corev1.EventTypeWarning, ReasonAbandoned,
+			"Namespace %s was deleted while the data of claim %s was being moved: the volume is retained.", key.Namespace, key.Name)
+	}
+	return ctrl.Result{}, nil
+}
+
+func markOrNil(pv *corev1.PersistentVolume) *Mark {
+	if pv == nil {
+		return nil
+	}
+	mark, _ := markOf(pv)
+	return mark
+}
+
+func firstOf(volumes ...*corev1.PersistentVolume) *corev1.PersistentVolume {
+	for _, pv := range volumes {
+		if pv != nil {
+			return pv
+		}
+	}
+	return nil
+}

@@ -1,0 +1,105 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package move
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/volume"
+	"liqo.io/federation/controllers/kit"
+)
+
+// release lets the pods start that were held back. The annotation goes first: a pod that
+// is created before it is gone is held back, and released here.
+func (m *move) release(ctx context.Context) (outcome, error) {
+	return goTo(v1alpha1.MoveCleaning), m.letGo(ctx)
+}
+
+// letGo removes the annotation of the claim and the gates of its pods.
+func (m *move) letGo(ctx context.Context) error {
+	claim, err := m.claim(ctx)
+	if err != nil {
+		return err
+	}
+	if claim != nil {
+		if err := m.annotateMoving(ctx, claim, ""); err != nil {
+			return err
+		}
+	}
+	return m.removeGates(ctx)
+}
+
+func (m *move) removeGates(ctx context.Context) error {
+	pods, err := m.users(ctx)
+	if err != nil {
+		return err
+	}
+	for i := range pods {
+		pod := &pods[i]
+		if !isGated(pod) {
+			continue
+		}
+		held, err := m.heldByAnother(ctx, pod)
+		if err != nil {
+			return err
+		}
+		if held {
+			continue
+		}
+		wanted := pod.DeepCopy()
+		wanted.Spec.SchedulingGates = slices.DeleteFunc(wanted.Spec.SchedulingGates, func(gate corev1.PodSchedulingGate) bool {
+			return gate.Name == v1alpha1.SchedulingGateMoving
+		})
+		if _, err := kit.Commit(ctx, m.Client, pod, wanted); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("releasing pod %s: %w", pod.Name, err)
+		}
+	}
+	return nil
+}
+
+// heldByAnother reports whether another claim of a pod is being moved.
+func (m *move) heldByAnother(ctx context.Context, pod *corev1.Pod) (bool, error) {
+	for _, name := range kit.ClaimsOf(pod) {
+		if name == m.volume.Name {
+			continue
+		}
+		claim, err := m.claimNamed(ctx, name)
+		if err != nil {
+			return false, err
+		}
+		if claim != nil && claim.Annotations[volume.AnnotationMoving] != "" {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// settle releases pods that are held back although no move of their claim runs.
+func (r *Reconciler) settle(ctx context.Context, key types.NamespacedName) error {
+	var pods corev1.PodList
+	if err := r.Client.List(ctx, &pods, client.InNamespace(key.Namespace)); err != nil {
+		return fmt.Errorf("listing pods: %w", err)
+	}
+	if !slices.ContainsFunc(pods.Items, func(pod corev1.Pod) bool {
+		return isGated(&pod) && slices.Contains(kit.ClaimsOf(&pod), key.Name)
+	}) {
+		return nil
+	}
+	m := &move{Reconciler: r, volume: &v1alpha1.VirtualVolume{}, progress: &v1alpha1.MoveProgress{}}
+	m.volume.Namespace, m.volume.Name = key.Namespace, key.Name
+	if err := m.grant(ctx); err != nil {
+		return err
+	}
+	if err := m.letGo(ctx); err != nil {
+		return err
+	}
+	return m.revoke(ctx)
+}

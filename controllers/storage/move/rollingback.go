@@ -1,0 +1,140 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package move
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/controllers/kit"
+)
+
+// rollBack gives the source back to the claim, lets its pods start, and gives the target
+// up. A claim that the user deleted meanwhile does not come back: its data stays in the
+// source, which is retained.
+func (m *move) rollBack(ctx context.Context) (outcome, error) {
+	if err := m.grant(ctx); err != nil {
+		return outcome{}, err
+	}
+	if gone, err := m.removeMovers(ctx); err != nil || !gone {
+		return waitFor(fastInterval, ""), err
+	}
+	if waiting, err := m.giveSourceBack(ctx); err != nil || waiting {
+		return waitFor(conflictDelay, ""), err
+	}
+	if err := m.letGo(ctx); err != nil {
+		return outcome{}, err
+	}
+	if waiting, err := m.removeFence(ctx); err != nil || waiting != "" {
+		return waitFor(pollInterval, ""), err
+	}
+	if waiting, err := m.giveTargetUp(ctx); err != nil || waiting {
+		return waitFor(fastInterval, ""), err
+	}
+	if err := m.removeShared(ctx); err != nil {
+		return outcome{}, err
+	}
+	if err := m.revoke(ctx); err != nil {
+		return outcome{}, err
+	}
+	if m.progress.Cancelled {
+		return goTo(v1alpha1.MoveCancelled), nil
+	}
+	return goTo(v1alpha1.MoveFailed), nil
+}
+
+// giveSourceBack binds the source to the claim as it is now, and reports whether the
+// claim is still to be bound.
+func (m *move) giveSourceBack(ctx context.Context) (bool, error) {
+	source, err := m.persistentVolume(ctx, m.progress.Source.VolumeName)
+	if err != nil {
+		return false, err
+	}
+	claim, err := m.claim(ctx)
+	if err != nil {
+		return false, err
+	}
+	held, err := m.claimNamed(ctx, m.names.source)
+	if err != nil {
+		return false, err
+	}
+	locked := source != nil && source.Spec.ClaimRef != nil && source.Spec.ClaimRef.Name == m.names.source &&
+		source.Spec.ClaimRef.Namespace == m.volume.Namespace
+	if locked && claim != nil {
+		uid := claim.UID
+		if uid != m.progress.ClaimUID {
+			// A claim without a volume is bound to one that names it without UID.
+			uid = ""
+		}
+		if err := m.bindTo(ctx, source, m.key(claim.Name), uid, "", nil); err != nil {
+			return false, err
+		}
+		_, err := m.touchBoth(ctx, claim, held)
+		return true, err
+	}
+	if source != nil && claim != nil && !locked && refers(source, claim) && claim.Status.Phase != corev1.ClaimBound {
+		_, err := m.touchBoth(ctx, claim, held)
+		return true, err
+	}
+	if source != nil {
+		if mark, ok := markOf(source); ok && mark.ID == m.progress.ID {
+			wanted := source.DeepCopy()
+			if locked {
+				discard(wanted, corev1.PersistentVolumeReclaimRetain)
+			} else {
+				unmark(wanted, mark)
+			}
+			if _, err := kit.Commit(ctx, m.Client, source, wanted); err != nil {
+				return false, fmt.Errorf("giving volume %s its reclaim policy: %w", source.Name, err)
+			}
+		}
+	}
+	gone, err := m.remove(ctx, &corev1.PersistentVolumeClaim{}, m.names.source)
+	return !gone, err
+}
+
+// refers reports whether a volume names a claim, by its UID or by its name alone.
+func refers(pv *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) bool {
+	reference := pv.Spec.ClaimRef
+	return reference != nil && reference.Namespace == claim.Namespace && reference.Name == claim.Name &&
+		(reference.UID == "" || reference.UID == claim.UID)
+}
+
+// giveTargetUp releases the target, so that it is deleted, and reports whether it waits. A
+// target that is bound to the name of the claim gets the receiver's claim again, or the
+// UID that this had: no other claim can take it.
+func (m *move) giveTargetUp(ctx context.Context) (bool, error) {
+	claim, err := m.claimNamed(ctx, m.names.target)
+	if err != nil {
+		return false, err
+	}
+	name := m.progress.Target.VolumeName
+	if name == "" && claim != nil {
+		name = claim.Spec.VolumeName
+	}
+	target, err := m.persistentVolume(ctx, name)
+	if err != nil {
+		return false, err
+	}
+	if target != nil {
+		mark, marked := markOf(target)
+		own := marked && mark.ID == m.progress.ID || claim != nil && refersTo(target, m.key(claim.Name), claim.UID)
+		if own {
+			if marked && !refersTo(target, m.key(m.names.target), mark.TargetClaimUID) {
+				return true, m.bindTo(ctx, target, m.key(m.names.target), mark.TargetClaimUID, "", nil)
+			}
+			wanted := target.DeepCopy()
+			keep(wanted)
+			discard(wanted, corev1.PersistentVolumeReclaimDelete)
+			if _, err := kit.Commit(ctx, m.Client, target, wanted); err != nil {
+				return false, fmt.Errorf("giving volume %s up: %w", target.Name, err)
+			}
+		}
+	}
+	gone, err := m.remove(ctx, &corev1.PersistentVolumeClaim{}, m.names.target)
+	return !gone, err
+}

@@ -1,0 +1,185 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package move
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/controllers/kit"
+)
+
+// protection is the finalizer by which Kubernetes keeps a claim that pods mount.
+const protection = "kubernetes.io/pvc-protection"
+
+// switchOver gives the claim's name to the target. The target is bound to the name
+// before the claim is deleted, so that the next claim of that name gets it, whoever
+// creates it.
+func (m *move) switchOver(ctx context.Context) (outcome, error) {
+	target, err := m.persistentVolume(ctx, m.progress.Target.VolumeName)
+	if err != nil {
+		return outcome{}, err
+	}
+	if target == nil {
+		return outcome{}, fmt.Errorf("reading the target volume %s: it was deleted; the source %s is retained",
+			m.progress.Target.VolumeName, m.progress.Source.VolumeName)
+	}
+	mark, ok := markOf(target)
+	if !ok {
+		return outcome{}, fmt.Errorf("volume %s has lost its annotation %s", target.Name, annotationMark)
+	}
+	claim, err := m.claim(ctx)
+	if err != nil {
+		return outcome{}, err
+	}
+	if mark.Manifest == nil {
+		return m.reserveTarget(ctx, target, mark, claim)
+	}
+	if gone, err := m.remove(ctx, &corev1.PersistentVolumeClaim{}, m.names.target); err != nil || !gone {
+		return waitFor(fastInterval, "Waiting until claim %s is gone.", m.names.target), err
+	}
+	if claim != nil && claim.UID == mark.ClaimUID {
+		return m.deleteClaim(ctx, claim)
+	}
+	return m.bindAgain(ctx, target, mark, claim)
+}
+
+// reserveTarget binds the target to the name of the claim, and records the claim as it
+// is to be created again. Until then everything can be undone.
+func (m *move) reserveTarget(ctx context.Context, target *corev1.PersistentVolume, mark *Mark, claim *corev1.PersistentVolumeClaim) (outcome, error) {
+	if gone, err := m.removeMovers(ctx); err != nil || !gone {
+		return waitFor(fastInterval, "Waiting until the movers are gone."), err
+	}
+	source, _, err := m.source(ctx)
+	if err != nil {
+		return outcome{}, err
+	}
+	if !m.same(claim) || source == nil {
+		return giveUp("The claim or its volume was deleted."), nil
+	}
+	waiting, err := m.outside(ctx, source)
+	if err != nil {
+		return outcome{}, err
+	}
+	if waiting != "" {
+		return waitFor(fastInterval, "%s", waiting), nil
+	}
+	return waitFor(conflictDelay, "Switching to the target."), m.bindTo(ctx, target, m.key(claim.Name), "", ptr.Deref(claim.Spec.StorageClassName, ""),
+		func(pv *corev1.PersistentVolume) error {
+			mark.Manifest = again(claim, target.Name)
+			return mark.set(pv)
+		})
+}
+
+// deleteClaim deletes the claim that names the source. Ended pods hold it although
+// nothing can mount it any more.
+func (m *move) deleteClaim(ctx context.Context, claim *corev1.PersistentVolumeClaim) (outcome, error) {
+	if claim.DeletionTimestamp.IsZero() {
+		return waitFor(conflictDelay, "Waiting until the claim is gone."), kit.Delete(ctx, m.Client, claim)
+	}
+	pods, err := m.users(ctx)
+	if err != nil {
+		return outcome{}, err
+	}
+	for i := range pods {
+		pod := &pods[i]
+		if pod.Spec.NodeName == "" || hasEnded(pod) {
+			continue
+		}
+		if _, err := m.evict(ctx, pod); err != nil {
+			return outcome{}, err
+		}
+		return waitFor(fastInterval, "Waiting for pod %s, which cannot mount the claim, to end.", pod.Name), nil
+	}
+	if index := slices.Index(claim.Finalizers, protection); index >= 0 {
+		patch, err := finalizerPatch(claim, slices.Delete(slices.Clone(claim.Finalizers), index, index+1))
+		if err != nil {
+			return outcome{}, err
+		}
+		if err := m.Client.Patch(ctx, claim, patch); client.IgnoreNotFound(err) != nil {
+			return outcome{}, fmt.Errorf("releasing the claim: %w", err)
+		}
+	}
+	return waitFor(conflictDelay, "Waiting until the claim is gone."), nil
+}
+
+// bindAgain creates the claim, unless its StatefulSet was first, and waits until it is
+// bound to the target.
+func (m *move) bindAgain(ctx context.Context, target *corev1.PersistentVolume, mark *Mark, claim *corev1.PersistentVolumeClaim) (outcome, error) {
+	if claim == nil {
+		err := m.Client.Create(ctx, mark.Manifest.DeepCopy())
+		switch {
+		case apierrors.IsForbidden(err) || apierrors.IsInvalid(err):
+			return waitFor(pollInterval, "The claim cannot be created again, volume %s waits for it: %s.", target.Name, bounded(err.Error())), nil
+		case err != nil && !apierrors.IsAlreadyExists(err):
+			return outcome{}, fmt.Errorf("creating the claim again: %w", err)
+		}
+		return waitFor(conflictDelay, "Waiting until the claim is bound to volume %s.", target.Name), nil
+	}
+	if complete := completed(claim, mark.Manifest); complete != nil {
+		if _, err := kit.Commit(ctx, m.Client, claim, complete); err != nil {
+			return outcome{}, fmt.Errorf("completing the claim: %w", err)
+		}
+		return waitFor(conflictDelay, "Waiting until the claim is bound to volume %s.", target.Name), nil
+	}
+	if claim.Status.Phase != corev1.ClaimBound || claim.Spec.VolumeName != target.Name {
+		if claim.Spec.VolumeName != "" && claim.Spec.VolumeName != target.Name {
+			return waitFor(pollInterval, "A claim of this name is bound to volume %s: the data is in volume %s.", claim.Spec.VolumeName, target.Name), nil
+		}
+		return m.touchBoth(ctx, claim)
+	}
+	if err := m.measureDowntime(ctx); err != nil {
+		return outcome{}, err
+	}
+	return goTo(v1alpha1.MoveReleasing), nil
+}
+
+// completed returns a claim that a StatefulSet created with the labels and annotations of
+// the one that it replaces, or nil if it has them.
+func completed(claim, manifest *corev1.PersistentVolumeClaim) *corev1.PersistentVolumeClaim {
+	wanted := claim.DeepCopy()
+	changed := false
+	for key, value := range manifest.Labels {
+		if _, ok := wanted.Labels[key]; !ok {
+			metaSet(&wanted.Labels, key, value)
+			changed = true
+		}
+	}
+	for key, value := range manifest.Annotations {
+		if _, ok := wanted.Annotations[key]; !ok {
+			metaSet(&wanted.Annotations, key, value)
+			changed = true
+		}
+	}
+	if !changed {
+		return nil
+	}
+	return wanted
+}
+
+func metaSet(values *map[string]string, key, value string) {
+	if *values == nil {
+		*values = map[string]string{}
+	}
+	(*values)[key] = value
+}
+
+// measureDowntime records how long no pod could use the data.
+func (m *move) measureDowntime(ctx context.Context) error {
+	source, err := m.persistentVolume(ctx, m.progress.Source.VolumeName)
+	if err != nil || source == nil {
+		return err
+	}
+	if mark, ok := markOf(source); ok && mark.Quiesced != nil {
+		m.progress.DowntimeMilliseconds = ptr.To(max(0, m.Clock.Since(mark.Quiesced.Time).Milliseconds()))
+	}
+	return nil
+}

@@ -1,0 +1,253 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package move
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/volume"
+	"liqo.io/federation/controllers/kit"
+)
+
+const (
+	// endsKept is how long the end of a pod is remembered.
+	endsKept = 15 * time.Minute
+	// endDelay is how long the watch of pods may take to report an end.
+	endDelay = 3 * time.Second
+)
+
+// ends remembers how the pods with claims that are gone have ended: a kubelet reports
+// the final phase of a pod before it deletes the pod, and a deletion by force does not
+// wait for that.
+type ends struct {
+	clock clock.PassiveClock
+	mu    sync.Mutex
+	all   map[types.UID]end
+	// missed is when a pod was found gone whose end was not seen.
+	missed map[types.UID]time.Time
+}
+
+type end struct {
+	reported bool
+	at       time.Time
+}
+
+func newEnds(clock clock.PassiveClock) *ends {
+	return &ends{clock: clock, all: map[types.UID]end{}, missed: map[types.UID]time.Time{}}
+}
+
+// gone remembers a pod that was deleted.
+func (e *ends) gone(pod *corev1.Pod) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	now := e.clock.Now()
+	maps.DeleteFunc(e.all, func(_ types.UID, old end) bool { return now.Sub(old.at) > endsKept })
+	e.all[pod.UID] = end{reported: hasEnded(pod), at: now}
+}
+
+// of returns how a pod ended that is gone: whether its kubelet reported the end, and
+// whether the end was not seen at all, as while this process did not run.
+func (e *ends) of(pod types.UID) (reported, unseen bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if last, ok := e.all[pod]; ok {
+		delete(e.missed, pod)
+		return last.reported, false
+	}
+	since, ok := e.missed[pod]
+	if !ok {
+		e.missed[pod] = e.clock.Now()
+		return false, false
+	}
+	return false, e.clock.Since(since) >= endDelay
+}
+
+// handler remembers pods that are deleted, and enqueues the virtual volumes of pods that
+// are held back: those without a move are released.
+func (e *ends) handler() handler.EventHandler {
+	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+	enqueue := func(object client.Object, q queue) {
+		if pod, ok := object.(*corev1.Pod); ok && isGated(pod) {
+			for _, claim := range kit.ClaimsOf(pod) {
+				q.Add(reconcile.Request{NamespacedName: types.NamespacedName{Namespace: pod.Namespace, Name: claim}})
+			}
+		}
+	}
+	return handler.Funcs{
+		CreateFunc: func(_ context.Context, event event.CreateEvent, q queue) { enqueue(event.Object, q) },
+		UpdateFunc: func(_ context.Context, event event.UpdateEvent, q queue) { enqueue(event.ObjectNew, q) },
+		DeleteFunc: func(_ context.Context, event event.DeleteEvent, _ queue) {
+			if pod, ok := event.Object.(*corev1.Pod); ok && len(kit.ClaimsOf(pod)) > 0 && !event.DeleteStateUnknown {
+				e.gone(pod)
+			}
+		},
+	}
+}
+
+func hasEnded(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+}
+
+func isGated(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Spec.SchedulingGates, func(gate corev1.PodSchedulingGate) bool {
+		return gate.Name == v1alpha1.SchedulingGateMoving
+	})
+}
+
+// isMover reports whether a pod is a mover of this move.
+func (m *move) isMover(pod *corev1.Pod) bool {
+	return pod.Labels[volume.LabelMove] == m.progress.ID && (pod.Name == m.sender || pod.Name == m.receiver)
+}
+
+// users returns the pods that mount the user's claim, without the movers, as the API
+// server has them now.
+func (m *move) users(ctx context.Context) ([]corev1.Pod, error) {
+	var pods corev1.PodList
+	if err := m.Live.List(ctx, &pods, client.InNamespace(m.volume.Namespace)); err != nil {
+		return nil, fmt.Errorf("listing pods: %w", err)
+	}
+	return slices.DeleteFunc(pods.Items, func(pod corev1.Pod) bool {
+		return m.isMover(&pod) || !slices.Contains(kit.ClaimsOf(&pod), m.volume.Name)
+	}), nil
+}
+
+// drain evicts the pods that mount the claim and returns those that may still use it, and
+// why. A pod that is held back, or has ended, does not. One that is gone has ended only if
+// its kubelet reported so.
+func (m *move) drain(ctx context.Context, source *corev1.PersistentVolume) ([]string, error) {
+	pods, err := m.users(ctx)
+	if err != nil {
+		return nil, err
+	}
+	mark, ok := markOf(source)
+	if !ok {
+		return nil, fmt.Errorf("volume %s has lost its annotation %s", source.Name, annotationMark)
+	}
+	present := map[types.UID]bool{}
+	running := map[types.UID]User{}
+	var evicted []*corev1.Pod
+	var left []string
+	for i := range pods {
+		pod := &pods[i]
+		present[pod.UID] = true
+		switch {
+		case hasEnded(pod), pod.Spec.NodeName == "" && isGated(pod):
+			continue
+		case pod.Spec.NodeName != "":
+			running[pod.UID] = User{Pod: pod.Name, Node: pod.Spec.NodeName}
+		}
+		if pod.DeletionTimestamp.IsZero() {
+			evicted = append(evicted, pod)
+		} else {
+			left = append(left, pod.Name)
+		}
+	}
+	for uid, user := range mark.Users {
+		if present[uid] {
+			continue
+		}
+		gone, err := m.hasGone(ctx, uid, user)
+		if err != nil {
+			return nil, err
+		}
+		if !gone {
+			running[uid] = user
+			left = append(left, fmt.Sprintf("%s (deleted, and node %s has not reported its end)", user.Pod, user.Node))
+		}
+	}
+	// Recorded first: a pod may be gone before the next pass.
+	if !equality.Semantic.DeepEqual(mark.Users, running) && len(mark.Users)+len(running) > 0 {
+		mark.Users = running
+		if err := m.remark(ctx, source, mark); err != nil {
+			return nil, err
+		}
+	}
+	for _, pod := range evicted {
+		reason, err := m.evict(ctx, pod)
+		if err != nil {
+			return nil, err
+		}
+		left = append(left, pod.Name+reason)
+	}
+	slices.Sort(left)
+	return left, nil
+}
+
+// hasGone reports whether a pod that is gone has ended. On a provider the fence decides.
+func (m *move) hasGone(ctx context.Context, uid types.UID, user User) (bool, error) {
+	if m.progress.Source.ClusterName != "" {
+		return true, nil
+	}
+	reported, unseen := m.ends.of(uid)
+	if reported {
+		return true, nil
+	}
+	node := &corev1.Node{}
+	node, err := found(node, m.Live.Get(ctx, types.NamespacedName{Name: user.Node}, node))
+	if err != nil {
+		return false, err
+	}
+	if node == nil || slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeOutOfService }) {
+		return true, nil
+	}
+	// It was evicted before this process was replaced, and a kubelet that works has ended
+	// it since.
+	return unseen && isReady(node), nil
+}
+
+func isReady(node *corev1.Node) bool {
+	return slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
+		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+	})
+}
+
+// evict evicts a pod, and returns why it is not evicted yet.
+func (m *move) evict(ctx context.Context, pod *corev1.Pod) (string, error) {
+	eviction := &policyv1.Eviction{
+		ObjectMeta:    metav1.ObjectMeta{Name: pod.Name, Namespace: pod.Namespace},
+		DeleteOptions: &metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(pod.UID))},
+	}
+	err := m.Client.SubResource("eviction").Create(ctx, pod, eviction)
+	switch {
+	case apierrors.IsTooManyRequests(err):
+		return " (its PodDisruptionBudget allows no eviction now)", nil
+	case err == nil || apierrors.IsNotFound(err) || apierrors.IsConflict(err):
+		return "", nil
+	}
+	return "", fmt.Errorf("evicting pod %s: %w", pod.Name, err)
+}
+
+// remark replaces the mark of a volume, and updates the volume that was read.
+func (m *move) remark(ctx context.Context, pv *corev1.PersistentVolume, mark *Mark) error {
+	wanted := pv.DeepCopy()
+	if err := mark.set(wanted); err != nil {
+		return err
+	}
+	if _, err := kit.Commit(ctx, m.Client, pv, wanted); err != nil {
+		return fmt.Errorf("marking volume %s: %w", pv.Name, err)
+	}
+	if err := m.Live.Get(ctx, client.ObjectKeyFromObject(pv), pv); err != nil {
+		return fmt.Errorf("reading volume %s: %w", pv.Name, err)
+	}
+	return nil
+}

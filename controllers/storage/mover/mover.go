@@ -1,0 +1,126 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package mover copies the files of one volume to another over TLS: rsync between
+// two pods, and stunnel with a pre-shared key of one move between them. The
+// receiving pod accepts connections that present the key, the sending pod copies in
+// passes. No pod has a token or a certificate, and the key is in a mounted file only.
+//
+// rsync runs as a server on the receiver, not as its daemon: without chroot the
+// daemon rewrites the targets of symbolic links.
+package mover
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/spf13/pflag"
+)
+
+// Modes are the first argument of the program.
+const (
+	// ModeReceive accepts connections and writes to the volume.
+	ModeReceive = "receive"
+	// ModeSend copies the volume to a receiver.
+	ModeSend = "send"
+	// ModeReady reports by its exit code whether the mover of this pod is ready: a
+	// receiver that accepts connections, a sender whose passes before the last are done.
+	ModeReady = "ready"
+	// modeConnect is what rsync of the sender runs as its remote shell.
+	modeConnect = "connect"
+	// modeServe is what stunnel of the receiver runs for each connection.
+	modeServe = "serve"
+)
+
+// Paths in the containers of movers.
+const (
+	// DataPath is where the volume is mounted.
+	DataPath = "/data"
+	// KeyPath is the file with the identity and the key of the move.
+	KeyPath = "/etc/mover/psk"
+	// PassPath is the file that starts the last pass once it holds PassFinal.
+	PassPath = "/etc/pass/pass"
+	// StatePath is a writable directory that is empty when a pod starts.
+	StatePath = "/run/mover"
+	// TerminationPath is where the result is written for the pod's status.
+	TerminationPath = "/dev/termination-log"
+)
+
+// Port is the TCP port of receivers.
+const Port = 8873
+
+// PassFinal is the content of the file PassPath that starts the last pass.
+const PassFinal = "final"
+
+// Options are the flags of the program.
+type Options struct {
+	// Data is the directory of the volume.
+	Data string
+	// Key is the file with the line identity:key, the key in hexadecimal digits.
+	Key string
+	// Pass is the file that starts the last pass; only the sender reads it.
+	Pass string
+	// State is a writable directory.
+	State string
+	// Termination is the file that the last report is written to.
+	Termination string
+	// Address is host:port that a receiver accepts connections on, or that a sender
+	// connects to.
+	Address string
+	// Bandwidth is the most that the sender transfers, in bytes per second; 0 is no limit.
+	Bandwidth int64
+	// Full compares the checksums of all files at the end, not only of those that
+	// changed since the pass before the last began.
+	Full bool
+	// program is the path of this program, which rsync and stunnel run again.
+	program string
+}
+
+// addFlags binds the options to flags.
+func (o *Options) addFlags(fs *pflag.FlagSet) {
+	fs.StringVar(&o.Data, "data", DataPath, "Directory of the volume.")
+	fs.StringVar(&o.Key, "key", KeyPath, "File with the line identity:key of the move, the key in hexadecimal digits.")
+	fs.StringVar(&o.Pass, "pass", PassPath, "File that starts the last pass of the sender once it holds the word "+PassFinal+".")
+	fs.StringVar(&o.State, "state", StatePath, "Writable directory.")
+	fs.StringVar(&o.Termination, "termination", TerminationPath, "File that the last report is written to.")
+	fs.StringVar(&o.Address, "address", fmt.Sprintf(":%d", Port), "host:port to accept connections on, or to connect to.")
+	fs.Int64Var(&o.Bandwidth, "bandwidth", 0, "Most bytes per second that the sender transfers. 0 is no limit.")
+	fs.BoolVar(&o.Full, "full", false, "Compare the checksums of all files at the end.")
+}
+
+// Run runs the mode that the first of the program's arguments names, until it is
+// done or the context ends.
+func Run(ctx context.Context, args []string) error {
+	if len(args) == 0 {
+		return errors.New("reading arguments: the first one must be receive or send")
+	}
+	program, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("finding the path of this program: %w", err)
+	}
+	mode, args := args[0], args[1:]
+	if mode == modeConnect {
+		return connect(ctx, args, os.Stdin, os.Stdout)
+	}
+	o := Options{program: program}
+	flags := pflag.NewFlagSet(mode, pflag.ContinueOnError)
+	o.addFlags(flags)
+	if err := flags.Parse(args); err != nil {
+		return fmt.Errorf("reading arguments: %w", err)
+	}
+	switch mode {
+	case ModeReceive:
+		return receive(ctx, &o)
+	case ModeSend:
+		return send(ctx, &o)
+	case modeServe:
+		return serve(&o, os.Stdin, os.Stdout)
+	case ModeReady:
+		_, err := os.Stat(o.readyFile())
+		return err
+	default:
+		return fmt.Errorf("reading arguments: %q is neither %s nor %s", mode, ModeReceive, ModeSend)
+	}
+}

@@ -1,0 +1,424 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package mover
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
+)
+
+// asMover makes the test program the mover, for rsync and stunnel that run it again.
+const asMover = "TEST_AS_MOVER"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asMover) != "" {
+		if err := Run(context.Background(), os.Args[1:]); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	_ = os.Setenv(asMover, "1")
+	os.Exit(m.Run())
+}
+
+const (
+	testKey  = "move-a:00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
+	otherKey = "move-a:ffeeddccbbaa99887766554433221100ffeeddccbbaa99887766554433221100"
+)
+
+// pair is a source and a target volume, and the options of both movers.
+type pair struct {
+	source, target string
+	sender         *Options
+}
+
+// newPair starts a receiver.
+func newPair(t *testing.T, receiverKey string) *pair {
+	t.Helper()
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := listener.Addr().String()
+	_ = listener.Close()
+	options := func(key string) *Options {
+		directory := t.TempDir()
+		o := &Options{
+			Data: filepath.Join(directory, "data"), Key: filepath.Join(directory, "psk"), Pass: filepath.Join(directory, "pass"),
+			State: directory, Termination: filepath.Join(directory, "termination"), Address: address, program: program,
+		}
+		if err := errors.Join(os.Mkdir(o.Data, 0o755), os.WriteFile(o.Key, []byte(key), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		return o
+	}
+	receiver, sender := options(receiverKey), options(testKey)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- receive(ctx, receiver) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("receiver: %v", err)
+		}
+	})
+	eventually(t, "the receiver is ready", func() bool {
+		_, err := os.Stat(receiver.readyFile())
+		return err == nil
+	})
+	return &pair{source: sender.Data, target: receiver.Data, sender: sender}
+}
+
+func eventually(t *testing.T, what string, condition func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); !condition(); {
+		if time.Now().After(deadline) {
+			t.Fatalf("not in time: %s", what)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+func (p *pair) write(t *testing.T, name, content string) {
+	t.Helper()
+	path := filepath.Join(p.source, name)
+	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(content), 0o640)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (p *pair) final(t *testing.T) {
+	t.Helper()
+	if err := os.WriteFile(p.sender.Pass, []byte(PassFinal), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// result returns the last report.
+func (p *pair) result(t *testing.T) Report {
+	t.Helper()
+	content, err := os.ReadFile(p.sender.Termination)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, ok := ParseReport(string(content))
+	if !ok {
+		t.Fatalf("%q is no report", content)
+	}
+	return r
+}
+
+// listing describes every name below a directory as a move must keep it.
+func listing(t *testing.T, root string) map[string]string {
+	t.Helper()
+	names := map[string]string{}
+	inodes := map[uint64]string{}
+	err := filepath.Walk(root, func(path string, info os.FileInfo, err error) error {
+		if err != nil {
+			return err
+		}
+		name, _ := filepath.Rel(root, path)
+		if name == lostAndFound {
+			return filepath.SkipDir
+		}
+		stat := info.Sys().(*syscall.Stat_t)
+		changed := info.ModTime()
+		if info.IsDir() {
+			// rsync leaves a directory alone whose time differs by less than a second.
+			changed = changed.Truncate(time.Second)
+		}
+		line := fmt.Sprintf("%v %d:%d %d %d", info.Mode(), stat.Uid, stat.Gid, stat.Rdev, changed.UnixNano())
+		switch {
+		case info.Mode()&os.ModeSymlink != 0:
+			target, _ := os.Readlink(path)
+			line += " -> " + target
+		case info.Mode().IsRegular():
+			content, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			line += fmt.Sprintf(" %d %x", len(content), content[:min(len(content), 32)])
+			if first, ok := inodes[stat.Ino]; ok {
+				line += " = " + first
+			}
+			inodes[stat.Ino] = name
+		}
+		for _, attribute := range []string{"user.origin", "system.posix_acl_access"} {
+			value := make([]byte, 256)
+			if n, err := unix.Lgetxattr(path, attribute, value); err == nil {
+				line += fmt.Sprintf(" %s=%x", attribute, value[:n])
+			}
+		}
+		names[name] = line
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return names
+}
+
+func (p *pair) assertSame(t *testing.T) {
+	t.Helper()
+	if diff := cmp.Diff(listing(t, p.source), listing(t, p.target)); diff != "" {
+		t.Errorf("target (-source +target):\n%s", diff)
+	}
+}
+
+func TestMovedFilesKeepEverything(t *testing.T) {
+	p := newPair(t, testKey)
+	p.write(t, "a/first", "one")
+	p.write(t, "caf\xe9-\xff", "a name that is not UTF-8")
+	p.write(t, "new\nline", "")
+	p.write(t, "* ?[x] $HOME", "a name for shells")
+	p.write(t, "lost+found/x", "the file system's")
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(os.Link(filepath.Join(p.source, "a/first"), filepath.Join(p.source, "second")))
+	must(os.Symlink("/etc/passwd", filepath.Join(p.source, "absolute")))
+	must(os.Symlink("../../up", filepath.Join(p.source, "a/up")))
+	must(syscall.Mkfifo(filepath.Join(p.source, "fifo"), 0o600))
+	must(os.Mkdir(filepath.Join(p.source, "empty"), 0o700))
+	sparse, err := os.Create(filepath.Join(p.source, "sparse"))
+	must(err)
+	must(sparse.Truncate(64 << 20))
+	_, err = sparse.WriteAt([]byte("end"), 32<<20)
+	must(err)
+	must(sparse.Close())
+	must(unix.Lsetxattr(filepath.Join(p.source, "a"), "user.origin", []byte("rome"), 0))
+	if out, err := exec.Command("setfacl", "-m", "u:1234:r", filepath.Join(p.source, "a/first")).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	must(os.Lchown(filepath.Join(p.source, "second"), 1234, 5678))
+	must(os.WriteFile(filepath.Join(p.target, "stale"), []byte("from an earlier attempt"), 0o600))
+	p.final(t)
+	must(send(t.Context(), p.sender))
+	p.assertSame(t)
+	var stat syscall.Stat_t
+	must(syscall.Stat(filepath.Join(p.target, "sparse"), &stat))
+	if stat.Blocks*512 > 8<<20 {
+		t.Errorf("the sparse file takes %d bytes", stat.Blocks*512)
+	}
+	if r := p.result(t); r.State != StateDone || r.Passes != 1 || r.BytesCopied != r.BytesTotal || r.FilesCopied != r.FilesTotal {
+		t.Errorf("result %+v", r)
+	}
+}
+
+func TestLastPassCopiesWhatChangedWhileTheSenderWaited(t *testing.T) {
+	p := newPair(t, testKey)
+	p.write(t, "same-size", "before")
+	p.write(t, "gone", "x")
+	p.write(t, "kept", "x")
+	then := time.Now().Add(-time.Hour)
+	if err := os.Chtimes(filepath.Join(p.source, "same-size"), then, then); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- send(t.Context(), p.sender) }()
+	eventually(t, "the passes before the last are done", func() bool {
+		_, err := os.Stat(p.sender.readyFile())
+		return err == nil
+	})
+	// Neither size nor time give this change away.
+	p.write(t, "same-size", "behind")
+	if err := errors.Join(os.Chtimes(filepath.Join(p.source, "same-size"), then, then), os.Remove(filepath.Join(p.source, "gone"))); err != nil {
+		t.Fatal(err)
+	}
+	p.write(t, "new/file", "y")
+	p.final(t)
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+	p.assertSame(t)
+	if r := p.result(t); r.Passes != 2 {
+		t.Errorf("%d passes, want 2", r.Passes)
+	}
+}
+
+func TestFullVerificationRepairsWhatSizeAndTimeHide(t *testing.T) {
+	p := newPair(t, testKey)
+	p.write(t, "file", "source")
+	p.sender.Full = true
+	info, err := os.Stat(filepath.Join(p.source, "file"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	target := filepath.Join(p.target, "file")
+	if err := errors.Join(os.WriteFile(target, []byte("target"), 0o640), os.Chtimes(target, info.ModTime(), info.ModTime())); err != nil {
+		t.Fatal(err)
+	}
+	p.final(t)
+	if err := send(t.Context(), p.sender); err != nil {
+		t.Fatal(err)
+	}
+	p.assertSame(t)
+}
+
+func TestManyNamesInTheRootAreMoved(t *testing.T) {
+	p := newPair(t, testKey)
+	for i := range 20_000 {
+		if err := os.WriteFile(filepath.Join(p.source, fmt.Sprintf("%06d", i)), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.final(t)
+	if err := send(t.Context(), p.sender); err != nil {
+		t.Fatal(err)
+	}
+	if r := p.result(t); r.FilesCopied != 20_001 {
+		t.Errorf("%d files copied", r.FilesCopied)
+	}
+}
+
+func TestAnotherKeyIsRefused(t *testing.T) {
+	p := newPair(t, otherKey)
+	p.write(t, "secret", "x")
+	p.final(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() { ended <- send(ctx, p.sender) }()
+	config, err := p.sender.writeSenderConfig()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a, err := p.sender.ask(ctx, config, request{Space: true}); err == nil {
+		t.Errorf("the receiver answered %+v", a)
+	}
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+	if names := listing(t, p.target); len(names) != 1 {
+		t.Errorf("the target holds %v", names)
+	}
+}
+
+func TestPeerWithoutAKeyIsRefused(t *testing.T) {
+	p := newPair(t, testKey)
+	connection, err := tls.Dial("tcp", p.sender.Address, &tls.Config{InsecureSkipVerify: true})
+	if err == nil {
+		_ = connection.Close()
+		t.Error("the receiver accepted a connection without a key")
+	}
+}
+
+func TestPassThatChangedNothingIsFoundByTheClockOfTheFileSystem(t *testing.T) {
+	root := t.TempDir()
+	for _, name := range []string{"old", "changed"} {
+		if err := os.WriteFile(filepath.Join(root, name), []byte("x"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	first, err := walk(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Wait until the clock of the file system has moved on.
+	eventually(t, "a change has a later time", func() bool {
+		if err := os.WriteFile(filepath.Join(root, "changed"), []byte("y"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		second, err := walk(root)
+		return err == nil && second.newest.After(first.newest)
+	})
+	second, err := walkSince(root, first.newest.Add(1), true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"changed"}, second.changed); diff != "" {
+		t.Errorf("changed (-want +got):\n%s", diff)
+	}
+}
+
+func TestTargetWithoutRoomFailsBeforeAnythingIsCopied(t *testing.T) {
+	p := newPair(t, testKey)
+	p.write(t, "file", strings.Repeat("x", 4<<20))
+	if err := unix.Mount("tmpfs", p.target, "tmpfs", 0, "size=1m"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = unix.Unmount(p.target, unix.MNT_DETACH) })
+	p.final(t)
+	err := send(t.Context(), p.sender)
+	if err == nil || !strings.Contains(err.Error(), "has room for") {
+		t.Fatalf("got %v", err)
+	}
+	if r := p.result(t); r.State != StateFailed || !strings.Contains(r.Message, "has room for") {
+		t.Errorf("result %+v", r)
+	}
+}
+
+func TestExitCodesOfRsync(t *testing.T) {
+	const unreadable = `rsync: [sender] send_files failed to open "/data/x": Permission denied (13)`
+	var connection *connectionError
+	for _, test := range []struct {
+		name  string
+		code  int
+		lines []string
+		want  string
+		retry bool
+	}{
+		{name: "a file that cannot be read", code: 23, want: `copying: [sender] send_files failed to open "/data/x": Permission denied (13)`,
+			lines: []string{unreadable, "rsync error: some files/attrs were not transferred (code 23)"}},
+		{name: "vanished files", code: 24, want: errVanished.Error(), lines: []string{`file has vanished: "/data/y"`}},
+		{name: "a lost connection", code: 12, want: "connection unexpectedly closed", retry: true, lines: []string{"rsync: connection unexpectedly closed"}},
+		{name: "a full target", code: 12, want: "copying: [receiver] write failed: No space left on device (28)",
+			lines: []string{"rsync: [receiver] write failed: No space left on device (28)"}},
+		{name: "wrong arguments", code: 1, want: "starting rsync: rsync exited with code 1"},
+		{name: "control characters", code: 23, want: "copying: a b", lines: []string{"a\x1bb"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			err := rsyncError(test.code, test.lines)
+			if err.Error() != test.want || errors.As(err, &connection) != test.retry {
+				t.Errorf("got %v, want %s", err, test.want)
+			}
+		})
+	}
+}
+
+func TestReceiverRunsNothingButARsyncThatReceives(t *testing.T) {
+	for _, test := range []struct {
+		args    []string
+		refused bool
+	}{
+		{args: []string{"--server", "-lHogDtpAXrSe.iLsfxCIvu", "--delete-before", "--partial", "--numeric-ids", ".", "."}},
+		{args: []string{"--server", "--sender", "-l", ".", "."}, refused: true},
+		{args: []string{"--daemon", ".", "."}, refused: true},
+		{args: []string{"--server", "--backup-dir=/etc", ".", "."}, refused: true},
+		{args: []string{"--server", "--log-file=/x", ".", "."}, refused: true},
+		{args: []string{"--server", "-l", ".", "a", "b"}, refused: true},
+		{args: []string{"."}, refused: true},
+		{args: nil, refused: true},
+	} {
+		got, err := serverArguments(test.args, DataPath)
+		if (err != nil) != test.refused {
+			t.Errorf("%v: %v", test.args, err)
+		}
+		if err == nil && got[len(got)-1] != "/data/" {
+			t.Errorf("%v becomes %v", test.args, got)
+		}
+	}
+}

@@ -1,0 +1,101 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package mover
+
+import (
+	"bytes"
+	"regexp"
+	"strconv"
+)
+
+// progress is one line of rsync's --info=progress2.
+type progress struct {
+	// bytes were handled so far.
+	bytes int64
+	// bytesPerSecond is the rate, and remainingSeconds the expected rest.
+	bytesPerSecond, remainingSeconds int64
+	// left of all names are to be checked.
+	left, all int64
+}
+
+// progressLine is, for example,
+// "    1048576  50%    1.00MB/s    0:00:02 (xfr#1, to-chk=1/3)".
+var progressLine = regexp.MustCompile(`^\s*([0-9,]{1,24})\s+[0-9]{1,3}%\s+([0-9]{1,12}(?:\.[0-9]{1,3})?)([kMGT]?)B/s\s+` +
+	`([0-9]{1,9}):([0-9]{2}):([0-9]{2})(?:\s+\(xfr#[0-9]+, (?:to|ir)-chk=([0-9]{1,15})/([0-9]{1,15})\))?\s*$`)
+
+// units are those that rsync counts in.
+var units = map[string]float64{"": 1, "k": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+
+// parseProgress returns what a line reports, and reports whether it is one of progress.
+func parseProgress(line []byte) (progress, bool) {
+	match := progressLine.FindSubmatch(line)
+	if match == nil {
+		return progress{}, false
+	}
+	number := func(i int) int64 {
+		// The pattern bounds the digits; what is still too large is no number of ours.
+		n, err := strconv.ParseInt(string(bytes.ReplaceAll(match[i], []byte(","), nil)), 10, 64)
+		if err != nil {
+			return 0
+		}
+		return n
+	}
+	rate, err := strconv.ParseFloat(string(match[2]), 64)
+	if err != nil || rate*units[string(match[3])] > 1<<62 {
+		rate = 0
+	}
+	return progress{
+		bytes:            number(1),
+		bytesPerSecond:   int64(rate * units[string(match[3])]),
+		remainingSeconds: number(4)*3600 + number(5)*60 + number(6),
+		left:             number(7), all: number(8),
+	}, true
+}
+
+// progressWriter calls report for each line of progress, and keeps the other lines, up to
+// maxListed.
+type progressWriter struct {
+	report func(progress)
+	line   []byte
+	others []string
+	more   int
+}
+
+const (
+	// maxListed is how many lines of rsync are kept.
+	maxListed = 16
+	maxLine   = 4096
+)
+
+// Write splits what rsync prints at newlines and carriage returns.
+func (w *progressWriter) Write(p []byte) (int, error) {
+	for _, b := range p {
+		if b != '\n' && b != '\r' {
+			if len(w.line) < maxLine {
+				w.line = append(w.line, b)
+			}
+			continue
+		}
+		w.end()
+	}
+	return len(p), nil
+}
+
+func (w *progressWriter) end() {
+	defer func() { w.line = w.line[:0] }()
+	if len(bytes.TrimSpace(w.line)) == 0 {
+		return
+	}
+	if p, ok := parseProgress(w.line); ok {
+		if w.report != nil {
+			w.report(p)
+		}
+		return
+	}
+	if len(w.others) < maxListed {
+		w.others = append(w.others, sanitize(string(w.line)))
+	} else {
+		w.more++
+	}
+}

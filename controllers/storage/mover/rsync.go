@@ -1,0 +1,105 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package mover
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+)
+
+// Exit codes of rsync, as its manual lists them.
+const (
+	exitFileIO        = 11
+	exitPartial       = 23
+	exitVanished      = 24
+	ioTimeoutSeconds  = 300
+	rsyncErrorPrefix  = "rsync error:"
+	rsyncWarnVanished = "file has vanished:"
+)
+
+const (
+	// deleteFirst makes room before anything is copied.
+	deleteFirst = "--delete-before"
+	// nanoseconds has files differ that changed within one second.
+	nanoseconds = "--modify-window=-1"
+)
+
+// errVanished means that files vanished while they were read.
+var errVanished = errors.New("files vanished while they were read")
+
+// connectionError is a failure that another attempt may not have.
+type connectionError struct{ message string }
+
+// Error returns what rsync reported.
+func (e *connectionError) Error() string { return e.message }
+
+// copyFlags are the flags of each run of rsync.
+func (o *Options) copyFlags() []string {
+	flags := []string{
+		"--archive", "--hard-links", "--acls", "--xattrs", "--sparse", "--numeric-ids",
+		"--no-human-readable", "--outbuf=Line",
+		"--exclude=/" + lostAndFound,
+		// A label of SELinux belongs to the mount on the node.
+		"--filter=-x security.selinux",
+		fmt.Sprintf("--timeout=%d", ioTimeoutSeconds),
+	}
+	if o.Bandwidth > 0 {
+		flags = append(flags, fmt.Sprintf("--bwlimit=%d", max(1, o.Bandwidth/1024)))
+	}
+	if os.Geteuid() != 0 {
+		// The root of the volume belongs to the storage driver, and stays as it is.
+		flags = append(flags, "--omit-dir-times", "--no-owner", "--no-devices")
+	}
+	return flags
+}
+
+// rsync runs one rsync from the volume to the receiver, and returns the lines that it
+// prints, other than progress.
+func (o *Options) rsync(ctx context.Context, config string, report func(progress), flags ...string) (*progressWriter, error) {
+	args := append(o.copyFlags(), flags...)
+	args = append(args, "--rsh="+o.program+" "+modeConnect+" "+config, strings.TrimSuffix(o.Data, "/")+"/", "target:.")
+	cmd := command(ctx, "rsync", args...)
+	out := &progressWriter{report: report}
+	problems := &progressWriter{}
+	cmd.Stdout, cmd.Stderr = out, problems
+	err := cmd.Run()
+	out.end()
+	problems.end()
+	if err == nil || ctx.Err() != nil {
+		return out, ctx.Err()
+	}
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) {
+		return out, fmt.Errorf("starting rsync: %w", err)
+	}
+	return out, rsyncError(exit.ExitCode(), problems.others)
+}
+
+// rsyncError returns the error for an exit code and the lines that rsync printed. It
+// names the first file.
+func rsyncError(code int, lines []string) error {
+	message := fmt.Sprintf("rsync exited with code %d", code)
+	for _, line := range lines {
+		if !strings.HasPrefix(line, rsyncErrorPrefix) && !strings.HasPrefix(line, rsyncWarnVanished) {
+			message = strings.TrimPrefix(line, "rsync: ")
+			break
+		}
+	}
+	all := strings.Join(lines, "\n")
+	full := strings.Contains(all, "No space left on device") || strings.Contains(all, "Disk quota exceeded")
+	switch {
+	case code == exitVanished:
+		return errVanished
+	case code == exitPartial, code == exitFileIO, full:
+		return fmt.Errorf("copying: %s", sanitize(message))
+	case code >= 1 && code <= 4:
+		return fmt.Errorf("starting rsync: %s", sanitize(message))
+	default:
+		return &connectionError{message: sanitize(message)}
+	}
+}

@@ -1,0 +1,283 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package mover
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+)
+
+const (
+	// shortPass is how long the pass before the last takes at most; while it takes
+	// longer, there is another one.
+	shortPass = 10 * time.Second
+	maxPasses = 5
+	// pollInterval is how often the file that starts the last pass is read.
+	pollInterval = 100 * time.Millisecond
+	// reportInterval is the least time between two reports of a pass.
+	reportInterval = time.Second
+)
+
+// sender copies in passes.
+type sender struct {
+	*Options
+	config string
+	report Report
+	// reported is when the last report was written.
+	reported time.Time
+	// since is no later than what changed after the last complete pass began, by the
+	// clock of the file system; zero before the first pass.
+	since time.Time
+	// newest is the latest change that the last walk found.
+	newest time.Time
+	// root identifies the volume.
+	root [2]uint64
+}
+
+// send copies until the target is the same as the source, or cannot be. The result is
+// the last report.
+func send(ctx context.Context, o *Options) error {
+	config, err := o.writeSenderConfig()
+	if err != nil {
+		return err
+	}
+	s := &sender{Options: o, config: config}
+	err = s.run(ctx)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if err != nil {
+		s.report.State, s.report.Message = StateFailed, sanitize(err.Error())
+	} else {
+		s.report.State, s.report.Message = StateDone, ""
+	}
+	return errors.Join(err, s.report.terminate(o.Termination))
+}
+
+func (s *sender) run(ctx context.Context) error {
+	if err := s.checkSpace(ctx); err != nil {
+		return err
+	}
+	if err := s.beforeLast(ctx); err != nil {
+		return err
+	}
+	if err := s.pass(ctx, true); err != nil {
+		return err
+	}
+	if err := s.verify(ctx); err != nil {
+		return err
+	}
+	return s.retry(ctx, func() error {
+		_, err := s.ask(ctx, s.config, request{Sync: true})
+		return err
+	})
+}
+
+// beforeLast copies until a pass is short, and then waits until the last one is to
+// start.
+func (s *sender) beforeLast(ctx context.Context) error {
+	for !s.last() {
+		if s.report.Passes >= maxPasses {
+			return s.wait(ctx)
+		}
+		start := time.Now()
+		if err := s.pass(ctx, false); err != nil {
+			return err
+		}
+		if time.Since(start) < shortPass {
+			return s.wait(ctx)
+		}
+	}
+	return nil
+}
+
+func (s *sender) wait(ctx context.Context) error {
+	s.say(StateWaiting, "")
+	if err := os.WriteFile(s.readyFile(), nil, 0o600); err != nil {
+		return fmt.Errorf("reporting that the sender is ready: %w", err)
+	}
+	return wait.PollUntilContextCancel(ctx, pollInterval, true, func(context.Context) (bool, error) { return s.last(), nil })
+}
+
+// last reports whether the last pass is to start.
+func (s *sender) last() bool {
+	content, err := os.ReadFile(s.Pass)
+	return err == nil && strings.TrimSpace(string(content)) == PassFinal
+}
+
+// checkSpace compares the size of the source with the free space of the target.
+func (s *sender) checkSpace(ctx context.Context) error {
+	tree, err := s.walk()
+	if err != nil {
+		return err
+	}
+	return s.retry(ctx, func() error {
+		a, err := s.ask(ctx, s.config, request{Space: true})
+		if err != nil {
+			return &connectionError{message: err.Error()}
+		}
+		if tree.allocated > a.Space {
+			return fmt.Errorf("copying: the target has room for %d bytes, and the source has %d", a.Space, tree.allocated)
+		}
+		return nil
+	})
+}
+
+// walk reads the source and records its totals.
+func (s *sender) walk() (*tree, error) {
+	tree, err := walk(s.Data)
+	if err != nil {
+		return nil, err
+	}
+	if os.Geteuid() != 0 && tree.foreign != "" {
+		return nil, fmt.Errorf("reading the files of the volume: %s does not belong to user %d, whose rights the mover has in this namespace",
+			tree.foreign, os.Geteuid())
+	}
+	if s.root == [2]uint64{} {
+		s.root = tree.root
+	}
+	if s.root != tree.root {
+		return nil, errors.New("reading the files of the volume: another volume is mounted in its place")
+	}
+	s.report.BytesTotal, s.report.FilesTotal = tree.bytes, tree.files
+	s.newest = tree.newest
+	return tree, nil
+}
+
+// pass copies once. Files that vanish are an error in the last pass only.
+func (s *sender) pass(ctx context.Context, last bool) error {
+	var began time.Time
+	err := s.retry(ctx, func() error {
+		// What changes from now on changes no earlier than what an earlier walk found.
+		began = s.newest
+		tree, err := s.walk()
+		if err != nil {
+			return err
+		}
+		s.say(StateCopying, "")
+		flags := []string{deleteFirst, nanoseconds, "--partial", "--info=progress2"}
+		if !tree.linked {
+			// In place a block that changed costs a block. With several names of one file,
+			// rsync would write to all of them.
+			flags = append(flags, "--inplace")
+		}
+		_, err = s.rsync(ctx, s.config, s.progress, flags...)
+		if errors.Is(err, errVanished) && !last {
+			return nil
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if !last {
+		s.since = began
+	}
+	s.report.Passes++
+	s.report.BytesCopied, s.report.FilesCopied = s.report.BytesTotal, s.report.FilesTotal
+	s.report.BytesPerSecond, s.report.RemainingSeconds = 0, 0
+	return nil
+}
+
+func (s *sender) progress(p progress) {
+	if s.report.Passes == 0 {
+		s.report.BytesCopied = min(p.bytes, s.report.BytesTotal)
+		s.report.FilesCopied = max(0, min(p.all-p.left, s.report.FilesTotal))
+	}
+	s.report.BytesPerSecond, s.report.RemainingSeconds = p.bytesPerSecond, p.remainingSeconds
+	if time.Since(s.reported) >= reportInterval {
+		s.say(StateCopying, "")
+	}
+}
+
+// say writes a report.
+func (s *sender) say(state State, message string) {
+	s.report.State, s.report.Message = state, message
+	s.reported = time.Now()
+	// A log that cannot be written is no reason to stop copying.
+	_ = s.report.write()
+}
+
+// retry calls a function again, later each time, while the receiver cannot be
+// reached.
+func (s *sender) retry(ctx context.Context, attempt func() error) error {
+	backoff := wait.Backoff{Duration: 200 * time.Millisecond, Factor: 2, Cap: 10 * time.Second, Steps: 10}
+	for {
+		err := attempt()
+		var connection *connectionError
+		if !errors.As(err, &connection) {
+			return err
+		}
+		s.say(StateConnecting, connection.message)
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(backoff.Step()):
+		}
+	}
+}
+
+// verify compares source and target after the last pass, and repairs what differs
+// once: a file may change without another size or time. It fails when they differ
+// still.
+func (s *sender) verify(ctx context.Context) error {
+	s.say(StateVerifying, "")
+	selection := []string{deleteFirst}
+	if !s.Full && !s.since.IsZero() {
+		tree, err := walkSince(s.Data, s.since, true)
+		if err != nil {
+			return err
+		}
+		list := filepath.Join(s.State, "changed")
+		if err := os.WriteFile(list, []byte(strings.Join(tree.changed, "\x00")), 0o600); err != nil {
+			return fmt.Errorf("writing the list of changed files: %w", err)
+		}
+		selection = []string{"--from0", "--files-from=" + list}
+	}
+	selection = append(selection, nanoseconds, "--checksum")
+	repaired, err := s.compare(ctx, selection...)
+	if err != nil {
+		return err
+	}
+	if len(repaired.others) > 0 {
+		// Writing a file changed the time of its directory, which may not be selected.
+		if _, err := s.compare(ctx, deleteFirst, nanoseconds); err != nil {
+			return err
+		}
+		if err := s.same(ctx, append(selection, "--dry-run")...); err != nil {
+			return err
+		}
+	}
+	return s.same(ctx, deleteFirst, "--dry-run")
+}
+
+// same fails if source and target differ.
+func (s *sender) same(ctx context.Context, flags ...string) error {
+	differences, err := s.compare(ctx, flags...)
+	if err != nil {
+		return err
+	}
+	if n := len(differences.others) + differences.more; n > 0 {
+		return fmt.Errorf("verifying the target: %d names differ, first %s", n, differences.others[0])
+	}
+	return nil
+}
+
+// compare returns the names that rsync changes, or, in a dry run, would change.
+func (s *sender) compare(ctx context.Context, flags ...string) (*progressWriter, error) {
+	var out *progressWriter
+	err := s.retry(ctx, func() error {
+		var err error
+		out, err = s.rsync(ctx, s.config, nil, append([]string{"--itemize-changes"}, flags...)...)
+		return err
+	})
+	return out, err
+}

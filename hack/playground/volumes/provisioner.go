@@ -1,0 +1,190 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	listers "k8s.io/client-go/listers/core/v1"
+	"sigs.k8s.io/sig-storage-lib-external-provisioner/v13/controller"
+)
+
+const (
+	// selectedNode is set by the scheduler on claims of classes with late binding.
+	selectedNode = "volume.kubernetes.io/selected-node"
+	// kindParameter is the parameter of a storage class that names the kind of
+	// its volumes: kindLocal if it is not set.
+	kindParameter = "kind"
+	// kindLocal is a directory of one node that survives the restart of its node.
+	kindLocal = "local"
+	// kindEphemeral is a directory of one node that is lost when its node restarts.
+	kindEphemeral = "ephemeral"
+	// kindShared is a directory that all nodes of the cluster have in common.
+	kindShared = "shared"
+)
+
+var kinds = []string{kindLocal, kindEphemeral, kindShared}
+
+// provisioner creates and deletes the directories of volumes.
+type provisioner struct {
+	node string
+	// nodes lists the nodes that run a provisioner.
+	nodes listers.NodeLister
+	// directories holds the parent directory of the volumes of each kind.
+	directories map[string]string
+}
+
+var (
+	_ controller.Provisioner   = &provisioner{}
+	_ controller.Qualifier     = &provisioner{}
+	_ controller.DeletionGuard = &provisioner{}
+)
+
+// ShouldProvision reports whether the claim is provisioned on this node: the
+// selected node, or the default node for a claim without one. The controller
+// itself skips claims of classes with late binding until a node is selected.
+func (p *provisioner) ShouldProvision(_ context.Context, claim *corev1.PersistentVolumeClaim) bool {
+	if selected := claim.Annotations[selectedNode]; selected != "" {
+		return selected == p.node
+	}
+	return p.isDefault()
+}
+
+// ShouldDelete reports whether the volume is deleted by this node.
+func (p *provisioner) ShouldDelete(_ context.Context, volume *corev1.PersistentVolume) bool {
+	return p.owns(volume)
+}
+
+// Provision creates the directory of a volume and returns the volume. It fails
+// for a class with an unknown kind.
+func (p *provisioner) Provision(
+	_ context.Context, o controller.ProvisionOptions,
+) (*corev1.PersistentVolume, controller.ProvisioningState, error) {
+	kind := cmp.Or(o.StorageClass.Parameters[kindParameter], kindLocal)
+	if p.directories[kind] == "" {
+		return nil, controller.ProvisioningFinished, fmt.Errorf("reading storage class %s: parameter %s is %q; use one of %v",
+			o.StorageClass.Name, kindParameter, kind, kinds)
+	}
+	path := filepath.Join(p.directories[kind], o.PVName)
+	if err := os.MkdirAll(path, 0o777); err != nil {
+		return nil, controller.ProvisioningFinished, fmt.Errorf("creating directory of volume: %w", err)
+	}
+	// The pod that mounts the volume may run as any user.
+	if err := os.Chmod(path, 0o777); err != nil {
+		return nil, controller.ProvisioningFinished, fmt.Errorf("opening directory of volume to all users: %w", err)
+	}
+	volume := &corev1.PersistentVolume{
+		ObjectMeta: metav1.ObjectMeta{Name: o.PVName},
+		Spec: corev1.PersistentVolumeSpec{
+			PersistentVolumeReclaimPolicy: *o.StorageClass.ReclaimPolicy,
+			AccessModes:                   o.PVC.Spec.AccessModes,
+			VolumeMode:                    o.PVC.Spec.VolumeMode,
+			Capacity: corev1.ResourceList{
+				corev1.ResourceStorage: o.PVC.Spec.Resources.Requests[corev1.ResourceStorage],
+			},
+		},
+	}
+	if kind == kindShared {
+		// A local volume has to name its nodes.
+		volume.Spec.HostPath = &corev1.HostPathVolumeSource{Path: path}
+		return volume, controller.ProvisioningFinished, nil
+	}
+	volume.Spec.Local = &corev1.LocalVolumeSource{Path: path}
+	volume.Spec.NodeAffinity = &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{
+		NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{{
+			Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpIn, Values: []string{p.node},
+		}}}},
+	}}
+	return volume, controller.ProvisioningFinished, nil
+}
+
+// Delete deletes the directory of a volume with its content. It fails for a
+// volume that is not in a directory of this provisioner.
+func (p *provisioner) Delete(_ context.Context, volume *corev1.PersistentVolume) error {
+	if p.kindOf(volume) == "" {
+		return fmt.Errorf("deleting volume %s: path %q is in none of %v", volume.Name, pathOf(volume), p.directories)
+	}
+	if err := os.RemoveAll(pathOf(volume)); err != nil {
+		return fmt.Errorf("deleting directory of volume: %w", err)
+	}
+	return nil
+}
+
+// owns reports whether this node deletes and expands the volume. Shared volumes
+// belong to the default node.
+func (p *provisioner) owns(volume *corev1.PersistentVolume) bool {
+	switch p.kindOf(volume) {
+	case kindLocal, kindEphemeral:
+		return nodeOf(volume) == p.node
+	case kindShared:
+		return p.isDefault()
+	}
+	return false
+}
+
+// isDefault reports whether this is the default node: the first by name to which
+// the scheduler may bind any pod.
+func (p *provisioner) isDefault() bool {
+	// A lister of a cache has no error to return.
+	nodes, _ := p.nodes.List(labels.Everything())
+	first := ""
+	for _, n := range nodes {
+		if takesPods(n) && (first == "" || n.Name < first) {
+			first = n.Name
+		}
+	}
+	return first == p.node
+}
+
+// takesPods reports whether pods without tolerations may run on the node. Nodes
+// that are not ready have a taint, too.
+func takesPods(node *corev1.Node) bool {
+	for _, t := range node.Spec.Taints {
+		if t.Effect != corev1.TaintEffectPreferNoSchedule {
+			return false
+		}
+	}
+	return !node.Spec.Unschedulable
+}
+
+// kindOf returns the kind of a volume, empty if it is not one of this provisioner.
+func (p *provisioner) kindOf(volume *corev1.PersistentVolume) string {
+	for kind, directory := range p.directories {
+		if pathOf(volume) == filepath.Join(directory, volume.Name) {
+			return kind
+		}
+	}
+	return ""
+}
+
+func pathOf(volume *corev1.PersistentVolume) string {
+	switch {
+	case volume.Spec.Local != nil:
+		return volume.Spec.Local.Path
+	case volume.Spec.HostPath != nil:
+		return volume.Spec.HostPath.Path
+	}
+	return ""
+}
+
+// nodeOf returns the host name of the only node that a volume is on.
+func nodeOf(volume *corev1.PersistentVolume) string {
+	affinity := volume.Spec.NodeAffinity
+	if affinity == nil || affinity.Required == nil || len(affinity.Required.NodeSelectorTerms) != 1 {
+		return ""
+	}
+	for _, r := range affinity.Required.NodeSelectorTerms[0].MatchExpressions {
+		if r.Key == corev1.LabelHostname && len(r.Values) == 1 {
+			return r.Values[0]
+		}
+	}
+	return ""
+}

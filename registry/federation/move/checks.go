@@ -1,0 +1,191 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package move
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/rules"
+)
+
+// additionalClaims is how many claims a move has in the namespace at a time in addition
+// to the user's: one holds the source volume, one the target volume.
+const additionalClaims = 2
+
+// movers is how many pods a move has in the namespace at a time.
+const movers = 2
+
+// networking refuses to copy between clusters whose pods do not reach each other.
+func (r Request) networking(source, target end) field.ErrorList {
+	if source.name() == target.name() {
+		return nil
+	}
+	var errs field.ErrorList
+	for _, one := range []end{source, target} {
+		if one.provider == nil || one.provider.Cluster.Status.Networking == v1alpha1.PeeringEstablished {
+			continue
+		}
+		path := targetPath
+		if one.provider == target.provider {
+			path = r.targetPath()
+		}
+		errs = append(errs, invalid(path, one.name(),
+			"networking with the cluster is %s, and the data is copied between pods; "+
+				"kubectl get foreigncluster %s reports what it waits for",
+			cmp.Or(one.provider.Cluster.Status.Networking, v1alpha1.PeeringNone), one.name()))
+	}
+	return errs
+}
+
+// placement refuses a target at which the namespace may have no pods.
+func (r Request) placement(target end) field.ErrorList {
+	offloading := r.Offloading
+	if offloading == nil {
+		return field.ErrorList{field.Forbidden(namespacePath, "the namespace is not offloaded; "+
+			"create its NamespaceOffloading first, since both ends of a copy are pods of the namespace")}
+	}
+	leaving := offloading.DeletionTimestamp != nil
+	if target.provider == nil {
+		if offloading.Spec.PodOffloadingStrategy == v1alpha1.Remote && !leaving {
+			return field.ErrorList{field.Forbidden(r.targetPath(), "podOffloadingStrategy of the namespace is Remote, "+
+				"so no pod could use the data in this cluster; change it first")}
+		}
+		return nil
+	}
+	name := target.name()
+	switch {
+	case leaving:
+		return field.ErrorList{invalid(r.targetPath(), name,
+			"the namespace is being unoffloaded; offload it again afterwards")}
+	case offloading.Spec.PodOffloadingStrategy == v1alpha1.Local:
+		return field.ErrorList{invalid(r.targetPath(), name, "podOffloadingStrategy of the namespace is Local, "+
+			"so no pod could use the data on a provider; change it first")}
+	}
+	selector, err := rules.NewClusterSelector(offloading.Spec.ClusterSelector)
+	if err != nil {
+		return field.ErrorList{invalid(r.targetPath(), name, "clusterSelector of the namespace is malformed: %v", err)}
+	}
+	if !slices.ContainsFunc(r.usable(target.provider), func(virtualNode *v1alpha1.VirtualNode) bool {
+		return selector.Selects(virtualNode, r.nodeOf(virtualNode))
+	}) {
+		return field.ErrorList{invalid(r.targetPath(), name, "clusterSelector of the namespace does not match it; "+
+			"change the selector first")}
+	}
+	return r.offloaded(name)
+}
+
+// offloaded refuses a cluster at which the namespace is not ready.
+func (r Request) offloaded(cluster string) field.ErrorList {
+	for _, one := range r.Offloading.Status.Clusters {
+		if one.Name != cluster || !meta.IsStatusConditionTrue(one.Conditions, v1alpha1.ConditionOffloadingRequired) {
+			continue
+		}
+		ready := meta.FindStatusCondition(one.Conditions, v1alpha1.ConditionReady)
+		if ready == nil {
+			ready = &metav1.Condition{Message: "Nothing is reported yet."}
+		}
+		if ready.Status == metav1.ConditionTrue {
+			return nil
+		}
+		return field.ErrorList{invalid(r.targetPath(), cluster, "the namespace is not ready there; wait until it is: %s",
+			ready.Message)}
+	}
+	return field.ErrorList{invalid(r.targetPath(), cluster, "the namespace is not offloaded to it; "+
+		"kubectl get namespaceoffloading offloading -o yaml reports why")}
+}
+
+// room refuses a provider whose storage quota is smaller than what would be stored
+// there, as far as this cluster knows: other volumes may be kept there, too.
+func (r Request) room(target end) field.ErrorList {
+	if target.provider == nil {
+		return nil
+	}
+	size := r.size()
+	var refusal *field.Error
+	for _, virtualNode := range r.usable(target.provider) {
+		refusal = r.roomAt(virtualNode, target, size)
+		if refusal == nil {
+			return nil
+		}
+	}
+	if refusal == nil {
+		return nil
+	}
+	return field.ErrorList{refusal}
+}
+
+func (r Request) roomAt(virtualNode *v1alpha1.VirtualNode, target end, size resource.Quantity) *field.Error {
+	offered, name := virtualNode.Status.Storage, target.name()
+	if claims, limited := offered[corev1.ResourcePersistentVolumeClaims]; limited && claims.Sign() <= 0 {
+		return invalid(r.targetPath(), name, "the cluster offers no PersistentVolumeClaim")
+	}
+	stored := r.Stored[name]
+	stored.Add(size)
+	if quota, limited := offered[corev1.ResourceRequestsStorage]; limited && quota.Cmp(stored) < 0 {
+		return invalid(r.targetPath(), name, "the cluster offers %s of storage, and %s would be used with the %s of the "+
+			"volume; delete or move volumes there, or have its administrator offer more", &quota, &stored, &size)
+	}
+	key := corev1.ResourceName(target.class + classSuffix + string(corev1.ResourceRequestsStorage))
+	if quota, limited := offered[key]; limited && quota.Cmp(size) < 0 {
+		return invalid(r.targetPath(), name, "the cluster offers %s of class %s, and the volume has %s; name another class",
+			&quota, target.class, &size)
+	}
+	return nil
+}
+
+// classSuffix separates a storage class from the resource that is counted for it.
+const classSuffix = ".storageclass.storage.k8s.io/"
+
+// quotas refuses a move whose additional claims and pods a ResourceQuota of the
+// namespace has no room for.
+func (r Request) quotas() field.ErrorList {
+	storage := resource.Quantity{}
+	for range additionalClaims {
+		storage.Add(r.size())
+	}
+	claims, pods := *resource.NewQuantity(additionalClaims, resource.DecimalSI), *resource.NewQuantity(movers,
+		resource.DecimalSI)
+	class := ptr.Deref(r.Claim.Spec.StorageClassName, "") + classSuffix
+	needed := map[corev1.ResourceName]resource.Quantity{
+		corev1.ResourceRequestsStorage:                                             storage,
+		corev1.ResourcePersistentVolumeClaims:                                      claims,
+		"count/persistentvolumeclaims":                                             claims,
+		corev1.ResourceName(class + string(corev1.ResourceRequestsStorage)):        storage,
+		corev1.ResourceName(class + string(corev1.ResourcePersistentVolumeClaims)): claims,
+		corev1.ResourcePods:                                                        pods,
+		"count/pods":                                                               pods,
+	}
+	var errs field.ErrorList
+	for _, quota := range r.Quotas {
+		if len(quota.Spec.Scopes) > 0 || quota.Spec.ScopeSelector != nil {
+			continue
+		}
+		for _, name := range slices.Sorted(maps.Keys(needed)) {
+			hard, limited := quota.Spec.Hard[name]
+			if !limited {
+				continue
+			}
+			total, more := quota.Status.Used[name], needed[name]
+			total.Add(more)
+			if total.Cmp(hard) > 0 {
+				used := quota.Status.Used[name]
+				errs = append(errs, field.Forbidden(namespacePath, fmt.Sprintf("ResourceQuota %s has no room for the move: "+
+					"%s is %s of %s, and %s more are needed until the move has ended; raise it", quota.Name, name, &used, &hard,
+					&more)))
+			}
+		}
+	}
+	return errs
+}

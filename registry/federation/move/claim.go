@@ -1,0 +1,111 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package move
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/volume"
+)
+
+// protection is the finalizer that Kubernetes puts on each claim.
+const protection = "kubernetes.io/pvc-protection"
+
+// ours are the prefixes of our finalizers.
+var ours = []string{"storage.liqo.io/", "federation.liqo.io/"}
+
+// claim returns what keeps the claim from being moved, wherever it goes.
+func (r Request) claim() field.ErrorList {
+	claim := r.Claim
+	switch {
+	case claim == nil:
+		return r.refuse("no PersistentVolumeClaim has this name any more")
+	case claim.DeletionTimestamp != nil:
+		return r.refuse("the claim is being deleted; create it again first")
+	case claim.Status.Phase == corev1.ClaimLost || r.Volume.Status.Phase == v1alpha1.VirtualVolumeLost:
+		return r.refuse("the claim is Lost: its volume is gone, and with it the data")
+	case claim.Status.Phase != corev1.ClaimBound:
+		return r.refuse("the claim is %s; wait until a pod uses it and it is Bound", claim.Status.Phase)
+	case r.PersistentVolume == nil:
+		return r.refuse("its PersistentVolume %s does not exist", claim.Spec.VolumeName)
+	case r.PersistentVolume.Spec.ClaimRef == nil || r.PersistentVolume.Spec.ClaimRef.UID != claim.UID:
+		return r.refuse("its PersistentVolume %s is bound to another claim; wait until that is resolved",
+			r.PersistentVolume.Name)
+	}
+	errs := r.class()
+	if ptr.Deref(claim.Spec.VolumeMode, corev1.PersistentVolumeFilesystem) != corev1.PersistentVolumeFilesystem {
+		errs = append(errs, r.refuse("volumeMode %s cannot be moved, only Filesystem", *claim.Spec.VolumeMode)...)
+	}
+	for _, owner := range claim.OwnerReferences {
+		if owner.Kind == "Pod" && owner.APIVersion == "v1" {
+			errs = append(errs, r.refuse("pod %s owns the claim, which is deleted with it; only other claims can be moved",
+				owner.Name)...)
+		}
+	}
+	for _, finalizer := range claim.Finalizers {
+		if !known(finalizer) {
+			errs = append(errs, r.refuse("finalizer %s holds the claim, which a move deletes and creates again; "+
+				"have its controller remove it first", finalizer)...)
+		}
+	}
+	if expanding(claim) {
+		errs = append(errs, r.refuse("the claim is being expanded; wait until its capacity is what it requests")...)
+	}
+	if r.Spec.Strategy == v1alpha1.MoveOnline && slices.Contains(claim.Spec.AccessModes, corev1.ReadWriteOncePod) {
+		errs = append(errs, invalid(strategyPath, string(r.Spec.Strategy),
+			"copies in addition to the pod that mounts the claim, and ReadWriteOncePod allows one pod; use Offline"))
+	}
+	return errs
+}
+
+// class refuses claims that the federation does not provision.
+func (r Request) class() field.ErrorList {
+	name := ptr.Deref(r.Claim.Spec.StorageClassName, "")
+	class := r.findClass(name)
+	switch {
+	case class == nil:
+		return r.refuse("its StorageClass %q does not exist; create it again, with provisioner %s", name,
+			v1alpha1.StorageProvisioner)
+	case class.Provisioner != v1alpha1.StorageProvisioner:
+		return r.refuse("its StorageClass %s has provisioner %s; only claims of provisioner %s can be moved", name,
+			class.Provisioner, v1alpha1.StorageProvisioner)
+	}
+	return nil
+}
+
+func (r Request) findClass(name string) *storagev1.StorageClass {
+	for _, class := range r.Classes {
+		if class.Name == name {
+			return class
+		}
+	}
+	return nil
+}
+
+func known(finalizer string) bool {
+	return finalizer == protection || finalizer == volume.Finalizer ||
+		slices.ContainsFunc(ours, func(prefix string) bool { return strings.HasPrefix(finalizer, prefix) })
+}
+
+func expanding(claim *corev1.PersistentVolumeClaim) bool {
+	requested, has := claim.Spec.Resources.Requests[corev1.ResourceStorage], claim.Status.Capacity[corev1.ResourceStorage]
+	return requested.Cmp(has) > 0 || len(claim.Status.AllocatedResourceStatuses) > 0 ||
+		slices.ContainsFunc(claim.Status.Conditions, func(condition corev1.PersistentVolumeClaimCondition) bool {
+			resizing := condition.Type == corev1.PersistentVolumeClaimResizing ||
+				condition.Type == corev1.PersistentVolumeClaimFileSystemResizePending
+			return resizing && condition.Status == corev1.ConditionTrue
+		})
+}
+
+func invalid(path *field.Path, value any, format string, args ...any) *field.Error {
+	return field.Invalid(path, value, fmt.Sprintf(format, args...))
+}

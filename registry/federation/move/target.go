@@ -1,0 +1,178 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package move
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+	"k8s.io/utils/ptr"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/rules"
+)
+
+const (
+	// noProvisioner is the provisioner of classes whose volumes are made by hand.
+	noProvisioner = "kubernetes.io/no-provisioner"
+	// defaultClass marks the default storage class of a cluster.
+	defaultClass = "storageclass.kubernetes.io/is-default-class"
+	// ofClaim begins parameters that only the claim's own provisioner can replace.
+	ofClaim = "${pvc."
+)
+
+// target returns where the data would be.
+func (r Request) target(source end) (end, field.ErrorList) {
+	wanted := r.Spec.Target
+	switch {
+	case wanted.Local:
+		return r.localTarget()
+	case wanted.ClusterName != "":
+		for i := range r.Providers {
+			if r.Providers[i].Cluster.Name == wanted.ClusterName {
+				return r.remoteTarget(&r.Providers[i])
+			}
+		}
+		return end{}, field.ErrorList{invalid(r.targetPath(), wanted.ClusterName,
+			"no ForeignCluster has this name; kubectl get foreignclusters lists them")}
+	case source.provider != nil:
+		return r.remoteTarget(source.provider)
+	}
+	return r.localTarget()
+}
+
+func (r Request) localTarget() (end, field.ErrorList) {
+	target, errs := end{}, field.ErrorList(nil)
+	for _, node := range r.Nodes {
+		if node.Labels[v1alpha1.LabelType] != v1alpha1.TypeVirtualNode {
+			target.nodes = append(target.nodes, node)
+		}
+	}
+	if name := r.Spec.Target.NodeName; name != "" {
+		target.nodes = named(target.nodes, name)
+		if len(target.nodes) == 0 {
+			errs = append(errs, invalid(targetPath.Child("nodeName"), name,
+				"is no node of this cluster; set clusterName for virtual nodes"))
+		}
+	}
+	class, path := r.localClass(), targetPath.Child("storageClassName")
+	switch {
+	case class == nil && r.Spec.Target.StorageClassName != "":
+		return target, append(errs, invalid(path, r.Spec.Target.StorageClassName,
+			"no StorageClass has this name; kubectl get storageclasses lists them"))
+	case class == nil:
+		return target, append(errs, field.Required(path, "this cluster has no default StorageClass; name one"))
+	}
+	target.class = class.Name
+	const other = "; name another StorageClass"
+	switch {
+	case class.Provisioner == v1alpha1.StorageProvisioner:
+		errs = append(errs, invalid(path, class.Name, "is a virtual class, not one of this cluster%s", other))
+	case class.Provisioner == noProvisioner:
+		errs = append(errs, invalid(path, class.Name, "has provisioner %s, which provisions nothing%s", noProvisioner, other))
+	}
+	for _, key := range slices.Sorted(maps.Keys(class.Parameters)) {
+		if strings.Contains(class.Parameters[key], ofClaim) {
+			errs = append(errs, invalid(path, class.Name, "its parameter %s depends on the claim%s", key, other))
+		}
+	}
+	return target, errs
+}
+
+// localClass returns the requested class of this cluster, otherwise the one that the
+// virtual class names, otherwise the default, of several the latest; nil without any.
+func (r Request) localClass() *storagev1.StorageClass {
+	if name := r.Spec.Target.StorageClassName; name != "" {
+		return r.findClass(name)
+	}
+	if virtual := r.findClass(ptr.Deref(r.Claim.Spec.StorageClassName, "")); virtual != nil {
+		if name := virtual.Parameters[v1alpha1.ParameterLocalStorageClass]; name != "" {
+			return r.findClass(name)
+		}
+	}
+	var found *storagev1.StorageClass
+	for _, class := range r.Classes {
+		if class.Annotations[defaultClass] != "true" || class.Provisioner == v1alpha1.StorageProvisioner {
+			continue
+		}
+		if found == nil || found.CreationTimestamp.Before(&class.CreationTimestamp) {
+			found = class
+		}
+	}
+	return found
+}
+
+func (r Request) remoteTarget(provider *rules.Lender) (end, field.ErrorList) {
+	target, name := end{provider: provider}, provider.Cluster.Name
+	if refusal := provider.Refuses(); refusal != "" {
+		return target, field.ErrorList{invalid(r.targetPath(), name, "%s", refusal)}
+	}
+	var offered []string
+	for _, virtualNode := range r.usable(provider) {
+		target.nodes = append(target.nodes, r.nodeOf(virtualNode))
+		for _, class := range virtualNode.Status.StorageClasses {
+			if !slices.Contains(offered, class) {
+				offered = append(offered, class)
+			}
+		}
+	}
+	if node := r.Spec.Target.NodeName; len(target.nodes) == 0 {
+		return target, field.ErrorList{invalid(targetPath.Child("nodeName"), node,
+			"is no virtual node of cluster %s; kubectl get virtualnodes -A lists them", name)}
+	}
+	if len(offered) == 0 {
+		return target, field.ErrorList{invalid(r.targetPath(), name,
+			"the cluster offers no storage class; its administrator chooses what it offers")}
+	}
+	target.class = offered[0]
+	if class := r.Spec.Target.StorageClassName; class != "" {
+		if !slices.Contains(offered, class) {
+			return target, field.ErrorList{field.NotSupported(targetPath.Child("storageClassName"), class, offered)}
+		}
+		target.class = class
+	}
+	return target, nil
+}
+
+// usable returns the virtual nodes of a provider that may store the data: the requested
+// one, otherwise all.
+func (r Request) usable(provider *rules.Lender) []*v1alpha1.VirtualNode {
+	return slices.DeleteFunc(slices.Clone(provider.VirtualNodes), func(virtualNode *v1alpha1.VirtualNode) bool {
+		wanted := r.Spec.Target.NodeName
+		return virtualNode.DeletionTimestamp != nil || wanted != "" && virtualNode.Spec.NodeName != wanted
+	})
+}
+
+// nodeOf returns the Node of a virtual node, or what it will be.
+func (r Request) nodeOf(virtualNode *v1alpha1.VirtualNode) *corev1.Node {
+	if found := named(r.Nodes, virtualNode.Spec.NodeName); len(found) > 0 {
+		return found[0]
+	}
+	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{
+		Name: virtualNode.Spec.NodeName, Labels: rules.VirtualNodeLabels(virtualNode),
+	}}
+}
+
+func named(nodes []*corev1.Node, name string) []*corev1.Node {
+	i := slices.IndexFunc(nodes, func(node *corev1.Node) bool { return node.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return nodes[i : i+1]
+}
+
+// reaches reports whether a volume can be used on a node.
+func reaches(volume *corev1.PersistentVolume, node *corev1.Node) bool {
+	if volume.Spec.NodeAffinity == nil || volume.Spec.NodeAffinity.Required == nil {
+		return true
+	}
+	selector, err := nodeaffinity.NewNodeSelector(volume.Spec.NodeAffinity.Required)
+	return err == nil && selector.Match(node)
+}

@@ -1,0 +1,53 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package placementreview
+
+import (
+	"time"
+
+	"k8s.io/component-base/metrics"
+)
+
+// outcome is what became of a pod in a review.
+type outcome string
+
+const (
+	// unchanged is a pod that is admitted as it is.
+	unchanged outcome = "unchanged"
+	// placed is a pod whose affinity or tolerations are changed.
+	placed outcome = "placed"
+	// gated is a pod that waits for a move.
+	gated outcome = "gated"
+	// denied is a pod that is refused.
+	denied outcome = "denied"
+	// failed is a review without a response.
+	failed outcome = "failed"
+)
+
+const (
+	namespace = "liqo"
+	subsystem = "placement_review"
+)
+
+var (
+	reviews = metrics.NewCounterVec(&metrics.CounterOpts{
+		Namespace: namespace, Name: "placement_reviews_total",
+		Help:           "Placement reviews of pods with claims, by outcome: unchanged, placed, gated, denied or failed.",
+		StabilityLevel: metrics.ALPHA,
+	}, []string{"outcome"})
+	duration = metrics.NewHistogram(&metrics.HistogramOpts{
+		Namespace: namespace, Subsystem: subsystem, Name: "duration_seconds",
+		Help:           "Duration of a placement review, with its reads of claims, volumes and storage classes.",
+		Buckets:        metrics.ExponentialBuckets(0.001, 2, 13),
+		StabilityLevel: metrics.ALPHA,
+	})
+)
+
+// RegisterMetrics registers the metrics of placement reviews.
+func RegisterMetrics(register func(...metrics.Registerable)) { register(reviews, duration) }
+
+func observe(outcome outcome, took time.Duration) {
+	reviews.WithLabelValues(string(outcome)).Inc()
+	duration.Observe(took.Seconds())
+}

@@ -1,0 +1,139 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
+
+	"liqo.io/federation/apiserver/apis/federation"
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/rules"
+)
+
+// BoundLocally counts the pods of a namespace that mount claims of other classes than the
+// virtual one.
+func (r Reader) BoundLocally(ctx context.Context, namespace string) (int, error) {
+	pods, _, err := r.pods(ctx, namespace)
+	if err != nil {
+		return 0, err
+	}
+	claims, err := r.claims(ctx, namespace, pods)
+	count := 0
+	for _, pod := range pods {
+		if claims.BindLocally(pod) {
+			count++
+		}
+	}
+	return count, err
+}
+
+// GivenUp returns the volumes of a namespace whose data a cluster stores that the
+// namespace would no longer be offloaded to, with what would happen to each.
+func (r Reader) GivenUp(
+	ctx context.Context, namespace string, is, wanted *federation.NamespaceOffloadingSpec,
+) ([]federation.PlannedVolume, error) {
+	volumes, err := r.volumes(ctx, namespace)
+	if err != nil || !slices.ContainsFunc(volumes, isRemote) {
+		return nil, err
+	}
+	plan, err := r.Offload(ctx, namespace, is, wanted)
+	if err != nil {
+		return nil, err
+	}
+	return plan.Volumes, nil
+}
+
+// StoredBy returns namespace and name of the volumes whose data a foreign cluster stores.
+func (r Reader) StoredBy(ctx context.Context, cluster string) ([]string, error) {
+	volumes, err := r.volumes(ctx, metav1.NamespaceAll)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, volume := range volumes {
+		if isRemote(volume) && volume.Status.Location.ClusterName == cluster {
+			names = append(names, volume.Namespace+"/"+volume.Name)
+		}
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
+func isRemote(volume federation.VirtualVolume) bool {
+	return volume.Status.Location != nil && volume.Status.Location.ClusterName != ""
+}
+
+// claims reads the claims of a namespace and the storage classes, where pods mount claims.
+func (r Reader) claims(ctx context.Context, namespace string, pods []*corev1.Pod) (rules.Claims, error) {
+	if !slices.ContainsFunc(pods, rules.MountsClaims) {
+		return rules.Claims{}, nil
+	}
+	claims, err := r.Kube.CoreV1().PersistentVolumeClaims(namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return rules.Claims{}, unread("the claims", err)
+	}
+	classes, err := r.Kube.StorageV1().StorageClasses().List(ctx, fromCache())
+	if err != nil {
+		return rules.Claims{}, unread("the storage classes", err)
+	}
+	return rules.Claims{Claims: pointers(claims.Items), Classes: pointers(classes.Items)}, nil
+}
+
+func (r Reader) volumes(ctx context.Context, namespace string) ([]federation.VirtualVolume, error) {
+	obj, err := r.Volumes.List(genericapirequest.WithNamespace(ctx, namespace), &metainternalversion.ListOptions{})
+	if err != nil {
+		return nil, err
+	}
+	return obj.(*federation.VirtualVolumeList).Items, nil
+}
+
+func (r Reader) externalVolumes(ctx context.Context, namespace string) ([]*v1alpha1.VirtualVolume, error) {
+	volumes, err := r.volumes(ctx, namespace)
+	if err != nil {
+		return nil, err
+	}
+	external := make([]*v1alpha1.VirtualVolume, 0, len(volumes))
+	for i := range volumes {
+		one := &v1alpha1.VirtualVolume{}
+		if err := v1alpha1.Convert_federation_VirtualVolume_To_v1alpha1_VirtualVolume(&volumes[i], one, nil); err != nil {
+			return nil, err
+		}
+		external = append(external, one)
+	}
+	return external, nil
+}
+
+// policies returns what happens to volumes of each offloaded namespace when a cluster is
+// given up.
+func (r Reader) policies(ctx context.Context) (map[string]v1alpha1.UnoffloadPolicy, error) {
+	ctx = genericapirequest.WithNamespace(ctx, metav1.NamespaceAll)
+	obj, err := r.Offloadings.List(ctx, &metainternalversion.ListOptions{})
+	if err != nil {
+		return nil, err
+	}
+	policies := map[string]v1alpha1.UnoffloadPolicy{}
+	for _, offloading := range obj.(*federation.NamespaceOffloadingList).Items {
+		policies[offloading.Namespace] = v1alpha1.UnoffloadPolicy(offloading.Spec.Volumes.OnUnoffload)
+	}
+	return policies, nil
+}
+
+// maxListed is how many names a warning has.
+const maxListed = 10
+
+// Listed returns the first names in words, with how many more there are.
+func Listed(names []string) string {
+	if len(names) <= maxListed {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:maxListed], ", "), len(names)-maxListed)
+}

@@ -1,0 +1,77 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package reserved
+
+import (
+	"context"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/registry/rest"
+
+	"liqo.io/federation/apiserver/apis/federation"
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/registry/federation/ledger"
+	"liqo.io/federation/registry/federation/strategy"
+)
+
+// creation is one request that may create an object, or let one grow.
+type creation[P strategy.Object, Q, T any, S ledger.Sum[S, T]] struct {
+	*ledger.Creation[Q, T, S]
+	kind       *Kind[P, Q]
+	consumer   string
+	remote     bool
+	validation rest.ValidateObjectFunc
+}
+
+func (r *REST[P, Q, T, S]) begin(ctx context.Context, dry bool, validation rest.ValidateObjectFunc) (*creation[P, Q, T, S], error) {
+	consumer, remote, err := r.ConsumerOf(ctx, genericapirequest.NamespaceValue(ctx))
+	if err != nil {
+		return nil, err
+	}
+	return &creation[P, Q, T, S]{Creation: r.ledgers.Begin(dry), kind: &r.kind, consumer: consumer, remote: remote, validation: validation}, nil
+}
+
+// reserve is the last validation before an object is stored.
+func (c *creation[P, Q, T, S]) reserve(ctx context.Context, obj runtime.Object) error {
+	if c.validation != nil {
+		if err := c.validation(ctx, obj); err != nil {
+			return err
+		}
+	}
+	if !c.remote {
+		return nil
+	}
+	created, ok := obj.(P)
+	if !ok {
+		return apierrors.NewBadRequest(fmt.Sprintf("%s are expected here, not a %T", c.kind.Resource, obj))
+	}
+	if c.consumer == "" {
+		return apierrors.NewForbidden(federation.Resource(c.kind.Resource), created.GetName(),
+			fmt.Errorf("label %s of its namespace does not name the consumer", v1alpha1.LabelForeignCluster))
+	}
+	_, err := c.Reserve(ctx, c.consumer, created.GetUID(), c.kind.Requests(created))
+	return c.kind.Refusal(created.GetName(), err)
+}
+
+// consumerKey is the key of the consumer in the context of a request.
+type consumerKey struct{}
+
+// context returns a context in which the strategy finds the consumer.
+func (c *creation[P, Q, T, S]) context(ctx context.Context) context.Context {
+	if !c.remote {
+		return ctx
+	}
+	return context.WithValue(ctx, consumerKey{}, c.consumer)
+}
+
+// Consumer returns the consumer that a new object counts against, and reports whether
+// it counts. A strategy writes it into the status of the object: labels of namespaces
+// can change, and a reservation must be released where it was made.
+func Consumer(ctx context.Context) (string, bool) {
+	consumer, ok := ctx.Value(consumerKey{}).(string)
+	return consumer, ok
+}

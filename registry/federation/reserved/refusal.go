@@ -1,0 +1,25 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package reserved
+
+import (
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"liqo.io/federation/apiserver/apis/federation"
+	"liqo.io/federation/apiserver/rules/quota"
+)
+
+// Exceeded returns the answer to a request for which a quota has no room: 403, as that
+// of a ResourceQuota, with a cause for each exhausted resource. After 429 clients would
+// retry by themselves, and no user would see the reason.
+func Exceeded(resource, name string, err error, cause metav1.CauseType, short []quota.Shortage) error {
+	answer := apierrors.NewForbidden(federation.Resource(resource), name, err)
+	for _, shortage := range short {
+		answer.ErrStatus.Details.Causes = append(answer.ErrStatus.Details.Causes, metav1.StatusCause{
+			Type: cause, Field: string(shortage.Resource), Message: shortage.String(),
+		})
+	}
+	return answer
+}

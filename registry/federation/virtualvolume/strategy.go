@@ -1,0 +1,76 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package virtualvolume defines how virtual volumes are created and updated.
+package virtualvolume
+
+import (
+	"context"
+
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/rand"
+	"k8s.io/apiserver/pkg/registry/rest"
+
+	"liqo.io/federation/apiserver/apis/federation"
+	"liqo.io/federation/apiserver/apis/federation/validation"
+	"liqo.io/federation/registry/federation/strategy"
+)
+
+// idLength is the length of generated ids of moves. An id is part of the names of what
+// a move creates.
+const idLength = 10
+
+type generic = strategy.Strategy[*federation.VirtualVolume, federation.VirtualVolumeSpec,
+	federation.VirtualVolumeStatus]
+
+// Strategy creates virtual volumes and updates their spec. It generates the id of a
+// move that is written without one.
+type Strategy struct {
+	generic
+}
+
+// NewStrategy returns the strategy of virtual volumes; typer knows their kind.
+func NewStrategy(typer runtime.ObjectTyper) Strategy {
+	return Strategy{strategy.New(typer, strategy.Kind[*federation.VirtualVolume, federation.VirtualVolumeSpec,
+		federation.VirtualVolumeStatus]{
+		Namespaced: true,
+		Parts: func(obj *federation.VirtualVolume) (*federation.VirtualVolumeSpec, *federation.VirtualVolumeStatus) {
+			return &obj.Spec, &obj.Status
+		},
+		Prepare:              func(obj *federation.VirtualVolume) { identify(obj.Spec.Move, nil, false) },
+		Validate:             validation.ValidateVirtualVolume,
+		ValidateUpdate:       validation.ValidateVirtualVolumeUpdate,
+		ValidateStatusUpdate: validation.ValidateVirtualVolumeStatusUpdate,
+	})}
+}
+
+// PrepareForUpdate completes a new version of a virtual volume: a move without an id
+// gets that of the same move before, or a new one. So does another move that has kept
+// the id of one that has ended, as server-side apply keeps it.
+func (s Strategy) PrepareForUpdate(ctx context.Context, obj, old runtime.Object) {
+	before := old.(*federation.VirtualVolume)
+	identify(obj.(*federation.VirtualVolume).Spec.Move, before.Spec.Move, before.Moving())
+	s.generic.PrepareForUpdate(ctx, obj, old)
+}
+
+func identify(move, before *federation.RequestedMove, running bool) {
+	if move == nil {
+		return
+	}
+	if before != nil && (move.ID == "" || move.ID == before.ID) {
+		if running || apiequality.Semantic.DeepEqual(move.MoveSpec, before.MoveSpec) {
+			move.ID = before.ID
+			return
+		}
+		move.ID = ""
+	}
+	if move.ID == "" {
+		move.ID = NewMoveID()
+	}
+}
+
+// NewMoveID returns a new id of a move.
+func NewMoveID() string { return rand.String(idLength) }
+
+var _ rest.CreateUpdateResetFieldsStrategy = Strategy{}

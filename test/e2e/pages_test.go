@@ -1,0 +1,53 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"liqo.io/federation/test/harness"
+)
+
+// shellBlock is a fenced block of commands in a page.
+var shellBlock = regexp.MustCompile("(?ms)^```bash\n(.*?)^```$")
+
+// runsThePage runs the commands of a page in one shell, as its reader does, with the
+// clusters of this instance in place of the demo's. It returns what they print.
+func runsThePage(t *testing.T, page string) string {
+	t.Helper()
+	content, err := os.ReadFile(filepath.Join(playground.Root, "docs", page))
+	if err != nil {
+		t.Fatal(err)
+	}
+	blocks := shellBlock.FindAllStringSubmatch(string(content), -1)
+	if len(blocks) == 0 {
+		t.Fatalf("docs/%s has no commands", page)
+	}
+	script := strings.Builder{}
+	script.WriteString("set -euxo pipefail\n")
+	for _, block := range blocks {
+		script.WriteString(block[1])
+	}
+	clusters := filepath.Dir(playground.Kubeconfig("rome"))
+	commands := strings.ReplaceAll(script.String(), "$PWD/.playground/rome.kubeconfig", filepath.Join(clusters, "rome.kubeconfig"))
+	commands = strings.ReplaceAll(commands, "$PWD/.playground/milan.kubeconfig", filepath.Join(clusters, "milan.kubeconfig"))
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+	defer cancel()
+	shell := harness.Command(ctx, "bash", "-s")
+	shell.Dir = playground.Root
+	shell.Stdin = strings.NewReader(commands)
+	result := harness.Run(shell)
+	if result.Err != nil {
+		t.Fatalf("docs/%s: %v\n%s", page, result.Err, result.Stdout)
+	}
+	return result.Stdout
+}

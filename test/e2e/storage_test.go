@@ -1,0 +1,260 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/test/harness"
+)
+
+const (
+	// virtualClass is the virtual storage class of the chart, and realClass the default
+	// class of the playground's clusters.
+	virtualClass = "liqo"
+	realClass    = "local"
+	// toolsImage has a shell; the playground brings it to every node.
+	toolsImage = "registry.k8s.io/e2e-test-images/agnhost:2.65"
+)
+
+// grantsStorage has milan offer storage of its default class to rome until the test
+// ends.
+func grantsStorage(t *testing.T, amount string) {
+	t.Helper()
+	patch := fmt.Sprintf(`{"spec":{"lending":{"limits":{"requests.storage":%q},"storageClasses":[%q]}}}`, amount, realClass)
+	kubectl(t, milan, "patch", "fc", "rome", "--type=merge", "-p", patch)
+	t.Cleanup(func() {
+		milan.Kubectl(context.WithoutCancel(t.Context()), "patch", "fc", "rome", "--type=merge", "-p",
+			`{"spec":{"lending":{"limits":null,"storageClasses":null}}}`)
+	})
+	isPrinted(t, rome, "get virtualnode -n liqo-peer-milan -o jsonpath={.items[*].status.storageClasses}", `["`+realClass+`"]`)
+}
+
+// storing returns a StatefulSet whose pods each write a line with every start, to a
+// claim of the virtual storage class, one pod per node.
+func storing(name string, replicas int32) *appsv1.StatefulSet {
+	labels := map[string]string{"app": name}
+	return &appsv1.StatefulSet{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: appsv1.StatefulSetSpec{
+			Replicas: &replicas, ServiceName: name, PodManagementPolicy: appsv1.ParallelPodManagement,
+			Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: labels},
+				Spec: corev1.PodSpec{
+					TerminationGracePeriodSeconds: ptr.To[int64](2),
+					Affinity: &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{
+						RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{
+							LabelSelector: &metav1.LabelSelector{MatchLabels: labels}, TopologyKey: corev1.LabelHostname,
+						}},
+					}},
+					Containers: []corev1.Container{{
+						Name: "writer", Image: toolsImage, ImagePullPolicy: corev1.PullIfNotPresent,
+						Command:      []string{"sh", "-c", "hostname >>/data/starts && sync && trap 'exit 0' TERM; while true; do sleep 1; done"},
+						VolumeMounts: []corev1.VolumeMount{{Name: "data", MountPath: "/data"}},
+						ReadinessProbe: &corev1.Probe{
+							ProbeHandler:  corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{"test", "-s", "/data/starts"}}},
+							PeriodSeconds: 1,
+						},
+					}},
+				},
+			},
+			VolumeClaimTemplates: []corev1.PersistentVolumeClaim{{
+				ObjectMeta: metav1.ObjectMeta{Name: "data"},
+				Spec: corev1.PersistentVolumeClaimSpec{
+					StorageClassName: ptr.To(virtualClass),
+					AccessModes:      []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+					Resources: corev1.VolumeResourceRequirements{
+						Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("64Mi")},
+					},
+				},
+			}},
+		},
+	}
+}
+
+// starts returns how often a pod of a writer started on its volume.
+func starts(t *testing.T, namespace, pod string) int {
+	t.Helper()
+	return strings.Count(kubectl(t, rome, "exec", "-n", namespace, pod, "--", "cat", "/data/starts"), "\n")
+}
+
+// volumeThat waits until a virtual volume is as wanted.
+func volumeThat(t *testing.T, namespace, name, what string, wanted func(*v1alpha1.VirtualVolume) bool) *v1alpha1.VirtualVolume {
+	t.Helper()
+	var volume *v1alpha1.VirtualVolume
+	eventually(t, soon, fmt.Sprintf("virtual volume %s/%s to %s", namespace, name, what), func(ctx context.Context) (bool, string, error) {
+		var err error
+		volume, err = rome.Federation.FederationV1alpha1().VirtualVolumes(namespace).Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return false, "", err
+		}
+		return wanted(volume), show(volume.Status), nil
+	})
+	return volume
+}
+
+// storesVolumes runs what needs storage on both clusters, and no tunnel.
+func storesVolumes(t *testing.T) {
+	for _, step := range []step{
+		{name: "VolumesFollowTheirPods", run: volumesFollowTheirPods},
+		{name: "RefusesStorageBeyondTheQuota", run: refusesStorageBeyondTheQuota},
+		{name: "UnoffloadingKeepsData", run: unoffloadingKeepsData},
+	} {
+		t.Run(step.name, func(t *testing.T) {
+			t.Cleanup(func() { collect(t) })
+			step.run(t)
+		})
+	}
+}
+
+// volumesFollowTheirPods runs a StatefulSet over both clusters. The first pod decides
+// where its data is stored, and every later one starts there and finds it. The claim
+// on the provider grows with the consumer's, and goes with it.
+func volumesFollowTheirPods(t *testing.T) {
+	grantsStorage(t, "1Gi")
+	o := offloaded(t, v1alpha1.NamespaceOffloadingSpec{PodOffloadingStrategy: v1alpha1.LocalAndRemote})
+	must(rome.Kube.AppsV1().StatefulSets(o.namespace).Create(t.Context(), storing("db", 2), metav1.CreateOptions{}))(t)
+	first := podsReady(t, rome, o.namespace, "app=db", 2)
+	stored := map[string]string{}
+	remoteClaim := ""
+	for _, pod := range first {
+		volume := volumeThat(t, o.namespace, "data-"+pod.Name, "be bound", func(v *v1alpha1.VirtualVolume) bool {
+			return v.Status.Phase == v1alpha1.VirtualVolumeBound && v.Status.Location != nil
+		})
+		want := ""
+		if pod.Spec.NodeName == virtualNode {
+			want, remoteClaim = "milan", volume.Name
+			claim := must(milan.Kube.CoreV1().PersistentVolumeClaims(o.twin).Get(t.Context(), volume.Status.Location.ClaimName, metav1.GetOptions{}))(t)
+			if got := ptr.Deref(claim.Spec.StorageClassName, ""); claim.Status.Phase != corev1.ClaimBound || got != realClass {
+				t.Errorf("claim %s on milan is %s with class %s", claim.Name, claim.Status.Phase, got)
+			}
+		}
+		if got := volume.Status.Location.ClusterName; got != want {
+			t.Errorf("the data of %s is stored in cluster %q, and its pod runs on %s", volume.Name, got, pod.Spec.NodeName)
+		}
+		stored[pod.Name] = pod.Spec.NodeName
+	}
+	if remoteClaim == "" || stored["db-0"] == stored["db-1"] {
+		t.Fatalf("the pods run on %v, not on both clusters", stored)
+	}
+
+	kubectl(t, rome, "delete", "pod", "-n", o.namespace, "-l", "app=db", "--timeout=110s")
+	for _, pod := range podsReady(t, rome, o.namespace, "app=db", 2) {
+		if pod.Spec.NodeName != stored[pod.Name] {
+			t.Errorf("pod %s runs on %s, and its data is stored on %s", pod.Name, pod.Spec.NodeName, stored[pod.Name])
+		}
+		if got := starts(t, o.namespace, pod.Name); got != 2 {
+			t.Errorf("the volume of pod %s knows %d starts, not 2", pod.Name, got)
+		}
+	}
+
+	kubectl(t, rome, "patch", "pvc", remoteClaim, "-n", o.namespace, "-p", `{"spec":{"resources":{"requests":{"storage":"96Mi"}}}}`)
+	isPrinted(t, rome, "get pvc "+remoteClaim+" -n "+o.namespace+" -o jsonpath={.status.capacity.storage}", "96Mi")
+
+	kubectl(t, rome, "delete", "statefulset", "db", "-n", o.namespace, "--timeout=110s")
+	kubectl(t, rome, "delete", "pvc", "--all", "-n", o.namespace, "--timeout=110s")
+	isPrinted(t, milan, "get shvc,pvc -n "+o.twin+" -o name", "")
+	for _, c := range []*harness.Cluster{rome, milan} {
+		isPrinted(t, c, "get pv -o name", "")
+	}
+}
+
+// refusesStorageBeyondTheQuota has rome request more storage than milan granted: the
+// claim stays pending with a reason, and nothing is left on milan.
+func refusesStorageBeyondTheQuota(t *testing.T) {
+	grantsStorage(t, "32Mi")
+	o := offloaded(t, remote)
+	must(rome.Kube.AppsV1().StatefulSets(o.namespace).Create(t.Context(), storing("big", 1), metav1.CreateOptions{}))(t)
+	podThat(t, rome, o.namespace, "big-0", "be unschedulable", func(p *corev1.Pod) bool { return whereIs(p) == "unschedulable" })
+	if got := kubectl(t, milan, "get", "shvc", "-n", o.twin, "-o", "name"); got != "" {
+		t.Errorf("milan has %s", got)
+	}
+	grantsStorage(t, "128Mi")
+	podReady(t, rome, o.namespace, "big-0")
+}
+
+// unoffloadingKeepsData unoffloads a namespace whose data is stored on the provider:
+// nothing is deleted, the condition names the volume, and once the namespace is
+// offloaded again the pod finds its data.
+func unoffloadingKeepsData(t *testing.T) {
+	grantsStorage(t, "1Gi")
+	o := offloaded(t, remote)
+	must(rome.Kube.AppsV1().StatefulSets(o.namespace).Create(t.Context(), storing("db", 1), metav1.CreateOptions{}))(t)
+	podReady(t, rome, o.namespace, "db-0")
+	claim := volumeThat(t, o.namespace, "data-db-0", "be bound", func(v *v1alpha1.VirtualVolume) bool {
+		return v.Status.Phase == v1alpha1.VirtualVolumeBound
+	}).Status.Location.ClaimName
+	kubectl(t, rome, "delete", "namespaceoffloading", "offloading", "-n", o.namespace, "--wait=false")
+	eventually(t, soon, "the condition VolumesReleased to name the volume", func(ctx context.Context) (bool, string, error) {
+		nsof, err := rome.Federation.FederationV1alpha1().NamespaceOffloadings(o.namespace).Get(ctx, v1alpha1.NamespaceOffloadingName, metav1.GetOptions{})
+		if err != nil {
+			return false, "", err
+		}
+		for _, c := range nsof.Status.Conditions {
+			if c.Type == v1alpha1.ConditionVolumesReleased && c.Status == metav1.ConditionFalse {
+				return strings.Contains(c.Message, "data-db-0"), c.Message, nil
+			}
+		}
+		return false, show(nsof.Status), nil
+	})
+	podGone(t, milan, o.twin, "db-0")
+	bound := must(milan.Kube.CoreV1().PersistentVolumeClaims(o.twin).Get(t.Context(), claim, metav1.GetOptions{}))(t)
+	if bound.Status.Phase != corev1.ClaimBound || bound.DeletionTimestamp != nil {
+		t.Errorf("claim %s on milan is %s", claim, show(bound.Status))
+	}
+	// Deleting the claim is the administrator's word that the data may go.
+	kubectl(t, rome, "delete", "statefulset", "db", "-n", o.namespace, "--timeout=110s")
+	kubectl(t, rome, "delete", "pvc", "data-db-0", "-n", o.namespace, "--timeout=110s")
+	eventually(t, soon, "the remote namespace to be gone", func(ctx context.Context) (bool, string, error) {
+		_, err := milan.Kube.CoreV1().Namespaces().Get(ctx, o.twin, metav1.GetOptions{})
+		return gone(err)
+	})
+}
+
+// movesAVolume moves the data of a running pod to milan and back online: the pod
+// follows, and its volume keeps every line.
+func (f fabric) movesAVolume(t *testing.T) {
+	grantsStorage(t, "1Gi")
+	o := offloaded(t, v1alpha1.NamespaceOffloadingSpec{PodOffloadingStrategy: v1alpha1.LocalAndRemote})
+	set := storing("db", 1)
+	set.Spec.Template.Spec.Affinity = nil
+	must(rome.Kube.AppsV1().StatefulSets(o.namespace).Create(t.Context(), set, metav1.CreateOptions{}))(t)
+	podReady(t, rome, o.namespace, "db-0")
+	volumes := rome.Federation.FederationV1alpha1().VirtualVolumes(o.namespace)
+	for started, target := range []v1alpha1.MoveTarget{{ClusterName: "milan"}, {Local: true}} {
+		move := &v1alpha1.Move{Spec: v1alpha1.MoveSpec{Target: target}}
+		planned := must(volumes.CreateMove(t.Context(), "data-db-0", move, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}))(t)
+		if planned.Status.Plan == nil || planned.Status.Plan.EvictedPodCount != 1 {
+			t.Errorf("the plan is %s", show(planned.Status.Plan))
+		}
+		must(volumes.CreateMove(t.Context(), "data-db-0", move, metav1.CreateOptions{}))(t)
+		moved := volumeThat(t, o.namespace, "data-db-0", "be moved", func(v *v1alpha1.VirtualVolume) bool {
+			return v.Status.Move != nil && v.Status.Move.CompletionTime != nil && v.Spec.Move != nil && v.Status.Move.ID == v.Spec.Move.ID
+		})
+		if moved.Status.Move.Phase != v1alpha1.MoveSucceeded || moved.Status.Location.ClusterName != target.ClusterName {
+			t.Fatalf("the move ended as %s", show(moved.Status))
+		}
+		t.Logf("moved to %s: downtime %d ms", show(target), ptr.Deref(moved.Status.Move.DowntimeMilliseconds, -1))
+		pod := podReady(t, rome, o.namespace, "db-0")
+		if onProvider := pod.Spec.NodeName == virtualNode; onProvider != (target.ClusterName != "") {
+			t.Errorf("the pod runs on %s", pod.Spec.NodeName)
+		}
+		if got, want := starts(t, o.namespace, "db-0"), started+2; got != want {
+			t.Errorf("the volume knows %d starts, not %d", got, want)
+		}
+	}
+}

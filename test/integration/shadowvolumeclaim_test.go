@@ -1,0 +1,141 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package integration
+
+import (
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/generated/clientset/versioned"
+	"liqo.io/federation/test/integration/framework"
+)
+
+func newShadowVolumeClaim(name, class, size string) *v1alpha1.ShadowVolumeClaim {
+	return &v1alpha1.ShadowVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: v1alpha1.ShadowVolumeClaimSpec{
+			StorageClassName: class, AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, Storage: resource.MustParse(size),
+		},
+	}
+}
+
+func TestShadowVolumeClaims(t *testing.T) {
+	lifecycle{
+		kind: "ShadowVolumeClaim", resource: "shadowvolumeclaims", short: "shvc", name: "data-db-0-1234abcd", held: true,
+		namespace: func(t *testing.T, env *framework.Environment) string { return env.MakeNamespace(t) },
+		spec:      fields{"storageClassName": "fast", "accessModes": []any{"ReadWriteOnce"}, "storage": "1Gi"},
+		change:    fields{"storage": "2Gi", "deletionPolicy": "Delete", "fence": "m-1"},
+		status:    fields{"phase": "Bound", "volumeName": "pvc-1", "capacity": "2Gi", "pods": []any{"db-0"}, "fence": fields{"id": "m-1", "users": []any{"db-0"}}},
+		header:    []string{"STATUS", "CLASS", "CAPACITY", "POLICY", "AGE", "CONSUMER", "VOLUME"},
+		row:       []string{"Bound", "fast", "2Gi", "Delete", "<none>", "pvc-1"},
+		badSpecs: map[string]fields{
+			"spec.storage": {"storage": "0"}, "spec.accessModes[0]": {"accessModes": []any{"ReadSometimes"}},
+			"spec.storageClassName": {"storageClassName": "a/b"}, "spec.deletionPolicy": {"deletionPolicy": "Recycle"}, "spec.fence": {"fence": "a/b"},
+		},
+		badStatuses: map[string]fields{
+			"status.phase": {"phase": "Great"}, "status.capacity": {"capacity": "2Ei"}, "status.pods[0]": {"pods": []any{"a/b"}},
+			"status.fence.id": {"fence": fields{"id": "a/b"}},
+		},
+	}.run(t)
+}
+
+func TestPeerStoresWithinItsStorageQuota(t *testing.T) {
+	env := framework.Get(t)
+	installRoles(t, env)
+	biella, novara := makeTenancy(t, env, "biella"), makeTenancy(t, env, "novara")
+	admin := versioned.NewForConfigOrDie(env.Admin).FederationV1alpha1()
+	tenant := rules.TenantNamespace("biella")
+	must(t)(admin.ResourceOffers(tenant).Create(t.Context(), &v1alpha1.ResourceOffer{
+		ObjectMeta: metav1.ObjectMeta{Name: "storage"},
+		Spec: v1alpha1.ResourceOfferSpec{
+			ClusterID: thisID, Resources: amounts("cpu", "1"), Storage: amounts("requests.storage", "10Gi"), StorageClasses: []string{"slow", "fast"},
+		},
+	}, metav1.CreateOptions{}))
+	peer := versioned.NewForConfigOrDie(env.User(t, biella.user, v1alpha1.PeerGroup)).FederationV1alpha1()
+	create := func(namespace, name, class, size string) error {
+		_, err := peer.ShadowVolumeClaims(namespace).Create(t.Context(), newShadowVolumeClaim(name, class, size), metav1.CreateOptions{})
+		return err
+	}
+	patch := func(name, body string, subresource ...string) error {
+		_, err := peer.ShadowVolumeClaims(biella.twin).Patch(t.Context(), name, types.MergePatchType, []byte(body), metav1.PatchOptions{}, subresource...)
+		return err
+	}
+	exceeded := func(what string, err error) {
+		t.Helper()
+		if !apierrors.IsForbidden(err) || !apierrors.HasStatusCause(err, v1alpha1.CauseStorageExceeded) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+
+	exceeded("before the offer is accepted", create(biella.twin, "a", "fast", "1Gi"))
+	accept(t, versioned.NewForConfigOrDie(env.Admin), tenant, "storage")
+	if err := create(biella.twin, "a", "fast", "6Gi"); err != nil {
+		t.Fatal(err)
+	}
+	exceeded("a claim beyond the quota", create(biella.twin, "b", "slow", "5Gi"))
+	exceeded("growth beyond the quota", patch("a", `{"spec":{"storage":"11Gi"}}`))
+	if err := patch("a", `{"spec":{"storage":"7Gi"}}`); err != nil {
+		t.Errorf("growth within the quota: %v", err)
+	}
+
+	var status apierrors.APIStatus
+	if err := create(biella.twin, "b", "secret", "1Gi"); !errors.As(err, &status) || !apierrors.IsInvalid(err) ||
+		!slices.ContainsFunc(status.Status().Details.Causes, func(cause metav1.StatusCause) bool { return cause.Field == "spec.storageClassName" }) {
+		t.Errorf("a class that is not offered: %v", err)
+	}
+
+	for what, err := range map[string]error{
+		"a claim of another consumer":       create(novara.twin, "a", "fast", "1Gi"),
+		"a claim outside remote namespaces": create(env.MakeNamespace(t), "a", "fast", "1Gi"),
+		"the status of a claim":             patch("a", `{"status":{"phase":"Lost"}}`, "status"),
+		"all its claims in one request":     peer.ShadowVolumeClaims(biella.twin).DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}),
+		"PersistentVolumeClaims":            claimOf(t, env, biella),
+	} {
+		if !apierrors.IsForbidden(err) {
+			t.Errorf("a peer reaches %s: %v", what, err)
+		}
+	}
+
+	if err := patch("a", `{"metadata":{"finalizers":[]}}`); err != nil {
+		t.Fatal(err)
+	}
+	if err := peer.ShadowVolumeClaims(biella.twin).Delete(t.Context(), "a", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	left, err := peer.ShadowVolumeClaims(biella.twin).Get(t.Context(), "a", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{v1alpha1.Finalizer}, left.Finalizers); diff != "" || left.Status.ForeignCluster != "biella" {
+		t.Errorf("the claim counts against %q; finalizers (-want +got):\n%s", left.Status.ForeignCluster, diff)
+	}
+	exceeded("while the volume is not released", create(biella.twin, "b", "slow", "5Gi"))
+	must(t)(admin.ShadowVolumeClaims(biella.twin).Patch(t.Context(), "a", types.MergePatchType, []byte(`{"metadata":{"finalizers":[]}}`), metav1.PatchOptions{}))
+	if err := create(biella.twin, "b", "slow", "10Gi"); err != nil {
+		t.Errorf("after the volume is released: %v", err)
+	}
+}
+
+// claimOf returns the error that a consumer gets for a PersistentVolumeClaim in its
+// remote namespace.
+func claimOf(t *testing.T, env *framework.Environment, consumer tenancy) error {
+	t.Helper()
+	kube, err := kubernetes.NewForConfig(env.User(t, consumer.user, v1alpha1.PeerGroup))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = kube.CoreV1().PersistentVolumeClaims(consumer.twin).List(t.Context(), metav1.ListOptions{})
+	return err
+}
