@@ -54,6 +54,8 @@ type Consumer struct {
 	evictPod               func(ctx context.Context, pod *corev1.Pod) error
 	evictions, homecomings *flowcontrol.Backoff
 	events                 record.EventRecorder
+	// volumes are the data of claims on providers, or nil where nothing keeps any.
+	volumes Volumes
 	// specs are those that were seen of each namespace, see stranded.
 	specs sync.Map
 

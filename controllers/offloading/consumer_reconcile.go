@@ -64,7 +64,11 @@ func (c *Consumer) reconcileOffloading(ctx context.Context, namespace string) (t
 		misplaced = around.misplaced(pods)
 		inPlace = c.inPlace(offloading, misplaced, len(stranded), around.selectorErr)
 	}
-	changed, err := c.commitStatus(ctx, offloading, standings, summary(standings), inPlace)
+	storing, released, err := c.releasing(ctx, offloading, standings)
+	if err != nil {
+		return 0, err
+	}
+	changed, err := c.commitStatus(ctx, offloading, standings, summary(standings), inPlace, released)
 	if err != nil {
 		return 0, err
 	}
@@ -79,6 +83,13 @@ func (c *Consumer) reconcileOffloading(ctx context.Context, namespace string) (t
 		if s.asked && !s.selected && !s.inhabited {
 			c.mapQueue.Add(s.cluster)
 		}
+		if slices.Contains(storing, s.cluster) && !s.inhabited {
+			if err := c.releaseVolumes(ctx, offloading, []string{s.cluster}); err != nil {
+				return 0, err
+			}
+			// The last pod and the last volume may go without an event of the namespace.
+			again = pollInterval
+		}
 	}
 	if soon := c.evictMisplaced(ctx, offloading, append(misplaced, stranded...)); again == 0 || soon > 0 && soon < again {
 		again = soon
@@ -87,12 +98,14 @@ func (c *Consumer) reconcileOffloading(ctx context.Context, namespace string) (t
 }
 
 // commitStatus writes the status if it changed, and tells whether it did.
-// inPlace is nil when it is not known, and stays as it is then.
-func (c *Consumer) commitStatus(ctx context.Context, offloading *v1alpha1.NamespaceOffloading, standings []standing, phase v1alpha1.OffloadingPhase, inPlace *metav1.Condition) (bool, error) {
+// A condition that is nil is not known, and stays as it is.
+func (c *Consumer) commitStatus(ctx context.Context, offloading *v1alpha1.NamespaceOffloading, standings []standing, phase v1alpha1.OffloadingPhase, conditions ...*metav1.Condition) (bool, error) {
 	changed := offloading.DeepCopy()
 	changed.Status = statusOf(offloading, c.remoteName(offloading), standings, phase, c.clock.Now())
-	if inPlace != nil {
-		meta.SetStatusCondition(&changed.Status.Conditions, *inPlace)
+	for _, condition := range conditions {
+		if condition != nil {
+			meta.SetStatusCondition(&changed.Status.Conditions, *condition)
+		}
 	}
 	return commit.Commit(ctx, c.federation.FederationV1alpha1().NamespaceOffloadings(offloading.Namespace), offloading, changed)
 }

@@ -22,7 +22,7 @@ import (
 
 // leave brings a namespace home: first its pods, then its twins, and at last
 // the label and the finalizer. Pods that are sent away meanwhile, by who has not
-// heard of it yet, follow the others. Nothing is waited for beyond the timeout.
+// heard of it yet, follow the others. Nothing but data on a cluster is waited for beyond the timeout.
 func (c *Consumer) leave(ctx context.Context, offloading *v1alpha1.NamespaceOffloading) (time.Duration, error) {
 	around, err := c.surroundings(offloading)
 	if err != nil {
@@ -41,7 +41,11 @@ func (c *Consumer) leave(ctx context.Context, offloading *v1alpha1.NamespaceOffl
 	if !late {
 		home = c.comingHome(offloading, away)
 	}
-	changed, err := c.commitStatus(ctx, offloading, standings, v1alpha1.OffloadingTerminating, home)
+	storing, released, err := c.releasing(ctx, offloading, standings)
+	if err != nil {
+		return 0, errors.Join(err, c.callHome(ctx, offloading, away))
+	}
+	changed, err := c.commitStatus(ctx, offloading, standings, v1alpha1.OffloadingTerminating, home, released)
 	switch {
 	case err != nil:
 		// Where nothing can be written, nobody ends the pods in a better way.
@@ -56,6 +60,10 @@ func (c *Consumer) leave(ctx context.Context, offloading *v1alpha1.NamespaceOffl
 	if len(away) > 0 && !late {
 		klog.FromContext(ctx).V(4).Info("Waiting for pods to come home", "pods", len(away))
 		return pollInterval, nil
+	}
+	// No timeout gives data up.
+	if len(storing) > 0 {
+		return pollInterval, c.releaseVolumes(ctx, offloading, storing)
 	}
 	if err := c.removeEntries(ctx, offloading.Namespace); err != nil {
 		return 0, err

@@ -130,7 +130,11 @@ func (c *Consumer) wantedEntry(ctx context.Context, l rules.Lender, offloading *
 		return present
 	}
 	if l.Choose(selector, c.node) != "" {
-		if present.Name != "" && c.inhabited(offloading, l) {
+		if present.Name == "" {
+			return present
+		}
+		if claims, err := c.held(ctx, offloading.Namespace, l.Cluster.Name); err != nil || len(claims) > 0 || c.inhabited(offloading, l) {
+			// What is unknown counts as data: without the namespace it would be given up.
 			return present
 		}
 		return v1alpha1.NamespaceMapping{}

@@ -222,3 +222,61 @@ func TestUninstallationHandsAllVolumesBackAfterTheDriver(t *testing.T) {
 		t.Errorf("a second time: %v, %v", err, w.writes)
 	}
 }
+
+func TestDataOfAClusterThatIsGivenUpGoesWhereItsOwnerSelected(t *testing.T) {
+	described := func() *v1alpha1.VirtualVolume {
+		return &v1alpha1.VirtualVolume{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "data-db-0"}}
+	}
+	for _, test := range []struct {
+		policy v1alpha1.UnoffloadPolicy
+		shadow v1alpha1.VolumeDeletionPolicy
+		event  string
+		moves  bool
+	}{
+		{policy: v1alpha1.UnoffloadRefuse},
+		{policy: ""},
+		{policy: v1alpha1.UnoffloadMove, moves: true},
+		{policy: v1alpha1.UnoffloadRetain, shadow: v1alpha1.VolumeDeletionRetain, event: "Warning VolumeLeftBehind The namespace is no longer offloaded to milan"},
+		{policy: v1alpha1.UnoffloadDelete, shadow: v1alpha1.VolumeDeletionDelete, event: "Warning VolumeDeleted The namespace is no longer offloaded to milan"},
+	} {
+		t.Run(string(test.policy), func(t *testing.T) {
+			w := newWorld(t, withMilan(virtual(), userClaim(bound("a")), stored("a", "ssd", "1Gi"), described())...)
+			w.store()
+			var policy v1alpha1.VolumeDeletionPolicy
+			w.milan.PrependReactor("delete", "shadowvolumeclaims", func(clienttesting.Action) (bool, runtime.Object, error) {
+				kept, err := w.milan.Tracker().Get(v1alpha1.SchemeGroupVersion.WithResource("shadowvolumeclaims"), milanSpace, shadowName)
+				if err == nil {
+					policy = kept.(*v1alpha1.ShadowVolumeClaim).Spec.DeletionPolicy
+				}
+				return false, nil, err
+			})
+			u, releaser := NewUnoffloader(w.Config), NewReleaser(w.Config)
+			offloading := &v1alpha1.NamespaceOffloading{ObjectMeta: metav1.ObjectMeta{Namespace: "shop"}}
+			offloading.Spec.Volumes.OnUnoffload = test.policy
+			for range 6 {
+				if err := u.Release(t.Context(), offloading, "milan"); err != nil {
+					t.Fatal(err)
+				}
+				// Kubernetes releases a volume whose claim is not that of its claimRef.
+				var pv corev1.PersistentVolume
+				if err := w.Client.Get(t.Context(), volumeRequest.NamespacedName, &pv); err == nil && pv.Spec.ClaimRef.UID != claimUID && pv.Status.Phase == corev1.VolumeBound {
+					change(w, "", "a", &pv, func(pv *corev1.PersistentVolume) { pv.Status.Phase = corev1.VolumeReleased })
+				}
+				if _, err := releaser.Reconcile(t.Context(), volumeRequest); err != nil {
+					t.Fatal(err)
+				}
+			}
+			held, err := u.Held(t.Context(), "shop", "milan")
+			if err != nil || (len(held) == 0) != (test.shadow != "") || policy != test.shadow {
+				t.Errorf("held %v, %v; milan's claim was deleted with %q", held, err, policy)
+			}
+			move := get(w, "shop", "data-db-0", &v1alpha1.VirtualVolume{}).Spec.Move
+			if (move != nil) != test.moves || move != nil && (!move.Target.Local || move.ID == "") {
+				t.Errorf("move %+v", move)
+			}
+			if test.event != "" {
+				w.expectEvent(test.event)
+			}
+		})
+	}
+}

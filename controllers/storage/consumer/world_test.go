@@ -149,9 +149,10 @@ func change[T client.Object](w *world, namespace, name string, object T, change 
 	if err := w.Client.Update(w.t.Context(), object); err != nil {
 		w.t.Fatal(err)
 	}
-	if claim, ok := any(object).(*corev1.PersistentVolumeClaim); ok {
+	switch any(object).(type) {
+	case *corev1.PersistentVolumeClaim, *corev1.PersistentVolume:
 		change(object)
-		if err := w.Client.Status().Update(w.t.Context(), claim); err != nil {
+		if err := w.Client.Status().Update(w.t.Context(), object); err != nil {
 			w.t.Fatal(err)
 		}
 	}

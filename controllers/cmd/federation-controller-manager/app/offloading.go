@@ -17,14 +17,20 @@ import (
 	"liqo.io/federation/controllers/offloading"
 	"liqo.io/federation/controllers/resources"
 	"liqo.io/federation/controllers/shadow"
+	storage "liqo.io/federation/controllers/storage/consumer"
 )
 
-func initNamespaceOffloading(_ context.Context, config *Config) ([]Runner, error) {
+func initNamespaceOffloading(ctx context.Context, config *Config) ([]Runner, error) {
 	consumer, err := offloading.NewConsumer(config.Kube, config.Federation, config.KubeInformers, config.FederationInformers,
 		config.Recorder("namespace-offloading"), config.Options.ClusterName, config.ClusterID)
 	if err != nil {
 		return nil, err
 	}
+	shared, err := config.storageConsumer(ctx, "namespace-offloading")
+	if err != nil {
+		return nil, err
+	}
+	consumer.KeepVolumes(storage.NewUnoffloader(shared))
 	return []Runner{consumer.Run}, nil
 }
 

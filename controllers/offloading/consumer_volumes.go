@@ -1,0 +1,102 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package offloading
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+)
+
+// maxNamedClaims bounds how many claims of one cluster a condition names.
+const maxNamedClaims = 8
+
+// Reasons of the condition VolumesReleased.
+const (
+	ReasonVolumesReleased  = "VolumesReleased"
+	ReasonVolumesRemain    = "VolumesRemain"
+	ReasonVolumesMoving    = "VolumesMoving"
+	ReasonVolumesReleasing = "VolumesReleasing"
+)
+
+// Volumes reports and releases the data of a namespace's claims on providers.
+type Volumes interface {
+	// Held returns the names of the claims of a namespace whose data a cluster stores.
+	Held(ctx context.Context, namespace, cluster string) ([]string, error)
+	// Release begins to do with these data what spec.volumes.onUnoffload selects, and
+	// returns at once: Held returns nothing when it is done.
+	Release(ctx context.Context, offloading *v1alpha1.NamespaceOffloading, cluster string) error
+}
+
+// KeepVolumes has the controller wait for the data on a cluster before a namespace is no
+// longer offloaded to it. It is called before Run.
+func (c *Consumer) KeepVolumes(volumes Volumes) { c.volumes = volumes }
+
+// held returns the claims of a namespace that keep it at a cluster. Those of a namespace
+// that is being deleted are deleted with it, and keep nothing.
+func (c *Consumer) held(ctx context.Context, namespace, cluster string) ([]string, error) {
+	if c.volumes == nil || c.goes(namespace) {
+		return nil, nil
+	}
+	return c.volumes.Held(ctx, namespace, cluster)
+}
+
+// releasing returns those of the clusters that a namespace is no longer offloaded to and
+// that store data of its claims, and the condition VolumesReleased, which is nil where
+// there never was any.
+func (c *Consumer) releasing(ctx context.Context, offloading *v1alpha1.NamespaceOffloading, standings []standing) ([]string, *metav1.Condition, error) {
+	var clusters, texts []string
+	for _, s := range standings {
+		if !s.asked || s.selected {
+			continue
+		}
+		claims, err := c.held(ctx, offloading.Namespace, s.cluster)
+		if err != nil {
+			return nil, nil, err
+		}
+		if len(claims) == 0 {
+			continue
+		}
+		clusters = append(clusters, s.cluster)
+		named := strings.Join(claims[:min(len(claims), maxNamedClaims)], ", ")
+		if more := len(claims) - maxNamedClaims; more > 0 {
+			named += fmt.Sprintf(" and %d more", more)
+		}
+		texts = append(texts, fmt.Sprintf("%s stores the data of %s.", s.cluster, named))
+	}
+	condition := &metav1.Condition{
+		Type: v1alpha1.ConditionVolumesReleased, Status: metav1.ConditionFalse,
+		ObservedGeneration: offloading.Generation, LastTransitionTime: metav1.NewTime(c.clock.Now()),
+	}
+	remedy := ""
+	switch {
+	case len(clusters) == 0 && meta.FindStatusCondition(offloading.Status.Conditions, v1alpha1.ConditionVolumesReleased) == nil:
+		return nil, nil, nil
+	case len(clusters) == 0:
+		condition.Status, condition.Reason = metav1.ConditionTrue, ReasonVolumesReleased
+	case offloading.Spec.Volumes.OnUnoffload == v1alpha1.UnoffloadMove:
+		condition.Reason, remedy = ReasonVolumesMoving, " The data is being moved to this cluster: see the virtual volumes."
+	case offloading.Spec.Volumes.OnUnoffload == v1alpha1.UnoffloadRetain, offloading.Spec.Volumes.OnUnoffload == v1alpha1.UnoffloadDelete:
+		condition.Reason, remedy = ReasonVolumesReleasing, " The volumes are being released."
+	default:
+		condition.Reason, remedy = ReasonVolumesRemain, " Move or delete the claims, or set spec.volumes.onUnoffload to Move, Retain or Delete."
+	}
+	condition.Message = strings.Join(texts, " ") + remedy
+	return clusters, condition, nil
+}
+
+// releaseVolumes begins to release the data on each of the clusters.
+func (c *Consumer) releaseVolumes(ctx context.Context, offloading *v1alpha1.NamespaceOffloading, clusters []string) error {
+	for _, cluster := range clusters {
+		if err := c.volumes.Release(ctx, offloading, cluster); err != nil {
+			return err
+		}
+	}
+	return nil
+}
