@@ -143,7 +143,12 @@ func (p *Pods) create(ctx context.Context, key cache.ObjectName, pod *corev1.Pod
 	if _, ok := p.homeThere(p.to.Home); !ok && reflect.ReachesHome(pod, to) {
 		return p.awaitHome(ctx, pod)
 	}
+	claims, err := p.remoteClaims(ctx, pod, t.remote)
+	if err != nil {
+		return p.awaitClaims(ctx, pod, err)
+	}
 	wanted := reflect.ShadowPod(pod, t.remote, to, p.patch())
+	reflect.UseRemoteClaims(wanted, pod, claims)
 	// They are for pods that are there.
 	wanted.Spec.Pod.EphemeralContainers = nil
 	created, err := p.remote.Federation.FederationV1alpha1().ShadowPods(t.remote).Create(ctx, wanted, metav1.CreateOptions{})

@@ -52,6 +52,20 @@ func TestNodeOfAVirtualNode(t *testing.T) {
 	}
 }
 
+// The attach-detach controller manages nodes that have its annotation, and would
+// attach the volumes of claims to a virtual node.
+func TestNothingIsAttachedToAVirtualNode(t *testing.T) {
+	node := Node(&v1alpha1.VirtualNode{Spec: v1alpha1.VirtualNodeSpec{
+		NodeName: "liqo-milan", Labels: map[string]string{"volumes.kubernetes.io/controller-managed-attach-detach": "true"},
+	}}, NodeFacts{})
+	if len(node.Annotations) > 0 {
+		t.Errorf("the node has annotations %v", node.Annotations)
+	}
+	if len(node.Status.VolumesAttached)+len(node.Status.VolumesInUse) > 0 {
+		t.Errorf("the node has volumes %v and uses %v", node.Status.VolumesAttached, node.Status.VolumesInUse)
+	}
+}
+
 func TestAHeartbeatIsNoChange(t *testing.T) {
 	node := func(heartbeat metav1.Time, status corev1.ConditionStatus) *corev1.Node {
 		return &corev1.Node{Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: status, LastHeartbeatTime: heartbeat}}}}

@@ -37,7 +37,7 @@ func (f fate) isElsewhere() bool { return f.other != "" }
 // podFields is the fate of every field of a PodSpec. Kubernetes adds fields:
 // each of them is decided here before it travels anywhere.
 var podFields = map[string]fate{
-	"Volumes":             toldBy("TestShadowPodAsksForThePodAlone, TestDownwardAPITellsOfTheLocalPod"),
+	"Volumes":             toldBy("TestShadowPodAsksForThePodAlone, TestDownwardAPITellsOfTheLocalPod, TestAShadowPodMountsTheProvidersClaims"),
 	"InitContainers":      toldBy("containerFields"),
 	"Containers":          toldBy("containerFields"),
 	"EphemeralContainers": toldBy("containerFields"),
