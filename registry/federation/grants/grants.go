@@ -16,6 +16,7 @@ import (
 	"k8s.io/apiserver/pkg/registry/generic"
 
 	"liqo.io/federation/apiserver/apis/federation"
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/rules/quota"
 	"liqo.io/federation/registry/federation/ledger"
 	"liqo.io/federation/registry/federation/offers"
@@ -120,4 +121,11 @@ func (g *Grants) granted(ctx context.Context, consumer string) (corev1.ResourceL
 		return nil, err
 	}
 	return quota.Granted(found), nil
+}
+
+// ExternalVolumes returns the volumes that the pods of a consumer may mount without a
+// claim. An error means that the offers cannot be read.
+func (g *Grants) ExternalVolumes(ctx context.Context, consumer string) (v1alpha1.ExternalVolumes, error) {
+	found, err := g.offers.Of(ctx, consumer)
+	return quota.ExternalVolumes(found), err
 }

@@ -125,25 +125,6 @@ func podSize(spec *corev1.PodSpec) field.ErrorList {
 	return errs
 }
 
-// volumes keeps a pod from storage and drivers of this cluster that nobody
-// offered: a kubelet mounts network volumes in the network of its node.
-func volumes(list []corev1.Volume, path *field.Path) field.ErrorList {
-	if len(list) > maxVolumes {
-		return field.ErrorList{field.TooMany(path, len(list), maxVolumes)}
-	}
-	var errs field.ErrorList
-	for i, volume := range list {
-		from := volume.VolumeSource
-		own := from.ConfigMap != nil || from.Secret != nil || from.DownwardAPI != nil || from.Projected != nil ||
-			from.EmptyDir != nil || from.Image != nil || from.PersistentVolumeClaim != nil
-		// Pod Security tells of paths of the node.
-		if !own && from.HostPath == nil {
-			errs = append(errs, field.Forbidden(path.Index(i), "must be a ConfigMap, a Secret, the downward API, a projection of these, an emptyDir, an image or a claim: other storage of this cluster is not for pods of others"))
-		}
-	}
-	return errs
-}
-
 func containers(list []corev1.Container, path *field.Path) field.ErrorList {
 	if len(list) > maxContainers {
 		return field.ErrorList{field.TooMany(path, len(list), maxContainers)}

@@ -109,25 +109,60 @@ func TestEveryFieldOfAShadowPodIsDecided(t *testing.T) {
 	}
 }
 
-// TestEveryKindOfVolumeIsDecided asks for one volume of each kind that
-// Kubernetes has: what a stranger's pod may mount is decided here.
-func TestEveryKindOfVolumeIsDecided(t *testing.T) {
-	own := map[string]bool{
-		"ConfigMap": true, "Secret": true, "DownwardAPI": true, "Projected": true, "EmptyDir": true, "Image": true, "PersistentVolumeClaim": true,
+// TestEveryTypeOfVolumeIsDecided creates a shadow pod with one volume of each type that
+// Kubernetes has: what a pod of another cluster may mount is decided here. Whether an
+// external one is offered is decided where the shadow pod is stored.
+func TestEveryTypeOfVolumeIsDecided(t *testing.T) {
+	const own, external, never = "own", "external", "never"
+	decided := map[string]string{
+		"ConfigMap": own, "Secret": own, "DownwardAPI": own, "Projected": own, "EmptyDir": own, "Image": own,
+		"PersistentVolumeClaim": own,
+
+		"CSI": external, "FC": external, "ISCSI": external, "NFS": external,
+
+		"HostPath": never, "GitRepo": never, "FlexVolume": never, "Ephemeral": never, "CephFS": never, "RBD": never,
+		"Glusterfs": never, "Flocker": never, "Quobyte": never, "PhotonPersistentDisk": never, "ScaleIO": never,
+		"StorageOS": never, "AWSElasticBlockStore": never, "AzureDisk": never, "AzureFile": never, "Cinder": never,
+		"GCEPersistentDisk": never, "PortworxVolume": never, "VsphereVolume": never,
 	}
 	sources := reflect.TypeFor[corev1.VolumeSource]()
 	for i := range sources.NumField() {
+		name := sources.Field(i).Name
+		want, known := decided[name]
+		if !known {
+			t.Errorf("Kubernetes has volumes of type %s: decide whether a pod of another cluster may mount them", name)
+			continue
+		}
+		delete(decided, name)
 		pod := goodPod()
 		pod.Spec.Pod.Volumes = []corev1.Volume{{Name: "data"}}
 		source := reflect.ValueOf(&pod.Spec.Pod.Volumes[0].VolumeSource).Elem().Field(i)
 		source.Set(reflect.New(source.Type().Elem()))
-		if errs := ValidateShadowPod(pod); (len(errs) == 0) != own[sources.Field(i).Name] {
-			t.Errorf("a volume of kind %s: %v", sources.Field(i).Name, errs)
+		if csi := pod.Spec.Pod.Volumes[0].CSI; csi != nil {
+			csi.Driver = "nfs.csi.k8s.io"
 		}
-		delete(own, sources.Field(i).Name)
+		if errs := ValidateShadowPod(pod); (len(errs) == 0) != (want != never) {
+			t.Errorf("a volume of type %s: %v", name, errs)
+		}
+		if kind, _ := ExternalVolume(&pod.Spec.Pod.Volumes[0]); (kind != "") != (want == external) {
+			t.Errorf("a volume of type %s is external as %q", name, kind)
+		}
 	}
-	if len(own) > 0 {
-		t.Errorf("Kubernetes has no volumes of kind %v", own)
+	for name := range decided {
+		t.Errorf("Kubernetes has no volumes of type %s", name)
+	}
+}
+
+func TestAVolumeHasOneType(t *testing.T) {
+	for name, source := range map[string]corev1.VolumeSource{
+		"none": {},
+		"two":  {EmptyDir: &corev1.EmptyDirVolumeSource{}, NFS: &corev1.NFSVolumeSource{Server: "10.0.0.1", Path: "/"}},
+	} {
+		pod := goodPod()
+		volume(source)(&pod.Spec.Pod)
+		if errs := ValidateShadowPod(pod); len(errs) != 1 || errs[0].Field != "spec.pod.volumes[1]" {
+			t.Errorf("%s: got %v", name, errs)
+		}
 	}
 }
 

@@ -28,6 +28,7 @@ import (
 // computed with each change, and the fields have one writer, the virtual kubelet.
 type attributed struct {
 	shadowpod.Strategy
+	grants *grants.Grants
 }
 
 // PrepareForCreate completes a new shadow pod.

@@ -27,7 +27,7 @@ func New(within *grants.Grants, consumerOf reserved.ConsumerOf) func(*runtime.Sc
 			ShortNames:     []string{"sp"},
 			New:            func() runtime.Object { return &federation.ShadowPod{} },
 			NewList:        func() runtime.Object { return &federation.ShadowPodList{} },
-			Strategy:       attributed{strategy},
+			Strategy:       attributed{strategy, within},
 			StatusStrategy: strategy.Status(),
 			Table:          table,
 			Changed:        within.Changed,
