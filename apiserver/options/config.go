@@ -14,6 +14,7 @@ import (
 
 	"liqo.io/federation/apiserver/server"
 	federationrest "liqo.io/federation/registry/federation/rest"
+	"liqo.io/federation/registry/federation/volumestats"
 )
 
 // resync is how often informers hand over what they hold once more.
@@ -73,8 +74,13 @@ func (o *Options) config(in *cluster, alone bool) (*server.Config, error) {
 	if err != nil {
 		return nil, err
 	}
+	kubelets, err := volumestats.Client(in.config)
+	if err != nil {
+		return nil, err
+	}
 	config.Resources = federationrest.StorageProvider{
 		Client:              in.client,
+		Kubelets:            kubelets,
 		Namespaces:          generic.SharedInformerFactory.Core().V1().Namespaces().Lister(),
 		Alone:               alone,
 		Namespace:           o.Namespace,

@@ -88,6 +88,7 @@ func TestPeerRightsInATwinNamespace(t *testing.T) {
 	}
 	want := []string{
 		"federation.liqo.io/shadowpods: get list watch create update patch delete",
+		"federation.liqo.io/shadowpods/stats: get",
 		"federation.liqo.io/shadowvolumeclaims: get list watch create update patch delete",
 		"federation.liqo.io/shadowendpointslices: get list watch create update delete",
 		"/pods: get list watch",

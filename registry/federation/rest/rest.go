@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -22,6 +23,7 @@ import (
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/client-go/kubernetes"
 	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/utils/clock"
 
 	"liqo.io/federation/apiserver/apis/federation"
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
@@ -46,6 +48,7 @@ import (
 	"liqo.io/federation/registry/federation/store"
 	tunnelendpoint "liqo.io/federation/registry/federation/tunnelendpoint/storage"
 	virtualnode "liqo.io/federation/registry/federation/virtualnode/storage"
+	"liqo.io/federation/registry/federation/volumestats"
 )
 
 // StorageProvider is what the resources are made with.
@@ -58,6 +61,8 @@ type StorageProvider struct {
 	RESTOptionsGetter generic.RESTOptionsGetter
 	// Client speaks to this cluster's Kubernetes API as the server itself.
 	Client kubernetes.Interface
+	// Kubelets is the client for the kubelets of this cluster; see volumestats.Client.
+	Kubelets *http.Client
 	// Namespaces are this cluster's, from a cache.
 	Namespaces corelisters.NamespaceLister
 	// Alone says that no other server writes to the same storage.
@@ -171,7 +176,7 @@ func (p StorageProvider) v1alpha1(granted *grants.Grants, storage *storagequota.
 	plans := plan.Reader{Clusters: clusters, VirtualNodes: virtualNodes, Core: core, ClusterName: p.ClusterName, ClusterID: p.ClusterID}
 	offloadings := stored(table, "namespaceoffloadings", namespaceoffloading.New(plans))
 	stored(table, "namespacemaps", namespacemap.New)
-	stored(table, "shadowpods", shadowpod.New(granted, p.twinOf))
+	shadowPods := stored(table, "shadowpods", shadowpod.New(granted, p.twinOf))
 	stored(table, "shadowvolumeclaims", shadowvolumeclaim.New(storage, p.twinOf, p.twinsWith))
 	stored(table, "shadowendpointslices", shadowendpointslice.New(p.twinsWith))
 	stored(table, "addresspools", addresspool.New)
@@ -195,6 +200,8 @@ func (p StorageProvider) v1alpha1(granted *grants.Grants, storage *storagequota.
 	})
 	table.storages["resourcerequests/identity"] = resourcerequest.NewIdentityREST(requests, identities)
 	table.storages["namespaceoffloadings/offload"] = namespaceoffloading.NewOffloadREST(offloadings, core.Namespaces(), plans)
+	volumes := volumestats.New(p.Client, p.Kubelets, clock.RealClock{})
+	table.storages["shadowpods/stats"] = shadowpod.NewStatsREST(shadowPods, core, volumes.Volumes)
 	return table.storages, nil
 }
 
