@@ -338,12 +338,15 @@ func (k *kubelet) serve(ctx context.Context, options *Options, clients *clients,
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
+	read := server.NewReadVolumes(clients.remote.Federation.FederationV1alpha1().RESTClient())
+	volumes := server.NewVolumes(known{k.pods}, read, clock.RealClock{}, klog.FromContext(ctx))
 	return server.Serve(ctx, listener, certificate, server.New(server.Config{
 		NodeName: options.NodeName,
 		Pods:     known{k.pods},
 		Provider: clients.provider,
 		Auth:     auth,
-		Metrics:  legacyregistry.Handler(),
+		Metrics:  volumes.Handler(legacyregistry.DefaultGatherer),
+		Volumes:  volumes,
 		Usage: server.NewUsage(known{k.pods}, clients.remote.Metrics, labels.SelectorFromSet(k.pods.to.Labels()).String(),
 			clock.RealClock{}, klog.FromContext(ctx)).Handler(),
 		Ready: func() error {

@@ -32,6 +32,8 @@ import (
 	authenticationclient "k8s.io/client-go/kubernetes/typed/authentication/v1"
 	authorizationclient "k8s.io/client-go/kubernetes/typed/authorization/v1"
 	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
 
 	"liqo.io/federation/controllers/clientca"
 )
@@ -131,6 +133,7 @@ func startNode(t *testing.T, provider http.HandlerFunc, identity ...func(*rest.C
 	go func() {
 		served <- Serve(ctx, listener, certificate, New(Config{
 			NodeName: nodeName, Pods: n.pods, Provider: remote, Auth: auth,
+			Volumes: NewVolumes(n.pods, nil, clock.RealClock{}, klog.Background()),
 			Metrics: http.NotFoundHandler(), Usage: http.NotFoundHandler(), Ready: func() error { return nil },
 		}))
 	}()

@@ -37,7 +37,10 @@ type Config struct {
 	// Provider is where the pods really are.
 	Provider *Provider
 	Auth     *Auth
-	Metrics  http.Handler
+	// Metrics serves the metrics of the virtual kubelet, and how full volumes are.
+	Metrics http.Handler
+	// Volumes reports how full the volumes of the pods are.
+	Volumes *Volumes
 	// Usage serves what the containers of the pods use.
 	Usage http.Handler
 	// Ready returns why the virtual kubelet is not ready, or nil.
@@ -58,7 +61,7 @@ func New(config Config) http.Handler {
 		api.HandleFunc(method+" /portForward/{namespace}/{pod}", s.portForward)
 	}
 	api.HandleFunc("GET /pods", pods(config.Pods))
-	api.HandleFunc("GET /stats/summary", summary(config.NodeName, config.Pods))
+	api.HandleFunc("GET /stats/summary", summary(config.NodeName, config.Pods, config.Volumes))
 	api.Handle("GET /metrics", config.Metrics)
 	api.Handle("GET /metrics/resource", config.Usage)
 	if config.Profiling {

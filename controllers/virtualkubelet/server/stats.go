@@ -10,15 +10,18 @@ import (
 	stats "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
 )
 
-// summary tells of each pod what is known here: that it runs, and since when.
-// What it uses is told by Usage, and not once more. A pod that the
+// summary reports of each pod what is known: that it runs, since when, and how full
+// its volumes are. What its containers use is reported by Usage, and not once more. A pod that the
 // provider does not have is left out; the others are told of all the same.
-func summary(nodeName string, pods Pods) http.HandlerFunc {
+func summary(nodeName string, pods Pods, volumes *Volumes) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		result := stats.Summary{Node: stats.NodeStats{NodeName: nodeName}, Pods: []stats.PodStats{}}
+		usage := volumes.all()
 		for _, pod := range pods.List() {
 			if remote := pods.RemoteStatus(pod.Namespace, pod.Name); remote != nil {
-				result.Pods = append(result.Pods, podStats(pod, remote))
+				told := podStats(pod, remote)
+				told.VolumeStats = usage[pod.UID]
+				result.Pods = append(result.Pods, told)
 			}
 		}
 		writeJSON(w, r, result)
