@@ -4,6 +4,7 @@
 package kit
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/go-logr/logr"
@@ -43,9 +44,10 @@ func NewScheme() *runtime.Scheme {
 // manager once it leads.
 //
 // The manager caches the kinds that its controllers watch, without managed fields, and
-// pods as TrimPod leaves them. Reading any other kind through its client is an error,
-// except Secrets, ConfigMaps and Events, which are read from the API server.
-func NewManager(connection *rest.Config, logger logr.Logger) (ctrl.Manager, error) {
+// pods as TrimPod leaves them, pods and PersistentVolumes with the indexes IndexClaims and
+// IndexClaimRef. Reading any other kind through its client is an error, except Secrets,
+// ConfigMaps and Events, which are read from the API server.
+func NewManager(ctx context.Context, connection *rest.Config, logger logr.Logger) (ctrl.Manager, error) {
 	connection = rest.CopyConfig(connection)
 	connection.ContentType = runtime.ContentTypeProtobuf
 	connection.AcceptContentTypes = protobufThenJSON
@@ -74,6 +76,14 @@ func NewManager(connection *rest.Config, logger logr.Logger) (ctrl.Manager, erro
 	})
 	if err != nil {
 		return nil, fmt.Errorf("creating the manager of controllers: %w", err)
+	}
+	// A field is indexed once in a cache, so no controller does it for itself.
+	indexer := manager.GetFieldIndexer()
+	if err := indexer.IndexField(ctx, &corev1.Pod{}, IndexClaims, PodClaims); err != nil {
+		return nil, fmt.Errorf("indexing pods by their claims: %w", err)
+	}
+	if err := indexer.IndexField(ctx, &corev1.PersistentVolume{}, IndexClaimRef, VolumeClaim); err != nil {
+		return nil, fmt.Errorf("indexing persistent volumes by their claims: %w", err)
 	}
 	return manager, nil
 }

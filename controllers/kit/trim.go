@@ -46,17 +46,3 @@ func claimVolumes(pod *corev1.Pod) []corev1.Volume {
 	}
 	return claims
 }
-
-// ClaimsOf returns the names of the claims that a pod mounts. A generic ephemeral
-// volume has a claim that is named after the pod and the volume.
-func ClaimsOf(pod *corev1.Pod) []string {
-	var names []string
-	for _, volume := range claimVolumes(pod) {
-		if volume.PersistentVolumeClaim != nil {
-			names = append(names, volume.PersistentVolumeClaim.ClaimName)
-			continue
-		}
-		names = append(names, pod.Name+"-"+volume.Name)
-	}
-	return names
-}

@@ -38,11 +38,17 @@ var (
 		Help:           "1 while a cluster that is lent to gives no sign of life, else 0, by foreign cluster.",
 		StabilityLevel: metrics.ALPHA,
 	}, []string{"foreign_cluster"})
+	orphanedClaims = metrics.NewGaugeVec(&metrics.GaugeOpts{
+		Namespace:      namespace,
+		Name:           "orphaned_volume_claims",
+		Help:           "PersistentVolumeClaims of a consumer that have no ShadowVolumeClaim, by foreign cluster.",
+		StabilityLevel: metrics.ALPHA,
+	}, []string{"foreign_cluster"})
 )
 
 // Register hands every metric to a registry.
 func Register(register func(...metrics.Registerable)) {
-	register(reconcileDuration, reconcileErrors, writes, consumerSilent)
+	register(reconcileDuration, reconcileErrors, writes, consumerSilent, orphanedClaims)
 }
 
 // ObserveReconcile counts one pass of a controller.
@@ -70,4 +76,14 @@ func SetConsumerSilent(foreignCluster string, silent bool) {
 // ForgetConsumer says that a cluster is not lent to any more.
 func ForgetConsumer(foreignCluster string) {
 	consumerSilent.Delete(map[string]string{"foreign_cluster": foreignCluster})
+}
+
+// SetOrphanedClaims sets the number of claims of a consumer that have no
+// ShadowVolumeClaim. Zero removes the metric of that consumer.
+func SetOrphanedClaims(foreignCluster string, count int) {
+	if count == 0 {
+		orphanedClaims.Delete(map[string]string{"foreign_cluster": foreignCluster})
+		return
+	}
+	orphanedClaims.WithLabelValues(foreignCluster).Set(float64(count))
 }

@@ -36,6 +36,8 @@ func (p *Provider) reconcile(ctx context.Context, foreignCluster string) (time.D
 		return 0, err
 	}
 	wishes := p.wishes(t, twins)
+	// kept are the volumes of remote namespaces that are no longer wanted.
+	kept := map[string][]string{}
 
 	var again time.Duration
 	var firstErr error
@@ -43,7 +45,8 @@ func (p *Provider) reconcile(ctx context.Context, foreignCluster string) (time.D
 		if wishes.wants(twin) {
 			continue
 		}
-		after, err := p.tearDown(ctx, foreignCluster, twin)
+		after, volumes, err := p.tearDown(ctx, foreignCluster, twin)
+		kept[twin.Name] = volumes
 		if err != nil && firstErr == nil {
 			firstErr = err
 		}
@@ -60,7 +63,7 @@ func (p *Provider) reconcile(ctx context.Context, foreignCluster string) (time.D
 		}
 	}
 	for _, namespaceMap := range t.maps {
-		if err := p.answer(ctx, namespaceMap, wishes, twins); err != nil && firstErr == nil {
+		if err := p.answer(ctx, namespaceMap, wishes, twins, kept); err != nil && firstErr == nil {
 			firstErr = err
 		}
 	}
@@ -213,8 +216,10 @@ func (all wishes) wants(twin *corev1.Namespace) bool {
 }
 
 // answer writes the status of a map: how each entry stands, and what is left
-// of entries that are gone.
-func (p *Provider) answer(ctx context.Context, namespaceMap *v1alpha1.NamespaceMap, all wishes, twins []*corev1.Namespace) error {
+// of entries that are gone, with the volumes that keep it.
+func (p *Provider) answer(ctx context.Context, namespaceMap *v1alpha1.NamespaceMap, all wishes, twins []*corev1.Namespace,
+	kept map[string][]string,
+) error {
 	status := v1alpha1.NamespaceMapStatus{ObservedGeneration: namespaceMap.Generation}
 	answered := map[string]bool{}
 	for _, w := range all {
@@ -234,7 +239,7 @@ func (p *Provider) answer(ctx context.Context, namespaceMap *v1alpha1.NamespaceM
 		origin := twin.Annotations[v1alpha1.AnnotationOriginNamespace]
 		if old, ok := before[origin]; ok && old.RemoteName == twin.Name && !answered[origin] && len(status.Namespaces) < maxMappings {
 			status.Namespaces = append(status.Namespaces, v1alpha1.NamespaceMappingStatus{
-				Name: origin, RemoteName: twin.Name, Phase: v1alpha1.NamespaceMappingTerminating,
+				Name: origin, RemoteName: twin.Name, Phase: v1alpha1.NamespaceMappingTerminating, Message: volumesMessage(kept[twin.Name]),
 			})
 			answered[origin] = true
 		}

@@ -6,6 +6,7 @@ package offloading
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -22,6 +23,11 @@ const (
 	// longestGrace is the longest grace period that is begun with. One that is
 	// longer than any date is nobody's to wait for.
 	longestGrace = 365 * 24 * time.Hour
+	// volumesInterval is the time between two looks at the volumes of a remote namespace
+	// that is no longer wanted.
+	volumesInterval = 15 * time.Second
+	// maxVolumes bounds the ShadowVolumeClaims that are named.
+	maxVolumes = 8
 )
 
 // tearDown removes a twin from the inside out. A namespace that is deleted
@@ -30,24 +36,59 @@ const (
 // says when to look again. Who takes longer to end than the timeout, as a
 // stranger may have asked for, is told to hurry, and left to the namespace's
 // deletion.
-func (p *Provider) tearDown(ctx context.Context, foreignCluster string, twin *corev1.Namespace) (time.Duration, error) {
+//
+// A namespace with ShadowVolumeClaims stays, without pods: no deadline and no
+// orphanTTL deletes data. The names of the first of them are returned.
+func (p *Provider) tearDown(ctx context.Context, foreignCluster string, twin *corev1.Namespace) (time.Duration, []string, error) {
 	if !twin.DeletionTimestamp.IsZero() {
-		return 0, nil
+		return 0, nil, nil
 	}
 	for _, kind := range []contents{p.shadowPods(twin.Name), p.pods(twin.Name)} {
 		left, err := p.empty(ctx, foreignCluster, twin.Name, kind)
 		if err != nil {
-			return 0, err
+			return 0, nil, err
 		}
 		if left {
-			return pollInterval, nil
+			return pollInterval, nil, nil
 		}
 	}
-	err := p.kube.CoreV1().Namespaces().Delete(ctx, twin.Name, *metav1.NewPreconditionDeleteOptions(string(twin.UID)))
-	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
-		return 0, fmt.Errorf("delete twin namespace %s: %w", twin.Name, err)
+	volumes, err := p.volumes(ctx, twin.Name)
+	if err != nil || len(volumes) > 0 {
+		return volumesInterval, volumes, err
 	}
-	return 0, nil
+	err = p.kube.CoreV1().Namespaces().Delete(ctx, twin.Name, *metav1.NewPreconditionDeleteOptions(string(twin.UID)))
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		return 0, nil, fmt.Errorf("delete twin namespace %s: %w", twin.Name, err)
+	}
+	return 0, nil, nil
+}
+
+// volumes returns the names of the first ShadowVolumeClaims of a remote namespace, read
+// from the API server: a cache may lack the last one.
+func (p *Provider) volumes(ctx context.Context, namespace string) ([]string, error) {
+	list, err := p.federation.FederationV1alpha1().ShadowVolumeClaims(namespace).List(ctx, metav1.ListOptions{Limit: maxVolumes})
+	if err != nil {
+		return nil, fmt.Errorf("listing the shadow volume claims of remote namespace %s: %w", namespace, err)
+	}
+	var names []string
+	for i := range list.Items {
+		names = append(names, list.Items[i].Name)
+	}
+	return names, nil
+}
+
+// volumesMessage returns what a consumer does about the volumes that keep a remote
+// namespace; empty without volumes.
+func volumesMessage(volumes []string) string {
+	if len(volumes) == 0 {
+		return ""
+	}
+	more := ""
+	if len(volumes) == maxVolumes {
+		more = " and maybe more"
+	}
+	return fmt.Sprintf("the remote namespace is kept without pods while it has volumes: move or delete the ShadowVolumeClaims %s%s",
+		strings.Join(volumes, ", "), more)
 }
 
 // contents is one kind of what is in a namespace.

@@ -534,6 +534,8 @@ func TestTwinIsEmptiedBeforeItGoes(t *testing.T) {
 		{"but for no longer than others", []runtime.Object{graceful(timeout, 365*24*time.Hour)}, []string{"delete-collection pods", "delete namespaces"}, false},
 		{"nor for one that is longer than time", []runtime.Object{endless}, []string{"delete-collection pods", "delete namespaces"}, false},
 		{"then everything else", nil, []string{"delete namespaces"}, false},
+		{"but no data", []runtime.Object{aVolume("bakery")}, nil, true},
+		{"nor while pods are deleted", []runtime.Object{aVolume("bakery"), pod(timeout)}, nil, true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			w := newWorld(t, append(test.objects, twin("bakery", "bakery"))...)
@@ -549,6 +551,32 @@ func TestTwinIsEmptiedBeforeItGoes(t *testing.T) {
 				t.Errorf("looks again after %s", again)
 			}
 		})
+	}
+}
+
+func aVolume(namespace string) *v1alpha1.ShadowVolumeClaim {
+	return &v1alpha1.ShadowVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: "data-db-0-0a1b2c3d", Namespace: namespace}}
+}
+
+func TestAnswerNamesTheVolumesThatKeepARemoteNamespace(t *testing.T) {
+	left := wanted()
+	left.Status = mapWith("bakery").Status
+	w := newWorld(t, foreignCluster(), tenantNamespace(), left, twin("bakery", "bakery"), aVolume("bakery"))
+	p, _ := w.provider(t, binding(rules.TenantNamespace("milan"), tenantBinding, consumer))
+	again, err := p.reconcile(t.Context(), "milan")
+	if err != nil || again != volumesInterval {
+		t.Fatalf("looks again after %s, error %v", again, err)
+	}
+	answered, err := w.federation.FederationV1alpha1().NamespaceMaps(left.Namespace).Get(t.Context(), left.Name, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []v1alpha1.NamespaceMappingStatus{{
+		Name: "bakery", RemoteName: "bakery", Phase: v1alpha1.NamespaceMappingTerminating,
+		Message: "the remote namespace is kept without pods while it has volumes: move or delete the ShadowVolumeClaims data-db-0-0a1b2c3d",
+	}}
+	if diff := cmp.Diff(want, answered.Status.Namespaces); diff != "" {
+		t.Errorf("answer (-want +got):\n%s", diff)
 	}
 }
 

@@ -45,7 +45,8 @@ func newWorld(t *testing.T, objects ...runtime.Object) world {
 	var core, ours []runtime.Object
 	for _, object := range objects {
 		switch object.(type) {
-		case *v1alpha1.ForeignCluster, *v1alpha1.VirtualNode, *v1alpha1.NamespaceOffloading, *v1alpha1.NamespaceMap, *v1alpha1.ShadowPod, *v1alpha1.ResourceOffer:
+		case *v1alpha1.ForeignCluster, *v1alpha1.VirtualNode, *v1alpha1.NamespaceOffloading, *v1alpha1.NamespaceMap, *v1alpha1.ShadowPod, *v1alpha1.ResourceOffer,
+			*v1alpha1.ShadowVolumeClaim:
 			ours = append(ours, object)
 		default:
 			core = append(core, object)

@@ -61,7 +61,7 @@ func TestTheSecondControllerManagerTakesOverFromTheFirst(t *testing.T) {
 
 func TestAControllerManagerMayWriteNoLeaseButItsOwn(t *testing.T) {
 	env := framework.Get(t)
-	env.Kubectl(t, env.Chart(t, "rbac-controller-manager.yaml", "rbac-identity-signer.yaml"), "apply", "-f", "-")
+	env.Kubectl(t, env.Chart(t, "rbac-controller-manager.yaml", "rbac-storage-provider.yaml", "rbac-identity-signer.yaml"), "apply", "-f", "-")
 	client, err := kubernetes.NewForConfig(env.ServiceAccount(t, framework.Namespace, "federation-controller-manager"))
 	if err != nil {
 		t.Fatal(err)

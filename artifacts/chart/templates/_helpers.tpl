@@ -114,6 +114,7 @@ spec:
             - --tls-private-key-file=/etc/federation/tls/tls.key
             - --namespace={{ .root.Release.Namespace }}
             - --invitation-namespace={{ .root.Values.invitationNamespace }}
+            - --storage-namespace={{ .root.Values.storage.namespace }}
             - --logging-format={{ .root.Values.logFormat }}
             - --v=1
             {{- range .args }}

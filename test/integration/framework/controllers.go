@@ -32,7 +32,7 @@ type Controllers struct {
 // what it believes to be its pod's name. It is stopped with the test.
 func (e *Environment) StartControllers(t testing.TB, pod, account string, more ...string) *Controllers {
 	t.Helper()
-	e.Kubectl(t, e.Chart(t, "rbac-controller-manager.yaml", "rbac-identity-signer.yaml"), "apply", "-f", "-")
+	e.Kubectl(t, e.Chart(t, "rbac-controller-manager.yaml", "rbac-storage-provider.yaml", "rbac-identity-signer.yaml"), "apply", "-f", "-")
 	token, err := e.Kube.CoreV1().ServiceAccounts(Namespace).CreateToken(t.Context(), account, &authenticationv1.TokenRequest{
 		Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: ptr.To(int64(certificates.Validity.Seconds()))},
 	}, metav1.CreateOptions{})

@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/tools/record"
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/controllers/kit"
@@ -27,6 +28,7 @@ import (
 	"liqo.io/federation/controllers/pods"
 	"liqo.io/federation/controllers/remote"
 	"liqo.io/federation/controllers/resources"
+	"liqo.io/federation/controllers/storage/consumer"
 	"liqo.io/federation/generated/clientset/versioned"
 	"liqo.io/federation/generated/informers/externalversions"
 )
@@ -68,6 +70,12 @@ type Config struct {
 	nodePods *pods.Watches
 	// manager runs the controllers on controller-runtime; nil until one needs it.
 	manager ctrl.Manager
+	// shadows are the volume claims on providers, capacity publishes how much storage
+	// they have, and published is the cache of that; nil until a controller of storage
+	// needs them.
+	shadows   *consumer.Shadows
+	capacity  *consumer.Capacity
+	published cache.Cache
 }
 
 // factory is what shared informer factories of all groups have in common.

@@ -12,6 +12,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"liqo.io/federation/controllers/storage/move"
+	"liqo.io/federation/controllers/storage/provider"
 )
 
 // Runner works until the context ends. Caches are filled when it is called.
@@ -51,6 +52,12 @@ func controllers() []Controller {
 		{Name: "shadow-endpointslice", Init: initShadowEndpointSlice},
 		{Name: "service-export", Init: initServiceExport},
 		{Name: move.Name, Init: initVolumeMove},
+		{Name: provider.Name, Init: initShadowVolumeClaim},
+		{Name: "storage-provisioner", Init: initStorageProvisioner},
+		{Name: "storage-capacity", Init: initStorageCapacity},
+		{Name: "virtual-volume", Init: initVirtualVolume},
+		{Name: "storage-expansion", Init: initStorageExpansion},
+		{Name: "storage-release", Init: initStorageRelease},
 	}
 }
 

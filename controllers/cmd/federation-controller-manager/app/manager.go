@@ -18,7 +18,7 @@ import (
 // runners, once this process leads.
 func (c *Config) Manager(ctx context.Context) (ctrl.Manager, error) {
 	if c.manager == nil {
-		manager, err := kit.NewManager(c.client, klog.FromContext(ctx))
+		manager, err := kit.NewManager(ctx, c.client, klog.FromContext(ctx))
 		if err != nil {
 			return nil, err
 		}

@@ -47,6 +47,9 @@ type Options struct {
 	Namespace string
 	// InvitationNamespace is where the service accounts of invitations are.
 	InvitationNamespace string
+	// StorageNamespace is that of the claims and capacity objects which provision volumes
+	// of the virtual storage class.
+	StorageNamespace string
 	// ServiceAccount is the one that this process runs as, in Namespace.
 	ServiceAccount string
 	// IdentityMode is how consumers are known here: by a certificate or by the
@@ -90,6 +93,7 @@ func NewOptions() *Options {
 		Controllers:         []string{"*"},
 		Namespace:           "liqo",
 		InvitationNamespace: "liqo-invitations",
+		StorageNamespace:    "liqo-storage",
 		ServiceAccount:      "federation-controller-manager",
 		IdentityMode:        string(peering.IdentityAuto),
 		IdentityLifetime:    peering.DefaultIdentityLifetime,
@@ -122,6 +126,7 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.ClusterName, "cluster-name", o.ClusterName, "How this cluster calls itself, a DNS label of at most 40 characters. Required.")
 	fs.StringVar(&o.Namespace, "namespace", o.Namespace, "Namespace where the product is installed.")
 	fs.StringVar(&o.InvitationNamespace, "invitation-namespace", o.InvitationNamespace, "Namespace of the service accounts of invitations.")
+	fs.StringVar(&o.StorageNamespace, "storage-namespace", o.StorageNamespace, "Namespace of the intermediate claims and capacity objects of the virtual storage class. Only the controllers may create claims in it.")
 	fs.StringVar(&o.ServiceAccount, "service-account", o.ServiceAccount, "Service account of this process, in the installation namespace: it is given its role in the namespaces of providers.")
 	fs.StringVar(&o.IdentityMode, "identity-mode", o.IdentityMode, "How consumers are known here: Certificate, signed through certificates.k8s.io, Token, of a service account, or Auto, which is Token where nobody signs.")
 	fs.DurationVar(&o.IdentityLifetime, "identity-lifetime", o.IdentityLifetime, "How long the certificates that are signed here, and this cluster's tokens at providers, last. They are renewed at two thirds of that. At least 10m.")
@@ -149,7 +154,7 @@ func (o *Options) Validate() []error {
 		errs = append(errs, fmt.Errorf("--cluster-name %q: must be a DNS label of at most %d characters", o.ClusterName, maxClusterName))
 	}
 	for flag, value := range map[string]string{
-		"--namespace": o.Namespace, "--invitation-namespace": o.InvitationNamespace, "--service-account": o.ServiceAccount,
+		"--namespace": o.Namespace, "--invitation-namespace": o.InvitationNamespace, "--storage-namespace": o.StorageNamespace, "--service-account": o.ServiceAccount,
 	} {
 		if len(validation.IsDNS1123Label(value)) > 0 {
 			errs = append(errs, fmt.Errorf("%s %q: must be a DNS label", flag, value))

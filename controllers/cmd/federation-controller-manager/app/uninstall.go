@@ -19,9 +19,12 @@ import (
 	apiwait "k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/controllers/kit"
 	"liqo.io/federation/controllers/remote"
+	"liqo.io/federation/controllers/storage/consumer"
 	"liqo.io/federation/generated/clientset/versioned"
 )
 
@@ -45,9 +48,13 @@ var errInUse = errors.New("the federation is in use, so it is not uninstalled")
 type uninstaller struct {
 	kube       kubernetes.Interface
 	federation versioned.Interface
-	out        io.Writer
+	// volumes reads and hands back what the storage of the federation holds.
+	volumes client.Client
+	out     io.Writer
 	// namespace is where the product is installed.
 	namespace string
+	// storageClass and storageNamespace are those of the virtual storage class.
+	storageClass, storageNamespace string
 	// force unpeers, and waits for other clusters until the deadline.
 	force    bool
 	deadline time.Duration
@@ -59,7 +66,7 @@ type uninstaller struct {
 func newUninstallCommand() *cobra.Command {
 	var kubeconfig string
 	u := &uninstaller{
-		namespace: "liqo", deadline: 2 * time.Minute,
+		namespace: "liqo", storageClass: "liqo", storageNamespace: "liqo-storage", deadline: 2 * time.Minute,
 		answerTimeout: answerTimeout, cleanUpTimeout: cleanUpTimeout, interval: uninstallInterval,
 	}
 	cmd := &cobra.Command{
@@ -80,12 +87,17 @@ func newUninstallCommand() *cobra.Command {
 			if u.federation, err = versioned.NewForConfig(config); err != nil {
 				return fmt.Errorf("make a client of the federation API: %w", err)
 			}
+			if u.volumes, err = client.New(config, client.Options{Scheme: kit.NewScheme()}); err != nil {
+				return fmt.Errorf("creating a client of volumes: %w", err)
+			}
 			u.out = cmd.OutOrStdout()
 			return u.run(cmd.Context())
 		},
 	}
 	cmd.Flags().StringVar(&kubeconfig, "kubeconfig", kubeconfig, "Kubeconfig file of this cluster. Empty uses the service account of the pod.")
 	cmd.Flags().StringVar(&u.namespace, "namespace", u.namespace, "Namespace of the installation, where the keys of the gateway are.")
+	cmd.Flags().StringVar(&u.storageClass, "storage-class", u.storageClass, "Name of the virtual StorageClass.")
+	cmd.Flags().StringVar(&u.storageNamespace, "storage-namespace", u.storageNamespace, "Namespace of the capacity objects of the virtual storage class.")
 	cmd.Flags().BoolVar(&u.force, "force", u.force, "Bring offloaded namespaces home and unpeer from every cluster, instead of refusing while there are some.")
 	cmd.Flags().DurationVar(&u.deadline, "deadline", u.deadline, "How long --force waits for other clusters, where their ForeignClusters do not say less.")
 	return cmd
@@ -100,7 +112,7 @@ func (u *uninstaller) run(ctx context.Context) error {
 	switch {
 	case used.empty():
 		fmt.Fprintln(u.out, "Nothing is peered or offloaded.")
-		return u.removeKeys(ctx)
+		return u.removeRest(ctx)
 	case !used.answered:
 		fmt.Fprintf(u.out, "The federation API does not answer, so nothing can be unpeered:\n%s"+
 			"Repair it first: `kubectl describe apiservice v1alpha1.%s` says what is wrong. If it cannot come back,\n"+
@@ -115,6 +127,14 @@ func (u *uninstaller) run(ctx context.Context) error {
 	fmt.Fprintf(u.out, "Ending this, for %s at most:\n%s", u.deadline, used.describe())
 	if err := u.end(ctx, used); err != nil {
 		return err
+	}
+	return u.removeRest(ctx)
+}
+
+// removeRest hands the volumes back and removes the keys of the gateway.
+func (u *uninstaller) removeRest(ctx context.Context) error {
+	if err := consumer.HandBack(ctx, u.volumes, u.storageClass, u.storageNamespace); err != nil {
+		return fmt.Errorf("%w: uninstall again, or leave the volumes with `helm uninstall --no-hooks`", err)
 	}
 	return u.removeKeys(ctx)
 }
@@ -164,6 +184,9 @@ func (u *uninstaller) look(ctx context.Context) (*use, error) {
 		return nil, err
 	}
 	used.offloadings = offloadings.Items
+	if used.volumes, err = consumer.RemoteVolumes(ctx, u.volumes); err != nil {
+		return nil, err
+	}
 	used.namespaces, err = u.namespaces(ctx)
 	return used, err
 }
@@ -185,9 +208,9 @@ func (u *uninstaller) namespaces(ctx context.Context) ([]string, error) {
 
 // end unpeers, and waits until nothing is in use.
 func (u *uninstaller) end(ctx context.Context, used *use) error {
-	client := u.federation.FederationV1alpha1()
+	federation := u.federation.FederationV1alpha1()
 	for _, offloading := range used.offloadings {
-		err := client.NamespaceOffloadings(offloading.Namespace).Delete(ctx, offloading.Name, *metav1.NewPreconditionDeleteOptions(string(offloading.UID)))
+		err := federation.NamespaceOffloadings(offloading.Namespace).Delete(ctx, offloading.Name, *metav1.NewPreconditionDeleteOptions(string(offloading.UID)))
 		if err != nil && !apierrors.IsNotFound(err) {
 			return fmt.Errorf("bring namespace %s home: %w", offloading.Namespace, err)
 		}
@@ -219,13 +242,13 @@ func (u *uninstaller) end(ctx context.Context, used *use) error {
 // unpeer ends both directions of a peering, and waits for the other cluster no
 // longer than the deadline.
 func (u *uninstaller) unpeer(ctx context.Context, fc *v1alpha1.ForeignCluster) error {
-	client := u.federation.FederationV1alpha1().ForeignClusters()
+	clusters := u.federation.FederationV1alpha1().ForeignClusters()
 	seconds := int32(u.deadline / time.Second)
 	if ptr.Deref(fc.Spec.DisconnectTimeoutSeconds, v1alpha1.DefaultDisconnectTimeoutSeconds) > seconds {
 		patch := fmt.Sprintf(`{"metadata":{"uid":%q},"spec":{"disconnectTimeoutSeconds":%d}}`, fc.UID, seconds)
-		if _, err := client.Patch(ctx, fc.Name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+		if _, err := clusters.Patch(ctx, fc.Name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
 			return err
 		}
 	}
-	return client.Delete(ctx, fc.Name, *metav1.NewPreconditionDeleteOptions(string(fc.UID)))
+	return clusters.Delete(ctx, fc.Name, *metav1.NewPreconditionDeleteOptions(string(fc.UID)))
 }

@@ -19,8 +19,10 @@ import (
 	kubefake "k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/utils/ptr"
+	volumes "sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/controllers/kit"
 	"liqo.io/federation/generated/clientset/versioned/fake"
 )
 
@@ -48,7 +50,7 @@ func namespaceOf(name, role string) *corev1.Namespace {
 func uninstallable(ours []runtime.Object, namespaces ...runtime.Object) (*uninstaller, *fake.Clientset, *bytes.Buffer) {
 	client, out := fake.NewSimpleClientset(ours...), &bytes.Buffer{}
 	return &uninstaller{
-		kube: kubefake.NewSimpleClientset(namespaces...), federation: client, out: out, namespace: "liqo", deadline: time.Minute,
+		kube: kubefake.NewSimpleClientset(namespaces...), federation: client, out: out, volumes: volumes.NewClientBuilder().WithScheme(kit.NewScheme()).Build(), namespace: "liqo", deadline: time.Minute,
 		answerTimeout: 10 * time.Millisecond, cleanUpTimeout: 10 * time.Millisecond, interval: time.Millisecond,
 	}, client, out
 }

@@ -5,7 +5,10 @@ package app
 
 import (
 	"fmt"
+	"slices"
 	"strings"
+
+	corev1 "k8s.io/api/core/v1"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
@@ -20,12 +23,14 @@ type use struct {
 	answered    bool
 	clusters    []v1alpha1.ForeignCluster
 	offloadings []v1alpha1.NamespaceOffloading
+	// volumes are those whose data a provider stores and that a claim is bound to.
+	volumes []corev1.PersistentVolume
 	// namespaces are those of peerings.
 	namespaces []string
 }
 
 func (u *use) empty() bool {
-	return len(u.clusters) == 0 && len(u.offloadings) == 0 && len(u.namespaces) == 0
+	return len(u.clusters) == 0 && len(u.offloadings) == 0 && len(u.volumes) == 0 && len(u.namespaces) == 0
 }
 
 // peered tells whether a ForeignCluster is more than an acquaintance.
@@ -47,7 +52,7 @@ func wanted(intent v1alpha1.PeeringIntent, phase v1alpha1.PeeringPhase) bool {
 
 // describe says with whom this cluster is peered, and what is offloaded.
 func (u *use) describe() string {
-	var clusters, offloaded []string
+	var clusters, offloaded, stored []string
 	for i := range u.clusters {
 		fc := &u.clusters[i]
 		var how []string
@@ -65,7 +70,11 @@ func (u *use) describe() string {
 	for _, offloading := range u.offloadings {
 		offloaded = append(offloaded, fmt.Sprintf("Namespace %s is offloaded", offloading.Namespace))
 	}
-	lines := append(some(clusters), some(offloaded)...)
+	for i := range u.volumes {
+		pv := &u.volumes[i]
+		stored = append(stored, fmt.Sprintf("Claim %s/%s has its data on a provider: move it, or delete the claim", pv.Spec.ClaimRef.Namespace, pv.Spec.ClaimRef.Name))
+	}
+	lines := slices.Concat(some(clusters), some(offloaded), some(stored))
 	if len(clusters) == 0 {
 		// Otherwise they only show what was said already.
 		var left []string

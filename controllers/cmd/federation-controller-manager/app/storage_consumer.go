@@ -1,0 +1,90 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"context"
+
+	"liqo.io/federation/controllers/storage/consumer"
+)
+
+// storageConsumer returns what the controllers of volumes on a consumer share; the first
+// call creates it.
+func (c *Config) storageConsumer(ctx context.Context, controller string) (*consumer.Config, error) {
+	manager, err := c.Manager(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if c.shadows == nil {
+		if err := consumer.Prepare(ctx, manager); err != nil {
+			return nil, err
+		}
+		c.shadows = consumer.NewShadows(c.Peers)
+	}
+	return &consumer.Config{
+		Client: manager.GetClient(), Live: manager.GetAPIReader(), Events: c.Recorder(controller), Shadows: c.shadows,
+		ClusterID: c.ClusterID, ClusterName: c.Options.ClusterName, Namespace: c.Options.StorageNamespace,
+	}, nil
+}
+
+// storageCapacity returns the controller that publishes capacities, which the provisioner
+// reports refusals to.
+func (c *Config) storageCapacity(ctx context.Context) (*consumer.Capacity, error) {
+	if c.capacity != nil {
+		return c.capacity, nil
+	}
+	shared, err := c.storageConsumer(ctx, consumer.CapacityName)
+	if err != nil {
+		return nil, err
+	}
+	if c.published, err = consumer.Published(c.manager, c.Options.StorageNamespace); err != nil {
+		return nil, err
+	}
+	c.capacity = consumer.NewCapacity(shared, c.published)
+	return c.capacity, nil
+}
+
+func initStorageProvisioner(ctx context.Context, config *Config) ([]Runner, error) {
+	shared, err := config.storageConsumer(ctx, consumer.ProvisionerName)
+	if err != nil {
+		return nil, err
+	}
+	capacity, err := config.storageCapacity(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return nil, consumer.NewProvisioner(shared, capacity).SetUp(config.manager)
+}
+
+func initStorageCapacity(ctx context.Context, config *Config) ([]Runner, error) {
+	capacity, err := config.storageCapacity(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return nil, capacity.SetUp(config.manager, config.published)
+}
+
+func initVirtualVolume(ctx context.Context, config *Config) ([]Runner, error) {
+	shared, err := config.storageConsumer(ctx, consumer.VirtualVolumesName)
+	if err != nil {
+		return nil, err
+	}
+	return nil, consumer.NewVirtualVolumes(shared).SetUp(config.manager)
+}
+
+func initStorageExpansion(ctx context.Context, config *Config) ([]Runner, error) {
+	shared, err := config.storageConsumer(ctx, consumer.ExpanderName)
+	if err != nil {
+		return nil, err
+	}
+	return nil, consumer.NewExpander(shared).SetUp(config.manager)
+}
+
+func initStorageRelease(ctx context.Context, config *Config) ([]Runner, error) {
+	shared, err := config.storageConsumer(ctx, consumer.ReleaserName)
+	if err != nil {
+		return nil, err
+	}
+	return nil, consumer.NewReleaser(shared).SetUp(config.manager)
+}

@@ -1,0 +1,49 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package kit
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+const (
+	// IndexClaims lists the pods of a namespace that mount a claim, by its name.
+	IndexClaims = "spec.volumes.persistentVolumeClaim.claimName"
+	// IndexClaimRef lists the PersistentVolumes that name a claim, by namespace/name.
+	IndexClaimRef = "spec.claimRef"
+)
+
+// PodClaims returns the values of IndexClaims of a pod.
+func PodClaims(object client.Object) []string {
+	pod, ok := object.(*corev1.Pod)
+	if !ok {
+		return nil
+	}
+	return ClaimsOf(pod)
+}
+
+// VolumeClaim returns the value of IndexClaimRef of a PersistentVolume; none if it names
+// no claim.
+func VolumeClaim(object client.Object) []string {
+	pv, ok := object.(*corev1.PersistentVolume)
+	if !ok || pv.Spec.ClaimRef == nil {
+		return nil
+	}
+	return []string{pv.Spec.ClaimRef.Namespace + "/" + pv.Spec.ClaimRef.Name}
+}
+
+// ClaimsOf returns the names of the claims that a pod mounts. A generic ephemeral
+// volume has a claim that is named after the pod and the volume.
+func ClaimsOf(pod *corev1.Pod) []string {
+	var names []string
+	for _, volume := range claimVolumes(pod) {
+		if volume.PersistentVolumeClaim != nil {
+			names = append(names, volume.PersistentVolumeClaim.ClaimName)
+			continue
+		}
+		names = append(names, pod.Name+"-"+volume.Name)
+	}
+	return names
+}

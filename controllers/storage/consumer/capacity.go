@@ -1,0 +1,218 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package consumer
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/controllers/kit"
+)
+
+// refusedFor is how long a refusal of a provider lowers its published capacity. The
+// provider may count what this cluster cannot see, for example volumes that it retains.
+const refusedFor = 5 * time.Minute
+
+// Capacity publishes how much storage claims of virtual classes may request on local
+// nodes and on each provider, and the CSIDriver that has the scheduler read it.
+type Capacity struct {
+	*Config
+	// published reads the capacity objects and the CSIDriver of the federation alone.
+	published client.Reader
+	clock     clock.PassiveClock
+
+	mu      sync.Mutex
+	refused map[string]refusedRequest
+}
+
+// refusedRequest is a request that a provider had no room for, while its quota and what
+// this cluster uses of it were these.
+type refusedRequest struct {
+	bytes, used int64
+	quota       string
+	until       time.Time
+}
+
+// NewCapacity returns the controller; published reads what it publishes.
+func NewCapacity(config *Config, published client.Reader) *Capacity {
+	return &Capacity{Config: config, published: published, clock: clock.RealClock{}, refused: map[string]refusedRequest{}}
+}
+
+// Lower publishes less than a request in bytes that a provider has just refused.
+func (c *Capacity) Lower(ctx context.Context, cluster string, refused int64) error {
+	nodes, used, err := c.inputs(ctx)
+	if err != nil {
+		return err
+	}
+	for _, grant := range grants(nodes, used, nil) {
+		if !slices.ContainsFunc(nodes, func(node v1alpha1.VirtualNode) bool {
+			return node.Spec.ClusterID == grant.clusterID && rules.ForeignClusterOf(node.Namespace) == cluster
+		}) {
+			continue
+		}
+		c.mu.Lock()
+		c.refused[grant.clusterID] = refusedRequest{
+			bytes: refused, used: grant.used.storage, quota: quotaText(grant.quota), until: c.clock.Now().Add(refusedFor),
+		}
+		c.mu.Unlock()
+	}
+	_, err = c.Reconcile(ctx, ctrl.Request{})
+	return err
+}
+
+// Reconcile publishes the capacities of all classes and providers; there is one request.
+// The CSIDriver is created after the objects and deleted before them: with the driver
+// and no objects nothing would be scheduled.
+func (c *Capacity) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
+	nodes, used, err := c.inputs(ctx)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	var classes storagev1.StorageClassList
+	if err := c.Client.List(ctx, &classes); err != nil {
+		return ctrl.Result{}, fmt.Errorf("listing storage classes: %w", err)
+	}
+	refused, again := c.refusals(grants(nodes, used, nil))
+	wanted := capacities(classes.Items, grants(nodes, used, refused), c.Namespace)
+	if len(wanted) == 0 {
+		if err := c.deleteDriver(ctx); err != nil {
+			return ctrl.Result{}, err
+		}
+		return settled(ctrl.Result{}, c.publish(ctx, nil))
+	}
+	if err := c.publish(ctx, wanted); err != nil {
+		return settled(ctrl.Result{}, err)
+	}
+	return ctrl.Result{RequeueAfter: again}, c.createDriver(ctx)
+}
+
+// inputs returns the virtual nodes of providers, and what their volumes use.
+func (c *Capacity) inputs(ctx context.Context) ([]v1alpha1.VirtualNode, map[string]usage, error) {
+	var nodes v1alpha1.VirtualNodeList
+	if err := c.Client.List(ctx, &nodes); err != nil {
+		return nil, nil, fmt.Errorf("listing virtual nodes: %w", err)
+	}
+	nodes.Items = slices.DeleteFunc(nodes.Items, func(node v1alpha1.VirtualNode) bool { return !rules.IsPeerNamespace(node.Namespace) })
+	var volumes corev1.PersistentVolumeList
+	if err := c.Client.List(ctx, &volumes); err != nil {
+		return nil, nil, fmt.Errorf("listing volumes: %w", err)
+	}
+	return nodes.Items, usageOf(volumes.Items), nil
+}
+
+// refusals returns the refused requests that still count, by cluster id, and when the
+// first of them no longer does: a refusal ends with a change of the quota, with a volume
+// that is released, or after a while.
+func (c *Capacity) refusals(all []grant) (refused map[string]int64, again time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	refused = map[string]int64{}
+	for _, grant := range all {
+		last, ok := c.refused[grant.clusterID]
+		left := last.until.Sub(c.clock.Now())
+		if !ok || left <= 0 || grant.used.storage < last.used || quotaText(grant.quota) != last.quota {
+			delete(c.refused, grant.clusterID)
+			continue
+		}
+		refused[grant.clusterID] = last.bytes
+		if again == 0 || left < again {
+			again = left
+		}
+	}
+	return refused, again
+}
+
+// quotaText returns a quota in a form that is equal for equal quotas.
+func quotaText(quota corev1.ResourceList) string {
+	amounts := map[corev1.ResourceName]int64{}
+	for name, quantity := range quota {
+		amounts[name] = quantity.Value()
+	}
+	return fmt.Sprint(amounts)
+}
+
+// publish creates, changes and deletes capacity objects until they are those wanted.
+func (c *Capacity) publish(ctx context.Context, wanted []*storagev1.CSIStorageCapacity) error {
+	var published storagev1.CSIStorageCapacityList
+	err := c.published.List(ctx, &published, client.InNamespace(c.Namespace), client.MatchingLabels{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy})
+	if err != nil {
+		return fmt.Errorf("listing storage capacities: %w", err)
+	}
+	current := map[string]*storagev1.CSIStorageCapacity{}
+	for i := range published.Items {
+		current[published.Items[i].Name] = &published.Items[i]
+	}
+	for _, object := range wanted {
+		old := current[object.Name]
+		delete(current, object.Name)
+		if old == nil {
+			if err := c.Client.Create(ctx, object); err != nil && !apierrors.IsAlreadyExists(err) {
+				return fmt.Errorf("publishing the storage capacity of StorageClass %s: %w", object.StorageClassName, err)
+			}
+			continue
+		}
+		changed := old.DeepCopy()
+		if changed.Capacity == nil || changed.Capacity.Cmp(*object.Capacity) != 0 {
+			changed.Capacity = object.Capacity
+		}
+		if _, err := kit.Commit(ctx, c.Client, old, changed); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("publishing the storage capacity of StorageClass %s: %w", object.StorageClassName, err)
+		}
+	}
+	for _, object := range current {
+		if err := kit.Delete(ctx, c.Client, object); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// driver is the CSIDriver of volumes of providers. No node runs it.
+func driver() *storagev1.CSIDriver {
+	return &storagev1.CSIDriver{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: v1alpha1.StorageProvisioner, Labels: map[string]string{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy},
+		},
+		Spec: storagev1.CSIDriverSpec{AttachRequired: ptr.To(false), StorageCapacity: ptr.To(true)},
+	}
+}
+
+func (c *Capacity) createDriver(ctx context.Context) error {
+	var current storagev1.CSIDriver
+	err := c.published.Get(ctx, types.NamespacedName{Name: v1alpha1.StorageProvisioner}, &current)
+	if !apierrors.IsNotFound(err) {
+		return err
+	}
+	if err := c.Client.Create(ctx, driver()); err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("creating the CSIDriver: %w", err)
+	}
+	return nil
+}
+
+func (c *Capacity) deleteDriver(ctx context.Context) error {
+	var current storagev1.CSIDriver
+	err := c.published.Get(ctx, types.NamespacedName{Name: v1alpha1.StorageProvisioner}, &current)
+	if err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	if err := c.Client.Delete(ctx, &current); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("deleting the CSIDriver: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,164 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package consumer
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clocktesting "k8s.io/utils/clock/testing"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/volume"
+)
+
+// stored returns a volume of milan with a class there.
+func stored(name, class, size string) *corev1.PersistentVolume {
+	return &corev1.PersistentVolume{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: name, UID: "uid-of-volume", Finalizers: []string{volume.Finalizer}, Annotations: map[string]string{volume.AnnotationStorageClass: class},
+		},
+		Spec: corev1.PersistentVolumeSpec{
+			PersistentVolumeSource: volume.RemoteSource(volume.Handle{ClusterID: milanID, Namespace: milanSpace, Claim: shadowName}),
+			Capacity:               corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(size)}, StorageClassName: "liqo",
+			ClaimRef: claimReference(userClaim()), PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimDelete,
+		},
+		Status: corev1.PersistentVolumeStatus{Phase: corev1.VolumeBound},
+	}
+}
+
+func TestCapacityIsTheQuotaThatVolumesLeave(t *testing.T) {
+	const gib = 1 << 30
+	for _, test := range []struct {
+		name    string
+		quota   map[corev1.ResourceName]string
+		refused int64
+		want    int64
+	}{
+		{name: "without limit", want: maxRemoteFigure},
+		{name: "storage", quota: map[corev1.ResourceName]string{"requests.storage": "10Gi"}, want: 7 * gib},
+		{name: "its class", quota: map[corev1.ResourceName]string{"requests.storage": "10Gi", "ssd.storageclass.storage.k8s.io/requests.storage": "3Gi"}, want: gib},
+		{name: "another class", quota: map[corev1.ResourceName]string{"requests.storage": "10Gi", "disk.storageclass.storage.k8s.io/requests.storage": "1Gi"}, want: 7 * gib},
+		{name: "no claim left", quota: map[corev1.ResourceName]string{"requests.storage": "10Gi", "persistentvolumeclaims": "2"}},
+		{name: "exceeded", quota: map[corev1.ResourceName]string{"requests.storage": "1Gi"}},
+		{name: "refused", quota: map[corev1.ResourceName]string{"requests.storage": "10Gi"}, refused: 5 * gib, want: 5*gib - 1},
+		{name: "refused more than is left", quota: map[corev1.ResourceName]string{"requests.storage": "10Gi"}, refused: 9 * gib, want: 7 * gib},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			quota := corev1.ResourceList{}
+			for name, amount := range test.quota {
+				quota[name] = resource.MustParse(amount)
+			}
+			used := usageOf([]corev1.PersistentVolume{*stored("a", "ssd", "2Gi"), *stored("b", "disk", "1Gi"), {}})
+			got := grant{clusterID: milanID, quota: quota, used: used[milanID], refused: test.refused}.remaining("ssd")
+			if got != test.want {
+				t.Errorf("got %d, want %d", got, test.want)
+			}
+		})
+	}
+}
+
+func TestVirtualNodesOfOneOfferShareItsQuota(t *testing.T) {
+	node := func(name, offer, amount string) v1alpha1.VirtualNode {
+		return v1alpha1.VirtualNode{
+			ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: rules.PeerNamespace("milan")},
+			Spec:       v1alpha1.VirtualNodeSpec{ClusterID: milanID, OfferName: offer},
+			Status: v1alpha1.VirtualNodeStatus{
+				StorageClasses: []string{"ssd"}, Storage: corev1.ResourceList{corev1.ResourceRequestsStorage: resource.MustParse(amount)},
+			},
+		}
+	}
+	all := grants([]v1alpha1.VirtualNode{node("a", "one", "10Gi"), node("b", "one", "10Gi"), node("c", "two", "5Gi")}, nil, nil)
+	if len(all) != 1 || all[0].remaining("ssd") != 15<<30 {
+		t.Errorf("got %+v", all)
+	}
+}
+
+func TestLocalNodesArePublishedWithMoreThanAnyProvider(t *testing.T) {
+	all := capacities([]storagev1.StorageClass{*virtual(), *local()}, []grant{{clusterID: milanID, classes: []string{"ssd"}}}, storageNS)
+	if len(all) != 2 || all[0].Capacity.Cmp(*all[1].Capacity) <= 0 {
+		t.Fatalf("got %+v", all)
+	}
+	want := &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{
+		Key: "liqo.io/type", Operator: metav1.LabelSelectorOpNotIn, Values: []string{"virtual-node"},
+	}}}
+	if diff := cmp.Diff(want, all[0].NodeTopology); diff != "" {
+		t.Errorf("local nodes (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(map[string]string{"liqo.io/remote-cluster-id": milanID}, all[1].NodeTopology.MatchLabels); diff != "" {
+		t.Errorf("nodes of milan (-want +got):\n%s", diff)
+	}
+}
+
+func TestDriverIsCreatedAfterTheCapacitiesAndDeletedBeforeThem(t *testing.T) {
+	w := newWorld(t, withMilan(virtual())...)
+	capacity := NewCapacity(w.Config, w.Client)
+	reconcile := func(want ...string) {
+		t.Helper()
+		w.writes = nil
+		if _, err := capacity.Reconcile(t.Context(), ctrl.Request{}); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, w.writes); diff != "" {
+			t.Errorf("writes (-want +got):\n%s", diff)
+		}
+	}
+	reconcile("create CSIStorageCapacity", "create CSIStorageCapacity", "create CSIDriver")
+	reconcile()
+	if err := w.Client.Create(t.Context(), stored("a", "ssd", "2Gi")); err != nil {
+		t.Fatal(err)
+	}
+	reconcile("patch CSIStorageCapacity")
+	if err := w.Client.Delete(t.Context(), virtual()); err != nil {
+		t.Fatal(err)
+	}
+	reconcile("delete CSIDriver", "delete CSIStorageCapacity", "delete CSIStorageCapacity")
+	reconcile()
+}
+
+func TestRefusalEndsWithTheQuotaThatItWasMadeBy(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		change func(*world, *clocktesting.FakePassiveClock)
+		want   string
+	}{
+		{name: "nothing changed", change: func(*world, *clocktesting.FakePassiveClock) {}, want: "1073741823"},
+		{name: "later", change: func(_ *world, clock *clocktesting.FakePassiveClock) { clock.SetTime(clock.Now().Add(refusedFor)) }, want: "9Gi"},
+		{name: "another quota", change: func(w *world, _ *clocktesting.FakePassiveClock) {
+			change(w, rules.PeerNamespace("milan"), "milan", &v1alpha1.VirtualNode{}, func(node *v1alpha1.VirtualNode) {
+				node.Status.Storage[corev1.ResourceRequestsStorage] = resource.MustParse("20Gi")
+			})
+		}, want: "19Gi"},
+		{name: "a volume less", change: func(w *world, _ *clocktesting.FakePassiveClock) {
+			change(w, "", "a", &corev1.PersistentVolume{}, func(pv *corev1.PersistentVolume) {
+				pv.Spec.Capacity[corev1.ResourceStorage] = resource.MustParse("512Mi")
+			})
+		}, want: "9728Mi"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			w := newWorld(t, withMilan(virtual(), stored("a", "ssd", "1Gi"))...)
+			published := NewCapacity(w.Config, w.Client)
+			clock := clocktesting.NewFakePassiveClock(time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC))
+			published.clock = clock
+			if err := published.Lower(t.Context(), "milan", 1<<30); err != nil {
+				t.Fatal(err)
+			}
+			test.change(w, clock)
+			if _, err := published.Reconcile(t.Context(), ctrl.Request{}); err != nil {
+				t.Fatal(err)
+			}
+			got := get(w, storageNS, capacity("liqo", milanID, 0, storageNS).Name, &storagev1.CSIStorageCapacity{})
+			if want := resource.MustParse(test.want); got.Capacity.Cmp(want) != 0 {
+				t.Errorf("got %s, want %s", got.Capacity, test.want)
+			}
+		})
+	}
+}

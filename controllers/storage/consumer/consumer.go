@@ -1,0 +1,73 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package consumer keeps the volumes of the virtual storage class on the cluster that
+// offloads: it provisions claims on local nodes and on providers, publishes how much
+// storage is available where, describes each claim in a VirtualVolume, expands volumes,
+// and releases them.
+package consumer
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/record"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/controllers/kit"
+)
+
+// Config is what the controllers of volumes on a consumer share.
+type Config struct {
+	// Client reads the caches of the manager and writes to the API server.
+	Client client.Client
+	// Live reads from the API server, for decisions that a cache may be late for.
+	Live client.Reader
+	// Events records events about claims, volumes and pods.
+	Events record.EventRecorder
+	// Shadows are the ShadowVolumeClaims of this cluster on its providers.
+	Shadows *Shadows
+	// ClusterID and ClusterName are those of this cluster.
+	ClusterID, ClusterName string
+	// Namespace is that of intermediate claims and of capacity objects.
+	Namespace string
+}
+
+// isVirtual reports whether a StorageClass is one of the federation's.
+func isVirtual(class *storagev1.StorageClass) bool {
+	return class.Provisioner == v1alpha1.StorageProvisioner
+}
+
+// virtualClass returns the virtual StorageClass of a claim, or nil for a claim of
+// another class or none.
+func (c *Config) virtualClass(ctx context.Context, claim *corev1.PersistentVolumeClaim) (*storagev1.StorageClass, error) {
+	if claim.Spec.StorageClassName == nil || *claim.Spec.StorageClassName == "" {
+		return nil, nil
+	}
+	var class storagev1.StorageClass
+	err := c.Client.Get(ctx, types.NamespacedName{Name: *claim.Spec.StorageClassName}, &class)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("reading StorageClass %s: %w", *claim.Spec.StorageClassName, err)
+	case !isVirtual(&class):
+		return nil, nil
+	}
+	return &class, nil
+}
+
+// settled returns the end of a reconcile. A conflict is tried again, and in a namespace
+// that is being deleted nothing is.
+func settled(result ctrl.Result, err error) (ctrl.Result, error) {
+	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+		return ctrl.Result{}, nil
+	}
+	return kit.Result(result.RequeueAfter, err)
+}

@@ -1,0 +1,59 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package consumer
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/utils/lru"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Reasons of events on claims, as provisioners of Kubernetes use them.
+const (
+	ReasonProvisioning          = "Provisioning"
+	ReasonProvisioningSucceeded = "ProvisioningSucceeded"
+	ReasonProvisioningFailed    = "ProvisioningFailed"
+)
+
+// maxNotices bounds how many objects the last event is remembered of.
+const maxNotices = 4096
+
+// notices records an event only when it differs from the last one on its object, so
+// that a state that lasts is one event.
+type notices struct {
+	events record.EventRecorder
+	last   *lru.Cache
+}
+
+func newNotices(events record.EventRecorder) notices {
+	return notices{events: events, last: lru.New(maxNotices)}
+}
+
+// record records an event about an object, unless it was the last one with its reason.
+func (n *notices) record(object client.Object, kind, reason, format string, args ...any) {
+	n.recordFor(reason, object, kind, reason, format, args...)
+}
+
+// recordFor records an event about an object, unless it was the last one for a subject,
+// which is something of the object that has a state of its own.
+func (n *notices) recordFor(subject string, object client.Object, kind, reason, format string, args ...any) {
+	key, text := string(object.GetUID())+subject, kind+reason+fmt.Sprintf(format, args...)
+	if previous, ok := n.last.Get(key); ok && previous == text {
+		return
+	}
+	n.last.Add(key, text)
+	n.events.Eventf(object, kind, reason, format, args...)
+}
+
+// warn records a Warning about an object, unless it was the last event with its reason.
+func (n *notices) warn(object client.Object, reason, format string, args ...any) {
+	n.record(object, corev1.EventTypeWarning, reason, format, args...)
+}
+
+// forget drops the last event about an object for a subject whose state ended.
+func (n *notices) forget(subject string, uid types.UID) { n.last.Remove(string(uid) + subject) }

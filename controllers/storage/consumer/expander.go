@@ -1,0 +1,218 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package consumer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/volume"
+	"liqo.io/federation/controllers/kit"
+	"liqo.io/federation/controllers/remote"
+)
+
+// Reasons of the condition VolumeResized of a ShadowVolumeClaim that is being expanded.
+const (
+	shadowResizing          = "Resizing"
+	shadowFileSystemPending = "FileSystemResizePending"
+)
+
+// Reasons of events on claims whose volumes are expanded.
+const (
+	ReasonVolumeResizeSuccessful = "VolumeResizeSuccessful"
+	ReasonVolumeResizeFailed     = "VolumeResizeFailed"
+)
+
+// resizeDelay is how long a refused expansion waits before it is requested again: quota
+// may be released meanwhile.
+const resizeDelay = time.Minute
+
+// Expander expands volumes on providers to what their claims request. Volumes of this
+// cluster are expanded by their own drivers.
+type Expander struct {
+	*Config
+	clock   clock.PassiveClock
+	notices notices
+}
+
+// NewExpander returns the controller.
+func NewExpander(config *Config) *Expander {
+	return &Expander{Config: config, clock: clock.RealClock{}, notices: newNotices(config.Events)}
+}
+
+// Reconcile expands the volume of one claim. The provider's volume grows first, then the
+// capacity of the volume that stands for it, and then the claim's.
+func (e *Expander) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+	var claim corev1.PersistentVolumeClaim
+	if err := e.Client.Get(ctx, request.NamespacedName, &claim); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if claim.Status.Phase != corev1.ClaimBound || !claim.DeletionTimestamp.IsZero() {
+		return ctrl.Result{}, nil
+	}
+	var pv corev1.PersistentVolume
+	if err := e.Client.Get(ctx, types.NamespacedName{Name: claim.Spec.VolumeName}, &pv); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if pv.Spec.ClaimRef == nil || pv.Spec.ClaimRef.UID != claim.UID {
+		return ctrl.Result{}, nil
+	}
+	handle, isRemote, err := volume.HandleOf(&pv)
+	switch {
+	case err != nil:
+		return ctrl.Result{}, nil
+	case !isRemote:
+		return ctrl.Result{}, e.explainLocal(ctx, &claim, &pv)
+	}
+	return settled(e.expandRemote(ctx, &claim, &pv, handle))
+}
+
+// explainLocal warns that the driver of a volume of this cluster does not expand it,
+// which the virtual class cannot exclude at admission.
+func (e *Expander) explainLocal(ctx context.Context, claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume) error {
+	name, ours := pv.Annotations[volume.AnnotationStorageClass]
+	if !ours || requested(claim).Cmp(*pv.Spec.Capacity.Storage()) <= 0 {
+		return nil
+	}
+	var class storagev1.StorageClass
+	if err := e.Client.Get(ctx, types.NamespacedName{Name: name}, &class); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	if !ptr.Deref(class.AllowVolumeExpansion, false) {
+		e.notices.warn(claim, ReasonVolumeResizeFailed, "StorageClass %s of the volume does not allow expansion: request %s again, or move the data.",
+			name, pv.Spec.Capacity.Storage())
+	}
+	return nil
+}
+
+func requested(claim *corev1.PersistentVolumeClaim) *resource.Quantity {
+	return ptr.To(claim.Spec.Resources.Requests[corev1.ResourceStorage])
+}
+
+// expandRemote brings a claim, its volume and the claim on the provider to one size.
+func (e *Expander) expandRemote(ctx context.Context, claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume, handle volume.Handle) (ctrl.Result, error) {
+	cluster, err := e.foreignCluster(ctx, handle.ClusterID)
+	if err != nil || cluster == nil {
+		return ctrl.Result{}, err
+	}
+	at := place{cluster.Name, handle.Namespace}
+	if err := e.Shadows.Watch(at); err != nil {
+		return ctrl.Result{}, err
+	}
+	kept, _ := e.Shadows.cached(at, handle.Claim)
+	if kept == nil {
+		// The watch has an event for it as soon as the provider answers.
+		return ctrl.Result{}, nil
+	}
+	if problem, result, err := e.request(ctx, claim, kept, at); err != nil || !result.IsZero() || problem != nil {
+		return result, errors.Join(err, e.report(ctx, claim, pv, problem))
+	}
+	if actual := kept.Status.Capacity; actual != nil && actual.Cmp(*pv.Spec.Capacity.Storage()) > 0 {
+		wanted := pv.DeepCopy()
+		wanted.Spec.Capacity[corev1.ResourceStorage] = *actual
+		if _, err := kit.Commit(ctx, e.Client, pv, wanted); client.IgnoreNotFound(err) != nil {
+			return ctrl.Result{}, fmt.Errorf("setting the capacity of volume %s: %w", pv.Name, err)
+		}
+		return ctrl.Result{}, nil
+	}
+	return ctrl.Result{}, e.report(ctx, claim, pv, resizeProblem(kept, cluster.Name))
+}
+
+// problem is why a volume is not expanded.
+type problem struct{ reason, message string }
+
+// request has the provider resize its claim where the request changed. A refusal is a
+// problem; a provider that does not answer is tried again.
+func (e *Expander) request(ctx context.Context, claim *corev1.PersistentVolumeClaim, kept *v1alpha1.ShadowVolumeClaim, at place) (*problem, ctrl.Result, error) {
+	size := requested(claim)
+	if kept.Spec.Storage.Cmp(*size) == 0 || kept.Status.Capacity != nil && kept.Spec.Storage.Cmp(*size) > 0 && kept.Status.Capacity.Cmp(kept.Spec.Storage) >= 0 {
+		return nil, ctrl.Result{}, nil
+	}
+	_, err := e.Shadows.change(ctx, at, kept.Name, func(spec *v1alpha1.ShadowVolumeClaimSpec) { spec.Storage = *size })
+	switch {
+	case err == nil, apierrors.IsNotFound(err):
+		return nil, ctrl.Result{}, nil
+	case apierrors.IsConflict(err):
+		return nil, ctrl.Result{}, err
+	}
+	message := fmt.Sprintf("%s: %s.", at.cluster, strings.TrimSuffix(remote.Describe(err), "."))
+	e.notices.warn(claim, ReasonVolumeResizeFailed, "%s", message)
+	return &problem{ReasonVolumeResizeFailed, message}, ctrl.Result{RequeueAfter: resizeDelay}, nil
+}
+
+// resizeProblem returns why the provider did not expand the volume, or nil.
+func resizeProblem(kept *v1alpha1.ShadowVolumeClaim, cluster string) *problem {
+	condition := meta.FindStatusCondition(kept.Status.Conditions, v1alpha1.ConditionVolumeResized)
+	if condition == nil || condition.Status != metav1.ConditionFalse {
+		return nil
+	}
+	switch condition.Reason {
+	case shadowResizing, shadowFileSystemPending:
+		return nil
+	}
+	return &problem{remote.Text(condition.Reason), fmt.Sprintf("%s: %s", cluster, remote.Text(condition.Message))}
+}
+
+// report writes the capacity of the volume, and whether it is being expanded, into the
+// status of the claim.
+func (e *Expander) report(ctx context.Context, claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume, failed *problem) error {
+	wanted := claim.DeepCopy()
+	size := *pv.Spec.Capacity.Storage()
+	grown := claim.Status.Capacity.Storage().Cmp(size) < 0
+	if grown {
+		if wanted.Status.Capacity == nil {
+			wanted.Status.Capacity = corev1.ResourceList{}
+		}
+		wanted.Status.Capacity[corev1.ResourceStorage] = size
+	}
+	pending := requested(claim).Cmp(size) > 0
+	e.setCondition(&wanted.Status, corev1.PersistentVolumeClaimResizing, pending && failed == nil, "Resizing", "The provider expands the volume.")
+	if failed == nil {
+		failed = &problem{}
+	}
+	e.setCondition(&wanted.Status, corev1.PersistentVolumeClaimControllerResizeError, pending && failed.reason != "", failed.reason, failed.message)
+	if pending && failed.reason != "" {
+		e.notices.warn(claim, ReasonVolumeResizeFailed, "%s", failed.message)
+	}
+	if _, err := kit.Commit(ctx, e.Client, claim, wanted); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("reporting the expansion of the claim: %w", err)
+	}
+	if grown && !pending {
+		e.notices.record(claim, corev1.EventTypeNormal, ReasonVolumeResizeSuccessful, "The volume has %s.", &size)
+	}
+	return nil
+}
+
+// setCondition sets a condition of a claim to True, or removes it.
+func (e *Expander) setCondition(status *corev1.PersistentVolumeClaimStatus, kind corev1.PersistentVolumeClaimConditionType, isTrue bool, reason, message string) {
+	index := slices.IndexFunc(status.Conditions, func(condition corev1.PersistentVolumeClaimCondition) bool { return condition.Type == kind })
+	switch {
+	case !isTrue && index >= 0:
+		status.Conditions = slices.Delete(status.Conditions, index, index+1)
+	case !isTrue:
+	case index < 0:
+		status.Conditions = append(status.Conditions, corev1.PersistentVolumeClaimCondition{
+			Type: kind, Status: corev1.ConditionTrue, Reason: reason, Message: message, LastTransitionTime: metav1.NewTime(e.clock.Now()),
+		})
+	default:
+		status.Conditions[index].Reason, status.Conditions[index].Message = reason, message
+	}
+}

@@ -1,0 +1,82 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package consumer
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/volume"
+	"liqo.io/federation/controllers/kit"
+)
+
+// RemoteVolumes returns the volumes of this cluster whose data a provider stores and
+// that a claim is bound to.
+func RemoteVolumes(ctx context.Context, reader client.Reader) ([]corev1.PersistentVolume, error) {
+	var volumes corev1.PersistentVolumeList
+	if err := reader.List(ctx, &volumes); err != nil {
+		return nil, fmt.Errorf("listing volumes: %w", err)
+	}
+	var found []corev1.PersistentVolume
+	for _, pv := range volumes.Items {
+		if _, isRemote, err := volume.HandleOf(&pv); err == nil && isRemote && pv.Status.Phase == corev1.VolumeBound {
+			found = append(found, pv)
+		}
+	}
+	return found, nil
+}
+
+// HandBack removes from this cluster what the storage of the federation holds, before
+// its controllers are gone: its StorageClass, so that the controllers create nothing
+// again, the CSIDriver and then the capacity objects, and finally what keeps volumes.
+// Volumes of this cluster get their class and reclaim policy back, also while claims are
+// bound to them, which stay bound. Of volumes on providers only the finalizer is removed.
+func HandBack(ctx context.Context, cluster client.Client, class, namespace string) error {
+	virtual := &storagev1.StorageClass{}
+	err := cluster.Get(ctx, client.ObjectKey{Name: class}, virtual)
+	if err == nil && isVirtual(virtual) {
+		err = cluster.Delete(ctx, virtual)
+	}
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("deleting StorageClass %s: %w", class, err)
+	}
+	if err := cluster.Delete(ctx, driver()); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("deleting the CSIDriver: %w", err)
+	}
+	var published storagev1.CSIStorageCapacityList
+	err = cluster.List(ctx, &published, client.InNamespace(namespace), client.MatchingLabels{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy})
+	if err != nil {
+		return fmt.Errorf("listing storage capacities: %w", err)
+	}
+	for i := range published.Items {
+		if err := kit.Delete(ctx, cluster, &published.Items[i]); err != nil {
+			return err
+		}
+	}
+	var volumes corev1.PersistentVolumeList
+	if err := cluster.List(ctx, &volumes); err != nil {
+		return fmt.Errorf("listing volumes: %w", err)
+	}
+	for i := range volumes.Items {
+		pv := &volumes.Items[i]
+		if !controllerutil.ContainsFinalizer(pv, volume.Finalizer) {
+			continue
+		}
+		wanted := handedBack(pv)
+		if pv.Spec.CSI != nil && pv.Spec.CSI.Driver == v1alpha1.StorageProvisioner {
+			wanted = pv.DeepCopy()
+			controllerutil.RemoveFinalizer(wanted, volume.Finalizer)
+		}
+		if _, err := kit.Commit(ctx, cluster, pv, wanted); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("handing volume %s back to its class: %w", pv.Name, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,95 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package consumer
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/rules"
+)
+
+// Reasons of events on pods that wait for data on another cluster.
+const (
+	ReasonVolumeClusterUnreachable = "VolumeClusterUnreachable"
+	ReasonVolumeClusterExcluded    = "VolumeClusterExcluded"
+)
+
+// warnPods warns each pod that has no node because its data is on a cluster that is
+// unreachable, or that its namespace excludes; once for each state.
+func (v *VirtualVolumes) warnPods(ctx context.Context, seen *observation) error {
+	waiting := seen.waiting()
+	if len(waiting) == 0 {
+		return nil
+	}
+	reason, message, err := v.held(ctx, seen)
+	if err != nil {
+		return err
+	}
+	for _, pod := range waiting {
+		if reason == "" {
+			v.notices.forget(seen.claim.Name, pod.UID)
+			continue
+		}
+		v.notices.recordFor(seen.claim.Name, pod, corev1.EventTypeWarning, reason, "%s", message)
+	}
+	return nil
+}
+
+// held returns why no pod is scheduled where the data of a claim is, as a reason and a
+// message, or two empty strings.
+func (v *VirtualVolumes) held(ctx context.Context, seen *observation) (reason, message string, err error) {
+	if seen.handle == nil {
+		return "", "", nil
+	}
+	if cause, text := seen.unreachable(); cause != "" {
+		return ReasonVolumeClusterUnreachable, fmt.Sprintf("Claim %s: %s The pod is scheduled when the cluster is reachable again.", seen.claim.Name, text), nil
+	}
+	refusal, err := v.excluded(ctx, seen.claim.Namespace, seen.cluster)
+	if err != nil || refusal == "" {
+		return "", "", err
+	}
+	return ReasonVolumeClusterExcluded, fmt.Sprintf("The data of claim %s is stored on %s, where pods of the namespace may not run: %s "+
+		"Select the cluster in the NamespaceOffloading, or move the data.", seen.claim.Name, seen.cluster.Name, refusal), nil
+}
+
+// excluded returns why pods of a namespace may not run on a provider, or an empty string.
+func (v *VirtualVolumes) excluded(ctx context.Context, namespace string, cluster *v1alpha1.ForeignCluster) (string, error) {
+	var offloading v1alpha1.NamespaceOffloading
+	err := v.Client.Get(ctx, types.NamespacedName{Namespace: namespace, Name: v1alpha1.NamespaceOffloadingName}, &offloading)
+	if apierrors.IsNotFound(err) {
+		return "The namespace is not offloaded.", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("reading the namespace offloading: %w", err)
+	}
+	if offloading.Spec.PodOffloadingStrategy == v1alpha1.Local {
+		return "Its podOffloadingStrategy is Local.", nil
+	}
+	nodes, err := v.virtualNodesOf(ctx, cluster.Name)
+	if err != nil {
+		return "", err
+	}
+	lender := rules.Lender{Cluster: cluster, VirtualNodes: nodes}
+	node := func(name string) *corev1.Node {
+		var found corev1.Node
+		if v.Client.Get(ctx, client.ObjectKey{Name: name}, &found) != nil {
+			// A cache only fails to find.
+			return nil
+		}
+		return &found
+	}
+	placement, err := rules.NewPlacement(&offloading.Spec, []rules.Lender{lender}, node)
+	if err != nil {
+		// The status of the NamespaceOffloading reports a selector that cannot be read.
+		return "", nil
+	}
+	return placement.Choose(lender), nil
+}

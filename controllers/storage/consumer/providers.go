@@ -1,0 +1,132 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package consumer
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/rules"
+)
+
+// isVirtualNode reports whether a Node stands for a provider.
+func isVirtualNode(node *corev1.Node) bool {
+	return node.Labels[v1alpha1.LabelType] == v1alpha1.TypeVirtualNode
+}
+
+// virtualNode returns the VirtualNode of the Node with that name, or nil.
+func (c *Config) virtualNode(ctx context.Context, node string) (*v1alpha1.VirtualNode, error) {
+	var all v1alpha1.VirtualNodeList
+	if err := c.Client.List(ctx, &all); err != nil {
+		return nil, fmt.Errorf("listing virtual nodes: %w", err)
+	}
+	for i := range all.Items {
+		if all.Items[i].Spec.NodeName == node && rules.IsPeerNamespace(all.Items[i].Namespace) {
+			return &all.Items[i], nil
+		}
+	}
+	return nil, nil
+}
+
+// remoteNamespace returns the namespace on a provider that a namespace is mapped to,
+// or a refusal where the provider has none that is ready.
+func (c *Config) remoteNamespace(ctx context.Context, cluster, namespace string) (string, error) {
+	mapped, err := c.namespaceMap(ctx, cluster)
+	if err != nil {
+		return "", err
+	}
+	if mapped != nil {
+		for _, answer := range mapped.Status.Namespaces {
+			if answer.Name == namespace && answer.Phase == v1alpha1.NamespaceMappingReady {
+				return answer.RemoteName, nil
+			}
+		}
+	}
+	return "", refuse("Namespace %s is not offloaded to %s: select the cluster in its NamespaceOffloading, or wait until it is ready.", namespace, cluster)
+}
+
+// namespaceMap returns the map of a provider with this cluster's namespaces, or nil.
+func (c *Config) namespaceMap(ctx context.Context, cluster string) (*v1alpha1.NamespaceMap, error) {
+	var mapped v1alpha1.NamespaceMap
+	err := c.Client.Get(ctx, types.NamespacedName{Namespace: rules.PeerNamespace(cluster), Name: c.ClusterName}, &mapped)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the namespaces on %s: %w", cluster, err)
+	}
+	return &mapped, nil
+}
+
+// watchPlaces watches the volume claims of a namespace on every provider that it is
+// mapped to.
+func (c *Config) watchPlaces(ctx context.Context, namespace string) error {
+	var maps v1alpha1.NamespaceMapList
+	if err := c.Client.List(ctx, &maps); err != nil {
+		return fmt.Errorf("listing the namespaces on providers: %w", err)
+	}
+	for i := range maps.Items {
+		mapped := &maps.Items[i]
+		if mapped.Name != c.ClusterName || !rules.IsPeerNamespace(mapped.Namespace) {
+			continue
+		}
+		for _, answer := range mapped.Status.Namespaces {
+			if answer.Name != namespace || answer.Phase != v1alpha1.NamespaceMappingReady {
+				continue
+			}
+			if err := c.Shadows.Watch(place{rules.ForeignClusterOf(mapped.Namespace), answer.RemoteName}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// foreignCluster returns the provider with a cluster id, or nil.
+func (c *Config) foreignCluster(ctx context.Context, clusterID string) (*v1alpha1.ForeignCluster, error) {
+	var all v1alpha1.ForeignClusterList
+	if err := c.Client.List(ctx, &all); err != nil {
+		return nil, fmt.Errorf("listing foreign clusters: %w", err)
+	}
+	index := slices.IndexFunc(all.Items, func(fc v1alpha1.ForeignCluster) bool { return fc.Spec.ClusterID == clusterID })
+	if index < 0 {
+		return nil, nil
+	}
+	return &all.Items[index], nil
+}
+
+// missing reports whether a provider no longer has a remote namespace: its map, which it
+// answered, names it no more.
+func (c *Config) missing(ctx context.Context, at place) (bool, error) {
+	mapped, err := c.namespaceMap(ctx, at.cluster)
+	if err != nil || mapped == nil {
+		return false, err
+	}
+	named := slices.ContainsFunc(mapped.Status.Namespaces, func(answer v1alpha1.NamespaceMappingStatus) bool {
+		return answer.RemoteName == at.namespace
+	}) || slices.ContainsFunc(mapped.Spec.Namespaces, func(entry v1alpha1.NamespaceMapping) bool {
+		return entry.RemoteName == at.namespace
+	})
+	return !named && mapped.Status.ObservedGeneration == mapped.Generation, nil
+}
+
+// virtualNodesOf returns the virtual nodes of one provider.
+func (c *Config) virtualNodesOf(ctx context.Context, cluster string) ([]*v1alpha1.VirtualNode, error) {
+	var all v1alpha1.VirtualNodeList
+	if err := c.Client.List(ctx, &all, client.InNamespace(rules.PeerNamespace(cluster))); err != nil {
+		return nil, fmt.Errorf("listing the virtual nodes of %s: %w", cluster, err)
+	}
+	var nodes []*v1alpha1.VirtualNode
+	for i := range all.Items {
+		nodes = append(nodes, &all.Items[i])
+	}
+	return nodes, nil
+}

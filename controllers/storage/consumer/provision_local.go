@@ -1,0 +1,156 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package consumer
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/volume"
+	"liqo.io/federation/controllers/kit"
+)
+
+// annotationBoundByController marks a volume whose claim Kubernetes chose. It would
+// clear that claim when it is deleted, and offer the volume to any other.
+const annotationBoundByController = "pv.kubernetes.io/bound-by-controller"
+
+// provisionLocally has the driver of a class of this cluster provision a volume for an
+// intermediate claim, and then binds the volume to the user's claim.
+func (p *Provisioner) provisionLocally(ctx context.Context, claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass) (ctrl.Result, error) {
+	var classes storagev1.StorageClassList
+	if err := p.Client.List(ctx, &classes); err != nil {
+		return ctrl.Result{}, fmt.Errorf("listing storage classes: %w", err)
+	}
+	real, err := localClass(claim, class, classes.Items)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	var intermediate corev1.PersistentVolumeClaim
+	err = p.Client.Get(ctx, types.NamespacedName{Namespace: p.Namespace, Name: volume.VolumeName(claim.UID)}, &intermediate)
+	if apierrors.IsNotFound(err) {
+		p.notices.record(claim, corev1.EventTypeNormal, ReasonProvisioning,
+			"Provisioning a volume of StorageClass %s: see the events of claim %s in namespace %s.", real.Name, volume.VolumeName(claim.UID), p.Namespace)
+		err := p.Client.Create(ctx, intermediateClaim(claim, real.Name, p.Namespace))
+		if err != nil && !apierrors.IsAlreadyExists(err) {
+			return ctrl.Result{}, fmt.Errorf("creating the intermediate claim: %w", err)
+		}
+		return ctrl.Result{}, nil
+	}
+	if err != nil {
+		return ctrl.Result{}, fmt.Errorf("reading the intermediate claim: %w", err)
+	}
+	switch selected := intermediate.Annotations[volume.AnnotationSelectedNode]; {
+	case !intermediate.DeletionTimestamp.IsZero():
+		return ctrl.Result{}, nil
+	case intermediate.Spec.VolumeName != "":
+		return ctrl.Result{}, p.rebind(ctx, claim, class, &intermediate)
+	case selected == "":
+		// The driver found no room on that node.
+		if err := kit.Delete(ctx, p.Client, &intermediate); err != nil {
+			return ctrl.Result{}, err
+		}
+		return p.giveUp(ctx, claim, refuse("The provisioner of StorageClass %s has no room on node %s.",
+			real.Name, claim.Annotations[volume.AnnotationSelectedNode]))
+	case selected != claim.Annotations[volume.AnnotationSelectedNode]:
+		wanted := intermediate.DeepCopy()
+		wanted.Annotations[volume.AnnotationSelectedNode] = claim.Annotations[volume.AnnotationSelectedNode]
+		_, err := kit.Commit(ctx, p.Client, &intermediate, wanted)
+		return ctrl.Result{}, err
+	}
+	return ctrl.Result{}, nil
+}
+
+// intermediateClaim returns the claim that a driver of this cluster provisions for a
+// user's claim.
+func intermediateClaim(claim *corev1.PersistentVolumeClaim, class, namespace string) *corev1.PersistentVolumeClaim {
+	return &corev1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: volume.VolumeName(claim.UID), Namespace: namespace,
+			Labels: map[string]string{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy},
+			Annotations: map[string]string{
+				volume.AnnotationSelectedNode:      claim.Annotations[volume.AnnotationSelectedNode],
+				v1alpha1.AnnotationOriginNamespace: claim.Namespace,
+				volume.AnnotationOriginClaim:       claim.Name,
+			},
+		},
+		Spec: corev1.PersistentVolumeClaimSpec{
+			AccessModes: claim.Spec.AccessModes, Resources: claim.Spec.Resources, VolumeMode: claim.Spec.VolumeMode,
+			VolumeAttributesClassName: claim.Spec.VolumeAttributesClassName, StorageClassName: &class,
+		},
+	}
+}
+
+// discardIntermediate deletes the intermediate claim of a claim that is provisioned on a
+// provider after all.
+func (p *Provisioner) discardIntermediate(ctx context.Context, claim *corev1.PersistentVolumeClaim) error {
+	var intermediate corev1.PersistentVolumeClaim
+	err := p.Client.Get(ctx, types.NamespacedName{Namespace: p.Namespace, Name: volume.VolumeName(claim.UID)}, &intermediate)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("reading the intermediate claim: %w", err)
+	}
+	return kit.Delete(ctx, p.Client, &intermediate)
+}
+
+// originOf returns the user's claim that an intermediate claim was created for.
+func originOf(intermediate *corev1.PersistentVolumeClaim) types.NamespacedName {
+	return types.NamespacedName{
+		Namespace: intermediate.Annotations[v1alpha1.AnnotationOriginNamespace], Name: intermediate.Annotations[volume.AnnotationOriginClaim],
+	}
+}
+
+// rebind binds the volume of an intermediate claim to the user's claim, in one patch:
+// the volume is never without a claim, and never deleted with one of its claims.
+func (p *Provisioner) rebind(ctx context.Context, claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass,
+	intermediate *corev1.PersistentVolumeClaim,
+) error {
+	var pv corev1.PersistentVolume
+	if err := p.Client.Get(ctx, types.NamespacedName{Name: intermediate.Spec.VolumeName}, &pv); err != nil {
+		// The volume may not be in the cache yet; its event follows.
+		return client.IgnoreNotFound(err)
+	}
+	reference := pv.Spec.ClaimRef
+	if reference == nil || reference.UID != intermediate.UID || intermediate.Status.Phase != corev1.ClaimBound {
+		return nil
+	}
+	wanted := rebound(&pv, claim, reclaimPolicy(class))
+	if _, err := kit.Commit(ctx, p.Client, &pv, wanted); err != nil {
+		return fmt.Errorf("binding volume %s to the claim: %w", pv.Name, err)
+	}
+	p.notices.record(claim, corev1.EventTypeNormal, ReasonProvisioningSucceeded, "Provisioned volume %s of StorageClass %s.",
+		pv.Name, pv.Spec.StorageClassName)
+	return nil
+}
+
+// rebound returns a volume as it is when it is bound to a claim of the virtual storage
+// class. Its own class and the wanted policy are kept in annotations.
+func rebound(pv *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim, policy corev1.PersistentVolumeReclaimPolicy) *corev1.PersistentVolume {
+	wanted := pv.DeepCopy()
+	metav1.SetMetaDataAnnotation(&wanted.ObjectMeta, volume.AnnotationStorageClass, pv.Spec.StorageClassName)
+	metav1.SetMetaDataAnnotation(&wanted.ObjectMeta, volume.AnnotationReclaimPolicy, string(policy))
+	delete(wanted.Annotations, annotationBoundByController)
+	controllerutil.AddFinalizer(wanted, volume.Finalizer)
+	wanted.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimRetain
+	wanted.Spec.StorageClassName = *claim.Spec.StorageClassName
+	wanted.Spec.ClaimRef = claimReference(claim)
+	return wanted
+}
+
+func claimReference(claim *corev1.PersistentVolumeClaim) *corev1.ObjectReference {
+	return &corev1.ObjectReference{
+		APIVersion: "v1", Kind: "PersistentVolumeClaim", Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID,
+	}
+}

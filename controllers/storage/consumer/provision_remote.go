@@ -1,0 +1,208 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package consumer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/volume"
+	"liqo.io/federation/controllers/remote"
+)
+
+// topologyPrefix begins the labels of nodes by which offers by node restrict volumes.
+const topologyPrefix = "topology.kubernetes.io/"
+
+// Reasons of the condition VolumeBound of a ShadowVolumeClaim whose volume exists
+// before its first pod.
+const (
+	shadowProvisioning       = "Provisioning"
+	shadowProvisioningFailed = "ProvisioningFailed"
+)
+
+// provisionRemotely has a provider keep the claim, and creates the volume that stands
+// for it once the provider accepted it.
+func (p *Provisioner) provisionRemotely(ctx context.Context, claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass,
+	node *corev1.Node,
+) (ctrl.Result, error) {
+	virtualNode, err := p.virtualNode(ctx, node.Name)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	if virtualNode == nil {
+		return p.giveUp(ctx, claim, refuse("Node %s stands for no provider any more.", node.Name))
+	}
+	if claim.Spec.VolumeAttributesClassName != nil {
+		return p.giveUp(ctx, claim, refuse("spec.volumeAttributesClassName is not supported on a provider."))
+	}
+	cluster := rules.ForeignClusterOf(virtualNode.Namespace)
+	namespace, err := p.remoteNamespace(ctx, cluster, claim.Namespace)
+	var refused *refusal
+	if errors.As(err, &refused) {
+		return p.giveUp(ctx, claim, refused)
+	}
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	remoteClass, err := volume.RemoteClass(claim, class.Parameters[v1alpha1.ParameterLocalStorageClass], virtualNode.Status.StorageClasses)
+	if err != nil {
+		return p.giveUp(ctx, claim, refuse("%s: %s.", cluster, err))
+	}
+	if err := p.discardIntermediate(ctx, claim); err != nil {
+		return ctrl.Result{}, err
+	}
+	at := place{cluster, namespace}
+	if err := p.Shadows.Watch(at); err != nil {
+		return ctrl.Result{}, err
+	}
+	wanted := p.shadowClaim(claim, remoteClass, virtualNode.Spec.ClusterID)
+	accepted, _ := p.Shadows.cached(at, wanted.Name)
+	if accepted == nil {
+		p.notices.record(claim, corev1.EventTypeNormal, ReasonProvisioning, "Provisioning a volume of StorageClass %s on %s.", remoteClass, cluster)
+		accepted, err = p.Shadows.create(ctx, at, wanted)
+		if err != nil {
+			return p.notAccepted(ctx, claim, cluster, err)
+		}
+	}
+	p.refusals.DeleteEntry(string(claim.UID))
+	if waiting := p.waitsFor(claim, accepted, cluster); waiting || accepted.Status.Phase == v1alpha1.ShadowVolumeClaimLost {
+		if !waiting {
+			_, err = p.Shadows.remove(ctx, at, accepted.Name, v1alpha1.VolumeDeletionDelete)
+		}
+		return ctrl.Result{}, err
+	}
+	return ctrl.Result{}, p.createVolume(ctx, claim, class, accepted, virtualNode, node)
+}
+
+// shadowClaim returns the claim that the provider is requested to keep.
+func (p *Provisioner) shadowClaim(claim *corev1.PersistentVolumeClaim, class, destination string) *v1alpha1.ShadowVolumeClaim {
+	return &v1alpha1.ShadowVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{
+			Name:   volume.RemoteClaimName(claim.Name, volume.VolumeName(claim.UID)),
+			Labels: map[string]string{v1alpha1.LabelOrigin: p.ClusterID, v1alpha1.LabelDestination: destination},
+			Annotations: map[string]string{
+				v1alpha1.AnnotationOriginNamespace: claim.Namespace, volume.AnnotationOriginClaim: claim.Name,
+			},
+		},
+		Spec: v1alpha1.ShadowVolumeClaimSpec{
+			StorageClassName: class, AccessModes: claim.Spec.AccessModes,
+			Storage: claim.Spec.Resources.Requests[corev1.ResourceStorage], DeletionPolicy: v1alpha1.VolumeDeletionRetain,
+		},
+	}
+}
+
+// notAccepted decides on an answer that is not an acceptance: of a provider that has no
+// room the capacity is lowered first, so that the scheduler selects another node.
+func (p *Provisioner) notAccepted(ctx context.Context, claim *corev1.PersistentVolumeClaim, cluster string, err error) (ctrl.Result, error) {
+	answer := strings.TrimSuffix(remote.Describe(err), ".")
+	switch {
+	case apierrors.HasStatusCause(err, v1alpha1.CauseStorageExceeded):
+		request := claim.Spec.Resources.Requests[corev1.ResourceStorage]
+		if err := p.lower(ctx, cluster, request.Value()); err != nil {
+			return ctrl.Result{}, err
+		}
+		return p.giveUp(ctx, claim, refuse("%s has no room: %s.", cluster, answer))
+	case remote.Refused(err), apierrors.IsNotFound(err):
+		return p.giveUp(ctx, claim, refuse("%s refuses the claim: %s.", cluster, answer))
+	case apierrors.IsConflict(err):
+		return ctrl.Result{}, err
+	}
+	p.notices.warn(claim, ReasonProvisioningFailed, "%s does not answer, it is tried again: %s.", cluster, answer)
+	return ctrl.Result{RequeueAfter: retryDelay}, nil
+}
+
+// waitsFor reports whether the volume of an accepted claim cannot be used yet: the
+// provider did not observe it, is deleting an earlier one, or provisions a class that
+// does not wait for the first pod.
+func (p *Provisioner) waitsFor(claim *corev1.PersistentVolumeClaim, accepted *v1alpha1.ShadowVolumeClaim, cluster string) bool {
+	if !accepted.DeletionTimestamp.IsZero() {
+		return true
+	}
+	switch accepted.Status.Phase {
+	case v1alpha1.ShadowVolumeClaimBound, v1alpha1.ShadowVolumeClaimLost:
+		return false
+	case v1alpha1.ShadowVolumeClaimPending:
+	default:
+		return true
+	}
+	condition := meta.FindStatusCondition(accepted.Status.Conditions, v1alpha1.ConditionVolumeBound)
+	if condition == nil {
+		return false
+	}
+	if condition.Reason == shadowProvisioningFailed {
+		p.notices.warn(claim, ReasonProvisioningFailed, "%s: %s", cluster, remote.Text(condition.Message))
+	}
+	return condition.Reason == shadowProvisioning || condition.Reason == shadowProvisioningFailed
+}
+
+// createVolume creates the volume of an accepted claim, bound to the user's claim.
+func (p *Provisioner) createVolume(ctx context.Context, claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass,
+	accepted *v1alpha1.ShadowVolumeClaim, virtualNode *v1alpha1.VirtualNode, node *corev1.Node,
+) error {
+	pv := remoteVolume(claim, class, accepted, virtualNode, node)
+	err := p.Client.Create(ctx, pv)
+	if apierrors.IsAlreadyExists(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("creating volume %s: %w", pv.Name, err)
+	}
+	p.notices.record(claim, corev1.EventTypeNormal, ReasonProvisioningSucceeded, "Provisioned volume %s of StorageClass %s on %s.",
+		pv.Name, accepted.Spec.StorageClassName, rules.ForeignClusterOf(virtualNode.Namespace))
+	return nil
+}
+
+// remoteVolume returns the volume that stands for a claim on a provider. Its annotation
+// names the class there.
+func remoteVolume(claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass, accepted *v1alpha1.ShadowVolumeClaim,
+	virtualNode *v1alpha1.VirtualNode, node *corev1.Node,
+) *corev1.PersistentVolume {
+	var topology map[string]string
+	if virtualNode.Spec.OfferedNode != "" {
+		topology = map[string]string{}
+		for key, value := range node.Labels {
+			if strings.HasPrefix(key, topologyPrefix) {
+				topology[key] = value
+			}
+		}
+	}
+	capacity := claim.Spec.Resources.Requests[corev1.ResourceStorage]
+	if actual := accepted.Status.Capacity; actual != nil && actual.Cmp(capacity) > 0 {
+		capacity = *actual
+	}
+	clusterID := virtualNode.Spec.ClusterID
+	return &corev1.PersistentVolume{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: volume.VolumeName(claim.UID), Finalizers: []string{volume.Finalizer},
+			Annotations: map[string]string{
+				volume.AnnotationProvisionedBy: v1alpha1.StorageProvisioner,
+				volume.AnnotationStorageClass:  accepted.Spec.StorageClassName,
+			},
+		},
+		Spec: corev1.PersistentVolumeSpec{
+			PersistentVolumeSource: volume.RemoteSource(volume.Handle{
+				ClusterID: clusterID, Namespace: accepted.Namespace, Claim: accepted.Name,
+			}),
+			NodeAffinity:                  volume.RemoteAffinity(clusterID, topology),
+			AccessModes:                   claim.Spec.AccessModes,
+			VolumeMode:                    claim.Spec.VolumeMode,
+			Capacity:                      corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(capacity.String())},
+			ClaimRef:                      claimReference(claim),
+			StorageClassName:              *claim.Spec.StorageClassName,
+			PersistentVolumeReclaimPolicy: reclaimPolicy(class),
+		},
+	}
+}

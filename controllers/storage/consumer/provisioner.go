@@ -1,0 +1,198 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package consumer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/flowcontrol"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/volume"
+	"liqo.io/federation/controllers/kit"
+)
+
+const (
+	// minRefusalDelay and maxRefusalDelay bound how long a refused claim keeps its node,
+	// so that the scheduler does not select the same one many times a second.
+	minRefusalDelay = time.Second
+	maxRefusalDelay = 5 * time.Minute
+	// retryDelay is how long a provider that did not answer is left alone.
+	retryDelay = 10 * time.Second
+)
+
+// Provisioner provisions claims of the virtual storage class on the node that the
+// scheduler selected.
+type Provisioner struct {
+	*Config
+	// lower lowers the published capacity of a provider that refused so much storage,
+	// before the scheduler chooses again.
+	lower    func(ctx context.Context, cluster string, refused int64) error
+	notices  notices
+	refusals *flowcontrol.Backoff
+}
+
+// NewProvisioner returns the controller; capacity publishes what providers refuse.
+func NewProvisioner(config *Config, capacity *Capacity) *Provisioner {
+	return &Provisioner{
+		Config: config, lower: capacity.Lower, notices: newNotices(config.Events),
+		refusals: flowcontrol.NewBackOff(minRefusalDelay, maxRefusalDelay),
+	}
+}
+
+// Reconcile provisions one claim, or removes what provisioning left behind of one that
+// is bound or gone.
+func (p *Provisioner) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+	var claim corev1.PersistentVolumeClaim
+	switch err := p.Client.Get(ctx, request.NamespacedName, &claim); {
+	case apierrors.IsNotFound(err):
+		return settled(p.sweep(ctx, request.NamespacedName, nil))
+	case err != nil:
+		return ctrl.Result{}, fmt.Errorf("reading the claim: %w", err)
+	}
+	class, err := p.virtualClass(ctx, &claim)
+	if err != nil || class == nil {
+		return ctrl.Result{}, err
+	}
+	if err := p.watchPlaces(ctx, claim.Namespace); err != nil {
+		return ctrl.Result{}, err
+	}
+	if result, err := p.sweep(ctx, request.NamespacedName, &claim); err != nil || !result.IsZero() {
+		return settled(result, err)
+	}
+	if !waits(&claim) {
+		p.refusals.DeleteEntry(string(claim.UID))
+		return ctrl.Result{}, nil
+	}
+	return settled(p.provision(ctx, &claim, class))
+}
+
+// waits reports whether a claim waits for its first volume. A claim that names its
+// volume is bound by Kubernetes.
+func waits(claim *corev1.PersistentVolumeClaim) bool {
+	return claim.DeletionTimestamp.IsZero() && claim.Spec.VolumeName == "" && claim.Status.Phase != corev1.ClaimLost &&
+		claim.Status.Phase != corev1.ClaimBound
+}
+
+// provision provisions a claim that waits for a volume.
+func (p *Provisioner) provision(ctx context.Context, claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass) (ctrl.Result, error) {
+	if err := unsupported(claim, class); err != nil {
+		p.notices.warn(claim, ReasonProvisioningFailed, "%s", err)
+		return ctrl.Result{}, nil
+	}
+	selected := claim.Annotations[volume.AnnotationSelectedNode]
+	if selected == "" {
+		return ctrl.Result{}, nil
+	}
+	if reserved, err := p.reserved(ctx, claim); err != nil || reserved {
+		return ctrl.Result{}, err
+	}
+	var node corev1.Node
+	switch err := p.Client.Get(ctx, types.NamespacedName{Name: selected}, &node); {
+	case apierrors.IsNotFound(err):
+		p.notices.record(claim, corev1.EventTypeNormal, ReasonProvisioning, "Node %s is gone: the scheduler selects another one.", selected)
+		return ctrl.Result{}, p.unselect(ctx, claim)
+	case err != nil:
+		return ctrl.Result{}, fmt.Errorf("reading node %s: %w", selected, err)
+	}
+	var result ctrl.Result
+	var err error
+	if isVirtualNode(&node) {
+		result, err = p.provisionRemotely(ctx, claim, class, &node)
+	} else {
+		result, err = p.provisionLocally(ctx, claim, class)
+	}
+	var refused *refusal
+	if errors.As(err, &refused) {
+		p.notices.warn(claim, ReasonProvisioningFailed, "%s", refused)
+		return ctrl.Result{}, nil
+	}
+	return result, err
+}
+
+// reserved reports whether a claim may not be provisioned: it was bound or replaced
+// since it was cached, a volume names it already, or its data is being moved.
+func (p *Provisioner) reserved(ctx context.Context, claim *corev1.PersistentVolumeClaim) (bool, error) {
+	var current corev1.PersistentVolumeClaim
+	switch err := p.Live.Get(ctx, client.ObjectKeyFromObject(claim), &current); {
+	case apierrors.IsNotFound(err):
+		return true, nil
+	case err != nil:
+		return false, fmt.Errorf("reading the claim: %w", err)
+	case current.UID != claim.UID, !waits(&current):
+		return true, nil
+	}
+	var described v1alpha1.VirtualVolume
+	switch err := p.Live.Get(ctx, client.ObjectKeyFromObject(claim), &described); {
+	case err != nil && !apierrors.IsNotFound(err):
+		return false, fmt.Errorf("reading the virtual volume: %w", err)
+	case err == nil && moving(&described):
+		return true, nil
+	}
+	var volumes corev1.PersistentVolumeList
+	if err := p.Client.List(ctx, &volumes, client.MatchingFields{kit.IndexClaimRef: claim.Namespace + "/" + claim.Name}); err != nil {
+		return false, fmt.Errorf("listing volumes: %w", err)
+	}
+	for i := range volumes.Items {
+		if names(volumes.Items[i].Spec.ClaimRef, claim) {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// names reports whether a volume is bound, or to be bound, to a claim. One that belongs
+// to an earlier claim of the same name is not.
+func names(reference *corev1.ObjectReference, claim *corev1.PersistentVolumeClaim) bool {
+	return reference != nil && reference.Namespace == claim.Namespace && reference.Name == claim.Name &&
+		(reference.UID == "" || reference.UID == claim.UID)
+}
+
+// moving reports whether the data of a virtual volume is being moved, or is about to be.
+func moving(described *v1alpha1.VirtualVolume) bool {
+	progress := described.Status.Move
+	if progress == nil || described.Spec.Move != nil && described.Spec.Move.ID != progress.ID {
+		return described.Spec.Move != nil
+	}
+	return running(progress)
+}
+
+// running reports whether a move has not ended.
+func running(progress *v1alpha1.MoveProgress) bool {
+	switch progress.Phase {
+	case v1alpha1.MoveSucceeded, v1alpha1.MoveFailed, v1alpha1.MoveCancelled:
+		return false
+	}
+	return true
+}
+
+// unselect has the scheduler select a node again.
+func (p *Provisioner) unselect(ctx context.Context, claim *corev1.PersistentVolumeClaim) error {
+	wanted := claim.DeepCopy()
+	delete(wanted.Annotations, volume.AnnotationSelectedNode)
+	_, err := kit.Commit(ctx, p.Client, claim, wanted)
+	return client.IgnoreNotFound(err)
+}
+
+// giveUp reports why the selected node does not get the volume and has the scheduler
+// select a node again, at growing intervals.
+func (p *Provisioner) giveUp(ctx context.Context, claim *corev1.PersistentVolumeClaim, reason error) (ctrl.Result, error) {
+	p.notices.warn(claim, ReasonProvisioningFailed, "%s", reason)
+	id, now := string(claim.UID), p.refusals.Clock.Now()
+	if wait := p.refusals.Get(id); wait > 0 && p.refusals.IsInBackOffSinceUpdate(id, now) {
+		return ctrl.Result{RequeueAfter: wait}, nil
+	}
+	p.refusals.Next(id, now)
+	p.refusals.GC()
+	return ctrl.Result{}, p.unselect(ctx, claim)
+}

@@ -1,0 +1,190 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package consumer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/volume"
+	"liqo.io/federation/controllers/kit"
+	"liqo.io/federation/controllers/remote"
+)
+
+// Reasons of events on volumes that are released.
+const (
+	ReasonVolumeHandedBack   = "VolumeHandedBack"
+	ReasonVolumeDeleted      = "VolumeDeleted"
+	ReasonVolumeFailedDelete = "VolumeFailedDelete"
+	ReasonVolumeLeftBehind   = "VolumeLeftBehind"
+)
+
+// Releaser ends the volumes of claims that are gone: it hands those of this cluster back
+// to their class, and deletes those of providers as their reclaim policy requires.
+type Releaser struct {
+	*Config
+	notices notices
+}
+
+// NewReleaser returns the controller.
+func NewReleaser(config *Config) *Releaser {
+	return &Releaser{Config: config, notices: newNotices(config.Events)}
+}
+
+// Reconcile releases one volume if nothing uses it any more.
+func (r *Releaser) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+	var pv corev1.PersistentVolume
+	if err := r.Client.Get(ctx, request.NamespacedName, &pv); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if !controllerutil.ContainsFinalizer(&pv, volume.Finalizer) {
+		return ctrl.Result{}, nil
+	}
+	ended, err := r.ended(ctx, &pv)
+	if err != nil || !ended {
+		return ctrl.Result{}, err
+	}
+	handle, isRemote, err := volume.HandleOf(&pv)
+	if err != nil {
+		r.notices.warn(&pv, ReasonVolumeFailedDelete, "%s: delete what it stands for, and then finalizer %s.", err, volume.Finalizer)
+		return ctrl.Result{}, nil
+	}
+	if !isRemote {
+		return settled(ctrl.Result{}, r.handBack(ctx, &pv))
+	}
+	return settled(r.releaseRemote(ctx, &pv, handle))
+}
+
+// ended reports whether a volume has no claim and will get none: Kubernetes released it
+// or it is being deleted, its claim is gone now, and no move holds it.
+func (r *Releaser) ended(ctx context.Context, pv *corev1.PersistentVolume) (bool, error) {
+	if pv.Status.Phase == corev1.VolumeBound || pv.Status.Phase != corev1.VolumeReleased && pv.DeletionTimestamp.IsZero() {
+		return false, nil
+	}
+	if _, marked := pv.Labels[volume.LabelMove]; marked || pv.Annotations[volume.LabelMove] != "" {
+		return false, nil
+	}
+	reference := pv.Spec.ClaimRef
+	if reference == nil {
+		return true, nil
+	}
+	var claim corev1.PersistentVolumeClaim
+	err := r.Live.Get(ctx, types.NamespacedName{Namespace: reference.Namespace, Name: reference.Name}, &claim)
+	switch {
+	case err != nil && !apierrors.IsNotFound(err):
+		return false, fmt.Errorf("reading the claim of volume %s: %w", pv.Name, err)
+	case err == nil && names(reference, &claim):
+		return false, nil
+	}
+	var described v1alpha1.VirtualVolumeList
+	if err := r.Live.List(ctx, &described, client.InNamespace(reference.Namespace)); err != nil {
+		return false, fmt.Errorf("listing virtual volumes: %w", err)
+	}
+	for i := range described.Items {
+		progress := described.Items[i].Status.Move
+		if progress != nil && running(progress) && progress.Phase != v1alpha1.MoveCleaning &&
+			(progress.Source.VolumeName == pv.Name || progress.Target.VolumeName == pv.Name) {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// handBack gives a volume of this cluster its class and the wanted policy, in one patch:
+// its own driver then deletes or keeps it.
+func (r *Releaser) handBack(ctx context.Context, pv *corev1.PersistentVolume) error {
+	if _, err := kit.Commit(ctx, r.Client, pv, handedBack(pv)); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("handing volume %s back to its class: %w", pv.Name, err)
+	}
+	r.notices.record(pv, corev1.EventTypeNormal, ReasonVolumeHandedBack, "The volume belongs to StorageClass %s again, with reclaim policy %s.",
+		pv.Annotations[volume.AnnotationStorageClass], wantedPolicy(pv))
+	return nil
+}
+
+// handedBack returns a volume of this cluster as its driver knows it.
+func handedBack(pv *corev1.PersistentVolume) *corev1.PersistentVolume {
+	wanted := pv.DeepCopy()
+	if class, ok := pv.Annotations[volume.AnnotationStorageClass]; ok {
+		wanted.Spec.StorageClassName = class
+		wanted.Spec.PersistentVolumeReclaimPolicy = wantedPolicy(pv)
+		delete(wanted.Annotations, volume.AnnotationStorageClass)
+		delete(wanted.Annotations, volume.AnnotationReclaimPolicy)
+	}
+	controllerutil.RemoveFinalizer(wanted, volume.Finalizer)
+	return wanted
+}
+
+// releaseRemote deletes the claim on the provider, with its data where the policy is
+// Delete, and then the volume that stands for it. A volume that is kept stays Released
+// until an administrator deletes it.
+func (r *Releaser) releaseRemote(ctx context.Context, pv *corev1.PersistentVolume, handle volume.Handle) (ctrl.Result, error) {
+	policy := v1alpha1.VolumeDeletionRetain
+	if wantedPolicy(pv) == corev1.PersistentVolumeReclaimDelete {
+		policy = v1alpha1.VolumeDeletionDelete
+	} else if pv.DeletionTimestamp.IsZero() {
+		return ctrl.Result{}, nil
+	}
+	cluster, err := r.foreignCluster(ctx, handle.ClusterID)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	if cluster == nil {
+		r.notices.warn(pv, ReasonVolumeLeftBehind, "There is no peering with cluster %s any more: claim %s is left in its namespace %s.",
+			handle.ClusterID, handle.Claim, handle.Namespace)
+		return ctrl.Result{}, r.deleteVolume(ctx, pv)
+	}
+	at := place{cluster.Name, handle.Namespace}
+	if err := r.Shadows.Watch(at); err != nil {
+		return ctrl.Result{}, err
+	}
+	gone, err := r.Shadows.remove(ctx, at, handle.Claim, policy)
+	switch {
+	case apierrors.IsForbidden(err):
+		absent, absentErr := r.missing(ctx, at)
+		if absentErr != nil {
+			return ctrl.Result{}, absentErr
+		}
+		gone = absent
+		if absent {
+			break
+		}
+		fallthrough
+	case errors.Is(err, errNotConnected), remote.Unreachable(err):
+		r.notices.warn(pv, ReasonVolumeFailedDelete, "Claim %s in namespace %s of %s cannot be deleted now, it is tried again: %s.",
+			handle.Claim, handle.Namespace, cluster.Name, remote.Describe(err))
+		return ctrl.Result{RequeueAfter: retryDelay}, nil
+	case err != nil:
+		return ctrl.Result{}, fmt.Errorf("deleting claim %s in namespace %s of %s: %w", handle.Claim, handle.Namespace, cluster.Name, err)
+	}
+	if !gone {
+		return ctrl.Result{}, nil
+	}
+	r.notices.record(pv, corev1.EventTypeNormal, ReasonVolumeDeleted, "Claim %s in namespace %s of %s is deleted; its data: %s.",
+		handle.Claim, handle.Namespace, cluster.Name, policy)
+	return ctrl.Result{}, r.deleteVolume(ctx, pv)
+}
+
+// deleteVolume deletes a volume that stands for nothing any more. The finalizer goes
+// last, so that a restart in between finishes it.
+func (r *Releaser) deleteVolume(ctx context.Context, pv *corev1.PersistentVolume) error {
+	if pv.DeletionTimestamp.IsZero() {
+		// The event of the deletion leads back here.
+		return kit.Delete(ctx, r.Client, pv)
+	}
+	wanted := pv.DeepCopy()
+	controllerutil.RemoveFinalizer(wanted, volume.Finalizer)
+	if _, err := kit.Commit(ctx, r.Client, pv, wanted); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("deleting volume %s: %w", pv.Name, err)
+	}
+	return nil
+}

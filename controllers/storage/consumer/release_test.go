@@ -1,0 +1,224 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package consumer
+
+import (
+	"errors"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	clienttesting "k8s.io/client-go/testing"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/volume"
+)
+
+var volumeRequest = ctrl.Request{NamespacedName: types.NamespacedName{Name: "a"}}
+
+func released(pv *corev1.PersistentVolume, change ...func(*corev1.PersistentVolume)) *corev1.PersistentVolume {
+	pv.Status.Phase = corev1.VolumeReleased
+	for _, change := range change {
+		change(pv)
+	}
+	return pv
+}
+
+// reboundVolume returns a volume of this cluster that is bound to the user's claim.
+func reboundVolume() *corev1.PersistentVolume {
+	pv := &corev1.PersistentVolume{
+		ObjectMeta: metav1.ObjectMeta{Name: "a", Annotations: map[string]string{volume.AnnotationProvisionedBy: "local.example.com"}},
+		Spec: corev1.PersistentVolumeSpec{
+			StorageClassName: "local", PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRetain,
+		},
+		Status: corev1.PersistentVolumeStatus{Phase: corev1.VolumeBound},
+	}
+	return rebound(pv, userClaim(), corev1.PersistentVolumeReclaimDelete)
+}
+
+// store has milan keep a claim.
+func (w *world) store(change ...func(*v1alpha1.ShadowVolumeClaim)) {
+	w.t.Helper()
+	kept := &v1alpha1.ShadowVolumeClaim{ObjectMeta: metav1.ObjectMeta{
+		Namespace: milanSpace, Name: shadowName, UID: "uid-of-shadow",
+		Annotations: map[string]string{v1alpha1.AnnotationOriginNamespace: "shop", volume.AnnotationOriginClaim: "data-db-0"},
+	}}
+	for _, change := range change {
+		change(kept)
+	}
+	if _, err := w.milan.FederationV1alpha1().ShadowVolumeClaims(milanSpace).Create(w.t.Context(), kept, metav1.CreateOptions{}); err != nil {
+		w.t.Fatal(err)
+	}
+	w.seen(func(cached *v1alpha1.ShadowVolumeClaim) bool { return cached != nil })
+}
+
+func TestLocalVolumeGetsItsClassAndPolicyBackInOnePatch(t *testing.T) {
+	w := newWorld(t, released(reboundVolume()))
+	if _, err := NewReleaser(w.Config).Reconcile(t.Context(), volumeRequest); err != nil {
+		t.Fatal(err)
+	}
+	pv := get(w, "", "a", &corev1.PersistentVolume{})
+	if pv.Spec.StorageClassName != "local" || pv.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimDelete ||
+		len(pv.Finalizers) > 0 || len(pv.Annotations) != 1 || len(w.writes) != 1 {
+		t.Errorf("the volume is %+v after %v", pv, w.writes)
+	}
+}
+
+func TestVolumeIsReleasedOnlyWhenNothingHoldsIt(t *testing.T) {
+	moved := func(phase v1alpha1.MovePhase) *v1alpha1.VirtualVolume {
+		return &v1alpha1.VirtualVolume{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "another"},
+			Status:     v1alpha1.VirtualVolumeStatus{Move: &v1alpha1.MoveProgress{Phase: phase, Source: v1alpha1.VolumeLocation{VolumeName: "a"}}},
+		}
+	}
+	for _, test := range []struct {
+		name     string
+		change   func(*corev1.PersistentVolume)
+		object   client.Object
+		released bool
+	}{
+		{name: "released", released: true},
+		{name: "bound", change: func(pv *corev1.PersistentVolume) { pv.Status.Phase = corev1.VolumeBound }},
+		{name: "available", change: func(pv *corev1.PersistentVolume) { pv.Status.Phase = corev1.VolumeAvailable }},
+		{name: "its claim exists", object: userClaim()},
+		{name: "another claim of that name", object: userClaim(func(claim *corev1.PersistentVolumeClaim) { claim.UID = "another" }), released: true},
+		{name: "locked by a move", object: moved(v1alpha1.MoveLocking)},
+		{name: "cleaned up by a move", object: moved(v1alpha1.MoveCleaning), released: true},
+		{name: "a move that ended", object: moved(v1alpha1.MoveFailed), released: true},
+		{name: "marked by a move", change: func(pv *corev1.PersistentVolume) { pv.Annotations[volume.LabelMove] = "m1" }},
+		{name: "not of this product", change: func(pv *corev1.PersistentVolume) { pv.Finalizers = nil }},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			pv := released(reboundVolume())
+			if test.change != nil {
+				test.change(pv)
+			}
+			objects := []client.Object{pv}
+			if test.object != nil {
+				objects = append(objects, test.object)
+			}
+			w := newWorld(t, objects...)
+			if _, err := NewReleaser(w.Config).Reconcile(t.Context(), volumeRequest); err != nil {
+				t.Fatal(err)
+			}
+			if got := len(w.writes) > 0; got != test.released {
+				t.Errorf("released %t: %v", got, w.writes)
+			}
+		})
+	}
+}
+
+func TestRemoteVolumeIsDeletedAfterTheProvidersClaimByItsPolicy(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		policy corev1.PersistentVolumeReclaimPolicy
+		delete bool
+		want   v1alpha1.VolumeDeletionPolicy
+	}{
+		{name: "Delete", policy: corev1.PersistentVolumeReclaimDelete, want: v1alpha1.VolumeDeletionDelete},
+		{name: "Retain", policy: corev1.PersistentVolumeReclaimRetain},
+		{name: "Retain, deleted by an administrator", policy: corev1.PersistentVolumeReclaimRetain, delete: true, want: v1alpha1.VolumeDeletionRetain},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			// The process is killed before and after each write, and begins again.
+			for kill := -1; kill < 4; kill++ {
+				w := newWorld(t, withMilan(released(stored("a", "ssd", "1Gi"), func(pv *corev1.PersistentVolume) {
+					pv.Spec.PersistentVolumeReclaimPolicy = test.policy
+				}))...)
+				w.store()
+				var policy v1alpha1.VolumeDeletionPolicy
+				w.milan.PrependReactor("delete", "shadowvolumeclaims", func(clienttesting.Action) (bool, runtime.Object, error) {
+					kept, err := w.milan.Tracker().Get(v1alpha1.SchemeGroupVersion.WithResource("shadowvolumeclaims"), milanSpace, shadowName)
+					if err == nil {
+						policy = kept.(*v1alpha1.ShadowVolumeClaim).Spec.DeletionPolicy
+					}
+					return false, nil, err
+				})
+				if test.delete {
+					if err := w.Client.Delete(t.Context(), get(w, "", "a", &corev1.PersistentVolume{})); err != nil {
+						t.Fatal(err)
+					}
+				}
+				w.writes, w.killAt, w.late = nil, kill/2, kill%2 == 1
+				if kill < 0 {
+					w.killAt = -1
+				}
+				for range 6 {
+					_, err := NewReleaser(w.Config).Reconcile(t.Context(), volumeRequest)
+					if err != nil && !errors.Is(err, errKilled) {
+						t.Fatal(err)
+					}
+				}
+				if policy != test.want || (w.kept() == nil) != (test.want != "") {
+					t.Errorf("kill %d: milan's claim was deleted with %q", kill, policy)
+				}
+				if test.want == "" {
+					get(w, "", "a", &corev1.PersistentVolume{})
+				} else {
+					absent(w, "", "a", &corev1.PersistentVolume{})
+				}
+			}
+		})
+	}
+}
+
+func TestVolumeOfAProviderThatRefusesStaysUntilItsNamespaceIsGone(t *testing.T) {
+	for _, gone := range []bool{false, true} {
+		objects := withMilan(released(stored("a", "ssd", "1Gi")))
+		if gone {
+			mapped := objects[3].(*v1alpha1.NamespaceMap)
+			mapped.Spec, mapped.Status = v1alpha1.NamespaceMapSpec{}, v1alpha1.NamespaceMapStatus{}
+		}
+		w := newWorld(t, objects...)
+		w.milan.PrependReactor("get", "shadowvolumeclaims", func(clienttesting.Action) (bool, runtime.Object, error) {
+			return true, nil, apierrors.NewForbidden(v1alpha1.Resource("shadowvolumeclaims"), shadowName, errors.New("no"))
+		})
+		releaser := NewReleaser(w.Config)
+		for range 3 {
+			if _, err := releaser.Reconcile(t.Context(), volumeRequest); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if gone {
+			absent(w, "", "a", &corev1.PersistentVolume{})
+		} else {
+			get(w, "", "a", &corev1.PersistentVolume{})
+			w.expectEvent("Warning VolumeFailedDelete")
+		}
+	}
+}
+
+func TestUninstallationHandsAllVolumesBackAfterTheDriver(t *testing.T) {
+	remoteOne := stored("b", "ssd", "1Gi")
+	w := newWorld(t, virtual(), local(), driver(), capacity("liqo", "", 1, storageNS), reboundVolume(), remoteOne, userClaim(bound("a")))
+	if err := HandBack(t.Context(), w.Client, "liqo", storageNS); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"delete StorageClass", "delete CSIDriver", "delete CSIStorageCapacity", "patch PersistentVolume", "patch PersistentVolume"}
+	if len(w.writes) != len(want) {
+		t.Errorf("writes %v", w.writes)
+	}
+	for i := range min(len(want), len(w.writes)) {
+		if w.writes[i] != want[i] {
+			t.Errorf("write %d is %s, not %s", i, w.writes[i], want[i])
+		}
+	}
+	pv := get(w, "", "a", &corev1.PersistentVolume{})
+	if pv.Spec.StorageClassName != "local" || len(pv.Finalizers) > 0 || pv.Spec.ClaimRef.UID != claimUID {
+		t.Errorf("the volume is %+v", pv)
+	}
+	if pv := get(w, "", "b", &corev1.PersistentVolume{}); len(pv.Finalizers) > 0 || pv.Spec.StorageClassName != "liqo" {
+		t.Errorf("the volume of milan is %+v", pv)
+	}
+	get(w, "", "local", &storagev1.StorageClass{})
+	if err := HandBack(t.Context(), w.Client, "liqo", storageNS); err != nil || len(w.writes) > len(want)+1 {
+		t.Errorf("a second time: %v, %v", err, w.writes)
+	}
+}

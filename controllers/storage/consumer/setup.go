@@ -1,0 +1,350 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package consumer
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/volume"
+	"liqo.io/federation/controllers/kit"
+)
+
+// Names of the controllers, as in --controllers.
+const (
+	ProvisionerName    = "storage-provisioner"
+	CapacityName       = "storage-capacity"
+	VirtualVolumesName = "virtual-volume"
+	ExpanderName       = "storage-expansion"
+	ReleaserName       = "storage-release"
+)
+
+// workers is how many objects one controller works on at a time.
+const workers = 4
+
+// Prepare has a manager cache every kind that the controllers read, whichever of them
+// are selected.
+func Prepare(ctx context.Context, manager ctrl.Manager) error {
+	for _, object := range []client.Object{
+		&corev1.PersistentVolumeClaim{}, &corev1.PersistentVolume{}, &corev1.Node{}, &corev1.Pod{}, &storagev1.StorageClass{},
+		&v1alpha1.VirtualVolume{}, &v1alpha1.VirtualNode{}, &v1alpha1.ForeignCluster{}, &v1alpha1.NamespaceMap{}, &v1alpha1.NamespaceOffloading{},
+	} {
+		if _, err := manager.GetCache().GetInformer(ctx, object, cache.BlockUntilSynced(false)); err != nil {
+			return fmt.Errorf("caching %T: %w", object, err)
+		}
+	}
+	return nil
+}
+
+// SetUp adds the provisioner to a manager.
+func (p *Provisioner) SetUp(manager ctrl.Manager) error {
+	waiting := handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, _ client.Object) []reconcile.Request { return p.waiting(ctx) })
+	return ctrl.NewControllerManagedBy(manager).Named(ProvisionerName).
+		WithOptions(kit.Options(workers)).
+		Watches(&corev1.PersistentVolumeClaim{}, handler.EnqueueRequestsFromMapFunc(p.originRequest)).
+		Watches(&corev1.PersistentVolume{}, handler.EnqueueRequestsFromMapFunc(p.volumeRequest)).
+		Watches(&v1alpha1.VirtualVolume{}, &handler.EnqueueRequestForObject{}, builder.WithPredicates(moveChanged())).
+		Watches(&corev1.Node{}, waiting, builder.WithPredicates(predicate.LabelChangedPredicate{})).
+		Watches(&storagev1.StorageClass{}, waiting).
+		Watches(&v1alpha1.VirtualNode{}, waiting, builder.WithPredicates(storageChanged())).
+		Watches(&v1alpha1.NamespaceMap{}, handler.EnqueueRequestsFromMapFunc(p.mapRequests)).
+		WatchesRawSource(p.Shadows.source(shadowRequest)).
+		Complete(p)
+}
+
+// originRequest returns a claim, or for an intermediate claim the user's.
+func (p *Provisioner) originRequest(_ context.Context, object client.Object) []reconcile.Request {
+	if object.GetNamespace() != p.Namespace {
+		return []reconcile.Request{{NamespacedName: client.ObjectKeyFromObject(object)}}
+	}
+	origin := originOf(object.(*corev1.PersistentVolumeClaim))
+	if origin.Name == "" {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: origin}}
+}
+
+// volumeRequest returns the user's claim that a volume concerns.
+func (p *Provisioner) volumeRequest(ctx context.Context, object client.Object) []reconcile.Request {
+	reference := object.(*corev1.PersistentVolume).Spec.ClaimRef
+	if reference == nil {
+		return nil
+	}
+	var claim corev1.PersistentVolumeClaim
+	if p.Client.Get(ctx, types.NamespacedName{Namespace: reference.Namespace, Name: reference.Name}, &claim) != nil {
+		// A cache only fails to find, and the event of the claim is still to come.
+		return nil
+	}
+	return p.originRequest(ctx, &claim)
+}
+
+// waiting returns the claims that wait for a volume on the node that was selected.
+func (p *Provisioner) waiting(ctx context.Context) []reconcile.Request {
+	var claims corev1.PersistentVolumeClaimList
+	if p.Client.List(ctx, &claims) != nil {
+		// Listing a cache fails only before it is filled.
+		return nil
+	}
+	var requests []reconcile.Request
+	for i := range claims.Items {
+		claim := &claims.Items[i]
+		if claim.Namespace != p.Namespace && waits(claim) && claim.Annotations[volume.AnnotationSelectedNode] != "" {
+			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(claim)})
+		}
+	}
+	return requests
+}
+
+// mapRequests ends the watches of remote namespaces that a provider no longer has.
+func (p *Provisioner) mapRequests(ctx context.Context, object client.Object) []reconcile.Request {
+	mapped := object.(*v1alpha1.NamespaceMap)
+	if mapped.Name != p.ClusterName || !rules.IsPeerNamespace(mapped.Namespace) {
+		return nil
+	}
+	present := map[string]bool{}
+	for _, answer := range mapped.Status.Namespaces {
+		present[answer.RemoteName] = true
+	}
+	p.Shadows.Keep(rules.ForeignClusterOf(mapped.Namespace), present)
+	return p.waiting(ctx)
+}
+
+// shadowRequest returns the user's claim that a ShadowVolumeClaim was created for.
+func shadowRequest(_ context.Context, kept shadow) []reconcile.Request {
+	name := types.NamespacedName{
+		Namespace: kept.Annotations[v1alpha1.AnnotationOriginNamespace], Name: kept.Annotations[volume.AnnotationOriginClaim],
+	}
+	if name.Namespace == "" || name.Name == "" {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: name}}
+}
+
+// moveChanged selects the beginning and the end of moves.
+func moveChanged() predicate.Predicate {
+	return predicate.Funcs{
+		CreateFunc: func(event.CreateEvent) bool { return false },
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			return moving(e.ObjectOld.(*v1alpha1.VirtualVolume)) != moving(e.ObjectNew.(*v1alpha1.VirtualVolume))
+		},
+	}
+}
+
+// storageChanged selects virtual nodes whose classes or quota of storage changed.
+func storageChanged() predicate.Predicate {
+	text := func(object client.Object) string {
+		node := object.(*v1alpha1.VirtualNode)
+		return fmt.Sprint(node.Status.StorageClasses, quotaText(node.Status.Storage), node.DeletionTimestamp)
+	}
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool { return text(e.ObjectOld) != text(e.ObjectNew) }}
+}
+
+// Published returns a cache of what the storage-capacity controller publishes, and adds
+// it to a manager. It reads no other driver's objects.
+func Published(manager ctrl.Manager, namespace string) (cache.Cache, error) {
+	published, err := cache.New(manager.GetConfig(), cache.Options{
+		Scheme: manager.GetScheme(), Mapper: manager.GetRESTMapper(), HTTPClient: manager.GetHTTPClient(),
+		ReaderFailOnMissingInformer: true,
+		ByObject: map[client.Object]cache.ByObject{
+			&storagev1.CSIStorageCapacity{}: {
+				Namespaces: map[string]cache.Config{namespace: {}},
+				Label:      labels.SelectorFromSet(labels.Set{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy}),
+			},
+			&storagev1.CSIDriver{}: {Field: fields.OneTermEqualSelector("metadata.name", v1alpha1.StorageProvisioner)},
+		},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("creating the cache of storage capacities: %w", err)
+	}
+	return published, manager.Add(published)
+}
+
+// SetUp adds the controller of capacities to a manager; published is what Published
+// returned.
+func (c *Capacity) SetUp(manager ctrl.Manager, published cache.Cache) error {
+	once := func(context.Context, client.Object) []reconcile.Request {
+		return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: v1alpha1.StorageProvisioner}}}
+	}
+	all := handler.EnqueueRequestsFromMapFunc(once)
+	return ctrl.NewControllerManagedBy(manager).Named(CapacityName).WithOptions(kit.Options(1)).
+		Watches(&storagev1.StorageClass{}, all).
+		Watches(&v1alpha1.VirtualNode{}, all, builder.WithPredicates(storageChanged())).
+		Watches(&corev1.PersistentVolume{}, all, builder.WithPredicates(predicate.NewPredicateFuncs(func(object client.Object) bool {
+			_, isRemote, err := volume.HandleOf(object.(*corev1.PersistentVolume))
+			return isRemote && err == nil
+		}))).
+		WatchesRawSource(source.Kind[client.Object](published, &storagev1.CSIStorageCapacity{}, all)).
+		WatchesRawSource(source.Kind[client.Object](published, &storagev1.CSIDriver{}, all)).
+		Complete(c)
+}
+
+// SetUp adds the controller of virtual volumes to a manager.
+func (v *VirtualVolumes) SetUp(manager ctrl.Manager) error {
+	return ctrl.NewControllerManagedBy(manager).Named(VirtualVolumesName).
+		WithOptions(kit.Options(workers)).
+		For(&v1alpha1.VirtualVolume{}).
+		Watches(&corev1.PersistentVolumeClaim{}, &handler.EnqueueRequestForObject{}).
+		Watches(&corev1.PersistentVolume{}, handler.EnqueueRequestsFromMapFunc(claimOf)).
+		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(claimsOfPod)).
+		Watches(&storagev1.StorageClass{}, handler.EnqueueRequestsFromMapFunc(v.claimsOfClass)).
+		Watches(&v1alpha1.ForeignCluster{}, handler.EnqueueRequestsFromMapFunc(v.volumesOfCluster), builder.WithPredicates(conditionsChanged())).
+		Watches(&v1alpha1.NamespaceOffloading{}, handler.EnqueueRequestsFromMapFunc(v.volumesOfNamespace),
+			builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		WatchesRawSource(v.Shadows.source(shadowRequest)).
+		Complete(v)
+}
+
+// claimsOfPod returns the claims that a pod mounts.
+func claimsOfPod(_ context.Context, object client.Object) []reconcile.Request {
+	var requests []reconcile.Request
+	for _, name := range kit.PodClaims(object) {
+		requests = append(requests, reconcile.Request{NamespacedName: types.NamespacedName{Namespace: object.GetNamespace(), Name: name}})
+	}
+	return requests
+}
+
+// claimOf returns the claim that a volume is bound to.
+func claimOf(_ context.Context, object client.Object) []reconcile.Request {
+	reference := object.(*corev1.PersistentVolume).Spec.ClaimRef
+	if reference == nil {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: reference.Namespace, Name: reference.Name}}}
+}
+
+// claimsOfClass returns the claims of a class that was created: they may be older.
+func (v *VirtualVolumes) claimsOfClass(ctx context.Context, object client.Object) []reconcile.Request {
+	if !isVirtual(object.(*storagev1.StorageClass)) {
+		return nil
+	}
+	var claims corev1.PersistentVolumeClaimList
+	if v.Client.List(ctx, &claims) != nil {
+		return nil
+	}
+	var requests []reconcile.Request
+	for i := range claims.Items {
+		if name := claims.Items[i].Spec.StorageClassName; name != nil && *name == object.GetName() {
+			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&claims.Items[i])})
+		}
+	}
+	return requests
+}
+
+// volumesOfCluster returns the virtual volumes whose data a provider stores.
+func (v *VirtualVolumes) volumesOfCluster(ctx context.Context, object client.Object) []reconcile.Request {
+	return v.volumes(ctx, func(described *v1alpha1.VirtualVolume) bool {
+		location := described.Status.Location
+		return location != nil && (location.ClusterName == object.GetName() || location.ClusterID == object.(*v1alpha1.ForeignCluster).Spec.ClusterID)
+	})
+}
+
+// volumesOfNamespace returns the virtual volumes of the namespace of an object.
+func (v *VirtualVolumes) volumesOfNamespace(ctx context.Context, object client.Object) []reconcile.Request {
+	return v.volumes(ctx, func(*v1alpha1.VirtualVolume) bool { return true }, client.InNamespace(object.GetNamespace()))
+}
+
+func (v *VirtualVolumes) volumes(ctx context.Context, keep func(*v1alpha1.VirtualVolume) bool, options ...client.ListOption) []reconcile.Request {
+	var all v1alpha1.VirtualVolumeList
+	if v.Client.List(ctx, &all, options...) != nil {
+		return nil
+	}
+	var requests []reconcile.Request
+	for i := range all.Items {
+		if keep(&all.Items[i]) {
+			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&all.Items[i])})
+		}
+	}
+	return requests
+}
+
+// conditionsChanged selects foreign clusters whose conditions have other reasons.
+func conditionsChanged() predicate.Predicate {
+	reasons := func(object client.Object) string {
+		var text string
+		for _, condition := range object.(*v1alpha1.ForeignCluster).Status.Conditions {
+			text += condition.Type + string(condition.Status) + condition.Reason + " "
+		}
+		return text
+	}
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool { return reasons(e.ObjectOld) != reasons(e.ObjectNew) }}
+}
+
+// SetUp adds the controller of expansions to a manager.
+func (e *Expander) SetUp(manager ctrl.Manager) error {
+	return ctrl.NewControllerManagedBy(manager).Named(ExpanderName).WithOptions(kit.Options(1)).
+		Watches(&corev1.PersistentVolumeClaim{}, &handler.EnqueueRequestForObject{}).
+		Watches(&corev1.PersistentVolume{}, handler.EnqueueRequestsFromMapFunc(claimOf)).
+		WatchesRawSource(e.Shadows.source(shadowRequest)).
+		Complete(e)
+}
+
+// SetUp adds the controller of releases to a manager.
+func (r *Releaser) SetUp(manager ctrl.Manager) error {
+	return ctrl.NewControllerManagedBy(manager).Named(ReleaserName).WithOptions(kit.Options(workers)).
+		For(&corev1.PersistentVolume{}).
+		Watches(&corev1.PersistentVolumeClaim{}, handler.EnqueueRequestsFromMapFunc(volumeOf),
+			builder.WithPredicates(predicate.Funcs{
+				CreateFunc: func(event.CreateEvent) bool { return false },
+				UpdateFunc: func(event.UpdateEvent) bool { return false },
+			})).
+		Watches(&v1alpha1.VirtualVolume{}, handler.EnqueueRequestsFromMapFunc(volumesOfMove)).
+		WatchesRawSource(r.Shadows.source(r.shadowVolume)).
+		Complete(r)
+}
+
+// volumeOf returns the volume of a claim.
+func volumeOf(_ context.Context, object client.Object) []reconcile.Request {
+	name := object.(*corev1.PersistentVolumeClaim).Spec.VolumeName
+	if name == "" {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: name}}}
+}
+
+// volumesOfMove returns the volumes that a move held.
+func volumesOfMove(_ context.Context, object client.Object) []reconcile.Request {
+	progress := object.(*v1alpha1.VirtualVolume).Status.Move
+	if progress == nil {
+		return nil
+	}
+	var requests []reconcile.Request
+	for _, name := range []string{progress.Source.VolumeName, progress.Target.VolumeName} {
+		if name != "" {
+			requests = append(requests, reconcile.Request{NamespacedName: types.NamespacedName{Name: name}})
+		}
+	}
+	return requests
+}
+
+// shadowVolume returns the volume that stands for a ShadowVolumeClaim.
+func (r *Releaser) shadowVolume(ctx context.Context, kept shadow) []reconcile.Request {
+	var volumes corev1.PersistentVolumeList
+	if r.Client.List(ctx, &volumes) != nil {
+		return nil
+	}
+	for i := range volumes.Items {
+		handle, isRemote, err := volume.HandleOf(&volumes.Items[i])
+		if err == nil && isRemote && handle.Namespace == kept.Namespace && handle.Claim == kept.Name {
+			return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: volumes.Items[i].Name}}}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,279 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package consumer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/controllers/commit"
+	"liqo.io/federation/controllers/remote"
+	typed "liqo.io/federation/generated/clientset/versioned/typed/federation/v1alpha1"
+	"liqo.io/federation/generated/informers/externalversions"
+	listers "liqo.io/federation/generated/listers/federation/v1alpha1"
+)
+
+// errNotConnected means that there is no connection to a provider now; a new one
+// begins with an event.
+var errNotConnected = errors.New("there is no connection to the cluster")
+
+// shadow is a ShadowVolumeClaim with the ForeignCluster that it was read from.
+type shadow struct {
+	cluster string
+	*v1alpha1.ShadowVolumeClaim
+}
+
+// place is a remote namespace on a provider.
+type place struct{ cluster, namespace string }
+
+// Shadows reads and writes the ShadowVolumeClaims of this cluster on its providers. It
+// watches those remote namespaces that a controller requests, since an identity may
+// watch no others.
+type Shadows struct {
+	peers *remote.Peers
+
+	mu          sync.Mutex
+	connections map[string]connection
+	watches     map[place]*shadowWatch
+	listeners   []func(shadow)
+}
+
+// connection is a provider until its context ends.
+type connection struct {
+	ctx  context.Context
+	peer *remote.Peer
+}
+
+// shadowWatch is the cache of one remote namespace; it ends with its context.
+type shadowWatch struct {
+	peer   *remote.Peer
+	lister listers.ShadowVolumeClaimNamespaceLister
+	synced func() bool
+	stop   context.CancelFunc
+}
+
+// NewShadows returns a reader and writer of ShadowVolumeClaims. It is called before the
+// first connection to a provider.
+func NewShadows(peers *remote.Peers) *Shadows {
+	s := &Shadows{peers: peers, connections: map[string]connection{}, watches: map[place]*shadowWatch{}}
+	peers.Subscribe(s.connected)
+	return s
+}
+
+// connected replaces the watches of a provider by those of a new connection.
+func (s *Shadows) connected(ctx context.Context, cluster string, peer *remote.Peer) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.connections[cluster] = connection{ctx, peer}
+	for at, old := range s.watches {
+		if at.cluster != cluster {
+			continue
+		}
+		old.stop()
+		if err := s.begin(at); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Watch watches a remote namespace from now on, whenever its provider is connected.
+func (s *Shadows) Watch(at place) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	connection, ok := s.connections[at.cluster]
+	if !ok || connection.ctx.Err() != nil {
+		return nil
+	}
+	if watch, ok := s.watches[at]; ok && watch.peer == connection.peer {
+		return nil
+	}
+	return s.begin(at)
+}
+
+// Keep ends the watches of all remote namespaces of a provider but these.
+func (s *Shadows) Keep(cluster string, namespaces map[string]bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for at, watch := range s.watches {
+		if at.cluster == cluster && !namespaces[at.namespace] {
+			watch.stop()
+			delete(s.watches, at)
+		}
+	}
+}
+
+// begin starts to watch a remote namespace of a provider that is connected.
+func (s *Shadows) begin(at place) error {
+	connection := s.connections[at.cluster]
+	ctx, stop := context.WithCancel(connection.ctx)
+	factory := externalversions.NewSharedInformerFactoryWithOptions(connection.peer.Federation, 0,
+		externalversions.WithNamespace(at.namespace), externalversions.WithTransform(remote.Trim))
+	claims := factory.Federation().V1alpha1().ShadowVolumeClaims()
+	notify := func(object any) {
+		if gone, ok := object.(cache.DeletedFinalStateUnknown); ok {
+			object = gone.Obj
+		}
+		if claim, ok := object.(*v1alpha1.ShadowVolumeClaim); ok {
+			s.notify(shadow{at.cluster, claim})
+		}
+	}
+	registration, err := claims.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: notify, UpdateFunc: func(_, current any) { notify(current) }, DeleteFunc: notify,
+	})
+	if err != nil {
+		stop()
+		return fmt.Errorf("watching the volume claims in %s of %s: %w", at.namespace, at.cluster, err)
+	}
+	factory.StartWithContext(ctx)
+	s.watches[at] = &shadowWatch{
+		peer: connection.peer, lister: claims.Lister().ShadowVolumeClaims(at.namespace), synced: registration.HasSynced, stop: stop,
+	}
+	return nil
+}
+
+func (s *Shadows) notify(claim shadow) {
+	s.mu.Lock()
+	listeners := s.listeners
+	s.mu.Unlock()
+	for _, listener := range listeners {
+		listener(claim)
+	}
+}
+
+// source returns a source of reconcile requests for changes of ShadowVolumeClaims.
+func (s *Shadows) source(requests func(context.Context, shadow) []reconcile.Request) source.Source {
+	return source.Func(func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.listeners = append(s.listeners[:len(s.listeners):len(s.listeners)], func(claim shadow) {
+			for _, request := range requests(ctx, claim) {
+				queue.Add(request)
+			}
+		})
+		return nil
+	})
+}
+
+// cached returns a ShadowVolumeClaim as its watch has it, or nil where the watch has
+// none. The second result reports whether the watch is complete.
+func (s *Shadows) cached(at place, name string) (*v1alpha1.ShadowVolumeClaim, bool) {
+	s.mu.Lock()
+	watch := s.watches[at]
+	s.mu.Unlock()
+	if watch == nil || !watch.synced() {
+		return nil, false
+	}
+	claim, err := watch.lister.Get(name)
+	if err != nil {
+		// A cache only fails to find.
+		return nil, true
+	}
+	return claim, true
+}
+
+// all returns the ShadowVolumeClaims that the watches have for which keep is true.
+func (s *Shadows) all(keep func(*v1alpha1.ShadowVolumeClaim) bool) []shadow {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var found []shadow
+	for at, watch := range s.watches {
+		// Listing a cache fails only with a selector that cannot be read.
+		claims, _ := watch.lister.List(labels.Everything())
+		for _, claim := range claims {
+			if keep(claim) {
+				found = append(found, shadow{at.cluster, claim})
+			}
+		}
+	}
+	return found
+}
+
+// client returns the client of a remote namespace, or errNotConnected.
+func (s *Shadows) client(at place) (typed.ShadowVolumeClaimInterface, error) {
+	peer, ok := s.peers.Get(at.cluster)
+	if !ok {
+		return nil, errNotConnected
+	}
+	return peer.Federation.FederationV1alpha1().ShadowVolumeClaims(at.namespace), nil
+}
+
+// get returns a ShadowVolumeClaim as the provider has it now.
+func (s *Shadows) get(ctx context.Context, at place, name string) (*v1alpha1.ShadowVolumeClaim, error) {
+	client, err := s.client(at)
+	if err != nil {
+		return nil, err
+	}
+	return client.Get(ctx, name, metav1.GetOptions{})
+}
+
+// create creates a ShadowVolumeClaim. One of the same name that exists already is
+// returned in its place.
+func (s *Shadows) create(ctx context.Context, at place, claim *v1alpha1.ShadowVolumeClaim) (*v1alpha1.ShadowVolumeClaim, error) {
+	client, err := s.client(at)
+	if err != nil {
+		return nil, err
+	}
+	created, err := client.Create(ctx, claim, metav1.CreateOptions{})
+	if apierrors.IsAlreadyExists(err) {
+		return client.Get(ctx, claim.Name, metav1.GetOptions{})
+	}
+	return created, err
+}
+
+// change changes a ShadowVolumeClaim as the provider has it now, and returns it as it
+// was read. An answer NotFound means that it is gone.
+func (s *Shadows) change(ctx context.Context, at place, name string, change func(*v1alpha1.ShadowVolumeClaimSpec)) (*v1alpha1.ShadowVolumeClaim, error) {
+	client, err := s.client(at)
+	if err != nil {
+		return nil, err
+	}
+	current, err := client.Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return nil, err
+	}
+	wanted := current.DeepCopy()
+	change(&wanted.Spec)
+	_, err = commit.Commit(ctx, client, current, wanted)
+	return current, err
+}
+
+// remove deletes a ShadowVolumeClaim with what is to happen to its data, and reports
+// whether it is gone. It is called again with the event of its deletion.
+func (s *Shadows) remove(ctx context.Context, at place, name string, policy v1alpha1.VolumeDeletionPolicy) (bool, error) {
+	current, err := s.change(ctx, at, name, func(spec *v1alpha1.ShadowVolumeClaimSpec) { spec.DeletionPolicy = policy })
+	if apierrors.IsNotFound(err) {
+		return true, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	if !current.DeletionTimestamp.IsZero() {
+		return false, nil
+	}
+	client, err := s.client(at)
+	if err != nil {
+		return false, err
+	}
+	err = client.Delete(ctx, name, *metav1.NewPreconditionDeleteOptions(string(current.UID)))
+	if err != nil && !apierrors.IsNotFound(err) {
+		return false, err
+	}
+	_, err = client.Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return true, nil
+	}
+	return false, err
+}

@@ -1,0 +1,111 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package consumer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/volume"
+	"liqo.io/federation/controllers/kit"
+	"liqo.io/federation/controllers/remote"
+)
+
+// sweep removes what earlier attempts to provision a claim left: intermediate claims,
+// and ShadowVolumeClaims that no volume stands for. claim is nil where it is gone.
+func (p *Provisioner) sweep(ctx context.Context, name types.NamespacedName, claim *corev1.PersistentVolumeClaim) (ctrl.Result, error) {
+	var intermediates corev1.PersistentVolumeClaimList
+	if err := p.Client.List(ctx, &intermediates, client.InNamespace(p.Namespace)); err != nil {
+		return ctrl.Result{}, fmt.Errorf("listing intermediate claims: %w", err)
+	}
+	for i := range intermediates.Items {
+		intermediate := &intermediates.Items[i]
+		if originOf(intermediate) != name || !intermediate.DeletionTimestamp.IsZero() || p.needed(intermediate, claim) {
+			continue
+		}
+		if err := kit.Delete(ctx, p.Client, intermediate); err != nil {
+			return ctrl.Result{}, err
+		}
+	}
+	orphans := p.Shadows.all(func(kept *v1alpha1.ShadowVolumeClaim) bool {
+		return kept.Labels[v1alpha1.LabelOrigin] == p.ClusterID && kept.DeletionTimestamp.IsZero() &&
+			kept.Annotations[v1alpha1.AnnotationOriginNamespace] == name.Namespace && kept.Annotations[volume.AnnotationOriginClaim] == name.Name &&
+			(claim == nil || claim.Spec.VolumeName == "" || volume.RemoteClaimName(claim.Name, claim.Spec.VolumeName) != kept.Name)
+	})
+	for _, orphan := range orphans {
+		if result, err := p.sweepShadow(ctx, orphan, name); err != nil || !result.IsZero() {
+			return result, err
+		}
+	}
+	return ctrl.Result{}, nil
+}
+
+// needed reports whether an intermediate claim still stands between a claim and its
+// volume. It is kept until the user's claim is bound, so that a volume which was just
+// bound to it is not provisioned twice.
+func (p *Provisioner) needed(intermediate, claim *corev1.PersistentVolumeClaim) bool {
+	if claim == nil || volume.VolumeName(claim.UID) != intermediate.Name || !claim.DeletionTimestamp.IsZero() {
+		return false
+	}
+	return claim.Status.Phase != corev1.ClaimBound
+}
+
+// sweepShadow removes a ShadowVolumeClaim, unless a volume stands for it or its claim is
+// about to be provisioned there. Only of a claim that never had a volume the data is
+// deleted: there is none.
+func (p *Provisioner) sweepShadow(ctx context.Context, kept shadow, name types.NamespacedName) (ctrl.Result, error) {
+	at := place{kept.cluster, kept.Namespace}
+	var current corev1.PersistentVolumeClaim
+	err := p.Live.Get(ctx, name, &current)
+	if client.IgnoreNotFound(err) != nil {
+		return ctrl.Result{}, fmt.Errorf("reading the claim: %w", err)
+	}
+	own := err == nil && waits(&current) && volume.RemoteClaimName(current.Name, volume.VolumeName(current.UID)) == kept.Name
+	if own {
+		there, err := p.selects(ctx, &current, kept.cluster)
+		if err != nil || there {
+			return ctrl.Result{}, err
+		}
+	}
+	var volumes corev1.PersistentVolumeList
+	if err := p.Live.List(ctx, &volumes); err != nil {
+		return ctrl.Result{}, fmt.Errorf("listing volumes: %w", err)
+	}
+	for i := range volumes.Items {
+		handle, isRemote, err := volume.HandleOf(&volumes.Items[i])
+		if err == nil && isRemote && handle.Namespace == kept.Namespace && handle.Claim == kept.Name {
+			return ctrl.Result{}, nil
+		}
+	}
+	policy := v1alpha1.VolumeDeletionRetain
+	if own {
+		policy = v1alpha1.VolumeDeletionDelete
+	}
+	if _, err := p.Shadows.remove(ctx, at, kept.Name, policy); err != nil {
+		if errors.Is(err, errNotConnected) || remote.Unreachable(err) {
+			return ctrl.Result{RequeueAfter: retryDelay}, nil
+		}
+		return ctrl.Result{}, fmt.Errorf("deleting the volume claim %s on %s: %w", kept.Name, kept.cluster, err)
+	}
+	return ctrl.Result{}, nil
+}
+
+// selects reports whether the node that was selected for a claim is one of a provider.
+// A claim without one may get it again.
+func (p *Provisioner) selects(ctx context.Context, claim *corev1.PersistentVolumeClaim, cluster string) (bool, error) {
+	selected := claim.Annotations[volume.AnnotationSelectedNode]
+	if selected == "" {
+		return false, nil
+	}
+	virtualNode, err := p.virtualNode(ctx, selected)
+	return virtualNode != nil && rules.ForeignClusterOf(virtualNode.Namespace) == cluster, err
+}

@@ -1,0 +1,166 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package consumer
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/volume"
+	"liqo.io/federation/controllers/kit"
+)
+
+// VirtualVolumes describes each claim of the virtual storage class in a VirtualVolume of
+// the same name. It has no owner: a move replaces the claim.
+type VirtualVolumes struct {
+	*Config
+	notices notices
+}
+
+// NewVirtualVolumes returns the controller.
+func NewVirtualVolumes(config *Config) *VirtualVolumes {
+	return &VirtualVolumes{Config: config, notices: newNotices(config.Events)}
+}
+
+// Reconcile creates, describes or deletes the VirtualVolume of one claim.
+func (v *VirtualVolumes) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+	if request.Namespace == v.Namespace {
+		return ctrl.Result{}, nil
+	}
+	claim, err := v.claim(ctx, request.NamespacedName)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	var described v1alpha1.VirtualVolume
+	err = v.Client.Get(ctx, request.NamespacedName, &described)
+	switch {
+	case apierrors.IsNotFound(err) && claim == nil:
+		return ctrl.Result{}, nil
+	case apierrors.IsNotFound(err):
+		return settled(ctrl.Result{}, v.create(ctx, claim))
+	case err != nil:
+		return ctrl.Result{}, fmt.Errorf("reading the virtual volume: %w", err)
+	}
+	if held := described.Status.Move != nil && running(described.Status.Move); held != controllerutil.ContainsFinalizer(&described, v1alpha1.Finalizer) {
+		return settled(ctrl.Result{}, v.hold(ctx, &described, held))
+	} else if claim == nil {
+		if held || !described.DeletionTimestamp.IsZero() {
+			return ctrl.Result{}, nil
+		}
+		return settled(ctrl.Result{}, kit.Delete(ctx, v.Client, &described))
+	}
+	return settled(ctrl.Result{}, v.describe(ctx, claim, &described))
+}
+
+// claim returns the user's claim of that name, or nil where there is none: a claim of a
+// move is none.
+func (v *VirtualVolumes) claim(ctx context.Context, name types.NamespacedName) (*corev1.PersistentVolumeClaim, error) {
+	var claim corev1.PersistentVolumeClaim
+	if err := v.Client.Get(ctx, name, &claim); err != nil {
+		return nil, client.IgnoreNotFound(err)
+	}
+	if _, ofMove := claim.Labels[volume.LabelMove]; ofMove {
+		return nil, nil
+	}
+	return &claim, nil
+}
+
+// create creates the VirtualVolume of a claim whose class is virtual.
+func (v *VirtualVolumes) create(ctx context.Context, claim *corev1.PersistentVolumeClaim) error {
+	class, err := v.virtualClass(ctx, claim)
+	if err != nil || class == nil || !claim.DeletionTimestamp.IsZero() {
+		return err
+	}
+	err = v.Client.Create(ctx, &v1alpha1.VirtualVolume{ObjectMeta: metav1.ObjectMeta{Namespace: claim.Namespace, Name: claim.Name}})
+	if err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("creating the virtual volume: %w", err)
+	}
+	return nil
+}
+
+// hold adds the finalizer while a move runs, and removes it afterwards.
+func (v *VirtualVolumes) hold(ctx context.Context, described *v1alpha1.VirtualVolume, held bool) error {
+	wanted := described.DeepCopy()
+	if held && described.DeletionTimestamp.IsZero() {
+		controllerutil.AddFinalizer(wanted, v1alpha1.Finalizer)
+	} else if !held {
+		controllerutil.RemoveFinalizer(wanted, v1alpha1.Finalizer)
+	}
+	_, err := kit.Commit(ctx, v.Client, described, wanted)
+	return client.IgnoreNotFound(err)
+}
+
+// describe writes what is observed of a claim into the status, except the fields of
+// moves, and warns the pods that wait for its data.
+func (v *VirtualVolumes) describe(ctx context.Context, claim *corev1.PersistentVolumeClaim, described *v1alpha1.VirtualVolume) error {
+	seen, err := v.observe(ctx, claim)
+	if err != nil {
+		return err
+	}
+	wanted := described.DeepCopy()
+	seen.into(&wanted.Status, described.Generation)
+	if _, err := kit.Commit(ctx, v.Client, described, wanted); client.IgnoreNotFound(err) != nil {
+		return err
+	}
+	return v.warnPods(ctx, seen)
+}
+
+// observe collects what is known of a claim.
+func (v *VirtualVolumes) observe(ctx context.Context, claim *corev1.PersistentVolumeClaim) (*observation, error) {
+	seen := &observation{claim: claim, ownID: v.ClusterID}
+	var pods corev1.PodList
+	err := v.Client.List(ctx, &pods, client.InNamespace(claim.Namespace), client.MatchingFields{kit.IndexClaims: claim.Name})
+	if err != nil {
+		return nil, fmt.Errorf("listing the pods that mount the claim: %w", err)
+	}
+	for i := range pods.Items {
+		if !rules.Finished(&pods.Items[i]) {
+			seen.pods = append(seen.pods, &pods.Items[i])
+		}
+	}
+	slices.SortFunc(seen.pods, func(a, b *corev1.Pod) int {
+		if a.Name < b.Name {
+			return -1
+		}
+		return 1
+	})
+	if claim.Spec.VolumeName == "" {
+		return seen, nil
+	}
+	var pv corev1.PersistentVolume
+	err = v.Client.Get(ctx, types.NamespacedName{Name: claim.Spec.VolumeName}, &pv)
+	if apierrors.IsNotFound(err) {
+		return seen, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading volume %s: %w", claim.Spec.VolumeName, err)
+	}
+	seen.volume = &pv
+	handle, isRemote, err := volume.HandleOf(&pv)
+	if err != nil || !isRemote {
+		// A malformed handle is the release's to report.
+		return seen, nil
+	}
+	seen.handle = &handle
+	if seen.cluster, err = v.foreignCluster(ctx, handle.ClusterID); err != nil || seen.cluster == nil {
+		return seen, err
+	}
+	at := place{seen.cluster.Name, handle.Namespace}
+	if err := v.Shadows.Watch(at); err != nil {
+		return nil, err
+	}
+	seen.kept, _ = v.Shadows.cached(at, handle.Claim)
+	return seen, nil
+}

@@ -1,0 +1,160 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package consumer
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/volume"
+)
+
+// Reasons of the condition Ready of a VirtualVolume.
+const (
+	ReasonVolumeBound         = "VolumeBound"
+	ReasonWaitingForFirstPod  = "WaitingForFirstConsumer"
+	ReasonVolumeProvisioning  = "Provisioning"
+	ReasonVolumeLost          = "VolumeLost"
+	ReasonVolumeMoving        = "VolumeMoving"
+	ReasonProviderUnreachable = "ProviderUnreachable"
+	ReasonProviderNotPeered   = "ProviderNotPeered"
+)
+
+// maxMountedBy bounds how many pods a status names.
+const maxMountedBy = 16
+
+// observation is what is known of a claim and its data.
+type observation struct {
+	claim *corev1.PersistentVolumeClaim
+	ownID string
+	// pods are those that mount the claim and have not ended, by name.
+	pods []*corev1.Pod
+	// volume is that of the claim, or nil.
+	volume *corev1.PersistentVolume
+	// handle names the claim on a provider, or is nil where the data is local.
+	handle *volume.Handle
+	// cluster is that provider, or nil where it is not peered any more.
+	cluster *v1alpha1.ForeignCluster
+	// kept is the claim on the provider as it was last seen, or nil.
+	kept *v1alpha1.ShadowVolumeClaim
+}
+
+// into writes the observation into a status, except the fields of moves.
+func (o *observation) into(status *v1alpha1.VirtualVolumeStatus, generation int64) {
+	isMoving := status.Move != nil && running(status.Move)
+	status.Phase = o.phase(isMoving)
+	status.Location = o.location()
+	status.Capacity = o.capacity(status)
+	status.MountedBy = o.mountedBy()
+	condition := o.ready(status.Phase)
+	condition.ObservedGeneration = generation
+	meta.SetStatusCondition(&status.Conditions, condition)
+}
+
+func (o *observation) phase(isMoving bool) v1alpha1.VirtualVolumePhase {
+	switch {
+	case isMoving:
+		return v1alpha1.VirtualVolumeMoving
+	case o.claim.Status.Phase == corev1.ClaimLost, o.kept != nil && o.kept.Status.Phase == v1alpha1.ShadowVolumeClaimLost:
+		return v1alpha1.VirtualVolumeLost
+	case o.claim.Status.Phase == corev1.ClaimBound:
+		return v1alpha1.VirtualVolumeBound
+	case o.claim.Annotations[volume.AnnotationSelectedNode] != "", o.claim.Spec.VolumeName != "":
+		return v1alpha1.VirtualVolumeProvisioning
+	}
+	return v1alpha1.VirtualVolumePending
+}
+
+// location returns where the data is stored. The cluster's name stays empty for a
+// provider that is not peered any more.
+func (o *observation) location() *v1alpha1.VolumeLocation {
+	if o.volume == nil {
+		return nil
+	}
+	location := &v1alpha1.VolumeLocation{
+		ClusterID: o.ownID, VolumeName: o.volume.Name, StorageClassName: o.volume.Annotations[volume.AnnotationStorageClass],
+	}
+	if o.handle != nil {
+		location.ClusterID, location.Namespace, location.ClaimName = o.handle.ClusterID, o.handle.Namespace, o.handle.Claim
+		if o.cluster != nil {
+			location.ClusterName = o.cluster.Name
+		}
+	}
+	return location
+}
+
+// capacity returns the size of the volume. An equal quantity keeps its form.
+func (o *observation) capacity(status *v1alpha1.VirtualVolumeStatus) *resource.Quantity {
+	if o.volume == nil {
+		return nil
+	}
+	size := o.volume.Spec.Capacity.Storage()
+	if status.Capacity != nil && status.Capacity.Cmp(*size) == 0 {
+		return status.Capacity
+	}
+	return ptr.To(size.DeepCopy())
+}
+
+func (o *observation) mountedBy() []string {
+	var mounted []string
+	for _, pod := range o.pods {
+		if pod.Spec.NodeName != "" && len(mounted) < maxMountedBy {
+			mounted = append(mounted, pod.Name)
+		}
+	}
+	return mounted
+}
+
+// unreachable returns why the data cannot be reached now, as a reason and a message, or
+// two empty strings.
+func (o *observation) unreachable() (reason, message string) {
+	switch {
+	case o.handle == nil:
+		return "", ""
+	case o.cluster == nil:
+		return ReasonProviderNotPeered, fmt.Sprintf("The data is stored on cluster %s, with which this cluster is not peered any more.", o.handle.ClusterID)
+	}
+	for _, condition := range o.cluster.Status.Conditions {
+		if condition.Reason == ReasonProviderUnreachable && condition.Status != metav1.ConditionTrue {
+			return ReasonProviderUnreachable, fmt.Sprintf("The data is stored on %s, which is unreachable.", o.cluster.Name)
+		}
+	}
+	return "", ""
+}
+
+// ready returns the condition Ready.
+func (o *observation) ready(phase v1alpha1.VirtualVolumePhase) metav1.Condition {
+	condition := metav1.Condition{Type: v1alpha1.ConditionVolumeReady, Status: metav1.ConditionFalse}
+	reason, message := o.unreachable()
+	switch {
+	case phase == v1alpha1.VirtualVolumeLost:
+		condition.Reason, condition.Message = ReasonVolumeLost, "The claim was bound, and its volume is gone."
+	case phase == v1alpha1.VirtualVolumeMoving && o.claim.Status.Phase != corev1.ClaimBound:
+		condition.Reason = ReasonVolumeMoving
+		condition.Message = "The data is being moved: until that ends no pod mounts it, and the event ClaimMisbound of the claim is expected."
+	case phase == v1alpha1.VirtualVolumePending:
+		condition.Reason, condition.Message = ReasonWaitingForFirstPod, "The first pod that mounts the claim decides where its data is stored."
+	case phase == v1alpha1.VirtualVolumeProvisioning:
+		condition.Reason = ReasonVolumeProvisioning
+		condition.Message = fmt.Sprintf("The volume is being provisioned for node %s: see the events of the claim.",
+			o.claim.Annotations[volume.AnnotationSelectedNode])
+	case reason != "":
+		condition.Reason, condition.Message = reason, message
+	default:
+		condition.Status, condition.Reason = metav1.ConditionTrue, ReasonVolumeBound
+	}
+	return condition
+}
+
+// waiting returns the pods that have no node yet.
+func (o *observation) waiting() []*corev1.Pod {
+	return slices.DeleteFunc(slices.Clone(o.pods), func(pod *corev1.Pod) bool { return pod.Spec.NodeName != "" })
+}

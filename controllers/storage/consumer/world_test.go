@@ -1,0 +1,311 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package consumer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/volume"
+	"liqo.io/federation/controllers/kit"
+	"liqo.io/federation/controllers/remote"
+	fedfake "liqo.io/federation/generated/clientset/versioned/fake"
+)
+
+const (
+	romeID     = "11111111-1111-4111-8111-111111111111"
+	milanID    = "22222222-2222-4222-8222-222222222222"
+	claimUID   = "0a1b2c3d-0000-4000-8000-000000000001"
+	milanNode  = "liqo-milan"
+	milanSpace = "shop-rome"
+	storageNS  = "liqo-storage"
+)
+
+var (
+	dataDB0     = types.NamespacedName{Namespace: "shop", Name: "data-db-0"}
+	dataRequest = ctrl.Request{NamespacedName: dataDB0}
+	atMilan     = place{"milan", milanSpace}
+	shadowName  = volume.RemoteClaimName(dataDB0.Name, volume.VolumeName(claimUID))
+)
+
+// errKilled is the answer to the write at which a test ends the process.
+var errKilled = errors.New("killed")
+
+// world is rome with one provider, milan: its API, and milan's as rome's identity sees it.
+type world struct {
+	*Config
+	t      *testing.T
+	milan  *fedfake.Clientset
+	events *record.FakeRecorder
+	// writes are the writes to rome's API; the one with index killAt fails before it is
+	// done, or after it where late.
+	writes []string
+	killAt int
+	late   bool
+}
+
+func newWorld(t *testing.T, objects ...client.Object) *world {
+	t.Helper()
+	w := &world{t: t, milan: fedfake.NewSimpleClientset(), events: record.NewFakeRecorder(100), killAt: -1}
+	w.milan.PrependReactor("create", "shadowvolumeclaims", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		created := action.(clienttesting.CreateAction).GetObject().(*v1alpha1.ShadowVolumeClaim)
+		created.UID = types.UID("uid-of-" + created.Name)
+		return false, nil, nil
+	})
+	peers := remote.NewPeersWith(func(*remote.Identity) (*remote.Clients, error) { return &remote.Clients{Federation: w.milan}, nil })
+	shadows := NewShadows(peers)
+	if err := peers.Set(t.Context(), "milan", &remote.Identity{Namespace: "liqo-tenant-rome"}); err != nil {
+		t.Fatal(err)
+	}
+	w.Config = &Config{
+		Client: w.client(objects), Events: w.events, Shadows: shadows, ClusterID: romeID, ClusterName: "rome", Namespace: storageNS,
+	}
+	w.Live = w.Client
+	return w
+}
+
+func (w *world) client(objects []client.Object) client.Client {
+	write := func(what string, object client.Object, do func() error) error {
+		index := len(w.writes)
+		w.writes = append(w.writes, fmt.Sprintf("%s %T", what, object)[:len(what)+1]+strings.TrimPrefix(strings.TrimPrefix(fmt.Sprintf("%T", object), "*v1alpha1."), "*v1."))
+		if index == w.killAt && !w.late {
+			return errKilled
+		}
+		err := do()
+		if index == w.killAt {
+			return errKilled
+		}
+		return err
+	}
+	return fake.NewClientBuilder().WithScheme(kit.NewScheme()).WithObjects(objects...).
+		WithStatusSubresource(&v1alpha1.VirtualVolume{}, &corev1.PersistentVolumeClaim{}).
+		WithIndex(&corev1.Pod{}, kit.IndexClaims, kit.PodClaims).WithIndex(&corev1.PersistentVolume{}, kit.IndexClaimRef, kit.VolumeClaim).
+		WithInterceptorFuncs(interceptor.Funcs{
+			Create: func(ctx context.Context, c client.WithWatch, object client.Object, options ...client.CreateOption) error {
+				return write("create", object, func() error {
+					if object.GetUID() == "" {
+						object.SetUID(types.UID("uid-of-" + object.GetName()))
+					}
+					return c.Create(ctx, object, options...)
+				})
+			},
+			Patch: func(ctx context.Context, c client.WithWatch, object client.Object, patch client.Patch, options ...client.PatchOption) error {
+				return write("patch", object, func() error { return c.Patch(ctx, object, patch, options...) })
+			},
+			SubResourcePatch: func(ctx context.Context, c client.Client, name string, object client.Object, patch client.Patch, options ...client.SubResourcePatchOption) error {
+				return write("patch "+name, object, func() error { return c.SubResource(name).Patch(ctx, object, patch, options...) })
+			},
+			Delete: func(ctx context.Context, c client.WithWatch, object client.Object, options ...client.DeleteOption) error {
+				return write("delete", object, func() error { return c.Delete(ctx, object, options...) })
+			},
+		}).Build()
+}
+
+// get reads an object that has to exist.
+func get[T client.Object](w *world, namespace, name string, object T) T {
+	w.t.Helper()
+	if err := w.Client.Get(w.t.Context(), types.NamespacedName{Namespace: namespace, Name: name}, object); err != nil {
+		w.t.Fatal(err)
+	}
+	return object
+}
+
+// absent fails the test where an object exists.
+func absent(w *world, namespace, name string, object client.Object) {
+	w.t.Helper()
+	if err := w.Client.Get(w.t.Context(), types.NamespacedName{Namespace: namespace, Name: name}, object); !apierrors.IsNotFound(err) {
+		w.t.Errorf("%T %s exists: %v", object, name, err)
+	}
+}
+
+// change writes an object as another client does.
+func change[T client.Object](w *world, namespace, name string, object T, change func(T)) {
+	w.t.Helper()
+	object = get(w, namespace, name, object)
+	change(object)
+	if err := w.Client.Update(w.t.Context(), object); err != nil {
+		w.t.Fatal(err)
+	}
+	if claim, ok := any(object).(*corev1.PersistentVolumeClaim); ok {
+		change(object)
+		if err := w.Client.Status().Update(w.t.Context(), claim); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+}
+
+// kept returns milan's claim, or nil.
+func (w *world) kept() *v1alpha1.ShadowVolumeClaim {
+	w.t.Helper()
+	kept, err := w.milan.FederationV1alpha1().ShadowVolumeClaims(milanSpace).Get(w.t.Context(), shadowName, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return kept
+}
+
+// answer writes the status of milan's claim and waits until rome has seen it.
+func (w *world) answer(change func(*v1alpha1.ShadowVolumeClaim)) {
+	w.t.Helper()
+	kept := w.kept()
+	if kept == nil {
+		w.t.Fatal("milan has no claim")
+	}
+	change(kept)
+	if _, err := w.milan.FederationV1alpha1().ShadowVolumeClaims(milanSpace).Update(w.t.Context(), kept, metav1.UpdateOptions{}); err != nil {
+		w.t.Fatal(err)
+	}
+	w.seen(func(cached *v1alpha1.ShadowVolumeClaim) bool {
+		return cached != nil && cached.Status.Phase == kept.Status.Phase && len(cached.Status.Conditions) == len(kept.Status.Conditions) &&
+			(kept.Status.Capacity == nil || cached.Status.Capacity != nil && cached.Status.Capacity.Cmp(*kept.Status.Capacity) == 0)
+	})
+}
+
+// seen waits until rome's watch of milan's claim is as wanted.
+func (w *world) seen(wanted func(*v1alpha1.ShadowVolumeClaim) bool) {
+	w.t.Helper()
+	if err := w.Shadows.Watch(atMilan); err != nil {
+		w.t.Fatal(err)
+	}
+	err := wait.PollUntilContextTimeout(w.t.Context(), time.Millisecond, 30*time.Second, true, func(context.Context) (bool, error) {
+		cached, synced := w.Shadows.cached(atMilan, shadowName)
+		return synced && wanted(cached), nil
+	})
+	if err != nil {
+		w.t.Fatalf("the watch of milan's claim: %v", err)
+	}
+}
+
+// recorded returns the events since the last call.
+func (w *world) recorded() []string {
+	var all []string
+	for {
+		select {
+		case event := <-w.events.Events:
+			all = append(all, event)
+		default:
+			return all
+		}
+	}
+}
+
+// expectEvent fails the test unless exactly one event since the last call has the text.
+func (w *world) expectEvent(text string) {
+	w.t.Helper()
+	found, all := 0, w.recorded()
+	for _, event := range all {
+		if strings.Contains(event, text) {
+			found++
+		}
+	}
+	if found != 1 {
+		w.t.Errorf("%d events contain %q: %q", found, text, all)
+	}
+}
+
+func virtual(change ...func(*storagev1.StorageClass)) *storagev1.StorageClass {
+	class := &storagev1.StorageClass{
+		ObjectMeta: metav1.ObjectMeta{Name: "liqo"}, Provisioner: v1alpha1.StorageProvisioner,
+		VolumeBindingMode: ptr.To(storagev1.VolumeBindingWaitForFirstConsumer), AllowVolumeExpansion: ptr.To(true),
+		ReclaimPolicy: ptr.To(corev1.PersistentVolumeReclaimDelete),
+	}
+	for _, change := range change {
+		change(class)
+	}
+	return class
+}
+
+func local(change ...func(*storagev1.StorageClass)) *storagev1.StorageClass {
+	class := &storagev1.StorageClass{
+		ObjectMeta:  metav1.ObjectMeta{Name: "local", Annotations: map[string]string{annotationDefaultClass: "true"}},
+		Provisioner: "local.example.com",
+	}
+	for _, change := range change {
+		change(class)
+	}
+	return class
+}
+
+func userClaim(change ...func(*corev1.PersistentVolumeClaim)) *corev1.PersistentVolumeClaim {
+	claim := &corev1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{Namespace: dataDB0.Namespace, Name: dataDB0.Name, UID: claimUID, Annotations: map[string]string{}},
+		Spec: corev1.PersistentVolumeClaimSpec{
+			StorageClassName: ptr.To("liqo"), AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+			Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
+		},
+		Status: corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimPending},
+	}
+	for _, change := range change {
+		change(claim)
+	}
+	return claim
+}
+
+func selected(node string) func(*corev1.PersistentVolumeClaim) {
+	return func(claim *corev1.PersistentVolumeClaim) { claim.Annotations[volume.AnnotationSelectedNode] = node }
+}
+
+func bound(name string) func(*corev1.PersistentVolumeClaim) {
+	return func(claim *corev1.PersistentVolumeClaim) {
+		claim.Spec.VolumeName, claim.Status.Phase = name, corev1.ClaimBound
+		claim.Status.Capacity = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
+	}
+}
+
+func worker() *corev1.Node { return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "worker"}} }
+
+// milan returns what rome has of its provider.
+func milan() []client.Object {
+	namespace := rules.PeerNamespace("milan")
+	return []client.Object{
+		&v1alpha1.ForeignCluster{
+			ObjectMeta: metav1.ObjectMeta{Name: "milan"}, Spec: v1alpha1.ForeignClusterSpec{ClusterID: milanID, Outgoing: v1alpha1.PeeringEnabled},
+		},
+		&v1alpha1.VirtualNode{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "milan"},
+			Spec:       v1alpha1.VirtualNodeSpec{ClusterID: milanID, NodeName: milanNode, OfferName: "milan"},
+			Status: v1alpha1.VirtualNodeStatus{
+				StorageClasses: []string{"ssd", "disk"},
+				Storage:        corev1.ResourceList{corev1.ResourceRequestsStorage: resource.MustParse("10Gi")},
+			},
+		},
+		&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: milanNode, Labels: map[string]string{
+			v1alpha1.LabelType: v1alpha1.TypeVirtualNode, v1alpha1.LabelRemoteClusterID: milanID, corev1.LabelTopologyZone: "north",
+		}}},
+		&v1alpha1.NamespaceMap{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "rome"},
+			Spec:       v1alpha1.NamespaceMapSpec{Namespaces: []v1alpha1.NamespaceMapping{{Name: "shop", RemoteName: milanSpace}}},
+			Status: v1alpha1.NamespaceMapStatus{Namespaces: []v1alpha1.NamespaceMappingStatus{
+				{Name: "shop", RemoteName: milanSpace, Phase: v1alpha1.NamespaceMappingReady},
+			}},
+		},
+	}
+}
+
+func withMilan(objects ...client.Object) []client.Object { return append(milan(), objects...) }

@@ -1,0 +1,140 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package provider
+
+import (
+	"context"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/types"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/volume"
+	"liqo.io/federation/controllers/kit"
+)
+
+// Name is the name of the controller in --controllers, logs, metrics and events.
+const Name = "shadow-volume-claim"
+
+// workers reconcile ShadowVolumeClaims in parallel: each waits for the API most of the time.
+const workers = 4
+
+// Reconciler creates, expands and deletes the claim of each ShadowVolumeClaim, and reports
+// its state.
+type Reconciler struct {
+	// Client reads the cache of the manager, Live the API server.
+	Client client.Client
+	Live   client.Reader
+	// Namespaces and Nodes are those of this cluster.
+	Namespaces corelisters.NamespaceLister
+	Nodes      corelisters.NodeLister
+	// Events receives events of ShadowVolumeClaims and of claims.
+	Events record.EventRecorder
+	Clock  clock.PassiveClock
+
+	vanished vanishedPods
+	orphans  orphans
+}
+
+// SetupWithManager adds the controller to a manager.
+func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
+	return ctrl.NewControllerManagedBy(manager).Named(Name).
+		For(&v1alpha1.ShadowVolumeClaim{}).
+		Watches(&corev1.PersistentVolumeClaim{}, handler.EnqueueRequestsFromMapFunc(r.requestsOfClaim)).
+		Watches(&corev1.PersistentVolume{}, handler.EnqueueRequestsFromMapFunc(r.requestsOfVolume)).
+		Watches(&storagev1.StorageClass{}, handler.EnqueueRequestsFromMapFunc(r.requestsOfClass)).
+		Watches(&corev1.Pod{}, r.podHandler(), builder.WithPredicates(podUseChanged)).
+		WithOptions(kit.Options(workers)).
+		Complete(r)
+}
+
+func (r *Reconciler) requestsOfClaim(_ context.Context, claim client.Object) []reconcile.Request {
+	return r.requests(claim.GetNamespace(), claim.GetName())
+}
+
+func (r *Reconciler) requestsOfVolume(_ context.Context, pv client.Object) []reconcile.Request {
+	var all []reconcile.Request
+	for _, claim := range kit.VolumeClaim(pv) {
+		namespace, name, _ := strings.Cut(claim, "/")
+		all = append(all, r.requests(namespace, name)...)
+	}
+	return all
+}
+
+// requestsOfClass returns the ShadowVolumeClaims that wait for a class, or for what it
+// allows.
+func (r *Reconciler) requestsOfClass(ctx context.Context, class client.Object) []reconcile.Request {
+	var shadows v1alpha1.ShadowVolumeClaimList
+	// Listing a cache fails only before it is filled; then every object comes anyway.
+	_ = r.Client.List(ctx, &shadows)
+	var all []reconcile.Request
+	for i := range shadows.Items {
+		if shadow := &shadows.Items[i]; shadow.Spec.StorageClassName == class.GetName() {
+			all = append(all, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(shadow)})
+		}
+	}
+	return all
+}
+
+// podHandler requests a pass over each claim of a pod, and remembers pods that are gone
+// without having ended.
+func (r *Reconciler) podHandler() handler.EventHandler {
+	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+	add := func(object client.Object, queue queue) {
+		for _, claim := range kit.PodClaims(object) {
+			for _, request := range r.requests(object.GetNamespace(), claim) {
+				queue.Add(request)
+			}
+		}
+	}
+	return handler.Funcs{
+		CreateFunc: func(_ context.Context, e event.CreateEvent, queue queue) { add(e.Object, queue) },
+		UpdateFunc: func(_ context.Context, e event.UpdateEvent, queue queue) { add(e.ObjectNew, queue) },
+		DeleteFunc: func(_ context.Context, e event.DeleteEvent, queue queue) {
+			if pod, ok := e.Object.(*corev1.Pod); ok && r.inRemoteNamespace(pod.Namespace) {
+				r.vanished.add(pod, r.bootOf(pod.Spec.NodeName))
+			}
+			add(e.Object, queue)
+		},
+	}
+}
+
+// podUseChanged passes updates of pods that begin or end a use of a claim.
+var podUseChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+	old, ok1 := e.ObjectOld.(*corev1.Pod)
+	current, ok2 := e.ObjectNew.(*corev1.Pod)
+	return ok1 && ok2 && (old.UID != current.UID || rules.Finished(old) != rules.Finished(current) ||
+		old.Labels[volume.LabelMove] != current.Labels[volume.LabelMove])
+}}
+
+// requests returns the request of a claim in a remote namespace, and none elsewhere.
+func (r *Reconciler) requests(namespace, name string) []reconcile.Request {
+	if !r.inRemoteNamespace(namespace) {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: namespace, Name: name}}}
+}
+
+func (r *Reconciler) inRemoteNamespace(name string) bool {
+	namespace, err := r.Namespaces.Get(name)
+	return err == nil && isRemote(namespace)
+}
+
+func isRemote(namespace *corev1.Namespace) bool {
+	return namespace.Labels[v1alpha1.LabelRole] == v1alpha1.RoleTwin && namespace.Labels[v1alpha1.LabelForeignCluster] != ""
+}

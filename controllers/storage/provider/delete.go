@@ -1,0 +1,118 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package provider
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/controllers/kit"
+	"liqo.io/federation/controllers/remote"
+)
+
+// Reasons of the condition VolumeBound of a ShadowVolumeClaim that is being deleted, and
+// of the event when its volume stays.
+const (
+	reasonInUse          = "InUse"
+	reasonDeleting       = "Deleting"
+	reasonDeletionFailed = "DeletionFailed"
+	reasonRetained       = "VolumeRetained"
+)
+
+// delete deletes the claim once no pod uses it, and the volume if the deletion policy is
+// Delete. The claim goes first: a claim that pods hold back never has a volume that is
+// deleted with it.
+func (r *Reconciler) delete(ctx context.Context, o *observed) (time.Duration, error) {
+	if !controllerutil.ContainsFinalizer(o.shadow, v1alpha1.Finalizer) {
+		return 0, nil
+	}
+	if o.own() {
+		return 0, r.deleteClaim(ctx, o)
+	}
+	if o.pv == nil || !o.marked() {
+		return 0, r.release(ctx, o)
+	}
+	if o.shadow.Spec.DeletionPolicy != v1alpha1.VolumeDeletionDelete {
+		r.Events.Eventf(o.shadow, corev1.EventTypeNormal, reasonRetained,
+			"PersistentVolume %s of the provider keeps the data. Nothing counts against the consumer's quota any more.", o.pv.Name)
+		return 0, r.release(ctx, o)
+	}
+	if !deletesData(o.pv) {
+		r.Events.Eventf(o.shadow, corev1.EventTypeWarning, reasonRetained,
+			"The provider's StorageClass retains volumes: PersistentVolume %s keeps the data.", o.pv.Name)
+		return 0, r.release(ctx, o)
+	}
+	if _, err := kit.Commit(ctx, r.Client, o.pv, handedBack(o.pv)); err != nil {
+		return 0, fmt.Errorf("handing back the volume of claim %s: %w", client.ObjectKeyFromObject(o.shadow), err)
+	}
+	if o.pv.Status.Phase == corev1.VolumeFailed {
+		return 0, r.reportDeletion(ctx, o, reasonDeletionFailed, "The provider cannot delete the volume: "+remote.Text(o.pv.Status.Message))
+	}
+	return 0, r.reportDeletion(ctx, o, reasonDeleting, fmt.Sprintf("The provider deletes PersistentVolume %s.", o.pv.Name))
+}
+
+// marked reports whether the volume was retained for this consumer.
+func (o *observed) marked() bool {
+	return o.pv.Labels[v1alpha1.LabelForeignCluster] == o.namespace.Labels[v1alpha1.LabelForeignCluster]
+}
+
+// deleteClaim deletes the claim by its UID, with its volume retained, once no pod uses it.
+func (r *Reconciler) deleteClaim(ctx context.Context, o *observed) error {
+	if err := r.retain(ctx, o); err != nil {
+		return err
+	}
+	if len(o.pods) > 0 {
+		return r.reportDeletion(ctx, o, reasonInUse, fmt.Sprintf("The claim is deleted once pod %s has ended.", o.pods[0].Name))
+	}
+	if o.claim.Spec.VolumeName != "" && o.pv == nil && o.claim.Status.Phase != corev1.ClaimLost {
+		// The volume is not in the cache yet. Deleting the claim now could delete its data.
+		err := r.Live.Get(ctx, client.ObjectKey{Name: o.claim.Spec.VolumeName}, &corev1.PersistentVolume{})
+		if client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("reading the volume of claim %s: %w", client.ObjectKeyFromObject(o.claim), err)
+		}
+		if err == nil {
+			return fmt.Errorf("deleting claim %s: its volume %s is not in the cache yet", client.ObjectKeyFromObject(o.claim),
+				o.claim.Spec.VolumeName)
+		}
+	}
+	if o.claim.DeletionTimestamp.IsZero() {
+		if err := kit.Delete(ctx, r.Client, o.claim); err != nil {
+			return err
+		}
+	}
+	return r.reportDeletion(ctx, o, reasonDeleting, "The provider deletes the claim.")
+}
+
+// reportDeletion reports what the deletion waits for.
+func (r *Reconciler) reportDeletion(ctx context.Context, o *observed, reason, message string) error {
+	wanted := o.shadow.DeepCopy()
+	wanted.Status = o.status(r.Clock.Now())
+	wanted.Status.Phase = o.shadow.Status.Phase
+	status := metav1.ConditionFalse
+	if o.own() && o.claim.Status.Phase == corev1.ClaimBound {
+		status = metav1.ConditionTrue
+	}
+	meta.SetStatusCondition(&wanted.Status.Conditions, metav1.Condition{
+		Type: v1alpha1.ConditionVolumeBound, Status: status, Reason: reason, Message: message,
+		ObservedGeneration: o.shadow.Generation, LastTransitionTime: metav1.NewTime(r.Clock.Now()),
+	})
+	_, err := kit.Commit(ctx, r.Client, o.shadow, wanted)
+	return client.IgnoreNotFound(err)
+}
+
+// release removes the finalizer: the quota of the ShadowVolumeClaim is released with it.
+func (r *Reconciler) release(ctx context.Context, o *observed) error {
+	wanted := o.shadow.DeepCopy()
+	controllerutil.RemoveFinalizer(wanted, v1alpha1.Finalizer)
+	_, err := kit.Commit(ctx, r.Client, o.shadow, wanted)
+	return client.IgnoreNotFound(err)
+}

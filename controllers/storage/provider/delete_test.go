@@ -1,0 +1,107 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package provider
+
+import (
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+)
+
+func deleting(policy v1alpha1.VolumeDeletionPolicy) func(*v1alpha1.ShadowVolumeClaim) {
+	return func(s *v1alpha1.ShadowVolumeClaim) {
+		s.DeletionTimestamp = &metav1.Time{Time: now}
+		s.Spec.DeletionPolicy = policy
+	}
+}
+
+func TestDeletionKeepsOrDeletesTheData(t *testing.T) {
+	class := aClass(storagev1.VolumeBindingImmediate)
+	retainingClass := func(pv *corev1.PersistentVolume) {
+		pv.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimRetain
+		retainedVolume(pv)
+	}
+	released := func(pv *corev1.PersistentVolume) { pv.Status.Phase = corev1.VolumeReleased }
+	for _, test := range []struct {
+		name    string
+		objects []client.Object
+		// gone and volume are what is left when nothing changes any more.
+		gone, volume bool
+		event        string
+		condition    string
+	}{
+		{name: "retain", objects: []client.Object{aShadow(wasBound, deleting("")), aClaim(boundClaim), boundVolume("claim", retainedVolume)}, gone: true, volume: true, event: "Normal VolumeRetained"},
+		{name: "retain, not retained yet", objects: []client.Object{aShadow(wasBound, deleting("Retain")), aClaim(boundClaim), boundVolume("claim")}, gone: true, volume: true, event: "Normal VolumeRetained"},
+		{name: "delete", objects: []client.Object{aShadow(wasBound, deleting("Delete")), aClaim(boundClaim), boundVolume("claim", retainedVolume)}, gone: true},
+		{name: "delete, the class retains", objects: []client.Object{aShadow(wasBound, deleting("Delete")), aClaim(boundClaim), boundVolume("claim", retainingClass)}, gone: true, volume: true, event: "Warning VolumeRetained"},
+		{name: "delete, in use", objects: []client.Object{aShadow(wasBound, deleting("Delete")), aClaim(boundClaim), boundVolume("claim", retainedVolume), aPod("db-0")}, volume: true, condition: "True InUse"},
+		{name: "delete, pod ended", objects: []client.Object{aShadow(wasBound, deleting("Delete")), aClaim(boundClaim), boundVolume("claim", retainedVolume),
+			aPod("db-0", func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded })}, gone: true},
+		{name: "delete, never bound", objects: []client.Object{aShadow(deleting("Delete"))}, gone: true},
+		{name: "delete, lost", objects: []client.Object{aShadow(wasBound, deleting("Delete")), boundVolume("gone", retainedVolume, released)}, gone: true},
+		{name: "delete, a volume that was never retained", objects: []client.Object{aShadow(deleting("Delete")), boundVolume("gone", released, func(pv *corev1.PersistentVolume) {
+			pv.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimRetain
+		})}, gone: true, volume: true},
+		{name: "delete, another claim of the name", objects: []client.Object{aShadow(deleting("Delete")),
+			aClaim(boundClaim, func(c *corev1.PersistentVolumeClaim) { c.Labels = nil }), boundVolume("claim")}, gone: true, volume: true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			w := newWorld(t, append(test.objects, class)...)
+			w.settle()
+			if gone := w.shadow() == nil; gone != test.gone {
+				t.Errorf("gone: %v, want %v", gone, test.gone)
+			}
+			if kept := w.pv() != nil; kept != test.volume {
+				t.Errorf("volume kept: %v, want %v", kept, test.volume)
+			}
+			if shadow := w.shadow(); shadow != nil && conditionOf(t, shadow, v1alpha1.ConditionVolumeBound) != test.condition {
+				t.Errorf("VolumeBound is %q, want %q", conditionOf(t, shadow, v1alpha1.ConditionVolumeBound), test.condition)
+			}
+			if got := w.event(); !strings.HasPrefix(got, test.event) || test.event == "" && got != "" {
+				t.Errorf("event %q, want %q", got, test.event)
+			}
+		})
+	}
+}
+
+func TestVolumeThatCannotBeDeletedIsReported(t *testing.T) {
+	w := newWorld(t, aShadow(wasBound, deleting("Delete")), boundVolume("gone", retainedVolume, func(pv *corev1.PersistentVolume) {
+		pv.Status.Phase, pv.Status.Message = corev1.VolumeFailed, "the disk is attached"
+	}))
+	if _, err := w.pass(); err != nil {
+		t.Fatal(err)
+	}
+	if got := conditionOf(t, w.shadow(), v1alpha1.ConditionVolumeBound); got != "False DeletionFailed" {
+		t.Errorf("VolumeBound is %q", got)
+	}
+}
+
+func TestClaimWithoutShadowVolumeClaimIsReportedAndKept(t *testing.T) {
+	w := newWorld(t, aClass(storagev1.VolumeBindingImmediate), aClaim(boundClaim), boundVolume("claim", retainedVolume))
+	for range 2 {
+		if _, err := w.pass(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := w.event(); !strings.HasPrefix(got, "Warning ShadowVolumeClaimMissing") {
+		t.Errorf("event %q", got)
+	}
+	if got := w.event(); got != "" {
+		t.Errorf("a second event %q", got)
+	}
+	if len(w.reconciler.orphans.byClaim) != 1 || w.claim() == nil || len(w.writes) > 0 {
+		t.Errorf("orphans %v, claim %v, writes %v", w.reconciler.orphans.byClaim, w.claim(), w.writes)
+	}
+	w.must(w.client.Create(t.Context(), aShadow()))
+	w.settle()
+	if len(w.reconciler.orphans.byClaim) > 0 || w.shadow().Status.Phase != v1alpha1.ShadowVolumeClaimBound {
+		t.Errorf("orphans %v, phase %q: it was not adopted", w.reconciler.orphans.byClaim, w.shadow().Status.Phase)
+	}
+}

@@ -1,0 +1,192 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package provider
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/volume"
+	"liqo.io/federation/controllers/kit"
+)
+
+const (
+	// annotationUnended lists, on a claim, the pods that mounted it and were deleted
+	// before their kubelet reported their end, as JSON. Removing it says that they have
+	// ended.
+	annotationUnended = "storage.liqo.io/unended-pods"
+	// maxUnended bounds that list.
+	maxUnended = 64
+)
+
+// unendedPod is a pod that was deleted by force: its containers may still run. A kubelet
+// that ends a pod reports its last phase before it deletes it, so a pod that is gone in
+// another phase was deleted by somebody else.
+//
+// Not detected are pods that were deleted by force while no controller manager worked, and
+// processes that a container left behind.
+type unendedPod struct {
+	Name string    `json:"name"`
+	UID  types.UID `json:"uid"`
+	Node string    `json:"node"`
+	// Boot is the boot id of the node at that time: after another boot nothing runs on.
+	Boot string `json:"boot,omitempty"`
+}
+
+// vanishedPods are the pods that were deleted by force and are not recorded on their claims.
+type vanishedPods struct {
+	mutex   sync.Mutex
+	byClaim map[types.NamespacedName][]unendedPod
+}
+
+// add remembers a pod that is gone, unless it ended or never had a node.
+func (v *vanishedPods) add(pod *corev1.Pod, boot string) {
+	if rules.Finished(pod) || pod.Spec.NodeName == "" {
+		return
+	}
+	v.mutex.Lock()
+	defer v.mutex.Unlock()
+	if v.byClaim == nil {
+		v.byClaim = map[types.NamespacedName][]unendedPod{}
+	}
+	for _, claim := range kit.ClaimsOf(pod) {
+		key := types.NamespacedName{Namespace: pod.Namespace, Name: claim}
+		v.byClaim[key] = append(v.byClaim[key], unendedPod{Name: pod.Name, UID: pod.UID, Node: pod.Spec.NodeName, Boot: boot})
+	}
+}
+
+func (v *vanishedPods) of(claim types.NamespacedName) []unendedPod {
+	v.mutex.Lock()
+	defer v.mutex.Unlock()
+	return slices.Clone(v.byClaim[claim])
+}
+
+// recorded forgets pods of a claim.
+func (v *vanishedPods) recorded(claim types.NamespacedName, pods []unendedPod) {
+	v.mutex.Lock()
+	defer v.mutex.Unlock()
+	left := slices.DeleteFunc(v.byClaim[claim], func(p unendedPod) bool { return slices.Contains(pods, p) })
+	if len(left) == 0 {
+		delete(v.byClaim, claim)
+		return
+	}
+	v.byClaim[claim] = left
+}
+
+// forget forgets the pods of a claim that no ShadowVolumeClaim stands for.
+func (v *vanishedPods) forget(claim types.NamespacedName) { v.recorded(claim, v.of(claim)) }
+
+// recordVanished keeps the list of pods that were deleted by force on the claim, so that
+// it outlives this process, without those whose node is gone, was started again or is
+// out of service.
+func (r *Reconciler) recordVanished(ctx context.Context, o *observed) error {
+	key := client.ObjectKeyFromObject(o.claim)
+	seen := r.vanished.of(key)
+	var all []unendedPod
+	// What cannot be read was written by somebody else and lists nothing.
+	_ = json.Unmarshal([]byte(o.claim.Annotations[annotationUnended]), &all)
+	for _, pod := range seen {
+		if !slices.Contains(all, pod) {
+			all = append(all, pod)
+		}
+	}
+	all = slices.DeleteFunc(all, func(p unendedPod) bool { return r.endedWithNode(p) })
+	o.unended = all[:min(len(all), maxUnended)]
+
+	wanted := o.claim.DeepCopy()
+	delete(wanted.Annotations, annotationUnended)
+	if len(o.unended) > 0 {
+		list, err := json.Marshal(o.unended)
+		if err != nil {
+			return fmt.Errorf("encoding the pods of claim %s: %w", key, err)
+		}
+		metav1.SetMetaDataAnnotation(&wanted.ObjectMeta, annotationUnended, string(list))
+	}
+	if _, err := kit.Commit(ctx, r.Client, o.claim, wanted); err != nil {
+		return fmt.Errorf("recording the pods of claim %s: %w", key, err)
+	}
+	r.vanished.recorded(key, seen)
+	return nil
+}
+
+// endedWithNode reports whether the node of a pod has ended it.
+func (r *Reconciler) endedWithNode(p unendedPod) bool {
+	node, err := r.Nodes.Get(p.Node)
+	if err != nil {
+		return apierrors.IsNotFound(err)
+	}
+	return p.Boot != "" && node.Status.NodeInfo.BootID != p.Boot ||
+		slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeOutOfService })
+}
+
+func (r *Reconciler) bootOf(node string) string {
+	if found, err := r.Nodes.Get(node); err == nil {
+		return found.Status.NodeInfo.BootID
+	}
+	return ""
+}
+
+// podsOf returns the pods that mount a claim and have not ended, sorted by name.
+func podsOf(ctx context.Context, reader client.Reader, claim types.NamespacedName) ([]corev1.Pod, error) {
+	var pods corev1.PodList
+	if err := reader.List(ctx, &pods, client.InNamespace(claim.Namespace), client.MatchingFields{kit.IndexClaims: claim.Name}); err != nil {
+		return nil, fmt.Errorf("listing the pods of claim %s: %w", claim, err)
+	}
+	return using(pods.Items, claim.Name), nil
+}
+
+func using(pods []corev1.Pod, claim string) []corev1.Pod {
+	pods = slices.DeleteFunc(pods, func(p corev1.Pod) bool {
+		return rules.Finished(&p) || !slices.Contains(kit.ClaimsOf(&p), claim)
+	})
+	slices.SortFunc(pods, func(a, b corev1.Pod) int { return cmp.Compare(a.Name, b.Name) })
+	return pods
+}
+
+// fence returns the answer to the fence of a move, nil without one.
+func (o *observed) fence() *v1alpha1.VolumeFenceStatus {
+	id := o.shadow.Spec.Fence
+	if id == "" {
+		return nil
+	}
+	var users []string
+	for i := range o.pods {
+		if o.pods[i].Labels[volume.LabelMove] != id {
+			users = append(users, o.pods[i].Name)
+		}
+	}
+	for _, pod := range o.unended {
+		if !slices.Contains(users, pod.Name) {
+			users = append(users, pod.Name)
+		}
+	}
+	return &v1alpha1.VolumeFenceStatus{ID: id, Users: bounded(users)}
+}
+
+// confirmFence reads the pods from the API server before a fence is reported free of users
+// for the first time: the cache may lack the newest pod.
+func (r *Reconciler) confirmFence(ctx context.Context, o *observed) error {
+	fence, reported := o.fence(), o.shadow.Status.Fence
+	if fence == nil || len(fence.Users) > 0 || reported != nil && reported.ID == fence.ID && len(reported.Users) == 0 {
+		return nil
+	}
+	var pods corev1.PodList
+	if err := r.Live.List(ctx, &pods, client.InNamespace(o.shadow.Namespace)); err != nil {
+		return fmt.Errorf("listing the pods of namespace %s: %w", o.shadow.Namespace, err)
+	}
+	o.pods = using(pods.Items, o.shadow.Name)
+	return nil
+}

@@ -1,0 +1,114 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package provider
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/volume"
+)
+
+func fenced(s *v1alpha1.ShadowVolumeClaim) { s.Spec.Fence = "move-1" }
+
+func boundWorld(t *testing.T, more ...client.Object) *world {
+	t.Helper()
+	return newWorld(t, append(more, aShadow(wasBound, fenced), aClass(storagev1.VolumeBindingImmediate),
+		aClaim(boundClaim), boundVolume("claim", retainedVolume))...)
+}
+
+func TestFenceListsThePodsThatStillUseTheVolume(t *testing.T) {
+	ofMove := func(id string) func(*corev1.Pod) {
+		return func(p *corev1.Pod) { p.Labels = map[string]string{volume.LabelMove: id} }
+	}
+	ended := func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }
+	other := func(p *corev1.Pod) { p.Spec.Volumes[0].PersistentVolumeClaim.ClaimName = "other" }
+	for _, test := range []struct {
+		name         string
+		pods         []client.Object
+		users, pods2 []string
+	}{
+		{name: "none"},
+		{name: "application", pods: []client.Object{aPod("db-1"), aPod("db-0")}, users: []string{"db-0", "db-1"}, pods2: []string{"db-0", "db-1"}},
+		{name: "sender of this move", pods: []client.Object{aPod("sender", ofMove("move-1"))}, pods2: []string{"sender"}},
+		{name: "sender of another move", pods: []client.Object{aPod("sender", ofMove("move-2"))}, users: []string{"sender"}, pods2: []string{"sender"}},
+		{name: "ended pod", pods: []client.Object{aPod("db-0", ended)}},
+		{name: "pod of another claim", pods: []client.Object{aPod("db-0", other)}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			w := boundWorld(t, test.pods...)
+			if _, err := w.pass(); err != nil {
+				t.Fatal(err)
+			}
+			want := &v1alpha1.VolumeFenceStatus{ID: "move-1", Users: test.users}
+			if diff := cmp.Diff(want, w.shadow().Status.Fence); diff != "" {
+				t.Errorf("fence (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(test.pods2, w.shadow().Status.Pods); diff != "" {
+				t.Errorf("pods (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestPodDeletedByForceUsesTheVolumeUntilItsNodeEndedIt(t *testing.T) {
+	users := func(w *world) []string {
+		t.Helper()
+		if _, err := w.pass(); err != nil {
+			t.Fatal(err)
+		}
+		return w.shadow().Status.Fence.Users
+	}
+	for name, end := range map[string]func(*corev1.Node){
+		"node is gone":           nil,
+		"node was started again": func(n *corev1.Node) { n.Status.NodeInfo.BootID = "boot-2" },
+		"node is out of service": func(n *corev1.Node) {
+			n.Spec.Taints = []corev1.Taint{{Key: corev1.TaintNodeOutOfService, Effect: corev1.TaintEffectNoExecute}}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := boundWorld(t)
+			w.reconciler.vanished.add(aPod("db-0"), w.reconciler.bootOf("worker"))
+			w.reconciler.vanished.add(aPod("ended", func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }), "")
+			w.reconciler.vanished.add(aPod("unscheduled", func(p *corev1.Pod) { p.Spec.NodeName = "" }), "")
+			if diff := cmp.Diff([]string{"db-0"}, users(w)); diff != "" {
+				t.Errorf("users (-want +got):\n%s", diff)
+			}
+			w.restart()
+			if diff := cmp.Diff([]string{"db-0"}, users(w)); diff != "" {
+				t.Errorf("users after a restart of the process (-want +got):\n%s", diff)
+			}
+			node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "worker"}, Status: corev1.NodeStatus{NodeInfo: corev1.NodeSystemInfo{BootID: "boot-1"}}}
+			if end == nil {
+				w.must(w.nodes.Delete(node))
+			} else {
+				end(node)
+				w.must(w.nodes.Update(node))
+			}
+			if got := users(w); len(got) > 0 {
+				t.Errorf("users %v, want none", got)
+			}
+			if _, left := w.claim().Annotations[annotationUnended]; left {
+				t.Error("the pod is still recorded on the claim")
+			}
+		})
+	}
+}
+
+func TestFenceIsConfirmedByTheAPIServer(t *testing.T) {
+	w := boundWorld(t)
+	w.reconciler.Live = boundWorld(t, aPod("unseen")).client
+	if _, err := w.pass(); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"unseen"}, w.shadow().Status.Fence.Users); diff != "" {
+		t.Errorf("users (-want +got):\n%s", diff)
+	}
+}

@@ -1,0 +1,74 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package provider
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+)
+
+var errKilled = errors.New("the process was killed")
+
+// TestVolumeSurvivesADeathAtEachWrite creates, expands and deletes a claim while the
+// process dies once, before or after each of its writes.
+func TestVolumeSurvivesADeathAtEachWrite(t *testing.T) {
+	for _, policy := range []v1alpha1.VolumeDeletionPolicy{v1alpha1.VolumeDeletionRetain, v1alpha1.VolumeDeletionDelete} {
+		undisturbed := liveThrough(t, policy, nil)
+		for write := range undisturbed {
+			for _, after := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%s/write %d, after it %v", policy, write, after), func(t *testing.T) {
+					died := false
+					liveThrough(t, policy, func(number int, then bool) error {
+						if died || number != write || then != after {
+							return nil
+						}
+						died = true
+						return errKilled
+					})
+					if !died {
+						t.Error("the process did not die")
+					}
+				})
+			}
+		}
+	}
+}
+
+// liveThrough returns the number of writes of a claim's life.
+func liveThrough(t *testing.T, policy v1alpha1.VolumeDeletionPolicy, fault func(int, bool) error) int {
+	t.Helper()
+	w := newWorld(t, aClass(storagev1.VolumeBindingImmediate), aShadow(func(s *v1alpha1.ShadowVolumeClaim) { s.Finalizers = nil }))
+	w.fault = fault
+	w.settle()
+	if shadow := w.shadow(); shadow.Status.Phase != v1alpha1.ShadowVolumeClaimBound || shadow.Status.VolumeName != volumeName {
+		t.Fatalf("phase %q, volume %q, want Bound and %s", shadow.Status.Phase, shadow.Status.VolumeName, volumeName)
+	}
+	if got := w.pv().Spec.PersistentVolumeReclaimPolicy; got != corev1.PersistentVolumeReclaimRetain {
+		t.Fatalf("reclaim policy %s of a bound volume, want Retain", got)
+	}
+
+	w.change(func(s *v1alpha1.ShadowVolumeClaim) { s.Spec.Storage = resource.MustParse("2Gi") })
+	w.settle()
+	if got := w.shadow().Status.Capacity; got == nil || got.String() != "2Gi" {
+		t.Fatalf("capacity %v, want 2Gi", got)
+	}
+
+	w.change(func(s *v1alpha1.ShadowVolumeClaim) { s.Spec.DeletionPolicy = policy })
+	w.must(w.client.Delete(t.Context(), w.shadow()))
+	w.settle()
+	if w.shadow() != nil || w.claim() != nil {
+		t.Fatalf("shadow volume claim and claim are still there: %v", w.writes)
+	}
+	if kept, want := w.pv() != nil, policy == v1alpha1.VolumeDeletionRetain; kept != want {
+		t.Fatalf("volume kept: %v, want %v", kept, want)
+	}
+	return len(w.writes)
+}

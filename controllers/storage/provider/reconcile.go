@@ -1,0 +1,248 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package provider
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/fields"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/controllers/kit"
+	"liqo.io/federation/controllers/remote"
+)
+
+const (
+	// provisioningCheck is the time between two reads of the events of a claim that is
+	// being provisioned: provisioners report failures nowhere else.
+	provisioningCheck = 15 * time.Second
+	// refusalRetry is the time between two writes that the provider refused.
+	refusalRetry = 5 * time.Minute
+	// fenceCheck is the time between two looks at the nodes of pods that were deleted by
+	// force, while a move waits for them.
+	fenceCheck = 10 * time.Second
+	// maxWarnings bounds the events that are read of one claim.
+	maxWarnings = 16
+)
+
+// Reconcile brings the claim of one ShadowVolumeClaim in line with it.
+func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (ctrl.Result, error) {
+	shadow := &v1alpha1.ShadowVolumeClaim{}
+	err := r.Client.Get(ctx, request.NamespacedName, shadow)
+	if apierrors.IsNotFound(err) {
+		return kit.Result(0, r.withoutShadow(ctx, request.NamespacedName))
+	}
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	r.orphans.forget(request.NamespacedName)
+	o, err := r.observe(ctx, shadow)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	if !shadow.DeletionTimestamp.IsZero() {
+		return kit.Result(r.delete(ctx, o))
+	}
+	return kit.Result(r.keep(ctx, o))
+}
+
+// observed is what a pass reads of one ShadowVolumeClaim.
+type observed struct {
+	shadow    *v1alpha1.ShadowVolumeClaim
+	namespace *corev1.Namespace
+	// claim is the provider's claim of the same name, pv the volume that names it; nil if
+	// there is none.
+	claim *corev1.PersistentVolumeClaim
+	pv    *corev1.PersistentVolume
+	// class is the provider's class of the claim; nil if there is none.
+	class *storagev1.StorageClass
+	// pods mount the claim and have not ended, sorted by name.
+	pods []corev1.Pod
+	// unended are pods that were deleted by force and may still write.
+	unended []unendedPod
+	// warning is the last message of a provisioner, and refusal the provider's answer to a
+	// write that it refused.
+	warning, refusal string
+}
+
+func (r *Reconciler) observe(ctx context.Context, shadow *v1alpha1.ShadowVolumeClaim) (*observed, error) {
+	o := &observed{shadow: shadow}
+	key := client.ObjectKeyFromObject(shadow)
+	var err error
+	if o.namespace, err = r.Namespaces.Get(shadow.Namespace); err != nil {
+		return nil, fmt.Errorf("reading the namespace of shadow volume claim %s: %w", key, err)
+	}
+	claim := &corev1.PersistentVolumeClaim{}
+	if err := r.Client.Get(ctx, key, claim); err == nil {
+		o.claim = claim
+	} else if !apierrors.IsNotFound(err) {
+		return nil, fmt.Errorf("reading claim %s: %w", key, err)
+	}
+	class := &storagev1.StorageClass{}
+	if err := r.Client.Get(ctx, client.ObjectKey{Name: shadow.Spec.StorageClassName}, class); err == nil {
+		o.class = class
+	} else if !apierrors.IsNotFound(err) {
+		return nil, fmt.Errorf("reading storage class %s: %w", shadow.Spec.StorageClassName, err)
+	}
+	var pvs corev1.PersistentVolumeList
+	if err := r.Client.List(ctx, &pvs, client.MatchingFields{kit.IndexClaimRef: key.String()}); err != nil {
+		return nil, fmt.Errorf("listing the volumes of claim %s: %w", key, err)
+	}
+	o.pv = o.volumeOf(pvs.Items)
+	if o.pods, err = podsOf(ctx, r.Client, key); err != nil {
+		return nil, err
+	}
+	return o, nil
+}
+
+// keep creates and expands the claim, retains its volume and reports its state. It
+// returns when to look again.
+func (r *Reconciler) keep(ctx context.Context, o *observed) (time.Duration, error) {
+	if !isRemote(o.namespace) {
+		return 0, r.report(ctx, o)
+	}
+	if !controllerutil.ContainsFinalizer(o.shadow, v1alpha1.Finalizer) {
+		wanted := o.shadow.DeepCopy()
+		controllerutil.AddFinalizer(wanted, v1alpha1.Finalizer)
+		_, err := kit.Commit(ctx, r.Client, o.shadow, wanted)
+		return 0, client.IgnoreNotFound(err)
+	}
+	var after time.Duration
+	if o.creatable() {
+		if err := r.create(ctx, o); err != nil {
+			return 0, err
+		}
+	}
+	if o.own() {
+		if err := r.retain(ctx, o); err != nil {
+			return 0, err
+		}
+		if err := r.resize(ctx, o); err != nil {
+			return 0, err
+		}
+		if err := r.recordVanished(ctx, o); err != nil {
+			return 0, err
+		}
+		if o.provisioning() {
+			if err := r.readWarning(ctx, o); err != nil {
+				return 0, err
+			}
+			after = provisioningCheck
+		}
+	}
+	if o.refusal != "" {
+		after = refusalRetry
+	}
+	if o.shadow.Spec.Fence != "" && len(o.unended) > 0 {
+		after = fenceCheck
+	}
+	return after, r.report(ctx, o)
+}
+
+// create creates the claim. A refusal of the provider is kept for the status.
+func (r *Reconciler) create(ctx context.Context, o *observed) error {
+	claim := claimFor(o.shadow, o.namespace)
+	err := r.Client.Create(ctx, claim)
+	switch {
+	case err == nil:
+		o.claim = claim
+	case apierrors.IsAlreadyExists(err):
+		// The cache has not received it yet.
+		found := &corev1.PersistentVolumeClaim{}
+		if err := r.Live.Get(ctx, client.ObjectKeyFromObject(claim), found); err != nil {
+			return fmt.Errorf("reading claim %s: %w", client.ObjectKeyFromObject(claim), err)
+		}
+		o.claim = found
+	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
+		o.refusal = "The remote namespace is being deleted."
+	case remote.Refused(err):
+		o.refusal = remote.Text(err.Error())
+	default:
+		return fmt.Errorf("creating claim %s: %w", client.ObjectKeyFromObject(claim), err)
+	}
+	return nil
+}
+
+// retain sets the reclaim policy of the volume to Retain, and keeps the former one in an
+// annotation.
+func (r *Reconciler) retain(ctx context.Context, o *observed) error {
+	if o.pv == nil {
+		return nil
+	}
+	wanted := retained(o.pv, o.namespace.Labels[v1alpha1.LabelForeignCluster])
+	if _, err := kit.Commit(ctx, r.Client, o.pv, wanted); err != nil {
+		return fmt.Errorf("retaining the volume of claim %s: %w", client.ObjectKeyFromObject(o.shadow), err)
+	}
+	o.pv = wanted
+	return nil
+}
+
+// resize requests the size of the ShadowVolumeClaim. A refusal is kept for the status.
+func (r *Reconciler) resize(ctx context.Context, o *observed) error {
+	if o.claim.Status.Phase != corev1.ClaimBound || !o.claim.DeletionTimestamp.IsZero() ||
+		o.shadow.Spec.Storage.Cmp(o.claim.Spec.Resources.Requests[corev1.ResourceStorage]) == 0 {
+		return nil
+	}
+	wanted := o.claim.DeepCopy()
+	wanted.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: o.shadow.Spec.Storage}
+	_, err := kit.Commit(ctx, r.Client, o.claim, wanted)
+	if remote.Refused(err) {
+		o.refusal = remote.Text(err.Error())
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("resizing claim %s: %w", client.ObjectKeyFromObject(o.shadow), err)
+	}
+	o.claim.Spec.Resources.Requests = wanted.Spec.Resources.Requests
+	return nil
+}
+
+// readWarning reads the last Warning that was recorded about the claim.
+func (r *Reconciler) readWarning(ctx context.Context, o *observed) error {
+	var events corev1.EventList
+	err := r.Client.List(ctx, &events, client.InNamespace(o.claim.Namespace), client.Limit(maxWarnings),
+		client.MatchingFieldsSelector{Selector: fields.SelectorFromSet(fields.Set{
+			"involvedObject.uid": string(o.claim.UID), "type": corev1.EventTypeWarning,
+		})})
+	if err != nil {
+		return fmt.Errorf("listing the events of claim %s: %w", client.ObjectKeyFromObject(o.claim), err)
+	}
+	var last time.Time
+	for i := range events.Items {
+		e := &events.Items[i]
+		// Our own event about a name conflict or an orphan is no failure of a provisioner.
+		if at := eventTime(e); e.Source.Component != Name && at.After(last) {
+			last, o.warning = at, remote.Text(e.Message)
+		}
+	}
+	return nil
+}
+
+func eventTime(e *corev1.Event) time.Time {
+	if !e.LastTimestamp.IsZero() {
+		return e.LastTimestamp.Time
+	}
+	return e.EventTime.Time
+}
+
+// report writes the status if it changed, and an event about a conflict when it begins.
+func (r *Reconciler) report(ctx context.Context, o *observed) error {
+	if err := r.confirmFence(ctx, o); err != nil {
+		return err
+	}
+	wanted := o.shadow.DeepCopy()
+	wanted.Status = o.status(r.Clock.Now())
+	r.recordEvents(o.shadow, wanted)
+	_, err := kit.Commit(ctx, r.Client, o.shadow, wanted)
+	return client.IgnoreNotFound(err)
+}
