@@ -11,8 +11,8 @@ import (
 
 	"k8s.io/klog/v2"
 
-	"liqo.io/federation/controllers/storage/provider"
 	"liqo.io/federation/controllers/storage/move"
+	"liqo.io/federation/controllers/storage/provider"
 )
 
 // Runner works until the context ends. Caches are filled when it is called.
