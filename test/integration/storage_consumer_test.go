@@ -84,6 +84,9 @@ func TestVirtualClassOnALocalNode(t *testing.T) {
 	patchDefault := []byte(`{"metadata":{"annotations":{"storageclass.kubernetes.io/is-default-class":"true"}}}`)
 	must(t)(kube.StorageV1().StorageClasses().Patch(t.Context(), "real", "application/merge-patch+json", patchDefault, metav1.PatchOptions{}))
 	node := must2[*corev1.Node](t)(kube.CoreV1().Nodes().Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "storage-worker"}}, metav1.CreateOptions{}))
+	// No controller of nodes removes the taint that every new node has.
+	node.Spec.Taints = nil
+	node = must2[*corev1.Node](t)(kube.CoreV1().Nodes().Update(t.Context(), node, metav1.UpdateOptions{}))
 	node.Status.Allocatable = corev1.ResourceList{corev1.ResourcePods: resource.MustParse("10"), corev1.ResourceCPU: resource.MustParse("1")}
 	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
 	must(t)(kube.CoreV1().Nodes().UpdateStatus(t.Context(), node, metav1.UpdateOptions{}))
