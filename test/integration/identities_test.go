@@ -62,7 +62,7 @@ func installRoles(t *testing.T, env *framework.Environment) {
 	t.Helper()
 	var rights []string
 	for _, document := range strings.Split(env.ChartWith(t, withEverything), "\n---\n") {
-		for _, kind := range []string{"Role", "ClusterRole", "RoleBinding", "ClusterRoleBinding", "ServiceAccount"} {
+		for _, kind := range []string{"Namespace", "Role", "ClusterRole", "RoleBinding", "ClusterRoleBinding", "ServiceAccount"} {
 			if strings.Contains("\n"+document+"\n", "\nkind: "+kind+"\n") {
 				rights = append(rights, document)
 			}
