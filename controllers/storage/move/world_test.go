@@ -14,6 +14,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta/testrestmapper"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -39,6 +40,12 @@ const (
 	appName    = "db-0"
 	sourceName = "pvc-source"
 	moveID     = "abcde12345"
+)
+
+// Computing the kinds takes longer than a move.
+var (
+	scheme = kit.NewScheme()
+	mapper = testrestmapper.TestOnlyStaticRESTMapper(scheme)
 )
 
 var errKilled = errors.New("the process was killed")
@@ -109,7 +116,7 @@ func newWorld(t *testing.T, spec v1alpha1.MoveSpec) *world {
 			Spec:       v1alpha1.VirtualVolumeSpec{Move: &v1alpha1.RequestedMove{ID: moveID, MoveSpec: spec}},
 		},
 	}
-	w.kube = fake.NewClientBuilder().WithScheme(kit.NewScheme()).WithObjects(objects...).
+	w.kube = fake.NewClientBuilder().WithScheme(scheme).WithRESTMapper(mapper).WithObjects(objects...).
 		WithStatusSubresource(&v1alpha1.VirtualVolume{}).Build()
 	w.client = interceptor.NewClient(w.kube.(client.WithWatch), interceptor.Funcs{
 		Create: func(ctx context.Context, c client.WithWatch, o client.Object, options ...client.CreateOption) error {

@@ -1,0 +1,95 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package integration
+
+import (
+	"context"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	"liqo.io/federation/apiserver/volume"
+	"liqo.io/federation/test/integration/framework"
+)
+
+// TestPoliciesKeepTheControllerManagerToTheMoversOfAMove: its role alone lets it create
+// any pod in a namespace where data is moved.
+func TestPoliciesKeepTheControllerManagerToTheMoversOfAMove(t *testing.T) {
+	env := framework.Get(t)
+	installPolicies(t, env)
+	env.Kubectl(t, env.Chart(t, "policies-move.yaml", "rbac-storage-move.yaml"), "apply", "-f", "-")
+	bindEverywhere(t, env, "movers-of-a-move", "cluster-admin", rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: controllerManager, Namespace: framework.Namespace})
+	shop := env.MakeNamespace(t)
+	env.ServiceAccount(t, shop, "default")
+	core := kubeOf(t, env.ServiceAccount(t, framework.Namespace, controllerManager)).CoreV1()
+	pod := func(change func(*corev1.Pod)) func(context.Context) error {
+		return func(ctx context.Context) error {
+			mover := moverPod()
+			change(mover)
+			_, err := core.Pods(shop).Create(ctx, mover, dryCreate)
+			return err
+		}
+	}
+	gated := moverPod()
+	gated.Name, gated.Labels = "db-0", nil
+	gated.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "storage.liqo.io/moving"}}
+	must(t)(env.Kube.CoreV1().Pods(shop).Create(t.Context(), gated, metav1.CreateOptions{}))
+	patch := func(patch string) func(context.Context) error {
+		return func(ctx context.Context) error {
+			_, err := core.Pods(shop).Patch(ctx, "db-0", types.MergePatchType, []byte(patch), dryPatch)
+			return err
+		}
+	}
+	secret := func(name string, data map[string][]byte) func(context.Context) error {
+		return func(ctx context.Context) error {
+			_, err := core.Secrets(shop).Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{volume.LabelMove: "a"}}, Data: data}, dryCreate)
+			return err
+		}
+	}
+	const (
+		only, image, token, one = "only the pods of a move", "image of the mover alone", "have no token", "mount one claim"
+		gate, created, key      = "only the scheduling gate", "is created and deleted", "has its key"
+	)
+	expect(t, []attempt{
+		{"creates the sender", "", pod(func(*corev1.Pod) {})},
+		{"creates another pod", only, pod(func(p *corev1.Pod) { p.Name = "shell" })},
+		{"creates a pod of another image", image, pod(func(p *corev1.Pod) { p.Spec.Containers[0].Image = "busybox" })},
+		{"creates a pod that runs a command", image, pod(func(p *corev1.Pod) { p.Spec.Containers[0].Command = []string{"sh"} })},
+		{"creates a pod with a token", token, pod(func(p *corev1.Pod) { p.Spec.AutomountServiceAccountToken = nil })},
+		{"creates a pod with the network of its node", token, pod(func(p *corev1.Pod) { p.Spec.HostNetwork = true })},
+		{"creates a sender that writes", one, pod(func(p *corev1.Pod) { p.Spec.Volumes[0].PersistentVolumeClaim.ReadOnly = false })},
+		{"creates a pod with another Secret", one, pod(func(p *corev1.Pod) { p.Spec.Volumes[1].Secret.SecretName = "password" })},
+		{"removes the gate of a move", "", patch(`{"spec":{"schedulingGates":null}}`)},
+		{"annotates a pod of a user", gate, patch(`{"metadata":{"annotations":{"a":"b"}}}`)},
+		{"labels a pod of a user as a mover", gate, patch(`{"metadata":{"labels":{"storage.liqo.io/move":"a"}}}`)},
+		{"creates the key of a move", "", secret("move-a", map[string][]byte{"psk": []byte("x")})},
+		{"creates another Secret", created, secret("password", map[string][]byte{"psk": []byte("x")})},
+		{"creates a Secret with other keys", key, secret("move-a", map[string][]byte{"token": []byte("x")})},
+	})
+}
+
+// moverPod returns the sender of move a.
+func moverPod() *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "move-a-sender", Labels: map[string]string{volume.LabelMove: "a"}},
+		Spec: corev1.PodSpec{
+			AutomountServiceAccountToken: ptr.To(false),
+			Containers: []corev1.Container{{
+				Name: "mover", Image: "liqo.io/mover:dev", Args: []string{"send"},
+				SecurityContext: &corev1.SecurityContext{AllowPrivilegeEscalation: ptr.To(false), Capabilities: &corev1.Capabilities{
+					Drop: []corev1.Capability{"ALL"}, Add: []corev1.Capability{"CHOWN", "DAC_OVERRIDE"},
+				}},
+			}},
+			Volumes: []corev1.Volume{
+				{Name: "data", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data-db-0", ReadOnly: true}}},
+				{Name: "key", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "move-a"}}},
+				{Name: "state", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
+			},
+		},
+	}
+}
