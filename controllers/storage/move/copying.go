@@ -28,7 +28,7 @@ func (m *move) copy(ctx context.Context) (outcome, error) {
 	if !m.same(claim) || source == nil || !refersTo(source, m.key(claim.Name), claim.UID) {
 		return giveUp("The claim or its volume was deleted."), nil
 	}
-	if err := m.keepReceiver(ctx, mark); err != nil {
+	if _, err := m.keepReceiver(ctx, mark); err != nil {
 		return outcome{}, err
 	}
 	at, err := m.sourcePlace(ctx)
@@ -91,12 +91,11 @@ func (m *move) sourcePlace(ctx context.Context) (place, error) {
 	return at, nil
 }
 
-// keepReceiver creates the receiver again if it is gone.
-func (m *move) keepReceiver(ctx context.Context, mark *Mark) error {
-	_, err := m.ensure(ctx, moverSpec{
+// keepReceiver returns the receiver, or nil while it is created again.
+func (m *move) keepReceiver(ctx context.Context, mark *Mark) (*corev1.Pod, error) {
+	return m.ensure(ctx, moverSpec{
 		role: roleReceiver, claim: m.target, mark: mark, at: place{clusterID: m.progress.Target.ClusterID, node: m.spec.Target.NodeName},
 	})
-	return err
 }
 
 // follow reads how far the sender is. A log that cannot be read is no reason to stop.

@@ -26,11 +26,18 @@ func (m *move) copyFinally(ctx context.Context) (outcome, error) {
 	if mark == nil {
 		return giveUp("The source volume was deleted."), nil
 	}
-	if err := m.keepReceiver(ctx, mark); err != nil {
+	receiver, err := m.keepReceiver(ctx, mark)
+	if err != nil {
 		return outcome{}, err
+	}
+	if receiver == nil {
+		return waitFor(fastInterval, "Waiting for pod %s.", m.receiver), nil
 	}
 	sender, err := m.finalSender(ctx, mark)
 	if err != nil {
+		return outcome{}, err
+	}
+	if err := m.startFinalPass(ctx, receiver); err != nil {
 		return outcome{}, err
 	}
 	if sender == nil {
@@ -38,7 +45,7 @@ func (m *move) copyFinally(ctx context.Context) (outcome, error) {
 	}
 	report, reported := result(sender)
 	switch {
-	case reported && report.State == mover.StateDone && sender.Annotations[AnnotationPass] == mover.PassFinal:
+	case reported && report.State == mover.StateDone:
 		m.record(report)
 		return goTo(v1alpha1.MoveSwitching), nil
 	case reported:
@@ -57,10 +64,10 @@ func (m *move) finalSender(ctx context.Context, mark *Mark) (*corev1.Pod, error)
 		return nil, err
 	}
 	if running != nil && m.isMover(running) && m.goesOn(running) {
-		return running, m.startFinalPass(ctx, running)
+		return running, nil
 	}
 	return m.ensure(ctx, moverSpec{
-		role: roleSender, claim: m.names.source, final: true, mark: mark, at: place{clusterID: m.progress.Source.ClusterID},
+		role: roleSender, claim: m.names.source, mark: mark, at: place{clusterID: m.progress.Source.ClusterID},
 	})
 }
 
@@ -72,17 +79,18 @@ func (m *move) goesOn(sender *corev1.Pod) bool {
 		return false
 	}
 	_, reported := result(sender)
-	return reported || !hasEnded(sender) && (isPodReady(sender) || sender.Annotations[AnnotationPass] == mover.PassFinal)
+	return reported || !hasEnded(sender) && isPodReady(sender)
 }
 
-// startFinalPass lets a sender that waits begin its last pass.
-func (m *move) startFinalPass(ctx context.Context, sender *corev1.Pod) error {
-	if sender.Annotations[AnnotationPass] == mover.PassFinal || hasEnded(sender) {
+// startFinalPass lets the sender begin its last pass. The receiver tells it: a kubelet
+// refreshes no file of the sender, whose claim is Lost.
+func (m *move) startFinalPass(ctx context.Context, receiver *corev1.Pod) error {
+	if receiver.Annotations[AnnotationPass] == mover.PassFinal || hasEnded(receiver) {
 		return nil
 	}
-	wanted := sender.DeepCopy()
+	wanted := receiver.DeepCopy()
 	metav1.SetMetaDataAnnotation(&wanted.ObjectMeta, AnnotationPass, mover.PassFinal)
-	if _, err := kit.Commit(ctx, m.Client, sender, wanted); err != nil {
+	if _, err := kit.Commit(ctx, m.Client, receiver, wanted); err != nil {
 		return fmt.Errorf("starting the last pass: %w", err)
 	}
 	return nil

@@ -19,7 +19,7 @@ import (
 const (
 	// LabelRole is, on a pod of a move, receiver or sender.
 	LabelRole = "storage.liqo.io/mover"
-	// AnnotationPass is, on the sender, what its file with the pass to copy holds.
+	// AnnotationPass is, on the receiver, what its file with the pass to copy holds.
 	AnnotationPass = "storage.liqo.io/pass"
 	// annotationTouched is changed on a claim whose phase Kubernetes is to compute again.
 	annotationTouched = "storage.liqo.io/touched"

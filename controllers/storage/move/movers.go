@@ -9,6 +9,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"maps"
+	"path"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -119,7 +120,6 @@ type place struct {
 type moverSpec struct {
 	role  string
 	claim string
-	final bool
 	at    place
 	mark  *Mark
 }
@@ -132,12 +132,8 @@ func (m *move) moverPod(spec moverSpec) *corev1.Pod {
 	}
 	meta := m.objectMeta(name)
 	maps.Copy(meta.Labels, m.moverLabels(spec.role))
-	meta.Annotations = map[string]string{AnnotationPass: ""}
-	if spec.final {
-		meta.Annotations[AnnotationPass] = mover.PassFinal
-	}
 	podSecurity, security := securityContexts(spec.mark, spec.role)
-	return &corev1.Pod{ObjectMeta: meta, Spec: corev1.PodSpec{
+	pod := &corev1.Pod{ObjectMeta: meta, Spec: corev1.PodSpec{
 		RestartPolicy:                 corev1.RestartPolicyNever,
 		AutomountServiceAccountToken:  ptr.To(false),
 		EnableServiceLinks:            ptr.To(false),
@@ -158,7 +154,6 @@ func (m *move) moverPod(spec moverSpec) *corev1.Pod {
 			VolumeMounts: []corev1.VolumeMount{
 				{Name: "data", MountPath: mover.DataPath, ReadOnly: spec.role == roleSender},
 				{Name: "key", MountPath: "/etc/mover", ReadOnly: true},
-				{Name: "pass", MountPath: "/etc/pass", ReadOnly: true},
 				{Name: "state", MountPath: mover.StatePath},
 			},
 		}},
@@ -167,12 +162,28 @@ func (m *move) moverPod(spec moverSpec) *corev1.Pod {
 				ClaimName: spec.claim, ReadOnly: spec.role == roleSender,
 			}}},
 			{Name: "key", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: m.shared}}},
-			{Name: "pass", VolumeSource: corev1.VolumeSource{DownwardAPI: &corev1.DownwardAPIVolumeSource{Items: []corev1.DownwardAPIVolumeFile{{
-				Path: "pass", FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "metadata.annotations['" + AnnotationPass + "']"},
-			}}}}},
 			{Name: "state", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
 		},
 	}}
+	if spec.role == roleReceiver {
+		startsLastPass(pod)
+	}
+	return pod
+}
+
+// startsLastPass gives the receiver the file that starts the last pass, from its
+// annotation.
+func startsLastPass(pod *corev1.Pod) {
+	metav1.SetMetaDataAnnotation(&pod.ObjectMeta, AnnotationPass, "")
+	container := &pod.Spec.Containers[0]
+	container.VolumeMounts = append(container.VolumeMounts, corev1.VolumeMount{Name: "pass", MountPath: path.Dir(mover.PassPath), ReadOnly: true})
+	pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: "pass", VolumeSource: corev1.VolumeSource{
+		DownwardAPI: &corev1.DownwardAPIVolumeSource{Items: []corev1.DownwardAPIVolumeFile{{
+			Path: path.Base(mover.PassPath), FieldRef: &corev1.ObjectFieldSelector{
+				APIVersion: "v1", FieldPath: "metadata.annotations['" + AnnotationPass + "']",
+			},
+		}}},
+	}})
 }
 
 func ports(role string) []corev1.ContainerPort {

@@ -421,7 +421,10 @@ func (w *world) runPod(ctx context.Context, pod *corev1.Pod) {
 		pod.Status.Phase = corev1.PodRunning
 		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
 	}
-	if pod.Status.Phase == corev1.PodRunning && pod.Annotations[AnnotationPass] == mover.PassFinal {
+	receiver := &corev1.Pod{}
+	key = types.NamespacedName{Namespace: namespace, Name: namesOf(moveID).receiver}
+	last := w.kube.Get(ctx, key, receiver) == nil && receiver.Annotations[AnnotationPass] == mover.PassFinal
+	if pod.Status.Phase == corev1.PodRunning && pod.Labels[LabelRole] == roleSender && last {
 		message, err := json.Marshal(w.report)
 		w.must(err)
 		pod.Status.Phase = corev1.PodSucceeded

@@ -40,7 +40,8 @@ const (
 	DataPath = "/data"
 	// KeyPath is the file with the identity and the key of the move.
 	KeyPath = "/etc/mover/psk"
-	// PassPath is the file that starts the last pass once it holds PassFinal.
+	// PassPath is the file of the receiver that starts the last pass once it holds
+	// PassFinal.
 	PassPath = "/etc/pass/pass"
 	// StatePath is a writable directory that is empty when a pod starts.
 	StatePath = "/run/mover"
@@ -60,7 +61,8 @@ type Options struct {
 	Data string
 	// Key is the file with the line identity:key, the key in hexadecimal digits.
 	Key string
-	// Pass is the file that starts the last pass; only the sender reads it.
+	// Pass is the file that starts the last pass. Only the receiver has it, and the sender
+	// requests it: a kubelet refreshes no file of a pod whose claim is locked.
 	Pass string
 	// State is a writable directory.
 	State string
@@ -82,7 +84,7 @@ type Options struct {
 func (o *Options) addFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.Data, "data", DataPath, "Directory of the volume.")
 	fs.StringVar(&o.Key, "key", KeyPath, "File with the line identity:key of the move, the key in hexadecimal digits.")
-	fs.StringVar(&o.Pass, "pass", PassPath, "File that starts the last pass of the sender once it holds the word "+PassFinal+".")
+	fs.StringVar(&o.Pass, "pass", PassPath, "File of the receiver that starts the last pass once it holds the word "+PassFinal+".")
 	fs.StringVar(&o.State, "state", StatePath, "Writable directory.")
 	fs.StringVar(&o.Termination, "termination", TerminationPath, "File that the last report is written to.")
 	fs.StringVar(&o.Address, "address", fmt.Sprintf(":%d", Port), "host:port to accept connections on, or to connect to.")

@@ -43,8 +43,8 @@ const (
 
 // pair is a source and a target volume, and the options of both movers.
 type pair struct {
-	source, target string
-	sender         *Options
+	source, target   string
+	sender, receiver *Options
 }
 
 // newPair starts a receiver.
@@ -85,7 +85,7 @@ func newPair(t *testing.T, receiverKey string) *pair {
 		_, err := os.Stat(receiver.readyFile())
 		return err == nil
 	})
-	return &pair{source: sender.Data, target: receiver.Data, sender: sender}
+	return &pair{source: sender.Data, target: receiver.Data, sender: sender, receiver: receiver}
 }
 
 func eventually(t *testing.T, what string, condition func() bool) {
@@ -108,7 +108,7 @@ func (p *pair) write(t *testing.T, name, content string) {
 
 func (p *pair) final(t *testing.T) {
 	t.Helper()
-	if err := os.WriteFile(p.sender.Pass, []byte(PassFinal), 0o600); err != nil {
+	if err := os.WriteFile(p.receiver.Pass, []byte(PassFinal), 0o600); err != nil {
 		t.Fatal(err)
 	}
 }

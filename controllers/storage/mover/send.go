@@ -20,8 +20,8 @@ const (
 	// longer, there is another one.
 	shortPass = 10 * time.Second
 	maxPasses = 5
-	// pollInterval is how often the file that starts the last pass is read.
-	pollInterval = 100 * time.Millisecond
+	// pollInterval is how often the receiver is asked whether the last pass is to start.
+	pollInterval = 500 * time.Millisecond
 	// reportInterval is the least time between two reports of a pass.
 	reportInterval = time.Second
 )
@@ -84,7 +84,11 @@ func (s *sender) run(ctx context.Context) error {
 // beforeLast copies until a pass is short, and then waits until the last one is to
 // start.
 func (s *sender) beforeLast(ctx context.Context) error {
-	for !s.last() {
+	for {
+		last, err := s.last(ctx)
+		if err != nil || last {
+			return err
+		}
 		if s.report.Passes >= maxPasses {
 			return s.wait(ctx)
 		}
@@ -96,7 +100,6 @@ func (s *sender) beforeLast(ctx context.Context) error {
 			return s.wait(ctx)
 		}
 	}
-	return nil
 }
 
 func (s *sender) wait(ctx context.Context) error {
@@ -104,13 +107,21 @@ func (s *sender) wait(ctx context.Context) error {
 	if err := os.WriteFile(s.readyFile(), nil, 0o600); err != nil {
 		return fmt.Errorf("reporting that the sender is ready: %w", err)
 	}
-	return wait.PollUntilContextCancel(ctx, pollInterval, true, func(context.Context) (bool, error) { return s.last(), nil })
+	return wait.PollUntilContextCancel(ctx, pollInterval, true, s.last)
 }
 
-// last reports whether the last pass is to start.
-func (s *sender) last() bool {
-	content, err := os.ReadFile(s.Pass)
-	return err == nil && strings.TrimSpace(string(content)) == PassFinal
+// last reports whether the last pass is to start, as the receiver answers.
+func (s *sender) last(ctx context.Context) (bool, error) {
+	var last bool
+	err := s.retry(ctx, func() error {
+		a, err := s.ask(ctx, s.config, request{Pass: true})
+		if err != nil {
+			return &connectionError{message: err.Error()}
+		}
+		last = a.Last
+		return nil
+	})
+	return last, err
 }
 
 // checkSpace compares the size of the source with the free space of the target.

@@ -36,12 +36,16 @@ type request struct {
 	Space bool `json:"space,omitempty"`
 	// Sync writes everything that was received to the disk.
 	Sync bool `json:"sync,omitempty"`
+	// Pass requests whether the last pass is to start.
+	Pass bool `json:"pass,omitempty"`
 }
 
 // answer is the line that answers a request other than rsync.
 type answer struct {
 	// Space is how many bytes the target has room for, those of its files included.
 	Space int64 `json:"space,omitempty"`
+	// Last reports whether the last pass is to start.
+	Last bool `json:"last,omitempty"`
 	// Error says why there is no answer.
 	Error string `json:"error,omitempty"`
 }
@@ -60,6 +64,8 @@ func serve(o *Options, in io.Reader, out io.Writer) error {
 		a.Space, err = space(o.Data)
 	case r.Sync:
 		err = syncFileSystem(o.Data)
+	case r.Pass:
+		a.Last, err = o.last()
 	default:
 		err = errors.New("reading a request: it requests nothing")
 	}
@@ -74,6 +80,15 @@ func serve(o *Options, in io.Reader, out io.Writer) error {
 		return fmt.Errorf("answering: %w", err)
 	}
 	return err
+}
+
+// last reports whether the file of the receiver starts the last pass.
+func (o *Options) last() (bool, error) {
+	content, err := os.ReadFile(o.Pass)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return false, fmt.Errorf("reading which pass to copy: %w", err)
+	}
+	return strings.TrimSpace(string(content)) == PassFinal, nil
 }
 
 // readRequest reads one line, byte by byte: what follows is for rsync.

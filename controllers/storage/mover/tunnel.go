@@ -57,8 +57,8 @@ func (o *Options) receiverConfig() (string, error) {
 			host = "::"
 		}
 	}
-	return o.tunnelConfig("crit", "", fmt.Sprintf("[mover]\naccept = %s:%s\nexec = %s\nexecArgs = mover %s --data=%s",
-		host, port, o.program, modeServe, o.Data)), nil
+	return o.tunnelConfig("crit", "", fmt.Sprintf("[mover]\naccept = %s:%s\nexec = %s\nexecArgs = mover %s --data=%s --pass=%s",
+		host, port, o.program, modeServe, o.Data, o.Pass)), nil
 }
 
 // writeSenderConfig writes the configuration of the sender's side of a connection, which
