@@ -117,6 +117,15 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	case err != nil:
 		return ctrl.Result{}, fmt.Errorf("reading the virtual volume: %w", err)
 	}
+	if !volume.DeletionTimestamp.IsZero() {
+		namespace, err := r.namespace(ctx, volume.Namespace)
+		if err != nil {
+			return ctrl.Result{}, err
+		}
+		if namespace == nil || !namespace.DeletionTimestamp.IsZero() {
+			return settled(r.endWithNamespace(ctx, volume))
+		}
+	}
 	m, err := r.begin(ctx, volume)
 	if err != nil {
 		return settled(ctrl.Result{}, err)

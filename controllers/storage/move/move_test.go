@@ -258,6 +258,37 @@ func TestTargetOfADeletedNamespaceIsNeverLeftForAClaimOfItsName(t *testing.T) {
 	}
 }
 
+func TestMoveEndsWithANamespaceThatIsBeingDeleted(t *testing.T) {
+	for _, phase := range []v1alpha1.MovePhase{
+		v1alpha1.MovePreparing, v1alpha1.MoveCopying, v1alpha1.MoveQuiescing, v1alpha1.MoveLocking, v1alpha1.MoveFinalCopy, v1alpha1.MoveSwitching,
+	} {
+		t.Run(string(phase), func(t *testing.T) {
+			w := newWorld(t, online())
+			w.settle()
+			w.stopAt(phase)
+			vv := w.virtualVolume()
+			vv.Finalizers = []string{v1alpha1.Finalizer}
+			w.must(w.kube.Update(t.Context(), vv))
+			w.must(w.kube.Delete(t.Context(), vv))
+			going := &corev1.Namespace{}
+			w.must(w.kube.Get(t.Context(), client.ObjectKey{Name: namespace}, going))
+			going.Finalizers = []string{"kubernetes"}
+			w.must(w.kube.Update(t.Context(), going))
+			w.must(w.kube.Delete(t.Context(), going))
+			pods := len(w.pods())
+			for range 3 {
+				w.reconcile()
+			}
+			if progress := w.virtualVolume().Status.Move; progress.Phase != v1alpha1.MoveFailed || progress.CompletionTime == nil {
+				t.Errorf("progress %+v", progress)
+			}
+			if now := len(w.pods()); now > pods {
+				t.Errorf("%d pods before, %d after", pods, now)
+			}
+		})
+	}
+}
+
 func TestPodsThatAreHeldBackWithoutAMoveAreReleased(t *testing.T) {
 	w := newWorld(t, online())
 	w.noStatefulSet = true

@@ -83,6 +83,24 @@ func (r *Reconciler) markedVolumes(ctx context.Context, key types.NamespacedName
 	return source, target, nil
 }
 
+// endWithNamespace ends the move of a virtual volume whose namespace is being deleted:
+// nothing more can be created there. The volumes are retained.
+func (r *Reconciler) endWithNamespace(ctx context.Context, vv *v1alpha1.VirtualVolume) (ctrl.Result, error) {
+	if progress := vv.Status.Move; progress != nil && !ended(progress.Phase) {
+		m := &move{Reconciler: r, volume: vv, progress: progress.DeepCopy(), names: namesOf(progress.ID)}
+		if err := m.enter(ctx, v1alpha1.MoveFailed, "The namespace is being deleted: both volumes are retained."); err != nil {
+			return ctrl.Result{}, err
+		}
+	}
+	return r.abandon(ctx, types.NamespacedName{Namespace: vv.Namespace, Name: vv.Name})
+}
+
+// namespace returns a namespace as it is now, or nil.
+func (r *Reconciler) namespace(ctx context.Context, name string) (*corev1.Namespace, error) {
+	namespace := &corev1.Namespace{}
+	return found(namespace, r.Live.Get(ctx, types.NamespacedName{Name: name}, namespace))
+}
+
 // abandon ends a move whose virtual volume is gone, as with its namespace. A target that
 // is bound to the name of a claim could be taken by another namespace of that name: it
 // gets the UID of a claim that is gone. Source and target are retained.
@@ -94,8 +112,7 @@ func (r *Reconciler) abandon(ctx context.Context, key types.NamespacedName) (ctr
 	if source == nil && target == nil {
 		return ctrl.Result{}, nil
 	}
-	namespace := &corev1.Namespace{}
-	namespace, err = found(namespace, r.Live.Get(ctx, types.NamespacedName{Name: key.Namespace}, namespace))
+	namespace, err := r.namespace(ctx, key.Namespace)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
