@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/volume"
 )
 
 // Placement says where the pods of an offloaded namespace may run. New pods
@@ -61,6 +62,10 @@ func virtualNodes(lenders []Lender) map[string]*v1alpha1.VirtualNode {
 // static pods belong to their nodes.
 func (p Placement) Misplaced(pod *corev1.Pod) string {
 	if pod.Spec.NodeName == "" || Finished(pod) || !pod.DeletionTimestamp.IsZero() || BelongsToItsNode(pod) {
+		return ""
+	}
+	if _, moves := pod.Labels[volume.LabelMove]; moves {
+		// It reads or writes a volume where that is.
 		return ""
 	}
 	virtualNode, node := p.virtualNodes[pod.Spec.NodeName], p.nodes(pod.Spec.NodeName)

@@ -27,7 +27,8 @@ func (p Placement) Stranded(pod *corev1.Pod) string {
 	}
 	strategy := p.strategy
 	if strategy != v1alpha1.Remote && strategy != v1alpha1.Local && MountsClaims(pod) {
-		strategy = v1alpha1.Local
+		// Its claims decide where it may run, and they are not known here.
+		return ""
 	}
 	abroad := toleratesVirtualNodes(pod)
 	switch {

@@ -92,7 +92,7 @@ func (r *Releaser) ended(ctx context.Context, pv *corev1.PersistentVolume) (bool
 	}
 	for i := range described.Items {
 		progress := described.Items[i].Status.Move
-		if progress != nil && running(progress) && progress.Phase != v1alpha1.MoveCleaning &&
+		if progress != nil && running(progress) && progress.Phase != v1alpha1.MoveCleaning && progress.Phase != v1alpha1.MoveRollingBack &&
 			(progress.Source.VolumeName == pv.Name || progress.Target.VolumeName == pv.Name) {
 			return false, nil
 		}

@@ -32,7 +32,7 @@ var layers = []struct {
 }{
 	{"apiserver/apis", nil},
 	{"apiserver/placement", []string{"apiserver/apis", "apiserver/rules", "apiserver/volume"}},
-	{"apiserver/rules", []string{"apiserver/apis"}},
+	{"apiserver/rules", []string{"apiserver/apis", "apiserver/volume"}},
 	{"apiserver/volume", []string{"apiserver/apis"}},
 	{"generated", []string{"apiserver/apis"}},
 	{"registry", []string{"apiserver/apis", "apiserver/placement", "apiserver/rules", "apiserver/volume", "generated"}},
