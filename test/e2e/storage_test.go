@@ -8,6 +8,7 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -232,8 +233,8 @@ func unoffloadingKeepsData(t *testing.T) {
 	})
 }
 
-// movesAVolume moves the data of a running pod to milan and back online: the pod
-// follows, and its volume keeps every line.
+// movesAVolume moves the data of a running pod to the other cluster and back online: the
+// pod follows, and its volume keeps every line.
 func (f fabric) movesAVolume(t *testing.T) {
 	grantsStorage(t, "1Gi")
 	o := offloaded(t, v1alpha1.NamespaceOffloadingSpec{PodOffloadingStrategy: v1alpha1.LocalAndRemote})
@@ -242,7 +243,14 @@ func (f fabric) movesAVolume(t *testing.T) {
 	must(rome.Kube.AppsV1().StatefulSets(o.namespace).Create(t.Context(), set, metav1.CreateOptions{}))(t)
 	podReady(t, rome, o.namespace, "db-0")
 	volumes := rome.Federation.FederationV1alpha1().VirtualVolumes(o.namespace)
-	for started, target := range []v1alpha1.MoveTarget{{ClusterName: "milan"}, {Local: true}} {
+	targets := []v1alpha1.MoveTarget{{ClusterName: "milan"}, {Local: true}}
+	stored := volumeThat(t, o.namespace, "data-db-0", "be bound", func(v *v1alpha1.VirtualVolume) bool {
+		return v.Status.Phase == v1alpha1.VirtualVolumeBound && v.Status.Location != nil
+	})
+	if stored.Status.Location.ClusterName != "" {
+		slices.Reverse(targets)
+	}
+	for started, target := range targets {
 		move := &v1alpha1.Move{Spec: v1alpha1.MoveSpec{Target: target}}
 		planned := must(volumes.CreateMove(t.Context(), "data-db-0", move, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}))(t)
 		if planned.Status.Plan == nil || planned.Status.Plan.EvictedPodCount != 1 {

@@ -210,15 +210,6 @@ func (s *Shadows) client(at place) (typed.ShadowVolumeClaimInterface, error) {
 	return peer.Federation.FederationV1alpha1().ShadowVolumeClaims(at.namespace), nil
 }
 
-// get returns a ShadowVolumeClaim as the provider has it now.
-func (s *Shadows) get(ctx context.Context, at place, name string) (*v1alpha1.ShadowVolumeClaim, error) {
-	client, err := s.client(at)
-	if err != nil {
-		return nil, err
-	}
-	return client.Get(ctx, name, metav1.GetOptions{})
-}
-
 // create creates a ShadowVolumeClaim. One of the same name that exists already is
 // returned in its place.
 func (s *Shadows) create(ctx context.Context, at place, claim *v1alpha1.ShadowVolumeClaim) (*v1alpha1.ShadowVolumeClaim, error) {
