@@ -160,7 +160,7 @@ func (m movableClaim) reach(t *testing.T, phase v1alpha1.MovePhase) {
 }
 
 func TestDataIsMovedThroughTheAggregator(t *testing.T) {
-	m := makeMovable(t, "cuneo", "5b1b2c3d-4e5f-4a6b-8c7d-9e0f1a2b3c4d")
+	m := makeMovable(t, "matera", "5b1b2c3d-4e5f-4a6b-8c7d-9e0f1a2b3c4d")
 	ctx := t.Context()
 	wanted := m.to(v1alpha1.MoveTarget{ClusterName: m.cluster})
 

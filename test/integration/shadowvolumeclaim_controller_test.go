@@ -153,7 +153,7 @@ func (v *volumeTest) volume(name string) (*corev1.PersistentVolume, bool) {
 // TestClaimsOfAConsumerLiveAndEndAsItRequests runs with the PersistentVolume controllers
 // and the scheduler of Kubernetes.
 func TestClaimsOfAConsumerLiveAndEndAsItRequests(t *testing.T) {
-	v := newVolumeTest(t, "asti")
+	v := newVolumeTest(t, "lecco")
 	claims := v.env.Kube.CoreV1().PersistentVolumeClaims(v.namespace)
 	bound := func(name string) *v1alpha1.ShadowVolumeClaim {
 		t.Helper()
@@ -165,7 +165,7 @@ func TestClaimsOfAConsumerLiveAndEndAsItRequests(t *testing.T) {
 		return shadow
 	}
 
-	v.create("kept", "asti-immediate")
+	v.create("kept", "lecco-immediate")
 	kept := bound("kept")
 	v.patch("kept", `{"spec":{"storage":"2Gi"}}`)
 	v.reports("kept", v1alpha1.ConditionVolumeResized, "Resized", func(s *v1alpha1.ShadowVolumeClaim) bool {
@@ -185,13 +185,13 @@ func TestClaimsOfAConsumerLiveAndEndAsItRequests(t *testing.T) {
 		t.Error("deletion policy Retain deleted the volume")
 	}
 
-	v.create("deleted", "asti-first")
+	v.create("deleted", "lecco-first")
 	v.reports("deleted", v1alpha1.ConditionVolumeBound, "WaitForFirstConsumer", func(s *v1alpha1.ShadowVolumeClaim) bool {
 		return s.Status.Phase == v1alpha1.ShadowVolumeClaimPending
 	})
-	makeSchedulable(t, v.env, "worker-of-asti")
+	makeSchedulable(t, v.env, "worker-of-lecco")
 	user := pod(nil)
-	user.Name, user.Spec.NodeSelector = "db-0", map[string]string{corev1.LabelHostname: "worker-of-asti"}
+	user.Name, user.Spec.NodeSelector = "db-0", map[string]string{corev1.LabelHostname: "worker-of-lecco"}
 	// Admission taints new nodes until a kubelet reports.
 	user.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
 	user.Spec.Volumes = []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{
@@ -216,7 +216,7 @@ func TestClaimsOfAConsumerLiveAndEndAsItRequests(t *testing.T) {
 		t.Error("the quota was released before the volume was gone")
 	}
 
-	v.create("lost", "asti-immediate")
+	v.create("lost", "lecco-immediate")
 	lost := bound("lost")
 	if err := claims.Delete(t.Context(), "lost", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)

@@ -84,8 +84,10 @@ func TestVirtualClassOnALocalNode(t *testing.T) {
 	patchDefault := []byte(`{"metadata":{"annotations":{"storageclass.kubernetes.io/is-default-class":"true"}}}`)
 	must(t)(kube.StorageV1().StorageClasses().Patch(t.Context(), "real", "application/merge-patch+json", patchDefault, metav1.PatchOptions{}))
 	node := must2[*corev1.Node](t)(kube.CoreV1().Nodes().Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "storage-worker"}}, metav1.CreateOptions{}))
-	// No controller of nodes removes the taint that every new node has.
-	node.Spec.Taints = nil
+	// No controller of nodes removes the taint that every new node has. This one keeps
+	// the pods of other tests out.
+	taint := corev1.Taint{Key: "test.liqo.io/storage", Effect: corev1.TaintEffectNoSchedule}
+	node.Spec.Taints = []corev1.Taint{taint}
 	node = must2[*corev1.Node](t)(kube.CoreV1().Nodes().Update(t.Context(), node, metav1.UpdateOptions{}))
 	node.Status.Allocatable = corev1.ResourceList{corev1.ResourcePods: resource.MustParse("10"), corev1.ResourceCPU: resource.MustParse("1")}
 	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
@@ -122,7 +124,8 @@ func TestVirtualClassOnALocalNode(t *testing.T) {
 	must(t)(kube.CoreV1().Pods(namespace).Create(t.Context(), &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: "db-0"},
 		Spec: corev1.PodSpec{
-			Containers: []corev1.Container{{Name: "db", Image: "db"}},
+			Containers:  []corev1.Container{{Name: "db", Image: "db"}},
+			Tolerations: []corev1.Toleration{{Key: taint.Key, Operator: corev1.TolerationOpExists}},
 			Volumes: []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{
 				PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: name},
 			}}},

@@ -114,6 +114,8 @@ var subresources = map[string]subresource{
 	"addresspools/status":         {wrong: map[string]fields{"status.mappings": {"status": fields{"mappings": -1}}, "status.cidrs[0].cidr": {"status": fields{"cidrs": []any{fields{"cidr": "10", "usedPercent": 1}}}}}},
 	"networkconfigs/status":       {wrong: map[string]fields{"status.cidrs[0].mapped": {"status": fields{"cidrs": []any{fields{"cidr": "10.244.0.0/16", "mapped": "10.0.0.0/17"}}}}}},
 	"tunnelendpoints/status":      {wrong: map[string]fields{"status.phase": {"status": fields{"phase": "Great"}}, "status.latencyMicroseconds": {"status": fields{"latencyMicroseconds": -1}}}},
+	// It is only read.
+	"shadowpods/stats":            {},
 	"shadowpods/status":           {wrong: map[string]fields{"status.phase": {"status": fields{"phase": "Running"}}}},
 	"shadowvolumeclaims/status":   {wrong: map[string]fields{"status.phase": {"status": fields{"phase": "Great"}}, "status.capacity": {"status": fields{"capacity": "-1"}}}},
 	"shadowendpointslices/status": {wrong: map[string]fields{"status.conditions[0].reason": {"status": fields{"conditions": []any{fields{"type": "Ready", "status": "True", "message": "", "reason": "", "lastTransitionTime": "2026-11-21T08:00:00Z"}}}}}},
