@@ -22,7 +22,7 @@ case ${1:-} in
     ;;
   properties)
     RAPID_CHECKS=5000 hack/test-unit.sh -count=1 -timeout=60m
-    SAGA=all go test -count=1 -timeout=20m ./test/saga
+    SAGA=all go test -count=1 -timeout=30m ./test/saga ./controllers/storage/move
     hack/fuzz.sh 30s
     ;;
   layouts)

@@ -5,6 +5,7 @@ package move
 
 import (
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 
@@ -43,6 +44,15 @@ func TestMoveBindsTheClaimToTheTarget(t *testing.T) {
 	}
 }
 
+// every is the distance between two writes at which a test ends the process. With the
+// environment variable SAGA=all it ends at each of them, which takes minutes.
+func every() int {
+	if os.Getenv("SAGA") == "all" {
+		return 1
+	}
+	return 7
+}
+
 func TestMoveSurvivesTheEndOfItsProcessAtEachWrite(t *testing.T) {
 	whole := newWorld(t, online())
 	whole.settle()
@@ -51,7 +61,7 @@ func TestMoveSurvivesTheEndOfItsProcessAtEachWrite(t *testing.T) {
 		t.Fatalf("a move has %d writes", whole.writes)
 	}
 	for _, done := range []bool{false, true} {
-		for at := 1; at <= whole.writes; at++ {
+		for at := 1; at <= whole.writes; at += every() {
 			t.Run(fmt.Sprintf("write %d, done %t", at, done), func(t *testing.T) {
 				w := newWorld(t, online())
 				w.settle()
@@ -90,7 +100,7 @@ func (w *world) stopAt(phase v1alpha1.MovePhase) {
 }
 
 func TestRollbackSurvivesTheEndOfItsProcessAtEachWrite(t *testing.T) {
-	for at := 1; at <= 30; at++ {
+	for at := 1; at <= 30; at += every() {
 		for _, done := range []bool{false, true} {
 			t.Run(fmt.Sprintf("write %d, done %t", at, done), func(t *testing.T) {
 				w := newWorld(t, online())
