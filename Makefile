@@ -78,7 +78,7 @@ test-unit: packages ## Unit and property tests, under the race detector.
 .PHONY: test-integration
 test-integration: packages playground ## A real kube-apiserver and etcd before our API server.
 	$(PLAYGROUND) build --only etcd,helm,kube-apiserver,kube-controller-manager,kube-scheduler,kubectl
-	go test -count=1 -timeout=20m ./test/integration/...
+	go test -count=1 -timeout=30m ./test/integration/...
 
 .PHONY: test-netns
 test-netns: packages ## The network fabric with a real kernel, in namespaces of its own.
