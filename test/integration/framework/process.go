@@ -138,7 +138,7 @@ func (p *process) until(ctx context.Context, ready func(context.Context) error) 
 
 // tail is the end of what the process wrote.
 func (p *process) tail() string {
-	const most = 2000
+	const most = 16000
 	content, err := os.ReadFile(p.log)
 	if err != nil {
 		return err.Error()
