@@ -14,7 +14,7 @@ import (
 	"liqo.io/federation/controllers/storage/mover"
 )
 
-// copy has the sender copy beside the application until what changes meanwhile is
+// copy has the sender copy while the application runs, until what changes meanwhile is
 // little.
 func (m *move) copy(ctx context.Context) (outcome, error) {
 	source, mark, err := m.source(ctx)
@@ -69,7 +69,7 @@ func (m *move) source(ctx context.Context) (*corev1.PersistentVolume, *Mark, err
 	return source, mark, nil
 }
 
-// sourcePlace returns where a sender runs beside the application: on its node, or, on a
+// sourcePlace returns where a sender runs while the application runs: on its node, or, on a
 // provider, preferably so.
 func (m *move) sourcePlace(ctx context.Context) (place, error) {
 	at := place{clusterID: m.progress.Source.ClusterID}

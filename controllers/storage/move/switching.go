@@ -21,8 +21,8 @@ import (
 const protection = "kubernetes.io/pvc-protection"
 
 // switchOver gives the claim's name to the target. The target is bound to the name
-// before the claim is deleted, so that the next claim of that name gets it, whoever
-// creates it.
+// before the claim is deleted, so that the next claim of that name gets it, no matter
+// which controller creates it.
 func (m *move) switchOver(ctx context.Context) (outcome, error) {
 	target, err := m.persistentVolume(ctx, m.progress.Target.VolumeName)
 	if err != nil {

@@ -34,7 +34,7 @@ const (
 
 // unendedPod is a pod that was deleted by force: its containers may still run. A kubelet
 // that ends a pod reports its last phase before it deletes it, so a pod that is gone in
-// another phase was deleted by somebody else.
+// another phase was deleted by another client.
 //
 // Not detected are pods that were deleted by force while no controller manager worked, and
 // processes that a container left behind.
@@ -96,7 +96,7 @@ func (r *Reconciler) recordVanished(ctx context.Context, o *observed) error {
 	key := client.ObjectKeyFromObject(o.claim)
 	seen := r.vanished.of(key)
 	var all []unendedPod
-	// What cannot be read was written by somebody else and lists nothing.
+	// What cannot be read was written by another client and lists nothing.
 	_ = json.Unmarshal([]byte(o.claim.Annotations[annotationUnended]), &all)
 	for _, pod := range seen {
 		if !slices.Contains(all, pod) {
