@@ -5,14 +5,21 @@
 package etcd
 
 import (
+	"context"
+	"fmt"
 	"os"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apiserver/pkg/registry/generic"
 	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
+	apistorage "k8s.io/apiserver/pkg/storage"
 	"k8s.io/apiserver/pkg/storage/storagebackend"
+	"k8s.io/apiserver/pkg/storage/storagebackend/factory"
+	"k8s.io/client-go/tools/cache"
 
 	"liqo.io/federation/apiserver/storage"
 )
@@ -61,7 +68,26 @@ func NewOptions(endpoint string, codec runtime.Codec) Options {
 func (o Options) GetRESTOptions(resource schema.GroupResource, _ runtime.Object) (generic.RESTOptions, error) {
 	return generic.RESTOptions{
 		StorageConfig:  o.config.ForResource(resource),
-		Decorator:      genericregistry.StorageWithCacher(),
+		Decorator:      filled,
 		ResourcePrefix: resource.Group + "/" + resource.Resource,
 	}, nil
+}
+
+// filled stores with a cache, and returns when the cache has its first list.
+// A server is not ready before that either: its cache refuses lists with 429.
+func filled(config *storagebackend.ConfigForResource, prefix string, key func(runtime.Object) (string, error),
+	newFunc, newListFunc func() runtime.Object, attrs apistorage.AttrFunc, triggers apistorage.IndexerFuncs, indexers *cache.Indexers,
+) (apistorage.Interface, factory.DestroyFunc, error) {
+	stored, destroy, err := genericregistry.StorageWithCacher()(config, prefix, key, newFunc, newListFunc, attrs, triggers, indexers)
+	if err != nil {
+		return nil, nil, err
+	}
+	err = wait.PollUntilContextTimeout(context.Background(), time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
+		return stored.ReadinessCheck() == nil, nil
+	})
+	if err != nil {
+		destroy()
+		return nil, nil, fmt.Errorf("filling the cache of %s: %w", config.GroupResource, err)
+	}
+	return stored, destroy, nil
 }
