@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command postgres is the entry point of the sample image of PostgreSQL. It
-// creates a database cluster in $PGDATA if there is none, and runs the server
-// there with the arguments that it was given. On SIGTERM the server closes its
+// creates a database cluster in $PGDATA if there is none, restricts it to its
+// owner, and runs the server there with the arguments that it was given. On SIGTERM the server closes its
 // connections and stops. No step needs root.
 package main
 
@@ -46,6 +46,11 @@ func run(ctx context.Context, programs, data string, args []string) error {
 	}
 	if err != nil {
 		return fmt.Errorf("initializing %s: %w", data, err)
+	}
+	// Where fsGroup is applied to all files, the kubelet lets the group write, and the
+	// server refuses a directory that its group may write.
+	if err := os.Chmod(data, 0o700); err != nil {
+		return fmt.Errorf("restricting %s to its owner: %w", data, err)
 	}
 	// The image is without the compiler that just-in-time compilation requires.
 	server := command(ctx, filepath.Join(programs, "postgres"), append([]string{"-D", data,

@@ -74,8 +74,15 @@ func TestInterruptedInitializationStartsOver(t *testing.T) {
 
 func TestExistingDataIsKept(t *testing.T) {
 	data := t.TempDir()
+	// As the kubelet leaves it where it applies fsGroup to all files.
+	if err := os.Chmod(data, 0o770); err != nil {
+		t.Fatal(err)
+	}
 	if err := run(t.Context(), fakePrograms(t, ""), data, nil); err != nil {
 		t.Fatal(err)
+	}
+	if info, err := os.Stat(data); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("the data has mode %v, and its server requires 0700: %v", info.Mode(), err)
 	}
 	if _, err := os.Stat(filepath.Join(data, "arguments")); !os.IsNotExist(err) {
 		t.Errorf("existing data was initialized: %v", err)
