@@ -201,7 +201,14 @@ progress() {
   detail=${logs}/move.log
   for _ in {1..600}; do
     read -r phase line < <(rome get virtualvolume data-database-0 -n bank -o json | jq -r '.status.move |
-      "\(.phase) pass \(.passes // 0), \(.bytesCopied // 0) of \(.bytesTotal // 0) bytes, \(.filesCopied // 0) files, \(.bytesPerSecond // 0) bytes/s, \(.remainingSeconds // 0) s left, downtime \(.downtimeMilliseconds // 0) ms"' 2>"${detail}") || true
+      [.phase] + ([
+        if .bytesTotal then "\(.bytesCopied // 0) of \(.bytesTotal) bytes" else empty end,
+        if .filesCopied then "\(.filesCopied) files" else empty end,
+        if .passes then "pass \(.passes)" else empty end,
+        if .bytesPerSecond then "\(.bytesPerSecond) bytes/s" else empty end,
+        if .remainingSeconds then "\(.remainingSeconds) s left" else empty end,
+        if .downtimeMilliseconds then "downtime \(.downtimeMilliseconds) ms" else empty end
+      ] | if . == [] then [] else [join(", ")] end) | join(" ")' 2>"${detail}") || true
     if [[ "${phase} ${line}" != "${last}" && -n ${phase} && ${phase} != null ]]; then
       last="${phase} ${line}"
       if [[ -t 1 ]]; then printf '\r\e[K  %s %s' "${phase}" "${line}"; else echo "  ${phase} ${line}"; fi
