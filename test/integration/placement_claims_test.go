@@ -35,17 +35,19 @@ const (
 	webhook     = "placement-claims.federation.liqo.io"
 )
 
-// claimPlacement installs the webhook, the storage classes and the virtual nodes of the
-// shared cases.
-func claimPlacement(t *testing.T, env *framework.Environment) {
+// withClaimPlacement returns the environment with the policy, the webhook and the storage
+// classes of the shared cases.
+func withClaimPlacement(t *testing.T) *framework.Environment {
 	t.Helper()
-	env.Kubectl(t, env.Chart(t, "placement-claims.yaml"), "apply", "-f", "-")
+	env := framework.Get(t)
+	env.Kubectl(t, env.Chart(t, "placement.yaml", "placement-claims.yaml"), "apply", "-f", "-")
 	for _, class := range placements.StorageClasses() {
 		_, err := env.Kube.StorageV1().StorageClasses().Create(t.Context(), class, metav1.CreateOptions{})
 		if err != nil && !apierrors.IsAlreadyExists(err) {
 			t.Fatal(err)
 		}
 	}
+	return env
 }
 
 // offeredClasses makes a virtual node for each provider of the shared cases, until the test
@@ -90,8 +92,7 @@ func createClaim(t *testing.T, kube kubernetes.Interface, namespace string, clai
 // kube-apiserver calls the review through its own Service, for the same cases as the
 // function that decides.
 func TestPodsWithClaimsArePlacedByTheWebhook(t *testing.T) {
-	env := framework.Get(t)
-	claimPlacement(t, env)
+	env := withClaimPlacement(t)
 	offeredClasses(t, env)
 	for _, test := range placements.Cases {
 		t.Run(test.Name, func(t *testing.T) {
@@ -143,8 +144,7 @@ func TestPodsWithClaimsArePlacedByTheWebhook(t *testing.T) {
 
 // A StatefulSet's controller creates each claim milliseconds before the pod that mounts it.
 func TestClaimIsReadThatIsNoOlderThanItsPod(t *testing.T) {
-	env := framework.Get(t)
-	claimPlacement(t, env)
+	env := withClaimPlacement(t)
 	namespace := placement(t, env, v1alpha1.NamespaceOffloadingSpec{PodOffloadingStrategy: v1alpha1.LocalAndRemote})
 	for ordinal := range 20 {
 		claim := placements.Claim{Name: fmt.Sprintf("data-db-%d", ordinal), Class: placements.VirtualClass}
@@ -160,8 +160,7 @@ func TestClaimIsReadThatIsNoOlderThanItsPod(t *testing.T) {
 }
 
 func TestOnlyPodsWithClaimsOfOffloadedNamespacesNeedTheServer(t *testing.T) {
-	env := framework.Get(t)
-	claimPlacement(t, env)
+	env := withClaimPlacement(t)
 	offloaded := placement(t, env, v1alpha1.NamespaceOffloadingSpec{PodOffloadingStrategy: v1alpha1.Remote})
 	ordinary := env.MakeNamespace(t)
 	env.ServiceAccount(t, ordinary, "default")
@@ -209,8 +208,7 @@ func postReview(t *testing.T, config *rest.Config, namespace string) (int, *admi
 }
 
 func TestReviewIsAnsweredWhileTheStoreIsDown(t *testing.T) {
-	env := framework.Get(t)
-	claimPlacement(t, env)
+	env := withClaimPlacement(t)
 	etcd := env.StartEtcd(t, 1)
 	server := env.StartServer(t, env.MakeDataDir(t), etcd.ServerArgs()...)
 	namespace := labelledNamespace(t, env)

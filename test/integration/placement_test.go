@@ -16,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
@@ -26,11 +27,18 @@ import (
 	"liqo.io/federation/test/placements"
 )
 
+// withPlacement returns the environment with the policy that places pods.
+func withPlacement(t *testing.T) *framework.Environment {
+	t.Helper()
+	env := framework.Get(t)
+	env.Kubectl(t, env.Chart(t, "placement.yaml"), "apply", "-f", "-")
+	return env
+}
+
 // placement makes a labelled namespace in which pods are placed as the spec
 // says, and waits until the policy works.
 func placement(t *testing.T, env *framework.Environment, spec v1alpha1.NamespaceOffloadingSpec) string {
 	t.Helper()
-	env.Kubectl(t, env.Chart(t, "placement.yaml"), "apply", "-f", "-")
 	namespace := labelledNamespace(t, env)
 	client, err := versioned.NewForConfig(env.Admin)
 	if err != nil {
@@ -63,7 +71,8 @@ func labelledNamespace(t *testing.T, env *framework.Environment) string {
 	t.Helper()
 	namespace := env.MakeNamespace(t)
 	env.ServiceAccount(t, namespace, "default")
-	env.Kubectl(t, "", "label", "namespace", namespace, v1alpha1.LabelSchedulingEnabled+"=true")
+	label := fmt.Appendf(nil, `{"metadata":{"labels":{%q:"true"}}}`, v1alpha1.LabelSchedulingEnabled)
+	must(t)(env.Kube.CoreV1().Namespaces().Patch(t.Context(), namespace, types.MergePatchType, label, metav1.PatchOptions{}))
 	return namespace
 }
 
@@ -77,7 +86,7 @@ func create(ctx context.Context, env *framework.Environment, namespace string, p
 
 // The policy computes in CEL what placement.Decide does in Go.
 func TestPlacementPolicyFollowsStrategySelectorAndTheirPodsAffinity(t *testing.T) {
-	env := framework.Get(t)
+	env := withPlacement(t)
 	for _, strategy := range placements.Strategies {
 		for selectorName, selector := range placements.Selectors {
 			t.Run(fmt.Sprintf("%s, %s", strategy, selectorName), func(t *testing.T) {
@@ -133,7 +142,7 @@ func affinityOf(pod *corev1.Pod, decision decide.Decision) *corev1.Affinity {
 }
 
 func TestPlacementKeepsWhatElseAPodAsksFor(t *testing.T) {
-	env := framework.Get(t)
+	env := withPlacement(t)
 	namespace := placement(t, env, v1alpha1.NamespaceOffloadingSpec{PodOffloadingStrategy: v1alpha1.Remote})
 	wanted := placements.Pod([]corev1.NodeSelectorTerm{placements.Expressions(placements.In("disk", "fast"))})
 	wanted.Spec.NodeSelector = map[string]string{"disk": "fast"}
@@ -168,7 +177,7 @@ func TestPlacementKeepsWhatElseAPodAsksFor(t *testing.T) {
 }
 
 func TestPlacementLeavesPodsOfDaemonSetsAndNodesAlone(t *testing.T) {
-	env := framework.Get(t)
+	env := withPlacement(t)
 	namespace := placement(t, env, v1alpha1.NamespaceOffloadingSpec{PodOffloadingStrategy: v1alpha1.Remote})
 
 	ofDaemonSet := placements.Pod(nil)
@@ -190,7 +199,7 @@ func TestPlacementLeavesPodsOfDaemonSetsAndNodesAlone(t *testing.T) {
 }
 
 func TestPodsOfANamespaceThatIsLeftStayHere(t *testing.T) {
-	env := framework.Get(t)
+	env := withPlacement(t)
 	namespace := placement(t, env, v1alpha1.NamespaceOffloadingSpec{PodOffloadingStrategy: v1alpha1.Remote})
 	client, err := versioned.NewForConfig(env.Admin)
 	if err != nil {
@@ -210,7 +219,7 @@ func TestPodsOfANamespaceThatIsLeftStayHere(t *testing.T) {
 }
 
 func TestPodOfALabelledNamespaceWaitsForItsOffloading(t *testing.T) {
-	env := framework.Get(t)
+	env := withPlacement(t)
 	placement(t, env, v1alpha1.NamespaceOffloadingSpec{})
 	namespace := labelledNamespace(t, env)
 	until(t, "the pod is refused", func(ctx context.Context) (bool, error) {
@@ -227,7 +236,7 @@ func TestPodOfALabelledNamespaceWaitsForItsOffloading(t *testing.T) {
 }
 
 func TestPlacementWithoutOurServerConcernsLabelledNamespacesOnly(t *testing.T) {
-	env := framework.Get(t)
+	env := withPlacement(t)
 	offloaded := placement(t, env, v1alpha1.NamespaceOffloadingSpec{PodOffloadingStrategy: v1alpha1.Remote})
 	pending := labelledNamespace(t, env)
 	ordinary := env.MakeNamespace(t)
