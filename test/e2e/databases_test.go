@@ -194,6 +194,15 @@ func (f fabric) runsTheTutorial(t *testing.T) {
 	}
 }
 
+// readsExternalStorage runs the commands of the page on external storage: two pods of rome
+// mount a claim that exists only on milan, and the second reads what the first wrote.
+func (f fabric) readsExternalStorage(t *testing.T) {
+	if printed := runsThePage(t, "external-storage.md"); strings.Count(printed, " UTC ") != 2 {
+		t.Errorf("the two pods do not read the same line:\n%s", printed)
+	}
+	isPrinted(t, milan, "get namespace archive --ignore-not-found -o name", "")
+}
+
 // sql runs a statement in the database and returns what it answers.
 func sql(t *testing.T, namespace, statement string) string {
 	t.Helper()

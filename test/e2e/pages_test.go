@@ -21,7 +21,8 @@ import (
 var shellBlock = regexp.MustCompile("(?ms)^```bash\n(.*?)^```$")
 
 // runsThePage runs the commands of a page in one shell, as its reader does, with the
-// clusters of this instance in place of the demo's. It returns what they print.
+// clusters and the image of this instance in place of the reader's. It returns what they
+// print.
 func runsThePage(t *testing.T, page string) string {
 	t.Helper()
 	content, err := os.ReadFile(filepath.Join(playground.Root, "docs", page))
@@ -38,8 +39,11 @@ func runsThePage(t *testing.T, page string) string {
 		script.WriteString(block[1])
 	}
 	clusters := filepath.Dir(playground.Kubeconfig("rome"))
-	commands := strings.ReplaceAll(script.String(), "$PWD/.playground/rome.kubeconfig", filepath.Join(clusters, "rome.kubeconfig"))
-	commands = strings.ReplaceAll(commands, "$PWD/.playground/milan.kubeconfig", filepath.Join(clusters, "milan.kubeconfig"))
+	commands := strings.NewReplacer(
+		"$PWD/.playground/rome.kubeconfig", filepath.Join(clusters, "rome.kubeconfig"),
+		"$PWD/.playground/milan.kubeconfig", filepath.Join(clusters, "milan.kubeconfig"),
+		"image: busybox", "image: "+toolsImage,
+	).Replace(script.String())
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	shell := harness.Command(ctx, "bash", "-s")

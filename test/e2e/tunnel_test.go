@@ -63,6 +63,7 @@ func joinsThePods(t *testing.T) {
 		steps = []step{
 			{name: "MovesAVolume", run: fabric.movesAVolume},
 			{name: "RunsTheTutorial", run: fabric.runsTheTutorial},
+			{name: "ReadsExternalStorage", run: fabric.readsExternalStorage},
 			{name: "EtcdOverBothClusters", run: fabric.etcdOverBothClusters},
 			{name: "ADatabaseMovesUnderLoad", run: fabric.aDatabaseMovesUnderLoad},
 		}
