@@ -35,13 +35,20 @@ const (
 // ends.
 func grantsStorage(t *testing.T, amount string) {
 	t.Helper()
+	offersStorage(t, milan, amount)
+}
+
+// offersStorage has a provider offer storage of its default class to rome until the test
+// ends.
+func offersStorage(t *testing.T, provider *harness.Cluster, amount string) {
+	t.Helper()
 	patch := fmt.Sprintf(`{"spec":{"lending":{"limits":{"requests.storage":%q},"storageClasses":[%q]}}}`, amount, realClass)
-	kubectl(t, milan, "patch", "fc", "rome", "--type=merge", "-p", patch)
+	kubectl(t, provider, "patch", "fc", "rome", "--type=merge", "-p", patch)
 	t.Cleanup(func() {
-		milan.Kubectl(context.WithoutCancel(t.Context()), "patch", "fc", "rome", "--type=merge", "-p",
+		provider.Kubectl(context.WithoutCancel(t.Context()), "patch", "fc", "rome", "--type=merge", "-p",
 			`{"spec":{"lending":{"limits":null,"storageClasses":null}}}`)
 	})
-	isPrinted(t, rome, "get virtualnode -n liqo-peer-milan -o jsonpath={.items[*].status.storageClasses}", `["`+realClass+`"]`)
+	isPrinted(t, rome, "get virtualnode -n liqo-peer-"+provider.Name+" -o jsonpath={.items[*].status.storageClasses}", `["`+realClass+`"]`)
 }
 
 // storing returns a StatefulSet whose pods each write a line with every start, to a
@@ -238,18 +245,33 @@ func unoffloadingKeepsData(t *testing.T) {
 func (f fabric) movesAVolume(t *testing.T) {
 	grantsStorage(t, "1Gi")
 	o := offloaded(t, v1alpha1.NamespaceOffloadingSpec{PodOffloadingStrategy: v1alpha1.LocalAndRemote})
+	followsItsData(t, o, v1alpha1.MoveTarget{ClusterName: "milan"}, v1alpha1.MoveTarget{Local: true})
+}
+
+// movesBetweenProviders moves the data of a running pod from one provider to the other,
+// which do not know each other, and to rome. The longest way leads through rome.
+func movesBetweenProviders(t *testing.T) {
+	for _, leaf := range leaves() {
+		offersStorage(t, leaf, "1Gi")
+	}
+	o := offloaded(t, v1alpha1.NamespaceOffloadingSpec{PodOffloadingStrategy: v1alpha1.LocalAndRemote})
+	followsItsData(t, o, v1alpha1.MoveTarget{ClusterName: "milan"}, v1alpha1.MoveTarget{ClusterName: "naples"}, v1alpha1.MoveTarget{Local: true})
+}
+
+// followsItsData runs a pod that writes a line with every start, and moves its volume to
+// each of the targets, from the one that follows the cluster where it is stored first.
+func followsItsData(t *testing.T, o offload, targets ...v1alpha1.MoveTarget) {
+	t.Helper()
 	set := storing("db", 1)
 	set.Spec.Template.Spec.Affinity = nil
 	must(rome.Kube.AppsV1().StatefulSets(o.namespace).Create(t.Context(), set, metav1.CreateOptions{}))(t)
 	podReady(t, rome, o.namespace, "db-0")
 	volumes := rome.Federation.FederationV1alpha1().VirtualVolumes(o.namespace)
-	targets := []v1alpha1.MoveTarget{{ClusterName: "milan"}, {Local: true}}
 	stored := volumeThat(t, o.namespace, "data-db-0", "be bound", func(v *v1alpha1.VirtualVolume) bool {
 		return v.Status.Phase == v1alpha1.VirtualVolumeBound && v.Status.Location != nil
 	})
-	if stored.Status.Location.ClusterName != "" {
-		slices.Reverse(targets)
-	}
+	first := 1 + slices.IndexFunc(targets, func(target v1alpha1.MoveTarget) bool { return target.ClusterName == stored.Status.Location.ClusterName })
+	targets = slices.Concat(targets[first:], targets[:first])
 	for started, target := range targets {
 		move := &v1alpha1.Move{Spec: v1alpha1.MoveSpec{Target: target}}
 		planned := must(volumes.CreateMove(t.Context(), "data-db-0", move, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}))(t)
@@ -264,9 +286,9 @@ func (f fabric) movesAVolume(t *testing.T) {
 			t.Fatalf("the move ended as %s", show(moved.Status))
 		}
 		t.Logf("moved to %s: downtime %d ms", show(target), ptr.Deref(moved.Status.Move.DowntimeMilliseconds, -1))
-		pod := podReady(t, rome, o.namespace, "db-0")
-		if onProvider := pod.Spec.NodeName == virtualNode; onProvider != (target.ClusterName != "") {
-			t.Errorf("the pod runs on %s", pod.Spec.NodeName)
+		node := podReady(t, rome, o.namespace, "db-0").Spec.NodeName
+		if follows := node == "liqo-"+target.ClusterName || target.Local && !strings.HasPrefix(node, "liqo-"); !follows {
+			t.Errorf("the pod runs on %s", node)
 		}
 		if got, want := starts(t, o.namespace, "db-0"), started+2; got != want {
 			t.Errorf("the volume knows %d starts, not %d", got, want)

@@ -49,6 +49,7 @@ func hubAndLeaves(t *testing.T) {
 		{name: "LeavesReachEachOther", run: h.leavesReachEachOther},
 		{name: "HomeThroughTunnels", run: homeThroughTunnels},
 		{name: "ShopOverThreeClusters", run: shopOverThreeClusters},
+		{name: "MovesBetweenProviders", run: movesBetweenProviders},
 	}
 	for _, leaf := range leaves() {
 		steps = append(steps,
