@@ -245,7 +245,24 @@ func unoffloadingKeepsData(t *testing.T) {
 func (f fabric) movesAVolume(t *testing.T) {
 	grantsStorage(t, "1Gi")
 	o := offloaded(t, v1alpha1.NamespaceOffloadingSpec{PodOffloadingStrategy: v1alpha1.LocalAndRemote})
-	followsItsData(t, o, v1alpha1.MoveTarget{ClusterName: "milan"}, v1alpha1.MoveTarget{Local: true})
+	followsItsData(t, o, storing("db", 1), v1alpha1.MoveTarget{ClusterName: "milan"}, v1alpha1.MoveTarget{Local: true})
+}
+
+// movesWhatIsRestricted moves a volume in a namespace whose Pod Security is restricted:
+// the movers run as the owner of the files.
+func (f fabric) movesWhatIsRestricted(t *testing.T) {
+	grantsStorage(t, "1Gi")
+	o := offloaded(t, v1alpha1.NamespaceOffloadingSpec{PodOffloadingStrategy: v1alpha1.LocalAndRemote})
+	kubectl(t, rome, "label", "namespace", o.namespace, "pod-security.kubernetes.io/enforce=restricted")
+	set := storing("db", 1)
+	set.Spec.Template.Spec.SecurityContext = &corev1.PodSecurityContext{
+		RunAsUser: ptr.To[int64](1000), RunAsGroup: ptr.To[int64](1000), FSGroup: ptr.To[int64](1000), RunAsNonRoot: ptr.To(true),
+		SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+	}
+	set.Spec.Template.Spec.Containers[0].SecurityContext = &corev1.SecurityContext{
+		AllowPrivilegeEscalation: ptr.To(false), Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+	}
+	followsItsData(t, o, set, v1alpha1.MoveTarget{ClusterName: "milan"}, v1alpha1.MoveTarget{Local: true})
 }
 
 // movesBetweenProviders moves the data of a running pod from one provider to the other,
@@ -255,14 +272,13 @@ func movesBetweenProviders(t *testing.T) {
 		offersStorage(t, leaf, "1Gi")
 	}
 	o := offloaded(t, v1alpha1.NamespaceOffloadingSpec{PodOffloadingStrategy: v1alpha1.LocalAndRemote})
-	followsItsData(t, o, v1alpha1.MoveTarget{ClusterName: "milan"}, v1alpha1.MoveTarget{ClusterName: "naples"}, v1alpha1.MoveTarget{Local: true})
+	followsItsData(t, o, storing("db", 1), v1alpha1.MoveTarget{ClusterName: "milan"}, v1alpha1.MoveTarget{ClusterName: "naples"}, v1alpha1.MoveTarget{Local: true})
 }
 
-// followsItsData runs a pod that writes a line with every start, and moves its volume to
-// each of the targets, from the one that follows the cluster where it is stored first.
-func followsItsData(t *testing.T, o offload, targets ...v1alpha1.MoveTarget) {
+// followsItsData runs the pod of set, named db, on any node, and moves its volume to each of
+// the targets, beginning with the one after the cluster where it is stored first.
+func followsItsData(t *testing.T, o offload, set *appsv1.StatefulSet, targets ...v1alpha1.MoveTarget) {
 	t.Helper()
-	set := storing("db", 1)
 	set.Spec.Template.Spec.Affinity = nil
 	must(rome.Kube.AppsV1().StatefulSets(o.namespace).Create(t.Context(), set, metav1.CreateOptions{}))(t)
 	podReady(t, rome, o.namespace, "db-0")

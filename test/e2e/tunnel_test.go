@@ -62,6 +62,7 @@ func joinsThePods(t *testing.T) {
 	if *databases {
 		steps = []step{
 			{name: "MovesAVolume", run: fabric.movesAVolume},
+			{name: "MovesWhatIsRestricted", run: fabric.movesWhatIsRestricted},
 			{name: "RunsTheTutorial", run: fabric.runsTheTutorial},
 			{name: "ReadsExternalStorage", run: fabric.readsExternalStorage},
 			{name: "EtcdOverBothClusters", run: fabric.etcdOverBothClusters},
