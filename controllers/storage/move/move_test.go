@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -71,6 +72,20 @@ func TestMoveSurvivesTheEndOfItsProcessAtEachWrite(t *testing.T) {
 				w.assertBoundTo(w.targetName())
 			})
 		}
+	}
+}
+
+func TestRoleThatAnotherMoveUnboundIsBoundAgain(t *testing.T) {
+	for _, phase := range []v1alpha1.MovePhase{v1alpha1.MoveCopying, v1alpha1.MoveLocking, v1alpha1.MoveCleaning} {
+		t.Run(string(phase), func(t *testing.T) {
+			w := newWorld(t, online())
+			w.settle()
+			w.until(phase)
+			w.must(w.kube.Delete(t.Context(), &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: Role}}))
+			w.until(v1alpha1.MoveSucceeded)
+			w.settle()
+			w.assertBoundTo(w.targetName())
+		})
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -41,15 +42,23 @@ const (
 // the Pod Security Standard baseline.
 var capabilities = []corev1.Capability{"CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "MKNOD"}
 
-// grant binds the role of movers to this process in the user's namespace.
-func (m *move) grant(ctx context.Context) error {
+// grant binds the role of movers to this process in the user's namespace, and reports
+// whether it was not bound.
+func (m *move) grant(ctx context.Context) (bool, error) {
 	meta := m.objectMeta(Role)
 	meta.Labels = map[string]string{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy}
-	return m.create(ctx, &rbacv1.RoleBinding{
+	err := m.Client.Create(ctx, &rbacv1.RoleBinding{
 		ObjectMeta: meta,
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: Role},
 		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: m.Account, Namespace: m.AccountNamespace}},
 	})
+	if apierrors.IsAlreadyExists(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("binding role %s in namespace %s: %w", Role, m.volume.Namespace, err)
+	}
+	return true, nil
 }
 
 // revoke ends that right, unless another move runs in the namespace.

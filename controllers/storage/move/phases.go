@@ -5,6 +5,7 @@ package move
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -141,6 +142,15 @@ func (m *move) run(ctx context.Context) (ctrl.Result, error) {
 			}
 		}
 		result, err := steps[m.progress.Phase](m, ctx)
+		if apierrors.IsForbidden(err) {
+			// Another move that ended in the namespace, or its administrator, unbound the role;
+			// so did this one, if its end was not recorded.
+			bound, grantErr := m.grant(ctx)
+			if bound {
+				return ctrl.Result{RequeueAfter: conflictDelay}, nil
+			}
+			err = errors.Join(err, grantErr)
+		}
 		if err != nil {
 			return ctrl.Result{}, m.failed(ctx, err)
 		}

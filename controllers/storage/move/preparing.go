@@ -37,7 +37,7 @@ func (m *move) prepare(ctx context.Context) (outcome, error) {
 	if !m.same(claim) || claim.Status.Phase != corev1.ClaimBound || claim.Spec.VolumeName == "" {
 		return giveUp("The claim is gone, being deleted or not bound."), nil
 	}
-	if err := m.grant(ctx); err != nil {
+	if _, err := m.grant(ctx); err != nil {
 		return outcome{}, err
 	}
 	source, mark, err := m.markSource(ctx, claim)

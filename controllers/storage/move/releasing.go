@@ -95,7 +95,7 @@ func (r *Reconciler) settle(ctx context.Context, key types.NamespacedName) error
 	}
 	m := &move{Reconciler: r, volume: &v1alpha1.VirtualVolume{}, progress: &v1alpha1.MoveProgress{}}
 	m.volume.Namespace, m.volume.Name = key.Namespace, key.Name
-	if err := m.grant(ctx); err != nil {
+	if _, err := m.grant(ctx); err != nil {
 		return err
 	}
 	if err := m.letGo(ctx); err != nil {

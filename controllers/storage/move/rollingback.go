@@ -17,9 +17,6 @@ import (
 // up. A claim that the user deleted meanwhile does not come back: its data stays in the
 // source, which is retained.
 func (m *move) rollBack(ctx context.Context) (outcome, error) {
-	if err := m.grant(ctx); err != nil {
-		return outcome{}, err
-	}
 	if gone, err := m.removeMovers(ctx); err != nil || !gone {
 		return waitFor(fastInterval, ""), err
 	}

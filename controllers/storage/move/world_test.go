@@ -13,10 +13,12 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta/testrestmapper"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/record"
 	clocktesting "k8s.io/utils/clock/testing"
@@ -121,15 +123,28 @@ func newWorld(t *testing.T, spec v1alpha1.MoveSpec) *world {
 	w.client = interceptor.NewClient(w.kube.(client.WithWatch), interceptor.Funcs{
 		Create: func(ctx context.Context, c client.WithWatch, o client.Object, options ...client.CreateOption) error {
 			return w.write(func() error {
+				if err := w.authorize(ctx, o); err != nil {
+					return err
+				}
 				w.number(o)
 				return c.Create(ctx, o, options...)
 			})
 		},
 		Delete: func(ctx context.Context, c client.WithWatch, o client.Object, options ...client.DeleteOption) error {
-			return w.write(func() error { return c.Delete(ctx, o, options...) })
+			return w.write(func() error {
+				if err := w.authorize(ctx, o); err != nil {
+					return err
+				}
+				return c.Delete(ctx, o, options...)
+			})
 		},
 		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, options ...client.PatchOption) error {
-			return w.write(func() error { return c.Patch(ctx, o, p, options...) })
+			return w.write(func() error {
+				if err := w.authorize(ctx, o); err != nil {
+					return err
+				}
+				return c.Patch(ctx, o, p, options...)
+			})
 		},
 		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, options ...client.SubResourcePatchOption) error {
 			if err := w.write(func() error { return c.SubResource(sub).Patch(ctx, o, p, options...) }); err != nil {
@@ -188,6 +203,29 @@ func (w *world) write(write func() error) error {
 		}
 	}
 	return errKilled
+}
+
+// authorize refuses what the controller may write in the namespace only while the role of
+// movers is bound there.
+func (w *world) authorize(ctx context.Context, object client.Object) error {
+	resource := ""
+	switch object.(type) {
+	case *corev1.Pod:
+		resource = "pods"
+	case *corev1.PersistentVolumeClaim:
+		resource = "persistentvolumeclaims"
+	case *corev1.Secret:
+		resource = "secrets"
+	case *corev1.Service:
+		resource = "services"
+	default:
+		return nil
+	}
+	err := w.kube.Get(ctx, types.NamespacedName{Namespace: object.GetNamespace(), Name: Role}, &rbacv1.RoleBinding{})
+	if apierrors.IsNotFound(err) {
+		return apierrors.NewForbidden(schema.GroupResource{Resource: resource}, object.GetName(), errors.New("the role is not bound"))
+	}
+	return err
 }
 
 // number gives an object a UID, as an API server does.
