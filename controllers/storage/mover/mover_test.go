@@ -423,3 +423,59 @@ func TestReceiverRunsNothingButARsyncThatReceives(t *testing.T) {
 		}
 	}
 }
+
+// The real rsync makes other arguments of the flags for its server.
+func TestReceiverAcceptsWhatEachSenderRequests(t *testing.T) {
+	directory := t.TempDir()
+	shell, requested := filepath.Join(directory, "shell"), filepath.Join(directory, "requested")
+	script := "#!/bin/sh\nshift 2\nprintf '%s\\n' \"$@\" >" + requested + "\n"
+	if err := os.WriteFile(shell, []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, root := range []bool{true, false} {
+		for _, extra := range [][]string{{deleteFirst, nanoseconds}, {deleteFirst, "--checksum"}} {
+			o := Options{Bandwidth: 1 << 20}
+			args := append(append(o.copyFlags(root), extra...), "--rsh="+shell, directory+"/", "target:.")
+			// It finds no server.
+			_ = exec.Command("rsync", args...).Run()
+			content, err := os.ReadFile(requested)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := serverArguments(strings.Split(strings.TrimSpace(string(content)), "\n"), DataPath); err != nil {
+				t.Errorf("root %t, %v: %v", root, extra, err)
+			}
+		}
+	}
+}
+
+func TestRefusalOfTheReceiverReachesTheSender(t *testing.T) {
+	for name, test := range map[string]struct {
+		writes []string
+		passed string
+		want   string
+	}{
+		"rsync":            {writes: []string{"\x1f\x00", "\x00\x00{"}, passed: "\x1f\x00\x00\x00{"},
+		"nothing":          {},
+		"a refusal":        {writes: []string{`{"error":"the option `, `is not allowed"}` + "\n"}, want: "receiving: the option is not allowed"},
+		"an empty answer":  {writes: []string{"{}\n"}, want: "receiving: the receiver ran no rsync"},
+		"a broken refusal": {writes: []string{"{\n"}, want: "reading the receiver's answer: unexpected end of JSON input"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			out := &strings.Builder{}
+			r := &refusalReader{out: out}
+			for _, part := range test.writes {
+				if n, err := r.Write([]byte(part)); n != len(part) || err != nil {
+					t.Fatalf("wrote %d bytes: %v", n, err)
+				}
+			}
+			got := ""
+			if err := r.refusal(); err != nil {
+				got = err.Error()
+			}
+			if got != test.want || out.String() != test.passed {
+				t.Errorf("got %q and %q, want %q and %q", got, out, test.want, test.passed)
+			}
+		})
+	}
+}

@@ -38,8 +38,8 @@ type connectionError struct{ message string }
 // Error returns what rsync reported.
 func (e *connectionError) Error() string { return e.message }
 
-// copyFlags are the flags of each run of rsync.
-func (o *Options) copyFlags() []string {
+// copyFlags are the flags of each run of rsync, which may be run by root.
+func (o *Options) copyFlags(root bool) []string {
 	flags := []string{
 		"--archive", "--hard-links", "--acls", "--xattrs", "--sparse", "--numeric-ids",
 		"--no-human-readable", "--outbuf=Line",
@@ -51,7 +51,7 @@ func (o *Options) copyFlags() []string {
 	if o.Bandwidth > 0 {
 		flags = append(flags, fmt.Sprintf("--bwlimit=%d", max(1, o.Bandwidth/1024)))
 	}
-	if os.Geteuid() != 0 {
+	if !root {
 		// The root of the volume belongs to the storage driver, and stays as it is.
 		flags = append(flags, "--omit-dir-times", "--no-owner", "--no-devices")
 	}
@@ -61,7 +61,7 @@ func (o *Options) copyFlags() []string {
 // rsync runs one rsync from the volume to the receiver, and returns the lines that it
 // prints, other than progress.
 func (o *Options) rsync(ctx context.Context, config string, report func(progress), flags ...string) (*progressWriter, error) {
-	args := append(o.copyFlags(), flags...)
+	args := append(o.copyFlags(os.Geteuid() == 0), flags...)
 	args = append(args, "--rsh="+o.program+" "+modeConnect+" "+config, strings.TrimSuffix(o.Data, "/")+"/", "target:.")
 	cmd := command(ctx, "rsync", args...)
 	out := &progressWriter{report: report}

@@ -127,7 +127,7 @@ func (o *Options) execRsync(args []string) error {
 
 var (
 	shortOptions = regexp.MustCompile(`^-([A-Za-z.0-9]+|@-1)$`)
-	longOptions  = regexp.MustCompile(`^--(server|delete|delete-before|checksum|numeric-ids|inplace|partial|sparse|from0|relative|` +
+	longOptions  = regexp.MustCompile(`^--(server|delete|delete-before|checksum|numeric-ids|inplace|partial|sparse|specials|from0|relative|` +
 		`no-[a-z-]+|ignore-errors|timeout=[0-9]+|bwlimit=[0-9]+|log-format=[%A-Za-z]*|out-format=[%A-Za-z]*)$`)
 )
 

@@ -4,6 +4,7 @@
 package mover
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -144,7 +145,42 @@ func connect(ctx context.Context, args []string, in io.Reader, out io.Writer) er
 	if len(args) < 4 {
 		return fmt.Errorf("reading arguments: %d are not enough for a connection", len(args))
 	}
-	return dial(ctx, args[0], request{Rsync: args[3:]}, in, out)
+	guarded := &refusalReader{out: out}
+	if err := dial(ctx, args[0], request{Rsync: args[3:]}, in, guarded); err != nil {
+		return err
+	}
+	return guarded.refusal()
+}
+
+// refusalReader passes on what a server of rsync sends. In place of it, a receiver that
+// refuses a request sends an answer: rsync does not begin with the brace of that line.
+type refusalReader struct {
+	out    io.Writer
+	begun  bool
+	answer *lineWriter
+}
+
+// Write passes bytes on, or keeps them if they are an answer.
+func (r *refusalReader) Write(p []byte) (int, error) {
+	if !r.begun && len(p) > 0 {
+		r.begun = true
+		if p[0] == '{' {
+			r.answer = &lineWriter{done: func() {}}
+		}
+	}
+	if r.answer != nil {
+		return r.answer.Write(p)
+	}
+	return r.out.Write(p)
+}
+
+// refusal returns the error of the answer, if there was one.
+func (r *refusalReader) refusal() error {
+	if r.answer == nil {
+		return nil
+	}
+	_, err := r.answer.parse()
+	return cmp.Or(err, errors.New("receiving: the receiver ran no rsync"))
 }
 
 // dial sends a request to the receiver, and then what in holds; out receives the
@@ -188,14 +224,7 @@ func (o *Options) ask(ctx context.Context, config string, r request) (answer, er
 	if err := dial(ctx, config, r, hold, out); err != nil && len(out.line) == 0 {
 		return answer{}, err
 	}
-	var a answer
-	if err := json.Unmarshal(out.line, &a); err != nil {
-		return answer{}, fmt.Errorf("reading the receiver's answer: %w", err)
-	}
-	if a.Error != "" {
-		return answer{}, fmt.Errorf("receiving: %s", sanitize(a.Error))
-	}
-	return a, nil
+	return out.parse()
 }
 
 // lineWriter keeps one line of at most maxRequest bytes.
@@ -214,4 +243,16 @@ func (w *lineWriter) Write(p []byte) (int, error) {
 		w.line = append(w.line, b)
 	}
 	return len(p), nil
+}
+
+// parse returns the answer in the line, or the error that it reports.
+func (w *lineWriter) parse() (answer, error) {
+	var a answer
+	if err := json.Unmarshal(w.line, &a); err != nil {
+		return answer{}, fmt.Errorf("reading the receiver's answer: %w", err)
+	}
+	if a.Error != "" {
+		return answer{}, fmt.Errorf("receiving: %s", sanitize(a.Error))
+	}
+	return a, nil
 }
