@@ -67,6 +67,9 @@ func joinsThePods(t *testing.T) {
 			{name: "ReadsExternalStorage", run: fabric.readsExternalStorage},
 			{name: "EtcdOverBothClusters", run: fabric.etcdOverBothClusters},
 			{name: "ADatabaseMovesUnderLoad", run: fabric.aDatabaseMovesUnderLoad},
+			{name: "MovesSurvive", run: fabric.movesSurvive},
+			{name: "EndedPodsDoNotHoldMoves", run: fabric.endedPodsDoNotHoldMoves},
+			{name: "MovesEndWithTheirNamespace", run: fabric.movesEndWithTheirNamespace},
 		}
 	}
 	for _, step := range steps {

@@ -32,6 +32,8 @@ const usage = `usage: federation-tester serve [ADDRESS]   answer HTTP, log reque
        federation-tester winsize           print the terminal's size, again whenever it changes, until stdin ends
        federation-tester ls DIRECTORY      print the names in a directory
        federation-tester read FILE         print a file
+       federation-tester plant DIRECTORY   make a directory of files that are hard to copy
+       federation-tester tree DIRECTORY    print a line for each file, with all that a copy can lose
        federation-tester env NAME          print a variable of the environment
        federation-tester get URL           print what a server answers
        federation-tester count URL         print how many bytes a server answers
@@ -71,6 +73,10 @@ func run(args []string) (code int, err error) {
 		err = list(args[0])
 	case command == "read" && len(args) == 1:
 		err = read(args[0])
+	case command == "plant" && len(args) == 1:
+		err = makeTree(args[0])
+	case command == "tree" && len(args) == 1:
+		err = printTree(args[0])
 	case command == "env" && len(args) == 1:
 		_, err = fmt.Println(os.Getenv(args[0]))
 	case command == "get" && len(args) == 1:

@@ -48,6 +48,11 @@ func serve(address string) (int, error) {
 	mux.HandleFunc("GET /log/{line}", func(w http.ResponseWriter, r *http.Request) {
 		fmt.Println(r.PathValue("line"))
 	})
+	mux.HandleFunc("POST /append/{line}", func(w http.ResponseWriter, r *http.Request) {
+		if err := appendLine("/data/log", r.PathValue("line")); err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+		}
+	})
 	mux.HandleFunc("GET /exit", func(w http.ResponseWriter, r *http.Request) {
 		code, err := strconv.Atoi(r.FormValue("code"))
 		if err != nil {
@@ -90,6 +95,16 @@ func serve(address string) (int, error) {
 		fmt.Println("terminated")
 		return 0, nil
 	}
+}
+
+// appendLine adds a line to a file, and returns when the disk has it.
+func appendLine(path, line string) error {
+	file, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(file, line)
+	return errors.Join(err, file.Sync(), file.Close())
 }
 
 // echo lets a test that attaches see that its input arrived.

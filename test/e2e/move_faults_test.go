@@ -1,0 +1,201 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/test/harness"
+)
+
+// moveFault is what happens to a move at one of its phases, and how the move may end.
+type moveFault struct {
+	name string
+	// at are the phases at which it happens, one move each.
+	at   []v1alpha1.MovePhase
+	do   func(*moving, *testing.T)
+	ends []v1alpha1.MovePhase
+}
+
+// everyPhase are the phases at which a move can be interrupted.
+var everyPhase = []v1alpha1.MovePhase{
+	v1alpha1.MovePreparing, v1alpha1.MoveCopying, v1alpha1.MoveQuiescing, v1alpha1.MoveLocking, v1alpha1.MoveFinalCopy,
+	v1alpha1.MoveSwitching,
+}
+
+var (
+	succeeded = []v1alpha1.MovePhase{v1alpha1.MoveSucceeded}
+	// eitherWay is for faults that a move survives, or that roll it back.
+	eitherWay = []v1alpha1.MovePhase{v1alpha1.MoveSucceeded, v1alpha1.MoveFailed}
+)
+
+var moveFaults = []moveFault{
+	{"nothing happens", everyPhase[:1], func(*moving, *testing.T) {}, succeeded},
+	{"the sender is deleted", everyPhase[1:], func(m *moving, t *testing.T) { m.deletesMover(t, "sender") }, eitherWay},
+	{"the receiver is deleted", everyPhase, func(m *moving, t *testing.T) { m.deletesMover(t, "receiver") }, eitherWay},
+	{"the move is cancelled", everyPhase, (*moving).cancels, []v1alpha1.MovePhase{v1alpha1.MoveSucceeded, v1alpha1.MoveCancelled}},
+	{"the pod is deleted", everyPhase[1:2], (*moving).deletesPod, succeeded},
+	{"a pod names its node", everyPhase[1:], (*moving).placesPod, succeeded},
+	{"the controller manager is killed", everyPhase[1:], func(_ *moving, t *testing.T) {
+		killOnce(t, rome, componentPod(t, rome, "federation-controller-manager"), "federation-controller-manager")
+	}, succeeded},
+	{"the virtual kubelet is killed", everyPhase[1:2], func(_ *moving, t *testing.T) {
+		killOnce(t, rome, virtualKubelet(t), "virtual-kubelet")
+	}, succeeded},
+	{"the gateway is deleted", everyPhase[1:2], func(_ *moving, t *testing.T) { endsActiveGateway(t, rome) }, succeeded},
+	{"the kubelets of rome are killed", []v1alpha1.MovePhase{v1alpha1.MoveCopying, v1alpha1.MoveFinalCopy}, func(_ *moving, t *testing.T) {
+		restartsKubelets(t, rome)
+	}, eitherWay},
+	{"the kubelets of milan are killed", []v1alpha1.MovePhase{v1alpha1.MoveCopying, v1alpha1.MoveFinalCopy}, func(_ *moving, t *testing.T) {
+		restartsKubelets(t, milan)
+	}, eitherWay},
+	{"the clusters are cut off for two minutes", everyPhase[1:2], func(m *moving, t *testing.T) {
+		cut(t)
+		err := harness.Consistently(t.Context(), 2*outage, "rome has the volume", func(ctx context.Context) (bool, string, error) {
+			v, err := rome.Federation.FederationV1alpha1().VirtualVolumes(m.namespace).Get(ctx, movedClaim, metav1.GetOptions{})
+			return err == nil && v.Status.Phase != v1alpha1.VirtualVolumeLost, show(v.Status), err
+		})
+		if err != nil {
+			t.Error(err)
+		}
+		if err := playground.Heal(t.Context(), "rome", "milan"); err != nil {
+			t.Fatal(err)
+		}
+	}, eitherWay},
+}
+
+// movesSurvive interrupts moves of one volume, to the other cluster and back: each ends with
+// a verified target, or is rolled back with the source unchanged, and no acknowledged line
+// is lost.
+func (f fabric) movesSurvive(t *testing.T) {
+	grantsStorage(t, "4Gi")
+	m := startsMoving(t, nil)
+	for _, fault := range moveFaults {
+		for _, phase := range fault.at {
+			t.Run(fault.name+" at "+string(phase), func(t *testing.T) {
+				id := m.starts(t, v1alpha1.MoveSpec{Bandwidth: slow()})
+				reached := m.comesTo(t, id, phase)
+				fault.do(m, t)
+				progress := m.ends(t, id)
+				if !slices.Contains(fault.ends, progress.Phase) {
+					t.Errorf("the move ended as %s", show(progress))
+				}
+				t.Logf("happened at %s; %s after %s, downtime %d ms: %s", reached, progress.Phase,
+					progress.CompletionTime.Sub(progress.StartTime.Time), ptr.Deref(progress.DowntimeMilliseconds, -1), progress.Message)
+				m.isWhole(t)
+			})
+		}
+	}
+	for name, spec := range map[string]v1alpha1.MoveSpec{
+		"offline":    {Strategy: v1alpha1.MoveOffline},
+		"full check": {Verify: v1alpha1.VerifyFull},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if progress := m.ends(t, m.starts(t, spec)); progress.Phase != v1alpha1.MoveSucceeded {
+				t.Errorf("the move ended as %s", show(progress))
+			}
+			m.isWhole(t)
+		})
+	}
+}
+
+// deletesPod deletes the pod that writes, as its user may at any time.
+func (m *moving) deletesPod(t *testing.T) {
+	t.Helper()
+	kubectl(t, rome, "delete", "pod", movedPod, "-n", m.namespace, "--wait=false")
+}
+
+// placesPod creates a pod that mounts the claim and bypasses the scheduler. It may be
+// refused. In any case it never writes to the source once the last pass began.
+func (m *moving) placesPod(t *testing.T) {
+	t.Helper()
+	spec := podSpec("serve")
+	spec.NodeName = "rome-worker-1"
+	spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "data", MountPath: "/data"}}
+	spec.Volumes = []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{
+		PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: movedClaim},
+	}}}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "placed"}, Spec: spec}
+	_, err := rome.Kube.CoreV1().Pods(m.namespace).Create(t.Context(), pod, metav1.CreateOptions{})
+	if err != nil && !apierrors.IsForbidden(err) {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx := context.WithoutCancel(t.Context())
+		if err := rome.Kubectl(ctx, "delete", "pod", "placed", "-n", m.namespace, "--ignore-not-found", "--timeout=110s").Err; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// restartsKubelets kills the kubelets of a cluster and starts them again.
+func restartsKubelets(t *testing.T, c *harness.Cluster) {
+	t.Helper()
+	if err := playground.Restart(t.Context(), c.Name, "kubelet"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// endedPodsDoNotHoldMoves moves a claim that the ended pod of a Job still mounts, and then
+// deletes the StatefulSet, whose claims go with it.
+func (f fabric) endedPodsDoNotHoldMoves(t *testing.T) {
+	grantsStorage(t, "4Gi")
+	m := startsMoving(t, func(set *appsv1.StatefulSet) {
+		set.Spec.PersistentVolumeClaimRetentionPolicy = &appsv1.StatefulSetPersistentVolumeClaimRetentionPolicy{
+			WhenDeleted: appsv1.DeletePersistentVolumeClaimRetentionPolicyType,
+		}
+	})
+	spec := podSpec("ls", "/data")
+	spec.RestartPolicy = corev1.RestartPolicyNever
+	spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "data", MountPath: "/data"}}
+	spec.Volumes = []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{
+		PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: movedClaim},
+	}}}
+	must(rome.Kube.BatchV1().Jobs(m.namespace).Create(t.Context(), &batchv1.Job{
+		ObjectMeta: metav1.ObjectMeta{Name: "report"}, Spec: batchv1.JobSpec{Template: corev1.PodTemplateSpec{Spec: spec}},
+	}, metav1.CreateOptions{}))(t)
+	kubectl(t, rome, "wait", "job/report", "-n", m.namespace, "--for=condition=Complete", "--timeout=110s")
+	if progress := m.ends(t, m.starts(t, v1alpha1.MoveSpec{})); progress.Phase != v1alpha1.MoveSucceeded {
+		t.Errorf("the move ended as %s", show(progress))
+	}
+	m.isWhole(t)
+	m.writer.stop()
+	kubectl(t, rome, "delete", "job,statefulset", "--all", "-n", m.namespace, "--timeout=110s")
+	isPrinted(t, rome, "get pvc -n "+m.namespace+" -o name", "")
+	isPrinted(t, milan, "get shvc,pvc -n "+m.twin+" -o name", "")
+}
+
+// movesEndWithTheirNamespace deletes the namespace, and in another one the claim, while data
+// is copied.
+func (f fabric) movesEndWithTheirNamespace(t *testing.T) {
+	grantsStorage(t, "4Gi")
+	m := startsMoving(t, nil)
+	m.comesTo(t, m.starts(t, v1alpha1.MoveSpec{Bandwidth: slow()}), v1alpha1.MoveCopying)
+	m.writer.stop()
+	kubectl(t, rome, "delete", "namespace", m.namespace, "--timeout=110s")
+	isPrinted(t, milan, "get namespace "+m.twin+" --ignore-not-found -o name", "")
+
+	m = startsMoving(t, nil)
+	id := m.starts(t, v1alpha1.MoveSpec{Bandwidth: slow()})
+	m.comesTo(t, id, v1alpha1.MoveCopying)
+	m.writer.stop()
+	kubectl(t, rome, "delete", "pvc", movedClaim, "-n", m.namespace, "--wait=false")
+	if progress := m.ends(t, id); progress.Phase != v1alpha1.MoveFailed || !strings.Contains(progress.Message, "deleted") {
+		t.Errorf("the move ended as %s", show(progress))
+	}
+	isPrinted(t, rome, "get pods -n "+m.namespace+" -o name", "pod/"+movedPod)
+}

@@ -1,0 +1,259 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/volume"
+	"liqo.io/federation/test/harness"
+)
+
+const (
+	// movedClaim is the claim whose volume the tests of moves move, and movedPod the pod
+	// that writes to it.
+	movedClaim = "data-db-0"
+	movedPod   = "db-0"
+)
+
+// moving is a pod of a StatefulSet that writes to a volume, and what its volume has to
+// keep.
+type moving struct {
+	offload
+	// tree describes the files that nothing writes to.
+	tree string
+	// writer appends to a file through the pod.
+	writer *appender
+}
+
+// appender appends numbers to a file on a volume, through whichever pod has it mounted.
+type appender struct {
+	stop         func()
+	mu           sync.Mutex
+	acknowledged []int
+}
+
+// written returns the numbers that are on the disk.
+func (a *appender) written() []int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.Clone(a.acknowledged)
+}
+
+// appends appends numbers until the test ends.
+func appends(t *testing.T, namespace string) *appender {
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	a := &appender{stop: func() {
+		cancel()
+		running.Wait()
+	}}
+	t.Cleanup(a.stop)
+	running.Go(func() {
+		for n := 0; ctx.Err() == nil; n++ {
+			_, err := rome.Kube.CoreV1().RESTClient().Post().Namespace(namespace).Resource("pods").Name(movedPod+":8080").
+				SubResource("proxy").Suffix("append", strconv.Itoa(n)).Timeout(5 * time.Second).DoRaw(ctx)
+			if err == nil {
+				a.mu.Lock()
+				a.acknowledged = append(a.acknowledged, n)
+				a.mu.Unlock()
+			}
+		}
+	})
+	return a
+}
+
+// startsMoving runs a pod with a volume that holds what a copy can lose, and writes to it
+// until the test ends.
+func startsMoving(t *testing.T, change func(*appsv1.StatefulSet)) *moving {
+	t.Helper()
+	o := offloaded(t, v1alpha1.NamespaceOffloadingSpec{PodOffloadingStrategy: v1alpha1.LocalAndRemote})
+	set := storing("db", 1)
+	spec := podSpec("serve")
+	spec.TerminationGracePeriodSeconds = ptr.To[int64](1)
+	spec.Containers[0].SecurityContext = &corev1.SecurityContext{RunAsUser: ptr.To[int64](0)}
+	spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "data", MountPath: "/data"}}
+	set.Spec.Template.Spec = spec
+	if change != nil {
+		change(set)
+	}
+	must(rome.Kube.AppsV1().StatefulSets(o.namespace).Create(t.Context(), set, metav1.CreateOptions{}))(t)
+	podReady(t, rome, o.namespace, movedPod)
+	kubectl(t, rome, "exec", "-n", o.namespace, movedPod, "--", "/federation-tester", "plant", "/data/tree")
+	m := &moving{offload: o}
+	m.tree = m.files(t)
+	m.writer = appends(t, o.namespace)
+	return m
+}
+
+// files describes the files that nothing writes to.
+func (m *moving) files(t *testing.T) string {
+	t.Helper()
+	return kubectl(t, rome, "exec", "-n", m.namespace, movedPod, "--", "/federation-tester", "tree", "/data/tree")
+}
+
+// target returns the target of the next move: the cluster where the data is not.
+func (m *moving) target(t *testing.T) v1alpha1.MoveTarget {
+	t.Helper()
+	stored := volumeThat(t, m.namespace, movedClaim, "be bound", func(v *v1alpha1.VirtualVolume) bool {
+		return v.Status.Phase == v1alpha1.VirtualVolumeBound && v.Status.Location != nil
+	})
+	if stored.Status.Location.ClusterName == "" {
+		return v1alpha1.MoveTarget{ClusterName: "milan"}
+	}
+	return v1alpha1.MoveTarget{Local: true}
+}
+
+// starts requests a move that takes some seconds, and returns its id.
+func (m *moving) starts(t *testing.T, spec v1alpha1.MoveSpec) string {
+	t.Helper()
+	spec.Target = m.target(t)
+	client := rome.Federation.FederationV1alpha1().VirtualVolumes(m.namespace)
+	must(client.CreateMove(t.Context(), movedClaim, &v1alpha1.Move{Spec: spec}, metav1.CreateOptions{}))(t)
+	return must(client.Get(t.Context(), movedClaim, metav1.GetOptions{}))(t).Spec.Move.ID
+}
+
+// comesTo waits until a move is at a phase, or after it, and returns the phase. It
+// watches, since a phase may take milliseconds.
+func (m *moving) comesTo(t *testing.T, id string, phase v1alpha1.MovePhase) v1alpha1.MovePhase {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), soon)
+	defer cancel()
+	watched := must(rome.Federation.FederationV1alpha1().VirtualVolumes(m.namespace).Watch(ctx, metav1.ListOptions{
+		FieldSelector: "metadata.name=" + movedClaim,
+	}))(t)
+	defer watched.Stop()
+	order := []v1alpha1.MovePhase{
+		v1alpha1.MovePreparing, v1alpha1.MoveCopying, v1alpha1.MoveQuiescing, v1alpha1.MoveLocking, v1alpha1.MoveFinalCopy,
+		v1alpha1.MoveSwitching, v1alpha1.MoveReleasing, v1alpha1.MoveCleaning,
+	}
+	for event := range watched.ResultChan() {
+		v, ok := event.Object.(*v1alpha1.VirtualVolume)
+		if !ok || v.Status.Move == nil || v.Status.Move.ID != id {
+			continue
+		}
+		if at := slices.Index(order, v.Status.Move.Phase); at < 0 || at >= slices.Index(order, phase) {
+			return v.Status.Move.Phase
+		}
+	}
+	t.Fatalf("the move did not come to %s", phase)
+	return ""
+}
+
+// ends waits until a move has ended, and returns its last record.
+func (m *moving) ends(t *testing.T, id string) *v1alpha1.MoveProgress {
+	t.Helper()
+	var last *v1alpha1.MoveProgress
+	eventually(t, calm, "the move to end", func(ctx context.Context) (bool, string, error) {
+		v, err := rome.Federation.FederationV1alpha1().VirtualVolumes(m.namespace).Get(ctx, movedClaim, metav1.GetOptions{})
+		if err != nil {
+			return false, err.Error(), nil
+		}
+		last = v.Status.Move
+		return last != nil && last.ID == id && last.CompletionTime != nil, show(v.Status), nil
+	})
+	return last
+}
+
+// isWhole fails the test unless the pod runs where its data is, the volume holds every
+// file and every acknowledged line, and nothing of the move is left.
+func (m *moving) isWhole(t *testing.T) {
+	t.Helper()
+	podReady(t, rome, m.namespace, movedPod)
+	written := m.writer.written()
+	eventually(t, soon, "the pod to be written to again", func(context.Context) (bool, string, error) {
+		return len(m.writer.written()) > len(written), fmt.Sprintf("%d lines", len(written)), nil
+	})
+	if diff := cmp.Diff(m.tree, m.files(t)); diff != "" {
+		t.Errorf("the files differ (-before +after):\n%s", diff)
+	}
+	lines := strings.Fields(kubectl(t, rome, "exec", "-n", m.namespace, movedPod, "--", "/federation-tester", "read", "/data/log"))
+	known := map[string]bool{}
+	for _, line := range lines {
+		known[line] = true
+	}
+	lost := slices.DeleteFunc(slices.Clone(written), func(n int) bool { return known[strconv.Itoa(n)] })
+	if len(lost) > 0 {
+		t.Errorf("%d of %d acknowledged lines are lost, the first is %d", len(lost), len(written), lost[0])
+	}
+	m.leavesNothing(t)
+}
+
+// leavesNothing waits until nothing of a move is left on either cluster.
+func (m *moving) leavesNothing(t *testing.T) {
+	t.Helper()
+	for c, namespace := range map[*harness.Cluster]string{rome: m.namespace, milan: m.twin} {
+		isPrinted(t, c, "get pods,secrets,services,configmaps -n "+namespace+" -l "+volume.LabelMove+" -o name", "")
+	}
+	isPrinted(t, rome, "get pvc -n "+m.namespace+" -o name", "persistentvolumeclaim/"+movedClaim)
+	isPrinted(t, rome, "get rolebinding -n "+m.namespace+" federation-mover --ignore-not-found -o name", "")
+	isPrinted(t, rome, "get pods -n "+m.namespace+" -o jsonpath={.items[*].spec.schedulingGates}", "")
+	eventually(t, soon, "one volume to be left", func(ctx context.Context) (bool, string, error) {
+		var left []string
+		for c, namespace := range map[*harness.Cluster]string{rome: m.namespace, milan: m.twin} {
+			list, err := c.Kube.CoreV1().PersistentVolumes().List(ctx, metav1.ListOptions{})
+			if err != nil {
+				return false, "", err
+			}
+			for _, pv := range list.Items {
+				if pv.Spec.ClaimRef == nil || pv.Spec.ClaimRef.Namespace != namespace {
+					continue
+				}
+				left = append(left, c.Name+" "+pv.Name+" of "+pv.Spec.ClaimRef.Name)
+				if pv.Annotations[volume.LabelMove] != "" || pv.Spec.ClaimRef.UID == "" {
+					return false, pv.Name + " is of the move", nil
+				}
+			}
+		}
+		// A volume on milan has one that stands for it on rome.
+		return len(left) == 1 || len(left) == 2 && left[0][0] != left[1][0], strings.Join(left, ", "), nil
+	})
+}
+
+// deletesMover deletes the sender or the receiver of the move, if it runs.
+func (m *moving) deletesMover(t *testing.T, role string) {
+	t.Helper()
+	list := must(rome.Kube.CoreV1().Pods(m.namespace).List(t.Context(), metav1.ListOptions{LabelSelector: volume.LabelMove}))(t)
+	for _, pod := range list.Items {
+		if !strings.HasSuffix(pod.Name, "-"+role) {
+			continue
+		}
+		if err := rome.Kube.CoreV1().Pods(m.namespace).Delete(t.Context(), pod.Name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+			t.Error(err)
+		}
+		return
+	}
+	t.Logf("there is no %s", role)
+}
+
+// cancels cancels the move, if it can be cancelled still.
+func (m *moving) cancels(t *testing.T) {
+	t.Helper()
+	err := rome.Federation.FederationV1alpha1().RESTClient().Delete().Namespace(m.namespace).Resource("virtualvolumes").Name(movedClaim).
+		SubResource("move").Do(t.Context()).Error()
+	if err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
+		t.Error(err)
+	}
+}
+
+// slow is the rate at which the tests copy: the files take some seconds.
+func slow() *resource.Quantity { return ptr.To(resource.MustParse("1Mi")) }
