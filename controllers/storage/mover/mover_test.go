@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -26,7 +27,9 @@ import (
 const asMover = "TEST_AS_MOVER"
 
 func TestMain(m *testing.M) {
-	if os.Getenv(asMover) != "" {
+	// The workers of a fuzz test are this program with flags of the test.
+	ofTest := slices.ContainsFunc(os.Args[1:], func(arg string) bool { return strings.HasPrefix(arg, "-test.") })
+	if os.Getenv(asMover) != "" && !ofTest {
 		if err := Run(context.Background(), os.Args[1:]); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
