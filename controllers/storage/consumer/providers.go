@@ -66,30 +66,6 @@ func (c *Config) namespaceMap(ctx context.Context, cluster string) (*v1alpha1.Na
 	return &mapped, nil
 }
 
-// watchPlaces watches the volume claims of a namespace on every provider that it is
-// mapped to.
-func (c *Config) watchPlaces(ctx context.Context, namespace string) error {
-	var maps v1alpha1.NamespaceMapList
-	if err := c.Client.List(ctx, &maps); err != nil {
-		return fmt.Errorf("listing the namespaces on providers: %w", err)
-	}
-	for i := range maps.Items {
-		mapped := &maps.Items[i]
-		if mapped.Name != c.ClusterName || !rules.IsPeerNamespace(mapped.Namespace) {
-			continue
-		}
-		for _, answer := range mapped.Status.Namespaces {
-			if answer.Name != namespace || answer.Phase != v1alpha1.NamespaceMappingReady {
-				continue
-			}
-			if err := c.Shadows.Watch(place{rules.ForeignClusterOf(mapped.Namespace), answer.RemoteName}); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
 // foreignCluster returns the provider with a cluster id, or nil.
 func (c *Config) foreignCluster(ctx context.Context, clusterID string) (*v1alpha1.ForeignCluster, error) {
 	var all v1alpha1.ForeignClusterList

@@ -80,7 +80,8 @@ func (p *Provisioner) provisionRemotely(ctx context.Context, claim *corev1.Persi
 	p.refusals.DeleteEntry(string(claim.UID))
 	if waiting := p.waitsFor(claim, accepted, cluster); waiting || accepted.Status.Phase == v1alpha1.ShadowVolumeClaimLost {
 		if !waiting {
-			_, err = p.Shadows.remove(ctx, at, accepted.Name, v1alpha1.VolumeDeletionDelete)
+			// The provider lost the claim, and keeps its data where it has any.
+			_, err = p.Shadows.remove(ctx, at, accepted.Name, v1alpha1.VolumeDeletionRetain)
 		}
 		return ctrl.Result{}, err
 	}

@@ -56,7 +56,8 @@ func (p *Provisioner) Reconcile(ctx context.Context, request ctrl.Request) (ctrl
 	var claim corev1.PersistentVolumeClaim
 	switch err := p.Client.Get(ctx, request.NamespacedName, &claim); {
 	case apierrors.IsNotFound(err):
-		return settled(p.sweep(ctx, request.NamespacedName, nil))
+		after, err := p.sweep(ctx, request.NamespacedName, nil)
+		return settled(ctrl.Result{RequeueAfter: after}, err)
 	case err != nil:
 		return ctrl.Result{}, fmt.Errorf("reading the claim: %w", err)
 	}
@@ -64,17 +65,19 @@ func (p *Provisioner) Reconcile(ctx context.Context, request ctrl.Request) (ctrl
 	if err != nil || class == nil {
 		return ctrl.Result{}, err
 	}
-	if err := p.watchPlaces(ctx, claim.Namespace); err != nil {
-		return ctrl.Result{}, err
-	}
-	if result, err := p.sweep(ctx, request.NamespacedName, &claim); err != nil || !result.IsZero() {
-		return settled(result, err)
+	after, err := p.sweep(ctx, request.NamespacedName, &claim)
+	if err != nil {
+		return settled(ctrl.Result{}, err)
 	}
 	if !waits(&claim) {
 		p.refusals.DeleteEntry(string(claim.UID))
-		return ctrl.Result{}, nil
+		return ctrl.Result{RequeueAfter: after}, nil
 	}
-	return settled(p.provision(ctx, &claim, class))
+	result, err := p.provision(ctx, &claim, class)
+	if after > 0 && (result.IsZero() || after < result.RequeueAfter) {
+		result.RequeueAfter = after
+	}
+	return settled(result, err)
 }
 
 // waits reports whether a claim waits for its first volume. A claim that names its

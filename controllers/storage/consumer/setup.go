@@ -113,17 +113,25 @@ func (p *Provisioner) waiting(ctx context.Context) []reconcile.Request {
 	return requests
 }
 
-// mapRequests ends the watches of remote namespaces that a provider no longer has.
+// mapRequests watches the remote namespaces of a provider, and ends the watches of those
+// that it no longer has. A claim of this cluster may be gone by the time that its
+// ShadowVolumeClaim is found there, so that no request of a claim leads to it.
 func (p *Provisioner) mapRequests(ctx context.Context, object client.Object) []reconcile.Request {
 	mapped := object.(*v1alpha1.NamespaceMap)
 	if mapped.Name != p.ClusterName || !rules.IsPeerNamespace(mapped.Namespace) {
 		return nil
 	}
-	present := map[string]bool{}
+	cluster, present := rules.ForeignClusterOf(mapped.Namespace), map[string]bool{}
 	for _, answer := range mapped.Status.Namespaces {
 		present[answer.RemoteName] = true
+		if answer.Phase != v1alpha1.NamespaceMappingReady {
+			continue
+		}
+		if err := p.Shadows.Watch(place{cluster, answer.RemoteName}); err != nil {
+			ctrl.LoggerFrom(ctx).Error(err, "Watching a remote namespace failed", "foreignCluster", cluster, "remoteNamespace", answer.RemoteName)
+		}
 	}
-	p.Shadows.Keep(rules.ForeignClusterOf(mapped.Namespace), present)
+	p.Shadows.Keep(cluster, present)
 	return p.waiting(ctx)
 }
 

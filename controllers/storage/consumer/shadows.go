@@ -46,8 +46,10 @@ type Shadows struct {
 
 	mu          sync.Mutex
 	connections map[string]connection
-	watches     map[place]*shadowWatch
-	listeners   []func(shadow)
+	// wanted are the places to watch, also while their provider is not connected.
+	wanted    map[place]bool
+	watches   map[place]*shadowWatch
+	listeners []func(shadow)
 }
 
 // connection is a provider until its context ends.
@@ -62,12 +64,14 @@ type shadowWatch struct {
 	lister listers.ShadowVolumeClaimNamespaceLister
 	synced func() bool
 	stop   context.CancelFunc
+	// known are the claims that the watches before it had.
+	known []*v1alpha1.ShadowVolumeClaim
 }
 
 // NewShadows returns a reader and writer of ShadowVolumeClaims. It is called before the
 // first connection to a provider.
 func NewShadows(peers *remote.Peers) *Shadows {
-	s := &Shadows{peers: peers, connections: map[string]connection{}, watches: map[place]*shadowWatch{}}
+	s := &Shadows{peers: peers, connections: map[string]connection{}, wanted: map[place]bool{}, watches: map[place]*shadowWatch{}}
 	peers.Subscribe(s.connected)
 	return s
 }
@@ -77,11 +81,10 @@ func (s *Shadows) connected(ctx context.Context, cluster string, peer *remote.Pe
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.connections[cluster] = connection{ctx, peer}
-	for at, old := range s.watches {
+	for at := range s.wanted {
 		if at.cluster != cluster {
 			continue
 		}
-		old.stop()
 		if err := s.begin(at); err != nil {
 			return err
 		}
@@ -93,6 +96,7 @@ func (s *Shadows) connected(ctx context.Context, cluster string, peer *remote.Pe
 func (s *Shadows) Watch(at place) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.wanted[at] = true
 	connection, ok := s.connections[at.cluster]
 	if !ok || connection.ctx.Err() != nil {
 		return nil
@@ -107,20 +111,34 @@ func (s *Shadows) Watch(at place) error {
 func (s *Shadows) Keep(cluster string, namespaces map[string]bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for at, watch := range s.watches {
-		if at.cluster == cluster && !namespaces[at.namespace] {
-			watch.stop()
-			delete(s.watches, at)
+	for at := range s.wanted {
+		if at.cluster != cluster || namespaces[at.namespace] {
+			continue
 		}
+		if watch := s.watches[at]; watch != nil {
+			watch.stop()
+		}
+		delete(s.wanted, at)
+		delete(s.watches, at)
 	}
 }
 
-// begin starts to watch a remote namespace of a provider that is connected.
+// begin starts to watch a remote namespace of a provider that is connected, in place of
+// the last watch.
 func (s *Shadows) begin(at place) error {
 	connection := s.connections[at.cluster]
+	var known []*v1alpha1.ShadowVolumeClaim
+	if old := s.watches[at]; old != nil {
+		old.stop()
+		// Listing a cache fails only with a selector that cannot be read.
+		known, _ = old.lister.List(labels.Everything())
+		if !old.synced() {
+			known = append(known, old.known...)
+		}
+	}
 	ctx, stop := context.WithCancel(connection.ctx)
 	factory := externalversions.NewSharedInformerFactoryWithOptions(connection.peer.Federation, 0,
-		externalversions.WithNamespace(at.namespace), externalversions.WithTransform(remote.Trim))
+		externalversions.WithNamespace(at.namespace), externalversions.WithTransform(trimAnswer))
 	claims := factory.Federation().V1alpha1().ShadowVolumeClaims()
 	notify := func(object any) {
 		if gone, ok := object.(cache.DeletedFinalStateUnknown); ok {
@@ -138,10 +156,27 @@ func (s *Shadows) begin(at place) error {
 		return fmt.Errorf("watching the volume claims in %s of %s: %w", at.namespace, at.cluster, err)
 	}
 	factory.StartWithContext(ctx)
-	s.watches[at] = &shadowWatch{
-		peer: connection.peer, lister: claims.Lister().ShadowVolumeClaims(at.namespace), synced: registration.HasSynced, stop: stop,
+	watch := &shadowWatch{
+		peer: connection.peer, lister: claims.Lister().ShadowVolumeClaims(at.namespace), synced: registration.HasSynced, stop: stop, known: known,
+	}
+	s.watches[at] = watch
+	if len(known) > 0 {
+		go s.notifyMissed(ctx, at, watch)
 	}
 	return nil
+}
+
+// notifyMissed notifies of the claims that were deleted between two watches, of which the
+// new one has no event.
+func (s *Shadows) notifyMissed(ctx context.Context, at place, watch *shadowWatch) {
+	if !cache.WaitForCacheSync(ctx.Done(), watch.synced) {
+		return
+	}
+	for _, claim := range watch.known {
+		if _, err := watch.lister.Get(claim.Name); err != nil {
+			s.notify(shadow{at.cluster, claim})
+		}
+	}
 }
 
 func (s *Shadows) notify(claim shadow) {
@@ -153,16 +188,21 @@ func (s *Shadows) notify(claim shadow) {
 	}
 }
 
-// source returns a source of reconcile requests for changes of ShadowVolumeClaims.
+// source returns a source of reconcile requests for changes of ShadowVolumeClaims, and
+// for those that the watches already have.
 func (s *Shadows) source(requests func(context.Context, shadow) []reconcile.Request) source.Source {
 	return source.Func(func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.listeners = append(s.listeners[:len(s.listeners):len(s.listeners)], func(claim shadow) {
+		listener := func(claim shadow) {
 			for _, request := range requests(ctx, claim) {
 				queue.Add(request)
 			}
-		})
+		}
+		s.mu.Lock()
+		s.listeners = append(s.listeners[:len(s.listeners):len(s.listeners)], listener)
+		s.mu.Unlock()
+		for _, claim := range s.all(func(*v1alpha1.ShadowVolumeClaim) bool { return true }) {
+			listener(claim)
+		}
 		return nil
 	})
 }
@@ -211,7 +251,7 @@ func (s *Shadows) client(at place) (typed.ShadowVolumeClaimInterface, error) {
 }
 
 // create creates a ShadowVolumeClaim. One of the same name that exists already is
-// returned in its place.
+// returned in its place. Whatever its provider calls it, it has the requested name.
 func (s *Shadows) create(ctx context.Context, at place, claim *v1alpha1.ShadowVolumeClaim) (*v1alpha1.ShadowVolumeClaim, error) {
 	client, err := s.client(at)
 	if err != nil {
@@ -219,9 +259,14 @@ func (s *Shadows) create(ctx context.Context, at place, claim *v1alpha1.ShadowVo
 	}
 	created, err := client.Create(ctx, claim, metav1.CreateOptions{})
 	if apierrors.IsAlreadyExists(err) {
-		return client.Get(ctx, claim.Name, metav1.GetOptions{})
+		created, err = client.Get(ctx, claim.Name, metav1.GetOptions{})
 	}
-	return created, err
+	if err != nil {
+		return nil, err
+	}
+	accepted := answered(created)
+	accepted.Namespace, accepted.Name = at.namespace, claim.Name
+	return accepted, nil
 }
 
 // change changes a ShadowVolumeClaim as the provider has it now, and returns it as it

@@ -7,10 +7,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
@@ -21,11 +21,13 @@ import (
 )
 
 // sweep removes what earlier attempts to provision a claim left: intermediate claims,
-// and ShadowVolumeClaims that no volume stands for. claim is nil where it is gone.
-func (p *Provisioner) sweep(ctx context.Context, name types.NamespacedName, claim *corev1.PersistentVolumeClaim) (ctrl.Result, error) {
+// and ShadowVolumeClaims that no volume stands for. claim is nil where it is gone. It
+// returns when to try again with a provider that did not answer, which holds up nothing
+// else; zero is never.
+func (p *Provisioner) sweep(ctx context.Context, name types.NamespacedName, claim *corev1.PersistentVolumeClaim) (time.Duration, error) {
 	var intermediates corev1.PersistentVolumeClaimList
 	if err := p.Client.List(ctx, &intermediates, client.InNamespace(p.Namespace)); err != nil {
-		return ctrl.Result{}, fmt.Errorf("listing intermediate claims: %w", err)
+		return 0, fmt.Errorf("listing intermediate claims: %w", err)
 	}
 	for i := range intermediates.Items {
 		intermediate := &intermediates.Items[i]
@@ -33,7 +35,7 @@ func (p *Provisioner) sweep(ctx context.Context, name types.NamespacedName, clai
 			continue
 		}
 		if err := kit.Delete(ctx, p.Client, intermediate); err != nil {
-			return ctrl.Result{}, err
+			return 0, err
 		}
 	}
 	orphans := p.Shadows.all(func(kept *v1alpha1.ShadowVolumeClaim) bool {
@@ -41,12 +43,15 @@ func (p *Provisioner) sweep(ctx context.Context, name types.NamespacedName, clai
 			kept.Annotations[v1alpha1.AnnotationOriginNamespace] == name.Namespace && kept.Annotations[volume.AnnotationOriginClaim] == name.Name &&
 			(claim == nil || claim.Spec.VolumeName == "" || volume.RemoteClaimName(claim.Name, claim.Spec.VolumeName) != kept.Name)
 	})
+	var after time.Duration
 	for _, orphan := range orphans {
-		if result, err := p.sweepShadow(ctx, orphan, name); err != nil || !result.IsZero() {
-			return result, err
+		again, err := p.sweepShadow(ctx, orphan, name)
+		if err != nil {
+			return 0, err
 		}
+		after = max(after, again)
 	}
-	return ctrl.Result{}, nil
+	return after, nil
 }
 
 // needed reports whether an intermediate claim still stands between a claim and its
@@ -61,42 +66,43 @@ func (p *Provisioner) needed(intermediate, claim *corev1.PersistentVolumeClaim) 
 
 // sweepShadow removes a ShadowVolumeClaim, unless a volume stands for it or its claim is
 // about to be provisioned there. Only of a claim that never had a volume the data is
-// deleted: there is none.
-func (p *Provisioner) sweepShadow(ctx context.Context, kept shadow, name types.NamespacedName) (ctrl.Result, error) {
+// deleted: there is none. It returns when to try again.
+func (p *Provisioner) sweepShadow(ctx context.Context, kept shadow, name types.NamespacedName) (time.Duration, error) {
 	at := place{kept.cluster, kept.Namespace}
 	var current corev1.PersistentVolumeClaim
 	err := p.Live.Get(ctx, name, &current)
 	if client.IgnoreNotFound(err) != nil {
-		return ctrl.Result{}, fmt.Errorf("reading the claim: %w", err)
+		return 0, fmt.Errorf("reading the claim: %w", err)
 	}
 	own := err == nil && waits(&current) && volume.RemoteClaimName(current.Name, volume.VolumeName(current.UID)) == kept.Name
 	if own {
 		there, err := p.selects(ctx, &current, kept.cluster)
 		if err != nil || there {
-			return ctrl.Result{}, err
+			return 0, err
 		}
 	}
 	var volumes corev1.PersistentVolumeList
 	if err := p.Live.List(ctx, &volumes); err != nil {
-		return ctrl.Result{}, fmt.Errorf("listing volumes: %w", err)
+		return 0, fmt.Errorf("listing volumes: %w", err)
 	}
 	for i := range volumes.Items {
 		handle, isRemote, err := volume.HandleOf(&volumes.Items[i])
 		if err == nil && isRemote && handle.Namespace == kept.Namespace && handle.Claim == kept.Name {
-			return ctrl.Result{}, nil
+			return 0, nil
 		}
 	}
 	policy := v1alpha1.VolumeDeletionRetain
 	if own {
 		policy = v1alpha1.VolumeDeletionDelete
 	}
-	if _, err := p.Shadows.remove(ctx, at, kept.Name, policy); err != nil {
-		if errors.Is(err, errNotConnected) || remote.Unreachable(err) {
-			return ctrl.Result{RequeueAfter: retryDelay}, nil
-		}
-		return ctrl.Result{}, fmt.Errorf("deleting the volume claim %s on %s: %w", kept.Name, kept.cluster, err)
+	_, err = p.Shadows.remove(ctx, at, kept.Name, policy)
+	switch {
+	case errors.Is(err, errNotConnected), remote.Unreachable(err), remote.Rejected(err):
+		return retryDelay, nil
+	case err != nil:
+		return 0, fmt.Errorf("deleting the volume claim %s on %s: %w", kept.Name, kept.cluster, err)
 	}
-	return ctrl.Result{}, nil
+	return 0, nil
 }
 
 // selects reports whether the node that was selected for a claim is one of a provider.

@@ -1,0 +1,82 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package consumer
+
+import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/volume"
+	"liqo.io/federation/controllers/remote"
+)
+
+// maxAnswer is the largest size of a volume that a provider may report: 1 Ei, the most
+// that a ShadowVolumeClaim may request.
+var maxAnswer = resource.MustParse("1Ei")
+
+// trimAnswer is the transform of the caches of ShadowVolumeClaims: it keeps what answered
+// returns.
+func trimAnswer(object any) (any, error) {
+	if claim, ok := object.(*v1alpha1.ShadowVolumeClaim); ok {
+		return answered(claim), nil
+	}
+	return object, nil
+}
+
+// answered returns a ShadowVolumeClaim as far as this cluster relies on what its provider
+// answered. What this cluster's API servers would refuse, or what has no bound, is left
+// out: a write that is refused would be repeated for ever.
+func answered(claim *v1alpha1.ShadowVolumeClaim) *v1alpha1.ShadowVolumeClaim {
+	kept := &v1alpha1.ShadowVolumeClaim{
+		TypeMeta: claim.TypeMeta,
+		ObjectMeta: metav1.ObjectMeta{
+			Name: claim.Name, Namespace: claim.Namespace, UID: claim.UID, ResourceVersion: claim.ResourceVersion,
+			Generation: claim.Generation, DeletionTimestamp: claim.DeletionTimestamp,
+		},
+		Spec: v1alpha1.ShadowVolumeClaimSpec{
+			StorageClassName: name(claim.Spec.StorageClassName), Storage: claim.Spec.Storage,
+		},
+		Status: v1alpha1.ShadowVolumeClaimStatus{Capacity: size(claim.Status.Capacity)},
+	}
+	if name(claim.Name) != "" {
+		kept.Labels = map[string]string{v1alpha1.LabelOrigin: name(claim.Labels[v1alpha1.LabelOrigin])}
+		kept.Annotations = map[string]string{
+			v1alpha1.AnnotationOriginNamespace: name(claim.Annotations[v1alpha1.AnnotationOriginNamespace]),
+			volume.AnnotationOriginClaim:       name(claim.Annotations[volume.AnnotationOriginClaim]),
+		}
+	}
+	switch claim.Status.Phase {
+	case v1alpha1.ShadowVolumeClaimPending, v1alpha1.ShadowVolumeClaimBound, v1alpha1.ShadowVolumeClaimLost:
+		kept.Status.Phase = claim.Status.Phase
+	}
+	for _, condition := range claim.Status.Conditions {
+		known := condition.Type == v1alpha1.ConditionVolumeBound || condition.Type == v1alpha1.ConditionVolumeResized
+		if known && !slices.ContainsFunc(kept.Status.Conditions, func(c metav1.Condition) bool { return c.Type == condition.Type }) {
+			kept.Status.Conditions = append(kept.Status.Conditions, metav1.Condition{
+				Type: condition.Type, Status: condition.Status, Reason: remote.Text(condition.Reason), Message: remote.Text(condition.Message),
+			})
+		}
+	}
+	return kept
+}
+
+// name returns a name of Kubernetes, or nothing in place of what is none.
+func name(text string) string {
+	if len(validation.IsDNS1123Subdomain(text)) > 0 {
+		return ""
+	}
+	return text
+}
+
+// size returns the size of a volume in whole bytes, or nil in place of what is none.
+func size(quantity *resource.Quantity) *resource.Quantity {
+	if quantity == nil || quantity.Sign() <= 0 || quantity.Cmp(maxAnswer) > 0 {
+		return nil
+	}
+	return resource.NewQuantity(quantity.Value(), quantity.Format)
+}

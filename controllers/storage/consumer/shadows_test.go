@@ -1,0 +1,124 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package consumer
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/volume"
+	"liqo.io/federation/controllers/remote"
+	fedfake "liqo.io/federation/generated/clientset/versioned/fake"
+)
+
+// milanClaim is a claim of this cluster in milan's cluster.
+func milanClaim() *v1alpha1.ShadowVolumeClaim {
+	claim := (&Provisioner{Config: &Config{ClusterID: romeID}}).shadowClaim(userClaim(), "ssd", milanID)
+	claim.Namespace = milanSpace
+	return claim
+}
+
+// requestsOf returns the queue of a controller that watches ShadowVolumeClaims.
+func requestsOf(t *testing.T, shadows *Shadows) workqueue.TypedRateLimitingInterface[reconcile.Request] {
+	t.Helper()
+	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
+	t.Cleanup(queue.ShutDown)
+	if err := shadows.source(shadowRequest).Start(t.Context(), queue); err != nil {
+		t.Fatal(err)
+	}
+	return queue
+}
+
+// expectRequest fails the test unless the user's claim is requested.
+func expectRequest(t *testing.T, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	stop := context.AfterFunc(ctx, queue.ShutDown)
+	defer stop()
+	request, stopped := queue.Get()
+	if stopped || request != dataRequest {
+		t.Fatalf("requested %v, stopped %t", request, stopped)
+	}
+	queue.Done(request)
+}
+
+func TestClaimsAreFoundWheneverTheirProviderIsConnected(t *testing.T) {
+	connect := func(t *testing.T, peers *remote.Peers, server string) {
+		t.Helper()
+		if err := peers.Set(t.Context(), "milan", &remote.Identity{Server: server}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, test := range []struct {
+		name string
+		run  func(*testing.T, *Shadows, *remote.Peers)
+	}{
+		{"a namespace that is watched before the provider is connected", func(t *testing.T, shadows *Shadows, peers *remote.Peers) {
+			queue := requestsOf(t, shadows)
+			if err := shadows.Watch(atMilan); err != nil {
+				t.Fatal(err)
+			}
+			connect(t, peers, "full")
+			expectRequest(t, queue)
+		}},
+		{"a controller that starts after the watch", func(t *testing.T, shadows *Shadows, peers *remote.Peers) {
+			connect(t, peers, "full")
+			first := requestsOf(t, shadows)
+			if err := shadows.Watch(atMilan); err != nil {
+				t.Fatal(err)
+			}
+			expectRequest(t, first)
+			expectRequest(t, requestsOf(t, shadows))
+		}},
+		{"a claim that was deleted between two connections", func(t *testing.T, shadows *Shadows, peers *remote.Peers) {
+			connect(t, peers, "full")
+			queue := requestsOf(t, shadows)
+			if err := shadows.Watch(atMilan); err != nil {
+				t.Fatal(err)
+			}
+			expectRequest(t, queue)
+			connect(t, peers, "empty")
+			connect(t, peers, "empty again")
+			expectRequest(t, queue)
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			peers := remote.NewPeersWith(func(identity *remote.Identity) (*remote.Clients, error) {
+				if identity.Server == "full" {
+					return &remote.Clients{Federation: fedfake.NewSimpleClientset(milanClaim())}, nil
+				}
+				return &remote.Clients{Federation: fedfake.NewSimpleClientset()}, nil
+			})
+			test.run(t, NewShadows(peers), peers)
+		})
+	}
+}
+
+func TestProviderThatDoesNotAnswerHoldsUpNoOther(t *testing.T) {
+	w := newWorld(t, withMilan(virtual(), local(), worker(), userClaim(selected(milanNode)))...)
+	w.provision(w.provisioner())
+	w.seen(func(kept *v1alpha1.ShadowVolumeClaim) bool { return kept != nil })
+	w.milan.PrependReactor("*", "shadowvolumeclaims", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, errors.New("connection refused")
+	})
+	change(w, "shop", "data-db-0", &corev1.PersistentVolumeClaim{}, selected("worker"))
+	result, err := w.provisioner().Reconcile(t.Context(), dataRequest)
+	if err != nil || result.RequeueAfter != retryDelay {
+		t.Errorf("got %v, %v: the claim on milan is to be deleted later", result, err)
+	}
+	intermediate := get(w, storageNS, volume.VolumeName(claimUID), &corev1.PersistentVolumeClaim{})
+	if intermediate.Annotations[volume.AnnotationSelectedNode] != "worker" {
+		t.Errorf("the intermediate claim is %+v", intermediate)
+	}
+}
