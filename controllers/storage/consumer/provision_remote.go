@@ -77,14 +77,15 @@ func (p *Provisioner) provisionRemotely(ctx context.Context, claim *corev1.Persi
 			return p.notAccepted(ctx, claim, cluster, err)
 		}
 	}
-	p.refusals.DeleteEntry(string(claim.UID))
-	if waiting := p.waitsFor(claim, accepted, cluster); waiting || accepted.Status.Phase == v1alpha1.ShadowVolumeClaimLost {
-		if !waiting {
-			// The provider lost the claim, and keeps its data where it has any.
-			_, err = p.Shadows.remove(ctx, at, accepted.Name, v1alpha1.VolumeDeletionRetain)
-		}
-		return ctrl.Result{}, err
+	if p.waitsFor(claim, accepted, cluster) {
+		return ctrl.Result{}, nil
 	}
+	if accepted.Status.Phase == v1alpha1.ShadowVolumeClaimLost {
+		// It is removed once the node is no longer selected.
+		return p.giveUp(ctx, claim, refuse("Claim %s in namespace %s of %s was deleted there: the PersistentVolume that it left is to be deleted first.",
+			accepted.Name, accepted.Namespace, cluster))
+	}
+	p.refusals.DeleteEntry(string(claim.UID))
 	return ctrl.Result{}, p.createVolume(ctx, claim, class, accepted, virtualNode, node)
 }
 

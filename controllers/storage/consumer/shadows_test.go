@@ -122,3 +122,41 @@ func TestProviderThatDoesNotAnswerHoldsUpNoOther(t *testing.T) {
 		t.Errorf("the intermediate claim is %+v", intermediate)
 	}
 }
+
+func TestClaimThatItsProviderLostKeepsItsDataAndBacksOff(t *testing.T) {
+	w := newWorld(t, withMilan(virtual(), userClaim(selected(milanNode)))...)
+	p := w.provisioner()
+	lose := func() {
+		t.Helper()
+		w.provision(p)
+		w.answer(func(kept *v1alpha1.ShadowVolumeClaim) { kept.Status.Phase = v1alpha1.ShadowVolumeClaimLost })
+	}
+	lose()
+	w.provision(p)
+	if node := get(w, "shop", "data-db-0", &corev1.PersistentVolumeClaim{}).Annotations[volume.AnnotationSelectedNode]; node != "" {
+		t.Errorf("node %s is still selected", node)
+	}
+	var policy v1alpha1.VolumeDeletionPolicy
+	w.milan.PrependReactor("delete", "shadowvolumeclaims", func(clienttesting.Action) (bool, runtime.Object, error) {
+		// The client itself is locked here.
+		kept, err := w.milan.Tracker().Get(v1alpha1.SchemeGroupVersion.WithResource("shadowvolumeclaims"), milanSpace, shadowName)
+		if err == nil {
+			policy = kept.(*v1alpha1.ShadowVolumeClaim).Spec.DeletionPolicy
+		}
+		return false, nil, err
+	})
+	w.provision(p)
+	if w.kept() != nil || policy != v1alpha1.VolumeDeletionRetain {
+		t.Errorf("milan's claim is left or was deleted with policy %q", policy)
+	}
+	w.seen(func(kept *v1alpha1.ShadowVolumeClaim) bool { return kept == nil })
+	change(w, "shop", "data-db-0", &corev1.PersistentVolumeClaim{}, func(claim *corev1.PersistentVolumeClaim) {
+		claim.Annotations = map[string]string{volume.AnnotationSelectedNode: milanNode}
+	})
+	lose()
+	writes := len(w.writes)
+	result, err := p.Reconcile(t.Context(), dataRequest)
+	if err != nil || result.RequeueAfter == 0 || w.kept() == nil || len(w.writes) != writes {
+		t.Errorf("got %v, %v with writes %v", result, err, w.writes[writes:])
+	}
+}

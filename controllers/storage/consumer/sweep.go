@@ -66,7 +66,8 @@ func (p *Provisioner) needed(intermediate, claim *corev1.PersistentVolumeClaim) 
 
 // sweepShadow removes a ShadowVolumeClaim, unless a volume stands for it or its claim is
 // about to be provisioned there. Only of a claim that never had a volume the data is
-// deleted: there is none. It returns when to try again.
+// deleted: there is none. What a claim left that its provider lost is the provider's to
+// delete. It returns when to try again.
 func (p *Provisioner) sweepShadow(ctx context.Context, kept shadow, name types.NamespacedName) (time.Duration, error) {
 	at := place{kept.cluster, kept.Namespace}
 	var current corev1.PersistentVolumeClaim
@@ -92,7 +93,7 @@ func (p *Provisioner) sweepShadow(ctx context.Context, kept shadow, name types.N
 		}
 	}
 	policy := v1alpha1.VolumeDeletionRetain
-	if own {
+	if own && kept.Status.Phase != v1alpha1.ShadowVolumeClaimLost {
 		policy = v1alpha1.VolumeDeletionDelete
 	}
 	_, err = p.Shadows.remove(ctx, at, kept.Name, policy)

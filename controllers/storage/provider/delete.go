@@ -38,6 +38,12 @@ func (r *Reconciler) delete(ctx context.Context, o *observed) (time.Duration, er
 	if o.own() {
 		return 0, r.deleteClaim(ctx, o)
 	}
+	if o.pv != nil && !o.marked() {
+		// The cache may lack the mark, which was set before the claim was deleted.
+		if err := r.Live.Get(ctx, client.ObjectKeyFromObject(o.pv), o.pv); client.IgnoreNotFound(err) != nil {
+			return 0, fmt.Errorf("reading the volume of claim %s: %w", client.ObjectKeyFromObject(o.shadow), err)
+		}
+	}
 	if o.pv == nil || !o.marked() {
 		return 0, r.release(ctx, o)
 	}
@@ -51,7 +57,8 @@ func (r *Reconciler) delete(ctx context.Context, o *observed) (time.Duration, er
 			"The provider's StorageClass retains volumes: PersistentVolume %s keeps the data.", o.pv.Name)
 		return 0, r.release(ctx, o)
 	}
-	if _, err := kit.Commit(ctx, r.Client, o.pv, handedBack(o.pv)); err != nil {
+	// A volume that is gone already leads back here with its event.
+	if _, err := kit.Commit(ctx, r.Client, o.pv, handedBack(o.pv)); client.IgnoreNotFound(err) != nil {
 		return 0, fmt.Errorf("handing back the volume of claim %s: %w", client.ObjectKeyFromObject(o.shadow), err)
 	}
 	if o.pv.Status.Phase == corev1.VolumeFailed {

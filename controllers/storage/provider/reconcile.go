@@ -84,11 +84,8 @@ func (r *Reconciler) observe(ctx context.Context, shadow *v1alpha1.ShadowVolumeC
 	if o.namespace, err = r.Namespaces.Get(shadow.Namespace); err != nil {
 		return nil, fmt.Errorf("reading the namespace of shadow volume claim %s: %w", key, err)
 	}
-	claim := &corev1.PersistentVolumeClaim{}
-	if err := r.Client.Get(ctx, key, claim); err == nil {
-		o.claim = claim
-	} else if !apierrors.IsNotFound(err) {
-		return nil, fmt.Errorf("reading claim %s: %w", key, err)
+	if o.claim, err = claimOf(ctx, r.Client, key); err != nil {
+		return nil, err
 	}
 	class := &storagev1.StorageClass{}
 	if err := r.Client.Get(ctx, client.ObjectKey{Name: shadow.Spec.StorageClassName}, class); err == nil {
@@ -101,10 +98,31 @@ func (r *Reconciler) observe(ctx context.Context, shadow *v1alpha1.ShadowVolumeC
 		return nil, fmt.Errorf("listing the volumes of claim %s: %w", key, err)
 	}
 	o.pv = o.volumeOf(pvs.Items)
+	if o.claim == nil && (o.wasBound() || !shadow.DeletionTimestamp.IsZero()) {
+		// The cache may have received the volume of a new claim, or the deletion, before
+		// the claim.
+		if o.claim, err = claimOf(ctx, r.Live, key); err != nil {
+			return nil, err
+		}
+		o.pv = o.volumeOf(pvs.Items)
+	}
 	if o.pods, err = podsOf(ctx, r.Client, key); err != nil {
 		return nil, err
 	}
 	return o, nil
+}
+
+// claimOf returns a claim, or nil if there is none.
+func claimOf(ctx context.Context, reader client.Reader, key client.ObjectKey) (*corev1.PersistentVolumeClaim, error) {
+	claim := &corev1.PersistentVolumeClaim{}
+	err := reader.Get(ctx, key, claim)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading claim %s: %w", key, err)
+	}
+	return claim, nil
 }
 
 // keep creates and expands the claim, retains its volume and reports its state. It
