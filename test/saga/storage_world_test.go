@@ -1,0 +1,303 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package saga
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/informers"
+	kubeclient "k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/controllers/kit"
+	"liqo.io/federation/controllers/remote"
+	"liqo.io/federation/controllers/storage/consumer"
+	"liqo.io/federation/controllers/storage/provider"
+	"liqo.io/federation/generated/clientset/versioned"
+)
+
+const (
+	storageNamespace = "liqo-storage"
+	remoteNamespace  = "shop-rome"
+	virtualNode      = "liqo-milan"
+	// localPart is what the controllers publish for the scheduler, which stays.
+	localPart = "csi"
+)
+
+var (
+	shadowClaims    = v1alpha1.SchemeGroupVersion.WithResource("shadowvolumeclaims")
+	virtualVolumes  = v1alpha1.SchemeGroupVersion.WithResource("virtualvolumes")
+	virtualNodes    = v1alpha1.SchemeGroupVersion.WithResource("virtualnodes")
+	namespaceMaps   = v1alpha1.SchemeGroupVersion.WithResource("namespacemaps")
+	romeID, milanID = string(uid("1")), string(uid("2"))
+)
+
+// cluster is one cluster with the process of its storage controllers, which is started
+// again whenever it ends.
+type cluster struct {
+	controlPlane
+	name string
+	// local and remote are where its API is served, to itself and to its consumer.
+	local, remote string
+	fault         fault
+	// ended is called between a process that was killed and the next, if it is set.
+	ended  func()
+	writes atomic.Int64
+	log    struct {
+		sync.Mutex
+		lines []string
+	}
+}
+
+// storageWorld is rome, which stores data on milan.
+type storageWorld struct {
+	*testing.T
+	rome, milan *cluster
+	// cut says that rome does not reach milan.
+	cut atomic.Bool
+}
+
+// life is one process of a cluster: its transport kills it at a write.
+type life struct {
+	cluster *cluster
+	ctx     context.Context
+	die     context.CancelFunc
+	cut     *atomic.Bool
+}
+
+// RoundTrip sends a request, unless the process dies of it.
+func (l *life) RoundTrip(r *http.Request) (*http.Response, error) {
+	if l.ctx.Err() != nil || l.cut != nil && l.cut.Load() {
+		return nil, errGone
+	}
+	if r.Method == http.MethodGet {
+		return http.DefaultTransport.RoundTrip(r)
+	}
+	c := l.cluster
+	number := int(c.writes.Add(1))
+	dies := number == c.fault.write
+	if dies && !c.fault.lost {
+		l.die()
+		c.note("ends before %d: %s %s", number, r.Method, r.URL.Path)
+		return nil, errGone
+	}
+	response, err := http.DefaultTransport.RoundTrip(r)
+	if err == nil {
+		c.note("%d: %s %s: %s", number, r.Method, r.URL.Path, response.Status)
+	}
+	if dies {
+		l.die()
+		c.note("ends after %d", number)
+		if err == nil {
+			_ = response.Body.Close()
+		}
+		return nil, errGone
+	}
+	return response, err
+}
+
+func (c *cluster) note(format string, args ...any) {
+	c.log.Lock()
+	defer c.log.Unlock()
+	c.log.lines = append(c.log.lines, fmt.Sprintf(format, args...))
+}
+
+// connection is a client's configuration for a server, as this process.
+func (l *life) connection(server string, cut *atomic.Bool) *rest.Config {
+	transport := *l
+	transport.cut = cut
+	return &rest.Config{Host: server, Transport: &transport, QPS: -1}
+}
+
+// run starts a process again and again until the context ends.
+func (c *cluster) run(ctx context.Context, start func(*life) error) {
+	for ctx.Err() == nil {
+		lifetime, die := context.WithCancel(ctx)
+		err := start(&life{cluster: c, ctx: lifetime, die: die})
+		die()
+		c.note("the process has ended: %v", err)
+		if ctx.Err() == nil && c.ended != nil {
+			c.ended()
+			c.ended = nil
+		}
+	}
+}
+
+// runConsumer runs the storage controllers of rome.
+func (w *storageWorld) runConsumer(l *life) error {
+	manager, err := kit.NewManager(l.ctx, l.connection(w.rome.local, nil), logr.Discard())
+	if err != nil {
+		return err
+	}
+	if err := consumer.Prepare(l.ctx, manager); err != nil {
+		return err
+	}
+	published, err := consumer.Published(manager, storageNamespace)
+	if err != nil {
+		return err
+	}
+	peers := remote.NewPeersWith(func(*remote.Identity) (*remote.Clients, error) {
+		federation, err := versioned.NewForConfig(l.connection(w.milan.remote, &w.cut))
+		return &remote.Clients{Federation: federation}, err
+	})
+	shared := &consumer.Config{
+		Client: manager.GetClient(), Live: manager.GetAPIReader(), Events: &record.FakeRecorder{}, Shadows: consumer.NewShadows(peers),
+		ClusterID: romeID, ClusterName: "rome", Namespace: storageNamespace,
+	}
+	capacity := consumer.NewCapacity(shared, published)
+	for _, setUp := range []func(ctrl.Manager) error{
+		func(manager ctrl.Manager) error { return capacity.SetUp(manager, published) },
+		consumer.NewProvisioner(shared, capacity).SetUp, consumer.NewVirtualVolumes(shared).SetUp,
+		consumer.NewExpander(shared).SetUp, consumer.NewReleaser(shared).SetUp,
+	} {
+		if err := setUp(manager); err != nil {
+			return err
+		}
+	}
+	var connecting sync.WaitGroup
+	defer connecting.Wait()
+	connecting.Go(func() {
+		// A connection that fails is made by the next process.
+		_ = peers.Set(l.ctx, "milan", &remote.Identity{Namespace: "liqo-tenant-rome"})
+	})
+	return manager.Start(l.ctx)
+}
+
+// runProvider runs the storage controller of milan.
+func (w *storageWorld) runProvider(l *life) error {
+	connection := l.connection(w.milan.local, nil)
+	manager, err := kit.NewManager(l.ctx, connection, logr.Discard())
+	if err != nil {
+		return err
+	}
+	kube, err := kubeclient.NewForConfig(connection)
+	if err != nil {
+		return err
+	}
+	factory := informers.NewSharedInformerFactory(kube, 0)
+	reconciler := &provider.Reconciler{
+		Client: manager.GetClient(), Live: manager.GetAPIReader(), Events: &record.FakeRecorder{}, Clock: clock.RealClock{},
+		Namespaces: factory.Core().V1().Namespaces().Lister(), Nodes: factory.Core().V1().Nodes().Lister(),
+	}
+	if err := reconciler.SetupWithManager(manager); err != nil {
+		return err
+	}
+	factory.StartWithContext(l.ctx)
+	factory.WaitForCacheSync(l.ctx.Done())
+	defer factory.Shutdown()
+	return manager.Start(l.ctx)
+}
+
+// newStorageWorld returns both clusters, with a class of milan that binds as mode says and
+// volumes of rome's virtual class that end as policy says.
+func newStorageWorld(t *testing.T, mode storagev1.VolumeBindingMode, policy corev1.PersistentVolumeReclaimPolicy) *storageWorld {
+	t.Helper()
+	w := &storageWorld{T: t}
+	for _, c := range []**cluster{&w.rome, &w.milan} {
+		*c = &cluster{controlPlane: controlPlane{store: newStore(), prefers: []string{virtualNode, "worker"}}}
+		(*c).store.admit = admitClaim
+		own := httptest.NewServer(&apiServer{(*c).store, func(key, string) bool { return true }})
+		peers := httptest.NewServer(&apiServer{(*c).store, func(k key, subresource string) bool {
+			return k.resource == shadowClaims && k.namespace == remoteNamespace && subresource == ""
+		}})
+		(*c).local, (*c).remote = own.URL, peers.URL
+		t.Cleanup(own.Close)
+		t.Cleanup(peers.Close)
+		w.add(*c, key{nodes, "", "worker"}, &corev1.Node{Status: corev1.NodeStatus{NodeInfo: corev1.NodeSystemInfo{BootID: "1"}}})
+		w.add(*c, key{classes, "", "ssd"}, &storagev1.StorageClass{
+			ObjectMeta:  metav1.ObjectMeta{Annotations: map[string]string{"storageclass.kubernetes.io/is-default-class": "true"}},
+			Provisioner: driver, VolumeBindingMode: &mode, AllowVolumeExpansion: ptr.To(true),
+		})
+	}
+	w.rome.name, w.milan.name = "rome", "milan"
+	for _, namespace := range []string{"shop", storageNamespace, rules.PeerNamespace("milan")} {
+		w.add(w.rome, key{namespaces, "", namespace}, &corev1.Namespace{})
+	}
+	w.add(w.rome, key{classes, "", "liqo"}, &storagev1.StorageClass{
+		Provisioner: v1alpha1.StorageProvisioner, VolumeBindingMode: ptr.To(storagev1.VolumeBindingWaitForFirstConsumer),
+		ReclaimPolicy: &policy, AllowVolumeExpansion: ptr.To(true),
+	})
+	w.add(w.rome, key{foreignClusters, "", "milan"}, &v1alpha1.ForeignCluster{
+		Spec: v1alpha1.ForeignClusterSpec{ClusterID: milanID, Outgoing: v1alpha1.PeeringEnabled},
+	})
+	w.add(w.rome, key{virtualNodes, rules.PeerNamespace("milan"), "milan"}, &v1alpha1.VirtualNode{
+		Spec:   v1alpha1.VirtualNodeSpec{ClusterID: milanID, NodeName: virtualNode, OfferName: "milan"},
+		Status: v1alpha1.VirtualNodeStatus{StorageClasses: []string{"ssd"}},
+	})
+	w.add(w.rome, key{nodes, "", virtualNode}, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{
+		v1alpha1.LabelType: v1alpha1.TypeVirtualNode, v1alpha1.LabelRemoteClusterID: milanID,
+	}}})
+	w.add(w.rome, key{namespaceMaps, rules.PeerNamespace("milan"), "rome"}, &v1alpha1.NamespaceMap{
+		Spec: v1alpha1.NamespaceMapSpec{Namespaces: []v1alpha1.NamespaceMapping{{Name: "shop", RemoteName: remoteNamespace}}},
+		Status: v1alpha1.NamespaceMapStatus{Namespaces: []v1alpha1.NamespaceMappingStatus{
+			{Name: "shop", RemoteName: remoteNamespace, Phase: v1alpha1.NamespaceMappingReady},
+		}},
+	})
+	w.add(w.milan, key{namespaces, "", remoteNamespace}, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+		Labels: map[string]string{
+			v1alpha1.LabelRole: v1alpha1.RoleTwin, v1alpha1.LabelForeignCluster: "rome",
+			v1alpha1.LabelOrigin: romeID, v1alpha1.LabelDestination: milanID,
+		},
+		Annotations: map[string]string{v1alpha1.AnnotationOriginNamespace: "shop"},
+	}})
+	return w
+}
+
+func (w *storageWorld) add(c *cluster, k key, o object) {
+	w.Helper()
+	c.store.mu.Lock()
+	defer c.store.mu.Unlock()
+	if _, err := c.store.create(k, o); err != nil {
+		w.Fatal(err)
+	}
+}
+
+// start runs both clusters until the test ends.
+func (w *storageWorld) start() {
+	ctx, stop := context.WithCancel(context.WithoutCancel(w.Context()))
+	var running sync.WaitGroup
+	for c, start := range map[*cluster]func(*life) error{w.rome: w.runConsumer, w.milan: w.runProvider} {
+		running.Go(func() { c.controlPlane.run(ctx) })
+		running.Go(func() { c.run(ctx, start) })
+	}
+	w.Cleanup(func() {
+		stop()
+		running.Wait()
+		if w.Failed() {
+			w.dump()
+		}
+	})
+}
+
+// dump logs what became of a world in which something went wrong.
+func (w *storageWorld) dump() {
+	for _, c := range []*cluster{w.rome, w.milan} {
+		c.store.mu.Lock()
+		for _, k := range c.store.keys(func(key) bool { return true }) {
+			fields := content(c.store.objects[k])
+			w.Logf("%s has %s: %v %v", c.name, k, fields["metadata"], fields["status"])
+		}
+		c.store.mu.Unlock()
+		c.log.Lock()
+		w.Logf("%s wrote:\n%s", c.name, strings.Join(c.log.lines, "\n"))
+		c.log.Unlock()
+	}
+}
