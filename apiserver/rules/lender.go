@@ -19,6 +19,18 @@ type Lender struct {
 	VirtualNodes []*v1alpha1.VirtualNode
 }
 
+// Ending reports whether the peering with a provider is being taken apart, or is none. One
+// that is not wanted any more stays while the provider stores data that holds it.
+func Ending(cluster *v1alpha1.ForeignCluster) bool {
+	phase := cluster.Status.OutgoingPeering
+	return Lender{Cluster: cluster}.Unwanted() && (phase == v1alpha1.PeeringDisconnecting || phase == v1alpha1.PeeringNone)
+}
+
+// Unwanted reports whether this cluster does not want the peering with the provider any more.
+func (l Lender) Unwanted() bool {
+	return !l.Cluster.DeletionTimestamp.IsZero() || l.Cluster.Spec.Outgoing != v1alpha1.PeeringEnabled
+}
+
 // Nodes finds a Node by its name, and is nil where there is none.
 type Nodes func(name string) *corev1.Node
 

@@ -32,6 +32,9 @@ type Volumes interface {
 	// Release begins to do with these data what spec.volumes.onUnoffload selects, and
 	// returns at once: Held returns nothing when it is done.
 	Release(ctx context.Context, offloading *v1alpha1.NamespaceOffloading, cluster string) error
+	// Obstacles returns, as sentences, why data of a namespace cannot be moved from a
+	// cluster.
+	Obstacles(namespace, cluster string) []string
 }
 
 // KeepVolumes has the controller wait for the data on a cluster before a namespace is no
@@ -51,9 +54,9 @@ func (c *Consumer) held(ctx context.Context, namespace, cluster string) ([]strin
 // that store data of its claims, and the condition VolumesReleased, which is nil where
 // there never was any.
 func (c *Consumer) releasing(ctx context.Context, offloading *v1alpha1.NamespaceOffloading, standings []standing) ([]string, *metav1.Condition, error) {
-	var clusters, texts []string
+	var clusters, texts, obstacles []string
 	for _, s := range standings {
-		if !s.asked || s.selected {
+		if !s.asked || s.selected || s.ending && offloading.Spec.Volumes.OnUnoffload == v1alpha1.UnoffloadRetain {
 			continue
 		}
 		claims, err := c.held(ctx, offloading.Namespace, s.cluster)
@@ -69,6 +72,9 @@ func (c *Consumer) releasing(ctx context.Context, offloading *v1alpha1.Namespace
 			named += fmt.Sprintf(" and %d more", more)
 		}
 		texts = append(texts, fmt.Sprintf("%s stores the data of %s.", s.cluster, named))
+		if offloading.Spec.Volumes.OnUnoffload == v1alpha1.UnoffloadMove {
+			obstacles = append(obstacles, c.volumes.Obstacles(offloading.Namespace, s.cluster)...)
+		}
 	}
 	condition := &metav1.Condition{
 		Type: v1alpha1.ConditionVolumesReleased, Status: metav1.ConditionFalse,
@@ -87,7 +93,7 @@ func (c *Consumer) releasing(ctx context.Context, offloading *v1alpha1.Namespace
 	default:
 		condition.Reason, remedy = ReasonVolumesRemain, " Move or delete the claims, or set spec.volumes.onUnoffload to Move, Retain or Delete."
 	}
-	condition.Message = strings.Join(texts, " ") + remedy
+	condition.Message = strings.Join(append([]string{strings.Join(texts, " ") + remedy}, obstacles...), " ")
 	return clusters, condition, nil
 }
 

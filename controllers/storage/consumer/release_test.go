@@ -224,9 +224,6 @@ func TestUninstallationHandsAllVolumesBackAfterTheDriver(t *testing.T) {
 }
 
 func TestDataOfAClusterThatIsGivenUpGoesWhereItsOwnerSelected(t *testing.T) {
-	described := func() *v1alpha1.VirtualVolume {
-		return &v1alpha1.VirtualVolume{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "data-db-0"}}
-	}
 	for _, test := range []struct {
 		policy v1alpha1.UnoffloadPolicy
 		shadow v1alpha1.VolumeDeletionPolicy
@@ -240,7 +237,7 @@ func TestDataOfAClusterThatIsGivenUpGoesWhereItsOwnerSelected(t *testing.T) {
 		{policy: v1alpha1.UnoffloadDelete, shadow: v1alpha1.VolumeDeletionDelete, event: "Warning VolumeDeleted The namespace is no longer offloaded to milan"},
 	} {
 		t.Run(string(test.policy), func(t *testing.T) {
-			w := newWorld(t, withMilan(virtual(), userClaim(bound("a")), stored("a", "ssd", "1Gi"), described())...)
+			w := newWorld(t, withMilan(virtual(), userClaim(bound("a")), stored("a", "ssd", "1Gi"), describedVolume())...)
 			w.store()
 			var policy v1alpha1.VolumeDeletionPolicy
 			w.milan.PrependReactor("delete", "shadowvolumeclaims", func(clienttesting.Action) (bool, runtime.Object, error) {

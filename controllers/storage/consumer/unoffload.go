@@ -12,7 +12,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/uuid"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
@@ -21,13 +20,14 @@ import (
 )
 
 // Unoffloader does with the data of a namespace on a provider what its owner selected for
-// the end of its offloading there.
+// the end of its offloading there, or of the peering.
 type Unoffloader struct {
 	*Config
-	notices notices
+	notices   notices
+	obstacles obstacles
 }
 
-// NewUnoffloader returns what package offloading calls.
+// NewUnoffloader returns what the packages offloading and peering call.
 func NewUnoffloader(config *Config) *Unoffloader {
 	return &Unoffloader{Config: config, notices: newNotices(config.Events)}
 }
@@ -35,15 +35,13 @@ func NewUnoffloader(config *Config) *Unoffloader {
 // Held returns the names of the claims of a namespace whose data a provider stores, also
 // of those that are gone and whose volume is still to be deleted.
 func (u *Unoffloader) Held(ctx context.Context, namespace, cluster string) ([]string, error) {
-	volumes, _, err := u.stored(ctx, namespace, cluster)
+	volumes, err := u.stored(ctx, namespace, cluster)
 	if err != nil {
 		return nil, err
 	}
 	var names []string
 	for i := range volumes {
-		// An administrator deletes a volume that is kept; it waits for nothing else.
-		if volumes[i].Status.Phase != corev1.VolumeReleased || !volumes[i].DeletionTimestamp.IsZero() ||
-			wantedPolicy(&volumes[i]) == corev1.PersistentVolumeReclaimDelete {
+		if waited(&volumes[i]) {
 			names = append(names, volumes[i].Spec.ClaimRef.Name)
 		}
 	}
@@ -52,37 +50,28 @@ func (u *Unoffloader) Held(ctx context.Context, namespace, cluster string) ([]st
 }
 
 // stored returns the volumes of a namespace's claims on a provider.
-func (u *Unoffloader) stored(ctx context.Context, namespace, cluster string) ([]corev1.PersistentVolume, *v1alpha1.ForeignCluster, error) {
+func (u *Unoffloader) stored(ctx context.Context, namespace, cluster string) ([]corev1.PersistentVolume, error) {
 	var provider v1alpha1.ForeignCluster
 	if err := u.Client.Get(ctx, types.NamespacedName{Name: cluster}, &provider); err != nil {
-		return nil, nil, fmt.Errorf("reading foreign cluster %s: %w", cluster, err)
+		return nil, fmt.Errorf("reading foreign cluster %s: %w", cluster, err)
 	}
-	var volumes corev1.PersistentVolumeList
-	if err := u.Client.List(ctx, &volumes); err != nil {
-		return nil, nil, fmt.Errorf("listing volumes: %w", err)
-	}
-	var found []corev1.PersistentVolume
-	for _, pv := range volumes.Items {
-		handle, isRemote, err := volume.HandleOf(&pv)
-		if err == nil && isRemote && handle.ClusterID == provider.Spec.ClusterID && pv.Spec.ClaimRef != nil && pv.Spec.ClaimRef.Namespace == namespace {
-			found = append(found, pv)
-		}
-	}
-	return found, &provider, nil
+	volumes, err := u.storedAt(ctx, &provider)
+	return slices.DeleteFunc(volumes, func(pv corev1.PersistentVolume) bool { return pv.Spec.ClaimRef.Namespace != namespace }), err
 }
 
 // Release begins to move the data to this cluster, or to release it, or leaves it where
 // it is, as spec.volumes.onUnoffload selects.
 func (u *Unoffloader) Release(ctx context.Context, offloading *v1alpha1.NamespaceOffloading, cluster string) error {
-	volumes, _, err := u.stored(ctx, offloading.Namespace, cluster)
+	volumes, err := u.stored(ctx, offloading.Namespace, cluster)
 	if err != nil {
 		return err
 	}
+	u.obstacles.reset(offloading.Namespace, cluster)
 	for i := range volumes {
 		pv := &volumes[i]
 		switch offloading.Spec.Volumes.OnUnoffload {
 		case v1alpha1.UnoffloadMove:
-			err = u.move(ctx, pv)
+			err = u.move(ctx, pv, cluster)
 		case v1alpha1.UnoffloadRetain:
 			err = u.giveUp(ctx, pv, corev1.PersistentVolumeReclaimRetain, cluster)
 		case v1alpha1.UnoffloadDelete:
@@ -99,27 +88,43 @@ func (u *Unoffloader) Release(ctx context.Context, offloading *v1alpha1.Namespac
 	return nil
 }
 
-// move requests a move of the data to this cluster, unless one was requested already: one
-// that failed is for the owner of the claim to repeat.
-func (u *Unoffloader) move(ctx context.Context, pv *corev1.PersistentVolume) error {
+// move requests a move of the data to this cluster by the verb, which checks it as it does
+// for everyone. A request that it refuses is an obstacle, and is repeated; so is a move
+// that failed, which its owner repeats.
+func (u *Unoffloader) move(ctx context.Context, pv *corev1.PersistentVolume, provider string) error {
+	claim := types.NamespacedName{Namespace: pv.Spec.ClaimRef.Namespace, Name: pv.Spec.ClaimRef.Name}
 	var described v1alpha1.VirtualVolume
-	err := u.Client.Get(ctx, types.NamespacedName{Namespace: pv.Spec.ClaimRef.Namespace, Name: pv.Spec.ClaimRef.Name}, &described)
-	if err != nil {
+	if err := u.Client.Get(ctx, claim, &described); err != nil {
 		return client.IgnoreNotFound(err)
 	}
-	requested := described.Spec.Move
-	if moving(&described) || requested != nil && requested.Target.Local && described.Status.Move != nil &&
-		described.Status.Move.ID == requested.ID && described.Status.Move.Phase != v1alpha1.MoveSucceeded {
-		return nil
+	why, err := u.request(ctx, &described)
+	u.obstacles.set(claim, provider, why)
+	return err
+}
+
+// request requests a move of the data to this cluster, unless one runs or failed, and
+// returns what keeps it from being moved: the fields and the remedies.
+func (u *Unoffloader) request(ctx context.Context, described *v1alpha1.VirtualVolume) (string, error) {
+	requested, progress := described.Spec.Move, described.Status.Move
+	switch {
+	case moving(described):
+		return "", nil
+	case requested != nil && requested.Target.Local && progress != nil && progress.ID == requested.ID && progress.Phase != v1alpha1.MoveSucceeded:
+		return fmt.Sprintf("move %s ended with %s: %s Remove the cause, and request it again by a POST to the subresource move.",
+			progress.ID, progress.Phase, progress.Message), nil
 	}
-	wanted := described.DeepCopy()
-	wanted.Spec.Move = &v1alpha1.RequestedMove{
-		ID: string(uuid.NewUUID()), MoveSpec: v1alpha1.MoveSpec{Target: v1alpha1.MoveTarget{Local: true}},
+	wanted := &v1alpha1.Move{Spec: v1alpha1.MoveSpec{Target: v1alpha1.MoveTarget{Local: true}}}
+	err := u.Client.SubResource("move").Create(ctx, described, wanted)
+	switch {
+	case apierrors.IsInvalid(err), apierrors.IsForbidden(err):
+		return err.Error() + ".", nil
+	case apierrors.IsConflict(err), apierrors.IsTooManyRequests(err):
+		// Another move runs or is being rolled back: the next pass requests it again.
+		return "", nil
+	case client.IgnoreNotFound(err) != nil:
+		return "", fmt.Errorf("requesting a move of the data of claim %s: %w", described.Name, err)
 	}
-	if _, err := kit.Commit(ctx, u.Client, &described, wanted); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("moving the data of claim %s: %w", pv.Spec.ClaimRef.Name, err)
-	}
-	return nil
+	return "", nil
 }
 
 // giveUp takes a volume from its claim, which becomes Lost, with what is to happen to the

@@ -14,6 +14,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/rules"
 	"liqo.io/federation/apiserver/volume"
 )
 
@@ -119,8 +120,12 @@ func (o *observation) unreachable() (reason, message string) {
 	switch {
 	case o.handle == nil:
 		return "", ""
-	case o.cluster == nil:
-		return ReasonProviderNotPeered, fmt.Sprintf("The data is stored on cluster %s, with which this cluster is not peered any more.", o.handle.ClusterID)
+	case o.cluster == nil || rules.Ending(o.cluster):
+		return ReasonProviderNotPeered, fmt.Sprintf("The data is stored on cluster %s, with which this cluster is not peered any more: it stays there until the clusters are peered again.", o.handle.ClusterID)
+	}
+	if _, revoked := rules.RevokedSince(o.cluster); revoked {
+		return ReasonProviderNotPeered, fmt.Sprintf("The data is stored on %s, which does not accept this cluster's identity any more: "+
+			"it stays there until the clusters are peered again.", o.cluster.Name)
 	}
 	for _, condition := range o.cluster.Status.Conditions {
 		if condition.Reason == ReasonProviderUnreachable && condition.Status != metav1.ConditionTrue {

@@ -65,6 +65,8 @@ type world struct {
 	writes []string
 	killAt int
 	late   bool
+	// refusal is what the verb move answers, or nil where it grants the request.
+	refusal error
 }
 
 func newWorld(t *testing.T, objects ...client.Object) *world {
@@ -117,6 +119,14 @@ func (w *world) client(objects []client.Object) client.Client {
 			},
 			SubResourcePatch: func(ctx context.Context, c client.Client, name string, object client.Object, patch client.Patch, options ...client.SubResourcePatchOption) error {
 				return write("patch "+name, object, func() error { return c.SubResource(name).Patch(ctx, object, patch, options...) })
+			},
+			SubResourceCreate: func(ctx context.Context, c client.Client, name string, object, request client.Object, _ ...client.SubResourceCreateOption) error {
+				if w.refusal != nil {
+					return w.refusal
+				}
+				described := object.DeepCopyObject().(*v1alpha1.VirtualVolume)
+				described.Spec.Move = &v1alpha1.RequestedMove{ID: "move-1", MoveSpec: request.(*v1alpha1.Move).Spec}
+				return write(name, object, func() error { return c.Update(ctx, described) })
 			},
 			Delete: func(ctx context.Context, c client.WithWatch, object client.Object, options ...client.DeleteOption) error {
 				return write("delete", object, func() error { return c.Delete(ctx, object, options...) })

@@ -1,0 +1,143 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package consumer
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+)
+
+func describedVolume() *v1alpha1.VirtualVolume {
+	return &v1alpha1.VirtualVolume{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "data-db-0"}}
+}
+
+func offloadedWith(policy v1alpha1.UnoffloadPolicy) *v1alpha1.NamespaceOffloading {
+	offloading := &v1alpha1.NamespaceOffloading{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: v1alpha1.NamespaceOffloadingName}}
+	offloading.Spec.Volumes.OnUnoffload = policy
+	return offloading
+}
+
+func TestUnpeeringReleasesWhatTheOwnersOfDataSelected(t *testing.T) {
+	for _, test := range []struct {
+		name       string
+		offloading *v1alpha1.NamespaceOffloading
+		change     func(*corev1.PersistentVolume)
+		listed     v1alpha1.UnoffloadPolicy
+		moves      bool
+		givenUp    bool
+	}{
+		{name: "a namespace that is not offloaded refuses", listed: v1alpha1.UnoffloadRefuse},
+		{name: "Refuse", offloading: offloadedWith(v1alpha1.UnoffloadRefuse), listed: v1alpha1.UnoffloadRefuse},
+		{name: "Retain keeps claim and volume", offloading: offloadedWith(v1alpha1.UnoffloadRetain), listed: v1alpha1.UnoffloadRetain},
+		{name: "Move", offloading: offloadedWith(v1alpha1.UnoffloadMove), listed: v1alpha1.UnoffloadMove, moves: true},
+		{name: "Delete", offloading: offloadedWith(v1alpha1.UnoffloadDelete), listed: v1alpha1.UnoffloadDelete, givenUp: true},
+		{
+			name: "a volume without a claim is not moved", offloading: offloadedWith(v1alpha1.UnoffloadMove), listed: "",
+			change: func(pv *corev1.PersistentVolume) {
+				pv.Status.Phase, pv.Spec.PersistentVolumeReclaimPolicy = corev1.VolumeReleased, corev1.PersistentVolumeReclaimRetain
+			},
+		},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			objects := []client.Object{virtual(), userClaim(bound("a")), stored("a", "ssd", "1Gi"), describedVolume()}
+			if test.offloading != nil {
+				objects = append(objects, test.offloading)
+			}
+			w := newWorld(t, withMilan(objects...)...)
+			if test.change != nil {
+				change(w, "", "a", &corev1.PersistentVolume{}, test.change)
+			}
+			u, milan := NewUnoffloader(w.Config), get(w, "", "milan", &v1alpha1.ForeignCluster{})
+			listed, err := u.StoredBy(t.Context(), milan)
+			if err != nil || (len(listed) == 1) != (test.listed != "") {
+				t.Fatalf("listed %+v, %v", listed, err)
+			}
+			if len(listed) == 1 && (listed[0].OnUnoffload != test.listed || listed[0].Namespace != "shop" || listed[0].Name != "data-db-0") {
+				t.Errorf("listed %+v", listed[0])
+			}
+			for _, policy := range []v1alpha1.UnoffloadPolicy{v1alpha1.UnoffloadMove, v1alpha1.UnoffloadDelete} {
+				if err := u.ReleaseAll(t.Context(), milan, policy); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if move := get(w, "shop", "data-db-0", &v1alpha1.VirtualVolume{}).Spec.Move; (move != nil) != test.moves {
+				t.Errorf("move %+v", move)
+			}
+			if pv := get(w, "", "a", &corev1.PersistentVolume{}); (pv.Spec.ClaimRef.UID != claimUID) != test.givenUp {
+				t.Errorf("the volume names claim %s", pv.Spec.ClaimRef.UID)
+			}
+		})
+	}
+}
+
+func TestDataThatCannotBeMovedIsReportedWithFieldAndRemedy(t *testing.T) {
+	kind := schema.GroupKind{Group: v1alpha1.GroupName, Kind: "Move"}
+	refused := apierrors.NewInvalid(kind, "data-db-0", field.ErrorList{
+		field.Required(field.NewPath("spec", "target", "storageClassName"), "this cluster has no default StorageClass; name one"),
+	})
+	failed := func(vvol *v1alpha1.VirtualVolume) {
+		vvol.Spec.Move = &v1alpha1.RequestedMove{ID: "m", MoveSpec: v1alpha1.MoveSpec{Target: v1alpha1.MoveTarget{Local: true}}}
+		vvol.Status.Move = &v1alpha1.MoveProgress{ID: "m", Phase: v1alpha1.MoveFailed, Message: "The target is full."}
+	}
+	for _, test := range []struct {
+		name    string
+		refusal error
+		change  func(*v1alpha1.VirtualVolume)
+		want    []string
+		writes  int
+	}{
+		{name: "a move that is granted is no obstacle", writes: 1},
+		{
+			name: "a request that is refused writes nothing", refusal: refused,
+			want: []string{"The data of shop/data-db-0 is not moved: ", "spec.target.storageClassName", "name one"},
+		},
+		{name: "a move that failed is for its owner to repeat", change: failed, want: []string{"The target is full.", "POST"}},
+		{name: "one that has to wait is repeated", refusal: apierrors.NewConflict(schema.GroupResource{}, "data-db-0", nil)},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			vvol := describedVolume()
+			if test.change != nil {
+				test.change(vvol)
+			}
+			w := newWorld(t, withMilan(virtual(), userClaim(bound("a")), stored("a", "ssd", "1Gi"), vvol)...)
+			w.refusal = test.refusal
+			u := NewUnoffloader(w.Config)
+			if err := u.Release(t.Context(), offloadedWith(v1alpha1.UnoffloadMove), "milan"); err != nil {
+				t.Fatal(err)
+			}
+			texts := strings.Join(u.Obstacles("shop", "milan"), " ")
+			if len(w.writes) != test.writes || (texts != "") != (len(test.want) > 0) {
+				t.Fatalf("writes %v, obstacles %q", w.writes, texts)
+			}
+			for _, want := range test.want {
+				if !strings.Contains(texts, want) {
+					t.Errorf("the obstacles lack %q: %s", want, texts)
+				}
+			}
+			if all := u.Obstacles("", "milan"); strings.Join(all, " ") != texts {
+				t.Errorf("of all namespaces: %v", all)
+			}
+			if diff := cmp.Diff([]string(nil), u.Obstacles("shop", "naples")); diff != "" {
+				t.Errorf("of another provider (-want +got):\n%s", diff)
+			}
+			w.refusal = nil
+			if err := u.Release(t.Context(), offloadedWith(v1alpha1.UnoffloadMove), "milan"); err != nil {
+				t.Fatal(err)
+			}
+			if test.change == nil && len(u.Obstacles("shop", "milan")) > 0 {
+				t.Error("an obstacle that is removed is still reported")
+			}
+		})
+	}
+}
