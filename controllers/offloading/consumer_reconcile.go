@@ -83,7 +83,7 @@ func (c *Consumer) reconcileOffloading(ctx context.Context, namespace string) (t
 		if s.asked && !s.selected && !s.inhabited {
 			c.mapQueue.Add(s.cluster)
 		}
-		if slices.Contains(storing, s.cluster) && !s.inhabited {
+		if slices.Contains(storing, s.cluster) && !s.inhabited && !s.ending {
 			if err := c.releaseVolumes(ctx, offloading, []string{s.cluster}); err != nil {
 				return 0, err
 			}
@@ -159,7 +159,7 @@ func (c *Consumer) surroundings(offloading *v1alpha1.NamespaceOffloading) (surro
 func (c *Consumer) standings(offloading *v1alpha1.NamespaceOffloading, around surroundings, pods []*corev1.Pod) ([]standing, error) {
 	all := make([]standing, 0, len(around.lenders))
 	for _, l := range around.lenders {
-		s := standing{cluster: l.Cluster.Name, selectorErr: around.selectorErr, pods: l.PodsAt(pods), inhabited: staying(offloading, l, pods) > 0}
+		s := standing{cluster: l.Cluster.Name, selectorErr: around.selectorErr, pods: l.PodsAt(pods), inhabited: staying(offloading, l, pods) > 0, ending: l.Unwanted()}
 		if around.selectorErr == nil && !c.leaving(offloading) {
 			s.refusal = around.placement.Choose(l)
 			s.selected = s.refusal == ""

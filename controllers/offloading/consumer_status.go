@@ -19,6 +19,9 @@ import (
 type standing struct {
 	cluster  string
 	selected bool
+	// ending reports that the peering with the cluster is not wanted any more: its end
+	// releases the data.
+	ending bool
 	// refusal says why the cluster is not selected, if it is not.
 	refusal     string
 	selectorErr error

@@ -50,7 +50,9 @@ type Config struct {
 	FederationInformers                                  externalversions.SharedInformerFactory
 	Events                                               record.EventRecorder
 	Peers                                                *remote.Peers
-	Clock                                                clock.PassiveClock
+	// Volumes are the data of this cluster on providers.
+	Volumes Volumes
+	Clock   clock.PassiveClock
 	// ClusterID and ClusterName are this cluster's.
 	ClusterID, ClusterName string
 	// IdentityMode is how consumers are known here, and IdentityLifetime how

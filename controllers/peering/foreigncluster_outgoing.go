@@ -46,6 +46,7 @@ func (c *Config) outgoing() []step {
 	}
 	return []step{
 		&outgoingTeardown{
+			volumes:          c.Volumes,
 			getNamespace:     c.getNamespace,
 			deleteNamespace:  c.deleteNamespace,
 			virtualNodes:     virtualNodes,

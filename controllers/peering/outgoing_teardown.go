@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/rules"
@@ -21,10 +22,11 @@ import (
 const withdrawPoll = time.Second
 
 // outgoingTeardown takes a peering that is not wanted any more apart, on the
-// consumer: the virtual nodes go with their pods, the provider is told and
+// consumer, as soon as no data at the provider holds it: the virtual nodes go with their pods, the provider is told and
 // takes its side apart, then everything here goes. The provider is waited for
 // until the deadline.
 type outgoingTeardown struct {
+	volumes         Volumes
 	getNamespace    func(name string) (*corev1.Namespace, error)
 	deleteNamespace func(ctx context.Context, namespace *corev1.Namespace) error
 	virtualNodes    func(namespace string) ([]*v1alpha1.VirtualNode, error)
@@ -47,6 +49,7 @@ type outgoingTeardown struct {
 
 func (s *outgoingTeardown) reconcile(ctx context.Context, p *pass) (outcome, error) {
 	if outgoing(p.fc) {
+		meta.RemoveStatusCondition(&p.fc.Status.Conditions, v1alpha1.ConditionVolumesReleased)
 		return goOn, nil
 	}
 	name := rules.PeerNamespace(p.fc.Name)
@@ -57,11 +60,18 @@ func (s *outgoingTeardown) reconcile(ctx context.Context, p *pass) (outcome, err
 	if err != nil {
 		return goOn, err
 	}
+	_, began := outgoingAspect.disconnectingSince(p.fc)
+	if !began {
+		if holds, err := s.hold(ctx, p); err != nil || holds {
+			// The steps behind keep the peering as it is, for as long as that takes.
+			return outcome{after: volumesPoll}, err
+		}
+	}
 	p.identity = &verdict{v1alpha1.PeeringDisconnecting, ReasonDisconnecting, "The identity at the provider is being given back."}
 	if _, revoked := rules.RevokedSince(p.fc); revoked {
 		p.identity = &verdict{v1alpha1.PeeringDenied, ReasonIdentityRevoked, "The provider no longer accepts this cluster's identity: what runs there is not waited for."}
 	}
-	if _, began := outgoingAspect.disconnectingSince(p.fc); !began {
+	if !began {
 		outgoingAspect.disconnect(p.fc, p.now)
 		return wait, nil
 	}
@@ -93,6 +103,9 @@ func (s *outgoingTeardown) leave(ctx context.Context, p *pass, namespace string,
 	p.fc.Status.VirtualNodes = int32(len(nodes))
 	if len(nodes) > 0 {
 		return waitAtMost(left), nil
+	}
+	if done, err := s.deleteVolumes(ctx, p); err != nil || !done {
+		return waitAtMost(min(left, volumesPoll)), err
 	}
 	requests, err := s.requests(namespace)
 	if err != nil {

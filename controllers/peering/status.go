@@ -52,6 +52,11 @@ const (
 	ReasonHeartbeatReceived    = "HeartbeatReceived"
 	ReasonConsumerSilent       = "ConsumerSilent"
 	ReasonOrphanTTLExpired     = "OrphanTTLExpired"
+	ReasonVolumesRemain        = "VolumesRemain"
+	ReasonVolumesMoving        = "VolumesMoving"
+	ReasonVolumesReleasing     = "VolumesReleasing"
+	ReasonVolumesReleased      = "VolumesReleased"
+	ReasonVolumesLeftBehind    = "VolumesLeftBehind"
 )
 
 // aspect is one of the things that a ForeignCluster has a phase of.
@@ -109,7 +114,8 @@ func (a aspect) left(p *pass) time.Duration {
 	if began, ok := a.disconnectingSince(p.fc); ok {
 		since = began
 	}
-	if deleted := p.fc.DeletionTimestamp; deleted != nil && deleted.Time.Before(since) {
+	held := meta.FindStatusCondition(p.fc.Status.Conditions, v1alpha1.ConditionVolumesReleased) != nil
+	if deleted := p.fc.DeletionTimestamp; deleted != nil && deleted.Time.Before(since) && !held {
 		since = deleted.Time
 	}
 	return since.Add(DisconnectTimeout(p.fc)).Sub(p.now)
@@ -153,7 +159,10 @@ func summarize(p *pass) {
 			return
 		}
 	}
+	released := meta.FindStatusCondition(fc.Status.Conditions, v1alpha1.ConditionVolumesReleased)
 	switch {
+	case released != nil && released.Status == metav1.ConditionFalse && fc.Status.OutgoingPeering != v1alpha1.PeeringNone:
+		setCondition(fc, v1alpha1.ConditionReady, metav1.ConditionFalse, released.Reason, released.Message)
 	case !outgoing(fc) && !incoming(fc):
 		setCondition(fc, v1alpha1.ConditionReady, metav1.ConditionFalse, ReasonDisabled, "No direction of the peering is wanted.")
 	case p.unready != nil:

@@ -37,14 +37,28 @@ type ending struct {
 	requests  []*v1alpha1.ResourceRequest
 	finished  bool
 	fails     error
+	// stored are the volumes at the provider.
+	stored []v1alpha1.PlannedVolume
 	// anew tells that the next peering has begun, which no cache knows.
 	anew bool
 	done []string
 }
 
+func (e *ending) StoredBy(context.Context, *v1alpha1.ForeignCluster) ([]v1alpha1.PlannedVolume, error) {
+	return e.stored, nil
+}
+
+func (e *ending) ReleaseAll(_ context.Context, _ *v1alpha1.ForeignCluster, policy v1alpha1.UnoffloadPolicy) error {
+	e.done = append(e.done, "release "+string(policy))
+	return nil
+}
+
+func (e *ending) Obstacles(string, string) []string { return nil }
+
 func (e *ending) consumer() *outgoingTeardown {
 	notFound := apierrors.NewNotFound(corev1.Resource("x"), "x")
 	return &outgoingTeardown{
+		volumes: e,
 		getNamespace: func(string) (*corev1.Namespace, error) {
 			if e.namespace == nil {
 				return nil, notFound

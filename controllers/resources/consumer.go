@@ -58,7 +58,7 @@ func (r *consumer) reconcile(ctx context.Context, key cache.ObjectName) (time.Du
 	if err != nil {
 		return 0, err
 	}
-	if fc.DeletionTimestamp != nil || fc.Spec.Outgoing != v1alpha1.PeeringEnabled {
+	if rules.Ending(fc) {
 		return 0, r.leave(ctx, namespace, nodes, offers)
 	}
 	// Without an identity there is nobody to ask.

@@ -385,6 +385,11 @@ func TestAConsumerAsksAcceptsAndLeaves(t *testing.T) {
 	}
 
 	w.fc.Spec.Outgoing = v1alpha1.PeeringDisabled
+	w.fc.Status.OutgoingPeering = v1alpha1.PeeringEstablished
+	if writes := w.pass(t, r); len(writes) > 0 {
+		t.Errorf("a pass while data at the provider holds the peering wrote %v", writes)
+	}
+	w.fc.Status.OutgoingPeering = v1alpha1.PeeringDisconnecting
 	if diff := cmp.Diff([]string{"delete node milan"}, w.pass(t, r)); diff != "" {
 		t.Fatalf("leaving (-want +got):\n%s", diff)
 	}

@@ -13,6 +13,7 @@ import (
 	"liqo.io/federation/controllers/peering"
 	"liqo.io/federation/controllers/replication"
 	"liqo.io/federation/controllers/resources"
+	storage "liqo.io/federation/controllers/storage/consumer"
 )
 
 // running makes runners of a controller that may not have been made.
@@ -45,8 +46,13 @@ func (c *Config) peering() *peering.Config {
 	}
 }
 
-func initForeignCluster(_ context.Context, config *Config) ([]Runner, error) {
+func initForeignCluster(ctx context.Context, config *Config) ([]Runner, error) {
 	c := config.peering()
+	shared, err := config.storageConsumer(ctx, "peering")
+	if err != nil {
+		return nil, err
+	}
+	c.Volumes = storage.NewUnoffloader(shared)
 	c.InvitationInformers = config.NewKubeInformers(peering.InvitationInformers(config.Options.Namespace)...)
 	return running(peering.NewForeignClusters(c))
 }

@@ -1,0 +1,147 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package peering
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/rules"
+)
+
+func storedVolume(name string, policy v1alpha1.UnoffloadPolicy) v1alpha1.PlannedVolume {
+	return v1alpha1.PlannedVolume{Namespace: "shop", Name: name, ClusterName: "milan", OnUnoffload: policy}
+}
+
+func TestThePolicyOfAVolumeDecidesHowItsPeeringEnds(t *testing.T) {
+	refused, moved := storedVolume("a", v1alpha1.UnoffloadRefuse), storedVolume("b", v1alpha1.UnoffloadMove)
+	retained, deleted := storedVolume("c", v1alpha1.UnoffloadRetain), storedVolume("d", v1alpha1.UnoffloadDelete)
+	force := func(fc *v1alpha1.ForeignCluster) { fc.Spec.DisconnectTimeoutSeconds = ptr.To[int32](0) }
+	revoke := func(fc *v1alpha1.ForeignCluster) {
+		authAspect.set(fc, v1alpha1.PeeringDenied, ReasonIdentityRevoked, "It is revoked.")
+	}
+	for name, test := range map[string]struct {
+		change    func(*v1alpha1.ForeignCluster)
+		stored    []v1alpha1.PlannedVolume
+		obstacles []string
+		holds     bool
+		reason    string
+		message   []string
+	}{
+		"without data there is no condition": {},
+		"data that is refused holds it": {
+			stored: []v1alpha1.PlannedVolume{refused, deleted}, holds: true, reason: ReasonVolumesRemain,
+			message: []string{"stores the data of shop/a,", "set spec.volumes.onUnoffload", "spec.disconnectTimeoutSeconds to 0"},
+		},
+		"so does data that is moved": {
+			stored: []v1alpha1.PlannedVolume{moved, retained}, holds: true, reason: ReasonVolumesMoving,
+			message: []string{"The data of shop/b is being moved"},
+		},
+		"with what keeps it from being moved": {
+			stored: []v1alpha1.PlannedVolume{moved}, obstacles: []string{"The data of shop/b is not moved: spec.target: no room."}, holds: true,
+			reason: ReasonVolumesMoving, message: []string{"spec.target: no room."},
+		},
+		"retained data is left": {
+			stored: []v1alpha1.PlannedVolume{retained}, reason: ReasonVolumesLeftBehind, message: []string{"The data of shop/c stays"},
+		},
+		"deleted data is named": {
+			stored: []v1alpha1.PlannedVolume{retained, deleted}, reason: ReasonVolumesReleasing,
+			message: []string{"The data of shop/d is deleted", "The data of shop/c stays"},
+		},
+		"by force all data is left": {
+			change: force, stored: []v1alpha1.PlannedVolume{refused, moved, retained, deleted}, reason: ReasonVolumesLeftBehind,
+			message: []string{"shop/a, shop/b, shop/c, shop/d stays"},
+		},
+		"so it is where the provider revoked the identity": {
+			change: revoke, stored: []v1alpha1.PlannedVolume{refused, deleted}, reason: ReasonVolumesLeftBehind,
+			message: []string{"shop/a, shop/d stays"},
+		},
+		"what was held is released": {
+			change: func(fc *v1alpha1.ForeignCluster) {
+				setCondition(fc, v1alpha1.ConditionVolumesReleased, metav1.ConditionFalse, ReasonVolumesRemain, "")
+			},
+			reason: ReasonVolumesReleased,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			fc := milan()
+			if test.change != nil {
+				test.change(fc)
+			}
+			holds, condition := volumesReleased(fc, test.stored, test.obstacles)
+			if holds != test.holds || (condition == nil) != (test.reason == "") || condition != nil && condition.Reason != test.reason {
+				t.Fatalf("holds %t, condition %+v", holds, condition)
+			}
+			for _, want := range test.message {
+				if !strings.Contains(condition.Message, want) {
+					t.Errorf("the message lacks %q: %s", want, condition.Message)
+				}
+			}
+		})
+	}
+}
+
+// The steps behind renew the identity for as long as data holds the peering.
+func TestDataAtTheProviderHoldsThePeering(t *testing.T) {
+	e := &ending{
+		namespace: namespaceOf("liqo-peer-milan", "milan", v1alpha1.RolePeer),
+		stored: []v1alpha1.PlannedVolume{
+			storedVolume("a", v1alpha1.UnoffloadRefuse), storedVolume("b", v1alpha1.UnoffloadDelete), storedVolume("c", v1alpha1.UnoffloadRetain),
+		},
+		requests: []*v1alpha1.ResourceRequest{{Spec: v1alpha1.ResourceRequestSpec{Withdrawn: true}}},
+		finished: true,
+	}
+	fc := milan()
+	fc.DeletionTimestamp, fc.Status.OutgoingPeering = &metav1.Time{Time: now}, v1alpha1.PeeringEstablished
+	late := now.Add(2 * DisconnectTimeout(fc))
+	teardown := e.consumer()
+	out, err := teardown.reconcile(t.Context(), &pass{fc: fc, now: late})
+	if err != nil || out.stop || out.after != volumesPoll || rules.Ending(fc) {
+		t.Fatalf("outcome %+v, %v, phase %s", out, err, fc.Status.OutgoingPeering)
+	}
+	condition := meta.FindStatusCondition(fc.Status.Conditions, v1alpha1.ConditionVolumesReleased)
+	if condition == nil || condition.Reason != ReasonVolumesRemain {
+		t.Errorf("condition %+v", condition)
+	}
+	e.stored = e.stored[1:]
+	for _, stage := range []struct {
+		name   string
+		before func()
+		done   []string
+	}{
+		{"it ends when the data is released, with its whole time", func() {}, nil},
+		{"data is deleted before the provider is left", func() {}, []string{"release Delete"}},
+		{"data that is retained is not waited for", func() { e.stored = e.stored[1:] }, []string{"withdraw", "disconnect", "delete namespace"}},
+	} {
+		t.Run(stage.name, func(t *testing.T) {
+			stage.before()
+			e.done = nil
+			out, err := teardown.reconcile(t.Context(), &pass{fc: fc, now: late.Add(time.Second)})
+			if err != nil || !out.stop || !rules.Ending(fc) {
+				t.Fatalf("outcome %+v, %v, phase %s", out, err, fc.Status.OutgoingPeering)
+			}
+			if diff := cmp.Diff(stage.done, e.done); diff != "" {
+				t.Errorf("done (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestAPeeringThatIsWantedAgainReportsNoVolumes(t *testing.T) {
+	fc := milan()
+	setCondition(fc, v1alpha1.ConditionVolumesReleased, metav1.ConditionFalse, ReasonVolumesRemain, "")
+	if out, err := (&ending{}).consumer().reconcile(t.Context(), &pass{fc: fc, now: now}); err != nil || out.stop {
+		t.Fatalf("outcome %+v, %v", out, err)
+	}
+	if condition := meta.FindStatusCondition(fc.Status.Conditions, v1alpha1.ConditionVolumesReleased); condition != nil {
+		t.Errorf("condition %+v", condition)
+	}
+}
