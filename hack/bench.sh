@@ -2,11 +2,12 @@
 # Copyright The Liqo Federation Authors.
 # SPDX-License-Identifier: Apache-2.0
 
-# Measures plain against offloaded pods and our API against a custom resource on
-# two clusters of its own, and the network between clusters in a world of
-# namespaces, and prints a table of each.
+# Measures plain against offloaded pods, our API against a custom resource, and
+# volumes of the virtual storage class against plain ones on two clusters of its
+# own, and the network between clusters in a world of namespaces, and prints a
+# table of each.
 #
-#   hack/bench.sh [--only api|pods|tunnel] [--runs N] [flags of the benchmark]
+#   hack/bench.sh [--only api|pods|storage|tunnel] [--runs N] [flags of the benchmark]
 #
 # Other flags go to bin/bench, or with --only tunnel to bin/bench-tunnel: --help
 # tells those of both.
@@ -19,7 +20,7 @@ args=() help=()
 while [[ $# -gt 0 ]]; do
   case "$1" in
     -h | --help) help=(--help) ;;
-    --only) only=${2:?"--only: api, pods or tunnel"}; shift ;;
+    --only) only=${2:?"--only: api, pods, storage or tunnel"}; shift ;;
     --only=*) only=${1#*=} ;;
     --runs) runs=${2:?"--runs: a number"}; shift ;;
     --runs=*) runs=${1#*=} ;;
@@ -28,9 +29,9 @@ while [[ $# -gt 0 ]]; do
   shift
 done
 case "${only}" in
-  '' | api | pods | tunnel) ;;
+  '' | api | pods | storage | tunnel) ;;
   *)
-    echo "bench.sh: --only ${only}: use api, pods or tunnel" >&2
+    echo "bench.sh: --only ${only}: use api, pods, storage or tunnel" >&2
     exit 2
     ;;
 esac

@@ -32,6 +32,8 @@ type options struct {
 	instance  string
 	keep      bool
 	breakdown bool
+	// storage are the parts of storage to measure; empty is all.
+	storage []string
 }
 
 func main() {
@@ -50,7 +52,8 @@ func parse(args []string) (options, error) {
 	pods := flags.String("pods", "100,500,1000", "sizes of the Deployments to measure, smallest first")
 	flags.IntVar(&o.runs, "runs", 3, "measurements of each size; the table shows their median and spread")
 	flags.IntVar(&o.many, "many", 0, "fill the virtual node with so many pods as well, as 10000, and tell the memory that takes; 0 leaves it out")
-	flags.StringVar(&o.only, "only", "", "measure only one part: pods or api")
+	flags.StringVar(&o.only, "only", "", "measure only one part: pods, api or storage")
+	storage := flags.String("storage", "", "measure only these parts of storage, separated by commas: provisioning, requests, moves")
 	flags.StringVar(&o.instance, "instance", "bench", "instance of the playground to bring up")
 	flags.BoolVar(&o.keep, "keep", false, "take an instance that is up as it is, and leave it up")
 	flags.BoolVar(&o.breakdown, "breakdown", false, "print also which programs use the processors and who sends which requests at the largest size")
@@ -64,8 +67,17 @@ func parse(args []string) (options, error) {
 		}
 		o.pods = append(o.pods, n)
 	}
-	if !slices.Contains([]string{"", "pods", "api"}, o.only) {
-		return o, fmt.Errorf("--only %q: use pods or api", o.only)
+	if !slices.Contains([]string{"", "pods", "api", "storage"}, o.only) {
+		return o, fmt.Errorf("--only %q: use pods, api or storage", o.only)
+	}
+	for part := range strings.SplitSeq(*storage, ",") {
+		switch {
+		case part == "":
+		case slices.ContainsFunc(storageParts, func(p storagePart) bool { return p.name == part }):
+			o.storage = append(o.storage, part)
+		default:
+			return o, fmt.Errorf("--storage %q: use provisioning, requests or moves, separated by commas", *storage)
+		}
 	}
 	if o.many < 0 || o.many > 20000 {
 		return o, fmt.Errorf("--many %d: use a number from 0 to 20000", o.many)
@@ -106,20 +118,28 @@ func run(ctx context.Context, args []string) (err error) {
 	if err := b.measureIdle(ctx); err != nil {
 		return fmt.Errorf("measure the idle clusters: %w", err)
 	}
-	if o.only != "api" {
-		if err := b.measurePods(ctx); err != nil {
+	// The API after pods: its many requests leave more behind in the API servers. Storage
+	// last: it changes how both clusters are installed.
+	for _, part := range []struct {
+		name    string
+		measure func(context.Context) error
+	}{{"pods", b.measurePods}, {"api", b.measureAndReportAPI}, {"storage", b.measureStorage}} {
+		if o.only != "" && o.only != part.name {
+			continue
+		}
+		if err := part.measure(ctx); err != nil {
 			return err
 		}
 	}
-	if o.only == "pods" {
-		return nil
-	}
-	// Last: its many requests leave more behind in the API servers than pods do.
+	return nil
+}
+
+func (b *bench) measureAndReportAPI(ctx context.Context) error {
 	samples, err := b.measureAPI(ctx)
 	if err != nil {
 		return fmt.Errorf("measure the API: %w", err)
 	}
-	reportAPI(os.Stdout, o.runs, samples)
+	reportAPI(os.Stdout, b.options.runs, samples)
 	return nil
 }
 

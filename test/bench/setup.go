@@ -38,8 +38,9 @@ type bench struct {
 	options     options
 	rome, milan *harness.Cluster
 	nodes       []string
-	// twin and servingTwin are the namespaces on milan of offloaded and serving.
-	twin, servingTwin string
+	// twin, servingTwin and storingRemote are the namespaces on milan of offloaded,
+	// serving and storing.
+	twin, servingTwin, storingRemote string
 	// peered is how long peering took, 0 when it was not measured.
 	peered time.Duration
 	// idle is how many cores each program uses when nothing is asked of the
@@ -158,8 +159,7 @@ func (b *bench) namespaces(ctx context.Context) error {
 		cluster *harness.Cluster
 		name    string
 	}{{b.rome, vanilla}, {b.milan, vanilla}, {b.rome, offloaded}, {b.rome, serving}} {
-		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: n.name}}
-		if _, err := n.cluster.Kube.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+		if err := createNamespace(ctx, n.cluster, n.name); err != nil {
 			return err
 		}
 	}
@@ -169,6 +169,13 @@ func (b *bench) namespaces(ctx context.Context) error {
 	}
 	b.servingTwin, err = b.offload(ctx, serving, v1alpha1.LocalAndRemote)
 	return err
+}
+
+// createNamespace creates a namespace that need not exist yet.
+func createNamespace(ctx context.Context, cluster *harness.Cluster, name string) error {
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	_, err := cluster.Kube.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{})
+	return unless(apierrors.IsAlreadyExists, err)
 }
 
 // offload returns the twin of a namespace once there is one.
