@@ -53,8 +53,8 @@ var contents = []content{
 	},
 	{
 		"100,000 files of 4 KiB", 100_000 * 4 << 10, 100_000,
-		"for d in $(seq 100); do mkdir /data/$d; dd if=/dev/urandom bs=4k count=1000 2>/dev/null | split -b 4k -a 3 - /data/$d/; done; sync",
-		"for d in $(seq 100); do dd if=/dev/urandom bs=4k count=10 2>/dev/null | split -b 4k -a 3 - /data/$d/; done",
+		"for d in $(seq 100); do mkdir /data/$d; i=0; while [ $i -lt 1000 ]; do printf %04096d $i >/data/$d/$i; i=$((i+1)); done; done; sync",
+		"for d in $(seq 100); do i=0; while [ $i -lt 10 ]; do printf %04096d $((i+1000*RUN+1000)) >/data/$d/$i; i=$((i+1)); done; done",
 	},
 }
 
