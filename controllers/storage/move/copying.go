@@ -98,15 +98,19 @@ func (m *move) keepReceiver(ctx context.Context, mark *Mark) (*corev1.Pod, error
 	})
 }
 
-// follow reads how far the sender is. A log that cannot be read is no reason to stop.
-func (m *move) follow(ctx context.Context) {
+// follow reads how far the sender is, and returns what it does. A log that cannot be read
+// is no reason to stop.
+func (m *move) follow(ctx context.Context) mover.State {
 	log, err := m.Logs(ctx, types.NamespacedName{Namespace: m.volume.Namespace, Name: m.sender})
 	if err != nil {
-		return
+		return ""
 	}
-	if report, ok := mover.ParseReport(log); ok {
-		m.record(report)
+	report, ok := mover.ParseReport(log)
+	if !ok {
+		return ""
 	}
+	m.record(report)
+	return report.State
 }
 
 // record takes over what the sender reports.

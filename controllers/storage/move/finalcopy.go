@@ -52,7 +52,10 @@ func (m *move) copyFinally(ctx context.Context) (outcome, error) {
 		m.record(report)
 		return giveUp("%s", failure(report)), nil
 	}
-	m.follow(ctx)
+	// The status of the pod follows up to two seconds later, and the application waits.
+	if m.follow(ctx) == mover.StateDone {
+		return goTo(v1alpha1.MoveSwitching), nil
+	}
 	return waitFor(fastInterval, "%s", m.progress.Message), nil
 }
 

@@ -193,6 +193,20 @@ func TestSenderThatIsGoneInFinalCopyIsReplacedOnTheLockedSource(t *testing.T) {
 	w.assertBoundTo(w.targetName())
 }
 
+func TestMoveDoesNotWaitForTheEndOfASenderThatIsDone(t *testing.T) {
+	w := newWorld(t, online())
+	w.log = `{"state":"Copying"}`
+	w.settle()
+	w.until(v1alpha1.MoveFinalCopy)
+	w.log = `{"state":"Done","passes":2,"bytesTotal":100,"bytesCopied":100}`
+	progress := w.until(v1alpha1.MoveSucceeded)
+	w.settle()
+	w.assertBoundTo(w.targetName())
+	if progress.Passes != 2 || progress.BytesCopied != 100 {
+		t.Errorf("progress %+v", progress)
+	}
+}
+
 func TestClaimThatTheUserDeletedWhileLockedLeavesItsDataRetained(t *testing.T) {
 	w := newWorld(t, online())
 	w.noStatefulSet = true

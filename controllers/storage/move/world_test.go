@@ -70,8 +70,9 @@ type world struct {
 	killWhen v1alpha1.MovePhase
 	// noStatefulSet has no controller create pods and claims again.
 	noStatefulSet bool
-	// report is how the sender ends.
+	// report is how the sender ends, and log what it has logged: then it goes on.
 	report mover.Report
+	log    string
 	// budget forbids evictions.
 	budget bool
 	// uids are given to claims.
@@ -187,7 +188,7 @@ func (w *world) restart() {
 	w.controller = New(Config{
 		Client: w.client, Live: w.kube, Events: w.events, Peers: peers{w}, Image: "liqo.io/mover:dev", Clock: w.clock,
 		Account: "federation-controller-manager", AccountNamespace: "liqo",
-		Logs: func(context.Context, types.NamespacedName) (string, error) { return "", nil },
+		Logs: func(context.Context, types.NamespacedName) (string, error) { return w.log, nil },
 	})
 }
 
@@ -462,7 +463,7 @@ func (w *world) runPod(ctx context.Context, pod *corev1.Pod) {
 	receiver := &corev1.Pod{}
 	key = types.NamespacedName{Namespace: namespace, Name: namesOf(moveID).receiver}
 	last := w.kube.Get(ctx, key, receiver) == nil && receiver.Annotations[AnnotationPass] == mover.PassFinal
-	if pod.Status.Phase == corev1.PodRunning && pod.Labels[LabelRole] == roleSender && last {
+	if pod.Status.Phase == corev1.PodRunning && pod.Labels[LabelRole] == roleSender && last && w.log == "" {
 		message, err := json.Marshal(w.report)
 		w.must(err)
 		pod.Status.Phase = corev1.PodSucceeded
