@@ -197,5 +197,5 @@ func (f fabric) movesEndWithTheirNamespace(t *testing.T) {
 	if progress := m.ends(t, id); progress.Phase != v1alpha1.MoveFailed || !strings.Contains(progress.Message, "deleted") {
 		t.Errorf("the move ended as %s", show(progress))
 	}
-	isPrinted(t, rome, "get pods -n "+m.namespace+" -o name", "pod/"+movedPod)
+	isPrinted(t, rome, "get pods -n "+m.namespace+" -o jsonpath={.items[*].metadata.name}", movedPod)
 }

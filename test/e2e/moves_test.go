@@ -204,7 +204,7 @@ func (m *moving) leavesNothing(t *testing.T) {
 	for c, namespace := range map[*harness.Cluster]string{rome: m.namespace, milan: m.twin} {
 		isPrinted(t, c, "get pods,secrets,services,configmaps -n "+namespace+" -l "+volume.LabelMove+" -o name", "")
 	}
-	isPrinted(t, rome, "get pvc -n "+m.namespace+" -o name", "persistentvolumeclaim/"+movedClaim)
+	isPrinted(t, rome, "get pvc -n "+m.namespace+" -o jsonpath={.items[*].metadata.name}", movedClaim)
 	isPrinted(t, rome, "get rolebinding -n "+m.namespace+" federation-mover --ignore-not-found -o name", "")
 	isPrinted(t, rome, "get pods -n "+m.namespace+" -o jsonpath={.items[*].spec.schedulingGates}", "")
 	eventually(t, soon, "one volume to be left", func(ctx context.Context) (bool, string, error) {
