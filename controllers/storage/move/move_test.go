@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -81,10 +82,14 @@ func TestRoleThatAnotherMoveUnboundIsBoundAgain(t *testing.T) {
 			w := newWorld(t, online())
 			w.settle()
 			w.until(phase)
-			w.must(w.kube.Delete(t.Context(), &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: Role}}))
+			binding := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: Role}}
+			w.must(w.kube.Delete(t.Context(), binding))
 			w.until(v1alpha1.MoveSucceeded)
 			w.settle()
 			w.assertBoundTo(w.targetName())
+			if err := w.kube.Get(t.Context(), client.ObjectKeyFromObject(binding), binding); !apierrors.IsNotFound(err) {
+				t.Errorf("the role is bound after the move: %v", err)
+			}
 		})
 	}
 }
