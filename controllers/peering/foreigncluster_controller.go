@@ -180,6 +180,7 @@ func (c *Config) incoming() []step {
 					v1alpha1.LabelForeignCluster: foreignCluster, v1alpha1.LabelRole: v1alpha1.RoleTwin,
 				}))
 			},
+			volumes:       c.shadowVolumeClaims,
 			getBinding:    c.getBinding,
 			deleteBinding: c.deleteBinding,
 			warn:          c.warn,
@@ -187,6 +188,29 @@ func (c *Config) incoming() []step {
 		tenant,
 		&lendingStep{identities: identities, requests: requests, offers: offers},
 	}
+}
+
+// shadowVolumeClaims returns the first ShadowVolumeClaims of a remote namespace, and none
+// while pods run there.
+func (c *Config) shadowVolumeClaims(ctx context.Context, namespace string) ([]string, error) {
+	federation := c.Federation.FederationV1alpha1()
+	claims, err := federation.ShadowVolumeClaims(namespace).List(ctx, metav1.ListOptions{Limit: maxNamedVolumes})
+	if err != nil || len(claims.Items) == 0 {
+		return nil, err
+	}
+	shadowPods, err := federation.ShadowPods(namespace).List(ctx, metav1.ListOptions{Limit: 1})
+	if err != nil || len(shadowPods.Items) > 0 {
+		return nil, err
+	}
+	pods, err := c.Kube.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{Limit: 1})
+	if err != nil || len(pods.Items) > 0 {
+		return nil, err
+	}
+	var names []string
+	for i := range claims.Items {
+		names = append(names, claims.Items[i].Name)
+	}
+	return names, nil
 }
 
 func (c *Config) warn(fc *v1alpha1.ForeignCluster, reason, message string) {

@@ -6,6 +6,8 @@ package peering
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -34,9 +36,12 @@ type incomingTeardown struct {
 	answerWithdrawal func(ctx context.Context, request *v1alpha1.ResourceRequest) error
 	offers           func(namespace string) ([]*v1alpha1.ResourceOffer, error)
 	twins            func(foreignCluster string) ([]*corev1.Namespace, error)
-	getBinding       func(namespace, name string) (*rbacv1.RoleBinding, error)
-	deleteBinding    func(ctx context.Context, namespace, name string) error
-	warn             func(fc *v1alpha1.ForeignCluster, reason, message string)
+	// volumes returns the ShadowVolumeClaims of a remote namespace without pods; no timeout
+	// deletes them, so that they are not waited for.
+	volumes       func(ctx context.Context, namespace string) ([]string, error)
+	getBinding    func(namespace, name string) (*rbacv1.RoleBinding, error)
+	deleteBinding func(ctx context.Context, namespace, name string) error
+	warn          func(fc *v1alpha1.ForeignCluster, reason, message string)
 }
 
 func (s *incomingTeardown) reconcile(ctx context.Context, p *pass) (outcome, error) {
@@ -95,8 +100,17 @@ func (s *incomingTeardown) evict(ctx context.Context, p *pass, namespace string,
 	if err != nil {
 		return goOn, err
 	}
+	for _, twin := range twins {
+		volumes, err := s.volumes(ctx, twin.Name)
+		if err != nil {
+			return goOn, err
+		}
+		if len(volumes) == 0 {
+			return waitAtMost(min(left, volumesPoll)), nil
+		}
+	}
 	if len(twins) > 0 {
-		return waitAtMost(left), nil
+		s.warn(p.fc, ReasonVolumesRemain, kept(twins))
 	}
 	for _, request := range requests {
 		if request.Spec.Withdrawn && request.Status.Phase != v1alpha1.NegotiationWithdrawn {
@@ -148,7 +162,30 @@ func (s *incomingTeardown) gone(ctx context.Context, p *pass) error {
 			return fmt.Errorf("delete the identity request of the consumer: %w", err)
 		}
 	}
+	twins, err := s.twins(p.fc.Name)
+	if err != nil {
+		return err
+	}
+	message := "This cluster does not lend to the other one."
+	if len(twins) > 0 {
+		message += " " + kept(twins)
+	}
 	p.fc.Status.TenantNamespace = ""
-	incomingAspect.set(p.fc, v1alpha1.PeeringNone, ReasonDisabled, "This cluster does not lend to the other one.")
+	incomingAspect.set(p.fc, v1alpha1.PeeringNone, ReasonDisabled, "%s", message)
 	return nil
+}
+
+// kept returns what remains of a consumer whose peering has ended.
+func kept(twins []*corev1.Namespace) string {
+	var names []string
+	for _, twin := range twins {
+		names = append(names, twin.Name)
+	}
+	slices.Sort(names)
+	shown := strings.Join(names[:min(len(names), maxNamedVolumes)], ", ")
+	if more := len(names) - maxNamedVolumes; more > 0 {
+		shown += fmt.Sprintf(" and %d more", more)
+	}
+	return fmt.Sprintf("Remote namespaces keep volumes of the consumer: %s. The data is found again when the clusters are peered "+
+		"again; to delete a namespace, delete its ShadowVolumeClaims.", shown)
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -142,6 +143,32 @@ func TestAPeeringThatIsWantedAgainReportsNoVolumes(t *testing.T) {
 		t.Fatalf("outcome %+v, %v", out, err)
 	}
 	if condition := meta.FindStatusCondition(fc.Status.Conditions, v1alpha1.ConditionVolumesReleased); condition != nil {
+		t.Errorf("condition %+v", condition)
+	}
+}
+
+func TestAProviderKeepsVolumesOfAConsumerThatLeft(t *testing.T) {
+	fc := rome()
+	fc.Spec.Incoming = v1alpha1.PeeringDisabled
+	l := &lending{
+		namespace: namespaceOf("liqo-tenant-rome", "rome", v1alpha1.RoleTenant),
+		requests:  []*v1alpha1.ResourceRequest{{ObjectMeta: metav1.ObjectMeta{Name: "rome"}, Spec: v1alpha1.ResourceRequestSpec{Withdrawn: true}}},
+		twins:     []*corev1.Namespace{{ObjectMeta: metav1.ObjectMeta{Name: "shop-rome"}}},
+	}
+	for _, stage := range []stage{
+		{"it begins", func() {}, nil, v1alpha1.PeeringDisconnecting},
+		{"it waits for pods", func() {}, nil, v1alpha1.PeeringDisconnecting},
+		{
+			"it does not wait for volumes without pods", func() { l.volumes = []string{"data-db-0-0a1b2c3d"} },
+			[]string{ReasonVolumesRemain, "answer rome", "revoke federation-twin in shop-rome", "revoke federation-tenant in liqo-tenant-rome", "delete namespace"},
+			v1alpha1.PeeringDisconnecting,
+		},
+		{"the remote namespace stays", func() { l.namespace = nil }, nil, v1alpha1.PeeringNone},
+	} {
+		stage.run(t, l.provider(), fc, &fc.Status.IncomingPeering, &l.done)
+	}
+	condition := meta.FindStatusCondition(fc.Status.Conditions, v1alpha1.ConditionIncomingPeering)
+	if condition == nil || !strings.Contains(condition.Message, "shop-rome. The data is found again") {
 		t.Errorf("condition %+v", condition)
 	}
 }

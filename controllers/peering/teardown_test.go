@@ -259,7 +259,9 @@ type lending struct {
 	requests   []*v1alpha1.ResourceRequest
 	offers     []*v1alpha1.ResourceOffer
 	twins      []*corev1.Namespace
-	done       []string
+	// volumes are the ShadowVolumeClaims of each remote namespace.
+	volumes []string
+	done    []string
 }
 
 func (l *lending) provider() *incomingTeardown {
@@ -292,6 +294,7 @@ func (l *lending) provider() *incomingTeardown {
 		},
 		offers:     func(string) ([]*v1alpha1.ResourceOffer, error) { return l.offers, nil },
 		twins:      func(string) ([]*corev1.Namespace, error) { return l.twins, nil },
+		volumes:    func(context.Context, string) ([]string, error) { return l.volumes, nil },
 		getBinding: func(string, string) (*rbacv1.RoleBinding, error) { return &rbacv1.RoleBinding{}, nil },
 		deleteBinding: func(_ context.Context, namespace, name string) error {
 			l.done = append(l.done, "revoke "+name+" in "+namespace)
