@@ -6,6 +6,7 @@ package consumer
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -20,10 +21,11 @@ import (
 const (
 	ReasonVolumeClusterUnreachable = "VolumeClusterUnreachable"
 	ReasonVolumeClusterExcluded    = "VolumeClusterExcluded"
+	ReasonVolumeClusterCordoned    = "VolumeClusterCordoned"
 )
 
 // warnPods warns each pod that has no node because its data is on a cluster that is
-// unreachable, or that its namespace excludes; once for each state.
+// unreachable or cordoned, or that its namespace excludes; once for each state.
 func (v *VirtualVolumes) warnPods(ctx context.Context, seen *observation) error {
 	waiting := seen.waiting()
 	if len(waiting) == 0 {
@@ -53,11 +55,41 @@ func (v *VirtualVolumes) held(ctx context.Context, seen *observation) (reason, m
 		return ReasonVolumeClusterUnreachable, fmt.Sprintf("Claim %s: %s The pod is scheduled when the cluster is reachable again.", seen.claim.Name, text), nil
 	}
 	refusal, err := v.excluded(ctx, seen.claim.Namespace, seen.cluster)
-	if err != nil || refusal == "" {
+	if err != nil {
 		return "", "", err
+	}
+	if refusal == "" {
+		isCordoned, err := v.cordoned(ctx, seen.cluster.Name)
+		if err != nil || !isCordoned {
+			return "", "", err
+		}
+		return ReasonVolumeClusterCordoned, fmt.Sprintf("The data of claim %s is stored on %s, whose virtual nodes are cordoned. "+
+			"Uncordon them, or move the data by a POST to the subresource move of VirtualVolume %s.", seen.claim.Name, seen.cluster.Name, seen.claim.Name), nil
 	}
 	return ReasonVolumeClusterExcluded, fmt.Sprintf("The data of claim %s is stored on %s, where pods of the namespace may not run: %s "+
 		"Select the cluster in the NamespaceOffloading, or move the data.", seen.claim.Name, seen.cluster.Name, refusal), nil
+}
+
+// cordoned reports whether no virtual node of a provider takes pods.
+func (v *VirtualVolumes) cordoned(ctx context.Context, cluster string) (bool, error) {
+	nodes, err := v.virtualNodesOf(ctx, cluster)
+	if err != nil {
+		return false, err
+	}
+	return len(nodes) > 0 && !slices.ContainsFunc(nodes, func(virtual *v1alpha1.VirtualNode) bool {
+		node := v.node(ctx, virtual.Spec.NodeName)
+		return node == nil || !node.Spec.Unschedulable
+	}), nil
+}
+
+// node returns a Node, and nil where there is none.
+func (v *VirtualVolumes) node(ctx context.Context, name string) *corev1.Node {
+	var found corev1.Node
+	if v.Client.Get(ctx, client.ObjectKey{Name: name}, &found) != nil {
+		// A cache only fails to find.
+		return nil
+	}
+	return &found
 }
 
 // excluded returns why pods of a namespace may not run on a provider, or an empty string.
@@ -78,14 +110,7 @@ func (v *VirtualVolumes) excluded(ctx context.Context, namespace string, cluster
 		return "", err
 	}
 	lender := rules.Lender{Cluster: cluster, VirtualNodes: nodes}
-	node := func(name string) *corev1.Node {
-		var found corev1.Node
-		if v.Client.Get(ctx, client.ObjectKey{Name: name}, &found) != nil {
-			// A cache only fails to find.
-			return nil
-		}
-		return &found
-	}
+	node := func(name string) *corev1.Node { return v.node(ctx, name) }
 	placement, err := rules.NewPlacement(&offloading.Spec, []rules.Lender{lender}, node)
 	if err != nil {
 		// The status of the NamespaceOffloading reports a selector that cannot be read.

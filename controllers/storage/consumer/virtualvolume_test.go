@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/rules"
 	"liqo.io/federation/apiserver/volume"
 )
 
@@ -41,6 +42,12 @@ func TestVirtualVolumeDescribesTheClaimOfItsName(t *testing.T) {
 	unreachable := milan()
 	unreachable[0].(*v1alpha1.ForeignCluster).Status.Conditions = []metav1.Condition{{
 		Type: v1alpha1.ConditionOutgoingPeering, Status: metav1.ConditionFalse, Reason: "ProviderUnreachable",
+	}}
+	left, revoked := milan(), milan()
+	left[0].(*v1alpha1.ForeignCluster).Status.OutgoingPeering = v1alpha1.PeeringDisconnecting
+	left[0].(*v1alpha1.ForeignCluster).Spec.Outgoing = v1alpha1.PeeringDisabled
+	revoked[0].(*v1alpha1.ForeignCluster).Status.Conditions = []metav1.Condition{{
+		Type: v1alpha1.ConditionAuthenticated, Status: metav1.ConditionFalse, Reason: rules.ReasonIdentityRevoked,
 	}}
 	onMilan := &v1alpha1.VolumeLocation{
 		ClusterName: "milan", ClusterID: milanID, StorageClassName: "ssd", VolumeName: "a", Namespace: milanSpace, ClaimName: shadowName,
@@ -69,6 +76,14 @@ func TestVirtualVolumeDescribesTheClaimOfItsName(t *testing.T) {
 		{
 			name: "on milan, which does not answer", claim: userClaim(bound("a")), objects: append(unreachable, stored("a", "ssd", "1Gi")),
 			phase: "Bound", reason: "ProviderUnreachable", location: onMilan,
+		},
+		{
+			name: "on milan, which is being left", claim: userClaim(bound("a")), objects: append(left, stored("a", "ssd", "1Gi")),
+			phase: "Bound", reason: "ProviderNotPeered", location: onMilan,
+		},
+		{
+			name: "on milan, which revoked the identity", claim: userClaim(bound("a")), objects: append(revoked, stored("a", "ssd", "1Gi")),
+			phase: "Bound", reason: "ProviderNotPeered", location: onMilan,
 		},
 		{
 			name: "on a cluster without peering", claim: userClaim(bound("a")), objects: []client.Object{stored("a", "ssd", "1Gi")},
@@ -165,7 +180,7 @@ func TestClaimsOfMovesAndOfOtherClassesHaveNoVirtualVolume(t *testing.T) {
 	}
 }
 
-func TestPodsAreWarnedOnceOfAClusterThatIsUnreachableOrExcluded(t *testing.T) {
+func TestPodsAreWarnedOnceOfAClusterThatIsUnreachableExcludedOrCordoned(t *testing.T) {
 	offloading := func(strategy v1alpha1.PodOffloadingStrategy, zone string) *v1alpha1.NamespaceOffloading {
 		return &v1alpha1.NamespaceOffloading{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: v1alpha1.NamespaceOffloadingName},
@@ -180,12 +195,14 @@ func TestPodsAreWarnedOnceOfAClusterThatIsUnreachableOrExcluded(t *testing.T) {
 		name        string
 		offloading  client.Object
 		unreachable bool
+		cordoned    bool
 		event       string
 	}{
 		{name: "selected", offloading: offloading(v1alpha1.LocalAndRemote, "north")},
 		{name: "unreachable", offloading: offloading(v1alpha1.LocalAndRemote, "north"), unreachable: true, event: "Warning VolumeClusterUnreachable Claim data-db-0: The data is stored on milan"},
 		{name: "not selected", offloading: offloading(v1alpha1.LocalAndRemote, "south"), event: "Warning VolumeClusterExcluded The data of claim data-db-0 is stored on milan"},
 		{name: "local", offloading: offloading(v1alpha1.Local, "north"), event: "Warning VolumeClusterExcluded"},
+		{name: "cordoned", offloading: offloading(v1alpha1.LocalAndRemote, "north"), cordoned: true, event: "Warning VolumeClusterCordoned The data of claim data-db-0 is stored on milan"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			objects := withMilan(virtual(), userClaim(bound("a")), stored("a", "ssd", "1Gi"), mounting("db-0", ""), mounting("runs", milanNode), test.offloading)
@@ -193,6 +210,9 @@ func TestPodsAreWarnedOnceOfAClusterThatIsUnreachableOrExcluded(t *testing.T) {
 				objects[0].(*v1alpha1.ForeignCluster).Status.Conditions = []metav1.Condition{{Type: "Ready", Status: metav1.ConditionFalse, Reason: "ProviderUnreachable"}}
 			}
 			w := newWorld(t, objects...)
+			if test.cordoned {
+				change(w, "", milanNode, &corev1.Node{}, func(node *corev1.Node) { node.Spec.Unschedulable = true })
+			}
 			v := NewVirtualVolumes(w.Config)
 			for range 4 {
 				if _, err := v.Reconcile(t.Context(), dataRequest); err != nil {

@@ -268,10 +268,15 @@ func (p place) affinity() *corev1.Affinity {
 }
 
 // tolerations let a mover run on virtual nodes, and a sender on any node that has the
-// volume, also while it is being drained.
+// volume, also while that is cordoned or being drained.
 func (p place) tolerations(role string) []corev1.Toleration {
 	if p.clusterID != "" {
-		return []corev1.Toleration{{Key: v1alpha1.TaintVirtualNode, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute}}
+		tolerations := []corev1.Toleration{{Key: v1alpha1.TaintVirtualNode, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute}}
+		if role == roleSender {
+			tolerations = append(tolerations,
+				corev1.Toleration{Key: corev1.TaintNodeUnschedulable, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule})
+		}
+		return tolerations
 	}
 	if role == roleSender || p.node != "" {
 		return []corev1.Toleration{{Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule}}
