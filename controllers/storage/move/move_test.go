@@ -394,6 +394,28 @@ func TestMoversHaveNoTokenAndOnlyWhatBaselineAllows(t *testing.T) {
 	}
 }
 
+func TestEachMoveHasAKeyOfItsOwnUntilItEnds(t *testing.T) {
+	keys := map[string]bool{}
+	for range 2 {
+		w := newWorld(t, online())
+		w.settle()
+		w.until(v1alpha1.MoveCopying)
+		var secrets corev1.SecretList
+		w.must(w.kube.List(t.Context(), &secrets))
+		if len(secrets.Items) != 1 || secrets.Items[0].Labels[volume.LabelMove] != moveID {
+			t.Fatalf("secrets %+v", secrets.Items)
+		}
+		keys[string(secrets.Items[0].Data[KeyFile])] = true
+		w.until(v1alpha1.MoveSucceeded)
+		w.settle()
+		// Among others that no Secret is left.
+		w.assertBoundTo(w.targetName())
+	}
+	if len(keys) != 2 {
+		t.Error("two moves have one key")
+	}
+}
+
 // offer has milan keep a claim for this cluster.
 func (w *world) offer(namespace, name string) {
 	w.provider = newProvider(&v1alpha1.ShadowVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID(name)}})

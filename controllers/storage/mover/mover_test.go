@@ -42,7 +42,7 @@ func TestMain(m *testing.M) {
 
 const (
 	testKey  = "move-a:00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
-	otherKey = "move-a:ffeeddccbbaa99887766554433221100ffeeddccbbaa99887766554433221100"
+	otherKey = "ffeeddccbbaa99887766554433221100ffeeddccbbaa99887766554433221100"
 )
 
 // pair is a source and a target volume, and the options of both movers.
@@ -297,8 +297,20 @@ func TestManyNamesInTheRootAreMoved(t *testing.T) {
 	}
 }
 
-func TestAnotherKeyIsRefused(t *testing.T) {
-	p := newPair(t, otherKey)
+func TestKeyOfAnotherMoveIsRefused(t *testing.T) {
+	for name, receiver := range map[string]string{
+		"another key of this move":      "move-a:" + otherKey,
+		"another move with another key": "move-b:" + otherKey,
+		"another move with this key":    strings.Replace(testKey, "move-a", "move-b", 1),
+	} {
+		t.Run(name, func(t *testing.T) { expectRefused(t, receiver) })
+	}
+}
+
+// expectRefused fails the test unless a receiver with a key refuses the sender.
+func expectRefused(t *testing.T, receiver string) {
+	t.Helper()
+	p := newPair(t, receiver)
 	p.write(t, "secret", "x")
 	p.final(t)
 	ctx, cancel := context.WithCancel(t.Context())

@@ -5,6 +5,7 @@ package validation
 
 import (
 	"reflect"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -141,6 +142,9 @@ func TestEveryTypeOfVolumeIsDecided(t *testing.T) {
 		if csi := pod.Spec.Pod.Volumes[0].CSI; csi != nil {
 			csi.Driver = "nfs.csi.k8s.io"
 		}
+		if claim := pod.Spec.Pod.Volumes[0].PersistentVolumeClaim; claim != nil {
+			claim.ClaimName = "data-db-0"
+		}
 		if errs := ValidateShadowPod(pod); (len(errs) == 0) != (want != never) {
 			t.Errorf("a volume of type %s: %v", name, errs)
 		}
@@ -150,6 +154,23 @@ func TestEveryTypeOfVolumeIsDecided(t *testing.T) {
 	}
 	for name := range decided {
 		t.Errorf("Kubernetes has no volumes of type %s", name)
+	}
+}
+
+func TestShadowPodNamesNoClaimOfAnotherNamespace(t *testing.T) {
+	for name, refused := range map[string]bool{
+		"data-db-0-0a1b2c3d": false, "data.db-0": false,
+		"": true, "shop-turin/data": true, "../shop-turin/persistentvolumeclaims/data": true, "..": true, "data%2f": true, "Data": true,
+		strings.Repeat("a", 254): true,
+	} {
+		pod := goodPod()
+		pod.Spec.Pod.Volumes = []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{
+			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: name},
+		}}}
+		errs := ValidateShadowPod(pod)
+		if len(errs) > 0 != refused || refused && errs[0].Field != "spec.pod.volumes[0].persistentVolumeClaim.claimName" {
+			t.Errorf("claim %q: %v", name, errs)
+		}
 	}
 }
 

@@ -73,6 +73,9 @@ func volumes(list []corev1.Volume, path *field.Path) field.ErrorList {
 
 func volumeOfType(volume *corev1.Volume, name string, path *field.Path) field.ErrorList {
 	switch {
+	case volume.PersistentVolumeClaim != nil:
+		// It is one of the remote namespace, whatever it is called.
+		return subdomain(volume.PersistentVolumeClaim.ClaimName, path.Child("claimName"))
 	case slices.Contains(podVolumeTypes, name), slices.Contains(ExternalVolumeTypes, name):
 		return nil
 	case name == volumeTypeHostPath:
