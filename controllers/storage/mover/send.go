@@ -36,8 +36,10 @@ type sender struct {
 	// since is no later than what changed after the last complete pass began, by the
 	// clock of the file system; zero before the first pass.
 	since time.Time
-	// newest is the latest change that the last walk found.
-	newest time.Time
+	// newest is the latest change that the last walk found, and changed what changed at since
+	// or later.
+	newest  time.Time
+	changed []string
 	// root identifies the volume.
 	root [2]uint64
 }
@@ -144,7 +146,7 @@ func (s *sender) checkSpace(ctx context.Context) error {
 
 // walk reads the source and records its totals.
 func (s *sender) walk() (*tree, error) {
-	tree, err := walk(s.Data)
+	tree, err := walkSince(s.Data, s.since, !s.since.IsZero())
 	if err != nil {
 		return nil, err
 	}
@@ -159,7 +161,7 @@ func (s *sender) walk() (*tree, error) {
 		return nil, errors.New("reading the files of the volume: another volume is mounted in its place")
 	}
 	s.report.BytesTotal, s.report.FilesTotal = tree.bytes, tree.files
-	s.newest = tree.newest
+	s.newest, s.changed = tree.newest, tree.changed
 	return tree, nil
 }
 
@@ -243,12 +245,9 @@ func (s *sender) verify(ctx context.Context) error {
 	s.say(StateVerifying, "")
 	selection := []string{deleteFirst}
 	if !s.Full && !s.since.IsZero() {
-		tree, err := walkSince(s.Data, s.since, true)
-		if err != nil {
-			return err
-		}
+		// The source has not changed since the walk before the last pass: nothing else mounts it.
 		list := filepath.Join(s.State, "changed")
-		if err := os.WriteFile(list, []byte(strings.Join(tree.changed, "\x00")), 0o600); err != nil {
+		if err := os.WriteFile(list, []byte(strings.Join(s.changed, "\x00")), 0o600); err != nil {
 			return fmt.Errorf("writing the list of changed files: %w", err)
 		}
 		selection = []string{"--from0", "--files-from=" + list}
