@@ -64,19 +64,18 @@ type moveSample struct {
 	toRemote bool
 	// byHand is how long rsync by hand took for the same data in the same direction.
 	byHand time.Duration
-	// phases are when each phase began, and requested is when the move was requested.
-	phases    map[v1alpha1.MovePhase]time.Time
-	requested time.Time
+	// phases are when each phase began, requested is when the move was requested, and
+	// firstPass when its status had the first pass.
+	phases               map[v1alpha1.MovePhase]time.Time
+	requested, firstPass time.Time
 	// downtime is status.move.downtimeMilliseconds.
 	downtime time.Duration
 	// pod is how the pod of the application stopped and started during the move.
 	pod podRestart
 }
 
-// copying is how long the passes before the last took, with the start of the sender.
-func (s moveSample) copying() time.Duration {
-	return s.phases[v1alpha1.MoveQuiescing].Sub(s.phases[v1alpha1.MoveCopying])
-}
+// copying is how long the first pass took, with the start of the sender.
+func (s moveSample) copying() time.Duration { return s.firstPass.Sub(s.phases[v1alpha1.MoveCopying]) }
 
 // whole is how long the move took, without the time that the eviction was held back for.
 func (s moveSample) whole() time.Duration {
@@ -226,6 +225,7 @@ func (b *bench) moveOnce(ctx context.Context, content content, run int, toRemote
 			return false, nil
 		}
 		progress := volume.Status.Move
+		first(&s.firstPass, time.Now(), progress.Passes > 0)
 		if _, known := s.phases[progress.Phase]; known {
 			return false, nil
 		}

@@ -43,7 +43,7 @@ func moveRows(contents []content, samples []moveSample, baseline restarts) []sto
 		rows = append(
 			rows,
 			storageRow{
-				c.name + ": copied while the pod runs, rsync by hand and move", byHand.Format(unit), copying.Format(unit),
+				c.name + ": rsync by hand, and the first pass of a move", byHand.Format(unit), copying.Format(unit),
 				ratio.Format("×"), figures.AtLeast(ratio.Median(), moveRateBudget, "×"),
 			},
 			storageRow{
