@@ -77,7 +77,7 @@ func TestRequestsOfClaimsBelongToTheirCreationOrDeletion(t *testing.T) {
 		{"offloaded", window{at(2), at(3)}, window{at(3), at(4)}},
 	}
 	var requests []harness.Request
-	for second, n := range []int{20, 40, 60, 20, 100} {
+	for second, n := range []int{10, 20, 30, 10, 50} {
 		for range n {
 			requests = append(requests, harness.Request{Received: at(float64(second) + 0.5)})
 		}
