@@ -91,7 +91,7 @@ test-e2e: packages images ## The demo's story and its mishaps, on two clusters o
 	@hack/test-e2e.sh
 
 .PHONY: bench
-bench: packages images ## Vanilla against offloaded pods, our API against a custom resource, the tunnel: tables.
+bench: packages images ## Vanilla against offloaded pods, our API, storage, the tunnel: tables.
 	@hack/bench.sh
 
 ##@ Clusters

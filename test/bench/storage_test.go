@@ -76,7 +76,7 @@ func TestRequestsOfClaimsBelongToTheirCreationOrDeletion(t *testing.T) {
 		{"local", window{at(0), at(1)}, window{at(1), at(2)}},
 		{"offloaded", window{at(2), at(3)}, window{at(3), at(4)}},
 	}
-	var requests []harness.Request
+	requests := []harness.Request{{Received: at(0.5), Resource: "leases"}}
 	for second, n := range []int{10, 20, 30, 10, 50} {
 		for range n {
 			requests = append(requests, harness.Request{Received: at(float64(second) + 0.5)})
