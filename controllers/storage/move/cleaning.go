@@ -19,7 +19,7 @@ func (m *move) clean(ctx context.Context) (outcome, error) {
 	if err := m.removeGates(ctx); err != nil {
 		return outcome{}, err
 	}
-	if gone, err := m.removeMovers(ctx); err != nil || !gone {
+	if sender, receiver, err := m.removeMovers(ctx); err != nil || !sender || !receiver {
 		return waitFor(pollInterval, "Waiting until the movers are gone."), err
 	}
 	source, err := m.persistentVolume(ctx, m.progress.Source.VolumeName)

@@ -6,6 +6,7 @@ package move
 import (
 	"context"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,6 +15,10 @@ import (
 	"liqo.io/federation/controllers/kit"
 	"liqo.io/federation/controllers/storage/mover"
 )
+
+// moverTimeout is how long the application waits for a mover that does not run, as when its
+// node is lost. Then the move is rolled back.
+const moverTimeout = 5 * time.Minute
 
 // copyFinally has the sender copy what changed since its last pass, and compare. The
 // sender of the passes before goes on if it is ready. Otherwise a new one mounts the
@@ -25,6 +30,13 @@ func (m *move) copyFinally(ctx context.Context) (outcome, error) {
 	}
 	if mark == nil {
 		return giveUp("The source volume was deleted."), nil
+	}
+	late, err := m.lateMover(ctx)
+	if err != nil {
+		return outcome{}, err
+	}
+	if late != "" {
+		return giveUp("Pod %s was not ready for %s.", late, moverTimeout), nil
 	}
 	receiver, err := m.keepReceiver(ctx, mark)
 	if err != nil {
@@ -57,6 +69,40 @@ func (m *move) copyFinally(ctx context.Context) (outcome, error) {
 		return goTo(v1alpha1.MoveSwitching), nil
 	}
 	return waitFor(fastInterval, "%s", m.progress.Message), nil
+}
+
+// lateMover returns the mover that the last pass has waited for longer than moverTimeout, or
+// nothing. A sender that runs is not ready while it copies.
+func (m *move) lateMover(ctx context.Context) (string, error) {
+	for _, name := range []string{m.receiver, m.sender} {
+		pod := &corev1.Pod{}
+		pod, err := found(pod, m.Live.Get(ctx, m.key(name), pod))
+		if err != nil {
+			return "", err
+		}
+		copies := name == m.sender && pod != nil && pod.Status.Phase == corev1.PodRunning && pod.DeletionTimestamp.IsZero()
+		if pod == nil || copies || hasEnded(pod) || isPodReady(pod) {
+			continue
+		}
+		if m.Clock.Since(m.notReadySince(pod)) > moverTimeout {
+			return name, nil
+		}
+	}
+	return "", nil
+}
+
+// notReadySince returns since when the phase has waited for a pod.
+func (m *move) notReadySince(pod *corev1.Pod) time.Time {
+	since := pod.CreationTimestamp.Time
+	for _, condition := range pod.Status.Conditions {
+		if condition.Type == corev1.PodReady && condition.LastTransitionTime.After(since) {
+			since = condition.LastTransitionTime.Time
+		}
+	}
+	if began := m.progress.PhaseTime; began != nil && began.After(since) {
+		since = began.Time
+	}
+	return since
 }
 
 // finalSender returns the sender of the last pass, or nil while it is being replaced.

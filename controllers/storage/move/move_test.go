@@ -212,6 +212,42 @@ func TestMoveDoesNotWaitForTheEndOfASenderThatIsDone(t *testing.T) {
 	}
 }
 
+func TestReceiverThatIsLostInFinalCopyRollsTheMoveBack(t *testing.T) {
+	w := newWorld(t, online())
+	w.report = mover.Report{}
+	w.settle()
+	w.stopAt(v1alpha1.MoveFinalCopy)
+	receiver := get(w, namesOf(moveID).receiver, &corev1.Pod{})
+	// Its node is lost: nothing reports its end.
+	receiver.Finalizers = []string{"example.com/node"}
+	receiver.Status.Conditions = []corev1.PodCondition{{
+		Type: corev1.PodReady, Status: corev1.ConditionFalse, LastTransitionTime: metav1.NewTime(w.clock.Now()),
+	}}
+	w.store(receiver)
+	w.reconcile()
+	if phase := w.virtualVolume().Status.Move.Phase; phase != v1alpha1.MoveFinalCopy {
+		t.Fatalf("the move is at %s at once", phase)
+	}
+	w.clock.Step(moverTimeout)
+	w.until(v1alpha1.MoveRollingBack)
+	for range 10 {
+		w.reconcile()
+	}
+	claim, app := get(w, claimName, &corev1.PersistentVolumeClaim{}), get(w, appName, &corev1.Pod{})
+	if claim.Status.Phase != corev1.ClaimBound || app.Status.Phase != corev1.PodRunning {
+		t.Errorf("while the receiver is out of reach, the claim is %s and the pod %s", claim.Status.Phase, app.Status.Phase)
+	}
+	receiver = get(w, receiver.Name, &corev1.Pod{})
+	receiver.Finalizers = nil
+	w.must(w.kube.Update(t.Context(), receiver))
+	progress := w.until(v1alpha1.MoveFailed)
+	w.settle()
+	w.assertBoundTo(sourceName)
+	if !strings.Contains(progress.Message, receiver.Name) {
+		t.Errorf("message %q", progress.Message)
+	}
+}
+
 func TestClaimThatTheUserDeletedWhileLockedLeavesItsDataRetained(t *testing.T) {
 	w := newWorld(t, online())
 	w.noStatefulSet = true

@@ -342,17 +342,13 @@ func isPodReady(pod *corev1.Pod) bool {
 	return false
 }
 
-// removeMovers deletes the pods of both movers, and reports whether they are gone.
-func (m *move) removeMovers(ctx context.Context) (bool, error) {
-	all := true
-	for _, name := range []string{m.sender, m.receiver} {
-		gone, err := m.remove(ctx, &corev1.Pod{}, name)
-		if err != nil {
-			return false, err
-		}
-		all = all && gone
+// removeMovers deletes the pods of both movers, and reports which are gone.
+func (m *move) removeMovers(ctx context.Context) (senderGone, receiverGone bool, err error) {
+	if senderGone, err = m.remove(ctx, &corev1.Pod{}, m.sender); err != nil {
+		return false, false, err
 	}
-	return all, nil
+	receiverGone, err = m.remove(ctx, &corev1.Pod{}, m.receiver)
+	return senderGone, receiverGone, err
 }
 
 // removeShared deletes the key and the Service.

@@ -15,9 +15,11 @@ import (
 
 // rollBack gives the source back to the claim, lets its pods start, and gives the target
 // up. A claim that the user deleted meanwhile does not come back: its data stays in the
-// source, which is retained.
+// source, which is retained. Only the target waits for the receiver, whose node or cluster
+// may be out of reach.
 func (m *move) rollBack(ctx context.Context) (outcome, error) {
-	if gone, err := m.removeMovers(ctx); err != nil || !gone {
+	senderGone, receiverGone, err := m.removeMovers(ctx)
+	if err != nil || !senderGone {
 		return waitFor(fastInterval, ""), err
 	}
 	if waiting, err := m.giveSourceBack(ctx); err != nil || waiting {
@@ -28,6 +30,9 @@ func (m *move) rollBack(ctx context.Context) (outcome, error) {
 	}
 	if waiting, err := m.removeFence(ctx); err != nil || waiting != "" {
 		return waitFor(pollInterval, ""), err
+	}
+	if !receiverGone {
+		return waitFor(pollInterval, ""), nil
 	}
 	if waiting, err := m.giveTargetUp(ctx); err != nil || waiting {
 		return waitFor(fastInterval, ""), err

@@ -55,7 +55,10 @@ func (m *move) switchOver(ctx context.Context) (outcome, error) {
 // reserveTarget binds the target to the name of the claim, and records the claim as it
 // is to be created again. Until then everything can be undone.
 func (m *move) reserveTarget(ctx context.Context, target *corev1.PersistentVolume, mark *Mark, claim *corev1.PersistentVolumeClaim) (outcome, error) {
-	if gone, err := m.removeMovers(ctx); err != nil || !gone {
+	if sender, receiver, err := m.removeMovers(ctx); err != nil || !sender || !receiver {
+		if m.progress.PhaseTime != nil && m.Clock.Since(m.progress.PhaseTime.Time) > moverTimeout {
+			return giveUp("The movers did not end within %s.", moverTimeout), err
+		}
 		return waitFor(fastInterval, "Waiting until the movers are gone."), err
 	}
 	source, _, err := m.source(ctx)
