@@ -249,22 +249,26 @@ func TestReceiverThatIsLostInFinalCopyRollsTheMoveBack(t *testing.T) {
 }
 
 func TestClaimThatTheUserDeletedWhileLockedLeavesItsDataRetained(t *testing.T) {
-	w := newWorld(t, online())
-	w.noStatefulSet = true
-	w.must(w.kube.Create(t.Context(), func() *corev1.Pod { pod := podOf(appName); w.number(pod); return pod }()))
-	w.settle()
-	w.stopAt(v1alpha1.MoveFinalCopy)
-	w.must(w.kube.Delete(t.Context(), get(w, namesOf(moveID).sender, &corev1.Pod{})))
-	claim := get(w, claimName, &corev1.PersistentVolumeClaim{})
-	claim.Finalizers = nil
-	w.must(w.kube.Update(t.Context(), claim))
-	w.must(w.kube.Delete(t.Context(), claim))
-	w.report = mover.Report{State: mover.StateFailed, Message: "x"}
-	w.until(v1alpha1.MoveFailed)
-	w.settle()
-	source := get(w, sourceName, &corev1.PersistentVolume{})
-	if source.Status.Phase != corev1.VolumeReleased || source.Annotations[volume.AnnotationReclaimPolicy] != "Retain" {
-		t.Errorf("source is %s with policy %s", source.Status.Phase, source.Annotations[volume.AnnotationReclaimPolicy])
+	for name, finalizers := range map[string][]string{"gone": nil, "held by a finalizer": {"example.com/held"}} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, online())
+			w.noStatefulSet = true
+			w.must(w.kube.Create(t.Context(), func() *corev1.Pod { pod := podOf(appName); w.number(pod); return pod }()))
+			w.settle()
+			w.stopAt(v1alpha1.MoveFinalCopy)
+			w.must(w.kube.Delete(t.Context(), get(w, namesOf(moveID).sender, &corev1.Pod{})))
+			claim := get(w, claimName, &corev1.PersistentVolumeClaim{})
+			claim.Finalizers = finalizers
+			w.must(w.kube.Update(t.Context(), claim))
+			w.must(w.kube.Delete(t.Context(), claim))
+			w.report = mover.Report{State: mover.StateFailed, Message: "x"}
+			w.until(v1alpha1.MoveFailed)
+			w.settle()
+			source := get(w, sourceName, &corev1.PersistentVolume{})
+			if source.Status.Phase != corev1.VolumeReleased || source.Annotations[volume.AnnotationReclaimPolicy] != "Retain" {
+				t.Errorf("source is %s with policy %s", source.Status.Phase, source.Annotations[volume.AnnotationReclaimPolicy])
+			}
+		})
 	}
 }
 

@@ -50,7 +50,8 @@ func (m *move) rollBack(ctx context.Context) (outcome, error) {
 }
 
 // giveSourceBack binds the source to the claim as it is now, and reports whether the
-// claim is still to be bound.
+// claim is still to be bound. The source of a claim that is being deleted is retained: bound
+// to it again, the data would be deleted with it.
 func (m *move) giveSourceBack(ctx context.Context) (bool, error) {
 	source, err := m.persistentVolume(ctx, m.progress.Source.VolumeName)
 	if err != nil {
@@ -66,7 +67,7 @@ func (m *move) giveSourceBack(ctx context.Context) (bool, error) {
 	}
 	locked := source != nil && source.Spec.ClaimRef != nil && source.Spec.ClaimRef.Name == m.names.source &&
 		source.Spec.ClaimRef.Namespace == m.volume.Namespace
-	if locked && claim != nil {
+	if locked && claim != nil && claim.DeletionTimestamp.IsZero() {
 		uid := claim.UID
 		if uid != m.progress.ClaimUID {
 			// A claim without a volume is bound to one that names it without UID.
