@@ -58,23 +58,36 @@ func restoresALostVolume(t *testing.T, c *harness.Cluster) {
 	t.Helper()
 	all := must(c.Snapshot(t.Context()))(t)
 	before := stored(t, c)
+	losesStore(t, c, takesSnapshot(t, c))
+	isRestored(t, c, before)
+	keepsTheNewVolume(t, c, all)
+}
+
+// takesSnapshot returns a snapshot of what a cluster stores.
+func takesSnapshot(t *testing.T, c *harness.Cluster) string {
+	t.Helper()
 	taken := c.Kubectl(t.Context(), "exec", apiServer, "--namespace", harness.Namespace, "--", "federation-apiserver", "snapshot")
 	if taken.Err != nil {
 		t.Fatal(taken.Err)
 	}
+	return taken.Stdout
+}
+
+// losesStore deletes the volume of the store, and restores a snapshot on a new one.
+func losesStore(t *testing.T, c *harness.Cluster, snapshot string) {
+	t.Helper()
 	helmUpgrade(t, c, "--reuse-values", "--set", "apiserver.restore=true")
 	waitsForSnapshot(t, c, "")
 	claim := must(c.Kube.CoreV1().PersistentVolumeClaims(harness.Namespace).Get(t.Context(), store, metav1.GetOptions{}))(t)
 	kubectl(t, c, "delete", "pvc", store, "--namespace", harness.Namespace, "--wait=false")
 	kubectl(t, c, "delete", "pod", apiServer, "--namespace", harness.Namespace)
 	waitsForSnapshot(t, c, string(claim.UID))
-	if err := c.KubectlInput(t.Context(), taken.Stdout, "attach", apiServer, "--namespace", harness.Namespace, "--container", "restore", "--stdin").Err; err != nil {
+	if err := c.KubectlInput(t.Context(), snapshot, "attach", apiServer, "--namespace", harness.Namespace, "--container", "restore", "--stdin").Err; err != nil {
 		t.Fatal(err)
 	}
 	podReady(t, c, harness.Namespace, apiServer)
 	setsValues(t, c, "apiserver.restore=false")
-	isRestored(t, c, before)
-	keepsTheNewVolume(t, c, all)
+	kubectl(t, c, "wait", "--for=condition=Available", "apiservice/v1alpha1.federation.liqo.io", "--timeout=110s")
 }
 
 // restoresADamagedDatabase writes zeros over what etcd reads first, and

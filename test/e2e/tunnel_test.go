@@ -70,6 +70,8 @@ func joinsThePods(t *testing.T) {
 			{name: "MovesSurvive", run: fabric.movesSurvive},
 			{name: "EndedPodsDoNotHoldMoves", run: fabric.endedPodsDoNotHoldMoves},
 			{name: "MovesEndWithTheirNamespace", run: fabric.movesEndWithTheirNamespace},
+			{name: "MovesSurviveLosses", run: fabric.movesSurviveLosses},
+			{name: "DeletedWhileLocked", run: fabric.deletedWhileLocked},
 		}
 	}
 	for _, step := range steps {

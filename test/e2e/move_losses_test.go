@@ -1,0 +1,212 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/volume"
+	"liqo.io/federation/test/harness"
+)
+
+// movesSurviveLosses takes from moves what they stand on: the room of the target, the node
+// of the target, and the record of the move.
+func (f fabric) movesSurviveLosses(t *testing.T) {
+	grantsStorage(t, "4Gi")
+	m := startsMoving(t, nil)
+	for _, step := range []struct {
+		name string
+		run  func(*moving, *testing.T)
+	}{
+		{"the target is full", (*moving).fillsTarget},
+		{"the kubelet of the target hangs", (*moving).stopsKubelet},
+		{"the source is kept", (*moving).keepsSource},
+		{"the store is restored", (*moving).restoresStore},
+	} {
+		t.Run(step.name, func(t *testing.T) {
+			t.Cleanup(func() { collect(t) })
+			step.run(m, t)
+			m.isWhole(t)
+		})
+	}
+}
+
+// crawls is a rate at which the files take more than a minute: a fault needs its time.
+func crawls() v1alpha1.MoveSpec {
+	return v1alpha1.MoveSpec{Bandwidth: ptr.To(resource.MustParse("64Ki"))}
+}
+
+// endsAs waits until a move has ended as wanted, with a message that contains a text.
+func (m *moving) endsAs(t *testing.T, id string, phase v1alpha1.MovePhase, message string) {
+	t.Helper()
+	if progress := m.ends(t, id); progress.Phase != phase || !strings.Contains(progress.Message, message) {
+		t.Errorf("the move ended as %s", show(progress))
+	}
+}
+
+// targetDirectory returns the node and the directory that has the target of a move.
+func (m *moving) targetDirectory(t *testing.T) (node, directory string) {
+	t.Helper()
+	target := volumeThat(t, m.namespace, movedClaim, "be copied", func(v *v1alpha1.VirtualVolume) bool {
+		return v.Status.Move != nil && v.Status.Move.Target.VolumeName != ""
+	}).Status.Move.Target
+	c, name := rome, target.VolumeName
+	if target.ClusterName != "" {
+		c = milan
+		name = must(milan.Kube.CoreV1().PersistentVolumeClaims(target.Namespace).Get(t.Context(), target.ClaimName, metav1.GetOptions{}))(t).Spec.VolumeName
+	}
+	pv := must(c.Kube.CoreV1().PersistentVolumes().Get(t.Context(), name, metav1.GetOptions{}))(t)
+	if pv.Spec.Local == nil || pv.Spec.NodeAffinity == nil {
+		t.Fatalf("volume %s is no directory of a node", pv.Name)
+	}
+	for _, term := range pv.Spec.NodeAffinity.Required.NodeSelectorTerms {
+		for _, expression := range slices.Concat(term.MatchExpressions, term.MatchFields) {
+			if len(expression.Values) == 1 {
+				node = expression.Values[0]
+			}
+		}
+	}
+	return node, pv.Spec.Local.Path
+}
+
+// fillsTarget gives the receiver a volume that is too small, which it finds when it is
+// created again.
+func (m *moving) fillsTarget(t *testing.T) {
+	id := m.starts(t, crawls())
+	m.comesTo(t, id, v1alpha1.MoveCopying)
+	node, directory := m.targetDirectory(t)
+	must(playground.Exec(t.Context(), node, "mount", "-t", "tmpfs", "-o", "size=1m", "full", directory))(t)
+	m.deletesMover(t, "receiver")
+	progress := m.ends(t, id)
+	must(playground.Exec(t.Context(), node, "umount", directory))(t)
+	if progress.Phase != v1alpha1.MoveFailed || !strings.Contains(progress.Message, "No space left") {
+		t.Errorf("the move ended as %s", show(progress))
+	}
+}
+
+// stopsKubelet stops the kubelet of the target's node, and cancels the move: the pod goes
+// on meanwhile, and the target goes when the kubelet is back.
+func (m *moving) stopsKubelet(t *testing.T) {
+	id := m.starts(t, crawls())
+	m.comesTo(t, id, v1alpha1.MoveCopying)
+	node, _ := m.targetDirectory(t)
+	processes := must(playground.Processes(t.Context(), node))(t)
+	at := slices.IndexFunc(processes, func(p harness.Process) bool { return p.Program() == "kubelet" })
+	if at < 0 {
+		t.Fatalf("node %s has no kubelet", node)
+	}
+	signal := func(name string) {
+		if _, err := playground.Exec(context.WithoutCancel(t.Context()), node, "kill", "-"+name, strconv.Itoa(processes[at].PID)); err != nil {
+			t.Errorf("sending %s to the kubelet of %s: %v", name, node, err)
+		}
+	}
+	signal("STOP")
+	m.cancels(t)
+	volumeThat(t, m.namespace, movedClaim, "be rolled back", func(v *v1alpha1.VirtualVolume) bool {
+		return v.Status.Move.Phase == v1alpha1.MoveRollingBack
+	})
+	written := len(m.writer.written())
+	eventually(t, soon, "the pod to be written to", func(context.Context) (bool, string, error) {
+		return len(m.writer.written()) > written+10, fmt.Sprintf("%d lines", written), nil
+	})
+	signal("CONT")
+	m.endsAs(t, id, v1alpha1.MoveCancelled, "cancelled")
+}
+
+// keepsSource moves the data and keeps the source, released and retained. The
+// administrator hands it back by its reclaim policy.
+func (m *moving) keepsSource(t *testing.T) {
+	before := must(rome.Kube.CoreV1().PersistentVolumeClaims(m.namespace).Get(t.Context(), movedClaim, metav1.GetOptions{}))(t)
+	m.endsAs(t, m.starts(t, v1alpha1.MoveSpec{KeepSource: true}), v1alpha1.MoveSucceeded, "")
+	name := before.Spec.VolumeName
+	eventually(t, soon, "the source to be released", func(ctx context.Context) (bool, string, error) {
+		pv, err := rome.Kube.CoreV1().PersistentVolumes().Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return false, "", err
+		}
+		kept := pv.Status.Phase == corev1.VolumeReleased && pv.DeletionTimestamp == nil &&
+			pv.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimRetain
+		return kept, show(pv), nil
+	})
+	if pv := must(rome.Kube.CoreV1().PersistentVolumes().Get(t.Context(), name, metav1.GetOptions{}))(t); pv.Spec.Local != nil {
+		kubectl(t, rome, "patch", "pv", name, "-p", `{"spec":{"persistentVolumeReclaimPolicy":"Delete"}}`)
+	} else {
+		kubectl(t, rome, "patch", "pv", name, "--type=merge", "-p",
+			`{"metadata":{"annotations":{"`+volume.AnnotationReclaimPolicy+`":"Delete"}},"spec":{"persistentVolumeReclaimPolicy":"Delete"}}`)
+	}
+	isPrinted(t, rome, "get pv "+name+" --ignore-not-found -o name", "")
+}
+
+// restoresStore restores the store of rome from a snapshot that is older than the move: the
+// marks of the volumes are all that is left of the move, and undo it.
+func (m *moving) restoresStore(t *testing.T) {
+	snapshot := takesSnapshot(t, rome)
+	id := m.starts(t, crawls())
+	m.comesTo(t, id, v1alpha1.MoveCopying)
+	losesStore(t, rome, snapshot)
+	m.endsAs(t, id, v1alpha1.MoveFailed, "not recorded")
+}
+
+// deletedWhileLocked deletes the namespace, and in another one the claim, while the source
+// is locked: neither volume is left to a claim that may have the name next.
+func (f fabric) deletedWhileLocked(t *testing.T) {
+	grantsStorage(t, "4Gi")
+	for _, phase := range []v1alpha1.MovePhase{v1alpha1.MoveFinalCopy, v1alpha1.MoveSwitching} {
+		t.Run("the namespace at "+string(phase), func(t *testing.T) {
+			m := startsMoving(t, nil)
+			m.comesTo(t, m.starts(t, v1alpha1.MoveSpec{}), phase)
+			m.writer.stop()
+			kubectl(t, rome, "delete", "namespace", m.namespace, "--timeout=110s")
+			m.volumesAreClosed(t)
+		})
+	}
+	t.Run("the claim", func(t *testing.T) {
+		m := startsMoving(t, nil)
+		m.comesTo(t, m.starts(t, v1alpha1.MoveSpec{}), v1alpha1.MoveFinalCopy)
+		m.writer.stop()
+		kubectl(t, rome, "delete", "pvc", movedClaim, "-n", m.namespace, "--wait=false")
+		// The StatefulSet has its pod run again, with the data or with a new volume.
+		podReady(t, rome, m.namespace, movedPod)
+		m.volumesAreClosed(t)
+		isPrinted(t, rome, "get pods -n "+m.namespace+" -o name", "pod/"+movedPod)
+		isPrinted(t, rome, "get pvc -n "+m.namespace+" -o name", "persistentvolumeclaim/"+movedClaim)
+	})
+}
+
+// volumesAreClosed waits until each volume of the namespace names one claim, by its UID, and
+// has no mark of a move.
+func (m *moving) volumesAreClosed(t *testing.T) {
+	t.Helper()
+	eventually(t, soon, "the volumes to be bound or released", func(ctx context.Context) (bool, string, error) {
+		list, err := rome.Kube.CoreV1().PersistentVolumes().List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return false, "", err
+		}
+		left := 0
+		for _, pv := range list.Items {
+			reference := ptr.Deref(pv.Spec.ClaimRef, corev1.ObjectReference{})
+			if reference.Namespace != m.namespace {
+				continue
+			}
+			left++
+			if reference.UID == "" || pv.Annotations[volume.LabelMove] != "" || pv.Status.Phase == corev1.VolumeAvailable {
+				return false, show(pv), nil
+			}
+		}
+		return left > 0, fmt.Sprintf("%d volumes", left), nil
+	})
+}
