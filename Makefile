@@ -35,10 +35,10 @@ test: ## Everything that must be green: verify, unit, kernel, integration and e2
 	@$(MAKE) test-e2e
 
 # The parts of the long tests; each takes at most an hour.
-PART ?= test properties layouts three chaos storage bench
+PART ?= test properties layouts three chaos storage moves bench
 
 .PHONY: test-full
-test-full: packages images samples ## The long tests, or PART=… of them: test properties layouts three chaos storage bench.
+test-full: packages images samples ## The long tests, or PART=… of them: test properties layouts three chaos storage moves bench.
 	@set -e; for part in $(PART); do hack/test-full.sh $$part; done
 
 ##@ Building

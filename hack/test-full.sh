@@ -8,13 +8,17 @@
 #   layouts      what uses a peering, on clusters of other layouts
 #   three        a hub and two leaves
 #   chaos        15 minutes of processes that end and networks that are cut
-#   storage      databases over two clusters, moves and their interruptions
+#   storage      databases over two clusters
+#   moves        moves of volumes, and their interruptions
 #   bench        the benchmark
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 # The steps of the story that use a peering.
 in_use='TestFederation/^(InstallsOnBothClusters|PeersByInvitation|VirtualNodeStandsForTheProvider|WhilePeered|JoinsThePods|LendsNodeByNode|PeersBothWays|SurvivesChaos|UnoffloadBringsPodsHome|UnpeersWithoutATrace)$'
+
+# The steps that interrupt moves of volumes.
+interrupted='^(MovesSurvive|EndedPodsDoNotHoldMoves|MovesEndWithTheirNamespace|MovesSurviveLosses|DeletedWhileLocked)$'
 
 case ${1:-} in
   test)
@@ -35,13 +39,18 @@ case ${1:-} in
     hack/test-e2e.sh -layout=disjoint -chaos=15m -run "$in_use"
     ;;
   storage)
-    hack/test-e2e.sh -layout=spread -databases -run 'TestFederation/^(InstallsOnBothClusters|PeersByInvitation|VirtualNodeStandsForTheProvider|StoresVolumes|JoinsThePods)$'
+    hack/test-e2e.sh -layout=spread -databases -run 'TestFederation/^(InstallsOnBothClusters|PeersByInvitation|VirtualNodeStandsForTheProvider|StoresVolumes|JoinsThePods)$' \
+      -skip "TestFederation/JoinsThePods/$interrupted"
+    ;;
+  moves)
+    hack/test-e2e.sh -layout=spread -databases -timeout=60m \
+      -run "TestFederation/^(InstallsOnBothClusters|PeersByInvitation|VirtualNodeStandsForTheProvider|JoinsThePods)\$/$interrupted"
     ;;
   bench)
     make bench
     ;;
   *)
-    echo "usage: ${0##*/} test|properties|layouts|three|chaos|storage|bench" >&2
+    echo "usage: ${0##*/} test|properties|layouts|three|chaos|storage|moves|bench" >&2
     exit 2
     ;;
 esac

@@ -182,8 +182,8 @@ func (f fabric) deletedWhileLocked(t *testing.T) {
 		// The StatefulSet has its pod run again, with the data or with a new volume.
 		podReady(t, rome, m.namespace, movedPod)
 		m.volumesAreClosed(t)
-		isPrinted(t, rome, "get pods -n "+m.namespace+" -o name", "pod/"+movedPod)
-		isPrinted(t, rome, "get pvc -n "+m.namespace+" -o name", "persistentvolumeclaim/"+movedClaim)
+		isPrinted(t, rome, "get pods -n "+m.namespace+" -o jsonpath={.items[*].metadata.name}", movedPod)
+		isPrinted(t, rome, "get pvc -n "+m.namespace+" -o jsonpath={.items[*].metadata.name}", movedClaim)
 	})
 }
 
