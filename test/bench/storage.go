@@ -65,7 +65,8 @@ func (b *bench) measureStorage(ctx context.Context) error {
 		}
 		rows = append(rows, measured...)
 	}
-	fmt.Fprintf(os.Stdout, "\n%s\nMedians of %d runs, in parentheses from the least to the most.\n\n", figures.Machine(), b.options.runs)
+	fmt.Fprintf(os.Stdout, "\n%s\nMedians of %d runs, in parentheses from the least to the most.\n\n",
+		figures.Machine(), b.options.runs)
 	fmt.Fprintln(os.Stdout, "| measure | plain | the federation | ratio | budget |\n| --- | --- | --- | ---: | --- |")
 	for _, r := range rows {
 		figures.Line(os.Stdout, r.measure, r.plain, r.federation, r.ratio, r.budget)
@@ -103,13 +104,16 @@ func (b *bench) setUpStorage(ctx context.Context) error {
 
 // offerStorage has milan offer both classes to rome, and waits until rome knows them.
 func (b *bench) offerStorage(ctx context.Context) error {
-	patch := fmt.Sprintf(`{"spec":{"lending":{"limits":{"requests.storage":"200Gi"},"storageClasses":[%q,%q]}}}`, waitingClass, immediateClass)
-	_, err := b.milan.Federation.FederationV1alpha1().ForeignClusters().Patch(ctx, b.rome.Name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+	patch := fmt.Sprintf(`{"spec":{"lending":{"limits":{"requests.storage":"200Gi"},"storageClasses":[%q,%q]}}}`,
+		waitingClass, immediateClass)
+	peers := b.milan.Federation.FederationV1alpha1().ForeignClusters()
+	_, err := peers.Patch(ctx, b.rome.Name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
 	if err != nil {
 		return err
 	}
 	return harness.Eventually(ctx, patience, "the virtual node to list storage classes", func(ctx context.Context) (bool, string, error) {
-		nodes, err := b.rome.Federation.FederationV1alpha1().VirtualNodes(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
+		client := b.rome.Federation.FederationV1alpha1().VirtualNodes(metav1.NamespaceAll)
+		nodes, err := client.List(ctx, metav1.ListOptions{})
 		if err != nil || len(nodes.Items) != 1 {
 			return false, "no virtual node", err
 		}
@@ -167,7 +171,8 @@ func (b *bench) tunnelValues(ctx context.Context, cluster *harness.Cluster) ([]s
 	}
 	return []string{
 		"networking=Tunnel", "network.enabled=true",
-		"network.gateway.tolerations[0].key=node-role.kubernetes.io/control-plane", "network.gateway.tolerations[0].operator=Exists",
+		"network.gateway.tolerations[0].key=node-role.kubernetes.io/control-plane",
+		"network.gateway.tolerations[0].operator=Exists",
 		"network.podCIDRs={10.244.0.0/16}",
 		"network.serviceCIDRs={" + strings.Join(services.Spec.CIDRs, `\,`) + "}",
 		"network.nodeCIDRs={" + network.String() + "}",

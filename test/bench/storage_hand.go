@@ -22,8 +22,8 @@ const rsyncPort = 8730
 
 // handCommand is rsync by hand, with the flags of the mover, from a pod of one cluster to
 // the daemon in a pod of the other. It has no TLS, and compares nothing afterwards.
-const handCommand = "rsync --archive --hard-links --acls --xattrs --sparse --numeric-ids --delete-before --modify-window=-1 --inplace " +
-	"/data/ rsync://%s:%d/data/"
+const handCommand = "rsync --archive --hard-links --acls --xattrs --sparse --numeric-ids " +
+	"--delete-before --modify-window=-1 --inplace /data/ rsync://%s:%d/data/"
 
 // daemonConfig has rsync's daemon write to the volume as root.
 const daemonConfig = `use chroot = no
@@ -46,7 +46,9 @@ func handPod(remote bool) string {
 
 // createHands creates a pod with a volume in each cluster, in which rsync's daemon runs.
 func (b *bench) createHands(ctx context.Context) error {
-	config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "hand"}, Data: map[string]string{"rsyncd.conf": daemonConfig}}
+	config := &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Name: "hand"}, Data: map[string]string{"rsyncd.conf": daemonConfig},
+	}
 	_, err := b.rome.Kube.CoreV1().ConfigMaps(storing).Create(ctx, config, metav1.CreateOptions{})
 	if unless(apierrors.IsAlreadyExists, err) != nil {
 		return err
@@ -58,22 +60,28 @@ func (b *bench) createHands(ctx context.Context) error {
 	for _, remote := range []bool{false, true} {
 		name := handPod(remote)
 		claim := claimOf(name, virtualClass, "", "8Gi")
-		if _, err := b.rome.Kube.CoreV1().PersistentVolumeClaims(storing).Create(ctx, &claim, metav1.CreateOptions{}); err != nil {
+		claims := b.rome.Kube.CoreV1().PersistentVolumeClaims(storing)
+		if _, err := claims.Create(ctx, &claim, metav1.CreateOptions{}); err != nil {
 			return err
 		}
 		service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.ServiceSpec{
-			ClusterIP: corev1.ClusterIPNone, Selector: map[string]string{"app": name}, Ports: []corev1.ServicePort{{Port: rsyncPort}},
+			ClusterIP: corev1.ClusterIPNone, Selector: map[string]string{"app": name},
+			Ports: []corev1.ServicePort{{Port: rsyncPort}},
 		}}
 		if _, err := b.rome.Kube.CoreV1().Services(storing).Create(ctx, service, metav1.CreateOptions{}); err != nil {
 			return err
 		}
-		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: service.Spec.Selector}, Spec: mounting(name, where(remote))}
+		pod := &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Name: name, Labels: service.Spec.Selector}, Spec: mounting(name, where(remote)),
+		}
 		pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: "config", VolumeSource: corev1.VolumeSource{
 			ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: config.Name}},
 		}})
 		pod.Spec.Containers = append(pod.Spec.Containers, corev1.Container{
 			Name: "rsync", Image: "liqo.io/mover:" + version, ImagePullPolicy: corev1.PullNever,
-			Command: []string{"rsync", "--daemon", "--no-detach", "--config=/etc/hand/rsyncd.conf", fmt.Sprintf("--port=%d", rsyncPort)},
+			Command: []string{
+				"rsync", "--daemon", "--no-detach", "--config=/etc/hand/rsyncd.conf", fmt.Sprintf("--port=%d", rsyncPort),
+			},
 			VolumeMounts: []corev1.VolumeMount{
 				{Name: "data", MountPath: "/data"}, {Name: "config", MountPath: "/etc/hand"},
 			},
@@ -92,7 +100,9 @@ func (b *bench) createHands(ctx context.Context) error {
 func (b *bench) deleteHands(ctx context.Context) error {
 	for _, remote := range []bool{false, true} {
 		name := handPod(remote)
-		if err := b.rome.Kubectl(ctx, "delete", "-n", storing, "--timeout=110s", "pod/"+name, "service/"+name, "pvc/"+name).Err; err != nil {
+		objects := []string{"pod/" + name, "service/" + name, "pvc/" + name}
+		args := append([]string{"delete", "-n", storing, "--timeout=110s"}, objects...)
+		if err := b.rome.Kubectl(ctx, args...).Err; err != nil {
 			return err
 		}
 	}

@@ -16,7 +16,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/watch"
 	watchtools "k8s.io/client-go/tools/watch"
@@ -49,12 +48,15 @@ var contents = []content{
 	{
 		"2 GB in 8 files", 8 * 256 << 20, 8,
 		"for f in 1 2 3 4 5 6 7 8; do dd if=/dev/urandom of=/data/$f bs=1M count=256 2>/dev/null; done; sync",
-		"for f in 1 2 3 4 5 6 7 8; do dd if=/dev/urandom of=/data/$f bs=64k count=41 seek=$((RUN * 500)) conv=notrunc 2>/dev/null; done",
+		"for f in 1 2 3 4 5 6 7 8; do " +
+			"dd if=/dev/urandom of=/data/$f bs=64k count=41 seek=$((RUN * 500)) conv=notrunc 2>/dev/null; done",
 	},
 	{
 		"100,000 files of 4 KiB", 100_000 * 4 << 10, 100_000,
-		"for d in $(seq 100); do mkdir /data/$d; i=0; while [ $i -lt 1000 ]; do printf %04096d $i >/data/$d/$i; i=$((i+1)); done; done; sync",
-		"for d in $(seq 100); do i=0; while [ $i -lt 10 ]; do printf %04096d $((i+1000*RUN+1000)) >/data/$d/$i; i=$((i+1)); done; done",
+		"for d in $(seq 100); do mkdir /data/$d; i=0; " +
+			"while [ $i -lt 1000 ]; do printf %04096d $i >/data/$d/$i; i=$((i+1)); done; done; sync",
+		"for d in $(seq 100); do i=0; " +
+			"while [ $i -lt 10 ]; do printf %04096d $((i+1000*RUN+1000)) >/data/$d/$i; i=$((i+1)); done; done",
 	},
 }
 
@@ -148,9 +150,11 @@ func (b *bench) movesOf(ctx context.Context, content content, baseline *restarts
 			return nil, err
 		}
 		s.byHand = byHand
-		fmt.Fprintf(os.Stderr, "%s, run %d, to provider %t: by hand %s; move: copying %s, whole %s, downtime %s, pod stopped in %s, back after %s; %s\n",
-			content.name, run+1, s.toRemote, s.byHand.Round(time.Millisecond), s.copying().Round(time.Millisecond), s.whole().Round(time.Millisecond), s.downtime,
-			s.pod.stop().Round(time.Millisecond), s.pod.outage().Round(time.Millisecond), s.phaseTimes())
+		fmt.Fprintf(os.Stderr, "%s, run %d, to provider %t: by hand %s; move: first pass %s, whole %s, downtime %s, "+
+			"pod stopped in %s, back after %s; %s\n",
+			content.name, run+1, s.toRemote, s.byHand.Round(time.Millisecond), s.copying().Round(time.Millisecond),
+			s.whole().Round(time.Millisecond), s.downtime, s.pod.stop().Round(time.Millisecond),
+			s.pod.outage().Round(time.Millisecond), s.phaseTimes())
 		samples = append(samples, s)
 	}
 	last, err := b.restartPod(ctx)
@@ -192,7 +196,8 @@ func (b *bench) moveOnce(ctx context.Context, content content, run int, toRemote
 	s := moveSample{content: content.name, toRemote: toRemote, phases: map[v1alpha1.MovePhase]time.Time{}}
 	budgets := b.rome.Kube.PolicyV1().PodDisruptionBudgets(storing)
 	budget := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Name: moving}, Spec: policyv1.PodDisruptionBudgetSpec{
-		MaxUnavailable: ptr.To(intstr.FromInt32(0)), Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": moving}},
+		MaxUnavailable: ptr.To(intstr.FromInt32(0)),
+		Selector:       &metav1.LabelSelector{MatchLabels: map[string]string{"app": moving}},
 	}}
 	if _, err := budgets.Create(ctx, budget, metav1.CreateOptions{}); err != nil {
 		return s, err
@@ -215,7 +220,7 @@ func (b *bench) moveOnce(ctx context.Context, content content, run int, toRemote
 	if err != nil {
 		return s, err
 	}
-	watcher, err := volumes.Watch(ctx, metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, movingClaim).String()})
+	watcher, err := volumes.Watch(ctx, named(movingClaim))
 	if err != nil {
 		return s, err
 	}

@@ -70,7 +70,9 @@ func (b *bench) measureProvisioning(ctx context.Context) ([]storageRow, error) {
 		}
 	}
 	var rows []storageRow
-	for i, what := range []string{"virtual node, provider's class waits for a pod", "virtual node, provider's class binds at once", "local node"} {
+	for i, what := range []string{
+		"virtual node, provider's class waits for a pod", "virtual node, provider's class binds at once", "local node",
+	} {
 		rows = append(rows, provisioningRows(what, measured[2*i], measured[2*i+1])...)
 	}
 	return rows, nil
@@ -84,14 +86,18 @@ func provisioningRows(what string, plain, federation provisioned) []storageRow {
 			what + ": claim created → Bound", plain.bound.Format(" s"), federation.bound.Format(" s"),
 			fmt.Sprintf("%.2f×", bound), figures.AtMost(bound, provisioningBudget, "×"),
 		},
-		{what + ": claim created → pod Ready", plain.ready.Format(" s"), federation.ready.Format(" s"), fmt.Sprintf("%.2f×", ready), "–"},
+		{
+			what + ": claim created → pod Ready", plain.ready.Format(" s"), federation.ready.Format(" s"),
+			fmt.Sprintf("%.2f×", ready), "–",
+		},
 	}
 }
 
 // provision creates a claim and a pod, and returns when the claim was bound and the pod
 // Ready. It deletes both.
 func (b *bench) provision(ctx context.Context, kind provisioningKind, name string) (bound, ready time.Duration, err error) {
-	claims, pods := kind.cluster.Kube.CoreV1().PersistentVolumeClaims(kind.namespace), kind.cluster.Kube.CoreV1().Pods(kind.namespace)
+	core := kind.cluster.Kube.CoreV1()
+	claims, pods := core.PersistentVolumeClaims(kind.namespace), core.Pods(kind.namespace)
 	if err := b.quiet(ctx); err != nil {
 		return 0, 0, err
 	}
@@ -134,6 +140,11 @@ func (b *bench) provision(ctx context.Context, kind provisioningKind, name strin
 	})
 }
 
+// named selects one object.
+func named(name string) metav1.ListOptions {
+	return metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()}
+}
+
 // since watches one object, and returns how long after a moment it was first seen to be
 // as wanted.
 func since(ctx context.Context, moment time.Time, name string, follow func(context.Context, metav1.ListOptions) (watch.Interface, error),
@@ -141,7 +152,7 @@ func since(ctx context.Context, moment time.Time, name string, follow func(conte
 ) (time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	watcher, err := follow(ctx, metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()})
+	watcher, err := follow(ctx, named(name))
 	if err != nil {
 		return 0, err
 	}
