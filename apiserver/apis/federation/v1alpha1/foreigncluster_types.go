@@ -89,7 +89,7 @@ type ForeignClusterSpec struct {
 	// +optional
 	Lending PeeringLending `json:"lending,omitzero" protobuf:"bytes,10,opt,name=lending"`
 	// disconnectTimeoutSeconds bounds how long unpeering waits for the other
-	// side; after that this side gets clean by itself. Defaults to 300.
+	// side; after that this side gets clean by itself. Defaults to 300; with 0 data stays at the provider.
 	// +optional
 	DisconnectTimeoutSeconds *int32 `json:"disconnectTimeoutSeconds,omitempty" protobuf:"varint,11,opt,name=disconnectTimeoutSeconds"`
 	// networking says how the pods of the two clusters reach each other: None,

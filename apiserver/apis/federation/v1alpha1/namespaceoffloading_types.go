@@ -127,7 +127,7 @@ const (
 // NamespaceVolumes selects what happens to data that is stored on providers.
 type NamespaceVolumes struct {
 	// onUnoffload is what happens to data on a provider that the namespace is no longer
-	// offloaded to: Refuse (the default), Move, Retain or Delete.
+	// offloaded to, or whose peering ends: Refuse (the default), Move, Retain or Delete.
 	// +optional
 	OnUnoffload UnoffloadPolicy `json:"onUnoffload,omitempty" protobuf:"bytes,1,opt,name=onUnoffload,casttype=UnoffloadPolicy"`
 }
