@@ -18554,7 +18554,7 @@ func schema_apiserver_apis_federation_v1alpha1_ForeignClusterSpec(ref common.Ref
 					},
 					"disconnectTimeoutSeconds": {
 						SchemaProps: spec.SchemaProps{
-							Description: "disconnectTimeoutSeconds bounds how long unpeering waits for the other side; after that this side gets clean by itself. Defaults to 300.",
+							Description: "disconnectTimeoutSeconds bounds how long unpeering waits for the other side; after that this side gets clean by itself. Defaults to 300; with 0 data stays at the provider.",
 							Type:        []string{"integer"},
 							Format:      "int32",
 						},
@@ -20015,7 +20015,7 @@ func schema_apiserver_apis_federation_v1alpha1_NamespaceVolumes(ref common.Refer
 				Properties: map[string]spec.Schema{
 					"onUnoffload": {
 						SchemaProps: spec.SchemaProps{
-							Description: "onUnoffload is what happens to data on a provider that the namespace is no longer offloaded to: Refuse (the default), Move, Retain or Delete.\n\nPossible enum values:\n - `\"Delete\"` deletes the data.\n - `\"Move\"` moves the data to this cluster first.\n - `\"Refuse\"` keeps the remote namespace, empty of pods, until its volumes are moved, deleted or released.\n - `\"Retain\"` gives the volumes up and leaves them, with their data, to the provider.",
+							Description: "onUnoffload is what happens to data on a provider that the namespace is no longer offloaded to, or whose peering ends: Refuse (the default), Move, Retain or Delete.\n\nPossible enum values:\n - `\"Delete\"` deletes the data.\n - `\"Move\"` moves the data to this cluster first.\n - `\"Refuse\"` keeps the remote namespace, empty of pods, until its volumes are moved, deleted or released.\n - `\"Retain\"` gives the volumes up and leaves them, with their data, to the provider.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"Delete", "Move", "Refuse", "Retain"},

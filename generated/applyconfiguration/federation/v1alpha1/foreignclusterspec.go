@@ -49,7 +49,7 @@ type ForeignClusterSpecApplyConfiguration struct {
 	// and how long this cluster keeps what the other one runs here.
 	Lending *PeeringLendingApplyConfiguration `json:"lending,omitempty"`
 	// disconnectTimeoutSeconds bounds how long unpeering waits for the other
-	// side; after that this side gets clean by itself. Defaults to 300.
+	// side; after that this side gets clean by itself. Defaults to 300; with 0 data stays at the provider.
 	DisconnectTimeoutSeconds *int32 `json:"disconnectTimeoutSeconds,omitempty"`
 	// networking says how the pods of the two clusters reach each other: None,
 	// where they do not, Flat, where both are in one network already, without any

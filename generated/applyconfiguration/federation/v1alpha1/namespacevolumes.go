@@ -15,7 +15,7 @@ import (
 // NamespaceVolumes selects what happens to data that is stored on providers.
 type NamespaceVolumesApplyConfiguration struct {
 	// onUnoffload is what happens to data on a provider that the namespace is no longer
-	// offloaded to: Refuse (the default), Move, Retain or Delete.
+	// offloaded to, or whose peering ends: Refuse (the default), Move, Retain or Delete.
 	OnUnoffload *federationv1alpha1.UnoffloadPolicy `json:"onUnoffload,omitempty"`
 }
 
