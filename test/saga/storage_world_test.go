@@ -78,9 +78,24 @@ type storageWorld struct {
 // life is one process of a cluster: its transport kills it at a write.
 type life struct {
 	cluster *cluster
-	ctx     context.Context
-	die     context.CancelFunc
-	cut     *atomic.Bool
+	// test is the context of the test, and ctx that of the process.
+	test, ctx context.Context
+	die       context.CancelFunc
+	cut       *atomic.Bool
+}
+
+// serve runs a manager until its process ends. One that is stopped before it has started
+// never returns, so the end of the test waits until then.
+func (l *life) serve(manager ctrl.Manager) error {
+	go func() {
+		select {
+		case <-l.ctx.Done():
+		case <-l.test.Done():
+			<-manager.Elected()
+			l.die()
+		}
+	}()
+	return manager.Start(l.ctx)
 }
 
 // RoundTrip sends a request, unless the process dies of it.
@@ -130,8 +145,8 @@ func (l *life) connection(server string, cut *atomic.Bool) *rest.Config {
 // run starts a process again and again until the context ends.
 func (c *cluster) run(ctx context.Context, start func(*life) error) {
 	for ctx.Err() == nil {
-		lifetime, die := context.WithCancel(ctx)
-		err := start(&life{cluster: c, ctx: lifetime, die: die})
+		lifetime, die := context.WithCancel(context.WithoutCancel(ctx))
+		err := start(&life{cluster: c, test: ctx, ctx: lifetime, die: die})
 		die()
 		c.note("the process has ended: %v", err)
 		if ctx.Err() == nil && c.ended != nil {
@@ -178,7 +193,7 @@ func (w *storageWorld) runConsumer(l *life) error {
 		// A connection that fails is made by the next process.
 		_ = peers.Set(l.ctx, "milan", &remote.Identity{Namespace: "liqo-tenant-rome"})
 	})
-	return manager.Start(l.ctx)
+	return l.serve(manager)
 }
 
 // runProvider runs the storage controller of milan.
@@ -203,7 +218,7 @@ func (w *storageWorld) runProvider(l *life) error {
 	factory.StartWithContext(l.ctx)
 	factory.WaitForCacheSync(l.ctx.Done())
 	defer factory.Shutdown()
-	return manager.Start(l.ctx)
+	return l.serve(manager)
 }
 
 // newStorageWorld returns both clusters, with a class of milan that binds as mode says and
