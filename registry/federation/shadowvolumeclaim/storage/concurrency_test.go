@@ -5,6 +5,7 @@ package storage
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -52,13 +53,15 @@ func TestThirtyTwoWritersAtTwoServersStoreExactlyWhatIsGranted(t *testing.T) {
 // replaced by another without notice.
 func TestQuotaHoldsWhileClaimsComeGrowAndGo(t *testing.T) {
 	endpoint := etcd.Start(t)
-	granted := amounts("requests.storage", "20Gi", "persistentvolumeclaims", "15",
-		"fast.storageclass.storage.k8s.io/requests.storage", "20Gi")
+	granted := amounts("requests.storage", "20Gi", "persistentvolumeclaims", "9",
+		"fast.storageclass.storage.k8s.io/requests.storage", "12Gi", "slow.storageclass.storage.k8s.io/requests.storage", "14Gi")
 	steady := start(t, endpoint, false)
-	steady.offer(t, "milan", "rome", granted, "fast")
+	steady.offer(t, "milan", "rome", granted, "fast", "slow")
 	var current atomic.Pointer[server]
 	current.Store(start(t, endpoint, false))
 	var grown atomic.Int64
+	// refused are the resources that a request was refused for.
+	var refused sync.Map
 	var writers sync.WaitGroup
 	for w := range 32 {
 		writers.Go(func() {
@@ -77,9 +80,15 @@ func TestQuotaHoldsWhileClaimsComeGrowAndGo(t *testing.T) {
 				if random.IntN(2) == 0 {
 					s = current.Load()
 				}
-				if interrupted(func(ctx context.Context) error {
-					return s.create(ctx, "web", name, "fast", fmt.Sprintf("%dGi", 1+random.IntN(3)))
-				}) != nil {
+				if err := interrupted(func(ctx context.Context) error {
+					return s.create(ctx, "web", name, []string{"fast", "slow"}[random.IntN(2)], fmt.Sprintf("%dGi", 1+random.IntN(3)))
+				}); err != nil {
+					var status apierrors.APIStatus
+					if errors.As(err, &status) && status.Status().Details != nil {
+						for _, cause := range status.Status().Details.Causes {
+							refused.Store(cause.Field, true)
+						}
+					}
 					continue
 				}
 				for range random.IntN(3) {
@@ -119,6 +128,11 @@ func TestQuotaHoldsWhileClaimsComeGrowAndGo(t *testing.T) {
 	}
 	if grown.Load() == 0 {
 		t.Error("no claim ever grew")
+	}
+	for resource := range granted {
+		if _, ok := refused.Load(string(resource)); !ok {
+			t.Errorf("no claim was ever refused for %s", resource)
+		}
 	}
 }
 
