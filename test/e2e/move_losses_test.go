@@ -84,15 +84,18 @@ func (m *moving) targetDirectory(t *testing.T) (node, directory string) {
 }
 
 // fillsTarget gives the receiver a volume that is too small, which it finds when it is
-// created again.
+// created again. The directory is private first: the end of the receiver would unmount what
+// is mounted on a shared one.
 func (m *moving) fillsTarget(t *testing.T) {
 	id := m.starts(t, crawls())
 	m.comesTo(t, id, v1alpha1.MoveCopying)
 	node, directory := m.targetDirectory(t)
-	must(playground.Exec(t.Context(), node, "mount", "-t", "tmpfs", "-o", "size=1m", "full", directory))(t)
+	for _, command := range []string{"mount --bind D D", "mount --make-private D", "mount -t tmpfs -o size=1m full D"} {
+		must(playground.Exec(t.Context(), node, strings.Fields(strings.ReplaceAll(command, "D", directory))...))(t)
+	}
 	m.deletesMover(t, "receiver")
 	progress := m.ends(t, id)
-	must(playground.Exec(t.Context(), node, "umount", directory))(t)
+	must(playground.Exec(t.Context(), node, "umount", "--recursive", directory))(t)
 	if progress.Phase != v1alpha1.MoveFailed || !strings.Contains(progress.Message, "No space left") {
 		t.Errorf("the move ended as %s", show(progress))
 	}

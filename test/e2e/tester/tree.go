@@ -24,8 +24,9 @@ const (
 	bigFile = 4 << 20
 	// smallFiles is how many files of several owners and modes there are.
 	smallFiles = 300
-	// sparseFile is the length of a file that has one block in its middle.
-	sparseFile = 64 << 20
+	// sparseFile is the length of a file that has one block in its middle. Its holes are
+	// transferred as well.
+	sparseFile = 4 << 20
 )
 
 // makeTree creates a directory of files with everything that a copy can lose: owners,
