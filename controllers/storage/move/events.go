@@ -7,6 +7,7 @@ import (
 	"context"
 
 	corev1 "k8s.io/api/core/v1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
@@ -30,7 +31,7 @@ var lockedPhases = map[v1alpha1.MovePhase]bool{
 func (m *move) condition() metav1.Condition {
 	condition := metav1.Condition{
 		Type: v1alpha1.ConditionVolumeMoved, Status: metav1.ConditionUnknown, Reason: string(m.progress.Phase),
-		ObservedGeneration: m.volume.Generation, Message: phaseMessages[m.progress.Phase],
+		ObservedGeneration: m.observedGeneration(), Message: phaseMessages[m.progress.Phase],
 	}
 	if lockedPhases[m.progress.Phase] {
 		condition.Message += " The claim is Lost and has the event ClaimMisbound until the move has switched to the target or was rolled back."
@@ -45,6 +46,25 @@ func (m *move) condition() metav1.Condition {
 		condition.Message += " " + m.progress.Message
 	}
 	return condition
+}
+
+// observedGeneration returns the generation of the virtual volume whose request was begun. A
+// move that only the marks of its volumes know of begins none.
+func (m *move) observedGeneration() int64 {
+	if requested := m.volume.Spec.Move; requested == nil || requested.ID == m.progress.ID {
+		return m.volume.Generation
+	}
+	if last := apimeta.FindStatusCondition(m.volume.Status.Conditions, v1alpha1.ConditionVolumeMoved); last != nil {
+		return last.ObservedGeneration
+	}
+	return 0
+}
+
+// hasBegun reports whether the requested move was begun before, though the status is that of
+// another one: the request is as old as a restored store, and its move has ended.
+func hasBegun(vv *v1alpha1.VirtualVolume) bool {
+	last := apimeta.FindStatusCondition(vv.Status.Conditions, v1alpha1.ConditionVolumeMoved)
+	return last != nil && last.ObservedGeneration == vv.Generation
 }
 
 // phaseMessages say what each phase does.

@@ -312,6 +312,32 @@ func TestMoveWithoutARecordIsFinishedOrUndone(t *testing.T) {
 	}
 }
 
+func TestRequestOfARestoredStoreIsNotRepeated(t *testing.T) {
+	w := newWorld(t, online())
+	w.settle()
+	w.stopAt(v1alpha1.MoveFinalCopy)
+	vv := w.virtualVolume()
+	vv.Generation, vv.Spec.Move.ID = 7, "olderolder"
+	w.must(w.kube.Update(t.Context(), vv))
+	now := metav1.NewTime(w.clock.Now())
+	vv.Status = v1alpha1.VirtualVolumeStatus{
+		Move: &v1alpha1.MoveProgress{ID: "olderolder", Phase: v1alpha1.MoveSucceeded, CompletionTime: &now},
+		Conditions: []metav1.Condition{{
+			Type: v1alpha1.ConditionVolumeMoved, Status: metav1.ConditionTrue, Reason: string(v1alpha1.MoveSucceeded),
+			ObservedGeneration: vv.Generation, LastTransitionTime: now,
+		}},
+	}
+	w.must(w.kube.Status().Update(t.Context(), vv))
+	w.until(v1alpha1.MoveFailed)
+	for range 5 {
+		w.reconcile()
+	}
+	if progress := w.virtualVolume().Status.Move; progress.ID != moveID || progress.Phase != v1alpha1.MoveFailed {
+		t.Errorf("progress %+v", progress)
+	}
+	w.assertBoundTo(sourceName)
+}
+
 func TestTargetOfADeletedNamespaceIsNeverLeftForAClaimOfItsName(t *testing.T) {
 	w := newWorld(t, online())
 	w.settle()

@@ -116,7 +116,7 @@ func (r *Reconciler) begin(ctx context.Context, vv *v1alpha1.VirtualVolume) (*mo
 			if requested != nil && requested.ID == recovered.ID {
 				m.spec = requested.MoveSpec
 			}
-		case requested != nil && (progress == nil || progress.ID != requested.ID):
+		case requested != nil && (progress == nil || progress.ID != requested.ID) && !hasBegun(vv):
 			m.spec = requested.MoveSpec
 			m.progress = &v1alpha1.MoveProgress{ID: requested.ID, Phase: v1alpha1.MovePreparing}
 		default:
