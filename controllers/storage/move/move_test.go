@@ -368,6 +368,33 @@ func TestTargetOfADeletedNamespaceIsNeverLeftForAClaimOfItsName(t *testing.T) {
 	}
 }
 
+func TestVolumesAreReleasedWhileTheirNamespaceIsBeingDeleted(t *testing.T) {
+	w := newWorld(t, online())
+	w.noStatefulSet = true
+	w.must(w.kube.Create(t.Context(), func() *corev1.Pod { pod := podOf(appName); w.number(pod); return pod }()))
+	w.settle()
+	w.stopAt(v1alpha1.MoveFinalCopy)
+	going := &corev1.Namespace{}
+	w.must(w.kube.Get(t.Context(), client.ObjectKey{Name: namespace}, going))
+	going.Finalizers = []string{"kubernetes"}
+	w.must(w.kube.Update(t.Context(), going))
+	w.must(w.kube.Delete(t.Context(), going))
+	w.must(w.kube.Delete(t.Context(), w.virtualVolume()))
+	w.reconcile()
+	if pv := get(w, sourceName, &corev1.PersistentVolume{}); pv.Annotations[annotationMark] == "" {
+		t.Error("the source is released while a claim is bound to it")
+	}
+	w.must(w.kube.DeleteAllOf(t.Context(), &corev1.Pod{}, client.InNamespace(namespace)))
+	w.must(w.kube.DeleteAllOf(t.Context(), &corev1.PersistentVolumeClaim{}, client.InNamespace(namespace)))
+	w.settle()
+	w.reconcile()
+	for _, pv := range w.volumes() {
+		if pv.Status.Phase != corev1.VolumeReleased || pv.Annotations[volume.AnnotationReclaimPolicy] != "Retain" || pv.Annotations[annotationMark] != "" {
+			t.Errorf("volume %s is %s, annotations %v", pv.Name, pv.Status.Phase, pv.Annotations)
+		}
+	}
+}
+
 func TestMoveEndsWithANamespaceThatIsBeingDeleted(t *testing.T) {
 	for _, phase := range []v1alpha1.MovePhase{
 		v1alpha1.MovePreparing, v1alpha1.MoveCopying, v1alpha1.MoveQuiescing, v1alpha1.MoveLocking, v1alpha1.MoveFinalCopy, v1alpha1.MoveSwitching,

@@ -103,7 +103,8 @@ func (r *Reconciler) namespace(ctx context.Context, name string) (*corev1.Namesp
 
 // abandon ends a move whose virtual volume is gone, as with its namespace. A target that
 // is bound to the name of a claim could be taken by another namespace of that name: it
-// gets the UID of a claim that is gone. Source and target are retained.
+// gets the UID of a claim that is gone. Source and target are retained as soon as their
+// claims are gone: the namespace may wait for a provider to be rid of them.
 func (r *Reconciler) abandon(ctx context.Context, key types.NamespacedName) (ctrl.Result, error) {
 	source, target, err := r.markedVolumes(ctx, key)
 	if err != nil {
@@ -127,11 +128,13 @@ func (r *Reconciler) abandon(ctx context.Context, key types.NamespacedName) (ctr
 		}
 		return ctrl.Result{RequeueAfter: conflictDelay}, nil
 	}
-	if namespace != nil {
-		return ctrl.Result{RequeueAfter: pollInterval}, nil
-	}
+	waiting := false
 	for _, pv := range []*corev1.PersistentVolume{source, target} {
 		if pv == nil {
+			continue
+		}
+		if namespace != nil && pv.Status.Phase != corev1.VolumeReleased {
+			waiting = true
 			continue
 		}
 		wanted := pv.DeepCopy()
@@ -141,6 +144,9 @@ func (r *Reconciler) abandon(ctx context.Context, key types.NamespacedName) (ctr
 		}
 		r.Events.Eventf(pv, corev1.EventTypeWarning, ReasonAbandoned,
 			"Namespace %s was deleted while the data of claim %s was being moved: the volume is retained.", key.Namespace, key.Name)
+	}
+	if waiting {
+		return ctrl.Result{RequeueAfter: pollInterval}, nil
 	}
 	return ctrl.Result{}, nil
 }
