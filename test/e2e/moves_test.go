@@ -229,20 +229,25 @@ func (m *moving) leavesNothing(t *testing.T) {
 	})
 }
 
-// deletesMover deletes the sender or the receiver of the move, if it runs.
+// deletesMover deletes the sender or the receiver of the move as soon as it exists, unless
+// the move ends before.
 func (m *moving) deletesMover(t *testing.T, role string) {
 	t.Helper()
-	list := must(rome.Kube.CoreV1().Pods(m.namespace).List(t.Context(), metav1.ListOptions{LabelSelector: volume.LabelMove}))(t)
-	for _, pod := range list.Items {
-		if !strings.HasSuffix(pod.Name, "-"+role) {
-			continue
+	pods := rome.Kube.CoreV1().Pods(m.namespace)
+	eventually(t, soon, "a "+role, func(ctx context.Context) (bool, string, error) {
+		list, err := pods.List(ctx, metav1.ListOptions{LabelSelector: volume.LabelMove})
+		if err != nil {
+			return false, "", err
 		}
-		if err := rome.Kube.CoreV1().Pods(m.namespace).Delete(t.Context(), pod.Name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
-			t.Error(err)
+		for _, pod := range list.Items {
+			if strings.HasSuffix(pod.Name, "-"+role) {
+				err := pods.Delete(ctx, pod.Name, metav1.DeleteOptions{})
+				return err == nil || apierrors.IsNotFound(err), pod.Name, err
+			}
 		}
-		return
-	}
-	t.Logf("there is no %s", role)
+		move, err := rome.Federation.FederationV1alpha1().VirtualVolumes(m.namespace).GetMove(ctx, movedClaim, metav1.GetOptions{})
+		return err == nil && move.Status.Progress != nil && move.Status.Progress.CompletionTime != nil, "there is none", err
+	})
 }
 
 // cancels cancels the move, if it can be cancelled still.

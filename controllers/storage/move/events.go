@@ -90,7 +90,7 @@ func (m *move) announce(ctx context.Context) {
 	if m.progress.Phase == v1alpha1.MoveRollingBack || m.progress.Phase == v1alpha1.MoveFailed {
 		kind = corev1.EventTypeWarning
 	}
-	if m.progress.Message != "" {
+	if m.progress.Message != "" && m.progress.Message != message {
 		message += " " + m.progress.Message
 	}
 	reason := reasonPrefix + string(m.progress.Phase)

@@ -111,6 +111,28 @@ func TestCancelledMoveLeavesTheClaimWithTheSource(t *testing.T) {
 	}
 }
 
+func TestCancelledMoveStaysCancelledWhateverWasRecorded(t *testing.T) {
+	for at := 1; at <= 10; at++ {
+		t.Run(fmt.Sprintf("after write %d", at), func(t *testing.T) {
+			w := newWorld(t, online())
+			w.settle()
+			w.killAt, w.done = at, true
+			for w.writes < at {
+				w.reconcile()
+			}
+			w.cancel()
+			w.until(v1alpha1.MoveCancelled)
+			for range 5 {
+				w.reconcile()
+			}
+			if progress := w.virtualVolume().Status.Move; progress.Phase != v1alpha1.MoveCancelled {
+				t.Errorf("progress %+v", progress)
+			}
+			w.assertBoundTo(sourceName)
+		})
+	}
+}
+
 // stopAt reconciles until a phase is recorded, and kills the process right then.
 func (w *world) stopAt(phase v1alpha1.MovePhase) {
 	w.t.Helper()

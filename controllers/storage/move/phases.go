@@ -131,7 +131,7 @@ func (r *Reconciler) begin(ctx context.Context, vv *v1alpha1.VirtualVolume) (*mo
 // run works through the phases until one has to wait.
 func (m *move) run(ctx context.Context) (ctrl.Result, error) {
 	if m.volume.Status.Move == nil || m.volume.Status.Move.ID != m.progress.ID || ended(m.volume.Status.Move.Phase) {
-		if err := m.enter(ctx, m.progress.Phase, ""); err != nil {
+		if err := m.enter(ctx, m.progress.Phase, m.progress.Message); err != nil {
 			return ctrl.Result{}, err
 		}
 	}

@@ -53,11 +53,16 @@ func (m *move) rollBack(ctx context.Context) (outcome, error) {
 // claim is still to be bound. The source of a claim that is being deleted is retained: bound
 // to it again, the data would be deleted with it.
 func (m *move) giveSourceBack(ctx context.Context) (bool, error) {
-	source, err := m.persistentVolume(ctx, m.progress.Source.VolumeName)
+	claim, err := m.claim(ctx)
 	if err != nil {
 		return false, err
 	}
-	claim, err := m.claim(ctx)
+	name := m.progress.Source.VolumeName
+	if name == "" && claim != nil {
+		// The source was marked, and the move cancelled before that was recorded.
+		name = claim.Spec.VolumeName
+	}
+	source, err := m.persistentVolume(ctx, name)
 	if err != nil {
 		return false, err
 	}
