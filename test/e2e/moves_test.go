@@ -253,8 +253,7 @@ func (m *moving) deletesMover(t *testing.T, role string) {
 // cancels cancels the move, if it can be cancelled still.
 func (m *moving) cancels(t *testing.T) {
 	t.Helper()
-	err := rome.Federation.FederationV1alpha1().RESTClient().Delete().Namespace(m.namespace).Resource("virtualvolumes").Name(movedClaim).
-		SubResource("move").Do(t.Context()).Error()
+	_, err := rome.Federation.FederationV1alpha1().VirtualVolumes(m.namespace).DeleteMove(t.Context(), movedClaim, metav1.DeleteOptions{})
 	if err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
 		t.Error(err)
 	}

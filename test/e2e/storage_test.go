@@ -120,6 +120,7 @@ func storesVolumes(t *testing.T) {
 	for _, step := range []step{
 		{name: "VolumesFollowTheirPods", run: volumesFollowTheirPods},
 		{name: "RefusesStorageBeyondTheQuota", run: refusesStorageBeyondTheQuota},
+		{name: "DataHoldsThePeering", run: dataHoldsThePeering},
 		{name: "UnoffloadingKeepsData", run: unoffloadingKeepsData},
 	} {
 		t.Run(step.name, func(t *testing.T) {
@@ -200,6 +201,32 @@ func refusesStorageBeyondTheQuota(t *testing.T) {
 	}
 	grantsStorage(t, "128Mi")
 	podReady(t, rome, o.namespace, "big-0")
+}
+
+// dataHoldsThePeering unpeers while milan stores data: the peering stays as it is, a
+// condition names the volume, and the request can be withdrawn.
+func dataHoldsThePeering(t *testing.T) {
+	grantsStorage(t, "1Gi")
+	o := offloaded(t, remote)
+	must(rome.Kube.AppsV1().StatefulSets(o.namespace).Create(t.Context(), storing("db", 1), metav1.CreateOptions{}))(t)
+	pod := podReady(t, rome, o.namespace, "db-0")
+	t.Cleanup(func() {
+		rome.Kubectl(context.WithoutCancel(t.Context()), "patch", "fc", "milan", "--type=merge", "-p", `{"spec":{"outgoing":"Enabled"}}`)
+	})
+	kubectl(t, rome, "patch", "fc", "milan", "--type=merge", "-p", `{"spec":{"outgoing":"Disabled"}}`)
+	const condition = `get fc milan -o jsonpath={.status.conditions[?(@.type=="VolumesReleased")].reason}`
+	isPrinted(t, rome, condition, "VolumesRemain")
+	message := kubectl(t, rome, "get", "fc", "milan", "-o", `jsonpath={.status.conditions[?(@.type=="VolumesReleased")].message}`)
+	if !strings.Contains(message, o.namespace+"/data-db-0") {
+		t.Errorf("the condition does not name the volume: %s", message)
+	}
+	kubectl(t, rome, "patch", "fc", "milan", "--type=merge", "-p", `{"spec":{"outgoing":"Enabled"}}`)
+	isPrinted(t, rome, condition, "")
+	if now := podReady(t, rome, o.namespace, "db-0"); now.UID != pod.UID {
+		t.Error("the pod was replaced")
+	}
+	kubectl(t, rome, "delete", "statefulset", "db", "-n", o.namespace, "--timeout=110s")
+	kubectl(t, rome, "delete", "pvc", "data-db-0", "-n", o.namespace, "--timeout=110s")
 }
 
 // unoffloadingKeepsData unoffloads a namespace whose data is stored on the provider:
