@@ -13,13 +13,15 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta/testrestmapper"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/tools/record"
 	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
@@ -44,11 +46,17 @@ const (
 	moveID     = "abcde12345"
 )
 
-// Computing the kinds takes longer than a move.
-var (
-	scheme = kit.NewScheme()
-	mapper = testrestmapper.TestOnlyStaticRESTMapper(scheme)
-)
+// scheme has the kinds of a move alone. A fake API server of all kinds takes longer to
+// start than a move.
+var scheme = func() *runtime.Scheme {
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{
+		corev1.AddToScheme, rbacv1.AddToScheme, policyv1.AddToScheme, v1alpha1.AddToScheme,
+	} {
+		utilruntime.Must(add(scheme))
+	}
+	return scheme
+}()
 
 var errKilled = errors.New("the process was killed")
 
@@ -119,7 +127,7 @@ func newWorld(t *testing.T, spec v1alpha1.MoveSpec) *world {
 			Spec:       v1alpha1.VirtualVolumeSpec{Move: &v1alpha1.RequestedMove{ID: moveID, MoveSpec: spec}},
 		},
 	}
-	w.kube = fake.NewClientBuilder().WithScheme(scheme).WithRESTMapper(mapper).WithObjects(objects...).
+	w.kube = fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
 		WithStatusSubresource(&v1alpha1.VirtualVolume{}).Build()
 	w.client = interceptor.NewClient(w.kube.(client.WithWatch), interceptor.Funcs{
 		Create: func(ctx context.Context, c client.WithWatch, o client.Object, options ...client.CreateOption) error {
