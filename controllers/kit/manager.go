@@ -6,6 +6,7 @@ package kit
 import (
 	"context"
 	"fmt"
+	"sync"
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
@@ -39,6 +40,15 @@ func NewScheme() *runtime.Scheme {
 	return scheme
 }
 
+var loggerIsSet sync.Once
+
+// setLogger sets the logger of controller-runtime's own messages, which is one for the
+// process: without it controller-runtime warns that nothing receives them. It is that of
+// the first manager, and set once, since setting it is not safe for concurrent use.
+func setLogger(logger logr.Logger) {
+	loggerIsSet.Do(func() { ctrl.SetLogger(logger) })
+}
+
 // NewManager returns the manager of the controllers on controller-runtime. It opens no
 // port and elects no leader: the process serves health and metrics, and starts the
 // manager once it leads.
@@ -51,8 +61,7 @@ func NewManager(ctx context.Context, connection *rest.Config, logger logr.Logger
 	connection = rest.CopyConfig(connection)
 	connection.ContentType = runtime.ContentTypeProtobuf
 	connection.AcceptContentTypes = protobufThenJSON
-	// Without it controller-runtime warns that nothing receives its own messages.
-	ctrl.SetLogger(logger)
+	setLogger(logger)
 	manager, err := ctrl.NewManager(connection, ctrl.Options{
 		Scheme: NewScheme(),
 		Logger: logger,
