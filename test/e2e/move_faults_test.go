@@ -150,8 +150,9 @@ func restartsKubelets(t *testing.T, c *harness.Cluster) {
 	}
 }
 
-// endedPodsDoNotHoldMoves moves a claim that the ended pod of a Job still mounts, and then
-// deletes the StatefulSet, whose claims go with it.
+// endedPodsDoNotHoldMoves moves a claim that the ended pod of a Job still mounts. Where it
+// ran on the provider, the source is deleted there with that pod. Then the StatefulSet is
+// deleted, whose claims go with it.
 func (f fabric) endedPodsDoNotHoldMoves(t *testing.T) {
 	grantsStorage(t, "4Gi")
 	m := startsMoving(t, func(set *appsv1.StatefulSet) {
@@ -172,9 +173,10 @@ func (f fabric) endedPodsDoNotHoldMoves(t *testing.T) {
 	if progress := m.ends(t, m.starts(t, v1alpha1.MoveSpec{})); progress.Phase != v1alpha1.MoveSucceeded {
 		t.Errorf("the move ended as %s", show(progress))
 	}
+	kubectl(t, rome, "delete", "job", "report", "-n", m.namespace, "--timeout=110s")
 	m.isWhole(t)
 	m.writer.stop()
-	kubectl(t, rome, "delete", "job,statefulset", "--all", "-n", m.namespace, "--timeout=110s")
+	kubectl(t, rome, "delete", "statefulset", "db", "-n", m.namespace, "--timeout=110s")
 	isPrinted(t, rome, "get pvc -n "+m.namespace+" -o name", "")
 	isPrinted(t, milan, "get shvc,pvc -n "+m.twin+" -o name", "")
 }

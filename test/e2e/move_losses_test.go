@@ -97,7 +97,7 @@ func (m *moving) fillsTarget(t *testing.T) {
 		must(playground.Exec(t.Context(), node, strings.Fields(strings.ReplaceAll(command, "D", directory))...))(t)
 	}
 	m.deletesMover(t, "receiver")
-	m.endsAs(t, id, v1alpha1.MoveFailed, "No space left")
+	m.endsAs(t, id, v1alpha1.MoveFailed, "full")
 	// Deleting the directory, as the provisioner does, unmounts it too.
 	must(playground.Exec(t.Context(), node, "sh", "-c", "test ! -e "+directory+" || umount --recursive "+directory))(t)
 }

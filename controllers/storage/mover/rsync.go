@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 )
 
@@ -80,22 +81,34 @@ func (o *Options) rsync(ctx context.Context, config string, report func(progress
 	return out, rsyncError(exit.ExitCode(), problems.others)
 }
 
+// isFull reports whether a line says that there is no room. The connection breaks with it,
+// and rsync may report that first.
+func isFull(line string) bool {
+	return strings.Contains(line, "No space left on device") || strings.Contains(line, "Disk quota exceeded")
+}
+
 // rsyncError returns the error for an exit code and the lines that rsync printed. It
 // names the first file.
 func rsyncError(code int, lines []string) error {
 	message := fmt.Sprintf("rsync exited with code %d", code)
-	for _, line := range lines {
-		if !strings.HasPrefix(line, rsyncErrorPrefix) && !strings.HasPrefix(line, rsyncWarnVanished) {
-			message = strings.TrimPrefix(line, "rsync: ")
-			break
-		}
+	isCause := func(line string) bool {
+		return !strings.HasPrefix(line, rsyncErrorPrefix) && !strings.HasPrefix(line, rsyncWarnVanished)
 	}
-	all := strings.Join(lines, "\n")
-	full := strings.Contains(all, "No space left on device") || strings.Contains(all, "Disk quota exceeded")
+	full, cause := slices.IndexFunc(lines, isFull), slices.IndexFunc(lines, isCause)
+	switch {
+	case full >= 0:
+		message = strings.TrimPrefix(lines[full], "rsync: ")
+	case cause >= 0:
+		message = strings.TrimPrefix(lines[cause], "rsync: ")
+	}
 	switch {
 	case code == exitVanished:
 		return errVanished
-	case code == exitPartial, code == exitFileIO, full:
+	case code == exitFileIO && full < 0:
+		return fmt.Errorf("copying: the target cannot be written, it may be full: %s", sanitize(message))
+	case full >= 0:
+		return fmt.Errorf("copying: the target is full: %s", sanitize(message))
+	case code == exitPartial:
 		return fmt.Errorf("copying: %s", sanitize(message))
 	case code >= 1 && code <= 4:
 		return fmt.Errorf("starting rsync: %s", sanitize(message))
