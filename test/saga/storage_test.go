@@ -254,7 +254,7 @@ func TestClaimIsStoredOnceAndLeavesNothingWhereverItsProcessesAreKilled(t *testi
 const provisioningWrites = 8
 
 func TestClaimThatIsDeletedWhileItsControllersAreDownLeavesNothing(t *testing.T) {
-	for number := 1; number <= provisioningWrites; number++ {
+	for number := 1; number <= provisioningWrites; number += min(every(), 3) {
 		for _, lost := range []bool{false, true} {
 			f := fault{number, lost}
 			t.Run(f.String(), func(t *testing.T) {
@@ -276,7 +276,7 @@ func TestClaimThatIsDeletedWhileItsControllersAreDownLeavesNothing(t *testing.T)
 }
 
 func TestClaimOfAVirtualNodeThatIsRemovedIsProvisionedElsewhere(t *testing.T) {
-	for number := 1; number <= provisioningWrites; number++ {
+	for number := 1; number <= provisioningWrites; number += min(every(), 3) {
 		for _, cut := range []bool{false, true} {
 			f := fault{number, true}
 			t.Run(fmt.Sprintf("%s, milan is unreachable %t", f, cut), func(t *testing.T) {
