@@ -52,7 +52,7 @@ func every() int {
 	if os.Getenv("SAGA") == "all" {
 		return 1
 	}
-	return 7
+	return 13
 }
 
 func TestMoveSurvivesTheEndOfItsProcessAtEachWrite(t *testing.T) {
