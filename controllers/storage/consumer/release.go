@@ -126,13 +126,16 @@ func handedBack(pv *corev1.PersistentVolume) *corev1.PersistentVolume {
 
 // releaseRemote deletes the claim on the provider, with its data where the policy is
 // Delete, and then the volume that stands for it. A volume that is kept stays Released
-// until an administrator deletes it.
+// until an administrator deletes it, or its namespace is deleted: the remote namespace
+// would stay for it, and this one with it. The provider keeps the data then.
 func (r *Releaser) releaseRemote(ctx context.Context, pv *corev1.PersistentVolume, handle volume.Handle) (ctrl.Result, error) {
 	policy := v1alpha1.VolumeDeletionRetain
 	if wantedPolicy(pv) == corev1.PersistentVolumeReclaimDelete {
 		policy = v1alpha1.VolumeDeletionDelete
 	} else if pv.DeletionTimestamp.IsZero() {
-		return ctrl.Result{}, nil
+		if ends, err := r.namespaceEnds(ctx, pv); err != nil || !ends {
+			return ctrl.Result{}, err
+		}
 	}
 	cluster, err := r.foreignCluster(ctx, handle.ClusterID)
 	if err != nil {
@@ -172,6 +175,22 @@ func (r *Releaser) releaseRemote(ctx context.Context, pv *corev1.PersistentVolum
 	r.notices.record(pv, corev1.EventTypeNormal, ReasonVolumeDeleted, "Claim %s in namespace %s of %s is deleted; its data: %s.",
 		handle.Claim, handle.Namespace, cluster.Name, policy)
 	return ctrl.Result{}, r.deleteVolume(ctx, pv)
+}
+
+// namespaceEnds reports whether the namespace of a volume's claim is being deleted, or gone.
+func (r *Releaser) namespaceEnds(ctx context.Context, pv *corev1.PersistentVolume) (bool, error) {
+	if pv.Spec.ClaimRef == nil {
+		return false, nil
+	}
+	var namespace corev1.Namespace
+	err := r.Live.Get(ctx, types.NamespacedName{Name: pv.Spec.ClaimRef.Namespace}, &namespace)
+	if apierrors.IsNotFound(err) {
+		return true, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("reading the namespace of volume %s: %w", pv.Name, err)
+	}
+	return !namespace.DeletionTimestamp.IsZero(), nil
 }
 
 // deleteVolume deletes a volume that stands for nothing any more. The finalizer goes

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -119,17 +120,25 @@ func TestRemoteVolumeIsDeletedAfterTheProvidersClaimByItsPolicy(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		policy corev1.PersistentVolumeReclaimPolicy
-		delete bool
-		want   v1alpha1.VolumeDeletionPolicy
+		// delete is whether an administrator deletes the volume, and ends whether its
+		// namespace is being deleted.
+		delete, ends bool
+		want         v1alpha1.VolumeDeletionPolicy
 	}{
 		{name: "Delete", policy: corev1.PersistentVolumeReclaimDelete, want: v1alpha1.VolumeDeletionDelete},
 		{name: "Retain", policy: corev1.PersistentVolumeReclaimRetain},
 		{name: "Retain, deleted by an administrator", policy: corev1.PersistentVolumeReclaimRetain, delete: true, want: v1alpha1.VolumeDeletionRetain},
+		{name: "Retain, with its namespace", policy: corev1.PersistentVolumeReclaimRetain, ends: true, want: v1alpha1.VolumeDeletionRetain},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			// The process is killed before and after each write, and begins again.
 			for kill := -1; kill < 4; kill++ {
-				w := newWorld(t, withMilan(released(stored("a", "ssd", "1Gi"), func(pv *corev1.PersistentVolume) {
+				namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}
+				if test.ends {
+					namespace.Finalizers = []string{"kubernetes"}
+					namespace.DeletionTimestamp = ptr.To(metav1.Now())
+				}
+				w := newWorld(t, withMilan(namespace, released(stored("a", "ssd", "1Gi"), func(pv *corev1.PersistentVolume) {
 					pv.Spec.PersistentVolumeReclaimPolicy = test.policy
 				}))...)
 				w.store()
