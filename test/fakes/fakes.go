@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package fakes has the fake clients of client-go tell informers of everything,
-// as an API server does.
+// as an API server does, and stands in for what a test is not about.
 package fakes
 
 import (

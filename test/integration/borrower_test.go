@@ -27,6 +27,7 @@ import (
 	"liqo.io/federation/controllers/remote"
 	"liqo.io/federation/generated/clientset/versioned"
 	"liqo.io/federation/generated/informers/externalversions"
+	"liqo.io/federation/test/fakes"
 	"liqo.io/federation/test/integration/framework"
 )
 
@@ -88,6 +89,7 @@ func (b *borrower) run(t *testing.T, others ...func(*peerings.Config) (controlle
 	ours := externalversions.NewSharedInformerFactory(federation, 0)
 	config := b.config
 	config.Kube, config.Federation, config.Events, config.Peers = kube, federation, &record.FakeRecorder{}, b.peers
+	config.Volumes = fakes.NoVolumes{}
 	config.KubeInformers, config.ManagedInformers, config.InvitationInformers, config.FederationInformers = everything, managed, invitations, ours
 	var controllers []controller
 	for _, create := range append(others, func(config *peerings.Config) (controller, error) { return peerings.NewForeignClusters(config) }) {

@@ -44,6 +44,7 @@ import (
 	federationfake "liqo.io/federation/generated/clientset/versioned/fake"
 	federationscheme "liqo.io/federation/generated/clientset/versioned/scheme"
 	"liqo.io/federation/generated/informers/externalversions"
+	"liqo.io/federation/test/fakes"
 )
 
 var errGone = errors.New("connection reset by peer")
@@ -346,7 +347,7 @@ func (p *process) live() {
 
 	config := &peering.Config{
 		Kube: kube, Federation: federation, KubeInformers: everything, ManagedInformers: managed, InvitationInformers: invitations,
-		FederationInformers: ours, Events: &record.FakeRecorder{}, Peers: peers, Volumes: noVolumes{}, Clock: clock.RealClock{},
+		FederationInformers: ours, Events: &record.FakeRecorder{}, Peers: peers, Volumes: fakes.NoVolumes{}, Clock: clock.RealClock{},
 		ClusterID: s.id, ClusterName: s.name, Namespace: installation, ServiceAccount: "federation-controller-manager",
 		InvitationNamespace: invitationNamespace, IdentityMode: s.mode, IdentityLifetime: peering.DefaultIdentityLifetime,
 	}
@@ -418,16 +419,3 @@ func (w *world) dump(t *testing.T) {
 		s.log.Unlock()
 	}
 }
-
-// noVolumes are those of a consumer that stores no data on providers.
-type noVolumes struct{}
-
-func (noVolumes) StoredBy(context.Context, *v1alpha1.ForeignCluster) ([]v1alpha1.PlannedVolume, error) {
-	return nil, nil
-}
-
-func (noVolumes) ReleaseAll(context.Context, *v1alpha1.ForeignCluster, v1alpha1.UnoffloadPolicy) error {
-	return nil
-}
-
-func (noVolumes) Obstacles(string, string) []string { return nil }
