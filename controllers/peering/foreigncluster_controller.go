@@ -194,7 +194,7 @@ func (c *Config) incoming() []step {
 // while pods run there.
 func (c *Config) shadowVolumeClaims(ctx context.Context, namespace string) ([]string, error) {
 	federation := c.Federation.FederationV1alpha1()
-	claims, err := federation.ShadowVolumeClaims(namespace).List(ctx, metav1.ListOptions{Limit: maxNamedVolumes})
+	claims, err := federation.ShadowVolumeClaims(namespace).List(ctx, metav1.ListOptions{Limit: maxNamed})
 	if err != nil || len(claims.Items) == 0 {
 		return nil, err
 	}

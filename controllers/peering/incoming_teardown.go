@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -162,13 +161,13 @@ func (s *incomingTeardown) gone(ctx context.Context, p *pass) error {
 			return fmt.Errorf("delete the identity request of the consumer: %w", err)
 		}
 	}
-	twins, err := s.twins(p.fc.Name)
+	remaining, err := s.twins(p.fc.Name)
 	if err != nil {
 		return err
 	}
-	message := "This cluster does not lend to the other one."
-	if len(twins) > 0 {
-		message += " " + kept(twins)
+	message := "The incoming peering is disabled: this cluster provides nothing to the consumer."
+	if len(remaining) > 0 {
+		message += " " + kept(remaining)
 	}
 	p.fc.Status.TenantNamespace = ""
 	incomingAspect.set(p.fc, v1alpha1.PeeringNone, ReasonDisabled, "%s", message)
@@ -176,16 +175,12 @@ func (s *incomingTeardown) gone(ctx context.Context, p *pass) error {
 }
 
 // kept returns what remains of a consumer whose peering has ended.
-func kept(twins []*corev1.Namespace) string {
+func kept(remoteNamespaces []*corev1.Namespace) string {
 	var names []string
-	for _, twin := range twins {
-		names = append(names, twin.Name)
+	for _, namespace := range remoteNamespaces {
+		names = append(names, namespace.Name)
 	}
 	slices.Sort(names)
-	shown := strings.Join(names[:min(len(names), maxNamedVolumes)], ", ")
-	if more := len(names) - maxNamedVolumes; more > 0 {
-		shown += fmt.Sprintf(" and %d more", more)
-	}
 	return fmt.Sprintf("Remote namespaces keep volumes of the consumer: %s. The data is found again when the clusters are peered "+
-		"again; to delete a namespace, delete its ShadowVolumeClaims.", shown)
+		"again; to delete a namespace, delete its ShadowVolumeClaims.", firstOf(names))
 }

@@ -21,10 +21,9 @@ import (
 // withdrawPoll is how often a provider is asked whether it has finished.
 const withdrawPoll = time.Second
 
-// outgoingTeardown takes a peering that is not wanted any more apart, on the
-// consumer, as soon as no data at the provider holds it: the virtual nodes go with their pods, the provider is told and
-// takes its side apart, then everything here goes. The provider is waited for
-// until the deadline.
+// outgoingTeardown removes a disabled peering on the consumer, as soon as no data on the
+// provider holds it: the virtual nodes with their pods, then, by request, the provider's
+// side, until the deadline, then what is left on the consumer.
 type outgoingTeardown struct {
 	volumes         Volumes
 	getNamespace    func(name string) (*corev1.Namespace, error)

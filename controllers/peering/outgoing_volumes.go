@@ -19,8 +19,8 @@ import (
 const (
 	// volumesPoll is the time between two reads of the data that a peering waits for.
 	volumesPoll = 5 * time.Second
-	// maxNamedVolumes bounds how many volumes a condition names.
-	maxNamedVolumes = 8
+	// maxNamed bounds how many volumes or namespaces a condition names.
+	maxNamed = 8
 )
 
 // Volumes reports and releases the data that providers store for this cluster.
@@ -134,11 +134,16 @@ func of(volumes []v1alpha1.PlannedVolume, policy v1alpha1.UnoffloadPolicy) []v1a
 // named returns namespace and name of the first volumes, with how many more there are.
 func named(volumes []v1alpha1.PlannedVolume) string {
 	var names []string
-	for _, volume := range volumes[:min(len(volumes), maxNamedVolumes)] {
+	for _, volume := range volumes {
 		names = append(names, volume.Namespace+"/"+volume.Name)
 	}
-	list := strings.Join(names, ", ")
-	if more := len(volumes) - maxNamedVolumes; more > 0 {
+	return firstOf(names)
+}
+
+// firstOf returns the first of the names, with how many more there are.
+func firstOf(names []string) string {
+	list := strings.Join(names[:min(len(names), maxNamed)], ", ")
+	if more := len(names) - maxNamed; more > 0 {
 		list += fmt.Sprintf(" and %d more", more)
 	}
 	return list

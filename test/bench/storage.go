@@ -102,7 +102,7 @@ func (b *bench) setUpStorage(ctx context.Context) error {
 	return b.networkEstablished(ctx)
 }
 
-// offerStorage has milan offer both classes to rome, and waits until rome knows them.
+// offerStorage has milan offer both classes to rome, and waits until rome has received the offer.
 func (b *bench) offerStorage(ctx context.Context) error {
 	patch := fmt.Sprintf(`{"spec":{"lending":{"limits":{"requests.storage":"200Gi"},"storageClasses":[%q,%q]}}}`,
 		waitingClass, immediateClass)
