@@ -416,18 +416,11 @@ func TestClaimsOnAProviderThatNoVolumeStandsForAreDeleted(t *testing.T) {
 			w := newWorld(t, withMilan(virtual(), local(), worker(), userClaim(selected(milanNode)))...)
 			w.provision(w.provisioner())
 			w.seen(func(kept *v1alpha1.ShadowVolumeClaim) bool { return kept != nil })
-			var policy v1alpha1.VolumeDeletionPolicy
-			w.milan.PrependReactor("delete", "shadowvolumeclaims", func(clienttesting.Action) (bool, runtime.Object, error) {
-				kept, err := w.milan.Tracker().Get(v1alpha1.SchemeGroupVersion.WithResource("shadowvolumeclaims"), milanSpace, shadowName)
-				if err == nil {
-					policy = kept.(*v1alpha1.ShadowVolumeClaim).Spec.DeletionPolicy
-				}
-				return false, nil, err
-			})
+			deleted := w.deletions()
 			test.change(w)
 			w.provision(w.provisioner())
-			if gone := w.kept() == nil; gone != test.gone || policy != test.policy {
-				t.Errorf("gone %t with policy %q", gone, policy)
+			if gone := w.kept() == nil; gone != test.gone || *deleted != test.policy {
+				t.Errorf("gone %t with policy %q", gone, *deleted)
 			}
 		})
 	}

@@ -142,14 +142,7 @@ func TestRemoteVolumeIsDeletedAfterTheProvidersClaimByItsPolicy(t *testing.T) {
 					pv.Spec.PersistentVolumeReclaimPolicy = test.policy
 				}))...)
 				w.store()
-				var policy v1alpha1.VolumeDeletionPolicy
-				w.milan.PrependReactor("delete", "shadowvolumeclaims", func(clienttesting.Action) (bool, runtime.Object, error) {
-					kept, err := w.milan.Tracker().Get(v1alpha1.SchemeGroupVersion.WithResource("shadowvolumeclaims"), milanSpace, shadowName)
-					if err == nil {
-						policy = kept.(*v1alpha1.ShadowVolumeClaim).Spec.DeletionPolicy
-					}
-					return false, nil, err
-				})
+				deleted := w.deletions()
 				if test.delete {
 					if err := w.Client.Delete(t.Context(), get(w, "", "a", &corev1.PersistentVolume{})); err != nil {
 						t.Fatal(err)
@@ -165,8 +158,8 @@ func TestRemoteVolumeIsDeletedAfterTheProvidersClaimByItsPolicy(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				if policy != test.want || (w.kept() == nil) != (test.want != "") {
-					t.Errorf("kill %d: milan's claim was deleted with %q", kill, policy)
+				if *deleted != test.want || (w.kept() == nil) != (test.want != "") {
+					t.Errorf("kill %d: milan's claim was deleted with %q", kill, *deleted)
 				}
 				if test.want == "" {
 					get(w, "", "a", &corev1.PersistentVolume{})
@@ -248,14 +241,7 @@ func TestDataOfAClusterThatIsGivenUpGoesWhereItsOwnerSelected(t *testing.T) {
 		t.Run(string(test.policy), func(t *testing.T) {
 			w := newWorld(t, withMilan(virtual(), userClaim(bound("a")), stored("a", "ssd", "1Gi"), describedVolume())...)
 			w.store()
-			var policy v1alpha1.VolumeDeletionPolicy
-			w.milan.PrependReactor("delete", "shadowvolumeclaims", func(clienttesting.Action) (bool, runtime.Object, error) {
-				kept, err := w.milan.Tracker().Get(v1alpha1.SchemeGroupVersion.WithResource("shadowvolumeclaims"), milanSpace, shadowName)
-				if err == nil {
-					policy = kept.(*v1alpha1.ShadowVolumeClaim).Spec.DeletionPolicy
-				}
-				return false, nil, err
-			})
+			deleted := w.deletions()
 			u, releaser := NewUnoffloader(w.Config), NewReleaser(w.Config)
 			offloading := &v1alpha1.NamespaceOffloading{ObjectMeta: metav1.ObjectMeta{Namespace: "shop"}}
 			offloading.Spec.Volumes.OnUnoffload = test.policy
@@ -273,8 +259,8 @@ func TestDataOfAClusterThatIsGivenUpGoesWhereItsOwnerSelected(t *testing.T) {
 				}
 			}
 			held, err := u.Held(t.Context(), "shop", "milan")
-			if err != nil || (len(held) == 0) != (test.shadow != "") || policy != test.shadow {
-				t.Errorf("held %v, %v; milan's claim was deleted with %q", held, err, policy)
+			if err != nil || (len(held) == 0) != (test.shadow != "") || *deleted != test.shadow {
+				t.Errorf("held %v, %v; milan's claim was deleted with %q", held, err, *deleted)
 			}
 			move := get(w, "shop", "data-db-0", &v1alpha1.VirtualVolume{}).Spec.Move
 			if (move != nil) != test.moves || move != nil && (!move.Target.Local || move.ID == "") {

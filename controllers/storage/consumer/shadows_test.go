@@ -136,18 +136,10 @@ func TestClaimThatItsProviderLostKeepsItsDataAndBacksOff(t *testing.T) {
 	if node := get(w, "shop", "data-db-0", &corev1.PersistentVolumeClaim{}).Annotations[volume.AnnotationSelectedNode]; node != "" {
 		t.Errorf("node %s is still selected", node)
 	}
-	var policy v1alpha1.VolumeDeletionPolicy
-	w.milan.PrependReactor("delete", "shadowvolumeclaims", func(clienttesting.Action) (bool, runtime.Object, error) {
-		// The client itself is locked here.
-		kept, err := w.milan.Tracker().Get(v1alpha1.SchemeGroupVersion.WithResource("shadowvolumeclaims"), milanSpace, shadowName)
-		if err == nil {
-			policy = kept.(*v1alpha1.ShadowVolumeClaim).Spec.DeletionPolicy
-		}
-		return false, nil, err
-	})
+	deleted := w.deletions()
 	w.provision(p)
-	if w.kept() != nil || policy != v1alpha1.VolumeDeletionRetain {
-		t.Errorf("milan's claim is left or was deleted with policy %q", policy)
+	if w.kept() != nil || *deleted != v1alpha1.VolumeDeletionRetain {
+		t.Errorf("milan's claim is left or was deleted with policy %q", *deleted)
 	}
 	w.seen(func(kept *v1alpha1.ShadowVolumeClaim) bool { return kept == nil })
 	change(w, "shop", "data-db-0", &corev1.PersistentVolumeClaim{}, func(claim *corev1.PersistentVolumeClaim) {

@@ -181,6 +181,21 @@ func (w *world) kept() *v1alpha1.ShadowVolumeClaim {
 	return kept
 }
 
+// deletions returns a pointer to the policy with which milan's claim was last deleted, empty
+// until it is.
+func (w *world) deletions() *v1alpha1.VolumeDeletionPolicy {
+	var policy v1alpha1.VolumeDeletionPolicy
+	w.milan.PrependReactor("delete", "shadowvolumeclaims", func(clienttesting.Action) (bool, runtime.Object, error) {
+		// The client itself is locked here.
+		kept, err := w.milan.Tracker().Get(v1alpha1.SchemeGroupVersion.WithResource("shadowvolumeclaims"), milanSpace, shadowName)
+		if err == nil {
+			policy = kept.(*v1alpha1.ShadowVolumeClaim).Spec.DeletionPolicy
+		}
+		return false, nil, err
+	})
+	return &policy
+}
+
 // answer writes the status of milan's claim and waits until rome has seen it.
 func (w *world) answer(change func(*v1alpha1.ShadowVolumeClaim)) {
 	w.t.Helper()
