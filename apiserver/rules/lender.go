@@ -26,7 +26,7 @@ func Ending(cluster *v1alpha1.ForeignCluster) bool {
 	return Lender{Cluster: cluster}.Unwanted() && (phase == v1alpha1.PeeringDisconnecting || phase == v1alpha1.PeeringNone)
 }
 
-// Unwanted reports whether this cluster does not want the peering with the provider any more.
+// Unwanted reports whether the outgoing peering is disabled or its ForeignCluster is deleted.
 func (l Lender) Unwanted() bool {
 	return !l.Cluster.DeletionTimestamp.IsZero() || l.Cluster.Spec.Outgoing != v1alpha1.PeeringEnabled
 }

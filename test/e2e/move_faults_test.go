@@ -125,10 +125,7 @@ func (m *moving) placesPod(t *testing.T) {
 	t.Helper()
 	spec := podSpec("serve")
 	spec.NodeName = "rome-worker-1"
-	spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "data", MountPath: "/data"}}
-	spec.Volumes = []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{
-		PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: movedClaim},
-	}}}
+	mountsMovedClaim(&spec)
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "placed"}, Spec: spec}
 	_, err := rome.Kube.CoreV1().Pods(m.namespace).Create(t.Context(), pod, metav1.CreateOptions{})
 	if err != nil && !apierrors.IsForbidden(err) {
@@ -140,6 +137,14 @@ func (m *moving) placesPod(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// mountsMovedClaim has the container of a pod mount the claim whose volume is moved.
+func mountsMovedClaim(spec *corev1.PodSpec) {
+	spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "data", MountPath: "/data"}}
+	spec.Volumes = []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{
+		PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: movedClaim},
+	}}}
 }
 
 // restartsKubelets kills the kubelets of a cluster and starts them again.
@@ -162,10 +167,7 @@ func (f fabric) endedPodsDoNotHoldMoves(t *testing.T) {
 	})
 	spec := podSpec("ls", "/data")
 	spec.RestartPolicy = corev1.RestartPolicyNever
-	spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "data", MountPath: "/data"}}
-	spec.Volumes = []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{
-		PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: movedClaim},
-	}}}
+	mountsMovedClaim(&spec)
 	must(rome.Kube.BatchV1().Jobs(m.namespace).Create(t.Context(), &batchv1.Job{
 		ObjectMeta: metav1.ObjectMeta{Name: "report"}, Spec: batchv1.JobSpec{Template: corev1.PodTemplateSpec{Spec: spec}},
 	}, metav1.CreateOptions{}))(t)

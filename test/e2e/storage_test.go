@@ -293,7 +293,7 @@ func (f fabric) movesWhatIsRestricted(t *testing.T) {
 }
 
 // movesBetweenProviders moves the data of a running pod from one provider to the other,
-// which do not know each other, and to rome. The longest way leads through rome.
+// which are not peered with each other, and to rome. The longest path leads through rome.
 func movesBetweenProviders(t *testing.T) {
 	for _, leaf := range leaves() {
 		offersStorage(t, leaf, "1Gi")

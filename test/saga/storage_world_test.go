@@ -71,7 +71,7 @@ type cluster struct {
 type storageWorld struct {
 	*testing.T
 	rome, milan *cluster
-	// cut says that rome does not reach milan.
+	// cut is whether rome does not reach milan.
 	cut atomic.Bool
 }
 

@@ -49,7 +49,7 @@ func (m *move) condition() metav1.Condition {
 }
 
 // observedGeneration returns the generation of the virtual volume whose request was begun. A
-// move that only the marks of its volumes know of begins none.
+// move that only the marks of its volumes record begins none.
 func (m *move) observedGeneration() int64 {
 	if requested := m.volume.Spec.Move; requested == nil || requested.ID == m.progress.ID {
 		return m.volume.Generation

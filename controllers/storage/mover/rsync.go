@@ -81,7 +81,7 @@ func (o *Options) rsync(ctx context.Context, config string, report func(progress
 	return out, rsyncError(exit.ExitCode(), problems.others)
 }
 
-// isFull reports whether a line says that there is no room. The connection breaks with it,
+// isFull reports whether a line reports that there is no room. The connection breaks with it,
 // and rsync may report that first.
 func isFull(line string) bool {
 	return strings.Contains(line, "No space left on device") || strings.Contains(line, "Disk quota exceeded")
