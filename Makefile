@@ -3,7 +3,7 @@
 
 # What Debian has to bring, beside Go and make: what the playground's nodes run
 # with, gcc for the race detector, and what the demo reads answers with.
-DEBIAN_PACKAGES := acl ca-certificates conntrack curl gcc git iptables iproute2 jq libc6-dev nftables protobuf-compiler rsync runc stunnel4
+DEBIAN_PACKAGES := acl ca-certificates conntrack curl gcc git iptables iproute2 jq libc6-dev nftables protobuf-compiler rsync runc
 
 SHELL       := /bin/bash
 .SHELLFLAGS := -euo pipefail -c

@@ -8,7 +8,8 @@
 # VERSION in the environment overrides both.
 #
 # The agents of the network run as root and bring the iptables of Debian, with
-# what that needs. The mover brings rsync and stunnel.
+# what that needs. The mover brings rsync, without what only the scripts of its
+# package need.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -21,12 +22,6 @@ if [[ -z ${version} ]]; then
   version=dev-$(cd bin && sha256sum "${programs[@]}" | sha256sum | cut -c1-12)
 fi
 
-# What only the maintainer scripts of packages need, which never run.
-without_scripts=()
-for package in adduser init-system-helpers netbase openssl perl sysvinit-utils systemd; do
-  without_scripts+=(--without-deb "${package}")
-done
-
 for program in "${programs[@]}"; do
   tar=${out}/${program}.tar
   if [[ $(cat "${tar}.tag" 2>/dev/null) == "${version}" && ${tar} -nt bin/${program} ]]; then
@@ -34,7 +29,7 @@ for program in "${programs[@]}"; do
   fi
   case ${program} in
     gateway | route) options=(--user 0:0 --deb iptables) ;;
-    mover) options=(--user 0:0 --deb rsync --deb stunnel4 "${without_scripts[@]}") ;;
+    mover) options=(--user 0:0 --deb rsync --without-deb init-system-helpers) ;;
     *) options=(--user 65532) ;;
   esac
   rm -f "${tar}.tag"

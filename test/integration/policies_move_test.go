@@ -47,13 +47,16 @@ func TestPoliciesKeepTheControllerManagerToTheMoversOfAMove(t *testing.T) {
 	}
 	secret := func(name string, data map[string][]byte) func(context.Context) error {
 		return func(ctx context.Context) error {
-			_, err := core.Secrets(shop).Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{volume.LabelMove: "a"}}, Data: data}, dryCreate)
+			_, err := core.Secrets(shop).Create(ctx, &corev1.Secret{
+				ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{volume.LabelMove: "a"}},
+				Type:       corev1.SecretTypeTLS, Data: data,
+			}, dryCreate)
 			return err
 		}
 	}
 	const (
 		only, image, token, one = "only the pods of a move", "image of the mover alone", "have no token", "mount one claim"
-		gate, created, key      = "only the scheduling gate", "is created and deleted", "has its key"
+		gate, created, other    = "only the scheduling gate", "is created and deleted", "has its certificate"
 	)
 	expect(t, []attempt{
 		{"creates the sender", "", pod(func(*corev1.Pod) {})},
@@ -67,9 +70,9 @@ func TestPoliciesKeepTheControllerManagerToTheMoversOfAMove(t *testing.T) {
 		{"removes the gate of a move", "", patch(`{"spec":{"schedulingGates":null}}`)},
 		{"annotates a pod of a user", gate, patch(`{"metadata":{"annotations":{"a":"b"}}}`)},
 		{"labels a pod of a user as a mover", gate, patch(`{"metadata":{"labels":{"storage.liqo.io/move":"a"}}}`)},
-		{"creates the key of a move", "", secret("move-a", map[string][]byte{"psk": []byte("x")})},
-		{"creates another Secret", created, secret("password", map[string][]byte{"psk": []byte("x")})},
-		{"creates a Secret with other keys", key, secret("move-a", map[string][]byte{"token": []byte("x")})},
+		{"creates the certificate of a move", "", secret("move-a", map[string][]byte{"tls.crt": []byte("x"), "tls.key": []byte("y")})},
+		{"creates another Secret", created, secret("password", map[string][]byte{"tls.crt": []byte("x"), "tls.key": []byte("y")})},
+		{"creates a Secret with other keys", other, secret("move-a", map[string][]byte{"tls.crt": []byte("x"), "tls.key": []byte("y"), "token": []byte("z")})},
 	})
 }
 

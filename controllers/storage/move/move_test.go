@@ -4,6 +4,7 @@
 package move
 
 import (
+	"crypto/tls"
 	"fmt"
 	"os"
 	"strings"
@@ -509,7 +510,7 @@ func TestMoversHaveNoTokenAndOnlyWhatBaselineAllows(t *testing.T) {
 	}
 }
 
-func TestEachMoveHasAKeyOfItsOwnUntilItEnds(t *testing.T) {
+func TestEachMoveHasACertificateOfItsOwnUntilItEnds(t *testing.T) {
 	keys := map[string]bool{}
 	for range 2 {
 		w := newWorld(t, online())
@@ -520,7 +521,10 @@ func TestEachMoveHasAKeyOfItsOwnUntilItEnds(t *testing.T) {
 		if len(secrets.Items) != 1 || secrets.Items[0].Labels[volume.LabelMove] != moveID {
 			t.Fatalf("secrets %+v", secrets.Items)
 		}
-		keys[string(secrets.Items[0].Data[KeyFile])] = true
+		if _, err := tls.X509KeyPair(secrets.Items[0].Data[corev1.TLSCertKey], secrets.Items[0].Data[corev1.TLSPrivateKeyKey]); err != nil {
+			t.Fatal(err)
+		}
+		keys[string(secrets.Items[0].Data[corev1.TLSPrivateKeyKey])] = true
 		w.until(v1alpha1.MoveSucceeded)
 		w.settle()
 		// Among others that no Secret is left.

@@ -5,8 +5,6 @@ package move
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"fmt"
 	"maps"
 	"path"
@@ -30,11 +28,7 @@ import (
 const (
 	// Role is the ClusterRole that this process has in a namespace while a move runs
 	// there, and the name of its RoleBinding.
-	Role = "federation-mover"
-	// KeyFile is the key of a move's Secret with the pre-shared key.
-	KeyFile = "psk"
-	// keyBytes is the length of a pre-shared key.
-	keyBytes = 32
+	Role     = "federation-mover"
 	rootUser = 0
 )
 
@@ -82,22 +76,22 @@ func (m *move) revoke(ctx context.Context) error {
 	return kit.Delete(ctx, m.Client, binding)
 }
 
-// share creates the key that both movers present, and the Service of the receiver. Where
-// neither mover runs on a provider, no provider gets a copy.
+// share creates the certificate that both movers present, and the Service of the receiver.
+// Where neither mover runs on a provider, no provider gets a copy.
 func (m *move) share(ctx context.Context, crossing bool) error {
 	meta := m.objectMeta(m.shared)
 	meta.Annotations = map[string]string{v1alpha1.AnnotationSkipReflection: "true"}
 	if crossing {
 		meta.Annotations = map[string]string{v1alpha1.AnnotationAllowReflection: "true"}
 	}
-	key := make([]byte, keyBytes)
-	if _, err := rand.Read(key); err != nil {
-		return fmt.Errorf("generating a key: %w", err)
+	certificate, key, err := mover.NewIdentity(m.shared)
+	if err != nil {
+		return err
 	}
-	// This process has no right to read it: the first key stays.
+	// This process has no right to read it: the first one stays.
 	if err := m.create(ctx, &corev1.Secret{
-		ObjectMeta: meta, Immutable: ptr.To(true), Type: corev1.SecretTypeOpaque,
-		Data: map[string][]byte{KeyFile: []byte(m.shared + ":" + hex.EncodeToString(key))},
+		ObjectMeta: meta, Immutable: ptr.To(true), Type: corev1.SecretTypeTLS,
+		Data: map[string][]byte{corev1.TLSCertKey: certificate, corev1.TLSPrivateKeyKey: key},
 	}); err != nil {
 		return err
 	}
@@ -162,7 +156,7 @@ func (m *move) moverPod(spec moverSpec) *corev1.Pod {
 			},
 			VolumeMounts: []corev1.VolumeMount{
 				{Name: "data", MountPath: mover.DataPath, ReadOnly: spec.role == roleSender},
-				{Name: "key", MountPath: "/etc/mover", ReadOnly: true},
+				{Name: "identity", MountPath: mover.IdentityPath, ReadOnly: true},
 				{Name: "state", MountPath: mover.StatePath},
 			},
 		}},
@@ -170,7 +164,7 @@ func (m *move) moverPod(spec moverSpec) *corev1.Pod {
 			{Name: "data", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{
 				ClaimName: spec.claim, ReadOnly: spec.role == roleSender,
 			}}},
-			{Name: "key", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: m.shared}}},
+			{Name: "identity", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: m.shared}}},
 			{Name: "state", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
 		},
 	}}

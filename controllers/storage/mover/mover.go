@@ -1,10 +1,10 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package mover copies the files of one volume to another over TLS: rsync between
-// two pods, and stunnel with a pre-shared key of one move between them. The
-// receiving pod accepts connections that present the key, the sending pod copies in
-// passes. No pod has a token or a certificate, and the key is in a mounted file only.
+// Package mover copies the files of one volume to another: rsync between two pods, over
+// TLS. The receiving pod accepts connections that present the certificate of the move,
+// the sending pod copies in passes. No pod has a token of a ServiceAccount, and the
+// certificate's key is in a mounted file only.
 //
 // rsync runs as a server on the receiver, not as its daemon: without chroot the
 // daemon rewrites the targets of symbolic links.
@@ -15,6 +15,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 
 	"github.com/spf13/pflag"
 )
@@ -30,16 +31,15 @@ const (
 	ModeReady = "ready"
 	// modeConnect is what rsync of the sender runs as its remote shell.
 	modeConnect = "connect"
-	// modeServe is what stunnel of the receiver runs for each connection.
-	modeServe = "serve"
 )
 
 // Paths in the containers of movers.
 const (
 	// DataPath is where the volume is mounted.
 	DataPath = "/data"
-	// KeyPath is the file with the identity and the key of the move.
-	KeyPath = "/etc/mover/psk"
+	// IdentityPath is where the Secret with the certificate of the move is mounted: it is of
+	// type kubernetes.io/tls.
+	IdentityPath = "/etc/mover"
 	// PassPath is the file of the receiver that starts the last pass once it holds
 	// PassFinal.
 	PassPath = "/etc/pass/pass"
@@ -59,8 +59,8 @@ const PassFinal = "final"
 type Options struct {
 	// Data is the directory of the volume.
 	Data string
-	// Key is the file with the line identity:key, the key in hexadecimal digits.
-	Key string
+	// Certificate and PrivateKey are the files with what NewIdentity returned.
+	Certificate, PrivateKey string
 	// Pass is the file that starts the last pass. Only the receiver has it, and the sender
 	// requests it: a kubelet refreshes no file of a pod whose claim is locked.
 	Pass string
@@ -76,14 +76,15 @@ type Options struct {
 	// Full compares the checksums of all files at the end, not only of those that
 	// changed since the pass before the last began.
 	Full bool
-	// program is the path of this program, which rsync and stunnel run again.
+	// program is the path of this program, which rsync runs again.
 	program string
 }
 
 // addFlags binds the options to flags.
 func (o *Options) addFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.Data, "data", DataPath, "Directory of the volume.")
-	fs.StringVar(&o.Key, "key", KeyPath, "File with the line identity:key of the move, the key in hexadecimal digits.")
+	fs.StringVar(&o.Certificate, "tls-cert-file", IdentityPath+"/tls.crt", "File with the certificate of the move.")
+	fs.StringVar(&o.PrivateKey, "tls-private-key-file", IdentityPath+"/tls.key", "File with its private key.")
 	fs.StringVar(&o.Pass, "pass", PassPath, "File of the receiver that starts the last pass once it holds the word "+PassFinal+".")
 	fs.StringVar(&o.State, "state", StatePath, "Writable directory.")
 	fs.StringVar(&o.Termination, "termination", TerminationPath, "File that the last report is written to.")
@@ -103,11 +104,10 @@ func Run(ctx context.Context, args []string) error {
 		return fmt.Errorf("finding the path of this program: %w", err)
 	}
 	mode, args := args[0], args[1:]
-	if mode == modeConnect {
-		return connect(ctx, args, os.Stdin, os.Stdout)
-	}
 	o := Options{program: program}
 	flags := pflag.NewFlagSet(mode, pflag.ContinueOnError)
+	// What follows the host are arguments of rsync.
+	flags.SetInterspersed(mode != modeConnect)
 	o.addFlags(flags)
 	if err := flags.Parse(args); err != nil {
 		return fmt.Errorf("reading arguments: %w", err)
@@ -117,8 +117,8 @@ func Run(ctx context.Context, args []string) error {
 		return receive(ctx, &o)
 	case ModeSend:
 		return send(ctx, &o)
-	case modeServe:
-		return serve(&o, os.Stdin, os.Stdout)
+	case modeConnect:
+		return connect(ctx, &o, flags.Args(), os.Stdin, os.Stdout)
 	case ModeReady:
 		_, err := os.Stat(o.readyFile())
 		return err
@@ -126,3 +126,6 @@ func Run(ctx context.Context, args []string) error {
 		return fmt.Errorf("reading arguments: %q is neither %s nor %s", mode, ModeReceive, ModeSend)
 	}
 }
+
+// readyFile exists while the mover of this pod is ready.
+func (o *Options) readyFile() string { return filepath.Join(o.State, "ready") }

@@ -8,7 +8,9 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -23,7 +25,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// asMover makes the test program the mover, for rsync and stunnel that run it again.
+// asMover makes the test program the mover, for rsync that runs it again.
 const asMover = "TEST_AS_MOVER"
 
 func TestMain(m *testing.M) {
@@ -40,10 +42,17 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-const (
-	testKey  = "move-a:00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
-	otherKey = "ffeeddccbbaa99887766554433221100ffeeddccbbaa99887766554433221100"
-)
+// identity is the certificate of a move and its key.
+type identity struct{ certificate, key []byte }
+
+func newIdentity(t *testing.T, move string) identity {
+	t.Helper()
+	certificate, key, err := NewIdentity(move)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return identity{certificate, key}
+}
 
 // pair is a source and a target volume, and the options of both movers.
 type pair struct {
@@ -52,7 +61,14 @@ type pair struct {
 }
 
 // newPair starts a receiver.
-func newPair(t *testing.T, receiverKey string) *pair {
+func newPair(t *testing.T) *pair {
+	t.Helper()
+	both := newIdentity(t, "move-a")
+	return newPairOf(t, both, both)
+}
+
+// newPairOf starts a receiver; it and the sender have an identity each.
+func newPairOf(t *testing.T, ofReceiver, ofSender identity) *pair {
 	t.Helper()
 	program, err := os.Executable()
 	if err != nil {
@@ -64,18 +80,18 @@ func newPair(t *testing.T, receiverKey string) *pair {
 	}
 	address := listener.Addr().String()
 	_ = listener.Close()
-	options := func(key string) *Options {
+	options := func(own identity) *Options {
 		directory := t.TempDir()
 		o := &Options{
-			Data: filepath.Join(directory, "data"), Key: filepath.Join(directory, "psk"), Pass: filepath.Join(directory, "pass"),
+			Data: filepath.Join(directory, "data"), Certificate: filepath.Join(directory, "tls.crt"), PrivateKey: filepath.Join(directory, "tls.key"), Pass: filepath.Join(directory, "pass"),
 			State: directory, Termination: filepath.Join(directory, "termination"), Address: address, program: program,
 		}
-		if err := errors.Join(os.Mkdir(o.Data, 0o755), os.WriteFile(o.Key, []byte(key), 0o600)); err != nil {
+		if err := errors.Join(os.Mkdir(o.Data, 0o755), os.WriteFile(o.Certificate, own.certificate, 0o600), os.WriteFile(o.PrivateKey, own.key, 0o600)); err != nil {
 			t.Fatal(err)
 		}
 		return o
 	}
-	receiver, sender := options(receiverKey), options(testKey)
+	receiver, sender := options(ofReceiver), options(ofSender)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- receive(ctx, receiver) }()
@@ -189,7 +205,7 @@ func (p *pair) assertSame(t *testing.T) {
 }
 
 func TestMovedFilesKeepEverything(t *testing.T) {
-	p := newPair(t, testKey)
+	p := newPair(t)
 	p.write(t, "a/first", "one")
 	p.write(t, "caf\xe9-\xff", "a name that is not UTF-8")
 	p.write(t, "new\nline", "")
@@ -232,7 +248,7 @@ func TestMovedFilesKeepEverything(t *testing.T) {
 }
 
 func TestLastPassCopiesWhatChangedWhileTheSenderWaited(t *testing.T) {
-	p := newPair(t, testKey)
+	p := newPair(t)
 	p.write(t, "same-size", "before")
 	p.write(t, "gone", "x")
 	p.write(t, "kept", "x")
@@ -263,7 +279,7 @@ func TestLastPassCopiesWhatChangedWhileTheSenderWaited(t *testing.T) {
 }
 
 func TestFullVerificationRepairsWhatSizeAndTimeHide(t *testing.T) {
-	p := newPair(t, testKey)
+	p := newPair(t)
 	p.write(t, "file", "source")
 	p.sender.Full = true
 	info, err := os.Stat(filepath.Join(p.source, "file"))
@@ -282,7 +298,7 @@ func TestFullVerificationRepairsWhatSizeAndTimeHide(t *testing.T) {
 }
 
 func TestManyNamesInTheRootAreMoved(t *testing.T) {
-	p := newPair(t, testKey)
+	p := newPair(t)
 	for i := range 20_000 {
 		if err := os.WriteFile(filepath.Join(p.source, fmt.Sprintf("%06d", i)), nil, 0o600); err != nil {
 			t.Fatal(err)
@@ -297,32 +313,27 @@ func TestManyNamesInTheRootAreMoved(t *testing.T) {
 	}
 }
 
-func TestKeyOfAnotherMoveIsRefused(t *testing.T) {
-	for name, receiver := range map[string]string{
-		"another key of this move":      "move-a:" + otherKey,
-		"another move with another key": "move-b:" + otherKey,
-		"another move with this key":    strings.Replace(testKey, "move-a", "move-b", 1),
-	} {
-		t.Run(name, func(t *testing.T) { expectRefused(t, receiver) })
-	}
-}
-
-// expectRefused fails the test unless a receiver with a key refuses the sender.
-func expectRefused(t *testing.T, receiver string) {
-	t.Helper()
-	p := newPair(t, receiver)
+func TestMoverOfAnotherMoveIsRefused(t *testing.T) {
+	p := newPairOf(t, newIdentity(t, "move-a"), newIdentity(t, "move-a"))
 	p.write(t, "secret", "x")
 	p.final(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	ended := make(chan error, 1)
 	go func() { ended <- send(ctx, p.sender) }()
-	config, err := p.sender.writeSenderConfig()
+	client, err := p.sender.client()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if a, err := p.sender.ask(ctx, config, request{Space: true}); err == nil {
-		t.Errorf("the receiver answered %+v", a)
+	for _, path := range []string{pathSpace, pathPass} {
+		var unreachable *connectionError
+		a, err := (&sender{Options: p.sender, client: client}).ask(ctx, http.MethodGet, path, passTimeout)
+		if !errors.As(err, &unreachable) {
+			t.Errorf("the receiver answered %+v, error %v", a, err)
+		}
+	}
+	if err := connect(ctx, p.sender, []string{"target", "rsync", "--server", ".", "."}, strings.NewReader(""), io.Discard); err == nil {
+		t.Error("the receiver ran rsync")
 	}
 	cancel()
 	if err := <-ended; !errors.Is(err, context.Canceled) {
@@ -333,12 +344,39 @@ func expectRefused(t *testing.T, receiver string) {
 	}
 }
 
-func TestPeerWithoutAKeyIsRefused(t *testing.T) {
-	p := newPair(t, testKey)
-	connection, err := tls.Dial("tcp", p.sender.Address, &tls.Config{InsecureSkipVerify: true})
-	if err == nil {
-		_ = connection.Close()
-		t.Error("the receiver accepted a connection without a key")
+func TestReceiverAnswersTheCertificateOfItsMoveAlone(t *testing.T) {
+	p := newPair(t)
+	self, err := p.sender.tlsConfig()
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := newPair(t).sender
+	foreign, err := other.tlsConfig()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, config := range map[string]*tls.Config{
+		"no certificate":        {RootCAs: self.RootCAs, ServerName: serverName},
+		"another certificate":   {RootCAs: self.RootCAs, ServerName: serverName, Certificates: foreign.Certificates},
+		"an older TLS":          {RootCAs: self.RootCAs, ServerName: serverName, Certificates: self.Certificates, MaxVersion: tls.VersionTLS12},
+		"HTTP without TLS":      nil,
+		"another server's name": {RootCAs: self.RootCAs, ServerName: "localhost", Certificates: self.Certificates},
+	} {
+		t.Run(name, func(t *testing.T) {
+			scheme := "https"
+			if config == nil {
+				scheme = "http"
+			}
+			client := &http.Client{Transport: &http.Transport{TLSClientConfig: config, DisableKeepAlives: true}}
+			response, err := client.Get(scheme + "://" + p.sender.Address + pathSpace)
+			if err != nil {
+				return
+			}
+			defer func() { _ = response.Body.Close() }()
+			if response.StatusCode == http.StatusOK {
+				t.Error("the receiver answered")
+			}
+		})
 	}
 }
 
@@ -371,7 +409,7 @@ func TestPassThatChangedNothingIsFoundByTheClockOfTheFileSystem(t *testing.T) {
 }
 
 func TestTargetWithoutRoomFailsBeforeAnythingIsCopied(t *testing.T) {
-	p := newPair(t, testKey)
+	p := newPair(t)
 	p.write(t, "file", strings.Repeat("x", 4<<20))
 	if err := unix.Mount("tmpfs", p.target, "tmpfs", 0, "size=1m"); err != nil {
 		t.Fatal(err)
@@ -470,32 +508,48 @@ func TestReceiverAcceptsWhatEachSenderRequests(t *testing.T) {
 }
 
 func TestRefusalOfTheReceiverReachesTheSender(t *testing.T) {
-	for name, test := range map[string]struct {
-		writes []string
-		passed string
-		want   string
-	}{
-		"rsync":            {writes: []string{"\x1f\x00", "\x00\x00{"}, passed: "\x1f\x00\x00\x00{"},
-		"nothing":          {},
-		"a refusal":        {writes: []string{`{"error":"the option `, `is not allowed"}` + "\n"}, want: "receiving: the option is not allowed"},
-		"an empty answer":  {writes: []string{"{}\n"}, want: "receiving: the receiver ran no rsync"},
-		"a broken refusal": {writes: []string{"{\n"}, want: "reading the receiver's answer: unexpected end of JSON input"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			out := &strings.Builder{}
-			r := &refusalReader{out: out}
-			for _, part := range test.writes {
-				if n, err := r.Write([]byte(part)); n != len(part) || err != nil {
-					t.Fatalf("wrote %d bytes: %v", n, err)
-				}
-			}
-			got := ""
-			if err := r.refusal(); err != nil {
-				got = err.Error()
-			}
-			if got != test.want || out.String() != test.passed {
-				t.Errorf("got %q and %q, want %q and %q", got, out, test.want, test.passed)
-			}
-		})
+	p := newPair(t)
+	err := connect(t.Context(), p.sender, []string{"target", "rsync", "--server", "--log-file=/x", ".", "."}, strings.NewReader(""), io.Discard)
+	if want := `receiving: reading a request: the option "--log-file=/x" of rsync is not allowed`; err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
 	}
+	if err := os.RemoveAll(p.target); err != nil {
+		t.Fatal(err)
+	}
+	if err := send(t.Context(), p.sender); err == nil || !strings.Contains(err.Error(), "receiving: reading the free space of the target") {
+		t.Errorf("got %v", err)
+	}
+	if err := os.Mkdir(p.target, 0o755); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestServerOfRsyncEndsWithItsConnection(t *testing.T) {
+	p := newPair(t)
+	in, stop := io.Pipe()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		ended <- connect(ctx, p.sender, []string{"target", "rsync", "--server", "-r", ".", "."}, in, io.Discard)
+	}()
+	servers := func() (count int) {
+		processes, err := filepath.Glob("/proc/[0-9]*/stat")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, process := range processes {
+			var pid, parent int
+			// A process may end meanwhile.
+			stat, _ := os.ReadFile(process)
+			if n, _ := fmt.Sscanf(string(stat), "%d (rsync) S %d", &pid, &parent); n == 2 && parent == os.Getpid() {
+				count++
+			}
+		}
+		return count
+	}
+	eventually(t, "rsync runs", func() bool { return servers() == 1 })
+	cancel()
+	<-ended
+	_ = stop.Close()
+	eventually(t, "rsync has ended", func() bool { return servers() == 0 })
 }

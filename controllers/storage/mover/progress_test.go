@@ -49,7 +49,7 @@ func FuzzProgress(f *testing.F) {
 }
 
 func FuzzReports(f *testing.F) {
-	f.Add("stunnel: text\n" + `{"state":"Copying","bytesTotal":10,"bytesCopied":-4}` + "\n{")
+	f.Add("rsync: text\n" + `{"state":"Copying","bytesTotal":10,"bytesCopied":-4}` + "\n{")
 	f.Fuzz(func(t *testing.T, log string) {
 		r, ok := ParseReport(log)
 		if ok && (r.State == "" || r.BytesCopied < 0 || r.Passes < 0 || len(r.Message) > maxMessage) {

@@ -11,6 +11,8 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
+	"syscall"
+	"time"
 )
 
 // Exit codes of rsync, as its manual lists them.
@@ -29,6 +31,9 @@ const (
 	// nanoseconds has files differ that changed within one second.
 	nanoseconds = "--modify-window=-1"
 )
+
+// waitDelay bounds how long a program may take to end once it was interrupted.
+const waitDelay = 5 * time.Second
 
 // errVanished means that files vanished while they were read.
 var errVanished = errors.New("files vanished while they were read")
@@ -61,9 +66,9 @@ func (o *Options) copyFlags(root bool) []string {
 
 // rsync runs one rsync from the volume to the receiver, and returns the lines that it
 // prints, other than progress.
-func (o *Options) rsync(ctx context.Context, config string, report func(progress), flags ...string) (*progressWriter, error) {
+func (o *Options) rsync(ctx context.Context, report func(progress), flags ...string) (*progressWriter, error) {
 	args := append(o.copyFlags(os.Geteuid() == 0), flags...)
-	args = append(args, "--rsh="+o.program+" "+modeConnect+" "+config, strings.TrimSuffix(o.Data, "/")+"/", "target:.")
+	args = append(args, "--rsh="+strings.Join(o.connectCommand(), " "), strings.TrimSuffix(o.Data, "/")+"/", "target:.")
 	cmd := command(ctx, "rsync", args...)
 	out := &progressWriter{report: report}
 	problems := &progressWriter{}
@@ -79,6 +84,22 @@ func (o *Options) rsync(ctx context.Context, config string, report func(progress
 		return out, fmt.Errorf("starting rsync: %w", err)
 	}
 	return out, rsyncError(exit.ExitCode(), problems.others)
+}
+
+// connectCommand is the remote shell of rsync, which appends its own arguments.
+func (o *Options) connectCommand() []string {
+	return []string{
+		o.program, modeConnect, "--address=" + o.Address, "--tls-cert-file=" + o.Certificate, "--tls-private-key-file=" + o.PrivateKey,
+	}
+}
+
+// command returns a program that is interrupted when the context ends.
+func command(ctx context.Context, name string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = waitDelay
+	cmd.Env = append(os.Environ(), "LC_ALL=C")
+	return cmd
 }
 
 // isFull reports whether a line reports that there is no room. The connection breaks with it,

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -20,7 +21,7 @@ const (
 	// longer, there is another one.
 	shortPass = 10 * time.Second
 	maxPasses = 5
-	// pollInterval is how often the receiver is asked whether the last pass is to start.
+	// pollInterval is the time between two requests whether the last pass is to start.
 	pollInterval = 500 * time.Millisecond
 	// reportInterval is the least time between two reports of a pass.
 	reportInterval = time.Second
@@ -29,7 +30,7 @@ const (
 // sender copies in passes.
 type sender struct {
 	*Options
-	config string
+	client *http.Client
 	report Report
 	// reported is when the last report was written.
 	reported time.Time
@@ -47,11 +48,11 @@ type sender struct {
 // send copies until the target is the same as the source, or cannot be. The result is
 // the last report.
 func send(ctx context.Context, o *Options) error {
-	config, err := o.writeSenderConfig()
+	client, err := o.client()
 	if err != nil {
 		return err
 	}
-	s := &sender{Options: o, config: config}
+	s := &sender{Options: o, client: client}
 	err = s.run(ctx)
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -78,7 +79,7 @@ func (s *sender) run(ctx context.Context) error {
 		return err
 	}
 	return s.retry(ctx, func() error {
-		_, err := s.ask(ctx, s.config, request{Sync: true})
+		_, err := s.ask(ctx, http.MethodPost, pathSync, askTimeout)
 		return err
 	})
 }
@@ -116,12 +117,9 @@ func (s *sender) wait(ctx context.Context) error {
 func (s *sender) last(ctx context.Context) (bool, error) {
 	var last bool
 	err := s.retry(ctx, func() error {
-		a, err := s.ask(ctx, s.config, request{Pass: true})
-		if err != nil {
-			return &connectionError{message: err.Error()}
-		}
+		a, err := s.ask(ctx, http.MethodGet, pathPass, passTimeout)
 		last = a.Last
-		return nil
+		return err
 	})
 	return last, err
 }
@@ -133,9 +131,9 @@ func (s *sender) checkSpace(ctx context.Context) error {
 		return err
 	}
 	return s.retry(ctx, func() error {
-		a, err := s.ask(ctx, s.config, request{Space: true})
+		a, err := s.ask(ctx, http.MethodGet, pathSpace, askTimeout)
 		if err != nil {
-			return &connectionError{message: err.Error()}
+			return err
 		}
 		if tree.allocated > a.Space {
 			return fmt.Errorf("copying: the target has room for %d bytes, and the source has %d", a.Space, tree.allocated)
@@ -182,7 +180,7 @@ func (s *sender) pass(ctx context.Context, last bool) error {
 			// rsync would write to all of them.
 			flags = append(flags, "--inplace")
 		}
-		_, err = s.rsync(ctx, s.config, s.progress, flags...)
+		_, err = s.rsync(ctx, s.progress, flags...)
 		if errors.Is(err, errVanished) && !last {
 			return nil
 		}
@@ -286,7 +284,7 @@ func (s *sender) compare(ctx context.Context, flags ...string) (*progressWriter,
 	var out *progressWriter
 	err := s.retry(ctx, func() error {
 		var err error
-		out, err = s.rsync(ctx, s.config, nil, append([]string{"--itemize-changes"}, flags...)...)
+		out, err = s.rsync(ctx, nil, append([]string{"--itemize-changes"}, flags...)...)
 		return err
 	})
 	return out, err

@@ -1,0 +1,124 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package mover
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"time"
+)
+
+const (
+	// askTimeout bounds a request other than rsync. Writing everything to the disk takes a
+	// while, and so does reading the sizes of many files.
+	askTimeout = 10 * time.Minute
+	// passTimeout bounds the request whether the last pass is to start.
+	passTimeout = 30 * time.Second
+)
+
+// client returns a client of the receiver. Each request has a connection of its own: the
+// receiver may have been replaced since the last one.
+func (o *Options) client() (*http.Client, error) {
+	config, err := o.tlsConfig()
+	if err != nil {
+		return nil, err
+	}
+	return &http.Client{Transport: &http.Transport{
+		TLSClientConfig: config, TLSHandshakeTimeout: handshakeTimeout, DisableKeepAlives: true, MaxResponseHeaderBytes: maxRequest,
+	}}, nil
+}
+
+// ask sends a request that is answered at once. A receiver that cannot be reached is a
+// connectionError.
+func (s *sender) ask(ctx context.Context, method, path string, timeout time.Duration) (answer, error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, method, (&url.URL{Scheme: "https", Host: s.Address, Path: path}).String(), nil)
+	if err != nil {
+		return answer{}, fmt.Errorf("connecting to the receiver: %w", err)
+	}
+	response, err := s.client.Do(request)
+	if err != nil {
+		return answer{}, &connectionError{message: sanitize("connecting to the receiver: " + err.Error())}
+	}
+	defer func() { _ = response.Body.Close() }()
+	if response.StatusCode != http.StatusOK {
+		return answer{}, refusal(response)
+	}
+	var a answer
+	if err := json.NewDecoder(io.LimitReader(response.Body, maxRequest)).Decode(&a); err != nil {
+		return answer{}, &connectionError{message: sanitize("reading the receiver's answer: " + err.Error())}
+	}
+	return a, nil
+}
+
+// refusal returns the error that a receiver answered.
+func refusal(response *http.Response) error {
+	// Without a text, the status is the reason.
+	text, _ := io.ReadAll(io.LimitReader(response.Body, maxRequest))
+	return fmt.Errorf("receiving: %s", cmp.Or(sanitize(string(text)), sanitize(response.Status)))
+}
+
+// connect is the remote shell of rsync: it requests rsync with the arguments after the
+// names of the host and of the program, and copies what the two sides of rsync send.
+func connect(ctx context.Context, o *Options, args []string, in io.Reader, out io.Writer) error {
+	if len(args) < 3 {
+		return errors.New("reading arguments: there are none for rsync on the receiver")
+	}
+	connection, err := o.dial(ctx)
+	if err != nil {
+		return fmt.Errorf("connecting to the receiver: %w", err)
+	}
+	defer func() { _ = connection.Close() }()
+	defer context.AfterFunc(ctx, func() { _ = connection.Close() })()
+	to := url.URL{Scheme: "https", Host: o.Address, Path: pathRsync, RawQuery: url.Values{"arg": args[2:]}.Encode()}
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, to.String(), nil)
+	if err != nil {
+		return fmt.Errorf("connecting to the receiver: %w", err)
+	}
+	request.Header.Set("Connection", "Upgrade")
+	request.Header.Set("Upgrade", "rsync")
+	if err := request.Write(connection); err != nil {
+		return fmt.Errorf("requesting rsync: %w", err)
+	}
+	received := bufio.NewReader(connection)
+	response, err := http.ReadResponse(received, request)
+	if err != nil {
+		return fmt.Errorf("requesting rsync: %w", err)
+	}
+	if response.StatusCode != http.StatusSwitchingProtocols {
+		return refusal(response)
+	}
+	go func() {
+		_, _ = io.Copy(connection, in)
+		// The receiver may still send.
+		_ = connection.CloseWrite()
+	}()
+	if _, err := io.Copy(out, received); err != nil {
+		return fmt.Errorf("reading from the receiver: %w", err)
+	}
+	return nil
+}
+
+func (o *Options) dial(ctx context.Context) (*tls.Conn, error) {
+	config, err := o.tlsConfig()
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)
+	defer cancel()
+	connection, err := (&tls.Dialer{Config: config}).DialContext(ctx, "tcp", o.Address)
+	if err != nil {
+		return nil, err
+	}
+	return connection.(*tls.Conn), nil
+}

@@ -1,0 +1,195 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package mover
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/net/netutil"
+	"golang.org/x/sys/unix"
+)
+
+// Requests to a receiver. Other than pathRsync, which becomes a connection of rsync, each
+// is answered by an answer as JSON, or by an error as text.
+const (
+	// pathSpace requests the free space of the target.
+	pathSpace = "/space"
+	// pathPass requests whether the last pass is to start.
+	pathPass = "/pass"
+	// pathSync writes everything that was received to the disk.
+	pathSync = "/sync"
+	// pathRsync runs rsync as a server, with the arguments in parameters named arg.
+	pathRsync = "/rsync"
+)
+
+const (
+	// maxRequest bounds a request without rsync's own protocol, and an answer, in bytes.
+	maxRequest = 16 << 10
+	// maxConnections bounds the connections at a time; a move has one or two. Those who
+	// have no certificate get no answer for handshakeTimeout at most.
+	maxConnections   = 256
+	handshakeTimeout = 10 * time.Second
+)
+
+// switching answers a request for rsync: what follows in both directions is its protocol.
+const switching = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: rsync\r\n\r\n"
+
+// answer answers a request other than rsync.
+type answer struct {
+	// Space is how many bytes the target has room for, those of its files included.
+	Space int64 `json:"space,omitempty"`
+	// Last reports whether the last pass is to start.
+	Last bool `json:"last,omitempty"`
+}
+
+// receive accepts connections until the context ends.
+func receive(ctx context.Context, o *Options) error {
+	config, err := o.tlsConfig()
+	if err != nil {
+		return err
+	}
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", o.Address)
+	if err != nil {
+		return fmt.Errorf("accepting connections: %w", err)
+	}
+	server := &http.Server{
+		Handler: o.handler(), TLSConfig: config, BaseContext: func(net.Listener) context.Context { return ctx },
+		ReadHeaderTimeout: handshakeTimeout, MaxHeaderBytes: maxRequest, Protocols: new(http.Protocols),
+	}
+	server.Protocols.SetHTTP1(true)
+	defer context.AfterFunc(ctx, func() { _ = server.Close() })()
+	if err := os.WriteFile(o.readyFile(), nil, 0o600); err != nil {
+		return errors.Join(fmt.Errorf("reporting that the receiver is ready: %w", err), listener.Close())
+	}
+	if err := server.ServeTLS(netutil.LimitListener(listener, maxConnections), "", ""); ctx.Err() == nil {
+		return fmt.Errorf("accepting connections: %w", err)
+	}
+	return nil
+}
+
+// handler serves the requests of the sender.
+func (o *Options) handler() http.Handler {
+	mux := http.NewServeMux()
+	for pattern, serve := range map[string]func() (answer, error){
+		"GET " + pathSpace: func() (a answer, err error) { a.Space, err = space(o.Data); return a, err },
+		"GET " + pathPass:  func() (a answer, err error) { a.Last, err = o.last(); return a, err },
+		"POST " + pathSync: func() (answer, error) { return answer{}, syncFileSystem(o.Data) },
+	} {
+		mux.HandleFunc(pattern, func(w http.ResponseWriter, _ *http.Request) {
+			a, err := serve()
+			if err != nil {
+				http.Error(w, sanitize(err.Error()), http.StatusInternalServerError)
+				return
+			}
+			w.Header().Set("Content-Type", "application/json")
+			// A sender that is gone needs no answer.
+			_ = json.NewEncoder(w).Encode(a)
+		})
+	}
+	mux.HandleFunc("POST "+pathRsync, o.serveRsync)
+	return mux
+}
+
+// serveRsync runs rsync as a server that writes to the volume.
+func (o *Options) serveRsync(w http.ResponseWriter, r *http.Request) {
+	args, err := serverArguments(r.URL.Query()["arg"], o.Data)
+	if err != nil {
+		http.Error(w, sanitize(err.Error()), http.StatusBadRequest)
+		return
+	}
+	connection, buffered, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		http.Error(w, sanitize(err.Error()), http.StatusInternalServerError)
+		return
+	}
+	defer func() { _ = connection.Close() }()
+	cmd := command(r.Context(), "rsync", args...)
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		return
+	}
+	cmd.Stdout, cmd.Stderr = connection, os.Stderr
+	if _, err := io.WriteString(connection, switching); err != nil {
+		return
+	}
+	if err := cmd.Start(); err != nil {
+		fmt.Fprintln(os.Stderr, fmt.Errorf("starting rsync: %w", err))
+		return
+	}
+	go func() {
+		_, _ = io.Copy(stdin, buffered.Reader)
+		_ = stdin.Close()
+	}()
+	// rsync reports its errors to the other side.
+	_ = cmd.Wait()
+}
+
+// last reports whether the file of the receiver starts the last pass.
+func (o *Options) last() (bool, error) {
+	content, err := os.ReadFile(o.Pass)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return false, fmt.Errorf("reading which pass to copy: %w", err)
+	}
+	return strings.TrimSpace(string(content)) == PassFinal, nil
+}
+
+var (
+	shortOptions = regexp.MustCompile(`^-([A-Za-z.0-9]+|@-1)$`)
+	longOptions  = regexp.MustCompile(`^--(server|delete|delete-before|checksum|numeric-ids|inplace|partial|sparse|specials|from0|relative|` +
+		`no-[a-z-]+|ignore-errors|timeout=[0-9]+|bwlimit=[0-9]+|log-format=[%A-Za-z]*|out-format=[%A-Za-z]*)$`)
+)
+
+// serverArguments returns the arguments of rsync as a server for those that a sender
+// requests. The server receives, into the directory of the volume and with none of
+// the options that name other files.
+func serverArguments(args []string, data string) ([]string, error) {
+	dot := slices.Index(args, ".")
+	if dot < 1 || len(args) != dot+2 || args[0] != "--server" {
+		return nil, errors.New("reading a request: it is not that of an rsync that sends")
+	}
+	for _, arg := range args[:dot] {
+		if !shortOptions.MatchString(arg) && !longOptions.MatchString(arg) {
+			return nil, fmt.Errorf("reading a request: the option %q of rsync is not allowed", sanitize(arg))
+		}
+	}
+	return append(slices.Clone(args[:dot]), ".", strings.TrimSuffix(data, "/")+"/"), nil
+}
+
+// space returns how many bytes of files a directory's file system has room for, those
+// that it holds included.
+func space(directory string) (int64, error) {
+	var fs unix.Statfs_t
+	if err := unix.Statfs(directory, &fs); err != nil {
+		return 0, fmt.Errorf("reading the free space of the target: %w", err)
+	}
+	tree, err := walk(directory)
+	if err != nil {
+		return 0, err
+	}
+	return int64(fs.Bavail)*fs.Bsize + tree.allocated, nil
+}
+
+// syncFileSystem writes one file system to the disk, not all of the node.
+func syncFileSystem(directory string) error {
+	root, err := os.Open(directory)
+	if err != nil {
+		return fmt.Errorf("opening the target: %w", err)
+	}
+	defer func() { _ = root.Close() }()
+	if err := unix.Syncfs(int(root.Fd())); err != nil {
+		return fmt.Errorf("writing the target to its disk: %w", err)
+	}
+	return nil
+}
