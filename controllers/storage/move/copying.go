@@ -5,6 +5,7 @@ package move
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -56,7 +57,11 @@ func (m *move) copy(ctx context.Context) (outcome, error) {
 	return waitFor(pollInterval, "%s", m.progress.Message), nil
 }
 
-// source returns the source volume and its mark.
+// errNoMark means that the source has no mark of this move any more: its record is older than
+// the end of the move, or the mark was removed by hand.
+var errNoMark = errors.New("the source volume has lost its mark of the move")
+
+// source returns the source volume and its mark, or errNoMark.
 func (m *move) source(ctx context.Context) (*corev1.PersistentVolume, *Mark, error) {
 	source, err := m.persistentVolume(ctx, m.progress.Source.VolumeName)
 	if err != nil || source == nil {
@@ -64,7 +69,7 @@ func (m *move) source(ctx context.Context) (*corev1.PersistentVolume, *Mark, err
 	}
 	mark, ok := markOf(source)
 	if !ok || mark.ID != m.progress.ID {
-		return nil, nil, fmt.Errorf("volume %s has lost its annotation %s", source.Name, annotationMark)
+		return nil, nil, fmt.Errorf("reading volume %s: %w", source.Name, errNoMark)
 	}
 	return source, mark, nil
 }

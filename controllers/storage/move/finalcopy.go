@@ -43,6 +43,9 @@ func (m *move) copyFinally(ctx context.Context) (outcome, error) {
 		return outcome{}, err
 	}
 	if receiver == nil {
+		if forward, err := m.onlyForward(ctx); err != nil || forward.next != "" {
+			return forward, err
+		}
 		return waitFor(fastInterval, "Waiting for pod %s.", m.receiver), nil
 	}
 	sender, err := m.finalSender(ctx, mark)

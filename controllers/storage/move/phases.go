@@ -119,6 +119,13 @@ func (r *Reconciler) begin(ctx context.Context, vv *v1alpha1.VirtualVolume) (*mo
 		case requested != nil && (progress == nil || progress.ID != requested.ID) && !hasBegun(vv):
 			m.spec = requested.MoveSpec
 			m.progress = &v1alpha1.MoveProgress{ID: requested.ID, Phase: v1alpha1.MovePreparing}
+			claim, err := m.claim(ctx)
+			if err != nil {
+				return nil, err
+			}
+			if claim != nil {
+				m.progress.ClaimUID = claim.UID
+			}
 		default:
 			return nil, nil
 		}
@@ -150,6 +157,9 @@ func (m *move) run(ctx context.Context) (ctrl.Result, error) {
 				return ctrl.Result{RequeueAfter: conflictDelay}, nil
 			}
 			err = errors.Join(err, grantErr)
+		}
+		if errors.Is(err, errNoMark) {
+			result, err = giveUp("Volume %s has lost its annotation %s.", m.progress.Source.VolumeName, annotationMark), nil
 		}
 		if err != nil {
 			return ctrl.Result{}, m.failed(ctx, err)

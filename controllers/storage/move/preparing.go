@@ -31,9 +31,6 @@ func (m *move) prepare(ctx context.Context) (outcome, error) {
 	if err != nil {
 		return outcome{}, err
 	}
-	if claim != nil && m.progress.ClaimUID == "" {
-		m.progress.ClaimUID = claim.UID
-	}
 	if !m.same(claim) || claim.Status.Phase != corev1.ClaimBound || claim.Spec.VolumeName == "" {
 		return giveUp("The claim is gone, being deleted or not bound."), nil
 	}

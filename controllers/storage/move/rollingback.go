@@ -18,6 +18,9 @@ import (
 // source, which is retained. Only the target waits for the receiver, whose node or cluster
 // may be out of reach.
 func (m *move) rollBack(ctx context.Context) (outcome, error) {
+	if forward, err := m.onlyForward(ctx); err != nil || forward.next != "" {
+		return forward, err
+	}
 	senderGone, receiverGone, err := m.removeMovers(ctx)
 	if err != nil || !senderGone {
 		return waitFor(fastInterval, ""), err
@@ -47,6 +50,43 @@ func (m *move) rollBack(ctx context.Context) (outcome, error) {
 		return goTo(v1alpha1.MoveCancelled), nil
 	}
 	return goTo(v1alpha1.MoveFailed), nil
+}
+
+// onlyForward returns the phase of a move that cannot be undone any more, since its record is
+// older than that: its claim has been replaced, or is being replaced.
+func (m *move) onlyForward(ctx context.Context) (outcome, error) {
+	_, target, err := m.markedVolumes(ctx, m.key(m.volume.Name))
+	if err != nil {
+		return outcome{}, err
+	}
+	if mark := markOrNil(target); mark == nil || mark.Manifest == nil || mark.ID != m.progress.ID {
+		return m.alreadyEnded(ctx)
+	}
+	recovered, err := m.recovered(ctx, m.volume)
+	if err != nil || recovered == nil {
+		return outcome{}, err
+	}
+	if recovered.Source.VolumeName != "" {
+		m.progress.Source = recovered.Source
+	}
+	m.progress.Target, m.progress.ClaimUID = recovered.Target, recovered.ClaimUID
+	if recovered.Phase == v1alpha1.MoveRollingBack {
+		return outcome{}, nil
+	}
+	m.progress.Cancelled = false
+	return goTo(recovered.Phase), nil
+}
+
+// alreadyEnded returns the phase of a move that has replaced its claim and has removed its
+// marks. What is left of it is removed again.
+func (m *move) alreadyEnded(ctx context.Context) (outcome, error) {
+	claim, err := m.claim(ctx)
+	if err != nil || claim == nil || claim.UID == m.progress.ClaimUID || m.progress.Target.VolumeName == "" ||
+		claim.Spec.VolumeName != m.progress.Target.VolumeName || claim.Status.Phase != corev1.ClaimBound {
+		return outcome{}, err
+	}
+	m.progress.Cancelled = false
+	return goTo(v1alpha1.MoveReleasing), nil
 }
 
 // giveSourceBack binds the source to the claim as it is now, and reports whether the

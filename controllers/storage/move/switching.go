@@ -29,16 +29,20 @@ func (m *move) switchOver(ctx context.Context) (outcome, error) {
 		return outcome{}, err
 	}
 	if target == nil {
-		return outcome{}, fmt.Errorf("reading the target volume %s: it was deleted; the source %s is retained",
-			m.progress.Target.VolumeName, m.progress.Source.VolumeName)
-	}
-	mark, ok := markOf(target)
-	if !ok {
-		return outcome{}, fmt.Errorf("volume %s has lost its annotation %s", target.Name, annotationMark)
+		return giveUp("The target volume %s was deleted. The source %s is retained.",
+			m.progress.Target.VolumeName, m.progress.Source.VolumeName), nil
 	}
 	claim, err := m.claim(ctx)
 	if err != nil {
 		return outcome{}, err
+	}
+	mark, ok := markOf(target)
+	if !ok {
+		if claim != nil && refersTo(target, m.key(claim.Name), claim.UID) {
+			// The record is older than the end of the move.
+			return goTo(v1alpha1.MoveReleasing), nil
+		}
+		return outcome{}, fmt.Errorf("volume %s has lost its annotation %s", target.Name, annotationMark)
 	}
 	if mark.Manifest == nil {
 		return m.reserveTarget(ctx, target, mark, claim)

@@ -407,7 +407,7 @@ func (w *world) bindClaim(ctx context.Context, claim *corev1.PersistentVolumeCla
 	case claim.Status.Phase == "":
 		claim.Status.Phase = corev1.ClaimPending
 	}
-	if claim.Labels[volume.LabelMove] != "" && own == nil && claim.Name == namesOf(moveID).target &&
+	if claim.Labels[volume.LabelMove] != "" && own == nil && claim.Spec.VolumeName == "" && claim.Name == namesOf(moveID).target &&
 		slices.ContainsFunc(w.pods(), func(pod corev1.Pod) bool { return claimNames(&pod, claim.Name) }) {
 		w.must(w.kube.Create(ctx, w.volume("pvc-"+string(claim.UID), client.ObjectKeyFromObject(claim), claim.UID)))
 	}
