@@ -21,8 +21,8 @@ import (
 var shellBlock = regexp.MustCompile("(?ms)^```bash\n(.*?)^```$")
 
 // runsThePage runs the commands of a page in one shell, as its reader does, with the
-// clusters and the image of this instance in place of the reader's. It returns what they
-// print.
+// clusters and the image of this instance in place of the reader's. A page that selects no
+// cluster is for the consumer. It returns what they print.
 func runsThePage(t *testing.T, page string) string {
 	t.Helper()
 	content, err := os.ReadFile(filepath.Join(playground.Root, "docs", page))
@@ -48,6 +48,8 @@ func runsThePage(t *testing.T, page string) string {
 	defer cancel()
 	shell := harness.Command(ctx, "bash", "-s")
 	shell.Dir = playground.Root
+	shell.Env = append(os.Environ(), "PATH="+filepath.Join(playground.Root, ".playground", "bin")+":"+os.Getenv("PATH"),
+		"KUBECONFIG="+playground.Kubeconfig("rome"))
 	shell.Stdin = strings.NewReader(commands)
 	result := harness.Run(shell)
 	if result.Err != nil {

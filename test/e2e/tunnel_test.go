@@ -72,6 +72,8 @@ func joinsThePods(t *testing.T) {
 			{name: "MovesEndWithTheirNamespace", run: fabric.movesEndWithTheirNamespace},
 			{name: "MovesSurviveLosses", run: fabric.movesSurviveLosses},
 			{name: "DeletedWhileLocked", run: fabric.deletedWhileLocked},
+			{name: "DrainsTheData", run: fabric.drainsTheData},
+			{name: "EndsAPeeringWithData", run: fabric.endsAPeeringWithData},
 		}
 	}
 	for _, step := range steps {

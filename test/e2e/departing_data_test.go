@@ -1,0 +1,105 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/test/harness"
+)
+
+// storedOnMilan runs a pod that may run on both clusters, and whose data milan stores.
+func storedOnMilan(t *testing.T, policy v1alpha1.UnoffloadPolicy) offload {
+	t.Helper()
+	o := offloaded(t, v1alpha1.NamespaceOffloadingSpec{
+		PodOffloadingStrategy: v1alpha1.LocalAndRemote, Volumes: v1alpha1.NamespaceVolumes{OnUnoffload: policy},
+	})
+	set := storing("db", 1)
+	set.Spec.Template.Spec.Affinity = preferringTheVirtualNode().Affinity
+	must(rome.Kube.AppsV1().StatefulSets(o.namespace).Create(t.Context(), set, metav1.CreateOptions{}))(t)
+	if node := podReady(t, rome, o.namespace, "db-0").Spec.NodeName; node != virtualNode {
+		t.Fatalf("the pod runs on %s", node)
+	}
+	return o
+}
+
+// runsWithItsData waits until the pod of storedOnMilan runs on milan, or on rome, and fails
+// unless its volume knows that it started so often.
+func runsWithItsData(t *testing.T, o offload, onMilan bool, times int) {
+	t.Helper()
+	podThat(t, rome, o.namespace, "db-0", "run where its data is", func(pod *corev1.Pod) bool {
+		return isReady(pod) && (pod.Spec.NodeName == virtualNode) == onMilan && pod.DeletionTimestamp == nil
+	})
+	if got := starts(t, o.namespace, "db-0"); got != times {
+		t.Errorf("the volume in namespace %s knows %d starts, not %d", o.namespace, got, times)
+	}
+}
+
+// drainsTheData runs the command of the page on moving volumes: all data that milan stores
+// is moved to rome, of every namespace, and the pods follow.
+func (f fabric) drainsTheData(t *testing.T) {
+	grantsStorage(t, "1Gi")
+	first, second := storedOnMilan(t, v1alpha1.UnoffloadRefuse), storedOnMilan(t, v1alpha1.UnoffloadRefuse)
+	runsThePage(t, "moving-volumes.md")
+	for _, o := range []offload{first, second} {
+		runsWithItsData(t, o, false, 2)
+	}
+}
+
+// endsAPeeringWithData ends the peering while milan stores data of two namespaces. The data
+// of one comes to rome first, and its pod runs there. That of the other stays on milan, and
+// its pod finds it once the clusters are peered again.
+func (f fabric) endsAPeeringWithData(t *testing.T) {
+	grantsStorage(t, "1Gi")
+	moved, retained := storedOnMilan(t, v1alpha1.UnoffloadMove), storedOnMilan(t, v1alpha1.UnoffloadRetain)
+	claim := volumeThat(t, retained.namespace, movedClaim, "be bound", func(v *v1alpha1.VirtualVolume) bool {
+		return v.Status.Phase == v1alpha1.VirtualVolumeBound && v.Status.Location != nil
+	}).Status.Location.ClaimName
+
+	plan := kubectl(t, rome, "delete", "--raw", group+"foreignclusters/milan/peer?dryRun=All")
+	for _, o := range []offload{moved, retained} {
+		if !strings.Contains(plan, o.namespace) {
+			t.Errorf("the plan does not name the volume in namespace %s: %s", o.namespace, plan)
+		}
+	}
+	kubectl(t, rome, "delete", "--raw", group+"foreignclusters/milan/peer")
+	eventually(t, 2*soon, "milan to be forgotten on rome", func(ctx context.Context) (bool, string, error) {
+		fc, err := rome.Federation.FederationV1alpha1().ForeignClusters().Get(ctx, "milan", metav1.GetOptions{})
+		if err == nil {
+			return false, show(fc.Status), nil
+		}
+		return gone(err)
+	})
+	runsWithItsData(t, moved, false, 2)
+	if got := must(milan.Kube.CoreV1().PersistentVolumeClaims(retained.twin).Get(t.Context(), claim, metav1.GetOptions{}))(t); got.DeletionTimestamp != nil {
+		t.Errorf("claim %s on milan is being deleted", claim)
+	}
+	volumeThat(t, retained.namespace, movedClaim, "report that its provider is not peered", func(v *v1alpha1.VirtualVolume) bool {
+		condition := apimeta.FindStatusCondition(v.Status.Conditions, v1alpha1.ConditionVolumeReady)
+		return condition != nil && condition.Reason == "ProviderNotPeered"
+	})
+
+	peers(t, rome, milan)
+	agreed(t)
+	runsWithItsData(t, retained, true, 2)
+	for _, o := range []offload{moved, retained} {
+		kubectl(t, rome, "delete", "statefulset", "db", "-n", o.namespace, "--timeout=110s")
+		kubectl(t, rome, "delete", "pvc", movedClaim, "-n", o.namespace, "--timeout=110s")
+	}
+	isPrinted(t, milan, "get shvc,pvc -n "+retained.twin+" -o name", "")
+	for c, namespaces := range map[*harness.Cluster][]string{rome: {moved.namespace, retained.namespace}, milan: {moved.twin, retained.twin}} {
+		for _, namespace := range namespaces {
+			isPrinted(t, c, `get pv -o jsonpath={.items[?(@.spec.claimRef.namespace=="`+namespace+`")].metadata.name}`, "")
+		}
+	}
+}
