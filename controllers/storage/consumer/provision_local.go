@@ -39,6 +39,9 @@ func (p *Provisioner) provisionLocally(ctx context.Context, claim *corev1.Persis
 	var intermediate corev1.PersistentVolumeClaim
 	err = p.Client.Get(ctx, types.NamespacedName{Namespace: p.Namespace, Name: volume.VolumeName(claim.UID)}, &intermediate)
 	if apierrors.IsNotFound(err) {
+		if reserved, err := p.reserved(ctx, claim); err != nil || reserved {
+			return ctrl.Result{}, err
+		}
 		p.notices.record(claim, corev1.EventTypeNormal, ReasonProvisioning,
 			"Provisioning a volume of StorageClass %s: see the events of claim %s in namespace %s.", real.Name, volume.VolumeName(claim.UID), p.Namespace)
 		err := p.Client.Create(ctx, intermediateClaim(claim, real.Name, p.Namespace))
@@ -125,6 +128,9 @@ func (p *Provisioner) rebind(ctx context.Context, claim *corev1.PersistentVolume
 	reference := pv.Spec.ClaimRef
 	if reference == nil || reference.UID != intermediate.UID || intermediate.Status.Phase != corev1.ClaimBound {
 		return nil
+	}
+	if reserved, err := p.reserved(ctx, claim); err != nil || reserved {
+		return err
 	}
 	wanted := rebound(&pv, claim, reclaimPolicy(class))
 	if _, err := kit.Commit(ctx, p.Client, &pv, wanted); err != nil {

@@ -70,15 +70,21 @@ func (p *Provisioner) provisionRemotely(ctx context.Context, claim *corev1.Persi
 	}
 	wanted := p.shadowClaim(claim, remoteClass, virtualNode.Spec.ClusterID)
 	accepted, _ := p.Shadows.cached(at, wanted.Name)
+	if accepted != nil && p.waitsFor(claim, accepted, cluster) {
+		return ctrl.Result{}, nil
+	}
+	if reserved, err := p.reserved(ctx, claim); err != nil || reserved {
+		return ctrl.Result{}, err
+	}
 	if accepted == nil {
 		p.notices.record(claim, corev1.EventTypeNormal, ReasonProvisioning, "Provisioning a volume of StorageClass %s on %s.", remoteClass, cluster)
 		accepted, err = p.Shadows.create(ctx, at, wanted)
 		if err != nil {
 			return p.notAccepted(ctx, claim, cluster, err)
 		}
-	}
-	if p.waitsFor(claim, accepted, cluster) {
-		return ctrl.Result{}, nil
+		if p.waitsFor(claim, accepted, cluster) {
+			return ctrl.Result{}, nil
+		}
 	}
 	if accepted.Status.Phase == v1alpha1.ShadowVolumeClaimLost {
 		// It is removed once the node is no longer selected.

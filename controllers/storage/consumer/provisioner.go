@@ -97,9 +97,6 @@ func (p *Provisioner) provision(ctx context.Context, claim *corev1.PersistentVol
 	if selected == "" {
 		return ctrl.Result{}, nil
 	}
-	if reserved, err := p.reserved(ctx, claim); err != nil || reserved {
-		return ctrl.Result{}, err
-	}
 	var node corev1.Node
 	switch err := p.Client.Get(ctx, types.NamespacedName{Name: selected}, &node); {
 	case apierrors.IsNotFound(err):
@@ -123,9 +120,19 @@ func (p *Provisioner) provision(ctx context.Context, claim *corev1.PersistentVol
 	return result, err
 }
 
-// reserved reports whether a claim may not be provisioned: it was bound or replaced
-// since it was cached, a volume names it already, or its data is being moved.
+// reserved reports whether a claim may not be provisioned: a volume names it already, it
+// was bound or replaced since it was cached, or its data is being moved. It reads the API
+// server, and is for the moment before a volume is created or bound.
 func (p *Provisioner) reserved(ctx context.Context, claim *corev1.PersistentVolumeClaim) (bool, error) {
+	var volumes corev1.PersistentVolumeList
+	if err := p.Client.List(ctx, &volumes, client.MatchingFields{kit.IndexClaimRef: claim.Namespace + "/" + claim.Name}); err != nil {
+		return false, fmt.Errorf("listing volumes: %w", err)
+	}
+	for i := range volumes.Items {
+		if names(volumes.Items[i].Spec.ClaimRef, claim) {
+			return true, nil
+		}
+	}
 	var current corev1.PersistentVolumeClaim
 	switch err := p.Live.Get(ctx, client.ObjectKeyFromObject(claim), &current); {
 	case apierrors.IsNotFound(err):
@@ -141,15 +148,6 @@ func (p *Provisioner) reserved(ctx context.Context, claim *corev1.PersistentVolu
 		return false, fmt.Errorf("reading the virtual volume: %w", err)
 	case err == nil && moving(&described):
 		return true, nil
-	}
-	var volumes corev1.PersistentVolumeList
-	if err := p.Client.List(ctx, &volumes, client.MatchingFields{kit.IndexClaimRef: claim.Namespace + "/" + claim.Name}); err != nil {
-		return false, fmt.Errorf("listing volumes: %w", err)
-	}
-	for i := range volumes.Items {
-		if names(volumes.Items[i].Spec.ClaimRef, claim) {
-			return true, nil
-		}
 	}
 	return false, nil
 }

@@ -111,7 +111,11 @@ func marked(_ context.Context, object client.Object) []reconcile.Request {
 // Reconcile continues the move of one virtual volume until it has to wait.
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	volume := &v1alpha1.VirtualVolume{}
-	switch err := r.Live.Get(ctx, request.NamespacedName, volume); {
+	err := r.Client.Get(ctx, request.NamespacedName, volume)
+	if err == nil && !idle(volume) {
+		err = r.Live.Get(ctx, request.NamespacedName, volume)
+	}
+	switch {
 	case apierrors.IsNotFound(err):
 		return settled(r.abandon(ctx, request.NamespacedName))
 	case err != nil:
@@ -134,6 +138,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		return settled(ctrl.Result{}, r.settle(ctx, request.NamespacedName))
 	}
 	return settled(m.run(ctx))
+}
+
+// idle reports whether no move of a virtual volume is requested that has not ended.
+func idle(volume *v1alpha1.VirtualVolume) bool {
+	requested, progress := volume.Spec.Move, volume.Status.Move
+	return (progress == nil || ended(progress.Phase)) && (requested == nil || progress != nil && progress.ID == requested.ID)
 }
 
 // settled turns a conflict into a retry.
