@@ -29,10 +29,7 @@ func (m *move) lock(ctx context.Context) (outcome, error) {
 	if !m.same(claim) || source == nil {
 		return giveUp("The claim or its volume was deleted."), nil
 	}
-	if err := m.create(ctx, m.moverClaim(m.names.source, claim, source)); err != nil {
-		return outcome{}, err
-	}
-	held, err := m.claimNamed(ctx, m.names.source)
+	held, err := m.createClaim(ctx, m.moverClaim(m.names.source, claim, source))
 	if err != nil || held == nil {
 		return waitFor(fastInterval, "Waiting for claim %s.", m.names.source), err
 	}

@@ -39,9 +39,14 @@ var capabilities = []corev1.Capability{"CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETI
 // grant binds the role of movers to this process in the user's namespace, and reports
 // whether it was not bound.
 func (m *move) grant(ctx context.Context) (bool, error) {
+	bound := &rbacv1.RoleBinding{}
+	bound, err := found(bound, m.Live.Get(ctx, m.key(Role), bound))
+	if err != nil || bound != nil {
+		return false, err
+	}
 	meta := m.objectMeta(Role)
 	meta.Labels = map[string]string{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy}
-	err := m.Client.Create(ctx, &rbacv1.RoleBinding{
+	err = m.Client.Create(ctx, &rbacv1.RoleBinding{
 		ObjectMeta: meta,
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: Role},
 		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: m.Account, Namespace: m.AccountNamespace}},
@@ -350,7 +355,7 @@ func (m *move) removeShared(ctx context.Context) error {
 	meta := m.objectMeta(m.shared)
 	for _, object := range []client.Object{&corev1.Secret{ObjectMeta: meta}, &corev1.Service{ObjectMeta: meta}} {
 		if err := m.Client.Delete(ctx, object); client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("deleting %T %s: %w", object, m.shared, err)
+			return fmt.Errorf("deleting %s %s: %w", kindOf(object), m.shared, err)
 		}
 	}
 	return nil

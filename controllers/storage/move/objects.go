@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -84,13 +85,30 @@ func (m *move) annotateMoving(ctx context.Context, claim *corev1.PersistentVolum
 	return nil
 }
 
-// create creates an object unless it exists already.
+// create creates an object unless it exists already. Callers read first whether it does:
+// each attempt counts against a ResourceQuota of the namespace, until that is computed
+// again, and one that is exhausted refuses the object although it exists.
 func (m *move) create(ctx context.Context, object client.Object) error {
 	if err := m.Client.Create(ctx, object); err != nil && !apierrors.IsAlreadyExists(err) {
-		return fmt.Errorf("creating %T %s: %w", object, object.GetName(), err)
+		return fmt.Errorf("creating %s %s: %w", kindOf(object), object.GetName(), err)
 	}
 	return nil
 }
+
+// createClaim creates a claim of the move and returns it as the API server has it.
+func (m *move) createClaim(ctx context.Context, claim *corev1.PersistentVolumeClaim) (*corev1.PersistentVolumeClaim, error) {
+	existing, err := m.claimNamed(ctx, claim.Name)
+	if err != nil || existing != nil {
+		return existing, err
+	}
+	if err := m.create(ctx, claim); err != nil {
+		return nil, err
+	}
+	return m.claimNamed(ctx, claim.Name)
+}
+
+// kindOf returns the kind of an object, for errors that users read.
+func kindOf(object client.Object) string { return reflect.TypeOf(object).Elem().Name() }
 
 // remove deletes an object of the move by name, and reports whether it is gone. One of
 // that name that is not the move's is left alone and counts as gone.
@@ -100,7 +118,7 @@ func (m *move) remove(ctx context.Context, object client.Object, name string, op
 		return true, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("reading %T %s: %w", object, name, err)
+		return false, fmt.Errorf("reading %s %s: %w", kindOf(object), name, err)
 	}
 	if object.GetLabels()[volume.LabelMove] != m.progress.ID {
 		return true, nil
@@ -112,7 +130,7 @@ func (m *move) remove(ctx context.Context, object client.Object, name string, op
 	}
 	err = m.Live.Get(ctx, m.key(name), object)
 	if client.IgnoreNotFound(err) != nil {
-		return false, fmt.Errorf("reading %T %s: %w", object, name, err)
+		return false, fmt.Errorf("reading %s %s: %w", kindOf(object), name, err)
 	}
 	return apierrors.IsNotFound(err), nil
 }

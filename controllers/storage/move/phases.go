@@ -279,7 +279,7 @@ func found[T client.Object](object T, err error) (T, error) {
 		return none, nil
 	}
 	if err != nil {
-		return none, fmt.Errorf("reading %T: %w", object, err)
+		return none, fmt.Errorf("reading %s: %w", kindOf(object), err)
 	}
 	return object, nil
 }

@@ -54,10 +54,7 @@ func (m *move) prepare(ctx context.Context) (outcome, error) {
 	if err != nil {
 		return outcome{}, err
 	}
-	if err := m.share(ctx, at.clusterID != m.progress.Source.ClusterID); err != nil {
-		return outcome{}, err
-	}
-	if err := m.create(ctx, m.targetClaim(claim, source)); err != nil {
+	if err := m.createTarget(ctx, m.targetClaim(claim, source), at.clusterID != m.progress.Source.ClusterID); err != nil {
 		return outcome{}, err
 	}
 	receiver, err := m.ensure(ctx, moverSpec{role: roleReceiver, claim: m.target, at: at, mark: mark})
@@ -76,6 +73,19 @@ func (m *move) prepare(ctx context.Context) (outcome, error) {
 		return goTo(v1alpha1.MoveQuiescing), nil
 	}
 	return goTo(v1alpha1.MoveCopying), nil
+}
+
+// createTarget creates the claim of the receiver, after the key and the Service that both
+// movers need: where it exists, these were created.
+func (m *move) createTarget(ctx context.Context, claim *corev1.PersistentVolumeClaim, crossing bool) error {
+	existing, err := m.claimNamed(ctx, claim.Name)
+	if err != nil || existing != nil {
+		return err
+	}
+	if err := m.share(ctx, crossing); err != nil {
+		return err
+	}
+	return m.create(ctx, claim)
 }
 
 // markSource keeps the source when its claim is gone, and marks it. Without a mark the

@@ -83,6 +83,12 @@ type world struct {
 	log    string
 	// budget forbids evictions.
 	budget bool
+	// refused are the errors with which objects are not created, by name, and unevicted is
+	// that of each eviction.
+	refused   map[string]error
+	unevicted error
+	// repeated are the objects that were created although they existed.
+	repeated []string
 	// uids are given to claims.
 	uids int
 }
@@ -135,8 +141,15 @@ func newWorld(t *testing.T, spec v1alpha1.MoveSpec) *world {
 				if err := w.authorize(ctx, o); err != nil {
 					return err
 				}
+				if err := w.refused[o.GetName()]; err != nil {
+					return err
+				}
 				w.number(o)
-				return c.Create(ctx, o, options...)
+				err := c.Create(ctx, o, options...)
+				if apierrors.IsAlreadyExists(err) {
+					w.repeated = append(w.repeated, o.GetName())
+				}
+				return err
 			})
 		},
 		Delete: func(ctx context.Context, c client.WithWatch, o client.Object, options ...client.DeleteOption) error {
@@ -165,6 +178,9 @@ func newWorld(t *testing.T, spec v1alpha1.MoveSpec) *world {
 			return nil
 		},
 		SubResourceCreate: func(ctx context.Context, c client.Client, _ string, o, _ client.Object, _ ...client.SubResourceCreateOption) error {
+			if w.unevicted != nil {
+				return w.unevicted
+			}
 			if w.budget {
 				return apierrors.NewTooManyRequests("the budget allows none", 1)
 			}
@@ -262,7 +278,7 @@ func (w *world) reconcile() ctrl.Result {
 	result, err := w.controller.Reconcile(w.t.Context(), request)
 	if errors.Is(err, errKilled) {
 		w.restart()
-	} else if err != nil {
+	} else if err != nil && w.refused == nil && w.unevicted == nil {
 		w.t.Fatalf("reconcile: %v", err)
 	}
 	w.clock.Step(max(result.RequeueAfter, 100*time.Millisecond))
