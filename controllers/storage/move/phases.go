@@ -19,6 +19,7 @@ import (
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/controllers/kit"
+	"liqo.io/federation/controllers/remote"
 )
 
 const (
@@ -158,8 +159,11 @@ func (m *move) run(ctx context.Context) (ctrl.Result, error) {
 			}
 			err = errors.Join(err, grantErr)
 		}
-		if errors.Is(err, errNoMark) {
+		switch {
+		case errors.Is(err, errNoMark):
 			result, err = giveUp("Volume %s has lost its annotation %s.", m.progress.Source.VolumeName, annotationMark), nil
+		case err != nil && m.overdue(err):
+			result, err = giveUp("This failed until the move had no more time: %s.", err), nil
 		}
 		if err != nil {
 			return ctrl.Result{}, m.failed(ctx, err)
@@ -175,6 +179,21 @@ func (m *move) run(ctx context.Context) (ctrl.Result, error) {
 		}
 	}
 	return ctrl.Result{}, nil
+}
+
+// overdue reports whether the application waits for a write that fails, and has waited as
+// long as it waits for pods. A last pass may take hours: there only what is refused counts.
+func (m *move) overdue(err error) bool {
+	if apierrors.IsConflict(err) {
+		return false
+	}
+	switch m.progress.Phase {
+	case v1alpha1.MoveQuiescing, v1alpha1.MoveLocking:
+		return m.late()
+	case v1alpha1.MoveFinalCopy:
+		return remote.Refused(err) && m.Clock.Since(m.progress.PhaseTime.Time) > moverTimeout
+	}
+	return false
 }
 
 // failed records an error that is retried.
