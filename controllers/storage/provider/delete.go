@@ -47,6 +47,10 @@ func (r *Reconciler) delete(ctx context.Context, o *observed) (time.Duration, er
 	if o.pv == nil || !o.marked() {
 		return 0, r.release(ctx, o)
 	}
+	if o.shadow.Status.VolumeName != o.pv.Name {
+		// An earlier ShadowVolumeClaim of this name gave it up: it is the provider's.
+		return 0, r.release(ctx, o)
+	}
 	if o.shadow.Spec.DeletionPolicy != v1alpha1.VolumeDeletionDelete {
 		r.Events.Eventf(o.shadow, corev1.EventTypeNormal, reasonRetained,
 			"PersistentVolume %s of the provider keeps the data. Nothing counts against the consumer's quota any more.", o.pv.Name)
@@ -91,12 +95,14 @@ func (r *Reconciler) deleteClaim(ctx context.Context, o *observed) error {
 				o.claim.Spec.VolumeName)
 		}
 	}
-	if o.claim.DeletionTimestamp.IsZero() {
-		if err := kit.Delete(ctx, r.Client, o.claim); err != nil {
-			return err
-		}
+	// The name of the volume is recorded first: by it the volume is found when the claim is gone.
+	if err := r.reportDeletion(ctx, o, reasonDeleting, "The provider deletes the claim."); err != nil {
+		return err
 	}
-	return r.reportDeletion(ctx, o, reasonDeleting, "The provider deletes the claim.")
+	if o.claim.DeletionTimestamp.IsZero() {
+		return kit.Delete(ctx, r.Client, o.claim)
+	}
+	return nil
 }
 
 // reportDeletion reports what the deletion waits for.
@@ -104,6 +110,9 @@ func (r *Reconciler) reportDeletion(ctx context.Context, o *observed, reason, me
 	wanted := o.shadow.DeepCopy()
 	wanted.Status = o.status(r.Clock.Now())
 	wanted.Status.Phase = o.shadow.Status.Phase
+	if o.own() && wanted.Status.VolumeName == "" {
+		wanted.Status.VolumeName = o.claim.Spec.VolumeName
+	}
 	status := metav1.ConditionFalse
 	if o.own() && o.claim.Status.Phase == corev1.ClaimBound {
 		status = metav1.ConditionTrue

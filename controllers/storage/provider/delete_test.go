@@ -49,6 +49,12 @@ func TestDeletionKeepsOrDeletesTheData(t *testing.T) {
 		{name: "delete, a volume that was never retained", objects: []client.Object{aShadow(deleting("Delete")), boundVolume("gone", released, func(pv *corev1.PersistentVolume) {
 			pv.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimRetain
 		})}, gone: true, volume: true},
+		{name: "delete, a volume that an earlier one of the name gave up", objects: []client.Object{aShadow(deleting("Delete")),
+			boundVolume("gone", retainedVolume, released)}, gone: true, volume: true},
+		{name: "delete, bound and not recorded", objects: []client.Object{aShadow(deleting("Delete")), aClaim(boundClaim), boundVolume("claim", retainedVolume)}, gone: true},
+		{name: "delete, being bound", objects: []client.Object{aShadow(deleting("Delete")), aClaim(func(c *corev1.PersistentVolumeClaim) {
+			c.Spec.VolumeName = volumeName
+		}), boundVolume("claim", retainedVolume)}, gone: true},
 		{name: "delete, another claim of the name", objects: []client.Object{aShadow(deleting("Delete")),
 			aClaim(boundClaim, func(c *corev1.PersistentVolumeClaim) { c.Labels = nil }), boundVolume("claim")}, gone: true, volume: true},
 	} {
