@@ -58,6 +58,14 @@ func (c Claim) moving() string {
 	return c.Object.Annotations[volume.AnnotationMoving]
 }
 
+// createdBy returns the id of the move that created the claim; empty for a user's claim.
+func (c Claim) createdBy() string {
+	if c.Object == nil {
+		return ""
+	}
+	return c.Object.Labels[volume.LabelMove]
+}
+
 // bound reports whether the volume is the claim's.
 func (c Claim) bound(namespace string) bool {
 	if c.Volume == nil || c.Volume.Spec.ClaimRef == nil {

@@ -76,10 +76,14 @@ func Decide(in Input) Decision {
 	return decision
 }
 
-// hold reports whether the pod waits for a move, or returns why it is refused because it
-// cannot wait.
+// hold reports whether the pod waits for a move, or returns why it is refused: it cannot
+// wait, or mounts what a move copies.
 func hold(in Input) (gated bool, denied string) {
 	for _, claim := range in.Claims {
+		if id := claim.createdBy(); id != "" && !(isMover(in) && in.Pod.Labels[volume.LabelMove] == id) {
+			return false, fmt.Sprintf("claim %q has the label %s of move %s, whose own pods mount it and no others: "+
+				"mount the claim whose data is moved", claim.Name, volume.LabelMove, id)
+		}
 		id := claim.moving()
 		if id == "" || isMover(in) && in.Pod.Labels[volume.LabelMove] == id {
 			continue

@@ -56,6 +56,8 @@ type Claim struct {
 	Data string
 	// Move is the id of the move that holds its pods back, if any.
 	Move string
+	// CreatedBy is the id of the move that created it, if any.
+	CreatedBy string
 	// Missing is true for a claim that does not exist.
 	Missing bool
 	// Ephemeral is true for an ephemeral volume.
@@ -96,6 +98,9 @@ func (c Claim) Object(namespace string) *corev1.PersistentVolumeClaim {
 	}
 	if c.Move != "" {
 		claim.Annotations[volume.AnnotationMoving] = c.Move
+	}
+	if c.CreatedBy != "" {
+		claim.Labels = map[string]string{volume.LabelMove: c.CreatedBy}
 	}
 	if c.Data != "" {
 		claim.Spec.VolumeName = c.volumeName(namespace)

@@ -42,8 +42,8 @@ func (m *move) clean(ctx context.Context) (outcome, error) {
 			}
 		}
 	}
-	if gone, err := m.remove(ctx, &corev1.PersistentVolumeClaim{}, m.names.source); err != nil || !gone {
-		return waitFor(pollInterval, "Waiting until claim %s is gone.", m.names.source), err
+	if waiting, err := m.removeClaim(ctx, m.names.source); err != nil || waiting != "" {
+		return waitFor(pollInterval, "%s", waiting), err
 	}
 	if err := m.removeShared(ctx); err != nil {
 		return outcome{}, err

@@ -539,3 +539,23 @@ func TestEachMoveHasACertificateOfItsOwnUntilItEnds(t *testing.T) {
 func (w *world) offer(namespace, name string) {
 	w.provider = newProvider(&v1alpha1.ShadowVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID(name)}})
 }
+
+func TestPodThatHoldsTheClaimOfTheMoveIsNamed(t *testing.T) {
+	w := newWorld(t, online())
+	w.settle()
+	w.stopAt(v1alpha1.MoveSwitching)
+	foreign := podOf("debug")
+	foreign.Spec.NodeName = "worker"
+	foreign.Spec.Volumes[0].PersistentVolumeClaim.ClaimName = namesOf(moveID).target
+	w.must(w.kube.Create(t.Context(), foreign))
+	for range 10 {
+		w.reconcile()
+	}
+	if progress := w.virtualVolume().Status.Move; !strings.Contains(progress.Message, "delete pod debug") {
+		t.Errorf("progress %+v", progress)
+	}
+	w.must(w.kube.Delete(t.Context(), foreign))
+	w.until(v1alpha1.MoveSucceeded)
+	w.settle()
+	w.assertBoundTo(w.targetName())
+}

@@ -135,6 +135,20 @@ func (m *move) remove(ctx context.Context, object client.Object, name string, op
 	return apierrors.IsNotFound(err), nil
 }
 
+// removeClaim deletes a claim of the move, and returns what the move waits for until it is
+// gone: pods that are not of the move hold it as long as they mount it.
+func (m *move) removeClaim(ctx context.Context, name string) (string, error) {
+	gone, err := m.remove(ctx, &corev1.PersistentVolumeClaim{}, name)
+	if err != nil || gone {
+		return "", err
+	}
+	pods, err := m.mounting(ctx, name)
+	if err != nil || len(pods) == 0 {
+		return fmt.Sprintf("Waiting until claim %s is gone.", name), err
+	}
+	return fmt.Sprintf("Waiting until claim %s is gone: delete pod %s, which mounts it.", name, pods[0].Name), nil
+}
+
 // objectMeta returns the metadata of what a move creates.
 func (m *move) objectMeta(name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Name: name, Namespace: m.volume.Namespace, Labels: map[string]string{volume.LabelMove: m.progress.ID}}

@@ -47,8 +47,8 @@ func (m *move) switchOver(ctx context.Context) (outcome, error) {
 	if mark.Manifest == nil {
 		return m.reserveTarget(ctx, target, mark, claim)
 	}
-	if gone, err := m.remove(ctx, &corev1.PersistentVolumeClaim{}, m.names.target); err != nil || !gone {
-		return waitFor(fastInterval, "Waiting until claim %s is gone.", m.names.target), err
+	if waiting, err := m.removeClaim(ctx, m.names.target); err != nil || waiting != "" {
+		return waitFor(fastInterval, "%s", waiting), err
 	}
 	if claim != nil && claim.UID == mark.ClaimUID {
 		return m.deleteClaim(ctx, claim)

@@ -122,12 +122,17 @@ func (m *move) isMover(pod *corev1.Pod) bool {
 // users returns the pods that mount the user's claim, without the movers, as the API
 // server has them now.
 func (m *move) users(ctx context.Context) ([]corev1.Pod, error) {
+	return m.mounting(ctx, m.volume.Name)
+}
+
+// mounting returns the pods that mount a claim of the namespace, without the movers.
+func (m *move) mounting(ctx context.Context, claim string) ([]corev1.Pod, error) {
 	var pods corev1.PodList
 	if err := m.Live.List(ctx, &pods, client.InNamespace(m.volume.Namespace)); err != nil {
 		return nil, fmt.Errorf("listing pods: %w", err)
 	}
 	return slices.DeleteFunc(pods.Items, func(pod corev1.Pod) bool {
-		return m.isMover(&pod) || !slices.Contains(kit.ClaimsOf(&pod), m.volume.Name)
+		return m.isMover(&pod) || !slices.Contains(kit.ClaimsOf(&pod), claim)
 	}), nil
 }
 
