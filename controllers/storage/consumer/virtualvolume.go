@@ -147,6 +147,11 @@ func (v *VirtualVolumes) observe(ctx context.Context, claim *corev1.PersistentVo
 	if err != nil {
 		return nil, fmt.Errorf("reading volume %s: %w", claim.Spec.VolumeName, err)
 	}
+	if pv.Spec.ClaimRef == nil || pv.Spec.ClaimRef.Namespace != claim.Namespace {
+		// A claim can name any volume. Where the data of another namespace is stored is not
+		// for the users of this one.
+		return seen, nil
+	}
 	seen.volume = &pv
 	handle, isRemote, err := volume.HandleOf(&pv)
 	if err != nil || !isRemote {

@@ -52,6 +52,8 @@ func TestVirtualVolumeDescribesTheClaimOfItsName(t *testing.T) {
 	onMilan := &v1alpha1.VolumeLocation{
 		ClusterName: "milan", ClusterID: milanID, StorageClassName: "ssd", VolumeName: "a", Namespace: milanSpace, ClaimName: shadowName,
 	}
+	foreign := stored("a", "ssd", "1Gi")
+	foreign.Spec.ClaimRef.Namespace = "crm"
 	elsewhere := *onMilan
 	elsewhere.ClusterName = ""
 	for _, test := range []struct {
@@ -88,6 +90,11 @@ func TestVirtualVolumeDescribesTheClaimOfItsName(t *testing.T) {
 		{
 			name: "on a cluster without peering", claim: userClaim(bound("a")), objects: []client.Object{stored("a", "ssd", "1Gi")},
 			phase: "Bound", reason: "ProviderNotPeered", location: &elsewhere,
+		},
+		{
+			name: "a volume of another namespace", claim: userClaim(func(claim *corev1.PersistentVolumeClaim) { claim.Spec.VolumeName = "a" }),
+			objects: withMilan(foreign),
+			phase:   "Provisioning", reason: "Provisioning",
 		},
 		{
 			name: "lost", claim: userClaim(bound("a"), func(claim *corev1.PersistentVolumeClaim) { claim.Status.Phase = corev1.ClaimLost }),
