@@ -6,6 +6,8 @@
 package move
 
 import (
+	"cmp"
+
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -159,8 +161,8 @@ func (r Request) samePlace(source, target end) field.ErrorList {
 	if source.provider != nil {
 		where = "cluster " + source.name()
 	}
-	return field.ErrorList{field.Invalid(r.targetPath(), r.Volume.Name,
-		"its data is stored in "+where+" already; request another cluster, node or storage class")}
+	return field.ErrorList{field.Invalid(r.targetPath(), r.targetValue(),
+		"the data is stored in "+where+" already; request another cluster, node or storage class")}
 }
 
 // refuse returns what is wrong with the claim of the request.
@@ -177,4 +179,12 @@ func (r Request) targetPath() *field.Path {
 		return targetPath.Child("clusterName")
 	}
 	return targetPath
+}
+
+// targetValue is the value of that field, or what else selects the target.
+func (r Request) targetValue() any {
+	if r.Spec.Target.Local {
+		return true
+	}
+	return cmp.Or(r.Spec.Target.ClusterName, r.Spec.Target.NodeName, r.Spec.Target.StorageClassName)
 }

@@ -49,7 +49,7 @@ func (r Request) mountedBy(target end) field.ErrorList {
 			continue
 		}
 		if !slices.ContainsFunc(target.nodes, func(node *corev1.Node) bool { return r.accepts(pod, node) }) {
-			errs = append(errs, invalid(r.targetPath(), r.Spec.Target.ClusterName, "pod %s mounts the claim, and its "+
+			errs = append(errs, invalid(r.targetPath(), r.targetValue(), "pod %s mounts the claim, and its "+
 				"nodeSelector or required node affinity matches no node of the target; change them first", pod.Name))
 		}
 	}
