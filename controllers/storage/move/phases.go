@@ -181,8 +181,9 @@ func (m *move) run(ctx context.Context) (ctrl.Result, error) {
 	return ctrl.Result{}, nil
 }
 
-// overdue reports whether the application waits for a write that fails, and has waited as
-// long as it waits for pods. A last pass may take hours: there only what is refused counts.
+// overdue reports whether a write that fails ends the move: the application has waited as
+// long as it waits for pods, or what is refused was refused for long. A last pass may take
+// hours: there only what is refused counts.
 func (m *move) overdue(err error) bool {
 	if apierrors.IsConflict(err) {
 		return false
@@ -190,7 +191,7 @@ func (m *move) overdue(err error) bool {
 	switch m.progress.Phase {
 	case v1alpha1.MoveQuiescing, v1alpha1.MoveLocking:
 		return m.late()
-	case v1alpha1.MoveFinalCopy:
+	case v1alpha1.MovePreparing, v1alpha1.MoveFinalCopy:
 		return remote.Refused(err) && m.Clock.Since(m.progress.PhaseTime.Time) > moverTimeout
 	}
 	return false

@@ -28,7 +28,7 @@ func TestMoveCreatesEachObjectOnce(t *testing.T) {
 	}
 }
 
-func TestWhatIsRefusedWhileTheApplicationWaitsRollsTheMoveBack(t *testing.T) {
+func TestWhatIsRefusedRollsTheMoveBackInTime(t *testing.T) {
 	names := namesOf(moveID)
 	for _, test := range []struct {
 		name   string
@@ -36,6 +36,9 @@ func TestWhatIsRefusedWhileTheApplicationWaitsRollsTheMoveBack(t *testing.T) {
 		refuse func(*world)
 		want   string
 	}{
+		{"the claim of the receiver", v1alpha1.MovePreparing, func(w *world) {
+			w.refused = map[string]error{names.target: exceeded}
+		}, "exceeded quota: q"},
 		{"the eviction of its pod", v1alpha1.MoveQuiescing, func(w *world) {
 			w.unevicted = apierrors.NewInternalError(errors.New("more than one PodDisruptionBudget"))
 		}, "more than one PodDisruptionBudget"},
