@@ -66,7 +66,7 @@ func (p *Provisioner) SetUp(manager ctrl.Manager) error {
 		Watches(&storagev1.StorageClass{}, waiting).
 		Watches(&v1alpha1.VirtualNode{}, waiting, builder.WithPredicates(storageChanged())).
 		Watches(&v1alpha1.NamespaceMap{}, handler.EnqueueRequestsFromMapFunc(p.mapRequests)).
-		WatchesRawSource(p.Shadows.source(shadowRequest)).
+		WatchesRawSource(p.Shadows.source(p.shadowRequests)).
 		Complete(p)
 }
 
@@ -135,15 +135,35 @@ func (p *Provisioner) mapRequests(ctx context.Context, object client.Object) []r
 	return p.waiting(ctx)
 }
 
-// shadowRequest returns the user's claim that a ShadowVolumeClaim was created for.
-func shadowRequest(_ context.Context, kept shadow) []reconcile.Request {
+// shadowRequests returns the claim that a ShadowVolumeClaim was created for, and the one
+// that its volume is bound to: after a move that is another one.
+func (c *Config) shadowRequests(ctx context.Context, kept shadow) []reconcile.Request {
+	var requests []reconcile.Request
 	name := types.NamespacedName{
 		Namespace: kept.Annotations[v1alpha1.AnnotationOriginNamespace], Name: kept.Annotations[volume.AnnotationOriginClaim],
 	}
-	if name.Namespace == "" || name.Name == "" {
+	if name.Namespace != "" && name.Name != "" {
+		requests = append(requests, reconcile.Request{NamespacedName: name})
+	}
+	if pv := c.shadowVolume(ctx, kept); pv != nil {
+		requests = append(requests, claimOf(ctx, pv)...)
+	}
+	return requests
+}
+
+// shadowVolume returns the volume that stands for a ShadowVolumeClaim, or nil.
+func (c *Config) shadowVolume(ctx context.Context, kept shadow) *corev1.PersistentVolume {
+	var volumes corev1.PersistentVolumeList
+	if c.Client.List(ctx, &volumes) != nil {
 		return nil
 	}
-	return []reconcile.Request{{NamespacedName: name}}
+	for i := range volumes.Items {
+		handle, isRemote, err := volume.HandleOf(&volumes.Items[i])
+		if err == nil && isRemote && handle.Namespace == kept.Namespace && handle.Claim == kept.Name {
+			return &volumes.Items[i]
+		}
+	}
+	return nil
 }
 
 // moveChanged selects the beginning and the end of moves.
@@ -216,7 +236,7 @@ func (v *VirtualVolumes) SetUp(manager ctrl.Manager) error {
 		Watches(&v1alpha1.ForeignCluster{}, handler.EnqueueRequestsFromMapFunc(v.volumesOfCluster), builder.WithPredicates(conditionsChanged())).
 		Watches(&v1alpha1.NamespaceOffloading{}, handler.EnqueueRequestsFromMapFunc(v.volumesOfNamespace),
 			builder.WithPredicates(predicate.GenerationChangedPredicate{})).
-		WatchesRawSource(v.Shadows.source(shadowRequest)).
+		WatchesRawSource(v.Shadows.source(v.shadowRequests)).
 		Complete(v)
 }
 
@@ -300,7 +320,7 @@ func (e *Expander) SetUp(manager ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(manager).Named(ExpanderName).WithOptions(kit.Options(1)).
 		Watches(&corev1.PersistentVolumeClaim{}, &handler.EnqueueRequestForObject{}).
 		Watches(&corev1.PersistentVolume{}, handler.EnqueueRequestsFromMapFunc(claimOf)).
-		WatchesRawSource(e.Shadows.source(shadowRequest)).
+		WatchesRawSource(e.Shadows.source(e.shadowRequests)).
 		Complete(e)
 }
 
@@ -314,7 +334,7 @@ func (r *Releaser) SetUp(manager ctrl.Manager) error {
 				UpdateFunc: func(event.UpdateEvent) bool { return false },
 			})).
 		Watches(&v1alpha1.VirtualVolume{}, handler.EnqueueRequestsFromMapFunc(volumesOfMove)).
-		WatchesRawSource(r.Shadows.source(r.shadowVolume)).
+		WatchesRawSource(r.Shadows.source(r.shadowVolumeRequests)).
 		Complete(r)
 }
 
@@ -342,17 +362,11 @@ func volumesOfMove(_ context.Context, object client.Object) []reconcile.Request 
 	return requests
 }
 
-// shadowVolume returns the volume that stands for a ShadowVolumeClaim.
-func (r *Releaser) shadowVolume(ctx context.Context, kept shadow) []reconcile.Request {
-	var volumes corev1.PersistentVolumeList
-	if r.Client.List(ctx, &volumes) != nil {
+// shadowVolumeRequests returns the volume that stands for a ShadowVolumeClaim.
+func (r *Releaser) shadowVolumeRequests(ctx context.Context, kept shadow) []reconcile.Request {
+	pv := r.shadowVolume(ctx, kept)
+	if pv == nil {
 		return nil
 	}
-	for i := range volumes.Items {
-		handle, isRemote, err := volume.HandleOf(&volumes.Items[i])
-		if err == nil && isRemote && handle.Namespace == kept.Namespace && handle.Claim == kept.Name {
-			return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: volumes.Items[i].Name}}}
-		}
-	}
-	return nil
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: pv.Name}}}
 }

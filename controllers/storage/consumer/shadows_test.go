@@ -9,8 +9,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -33,7 +35,7 @@ func requestsOf(t *testing.T, shadows *Shadows) workqueue.TypedRateLimitingInter
 	t.Helper()
 	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
 	t.Cleanup(queue.ShutDown)
-	if err := shadows.source(shadowRequest).Start(t.Context(), queue); err != nil {
+	if err := shadows.source(newWorld(t).shadowRequests).Start(t.Context(), queue); err != nil {
 		t.Fatal(err)
 	}
 	return queue
@@ -150,5 +152,18 @@ func TestClaimThatItsProviderLostKeepsItsDataAndBacksOff(t *testing.T) {
 	result, err := p.Reconcile(t.Context(), dataRequest)
 	if err != nil || result.RequeueAfter == 0 || w.kept() == nil || len(w.writes) != writes {
 		t.Errorf("got %v, %v with writes %v", result, err, w.writes[writes:])
+	}
+}
+
+func TestShadowVolumeClaimLeadsToTheClaimThatItsVolumeIsBoundTo(t *testing.T) {
+	w := newWorld(t, withMilan(stored("a", "ssd", "1Gi"))...)
+	// A move has created it for the claim of its receiver.
+	kept := milanClaim()
+	kept.Annotations[volume.AnnotationOriginClaim] = "move-abcde-target"
+	want := []reconcile.Request{
+		{NamespacedName: types.NamespacedName{Namespace: dataDB0.Namespace, Name: "move-abcde-target"}}, dataRequest,
+	}
+	if diff := cmp.Diff(want, w.shadowRequests(t.Context(), shadow{"milan", kept})); diff != "" {
+		t.Errorf("requests (-want +got):\n%s", diff)
 	}
 }
