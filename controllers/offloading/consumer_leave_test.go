@@ -16,6 +16,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/volume"
 )
 
 // leave is one pass over the namespace as the API has it now: when it looks
@@ -81,6 +82,8 @@ func TestPodsComeHomeByEviction(t *testing.T) {
 	waiting.Spec.NodeName, homebound.Spec.NodeName = "", ""
 	waiting.Spec.Tolerations = []corev1.Toleration{{Key: v1alpha1.TaintVirtualNode, Operator: corev1.TolerationOpExists}}
 	homebound.Spec.Tolerations = waiting.Spec.Tolerations
+	sender, receiver := nextDoor("sender", "", time.Hour), waiting.DeepCopy()
+	sender.Labels, receiver.Labels = map[string]string{volume.LabelMove: "m"}, map[string]string{volume.LabelMove: "m"}
 	homebound.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
 		NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{
 			{Key: v1alpha1.LabelType, Operator: corev1.NodeSelectorOpNotIn, Values: []string{v1alpha1.TypeVirtualNode}},
@@ -97,6 +100,7 @@ func TestPodsComeHomeByEviction(t *testing.T) {
 		told             []string
 	}{
 		{"none are away", 0, false, granted, []*corev1.Pod{here, finished, daemon}, nil, nil, "InPlace", nil},
+		{"those of a move are left alone", 0, false, granted, []*corev1.Pod{sender, receiver}, nil, nil, "InPlace", nil},
 		{"those that somebody makes again", 0, false, granted, []*corev1.Pod{a, other, here}, []string{"a", "c"}, nil, "Evicting", []string{"Unoffloaded", "Unoffloaded"}},
 		{"one that nobody makes again is deleted", 0, false, granted, []*corev1.Pod{a, alone}, []string{"a"}, []string{"d"}, "Evicting", []string{"Unoffloaded"}},
 		{"also where budgets hold the others", 0, false, tooMany, []*corev1.Pod{a, alone}, []string{"a"}, []string{"d"}, "EvictionBlocked", []string{"EvictionBlocked"}},

@@ -17,6 +17,7 @@ import (
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/volume"
 	"liqo.io/federation/controllers/commit"
 )
 
@@ -143,7 +144,8 @@ func (c *Consumer) remaining(offloading *v1alpha1.NamespaceOffloading) time.Dura
 
 // podsAway are the pods of a namespace that are on virtual nodes, or that wait
 // for one, by name. Finished pods have nowhere to go, and those of DaemonSets
-// would be made again on the same node: they stay as they are.
+// would be made again on the same node: they stay as they are. So do those of a
+// move, which read and write volumes where these are, and end with the move.
 func (c *Consumer) podsAway(ctx context.Context, namespace string) ([]*corev1.Pod, error) {
 	pods, err := c.kube.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -156,6 +158,9 @@ func (c *Consumer) podsAway(ctx context.Context, namespace string) ([]*corev1.Po
 	var away []*corev1.Pod
 	for i := range pods.Items {
 		pod := &pods.Items[i]
+		if _, moves := pod.Labels[volume.LabelMove]; moves {
+			continue
+		}
 		if virtual[pod.Spec.NodeName] && !rules.Finished(pod) && !rules.BelongsToItsNode(pod) || rules.StrandedAbroad(pod) {
 			away = append(away, pod)
 		}
