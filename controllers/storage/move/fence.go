@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/volume"
@@ -88,7 +89,16 @@ func (m *move) removeFence(ctx context.Context) (string, error) {
 	if m.progress.Source.ClusterName == "" {
 		return "", nil
 	}
-	_, err := m.setFence(ctx, "")
+	cluster := &v1alpha1.ForeignCluster{}
+	cluster, err := found(cluster, m.Live.Get(ctx, types.NamespacedName{Name: m.progress.Source.ClusterName}, cluster))
+	if err != nil {
+		return "", err
+	}
+	if cluster == nil {
+		// Its ShadowVolumeClaims are left behind: no move waits for it any more.
+		return "", nil
+	}
+	_, err = m.setFence(ctx, "")
 	switch {
 	case err == nil || apierrors.IsNotFound(err):
 		return "", nil

@@ -149,7 +149,7 @@ func (m *move) run(ctx context.Context) (ctrl.Result, error) {
 				return ctrl.Result{}, err
 			}
 		}
-		result, err := steps[m.progress.Phase](m, ctx)
+		result, err := m.step(ctx)
 		if apierrors.IsForbidden(err) {
 			// Another move that ended in the namespace, or its administrator, unbound the role;
 			// so did this one, if its end was not recorded.
@@ -179,6 +179,38 @@ func (m *move) run(ctx context.Context) (ctrl.Result, error) {
 		}
 	}
 	return ctrl.Result{}, nil
+}
+
+// step does the work of the phase. A move to a provider that the namespace is leaving is
+// rolled back before the application waits for it.
+func (m *move) step(ctx context.Context) (outcome, error) {
+	if m.progress.Phase == v1alpha1.MovePreparing || m.progress.Phase == v1alpha1.MoveCopying {
+		leaving, err := m.leavesTarget(ctx)
+		switch {
+		case apierrors.IsNotFound(err):
+			return giveUp("There is no ForeignCluster %s any more.", m.spec.Target.ClusterName), nil
+		case err != nil:
+			return outcome{}, err
+		case leaving:
+			return giveUp("The namespace is being unoffloaded, and the target is a provider: move the data to this cluster."), nil
+		}
+	}
+	return steps[m.progress.Phase](m, ctx)
+}
+
+// leavesTarget reports whether the target is on a provider and the namespace is no longer
+// offloaded.
+func (m *move) leavesTarget(ctx context.Context) (bool, error) {
+	at, err := m.targetPlace(ctx)
+	if err != nil || at.clusterID == "" {
+		return false, err
+	}
+	offloading := &v1alpha1.NamespaceOffloading{}
+	offloading, err = found(offloading, m.Live.Get(ctx, m.key(v1alpha1.NamespaceOffloadingName), offloading))
+	if err != nil {
+		return false, err
+	}
+	return offloading == nil || !offloading.DeletionTimestamp.IsZero(), nil
 }
 
 // overdue reports whether a write that fails ends the move: the application has waited as
