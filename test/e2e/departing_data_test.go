@@ -34,14 +34,14 @@ func storedOnMilan(t *testing.T, policy v1alpha1.UnoffloadPolicy) offload {
 }
 
 // runsWithItsData waits until the pod of storedOnMilan runs on milan, or on rome, and fails
-// unless its volume knows that it started so often.
+// unless its volume has a line of that many starts.
 func runsWithItsData(t *testing.T, o offload, onMilan bool, times int) {
 	t.Helper()
 	podThat(t, rome, o.namespace, "db-0", "run where its data is", func(pod *corev1.Pod) bool {
 		return isReady(pod) && (pod.Spec.NodeName == virtualNode) == onMilan && pod.DeletionTimestamp == nil
 	})
 	if got := starts(t, o.namespace, "db-0"); got != times {
-		t.Errorf("the volume in namespace %s knows %d starts, not %d", o.namespace, got, times)
+		t.Errorf("the volume in namespace %s has %d starts, not %d", o.namespace, got, times)
 	}
 }
 

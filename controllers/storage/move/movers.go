@@ -350,7 +350,7 @@ func (m *move) removeMovers(ctx context.Context) (senderGone, receiverGone bool,
 	return senderGone, receiverGone, err
 }
 
-// removeShared deletes the key and the Service.
+// removeShared deletes the certificate and the Service.
 func (m *move) removeShared(ctx context.Context) error {
 	meta := m.objectMeta(m.shared)
 	for _, object := range []client.Object{&corev1.Secret{ObjectMeta: meta}, &corev1.Service{ObjectMeta: meta}} {

@@ -76,7 +76,7 @@ func (m *move) prepare(ctx context.Context) (outcome, error) {
 	return goTo(v1alpha1.MoveCopying), nil
 }
 
-// createTarget creates the claim of the receiver, after the key and the Service that both
+// createTarget creates the claim of the receiver, after the certificate and the Service that both
 // movers need: where it exists, these were created.
 func (m *move) createTarget(ctx context.Context, claim *corev1.PersistentVolumeClaim, crossing bool) error {
 	existing, err := m.claimNamed(ctx, claim.Name)

@@ -18,9 +18,9 @@ import (
 )
 
 const (
-	// askTimeout bounds a request other than rsync. Writing everything to the disk takes a
+	// requestTimeout bounds a request other than rsync. Writing everything to the disk takes a
 	// while, and so does reading the sizes of many files.
-	askTimeout = 10 * time.Minute
+	requestTimeout = 10 * time.Minute
 	// passTimeout bounds the request whether the last pass is to start.
 	passTimeout = 30 * time.Second
 )
@@ -37,16 +37,16 @@ func (o *Options) client() (*http.Client, error) {
 	}}, nil
 }
 
-// ask sends a request that is answered at once. A receiver that cannot be reached is a
+// request sends a request that is answered at once. A receiver that cannot be reached is a
 // connectionError.
-func (s *sender) ask(ctx context.Context, method, path string, timeout time.Duration) (answer, error) {
+func (s *sender) request(ctx context.Context, method, path string, timeout time.Duration) (answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, method, (&url.URL{Scheme: "https", Host: s.Address, Path: path}).String(), nil)
+	sent, err := http.NewRequestWithContext(ctx, method, (&url.URL{Scheme: "https", Host: s.Address, Path: path}).String(), nil)
 	if err != nil {
 		return answer{}, fmt.Errorf("connecting to the receiver: %w", err)
 	}
-	response, err := s.client.Do(request)
+	response, err := s.client.Do(sent)
 	if err != nil {
 		return answer{}, &connectionError{message: sanitize("connecting to the receiver: " + err.Error())}
 	}

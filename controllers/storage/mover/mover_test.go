@@ -327,7 +327,7 @@ func TestMoverOfAnotherMoveIsRefused(t *testing.T) {
 	}
 	for _, path := range []string{pathSpace, pathPass} {
 		var unreachable *connectionError
-		a, err := (&sender{Options: p.sender, client: client}).ask(ctx, http.MethodGet, path, passTimeout)
+		a, err := (&sender{Options: p.sender, client: client}).request(ctx, http.MethodGet, path, passTimeout)
 		if !errors.As(err, &unreachable) {
 			t.Errorf("the receiver answered %+v, error %v", a, err)
 		}

@@ -79,7 +79,7 @@ func (s *sender) run(ctx context.Context) error {
 		return err
 	}
 	return s.retry(ctx, func() error {
-		_, err := s.ask(ctx, http.MethodPost, pathSync, askTimeout)
+		_, err := s.request(ctx, http.MethodPost, pathSync, requestTimeout)
 		return err
 	})
 }
@@ -117,7 +117,7 @@ func (s *sender) wait(ctx context.Context) error {
 func (s *sender) last(ctx context.Context) (bool, error) {
 	var last bool
 	err := s.retry(ctx, func() error {
-		a, err := s.ask(ctx, http.MethodGet, pathPass, passTimeout)
+		a, err := s.request(ctx, http.MethodGet, pathPass, passTimeout)
 		last = a.Last
 		return err
 	})
@@ -131,7 +131,7 @@ func (s *sender) checkSpace(ctx context.Context) error {
 		return err
 	}
 	return s.retry(ctx, func() error {
-		a, err := s.ask(ctx, http.MethodGet, pathSpace, askTimeout)
+		a, err := s.request(ctx, http.MethodGet, pathSpace, requestTimeout)
 		if err != nil {
 			return err
 		}
