@@ -21,7 +21,7 @@ import (
 var shellBlock = regexp.MustCompile("(?ms)^```bash\n(.*?)^```$")
 
 // runsThePage runs the commands of a page in one shell, as its reader does, with the
-// clusters and the image of this instance in place of the reader's. A page that selects no
+// clusters of this instance in place of the reader's. A page that selects no
 // cluster is for the consumer. It returns what they print.
 func runsThePage(t *testing.T, page string) string {
 	t.Helper()
@@ -42,7 +42,6 @@ func runsThePage(t *testing.T, page string) string {
 	commands := strings.NewReplacer(
 		"$PWD/.playground/rome.kubeconfig", filepath.Join(clusters, "rome.kubeconfig"),
 		"$PWD/.playground/milan.kubeconfig", filepath.Join(clusters, "milan.kubeconfig"),
-		"image: busybox", "image: "+toolsImage,
 	).Replace(script.String())
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
