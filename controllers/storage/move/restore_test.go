@@ -47,7 +47,7 @@ func (w *world) restore(record *v1alpha1.VirtualVolume) {
 func TestMoveEndsWithAWholeVolumeFromEachOfItsOlderRecords(t *testing.T) {
 	records, writes := recordsOfAMove(t)
 	for _, record := range records {
-		for at := int(record.Generation) + 1; at <= writes; at += min(every(), 5) {
+		for at := int(record.Generation) + 1; at <= writes; at += every() {
 			t.Run(fmt.Sprintf("%s is restored after write %d", record.Status.Move.Phase, at), func(t *testing.T) {
 				w := newWorld(t, online())
 				w.settle()
