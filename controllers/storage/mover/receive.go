@@ -115,25 +115,33 @@ func (o *Options) serveRsync(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer func() { _ = connection.Close() }()
-	cmd := command(r.Context(), "rsync", args...)
+	if err := runRsync(r.Context(), args, buffered.Reader, connection); err != nil {
+		// The connection ends, and the sender connects again.
+		fmt.Fprintln(os.Stderr, err)
+	}
+}
+
+// runRsync runs rsync between the two directions of a connection until it has ended. It
+// reports its own errors to the other side.
+func runRsync(ctx context.Context, args []string, in io.Reader, out io.Writer) error {
+	cmd := command(ctx, "rsync", args...)
+	cmd.Stdout, cmd.Stderr = out, os.Stderr
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
-		return
+		return fmt.Errorf("starting rsync: %w", err)
 	}
-	cmd.Stdout, cmd.Stderr = connection, os.Stderr
-	if _, err := io.WriteString(connection, switching); err != nil {
-		return
+	if _, err := io.WriteString(out, switching); err != nil {
+		return fmt.Errorf("answering a request for rsync: %w", err)
 	}
 	if err := cmd.Start(); err != nil {
-		fmt.Fprintln(os.Stderr, fmt.Errorf("starting rsync: %w", err))
-		return
+		return fmt.Errorf("starting rsync: %w", err)
 	}
 	go func() {
-		_, _ = io.Copy(stdin, buffered.Reader)
+		_, _ = io.Copy(stdin, in)
 		_ = stdin.Close()
 	}()
-	// rsync reports its errors to the other side.
 	_ = cmd.Wait()
+	return nil
 }
 
 // last reports whether the file of the receiver starts the last pass.
