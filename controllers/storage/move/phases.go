@@ -161,9 +161,9 @@ func (m *move) run(ctx context.Context) (ctrl.Result, error) {
 		}
 		switch {
 		case errors.Is(err, errNoMark):
-			result, err = giveUp("Volume %s has lost its annotation %s.", m.progress.Source.VolumeName, annotationMark), nil
+			result, err = giveUp("Volume %s has lost its annotation %s: request the move again.", m.progress.Source.VolumeName, annotationMark), nil
 		case err != nil && m.overdue(err):
-			result, err = giveUp("This failed until the move had no more time: %s.", err), nil
+			result, err = giveUp("This failed until the deadline: %s.", err), nil
 		}
 		if err != nil {
 			return ctrl.Result{}, m.failed(ctx, err)
