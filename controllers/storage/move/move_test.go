@@ -275,8 +275,7 @@ func TestClaimThatTheUserDeletedWhileLockedLeavesItsDataRetained(t *testing.T) {
 	for name, finalizers := range map[string][]string{"gone": nil, "held by a finalizer": {"example.com/held"}} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, online())
-			w.noStatefulSet = true
-			w.must(w.kube.Create(t.Context(), func() *corev1.Pod { pod := podOf(appName); w.number(pod); return pod }()))
+			w.runsWithoutStatefulSet()
 			w.settle()
 			w.stopAt(v1alpha1.MoveFinalCopy)
 			w.must(w.kube.Delete(t.Context(), get(w, namesOf(moveID).sender, &corev1.Pod{})))
@@ -393,8 +392,7 @@ func TestTargetOfADeletedNamespaceIsNeverLeftForAClaimOfItsName(t *testing.T) {
 
 func TestVolumesAreReleasedWhileTheirNamespaceIsBeingDeleted(t *testing.T) {
 	w := newWorld(t, online())
-	w.noStatefulSet = true
-	w.must(w.kube.Create(t.Context(), func() *corev1.Pod { pod := podOf(appName); w.number(pod); return pod }()))
+	w.runsWithoutStatefulSet()
 	w.settle()
 	w.stopAt(v1alpha1.MoveFinalCopy)
 	going := &corev1.Namespace{}

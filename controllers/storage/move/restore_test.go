@@ -13,9 +13,15 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// recordsOfAMove returns the virtual volume as it was when each phase of a move began, and
-// how many writes the whole move has.
-func recordsOfAMove(t *testing.T) (records []*v1alpha1.VirtualVolume, writes int) {
+// recorded is a virtual volume as it was after so many writes of a move.
+type recorded struct {
+	volume *v1alpha1.VirtualVolume
+	writes int
+}
+
+// recordsOfAMove returns a record of the beginning of each phase of a move, and how many
+// writes the whole move has.
+func recordsOfAMove(t *testing.T) (records []recorded, writes int) {
 	t.Helper()
 	w := newWorld(t, online())
 	w.settle()
@@ -24,37 +30,34 @@ func recordsOfAMove(t *testing.T) (records []*v1alpha1.VirtualVolume, writes int
 		v1alpha1.MoveFinalCopy, v1alpha1.MoveSwitching, v1alpha1.MoveReleasing, v1alpha1.MoveCleaning,
 	} {
 		w.stopAt(phase)
-		record := w.virtualVolume()
-		// The store does not hold how many writes came before it.
-		record.Generation = int64(w.writes)
-		records = append(records, record)
+		records = append(records, recorded{w.virtualVolume(), w.writes})
 	}
 	w.until(v1alpha1.MoveSucceeded)
 	return records, w.writes
 }
 
 // restore puts the virtual volume back as it was.
-func (w *world) restore(record *v1alpha1.VirtualVolume) {
+func (w *world) restore(older *v1alpha1.VirtualVolume) {
 	w.t.Helper()
 	vv := w.virtualVolume()
-	vv.Spec = *record.Spec.DeepCopy()
+	vv.Spec = *older.Spec.DeepCopy()
 	w.must(w.kube.Update(w.t.Context(), vv))
-	vv.Status = *record.Status.DeepCopy()
+	vv.Status = *older.Status.DeepCopy()
 	w.must(w.kube.Status().Update(w.t.Context(), vv))
 	w.restart()
 }
 
 func TestMoveEndsWithAWholeVolumeFromEachOfItsOlderRecords(t *testing.T) {
 	records, writes := recordsOfAMove(t)
-	for _, record := range records {
-		for at := int(record.Generation) + 1; at <= writes; at += every() {
-			t.Run(fmt.Sprintf("%s is restored after write %d", record.Status.Move.Phase, at), func(t *testing.T) {
+	for _, older := range records {
+		for at := older.writes + 1; at <= writes; at += every() {
+			t.Run(fmt.Sprintf("%s is restored after write %d", older.volume.Status.Move.Phase, at), func(t *testing.T) {
 				w := newWorld(t, online())
 				w.settle()
 				for w.killAt, w.done = at, true; w.writes < at; {
 					w.reconcile()
 				}
-				w.restore(record)
+				w.restore(older.volume)
 				for range 80 {
 					if w.reconcile(); ended(w.virtualVolume().Status.Move.Phase) {
 						break
@@ -72,8 +75,7 @@ func TestMoveEndsWithAWholeVolumeFromEachOfItsOlderRecords(t *testing.T) {
 
 func TestTargetThatIsDeletedWhileSwitchingLeavesTheSourceRetained(t *testing.T) {
 	w := newWorld(t, online())
-	w.noStatefulSet = true
-	w.must(w.kube.Create(t.Context(), func() *corev1.Pod { pod := podOf(appName); w.number(pod); return pod }()))
+	w.runsWithoutStatefulSet()
 	w.settle()
 	w.stopAt(v1alpha1.MoveSwitching)
 	for range 50 {

@@ -458,6 +458,15 @@ func (w *world) createApp(ctx context.Context) {
 	w.must(w.kube.Create(ctx, pod))
 }
 
+// runsWithoutStatefulSet runs the application in a pod that no controller creates again.
+func (w *world) runsWithoutStatefulSet() {
+	w.t.Helper()
+	w.noStatefulSet = true
+	pod := podOf(appName)
+	w.number(pod)
+	w.must(w.kube.Create(w.t.Context(), pod))
+}
+
 func podOf(name string) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace},
