@@ -64,8 +64,9 @@ type shadowWatch struct {
 	lister listers.ShadowVolumeClaimNamespaceLister
 	synced func() bool
 	stop   context.CancelFunc
-	// known are the claims that the watches before it had.
-	known []*v1alpha1.ShadowVolumeClaim
+	// missed are the claims that the watches before it had, until those are notified of
+	// that this watch does not have.
+	missed []*v1alpha1.ShadowVolumeClaim
 }
 
 // NewShadows returns a reader and writer of ShadowVolumeClaims. It is called before the
@@ -127,14 +128,12 @@ func (s *Shadows) Keep(cluster string, namespaces map[string]bool) {
 // the last watch.
 func (s *Shadows) begin(at place) error {
 	connection := s.connections[at.cluster]
-	var known []*v1alpha1.ShadowVolumeClaim
+	var missed []*v1alpha1.ShadowVolumeClaim
 	if old := s.watches[at]; old != nil {
 		old.stop()
 		// Listing a cache fails only with a selector that cannot be read.
-		known, _ = old.lister.List(labels.Everything())
-		if !old.synced() {
-			known = append(known, old.known...)
-		}
+		missed, _ = old.lister.List(labels.Everything())
+		missed = append(missed, old.missed...)
 	}
 	ctx, stop := context.WithCancel(connection.ctx)
 	factory := externalversions.NewSharedInformerFactoryWithOptions(connection.peer.Federation, 0,
@@ -157,10 +156,10 @@ func (s *Shadows) begin(at place) error {
 	}
 	factory.StartWithContext(ctx)
 	watch := &shadowWatch{
-		peer: connection.peer, lister: claims.Lister().ShadowVolumeClaims(at.namespace), synced: registration.HasSynced, stop: stop, known: known,
+		peer: connection.peer, lister: claims.Lister().ShadowVolumeClaims(at.namespace), synced: registration.HasSynced, stop: stop, missed: missed,
 	}
 	s.watches[at] = watch
-	if len(known) > 0 {
+	if len(missed) > 0 {
 		go s.notifyMissed(ctx, at, watch)
 	}
 	return nil
@@ -172,7 +171,11 @@ func (s *Shadows) notifyMissed(ctx context.Context, at place, watch *shadowWatch
 	if !cache.WaitForCacheSync(ctx.Done(), watch.synced) {
 		return
 	}
-	for _, claim := range watch.known {
+	s.mu.Lock()
+	missed := watch.missed
+	watch.missed = nil
+	s.mu.Unlock()
+	for _, claim := range missed {
 		if _, err := watch.lister.Get(claim.Name); err != nil {
 			s.notify(shadow{at.cluster, claim})
 		}

@@ -91,6 +91,10 @@ func TestClaimsAreFoundWheneverTheirProviderIsConnected(t *testing.T) {
 			}
 			expectRequest(t, queue)
 			connect(t, peers, "empty")
+			// A connection that ends at once, when its watch is complete.
+			for complete := false; !complete; {
+				_, complete = shadows.cached(atMilan, "")
+			}
 			connect(t, peers, "empty again")
 			expectRequest(t, queue)
 		}},
