@@ -40,6 +40,7 @@ type ShadowVolumeClaimSpec struct {
 	Storage          resource.Quantity
 	DeletionPolicy   VolumeDeletionPolicy
 	Fence            string
+	Existing         bool
 }
 
 // ShadowVolumeClaimPhase is the observed state of the provider's claim.

@@ -60,6 +60,11 @@ type ShadowVolumeClaimSpec struct {
 	// status.fence which pods other than the move's own still use the volume.
 	// +optional
 	Fence string `json:"fence,omitempty" protobuf:"bytes,5,opt,name=fence"`
+	// existing means that the claim had a volume before. The provider then uses its
+	// claim of this name, or the volume that its administrator prepared for it, and
+	// never creates an empty one. It cannot change.
+	// +optional
+	Existing bool `json:"existing,omitempty" protobuf:"varint,6,opt,name=existing"`
 }
 
 // ShadowVolumeClaimPhase is the observed state of the provider's claim.

@@ -47,6 +47,7 @@ func ValidateShadowVolumeClaimUpdate(claim, old *federation.ShadowVolumeClaim) f
 	errs = append(errs, shadowVolumeClaimSpec(&claim.Spec)...)
 	errs = append(errs, immutable(claim.Spec.StorageClassName, old.Spec.StorageClassName, classPath)...)
 	errs = append(errs, immutable(claim.Spec.AccessModes, old.Spec.AccessModes, modesPath)...)
+	errs = append(errs, immutable(claim.Spec.Existing, old.Spec.Existing, specPath.Child("existing"))...)
 	return append(errs, shrinks(claim, old)...)
 }
 

@@ -73,6 +73,7 @@ func TestValidateShadowVolumeClaim(t *testing.T) {
 		"long fence":          spec["long fence"],
 		"large annotations":   spec["large annotations"],
 		"another class":       {func(c *claim) { c.Spec.StorageClassName = "slow" }, []string{"spec.storageClassName"}},
+		"existing since now":  {func(c *claim) { c.Spec.Existing = true }, []string{"spec.existing"}},
 		"another access mode": {modes(corev1.ReadWriteMany), []string{"spec.accessModes"}},
 		"fewer access modes":  {modes(corev1.ReadWriteOnce), []string{"spec.accessModes"}},
 		"another origin": {func(c *claim) { delete(c.Labels, v1alpha1.LabelOrigin) },
