@@ -23014,6 +23014,13 @@ func schema_apiserver_apis_federation_v1alpha1_ShadowVolumeClaimSpec(ref common.
 							Format:      "",
 						},
 					},
+					"existing": {
+						SchemaProps: spec.SchemaProps{
+							Description: "existing means that the claim had a volume before. The provider then uses its claim of this name, or the volume that its administrator prepared for it, and never creates an empty one. It cannot change.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
 				},
 				Required: []string{"storageClassName", "accessModes", "storage"},
 			},

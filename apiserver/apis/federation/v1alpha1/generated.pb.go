@@ -5187,6 +5187,14 @@ func (m *ShadowVolumeClaimSpec) MarshalToSizedBuffer(dAtA []byte) (int, error) {
 	_ = i
 	var l int
 	_ = l
+	i--
+	if m.Existing {
+		dAtA[i] = 1
+	} else {
+		dAtA[i] = 0
+	}
+	i--
+	dAtA[i] = 0x30
 	i -= len(m.Fence)
 	copy(dAtA[i:], m.Fence)
 	i = encodeVarintGenerated(dAtA, i, uint64(len(m.Fence)))
@@ -8211,6 +8219,7 @@ func (m *ShadowVolumeClaimSpec) Size() (n int) {
 	n += 1 + l + sovGenerated(uint64(l))
 	l = len(m.Fence)
 	n += 1 + l + sovGenerated(uint64(l))
+	n += 2
 	return n
 }
 
@@ -10088,6 +10097,7 @@ func (this *ShadowVolumeClaimSpec) String() string {
 		`Storage:` + strings.Replace(strings.Replace(fmt.Sprintf("%v", this.Storage), "Quantity", "resource.Quantity", 1), `&`, ``, 1) + `,`,
 		`DeletionPolicy:` + fmt.Sprintf("%v", this.DeletionPolicy) + `,`,
 		`Fence:` + fmt.Sprintf("%v", this.Fence) + `,`,
+		`Existing:` + fmt.Sprintf("%v", this.Existing) + `,`,
 		`}`,
 	}, "")
 	return s
@@ -26780,6 +26790,26 @@ func (m *ShadowVolumeClaimSpec) Unmarshal(dAtA []byte) error {
 			}
 			m.Fence = string(dAtA[iNdEx:postIndex])
 			iNdEx = postIndex
+		case 6:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Existing", wireType)
+			}
+			var v int
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return ErrIntOverflowGenerated
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				v |= int(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			m.Existing = bool(v != 0)
 		default:
 			iNdEx = preIndex
 			skippy, err := skipGenerated(dAtA[iNdEx:])

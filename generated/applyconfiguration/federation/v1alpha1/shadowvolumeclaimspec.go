@@ -31,6 +31,10 @@ type ShadowVolumeClaimSpecApplyConfiguration struct {
 	// fence is the id of a move. While it is set the provider reports in
 	// status.fence which pods other than the move's own still use the volume.
 	Fence *string `json:"fence,omitempty"`
+	// existing means that the claim had a volume before. The provider then uses its
+	// claim of this name, or the volume that its administrator prepared for it, and
+	// never creates an empty one. It cannot change.
+	Existing *bool `json:"existing,omitempty"`
 }
 
 // ShadowVolumeClaimSpecApplyConfiguration constructs a declarative configuration of the ShadowVolumeClaimSpec type for use with
@@ -78,5 +82,13 @@ func (b *ShadowVolumeClaimSpecApplyConfiguration) WithDeletionPolicy(value feder
 // If called multiple times, the Fence field is set to the value of the last call.
 func (b *ShadowVolumeClaimSpecApplyConfiguration) WithFence(value string) *ShadowVolumeClaimSpecApplyConfiguration {
 	b.Fence = &value
+	return b
+}
+
+// WithExisting sets the Existing field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Existing field is set to the value of the last call.
+func (b *ShadowVolumeClaimSpecApplyConfiguration) WithExisting(value bool) *ShadowVolumeClaimSpecApplyConfiguration {
+	b.Existing = &value
 	return b
 }
