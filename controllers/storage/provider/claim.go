@@ -44,7 +44,8 @@ func isShadowClaim(claim *corev1.PersistentVolumeClaim) bool {
 }
 
 // own reports whether the claim was created for this ShadowVolumeClaim, or for an earlier
-// one of the same name, consumer and claim, as after a restore of the store.
+// one of the same name, consumer and claim, as after a restore of the store. The claim that
+// an existing one was created for may have been that of a move.
 func (o *observed) own() bool {
 	if o.claim == nil {
 		return false
@@ -53,19 +54,31 @@ func (o *observed) own() bool {
 	return isShadowClaim(o.claim) &&
 		o.claim.Labels[v1alpha1.LabelForeignCluster] == wanted.Labels[v1alpha1.LabelForeignCluster] &&
 		o.claim.Labels[v1alpha1.LabelOrigin] == wanted.Labels[v1alpha1.LabelOrigin] &&
-		o.claim.Annotations[volume.AnnotationOriginClaim] == wanted.Annotations[volume.AnnotationOriginClaim]
+		(o.shadow.Spec.Existing ||
+			o.claim.Annotations[volume.AnnotationOriginClaim] == wanted.Annotations[volume.AnnotationOriginClaim])
 }
 
-// wasBound reports whether the claim was bound once, also if that was not recorded: a
-// volume that names a UID was bound to a claim of this name.
+// wasBound reports whether the claim was bound once, also if only its consumer recorded
+// that, or nothing did: a volume that names a UID was bound to a claim of this name.
 func (o *observed) wasBound() bool {
-	return o.shadow.Status.VolumeName != "" || o.shadow.Status.Phase == v1alpha1.ShadowVolumeClaimLost ||
+	return o.shadow.Spec.Existing || o.shadow.Status.VolumeName != "" || o.shadow.Status.Phase == v1alpha1.ShadowVolumeClaimLost ||
 		o.claim == nil && o.pv != nil
 }
 
-// creatable reports whether the claim is to be created. One that was bound once is not:
-// it would get an empty volume.
-func (o *observed) creatable() bool { return o.claim == nil && !o.wasBound() }
+// creatable reports whether the claim is to be created. One that was bound once would get
+// an empty volume, unless one is prepared for it.
+func (o *observed) creatable() bool { return o.claim == nil && (!o.wasBound() || o.prepared != "") }
+
+// preparedVolume returns the name of the volume, among those that name a claim, that an
+// administrator prepared for it; empty if there is none.
+func preparedVolume(pvs []corev1.PersistentVolume) string {
+	for i := range pvs {
+		if ref := pvs[i].Spec.ClaimRef; ref != nil && ref.UID == "" {
+			return pvs[i].Name
+		}
+	}
+	return ""
+}
 
 // volumeOf returns the volume of the claim among those that name it: the one that was
 // reported once the claim is gone, otherwise the one that names the UID of the claim. A
@@ -111,9 +124,13 @@ func deletesData(pv *corev1.PersistentVolume) bool {
 	return pv.Annotations[volume.AnnotationReclaimPolicy] == string(corev1.PersistentVolumeReclaimDelete)
 }
 
-// provisioning reports whether the claim waits for its provisioner, and not for a pod.
+// provisioning reports whether the claim waits for its volume, and not for a pod.
 func (o *observed) provisioning() bool {
-	return o.claim.Spec.VolumeName == "" && o.class != nil && !o.waitsForPod()
+	switch {
+	case o.claim.Status.Phase == corev1.ClaimBound, o.claim.Status.Phase == corev1.ClaimLost, o.class == nil:
+		return false
+	}
+	return o.claim.Spec.VolumeName != "" || !o.waitsForPod()
 }
 
 func (o *observed) waitsForPod() bool {

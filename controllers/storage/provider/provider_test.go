@@ -26,6 +26,8 @@ func wasBound(s *v1alpha1.ShadowVolumeClaim) {
 	s.Status.Phase, s.Status.VolumeName = v1alpha1.ShadowVolumeClaimBound, volumeName
 }
 
+func existing(s *v1alpha1.ShadowVolumeClaim) { s.Spec.Existing = true }
+
 func retainedVolume(pv *corev1.PersistentVolume) {
 	*pv = *retained(pv, "rome")
 }
@@ -91,6 +93,17 @@ func TestShadowVolumeClaimReportsItsClaim(t *testing.T) {
 		})}, bound: "False NameConflict", claims: true, event: "Warning NameConflict"},
 		{name: "claim deleted", objects: []client.Object{aShadow(wasBound), immediate, boundVolume("gone", retainedVolume)}, phase: lost, bound: "False Lost",
 			event: "Warning Lost The claim was deleted on the provider; its data is kept on PersistentVolume pvc-1."},
+		{name: "claim deleted, and its volume prepared for it again", objects: []client.Object{aShadow(wasBound), immediate, boundVolume("", retainedVolume)},
+			phase: pending, bound: "False Provisioning", claims: true, requeuesAfter: provisioningCheck},
+		{name: "existing, with its claim", objects: []client.Object{aShadow(existing), immediate, aClaim(boundClaim, func(c *corev1.PersistentVolumeClaim) {
+			c.Annotations[volume.AnnotationOriginClaim] = "move-1-target"
+		}), boundVolume("claim", retainedVolume)}, phase: bound, bound: "True Bound", resized: "True Resized", claims: true},
+		{name: "existing, with its volume", objects: []client.Object{aShadow(existing), immediate, boundVolume("gone", retainedVolume)},
+			phase: lost, bound: "False Lost", event: "Warning Lost The claim was deleted on the provider; its data is kept on PersistentVolume pvc-1."},
+		{name: "existing, with nothing", objects: []client.Object{aShadow(existing), immediate}, phase: lost, bound: "False Lost", event: "Warning Lost"},
+		{name: "existing, with a claim of another consumer", objects: []client.Object{aShadow(existing), immediate, aClaim(func(c *corev1.PersistentVolumeClaim) {
+			c.Labels[v1alpha1.LabelForeignCluster] = "naples"
+		})}, phase: lost, bound: "False Lost", claims: true, event: "Warning Lost"},
 		{name: "claim and volume deleted", objects: []client.Object{aShadow(wasBound), immediate}, phase: lost, bound: "False Lost", event: "Warning Lost"},
 		{name: "claim deleted before its volume was reported", objects: []client.Object{aShadow(), immediate, boundVolume("gone")}, phase: lost, bound: "False Lost", event: "Warning Lost"},
 		{name: "volume prepared by an administrator", objects: []client.Object{aShadow(), immediate, boundVolume("")}, phase: pending, bound: "False Provisioning", claims: true, requeuesAfter: provisioningCheck},

@@ -66,6 +66,9 @@ type observed struct {
 	// there is none.
 	claim *corev1.PersistentVolumeClaim
 	pv    *corev1.PersistentVolume
+	// prepared is the name of a volume that an administrator prepared for the claim, by
+	// naming it without its UID; empty if there is none.
+	prepared string
 	// class is the provider's class of the claim; nil if there is none.
 	class *storagev1.StorageClass
 	// pods mount the claim and have not ended, sorted by name.
@@ -98,6 +101,7 @@ func (r *Reconciler) observe(ctx context.Context, shadow *v1alpha1.ShadowVolumeC
 		return nil, fmt.Errorf("listing the volumes of claim %s: %w", key, err)
 	}
 	o.pv = o.volumeOf(pvs.Items)
+	o.prepared = preparedVolume(pvs.Items)
 	if o.claim == nil && (o.wasBound() || !shadow.DeletionTimestamp.IsZero()) {
 		// The cache may have received the volume of a new claim, or the deletion, before
 		// the claim.
@@ -175,6 +179,8 @@ func (r *Reconciler) keep(ctx context.Context, o *observed) (time.Duration, erro
 // create creates the claim. A refusal of the provider is kept for the status.
 func (r *Reconciler) create(ctx context.Context, o *observed) error {
 	claim := claimFor(o.shadow, o.namespace)
+	// A claim that names its volume is never provisioned.
+	claim.Spec.VolumeName = o.prepared
 	err := r.Client.Create(ctx, claim)
 	switch {
 	case err == nil:

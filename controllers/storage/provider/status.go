@@ -109,7 +109,8 @@ func (o *observed) bound() verdict {
 	case !isRemote(o.namespace):
 		return refused(reasonNotRemote, "The namespace is not a remote namespace of a consumer; no claim is created in it.")
 	case o.claim == nil && o.pv != nil:
-		return lost(fmt.Sprintf("The claim was deleted on the provider; its data is kept on PersistentVolume %s.", o.pv.Name))
+		return lost(fmt.Sprintf("The claim was deleted on the provider; its data is kept on PersistentVolume %s. "+
+			"To bind that again, remove uid and resourceVersion from its spec.claimRef.", o.pv.Name))
 	case o.claim == nil && o.wasBound():
 		return lost("The claim and its volume were deleted on the provider.")
 	case o.claim == nil:
