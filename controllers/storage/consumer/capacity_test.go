@@ -25,6 +25,7 @@ func stored(name, class, size string) *corev1.PersistentVolume {
 	return &corev1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: name, UID: "uid-of-volume", Finalizers: []string{volume.Finalizer}, Annotations: map[string]string{volume.AnnotationStorageClass: class},
+			CreationTimestamp: metav1.Now(),
 		},
 		Spec: corev1.PersistentVolumeSpec{
 			PersistentVolumeSource: volume.RemoteSource(volume.Handle{ClusterID: milanID, Namespace: milanSpace, Claim: shadowName}),

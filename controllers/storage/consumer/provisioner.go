@@ -51,7 +51,7 @@ func NewProvisioner(config *Config, capacity *Capacity) *Provisioner {
 }
 
 // Reconcile provisions one claim, or removes what provisioning left behind of one that
-// is bound or gone.
+// is bound or gone. A bound one gets its ShadowVolumeClaim back if the provider lost it.
 func (p *Provisioner) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	var claim corev1.PersistentVolumeClaim
 	switch err := p.Client.Get(ctx, request.NamespacedName, &claim); {
@@ -71,13 +71,20 @@ func (p *Provisioner) Reconcile(ctx context.Context, request ctrl.Request) (ctrl
 	}
 	if !waits(&claim) {
 		p.refusals.DeleteEntry(string(claim.UID))
-		return ctrl.Result{RequeueAfter: after}, nil
+		again, err := p.restore(ctx, &claim)
+		return settled(ctrl.Result{RequeueAfter: earlier(after, again)}, err)
 	}
 	result, err := p.provision(ctx, &claim, class)
-	if after > 0 && (result.IsZero() || after < result.RequeueAfter) {
-		result.RequeueAfter = after
-	}
+	result.RequeueAfter = earlier(after, result.RequeueAfter)
 	return settled(result, err)
+}
+
+// earlier returns the shorter of two times until a reconcile; zero is never.
+func earlier(a, b time.Duration) time.Duration {
+	if a == 0 || b == 0 {
+		return a + b
+	}
+	return min(a, b)
 }
 
 // waits reports whether a claim waits for its first volume. A claim that names its

@@ -61,7 +61,7 @@ func (v *VirtualVolumes) Reconcile(ctx context.Context, request ctrl.Request) (c
 		}
 		return settled(ctrl.Result{}, kit.Delete(ctx, v.Client, &described))
 	}
-	return settled(ctrl.Result{}, v.describe(ctx, claim, &described))
+	return settled(v.describe(ctx, claim, &described))
 }
 
 // claim returns the user's claim of that name, or nil where there is none: a claim of a
@@ -104,17 +104,17 @@ func (v *VirtualVolumes) hold(ctx context.Context, described *v1alpha1.VirtualVo
 
 // describe writes what is observed of a claim into the status, except the fields of
 // moves, and warns the pods that wait for its data.
-func (v *VirtualVolumes) describe(ctx context.Context, claim *corev1.PersistentVolumeClaim, described *v1alpha1.VirtualVolume) error {
+func (v *VirtualVolumes) describe(ctx context.Context, claim *corev1.PersistentVolumeClaim, described *v1alpha1.VirtualVolume) (ctrl.Result, error) {
 	seen, err := v.observe(ctx, claim)
 	if err != nil {
-		return err
+		return ctrl.Result{}, err
 	}
 	wanted := described.DeepCopy()
 	seen.into(&wanted.Status, described.Generation)
 	if _, err := kit.Commit(ctx, v.Client, described, wanted); client.IgnoreNotFound(err) != nil {
-		return err
+		return ctrl.Result{}, err
 	}
-	return v.warnPods(ctx, seen)
+	return ctrl.Result{RequeueAfter: seen.again}, v.warnPods(ctx, seen)
 }
 
 // observe collects what is known of a claim.
@@ -163,7 +163,7 @@ func (v *VirtualVolumes) observe(ctx context.Context, claim *corev1.PersistentVo
 		return seen, err
 	}
 	at := place{seen.cluster.Name, handle.Namespace}
-	if err := v.Shadows.Watch(at); err != nil {
+	if seen.vanished, seen.again, err = v.vanished(&pv, at, handle.Claim); err != nil {
 		return nil, err
 	}
 	seen.kept, _ = v.Shadows.cached(at, handle.Claim)

@@ -6,6 +6,7 @@ package consumer
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -46,6 +47,10 @@ type observation struct {
 	cluster *v1alpha1.ForeignCluster
 	// kept is the claim on the provider as it was last seen, or nil.
 	kept *v1alpha1.ShadowVolumeClaim
+	// vanished reports whether the provider lost the claim.
+	vanished bool
+	// again is when to observe the claim again; zero is at its next event.
+	again time.Duration
 }
 
 // into writes the observation into a status, except the fields of moves.
@@ -141,7 +146,7 @@ func (o *observation) ready(phase v1alpha1.VirtualVolumePhase) metav1.Condition 
 	reason, message := o.unreachable()
 	switch {
 	case phase == v1alpha1.VirtualVolumeLost:
-		condition.Reason, condition.Message = ReasonVolumeLost, "The claim was bound, and its volume is gone."
+		condition.Reason, condition.Message = ReasonVolumeLost, o.lost()
 	case phase == v1alpha1.VirtualVolumeMoving && o.claim.Status.Phase != corev1.ClaimBound:
 		condition.Reason = ReasonVolumeMoving
 		condition.Message = "The data is being moved: until that ends no pod mounts it, and the event ClaimMisbound of the claim is expected."
@@ -153,10 +158,24 @@ func (o *observation) ready(phase v1alpha1.VirtualVolumePhase) metav1.Condition 
 			o.claim.Annotations[volume.AnnotationSelectedNode])
 	case reason != "":
 		condition.Reason, condition.Message = reason, message
+	case o.vanished:
+		condition.Reason = ReasonShadowVolumeClaimMissing
+		condition.Message = fmt.Sprintf("%s has no ShadowVolumeClaim %s in namespace %s any more: it is created again, see the events of the claim.",
+			o.cluster.Name, o.handle.Claim, o.handle.Namespace)
 	default:
 		condition.Status, condition.Reason = metav1.ConditionTrue, ReasonVolumeBound
 	}
 	return condition
+}
+
+// lost returns what is known of a volume that is gone.
+func (o *observation) lost() string {
+	if o.kept != nil && o.kept.Status.Phase == v1alpha1.ShadowVolumeClaimLost {
+		if bound := meta.FindStatusCondition(o.kept.Status.Conditions, v1alpha1.ConditionVolumeBound); bound != nil && bound.Message != "" {
+			return fmt.Sprintf("%s: %s", o.cluster.Name, bound.Message)
+		}
+	}
+	return "The claim was bound, and its volume is gone."
 }
 
 // waiting returns the pods that have no node yet.
