@@ -341,6 +341,21 @@ func TestMovesAreRefusedWithTheFieldAndTheRemedy(t *testing.T) {
 			r.Pods[0].Spec.NodeSelector = map[string]string{corev1.LabelHostname: "worker-1"}
 			r.Spec.Target = v1alpha1.MoveTarget{NodeName: "worker-2"}
 		}, "spec.target", "nodeSelector"},
+		{"a node with a taint that the pod does not tolerate", func(r *Request) {
+			r.Spec.Target = v1alpha1.MoveTarget{NodeName: "worker-2"}
+			r.Nodes[1].Spec.Taints = []corev1.Taint{{Key: "dedicated", Value: "batch", Effect: corev1.TaintEffectNoSchedule}}
+		}, "spec.target", "tolerations"},
+		{"a node with a taint that the pod tolerates", func(r *Request) {
+			r.Spec.Target = v1alpha1.MoveTarget{NodeName: "worker-2"}
+			r.Nodes[1].Spec.Taints = []corev1.Taint{{Key: "dedicated", Value: "batch", Effect: corev1.TaintEffectNoSchedule}}
+			r.Pods[0].Spec.Tolerations = []corev1.Toleration{{Key: "dedicated", Operator: corev1.TolerationOpExists}}
+		}, "", ""},
+		{"a node that is not ready, and the taint of virtual nodes", func(r *Request) {
+			r.Spec.Target = v1alpha1.MoveTarget{NodeName: "worker-2"}
+			r.Nodes[1].Spec.Taints = []corev1.Taint{
+				{Key: corev1.TaintNodeNotReady, Effect: corev1.TaintEffectNoExecute}, {Key: v1alpha1.TaintVirtualNode, Effect: corev1.TaintEffectNoExecute},
+			}
+		}, "", ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			request := movable()
@@ -410,6 +425,47 @@ func TestAPlanNamesPathPodsBudgetsAndDowntime(t *testing.T) {
 	}
 	if len(warnings) != 3 || len(unknown) != 3 {
 		t.Errorf("warnings %q, unknown %q", warnings, unknown)
+	}
+}
+
+func TestAPlanWarnsOfPodsThatKeepThePodFromTheTarget(t *testing.T) {
+	for name, test := range map[string]struct {
+		change func(*Request)
+		warns  bool
+	}{
+		"another replica at the target": {func(*Request) {}, true},
+		"another replica elsewhere":     {func(r *Request) { r.Pods[1].Spec.NodeName = "worker-1" }, false},
+		"a replica that has ended":      {func(r *Request) { r.Pods[1].Status.Phase = corev1.PodSucceeded }, false},
+		"a replica that is evicted too": {func(r *Request) { r.Pods[1].Spec.Volumes = r.Pods[0].Spec.Volumes }, false},
+		"pods of another application":   {func(r *Request) { r.Pods[1].Labels = nil }, false},
+		"nodes without the label":       {func(r *Request) { r.Nodes[1].Labels = nil }, false},
+		"several nodes": {func(r *Request) {
+			r.Nodes = append(r.Nodes, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "worker-3", Labels: map[string]string{corev1.LabelHostname: "worker-3"}}})
+			stored(r)
+			r.Spec.Target = v1alpha1.MoveTarget{Local: true}
+		}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			request := movable()
+			request.Spec.Target = v1alpha1.MoveTarget{NodeName: "worker-2"}
+			request.Pods[0].Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{
+				RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{
+					LabelSelector: ptr.To(app("db")), TopologyKey: corev1.LabelHostname,
+				}},
+			}}
+			other := request.Pods[0].DeepCopy()
+			other.Name, other.Spec.NodeName, other.Spec.Volumes = "db-1", "worker-2", nil
+			request.Pods = append(request.Pods, other)
+			test.change(request)
+			plan, errs := request.Plan()
+			if len(errs) > 0 {
+				t.Fatal(errs)
+			}
+			warned := slices.ContainsFunc(plan.Warnings, func(warning string) bool { return strings.Contains(warning, "apart from pod db-1") })
+			if warned != test.warns {
+				t.Errorf("warnings %q", plan.Warnings)
+			}
+		})
 	}
 }
 

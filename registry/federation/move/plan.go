@@ -132,6 +132,10 @@ func (r Request) warnings(source, target end) []string {
 	found = append(found, r.isolation()...)
 	pods := r.mounting()
 	for _, pod := range pods[:min(len(pods), maxEvictions)] {
+		if other := r.apartFrom(pod, target); other != "" {
+			found = append(found, fmt.Sprintf("Pod %s requires by its podAntiAffinity to run apart from pod %s, which runs at the "+
+				"target: it stays Pending there until the other one runs elsewhere.", pod.Name, other))
+		}
 		budgets := r.budgetsOf(pod)
 		if len(budgets) > 1 {
 			found = append(found, fmt.Sprintf("Pod %s has %d PodDisruptionBudgets, and Kubernetes evicts no pod with more "+

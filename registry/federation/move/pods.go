@@ -6,6 +6,7 @@ package move
 import (
 	"cmp"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -13,7 +14,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	scheduling "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+	"k8s.io/klog/v2"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/rules"
@@ -49,15 +52,29 @@ func (r Request) mountedBy(target end) field.ErrorList {
 			continue
 		}
 		if !slices.ContainsFunc(target.nodes, func(node *corev1.Node) bool { return r.accepts(pod, node) }) {
-			errs = append(errs, invalid(r.targetPath(), r.targetValue(), "pod %s mounts the claim, and its "+
-				"nodeSelector or required node affinity matches no node of the target; change them first", pod.Name))
+			errs = append(errs, invalid(r.targetPath(), r.targetValue(), "pod %s mounts the claim, and its nodeSelector, "+
+				"required node affinity or tolerations match no node of the target; change them first", pod.Name))
 		}
 	}
 	return errs
 }
 
-// accepts reports whether a pod's own requirements match a node.
+// accepts reports whether a pod's own requirements match a node, and its tolerations the
+// taints that an administrator gave the node.
 func (r Request) accepts(pod *corev1.Pod, node *corev1.Node) bool {
+	_, repelled := scheduling.FindMatchingUntoleratedTaint(klog.Background(), node.Spec.Taints, pod.Spec.Tolerations, lasting, false)
+	return !repelled && r.selects(pod, node)
+}
+
+// lasting reports whether a taint keeps pods off a node: it was not set for the node's state,
+// nor by the federation, whose toleration pods get when they are created.
+func lasting(taint *corev1.Taint) bool {
+	return taint.Effect != corev1.TaintEffectPreferNoSchedule && taint.Key != v1alpha1.TaintVirtualNode &&
+		!strings.HasPrefix(taint.Key, "node.kubernetes.io/")
+}
+
+// selects reports whether a pod's nodeSelector and required node affinity match a node.
+func (r Request) selects(pod *corev1.Pod, node *corev1.Node) bool {
 	own := &corev1.Pod{Spec: corev1.PodSpec{NodeSelector: pod.Spec.NodeSelector, Affinity: pod.Spec.Affinity.DeepCopy()}}
 	if own.Spec.Affinity != nil && own.Spec.Affinity.NodeAffinity != nil {
 		if required := own.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution; required != nil {
@@ -91,6 +108,42 @@ func (r Request) added(requirement corev1.NodeSelectorRequirement) bool {
 				return apiequality.Semantic.DeepEqual(one, requirement)
 			})
 		})
+}
+
+// apartFrom returns the name of a pod that keeps another one from every node of the target,
+// by the podAntiAffinity that the latter requires; empty where there is none. Pods of other
+// namespaces are left out.
+func (r Request) apartFrom(pod *corev1.Pod, target end) string {
+	affinity := pod.Spec.Affinity
+	if affinity == nil || affinity.PodAntiAffinity == nil {
+		return ""
+	}
+	evicted, blocking := r.mounting(), ""
+	for _, node := range target.nodes {
+		i := slices.IndexFunc(r.Pods, func(other *corev1.Pod) bool {
+			return !slices.Contains(evicted, other) && !rules.Finished(other) &&
+				slices.ContainsFunc(affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution, func(term corev1.PodAffinityTerm) bool {
+					return r.repels(term, other, node)
+				})
+		})
+		if i < 0 {
+			return ""
+		}
+		blocking = r.Pods[i].Name
+	}
+	return blocking
+}
+
+// repels reports whether a term of a podAntiAffinity keeps a pod from a node, since another
+// pod of the namespace runs in the same topology domain.
+func (r Request) repels(term corev1.PodAffinityTerm, other *corev1.Pod, node *corev1.Node) bool {
+	selector, err := metav1.LabelSelectorAsSelector(term.LabelSelector)
+	if err != nil || !selector.Matches(labels.Set(other.Labels)) {
+		return false
+	}
+	domain, ok := node.Labels[term.TopologyKey]
+	at := named(r.Nodes, other.Spec.NodeName)
+	return ok && len(at) > 0 && at[0].Labels[term.TopologyKey] == domain
 }
 
 // budgetsOf returns the PodDisruptionBudgets that cover a pod, by name.
