@@ -95,6 +95,20 @@ type Difference struct {
 	Message string
 }
 
+// Differs returns the difference of a field that has one value, and is requested to have
+// another one.
+func Differs(field string, is, wanted any) Difference {
+	return Difference{Field: field, Message: fmt.Sprintf("is %s, not %s", printed(is), printed(wanted))}
+}
+
+// printed returns a value as a reader sees it, also if nothing is set.
+func printed(value any) string {
+	if text := fmt.Sprint(value); text != "" {
+		return text
+	}
+	return "empty"
+}
+
 // ByUpdate is the remedy for a contradiction to what can be changed.
 const ByUpdate = "change it by PUT or PATCH of this subresource"
 

@@ -119,26 +119,26 @@ func differences(cluster *federation.ForeignCluster, peering *federation.Peering
 	}
 	is, wanted := &cluster.Spec, &peering.Spec
 	if is.ClusterID != "" && wanted.ClusterID != "" && is.ClusterID != wanted.ClusterID {
-		differ("spec.clusterID", "is %s, not %s", is.ClusterID, wanted.ClusterID)
+		found = append(found, verb.Differs("spec.clusterID", is.ClusterID, wanted.ClusterID))
 	}
 	if is.Mode == federation.PeeringInBand && wanted.Mode != "" && (is.Mode != wanted.Mode || !apiequality.Semantic.DeepEqual(is.Gateway, wanted.Gateway)) {
 		differ("spec.gateway", "is another one")
 	}
 	// Also who only lets the other cluster in would move what is borrowed.
 	if is.Outgoing == federation.PeeringEnabled && is.Mode != federation.PeeringInBand && wanted.Mode == federation.PeeringInBand {
-		differ("spec.mode", "is %s, not %s", federation.PeeringOutOfBand, wanted.Mode)
+		found = append(found, verb.Differs("spec.mode", federation.PeeringOutOfBand, wanted.Mode))
 	}
 	if is.Outgoing != federation.PeeringEnabled || wanted.Outgoing != federation.PeeringEnabled {
 		return found
 	}
 	if is.Server != wanted.Server {
-		differ("spec.server", "is %s, not %s", is.Server, wanted.Server)
+		found = append(found, verb.Differs("spec.server", is.Server, wanted.Server))
 	}
 	if !bytes.Equal(is.CABundle, wanted.CABundle) {
 		differ("spec.caBundle", "holds other certificates")
 	}
 	if wanted.ProxyURL != "" && is.ProxyURL != wanted.ProxyURL {
-		differ("spec.proxyURL", "is %q, not %q", is.ProxyURL, wanted.ProxyURL)
+		found = append(found, verb.Differs("spec.proxyURL", is.ProxyURL, wanted.ProxyURL))
 	}
 	if len(wanted.Resources) > 0 && !apiequality.Semantic.DeepEqual(is.Resources, wanted.Resources) {
 		differ("spec.resources", "asks for something else")

@@ -38,22 +38,19 @@ func offloadOf(offloading *federation.NamespaceOffloading) *federation.Offload {
 func differences(is, wanted *federation.NamespaceOffloadingSpec) []verb.Difference {
 	var found []verb.Difference
 	if is.NamespaceMappingStrategy != wanted.NamespaceMappingStrategy {
-		found = append(found, verb.Difference{Field: "spec.namespaceMappingStrategy", Message: fmt.Sprintf("is %s, not %s", is.NamespaceMappingStrategy, wanted.NamespaceMappingStrategy)})
+		found = append(found, verb.Differs("spec.namespaceMappingStrategy", is.NamespaceMappingStrategy, wanted.NamespaceMappingStrategy))
 	}
 	if is.RemoteNamespaceName != wanted.RemoteNamespaceName {
-		found = append(found, verb.Difference{Field: "spec.remoteNamespaceName", Message: fmt.Sprintf("is %q, not %q", is.RemoteNamespaceName, wanted.RemoteNamespaceName)})
+		found = append(found, verb.Differs("spec.remoteNamespaceName", is.RemoteNamespaceName, wanted.RemoteNamespaceName))
 	}
 	if is.PodOffloadingStrategy != wanted.PodOffloadingStrategy {
-		found = append(found, verb.Difference{Field: "spec.podOffloadingStrategy", Message: fmt.Sprintf("is %s, not %s", is.PodOffloadingStrategy, wanted.PodOffloadingStrategy)})
+		found = append(found, verb.Differs("spec.podOffloadingStrategy", is.PodOffloadingStrategy, wanted.PodOffloadingStrategy))
 	}
 	if is.Enforcement != wanted.Enforcement {
-		found = append(found, verb.Difference{Field: "spec.enforcement", Message: fmt.Sprintf("is %s, not %s", is.Enforcement, wanted.Enforcement)})
+		found = append(found, verb.Differs("spec.enforcement", is.Enforcement, wanted.Enforcement))
 	}
 	if is.Volumes.OnUnoffload != wanted.Volumes.OnUnoffload {
-		found = append(found, verb.Difference{
-			Field: "spec.volumes.onUnoffload", Message: fmt.Sprintf("is %s, not %s", is.Volumes.OnUnoffload,
-				wanted.Volumes.OnUnoffload),
-		})
+		found = append(found, verb.Differs("spec.volumes.onUnoffload", is.Volumes.OnUnoffload, wanted.Volumes.OnUnoffload))
 	}
 	if !apiequality.Semantic.DeepEqual(is.ClusterSelector, wanted.ClusterSelector) {
 		found = append(found, verb.Difference{Field: "spec.clusterSelector", Message: "selects other clusters"})

@@ -4,8 +4,6 @@
 package storage
 
 import (
-	"fmt"
-
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -57,7 +55,7 @@ func differences(is, wanted *federation.MoveSpec) []verb.Difference {
 	var found []verb.Difference
 	differ := func(field string, a, b any) {
 		if !apiequality.Semantic.DeepEqual(a, b) {
-			found = append(found, verb.Difference{Field: "spec." + field, Message: fmt.Sprintf("is %v, not %v", a, b)})
+			found = append(found, verb.Differs("spec."+field, a, b))
 		}
 	}
 	differ("target.local", is.Target.Local, wanted.Target.Local)
