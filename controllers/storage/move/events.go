@@ -78,7 +78,7 @@ var phaseMessages = map[v1alpha1.MovePhase]string{
 	v1alpha1.MoveReleasing:   "The pods that waited may start.",
 	v1alpha1.MoveCleaning:    "The source volume is being released.",
 	v1alpha1.MoveRollingBack: "The move is being undone.",
-	v1alpha1.MoveSucceeded:   "The claim uses the target volume.",
+	v1alpha1.MoveSucceeded:   "The data was moved.",
 	v1alpha1.MoveFailed:      "The move was undone.",
 	v1alpha1.MoveCancelled:   "The move was cancelled.",
 }
