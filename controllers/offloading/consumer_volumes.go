@@ -27,7 +27,8 @@ const (
 
 // Volumes reports and releases the data of a namespace's claims on providers.
 type Volumes interface {
-	// Held returns the names of the claims of a namespace whose data a cluster stores.
+	// Held returns the names of the claims of a namespace whose data a cluster stores, and
+	// of the volumes that are kept there without a claim.
 	Held(ctx context.Context, namespace, cluster string) ([]string, error)
 	// Release begins to do with these data what spec.volumes.onUnoffload selects, and
 	// returns at once: Held returns nothing when it is done.
@@ -91,7 +92,8 @@ func (c *Consumer) releasing(ctx context.Context, offloading *v1alpha1.Namespace
 	case offloading.Spec.Volumes.OnUnoffload == v1alpha1.UnoffloadRetain, offloading.Spec.Volumes.OnUnoffload == v1alpha1.UnoffloadDelete:
 		condition.Reason, remedy = ReasonVolumesReleasing, " The volumes are being released."
 	default:
-		condition.Reason, remedy = ReasonVolumesRemain, " Move or delete the claims, or set spec.volumes.onUnoffload to Move, Retain or Delete."
+		condition.Reason, remedy = ReasonVolumesRemain, " Move or delete the claims, delete the PersistentVolumes that have none, " +
+			"or set spec.volumes.onUnoffload to Move, Retain or Delete."
 	}
 	condition.Message = strings.Join(append([]string{strings.Join(texts, " ") + remedy}, obstacles...), " ")
 	return clusters, condition, nil

@@ -71,7 +71,7 @@ func (r *Releaser) ended(ctx context.Context, pv *corev1.PersistentVolume) (bool
 	if pv.Status.Phase == corev1.VolumeBound || pv.Status.Phase != corev1.VolumeReleased && pv.DeletionTimestamp.IsZero() {
 		return false, nil
 	}
-	if _, marked := pv.Labels[volume.LabelMove]; marked || pv.Annotations[volume.LabelMove] != "" {
+	if heldByMove(pv) {
 		return false, nil
 	}
 	reference := pv.Spec.ClaimRef
@@ -98,6 +98,12 @@ func (r *Releaser) ended(ctx context.Context, pv *corev1.PersistentVolume) (bool
 		}
 	}
 	return true, nil
+}
+
+// heldByMove reports whether a move marked a volume.
+func heldByMove(pv *corev1.PersistentVolume) bool {
+	_, marked := pv.Labels[volume.LabelMove]
+	return marked || pv.Annotations[volume.LabelMove] != ""
 }
 
 // handBack gives a volume of this cluster its class and the wanted policy, in one patch:

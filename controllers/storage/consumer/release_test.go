@@ -246,6 +246,14 @@ func TestDataOfAClusterThatIsGivenUpGoesWhereItsOwnerSelected(t *testing.T) {
 			offloading := &v1alpha1.NamespaceOffloading{ObjectMeta: metav1.ObjectMeta{Namespace: "shop"}}
 			offloading.Spec.Volumes.OnUnoffload = test.policy
 			for range 6 {
+				// As the controller of the namespace does, only while data is held.
+				held, err := u.Held(t.Context(), "shop", "milan")
+				if err != nil {
+					t.Fatal(err)
+				}
+				if len(held) == 0 {
+					break
+				}
 				if err := u.Release(t.Context(), offloading, "milan"); err != nil {
 					t.Fatal(err)
 				}
@@ -268,6 +276,45 @@ func TestDataOfAClusterThatIsGivenUpGoesWhereItsOwnerSelected(t *testing.T) {
 			}
 			if test.event != "" {
 				w.expectEvent(test.event)
+			}
+		})
+	}
+}
+
+func TestKeptVolumesAreLeftToTheProviderUnlessTheyRefuseUnoffloading(t *testing.T) {
+	for _, policy := range []v1alpha1.UnoffloadPolicy{
+		"", v1alpha1.UnoffloadRefuse, v1alpha1.UnoffloadMove, v1alpha1.UnoffloadRetain, v1alpha1.UnoffloadDelete,
+	} {
+		t.Run(string(policy), func(t *testing.T) {
+			kept := released(stored("a", "ssd", "1Gi"), func(pv *corev1.PersistentVolume) {
+				pv.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimRetain
+			})
+			w := newWorld(t, withMilan(virtual(), kept, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}})...)
+			w.store()
+			deleted := w.deletions()
+			offloading := &v1alpha1.NamespaceOffloading{ObjectMeta: metav1.ObjectMeta{Namespace: "shop"}}
+			offloading.Spec.Volumes.OnUnoffload = policy
+			u, releaser := NewUnoffloader(w.Config), NewReleaser(w.Config)
+			for range 6 {
+				if err := u.Release(t.Context(), offloading, "milan"); err != nil {
+					t.Fatal(err)
+				}
+				if _, err := releaser.Reconcile(t.Context(), volumeRequest); err != nil {
+					t.Fatal(err)
+				}
+			}
+			held, err := u.Held(t.Context(), "shop", "milan")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if policy == "" || policy == v1alpha1.UnoffloadRefuse {
+				if *deleted != "" || len(held) != 1 || held[0] != "PersistentVolume a" {
+					t.Errorf("held %v; milan's claim was deleted with %q", held, *deleted)
+				}
+				return
+			}
+			if *deleted != v1alpha1.VolumeDeletionRetain || len(held) > 0 {
+				t.Errorf("held %v; milan's claim was deleted with %q", held, *deleted)
 			}
 		})
 	}

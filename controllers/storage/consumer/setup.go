@@ -334,8 +334,29 @@ func (r *Releaser) SetUp(manager ctrl.Manager) error {
 				UpdateFunc: func(event.UpdateEvent) bool { return false },
 			})).
 		Watches(&v1alpha1.VirtualVolume{}, handler.EnqueueRequestsFromMapFunc(volumesOfMove)).
+		WatchesMetadata(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.volumesOfNamespace),
+			builder.WithPredicates(predicate.NewPredicateFuncs(ending))).
 		WatchesRawSource(r.Shadows.source(r.shadowVolumeRequests)).
 		Complete(r)
+}
+
+// ending reports whether an object is being deleted.
+func ending(object client.Object) bool { return object.GetDeletionTimestamp() != nil }
+
+// volumesOfNamespace returns the volumes whose claims are, or were, in a namespace.
+func (r *Releaser) volumesOfNamespace(ctx context.Context, namespace client.Object) []reconcile.Request {
+	var volumes corev1.PersistentVolumeList
+	if err := r.Client.List(ctx, &volumes); err != nil {
+		// A cache fails to list only before it is complete, and then has events for all.
+		return nil
+	}
+	var requests []reconcile.Request
+	for i := range volumes.Items {
+		if reference := volumes.Items[i].Spec.ClaimRef; reference != nil && reference.Namespace == namespace.GetName() {
+			requests = append(requests, reconcile.Request{NamespacedName: types.NamespacedName{Name: volumes.Items[i].Name}})
+		}
+	}
+	return requests
 }
 
 // volumeOf returns the volume of a claim.

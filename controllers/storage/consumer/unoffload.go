@@ -41,9 +41,11 @@ func (u *Unoffloader) Held(ctx context.Context, namespace, cluster string) ([]st
 	}
 	var names []string
 	for i := range volumes {
-		if waited(&volumes[i]) {
-			names = append(names, volumes[i].Spec.ClaimRef.Name)
+		if kept(&volumes[i]) {
+			names = append(names, "PersistentVolume "+volumes[i].Name)
+			continue
 		}
+		names = append(names, volumes[i].Spec.ClaimRef.Name)
 	}
 	slices.Sort(names)
 	return names, nil
@@ -69,12 +71,15 @@ func (u *Unoffloader) Release(ctx context.Context, offloading *v1alpha1.Namespac
 	u.obstacles.reset(offloading.Namespace, cluster)
 	for i := range volumes {
 		pv := &volumes[i]
-		switch offloading.Spec.Volumes.OnUnoffload {
-		case v1alpha1.UnoffloadMove:
+		switch policy := offloading.Spec.Volumes.OnUnoffload; {
+		case policy == "", policy == v1alpha1.UnoffloadRefuse:
+		case kept(pv):
+			err = kit.Delete(ctx, u.Client, pv)
+		case policy == v1alpha1.UnoffloadMove:
 			err = u.move(ctx, pv, cluster)
-		case v1alpha1.UnoffloadRetain:
+		case policy == v1alpha1.UnoffloadRetain:
 			err = u.giveUp(ctx, pv, corev1.PersistentVolumeReclaimRetain, cluster)
-		case v1alpha1.UnoffloadDelete:
+		case policy == v1alpha1.UnoffloadDelete:
 			err = u.giveUp(ctx, pv, corev1.PersistentVolumeReclaimDelete, cluster)
 		}
 		if apierrors.IsConflict(err) {

@@ -102,9 +102,13 @@ func policyOf(pv *corev1.PersistentVolume, policies map[string]v1alpha1.Unoffloa
 
 // waited reports whether a volume keeps its cluster. One that is kept for an administrator
 // to delete does not.
-func waited(pv *corev1.PersistentVolume) bool {
-	return pv.Status.Phase != corev1.VolumeReleased || !pv.DeletionTimestamp.IsZero() ||
-		wantedPolicy(pv) == corev1.PersistentVolumeReclaimDelete
+func waited(pv *corev1.PersistentVolume) bool { return !kept(pv) }
+
+// kept reports whether a volume has no claim any more, and is kept for an administrator to
+// delete.
+func kept(pv *corev1.PersistentVolume) bool {
+	return pv.Status.Phase == corev1.VolumeReleased && pv.DeletionTimestamp.IsZero() && !heldByMove(pv) &&
+		wantedPolicy(pv) == corev1.PersistentVolumeReclaimRetain
 }
 
 // storedAt returns the volumes whose data a provider stores.
