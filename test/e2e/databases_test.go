@@ -189,7 +189,7 @@ func (f fabric) etcdOverBothClusters(t *testing.T) {
 
 // runsTheTutorial runs the commands of the tutorial as its reader does.
 func (f fabric) runsTheTutorial(t *testing.T) {
-	if printed := runsThePage(t, "tutorial-database.md"); !strings.Contains(printed, "1000 | 100000") {
+	if printed := runsThePage(t, rome, "tutorial-database.md"); !strings.Contains(printed, "1000 | 100000") {
 		t.Errorf("the rows are not all there:\n%s", printed)
 	}
 }
@@ -197,7 +197,7 @@ func (f fabric) runsTheTutorial(t *testing.T) {
 // readsExternalStorage runs the commands of the page on external storage: two pods of rome
 // mount a claim that exists only on milan, and the second reads what the first wrote.
 func (f fabric) readsExternalStorage(t *testing.T) {
-	if printed := runsThePage(t, "external-storage.md"); strings.Count(printed, " UTC ") != 2 {
+	if printed := runsThePage(t, rome, "external-storage.md"); strings.Count(printed, " UTC ") != 2 {
 		t.Errorf("the two pods do not read the same line:\n%s", printed)
 	}
 	isPrinted(t, milan, "get namespace archive --ignore-not-found -o name", "")

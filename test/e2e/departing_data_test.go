@@ -50,7 +50,7 @@ func runsWithItsData(t *testing.T, o offload, onMilan bool, times int) {
 func (f fabric) drainsTheData(t *testing.T) {
 	grantsStorage(t, "1Gi")
 	first, second := storedOnMilan(t, v1alpha1.UnoffloadRefuse), storedOnMilan(t, v1alpha1.UnoffloadRefuse)
-	runsThePage(t, "moving-volumes.md")
+	runsThePage(t, rome, "moving-volumes.md")
 	for _, o := range []offload{first, second} {
 		runsWithItsData(t, o, false, 2)
 	}

@@ -21,9 +21,9 @@ import (
 var shellBlock = regexp.MustCompile("(?ms)^```bash\n(.*?)^```$")
 
 // runsThePage runs the commands of a page in one shell, as its reader does, with the
-// clusters of this instance in place of the reader's. A page that selects no
-// cluster is for the consumer. It returns what they print.
-func runsThePage(t *testing.T, page string) string {
+// clusters of this instance in place of the reader's, and variables as NAME=value. c is
+// the cluster of a page that selects none. It returns what they print.
+func runsThePage(t *testing.T, c *harness.Cluster, page string, variables ...string) string {
 	t.Helper()
 	content, err := os.ReadFile(filepath.Join(playground.Root, "docs", page))
 	if err != nil {
@@ -48,7 +48,8 @@ func runsThePage(t *testing.T, page string) string {
 	shell := harness.Command(ctx, "bash", "-s")
 	shell.Dir = playground.Root
 	shell.Env = append(os.Environ(), "PATH="+filepath.Join(playground.Root, ".playground", "bin")+":"+os.Getenv("PATH"),
-		"KUBECONFIG="+playground.Kubeconfig("rome"))
+		"KUBECONFIG="+playground.Kubeconfig(c.Name))
+	shell.Env = append(shell.Env, variables...)
 	shell.Stdin = strings.NewReader(commands)
 	result := harness.Run(shell)
 	if result.Err != nil {

@@ -72,6 +72,7 @@ func joinsThePods(t *testing.T) {
 			{name: "MovesEndWithTheirNamespace", run: fabric.movesEndWithTheirNamespace},
 			{name: "MovesSurviveLosses", run: fabric.movesSurviveLosses},
 			{name: "DeletedWhileLocked", run: fabric.deletedWhileLocked},
+			{name: "BindsADeletedClaimAgain", run: fabric.bindsADeletedClaimAgain},
 			{name: "DrainsTheData", run: fabric.drainsTheData},
 			{name: "EndsAPeeringWithData", run: fabric.endsAPeeringWithData},
 		}
