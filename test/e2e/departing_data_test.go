@@ -45,6 +45,33 @@ func runsWithItsData(t *testing.T, o offload, onMilan bool, times int) {
 	}
 }
 
+// leavesDataToTheProvider unoffloads one namespace whose data is left to milan, and deletes
+// another one, whose volume was kept when its claim was deleted. Both remote namespaces go,
+// and the data stays on volumes of milan.
+func (f fabric) leavesDataToTheProvider(t *testing.T) {
+	grantsStorage(t, "1Gi")
+	unoffloaded, deleted := storedOnMilan(t, v1alpha1.UnoffloadRetain), storedOnMilan(t, v1alpha1.UnoffloadRefuse)
+	kubectl(t, rome, "delete", "namespaceoffloading", "offloading", "-n", unoffloaded.namespace, "--timeout=110s")
+
+	kept := must(rome.Kube.CoreV1().PersistentVolumeClaims(deleted.namespace).Get(t.Context(), movedClaim, metav1.GetOptions{}))(t).Spec.VolumeName
+	kubectl(t, rome, "patch", "pv", kept, "-p", `{"spec":{"persistentVolumeReclaimPolicy":"Retain"}}`)
+	kubectl(t, rome, "delete", "statefulset", "db", "-n", deleted.namespace, "--timeout=110s")
+	kubectl(t, rome, "delete", "pvc", movedClaim, "-n", deleted.namespace, "--timeout=110s")
+	isPrinted(t, rome, "get pv "+kept+" -o jsonpath={.status.phase}", string(corev1.VolumeReleased))
+	kubectl(t, rome, "delete", "namespace", deleted.namespace, "--timeout=110s")
+	isPrinted(t, rome, "get pv "+kept+" --ignore-not-found -o name", "")
+
+	for _, o := range []offload{unoffloaded, deleted} {
+		eventually(t, soon, "the remote namespace to be gone", func(ctx context.Context) (bool, string, error) {
+			_, err := milan.Kube.CoreV1().Namespaces().Get(ctx, o.twin, metav1.GetOptions{})
+			return gone(err)
+		})
+		of := `get pv -o jsonpath={.items[?(@.spec.claimRef.namespace=="` + o.twin + `")]`
+		isPrinted(t, milan, of+".status.phase}", string(corev1.VolumeReleased))
+		kubectl(t, milan, "delete", "pv", kubectl(t, milan, strings.Fields(of+".metadata.name}")...))
+	}
+}
+
 // drainsTheData runs the command of the page on moving volumes: all data that milan stores
 // is moved to rome, of every namespace, and the pods follow.
 func (f fabric) drainsTheData(t *testing.T) {

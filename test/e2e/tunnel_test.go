@@ -73,6 +73,7 @@ func joinsThePods(t *testing.T) {
 			{name: "MovesSurviveLosses", run: fabric.movesSurviveLosses},
 			{name: "DeletedWhileLocked", run: fabric.deletedWhileLocked},
 			{name: "BindsADeletedClaimAgain", run: fabric.bindsADeletedClaimAgain},
+			{name: "LeavesDataToTheProvider", run: fabric.leavesDataToTheProvider},
 			{name: "DrainsTheData", run: fabric.drainsTheData},
 			{name: "EndsAPeeringWithData", run: fabric.endsAPeeringWithData},
 		}
