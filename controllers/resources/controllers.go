@@ -99,6 +99,7 @@ func NewProvider(config *Config) (*queue.Controller[cache.ObjectName], error) {
 		nodes:          func() ([]*corev1.Node, error) { return nodes.Lister().List(labels.Everything()) },
 		served:         config.servedKinds().find,
 		used:           config.used,
+		stored:         config.stored,
 		createOffer: func(ctx context.Context, offer *v1alpha1.ResourceOffer) error {
 			_, err := federation.ResourceOffers(offer.Namespace).Create(ctx, offer, metav1.CreateOptions{})
 			return err
@@ -120,20 +121,26 @@ func NewProvider(config *Config) (*queue.Controller[cache.ObjectName], error) {
 			controller.AddAfter(cache.ObjectName{Name: fc.Name}, settle)
 		}
 	}
-	// What ends matters to who uses too much, and to nobody else.
-	ended := func(object any) {
+	// What is released matters only to a consumer that uses more than it is granted.
+	released := func(object any) {
 		if tombstone, ok := object.(cache.DeletedFinalStateUnknown); ok {
 			object = tombstone.Obj
 		}
-		pod, ok := object.(*v1alpha1.ShadowPod)
-		if !ok || pod.Status.ForeignCluster == "" {
+		consumer := ""
+		switch released := object.(type) {
+		case *v1alpha1.ShadowPod:
+			consumer = released.Status.ForeignCluster
+		case *v1alpha1.ShadowVolumeClaim:
+			consumer = released.Status.ForeignCluster
+		}
+		if consumer == "" {
 			return
 		}
-		requests, err := config.requests(rules.TenantNamespace(pod.Status.ForeignCluster))
+		requests, err := config.requests(rules.TenantNamespace(consumer))
 		if err == nil && slices.ContainsFunc(requests, func(r *v1alpha1.ResourceRequest) bool {
 			return meta.IsStatusConditionFalse(r.Status.Conditions, v1alpha1.ConditionWithinGrant)
 		}) {
-			controller.AddAfter(cache.ObjectName{Name: pod.Status.ForeignCluster}, settle)
+			controller.AddAfter(cache.ObjectName{Name: consumer}, settle)
 		}
 	}
 	return controller, watch(
@@ -143,11 +150,12 @@ func NewProvider(config *Config) (*queue.Controller[cache.ObjectName], error) {
 		watched{informers.ShadowPods().Informer(), cache.ResourceEventHandlerFuncs{
 			UpdateFunc: func(_, now any) {
 				if pod, ok := now.(*v1alpha1.ShadowPod); ok && pod.Status.Phase != "" {
-					ended(pod)
+					released(pod)
 				}
 			},
-			DeleteFunc: ended,
+			DeleteFunc: released,
 		}},
+		watched{informers.ShadowVolumeClaims().Informer(), cache.ResourceEventHandlerFuncs{DeleteFunc: released}},
 		watched{nodes.Informer(), cache.ResourceEventHandlerFuncs{
 			AddFunc:    func(any) { all() },
 			DeleteFunc: func(any) { all() },
@@ -250,6 +258,15 @@ func (c *Config) used(foreignCluster string) (corev1.ResourceList, error) {
 		return nil, err
 	}
 	return quota.Used(pods, foreignCluster), nil
+}
+
+// stored returns what the ShadowVolumeClaims of a consumer take of its storage quota.
+func (c *Config) stored(foreignCluster string) (corev1.ResourceList, error) {
+	claims, err := c.FederationInformers.Federation().V1alpha1().ShadowVolumeClaims().Lister().List(labels.Everything())
+	if err != nil {
+		return nil, err
+	}
+	return quota.StorageUsed(claims, foreignCluster), nil
 }
 
 func (c *Config) offers(namespace string) ([]*v1alpha1.ResourceOffer, error) {

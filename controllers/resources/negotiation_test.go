@@ -33,6 +33,7 @@ type world struct {
 	nodes    []*v1alpha1.VirtualNode
 	machines []*corev1.Node
 	used     corev1.ResourceList
+	stored   corev1.ResourceList
 	writes   []string
 	// reserved are names that virtual nodes cannot have, and unseen is how many of
 	// the latest ones are in no cache.
@@ -69,7 +70,8 @@ func (w *world) provider(policy Policy) *provider {
 		served: func(_ context.Context, kind metav1.GroupVersionResource) (*metav1.APIResource, error) {
 			return w.served[kind.Resource], w.discovery
 		},
-		used: func(string) (corev1.ResourceList, error) { return w.used, nil },
+		used:   func(string) (corev1.ResourceList, error) { return w.used, nil },
+		stored: func(string) (corev1.ResourceList, error) { return w.stored, nil },
 		createOffer: func(_ context.Context, offer *v1alpha1.ResourceOffer) error {
 			w.writes, w.offers = append(w.writes, "create offer "+offer.Name), append(w.offers, offer)
 			return nil

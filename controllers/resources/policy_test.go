@@ -172,9 +172,16 @@ func TestAConsumerIsToldWhileItUsesMoreThanItIsGranted(t *testing.T) {
 		says   string
 	}{
 		{"it always had enough", func() {}, "", "", ""},
-		{"less is offered than runs", func() { w.fc.Spec.Lending.Limits = list("cpu", "500m") }, metav1.ConditionFalse, "GrantLowered", "More runs than is granted of cpu."},
+		{"less is offered than runs", func() { w.fc.Spec.Lending.Limits = list("cpu", "500m") }, metav1.ConditionFalse, "GrantLowered", "More is used than is granted of cpu."},
 		{"that has ended", func() { w.used = list("cpu", "500m", "pods", "5") }, metav1.ConditionTrue, "Enough", "within what is granted"},
-		{"it does not accept the offer any more", func() { answers(v1alpha1.NegotiationRefused) }, metav1.ConditionFalse, "GrantLowered", "More runs than is granted of cpu, pods."},
+		{"less storage is offered than stored", func() {
+			w.fc.Spec.Lending.Limits = list("cpu", "500m", "requests.storage", "1Gi", "persistentvolumeclaims", "1")
+			w.stored = list("requests.storage", "3Gi", "persistentvolumeclaims", "2", "fast.storageclass.storage.k8s.io/requests.storage", "3Gi")
+		}, metav1.ConditionFalse, "GrantLowered", "More is used than is granted of persistentvolumeclaims, requests.storage."},
+		{"it is deleted", func() { w.stored = list("requests.storage", "1Gi", "persistentvolumeclaims", "1") }, metav1.ConditionTrue, "Enough", ""},
+		{"no storage is offered any more", func() { w.fc.Spec.Lending.Limits = list("cpu", "500m") }, metav1.ConditionFalse, "GrantLowered",
+			"More is used than is granted of requests.storage."},
+		{"it does not accept the offer any more", func() { answers(v1alpha1.NegotiationRefused) }, metav1.ConditionFalse, "GrantLowered", "More is used than is granted of cpu, pods, requests.storage."},
 	} {
 		stage.change()
 		// The offer changes first, and brings the next pass.

@@ -35,8 +35,8 @@ type provider struct {
 	nodes          func() ([]*corev1.Node, error)
 	// served tells how this cluster serves a kind; nil if it does not.
 	served func(ctx context.Context, kind metav1.GroupVersionResource) (*metav1.APIResource, error)
-	// used is what a consumer's shadow pods take.
-	used          func(foreignCluster string) (corev1.ResourceList, error)
+	// used is what a consumer's shadow pods take, and stored what its ShadowVolumeClaims take.
+	used, stored  func(foreignCluster string) (corev1.ResourceList, error)
 	createOffer   func(ctx context.Context, offer *v1alpha1.ResourceOffer) error
 	commitOffer   func(ctx context.Context, old, wanted *v1alpha1.ResourceOffer) (bool, error)
 	commitRequest func(ctx context.Context, old, wanted *v1alpha1.ResourceRequest) (bool, error)
@@ -92,8 +92,8 @@ func (r *provider) reconcile(ctx context.Context, key cache.ObjectName) (time.Du
 	return again, r.negotiate(ctx, fc, requests[0], offers)
 }
 
-// withinGrant tells the consumer when it uses more than it is granted, as it
-// does after the offer was lowered, and when it does so no longer.
+// withinGrant sets the condition WithinGrant, if the consumer uses more than it is granted,
+// as after the offer was lowered, and once it did.
 func (r *provider) withinGrant(request *v1alpha1.ResourceRequest) error {
 	offers, err := r.offers(request.Namespace)
 	if err != nil {
@@ -105,15 +105,21 @@ func (r *provider) withinGrant(request *v1alpha1.ResourceRequest) error {
 	}
 	condition := metav1.Condition{
 		Type: v1alpha1.ConditionWithinGrant, Status: metav1.ConditionTrue, Reason: "Enough", ObservedGeneration: request.Generation,
-		Message: "What runs is within what is granted.",
+		Message: "What is used is within what is granted.",
 	}
-	if over := quota.Exceeded(quota.Granted(offers), used); len(over) > 0 {
+	stored, err := r.stored(rules.ForeignClusterOf(request.Namespace))
+	if err != nil {
+		return err
+	}
+	storage, _ := quota.StorageGranted(offers)
+	if over := append(quota.Exceeded(quota.Granted(offers), used), quota.StorageExceeded(storage, stored)...); len(over) > 0 {
 		names := make([]string, len(over))
 		for i, short := range over {
 			names[i] = string(short.Resource)
 		}
 		condition.Status, condition.Reason = metav1.ConditionFalse, "GrantLowered"
-		condition.Message = "More runs than is granted of " + strings.Join(names, ", ") + ". Nothing is ended, and nothing more of it is admitted."
+		condition.Message = "More is used than is granted of " + strings.Join(names, ", ") +
+			". Nothing is ended or deleted, and nothing more of it is admitted."
 	} else if meta.FindStatusCondition(request.Status.Conditions, condition.Type) == nil {
 		return nil
 	}

@@ -45,15 +45,38 @@ func StorageGranted(offers []*v1alpha1.ResourceOffer) (granted corev1.ResourceLi
 }
 
 // StorageShort returns the resources of which a storage quota has no room for what is
-// requested in addition to what is used, by name. requests.storage has to be granted;
-// every other resource is bounded only where the quota names it.
+// requested in addition to what is used, by name. requests.storage has to be granted, and
+// every other resource is limited only where the quota names it.
 func StorageShort(granted, used, requested corev1.ResourceList) []Shortage {
 	bounded := maps.Clone(requested)
-	maps.DeleteFunc(bounded, func(name corev1.ResourceName, _ resource.Quantity) bool {
-		_, named := granted[name]
-		return !named && name != corev1.ResourceRequestsStorage
-	})
+	maps.DeleteFunc(bounded, func(name corev1.ResourceName, _ resource.Quantity) bool { return !bounds(granted, name) })
 	return Short(granted, used, bounded)
+}
+
+// StorageExceeded returns the resources of which more storage is used than a quota grants,
+// by name, as StorageShort bounds them.
+func StorageExceeded(granted, used corev1.ResourceList) []Shortage {
+	bounded := maps.Clone(used)
+	maps.DeleteFunc(bounded, func(name corev1.ResourceName, _ resource.Quantity) bool { return !bounds(granted, name) })
+	return Exceeded(granted, bounded)
+}
+
+// bounds reports whether a storage quota limits a resource: requests.storage has to be
+// granted, and every other one is limited only where the quota names it.
+func bounds(granted corev1.ResourceList, name corev1.ResourceName) bool {
+	_, named := granted[name]
+	return named || name == corev1.ResourceRequestsStorage
+}
+
+// StorageUsed returns what the ShadowVolumeClaims of a consumer take of its storage quota.
+func StorageUsed(claims []*v1alpha1.ShadowVolumeClaim, foreignCluster string) corev1.ResourceList {
+	used := corev1.ResourceList{}
+	for _, claim := range claims {
+		if claim.Status.ForeignCluster == foreignCluster {
+			Add(used, ClaimStorage(claim.Spec.StorageClassName, &claim.Spec.Storage, claim.Status.Capacity, claim.Status.Allocated))
+		}
+	}
+	return used
 }
 
 // ClaimStorage returns what a claim of a storage class takes of a storage quota: one
