@@ -75,3 +75,10 @@ func NamespaceBelongs(namespace *corev1.Namespace, foreignCluster, role string) 
 func NodeBelongs(node *corev1.Node, clusterID string) bool {
 	return node.Labels[v1alpha1.LabelType] == v1alpha1.TypeVirtualNode && node.Labels[v1alpha1.LabelRemoteClusterID] == clusterID
 }
+
+// OffersPods reports whether the offer behind a virtual node's Node has room for any pod. It
+// has none while the provider's administrator cordons this cluster.
+func OffersPods(node *corev1.Node) bool {
+	pods, known := node.Status.Allocatable[corev1.ResourcePods]
+	return !known || pods.Sign() > 0
+}

@@ -59,27 +59,42 @@ func (v *VirtualVolumes) held(ctx context.Context, seen *observation) (reason, m
 		return "", "", err
 	}
 	if refusal == "" {
-		isCordoned, err := v.cordoned(ctx, seen.cluster.Name)
-		if err != nil || !isCordoned {
+		text, err := v.cordoned(ctx, seen)
+		if err != nil || text == "" {
 			return "", "", err
 		}
-		return ReasonVolumeClusterCordoned, fmt.Sprintf("The data of claim %s is stored on %s, whose virtual nodes are cordoned. "+
-			"Uncordon them, or move the data by a POST to the subresource move of VirtualVolume %s.", seen.claim.Name, seen.cluster.Name, seen.claim.Name), nil
+		return ReasonVolumeClusterCordoned, text, nil
 	}
 	return ReasonVolumeClusterExcluded, fmt.Sprintf("The data of claim %s is stored on %s, where pods of the namespace may not run: %s "+
 		"Select the cluster in the NamespaceOffloading, or move the data.", seen.claim.Name, seen.cluster.Name, refusal), nil
 }
 
-// cordoned reports whether no virtual node of a provider takes pods.
-func (v *VirtualVolumes) cordoned(ctx context.Context, cluster string) (bool, error) {
-	nodes, err := v.virtualNodesOf(ctx, cluster)
+// cordoned returns a message where no virtual node of a provider takes pods: all are
+// cordoned, or their offers have no room for any pod, as while the provider's administrator
+// cordons this cluster.
+func (v *VirtualVolumes) cordoned(ctx context.Context, seen *observation) (string, error) {
+	virtualNodes, err := v.virtualNodesOf(ctx, seen.cluster.Name)
 	if err != nil {
-		return false, err
+		return "", err
 	}
-	return len(nodes) > 0 && !slices.ContainsFunc(nodes, func(virtual *v1alpha1.VirtualNode) bool {
-		node := v.node(ctx, virtual.Spec.NodeName)
-		return node == nil || !node.Spec.Unschedulable
-	}), nil
+	var nodes []*corev1.Node
+	for _, virtual := range virtualNodes {
+		if node := v.node(ctx, virtual.Spec.NodeName); node != nil {
+			nodes = append(nodes, node)
+		}
+	}
+	open := func(node *corev1.Node) bool { return !node.Spec.Unschedulable }
+	switch {
+	case len(nodes) == 0:
+		return "", nil
+	case !slices.ContainsFunc(nodes, open):
+		return fmt.Sprintf("The data of claim %s is stored on %s, whose virtual nodes are cordoned. "+
+			"Uncordon them, or move the data by a POST to the subresource move of VirtualVolume %s.", seen.claim.Name, seen.cluster.Name, seen.claim.Name), nil
+	case !slices.ContainsFunc(nodes, func(node *corev1.Node) bool { return open(node) && rules.OffersPods(node) }):
+		return fmt.Sprintf("The data of claim %s is stored on %s, whose administrator offers no pods to this cluster now. "+
+			"The pod is scheduled when some are offered again.", seen.claim.Name, seen.cluster.Name), nil
+	}
+	return "", nil
 }
 
 // node returns a Node, and nil where there is none.

@@ -202,14 +202,18 @@ func TestPodsAreWarnedOnceOfAClusterThatIsUnreachableExcludedOrCordoned(t *testi
 		name        string
 		offloading  client.Object
 		unreachable bool
-		cordoned    bool
-		event       string
+		// change changes the Node of milan.
+		change func(*corev1.Node)
+		event  string
 	}{
 		{name: "selected", offloading: offloading(v1alpha1.LocalAndRemote, "north")},
 		{name: "unreachable", offloading: offloading(v1alpha1.LocalAndRemote, "north"), unreachable: true, event: "Warning VolumeClusterUnreachable Claim data-db-0: The data is stored on milan"},
 		{name: "not selected", offloading: offloading(v1alpha1.LocalAndRemote, "south"), event: "Warning VolumeClusterExcluded The data of claim data-db-0 is stored on milan"},
 		{name: "local", offloading: offloading(v1alpha1.Local, "north"), event: "Warning VolumeClusterExcluded"},
-		{name: "cordoned", offloading: offloading(v1alpha1.LocalAndRemote, "north"), cordoned: true, event: "Warning VolumeClusterCordoned The data of claim data-db-0 is stored on milan"},
+		{name: "cordoned", offloading: offloading(v1alpha1.LocalAndRemote, "north"), change: func(node *corev1.Node) { node.Spec.Unschedulable = true }, event: "Warning VolumeClusterCordoned The data of claim data-db-0 is stored on milan, whose virtual nodes are cordoned"},
+		{name: "cordoned by milan", offloading: offloading(v1alpha1.LocalAndRemote, "north"), change: func(node *corev1.Node) {
+			node.Status.Allocatable = corev1.ResourceList{corev1.ResourcePods: resource.MustParse("0")}
+		}, event: "Warning VolumeClusterCordoned The data of claim data-db-0 is stored on milan, whose administrator offers no pods"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			objects := withMilan(virtual(), userClaim(bound("a")), stored("a", "ssd", "1Gi"), mounting("db-0", ""), mounting("runs", milanNode), test.offloading)
@@ -217,8 +221,8 @@ func TestPodsAreWarnedOnceOfAClusterThatIsUnreachableExcludedOrCordoned(t *testi
 				objects[0].(*v1alpha1.ForeignCluster).Status.Conditions = []metav1.Condition{{Type: "Ready", Status: metav1.ConditionFalse, Reason: "ProviderUnreachable"}}
 			}
 			w := newWorld(t, objects...)
-			if test.cordoned {
-				change(w, "", milanNode, &corev1.Node{}, func(node *corev1.Node) { node.Spec.Unschedulable = true })
+			if test.change != nil {
+				change(w, "", milanNode, &corev1.Node{}, test.change)
 			}
 			v := NewVirtualVolumes(w.Config)
 			for range 4 {

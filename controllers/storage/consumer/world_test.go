@@ -160,7 +160,7 @@ func change[T client.Object](w *world, namespace, name string, object T, change 
 		w.t.Fatal(err)
 	}
 	switch any(object).(type) {
-	case *corev1.PersistentVolumeClaim, *corev1.PersistentVolume:
+	case *corev1.PersistentVolumeClaim, *corev1.PersistentVolume, *corev1.Node:
 		change(object)
 		if err := w.Client.Status().Update(w.t.Context(), object); err != nil {
 			w.t.Fatal(err)

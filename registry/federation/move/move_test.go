@@ -469,6 +469,24 @@ func TestAPlanWarnsOfPodsThatKeepThePodFromTheTarget(t *testing.T) {
 	}
 }
 
+func TestAPlanWarnsOfAClusterThatOffersNoPods(t *testing.T) {
+	for _, pods := range []string{"0", "10"} {
+		request := movable()
+		request.Nodes = append(request.Nodes, &corev1.Node{
+			ObjectMeta: metav1.ObjectMeta{Name: "liqo-milan"},
+			Status:     corev1.NodeStatus{Allocatable: corev1.ResourceList{corev1.ResourcePods: resource.MustParse(pods)}},
+		})
+		plan, errs := request.Plan()
+		if len(errs) > 0 {
+			t.Fatal(errs)
+		}
+		warned := slices.ContainsFunc(plan.Warnings, func(warning string) bool { return strings.Contains(warning, "cluster milan offers no pods") })
+		if warned != (pods == "0") {
+			t.Errorf("%s pods: warnings %q", pods, plan.Warnings)
+		}
+	}
+}
+
 func TestPathsNameTheGatewaysThatTheDataCrosses(t *testing.T) {
 	milan, turin := provider("milan", milanID), provider("turin", turinID)
 	flat := provider("bari", turinID)
