@@ -21,10 +21,6 @@ import (
 	"liqo.io/federation/controllers/remote"
 )
 
-// ReasonShadowVolumeClaimMissing is the reason of the event on a claim whose provider lost
-// its ShadowVolumeClaim, and of the condition Ready of its VirtualVolume meanwhile.
-const ReasonShadowVolumeClaimMissing = "ShadowVolumeClaimMissing"
-
 // missingDelay is the age from which a volume is expected in the watch of its provider,
 // and the time between two attempts to restore its ShadowVolumeClaim.
 const missingDelay = time.Minute
@@ -80,11 +76,11 @@ func (p *Provisioner) restore(ctx context.Context, claim *corev1.PersistentVolum
 	case errors.Is(err, errNotConnected):
 		return again, nil
 	case err != nil:
-		p.notices.warn(claim, ReasonShadowVolumeClaimMissing, "%s has no ShadowVolumeClaim %s in namespace %s any more, and it cannot be created again now: %s. "+
+		p.notices.warn(claim, v1alpha1.ReasonShadowVolumeClaimMissing, "%s has no ShadowVolumeClaim %s in namespace %s any more, and it cannot be created again now: %s. "+
 			"It is tried again every minute.", cluster.Name, handle.Claim, handle.Namespace, strings.TrimSuffix(remote.Describe(err), "."))
 		return again, nil
 	}
-	p.notices.warn(claim, ReasonShadowVolumeClaimMissing, "%s had no ShadowVolumeClaim %s in namespace %s any more: it is created again, for the data that is left there.",
+	p.notices.warn(claim, v1alpha1.ReasonShadowVolumeClaimMissing, "%s had no ShadowVolumeClaim %s in namespace %s any more: it is created again, for the data that is left there.",
 		cluster.Name, handle.Claim, handle.Namespace)
 	return 0, nil
 }

@@ -124,7 +124,7 @@ func TestVolumeWithoutShadowVolumeClaimIsNotReady(t *testing.T) {
 		return meta.FindStatusCondition(get(w, "shop", "data-db-0", &v1alpha1.VirtualVolume{}).Status.Conditions, v1alpha1.ConditionVolumeReady)
 	}
 	w.seen(func(kept *v1alpha1.ShadowVolumeClaim) bool { return kept == nil })
-	if condition := ready(); condition.Reason != ReasonShadowVolumeClaimMissing || condition.Status != metav1.ConditionFalse {
+	if condition := ready(); condition.Reason != v1alpha1.ReasonShadowVolumeClaimMissing || condition.Status != metav1.ConditionFalse {
 		t.Errorf("without ShadowVolumeClaim: %+v", condition)
 	}
 	w.store()

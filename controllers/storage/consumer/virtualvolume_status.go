@@ -159,7 +159,7 @@ func (o *observation) ready(phase v1alpha1.VirtualVolumePhase) metav1.Condition 
 	case reason != "":
 		condition.Reason, condition.Message = reason, message
 	case o.vanished:
-		condition.Reason = ReasonShadowVolumeClaimMissing
+		condition.Reason = v1alpha1.ReasonShadowVolumeClaimMissing
 		condition.Message = fmt.Sprintf("%s has no ShadowVolumeClaim %s in namespace %s any more: it is created again, see the events of the claim.",
 			o.cluster.Name, o.handle.Claim, o.handle.Namespace)
 	default:
@@ -178,7 +178,9 @@ func (o *observation) lost() string {
 	return "The claim was bound, and its volume is gone."
 }
 
-// waiting returns the pods that have no node yet.
+// waiting returns the pods that have no node yet, except those of a move.
 func (o *observation) waiting() []*corev1.Pod {
-	return slices.DeleteFunc(slices.Clone(o.pods), func(pod *corev1.Pod) bool { return pod.Spec.NodeName != "" })
+	return slices.DeleteFunc(slices.Clone(o.pods), func(pod *corev1.Pod) bool {
+		return pod.Spec.NodeName != "" || pod.Labels[volume.LabelMove] != ""
+	})
 }

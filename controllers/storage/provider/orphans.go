@@ -16,9 +16,6 @@ import (
 	"liqo.io/federation/controllers/metrics"
 )
 
-// reasonOrphaned is the reason of the event about a claim without ShadowVolumeClaim.
-const reasonOrphaned = "ShadowVolumeClaimMissing"
-
 // withoutShadow reports a claim whose ShadowVolumeClaim is gone, as after a restore of the
 // federation's store. It is never deleted: it is adopted when the consumer creates the
 // ShadowVolumeClaim again.
@@ -34,7 +31,7 @@ func (r *Reconciler) withoutShadow(ctx context.Context, key types.NamespacedName
 		return nil
 	}
 	if r.orphans.add(key, claim.Labels[v1alpha1.LabelForeignCluster]) {
-		r.Events.Eventf(claim, corev1.EventTypeWarning, reasonOrphaned,
+		r.Events.Eventf(claim, corev1.EventTypeWarning, v1alpha1.ReasonShadowVolumeClaimMissing,
 			"The claim has no ShadowVolumeClaim. It is kept until its consumer creates it again; delete it if that does not happen.")
 	}
 	return nil

@@ -4,12 +4,15 @@
 package move
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
 
@@ -26,13 +29,19 @@ var ours = []string{"storage.liqo.io/", "federation.liqo.io/"}
 // claim returns what keeps the claim from being moved, wherever it goes.
 func (r Request) claim() field.ErrorList {
 	claim := r.Claim
+	ready := meta.FindStatusCondition(r.Volume.Status.Conditions, v1alpha1.ConditionVolumeReady)
+	if ready == nil {
+		ready = &metav1.Condition{}
+	}
 	switch {
 	case claim == nil:
 		return r.refuse("no PersistentVolumeClaim has this name any more")
 	case claim.DeletionTimestamp != nil:
 		return r.refuse("the claim is being deleted; create it again first")
 	case claim.Status.Phase == corev1.ClaimLost || r.Volume.Status.Phase == v1alpha1.VirtualVolumeLost:
-		return r.refuse("the claim is Lost: its volume is gone, and with it the data")
+		return r.refuse("the claim is Lost: %s", cmp.Or(ready.Message, "its volume is gone, and with it the data"))
+	case ready.Reason == v1alpha1.ReasonShadowVolumeClaimMissing:
+		return r.refuse("its data cannot be read: %s", ready.Message)
 	case claim.Status.Phase != corev1.ClaimBound:
 		return r.refuse("the claim is %s; wait until a pod uses it and it is Bound", claim.Status.Phase)
 	case r.PersistentVolume == nil:

@@ -195,6 +195,12 @@ func TestMovesAreRefusedWithTheFieldAndTheRemedy(t *testing.T) {
 		{"the claim is unbound", func(r *Request) { r.Claim.Status.Phase = corev1.ClaimPending }, name, "wait until"},
 		{"the claim is Lost", func(r *Request) { r.Claim.Status.Phase = corev1.ClaimLost }, name, "Lost"},
 		{"the provider lost the data", func(r *Request) { r.Volume.Status.Phase = v1alpha1.VirtualVolumeLost }, name, "Lost"},
+		{"the provider lost its claim", func(r *Request) {
+			r.Volume.Status.Conditions = []metav1.Condition{{
+				Type: v1alpha1.ConditionVolumeReady, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonShadowVolumeClaimMissing,
+				Message: "milan has no ShadowVolumeClaim.",
+			}}
+		}, name, "milan has no ShadowVolumeClaim"},
 		{"the volume is gone", func(r *Request) { r.PersistentVolume = nil }, name, "pv-1 does not exist"},
 		{"the volume is bound to another claim", func(r *Request) { r.PersistentVolume.Spec.ClaimRef.UID = "x" }, name,
 			"another claim"},

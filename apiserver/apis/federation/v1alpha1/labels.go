@@ -152,6 +152,10 @@ const (
 
 // Reasons of pods on a virtual node that the provider does not run.
 const (
+	// ReasonShadowVolumeClaimMissing is the reason of the condition Ready of a
+	// VirtualVolume, and of an event on its claim, while the provider has lost the
+	// ShadowVolumeClaim, and of an event on the provider's claim.
+	ReasonShadowVolumeClaimMissing = "ShadowVolumeClaimMissing"
 	// ReasonProviderRefused is the reason of a pod, or of a waiting ephemeral
 	// container, that the provider refuses, and of the condition PodCreated of
 	// its ShadowPod.
