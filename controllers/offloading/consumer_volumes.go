@@ -92,7 +92,7 @@ func (c *Consumer) releasing(ctx context.Context, offloading *v1alpha1.Namespace
 	case offloading.Spec.Volumes.OnUnoffload == v1alpha1.UnoffloadRetain, offloading.Spec.Volumes.OnUnoffload == v1alpha1.UnoffloadDelete:
 		condition.Reason, remedy = ReasonVolumesReleasing, " The volumes are being released."
 	default:
-		condition.Reason, remedy = ReasonVolumesRemain, " Move or delete the claims, delete the PersistentVolumes that have none, " +
+		condition.Reason, remedy = ReasonVolumesRemain, " Move or delete the claims, delete the PersistentVolumes that have none, "+
 			"or set spec.volumes.onUnoffload to Move, Retain or Delete."
 	}
 	condition.Message = strings.Join(append([]string{strings.Join(texts, " ") + remedy}, obstacles...), " ")

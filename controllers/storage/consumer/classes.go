@@ -67,8 +67,11 @@ func localClass(claim *corev1.PersistentVolumeClaim, class *storagev1.StorageCla
 	}
 	index := slices.IndexFunc(all, func(class storagev1.StorageClass) bool { return class.Name == wanted })
 	if index < 0 {
-		return nil, refuse("StorageClass %s does not exist in this cluster: create it, or name another one in parameter %s of StorageClass %s.",
-			wanted, v1alpha1.ParameterLocalStorageClass, class.Name)
+		where := fmt.Sprintf("parameter %s of StorageClass %s", v1alpha1.ParameterLocalStorageClass, class.Name)
+		if claim.Annotations[volume.AnnotationLocalStorageClass] != "" {
+			where = "annotation " + volume.AnnotationLocalStorageClass + " of the claim"
+		}
+		return nil, refuse("StorageClass %s does not exist in this cluster: create it, or name another one in %s.", wanted, where)
 	}
 	return &all[index], usable(&all[index])
 }

@@ -6,6 +6,7 @@ package consumer
 import (
 	"context"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -43,7 +44,7 @@ func (p *Provisioner) provisionLocally(ctx context.Context, claim *corev1.Persis
 			return ctrl.Result{}, err
 		}
 		p.notices.record(claim, corev1.EventTypeNormal, ReasonProvisioning,
-			"Provisioning a volume of StorageClass %s: see the events of claim %s in namespace %s.", real.Name, volume.VolumeName(claim.UID), p.Namespace)
+			"Provisioning a volume of StorageClass %s.", real.Name)
 		err := p.Client.Create(ctx, intermediateClaim(claim, real.Name, p.Namespace))
 		if err != nil && !apierrors.IsAlreadyExists(err) {
 			return ctrl.Result{}, fmt.Errorf("creating the intermediate claim: %w", err)
@@ -71,7 +72,19 @@ func (p *Provisioner) provisionLocally(ctx context.Context, claim *corev1.Persis
 		_, err := kit.Commit(ctx, p.Client, &intermediate, wanted)
 		return ctrl.Result{}, err
 	}
-	return ctrl.Result{}, nil
+	return p.relayWarning(ctx, claim, &intermediate)
+}
+
+// relayWarning records what the provisioner last warned of about an intermediate claim, for
+// the owner of the user's claim, who may not read that namespace.
+func (p *Provisioner) relayWarning(ctx context.Context, claim, intermediate *corev1.PersistentVolumeClaim) (ctrl.Result, error) {
+	age := time.Since(intermediate.CreationTimestamp.Time)
+	warning, again, err := kit.ProvisioningWarning(ctx, p.Client, intermediate, age, "")
+	if warning != "" {
+		p.notices.warn(claim, ReasonProvisioningFailed, "StorageClass %s, claim %s in namespace %s: %s",
+			*intermediate.Spec.StorageClassName, intermediate.Name, intermediate.Namespace, warning)
+	}
+	return ctrl.Result{RequeueAfter: again}, err
 }
 
 // intermediateClaim returns the claim that a driver of this cluster provisions for a

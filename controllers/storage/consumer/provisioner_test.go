@@ -105,6 +105,35 @@ func TestClaimOnALocalNodeGetsTheVolumeOfItsIntermediateClaim(t *testing.T) {
 	}
 }
 
+func TestWarningsOfTheProvisionerReachTheOwnerOfTheClaim(t *testing.T) {
+	intermediate := intermediateClaim(userClaim(selected("worker")), "local", storageNS)
+	intermediate.UID, intermediate.CreationTimestamp = "uid-of-intermediate", metav1.NewTime(time.Now().Add(-time.Minute))
+	w := newWorld(t, virtual(), local(), worker(), userClaim(selected("worker")), intermediate)
+	p := w.provisioner()
+	warning := func(name, kind, message string, at time.Time) *corev1.Event {
+		return &corev1.Event{
+			ObjectMeta: metav1.ObjectMeta{Namespace: storageNS, Name: name}, Type: kind, Message: message, LastTimestamp: metav1.NewTime(at),
+			InvolvedObject: corev1.ObjectReference{UID: intermediate.UID},
+		}
+	}
+	for _, event := range []client.Object{
+		warning("first", corev1.EventTypeWarning, "no disk", time.Now().Add(-time.Minute)),
+		warning("second", corev1.EventTypeWarning, "no space", time.Now()),
+		warning("third", corev1.EventTypeNormal, "waiting", time.Now().Add(time.Minute)),
+	} {
+		if err := w.Client.Create(t.Context(), event); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 2 {
+		result, err := p.Reconcile(t.Context(), dataRequest)
+		if err != nil || result.RequeueAfter == 0 {
+			t.Fatalf("got %v, %v", result, err)
+		}
+	}
+	w.expectEvent("Warning ProvisioningFailed StorageClass local, claim " + intermediate.Name + " in namespace " + storageNS + ": no space")
+}
+
 func TestProvisioningOnALocalNodeResumesAfterAnyWrite(t *testing.T) {
 	for _, late := range []bool{false, true} {
 		for kill := range 3 {

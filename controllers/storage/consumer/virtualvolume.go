@@ -137,7 +137,11 @@ func (v *VirtualVolumes) observe(ctx context.Context, claim *corev1.PersistentVo
 		return 1
 	})
 	if claim.Spec.VolumeName == "" {
-		return seen, nil
+		class, err := v.virtualClass(ctx, claim)
+		if err == nil && class != nil {
+			seen.refusal = unsupported(claim, class)
+		}
+		return seen, err
 	}
 	var pv corev1.PersistentVolume
 	err = v.Client.Get(ctx, types.NamespacedName{Name: claim.Spec.VolumeName}, &pv)

@@ -39,6 +39,8 @@ type observation struct {
 	ownID string
 	// pods are those that mount the claim and have not ended, by name.
 	pods []*corev1.Pod
+	// refusal names the field of a claim that the class does not support, or is nil.
+	refusal error
 	// volume is that of the claim, or nil.
 	volume *corev1.PersistentVolume
 	// handle names the claim on a provider, or is nil where the data is local.
@@ -150,6 +152,8 @@ func (o *observation) ready(phase v1alpha1.VirtualVolumePhase) metav1.Condition 
 	case phase == v1alpha1.VirtualVolumeMoving && o.claim.Status.Phase != corev1.ClaimBound:
 		condition.Reason = ReasonVolumeMoving
 		condition.Message = "The data is being moved: until that ends no pod mounts it, and the event ClaimMisbound of the claim is expected."
+	case o.refusal != nil:
+		condition.Reason, condition.Message = ReasonProvisioningFailed, o.refusal.Error()
 	case phase == v1alpha1.VirtualVolumePending:
 		condition.Reason, condition.Message = ReasonWaitingForFirstPod, "The first pod that mounts the claim decides where its data is stored."
 	case phase == v1alpha1.VirtualVolumeProvisioning:

@@ -66,6 +66,8 @@ func TestVirtualVolumeDescribesTheClaimOfItsName(t *testing.T) {
 		reason   string
 	}{
 		{name: "no pod yet", claim: userClaim(), phase: "WaitingForFirstConsumer", reason: "WaitingForFirstConsumer"},
+		{name: "not supported", claim: userClaim(func(claim *corev1.PersistentVolumeClaim) { claim.Spec.Selector = &metav1.LabelSelector{} }),
+			phase: "WaitingForFirstConsumer", reason: "ProvisioningFailed"},
 		{name: "a node is selected", claim: userClaim(selected("worker")), phase: "Provisioning", reason: "Provisioning"},
 		{
 			name: "local", claim: userClaim(bound("a")), objects: []client.Object{reboundVolume()}, phase: "Bound", ready: true, reason: "VolumeBound",

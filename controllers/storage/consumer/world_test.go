@@ -104,6 +104,8 @@ func (w *world) client(objects []client.Object) client.Client {
 	}
 	return fake.NewClientBuilder().WithScheme(kit.NewScheme()).WithObjects(objects...).
 		WithStatusSubresource(&v1alpha1.VirtualVolume{}, &corev1.PersistentVolumeClaim{}).
+		WithIndex(&corev1.Event{}, "involvedObject.uid", func(o client.Object) []string { return []string{string(o.(*corev1.Event).InvolvedObject.UID)} }).
+		WithIndex(&corev1.Event{}, "type", func(o client.Object) []string { return []string{o.(*corev1.Event).Type} }).
 		WithIndex(&corev1.Pod{}, kit.IndexClaims, kit.PodClaims).WithIndex(&corev1.PersistentVolume{}, kit.IndexClaimRef, kit.VolumeClaim).
 		WithInterceptorFuncs(interceptor.Funcs{
 			Create: func(ctx context.Context, c client.WithWatch, object client.Object, options ...client.CreateOption) error {

@@ -67,19 +67,19 @@ func TestShadowVolumeClaimReportsItsClaim(t *testing.T) {
 		event         string
 		requeuesAfter time.Duration
 	}{
-		{name: "new, immediate", objects: []client.Object{aShadow(), immediate}, phase: pending, bound: "False Provisioning", claims: true, requeuesAfter: provisioningCheck},
+		{name: "new, immediate", objects: []client.Object{aShadow(), immediate}, phase: pending, bound: "False Provisioning", claims: true, requeuesAfter: 2 * time.Minute},
 		{name: "new, first consumer", objects: []client.Object{aShadow(), first}, phase: pending, bound: "False WaitForFirstConsumer", claims: true},
 		{name: "no class", objects: []client.Object{aShadow()}, phase: pending, bound: "False ProvisioningFailed", claims: true, event: "Warning ProvisioningFailed"},
 		{name: "first consumer has a node", objects: []client.Object{aShadow(), first, aClaim(func(c *corev1.PersistentVolumeClaim) {
 			c.Annotations[volume.AnnotationSelectedNode] = "worker"
-		})}, phase: pending, bound: "False Provisioning", claims: true, requeuesAfter: provisioningCheck},
+		})}, phase: pending, bound: "False Provisioning", claims: true, requeuesAfter: 2 * time.Minute},
 		{name: "provisioner fails", objects: []client.Object{aShadow(), immediate, aClaim(), &corev1.Event{
 			ObjectMeta: metav1.ObjectMeta{Name: "e", Namespace: remoteNamespace}, Type: corev1.EventTypeWarning, Message: "no space",
 			InvolvedObject: corev1.ObjectReference{UID: "claim"}, LastTimestamp: metav1.NewTime(now),
-		}}, phase: pending, bound: "False ProvisioningFailed", claims: true, event: "Warning ProvisioningFailed no space", requeuesAfter: provisioningCheck},
+		}}, phase: pending, bound: "False ProvisioningFailed", claims: true, event: "Warning ProvisioningFailed no space", requeuesAfter: 2 * time.Minute},
 		{name: "provisioning for a moment", objects: []client.Object{aShadow(), immediate, aClaim(func(c *corev1.PersistentVolumeClaim) {
 			c.CreationTimestamp = metav1.NewTime(now.Add(-time.Second))
-		})}, phase: pending, bound: "False Provisioning", claims: true, requeuesAfter: firstCheck},
+		})}, phase: pending, bound: "False Provisioning", claims: true, requeuesAfter: 5 * time.Second},
 		{name: "provisioning for a while", objects: []client.Object{aShadow(), immediate, aClaim(func(c *corev1.PersistentVolumeClaim) {
 			c.CreationTimestamp = metav1.NewTime(now.Add(-20 * time.Second))
 		})}, phase: pending, bound: "False Provisioning", claims: true, requeuesAfter: 20 * time.Second},
@@ -94,7 +94,7 @@ func TestShadowVolumeClaimReportsItsClaim(t *testing.T) {
 		{name: "claim deleted", objects: []client.Object{aShadow(wasBound), immediate, boundVolume("gone", retainedVolume)}, phase: lost, bound: "False Lost",
 			event: "Warning Lost The claim was deleted on the provider; its data is kept on PersistentVolume pvc-1."},
 		{name: "claim deleted, and its volume prepared for it again", objects: []client.Object{aShadow(wasBound), immediate, boundVolume("", retainedVolume)},
-			phase: pending, bound: "False Provisioning", claims: true, requeuesAfter: provisioningCheck},
+			phase: pending, bound: "False Provisioning", claims: true, requeuesAfter: 2 * time.Minute},
 		{name: "existing, with its claim", objects: []client.Object{aShadow(existing), immediate, aClaim(boundClaim, func(c *corev1.PersistentVolumeClaim) {
 			c.Annotations[volume.AnnotationOriginClaim] = "move-1-target"
 		}), boundVolume("claim", retainedVolume)}, phase: bound, bound: "True Bound", resized: "True Resized", claims: true},
@@ -106,7 +106,7 @@ func TestShadowVolumeClaimReportsItsClaim(t *testing.T) {
 		})}, phase: lost, bound: "False Lost", claims: true, event: "Warning Lost"},
 		{name: "claim and volume deleted", objects: []client.Object{aShadow(wasBound), immediate}, phase: lost, bound: "False Lost", event: "Warning Lost"},
 		{name: "claim deleted before its volume was reported", objects: []client.Object{aShadow(), immediate, boundVolume("gone")}, phase: lost, bound: "False Lost", event: "Warning Lost"},
-		{name: "volume prepared by an administrator", objects: []client.Object{aShadow(), immediate, boundVolume("")}, phase: pending, bound: "False Provisioning", claims: true, requeuesAfter: provisioningCheck},
+		{name: "volume prepared by an administrator", objects: []client.Object{aShadow(), immediate, boundVolume("")}, phase: pending, bound: "False Provisioning", claims: true, requeuesAfter: 2 * time.Minute},
 		{name: "volume deleted", objects: []client.Object{aShadow(wasBound), immediate, aClaim(boundClaim, func(c *corev1.PersistentVolumeClaim) {
 			c.Status.Phase = corev1.ClaimLost
 		})}, phase: lost, bound: "False Lost", claims: true, event: "Warning Lost"},

@@ -11,7 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/fields"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -23,18 +22,11 @@ import (
 )
 
 const (
-	// The events of a claim that is being provisioned are read once it is firstCheck old,
-	// and then whenever its age doubled, at the latest after provisioningCheck:
-	// provisioners report failures nowhere else.
-	firstCheck        = 5 * time.Second
-	provisioningCheck = 2 * time.Minute
 	// refusalRetry is the time between two writes that the provider refused.
 	refusalRetry = 5 * time.Minute
 	// fenceCheck is the time between two looks at the nodes of pods that were deleted by
 	// force, while a move waits for them.
 	fenceCheck = 10 * time.Second
-	// maxWarnings bounds the events that are read of one claim.
-	maxWarnings = 16
 )
 
 // Reconcile brings the claim of one ShadowVolumeClaim in line with it.
@@ -159,12 +151,11 @@ func (r *Reconciler) keep(ctx context.Context, o *observed) (time.Duration, erro
 		}
 		if o.provisioning() {
 			age := r.Clock.Since(o.claim.CreationTimestamp.Time)
-			if age >= firstCheck {
-				if err := r.readWarning(ctx, o); err != nil {
-					return 0, err
-				}
+			var err error
+			// Our own event about a name conflict or an orphan is no failure of a provisioner.
+			if o.warning, after, err = kit.ProvisioningWarning(ctx, r.Client, o.claim, age, Name); err != nil {
+				return 0, err
 			}
-			after = min(max(age, firstCheck), provisioningCheck)
 		}
 	}
 	if o.refusal != "" {
@@ -234,34 +225,6 @@ func (r *Reconciler) resize(ctx context.Context, o *observed) error {
 	}
 	o.claim.Spec.Resources.Requests = wanted.Spec.Resources.Requests
 	return nil
-}
-
-// readWarning reads the last Warning that was recorded about the claim.
-func (r *Reconciler) readWarning(ctx context.Context, o *observed) error {
-	var events corev1.EventList
-	err := r.Client.List(ctx, &events, client.InNamespace(o.claim.Namespace), client.Limit(maxWarnings),
-		client.MatchingFieldsSelector{Selector: fields.SelectorFromSet(fields.Set{
-			"involvedObject.uid": string(o.claim.UID), "type": corev1.EventTypeWarning,
-		})})
-	if err != nil {
-		return fmt.Errorf("listing the events of claim %s: %w", client.ObjectKeyFromObject(o.claim), err)
-	}
-	var last time.Time
-	for i := range events.Items {
-		e := &events.Items[i]
-		// Our own event about a name conflict or an orphan is no failure of a provisioner.
-		if at := eventTime(e); e.Source.Component != Name && at.After(last) {
-			last, o.warning = at, remote.Text(e.Message)
-		}
-	}
-	return nil
-}
-
-func eventTime(e *corev1.Event) time.Time {
-	if !e.LastTimestamp.IsZero() {
-		return e.LastTimestamp.Time
-	}
-	return e.EventTime.Time
 }
 
 // report writes the status if it changed, and an event about a conflict when it begins.

@@ -1,0 +1,61 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package kit
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"liqo.io/federation/controllers/remote"
+)
+
+const (
+	// The events of a claim are read once it is firstWarning old, and then whenever its age
+	// doubled, at the latest after lastWarning.
+	firstWarning = 5 * time.Second
+	lastWarning  = 2 * time.Minute
+	// maxWarnings bounds the events that are read of one claim.
+	maxWarnings = 16
+)
+
+// ProvisioningWarning returns the last Warning about a claim that waits for its provisioner,
+// except those of one component if it is named, and when to read them again. Provisioners report failures
+// nowhere else. Events of a young claim are not read.
+func ProvisioningWarning(
+	ctx context.Context, reader client.Reader, claim *corev1.PersistentVolumeClaim, age time.Duration, except string,
+) (string, time.Duration, error) {
+	again := min(max(age, firstWarning), lastWarning)
+	if age < firstWarning {
+		return "", again, nil
+	}
+	var events corev1.EventList
+	err := reader.List(ctx, &events, client.InNamespace(claim.Namespace), client.Limit(maxWarnings),
+		client.MatchingFieldsSelector{Selector: fields.SelectorFromSet(fields.Set{
+			"involvedObject.uid": string(claim.UID), "type": corev1.EventTypeWarning,
+		})})
+	if err != nil {
+		return "", 0, fmt.Errorf("listing the events of claim %s: %w", client.ObjectKeyFromObject(claim), err)
+	}
+	var latest time.Time
+	warning := ""
+	for i := range events.Items {
+		event := &events.Items[i]
+		if at := eventTime(event); (except == "" || event.Source.Component != except) && at.After(latest) {
+			latest, warning = at, remote.Text(event.Message)
+		}
+	}
+	return warning, again, nil
+}
+
+func eventTime(event *corev1.Event) time.Time {
+	if !event.LastTimestamp.IsZero() {
+		return event.LastTimestamp.Time
+	}
+	return event.EventTime.Time
+}
