@@ -16,6 +16,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 
@@ -41,6 +42,11 @@ const (
 	// key belongs to Kubernetes.
 	AnnotationStorageProvisioner = "volume.kubernetes.io/storage-provisioner"
 )
+
+// MoverRequests returns the CPU and memory that each pod of a move requests.
+func MoverRequests() corev1.ResourceList {
+	return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("50m"), corev1.ResourceMemory: resource.MustParse("64Mi")}
+}
 
 // Marks on claims, pods and Services that a move creates or holds.
 const (

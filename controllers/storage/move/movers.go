@@ -13,7 +13,6 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -21,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/volume"
 	"liqo.io/federation/controllers/kit"
 	"liqo.io/federation/controllers/storage/mover"
 )
@@ -152,9 +152,7 @@ func (m *move) moverPod(spec moverSpec) *corev1.Pod {
 		Containers: []corev1.Container{{
 			Name: "mover", Image: m.Image, ImagePullPolicy: m.PullPolicy, Args: args, SecurityContext: security,
 			Ports: ports(spec.role),
-			Resources: corev1.ResourceRequirements{
-				Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("50m"), corev1.ResourceMemory: resource.MustParse("64Mi")},
-			},
+			Resources: corev1.ResourceRequirements{Requests: volume.MoverRequests()},
 			ReadinessProbe: &corev1.Probe{
 				ProbeHandler:  corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{"/mover", mover.ModeReady}}},
 				PeriodSeconds: 1, TimeoutSeconds: 5,

@@ -18,6 +18,7 @@ import (
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/volume"
 )
 
 // additionalClaims is how many claims a move has in the namespace at a time in addition
@@ -157,6 +158,11 @@ func (r Request) quotas() field.ErrorList {
 	}
 	claims, pods := *resource.NewQuantity(additionalClaims, resource.DecimalSI), *resource.NewQuantity(movers,
 		resource.DecimalSI)
+	cpu, memory := resource.Quantity{}, resource.Quantity{}
+	for range movers {
+		cpu.Add(volume.MoverRequests()[corev1.ResourceCPU])
+		memory.Add(volume.MoverRequests()[corev1.ResourceMemory])
+	}
 	class := ptr.Deref(r.Claim.Spec.StorageClassName, "") + classSuffix
 	needed := map[corev1.ResourceName]resource.Quantity{
 		corev1.ResourceRequestsStorage:                                             storage,
@@ -166,6 +172,10 @@ func (r Request) quotas() field.ErrorList {
 		corev1.ResourceName(class + string(corev1.ResourcePersistentVolumeClaims)): claims,
 		corev1.ResourcePods:                                                        pods,
 		"count/pods":                                                               pods,
+		corev1.ResourceCPU:                                                         cpu,
+		corev1.ResourceRequestsCPU:                                                 cpu,
+		corev1.ResourceMemory:                                                      memory,
+		corev1.ResourceRequestsMemory:                                              memory,
 	}
 	var errs field.ErrorList
 	for _, quota := range r.Quotas {

@@ -324,6 +324,9 @@ func TestMovesAreRefusedWithTheFieldAndTheRemedy(t *testing.T) {
 		{"storage of the class", quota("liqo.storageclass.storage.k8s.io/requests.storage", "8Gi", "4Gi"), namespace,
 			"8Gi more"},
 		{"storage of another class", quota("ssd.storageclass.storage.k8s.io/requests.storage", "1", "0"), "", ""},
+		{"CPU of the namespace", quota(corev1.ResourceRequestsCPU, "1", "950m"), namespace, "100m more are needed"},
+		{"memory of the namespace", quota(corev1.ResourceMemory, "1Gi", "1000Mi"), namespace, "128Mi more are needed"},
+		{"enough memory of the namespace", quota(corev1.ResourceMemory, "1Gi", "500Mi"), "", ""},
 		{"pods of the namespace", quota(corev1.ResourcePods, "2", "1"), namespace, "pods"},
 
 		{"a pod without a controller", func(r *Request) { r.Pods[0].OwnerReferences = nil }, name, "pod db-0"},
@@ -402,6 +405,10 @@ func TestAPlanNamesPathPodsBudgetsAndDowntime(t *testing.T) {
 		{ObjectMeta: metav1.ObjectMeta{Name: "allow-all"},
 			Spec: networkingv1.NetworkPolicySpec{Ingress: []networkingv1.NetworkPolicyIngressRule{{}}}},
 	}
+	request.Quotas = []*corev1.ResourceQuota{{
+		ObjectMeta: metav1.ObjectMeta{Name: "limits"},
+		Spec:       corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{corev1.ResourceLimitsMemory: resource.MustParse("1Gi")}},
+	}}
 	plan, errs := request.Plan()
 	if len(errs) > 0 {
 		t.Fatal(errs)
@@ -424,12 +431,12 @@ func TestAPlanNamesPathPodsBudgetsAndDowntime(t *testing.T) {
 		t.Errorf("plan (-want +got):\n%s", diff)
 	}
 	for _, says := range []string{"ClaimMisbound", "NetworkPolicy default-deny also",
-		"PodDisruptionBudget db allows no disruption"} {
+		"PodDisruptionBudget db allows no disruption", "ResourceQuota limits bounds limits.memory"} {
 		if !slices.ContainsFunc(warnings, func(warning string) bool { return strings.Contains(warning, says) }) {
 			t.Errorf("no warning contains %q: %q", says, warnings)
 		}
 	}
-	if len(warnings) != 3 || len(unknown) != 3 {
+	if len(warnings) != 4 || len(unknown) != 3 {
 		t.Errorf("warnings %q, unknown %q", warnings, unknown)
 	}
 }

@@ -136,6 +136,7 @@ func (r Request) warnings(source, target end) []string {
 		found = append(found, fmt.Sprintf("Node %s is cordoned; the move waits until it accepts pods.", target.nodes[0].Name))
 	}
 	found = append(found, r.isolation()...)
+	found = append(found, r.limits()...)
 	pods := r.mounting()
 	for _, pod := range pods[:min(len(pods), maxEvictions)] {
 		if other := r.apartFrom(pod, target); other != "" {
@@ -175,6 +176,21 @@ func (r Request) isolation() []string {
 	slices.Sort(names)
 	return []string{fmt.Sprintf("NetworkPolicy %s also holds for the pods that copy, which have the label %s; allow "+
 		"connections between them, also across clusters.", strings.Join(names, ", "), volume.LabelMove)}
+}
+
+// limits warns of ResourceQuotas that admit only pods with limits, which the pods that copy
+// do not set.
+func (r Request) limits() []string {
+	var found []string
+	for _, quota := range r.Quotas {
+		for _, name := range []corev1.ResourceName{corev1.ResourceLimitsCPU, corev1.ResourceLimitsMemory} {
+			if _, limited := quota.Spec.Hard[name]; limited {
+				found = append(found, fmt.Sprintf("ResourceQuota %s bounds %s, and the pods that copy set none; the move is rolled back "+
+					"unless a LimitRange of the namespace gives them a default.", quota.Name, name))
+			}
+		}
+	}
+	return found
 }
 
 // allowsAll reports whether a policy restricts nothing: it has an empty rule for each
