@@ -433,7 +433,7 @@ Look around:
   kubectl scale -n demo deployment/web --replicas=5   more pods on milan
   kubectl explain foreigncluster.spec                 every field, explained
   kubectl delete namespaceoffloading offloading -n demo   bring the namespace home
-  kubectl delete foreigncluster milan                 unpeer; nothing stays on either side
+  kubectl delete foreigncluster milan                 unpeer, once the data of bank is moved back or deleted
 Take it down:
   make playground-down
 END

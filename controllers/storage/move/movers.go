@@ -151,7 +151,7 @@ func (m *move) moverPod(spec moverSpec) *corev1.Pod {
 		Tolerations:                   spec.at.tolerations(spec.role),
 		Containers: []corev1.Container{{
 			Name: "mover", Image: m.Image, ImagePullPolicy: m.PullPolicy, Args: args, SecurityContext: security,
-			Ports: ports(spec.role),
+			Ports:     ports(spec.role),
 			Resources: corev1.ResourceRequirements{Requests: volume.MoverRequests()},
 			ReadinessProbe: &corev1.Probe{
 				ProbeHandler:  corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{"/mover", mover.ModeReady}}},
