@@ -85,11 +85,28 @@ shown() {
   local cluster=$1 line='' word
   shift
   for word in "$@"; do
-    [[ ${word} != *[{?]* ]] || word="'${word}'"
+    case ${word} in
+      *\'*) word=$(printf '%q' "${word}") ;;
+      *[!A-Za-z0-9_./:=,%@+-]*) word="'${word}'" ;;
+    esac
     line+=" ${word}"
   done
   printf '%s%s$ kubectl%s%s\n' "${dim}" "${cluster}" "${line}" "${plain}"
   "${cluster}" "$@"
+}
+
+# requested CLUSTER URL FILE prints the plan of the request in a file, and sends it.
+requested() {
+  printf "%s%s$ kubectl create --raw '%s?dryRun=All' -f %s | jq .status.plan%s\n" "${dim}" "$1" "$2" "$3" "${plain}"
+  "$1" create --raw "$2?dryRun=All" -f "$3" | jq .status.plan
+  printf "%s%s$ kubectl create --raw %s -f %s%s\n" "${dim}" "$1" "$2" "$3" "${plain}"
+  "$1" create --raw "$2" -f "$3" >/dev/null
+}
+
+# written FILE BODY writes the body of a request to a file, and prints it.
+written() {
+  printf '%s$ cat %s%s\n' "${dim}" "$1" "${plain}"
+  jq . <<<"$2" | tee "$1"
 }
 
 # forward NAMESPACE TARGET forwards a free port to port 8080 of a pod on rome,
@@ -255,9 +272,8 @@ rome create namespace demo --dry-run=client -o yaml | rome apply -f - >/dev/null
 offload=${api}/namespaces/demo/namespaceoffloadings/offloading/offload
 body='{"apiVersion": "federation.liqo.io/v1alpha1", "kind": "Offload", "spec": {"podOffloadingStrategy": "Remote", "clusterSelector": {"nodeSelectorTerms":
   [{"matchExpressions": [{"key": "topology.liqo.io/region", "operator": "In", "values": ["north"]}]}]}}}'
-printf "%srome$ kubectl create --raw '%s?dryRun=All' -f offload.json | jq .status.plan%s\n" "${dim}" "${offload}" "${plain}"
-rome create --raw "${offload}?dryRun=All" -f - <<<"${body}" | jq .status.plan
-rome create --raw "${offload}" -f - <<<"${body}" >/dev/null
+written "${logs}/offload.json" "${body}"
+requested rome "${offload}" "${logs}/offload.json"
 rome wait --for=jsonpath='{.status.phase}'=Ready --timeout=60s namespaceoffloading/offloading -n demo
 shown rome get namespaceoffloadings -n demo
 
@@ -339,10 +355,10 @@ step 'Both ways: milan asks rome, and rome refuses'
 shown rome patch foreigncluster milan --type=merge -p '{"spec":{"lending":{"decision":"Refuse","reason":"no room before May"}}}'
 if ! borrows milan rome; then
   detail=${logs}/peering.log
-  peering=$(invitation rome milan 2>"${detail}")
-  printf "%smilan$ kubectl create --raw '%s/foreignclusters/rome/peer?dryRun=All' -f peering.json | jq .status.plan%s\n" "${dim}" "${api}" "${plain}"
-  milan create --raw "${api}/foreignclusters/rome/peer?dryRun=All" -f - <<<"${peering}" | jq .status.plan
-  milan create --raw "${api}/foreignclusters/rome/peer" -f - <<<"${peering}" 2>>"${detail}" >/dev/null
+  # The file has a token, so it is readable for its owner alone, and not printed.
+  (umask 077 && invitation rome milan >"${logs}/peering.json" 2>"${detail}")
+  requested milan "${api}/foreignclusters/rome/peer" "${logs}/peering.json"
+  rm "${logs}/peering.json"
 fi
 milan wait --for=jsonpath='{.status.outgoingPeering}'=Denied --timeout=60s foreigncluster/rome
 shown milan get foreignclusters
@@ -401,9 +417,8 @@ body='{"apiVersion": "federation.liqo.io/v1alpha1", "kind": "Move", "spec": {"ta
 if [[ $(rome get virtualvolume data-database-0 -n bank -o jsonpath='{.status.location.clusterName}') == milan ]]; then
   echo '  the data is stored on milan already'
 else
-  printf "%srome$ kubectl create --raw '%s?dryRun=All' -f move.json | jq .status.plan%s\n" "${dim}" "${move}" "${plain}"
-  rome create --raw "${move}?dryRun=All" -f - <<<"${body}" | jq .status.plan
-  rome create --raw "${move}" -f - <<<"${body}" >/dev/null
+  written "${logs}/move.json" "${body}"
+  requested rome "${move}" "${logs}/move.json"
   progress
 fi
 shown rome get virtualvolumes -n bank
@@ -426,7 +441,7 @@ fi
 step 'Done'
 cat <<END
 Look around:
-  export PATH=\$PWD/${bin}:\$PATH KUBECONFIG=\$PWD/.playground/rome.kubeconfig
+  export PATH=\$PWD/${bin}:\$PATH KUBECONFIG=\$PWD/.playground/rome.kubeconfig   and milan.kubeconfig for the other cluster
   kubectl get liqo -A                                 everything of the federation
   kubectl get tunnelendpoints -n liqo -o wide         the tunnels, and how fast they are
   kubectl describe node liqo-milan                    what milan lends
