@@ -45,6 +45,19 @@ func runsWithItsData(t *testing.T, o offload, onMilan bool, times int) {
 	}
 }
 
+// movesWithinTheProvider moves data that milan stores to another class of milan.
+func (f fabric) movesWithinTheProvider(t *testing.T) {
+	offersStorage(t, milan, "1Gi", realClass, immediateClass)
+	o := storedOnMilan(t, v1alpha1.UnoffloadRefuse)
+	volumes := rome.Federation.FederationV1alpha1().VirtualVolumes(o.namespace)
+	move := &v1alpha1.Move{Spec: v1alpha1.MoveSpec{Target: v1alpha1.MoveTarget{StorageClassName: immediateClass}}}
+	must(volumes.CreateMove(t.Context(), movedClaim, move, metav1.CreateOptions{}))(t)
+	volumeThat(t, o.namespace, movedClaim, "be of the other class", func(v *v1alpha1.VirtualVolume) bool {
+		return v.Status.Move != nil && v.Status.Move.Phase == v1alpha1.MoveSucceeded && v.Status.Location.StorageClassName == immediateClass
+	})
+	runsWithItsData(t, o, true, 2)
+}
+
 // leavesDataToTheProvider unoffloads one namespace whose data is left to milan, and deletes
 // another one, whose volume was kept when its claim was deleted. Both remote namespaces go,
 // and the data stays on volumes of milan.

@@ -27,6 +27,8 @@ const (
 	// class of the playground's clusters.
 	virtualClass = "liqo"
 	realClass    = "local"
+	// immediateClass is another class of the playground, which does not wait for a pod.
+	immediateClass = "immediate"
 	// toolsImage has a shell; the playground brings it to every node.
 	toolsImage = "registry.k8s.io/e2e-test-images/agnhost:2.65"
 )
@@ -35,20 +37,20 @@ const (
 // ends.
 func grantsStorage(t *testing.T, amount string) {
 	t.Helper()
-	offersStorage(t, milan, amount)
+	offersStorage(t, milan, amount, realClass)
 }
 
-// offersStorage has a provider offer storage of its default class to rome until the test
-// ends.
-func offersStorage(t *testing.T, provider *harness.Cluster, amount string) {
+// offersStorage has a provider offer storage of some classes to rome until the test ends.
+func offersStorage(t *testing.T, provider *harness.Cluster, amount string, classes ...string) {
 	t.Helper()
-	patch := fmt.Sprintf(`{"spec":{"lending":{"limits":{"requests.storage":%q},"storageClasses":[%q]}}}`, amount, realClass)
+	offered := `["` + strings.Join(classes, `","`) + `"]`
+	patch := fmt.Sprintf(`{"spec":{"lending":{"limits":{"requests.storage":%q},"storageClasses":%s}}}`, amount, offered)
 	kubectl(t, provider, "patch", "fc", "rome", "--type=merge", "-p", patch)
 	t.Cleanup(func() {
 		provider.Kubectl(context.WithoutCancel(t.Context()), "patch", "fc", "rome", "--type=merge", "-p",
 			`{"spec":{"lending":{"limits":null,"storageClasses":null}}}`)
 	})
-	isPrinted(t, rome, "get virtualnode -n liqo-peer-"+provider.Name+" -o jsonpath={.items[*].status.storageClasses}", `["`+realClass+`"]`)
+	isPrinted(t, rome, "get virtualnode -n liqo-peer-"+provider.Name+" -o jsonpath={.items[*].status.storageClasses}", offered)
 }
 
 // storing returns a StatefulSet whose pods each write a line with every start, to a
@@ -296,7 +298,7 @@ func (f fabric) movesWhatIsRestricted(t *testing.T) {
 // which are not peered with each other, and to rome. The longest path leads through rome.
 func movesBetweenProviders(t *testing.T) {
 	for _, leaf := range leaves() {
-		offersStorage(t, leaf, "1Gi")
+		offersStorage(t, leaf, "1Gi", realClass)
 	}
 	o := offloaded(t, v1alpha1.NamespaceOffloadingSpec{PodOffloadingStrategy: v1alpha1.LocalAndRemote})
 	followsItsData(t, o, storing("db", 1), v1alpha1.MoveTarget{ClusterName: "milan"}, v1alpha1.MoveTarget{ClusterName: "naples"}, v1alpha1.MoveTarget{Local: true})

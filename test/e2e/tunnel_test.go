@@ -72,6 +72,7 @@ func joinsThePods(t *testing.T) {
 			{name: "MovesEndWithTheirNamespace", run: fabric.movesEndWithTheirNamespace},
 			{name: "MovesSurviveLosses", run: fabric.movesSurviveLosses},
 			{name: "DeletedWhileLocked", run: fabric.deletedWhileLocked},
+			{name: "MovesWithinTheProvider", run: fabric.movesWithinTheProvider},
 			{name: "BindsADeletedClaimAgain", run: fabric.bindsADeletedClaimAgain},
 			{name: "LeavesDataToTheProvider", run: fabric.leavesDataToTheProvider},
 			{name: "DrainsTheData", run: fabric.drainsTheData},

@@ -508,6 +508,22 @@ func TestMoversHaveNoTokenAndOnlyWhatBaselineAllows(t *testing.T) {
 	}
 }
 
+func TestProvidersGetWhatMoversShareIfOneRunsThere(t *testing.T) {
+	const milan, turin = "9f1c", "7a2b"
+	for _, test := range []struct{ name, source, target, want string }{
+		{"within this cluster", "", "", v1alpha1.AnnotationSkipReflection},
+		{"to a provider", "", milan, v1alpha1.AnnotationAllowReflection},
+		{"from a provider", milan, "", v1alpha1.AnnotationAllowReflection},
+		{"within a provider", milan, milan, v1alpha1.AnnotationAllowReflection},
+		{"between providers", milan, turin, v1alpha1.AnnotationAllowReflection},
+	} {
+		m := &move{progress: &v1alpha1.MoveProgress{Source: v1alpha1.VolumeLocation{ClusterID: test.source}}}
+		if got := m.reflection(place{clusterID: test.target}); got != test.want {
+			t.Errorf("%s: %s", test.name, got)
+		}
+	}
+}
+
 func TestEachMoveHasACertificateOfItsOwnUntilItEnds(t *testing.T) {
 	keys := map[string]bool{}
 	for range 2 {

@@ -81,14 +81,20 @@ func (m *move) revoke(ctx context.Context) error {
 	return kit.Delete(ctx, m.Client, binding)
 }
 
-// share creates the certificate that both movers present, and the Service of the receiver.
-// Where neither mover runs on a provider, no provider gets a copy.
-func (m *move) share(ctx context.Context, crossing bool) error {
-	meta := m.objectMeta(m.shared)
-	meta.Annotations = map[string]string{v1alpha1.AnnotationSkipReflection: "true"}
-	if crossing {
-		meta.Annotations = map[string]string{v1alpha1.AnnotationAllowReflection: "true"}
+// reflection returns the annotation that decides whether providers get a copy of what the
+// movers share: they need it if a mover runs on one, also if both run on the same.
+func (m *move) reflection(target place) string {
+	if m.progress.Source.ClusterID == "" && target.clusterID == "" {
+		return v1alpha1.AnnotationSkipReflection
 	}
+	return v1alpha1.AnnotationAllowReflection
+}
+
+// share creates the certificate that both movers present, and the Service of the receiver,
+// with the annotation reflection.
+func (m *move) share(ctx context.Context, reflection string) error {
+	meta := m.objectMeta(m.shared)
+	meta.Annotations = map[string]string{reflection: "true"}
 	certificate, key, err := mover.NewIdentity(m.shared)
 	if err != nil {
 		return err

@@ -55,7 +55,7 @@ func (m *move) prepare(ctx context.Context) (outcome, error) {
 	if err != nil {
 		return outcome{}, err
 	}
-	if err := m.createTarget(ctx, m.targetClaim(claim, source), at.clusterID != m.progress.Source.ClusterID); err != nil {
+	if err := m.createTarget(ctx, m.targetClaim(claim, source), m.reflection(at)); err != nil {
 		return outcome{}, err
 	}
 	receiver, err := m.ensure(ctx, moverSpec{role: roleReceiver, claim: m.target, at: at, mark: mark})
@@ -78,12 +78,12 @@ func (m *move) prepare(ctx context.Context) (outcome, error) {
 
 // createTarget creates the claim of the receiver, after the certificate and the Service that both
 // movers need: where it exists, these were created.
-func (m *move) createTarget(ctx context.Context, claim *corev1.PersistentVolumeClaim, crossing bool) error {
+func (m *move) createTarget(ctx context.Context, claim *corev1.PersistentVolumeClaim, reflection string) error {
 	existing, err := m.claimNamed(ctx, claim.Name)
 	if err != nil || existing != nil {
 		return err
 	}
-	if err := m.share(ctx, crossing); err != nil {
+	if err := m.share(ctx, reflection); err != nil {
 		return err
 	}
 	return m.create(ctx, claim)
