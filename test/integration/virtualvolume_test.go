@@ -23,9 +23,9 @@ func TestVirtualVolumes(t *testing.T) {
 			"mountedBy": []any{"db-0"}, "move": fields{"id": "first", "phase": "Copying", "source": fields{}, "target": fields{},
 				"bytesTotal": 100, "bytesCopied": 41, "bytesPerSecond": 52 << 20, "remainingSeconds": 12},
 		},
-		header: []string{"CLUSTER", "PHASE", "CAPACITY", "MOUNTED BY", "MOVE", "AGE",
+		header: []string{"CLUSTER", "PHASE", "READY", "CAPACITY", "MOUNTED BY", "MOVE", "AGE",
 			"STORAGE CLASS", "VOLUME", "REMOTE CLAIM", "MOVE TARGET", "STRATEGY"},
-		row: []string{"Local", "Moving", "1Gi", "db-0", "Copying 41% 52Mi/s 12s", "local", "pv-1", "<none>", "turin",
+		row: []string{"Local", "Moving", "Unknown", "1Gi", "db-0", "Copying 41% 52Mi/s 12s", "local", "pv-1", "<none>", "turin",
 			"Online"},
 		badSpecs: map[string]fields{
 			"spec.move.target":    {"move": fields{"target": fields{"clusterName": nil}}},

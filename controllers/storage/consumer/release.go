@@ -178,7 +178,7 @@ func (r *Releaser) releaseRemote(ctx context.Context, pv *corev1.PersistentVolum
 	if !gone {
 		return ctrl.Result{}, nil
 	}
-	r.notices.record(pv, corev1.EventTypeNormal, ReasonVolumeDeleted, "Claim %s in namespace %s of %s is deleted; its data: %s.",
+	r.notices.record(pv, corev1.EventTypeNormal, ReasonVolumeDeleted, "Claim %s in namespace %s of %s is deleted there, with policy %s for its data.",
 		handle.Claim, handle.Namespace, cluster.Name, policy)
 	return ctrl.Result{}, r.deleteVolume(ctx, pv)
 }

@@ -8,7 +8,9 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"liqo.io/federation/apiserver/apis/federation"
@@ -30,6 +32,9 @@ var table = store.Table[*federation.VirtualVolume]{
 	}},
 	{Name: "Phase", Description: "the observed state of the data", Cell: func(v *federation.VirtualVolume) any {
 		return store.OrNone(string(v.Status.Phase))
+	}},
+	{Name: "Ready", Description: "whether pods can use the data, or the reason why not", Cell: func(v *federation.VirtualVolume) any {
+		return ready(v.Status.Conditions)
 	}},
 	{Name: "Capacity", Description: "the size of the volume", Cell: func(v *federation.VirtualVolume) any {
 		if v.Status.Capacity == nil {
@@ -74,6 +79,18 @@ var table = store.Table[*federation.VirtualVolume]{
 			}
 			return string(v.Spec.Move.Strategy)
 		}},
+}
+
+// ready returns the status of the condition Ready, and its reason where it is False.
+func ready(conditions []metav1.Condition) string {
+	condition := meta.FindStatusCondition(conditions, federation.ConditionVolumeReady)
+	switch {
+	case condition == nil:
+		return string(metav1.ConditionUnknown)
+	case condition.Status == metav1.ConditionFalse:
+		return condition.Reason
+	}
+	return string(condition.Status)
 }
 
 func ofLocation(volume *federation.VirtualVolume, field func(*federation.VolumeLocation) string) string {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	"liqo.io/federation/apiserver/apis/federation"
@@ -77,10 +78,11 @@ func TestTheTableShowsWhereTheDataIs(t *testing.T) {
 		Spec: federation.VirtualVolumeSpec{Move: &federation.RequestedMove{MoveSpec: federation.MoveSpec{
 			Target: federation.MoveTarget{Local: true, StorageClassName: "ssd"}, Strategy: federation.MoveOffline}}},
 		Status: federation.VirtualVolumeStatus{Phase: federation.VirtualVolumeBound,
-			Capacity:  ptr.To(resource.MustParse("1Gi")),
-			MountedBy: []string{"web-0", "web-1", "web-2", "web-3", "web-4"}},
+			Capacity:   ptr.To(resource.MustParse("1Gi")),
+			Conditions: []metav1.Condition{{Type: federation.ConditionVolumeReady, Status: metav1.ConditionFalse, Reason: "ProviderUnreachable"}},
+			MountedBy:  []string{"web-0", "web-1", "web-2", "web-3", "web-4"}},
 	}
-	want := map[string]any{"Phase": "Bound", "Capacity": "1Gi", "Mounted By": "web-0,web-1,web-2 + 2 more...",
+	want := map[string]any{"Phase": "Bound", "Ready": "ProviderUnreachable", "Capacity": "1Gi", "Mounted By": "web-0,web-1,web-2 + 2 more...",
 		"Move Target": "Local/ssd", "Strategy": "Offline"}
 	got := map[string]any{}
 	for _, column := range table {
