@@ -1,8 +1,8 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package placement decides where the pods of an offloaded namespace may run and which
-// of them wait for a move of their data, as pure functions. Pods without claims are
+// Package placement decides to which clusters a namespace is offloaded, where its pods may
+// run and which of them wait for a move of their data, as pure functions. Pods without claims are
 // placed by the admission policy federation-placement, which computes the same terms in
 // CEL; pods with claims are placed by placementreviews, which call Decide.
 package placement
@@ -14,7 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/podspec"
 	"liqo.io/federation/apiserver/volume"
 )
 
@@ -55,7 +55,7 @@ type Decision struct {
 func Decide(in Input) Decision {
 	gated, denied := hold(in)
 	decision := Decision{Gated: gated, Denied: denied}
-	if denied != "" || isMover(in) || rules.BelongsToItsNode(in.Pod) {
+	if denied != "" || isMover(in) || podspec.BelongsToItsNode(in.Pod) {
 		return decision
 	}
 	if in.Offloading == nil {

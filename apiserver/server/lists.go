@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/endpoints/request"
 
-	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/identity"
 )
 
 // withPlainLists answers the lists of peers as protobuf, if they take that, or as
@@ -22,7 +22,7 @@ func withPlainLists(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		info, _ := request.RequestInfoFrom(r.Context())
 		who, _ := request.UserFrom(r.Context())
-		if info != nil && info.IsResourceRequest && (info.Verb == "list" || info.Verb == "watch") && who != nil && rules.IsPeer(who.GetName(), who.GetGroups()) {
+		if info != nil && info.IsResourceRequest && (info.Verb == "list" || info.Verb == "watch") && who != nil && identity.IsPeer(who.GetName(), who.GetGroups()) {
 			r = plain(r)
 		}
 		handler.ServeHTTP(w, r)

@@ -12,13 +12,13 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/naming"
 )
 
 func TestListsOfPeersAreAnsweredPlainly(t *testing.T) {
 	const table = "application/json;as=Table;v=v1;g=meta.k8s.io"
 	peer := &user.DefaultInfo{Name: "0f4f7e5c", Groups: []string{v1alpha1.PeerGroup}}
-	account := &user.DefaultInfo{Name: "system:serviceaccount:" + rules.TenantNamespace("rome") + ":federation-peer"}
+	account := &user.DefaultInfo{Name: "system:serviceaccount:" + naming.TenantNamespace("rome") + ":federation-peer"}
 	for _, test := range []struct {
 		name, verb, query, accept string
 		who                       user.Info

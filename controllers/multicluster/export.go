@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	mcsv1alpha1 "sigs.k8s.io/mcs-api/pkg/apis/v1alpha1"
 
-	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/reflection"
 )
 
 // ReasonNotOffloaded is the reason of the condition Ready of a ServiceExport
@@ -21,7 +21,7 @@ const ReasonNotOffloaded mcsv1alpha1.ServiceExportConditionReason = "NotOffloade
 // Wanted tells whether a ServiceExport counts: it is not on its way out, and its
 // owner does not keep it home.
 func Wanted(export metav1.Object) bool {
-	return export.GetDeletionTimestamp().IsZero() && !rules.StaysHome(export)
+	return export.GetDeletionTimestamp().IsZero() && !reflection.StaysHome(export)
 }
 
 // standing is how an export stands: whether its Service can be exported, and is.

@@ -19,7 +19,7 @@ import (
 	mcsv1alpha1 "sigs.k8s.io/mcs-api/pkg/apis/v1alpha1"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/naming"
 	"liqo.io/federation/controllers/commit"
 	"liqo.io/federation/controllers/remote"
 	"liqo.io/federation/controllers/services"
@@ -202,8 +202,8 @@ func (c *Controller) reachOfHome(offloading *v1alpha1.NamespaceOffloading) ([]st
 	}
 	behind := map[string]string{}
 	for _, virtualNode := range virtualNodes {
-		if rules.IsPeerNamespace(virtualNode.Namespace) {
-			behind[virtualNode.Spec.NodeName] = rules.ForeignClusterOf(virtualNode.Namespace)
+		if naming.IsPeerNamespace(virtualNode.Namespace) {
+			behind[virtualNode.Spec.NodeName] = naming.ForeignClusterOf(virtualNode.Namespace)
 		}
 	}
 	return clusters, func(_ *discoveryv1.EndpointSlice, endpoint *discoveryv1.Endpoint) string {

@@ -23,7 +23,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/naming"
 	"liqo.io/federation/controllers/pods"
 	"liqo.io/federation/controllers/queue"
 	"liqo.io/federation/controllers/services"
@@ -267,7 +267,7 @@ func (a *podAddresses) behindTunnel(object any) []cache.ObjectName {
 		keys = append(keys, origins(mapping)...)
 	}
 	// Listing a cache fails only with a selector that cannot be read.
-	namespace := rules.PeerNamespace(tunnel.Name)
+	namespace := naming.PeerNamespace(tunnel.Name)
 	nodes, _ := a.virtualNodes.VirtualNodes(namespace).List(everything)
 	for _, node := range nodes {
 		there, _ := a.Pods.Seen(node.Spec.NodeName)
@@ -321,7 +321,7 @@ func namesOf(object any) sets.Set[string] {
 		object = tombstone.Obj
 	}
 	names := sets.New[string]()
-	if m, ok := object.(*v1alpha1.NamespaceMap); ok && rules.IsPeerNamespace(m.Namespace) {
+	if m, ok := object.(*v1alpha1.NamespaceMap); ok && naming.IsPeerNamespace(m.Namespace) {
 		for _, namespace := range m.Spec.Namespaces {
 			names.Insert(namespace.Name)
 		}

@@ -18,7 +18,8 @@ import (
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/apis/federation/validation"
-	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/naming"
+	"liqo.io/federation/apiserver/reflection"
 	"liqo.io/federation/controllers/services"
 	"liqo.io/federation/controllers/virtualkubelet/reflect"
 )
@@ -171,10 +172,10 @@ func (a *podAddresses) extending(namespace string) ([]extension, error) {
 	}
 	var found []extension
 	for _, m := range all {
-		if !rules.IsPeerNamespace(m.Namespace) || !extends(m, namespace) {
+		if !naming.IsPeerNamespace(m.Namespace) || !extends(m, namespace) {
 			continue
 		}
-		name := rules.ForeignClusterOf(m.Namespace)
+		name := naming.ForeignClusterOf(m.Namespace)
 		tunnel, err := a.tunnel(name)
 		if err != nil {
 			return nil, err
@@ -186,7 +187,7 @@ func (a *podAddresses) extending(namespace string) ([]extension, error) {
 		if tunnel == nil {
 			continue
 		}
-		if node := rules.DecidingVirtualNode(nodes, tunnel.Spec.ClusterID); node != nil {
+		if node := reflection.DecidingVirtualNode(nodes, tunnel.Spec.ClusterID); node != nil {
 			found = append(found, extension{
 				name: name, clusterID: tunnel.Spec.ClusterID,
 				services: reflect.PolicyOf(&node.Spec.Reflection, corev1.Resource("services")),

@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	kubeinformers "k8s.io/client-go/informers"
 
-	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/naming"
 )
 
 // readersBinding is the RoleBinding in the installation namespace that lets
@@ -51,8 +51,8 @@ func (a *podAddresses) bindReaders(ctx context.Context) error {
 	}
 	var subjects []rbacv1.Subject
 	for _, node := range nodes {
-		if rules.IsPeerNamespace(node.Namespace) {
-			subjects = append(subjects, rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: node.Namespace, Name: rules.VirtualKubelet(node.Name)})
+		if naming.IsPeerNamespace(node.Namespace) {
+			subjects = append(subjects, rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: node.Namespace, Name: naming.VirtualKubelet(node.Name)})
 		}
 	}
 	slices.SortFunc(subjects, func(a, b rbacv1.Subject) int {

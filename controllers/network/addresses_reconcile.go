@@ -21,7 +21,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/naming"
+	"liqo.io/federation/apiserver/podspec"
 )
 
 // reconcile has exactly those mappings of a pod that other providers call it by,
@@ -92,7 +93,7 @@ func (a *podAddresses) find(ctx context.Context, key cache.ObjectName, homes set
 	}
 	complete = true
 	for _, node := range nodes {
-		if !rules.IsPeerNamespace(node.Namespace) {
+		if !naming.IsPeerNamespace(node.Namespace) {
 			continue
 		}
 		found, known, err := a.podOn(ctx, node, key)
@@ -121,10 +122,10 @@ func (c *AddressesConfig) watchedPod(ctx context.Context, node *v1alpha1.Virtual
 // wanted are the mappings of a pod: one for each of its addresses and each other
 // provider that its namespace extends to, where there are tunnels to both.
 func (a *podAddresses) wanted(pod *corev1.Pod, on *v1alpha1.VirtualNode) (map[string]*v1alpha1.AddressMapping, error) {
-	if pod == nil || rules.Finished(pod) {
+	if pod == nil || podspec.Finished(pod) {
 		return nil, nil
 	}
-	home := rules.ForeignClusterOf(on.Namespace)
+	home := naming.ForeignClusterOf(on.Namespace)
 	tunnel, err := a.tunnel(home)
 	if err != nil || tunnel == nil || tunnel.Spec.ClusterID != on.Spec.ClusterID {
 		return nil, err
@@ -139,8 +140,8 @@ func (a *podAddresses) wanted(pod *corev1.Pod, on *v1alpha1.VirtualNode) (map[st
 	}
 	wanted := map[string]*v1alpha1.AddressMapping{}
 	for _, m := range all {
-		reader := rules.ForeignClusterOf(m.Namespace)
-		if !rules.IsPeerNamespace(m.Namespace) || reader == home || !extends(m, pod.Namespace) {
+		reader := naming.ForeignClusterOf(m.Namespace)
+		if !naming.IsPeerNamespace(m.Namespace) || reader == home || !extends(m, pod.Namespace) {
 			continue
 		}
 		there, err := a.tunnel(reader)
@@ -168,7 +169,7 @@ func (a *podAddresses) wantedHome(key cache.ObjectName) (map[string]*v1alpha1.Ad
 	if err != nil || tunnel == nil {
 		return nil, err
 	}
-	nodes, err := a.virtualNodes.VirtualNodes(rules.PeerNamespace(key.Name)).List(everything)
+	nodes, err := a.virtualNodes.VirtualNodes(naming.PeerNamespace(key.Name)).List(everything)
 	if err != nil || len(nodes) == 0 {
 		return nil, err
 	}

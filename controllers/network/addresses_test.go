@@ -25,7 +25,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/naming"
 	"liqo.io/federation/controllers/services"
 	listers "liqo.io/federation/generated/listers/federation/v1alpha1"
 )
@@ -85,8 +85,8 @@ func newHub(t *testing.T) *hub {
 	w.do(api.NamespaceOffloadings("shop").Create(w.ctx(), &v1alpha1.NamespaceOffloading{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.NamespaceOffloadingName}}, createOptions))
 	for name, id := range map[string]string{"milan": milanID, "naples": naplesID} {
 		h.connect(name, id)
-		w.do(api.VirtualNodes(rules.PeerNamespace(name)).Create(w.ctx(), &v1alpha1.VirtualNode{
-			ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.VirtualNodeSpec{ClusterID: id, NodeName: rules.NodeName(name)},
+		w.do(api.VirtualNodes(naming.PeerNamespace(name)).Create(w.ctx(), &v1alpha1.VirtualNode{
+			ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.VirtualNodeSpec{ClusterID: id, NodeName: naming.NodeName(name)},
 		}, createOptions))
 		h.extend(name, "shop")
 	}
@@ -119,7 +119,7 @@ func (h *hub) runs(provider string, addresses ...string) {
 	for _, address := range addresses {
 		pod.Status.PodIPs = append(pod.Status.PodIPs, corev1.PodIP{IP: address})
 	}
-	h.pods[rules.NodeName(provider)] = append(h.pods[rules.NodeName(provider)], pod)
+	h.pods[naming.NodeName(provider)] = append(h.pods[naming.NodeName(provider)], pod)
 }
 
 // connect makes the tunnel to a provider: rome calls the pods of milan 10.1, and
@@ -139,7 +139,7 @@ func (h *hub) disconnect(name string) {
 
 // extend says which namespaces extend to a provider.
 func (h *hub) extend(provider string, namespaces ...string) {
-	maps := h.federation.FederationV1alpha1().NamespaceMaps(rules.PeerNamespace(provider))
+	maps := h.federation.FederationV1alpha1().NamespaceMaps(naming.PeerNamespace(provider))
 	_ = maps.Delete(h.ctx(), "rome", metav1.DeleteOptions{})
 	m := &v1alpha1.NamespaceMap{ObjectMeta: metav1.ObjectMeta{Name: "rome"}}
 	for _, name := range namespaces {

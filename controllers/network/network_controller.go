@@ -22,7 +22,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/naming"
 	"liqo.io/federation/controllers/queue"
 	"liqo.io/federation/generated/clientset/versioned"
 	"liqo.io/federation/generated/informers/externalversions"
@@ -194,7 +194,7 @@ func byNamespace(object any) []cache.ObjectName {
 	if err != nil {
 		return nil
 	}
-	if name := rules.ForeignClusterOf(accessor.GetNamespace()); name != "" {
+	if name := naming.ForeignClusterOf(accessor.GetNamespace()); name != "" {
 		return []cache.ObjectName{{Name: name}}
 	}
 	return nil

@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/compatibility"
 	listers "liqo.io/federation/generated/listers/federation/v1alpha1"
 )
 
@@ -76,8 +76,8 @@ func TestTheTunnelComesFirstWhereTheControlPlaneGoesThroughIt(t *testing.T) {
 	}
 
 	// Once the peering is established, the ranges are added to it.
-	rome.peered(v1alpha1.PeeringEstablished, v1alpha1.PeeringNone, rules.FeatureTunnel)
-	milan.peered(v1alpha1.PeeringNone, v1alpha1.PeeringEstablished, rules.FeatureTunnel)
+	rome.peered(v1alpha1.PeeringEstablished, v1alpha1.PeeringNone, compatibility.FeatureTunnel)
+	milan.peered(v1alpha1.PeeringNone, v1alpha1.PeeringEstablished, compatibility.FeatureTunnel)
 	settle(t, both, rome, milan)
 	expectAgreement(t, rome, milan)
 	if parts := rome.te().Spec.Control; len(rome.te().Spec.Remote) == 0 || len(parts) != 1 || parts[0] != v1alpha1.TunnelControlCall {
@@ -124,8 +124,8 @@ func TestATunnelForTheControlPlaneAloneIsNotConnectedWithoutAGateway(t *testing.
 func TestWithoutTunnelsForPodsTheControlPlaneHasOne(t *testing.T) {
 	rome, milan := inBandPeers(t)
 	rome.Networking, milan.Networking = v1alpha1.NetworkingNone, v1alpha1.NetworkingNone
-	rome.peered(v1alpha1.PeeringEstablished, v1alpha1.PeeringNone, rules.FeatureTunnel)
-	milan.peered(v1alpha1.PeeringNone, v1alpha1.PeeringEstablished, rules.FeatureTunnel)
+	rome.peered(v1alpha1.PeeringEstablished, v1alpha1.PeeringNone, compatibility.FeatureTunnel)
+	milan.peered(v1alpha1.PeeringNone, v1alpha1.PeeringEstablished, compatibility.FeatureTunnel)
 	settle(t, func() bool { return replicate(rome, milan) }, rome, milan)
 	if te := rome.te(); te == nil || len(te.Spec.Remote) > 0 {
 		t.Errorf("the tunnel is %+v", te)
@@ -160,8 +160,8 @@ func TestWhatIsToldOfAGatewayIsWhereItIsCalledAndTheKeyThatItHas(t *testing.T) {
 func TestATunnelThatIsRefusedKeepsNoRanges(t *testing.T) {
 	rome, milan := inBandPeers(t)
 	both := func() bool { return replicate(rome, milan) }
-	rome.peered(v1alpha1.PeeringEstablished, v1alpha1.PeeringNone, rules.FeatureTunnel)
-	milan.peered(v1alpha1.PeeringNone, v1alpha1.PeeringEstablished, rules.FeatureTunnel)
+	rome.peered(v1alpha1.PeeringEstablished, v1alpha1.PeeringNone, compatibility.FeatureTunnel)
+	milan.peered(v1alpha1.PeeringNone, v1alpha1.PeeringEstablished, compatibility.FeatureTunnel)
 	settle(t, both, rome, milan)
 	expectAgreement(t, rome, milan)
 	rome.change(func(fc *v1alpha1.ForeignCluster) {
@@ -176,8 +176,8 @@ func TestATunnelThatIsRefusedKeepsNoRanges(t *testing.T) {
 func TestATunnelThatCarriesPodsDoesNotGoToAnotherClustersGateway(t *testing.T) {
 	rome, milan := inBandPeers(t)
 	both := func() bool { return replicate(rome, milan) }
-	rome.peered(v1alpha1.PeeringEstablished, v1alpha1.PeeringNone, rules.FeatureTunnel)
-	milan.peered(v1alpha1.PeeringNone, v1alpha1.PeeringEstablished, rules.FeatureTunnel)
+	rome.peered(v1alpha1.PeeringEstablished, v1alpha1.PeeringNone, compatibility.FeatureTunnel)
+	milan.peered(v1alpha1.PeeringNone, v1alpha1.PeeringEstablished, compatibility.FeatureTunnel)
 	settle(t, both, rome, milan)
 	before := rome.te().Spec
 	turins := strings.Repeat("t", 42) + "A="

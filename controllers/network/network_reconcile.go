@@ -16,7 +16,8 @@ import (
 	"k8s.io/utils/ptr"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/compatibility"
+	"liqo.io/federation/apiserver/naming"
 )
 
 // direction is one of the two peerings that there may be with a cluster: what
@@ -35,8 +36,8 @@ type direction struct {
 // directions are the peerings with a cluster, also those that are over: what is
 // left of them is removed.
 func (r *reconciler) directions(name string, fc *v1alpha1.ForeignCluster) ([]direction, error) {
-	outgoing := direction{namespace: rules.PeerNamespace(name), own: v1alpha1.NetworkConfigOfConsumer, theirs: v1alpha1.NetworkConfigOfProvider}
-	incoming := direction{namespace: rules.TenantNamespace(name), own: v1alpha1.NetworkConfigOfProvider, theirs: v1alpha1.NetworkConfigOfConsumer}
+	outgoing := direction{namespace: naming.PeerNamespace(name), own: v1alpha1.NetworkConfigOfConsumer, theirs: v1alpha1.NetworkConfigOfProvider}
+	incoming := direction{namespace: naming.TenantNamespace(name), own: v1alpha1.NetworkConfigOfProvider, theirs: v1alpha1.NetworkConfigOfConsumer}
 	if fc != nil {
 		outgoing.phase, incoming.phase = fc.Status.OutgoingPeering, fc.Status.IncomingPeering
 	}
@@ -57,7 +58,7 @@ func (r *reconciler) able(namespace string, features func(*v1alpha1.ResourceRequ
 		return false, err
 	}
 	return slices.ContainsFunc(requests, func(request *v1alpha1.ResourceRequest) bool {
-		return slices.Contains(features(request), rules.FeatureTunnel)
+		return slices.Contains(features(request), compatibility.FeatureTunnel)
 	}), nil
 }
 

@@ -24,7 +24,8 @@ import (
 	"pgregory.net/rapid"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/compatibility"
+	"liqo.io/federation/apiserver/naming"
 	"liqo.io/federation/netagent/model"
 )
 
@@ -40,8 +41,8 @@ func peers(t tb, rome, milan Settings) (consumer, provider *world) {
 	t.Helper()
 	consumer = newWorld(t, "rome", romeID, "milan", milanID, rome)
 	provider = newWorld(t, "milan", milanID, "rome", romeID, milan)
-	consumer.peered(v1alpha1.PeeringEstablished, v1alpha1.PeeringNone, rules.FeatureTunnel)
-	provider.peered(v1alpha1.PeeringNone, v1alpha1.PeeringEstablished, rules.FeatureTunnel)
+	consumer.peered(v1alpha1.PeeringEstablished, v1alpha1.PeeringNone, compatibility.FeatureTunnel)
+	provider.peered(v1alpha1.PeeringNone, v1alpha1.PeeringEstablished, compatibility.FeatureTunnel)
 	return consumer, provider
 }
 
@@ -248,7 +249,7 @@ func TestATunnelEndsAndLeavesNothing(t *testing.T) {
 			milan.peered(v1alpha1.PeeringNone, v1alpha1.PeeringNone)
 		},
 		"when the provider denies": func(rome, milan *world) {
-			rome.peered(v1alpha1.PeeringDenied, v1alpha1.PeeringNone, rules.FeatureTunnel)
+			rome.peered(v1alpha1.PeeringDenied, v1alpha1.PeeringNone, compatibility.FeatureTunnel)
 			milan.peered(v1alpha1.PeeringNone, v1alpha1.PeeringNone)
 		},
 		"when the clusters are forgotten": func(rome, milan *world) {
@@ -287,7 +288,7 @@ func TestATunnelEndsAndLeavesNothing(t *testing.T) {
 func TestTwoPeeringsHaveOneTunnel(t *testing.T) {
 	rome, milan := peers(t, settingsOf("10.0.0.0/16"), settingsOf("10.0.0.0/16"))
 	for _, w := range []*world{rome, milan} {
-		w.peered(v1alpha1.PeeringEstablished, v1alpha1.PeeringEstablished, rules.FeatureTunnel)
+		w.peered(v1alpha1.PeeringEstablished, v1alpha1.PeeringEstablished, compatibility.FeatureTunnel)
 	}
 	both := func() bool {
 		one := replicate(rome, milan)
@@ -299,8 +300,8 @@ func TestTwoPeeringsHaveOneTunnel(t *testing.T) {
 	if n := len(got(rome, rome.federation.FederationV1alpha1().AddressMappings("").List).Items); n != 1 {
 		t.Errorf("there are %d mappings", n)
 	}
-	rome.peered(v1alpha1.PeeringNone, v1alpha1.PeeringEstablished, rules.FeatureTunnel)
-	milan.peered(v1alpha1.PeeringEstablished, v1alpha1.PeeringNone, rules.FeatureTunnel)
+	rome.peered(v1alpha1.PeeringNone, v1alpha1.PeeringEstablished, compatibility.FeatureTunnel)
+	milan.peered(v1alpha1.PeeringEstablished, v1alpha1.PeeringNone, compatibility.FeatureTunnel)
 	settle(t, both, rome, milan)
 	expectAgreement(t, rome, milan)
 	if diff := cmp.Diff(before, rome.te().Spec); diff != "" {
@@ -408,7 +409,7 @@ func TestAnotherMTUIsToldOnce(t *testing.T) {
 	}
 	settle(t, all, rome, milan)
 	expectAgreement(t, rome, milan)
-	config, err := rome.federation.FederationV1alpha1().NetworkConfigs(rules.PeerNamespace("milan")).Get(t.Context(), v1alpha1.NetworkConfigOfConsumer, metav1.GetOptions{})
+	config, err := rome.federation.FederationV1alpha1().NetworkConfigs(naming.PeerNamespace("milan")).Get(t.Context(), v1alpha1.NetworkConfigOfConsumer, metav1.GetOptions{})
 	if rome.do(nil, err); config.Spec.MTU != 1420 {
 		t.Errorf("%d bytes are told", config.Spec.MTU)
 	}
@@ -480,7 +481,7 @@ func TestWhatIsWrongIsSaid(t *testing.T) {
 				}, createOptions))
 			}
 			// The mirror is what a stranger wrote, whatever our API server says of it.
-			mirror := &v1alpha1.NetworkConfig{ObjectMeta: metav1.ObjectMeta{Namespace: rules.PeerNamespace("milan"), Name: v1alpha1.NetworkConfigOfProvider}, Spec: spec}
+			mirror := &v1alpha1.NetworkConfig{ObjectMeta: metav1.ObjectMeta{Namespace: naming.PeerNamespace("milan"), Name: v1alpha1.NetworkConfigOfProvider}, Spec: spec}
 			rome.do(rome.federation.FederationV1alpha1().NetworkConfigs(mirror.Namespace).Create(t.Context(), mirror, createOptions))
 			for range 5 {
 				rome.pass()
@@ -576,8 +577,8 @@ func TestAnAttemptInVainIsNotMadeAgainAtOnce(t *testing.T) {
 	settings := settingsOf("10.1.0.0/16")
 	settings.PoolCIDRs, settings.ReservedCIDRs = []string{"10.9.0.0/24"}, []string{"10.3.0.0/24"}
 	rome, _ := peers(t, settings, settingsOf("10.2.0.0/16"))
-	configs := rome.federation.FederationV1alpha1().NetworkConfigs(rules.PeerNamespace("milan"))
-	mirror := &v1alpha1.NetworkConfig{ObjectMeta: metav1.ObjectMeta{Namespace: rules.PeerNamespace("milan"), Name: v1alpha1.NetworkConfigOfProvider}}
+	configs := rome.federation.FederationV1alpha1().NetworkConfigs(naming.PeerNamespace("milan"))
+	mirror := &v1alpha1.NetworkConfig{ObjectMeta: metav1.ObjectMeta{Namespace: naming.PeerNamespace("milan"), Name: v1alpha1.NetworkConfigOfProvider}}
 	mirror.Spec = v1alpha1.NetworkConfigSpec{ClusterID: milanID, PodCIDRs: []string{"10.2.0.0/16", "10.3.0.0/16"}, PublicKey: somePublicKey}
 	rome.do(configs.Create(t.Context(), mirror, createOptions))
 	attempts := func() int {
@@ -631,7 +632,7 @@ func TestOnePeerLeavesRangesForTheNext(t *testing.T) {
 	rome, _ := peers(t, settingsOf("10.1.0.0/16"), settingsOf("10.2.0.0/16"))
 	announces := func(id, key string, pods []string) {
 		t.Helper()
-		mirror := &v1alpha1.NetworkConfig{ObjectMeta: metav1.ObjectMeta{Namespace: rules.PeerNamespace(rome.peer), Name: v1alpha1.NetworkConfigOfProvider}}
+		mirror := &v1alpha1.NetworkConfig{ObjectMeta: metav1.ObjectMeta{Namespace: naming.PeerNamespace(rome.peer), Name: v1alpha1.NetworkConfigOfProvider}}
 		mirror.Spec = v1alpha1.NetworkConfigSpec{ClusterID: id, PodCIDRs: pods, PublicKey: key}
 		rome.do(rome.federation.FederationV1alpha1().NetworkConfigs(mirror.Namespace).Create(t.Context(), mirror, createOptions))
 		for range 3 {
@@ -653,17 +654,17 @@ func TestOnePeerLeavesRangesForTheNext(t *testing.T) {
 	rome.do(rome.federation.FederationV1alpha1().ForeignClusters().Create(t.Context(), &v1alpha1.ForeignCluster{
 		ObjectMeta: metav1.ObjectMeta{Name: rome.peer}, Spec: v1alpha1.ForeignClusterSpec{ClusterID: genoaID},
 	}, createOptions))
-	rome.peered(v1alpha1.PeeringEstablished, v1alpha1.PeeringNone, rules.FeatureTunnel)
+	rome.peered(v1alpha1.PeeringEstablished, v1alpha1.PeeringNone, compatibility.FeatureTunnel)
 	announces(genoaID, base64.StdEncoding.EncodeToString(append(make([]byte, 31), 2)), []string{"10.1.0.0/16", "10.2.0.0/16", "10.100.0.0/14"})
 }
 
 // Consumer and provider are one cluster, and have what one may have.
 func TestBothDirectionsWithAPeerHaveWhatOneMayHave(t *testing.T) {
 	rome, _ := peers(t, settingsOf("10.1.0.0/16"), settingsOf("10.2.0.0/16"))
-	rome.peered(v1alpha1.PeeringEstablished, v1alpha1.PeeringEstablished, rules.FeatureTunnel)
+	rome.peered(v1alpha1.PeeringEstablished, v1alpha1.PeeringEstablished, compatibility.FeatureTunnel)
 	for namespace, mirror := range map[string]v1alpha1.NetworkConfig{
-		rules.PeerNamespace("milan"):   {ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.NetworkConfigOfProvider}, Spec: v1alpha1.NetworkConfigSpec{PodCIDRs: []string{"10.64.0.0/10"}}},
-		rules.TenantNamespace("milan"): {ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.NetworkConfigOfConsumer}, Spec: v1alpha1.NetworkConfigSpec{PodCIDRs: []string{"10.128.0.0/10"}}},
+		naming.PeerNamespace("milan"):   {ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.NetworkConfigOfProvider}, Spec: v1alpha1.NetworkConfigSpec{PodCIDRs: []string{"10.64.0.0/10"}}},
+		naming.TenantNamespace("milan"): {ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.NetworkConfigOfConsumer}, Spec: v1alpha1.NetworkConfigSpec{PodCIDRs: []string{"10.128.0.0/10"}}},
 	} {
 		mirror.Namespace, mirror.Spec.ClusterID, mirror.Spec.PublicKey = namespace, milanID, somePublicKey
 		rome.do(rome.federation.FederationV1alpha1().NetworkConfigs(namespace).Create(t.Context(), &mirror, createOptions))
@@ -713,7 +714,7 @@ func TestNobodyIsAskedWithoutATunnel(t *testing.T) {
 	rome.peered(v1alpha1.PeeringEstablished, v1alpha1.PeeringNone)
 	rome.pass()
 	expectStatus(t, rome, v1alpha1.PeeringPending, ReasonPeerTooOld, "upgrade")
-	rome.peered(v1alpha1.PeeringPending, v1alpha1.PeeringNone, rules.FeatureTunnel)
+	rome.peered(v1alpha1.PeeringPending, v1alpha1.PeeringNone, compatibility.FeatureTunnel)
 	rome.pass()
 	expectStatus(t, rome, v1alpha1.PeeringPending, ReasonAwaitingPeering, "")
 	if rest := left(rome); len(rest) > 0 {

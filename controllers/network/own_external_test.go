@@ -17,7 +17,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/naming"
 )
 
 // taking are the settings of a cluster that takes external CIDRs for itself.
@@ -41,7 +41,7 @@ func (w *world) pooled(name string) []string {
 // told are the external CIDRs that the other cluster is told of.
 func (w *world) told() []string {
 	w.t.Helper()
-	config, err := w.federation.FederationV1alpha1().NetworkConfigs(rules.PeerNamespace(w.peer)).Get(w.ctx(), v1alpha1.NetworkConfigOfConsumer, metav1.GetOptions{})
+	config, err := w.federation.FederationV1alpha1().NetworkConfigs(naming.PeerNamespace(w.peer)).Get(w.ctx(), v1alpha1.NetworkConfigOfConsumer, metav1.GetOptions{})
 	w.do(nil, err)
 	return config.Spec.ExternalCIDRs
 }

@@ -31,9 +31,9 @@ import (
 	"k8s.io/client-go/tools/record"
 	testclock "k8s.io/utils/clock/testing"
 
+	"liqo.io/federation/apiserver/addresses"
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/apiserver/rules"
-	"liqo.io/federation/apiserver/rules/addresses"
+	"liqo.io/federation/apiserver/naming"
 	federationfake "liqo.io/federation/generated/clientset/versioned/fake"
 	listers "liqo.io/federation/generated/listers/federation/v1alpha1"
 )
@@ -269,8 +269,8 @@ func (w *world) peered(outgoing, incoming v1alpha1.PeeringPhase, features ...str
 	}
 	w.do(api.ForeignClusters().Update(w.ctx(), fc, metav1.UpdateOptions{}))
 	for namespace, request := range map[string]*v1alpha1.ResourceRequest{
-		rules.PeerNamespace(w.peer):   {ObjectMeta: metav1.ObjectMeta{Name: w.name}, Status: v1alpha1.ResourceRequestStatus{Features: features}},
-		rules.TenantNamespace(w.peer): {ObjectMeta: metav1.ObjectMeta{Name: w.peer}, Spec: v1alpha1.ResourceRequestSpec{Features: features}},
+		naming.PeerNamespace(w.peer):   {ObjectMeta: metav1.ObjectMeta{Name: w.name}, Status: v1alpha1.ResourceRequestStatus{Features: features}},
+		naming.TenantNamespace(w.peer): {ObjectMeta: metav1.ObjectMeta{Name: w.peer}, Spec: v1alpha1.ResourceRequestSpec{Features: features}},
 	} {
 		_ = api.ResourceRequests(namespace).Delete(w.ctx(), request.Name, metav1.DeleteOptions{})
 		w.do(api.ResourceRequests(namespace).Create(w.ctx(), request, createOptions))
@@ -299,7 +299,7 @@ func (w *world) te() *v1alpha1.TunnelEndpoint {
 // provider.
 func replicate(consumer, provider *world) (written bool) {
 	consumer.t.Helper()
-	here, there := rules.PeerNamespace(consumer.peer), rules.TenantNamespace(provider.peer)
+	here, there := naming.PeerNamespace(consumer.peer), naming.TenantNamespace(provider.peer)
 	own := flow(v1alpha1.NetworkConfigOfConsumer, consumer, here, provider, there)
 	theirs := flow(v1alpha1.NetworkConfigOfProvider, provider, there, consumer, here)
 	return own || theirs

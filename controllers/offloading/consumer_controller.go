@@ -20,7 +20,8 @@ import (
 	"k8s.io/utils/clock"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/naming"
+	"liqo.io/federation/apiserver/placement"
 	"liqo.io/federation/controllers/pods"
 	"liqo.io/federation/controllers/queue"
 	"liqo.io/federation/generated/clientset/versioned"
@@ -175,7 +176,7 @@ func (c *Consumer) mapChanged(old, current *v1alpha1.NamespaceMap) {
 	if !c.ours(current) {
 		return
 	}
-	cluster := rules.ForeignClusterOf(current.Namespace)
+	cluster := naming.ForeignClusterOf(current.Namespace)
 	if old == nil || specDiffers(old, current) {
 		c.mapQueue.Add(cluster)
 	}
@@ -203,12 +204,12 @@ func (c *Consumer) mapChanged(old, current *v1alpha1.NamespaceMap) {
 
 // ours tells whether this cluster is the consumer of a map.
 func (c *Consumer) ours(namespaceMap *v1alpha1.NamespaceMap) bool {
-	return rules.IsPeerNamespace(namespaceMap.Namespace) && namespaceMap.Name == c.clusterName
+	return naming.IsPeerNamespace(namespaceMap.Namespace) && namespaceMap.Name == c.clusterName
 }
 
 func (c *Consumer) virtualNodeChanged(virtualNode *v1alpha1.VirtualNode) {
-	if rules.IsPeerNamespace(virtualNode.Namespace) {
-		c.clusterChanged(rules.ForeignClusterOf(virtualNode.Namespace))
+	if naming.IsPeerNamespace(virtualNode.Namespace) {
+		c.clusterChanged(naming.ForeignClusterOf(virtualNode.Namespace))
 	}
 }
 
@@ -223,8 +224,8 @@ func (c *Consumer) nodeChanged(node *corev1.Node) {
 }
 
 func (c *Consumer) namespaceChanged(namespace *corev1.Namespace) {
-	if rules.IsPeerNamespace(namespace.Name) {
-		c.mapQueue.Add(rules.ForeignClusterOf(namespace.Name))
+	if naming.IsPeerNamespace(namespace.Name) {
+		c.mapQueue.Add(naming.ForeignClusterOf(namespace.Name))
 	}
 	c.offloadingQueue.Add(namespace.Name)
 }
@@ -254,19 +255,19 @@ func (c *Consumer) leaving(offloading *v1alpha1.NamespaceOffloading) bool {
 	return !offloading.DeletionTimestamp.IsZero() || c.goes(offloading.Namespace)
 }
 
-func (c *Consumer) lender(cluster *v1alpha1.ForeignCluster) (rules.Lender, error) {
-	virtualNodes, err := c.virtualNodes.VirtualNodes(rules.PeerNamespace(cluster.Name)).List(everything)
-	return rules.Lender{Cluster: cluster, VirtualNodes: virtualNodes}, err
+func (c *Consumer) lender(cluster *v1alpha1.ForeignCluster) (placement.Lender, error) {
+	virtualNodes, err := c.virtualNodes.VirtualNodes(naming.PeerNamespace(cluster.Name)).List(everything)
+	return placement.Lender{Cluster: cluster, VirtualNodes: virtualNodes}, err
 }
 
 // lenders are the foreign clusters that have virtual nodes, by name.
-func (c *Consumer) lenders() ([]rules.Lender, error) {
+func (c *Consumer) lenders() ([]placement.Lender, error) {
 	clusters, err := c.clusters.List(everything)
 	if err != nil {
 		return nil, err
 	}
 	slices.SortFunc(clusters, func(a, b *v1alpha1.ForeignCluster) int { return compare(a.Name, b.Name) })
-	var all []rules.Lender
+	var all []placement.Lender
 	for _, cluster := range clusters {
 		l, err := c.lender(cluster)
 		if err != nil {

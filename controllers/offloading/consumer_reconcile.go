@@ -16,7 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/naming"
+	"liqo.io/federation/apiserver/placement"
 	"liqo.io/federation/controllers/commit"
 )
 
@@ -139,9 +140,9 @@ func (c *Consumer) setLabel(ctx context.Context, name string, wanted bool) error
 
 // surroundings are what one pass over a namespace goes by.
 type surroundings struct {
-	lenders []rules.Lender
+	lenders []placement.Lender
 	// placement is empty where selectorErr says why the selector cannot be read.
-	placement   rules.Placement
+	placement   placement.Placement
 	selectorErr error
 }
 
@@ -150,7 +151,7 @@ func (c *Consumer) surroundings(offloading *v1alpha1.NamespaceOffloading) (surro
 	if err != nil {
 		return surroundings{}, fmt.Errorf("list the clusters that lend: %w", err)
 	}
-	placement, err := rules.NewPlacement(&offloading.Spec, lenders, c.node)
+	placement, err := placement.NewPlacement(&offloading.Spec, lenders, c.node)
 	return surroundings{lenders: lenders, placement: placement, selectorErr: err}, nil
 }
 
@@ -164,7 +165,7 @@ func (c *Consumer) standings(offloading *v1alpha1.NamespaceOffloading, around su
 			s.refusal = around.placement.Choose(l)
 			s.selected = s.refusal == ""
 		}
-		current, err := c.maps.NamespaceMaps(rules.PeerNamespace(l.Cluster.Name)).Get(c.clusterName)
+		current, err := c.maps.NamespaceMaps(naming.PeerNamespace(l.Cluster.Name)).Get(c.clusterName)
 		if err != nil && !apierrors.IsNotFound(err) {
 			return nil, err
 		}

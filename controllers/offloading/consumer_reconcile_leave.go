@@ -16,7 +16,9 @@ import (
 	"k8s.io/klog/v2"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/naming"
+	"liqo.io/federation/apiserver/placement"
+	"liqo.io/federation/apiserver/podspec"
 	"liqo.io/federation/apiserver/volume"
 	"liqo.io/federation/controllers/commit"
 )
@@ -161,7 +163,7 @@ func (c *Consumer) podsAway(ctx context.Context, namespace string) ([]*corev1.Po
 		if _, moves := pod.Labels[volume.LabelMove]; moves {
 			continue
 		}
-		if virtual[pod.Spec.NodeName] && !rules.Finished(pod) && !rules.BelongsToItsNode(pod) || rules.StrandedAbroad(pod) {
+		if virtual[pod.Spec.NodeName] && !podspec.Finished(pod) && !podspec.BelongsToItsNode(pod) || placement.StrandedAbroad(pod) {
 			away = append(away, pod)
 		}
 	}
@@ -244,7 +246,7 @@ func (c *Consumer) virtualNodeNames() (map[string]bool, error) {
 		return nil, err
 	}
 	for _, virtualNode := range virtualNodes {
-		names[virtualNode.Spec.NodeName] = names[virtualNode.Spec.NodeName] || rules.IsPeerNamespace(virtualNode.Namespace)
+		names[virtualNode.Spec.NodeName] = names[virtualNode.Spec.NodeName] || naming.IsPeerNamespace(virtualNode.Namespace)
 	}
 	return names, nil
 }

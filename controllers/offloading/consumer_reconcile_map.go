@@ -17,7 +17,9 @@ import (
 	"k8s.io/klog/v2"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/naming"
+	"liqo.io/federation/apiserver/placement"
+	"liqo.io/federation/apiserver/podspec"
 	"liqo.io/federation/controllers/commit"
 )
 
@@ -26,7 +28,7 @@ var compare = strings.Compare
 // reconcileMap writes the NamespaceMap of one foreign cluster: what every
 // NamespaceOffloading of this cluster wants there.
 func (c *Consumer) reconcileMap(ctx context.Context, name string) (time.Duration, error) {
-	namespace := rules.PeerNamespace(name)
+	namespace := naming.PeerNamespace(name)
 	current, err := c.maps.NamespaceMaps(namespace).Get(c.clusterName)
 	if err != nil && !apierrors.IsNotFound(err) {
 		return 0, err
@@ -84,7 +86,7 @@ func (c *Consumer) createMap(ctx context.Context, namespace string, entries []v1
 // namespaces, and those that are there and whose pods are not gone yet. When
 // there are too many, or two want one name, those count that are there, and
 // then the oldest offloadings.
-func (c *Consumer) wantedEntries(ctx context.Context, l rules.Lender, offloadings []*v1alpha1.NamespaceOffloading, current []v1alpha1.NamespaceMapping) []v1alpha1.NamespaceMapping {
+func (c *Consumer) wantedEntries(ctx context.Context, l placement.Lender, offloadings []*v1alpha1.NamespaceOffloading, current []v1alpha1.NamespaceMapping) []v1alpha1.NamespaceMapping {
 	present := make(map[string]v1alpha1.NamespaceMapping, len(current))
 	for _, entry := range current {
 		present[entry.Name] = entry
@@ -116,14 +118,14 @@ func (c *Consumer) wantedEntries(ctx context.Context, l rules.Lender, offloading
 
 // wantedEntry is the entry that one namespace should have, or an empty one;
 // present is the one that it has.
-func (c *Consumer) wantedEntry(ctx context.Context, l rules.Lender, offloading *v1alpha1.NamespaceOffloading, present v1alpha1.NamespaceMapping) v1alpha1.NamespaceMapping {
+func (c *Consumer) wantedEntry(ctx context.Context, l placement.Lender, offloading *v1alpha1.NamespaceOffloading, present v1alpha1.NamespaceMapping) v1alpha1.NamespaceMapping {
 	switch {
 	case len(l.VirtualNodes) == 0:
 		return v1alpha1.NamespaceMapping{}
 	case c.leaving(offloading), l.Refuses() != "":
 		return present
 	}
-	selector, err := rules.NewClusterSelector(offloading.Spec.ClusterSelector)
+	selector, err := placement.NewClusterSelector(offloading.Spec.ClusterSelector)
 	if err != nil {
 		// The namespace's own status tells it to its owner.
 		klog.FromContext(ctx).V(2).Info("Skipping a namespace", "namespace", offloading.Namespace, "reason", err.Error())
@@ -144,20 +146,20 @@ func (c *Consumer) wantedEntry(ctx context.Context, l rules.Lender, offloading *
 
 // inhabited tells whether pods of a namespace keep it at a cluster. As long as
 // that is unknown they do: with the twin, they would be gone.
-func (c *Consumer) inhabited(offloading *v1alpha1.NamespaceOffloading, l rules.Lender) bool {
+func (c *Consumer) inhabited(offloading *v1alpha1.NamespaceOffloading, l placement.Lender) bool {
 	pods, complete := c.seenPods(offloading.Namespace)
 	return !complete || staying(offloading, l, pods) > 0
 }
 
 // staying counts the pods that keep a namespace at a cluster. Where pods are
 // evicted, those of DaemonSets do not, which would be made again for ever.
-func staying(offloading *v1alpha1.NamespaceOffloading, l rules.Lender, pods []*corev1.Pod) int {
+func staying(offloading *v1alpha1.NamespaceOffloading, l placement.Lender, pods []*corev1.Pod) int {
 	if offloading.Spec.Enforcement == v1alpha1.Evict {
-		pods = slices.DeleteFunc(slices.Clone(pods), rules.BelongsToItsNode)
+		pods = slices.DeleteFunc(slices.Clone(pods), podspec.BelongsToItsNode)
 	}
 	return l.PodsAt(pods)
 }
 
 func (c *Consumer) remoteName(offloading *v1alpha1.NamespaceOffloading) string {
-	return rules.TwinNamespace(offloading.Namespace, &offloading.Spec, c.clusterName, c.clusterID)
+	return naming.TwinNamespace(offloading.Namespace, &offloading.Spec, c.clusterName, c.clusterID)
 }

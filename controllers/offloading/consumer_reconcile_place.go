@@ -14,13 +14,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/placement"
 )
 
 // pods are those of the namespace that have a node, if it matters where they are,
 // and whether they are known yet.
 func (c *Consumer) pods(ctx context.Context, offloading *v1alpha1.NamespaceOffloading) ([]*corev1.Pod, bool, error) {
-	if rules.PlacesAnywhere(&offloading.Spec) {
+	if placement.PlacesAnywhere(&offloading.Spec) {
 		c.forgetPods(offloading.Namespace)
 		return nil, true, nil
 	}

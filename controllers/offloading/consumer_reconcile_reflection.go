@@ -13,7 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/naming"
 )
 
 // reflectionBinding is the RoleBinding in an offloaded namespace that lets the
@@ -49,14 +49,14 @@ func (c *Consumer) reflecting(standings []standing) ([]rbacv1.Subject, error) {
 		if !s.selected && !s.asked {
 			continue
 		}
-		namespace := rules.PeerNamespace(s.cluster)
+		namespace := naming.PeerNamespace(s.cluster)
 		virtualNodes, err := c.virtualNodes.VirtualNodes(namespace).List(everything)
 		if err != nil {
 			return nil, err
 		}
 		for _, virtualNode := range virtualNodes {
 			subjects = append(subjects, rbacv1.Subject{
-				Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: rules.VirtualKubelet(virtualNode.Name),
+				Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: naming.VirtualKubelet(virtualNode.Name),
 			})
 		}
 	}

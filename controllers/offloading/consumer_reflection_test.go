@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/naming"
 )
 
 // reflectionOf is what lets virtual kubelets of milan read the namespace "shop".
@@ -40,7 +40,7 @@ func TestVirtualKubeletsReadExactlyWhatIsOffloadedToTheirCluster(t *testing.T) {
 	second := milanNode()
 	second.Name, second.Spec.NodeName = "gpu", "liqo-milan-gpu"
 	notLent := milanNode()
-	notLent.Namespace = rules.PeerNamespace("paris")
+	notLent.Namespace = naming.PeerNamespace("paris")
 	disabled := foreignCluster()
 	disabled.Spec.Outgoing = v1alpha1.PeeringDisabled
 	left := leavingSince(offloadingOf("shop", time.Hour), 0)

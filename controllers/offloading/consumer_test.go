@@ -18,7 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/naming"
 )
 
 func TestMapHoldsWhatIsSelectedAndWhatIsNotHomeYet(t *testing.T) {
@@ -114,7 +114,7 @@ func TestMapHoldsWhatIsSelectedAndWhatIsNotHomeYet(t *testing.T) {
 			if diff := cmp.Diff(test.wrote, w.writes()); diff != "" {
 				t.Errorf("writes (-want +got):\n%s", diff)
 			}
-			m, err := w.federation.FederationV1alpha1().NamespaceMaps(rules.PeerNamespace("milan")).Get(t.Context(), "rome", metav1.GetOptions{})
+			m, err := w.federation.FederationV1alpha1().NamespaceMaps(naming.PeerNamespace("milan")).Get(t.Context(), "rome", metav1.GetOptions{})
 			if apierrors.IsNotFound(err) {
 				m = &v1alpha1.NamespaceMap{}
 			} else if err != nil {
@@ -171,10 +171,10 @@ func TestOfDaemonSetsNoTwinStaysWherePodsAreEvicted(t *testing.T) {
 func TestATwinBelongsToTheNamespaceThatHasIt(t *testing.T) {
 	unique := offloadingOf("shop", 0)
 	unique.Spec.NamespaceMappingStrategy = v1alpha1.DefaultName
-	twin := rules.UniqueTwinNamespace("shop", "rome", romeID)
+	twin := naming.UniqueTwinNamespace("shop", "rome", romeID)
 	older := offloadingOf(twin, time.Hour)
 	holder := &v1alpha1.NamespaceMap{
-		ObjectMeta: metav1.ObjectMeta{Name: "rome", Namespace: rules.PeerNamespace("milan")},
+		ObjectMeta: metav1.ObjectMeta{Name: "rome", Namespace: naming.PeerNamespace("milan")},
 		Spec:       v1alpha1.NamespaceMapSpec{Namespaces: []v1alpha1.NamespaceMapping{{Name: "shop", RemoteName: twin}}},
 	}
 	for _, test := range []struct {
@@ -192,7 +192,7 @@ func TestATwinBelongsToTheNamespaceThatHasIt(t *testing.T) {
 			if _, err := w.consumer(t).reconcileMap(t.Context(), "milan"); err != nil {
 				t.Fatal(err)
 			}
-			m, err := w.federation.FederationV1alpha1().NamespaceMaps(rules.PeerNamespace("milan")).Get(t.Context(), "rome", metav1.GetOptions{})
+			m, err := w.federation.FederationV1alpha1().NamespaceMaps(naming.PeerNamespace("milan")).Get(t.Context(), "rome", metav1.GetOptions{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -225,7 +225,7 @@ func TestOldestNamespacesFillTheMap(t *testing.T) {
 	if _, err := w.consumer(t).reconcileMap(t.Context(), "milan"); err != nil {
 		t.Fatal(err)
 	}
-	m, err := w.federation.FederationV1alpha1().NamespaceMaps(rules.PeerNamespace("milan")).Get(t.Context(), "rome", metav1.GetOptions{})
+	m, err := w.federation.FederationV1alpha1().NamespaceMaps(naming.PeerNamespace("milan")).Get(t.Context(), "rome", metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,7 +22,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/naming"
 	"liqo.io/federation/controllers/queue"
 	"liqo.io/federation/generated/clientset/versioned"
 	"liqo.io/federation/generated/informers/externalversions"
@@ -113,13 +113,13 @@ func NewProvider(kube kubernetes.Interface, federation versioned.Interface,
 	p.quotas = quotas.Lister()
 	for informer, handler := range map[cache.SharedIndexInformer]cache.ResourceEventHandler{
 		group.NamespaceMaps().Informer(): onChange(always, func(_, namespaceMap *v1alpha1.NamespaceMap) {
-			if rules.IsTenantNamespace(namespaceMap.Namespace) {
-				p.queue.Add(rules.ForeignClusterOf(namespaceMap.Namespace))
+			if naming.IsTenantNamespace(namespaceMap.Namespace) {
+				p.queue.Add(naming.ForeignClusterOf(namespaceMap.Namespace))
 			}
 		}),
 		group.ResourceOffers().Informer(): onChange(specDiffers, func(_, offer *v1alpha1.ResourceOffer) {
-			if rules.IsTenantNamespace(offer.Namespace) {
-				p.queue.Add(rules.ForeignClusterOf(offer.Namespace))
+			if naming.IsTenantNamespace(offer.Namespace) {
+				p.queue.Add(naming.ForeignClusterOf(offer.Namespace))
 			}
 		}),
 		group.ForeignClusters().Informer(): onChange(specDiffers, func(_, cluster *v1alpha1.ForeignCluster) {
@@ -173,8 +173,8 @@ func (p *Provider) namespaceChanged(_, namespace *corev1.Namespace) {
 		// Listing a cache fails only with a selector that cannot be read.
 		namespaceMaps, _ := p.maps.List(everything)
 		for _, namespaceMap := range namespaceMaps {
-			if rules.IsTenantNamespace(namespaceMap.Namespace) && slices.ContainsFunc(namespaceMap.Spec.Namespaces, func(entry v1alpha1.NamespaceMapping) bool { return entry.RemoteName == namespace.Name }) {
-				p.queue.Add(rules.ForeignClusterOf(namespaceMap.Namespace))
+			if naming.IsTenantNamespace(namespaceMap.Namespace) && slices.ContainsFunc(namespaceMap.Spec.Namespaces, func(entry v1alpha1.NamespaceMapping) bool { return entry.RemoteName == namespace.Name }) {
+				p.queue.Add(naming.ForeignClusterOf(namespaceMap.Namespace))
 			}
 		}
 	}

@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/naming"
 	"liqo.io/federation/controllers/commit"
 )
 
@@ -89,7 +89,7 @@ type tenant struct {
 }
 
 func (p *Provider) tenant(foreignCluster string) (tenant, error) {
-	t := tenant{foreignCluster: foreignCluster, namespace: rules.TenantNamespace(foreignCluster)}
+	t := tenant{foreignCluster: foreignCluster, namespace: naming.TenantNamespace(foreignCluster)}
 	cluster, err := p.clusters.Get(foreignCluster)
 	if apierrors.IsNotFound(err) {
 		return t, nil
@@ -152,7 +152,7 @@ func (p *Provider) wishes(t tenant, twins []*corev1.Namespace) wishes {
 			w.answer = v1alpha1.NamespaceMappingStatus{Name: entry.Name, RemoteName: entry.RemoteName}
 			if count++; count > maxMappings {
 				w.refuse(v1alpha1.NamespaceMappingRefused, "the provider lends no more than %d namespaces to one cluster", maxMappings)
-			} else if err := rules.RefuseTwinNamespace(entry.RemoteName, p.own.Namespaces...); err != nil && !p.lent(t, entry.RemoteName) {
+			} else if err := naming.RefuseTwinNamespace(entry.RemoteName, p.own.Namespaces...); err != nil && !p.lent(t, entry.RemoteName) {
 				w.refuse(v1alpha1.NamespaceMappingRefused, "%v", err)
 			} else if taken[entry.RemoteName] {
 				w.refuse(v1alpha1.NamespaceMappingConflict, "the name %s is asked for twice", entry.RemoteName)

@@ -25,7 +25,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/naming"
 	"liqo.io/federation/controllers/queue"
 )
 
@@ -95,12 +95,12 @@ var (
 )
 
 func tenantNamespace() *corev1.Namespace {
-	return namespace(rules.TenantNamespace("milan"), map[string]string{v1alpha1.LabelRole: v1alpha1.RoleTenant, v1alpha1.LabelForeignCluster: "milan"})
+	return namespace(naming.TenantNamespace("milan"), map[string]string{v1alpha1.LabelRole: v1alpha1.RoleTenant, v1alpha1.LabelForeignCluster: "milan"})
 }
 
 func wanted(entries ...string) *v1alpha1.NamespaceMap {
 	m := mapWith(entries...)
-	m.Namespace, m.Status = rules.TenantNamespace("milan"), v1alpha1.NamespaceMapStatus{}
+	m.Namespace, m.Status = naming.TenantNamespace("milan"), v1alpha1.NamespaceMapStatus{}
 	return m
 }
 
@@ -226,14 +226,14 @@ func TestTwinsAreWhatTheConsumerMayHave(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			w := newWorld(t, append(test.objects, foreignCluster(), tenantNamespace())...)
-			p, events := w.provider(t, append(slices.Clone(test.bindings), binding(rules.TenantNamespace("milan"), tenantBinding, consumer))...)
+			p, events := w.provider(t, append(slices.Clone(test.bindings), binding(naming.TenantNamespace("milan"), tenantBinding, consumer))...)
 			if _, err := p.reconcile(t.Context(), "milan"); err != nil {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(test.wrote, w.writes()); diff != "" {
 				t.Errorf("writes (-want +got):\n%s", diff)
 			}
-			m, err := w.federation.FederationV1alpha1().NamespaceMaps(rules.TenantNamespace("milan")).Get(t.Context(), "rome", metav1.GetOptions{})
+			m, err := w.federation.FederationV1alpha1().NamespaceMaps(naming.TenantNamespace("milan")).Get(t.Context(), "rome", metav1.GetOptions{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -263,7 +263,7 @@ func TestTwinsAreWhatTheConsumerMayHave(t *testing.T) {
 
 func TestATwinSaysWhichClassesItsConsumerMayName(t *testing.T) {
 	lent := []*rbacv1.RoleBinding{
-		binding(rules.TenantNamespace("milan"), tenantBinding, consumer), binding("bakery", twinBinding, consumer), binding("bakery", managerBinding, controllers),
+		binding(naming.TenantNamespace("milan"), tenantBinding, consumer), binding("bakery", twinBinding, consumer), binding("bakery", managerBinding, controllers),
 	}
 	own := map[string]string{v1alpha1.AnnotationOriginNamespace: "bakery", v1alpha1.AnnotationIngressClasses: "shared,private"}
 	old := twin("bakery", "bakery")
@@ -308,7 +308,7 @@ func TestATwinSaysWhichClassesItsConsumerMayName(t *testing.T) {
 // kube-apiserver writes the status of a quota with each pod.
 func TestABoundThatCannotBeChangedYetTakesNoTwinAway(t *testing.T) {
 	lent := []*rbacv1.RoleBinding{
-		binding(rules.TenantNamespace("milan"), tenantBinding, consumer), binding("bakery", twinBinding, consumer), binding("bakery", managerBinding, controllers),
+		binding(naming.TenantNamespace("milan"), tenantBinding, consumer), binding("bakery", twinBinding, consumer), binding("bakery", managerBinding, controllers),
 	}
 	w := newWorld(t, answeredMap(wanted("bakery")), twin("bakery", "bakery"), offer(nil), foreignCluster(), tenantNamespace())
 	p, _ := w.provider(t, lent...)
@@ -331,7 +331,7 @@ func answeredMap(m *v1alpha1.NamespaceMap) *v1alpha1.NamespaceMap {
 
 func offer(change func(*v1alpha1.ResourceOffer)) *v1alpha1.ResourceOffer {
 	offer := &v1alpha1.ResourceOffer{
-		ObjectMeta: metav1.ObjectMeta{Name: "rome", Namespace: rules.TenantNamespace("milan")},
+		ObjectMeta: metav1.ObjectMeta{Name: "rome", Namespace: naming.TenantNamespace("milan")},
 		Spec:       v1alpha1.ResourceOfferSpec{Resources: resources("cpu", "2", "pods", "10")},
 	}
 	if change != nil {
@@ -427,7 +427,7 @@ func TestWhatRunsIsWithinTheBoundOfItsTwin(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			w := newWorld(t, answeredMap(wanted("bakery")), twin("bakery", "bakery"), offer(test.change), foreignCluster(), tenantNamespace(),
 				shadow("web", "milan", ""), shadow("done", "milan", corev1.PodSucceeded), shadow("other", "naples", ""))
-			p, _ := w.provider(t, binding(rules.TenantNamespace("milan"), tenantBinding, consumer), binding("bakery", twinBinding, consumer), binding("bakery", managerBinding, controllers))
+			p, _ := w.provider(t, binding(naming.TenantNamespace("milan"), tenantBinding, consumer), binding("bakery", twinBinding, consumer), binding("bakery", managerBinding, controllers))
 			again, err := p.reconcile(t.Context(), "milan")
 			if err != nil {
 				t.Fatal(err)
@@ -462,11 +462,11 @@ func TestTwinsGoWithTheirTenant(t *testing.T) {
 		{"nothing is lent any more", []runtime.Object{unlent, tenantNamespace(), wanted("bakery")}},
 		{"the tenant namespace is gone", []runtime.Object{foreignCluster()}},
 		{"the tenant namespace goes", []runtime.Object{foreignCluster(), ending, wanted("bakery")}},
-		{"the tenant namespace is not one", []runtime.Object{foreignCluster(), namespace(rules.TenantNamespace("milan"), nil), wanted("bakery")}},
+		{"the tenant namespace is not one", []runtime.Object{foreignCluster(), namespace(naming.TenantNamespace("milan"), nil), wanted("bakery")}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			w := newWorld(t, append(test.objects, twin("bakery", "bakery"))...)
-			p, _ := w.provider(t, binding(rules.TenantNamespace("milan"), tenantBinding, consumer))
+			p, _ := w.provider(t, binding(naming.TenantNamespace("milan"), tenantBinding, consumer))
 			if _, err := p.reconcile(t.Context(), "milan"); err != nil {
 				t.Fatal(err)
 			}
@@ -565,7 +565,7 @@ func TestAnswerNamesTheVolumesThatKeepARemoteNamespace(t *testing.T) {
 	left := wanted()
 	left.Status = mapWith("bakery").Status
 	w := newWorld(t, foreignCluster(), tenantNamespace(), left, twin("bakery", "bakery"), aVolume("bakery"))
-	p, _ := w.provider(t, binding(rules.TenantNamespace("milan"), tenantBinding, consumer))
+	p, _ := w.provider(t, binding(naming.TenantNamespace("milan"), tenantBinding, consumer))
 	again, err := p.reconcile(t.Context(), "milan")
 	if err != nil || again != volumesInterval {
 		t.Fatalf("looks again after %s, error %v", again, err)

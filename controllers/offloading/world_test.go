@@ -19,7 +19,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/naming"
 	fedfake "liqo.io/federation/generated/clientset/versioned/fake"
 	"liqo.io/federation/generated/informers/externalversions"
 )
@@ -138,7 +138,7 @@ func foreignCluster() *v1alpha1.ForeignCluster {
 
 func milanNode() *v1alpha1.VirtualNode {
 	return &v1alpha1.VirtualNode{
-		ObjectMeta: metav1.ObjectMeta{Name: "milan", Namespace: rules.PeerNamespace("milan")},
+		ObjectMeta: metav1.ObjectMeta{Name: "milan", Namespace: naming.PeerNamespace("milan")},
 		Spec:       v1alpha1.VirtualNodeSpec{ClusterID: milanID, NodeName: "liqo-milan", Labels: map[string]string{"region": "it"}},
 	}
 }
@@ -168,7 +168,7 @@ func toldLeaving(t *testing.T, offloading *v1alpha1.NamespaceOffloading, standin
 }
 
 func mapWith(names ...string) *v1alpha1.NamespaceMap {
-	m := &v1alpha1.NamespaceMap{ObjectMeta: metav1.ObjectMeta{Name: "rome", Namespace: rules.PeerNamespace("milan")}}
+	m := &v1alpha1.NamespaceMap{ObjectMeta: metav1.ObjectMeta{Name: "rome", Namespace: naming.PeerNamespace("milan")}}
 	for _, name := range names {
 		m.Spec.Namespaces = append(m.Spec.Namespaces, v1alpha1.NamespaceMapping{Name: name, RemoteName: name})
 		m.Status.Namespaces = append(m.Status.Namespaces, v1alpha1.NamespaceMappingStatus{Name: name, RemoteName: name, Phase: v1alpha1.NamespaceMappingReady})

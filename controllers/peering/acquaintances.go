@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/naming"
 )
 
 // maxClusterName is the length of a ForeignCluster's name.
@@ -48,7 +48,7 @@ func (c *Config) known(ctx context.Context) (*acquaintances, error) {
 // invitation is the token that a request was paid for with, if it is there.
 func (a *acquaintances) invitation(request *v1alpha1.IdentityRequest) *v1alpha1.PeeringToken {
 	for i := range a.tokens {
-		if rules.InvitationAccount(a.tokens[i].UID) == request.Name {
+		if naming.InvitationAccount(a.tokens[i].UID) == request.Name {
 			return &a.tokens[i]
 		}
 	}
@@ -66,7 +66,7 @@ func (a *acquaintances) choose(request *v1alpha1.IdentityRequest) (fc *v1alpha1.
 			return known, "", ""
 		}
 	}
-	for _, name := range []string{request.Spec.ClusterName, suffixed(request.Spec.ClusterName, rules.ShortID(request.Spec.ClusterID))} {
+	for _, name := range []string{request.Spec.ClusterName, suffixed(request.Spec.ClusterName, naming.ShortID(request.Spec.ClusterID))} {
 		if taken[name] {
 			continue
 		}

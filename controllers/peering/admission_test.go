@@ -22,7 +22,8 @@ import (
 	testingclock "k8s.io/utils/clock/testing"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/identity"
+	"liqo.io/federation/apiserver/naming"
 )
 
 // door is a provider that a consumer knocks at.
@@ -152,7 +153,7 @@ func TestWhoMayComeIn(t *testing.T) {
 	second.Name = "invitation-other"
 	leaving := rome()
 	leaving.Spec.Incoming = v1alpha1.PeeringDisabled
-	suffix := rules.ShortID(romeID)
+	suffix := naming.ShortID(romeID)
 	for _, test := range []struct {
 		name    string
 		door    *door
@@ -192,7 +193,7 @@ func TestInvitations(t *testing.T) {
 	}
 	accountOf := func(uid types.UID) *corev1.ServiceAccount {
 		return &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{
-			Name:            rules.InvitationAccount(uid),
+			Name:            naming.InvitationAccount(uid),
 			OwnerReferences: []metav1.OwnerReference{{Kind: peeringTokenKind, Name: "rome", UID: uid}},
 		}}
 	}
@@ -201,7 +202,7 @@ func TestInvitations(t *testing.T) {
 	given.Status.Conditions = append(given.Status.Conditions,
 		metav1.Condition{Type: v1alpha1.ConditionIssued, Status: metav1.ConditionTrue, LastTransitionTime: metav1.NewTime(now)})
 	account := identityOf(rome())
-	account.Status.Conditions[0].Reason, account.Status.Conditions[0].LastTransitionTime = rules.ReasonKnownByAccount, metav1.NewTime(now)
+	account.Status.Conditions[0].Reason, account.Status.Conditions[0].LastTransitionTime = identity.ReasonKnownByAccount, metav1.NewTime(now)
 	marked := token()
 	marked.Status = v1alpha1.PeeringTokenStatus{Used: true, UsedBy: romeID}
 	refused := knock(romeID, "rome")

@@ -20,8 +20,9 @@ import (
 	"k8s.io/utils/ptr"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/naming"
 	"liqo.io/federation/controllers/commit"
+	"liqo.io/federation/controllers/kit"
 	"liqo.io/federation/controllers/queue"
 	"liqo.io/federation/controllers/remote"
 	"liqo.io/federation/generated/clientset/versioned"
@@ -97,7 +98,7 @@ func NewForeignClusters(config *Config) (*queue.Controller[cache.ObjectName], er
 		return keysOf(foreignClusters.List, func(fc *v1alpha1.ForeignCluster) bool { return fc.Spec.InvitationSecretName == secret.Name })
 	}
 	virtualNodes := informers.VirtualNodes().Informer()
-	if _, err := virtualNodes.AddEventHandler(controller.HandleUnless(rules.OnlyPodsCounted, namespaceKeys)); err != nil {
+	if _, err := virtualNodes.AddEventHandler(controller.HandleUnless(kit.OnlyPodsCounted, namespaceKeys)); err != nil {
 		return nil, fmt.Errorf("watch for the foreign clusters: %w", err)
 	}
 	for _, watched := range []struct {
@@ -142,7 +143,7 @@ func (c *Config) incoming() []step {
 		return informers.ResourceOffers().Lister().ResourceOffers(namespace).List(labels.Everything())
 	}
 	tenant := c.namespaceStep()
-	tenant.aspect, tenant.role, tenant.name = incomingAspect, v1alpha1.RoleTenant, rules.TenantNamespace
+	tenant.aspect, tenant.role, tenant.name = incomingAspect, v1alpha1.RoleTenant, naming.TenantNamespace
 	tenant.status = func(s *v1alpha1.ForeignClusterStatus) *string { return &s.TenantNamespace }
 	tenant.bindings = func(fc *v1alpha1.ForeignCluster) ([]*rbacv1.RoleBinding, error) {
 		requests, err := identities()

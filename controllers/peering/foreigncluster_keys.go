@@ -14,7 +14,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/naming"
 )
 
 // namespaceKeys leads from what is in a tenant or peer namespace to the
@@ -24,7 +24,7 @@ func namespaceKeys(object any) []cache.ObjectName {
 	if err != nil {
 		return nil
 	}
-	if name := rules.ForeignClusterOf(accessor.GetNamespace()); name != "" {
+	if name := naming.ForeignClusterOf(accessor.GetNamespace()); name != "" {
 		return []cache.ObjectName{{Name: name}}
 	}
 	return nil

@@ -18,7 +18,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/naming"
 	"liqo.io/federation/controllers/remote"
 )
 
@@ -38,7 +38,7 @@ func (c *Config) outgoing() []step {
 		return c.Kube.CoreV1().Secrets(c.Namespace).Delete(ctx, invitation.Name, exactly(invitation))
 	}
 	peer := c.namespaceStep()
-	peer.aspect, peer.role, peer.name = outgoingAspect, v1alpha1.RolePeer, rules.PeerNamespace
+	peer.aspect, peer.role, peer.name = outgoingAspect, v1alpha1.RolePeer, naming.PeerNamespace
 	peer.status = func(s *v1alpha1.ForeignClusterStatus) *string { return &s.PeerNamespace }
 	peer.bindings = func(*v1alpha1.ForeignCluster) ([]*rbacv1.RoleBinding, error) {
 		return []*rbacv1.RoleBinding{roleBinding(peerManagerRole,
@@ -166,7 +166,7 @@ func (c *Config) probe(ctx context.Context, foreignCluster string) error {
 
 // withdraw tells the provider that the peering is over, if it ever knew us.
 func (c *Config) withdraw(ctx context.Context, fc *v1alpha1.ForeignCluster) (bool, error) {
-	secret, err := c.getIdentity(ctx, rules.PeerNamespace(fc.Name))
+	secret, err := c.getIdentity(ctx, naming.PeerNamespace(fc.Name))
 	if apierrors.IsNotFound(err) {
 		return true, nil
 	}

@@ -18,7 +18,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/identity"
+	"liqo.io/federation/apiserver/naming"
 	"liqo.io/federation/controllers/commit"
 	"liqo.io/federation/controllers/queue"
 )
@@ -165,7 +166,7 @@ func (r *identityRequests) reconcile(ctx context.Context, key cache.ObjectName) 
 // identity, and that it may be signed, or that it is an account. Each renewal
 // is accepted anew.
 func (r *identityRequests) accept(ctx context.Context, request *v1alpha1.IdentityRequest, fc *v1alpha1.ForeignCluster) error {
-	name := rules.TenantNamespace(fc.Name)
+	name := naming.TenantNamespace(fc.Name)
 	namespace, err := r.getNamespace(name)
 	if apierrors.IsNotFound(err) {
 		return nil
@@ -183,9 +184,9 @@ func (r *identityRequests) accept(ctx context.Context, request *v1alpha1.Identit
 	if r.mode.byToken(request) {
 		ready, err = r.account(ctx, request, name)
 		accepted.Status.ServiceAccountName = tenantAccount
-		setRequestCondition(accepted, v1alpha1.ConditionAccepted, metav1.ConditionTrue, rules.ReasonKnownByAccount, "The tenant namespace is there, with an account for the consumer.")
+		setRequestCondition(accepted, v1alpha1.ConditionAccepted, metav1.ConditionTrue, identity.ReasonKnownByAccount, "The tenant namespace is there, with an account for the consumer.")
 	} else {
-		uid, _ := rules.InvitationOfAccount(request.Name)
+		uid, _ := naming.InvitationOfAccount(request.Name)
 		ready, err = r.bound(name, tenantRole, rbacv1.UserKind, string(uid))
 		setRequestCondition(accepted, v1alpha1.ConditionAccepted, metav1.ConditionTrue, ReasonAccepted, "The tenant namespace is there.")
 	}

@@ -13,7 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/identity"
+	"liqo.io/federation/apiserver/naming"
 )
 
 // IdentityMode is how a provider knows its consumers.
@@ -54,9 +55,9 @@ const (
 // for it stays so; a renewal makes another request of it.
 func (m IdentityMode) byToken(request *v1alpha1.IdentityRequest) bool {
 	switch {
-	case rules.KnownByAccount(request.Status.Conditions, request.Generation):
+	case identity.KnownByAccount(request.Status.Conditions, request.Generation):
 		return true
-	case rules.Certifies(request.Status.Certificate, request.Spec.Request) != nil:
+	case identity.Certifies(request.Status.Certificate, request.Spec.Request) != nil:
 		return false
 	case m != IdentityAuto:
 		return m == IdentityToken
@@ -77,7 +78,7 @@ func (m IdentityMode) byCertificate(request *v1alpha1.IdentityRequest) bool {
 func (c *Config) tenantBinding(fc *v1alpha1.ForeignCluster, requests []*v1alpha1.IdentityRequest) *rbacv1.RoleBinding {
 	binding := roleBinding(tenantRole, certified(c.IdentityMode, requests)...)
 	if slices.ContainsFunc(requests, c.IdentityMode.hasAccount) {
-		binding.Subjects = append(binding.Subjects, accountIn(rules.TenantNamespace(fc.Name)))
+		binding.Subjects = append(binding.Subjects, accountIn(naming.TenantNamespace(fc.Name)))
 	}
 	return binding
 }
@@ -91,7 +92,7 @@ func (m IdentityMode) hasAccount(request *v1alpha1.IdentityRequest) bool {
 func certified(mode IdentityMode, requests []*v1alpha1.IdentityRequest) []rbacv1.Subject {
 	var users []rbacv1.Subject
 	for _, request := range requests {
-		if uid, ok := rules.InvitationOfAccount(request.Name); ok && mode.byCertificate(request) {
+		if uid, ok := naming.InvitationOfAccount(request.Name); ok && mode.byCertificate(request) {
 			users = append(users, rbacv1.Subject{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: string(uid)})
 		}
 	}
@@ -115,7 +116,7 @@ func (c *Config) tenantBindings(fc *v1alpha1.ForeignCluster, requests []*v1alpha
 	}
 	// The bearer of the invitation gets the first token, or whoever has a
 	// certificate that is not renewed, and the account itself all others.
-	tokens := roleBinding(tenantTokenRole, accountIn(rules.TenantNamespace(fc.Name)))
+	tokens := roleBinding(tenantTokenRole, accountIn(naming.TenantNamespace(fc.Name)))
 	for _, request := range known {
 		tokens.Subjects = append(tokens.Subjects, rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: c.InvitationNamespace, Name: request.Name})
 	}

@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/identity"
 )
 
 func TestWhatConsumersAreKnownByIsDecidedOnceForEachRequest(t *testing.T) {
@@ -19,7 +19,7 @@ func TestWhatConsumersAreKnownByIsDecidedOnceForEachRequest(t *testing.T) {
 	earlier := certify(t, csrOf(t, func(*x509.CertificateRequest) {}), peerName(), false)
 	token := func(r *v1alpha1.IdentityRequest) {
 		r.Status.ServiceAccountName = tenantAccount
-		setRequestCondition(r, v1alpha1.ConditionAccepted, metav1.ConditionTrue, rules.ReasonKnownByAccount, "")
+		setRequestCondition(r, v1alpha1.ConditionAccepted, metav1.ConditionTrue, identity.ReasonKnownByAccount, "")
 	}
 	silent := func(r *v1alpha1.IdentityRequest) {
 		setRequestCondition(r, v1alpha1.ConditionIssued, metav1.ConditionUnknown, ReasonAwaitingSigner, "")

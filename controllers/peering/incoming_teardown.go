@@ -14,7 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/naming"
 )
 
 // twinRole is what a consumer may do in a twin.
@@ -47,7 +47,7 @@ func (s *incomingTeardown) reconcile(ctx context.Context, p *pass) (outcome, err
 	if incoming(p.fc) {
 		return goOn, nil
 	}
-	name := rules.TenantNamespace(p.fc.Name)
+	name := naming.TenantNamespace(p.fc.Name)
 	namespace, err := s.getNamespace(name)
 	if apierrors.IsNotFound(err) || (err == nil && !belongsTo(namespace, p.fc.Name, v1alpha1.RoleTenant)) {
 		return wait, s.gone(ctx, p)

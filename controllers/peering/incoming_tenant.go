@@ -11,7 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/identity"
+	"liqo.io/federation/apiserver/naming"
 )
 
 // tenantRole is the ClusterRole that a consumer has in its tenant namespace,
@@ -40,7 +41,7 @@ func (s *withdrawnStep) reconcile(ctx context.Context, p *pass) (outcome, error)
 	if !incoming(p.fc) {
 		return goOn, nil
 	}
-	requests, err := s.requests(rules.TenantNamespace(p.fc.Name))
+	requests, err := s.requests(naming.TenantNamespace(p.fc.Name))
 	if err != nil {
 		return goOn, err
 	}
@@ -67,7 +68,7 @@ func (s *lendingStep) reconcile(_ context.Context, p *pass) (outcome, error) {
 		return goOn, err
 	}
 	p.tenant = judgeTenant(ownedBy(p.fc, identities))
-	namespace := rules.TenantNamespace(p.fc.Name)
+	namespace := naming.TenantNamespace(p.fc.Name)
 	requests, err := s.requests(namespace)
 	if err != nil {
 		return goOn, err
@@ -88,7 +89,7 @@ func judgeTenant(requests []*v1alpha1.IdentityRequest) *verdict {
 	for _, request := range requests {
 		issued := meta.FindStatusCondition(request.Status.Conditions, v1alpha1.ConditionIssued)
 		switch {
-		case request.Status.ServiceAccountName != "", rules.Certifies(request.Status.Certificate, request.Spec.Request) != nil:
+		case request.Status.ServiceAccountName != "", identity.Certifies(request.Status.Certificate, request.Spec.Request) != nil:
 			return &verdict{v1alpha1.PeeringEstablished, ReasonIdentityIssued, "The consumer has its identity."}
 		case issued == nil, issued.Status == metav1.ConditionUnknown:
 		case issued.Status == metav1.ConditionTrue:

@@ -19,7 +19,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/identity"
+	"liqo.io/federation/apiserver/naming"
 	"liqo.io/federation/controllers/remote"
 )
 
@@ -49,7 +50,7 @@ func readInvitation(secret *corev1.Secret) (*invitation, error) {
 		return nil, errNoInvitation
 	}
 	account := claims.Subject[strings.LastIndex(claims.Subject, ":")+1:]
-	uid, ok := rules.InvitationOfAccount(account)
+	uid, ok := naming.InvitationOfAccount(account)
 	if !ok || !strings.HasPrefix(claims.Subject, "system:serviceaccount:") {
 		return nil, errNoInvitation
 	}
@@ -80,5 +81,5 @@ func newKey(peering types.UID) (key, request []byte, err error) {
 
 // isFor tells whether a PEM encoded request is for the identity of a peering.
 func isFor(request []byte, peering types.UID) bool {
-	return rules.RequestedName(request) == string(peering)
+	return identity.RequestedName(request) == string(peering)
 }

@@ -15,7 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/placement"
 )
 
 // takenRetry is how long a namespace that belongs to somebody else is left
@@ -113,5 +113,5 @@ func (s *namespaceStep) newNamespace(fc *v1alpha1.ForeignCluster) *corev1.Namesp
 }
 
 func belongsTo(namespace *corev1.Namespace, foreignCluster, role string) bool {
-	return rules.NamespaceBelongs(namespace, foreignCluster, role)
+	return placement.NamespaceBelongs(namespace, foreignCluster, role)
 }

@@ -18,7 +18,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/identity"
+	"liqo.io/federation/apiserver/naming"
 	"liqo.io/federation/controllers/remote"
 )
 
@@ -86,7 +87,7 @@ var uuid = regexp.MustCompile("^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
 // givenAccount is the account that a request is answered with, unless there is
 // a certificate.
 func givenAccount(answer *v1alpha1.IdentityRequest, request []byte) string {
-	if rules.Certifies(answer.Status.Certificate, request) != nil {
+	if identity.Certifies(answer.Status.Certificate, request) != nil {
 		return ""
 	}
 	return answer.Status.ServiceAccountName
@@ -103,7 +104,7 @@ func (s *identityStep) checkAnswer(answer *v1alpha1.IdentityRequest, peering typ
 		return fmt.Errorf("%q is not the name of a service account", account)
 	}
 	namespace := answer.Status.TenantNamespace
-	if !rules.IsTenantNamespace(namespace) || len(validation.IsDNS1123Label(namespace)) > 0 {
+	if !naming.IsTenantNamespace(namespace) || len(validation.IsDNS1123Label(namespace)) > 0 {
 		return fmt.Errorf("%q is not a tenant namespace", namespace)
 	}
 	if !uuid.MatchString(answer.Status.ClusterID) {

@@ -16,7 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/naming"
 	"liqo.io/federation/controllers/remote"
 )
 
@@ -60,7 +60,7 @@ func (s *identityStep) reconcile(ctx context.Context, p *pass) (outcome, error) 
 	case fc.Spec.ClusterID == s.clusterID:
 		return p.deny(v1alpha1.PeeringError, ReasonOwnCluster, "The invitation is one of this very cluster: a cluster cannot borrow from itself."), nil
 	}
-	secret, err := s.getIdentity(ctx, rules.PeerNamespace(fc.Name))
+	secret, err := s.getIdentity(ctx, naming.PeerNamespace(fc.Name))
 	if err != nil && !apierrors.IsNotFound(err) {
 		return goOn, fmt.Errorf("read the identity at the provider: %w", err)
 	}
@@ -264,7 +264,7 @@ func (s *identityStep) keep(ctx context.Context, fc *v1alpha1.ForeignCluster, se
 	if secret == nil {
 		secret, err = s.createIdentity(ctx, &corev1.Secret{
 			ObjectMeta: metav1.ObjectMeta{
-				Namespace: rules.PeerNamespace(fc.Name),
+				Namespace: naming.PeerNamespace(fc.Name),
 				Name:      remote.SecretName,
 				Labels:    map[string]string{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy, v1alpha1.LabelForeignCluster: fc.Name},
 			},
@@ -277,7 +277,7 @@ func (s *identityStep) keep(ctx context.Context, fc *v1alpha1.ForeignCluster, se
 		secret, err = s.updateIdentity(ctx, changed)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("keep the private key in namespace %s: %w", rules.PeerNamespace(fc.Name), err)
+		return nil, fmt.Errorf("keep the private key in namespace %s: %w", naming.PeerNamespace(fc.Name), err)
 	}
 	return secret, nil
 }

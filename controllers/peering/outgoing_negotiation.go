@@ -12,7 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/compatibility"
+	"liqo.io/federation/apiserver/naming"
 	"liqo.io/federation/controllers/remote"
 )
 
@@ -58,7 +59,7 @@ type negotiationStep struct {
 }
 
 func (s *negotiationStep) reconcile(_ context.Context, p *pass) (outcome, error) {
-	namespace := rules.PeerNamespace(p.fc.Name)
+	namespace := naming.PeerNamespace(p.fc.Name)
 	requests, err := s.requests(namespace)
 	if err != nil {
 		return goOn, err
@@ -95,8 +96,8 @@ func (s *negotiationStep) judge(p *pass, requests []*v1alpha1.ResourceRequest, o
 		if condition != nil {
 			message = ": " + condition.Message
 		}
-		if _, ok := rules.CommonVersion(request.Status.APIVersions); !ok {
-			outgoingAspect.set(p.fc, v1alpha1.PeeringDenied, ReasonVersionsDiffer, "%s", rules.VersionsDiffer(request.Status.APIVersions))
+		if _, ok := compatibility.CommonVersion(request.Status.APIVersions); !ok {
+			outgoingAspect.set(p.fc, v1alpha1.PeeringDenied, ReasonVersionsDiffer, "%s", compatibility.VersionsDiffer(request.Status.APIVersions))
 			return
 		}
 		switch request.Status.Phase {

@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/identity"
 	"liqo.io/federation/controllers/remote"
 )
 
@@ -24,13 +24,13 @@ const renewalRetry = 30 * time.Second
 
 // renewIdentity replaces an identity that goes on to be used until then. What
 // fails is no reason to end a peering that works: it is said, and tried again.
-func (s *identityStep) renewIdentity(ctx context.Context, p *pass, secret *corev1.Secret, identity *remote.Identity) (outcome, error) {
-	renewed, err := s.renewed(ctx, p, &secret, identity)
+func (s *identityStep) renewIdentity(ctx context.Context, p *pass, secret *corev1.Secret, current *remote.Identity) (outcome, error) {
+	renewed, err := s.renewed(ctx, p, &secret, current)
 	if err != nil {
 		p.identity = &verdict{v1alpha1.PeeringEstablished, ReasonRenewalFailing, fmt.Sprintf(
 			"The identity at the provider, which ends at %s, cannot be renewed: %s. It is tried again.",
-			identity.ExpirationTime.UTC().Format(time.RFC3339), remote.Describe(err))}
-		return outcome{after: min(renewalRetry, identity.ExpirationTime.Sub(p.now))}, nil
+			current.ExpirationTime.UTC().Format(time.RFC3339), remote.Describe(err))}
+		return outcome{after: min(renewalRetry, current.ExpirationTime.Sub(p.now))}, nil
 	}
 	if renewed == nil {
 		return outcome{after: answerPoll}, nil
@@ -54,41 +54,41 @@ func (s *identityStep) renewIdentity(ctx context.Context, p *pass, secret *corev
 
 // renewed asks for the identity that is to follow; nil means that it is being
 // made. Which kind it is the provider decides each time anew.
-func (s *identityStep) renewed(ctx context.Context, p *pass, secret **corev1.Secret, identity *remote.Identity) (*remote.Identity, error) {
-	next := *identity
-	answer, err := s.askAnew(ctx, p, secret, identity)
-	if err == nil && rules.Certifies(answer.Status.Certificate, answer.Spec.Request) != nil {
+func (s *identityStep) renewed(ctx context.Context, p *pass, secret **corev1.Secret, current *remote.Identity) (*remote.Identity, error) {
+	next := *current
+	answer, err := s.askAnew(ctx, p, secret, current)
+	if err == nil && identity.Certifies(answer.Status.Certificate, answer.Spec.Request) != nil {
 		next.Token, next.Account = "", ""
 		next.PrivateKey, next.Certificate = (*secret).Data[remote.KeyNextPrivateKey], answer.Status.Certificate
 		return &next, nil
 	}
 	switch {
-	case err == nil && rules.KnownByAccount(answer.Status.Conditions, answer.Generation):
+	case err == nil && identity.KnownByAccount(answer.Status.Conditions, answer.Generation):
 		next.Account = answer.Status.ServiceAccountName
-	case identity.Account == "":
+	case current.Account == "":
 		if err == nil {
 			err = s.unsigned(ctx, secret, answer)
 		}
 		return nil, err
-	case err == nil && p.now.Before(lastCall(identity)):
+	case err == nil && p.now.Before(lastCall(current)):
 		return nil, nil
 	}
 	// Whoever has an account gets a token also from a provider that does not
 	// say in time, or at all, whether there could be a certificate.
 	next.Certificate = nil
-	next.Token, err = s.token(ctx, identity, identity.Namespace, next.Account)
+	next.Token, err = s.token(ctx, current, current.Namespace, next.Account)
 	return &next, err
 }
 
 // lastCall is when half of the time is over in which an identity is renewed.
-func lastCall(identity *remote.Identity) time.Time {
-	return identity.ExpirationTime.Add(-identity.ExpirationTime.Sub(identity.RenewalTime()) / 2)
+func lastCall(current *remote.Identity) time.Time {
+	return current.ExpirationTime.Add(-current.ExpirationTime.Sub(current.RenewalTime()) / 2)
 }
 
 // askAnew asks for a certificate for another key. That is kept before anything
 // is sent, so that a retry after a crash sends the same request.
-func (s *identityStep) askAnew(ctx context.Context, p *pass, secret **corev1.Secret, identity *remote.Identity) (*v1alpha1.IdentityRequest, error) {
-	peering := types.UID(rules.RequestedName((*secret).Data[remote.KeyRequest]))
+func (s *identityStep) askAnew(ctx context.Context, p *pass, secret **corev1.Secret, current *remote.Identity) (*v1alpha1.IdentityRequest, error) {
+	peering := types.UID(identity.RequestedName((*secret).Data[remote.KeyRequest]))
 	if len((*secret).Data[remote.KeyNextPrivateKey]) == 0 || !isFor((*secret).Data[remote.KeyNextRequest], peering) {
 		key, request, err := newKey(peering)
 		if err != nil {
@@ -108,14 +108,14 @@ func (s *identityStep) askAnew(ctx context.Context, p *pass, secret **corev1.Sec
 		return nil, err
 	}
 	answer.Spec.Request = request
-	if rules.Certifies(answer.Status.Certificate, request) == nil && !rules.KnownByAccount(answer.Status.Conditions, answer.Generation) {
+	if identity.Certifies(answer.Status.Certificate, request) == nil && !identity.KnownByAccount(answer.Status.Conditions, answer.Generation) {
 		return answer, nil
 	}
 	if err := s.checkAnswer(answer, peering, (*secret).Data[remote.KeyNextPrivateKey], request); err != nil {
 		return nil, err
 	}
-	if answer.Status.TenantNamespace != identity.Namespace {
-		return nil, fmt.Errorf("the provider renews it for namespace %s, not %s", remote.Text(answer.Status.TenantNamespace), identity.Namespace)
+	if answer.Status.TenantNamespace != current.Namespace {
+		return nil, fmt.Errorf("the provider renews it for namespace %s, not %s", remote.Text(answer.Status.TenantNamespace), current.Namespace)
 	}
 	return answer, nil
 }
@@ -147,10 +147,10 @@ func withoutNext(secret *corev1.Secret) *corev1.Secret {
 
 // invitedIdentity is who somebody is who holds an invitation and nothing else.
 func (p ControlProxy) invitedIdentity(fc *v1alpha1.ForeignCluster, token string) (*remote.Identity, error) {
-	identity, err := p.reach(fc)
+	current, err := p.reach(fc)
 	if err != nil {
 		return nil, err
 	}
-	identity.Token = token
-	return identity, nil
+	current.Token = token
+	return current, nil
 }

@@ -16,7 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/identity"
 	"liqo.io/federation/controllers/remote"
 )
 
@@ -158,7 +158,7 @@ func TestWhereNoCertificatesAreSignedATokenIsTheIdentity(t *testing.T) {
 // knownByAccount is the answer of a provider where nobody signs.
 func knownByAccount(r *v1alpha1.IdentityRequest) *v1alpha1.IdentityRequest {
 	r.Status = v1alpha1.IdentityRequestStatus{ServiceAccountName: "federation-peer", ClusterID: milanID, TenantNamespace: "liqo-tenant-rome"}
-	setRequestCondition(r, v1alpha1.ConditionAccepted, metav1.ConditionTrue, rules.ReasonKnownByAccount, "")
+	setRequestCondition(r, v1alpha1.ConditionAccepted, metav1.ConditionTrue, identity.ReasonKnownByAccount, "")
 	return r
 }
 

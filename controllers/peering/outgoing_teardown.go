@@ -14,7 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/identity"
+	"liqo.io/federation/apiserver/naming"
 	"liqo.io/federation/controllers/remote"
 )
 
@@ -51,7 +52,7 @@ func (s *outgoingTeardown) reconcile(ctx context.Context, p *pass) (outcome, err
 		meta.RemoveStatusCondition(&p.fc.Status.Conditions, v1alpha1.ConditionVolumesReleased)
 		return goOn, nil
 	}
-	name := rules.PeerNamespace(p.fc.Name)
+	name := naming.PeerNamespace(p.fc.Name)
 	namespace, err := s.getNamespace(name)
 	if apierrors.IsNotFound(err) || (err == nil && !belongsTo(namespace, p.fc.Name, v1alpha1.RolePeer)) {
 		return wait, s.gone(ctx, p)
@@ -67,7 +68,7 @@ func (s *outgoingTeardown) reconcile(ctx context.Context, p *pass) (outcome, err
 		}
 	}
 	p.identity = &verdict{v1alpha1.PeeringDisconnecting, ReasonDisconnecting, "The identity at the provider is being given back."}
-	if _, revoked := rules.RevokedSince(p.fc); revoked {
+	if _, revoked := identity.RevokedSince(p.fc); revoked {
 		p.identity = &verdict{v1alpha1.PeeringDenied, ReasonIdentityRevoked, "The provider no longer accepts this cluster's identity: what runs there is not waited for."}
 	}
 	if !began {

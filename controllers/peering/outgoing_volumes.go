@@ -13,7 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/identity"
 )
 
 const (
@@ -70,7 +70,7 @@ func (s *outgoingTeardown) deleteVolumes(ctx context.Context, p *pass) (bool, er
 // waits no second for it, or it does not accept this cluster's identity any more. The
 // data stays there then, whatever was selected for it.
 func forced(fc *v1alpha1.ForeignCluster) bool {
-	_, revoked := rules.RevokedSince(fc)
+	_, revoked := identity.RevokedSince(fc)
 	return revoked || DisconnectTimeout(fc) == 0
 }
 

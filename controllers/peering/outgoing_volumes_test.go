@@ -15,7 +15,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/placement"
 )
 
 func storedVolume(name string, policy v1alpha1.UnoffloadPolicy) v1alpha1.PlannedVolume {
@@ -105,7 +105,7 @@ func TestDataAtTheProviderHoldsThePeering(t *testing.T) {
 	late := now.Add(2 * DisconnectTimeout(fc))
 	teardown := e.consumer()
 	out, err := teardown.reconcile(t.Context(), &pass{fc: fc, now: late})
-	if err != nil || out.stop || out.after != volumesPoll || rules.Ending(fc) {
+	if err != nil || out.stop || out.after != volumesPoll || placement.Ending(fc) {
 		t.Fatalf("outcome %+v, %v, phase %s", out, err, fc.Status.OutgoingPeering)
 	}
 	condition := meta.FindStatusCondition(fc.Status.Conditions, v1alpha1.ConditionVolumesReleased)
@@ -126,7 +126,7 @@ func TestDataAtTheProviderHoldsThePeering(t *testing.T) {
 			stage.before()
 			e.done = nil
 			out, err := teardown.reconcile(t.Context(), &pass{fc: fc, now: late.Add(time.Second)})
-			if err != nil || !out.stop || !rules.Ending(fc) {
+			if err != nil || !out.stop || !placement.Ending(fc) {
 				t.Fatalf("outcome %+v, %v, phase %s", out, err, fc.Status.OutgoingPeering)
 			}
 			if diff := cmp.Diff(stage.done, e.done); diff != "" {

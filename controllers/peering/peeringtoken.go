@@ -19,7 +19,8 @@ import (
 	"k8s.io/utils/clock"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/identity"
+	"liqo.io/federation/apiserver/naming"
 	"liqo.io/federation/controllers/commit"
 	"liqo.io/federation/controllers/queue"
 )
@@ -83,7 +84,7 @@ func NewPeeringTokens(config *Config, accounts kubeinformers.SharedInformerFacto
 		}
 		var keys []cache.ObjectName
 		for _, token := range all {
-			if request, ok := object.(*v1alpha1.IdentityRequest); !ok || request.Name == rules.InvitationAccount(token.UID) {
+			if request, ok := object.(*v1alpha1.IdentityRequest); !ok || request.Name == naming.InvitationAccount(token.UID) {
 				keys = append(keys, cache.ObjectName{Name: token.Name})
 			}
 		}
@@ -135,13 +136,13 @@ func (r *peeringTokens) reconcile(ctx context.Context, key cache.ObjectName) (ti
 	if err := r.removeOthers(ctx, token); err != nil {
 		return 0, err
 	}
-	request, err := r.identity(rules.InvitationAccount(token.UID))
+	request, err := r.identity(naming.InvitationAccount(token.UID))
 	if apierrors.IsNotFound(err) {
 		request = nil
 	} else if err != nil {
 		return 0, err
 	}
-	left := rules.InvitationExpiry(token.CreationTimestamp.Time, token.Spec.ExpirationSeconds).Sub(r.clock.Now())
+	left := naming.InvitationExpiry(token.CreationTimestamp.Time, token.Spec.ExpirationSeconds).Sub(r.clock.Now())
 	if left <= 0 {
 		return 0, r.expired(ctx, token, request)
 	}
@@ -150,7 +151,7 @@ func (r *peeringTokens) reconcile(ctx context.Context, key cache.ObjectName) (ti
 			return left, nil
 		}
 		// Its identity was revoked, or another one took its place.
-		return left, r.removeAccounts(ctx, token.Name, rules.InvitationAccount(token.UID))
+		return left, r.removeAccounts(ctx, token.Name, naming.InvitationAccount(token.UID))
 	}
 	after, err := r.used(ctx, token, request)
 	if after > 0 {
@@ -161,7 +162,7 @@ func (r *peeringTokens) reconcile(ctx context.Context, key cache.ObjectName) (ti
 
 // expired removes an invitation with everything that did not become a peering.
 func (r *peeringTokens) expired(ctx context.Context, token *v1alpha1.PeeringToken, request *v1alpha1.IdentityRequest) error {
-	if err := r.removeAccounts(ctx, token.Name, rules.InvitationAccount(token.UID)); err != nil {
+	if err := r.removeAccounts(ctx, token.Name, naming.InvitationAccount(token.UID)); err != nil {
 		return err
 	}
 	if request != nil && metav1.GetControllerOf(request) == nil {
@@ -212,7 +213,7 @@ const fetchTime = 10 * time.Second
 func givenAt(request *v1alpha1.IdentityRequest) (time.Time, bool) {
 	conditions := request.Status.Conditions
 	given := meta.FindStatusCondition(conditions, v1alpha1.ConditionIssued)
-	if rules.KnownByAccount(conditions, request.Generation) {
+	if identity.KnownByAccount(conditions, request.Generation) {
 		given = meta.FindStatusCondition(conditions, v1alpha1.ConditionAccepted)
 	}
 	if given == nil || given.Status != metav1.ConditionTrue {

@@ -28,7 +28,8 @@ import (
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/apis/federation/validation"
-	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/identity"
+	"liqo.io/federation/apiserver/naming"
 	"liqo.io/federation/controllers/commit"
 	"liqo.io/federation/controllers/queue"
 	"liqo.io/federation/generated/clientset/versioned"
@@ -117,10 +118,10 @@ func (s *signer) reconcile(ctx context.Context, key cache.ObjectName) (time.Dura
 		accepted == nil || accepted.Status != metav1.ConditionTrue || accepted.ObservedGeneration != request.Generation {
 		return 0, nil
 	}
-	if rules.KnownByAccount(request.Status.Conditions, request.Generation) || rules.Certifies(request.Status.Certificate, request.Spec.Request) != nil {
+	if identity.KnownByAccount(request.Status.Conditions, request.Generation) || identity.Certifies(request.Status.Certificate, request.Spec.Request) != nil {
 		return 0, s.tidy(ctx, signingName(request))
 	}
-	uid, _ := rules.InvitationOfAccount(request.Name)
+	uid, _ := naming.InvitationOfAccount(request.Name)
 	parsed, problems := validation.ValidateCertificateRequest(request.Spec.Request, string(uid), field.NewPath("spec", "request"))
 	if len(problems) > 0 {
 		return 0, s.answer(ctx, request, nil, ReasonRequestInvalid, problems.ToAggregate().Error())

@@ -25,7 +25,7 @@ import (
 	testingclock "k8s.io/utils/clock/testing"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/identity"
 )
 
 const (
@@ -165,7 +165,7 @@ func TestNothingIsSignedBeforeTheTenantIsThere(t *testing.T) {
 		},
 		"a renewal that is not accepted yet": func(r *v1alpha1.IdentityRequest) { r.Generation++ },
 		"an account": func(r *v1alpha1.IdentityRequest) {
-			setRequestCondition(r, v1alpha1.ConditionAccepted, metav1.ConditionTrue, rules.ReasonKnownByAccount, "")
+			setRequestCondition(r, v1alpha1.ConditionAccepted, metav1.ConditionTrue, identity.ReasonKnownByAccount, "")
 		},
 		"going": func(r *v1alpha1.IdentityRequest) { r.DeletionTimestamp = &metav1.Time{Time: now} },
 	} {

@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/identity"
 )
 
 // Reasons of the conditions of a ForeignCluster, and of the events on it.
@@ -32,7 +32,7 @@ const (
 	ReasonNoControlProxy       = "NoControlProxy"
 	ReasonIdentityExpired      = "IdentityExpired"
 	ReasonIdentityIssued       = "IdentityIssued"
-	ReasonIdentityRevoked      = rules.ReasonIdentityRevoked
+	ReasonIdentityRevoked      = identity.ReasonIdentityRevoked
 	ReasonAwaitingDecision     = "AwaitingDecision"
 	ReasonOfferRefused         = "OfferRefused"
 	ReasonRenewalFailing       = "RenewalFailing"

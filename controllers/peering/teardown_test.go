@@ -19,7 +19,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/identity"
 	"liqo.io/federation/controllers/remote"
 	"liqo.io/federation/generated/clientset/versioned/fake"
 )
@@ -182,7 +182,7 @@ func TestWhoWasRevokedIsSaidToBeUntilThePeeringIsUndone(t *testing.T) {
 				t.Fatal(err)
 			}
 			summarize(p)
-			if _, revoked := rules.RevokedSince(fc); revoked != (reason == ReasonIdentityRevoked) {
+			if _, revoked := identity.RevokedSince(fc); revoked != (reason == ReasonIdentityRevoked) {
 				t.Errorf("after %s the identity is said to be %+v", reason, p.identity)
 			}
 		}

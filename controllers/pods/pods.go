@@ -22,7 +22,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/podspec"
 )
 
 // evictTimeout bounds one eviction.
@@ -219,7 +219,7 @@ func trim(object any) (any, error) {
 			metav1.SetMetaDataAnnotation(&trimmed.ObjectMeta, key, value)
 		}
 	}
-	if rules.MountsToken(pod) {
+	if podspec.MountsToken(pod) {
 		trimmed.Spec.Volumes = token
 	}
 	return trimmed, nil

@@ -18,7 +18,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/podspec"
 )
 
 func aPod(namespace, name string) *corev1.Pod {
@@ -99,7 +99,7 @@ func TestPodsAreCountedAsTheyComeAndGo(t *testing.T) {
 	}
 	client, counts := fake.NewClientset(robot("a")), make(chan string, 10)
 	watches := OfNodes(client)
-	watches.Count(rules.NeedsTokens, func(node string, pod *corev1.Pod, by int) {
+	watches.Count(podspec.NeedsTokens, func(node string, pod *corev1.Pod, by int) {
 		counts <- fmt.Sprintf("%s %s of %s: %+d", node, pod.Name, pod.Spec.ServiceAccountName, by)
 	})
 	if watches.Synced("liqo-milan") {

@@ -18,7 +18,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/naming"
 	"liqo.io/federation/controllers/commit"
 	"liqo.io/federation/controllers/queue"
 	"liqo.io/federation/controllers/remote"
@@ -72,7 +72,7 @@ func New(local versioned.Interface, informers externalversions.SharedInformerFac
 	r := &replicator{local: local, informers: informers, peers: peers, consumer: consumer, watches: watches{connections: map[*remote.Peer]*connection{}}}
 	r.controller = queue.New("replication", workers, r.reconcile)
 	here := func(object metav1.Object) (string, bool) {
-		return strings.CutPrefix(object.GetNamespace(), rules.PeerNamespace(""))
+		return strings.CutPrefix(object.GetNamespace(), naming.PeerNamespace(""))
 	}
 	if err := r.watch(informers, here); err != nil {
 		return nil, err
@@ -91,7 +91,7 @@ func New(local versioned.Interface, informers externalversions.SharedInformerFac
 		for _, sent := range []resource{requests, maps} {
 			r.controller.Add(key{foreignCluster: foreignCluster, resource: sent, name: consumer})
 		}
-		mirrored, err := informers.Federation().V1alpha1().ResourceOffers().Lister().ResourceOffers(rules.PeerNamespace(foreignCluster)).List(labels.Everything())
+		mirrored, err := informers.Federation().V1alpha1().ResourceOffers().Lister().ResourceOffers(naming.PeerNamespace(foreignCluster)).List(labels.Everything())
 		if err != nil {
 			return err
 		}
@@ -139,7 +139,7 @@ func (r *replicator) reconcile(ctx context.Context, k key) (time.Duration, error
 		after, err := r.network(ctx, k, peer)
 		return r.settle(ctx, after, err)
 	}
-	namespace := rules.PeerNamespace(k.foreignCluster)
+	namespace := naming.PeerNamespace(k.foreignCluster)
 	informers := peer.Informers.Federation().V1alpha1()
 	synced := map[resource]cache.InformerSynced{
 		requests: informers.ResourceRequests().Informer().HasSynced,

@@ -16,7 +16,8 @@ import (
 	"liqo.io/federation/apiserver/apis/federation"
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/apis/federation/validation"
-	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/compatibility"
+	"liqo.io/federation/apiserver/naming"
 	"liqo.io/federation/controllers/remote"
 )
 
@@ -117,7 +118,7 @@ func (w *watches) cleaned(peer *remote.Peer) {
 // network replicates the network configurations of both sides as long as this
 // cluster has one of its own for the provider.
 func (r *replicator) network(ctx context.Context, k key, peer *remote.Peer) (time.Duration, error) {
-	namespace := rules.PeerNamespace(k.foreignCluster)
+	namespace := naming.PeerNamespace(k.foreignCluster)
 	lister := r.informers.Federation().V1alpha1().NetworkConfigs().Lister().NetworkConfigs(namespace)
 	own, err := lister.Get(v1alpha1.NetworkConfigOfConsumer)
 	if err != nil && !apierrors.IsNotFound(err) {
@@ -194,7 +195,7 @@ func networkPairs(foreignCluster string) []key {
 // speaksOfTunnels tells whether the provider knows network configurations.
 func (r *replicator) speaksOfTunnels(namespace string) bool {
 	request, err := r.informers.Federation().V1alpha1().ResourceRequests().Lister().ResourceRequests(namespace).Get(r.consumer)
-	return err == nil && slices.Contains(request.Status.Features, rules.FeatureTunnel)
+	return err == nil && slices.Contains(request.Status.Features, compatibility.FeatureTunnel)
 }
 
 // nothing is a side that holds no object.

@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/compatibility"
 	"liqo.io/federation/controllers/remote"
 	"liqo.io/federation/generated/clientset/versioned"
 	"liqo.io/federation/generated/clientset/versioned/fake"
@@ -111,7 +111,7 @@ func answer(t *testing.T, e *exchange, where *fake.Clientset, namespace, name, c
 }
 
 func TestNetworkConfigsGoBothWaysAndTheirAnswersBack(t *testing.T) {
-	e := newExchange(t, rules.FeatureTunnel)
+	e := newExchange(t, compatibility.FeatureTunnel)
 	e.make(t, e.milan, config(tenantNamespace, v1alpha1.NetworkConfigOfProvider, "10.2.0.0/16"))
 	e.connect(t)
 	own := config(peerNamespace, v1alpha1.NetworkConfigOfConsumer, "10.1.0.0/16")
@@ -166,7 +166,7 @@ func TestACopyThatKeepsNoBackendIsTheSame(t *testing.T) {
 }
 
 func TestACopyThatWasLeftThereGoesWithTheNextConnection(t *testing.T) {
-	e := newExchange(t, rules.FeatureTunnel)
+	e := newExchange(t, compatibility.FeatureTunnel)
 	e.make(t, e.milan, config(tenantNamespace, v1alpha1.NetworkConfigOfConsumer, "10.1.0.0/16"))
 	e.make(t, e.rome, config(peerNamespace, v1alpha1.NetworkConfigOfProvider, "10.2.0.0/16"))
 	e.connect(t)

@@ -16,7 +16,9 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/compatibility"
+	"liqo.io/federation/apiserver/naming"
+	"liqo.io/federation/apiserver/placement"
 )
 
 // consumer asks providers for resources, accepts what they offer, and makes
@@ -49,7 +51,7 @@ func (r *consumer) reconcile(ctx context.Context, key cache.ObjectName) (time.Du
 	if err != nil {
 		return 0, err
 	}
-	namespace := rules.PeerNamespace(fc.Name)
+	namespace := naming.PeerNamespace(fc.Name)
 	nodes, err := r.nodes(namespace)
 	if err != nil {
 		return 0, err
@@ -58,7 +60,7 @@ func (r *consumer) reconcile(ctx context.Context, key cache.ObjectName) (time.Du
 	if err != nil {
 		return 0, err
 	}
-	if rules.Ending(fc) {
+	if placement.Ending(fc) {
 		return 0, r.leave(ctx, namespace, nodes, offers)
 	}
 	// Without an identity there is nobody to ask.
@@ -77,7 +79,7 @@ func (r *consumer) ask(ctx context.Context, fc *v1alpha1.ForeignCluster, namespa
 	if err != nil {
 		return err
 	}
-	wanted := v1alpha1.ResourceRequestSpec{Resources: fc.Spec.Resources, APIVersions: rules.APIVersions(), Features: rules.Features()}
+	wanted := v1alpha1.ResourceRequestSpec{Resources: fc.Spec.Resources, APIVersions: compatibility.APIVersions(), Features: compatibility.Features()}
 	index := slices.IndexFunc(requests, func(request *v1alpha1.ResourceRequest) bool { return request.Name == r.clusterName })
 	if index < 0 {
 		err := r.createRequest(ctx, &v1alpha1.ResourceRequest{ObjectMeta: managed(namespace, r.clusterName), Spec: wanted})
@@ -173,7 +175,7 @@ func (r *consumer) take(ctx context.Context, fc *v1alpha1.ForeignCluster, nodes 
 // the one that the provider names in its answer or, before it is known, the one
 // that they are made of already.
 func (r *consumer) foremost(fc *v1alpha1.ForeignCluster, taken []*v1alpha1.ResourceOffer, nodes []*v1alpha1.VirtualNode) (*v1alpha1.ResourceOffer, error) {
-	requests, err := r.requests(rules.PeerNamespace(fc.Name))
+	requests, err := r.requests(naming.PeerNamespace(fc.Name))
 	if err != nil {
 		return nil, err
 	}
@@ -243,6 +245,6 @@ func madeFrom(offer *v1alpha1.ResourceOffer) func(*v1alpha1.VirtualNode) bool {
 func managed(namespace, name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{
 		Namespace: namespace, Name: name,
-		Labels: map[string]string{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy, v1alpha1.LabelForeignCluster: rules.ForeignClusterOf(namespace)},
+		Labels: map[string]string{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy, v1alpha1.LabelForeignCluster: naming.ForeignClusterOf(namespace)},
 	}
 }

@@ -13,7 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/naming"
+	"liqo.io/federation/apiserver/reflection"
 )
 
 // makeNodes makes the virtual nodes of an offer: one of all of it, or one of
@@ -90,8 +91,8 @@ func (r *consumer) newNode(ctx context.Context, fc *v1alpha1.ForeignCluster, nam
 	if err != nil {
 		return nil, fmt.Errorf("find a name for a virtual node of offer %s: %w", wanted.OfferName, err)
 	}
-	wanted.NodeName = rules.NodeName(name)
-	if like := rules.DecidingVirtualNode(made, wanted.ClusterID); like != nil {
+	wanted.NodeName = naming.NodeName(name)
+	if like := reflection.DecidingVirtualNode(made, wanted.ClusterID); like != nil {
 		wanted.APIAccess, wanted.Reflection, wanted.OffloadingPatch = like.Spec.APIAccess, like.Spec.Reflection, like.Spec.OffloadingPatch
 	}
 	node := &v1alpha1.VirtualNode{ObjectMeta: managed(namespace, name), Spec: wanted}
@@ -125,7 +126,7 @@ func (r *consumer) nameNode(fc *v1alpha1.ForeignCluster, namespace, offeredNode 
 	for number := 1; ; number++ {
 		name := fmt.Sprintf("%s-%d", fc.Name, number)
 		if slices.ContainsFunc(nodes, func(node *v1alpha1.VirtualNode) bool {
-			return node.Name == name || node.Spec.NodeName == rules.NodeName(name)
+			return node.Name == name || node.Spec.NodeName == naming.NodeName(name)
 		}) {
 			continue
 		}

@@ -24,9 +24,10 @@ import (
 	"k8s.io/utils/ptr"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/apiserver/rules"
-	"liqo.io/federation/apiserver/rules/quota"
+	"liqo.io/federation/apiserver/naming"
+	"liqo.io/federation/apiserver/quota"
 	"liqo.io/federation/controllers/commit"
+	"liqo.io/federation/controllers/kit"
 	"liqo.io/federation/controllers/pods"
 	"liqo.io/federation/controllers/queue"
 	"liqo.io/federation/generated/clientset/versioned"
@@ -136,7 +137,7 @@ func NewProvider(config *Config) (*queue.Controller[cache.ObjectName], error) {
 		if consumer == "" {
 			return
 		}
-		requests, err := config.requests(rules.TenantNamespace(consumer))
+		requests, err := config.requests(naming.TenantNamespace(consumer))
 		if err == nil && slices.ContainsFunc(requests, func(r *v1alpha1.ResourceRequest) bool {
 			return meta.IsStatusConditionFalse(r.Status.Conditions, v1alpha1.ConditionWithinGrant)
 		}) {
@@ -145,8 +146,8 @@ func NewProvider(config *Config) (*queue.Controller[cache.ObjectName], error) {
 	}
 	return controller, watch(
 		watched{informers.ForeignClusters().Informer(), controller.Handle(queue.ObjectKeys)},
-		watched{informers.ResourceRequests().Informer(), controller.Handle(keysIn(rules.IsTenantNamespace))},
-		watched{informers.ResourceOffers().Informer(), controller.Handle(keysIn(rules.IsTenantNamespace))},
+		watched{informers.ResourceRequests().Informer(), controller.Handle(keysIn(naming.IsTenantNamespace))},
+		watched{informers.ResourceOffers().Informer(), controller.Handle(keysIn(naming.IsTenantNamespace))},
 		watched{informers.ShadowPods().Informer(), cache.ResourceEventHandlerFuncs{
 			UpdateFunc: func(_, now any) {
 				if pod, ok := now.(*v1alpha1.ShadowPod); ok && pod.Status.Phase != "" {
@@ -218,9 +219,9 @@ func NewConsumer(config *Config) (*queue.Controller[cache.ObjectName], error) {
 	controller := queue.New("resource-consumer", 2, r.reconcile)
 	return controller, watch(
 		watched{informers.ForeignClusters().Informer(), controller.Handle(queue.ObjectKeys)},
-		watched{informers.ResourceRequests().Informer(), controller.Handle(keysIn(rules.IsPeerNamespace))},
-		watched{informers.ResourceOffers().Informer(), controller.Handle(keysIn(rules.IsPeerNamespace))},
-		watched{informers.VirtualNodes().Informer(), controller.HandleUnless(rules.OnlyPodsCounted, keysIn(rules.IsPeerNamespace))},
+		watched{informers.ResourceRequests().Informer(), controller.Handle(keysIn(naming.IsPeerNamespace))},
+		watched{informers.ResourceOffers().Informer(), controller.Handle(keysIn(naming.IsPeerNamespace))},
+		watched{informers.VirtualNodes().Informer(), controller.HandleUnless(kit.OnlyPodsCounted, keysIn(naming.IsPeerNamespace))},
 	)
 }
 
@@ -234,7 +235,7 @@ func (c *Config) taken(namespace, name string) (bool, error) {
 	}
 	all, err := informers.VirtualNodes().Lister().List(labels.Everything())
 	return slices.ContainsFunc(all, func(node *v1alpha1.VirtualNode) bool {
-		return node.Namespace != namespace && (node.Name == name || node.Spec.NodeName == rules.NodeName(name))
+		return node.Namespace != namespace && (node.Name == name || node.Spec.NodeName == naming.NodeName(name))
 	}), err
 }
 
@@ -281,7 +282,7 @@ func keysIn(kind func(namespace string) bool) func(any) []cache.ObjectName {
 		if err != nil || !kind(accessor.GetNamespace()) {
 			return nil
 		}
-		return []cache.ObjectName{{Name: rules.ForeignClusterOf(accessor.GetNamespace())}}
+		return []cache.ObjectName{{Name: naming.ForeignClusterOf(accessor.GetNamespace())}}
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/apiserver/rules/quota"
+	"liqo.io/federation/apiserver/quota"
 )
 
 // offeredNodeLength is that of the names of offered nodes: 64 bits.

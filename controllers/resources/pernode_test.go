@@ -19,7 +19,7 @@ import (
 	"pgregory.net/rapid"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/apiserver/rules/quota"
+	"liqo.io/federation/apiserver/quota"
 )
 
 // worker is a node, as old as its number is small, with so many CPUs.

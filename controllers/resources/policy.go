@@ -23,7 +23,7 @@ import (
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	federationvalidation "liqo.io/federation/apiserver/apis/federation/validation"
-	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/podspec"
 )
 
 // Policy is what a provider lends, and how.
@@ -268,7 +268,7 @@ func (v *VirtualKubelet) Validate() []error {
 		errs = append(errs, errors.New("--virtual-kubelet-image must not contain spaces"))
 	}
 	if v.HomeServer != "" {
-		if _, _, err := rules.HomeServer(v.HomeServer); err != nil {
+		if _, _, err := podspec.HomeServer(v.HomeServer); err != nil {
 			errs = append(errs, fmt.Errorf("--home-server: %w", err))
 		}
 	}
@@ -280,7 +280,7 @@ func (v *VirtualKubelet) Validate() []error {
 
 // HomeAddress is what providers reach through tunnels; invalid if nothing is.
 func (v *VirtualKubelet) HomeAddress() netip.Addr {
-	host, _, err := rules.HomeServer(v.HomeServer)
+	host, _, err := podspec.HomeServer(v.HomeServer)
 	if err != nil || !v.HomeThroughTunnels {
 		return netip.Addr{}
 	}

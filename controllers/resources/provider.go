@@ -20,8 +20,9 @@ import (
 	"k8s.io/klog/v2"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/apiserver/rules"
-	"liqo.io/federation/apiserver/rules/quota"
+	"liqo.io/federation/apiserver/compatibility"
+	"liqo.io/federation/apiserver/naming"
+	"liqo.io/federation/apiserver/quota"
 )
 
 // provider answers the requests of consumers with what the policy allows.
@@ -50,7 +51,7 @@ func (r *provider) reconcile(ctx context.Context, key cache.ObjectName) (time.Du
 	if err != nil {
 		return 0, err
 	}
-	namespace := rules.TenantNamespace(fc.Name)
+	namespace := naming.TenantNamespace(fc.Name)
 	requests, err := r.requests(namespace)
 	if err != nil {
 		return 0, err
@@ -99,7 +100,7 @@ func (r *provider) withinGrant(request *v1alpha1.ResourceRequest) error {
 	if err != nil {
 		return err
 	}
-	used, err := r.used(rules.ForeignClusterOf(request.Namespace))
+	used, err := r.used(naming.ForeignClusterOf(request.Namespace))
 	if err != nil {
 		return err
 	}
@@ -107,7 +108,7 @@ func (r *provider) withinGrant(request *v1alpha1.ResourceRequest) error {
 		Type: v1alpha1.ConditionWithinGrant, Status: metav1.ConditionTrue, Reason: "Enough", ObservedGeneration: request.Generation,
 		Message: "What is used is within what is granted.",
 	}
-	stored, err := r.stored(rules.ForeignClusterOf(request.Namespace))
+	stored, err := r.stored(naming.ForeignClusterOf(request.Namespace))
 	if err != nil {
 		return err
 	}
@@ -129,8 +130,8 @@ func (r *provider) withinGrant(request *v1alpha1.ResourceRequest) error {
 
 // refused says why a request is answered with a no, and nothing if it is not.
 func refused(fc *v1alpha1.ForeignCluster, request *v1alpha1.ResourceRequest) string {
-	if _, ok := rules.CommonVersion(request.Spec.APIVersions); !ok {
-		return rules.VersionsDiffer(request.Spec.APIVersions)
+	if _, ok := compatibility.CommonVersion(request.Spec.APIVersions); !ok {
+		return compatibility.VersionsDiffer(request.Spec.APIVersions)
 	}
 	if fc.Spec.Lending.Decision == v1alpha1.PeeringRefuse {
 		return said("The provider's administrator refuses", fc.Spec.Lending.Reason)
@@ -177,7 +178,7 @@ func (r *provider) negotiate(ctx context.Context, fc *v1alpha1.ForeignCluster, r
 	if err != nil {
 		return err
 	}
-	namespace := rules.TenantNamespace(fc.Name)
+	namespace := naming.TenantNamespace(fc.Name)
 	name, changed := r.nameOffer(theirs), &v1alpha1.ResourceOffer{}
 	if own != nil {
 		// An offer keeps its name, also when this cluster gets another one.
@@ -417,7 +418,7 @@ func (r *provider) answer(ctx context.Context, request *v1alpha1.ResourceRequest
 	answered.Status.Phase = phase
 	answered.Status.ObservedGeneration = request.Generation
 	answered.Status.OfferName = offer
-	answered.Status.APIVersions, answered.Status.Features = rules.APIVersions(), rules.Features()
+	answered.Status.APIVersions, answered.Status.Features = compatibility.APIVersions(), compatibility.Features()
 	meta.SetStatusCondition(&answered.Status.Conditions, accepted(phase, message, request.Generation))
 	if err := r.withinGrant(answered); err != nil {
 		return fmt.Errorf("compare what runs with what is granted: %w", err)

@@ -12,7 +12,7 @@ import (
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	federationvalidation "liqo.io/federation/apiserver/apis/federation/validation"
-	"liqo.io/federation/apiserver/rules/quota"
+	"liqo.io/federation/apiserver/quota"
 )
 
 // offerStorage adds the storage quota to an offer, from limits, and the storage classes

@@ -22,7 +22,9 @@ import (
 	"k8s.io/utils/clock"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/naming"
+	"liqo.io/federation/apiserver/placement"
+	"liqo.io/federation/apiserver/podspec"
 )
 
 // Reasons of the conditions of a VirtualNode.
@@ -96,7 +98,7 @@ func (r *virtualNodes) reconcile(ctx context.Context, key cache.ObjectName) (tim
 	if err != nil {
 		return 0, err
 	}
-	if !rules.IsPeerNamespace(node.Namespace) {
+	if !naming.IsPeerNamespace(node.Namespace) {
 		return 0, nil
 	}
 	if node.DeletionTimestamp != nil {
@@ -138,7 +140,7 @@ func (r *virtualNodes) reconcile(ctx context.Context, key cache.ObjectName) (tim
 // cordon keeps pods off the Node while the ForeignCluster is cordoned. What
 // somebody cordoned by hand stays so.
 func (r *virtualNodes) cordon(ctx context.Context, virtual *v1alpha1.VirtualNode) error {
-	fc, err := r.foreignCluster(rules.ForeignClusterOf(virtual.Namespace))
+	fc, err := r.foreignCluster(naming.ForeignClusterOf(virtual.Namespace))
 	if err != nil {
 		return ignoreNotFound(err)
 	}
@@ -188,7 +190,7 @@ func (r *virtualNodes) deploy(ctx context.Context, node *v1alpha1.VirtualNode) (
 }
 
 func (r *virtualNodes) ensureDeployment(ctx context.Context, node *v1alpha1.VirtualNode) (*appsv1.Deployment, *problem, error) {
-	wanted, err := r.newDeployment(node, rules.ForeignClusterOf(node.Namespace))
+	wanted, err := r.newDeployment(node, naming.ForeignClusterOf(node.Namespace))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -218,7 +220,7 @@ func (r *virtualNodes) ensureDeployment(ctx context.Context, node *v1alpha1.Virt
 // mayBegin says why there is to be no Node yet: of a cluster that is cordoned a new
 // one would take pods before it is cordoned as well.
 func (r *virtualNodes) mayBegin(node *v1alpha1.VirtualNode) (*problem, error) {
-	fc, err := r.foreignCluster(rules.ForeignClusterOf(node.Namespace))
+	fc, err := r.foreignCluster(naming.ForeignClusterOf(node.Namespace))
 	if err != nil || !fc.Spec.Cordoned {
 		return nil, ignoreNotFound(err)
 	}
@@ -258,7 +260,7 @@ func (r *virtualNodes) observe(ctx context.Context, node *v1alpha1.VirtualNode, 
 	}
 	node.Status.Pods = 0
 	for _, pod := range pods {
-		if !rules.Finished(pod) {
+		if !podspec.Finished(pod) {
 			node.Status.Pods++
 		}
 	}
@@ -268,7 +270,7 @@ func (r *virtualNodes) observe(ctx context.Context, node *v1alpha1.VirtualNode, 
 // observeNetwork writes down whether the pods of this cluster and those of the
 // provider reach each other.
 func (r *virtualNodes) observeNetwork(node *v1alpha1.VirtualNode) error {
-	fc, err := r.foreignCluster(rules.ForeignClusterOf(node.Namespace))
+	fc, err := r.foreignCluster(naming.ForeignClusterOf(node.Namespace))
 	if err != nil && !apierrors.IsNotFound(err) {
 		return err
 	}
@@ -299,7 +301,7 @@ func (r *virtualNodes) observeNetwork(node *v1alpha1.VirtualNode) error {
 // isOurs tells whether a Node stands for a virtual node, and is not one of
 // this cluster's own that has its name.
 func isOurs(node *corev1.Node, virtual *v1alpha1.VirtualNode) bool {
-	return rules.NodeBelongs(node, virtual.Spec.ClusterID)
+	return placement.NodeBelongs(node, virtual.Spec.ClusterID)
 }
 
 func kubeletCondition(node *v1alpha1.VirtualNode, deployment *appsv1.Deployment, problem *problem) metav1.Condition {

@@ -20,7 +20,8 @@ import (
 	"k8s.io/utils/clock"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/naming"
+	"liqo.io/federation/apiserver/placement"
 )
 
 const (
@@ -165,7 +166,7 @@ func (a *nodeAccounts) reconcile(ctx context.Context, name string) (time.Duratio
 	before := strings.Fields(namespace.Annotations[v1alpha1.AnnotationAccounts])
 	// What is used is asked for also where nothing is written down, since what
 	// is not used any more is forgotten by that.
-	offloaded := rules.Offloaded(namespace, a.own...)
+	offloaded := placement.Offloaded(namespace, a.own...)
 	after, again, err := a.used(name, before, offloaded)
 	if err != nil || gone {
 		return again, err
@@ -195,12 +196,12 @@ func (a *nodeAccounts) used(namespace string, before []string, offloaded bool) (
 		return nil, 0, err
 	}
 	for _, node := range nodes {
-		if !rules.IsPeerNamespace(node.Namespace) {
+		if !naming.IsPeerNamespace(node.Namespace) {
 			continue
 		}
 		accounts, soon, complete := a.accounts(node.Spec.NodeName, namespace)
 		if node.Spec.APIAccess != v1alpha1.APIAccessDisabled {
-			prefix := rules.AccountOnNode(node.Namespace, node.Name, "")
+			prefix := naming.AccountOnNode(node.Namespace, node.Name, "")
 			for _, account := range accounts {
 				after = append(after, prefix+account)
 			}

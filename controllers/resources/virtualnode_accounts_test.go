@@ -20,7 +20,7 @@ import (
 	"pgregory.net/rapid"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/naming"
 	fedfake "liqo.io/federation/generated/clientset/versioned/fake"
 	"liqo.io/federation/generated/informers/externalversions"
 )
@@ -134,7 +134,7 @@ func TestAccountsAreOnlyAwaitedWhereTokensLeave(t *testing.T) {
 			}
 			namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
 				Name: "shop", UID: "1", Labels: map[string]string{v1alpha1.LabelSchedulingEnabled: "true"},
-				Annotations: map[string]string{v1alpha1.AnnotationAccounts: rules.AccountOnNode("liqo-peer-milan", "milan", "robot")},
+				Annotations: map[string]string{v1alpha1.AnnotationAccounts: naming.AccountOnNode("liqo-peer-milan", "milan", "robot")},
 			}}
 			if err := c.KubeInformers.Core().V1().Namespaces().Informer().GetIndexer().Add(namespace); err != nil {
 				t.Fatal(err)

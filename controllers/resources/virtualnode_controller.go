@@ -18,7 +18,9 @@ import (
 	"k8s.io/utils/ptr"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/naming"
+	"liqo.io/federation/apiserver/placement"
+	"liqo.io/federation/apiserver/podspec"
 	"liqo.io/federation/controllers/commit"
 	"liqo.io/federation/controllers/pods"
 	"liqo.io/federation/controllers/queue"
@@ -84,7 +86,7 @@ func NewVirtualNodes(config *Config) (*VirtualNodes, error) {
 	})
 	uses := newAccountUses(config.Clock, watches.Synced, func(namespace string) { accounts.Add(namespace) })
 	if config.VirtualKubelet.HomeServer != "" {
-		watches.Count(rules.NeedsTokens, uses.count)
+		watches.Count(podspec.NeedsTokens, uses.count)
 	}
 	r.pods, r.forgetPods = watches.List, func(node string) {
 		watches.Forget(node)
@@ -131,7 +133,7 @@ func NewVirtualNodes(config *Config) (*VirtualNodes, error) {
 			return keys
 		})},
 		watched{informers.ResourceOffers().Informer(), controller.Handle(func(object any) []cache.ObjectName {
-			if offer, ok := object.(*v1alpha1.ResourceOffer); ok && rules.IsPeerNamespace(offer.Namespace) {
+			if offer, ok := object.(*v1alpha1.ResourceOffer); ok && naming.IsPeerNamespace(offer.Namespace) {
 				return inNamespace(offer.Namespace, "")
 			}
 			return nil
@@ -141,7 +143,7 @@ func NewVirtualNodes(config *Config) (*VirtualNodes, error) {
 				before, ok1 := old.(*v1alpha1.ForeignCluster)
 				after, ok2 := now.(*v1alpha1.ForeignCluster)
 				if ok1 && ok2 && (before.Status.Networking != after.Status.Networking || before.Spec.Networking != after.Spec.Networking || before.Spec.Cordoned != after.Spec.Cordoned) {
-					for _, key := range inNamespace(rules.PeerNamespace(after.Name), "") {
+					for _, key := range inNamespace(naming.PeerNamespace(after.Name), "") {
 						controller.Add(key)
 					}
 				}
@@ -149,7 +151,7 @@ func NewVirtualNodes(config *Config) (*VirtualNodes, error) {
 		}},
 		watched{config.tunnels().Informer(), controller.Handle(func(object any) []cache.ObjectName {
 			if tunnel, ok := object.(*v1alpha1.TunnelEndpoint); ok {
-				return inNamespace(rules.PeerNamespace(tunnel.Name), "")
+				return inNamespace(naming.PeerNamespace(tunnel.Name), "")
 			}
 			return nil
 		})},
@@ -259,7 +261,7 @@ func (c *Config) virtualNodes() *virtualNodes {
 		},
 		offloaded: func(name string) bool {
 			namespace, err := c.KubeInformers.Core().V1().Namespaces().Lister().Get(name)
-			return err == nil && rules.Offloaded(namespace, c.Namespaces...)
+			return err == nil && placement.Offloaded(namespace, c.Namespaces...)
 		},
 		evictPod: func(ctx context.Context, pod *corev1.Pod) error {
 			return pods.Evict(ctx, c.Kube, pod)

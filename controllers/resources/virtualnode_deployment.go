@@ -18,7 +18,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/naming"
 	"liqo.io/federation/controllers/leader"
 	"liqo.io/federation/controllers/remote"
 )
@@ -36,7 +36,7 @@ const (
 
 // kubeletName is that of the Deployment and ServiceAccount of a virtual
 // node's kubelet.
-func kubeletName(node *v1alpha1.VirtualNode) string { return rules.VirtualKubelet(node.Name) }
+func kubeletName(node *v1alpha1.VirtualNode) string { return naming.VirtualKubelet(node.Name) }
 
 // bindingName is that of its ClusterRoleBinding.
 func bindingName(node *v1alpha1.VirtualNode) string { return virtualKubeletRole + "-" + node.Name }

@@ -16,7 +16,7 @@ import (
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/apis/federation/validation"
-	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/reflection"
 )
 
 // Reasons of the condition KindsReflected.
@@ -72,7 +72,7 @@ func (r *virtualNodes) observeKinds(ctx context.Context, node *v1alpha1.VirtualN
 	if err != nil {
 		return 0, err
 	}
-	if deciding := rules.DecidingVirtualNode(siblings, node.Spec.ClusterID); deciding != nil && deciding.Name != node.Name {
+	if deciding := reflection.DecidingVirtualNode(siblings, node.Spec.ClusterID); deciding != nil && deciding.Name != node.Name {
 		node.Status.ReflectedKinds = nil
 		condition.Status, condition.Reason = metav1.ConditionFalse, ReasonAnotherNodeDecides
 		problems = []string{fmt.Sprintf("virtual node %s of the same cluster is older, so it says what is copied", deciding.Name)}

@@ -25,7 +25,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/identity"
 )
 
 var now = time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
@@ -436,7 +436,7 @@ func TestPodsThatNobodyCanSeeEndAreNotWaitedFor(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			h := newDrainingHost(t)
 			h.foreignCluster.Status.Conditions = []metav1.Condition{{
-				Type: v1alpha1.ConditionAuthenticated, Reason: rules.ReasonIdentityRevoked, LastTransitionTime: metav1.NewTime(now.Add(test.revoked)),
+				Type: v1alpha1.ConditionAuthenticated, Reason: identity.ReasonIdentityRevoked, LastTransitionTime: metav1.NewTime(now.Add(test.revoked)),
 			}}
 			h.expect(t, "evict pod web")
 			h.time = now.Add(test.left - time.Second)

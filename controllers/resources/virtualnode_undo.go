@@ -15,7 +15,9 @@ import (
 	"k8s.io/klog/v2"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/identity"
+	"liqo.io/federation/apiserver/naming"
+	"liqo.io/federation/apiserver/podspec"
 )
 
 // undo takes a virtual node apart: its pods go home first, for as long as
@@ -77,7 +79,7 @@ const (
 // has for being undone, and no longer than somebody could tell that they end.
 func (r *virtualNodes) drainTime(virtual *v1alpha1.VirtualNode) time.Duration {
 	seconds := v1alpha1.DefaultDisconnectTimeoutSeconds
-	fc, err := r.foreignCluster(rules.ForeignClusterOf(virtual.Namespace))
+	fc, err := r.foreignCluster(naming.ForeignClusterOf(virtual.Namespace))
 	if err == nil && fc.Spec.DisconnectTimeoutSeconds != nil {
 		seconds = *fc.Spec.DisconnectTimeoutSeconds
 	}
@@ -86,7 +88,7 @@ func (r *virtualNodes) drainTime(virtual *v1alpha1.VirtualNode) time.Duration {
 	if err != nil {
 		return left
 	}
-	if since, revoked := rules.RevokedSince(fc); revoked {
+	if since, revoked := identity.RevokedSince(fc); revoked {
 		left = min(left, max(virtual.DeletionTimestamp.Add(revokedDrain).Sub(now), since.Add(revokedPatience).Sub(now)))
 	}
 	return left
@@ -105,7 +107,7 @@ func (r *virtualNodes) drain(ctx context.Context, node *corev1.Node) (bool, erro
 	drained := true
 	var refused []error
 	for _, pod := range pods {
-		if !r.offloaded(pod.Namespace) || rules.BelongsToItsNode(pod) {
+		if !r.offloaded(pod.Namespace) || podspec.BelongsToItsNode(pod) {
 			continue
 		}
 		drained = false

@@ -32,7 +32,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/podspec"
 	"liqo.io/federation/controllers/queue"
 	"liqo.io/federation/generated/clientset/versioned"
 	"liqo.io/federation/generated/informers/externalversions"
@@ -155,7 +155,7 @@ func (c *Controller) Run(ctx context.Context) {
 // turned tells whether a pod changed in what decides about its life, or in what it
 // was given and has given back.
 func turned(old, current *corev1.Pod) bool {
-	return old.UID != current.UID || rules.Finished(old) != rules.Finished(current) ||
+	return old.UID != current.UID || podspec.Finished(old) != podspec.Finished(current) ||
 		old.DeletionTimestamp.IsZero() != current.DeletionTimestamp.IsZero() ||
 		ptr.Deref(old.DeletionGracePeriodSeconds, 0) != ptr.Deref(current.DeletionGracePeriodSeconds, 0) ||
 		len(old.Finalizers) != len(current.Finalizers) ||

@@ -17,7 +17,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/podspec"
 )
 
 // annotationMirrored records, on a pod, what it was given by its shadow pod:
@@ -335,7 +335,7 @@ func trim(obj any) (any, error) {
 	if given, ok := pod.Annotations[annotationMirrored]; ok {
 		trimmed.Annotations = map[string]string{annotationMirrored: given}
 	}
-	if rules.Finished(pod) && finishes(pod) {
+	if podspec.Finished(pod) && finishes(pod) {
 		trimmed.Status = pod.Status
 	}
 	return trimmed, nil

@@ -20,7 +20,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/podspec"
 	"liqo.io/federation/controllers/commit"
 	"liqo.io/federation/controllers/remote"
 )
@@ -55,11 +55,11 @@ func (c *Controller) reconcile(ctx context.Context, key cache.ObjectName) (time.
 		return 0, c.letGo(ctx, pod)
 	case pod == nil:
 		return c.create(ctx, key, shadow)
-	case rules.Finished(pod) && finishes(pod):
+	case podspec.Finished(pod) && finishes(pod):
 		return 0, c.recordEnd(ctx, shadow, pod)
 	case !pod.DeletionTimestamp.IsZero():
 		return c.awaitEnd(ctx, pod)
-	case rules.Finished(pod):
+	case podspec.Finished(pod):
 		return 0, c.replace(ctx, key, pod)
 	}
 	return c.sync(ctx, key, shadow, pod)
@@ -81,7 +81,7 @@ func (c *Controller) remove(ctx context.Context, shadow *v1alpha1.ShadowPod, pod
 	switch {
 	case !finishes(pod), shadow.Status.Phase != "":
 		return 0, c.dropFinalizer(ctx, pod)
-	case rules.Finished(pod):
+	case podspec.Finished(pod):
 		err := c.recordEnd(ctx, shadow, pod)
 		// What is forbidden now may be allowed in a moment.
 		if final := remote.Refused(err) && !apierrors.IsForbidden(err); !final {

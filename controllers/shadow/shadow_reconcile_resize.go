@@ -14,8 +14,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/apiserver/rules"
-	"liqo.io/federation/apiserver/rules/quota"
+	"liqo.io/federation/apiserver/podspec"
+	"liqo.io/federation/apiserver/quota"
 	"liqo.io/federation/controllers/remote"
 )
 
@@ -38,8 +38,8 @@ func (c *Controller) resize(ctx context.Context, shadow *v1alpha1.ShadowPod, pod
 		return nil, nil, err
 	}
 	resized = pod.DeepCopy()
-	containers := rules.Resize(resized.Spec.Containers, shadow.Spec.Pod.Containers)
-	sidecars := rules.Resize(resized.Spec.InitContainers, shadow.Spec.Pod.InitContainers)
+	containers := podspec.Resize(resized.Spec.Containers, shadow.Spec.Pod.Containers)
+	sidecars := podspec.Resize(resized.Spec.InitContainers, shadow.Spec.Pod.InitContainers)
 	if !resizes(shadow, givenTo(pod), gift) || !containers && !sidecars {
 		return pod, nil, nil
 	}

@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/reflection"
 	"liqo.io/federation/generated/informers/externalversions"
 	federationinformers "liqo.io/federation/generated/informers/externalversions/federation/v1alpha1"
 	federationlisters "liqo.io/federation/generated/listers/federation/v1alpha1"
@@ -132,7 +132,7 @@ func (i *informers) virtualNode() *v1alpha1.VirtualNode {
 func (i *informers) deciding(clusterID string) *v1alpha1.VirtualNode {
 	// A lister of an informer returns no errors.
 	all, _ := i.virtualNodeLister.List(labels.Everything())
-	return rules.DecidingVirtualNode(all, clusterID)
+	return reflection.DecidingVirtualNode(all, clusterID)
 }
 
 // standsFor tells whether a node is a virtual one that stands for a cluster.

@@ -16,7 +16,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/naming"
 	"liqo.io/federation/controllers/leader"
 )
 
@@ -37,7 +37,7 @@ func newLock(ctx context.Context, client kubernetes.Interface, virtual *v1alpha1
 		return nil, err
 	}
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{
-		Namespace: virtual.Namespace, Name: rules.VirtualKubelet(virtual.Name),
+		Namespace: virtual.Namespace, Name: naming.VirtualKubelet(virtual.Name),
 		OwnerReferences: []metav1.OwnerReference{{
 			APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "VirtualNode", Name: virtual.Name, UID: virtual.UID,
 		}},

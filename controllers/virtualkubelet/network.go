@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/netmap"
 	"liqo.io/federation/controllers/virtualkubelet/reflect"
 )
 
@@ -21,20 +21,21 @@ type network struct {
 	// mapped are the addresses that the provider was given for one that it does
 	// not reach by itself. It may be nil.
 	mapped func(address string) []string
-	last   atomic.Pointer[naming]
+	last   atomic.Pointer[networkTranslation]
 	// seen is what everything was looked at with last.
 	seen *v1alpha1.VirtualNodeNetwork
 }
 
-// naming is what addresses are called on both sides of a tunnel.
-type naming struct {
+// networkTranslation translates the addresses of both sides of a tunnel, as a status
+// describes them.
+type networkTranslation struct {
 	said        *v1alpha1.VirtualNodeNetwork
-	translation rules.Translation
+	translation netmap.Translation
 }
 
 // names is nil where each address is the same on both sides. When the
 // VirtualNode is gone, they are as they were.
-func (n *network) names() *naming {
+func (n *network) names() *networkTranslation {
 	last, vn := n.last.Load(), n.virtualNode()
 	switch {
 	case vn == nil || last != nil && last.said == vn.Status.Network:
@@ -45,8 +46,8 @@ func (n *network) names() *naming {
 	}
 	said := vn.Status.Network
 	// What cannot be read has no names, and so nothing is reached.
-	translation, _ := rules.NewTranslation(&v1alpha1.TunnelEndpointSpec{Local: said.Local, Remote: said.Remote}, nil)
-	last = &naming{said: said, translation: translation}
+	translation, _ := netmap.NewTranslation(&v1alpha1.TunnelEndpointSpec{Local: said.Local, Remote: said.Remote}, nil)
+	last = &networkTranslation{said: said, translation: translation}
 	n.last.Store(last)
 	return last
 }

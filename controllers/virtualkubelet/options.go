@@ -15,7 +15,7 @@ import (
 	"k8s.io/component-base/logs"
 	logsapi "k8s.io/component-base/logs/api/v1"
 
-	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/podspec"
 	"liqo.io/federation/controllers/virtualkubelet/reflect"
 )
 
@@ -133,6 +133,6 @@ func (o *Options) home() (reflect.Home, error) {
 	if o.HomeServer == "" {
 		return reflect.Home{}, nil
 	}
-	host, port, err := rules.HomeServer(o.HomeServer)
+	host, port, err := podspec.HomeServer(o.HomeServer)
 	return reflect.Home{Host: host, Port: port}, err
 }

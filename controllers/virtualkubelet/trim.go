@@ -11,7 +11,7 @@ import (
 	"k8s.io/utils/lru"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/podspec"
 	"liqo.io/federation/controllers/virtualkubelet/reflect"
 )
 
@@ -151,7 +151,7 @@ func containers(all []corev1.Container) []corev1.Container {
 // resizable are those of some amounts that may be updated.
 func resizable(amounts corev1.ResourceList) corev1.ResourceList {
 	var kept corev1.ResourceList
-	for _, name := range rules.Resizable {
+	for _, name := range podspec.Resizable {
 		if amount, named := amounts[name]; named {
 			if kept == nil {
 				kept = corev1.ResourceList{}

@@ -17,7 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"liqo.io/federation/apiserver/rules/quota"
+	"liqo.io/federation/apiserver/quota"
 	"liqo.io/federation/test/harness"
 )
 

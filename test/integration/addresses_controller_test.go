@@ -21,7 +21,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/naming"
 	"liqo.io/federation/controllers/network"
 	"liqo.io/federation/controllers/pods"
 	"liqo.io/federation/generated/informers/externalversions"
@@ -50,7 +50,7 @@ func TestAPodOnOneProviderHasAnAddressForTheOther(t *testing.T) {
 		called := map[string]string{"asti": "10.1.0.0/16", "alba": "10.3.0.0/16"}[name]
 		must(t)(admin.TunnelEndpoints(framework.Namespace).Create(t.Context(), &v1alpha1.TunnelEndpoint{
 			// A namespace that is left of an earlier run has a number more.
-			ObjectMeta: metav1.ObjectMeta{Name: rules.ForeignClusterOf(peers[name])},
+			ObjectMeta: metav1.ObjectMeta{Name: naming.ForeignClusterOf(peers[name])},
 			Spec: v1alpha1.TunnelEndpointSpec{
 				ClusterID: id, PublicKey: map[string]string{"asti": "AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE=", "alba": "AgICAgICAgICAgICAgICAgICAgICAgICAgICAgICAgI="}[name],
 				Local:  []v1alpha1.CIDRMapping{{CIDR: "10.0.0.0/16", Mapped: "10.2.0.0/16"}, {CIDR: "10.70.0.0/24", Mapped: "10.71.0.0/24"}},

@@ -22,7 +22,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/naming"
 	peerings "liqo.io/federation/controllers/peering"
 	"liqo.io/federation/controllers/remote"
 	"liqo.io/federation/generated/clientset/versioned"
@@ -133,7 +133,7 @@ func (b *borrower) invite(t *testing.T, proxy string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.request, b.token = rules.InvitationAccount(token.UID), invitation.Status.Peering.Spec.Token
+	b.request, b.token = naming.InvitationAccount(token.UID), invitation.Status.Peering.Spec.Token
 	_, err = b.federation.FederationV1alpha1().ForeignClusters().CreatePeer(t.Context(), b.name, &v1alpha1.Peering{Spec: v1alpha1.PeeringSpec{
 		ClusterID: thisID, Server: framework.AdvertisedServer, CABundle: b.AdvertisedAuthority(), ProxyURL: proxy, Token: b.token,
 	}}, metav1.CreateOptions{})
@@ -181,7 +181,7 @@ func (b *borrower) grant(t *testing.T, subject rbacv1.Subject, answer func(reque
 	}
 }
 
-func (b *borrower) tenant() string { return rules.TenantNamespace(b.name) }
+func (b *borrower) tenant() string { return naming.TenantNamespace(b.name) }
 
 func (b *borrower) bind(t *testing.T, role string, subjects ...rbacv1.Subject) {
 	t.Helper()
@@ -196,7 +196,7 @@ func (b *borrower) bind(t *testing.T, role string, subjects ...rbacv1.Subject) {
 // certificate grants an identity by a certificate that began a while ago.
 func (b *borrower) certificate(t *testing.T, age, life time.Duration) {
 	t.Helper()
-	uid, _ := rules.InvitationOfAccount(b.request)
+	uid, _ := naming.InvitationOfAccount(b.request)
 	b.grant(t, rbacv1.Subject{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: string(uid)}, func(request *v1alpha1.IdentityRequest, status *v1alpha1.IdentityRequestStatus) {
 		status.Certificate = b.Certify(t, request.Spec.Request, time.Now().Add(-age), life)
 	})

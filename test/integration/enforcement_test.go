@@ -21,7 +21,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/naming"
 	"liqo.io/federation/generated/clientset/versioned"
 	"liqo.io/federation/test/integration/framework"
 )
@@ -115,7 +115,7 @@ func TestPodsThatMayNoLongerRunThereAreMoved(t *testing.T) {
 	namespace := p.offload(t, v1alpha1.NamespaceOffloadingSpec{})
 	twin := p.untilPhase(t, namespace, v1alpha1.OffloadingReady).RemoteNamespaceName
 	p.env.ServiceAccount(t, namespace, "default")
-	away := p.runningPod(t, namespace, "away", rules.NodeName(p.cluster))
+	away := p.runningPod(t, namespace, "away", naming.NodeName(p.cluster))
 	here := p.runningPod(t, namespace, "here", "worker")
 	budget := p.budget(t, namespace)
 	p.untilInPlace(t, namespace, "InPlace")
@@ -202,7 +202,7 @@ func TestPodsThatMayNoLongerRunThereAreMoved(t *testing.T) {
 	// A node's labels count as much as the spec.
 	patch(fields{"clusterSelector": fields{"nodeSelectorTerms": []any{fields{"matchExpressions": []any{fields{"key": "region", "operator": "In", "values": []string{"fr"}}}}}}})
 	p.untilPhase(t, namespace, v1alpha1.OffloadingReady)
-	moved := p.runningPod(t, namespace, "moved", rules.NodeName(p.cluster))
+	moved := p.runningPod(t, namespace, "moved", naming.NodeName(p.cluster))
 	p.allow(t, budget, 1)
 	p.labelNode(t, "it")
 	p.until(t, "the pod on a node that moved is evicted", func(ctx context.Context) (bool, error) { return p.ending(ctx, moved) })
@@ -220,9 +220,9 @@ func TestPodsComeHomeAsTheirBudgetsAllow(t *testing.T) {
 	namespace := p.offload(t, v1alpha1.NamespaceOffloadingSpec{})
 	twin := p.untilPhase(t, namespace, v1alpha1.OffloadingReady).RemoteNamespaceName
 	p.env.ServiceAccount(t, namespace, "default")
-	made := p.runningPod(t, namespace, "made", rules.NodeName(p.cluster))
+	made := p.runningPod(t, namespace, "made", naming.NodeName(p.cluster))
 	made = p.ownedBy(t, made, metav1.OwnerReference{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "web", UID: "web", Controller: ptr.To(true)})
-	alone := p.runningPod(t, namespace, "alone", rules.NodeName(p.cluster))
+	alone := p.runningPod(t, namespace, "alone", naming.NodeName(p.cluster))
 	budget := p.budget(t, namespace)
 
 	if err := p.federation.FederationV1alpha1().NamespaceOffloadings(namespace).Delete(t.Context(), v1alpha1.NamespaceOffloadingName, metav1.DeleteOptions{}); err != nil {

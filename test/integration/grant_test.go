@@ -22,8 +22,8 @@ import (
 	"k8s.io/client-go/rest"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/apiserver/rules"
-	"liqo.io/federation/apiserver/rules/quota"
+	"liqo.io/federation/apiserver/naming"
+	"liqo.io/federation/apiserver/quota"
 	"liqo.io/federation/generated/clientset/versioned"
 	"liqo.io/federation/test/integration/framework"
 )
@@ -39,7 +39,7 @@ func amounts(pairs ...string) corev1.ResourceList {
 // grant makes a consumer's tenant namespace and grants it so much.
 func grant(t *testing.T, env *framework.Environment, federation versioned.Interface, consumer string, granted corev1.ResourceList) {
 	t.Helper()
-	makeNamespaceOf(t, env, rules.TenantNamespace(consumer), v1alpha1.RoleTenant, consumer)
+	makeNamespaceOf(t, env, naming.TenantNamespace(consumer), v1alpha1.RoleTenant, consumer)
 	offerTo(t, federation, consumer, granted)
 }
 
@@ -47,7 +47,7 @@ func grant(t *testing.T, env *framework.Environment, federation versioned.Interf
 // accepts.
 func offerTo(t *testing.T, federation versioned.Interface, consumer string, granted corev1.ResourceList) {
 	t.Helper()
-	tenant := rules.TenantNamespace(consumer)
+	tenant := naming.TenantNamespace(consumer)
 	must(t)(federation.FederationV1alpha1().ResourceOffers(tenant).Create(t.Context(), &v1alpha1.ResourceOffer{
 		ObjectMeta: metav1.ObjectMeta{Name: framework.ClusterName},
 		Spec:       v1alpha1.ResourceOfferSpec{ClusterID: thisID, Resources: granted},

@@ -20,7 +20,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/naming"
 	peerings "liqo.io/federation/controllers/peering"
 	"liqo.io/federation/controllers/remote"
 	"liqo.io/federation/test/integration/framework"
@@ -115,7 +115,7 @@ func (c *changing) known(t *testing.T, by string) map[string][]byte {
 	until(t, "the consumer to be known by its "+by, func(ctx context.Context) (bool, error) {
 		c.look(ctx, t)
 		var err error
-		secret, err = c.Kube.CoreV1().Secrets(rules.PeerNamespace(c.name)).Get(ctx, remote.SecretName, metav1.GetOptions{})
+		secret, err = c.Kube.CoreV1().Secrets(naming.PeerNamespace(c.name)).Get(ctx, remote.SecretName, metav1.GetOptions{})
 		return err == nil && len(secret.Data[by]) > 0, ignoreNotFound(err)
 	})
 	return secret.Data
@@ -156,7 +156,7 @@ func TestWhatAConsumerIsKnownByChangesBothWaysWithoutAGap(t *testing.T) {
 	if data := c.known(t, remote.KeyCertificate); len(data[remote.KeyToken]) > 0 {
 		t.Fatal("there is a token beside the certificate")
 	}
-	tenant := rules.TenantNamespace("changer")
+	tenant := naming.TenantNamespace("changer")
 	must(t)(c.federation.FederationV1alpha1().ResourceRequests(tenant).Create(t.Context(), &v1alpha1.ResourceRequest{ObjectMeta: metav1.ObjectMeta{Name: "changer"}}, metav1.CreateOptions{}))
 	until(t, "the lender to answer", func(ctx context.Context) (bool, error) { return c.ask(ctx) == nil, nil })
 	stop := c.keepsAsking(t)
@@ -180,7 +180,7 @@ func TestWhatAConsumerIsKnownByChangesBothWaysWithoutAGap(t *testing.T) {
 	if len(data[remote.KeyToken])+len(data[remote.KeyAccount]) > 0 {
 		t.Errorf("there is a token beside the certificate")
 	}
-	uid, _ := rules.InvitationOfAccount(c.request)
+	uid, _ := naming.InvitationOfAccount(c.request)
 	until(t, "the lender to be asked with the certificate", func(context.Context) (bool, error) {
 		return slices.ContainsFunc(c.Audited(t, string(uid)), func(event auditv1.Event) bool {
 			return framework.Credential(event.User) == credential(t, data[remote.KeyCertificate])

@@ -42,8 +42,8 @@ func bearerOf(t *testing.T, env *framework.Environment, name string) (federation
 	return versioned.NewForConfigOrDie(config).FederationV1alpha1().IdentityRequests(), token
 }
 
-// identity asks for the identity of a common name in some organisations.
-func identity(t *testing.T, commonName string, organizations ...string) *v1alpha1.IdentityRequest {
+// identityFor asks for the identity of a common name in some organisations.
+func identityFor(t *testing.T, commonName string, organizations ...string) *v1alpha1.IdentityRequest {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -72,15 +72,15 @@ func TestTokenOnce(t *testing.T) {
 		return nil, err
 	})
 
-	_, err := bearer.Create(t.Context(), identity(t, genoaID, v1alpha1.PeerGroup), metav1.CreateOptions{})
+	_, err := bearer.Create(t.Context(), identityFor(t, genoaID, v1alpha1.PeerGroup), metav1.CreateOptions{})
 	expectCause(t, err, "spec.request")
-	_, err = bearer.Create(t.Context(), identity(t, string(token.UID), v1alpha1.PeerGroup, "system:masters"), metav1.CreateOptions{})
+	_, err = bearer.Create(t.Context(), identityFor(t, string(token.UID), v1alpha1.PeerGroup, "system:masters"), metav1.CreateOptions{})
 	expectCause(t, err, "spec.request")
 	if _, err := bearer.Get(t.Context(), name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("a refused request left something behind: %v", err)
 	}
 
-	request := identity(t, string(token.UID), v1alpha1.PeerGroup)
+	request := identityFor(t, string(token.UID), v1alpha1.PeerGroup)
 	request.Name = "a-name-of-my-choice"
 	first, err := bearer.Create(t.Context(), request, metav1.CreateOptions{})
 	if err != nil {
@@ -93,7 +93,7 @@ func TestTokenOnce(t *testing.T) {
 	if err != nil || again.UID != first.UID || again.ResourceVersion != first.ResourceVersion {
 		t.Errorf("the same request again is answered with %v, %v", again, err)
 	}
-	_, err = bearer.Create(t.Context(), identity(t, string(token.UID), v1alpha1.PeerGroup), metav1.CreateOptions{})
+	_, err = bearer.Create(t.Context(), identityFor(t, string(token.UID), v1alpha1.PeerGroup), metav1.CreateOptions{})
 	verbtest.ExpectStatus(t, err, http.StatusConflict, "another request")
 	if got, err := bearer.Get(t.Context(), name, metav1.GetOptions{}); err != nil || got.UID != first.UID {
 		t.Errorf("the bearer cannot read its request: %v", err)

@@ -21,7 +21,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/naming"
 	typed "liqo.io/federation/generated/clientset/versioned/typed/federation/v1alpha1"
 	"liqo.io/federation/registry/federation/verb/verbtest"
 	"liqo.io/federation/test/integration/framework"
@@ -51,7 +51,7 @@ func makeMovable(t *testing.T, cluster, id string) movableClaim {
 		}
 	}
 	status("/foreignclusters/"+cluster, fields{"networking": "Established"})
-	status("/namespaces/"+rules.PeerNamespace(cluster)+"/virtualnodes/"+cluster,
+	status("/namespaces/"+naming.PeerNamespace(cluster)+"/virtualnodes/"+cluster,
 		fields{"storageClasses": []string{"fast", "slow"}, "storage": fields{"requests.storage": "10Gi"}})
 	must(t)(federation.NamespaceOffloadings(m.namespace).CreateOffload(t.Context(), "offloading", &v1alpha1.Offload{},
 		metav1.CreateOptions{}))

@@ -22,7 +22,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/compatibility"
 	"liqo.io/federation/controllers/network"
 	"liqo.io/federation/controllers/remote"
 	"liqo.io/federation/controllers/replication"
@@ -135,7 +135,7 @@ func TestTwoClustersAgreeUponATunnel(t *testing.T) {
 	milan.knows(t, rome.id, v1alpha1.ForeignClusterStatus{OutgoingPeering: v1alpha1.PeeringNone, IncomingPeering: v1alpha1.PeeringEstablished})
 	rome.knows(t, milan.id, v1alpha1.ForeignClusterStatus{OutgoingPeering: v1alpha1.PeeringEstablished, IncomingPeering: v1alpha1.PeeringNone})
 	must(t)(rome.admin.FederationV1alpha1().ResourceRequests(peerNamespace).Create(t.Context(), &v1alpha1.ResourceRequest{
-		ObjectMeta: metav1.ObjectMeta{Name: milan.peer}, Spec: v1alpha1.ResourceRequestSpec{Features: rules.Features()},
+		ObjectMeta: metav1.ObjectMeta{Name: milan.peer}, Spec: v1alpha1.ResourceRequestSpec{Features: compatibility.Features()},
 	}, metav1.CreateOptions{}))
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	t.Cleanup(func() { peers.Remove(rome.peer); cancel() })

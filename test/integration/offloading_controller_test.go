@@ -21,7 +21,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/naming"
 	"liqo.io/federation/generated/clientset/versioned"
 	"liqo.io/federation/test/integration/framework"
 	"liqo.io/federation/test/placements"
@@ -52,35 +52,35 @@ func newPeering(t *testing.T, cluster string) peering {
 			Outgoing: v1alpha1.PeeringEnabled, Incoming: v1alpha1.PeeringEnabled,
 		},
 	}, metav1.CreateOptions{}))
-	for name, role := range map[string]string{rules.TenantNamespace(cluster): v1alpha1.RoleTenant, rules.PeerNamespace(cluster): v1alpha1.RolePeer} {
+	for name, role := range map[string]string{naming.TenantNamespace(cluster): v1alpha1.RoleTenant, naming.PeerNamespace(cluster): v1alpha1.RolePeer} {
 		must(t)(kube.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
 			Name: name, Labels: map[string]string{v1alpha1.LabelForeignCluster: cluster, v1alpha1.LabelRole: role},
 		}}, metav1.CreateOptions{}))
 	}
-	must(t)(federation.FederationV1alpha1().ResourceOffers(rules.TenantNamespace(cluster)).Create(t.Context(), &v1alpha1.ResourceOffer{
+	must(t)(federation.FederationV1alpha1().ResourceOffers(naming.TenantNamespace(cluster)).Create(t.Context(), &v1alpha1.ResourceOffer{
 		ObjectMeta: metav1.ObjectMeta{Name: framework.ClusterName},
 		Spec:       v1alpha1.ResourceOfferSpec{ClusterID: thisID, Resources: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1"), corev1.ResourcePods: resource.MustParse("2")}},
 	}, metav1.CreateOptions{}))
-	accept(t, federation, rules.TenantNamespace(cluster), framework.ClusterName)
-	must(t)(kube.RbacV1().RoleBindings(rules.TenantNamespace(cluster)).Create(t.Context(), &rbacv1.RoleBinding{
+	accept(t, federation, naming.TenantNamespace(cluster), framework.ClusterName)
+	must(t)(kube.RbacV1().RoleBindings(naming.TenantNamespace(cluster)).Create(t.Context(), &rbacv1.RoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: "federation-tenant"},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "federation-tenant"},
 		Subjects:   []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: p.user}},
 	}, metav1.CreateOptions{}))
-	must(t)(federation.FederationV1alpha1().VirtualNodes(rules.PeerNamespace(cluster)).Create(t.Context(), &v1alpha1.VirtualNode{
+	must(t)(federation.FederationV1alpha1().VirtualNodes(naming.PeerNamespace(cluster)).Create(t.Context(), &v1alpha1.VirtualNode{
 		ObjectMeta: metav1.ObjectMeta{Name: cluster},
 		Spec: v1alpha1.VirtualNodeSpec{
-			ClusterID: thatID, NodeName: rules.NodeName(cluster),
+			ClusterID: thatID, NodeName: naming.NodeName(cluster),
 			Resources: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")},
 		},
 	}, metav1.CreateOptions{}))
 	must(t)(kube.CoreV1().Nodes().Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{
-		Name: rules.NodeName(cluster), Labels: map[string]string{v1alpha1.LabelType: v1alpha1.TypeVirtualNode, "region": "fr"},
+		Name: naming.NodeName(cluster), Labels: map[string]string{v1alpha1.LabelType: v1alpha1.TypeVirtualNode, "region": "fr"},
 	}}, metav1.CreateOptions{}))
 	// No other test is to be lent anything by this cluster.
 	t.Cleanup(func() {
 		ctx := context.WithoutCancel(t.Context())
-		if err := federation.FederationV1alpha1().VirtualNodes(rules.PeerNamespace(cluster)).Delete(ctx, cluster, metav1.DeleteOptions{}); err != nil {
+		if err := federation.FederationV1alpha1().VirtualNodes(naming.PeerNamespace(cluster)).Delete(ctx, cluster, metav1.DeleteOptions{}); err != nil {
 			t.Error(err)
 		}
 	})
@@ -101,11 +101,11 @@ func must(t *testing.T) func(any, error) {
 // replicate does what the replicator does: spec one way, status the other.
 func (p peering) replicate(ctx context.Context) error {
 	maps := p.federation.FederationV1alpha1()
-	here, err := maps.NamespaceMaps(rules.PeerNamespace(p.cluster)).Get(ctx, framework.ClusterName, metav1.GetOptions{})
+	here, err := maps.NamespaceMaps(naming.PeerNamespace(p.cluster)).Get(ctx, framework.ClusterName, metav1.GetOptions{})
 	if err != nil {
 		return ignoreNotFound(err)
 	}
-	tenant := maps.NamespaceMaps(rules.TenantNamespace(p.cluster))
+	tenant := maps.NamespaceMaps(naming.TenantNamespace(p.cluster))
 	there, err := tenant.Get(ctx, framework.ClusterName, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		_, err = tenant.Create(ctx, &v1alpha1.NamespaceMap{ObjectMeta: metav1.ObjectMeta{Name: framework.ClusterName}, Spec: here.Spec}, metav1.CreateOptions{})
@@ -204,7 +204,7 @@ func (p peering) untilPhase(t *testing.T, namespace string, phase v1alpha1.Offlo
 
 func (p peering) labelNode(t *testing.T, region string) {
 	t.Helper()
-	must(t)(p.kube.CoreV1().Nodes().Patch(t.Context(), rules.NodeName(p.cluster), types.MergePatchType, []byte(`{"metadata":{"labels":{"region":"`+region+`"}}}`), metav1.PatchOptions{}))
+	must(t)(p.kube.CoreV1().Nodes().Patch(t.Context(), naming.NodeName(p.cluster), types.MergePatchType, []byte(`{"metadata":{"labels":{"region":"`+region+`"}}}`), metav1.PatchOptions{}))
 }
 
 // buried does what the namespace controller does with an empty namespace.
@@ -226,7 +226,7 @@ func TestNamespaceIsExtendedAndComesHome(t *testing.T) {
 	italy := corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{placements.Expressions(placements.In("region", "it"))}}
 	namespace := p.offload(t, v1alpha1.NamespaceOffloadingSpec{ClusterSelector: italy})
 	status := p.untilPhase(t, namespace, v1alpha1.OffloadingNoClusterSelected)
-	twin := rules.UniqueTwinNamespace(namespace, framework.ClusterName, thisID)
+	twin := naming.UniqueTwinNamespace(namespace, framework.ClusterName, thisID)
 	if status.RemoteNamespaceName != twin {
 		t.Errorf("the twin is called %s, want %s", status.RemoteNamespaceName, twin)
 	}
@@ -264,7 +264,7 @@ func TestNamespaceIsExtendedAndComesHome(t *testing.T) {
 	p.env.ServiceAccount(t, namespace, "default")
 	p.env.ServiceAccount(t, twin, "default")
 	local := pod(nil)
-	local.Spec.NodeName = rules.NodeName(p.cluster)
+	local.Spec.NodeName = naming.NodeName(p.cluster)
 	local, err = p.kube.CoreV1().Pods(namespace).Create(t.Context(), local, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -290,7 +290,7 @@ func TestNamespaceIsExtendedAndComesHome(t *testing.T) {
 		return err == nil && !current.DeletionTimestamp.IsZero(), err
 	})
 	p.untilPhase(t, namespace, v1alpha1.OffloadingTerminating)
-	if m, err := p.federation.FederationV1alpha1().NamespaceMaps(rules.PeerNamespace(p.cluster)).Get(t.Context(), framework.ClusterName, metav1.GetOptions{}); err != nil || len(m.Spec.Namespaces) != 1 {
+	if m, err := p.federation.FederationV1alpha1().NamespaceMaps(naming.PeerNamespace(p.cluster)).Get(t.Context(), framework.ClusterName, metav1.GetOptions{}); err != nil || len(m.Spec.Namespaces) != 1 {
 		t.Errorf("the namespace left before its pods: %+v, %v", m.Spec, err)
 	}
 	if err := killed(t.Context(), p.kube, local); err != nil {
@@ -361,7 +361,7 @@ func TestNamespaceOfTheProviderIsNeverATwin(t *testing.T) {
 	}
 
 	// A peer that asks for the system's namespaces gets none.
-	tenant := p.federation.FederationV1alpha1().NamespaceMaps(rules.TenantNamespace(p.cluster))
+	tenant := p.federation.FederationV1alpha1().NamespaceMaps(naming.TenantNamespace(p.cluster))
 	must(t)(tenant.Create(t.Context(), &v1alpha1.NamespaceMap{
 		ObjectMeta: metav1.ObjectMeta{Name: "greedy"},
 		Spec: v1alpha1.NamespaceMapSpec{Namespaces: []v1alpha1.NamespaceMapping{
@@ -406,7 +406,7 @@ func TestAPeerRunsNoMoreThanItIsOffered(t *testing.T) {
 	}
 
 	// What is taken back is not given again.
-	offers := p.federation.FederationV1alpha1().ResourceOffers(rules.TenantNamespace(p.cluster))
+	offers := p.federation.FederationV1alpha1().ResourceOffers(naming.TenantNamespace(p.cluster))
 	must(t)(offers.Patch(t.Context(), framework.ClusterName, types.MergePatchType, []byte(`{"spec":{"withdrawn":true}}`), metav1.PatchOptions{}))
 	p.until(t, "the quota follows the offer", func(ctx context.Context) (bool, error) {
 		quota, err := p.kube.CoreV1().ResourceQuotas(twin).Get(ctx, "federation", metav1.GetOptions{})

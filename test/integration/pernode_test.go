@@ -20,7 +20,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/naming"
 	"liqo.io/federation/controllers/resources"
 	"liqo.io/federation/generated/clientset/versioned"
 	"liqo.io/federation/generated/informers/externalversions"
@@ -56,12 +56,12 @@ func newLender(t *testing.T) *lender {
 				t.Error(err)
 			}
 		})
-		status := fmt.Sprintf(`{"status":{"tenantNamespace":%q,"peerNamespace":%q,"remoteTenantNamespace":"liqo-tenant-x"}}`, rules.TenantNamespace(fc.Name), rules.PeerNamespace(fc.Name))
+		status := fmt.Sprintf(`{"status":{"tenantNamespace":%q,"peerNamespace":%q,"remoteTenantNamespace":"liqo-tenant-x"}}`, naming.TenantNamespace(fc.Name), naming.PeerNamespace(fc.Name))
 		must(t)(federation.FederationV1alpha1().ForeignClusters().Patch(t.Context(), fc.Name, types.MergePatchType, []byte(status), metav1.PatchOptions{}, "status"))
 	}
-	makeNamespaceOf(t, env, rules.TenantNamespace("otranto"), v1alpha1.RoleTenant, "otranto")
-	makeNamespaceOf(t, env, rules.PeerNamespace("bari"), v1alpha1.RolePeer, "bari")
-	must(t)(federation.FederationV1alpha1().ResourceRequests(rules.TenantNamespace("otranto")).Create(t.Context(), &v1alpha1.ResourceRequest{ObjectMeta: metav1.ObjectMeta{Name: "otranto"}}, metav1.CreateOptions{}))
+	makeNamespaceOf(t, env, naming.TenantNamespace("otranto"), v1alpha1.RoleTenant, "otranto")
+	makeNamespaceOf(t, env, naming.PeerNamespace("bari"), v1alpha1.RolePeer, "bari")
+	must(t)(federation.FederationV1alpha1().ResourceRequests(naming.TenantNamespace("otranto")).Create(t.Context(), &v1alpha1.ResourceRequest{ObjectMeta: metav1.ObjectMeta{Name: "otranto"}}, metav1.CreateOptions{}))
 
 	config := &resources.Config{
 		Kube: kube, Federation: federation, Clock: clock.RealClock{}, ClusterID: thisID, ClusterName: "bari", Policy: resources.DefaultPolicy(),
@@ -107,7 +107,7 @@ func (l *lender) offers(t *testing.T, what string, want map[string]string) v1alp
 	t.Helper()
 	var spec v1alpha1.ResourceOfferSpec
 	until(t, what, func(ctx context.Context) (bool, error) {
-		offer, err := l.federation.FederationV1alpha1().ResourceOffers(rules.TenantNamespace("otranto")).Get(ctx, "bari", metav1.GetOptions{})
+		offer, err := l.federation.FederationV1alpha1().ResourceOffers(naming.TenantNamespace("otranto")).Get(ctx, "bari", metav1.GetOptions{})
 		if err != nil {
 			return false, ignoreNotFound(err)
 		}
@@ -119,7 +119,7 @@ func (l *lender) offers(t *testing.T, what string, want map[string]string) v1alp
 		}
 		return cmp.Equal(want, got), nil
 	})
-	mirrors := l.federation.FederationV1alpha1().ResourceOffers(rules.PeerNamespace("bari"))
+	mirrors := l.federation.FederationV1alpha1().ResourceOffers(naming.PeerNamespace("bari"))
 	patch, err := json.Marshal(map[string]any{"spec": spec})
 	if err != nil {
 		t.Fatal(err)
@@ -143,7 +143,7 @@ func (l *lender) has(t *testing.T, want ...string) {
 		}
 	}()
 	until(t, "the virtual nodes are "+strings.Join(want, ", "), func(ctx context.Context) (bool, error) {
-		nodes, err := l.federation.FederationV1alpha1().VirtualNodes(rules.PeerNamespace("bari")).List(ctx, metav1.ListOptions{})
+		nodes, err := l.federation.FederationV1alpha1().VirtualNodes(naming.PeerNamespace("bari")).List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return false, err
 		}
@@ -173,11 +173,11 @@ func TestNodesAreLentOneByOne(t *testing.T) {
 		first, second = second, first
 	}
 	l.has(t, "bari-1 liqo-bari-1 "+first, "bari-2 liqo-bari-2 "+second)
-	if table := l.Kubectl(t, "", "get", "ro", "bari", "-n", rules.TenantNamespace("otranto"), "-o", "wide"); !strings.Contains(table, "PerNode") {
+	if table := l.Kubectl(t, "", "get", "ro", "bari", "-n", naming.TenantNamespace("otranto"), "-o", "wide"); !strings.Contains(table, "PerNode") {
 		t.Errorf("the offer is shown as\n%s", table)
 	}
 
-	nodes := l.federation.FederationV1alpha1().VirtualNodes(rules.PeerNamespace("bari"))
+	nodes := l.federation.FederationV1alpha1().VirtualNodes(naming.PeerNamespace("bari"))
 	must(t)(nodes.Create(t.Context(), &v1alpha1.VirtualNode{
 		ObjectMeta: metav1.ObjectMeta{Name: "bari-batch"},
 		Spec:       v1alpha1.VirtualNodeSpec{ClusterID: thisID, NodeName: "liqo-bari-batch", OfferName: "bari", Resources: amounts("cpu", "1")},
@@ -196,7 +196,7 @@ func TestNodesAreLentOneByOne(t *testing.T) {
 	}
 	l.has(t, left, "bari-3 liqo-bari-3 c 1", "bari-batch liqo-bari-batch  1")
 
-	mirrors := l.federation.FederationV1alpha1().ResourceOffers(rules.PeerNamespace("bari"))
+	mirrors := l.federation.FederationV1alpha1().ResourceOffers(naming.PeerNamespace("bari"))
 	must(t)(mirrors.Patch(t.Context(), "bari", types.MergePatchType, []byte(`{"spec":{"withdrawn":true}}`), metav1.PatchOptions{}))
 	l.has(t)
 }

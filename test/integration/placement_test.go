@@ -21,7 +21,6 @@ import (
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	decide "liqo.io/federation/apiserver/placement"
-	"liqo.io/federation/apiserver/rules"
 	"liqo.io/federation/generated/clientset/versioned"
 	"liqo.io/federation/test/integration/framework"
 	"liqo.io/federation/test/placements"
@@ -94,7 +93,7 @@ func TestPlacementPolicyFollowsStrategySelectorAndTheirPodsAffinity(t *testing.T
 					PodOffloadingStrategy: strategy, ClusterSelector: corev1.NodeSelector{NodeSelectorTerms: selector},
 				}
 				namespace := placement(t, env, spec)
-				rule, err := rules.NewPlacement(&spec, nil, nodeOf)
+				rule, err := decide.NewPlacement(&spec, nil, nodeOf)
 				if err != nil {
 					t.Fatal(err)
 				}

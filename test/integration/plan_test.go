@@ -19,7 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/naming"
 	"liqo.io/federation/test/integration/framework"
 )
 
@@ -86,13 +86,13 @@ func lend(t *testing.T, env *framework.Environment, name, id, region string) str
 	}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	peer := rules.PeerNamespace(name)
+	peer := naming.PeerNamespace(name)
 	if _, err := env.Kube.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
 		Name: peer, Labels: map[string]string{v1alpha1.LabelForeignCluster: name, v1alpha1.LabelRole: v1alpha1.RolePeer},
 	}}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	node := rules.NodeName(name)
+	node := naming.NodeName(name)
 	if _, err := client.VirtualNodes(peer).Create(ctx, &v1alpha1.VirtualNode{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec:       v1alpha1.VirtualNodeSpec{ClusterID: id, NodeName: node, Resources: corev1.ResourceList{corev1.ResourcePods: resource.MustParse("10")}},

@@ -19,7 +19,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/naming"
 	"liqo.io/federation/test/integration/framework"
 )
 
@@ -133,9 +133,9 @@ func onNode(t *testing.T, env *framework.Environment, namespace, name, node stri
 	return name
 }
 
-func tenantOf(cluster string) string { return rules.TenantNamespace(cluster) }
+func tenantOf(cluster string) string { return naming.TenantNamespace(cluster) }
 
-func peerOf(cluster string) string { return rules.PeerNamespace(cluster) }
+func peerOf(cluster string) string { return naming.PeerNamespace(cluster) }
 
 func account(namespace, name string) string {
 	return fmt.Sprintf("system:serviceaccount:%s:%s", namespace, name)

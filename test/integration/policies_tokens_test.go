@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/naming"
 	"liqo.io/federation/test/integration/framework"
 )
 
@@ -44,8 +44,8 @@ func TestPoliciesKeepAVirtualKubeletToTheTokensOfItsPods(t *testing.T) {
 		bound[p.namespace+"/"+p.account] = &authenticationv1.BoundObjectReference{Kind: "Pod", APIVersion: "v1", Name: made.Name, UID: made.UID}
 	}
 	// Afterwards: pods of an offloaded namespace would be placed first.
-	accounts := rules.AccountOnNode(peer, "siena", "robot") + " " + rules.AccountOnNode(peer, "other", "operator") +
-		" " + rules.AccountOnNode(peerOf("pistoia"), "siena", "operator")
+	accounts := naming.AccountOnNode(peer, "siena", "robot") + " " + naming.AccountOnNode(peer, "other", "operator") +
+		" " + naming.AccountOnNode(peerOf("pistoia"), "siena", "operator")
 	must(t)(env.Kube.CoreV1().Namespaces().Patch(t.Context(), offloaded, types.MergePatchType,
 		[]byte(`{"metadata":{"labels":{"liqo.io/scheduling-enabled":"true"},"annotations":{"offloading.liqo.io/accounts":"`+accounts+`"}}}`), metav1.PatchOptions{}))
 	secret, err := env.Kube.CoreV1().Secrets(offloaded).Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "anchor"}}, metav1.CreateOptions{})

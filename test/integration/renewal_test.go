@@ -22,7 +22,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/identity"
 	"liqo.io/federation/generated/clientset/versioned"
 	"liqo.io/federation/generated/clientset/versioned/scheme"
 	federation "liqo.io/federation/generated/clientset/versioned/typed/federation/v1alpha1"
@@ -103,7 +103,7 @@ func TestAConsumerRenewsItsIdentityInItsTenantNamespaceAlone(t *testing.T) {
 	env.Kubectl(t, env.Chart(t, "rbac-tenant.yaml"), "apply", "-f", "-")
 	bearer, token := bearerOf(t, env, "renewal")
 	uid, name := string(token.UID), "invitation-"+string(token.UID)
-	first := identity(t, uid, v1alpha1.PeerGroup)
+	first := identityFor(t, uid, v1alpha1.PeerGroup)
 	until(t, "the bearer to ask for an identity", func(ctx context.Context) (bool, error) {
 		_, err := bearer.Create(ctx, first, metav1.CreateOptions{})
 		return err == nil, nil
@@ -122,16 +122,16 @@ func TestAConsumerRenewsItsIdentityInItsTenantNamespaceAlone(t *testing.T) {
 		return r.renew(t, request, dryRun...)
 	}
 
-	second := identity(t, uid, v1alpha1.PeerGroup)
+	second := identityFor(t, uid, v1alpha1.PeerGroup)
 	_, err := renew(consumer, second)
 	verbtest.ExpectStatus(t, err, http.StatusTooManyRequests, "is being made")
 	answer(fields{"certificate": certified(t, first.Spec.Request, time.Now())})
 	_, err = renew(consumer, second)
 	verbtest.ExpectStatus(t, err, http.StatusTooManyRequests, "a moment ago")
 	answer(fields{"certificate": certified(t, first.Spec.Request, time.Now().Add(-16*time.Hour))})
-	_, err = renew(consumer, identity(t, genoaID, v1alpha1.PeerGroup))
+	_, err = renew(consumer, identityFor(t, genoaID, v1alpha1.PeerGroup))
 	expectCause(t, err, "spec.request")
-	_, err = renew(consumer, identity(t, uid, v1alpha1.PeerGroup, "system:masters"))
+	_, err = renew(consumer, identityFor(t, uid, v1alpha1.PeerGroup, "system:masters"))
 	expectCause(t, err, "spec.request")
 	if planned, err := renew(consumer, second, metav1.DryRunAll); err != nil || string(planned.Spec.Request) != string(second.Spec.Request) {
 		t.Errorf("a dry run is answered with %v, %v", planned, err)
@@ -155,7 +155,7 @@ func TestAConsumerRenewsItsIdentityInItsTenantNamespaceAlone(t *testing.T) {
 	if err != nil || again.ResourceVersion != renewed.ResourceVersion {
 		t.Errorf("the same request again is answered with %v, %v", again, err)
 	}
-	_, err = renew(consumer, identity(t, uid, v1alpha1.PeerGroup))
+	_, err = renew(consumer, identityFor(t, uid, v1alpha1.PeerGroup))
 	verbtest.ExpectStatus(t, err, http.StatusTooManyRequests, "is being made")
 	if err := admins.Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
@@ -175,13 +175,13 @@ func TestAnAccountRenewsTheIdentityThatItIsAndNoOther(t *testing.T) {
 		bearer, token := bearerOf(t, env, "account-"+tenant)
 		uid := string(token.UID)
 		uids[tenant] = uid
-		first := identity(t, uid, v1alpha1.PeerGroup)
+		first := identityFor(t, uid, v1alpha1.PeerGroup)
 		until(t, "the bearer to ask for an identity", func(ctx context.Context) (bool, error) {
 			_, err := bearer.Create(ctx, first, metav1.CreateOptions{})
 			return err == nil, nil
 		})
 		status := fields{"tenantNamespace": tenant, "serviceAccountName": "federation-peer", "conditions": []fields{{
-			"type": v1alpha1.ConditionAccepted, "status": metav1.ConditionTrue, "reason": rules.ReasonKnownByAccount,
+			"type": v1alpha1.ConditionAccepted, "status": metav1.ConditionTrue, "reason": identity.ReasonKnownByAccount,
 			"message": "", "observedGeneration": 1, "lastTransitionTime": metav1.Now(),
 		}}}
 		must(t)(admins.Patch(t.Context(), "invitation-"+uid, types.MergePatchType, encode(fields{"status": status}), metav1.PatchOptions{}, "status"))
@@ -190,29 +190,29 @@ func TestAnAccountRenewsTheIdentityThatItIsAndNoOther(t *testing.T) {
 		subject := rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: name}
 		return renewerBy(t, env, subject, env.ServiceAccount(t, namespace, name), tenant)
 	}
-	second := identity(t, uids[own], v1alpha1.PeerGroup)
+	second := identityFor(t, uids[own], v1alpha1.PeerGroup)
 	for who, refused := range map[string]struct {
 		renewer renewer
 		request *v1alpha1.IdentityRequest
 	}{
 		"another account there":          {accountOf(own, "another", own), second},
 		"the account of another":         {accountOf(other, "federation-peer", own), second},
-		"an account for another":         {accountOf(own, "federation-peer", own), identity(t, uids[other], v1alpha1.PeerGroup)},
-		"an account, for nobody":         {accountOf(own, "federation-peer", own), identity(t, "", v1alpha1.PeerGroup)},
-		"an account, for another's path": {accountOf(own, "federation-peer", own), identity(t, "../"+uids[other], v1alpha1.PeerGroup)},
+		"an account for another":         {accountOf(own, "federation-peer", own), identityFor(t, uids[other], v1alpha1.PeerGroup)},
+		"an account, for nobody":         {accountOf(own, "federation-peer", own), identityFor(t, "", v1alpha1.PeerGroup)},
+		"an account, for another's path": {accountOf(own, "federation-peer", own), identityFor(t, "../"+uids[other], v1alpha1.PeerGroup)},
 	} {
 		if answer, err := refused.renewer.renew(t, refused.request); err == nil {
 			t.Errorf("%s is answered with %+v", who, answer)
 		}
 	}
 	consumer := accountOf(own, "federation-peer", own)
-	_, err := consumer.renew(t, identity(t, uids[own], v1alpha1.PeerGroup, "system:masters"))
+	_, err := consumer.renew(t, identityFor(t, uids[own], v1alpha1.PeerGroup, "system:masters"))
 	expectCause(t, err, "spec.request")
 	renewed, err := consumer.renew(t, second)
 	if err != nil || string(renewed.Spec.Request) != string(second.Spec.Request) || renewed.Generation != 2 {
 		t.Fatalf("the renewal is answered with %+v, %v", renewed, err)
 	}
 	// Nothing is decided for it yet.
-	_, err = consumer.renew(t, identity(t, uids[own], v1alpha1.PeerGroup))
+	_, err = consumer.renew(t, identityFor(t, uids[own], v1alpha1.PeerGroup))
 	verbtest.ExpectStatus(t, err, http.StatusTooManyRequests, "is being made")
 }

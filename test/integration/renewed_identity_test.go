@@ -23,7 +23,7 @@ import (
 	"k8s.io/client-go/transport"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/naming"
 	"liqo.io/federation/controllers/remote"
 	"liqo.io/federation/test/certificates"
 	"liqo.io/federation/test/integration/framework"
@@ -144,9 +144,9 @@ func TestAConsumerRenewsItsIdentityAndUsesTheNewOne(t *testing.T) {
 	if _, err := requests.Create(t.Context(), &v1alpha1.ResourceRequest{ObjectMeta: metav1.ObjectMeta{Name: "borrower"}}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	uid, _ := rules.InvitationOfAccount(b.request)
+	uid, _ := naming.InvitationOfAccount(b.request)
 	secret := func(ctx context.Context) *corev1.Secret {
-		secret, err := b.Kube.CoreV1().Secrets(rules.PeerNamespace(b.name)).Get(ctx, remote.SecretName, metav1.GetOptions{})
+		secret, err := b.Kube.CoreV1().Secrets(naming.PeerNamespace(b.name)).Get(ctx, remote.SecretName, metav1.GetOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -194,7 +194,7 @@ func TestClientsFollowAnAuthorityThatRotates(t *testing.T) {
 			t.Fatal(err)
 		}
 		until(t, "the identity to have the bundle", func(ctx context.Context) (bool, error) {
-			secret, err := b.Kube.CoreV1().Secrets(rules.PeerNamespace(b.name)).Get(ctx, remote.SecretName, metav1.GetOptions{})
+			secret, err := b.Kube.CoreV1().Secrets(naming.PeerNamespace(b.name)).Get(ctx, remote.SecretName, metav1.GetOptions{})
 			return err == nil && string(secret.Data[remote.KeyCA]) == string(bundle), err
 		})
 	}

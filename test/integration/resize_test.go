@@ -16,7 +16,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/naming"
 	"liqo.io/federation/generated/clientset/versioned"
 	"liqo.io/federation/test/integration/framework"
 )
@@ -25,7 +25,7 @@ import (
 func regrant(t *testing.T, federation versioned.Interface, consumer, cpus string) {
 	t.Helper()
 	patch := `{"spec":{"resources":{"pods":"100","cpu":"` + cpus + `"}}}`
-	must(t)(federation.FederationV1alpha1().ResourceOffers(rules.TenantNamespace(consumer)).Patch(t.Context(), framework.ClusterName, types.MergePatchType, []byte(patch), metav1.PatchOptions{}))
+	must(t)(federation.FederationV1alpha1().ResourceOffers(naming.TenantNamespace(consumer)).Patch(t.Context(), framework.ClusterName, types.MergePatchType, []byte(patch), metav1.PatchOptions{}))
 }
 
 // cpusOf is how many CPUs the first container asks for.

@@ -17,7 +17,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/naming"
 	"liqo.io/federation/generated/clientset/versioned"
 	"liqo.io/federation/test/integration/framework"
 )
@@ -59,7 +59,7 @@ func TestPeerStoresWithinItsStorageQuota(t *testing.T) {
 	installRoles(t, env)
 	biella, novara := makeTenancy(t, env, "biella"), makeTenancy(t, env, "novara")
 	admin := versioned.NewForConfigOrDie(env.Admin).FederationV1alpha1()
-	tenant := rules.TenantNamespace("biella")
+	tenant := naming.TenantNamespace("biella")
 	must(t)(admin.ResourceOffers(tenant).Create(t.Context(), &v1alpha1.ResourceOffer{
 		ObjectMeta: metav1.ObjectMeta{Name: "storage"},
 		Spec: v1alpha1.ResourceOfferSpec{

@@ -204,7 +204,7 @@ func (s *wrongRequests) makeParent(t *testing.T) {
 	case "identityrequests":
 		bearer, token := bearerOf(t, s.env, "asti")
 		made := retry(t, func() (*v1alpha1.IdentityRequest, error) {
-			return bearer.Create(ctx, identity(t, string(token.UID), v1alpha1.PeerGroup), metav1.CreateOptions{})
+			return bearer.Create(ctx, identityFor(t, string(token.UID), v1alpha1.PeerGroup), metav1.CreateOptions{})
 		})
 		s.parent = made.Name
 		t.Cleanup(func() {

@@ -24,7 +24,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/naming"
 	"liqo.io/federation/test/integration/framework"
 )
 
@@ -47,7 +47,7 @@ func TestVirtualKubelet(t *testing.T) {
 
 func (o *offload) testTwo(t *testing.T) {
 	holder := func() string {
-		lease, err := o.Kube.CoordinationV1().Leases(o.peer).Get(t.Context(), rules.VirtualKubelet(virtualNode), metav1.GetOptions{})
+		lease, err := o.Kube.CoordinationV1().Leases(o.peer).Get(t.Context(), naming.VirtualKubelet(virtualNode), metav1.GetOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -112,7 +112,7 @@ func (o *offload) testOutage(t *testing.T) {
 	proxy.Refuse(http.StatusServiceUnavailable)
 	proxy.Cut()
 	until(t, "another virtual kubelet could have the lease", func(ctx context.Context) (bool, error) {
-		lease, err := o.Kube.CoordinationV1().Leases(o.peer).Get(ctx, rules.VirtualKubelet(virtualNode), metav1.GetOptions{})
+		lease, err := o.Kube.CoordinationV1().Leases(o.peer).Get(ctx, naming.VirtualKubelet(virtualNode), metav1.GetOptions{})
 		if err != nil {
 			return false, err
 		}

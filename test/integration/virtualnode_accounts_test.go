@@ -16,7 +16,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/naming"
 	"liqo.io/federation/test/integration/framework"
 )
 
@@ -70,7 +70,7 @@ func TestAVirtualKubeletMayHaveTokensOfAnAccountWhoseFirstPodHasCome(t *testing.
 	}
 	until(t, "the account is written down, and no other", func(ctx context.Context) (bool, error) {
 		written, err := accounts(ctx)
-		return written == rules.AccountOnNode(peer, "pontedera", "robot"), err
+		return written == naming.AccountOnNode(peer, "pontedera", "robot"), err
 	})
 	token := func(account string) func(context.Context) error {
 		return func(ctx context.Context) error {

@@ -34,7 +34,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/naming"
 	"liqo.io/federation/controllers/peering"
 	"liqo.io/federation/controllers/pods"
 	"liqo.io/federation/controllers/remote"
@@ -408,7 +408,7 @@ func (w *world) dump(t *testing.T) {
 	for _, s := range []*side{w.rome, w.milan} {
 		s.store.mu.Lock()
 		for _, k := range s.store.keys(func(k key) bool {
-			return k.resource.Group == v1alpha1.GroupName || rules.ForeignClusterOf(k.namespace) != ""
+			return k.resource.Group == v1alpha1.GroupName || naming.ForeignClusterOf(k.namespace) != ""
 		}) {
 			fields := content(s.store.objects[k])
 			t.Logf("%s has %s: %v %v", s.name, k, fields["metadata"].(map[string]any)["deletionTimestamp"], fields["status"])

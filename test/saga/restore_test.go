@@ -16,7 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/identity"
+	"liqo.io/federation/apiserver/naming"
 	"liqo.io/federation/controllers/peering"
 )
 
@@ -94,7 +95,7 @@ func TestAConsumerThatWasRestoredPeersAgainByItsID(t *testing.T) {
 	w.invite(t, w.milan, w.rome, "b", w.rome.id)
 	w.until(t, "rome borrows from milan again", peered(w.rome, w.milan))
 	w.until(t, "milan knows rome by its new identity", func() bool {
-		return slices.Equal(w.milan.identities(), []string{rules.InvitationAccount(uid("b"))})
+		return slices.Equal(w.milan.identities(), []string{naming.InvitationAccount(uid("b"))})
 	})
 	w.rome.unpeer(t, "milan")
 	for _, s := range []*side{w.rome, w.milan} {
@@ -118,7 +119,7 @@ func TestAProviderThatWasRestoredIsPeeredWithAgain(t *testing.T) {
 			w.until(t, "rome sees that milan does not know it", func() bool {
 				looks++
 				w.rome.look("milan", looks)
-				_, revoked := rules.RevokedSince(w.rome.foreignCluster("milan"))
+				_, revoked := identity.RevokedSince(w.rome.foreignCluster("milan"))
 				return revoked
 			})
 			if unpeers {
@@ -139,7 +140,7 @@ func TestAProviderThatWasRestoredIsPeeredWithAgain(t *testing.T) {
 // the consumer has a copy still.
 func TestAnOfferThatTheProviderDoesNotKnowIsForgotten(t *testing.T) {
 	w := newWorld(t, peering.IdentityCertificate)
-	namespace := rules.PeerNamespace("milan")
+	namespace := naming.PeerNamespace("milan")
 	of := map[string]string{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy, v1alpha1.LabelForeignCluster: "milan"}
 	labels := maps.Clone(of)
 	labels[v1alpha1.LabelRole] = v1alpha1.RolePeer

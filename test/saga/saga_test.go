@@ -37,7 +37,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/naming"
 	"liqo.io/federation/controllers/peering"
 )
 
@@ -108,7 +108,7 @@ func (w *world) play(t *testing.T, s *side, k key, changed object) {
 		o.Status.AvailableReplicas = 1
 		virtual := o.OwnerReferences[0].Name
 		node := &corev1.Node{
-			ObjectMeta: metav1.ObjectMeta{Name: rules.NodeName(virtual), UID: uid("9"), Labels: map[string]string{
+			ObjectMeta: metav1.ObjectMeta{Name: naming.NodeName(virtual), UID: uid("9"), Labels: map[string]string{
 				v1alpha1.LabelType: v1alpha1.TypeVirtualNode, v1alpha1.LabelRemoteClusterID: w.servers["https://"+virtual+".example.com:6443"].id,
 			}},
 			Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}},
@@ -144,18 +144,18 @@ func (w *world) invite(t *testing.T, provider, consumer *side, token string, bou
 	provider.add(t, key{peeringTokens, "", "token-" + token}, &v1alpha1.PeeringToken{
 		ObjectMeta: metav1.ObjectMeta{UID: id}, Spec: v1alpha1.PeeringTokenSpec{ConsumerClusterID: strings.Join(bound, "")},
 	})
-	account := rules.InvitationAccount(id)
+	account := naming.InvitationAccount(id)
 	provider.add(t, key{accounts, invitationNamespace, account}, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{
 		OwnerReferences: []metav1.OwnerReference{{Kind: "PeeringToken", Name: "token-" + token, UID: id}},
 	}})
-	consumer.add(t, key{secrets, installation, rules.InvitationSecret(provider.name)}, &corev1.Secret{
+	consumer.add(t, key{secrets, installation, naming.InvitationSecret(provider.name)}, &corev1.Secret{
 		Type: v1alpha1.SecretTypeInvitation,
 		Data: map[string][]byte{v1alpha1.InvitationTokenKey: []byte(tokenFor(bearerPrefix+account, time.Hour))},
 	})
 	spec := func(fc *v1alpha1.ForeignCluster) {
 		fc.Spec.ClusterID, fc.Spec.Outgoing = provider.id, v1alpha1.PeeringEnabled
 		fc.Spec.Server = "https://" + provider.name + ".example.com:6443"
-		fc.Spec.InvitationSecretName = rules.InvitationSecret(provider.name)
+		fc.Spec.InvitationSecretName = naming.InvitationSecret(provider.name)
 	}
 	if consumer.change(provider.name, spec) {
 		return
@@ -328,13 +328,13 @@ func TestEachDirectionIsMadeAndUnmadeAlone(t *testing.T) {
 		if clusters := s.store.keys(func(k key) bool { return k.resource == foreignClusters }); len(clusters) != 1 {
 			t.Errorf("%s has %v", s.name, clusters)
 		}
-		for _, namespace := range []string{rules.TenantNamespace(other), rules.PeerNamespace(other)} {
+		for _, namespace := range []string{naming.TenantNamespace(other), naming.PeerNamespace(other)} {
 			if _, ok := s.store.objects[key{namespaces, "", namespace}]; !ok {
 				t.Errorf("%s has no namespace %s", s.name, namespace)
 			}
 		}
-		binding := s.store.objects[key{roleBindings, rules.TenantNamespace(other), "federation-tenant"}].(*rbacv1.RoleBinding)
-		if err := authorize(s.store, user(binding.Subjects[0].Name), "list", key{resource: secrets, namespace: rules.PeerNamespace(other)}, ""); err == nil {
+		binding := s.store.objects[key{roleBindings, naming.TenantNamespace(other), "federation-tenant"}].(*rbacv1.RoleBinding)
+		if err := authorize(s.store, user(binding.Subjects[0].Name), "list", key{resource: secrets, namespace: naming.PeerNamespace(other)}, ""); err == nil {
 			t.Errorf("%s sees the peer namespace of %s", other, s.name)
 		}
 		s.store.mu.Unlock()
@@ -403,7 +403,7 @@ func TestTwoInvitationsOfOneClusterAtOnceLetItInOnce(t *testing.T) {
 		id := uid(token)
 		w.milan.add(t, key{peeringTokens, "", "token-" + token}, &v1alpha1.PeeringToken{ObjectMeta: metav1.ObjectMeta{UID: id}})
 		// Other names, so that a second ForeignCluster would not be in the way.
-		w.milan.add(t, key{identityRequests, "", rules.InvitationAccount(id)}, &v1alpha1.IdentityRequest{
+		w.milan.add(t, key{identityRequests, "", naming.InvitationAccount(id)}, &v1alpha1.IdentityRequest{
 			Spec: v1alpha1.IdentityRequestSpec{ClusterID: w.rome.id, ClusterName: "rome-" + token, Request: []byte("x")},
 		})
 	}
@@ -440,7 +440,7 @@ func TestAnIdentityRequestThatIsDeletedTakesTheRightsAlong(t *testing.T) {
 	w.start(t)
 	w.until(t, "rome borrows from milan", peered(w.rome, w.milan))
 	w.milan.store.mu.Lock()
-	err := w.milan.store.delete(key{identityRequests, "", rules.InvitationAccount(uid("a"))}, nil)
+	err := w.milan.store.delete(key{identityRequests, "", naming.InvitationAccount(uid("a"))}, nil)
 	w.milan.store.mu.Unlock()
 	if err != nil {
 		t.Fatal(err)

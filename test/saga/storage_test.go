@@ -19,8 +19,8 @@ import (
 
 	"liqo.io/federation/apiserver/apis/federation"
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/apiserver/rules"
-	"liqo.io/federation/apiserver/rules/quota"
+	"liqo.io/federation/apiserver/naming"
+	"liqo.io/federation/apiserver/quota"
 	"liqo.io/federation/registry/federation/storagequota"
 )
 
@@ -285,7 +285,7 @@ func TestClaimOfAVirtualNodeThatIsRemovedIsProvisionedElsewhere(t *testing.T) {
 				w.createClaim()
 				w.rome.fault, w.rome.ended = f, func() {
 					w.cut.Store(cut)
-					w.delete(w.rome, key{virtualNodes, rules.PeerNamespace("milan"), "milan"})
+					w.delete(w.rome, key{virtualNodes, naming.PeerNamespace("milan"), "milan"})
 					w.delete(w.rome, key{nodes, "", virtualNode})
 				}
 				w.start()

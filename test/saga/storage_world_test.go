@@ -26,7 +26,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/naming"
 	"liqo.io/federation/controllers/kit"
 	"liqo.io/federation/controllers/remote"
 	"liqo.io/federation/controllers/storage/consumer"
@@ -243,7 +243,7 @@ func newStorageWorld(t *testing.T, mode storagev1.VolumeBindingMode, policy core
 		})
 	}
 	w.rome.name, w.milan.name = "rome", "milan"
-	for _, namespace := range []string{"shop", storageNamespace, rules.PeerNamespace("milan")} {
+	for _, namespace := range []string{"shop", storageNamespace, naming.PeerNamespace("milan")} {
 		w.add(w.rome, key{namespaces, "", namespace}, &corev1.Namespace{})
 	}
 	w.add(w.rome, key{classes, "", "liqo"}, &storagev1.StorageClass{
@@ -253,14 +253,14 @@ func newStorageWorld(t *testing.T, mode storagev1.VolumeBindingMode, policy core
 	w.add(w.rome, key{foreignClusters, "", "milan"}, &v1alpha1.ForeignCluster{
 		Spec: v1alpha1.ForeignClusterSpec{ClusterID: milanID, Outgoing: v1alpha1.PeeringEnabled},
 	})
-	w.add(w.rome, key{virtualNodes, rules.PeerNamespace("milan"), "milan"}, &v1alpha1.VirtualNode{
+	w.add(w.rome, key{virtualNodes, naming.PeerNamespace("milan"), "milan"}, &v1alpha1.VirtualNode{
 		Spec:   v1alpha1.VirtualNodeSpec{ClusterID: milanID, NodeName: virtualNode, OfferName: "milan"},
 		Status: v1alpha1.VirtualNodeStatus{StorageClasses: []string{"ssd"}},
 	})
 	w.add(w.rome, key{nodes, "", virtualNode}, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{
 		v1alpha1.LabelType: v1alpha1.TypeVirtualNode, v1alpha1.LabelRemoteClusterID: milanID,
 	}}})
-	w.add(w.rome, key{namespaceMaps, rules.PeerNamespace("milan"), "rome"}, &v1alpha1.NamespaceMap{
+	w.add(w.rome, key{namespaceMaps, naming.PeerNamespace("milan"), "rome"}, &v1alpha1.NamespaceMap{
 		Spec: v1alpha1.NamespaceMapSpec{Namespaces: []v1alpha1.NamespaceMapping{{Name: "shop", RemoteName: remoteNamespace}}},
 		Status: v1alpha1.NamespaceMapStatus{Namespaces: []v1alpha1.NamespaceMappingStatus{
 			{Name: "shop", RemoteName: remoteNamespace, Phase: v1alpha1.NamespaceMappingReady},

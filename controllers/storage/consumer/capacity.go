@@ -21,7 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/naming"
 	"liqo.io/federation/controllers/kit"
 )
 
@@ -62,7 +62,7 @@ func (c *Capacity) Lower(ctx context.Context, cluster string, refused int64) err
 	}
 	for _, grant := range grants(nodes, used, nil) {
 		if !slices.ContainsFunc(nodes, func(node v1alpha1.VirtualNode) bool {
-			return node.Spec.ClusterID == grant.clusterID && rules.ForeignClusterOf(node.Namespace) == cluster
+			return node.Spec.ClusterID == grant.clusterID && naming.ForeignClusterOf(node.Namespace) == cluster
 		}) {
 			continue
 		}
@@ -108,7 +108,7 @@ func (c *Capacity) inputs(ctx context.Context) ([]v1alpha1.VirtualNode, map[stri
 	if err := c.Client.List(ctx, &nodes); err != nil {
 		return nil, nil, fmt.Errorf("listing virtual nodes: %w", err)
 	}
-	nodes.Items = slices.DeleteFunc(nodes.Items, func(node v1alpha1.VirtualNode) bool { return !rules.IsPeerNamespace(node.Namespace) })
+	nodes.Items = slices.DeleteFunc(nodes.Items, func(node v1alpha1.VirtualNode) bool { return !naming.IsPeerNamespace(node.Namespace) })
 	var volumes corev1.PersistentVolumeList
 	if err := c.Client.List(ctx, &volumes); err != nil {
 		return nil, nil, fmt.Errorf("listing volumes: %w", err)

@@ -16,7 +16,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/naming"
 	"liqo.io/federation/apiserver/volume"
 )
 
@@ -70,7 +70,7 @@ func TestCapacityIsTheQuotaThatVolumesLeave(t *testing.T) {
 func TestVirtualNodesOfOneOfferShareItsQuota(t *testing.T) {
 	node := func(name, offer, amount string) v1alpha1.VirtualNode {
 		return v1alpha1.VirtualNode{
-			ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: rules.PeerNamespace("milan")},
+			ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: naming.PeerNamespace("milan")},
 			Spec:       v1alpha1.VirtualNodeSpec{ClusterID: milanID, OfferName: offer},
 			Status: v1alpha1.VirtualNodeStatus{
 				StorageClasses: []string{"ssd"}, Storage: corev1.ResourceList{corev1.ResourceRequestsStorage: resource.MustParse(amount)},
@@ -134,7 +134,7 @@ func TestRefusalEndsWithTheQuotaThatItWasMadeBy(t *testing.T) {
 		{name: "nothing changed", change: func(*world, *clocktesting.FakePassiveClock) {}, want: "1073741823"},
 		{name: "later", change: func(_ *world, clock *clocktesting.FakePassiveClock) { clock.SetTime(clock.Now().Add(refusedFor)) }, want: "9Gi"},
 		{name: "another quota", change: func(w *world, _ *clocktesting.FakePassiveClock) {
-			change(w, rules.PeerNamespace("milan"), "milan", &v1alpha1.VirtualNode{}, func(node *v1alpha1.VirtualNode) {
+			change(w, naming.PeerNamespace("milan"), "milan", &v1alpha1.VirtualNode{}, func(node *v1alpha1.VirtualNode) {
 				node.Status.Storage[corev1.ResourceRequestsStorage] = resource.MustParse("20Gi")
 			})
 		}, want: "19Gi"},

@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/placement"
 )
 
 // Reasons of events on pods that wait for data on another cluster.
@@ -90,7 +90,7 @@ func (v *VirtualVolumes) cordoned(ctx context.Context, seen *observation) (strin
 	case !slices.ContainsFunc(nodes, open):
 		return fmt.Sprintf("The data of claim %s is stored on %s, whose virtual nodes are cordoned. "+
 			"Uncordon them, or move the data by a POST to the subresource move of VirtualVolume %s.", seen.claim.Name, seen.cluster.Name, seen.claim.Name), nil
-	case !slices.ContainsFunc(nodes, func(node *corev1.Node) bool { return open(node) && rules.OffersPods(node) }):
+	case !slices.ContainsFunc(nodes, func(node *corev1.Node) bool { return open(node) && placement.OffersPods(node) }):
 		return fmt.Sprintf("The data of claim %s is stored on %s, whose administrator offers no pods to this cluster now. "+
 			"The pod is scheduled when some are offered again.", seen.claim.Name, seen.cluster.Name), nil
 	}
@@ -124,9 +124,9 @@ func (v *VirtualVolumes) excluded(ctx context.Context, namespace string, cluster
 	if err != nil {
 		return "", err
 	}
-	lender := rules.Lender{Cluster: cluster, VirtualNodes: nodes}
+	lender := placement.Lender{Cluster: cluster, VirtualNodes: nodes}
 	node := func(name string) *corev1.Node { return v.node(ctx, name) }
-	placement, err := rules.NewPlacement(&offloading.Spec, []rules.Lender{lender}, node)
+	placement, err := placement.NewPlacement(&offloading.Spec, []placement.Lender{lender}, node)
 	if err != nil {
 		// The status of the NamespaceOffloading reports a selector that cannot be read.
 		return "", nil

@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/naming"
 )
 
 // isVirtualNode reports whether a Node stands for a provider.
@@ -29,7 +29,7 @@ func (c *Config) virtualNode(ctx context.Context, node string) (*v1alpha1.Virtua
 		return nil, fmt.Errorf("listing virtual nodes: %w", err)
 	}
 	for i := range all.Items {
-		if all.Items[i].Spec.NodeName == node && rules.IsPeerNamespace(all.Items[i].Namespace) {
+		if all.Items[i].Spec.NodeName == node && naming.IsPeerNamespace(all.Items[i].Namespace) {
 			return &all.Items[i], nil
 		}
 	}
@@ -56,7 +56,7 @@ func (c *Config) remoteNamespace(ctx context.Context, cluster, namespace string)
 // namespaceMap returns the map of a provider with this cluster's namespaces, or nil.
 func (c *Config) namespaceMap(ctx context.Context, cluster string) (*v1alpha1.NamespaceMap, error) {
 	var mapped v1alpha1.NamespaceMap
-	err := c.Client.Get(ctx, types.NamespacedName{Namespace: rules.PeerNamespace(cluster), Name: c.ClusterName}, &mapped)
+	err := c.Client.Get(ctx, types.NamespacedName{Namespace: naming.PeerNamespace(cluster), Name: c.ClusterName}, &mapped)
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}
@@ -97,7 +97,7 @@ func (c *Config) missing(ctx context.Context, at place) (bool, error) {
 // virtualNodesOf returns the virtual nodes of one provider.
 func (c *Config) virtualNodesOf(ctx context.Context, cluster string) ([]*v1alpha1.VirtualNode, error) {
 	var all v1alpha1.VirtualNodeList
-	if err := c.Client.List(ctx, &all, client.InNamespace(rules.PeerNamespace(cluster))); err != nil {
+	if err := c.Client.List(ctx, &all, client.InNamespace(naming.PeerNamespace(cluster))); err != nil {
 		return nil, fmt.Errorf("listing the virtual nodes of %s: %w", cluster, err)
 	}
 	var nodes []*v1alpha1.VirtualNode

@@ -18,7 +18,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/naming"
 	"liqo.io/federation/apiserver/volume"
 	"liqo.io/federation/controllers/remote"
 )
@@ -48,7 +48,7 @@ func (p *Provisioner) provisionRemotely(ctx context.Context, claim *corev1.Persi
 	if claim.Spec.VolumeAttributesClassName != nil {
 		return p.giveUp(ctx, claim, refuse("spec.volumeAttributesClassName is not supported on a provider."))
 	}
-	cluster := rules.ForeignClusterOf(virtualNode.Namespace)
+	cluster := naming.ForeignClusterOf(virtualNode.Namespace)
 	namespace, err := p.remoteNamespace(ctx, cluster, claim.Namespace)
 	var refused *refusal
 	if errors.As(err, &refused) {
@@ -169,7 +169,7 @@ func (p *Provisioner) createVolume(ctx context.Context, claim *corev1.Persistent
 		return fmt.Errorf("creating volume %s: %w", pv.Name, err)
 	}
 	p.notices.record(claim, corev1.EventTypeNormal, ReasonProvisioningSucceeded, "Provisioned volume %s of StorageClass %s on %s.",
-		pv.Name, accepted.Spec.StorageClassName, rules.ForeignClusterOf(virtualNode.Namespace))
+		pv.Name, accepted.Spec.StorageClassName, naming.ForeignClusterOf(virtualNode.Namespace))
 	return nil
 }
 

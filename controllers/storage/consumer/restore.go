@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/placement"
 	"liqo.io/federation/apiserver/volume"
 	"liqo.io/federation/controllers/remote"
 )
@@ -60,7 +60,7 @@ func (p *Provisioner) restore(ctx context.Context, claim *corev1.PersistentVolum
 		return 0, nil
 	}
 	cluster, err := p.foreignCluster(ctx, handle.ClusterID)
-	if err != nil || cluster == nil || rules.Ending(cluster) {
+	if err != nil || cluster == nil || placement.Ending(cluster) {
 		return 0, err
 	}
 	at := place{cluster.Name, handle.Namespace}

@@ -23,7 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/naming"
 	"liqo.io/federation/apiserver/volume"
 	"liqo.io/federation/controllers/kit"
 )
@@ -118,10 +118,10 @@ func (p *Provisioner) waiting(ctx context.Context) []reconcile.Request {
 // ShadowVolumeClaim is found there, so that no request of a claim leads to it.
 func (p *Provisioner) mapRequests(ctx context.Context, object client.Object) []reconcile.Request {
 	mapped := object.(*v1alpha1.NamespaceMap)
-	if mapped.Name != p.ClusterName || !rules.IsPeerNamespace(mapped.Namespace) {
+	if mapped.Name != p.ClusterName || !naming.IsPeerNamespace(mapped.Namespace) {
 		return nil
 	}
-	cluster, present := rules.ForeignClusterOf(mapped.Namespace), map[string]bool{}
+	cluster, present := naming.ForeignClusterOf(mapped.Namespace), map[string]bool{}
 	for _, answer := range mapped.Status.Namespaces {
 		present[answer.RemoteName] = true
 		if answer.Phase != v1alpha1.NamespaceMappingReady {

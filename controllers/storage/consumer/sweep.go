@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/naming"
 	"liqo.io/federation/apiserver/volume"
 	"liqo.io/federation/controllers/kit"
 	"liqo.io/federation/controllers/remote"
@@ -114,5 +114,5 @@ func (p *Provisioner) selects(ctx context.Context, claim *corev1.PersistentVolum
 		return false, nil
 	}
 	virtualNode, err := p.virtualNode(ctx, selected)
-	return virtualNode != nil && rules.ForeignClusterOf(virtualNode.Namespace) == cluster, err
+	return virtualNode != nil && naming.ForeignClusterOf(virtualNode.Namespace) == cluster, err
 }

@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/podspec"
 	"liqo.io/federation/apiserver/volume"
 	"liqo.io/federation/controllers/kit"
 )
@@ -126,7 +126,7 @@ func (v *VirtualVolumes) observe(ctx context.Context, claim *corev1.PersistentVo
 		return nil, fmt.Errorf("listing the pods that mount the claim: %w", err)
 	}
 	for i := range pods.Items {
-		if !rules.Finished(&pods.Items[i]) {
+		if !podspec.Finished(&pods.Items[i]) {
 			seen.pods = append(seen.pods, &pods.Items[i])
 		}
 	}

@@ -15,7 +15,8 @@ import (
 	"k8s.io/utils/ptr"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/identity"
+	"liqo.io/federation/apiserver/placement"
 	"liqo.io/federation/apiserver/volume"
 )
 
@@ -127,10 +128,10 @@ func (o *observation) unreachable() (reason, message string) {
 	switch {
 	case o.handle == nil:
 		return "", ""
-	case o.cluster == nil || rules.Ending(o.cluster):
+	case o.cluster == nil || placement.Ending(o.cluster):
 		return ReasonProviderNotPeered, fmt.Sprintf("The data is stored on cluster %s, with which this cluster is not peered any more: it stays there until the clusters are peered again.", o.handle.ClusterID)
 	}
-	if _, revoked := rules.RevokedSince(o.cluster); revoked {
+	if _, revoked := identity.RevokedSince(o.cluster); revoked {
 		return ReasonProviderNotPeered, fmt.Sprintf("The data is stored on %s, which does not accept this cluster's identity any more: "+
 			"it stays there until the clusters are peered again.", o.cluster.Name)
 	}

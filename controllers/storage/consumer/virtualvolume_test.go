@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/identity"
 	"liqo.io/federation/apiserver/volume"
 )
 
@@ -47,7 +47,7 @@ func TestVirtualVolumeDescribesTheClaimOfItsName(t *testing.T) {
 	left[0].(*v1alpha1.ForeignCluster).Status.OutgoingPeering = v1alpha1.PeeringDisconnecting
 	left[0].(*v1alpha1.ForeignCluster).Spec.Outgoing = v1alpha1.PeeringDisabled
 	revoked[0].(*v1alpha1.ForeignCluster).Status.Conditions = []metav1.Condition{{
-		Type: v1alpha1.ConditionAuthenticated, Status: metav1.ConditionFalse, Reason: rules.ReasonIdentityRevoked,
+		Type: v1alpha1.ConditionAuthenticated, Status: metav1.ConditionFalse, Reason: identity.ReasonIdentityRevoked,
 	}}
 	onMilan := &v1alpha1.VolumeLocation{
 		ClusterName: "milan", ClusterID: milanID, StorageClassName: "ssd", VolumeName: "a", Namespace: milanSpace, ClaimName: shadowName,

@@ -28,7 +28,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/naming"
 	"liqo.io/federation/apiserver/volume"
 	"liqo.io/federation/controllers/kit"
 	"liqo.io/federation/controllers/remote"
@@ -310,7 +310,7 @@ func worker() *corev1.Node { return &corev1.Node{ObjectMeta: metav1.ObjectMeta{N
 
 // milan returns what rome has of its provider.
 func milan() []client.Object {
-	namespace := rules.PeerNamespace("milan")
+	namespace := naming.PeerNamespace("milan")
 	return []client.Object{
 		&v1alpha1.ForeignCluster{
 			ObjectMeta: metav1.ObjectMeta{Name: "milan"}, Spec: v1alpha1.ForeignClusterSpec{ClusterID: milanID, Outgoing: v1alpha1.PeeringEnabled},

@@ -23,7 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/podspec"
 	"liqo.io/federation/apiserver/volume"
 	"liqo.io/federation/controllers/kit"
 )
@@ -118,7 +118,7 @@ func (r *Reconciler) podHandler() handler.EventHandler {
 var podUseChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 	old, ok1 := e.ObjectOld.(*corev1.Pod)
 	current, ok2 := e.ObjectNew.(*corev1.Pod)
-	return ok1 && ok2 && (old.UID != current.UID || rules.Finished(old) != rules.Finished(current) ||
+	return ok1 && ok2 && (old.UID != current.UID || podspec.Finished(old) != podspec.Finished(current) ||
 		old.Labels[volume.LabelMove] != current.Labels[volume.LabelMove])
 }}
 

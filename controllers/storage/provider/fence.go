@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/podspec"
 	"liqo.io/federation/apiserver/volume"
 	"liqo.io/federation/controllers/kit"
 )
@@ -54,7 +54,7 @@ type vanishedPods struct {
 
 // add remembers a pod that is gone, unless it ended or never had a node.
 func (v *vanishedPods) add(pod *corev1.Pod, boot string) {
-	if rules.Finished(pod) || pod.Spec.NodeName == "" {
+	if podspec.Finished(pod) || pod.Spec.NodeName == "" {
 		return
 	}
 	v.mutex.Lock()
@@ -150,7 +150,7 @@ func podsOf(ctx context.Context, reader client.Reader, claim types.NamespacedNam
 
 func using(pods []corev1.Pod, claim string) []corev1.Pod {
 	pods = slices.DeleteFunc(pods, func(p corev1.Pod) bool {
-		return rules.Finished(&p) || !slices.Contains(kit.ClaimsOf(&p), claim)
+		return podspec.Finished(&p) || !slices.Contains(kit.ClaimsOf(&p), claim)
 	})
 	slices.SortFunc(pods, func(a, b corev1.Pod) int { return cmp.Compare(a.Name, b.Name) })
 	return pods

@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/utils/ptr"
 
-	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/reflection"
 )
 
 const (
@@ -39,7 +39,7 @@ func LocalConfigMap(name string) string {
 
 // ConfigMap is the copy of a local ConfigMap; nil if it stays home.
 func ConfigMap(local *corev1.ConfigMap, twin string, to Destination) *corev1.ConfigMap {
-	if rules.StaysHome(local) || local.Name == homeRootCA {
+	if reflection.StaysHome(local) || local.Name == homeRootCA {
 		return nil
 	}
 	wanted := local.DeepCopy()

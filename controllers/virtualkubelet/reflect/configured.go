@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/reflection"
 )
 
 // MaxConfigured bounds, in bytes of JSON and without its metadata, an object of
@@ -27,7 +27,7 @@ const MaxConfigured = 512 << 10
 // is the provider's. The hash of the others tells later whether one of them was
 // taken away, which the copy itself, with what the provider has added, does not.
 func Configured(local *unstructured.Unstructured, twin string, to Destination) *unstructured.Unstructured {
-	if rules.StaysHome(local) {
+	if reflection.StaysHome(local) {
 		return nil
 	}
 	wanted := &unstructured.Unstructured{Object: runtime.DeepCopyJSON(content(local))}

@@ -13,7 +13,7 @@ import (
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/apis/federation/validation"
-	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/reflection"
 )
 
 // View is how endpoints look from a provider.
@@ -36,7 +36,7 @@ func SameAddress(address string) (string, bool) { return address, true }
 func EndpointSlice(local *discoveryv1.EndpointSlice, twin string, to Destination, view View) *v1alpha1.ShadowEndpointSlice {
 	service := local.Labels[discoveryv1.LabelServiceName]
 	switch {
-	case rules.StaysHome(local), service == "", isKubernetes(local.Namespace, service):
+	case reflection.StaysHome(local), service == "", isKubernetes(local.Namespace, service):
 		return nil
 	case local.Labels[discoveryv1.LabelManagedBy] == v1alpha1.ManagedBy:
 		// These came from a consumer of this cluster.

@@ -10,7 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/podspec"
 )
 
 // Home is where the API server of this cluster is, as the pods on a provider
@@ -37,7 +37,7 @@ const (
 // ReachesHome tells whether a pod talks to the API server of its home from a
 // provider: nobody has said otherwise, neither for the node nor for the pod.
 func ReachesHome(pod *corev1.Pod, to Destination) bool {
-	return to.Home.Host != "" && rules.TalksHome(pod)
+	return to.Home.Host != "" && podspec.TalksHome(pod)
 }
 
 // leadHome is the specification of a pod as it has to be before the rest is

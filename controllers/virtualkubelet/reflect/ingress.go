@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/utils/ptr"
 
-	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/reflection"
 )
 
 // annotationIngressClass is what named the class before there was a field.
@@ -17,7 +17,7 @@ const annotationIngressClass = "kubernetes.io/ingress.class"
 // Ingress is the copy of a local Ingress; nil if it stays home. Its class is one
 // that the provider offers, or else left to the provider.
 func Ingress(local *networkingv1.Ingress, twin string, to Destination) *networkingv1.Ingress {
-	if rules.StaysHome(local) {
+	if reflection.StaysHome(local) {
 		return nil
 	}
 	from := local.DeepCopy()

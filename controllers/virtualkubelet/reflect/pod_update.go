@@ -11,7 +11,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/podspec"
 )
 
 // UpdateShadowPod brings what may change in a running pod from the wanted to
@@ -38,10 +38,10 @@ func UpdateShadowPod(existing, wanted *v1alpha1.ShadowPod) bool {
 	if updateImages(old.InitContainers, spec.InitContainers) {
 		changed = true
 	}
-	if rules.Resize(old.Containers, spec.Containers) {
+	if podspec.Resize(old.Containers, spec.Containers) {
 		changed = true
 	}
-	if rules.Resize(old.InitContainers, spec.InitContainers) {
+	if podspec.Resize(old.InitContainers, spec.InitContainers) {
 		changed = true
 	}
 	if updateTolerations(old, spec.Tolerations) {
@@ -56,7 +56,7 @@ func UpdateShadowPod(existing, wanted *v1alpha1.ShadowPod) bool {
 // Resizes tells whether a shadow pod is wanted to have other CPU or memory.
 func Resizes(existing, wanted *v1alpha1.ShadowPod) bool {
 	old, spec := existing.Spec.Pod.DeepCopy(), &wanted.Spec.Pod
-	return rules.Resize(old.Containers, spec.Containers) || rules.Resize(old.InitContainers, spec.InitContainers)
+	return podspec.Resize(old.Containers, spec.Containers) || podspec.Resize(old.InitContainers, spec.InitContainers)
 }
 
 // KeepSize has a wanted shadow pod say nothing of resources, so that an existing

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/reflection"
 )
 
 // Policy says which objects of a kind are copied, and what their copies are
@@ -41,7 +41,7 @@ func PolicyOf(said *v1alpha1.VirtualNodeReflection, of schema.GroupResource) Pol
 // Sends tells whether an object is to be copied. What its owner keeps home
 // stays there under either policy.
 func (p Policy) Sends(local metav1.Object) bool {
-	if rules.StaysHome(local) {
+	if reflection.StaysHome(local) {
 		return false
 	}
 	allow, annotated := local.GetAnnotations()[v1alpha1.AnnotationAllowReflection]

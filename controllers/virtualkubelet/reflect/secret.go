@@ -10,7 +10,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/reflection"
 )
 
 // homeSecrets are the types of Secrets that never leave, and so are never
@@ -38,7 +38,7 @@ func LeavingSecrets() fields.Selector {
 // Secret is the copy of a local Secret; nil if it stays home.
 func Secret(local *corev1.Secret, twin string, to Destination) *corev1.Secret {
 	leaves := LeavingSecrets().Matches(fields.Set{"type": string(local.Type)})
-	if rules.StaysHome(local) || !leaves {
+	if reflection.StaysHome(local) || !leaves {
 		return nil
 	}
 	wanted := local.DeepCopy()

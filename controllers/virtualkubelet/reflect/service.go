@@ -12,14 +12,14 @@ import (
 	"k8s.io/utils/ptr"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/reflection"
 )
 
 // Service is the copy of a local Service; nil if it stays home. What it
 // selects is there under the same labels. Addresses, node ports and load
 // balancers are the provider's to give, these of a class that it offers.
 func Service(local *corev1.Service, twin string, to Destination) *corev1.Service {
-	if rules.StaysHome(local) || isKubernetes(local.Namespace, local.Name) {
+	if reflection.StaysHome(local) || isKubernetes(local.Namespace, local.Name) {
 		return nil
 	}
 	from := local.DeepCopy().Spec

@@ -24,6 +24,13 @@ type pkg struct {
 	Deps       []string
 }
 
+// pure are the packages of the API types and of pure functions on them, which plans,
+// admission and controllers share.
+var pure = []string{
+	"apiserver/addresses", "apiserver/apis", "apiserver/compatibility", "apiserver/identity", "apiserver/naming", "apiserver/netmap",
+	"apiserver/placement", "apiserver/plan", "apiserver/podspec", "apiserver/quota", "apiserver/reflection", "apiserver/volume",
+}
+
 // layers says which of our packages each of our packages may import, besides
 // those of its own layer. The first layer that a path lies in counts.
 var layers = []struct {
@@ -31,17 +38,25 @@ var layers = []struct {
 	may  []string
 }{
 	{"apiserver/apis", nil},
-	{"apiserver/placement", []string{"apiserver/apis", "apiserver/rules", "apiserver/volume"}},
-	{"apiserver/rules", []string{"apiserver/apis", "apiserver/volume"}},
+	{"apiserver/addresses", []string{"apiserver/apis"}},
+	{"apiserver/compatibility", []string{"apiserver/apis"}},
+	{"apiserver/identity", []string{"apiserver/apis", "apiserver/naming"}},
+	{"apiserver/naming", []string{"apiserver/apis"}},
+	{"apiserver/netmap", []string{"apiserver/apis"}},
+	{"apiserver/placement", []string{"apiserver/apis", "apiserver/podspec", "apiserver/volume"}},
+	{"apiserver/plan", []string{"apiserver/apis", "apiserver/naming", "apiserver/placement", "apiserver/podspec"}},
+	{"apiserver/podspec", []string{"apiserver/apis"}},
+	{"apiserver/quota", []string{"apiserver/apis"}},
+	{"apiserver/reflection", []string{"apiserver/apis"}},
 	{"apiserver/volume", []string{"apiserver/apis"}},
 	{"generated", []string{"apiserver/apis"}},
-	{"registry", []string{"apiserver/apis", "apiserver/placement", "apiserver/rules", "apiserver/volume", "generated"}},
-	{"apiserver/admission", []string{"apiserver/apis", "apiserver/placement", "apiserver/rules", "apiserver/volume", "generated"}},
+	{"registry", append([]string{"generated"}, pure...)},
+	{"apiserver/admission", append([]string{"generated"}, pure...)},
 	{"apiserver/storage", nil},
-	{"apiserver/server", []string{"apiserver/apis", "apiserver/placement", "apiserver/rules", "apiserver/volume", "apiserver/admission", "apiserver/storage", "generated", "registry"}},
-	{"apiserver/options", []string{"apiserver/apis", "apiserver/placement", "apiserver/rules", "apiserver/volume", "apiserver/admission", "apiserver/storage", "apiserver/server", "generated", "registry"}},
+	{"apiserver/server", append([]string{"apiserver/admission", "apiserver/storage", "generated", "registry"}, pure...)},
+	{"apiserver/options", append([]string{"apiserver/admission", "apiserver/storage", "apiserver/server", "generated", "registry"}, pure...)},
 	{"apiserver/cmd", []string{"apiserver/options", "apiserver/server", "apiserver/storage"}},
-	{"controllers", []string{"apiserver/apis", "apiserver/placement", "apiserver/rules", "apiserver/volume", "generated"}},
+	{"controllers", append([]string{"generated"}, pure...)},
 	{"netagent", []string{"apiserver/apis", "generated"}},
 	{"hack/tools", []string{"generated"}},
 	{"test", []string{"apiserver", "controllers", "generated", "netagent", "registry"}},

@@ -24,13 +24,13 @@ func TestCheckFindsWhatALayerMayNotImport(t *testing.T) {
 			want: none,
 		},
 		{
-			name: "the API types may not import the rules",
-			pkg:  pkg{ImportPath: module + "/apiserver/apis/federation", Imports: []string{module + "/apiserver/rules"}},
-			want: "apiserver/apis/federation: imports apiserver/rules, which apiserver/apis may not",
+			name: "the API types may not import pure functions",
+			pkg:  pkg{ImportPath: module + "/apiserver/apis/federation", Imports: []string{module + "/apiserver/naming"}},
+			want: "apiserver/apis/federation: imports apiserver/naming, which apiserver/apis may not",
 		},
 		{
-			name: "the rules may import the API types",
-			pkg:  pkg{ImportPath: module + "/apiserver/rules", Imports: []string{module + "/apiserver/apis/federation/v1alpha1"}},
+			name: "pure functions may import the API types",
+			pkg:  pkg{ImportPath: module + "/apiserver/naming", Imports: []string{module + "/apiserver/apis/federation/v1alpha1"}},
 			want: none,
 		},
 		{

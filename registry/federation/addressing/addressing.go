@@ -13,8 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/registry/generic"
 
+	"liqo.io/federation/apiserver/addresses"
 	"liqo.io/federation/apiserver/apis/federation"
-	"liqo.io/federation/apiserver/rules/addresses"
 	"liqo.io/federation/registry/federation/ledger"
 )
 

@@ -19,8 +19,8 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/klog/v2"
 
+	"liqo.io/federation/apiserver/addresses"
 	"liqo.io/federation/apiserver/apis/federation"
-	"liqo.io/federation/apiserver/rules/addresses"
 	"liqo.io/federation/registry/federation/store"
 )
 

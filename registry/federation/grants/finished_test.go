@@ -11,7 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
-	"liqo.io/federation/apiserver/rules/quota"
+	"liqo.io/federation/apiserver/quota"
 	"liqo.io/federation/registry/federation/ledger"
 )
 

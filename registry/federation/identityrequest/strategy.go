@@ -10,7 +10,7 @@ import (
 
 	"liqo.io/federation/apiserver/apis/federation"
 	"liqo.io/federation/apiserver/apis/federation/validation"
-	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/naming"
 	"liqo.io/federation/registry/federation/strategy"
 )
 
@@ -31,12 +31,12 @@ func NewStrategy(typer runtime.ObjectTyper) Strategy {
 
 // validate checks a request against the invitation that its name stands for.
 func validate(request *federation.IdentityRequest) field.ErrorList {
-	invitation, _ := rules.InvitationOfAccount(request.Name)
+	invitation, _ := naming.InvitationOfAccount(request.Name)
 	return validation.ValidateIdentityRequest(request, invitation)
 }
 
 // validateUpdate checks a new version of a request in the same way.
 func validateUpdate(request, old *federation.IdentityRequest) field.ErrorList {
-	invitation, _ := rules.InvitationOfAccount(request.Name)
+	invitation, _ := naming.InvitationOfAccount(request.Name)
 	return validation.ValidateIdentityRequestUpdate(request, old, invitation)
 }

@@ -17,7 +17,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/placement"
 	"liqo.io/federation/apiserver/volume"
 )
 
@@ -74,7 +74,7 @@ func (r Request) placement(target end) field.ErrorList {
 		return field.ErrorList{invalid(r.targetPath(), name, "podOffloadingStrategy of the namespace is Local, "+
 			"so no pod could use the data on a provider; change it first")}
 	}
-	selector, err := rules.NewClusterSelector(offloading.Spec.ClusterSelector)
+	selector, err := placement.NewClusterSelector(offloading.Spec.ClusterSelector)
 	if err != nil {
 		return field.ErrorList{invalid(r.targetPath(), name, "clusterSelector of the namespace is malformed: %v", err)}
 	}

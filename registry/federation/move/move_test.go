@@ -19,7 +19,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/placement"
 	"liqo.io/federation/apiserver/volume"
 )
 
@@ -29,8 +29,8 @@ const (
 )
 
 // provider is a foreign cluster with one virtual node that offers storage.
-func provider(name, id string, classes ...string) rules.Lender {
-	return rules.Lender{
+func provider(name, id string, classes ...string) placement.Lender {
+	return placement.Lender{
 		Cluster: &v1alpha1.ForeignCluster{
 			ObjectMeta: metav1.ObjectMeta{Name: name},
 			Spec: v1alpha1.ForeignClusterSpec{ClusterID: id, Outgoing: v1alpha1.PeeringEnabled,
@@ -119,7 +119,7 @@ func movable() *Request {
 			Spec:   v1alpha1.NamespaceOffloadingSpec{PodOffloadingStrategy: v1alpha1.LocalAndRemote},
 			Status: v1alpha1.NamespaceOffloadingStatus{Clusters: offloadedTo("milan", "turin")},
 		},
-		Providers: []rules.Lender{provider("milan", milanID, "fast", "slow"), provider("turin", turinID, "disk")},
+		Providers: []placement.Lender{provider("milan", milanID, "fast", "slow"), provider("turin", turinID, "disk")},
 		Nodes: []*corev1.Node{
 			{ObjectMeta: metav1.ObjectMeta{Name: "worker-1", Labels: hostname("worker-1")}},
 			{ObjectMeta: metav1.ObjectMeta{Name: "worker-2", Labels: hostname("worker-2")}},

@@ -17,7 +17,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/placement"
 	"liqo.io/federation/apiserver/volume"
 )
 
@@ -126,7 +126,7 @@ func (r Request) warnings(source, target end) []string {
 			found = append(found, fmt.Sprintf("No virtual node of cluster %s is ready; the move waits until one is.",
 				one.name()))
 		} else if one.provider != nil && !slices.ContainsFunc(one.provider.VirtualNodes, func(virtualNode *v1alpha1.VirtualNode) bool {
-			return rules.OffersPods(r.nodeOf(virtualNode))
+			return placement.OffersPods(r.nodeOf(virtualNode))
 		}) {
 			found = append(found, fmt.Sprintf("The administrator of cluster %s offers no pods to this cluster now, and both ends of a "+
 				"copy are pods; the move waits until some are offered.", one.name()))

@@ -19,7 +19,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/podspec"
 	"liqo.io/federation/apiserver/volume"
 )
 
@@ -27,7 +27,7 @@ import (
 func (r Request) mounting() []*corev1.Pod {
 	var found []*corev1.Pod
 	for _, pod := range r.Pods {
-		if rules.Finished(pod) || pod.DeletionTimestamp != nil || pod.Labels[volume.LabelMove] != "" {
+		if podspec.Finished(pod) || pod.DeletionTimestamp != nil || pod.Labels[volume.LabelMove] != "" {
 			continue
 		}
 		if slices.ContainsFunc(pod.Spec.Volumes, func(volume corev1.Volume) bool {
@@ -121,7 +121,7 @@ func (r Request) apartFrom(pod *corev1.Pod, target end) string {
 	evicted, blocking := r.mounting(), ""
 	for _, node := range target.nodes {
 		i := slices.IndexFunc(r.Pods, func(other *corev1.Pod) bool {
-			return !slices.Contains(evicted, other) && !rules.Finished(other) &&
+			return !slices.Contains(evicted, other) && !podspec.Finished(other) &&
 				slices.ContainsFunc(affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution, func(term corev1.PodAffinityTerm) bool {
 					return r.repels(term, other, node)
 				})

@@ -16,7 +16,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/placement"
 )
 
 const (
@@ -109,7 +109,7 @@ func (r Request) localClass() *storagev1.StorageClass {
 	return found
 }
 
-func (r Request) remoteTarget(provider *rules.Lender) (end, field.ErrorList) {
+func (r Request) remoteTarget(provider *placement.Lender) (end, field.ErrorList) {
 	target, name := end{provider: provider}, provider.Cluster.Name
 	if refusal := provider.Refuses(); refusal != "" {
 		return target, field.ErrorList{invalid(r.targetPath(), name, "%s", refusal)}
@@ -143,7 +143,7 @@ func (r Request) remoteTarget(provider *rules.Lender) (end, field.ErrorList) {
 
 // usable returns the virtual nodes of a provider that may store the data: the requested
 // one, otherwise all.
-func (r Request) usable(provider *rules.Lender) []*v1alpha1.VirtualNode {
+func (r Request) usable(provider *placement.Lender) []*v1alpha1.VirtualNode {
 	return slices.DeleteFunc(slices.Clone(provider.VirtualNodes), func(virtualNode *v1alpha1.VirtualNode) bool {
 		wanted := r.Spec.Target.NodeName
 		return virtualNode.DeletionTimestamp != nil || wanted != "" && virtualNode.Spec.NodeName != wanted
@@ -156,7 +156,7 @@ func (r Request) nodeOf(virtualNode *v1alpha1.VirtualNode) *corev1.Node {
 		return found[0]
 	}
 	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{
-		Name: virtualNode.Spec.NodeName, Labels: rules.VirtualNodeLabels(virtualNode),
+		Name: virtualNode.Spec.NodeName, Labels: placement.VirtualNodeLabels(virtualNode),
 	}}
 }
 

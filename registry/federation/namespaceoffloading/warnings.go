@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"liqo.io/federation/apiserver/apis/federation"
-	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/naming"
 	"liqo.io/federation/registry/federation/plan"
 )
 
@@ -29,7 +29,7 @@ func warnings(offloading *federation.NamespaceOffloading) []string {
 	default:
 		return nil
 	}
-	if err := rules.RefuseTwinNamespace(name); err != nil {
+	if err := naming.RefuseTwinNamespace(name); err != nil {
 		return []string{fmt.Sprintf("%s: %s cannot work here: %v", field, offloading.Spec.NamespaceMappingStrategy, err)}
 	}
 	return nil

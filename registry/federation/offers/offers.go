@@ -12,7 +12,7 @@ import (
 
 	"liqo.io/federation/apiserver/apis/federation"
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/naming"
 	"liqo.io/federation/registry/federation/ledger"
 )
 
@@ -41,7 +41,7 @@ func (r *Reader) Close() { r.objects.Close() }
 // it has not accepted.
 func (r *Reader) Of(ctx context.Context, consumer string) ([]*v1alpha1.ResourceOffer, error) {
 	stored := &federation.ResourceOfferList{}
-	if err := r.objects.List(ctx, rules.TenantNamespace(consumer), stored); err != nil {
+	if err := r.objects.List(ctx, naming.TenantNamespace(consumer), stored); err != nil {
 		return nil, err
 	}
 	converted := &v1alpha1.ResourceOfferList{}

@@ -19,7 +19,9 @@ import (
 
 	"liqo.io/federation/apiserver/apis/federation"
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/naming"
+	"liqo.io/federation/apiserver/placement"
+	"liqo.io/federation/apiserver/plan"
 )
 
 // maxPods bounds how many pods of a namespace are looked at.
@@ -48,7 +50,7 @@ type Reader struct {
 // Offload plans a request to offload a namespace: is and wanted are how it is
 // offloaded and how it is to be, nil for not at all.
 func (r Reader) Offload(ctx context.Context, namespace string, is, wanted *federation.NamespaceOffloadingSpec) (*federation.OffloadPlan, error) {
-	request := rules.Offload{Namespace: namespace, ClusterName: r.ClusterName, ClusterID: r.ClusterID}
+	request := plan.Offload{Namespace: namespace, ClusterName: r.ClusterName, ClusterID: r.ClusterID}
 	var err error
 	if request.Is, err = offloadingSpec(is); err != nil {
 		return nil, err
@@ -88,7 +90,7 @@ func (r Reader) Offload(ctx context.Context, namespace string, is, wanted *feder
 // whether there are pods beyond those that were looked at.
 func (r Reader) Misplaced(ctx context.Context, namespace string, spec *federation.NamespaceOffloadingSpec) (count int, more bool, err error) {
 	external, err := offloadingSpec(spec)
-	if err != nil || rules.PlacesAnywhere(external) {
+	if err != nil || placement.PlacesAnywhere(external) {
 		return 0, false, err
 	}
 	lenders, err := r.lenders(ctx)
@@ -99,7 +101,7 @@ func (r Reader) Misplaced(ctx context.Context, namespace string, spec *federatio
 	if err != nil {
 		return 0, false, err
 	}
-	placement, err := rules.NewPlacement(external, lenders, nodes)
+	placement, err := placement.NewPlacement(external, lenders, nodes)
 	if err != nil {
 		return 0, false, err
 	}
@@ -127,7 +129,7 @@ func (r Reader) pods(ctx context.Context, namespace string) ([]*corev1.Pod, bool
 
 // Chosen counts the clusters that a namespace offloaded like this extends to.
 func (r Reader) Chosen(ctx context.Context, spec *federation.NamespaceOffloadingSpec) (int, error) {
-	selector, err := rules.NewClusterSelector(spec.ClusterSelector)
+	selector, err := placement.NewClusterSelector(spec.ClusterSelector)
 	if err != nil {
 		return 0, err
 	}
@@ -152,7 +154,7 @@ func (r Reader) Chosen(ctx context.Context, spec *federation.NamespaceOffloading
 // and as it is to be, nil for none; newToken tells whether an invitation is to
 // be kept that was not before.
 func (r Reader) Peer(ctx context.Context, is, wanted *federation.ForeignCluster, newToken bool) (*federation.PeeringPlan, error) {
-	request := rules.Peer{NewToken: newToken, ClusterID: r.ClusterID}
+	request := plan.Peer{NewToken: newToken, ClusterID: r.ClusterID}
 	var err error
 	if request.Is, err = foreignCluster(is); err != nil {
 		return nil, err
@@ -169,13 +171,13 @@ func (r Reader) Peer(ctx context.Context, is, wanted *federation.ForeignCluster,
 		return nil, err
 	}
 	name := request.Wanted.Name
-	if request.VirtualNodes, err = r.virtualNodes(ctx, rules.PeerNamespace(name)); err != nil {
+	if request.VirtualNodes, err = r.virtualNodes(ctx, naming.PeerNamespace(name)); err != nil {
 		return nil, err
 	}
-	if request.Namespace, err = found(r.Kube.CoreV1().Namespaces().Get(ctx, rules.PeerNamespace(name), metav1.GetOptions{})); err != nil {
+	if request.Namespace, err = found(r.Kube.CoreV1().Namespaces().Get(ctx, naming.PeerNamespace(name), metav1.GetOptions{})); err != nil {
 		return nil, err
 	}
-	if request.Node, err = found(r.Kube.CoreV1().Nodes().Get(ctx, rules.NodeName(name), metav1.GetOptions{})); err != nil {
+	if request.Node, err = found(r.Kube.CoreV1().Nodes().Get(ctx, naming.NodeName(name), metav1.GetOptions{})); err != nil {
 		return nil, err
 	}
 	if request.Volumes, err = r.externalVolumes(ctx, metav1.NamespaceAll); err != nil {
@@ -200,7 +202,7 @@ func found[P any](obj *P, err error) (*P, error) {
 }
 
 // lenders are all foreign clusters with their virtual nodes.
-func (r Reader) lenders(ctx context.Context) ([]rules.Lender, error) {
+func (r Reader) lenders(ctx context.Context) ([]placement.Lender, error) {
 	clusters, err := r.clusters(ctx)
 	if err != nil {
 		return nil, err
@@ -213,9 +215,9 @@ func (r Reader) lenders(ctx context.Context) ([]rules.Lender, error) {
 	for _, virtualNode := range virtualNodes {
 		of[virtualNode.Namespace] = append(of[virtualNode.Namespace], virtualNode)
 	}
-	lenders := make([]rules.Lender, 0, len(clusters))
+	lenders := make([]placement.Lender, 0, len(clusters))
 	for _, cluster := range clusters {
-		lenders = append(lenders, rules.Lender{Cluster: cluster, VirtualNodes: of[rules.PeerNamespace(cluster.Name)]})
+		lenders = append(lenders, placement.Lender{Cluster: cluster, VirtualNodes: of[naming.PeerNamespace(cluster.Name)]})
 	}
 	return lenders, nil
 }
@@ -245,7 +247,7 @@ func (r Reader) virtualNodes(ctx context.Context, namespace string) ([]*v1alpha1
 }
 
 // nodes finds the Nodes of virtual nodes.
-func (r Reader) nodes(ctx context.Context) (rules.Nodes, error) {
+func (r Reader) nodes(ctx context.Context) (placement.Nodes, error) {
 	list, err := r.Kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: v1alpha1.LabelType + "=" + v1alpha1.TypeVirtualNode})
 	if err != nil {
 		return nil, apierrors.NewInternalError(fmt.Errorf("reading the Nodes of virtual nodes: %w", err))

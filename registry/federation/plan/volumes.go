@@ -16,7 +16,8 @@ import (
 
 	"liqo.io/federation/apiserver/apis/federation"
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/plan"
+	"liqo.io/federation/apiserver/podspec"
 )
 
 // BoundLocally counts the pods of a namespace that mount claims of other classes than the
@@ -73,19 +74,19 @@ func isRemote(volume federation.VirtualVolume) bool {
 }
 
 // claims reads the claims of a namespace and the storage classes, where pods mount claims.
-func (r Reader) claims(ctx context.Context, namespace string, pods []*corev1.Pod) (rules.Claims, error) {
-	if !slices.ContainsFunc(pods, rules.MountsClaims) {
-		return rules.Claims{}, nil
+func (r Reader) claims(ctx context.Context, namespace string, pods []*corev1.Pod) (plan.Claims, error) {
+	if !slices.ContainsFunc(pods, podspec.MountsClaims) {
+		return plan.Claims{}, nil
 	}
 	claims, err := r.Kube.CoreV1().PersistentVolumeClaims(namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return rules.Claims{}, unread("the claims", err)
+		return plan.Claims{}, unread("the claims", err)
 	}
 	classes, err := r.Kube.StorageV1().StorageClasses().List(ctx, fromCache())
 	if err != nil {
-		return rules.Claims{}, unread("the storage classes", err)
+		return plan.Claims{}, unread("the storage classes", err)
 	}
-	return rules.Claims{Claims: pointers(claims.Items), Classes: pointers(classes.Items)}, nil
+	return plan.Claims{Claims: pointers(claims.Items), Classes: pointers(classes.Items)}, nil
 }
 
 func (r Reader) volumes(ctx context.Context, namespace string) ([]federation.VirtualVolume, error) {

@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"liqo.io/federation/apiserver/apis/federation"
-	"liqo.io/federation/apiserver/rules/quota"
+	"liqo.io/federation/apiserver/quota"
 )
 
 // Exceeded returns the answer to a request for which a quota has no room: 403, as that

@@ -16,7 +16,7 @@ import (
 	"k8s.io/apiserver/pkg/registry/generic"
 
 	"liqo.io/federation/apiserver/apis/federation"
-	"liqo.io/federation/apiserver/rules/quota"
+	"liqo.io/federation/apiserver/quota"
 	"liqo.io/federation/registry/federation/ledger"
 	"liqo.io/federation/registry/federation/offers"
 )

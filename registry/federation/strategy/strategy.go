@@ -20,7 +20,7 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/identity"
 )
 
 // Object is what every kind is a pointer to.
@@ -203,7 +203,7 @@ func resetFields(names ...string) map[fieldpath.APIVersion]*fieldpath.Set {
 // go what controllers here have not undone.
 func byPeer(ctx context.Context) bool {
 	who, ok := genericapirequest.UserFrom(ctx)
-	return ok && rules.IsPeer(who.GetName(), who.GetGroups())
+	return ok && identity.IsPeer(who.GetName(), who.GetGroups())
 }
 
 // Hold keeps an object from its first moment until its controller has undone

@@ -107,7 +107,7 @@ const (
 	AnnotationReflectedKeys = "offloading.liqo.io/reflected-keys"
 	// AnnotationAccounts lists, on an offloaded namespace, the service accounts
 	// whose pods a virtual kubelet has, and so may have tokens of, as
-	// rules.AccountOnNode writes them, with a space between two.
+	// naming.AccountOnNode writes them, with a space between two.
 	AnnotationAccounts = "offloading.liqo.io/accounts"
 	// AnnotationTokenSecret names, on a shadow pod and its pod, the Secret beside
 	// it that its volumes take the tokens of home from.

@@ -12,7 +12,7 @@ import (
 	mcs "sigs.k8s.io/mcs-api/pkg/client/clientset/versioned"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/naming"
 	"liqo.io/federation/controllers/multicluster"
 	"liqo.io/federation/controllers/offloading"
 	"liqo.io/federation/controllers/resources"
@@ -64,7 +64,7 @@ func initShadowPod(_ context.Context, config *Config) ([]Runner, error) {
 		}
 		// Listing a cache fails only with a selector that cannot be read.
 		all, _ := nodes.List(labels.Everything())
-		offered, _ := offers.ResourceOffers(rules.TenantNamespace(foreignCluster)).List(labels.Everything())
+		offered, _ := offers.ResourceOffers(naming.TenantNamespace(foreignCluster)).List(labels.Everything())
 		wanted, node := resources.Place(all, offered, shared, fc.Spec.ClusterID, offeredNode)
 		return shadow.Placement{Labels: wanted, Node: node}
 	}

@@ -17,10 +17,10 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/apiserver/pkg/util/dryrun"
 
+	"liqo.io/federation/apiserver/addresses"
 	"liqo.io/federation/apiserver/apis/federation"
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/apis/federation/validation"
-	"liqo.io/federation/apiserver/rules/addresses"
 	"liqo.io/federation/registry/federation/addressing"
 	"liqo.io/federation/registry/federation/ledger"
 	"liqo.io/federation/registry/federation/store"

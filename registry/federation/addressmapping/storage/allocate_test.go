@@ -23,9 +23,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/registry/rest"
 
+	"liqo.io/federation/apiserver/addresses"
 	"liqo.io/federation/apiserver/apis/federation"
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/apiserver/rules/addresses"
 	"liqo.io/federation/registry/federation/addressing"
 	"liqo.io/federation/test/etcd"
 )

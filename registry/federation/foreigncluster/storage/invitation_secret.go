@@ -19,7 +19,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/naming"
 	"liqo.io/federation/registry/federation/verb"
 )
 
@@ -88,7 +88,7 @@ func (i invitations) keep(ctx context.Context, cluster, token string, replace bo
 // get returns the Secret of the cluster, nil when there is none, and an error
 // when something else has its name.
 func (i invitations) get(ctx context.Context, cluster string) (*corev1.Secret, error) {
-	secret, err := i.secrets.Get(quiet(ctx), rules.InvitationSecret(cluster), metav1.GetOptions{})
+	secret, err := i.secrets.Get(quiet(ctx), naming.InvitationSecret(cluster), metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}
@@ -104,7 +104,7 @@ func (i invitations) get(ctx context.Context, cluster string) (*corev1.Secret, e
 func (i invitations) create(ctx context.Context, cluster, token string, dryRun []string) (undoing, error) {
 	secret, err := i.secrets.Create(quiet(ctx), &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
-			Name:   rules.InvitationSecret(cluster),
+			Name:   naming.InvitationSecret(cluster),
 			Labels: map[string]string{v1alpha1.LabelForeignCluster: cluster},
 		},
 		Type: v1alpha1.SecretTypeInvitation,

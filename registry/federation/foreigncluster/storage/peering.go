@@ -17,7 +17,7 @@ import (
 	"liqo.io/federation/apiserver/apis/federation"
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/apis/federation/validation"
-	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/naming"
 	"liqo.io/federation/registry/federation/store"
 	"liqo.io/federation/registry/federation/verb"
 )
@@ -74,7 +74,7 @@ func replace(cluster *federation.ForeignCluster, peering *federation.Peering) {
 		cluster.Spec.Mode, cluster.Spec.Gateway = spec.Mode, spec.Gateway
 	}
 	if spec.Token != "" {
-		cluster.Spec.InvitationSecretName = rules.InvitationSecret(cluster.Name)
+		cluster.Spec.InvitationSecretName = naming.InvitationSecret(cluster.Name)
 	}
 }
 
@@ -106,7 +106,7 @@ func extend(cluster *federation.ForeignCluster, peering *federation.Peering) {
 		cluster.Spec.DisconnectTimeoutSeconds = spec.DisconnectTimeoutSeconds
 	}
 	if spec.Token != "" {
-		cluster.Spec.InvitationSecretName = rules.InvitationSecret(cluster.Name)
+		cluster.Spec.InvitationSecretName = naming.InvitationSecret(cluster.Name)
 	}
 }
 

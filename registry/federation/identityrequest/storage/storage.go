@@ -20,7 +20,7 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 
 	"liqo.io/federation/apiserver/apis/federation"
-	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/naming"
 	"liqo.io/federation/registry/federation/identityrequest"
 	"liqo.io/federation/registry/federation/store"
 )
@@ -104,7 +104,7 @@ func (r *REST) bearer(ctx context.Context) (string, bool) {
 	if err != nil || namespace != r.invitationNamespace {
 		return "", false
 	}
-	_, invitation := rules.InvitationOfAccount(account)
+	_, invitation := naming.InvitationOfAccount(account)
 	return account, invitation
 }
 

@@ -7,13 +7,13 @@ import (
 	"fmt"
 
 	"liqo.io/federation/apiserver/apis/federation"
-	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/naming"
 	"liqo.io/federation/registry/federation/store"
 )
 
 var table = store.Table[*federation.NamespaceMap]{
 	{Name: "Local", Type: "boolean", Description: "whether this cluster is the one that wants the namespaces", Cell: func(m *federation.NamespaceMap) any {
-		return rules.IsPeerNamespace(m.Namespace)
+		return naming.IsPeerNamespace(m.Namespace)
 	}},
 	{Name: "Namespaces", Description: "how many of the wanted namespaces are ready", Cell: func(m *federation.NamespaceMap) any {
 		ready := 0

@@ -11,7 +11,7 @@ import (
 
 	"liqo.io/federation/apiserver/apis/federation"
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/naming"
 	"liqo.io/federation/registry/federation/store"
 )
 
@@ -19,7 +19,7 @@ import (
 // writes its own into the namespace that it gave its consumer.
 var table = store.Table[*federation.NetworkConfig]{
 	{Name: "Local", Type: "boolean", Description: "whether it was written in this cluster, and not by the other one", Cell: func(c *federation.NetworkConfig) any {
-		return rules.IsTenantNamespace(c.Namespace) == (c.Name == v1alpha1.NetworkConfigOfProvider)
+		return naming.IsTenantNamespace(c.Namespace) == (c.Name == v1alpha1.NetworkConfigOfProvider)
 	}},
 	{Name: "CIDRs", Description: "the ranges of its pods, and where addresses live that stand for what is none", Cell: func(c *federation.NetworkConfig) any {
 		return strings.Join(append(append([]string(nil), c.Spec.PodCIDRs...), c.Spec.ExternalCIDRs...), ",")

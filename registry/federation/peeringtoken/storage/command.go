@@ -13,7 +13,7 @@ import (
 
 	"liqo.io/federation/apiserver/apis/federation"
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/naming"
 )
 
 // inClusterServer is an API server as every one is certified to be called within
@@ -51,7 +51,7 @@ func fill(invitation *federation.Invitation, provider Provider, parent *federati
 				Incoming:             federation.PeeringDisabled,
 				Server:               provider.Server,
 				CABundle:             provider.CA,
-				InvitationSecretName: rules.InvitationSecret(provider.ClusterName),
+				InvitationSecretName: naming.InvitationSecret(provider.ClusterName),
 			},
 		},
 	}

@@ -23,7 +23,7 @@ import (
 
 	"liqo.io/federation/apiserver/apis/federation"
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/naming"
 	"liqo.io/federation/registry/federation/verb"
 )
 
@@ -101,7 +101,7 @@ func (r *InvitationREST) Create(ctx context.Context, name string, obj runtime.Ob
 	if err := verb.CheckPreconditions(invitationResource, name, request, token); err != nil {
 		return nil, err
 	}
-	expiry := rules.InvitationExpiry(token.CreationTimestamp.Time, token.Spec.ExpirationSeconds)
+	expiry := naming.InvitationExpiry(token.CreationTimestamp.Time, token.Spec.ExpirationSeconds)
 	if err := r.refuse(token, expiry); err != nil {
 		return nil, err
 	}
@@ -145,7 +145,7 @@ func (r *InvitationREST) refuse(token *federation.PeeringToken, expiry time.Time
 func (r *InvitationREST) ensureAccount(ctx context.Context, token *federation.PeeringToken) error {
 	account := &corev1.ServiceAccount{
 		ObjectMeta: metav1.ObjectMeta{
-			Name:   rules.InvitationAccount(token.UID),
+			Name:   naming.InvitationAccount(token.UID),
 			Labels: map[string]string{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy},
 			OwnerReferences: []metav1.OwnerReference{{
 				APIVersion: v1alpha1.SchemeGroupVersion.String(),
@@ -168,7 +168,7 @@ func (r *InvitationREST) requestToken(ctx context.Context, token *federation.Pee
 	// client-go logs bodies, and this answer holds the token.
 	ctx = klog.NewContext(ctx, klog.Logger{})
 	lifetime := max(expiry.Sub(r.clock.Now()), minTokenLifetime)
-	answer, err := r.accounts.CreateToken(ctx, rules.InvitationAccount(token.UID), &authenticationv1.TokenRequest{
+	answer, err := r.accounts.CreateToken(ctx, naming.InvitationAccount(token.UID), &authenticationv1.TokenRequest{
 		Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: ptr.To(int64(lifetime.Seconds()))},
 	}, metav1.CreateOptions{})
 	if err != nil {

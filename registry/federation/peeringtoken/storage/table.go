@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"liqo.io/federation/apiserver/apis/federation"
-	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/naming"
 	"liqo.io/federation/registry/federation/store"
 )
 
@@ -25,7 +25,7 @@ var table = store.Table[*federation.PeeringToken]{
 		}
 	}},
 	{Name: "Expires", Description: "how long the invitation is still good for", Cell: func(t *federation.PeeringToken) any {
-		left := time.Until(rules.InvitationExpiry(t.CreationTimestamp.Time, t.Spec.ExpirationSeconds))
+		left := time.Until(naming.InvitationExpiry(t.CreationTimestamp.Time, t.Spec.ExpirationSeconds))
 		if left <= 0 {
 			return "<expired>"
 		}

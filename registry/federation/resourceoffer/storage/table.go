@@ -7,14 +7,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"liqo.io/federation/apiserver/apis/federation"
-	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/naming"
 	"liqo.io/federation/registry/federation/store"
 )
 
 // table calls an offer local where its author is: in the namespace that a
 // provider gave its consumer.
 var table = append(store.Negotiated(
-	func(o *federation.ResourceOffer) bool { return rules.IsTenantNamespace(o.Namespace) },
+	func(o *federation.ResourceOffer) bool { return naming.IsTenantNamespace(o.Namespace) },
 	func(o *federation.ResourceOffer) (federation.NegotiationPhase, bool) {
 		return o.Status.Phase, o.Spec.Withdrawn
 	},

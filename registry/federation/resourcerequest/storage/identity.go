@@ -20,7 +20,8 @@ import (
 	"k8s.io/utils/clock"
 
 	"liqo.io/federation/apiserver/apis/federation"
-	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/identity"
+	"liqo.io/federation/apiserver/naming"
 )
 
 const (
@@ -109,9 +110,9 @@ func (r *IdentityREST) held(ctx context.Context, name string, asked *federation.
 	peering := user.GetName()
 	home, account, notAccount := serviceaccount.SplitUsername(user.GetName())
 	if notAccount == nil {
-		peering = rules.RequestedName(asked.Spec.Request)
+		peering = identity.RequestedName(asked.Spec.Request)
 	}
-	obj, err := r.identities.Get(ctx, rules.InvitationAccount(types.UID(peering)), &metav1.GetOptions{})
+	obj, err := r.identities.Get(ctx, naming.InvitationAccount(types.UID(peering)), &metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return refuse()
 	}
@@ -131,9 +132,9 @@ func (r *IdentityREST) held(ctx context.Context, name string, asked *federation.
 
 // mayReplace keeps a peer from having certificates made in a loop.
 func (r *IdentityREST) mayReplace(held *federation.IdentityRequest) error {
-	certificate := rules.Certifies(held.Status.Certificate, held.Spec.Request)
+	certificate := identity.Certifies(held.Status.Certificate, held.Spec.Request)
 	if certificate == nil {
-		if rules.KnownByAccount(held.Status.Conditions, held.Generation) {
+		if identity.KnownByAccount(held.Status.Conditions, held.Generation) {
 			return nil
 		}
 		issued := meta.FindStatusCondition(held.Status.Conditions, federation.ConditionIssued)

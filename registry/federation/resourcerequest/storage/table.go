@@ -7,14 +7,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"liqo.io/federation/apiserver/apis/federation"
-	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/naming"
 	"liqo.io/federation/registry/federation/store"
 )
 
 // table calls a request local where its author is: in a consumer's namespace
 // about its provider.
 var table = store.Negotiated(
-	func(r *federation.ResourceRequest) bool { return rules.IsPeerNamespace(r.Namespace) },
+	func(r *federation.ResourceRequest) bool { return naming.IsPeerNamespace(r.Namespace) },
 	func(r *federation.ResourceRequest) (federation.NegotiationPhase, bool) {
 		return r.Status.Phase, r.Spec.Withdrawn
 	},

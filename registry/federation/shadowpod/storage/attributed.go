@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"liqo.io/federation/apiserver/apis/federation"
-	"liqo.io/federation/apiserver/rules/quota"
+	"liqo.io/federation/apiserver/quota"
 	"liqo.io/federation/registry/federation/grants"
 	"liqo.io/federation/registry/federation/reserved"
 	"liqo.io/federation/registry/federation/shadowpod"

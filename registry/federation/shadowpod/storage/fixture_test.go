@@ -22,7 +22,7 @@ import (
 	"liqo.io/federation/apiserver/apis/federation"
 	"liqo.io/federation/apiserver/apis/federation/install"
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/naming"
 	"liqo.io/federation/registry/federation/grants"
 	resourceoffer "liqo.io/federation/registry/federation/resourceoffer/storage"
 	"liqo.io/federation/registry/federation/store"
@@ -107,9 +107,9 @@ func amounts(pairs ...string) corev1.ResourceList {
 // grant offers a consumer so much, which it accepts.
 func (s *server) grant(t testing.TB, consumer, name string, granted corev1.ResourceList) {
 	t.Helper()
-	ctx := in(t.Context(), rules.TenantNamespace(consumer))
+	ctx := in(t.Context(), naming.TenantNamespace(consumer))
 	created, err := s.offers.Create(ctx, &federation.ResourceOffer{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: rules.TenantNamespace(consumer)},
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: naming.TenantNamespace(consumer)},
 		Spec:       federation.ResourceOfferSpec{ClusterID: "6c2a3f0e-1b7d-4f57-9a52-0a9f4f1f0c11", Resources: granted},
 	}, rest.ValidateAllObjectFunc, &metav1.CreateOptions{})
 	if err != nil {
@@ -125,7 +125,7 @@ func (s *server) grant(t testing.TB, consumer, name string, granted corev1.Resou
 // regrant changes what an offer says.
 func (s *server) regrant(t testing.TB, consumer, name string, change func(*federation.ResourceOffer)) {
 	t.Helper()
-	_, _, err := s.offers.Update(in(t.Context(), rules.TenantNamespace(consumer)), name, rest.DefaultUpdatedObjectInfo(nil, func(_ context.Context, _, old runtime.Object) (runtime.Object, error) {
+	_, _, err := s.offers.Update(in(t.Context(), naming.TenantNamespace(consumer)), name, rest.DefaultUpdatedObjectInfo(nil, func(_ context.Context, _, old runtime.Object) (runtime.Object, error) {
 		changed := old.DeepCopyObject().(*federation.ResourceOffer)
 		change(changed)
 		return changed, nil

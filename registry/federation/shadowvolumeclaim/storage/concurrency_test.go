@@ -18,7 +18,7 @@ import (
 	"pgregory.net/rapid"
 
 	"liqo.io/federation/apiserver/apis/federation"
-	"liqo.io/federation/apiserver/rules/quota"
+	"liqo.io/federation/apiserver/quota"
 	"liqo.io/federation/test/etcd"
 )
 

@@ -21,8 +21,8 @@ import (
 	"liqo.io/federation/apiserver/apis/federation"
 	"liqo.io/federation/apiserver/apis/federation/install"
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/apiserver/rules"
-	"liqo.io/federation/apiserver/rules/quota"
+	"liqo.io/federation/apiserver/naming"
+	"liqo.io/federation/apiserver/quota"
 	resourceoffer "liqo.io/federation/registry/federation/resourceoffer/storage"
 	"liqo.io/federation/registry/federation/storagequota"
 	"liqo.io/federation/registry/federation/store"
@@ -99,7 +99,7 @@ func amounts(pairs ...string) corev1.ResourceList {
 // offer creates an accepted offer to a consumer.
 func (s *server) offer(t testing.TB, consumer, name string, storage corev1.ResourceList, classes ...string) {
 	t.Helper()
-	namespace := rules.TenantNamespace(consumer)
+	namespace := naming.TenantNamespace(consumer)
 	created, err := s.offers.Create(in(t.Context(), namespace), &federation.ResourceOffer{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace},
 		Spec: federation.ResourceOfferSpec{
@@ -121,7 +121,7 @@ func (s *server) offer(t testing.TB, consumer, name string, storage corev1.Resou
 // changeOffer changes the spec of an offer.
 func (s *server) changeOffer(t testing.TB, consumer, name string, change func(*federation.ResourceOffer)) {
 	t.Helper()
-	if _, _, err := s.offers.Update(in(t.Context(), rules.TenantNamespace(consumer)), name, changed(change),
+	if _, _, err := s.offers.Update(in(t.Context(), naming.TenantNamespace(consumer)), name, changed(change),
 		rest.ValidateAllObjectFunc, rest.ValidateAllObjectUpdateFunc, false, &metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}

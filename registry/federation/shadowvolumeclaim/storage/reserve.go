@@ -12,7 +12,7 @@ import (
 
 	"liqo.io/federation/apiserver/apis/federation"
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/apiserver/rules/quota"
+	"liqo.io/federation/apiserver/quota"
 	"liqo.io/federation/registry/federation/reserved"
 	"liqo.io/federation/registry/federation/storagequota"
 )

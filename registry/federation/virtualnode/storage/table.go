@@ -11,13 +11,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"liqo.io/federation/apiserver/apis/federation"
-	"liqo.io/federation/apiserver/rules"
+	"liqo.io/federation/apiserver/naming"
 	"liqo.io/federation/registry/federation/store"
 )
 
 var table = store.Table[*federation.VirtualNode]{
 	{Name: "Cluster", Description: "the foreign cluster behind the node", Cell: func(n *federation.VirtualNode) any {
-		if cluster := rules.ForeignClusterOf(n.Namespace); cluster != "" {
+		if cluster := naming.ForeignClusterOf(n.Namespace); cluster != "" {
 			return cluster
 		}
 		return n.Spec.ClusterID

@@ -1,0 +1,26 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package identity
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+)
+
+// ReasonIdentityRevoked is the reason of the condition Authenticated of a
+// ForeignCluster that does not accept this cluster's identity any more.
+const ReasonIdentityRevoked = "IdentityRevoked"
+
+// RevokedSince is when a provider ceased to accept this cluster's identity; ok
+// is false as long as it does.
+func RevokedSince(fc *v1alpha1.ForeignCluster) (since time.Time, ok bool) {
+	condition := meta.FindStatusCondition(fc.Status.Conditions, v1alpha1.ConditionAuthenticated)
+	if condition == nil || condition.Reason != ReasonIdentityRevoked {
+		return time.Time{}, false
+	}
+	return condition.LastTransitionTime.Time, true
+}

@@ -1,0 +1,40 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package placement_test
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/placement"
+)
+
+func TestPodsLeaveNamespacesOfUsersAlone(t *testing.T) {
+	for name, test := range map[string]struct {
+		namespace, scheduling, role string
+		want                        bool
+	}{
+		"one that is offloaded":           {"shop", "true", "", true},
+		"one that is not":                 {"shop", "", "", false},
+		"one that is so no more":          {"shop", "false", "", false},
+		"a twin":                          {"shop", "true", v1alpha1.RoleTwin, false},
+		"one of Kubernetes":               {"kube-system", "true", "", false},
+		"that of leases":                  {"kube-node-lease", "true", "", false},
+		"that of the installation":        {"liqo", "true", "", false},
+		"that of invitations":             {"liqo-invitations", "true", "", false},
+		"one that begins like Kubernetes": {"kube-shop", "true", "", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: test.namespace, Labels: map[string]string{
+				v1alpha1.LabelSchedulingEnabled: test.scheduling, v1alpha1.LabelRole: test.role,
+			}}}
+			if got := placement.Offloaded(namespace, "liqo", "liqo-invitations"); got != test.want {
+				t.Errorf("its pods leave: %t", got)
+			}
+		})
+	}
+}

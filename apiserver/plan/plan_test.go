@@ -1,0 +1,145 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/naming"
+	"liqo.io/federation/apiserver/placement"
+	"liqo.io/federation/test/placements"
+)
+
+const romeID = "0c9e8d7f-1a2b-4c3d-8e4f-5a6b7c8d9e0f"
+
+func TestOffloadPlanTellsWhatHappensAtEachCluster(t *testing.T) {
+	twin := naming.UniqueTwinNamespace("web", "rome", romeID)
+	gone := metav1.NewTime(time.Unix(0, 0))
+	lenders := []placement.Lender{
+		placements.Provider("turin", "north"), placements.Provider("milan", "north"), placements.Provider("bari", "south"),
+		placements.Provider("leaving", "north", func(l *placement.Lender) { l.Cluster.DeletionTimestamp = &gone }),
+		placements.Provider("lent", "north", func(l *placement.Lender) { l.Cluster.Spec.Outgoing = v1alpha1.PeeringDisabled }),
+		placements.Provider("new", "north", func(l *placement.Lender) { l.VirtualNodes = nil }),
+	}
+	pods := []*corev1.Pod{placements.PodOn("worker"), placements.PodOn(""), placements.PodOn("liqo-milan"), placements.PodOn("liqo-bari"), placements.PodOn("liqo-bari")}
+	evicting := func(spec *v1alpha1.NamespaceOffloadingSpec) *v1alpha1.NamespaceOffloadingSpec {
+		spec.Enforcement = v1alpha1.Evict
+		return spec
+	}
+	const noMatch = "No virtual node of the cluster matches the selector."
+	no := func(name, why string) v1alpha1.PlannedCluster {
+		return v1alpha1.PlannedCluster{Name: name, Message: why, Action: v1alpha1.PlanNone}
+	}
+	leaves := func(name, why string) v1alpha1.PlannedCluster {
+		return v1alpha1.PlannedCluster{Name: name, Message: why, Action: v1alpha1.PlanDelete, NamespaceName: twin}
+	}
+	yes := func(name string, action v1alpha1.PlanAction) v1alpha1.PlannedCluster {
+		return v1alpha1.PlannedCluster{Name: name, Selected: true, NamespaceName: twin, Action: action}
+	}
+	rest := []v1alpha1.PlannedCluster{no("leaving", "The cluster is being unpeered."), no("lent", "This cluster does not borrow from it."), no("new", "The cluster has no virtual node here.")}
+	ordered := func(bari v1alpha1.PlannedCluster, others []v1alpha1.PlannedCluster, milan, turin v1alpha1.PlannedCluster) []v1alpha1.PlannedCluster {
+		return []v1alpha1.PlannedCluster{bari, others[0], others[1], milan, others[2], turin}
+	}
+	home := "The namespace comes home."
+	held := leaves("bari", noMatch+" Its twin namespace stays as long as pods are there.")
+	held.Action = v1alpha1.PlanNone
+	for _, test := range []struct {
+		name       string
+		is, wanted *v1alpha1.NamespaceOffloadingSpec
+		action     v1alpha1.PlanAction
+		clusters   []v1alpha1.PlannedCluster
+		misplaced  int32
+		evicted    int32
+	}{
+		{
+			name: "a first request", wanted: placements.InRegion("north"), action: v1alpha1.PlanCreate,
+			clusters: ordered(no("bari", noMatch), rest, yes("milan", v1alpha1.PlanCreate), yes("turin", v1alpha1.PlanCreate)), misplaced: 2,
+		},
+		{
+			name: "the same again", is: placements.InRegion("north"), wanted: placements.InRegion("north"), action: v1alpha1.PlanNone,
+			clusters: ordered(no("bari", noMatch), rest, yes("milan", v1alpha1.PlanNone), yes("turin", v1alpha1.PlanNone)), misplaced: 2,
+		},
+		{
+			name: "another selector", is: placements.InRegion("south"), wanted: placements.InRegion("north"), action: v1alpha1.PlanChange,
+			clusters: ordered(held, rest, yes("milan", v1alpha1.PlanCreate), yes("turin", v1alpha1.PlanCreate)), misplaced: 2,
+		},
+		{
+			name: "another selector that is enforced", is: placements.InRegion("south"), wanted: evicting(placements.InRegion("north")), action: v1alpha1.PlanChange,
+			clusters: ordered(leaves("bari", noMatch), rest, yes("milan", v1alpha1.PlanCreate), yes("turin", v1alpha1.PlanCreate)), misplaced: 2, evicted: 2,
+		},
+		{
+			name: "everywhere", is: placements.InRegion("south"), wanted: placements.InRegion(), action: v1alpha1.PlanChange,
+			clusters: ordered(yes("bari", v1alpha1.PlanNone), rest, yes("milan", v1alpha1.PlanCreate), yes("turin", v1alpha1.PlanCreate)),
+		},
+		{
+			name: "home", is: placements.InRegion("north"), action: v1alpha1.PlanDelete,
+			clusters: ordered(no("bari", home), []v1alpha1.PlannedCluster{no("leaving", home), no("lent", home), no("new", home)}, leaves("milan", home), leaves("turin", home)), evicted: 3,
+		},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			plan, err := Offload{Namespace: "web", Is: test.is, Wanted: test.wanted, ClusterName: "rome", ClusterID: romeID, Lenders: lenders, Nodes: placements.NoNodes, Pods: pods}.Plan()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if plan.Action != test.action || plan.EvictedPods != test.evicted || plan.MisplacedPodCount != test.misplaced || len(plan.Unknown) == 0 {
+				t.Errorf("the plan is to %s, to evict %d of %d misplaced pods, and %q is unknown", plan.Action, plan.EvictedPods, plan.MisplacedPodCount, plan.Unknown)
+			}
+			if diff := cmp.Diff(test.clusters, plan.Clusters); diff != "" {
+				t.Errorf("the clusters differ (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestOffloadPlanNamesTheFirstMisplacedPods(t *testing.T) {
+	var pods []*corev1.Pod
+	for range maxMisplacedPods + 1 {
+		pods = append(pods, placements.PodOn("worker"))
+	}
+	for enforcement, action := range map[v1alpha1.PlacementEnforcement]v1alpha1.PlanAction{v1alpha1.Warn: v1alpha1.PlanNone, v1alpha1.Evict: v1alpha1.PlanDelete} {
+		wanted := &v1alpha1.NamespaceOffloadingSpec{PodOffloadingStrategy: v1alpha1.Remote, Enforcement: enforcement}
+		plan, err := Offload{Namespace: "web", Wanted: wanted, ClusterName: "rome", ClusterID: romeID, Nodes: placements.NoNodes, Pods: pods}.Plan()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if plan.MisplacedPodCount != maxMisplacedPods+1 || len(plan.MisplacedPods) != maxMisplacedPods {
+			t.Errorf("%d pods are counted and %d named", plan.MisplacedPodCount, len(plan.MisplacedPods))
+		}
+		first := plan.MisplacedPods[0]
+		if first.Name != "web" || first.NodeName != "worker" || first.Action != action || first.Message == "" {
+			t.Errorf("%s: the first is %+v", enforcement, first)
+		}
+	}
+}
+
+func TestOffloadPlanNamesPodsThatWaitByWhatCountedBefore(t *testing.T) {
+	for enforcement, evicted := range map[v1alpha1.PlacementEnforcement]int32{v1alpha1.Warn: 0, v1alpha1.Evict: 1} {
+		wanted := &v1alpha1.NamespaceOffloadingSpec{PodOffloadingStrategy: v1alpha1.Remote, Enforcement: enforcement}
+		pods := []*corev1.Pod{placements.PodOn("", placements.OwnedBy("apps/v1", "ReplicaSet")), placements.PodOn("")}
+		plan, err := Offload{Namespace: "web", Wanted: wanted, ClusterName: "rome", ClusterID: romeID, Nodes: placements.NoNodes, Pods: pods}.Plan()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if plan.MisplacedPodCount != 1 || plan.EvictedPods != evicted || len(plan.MisplacedPods) != 1 || plan.MisplacedPods[0].NodeName != "" {
+			t.Errorf("%s: %d pods are counted, %d evicted: %+v", enforcement, plan.MisplacedPodCount, plan.EvictedPods, plan.MisplacedPods)
+		}
+	}
+}
+
+func TestOffloadPlanKnowsTheNamesThatProvidersKeep(t *testing.T) {
+	wanted := &v1alpha1.NamespaceOffloadingSpec{NamespaceMappingStrategy: v1alpha1.EnforceSameName}
+	plan, err := Offload{Namespace: "default", Wanted: wanted, ClusterName: "rome", ClusterID: romeID, Nodes: placements.NoNodes}.Plan()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(plan.Conflicts) != 1 {
+		t.Errorf("the conflicts are %q", plan.Conflicts)
+	}
+}

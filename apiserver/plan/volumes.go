@@ -1,0 +1,105 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"cmp"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/utils/ptr"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+)
+
+// maxVolumes is how many volumes a plan names.
+const maxVolumes = 100
+
+// storedBy returns the volumes whose data a foreign cluster stores, with what happens to
+// them when their namespace is no longer offloaded to it.
+func storedBy(
+	cluster string, volumes []*v1alpha1.VirtualVolume, policy func(namespace string) v1alpha1.UnoffloadPolicy,
+) []v1alpha1.PlannedVolume {
+	var found []v1alpha1.PlannedVolume
+	for _, volume := range volumes {
+		if at := volume.Status.Location; at == nil || at.ClusterName != cluster {
+			continue
+		}
+		found = append(found, v1alpha1.PlannedVolume{
+			Name: volume.Name, Namespace: volume.Namespace, ClusterName: cluster, Capacity: volume.Status.Capacity,
+			OnUnoffload: cmp.Or(policy(volume.Namespace), v1alpha1.UnoffloadRefuse),
+		})
+	}
+	return found
+}
+
+// firstVolumes returns the first volumes by cluster, namespace and name, as many as a
+// plan names.
+func firstVolumes(volumes []v1alpha1.PlannedVolume) []v1alpha1.PlannedVolume {
+	slices.SortFunc(volumes, func(a, b v1alpha1.PlannedVolume) int {
+		return cmp.Or(cmp.Compare(a.ClusterName, b.ClusterName), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name,
+			b.Name))
+	})
+	return volumes[:min(len(volumes), maxVolumes)]
+}
+
+// Claims are the claims of a namespace, with the storage classes of this cluster.
+type Claims struct {
+	// Claims are the PersistentVolumeClaims of the namespace.
+	Claims []*corev1.PersistentVolumeClaim
+	// Classes are all storage classes of this cluster.
+	Classes []*storagev1.StorageClass
+}
+
+// BindLocally reports whether a pod mounts a claim of another class than the virtual
+// one. The data of such a claim can be used in this cluster alone.
+func (c Claims) BindLocally(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Spec.Volumes, func(volume corev1.Volume) bool {
+		switch {
+		case volume.PersistentVolumeClaim != nil:
+			claim := c.find(volume.PersistentVolumeClaim.ClaimName)
+			return claim != nil && !c.virtual(claim.Spec.StorageClassName)
+		case volume.Ephemeral != nil && volume.Ephemeral.VolumeClaimTemplate != nil:
+			return !c.virtual(volume.Ephemeral.VolumeClaimTemplate.Spec.StorageClassName)
+		}
+		return false
+	})
+}
+
+// Lack reports whether a pod mounts a claim that this cluster does not have. Where pods
+// may run on providers alone, the claim is one of the provider.
+func (c Claims) Lack(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Spec.Volumes, func(volume corev1.Volume) bool {
+		return volume.PersistentVolumeClaim != nil && c.find(volume.PersistentVolumeClaim.ClaimName) == nil
+	})
+}
+
+func (c Claims) find(name string) *corev1.PersistentVolumeClaim {
+	for _, claim := range c.Claims {
+		if claim.Name == name {
+			return claim
+		}
+	}
+	return nil
+}
+
+// virtual reports whether a class is provisioned by the federation; without a name, the
+// default class, of several the latest.
+func (c Claims) virtual(name *string) bool {
+	var chosen *storagev1.StorageClass
+	for _, class := range c.Classes {
+		switch {
+		case name != nil && class.Name == *name:
+			return class.Provisioner == v1alpha1.StorageProvisioner
+		case name == nil && class.Annotations[defaultClassAnnotation] == "true" &&
+			(chosen == nil || chosen.CreationTimestamp.Before(&class.CreationTimestamp)):
+			chosen = class
+		}
+	}
+	return ptr.Deref(chosen, storagev1.StorageClass{}).Provisioner == v1alpha1.StorageProvisioner
+}
+
+// defaultClassAnnotation marks the default storage class of a cluster.
+const defaultClassAnnotation = "storageclass.kubernetes.io/is-default-class"

@@ -1,0 +1,73 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package placements
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/naming"
+	"liqo.io/federation/apiserver/placement"
+)
+
+// Provider returns a peered provider with one virtual node in a region.
+func Provider(name, region string, change ...func(*placement.Lender)) placement.Lender {
+	provider := placement.Lender{
+		Cluster: &v1alpha1.ForeignCluster{
+			ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.ForeignClusterSpec{Outgoing: v1alpha1.PeeringEnabled},
+		},
+		VirtualNodes: []*v1alpha1.VirtualNode{{Spec: v1alpha1.VirtualNodeSpec{
+			NodeName: naming.NodeName(name), Labels: map[string]string{"region": region},
+		}}},
+	}
+	for _, change := range change {
+		change(&provider)
+	}
+	return provider
+}
+
+// InRegion returns an offloading to the clusters of these regions, without any to all.
+func InRegion(regions ...string) *v1alpha1.NamespaceOffloadingSpec {
+	spec := &v1alpha1.NamespaceOffloadingSpec{}
+	if len(regions) > 0 {
+		spec.ClusterSelector.NodeSelectorTerms = []corev1.NodeSelectorTerm{
+			Term(Requirement("region", corev1.NodeSelectorOpIn, regions...)),
+		}
+	}
+	return spec
+}
+
+// Requirement returns a requirement on the labels or fields of nodes.
+func Requirement(key string, operator corev1.NodeSelectorOperator, values ...string) corev1.NodeSelectorRequirement {
+	return corev1.NodeSelectorRequirement{Key: key, Operator: operator, Values: values}
+}
+
+// Term returns a term of a node selector with requirements on labels.
+func Term(requirements ...corev1.NodeSelectorRequirement) corev1.NodeSelectorTerm {
+	return corev1.NodeSelectorTerm{MatchExpressions: requirements}
+}
+
+// NoNodes finds no Node.
+func NoNodes(string) *corev1.Node { return nil }
+
+// PodOn returns a pod that runs on a node.
+func PodOn(node string, change ...func(*corev1.Pod)) *corev1.Pod {
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: corev1.PodSpec{NodeName: node},
+		Status: corev1.PodStatus{Phase: corev1.PodRunning},
+	}
+	for _, change := range change {
+		change(pod)
+	}
+	return pod
+}
+
+// OwnedBy has a controller of a kind own a pod.
+func OwnedBy(apiVersion, kind string) func(*corev1.Pod) {
+	return func(pod *corev1.Pod) {
+		pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: apiVersion, Kind: kind, Name: "web", Controller: ptr.To(true)}}
+	}
+}
