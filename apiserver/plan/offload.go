@@ -86,12 +86,32 @@ func (o Offload) Plan() (*v1alpha1.OffloadPlan, error) {
 			"the virtual one, whose data stays in this cluster, so with podOffloadingStrategy Remote they wait. "+
 			"Use LocalAndRemote, or claims of the virtual storage class.", count))
 	}
+	if count := o.outOfReach(); count > 0 {
+		plan.Conflicts = append(plan.Conflicts, fmt.Sprintf("%d volume(s) are stored on providers, where no pod may run with "+
+			"podOffloadingStrategy Local. Move them to this cluster first, or use another strategy.", count))
+	}
 	if count := o.mounting(o.Claims.Lack); count > 0 {
 		plan.Unknown = append(plan.Unknown, fmt.Sprintf("whether the remote namespaces have the claims "+
 			"that %d pod(s) mount and this cluster does not have", count))
 	}
-	plan.Unknown = append(plan.Unknown, fmt.Sprintf("whether the clusters accept a namespace named %s", o.twin(o.Wanted)))
+	if slices.ContainsFunc(plan.Clusters, func(cluster v1alpha1.PlannedCluster) bool { return cluster.Action == v1alpha1.PlanCreate }) {
+		plan.Unknown = append(plan.Unknown, fmt.Sprintf("whether the clusters accept a namespace named %s", o.twin(o.Wanted)))
+	}
 	return plan, nil
+}
+
+// outOfReach counts the volumes of the namespace whose data pods could no longer use, since
+// they may run in this cluster alone.
+func (o Offload) outOfReach() (count int) {
+	if o.Wanted.PodOffloadingStrategy != v1alpha1.Local {
+		return 0
+	}
+	for _, volume := range o.Volumes {
+		if at := volume.Status.Location; at != nil && at.ClusterName != "" {
+			count++
+		}
+	}
+	return count
 }
 
 // mounting counts the pods that the request sends to providers when they are created

@@ -88,7 +88,7 @@ func TestOffloadPlanTellsWhatHappensAtEachCluster(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if plan.Action != test.action || plan.EvictedPods != test.evicted || plan.MisplacedPodCount != test.misplaced || len(plan.Unknown) == 0 {
+			if plan.Action != test.action || plan.EvictedPods != test.evicted || plan.MisplacedPodCount != test.misplaced || (len(plan.Unknown) == 0) != (test.action == v1alpha1.PlanNone) {
 				t.Errorf("the plan is to %s, to evict %d of %d misplaced pods, and %q is unknown", plan.Action, plan.EvictedPods, plan.MisplacedPodCount, plan.Unknown)
 			}
 			if diff := cmp.Diff(test.clusters, plan.Clusters); diff != "" {

@@ -87,6 +87,24 @@ func TestOffloadPlanListsTheVolumesOfClustersThatAreGivenUp(t *testing.T) {
 	}
 }
 
+func TestOffloadPlanNamesVolumesOutOfReach(t *testing.T) {
+	for strategy, conflicts := range map[v1alpha1.PodOffloadingStrategy]int{v1alpha1.Local: 1, v1alpha1.LocalAndRemote: 0} {
+		wanted := placements.InRegion()
+		wanted.PodOffloadingStrategy = strategy
+		plan, err := Offload{
+			Namespace: "web", Is: placements.InRegion(), Wanted: wanted, ClusterName: "rome", ClusterID: romeID, Nodes: placements.NoNodes,
+			Lenders: []placement.Lender{placements.Provider("milan", "north")},
+			Volumes: []*v1alpha1.VirtualVolume{volumeAt("web", "data-0", "milan"), volumeAt("web", "here", ""), {}},
+		}.Plan()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(plan.Conflicts) != conflicts || conflicts > 0 && !strings.HasPrefix(plan.Conflicts[0], "1 volume(s) are stored on providers") {
+			t.Errorf("%s: conflicts %q", strategy, plan.Conflicts)
+		}
+	}
+}
+
 func TestPeeringPlanListsTheVolumesOfTheProvider(t *testing.T) {
 	cluster := &v1alpha1.ForeignCluster{ObjectMeta: metav1.ObjectMeta{Name: "milan"},
 		Spec: v1alpha1.ForeignClusterSpec{Outgoing: v1alpha1.PeeringEnabled}}
