@@ -91,7 +91,7 @@ func watch(sources ...watched) error {
 func NewProvider(config *Config) (*queue.Controller[cache.ObjectName], error) {
 	informers := config.FederationInformers.Federation().V1alpha1()
 	federation := config.Federation.FederationV1alpha1()
-	nodes := config.KubeInformers.Core().V1().Nodes()
+	nodes, classes := config.KubeInformers.Core().V1().Nodes(), config.KubeInformers.Storage().V1().StorageClasses()
 	r := &provider{
 		clusterID: config.ClusterID, clusterName: config.ClusterName, policy: config.Policy,
 		foreignCluster: informers.ForeignClusters().Lister().Get,
@@ -99,8 +99,15 @@ func NewProvider(config *Config) (*queue.Controller[cache.ObjectName], error) {
 		offers:         config.offers,
 		nodes:          func() ([]*corev1.Node, error) { return nodes.Lister().List(labels.Everything()) },
 		served:         config.servedKinds().find,
-		used:           config.used,
-		stored:         config.stored,
+		hasClass: func(name string) (bool, error) {
+			_, err := classes.Lister().Get(name)
+			if apierrors.IsNotFound(err) {
+				return false, nil
+			}
+			return err == nil, err
+		},
+		used:   config.used,
+		stored: config.stored,
 		createOffer: func(ctx context.Context, offer *v1alpha1.ResourceOffer) error {
 			_, err := federation.ResourceOffers(offer.Namespace).Create(ctx, offer, metav1.CreateOptions{})
 			return err
@@ -157,6 +164,10 @@ func NewProvider(config *Config) (*queue.Controller[cache.ObjectName], error) {
 			DeleteFunc: released,
 		}},
 		watched{informers.ShadowVolumeClaims().Informer(), cache.ResourceEventHandlerFuncs{DeleteFunc: released}},
+		watched{classes.Informer(), cache.ResourceEventHandlerFuncs{
+			AddFunc:    func(any) { all() },
+			DeleteFunc: func(any) { all() },
+		}},
 		watched{nodes.Informer(), cache.ResourceEventHandlerFuncs{
 			AddFunc:    func(any) { all() },
 			DeleteFunc: func(any) { all() },

@@ -34,7 +34,9 @@ type world struct {
 	machines []*corev1.Node
 	used     corev1.ResourceList
 	stored   corev1.ResourceList
-	writes   []string
+	// missing are the storage classes that the provider does not have.
+	missing []string
+	writes  []string
 	// reserved are names that virtual nodes cannot have, and unseen is how many of
 	// the latest ones are in no cache.
 	reserved []string
@@ -70,6 +72,8 @@ func (w *world) provider(policy Policy) *provider {
 		served: func(_ context.Context, kind metav1.GroupVersionResource) (*metav1.APIResource, error) {
 			return w.served[kind.Resource], w.discovery
 		},
+		hasClass: func(name string) (bool, error) { return !slices.Contains(w.missing, name), nil },
+
 		used:   func(string) (corev1.ResourceList, error) { return w.used, nil },
 		stored: func(string) (corev1.ResourceList, error) { return w.stored, nil },
 		createOffer: func(_ context.Context, offer *v1alpha1.ResourceOffer) error {

@@ -36,6 +36,8 @@ type provider struct {
 	nodes          func() ([]*corev1.Node, error)
 	// served tells how this cluster serves a kind; nil if it does not.
 	served func(ctx context.Context, kind metav1.GroupVersionResource) (*metav1.APIResource, error)
+	// hasClass reports whether this cluster has a StorageClass.
+	hasClass func(name string) (bool, error)
 	// used is what a consumer's shadow pods take, and stored what its ShadowVolumeClaims take.
 	used, stored  func(foreignCluster string) (corev1.ResourceList, error)
 	createOffer   func(ctx context.Context, offer *v1alpha1.ResourceOffer) error
@@ -200,6 +202,10 @@ func (r *provider) negotiate(ctx context.Context, fc *v1alpha1.ForeignCluster, r
 	}
 	wanted := r.spec(&fc.Spec.Lending, resources)
 	r.policy.offerStorage(&wanted, &fc.Spec.Lending, terms.most)
+	notOffered, err := r.withoutMissingClasses(&wanted)
+	if err != nil {
+		return err
+	}
 	wanted.Nodes = offered
 	wanted.ReflectedKinds = r.kinds(ctx, before.ReflectedKinds)
 	if own == nil {
@@ -226,7 +232,7 @@ func (r *provider) negotiate(ctx context.Context, fc *v1alpha1.ForeignCluster, r
 	if fc.Spec.Lending.Decision == v1alpha1.PeeringAccept {
 		message = said("The provider's administrator accepts", fc.Spec.Lending.Reason)
 	}
-	return r.answer(ctx, request, v1alpha1.NegotiationAccepted, name, message+stillOpen(fc, theirs))
+	return r.answer(ctx, request, v1alpha1.NegotiationAccepted, name, message+notOffered+stillOpen(fc, theirs))
 }
 
 // wait leaves the decision to an administrator. An offer of this controller that

@@ -6,6 +6,7 @@ package resources
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -24,6 +25,28 @@ func (p *Policy) offerStorage(
 	if offer.Storage != nil {
 		offer.StorageClasses = firstNamed(lending.StorageClasses, p.StorageClasses)
 	}
+}
+
+// withoutMissingClasses removes the storage classes that this cluster does not have from an
+// offer, and returns a sentence that names them, for the answer to the consumer.
+func (r *provider) withoutMissingClasses(offer *v1alpha1.ResourceOfferSpec) (string, error) {
+	var existing, missing []string
+	for _, class := range offer.StorageClasses {
+		has, err := r.hasClass(class)
+		if err != nil {
+			return "", fmt.Errorf("reading storage class %s: %w", class, err)
+		}
+		if has {
+			existing = append(existing, class)
+		} else {
+			missing = append(missing, class)
+		}
+	}
+	offer.StorageClasses = existing
+	if len(missing) == 0 {
+		return "", nil
+	}
+	return " Not offered, since the provider does not have them, are the storage classes " + strings.Join(missing, ", ") + ".", nil
 }
 
 // externalVolumes returns the volumes that pods of a consumer may mount without a claim:

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
@@ -94,6 +95,31 @@ func TestACordonedConsumerIsOfferedNoStorage(t *testing.T) {
 		}
 		if diff := cmp.Diff(want, text(w.offers[0].Spec.Storage)); diff != "" {
 			t.Errorf("storage while cordoned is %t (-want +got):\n%s", cordoned, diff)
+		}
+	}
+}
+
+func TestStorageClassesThatDoNotExistAreNotOffered(t *testing.T) {
+	policy := DefaultPolicy()
+	policy.Limits, policy.StorageClasses = map[string]string{"requests.storage": "100Gi"}, []string{"fast", "slow", "nope"}
+	w := provides()
+	r := w.provider(policy)
+	for _, stage := range []struct {
+		missing, offered []string
+		says             string
+	}{
+		{[]string{"fast", "nope"}, []string{"slow"}, "since the provider does not have them, are the storage classes fast, nope."},
+		{nil, []string{"fast", "slow", "nope"}, ""},
+	} {
+		w.missing = stage.missing
+		w.pass(t, r)
+		w.pass(t, r)
+		if diff := cmp.Diff(stage.offered, w.offers[0].Spec.StorageClasses); diff != "" {
+			t.Errorf("offered (-want +got):\n%s", diff)
+		}
+		accepted := meta.FindStatusCondition(w.requests[0].Status.Conditions, v1alpha1.ConditionAccepted)
+		if accepted == nil || !strings.HasSuffix(accepted.Message, stage.says) || stage.says == "" && strings.Contains(accepted.Message, "storage classes") {
+			t.Errorf("Accepted is %+v", accepted)
 		}
 	}
 }

@@ -70,6 +70,9 @@ func (p *Provisioner) provisionRemotely(ctx context.Context, claim *corev1.Persi
 	}
 	wanted := p.shadowClaim(claim, remoteClass, virtualNode.Spec.ClusterID)
 	accepted, _ := p.Shadows.cached(at, wanted.Name)
+	if accepted != nil && accepted.Spec.StorageClassName != remoteClass && accepted.Status.Phase != v1alpha1.ShadowVolumeClaimBound {
+		return p.replaceClass(ctx, claim, at, accepted)
+	}
 	if accepted != nil && p.waitsFor(claim, accepted, cluster) {
 		return ctrl.Result{}, nil
 	}
@@ -93,6 +96,20 @@ func (p *Provisioner) provisionRemotely(ctx context.Context, claim *corev1.Persi
 	}
 	p.refusals.DeleteEntry(string(claim.UID))
 	return ctrl.Result{}, p.createVolume(ctx, claim, class, accepted, virtualNode, node)
+}
+
+// replaceClass deletes an accepted claim that has no volume yet, since another class is
+// requested now: the offer or the claim was changed. The event of the deletion leads to
+// another one.
+func (p *Provisioner) replaceClass(ctx context.Context, claim *corev1.PersistentVolumeClaim, at place, accepted *v1alpha1.ShadowVolumeClaim) (ctrl.Result, error) {
+	if reserved, err := p.reserved(ctx, claim); err != nil || reserved {
+		return ctrl.Result{}, err
+	}
+	_, err := p.Shadows.remove(ctx, at, accepted.Name, v1alpha1.VolumeDeletionDelete)
+	if err != nil {
+		return p.notAccepted(ctx, claim, at.cluster, err)
+	}
+	return ctrl.Result{RequeueAfter: retryDelay}, nil
 }
 
 // shadowClaim returns the claim that the provider is requested to keep.

@@ -252,6 +252,29 @@ func TestVolumeIsCreatedWhenTheProviderNeedsNoMore(t *testing.T) {
 	}
 }
 
+func TestClaimOfAClassThatIsNoLongerOfferedIsReplaced(t *testing.T) {
+	w := newWorld(t, withMilan(virtual(), userClaim(selected(milanNode)))...)
+	p := w.provisioner()
+	w.provision(p)
+	w.answer(func(kept *v1alpha1.ShadowVolumeClaim) {
+		kept.Status.Phase = v1alpha1.ShadowVolumeClaimPending
+		kept.Status.Conditions = []metav1.Condition{{
+			Type: v1alpha1.ConditionVolumeBound, Status: metav1.ConditionFalse, Reason: shadowProvisioningFailed, Message: "The provider has no StorageClass ssd.",
+		}}
+	})
+	w.provision(p)
+	if kept := w.kept(); kept == nil || kept.Spec.StorageClassName != "ssd" {
+		t.Fatalf("milan has %+v", kept)
+	}
+	change(w, "liqo-peer-milan", "milan", &v1alpha1.VirtualNode{}, func(node *v1alpha1.VirtualNode) { node.Status.StorageClasses = []string{"disk"} })
+	w.provision(p)
+	w.seen(func(kept *v1alpha1.ShadowVolumeClaim) bool { return kept == nil })
+	w.provision(p)
+	if kept := w.kept(); kept == nil || kept.Spec.StorageClassName != "disk" {
+		t.Errorf("milan has %+v", kept)
+	}
+}
+
 func TestProviderWithoutRoomIsPublishedWithLessBeforeTheSchedulerSelectsAgain(t *testing.T) {
 	w := newWorld(t, withMilan(virtual(), userClaim(selected(milanNode)))...)
 	published := NewCapacity(w.Config, w.Client)
