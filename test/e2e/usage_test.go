@@ -23,6 +23,9 @@ import (
 func scalesByUsage(t *testing.T) {
 	const image = "liqo.io/metrics-server:dev"
 	tar := filepath.Join(t.TempDir(), "image.tar")
+	if err := playground.Build(t.Context(), "metrics-server"); err != nil {
+		t.Fatal(err)
+	}
 	if err := playground.Image(t.Context(), playground.Bin("metrics-server"), image, tar); err != nil {
 		t.Fatal(err)
 	}

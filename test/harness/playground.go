@@ -76,6 +76,11 @@ func (p *Playground) Load(ctx context.Context, tars ...string) error {
 	return p.run(ctx, append([]string{"load"}, tars...)...)
 }
 
+// Build builds programs of the playground that its clusters do not run.
+func (p *Playground) Build(ctx context.Context, programs ...string) error {
+	return p.run(ctx, "build", "--only", strings.Join(programs, ","))
+}
+
 // Image packs a static program into an image tar, as the program /NAME.
 func (p *Playground) Image(ctx context.Context, program, tag, tar string) error {
 	return p.run(ctx, "image", "--tag", tag, "--output", tar, program)

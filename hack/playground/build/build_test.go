@@ -6,6 +6,7 @@ package build
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -49,6 +50,15 @@ func TestSelectTools(t *testing.T) {
 	}
 	if _, err := selectTools([]string{"kubeadm"}); err == nil || !strings.Contains(err.Error(), "kube-apiserver") {
 		t.Errorf("an unknown program should name the known ones, got %v", err)
+	}
+}
+
+func TestClustersNeedNoSamplesAndFakeKubeletsForFakeNodesOnly(t *testing.T) {
+	for fakeNodes, kwoks := range map[bool]bool{false: false, true: true} {
+		programs := OfClusters(fakeNodes)
+		if slices.Contains(programs, kwok) != kwoks || slices.Contains(programs, metricsServer) || !slices.Contains(programs, "kubelet") {
+			t.Errorf("with fake nodes %t: %v", fakeNodes, programs)
+		}
 	}
 }
 

@@ -81,9 +81,9 @@ func catalog() []tool {
 		map[string]string{"helm": "helm.sh/helm/v3/cmd/helm"})
 	add(tool{module: "modules/kwok", version: kwokVersion,
 		ldflags: "-X sigs.k8s.io/kwok/pkg/consts.Version=" + kwokVersion},
-		map[string]string{"kwok": "sigs.k8s.io/kwok/cmd/kwok"})
+		map[string]string{kwok: "sigs.k8s.io/kwok/cmd/kwok"})
 	add(tool{module: "modules/metrics-server", version: metricsVersion},
-		map[string]string{"metrics-server": "sigs.k8s.io/metrics-server/cmd/metrics-server"})
+		map[string]string{metricsServer: "sigs.k8s.io/metrics-server/cmd/metrics-server"})
 	add(tool{version: ownVersion},
 		map[string]string{
 			"nodeinit":          "liqo.io/federation/hack/playground/nodeinit",
@@ -91,6 +91,21 @@ func catalog() []tool {
 		})
 	sort.Slice(tools, func(a, b int) bool { return tools[a].name < tools[b].name })
 	return tools
+}
+
+// kwok plays the kubelets of fake nodes, and metricsServer is a sample that tests install.
+const kwok, metricsServer = "kwok", "metrics-server"
+
+// OfClusters returns the names of the programs that clusters run, with or without those of
+// fake nodes.
+func OfClusters(fakeNodes bool) []string {
+	var names []string
+	for _, t := range catalog() {
+		if t.name != metricsServer && (t.name != kwok || fakeNodes) {
+			names = append(names, t.name)
+		}
+	}
+	return names
 }
 
 // selectTools returns the named tools, or all of them for no names.

@@ -51,7 +51,7 @@ everything on it, as kill -9 or a power cut would, and brings it up again.`,
 			if err := checkMachine(); err != nil {
 				return err
 			}
-			tools, err := c.build(cmd.Context())
+			tools, err := c.buildClusters(cmd.Context(), false)
 			if err != nil {
 				return err
 			}

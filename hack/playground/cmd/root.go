@@ -116,6 +116,11 @@ func (c *common) want() instance.Want {
 	return instance.Want{Instance: c.instance, Dir: c.stateDir, Pool: instance.DefaultPool}
 }
 
+// buildClusters builds the programs that the clusters of the instance run.
+func (c *common) buildClusters(ctx context.Context, fakeNodes bool) (*build.Set, error) {
+	return c.build(ctx, build.OfClusters(fakeNodes || instance.HasFakeNodes(c.instance))...)
+}
+
 // build builds programs, all of them for no names.
 func (c *common) build(ctx context.Context, only ...string) (*build.Set, error) {
 	source, err := build.FindSource()

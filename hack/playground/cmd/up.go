@@ -54,7 +54,7 @@ All clusters use the same pod and Service CIDRs unless told otherwise.`,
 				return err
 			}
 			steps := instance.NewSteps(cmd.OutOrStdout())
-			tools, err := c.build(cmd.Context())
+			tools, err := c.buildClusters(cmd.Context(), f.fakeNodes > 0)
 			if err != nil {
 				return err
 			}

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"net/netip"
 	"os"
+	"slices"
 
 	"liqo.io/federation/hack/playground/sandbox"
 	"liqo.io/federation/hack/playground/state"
@@ -178,6 +179,12 @@ func ClusterNames(name string) []string {
 		names = append(names, c.Name)
 	}
 	return names
+}
+
+// HasFakeNodes reports whether a cluster of an instance has fake nodes.
+func HasFakeNodes(name string) bool {
+	i, err := state.Load(name)
+	return err == nil && slices.ContainsFunc(i.Clusters, func(c *state.Cluster) bool { return c.FakeNodes > 0 })
 }
 
 // marker is a file that is there as long as nobody has removed the instance's
