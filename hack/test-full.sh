@@ -33,7 +33,7 @@ case ${1:-} in
     for layout in single wide; do hack/test-e2e.sh -layout=$layout -run "$in_use"; done
     ;;
   three)
-    hack/test-e2e.sh -layout=three
+    hack/test-e2e.sh -layout=three -databases
     ;;
   chaos)
     hack/test-e2e.sh -layout=disjoint -chaos=15m -run "$in_use"

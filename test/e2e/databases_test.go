@@ -210,10 +210,24 @@ func sql(t *testing.T, namespace, statement string) string {
 		"psql", "--username=postgres", "--no-align", "--tuples-only", "-c", statement))
 }
 
-// aDatabaseMovesUnderLoad moves PostgreSQL to milan and back online under pgbench: the
-// balances agree, and no acknowledged row is lost.
+// aDatabaseMovesUnderLoad moves PostgreSQL to milan and back.
 func (f fabric) aDatabaseMovesUnderLoad(t *testing.T) {
 	grantsStorage(t, "4Gi")
+	movesUnderLoad(t, v1alpha1.MoveTarget{ClusterName: "milan"}, v1alpha1.MoveTarget{Local: true})
+}
+
+// aDatabaseMovesBetweenProviders moves PostgreSQL to milan, to naples, and back.
+func aDatabaseMovesBetweenProviders(t *testing.T) {
+	for _, leaf := range leaves() {
+		offersStorage(t, leaf, "4Gi", realClass)
+	}
+	movesUnderLoad(t, v1alpha1.MoveTarget{ClusterName: "milan"}, v1alpha1.MoveTarget{ClusterName: "naples"}, v1alpha1.MoveTarget{Local: true})
+}
+
+// movesUnderLoad moves PostgreSQL to each of the targets online under pgbench: the
+// balances agree, and no acknowledged row is lost.
+func movesUnderLoad(t *testing.T, targets ...v1alpha1.MoveTarget) {
+	t.Helper()
 	o := applies(t, "database.yaml", "bank")
 	podReady(t, rome, o.namespace, "database-0")
 	sql(t, o.namespace, "CREATE TABLE ack (n bigint PRIMARY KEY)")
@@ -236,7 +250,7 @@ func (f fabric) aDatabaseMovesUnderLoad(t *testing.T) {
 	client("load", "while :; do pgbench "+connect+" --no-vacuum --client=4 --time=5 postgres || :; done")
 	client("writer", "n=0; while :; do n=$((n + 1)); psql "+connect+" -qc \"INSERT INTO ack VALUES ($n)\" 2>/dev/null && echo $n; done")
 	volumes := rome.Federation.FederationV1alpha1().VirtualVolumes(o.namespace)
-	for _, target := range []v1alpha1.MoveTarget{{ClusterName: "milan"}, {Local: true}} {
+	for _, target := range targets {
 		must(volumes.CreateMove(t.Context(), "data-database-0", &v1alpha1.Move{Spec: v1alpha1.MoveSpec{Target: target}}, metav1.CreateOptions{}))(t)
 		moved := volumeThat(t, o.namespace, "data-database-0", "be moved", func(v *v1alpha1.VirtualVolume) bool {
 			return v.Status.Move != nil && v.Status.Move.CompletionTime != nil && v.Spec.Move != nil && v.Status.Move.ID == v.Spec.Move.ID

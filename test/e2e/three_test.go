@@ -51,6 +51,9 @@ func hubAndLeaves(t *testing.T) {
 		{name: "ShopOverThreeClusters", run: shopOverThreeClusters},
 		{name: "MovesBetweenProviders", run: movesBetweenProviders},
 	}
+	if *databases {
+		steps = append(steps, step{name: "ADatabaseMovesBetweenProviders", run: aDatabaseMovesBetweenProviders})
+	}
 	for _, leaf := range leaves() {
 		steps = append(steps,
 			step{name: "PodsAndNodesOfRomeAnd" + leaf.Name, run: h[leaf].podsAndNodes},
