@@ -236,8 +236,8 @@ func TestKubectlMovesData(t *testing.T) {
 		lines := strings.Split(strings.TrimSpace(table), "\n")
 		return strings.Fields(lines[len(lines)-1])
 	}
-	if got := fieldsOf(m.env.Kubectl(t, "", "get", "vvol", m.name, "--namespace="+m.namespace)); !slices.Equal(got[:6],
-		[]string{m.name, "Local", "Bound", "1Gi", "<none>", "Locking"}) {
+	if got := fieldsOf(m.env.Kubectl(t, "", "get", "vvol", m.name, "--namespace="+m.namespace)); !slices.Equal(got[:7],
+		[]string{m.name, "Local", "Bound", "Unknown", "1Gi", "<none>", "Locking"}) {
 		t.Errorf("kubectl prints %q", got)
 	}
 	if got := fieldsOf(m.env.Kubectl(t, "", "get", "vvol", m.name, "--namespace="+m.namespace,
