@@ -23,7 +23,7 @@ func TestPodsAreMisplacedWhereTheyMayNoLongerRun(t *testing.T) {
 		placements.Provider("turin", "north", func(l *placement.Lender) {
 			l.VirtualNodes = append(l.VirtualNodes, &v1alpha1.VirtualNode{Spec: v1alpha1.VirtualNodeSpec{NodeName: "liqo-turin-2", Labels: map[string]string{"region": "south"}}})
 		}),
-		// Who is leaving drains its nodes itself.
+		// Unpeering drains the nodes of a provider.
 		placements.Provider("leaving", "north", func(l *placement.Lender) { l.Cluster.DeletionTimestamp = &metav1.Time{Time: time.Unix(0, 0)} }),
 	}
 	nodes := map[string]*corev1.Node{
@@ -70,7 +70,7 @@ func TestPodsAreMisplacedWhereTheyMayNoLongerRun(t *testing.T) {
 		{"terminating", with(placements.InRegion(), v1alpha1.Remote), placements.PodOn("worker", terminating), ""},
 		{"static", with(placements.InRegion(), v1alpha1.Remote), placements.PodOn("worker", mirror), ""},
 		{"of a DaemonSet", with(placements.InRegion(), v1alpha1.Remote), placements.PodOn("worker", placements.OwnedBy("apps/v1", "DaemonSet")), ""},
-		{"of a DaemonSet of somebody else", with(placements.InRegion(), v1alpha1.Remote), placements.PodOn("worker", placements.OwnedBy("example.com/v1", "DaemonSet")), remote},
+		{"of a DaemonSet of another API group", with(placements.InRegion(), v1alpha1.Remote), placements.PodOn("worker", placements.OwnedBy("example.com/v1", "DaemonSet")), remote},
 		{"of a ReplicaSet", with(placements.InRegion(), v1alpha1.Remote), placements.PodOn("worker", placements.OwnedBy("apps/v1", "ReplicaSet")), remote},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -15,10 +15,9 @@ import (
 // systemNamespaces are where Kubernetes itself runs.
 var systemNamespaces = []string{metav1.NamespaceSystem, metav1.NamespacePublic, corev1.NamespaceNodeLease}
 
-// Offloaded tells whether the pods of a namespace may leave this cluster. Where
-// Kubernetes runs they do not, nor in own, the namespaces that the product is
-// installed in, whatever their labels say: the admission policies of the chart
-// say the same.
+// Offloaded reports whether the pods of a namespace may run on providers, by its labels. Those
+// of namespaces of Kubernetes, and of own, where the product is installed, may not. The
+// admission policies of the chart decide the same.
 func Offloaded(namespace *corev1.Namespace, own ...string) bool {
 	return namespace.Labels[v1alpha1.LabelSchedulingEnabled] == "true" && namespace.Labels[v1alpha1.LabelRole] == "" &&
 		!slices.Contains(systemNamespaces, namespace.Name) && !slices.Contains(own, namespace.Name)

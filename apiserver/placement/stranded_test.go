@@ -15,8 +15,8 @@ import (
 	"liqo.io/federation/test/placements"
 )
 
-// asking has a pod ask for nodes, by one term for each list of requirements.
-func asking(terms ...[]corev1.NodeSelectorRequirement) func(*corev1.Pod) {
+// requiring has a pod require nodes, by one term for each list of requirements.
+func requiring(terms ...[]corev1.NodeSelectorRequirement) func(*corev1.Pod) {
 	return func(p *corev1.Pod) {
 		selector := &corev1.NodeSelector{}
 		for _, term := range terms {
@@ -35,42 +35,42 @@ func TestPodsThatWaitByWhatWasSaidBeforeAreStranded(t *testing.T) {
 		p.Spec.Volumes = []corev1.Volume{{VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}}}
 	}
 	terminating := func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: time.Unix(0, 0)} }
-	home := placements.Requirement(v1alpha1.LabelType, corev1.NodeSelectorOpNotIn, v1alpha1.TypeVirtualNode)
-	abroad := placements.Requirement(v1alpha1.LabelType, corev1.NodeSelectorOpIn, v1alpha1.TypeVirtualNode)
+	local := placements.Requirement(v1alpha1.LabelType, corev1.NodeSelectorOpNotIn, v1alpha1.TypeVirtualNode)
+	onProviders := placements.Requirement(v1alpha1.LabelType, corev1.NodeSelectorOpIn, v1alpha1.TypeVirtualNode)
 	north, south := placements.Requirement("region", corev1.NodeSelectorOpIn, "north"), placements.Requirement("region", corev1.NodeSelectorOpIn, "south")
 	fast := placements.Requirement("disk", corev1.NodeSelectorOpIn, "fast")
 	type term = []corev1.NodeSelectorRequirement
-	const other, homeAlone = "it was made for other nodes than those that it may have now.", "it was made for nodes of this cluster alone."
+	const other, localOnly = "it was made for other nodes than those that it may have now.", "it was made for nodes of this cluster alone."
 
 	for _, test := range []struct {
-		name     string
-		strategy v1alpha1.PodOffloadingStrategy
-		selector []term
-		pod      *corev1.Pod
-		want     string
-		abroad   bool
+		name        string
+		strategy    v1alpha1.PodOffloadingStrategy
+		selector    []term
+		pod         *corev1.Pod
+		want        string
+		onProviders bool
 	}{
-		{"made by what counts", v1alpha1.Remote, []term{{north}}, placements.PodOn("", owned, tolerant, asking(term{abroad, north})), "", true},
-		{"with terms of its own", v1alpha1.Remote, []term{{north}}, placements.PodOn("", owned, tolerant, asking(term{fast, abroad, north})), "", true},
-		{"for another region", v1alpha1.Remote, []term{{south}}, placements.PodOn("", owned, tolerant, asking(term{abroad, north})), other, true},
-		{"for one region of two", v1alpha1.Remote, []term{{north}, {south}}, placements.PodOn("", owned, tolerant, asking(term{abroad, north})), "", true},
-		{"for two regions of one", v1alpha1.Remote, []term{{north}}, placements.PodOn("", owned, tolerant, asking(term{abroad, north}, term{abroad, south})), other, true},
-		{"for virtual nodes, and is to stay", v1alpha1.Local, nil, placements.PodOn("", owned, tolerant, asking(term{abroad})), other, true},
-		{"for home, and is to stay", v1alpha1.Local, nil, placements.PodOn("", owned, asking(term{home})), "", false},
-		{"for home, and is to go", v1alpha1.Remote, nil, placements.PodOn("", owned, asking(term{home})), homeAlone, false},
-		{"for home or abroad, and is to go", v1alpha1.Remote, []term{{north}}, placements.PodOn("", owned, tolerant, asking(term{home}, term{abroad, north})), other, true},
-		{"before the namespace was offloaded", v1alpha1.LocalAndRemote, nil, placements.PodOn("", owned), homeAlone, false},
-		{"before, with a selector", v1alpha1.LocalAndRemote, []term{{north}}, placements.PodOn("", owned), homeAlone, false},
+		{"made by what counts", v1alpha1.Remote, []term{{north}}, placements.PodOn("", owned, tolerant, requiring(term{onProviders, north})), "", true},
+		{"with terms of its own", v1alpha1.Remote, []term{{north}}, placements.PodOn("", owned, tolerant, requiring(term{fast, onProviders, north})), "", true},
+		{"for another region", v1alpha1.Remote, []term{{south}}, placements.PodOn("", owned, tolerant, requiring(term{onProviders, north})), other, true},
+		{"for one region of two", v1alpha1.Remote, []term{{north}, {south}}, placements.PodOn("", owned, tolerant, requiring(term{onProviders, north})), "", true},
+		{"for two regions of one", v1alpha1.Remote, []term{{north}}, placements.PodOn("", owned, tolerant, requiring(term{onProviders, north}, term{onProviders, south})), other, true},
+		{"for virtual nodes, and this cluster is required", v1alpha1.Local, nil, placements.PodOn("", owned, tolerant, requiring(term{onProviders})), other, true},
+		{"for this cluster, which is right", v1alpha1.Local, nil, placements.PodOn("", owned, requiring(term{local})), "", false},
+		{"for this cluster, and providers are required", v1alpha1.Remote, nil, placements.PodOn("", owned, requiring(term{local})), localOnly, false},
+		{"for all clusters, and providers are required", v1alpha1.Remote, []term{{north}}, placements.PodOn("", owned, tolerant, requiring(term{local}, term{onProviders, north})), other, true},
+		{"before the namespace was offloaded", v1alpha1.LocalAndRemote, nil, placements.PodOn("", owned), localOnly, false},
+		{"before, with a selector", v1alpha1.LocalAndRemote, []term{{north}}, placements.PodOn("", owned), localOnly, false},
 		{"before, and is to stay", v1alpha1.Local, nil, placements.PodOn("", owned), "", false},
 		{"for anywhere", v1alpha1.LocalAndRemote, nil, placements.PodOn("", owned, tolerant), "", true},
-		{"its claims keep it at home", v1alpha1.LocalAndRemote, nil, placements.PodOn("", owned, claims, asking(term{home})), "", false},
-		{"its claims do not, where it has to go", v1alpha1.Remote, nil, placements.PodOn("", owned, claims, asking(term{home})), homeAlone, false},
-		{"a term of nothing matches nothing", v1alpha1.Local, nil, placements.PodOn("", owned, asking(term{}, term{home})), "", false},
-		{"an empty term of the selector selects nothing", v1alpha1.Remote, []term{{}, {north}}, placements.PodOn("", owned, tolerant, asking(term{abroad})), other, true},
-		{"nobody would make another one", v1alpha1.Local, nil, placements.PodOn("", tolerant, asking(term{abroad})), "", false},
-		{"it has a node", v1alpha1.Local, nil, placements.PodOn("liqo-milan", owned, tolerant, asking(term{abroad})), "", false},
-		{"it is ending", v1alpha1.Local, nil, placements.PodOn("", owned, terminating, asking(term{abroad})), "", false},
-		{"it is of a DaemonSet", v1alpha1.Local, nil, placements.PodOn("", placements.OwnedBy("apps/v1", "DaemonSet"), asking(term{abroad})), "", false},
+		{"its claims keep it in this cluster", v1alpha1.LocalAndRemote, nil, placements.PodOn("", owned, claims, requiring(term{local})), "", false},
+		{"its claims do not count where providers are required", v1alpha1.Remote, nil, placements.PodOn("", owned, claims, requiring(term{local})), localOnly, false},
+		{"a term of nothing matches nothing", v1alpha1.Local, nil, placements.PodOn("", owned, requiring(term{}, term{local})), "", false},
+		{"an empty term of the selector selects nothing", v1alpha1.Remote, []term{{}, {north}}, placements.PodOn("", owned, tolerant, requiring(term{onProviders})), other, true},
+		{"no controller creates another one", v1alpha1.Local, nil, placements.PodOn("", tolerant, requiring(term{onProviders})), "", false},
+		{"it has a node", v1alpha1.Local, nil, placements.PodOn("liqo-milan", owned, tolerant, requiring(term{onProviders})), "", false},
+		{"it is ending", v1alpha1.Local, nil, placements.PodOn("", owned, terminating, requiring(term{onProviders})), "", false},
+		{"it is of a DaemonSet", v1alpha1.Local, nil, placements.PodOn("", placements.OwnedBy("apps/v1", "DaemonSet"), requiring(term{onProviders})), "", false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			spec := &v1alpha1.NamespaceOffloadingSpec{PodOffloadingStrategy: test.strategy}
@@ -84,8 +84,8 @@ func TestPodsThatWaitByWhatWasSaidBeforeAreStranded(t *testing.T) {
 			if got := placed.Stranded(test.pod); got != test.want {
 				t.Errorf("got %q, want %q", got, test.want)
 			}
-			if got := placement.StrandedAbroad(test.pod); got != test.abroad {
-				t.Errorf("where the namespace comes home: %t", got)
+			if got := placement.StrandedAbroad(test.pod); got != test.onProviders {
+				t.Errorf("where the namespace is unoffloaded: %t", got)
 			}
 		})
 	}

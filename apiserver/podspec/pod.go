@@ -13,13 +13,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Finished tells whether a pod has run to its end.
+// Finished reports whether a pod has ended, with success or without.
 func Finished(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
-// BelongsToItsNode tells whether a pod would be made again on the same node,
-// whatever placement says. The admission policy leaves the same pods alone.
+// BelongsToItsNode reports whether a pod is created again on the same node, whatever the
+// placement of its namespace: a static pod, or one of a DaemonSet. The admission policy
+// exempts the same pods.
 func BelongsToItsNode(pod *corev1.Pod) bool {
 	if _, static := pod.Annotations[corev1.MirrorPodAnnotationKey]; static {
 		return true
@@ -28,8 +29,7 @@ func BelongsToItsNode(pod *corev1.Pod) bool {
 	return owner != nil && owner.Kind == "DaemonSet" && strings.HasPrefix(owner.APIVersion, "apps/")
 }
 
-// MountsClaims tells whether a pod has volumes by claims, which stay where they
-// are made.
+// MountsClaims reports whether a pod has volumes by claims, whose data stays in one cluster.
 func MountsClaims(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Spec.Volumes, func(volume corev1.Volume) bool {
 		return volume.PersistentVolumeClaim != nil || volume.Ephemeral != nil

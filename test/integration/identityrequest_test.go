@@ -42,7 +42,7 @@ func bearerOf(t *testing.T, env *framework.Environment, name string) (federation
 	return versioned.NewForConfigOrDie(config).FederationV1alpha1().IdentityRequests(), token
 }
 
-// identityFor asks for the identity of a common name in some organisations.
+// identityFor returns a request for the identity of a common name in some organisations.
 func identityFor(t *testing.T, commonName string, organizations ...string) *v1alpha1.IdentityRequest {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

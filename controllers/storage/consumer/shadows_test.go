@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -92,8 +93,12 @@ func TestClaimsAreFoundWheneverTheirProviderIsConnected(t *testing.T) {
 			expectRequest(t, queue)
 			connect(t, peers, "empty")
 			// A connection that ends at once, when its watch is complete.
-			for complete := false; !complete; {
-				_, complete = shadows.cached(atMilan, "")
+			err := wait.PollUntilContextTimeout(t.Context(), time.Microsecond, 30*time.Second, true, func(context.Context) (bool, error) {
+				_, complete := shadows.cached(atMilan, "")
+				return complete, nil
+			})
+			if err != nil {
+				t.Fatalf("the watch of milan's claims: %v", err)
 			}
 			connect(t, peers, "empty again")
 			expectRequest(t, queue)

@@ -32,7 +32,7 @@ func (u *Unoffloader) StoredBy(ctx context.Context, provider *v1alpha1.ForeignCl
 	var found []v1alpha1.PlannedVolume
 	for i := range volumes {
 		pv, reference := &volumes[i], volumes[i].Spec.ClaimRef
-		if !waited(pv) {
+		if kept(pv) {
 			continue
 		}
 		found = append(found, v1alpha1.PlannedVolume{
@@ -60,7 +60,7 @@ func (u *Unoffloader) ReleaseAll(ctx context.Context, provider *v1alpha1.Foreign
 	u.obstacles.reset("", provider.Name)
 	for i := range volumes {
 		pv := &volumes[i]
-		if !waited(pv) || policyOf(pv, policies) != policy {
+		if kept(pv) || policyOf(pv, policies) != policy {
 			continue
 		}
 		switch policy {
@@ -99,10 +99,6 @@ func policyOf(pv *corev1.PersistentVolume, policies map[string]v1alpha1.Unoffloa
 	}
 	return v1alpha1.UnoffloadRetain
 }
-
-// waited reports whether a volume keeps its cluster. One that is kept for an administrator
-// to delete does not.
-func waited(pv *corev1.PersistentVolume) bool { return !kept(pv) }
 
 // kept reports whether a volume has no claim any more, and is kept for an administrator to
 // delete.

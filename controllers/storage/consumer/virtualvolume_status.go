@@ -173,7 +173,7 @@ func (o *observation) ready(phase v1alpha1.VirtualVolumePhase) metav1.Condition 
 	return condition
 }
 
-// lost returns what is known of a volume that is gone.
+// lost returns the message about a volume that is gone, from its provider if there is one.
 func (o *observation) lost() string {
 	if o.kept != nil && o.kept.Status.Phase == v1alpha1.ShadowVolumeClaimLost {
 		if bound := meta.FindStatusCondition(o.kept.Status.Conditions, v1alpha1.ConditionVolumeBound); bound != nil && bound.Message != "" {
