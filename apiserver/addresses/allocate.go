@@ -41,7 +41,7 @@ func NewPool(cidrs, reserved []netip.Prefix) Pool {
 // Reserved is what is never given.
 func (p Pool) Reserved() Set { return p.reserved }
 
-// holds tells whether a range lies within a CIDR of the pool.
+// holds reports whether a range lies within a CIDR of the pool.
 func (p Pool) holds(prefix netip.Prefix) bool {
 	for _, cidr := range p.cidrs {
 		if cidr.Bits() <= prefix.Bits() && cidr.Contains(prefix.Addr()) {
@@ -153,7 +153,7 @@ func nearby(taken Set, block, highest netip.Prefix, chance uint32) netip.Prefix 
 	return free
 }
 
-// has tells whether the pool has a CIDR of a range's family.
+// has reports whether the pool has a CIDR of a range's family.
 func (p Pool) has(prefix netip.Prefix) bool {
 	for _, cidr := range p.cidrs {
 		if cidr.Addr().Is4() == prefix.Addr().Is4() {

@@ -116,7 +116,7 @@ func (s Set) at(prefix netip.Prefix) *node {
 	return n
 }
 
-// Overlaps tells whether any address of a prefix is in the set.
+// Overlaps reports whether any address of a prefix is in the set.
 func (s Set) Overlaps(prefix netip.Prefix) bool { return s.at(prefix) != nil }
 
 // Share is how much of a prefix is in the set, from 0 to 1.

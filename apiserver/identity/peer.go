@@ -15,7 +15,7 @@ import (
 // by namespace, colon and name.
 const accountPrefix = "system:serviceaccount:"
 
-// IsPeer tells whether a user of that name and those groups is another cluster,
+// IsPeer reports whether a user of that name and those groups is another cluster,
 // known by a certificate or by an account of its tenant namespace.
 func IsPeer(name string, groups []string) bool {
 	account, isAccount := strings.CutPrefix(name, accountPrefix)

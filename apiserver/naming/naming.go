@@ -33,10 +33,10 @@ func TenantNamespace(foreignCluster string) string { return tenantPrefix + forei
 // mirrors and Secrets about the foreign cluster, its provider.
 func PeerNamespace(foreignCluster string) string { return peerPrefix + foreignCluster }
 
-// IsTenantNamespace tells whether a namespace is a consumer's on a provider.
+// IsTenantNamespace reports whether a namespace is a consumer's on a provider.
 func IsTenantNamespace(namespace string) bool { return strings.HasPrefix(namespace, tenantPrefix) }
 
-// IsPeerNamespace tells whether a namespace holds what a consumer knows of a
+// IsPeerNamespace reports whether a namespace holds what a consumer knows of a
 // provider.
 func IsPeerNamespace(namespace string) bool { return strings.HasPrefix(namespace, peerPrefix) }
 

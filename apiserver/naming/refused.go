@@ -29,7 +29,7 @@ var domains = []string{
 	"corp", "home", "internal", "intranet", "lan", "mail", "private",
 }
 
-// RefuseTwinNamespace says why a provider never lends a namespace of this
+// RefuseTwinNamespace returns why a provider never lends a namespace of this
 // name, which a stranger chose; nil means that it may. own are the namespaces
 // that the product is installed in.
 func RefuseTwinNamespace(name string, own ...string) error {
@@ -46,7 +46,7 @@ func RefuseTwinNamespace(name string, own ...string) error {
 	return nil
 }
 
-// isDomain tells whether names of hosts end in a name. To pods of a cluster
+// isDomain reports whether names of hosts end in a name. To pods of a cluster
 // whose DNS searches svc.cluster.local first, github.com is the Service github of
 // the namespace com, if there is one.
 func isDomain(name string) bool {

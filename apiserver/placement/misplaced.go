@@ -23,39 +23,39 @@ type Placement struct {
 }
 
 // NewPlacement makes the placement of a namespace that is offloaded like this,
-// in a cluster with these lenders and Nodes. The error names the selector that
+// in a cluster with these providers and Nodes. The error names the selector that
 // cannot be read.
-func NewPlacement(spec *v1alpha1.NamespaceOffloadingSpec, lenders []Lender, nodes Nodes) (Placement, error) {
+func NewPlacement(spec *v1alpha1.NamespaceOffloadingSpec, providers []Provider, nodes Nodes) (Placement, error) {
 	selector, err := NewClusterSelector(spec.ClusterSelector)
 	if err != nil {
 		return Placement{}, err
 	}
-	return Placement{strategy: spec.PodOffloadingStrategy, selector: selector, terms: spec.ClusterSelector.NodeSelectorTerms, virtualNodes: virtualNodes(lenders), nodes: nodes}, nil
+	return Placement{strategy: spec.PodOffloadingStrategy, selector: selector, terms: spec.ClusterSelector.NodeSelectorTerms, virtualNodes: virtualNodes(providers), nodes: nodes}, nil
 }
 
-// Choose says why the namespace is not extended to a lender; empty means that
+// Choose returns why the namespace is not extended to a provider; empty means that
 // it is.
-func (p Placement) Choose(lender Lender) string { return lender.Choose(p.selector, p.nodes) }
+func (p Placement) Choose(provider Provider) string { return provider.Choose(p.selector, p.nodes) }
 
-// PlacesAnywhere tells whether pods may run on every node and every virtual
+// PlacesAnywhere reports whether pods may run on every node and every virtual
 // node: then none is ever misplaced, and none loses its twin to the selector.
 func PlacesAnywhere(spec *v1alpha1.NamespaceOffloadingSpec) bool {
 	return spec.PodOffloadingStrategy != v1alpha1.Local && spec.PodOffloadingStrategy != v1alpha1.Remote && len(spec.ClusterSelector.NodeSelectorTerms) == 0
 }
 
 // virtualNodes finds virtual nodes by the names of their Nodes.
-func virtualNodes(lenders []Lender) map[string]*v1alpha1.VirtualNode {
+func virtualNodes(providers []Provider) map[string]*v1alpha1.VirtualNode {
 	byNode := map[string]*v1alpha1.VirtualNode{}
-	for _, lender := range lenders {
-		for _, virtualNode := range lender.VirtualNodes {
+	for _, provider := range providers {
+		for _, virtualNode := range provider.VirtualNodes {
 			byNode[virtualNode.Spec.NodeName] = virtualNode
 		}
 	}
 	return byNode
 }
 
-// Misplaced says why a pod may not be where it runs; empty means that it may,
-// or that nobody minds: a pod without a node runs nowhere yet, one that
+// Misplaced returns why a pod may not be where it runs; empty means that it may,
+// or that it is left alone: a pod without a node runs nowhere yet, one that
 // finished or is ending has nothing left to move, and those of DaemonSets and
 // static pods belong to their nodes.
 func (p Placement) Misplaced(pod *corev1.Pod) string {
@@ -82,10 +82,10 @@ func (p Placement) Misplaced(pod *corev1.Pod) string {
 	return ""
 }
 
-// PodsAt counts the pods that keep their namespace extended to the lender:
+// PodsAt counts the pods that keep their namespace extended to the provider:
 // those on its virtual nodes that have not finished.
-func (l Lender) PodsAt(pods []*corev1.Pod) int {
-	byNode, count := virtualNodes([]Lender{l}), 0
+func (p Provider) PodsAt(pods []*corev1.Pod) int {
+	byNode, count := virtualNodes([]Provider{p}), 0
 	for _, pod := range pods {
 		if byNode[pod.Spec.NodeName] != nil && !podspec.Finished(pod) {
 			count++

@@ -17,14 +17,14 @@ import (
 )
 
 func TestPodsAreMisplacedWhereTheyMayNoLongerRun(t *testing.T) {
-	lenders := []placement.Lender{
+	providers := []placement.Provider{
 		placements.Provider("milan", "north"), placements.Provider("bari", "south"),
 		// One cluster with two virtual nodes, of which each counts for itself.
-		placements.Provider("turin", "north", func(l *placement.Lender) {
+		placements.Provider("turin", "north", func(l *placement.Provider) {
 			l.VirtualNodes = append(l.VirtualNodes, &v1alpha1.VirtualNode{Spec: v1alpha1.VirtualNodeSpec{NodeName: "liqo-turin-2", Labels: map[string]string{"region": "south"}}})
 		}),
 		// Unpeering drains the nodes of a provider.
-		placements.Provider("leaving", "north", func(l *placement.Lender) { l.Cluster.DeletionTimestamp = &metav1.Time{Time: time.Unix(0, 0)} }),
+		placements.Provider("leaving", "north", func(l *placement.Provider) { l.Cluster.DeletionTimestamp = &metav1.Time{Time: time.Unix(0, 0)} }),
 	}
 	nodes := map[string]*corev1.Node{
 		"worker": {ObjectMeta: metav1.ObjectMeta{Name: "worker", Labels: map[string]string{"region": "north"}}},
@@ -74,7 +74,7 @@ func TestPodsAreMisplacedWhereTheyMayNoLongerRun(t *testing.T) {
 		{"of a ReplicaSet", with(placements.InRegion(), v1alpha1.Remote), placements.PodOn("worker", placements.OwnedBy("apps/v1", "ReplicaSet")), remote},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			placed, err := placement.NewPlacement(test.spec, lenders, find)
+			placed, err := placement.NewPlacement(test.spec, providers, find)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -33,7 +33,7 @@ func NewClusterSelector(selector corev1.NodeSelector) (ClusterSelector, error) {
 	return ClusterSelector{terms: terms}, nil
 }
 
-// Selects tells whether the cluster behind a virtual node is chosen. The
+// Selects reports whether the cluster behind a virtual node is chosen. The
 // labels that count are those of the node, which the scheduler looks at;
 // while there is no node, those that it will be given.
 func (s ClusterSelector) Selects(virtualNode *v1alpha1.VirtualNode, node *corev1.Node) bool {

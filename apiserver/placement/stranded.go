@@ -20,7 +20,7 @@ import (
 // its namespace does not extend to any more. Another pod in its place is held to
 // what counts now.
 
-// Stranded says why a pod waits for a node by what its NamespaceOffloading said
+// Stranded returns why a pod waits for a node by what its NamespaceOffloading said
 // before; empty means that it does not, or that nobody would make another one.
 func (p Placement) Stranded(pod *corev1.Pod) string {
 	if !waits(pod) {
@@ -44,14 +44,14 @@ func (p Placement) Stranded(pod *corev1.Pod) string {
 	return ""
 }
 
-// StrandedAbroad tells whether a pod that waits for a node may be given one of
+// StrandedOnProviders reports whether a pod that waits for a node may be given one of
 // another cluster, though its namespace comes home, and another one would be made
 // in its place.
-func StrandedAbroad(pod *corev1.Pod) bool {
+func StrandedOnProviders(pod *corev1.Pod) bool {
 	return waits(pod) && toleratesVirtualNodes(pod) && !heldTo(pod, Placement{}.alternatives(v1alpha1.Local))
 }
 
-// waits tells whether a pod has no node yet, and somebody makes another one when
+// waits reports whether a pod has no node yet, and a controller creates another one when
 // it is gone.
 func waits(pod *corev1.Pod) bool {
 	return pod.Spec.NodeName == "" && !podspec.Finished(pod) && pod.DeletionTimestamp.IsZero() && !podspec.BelongsToItsNode(pod) && metav1.GetControllerOfNoCopy(pod) != nil
@@ -88,7 +88,7 @@ func (p Placement) alternatives(strategy v1alpha1.PodOffloadingStrategy) []corev
 	return append([]corev1.NodeSelectorTerm{home}, selected...)
 }
 
-// heldTo tells whether every node that a pod asks for is of one of some
+// heldTo reports whether every node that a pod asks for is of one of some
 // alternatives.
 func heldTo(pod *corev1.Pod, alternatives []corev1.NodeSelectorTerm) bool {
 	if len(alternatives) == 0 {

@@ -84,7 +84,7 @@ func TestPodsThatWaitByWhatWasSaidBeforeAreStranded(t *testing.T) {
 			if got := placed.Stranded(test.pod); got != test.want {
 				t.Errorf("got %q, want %q", got, test.want)
 			}
-			if got := placement.StrandedAbroad(test.pod); got != test.onProviders {
+			if got := placement.StrandedOnProviders(test.pod); got != test.onProviders {
 				t.Errorf("where the namespace is unoffloaded: %t", got)
 			}
 		})

@@ -20,7 +20,7 @@ import (
 )
 
 // Offload is a request to offload a namespace, to change how it is offloaded,
-// or to bring it home, with everything that this cluster knows about it.
+// or to unoffload it, with every fact of this cluster that it depends on.
 type Offload struct {
 	// Namespace is the namespace.
 	Namespace string
@@ -29,8 +29,8 @@ type Offload struct {
 	Is, Wanted *v1alpha1.NamespaceOffloadingSpec
 	// ClusterName and ClusterID are this cluster's.
 	ClusterName, ClusterID string
-	// Lenders are all foreign clusters.
-	Lenders []placement.Lender
+	// Providers are all foreign clusters.
+	Providers []placement.Provider
 	// Nodes finds the Nodes of the virtual nodes.
 	Nodes placement.Nodes
 	// Pods are the unfinished pods of the namespace, by name.
@@ -44,32 +44,32 @@ type Offload struct {
 // maxMisplacedPods is how many pods a plan names.
 const maxMisplacedPods = 100
 
-// Plan tells what the request would lead to. The error names the selector
+// Plan returns what the request would lead to. The error names the selector
 // that cannot be read.
 func (o Offload) Plan() (*v1alpha1.OffloadPlan, error) {
 	plan := &v1alpha1.OffloadPlan{Action: o.action()}
 	var placed *placement.Placement
 	if o.Wanted != nil {
-		wanted, err := placement.NewPlacement(o.Wanted, o.Lenders, o.Nodes)
+		wanted, err := placement.NewPlacement(o.Wanted, o.Providers, o.Nodes)
 		if err != nil {
 			return nil, err
 		}
 		placed = &wanted
 		o.misplaced(wanted, plan)
 	}
-	for _, lender := range o.Lenders {
-		cluster, err := o.cluster(lender, placed)
+	for _, provider := range o.Providers {
+		cluster, err := o.cluster(provider, placed)
 		if err != nil {
 			return nil, err
 		}
-		given, err := o.givenUp(lender, &cluster)
+		given, err := o.givenUp(provider, &cluster)
 		if err != nil {
 			return nil, err
 		}
 		plan.Volumes = append(plan.Volumes, given...)
 		plan.Clusters = append(plan.Clusters, cluster)
 		if o.Wanted == nil {
-			plan.EvictedPods += int32(lender.PodsAt(o.Pods))
+			plan.EvictedPods += int32(provider.PodsAt(o.Pods))
 		}
 	}
 	slices.SortFunc(plan.Clusters, func(a, b v1alpha1.PlannedCluster) int { return cmp.Compare(a.Name, b.Name) })
@@ -144,7 +144,7 @@ func (o Offload) twin(spec *v1alpha1.NamespaceOffloadingSpec) string {
 	return naming.TwinNamespace(o.Namespace, spec, o.ClusterName, o.ClusterID)
 }
 
-// misplaced tells which pods would be misplaced, or would wait for nodes by what
+// misplaced adds the pods that would be misplaced, or would wait for nodes by what
 // counted before, and what would happen to them.
 func (o Offload) misplaced(placed placement.Placement, plan *v1alpha1.OffloadPlan) {
 	action := v1alpha1.PlanNone
@@ -166,24 +166,24 @@ func (o Offload) misplaced(placed placement.Placement, plan *v1alpha1.OffloadPla
 	}
 }
 
-// remain tells whether pods would stay at a lender that is no longer selected,
+// remain reports whether pods would stay at a provider that is no longer selected,
 // and keep the twin there. Those that are ending do not.
-func (o Offload) remain(lender placement.Lender, placed placement.Placement) bool {
-	return lender.PodsAt(slices.DeleteFunc(slices.Clone(o.Pods), func(pod *corev1.Pod) bool {
+func (o Offload) remain(provider placement.Provider, placed placement.Placement) bool {
+	return provider.PodsAt(slices.DeleteFunc(slices.Clone(o.Pods), func(pod *corev1.Pod) bool {
 		return !pod.DeletionTimestamp.IsZero() || o.Wanted.Enforcement == v1alpha1.Evict && placed.Misplaced(pod) != ""
 	})) > 0
 }
 
-// cluster is what would happen at one lender; placed is nil when the
+// cluster is what would happen at one provider; placed is nil when the
 // namespace comes home.
-func (o Offload) cluster(lender placement.Lender, placed *placement.Placement) (v1alpha1.PlannedCluster, error) {
-	cluster := v1alpha1.PlannedCluster{Name: lender.Cluster.Name, Action: v1alpha1.PlanNone, Message: "The namespace comes home."}
-	was, err := o.choose(lender, o.Is)
+func (o Offload) cluster(provider placement.Provider, placed *placement.Placement) (v1alpha1.PlannedCluster, error) {
+	cluster := v1alpha1.PlannedCluster{Name: provider.Cluster.Name, Action: v1alpha1.PlanNone, Message: "The namespace comes home."}
+	was, err := o.choose(provider, o.Is)
 	if err != nil {
 		return cluster, err
 	}
 	if o.Wanted != nil {
-		if cluster.Message, err = o.choose(lender, o.Wanted); err != nil {
+		if cluster.Message, err = o.choose(provider, o.Wanted); err != nil {
 			return cluster, err
 		}
 	}
@@ -198,7 +198,7 @@ func (o Offload) cluster(lender placement.Lender, placed *placement.Placement) (
 	case selected:
 		cluster.NamespaceName = o.twin(o.Is)
 		cluster.Action = v1alpha1.PlanDelete
-		if placed != nil && o.remain(lender, *placed) {
+		if placed != nil && o.remain(provider, *placed) {
 			cluster.Action = v1alpha1.PlanNone
 			cluster.Message += " Its twin namespace stays as long as pods are there."
 		}
@@ -209,18 +209,18 @@ func (o Offload) cluster(lender placement.Lender, placed *placement.Placement) (
 // givenUp returns the volumes of the namespace whose data a cluster stores that the
 // request gives up. They hold the remote namespace there unless the policy moves,
 // retains or deletes them.
-func (o Offload) givenUp(lender placement.Lender, cluster *v1alpha1.PlannedCluster) ([]v1alpha1.PlannedVolume, error) {
+func (o Offload) givenUp(provider placement.Provider, cluster *v1alpha1.PlannedCluster) ([]v1alpha1.PlannedVolume, error) {
 	if o.Is == nil || cluster.Selected {
 		return nil, nil
 	}
-	if why, err := o.choose(lender, o.Is); err != nil || why != "" {
+	if why, err := o.choose(provider, o.Is); err != nil || why != "" {
 		return nil, err
 	}
 	spec := o.Wanted
 	if spec == nil {
 		spec = o.Is
 	}
-	volumes := storedBy(lender.Cluster.Name, o.Volumes,
+	volumes := storedBy(provider.Cluster.Name, o.Volumes,
 		func(string) v1alpha1.UnoffloadPolicy { return spec.Volumes.OnUnoffload })
 	if len(volumes) > 0 && volumes[0].OnUnoffload == v1alpha1.UnoffloadRefuse {
 		cluster.Action = v1alpha1.PlanNone
@@ -229,8 +229,8 @@ func (o Offload) givenUp(lender placement.Lender, cluster *v1alpha1.PlannedClust
 	return volumes, nil
 }
 
-// choose is Lender.Choose with the selector of spec, if there is one.
-func (o Offload) choose(lender placement.Lender, spec *v1alpha1.NamespaceOffloadingSpec) (string, error) {
+// choose is Provider.Choose with the selector of spec, if there is one.
+func (o Offload) choose(provider placement.Provider, spec *v1alpha1.NamespaceOffloadingSpec) (string, error) {
 	if spec == nil {
 		return "", nil
 	}
@@ -238,5 +238,5 @@ func (o Offload) choose(lender placement.Lender, spec *v1alpha1.NamespaceOffload
 	if err != nil {
 		return "", err
 	}
-	return lender.Choose(selector, o.Nodes), nil
+	return provider.Choose(selector, o.Nodes), nil
 }

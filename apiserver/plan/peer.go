@@ -15,14 +15,14 @@ import (
 )
 
 // Peer is a request to peer with a foreign cluster, to change the peering, or
-// to end it, with everything that this cluster knows about it.
+// to end it, with every fact of this cluster that it depends on.
 type Peer struct {
 	// Is is the foreign cluster as it is, and nil when there is none.
 	Is *v1alpha1.ForeignCluster
 	// Wanted is the foreign cluster as it is to be. It is never nil; what goes
 	// has a deletion timestamp.
 	Wanted *v1alpha1.ForeignCluster
-	// NewToken tells whether an invitation is to be kept that was not before.
+	// NewToken reports whether an invitation is to be kept that was not before.
 	NewToken bool
 	// ClusterID is this cluster's.
 	ClusterID string
@@ -41,7 +41,7 @@ type Peer struct {
 	Policies map[string]v1alpha1.UnoffloadPolicy
 }
 
-// Plan tells what the request would lead to.
+// Plan returns what the request would lead to.
 func (r Peer) Plan() *v1alpha1.PeeringPlan {
 	plan := &v1alpha1.PeeringPlan{
 		Action:         r.action(),
@@ -51,7 +51,7 @@ func (r Peer) Plan() *v1alpha1.PeeringPlan {
 		PeerNamespace:  naming.PeerNamespace(r.Wanted.Name),
 		VirtualNode:    naming.NodeName(r.Wanted.Name),
 	}
-	if !r.borrows() {
+	if !r.isOutgoing() {
 		for _, virtualNode := range r.VirtualNodes {
 			plan.EvictedPods += virtualNode.Status.Pods
 		}
@@ -74,8 +74,8 @@ func (r Peer) Plan() *v1alpha1.PeeringPlan {
 	return plan
 }
 
-// borrows tells whether the peering would stand after the request.
-func (r Peer) borrows() bool {
+// isOutgoing reports whether the peering would stand after the request.
+func (r Peer) isOutgoing() bool {
 	return r.Wanted.DeletionTimestamp.IsZero() && r.Wanted.Spec.Outgoing == v1alpha1.PeeringEnabled
 }
 

@@ -22,11 +22,11 @@ const romeID = "0c9e8d7f-1a2b-4c3d-8e4f-5a6b7c8d9e0f"
 func TestOffloadPlanTellsWhatHappensAtEachCluster(t *testing.T) {
 	twin := naming.UniqueTwinNamespace("web", "rome", romeID)
 	gone := metav1.NewTime(time.Unix(0, 0))
-	lenders := []placement.Lender{
+	providers := []placement.Provider{
 		placements.Provider("turin", "north"), placements.Provider("milan", "north"), placements.Provider("bari", "south"),
-		placements.Provider("leaving", "north", func(l *placement.Lender) { l.Cluster.DeletionTimestamp = &gone }),
-		placements.Provider("lent", "north", func(l *placement.Lender) { l.Cluster.Spec.Outgoing = v1alpha1.PeeringDisabled }),
-		placements.Provider("new", "north", func(l *placement.Lender) { l.VirtualNodes = nil }),
+		placements.Provider("leaving", "north", func(l *placement.Provider) { l.Cluster.DeletionTimestamp = &gone }),
+		placements.Provider("lent", "north", func(l *placement.Provider) { l.Cluster.Spec.Outgoing = v1alpha1.PeeringDisabled }),
+		placements.Provider("new", "north", func(l *placement.Provider) { l.VirtualNodes = nil }),
 	}
 	pods := []*corev1.Pod{placements.PodOn("worker"), placements.PodOn(""), placements.PodOn("liqo-milan"), placements.PodOn("liqo-bari"), placements.PodOn("liqo-bari")}
 	evicting := func(spec *v1alpha1.NamespaceOffloadingSpec) *v1alpha1.NamespaceOffloadingSpec {
@@ -84,7 +84,7 @@ func TestOffloadPlanTellsWhatHappensAtEachCluster(t *testing.T) {
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			plan, err := Offload{Namespace: "web", Is: test.is, Wanted: test.wanted, ClusterName: "rome", ClusterID: romeID, Lenders: lenders, Nodes: placements.NoNodes, Pods: pods}.Plan()
+			plan, err := Offload{Namespace: "web", Is: test.is, Wanted: test.wanted, ClusterName: "rome", ClusterID: romeID, Providers: providers, Nodes: placements.NoNodes, Pods: pods}.Plan()
 			if err != nil {
 				t.Fatal(err)
 			}

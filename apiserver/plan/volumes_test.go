@@ -66,7 +66,7 @@ func TestOffloadPlanListsTheVolumesOfClustersThatAreGivenUp(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			plan, err := Offload{
 				Namespace: "web", Is: test.is, Wanted: test.wanted, ClusterName: "rome", ClusterID: romeID, Nodes: placements.NoNodes,
-				Lenders: []placement.Lender{placements.Provider("milan", "north"), placements.Provider("bari", "south")},
+				Providers: []placement.Provider{placements.Provider("milan", "north"), placements.Provider("bari", "south")},
 				Volumes: []*v1alpha1.VirtualVolume{
 					volumeAt("web", "data-1", "milan"), volumeAt("web", "data-0", "milan"), volumeAt("web", "here", ""),
 					volumeAt("web", "bari-0", "bari"), {},
@@ -93,8 +93,8 @@ func TestOffloadPlanNamesVolumesOutOfReach(t *testing.T) {
 		wanted.PodOffloadingStrategy = strategy
 		plan, err := Offload{
 			Namespace: "web", Is: placements.InRegion(), Wanted: wanted, ClusterName: "rome", ClusterID: romeID, Nodes: placements.NoNodes,
-			Lenders: []placement.Lender{placements.Provider("milan", "north")},
-			Volumes: []*v1alpha1.VirtualVolume{volumeAt("web", "data-0", "milan"), volumeAt("web", "here", ""), {}},
+			Providers: []placement.Provider{placements.Provider("milan", "north")},
+			Volumes:   []*v1alpha1.VirtualVolume{volumeAt("web", "data-0", "milan"), volumeAt("web", "here", ""), {}},
 		}.Plan()
 		if err != nil {
 			t.Fatal(err)

@@ -11,14 +11,14 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// TalksHome tells whether a pod that runs on a provider talks to the API server
+// TalksHome reports whether a pod that runs on a provider talks to the API server
 // of its home, if its node lets it: it does, unless it says otherwise.
 func TalksHome(pod *corev1.Pod) bool {
 	mode, said := pod.Annotations[v1alpha1.AnnotationAPIAccess]
 	return !said || mode == string(v1alpha1.APIAccessHome)
 }
 
-// MountsToken tells whether a pod mounts a token of its service account.
+// MountsToken reports whether a pod mounts a token of its service account.
 func MountsToken(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Spec.Volumes, func(volume corev1.Volume) bool {
 		return volume.Projected != nil && slices.ContainsFunc(volume.Projected.Sources, func(source corev1.VolumeProjection) bool {
@@ -27,6 +27,6 @@ func MountsToken(pod *corev1.Pod) bool {
 	})
 }
 
-// NeedsTokens tells whether a pod needs tokens of its service account where it
+// NeedsTokens reports whether a pod needs tokens of its service account where it
 // runs, if its node lets it talk to its home.
 func NeedsTokens(pod *corev1.Pod) bool { return TalksHome(pod) && MountsToken(pod) && !Finished(pod) }

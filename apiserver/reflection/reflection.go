@@ -14,7 +14,7 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// StaysHome tells whether the owner of an object keeps it out of the clusters that
+// StaysHome reports whether the owner of an object keeps it out of the clusters that
 // its namespace extends to.
 func StaysHome(object metav1.Object) bool {
 	skip, annotated := object.GetAnnotations()[v1alpha1.AnnotationSkipReflection]

@@ -9,7 +9,7 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// OnlyPodsCounted tells whether nothing is new of a VirtualNode but how many pods
+// OnlyPodsCounted reports whether nothing is new of a VirtualNode but how many pods
 // it has: that changes each second while pods come or go, and decides nothing.
 func OnlyPodsCounted(old, current any) bool {
 	before, ok1 := old.(*v1alpha1.VirtualNode)

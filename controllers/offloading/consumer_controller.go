@@ -255,19 +255,19 @@ func (c *Consumer) leaving(offloading *v1alpha1.NamespaceOffloading) bool {
 	return !offloading.DeletionTimestamp.IsZero() || c.goes(offloading.Namespace)
 }
 
-func (c *Consumer) lender(cluster *v1alpha1.ForeignCluster) (placement.Lender, error) {
+func (c *Consumer) lender(cluster *v1alpha1.ForeignCluster) (placement.Provider, error) {
 	virtualNodes, err := c.virtualNodes.VirtualNodes(naming.PeerNamespace(cluster.Name)).List(everything)
-	return placement.Lender{Cluster: cluster, VirtualNodes: virtualNodes}, err
+	return placement.Provider{Cluster: cluster, VirtualNodes: virtualNodes}, err
 }
 
 // lenders are the foreign clusters that have virtual nodes, by name.
-func (c *Consumer) lenders() ([]placement.Lender, error) {
+func (c *Consumer) lenders() ([]placement.Provider, error) {
 	clusters, err := c.clusters.List(everything)
 	if err != nil {
 		return nil, err
 	}
 	slices.SortFunc(clusters, func(a, b *v1alpha1.ForeignCluster) int { return compare(a.Name, b.Name) })
-	var all []placement.Lender
+	var all []placement.Provider
 	for _, cluster := range clusters {
 		l, err := c.lender(cluster)
 		if err != nil {

@@ -140,7 +140,7 @@ func (c *Consumer) setLabel(ctx context.Context, name string, wanted bool) error
 
 // surroundings are what one pass over a namespace goes by.
 type surroundings struct {
-	lenders []placement.Lender
+	lenders []placement.Provider
 	// placement is empty where selectorErr says why the selector cannot be read.
 	placement   placement.Placement
 	selectorErr error

@@ -163,7 +163,7 @@ func (c *Consumer) podsAway(ctx context.Context, namespace string) ([]*corev1.Po
 		if _, moves := pod.Labels[volume.LabelMove]; moves {
 			continue
 		}
-		if virtual[pod.Spec.NodeName] && !podspec.Finished(pod) && !podspec.BelongsToItsNode(pod) || placement.StrandedAbroad(pod) {
+		if virtual[pod.Spec.NodeName] && !podspec.Finished(pod) && !podspec.BelongsToItsNode(pod) || placement.StrandedOnProviders(pod) {
 			away = append(away, pod)
 		}
 	}

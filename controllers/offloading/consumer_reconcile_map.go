@@ -86,7 +86,7 @@ func (c *Consumer) createMap(ctx context.Context, namespace string, entries []v1
 // namespaces, and those that are there and whose pods are not gone yet. When
 // there are too many, or two want one name, those count that are there, and
 // then the oldest offloadings.
-func (c *Consumer) wantedEntries(ctx context.Context, l placement.Lender, offloadings []*v1alpha1.NamespaceOffloading, current []v1alpha1.NamespaceMapping) []v1alpha1.NamespaceMapping {
+func (c *Consumer) wantedEntries(ctx context.Context, l placement.Provider, offloadings []*v1alpha1.NamespaceOffloading, current []v1alpha1.NamespaceMapping) []v1alpha1.NamespaceMapping {
 	present := make(map[string]v1alpha1.NamespaceMapping, len(current))
 	for _, entry := range current {
 		present[entry.Name] = entry
@@ -118,7 +118,7 @@ func (c *Consumer) wantedEntries(ctx context.Context, l placement.Lender, offloa
 
 // wantedEntry is the entry that one namespace should have, or an empty one;
 // present is the one that it has.
-func (c *Consumer) wantedEntry(ctx context.Context, l placement.Lender, offloading *v1alpha1.NamespaceOffloading, present v1alpha1.NamespaceMapping) v1alpha1.NamespaceMapping {
+func (c *Consumer) wantedEntry(ctx context.Context, l placement.Provider, offloading *v1alpha1.NamespaceOffloading, present v1alpha1.NamespaceMapping) v1alpha1.NamespaceMapping {
 	switch {
 	case len(l.VirtualNodes) == 0:
 		return v1alpha1.NamespaceMapping{}
@@ -146,14 +146,14 @@ func (c *Consumer) wantedEntry(ctx context.Context, l placement.Lender, offloadi
 
 // inhabited tells whether pods of a namespace keep it at a cluster. As long as
 // that is unknown they do: with the twin, they would be gone.
-func (c *Consumer) inhabited(offloading *v1alpha1.NamespaceOffloading, l placement.Lender) bool {
+func (c *Consumer) inhabited(offloading *v1alpha1.NamespaceOffloading, l placement.Provider) bool {
 	pods, complete := c.seenPods(offloading.Namespace)
 	return !complete || staying(offloading, l, pods) > 0
 }
 
 // staying counts the pods that keep a namespace at a cluster. Where pods are
 // evicted, those of DaemonSets do not, which would be made again for ever.
-func staying(offloading *v1alpha1.NamespaceOffloading, l placement.Lender, pods []*corev1.Pod) int {
+func staying(offloading *v1alpha1.NamespaceOffloading, l placement.Provider, pods []*corev1.Pod) int {
 	if offloading.Spec.Enforcement == v1alpha1.Evict {
 		pods = slices.DeleteFunc(slices.Clone(pods), podspec.BelongsToItsNode)
 	}

@@ -14,8 +14,8 @@ import (
 )
 
 // Provider returns a peered provider with one virtual node in a region.
-func Provider(name, region string, change ...func(*placement.Lender)) placement.Lender {
-	provider := placement.Lender{
+func Provider(name, region string, change ...func(*placement.Provider)) placement.Provider {
+	provider := placement.Provider{
 		Cluster: &v1alpha1.ForeignCluster{
 			ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.ForeignClusterSpec{Outgoing: v1alpha1.PeeringEnabled},
 		},

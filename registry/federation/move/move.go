@@ -49,7 +49,7 @@ type Request struct {
 	// Offloading is the NamespaceOffloading of the namespace; nil where there is none.
 	Offloading *v1alpha1.NamespaceOffloading
 	// Providers are all foreign clusters with their virtual nodes.
-	Providers []placement.Lender
+	Providers []placement.Provider
 	// Nodes are all nodes of this cluster, virtual nodes among them.
 	Nodes []*corev1.Node
 	// Stored is the capacity of all virtual volumes whose data a foreign cluster stores,
@@ -61,7 +61,7 @@ type Request struct {
 // requested, the node there.
 type end struct {
 	// provider is the foreign cluster; nil is this cluster.
-	provider *placement.Lender
+	provider *placement.Provider
 	// class may be empty at the source, where it is not known.
 	class string
 	// nodes are those that may use the volume; of a provider, its virtual nodes.

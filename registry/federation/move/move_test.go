@@ -29,8 +29,8 @@ const (
 )
 
 // provider is a foreign cluster with one virtual node that offers storage.
-func provider(name, id string, classes ...string) placement.Lender {
-	return placement.Lender{
+func provider(name, id string, classes ...string) placement.Provider {
+	return placement.Provider{
 		Cluster: &v1alpha1.ForeignCluster{
 			ObjectMeta: metav1.ObjectMeta{Name: name},
 			Spec: v1alpha1.ForeignClusterSpec{ClusterID: id, Outgoing: v1alpha1.PeeringEnabled,
@@ -119,7 +119,7 @@ func movable() *Request {
 			Spec:   v1alpha1.NamespaceOffloadingSpec{PodOffloadingStrategy: v1alpha1.LocalAndRemote},
 			Status: v1alpha1.NamespaceOffloadingStatus{Clusters: offloadedTo("milan", "turin")},
 		},
-		Providers: []placement.Lender{provider("milan", milanID, "fast", "slow"), provider("turin", turinID, "disk")},
+		Providers: []placement.Provider{provider("milan", milanID, "fast", "slow"), provider("turin", turinID, "disk")},
 		Nodes: []*corev1.Node{
 			{ObjectMeta: metav1.ObjectMeta{Name: "worker-1", Labels: hostname("worker-1")}},
 			{ObjectMeta: metav1.ObjectMeta{Name: "worker-2", Labels: hostname("worker-2")}},

@@ -109,7 +109,7 @@ func (r Request) localClass() *storagev1.StorageClass {
 	return found
 }
 
-func (r Request) remoteTarget(provider *placement.Lender) (end, field.ErrorList) {
+func (r Request) remoteTarget(provider *placement.Provider) (end, field.ErrorList) {
 	target, name := end{provider: provider}, provider.Cluster.Name
 	if refusal := provider.Refuses(); refusal != "" {
 		return target, field.ErrorList{invalid(r.targetPath(), name, "%s", refusal)}
@@ -143,7 +143,7 @@ func (r Request) remoteTarget(provider *placement.Lender) (end, field.ErrorList)
 
 // usable returns the virtual nodes of a provider that may store the data: the requested
 // one, otherwise all.
-func (r Request) usable(provider *placement.Lender) []*v1alpha1.VirtualNode {
+func (r Request) usable(provider *placement.Provider) []*v1alpha1.VirtualNode {
 	return slices.DeleteFunc(slices.Clone(provider.VirtualNodes), func(virtualNode *v1alpha1.VirtualNode) bool {
 		wanted := r.Spec.Target.NodeName
 		return virtualNode.DeletionTimestamp != nil || wanted != "" && virtualNode.Spec.NodeName != wanted

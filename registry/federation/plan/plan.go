@@ -58,7 +58,7 @@ func (r Reader) Offload(ctx context.Context, namespace string, is, wanted *feder
 	if request.Wanted, err = offloadingSpec(wanted); err != nil {
 		return nil, err
 	}
-	if request.Lenders, err = r.lenders(ctx); err != nil {
+	if request.Providers, err = r.lenders(ctx); err != nil {
 		return nil, err
 	}
 	if request.Nodes, err = r.nodes(ctx); err != nil {
@@ -202,7 +202,7 @@ func found[P any](obj *P, err error) (*P, error) {
 }
 
 // lenders are all foreign clusters with their virtual nodes.
-func (r Reader) lenders(ctx context.Context) ([]placement.Lender, error) {
+func (r Reader) lenders(ctx context.Context) ([]placement.Provider, error) {
 	clusters, err := r.clusters(ctx)
 	if err != nil {
 		return nil, err
@@ -215,9 +215,9 @@ func (r Reader) lenders(ctx context.Context) ([]placement.Lender, error) {
 	for _, virtualNode := range virtualNodes {
 		of[virtualNode.Namespace] = append(of[virtualNode.Namespace], virtualNode)
 	}
-	lenders := make([]placement.Lender, 0, len(clusters))
+	lenders := make([]placement.Provider, 0, len(clusters))
 	for _, cluster := range clusters {
-		lenders = append(lenders, placement.Lender{Cluster: cluster, VirtualNodes: of[naming.PeerNamespace(cluster.Name)]})
+		lenders = append(lenders, placement.Provider{Cluster: cluster, VirtualNodes: of[naming.PeerNamespace(cluster.Name)]})
 	}
 	return lenders, nil
 }
