@@ -182,27 +182,19 @@ func storageChanged() predicate.Predicate {
 		node := object.(*v1alpha1.VirtualNode)
 		return fmt.Sprint(node.Status.StorageClasses, quotaText(node.Status.Storage), node.DeletionTimestamp)
 	}
-	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool { return text(e.ObjectOld) != text(e.ObjectNew) }}
+	return kit.Changed(func(old, current client.Object) bool { return text(old) != text(current) })
 }
 
 // Published returns a cache of what the storage-capacity controller publishes, and adds
 // it to a manager. It reads no other driver's objects.
 func Published(manager ctrl.Manager, namespace string) (cache.Cache, error) {
-	published, err := cache.New(manager.GetConfig(), cache.Options{
-		Scheme: manager.GetScheme(), Mapper: manager.GetRESTMapper(), HTTPClient: manager.GetHTTPClient(),
-		ReaderFailOnMissingInformer: true,
-		ByObject: map[client.Object]cache.ByObject{
-			&storagev1.CSIStorageCapacity{}: {
-				Namespaces: map[string]cache.Config{namespace: {}},
-				Label:      labels.SelectorFromSet(labels.Set{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy}),
-			},
-			&storagev1.CSIDriver{}: {Field: fields.OneTermEqualSelector("metadata.name", v1alpha1.StorageProvisioner)},
+	return kit.NewCache(manager, map[client.Object]cache.ByObject{
+		&storagev1.CSIStorageCapacity{}: {
+			Namespaces: map[string]cache.Config{namespace: {}},
+			Label:      labels.SelectorFromSet(labels.Set{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy}),
 		},
+		&storagev1.CSIDriver{}: {Field: fields.OneTermEqualSelector("metadata.name", v1alpha1.StorageProvisioner)},
 	})
-	if err != nil {
-		return nil, fmt.Errorf("creating the cache of storage capacities: %w", err)
-	}
-	return published, manager.Add(published)
 }
 
 // SetUp adds the controller of capacities to a manager; published is what Published

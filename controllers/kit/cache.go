@@ -1,0 +1,31 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package kit
+
+import (
+	"fmt"
+
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"liqo.io/federation/controllers/remote"
+)
+
+// NewCache returns a cache of the given kinds alone, each restricted by its options, and
+// adds it to a manager, which starts it. It is for a kind of which a controller may read,
+// or needs, only a part: the manager's own cache has a kind under one selector. A controller
+// watches it with source.Kind.
+func NewCache(manager ctrl.Manager, kinds map[client.Object]cache.ByObject) (cache.Cache, error) {
+	narrow, err := cache.New(manager.GetConfig(), cache.Options{
+		Scheme: manager.GetScheme(), Mapper: manager.GetRESTMapper(), HTTPClient: manager.GetHTTPClient(),
+		DefaultTransform:            remote.Trim,
+		ReaderFailOnMissingInformer: true,
+		ByObject:                    kinds,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("creating a cache: %w", err)
+	}
+	return narrow, manager.Add(narrow)
+}

@@ -1,0 +1,226 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package kittest is the fixture of tests of controllers: a cluster with a fake API server
+// that has the kinds, indexes and status subresources of a manager of package kit, a clock
+// and recorded events. What the controller writes is recorded, and any of its writes can be
+// the last one of its process.
+package kittest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/record"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/controllers/kit"
+)
+
+// maxEvents bounds the events that a controller may record between two calls of Recorded.
+const maxEvents = 1000
+
+// ErrKilled is the error of the write at which Kill ends a process.
+var ErrKilled = errors.New("the process was killed")
+
+// Epoch is the time at which the clock of a cluster begins.
+var Epoch = time.Date(2026, time.November, 26, 12, 0, 0, 0, time.UTC)
+
+// Write is one write of the controller.
+type Write struct {
+	// Verb is create, update, patch or delete, for a subresource followed by its name.
+	Verb string
+	// Kind, Namespace and Name are those of the object.
+	Kind, Namespace, Name string
+}
+
+// String returns the write as tests compare it: verb, kind and name.
+func (w Write) String() string { return fmt.Sprintf("%s %s %s", w.Verb, w.Kind, w.Name) }
+
+// Cluster is a cluster in a test. Its embedded client is that of users and of other
+// controllers.
+type Cluster struct {
+	client.WithWatch
+	// Controller is the client of the controller under test.
+	Controller client.WithWatch
+	// Writes are the writes with Controller, also those that failed.
+	Writes []Write
+	// Fault is called with each write before it is sent, and again when it is done; an
+	// error is the answer to the controller. Nil fails none.
+	Fault func(write Write, done bool) error
+	// Clock begins at Epoch.
+	Clock *clocktesting.FakeClock
+	// Events receives what the controller records.
+	Events *record.FakeRecorder
+
+	t       testing.TB
+	created int
+}
+
+// New returns a cluster with objects.
+func New(t testing.TB, objects ...client.Object) *Cluster {
+	t.Helper()
+	c := &Cluster{t: t, Clock: clocktesting.NewFakeClock(Epoch), Events: record.NewFakeRecorder(maxEvents)}
+	c.WithWatch = fake.NewClientBuilder().WithScheme(kit.NewScheme()).WithObjects(objects...).
+		WithStatusSubresource(withStatus()...).
+		WithIndex(&corev1.Pod{}, kit.IndexClaims, kit.PodClaims).
+		WithIndex(&corev1.PersistentVolume{}, kit.IndexClaimRef, kit.VolumeClaim).
+		WithIndex(&corev1.Event{}, "involvedObject.uid", ofEvent(func(e *corev1.Event) string { return string(e.InvolvedObject.UID) })).
+		WithIndex(&corev1.Event{}, "type", ofEvent(func(e *corev1.Event) string { return e.Type })).
+		Build()
+	c.Controller = interceptor.NewClient(c.WithWatch, c.recorded())
+	return c
+}
+
+func ofEvent(value func(*corev1.Event) string) client.IndexerFunc {
+	return func(object client.Object) []string { return []string{value(object.(*corev1.Event))} }
+}
+
+// withStatus returns an object of each kind whose status is a subresource.
+func withStatus() []client.Object {
+	objects := []client.Object{
+		&corev1.Namespace{}, &corev1.Node{}, &corev1.Pod{}, &corev1.Service{}, &corev1.ResourceQuota{},
+		&corev1.PersistentVolume{}, &corev1.PersistentVolumeClaim{}, &appsv1.Deployment{},
+	}
+	for kind, object := range kit.NewScheme().KnownTypes(v1alpha1.SchemeGroupVersion) {
+		_, hasStatus := object.FieldByName("Status")
+		if typed, ok := reflect.New(object).Interface().(client.Object); ok && hasStatus && kind != "Status" {
+			objects = append(objects, typed)
+		}
+	}
+	return objects
+}
+
+// recorded returns the functions that record the writes of the controller.
+func (c *Cluster) recorded() interceptor.Funcs {
+	return interceptor.Funcs{
+		Create: func(ctx context.Context, w client.WithWatch, o client.Object, options ...client.CreateOption) error {
+			return c.write("create", o, func() error {
+				c.created++
+				o.SetUID(types.UID(fmt.Sprintf("created-%d", c.created)))
+				return w.Create(ctx, o, options...)
+			})
+		},
+		Update: func(ctx context.Context, w client.WithWatch, o client.Object, options ...client.UpdateOption) error {
+			return c.write("update", o, func() error { return w.Update(ctx, o, options...) })
+		},
+		Patch: func(ctx context.Context, w client.WithWatch, o client.Object, p client.Patch, options ...client.PatchOption) error {
+			return c.write("patch", o, func() error { return w.Patch(ctx, o, p, options...) })
+		},
+		Delete: func(ctx context.Context, w client.WithWatch, o client.Object, options ...client.DeleteOption) error {
+			return c.write("delete", o, func() error { return w.Delete(ctx, o, options...) })
+		},
+		SubResourceCreate: func(ctx context.Context, w client.Client, sub string, o, request client.Object,
+			options ...client.SubResourceCreateOption,
+		) error {
+			return c.write("create "+sub, o, func() error { return w.SubResource(sub).Create(ctx, o, request, options...) })
+		},
+		SubResourceUpdate: func(ctx context.Context, w client.Client, sub string, o client.Object,
+			options ...client.SubResourceUpdateOption,
+		) error {
+			return c.write("update "+sub, o, func() error { return w.SubResource(sub).Update(ctx, o, options...) })
+		},
+		SubResourcePatch: func(ctx context.Context, w client.Client, sub string, o client.Object, p client.Patch,
+			options ...client.SubResourcePatchOption,
+		) error {
+			return c.write("patch "+sub, o, func() error { return w.SubResource(sub).Patch(ctx, o, p, options...) })
+		},
+	}
+}
+
+func (c *Cluster) write(verb string, object client.Object, send func() error) error {
+	write := Write{
+		Verb: verb, Kind: reflect.TypeOf(object).Elem().Name(), Namespace: object.GetNamespace(), Name: object.GetName(),
+	}
+	c.Writes = append(c.Writes, write)
+	fault := c.Fault
+	if fault == nil {
+		return send()
+	}
+	if err := fault(write, false); err != nil {
+		return err
+	}
+	if err := send(); err != nil {
+		return err
+	}
+	return fault(write, true)
+}
+
+// Kill has the controller's write of a number, counted from 0, fail with ErrKilled, done or
+// not.
+func (c *Cluster) Kill(number int, done bool) {
+	c.Fault = func(_ Write, isDone bool) error {
+		if len(c.Writes) == number+1 && isDone == done {
+			return ErrKilled
+		}
+		return nil
+	}
+}
+
+// WritesSince returns the writes after the first ones of a number, as text.
+func (c *Cluster) WritesSince(number int) []string {
+	var texts []string
+	for _, write := range c.Writes[number:] {
+		texts = append(texts, write.String())
+	}
+	return texts
+}
+
+// Recorded returns the events since the last call.
+func (c *Cluster) Recorded() []string {
+	var all []string
+	for {
+		select {
+		case event := <-c.Events.Events:
+			all = append(all, event)
+		default:
+			return all
+		}
+	}
+}
+
+// Has reads an object and reports whether there is one.
+func (c *Cluster) Has(object client.Object) bool {
+	c.t.Helper()
+	err := c.Get(c.t.Context(), client.ObjectKeyFromObject(object), object)
+	if err != nil && !apierrors.IsNotFound(err) {
+		c.t.Fatal(err)
+	}
+	return err == nil
+}
+
+// Read reads an object that has to exist.
+func Read[T client.Object](c *Cluster, namespace, name string, object T) T {
+	c.t.Helper()
+	if err := c.Get(c.t.Context(), types.NamespacedName{Namespace: namespace, Name: name}, object); err != nil {
+		c.t.Fatal(err)
+	}
+	return object
+}
+
+// Change changes an object, and then its status, as another client does.
+func Change[T client.Object](c *Cluster, namespace, name string, object T, change func(T)) {
+	c.t.Helper()
+	object = Read(c, namespace, name, object)
+	change(object)
+	status := object.DeepCopyObject().(client.Object)
+	if err := c.Update(c.t.Context(), object); err != nil {
+		c.t.Fatal(err)
+	}
+	status.SetResourceVersion(object.GetResourceVersion())
+	if err := c.Status().Update(c.t.Context(), status); err != nil && !apierrors.IsNotFound(err) {
+		c.t.Fatal(err)
+	}
+}

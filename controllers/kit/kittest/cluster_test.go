@@ -1,0 +1,52 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package kittest
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+)
+
+func TestWritesOfTheControllerAreRecordedAndCanBeItsLast(t *testing.T) {
+	c := New(t, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "old"}})
+	named := func(name string) *corev1.ConfigMap {
+		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name}}
+	}
+	for _, test := range []struct {
+		name   string
+		done   bool
+		exists bool
+	}{{"before", false, false}, {"after", true, true}} {
+		c.Kill(len(c.Writes), test.done)
+		if err := c.Controller.Create(t.Context(), named(test.name)); !errors.Is(err, ErrKilled) {
+			t.Errorf("killed %s its write: %v", test.name, err)
+		}
+		if got := c.Has(named(test.name)); got != test.exists {
+			t.Errorf("killed %s its write: written %v, want %v", test.name, got, test.exists)
+		}
+	}
+	if err := c.Controller.Delete(t.Context(), named("old")); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"create ConfigMap before", "create ConfigMap after", "delete ConfigMap old"}
+	if diff := cmp.Diff(want, c.WritesSince(0)); diff != "" {
+		t.Errorf("writes (-want +got):\n%s", diff)
+	}
+}
+
+func TestChangeWritesSpecAndStatus(t *testing.T) {
+	c := New(t, &v1alpha1.VirtualNode{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-peer-milan", Name: "milan"}})
+	Change(c, "liqo-peer-milan", "milan", &v1alpha1.VirtualNode{}, func(node *v1alpha1.VirtualNode) {
+		node.Spec.ClusterID, node.Status.Pods = "milan-id", 3
+	})
+	if got := Read(c, "liqo-peer-milan", "milan", &v1alpha1.VirtualNode{}); got.Spec.ClusterID != "milan-id" || got.Status.Pods != 3 {
+		t.Errorf("cluster ID %q and %d pods, want milan-id and 3", got.Spec.ClusterID, got.Status.Pods)
+	}
+}
