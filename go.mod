@@ -3,6 +3,7 @@ module liqo.io/federation
 go 1.26.0
 
 require (
+	github.com/coreos/go-iptables v0.8.0
 	github.com/go-logr/logr v1.4.3
 	github.com/google/go-cmp v0.7.0
 	github.com/prometheus/client_golang v1.24.0

@@ -5,6 +5,7 @@ package apply
 
 import (
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 
@@ -12,8 +13,8 @@ import (
 	"liqo.io/federation/netagent/model"
 )
 
-// chains changes the tables that differ, each in one call. It returns the families
-// of which not all tables are as they should be.
+// chains changes the tables that differ. It returns the families of which a table could
+// not be read or changed.
 func (a *Applier) chains(s model.State) (unguarded []model.Family, err error) {
 	var errs []error
 	for _, f := range s.Scope.Families {
@@ -22,33 +23,10 @@ func (a *Applier) chains(s model.State) (unguarded []model.Family, err error) {
 			errs, unguarded = append(errs, err), append(unguarded, f)
 			continue
 		}
-		changes := make(map[string]*kernel.ChainChange)
-		in := func(table string) *kernel.ChainChange {
-			if changes[table] == nil {
-				changes[table] = &kernel.ChainChange{}
-			}
-			return changes[table]
-		}
 		wanted := slices.DeleteFunc(slices.Clone(s.Chains), func(c model.Chain) bool { return c.Family != f })
-		type name struct{ table, chain string }
-		d := diff(chains, wanted,
-			func(c model.Chain) name { return name{c.Table, c.Name} },
-			func(have, want model.Chain) bool { return slices.Equal(have.Rules, want.Rules) })
-		for _, c := range d.set {
-			in(c.Table).Set = append(in(c.Table).Set, c)
-		}
-		for _, c := range d.gone {
-			in(c.Table).Delete = append(in(c.Table).Delete, c.Name)
-		}
-		missing, spare := jumpDifference(f, jumps, s.Jumps)
-		for _, j := range missing {
-			in(j.Table).AddJumps = append(in(j.Table).AddJumps, j)
-		}
-		for _, j := range spare {
-			in(j.Table).DeleteJumps = append(in(j.Table).DeleteJumps, j)
-		}
+		changes := tableChanges(f, chains, wanted, jumps, s.Jumps)
 		for _, table := range slices.Sorted(maps.Keys(changes)) {
-			err := a.write(a.kernel.ChangeChains(f, table, *changes[table]))
+			err := a.changeTable(f, table, changes[table])
 			if err != nil {
 				errs, unguarded = append(errs, err), append(unguarded, f)
 			} else if table == model.NATTable {
@@ -62,6 +40,70 @@ func (a *Applier) chains(s model.State) (unguarded []model.Family, err error) {
 		}
 	}
 	return unguarded, errors.Join(errs...)
+}
+
+// tableChange is the difference between a table as it is and as it is to be.
+type tableChange struct {
+	set            []model.Chain
+	gone           []string
+	missing, spare []model.Jump
+}
+
+// tableChanges returns the changes of a family, by table.
+func tableChanges(f model.Family, chains, wanted []model.Chain, jumps, wantedJumps []model.Jump) map[string]*tableChange {
+	changes := make(map[string]*tableChange)
+	in := func(table string) *tableChange {
+		if changes[table] == nil {
+			changes[table] = &tableChange{}
+		}
+		return changes[table]
+	}
+	type name struct{ table, chain string }
+	d := diff(chains, wanted,
+		func(c model.Chain) name { return name{c.Table, c.Name} },
+		func(have, want model.Chain) bool { return slices.Equal(have.Rules, want.Rules) })
+	for _, c := range d.set {
+		in(c.Table).set = append(in(c.Table).set, c)
+	}
+	for _, c := range d.gone {
+		in(c.Table).gone = append(in(c.Table).gone, c.Name)
+	}
+	missing, spare := jumpDifference(f, jumps, wantedJumps)
+	for _, j := range missing {
+		in(j.Table).missing = append(in(j.Table).missing, j)
+	}
+	for _, j := range spare {
+		in(j.Table).spare = append(in(j.Table).spare, j)
+	}
+	return changes
+}
+
+// changeTable changes a table: its chains in one call, then the jumps to them, each in a
+// call of its own. Chains to which a jump leads now are deleted after it, in a second call.
+func (a *Applier) changeTable(f model.Family, table string, c *tableChange) error {
+	first := kernel.ChainChange{Set: c.set}
+	if len(c.spare) == 0 {
+		first.Delete = c.gone
+	}
+	if len(first.Set)+len(first.Delete) > 0 {
+		if err := a.write(a.kernel.ChangeChains(f, table, first)); err != nil {
+			return err
+		}
+	}
+	for _, j := range c.missing {
+		if err := a.write(a.kernel.AddJump(j)); err != nil {
+			return fmt.Errorf("adding the jump from %s to %s: %w", j.Base, j.Chain, err)
+		}
+	}
+	for _, j := range c.spare {
+		if err := a.write(a.kernel.DeleteJump(j)); err != nil {
+			return fmt.Errorf("deleting the jump from %s to %s: %w", j.Base, j.Chain, err)
+		}
+	}
+	if len(c.spare) > 0 && len(c.gone) > 0 {
+		return a.write(a.kernel.ChangeChains(f, table, kernel.ChainChange{Delete: c.gone}))
+	}
+	return nil
 }
 
 // natEffects are those of the table nat of a family.

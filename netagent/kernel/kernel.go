@@ -112,16 +112,20 @@ type Tables interface {
 	// Chains returns the chains with model.ChainPrefix, and the jumps to them
 	// from chains that iptables brings.
 	Chains(model.Family) ([]model.Chain, []model.Jump, error)
-	// ChangeChains changes one table, all of it or nothing.
+	// ChangeChains changes the chains of one table, all of them or none.
 	ChangeChains(f model.Family, table string, change ChainChange) error
+	// AddJump adds a jump, unless it exists.
+	AddJump(model.Jump) error
+	// DeleteJump deletes a jump, once; one that does not exist is no error.
+	DeleteJump(model.Jump) error
 }
 
-// ChainChange is what becomes different of a table.
+// ChainChange is a change of the chains of a table.
 type ChainChange struct {
-	Set         []model.Chain // made, or emptied and filled again
-	AddJumps    []model.Jump
-	DeleteJumps []model.Jump
-	Delete      []string // names of chains
+	// Set are created, or emptied and filled again.
+	Set []model.Chain
+	// Delete are the names of chains that nothing jumps to.
+	Delete []string
 }
 
 // Connections are those that the kernel remembers, with what their addresses

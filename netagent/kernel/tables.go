@@ -7,12 +7,15 @@ import (
 	"bytes"
 	"fmt"
 	"os/exec"
+	"strconv"
 	"strings"
+
+	"github.com/coreos/go-iptables/iptables"
 
 	"liqo.io/federation/netagent/model"
 )
 
-// backend is one of the two homes that rules of iptables have on a node.
+// backend is one of the two kinds of iptables, which do not see the rules of each other.
 type backend string
 
 const (
@@ -20,7 +23,18 @@ const (
 	legacy backend = "legacy"
 )
 
-// Backend tells which iptables this namespace uses: "nft" or "legacy".
+// lockTimeout is how long a change waits for the lock of iptables, in seconds.
+const lockTimeout = 5
+
+// program returns the name of an iptables for a family.
+func (b backend) program(f model.Family) string {
+	if f == model.IPv6 {
+		return "ip6tables-" + string(b)
+	}
+	return "iptables-" + string(b)
+}
+
+// Backend returns which iptables this namespace uses: "nft" or "legacy".
 func (n *Namespace) Backend() (string, error) {
 	b, err := n.backend()
 	return string(b), err
@@ -100,22 +114,62 @@ func (n *Namespace) Chains(f model.Family) ([]model.Chain, []model.Jump, error) 
 	return chains, jumps, nil
 }
 
-// ChangeChains changes one table.
+// ChangeChains changes the chains of one table.
 func (n *Namespace) ChangeChains(f model.Family, table string, change ChainChange) error {
 	b, err := n.backend()
 	if err != nil {
 		return err
 	}
-	_, err = n.run(b, f, "restore", writeTable(table, change), "--noflush", "-w", "5")
+	_, err = n.run(b, f, "restore", writeTable(table, change), "--noflush", "-w", strconv.Itoa(lockTimeout))
 	return err
+}
+
+// AddJump adds a jump, unless it exists: where it is in its chain does not matter.
+func (n *Namespace) AddJump(j model.Jump) error {
+	return n.changeRule(j.Family, func(rules *iptables.IPTables) error {
+		if j.Last {
+			return rules.AppendUnique(j.Table, j.Base, "-j", j.Chain)
+		}
+		return rules.InsertUnique(j.Table, j.Base, 1, "-j", j.Chain)
+	})
+}
+
+// DeleteJump deletes a jump, once.
+func (n *Namespace) DeleteJump(j model.Jump) error {
+	return n.changeRule(j.Family, func(rules *iptables.IPTables) error {
+		return rules.DeleteIfExists(j.Table, j.Base, "-j", j.Chain)
+	})
+}
+
+// changeRule changes a single rule of a family in the namespace.
+func (n *Namespace) changeRule(f model.Family, change func(*iptables.IPTables) error) error {
+	b, err := n.backend()
+	if err != nil {
+		return err
+	}
+	rules, err := newRules(b, f)
+	if err != nil {
+		return err
+	}
+	return n.Do(func() error { return change(rules) })
+}
+
+// newRules returns what changes single rules of a family with an iptables.
+func newRules(b backend, f model.Family) (*iptables.IPTables, error) {
+	program, protocol := b.program(f), iptables.ProtocolIPv4
+	if f == model.IPv6 {
+		protocol = iptables.ProtocolIPv6
+	}
+	rules, err := iptables.New(iptables.Path(program), iptables.IPFamily(protocol), iptables.Timeout(lockTimeout))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", program, advised(err, noIptables()))
+	}
+	return rules, nil
 }
 
 // run runs iptables-save or iptables-restore of a family.
 func (n *Namespace) run(b backend, f model.Family, verb, input string, args ...string) (string, error) {
-	program := fmt.Sprintf("iptables-%s-%s", b, verb)
-	if f == model.IPv6 {
-		program = "ip6" + strings.TrimPrefix(program, "ip")
-	}
+	program := b.program(f) + "-" + verb
 	var out, failure bytes.Buffer
 	err := n.Do(func() error {
 		cmd := exec.Command(program, args...)
@@ -167,16 +221,6 @@ func writeTable(table string, change ChainChange) string {
 	for _, c := range change.Set {
 		for _, rule := range c.Rules {
 			fmt.Fprintf(&b, "-A %s %s\n", c.Name, rule)
-		}
-	}
-	for _, j := range change.DeleteJumps {
-		fmt.Fprintf(&b, "-D %s -j %s\n", j.Base, j.Chain)
-	}
-	for _, j := range change.AddJumps {
-		if j.Last {
-			fmt.Fprintf(&b, "-A %s -j %s\n", j.Base, j.Chain)
-		} else {
-			fmt.Fprintf(&b, "-I %s 1 -j %s\n", j.Base, j.Chain)
 		}
 	}
 	for _, name := range change.Delete {

@@ -195,18 +195,13 @@ func TestAnErrorSaysWhatToDoAboutIt(t *testing.T) {
 
 func TestAChangeIsWrittenForOneTransaction(t *testing.T) {
 	got := writeTable("nat", ChainChange{
-		Set:         []model.Chain{{Name: "LIQO-A", Rules: []string{"-j LIQO-B"}}, {Name: "LIQO-B"}},
-		AddJumps:    []model.Jump{{Base: "PREROUTING", Chain: "LIQO-A"}, {Base: "POSTROUTING", Chain: "LIQO-B", Last: true}},
-		DeleteJumps: []model.Jump{{Base: "OUTPUT", Chain: "LIQO-C"}},
-		Delete:      []string{"LIQO-C", "LIQO-D"},
+		Set:    []model.Chain{{Name: "LIQO-A", Rules: []string{"-j LIQO-B"}}, {Name: "LIQO-B"}},
+		Delete: []string{"LIQO-C", "LIQO-D"},
 	})
 	want := `*nat
 :LIQO-A - [0:0]
 :LIQO-B - [0:0]
 -A LIQO-A -j LIQO-B
--D OUTPUT -j LIQO-C
--I PREROUTING 1 -j LIQO-A
--A POSTROUTING -j LIQO-B
 -F LIQO-C
 -F LIQO-D
 -X LIQO-C

@@ -260,46 +260,59 @@ func (k *Kernel) Chains(f model.Family) (chains []model.Chain, jumps []model.Jum
 	return chains, jumps, err
 }
 
-// ChangeChains changes one table. Like iptables it refuses to delete a chain
-// that something leads to.
+// ChangeChains changes the chains of one table. Like iptables it refuses to delete a
+// chain that a rule jumps to.
 func (k *Kernel) ChangeChains(f model.Family, table string, change kernel.ChainChange) error {
 	return k.callChains(true, f, table, func() error {
-		chains, bases := maps.Clone(k.chains), maps.Clone(k.bases)
+		chains := maps.Clone(k.chains)
 		for _, c := range change.Set {
 			chains[chainKey{f, table, c.Name}] = slices.Clone(c.Rules)
-		}
-		for _, j := range change.DeleteJumps {
-			at := chainKey{f, table, j.Base}
-			i := slices.Index(bases[at], "-j "+j.Chain)
-			if i < 0 {
-				return fmt.Errorf("no jump to %s in %s", j.Chain, j.Base)
-			}
-			bases[at] = slices.Delete(slices.Clone(bases[at]), i, i+1)
-		}
-		for _, j := range change.AddJumps {
-			at, rule := chainKey{f, table, j.Base}, "-j "+j.Chain
-			if j.Last {
-				bases[at] = append(slices.Clone(bases[at]), rule)
-			} else {
-				bases[at] = append([]string{rule}, bases[at]...)
-			}
 		}
 		for _, name := range change.Delete {
 			delete(chains, chainKey{f, table, name})
 		}
-		for _, all := range []map[chainKey][]string{chains, bases} {
+		for _, all := range []map[chainKey][]string{chains, k.bases} {
 			for at, rules := range all {
 				for _, rule := range rules {
 					_, target, _ := strings.Cut(rule, "-j "+model.ChainPrefix)
 					if _, ok := chains[chainKey{at.family, at.table, model.ChainPrefix + target}]; target != "" && !ok {
-						return fmt.Errorf("%s leads to %s, which is not there", at.name, target)
+						return fmt.Errorf("%s jumps to %s, which does not exist", at.name, target)
 					}
 				}
 			}
 		}
-		k.chains, k.bases = chains, bases
+		k.chains = chains
 		return nil
 	})
+}
+
+// AddJump adds a jump, unless it exists. Like iptables it refuses one to a chain that does
+// not exist.
+func (k *Kernel) AddJump(j model.Jump) error {
+	return k.callChains(true, j.Family, j.Table, func() error {
+		at, rule := chainKey{j.Family, j.Table, j.Base}, "-j "+j.Chain
+		if _, ok := k.chains[chainKey{j.Family, j.Table, j.Chain}]; !ok {
+			return fmt.Errorf("%s: no such chain", j.Chain)
+		}
+		switch {
+		case slices.Contains(k.bases[at], rule):
+		case j.Last:
+			k.bases[at] = append(slices.Clone(k.bases[at]), rule)
+		default:
+			k.bases[at] = append([]string{rule}, k.bases[at]...)
+		}
+		return nil
+	})
+}
+
+// DeleteJump deletes a jump, once.
+func (k *Kernel) DeleteJump(j model.Jump) error {
+	return k.callChains(true, j.Family, j.Table, always(func() {
+		at := chainKey{j.Family, j.Table, j.Base}
+		if i := slices.Index(k.bases[at], "-j "+j.Chain); i >= 0 {
+			k.bases[at] = slices.Delete(slices.Clone(k.bases[at]), i, i+1)
+		}
+	}))
 }
 
 // ForgetConnections notes what was to be forgotten.
