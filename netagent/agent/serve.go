@@ -5,24 +5,26 @@ package agent
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"math/big"
 	"net"
 	"net/http"
 	"time"
 
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/component-base/metrics/legacyregistry"
+
+	"liqo.io/federation/apiserver/identity"
 )
 
-// certificateLife is how long a certificate is good from the start of the agent.
-const certificateLife = 10 * 365 * 24 * time.Hour
+const (
+	// certificateLife is the time from the start of the agent to the end of its
+	// certificate, and clockSkew how far clocks of its clients may be behind.
+	certificateLife = 10 * 365 * 24 * time.Hour
+	clockSkew       = time.Hour
+)
 
 // Serve answers /livez and /readyz to everybody, and /metrics to those who may
 // get it, until the context ends. It does so with TLS and on a loopback address
@@ -55,9 +57,17 @@ func handler(kube kubernetes.Interface, alive, ready func() error) http.Handler 
 }
 
 func serve(ctx context.Context, listener net.Listener, handler http.Handler) error {
-	certificate, err := selfSigned()
+	// A certificate that no client verifies still keeps tokens from being read in transit.
+	now := time.Now()
+	certificate, err := identity.SelfSigned(x509.Certificate{
+		NotBefore:   now.Add(-clockSkew),
+		NotAfter:    now.Add(certificateLife),
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		DNSNames:    []string{"localhost"},
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback},
+	})
 	if err != nil {
-		return errors.Join(fmt.Errorf("making a serving certificate: %w", err), listener.Close())
+		return errors.Join(fmt.Errorf("creating a serving certificate: %w", err), listener.Close())
 	}
 	server := &http.Server{
 		Handler: handler, BaseContext: func(net.Listener) context.Context { return ctx },
@@ -70,32 +80,6 @@ func serve(ctx context.Context, listener net.Listener, handler http.Handler) err
 		return fmt.Errorf("serving on %s: %w", listener.Addr(), err)
 	}
 	return nil
-}
-
-// selfSigned makes a certificate, as a kubelet without one does: it keeps tokens
-// from being read on their way. Signing for each probe costs least with such a
-// key.
-func selfSigned() (tls.Certificate, error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return tls.Certificate{}, err
-	}
-	now := time.Now()
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(now.UnixNano()),
-		// Clocks differ.
-		NotBefore:   now.Add(-time.Hour),
-		NotAfter:    now.Add(certificateLife),
-		KeyUsage:    x509.KeyUsageDigitalSignature,
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-		DNSNames:    []string{"localhost"},
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback},
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		return tls.Certificate{}, err
-	}
-	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, nil
 }
 
 // loopback refuses an address that others than this machine reach.

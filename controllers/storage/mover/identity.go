@@ -4,15 +4,14 @@
 package mover
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"fmt"
 	"time"
+
+	"liqo.io/federation/apiserver/identity"
 )
 
 // serverName is the DNS name in the certificate of each move.
@@ -22,25 +21,20 @@ const serverName = "mover"
 // move present it, and accept no other one. It is valid at any time: the clocks of two
 // clusters may differ, and it is deleted with the move.
 func NewIdentity(move string) (certificate, key []byte, err error) {
-	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return nil, nil, fmt.Errorf("generating a key: %w", err)
-	}
-	template := &x509.Certificate{
+	pair, err := identity.SelfSigned(x509.Certificate{
 		Subject: pkix.Name{CommonName: move}, DNSNames: []string{serverName},
 		NotBefore: time.Unix(0, 0), NotAfter: time.Date(9999, time.December, 31, 23, 59, 59, 0, time.UTC),
-		KeyUsage:    x509.KeyUsageDigitalSignature,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, private.Public(), private)
+	})
 	if err != nil {
-		return nil, nil, fmt.Errorf("signing the certificate: %w", err)
+		return nil, nil, err
 	}
-	encoded, err := x509.MarshalPKCS8PrivateKey(private)
+	encoded, err := x509.MarshalPKCS8PrivateKey(pair.PrivateKey)
 	if err != nil {
 		return nil, nil, fmt.Errorf("encoding the key: %w", err)
 	}
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: encoded}), nil
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: pair.Certificate[0]}),
+		pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: encoded}), nil
 }
 
 // tlsConfig returns the configuration of both ends: each has the certificate of the move,

@@ -42,16 +42,16 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// identity is the certificate of a move and its key.
-type identity struct{ certificate, key []byte }
+// moveIdentity is the certificate of a move and its key.
+type moveIdentity struct{ certificate, key []byte }
 
-func newIdentity(t *testing.T, move string) identity {
+func newIdentity(t *testing.T, move string) moveIdentity {
 	t.Helper()
 	certificate, key, err := NewIdentity(move)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return identity{certificate, key}
+	return moveIdentity{certificate, key}
 }
 
 // pair is a source and a target volume, and the options of both movers.
@@ -68,7 +68,7 @@ func newPair(t *testing.T) *pair {
 }
 
 // newPairOf starts a receiver; it and the sender have an identity each.
-func newPairOf(t *testing.T, ofReceiver, ofSender identity) *pair {
+func newPairOf(t *testing.T, ofReceiver, ofSender moveIdentity) *pair {
 	t.Helper()
 	program, err := os.Executable()
 	if err != nil {
@@ -80,7 +80,7 @@ func newPairOf(t *testing.T, ofReceiver, ofSender identity) *pair {
 	}
 	address := listener.Addr().String()
 	_ = listener.Close()
-	options := func(own identity) *Options {
+	options := func(own moveIdentity) *Options {
 		directory := t.TempDir()
 		o := &Options{
 			Data: filepath.Join(directory, "data"), Certificate: filepath.Join(directory, "tls.crt"), PrivateKey: filepath.Join(directory, "tls.key"), Pass: filepath.Join(directory, "pass"),

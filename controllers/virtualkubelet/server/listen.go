@@ -5,21 +5,19 @@ package server
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"errors"
 	"fmt"
-	"math/big"
 	"net"
 	"net/http"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/klog/v2"
+
+	"liqo.io/federation/apiserver/identity"
 )
 
 const (
@@ -28,13 +26,15 @@ const (
 	maxHeaderBytes = 64 << 10
 	// stopTimeout is how long open streams have when the server stops.
 	stopTimeout = 2 * time.Second
-	// certificateLife is how long a certificate is good that was made here, when
-	// it was started last.
+	// certificateLife is the time from the start of the process to the end of a
+	// certificate that it created, and clockSkew how far clocks of its clients may be
+	// behind.
 	certificateLife = 365 * 24 * time.Hour
+	clockSkew       = time.Hour
 )
 
-// Certificate is the one to serve with: that of the files, or a new one of
-// its own for the host, as a kubelet without a certificate does.
+// Certificate returns the serving certificate: that of the files, or a new self-signed one
+// for the host, as a kubelet without a certificate has. It fails if the files cannot be read.
 func Certificate(certFile, keyFile, host string, ip net.IP) (tls.Certificate, error) {
 	if certFile != "" {
 		pair, err := tls.LoadX509KeyPair(certFile, keyFile)
@@ -43,39 +43,19 @@ func Certificate(certFile, keyFile, host string, ip net.IP) (tls.Certificate, er
 		}
 		return pair, nil
 	}
-	certificate, err := selfSigned(host, ip)
+	now := time.Now()
+	certificate, err := identity.SelfSigned(x509.Certificate{
+		Subject:     pkix.Name{CommonName: host},
+		NotBefore:   now.Add(-clockSkew),
+		NotAfter:    now.Add(certificateLife),
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		DNSNames:    []string{host},
+		IPAddresses: []net.IP{ip},
+	})
 	if err != nil {
-		return tls.Certificate{}, fmt.Errorf("making a serving certificate: %w", err)
+		return tls.Certificate{}, fmt.Errorf("creating a serving certificate: %w", err)
 	}
 	return certificate, nil
-}
-
-// selfSigned makes a certificate for a host. Its key is none of RSA: each probe
-// begins a connection, and signing for them would be most of what an idle virtual
-// kubelet does.
-func selfSigned(host string, ip net.IP) (tls.Certificate, error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return tls.Certificate{}, err
-	}
-	now := time.Now()
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(now.UnixNano()),
-		Subject:      pkix.Name{CommonName: host},
-		// Clocks differ.
-		NotBefore:             now.Add(-time.Hour),
-		NotAfter:              now.Add(certificateLife),
-		KeyUsage:              x509.KeyUsageDigitalSignature,
-		ExtKeyUsage:           []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-		BasicConstraintsValid: true,
-		DNSNames:              []string{host},
-		IPAddresses:           []net.IP{ip},
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		return tls.Certificate{}, err
-	}
-	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, nil
 }
 
 // Serve serves on a listener until the context ends.

@@ -57,7 +57,7 @@ var layers = []struct {
 	{"apiserver/options", append([]string{"apiserver/admission", "apiserver/storage", "apiserver/server", "generated", "registry"}, pure...)},
 	{"apiserver/cmd", []string{"apiserver/options", "apiserver/server", "apiserver/storage"}},
 	{"controllers", append([]string{"generated"}, pure...)},
-	{"netagent", []string{"apiserver/apis", "generated"}},
+	{"netagent", append([]string{"generated"}, pure...)},
 	{"hack/tools", []string{"generated"}},
 	{"test", []string{"apiserver", "controllers", "generated", "netagent", "registry"}},
 }
