@@ -23,7 +23,7 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/generated/clientset/versioned"
 	"liqo.io/federation/registry/federation/addressing"
-	"liqo.io/federation/registry/federation/verb/verbtest"
+	"liqo.io/federation/registry/federation/subresource/subresourcetest"
 	"liqo.io/federation/test/integration/framework"
 )
 
@@ -161,7 +161,7 @@ func TestAddressesAreAllocatedWhenAMappingIsCreated(t *testing.T) {
 		expectCause(t, err, field)
 	}
 	_, err = mappings.Create(t.Context(), addressMapping("larger", "bergamo", "fd00::/16"), metav1.CreateOptions{})
-	verbtest.ExpectStatus(t, err, http.StatusForbidden, "AddressPool bergamo: it has no free IPv6 range of the size /16 left")
+	subresourcetest.ExpectStatus(t, err, http.StatusForbidden, "AddressPool bergamo: it has no free IPv6 range of the size /16 left")
 	must(t)(nil, mappings.Delete(t.Context(), "pods", metav1.DeleteOptions{}))
 	env.Kubectl(t, manifest("others", `"cidr":"10.244.0.0/16"`), "apply", scope, "-f", "-")
 	if got := mapped("others"); got != "10.255.0.0/16" {
@@ -251,7 +251,7 @@ func TestNoAddressIsGivenTwiceOrLostWhenTheServerIsKilled(t *testing.T) {
 	})
 	expectDisjoint(t, federation)
 	_, err := mappings.Create(t.Context(), addressMapping("one-too-many", "", "192.0.2.1"), metav1.CreateOptions{})
-	verbtest.ExpectStatus(t, err, http.StatusForbidden, "AddressPool default: it has no free IPv4 range of the size /32 left")
+	subresourcetest.ExpectStatus(t, err, http.StatusForbidden, "AddressPool default: it has no free IPv4 range of the size /32 left")
 	awaitPool(t, federation, "default", func(status v1alpha1.AddressPoolStatus) bool {
 		return status.Mappings == size && len(status.CIDRs) == 1 && status.CIDRs[0].UsedPercent == 100
 	})

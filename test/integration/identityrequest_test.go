@@ -20,7 +20,7 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/generated/clientset/versioned"
 	federationclient "liqo.io/federation/generated/clientset/versioned/typed/federation/v1alpha1"
-	"liqo.io/federation/registry/federation/verb/verbtest"
+	"liqo.io/federation/registry/federation/subresource/subresourcetest"
 	"liqo.io/federation/test/integration/framework"
 )
 
@@ -94,14 +94,14 @@ func TestTokenOnce(t *testing.T) {
 		t.Errorf("the same request again is answered with %v, %v", again, err)
 	}
 	_, err = bearer.Create(t.Context(), identityFor(t, string(token.UID), v1alpha1.PeerGroup), metav1.CreateOptions{})
-	verbtest.ExpectStatus(t, err, http.StatusConflict, "another request")
+	subresourcetest.ExpectStatus(t, err, http.StatusConflict, "another request")
 	if got, err := bearer.Get(t.Context(), name, metav1.GetOptions{}); err != nil || got.UID != first.UID {
 		t.Errorf("the bearer cannot read its request: %v", err)
 	}
 
 	stranger, _ := bearerOf(t, env, "twice")
 	_, err = stranger.Get(t.Context(), name, metav1.GetOptions{})
-	verbtest.ExpectStatus(t, err, http.StatusForbidden, "own request")
+	subresourcetest.ExpectStatus(t, err, http.StatusForbidden, "own request")
 	for what, err := range map[string]error{
 		"list":   func() error { _, err := stranger.List(t.Context(), metav1.ListOptions{}); return err }(),
 		"delete": stranger.Delete(t.Context(), name, metav1.DeleteOptions{}),
@@ -117,10 +117,10 @@ func TestTokenOnce(t *testing.T) {
 
 	admins := versioned.NewForConfigOrDie(env.Admin).FederationV1alpha1().IdentityRequests()
 	_, err = admins.Create(t.Context(), request, metav1.CreateOptions{})
-	verbtest.ExpectStatus(t, err, http.StatusForbidden, "bearer of an invitation")
+	subresourcetest.ExpectStatus(t, err, http.StatusForbidden, "bearer of an invitation")
 	_, err = admins.Patch(t.Context(), "invitation-"+genoaID, types.ApplyPatchType, encode(fields{"apiVersion": "federation.liqo.io/v1alpha1", "kind": "IdentityRequest",
 		"metadata": fields{"name": "invitation-" + genoaID}, "spec": fields{"clusterID": genoaID, "clusterName": "genoa", "request": []byte("x")}}), metav1.PatchOptions{FieldManager: "test"})
-	verbtest.ExpectStatus(t, err, http.StatusNotFound, "invitation")
+	subresourcetest.ExpectStatus(t, err, http.StatusNotFound, "invitation")
 	_, err = admins.Patch(t.Context(), name, types.MergePatchType, []byte(`{"spec":{"clusterName":"pisa"}}`), metav1.PatchOptions{})
 	expectCause(t, err, "spec.clusterName")
 	_, err = admins.Patch(t.Context(), name, types.MergePatchType, []byte(`{"status":{"tenantNamespace":"../kube-system"}}`), metav1.PatchOptions{}, "status")

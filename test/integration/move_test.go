@@ -23,7 +23,7 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/naming"
 	typed "liqo.io/federation/generated/clientset/versioned/typed/federation/v1alpha1"
-	"liqo.io/federation/registry/federation/verb/verbtest"
+	"liqo.io/federation/registry/federation/subresource/subresourcetest"
 	"liqo.io/federation/test/integration/framework"
 )
 
@@ -182,7 +182,7 @@ func TestDataIsMovedThroughTheAggregator(t *testing.T) {
 		StorageClassName: "nvme"}), metav1.CreateOptions{})
 	expectCause(t, err, "spec.target.storageClassName")
 	_, err = m.volumes.CreateMove(ctx, "other", wanted, metav1.CreateOptions{})
-	verbtest.ExpectStatus(t, err, http.StatusNotFound, "only claims of the virtual storage class")
+	subresourcetest.ExpectStatus(t, err, http.StatusNotFound, "only claims of the virtual storage class")
 	if diff := written(before, revisions(t, m.env, m.namespace)); diff != "" {
 		t.Errorf("something was written (-before +after):\n%s", diff)
 	}
@@ -198,7 +198,7 @@ func TestDataIsMovedThroughTheAggregator(t *testing.T) {
 	other := wanted.DeepCopy()
 	other.Spec.Strategy = v1alpha1.MoveOffline
 	_, err = m.volumes.CreateMove(ctx, m.name, other, metav1.CreateOptions{})
-	verbtest.ExpectStatus(t, err, http.StatusConflict, "spec.strategy")
+	subresourcetest.ExpectStatus(t, err, http.StatusConflict, "spec.strategy")
 	m.reach(t, v1alpha1.MoveCopying)
 	got, err := m.volumes.GetMove(ctx, m.name, metav1.GetOptions{})
 	if err != nil || got.Status.Progress == nil || got.Status.Progress.Phase != v1alpha1.MoveCopying || got.Spec.Target.ClusterName != m.cluster {
@@ -211,7 +211,7 @@ func TestDataIsMovedThroughTheAggregator(t *testing.T) {
 
 	m.reach(t, v1alpha1.MoveSwitching)
 	_, err = m.volumes.DeleteMove(ctx, m.name, metav1.DeleteOptions{})
-	verbtest.ExpectStatus(t, err, http.StatusConflict, "wait until it has succeeded")
+	subresourcetest.ExpectStatus(t, err, http.StatusConflict, "wait until it has succeeded")
 	m.reach(t, v1alpha1.MoveFinalCopy)
 	if _, err := m.volumes.DeleteMove(ctx, m.name, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)

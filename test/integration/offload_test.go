@@ -14,7 +14,7 @@ import (
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/generated/clientset/versioned"
-	"liqo.io/federation/registry/federation/verb/verbtest"
+	"liqo.io/federation/registry/federation/subresource/subresourcetest"
 	"liqo.io/federation/test/integration/framework"
 )
 
@@ -59,7 +59,7 @@ func TestOffloadThroughTheAggregator(t *testing.T) {
 		t.Errorf("the same again is answered with %v, %v", again, err)
 	}
 	_, err = offloadings.CreateOffload(ctx, "offloading", &v1alpha1.Offload{Spec: v1alpha1.NamespaceOffloadingSpec{PodOffloadingStrategy: v1alpha1.Local}}, metav1.CreateOptions{})
-	verbtest.ExpectStatus(t, err, http.StatusConflict, "spec.podOffloadingStrategy")
+	subresourcetest.ExpectStatus(t, err, http.StatusConflict, "spec.podOffloadingStrategy")
 
 	env.Kubectl(t, "", "patch", "nsof", "offloading", "--namespace="+namespace, "--subresource=offload", "--type=merge", "--patch", `{"spec":{"podOffloadingStrategy":"Remote"}}`)
 	if got, err := offloadings.GetOffload(ctx, "offloading", metav1.GetOptions{}); err != nil || got.Spec.PodOffloadingStrategy != v1alpha1.Remote {
@@ -78,7 +78,7 @@ func TestOffloadThroughTheAggregator(t *testing.T) {
 		t.Error(err)
 	}
 	_, err = offloadings.GetOffload(ctx, "offloading", metav1.GetOptions{})
-	verbtest.ExpectStatus(t, err, http.StatusNotFound, "offloading")
+	subresourcetest.ExpectStatus(t, err, http.StatusNotFound, "offloading")
 }
 
 func TestSystemNamespacesAreNeverOffloaded(t *testing.T) {
@@ -86,11 +86,11 @@ func TestSystemNamespacesAreNeverOffloaded(t *testing.T) {
 	client := versioned.NewForConfigOrDie(env.Admin).FederationV1alpha1()
 	for _, namespace := range []string{metav1.NamespaceSystem, framework.Namespace, framework.InvitationNamespace} {
 		_, err := client.NamespaceOffloadings(namespace).CreateOffload(t.Context(), "offloading", &v1alpha1.Offload{}, metav1.CreateOptions{})
-		verbtest.ExpectStatus(t, err, http.StatusForbidden, namespace)
+		subresourcetest.ExpectStatus(t, err, http.StatusForbidden, namespace)
 		_, err = client.NamespaceOffloadings(namespace).Create(t.Context(), &v1alpha1.NamespaceOffloading{ObjectMeta: metav1.ObjectMeta{Name: "offloading"}}, metav1.CreateOptions{})
-		verbtest.ExpectStatus(t, err, http.StatusForbidden, namespace)
+		subresourcetest.ExpectStatus(t, err, http.StatusForbidden, namespace)
 		_, err = client.NamespaceOffloadings(namespace).Patch(t.Context(), "offloading", types.ApplyPatchType,
 			encode(fields{"apiVersion": "federation.liqo.io/v1alpha1", "kind": "NamespaceOffloading", "metadata": fields{"name": "offloading"}}), metav1.PatchOptions{FieldManager: "test"})
-		verbtest.ExpectStatus(t, err, http.StatusForbidden, namespace)
+		subresourcetest.ExpectStatus(t, err, http.StatusForbidden, namespace)
 	}
 }

@@ -19,7 +19,7 @@ import (
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/generated/clientset/versioned"
-	"liqo.io/federation/registry/federation/verb/verbtest"
+	"liqo.io/federation/registry/federation/subresource/subresourcetest"
 	"liqo.io/federation/test/integration/framework"
 )
 
@@ -64,7 +64,7 @@ func TestPeerThroughTheAggregator(t *testing.T) {
 	other := genoa()
 	other.Spec.Server = "https://other.example.org"
 	_, err = clusters.CreatePeer(ctx, "genoa", other, metav1.CreateOptions{})
-	verbtest.ExpectStatus(t, err, http.StatusConflict, "spec.server")
+	subresourcetest.ExpectStatus(t, err, http.StatusConflict, "spec.server")
 
 	if got, err := clusters.GetPeer(ctx, "genoa", metav1.GetOptions{}); err != nil || got.Spec.Token != "" || got.Spec.Server != first.Spec.Server {
 		t.Errorf("GET answers %+v, %v", got, err)
@@ -75,12 +75,12 @@ func TestPeerThroughTheAggregator(t *testing.T) {
 	}
 	_, err = clusters.Patch(ctx, "genoa", types.ApplyPatchType, encode(fields{"apiVersion": "federation.liqo.io/v1alpha1", "kind": "Peering",
 		"metadata": fields{"name": "genoa"}, "spec": fields{"outgoing": "Disabled"}}), metav1.PatchOptions{FieldManager: "test"}, "peer")
-	verbtest.ExpectStatus(t, err, http.StatusMethodNotAllowed, "apply the ForeignCluster")
+	subresourcetest.ExpectStatus(t, err, http.StatusMethodNotAllowed, "apply the ForeignCluster")
 	env.Kubectl(t, "", "patch", "fc", "genoa", "--subresource=peer", "--type=merge", "--patch", `{"spec":{"disconnectTimeoutSeconds":7}}`)
 	stale := genoa()
 	stale.Name, stale.ResourceVersion, stale.Spec.Outgoing = "genoa", first.ResourceVersion, v1alpha1.PeeringDisabled
 	_, err = clusters.UpdatePeer(ctx, "genoa", stale, metav1.UpdateOptions{})
-	verbtest.ExpectStatus(t, err, http.StatusConflict, "genoa")
+	subresourcetest.ExpectStatus(t, err, http.StatusConflict, "genoa")
 
 	env.Kubectl(t, "", "delete", "--raw", peerPath("genoa")+"?gracePeriodSeconds=30")
 	going, err := clusters.Get(ctx, "genoa", metav1.GetOptions{})
@@ -92,7 +92,7 @@ func TestPeerThroughTheAggregator(t *testing.T) {
 	}
 	finish(t, env, "genoa")
 	_, err = clusters.GetPeer(ctx, "genoa", metav1.GetOptions{})
-	verbtest.ExpectStatus(t, err, http.StatusNotFound, "genoa")
+	subresourcetest.ExpectStatus(t, err, http.StatusNotFound, "genoa")
 }
 
 // finish does what the controller of peerings does last.

@@ -26,7 +26,7 @@ import (
 	"liqo.io/federation/generated/clientset/versioned"
 	"liqo.io/federation/generated/clientset/versioned/scheme"
 	federation "liqo.io/federation/generated/clientset/versioned/typed/federation/v1alpha1"
-	"liqo.io/federation/registry/federation/verb/verbtest"
+	"liqo.io/federation/registry/federation/subresource/subresourcetest"
 	"liqo.io/federation/test/integration/framework"
 )
 
@@ -124,10 +124,10 @@ func TestAConsumerRenewsItsIdentityInItsTenantNamespaceAlone(t *testing.T) {
 
 	second := identityFor(t, uid, v1alpha1.PeerGroup)
 	_, err := renew(consumer, second)
-	verbtest.ExpectStatus(t, err, http.StatusTooManyRequests, "is being made")
+	subresourcetest.ExpectStatus(t, err, http.StatusTooManyRequests, "is being made")
 	answer(fields{"certificate": certified(t, first.Spec.Request, time.Now())})
 	_, err = renew(consumer, second)
-	verbtest.ExpectStatus(t, err, http.StatusTooManyRequests, "a moment ago")
+	subresourcetest.ExpectStatus(t, err, http.StatusTooManyRequests, "a moment ago")
 	answer(fields{"certificate": certified(t, first.Spec.Request, time.Now().Add(-16*time.Hour))})
 	_, err = renew(consumer, identityFor(t, genoaID, v1alpha1.PeerGroup))
 	expectCause(t, err, "spec.request")
@@ -138,11 +138,11 @@ func TestAConsumerRenewsItsIdentityInItsTenantNamespaceAlone(t *testing.T) {
 	}
 
 	_, err = renew(renewerOf(t, env, genoaID, own), second)
-	verbtest.ExpectStatus(t, err, http.StatusForbidden, "only the consumer")
+	subresourcetest.ExpectStatus(t, err, http.StatusForbidden, "only the consumer")
 	_, err = renew(renewerOf(t, env, uid, other), second)
-	verbtest.ExpectStatus(t, err, http.StatusForbidden, "only the consumer")
+	subresourcetest.ExpectStatus(t, err, http.StatusForbidden, "only the consumer")
 	_, err = renew(renewer{versioned.NewForConfigOrDie(env.Admin).FederationV1alpha1(), own}, second)
-	verbtest.ExpectStatus(t, err, http.StatusForbidden, "only the consumer")
+	subresourcetest.ExpectStatus(t, err, http.StatusForbidden, "only the consumer")
 	if stored, err := admins.Get(t.Context(), name, metav1.GetOptions{}); err != nil || string(stored.Spec.Request) != string(first.Spec.Request) {
 		t.Fatalf("what was refused, or only planned, was stored: %v", err)
 	}
@@ -156,12 +156,12 @@ func TestAConsumerRenewsItsIdentityInItsTenantNamespaceAlone(t *testing.T) {
 		t.Errorf("the same request again is answered with %v, %v", again, err)
 	}
 	_, err = renew(consumer, identityFor(t, uid, v1alpha1.PeerGroup))
-	verbtest.ExpectStatus(t, err, http.StatusTooManyRequests, "is being made")
+	subresourcetest.ExpectStatus(t, err, http.StatusTooManyRequests, "is being made")
 	if err := admins.Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	_, err = renew(consumer, second)
-	verbtest.ExpectStatus(t, err, http.StatusForbidden, "only the consumer")
+	subresourcetest.ExpectStatus(t, err, http.StatusForbidden, "only the consumer")
 }
 
 func TestAnAccountRenewsTheIdentityThatItIsAndNoOther(t *testing.T) {
@@ -214,5 +214,5 @@ func TestAnAccountRenewsTheIdentityThatItIsAndNoOther(t *testing.T) {
 	}
 	// Nothing is decided for it yet.
 	_, err = consumer.renew(t, identityFor(t, uids[own], v1alpha1.PeerGroup))
-	verbtest.ExpectStatus(t, err, http.StatusTooManyRequests, "is being made")
+	subresourcetest.ExpectStatus(t, err, http.StatusTooManyRequests, "is being made")
 }

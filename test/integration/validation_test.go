@@ -18,7 +18,7 @@ import (
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/generated/clientset/versioned"
-	"liqo.io/federation/registry/federation/verb/verbtest"
+	"liqo.io/federation/registry/federation/subresource/subresourcetest"
 	"liqo.io/federation/test/integration/framework"
 )
 
@@ -353,7 +353,7 @@ func (s *wrongRequests) patches(t *testing.T) {
 	}
 	t.Run("an apply", func(t *testing.T) {
 		err := s.at(s.client.Patch(types.ApplyPatchType)).Param("fieldManager", "test").Body(encode(s.meta())).Do(t.Context()).Error()
-		verbtest.ExpectStatus(t, err, http.StatusMethodNotAllowed, "server-side apply")
+		subresourcetest.ExpectStatus(t, err, http.StatusMethodNotAllowed, "server-side apply")
 	})
 }
 
@@ -376,5 +376,5 @@ func (s *wrongRequests) deletes(t *testing.T) {
 // refused expects that code.
 func refused(t *testing.T, err error, code int32) {
 	t.Helper()
-	verbtest.ExpectStatus(t, err, code, "")
+	subresourcetest.ExpectStatus(t, err, code, "")
 }

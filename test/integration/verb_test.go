@@ -17,7 +17,7 @@ import (
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/generated/clientset/versioned"
-	"liqo.io/federation/registry/federation/verb/verbtest"
+	"liqo.io/federation/registry/federation/subresource/subresourcetest"
 	"liqo.io/federation/test/integration/framework"
 )
 
@@ -33,7 +33,7 @@ func TestAVerbAndWhoAppliesTheParentDoNotTakeTurns(t *testing.T) {
 		return err
 	}
 	err := patch("Local", "somebody")
-	verbtest.ExpectStatus(t, err, http.StatusConflict, `spec.podOffloadingStrategy is applied by "gitops"`)
+	subresourcetest.ExpectStatus(t, err, http.StatusConflict, `spec.podOffloadingStrategy is applied by "gitops"`)
 	if cause, ok := apierrors.StatusCause(err, metav1.CauseTypeFieldManagerConflict); !ok || cause.Field != "spec.podOffloadingStrategy" {
 		t.Errorf("the cause is %+v", cause)
 	}
@@ -59,7 +59,7 @@ func TestAVerbAndWhoAppliesTheParentDoNotTakeTurns(t *testing.T) {
 	invitation := genoa()
 	invitation.Spec.Server = "https://prato.example.org"
 	_, err = client.ForeignClusters().CreatePeer(t.Context(), "prato", invitation, metav1.CreateOptions{})
-	verbtest.ExpectStatus(t, err, http.StatusConflict, `spec.outgoing is applied by "gitops"`)
+	subresourcetest.ExpectStatus(t, err, http.StatusConflict, `spec.outgoing is applied by "gitops"`)
 	if output, err := env.TryKubectl(t, "", "delete", "--raw", peerPath("prato")+"?gracePeriodSeconds=7"); err == nil || !strings.Contains(output, "spec.disconnectTimeoutSeconds") {
 		t.Errorf("a deadline that is applied is changed: %s, %v", output, err)
 	}
@@ -161,7 +161,7 @@ func TestWhoAsksWhileTheParentGoesIsAskedToComeAgain(t *testing.T) {
 		t.Errorf("the peering is %+v", going)
 	}
 	err = client.RESTClient().Post().Resource("foreignclusters").Name("lodi").SubResource("peer").Body(genoa()).MaxRetries(0).Do(t.Context()).Error()
-	verbtest.ExpectStatus(t, err, http.StatusTooManyRequests, "being deleted")
+	subresourcetest.ExpectStatus(t, err, http.StatusTooManyRequests, "being deleted")
 	if seconds, delay := apierrors.SuggestsClientDelay(err); !delay || seconds == 0 {
 		t.Errorf("a client waits %d s: %v", seconds, err)
 	}

@@ -44,7 +44,7 @@ var layers = []struct {
 	{"apiserver/naming", []string{"apiserver/apis"}},
 	{"apiserver/netmap", []string{"apiserver/apis"}},
 	{"apiserver/placement", []string{"apiserver/apis", "apiserver/podspec", "apiserver/volume"}},
-	{"apiserver/plan", []string{"apiserver/apis", "apiserver/naming", "apiserver/placement", "apiserver/podspec"}},
+	{"apiserver/plan", []string{"apiserver/apis", "apiserver/naming", "apiserver/placement", "apiserver/podspec", "apiserver/volume"}},
 	{"apiserver/podspec", []string{"apiserver/apis"}},
 	{"apiserver/quota", []string{"apiserver/apis"}},
 	{"apiserver/reflection", []string{"apiserver/apis"}},

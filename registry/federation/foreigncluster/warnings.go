@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"liqo.io/federation/apiserver/apis/federation"
-	"liqo.io/federation/registry/federation/plan"
+	"liqo.io/federation/registry/federation/subresource/plan"
 )
 
 const (

@@ -14,8 +14,8 @@ import (
 
 	"liqo.io/federation/apiserver/apis/federation"
 	"liqo.io/federation/apiserver/apis/federation/install"
-	"liqo.io/federation/registry/federation/plan"
-	"liqo.io/federation/registry/federation/verb/verbtest"
+	"liqo.io/federation/registry/federation/subresource/plan"
+	"liqo.io/federation/registry/federation/subresource/subresourcetest"
 )
 
 func TestWarningsNameTheFieldThatIsSeldomMeant(t *testing.T) {
@@ -74,7 +74,7 @@ func TestUnpeeringWarnsOfVolumesThatTheClusterStores(t *testing.T) {
 			Status:     federation.VirtualVolumeStatus{Location: &federation.VolumeLocation{ClusterName: cluster}},
 		}
 	}
-	plans := plan.Reader{Volumes: verbtest.List(func() runtime.Object {
+	plans := plan.Reader{Volumes: subresourcetest.List(func() runtime.Object {
 		return &federation.VirtualVolumeList{Items: []federation.VirtualVolume{
 			volume("shop", "data-1", "milan"), volume("shop", "data-0", "milan"), volume("shop", "cache", "turin"),
 			volume("web", "here", ""),

@@ -9,8 +9,8 @@ import (
 
 	"liqo.io/federation/apiserver/apis/federation"
 	"liqo.io/federation/apiserver/apis/federation/validation"
-	"liqo.io/federation/registry/federation/plan"
 	"liqo.io/federation/registry/federation/strategy"
+	"liqo.io/federation/registry/federation/subresource/plan"
 )
 
 // Strategy creates namespace offloadings and updates their spec.

@@ -13,7 +13,7 @@ import (
 
 	"liqo.io/federation/apiserver/apis/federation"
 	"liqo.io/federation/apiserver/naming"
-	"liqo.io/federation/registry/federation/plan"
+	"liqo.io/federation/registry/federation/subresource/plan"
 )
 
 // lookTimeout bounds how long a request takes longer for its warnings.

@@ -19,8 +19,8 @@ import (
 	"liqo.io/federation/apiserver/apis/federation"
 	"liqo.io/federation/apiserver/apis/federation/install"
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/registry/federation/plan"
-	"liqo.io/federation/registry/federation/verb/verbtest"
+	"liqo.io/federation/registry/federation/subresource/plan"
+	"liqo.io/federation/registry/federation/subresource/subresourcetest"
 )
 
 // aCluster lends the node liqo-milan in Italy; the namespace web has a pod on
@@ -32,18 +32,18 @@ func aCluster(t *testing.T) (*fake.Clientset, plan.Reader) {
 	}
 	kube := fake.NewClientset(on("a", "liqo-milan"), on("b", "worker"), on("c", "worker"))
 	return kube, plan.Reader{
-		Clusters: verbtest.List(func() runtime.Object {
+		Clusters: subresourcetest.List(func() runtime.Object {
 			return &federation.ForeignClusterList{Items: []federation.ForeignCluster{{
 				ObjectMeta: metav1.ObjectMeta{Name: "milan"}, Spec: federation.ForeignClusterSpec{Outgoing: federation.PeeringEnabled},
 			}}}
 		}),
-		VirtualNodes: verbtest.List(func() runtime.Object {
+		VirtualNodes: subresourcetest.List(func() runtime.Object {
 			return &federation.VirtualNodeList{Items: []federation.VirtualNode{{
 				ObjectMeta: metav1.ObjectMeta{Name: "milan", Namespace: "liqo-peer-milan"},
 				Spec:       federation.VirtualNodeSpec{NodeName: "liqo-milan", Labels: map[string]string{"region": "it"}},
 			}}}
 		}),
-		Volumes: verbtest.List(func() runtime.Object {
+		Volumes: subresourcetest.List(func() runtime.Object {
 			return &federation.VirtualVolumeList{Items: []federation.VirtualVolume{{
 				ObjectMeta: metav1.ObjectMeta{Namespace: "web", Name: "data"},
 				Status:     federation.VirtualVolumeStatus{Location: &federation.VolumeLocation{ClusterName: "milan"}},
@@ -205,7 +205,7 @@ func TestUnoffloadingWarnsOfVolumesByPolicy(t *testing.T) {
 		}
 	}
 	_, plans := aCluster(t)
-	plans.Volumes = verbtest.List(func() runtime.Object { return &federation.VirtualVolumeList{} })
+	plans.Volumes = subresourcetest.List(func() runtime.Object { return &federation.VirtualVolumeList{} })
 	if got := Deletion(plans)(t.Context(), &federation.NamespaceOffloading{}); len(got) > 0 {
 		t.Errorf("without volumes the warnings are %q", got)
 	}

@@ -31,12 +31,12 @@ import (
 	"liqo.io/federation/registry/federation/namespaceoffloading"
 	"liqo.io/federation/registry/federation/networkconfig"
 	"liqo.io/federation/registry/federation/peeringtoken"
-	"liqo.io/federation/registry/federation/plan"
 	"liqo.io/federation/registry/federation/resourceoffer"
 	"liqo.io/federation/registry/federation/resourcerequest"
 	"liqo.io/federation/registry/federation/shadowendpointslice"
 	"liqo.io/federation/registry/federation/shadowpod"
 	"liqo.io/federation/registry/federation/strategy"
+	"liqo.io/federation/registry/federation/subresource/plan"
 	"liqo.io/federation/registry/federation/tunnelendpoint"
 	"liqo.io/federation/registry/federation/virtualnode"
 )

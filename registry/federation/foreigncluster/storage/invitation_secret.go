@@ -20,7 +20,7 @@ import (
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/naming"
-	"liqo.io/federation/registry/federation/verb"
+	"liqo.io/federation/registry/federation/subresource"
 )
 
 // undoTimeout bounds how long a failed request goes on cleaning up.
@@ -111,7 +111,7 @@ func (i invitations) create(ctx context.Context, cluster, token string, dryRun [
 		Data: map[string][]byte{v1alpha1.InvitationTokenKey: []byte(token)},
 	}, metav1.CreateOptions{DryRun: dryRun})
 	if err != nil {
-		return nil, fmt.Errorf("keeping the invitation in a Secret: %w", verb.LostRace(err))
+		return nil, fmt.Errorf("keeping the invitation in a Secret: %w", subresource.LostRace(err))
 	}
 	if len(dryRun) > 0 {
 		return nothingToUndo, nil
@@ -130,7 +130,7 @@ func (i invitations) update(ctx context.Context, old *corev1.Secret, token strin
 	wanted.Data = map[string][]byte{v1alpha1.InvitationTokenKey: []byte(token)}
 	updated, err := i.secrets.Update(quiet(ctx), wanted, metav1.UpdateOptions{DryRun: dryRun})
 	if err != nil {
-		return nil, fmt.Errorf("keeping the invitation in its Secret: %w", verb.LostRace(err))
+		return nil, fmt.Errorf("keeping the invitation in its Secret: %w", subresource.LostRace(err))
 	}
 	if len(dryRun) > 0 {
 		return nothingToUndo, nil

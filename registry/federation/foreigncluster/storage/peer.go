@@ -17,22 +17,22 @@ import (
 
 	"liqo.io/federation/apiserver/apis/federation"
 	"liqo.io/federation/apiserver/apis/federation/validation"
-	"liqo.io/federation/registry/federation/plan"
-	"liqo.io/federation/registry/federation/verb"
+	"liqo.io/federation/registry/federation/subresource"
+	"liqo.io/federation/registry/federation/subresource/plan"
 )
 
 // PeerREST is the verb peer: POST takes a provider's invitation, DELETE
 // unpeers. It commits to the foreign cluster of its name and returns; the
 // controllers do the rest.
 type PeerREST struct {
-	clusters    verb.Parent
+	clusters    subresource.Parent
 	invitations invitations
 	plans       plan.Reader
 }
 
 // NewPeerREST makes the verb over the store of foreign clusters, over the
 // Secrets of the installation namespace, and over what its plans are made of.
-func NewPeerREST(clusters verb.Parent, secrets corev1client.SecretInterface, plans plan.Reader) *PeerREST {
+func NewPeerREST(clusters subresource.Parent, secrets corev1client.SecretInterface, plans plan.Reader) *PeerREST {
 	return &PeerREST{clusters: clusters, invitations: invitations{secrets: secrets}, plans: plans}
 }
 
@@ -69,7 +69,7 @@ func (r *PeerREST) Create(ctx context.Context, name string, obj runtime.Object, 
 	if !ok {
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("a Peering is expected here, not a %T", obj))
 	}
-	if err := verb.CheckName(name, peering); err != nil {
+	if err := subresource.CheckName(name, peering); err != nil {
 		return nil, err
 	}
 	if peering.Spec.Outgoing == "" {
@@ -85,7 +85,7 @@ func (r *PeerREST) Create(ctx context.Context, name string, obj runtime.Object, 
 			return nil, err
 		}
 	}
-	change, err := verb.Settle(peerResource, name, func() (change, error) { return r.take(ctx, name, peering, options) })
+	change, err := subresource.Settle(peerResource, name, func() (change, error) { return r.take(ctx, name, peering, options) })
 	if err != nil {
 		return nil, err
 	}
@@ -119,7 +119,7 @@ func (r *PeerREST) answer(ctx context.Context, change change, dryRun []string) (
 func (r *PeerREST) take(ctx context.Context, name string, peering *federation.Peering, options *metav1.CreateOptions) (change, error) {
 	cluster, err := r.get(ctx, name, &metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		if err := verb.CheckPreconditions(peerResource, name, peering, nil); err != nil {
+		if err := subresource.CheckPreconditions(peerResource, name, peering, nil); err != nil {
 			return change{}, err
 		}
 		return r.takeNew(ctx, name, peering, options)
@@ -127,7 +127,7 @@ func (r *PeerREST) take(ctx context.Context, name string, peering *federation.Pe
 	if err != nil {
 		return change{}, err
 	}
-	if err := verb.CheckPreconditions(peerResource, name, peering, cluster); err != nil {
+	if err := subresource.CheckPreconditions(peerResource, name, peering, cluster); err != nil {
 		return change{}, err
 	}
 	return r.takeMore(ctx, cluster, peering, options)
@@ -141,7 +141,7 @@ func (r *PeerREST) takeNew(ctx context.Context, name string, peering *federation
 	if peering.Spec.Outgoing == federation.PeeringDisabled {
 		created, err := r.clusters.Create(ctx, cluster, rest.ValidateAllObjectFunc, options)
 		if apierrors.IsAlreadyExists(err) {
-			return change{}, verb.LostRace(err)
+			return change{}, subresource.LostRace(err)
 		}
 		if err != nil {
 			return change{}, err
@@ -159,7 +159,7 @@ func (r *PeerREST) takeNew(ctx context.Context, name string, peering *federation
 	created, err := r.clusters.Create(ctx, cluster, rest.ValidateAllObjectFunc, options)
 	if apierrors.IsAlreadyExists(err) {
 		// Whoever made it meanwhile may count on this Secret.
-		return change{}, verb.LostRace(err)
+		return change{}, subresource.LostRace(err)
 	}
 	if err != nil {
 		return change{}, takeBack(ctx, undo, err)
@@ -171,7 +171,7 @@ func (r *PeerREST) takeNew(ctx context.Context, name string, peering *federation
 // taken it already, or another one.
 func (r *PeerREST) takeMore(ctx context.Context, cluster *federation.ForeignCluster, peering *federation.Peering, options *metav1.CreateOptions) (change, error) {
 	if cluster.DeletionTimestamp != nil {
-		return change{}, verb.Deleting(peerResource, cluster.Name)
+		return change{}, subresource.Deleting(peerResource, cluster.Name)
 	}
 	found := differences(cluster, peering)
 	borrows := cluster.Spec.Outgoing == federation.PeeringEnabled
@@ -186,14 +186,14 @@ func (r *PeerREST) takeMore(ctx context.Context, cluster *federation.ForeignClus
 			return change{}, err
 		}
 		if kept == different && borrows {
-			found = append(found, verb.Difference{Field: "spec.token", Message: "is not the invitation that was taken"})
+			found = append(found, subresource.Difference{Field: "spec.token", Message: "is not the invitation that was taken"})
 		}
 		// The Secret goes once the provider has accepted our identity.
 		accepted := borrows && cluster.Status.Authentication == federation.PeeringEstablished
 		keep = kept != same && !(kept == absent && accepted)
 	}
 	if len(found) > 0 {
-		return change{}, verb.Contradiction(peerResource, cluster.Name, found, verb.ByUpdate)
+		return change{}, subresource.Contradiction(peerResource, cluster.Name, found, subresource.ByUpdate)
 	}
 	wanted := cluster.DeepCopy()
 	extend(wanted, peering)
@@ -215,7 +215,7 @@ func (r *PeerREST) takeMore(ctx context.Context, cluster *federation.ForeignClus
 	updated, _, err := r.clusters.Update(ctx, cluster.Name, rest.DefaultUpdatedObjectInfo(wanted),
 		rest.ValidateAllObjectFunc, rest.ValidateAllObjectUpdateFunc, false, &metav1.UpdateOptions{DryRun: options.DryRun, FieldManager: options.FieldManager})
 	if err != nil {
-		return change{}, takeBack(ctx, undo, verb.LostRace(err))
+		return change{}, takeBack(ctx, undo, subresource.LostRace(err))
 	}
 	return change{is: cluster, wanted: updated.(*federation.ForeignCluster), token: keep}, nil
 }
@@ -224,7 +224,7 @@ func (r *PeerREST) takeMore(ctx context.Context, cluster *federation.ForeignClus
 // one that is held.
 func (r *PeerREST) Update(ctx context.Context, name string, objInfo rest.UpdatedObjectInfo, _ rest.ValidateObjectFunc, updateValidation rest.ValidateObjectUpdateFunc, forceAllowCreate bool, options *metav1.UpdateOptions) (runtime.Object, bool, error) {
 	if forceAllowCreate {
-		return nil, false, verb.RefuseApply(peerResource, name, "ForeignCluster")
+		return nil, false, subresource.RefuseApply(peerResource, name, "ForeignCluster")
 	}
 	cluster, err := r.get(ctx, name, &metav1.GetOptions{})
 	if err != nil {
@@ -237,7 +237,7 @@ func (r *PeerREST) Update(ctx context.Context, name string, objInfo rest.Updated
 	}
 	undo := undoing(nothingToUndo)
 	if token := peering.Spec.Token; token != "" {
-		if undo, err = verb.Settle(peerResource, name, func() (undoing, error) { return r.invitations.keep(ctx, name, token, true, options.DryRun) }); err != nil {
+		if undo, err = subresource.Settle(peerResource, name, func() (undoing, error) { return r.invitations.keep(ctx, name, token, true, options.DryRun) }); err != nil {
 			return nil, false, err
 		}
 	}
@@ -263,7 +263,7 @@ func (r *PeerREST) Delete(ctx context.Context, name string, deleteValidation res
 	if err != nil {
 		return nil, false, err
 	}
-	if err := verb.CheckDeletePreconditions(peerResource, options, cluster); err != nil {
+	if err := subresource.CheckDeletePreconditions(peerResource, options, cluster); err != nil {
 		return nil, false, err
 	}
 	if deleteValidation != nil {
@@ -300,7 +300,7 @@ func (r *PeerREST) leave(ctx context.Context, cluster *federation.ForeignCluster
 	}
 	updated, _, err := r.clusters.Update(ctx, cluster.Name, rest.DefaultUpdatedObjectInfo(nil, func(_ context.Context, _, old runtime.Object) (runtime.Object, error) {
 		wanted := old.DeepCopyObject().(*federation.ForeignCluster)
-		if err := verb.CheckDeletePreconditions(peerResource, options, wanted); err != nil {
+		if err := subresource.CheckDeletePreconditions(peerResource, options, wanted); err != nil {
 			return nil, err
 		}
 		if lends {

@@ -27,8 +27,8 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/install"
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/registry/federation/foreigncluster"
-	"liqo.io/federation/registry/federation/plan"
-	"liqo.io/federation/registry/federation/verb/verbtest"
+	"liqo.io/federation/registry/federation/subresource/plan"
+	"liqo.io/federation/registry/federation/subresource/subresourcetest"
 )
 
 const (
@@ -42,13 +42,13 @@ const (
 // world is the verb with everything around it.
 type world struct {
 	*PeerREST
-	clusters *verbtest.Parent[*federation.ForeignCluster]
+	clusters *subresourcetest.Parent[*federation.ForeignCluster]
 	kube     *fake.Clientset
 }
 
 // volumes are two that milan stores, offloadings say what happens to one of them.
 var (
-	volumes = verbtest.List(func() runtime.Object {
+	volumes = subresourcetest.List(func() runtime.Object {
 		at := federation.VirtualVolumeStatus{Location: &federation.VolumeLocation{ClusterName: "milan"}}
 		return &federation.VirtualVolumeList{Items: []federation.VirtualVolume{
 			{ObjectMeta: metav1.ObjectMeta{Namespace: "web", Name: "data"}, Status: at},
@@ -56,7 +56,7 @@ var (
 			{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "here"}},
 		}}
 	})
-	offloadings = verbtest.List(func() runtime.Object {
+	offloadings = subresourcetest.List(func() runtime.Object {
 		return &federation.NamespaceOffloadingList{Items: []federation.NamespaceOffloading{{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "web"},
 			Spec: federation.NamespaceOffloadingSpec{
@@ -69,14 +69,14 @@ var (
 func newWorld(secrets ...runtime.Object) *world {
 	scheme := runtime.NewScheme()
 	install.Install(scheme)
-	clusters := &verbtest.Parent[*federation.ForeignCluster]{
+	clusters := &subresourcetest.Parent[*federation.ForeignCluster]{
 		Strategy: foreigncluster.NewStrategy(scheme, plan.Reader{Volumes: volumes}),
 		Resource: federation.Resource("foreignclusters"),
 		Empty:    func() *federation.ForeignCluster { return &federation.ForeignCluster{} },
 	}
 	kube := fake.NewClientset(secrets...)
 	plans := plan.Reader{
-		Clusters: verbtest.List(func() runtime.Object {
+		Clusters: subresourcetest.List(func() runtime.Object {
 			list := &federation.ForeignClusterList{}
 			for _, name := range []string{"milan", "turin"} {
 				if cluster, ok := clusters.Stored(name); ok {
@@ -85,7 +85,7 @@ func newWorld(secrets ...runtime.Object) *world {
 			}
 			return list
 		}),
-		VirtualNodes: verbtest.List(func() runtime.Object {
+		VirtualNodes: subresourcetest.List(func() runtime.Object {
 			return &federation.VirtualNodeList{Items: []federation.VirtualNode{{Status: federation.VirtualNodeStatus{Pods: 3}}}}
 		}),
 		Volumes: volumes, Offloadings: offloadings, Kube: kube, ClusterName: "rome", ClusterID: romeID,
@@ -298,7 +298,7 @@ func TestPeerRefusesAndLeavesNothingBehind(t *testing.T) {
 				path = "milan"
 			}
 			_, err := w.Create(request(t), path, test.peering, rest.ValidateAllObjectFunc, &metav1.CreateOptions{})
-			verbtest.ExpectStatus(t, err, test.code, test.says)
+			subresourcetest.ExpectStatus(t, err, test.code, test.says)
 			if err != nil && strings.Contains(err.Error(), secretToken) {
 				t.Errorf("the error shows the token: %v", err)
 			}

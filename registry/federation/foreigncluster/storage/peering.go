@@ -19,7 +19,7 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/validation"
 	"liqo.io/federation/apiserver/naming"
 	"liqo.io/federation/registry/federation/store"
-	"liqo.io/federation/registry/federation/verb"
+	"liqo.io/federation/registry/federation/subresource"
 )
 
 var (
@@ -33,7 +33,7 @@ func peeringOf(cluster *federation.ForeignCluster) *federation.Peering {
 	spec := cluster.Spec.DeepCopy()
 	status := cluster.Status.DeepCopy()
 	return &federation.Peering{
-		ObjectMeta: verb.Metadata(cluster),
+		ObjectMeta: subresource.Metadata(cluster),
 		Spec: federation.PeeringSpec{
 			Outgoing:                 spec.Outgoing,
 			ClusterID:                spec.ClusterID,
@@ -112,33 +112,33 @@ func extend(cluster *federation.ForeignCluster, peering *federation.Peering) {
 
 // differences tells in what an invitation contradicts the cluster. Of a
 // cluster that is not borrowed from only the id is sure.
-func differences(cluster *federation.ForeignCluster, peering *federation.Peering) []verb.Difference {
-	var found []verb.Difference
+func differences(cluster *federation.ForeignCluster, peering *federation.Peering) []subresource.Difference {
+	var found []subresource.Difference
 	differ := func(field, format string, args ...any) {
-		found = append(found, verb.Difference{Field: field, Message: fmt.Sprintf(format, args...)})
+		found = append(found, subresource.Difference{Field: field, Message: fmt.Sprintf(format, args...)})
 	}
 	is, wanted := &cluster.Spec, &peering.Spec
 	if is.ClusterID != "" && wanted.ClusterID != "" && is.ClusterID != wanted.ClusterID {
-		found = append(found, verb.Differs("spec.clusterID", is.ClusterID, wanted.ClusterID))
+		found = append(found, subresource.Differs("spec.clusterID", is.ClusterID, wanted.ClusterID))
 	}
 	if is.Mode == federation.PeeringInBand && wanted.Mode != "" && (is.Mode != wanted.Mode || !apiequality.Semantic.DeepEqual(is.Gateway, wanted.Gateway)) {
 		differ("spec.gateway", "is another one")
 	}
 	// Also who only lets the other cluster in would move what is borrowed.
 	if is.Outgoing == federation.PeeringEnabled && is.Mode != federation.PeeringInBand && wanted.Mode == federation.PeeringInBand {
-		found = append(found, verb.Differs("spec.mode", federation.PeeringOutOfBand, wanted.Mode))
+		found = append(found, subresource.Differs("spec.mode", federation.PeeringOutOfBand, wanted.Mode))
 	}
 	if is.Outgoing != federation.PeeringEnabled || wanted.Outgoing != federation.PeeringEnabled {
 		return found
 	}
 	if is.Server != wanted.Server {
-		found = append(found, verb.Differs("spec.server", is.Server, wanted.Server))
+		found = append(found, subresource.Differs("spec.server", is.Server, wanted.Server))
 	}
 	if !bytes.Equal(is.CABundle, wanted.CABundle) {
 		differ("spec.caBundle", "holds other certificates")
 	}
 	if wanted.ProxyURL != "" && is.ProxyURL != wanted.ProxyURL {
-		found = append(found, verb.Differs("spec.proxyURL", is.ProxyURL, wanted.ProxyURL))
+		found = append(found, subresource.Differs("spec.proxyURL", is.ProxyURL, wanted.ProxyURL))
 	}
 	if len(wanted.Resources) > 0 && !apiequality.Semantic.DeepEqual(is.Resources, wanted.Resources) {
 		differ("spec.resources", "asks for something else")
@@ -176,7 +176,7 @@ func checkManagers(manager string, is, wanted *federation.ForeignCluster) error 
 	if err := v1alpha1.Convert_federation_ForeignCluster_To_v1alpha1_ForeignCluster(wanted, after, nil); err != nil {
 		return apierrors.NewInternalError(err)
 	}
-	return verb.CheckManagers(peerResource, manager, before, after)
+	return subresource.CheckManagers(peerResource, manager, before, after)
 }
 
 // peering is the view of the cluster as the request wants it.
@@ -189,10 +189,10 @@ func (u peeringUpdate) peering(ctx context.Context, cluster *federation.ForeignC
 	if !ok {
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("a Peering is expected here, not a %T", obj))
 	}
-	if err := verb.CheckName(cluster.Name, peering); err != nil {
+	if err := subresource.CheckName(cluster.Name, peering); err != nil {
 		return nil, err
 	}
-	if err := verb.CheckPreconditions(peerResource, cluster.Name, peering, cluster); err != nil {
+	if err := subresource.CheckPreconditions(peerResource, cluster.Name, peering, cluster); err != nil {
 		return nil, err
 	}
 	errs := validation.ValidatePeering(peering)

@@ -11,8 +11,8 @@ import (
 
 	"liqo.io/federation/apiserver/apis/federation"
 	"liqo.io/federation/registry/federation/foreigncluster"
-	"liqo.io/federation/registry/federation/plan"
 	"liqo.io/federation/registry/federation/store"
+	"liqo.io/federation/registry/federation/subresource/plan"
 )
 
 // New makes what makes the storages of foreign clusters and of their status. Their

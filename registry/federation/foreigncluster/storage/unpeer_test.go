@@ -14,7 +14,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"liqo.io/federation/apiserver/apis/federation"
-	"liqo.io/federation/registry/federation/verb/verbtest"
+	"liqo.io/federation/registry/federation/subresource/subresourcetest"
 )
 
 func TestPeerUpdateChangesWhatIsWanted(t *testing.T) {
@@ -87,7 +87,7 @@ func TestPeerUpdateRefuses(t *testing.T) {
 				p.Spec.Token = "renewed"
 				test.change(p)
 			})
-			verbtest.ExpectStatus(t, err, test.code, test.says)
+			subresourcetest.ExpectStatus(t, err, test.code, test.says)
 			if w.clusters.Writes() != before || w.token(t) != secretToken {
 				t.Error("a refused update wrote something")
 			}
@@ -99,7 +99,7 @@ func TestPeerRefusesServerSideApply(t *testing.T) {
 	w := newWorld()
 	_, _, err := w.Update(request(t), "milan", rest.DefaultUpdatedObjectInfo(&federation.Peering{}), rest.ValidateAllObjectFunc,
 		rest.ValidateAllObjectUpdateFunc, true, &metav1.UpdateOptions{})
-	verbtest.ExpectStatus(t, err, http.StatusMethodNotAllowed, "server-side apply")
+	subresourcetest.ExpectStatus(t, err, http.StatusMethodNotAllowed, "server-side apply")
 }
 
 func TestUnpeer(t *testing.T) {
@@ -153,7 +153,7 @@ func TestUnpeer(t *testing.T) {
 func TestUnpeerRefuses(t *testing.T) {
 	w := newWorld()
 	_, _, err := w.Delete(request(t), "milan", rest.ValidateAllObjectFunc, &metav1.DeleteOptions{})
-	verbtest.ExpectStatus(t, err, http.StatusNotFound, "milan")
+	subresourcetest.ExpectStatus(t, err, http.StatusNotFound, "milan")
 	if _, err := w.post(t, invitation()); err != nil {
 		t.Fatal(err)
 	}
@@ -170,7 +170,7 @@ func TestUnpeerRefuses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, _, err := w.Delete(request(t), "milan", rest.ValidateAllObjectFunc, &test.options)
-			verbtest.ExpectStatus(t, err, test.code, "milan")
+			subresourcetest.ExpectStatus(t, err, test.code, "milan")
 			if w.clusters.Writes() != before {
 				t.Error("a refused DELETE wrote something")
 			}

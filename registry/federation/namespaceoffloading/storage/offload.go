@@ -20,22 +20,22 @@ import (
 	"liqo.io/federation/apiserver/apis/federation"
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/apis/federation/validation"
-	"liqo.io/federation/registry/federation/plan"
-	"liqo.io/federation/registry/federation/verb"
+	"liqo.io/federation/registry/federation/subresource"
+	"liqo.io/federation/registry/federation/subresource/plan"
 )
 
 // OffloadREST is the verb offload: POST extends a namespace to the selected
 // clusters, DELETE brings it home. It commits to the namespace's offloading
 // and returns; the controllers do the rest.
 type OffloadREST struct {
-	offloadings verb.Parent
+	offloadings subresource.Parent
 	namespaces  corev1client.NamespaceInterface
 	plans       plan.Reader
 }
 
 // NewOffloadREST makes the verb over the store of namespace offloadings, over
 // the namespaces that it labels, and over what its plans are made of.
-func NewOffloadREST(offloadings verb.Parent, namespaces corev1client.NamespaceInterface, plans plan.Reader) *OffloadREST {
+func NewOffloadREST(offloadings subresource.Parent, namespaces corev1client.NamespaceInterface, plans plan.Reader) *OffloadREST {
 	return &OffloadREST{offloadings: offloadings, namespaces: namespaces, plans: plans}
 }
 
@@ -65,7 +65,7 @@ func (r *OffloadREST) Create(ctx context.Context, name string, obj runtime.Objec
 	if !ok {
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("an Offload is expected here, not a %T", obj))
 	}
-	if err := verb.CheckName(name, offload); err != nil {
+	if err := subresource.CheckName(name, offload); err != nil {
 		return nil, err
 	}
 	if errs := append(validation.ValidateOffloadingName(name), validation.ValidateOffload(offload)...); len(errs) > 0 {
@@ -76,7 +76,7 @@ func (r *OffloadREST) Create(ctx context.Context, name string, obj runtime.Objec
 			return nil, err
 		}
 	}
-	change, err := verb.Settle(offloadResource, name, func() (change, error) { return r.extend(ctx, name, offload, options) })
+	change, err := subresource.Settle(offloadResource, name, func() (change, error) { return r.extend(ctx, name, offload, options) })
 	if err != nil {
 		return nil, err
 	}
@@ -110,7 +110,7 @@ func (r *OffloadREST) answer(ctx context.Context, change change, dryRun []string
 func (r *OffloadREST) extend(ctx context.Context, name string, offload *federation.Offload, options *metav1.CreateOptions) (change, error) {
 	offloading, err := r.get(ctx, name, &metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		if err := verb.CheckPreconditions(offloadResource, name, offload, nil); err != nil {
+		if err := subresource.CheckPreconditions(offloadResource, name, offload, nil); err != nil {
 			return change{}, err
 		}
 		wanted := &federation.NamespaceOffloading{
@@ -119,7 +119,7 @@ func (r *OffloadREST) extend(ctx context.Context, name string, offload *federati
 		}
 		created, err := r.offloadings.Create(ctx, wanted, rest.ValidateAllObjectFunc, options)
 		if err != nil {
-			return change{}, verb.LostRace(err)
+			return change{}, subresource.LostRace(err)
 		}
 		offloading := created.(*federation.NamespaceOffloading)
 		return change{offloading: offloading, wanted: &offloading.Spec}, nil
@@ -127,14 +127,14 @@ func (r *OffloadREST) extend(ctx context.Context, name string, offload *federati
 	if err != nil {
 		return change{}, err
 	}
-	if err := verb.CheckPreconditions(offloadResource, name, offload, offloading); err != nil {
+	if err := subresource.CheckPreconditions(offloadResource, name, offload, offloading); err != nil {
 		return change{}, err
 	}
 	if offloading.DeletionTimestamp != nil {
-		return change{}, verb.Deleting(offloadResource, name)
+		return change{}, subresource.Deleting(offloadResource, name)
 	}
 	if found := differences(&offloading.Spec, &offload.Spec); len(found) > 0 {
-		return change{}, verb.Contradiction(offloadResource, name, found, verb.ByUpdate)
+		return change{}, subresource.Contradiction(offloadResource, name, found, subresource.ByUpdate)
 	}
 	return change{offloading: offloading, is: &offloading.Spec, wanted: &offloading.Spec}, nil
 }
@@ -154,7 +154,7 @@ func (r *OffloadREST) label(ctx context.Context, namespace string, options *meta
 // Update changes how the namespace is offloaded.
 func (r *OffloadREST) Update(ctx context.Context, name string, objInfo rest.UpdatedObjectInfo, _ rest.ValidateObjectFunc, updateValidation rest.ValidateObjectUpdateFunc, forceAllowCreate bool, options *metav1.UpdateOptions) (runtime.Object, bool, error) {
 	if forceAllowCreate {
-		return nil, false, verb.RefuseApply(offloadResource, name, "NamespaceOffloading")
+		return nil, false, subresource.RefuseApply(offloadResource, name, "NamespaceOffloading")
 	}
 	validate := func(ctx context.Context, obj, old runtime.Object) error {
 		if updateValidation == nil {

@@ -24,14 +24,14 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/install"
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/registry/federation/namespaceoffloading"
-	"liqo.io/federation/registry/federation/plan"
-	"liqo.io/federation/registry/federation/verb/verbtest"
+	"liqo.io/federation/registry/federation/subresource/plan"
+	"liqo.io/federation/registry/federation/subresource/subresourcetest"
 )
 
 // world is the verb with everything around it, and one namespace, "web".
 type world struct {
 	*OffloadREST
-	offloadings *verbtest.Parent[*federation.NamespaceOffloading]
+	offloadings *subresourcetest.Parent[*federation.NamespaceOffloading]
 	kube        *fake.Clientset
 }
 
@@ -40,17 +40,17 @@ func newWorld() *world {
 	install.Install(scheme)
 	kube := fake.NewClientset(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "web", Labels: map[string]string{"team": "shop"}}})
 	plans := plan.Reader{
-		Clusters: verbtest.List(func() runtime.Object {
+		Clusters: subresourcetest.List(func() runtime.Object {
 			return &federation.ForeignClusterList{Items: []federation.ForeignCluster{{
 				ObjectMeta: metav1.ObjectMeta{Name: "milan"}, Spec: federation.ForeignClusterSpec{Outgoing: federation.PeeringEnabled},
 			}}}
 		}),
-		VirtualNodes: verbtest.List(func() runtime.Object {
+		VirtualNodes: subresourcetest.List(func() runtime.Object {
 			return &federation.VirtualNodeList{Items: []federation.VirtualNode{{
 				ObjectMeta: metav1.ObjectMeta{Name: "milan", Namespace: "liqo-peer-milan"}, Spec: federation.VirtualNodeSpec{NodeName: "liqo-milan", Labels: map[string]string{"region": "it"}},
 			}}}
 		}),
-		Volumes: verbtest.List(func() runtime.Object {
+		Volumes: subresourcetest.List(func() runtime.Object {
 			return &federation.VirtualVolumeList{Items: []federation.VirtualVolume{{
 				ObjectMeta: metav1.ObjectMeta{Namespace: "web", Name: "data"},
 				Status:     federation.VirtualVolumeStatus{Location: &federation.VolumeLocation{ClusterName: "milan"}},
@@ -58,7 +58,7 @@ func newWorld() *world {
 		}),
 		Kube: kube, ClusterName: "rome", ClusterID: "0c9e8d7f-1a2b-4c3d-8e4f-5a6b7c8d9e0f",
 	}
-	offloadings := &verbtest.Parent[*federation.NamespaceOffloading]{
+	offloadings := &subresourcetest.Parent[*federation.NamespaceOffloading]{
 		Strategy: namespaceoffloading.NewStrategy(scheme, plans),
 		Resource: federation.Resource("namespaceoffloadings"),
 		Empty:    func() *federation.NamespaceOffloading { return &federation.NamespaceOffloading{} },
@@ -145,7 +145,7 @@ func TestOffloadRefusesAndLeavesNothingBehind(t *testing.T) {
 				path = v1alpha1.NamespaceOffloadingName
 			}
 			_, err := w.Create(request(t), path, offload, rest.ValidateAllObjectFunc, &metav1.CreateOptions{})
-			verbtest.ExpectStatus(t, err, test.code, test.says)
+			subresourcetest.ExpectStatus(t, err, test.code, test.says)
 			if w.offloadings.Writes() != 0 || w.labels(t)[v1alpha1.LabelSchedulingEnabled] != "" {
 				t.Error("a refused POST left something behind")
 			}
@@ -172,7 +172,7 @@ func TestOffloadContradictionsAreConflicts(t *testing.T) {
 				t.Fatal(err)
 			}
 			_, err := w.post(t, change)
-			verbtest.ExpectStatus(t, err, http.StatusConflict, field)
+			subresourcetest.ExpectStatus(t, err, http.StatusConflict, field)
 		})
 	}
 }
@@ -207,7 +207,7 @@ func TestOffloadAdmissionComesBeforeAnyWrite(t *testing.T) {
 		NamespaceMappingStrategy: federation.DefaultName, PodOffloadingStrategy: federation.Local, Enforcement: federation.Warn,
 		Volumes: federation.NamespaceVolumes{OnUnoffload: federation.UnoffloadRefuse},
 	}}, func(context.Context, runtime.Object) error { return forbidden }, &metav1.CreateOptions{})
-	verbtest.ExpectStatus(t, err, http.StatusForbidden, "not this namespace")
+	subresourcetest.ExpectStatus(t, err, http.StatusForbidden, "not this namespace")
 	if w.offloadings.Writes() != 0 {
 		t.Error("a refused POST wrote something")
 	}
@@ -228,7 +228,7 @@ func TestOffloadChangesByUpdateOnly(t *testing.T) {
 	}
 	w := newWorld()
 	_, err := update(w, func(*federation.Offload) {})
-	verbtest.ExpectStatus(t, err, http.StatusNotFound, "offloading")
+	subresourcetest.ExpectStatus(t, err, http.StatusNotFound, "offloading")
 	if _, err := w.post(t); err != nil {
 		t.Fatal(err)
 	}
@@ -250,24 +250,24 @@ func TestOffloadChangesByUpdateOnly(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := update(w, test.change)
-			verbtest.ExpectStatus(t, err, test.code, test.says)
+			subresourcetest.ExpectStatus(t, err, test.code, test.says)
 		})
 	}
 	_, _, err = w.Update(request(t), v1alpha1.NamespaceOffloadingName, rest.DefaultUpdatedObjectInfo(&federation.Offload{}), rest.ValidateAllObjectFunc,
 		rest.ValidateAllObjectUpdateFunc, true, &metav1.UpdateOptions{})
-	verbtest.ExpectStatus(t, err, http.StatusMethodNotAllowed, "server-side apply")
+	subresourcetest.ExpectStatus(t, err, http.StatusMethodNotAllowed, "server-side apply")
 }
 
 func TestUnoffloadDeletesTheParent(t *testing.T) {
 	w := newWorld()
 	_, _, err := w.Delete(request(t), v1alpha1.NamespaceOffloadingName, rest.ValidateAllObjectFunc, &metav1.DeleteOptions{})
-	verbtest.ExpectStatus(t, err, http.StatusNotFound, "offloading")
+	subresourcetest.ExpectStatus(t, err, http.StatusNotFound, "offloading")
 	if _, err := w.post(t); err != nil {
 		t.Fatal(err)
 	}
 	_, _, err = w.Delete(request(t), v1alpha1.NamespaceOffloadingName, rest.ValidateAllObjectFunc,
 		&metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: ptr.To(types.UID("other"))}})
-	verbtest.ExpectStatus(t, err, http.StatusConflict, "uid")
+	subresourcetest.ExpectStatus(t, err, http.StatusConflict, "uid")
 	if _, _, err := w.Delete(request(t), v1alpha1.NamespaceOffloadingName, rest.ValidateAllObjectFunc, &metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -276,5 +276,5 @@ func TestUnoffloadDeletesTheParent(t *testing.T) {
 		t.Errorf("the offloading is %+v; it has to wait for its finalizer", stored)
 	}
 	_, err = w.post(t)
-	verbtest.ExpectStatus(t, err, http.StatusTooManyRequests, "being deleted")
+	subresourcetest.ExpectStatus(t, err, http.StatusTooManyRequests, "being deleted")
 }

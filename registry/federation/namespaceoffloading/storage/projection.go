@@ -16,7 +16,7 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/apis/federation/validation"
 	"liqo.io/federation/registry/federation/store"
-	"liqo.io/federation/registry/federation/verb"
+	"liqo.io/federation/registry/federation/subresource"
 )
 
 var (
@@ -28,32 +28,32 @@ var (
 // on.
 func offloadOf(offloading *federation.NamespaceOffloading) *federation.Offload {
 	return &federation.Offload{
-		ObjectMeta: verb.Metadata(offloading),
+		ObjectMeta: subresource.Metadata(offloading),
 		Spec:       *offloading.Spec.DeepCopy(),
 		Status:     federation.OffloadStatus{NamespaceOffloadingStatus: *offloading.Status.DeepCopy()},
 	}
 }
 
 // differences tells in what a request contradicts the offloading.
-func differences(is, wanted *federation.NamespaceOffloadingSpec) []verb.Difference {
-	var found []verb.Difference
+func differences(is, wanted *federation.NamespaceOffloadingSpec) []subresource.Difference {
+	var found []subresource.Difference
 	if is.NamespaceMappingStrategy != wanted.NamespaceMappingStrategy {
-		found = append(found, verb.Differs("spec.namespaceMappingStrategy", is.NamespaceMappingStrategy, wanted.NamespaceMappingStrategy))
+		found = append(found, subresource.Differs("spec.namespaceMappingStrategy", is.NamespaceMappingStrategy, wanted.NamespaceMappingStrategy))
 	}
 	if is.RemoteNamespaceName != wanted.RemoteNamespaceName {
-		found = append(found, verb.Differs("spec.remoteNamespaceName", is.RemoteNamespaceName, wanted.RemoteNamespaceName))
+		found = append(found, subresource.Differs("spec.remoteNamespaceName", is.RemoteNamespaceName, wanted.RemoteNamespaceName))
 	}
 	if is.PodOffloadingStrategy != wanted.PodOffloadingStrategy {
-		found = append(found, verb.Differs("spec.podOffloadingStrategy", is.PodOffloadingStrategy, wanted.PodOffloadingStrategy))
+		found = append(found, subresource.Differs("spec.podOffloadingStrategy", is.PodOffloadingStrategy, wanted.PodOffloadingStrategy))
 	}
 	if is.Enforcement != wanted.Enforcement {
-		found = append(found, verb.Differs("spec.enforcement", is.Enforcement, wanted.Enforcement))
+		found = append(found, subresource.Differs("spec.enforcement", is.Enforcement, wanted.Enforcement))
 	}
 	if is.Volumes.OnUnoffload != wanted.Volumes.OnUnoffload {
-		found = append(found, verb.Differs("spec.volumes.onUnoffload", is.Volumes.OnUnoffload, wanted.Volumes.OnUnoffload))
+		found = append(found, subresource.Differs("spec.volumes.onUnoffload", is.Volumes.OnUnoffload, wanted.Volumes.OnUnoffload))
 	}
 	if !apiequality.Semantic.DeepEqual(is.ClusterSelector, wanted.ClusterSelector) {
-		found = append(found, verb.Difference{Field: "spec.clusterSelector", Message: "selects other clusters"})
+		found = append(found, subresource.Difference{Field: "spec.clusterSelector", Message: "selects other clusters"})
 	}
 	return found
 }
@@ -78,10 +78,10 @@ func (u *offloadUpdate) UpdatedObject(ctx context.Context, old runtime.Object) (
 	if !ok {
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("an Offload is expected here, not a %T", obj))
 	}
-	if err := verb.CheckName(offloading.Name, offload); err != nil {
+	if err := subresource.CheckName(offloading.Name, offload); err != nil {
 		return nil, err
 	}
-	if err := verb.CheckPreconditions(offloadResource, offloading.Name, offload, offloading); err != nil {
+	if err := subresource.CheckPreconditions(offloadResource, offloading.Name, offload, offloading); err != nil {
 		return nil, err
 	}
 	if errs := validation.ValidateOffload(offload); len(errs) > 0 {
@@ -101,7 +101,7 @@ func checkManagers(manager string, is, wanted *federation.NamespaceOffloading) e
 	if err := v1alpha1.Convert_federation_NamespaceOffloading_To_v1alpha1_NamespaceOffloading(wanted, after, nil); err != nil {
 		return apierrors.NewInternalError(err)
 	}
-	return verb.CheckManagers(offloadResource, manager, before, after)
+	return subresource.CheckManagers(offloadResource, manager, before, after)
 }
 
 // offloadTable prints the view as its parent is printed.

@@ -11,8 +11,8 @@ import (
 
 	"liqo.io/federation/apiserver/apis/federation"
 	"liqo.io/federation/registry/federation/namespaceoffloading"
-	"liqo.io/federation/registry/federation/plan"
 	"liqo.io/federation/registry/federation/store"
+	"liqo.io/federation/registry/federation/subresource/plan"
 )
 
 // New makes what makes the storages of namespace offloadings and of their

@@ -24,7 +24,7 @@ import (
 	"liqo.io/federation/apiserver/apis/federation"
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/naming"
-	"liqo.io/federation/registry/federation/verb"
+	"liqo.io/federation/registry/federation/subresource"
 )
 
 // minTokenLifetime is what the TokenRequest API lets a token live at least.
@@ -85,7 +85,7 @@ func (r *InvitationREST) Create(ctx context.Context, name string, obj runtime.Ob
 	if !ok {
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("an Invitation is expected here, not a %T", obj))
 	}
-	if err := verb.CheckName(name, request); err != nil {
+	if err := subresource.CheckName(name, request); err != nil {
 		return nil, err
 	}
 	if createValidation != nil {
@@ -98,14 +98,14 @@ func (r *InvitationREST) Create(ctx context.Context, name string, obj runtime.Ob
 		return nil, err
 	}
 	token := parent.(*federation.PeeringToken)
-	if err := verb.CheckPreconditions(invitationResource, name, request, token); err != nil {
+	if err := subresource.CheckPreconditions(invitationResource, name, request, token); err != nil {
 		return nil, err
 	}
 	expiry := naming.InvitationExpiry(token.CreationTimestamp.Time, token.Spec.ExpirationSeconds)
 	if err := r.refuse(token, expiry); err != nil {
 		return nil, err
 	}
-	invitation := &federation.Invitation{ObjectMeta: verb.Metadata(token)}
+	invitation := &federation.Invitation{ObjectMeta: subresource.Metadata(token)}
 	if dryrun.IsDryRun(options.DryRun) {
 		return invitation, fill(invitation, r.provider, token, "", expiry)
 	}

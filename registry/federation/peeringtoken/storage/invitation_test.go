@@ -30,7 +30,7 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/install"
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/apis/federation/validation"
-	"liqo.io/federation/registry/federation/verb/verbtest"
+	"liqo.io/federation/registry/federation/subresource/subresourcetest"
 )
 
 const (
@@ -161,7 +161,7 @@ func TestInvitationIsRefused(t *testing.T) {
 			}
 			r, kube, _ := newVerb(t, test.token, test.now, *test.provider)
 			_, err := r.Create(t.Context(), "for-rome", &test.request, rest.ValidateAllObjectFunc, &metav1.CreateOptions{})
-			verbtest.ExpectStatus(t, err, test.code, test.says)
+			subresourcetest.ExpectStatus(t, err, test.code, test.says)
 			if actions := kube.Actions(); len(actions) > 0 {
 				t.Errorf("a refused POST did %v", actions)
 			}

@@ -15,8 +15,8 @@ import (
 
 	"liqo.io/federation/apiserver/apis/federation"
 	"liqo.io/federation/apiserver/apis/federation/validation"
-	"liqo.io/federation/registry/federation/plan"
-	"liqo.io/federation/registry/federation/verb"
+	"liqo.io/federation/registry/federation/subresource"
+	"liqo.io/federation/registry/federation/subresource/plan"
 	"liqo.io/federation/registry/federation/virtualvolume"
 )
 
@@ -24,13 +24,13 @@ import (
 // move. It commits to the virtual volume and returns; the controllers do the rest. There
 // is no PUT and no PATCH: a running move cannot change.
 type MoveREST struct {
-	volumes verb.Parent
+	volumes subresource.Parent
 	plans   plan.Reader
 }
 
 // NewMoveREST returns the verb over the store of virtual volumes and over what its plans
 // are made of.
-func NewMoveREST(volumes verb.Parent, plans plan.Reader) *MoveREST {
+func NewMoveREST(volumes subresource.Parent, plans plan.Reader) *MoveREST {
 	return &MoveREST{volumes: volumes, plans: plans}
 }
 
@@ -63,7 +63,7 @@ func (r *MoveREST) Create(
 	if !ok {
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("a Move is expected, not a %T", obj))
 	}
-	if err := verb.CheckName(name, move); err != nil {
+	if err := subresource.CheckName(name, move); err != nil {
 		return nil, err
 	}
 	if errs := validation.ValidateMove(move); len(errs) > 0 {
@@ -74,7 +74,7 @@ func (r *MoveREST) Create(
 			return nil, err
 		}
 	}
-	return verb.Settle(moveResource, name, func() (*federation.Move, error) { return r.request(ctx, name, move, options) })
+	return subresource.Settle(moveResource, name, func() (*federation.Move, error) { return r.request(ctx, name, move, options) })
 }
 
 // request writes the move to the virtual volume, unless it is there already.
@@ -85,14 +85,14 @@ func (r *MoveREST) request(
 	if err != nil {
 		return nil, err
 	}
-	if err := verb.CheckPreconditions(moveResource, name, move, volume); err != nil {
+	if err := subresource.CheckPreconditions(moveResource, name, move, volume); err != nil {
 		return nil, err
 	}
 	if volume.DeletionTimestamp != nil {
-		return nil, verb.Deleting(moveResource, name)
+		return nil, subresource.Deleting(moveResource, name)
 	}
 	if id, undoing := volume.RollingBack(); undoing {
-		return nil, verb.Busy(moveResource, name,
+		return nil, subresource.Busy(moveResource, name,
 			fmt.Sprintf("move %s is being rolled back; wait until it has ended and try again", id))
 	}
 	if volume.Moving() || volume.MovePhase() == federation.MoveSucceeded {
@@ -101,7 +101,7 @@ func (r *MoveREST) request(
 			return unchanged(volume, options.DryRun), nil
 		}
 		if volume.Moving() {
-			return nil, verb.Contradiction(moveResource, name, found,
+			return nil, subresource.Contradiction(moveResource, name, found,
 				"wait until that move has ended, or cancel it by DELETE of this subresource")
 		}
 	}
@@ -123,7 +123,7 @@ func (r *MoveREST) request(
 		rest.ValidateAllObjectFunc, rest.ValidateAllObjectUpdateFunc, false,
 		&metav1.UpdateOptions{DryRun: options.DryRun, FieldManager: options.FieldManager})
 	if err != nil {
-		return nil, verb.LostRace(err)
+		return nil, subresource.LostRace(err)
 	}
 	answer := moveOf(updated.(*federation.VirtualVolume))
 	if dryrun.IsDryRun(options.DryRun) {
@@ -160,7 +160,7 @@ func (r *MoveREST) Delete(
 // cancelled returns the virtual volume without its requested move. One whose move is
 // being rolled back already stays as it is.
 func cancelled(volume *federation.VirtualVolume, options *metav1.DeleteOptions) (*federation.VirtualVolume, error) {
-	if err := verb.CheckDeletePreconditions(moveResource, options, volume); err != nil {
+	if err := subresource.CheckDeletePreconditions(moveResource, options, volume); err != nil {
 		return nil, err
 	}
 	wanted := volume.DeepCopy()

@@ -26,8 +26,8 @@ import (
 	"liqo.io/federation/apiserver/apis/federation"
 	"liqo.io/federation/apiserver/apis/federation/install"
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/registry/federation/plan"
-	"liqo.io/federation/registry/federation/verb/verbtest"
+	"liqo.io/federation/registry/federation/subresource/plan"
+	"liqo.io/federation/registry/federation/subresource/subresourcetest"
 	"liqo.io/federation/registry/federation/virtualvolume"
 )
 
@@ -35,7 +35,7 @@ import (
 // which is offloaded to milan.
 type testCluster struct {
 	*MoveREST
-	volumes *verbtest.Parent[*federation.VirtualVolume]
+	volumes *subresourcetest.Parent[*federation.VirtualVolume]
 	kube    *fake.Clientset
 }
 
@@ -55,7 +55,7 @@ func newCluster(t *testing.T) *testCluster {
 			ClaimRef: &corev1.ObjectReference{Namespace: "shop", Name: "data-db-0", UID: "c"}}},
 		&storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "liqo"}, Provisioner: v1alpha1.StorageProvisioner},
 		&storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "ssd"}, Provisioner: "example.com/ssd"})
-	volumes := &verbtest.Parent[*federation.VirtualVolume]{
+	volumes := &subresourcetest.Parent[*federation.VirtualVolume]{
 		Strategy: virtualvolume.NewStrategy(scheme),
 		Resource: federation.Resource("virtualvolumes"),
 		Empty:    func() *federation.VirtualVolume { return &federation.VirtualVolume{} },
@@ -68,22 +68,22 @@ func newCluster(t *testing.T) *testCluster {
 	const milan = "3f1ad3a5-3c5c-4b8e-9a6e-0b9d6c1f7a11"
 	plans := plan.Reader{
 		Kube: kube,
-		Clusters: verbtest.List(func() runtime.Object {
+		Clusters: subresourcetest.List(func() runtime.Object {
 			return &federation.ForeignClusterList{Items: []federation.ForeignCluster{{
 				ObjectMeta: metav1.ObjectMeta{Name: "milan"},
 				Spec:       federation.ForeignClusterSpec{Outgoing: federation.PeeringEnabled, ClusterID: milan},
 				Status:     federation.ForeignClusterStatus{Networking: federation.PeeringEstablished},
 			}}}
 		}),
-		VirtualNodes: verbtest.List(func() runtime.Object {
+		VirtualNodes: subresourcetest.List(func() runtime.Object {
 			return &federation.VirtualNodeList{Items: []federation.VirtualNode{{
 				ObjectMeta: metav1.ObjectMeta{Name: "milan", Namespace: "liqo-peer-milan"},
 				Spec:       federation.VirtualNodeSpec{NodeName: "liqo-milan", ClusterID: milan},
 				Status:     federation.VirtualNodeStatus{StorageClasses: []string{"fast"}},
 			}}}
 		}),
-		Volumes: verbtest.List(func() runtime.Object { return &federation.VirtualVolumeList{} }),
-		Offloadings: verbtest.List(func() runtime.Object {
+		Volumes: subresourcetest.List(func() runtime.Object { return &federation.VirtualVolumeList{} }),
+		Offloadings: subresourcetest.List(func() runtime.Object {
 			return &federation.NamespaceOffloadingList{Items: []federation.NamespaceOffloading{{
 				ObjectMeta: metav1.ObjectMeta{Name: "offloading", Namespace: "shop"},
 				Spec:       federation.NamespaceOffloadingSpec{PodOffloadingStrategy: federation.LocalAndRemote},
@@ -178,9 +178,9 @@ func TestAMoveIsRequestedOnce(t *testing.T) {
 		m.Spec.Strategy, m.Spec.Bandwidth = federation.MoveOffline,
 			ptr.To(resource.MustParse("1Mi"))
 	}))
-	verbtest.ExpectStatus(t, err, http.StatusConflict,
+	subresourcetest.ExpectStatus(t, err, http.StatusConflict,
 		"spec.strategy: is Online, not Offline; spec.bandwidth: is unlimited, not 1Mi")
-	verbtest.ExpectStatus(t, err, http.StatusConflict, "cancel it by DELETE")
+	subresourcetest.ExpectStatus(t, err, http.StatusConflict, "cancel it by DELETE")
 	c.reach(t, federation.MoveSucceeded)
 	same("after it succeeded")
 	for _, phase := range []federation.MovePhase{federation.MoveFailed, federation.MoveCancelled} {
@@ -282,7 +282,7 @@ func TestRefusedMovesWriteNothing(t *testing.T) {
 			}
 			before := c.volumes.Writes()
 			_, err := c.Create(inShop(t), path, test.move, rest.ValidateAllObjectFunc, &metav1.CreateOptions{})
-			verbtest.ExpectStatus(t, err, test.code, test.says)
+			subresourcetest.ExpectStatus(t, err, test.code, test.says)
 			if c.volumes.Writes() != before {
 				t.Error("a refused request writes")
 			}
@@ -315,7 +315,7 @@ func TestAMoveIsCancelledUntilItSwitches(t *testing.T) {
 			}
 			_, err := c.cancel(t, &metav1.DeleteOptions{})
 			if test.code != 0 {
-				verbtest.ExpectStatus(t, err, test.code, test.says)
+				subresourcetest.ExpectStatus(t, err, test.code, test.says)
 				return
 			}
 			if err != nil || c.stored(t).Spec.Move != nil {
@@ -328,14 +328,14 @@ func TestAMoveIsCancelledUntilItSwitches(t *testing.T) {
 func TestCancellationsHavePreconditionsAndAreIdempotent(t *testing.T) {
 	c := newCluster(t)
 	_, err := c.cancel(t, &metav1.DeleteOptions{})
-	verbtest.ExpectStatus(t, err, http.StatusNotFound, "no move is running")
+	subresourcetest.ExpectStatus(t, err, http.StatusNotFound, "no move is running")
 	if _, err := c.post(t, toMilan()); err != nil {
 		t.Fatal(err)
 	}
 	c.reach(t, federation.MoveCopying)
 	id := c.stored(t).Spec.Move.ID
 	_, err = c.cancel(t, &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: ptr.To(types.UID("x"))}})
-	verbtest.ExpectStatus(t, err, http.StatusConflict, "uid")
+	subresourcetest.ExpectStatus(t, err, http.StatusConflict, "uid")
 	if _, err := c.cancel(t,
 		&metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}}); err != nil || c.stored(t).Spec.Move == nil {
 		t.Errorf("a dry run cancels the move: %v", err)
@@ -362,7 +362,7 @@ func TestAppliedMovesAreLeftToTheirManager(t *testing.T) {
 	}}
 	c.volumes.Put(volume)
 	_, err := c.cancel(t, &metav1.DeleteOptions{})
-	verbtest.ExpectStatus(t, err, http.StatusConflict, "argocd")
+	subresourcetest.ExpectStatus(t, err, http.StatusConflict, "argocd")
 }
 
 func TestAMoveThatLostARaceDecidesAgain(t *testing.T) {

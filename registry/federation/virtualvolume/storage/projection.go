@@ -12,7 +12,7 @@ import (
 	"liqo.io/federation/apiserver/apis/federation"
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/registry/federation/store"
-	"liqo.io/federation/registry/federation/verb"
+	"liqo.io/federation/registry/federation/subresource"
 )
 
 var (
@@ -23,7 +23,7 @@ var (
 // moveOf returns the view of a virtual volume that the verb move works on. The progress
 // of an earlier move than the requested one is left out.
 func moveOf(volume *federation.VirtualVolume) *federation.Move {
-	move := &federation.Move{ObjectMeta: verb.Metadata(volume)}
+	move := &federation.Move{ObjectMeta: subresource.Metadata(volume)}
 	if volume.Spec.Move == nil || volume.MovePhase() != "" {
 		move.Status.Progress = volume.Status.Move.DeepCopy()
 	}
@@ -51,11 +51,11 @@ func unchanged(volume *federation.VirtualVolume, dryRun []string) *federation.Mo
 }
 
 // differences returns in what a request contradicts the requested move.
-func differences(is, wanted *federation.MoveSpec) []verb.Difference {
-	var found []verb.Difference
+func differences(is, wanted *federation.MoveSpec) []subresource.Difference {
+	var found []subresource.Difference
 	differ := func(field string, a, b any) {
 		if !apiequality.Semantic.DeepEqual(a, b) {
-			found = append(found, verb.Differs("spec."+field, a, b))
+			found = append(found, subresource.Differs("spec."+field, a, b))
 		}
 	}
 	differ("target.local", is.Target.Local, wanted.Target.Local)
@@ -100,7 +100,7 @@ func checkManagers(manager string, is, wanted *federation.VirtualVolume) error {
 	if err := v1alpha1.Convert_federation_VirtualVolume_To_v1alpha1_VirtualVolume(wanted, after, nil); err != nil {
 		return apierrors.NewInternalError(err)
 	}
-	return verb.CheckManagers(moveResource, manager, before, after)
+	return subresource.CheckManagers(moveResource, manager, before, after)
 }
 
 var moveTable = store.Table[*federation.Move]{

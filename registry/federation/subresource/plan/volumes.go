@@ -37,16 +37,16 @@ func (r Reader) BoundLocally(ctx context.Context, namespace string) (int, error)
 	return count, err
 }
 
-// GivenUp returns the volumes of a namespace whose data a cluster stores that the
-// namespace would no longer be offloaded to, with what would happen to each.
+// GivenUp returns the volumes of a namespace whose data is stored by a provider that the
+// change from before to after removes, with what would happen to each.
 func (r Reader) GivenUp(
-	ctx context.Context, namespace string, is, wanted *federation.NamespaceOffloadingSpec,
+	ctx context.Context, namespace string, before, after *federation.NamespaceOffloadingSpec,
 ) ([]federation.PlannedVolume, error) {
 	volumes, err := r.volumes(ctx, namespace)
 	if err != nil || !slices.ContainsFunc(volumes, isRemote) {
 		return nil, err
 	}
-	plan, err := r.Offload(ctx, namespace, is, wanted)
+	plan, err := r.Offload(ctx, namespace, before, after)
 	if err != nil {
 		return nil, err
 	}

@@ -1,9 +1,9 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package verbtest has a parent for the tests of verbs: a store in memory that
-// runs the real strategies, counts resource versions and can be told to fail.
-package verbtest
+// Package subresourcetest has the fixtures of tests of verbs: a parent in memory that runs
+// the real strategies, counts resource versions and can fail on request.
+package subresourcetest
 
 import (
 	"context"
@@ -21,7 +21,7 @@ import (
 	"k8s.io/apiserver/pkg/util/dryrun"
 
 	"liqo.io/federation/registry/federation/strategy"
-	"liqo.io/federation/registry/federation/verb"
+	"liqo.io/federation/registry/federation/subresource"
 )
 
 // Parent holds objects of one kind in memory, by name.
@@ -30,11 +30,11 @@ type Parent[P strategy.Object] struct {
 	Strategy rest.RESTCreateUpdateStrategy
 	// Resource is named in errors.
 	Resource schema.GroupResource
-	// Empty makes an empty object.
+	// Empty returns an empty object.
 	Empty func() P
 
-	// BeforeCreate and BeforeUpdate run before a write, when they are set; an
-	// error of theirs fails it.
+	// BeforeCreate and BeforeUpdate run before a write, where they are set; their error
+	// fails it.
 	BeforeCreate, BeforeUpdate func() error
 
 	mu      sync.Mutex
@@ -42,14 +42,14 @@ type Parent[P strategy.Object] struct {
 	version int
 }
 
-// Put stores an object as it is, as its controllers or an earlier time did.
+// Put stores an object without a strategy, for example with a status.
 func (p *Parent[P]) Put(obj P) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.store(obj)
 }
 
-// Stored is the object of that name, and false when there is none.
+// Stored returns the object of that name, and false where there is none.
 func (p *Parent[P]) Stored(name string) (P, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -57,7 +57,7 @@ func (p *Parent[P]) Stored(name string) (P, bool) {
 	return obj, ok
 }
 
-// Writes counts what was written.
+// Writes returns the number of writes.
 func (p *Parent[P]) Writes() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -75,7 +75,7 @@ func (p *Parent[P]) store(obj P) P {
 	return stored.DeepCopyObject().(P)
 }
 
-// New makes an empty object.
+// New returns an empty object.
 func (p *Parent[P]) New() runtime.Object { return p.Empty() }
 
 // Get returns a copy of the object.
@@ -88,7 +88,9 @@ func (p *Parent[P]) Get(_ context.Context, name string, _ *metav1.GetOptions) (r
 }
 
 // Create stores a new object.
-func (p *Parent[P]) Create(ctx context.Context, obj runtime.Object, validate rest.ValidateObjectFunc, options *metav1.CreateOptions) (runtime.Object, error) {
+func (p *Parent[P]) Create(
+	ctx context.Context, obj runtime.Object, validate rest.ValidateObjectFunc, options *metav1.CreateOptions,
+) (runtime.Object, error) {
 	created := obj.DeepCopyObject().(P)
 	rest.FillObjectMetaSystemFields(created)
 	if err := rest.BeforeCreate(p.Strategy, ctx, created); err != nil {
@@ -113,8 +115,11 @@ func (p *Parent[P]) Create(ctx context.Context, obj runtime.Object, validate res
 	return p.store(created), nil
 }
 
-// Update changes an object; nothing is written when nothing changes.
-func (p *Parent[P]) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, _ rest.ValidateObjectFunc, validate rest.ValidateObjectUpdateFunc, _ bool, options *metav1.UpdateOptions) (runtime.Object, bool, error) {
+// Update changes an object. An update that changes nothing writes nothing.
+func (p *Parent[P]) Update(
+	ctx context.Context, name string, info rest.UpdatedObjectInfo, _ rest.ValidateObjectFunc,
+	validate rest.ValidateObjectUpdateFunc, _ bool, options *metav1.UpdateOptions,
+) (runtime.Object, bool, error) {
 	if p.BeforeUpdate != nil {
 		if err := p.BeforeUpdate(); err != nil {
 			return nil, false, err
@@ -147,14 +152,16 @@ func (p *Parent[P]) Update(ctx context.Context, name string, info rest.UpdatedOb
 }
 
 // Delete removes an object, or marks it as deleted while it has finalizers.
-func (p *Parent[P]) Delete(ctx context.Context, name string, validate rest.ValidateObjectFunc, options *metav1.DeleteOptions) (runtime.Object, bool, error) {
+func (p *Parent[P]) Delete(
+	ctx context.Context, name string, validate rest.ValidateObjectFunc, options *metav1.DeleteOptions,
+) (runtime.Object, bool, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	old, ok := p.objects[name]
 	if !ok {
 		return nil, false, apierrors.NewNotFound(p.Resource, name)
 	}
-	if err := verb.CheckDeletePreconditions(p.Resource, options, old); err != nil {
+	if err := subresource.CheckDeletePreconditions(p.Resource, options, old); err != nil {
 		return nil, false, err
 	}
 	if err := validate(ctx, old.DeepCopyObject()); err != nil {

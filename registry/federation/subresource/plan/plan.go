@@ -1,8 +1,9 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package plan reads what the plans of dry runs are made of. What follows from
-// it is up to the rules, which the controllers ask as well.
+// Package plan answers the dry run of a verb: it reads the facts from the stores and from
+// this cluster, and passes them to the rules of apiserver/plan, which write nothing and
+// which the controllers share. Warnings of strategies read the same facts.
 package plan
 
 import (
@@ -24,10 +25,10 @@ import (
 	"liqo.io/federation/apiserver/plan"
 )
 
-// maxPods bounds how many pods of a namespace are looked at.
+// maxPods is the number of pods of a namespace that are read.
 const maxPods = 1000
 
-// Lister is what is needed of the store of a kind.
+// Lister is the part of the store of a kind that plans use.
 type Lister interface {
 	List(ctx context.Context, options *metainternalversion.ListOptions) (runtime.Object, error)
 }
@@ -38,7 +39,7 @@ type Reader struct {
 	// Clusters and VirtualNodes are the stores of these kinds.
 	Clusters, VirtualNodes Lister
 	// Volumes and Offloadings are the stores of virtual volumes and of namespace
-	// offloadings. Plans of moves need both, plans that give a cluster up need Volumes
+	// offloadings. Plans of moves read both; plans that remove a provider read Volumes
 	// and, where they concern several namespaces, Offloadings.
 	Volumes, Offloadings Lister
 	// Kube reads the objects of Kubernetes in this cluster.
@@ -47,18 +48,21 @@ type Reader struct {
 	ClusterName, ClusterID string
 }
 
-// Offload plans a request to offload a namespace: is and wanted are how it is
-// offloaded and how it is to be, nil for not at all.
-func (r Reader) Offload(ctx context.Context, namespace string, is, wanted *federation.NamespaceOffloadingSpec) (*federation.OffloadPlan, error) {
+// Offload returns the plan of a request that changes how a namespace is offloaded from
+// before to after, of which nil means not at all. An error means that a fact could not be
+// read.
+func (r Reader) Offload(
+	ctx context.Context, namespace string, before, after *federation.NamespaceOffloadingSpec,
+) (*federation.OffloadPlan, error) {
 	request := plan.Offload{Namespace: namespace, ClusterName: r.ClusterName, ClusterID: r.ClusterID}
 	var err error
-	if request.Is, err = offloadingSpec(is); err != nil {
+	if request.Is, err = offloadingSpec(before); err != nil {
 		return nil, err
 	}
-	if request.Wanted, err = offloadingSpec(wanted); err != nil {
+	if request.Wanted, err = offloadingSpec(after); err != nil {
 		return nil, err
 	}
-	if request.Providers, err = r.lenders(ctx); err != nil {
+	if request.Providers, err = r.providers(ctx); err != nil {
 		return nil, err
 	}
 	if request.Nodes, err = r.nodes(ctx); err != nil {
@@ -79,21 +83,24 @@ func (r Reader) Offload(ctx context.Context, namespace string, is, wanted *feder
 		return nil, err
 	}
 	if more {
-		plan.Unknown = append(plan.Unknown, fmt.Sprintf("what would happen to the pods beyond the %d that were looked at", maxPods))
+		plan.Unknown = append(plan.Unknown, fmt.Sprintf("what would happen to the pods beyond the %d that were looked at",
+			maxPods))
 	}
 	internal := &federation.OffloadPlan{}
 	return internal, v1alpha1.Convert_v1alpha1_OffloadPlan_To_federation_OffloadPlan(plan, internal, nil)
 }
 
-// Misplaced counts the pods of a namespace that run where they may not when it
-// is offloaded like this, or wait for nodes by what counted before, and tells
-// whether there are pods beyond those that were looked at.
-func (r Reader) Misplaced(ctx context.Context, namespace string, spec *federation.NamespaceOffloadingSpec) (count int, more bool, err error) {
+// Misplaced returns the number of pods of a namespace that spec would not allow where they
+// run, or that wait for nodes by an earlier spec. It reports whether there are more pods
+// than it has read.
+func (r Reader) Misplaced(
+	ctx context.Context, namespace string, spec *federation.NamespaceOffloadingSpec,
+) (count int, more bool, err error) {
 	external, err := offloadingSpec(spec)
 	if err != nil || placement.PlacesAnywhere(external) {
 		return 0, false, err
 	}
-	lenders, err := r.lenders(ctx)
+	providers, err := r.providers(ctx)
 	if err != nil {
 		return 0, false, err
 	}
@@ -101,7 +108,7 @@ func (r Reader) Misplaced(ctx context.Context, namespace string, spec *federatio
 	if err != nil {
 		return 0, false, err
 	}
-	placement, err := placement.NewPlacement(external, lenders, nodes)
+	placement, err := placement.NewPlacement(external, providers, nodes)
 	if err != nil {
 		return 0, false, err
 	}
@@ -117,23 +124,25 @@ func (r Reader) Misplaced(ctx context.Context, namespace string, spec *federatio
 	return count, more, nil
 }
 
-// pods are the first unfinished pods of a namespace, and whether there are
+// pods returns the first unfinished pods of a namespace, and reports whether there are
 // more.
 func (r Reader) pods(ctx context.Context, namespace string) ([]*corev1.Pod, bool, error) {
-	list, err := r.Kube.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{Limit: maxPods, FieldSelector: "status.phase!=Succeeded,status.phase!=Failed"})
+	list, err := r.Kube.CoreV1().Pods(namespace).List(ctx,
+		metav1.ListOptions{Limit: maxPods, FieldSelector: "status.phase!=Succeeded,status.phase!=Failed"})
 	if err != nil {
-		return nil, false, apierrors.NewInternalError(fmt.Errorf("reading the pods of namespace %s to plan: %w", namespace, err))
+		return nil, false, apierrors.NewInternalError(fmt.Errorf("reading the pods of namespace %s to plan: %w", namespace,
+			err))
 	}
 	return pointers(list.Items), list.Continue != "", nil
 }
 
-// Chosen counts the clusters that a namespace offloaded like this extends to.
+// Chosen returns the number of providers that spec selects.
 func (r Reader) Chosen(ctx context.Context, spec *federation.NamespaceOffloadingSpec) (int, error) {
 	selector, err := placement.NewClusterSelector(spec.ClusterSelector)
 	if err != nil {
 		return 0, err
 	}
-	lenders, err := r.lenders(ctx)
+	providers, err := r.providers(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -142,27 +151,29 @@ func (r Reader) Chosen(ctx context.Context, spec *federation.NamespaceOffloading
 		return 0, err
 	}
 	chosen := 0
-	for _, lender := range lenders {
-		if lender.Choose(selector, nodes) == "" {
+	for _, provider := range providers {
+		if provider.Choose(selector, nodes) == "" {
 			chosen++
 		}
 	}
 	return chosen, nil
 }
 
-// Peer plans a request to peer: is and wanted are the foreign cluster as it is
-// and as it is to be, nil for none; newToken tells whether an invitation is to
-// be kept that was not before.
-func (r Reader) Peer(ctx context.Context, is, wanted *federation.ForeignCluster, newToken bool) (*federation.PeeringPlan, error) {
+// Peer returns the plan of a request that changes a foreign cluster from before to after,
+// of which nil means none. newToken is whether the request stores another invitation. An
+// error means that a fact could not be read.
+func (r Reader) Peer(
+	ctx context.Context, before, after *federation.ForeignCluster, newToken bool,
+) (*federation.PeeringPlan, error) {
 	request := plan.Peer{NewToken: newToken, ClusterID: r.ClusterID}
 	var err error
-	if request.Is, err = foreignCluster(is); err != nil {
+	if request.Is, err = foreignCluster(before); err != nil {
 		return nil, err
 	}
-	if request.Wanted, err = foreignCluster(wanted); err != nil {
+	if request.Wanted, err = foreignCluster(after); err != nil {
 		return nil, err
 	}
-	if wanted == nil {
+	if after == nil {
 		request.Wanted = request.Is.DeepCopy()
 		now := metav1.Now()
 		request.Wanted.DeletionTimestamp = &now
@@ -174,10 +185,12 @@ func (r Reader) Peer(ctx context.Context, is, wanted *federation.ForeignCluster,
 	if request.VirtualNodes, err = r.virtualNodes(ctx, naming.PeerNamespace(name)); err != nil {
 		return nil, err
 	}
-	if request.Namespace, err = found(r.Kube.CoreV1().Namespaces().Get(ctx, naming.PeerNamespace(name), metav1.GetOptions{})); err != nil {
+	if request.Namespace, err = found(r.Kube.CoreV1().Namespaces().Get(ctx, naming.PeerNamespace(name),
+		metav1.GetOptions{})); err != nil {
 		return nil, err
 	}
-	if request.Node, err = found(r.Kube.CoreV1().Nodes().Get(ctx, naming.NodeName(name), metav1.GetOptions{})); err != nil {
+	if request.Node, err = found(r.Kube.CoreV1().Nodes().Get(ctx, naming.NodeName(name),
+		metav1.GetOptions{})); err != nil {
 		return nil, err
 	}
 	if request.Volumes, err = r.externalVolumes(ctx, metav1.NamespaceAll); err != nil {
@@ -190,7 +203,7 @@ func (r Reader) Peer(ctx context.Context, is, wanted *federation.ForeignCluster,
 	return internal, v1alpha1.Convert_v1alpha1_PeeringPlan_To_federation_PeeringPlan(request.Plan(), internal, nil)
 }
 
-// found is what was read, and nil when it is not there.
+// found returns an object that was read, and nil where it does not exist.
 func found[P any](obj *P, err error) (*P, error) {
 	if apierrors.IsNotFound(err) {
 		return nil, nil
@@ -201,8 +214,8 @@ func found[P any](obj *P, err error) (*P, error) {
 	return obj, nil
 }
 
-// lenders are all foreign clusters with their virtual nodes.
-func (r Reader) lenders(ctx context.Context) ([]placement.Provider, error) {
+// providers returns all foreign clusters with their virtual nodes.
+func (r Reader) providers(ctx context.Context) ([]placement.Provider, error) {
 	clusters, err := r.clusters(ctx)
 	if err != nil {
 		return nil, err
@@ -215,20 +228,24 @@ func (r Reader) lenders(ctx context.Context) ([]placement.Provider, error) {
 	for _, virtualNode := range virtualNodes {
 		of[virtualNode.Namespace] = append(of[virtualNode.Namespace], virtualNode)
 	}
-	lenders := make([]placement.Provider, 0, len(clusters))
+	providers := make([]placement.Provider, 0, len(clusters))
 	for _, cluster := range clusters {
-		lenders = append(lenders, placement.Provider{Cluster: cluster, VirtualNodes: of[naming.PeerNamespace(cluster.Name)]})
+		providers = append(providers, placement.Provider{Cluster: cluster,
+			VirtualNodes: of[naming.PeerNamespace(cluster.Name)]})
 	}
-	return lenders, nil
+	return providers, nil
 }
 
 func (r Reader) clusters(ctx context.Context) ([]*v1alpha1.ForeignCluster, error) {
-	obj, err := r.Clusters.List(genericapirequest.WithNamespace(ctx, metav1.NamespaceNone), &metainternalversion.ListOptions{})
+	obj, err := r.Clusters.List(genericapirequest.WithNamespace(ctx, metav1.NamespaceNone),
+		&metainternalversion.ListOptions{})
 	if err != nil {
 		return nil, err
 	}
 	list := &v1alpha1.ForeignClusterList{}
-	if err := v1alpha1.Convert_federation_ForeignClusterList_To_v1alpha1_ForeignClusterList(obj.(*federation.ForeignClusterList), list, nil); err != nil {
+	err = v1alpha1.Convert_federation_ForeignClusterList_To_v1alpha1_ForeignClusterList(
+		obj.(*federation.ForeignClusterList), list, nil)
+	if err != nil {
 		return nil, err
 	}
 	return pointers(list.Items), nil
@@ -240,15 +257,17 @@ func (r Reader) virtualNodes(ctx context.Context, namespace string) ([]*v1alpha1
 		return nil, err
 	}
 	list := &v1alpha1.VirtualNodeList{}
-	if err := v1alpha1.Convert_federation_VirtualNodeList_To_v1alpha1_VirtualNodeList(obj.(*federation.VirtualNodeList), list, nil); err != nil {
+	if err := v1alpha1.Convert_federation_VirtualNodeList_To_v1alpha1_VirtualNodeList(obj.(*federation.VirtualNodeList),
+		list, nil); err != nil {
 		return nil, err
 	}
 	return pointers(list.Items), nil
 }
 
-// nodes finds the Nodes of virtual nodes.
+// nodes returns a function that finds the Nodes of virtual nodes.
 func (r Reader) nodes(ctx context.Context) (placement.Nodes, error) {
-	list, err := r.Kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: v1alpha1.LabelType + "=" + v1alpha1.TypeVirtualNode})
+	list, err := r.Kube.CoreV1().Nodes().List(ctx,
+		metav1.ListOptions{LabelSelector: v1alpha1.LabelType + "=" + v1alpha1.TypeVirtualNode})
 	if err != nil {
 		return nil, apierrors.NewInternalError(fmt.Errorf("reading the Nodes of virtual nodes: %w", err))
 	}
@@ -272,7 +291,8 @@ func offloadingSpec(internal *federation.NamespaceOffloadingSpec) (*v1alpha1.Nam
 		return nil, nil
 	}
 	spec := &v1alpha1.NamespaceOffloadingSpec{}
-	return spec, v1alpha1.Convert_federation_NamespaceOffloadingSpec_To_v1alpha1_NamespaceOffloadingSpec(internal.DeepCopy(), spec, nil)
+	return spec, v1alpha1.Convert_federation_NamespaceOffloadingSpec_To_v1alpha1_NamespaceOffloadingSpec(
+		internal.DeepCopy(), spec, nil)
 }
 
 func foreignCluster(internal *federation.ForeignCluster) (*v1alpha1.ForeignCluster, error) {
@@ -280,5 +300,6 @@ func foreignCluster(internal *federation.ForeignCluster) (*v1alpha1.ForeignClust
 		return nil, nil
 	}
 	cluster := &v1alpha1.ForeignCluster{}
-	return cluster, v1alpha1.Convert_federation_ForeignCluster_To_v1alpha1_ForeignCluster(internal.DeepCopy(), cluster, nil)
+	return cluster, v1alpha1.Convert_federation_ForeignCluster_To_v1alpha1_ForeignCluster(internal.DeepCopy(), cluster,
+		nil)
 }

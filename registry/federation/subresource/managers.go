@@ -1,7 +1,7 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package verb
+package subresource
 
 import (
 	"fmt"
@@ -15,24 +15,24 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
 
-// CheckManagers refuses a request that would change a field of the parent that
-// somebody else applies: the verb and whoever applies the parent would undo
-// each other for ever. is and wanted are the parent before and after, in the
-// version that it is applied in; manager is who sends the request, and may
-// change what it applies itself.
-func CheckManagers(resource schema.GroupResource, manager string, is, wanted metav1.Object) error {
-	before, err := runtime.DefaultUnstructuredConverter.ToUnstructured(is)
+// CheckManagers returns 409 for a request that would change a field of the parent which
+// another manager applies: the verb and that manager would undo each other's changes for
+// ever. before and after are the parent around the request, in the version in which it is
+// applied. manager sends the request, and may change what it applies itself.
+func CheckManagers(resource schema.GroupResource, manager string, before, after metav1.Object) error {
+	current, err := runtime.DefaultUnstructuredConverter.ToUnstructured(before)
 	if err != nil {
 		return apierrors.NewInternalError(err)
 	}
-	after, err := runtime.DefaultUnstructuredConverter.ToUnstructured(wanted)
+	requested, err := runtime.DefaultUnstructuredConverter.ToUnstructured(after)
 	if err != nil {
 		return apierrors.NewInternalError(err)
 	}
 	var messages []string
 	var causes []metav1.StatusCause
-	for _, entry := range is.GetManagedFields() {
-		if entry.Operation != metav1.ManagedFieldsOperationApply || entry.Manager == manager || entry.Subresource != "" || entry.FieldsV1 == nil {
+	for _, entry := range before.GetManagedFields() {
+		if entry.Operation != metav1.ManagedFieldsOperationApply || entry.Manager == manager ||
+			entry.Subresource != "" || entry.FieldsV1 == nil {
 			continue
 		}
 		applied := &fieldpath.Set{}
@@ -40,24 +40,28 @@ func CheckManagers(resource schema.GroupResource, manager string, is, wanted met
 			return apierrors.NewInternalError(fmt.Errorf("reading what %q applies: %w", entry.Manager, err))
 		}
 		for path := range applied.Leaves().All() {
-			if apiequality.Semantic.DeepEqual(at(before, path), at(after, path)) {
+			if apiequality.Semantic.DeepEqual(at(current, path), at(requested, path)) {
 				continue
 			}
 			field := strings.TrimPrefix(path.String(), ".")
 			messages = append(messages, fmt.Sprintf("%s is applied by %q", field, entry.Manager))
-			causes = append(causes, metav1.StatusCause{Type: metav1.CauseTypeFieldManagerConflict, Field: field, Message: fmt.Sprintf("conflict with %q", entry.Manager)})
+			causes = append(causes, metav1.StatusCause{
+				Type: metav1.CauseTypeFieldManagerConflict, Field: field,
+				Message: fmt.Sprintf("conflict with %q", entry.Manager),
+			})
 		}
 	}
 	if len(causes) == 0 {
 		return nil
 	}
-	conflict := apierrors.NewConflict(resource, is.GetName(), fmt.Errorf("%s; change it where it is applied from", strings.Join(messages, ", ")))
+	conflict := apierrors.NewConflict(resource, before.GetName(),
+		fmt.Errorf("%s; change it where it is applied from", strings.Join(messages, ", ")))
 	conflict.ErrStatus.Details.Causes = causes
 	return conflict
 }
 
-// at is what an object holds at a path, and nil when it holds nothing there.
-// A list counts as a whole.
+// at returns the value of an object at a path, and nil where it has none. A list is one
+// value.
 func at(object any, path fieldpath.Path) any {
 	for _, element := range path {
 		if element.FieldName == nil {

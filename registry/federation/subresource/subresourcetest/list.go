@@ -1,7 +1,7 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package verbtest
+package subresourcetest
 
 import (
 	"context"
@@ -10,10 +10,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// List is a store that is only listed.
+// List is a store that can only be listed.
 type List func() runtime.Object
 
-// List returns what the function does, whatever the options say.
+// List returns the result of the function for any options.
 func (l List) List(context.Context, *metainternalversion.ListOptions) (runtime.Object, error) {
 	return l(), nil
 }

@@ -16,7 +16,7 @@ import (
 
 	"liqo.io/federation/apiserver/apis/federation"
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/registry/federation/move"
+	"liqo.io/federation/apiserver/plan/move"
 )
 
 // Move returns what a request to move the data of a virtual volume would lead to, or
@@ -38,7 +38,7 @@ func (r Reader) Move(
 	if err := r.surroundings(ctx, &request); err != nil {
 		return nil, nil, err
 	}
-	if request.Providers, err = r.lenders(ctx); err != nil {
+	if request.Providers, err = r.providers(ctx); err != nil {
 		return nil, nil, err
 	}
 	if request.Offloading, err = r.offloading(ctx, volume.Namespace); err != nil {
@@ -148,7 +148,7 @@ func (r Reader) stored(ctx context.Context) (map[string]resource.Quantity, error
 	return stored, nil
 }
 
-// fromCache lists whatever the API server has in its cache.
+// fromCache lists from the cache of the API server.
 func fromCache() metav1.ListOptions { return metav1.ListOptions{ResourceVersion: "0"} }
 
 func unread(what string, err error) error {

@@ -1,7 +1,7 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package verb
+package subresource
 
 import (
 	"errors"
@@ -19,23 +19,26 @@ import (
 
 var peer = schema.GroupResource{Group: "federation.liqo.io", Resource: "foreignclusters/peer"}
 
-func TestVerbsDoNotChangeWhatOthersApply(t *testing.T) {
-	cluster := func(manager string, operation metav1.ManagedFieldsOperationType, subresource, applied string) *v1alpha1.ForeignCluster {
+func TestVerbsDoNotChangeFieldsOfOtherManagers(t *testing.T) {
+	cluster := func(manager string, operation metav1.ManagedFieldsOperationType, subresource,
+		applied string) *v1alpha1.ForeignCluster {
 		return &v1alpha1.ForeignCluster{
 			ObjectMeta: metav1.ObjectMeta{Name: "milan", ManagedFields: []metav1.ManagedFieldsEntry{{
 				Manager: manager, Operation: operation, Subresource: subresource, FieldsV1: metav1.NewFieldsV1(applied),
 			}}},
-			Spec: v1alpha1.ForeignClusterSpec{Server: "https://a", Resources: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}},
+			Spec: v1alpha1.ForeignClusterSpec{Server: "https://a",
+				Resources: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}},
 		}
 	}
-	const server, cpu = `{"f:metadata":{"f:labels":{"f:team":{}}},"f:spec":{"f:server":{}}}`, `{"f:spec":{"f:resources":{"f:cpu":{}}}}`
+	const server = `{"f:metadata":{"f:labels":{"f:team":{}}},"f:spec":{"f:server":{}}}`
+	const cpu = `{"f:spec":{"f:resources":{"f:cpu":{}}}}`
 	applies := func(fields string) *v1alpha1.ForeignCluster {
 		return cluster("gitops", metav1.ManagedFieldsOperationApply, "", fields)
 	}
 	other := func(spec *v1alpha1.ForeignClusterSpec) { spec.Server = "https://b" }
 	for _, test := range []struct {
 		name     string
-		is       *v1alpha1.ForeignCluster
+		before   *v1alpha1.ForeignCluster
 		change   func(*v1alpha1.ForeignClusterSpec)
 		conflict string
 	}{
@@ -45,18 +48,20 @@ func TestVerbsDoNotChangeWhatOthersApply(t *testing.T) {
 		{"another field", applies(cpu), other, ""},
 		{"what the sender applies itself", cluster("kubectl", metav1.ManagedFieldsOperationApply, "", server), other, ""},
 		{"what was only updated", cluster("gitops", metav1.ManagedFieldsOperationUpdate, "", server), other, ""},
-		{"what was applied to the status", cluster("gitops", metav1.ManagedFieldsOperationApply, "status", server), other, ""},
+		{"what was applied to the status", cluster("gitops", metav1.ManagedFieldsOperationApply, "status", server), other,
+			""},
 		{"another entry of a map", applies(cpu), func(spec *v1alpha1.ForeignClusterSpec) {
-			spec.Resources = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1000m"), corev1.ResourceMemory: resource.MustParse("1Gi")}
+			spec.Resources = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1000m"),
+				corev1.ResourceMemory: resource.MustParse("1Gi")}
 		}, ""},
 		{"the entry of a map", applies(cpu), func(spec *v1alpha1.ForeignClusterSpec) {
 			spec.Resources = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2")}
 		}, "spec.resources.cpu"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			wanted := test.is.DeepCopy()
-			test.change(&wanted.Spec)
-			err := CheckManagers(peer, "kubectl", test.is, wanted)
+			after := test.before.DeepCopy()
+			test.change(&after.Spec)
+			err := CheckManagers(peer, "kubectl", test.before, after)
 			if test.conflict == "" {
 				if err != nil {
 					t.Errorf("it is refused: %v", err)
@@ -68,14 +73,15 @@ func TestVerbsDoNotChangeWhatOthersApply(t *testing.T) {
 				t.Fatalf("a conflict is expected, not %v", err)
 			}
 			causes := status.Status().Details.Causes
-			if len(causes) != 1 || causes[0].Type != metav1.CauseTypeFieldManagerConflict || causes[0].Field != test.conflict || causes[0].Message != `conflict with "gitops"` {
+			if len(causes) != 1 || causes[0].Type != metav1.CauseTypeFieldManagerConflict || causes[0].Field != test.conflict ||
+				causes[0].Message != `conflict with "gitops"` {
 				t.Errorf("the causes are %+v", causes)
 			}
 		})
 	}
 }
 
-func TestRacesAreRunAgainAFewTimes(t *testing.T) {
+func TestLostRacesAreRetriedAFewTimes(t *testing.T) {
 	conflict := apierrors.NewConflict(peer, "milan", errors.New("it was changed"))
 	for _, test := range []struct {
 		name  string
@@ -87,7 +93,8 @@ func TestRacesAreRunAgainAFewTimes(t *testing.T) {
 		{"a race that is won in the end", raceAttempts - 1, LostRace(conflict), raceAttempts, 0},
 		{"a race that is always lost", raceAttempts, LostRace(conflict), raceAttempts, http.StatusTooManyRequests},
 		{"a refusal", raceAttempts, conflict, 1, http.StatusConflict},
-		{"another failure of a write", raceAttempts, LostRace(apierrors.NewForbidden(peer, "milan", nil)), 1, http.StatusForbidden},
+		{"another failure of a write", raceAttempts, LostRace(apierrors.NewForbidden(peer, "milan", nil)), 1,
+			http.StatusForbidden},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			runs := 0
@@ -104,7 +111,8 @@ func TestRacesAreRunAgainAFewTimes(t *testing.T) {
 			if runs != test.runs {
 				t.Errorf("it ran %d times", runs)
 			}
-			if seconds, delay := apierrors.SuggestsClientDelay(err); delay != (test.code == http.StatusTooManyRequests) || delay && seconds != raceSeconds {
+			if seconds, delay := apierrors.SuggestsClientDelay(err); delay != (test.code == http.StatusTooManyRequests) ||
+				delay && seconds != raceSeconds {
 				t.Errorf("a client waits %d s", seconds)
 			}
 		})

@@ -1,7 +1,7 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package verb
+package subresource
 
 import (
 	"errors"
@@ -11,26 +11,25 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Refusals that pass by themselves are 429 with Retry-After, as that of an
-// eviction: well-behaved clients wait so many seconds and send the same again,
-// client-go up to ten times.
+// A refusal that passes by itself is 429 with Retry-After, like that of an eviction:
+// clients wait so many seconds and retry, client-go up to ten times.
 const (
 	deletingSeconds = 5
 	raceSeconds     = 1
 )
 
-// raceAttempts is how often a POST looks again at what others changed
-// meanwhile, before its client has to.
+// raceAttempts is how often a POST reads the parent after a lost race, before its client
+// has to retry.
 const raceAttempts = 5
 
-// lostRace is the failure of a request that somebody else was faster than.
+// lostRace is the failure of a write that another one preceded.
 type lostRace struct{ error }
 
-// Unwrap returns the failure.
+// Unwrap returns the wrapped failure.
 func (l lostRace) Unwrap() error { return l.error }
 
-// LostRace marks a failure of a write that found something else than what was
-// read before, so that Settle looks again. Other failures stay as they are.
+// LostRace marks the failure of a write to an object that changed after it was read, so
+// that Settle retries. It returns other failures unchanged.
 func LostRace(err error) error {
 	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
 		return lostRace{err}
@@ -38,8 +37,8 @@ func LostRace(err error) error {
 	return err
 }
 
-// Settle runs a POST, and once more whenever it lost a race. Who never wins is
-// asked to come again.
+// Settle runs a POST, and retries it when it lost a race. After too many lost races it
+// returns 429.
 func Settle[R any](resource schema.GroupResource, name string, post func() (R, error)) (R, error) {
 	var lost lostRace
 	for range raceAttempts {
@@ -52,19 +51,20 @@ func Settle[R any](resource schema.GroupResource, name string, post func() (R, e
 	return none, again(resource, name, raceSeconds, "others are changing it at the same time; try again")
 }
 
-// Deleting is the answer to a request that comes while the parent goes.
+// Deleting returns the answer to a request for a parent that is being deleted.
 func Deleting(resource schema.GroupResource, name string) error {
 	return again(resource, name, deletingSeconds, "it is being deleted; wait until it is gone and try again")
 }
 
-// Busy is the answer to a request that is refused until something else has ended: why
-// names it, and what to do.
+// Busy returns the answer to a request that is refused until another operation has ended.
+// why names the operation, and what to do.
 func Busy(resource schema.GroupResource, name, why string) error {
 	return again(resource, name, deletingSeconds, why)
 }
 
 func again(resource schema.GroupResource, name string, seconds int, why string) error {
 	err := apierrors.NewTooManyRequests(fmt.Sprintf("%s %q: %s", resource, name, why), seconds)
-	err.ErrStatus.Details.Group, err.ErrStatus.Details.Kind, err.ErrStatus.Details.Name = resource.Group, resource.Resource, name
+	details := err.ErrStatus.Details
+	details.Group, details.Kind, details.Name = resource.Group, resource.Resource, name
 	return err
 }

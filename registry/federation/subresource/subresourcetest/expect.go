@@ -1,7 +1,7 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package verbtest
+package subresourcetest
 
 import (
 	"errors"
@@ -11,8 +11,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// ExpectStatus fails the test unless err is answered with that code, and says
-// that.
+// ExpectStatus fails the test unless err is a status with that code and its message
+// contains says.
 func ExpectStatus(t testing.TB, err error, code int32, says string) {
 	t.Helper()
 	var status apierrors.APIStatus

@@ -1,0 +1,68 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package subresource
+
+import (
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// CheckName returns 400 for a body with another name than the path.
+func CheckName(name string, body metav1.Object) error {
+	if body.GetName() != "" && body.GetName() != name {
+		return apierrors.NewBadRequest(fmt.Sprintf("the name in the body, %q, is not the one in the path, %q", body.GetName(),
+			name))
+	}
+	return nil
+}
+
+// CheckPreconditions returns 409 for a body that was written for another object of that
+// name, or for an older state of it. A parent that does not exist is nil and meets no
+// precondition.
+func CheckPreconditions(resource schema.GroupResource, name string, body, parent metav1.Object) error {
+	return check(resource, name, body.GetUID(), body.GetResourceVersion(), parent)
+}
+
+// CheckDeletePreconditions is CheckPreconditions for the options of a DELETE.
+func CheckDeletePreconditions(
+	resource schema.GroupResource, options *metav1.DeleteOptions, parent metav1.Object,
+) error {
+	if options == nil || options.Preconditions == nil {
+		return nil
+	}
+	var uid types.UID
+	var resourceVersion string
+	if options.Preconditions.UID != nil {
+		uid = *options.Preconditions.UID
+	}
+	if options.Preconditions.ResourceVersion != nil {
+		resourceVersion = *options.Preconditions.ResourceVersion
+	}
+	return check(resource, parent.GetName(), uid, resourceVersion, parent)
+}
+
+func check(
+	resource schema.GroupResource, name string, uid types.UID, resourceVersion string, parent metav1.Object,
+) error {
+	if uid == "" && resourceVersion == "" {
+		return nil
+	}
+	switch {
+	case parent == nil:
+		return apierrors.NewConflict(resource, name,
+			fmt.Errorf("it does not exist, so it has no uid and no resourceVersion; leave them out to create it"))
+	case uid != "" && uid != parent.GetUID():
+		return apierrors.NewConflict(resource, name, fmt.Errorf("its uid is %s, not %s: it was deleted and created again",
+			parent.GetUID(), uid))
+	case resourceVersion != "" && resourceVersion != parent.GetResourceVersion():
+		return apierrors.NewConflict(resource, name,
+			fmt.Errorf("its resourceVersion is %s, not %s: it was changed meanwhile; read it and try again",
+				parent.GetResourceVersion(), resourceVersion))
+	}
+	return nil
+}
