@@ -22,7 +22,7 @@ import (
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/generated/clientset/versioned"
-	"liqo.io/federation/registry/federation/addressing"
+	"liqo.io/federation/registry/federation/reservation/addressrange"
 	"liqo.io/federation/registry/federation/subresource/subresourcetest"
 	"liqo.io/federation/test/integration/framework"
 )
@@ -260,10 +260,10 @@ func TestNoAddressIsGivenTwiceOrLostWhenTheServerIsKilled(t *testing.T) {
 // within tells whether a range, or an address, lies in another one.
 func within(t *testing.T, wanted, got string) bool {
 	t.Helper()
-	around, err := addressing.Prefix(wanted)
+	around, err := addressrange.Prefix(wanted)
 	if err != nil {
 		t.Fatal(err)
 	}
-	prefix, err := addressing.Prefix(got)
+	prefix, err := addressrange.Prefix(got)
 	return err == nil && around.Bits() <= prefix.Bits() && around.Contains(prefix.Addr())
 }

@@ -21,7 +21,7 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/naming"
 	"liqo.io/federation/apiserver/quota"
-	"liqo.io/federation/registry/federation/storagequota"
+	"liqo.io/federation/registry/federation/reservation/storagequota"
 )
 
 var (
@@ -129,7 +129,7 @@ func taken(shadow *v1alpha1.ShadowVolumeClaim) *resource.Quantity {
 		panic(err)
 	}
 	sum := corev1.ResourceList{}
-	quota.Add(sum, storagequota.Takes(&internal))
+	quota.Add(sum, storagequota.Uses(&internal))
 	return ptr.To(sum[corev1.ResourceRequestsStorage])
 }
 

@@ -29,24 +29,24 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/generated/clientset/versioned"
 	"liqo.io/federation/generated/informers/externalversions"
-	"liqo.io/federation/registry/federation/addressing"
 	addressmapping "liqo.io/federation/registry/federation/addressmapping/storage"
 	addresspool "liqo.io/federation/registry/federation/addresspool/storage"
 	foreigncluster "liqo.io/federation/registry/federation/foreigncluster/storage"
-	"liqo.io/federation/registry/federation/grants"
 	identityrequest "liqo.io/federation/registry/federation/identityrequest/storage"
-	"liqo.io/federation/registry/federation/ledger"
 	namespacemap "liqo.io/federation/registry/federation/namespacemap/storage"
 	namespaceoffloading "liqo.io/federation/registry/federation/namespaceoffloading/storage"
 	networkconfig "liqo.io/federation/registry/federation/networkconfig/storage"
 	peeringtoken "liqo.io/federation/registry/federation/peeringtoken/storage"
 	"liqo.io/federation/registry/federation/placementreview"
+	"liqo.io/federation/registry/federation/reservation/addressrange"
+	"liqo.io/federation/registry/federation/reservation/ledger"
+	"liqo.io/federation/registry/federation/reservation/podquota"
+	"liqo.io/federation/registry/federation/reservation/storagequota"
 	resourceoffer "liqo.io/federation/registry/federation/resourceoffer/storage"
 	resourcerequest "liqo.io/federation/registry/federation/resourcerequest/storage"
 	shadowendpointslice "liqo.io/federation/registry/federation/shadowendpointslice/storage"
 	shadowpod "liqo.io/federation/registry/federation/shadowpod/storage"
 	shadowvolumeclaim "liqo.io/federation/registry/federation/shadowvolumeclaim/storage"
-	"liqo.io/federation/registry/federation/storagequota"
 	"liqo.io/federation/registry/federation/store"
 	"liqo.io/federation/registry/federation/subresource/plan"
 	tunnelendpoint "liqo.io/federation/registry/federation/tunnelendpoint/storage"
@@ -99,11 +99,11 @@ type StorageProvider struct {
 
 // Background is what has to run while the group is served.
 type Background struct {
-	grants    *grants.Grants
+	quotas    *podquota.Quotas
 	pods      *shadowpod.REST
 	storage   *storagequota.Quotas
 	claims    *shadowvolumeclaim.REST
-	addresses *addressing.Addresses
+	addresses *addressrange.Addresses
 	mappings  ledger.Source
 	pools     rest.Lister
 	// poolStatus is where it is told how much of the pools is left.
@@ -113,7 +113,7 @@ type Background struct {
 // Run keeps the ledgers until the context ends.
 func (b *Background) Run(ctx context.Context) {
 	var group wait.Group
-	group.StartWithContext(ctx, func(ctx context.Context) { b.grants.Run(ctx, b.pods) })
+	group.StartWithContext(ctx, func(ctx context.Context) { b.quotas.Run(ctx, b.pods) })
 	group.StartWithContext(ctx, func(ctx context.Context) { b.pods.Tend(ctx) })
 	group.StartWithContext(ctx, func(ctx context.Context) { b.storage.Run(ctx, b.claims) })
 	group.StartWithContext(ctx, func(ctx context.Context) { b.claims.Tend(ctx) })
@@ -124,12 +124,12 @@ func (b *Background) Run(ctx context.Context) {
 
 // Ready returns when grants can be kept and addresses be given.
 func (b *Background) Ready(ctx context.Context) error {
-	return errors.Join(b.grants.Known(ctx), b.storage.Known(ctx), b.addresses.Known(ctx))
+	return errors.Join(b.quotas.WaitForObjects(ctx), b.storage.WaitForObjects(ctx), b.addresses.WaitForObjects(ctx))
 }
 
 // Close ends what was opened for it.
 func (b *Background) Close() {
-	b.grants.Close()
+	b.quotas.Close()
 	b.storage.Close()
 	b.addresses.Close()
 }
@@ -137,33 +137,33 @@ func (b *Background) Close() {
 // APIGroupInfo makes every resource and subresource of the group. An error
 // means that a store could not be made, and says which.
 func (p StorageProvider) APIGroupInfo() (genericapiserver.APIGroupInfo, *Background, error) {
-	granted, err := grants.Open(p.RESTOptionsGetter, p.Alone)
+	quotas, err := podquota.Open(p.RESTOptionsGetter, p.Alone)
 	if err != nil {
 		return genericapiserver.APIGroupInfo{}, nil, err
 	}
 	storage, err := storagequota.Open(p.RESTOptionsGetter, p.Alone)
 	if err != nil {
-		granted.Close()
+		quotas.Close()
 		return genericapiserver.APIGroupInfo{}, nil, err
 	}
-	addresses, err := addressing.Open(p.RESTOptionsGetter, p.Alone)
+	addresses, err := addressrange.Open(p.RESTOptionsGetter, p.Alone)
 	if err != nil {
-		granted.Close()
+		quotas.Close()
 		storage.Close()
 		return genericapiserver.APIGroupInfo{}, nil, err
 	}
 	group := genericapiserver.NewDefaultAPIGroupInfo(federation.GroupName, p.Scheme, metav1.ParameterCodec, p.Codecs)
 	group.NegotiatedSerializer = saidInJSON{group.NegotiatedSerializer}
-	resources, err := p.v1alpha1(granted, storage, addresses)
+	resources, err := p.v1alpha1(quotas, storage, addresses)
 	if err != nil {
-		granted.Close()
+		quotas.Close()
 		storage.Close()
 		addresses.Close()
 		return genericapiserver.APIGroupInfo{}, nil, fmt.Errorf("making the resources of %s: %w", v1alpha1.SchemeGroupVersion, err)
 	}
 	group.VersionedResourcesStorageMap[v1alpha1.SchemeGroupVersion.Version] = resources
 	return group, &Background{
-		grants: granted, pods: resources["shadowpods"].(*shadowpod.REST),
+		quotas: quotas, pods: resources["shadowpods"].(*shadowpod.REST),
 		storage: storage, claims: resources["shadowvolumeclaims"].(*shadowvolumeclaim.REST),
 		addresses: addresses, mappings: resources["addressmappings"].(*addressmapping.REST),
 		pools: resources["addresspools"].(*store.REST), poolStatus: resources["addresspools/status"].(*store.StatusREST),
@@ -172,7 +172,7 @@ func (p StorageProvider) APIGroupInfo() (genericapiserver.APIGroupInfo, *Backgro
 
 // v1alpha1 is the route table: one line a resource with its status, and one a
 // verb.
-func (p StorageProvider) v1alpha1(granted *grants.Grants, storage *storagequota.Quotas, addresses *addressing.Addresses) (map[string]rest.Storage, error) {
+func (p StorageProvider) v1alpha1(quotas *podquota.Quotas, storage *storagequota.Quotas, addresses *addressrange.Addresses) (map[string]rest.Storage, error) {
 	table := &routes{provider: p, storages: map[string]rest.Storage{}}
 	volumes := stored(table, "virtualvolumes", virtualvolume.New)
 	clusters := stored(table, "foreignclusters", foreigncluster.New(plan.Reader{Volumes: volumes}))
@@ -189,7 +189,7 @@ func (p StorageProvider) v1alpha1(granted *grants.Grants, storage *storagequota.
 	offloadings := stored(table, "namespaceoffloadings", namespaceoffloading.New(plans))
 	plans.Offloadings = offloadings
 	stored(table, "namespacemaps", namespacemap.New)
-	shadowPods := stored(table, "shadowpods", shadowpod.New(granted, p.twinOf))
+	shadowPods := stored(table, "shadowpods", shadowpod.New(quotas, p.twinOf))
 	stored(table, "shadowvolumeclaims", shadowvolumeclaim.New(storage, p.twinOf, p.twinsWith))
 	stored(table, "shadowendpointslices", shadowendpointslice.New(p.twinsWith))
 	stored(table, "addresspools", addresspool.New)

@@ -37,13 +37,13 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	federationfake "liqo.io/federation/generated/clientset/versioned/fake"
 	"liqo.io/federation/generated/informers/externalversions"
-	"liqo.io/federation/registry/federation/addressing"
 	addressmapping "liqo.io/federation/registry/federation/addressmapping/storage"
-	"liqo.io/federation/registry/federation/grants"
 	"liqo.io/federation/registry/federation/placementreview"
+	"liqo.io/federation/registry/federation/reservation/addressrange"
+	"liqo.io/federation/registry/federation/reservation/podquota"
+	"liqo.io/federation/registry/federation/reservation/storagequota"
 	shadowpod "liqo.io/federation/registry/federation/shadowpod/storage"
 	shadowvolumeclaim "liqo.io/federation/registry/federation/shadowvolumeclaim/storage"
-	"liqo.io/federation/registry/federation/storagequota"
 	"liqo.io/federation/registry/federation/store"
 )
 
@@ -77,7 +77,7 @@ func table(t *testing.T) map[string]rest.Storage {
 		Namespace:           "liqo",
 		InvitationNamespace: "liqo-invitations",
 	}
-	routes, err := provider.v1alpha1(&grants.Grants{}, &storagequota.Quotas{}, &addressing.Addresses{})
+	routes, err := provider.v1alpha1(&podquota.Quotas{}, &storagequota.Quotas{}, &addressrange.Addresses{})
 	if err != nil {
 		t.Fatal(err)
 	}

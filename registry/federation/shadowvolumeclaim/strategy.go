@@ -13,8 +13,8 @@ import (
 
 	"liqo.io/federation/apiserver/apis/federation"
 	"liqo.io/federation/apiserver/apis/federation/validation"
-	"liqo.io/federation/registry/federation/reserved"
-	"liqo.io/federation/registry/federation/storagequota"
+	"liqo.io/federation/registry/federation/reservation"
+	"liqo.io/federation/registry/federation/reservation/storagequota"
 	"liqo.io/federation/registry/federation/strategy"
 )
 
@@ -47,7 +47,7 @@ func NewStrategy(typer runtime.ObjectTyper) Strategy {
 // PrepareForCreate completes a new claim.
 func (s Strategy) PrepareForCreate(ctx context.Context, obj runtime.Object) {
 	s.generic.PrepareForCreate(ctx, obj)
-	if consumer, counts := reserved.Consumer(ctx); counts {
+	if consumer, counts := reservation.Consumer(ctx); counts {
 		obj.(*claim).Status.ForeignCluster = consumer
 	}
 }
@@ -61,8 +61,8 @@ func (s Strategy) PrepareForUpdate(ctx context.Context, obj, old runtime.Object)
 	if updated.Generation == before.Generation {
 		return
 	}
-	took := storagequota.Takes(before)[corev1.ResourceRequestsStorage]
-	takes := storagequota.Takes(updated)[corev1.ResourceRequestsStorage]
+	took := storagequota.Uses(before)[corev1.ResourceRequestsStorage]
+	takes := storagequota.Uses(updated)[corev1.ResourceRequestsStorage]
 	if took.Cmp(takes) > 0 {
 		updated.Status.Allocated = ptr.To(took)
 	}

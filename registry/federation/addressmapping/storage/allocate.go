@@ -21,8 +21,8 @@ import (
 	"liqo.io/federation/apiserver/apis/federation"
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/apis/federation/validation"
-	"liqo.io/federation/registry/federation/addressing"
-	"liqo.io/federation/registry/federation/ledger"
+	"liqo.io/federation/registry/federation/reservation/addressrange"
+	"liqo.io/federation/registry/federation/reservation/ledger"
 	"liqo.io/federation/registry/federation/store"
 )
 
@@ -30,7 +30,7 @@ import (
 // stored, and before admission looks at it.
 type REST struct {
 	*store.REST
-	addresses *addressing.Addresses
+	addresses *addressrange.Addresses
 }
 
 // Create stores a mapping with what is allocated for it.
@@ -64,7 +64,7 @@ func begin(ctx context.Context, obj runtime.Object, _ *metav1.CreateOptions) (ge
 	if !ok {
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("an AddressMapping is expected here, not a %T", obj))
 	}
-	creation, ok := ctx.Value(creationKey{}).(*addressing.Creation)
+	creation, ok := ctx.Value(creationKey{}).(*addressrange.Creation)
 	if !ok {
 		return nil, apierrors.NewInternalError(errors.New("an address mapping is created beside its allocation"))
 	}
@@ -75,7 +75,7 @@ func begin(ctx context.Context, obj runtime.Object, _ *metav1.CreateOptions) (ge
 	if err != nil {
 		return nil, apierrors.NewInternalError(err)
 	}
-	taken, err := creation.Reserve(ctx, addressing.Account, mapping.UID, request)
+	taken, err := creation.Reserve(ctx, addressrange.Account, mapping.UID, request)
 	if err != nil {
 		return nil, refusal(mapping, err)
 	}
@@ -87,16 +87,16 @@ func begin(ctx context.Context, obj runtime.Object, _ *metav1.CreateOptions) (ge
 
 // requestOf is what a mapping asks for: a range may stay as it is, an address
 // may not, since it is no address of ours.
-func requestOf(spec *federation.AddressMappingSpec) (addressing.Request, error) {
-	request := addressing.Request{Pool: spec.Pool}
+func requestOf(spec *federation.AddressMappingSpec) (addressrange.Request, error) {
+	request := addressrange.Request{Pool: spec.Pool}
 	request.Chance = rand.Uint32()
 	var err error
-	if request.Range, err = addressing.Prefix(spec.CIDR + spec.Address); err != nil {
+	if request.Range, err = addressrange.Prefix(spec.CIDR + spec.Address); err != nil {
 		return request, err
 	}
 	request.Keep = spec.CIDR != ""
 	if spec.Mapped != "" {
-		request.Wanted, err = addressing.Prefix(spec.Mapped)
+		request.Wanted, err = addressrange.Prefix(spec.Mapped)
 	}
 	return request, err
 }
@@ -108,7 +108,7 @@ func refusal(mapping *federation.AddressMapping, err error) error {
 	var cause metav1.StatusCause
 	var exhausted *addresses.ErrExhausted
 	var taken *addresses.ErrTaken
-	var none *addressing.ErrNoPool
+	var none *addressrange.ErrNoPool
 	switch {
 	case errors.As(err, &none):
 		return apierrors.NewInvalid(v1alpha1.Kind("AddressMapping"), mapping.Name, field.ErrorList{

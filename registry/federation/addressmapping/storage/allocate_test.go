@@ -26,7 +26,7 @@ import (
 	"liqo.io/federation/apiserver/addresses"
 	"liqo.io/federation/apiserver/apis/federation"
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/registry/federation/addressing"
+	"liqo.io/federation/registry/federation/reservation/addressrange"
 	"liqo.io/federation/test/etcd"
 )
 
@@ -221,8 +221,8 @@ func TestAnAddressThatWasReservedInVainIsReturned(t *testing.T) {
 	endpoint := etcd.Start(t)
 	dead := start(t, endpoint, true)
 	dead.pool(t, "default", []string{"10.0.0.0/32"})
-	request := addressing.Request{Pool: "default", Request: addresses.Request{Range: netip.MustParsePrefix("192.0.2.1/32")}}
-	if _, err := dead.addresses.Reserve(t.Context(), addressing.Account, types.UID("never-created"), request); err != nil {
+	request := addressrange.Request{Pool: "default", Request: addresses.Request{Range: netip.MustParsePrefix("192.0.2.1/32")}}
+	if _, err := dead.addresses.Reserve(t.Context(), addressrange.Account, types.UID("never-created"), request); err != nil {
 		t.Fatal(err)
 	}
 	_, err := dead.create(t.Context(), mapping("a", "192.0.2.1"))

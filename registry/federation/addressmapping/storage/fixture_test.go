@@ -22,8 +22,8 @@ import (
 	"liqo.io/federation/apiserver/apis/federation"
 	"liqo.io/federation/apiserver/apis/federation/install"
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/registry/federation/addressing"
 	addresspool "liqo.io/federation/registry/federation/addresspool/storage"
+	"liqo.io/federation/registry/federation/reservation/addressrange"
 	"liqo.io/federation/registry/federation/store"
 	"liqo.io/federation/test/etcd"
 )
@@ -37,7 +37,7 @@ const (
 type server struct {
 	mappings  *REST
 	pools     *store.REST
-	addresses *addressing.Addresses
+	addresses *addressrange.Addresses
 	stop      func()
 }
 
@@ -48,7 +48,7 @@ func start(t testing.TB, endpoint string, alone bool) *server {
 	options := etcd.NewOptions(endpoint, serializer.NewCodecFactory(scheme).LegacyCodec(v1alpha1.SchemeGroupVersion))
 	s := &server{}
 	var err error
-	if s.addresses, err = addressing.Open(options, alone); err != nil {
+	if s.addresses, err = addressrange.Open(options, alone); err != nil {
 		t.Fatal(err)
 	}
 	var status *store.StatusREST
@@ -70,7 +70,7 @@ func start(t testing.TB, endpoint string, alone bool) *server {
 		s.addresses.Close()
 	})
 	t.Cleanup(s.stop)
-	if err := s.addresses.Known(t.Context()); err != nil {
+	if err := s.addresses.WaitForObjects(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	return s
@@ -125,7 +125,7 @@ func (s *server) mustMap(t testing.TB, name, what, wanted string) string {
 
 func prefixOf(t testing.TB, text string) netip.Prefix {
 	t.Helper()
-	prefix, err := addressing.Prefix(text)
+	prefix, err := addressrange.Prefix(text)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -159,7 +159,7 @@ func (s *server) all(t testing.TB) map[netip.Prefix]string {
 	}
 	found := map[netip.Prefix]string{}
 	for _, m := range list.(*federation.AddressMappingList).Items {
-		prefix, err := addressing.Prefix(m.Spec.Mapped)
+		prefix, err := addressrange.Prefix(m.Spec.Mapped)
 		if err != nil {
 			t.Fatal(err)
 		}

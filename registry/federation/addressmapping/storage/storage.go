@@ -11,14 +11,14 @@ import (
 	"k8s.io/apiserver/pkg/registry/generic"
 
 	"liqo.io/federation/apiserver/apis/federation"
-	"liqo.io/federation/registry/federation/addressing"
 	"liqo.io/federation/registry/federation/addressmapping"
+	"liqo.io/federation/registry/federation/reservation/addressrange"
 	"liqo.io/federation/registry/federation/store"
 )
 
 // New makes the storage of address mappings, which take what these addresses
 // have. There is no status.
-func New(scheme *runtime.Scheme, getter generic.RESTOptionsGetter, addresses *addressing.Addresses) (*REST, error) {
+func New(scheme *runtime.Scheme, getter generic.RESTOptionsGetter, addresses *addressrange.Addresses) (*REST, error) {
 	strategy := addressmapping.NewStrategy(scheme)
 	stored, _, err := store.New(store.Kind{
 		Resource:   "addressmappings",

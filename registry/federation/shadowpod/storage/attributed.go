@@ -13,8 +13,8 @@ import (
 
 	"liqo.io/federation/apiserver/apis/federation"
 	"liqo.io/federation/apiserver/quota"
-	"liqo.io/federation/registry/federation/grants"
-	"liqo.io/federation/registry/federation/reserved"
+	"liqo.io/federation/registry/federation/reservation"
+	"liqo.io/federation/registry/federation/reservation/podquota"
 	"liqo.io/federation/registry/federation/shadowpod"
 )
 
@@ -28,7 +28,7 @@ import (
 // computed with each change, and the fields have one writer, the virtual kubelet.
 type attributed struct {
 	shadowpod.Strategy
-	grants *grants.Grants
+	quotas *podquota.Quotas
 }
 
 // PrepareForCreate completes a new shadow pod.
@@ -38,7 +38,7 @@ func (s attributed) PrepareForCreate(ctx context.Context, obj runtime.Object) {
 		pod.ManagedFields = nil
 	}
 	s.Strategy.PrepareForCreate(ctx, pod)
-	if consumer, ok := reserved.Consumer(ctx); ok {
+	if consumer, ok := reservation.Consumer(ctx); ok {
 		pod.Status.ForeignCluster = consumer
 	}
 }
@@ -50,7 +50,7 @@ func (s attributed) PrepareForUpdate(ctx context.Context, obj, old runtime.Objec
 	if pod.Generation == before.Generation {
 		return
 	}
-	took := grants.Takes(before)
+	took := podquota.Uses(before)
 	pod.Status.AllocatedResources = nil
 	for name := range quota.More(quota.Requests(&pod.Spec.Pod), took) {
 		if pod.Status.AllocatedResources == nil {

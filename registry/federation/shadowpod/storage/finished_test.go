@@ -25,7 +25,7 @@ func TestARefusalForFinishedShadowPodsIsForbiddenAndSaysWhatHelps(t *testing.T) 
 		// The revision is one that the watch has not come to.
 		pod.UID, pod.ResourceVersion = types.UID(fmt.Sprint(i)), "1000000000"
 		pod.Status.ForeignCluster, pod.Status.Phase = "milan", corev1.PodSucceeded
-		s.grants.Created(pod.UID, pod)
+		s.quotas.Created(pod.UID, pod)
 	}
 	s.mustRefuse(t, "shop", "a", nil, "consumer milan keeps 1000 finished pods", "from 1000 on", "delete finished pods", "ttlSecondsAfterFinished")
 	var status apierrors.APIStatus

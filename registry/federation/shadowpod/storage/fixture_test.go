@@ -23,7 +23,7 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/install"
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/naming"
-	"liqo.io/federation/registry/federation/grants"
+	"liqo.io/federation/registry/federation/reservation/podquota"
 	resourceoffer "liqo.io/federation/registry/federation/resourceoffer/storage"
 	"liqo.io/federation/registry/federation/store"
 	"liqo.io/federation/test/etcd"
@@ -44,7 +44,7 @@ type server struct {
 	status       *store.StatusREST
 	offers       *store.REST
 	offersStatus *store.StatusREST
-	grants       *grants.Grants
+	quotas       *podquota.Quotas
 	stop         func()
 }
 
@@ -55,10 +55,10 @@ func start(t testing.TB, endpoint string, alone bool) *server {
 	options := etcd.NewOptions(endpoint, serializer.NewCodecFactory(scheme).LegacyCodec(v1alpha1.SchemeGroupVersion))
 	s := &server{}
 	var err error
-	if s.grants, err = grants.Open(options, alone); err != nil {
+	if s.quotas, err = podquota.Open(options, alone); err != nil {
 		t.Fatal(err)
 	}
-	if s.pods, s.status, err = New(s.grants, twinOf)(scheme, options); err != nil {
+	if s.pods, s.status, err = New(s.quotas, twinOf)(scheme, options); err != nil {
 		t.Fatal(err)
 	}
 	if s.offers, s.offersStatus, err = resourceoffer.New(scheme, options); err != nil {
@@ -69,7 +69,7 @@ func start(t testing.TB, endpoint string, alone bool) *server {
 	go func() {
 		defer close(done)
 		var group sync.WaitGroup
-		group.Go(func() { s.grants.Run(ctx, s.pods) })
+		group.Go(func() { s.quotas.Run(ctx, s.pods) })
 		group.Go(func() { s.pods.Tend(ctx) })
 		group.Wait()
 	}()
@@ -83,10 +83,10 @@ func start(t testing.TB, endpoint string, alone bool) *server {
 		<-done
 		s.pods.Destroy()
 		s.offers.Destroy()
-		s.grants.Close()
+		s.quotas.Close()
 	}
 	t.Cleanup(s.stop)
-	if err := s.grants.Known(t.Context()); err != nil {
+	if err := s.quotas.WaitForObjects(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	return s

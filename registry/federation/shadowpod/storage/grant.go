@@ -13,15 +13,15 @@ import (
 	"liqo.io/federation/apiserver/apis/federation"
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/quota"
-	"liqo.io/federation/registry/federation/grants"
-	"liqo.io/federation/registry/federation/reserved"
+	"liqo.io/federation/registry/federation/reservation"
+	"liqo.io/federation/registry/federation/reservation/podquota"
 )
 
 // REST serves shadow pods. What each requests is reserved before it is stored.
-type REST = reserved.REST[*federation.ShadowPod, corev1.ResourceList, corev1.ResourceList, quota.Sum]
+type REST = reservation.REST[*federation.ShadowPod, corev1.ResourceList, corev1.ResourceList, quota.Sum]
 
 // counted is how shadow pods count against the resource quota of their consumer.
-var counted = reserved.Kind[*federation.ShadowPod, corev1.ResourceList]{
+var counted = reservation.Kind[*federation.ShadowPod, corev1.ResourceList]{
 	Resource: "shadowpods",
 	Consumer: func(pod *federation.ShadowPod) *string { return &pod.Status.ForeignCluster },
 	Requests: func(pod *federation.ShadowPod) corev1.ResourceList { return quota.Requests(&pod.Spec.Pod) },
@@ -29,7 +29,7 @@ var counted = reserved.Kind[*federation.ShadowPod, corev1.ResourceList]{
 		if old.Status.Phase != "" {
 			return nil, false
 		}
-		more := quota.More(grants.Takes(old), grants.Takes(pod))
+		more := quota.More(podquota.Uses(old), podquota.Uses(pod))
 		return more, len(more) > 0
 	},
 	Refusal: refusal,
@@ -39,8 +39,8 @@ var counted = reserved.Kind[*federation.ShadowPod, corev1.ResourceList]{
 // cause for each resource that is short, or one for the finished. After 429 clients would wait and try
 // again by themselves, and nobody would be told.
 func refusal(name string, err error) error {
-	var exceeded *grants.ErrExceeded
-	var finished *grants.ErrTooManyFinished
+	var exceeded *podquota.ErrExceeded
+	var finished *podquota.ErrTooManyFinished
 	if !errors.As(err, &exceeded) && !errors.As(err, &finished) {
 		return err
 	}
@@ -50,5 +50,5 @@ func refusal(name string, err error) error {
 			Message: finished.Error()}}
 		return answer
 	}
-	return reserved.Exceeded("shadowpods", name, err, v1alpha1.CauseGrantExceeded, exceeded.Short)
+	return reservation.Exceeded("shadowpods", name, err, v1alpha1.CauseGrantExceeded, exceeded.Short)
 }

@@ -29,7 +29,7 @@ import (
 	"liqo.io/federation/apiserver/apis/federation"
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/quota"
-	"liqo.io/federation/registry/federation/grants"
+	"liqo.io/federation/registry/federation/reservation/podquota"
 	"liqo.io/federation/test/etcd"
 )
 
@@ -337,7 +337,7 @@ func (s *server) uses(t testing.TB, consumer string) corev1.ResourceList {
 	used := corev1.ResourceList{}
 	for _, pod := range s.live(t) {
 		if pod.Status.ForeignCluster == consumer {
-			quota.Add(used, grants.Takes(pod))
+			quota.Add(used, podquota.Uses(pod))
 		}
 	}
 	return used

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package storage stores and prints shadow pods, and keeps each consumer within
-// what it was granted.
+// its quota.
 package storage
 
 import (
@@ -11,14 +11,14 @@ import (
 	"k8s.io/apiserver/pkg/registry/generic"
 
 	"liqo.io/federation/apiserver/apis/federation"
-	"liqo.io/federation/registry/federation/grants"
-	"liqo.io/federation/registry/federation/reserved"
+	"liqo.io/federation/registry/federation/reservation"
+	"liqo.io/federation/registry/federation/reservation/podquota"
 	"liqo.io/federation/registry/federation/shadowpod"
 	"liqo.io/federation/registry/federation/store"
 )
 
 // New makes the storages of shadow pods and of their status, within grants.
-func New(within *grants.Grants, consumerOf reserved.ConsumerOf) func(*runtime.Scheme, generic.RESTOptionsGetter) (*REST, *store.StatusREST, error) {
+func New(quotas *podquota.Quotas, consumerOf reservation.ConsumerOf) func(*runtime.Scheme, generic.RESTOptionsGetter) (*REST, *store.StatusREST, error) {
 	return func(scheme *runtime.Scheme, getter generic.RESTOptionsGetter) (*REST, *store.StatusREST, error) {
 		strategy := shadowpod.NewStrategy(scheme)
 		stored, status, err := store.New(store.Kind{
@@ -27,10 +27,10 @@ func New(within *grants.Grants, consumerOf reserved.ConsumerOf) func(*runtime.Sc
 			ShortNames:     []string{"sp"},
 			New:            func() runtime.Object { return &federation.ShadowPod{} },
 			NewList:        func() runtime.Object { return &federation.ShadowPodList{} },
-			Strategy:       attributed{strategy, within},
+			Strategy:       attributed{strategy, quotas},
 			StatusStrategy: strategy.Status(),
 			Table:          table,
-			Changed:        within.Changed,
+			Changed:        quotas.Changed,
 			// One that was left behind would run and not count.
 			Along: "the pod of a shadow pod",
 			Fields: func(obj runtime.Object) fields.Set {
@@ -43,6 +43,6 @@ func New(within *grants.Grants, consumerOf reserved.ConsumerOf) func(*runtime.Sc
 		if err != nil {
 			return nil, nil, err
 		}
-		return reserved.New(counted, stored, status, within.Ledgers, consumerOf), status, nil
+		return reservation.New(counted, stored, status, quotas.Ledgers, consumerOf), status, nil
 	}
 }

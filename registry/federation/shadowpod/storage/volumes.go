@@ -16,7 +16,7 @@ import (
 	"liqo.io/federation/apiserver/apis/federation"
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/apis/federation/validation"
-	"liqo.io/federation/registry/federation/reserved"
+	"liqo.io/federation/registry/federation/reservation"
 )
 
 var volumesPath = field.NewPath("spec", "pod", "volumes")
@@ -27,11 +27,11 @@ var volumesPath = field.NewPath("spec", "pod", "volumes")
 func (s attributed) Validate(ctx context.Context, obj runtime.Object) field.ErrorList {
 	errs := s.Strategy.Validate(ctx, obj)
 	volumes := obj.(*federation.ShadowPod).Spec.Pod.Volumes
-	consumer, remote := reserved.Consumer(ctx)
+	consumer, remote := reservation.Consumer(ctx)
 	if len(errs) > 0 || !remote || consumer == "" || !slices.ContainsFunc(volumes, isExternal) {
 		return errs
 	}
-	offered, err := s.grants.ExternalVolumes(ctx, consumer)
+	offered, err := s.quotas.ExternalVolumes(ctx, consumer)
 	if err != nil {
 		err = fmt.Errorf("reading the offers of consumer %s: %w", consumer, err)
 		return field.ErrorList{field.InternalError(volumesPath, err)}

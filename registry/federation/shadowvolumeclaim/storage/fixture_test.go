@@ -23,8 +23,8 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/naming"
 	"liqo.io/federation/apiserver/quota"
+	"liqo.io/federation/registry/federation/reservation/storagequota"
 	resourceoffer "liqo.io/federation/registry/federation/resourceoffer/storage"
-	"liqo.io/federation/registry/federation/storagequota"
 	"liqo.io/federation/registry/federation/store"
 	"liqo.io/federation/test/etcd"
 )
@@ -78,7 +78,7 @@ func start(t testing.TB, endpoint string, single bool) *server {
 		quotas.Close()
 	})
 	t.Cleanup(s.stop)
-	if err := quotas.Known(t.Context()); err != nil {
+	if err := quotas.WaitForObjects(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	return s
@@ -204,7 +204,7 @@ func (s *server) uses(t testing.TB, consumer string) corev1.ResourceList {
 	used := corev1.ResourceList{}
 	for i := range list.(*federation.ShadowVolumeClaimList).Items {
 		if c := &list.(*federation.ShadowVolumeClaimList).Items[i]; c.Status.ForeignCluster == consumer {
-			quota.Add(used, storagequota.Takes(c))
+			quota.Add(used, storagequota.Uses(c))
 		}
 	}
 	return used

@@ -13,22 +13,22 @@ import (
 	"liqo.io/federation/apiserver/apis/federation"
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/quota"
-	"liqo.io/federation/registry/federation/reserved"
-	"liqo.io/federation/registry/federation/storagequota"
+	"liqo.io/federation/registry/federation/reservation"
+	"liqo.io/federation/registry/federation/reservation/storagequota"
 )
 
 // REST serves shadow volume claims. What each takes is reserved before it is stored.
-type REST = reserved.REST[*federation.ShadowVolumeClaim, storagequota.Request, corev1.ResourceList, quota.Sum]
+type REST = reservation.REST[*federation.ShadowVolumeClaim, storagequota.Request, corev1.ResourceList, quota.Sum]
 
 // counted is how shadow volume claims count against the storage quota of their consumer.
-var counted = reserved.Kind[*federation.ShadowVolumeClaim, storagequota.Request]{
+var counted = reservation.Kind[*federation.ShadowVolumeClaim, storagequota.Request]{
 	Resource: "shadowvolumeclaims",
 	Consumer: func(claim *federation.ShadowVolumeClaim) *string { return &claim.Status.ForeignCluster },
 	Requests: func(claim *federation.ShadowVolumeClaim) storagequota.Request {
-		return storagequota.Request{Class: claim.Spec.StorageClassName, Amounts: storagequota.Takes(claim)}
+		return storagequota.Request{Class: claim.Spec.StorageClassName, Amounts: storagequota.Uses(claim)}
 	},
 	Grows: func(claim, old *federation.ShadowVolumeClaim) (storagequota.Request, bool) {
-		more := quota.More(storagequota.Takes(old), storagequota.Takes(claim))
+		more := quota.More(storagequota.Uses(old), storagequota.Uses(claim))
 		return storagequota.Request{Class: claim.Spec.StorageClassName, Amounts: more}, len(more) > 0
 	},
 	Refusal: refusal,
@@ -39,7 +39,7 @@ var counted = reserved.Kind[*federation.ShadowVolumeClaim, storagequota.Request]
 func refusal(name string, err error) error {
 	var exceeded *storagequota.ErrExceeded
 	if errors.As(err, &exceeded) {
-		return reserved.Exceeded("shadowvolumeclaims", name, err, v1alpha1.CauseStorageExceeded, exceeded.Short)
+		return reservation.Exceeded("shadowvolumeclaims", name, err, v1alpha1.CauseStorageExceeded, exceeded.Short)
 	}
 	var class *storagequota.ErrClassNotOffered
 	if errors.As(err, &class) {

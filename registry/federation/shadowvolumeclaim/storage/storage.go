@@ -11,9 +11,9 @@ import (
 	"k8s.io/apiserver/pkg/registry/generic"
 
 	"liqo.io/federation/apiserver/apis/federation"
-	"liqo.io/federation/registry/federation/reserved"
+	"liqo.io/federation/registry/federation/reservation"
+	"liqo.io/federation/registry/federation/reservation/storagequota"
 	"liqo.io/federation/registry/federation/shadowvolumeclaim"
-	"liqo.io/federation/registry/federation/storagequota"
 	"liqo.io/federation/registry/federation/store"
 )
 
@@ -24,7 +24,7 @@ const maxClaims = 10000
 // New returns a constructor of the storages of shadow volume claims and of their status.
 // Claims reserve what they take in quotas, in the namespaces that consumerOf reports as
 // remote; together returns the namespaces whose claims share maxClaims.
-func New(quotas *storagequota.Quotas, consumerOf reserved.ConsumerOf, together store.Together,
+func New(quotas *storagequota.Quotas, consumerOf reservation.ConsumerOf, together store.Together,
 ) func(*runtime.Scheme, generic.RESTOptionsGetter) (*REST, *store.StatusREST, error) {
 	return func(scheme *runtime.Scheme, getter generic.RESTOptionsGetter) (*REST, *store.StatusREST, error) {
 		strategy := shadowvolumeclaim.NewStrategy(scheme)
@@ -49,6 +49,6 @@ func New(quotas *storagequota.Quotas, consumerOf reserved.ConsumerOf, together s
 		if err != nil {
 			return nil, nil, err
 		}
-		return reserved.New(counted, stored, status, quotas.Ledgers, consumerOf), status, nil
+		return reservation.New(counted, stored, status, quotas.Ledgers, consumerOf), status, nil
 	}
 }

@@ -16,42 +16,41 @@ import (
 	"liqo.io/federation/registry/federation/strategy"
 )
 
-// Creation is one request that may create an object, or have one take more. It
-// may try several times, with another reservation each time, of which the last
-// one counts.
+// Creation is one API request that may create an object or let one grow. It may try
+// several times, each with a reservation of its own, of which the last one counts.
 type Creation[Q, T any, S Sum[S, T]] struct {
 	ledgers *Ledgers[Q, T, S]
 	// dry requests reserve nothing.
 	dry bool
-	// reserved is the reservation that there is for an object, in an account.
+	// reserved is the current reservation, of an object in an account.
 	reserved, object types.UID
 	account          string
 }
 
-// Begin begins a request, which is a dry run or not.
+// Begin begins a request, which may be a dry run.
 func (l *Ledgers[Q, T, S]) Begin(dry bool) *Creation[Q, T, S] {
 	return &Creation[Q, T, S]{ledgers: l, dry: dry}
 }
 
-// Reserve reserves what an object will take, and returns it. What was reserved
-// before is dropped.
-func (c *Creation[Q, T, S]) Reserve(ctx context.Context, account string, uid types.UID, asked Q) (T, error) {
+// Reserve reserves an amount for a new object, and returns what it reserved. It drops an
+// earlier reservation of the same request.
+func (c *Creation[Q, T, S]) Reserve(ctx context.Context, account string, uid types.UID, amount Q) (T, error) {
 	if c.dry {
-		return c.ledgers.Check(ctx, account, asked)
+		return c.ledgers.Check(ctx, account, amount)
 	}
 	c.Drop()
-	takes, err := c.ledgers.Reserve(ctx, account, uid, asked)
+	reserved, err := c.ledgers.Reserve(ctx, account, uid, amount)
 	if err == nil {
 		c.account, c.reserved, c.object = account, uid, uid
 	}
-	return takes, err
+	return reserved, err
 }
 
-// Grow reserves what an object, as it was read, will take more, and returns it.
-// What was reserved before is dropped.
-func (c *Creation[Q, T, S]) Grow(ctx context.Context, account string, obj strategy.Object, asked Q) (T, error) {
+// Grow reserves what an object, as it was read, requests in addition, and returns what it
+// reserved. It drops an earlier reservation of the same request.
+func (c *Creation[Q, T, S]) Grow(ctx context.Context, account string, obj strategy.Object, amount Q) (T, error) {
 	if c.dry {
-		return c.ledgers.Check(ctx, account, asked)
+		return c.ledgers.Check(ctx, account, amount)
 	}
 	c.Drop()
 	since, err := revisionOf(obj.GetResourceVersion())
@@ -60,14 +59,14 @@ func (c *Creation[Q, T, S]) Grow(ctx context.Context, account string, obj strate
 		return nothing, err
 	}
 	reservation := uuid.NewUUID()
-	takes, err := c.ledgers.Grow(ctx, account, reservation, obj.GetUID(), since, asked)
+	reserved, err := c.ledgers.Grow(ctx, account, reservation, obj.GetUID(), since, amount)
 	if err == nil {
 		c.account, c.reserved, c.object = account, reservation, obj.GetUID()
 	}
-	return takes, err
+	return reserved, err
 }
 
-// End tells what became of the reservation: what the request is answered with.
+// End ends the reservation by the answer to the request.
 func (c *Creation[Q, T, S]) End(answer runtime.Object, err error) {
 	if c.reserved == "" {
 		return
@@ -84,7 +83,7 @@ func (c *Creation[Q, T, S]) End(answer runtime.Object, err error) {
 	c.ledgers.Forget(c.account, c.reserved)
 }
 
-// Drop drops what was reserved.
+// Drop drops the reservation.
 func (c *Creation[Q, T, S]) Drop() {
 	if c.reserved != "" {
 		c.ledgers.Dropped(c.account, c.reserved)
@@ -92,14 +91,15 @@ func (c *Creation[Q, T, S]) Drop() {
 	}
 }
 
-// refused tells an answer that means that nothing was stored.
+// refused reports whether an answer means that nothing was stored.
 func refused(err error) bool {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) {
 		return false
 	}
 	switch status.Status().Code {
-	case http.StatusBadRequest, http.StatusForbidden, http.StatusNotFound, http.StatusConflict, http.StatusUnprocessableEntity:
+	case http.StatusBadRequest, http.StatusForbidden, http.StatusNotFound, http.StatusConflict,
+		http.StatusUnprocessableEntity:
 		return true
 	}
 	return false

@@ -1,7 +1,7 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package addressing
+package addressrange
 
 import (
 	"context"
@@ -24,25 +24,25 @@ import (
 	"liqo.io/federation/registry/federation/store"
 )
 
-// reportInterval is how often the status of pools may change.
+// reportInterval is the time between two updates of the status of pools.
 const reportInterval = time.Second
 
-// Report keeps the status of the pools until the context ends. Several servers
-// may do so: they come to the same, and what is there already is not written.
+// Report updates the status of the pools until the context ends. Several servers may do so:
+// they compute the same, and do not write an unchanged status.
 func (a *Addresses) Report(ctx context.Context, pools rest.Lister, status *store.StatusREST) {
-	if a.Known(ctx) != nil {
+	if a.WaitForObjects(ctx) != nil {
 		return
 	}
 	ctx = genericapirequest.WithNamespace(ctx, metav1.NamespaceNone)
 	var seen string
 	wait.UntilWithContext(ctx, func(ctx context.Context) {
-		// From the cache: nothing is asked of etcd while nothing changes.
+		// The list is from the cache: no request reaches etcd while nothing changes.
 		listed, err := pools.List(ctx, &internalversion.ListOptions{ResourceVersion: "0"})
 		if err == nil {
 			err = a.report(ctx, listed, status, &seen)
 		}
 		if err != nil && ctx.Err() == nil {
-			klog.FromContext(ctx).Error(err, "The status of address pools stays as it is for now")
+			klog.FromContext(ctx).Error(err, "Unable to update the status of address pools, will retry")
 		}
 	}, reportInterval)
 }
@@ -62,7 +62,7 @@ func (a *Addresses) report(ctx context.Context, listed runtime.Object, status *s
 	}
 	for i := range pools.Items {
 		if err := write(ctx, &pools.Items[i], used, status); err != nil {
-			return fmt.Errorf("write the status of AddressPool %s: %w", pools.Items[i].Name, err)
+			return fmt.Errorf("writing the status of AddressPool %s: %w", pools.Items[i].Name, err)
 		}
 	}
 	*seen = now
@@ -70,23 +70,24 @@ func (a *Addresses) report(ctx context.Context, listed runtime.Object, status *s
 }
 
 func write(ctx context.Context, pool *federation.AddressPool, used sum, status *store.StatusREST) error {
-	want, err := statusOf(pool, used)
-	if err != nil || apiequality.Semantic.DeepEqual(want, pool.Status) {
+	desired, err := statusOf(pool, used)
+	if err != nil || apiequality.Semantic.DeepEqual(desired, pool.Status) {
 		return err
 	}
-	_, _, err = status.Update(ctx, pool.Name, rest.DefaultUpdatedObjectInfo(nil, func(_ context.Context, _, old runtime.Object) (runtime.Object, error) {
-		changed := old.DeepCopyObject().(*federation.AddressPool)
-		var err error
-		changed.Status, err = statusOf(changed, used)
-		return changed, err
-	}), rest.ValidateAllObjectFunc, rest.ValidateAllObjectUpdateFunc, false, &metav1.UpdateOptions{})
+	_, _, err = status.Update(ctx, pool.Name, rest.DefaultUpdatedObjectInfo(nil,
+		func(_ context.Context, _, old runtime.Object) (runtime.Object, error) {
+			changed := old.DeepCopyObject().(*federation.AddressPool)
+			var err error
+			changed.Status, err = statusOf(changed, used)
+			return changed, err
+		}), rest.ValidateAllObjectFunc, rest.ValidateAllObjectUpdateFunc, false, &metav1.UpdateOptions{})
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 		return nil
 	}
 	return err
 }
 
-// statusOf is how much of a pool is left.
+// statusOf returns the status of a pool.
 func statusOf(pool *federation.AddressPool, used sum) (federation.AddressPoolStatus, error) {
 	status := federation.AddressPoolStatus{ObservedGeneration: pool.Generation, Mappings: used.mappings[pool.Name]}
 	reserved, err := prefixes(pool.Spec.Reserved)

@@ -15,14 +15,16 @@ import (
 	"liqo.io/federation/apiserver/apis/federation"
 )
 
-// Open makes the ledgers of objects in the storage of the federation API. Alone
-// says that no other server writes there. An error means that the storage cannot
-// be reached.
-func Open[Q, T any, S Sum[S, T]](kind Kind[Q, T, S], getter generic.RESTOptionsGetter, alone bool) (*Ledgers[Q, T, S], error) {
+// Open opens the ledgers of a kind in the storage of the federation API. alone means that
+// no other server writes there. An error means that the storage cannot be reached.
+func Open[Q, T any, S Sum[S, T]](
+	kind Kind[Q, T, S], getter generic.RESTOptionsGetter, alone bool,
+) (*Ledgers[Q, T, S], error) {
 	if alone {
 		return newLedgers(kind, &memory[T]{ledgers: map[string]*Ledger[T]{}}), nil
 	}
-	ledgers, err := open(getter, kind.Ledgers, newCodec[T](), func() runtime.Object { return &Ledger[T]{} }, func() runtime.Object { return &List[T]{} })
+	ledgers, err := open(getter, kind.Ledgers, newCodec[T](), func() runtime.Object { return &Ledger[T]{} },
+		func() runtime.Object { return &List[T]{} })
 	if err != nil {
 		return nil, err
 	}
@@ -31,21 +33,23 @@ func Open[Q, T any, S Sum[S, T]](kind Kind[Q, T, S], getter generic.RESTOptionsG
 	return l, nil
 }
 
-// Close ends what Open has started.
+// Close closes what Open has opened.
 func (l *Ledgers[Q, T, S]) Close() { l.close() }
 
-// Objects are those of one resource as they are stored, and not as they are in a
-// cache: terms that change hold for the next who asks.
+// Objects lists the objects of one resource from etcd, not from a cache: a policy that
+// changes holds for the next request.
 type Objects struct {
 	storage storage.Interface
 	prefix  string
-	// Close ends what OpenObjects has started.
+	// Close closes what OpenObjects has opened.
 	Close func()
 }
 
 // OpenObjects opens the storage of a resource of the federation API. An error
 // means that it cannot be reached.
-func OpenObjects(getter generic.RESTOptionsGetter, resource string, newObject, newList func() runtime.Object) (*Objects, error) {
+func OpenObjects(
+	getter generic.RESTOptionsGetter, resource string, newObject, newList func() runtime.Object,
+) (*Objects, error) {
 	return open(getter, resource, nil, newObject, newList)
 }
 
@@ -58,9 +62,10 @@ func (o *Objects) List(ctx context.Context, namespace string, list runtime.Objec
 	return o.storage.GetList(ctx, prefix, storage.ListOptions{Recursive: true, Predicate: storage.Everything}, list)
 }
 
-// open makes an uncached storage. What is no resource of the API has a codec of
-// its own.
-func open(getter generic.RESTOptionsGetter, resource string, codec runtime.Codec, newObject, newList func() runtime.Object) (*Objects, error) {
+// open opens an uncached storage. codec is nil for a resource of the API.
+func open(
+	getter generic.RESTOptionsGetter, resource string, codec runtime.Codec, newObject, newList func() runtime.Object,
+) (*Objects, error) {
 	options, err := getter.GetRESTOptions(federation.Resource(resource), newObject())
 	if err != nil {
 		return nil, fmt.Errorf("finding the storage of %s: %w", resource, err)

@@ -18,7 +18,7 @@ import (
 	"liqo.io/federation/test/etcd"
 )
 
-func TestWhatIsOverIsToldToTheTermsUntilItIsGone(t *testing.T) {
+func TestPolicyReceivesTheNumberOfObjectsThatAreOver(t *testing.T) {
 	l, _ := ledgersOf(t, etcd.Start(t), true, count(1))
 	for i := range mayBeOver - 1 {
 		pod := onePod(types.UID(fmt.Sprint(i)), fmt.Sprint(i+2))
@@ -49,10 +49,9 @@ func TestWhatIsOverIsToldToTheTermsUntilItIsGone(t *testing.T) {
 	}
 }
 
-// TestTheViewIsExactHoweverFarTheWatchIsBehind creates, resizes, finishes and
-// removes shadow pods, of which the view is told at once, and again by a watch that
-// comes later.
-func TestTheViewIsExactHoweverFarTheWatchIsBehind(t *testing.T) {
+// TestTheViewIsExactAtAnyLagOfTheWatch creates, resizes, finishes and removes shadow pods,
+// which the view gets at once, and again from a watch that lags.
+func TestTheViewIsExactAtAnyLagOfTheWatch(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		v, revision := newView(kindOf(nil)), 1
 		if _, err := v.replace(&federation.ShadowPodList{ListMeta: listMeta("1")}); err != nil {

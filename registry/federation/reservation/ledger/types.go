@@ -14,35 +14,35 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Ledger is what is stored for one account, whose name it has. It is no part
-// of the API: nobody but this package reads or writes it.
+// Ledger is the stored ledger of one account, whose name it has. It is not part of the
+// API: only this package reads and writes it.
 type Ledger[T any] struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// Seen is the revision that the objects have to be known at: those whose
-	// reservations were taken out because they exist were written by then.
+	// Seen is the revision as of which the objects have to be known: those whose
+	// reservations were removed because they exist were written by then.
 	Seen uint64 `json:"seen,omitempty"`
-	// Reservations are for objects that are about to be created or to take more,
-	// or have just been.
+	// Reservations are those of objects that are about to be created or to grow, or that
+	// just were.
 	Reservations []Reservation[T] `json:"reservations,omitempty"`
 }
 
-// Reservation is what one object has got.
+// Reservation is what is reserved for one object.
 type Reservation[T any] struct {
-	// UID is that of the object, or one of its own if the object is there already.
+	// UID is that of a new object, or the reservation's own if the object exists.
 	UID types.UID `json:"uid"`
 	// Writer is the server that is about to write the object.
 	Writer string `json:"writer"`
-	// Requests is what the object takes, or, if it is there, takes more.
+	// Requests is what a new object uses, or what an existing one uses in addition.
 	Requests T `json:"requests"`
-	// Of is an object that is there and about to take more, and Since the revision
-	// that it was read at: what is written was decided from that, or not at all.
+	// Of is an existing object that is about to grow, and Since the revision that it was
+	// read at: the store accepts no write that was decided from another one.
 	Of    types.UID `json:"of,omitempty"`
 	Since uint64    `json:"since,omitempty"`
 }
 
-// object is the UID of the object that a reservation is for.
+// object returns the UID of the object that a reservation is for.
 func (r *Reservation[T]) object() types.UID {
 	if r.Of != "" {
 		return r.Of
@@ -60,9 +60,10 @@ type List[T any] struct {
 // DeepCopyObject copies the ledger.
 func (l *Ledger[T]) DeepCopyObject() runtime.Object { return l.copy() }
 
-// copy shares what was reserved with the original: it never changes.
+// copy returns a copy that shares what was reserved, which is immutable.
 func (l *Ledger[T]) copy() *Ledger[T] {
-	return &Ledger[T]{TypeMeta: l.TypeMeta, ObjectMeta: *l.ObjectMeta.DeepCopy(), Seen: l.Seen, Reservations: slices.Clone(l.Reservations)}
+	return &Ledger[T]{TypeMeta: l.TypeMeta, ObjectMeta: *l.ObjectMeta.DeepCopy(), Seen: l.Seen,
+		Reservations: slices.Clone(l.Reservations)}
 }
 
 // DeepCopyObject copies the list.
@@ -74,10 +75,10 @@ func (l *List[T]) DeepCopyObject() runtime.Object {
 	return copied
 }
 
-// version is what ledgers are stored as. It is served nowhere.
+// version is the version that ledgers are stored as. It is not served.
 var version = schema.GroupVersion{Group: "ledger.federation.liqo.io", Version: "v1"}
 
-// newCodec reads and writes what is stored.
+// newCodec returns the codec of stored ledgers.
 func newCodec[T any]() runtime.Codec {
 	scheme := runtime.NewScheme()
 	scheme.AddKnownTypeWithName(version.WithKind("Ledger"), &Ledger[T]{})

@@ -1,7 +1,7 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package reserved
+package reservation
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 
 	"liqo.io/federation/apiserver/apis/federation"
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/registry/federation/ledger"
+	"liqo.io/federation/registry/federation/reservation/ledger"
 	"liqo.io/federation/registry/federation/strategy"
 )
 

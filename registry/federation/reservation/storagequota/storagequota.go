@@ -17,15 +17,15 @@ import (
 
 	"liqo.io/federation/apiserver/apis/federation"
 	"liqo.io/federation/apiserver/quota"
-	"liqo.io/federation/registry/federation/ledger"
-	"liqo.io/federation/registry/federation/offers"
+	"liqo.io/federation/registry/federation/reservation/ledger"
+	"liqo.io/federation/registry/federation/reservation/offers"
 )
 
 // Request is what a claim requests: to be created, or to grow.
 type Request struct {
 	// Class is the provider's storage class.
 	Class string
-	// Amounts are what the claim takes of the quota, or takes in addition.
+	// Amounts are what the claim uses of the quota, or uses in addition.
 	Amounts corev1.ResourceList
 }
 
@@ -58,9 +58,9 @@ func (e *ErrClassNotOffered) Error() string {
 }
 
 type (
-	kind  = ledger.Kind[Request, corev1.ResourceList, quota.Sum]
-	terms = ledger.Terms[Request, corev1.ResourceList, quota.Sum]
-	used  = ledger.Used[quota.Sum]
+	kind   = ledger.Kind[Request, corev1.ResourceList, quota.Sum]
+	policy = ledger.Policy[Request, corev1.ResourceList, quota.Sum]
+	used   = ledger.Used[quota.Sum]
 )
 
 // Quotas are the storage quotas of all consumers.
@@ -79,7 +79,7 @@ func Open(getter generic.RESTOptionsGetter, alone bool) (*Quotas, error) {
 	q := &Quotas{offers: reader}
 	if q.Ledgers, err = ledger.Open(kind{
 		Objects: "shadowvolumeclaims", Ledgers: "storageledgers",
-		Entry: entry, Terms: q.terms, Keep: q.keep,
+		Entry: entry, Policy: q.policy, Keep: q.keep,
 	}, getter, alone); err != nil {
 		reader.Close()
 		return nil, err
@@ -93,25 +93,25 @@ func (q *Quotas) Close() {
 	q.offers.Close()
 }
 
-// Takes returns what a claim takes of the storage quota of its consumer: the largest of
+// Uses returns what a claim uses of the storage quota of its consumer: the largest of
 // the requested, the allocated and the actual size, since each may be the one that the
 // provider has to store.
-func Takes(claim *federation.ShadowVolumeClaim) corev1.ResourceList {
+func Uses(claim *federation.ShadowVolumeClaim) corev1.ResourceList {
 	return quota.ClaimStorage(claim.Spec.StorageClassName, &claim.Spec.Storage, claim.Status.Allocated,
 		claim.Status.Capacity)
 }
 
-// entry returns what a claim takes, until it is gone.
-func entry(obj runtime.Object) (consumer string, takes corev1.ResourceList, counts bool) {
+// entry returns what a claim uses, until it is gone.
+func entry(obj runtime.Object) (consumer string, uses corev1.ResourceList, counts bool) {
 	claim, ok := obj.(*federation.ShadowVolumeClaim)
 	if !ok {
 		return "", nil, false
 	}
-	return claim.Status.ForeignCluster, Takes(claim), true
+	return claim.Status.ForeignCluster, Uses(claim), true
 }
 
-// terms returns the terms of a consumer, from the offers as they are stored now.
-func (q *Quotas) terms(ctx context.Context, consumer string) (terms, error) {
+// policy returns the policy of a consumer, from the offers as they are stored now.
+func (q *Quotas) policy(ctx context.Context, consumer string) (policy, error) {
 	found, err := q.offers.Of(ctx, consumer)
 	if err != nil {
 		return nil, err
@@ -130,8 +130,8 @@ func (q *Quotas) keep(ctx context.Context, consumer string) (bool, error) {
 	return len(granted) > 0, nil
 }
 
-// within returns terms that admit requests for offered classes while the quota has room.
-func within(consumer string, granted corev1.ResourceList, classes []string) terms {
+// within returns a policy that admits requests for offered classes while the quota has room.
+func within(consumer string, granted corev1.ResourceList, classes []string) policy {
 	return func(used used, request Request) (corev1.ResourceList, error) {
 		short := quota.StorageShort(granted, used.Sum.Resources, request.Amounts)
 		if _, offered := granted[corev1.ResourceRequestsStorage]; offered && !slices.Contains(classes, request.Class) {

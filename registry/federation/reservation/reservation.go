@@ -1,9 +1,23 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package reserved serves objects that count against the quota of a consumer: what an
+// Package reservation serves objects that count against the quota of a consumer: what an
 // object requests is reserved in a ledger before the object is stored.
-package reserved
+//
+// A quota must hold whatever the number of requests, API servers and crashes, but a
+// transaction of etcd covers one key, and each object is a key of its own. So there is one
+// ledger for each consumer, which is changed by compare-and-swap. It holds reservations for
+// objects that are about to be stored, and the revision as of which the stored objects have
+// to be known; what those use is a sum that each server keeps by watching them. A decision
+// holds only for the ledger and the revision it was made from, so no two servers reserve
+// the same twice. Nothing is ever subtracted: an object that is gone is no longer in the
+// sum, and a crash leaves a reservation behind, which is released later, never a quota that
+// is exceeded. ADR 11 has the argument in full.
+//
+// The packages below are the ledgers themselves (ledger), the quota of shadow pods
+// (podquota) and of shadow volume claims (storagequota), the offers that both are granted
+// by (offers), and the ranges of address pools (addressrange).
+package reservation
 
 import (
 	"context"
@@ -19,7 +33,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"liqo.io/federation/apiserver/apis/federation"
-	"liqo.io/federation/registry/federation/ledger"
+	"liqo.io/federation/registry/federation/reservation/ledger"
 	"liqo.io/federation/registry/federation/store"
 	"liqo.io/federation/registry/federation/strategy"
 )
@@ -45,8 +59,8 @@ type Kind[P strategy.Object, Q any] struct {
 	Refusal func(name string, err error) error
 }
 
-// REST serves objects of one kind. What an object requests is reserved when everything
-// else has admitted it, and before it is stored.
+// REST serves objects of one kind. What an object requests is reserved after all other
+// checks have admitted it, and before it is stored.
 type REST[P strategy.Object, Q, T any, S ledger.Sum[S, T]] struct {
 	*store.REST
 	// ConsumerOf decides whether an object counts, and against which consumer.
@@ -69,7 +83,7 @@ func New[P strategy.Object, Q, T any, S ledger.Sum[S, T]](kind Kind[P, Q], objec
 // namespace, until the context ends.
 func (r *REST[P, Q, T, S]) Tend(ctx context.Context) {
 	r.ledgers.Regularly(ctx, func(ctx context.Context) {
-		for _, obj := range r.ledgers.Nobodys() {
+		for _, obj := range r.ledgers.Unassigned() {
 			if err := r.attribute(ctx, obj); err != nil && ctx.Err() == nil {
 				klog.FromContext(ctx).Error(err, "Object is not counted yet", "resource", r.kind.Resource, "object", obj)
 			}

@@ -1,7 +1,7 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package grants
+package podquota
 
 import (
 	"errors"
@@ -12,14 +12,14 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"liqo.io/federation/apiserver/quota"
-	"liqo.io/federation/registry/federation/ledger"
+	"liqo.io/federation/registry/federation/reservation/ledger"
 )
 
 func count(n int64) corev1.ResourceList {
 	return corev1.ResourceList{corev1.ResourcePods: *resource.NewQuantity(n, resource.DecimalSI)}
 }
 
-func TestAConsumerMayKeepAsManyFinishedShadowPodsAsItMayRun(t *testing.T) {
+func TestConsumerMayKeepAsManyFinishedShadowPodsAsItMayRun(t *testing.T) {
 	for _, test := range []struct {
 		name    string
 		granted corev1.ResourceList
@@ -38,17 +38,18 @@ func TestAConsumerMayKeepAsManyFinishedShadowPodsAsItMayRun(t *testing.T) {
 	}
 }
 
-func TestAConsumerThatKeepsTooManyFinishedShadowPodsGetsNoMore(t *testing.T) {
-	terms := within("milan", count(1))
-	if _, err := terms(ledger.Used[quota.Sum]{Over: leastFinished - 1}, count(1)); err != nil {
+func TestTooManyFinishedShadowPodsPreventNewOnes(t *testing.T) {
+	policy := within("milan", count(1))
+	if _, err := policy(ledger.Used[quota.Sum]{Over: leastFinished - 1}, count(1)); err != nil {
 		t.Errorf("one may still finish: %v", err)
 	}
-	_, err := terms(ledger.Used[quota.Sum]{Over: leastFinished}, count(1))
+	_, err := policy(ledger.Used[quota.Sum]{Over: leastFinished}, count(1))
 	var finished *ErrTooManyFinished
 	if !errors.As(err, &finished) {
 		t.Fatalf("got %v", err)
 	}
-	if diff := cmp.Diff(ErrTooManyFinished{Consumer: "milan", Finished: leastFinished, Most: leastFinished}, *finished); diff != "" {
+	if diff := cmp.Diff(ErrTooManyFinished{Consumer: "milan", Finished: leastFinished, Most: leastFinished},
+		*finished); diff != "" {
 		t.Errorf("refusal (-want +got):\n%s", diff)
 	}
 }

@@ -24,38 +24,38 @@ import (
 	"liqo.io/federation/registry/federation/strategy"
 )
 
-// Source is where objects are listed and watched.
+// Source lists and watches objects.
 type Source interface {
 	rest.Lister
 	rest.Watcher
 }
 
-// view is what all accounts use, kept by watching the objects. It is a little
-// behind, and knows by how much.
+// view is what all accounts use, kept by watching the objects. It lags, and has the
+// revision that it has reached.
 type view[T any, S Sum[S, T]] struct {
 	objects string
-	entry   func(runtime.Object) (account string, takes T, counts bool)
+	entry   func(runtime.Object) (account string, uses T, counts bool)
 
 	mutex sync.Mutex
-	// revision is how far the view has come; it never goes back.
+	// revision is the one that the view has reached; it only increases.
 	revision uint64
-	// moved is closed, and replaced, when the revision moves.
+	// moved is closed, and replaced, when the revision increases.
 	moved chan struct{}
-	// counted are the objects of all accounts, and used what each has of them.
+	// counted are the objects of all accounts, and used the sum of each account.
 	counted map[types.UID]counted[T]
 	used    map[string]Used[S]
-	// gone are objects that are known to be removed before the watch says so.
+	// gone are objects that were removed before the watch reports it.
 	gone map[types.UID]bool
-	// nobodys are objects that do not say in which account they count.
-	nobodys map[types.UID]types.NamespacedName
+	// unassigned are objects that name no account.
+	unassigned map[types.UID]types.NamespacedName
 }
 
 type counted[T any] struct {
 	account string
-	// takes is what it takes; nothing, once it is over.
-	takes T
-	over  bool
-	// revision is the one that it is known as of.
+	// uses is what it uses; nothing, once it is over.
+	uses T
+	over bool
+	// revision is that of the object.
 	revision uint64
 }
 
@@ -63,7 +63,7 @@ func newView[Q, T any, S Sum[S, T]](kind Kind[Q, T, S]) *view[T, S] {
 	return &view[T, S]{
 		objects: kind.Objects, entry: kind.Entry,
 		moved: make(chan struct{}), counted: map[types.UID]counted[T]{}, used: map[string]Used[S]{},
-		gone: map[types.UID]bool{}, nobodys: map[types.UID]types.NamespacedName{},
+		gone: map[types.UID]bool{}, unassigned: map[types.UID]types.NamespacedName{},
 	}
 }
 
@@ -78,14 +78,14 @@ func eachObject(list runtime.Object, do func(strategy.Object) error) error {
 	})
 }
 
-// follow keeps the view until the watch ends, and says why it ended. What was
-// missed is found by following again.
+// follow updates the view until the watch ends, and returns the reason. Changes that the
+// watch missed are in the list of the next call.
 func (v *view[T, S]) follow(ctx context.Context, source Source) error {
 	ctx = genericapirequest.WithNamespace(ctx, metav1.NamespaceAll)
-	// Without a version the list is as new as the storage itself.
+	// Without a version the list is as new as etcd.
 	listed, err := source.List(ctx, &internalversion.ListOptions{})
 	if err != nil {
-		return fmt.Errorf("list the %s: %w", v.objects, err)
+		return fmt.Errorf("listing the %s: %w", v.objects, err)
 	}
 	version, err := v.replace(listed)
 	if err != nil {
@@ -93,7 +93,7 @@ func (v *view[T, S]) follow(ctx context.Context, source Source) error {
 	}
 	watcher, err := source.Watch(ctx, &internalversion.ListOptions{ResourceVersion: version, AllowWatchBookmarks: true})
 	if err != nil {
-		return fmt.Errorf("watch the %s: %w", v.objects, err)
+		return fmt.Errorf("watching the %s: %w", v.objects, err)
 	}
 	defer watcher.Stop()
 	for {
@@ -145,9 +145,9 @@ func (v *view[T, S]) replace(list runtime.Object) (version string, err error) {
 			delete(v.gone, uid)
 		}
 	}
-	for uid := range v.nobodys {
+	for uid := range v.unassigned {
 		if !listed[uid] {
-			delete(v.nobodys, uid)
+			delete(v.unassigned, uid)
 		}
 	}
 	v.move(revision)
@@ -156,11 +156,10 @@ func (v *view[T, S]) replace(list runtime.Object) (version string, err error) {
 
 func (v *view[T, S]) observe(event watch.Event) error {
 	if event.Type == watch.Error {
-		return fmt.Errorf("watch the %s: %v", v.objects, event.Object)
+		return fmt.Errorf("watching the %s: %v", v.objects, event.Object)
 	}
 	object := event.Object
-	// Where several watch, the cache hands out one object that is encoded once
-	// for all of them.
+	// The cache wraps an object that several watches share, to encode it once.
 	if shared, ok := object.(runtime.CacheableObject); ok {
 		object = shared.GetObject()
 	}
@@ -178,7 +177,7 @@ func (v *view[T, S]) observe(event watch.Event) error {
 	case watch.Deleted:
 		v.drop(obj.GetUID())
 		delete(v.gone, obj.GetUID())
-		delete(v.nobodys, obj.GetUID())
+		delete(v.unassigned, obj.GetUID())
 	case watch.Added, watch.Modified:
 		v.put(obj, revision)
 	}
@@ -186,25 +185,25 @@ func (v *view[T, S]) observe(event watch.Event) error {
 	return nil
 }
 
-// put counts an object as it is as of a revision: what it takes until it is
-// over, and then that it is there. What is older than what is known, as a watch
-// tells that comes later than what was done here, is no news.
+// put counts an object as of a revision: what it uses until it is over, and then that it
+// exists. It ignores an older revision than the known one: the watch lags behind the
+// writes of this server.
 func (v *view[T, S]) put(obj strategy.Object, revision uint64) {
 	uid := obj.GetUID()
 	was, known := v.counted[uid]
 	if known && revision <= was.revision {
 		return
 	}
-	delete(v.nobodys, uid)
+	delete(v.unassigned, uid)
 	if v.gone[uid] {
 		return
 	}
-	account, takes, counts := v.entry(obj)
+	account, uses, counts := v.entry(obj)
 	if account == "" && counts {
-		v.nobodys[uid] = types.NamespacedName{Namespace: obj.GetNamespace(), Name: obj.GetName()}
+		v.unassigned[uid] = types.NamespacedName{Namespace: obj.GetNamespace(), Name: obj.GetName()}
 	}
-	// One that was somebody's still is, until it says so again: a server of an
-	// older version does not know the field, and leaves it out of what it writes.
+	// An object stays in its account until it names one again: a server of an older
+	// version drops the unknown field when it writes the object.
 	switch {
 	case known && was.over:
 		return
@@ -216,8 +215,8 @@ func (v *view[T, S]) put(obj strategy.Object, revision uint64) {
 	}
 	all := v.used[account]
 	if counts {
-		v.counted[uid] = counted[T]{account: account, takes: takes, revision: revision}
-		v.used[account] = Used[S]{Objects: all.Objects + 1, Over: all.Over, Sum: all.Sum.Plus(takes)}
+		v.counted[uid] = counted[T]{account: account, uses: uses, revision: revision}
+		v.used[account] = Used[S]{Objects: all.Objects + 1, Over: all.Over, Sum: all.Sum.Plus(uses)}
 	} else {
 		v.counted[uid] = counted[T]{account: account, over: true, revision: revision}
 		v.used[account] = Used[S]{Objects: all.Objects, Over: all.Over + 1, Sum: all.Sum}
@@ -235,7 +234,7 @@ func (v *view[T, S]) drop(uid types.UID) {
 		all.Over--
 	} else {
 		all.Objects--
-		all.Sum = all.Sum.Minus(entry.takes)
+		all.Sum = all.Sum.Minus(entry.uses)
 	}
 	if all.Objects == 0 && all.Over == 0 {
 		delete(v.used, entry.account)
@@ -253,8 +252,8 @@ func (v *view[T, S]) move(revision uint64) {
 	v.moved = make(chan struct{})
 }
 
-// add counts an object that was created or takes more here before the watch says
-// so. What the watch has said by then may be that it is over.
+// add counts an object that this server has created or let grow before the watch reports
+// it. The watch may have reported already that it is over.
 func (v *view[T, S]) add(obj strategy.Object, revision uint64) {
 	v.mutex.Lock()
 	defer v.mutex.Unlock()
@@ -263,8 +262,8 @@ func (v *view[T, S]) add(obj strategy.Object, revision uint64) {
 	}
 }
 
-// change counts an object that was changed or removed here before the watch
-// says so.
+// change counts an object that this server has changed or removed before the watch reports
+// it.
 func (v *view[T, S]) change(obj strategy.Object, removed bool) {
 	v.mutex.Lock()
 	defer v.mutex.Unlock()
@@ -276,13 +275,13 @@ func (v *view[T, S]) change(obj strategy.Object, removed bool) {
 		v.gone[obj.GetUID()] = true
 		return
 	}
-	// What has no revision the watch tells.
+	// The watch reports an object without a revision.
 	if revision, err := revisionOf(obj.GetResourceVersion()); err == nil {
 		v.put(obj, revision)
 	}
 }
 
-// await returns when the view has come as far as a revision.
+// await returns when the view has reached a revision.
 func (v *view[T, S]) await(ctx context.Context, revision uint64) error {
 	for {
 		v.mutex.Lock()
@@ -293,14 +292,14 @@ func (v *view[T, S]) await(ctx context.Context, revision uint64) error {
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("wait until the %s are known: %w", v.objects, ctx.Err())
+			return fmt.Errorf("waiting until the %s are known: %w", v.objects, ctx.Err())
 		case <-moved:
 		}
 	}
 }
 
-// usedWith is what an account uses, with the reservations of objects that are
-// not known, or not known to have changed since.
+// usedWith returns what an account uses, with the reservations whose objects the view does
+// not have yet, or has from before they grew.
 func (v *view[T, S]) usedWith(account string, reservations []Reservation[T]) Used[S] {
 	v.mutex.Lock()
 	defer v.mutex.Unlock()
@@ -319,31 +318,31 @@ func (v *view[T, S]) usedWith(account string, reservations []Reservation[T]) Use
 	return all
 }
 
-// Nobodys are the objects that do not say in which account they count.
-func (l *Ledgers[Q, T, S]) Nobodys() []types.NamespacedName {
+// Unassigned returns the objects that name no account.
+func (l *Ledgers[Q, T, S]) Unassigned() []types.NamespacedName {
 	l.view.mutex.Lock()
 	defer l.view.mutex.Unlock()
-	return slices.Collect(maps.Values(l.view.nobodys))
+	return slices.Collect(maps.Values(l.view.unassigned))
 }
 
-// Used is what the objects that are known take, and as of which revision.
+// Used returns what the known objects of an account use, and the revision of that.
 func (l *Ledgers[Q, T, S]) Used(account string) (sum S, revision uint64) {
 	l.view.mutex.Lock()
 	defer l.view.mutex.Unlock()
 	return l.view.used[account].Sum, l.view.revision
 }
 
-// at is how far the view has come.
+// at returns the revision that the view has reached.
 func (v *view[T, S]) at() uint64 {
 	v.mutex.Lock()
 	defer v.mutex.Unlock()
 	return v.revision
 }
 
-// keep follows the objects until the context ends.
+// keep follows the objects until the watch or the context ends.
 func (v *view[T, S]) keep(ctx context.Context, source Source) {
 	if err := v.follow(ctx, source); err != nil && ctx.Err() == nil {
-		klog.FromContext(ctx).V(2).Info("Looking at all objects again", "resource", v.objects, "reason", err.Error())
+		klog.FromContext(ctx).V(2).Info("Listing all objects again", "resource", v.objects, "reason", err.Error())
 	}
 }
 

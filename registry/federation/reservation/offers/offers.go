@@ -1,7 +1,7 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package offers reads what consumers were offered, as it is stored.
+// Package offers reads the offers of consumers from etcd.
 package offers
 
 import (
@@ -13,11 +13,11 @@ import (
 	"liqo.io/federation/apiserver/apis/federation"
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/naming"
-	"liqo.io/federation/registry/federation/ledger"
+	"liqo.io/federation/registry/federation/reservation/ledger"
 )
 
-// Reader reads offers from the storage of the federation API, not from a cache: an
-// offer that is lowered bounds the next request.
+// Reader reads offers from etcd, not from a cache: an offer that was lowered bounds the
+// next request.
 type Reader struct {
 	objects *ledger.Objects
 }

@@ -26,7 +26,7 @@ import (
 	"liqo.io/federation/test/etcd"
 )
 
-// pods are the shadow pods of a test, listed as they are set.
+// pods lists the shadow pods that a test sets.
 type pods struct {
 	rest.Lister
 	list federation.ShadowPodList
@@ -47,7 +47,7 @@ func count(n int64) corev1.ResourceList {
 	return corev1.ResourceList{corev1.ResourcePods: *resource.NewQuantity(n, resource.DecimalSI)}
 }
 
-// sum counts pods.
+// sum is a number of pods.
 type sum int64
 
 func (s sum) Plus(list corev1.ResourceList) sum  { return s + sum(list.Pods().Value()) }
@@ -65,11 +65,11 @@ var (
 	errOver = errors.New("too many pods are over")
 )
 
-// mayBeOver is how many pods of an account may be over.
+// mayBeOver is the number of pods of an account that may be over.
 const mayBeOver = 3
 
-// kindOf has shadow pods count, one each or as many as their generation, within
-// what is granted.
+// kindOf returns a kind whose shadow pods count as one, or as their generation, within what
+// is granted.
 func kindOf(granted corev1.ResourceList) Kind[corev1.ResourceList, corev1.ResourceList, sum] {
 	return Kind[corev1.ResourceList, corev1.ResourceList, sum]{
 		Objects: "shadowpods", Ledgers: "ledgers",
@@ -77,15 +77,15 @@ func kindOf(granted corev1.ResourceList) Kind[corev1.ResourceList, corev1.Resour
 			pod := obj.(*federation.ShadowPod)
 			return pod.Status.ForeignCluster, count(max(1, pod.Generation)), pod.Status.Phase == ""
 		},
-		Terms: func(context.Context, string) (Terms[corev1.ResourceList, corev1.ResourceList, sum], error) {
-			return func(used Used[sum], asked corev1.ResourceList) (corev1.ResourceList, error) {
+		Policy: func(context.Context, string) (Policy[corev1.ResourceList, corev1.ResourceList, sum], error) {
+			return func(used Used[sum], requested corev1.ResourceList) (corev1.ResourceList, error) {
 				if used.Over >= mayBeOver {
 					return nil, errOver
 				}
-				if used.Sum.Plus(asked) > sum(granted.Pods().Value()) {
+				if used.Sum.Plus(requested) > sum(granted.Pods().Value()) {
 					return nil, errExceeded
 				}
-				return asked, nil
+				return requested, nil
 			}, nil
 		},
 		Keep: func(context.Context, string) (bool, error) { return len(granted) > 0, nil },
@@ -94,12 +94,14 @@ func kindOf(granted corev1.ResourceList) Kind[corev1.ResourceList, corev1.Resour
 
 func listMeta(revision string) metav1.ListMeta { return metav1.ListMeta{ResourceVersion: revision} }
 
-// codec is what the tests store with.
+// codec is the codec of the stored objects of tests.
 var codec = newCodec[corev1.ResourceList]()
 
-// ledgersOf are those of one server, with a grant of so many pods and no shadow
+// ledgersOf returns the ledgers of one server, with a quota of so many pods and no shadow
 // pods.
-func ledgersOf(t *testing.T, endpoint string, alone bool, granted corev1.ResourceList) (*ledgers, *clocktesting.FakePassiveClock) {
+func ledgersOf(
+	t *testing.T, endpoint string, alone bool, granted corev1.ResourceList,
+) (*ledgers, *clocktesting.FakePassiveClock) {
 	t.Helper()
 	l, err := Open(kindOf(granted), etcd.NewOptions(endpoint, codec), alone)
 	if err != nil {
@@ -114,7 +116,7 @@ func ledgersOf(t *testing.T, endpoint string, alone bool, granted corev1.Resourc
 	return l, clock
 }
 
-// storedBy is the ledger of milan, or nil.
+// storedBy returns the ledger of milan, or nil.
 func storedBy(t *testing.T, l *ledgers) *stored {
 	t.Helper()
 	all, err := l.ledgers.list(t.Context())
@@ -141,7 +143,7 @@ func reserved(t *testing.T, l *ledgers, uids ...types.UID) {
 	}
 }
 
-// dies makes reservations for milan, and nobody hears of them again.
+// dies makes reservations for milan that are never ended.
 func dies(t *testing.T, l *ledgers) {
 	t.Helper()
 	for _, uid := range []types.UID{"lost", "stored"} {
@@ -154,12 +156,13 @@ func dies(t *testing.T, l *ledgers) {
 	}
 }
 
-func TestReservationsOfTheDeadAreReturnedWhenNoRequestCanBeThatOld(t *testing.T) {
+func TestReservationsOfADeadServerAreReleasedWhenNoRequestCanBeThatOld(t *testing.T) {
 	endpoint := etcd.Start(t)
 	dead, _ := ledgersOf(t, endpoint, false, count(3))
 	dies(t, dead)
 	heir, clock := ledgersOf(t, endpoint, false, count(3))
-	there := &pods{list: federation.ShadowPodList{Items: []federation.ShadowPod{onePod("stored", "7"), onePod("grown", "8")}}}
+	there := &pods{list: federation.ShadowPodList{Items: []federation.ShadowPod{onePod("stored", "7"),
+		onePod("grown", "8")}}}
 	repair := func() {
 		t.Helper()
 		if err := heir.Repair(t.Context(), there); err != nil {
@@ -179,7 +182,7 @@ func TestReservationsOfTheDeadAreReturnedWhenNoRequestCanBeThatOld(t *testing.T)
 	}
 }
 
-// Nobody else can be alive, and what was written is known when the next begins.
+// No other server runs, and the next one lists what was written before it reserves.
 func TestReservationsEndWithAServerThatIsAlone(t *testing.T) {
 	endpoint := etcd.Start(t)
 	dead, _ := ledgersOf(t, endpoint, true, count(3))
@@ -189,7 +192,8 @@ func TestReservationsEndWithAServerThatIsAlone(t *testing.T) {
 	}
 	heir, _ := ledgersOf(t, endpoint, true, count(3))
 	reserved(t, heir)
-	list := &federation.ShadowPodList{ListMeta: listMeta("8"), Items: []federation.ShadowPod{onePod("stored", "7"), onePod("grown", "8")}}
+	list := &federation.ShadowPodList{ListMeta: listMeta("8"),
+		Items: []federation.ShadowPod{onePod("stored", "7"), onePod("grown", "8")}}
 	list.Items[1].Generation = 2
 	if _, err := heir.view.replace(list); err != nil {
 		t.Fatal(err)
@@ -199,8 +203,8 @@ func TestReservationsEndWithAServerThatIsAlone(t *testing.T) {
 	}
 }
 
-// Both are done in the end, whoever is quicker.
-func TestTwoWhoChangeOneLedgerSeeEachOther(t *testing.T) {
+// Both changes are written in the end, in any order.
+func TestTwoWritersOfOneLedgerSeeEachOther(t *testing.T) {
 	m := &memory[corev1.ResourceList]{ledgers: map[string]*stored{}}
 	reserve := func(uid types.UID) func(*stored) error {
 		return func(l *stored) error {
@@ -244,13 +248,13 @@ func TestTwoWhoChangeOneLedgerSeeEachOther(t *testing.T) {
 	}
 }
 
-// inMemory holds the ledger of one consumer, so that a test knows when nobody waits
-// for the storage.
+// inMemory holds the ledger of one consumer, so that a test sees when no request waits for
+// etcd.
 func inMemory(ledger *stored) store[corev1.ResourceList] {
 	return &memory[corev1.ResourceList]{ledgers: map[string]*stored{ledger.Name: ledger}}
 }
 
-func TestWhoeverReservesKnowsTheShadowPodsThatHaveNoReservation(t *testing.T) {
+func TestReservingWaitsForTheShadowPodsWithoutReservation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLedgers(kindOf(count(1)), inMemory(&stored{ObjectMeta: metav1.ObjectMeta{Name: "milan"}, Seen: 9}))
 		if _, err := l.view.replace(&federation.ShadowPodList{ListMeta: listMeta("8")}); err != nil {
@@ -277,10 +281,11 @@ func TestWhoeverReservesKnowsTheShadowPodsThatHaveNoReservation(t *testing.T) {
 	})
 }
 
-func TestWhoeverGrowsIsKnownAsItWasRead(t *testing.T) {
+func TestGrowingWaitsForTheObjectAsItWasRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLedgers(kindOf(count(4)), inMemory(&stored{ObjectMeta: metav1.ObjectMeta{Name: "milan"}}))
-		if _, err := l.view.replace(&federation.ShadowPodList{ListMeta: listMeta("8"), Items: []federation.ShadowPod{onePod("a", "7"), onePod("b", "8")}}); err != nil {
+		if _, err := l.view.replace(&federation.ShadowPodList{ListMeta: listMeta("8"),
+			Items: []federation.ShadowPod{onePod("a", "7"), onePod("b", "8")}}); err != nil {
 			t.Fatal(err)
 		}
 		answer := make(chan error, 1)
@@ -311,7 +316,7 @@ func TestWhoeverGrowsIsKnownAsItWasRead(t *testing.T) {
 	})
 }
 
-func TestWhatGrowsCountsOnceHoweverMuchIsKnown(t *testing.T) {
+func TestGrowingObjectCountsOnceAtAnyLag(t *testing.T) {
 	growth := []Reservation[corev1.ResourceList]{{UID: "growth", Of: "a", Since: 5, Requests: count(2)}}
 	of := func(revision string, size int64) *federation.ShadowPod {
 		pod := onePod("a", revision)
@@ -352,7 +357,7 @@ func TestWhatGrowsCountsOnceHoweverMuchIsKnown(t *testing.T) {
 	}
 }
 
-// cacheable is a shadow pod as the watch cache hands it out to many watchers.
+// cacheable is a shadow pod as the watch cache passes it to several watches.
 type cacheable struct {
 	runtime.Object
 	runtime.CacheableObject
@@ -361,7 +366,7 @@ type cacheable struct {
 
 func (s cacheable) GetObject() runtime.Object { return s.pod }
 
-func TestAnObjectThatManyWatchCountsLikeAnyOther(t *testing.T) {
+func TestAnObjectOfSeveralWatchesCountsOnce(t *testing.T) {
 	l, _ := ledgersOf(t, etcd.Start(t), true, count(1))
 	pod := onePod("a", "2")
 	if err := l.view.observe(watch.Event{Type: watch.Added, Object: cacheable{pod: &pod}}); err != nil {
@@ -372,7 +377,7 @@ func TestAnObjectThatManyWatchCountsLikeAnyOther(t *testing.T) {
 	}
 }
 
-func TestAPodCountsAlsoWhenAnOlderServerForgotWhoseItIs(t *testing.T) {
+func TestAPodCountsAlsoWhenAnOlderServerDroppedItsConsumer(t *testing.T) {
 	l, _ := ledgersOf(t, etcd.Start(t), true, count(1))
 	for _, change := range []func(*federation.ShadowPod){
 		func(*federation.ShadowPod) {},
@@ -387,13 +392,13 @@ func TestAPodCountsAlsoWhenAnOlderServerForgotWhoseItIs(t *testing.T) {
 			t.Errorf("the pod of %q did not count: %v", pod.Status.ForeignCluster, err)
 		}
 		// Whoever knows it from the storage alone has to be told again.
-		if asked := len(l.Nobodys()) == 1; asked != (pod.Status.ForeignCluster == "") {
-			t.Errorf("whose the pod of %q is has to be said: %t", pod.Status.ForeignCluster, asked)
+		if unassigned := len(l.Unassigned()) == 1; unassigned != (pod.Status.ForeignCluster == "") {
+			t.Errorf("the pod of %q is unassigned: %t", pod.Status.ForeignCluster, unassigned)
 		}
 	}
 }
 
-func TestOwnReservationsStayWhileTheirRequestsAreUnderWay(t *testing.T) {
+func TestOwnReservationsStayWhileTheirRequestsRun(t *testing.T) {
 	l, clock := ledgersOf(t, etcd.Start(t), true, count(5))
 	for _, uid := range []types.UID{"under-way", "unknown"} {
 		if _, err := l.Reserve(t.Context(), "milan", uid, count(1)); err != nil {
@@ -410,7 +415,7 @@ func TestOwnReservationsStayWhileTheirRequestsAreUnderWay(t *testing.T) {
 	}
 }
 
-func TestLedgersOfNobodyGo(t *testing.T) {
+func TestLedgersWithoutQuotaAreRemoved(t *testing.T) {
 	for where, alone := range map[string]bool{"in memory": true, "in the storage": false} {
 		t.Run(where, func(t *testing.T) { ledgersOfNobodyGo(t, alone) })
 	}
@@ -455,8 +460,8 @@ func ledgersOfNobodyGo(t *testing.T, alone bool) {
 	}
 }
 
-// What one version of the server stores must be read by the next.
-func TestTheFormOfALedgerNeverChanges(t *testing.T) {
+// The next version of the server reads what this one stores.
+func TestStoredFormOfALedgerNeverChanges(t *testing.T) {
 	ledger := &stored{
 		ObjectMeta: metav1.ObjectMeta{Name: "milan"}, Seen: 1234,
 		Reservations: []Reservation[corev1.ResourceList]{

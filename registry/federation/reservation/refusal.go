@@ -1,7 +1,7 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package reserved
+package reservation
 
 import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"

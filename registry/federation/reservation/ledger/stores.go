@@ -16,23 +16,23 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 )
 
-// store holds ledgers. Those that it returns are not to be changed.
+// store holds ledgers. Callers do not change what it returns.
 type store[T any] interface {
-	// update changes the ledger of an account, or makes it. Nothing is written when
-	// there would be nothing in it. The change is made again if somebody else was
-	// quicker, and an error of it ends the update.
+	// update changes the ledger of an account, or creates it. It does not write a new
+	// ledger without reservations. It repeats the change if another writer was faster; an
+	// error of the change ends the update.
 	update(ctx context.Context, account string, change func(*Ledger[T]) error) error
 	list(ctx context.Context) ([]*Ledger[T], error)
-	// remove deletes a ledger that was listed, unless it has changed since.
+	// remove deletes a ledger that was listed, unless it has changed since then.
 	remove(ctx context.Context, ledger *Ledger[T]) error
 }
 
-// memory holds the ledgers of a server that is alone: what it was about to write
-// ends with it, and so does what was reserved for that. What it has written is in
-// the storage when the next one begins, and known before that reserves anything.
+// memory holds the ledgers of a server that is alone: its pending writes end with it, and
+// so do their reservations. What it has written is in etcd when the next server starts,
+// which lists the objects before it reserves anything.
 type memory[T any] struct {
 	mutex   sync.Mutex
-	ledgers map[string]*Ledger[T] // what they hold never changes
+	ledgers map[string]*Ledger[T] // immutable
 }
 
 func (m *memory[T]) update(ctx context.Context, account string, change func(*Ledger[T]) error) error {
@@ -56,7 +56,7 @@ func (m *memory[T]) update(ctx context.Context, account string, change func(*Led
 	}
 }
 
-// replace puts a ledger in the place of another one, if that is still there.
+// replace replaces a ledger by another one, unless it has changed.
 func (m *memory[T]) replace(account string, was, now *Ledger[T]) bool {
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
@@ -84,7 +84,7 @@ func (m *memory[T]) remove(_ context.Context, ledger *Ledger[T]) error {
 	return nil
 }
 
-// shared holds the ledgers of several servers in the storage that they share.
+// shared holds the ledgers of several servers in the etcd that they share.
 type shared[T any] struct {
 	storage storage.Interface
 	prefix  string
@@ -96,18 +96,19 @@ var errNothing = errors.New("there is nothing to write")
 func (s *shared[T]) key(account string) string { return s.prefix + "/" + account }
 
 func (s *shared[T]) update(ctx context.Context, account string, change func(*Ledger[T]) error) error {
-	err := s.storage.GuaranteedUpdate(ctx, s.key(account), &Ledger[T]{}, true, nil, func(input runtime.Object, _ storage.ResponseMeta) (runtime.Object, *uint64, error) {
-		ledger := input.(*Ledger[T]).copy()
-		existed := ledger.Name != ""
-		ledger.ObjectMeta = metav1.ObjectMeta{Name: account, ResourceVersion: ledger.ResourceVersion}
-		if err := change(ledger); err != nil {
-			return nil, nil, err
-		}
-		if !existed && len(ledger.Reservations) == 0 {
-			return nil, nil, errNothing
-		}
-		return ledger, nil, nil
-	}, nil)
+	err := s.storage.GuaranteedUpdate(ctx, s.key(account), &Ledger[T]{}, true, nil,
+		func(input runtime.Object, _ storage.ResponseMeta) (runtime.Object, *uint64, error) {
+			ledger := input.(*Ledger[T]).copy()
+			existed := ledger.Name != ""
+			ledger.ObjectMeta = metav1.ObjectMeta{Name: account, ResourceVersion: ledger.ResourceVersion}
+			if err := change(ledger); err != nil {
+				return nil, nil, err
+			}
+			if !existed && len(ledger.Reservations) == 0 {
+				return nil, nil, errNothing
+			}
+			return ledger, nil, nil
+		}, nil)
 	if errors.Is(err, errNothing) {
 		return nil
 	}
@@ -116,8 +117,9 @@ func (s *shared[T]) update(ctx context.Context, account string, change func(*Led
 
 func (s *shared[T]) list(ctx context.Context) ([]*Ledger[T], error) {
 	list := &List[T]{}
-	if err := s.storage.GetList(ctx, s.prefix+"/", storage.ListOptions{Recursive: true, Predicate: storage.Everything}, list); err != nil {
-		return nil, fmt.Errorf("list the ledgers: %w", err)
+	if err := s.storage.GetList(ctx, s.prefix+"/", storage.ListOptions{Recursive: true, Predicate: storage.Everything},
+		list); err != nil {
+		return nil, fmt.Errorf("listing the ledgers: %w", err)
 	}
 	ledgers := make([]*Ledger[T], len(list.Items))
 	for i := range list.Items {
@@ -127,7 +129,8 @@ func (s *shared[T]) list(ctx context.Context) ([]*Ledger[T], error) {
 }
 
 func (s *shared[T]) remove(ctx context.Context, ledger *Ledger[T]) error {
-	err := s.storage.Delete(ctx, s.key(ledger.Name), &Ledger[T]{}, &storage.Preconditions{ResourceVersion: &ledger.ResourceVersion},
+	err := s.storage.Delete(ctx, s.key(ledger.Name), &Ledger[T]{},
+		&storage.Preconditions{ResourceVersion: &ledger.ResourceVersion},
 		func(context.Context, runtime.Object) error { return nil }, nil, storage.DeleteOptions{})
 	if storage.IsNotFound(err) || storage.IsConflict(err) || storage.IsInvalidObj(err) {
 		return nil

@@ -21,49 +21,47 @@ import (
 )
 
 const (
-	// followAgain is how long a watch that ended is waited before the next.
-	followAgain = time.Second
-	// repairInterval is how often ledgers are looked at for what is left over.
+	// rewatchDelay is the time between a watch that ended and the next one.
+	rewatchDelay = time.Second
+	// repairInterval is the time between two repairs.
 	repairInterval = 15 * time.Second
-	// CreateTimeout is how long the creation, or the change, of an object may take
-	// that something is reserved for.
+	// CreateTimeout is how long a request with a reservation may take.
 	CreateTimeout = 30 * time.Second
-	// abandoned is how long a reservation has to be seen, by a server that does
-	// not answer for it, before nothing can come of it any more: the request has
-	// timed out, and so has what etcd was still told to do.
+	// abandoned is how long a server that is not responsible for a reservation has to see
+	// it before its object can no longer be written: the request and its transactions
+	// have timed out by then.
 	abandoned = 2 * CreateTimeout
 )
 
-// Run keeps the ledgers until the context ends: it follows the objects, and
-// returns what was reserved in vain.
+// Run watches the objects and repairs the ledgers until the context ends.
 func (l *Ledgers[Q, T, S]) Run(ctx context.Context, objects Source) {
 	var group wait.Group
 	group.StartWithContext(ctx, func(ctx context.Context) {
-		wait.UntilWithContext(ctx, func(ctx context.Context) { l.view.keep(ctx, objects) }, followAgain)
+		wait.UntilWithContext(ctx, func(ctx context.Context) { l.view.keep(ctx, objects) }, rewatchDelay)
 	})
 	group.StartWithContext(ctx, func(ctx context.Context) {
 		l.Regularly(ctx, func(ctx context.Context) {
 			if err := l.Repair(ctx, objects); err != nil && ctx.Err() == nil {
-				klog.FromContext(ctx).Error(err, "Reservations that nobody uses stay for now", "ledgers", l.kind.Ledgers)
+				klog.FromContext(ctx).Error(err, "Unable to release abandoned reservations, will retry", "ledgers", l.kind.Ledgers)
 			}
 		})
 	})
 	group.Wait()
 }
 
-// Regularly does something every now and then once the objects are known, until
-// the context ends.
+// Regularly calls a function every repairInterval, once the objects are known and until the
+// context ends.
 func (l *Ledgers[Q, T, S]) Regularly(ctx context.Context, do func(context.Context)) {
 	if l.view.await(ctx, 1) == nil {
 		wait.UntilWithContext(ctx, do, repairInterval)
 	}
 }
 
-// Known returns when all objects are known, and something can be reserved.
-func (l *Ledgers[Q, T, S]) Known(ctx context.Context) error { return l.view.await(ctx, 1) }
+// WaitForObjects returns when all objects are known, so that amounts can be reserved.
+func (l *Ledgers[Q, T, S]) WaitForObjects(ctx context.Context) error { return l.view.await(ctx, 1) }
 
-// Repair takes out reservations that no object will come of, and removes
-// ledgers that say nothing. Two servers may do so at once.
+// Repair removes reservations whose objects will not be written any more, and ledgers
+// without content. Two servers may do so at the same time.
 func (l *Ledgers[Q, T, S]) Repair(ctx context.Context, objects rest.Lister) error {
 	ledgers, err := l.ledgers.list(ctx)
 	if err != nil {
@@ -72,8 +70,8 @@ func (l *Ledgers[Q, T, S]) Repair(ctx context.Context, objects rest.Lister) erro
 	left := l.abandoned(ledgers)
 	var revisions map[types.UID]uint64
 	if len(left) > 0 {
-		// This comes after the reservations were read, and is as new as the
-		// storage: whatever became of them is in it.
+		// This list is later than the reservations and as new as etcd: it has every object
+		// that was written for them.
 		if revisions, err = l.written(ctx, objects); err != nil {
 			return err
 		}
@@ -88,24 +86,24 @@ func (l *Ledgers[Q, T, S]) Repair(ctx context.Context, objects rest.Lister) erro
 			}
 		}
 		if len(out) > 0 {
-			klog.FromContext(ctx).Info("Returning reservations that nobody uses", "ledgers", l.kind.Ledgers, "account", ledger.Name, "count", len(out))
+			klog.FromContext(ctx).Info("Releasing abandoned reservations", "ledgers", l.kind.Ledgers, "account", ledger.Name,
+				"count", len(out))
 			if err := l.ledgers.update(ctx, ledger.Name, func(ledger *Ledger[T]) error {
-				ledger.take(out, seen)
+				ledger.remove(out, seen)
 				return nil
 			}); err != nil {
-				return fmt.Errorf("repair the ledger %s of %s: %w", ledger.Name, l.kind.Ledgers, err)
+				return fmt.Errorf("repairing the ledger %s of %s: %w", ledger.Name, l.kind.Ledgers, err)
 			}
 			continue
 		}
 		if err := l.remove(ctx, ledger); err != nil {
-			return fmt.Errorf("remove the ledger %s of %s: %w", ledger.Name, l.kind.Ledgers, err)
+			return fmt.Errorf("removing the ledger %s of %s: %w", ledger.Name, l.kind.Ledgers, err)
 		}
 	}
 	return nil
 }
 
-// abandoned are the reservations of which nobody says any more what became of
-// their objects.
+// abandoned returns the reservations that no running request is responsible for.
 func (l *Ledgers[Q, T, S]) abandoned(ledgers []*Ledger[T]) sets.Set[types.UID] {
 	left, there := sets.New[types.UID](), sets.New[types.UID]()
 	for _, ledger := range ledgers {
@@ -114,7 +112,7 @@ func (l *Ledgers[Q, T, S]) abandoned(ledgers []*Ledger[T]) sets.Set[types.UID] {
 			uid := reservation.UID
 			there.Insert(uid)
 			switch {
-			case reservation.Writer == l.writer && a.answersFor(uid):
+			case reservation.Writer == l.writer && a.responsible(uid):
 			case l.suspectedFor(uid) >= abandoned:
 				left.Insert(uid)
 			}
@@ -130,8 +128,8 @@ func (l *Ledgers[Q, T, S]) abandoned(ledgers []*Ledger[T]) sets.Set[types.UID] {
 	return left
 }
 
-// suspectedFor is how long ago a reservation was first found without anybody
-// who answers for it. The clocks of servers need not agree for that.
+// suspectedFor returns how long ago this server first saw a reservation that it is not
+// responsible for. The clocks of servers need not agree for that.
 func (l *Ledgers[Q, T, S]) suspectedFor(uid types.UID) time.Duration {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
@@ -143,20 +141,19 @@ func (l *Ledgers[Q, T, S]) suspectedFor(uid types.UID) time.Duration {
 	return l.clock.Since(since)
 }
 
-// answersFor tells whether it is known here what becomes of a reservation.
-func (a *account[Q, T]) answersFor(uid types.UID) bool {
+// responsible reports whether a request of this server ends a reservation.
+func (a *account[Q, T]) responsible(uid types.UID) bool {
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
 	_, created := a.created[uid]
 	return created || a.open.Has(uid) || a.dropped.Has(uid)
 }
 
-// written are the objects that exist, with the revisions at which they were
-// written last.
+// written returns the objects that exist, with the revisions of their last writes.
 func (l *Ledgers[Q, T, S]) written(ctx context.Context, objects rest.Lister) (map[types.UID]uint64, error) {
 	listed, err := objects.List(genericapirequest.WithNamespace(ctx, metav1.NamespaceAll), &internalversion.ListOptions{})
 	if err != nil {
-		return nil, fmt.Errorf("list the %s: %w", l.kind.Objects, err)
+		return nil, fmt.Errorf("listing the %s: %w", l.kind.Objects, err)
 	}
 	revisions := map[types.UID]uint64{}
 	return revisions, eachObject(listed, func(obj strategy.Object) error {
@@ -166,8 +163,8 @@ func (l *Ledgers[Q, T, S]) written(ctx context.Context, objects rest.Lister) (ma
 	})
 }
 
-// remove deletes the ledger of an account that says nothing and is not kept,
-// unless it changes meanwhile.
+// remove deletes the ledger of an account that has no content and is not kept, unless it
+// changes at the same time.
 func (l *Ledgers[Q, T, S]) remove(ctx context.Context, ledger *Ledger[T]) error {
 	if len(ledger.Reservations) > 0 {
 		return nil

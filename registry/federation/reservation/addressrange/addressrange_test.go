@@ -1,7 +1,7 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package addressing
+package addressrange
 
 import (
 	"encoding/json"
@@ -13,40 +13,41 @@ import (
 )
 
 // What one version of the server stores must be read by the next.
-func TestTheFormOfWhatIsTakenNeverChanges(t *testing.T) {
-	for want, taken := range map[string]Taken{
+func TestStoredFormOfAnAllocationNeverChanges(t *testing.T) {
+	for want, allocated := range map[string]Allocation{
 		`{"prefix":"10.1.0.0/16","pool":"default"}`:    {netip.MustParsePrefix("10.1.0.0/16"), "default"},
 		`{"prefix":"fd00::1/128","pool":"external-1"}`: {netip.MustParsePrefix("fd00::1/128"), "external-1"},
 	} {
-		encoded, err := json.Marshal(taken)
+		encoded, err := json.Marshal(allocated)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if diff := cmp.Diff(want, string(encoded)); diff != "" {
 			t.Errorf("the form (-want +got):\n%s", diff)
 		}
-		var decoded Taken
-		if err := json.Unmarshal(encoded, &decoded); err != nil || decoded != taken {
+		var decoded Allocation
+		if err := json.Unmarshal(encoded, &decoded); err != nil || decoded != allocated {
 			t.Errorf("read again it is %v, %v", decoded, err)
 		}
 	}
 }
 
-// What was added and taken out again, in any order, leaves nothing behind.
-func TestASumThatLosesEverythingIsEmpty(t *testing.T) {
+// What was added and allocated out again, in any order, leaves nothing behind.
+func TestASumWithoutMappingsIsEmpty(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		var all []Taken
+		var all []Allocation
 		seen := map[netip.Addr]bool{}
 		for _, low := range rapid.SliceOfN(rapid.Byte(), 0, 40).Draw(t, "addresses") {
 			addr := netip.AddrFrom4([4]byte{10, 0, 0, low})
 			if !seen[addr] {
-				all = append(all, Taken{netip.PrefixFrom(addr, 32), rapid.SampledFrom([]string{"default", "external"}).Draw(t, "pool")})
+				all = append(all, Allocation{netip.PrefixFrom(addr, 32),
+					rapid.SampledFrom([]string{"default", "external"}).Draw(t, "pool")})
 			}
 			seen[addr] = true
 		}
 		var s sum
-		for _, taken := range all {
-			s = s.Plus(taken)
+		for _, allocated := range all {
+			s = s.Plus(allocated)
 		}
 		total := int64(0)
 		for _, n := range s.mappings {
@@ -55,11 +56,11 @@ func TestASumThatLosesEverythingIsEmpty(t *testing.T) {
 		if total != int64(len(all)) {
 			t.Fatalf("%d are counted of %d", total, len(all))
 		}
-		for _, taken := range rapid.Permutation(all).Draw(t, "order") {
-			if !s.set.Overlaps(taken.Prefix) {
-				t.Fatalf("%v is not taken", taken)
+		for _, allocated := range rapid.Permutation(all).Draw(t, "order") {
+			if !s.set.Overlaps(allocated.Prefix) {
+				t.Fatalf("%v is not allocated", allocated)
 			}
-			s = s.Minus(taken)
+			s = s.Minus(allocated)
 		}
 		if s.set.Overlaps(netip.MustParsePrefix("10.0.0.0/8")) || len(s.mappings) != 0 {
 			t.Fatalf("%v is left over", s)

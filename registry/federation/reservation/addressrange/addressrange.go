@@ -1,8 +1,9 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package addressing gives each address mapping a range that no other one has.
-package addressing
+// Package addressrange reserves a range of an address pool for each address mapping, which
+// no other mapping has, and reports how much of each pool is used.
+package addressrange
 
 import (
 	"context"
@@ -15,49 +16,49 @@ import (
 
 	"liqo.io/federation/apiserver/addresses"
 	"liqo.io/federation/apiserver/apis/federation"
-	"liqo.io/federation/registry/federation/ledger"
+	"liqo.io/federation/registry/federation/reservation/ledger"
 )
 
-// Account is the one that all mappings are in: pools may overlap, and a mapping
-// may keep a range that lies in none of them.
+// Account is the one account of all mappings: pools may overlap, and a mapping may keep a
+// range that is in none of them.
 const Account = "addresses"
 
-// Request is for a range of a pool.
+// Request is a request for a range of a pool.
 type Request struct {
 	addresses.Request
 	// Pool is the AddressPool.
 	Pool string
 }
 
-// ErrNoPool is what is said of a pool that does not exist.
+// ErrNoPool means that the requested pool does not exist.
 type ErrNoPool struct {
 	// Pool is the name of the AddressPool.
 	Pool string
 }
 
-// Error says which pool does not exist.
+// Error names the pool.
 func (e *ErrNoPool) Error() string { return fmt.Sprintf("there is no AddressPool %s", e.Pool) }
 
-// Taken is a range, and the pool that its mapping names.
-type Taken struct {
+// Allocation is a range, and the pool that its mapping names.
+type Allocation struct {
 	Prefix netip.Prefix `json:"prefix"`
 	Pool   string       `json:"pool"`
 }
 
-// sum is what several mappings take, and how many there are by pool.
+// sum is the ranges of several mappings, and the number of mappings of each pool.
 type sum struct {
 	set      addresses.Set
 	mappings map[string]int64
 }
 
-// Plus adds what one takes.
-func (s sum) Plus(taken Taken) sum {
-	return sum{s.set.With(taken.Prefix), counted(s.mappings, taken.Pool, 1)}
+// Plus adds the range of one mapping.
+func (s sum) Plus(allocated Allocation) sum {
+	return sum{s.set.With(allocated.Prefix), counted(s.mappings, allocated.Pool, 1)}
 }
 
-// Minus takes out what one took.
-func (s sum) Minus(taken Taken) sum {
-	return sum{s.set.Without(taken.Prefix), counted(s.mappings, taken.Pool, -1)}
+// Minus removes the range of one mapping.
+func (s sum) Minus(allocated Allocation) sum {
+	return sum{s.set.Without(allocated.Prefix), counted(s.mappings, allocated.Pool, -1)}
 }
 
 func counted(mappings map[string]int64, pool string, more int64) map[string]int64 {
@@ -70,28 +71,28 @@ func counted(mappings map[string]int64, pool string, more int64) map[string]int6
 }
 
 // Creation is one request that may create an address mapping.
-type Creation = ledger.Creation[Request, Taken, sum]
+type Creation = ledger.Creation[Request, Allocation, sum]
 
-// Addresses are what mappings are created with.
+// Addresses allocates the ranges of all mappings.
 type Addresses struct {
-	*ledger.Ledgers[Request, Taken, sum]
+	*ledger.Ledgers[Request, Allocation, sum]
 	pools *ledger.Objects
 }
 
-// Open makes the addresses over the storage of the federation API. Pools are
-// read from it directly, and not from a cache: what is reserved is not given any
-// more. Alone says that no other server writes there. An error means that the
-// storage cannot be reached.
+// Open opens the addresses in the storage of the federation API; alone means that no other
+// server writes there. Pools are read from etcd, not from a cache: a range that was just
+// reserved in a pool is not allocated. An error means that the storage cannot be reached.
 func Open(getter generic.RESTOptionsGetter, alone bool) (*Addresses, error) {
 	pools, err := ledger.OpenObjects(getter, "addresspools",
-		func() runtime.Object { return &federation.AddressPool{} }, func() runtime.Object { return &federation.AddressPoolList{} })
+		func() runtime.Object { return &federation.AddressPool{} },
+		func() runtime.Object { return &federation.AddressPoolList{} })
 	if err != nil {
 		return nil, err
 	}
 	a := &Addresses{pools: pools}
-	if a.Ledgers, err = ledger.Open(ledger.Kind[Request, Taken, sum]{
+	if a.Ledgers, err = ledger.Open(ledger.Kind[Request, Allocation, sum]{
 		Objects: "addressmappings", Ledgers: "addressledgers",
-		Entry: entry, Terms: a.terms,
+		Entry: entry, Policy: a.policy,
 		Keep: func(context.Context, string) (bool, error) { return true, nil },
 	}, getter, alone); err != nil {
 		pools.Close()
@@ -100,27 +101,27 @@ func Open(getter generic.RESTOptionsGetter, alone bool) (*Addresses, error) {
 	return a, nil
 }
 
-// Close ends what Open has started.
+// Close closes what Open has opened.
 func (a *Addresses) Close() {
 	a.Ledgers.Close()
 	a.pools.Close()
 }
 
-// entry is what a mapping takes, as long as it is there.
-func entry(obj runtime.Object) (account string, taken Taken, counts bool) {
+// entry returns the range of a mapping, as long as it exists.
+func entry(obj runtime.Object) (account string, allocated Allocation, counts bool) {
 	mapping, ok := obj.(*federation.AddressMapping)
 	if !ok {
-		return "", Taken{}, false
+		return "", Allocation{}, false
 	}
 	prefix, err := Prefix(mapping.Spec.Mapped)
 	if err != nil {
-		return "", Taken{}, false
+		return "", Allocation{}, false
 	}
-	return Account, Taken{Prefix: prefix, Pool: mapping.Spec.Pool}, true
+	return Account, Allocation{Prefix: prefix, Pool: mapping.Spec.Pool}, true
 }
 
-// terms let a mapping have what its pool has and no other mapping.
-func (a *Addresses) terms(ctx context.Context, _ string) (ledger.Terms[Request, Taken, sum], error) {
+// policy returns the policy that allocates a range which no other mapping has.
+func (a *Addresses) policy(ctx context.Context, _ string) (ledger.Policy[Request, Allocation, sum], error) {
 	list := &federation.AddressPoolList{}
 	if err := a.pools.List(ctx, "", list); err != nil {
 		return nil, err
@@ -133,25 +134,25 @@ func (a *Addresses) terms(ctx context.Context, _ string) (ledger.Terms[Request, 
 		}
 		pools[list.Items[i].Name] = pool
 	}
-	return func(used ledger.Used[sum], asked Request) (Taken, error) {
-		pool, ok := pools[asked.Pool]
+	return func(used ledger.Used[sum], requested Request) (Allocation, error) {
+		pool, ok := pools[requested.Pool]
 		if !ok {
-			return Taken{}, &ErrNoPool{asked.Pool}
+			return Allocation{}, &ErrNoPool{requested.Pool}
 		}
-		prefix, err := pool.Allocate(used.Sum.set, asked.Request)
-		return Taken{Prefix: prefix, Pool: asked.Pool}, err
+		prefix, err := pool.Allocate(used.Sum.set, requested.Request)
+		return Allocation{Prefix: prefix, Pool: requested.Pool}, err
 	}, nil
 }
 
-// poolOf is a pool that was validated when it was stored.
+// poolOf returns the ranges of a pool, which were validated when it was stored.
 func poolOf(pool *federation.AddressPool) (addresses.Pool, error) {
 	cidrs, err := prefixes(pool.Spec.CIDRs)
 	if err != nil {
-		return addresses.Pool{}, fmt.Errorf("read AddressPool %s: %w", pool.Name, err)
+		return addresses.Pool{}, fmt.Errorf("reading AddressPool %s: %w", pool.Name, err)
 	}
 	reserved, err := prefixes(pool.Spec.Reserved)
 	if err != nil {
-		return addresses.Pool{}, fmt.Errorf("read AddressPool %s: %w", pool.Name, err)
+		return addresses.Pool{}, fmt.Errorf("reading AddressPool %s: %w", pool.Name, err)
 	}
 	return addresses.NewPool(cidrs, reserved), nil
 }
@@ -168,7 +169,7 @@ func prefixes(list []string) ([]netip.Prefix, error) {
 	return all, nil
 }
 
-// Prefix reads a CIDR, or an address as the range that it is.
+// Prefix parses a CIDR, or an address as a range of one address.
 func Prefix(text string) (netip.Prefix, error) {
 	if prefix, err := netip.ParsePrefix(text); err == nil {
 		return prefix, nil
