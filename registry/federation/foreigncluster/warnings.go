@@ -30,19 +30,24 @@ func warnings(cluster *federation.ForeignCluster) []string {
 	spec := &cluster.Spec
 	var found []string
 	if ttl := spec.Lending.OrphanTTL; ttl != nil && ttl.Duration > 0 && ttl.Duration < shortOrphanTTL {
-		found = append(found, fmt.Sprintf("spec.lending.orphanTTL: a cluster that is away for %s, as for an upgrade, loses what runs here for it, and the peering", ttl.Duration))
+		found = append(found,
+			fmt.Sprintf("spec.lending.orphanTTL: a cluster that is away for %s, as for an upgrade, loses what runs here for it, and the peering", ttl.Duration))
 	}
 	if spec.Outgoing != federation.PeeringEnabled {
 		return found
 	}
 	if spec.ClusterID == "" {
-		found = append(found, "spec.clusterID: is empty, so whichever cluster answers at spec.server first is believed; the provider's invitation carries its id")
+		found = append(found,
+			"spec.clusterID: is empty, so whichever cluster answers at spec.server first is believed; the provider's invitation carries its id")
 	}
 	if len(spec.CABundle) == 0 && hasAddress(spec.Server) {
-		found = append(found, "spec.caBundle: is empty, and the certificate authorities of the system seldom vouch for an IP address; the provider's invitation carries its own")
+		found = append(found,
+			"spec.caBundle: is empty, and the certificate authorities of the system seldom vouch for an IP address; the provider's invitation carries its own")
 	}
 	if seconds := spec.DisconnectTimeoutSeconds; seconds != nil && time.Duration(*seconds)*time.Second > longDisconnect {
-		found = append(found, fmt.Sprintf("spec.disconnectTimeoutSeconds: unpeering waits up to %s for a provider that does not answer", time.Duration(*seconds)*time.Second))
+		found = append(found,
+			fmt.Sprintf("spec.disconnectTimeoutSeconds: unpeering waits up to %s for a provider that does not answer",
+				time.Duration(*seconds)*time.Second))
 	}
 	return found
 }
@@ -69,9 +74,9 @@ func surroundings(plans plan.Reader) func(ctx context.Context, cluster, old *fed
 	}
 }
 
-// Deletion returns the warnings of the deletion of a foreign cluster: which volumes it
+// deletion returns the warnings of the deletion of a foreign cluster: which volumes it
 // stores.
-func Deletion(plans plan.Reader) func(ctx context.Context, obj runtime.Object) []string {
+func deletion(plans plan.Reader) func(ctx context.Context, obj runtime.Object) []string {
 	return func(ctx context.Context, obj runtime.Object) []string {
 		return stored(ctx, plans, obj.(*federation.ForeignCluster).Name)
 	}

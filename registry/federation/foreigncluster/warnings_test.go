@@ -19,20 +19,31 @@ import (
 )
 
 func TestWarningsNameTheFieldThatIsSeldomMeant(t *testing.T) {
-	good := federation.ForeignClusterSpec{Outgoing: federation.PeeringEnabled, ClusterID: "id", Server: "https://milan.example.org", DisconnectTimeoutSeconds: ptr.To[int32](300)}
+	good := federation.ForeignClusterSpec{Outgoing: federation.PeeringEnabled, ClusterID: "id",
+		Server: "https://milan.example.org", DisconnectTimeoutSeconds: ptr.To[int32](300)}
 	for name, test := range map[string]struct {
 		change func(*federation.ForeignClusterSpec)
 		want   string
 	}{
-		"as an invitation says":     {func(*federation.ForeignClusterSpec) {}, ""},
-		"no id":                     {func(s *federation.ForeignClusterSpec) { s.ClusterID = "" }, "spec.clusterID"},
-		"no id, and not wanted":     {func(s *federation.ForeignClusterSpec) { s.ClusterID, s.Outgoing = "", federation.PeeringDisabled }, ""},
-		"an address, IPv4":          {func(s *federation.ForeignClusterSpec) { s.Server = "https://192.0.2.1:6443" }, "spec.caBundle"},
-		"an address, IPv6":          {func(s *federation.ForeignClusterSpec) { s.Server = "https://[2001:db8::1]" }, "spec.caBundle"},
-		"an address with a bundle":  {func(s *federation.ForeignClusterSpec) { s.Server, s.CABundle = "https://192.0.2.1", []byte("x") }, ""},
-		"more than an hour":         {func(s *federation.ForeignClusterSpec) { s.DisconnectTimeoutSeconds = ptr.To[int32](3601) }, "spec.disconnectTimeoutSeconds"},
-		"a minute of silence":       {func(s *federation.ForeignClusterSpec) { s.Lending.OrphanTTL = ttl(time.Minute) }, "spec.lending.orphanTTL"},
-		"three days of silence":     {func(s *federation.ForeignClusterSpec) { s.Lending.OrphanTTL = ttl(72 * time.Hour) }, ""},
+		"as an invitation says": {func(*federation.ForeignClusterSpec) {}, ""},
+		"no id":                 {func(s *federation.ForeignClusterSpec) { s.ClusterID = "" }, "spec.clusterID"},
+		"no id, and not wanted": {func(s *federation.ForeignClusterSpec) {
+			s.ClusterID, s.Outgoing = "",
+				federation.PeeringDisabled
+		}, ""},
+		"an address, IPv4": {func(s *federation.ForeignClusterSpec) { s.Server = "https://192.0.2.1:6443" },
+			"spec.caBundle"},
+		"an address, IPv6": {func(s *federation.ForeignClusterSpec) { s.Server = "https://[2001:db8::1]" },
+			"spec.caBundle"},
+		"an address with a bundle": {func(s *federation.ForeignClusterSpec) {
+			s.Server, s.CABundle = "https://192.0.2.1",
+				[]byte("x")
+		}, ""},
+		"more than an hour": {func(s *federation.ForeignClusterSpec) { s.DisconnectTimeoutSeconds = ptr.To[int32](3601) }, "spec.disconnectTimeoutSeconds"},
+		"a minute of silence": {func(s *federation.ForeignClusterSpec) { s.Lending.OrphanTTL = ttl(time.Minute) },
+			"spec.lending.orphanTTL"},
+		"three days of silence": {func(s *federation.ForeignClusterSpec) { s.Lending.OrphanTTL = ttl(72 * time.Hour) },
+			""},
 		"silence for ever":          {func(s *federation.ForeignClusterSpec) { s.Lending.OrphanTTL = ttl(0) }, ""},
 		"no deadline that was said": {func(s *federation.ForeignClusterSpec) { s.DisconnectTimeoutSeconds = nil }, ""},
 	} {
@@ -40,7 +51,8 @@ func TestWarningsNameTheFieldThatIsSeldomMeant(t *testing.T) {
 			cluster := &federation.ForeignCluster{Spec: good}
 			test.change(&cluster.Spec)
 			got := warnings(cluster)
-			if test.want == "" && len(got) > 0 || test.want != "" && (len(got) != 1 || !strings.HasPrefix(got[0], test.want+": ")) {
+			if test.want == "" && len(got) > 0 || test.want != "" &&
+				(len(got) != 1 || !strings.HasPrefix(got[0], test.want+": ")) {
 				t.Errorf("the warnings are %q", got)
 			}
 		})
@@ -52,7 +64,7 @@ func ttl(d time.Duration) *metav1.Duration { return &metav1.Duration{Duration: d
 func TestOnlyWhoChangesASpecIsWarned(t *testing.T) {
 	scheme := runtime.NewScheme()
 	install.Install(scheme)
-	strategy := NewStrategy(scheme, plan.Reader{})
+	strategy := Kind(plan.Reader{}).Strategy(scheme)
 	old := &federation.ForeignCluster{Spec: federation.ForeignClusterSpec{Outgoing: federation.PeeringEnabled}}
 	same, other := old.DeepCopy(), old.DeepCopy()
 	same.Finalizers = []string{"one"}
@@ -85,7 +97,7 @@ func TestUnpeeringWarnsOfVolumesThatTheClusterStores(t *testing.T) {
 			Spec: federation.ForeignClusterSpec{Outgoing: federation.PeeringEnabled, ClusterID: "id", CABundle: []byte("x")}}
 	}
 	const want = "stores the volumes shop/data-0, shop/data-1: "
-	strategy := NewStrategy(scheme, plans)
+	strategy := Kind(plans).Strategy(scheme)
 	old := enabled("milan")
 	disabled, other := old.DeepCopy(), old.DeepCopy()
 	disabled.Spec.Outgoing = federation.PeeringDisabled
@@ -96,10 +108,10 @@ func TestUnpeeringWarnsOfVolumesThatTheClusterStores(t *testing.T) {
 	if got := strategy.WarningsOnUpdate(t.Context(), other, old); len(got) > 0 {
 		t.Errorf("another server is warned of by %q", got)
 	}
-	if got := Deletion(plans)(t.Context(), old); len(got) != 1 || !strings.Contains(got[0], want) {
+	if got := deletion(plans)(t.Context(), old); len(got) != 1 || !strings.Contains(got[0], want) {
 		t.Errorf("deletion is warned of by %q", got)
 	}
-	if got := Deletion(plans)(t.Context(), enabled("bari")); len(got) > 0 {
+	if got := deletion(plans)(t.Context(), enabled("bari")); len(got) > 0 {
 		t.Errorf("deletion of a cluster without volumes is warned of by %q", got)
 	}
 }

@@ -38,7 +38,9 @@ func warnings(offloading *federation.NamespaceOffloading) []string {
 // surroundings tell when a new selector matches no cluster now, when pods are
 // sent where their claims are not, which volumes are stored by clusters that are
 // given up, and how many pods a stricter spec does not move. What cannot be told is not told.
-func surroundings(plans plan.Reader) func(ctx context.Context, offloading, old *federation.NamespaceOffloading) []string {
+func surroundings(
+	plans plan.Reader,
+) func(ctx context.Context, offloading, old *federation.NamespaceOffloading) []string {
 	return func(ctx context.Context, offloading, old *federation.NamespaceOffloading) []string {
 		ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 		defer cancel()
@@ -50,7 +52,8 @@ func surroundings(plans plan.Reader) func(ctx context.Context, offloading, old *
 		selects := len(wanted.ClusterSelector.NodeSelectorTerms) > 0
 		if selects && !apiequality.Semantic.DeepEqual(is.ClusterSelector, wanted.ClusterSelector) {
 			if chosen, err := plans.Chosen(ctx, wanted); err == nil && chosen == 0 {
-				all = append(all, "spec.clusterSelector: matches no cluster now; the namespace is extended as soon as it matches one")
+				all = append(all,
+					"spec.clusterSelector: matches no cluster now; the namespace is extended as soon as it matches one")
 			}
 		}
 		if wanted.PodOffloadingStrategy == federation.Remote && is.PodOffloadingStrategy != federation.Remote {
@@ -71,15 +74,16 @@ func surroundings(plans plan.Reader) func(ctx context.Context, offloading, old *
 			if more {
 				atLeast = "at least "
 			}
-			all = append(all, fmt.Sprintf("spec.enforcement: Warn leaves %s%d pod(s) of the namespace where this does not let them run, or waiting for nodes that are not theirs any more: restart them (kubectl rollout restart), or use Evict", atLeast, count))
+			all = append(all,
+				fmt.Sprintf("spec.enforcement: Warn leaves %s%d pod(s) of the namespace where this does not let them run, or waiting for nodes that are not theirs any more: restart them (kubectl rollout restart), or use Evict", atLeast, count))
 		}
 		return all
 	}
 }
 
-// Deletion returns the warnings of the deletion of a namespace offloading: which volumes
+// deletion returns the warnings of the deletion of a namespace offloading: which volumes
 // the clusters store that are given up.
-func Deletion(plans plan.Reader) func(ctx context.Context, obj runtime.Object) []string {
+func deletion(plans plan.Reader) func(ctx context.Context, obj runtime.Object) []string {
 	return func(ctx context.Context, obj runtime.Object) []string {
 		ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 		defer cancel()

@@ -54,10 +54,12 @@ func aCluster(t *testing.T) (*fake.Clientset, plan.Reader) {
 }
 
 func TestWritersAreToldOfThePodsThatStay(t *testing.T) {
-	offloading := func(strategy federation.PodOffloadingStrategy, enforcement federation.PlacementEnforcement, region string) *federation.NamespaceOffloading {
-		o := &federation.NamespaceOffloading{ObjectMeta: metav1.ObjectMeta{Name: "offloading", Namespace: "web"}, Spec: federation.NamespaceOffloadingSpec{
-			NamespaceMappingStrategy: federation.DefaultName, PodOffloadingStrategy: strategy, Enforcement: enforcement,
-		}}
+	offloading := func(strategy federation.PodOffloadingStrategy, enforcement federation.PlacementEnforcement,
+		region string) *federation.NamespaceOffloading {
+		o := &federation.NamespaceOffloading{ObjectMeta: metav1.ObjectMeta{Name: "offloading", Namespace: "web"},
+			Spec: federation.NamespaceOffloadingSpec{
+				NamespaceMappingStrategy: federation.DefaultName, PodOffloadingStrategy: strategy, Enforcement: enforcement,
+			}}
 		if region != "" {
 			o.Spec.ClusterSelector.NodeSelectorTerms = []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{
 				{Key: "region", Operator: corev1.NodeSelectorOpIn, Values: []string{region}},
@@ -72,21 +74,27 @@ func TestWritersAreToldOfThePodsThatStay(t *testing.T) {
 		says        []string
 	}{
 		{"everything is allowed", nil, offloading(both, federation.Warn, ""), nil},
-		{"a new one that keeps pods here", nil, offloading(federation.Local, federation.Warn, ""), []string{"leaves 1 pod(s)"}},
-		{"a stricter strategy", offloading(both, federation.Warn, ""), offloading(federation.Remote, federation.Warn, ""), []string{"leaves 2 pod(s)"}},
-		{"pods that are evicted", offloading(both, federation.Warn, ""), offloading(federation.Remote, federation.Evict, ""), nil},
-		{"pods that are no longer evicted", offloading(federation.Remote, federation.Evict, ""), offloading(federation.Remote, federation.Warn, ""), []string{"leaves 2 pod(s)"}},
+		{"a new one that keeps pods here", nil, offloading(federation.Local, federation.Warn, ""),
+			[]string{"leaves 1 pod(s)"}},
+		{"a stricter strategy", offloading(both, federation.Warn, ""), offloading(federation.Remote, federation.Warn, ""),
+			[]string{"leaves 2 pod(s)"}},
+		{"pods that are evicted", offloading(both, federation.Warn, ""), offloading(federation.Remote, federation.Evict, ""),
+			nil},
+		{"pods that are no longer evicted", offloading(federation.Remote, federation.Evict, ""),
+			offloading(federation.Remote, federation.Warn, ""), []string{"leaves 2 pod(s)"}},
 		{"a selector that matches", offloading(both, federation.Warn, ""), offloading(both, federation.Warn, "it"), nil},
 		{"a selector that matches nothing", offloading(both, federation.Warn, ""), offloading(both, federation.Warn, "fr"),
 			[]string{nowhere, "cluster milan stores data: the remote namespace stays", "leaves 1 pod(s)"}},
-		{"the same selector", offloading(both, federation.Evict, "fr"), offloading(federation.Local, federation.Evict, "fr"), nil},
-		{"nothing new", offloading(federation.Remote, federation.Warn, ""), offloading(federation.Remote, federation.Warn, ""), nil},
+		{"the same selector", offloading(both, federation.Evict, "fr"), offloading(federation.Local, federation.Evict, "fr"),
+			nil},
+		{"nothing new", offloading(federation.Remote, federation.Warn, ""),
+			offloading(federation.Remote, federation.Warn, ""), nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			scheme := runtime.NewScheme()
 			install.Install(scheme)
 			_, plans := aCluster(t)
-			strategy := NewStrategy(scheme, plans)
+			strategy := Kind(plans).Strategy(scheme)
 			got := strategy.WarningsOnCreate(t.Context(), test.wanted)
 			if test.old != nil {
 				got = strategy.WarningsOnUpdate(t.Context(), test.wanted, test.old)
@@ -108,14 +116,16 @@ func TestWritersAreToldOfThePodsThatWaitByWhatCountedBefore(t *testing.T) {
 	install.Install(scheme)
 	kube, plans := aCluster(t)
 	waiting := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
-		Name: "waiting", Namespace: "web", OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "web", Controller: ptr.To(true)}},
+		Name: "waiting", Namespace: "web", OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1",
+			Kind: "ReplicaSet", Name: "web", Controller: ptr.To(true)}},
 	}}
 	if err := kube.Tracker().Add(waiting); err != nil {
 		t.Fatal(err)
 	}
-	got := NewStrategy(scheme, plans).WarningsOnCreate(t.Context(), &federation.NamespaceOffloading{
+	got := Kind(plans).Strategy(scheme).WarningsOnCreate(t.Context(), &federation.NamespaceOffloading{
 		ObjectMeta: metav1.ObjectMeta{Name: "offloading", Namespace: "web"},
-		Spec:       federation.NamespaceOffloadingSpec{PodOffloadingStrategy: federation.Remote, Enforcement: federation.Warn},
+		Spec: federation.NamespaceOffloadingSpec{PodOffloadingStrategy: federation.Remote,
+			Enforcement: federation.Warn},
 	})
 	if len(got) != 1 || !strings.Contains(got[0], "leaves 3 pod(s)") || !strings.Contains(got[0], "waiting") {
 		t.Errorf("the warnings are %q", got)
@@ -141,9 +151,10 @@ func TestWritersAreToldOfClaimsThatStay(t *testing.T) {
 			scheme := runtime.NewScheme()
 			install.Install(scheme)
 			kube, plans := aCluster(t)
-			if err := kube.Tracker().Add(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "db", Namespace: "web"}, Spec: corev1.PodSpec{NodeName: "liqo-milan", Volumes: []corev1.Volume{{
-				Name: "data", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}},
-			}}}}); err != nil {
+			if err := kube.Tracker().Add(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "db", Namespace: "web"},
+				Spec: corev1.PodSpec{NodeName: "liqo-milan", Volumes: []corev1.Volume{{
+					Name: "data", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}},
+				}}}}); err != nil {
 				t.Fatal(err)
 			}
 			for _, obj := range []runtime.Object{
@@ -160,7 +171,7 @@ func TestWritersAreToldOfClaimsThatStay(t *testing.T) {
 				return &federation.NamespaceOffloading{ObjectMeta: metav1.ObjectMeta{Name: "offloading", Namespace: "web"},
 					Spec: federation.NamespaceOffloadingSpec{PodOffloadingStrategy: strategy, Enforcement: federation.Evict}}
 			}
-			strategy := NewStrategy(scheme, plans)
+			strategy := Kind(plans).Strategy(scheme)
 			got := strategy.WarningsOnCreate(t.Context(), offloading(test.wanted))
 			if test.old != "" {
 				got = strategy.WarningsOnUpdate(t.Context(), offloading(test.wanted), offloading(test.old))
@@ -179,7 +190,7 @@ func TestARequestDoesNotFailForItsWarnings(t *testing.T) {
 	kube.PrependReactor("list", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
 		return true, nil, errors.New("the API server is busy")
 	})
-	got := NewStrategy(scheme, plans).WarningsOnCreate(t.Context(), &federation.NamespaceOffloading{
+	got := Kind(plans).Strategy(scheme).WarningsOnCreate(t.Context(), &federation.NamespaceOffloading{
 		ObjectMeta: metav1.ObjectMeta{Name: "offloading", Namespace: "web"},
 		Spec:       federation.NamespaceOffloadingSpec{PodOffloadingStrategy: federation.Local, Enforcement: federation.Warn},
 	})
@@ -196,7 +207,7 @@ func TestUnoffloadingWarnsOfVolumesByPolicy(t *testing.T) {
 		federation.UnoffloadDelete: "data is deleted",
 	} {
 		_, plans := aCluster(t)
-		got := Deletion(plans)(t.Context(), &federation.NamespaceOffloading{
+		got := deletion(plans)(t.Context(), &federation.NamespaceOffloading{
 			ObjectMeta: metav1.ObjectMeta{Name: "offloading", Namespace: "web"},
 			Spec:       federation.NamespaceOffloadingSpec{Volumes: federation.NamespaceVolumes{OnUnoffload: policy}},
 		})
@@ -206,7 +217,7 @@ func TestUnoffloadingWarnsOfVolumesByPolicy(t *testing.T) {
 	}
 	_, plans := aCluster(t)
 	plans.Volumes = subresourcetest.List(func() runtime.Object { return &federation.VirtualVolumeList{} })
-	if got := Deletion(plans)(t.Context(), &federation.NamespaceOffloading{}); len(got) > 0 {
+	if got := deletion(plans)(t.Context(), &federation.NamespaceOffloading{}); len(got) > 0 {
 		t.Errorf("without volumes the warnings are %q", got)
 	}
 }

@@ -18,8 +18,10 @@ func TestAnInvitationForAnybodyIsBetterShort(t *testing.T) {
 	}{
 		"for anybody, as long as the default": {spec: federation.PeeringTokenSpec{}},
 		"for anybody, for a day":              {spec: federation.PeeringTokenSpec{ExpirationSeconds: ptr.To[int64](86400)}},
-		"for anybody, for longer":             {spec: federation.PeeringTokenSpec{ExpirationSeconds: ptr.To[int64](86401)}, warns: true},
-		"for one cluster, for longer":         {spec: federation.PeeringTokenSpec{ConsumerClusterID: "id", ExpirationSeconds: ptr.To[int64](86401)}},
+		"for anybody, for longer": {spec: federation.PeeringTokenSpec{ExpirationSeconds: ptr.To[int64](86401)},
+			warns: true},
+		"for one cluster, for longer": {spec: federation.PeeringTokenSpec{ConsumerClusterID: "id",
+			ExpirationSeconds: ptr.To[int64](86401)}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := warnings(&federation.PeeringToken{Spec: test.spec}); (len(got) > 0) != test.warns {

@@ -29,29 +29,23 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/generated/clientset/versioned"
 	"liqo.io/federation/generated/informers/externalversions"
-	addressmapping "liqo.io/federation/registry/federation/addressmapping/storage"
-	addresspool "liqo.io/federation/registry/federation/addresspool/storage"
-	foreigncluster "liqo.io/federation/registry/federation/foreigncluster/storage"
-	identityrequest "liqo.io/federation/registry/federation/identityrequest/storage"
-	namespacemap "liqo.io/federation/registry/federation/namespacemap/storage"
-	namespaceoffloading "liqo.io/federation/registry/federation/namespaceoffloading/storage"
-	networkconfig "liqo.io/federation/registry/federation/networkconfig/storage"
-	peeringtoken "liqo.io/federation/registry/federation/peeringtoken/storage"
+	"liqo.io/federation/registry/federation/addressmapping"
+	"liqo.io/federation/registry/federation/foreigncluster"
+	"liqo.io/federation/registry/federation/identityrequest"
+	"liqo.io/federation/registry/federation/namespaceoffloading"
+	"liqo.io/federation/registry/federation/peeringtoken"
 	"liqo.io/federation/registry/federation/placementreview"
 	"liqo.io/federation/registry/federation/reservation/addressrange"
 	"liqo.io/federation/registry/federation/reservation/ledger"
 	"liqo.io/federation/registry/federation/reservation/podquota"
 	"liqo.io/federation/registry/federation/reservation/storagequota"
-	resourceoffer "liqo.io/federation/registry/federation/resourceoffer/storage"
-	resourcerequest "liqo.io/federation/registry/federation/resourcerequest/storage"
-	shadowendpointslice "liqo.io/federation/registry/federation/shadowendpointslice/storage"
-	shadowpod "liqo.io/federation/registry/federation/shadowpod/storage"
-	shadowvolumeclaim "liqo.io/federation/registry/federation/shadowvolumeclaim/storage"
+	"liqo.io/federation/registry/federation/resource"
+	"liqo.io/federation/registry/federation/resourcerequest"
+	"liqo.io/federation/registry/federation/shadowpod"
+	"liqo.io/federation/registry/federation/shadowvolumeclaim"
 	"liqo.io/federation/registry/federation/store"
 	"liqo.io/federation/registry/federation/subresource/plan"
-	tunnelendpoint "liqo.io/federation/registry/federation/tunnelendpoint/storage"
-	virtualnode "liqo.io/federation/registry/federation/virtualnode/storage"
-	virtualvolume "liqo.io/federation/registry/federation/virtualvolume/storage"
+	"liqo.io/federation/registry/federation/virtualvolume"
 	"liqo.io/federation/registry/federation/volumestats"
 )
 
@@ -175,26 +169,26 @@ func (p StorageProvider) APIGroupInfo() (genericapiserver.APIGroupInfo, *Backgro
 func (p StorageProvider) v1alpha1(quotas *podquota.Quotas, storage *storagequota.Quotas, addresses *addressrange.Addresses) (map[string]rest.Storage, error) {
 	table := &routes{provider: p, storages: map[string]rest.Storage{}}
 	volumes := stored(table, "virtualvolumes", virtualvolume.New)
-	clusters := stored(table, "foreignclusters", foreigncluster.New(plan.Reader{Volumes: volumes}))
-	tokens := stored(table, "peeringtokens", peeringtoken.New)
+	clusters := stored(table, "foreignclusters", foreigncluster.Kind(plan.Reader{Volumes: volumes}).Storage)
+	tokens := stored(table, "peeringtokens", peeringtoken.Kind.Storage)
 	identities := stored(table, "identityrequests", identityrequest.New(p.InvitationNamespace))
-	requests := stored(table, "resourcerequests", resourcerequest.New)
-	stored(table, "resourceoffers", resourceoffer.New)
-	virtualNodes := stored(table, "virtualnodes", virtualnode.New)
+	requests := stored(table, "resourcerequests", resourcerequest.Kind.Storage)
+	stored(table, "resourceoffers", resource.ResourceOffers.Storage)
+	virtualNodes := stored(table, "virtualnodes", resource.VirtualNodes.Storage)
 	core := p.Client.CoreV1()
 	plans := plan.Reader{
 		Clusters: clusters, VirtualNodes: virtualNodes, Volumes: volumes, Kube: p.Client,
 		ClusterName: p.ClusterName, ClusterID: p.ClusterID,
 	}
-	offloadings := stored(table, "namespaceoffloadings", namespaceoffloading.New(plans))
+	offloadings := stored(table, "namespaceoffloadings", namespaceoffloading.Kind(plans).Storage)
 	plans.Offloadings = offloadings
-	stored(table, "namespacemaps", namespacemap.New)
+	stored(table, "namespacemaps", resource.NamespaceMaps.Storage)
 	shadowPods := stored(table, "shadowpods", shadowpod.New(quotas, p.twinOf))
 	stored(table, "shadowvolumeclaims", shadowvolumeclaim.New(storage, p.twinOf, p.twinsWith))
-	stored(table, "shadowendpointslices", shadowendpointslice.New(p.twinsWith))
-	stored(table, "addresspools", addresspool.New)
-	stored(table, "networkconfigs", networkconfig.New)
-	stored(table, "tunnelendpoints", tunnelendpoint.New)
+	stored(table, "shadowendpointslices", resource.ShadowEndpointSlices(p.twinsWith).Storage)
+	stored(table, "addresspools", resource.AddressPools.Storage)
+	stored(table, "networkconfigs", resource.NetworkConfigs.Storage)
+	stored(table, "tunnelendpoints", resource.TunnelEndpoints.Storage)
 	mappings, err := addressmapping.New(p.Scheme, p.RESTOptionsGetter, addresses)
 	if err != nil && table.err == nil {
 		table.err = err

@@ -37,13 +37,13 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	federationfake "liqo.io/federation/generated/clientset/versioned/fake"
 	"liqo.io/federation/generated/informers/externalversions"
-	addressmapping "liqo.io/federation/registry/federation/addressmapping/storage"
+	"liqo.io/federation/registry/federation/addressmapping"
 	"liqo.io/federation/registry/federation/placementreview"
 	"liqo.io/federation/registry/federation/reservation/addressrange"
 	"liqo.io/federation/registry/federation/reservation/podquota"
 	"liqo.io/federation/registry/federation/reservation/storagequota"
-	shadowpod "liqo.io/federation/registry/federation/shadowpod/storage"
-	shadowvolumeclaim "liqo.io/federation/registry/federation/shadowvolumeclaim/storage"
+	"liqo.io/federation/registry/federation/shadowpod"
+	"liqo.io/federation/registry/federation/shadowvolumeclaim"
 	"liqo.io/federation/registry/federation/store"
 )
 

@@ -1,7 +1,6 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package shadowpod says how shadow pods are created, updated and deleted.
 package shadowpod
 
 import (
@@ -15,7 +14,6 @@ import (
 	"k8s.io/utils/ptr"
 
 	"liqo.io/federation/apiserver/apis/federation"
-	"liqo.io/federation/apiserver/apis/federation/validation"
 	"liqo.io/federation/registry/federation/strategy"
 )
 
@@ -23,27 +21,16 @@ import (
 // one the time when it is over would be no date.
 const longestGrace = math.MaxInt32
 
-type generic = strategy.Strategy[*federation.ShadowPod, federation.ShadowPodSpec, federation.ShadowPodStatus]
+type base = strategy.Strategy[*federation.ShadowPod, federation.ShadowPodSpec, federation.ShadowPodStatus]
 
-// Strategy creates shadow pods, updates their spec, and deletes them as pods are
-// deleted: with a grace period, which becomes that of the pod.
+// Strategy creates shadow pods, updates their spec, and deletes them as pods are deleted:
+// with a grace period, which becomes that of the pod.
 type Strategy struct {
-	generic
+	base
 }
 
-// NewStrategy makes the strategy of shadow pods, whose kind typer knows.
-func NewStrategy(typer runtime.ObjectTyper) Strategy {
-	return Strategy{strategy.New(typer, strategy.Kind[*federation.ShadowPod, federation.ShadowPodSpec, federation.ShadowPodStatus]{
-		Namespaced: true,
-		Parts: func(obj *federation.ShadowPod) (*federation.ShadowPodSpec, *federation.ShadowPodStatus) {
-			return &obj.Spec, &obj.Status
-		},
-		Prepare:              strategy.Hold[*federation.ShadowPod],
-		Validate:             validation.ValidateShadowPod,
-		ValidateUpdate:       validation.ValidateShadowPodUpdate,
-		ValidateStatusUpdate: validation.ValidateShadowPodStatusUpdate,
-	})}
-}
+// NewStrategy returns the strategy of shadow pods, which typer has.
+func NewStrategy(typer runtime.ObjectTyper) Strategy { return Strategy{kind.Strategy(typer)} }
 
 // CheckGracefulDelete gives a deletion that names no grace period that of the pod.
 // A pod that has ended needs none: what is left of it is the moment in which its
@@ -68,7 +55,7 @@ func (Strategy) CheckGracefulDelete(_ context.Context, obj runtime.Object, optio
 // deleted goes with its last finalizer: its grace period was its pod's, which is
 // gone by then, and the store would wait for the rest of it.
 func (s Strategy) PrepareForUpdate(ctx context.Context, obj, old runtime.Object) {
-	s.generic.PrepareForUpdate(ctx, obj, old)
+	s.base.PrepareForUpdate(ctx, obj, old)
 	pod, before := obj.(*federation.ShadowPod), old.(*federation.ShadowPod)
 	if before.DeletionTimestamp != nil && len(pod.Finalizers) == 0 {
 		pod.DeletionGracePeriodSeconds, before.DeletionGracePeriodSeconds = new(int64), new(int64)

@@ -1,7 +1,6 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package shadowvolumeclaim defines how shadow volume claims are created and updated.
 package shadowvolumeclaim
 
 import (
@@ -12,43 +11,27 @@ import (
 	"k8s.io/utils/ptr"
 
 	"liqo.io/federation/apiserver/apis/federation"
-	"liqo.io/federation/apiserver/apis/federation/validation"
 	"liqo.io/federation/registry/federation/reservation"
 	"liqo.io/federation/registry/federation/reservation/storagequota"
 	"liqo.io/federation/registry/federation/strategy"
 )
 
-type (
-	claim   = federation.ShadowVolumeClaim
-	spec    = federation.ShadowVolumeClaimSpec
-	status  = federation.ShadowVolumeClaimStatus
-	generic = strategy.Strategy[*claim, spec, status]
-)
+type base = strategy.Strategy[*federation.ShadowVolumeClaim, federation.ShadowVolumeClaimSpec,
+	federation.ShadowVolumeClaimStatus]
 
-// Strategy creates shadow volume claims and updates their spec. A new claim is held
-// until its volume is released, and its status names the consumer that it counts
-// against.
+// Strategy creates shadow volume claims and updates their spec. A new claim is held until
+// its volume is released, and its status names the consumer that it counts against.
 type Strategy struct {
-	generic
+	base
 }
 
-// NewStrategy returns the strategy of shadow volume claims, whose kind typer has.
-func NewStrategy(typer runtime.ObjectTyper) Strategy {
-	return Strategy{strategy.New(typer, strategy.Kind[*claim, spec, status]{
-		Namespaced:           true,
-		Parts:                func(obj *claim) (*spec, *status) { return &obj.Spec, &obj.Status },
-		Prepare:              strategy.Hold[*claim],
-		Validate:             validation.ValidateShadowVolumeClaim,
-		ValidateUpdate:       validation.ValidateShadowVolumeClaimUpdate,
-		ValidateStatusUpdate: validation.ValidateShadowVolumeClaimStatusUpdate,
-	})}
-}
+func newStrategy(typer runtime.ObjectTyper) Strategy { return Strategy{kind.Strategy(typer)} }
 
 // PrepareForCreate completes a new claim.
 func (s Strategy) PrepareForCreate(ctx context.Context, obj runtime.Object) {
-	s.generic.PrepareForCreate(ctx, obj)
+	s.base.PrepareForCreate(ctx, obj)
 	if consumer, counts := reservation.Consumer(ctx); counts {
-		obj.(*claim).Status.ForeignCluster = consumer
+		obj.(*federation.ShadowVolumeClaim).Status.ForeignCluster = consumer
 	}
 }
 
@@ -56,8 +39,8 @@ func (s Strategy) PrepareForCreate(ctx context.Context, obj runtime.Object) {
 // before takes as much as before until the provider has given up the larger size, which
 // it may be expanding the volume to.
 func (s Strategy) PrepareForUpdate(ctx context.Context, obj, old runtime.Object) {
-	s.generic.PrepareForUpdate(ctx, obj, old)
-	updated, before := obj.(*claim), old.(*claim)
+	s.base.PrepareForUpdate(ctx, obj, old)
+	updated, before := obj.(*federation.ShadowVolumeClaim), old.(*federation.ShadowVolumeClaim)
 	if updated.Generation == before.Generation {
 		return
 	}

@@ -25,7 +25,7 @@ import (
 	"liqo.io/federation/apiserver/apis/federation"
 	"liqo.io/federation/apiserver/apis/federation/install"
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/registry/federation/shadowendpointslice"
+	"liqo.io/federation/registry/federation/resource"
 	"liqo.io/federation/registry/federation/store"
 	"liqo.io/federation/test/etcd"
 )
@@ -35,7 +35,7 @@ func slices(t *testing.T, change func(*store.Kind)) *store.REST {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	install.Install(scheme)
-	strategy := shadowendpointslice.NewStrategy(scheme)
+	strategy := resource.ShadowEndpointSlices(nil).Strategy(scheme)
 	kind := store.Kind{
 		Resource: "shadowendpointslices", Singular: "shadowendpointslice",
 		New:      func() runtime.Object { return &federation.ShadowEndpointSlice{} },

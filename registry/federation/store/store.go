@@ -31,7 +31,13 @@ import (
 // Category is what kubectl lists every kind of the federation under.
 const Category = "liqo"
 
-// Kind says how objects of one kind are stored and shown.
+// Strategy creates, updates and deletes objects.
+type Strategy interface {
+	rest.CreateUpdateResetFieldsStrategy
+	rest.RESTDeleteStrategy
+}
+
+// Kind defines how objects of one kind are stored and shown.
 type Kind struct {
 	// Resource is the plural and Singular the singular name in the API.
 	Resource, Singular string
@@ -40,10 +46,7 @@ type Kind struct {
 	// New and NewList make an empty object and an empty list of them.
 	New, NewList func() runtime.Object
 	// Strategy creates and updates objects, StatusStrategy their status.
-	Strategy interface {
-		rest.CreateUpdateResetFieldsStrategy
-		rest.RESTDeleteStrategy
-	}
+	Strategy       Strategy
 	StatusStrategy rest.UpdateResetFieldsStrategy
 	// Table prints objects.
 	Table rest.TableConvertor

@@ -27,18 +27,13 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/registry/federation/foreigncluster"
 	"liqo.io/federation/registry/federation/identityrequest"
-	"liqo.io/federation/registry/federation/namespacemap"
 	"liqo.io/federation/registry/federation/namespaceoffloading"
-	"liqo.io/federation/registry/federation/networkconfig"
 	"liqo.io/federation/registry/federation/peeringtoken"
-	"liqo.io/federation/registry/federation/resourceoffer"
+	"liqo.io/federation/registry/federation/resource"
 	"liqo.io/federation/registry/federation/resourcerequest"
-	"liqo.io/federation/registry/federation/shadowendpointslice"
 	"liqo.io/federation/registry/federation/shadowpod"
 	"liqo.io/federation/registry/federation/strategy"
 	"liqo.io/federation/registry/federation/subresource/plan"
-	"liqo.io/federation/registry/federation/tunnelendpoint"
-	"liqo.io/federation/registry/federation/virtualnode"
 )
 
 // object is what the strategies work on.
@@ -72,36 +67,36 @@ func of[P strategy.Object, S, U any](s whole[P, S, U], empty func() P, parts fun
 
 func kinds(scheme *runtime.Scheme) map[string]kind {
 	return map[string]kind{
-		"ForeignCluster": of(foreigncluster.NewStrategy(scheme, plan.Reader{}),
+		"ForeignCluster": of(foreigncluster.Kind(plan.Reader{}).Strategy(scheme),
 			func() *federation.ForeignCluster { return &federation.ForeignCluster{} },
 			func(o *federation.ForeignCluster) (*federation.ForeignClusterSpec, *federation.ForeignClusterStatus) {
 				return &o.Spec, &o.Status
 			}, false, true),
-		"PeeringToken": of(peeringtoken.NewStrategy(scheme), func() *federation.PeeringToken { return &federation.PeeringToken{} },
+		"PeeringToken": of(peeringtoken.Kind.Strategy(scheme), func() *federation.PeeringToken { return &federation.PeeringToken{} },
 			func(o *federation.PeeringToken) (*federation.PeeringTokenSpec, *federation.PeeringTokenStatus) {
 				return &o.Spec, &o.Status
 			}, false, false),
-		"IdentityRequest": of(identityrequest.NewStrategy(scheme), func() *federation.IdentityRequest { return &federation.IdentityRequest{} },
+		"IdentityRequest": of(identityrequest.Kind.Strategy(scheme), func() *federation.IdentityRequest { return &federation.IdentityRequest{} },
 			func(o *federation.IdentityRequest) (*federation.IdentityRequestSpec, *federation.IdentityRequestStatus) {
 				return &o.Spec, &o.Status
 			}, false, false),
-		"ResourceRequest": of(resourcerequest.NewStrategy(scheme), func() *federation.ResourceRequest { return &federation.ResourceRequest{} },
+		"ResourceRequest": of(resourcerequest.Kind.Strategy(scheme), func() *federation.ResourceRequest { return &federation.ResourceRequest{} },
 			func(o *federation.ResourceRequest) (*federation.ResourceRequestSpec, *federation.ResourceRequestStatus) {
 				return &o.Spec, &o.Status
 			}, true, false),
-		"ResourceOffer": of(resourceoffer.NewStrategy(scheme), func() *federation.ResourceOffer { return &federation.ResourceOffer{} },
+		"ResourceOffer": of(resource.ResourceOffers.Strategy(scheme), func() *federation.ResourceOffer { return &federation.ResourceOffer{} },
 			func(o *federation.ResourceOffer) (*federation.ResourceOfferSpec, *federation.ResourceOfferStatus) {
 				return &o.Spec, &o.Status
 			}, true, false),
-		"VirtualNode": of(virtualnode.NewStrategy(scheme), func() *federation.VirtualNode { return &federation.VirtualNode{} },
+		"VirtualNode": of(resource.VirtualNodes.Strategy(scheme), func() *federation.VirtualNode { return &federation.VirtualNode{} },
 			func(o *federation.VirtualNode) (*federation.VirtualNodeSpec, *federation.VirtualNodeStatus) {
 				return &o.Spec, &o.Status
 			}, true, false),
-		"NamespaceOffloading": of(namespaceoffloading.NewStrategy(scheme, plan.Reader{}), func() *federation.NamespaceOffloading { return &federation.NamespaceOffloading{} },
+		"NamespaceOffloading": of(namespaceoffloading.Kind(plan.Reader{}).Strategy(scheme), func() *federation.NamespaceOffloading { return &federation.NamespaceOffloading{} },
 			func(o *federation.NamespaceOffloading) (*federation.NamespaceOffloadingSpec, *federation.NamespaceOffloadingStatus) {
 				return &o.Spec, &o.Status
 			}, true, true),
-		"NamespaceMap": of(namespacemap.NewStrategy(scheme), func() *federation.NamespaceMap { return &federation.NamespaceMap{} },
+		"NamespaceMap": of(resource.NamespaceMaps.Strategy(scheme), func() *federation.NamespaceMap { return &federation.NamespaceMap{} },
 			func(o *federation.NamespaceMap) (*federation.NamespaceMapSpec, *federation.NamespaceMapStatus) {
 				return &o.Spec, &o.Status
 			}, true, false),
@@ -109,15 +104,15 @@ func kinds(scheme *runtime.Scheme) map[string]kind {
 			func(o *federation.ShadowPod) (*federation.ShadowPodSpec, *federation.ShadowPodStatus) {
 				return &o.Spec, &o.Status
 			}, true, true),
-		"NetworkConfig": of(networkconfig.NewStrategy(scheme), func() *federation.NetworkConfig { return &federation.NetworkConfig{} },
+		"NetworkConfig": of(resource.NetworkConfigs.Strategy(scheme), func() *federation.NetworkConfig { return &federation.NetworkConfig{} },
 			func(o *federation.NetworkConfig) (*federation.NetworkConfigSpec, *federation.NetworkConfigStatus) {
 				return &o.Spec, &o.Status
 			}, true, false),
-		"TunnelEndpoint": of(tunnelendpoint.NewStrategy(scheme), func() *federation.TunnelEndpoint { return &federation.TunnelEndpoint{} },
+		"TunnelEndpoint": of(resource.TunnelEndpoints.Strategy(scheme), func() *federation.TunnelEndpoint { return &federation.TunnelEndpoint{} },
 			func(o *federation.TunnelEndpoint) (*federation.TunnelEndpointSpec, *federation.TunnelEndpointStatus) {
 				return &o.Spec, &o.Status
 			}, true, false),
-		"ShadowEndpointSlice": of(shadowendpointslice.NewStrategy(scheme), func() *federation.ShadowEndpointSlice { return &federation.ShadowEndpointSlice{} },
+		"ShadowEndpointSlice": of(resource.ShadowEndpointSlices(nil).Strategy(scheme), func() *federation.ShadowEndpointSlice { return &federation.ShadowEndpointSlice{} },
 			func(o *federation.ShadowEndpointSlice) (*federation.ShadowEndpointSliceSpec, *federation.ShadowEndpointSliceStatus) {
 				return &o.Spec, &o.Status
 			}, true, false),

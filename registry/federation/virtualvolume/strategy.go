@@ -1,7 +1,6 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package virtualvolume defines how virtual volumes are created and updated.
 package virtualvolume
 
 import (
@@ -13,7 +12,6 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 
 	"liqo.io/federation/apiserver/apis/federation"
-	"liqo.io/federation/apiserver/apis/federation/validation"
 	"liqo.io/federation/registry/federation/strategy"
 )
 
@@ -21,29 +19,15 @@ import (
 // a move creates.
 const idLength = 10
 
-type generic = strategy.Strategy[*federation.VirtualVolume, federation.VirtualVolumeSpec,
-	federation.VirtualVolumeStatus]
+type base = strategy.Strategy[*federation.VirtualVolume, federation.VirtualVolumeSpec, federation.VirtualVolumeStatus]
 
-// Strategy creates virtual volumes and updates their spec. It generates the id of a
-// move that is written without one.
+// Strategy creates virtual volumes and updates their spec. It generates the id of a move
+// that is written without one.
 type Strategy struct {
-	generic
+	base
 }
 
-// NewStrategy returns the strategy of virtual volumes; typer knows their kind.
-func NewStrategy(typer runtime.ObjectTyper) Strategy {
-	return Strategy{strategy.New(typer, strategy.Kind[*federation.VirtualVolume, federation.VirtualVolumeSpec,
-		federation.VirtualVolumeStatus]{
-		Namespaced: true,
-		Parts: func(obj *federation.VirtualVolume) (*federation.VirtualVolumeSpec, *federation.VirtualVolumeStatus) {
-			return &obj.Spec, &obj.Status
-		},
-		Prepare:              func(obj *federation.VirtualVolume) { identify(obj.Spec.Move, nil, false) },
-		Validate:             validation.ValidateVirtualVolume,
-		ValidateUpdate:       validation.ValidateVirtualVolumeUpdate,
-		ValidateStatusUpdate: validation.ValidateVirtualVolumeStatusUpdate,
-	})}
-}
+func newStrategy(typer runtime.ObjectTyper) Strategy { return Strategy{kind.Strategy(typer)} }
 
 // PrepareForUpdate completes a new version of a virtual volume: a move without an id
 // gets that of the same move before, or a new one. So does another move that has kept
@@ -51,7 +35,7 @@ func NewStrategy(typer runtime.ObjectTyper) Strategy {
 func (s Strategy) PrepareForUpdate(ctx context.Context, obj, old runtime.Object) {
 	before := old.(*federation.VirtualVolume)
 	identify(obj.(*federation.VirtualVolume).Spec.Move, before.Spec.Move, before.Moving())
-	s.generic.PrepareForUpdate(ctx, obj, old)
+	s.base.PrepareForUpdate(ctx, obj, old)
 }
 
 func identify(move, before *federation.RequestedMove, running bool) {
@@ -66,11 +50,11 @@ func identify(move, before *federation.RequestedMove, running bool) {
 		move.ID = ""
 	}
 	if move.ID == "" {
-		move.ID = NewMoveID()
+		move.ID = newMoveID()
 	}
 }
 
-// NewMoveID returns a new id of a move.
-func NewMoveID() string { return rand.String(idLength) }
+// newMoveID returns a new id of a move.
+func newMoveID() string { return rand.String(idLength) }
 
 var _ rest.CreateUpdateResetFieldsStrategy = Strategy{}

@@ -17,7 +17,7 @@ import (
 func TestMovesWithoutAnIDGetOne(t *testing.T) {
 	scheme := runtime.NewScheme()
 	install.Install(scheme)
-	strategy := NewStrategy(scheme)
+	strategy := newStrategy(scheme)
 	volume := func(id, cluster string, phase federation.MovePhase) *federation.VirtualVolume {
 		v := &federation.VirtualVolume{ObjectMeta: metav1.ObjectMeta{Name: "data", Namespace: "shop"}}
 		v.Spec.Move = &federation.RequestedMove{ID: id, MoveSpec: federation.MoveSpec{

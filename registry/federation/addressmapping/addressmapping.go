@@ -1,0 +1,93 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package addressmapping serves address mappings, and allocates the ranges that they map to.
+package addressmapping
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/registry/generic"
+
+	"liqo.io/federation/apiserver/apis/federation"
+	"liqo.io/federation/apiserver/apis/federation/validation"
+	"liqo.io/federation/registry/federation/reservation/addressrange"
+	"liqo.io/federation/registry/federation/resource"
+	"liqo.io/federation/registry/federation/store"
+	"liqo.io/federation/registry/federation/strategy"
+)
+
+var kind = resource.Kind[*federation.AddressMapping, federation.AddressMappingSpec, struct{}]{
+	Resource: "addressmappings", Singular: "addressmapping", ShortNames: []string{"am"},
+	New:        func() runtime.Object { return &federation.AddressMapping{} },
+	NewList:    func() runtime.Object { return &federation.AddressMappingList{} },
+	Namespaced: true,
+	Parts: func(obj *federation.AddressMapping) (*federation.AddressMappingSpec, *struct{}) {
+		return &obj.Spec, &struct{}{}
+	},
+	Validate:       validation.ValidateAddressMapping,
+	ValidateUpdate: validation.ValidateAddressMappingUpdate,
+	Fields: func(obj *federation.AddressMapping) fields.Set {
+		return fields.Set{"spec.clusterID": obj.Spec.ClusterID, "spec.pool": obj.Spec.Pool}
+	},
+	Columns: store.Table[*federation.AddressMapping]{
+		{Name: "Maps", Description: "the CIDR or address that is mapped", Cell: func(m *federation.AddressMapping) any {
+			return m.Spec.CIDR + m.Spec.Address
+		}},
+		{Name: "To", Description: "what it is mapped to", Cell: func(m *federation.AddressMapping) any {
+			return store.OrNone(m.Spec.Mapped)
+		}},
+		{Name: "Ports", Wide: true, Description: "the ports that may be called",
+			Cell: func(m *federation.AddressMapping) any {
+				var ports []string
+				for _, port := range m.Spec.Ports {
+					ports = append(ports, fmt.Sprintf("%d/%s", port.Port, port.Protocol))
+				}
+				return cmp.Or(strings.Join(ports, ","), "<all>")
+			}},
+		{Name: "Pool", Description: "the AddressPool that it is taken from", Cell: func(m *federation.AddressMapping) any {
+			return m.Spec.Pool
+		}},
+		{Name: "Cluster ID", Wide: true, Description: "the cluster that the mapping is for",
+			Cell: func(m *federation.AddressMapping) any {
+				return m.Spec.ClusterID
+			}},
+	},
+}
+
+// New returns the storage of address mappings, whose ranges addresses allocates. They have
+// no status.
+func New(
+	scheme *runtime.Scheme, getter generic.RESTOptionsGetter, addresses *addressrange.Addresses,
+) (*REST, error) {
+	kind := kind
+	kind.Changed = addresses.Changed
+	strategy := Strategy{kind.Strategy(scheme)}
+	stored, _, err := kind.StorageWith(strategy, strategy.Status(), getter)
+	if err != nil {
+		return nil, err
+	}
+	stored.BeginCreate = begin
+	return &REST{REST: stored, addresses: addresses}, nil
+}
+
+// Strategy creates address mappings, of whose spec only the ports can change. They have no
+// status.
+type Strategy struct {
+	strategy.Strategy[*federation.AddressMapping, federation.AddressMappingSpec, struct{}]
+}
+
+// PrepareForUpdate keeps what was allocated when it is left out, as the
+// manifests that a mapping was made from leave it out.
+func (s Strategy) PrepareForUpdate(ctx context.Context, obj, old runtime.Object) {
+	mapping, before := obj.(*federation.AddressMapping), old.(*federation.AddressMapping)
+	if mapping.Spec.Mapped == "" {
+		mapping.Spec.Mapped = before.Spec.Mapped
+	}
+	s.Strategy.PrepareForUpdate(ctx, obj, old)
+}

@@ -1,0 +1,143 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package addressmapping
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
+	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/apiserver/pkg/util/dryrun"
+
+	"liqo.io/federation/apiserver/addresses"
+	"liqo.io/federation/apiserver/apis/federation"
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/apis/federation/validation"
+	"liqo.io/federation/registry/federation/reservation/addressrange"
+	"liqo.io/federation/registry/federation/reservation/ledger"
+	"liqo.io/federation/registry/federation/store"
+)
+
+// REST serves address mappings. What one is mapped to is reserved before it is
+// stored, and before admission looks at it.
+type REST struct {
+	*store.REST
+	addresses *addressrange.Addresses
+}
+
+// Create stores a mapping with what is allocated for it.
+func (r *REST) Create(
+	ctx context.Context, obj runtime.Object, createValidation rest.ValidateObjectFunc, options *metav1.CreateOptions,
+) (runtime.Object, error) {
+	ctx, cancel := context.WithTimeout(ctx, ledger.CreateTimeout)
+	defer cancel()
+	creation := r.addresses.Begin(dryrun.IsDryRun(options.DryRun))
+	created, err := r.REST.Create(context.WithValue(ctx, creationKey{}, creation), obj, createValidation, options)
+	creation.End(created, err)
+	return created, err
+}
+
+// Update changes the metadata of a mapping; apply may create one.
+func (r *REST) Update(
+	ctx context.Context, name string, objInfo rest.UpdatedObjectInfo, createValidation rest.ValidateObjectFunc,
+	updateValidation rest.ValidateObjectUpdateFunc, forceAllowCreate bool, options *metav1.UpdateOptions,
+) (runtime.Object, bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, ledger.CreateTimeout)
+	defer cancel()
+	creation := r.addresses.Begin(dryrun.IsDryRun(options.DryRun))
+	updated, created, err := r.REST.Update(context.WithValue(ctx, creationKey{}, creation), name, objInfo,
+		createValidation, updateValidation, forceAllowCreate, options)
+	creation.End(updated, err)
+	return updated, created, err
+}
+
+// creationKey finds the request that a mapping is created by.
+type creationKey struct{}
+
+// begin allocates what a mapping is mapped to. What is wrong with the mapping in
+// itself is told afterwards, when everything is validated.
+func begin(ctx context.Context, obj runtime.Object, _ *metav1.CreateOptions) (genericregistry.FinishFunc, error) {
+	finish := func(context.Context, bool) {}
+	mapping, ok := obj.(*federation.AddressMapping)
+	if !ok {
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("an AddressMapping is expected here, not a %T", obj))
+	}
+	creation, ok := ctx.Value(creationKey{}).(*addressrange.Creation)
+	if !ok {
+		return nil, apierrors.NewInternalError(errors.New("an address mapping is created beside its allocation"))
+	}
+	if len(validation.ValidateAddressMapping(mapping)) > 0 {
+		return finish, nil
+	}
+	request, err := requestOf(&mapping.Spec)
+	if err != nil {
+		return nil, apierrors.NewInternalError(err)
+	}
+	taken, err := creation.Reserve(ctx, addressrange.Account, mapping.UID, request)
+	if err != nil {
+		return nil, refusal(mapping, err)
+	}
+	if mapping.Spec.Mapped = taken.Prefix.String(); mapping.Spec.Address != "" {
+		mapping.Spec.Mapped = taken.Prefix.Addr().String()
+	}
+	return finish, nil
+}
+
+// requestOf is what a mapping asks for: a range may stay as it is, an address
+// may not, since it is no address of ours.
+func requestOf(spec *federation.AddressMappingSpec) (addressrange.Request, error) {
+	request := addressrange.Request{Pool: spec.Pool}
+	request.Chance = rand.Uint32()
+	var err error
+	if request.Range, err = addressrange.Prefix(spec.CIDR + spec.Address); err != nil {
+		return request, err
+	}
+	request.Keep = spec.CIDR != ""
+	if spec.Mapped != "" {
+		request.Wanted, err = addressrange.Prefix(spec.Mapped)
+	}
+	return request, err
+}
+
+// refusal makes an answer of why there is no address: 403, as of a quota, with a
+// cause. After 429 clients would wait and try again by themselves, and nobody
+// would be told.
+func refusal(mapping *federation.AddressMapping, err error) error {
+	var cause metav1.StatusCause
+	var exhausted *addresses.ErrExhausted
+	var taken *addresses.ErrTaken
+	var none *addressrange.ErrNoPool
+	switch {
+	case errors.As(err, &none):
+		return apierrors.NewInvalid(v1alpha1.Kind("AddressMapping"), mapping.Name, field.ErrorList{
+			field.Invalid(field.NewPath("spec", "pool"), mapping.Spec.Pool,
+				"there is no AddressPool of that name: create it, or name another"),
+		})
+	case errors.As(err, &exhausted):
+		cause = metav1.StatusCause{Type: v1alpha1.CauseAddressesExhausted, Field: "spec.pool",
+			Message: fmt.Sprintf("AddressPool %s: %v: delete mappings that nobody needs, or add a CIDR to the pool",
+				mapping.Spec.Pool, exhausted)}
+	case errors.As(err, &taken):
+		cause = metav1.StatusCause{Type: v1alpha1.CauseAddressTaken, Field: "spec.mapped",
+			Message: fmt.Sprintf("AddressPool %s: %v: leave spec.mapped out to get another", mapping.Spec.Pool, taken)}
+	default:
+		return err
+	}
+	answer := apierrors.NewForbidden(federation.Resource("addressmappings"), mapping.Name, errors.New(cause.Message))
+	answer.ErrStatus.Details.Causes = []metav1.StatusCause{cause}
+	return answer
+}
+
+var (
+	_ rest.Creater  = &REST{}
+	_ rest.Updater  = &REST{}
+	_ ledger.Source = &REST{}
+)

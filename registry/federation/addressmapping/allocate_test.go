@@ -1,0 +1,313 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package addressmapping
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/internalversion"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apiserver/pkg/registry/rest"
+
+	"liqo.io/federation/apiserver/addresses"
+	"liqo.io/federation/apiserver/apis/federation"
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/registry/federation/reservation/addressrange"
+	"liqo.io/federation/test/etcd"
+)
+
+func TestOnlyWhatConflictsIsRemapped(t *testing.T) {
+	s := start(t, etcd.Start(t), true)
+	s.pool(t, "default", []string{"10.0.0.0/8", "fd00:10::/32"}, "10.244.0.0/16")
+	s.pool(t, "external", []string{"10.1.0.0/24"})
+
+	s.mustMap(t, "disjoint", "10.7.0.0/16", "10.7.0.0/16")
+	s.mustMap(t, "outside", "100.64.0.0/16", "100.64.0.0/16")
+	s.mustMap(t, "ours", "10.244.0.0/16", "10.255.0.0/16")
+	s.mustMap(t, "again", "10.7.0.0/16", "10.254.0.0/16")
+	s.mustMap(t, "part", "100.64.3.0/24", "10.253.255.0/24")
+	s.mustMap(t, "six", "2001:db8::/64", "2001:db8::/64")
+	s.mustMap(t, "six-again", "2001:db8::/64", "fd00:10:ffff:ffff::/64")
+	s.mustMap(t, "address", "192.0.2.1", "10.253.240.0/20")
+	s.mustMap(t, "address-six", "2001:db8::1", "fd00:10:ffff:fffe:ffff:ffff:ffff:f000/116")
+
+	external := mapping("api", "192.0.2.6")
+	external.Spec.Pool = "external"
+	if got, err := s.create(t.Context(), external); err != nil || !strings.HasPrefix(got, "10.1.0.") {
+		t.Errorf("got %s, %v", got, err)
+	}
+	// Pools overlap, and what they give does not.
+	s.mustMap(t, "around", "10.1.0.0/16", "10.252.0.0/16")
+
+	wanted := mapping("wanted", "192.0.2.7")
+	wanted.Spec.Mapped = "10.1.2.3"
+	if got, err := s.create(t.Context(), wanted); err != nil || got != "10.1.2.3" {
+		t.Errorf("got %s, %v", got, err)
+	}
+	wanted = mapping("wanted-too", "192.0.2.8")
+	wanted.Spec.Mapped = "10.1.2.3"
+	_, err := s.create(t.Context(), wanted)
+	expectRefusal(t, err, http.StatusForbidden, v1alpha1.CauseAddressTaken, "AddressPool default: 10.1.2.3/32 is taken")
+
+	nowhere := mapping("nowhere", "192.0.2.9")
+	nowhere.Spec.Pool = "nowhere"
+	_, err = s.create(t.Context(), nowhere)
+	expectRefusal(t, err, http.StatusUnprocessableEntity, metav1.CauseTypeFieldValueInvalid, "spec.pool")
+	if _, err := s.create(t.Context(), mapping("bad", "10.7.0.1/16")); !apierrors.IsInvalid(err) {
+		t.Errorf("host bits: %v", err)
+	}
+}
+
+func TestAPoolThatRunsOutSaysSoAndKeepsNothing(t *testing.T) {
+	s := start(t, etcd.Start(t), true)
+	s.pool(t, "default", []string{"10.0.0.0/30"}, "10.0.0.0/32")
+	for i := range 3 {
+		s.mustMap(t, fmt.Sprint("a-", i), "192.0.2.1", "10.0.0.0/30")
+	}
+	for range 3 {
+		_, err := s.create(t.Context(), mapping("one-too-many", "192.0.2.1"))
+		expectRefusal(t, err, http.StatusForbidden, v1alpha1.CauseAddressesExhausted,
+			"AddressPool default: it has no free IPv4 range of the size /32 left")
+		_, err = s.create(t.Context(), mapping("six", "2001:db8::1"))
+		expectRefusal(t, err, http.StatusForbidden, v1alpha1.CauseAddressesExhausted, "it has no IPv6 CIDR")
+		if _, err := s.create(t.Context(), mapping("dry", "192.0.2.1"), metav1.DryRunAll); !apierrors.IsForbidden(err) {
+			t.Errorf("a dry run: %v", err)
+		}
+	}
+	s.delete(t, "a-1")
+	s.mustMap(t, "fits", "192.0.2.1", "10.0.0.0/30")
+}
+
+func TestWhatIsNotCreatedTakesNothing(t *testing.T) {
+	s := start(t, etcd.Start(t), true)
+	s.pool(t, "default", []string{"10.0.0.0/31"})
+	left := map[string]string{"10.0.0.0": "10.0.0.1", "10.0.0.1": "10.0.0.0"}[s.mustMap(t, "a", "192.0.2.1",
+		"10.0.0.0/31")]
+	for range 3 {
+		if got, err := s.create(t.Context(), mapping("dry", "192.0.2.1"), metav1.DryRunAll); err != nil || got != left {
+			t.Fatalf("a dry run gets %s, %v", got, err)
+		}
+		if _, err := s.create(t.Context(), mapping("a", "192.0.2.1")); !apierrors.IsAlreadyExists(err) {
+			t.Fatalf("the same again: %v", err)
+		}
+		var shown string
+		unwelcome := errors.New("unwelcome")
+		refuse := func(_ context.Context, obj runtime.Object) error {
+			shown = obj.(*federation.AddressMapping).Spec.Mapped
+			return apierrors.NewForbidden(federation.Resource("addressmappings"), "b", unwelcome)
+		}
+		if _, err := s.mappings.Create(in(t.Context()), mapping("b", "192.0.2.1"), refuse,
+			&metav1.CreateOptions{}); !apierrors.IsForbidden(err) {
+			t.Fatalf("admission refuses: %v", err)
+		}
+		if shown != left {
+			t.Errorf("admission is shown %q", shown)
+		}
+	}
+	s.mustMap(t, "b", "192.0.2.1", left)
+	dry := &metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}}
+	if _, _, err := s.mappings.Delete(in(t.Context()), "a", rest.ValidateAllObjectFunc, dry); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.create(t.Context(), mapping("c", "192.0.2.1")); !apierrors.IsForbidden(err) {
+		t.Errorf("after the dry run of a deletion: %v", err)
+	}
+}
+
+func TestWhatIsAppliedIsAllocatedOnce(t *testing.T) {
+	s := start(t, etcd.Start(t), true)
+	s.pool(t, "default", []string{"10.0.0.0/32"})
+	apply := func(name string) (*federation.AddressMapping, error) {
+		updated, _, err := s.mappings.Update(in(t.Context()), name,
+			rest.DefaultUpdatedObjectInfo(nil, func(_ context.Context, _, old runtime.Object) (runtime.Object, error) {
+				wanted := mapping(name, "192.0.2.1")
+				wanted.ResourceVersion = old.(*federation.AddressMapping).ResourceVersion
+				return wanted, nil
+			}), rest.ValidateAllObjectFunc, rest.ValidateAllObjectUpdateFunc, true, &metav1.UpdateOptions{})
+		if err != nil {
+			return nil, err
+		}
+		return updated.(*federation.AddressMapping), nil
+	}
+	var versions []string
+	for range 2 {
+		applied, err := apply("a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if applied.Spec.Mapped != "10.0.0.0" {
+			t.Errorf("it is mapped to %q", applied.Spec.Mapped)
+		}
+		versions = append(versions, applied.ResourceVersion)
+	}
+	if versions[0] != versions[1] {
+		t.Errorf("applied twice, it is written twice: %v", versions)
+	}
+	if _, err := apply("b"); !apierrors.IsForbidden(err) {
+		t.Errorf("more than there is, is applied: %v", err)
+	}
+}
+
+// Others hear a moment later that an address leads nowhere any more. Until then
+// it should lead nowhere, and not to what was mapped next.
+func TestAnAddressThatIsGivenBackIsNotTheNextToBeGiven(t *testing.T) {
+	s := start(t, etcd.Start(t), true)
+	s.pool(t, "default", []string{"10.0.0.0/16", "fd00:10::/64"})
+	for _, what := range []string{"192.0.2.1", "2001:db8::1"} {
+		given := map[string]bool{}
+		for range 20 {
+			got, err := s.create(t.Context(), mapping("a", what))
+			if err != nil {
+				t.Fatal(err)
+			}
+			given[got] = true
+			s.delete(t, "a")
+		}
+		// By chance of 4096 some may be the same, and hardly ever half of them.
+		if len(given) < 10 {
+			t.Errorf("for %s only %v were given", what, given)
+		}
+	}
+}
+
+func TestTwoServersNeverGiveTheSameTwice(t *testing.T) {
+	endpoint := etcd.Start(t)
+	servers := []*server{start(t, endpoint, false), start(t, endpoint, false)}
+	servers[0].pool(t, "default", []string{"10.0.0.0/24"}, "10.0.0.0/26")
+	var writers sync.WaitGroup
+	for w := range 16 {
+		writers.Go(func() {
+			s := servers[w%2]
+			for i := range 12 {
+				name := fmt.Sprintf("w%d-%d", w, i)
+				// All of them want the same range, which one of them may keep.
+				m := mapping(name, []string{"172.16.0.0/28", "192.0.2.1"}[i%2])
+				switch _, err := s.create(t.Context(), m); {
+				case apierrors.IsForbidden(err):
+				case err != nil:
+					t.Error(err)
+				case i%3 == 0:
+					s.delete(t, name)
+				}
+			}
+		})
+	}
+	writers.Wait()
+	found := servers[0].all(t)
+	if len(found) < 10 {
+		t.Errorf("only %d are there", len(found))
+	}
+	pool := netip.MustParsePrefix("10.0.0.0/24")
+	reserved := netip.MustParsePrefix("10.0.0.0/26")
+	kept := netip.MustParsePrefix("172.16.0.0/28")
+	for prefix, name := range found {
+		if prefix != kept && !pool.Overlaps(prefix) || reserved.Overlaps(prefix) {
+			t.Errorf("%s has %s", name, prefix)
+		}
+	}
+}
+
+func TestAnAddressThatWasReservedInVainIsReturned(t *testing.T) {
+	endpoint := etcd.Start(t)
+	dead := start(t, endpoint, true)
+	dead.pool(t, "default", []string{"10.0.0.0/32"})
+	request := addressrange.Request{Pool: "default",
+		Request: addresses.Request{Range: netip.MustParsePrefix("192.0.2.1/32")}}
+	if _, err := dead.addresses.Reserve(t.Context(), addressrange.Account, types.UID("never-created"),
+		request); err != nil {
+		t.Fatal(err)
+	}
+	_, err := dead.create(t.Context(), mapping("a", "192.0.2.1"))
+	expectRefusal(t, err, http.StatusForbidden, v1alpha1.CauseAddressesExhausted, "left")
+	dead.stop()
+
+	heir := start(t, endpoint, true)
+	if err := heir.addresses.Repair(t.Context(), heir.mappings); err != nil {
+		t.Fatal(err)
+	}
+	heir.mustMap(t, "a", "192.0.2.1", "10.0.0.0")
+}
+
+func TestThePoolTellsHowMuchIsLeft(t *testing.T) {
+	s := start(t, etcd.Start(t), true)
+	s.pool(t, "default", []string{"10.0.0.0/8", "192.168.0.0/30"}, "10.0.0.0/9")
+	s.mustMap(t, "a", "10.128.0.0/9", "10.128.0.0/9")
+	// The largest that is free is the half that it is not in.
+	other := "192.168.0.0/31"
+	if got := s.mustMap(t, "b", "192.0.2.1",
+		"192.168.0.0/30"); netip.MustParsePrefix(other).Contains(netip.MustParseAddr(got)) {
+		other = "192.168.0.2/31"
+	}
+	want := federation.AddressPoolStatus{ObservedGeneration: 1, Mappings: 2, CIDRs: []federation.AddressPoolCIDRStatus{
+		{CIDR: "10.0.0.0/8", UsedPercent: 100}, {CIDR: "192.168.0.0/30", UsedPercent: 25, LargestFree: other},
+	}}
+	expect := func(want federation.AddressPoolStatus) string {
+		t.Helper()
+		watcher, err := s.pools.Watch(t.Context(), &internalversion.ListOptions{ResourceVersion: "0"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer watcher.Stop()
+		deadline := time.After(time.Minute)
+		var got federation.AddressPoolStatus
+		for {
+			select {
+			case <-deadline:
+				t.Fatalf("the status (-want +got):\n%s", cmp.Diff(want, got))
+			case event := <-watcher.ResultChan():
+				object := event.Object
+				if shared, ok := object.(runtime.CacheableObject); ok {
+					object = shared.GetObject()
+				}
+				pool := object.(*federation.AddressPool)
+				if got = pool.Status; cmp.Equal(want, got) {
+					return pool.ResourceVersion
+				}
+			}
+		}
+	}
+	before := expect(want)
+	s.delete(t, "a")
+	want.Mappings, want.CIDRs = 1, slices.Clone(want.CIDRs)
+	want.CIDRs[0].UsedPercent, want.CIDRs[0].LargestFree = 50, "10.128.0.0/9"
+	if after := expect(want); after == before {
+		t.Error("nothing was written")
+	}
+}
+
+func BenchmarkCreate(b *testing.B) {
+	s := start(b, etcd.Start(b), true)
+	s.pool(b, "default", []string{"10.0.0.0/8"}, "10.0.0.0/16", "10.96.0.0/12")
+	var group sync.WaitGroup
+	names := make(chan int)
+	for range 16 {
+		group.Go(func() {
+			for i := range names {
+				if _, err := s.create(b.Context(), mapping(fmt.Sprint("a-", i), "192.0.2.1")); err != nil {
+					b.Error(err)
+				}
+			}
+		})
+	}
+	i := 0
+	for b.Loop() {
+		names <- i
+		i++
+	}
+	close(names)
+	group.Wait()
+}

@@ -1,0 +1,93 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package foreigncluster serves foreign clusters, and the verb peer on them.
+package foreigncluster
+
+import (
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"liqo.io/federation/apiserver/apis/federation"
+	"liqo.io/federation/apiserver/apis/federation/validation"
+	"liqo.io/federation/registry/federation/resource"
+	"liqo.io/federation/registry/federation/store"
+	"liqo.io/federation/registry/federation/strategy"
+	"liqo.io/federation/registry/federation/subresource/plan"
+)
+
+type kind = resource.Kind[*federation.ForeignCluster, federation.ForeignClusterSpec, federation.ForeignClusterStatus]
+
+// Kind returns the kind of foreign clusters, whose warnings read the virtual volumes of
+// plans.
+func Kind(plans plan.Reader) kind {
+	return kind{
+		Resource: "foreignclusters", Singular: "foreigncluster", ShortNames: []string{"fc"},
+		New:     func() runtime.Object { return &federation.ForeignCluster{} },
+		NewList: func() runtime.Object { return &federation.ForeignClusterList{} },
+		Parts: func(obj *federation.ForeignCluster) (*federation.ForeignClusterSpec, *federation.ForeignClusterStatus) {
+			return &obj.Spec, &obj.Status
+		},
+		Prepare:              strategy.Hold[*federation.ForeignCluster],
+		Validate:             validation.ValidateForeignCluster,
+		ValidateUpdate:       validation.ValidateForeignClusterUpdate,
+		ValidateStatusUpdate: validation.ValidateForeignClusterStatusUpdate,
+		Fields: func(obj *federation.ForeignCluster) fields.Set {
+			return fields.Set{
+				"spec.clusterID":         obj.Spec.ClusterID,
+				"status.outgoingPeering": string(obj.Status.OutgoingPeering),
+				"status.incomingPeering": string(obj.Status.IncomingPeering),
+			}
+		},
+		Warnings:         warnings,
+		Surroundings:     surroundings(plans),
+		DeletionWarnings: deletion(plans),
+		Columns: store.Table[*federation.ForeignCluster]{
+			{Name: "Outgoing Peering", Description: "how the borrowing from the other cluster stands",
+				Cell: func(c *federation.ForeignCluster) any {
+					return phase(c.Status.OutgoingPeering, c.Spec.Outgoing)
+				}},
+			{Name: "Incoming Peering", Description: "how the lending to the other cluster stands",
+				Cell: func(c *federation.ForeignCluster) any {
+					return phase(c.Status.IncomingPeering, c.Spec.Incoming)
+				}},
+			{Name: "Networking", Description: "how the tunnel between the clusters stands",
+				Cell: func(c *federation.ForeignCluster) any {
+					return phase(c.Status.Networking, federation.PeeringDisabled)
+				}},
+			{Name: "Authentication", Description: "how the identities of the clusters stand",
+				Cell: func(c *federation.ForeignCluster) any {
+					return phase(c.Status.Authentication, c.Spec.Outgoing)
+				}},
+			{Name: "Cluster ID", Description: "the UID of the other cluster's namespace kube-system", Wide: true,
+				Cell: func(c *federation.ForeignCluster) any {
+					return store.OrNone(c.Spec.ClusterID)
+				}},
+			{Name: "Latency", Description: "the round trip through the tunnel, while it is connected", Wide: true,
+				Cell: func(c *federation.ForeignCluster) any {
+					return store.Latency(c.Status.LatencyMicroseconds)
+				}},
+			{Name: "Virtual Nodes", Type: "integer", Description: "how many nodes were made of what the other cluster lends",
+				Wide: true, Cell: func(c *federation.ForeignCluster) any {
+					return int64(c.Status.VirtualNodes)
+				}},
+			{Name: "Server", Description: "the URL of the other cluster's Kubernetes API", Wide: true,
+				Cell: func(c *federation.ForeignCluster) any {
+					return store.OrNone(c.Spec.Server)
+				}},
+		},
+	}
+}
+
+// phase is what was observed of one aspect; until something was, what is
+// wanted is pending.
+func phase(observed federation.PeeringPhase, wanted federation.PeeringIntent) string {
+	switch {
+	case observed != "":
+		return string(observed)
+	case wanted == federation.PeeringEnabled:
+		return string(federation.PeeringPending)
+	default:
+		return string(federation.PeeringNone)
+	}
+}

@@ -1,0 +1,165 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package foreigncluster
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/ptr"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/naming"
+	"liqo.io/federation/registry/federation/subresource"
+)
+
+// undoTimeout bounds how long a failed request goes on cleaning up.
+const undoTimeout = 10 * time.Second
+
+// invitations keeps the tokens of invitations in Secrets of the installation
+// namespace. A Secret is made before the foreign cluster that it is for, so
+// it has no owner; the controller of peerings removes it.
+type invitations struct {
+	secrets corev1client.SecretInterface
+}
+
+// held is what there is of an invitation.
+type held int
+
+const (
+	absent held = iota
+	same
+	different
+)
+
+// undoing takes back what was done to a Secret.
+type undoing func(ctx context.Context) error
+
+func nothingToUndo(context.Context) error { return nil }
+
+// quiet keeps client-go from logging bodies: these hold tokens.
+func quiet(ctx context.Context) context.Context {
+	return klog.NewContext(ctx, klog.Logger{})
+}
+
+// compare tells whether the token is the one that is held for the cluster.
+func (i invitations) compare(ctx context.Context, cluster, token string) (held, error) {
+	secret, err := i.get(ctx, cluster)
+	switch {
+	case err != nil:
+		return absent, err
+	case secret == nil:
+		return absent, nil
+	case equal(secret, token):
+		return same, nil
+	default:
+		return different, nil
+	}
+}
+
+// keep makes sure that the token is held for the cluster. Another one that is
+// held already is replaced only when that is asked for, since it may be that
+// of a request under way.
+func (i invitations) keep(ctx context.Context, cluster, token string, replace bool, dryRun []string) (undoing, error) {
+	secret, err := i.get(ctx, cluster)
+	switch {
+	case err != nil:
+		return nil, err
+	case secret == nil:
+		return i.create(ctx, cluster, token, dryRun)
+	case equal(secret, token):
+		return nothingToUndo, nil
+	case replace:
+		return i.update(ctx, secret, token, dryRun)
+	}
+	return nil, apierrors.NewConflict(corev1.Resource("secrets"), secret.Name,
+		fmt.Errorf("it holds another invitation; if it is left from an earlier try, delete it from namespace %s and try again", secret.Namespace))
+}
+
+// get returns the Secret of the cluster, nil when there is none, and an error
+// when something else has its name.
+func (i invitations) get(ctx context.Context, cluster string) (*corev1.Secret, error) {
+	secret, err := i.secrets.Get(quiet(ctx), naming.InvitationSecret(cluster), metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the Secret of the invitation: %w", err)
+	}
+	if secret.Type != v1alpha1.SecretTypeInvitation {
+		return nil, apierrors.NewConflict(corev1.Resource("secrets"), secret.Name,
+			fmt.Errorf("it is in the way of the invitation: its type is %q, not %q; remove it from namespace %s", secret.Type,
+				v1alpha1.SecretTypeInvitation, secret.Namespace))
+	}
+	return secret, nil
+}
+
+func (i invitations) create(ctx context.Context, cluster, token string, dryRun []string) (undoing, error) {
+	secret, err := i.secrets.Create(quiet(ctx), &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{
+			Name:   naming.InvitationSecret(cluster),
+			Labels: map[string]string{v1alpha1.LabelForeignCluster: cluster},
+		},
+		Type: v1alpha1.SecretTypeInvitation,
+		Data: map[string][]byte{v1alpha1.InvitationTokenKey: []byte(token)},
+	}, metav1.CreateOptions{DryRun: dryRun})
+	if err != nil {
+		return nil, fmt.Errorf("keeping the invitation in a Secret: %w", subresource.LostRace(err))
+	}
+	if len(dryRun) > 0 {
+		return nothingToUndo, nil
+	}
+	return func(ctx context.Context) error {
+		err := i.secrets.Delete(quiet(ctx), secret.Name,
+			metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: ptr.To(secret.UID)}})
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		return err
+	}, nil
+}
+
+func (i invitations) update(ctx context.Context, old *corev1.Secret, token string, dryRun []string) (undoing, error) {
+	wanted := old.DeepCopy()
+	wanted.Data = map[string][]byte{v1alpha1.InvitationTokenKey: []byte(token)}
+	updated, err := i.secrets.Update(quiet(ctx), wanted, metav1.UpdateOptions{DryRun: dryRun})
+	if err != nil {
+		return nil, fmt.Errorf("keeping the invitation in its Secret: %w", subresource.LostRace(err))
+	}
+	if len(dryRun) > 0 {
+		return nothingToUndo, nil
+	}
+	return func(ctx context.Context) error {
+		back := updated.DeepCopy()
+		back.Data = old.Data
+		_, err := i.secrets.Update(quiet(ctx), back, metav1.UpdateOptions{})
+		return err
+	}, nil
+}
+
+// takeBack undoes after a failure, also when the request is over, and returns
+// the failure along with what could not be undone.
+func takeBack(ctx context.Context, undo undoing, failure error) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
+	defer cancel()
+	if err := undo(ctx); err != nil {
+		return errors.Join(failure, fmt.Errorf("the Secret of the invitation could not be taken back: %w", err))
+	}
+	return failure
+}
+
+// equal compares in a time that does not depend on the tokens.
+func equal(secret *corev1.Secret, token string) bool {
+	is, wanted := sha256.Sum256(secret.Data[v1alpha1.InvitationTokenKey]), sha256.Sum256([]byte(token))
+	return subtle.ConstantTimeCompare(is[:], wanted[:]) == 1
+}

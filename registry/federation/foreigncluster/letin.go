@@ -1,0 +1,42 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package foreigncluster
+
+import (
+	"encoding/json"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"liqo.io/federation/apiserver/apis/federation"
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+)
+
+// letIn is the one line that lets this cluster in by the tunnel, to be run
+// against the other one; empty where that is not wanted, or our gateway not
+// known yet. There is no secret in it, and nothing that a shell would read.
+func letIn(cluster *federation.ForeignCluster, name, id string) string {
+	gateway := cluster.Status.Gateway
+	if cluster.Spec.Mode != federation.PeeringInBand || cluster.Spec.Outgoing != federation.PeeringEnabled ||
+		gateway == nil {
+		return ""
+	}
+	body, err := json.Marshal(struct {
+		metav1.TypeMeta `json:",inline"`
+		Metadata        map[string]string    `json:"metadata"`
+		Spec            v1alpha1.PeeringSpec `json:"spec"`
+	}{
+		metav1.TypeMeta{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "Peering"},
+		map[string]string{"name": name},
+		v1alpha1.PeeringSpec{
+			Outgoing: v1alpha1.PeeringDisabled, Incoming: v1alpha1.PeeringEnabled, ClusterID: id, Mode: v1alpha1.PeeringInBand,
+			Gateway: &v1alpha1.PeeringGateway{PublicKey: gateway.PublicKey, Endpoints: gateway.Endpoints},
+		},
+	})
+	if err != nil {
+		return "" // there is nothing in it that cannot be written
+	}
+	return fmt.Sprintf("printf %%s '%s' | kubectl create --raw '/apis/%s/foreignclusters/%s/peer' -f -", body,
+		v1alpha1.SchemeGroupVersion, name)
+}

@@ -1,0 +1,230 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package foreigncluster
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/registry/rest"
+
+	"liqo.io/federation/apiserver/apis/federation"
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/apis/federation/validation"
+	"liqo.io/federation/apiserver/naming"
+	"liqo.io/federation/registry/federation/store"
+	"liqo.io/federation/registry/federation/subresource"
+)
+
+var (
+	peerResource = federation.Resource("foreignclusters/peer")
+	peeringKind  = federation.Kind("Peering")
+)
+
+// peeringOf is the view of a foreign cluster that the verb peer works on. It
+// never shows a token.
+func peeringOf(cluster *federation.ForeignCluster) *federation.Peering {
+	spec := cluster.Spec.DeepCopy()
+	status := cluster.Status.DeepCopy()
+	return &federation.Peering{
+		ObjectMeta: subresource.Metadata(cluster),
+		Spec: federation.PeeringSpec{
+			Outgoing:                 spec.Outgoing,
+			ClusterID:                spec.ClusterID,
+			Server:                   spec.Server,
+			CABundle:                 spec.CABundle,
+			ProxyURL:                 spec.ProxyURL,
+			Resources:                spec.Resources,
+			DisconnectTimeoutSeconds: spec.DisconnectTimeoutSeconds,
+			Incoming:                 spec.Incoming,
+			Mode:                     spec.Mode,
+			Gateway:                  spec.Gateway,
+		},
+		Status: federation.PeeringStatus{
+			OutgoingPeering: status.OutgoingPeering,
+			IncomingPeering: status.IncomingPeering,
+			Authentication:  status.Authentication,
+			Conditions:      status.Conditions,
+			Gateway:         status.Gateway,
+		},
+	}
+}
+
+// replace writes what a PUT or PATCH of the view says into the cluster.
+func replace(cluster *federation.ForeignCluster, peering *federation.Peering) {
+	spec := peering.Spec.DeepCopy()
+	cluster.Spec.Outgoing = spec.Outgoing
+	cluster.Spec.ClusterID = spec.ClusterID
+	cluster.Spec.Server = spec.Server
+	cluster.Spec.CABundle = spec.CABundle
+	cluster.Spec.ProxyURL = spec.ProxyURL
+	cluster.Spec.Resources = spec.Resources
+	cluster.Spec.DisconnectTimeoutSeconds = spec.DisconnectTimeoutSeconds
+	// Who does not know of these does not mean to change them.
+	if spec.Incoming != "" {
+		cluster.Spec.Incoming = spec.Incoming
+	}
+	if spec.Mode != "" {
+		cluster.Spec.Mode, cluster.Spec.Gateway = spec.Mode, spec.Gateway
+	}
+	if spec.Token != "" {
+		cluster.Spec.InvitationSecretName = naming.InvitationSecret(cluster.Name)
+	}
+}
+
+// extend writes what an invitation says into the cluster; what it does not
+// say stays as it is.
+func extend(cluster *federation.ForeignCluster, peering *federation.Peering) {
+	spec := peering.Spec.DeepCopy()
+	if spec.Incoming == federation.PeeringEnabled {
+		cluster.Spec.Incoming = spec.Incoming
+	}
+	if spec.Mode != "" {
+		cluster.Spec.Mode, cluster.Spec.Gateway = spec.Mode, spec.Gateway
+	}
+	if spec.Outgoing == federation.PeeringEnabled {
+		cluster.Spec.Outgoing = spec.Outgoing
+		cluster.Spec.Server = spec.Server
+		cluster.Spec.CABundle = spec.CABundle
+	}
+	if spec.ProxyURL != "" {
+		cluster.Spec.ProxyURL = spec.ProxyURL
+	}
+	if spec.ClusterID != "" {
+		cluster.Spec.ClusterID = spec.ClusterID
+	}
+	if len(spec.Resources) > 0 {
+		cluster.Spec.Resources = spec.Resources
+	}
+	if spec.DisconnectTimeoutSeconds != nil {
+		cluster.Spec.DisconnectTimeoutSeconds = spec.DisconnectTimeoutSeconds
+	}
+	if spec.Token != "" {
+		cluster.Spec.InvitationSecretName = naming.InvitationSecret(cluster.Name)
+	}
+}
+
+// differences tells in what an invitation contradicts the cluster. Of a
+// cluster that is not borrowed from only the id is sure.
+func differences(cluster *federation.ForeignCluster, peering *federation.Peering) []subresource.Difference {
+	var found []subresource.Difference
+	differ := func(field, format string, args ...any) {
+		found = append(found, subresource.Difference{Field: field, Message: fmt.Sprintf(format, args...)})
+	}
+	is, wanted := &cluster.Spec, &peering.Spec
+	if is.ClusterID != "" && wanted.ClusterID != "" && is.ClusterID != wanted.ClusterID {
+		found = append(found, subresource.Differs("spec.clusterID", is.ClusterID, wanted.ClusterID))
+	}
+	if is.Mode == federation.PeeringInBand && wanted.Mode != "" &&
+		(is.Mode != wanted.Mode || !apiequality.Semantic.DeepEqual(is.Gateway, wanted.Gateway)) {
+		differ("spec.gateway", "is another one")
+	}
+	// Also who only lets the other cluster in would move what is borrowed.
+	if is.Outgoing == federation.PeeringEnabled && is.Mode != federation.PeeringInBand &&
+		wanted.Mode == federation.PeeringInBand {
+		found = append(found, subresource.Differs("spec.mode", federation.PeeringOutOfBand, wanted.Mode))
+	}
+	if is.Outgoing != federation.PeeringEnabled || wanted.Outgoing != federation.PeeringEnabled {
+		return found
+	}
+	if is.Server != wanted.Server {
+		found = append(found, subresource.Differs("spec.server", is.Server, wanted.Server))
+	}
+	if !bytes.Equal(is.CABundle, wanted.CABundle) {
+		differ("spec.caBundle", "holds other certificates")
+	}
+	if wanted.ProxyURL != "" && is.ProxyURL != wanted.ProxyURL {
+		found = append(found, subresource.Differs("spec.proxyURL", is.ProxyURL, wanted.ProxyURL))
+	}
+	if len(wanted.Resources) > 0 && !apiequality.Semantic.DeepEqual(is.Resources, wanted.Resources) {
+		differ("spec.resources", "asks for something else")
+	}
+	if timeout := wanted.DisconnectTimeoutSeconds; timeout != nil &&
+		!apiequality.Semantic.DeepEqual(is.DisconnectTimeoutSeconds, timeout) {
+		differ("spec.disconnectTimeoutSeconds", "is not %d", *timeout)
+	}
+	return found
+}
+
+// peeringUpdate turns an update of the view into one of the foreign cluster.
+type peeringUpdate struct {
+	rest.UpdatedObjectInfo
+	// manager is who sends the request.
+	manager string
+}
+
+// UpdatedObject applies the request to the view of old, and that to old.
+func (u peeringUpdate) UpdatedObject(ctx context.Context, old runtime.Object) (runtime.Object, error) {
+	cluster := old.DeepCopyObject().(*federation.ForeignCluster)
+	peering, err := u.peering(ctx, cluster)
+	if err != nil {
+		return nil, err
+	}
+	replace(cluster, peering)
+	return cluster, checkManagers(u.manager, old.(*federation.ForeignCluster), cluster)
+}
+
+// checkManagers refuses to change what another manager applies.
+func checkManagers(manager string, is, wanted *federation.ForeignCluster) error {
+	before, after := &v1alpha1.ForeignCluster{}, &v1alpha1.ForeignCluster{}
+	if err := v1alpha1.Convert_federation_ForeignCluster_To_v1alpha1_ForeignCluster(is, before, nil); err != nil {
+		return apierrors.NewInternalError(err)
+	}
+	if err := v1alpha1.Convert_federation_ForeignCluster_To_v1alpha1_ForeignCluster(wanted, after, nil); err != nil {
+		return apierrors.NewInternalError(err)
+	}
+	return subresource.CheckManagers(peerResource, manager, before, after)
+}
+
+// peering is the view of the cluster as the request wants it.
+func (u peeringUpdate) peering(ctx context.Context, cluster *federation.ForeignCluster) (*federation.Peering, error) {
+	obj, err := u.UpdatedObjectInfo.UpdatedObject(ctx, peeringOf(cluster))
+	if err != nil {
+		return nil, err
+	}
+	peering, ok := obj.(*federation.Peering)
+	if !ok {
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("a Peering is expected here, not a %T", obj))
+	}
+	if err := subresource.CheckName(cluster.Name, peering); err != nil {
+		return nil, err
+	}
+	if err := subresource.CheckPreconditions(peerResource, cluster.Name, peering, cluster); err != nil {
+		return nil, err
+	}
+	errs := validation.ValidatePeering(peering)
+	if incoming := peering.Spec.Incoming; incoming != "" && incoming != cluster.Spec.Incoming &&
+		(incoming != federation.PeeringEnabled || peering.Spec.Mode != federation.PeeringInBand) {
+		errs = append(errs, field.Forbidden(field.NewPath("spec", "incoming"),
+			"is changed here to Enabled alone, with the mode InBand: the ForeignCluster itself is the place for the rest"))
+	}
+	if len(errs) > 0 {
+		return nil, apierrors.NewInvalid(peeringKind, cluster.Name, errs)
+	}
+	return peering, nil
+}
+
+// peeringTable prints the view.
+var peeringTable = store.Table[*federation.Peering]{
+	{Name: "Outgoing", Description: "how the borrowing from the other cluster stands",
+		Cell: func(p *federation.Peering) any {
+			return phase(p.Status.OutgoingPeering, p.Spec.Outgoing)
+		}},
+	{Name: "Incoming", Description: "how the lending to the other cluster stands", Cell: func(p *federation.Peering) any {
+		return phase(p.Status.IncomingPeering, federation.PeeringDisabled)
+	}},
+	{Name: "Authentication", Description: "how the identities of the clusters stand",
+		Cell: func(p *federation.Peering) any {
+			return phase(p.Status.Authentication, p.Spec.Outgoing)
+		}},
+	{Name: "Server", Description: "the URL of the other cluster's Kubernetes API", Wide: true,
+		Cell: func(p *federation.Peering) any {
+			return store.OrNone(p.Spec.Server)
+		}},
+}

@@ -1,0 +1,62 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package identityrequest serves identity requests, of which each invitation admits one.
+package identityrequest
+
+import (
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"liqo.io/federation/apiserver/apis/federation"
+	"liqo.io/federation/apiserver/apis/federation/validation"
+	"liqo.io/federation/apiserver/naming"
+	"liqo.io/federation/registry/federation/resource"
+	"liqo.io/federation/registry/federation/store"
+)
+
+// Kind is the kind of identity requests.
+var Kind = resource.Kind[*federation.IdentityRequest, federation.IdentityRequestSpec, federation.IdentityRequestStatus]{
+	Resource: "identityrequests", Singular: "identityrequest",
+	New:     func() runtime.Object { return &federation.IdentityRequest{} },
+	NewList: func() runtime.Object { return &federation.IdentityRequestList{} },
+	Parts: func(obj *federation.IdentityRequest) (*federation.IdentityRequestSpec, *federation.IdentityRequestStatus) {
+		return &obj.Spec, &obj.Status
+	},
+	Validate:             validate,
+	ValidateUpdate:       validateUpdate,
+	ValidateStatusUpdate: validation.ValidateIdentityRequestStatusUpdate,
+	Columns: store.Table[*federation.IdentityRequest]{
+		{Name: "Cluster", Description: "how the consumer calls itself", Cell: func(r *federation.IdentityRequest) any {
+			return r.Spec.ClusterName
+		}},
+		{Name: "Issued", Description: "whether the certificate is there", Cell: func(r *federation.IdentityRequest) any {
+			if issued := meta.FindStatusCondition(r.Status.Conditions, federation.ConditionIssued); issued != nil {
+				return string(issued.Status)
+			}
+			return string(metav1.ConditionUnknown)
+		}},
+		{Name: "Tenant Namespace", Description: "the namespace here that is the consumer's", Wide: true,
+			Cell: func(r *federation.IdentityRequest) any {
+				return store.OrNone(r.Status.TenantNamespace)
+			}},
+		{Name: "Cluster ID", Description: "the UID of the consumer's namespace kube-system", Wide: true,
+			Cell: func(r *federation.IdentityRequest) any {
+				return r.Spec.ClusterID
+			}},
+	},
+}
+
+// validate checks a request against the invitation that its name stands for.
+func validate(request *federation.IdentityRequest) field.ErrorList {
+	invitation, _ := naming.InvitationOfAccount(request.Name)
+	return validation.ValidateIdentityRequest(request, invitation)
+}
+
+// validateUpdate checks a new version of a request in the same way.
+func validateUpdate(request, old *federation.IdentityRequest) field.ErrorList {
+	invitation, _ := naming.InvitationOfAccount(request.Name)
+	return validation.ValidateIdentityRequestUpdate(request, old, invitation)
+}

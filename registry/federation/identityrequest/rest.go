@@ -1,0 +1,109 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package identityrequest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/authentication/serviceaccount"
+	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/registry/generic"
+	"k8s.io/apiserver/pkg/registry/rest"
+
+	"liqo.io/federation/apiserver/apis/federation"
+	"liqo.io/federation/apiserver/naming"
+	"liqo.io/federation/registry/federation/store"
+)
+
+var identityRequests = federation.Resource("identityrequests")
+
+// REST serves identity requests. Only the service account of an invitation
+// creates one, under its own name, and sees no other.
+type REST struct {
+	*store.REST
+	invitationNamespace string
+}
+
+// New returns a constructor of the storages of identity requests and of their status. The
+// service accounts of invitations are in invitationNamespace.
+func New(
+	invitationNamespace string,
+) func(*runtime.Scheme, generic.RESTOptionsGetter) (*REST, *store.StatusREST, error) {
+	return func(scheme *runtime.Scheme, getter generic.RESTOptionsGetter) (*REST, *store.StatusREST, error) {
+		storage, status, err := Kind.Storage(scheme, getter)
+		return &REST{REST: storage, invitationNamespace: invitationNamespace}, status, err
+	}
+}
+
+// Create stores the request of an invitation's service account under its
+// name; who asks does not hold it back. The same request again returns what is stored, so that a lost answer
+// loses nothing; another one is a conflict.
+func (r *REST) Create(
+	ctx context.Context, obj runtime.Object, createValidation rest.ValidateObjectFunc, options *metav1.CreateOptions,
+) (runtime.Object, error) {
+	request, ok := obj.(*federation.IdentityRequest)
+	if !ok {
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("an IdentityRequest is expected here, not a %T", obj))
+	}
+	account, bearer := r.bearer(ctx)
+	if !bearer {
+		return nil, apierrors.NewForbidden(identityRequests, request.Name,
+			errors.New("only the bearer of an invitation may ask for an identity; POST to the subresource invitation of a PeeringToken to get one"))
+	}
+	request.Name, request.GenerateName, request.Finalizers = account, "", nil
+	created, err := r.REST.Create(ctx, request, createValidation, options)
+	if !apierrors.IsAlreadyExists(err) {
+		return created, err
+	}
+	stored, err := r.REST.Get(ctx, account, &metav1.GetOptions{})
+	if err != nil {
+		return nil, err
+	}
+	if !apiequality.Semantic.DeepEqual(stored.(*federation.IdentityRequest).Spec, request.Spec) {
+		return nil, apierrors.NewConflict(identityRequests, account,
+			errors.New("this invitation was used for another request; ask the provider for another invitation"))
+	}
+	return stored, nil
+}
+
+// Get returns a request; the bearer of an invitation gets its own only.
+func (r *REST) Get(ctx context.Context, name string, options *metav1.GetOptions) (runtime.Object, error) {
+	if account, bearer := r.bearer(ctx); bearer && account != name {
+		return nil, apierrors.NewForbidden(identityRequests, name,
+			errors.New("the bearer of an invitation may read its own request only"))
+	}
+	return r.REST.Get(ctx, name, options)
+}
+
+// Update changes a request that exists; apply cannot make one, since only
+// Create knows whose it would be.
+func (r *REST) Update(
+	ctx context.Context, name string, objInfo rest.UpdatedObjectInfo, createValidation rest.ValidateObjectFunc,
+	updateValidation rest.ValidateObjectUpdateFunc, _ bool, options *metav1.UpdateOptions,
+) (runtime.Object, bool, error) {
+	return r.REST.Update(ctx, name, objInfo, createValidation, updateValidation, false, options)
+}
+
+// bearer is the name of the service account of an invitation that asks, and
+// false when somebody else does.
+func (r *REST) bearer(ctx context.Context) (string, bool) {
+	user, ok := genericapirequest.UserFrom(ctx)
+	if !ok {
+		return "", false
+	}
+	namespace, account, err := serviceaccount.SplitUsername(user.GetName())
+	if err != nil || namespace != r.invitationNamespace {
+		return "", false
+	}
+	_, invitation := naming.InvitationOfAccount(account)
+	return account, invitation
+}
+
+var _ rest.StandardStorage = &REST{}

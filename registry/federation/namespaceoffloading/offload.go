@@ -1,0 +1,232 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package namespaceoffloading
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/apiserver/pkg/util/dryrun"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
+
+	"liqo.io/federation/apiserver/apis/federation"
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/apis/federation/validation"
+	"liqo.io/federation/registry/federation/subresource"
+	"liqo.io/federation/registry/federation/subresource/plan"
+)
+
+// OffloadREST is the verb offload: POST extends a namespace to the selected
+// clusters, DELETE brings it home. It commits to the namespace's offloading
+// and returns; the controllers do the rest.
+type OffloadREST struct {
+	offloadings subresource.Parent
+	namespaces  corev1client.NamespaceInterface
+	plans       plan.Reader
+}
+
+// NewOffloadREST makes the verb over the store of namespace offloadings, over
+// the namespaces that it labels, and over what its plans are made of.
+func NewOffloadREST(
+	offloadings subresource.Parent, namespaces corev1client.NamespaceInterface, plans plan.Reader,
+) *OffloadREST {
+	return &OffloadREST{offloadings: offloadings, namespaces: namespaces, plans: plans}
+}
+
+// New makes an empty offload.
+func (r *OffloadREST) New() runtime.Object { return &federation.Offload{} }
+
+// Destroy does nothing: the store belongs to the parent resource.
+func (r *OffloadREST) Destroy() {}
+
+// PreserveRequestObjectMetaSystemFieldsOnSubresourceCreate keeps the uid and
+// resourceVersion of a POST, which are its preconditions.
+func (r *OffloadREST) PreserveRequestObjectMetaSystemFieldsOnSubresourceCreate() bool { return true }
+
+// Get shows how the namespace is offloaded.
+func (r *OffloadREST) Get(ctx context.Context, name string, options *metav1.GetOptions) (runtime.Object, error) {
+	offloading, err := r.get(ctx, name, options)
+	if err != nil {
+		return nil, err
+	}
+	return offloadOf(offloading), nil
+}
+
+// Create extends the namespace. The same again changes nothing; something
+// else is a conflict.
+func (r *OffloadREST) Create(
+	ctx context.Context, name string, obj runtime.Object, createValidation rest.ValidateObjectFunc,
+	options *metav1.CreateOptions,
+) (runtime.Object, error) {
+	offload, ok := obj.(*federation.Offload)
+	if !ok {
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("an Offload is expected here, not a %T", obj))
+	}
+	if err := subresource.CheckName(name, offload); err != nil {
+		return nil, err
+	}
+	if errs := append(validation.ValidateOffloadingName(name), validation.ValidateOffload(offload)...); len(errs) > 0 {
+		return nil, apierrors.NewInvalid(offloadKind, name, errs)
+	}
+	if createValidation != nil {
+		if err := createValidation(ctx, offload.DeepCopy()); err != nil {
+			return nil, err
+		}
+	}
+	change, err := subresource.Settle(offloadResource, name,
+		func() (change, error) { return r.extend(ctx, name, offload, options) })
+	if err != nil {
+		return nil, err
+	}
+	// Pods are placed by this label; the controller sets it too, but pods that
+	// come right after this request must not miss it.
+	if err := r.label(ctx, change.offloading.Namespace, options); err != nil {
+		return nil, err
+	}
+	return r.answer(ctx, change, options.DryRun)
+}
+
+// change is an offloading after a request.
+type change struct {
+	offloading *federation.NamespaceOffloading
+	// is and wanted are its spec before and after; nil stands for none.
+	is, wanted *federation.NamespaceOffloadingSpec
+}
+
+// answer shows the offloading, in a dry run with the plan.
+func (r *OffloadREST) answer(ctx context.Context, change change, dryRun []string) (*federation.Offload, error) {
+	offload := offloadOf(change.offloading)
+	if !dryrun.IsDryRun(dryRun) {
+		return offload, nil
+	}
+	var err error
+	offload.Status.Plan, err = r.plans.Offload(ctx, offload.Namespace, change.is, change.wanted)
+	return offload, err
+}
+
+// extend makes the offloading, unless it is there and says the same.
+func (r *OffloadREST) extend(
+	ctx context.Context, name string, offload *federation.Offload, options *metav1.CreateOptions,
+) (change, error) {
+	offloading, err := r.get(ctx, name, &metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		if err := subresource.CheckPreconditions(offloadResource, name, offload, nil); err != nil {
+			return change{}, err
+		}
+		wanted := &federation.NamespaceOffloading{
+			ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: genericapirequest.NamespaceValue(ctx)},
+			Spec:       *offload.Spec.DeepCopy(),
+		}
+		created, err := r.offloadings.Create(ctx, wanted, rest.ValidateAllObjectFunc, options)
+		if err != nil {
+			return change{}, subresource.LostRace(err)
+		}
+		offloading := created.(*federation.NamespaceOffloading)
+		return change{offloading: offloading, wanted: &offloading.Spec}, nil
+	}
+	if err != nil {
+		return change{}, err
+	}
+	if err := subresource.CheckPreconditions(offloadResource, name, offload, offloading); err != nil {
+		return change{}, err
+	}
+	if offloading.DeletionTimestamp != nil {
+		return change{}, subresource.Deleting(offloadResource, name)
+	}
+	if found := differences(&offloading.Spec, &offload.Spec); len(found) > 0 {
+		return change{}, subresource.Contradiction(offloadResource, name, found, subresource.ByUpdate)
+	}
+	return change{offloading: offloading, is: &offloading.Spec, wanted: &offloading.Spec}, nil
+}
+
+// label marks the namespace as offloaded.
+func (r *OffloadREST) label(ctx context.Context, namespace string, options *metav1.CreateOptions) error {
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": map[string]string{v1alpha1.LabelSchedulingEnabled: "true"}}})
+	if err != nil {
+		return err
+	}
+	if _, err := r.namespaces.Patch(ctx, namespace, types.MergePatchType, patch,
+		metav1.PatchOptions{DryRun: options.DryRun}); err != nil {
+		return fmt.Errorf("the namespace is being offloaded, but labelling it failed: %w", err)
+	}
+	return nil
+}
+
+// Update changes how the namespace is offloaded.
+func (r *OffloadREST) Update(
+	ctx context.Context, name string, objInfo rest.UpdatedObjectInfo, _ rest.ValidateObjectFunc,
+	updateValidation rest.ValidateObjectUpdateFunc, forceAllowCreate bool, options *metav1.UpdateOptions,
+) (runtime.Object, bool, error) {
+	if forceAllowCreate {
+		return nil, false, subresource.RefuseApply(offloadResource, name, "NamespaceOffloading")
+	}
+	validate := func(ctx context.Context, obj, old runtime.Object) error {
+		if updateValidation == nil {
+			return nil
+		}
+		return updateValidation(ctx, offloadOf(obj.(*federation.NamespaceOffloading)),
+			offloadOf(old.(*federation.NamespaceOffloading)))
+	}
+	update := &offloadUpdate{UpdatedObjectInfo: objInfo, manager: options.FieldManager}
+	updated, _, err := r.offloadings.Update(ctx, name, update, rest.ValidateAllObjectFunc, validate, false, options)
+	if err != nil {
+		return nil, false, err
+	}
+	offloading := updated.(*federation.NamespaceOffloading)
+	answer, err := r.answer(ctx, change{offloading: offloading, is: update.is, wanted: &offloading.Spec}, options.DryRun)
+	return answer, false, err
+}
+
+// Delete brings the namespace home: the offloading goes once its pods are
+// back and its twins are gone. It returns before that.
+func (r *OffloadREST) Delete(
+	ctx context.Context, name string, deleteValidation rest.ValidateObjectFunc, options *metav1.DeleteOptions,
+) (runtime.Object, bool, error) {
+	validate := func(ctx context.Context, obj runtime.Object) error {
+		if deleteValidation == nil {
+			return nil
+		}
+		return deleteValidation(ctx, offloadOf(obj.(*federation.NamespaceOffloading)))
+	}
+	deleted, gone, err := r.offloadings.Delete(ctx, name, validate, options)
+	if err != nil {
+		return nil, false, err
+	}
+	going, ok := deleted.(*federation.NamespaceOffloading)
+	if !ok {
+		return deleted, gone, nil
+	}
+	answer, err := r.answer(ctx, change{offloading: going, is: &going.Spec}, options.DryRun)
+	return answer, gone, err
+}
+
+func (r *OffloadREST) get(
+	ctx context.Context, name string, options *metav1.GetOptions,
+) (*federation.NamespaceOffloading, error) {
+	obj, err := r.offloadings.Get(ctx, name, options)
+	if err != nil {
+		return nil, err
+	}
+	return obj.(*federation.NamespaceOffloading), nil
+}
+
+// ConvertToTable prints the offload.
+func (r *OffloadREST) ConvertToTable(ctx context.Context, object, options runtime.Object) (*metav1.Table, error) {
+	return offloadTable.ConvertToTable(ctx, object, options)
+}
+
+var (
+	_ rest.NamedCreater                   = &OffloadREST{}
+	_ rest.Patcher                        = &OffloadREST{}
+	_ rest.GracefulDeleter                = &OffloadREST{}
+	_ rest.TableConvertor                 = &OffloadREST{}
+	_ rest.SubresourceObjectMetaPreserver = &OffloadREST{}
+)

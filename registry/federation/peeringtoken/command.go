@@ -1,0 +1,102 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package peeringtoken
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"liqo.io/federation/apiserver/apis/federation"
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/naming"
+)
+
+// inClusterServer is an API server as every one is certified to be called within
+// its own cluster.
+const inClusterServer = "https://kubernetes.default.svc"
+
+// fill writes what a consumer's administrator needs: what to POST, its
+// declarative twin, and the command that POSTs it. Without a token, as in a
+// dry run, there is no command.
+func fill(
+	invitation *federation.Invitation, provider Provider, parent *federation.PeeringToken, token string, expiry time.Time,
+) error {
+	if parent.Spec.Mode == federation.PeeringInBand {
+		// By the tunnel this is what the API server is called.
+		provider.Server, provider.CA = inClusterServer, provider.OwnCA
+	}
+	invitation.Status = federation.InvitationStatus{
+		ClusterName:    provider.ClusterName,
+		ExpirationTime: metav1.NewTime(expiry),
+		Peering: &federation.Peering{
+			TypeMeta:   typeMeta("Peering"),
+			ObjectMeta: metav1.ObjectMeta{Name: provider.ClusterName},
+			Spec: federation.PeeringSpec{
+				Outgoing:  federation.PeeringEnabled,
+				ClusterID: provider.ClusterID,
+				Server:    provider.Server,
+				CABundle:  provider.CA,
+				Token:     token,
+			},
+		},
+		ForeignCluster: &federation.ForeignCluster{
+			TypeMeta:   typeMeta("ForeignCluster"),
+			ObjectMeta: metav1.ObjectMeta{Name: provider.ClusterName},
+			Spec: federation.ForeignClusterSpec{
+				ClusterID:            provider.ClusterID,
+				Outgoing:             federation.PeeringEnabled,
+				Incoming:             federation.PeeringDisabled,
+				Server:               provider.Server,
+				CABundle:             provider.CA,
+				InvitationSecretName: naming.InvitationSecret(provider.ClusterName),
+			},
+		},
+	}
+	if parent.Spec.Mode == federation.PeeringInBand {
+		invitation.Status.Peering.Spec.Mode, invitation.Status.Peering.Spec.Gateway = parent.Spec.Mode, parent.Status.Gateway.DeepCopy()
+		invitation.Status.ForeignCluster.Spec.Mode, invitation.Status.ForeignCluster.Spec.Gateway = parent.Spec.Mode, parent.Status.Gateway.DeepCopy()
+	}
+	if token == "" {
+		return nil
+	}
+	var err error
+	invitation.Status.Command, err = command(invitation.Status.Peering)
+	return err
+}
+
+// typeMeta lets what is inside an invitation be used as it is.
+func typeMeta(kind string) metav1.TypeMeta {
+	return metav1.TypeMeta{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: kind}
+}
+
+// command is the one line that POSTs a peering, for any POSIX shell. It is
+// run by a builtin, so that no other user sees the token among the arguments
+// of a process.
+func command(peering *federation.Peering) (string, error) {
+	versioned := &v1alpha1.Peering{}
+	if err := v1alpha1.Convert_federation_Peering_To_v1alpha1_Peering(peering, versioned, nil); err != nil {
+		return "", fmt.Errorf("writing the command of the invitation: %w", err)
+	}
+	body := map[string]any{
+		"apiVersion": peering.APIVersion,
+		"kind":       peering.Kind,
+		"metadata":   map[string]string{"name": versioned.Name},
+		"spec":       versioned.Spec,
+	}
+	encoded, err := json.Marshal(body)
+	if err != nil {
+		return "", fmt.Errorf("writing the command of the invitation: %w", err)
+	}
+	path := fmt.Sprintf("/apis/%s/foreignclusters/%s/peer", v1alpha1.SchemeGroupVersion, versioned.Name)
+	return fmt.Sprintf("printf %%s %s | kubectl create --raw %s -f -", quote(string(encoded)), quote(path)), nil
+}
+
+// quote makes a single word of s for a POSIX shell.
+func quote(s string) string {
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}

@@ -1,0 +1,56 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package resource
+
+import (
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"liqo.io/federation/apiserver/apis/federation"
+	"liqo.io/federation/apiserver/apis/federation/validation"
+	"liqo.io/federation/registry/federation/store"
+)
+
+// maxPools bounds what each allocation reads; a cluster uses two.
+const maxPools = 64
+
+// AddressPools are the ranges that address mappings are allocated from.
+var AddressPools = Kind[*federation.AddressPool, federation.AddressPoolSpec, federation.AddressPoolStatus]{
+	Resource: "addresspools", Singular: "addresspool", ShortNames: []string{"apool"},
+	New:     func() runtime.Object { return &federation.AddressPool{} },
+	NewList: func() runtime.Object { return &federation.AddressPoolList{} },
+	Parts: func(obj *federation.AddressPool) (*federation.AddressPoolSpec, *federation.AddressPoolStatus) {
+		return &obj.Spec, &obj.Status
+	},
+	Validate:             validation.ValidateAddressPool,
+	ValidateUpdate:       validation.ValidateAddressPoolUpdate,
+	ValidateStatusUpdate: validation.ValidateAddressPoolStatusUpdate,
+	Max:                  maxPools,
+	Columns: store.Table[*federation.AddressPool]{
+		{Name: "CIDRs", Description: "the CIDRs that are given from", Cell: func(p *federation.AddressPool) any {
+			return strings.Join(p.Spec.CIDRs, ",")
+		}},
+		{Name: "Used", Description: "how much of each CIDR is reserved or taken", Cell: func(p *federation.AddressPool) any {
+			return each(p, func(c federation.AddressPoolCIDRStatus) string { return fmt.Sprintf("%d%%", c.UsedPercent) })
+		}},
+		{Name: "Mappings", Type: "integer", Description: "how many AddressMappings name the pool",
+			Cell: func(p *federation.AddressPool) any {
+				return p.Status.Mappings
+			}},
+		{Name: "Largest free", Wide: true, Description: "the largest range of each CIDR that can still be given",
+			Cell: func(p *federation.AddressPool) any {
+				return each(p, func(c federation.AddressPoolCIDRStatus) string { return store.OrNone(c.LargestFree) })
+			}},
+	},
+}
+
+func each(p *federation.AddressPool, cell func(federation.AddressPoolCIDRStatus) string) string {
+	var cells []string
+	for _, cidr := range p.Status.CIDRs {
+		cells = append(cells, cell(cidr))
+	}
+	return store.OrNone(strings.Join(cells, ","))
+}

@@ -1,0 +1,49 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package resource
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"liqo.io/federation/apiserver/apis/federation"
+	"liqo.io/federation/apiserver/apis/federation/validation"
+	"liqo.io/federation/apiserver/naming"
+	"liqo.io/federation/registry/federation/store"
+)
+
+// maxMaps bounds what one consumer can store in its tenant namespace; it uses one map.
+const maxMaps = 16
+
+// NamespaceMaps are the remote namespaces that a consumer requests of a provider.
+var NamespaceMaps = Kind[*federation.NamespaceMap, federation.NamespaceMapSpec, federation.NamespaceMapStatus]{
+	Resource: "namespacemaps", Singular: "namespacemap", ShortNames: []string{"nm"},
+	New:        func() runtime.Object { return &federation.NamespaceMap{} },
+	NewList:    func() runtime.Object { return &federation.NamespaceMapList{} },
+	Namespaced: true,
+	Parts: func(obj *federation.NamespaceMap) (*federation.NamespaceMapSpec, *federation.NamespaceMapStatus) {
+		return &obj.Spec, &obj.Status
+	},
+	Validate:             validation.ValidateNamespaceMap,
+	ValidateUpdate:       validation.ValidateNamespaceMapUpdate,
+	ValidateStatusUpdate: validation.ValidateNamespaceMapStatusUpdate,
+	Max:                  maxMaps,
+	Columns: store.Table[*federation.NamespaceMap]{
+		{Name: "Local", Type: "boolean", Description: "whether this cluster is the one that wants the namespaces",
+			Cell: func(m *federation.NamespaceMap) any {
+				return naming.IsPeerNamespace(m.Namespace)
+			}},
+		{Name: "Namespaces", Description: "how many of the wanted namespaces are ready",
+			Cell: func(m *federation.NamespaceMap) any {
+				ready := 0
+				for _, namespace := range m.Status.Namespaces {
+					if namespace.Phase == federation.NamespaceMappingReady {
+						ready++
+					}
+				}
+				return fmt.Sprintf("%d/%d", ready, len(m.Spec.Namespaces))
+			}},
+	},
+}

@@ -1,0 +1,69 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package resource
+
+import (
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"liqo.io/federation/apiserver/apis/federation"
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/apis/federation/validation"
+	"liqo.io/federation/apiserver/naming"
+	"liqo.io/federation/registry/federation/store"
+)
+
+// NetworkConfigs are the ranges and the gateway of one cluster of a peering. One is local in
+// the cluster of its author: a provider writes its own into the tenant namespace of the
+// consumer.
+var NetworkConfigs = Kind[*federation.NetworkConfig, federation.NetworkConfigSpec, federation.NetworkConfigStatus]{
+	Resource: "networkconfigs", Singular: "networkconfig", ShortNames: []string{"netcfg"},
+	New:        func() runtime.Object { return &federation.NetworkConfig{} },
+	NewList:    func() runtime.Object { return &federation.NetworkConfigList{} },
+	Namespaced: true,
+	Parts: func(obj *federation.NetworkConfig) (*federation.NetworkConfigSpec, *federation.NetworkConfigStatus) {
+		return &obj.Spec, &obj.Status
+	},
+	Validate:             validation.ValidateNetworkConfig,
+	ValidateUpdate:       validation.ValidateNetworkConfigUpdate,
+	ValidateStatusUpdate: validation.ValidateNetworkConfigStatusUpdate,
+	Fields: func(obj *federation.NetworkConfig) fields.Set {
+		return fields.Set{"spec.clusterID": obj.Spec.ClusterID}
+	},
+	Columns: store.Table[*federation.NetworkConfig]{
+		{Name: "Local", Type: "boolean", Description: "whether it was written in this cluster, and not by the other one",
+			Cell: func(c *federation.NetworkConfig) any {
+				return naming.IsTenantNamespace(c.Namespace) == (c.Name == v1alpha1.NetworkConfigOfProvider)
+			}},
+		{Name: "CIDRs", Description: "the ranges of its pods, and where addresses live that stand for what is none",
+			Cell: func(c *federation.NetworkConfig) any {
+				return strings.Join(append(append([]string(nil), c.Spec.PodCIDRs...), c.Spec.ExternalCIDRs...), ",")
+			}},
+		{Name: "Mapped", Description: "what the other side calls them", Cell: func(c *federation.NetworkConfig) any {
+			var mapped []string
+			for _, mapping := range c.Status.CIDRs {
+				mapped = append(mapped, mapping.Mapped)
+			}
+			return store.OrNone(strings.Join(mapped, ","))
+		}},
+		{Name: "Accepted", Description: "whether the other side accepts it", Cell: func(c *federation.NetworkConfig) any {
+			if accepted := meta.FindStatusCondition(c.Status.Conditions, v1alpha1.ConditionAccepted); accepted != nil {
+				return string(accepted.Status)
+			}
+			return string(metav1.ConditionUnknown)
+		}},
+		{Name: "Endpoints", Wide: true, Description: "where its gateway is called",
+			Cell: func(c *federation.NetworkConfig) any {
+				return store.OrNone(strings.Join(c.Spec.Endpoints, ","))
+			}},
+		{Name: "Cluster ID", Wide: true, Description: "the cluster whose network it is",
+			Cell: func(c *federation.NetworkConfig) any {
+				return c.Spec.ClusterID
+			}},
+	},
+}

@@ -1,0 +1,77 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package resource
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"liqo.io/federation/apiserver/apis/federation"
+	"liqo.io/federation/apiserver/apis/federation/validation"
+	"liqo.io/federation/apiserver/naming"
+	"liqo.io/federation/registry/federation/store"
+)
+
+// VirtualNodes are the Nodes that stand for offers of providers.
+var VirtualNodes = Kind[*federation.VirtualNode, federation.VirtualNodeSpec, federation.VirtualNodeStatus]{
+	Resource: "virtualnodes", Singular: "virtualnode", ShortNames: []string{"vn"},
+	New:        func() runtime.Object { return &federation.VirtualNode{} },
+	NewList:    func() runtime.Object { return &federation.VirtualNodeList{} },
+	Namespaced: true,
+	Parts: func(obj *federation.VirtualNode) (*federation.VirtualNodeSpec, *federation.VirtualNodeStatus) {
+		return &obj.Spec, &obj.Status
+	},
+	Validate:             validation.ValidateVirtualNode,
+	ValidateUpdate:       validation.ValidateVirtualNodeUpdate,
+	ValidateStatusUpdate: validation.ValidateVirtualNodeStatusUpdate,
+	Fields: func(obj *federation.VirtualNode) fields.Set {
+		return fields.Set{"spec.clusterID": obj.Spec.ClusterID}
+	},
+	Columns: store.Table[*federation.VirtualNode]{
+		{Name: "Cluster", Description: "the foreign cluster behind the node", Cell: func(n *federation.VirtualNode) any {
+			if cluster := naming.ForeignClusterOf(n.Namespace); cluster != "" {
+				return cluster
+			}
+			return n.Spec.ClusterID
+		}},
+		{Name: "Node", Description: "the name of the Node", Cell: func(n *federation.VirtualNode) any {
+			return n.Spec.NodeName
+		}},
+		{Name: "Ready", Description: "whether pods can run there", Cell: func(n *federation.VirtualNode) any {
+			if ready := meta.FindStatusCondition(n.Status.Conditions, federation.ConditionReady); ready != nil {
+				return string(ready.Status)
+			}
+			return string(metav1.ConditionUnknown)
+		}},
+		{Name: "Since", Description: "for how long that has been so", Cell: func(n *federation.VirtualNode) any {
+			if ready := meta.FindStatusCondition(n.Status.Conditions, federation.ConditionReady); ready != nil {
+				return store.Age(ready.LastTransitionTime)
+			}
+			return store.None
+		}},
+		{Name: "Pods", Description: "how many pods are bound to the node, of how many",
+			Cell: func(n *federation.VirtualNode) any {
+				return fmt.Sprintf("%d/%s", n.Status.Pods, store.Quantity(n.Spec.Resources, corev1.ResourcePods))
+			}},
+		{Name: "CPU", Description: "the node's CPU capacity", Cell: func(n *federation.VirtualNode) any {
+			return store.Quantity(n.Spec.Resources, corev1.ResourceCPU)
+		}},
+		{Name: "Memory", Description: "the node's memory capacity", Cell: func(n *federation.VirtualNode) any {
+			return store.Quantity(n.Spec.Resources, corev1.ResourceMemory)
+		}},
+		{Name: "Offer", Wide: true, Description: "the offer that the node is made from",
+			Cell: func(n *federation.VirtualNode) any {
+				return store.OrNone(n.Spec.OfferName)
+			}},
+		{Name: "Offered Node", Wide: true, Description: "the node of the offer that it stands for",
+			Cell: func(n *federation.VirtualNode) any {
+				return store.OrNone(n.Spec.OfferedNode)
+			}},
+	},
+}

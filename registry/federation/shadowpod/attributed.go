@@ -1,0 +1,65 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package shadowpod
+
+import (
+	"context"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"liqo.io/federation/apiserver/apis/federation"
+	"liqo.io/federation/apiserver/quota"
+	"liqo.io/federation/registry/federation/reservation"
+	"liqo.io/federation/registry/federation/reservation/podquota"
+)
+
+// attributed says in the status of a new shadow pod whose it is: labels of
+// namespaces can change, and what was reserved must be given back where it was
+// taken. In that of one that is to take less it says what it took, which its pod
+// does until it has been resized.
+//
+// Who wrote which of its fields is not kept before somebody applies one: that
+// is as long as the shadow pod itself, would be stored, sent to each watcher and
+// computed with each change, and the fields have one writer, the virtual kubelet.
+type attributed struct {
+	Strategy
+	quotas *podquota.Quotas
+}
+
+// PrepareForCreate completes a new shadow pod.
+func (s attributed) PrepareForCreate(ctx context.Context, obj runtime.Object) {
+	pod := obj.(*federation.ShadowPod)
+	if !slices.ContainsFunc(pod.ManagedFields, applied) {
+		pod.ManagedFields = nil
+	}
+	s.Strategy.PrepareForCreate(ctx, pod)
+	if consumer, ok := reservation.Consumer(ctx); ok {
+		pod.Status.ForeignCluster = consumer
+	}
+}
+
+// PrepareForUpdate completes a new version of a shadow pod.
+func (s attributed) PrepareForUpdate(ctx context.Context, obj, old runtime.Object) {
+	s.Strategy.PrepareForUpdate(ctx, obj, old)
+	pod, before := obj.(*federation.ShadowPod), old.(*federation.ShadowPod)
+	if pod.Generation == before.Generation {
+		return
+	}
+	took := podquota.Uses(before)
+	pod.Status.AllocatedResources = nil
+	for name := range quota.More(quota.Requests(&pod.Spec.Pod), took) {
+		if pod.Status.AllocatedResources == nil {
+			pod.Status.AllocatedResources = corev1.ResourceList{}
+		}
+		pod.Status.AllocatedResources[name] = took[name]
+	}
+}
+
+// applied tells whether fields are owned by who applies them.
+func applied(entry metav1.ManagedFieldsEntry) bool {
+	return entry.Operation == metav1.ManagedFieldsOperationApply
+}

@@ -1,0 +1,232 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package shadowpod
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/utils/ptr"
+
+	"liqo.io/federation/apiserver/apis/federation"
+	"liqo.io/federation/apiserver/apis/federation/install"
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/naming"
+	"liqo.io/federation/registry/federation/reservation/podquota"
+	kinds "liqo.io/federation/registry/federation/resource"
+	"liqo.io/federation/registry/federation/store"
+	"liqo.io/federation/test/etcd"
+)
+
+// The namespaces of the tests: two twins of one consumer, one of another's,
+// one that says of nobody that it is his, and one that is not lent.
+var twins = map[string]string{"web": "milan", "shop": "milan", "lab": "turin", "nobodys": ""}
+
+func twinOf(_ context.Context, namespace string) (string, bool, error) {
+	consumer, twin := twins[namespace]
+	return consumer, twin, nil
+}
+
+// server is one of maybe several that store in the same etcd.
+type server struct {
+	pods         *REST
+	status       *store.StatusREST
+	offers       *store.REST
+	offersStatus *store.StatusREST
+	quotas       *podquota.Quotas
+	stop         func()
+}
+
+func start(t testing.TB, endpoint string, alone bool) *server {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	install.Install(scheme)
+	options := etcd.NewOptions(endpoint, serializer.NewCodecFactory(scheme).LegacyCodec(v1alpha1.SchemeGroupVersion))
+	s := &server{}
+	var err error
+	if s.quotas, err = podquota.Open(options, alone); err != nil {
+		t.Fatal(err)
+	}
+	if s.pods, s.status, err = New(s.quotas, twinOf)(scheme, options); err != nil {
+		t.Fatal(err)
+	}
+	if s.offers, s.offersStatus, err = kinds.ResourceOffers.Storage(scheme, options); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		var group sync.WaitGroup
+		group.Go(func() { s.quotas.Run(ctx, s.pods) })
+		group.Go(func() { s.pods.Tend(ctx) })
+		group.Wait()
+	}()
+	var stopped bool
+	s.stop = func() {
+		if stopped {
+			return
+		}
+		stopped = true
+		cancel()
+		<-done
+		s.pods.Destroy()
+		s.offers.Destroy()
+		s.quotas.Close()
+	}
+	t.Cleanup(s.stop)
+	if err := s.quotas.WaitForObjects(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func in(ctx context.Context, namespace string) context.Context {
+	return genericapirequest.WithNamespace(ctx, namespace)
+}
+
+func amounts(pairs ...string) corev1.ResourceList {
+	list := corev1.ResourceList{}
+	for i := 0; i < len(pairs); i += 2 {
+		list[corev1.ResourceName(pairs[i])] = resource.MustParse(pairs[i+1])
+	}
+	return list
+}
+
+// grant offers a consumer so much, which it accepts.
+func (s *server) grant(t testing.TB, consumer, name string, granted corev1.ResourceList) {
+	t.Helper()
+	ctx := in(t.Context(), naming.TenantNamespace(consumer))
+	created, err := s.offers.Create(ctx, &federation.ResourceOffer{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: naming.TenantNamespace(consumer)},
+		Spec:       federation.ResourceOfferSpec{ClusterID: "6c2a3f0e-1b7d-4f57-9a52-0a9f4f1f0c11", Resources: granted},
+	}, rest.ValidateAllObjectFunc, &metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	offer := created.(*federation.ResourceOffer)
+	offer.Status.Phase = federation.NegotiationAccepted
+	if _, _, err := s.offersStatus.Update(ctx, name, rest.DefaultUpdatedObjectInfo(offer), rest.ValidateAllObjectFunc,
+		rest.ValidateAllObjectUpdateFunc, false, &metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// regrant changes what an offer says.
+func (s *server) regrant(t testing.TB, consumer, name string, change func(*federation.ResourceOffer)) {
+	t.Helper()
+	_, _, err := s.offers.Update(in(t.Context(), naming.TenantNamespace(consumer)), name,
+		rest.DefaultUpdatedObjectInfo(nil, func(_ context.Context, _, old runtime.Object) (runtime.Object, error) {
+			changed := old.DeepCopyObject().(*federation.ResourceOffer)
+			change(changed)
+			return changed, nil
+		}), rest.ValidateAllObjectFunc, rest.ValidateAllObjectUpdateFunc, false, &metav1.UpdateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func shadowPod(namespace, name string, requests corev1.ResourceList) *federation.ShadowPod {
+	return &federation.ShadowPod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+		Spec: federation.ShadowPodSpec{Pod: corev1.PodSpec{
+			AutomountServiceAccountToken: ptr.To(false),
+			Containers: []corev1.Container{{Name: "main", Image: "example.org/main:1",
+				Resources: corev1.ResourceRequirements{Requests: requests}}},
+		}},
+	}
+}
+
+func (s *server) create(ctx context.Context, namespace, name string, requests corev1.ResourceList) error {
+	_, err := s.pods.Create(in(ctx, namespace), shadowPod(namespace, name, requests), rest.ValidateAllObjectFunc,
+		&metav1.CreateOptions{})
+	return err
+}
+
+// resize has a shadow pod ask for so much.
+func (s *server) resize(
+	ctx context.Context, namespace, name string, requests corev1.ResourceList, options *metav1.UpdateOptions,
+) error {
+	_, _, err := s.pods.Update(in(ctx, namespace), name, rest.DefaultUpdatedObjectInfo(nil,
+		func(_ context.Context, _, old runtime.Object) (runtime.Object, error) {
+			changed := old.DeepCopyObject().(*federation.ShadowPod)
+			changed.Spec.Pod.Containers[0].Resources.Requests = requests
+			return changed, nil
+		}), rest.ValidateAllObjectFunc, rest.ValidateAllObjectUpdateFunc, false, options)
+	return err
+}
+
+// giveBack has the pod of a shadow pod be as small as it is to be.
+func (s *server) giveBack(ctx context.Context, namespace, name string) error {
+	_, _, err := s.status.Update(in(ctx, namespace), name,
+		rest.DefaultUpdatedObjectInfo(nil, func(_ context.Context, _, old runtime.Object) (runtime.Object, error) {
+			changed := old.DeepCopyObject().(*federation.ShadowPod)
+			changed.Status.AllocatedResources = nil
+			return changed, nil
+		}), rest.ValidateAllObjectFunc, rest.ValidateAllObjectUpdateFunc, false, &metav1.UpdateOptions{})
+	return err
+}
+
+// finish has a shadow pod end.
+func (s *server) finish(ctx context.Context, namespace, name string) error {
+	_, _, err := s.status.Update(in(ctx, namespace), name,
+		rest.DefaultUpdatedObjectInfo(nil, func(_ context.Context, _, old runtime.Object) (runtime.Object, error) {
+			changed := old.DeepCopyObject().(*federation.ShadowPod)
+			changed.Status.Phase = corev1.PodSucceeded
+			return changed, nil
+		}), rest.ValidateAllObjectFunc, rest.ValidateAllObjectUpdateFunc, false, &metav1.UpdateOptions{})
+	return err
+}
+
+// remove deletes a shadow pod, and takes off what holds it.
+func (s *server) remove(ctx context.Context, namespace, name string) error {
+	ctx = in(ctx, namespace)
+	if _, _, err := s.pods.Delete(ctx, name, rest.ValidateAllObjectFunc, &metav1.DeleteOptions{}); err != nil {
+		return err
+	}
+	return s.letGo(ctx, namespace, name)
+}
+
+// letGo takes off what holds a shadow pod.
+func (s *server) letGo(ctx context.Context, namespace, name string) error {
+	_, _, err := s.pods.Update(in(ctx, namespace), name, rest.DefaultUpdatedObjectInfo(nil,
+		func(_ context.Context, _, old runtime.Object) (runtime.Object, error) {
+			changed := old.DeepCopyObject().(*federation.ShadowPod)
+			changed.Finalizers = nil
+			return changed, nil
+		}), rest.ValidateAllObjectFunc, rest.ValidateAllObjectUpdateFunc, false, &metav1.UpdateOptions{})
+	return err
+}
+
+func (s *server) mustCreate(t *testing.T, namespace, name string, requests corev1.ResourceList) {
+	t.Helper()
+	if err := s.create(t.Context(), namespace, name, requests); err != nil {
+		t.Fatalf("%s/%s: %v", namespace, name, err)
+	}
+}
+
+func (s *server) mustRefuse(t *testing.T, namespace, name string, requests corev1.ResourceList, says ...string) {
+	t.Helper()
+	err := s.create(t.Context(), namespace, name, requests)
+	if err == nil {
+		t.Fatalf("%s/%s is created", namespace, name)
+	}
+	for _, say := range says {
+		if !strings.Contains(err.Error(), say) {
+			t.Fatalf("%s/%s: %v does not say %q", namespace, name, err, say)
+		}
+	}
+}
+
+func named(prefix string, i int) string { return fmt.Sprintf("%s-%d", prefix, i) }

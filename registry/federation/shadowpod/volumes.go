@@ -1,0 +1,72 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package shadowpod
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"liqo.io/federation/apiserver/apis/federation"
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/apis/federation/validation"
+	"liqo.io/federation/registry/federation/reservation"
+)
+
+var volumesPath = field.NewPath("spec", "pod", "volumes")
+
+// Validate returns the errors in a new shadow pod, and one for each external volume that
+// its consumer was not offered. Offers are read only if there is such a volume. Volumes
+// cannot change afterwards.
+func (s attributed) Validate(ctx context.Context, obj runtime.Object) field.ErrorList {
+	errs := s.Strategy.Validate(ctx, obj)
+	volumes := obj.(*federation.ShadowPod).Spec.Pod.Volumes
+	consumer, remote := reservation.Consumer(ctx)
+	if len(errs) > 0 || !remote || consumer == "" || !slices.ContainsFunc(volumes, isExternal) {
+		return errs
+	}
+	offered, err := s.quotas.ExternalVolumes(ctx, consumer)
+	if err != nil {
+		err = fmt.Errorf("reading the offers of consumer %s: %w", consumer, err)
+		return field.ErrorList{field.InternalError(volumesPath, err)}
+	}
+	return notOffered(volumes, offered, consumer)
+}
+
+func isExternal(volume corev1.Volume) bool {
+	name, _ := validation.ExternalVolume(&volume)
+	return name != ""
+}
+
+func notOffered(volumes []corev1.Volume, offered v1alpha1.ExternalVolumes, consumer string) field.ErrorList {
+	var errs field.ErrorList
+	for i := range volumes {
+		name, driver := validation.ExternalVolume(&volumes[i])
+		at := volumesPath.Index(i).Child(name)
+		switch {
+		case name == "":
+		case driver != "":
+			if !slices.Contains(offered.CSIDrivers, driver) {
+				errs = append(errs, field.Forbidden(at.Child("driver"), refused("driver "+driver, offered.CSIDrivers, consumer)))
+			}
+		case !slices.Contains(offered.Types, name):
+			errs = append(errs, field.Forbidden(at, refused("type "+name, offered.Types, consumer)))
+		}
+	}
+	return errs
+}
+
+func refused(what string, offered []string, consumer string) string {
+	list := "none"
+	if len(offered) > 0 {
+		list = strings.Join(offered, ", ")
+	}
+	return fmt.Sprintf("%s is not offered (offered: %s): use a claim, or have the provider's administrator add it to "+
+		"spec.lending.externalVolumes of ForeignCluster %s", what, list, consumer)
+}

@@ -1,0 +1,209 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package shadowvolumeclaim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"pgregory.net/rapid"
+
+	"liqo.io/federation/apiserver/apis/federation"
+	"liqo.io/federation/apiserver/quota"
+	"liqo.io/federation/test/etcd"
+)
+
+func TestThirtyTwoWritersAtTwoServersStoreExactlyWhatIsGranted(t *testing.T) {
+	endpoint := etcd.Start(t)
+	servers := []*server{start(t, endpoint, false), start(t, endpoint, false)}
+	servers[0].offer(t, "milan", "rome", amounts("requests.storage", "20Gi"), "fast")
+	var created, refused atomic.Int64
+	var writers sync.WaitGroup
+	for w := range 32 {
+		writers.Go(func() {
+			for i := range 10 {
+				err := servers[w%2].create(t.Context(), []string{"web", "shop"}[i%2], fmt.Sprintf("a-%d-%d", w, i), "fast", "1Gi")
+				switch {
+				case err == nil:
+					created.Add(1)
+				case apierrors.IsForbidden(err):
+					refused.Add(1)
+				default:
+					t.Error(err)
+				}
+			}
+		})
+	}
+	writers.Wait()
+	if created.Load() != 20 || refused.Load() != 300 {
+		t.Errorf("%d claims are created and %d refused; 20Gi hold 20", created.Load(), refused.Load())
+	}
+}
+
+// TestQuotaHoldsWhileClaimsComeGrowAndGo has 32 writers at two servers, one of which is
+// replaced by another without notice.
+func TestQuotaHoldsWhileClaimsComeGrowAndGo(t *testing.T) {
+	endpoint := etcd.Start(t)
+	granted := amounts("requests.storage", "20Gi", "persistentvolumeclaims", "9",
+		"fast.storageclass.storage.k8s.io/requests.storage", "12Gi", "slow.storageclass.storage.k8s.io/requests.storage", "14Gi")
+	steady := start(t, endpoint, false)
+	steady.offer(t, "milan", "rome", granted, "fast", "slow")
+	var current atomic.Pointer[server]
+	current.Store(start(t, endpoint, false))
+	var grown atomic.Int64
+	// refused are the resources that a request was refused for.
+	var refused sync.Map
+	var writers sync.WaitGroup
+	for w := range 32 {
+		writers.Go(func() {
+			random := rand.New(rand.NewPCG(uint64(w), 1))
+			// interrupted cancels a request that the server may have served or not.
+			interrupted := func(request func(context.Context) error) error {
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				if random.IntN(4) == 0 {
+					go cancel()
+				}
+				return request(ctx)
+			}
+			for i := range 20 {
+				s, name := steady, fmt.Sprintf("a-%d-%d", w, i)
+				if random.IntN(2) == 0 {
+					s = current.Load()
+				}
+				if err := interrupted(func(ctx context.Context) error {
+					return s.create(ctx, "web", name, []string{"fast", "slow"}[random.IntN(2)], fmt.Sprintf("%dGi", 1+random.IntN(3)))
+				}); err != nil {
+					var status apierrors.APIStatus
+					if errors.As(err, &status) && status.Status().Details != nil {
+						for _, cause := range status.Status().Details.Causes {
+							refused.Store(cause.Field, true)
+						}
+					}
+					continue
+				}
+				for range random.IntN(3) {
+					if interrupted(func(ctx context.Context) error {
+						return s.resize(ctx, "web", name, fmt.Sprintf("%dGi", 2+random.IntN(6)), &metav1.UpdateOptions{})
+					}) == nil {
+						grown.Add(1)
+					}
+				}
+				if err := s.remove(t.Context(), "web", name); err != nil {
+					t.Error(err)
+				}
+				if err := s.release(t.Context(), "web", name); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		writers.Wait()
+	}()
+	replaced := 0
+	for running := true; running; {
+		select {
+		case <-done:
+			running = false
+		default:
+			if replaced++; replaced <= 3 {
+				current.Store(start(t, endpoint, false))
+			}
+		}
+		if over := quota.Exceeded(granted, steady.uses(t, "milan")); len(over) > 0 {
+			t.Fatalf("more is stored than granted: %s", quota.Sentence(over))
+		}
+	}
+	if grown.Load() == 0 {
+		t.Error("no claim ever grew")
+	}
+	for resource := range granted {
+		if _, ok := refused.Load(string(resource)); !ok {
+			t.Errorf("no claim was ever refused for %s", resource)
+		}
+	}
+}
+
+// step is one request of a random writer.
+type step struct {
+	what string
+	name string
+	size int
+}
+
+// TestConsumerNeverHoldsMoreThanGranted runs random requests of concurrent writers on
+// the same claims, among them reports of the provider that confirm or give up sizes.
+func TestConsumerNeverHoldsMoreThanGranted(t *testing.T) {
+	s := start(t, etcd.Start(t), true)
+	granted := amounts("requests.storage", "10Gi", "persistentvolumeclaims", "4",
+		"fast.storageclass.storage.k8s.io/requests.storage", "10Gi")
+	s.offer(t, "milan", "rome", granted, "fast")
+	steps := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) step {
+		return step{
+			rapid.SampledFrom([]string{"create", "resize", "settle", "remove"}).Draw(t, "what"),
+			rapid.SampledFrom([]string{"a", "b", "c", "d", "e"}).Draw(t, "name"), rapid.IntRange(1, 7).Draw(t, "size"),
+		}
+	}), 1, 8)
+	rapid.Check(t, func(rt *rapid.T) {
+		scripts := rapid.SliceOfN(steps, 2, 4).Draw(rt, "writers")
+		var writers sync.WaitGroup
+		for _, script := range scripts {
+			writers.Go(func() {
+				for _, step := range script {
+					s.run(t, step)
+				}
+			})
+		}
+		writers.Wait()
+		if over := quota.Exceeded(granted, s.uses(t, "milan")); len(over) > 0 {
+			rt.Fatalf("more is stored than granted: %s", quota.Sentence(over))
+		}
+		for _, name := range []string{"a", "b", "c", "d", "e"} {
+			s.run(t, step{what: "remove", name: name})
+		}
+		// Everything is released: the whole quota can be reserved again.
+		if err := s.create(t.Context(), "web", "a", "fast", "10Gi"); err != nil {
+			rt.Fatal(err)
+		}
+		s.run(t, step{what: "remove", name: "a"})
+	})
+}
+
+// run sends the request of a step. It fails the test on an error that no race between
+// writers and no exhausted quota explains.
+func (s *server) run(t *testing.T, step step) {
+	var err error
+	switch size := fmt.Sprintf("%dGi", step.size); step.what {
+	case "create":
+		err = s.create(t.Context(), "web", step.name, "fast", size)
+	case "resize":
+		err = s.resize(t.Context(), "web", step.name, size, &metav1.UpdateOptions{})
+	case "settle":
+		// The provider's volume has the requested size.
+		_, _, err = s.status.Update(in(t.Context(), "web"), step.name, changed(func(c *federation.ShadowVolumeClaim) {
+			c.Status.Capacity, c.Status.Allocated = ptr.To(c.Spec.Storage.DeepCopy()), nil
+		}), nil, nil, false, &metav1.UpdateOptions{})
+	case "remove":
+		if err = s.remove(t.Context(), "web", step.name); err == nil {
+			err = s.release(t.Context(), "web", step.name)
+		}
+	}
+	switch {
+	case err == nil, apierrors.IsForbidden(err), apierrors.IsInvalid(err), apierrors.IsAlreadyExists(err),
+		apierrors.IsNotFound(err), apierrors.IsConflict(err):
+	default:
+		t.Errorf("%+v: %v", step, err)
+	}
+}

@@ -1,0 +1,211 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package shadowvolumeclaim
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/apis/meta/internalversion"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/registry/rest"
+
+	"liqo.io/federation/apiserver/apis/federation"
+	"liqo.io/federation/apiserver/apis/federation/install"
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/naming"
+	"liqo.io/federation/apiserver/quota"
+	"liqo.io/federation/registry/federation/reservation/storagequota"
+	kinds "liqo.io/federation/registry/federation/resource"
+	"liqo.io/federation/registry/federation/store"
+	"liqo.io/federation/test/etcd"
+)
+
+// consumers are the remote namespaces of the tests: two of one consumer, one of
+// another, and one without a consumer. Namespace local is none.
+var consumers = map[string]string{"web": "milan", "shop": "milan", "lab": "turin", "unlabelled": ""}
+
+func consumerOf(_ context.Context, namespace string) (string, bool, error) {
+	consumer, remote := consumers[namespace]
+	return consumer, remote, nil
+}
+
+func alone(_ context.Context, namespace string) ([]string, error) { return []string{namespace}, nil }
+
+// server is one of several API servers that may store in the same etcd.
+type server struct {
+	claims       *REST
+	status       *store.StatusREST
+	offers       *store.REST
+	offersStatus *store.StatusREST
+	stop         func()
+}
+
+// start starts a server; single means that it is the only one.
+func start(t testing.TB, endpoint string, single bool) *server {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	install.Install(scheme)
+	options := etcd.NewOptions(endpoint, serializer.NewCodecFactory(scheme).LegacyCodec(v1alpha1.SchemeGroupVersion))
+	quotas, err := storagequota.Open(options, single)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &server{}
+	if s.claims, s.status, err = New(quotas, consumerOf, alone)(scheme, options); err != nil {
+		t.Fatal(err)
+	}
+	if s.offers, s.offersStatus, err = kinds.ResourceOffers.Storage(scheme, options); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var group sync.WaitGroup
+	group.Go(func() { quotas.Run(ctx, s.claims) })
+	group.Go(func() { s.claims.Tend(ctx) })
+	s.stop = sync.OnceFunc(func() {
+		cancel()
+		group.Wait()
+		s.claims.Destroy()
+		s.offers.Destroy()
+		quotas.Close()
+	})
+	t.Cleanup(s.stop)
+	if err := quotas.WaitForObjects(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func in(ctx context.Context, namespace string) context.Context {
+	return genericapirequest.WithNamespace(ctx, namespace)
+}
+
+func amounts(pairs ...string) corev1.ResourceList {
+	list := corev1.ResourceList{}
+	for pair := range slices.Chunk(pairs, 2) {
+		list[corev1.ResourceName(pair[0])] = resource.MustParse(pair[1])
+	}
+	return list
+}
+
+// offer creates an accepted offer to a consumer.
+func (s *server) offer(t testing.TB, consumer, name string, storage corev1.ResourceList, classes ...string) {
+	t.Helper()
+	namespace := naming.TenantNamespace(consumer)
+	created, err := s.offers.Create(in(t.Context(), namespace), &federation.ResourceOffer{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace},
+		Spec: federation.ResourceOfferSpec{
+			ClusterID: "6c2a3f0e-1b7d-4f57-9a52-0a9f4f1f0c11", Resources: amounts("cpu", "1"), Storage: storage,
+			StorageClasses: classes,
+		},
+	}, rest.ValidateAllObjectFunc, &metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	accepted := created.(*federation.ResourceOffer)
+	accepted.Status.Phase = federation.NegotiationAccepted
+	if _, _, err := s.offersStatus.Update(in(t.Context(), namespace), name, rest.DefaultUpdatedObjectInfo(accepted),
+		rest.ValidateAllObjectFunc, rest.ValidateAllObjectUpdateFunc, false, &metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// changeOffer changes the spec of an offer.
+func (s *server) changeOffer(t testing.TB, consumer, name string, change func(*federation.ResourceOffer)) {
+	t.Helper()
+	if _, _, err := s.offers.Update(in(t.Context(), naming.TenantNamespace(consumer)), name, changed(change),
+		rest.ValidateAllObjectFunc, rest.ValidateAllObjectUpdateFunc, false, &metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// changed applies a change to an object as it is stored.
+func changed[P interface {
+	runtime.Object
+	DeepCopy() P
+}](change func(P)) rest.UpdatedObjectInfo {
+	return rest.DefaultUpdatedObjectInfo(nil, func(_ context.Context, _, old runtime.Object) (runtime.Object, error) {
+		object := old.(P).DeepCopy()
+		change(object)
+		return object, nil
+	})
+}
+
+func claim(namespace, name, class, size string) *federation.ShadowVolumeClaim {
+	return &federation.ShadowVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+		Spec: federation.ShadowVolumeClaimSpec{
+			StorageClassName: class, AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+			Storage: resource.MustParse(size), DeletionPolicy: federation.VolumeDeletionRetain,
+		},
+	}
+}
+
+func (s *server) create(ctx context.Context, namespace, name, class, size string) error {
+	_, err := s.claims.Create(in(ctx, namespace), claim(namespace, name, class, size), rest.ValidateAllObjectFunc,
+		&metav1.CreateOptions{})
+	return err
+}
+
+// resize changes the requested size of a claim.
+func (s *server) resize(ctx context.Context, namespace, name, size string, options *metav1.UpdateOptions) error {
+	_, _, err := s.claims.Update(in(ctx, namespace), name,
+		changed(func(c *federation.ShadowVolumeClaim) { c.Spec.Storage = resource.MustParse(size) }),
+		rest.ValidateAllObjectFunc, rest.ValidateAllObjectUpdateFunc, false, options)
+	return err
+}
+
+// report changes the status of a claim, as the provider's controller does.
+func (s *server) report(ctx context.Context, namespace, name string,
+	change func(*federation.ShadowVolumeClaimStatus)) error {
+	_, _, err := s.status.Update(in(ctx, namespace), name,
+		changed(func(c *federation.ShadowVolumeClaim) { change(&c.Status) }),
+		rest.ValidateAllObjectFunc, rest.ValidateAllObjectUpdateFunc, false, &metav1.UpdateOptions{})
+	return err
+}
+
+// remove deletes a claim; release lets it go, as the provider's controller does.
+func (s *server) remove(ctx context.Context, namespace, name string) error {
+	_, _, err := s.claims.Delete(in(ctx, namespace), name, rest.ValidateAllObjectFunc, &metav1.DeleteOptions{})
+	return err
+}
+
+func (s *server) release(ctx context.Context, namespace, name string) error {
+	_, _, err := s.claims.Update(in(ctx, namespace), name,
+		changed(func(c *federation.ShadowVolumeClaim) { c.Finalizers = nil }),
+		rest.ValidateAllObjectFunc, rest.ValidateAllObjectUpdateFunc, false, &metav1.UpdateOptions{})
+	return err
+}
+
+func (s *server) get(t testing.TB, namespace, name string) *federation.ShadowVolumeClaim {
+	t.Helper()
+	stored, err := s.claims.Get(in(t.Context(), namespace), name, &metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return stored.(*federation.ShadowVolumeClaim)
+}
+
+// uses returns what the stored claims of a consumer take.
+func (s *server) uses(t testing.TB, consumer string) corev1.ResourceList {
+	t.Helper()
+	list, err := s.claims.List(in(context.Background(), metav1.NamespaceAll), &internalversion.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	used := corev1.ResourceList{}
+	for i := range list.(*federation.ShadowVolumeClaimList).Items {
+		if c := &list.(*federation.ShadowVolumeClaimList).Items[i]; c.Status.ForeignCluster == consumer {
+			quota.Add(used, storagequota.Uses(c))
+		}
+	}
+	return used
+}

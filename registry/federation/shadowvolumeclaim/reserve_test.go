@@ -1,0 +1,242 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package shadowvolumeclaim
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/apis/meta/internalversion"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apiserver/pkg/authentication/user"
+	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/utils/ptr"
+
+	"liqo.io/federation/apiserver/apis/federation"
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/test/etcd"
+)
+
+var (
+	now = &metav1.UpdateOptions{}
+	dry = &metav1.UpdateOptions{DryRun: []string{metav1.DryRunAll}}
+)
+
+func (s *server) mustCreate(t *testing.T, namespace, name, class, size string) {
+	t.Helper()
+	if err := s.create(t.Context(), namespace, name, class, size); err != nil {
+		t.Fatalf("%s/%s: %v", namespace, name, err)
+	}
+}
+
+// mustReport changes the status of a claim in namespace web.
+func (s *server) mustReport(t *testing.T, name string, change func(*federation.ShadowVolumeClaimStatus)) {
+	t.Helper()
+	if err := s.report(t.Context(), "web", name, change); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// mustExceed fails the test unless an error is 403 with a cause that names a resource.
+func mustExceed(t *testing.T, err error, resource, says string) {
+	t.Helper()
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) || status.Status().Code != http.StatusForbidden || status.Status().Details == nil {
+		t.Fatalf("not refused as exceeding a quota: %v", err)
+	}
+	for _, cause := range status.Status().Details.Causes {
+		if cause.Type == v1alpha1.CauseStorageExceeded && cause.Field == resource && strings.Contains(cause.Message, says) {
+			return
+		}
+	}
+	t.Fatalf("no cause for %s says %q: %v", resource, says, status.Status().Details.Causes)
+}
+
+func TestConsumerStoresWithinItsStorageQuota(t *testing.T) {
+	s := start(t, etcd.Start(t), true)
+	create := func(namespace, name, class, size string) error {
+		return s.create(t.Context(), namespace, name, class, size)
+	}
+
+	mustExceed(t, create("web", "a", "fast", "1Gi"), "requests.storage", "0 of 0 granted used")
+	s.offer(t, "milan", "classes", amounts("fast.storageclass.storage.k8s.io/requests.storage", "1Ti"), "fast")
+	mustExceed(t, create("web", "a", "fast", "1Gi"), "requests.storage", "0 of 0 granted used")
+
+	s.offer(t, "milan", "rome", amounts("requests.storage", "10Gi", "persistentvolumeclaims", "4",
+		"fast.storageclass.storage.k8s.io/requests.storage", "4Gi"), "slow", "fast")
+	s.mustCreate(t, "web", "a", "slow", "5Gi")
+	s.mustCreate(t, "shop", "a", "fast", "3Gi")
+	mustExceed(t, create("web", "b", "fast", "2Gi"), "fast.storageclass.storage.k8s.io/requests.storage",
+		"3Gi of 4Gi granted used")
+	mustExceed(t, create("web", "b", "slow", "3Gi"), "requests.storage", "8Gi of 10Gi granted used, 2Gi left")
+	s.mustCreate(t, "web", "b", "slow", "512Mi")
+	s.mustCreate(t, "web", "c", "slow", "512Mi")
+	mustExceed(t, create("web", "d", "slow", "1"), "persistentvolumeclaims", "4 of 4 granted used")
+
+	mustExceed(t, create("lab", "a", "fast", "1Gi"), "requests.storage", "0 of 0 granted used")
+	if err := create("unlabelled", "a", "fast", "1Gi"); !apierrors.IsForbidden(err) ||
+		!strings.Contains(err.Error(), v1alpha1.LabelForeignCluster) {
+		t.Errorf("in a remote namespace without a consumer: %v", err)
+	}
+	s.mustCreate(t, "local", "a", "any", "1Ti")
+	if got := s.get(t, "local", "a").Status.ForeignCluster; got != "" {
+		t.Errorf("a claim outside of remote namespaces counts against %q", got)
+	}
+	if got := s.get(t, "web", "a").Status.ForeignCluster; got != "milan" {
+		t.Errorf("a claim of milan counts against %q", got)
+	}
+
+	s.changeOffer(t, "milan", "rome", func(o *federation.ResourceOffer) { o.Spec.Withdrawn = true })
+	mustExceed(t, create("web", "d", "slow", "1"), "requests.storage", "9Gi of 0 granted used")
+}
+
+func TestClassThatIsNotOfferedIsRefusedWithItsField(t *testing.T) {
+	s := start(t, etcd.Start(t), true)
+	s.offer(t, "milan", "rome", amounts("requests.storage", "10Gi"), "slow", "fast")
+	var status apierrors.APIStatus
+	if err := s.create(t.Context(), "web", "a", "secret", "1Gi"); !errors.As(err, &status) ||
+		status.Status().Code != http.StatusUnprocessableEntity {
+		t.Fatalf("got %v", err)
+	}
+	want := []metav1.StatusCause{{
+		Type: metav1.CauseTypeFieldValueNotSupported, Field: "spec.storageClassName",
+		Message: `Unsupported value: "secret": supported values: "slow", "fast"`,
+	}}
+	if diff := cmp.Diff(want, status.Status().Details.Causes); diff != "" {
+		t.Errorf("causes (-want +got):\n%s", diff)
+	}
+}
+
+func TestGrowthReservesTheDifference(t *testing.T) {
+	s := start(t, etcd.Start(t), true)
+	s.offer(t, "milan", "rome", amounts("requests.storage", "10Gi"), "fast")
+	s.mustCreate(t, "web", "a", "fast", "4Gi")
+	s.mustCreate(t, "web", "b", "fast", "4Gi")
+	for _, options := range []*metav1.UpdateOptions{dry, now} {
+		mustExceed(t, s.resize(t.Context(), "web", "a", "7Gi", options), "requests.storage",
+			"3Gi asked for, 8Gi of 10Gi granted used")
+	}
+	for _, options := range []*metav1.UpdateOptions{dry, dry, now} {
+		if err := s.resize(t.Context(), "web", "a", "6Gi", options); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mustExceed(t, s.create(t.Context(), "shop", "c", "fast", "1"), "requests.storage", "10Gi of 10Gi granted used")
+
+	s.mustCreate(t, "local", "a", "any", "1Gi")
+	if err := s.resize(t.Context(), "local", "a", "1Ti", now); err != nil {
+		t.Errorf("a claim that does not count cannot grow: %v", err)
+	}
+}
+
+func TestShrinkingReleasesNothingBeforeTheProviderHasShrunk(t *testing.T) {
+	s := start(t, etcd.Start(t), true)
+	s.offer(t, "milan", "rome", amounts("requests.storage", "10Gi"), "fast")
+	s.mustCreate(t, "web", "a", "fast", "2Gi")
+	s.mustReport(t, "a", func(s *federation.ShadowVolumeClaimStatus) { s.Capacity = ptr.To(resource.MustParse("2Gi")) })
+	for _, size := range []string{"10Gi", "3Gi", "4Gi", "3Gi"} {
+		if err := s.resize(t.Context(), "web", "a", size, now); err != nil {
+			t.Fatalf("to %s: %v", size, err)
+		}
+		mustExceed(t, s.create(t.Context(), "web", "b", "fast", "1"), "requests.storage", "10Gi of 10Gi granted used")
+	}
+	if allocated := s.get(t, "web", "a").Status.Allocated; allocated == nil || allocated.String() != "10Gi" {
+		t.Errorf("allocated are %v", allocated)
+	}
+	s.mustReport(t, "a", func(s *federation.ShadowVolumeClaimStatus) { s.Allocated = nil })
+	s.mustCreate(t, "web", "b", "fast", "7Gi")
+	mustExceed(t, s.create(t.Context(), "web", "c", "fast", "1"), "requests.storage", "10Gi of 10Gi granted used")
+}
+
+func TestActualSizeCounts(t *testing.T) {
+	s := start(t, etcd.Start(t), true)
+	s.offer(t, "milan", "rome", amounts("requests.storage", "10Gi"), "fast")
+	s.mustCreate(t, "web", "a", "fast", "1Gi")
+	s.mustReport(t, "a", func(s *federation.ShadowVolumeClaimStatus) { s.Capacity = ptr.To(resource.MustParse("8Gi")) })
+	mustExceed(t, s.create(t.Context(), "web", "b", "fast", "3Gi"), "requests.storage", "8Gi of 10Gi granted used")
+	// The volume has as much already.
+	if err := s.resize(t.Context(), "web", "a", "8Gi", now); err != nil {
+		t.Fatal(err)
+	}
+	s.mustCreate(t, "web", "b", "fast", "2Gi")
+}
+
+func TestClaimCountsUntilItIsGone(t *testing.T) {
+	s := start(t, etcd.Start(t), true)
+	s.offer(t, "milan", "rome", amounts("requests.storage", "1Gi"), "fast")
+	for range 10 {
+		s.mustCreate(t, "web", "a", "fast", "1Gi")
+		s.mustReport(t, "a", func(s *federation.ShadowVolumeClaimStatus) { s.Phase = federation.ShadowVolumeClaimLost })
+		if err := s.remove(t.Context(), "web", "a"); err != nil {
+			t.Fatal(err)
+		}
+		mustExceed(t, s.create(t.Context(), "shop", "b", "fast", "1"), "requests.storage", "1Gi of 1Gi granted used")
+		if err := s.release(t.Context(), "web", "a"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.mustCreate(t, "shop", "b", "fast", "1Gi")
+}
+
+func TestPeerCannotReleaseWhatItsClaimHolds(t *testing.T) {
+	s := start(t, etcd.Start(t), true)
+	s.offer(t, "milan", "rome", amounts("requests.storage", "1Gi"), "fast")
+	peer := genericapirequest.WithUser(t.Context(),
+		&user.DefaultInfo{Name: "the-peering", Groups: []string{v1alpha1.PeerGroup}})
+	mine := claim("web", "a", "fast", "1Gi")
+	mine.Finalizers = []string{metav1.FinalizerOrphanDependents}
+	mine.Status.ForeignCluster = "turin"
+	if _, err := s.claims.Create(in(peer, "web"), mine, rest.ValidateAllObjectFunc, &metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	held := func() {
+		t.Helper()
+		stored := s.get(t, "web", "a")
+		if diff := cmp.Diff([]string{v1alpha1.Finalizer}, stored.Finalizers); diff != "" ||
+			stored.Status.ForeignCluster != "milan" {
+			t.Fatalf("the claim counts against %q; finalizers (-want +got):\n%s", stored.Status.ForeignCluster, diff)
+		}
+	}
+	held()
+	if err := s.release(peer, "web", "a"); err != nil {
+		t.Fatal(err)
+	}
+	held()
+	orphan := &metav1.DeleteOptions{PropagationPolicy: ptr.To(metav1.DeletePropagationOrphan)}
+	if _, _, err := s.claims.Delete(in(peer, "web"), "a", rest.ValidateAllObjectFunc,
+		orphan); !apierrors.IsBadRequest(err) {
+		t.Errorf("a deletion that orphans the volume: %v", err)
+	}
+	if err := s.remove(peer, "web", "a"); err != nil {
+		t.Fatal(err)
+	}
+	held()
+	mustExceed(t, s.create(t.Context(), "web", "b", "fast", "1"), "requests.storage", "1Gi of 1Gi granted used")
+}
+
+func TestClaimsAreSelectedByTheirPhase(t *testing.T) {
+	s := start(t, etcd.Start(t), true)
+	for _, name := range []string{"a", "b"} {
+		s.mustCreate(t, "local", name, "fast", "1Gi")
+	}
+	if err := s.report(t.Context(), "local", "b",
+		func(s *federation.ShadowVolumeClaimStatus) { s.Phase = federation.ShadowVolumeClaimBound }); err != nil {
+		t.Fatal(err)
+	}
+	list, err := s.claims.List(in(t.Context(), "local"),
+		&internalversion.ListOptions{FieldSelector: fields.OneTermEqualSelector("status.phase", "Bound")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if items := list.(*federation.ShadowVolumeClaimList).Items; len(items) != 1 || items[0].Name != "b" {
+		t.Errorf("selected are %v", items)
+	}
+}

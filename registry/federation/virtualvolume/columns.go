@@ -1,0 +1,179 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package virtualvolume
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/duration"
+
+	"liqo.io/federation/apiserver/apis/federation"
+	"liqo.io/federation/registry/federation/store"
+)
+
+const (
+	// local is shown for this cluster; no ForeignCluster has a name with capitals.
+	local = "Local"
+	// requested is shown for a move that has not begun.
+	requested = "Requested"
+	// maxPods is how many pods a row names.
+	maxPods = 3
+)
+
+var columns = store.Table[*federation.VirtualVolume]{
+	{Name: "Cluster", Description: "the cluster that stores the data", Cell: func(v *federation.VirtualVolume) any {
+		return cluster(v.Status.Location)
+	}},
+	{Name: "Phase", Description: "the observed state of the data", Cell: func(v *federation.VirtualVolume) any {
+		return store.OrNone(string(v.Status.Phase))
+	}},
+	{Name: "Ready", Description: "whether pods can use the data, or the reason why not",
+		Cell: func(v *federation.VirtualVolume) any {
+			return ready(v.Status.Conditions)
+		}},
+	{Name: "Capacity", Description: "the size of the volume", Cell: func(v *federation.VirtualVolume) any {
+		if v.Status.Capacity == nil {
+			return store.None
+		}
+		return v.Status.Capacity.String()
+	}},
+	{Name: "Mounted By", Description: "the pods that mount the claim", Cell: func(v *federation.VirtualVolume) any {
+		return pods(v.Status.MountedBy)
+	}},
+	{Name: "Move", Description: "the current or the last move", Cell: func(v *federation.VirtualVolume) any {
+		return progress(v.Spec.Move, v.Status.Move)
+	}},
+	{Name: "Storage Class", Wide: true, Description: "the class of the volume in that cluster",
+		Cell: func(v *federation.VirtualVolume) any {
+			return ofLocation(v, func(at *federation.VolumeLocation) string { return at.StorageClassName })
+		}},
+	{Name: "Volume", Wide: true, Description: "the PersistentVolume in this cluster",
+		Cell: func(v *federation.VirtualVolume) any {
+			return ofLocation(v, func(at *federation.VolumeLocation) string { return at.VolumeName })
+		}},
+	{Name: "Remote Claim", Wide: true, Description: "the claim on the provider",
+		Cell: func(v *federation.VirtualVolume) any {
+			return ofLocation(v, func(at *federation.VolumeLocation) string {
+				if at.ClaimName == "" {
+					return ""
+				}
+				return at.Namespace + "/" + at.ClaimName
+			})
+		}},
+	{Name: "Move Target", Wide: true, Description: "where the requested move goes",
+		Cell: func(v *federation.VirtualVolume) any {
+			if v.Spec.Move == nil {
+				return store.None
+			}
+			return target(&v.Spec.Move.Target)
+		}},
+	{Name: "Strategy", Wide: true, Description: "the strategy of the requested move",
+		Cell: func(v *federation.VirtualVolume) any {
+			if v.Spec.Move == nil {
+				return store.None
+			}
+			return string(v.Spec.Move.Strategy)
+		}},
+}
+
+// ready returns the status of the condition Ready, and its reason where it is False.
+func ready(conditions []metav1.Condition) string {
+	condition := meta.FindStatusCondition(conditions, federation.ConditionVolumeReady)
+	switch {
+	case condition == nil:
+		return string(metav1.ConditionUnknown)
+	case condition.Status == metav1.ConditionFalse:
+		return condition.Reason
+	}
+	return string(condition.Status)
+}
+
+func ofLocation(volume *federation.VirtualVolume, field func(*federation.VolumeLocation) string) string {
+	if volume.Status.Location == nil {
+		return store.None
+	}
+	return store.OrNone(field(volume.Status.Location))
+}
+
+func cluster(at *federation.VolumeLocation) string {
+	switch {
+	case at == nil:
+		return store.None
+	case at.ClusterName != "":
+		return at.ClusterName
+	case at.Namespace != "":
+		// The data is on a provider that this cluster has no ForeignCluster of any more.
+		return at.ClusterID
+	}
+	return local
+}
+
+func pods(names []string) string {
+	if len(names) <= maxPods {
+		return store.OrNone(strings.Join(names, ","))
+	}
+	return fmt.Sprintf("%s + %d more...", strings.Join(names[:maxPods], ","), len(names)-maxPods)
+}
+
+func target(to *federation.MoveTarget) string {
+	where := to.ClusterName
+	if to.Local {
+		where = local
+	}
+	for _, part := range []string{to.NodeName, to.StorageClassName} {
+		if part != "" {
+			where += "/" + part
+		}
+	}
+	return strings.TrimPrefix(where, "/")
+}
+
+// progress returns the state of a move: the phase, with percent, rate and remaining time
+// while it copies, and with the downtime after it succeeded.
+func progress(wanted *federation.RequestedMove, move *federation.MoveProgress) string {
+	if wanted != nil && (move == nil || move.ID != wanted.ID && move.Phase.Ended()) {
+		return requested
+	}
+	if move == nil {
+		return store.None
+	}
+	words := []string{string(move.Phase)}
+	switch move.Phase {
+	case federation.MoveCopying, federation.MoveFinalCopy:
+		if move.BytesTotal > 0 {
+			words = append(words, fmt.Sprintf("%d%%", percent(move.BytesCopied, move.BytesTotal)))
+		}
+		if move.BytesPerSecond > 0 {
+			words = append(words, size(move.BytesPerSecond)+"/s")
+		}
+		if move.RemainingSeconds != nil {
+			words = append(words, duration.HumanDuration(time.Duration(*move.RemainingSeconds)*time.Second))
+		}
+	case federation.MoveSucceeded:
+		if move.DowntimeMilliseconds != nil {
+			down := time.Duration(*move.DowntimeMilliseconds) * time.Millisecond
+			words = append(words, "(downtime "+down.Round(100*time.Millisecond).String()+")")
+		}
+	}
+	return strings.Join(words, " ")
+}
+
+// size returns a number of bytes in the largest unit in which it is one or more.
+func size(bytes int64) string {
+	for unit := int64(1 << 60); unit > 1; unit >>= 10 {
+		if bytes >= unit {
+			return resource.NewQuantity(bytes/unit*unit, resource.BinarySI).String()
+		}
+	}
+	return resource.NewQuantity(bytes, resource.BinarySI).String()
+}
+
+func percent(copied, total int64) int64 {
+	return int64(min(float64(copied)/float64(total), 1) * 100)
+}

@@ -1,0 +1,211 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package virtualvolume
+
+import (
+	"context"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/apiserver/pkg/util/dryrun"
+
+	"liqo.io/federation/apiserver/apis/federation"
+	"liqo.io/federation/apiserver/apis/federation/validation"
+	"liqo.io/federation/registry/federation/subresource"
+	"liqo.io/federation/registry/federation/subresource/plan"
+)
+
+// MoveREST is the verb move: POST moves the data of a virtual volume, DELETE cancels the
+// move. It commits to the virtual volume and returns; the controllers do the rest. There
+// is no PUT and no PATCH: a running move cannot change.
+type MoveREST struct {
+	volumes subresource.Parent
+	plans   plan.Reader
+}
+
+// NewMoveREST returns the verb over the store of virtual volumes and over what its plans
+// are made of.
+func NewMoveREST(volumes subresource.Parent, plans plan.Reader) *MoveREST {
+	return &MoveREST{volumes: volumes, plans: plans}
+}
+
+// New returns an empty move.
+func (r *MoveREST) New() runtime.Object { return &federation.Move{} }
+
+// Destroy does nothing: the store belongs to the parent resource.
+func (r *MoveREST) Destroy() {}
+
+// PreserveRequestObjectMetaSystemFieldsOnSubresourceCreate keeps the uid and
+// resourceVersion of a POST, which are its preconditions.
+func (r *MoveREST) PreserveRequestObjectMetaSystemFieldsOnSubresourceCreate() bool { return true }
+
+// Get returns the requested move and its progress.
+func (r *MoveREST) Get(ctx context.Context, name string, options *metav1.GetOptions) (runtime.Object, error) {
+	volume, err := r.get(ctx, name, options)
+	if err != nil {
+		return nil, err
+	}
+	return moveOf(volume), nil
+}
+
+// Create requests a move. The same request again changes nothing while that move runs
+// and after it succeeded; another one while it runs is a conflict.
+func (r *MoveREST) Create(
+	ctx context.Context, name string, obj runtime.Object, createValidation rest.ValidateObjectFunc,
+	options *metav1.CreateOptions,
+) (runtime.Object, error) {
+	move, ok := obj.(*federation.Move)
+	if !ok {
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("a Move is expected, not a %T", obj))
+	}
+	if err := subresource.CheckName(name, move); err != nil {
+		return nil, err
+	}
+	if errs := validation.ValidateMove(move); len(errs) > 0 {
+		return nil, apierrors.NewInvalid(moveKind, name, errs)
+	}
+	if createValidation != nil {
+		if err := createValidation(ctx, move.DeepCopy()); err != nil {
+			return nil, err
+		}
+	}
+	return subresource.Settle(moveResource, name, func() (*federation.Move,
+		error) {
+		return r.request(ctx, name, move, options)
+	})
+}
+
+// request writes the move to the virtual volume, unless it is there already.
+func (r *MoveREST) request(
+	ctx context.Context, name string, move *federation.Move, options *metav1.CreateOptions,
+) (*federation.Move, error) {
+	volume, err := r.get(ctx, name, &metav1.GetOptions{})
+	if err != nil {
+		return nil, err
+	}
+	if err := subresource.CheckPreconditions(moveResource, name, move, volume); err != nil {
+		return nil, err
+	}
+	if volume.DeletionTimestamp != nil {
+		return nil, subresource.Deleting(moveResource, name)
+	}
+	if id, undoing := volume.RollingBack(); undoing {
+		return nil, subresource.Busy(moveResource, name,
+			fmt.Sprintf("move %s is being rolled back; wait until it has ended and try again", id))
+	}
+	if volume.Moving() || volume.MovePhase() == federation.MoveSucceeded {
+		found := differences(&volume.Spec.Move.MoveSpec, &move.Spec)
+		if len(found) == 0 {
+			return unchanged(volume, options.DryRun), nil
+		}
+		if volume.Moving() {
+			return nil, subresource.Contradiction(moveResource, name, found,
+				"wait until that move has ended, or cancel it by DELETE of this subresource")
+		}
+	}
+	planned, errs, err := r.plans.Move(ctx, volume, &move.Spec)
+	if err != nil {
+		return nil, err
+	}
+	if len(errs) > 0 {
+		return nil, apierrors.NewInvalid(moveKind, name, errs)
+	}
+	wanted := volume.DeepCopy()
+	wanted.Spec.Move = &federation.RequestedMove{ID: newMoveID(), MoveSpec: *move.Spec.DeepCopy()}
+	if err := checkManagers(options.FieldManager, volume, wanted); err != nil {
+		return nil, err
+	}
+	// What was decided above holds for this state only, whose resourceVersion the object
+	// carries.
+	updated, _, err := r.volumes.Update(ctx, name, rest.DefaultUpdatedObjectInfo(wanted),
+		rest.ValidateAllObjectFunc, rest.ValidateAllObjectUpdateFunc, false,
+		&metav1.UpdateOptions{DryRun: options.DryRun, FieldManager: options.FieldManager})
+	if err != nil {
+		return nil, subresource.LostRace(err)
+	}
+	answer := moveOf(updated.(*federation.VirtualVolume))
+	if dryrun.IsDryRun(options.DryRun) {
+		answer.Status.Plan = planned
+	}
+	return answer, nil
+}
+
+// Delete cancels the move: it is rolled back, and the source stays as it was. It returns
+// before that.
+func (r *MoveREST) Delete(
+	ctx context.Context, name string, deleteValidation rest.ValidateObjectFunc, options *metav1.DeleteOptions,
+) (runtime.Object, bool, error) {
+	volume, err := r.get(ctx, name, &metav1.GetOptions{})
+	if err != nil {
+		return nil, false, err
+	}
+	if deleteValidation != nil {
+		if err := deleteValidation(ctx, moveOf(volume)); err != nil {
+			return nil, false, err
+		}
+	}
+	updated, _, err := r.volumes.Update(ctx, name, rest.DefaultUpdatedObjectInfo(nil,
+		func(_ context.Context, _, old runtime.Object) (runtime.Object, error) {
+			return cancelled(old.(*federation.VirtualVolume), options)
+		}), rest.ValidateAllObjectFunc, rest.ValidateAllObjectUpdateFunc, false,
+		&metav1.UpdateOptions{DryRun: options.DryRun})
+	if err != nil {
+		return nil, false, err
+	}
+	return moveOf(updated.(*federation.VirtualVolume)), false, nil
+}
+
+// cancelled returns the virtual volume without its requested move. One whose move is
+// being rolled back already stays as it is.
+func cancelled(volume *federation.VirtualVolume, options *metav1.DeleteOptions) (*federation.VirtualVolume, error) {
+	if err := subresource.CheckDeletePreconditions(moveResource, options, volume); err != nil {
+		return nil, err
+	}
+	wanted := volume.DeepCopy()
+	if _, undoing := volume.RollingBack(); undoing && volume.Spec.Move == nil {
+		return wanted, nil
+	}
+	switch phase := volume.MovePhase(); {
+	case phase == federation.MoveSucceeded:
+		return nil, apierrors.NewConflict(moveResource, volume.Name,
+			fmt.Errorf("the data has been moved; move it back by a POST of this subresource"))
+	case !volume.Moving():
+		return nil, notFound(volume.Name, "no move is running")
+	case !phase.Cancellable():
+		return nil, apierrors.NewConflict(moveResource, volume.Name, fmt.Errorf("the move is %s and can only end; "+
+			"wait until it has succeeded, and move the data back by a POST of this subresource", phase))
+	}
+	wanted.Spec.Move = nil
+	// The options of a DELETE name no manager.
+	return wanted, checkManagers("", volume, wanted)
+}
+
+func (r *MoveREST) get(ctx context.Context, name string, options *metav1.GetOptions) (*federation.VirtualVolume,
+	error) {
+	obj, err := r.volumes.Get(ctx, name, options)
+	if apierrors.IsNotFound(err) {
+		return nil, notFound(name, "only claims of the virtual storage class have a VirtualVolume; "+
+			"kubectl get virtualvolumes lists them")
+	}
+	if err != nil {
+		return nil, err
+	}
+	return obj.(*federation.VirtualVolume), nil
+}
+
+// ConvertToTable prints the move.
+func (r *MoveREST) ConvertToTable(ctx context.Context, object, options runtime.Object) (*metav1.Table, error) {
+	return moveTable.ConvertToTable(ctx, object, options)
+}
+
+var (
+	_ rest.NamedCreater                   = &MoveREST{}
+	_ rest.Getter                         = &MoveREST{}
+	_ rest.GracefulDeleter                = &MoveREST{}
+	_ rest.TableConvertor                 = &MoveREST{}
+	_ rest.SubresourceObjectMetaPreserver = &MoveREST{}
+)

@@ -1,0 +1,122 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package virtualvolume
+
+import (
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apiserver/pkg/util/dryrun"
+
+	"liqo.io/federation/apiserver/apis/federation"
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/registry/federation/store"
+	"liqo.io/federation/registry/federation/subresource"
+)
+
+var (
+	moveResource = federation.Resource("virtualvolumes/move")
+	moveKind     = federation.Kind("Move")
+)
+
+// moveOf returns the view of a virtual volume that the verb move works on. The progress
+// of an earlier move than the requested one is left out.
+func moveOf(volume *federation.VirtualVolume) *federation.Move {
+	move := &federation.Move{ObjectMeta: subresource.Metadata(volume)}
+	if volume.Spec.Move == nil || volume.MovePhase() != "" {
+		move.Status.Progress = volume.Status.Move.DeepCopy()
+	}
+	if volume.Spec.Move != nil {
+		move.Spec = *volume.Spec.Move.MoveSpec.DeepCopy()
+	}
+	return move
+}
+
+// unchanged returns the view of a volume whose move is the requested one, in a dry run
+// with a plan of nothing.
+func unchanged(volume *federation.VirtualVolume, dryRun []string) *federation.Move {
+	move := moveOf(volume)
+	if !dryrun.IsDryRun(dryRun) {
+		return move
+	}
+	move.Status.Plan = &federation.MovePlan{Action: federation.PlanNone}
+	if at := volume.Status.Location; at != nil {
+		move.Status.Plan.Source, move.Status.Plan.Target = *at, *at
+	}
+	if progress := volume.Status.Move; volume.MovePhase() != "" {
+		move.Status.Plan.Source, move.Status.Plan.Target = progress.Source, progress.Target
+	}
+	return move
+}
+
+// differences returns in what a request contradicts the requested move.
+func differences(is, wanted *federation.MoveSpec) []subresource.Difference {
+	var found []subresource.Difference
+	differ := func(field string, a, b any) {
+		if !apiequality.Semantic.DeepEqual(a, b) {
+			found = append(found, subresource.Differs("spec."+field, a, b))
+		}
+	}
+	differ("target.local", is.Target.Local, wanted.Target.Local)
+	differ("target.clusterName", is.Target.ClusterName, wanted.Target.ClusterName)
+	differ("target.nodeName", is.Target.NodeName, wanted.Target.NodeName)
+	differ("target.storageClassName", is.Target.StorageClassName, wanted.Target.StorageClassName)
+	differ("strategy", is.Strategy, wanted.Strategy)
+	differ("verify", is.Verify, wanted.Verify)
+	differ("keepSource", is.KeepSource, wanted.KeepSource)
+	differ("bandwidth", limit(is.Bandwidth), limit(wanted.Bandwidth))
+	differ("evictionTimeoutSeconds", timeout(is.EvictionTimeoutSeconds), timeout(wanted.EvictionTimeoutSeconds))
+	return found
+}
+
+func limit(bandwidth *resource.Quantity) string {
+	if bandwidth == nil {
+		return "unlimited"
+	}
+	return resource.NewQuantity(bandwidth.Value(), resource.BinarySI).String()
+}
+
+func timeout(seconds *int32) int32 {
+	if seconds == nil {
+		return v1alpha1.DefaultEvictionTimeoutSeconds
+	}
+	return *seconds
+}
+
+// notFound returns a 404 that says why in its message.
+func notFound(name, why string) error {
+	err := apierrors.NewNotFound(moveResource, name)
+	err.ErrStatus.Message += ": " + why
+	return err
+}
+
+// checkManagers refuses to change what another manager applies.
+func checkManagers(manager string, is, wanted *federation.VirtualVolume) error {
+	before, after := &v1alpha1.VirtualVolume{}, &v1alpha1.VirtualVolume{}
+	if err := v1alpha1.Convert_federation_VirtualVolume_To_v1alpha1_VirtualVolume(is, before, nil); err != nil {
+		return apierrors.NewInternalError(err)
+	}
+	if err := v1alpha1.Convert_federation_VirtualVolume_To_v1alpha1_VirtualVolume(wanted, after, nil); err != nil {
+		return apierrors.NewInternalError(err)
+	}
+	return subresource.CheckManagers(moveResource, manager, before, after)
+}
+
+var moveTable = store.Table[*federation.Move]{
+	{Name: "Target", Description: "where the data is moved to", Cell: func(m *federation.Move) any {
+		return store.OrNone(target(&m.Spec.Target))
+	}},
+	{Name: "Strategy", Description: "when pods are stopped", Cell: func(m *federation.Move) any {
+		return store.OrNone(string(m.Spec.Strategy))
+	}},
+	{Name: "Verify", Description: "what is compared at the end", Cell: func(m *federation.Move) any {
+		return store.OrNone(string(m.Spec.Verify))
+	}},
+	{Name: "Move", Description: "the current or the last move", Cell: func(m *federation.Move) any {
+		if m.Status.Progress == nil && m.Spec.Target != (federation.MoveTarget{}) {
+			return requested
+		}
+		return progress(nil, m.Status.Progress)
+	}},
+}
