@@ -42,7 +42,7 @@ var kind = resource.Kind[*federation.AddressMapping, federation.AddressMappingSp
 		{Name: "To", Description: "what it is mapped to", Cell: func(m *federation.AddressMapping) any {
 			return store.OrNone(m.Spec.Mapped)
 		}},
-		{Name: "Ports", Wide: true, Description: "the ports that may be called",
+		{Name: "Ports", Wide: true, Description: "allowed ports",
 			Cell: func(m *federation.AddressMapping) any {
 				var ports []string
 				for _, port := range m.Spec.Ports {
@@ -50,7 +50,7 @@ var kind = resource.Kind[*federation.AddressMapping, federation.AddressMappingSp
 				}
 				return cmp.Or(strings.Join(ports, ","), "<all>")
 			}},
-		{Name: "Pool", Description: "the AddressPool that it is taken from", Cell: func(m *federation.AddressMapping) any {
+		{Name: "Pool", Description: "AddressPool of the range", Cell: func(m *federation.AddressMapping) any {
 			return m.Spec.Pool
 		}},
 		{Name: "Cluster ID", Wide: true, Description: "the cluster that the mapping is for",
@@ -82,8 +82,8 @@ type Strategy struct {
 	strategy.Strategy[*federation.AddressMapping, federation.AddressMappingSpec, struct{}]
 }
 
-// PrepareForUpdate keeps what was allocated when it is left out, as the
-// manifests that a mapping was made from leave it out.
+// PrepareForUpdate keeps the allocated range of an update without one, for example from the
+// manifest that a mapping was created from.
 func (s Strategy) PrepareForUpdate(ctx context.Context, obj, old runtime.Object) {
 	mapping, before := obj.(*federation.AddressMapping), old.(*federation.AddressMapping)
 	if mapping.Spec.Mapped == "" {

@@ -26,14 +26,14 @@ import (
 	"liqo.io/federation/registry/federation/store"
 )
 
-// REST serves address mappings. What one is mapped to is reserved before it is
-// stored, and before admission looks at it.
+// REST serves address mappings. The range that one is mapped to is reserved before admission
+// receives it, and before it is stored.
 type REST struct {
 	*store.REST
 	addresses *addressrange.Addresses
 }
 
-// Create stores a mapping with what is allocated for it.
+// Create stores a mapping with the range that is allocated for it.
 func (r *REST) Create(
 	ctx context.Context, obj runtime.Object, createValidation rest.ValidateObjectFunc, options *metav1.CreateOptions,
 ) (runtime.Object, error) {
@@ -59,11 +59,11 @@ func (r *REST) Update(
 	return updated, created, err
 }
 
-// creationKey finds the request that a mapping is created by.
+// creationKey is the key of the creation in the context of a request.
 type creationKey struct{}
 
-// begin allocates what a mapping is mapped to. What is wrong with the mapping in
-// itself is told afterwards, when everything is validated.
+// begin allocates the range of a mapping. Errors of the mapping itself are returned by the
+// validation that follows.
 func begin(ctx context.Context, obj runtime.Object, _ *metav1.CreateOptions) (genericregistry.FinishFunc, error) {
 	finish := func(context.Context, bool) {}
 	mapping, ok := obj.(*federation.AddressMapping)
@@ -91,8 +91,8 @@ func begin(ctx context.Context, obj runtime.Object, _ *metav1.CreateOptions) (ge
 	return finish, nil
 }
 
-// requestOf is what a mapping asks for: a range may stay as it is, an address
-// may not, since it is no address of ours.
+// requestOf returns the request of a mapping: a CIDR may stay as it is, but an address is
+// always mapped, since it is not in the ranges of this cluster.
 func requestOf(spec *federation.AddressMappingSpec) (addressrange.Request, error) {
 	request := addressrange.Request{Pool: spec.Pool}
 	request.Chance = rand.Uint32()
@@ -107,9 +107,9 @@ func requestOf(spec *federation.AddressMappingSpec) (addressrange.Request, error
 	return request, err
 }
 
-// refusal makes an answer of why there is no address: 403, as of a quota, with a
-// cause. After 429 clients would wait and try again by themselves, and nobody
-// would be told.
+// refusal returns the answer to a request that gets no range: 403, like that of a
+// ResourceQuota, with a cause. After 429 clients would retry by themselves, and no user would
+// see the reason.
 func refusal(mapping *federation.AddressMapping, err error) error {
 	var cause metav1.StatusCause
 	var exhausted *addresses.ErrExhausted

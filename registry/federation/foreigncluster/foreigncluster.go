@@ -43,19 +43,19 @@ func Kind(plans plan.Reader) kind {
 		Surroundings:     surroundings(plans),
 		DeletionWarnings: deletion(plans),
 		Columns: store.Table[*federation.ForeignCluster]{
-			{Name: "Outgoing Peering", Description: "how the borrowing from the other cluster stands",
+			{Name: "Outgoing Peering", Description: "phase of the peering in which the other cluster is the provider",
 				Cell: func(c *federation.ForeignCluster) any {
 					return phase(c.Status.OutgoingPeering, c.Spec.Outgoing)
 				}},
-			{Name: "Incoming Peering", Description: "how the lending to the other cluster stands",
+			{Name: "Incoming Peering", Description: "phase of the peering in which the other cluster is the consumer",
 				Cell: func(c *federation.ForeignCluster) any {
 					return phase(c.Status.IncomingPeering, c.Spec.Incoming)
 				}},
-			{Name: "Networking", Description: "how the tunnel between the clusters stands",
+			{Name: "Networking", Description: "phase of the tunnel between the clusters",
 				Cell: func(c *federation.ForeignCluster) any {
 					return phase(c.Status.Networking, federation.PeeringDisabled)
 				}},
-			{Name: "Authentication", Description: "how the identities of the clusters stand",
+			{Name: "Authentication", Description: "phase of the authentication between the clusters",
 				Cell: func(c *federation.ForeignCluster) any {
 					return phase(c.Status.Authentication, c.Spec.Outgoing)
 				}},
@@ -67,7 +67,7 @@ func Kind(plans plan.Reader) kind {
 				Cell: func(c *federation.ForeignCluster) any {
 					return store.Latency(c.Status.LatencyMicroseconds)
 				}},
-			{Name: "Virtual Nodes", Type: "integer", Description: "how many nodes were made of what the other cluster lends",
+			{Name: "Virtual Nodes", Type: "integer", Description: "number of virtual nodes of the provider",
 				Wide: true, Cell: func(c *federation.ForeignCluster) any {
 					return int64(c.Status.VirtualNodes)
 				}},
@@ -79,13 +79,13 @@ func Kind(plans plan.Reader) kind {
 	}
 }
 
-// phase is what was observed of one aspect; until something was, what is
-// wanted is pending.
-func phase(observed federation.PeeringPhase, wanted federation.PeeringIntent) string {
+// phase returns the observed phase of one aspect. Until one is observed, an enabled aspect
+// is pending.
+func phase(observed federation.PeeringPhase, requested federation.PeeringIntent) string {
 	switch {
 	case observed != "":
 		return string(observed)
-	case wanted == federation.PeeringEnabled:
+	case requested == federation.PeeringEnabled:
 		return string(federation.PeeringPending)
 	default:
 		return string(federation.PeeringNone)

@@ -23,17 +23,17 @@ import (
 	"liqo.io/federation/registry/federation/subresource"
 )
 
-// undoTimeout bounds how long a failed request goes on cleaning up.
+// undoTimeout bounds the cleanup of a failed request.
 const undoTimeout = 10 * time.Second
 
-// invitations keeps the tokens of invitations in Secrets of the installation
-// namespace. A Secret is made before the foreign cluster that it is for, so
-// it has no owner; the controller of peerings removes it.
+// invitations stores the tokens of invitations in Secrets of the installation namespace. A
+// Secret is created before its foreign cluster, so it has no owner; the controller of
+// peerings deletes it.
 type invitations struct {
 	secrets corev1client.SecretInterface
 }
 
-// held is what there is of an invitation.
+// held is the result of comparing a token with the stored one.
 type held int
 
 const (
@@ -42,7 +42,7 @@ const (
 	different
 )
 
-// undoing takes back what was done to a Secret.
+// undoing undoes the change of a Secret.
 type undoing func(ctx context.Context) error
 
 func nothingToUndo(context.Context) error { return nil }
@@ -52,7 +52,7 @@ func quiet(ctx context.Context) context.Context {
 	return klog.NewContext(ctx, klog.Logger{})
 }
 
-// compare tells whether the token is the one that is held for the cluster.
+// compare compares a token with the one that is stored for the cluster.
 func (i invitations) compare(ctx context.Context, cluster, token string) (held, error) {
 	secret, err := i.get(ctx, cluster)
 	switch {
@@ -67,9 +67,8 @@ func (i invitations) compare(ctx context.Context, cluster, token string) (held, 
 	}
 }
 
-// keep makes sure that the token is held for the cluster. Another one that is
-// held already is replaced only when that is asked for, since it may be that
-// of a request under way.
+// keep ensures that the token is stored for the cluster. It replaces another one only if
+// replace is set, since that may belong to a running request.
 func (i invitations) keep(ctx context.Context, cluster, token string, replace bool, dryRun []string) (undoing, error) {
 	secret, err := i.get(ctx, cluster)
 	switch {
@@ -86,8 +85,8 @@ func (i invitations) keep(ctx context.Context, cluster, token string, replace bo
 		fmt.Errorf("it holds another invitation; if it is left from an earlier try, delete it from namespace %s and try again", secret.Namespace))
 }
 
-// get returns the Secret of the cluster, nil when there is none, and an error
-// when something else has its name.
+// get returns the Secret of the cluster, and nil if there is none. It fails if a Secret of
+// another type has that name.
 func (i invitations) get(ctx context.Context, cluster string) (*corev1.Secret, error) {
 	secret, err := i.secrets.Get(quiet(ctx), naming.InvitationSecret(cluster), metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
@@ -130,9 +129,9 @@ func (i invitations) create(ctx context.Context, cluster, token string, dryRun [
 }
 
 func (i invitations) update(ctx context.Context, old *corev1.Secret, token string, dryRun []string) (undoing, error) {
-	wanted := old.DeepCopy()
-	wanted.Data = map[string][]byte{v1alpha1.InvitationTokenKey: []byte(token)}
-	updated, err := i.secrets.Update(quiet(ctx), wanted, metav1.UpdateOptions{DryRun: dryRun})
+	requested := old.DeepCopy()
+	requested.Data = map[string][]byte{v1alpha1.InvitationTokenKey: []byte(token)}
+	updated, err := i.secrets.Update(quiet(ctx), requested, metav1.UpdateOptions{DryRun: dryRun})
 	if err != nil {
 		return nil, fmt.Errorf("keeping the invitation in its Secret: %w", subresource.LostRace(err))
 	}
@@ -147,8 +146,8 @@ func (i invitations) update(ctx context.Context, old *corev1.Secret, token strin
 	}, nil
 }
 
-// takeBack undoes after a failure, also when the request is over, and returns
-// the failure along with what could not be undone.
+// takeBack undoes a change after a failure, also if the request has ended, and returns the
+// failure, joined with that of undoing.
 func takeBack(ctx context.Context, undo undoing, failure error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
 	defer cancel()
@@ -158,8 +157,8 @@ func takeBack(ctx context.Context, undo undoing, failure error) error {
 	return failure
 }
 
-// equal compares in a time that does not depend on the tokens.
+// equal compares in constant time.
 func equal(secret *corev1.Secret, token string) bool {
-	is, wanted := sha256.Sum256(secret.Data[v1alpha1.InvitationTokenKey]), sha256.Sum256([]byte(token))
-	return subtle.ConstantTimeCompare(is[:], wanted[:]) == 1
+	current, requested := sha256.Sum256(secret.Data[v1alpha1.InvitationTokenKey]), sha256.Sum256([]byte(token))
+	return subtle.ConstantTimeCompare(current[:], requested[:]) == 1
 }

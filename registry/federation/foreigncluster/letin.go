@@ -13,9 +13,9 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// letIn is the one line that lets this cluster in by the tunnel, to be run
-// against the other one; empty where that is not wanted, or our gateway not
-// known yet. There is no secret in it, and nothing that a shell would read.
+// letIn returns the command that admits this cluster through the tunnel, to be run against
+// the provider. It is empty for another mode, and until the gateway of this cluster is
+// known. It has no secret, and nothing that a shell would interpret.
 func letIn(cluster *federation.ForeignCluster, name, id string) string {
 	gateway := cluster.Status.Gateway
 	if cluster.Spec.Mode != federation.PeeringInBand || cluster.Spec.Outgoing != federation.PeeringEnabled ||
@@ -35,7 +35,7 @@ func letIn(cluster *federation.ForeignCluster, name, id string) string {
 		},
 	})
 	if err != nil {
-		return "" // there is nothing in it that cannot be written
+		return "" // every value can be encoded
 	}
 	return fmt.Sprintf("printf %%s '%s' | kubectl create --raw '/apis/%s/foreignclusters/%s/peer' -f -", body,
 		v1alpha1.SchemeGroupVersion, name)

@@ -21,22 +21,21 @@ import (
 	"liqo.io/federation/registry/federation/subresource/plan"
 )
 
-// PeerREST is the verb peer: POST takes a provider's invitation, DELETE
-// unpeers. It commits to the foreign cluster of its name and returns; the
-// controllers do the rest.
+// PeerREST is the verb peer: POST accepts a provider's invitation, DELETE unpeers. It
+// commits to the foreign cluster of its name and returns; the controllers do the rest.
 type PeerREST struct {
 	clusters    subresource.Parent
 	invitations invitations
 	plans       plan.Reader
 }
 
-// NewPeerREST makes the verb over the store of foreign clusters, over the
-// Secrets of the installation namespace, and over what its plans are made of.
+// NewPeerREST returns the verb over the store of foreign clusters, the Secrets of the
+// installation namespace, and the facts of its plans.
 func NewPeerREST(clusters subresource.Parent, secrets corev1client.SecretInterface, plans plan.Reader) *PeerREST {
 	return &PeerREST{clusters: clusters, invitations: invitations{secrets: secrets}, plans: plans}
 }
 
-// New makes an empty peering.
+// New returns an empty peering.
 func (r *PeerREST) New() runtime.Object { return &federation.Peering{} }
 
 // Destroy does nothing: the store belongs to the parent resource.
@@ -46,7 +45,7 @@ func (r *PeerREST) Destroy() {}
 // resourceVersion of a POST, which are its preconditions.
 func (r *PeerREST) PreserveRequestObjectMetaSystemFieldsOnSubresourceCreate() bool { return true }
 
-// Get shows how the peering with the foreign cluster stands.
+// Get returns the peering with the foreign cluster.
 func (r *PeerREST) Get(ctx context.Context, name string, options *metav1.GetOptions) (runtime.Object, error) {
 	cluster, err := r.get(ctx, name, options)
 	if err != nil {
@@ -55,15 +54,15 @@ func (r *PeerREST) Get(ctx context.Context, name string, options *metav1.GetOpti
 	return r.show(cluster), nil
 }
 
-// show is the peering, with the way for the other side to let this one in.
+// show returns the peering, with the command by which the provider admits this cluster.
 func (r *PeerREST) show(cluster *federation.ForeignCluster) *federation.Peering {
 	peering := peeringOf(cluster)
 	peering.Status.Command = letIn(cluster, r.plans.ClusterName, r.plans.ClusterID)
 	return peering
 }
 
-// Create takes an invitation, and makes the foreign cluster if there is none.
-// The same invitation again changes nothing; another one is a conflict.
+// Create accepts an invitation, and creates the foreign cluster if there is none. The same
+// invitation again changes nothing; another one is a conflict.
 func (r *PeerREST) Create(
 	ctx context.Context, name string, obj runtime.Object, createValidation rest.ValidateObjectFunc,
 	options *metav1.CreateOptions,
@@ -98,30 +97,30 @@ func (r *PeerREST) Create(
 	return r.answer(ctx, change, options.DryRun)
 }
 
-// change is what a request made of a foreign cluster.
+// change is the change of a foreign cluster by a request.
 type change struct {
-	// is and wanted are the cluster before and after; nil stands for none.
-	is, wanted *federation.ForeignCluster
-	// token tells whether an invitation is kept that was not before.
+	// current and requested are the cluster before and after; nil means none.
+	current, requested *federation.ForeignCluster
+	// token is whether the request stores another invitation.
 	token bool
 }
 
-// answer shows the peering, in a dry run with the plan.
+// answer returns the peering, in a dry run with the plan.
 func (r *PeerREST) answer(ctx context.Context, change change, dryRun []string) (*federation.Peering, error) {
-	shown := change.wanted
+	shown := change.requested
 	if shown == nil {
-		shown = change.is
+		shown = change.current
 	}
 	peering := r.show(shown)
 	if !dryrun.IsDryRun(dryRun) {
 		return peering, nil
 	}
 	var err error
-	peering.Status.Plan, err = r.plans.Peer(ctx, change.is, change.wanted, change.token)
+	peering.Status.Plan, err = r.plans.Peer(ctx, change.current, change.requested, change.token)
 	return peering, err
 }
 
-// take commits to an invitation: first its token, then the foreign cluster.
+// take accepts an invitation: it stores first its token, then the foreign cluster.
 func (r *PeerREST) take(
 	ctx context.Context, name string, peering *federation.Peering, options *metav1.CreateOptions,
 ) (change, error) {
@@ -141,7 +140,7 @@ func (r *PeerREST) take(
 	return r.takeMore(ctx, cluster, peering, options)
 }
 
-// takeNew makes the foreign cluster that an invitation is about.
+// takeNew creates the foreign cluster of an invitation.
 func (r *PeerREST) takeNew(
 	ctx context.Context, name string, peering *federation.Peering, options *metav1.CreateOptions,
 ) (change, error) {
@@ -156,7 +155,7 @@ func (r *PeerREST) takeNew(
 		if err != nil {
 			return change{}, err
 		}
-		return change{wanted: created.(*federation.ForeignCluster)}, nil
+		return change{requested: created.(*federation.ForeignCluster)}, nil
 	}
 	if peering.Spec.Token == "" {
 		return change{}, tokenRequired(name)
@@ -168,17 +167,17 @@ func (r *PeerREST) takeNew(
 	}
 	created, err := r.clusters.Create(ctx, cluster, rest.ValidateAllObjectFunc, options)
 	if apierrors.IsAlreadyExists(err) {
-		// Whoever made it meanwhile may count on this Secret.
+		// The request that was faster may depend on this Secret.
 		return change{}, subresource.LostRace(err)
 	}
 	if err != nil {
 		return change{}, takeBack(ctx, undo, err)
 	}
-	return change{wanted: created.(*federation.ForeignCluster), token: true}, nil
+	return change{requested: created.(*federation.ForeignCluster), token: true}, nil
 }
 
-// takeMore lets an existing foreign cluster take an invitation, unless it has
-// taken it already, or another one.
+// takeMore lets an existing foreign cluster accept an invitation, unless it has accepted it
+// already, or another one.
 func (r *PeerREST) takeMore(
 	ctx context.Context, cluster *federation.ForeignCluster, peering *federation.Peering, options *metav1.CreateOptions,
 ) (change, error) {
@@ -186,9 +185,9 @@ func (r *PeerREST) takeMore(
 		return change{}, subresource.Deleting(peerResource, cluster.Name)
 	}
 	found := differences(cluster, peering)
-	borrows := cluster.Spec.Outgoing == federation.PeeringEnabled
+	outgoing := cluster.Spec.Outgoing == federation.PeeringEnabled
 	token := peering.Spec.Token
-	if letIn := peering.Spec.Outgoing == federation.PeeringDisabled; token == "" && !letIn && !borrows &&
+	if letIn := peering.Spec.Outgoing == federation.PeeringDisabled; token == "" && !letIn && !outgoing &&
 		cluster.Spec.InvitationSecretName == "" {
 		return change{}, tokenRequired(cluster.Name)
 	}
@@ -198,45 +197,43 @@ func (r *PeerREST) takeMore(
 		if err != nil {
 			return change{}, err
 		}
-		if kept == different && borrows {
+		if kept == different && outgoing {
 			found = append(found, subresource.Difference{Field: "spec.token", Message: "is not the invitation that was taken"})
 		}
-		// The Secret goes once the provider has accepted our identity.
-		accepted := borrows && cluster.Status.Authentication == federation.PeeringEstablished
+		// The Secret is deleted once the provider has accepted the identity.
+		accepted := outgoing && cluster.Status.Authentication == federation.PeeringEstablished
 		keep = kept != same && !(kept == absent && accepted)
 	}
 	if len(found) > 0 {
 		return change{}, subresource.Contradiction(peerResource, cluster.Name, found, subresource.ByUpdate)
 	}
-	wanted := cluster.DeepCopy()
-	extend(wanted, peering)
-	if !keep && (borrows || peering.Spec.Outgoing == federation.PeeringDisabled) &&
-		wanted.Spec.Incoming == cluster.Spec.Incoming && wanted.Spec.Mode == cluster.Spec.Mode {
-		return change{is: cluster, wanted: cluster}, nil
+	requested := cluster.DeepCopy()
+	extend(requested, peering)
+	if !keep && (outgoing || peering.Spec.Outgoing == federation.PeeringDisabled) &&
+		requested.Spec.Incoming == cluster.Spec.Incoming && requested.Spec.Mode == cluster.Spec.Mode {
+		return change{current: cluster, requested: cluster}, nil
 	}
-	if err := checkManagers(options.FieldManager, cluster, wanted); err != nil {
+	if err := checkManagers(options.FieldManager, cluster, requested); err != nil {
 		return change{}, err
 	}
 	undo := undoing(nothingToUndo)
 	if keep {
 		var err error
-		if undo, err = r.invitations.keep(ctx, cluster.Name, token, !borrows, options.DryRun); err != nil {
+		if undo, err = r.invitations.keep(ctx, cluster.Name, token, !outgoing, options.DryRun); err != nil {
 			return change{}, err
 		}
 	}
-	// What was decided above holds for this state only, whose resourceVersion
-	// the object carries.
-	updated, _, err := r.clusters.Update(ctx, cluster.Name, rest.DefaultUpdatedObjectInfo(wanted),
+	// The decision holds for this state only, whose resourceVersion the object has.
+	updated, _, err := r.clusters.Update(ctx, cluster.Name, rest.DefaultUpdatedObjectInfo(requested),
 		rest.ValidateAllObjectFunc, rest.ValidateAllObjectUpdateFunc, false, &metav1.UpdateOptions{DryRun: options.DryRun,
 			FieldManager: options.FieldManager})
 	if err != nil {
 		return change{}, takeBack(ctx, undo, subresource.LostRace(err))
 	}
-	return change{is: cluster, wanted: updated.(*federation.ForeignCluster), token: keep}, nil
+	return change{current: cluster, requested: updated.(*federation.ForeignCluster), token: keep}, nil
 }
 
-// Update changes what is wanted of the foreign cluster. A token replaces the
-// one that is held.
+// Update changes the spec of the foreign cluster. A token replaces the stored one.
 func (r *PeerREST) Update(
 	ctx context.Context, name string, objInfo rest.UpdatedObjectInfo, _ rest.ValidateObjectFunc,
 	updateValidation rest.ValidateObjectUpdateFunc, forceAllowCreate bool, options *metav1.UpdateOptions,
@@ -270,14 +267,14 @@ func (r *PeerREST) Update(
 	if err != nil {
 		return nil, false, takeBack(ctx, undo, err)
 	}
-	answer, err := r.answer(ctx, change{is: cluster, wanted: updated.(*federation.ForeignCluster),
+	answer, err := r.answer(ctx, change{current: cluster, requested: updated.(*federation.ForeignCluster),
 		token: peering.Spec.Token != ""}, options.DryRun)
 	return answer, false, err
 }
 
-// Delete ends the borrowing: a foreign cluster that is lent to stays without
-// it, any other goes. The grace period is how many seconds the other side has
-// to take part. It returns before that.
+// Delete ends the outgoing peering: a foreign cluster with an incoming peering stays
+// without it, any other is deleted. The grace period is the time, in seconds, that the
+// provider has to take part. Delete returns before that.
 func (r *PeerREST) Delete(
 	ctx context.Context, name string, deleteValidation rest.ValidateObjectFunc, options *metav1.DeleteOptions,
 ) (runtime.Object, bool, error) {
@@ -293,13 +290,13 @@ func (r *PeerREST) Delete(
 			return nil, false, err
 		}
 	}
-	lends := cluster.Spec.Incoming == federation.PeeringEnabled
-	left, err := r.leave(ctx, cluster, lends, options)
+	incoming := cluster.Spec.Incoming == federation.PeeringEnabled
+	left, err := r.leave(ctx, cluster, incoming, options)
 	if err != nil {
 		return nil, false, err
 	}
-	if lends {
-		answer, err := r.answer(ctx, change{is: cluster, wanted: left}, options.DryRun)
+	if incoming {
+		answer, err := r.answer(ctx, change{current: cluster, requested: left}, options.DryRun)
 		return answer, true, err
 	}
 	parentOptions := &metav1.DeleteOptions{DryRun: options.DryRun, PropagationPolicy: options.PropagationPolicy,
@@ -311,35 +308,35 @@ func (r *PeerREST) Delete(
 	if going, ok := deleted.(*federation.ForeignCluster); ok {
 		left = going
 	}
-	answer, err := r.answer(ctx, change{is: left}, options.DryRun)
+	answer, err := r.answer(ctx, change{current: left}, options.DryRun)
 	return answer, gone, err
 }
 
-// leave notes in the cluster how it is to be left, before it is.
+// leave writes into the spec of the cluster how the peering ends, before it is deleted.
 func (r *PeerREST) leave(
-	ctx context.Context, cluster *federation.ForeignCluster, lends bool, options *metav1.DeleteOptions,
+	ctx context.Context, cluster *federation.ForeignCluster, incoming bool, options *metav1.DeleteOptions,
 ) (*federation.ForeignCluster, error) {
-	if !lends && options.GracePeriodSeconds == nil {
+	if !incoming && options.GracePeriodSeconds == nil {
 		return cluster, nil
 	}
 	updated, _, err := r.clusters.Update(ctx, cluster.Name,
 		rest.DefaultUpdatedObjectInfo(nil, func(_ context.Context, _, old runtime.Object) (runtime.Object, error) {
-			wanted := old.DeepCopyObject().(*federation.ForeignCluster)
-			if err := subresource.CheckDeletePreconditions(peerResource, options, wanted); err != nil {
+			requested := old.DeepCopyObject().(*federation.ForeignCluster)
+			if err := subresource.CheckDeletePreconditions(peerResource, options, requested); err != nil {
 				return nil, err
 			}
-			if lends {
-				wanted.Spec.Outgoing = federation.PeeringDisabled
+			if incoming {
+				requested.Spec.Outgoing = federation.PeeringDisabled
 			}
 			if seconds := options.GracePeriodSeconds; seconds != nil {
 				timeout, err := disconnectTimeout(cluster.Name, *seconds)
 				if err != nil {
 					return nil, err
 				}
-				wanted.Spec.DisconnectTimeoutSeconds = &timeout
+				requested.Spec.DisconnectTimeoutSeconds = &timeout
 			}
 			// The options of a DELETE name no manager.
-			return wanted, checkManagers("", old.(*federation.ForeignCluster), wanted)
+			return requested, checkManagers("", old.(*federation.ForeignCluster), requested)
 		}), rest.ValidateAllObjectFunc, rest.ValidateAllObjectUpdateFunc, false, &metav1.UpdateOptions{DryRun: options.DryRun})
 	if err != nil {
 		return nil, err
@@ -357,7 +354,7 @@ func (r *PeerREST) get(
 	return obj.(*federation.ForeignCluster), nil
 }
 
-// disconnectTimeout is a grace period as the spec has it.
+// disconnectTimeout returns a grace period in the type of the spec.
 func disconnectTimeout(name string, seconds int64) (int32, error) {
 	if timeout := int32(seconds); int64(timeout) == seconds {
 		return timeout, nil
@@ -372,7 +369,7 @@ func tokenRequired(name string) error {
 			"is the invitation; the provider's administrator gets one by a POST to the subresource invitation of a PeeringToken")})
 }
 
-// ConvertToTable prints the peering.
+// ConvertToTable returns the table of the peering.
 func (r *PeerREST) ConvertToTable(ctx context.Context, object, options runtime.Object) (*metav1.Table, error) {
 	return peeringTable.ConvertToTable(ctx, object, options)
 }

@@ -27,8 +27,8 @@ var (
 	peeringKind  = federation.Kind("Peering")
 )
 
-// peeringOf is the view of a foreign cluster that the verb peer works on. It
-// never shows a token.
+// peeringOf returns the view of a foreign cluster that the verb peer works on. It never has
+// a token.
 func peeringOf(cluster *federation.ForeignCluster) *federation.Peering {
 	spec := cluster.Spec.DeepCopy()
 	status := cluster.Status.DeepCopy()
@@ -56,7 +56,7 @@ func peeringOf(cluster *federation.ForeignCluster) *federation.Peering {
 	}
 }
 
-// replace writes what a PUT or PATCH of the view says into the cluster.
+// replace writes a PUT or PATCH of the view into the cluster.
 func replace(cluster *federation.ForeignCluster, peering *federation.Peering) {
 	spec := peering.Spec.DeepCopy()
 	cluster.Spec.Outgoing = spec.Outgoing
@@ -66,7 +66,7 @@ func replace(cluster *federation.ForeignCluster, peering *federation.Peering) {
 	cluster.Spec.ProxyURL = spec.ProxyURL
 	cluster.Spec.Resources = spec.Resources
 	cluster.Spec.DisconnectTimeoutSeconds = spec.DisconnectTimeoutSeconds
-	// Who does not know of these does not mean to change them.
+	// Older clients do not send these fields.
 	if spec.Incoming != "" {
 		cluster.Spec.Incoming = spec.Incoming
 	}
@@ -78,8 +78,7 @@ func replace(cluster *federation.ForeignCluster, peering *federation.Peering) {
 	}
 }
 
-// extend writes what an invitation says into the cluster; what it does not
-// say stays as it is.
+// extend writes an invitation into the cluster. Fields that it does not set stay.
 func extend(cluster *federation.ForeignCluster, peering *federation.Peering) {
 	spec := peering.Spec.DeepCopy()
 	if spec.Incoming == federation.PeeringEnabled {
@@ -110,43 +109,43 @@ func extend(cluster *federation.ForeignCluster, peering *federation.Peering) {
 	}
 }
 
-// differences tells in what an invitation contradicts the cluster. Of a
-// cluster that is not borrowed from only the id is sure.
+// differences returns the contradictions of an invitation to the cluster. Without an
+// outgoing peering only its id is final.
 func differences(cluster *federation.ForeignCluster, peering *federation.Peering) []subresource.Difference {
 	var found []subresource.Difference
 	differ := func(field, format string, args ...any) {
 		found = append(found, subresource.Difference{Field: field, Message: fmt.Sprintf(format, args...)})
 	}
-	is, wanted := &cluster.Spec, &peering.Spec
-	if is.ClusterID != "" && wanted.ClusterID != "" && is.ClusterID != wanted.ClusterID {
-		found = append(found, subresource.Differs("spec.clusterID", is.ClusterID, wanted.ClusterID))
+	current, requested := &cluster.Spec, &peering.Spec
+	if current.ClusterID != "" && requested.ClusterID != "" && current.ClusterID != requested.ClusterID {
+		found = append(found, subresource.Differs("spec.clusterID", current.ClusterID, requested.ClusterID))
 	}
-	if is.Mode == federation.PeeringInBand && wanted.Mode != "" &&
-		(is.Mode != wanted.Mode || !apiequality.Semantic.DeepEqual(is.Gateway, wanted.Gateway)) {
+	if current.Mode == federation.PeeringInBand && requested.Mode != "" &&
+		(current.Mode != requested.Mode || !apiequality.Semantic.DeepEqual(current.Gateway, requested.Gateway)) {
 		differ("spec.gateway", "is another one")
 	}
-	// Also who only lets the other cluster in would move what is borrowed.
-	if is.Outgoing == federation.PeeringEnabled && is.Mode != federation.PeeringInBand &&
-		wanted.Mode == federation.PeeringInBand {
-		found = append(found, subresource.Differs("spec.mode", federation.PeeringOutOfBand, wanted.Mode))
+	// A request for an incoming peering alone would move the outgoing one as well.
+	if current.Outgoing == federation.PeeringEnabled && current.Mode != federation.PeeringInBand &&
+		requested.Mode == federation.PeeringInBand {
+		found = append(found, subresource.Differs("spec.mode", federation.PeeringOutOfBand, requested.Mode))
 	}
-	if is.Outgoing != federation.PeeringEnabled || wanted.Outgoing != federation.PeeringEnabled {
+	if current.Outgoing != federation.PeeringEnabled || requested.Outgoing != federation.PeeringEnabled {
 		return found
 	}
-	if is.Server != wanted.Server {
-		found = append(found, subresource.Differs("spec.server", is.Server, wanted.Server))
+	if current.Server != requested.Server {
+		found = append(found, subresource.Differs("spec.server", current.Server, requested.Server))
 	}
-	if !bytes.Equal(is.CABundle, wanted.CABundle) {
+	if !bytes.Equal(current.CABundle, requested.CABundle) {
 		differ("spec.caBundle", "holds other certificates")
 	}
-	if wanted.ProxyURL != "" && is.ProxyURL != wanted.ProxyURL {
-		found = append(found, subresource.Differs("spec.proxyURL", is.ProxyURL, wanted.ProxyURL))
+	if requested.ProxyURL != "" && current.ProxyURL != requested.ProxyURL {
+		found = append(found, subresource.Differs("spec.proxyURL", current.ProxyURL, requested.ProxyURL))
 	}
-	if len(wanted.Resources) > 0 && !apiequality.Semantic.DeepEqual(is.Resources, wanted.Resources) {
+	if len(requested.Resources) > 0 && !apiequality.Semantic.DeepEqual(current.Resources, requested.Resources) {
 		differ("spec.resources", "asks for something else")
 	}
-	if timeout := wanted.DisconnectTimeoutSeconds; timeout != nil &&
-		!apiequality.Semantic.DeepEqual(is.DisconnectTimeoutSeconds, timeout) {
+	if timeout := requested.DisconnectTimeoutSeconds; timeout != nil &&
+		!apiequality.Semantic.DeepEqual(current.DisconnectTimeoutSeconds, timeout) {
 		differ("spec.disconnectTimeoutSeconds", "is not %d", *timeout)
 	}
 	return found
@@ -155,11 +154,11 @@ func differences(cluster *federation.ForeignCluster, peering *federation.Peering
 // peeringUpdate turns an update of the view into one of the foreign cluster.
 type peeringUpdate struct {
 	rest.UpdatedObjectInfo
-	// manager is who sends the request.
+	// manager sends the request.
 	manager string
 }
 
-// UpdatedObject applies the request to the view of old, and that to old.
+// UpdatedObject applies the request to the view of old, and the view to old.
 func (u peeringUpdate) UpdatedObject(ctx context.Context, old runtime.Object) (runtime.Object, error) {
 	cluster := old.DeepCopyObject().(*federation.ForeignCluster)
 	peering, err := u.peering(ctx, cluster)
@@ -170,19 +169,19 @@ func (u peeringUpdate) UpdatedObject(ctx context.Context, old runtime.Object) (r
 	return cluster, checkManagers(u.manager, old.(*federation.ForeignCluster), cluster)
 }
 
-// checkManagers refuses to change what another manager applies.
-func checkManagers(manager string, is, wanted *federation.ForeignCluster) error {
+// checkManagers returns 409 for a change of a field that another manager applies.
+func checkManagers(manager string, current, requested *federation.ForeignCluster) error {
 	before, after := &v1alpha1.ForeignCluster{}, &v1alpha1.ForeignCluster{}
-	if err := v1alpha1.Convert_federation_ForeignCluster_To_v1alpha1_ForeignCluster(is, before, nil); err != nil {
+	if err := v1alpha1.Convert_federation_ForeignCluster_To_v1alpha1_ForeignCluster(current, before, nil); err != nil {
 		return apierrors.NewInternalError(err)
 	}
-	if err := v1alpha1.Convert_federation_ForeignCluster_To_v1alpha1_ForeignCluster(wanted, after, nil); err != nil {
+	if err := v1alpha1.Convert_federation_ForeignCluster_To_v1alpha1_ForeignCluster(requested, after, nil); err != nil {
 		return apierrors.NewInternalError(err)
 	}
 	return subresource.CheckManagers(peerResource, manager, before, after)
 }
 
-// peering is the view of the cluster as the request wants it.
+// peering returns the requested view of the cluster.
 func (u peeringUpdate) peering(ctx context.Context, cluster *federation.ForeignCluster) (*federation.Peering, error) {
 	obj, err := u.UpdatedObjectInfo.UpdatedObject(ctx, peeringOf(cluster))
 	if err != nil {
@@ -210,16 +209,16 @@ func (u peeringUpdate) peering(ctx context.Context, cluster *federation.ForeignC
 	return peering, nil
 }
 
-// peeringTable prints the view.
+// peeringTable has the columns of the view.
 var peeringTable = store.Table[*federation.Peering]{
-	{Name: "Outgoing", Description: "how the borrowing from the other cluster stands",
+	{Name: "Outgoing", Description: "phase of the peering in which the other cluster is the provider",
 		Cell: func(p *federation.Peering) any {
 			return phase(p.Status.OutgoingPeering, p.Spec.Outgoing)
 		}},
-	{Name: "Incoming", Description: "how the lending to the other cluster stands", Cell: func(p *federation.Peering) any {
+	{Name: "Incoming", Description: "phase of the peering in which the other cluster is the consumer", Cell: func(p *federation.Peering) any {
 		return phase(p.Status.IncomingPeering, federation.PeeringDisabled)
 	}},
-	{Name: "Authentication", Description: "how the identities of the clusters stand",
+	{Name: "Authentication", Description: "phase of the authentication between the clusters",
 		Cell: func(p *federation.Peering) any {
 			return phase(p.Status.Authentication, p.Spec.Outgoing)
 		}},

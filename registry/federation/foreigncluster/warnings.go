@@ -17,15 +17,15 @@ import (
 )
 
 const (
-	// longDisconnect is how long unpeering may take without a warning.
+	// longDisconnect is the longest timeout of unpeering without a warning.
 	longDisconnect = time.Hour
-	// shortOrphanTTL is how long an upgrade of a cluster may take.
+	// shortOrphanTTL is a time that an upgrade of a cluster may take.
 	shortOrphanTTL = 10 * time.Minute
-	// readTimeout bounds how long a request takes longer for its warnings.
+	// readTimeout bounds the time that warnings add to a request.
 	readTimeout = 2 * time.Second
 )
 
-// warnings tell what is seldom meant of a cluster.
+// warnings returns warnings about valid but unusual values.
 func warnings(cluster *federation.ForeignCluster) []string {
 	spec := &cluster.Spec
 	var found []string
@@ -52,7 +52,7 @@ func warnings(cluster *federation.ForeignCluster) []string {
 	return found
 }
 
-// hasAddress tells whether the host of a URL is an IP address.
+// hasAddress reports whether the host of a URL is an IP address.
 func hasAddress(server string) bool {
 	parsed, err := url.Parse(server)
 	if err != nil {
@@ -62,8 +62,8 @@ func hasAddress(server string) bool {
 	return err == nil
 }
 
-// surroundings warn of volumes whose data a cluster stores that is not borrowed from any
-// more.
+// surroundings returns warnings about volumes whose data is stored by a provider whose
+// peering ends.
 func surroundings(plans plan.Reader) func(ctx context.Context, cluster, old *federation.ForeignCluster) []string {
 	return func(ctx context.Context, cluster, old *federation.ForeignCluster) []string {
 		if old == nil || old.Spec.Outgoing != federation.PeeringEnabled ||

@@ -29,16 +29,16 @@ var Kind = resource.Kind[*federation.IdentityRequest, federation.IdentityRequest
 	ValidateUpdate:       validateUpdate,
 	ValidateStatusUpdate: validation.ValidateIdentityRequestStatusUpdate,
 	Columns: store.Table[*federation.IdentityRequest]{
-		{Name: "Cluster", Description: "how the consumer calls itself", Cell: func(r *federation.IdentityRequest) any {
+		{Name: "Cluster", Description: "name of the consumer", Cell: func(r *federation.IdentityRequest) any {
 			return r.Spec.ClusterName
 		}},
-		{Name: "Issued", Description: "whether the certificate is there", Cell: func(r *federation.IdentityRequest) any {
+		{Name: "Issued", Description: "whether the certificate was issued", Cell: func(r *federation.IdentityRequest) any {
 			if issued := meta.FindStatusCondition(r.Status.Conditions, federation.ConditionIssued); issued != nil {
 				return string(issued.Status)
 			}
 			return string(metav1.ConditionUnknown)
 		}},
-		{Name: "Tenant Namespace", Description: "the namespace here that is the consumer's", Wide: true,
+		{Name: "Tenant Namespace", Description: "tenant namespace of the consumer", Wide: true,
 			Cell: func(r *federation.IdentityRequest) any {
 				return store.OrNone(r.Status.TenantNamespace)
 			}},
@@ -49,13 +49,13 @@ var Kind = resource.Kind[*federation.IdentityRequest, federation.IdentityRequest
 	},
 }
 
-// validate checks a request against the invitation that its name stands for.
+// validate validates a request against the invitation in its name.
 func validate(request *federation.IdentityRequest) field.ErrorList {
 	invitation, _ := naming.InvitationOfAccount(request.Name)
 	return validation.ValidateIdentityRequest(request, invitation)
 }
 
-// validateUpdate checks a new version of a request in the same way.
+// validateUpdate validates a new version of a request in the same way.
 func validateUpdate(request, old *federation.IdentityRequest) field.ErrorList {
 	invitation, _ := naming.InvitationOfAccount(request.Name)
 	return validation.ValidateIdentityRequestUpdate(request, old, invitation)

@@ -24,8 +24,8 @@ import (
 
 var identityRequests = federation.Resource("identityrequests")
 
-// REST serves identity requests. Only the service account of an invitation
-// creates one, under its own name, and sees no other.
+// REST serves identity requests. Only the service account of an invitation creates one,
+// under its own name, and it can read no other.
 type REST struct {
 	*store.REST
 	invitationNamespace string
@@ -42,9 +42,9 @@ func New(
 	}
 }
 
-// Create stores the request of an invitation's service account under its
-// name; who asks does not hold it back. The same request again returns what is stored, so that a lost answer
-// loses nothing; another one is a conflict.
+// Create stores the request of an invitation's service account under its name, without
+// finalizers. The same request again returns the stored one, so that a client can retry
+// after a lost answer; another one is a conflict.
 func (r *REST) Create(
 	ctx context.Context, obj runtime.Object, createValidation rest.ValidateObjectFunc, options *metav1.CreateOptions,
 ) (runtime.Object, error) {
@@ -73,7 +73,7 @@ func (r *REST) Create(
 	return stored, nil
 }
 
-// Get returns a request; the bearer of an invitation gets its own only.
+// Get returns a request; the bearer of an invitation can read only its own.
 func (r *REST) Get(ctx context.Context, name string, options *metav1.GetOptions) (runtime.Object, error) {
 	if account, bearer := r.bearer(ctx); bearer && account != name {
 		return nil, apierrors.NewForbidden(identityRequests, name,
@@ -82,8 +82,8 @@ func (r *REST) Get(ctx context.Context, name string, options *metav1.GetOptions)
 	return r.REST.Get(ctx, name, options)
 }
 
-// Update changes a request that exists; apply cannot make one, since only
-// Create knows whose it would be.
+// Update changes an existing request. Server-side apply cannot create one, since only
+// Create determines its name.
 func (r *REST) Update(
 	ctx context.Context, name string, objInfo rest.UpdatedObjectInfo, createValidation rest.ValidateObjectFunc,
 	updateValidation rest.ValidateObjectUpdateFunc, _ bool, options *metav1.UpdateOptions,
@@ -91,8 +91,8 @@ func (r *REST) Update(
 	return r.REST.Update(ctx, name, objInfo, createValidation, updateValidation, false, options)
 }
 
-// bearer is the name of the service account of an invitation that asks, and
-// false when somebody else does.
+// bearer returns the name of the user if that is the service account of an invitation, and
+// false otherwise.
 func (r *REST) bearer(ctx context.Context) (string, bool) {
 	user, ok := genericapirequest.UserFrom(ctx)
 	if !ok {

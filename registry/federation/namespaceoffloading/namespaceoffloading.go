@@ -43,18 +43,18 @@ func Kind(plans plan.Reader) kind {
 		Surroundings:     surroundings(plans),
 		DeletionWarnings: deletion(plans),
 		Columns: store.Table[*federation.NamespaceOffloading]{
-			{Name: "Mapping", Description: "how the twin namespaces are named",
+			{Name: "Mapping", Description: "how the remote namespaces are named",
 				Cell: func(o *federation.NamespaceOffloading) any {
 					return string(o.Spec.NamespaceMappingStrategy)
 				}},
 			{Name: "Pods", Description: "where pods may run", Cell: func(o *federation.NamespaceOffloading) any {
 				return string(o.Spec.PodOffloadingStrategy)
 			}},
-			{Name: "Phase", Description: "how the extension of the namespace stands",
+			{Name: "Phase", Description: "phase of the offloading",
 				Cell: func(o *federation.NamespaceOffloading) any {
 					return offloadingPhase(o.DeletionTimestamp != nil, o.Status.Phase)
 				}},
-			{Name: "Clusters", Description: "at how many of the selected clusters the namespace is ready",
+			{Name: "Clusters", Description: "number of selected clusters on which the namespace is ready",
 				Cell: func(o *federation.NamespaceOffloading) any {
 					var ready, selected int
 					for _, cluster := range o.Status.Clusters {
@@ -68,7 +68,7 @@ func Kind(plans plan.Reader) kind {
 					}
 					return fmt.Sprintf("%d/%d", ready, selected)
 				}},
-			{Name: "Remote Name", Description: "the name of the twin namespaces",
+			{Name: "Remote Name", Description: "name of the remote namespaces",
 				Cell: func(o *federation.NamespaceOffloading) any {
 					return store.OrNone(o.Status.RemoteNamespaceName)
 				}},
@@ -76,7 +76,7 @@ func Kind(plans plan.Reader) kind {
 	}
 }
 
-// offloadingPhase is what was observed; until something was, it is in
+// offloadingPhase returns the observed phase. Until one is observed, the offloading is in
 // progress.
 func offloadingPhase(deleting bool, observed federation.OffloadingPhase) string {
 	switch {

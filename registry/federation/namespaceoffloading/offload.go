@@ -24,24 +24,24 @@ import (
 	"liqo.io/federation/registry/federation/subresource/plan"
 )
 
-// OffloadREST is the verb offload: POST extends a namespace to the selected
-// clusters, DELETE brings it home. It commits to the namespace's offloading
-// and returns; the controllers do the rest.
+// OffloadREST is the verb offload: POST offloads a namespace to the selected clusters,
+// DELETE unoffloads it. It commits to the NamespaceOffloading and returns; the controllers
+// do the rest.
 type OffloadREST struct {
 	offloadings subresource.Parent
 	namespaces  corev1client.NamespaceInterface
 	plans       plan.Reader
 }
 
-// NewOffloadREST makes the verb over the store of namespace offloadings, over
-// the namespaces that it labels, and over what its plans are made of.
+// NewOffloadREST returns the verb over the store of namespace offloadings, the namespaces
+// that it labels, and the facts of its plans.
 func NewOffloadREST(
 	offloadings subresource.Parent, namespaces corev1client.NamespaceInterface, plans plan.Reader,
 ) *OffloadREST {
 	return &OffloadREST{offloadings: offloadings, namespaces: namespaces, plans: plans}
 }
 
-// New makes an empty offload.
+// New returns an empty offload.
 func (r *OffloadREST) New() runtime.Object { return &federation.Offload{} }
 
 // Destroy does nothing: the store belongs to the parent resource.
@@ -51,7 +51,7 @@ func (r *OffloadREST) Destroy() {}
 // resourceVersion of a POST, which are its preconditions.
 func (r *OffloadREST) PreserveRequestObjectMetaSystemFieldsOnSubresourceCreate() bool { return true }
 
-// Get shows how the namespace is offloaded.
+// Get returns how the namespace is offloaded.
 func (r *OffloadREST) Get(ctx context.Context, name string, options *metav1.GetOptions) (runtime.Object, error) {
 	offloading, err := r.get(ctx, name, options)
 	if err != nil {
@@ -60,8 +60,8 @@ func (r *OffloadREST) Get(ctx context.Context, name string, options *metav1.GetO
 	return offloadOf(offloading), nil
 }
 
-// Create extends the namespace. The same again changes nothing; something
-// else is a conflict.
+// Create offloads the namespace. The same request again changes nothing; another one is a
+// conflict.
 func (r *OffloadREST) Create(
 	ctx context.Context, name string, obj runtime.Object, createValidation rest.ValidateObjectFunc,
 	options *metav1.CreateOptions,
@@ -86,8 +86,8 @@ func (r *OffloadREST) Create(
 	if err != nil {
 		return nil, err
 	}
-	// Pods are placed by this label; the controller sets it too, but pods that
-	// come right after this request must not miss it.
+	// Pods are placed by this label. The controller sets it too, but pods that are created
+	// right after this request must not miss it.
 	if err := r.label(ctx, change.offloading.Namespace, options); err != nil {
 		return nil, err
 	}
@@ -97,22 +97,22 @@ func (r *OffloadREST) Create(
 // change is an offloading after a request.
 type change struct {
 	offloading *federation.NamespaceOffloading
-	// is and wanted are its spec before and after; nil stands for none.
-	is, wanted *federation.NamespaceOffloadingSpec
+	// current and requested are its spec before and after; nil means none.
+	current, requested *federation.NamespaceOffloadingSpec
 }
 
-// answer shows the offloading, in a dry run with the plan.
+// answer returns the offloading, in a dry run with the plan.
 func (r *OffloadREST) answer(ctx context.Context, change change, dryRun []string) (*federation.Offload, error) {
 	offload := offloadOf(change.offloading)
 	if !dryrun.IsDryRun(dryRun) {
 		return offload, nil
 	}
 	var err error
-	offload.Status.Plan, err = r.plans.Offload(ctx, offload.Namespace, change.is, change.wanted)
+	offload.Status.Plan, err = r.plans.Offload(ctx, offload.Namespace, change.current, change.requested)
 	return offload, err
 }
 
-// extend makes the offloading, unless it is there and says the same.
+// extend creates the offloading, unless it exists with the same spec.
 func (r *OffloadREST) extend(
 	ctx context.Context, name string, offload *federation.Offload, options *metav1.CreateOptions,
 ) (change, error) {
@@ -121,16 +121,16 @@ func (r *OffloadREST) extend(
 		if err := subresource.CheckPreconditions(offloadResource, name, offload, nil); err != nil {
 			return change{}, err
 		}
-		wanted := &federation.NamespaceOffloading{
+		requested := &federation.NamespaceOffloading{
 			ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: genericapirequest.NamespaceValue(ctx)},
 			Spec:       *offload.Spec.DeepCopy(),
 		}
-		created, err := r.offloadings.Create(ctx, wanted, rest.ValidateAllObjectFunc, options)
+		created, err := r.offloadings.Create(ctx, requested, rest.ValidateAllObjectFunc, options)
 		if err != nil {
 			return change{}, subresource.LostRace(err)
 		}
 		offloading := created.(*federation.NamespaceOffloading)
-		return change{offloading: offloading, wanted: &offloading.Spec}, nil
+		return change{offloading: offloading, requested: &offloading.Spec}, nil
 	}
 	if err != nil {
 		return change{}, err
@@ -144,7 +144,7 @@ func (r *OffloadREST) extend(
 	if found := differences(&offloading.Spec, &offload.Spec); len(found) > 0 {
 		return change{}, subresource.Contradiction(offloadResource, name, found, subresource.ByUpdate)
 	}
-	return change{offloading: offloading, is: &offloading.Spec, wanted: &offloading.Spec}, nil
+	return change{offloading: offloading, current: &offloading.Spec, requested: &offloading.Spec}, nil
 }
 
 // label marks the namespace as offloaded.
@@ -181,12 +181,12 @@ func (r *OffloadREST) Update(
 		return nil, false, err
 	}
 	offloading := updated.(*federation.NamespaceOffloading)
-	answer, err := r.answer(ctx, change{offloading: offloading, is: update.is, wanted: &offloading.Spec}, options.DryRun)
+	answer, err := r.answer(ctx, change{offloading: offloading, current: update.current, requested: &offloading.Spec}, options.DryRun)
 	return answer, false, err
 }
 
-// Delete brings the namespace home: the offloading goes once its pods are
-// back and its twins are gone. It returns before that.
+// Delete unoffloads the namespace: the offloading is deleted once its pods have left the
+// providers and its remote namespaces are gone. Delete returns before that.
 func (r *OffloadREST) Delete(
 	ctx context.Context, name string, deleteValidation rest.ValidateObjectFunc, options *metav1.DeleteOptions,
 ) (runtime.Object, bool, error) {
@@ -204,7 +204,7 @@ func (r *OffloadREST) Delete(
 	if !ok {
 		return deleted, gone, nil
 	}
-	answer, err := r.answer(ctx, change{offloading: going, is: &going.Spec}, options.DryRun)
+	answer, err := r.answer(ctx, change{offloading: going, current: &going.Spec}, options.DryRun)
 	return answer, gone, err
 }
 
@@ -218,7 +218,7 @@ func (r *OffloadREST) get(
 	return obj.(*federation.NamespaceOffloading), nil
 }
 
-// ConvertToTable prints the offload.
+// ConvertToTable returns the table of the offload.
 func (r *OffloadREST) ConvertToTable(ctx context.Context, object, options runtime.Object) (*metav1.Table, error) {
 	return offloadTable.ConvertToTable(ctx, object, options)
 }

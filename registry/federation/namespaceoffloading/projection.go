@@ -24,8 +24,7 @@ var (
 	offloadKind     = federation.Kind("Offload")
 )
 
-// offloadOf is the view of a namespace offloading that the verb offload works
-// on.
+// offloadOf returns the view of a namespace offloading that the verb offload works on.
 func offloadOf(offloading *federation.NamespaceOffloading) *federation.Offload {
 	return &federation.Offload{
 		ObjectMeta: subresource.Metadata(offloading),
@@ -34,29 +33,29 @@ func offloadOf(offloading *federation.NamespaceOffloading) *federation.Offload {
 	}
 }
 
-// differences tells in what a request contradicts the offloading.
-func differences(is, wanted *federation.NamespaceOffloadingSpec) []subresource.Difference {
+// differences returns the contradictions of a request to the offloading.
+func differences(current, requested *federation.NamespaceOffloadingSpec) []subresource.Difference {
 	var found []subresource.Difference
-	if is.NamespaceMappingStrategy != wanted.NamespaceMappingStrategy {
-		found = append(found, subresource.Differs("spec.namespaceMappingStrategy", is.NamespaceMappingStrategy,
-			wanted.NamespaceMappingStrategy))
+	if current.NamespaceMappingStrategy != requested.NamespaceMappingStrategy {
+		found = append(found, subresource.Differs("spec.namespaceMappingStrategy", current.NamespaceMappingStrategy,
+			requested.NamespaceMappingStrategy))
 	}
-	if is.RemoteNamespaceName != wanted.RemoteNamespaceName {
-		found = append(found, subresource.Differs("spec.remoteNamespaceName", is.RemoteNamespaceName,
-			wanted.RemoteNamespaceName))
+	if current.RemoteNamespaceName != requested.RemoteNamespaceName {
+		found = append(found, subresource.Differs("spec.remoteNamespaceName", current.RemoteNamespaceName,
+			requested.RemoteNamespaceName))
 	}
-	if is.PodOffloadingStrategy != wanted.PodOffloadingStrategy {
-		found = append(found, subresource.Differs("spec.podOffloadingStrategy", is.PodOffloadingStrategy,
-			wanted.PodOffloadingStrategy))
+	if current.PodOffloadingStrategy != requested.PodOffloadingStrategy {
+		found = append(found, subresource.Differs("spec.podOffloadingStrategy", current.PodOffloadingStrategy,
+			requested.PodOffloadingStrategy))
 	}
-	if is.Enforcement != wanted.Enforcement {
-		found = append(found, subresource.Differs("spec.enforcement", is.Enforcement, wanted.Enforcement))
+	if current.Enforcement != requested.Enforcement {
+		found = append(found, subresource.Differs("spec.enforcement", current.Enforcement, requested.Enforcement))
 	}
-	if is.Volumes.OnUnoffload != wanted.Volumes.OnUnoffload {
-		found = append(found, subresource.Differs("spec.volumes.onUnoffload", is.Volumes.OnUnoffload,
-			wanted.Volumes.OnUnoffload))
+	if current.Volumes.OnUnoffload != requested.Volumes.OnUnoffload {
+		found = append(found, subresource.Differs("spec.volumes.onUnoffload", current.Volumes.OnUnoffload,
+			requested.Volumes.OnUnoffload))
 	}
-	if !apiequality.Semantic.DeepEqual(is.ClusterSelector, wanted.ClusterSelector) {
+	if !apiequality.Semantic.DeepEqual(current.ClusterSelector, requested.ClusterSelector) {
 		found = append(found, subresource.Difference{Field: "spec.clusterSelector", Message: "selects other clusters"})
 	}
 	return found
@@ -65,13 +64,13 @@ func differences(is, wanted *federation.NamespaceOffloadingSpec) []subresource.D
 // offloadUpdate turns an update of the view into one of the offloading.
 type offloadUpdate struct {
 	rest.UpdatedObjectInfo
-	// manager is who sends the request.
+	// manager sends the request.
 	manager string
-	// is is the spec that was updated, once it was.
-	is *federation.NamespaceOffloadingSpec
+	// current is the spec before the update, once that ran.
+	current *federation.NamespaceOffloadingSpec
 }
 
-// UpdatedObject applies the request to the view of old, and that to old.
+// UpdatedObject applies the request to the view of old, and the view to old.
 func (u *offloadUpdate) UpdatedObject(ctx context.Context, old runtime.Object) (runtime.Object, error) {
 	offloading := old.DeepCopyObject().(*federation.NamespaceOffloading)
 	obj, err := u.UpdatedObjectInfo.UpdatedObject(ctx, offloadOf(offloading))
@@ -91,34 +90,34 @@ func (u *offloadUpdate) UpdatedObject(ctx context.Context, old runtime.Object) (
 	if errs := validation.ValidateOffload(offload); len(errs) > 0 {
 		return nil, apierrors.NewInvalid(offloadKind, offloading.Name, errs)
 	}
-	u.is = offloading.Spec.DeepCopy()
+	u.current = offloading.Spec.DeepCopy()
 	offloading.Spec = *offload.Spec.DeepCopy()
 	return offloading, checkManagers(u.manager, old.(*federation.NamespaceOffloading), offloading)
 }
 
-// checkManagers refuses to change what another manager applies.
-func checkManagers(manager string, is, wanted *federation.NamespaceOffloading) error {
+// checkManagers returns 409 for a change of a field that another manager applies.
+func checkManagers(manager string, current, requested *federation.NamespaceOffloading) error {
 	before, after := &v1alpha1.NamespaceOffloading{}, &v1alpha1.NamespaceOffloading{}
-	if err := v1alpha1.Convert_federation_NamespaceOffloading_To_v1alpha1_NamespaceOffloading(is, before,
+	if err := v1alpha1.Convert_federation_NamespaceOffloading_To_v1alpha1_NamespaceOffloading(current, before,
 		nil); err != nil {
 		return apierrors.NewInternalError(err)
 	}
-	if err := v1alpha1.Convert_federation_NamespaceOffloading_To_v1alpha1_NamespaceOffloading(wanted, after,
+	if err := v1alpha1.Convert_federation_NamespaceOffloading_To_v1alpha1_NamespaceOffloading(requested, after,
 		nil); err != nil {
 		return apierrors.NewInternalError(err)
 	}
 	return subresource.CheckManagers(offloadResource, manager, before, after)
 }
 
-// offloadTable prints the view as its parent is printed.
+// offloadTable has the columns of the view, as its parent has them.
 var offloadTable = store.Table[*federation.Offload]{
-	{Name: "Mapping", Description: "how the twin namespaces are named", Cell: func(o *federation.Offload) any {
+	{Name: "Mapping", Description: "how the remote namespaces are named", Cell: func(o *federation.Offload) any {
 		return string(o.Spec.NamespaceMappingStrategy)
 	}},
 	{Name: "Pods", Description: "where pods may run", Cell: func(o *federation.Offload) any {
 		return string(o.Spec.PodOffloadingStrategy)
 	}},
-	{Name: "Phase", Description: "how the extension of the namespace stands", Cell: func(o *federation.Offload) any {
+	{Name: "Phase", Description: "phase of the offloading", Cell: func(o *federation.Offload) any {
 		return offloadingPhase(o.DeletionTimestamp != nil, o.Status.Phase)
 	}},
 }

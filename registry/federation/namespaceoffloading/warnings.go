@@ -16,10 +16,10 @@ import (
 	"liqo.io/federation/registry/federation/subresource/plan"
 )
 
-// lookTimeout bounds how long a request takes longer for its warnings.
-const lookTimeout = 2 * time.Second
+// readTimeout bounds the time that warnings add to a request.
+const readTimeout = 2 * time.Second
 
-// warnings tell what no provider will take part in.
+// warnings returns warnings about namespaces that no provider accepts.
 func warnings(offloading *federation.NamespaceOffloading) []string {
 	field, name := "spec.namespaceMappingStrategy", offloading.Namespace
 	switch offloading.Spec.NamespaceMappingStrategy {
@@ -35,28 +35,28 @@ func warnings(offloading *federation.NamespaceOffloading) []string {
 	return nil
 }
 
-// surroundings tell when a new selector matches no cluster now, when pods are
-// sent where their claims are not, which volumes are stored by clusters that are
-// given up, and how many pods a stricter spec does not move. What cannot be told is not told.
+// surroundings returns warnings about a new selector that matches no cluster, pods whose
+// claims stay in this cluster, volumes that are stored by providers which the spec no longer
+// selects, and pods that a stricter spec does not move. It omits what it cannot read.
 func surroundings(
 	plans plan.Reader,
 ) func(ctx context.Context, offloading, old *federation.NamespaceOffloading) []string {
 	return func(ctx context.Context, offloading, old *federation.NamespaceOffloading) []string {
-		ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+		ctx, cancel := context.WithTimeout(ctx, readTimeout)
 		defer cancel()
-		is, wanted := &federation.NamespaceOffloadingSpec{}, &offloading.Spec
+		current, requested := &federation.NamespaceOffloadingSpec{}, &offloading.Spec
 		if old != nil {
-			is = &old.Spec
+			current = &old.Spec
 		}
 		var all []string
-		selects := len(wanted.ClusterSelector.NodeSelectorTerms) > 0
-		if selects && !apiequality.Semantic.DeepEqual(is.ClusterSelector, wanted.ClusterSelector) {
-			if chosen, err := plans.Chosen(ctx, wanted); err == nil && chosen == 0 {
+		selects := len(requested.ClusterSelector.NodeSelectorTerms) > 0
+		if selects && !apiequality.Semantic.DeepEqual(current.ClusterSelector, requested.ClusterSelector) {
+			if chosen, err := plans.Chosen(ctx, requested); err == nil && chosen == 0 {
 				all = append(all,
 					"spec.clusterSelector: matches no cluster now; the namespace is extended as soon as it matches one")
 			}
 		}
-		if wanted.PodOffloadingStrategy == federation.Remote && is.PodOffloadingStrategy != federation.Remote {
+		if requested.PodOffloadingStrategy == federation.Remote && current.PodOffloadingStrategy != federation.Remote {
 			if count, err := plans.BoundLocally(ctx, offloading.Namespace); err == nil && count > 0 {
 				all = append(all, fmt.Sprintf("spec.podOffloadingStrategy: with Remote, %d pod(s) wait that mount claims of other "+
 					"storage classes than the virtual one, since such data stays in this cluster: use LocalAndRemote, or claims of "+
@@ -64,12 +64,12 @@ func surroundings(
 			}
 		}
 		if old != nil {
-			all = append(all, givenUp(ctx, plans, offloading.Namespace, is, wanted)...)
+			all = append(all, givenUp(ctx, plans, offloading.Namespace, current, requested)...)
 		}
-		if wanted.Enforcement != federation.Warn {
+		if requested.Enforcement != federation.Warn {
 			return all
 		}
-		if count, more, err := plans.Misplaced(ctx, offloading.Namespace, wanted); err == nil && count > 0 {
+		if count, more, err := plans.Misplaced(ctx, offloading.Namespace, requested); err == nil && count > 0 {
 			atLeast := ""
 			if more {
 				atLeast = "at least "
@@ -81,18 +81,18 @@ func surroundings(
 	}
 }
 
-// deletion returns the warnings of the deletion of a namespace offloading: which volumes
-// the clusters store that are given up.
+// deletion returns the warnings about the deletion of a namespace offloading: the volumes
+// that providers store.
 func deletion(plans plan.Reader) func(ctx context.Context, obj runtime.Object) []string {
 	return func(ctx context.Context, obj runtime.Object) []string {
-		ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+		ctx, cancel := context.WithTimeout(ctx, readTimeout)
 		defer cancel()
 		offloading := obj.(*federation.NamespaceOffloading)
 		return givenUp(ctx, plans, offloading.Namespace, &offloading.Spec, nil)
 	}
 }
 
-// outcomes are what happens to volumes, by policy.
+// outcomes describes what happens to volumes, by policy.
 var outcomes = map[federation.UnoffloadPolicy]string{
 	federation.UnoffloadRefuse: "the remote namespace stays until they are moved, deleted or released",
 	federation.UnoffloadMove:   "their data is moved to this cluster first",
@@ -100,11 +100,11 @@ var outcomes = map[federation.UnoffloadPolicy]string{
 	federation.UnoffloadDelete: "their data is deleted",
 }
 
-// givenUp returns a warning for each cluster that stores volumes and is given up.
+// givenUp returns a warning for each provider that stores volumes and is no longer selected.
 func givenUp(
-	ctx context.Context, plans plan.Reader, namespace string, is, wanted *federation.NamespaceOffloadingSpec,
+	ctx context.Context, plans plan.Reader, namespace string, current, requested *federation.NamespaceOffloadingSpec,
 ) []string {
-	volumes, err := plans.GivenUp(ctx, namespace, is, wanted)
+	volumes, err := plans.GivenUp(ctx, namespace, current, requested)
 	if err != nil {
 		return nil
 	}

@@ -16,18 +16,18 @@ import (
 	"liqo.io/federation/apiserver/naming"
 )
 
-// inClusterServer is an API server as every one is certified to be called within
-// its own cluster.
+// inClusterServer is the URL that the certificate of every API server has for its own
+// cluster.
 const inClusterServer = "https://kubernetes.default.svc"
 
-// fill writes what a consumer's administrator needs: what to POST, its
-// declarative twin, and the command that POSTs it. Without a token, as in a
-// dry run, there is no command.
+// fill writes what a consumer's administrator uses: the body of the POST, the same as
+// manifests, and the command that POSTs it. Without a token, for example in a dry run, there
+// is no command.
 func fill(
 	invitation *federation.Invitation, provider Provider, parent *federation.PeeringToken, token string, expiry time.Time,
 ) error {
 	if parent.Spec.Mode == federation.PeeringInBand {
-		// By the tunnel this is what the API server is called.
+		// Through the tunnel this is the name of the API server.
 		provider.Server, provider.CA = inClusterServer, provider.OwnCA
 	}
 	invitation.Status = federation.InvitationStatus{
@@ -69,14 +69,13 @@ func fill(
 	return err
 }
 
-// typeMeta lets what is inside an invitation be used as it is.
+// typeMeta returns apiVersion and kind, so that the parts of an invitation can be applied.
 func typeMeta(kind string) metav1.TypeMeta {
 	return metav1.TypeMeta{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: kind}
 }
 
-// command is the one line that POSTs a peering, for any POSIX shell. It is
-// run by a builtin, so that no other user sees the token among the arguments
-// of a process.
+// command returns the line that POSTs a peering, for any POSIX shell. A builtin prints the
+// body, so that the token is not among the arguments of a process.
 func command(peering *federation.Peering) (string, error) {
 	versioned := &v1alpha1.Peering{}
 	if err := v1alpha1.Convert_federation_Peering_To_v1alpha1_Peering(peering, versioned, nil); err != nil {
@@ -96,7 +95,7 @@ func command(peering *federation.Peering) (string, error) {
 	return fmt.Sprintf("printf %%s %s | kubectl create --raw %s -f -", quote(string(encoded)), quote(path)), nil
 }
 
-// quote makes a single word of s for a POSIX shell.
+// quote returns s as a single word of a POSIX shell.
 func quote(s string) string {
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }

@@ -27,19 +27,18 @@ import (
 	"liqo.io/federation/registry/federation/subresource"
 )
 
-// minTokenLifetime is what the TokenRequest API lets a token live at least.
+// minTokenLifetime is the shortest lifetime that the TokenRequest API accepts.
 const minTokenLifetime = 10 * time.Minute
 
 var invitationResource = federation.Resource("peeringtokens/invitation")
 
-// Provider is what an invitation tells of this cluster.
+// Provider is what an invitation has of this cluster.
 type Provider struct {
-	// ClusterName is how this cluster calls itself.
+	// ClusterName is the name that this cluster uses towards others.
 	ClusterName string
 	// ClusterID is the UID of its namespace kube-system.
 	ClusterID string
-	// Server is the https URL of its Kubernetes API. Empty means that it
-	// lends nothing.
+	// Server is the https URL of its Kubernetes API. Empty means that it is no provider.
 	Server string
 	// CA is the PEM encoded bundle that the server's certificate is verified
 	// with. Empty means the consumer's system bundle.
@@ -49,9 +48,9 @@ type Provider struct {
 	OwnCA []byte
 }
 
-// InvitationREST is the verb invitation: POST returns what a consumer's
-// administrator needs to peer. The token in it is that of a service account
-// made for this invitation alone, and is stored nowhere.
+// InvitationREST is the verb invitation: POST returns what a consumer's administrator uses
+// to peer. The token in it belongs to a service account of this invitation alone, and is
+// not stored.
 type InvitationREST struct {
 	tokens   rest.Getter
 	accounts corev1client.ServiceAccountInterface
@@ -59,15 +58,15 @@ type InvitationREST struct {
 	clock    clock.PassiveClock
 }
 
-// NewInvitationREST makes the verb over the store of peering tokens, and over
-// the service accounts of the invitation namespace.
+// NewInvitationREST returns the verb over the store of peering tokens and the service
+// accounts of the invitation namespace.
 func NewInvitationREST(
 	tokens rest.Getter, accounts corev1client.ServiceAccountInterface, provider Provider,
 ) *InvitationREST {
 	return &InvitationREST{tokens: tokens, accounts: accounts, provider: provider, clock: clock.RealClock{}}
 }
 
-// New makes an empty invitation.
+// New returns an empty invitation.
 func (r *InvitationREST) New() runtime.Object { return &federation.Invitation{} }
 
 // Destroy does nothing: the store belongs to the parent resource.
@@ -79,9 +78,9 @@ func (r *InvitationREST) PreserveRequestObjectMetaSystemFieldsOnSubresourceCreat
 	return true
 }
 
-// Create returns the invitation. It may be asked for again until it is used
-// or ends: each answer holds a token of the same service account. A dry run
-// makes no account, and so has no token to show.
+// Create returns the invitation. It can be requested again until it is used or expires: each
+// answer has a token of the same service account. A dry run creates no account, and returns
+// no token.
 func (r *InvitationREST) Create(
 	ctx context.Context, name string, obj runtime.Object, createValidation rest.ValidateObjectFunc,
 	options *metav1.CreateOptions,
@@ -124,7 +123,7 @@ func (r *InvitationREST) Create(
 	return invitation, fill(invitation, r.provider, token, secret, expiry)
 }
 
-// refuse tells why a token invites nobody, and is nil when it does.
+// refuse returns an error if the token is no valid invitation.
 func (r *InvitationREST) refuse(token *federation.PeeringToken, expiry time.Time) error {
 	conflict := func(why string) error {
 		return apierrors.NewConflict(invitationResource, token.Name, errors.New(why))
@@ -146,8 +145,8 @@ func (r *InvitationREST) refuse(token *federation.PeeringToken, expiry time.Time
 	return nil
 }
 
-// ensureAccount makes the service account that the invitation is paid with.
-// It goes with the token.
+// ensureAccount ensures the service account of the invitation, which is deleted together
+// with the token.
 func (r *InvitationREST) ensureAccount(ctx context.Context, token *federation.PeeringToken) error {
 	account := &corev1.ServiceAccount{
 		ObjectMeta: metav1.ObjectMeta{
@@ -168,12 +167,12 @@ func (r *InvitationREST) ensureAccount(ctx context.Context, token *federation.Pe
 	return nil
 }
 
-// requestToken returns a token of the invitation's service account and when
-// the invitation ends with it.
+// requestToken returns a token of the invitation's service account, and when the token
+// expires.
 func (r *InvitationREST) requestToken(
 	ctx context.Context, token *federation.PeeringToken, expiry time.Time,
 ) (string, time.Time, error) {
-	// client-go logs bodies, and this answer holds the token.
+	// client-go logs bodies, and this answer has the token.
 	ctx = klog.NewContext(ctx, klog.Logger{})
 	lifetime := max(expiry.Sub(r.clock.Now()), minTokenLifetime)
 	answer, err := r.accounts.CreateToken(ctx, naming.InvitationAccount(token.UID), &authenticationv1.TokenRequest{

@@ -35,7 +35,7 @@ var Kind = resource.Kind[*federation.PeeringToken, federation.PeeringTokenSpec, 
 	Max:                  maxTokens,
 	Warnings:             warnings,
 	Columns: store.Table[*federation.PeeringToken]{
-		{Name: "Consumer", Description: "the cluster that used the invitation, or the only one that may",
+		{Name: "Consumer", Description: "the cluster that used the invitation, or the only one that may use it",
 			Cell: func(t *federation.PeeringToken) any {
 				switch {
 				case t.Status.UsedBy != "":
@@ -46,7 +46,7 @@ var Kind = resource.Kind[*federation.PeeringToken, federation.PeeringTokenSpec, 
 					return "<any>"
 				}
 			}},
-		{Name: "Expires", Description: "how long the invitation is still good for",
+		{Name: "Expires", Description: "remaining lifetime of the invitation",
 			Cell: func(t *federation.PeeringToken) any {
 				left := time.Until(naming.InvitationExpiry(t.CreationTimestamp.Time, t.Spec.ExpirationSeconds))
 				if left <= 0 {

@@ -10,11 +10,11 @@ import (
 	"liqo.io/federation/apiserver/apis/federation"
 )
 
-// longInvitation is how long an invitation for whoever has it may live without
-// a warning.
+// longInvitation is the longest lifetime, without a warning, of an invitation that names no
+// consumer.
 const longInvitation = 24 * time.Hour
 
-// warnings tell of an invitation that can be lost for long.
+// warnings returns a warning about an invitation that any finder could use for long.
 func warnings(token *federation.PeeringToken) []string {
 	if token.Spec.ConsumerClusterID != "" || token.Spec.ExpirationSeconds == nil {
 		return nil

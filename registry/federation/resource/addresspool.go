@@ -30,17 +30,18 @@ var AddressPools = Kind[*federation.AddressPool, federation.AddressPoolSpec, fed
 	ValidateStatusUpdate: validation.ValidateAddressPoolStatusUpdate,
 	Max:                  maxPools,
 	Columns: store.Table[*federation.AddressPool]{
-		{Name: "CIDRs", Description: "the CIDRs that are given from", Cell: func(p *federation.AddressPool) any {
+		{Name: "CIDRs", Description: "CIDRs of the pool", Cell: func(p *federation.AddressPool) any {
 			return strings.Join(p.Spec.CIDRs, ",")
 		}},
-		{Name: "Used", Description: "how much of each CIDR is reserved or taken", Cell: func(p *federation.AddressPool) any {
-			return each(p, func(c federation.AddressPoolCIDRStatus) string { return fmt.Sprintf("%d%%", c.UsedPercent) })
-		}},
-		{Name: "Mappings", Type: "integer", Description: "how many AddressMappings name the pool",
+		{Name: "Used", Description: "percentage of each CIDR that is reserved or allocated",
+			Cell: func(p *federation.AddressPool) any {
+				return each(p, func(c federation.AddressPoolCIDRStatus) string { return fmt.Sprintf("%d%%", c.UsedPercent) })
+			}},
+		{Name: "Mappings", Type: "integer", Description: "number of AddressMappings of the pool",
 			Cell: func(p *federation.AddressPool) any {
 				return p.Status.Mappings
 			}},
-		{Name: "Largest free", Wide: true, Description: "the largest range of each CIDR that can still be given",
+		{Name: "Largest free", Wide: true, Description: "largest free range of each CIDR",
 			Cell: func(p *federation.AddressPool) any {
 				return each(p, func(c federation.AddressPoolCIDRStatus) string { return store.OrNone(c.LargestFree) })
 			}},

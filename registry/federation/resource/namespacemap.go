@@ -31,11 +31,11 @@ var NamespaceMaps = Kind[*federation.NamespaceMap, federation.NamespaceMapSpec, 
 	ValidateStatusUpdate: validation.ValidateNamespaceMapStatusUpdate,
 	Max:                  maxMaps,
 	Columns: store.Table[*federation.NamespaceMap]{
-		{Name: "Local", Type: "boolean", Description: "whether this cluster is the one that wants the namespaces",
+		{Name: "Local", Type: "boolean", Description: "whether this cluster is the consumer",
 			Cell: func(m *federation.NamespaceMap) any {
 				return naming.IsPeerNamespace(m.Namespace)
 			}},
-		{Name: "Namespaces", Description: "how many of the wanted namespaces are ready",
+		{Name: "Namespaces", Description: "number of requested namespaces that are ready",
 			Cell: func(m *federation.NamespaceMap) any {
 				ready := 0
 				for _, namespace := range m.Status.Namespaces {

@@ -19,10 +19,10 @@ func Negotiated[P runtime.Object](
 ) store.Table[P] {
 	table := store.Table[P]{
 		{Name: "Local", Type: "boolean",
-			Description: "whether it was written in this cluster, and not mirrored from the other one", Cell: func(obj P) any {
+			Description: "whether this cluster wrote it, and did not mirror it", Cell: func(obj P) any {
 				return local(obj)
 			}},
-		{Name: "Status", Description: "what was answered", Cell: func(obj P) any {
+		{Name: "Status", Description: "phase of the negotiation", Cell: func(obj P) any {
 			phase, withdrawn := status(obj)
 			switch {
 			case withdrawn:
@@ -39,7 +39,7 @@ func Negotiated[P runtime.Object](
 		resource corev1.ResourceName
 	}{{"CPU", corev1.ResourceCPU}, {"Memory", corev1.ResourceMemory}, {"Pods", corev1.ResourcePods}} {
 		table = append(table, store.Column[P]{
-			Name: column.name, Description: "how much " + string(column.resource) + " it is about",
+			Name: column.name, Description: "amount of " + string(column.resource),
 			Cell: func(obj P) any { return store.Quantity(resources(obj), column.resource) },
 		})
 	}

@@ -36,28 +36,28 @@ var NetworkConfigs = Kind[*federation.NetworkConfig, federation.NetworkConfigSpe
 		return fields.Set{"spec.clusterID": obj.Spec.ClusterID}
 	},
 	Columns: store.Table[*federation.NetworkConfig]{
-		{Name: "Local", Type: "boolean", Description: "whether it was written in this cluster, and not by the other one",
+		{Name: "Local", Type: "boolean", Description: "whether this cluster wrote it",
 			Cell: func(c *federation.NetworkConfig) any {
 				return naming.IsTenantNamespace(c.Namespace) == (c.Name == v1alpha1.NetworkConfigOfProvider)
 			}},
-		{Name: "CIDRs", Description: "the ranges of its pods, and where addresses live that stand for what is none",
+		{Name: "CIDRs", Description: "ranges of the pods, and external CIDRs",
 			Cell: func(c *federation.NetworkConfig) any {
 				return strings.Join(append(append([]string(nil), c.Spec.PodCIDRs...), c.Spec.ExternalCIDRs...), ",")
 			}},
-		{Name: "Mapped", Description: "what the other side calls them", Cell: func(c *federation.NetworkConfig) any {
+		{Name: "Mapped", Description: "remapped CIDRs", Cell: func(c *federation.NetworkConfig) any {
 			var mapped []string
 			for _, mapping := range c.Status.CIDRs {
 				mapped = append(mapped, mapping.Mapped)
 			}
 			return store.OrNone(strings.Join(mapped, ","))
 		}},
-		{Name: "Accepted", Description: "whether the other side accepts it", Cell: func(c *federation.NetworkConfig) any {
+		{Name: "Accepted", Description: "whether the other cluster accepts it", Cell: func(c *federation.NetworkConfig) any {
 			if accepted := meta.FindStatusCondition(c.Status.Conditions, v1alpha1.ConditionAccepted); accepted != nil {
 				return string(accepted.Status)
 			}
 			return string(metav1.ConditionUnknown)
 		}},
-		{Name: "Endpoints", Wide: true, Description: "where its gateway is called",
+		{Name: "Endpoints", Wide: true, Description: "endpoints of the gateway",
 			Cell: func(c *federation.NetworkConfig) any {
 				return store.OrNone(strings.Join(c.Spec.Endpoints, ","))
 			}},

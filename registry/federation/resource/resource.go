@@ -3,7 +3,7 @@
 
 // Package resource defines a kind of the API in one literal: its names, scope, validation,
 // columns, field selectors and limits. A kind without behaviour of its own is a literal in
-// this package, in the file of its name. A kind with behaviour has a package beside this
+// this package, in the file of its name. A kind with behaviour has a package next to this
 // one, with its literal in the file of its name.
 package resource
 

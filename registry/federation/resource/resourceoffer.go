@@ -44,7 +44,7 @@ var ResourceOffers = Kind[*federation.ResourceOffer, federation.ResourceOfferSpe
 			return string(federation.OfferAggregate)
 		},
 	}, store.Column[*federation.ResourceOffer]{
-		Name: "Nodes", Type: "integer", Wide: true, Description: "how many nodes are offered one by one", Cell: func(o *federation.ResourceOffer) any {
+		Name: "Nodes", Type: "integer", Wide: true, Description: "number of nodes that are offered one by one", Cell: func(o *federation.ResourceOffer) any {
 			return int64(len(o.Spec.Nodes))
 		},
 	}),

@@ -48,7 +48,7 @@ func ShadowEndpointSlices(together store.Together) shadowEndpointSlices {
 				Cell: func(s *federation.ShadowEndpointSlice) any {
 					return string(s.Spec.AddressType)
 				}},
-			{Name: "Endpoints", Type: "integer", Description: "how many endpoints there are",
+			{Name: "Endpoints", Type: "integer", Description: "number of endpoints",
 				Cell: func(s *federation.ShadowEndpointSlice) any {
 					return int64(len(s.Spec.Endpoints))
 				}},

@@ -34,33 +34,33 @@ var TunnelEndpoints = Kind[*federation.TunnelEndpoint, federation.TunnelEndpoint
 		{Name: "Cluster", Description: "the cluster at the other end", Cell: func(t *federation.TunnelEndpoint) any {
 			return t.Spec.ClusterID
 		}},
-		{Name: "Endpoint", Description: "where the other gateway is heard from, or else where it is called",
+		{Name: "Endpoint", Description: "endpoint that the other gateway sends from, otherwise its configured endpoints",
 			Cell: func(t *federation.TunnelEndpoint) any {
 				return store.OrNone(cmp.Or(t.Status.Endpoint, strings.Join(t.Spec.Endpoints, ",")))
 			}},
-		{Name: "Status", Description: "how far the tunnel has come", Cell: func(t *federation.TunnelEndpoint) any {
+		{Name: "Status", Description: "phase of the tunnel", Cell: func(t *federation.TunnelEndpoint) any {
 			return string(cmp.Or(t.Status.Phase, federation.TunnelConnecting))
 		}},
-		{Name: "Latency", Description: "how long a word to the other gateway and its answer take",
+		{Name: "Latency", Description: "round trip to the other gateway",
 			Cell: func(t *federation.TunnelEndpoint) any {
 				if t.Status.Phase != federation.TunnelConnected {
 					return store.None
 				}
 				return store.Latency(t.Status.LatencyMicroseconds)
 			}},
-		{Name: "Gateway", Wide: true, Description: "the node here that holds the tunnel",
+		{Name: "Gateway", Wide: true, Description: "node of the active gateway",
 			Cell: func(t *federation.TunnelEndpoint) any {
 				return store.OrNone(t.Status.Gateway)
 			}},
-		{Name: "Implementation", Wide: true, Description: "the WireGuard that it uses",
+		{Name: "Implementation", Wide: true, Description: "WireGuard implementation",
 			Cell: func(t *federation.TunnelEndpoint) any {
 				return store.OrNone(t.Status.Implementation)
 			}},
-		{Name: "Remote", Wide: true, Description: "what is called here by the addresses of the other cluster",
+		{Name: "Remote", Wide: true, Description: "remapped CIDRs of the other cluster",
 			Cell: func(t *federation.TunnelEndpoint) any {
 				return mapped(t.Spec.Remote)
 			}},
-		{Name: "Local", Wide: true, Description: "what the other cluster calls ours",
+		{Name: "Local", Wide: true, Description: "remapped CIDRs of this cluster",
 			Cell: func(t *federation.TunnelEndpoint) any {
 				return mapped(t.Spec.Local)
 			}},

@@ -49,13 +49,13 @@ var VirtualNodes = Kind[*federation.VirtualNode, federation.VirtualNodeSpec, fed
 			}
 			return string(metav1.ConditionUnknown)
 		}},
-		{Name: "Since", Description: "for how long that has been so", Cell: func(n *federation.VirtualNode) any {
+		{Name: "Since", Description: "time since the status changed", Cell: func(n *federation.VirtualNode) any {
 			if ready := meta.FindStatusCondition(n.Status.Conditions, federation.ConditionReady); ready != nil {
 				return store.Age(ready.LastTransitionTime)
 			}
 			return store.None
 		}},
-		{Name: "Pods", Description: "how many pods are bound to the node, of how many",
+		{Name: "Pods", Description: "number of pods bound to the node, and the largest number",
 			Cell: func(n *federation.VirtualNode) any {
 				return fmt.Sprintf("%d/%s", n.Status.Pods, store.Quantity(n.Spec.Resources, corev1.ResourcePods))
 			}},
@@ -65,7 +65,7 @@ var VirtualNodes = Kind[*federation.VirtualNode, federation.VirtualNodeSpec, fed
 		{Name: "Memory", Description: "the node's memory capacity", Cell: func(n *federation.VirtualNode) any {
 			return store.Quantity(n.Spec.Resources, corev1.ResourceMemory)
 		}},
-		{Name: "Offer", Wide: true, Description: "the offer that the node is made from",
+		{Name: "Offer", Wide: true, Description: "offer of the node",
 			Cell: func(n *federation.VirtualNode) any {
 				return store.OrNone(n.Spec.OfferName)
 			}},

@@ -25,53 +25,53 @@ import (
 )
 
 const (
-	// signingTime is about how long it takes until a certificate is made.
+	// signingTime is about the time until a certificate is issued.
 	signingTime = time.Second
-	// freshPart is the part of a certificate's life in which it is not
-	// replaced: a peer that asks in a loop is made to wait.
+	// freshPart is the divisor of a certificate's lifetime for the part of it in which it
+	// is not replaced, so that a peer cannot renew it in a loop.
 	freshPart = 4
 )
 
 var identityResource = federation.Resource("resourcerequests/identity")
 
-// Identities is what a renewal needs of the store of identity requests.
+// Identities is the part of the store of identity requests that a renewal uses.
 type Identities interface {
 	rest.Getter
 	rest.Updater
 }
 
-// IdentityREST renews the identity of the consumer that a resource request is
-// of: a POST of an IdentityRequest with a signing request for another key. Only
-// the identity itself may do that, and it has the right in its tenant namespace
-// alone. The same request again is answered with how it stands.
+// IdentityREST renews the identity of the consumer of a resource request: a POST of an
+// IdentityRequest with a signing request for another key. Only the identity itself may do
+// that, and only in its tenant namespace. The answer to the same request again is its
+// current state.
 type IdentityREST struct {
 	requests   rest.Getter
 	identities Identities
 	clock      clock.PassiveClock
 }
 
-// NewIdentityREST makes the subresource over the stores of resource requests
-// and of identity requests.
+// NewIdentityREST returns the subresource over the stores of resource requests and of
+// identity requests.
 func NewIdentityREST(requests rest.Getter, identities Identities) *IdentityREST {
 	return &IdentityREST{requests: requests, identities: identities, clock: clock.RealClock{}}
 }
 
-// New makes an empty identity request.
+// New returns an empty identity request.
 func (r *IdentityREST) New() runtime.Object { return &federation.IdentityRequest{} }
 
 // Destroy does nothing: the stores belong to their resources.
 func (r *IdentityREST) Destroy() {}
 
-// Create asks for a certificate for another key.
+// Create requests a certificate for another key.
 func (r *IdentityREST) Create(
 	ctx context.Context, name string, obj runtime.Object, createValidation rest.ValidateObjectFunc,
 	options *metav1.CreateOptions,
 ) (runtime.Object, error) {
-	asked, ok := obj.(*federation.IdentityRequest)
+	request, ok := obj.(*federation.IdentityRequest)
 	if !ok {
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("an IdentityRequest is expected here, not a %T", obj))
 	}
-	held, err := r.held(ctx, name, asked)
+	held, err := r.held(ctx, name, request)
 	if err != nil {
 		return nil, err
 	}
@@ -79,11 +79,11 @@ func (r *IdentityREST) Create(
 		return nil, err
 	}
 	if createValidation != nil {
-		if err := createValidation(ctx, asked.DeepCopy()); err != nil {
+		if err := createValidation(ctx, request.DeepCopy()); err != nil {
 			return nil, err
 		}
 	}
-	if string(held.Spec.Request) == string(asked.Spec.Request) {
+	if string(held.Spec.Request) == string(request.Spec.Request) {
 		return held, nil
 	}
 	if err := r.mayReplace(held); err != nil {
@@ -91,20 +91,19 @@ func (r *IdentityREST) Create(
 	}
 	updated, _, err := r.identities.Update(ctx, held.Name,
 		rest.DefaultUpdatedObjectInfo(nil, func(_ context.Context, _, old runtime.Object) (runtime.Object, error) {
-			wanted := old.DeepCopyObject().(*federation.IdentityRequest)
-			// What was decided above holds for this state only.
-			wanted.ResourceVersion = held.ResourceVersion
-			wanted.Spec.Request = asked.Spec.Request
-			return wanted, nil
+			renewed := old.DeepCopyObject().(*federation.IdentityRequest)
+			// The decision holds for this state only.
+			renewed.ResourceVersion = held.ResourceVersion
+			renewed.Spec.Request = request.Spec.Request
+			return renewed, nil
 		}), rest.ValidateAllObjectFunc, rest.ValidateAllObjectUpdateFunc, false, &metav1.UpdateOptions{DryRun: options.DryRun})
 	return updated, err
 }
 
-// held is the identity of the one who asks, if it is of this tenant namespace.
-// A certificate says which one that is; where it is an account, the request
-// does.
+// held returns the identity of the user of a request, if it belongs to this tenant
+// namespace. A certificate names it; for a service account the request does.
 func (r *IdentityREST) held(
-	ctx context.Context, name string, asked *federation.IdentityRequest,
+	ctx context.Context, name string, request *federation.IdentityRequest,
 ) (*federation.IdentityRequest, error) {
 	refuse := func() (*federation.IdentityRequest, error) {
 		return nil, apierrors.NewForbidden(identityResource, name,
@@ -115,9 +114,9 @@ func (r *IdentityREST) held(
 		return refuse()
 	}
 	peering := user.GetName()
-	home, account, notAccount := serviceaccount.SplitUsername(user.GetName())
+	accountNamespace, account, notAccount := serviceaccount.SplitUsername(user.GetName())
 	if notAccount == nil {
-		peering = identity.RequestedName(asked.Spec.Request)
+		peering = identity.RequestedName(request.Spec.Request)
 	}
 	obj, err := r.identities.Get(ctx, naming.InvitationAccount(types.UID(peering)), &metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
@@ -131,13 +130,13 @@ func (r *IdentityREST) held(
 	if namespace == "" || held.Status.TenantNamespace != namespace || held.DeletionTimestamp != nil {
 		return refuse()
 	}
-	if notAccount == nil && (home != namespace || account != held.Status.ServiceAccountName) {
+	if notAccount == nil && (accountNamespace != namespace || account != held.Status.ServiceAccountName) {
 		return refuse()
 	}
 	return held, nil
 }
 
-// mayReplace keeps a peer from having certificates made in a loop.
+// mayReplace returns 429 for a peer that renews its certificate in a loop.
 func (r *IdentityREST) mayReplace(held *federation.IdentityRequest) error {
 	certificate := identity.Certifies(held.Status.Certificate, held.Spec.Request)
 	if certificate == nil {
@@ -153,7 +152,7 @@ func (r *IdentityREST) mayReplace(held *federation.IdentityRequest) error {
 	}
 	fresh := certificate.NotAfter.Sub(certificate.NotBefore) / freshPart
 	if left := certificate.NotBefore.Add(fresh).Sub(r.clock.Now()); left > 0 {
-		// Clients wait by themselves when they are told for how long.
+		// With a Retry-After clients would wait without reporting it.
 		return apierrors.NewTooManyRequests(fmt.Sprintf("the identity was renewed a moment ago: it can be replaced in %s",
 			left.Round(time.Second)), 0)
 	}

@@ -15,55 +15,56 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// saidInJSON reads what clients send, and refuses what JSON has no words for. In
-// protobuf a text may be any bytes, and a value of two kinds of neither. Stored,
-// such an object could not be listed as JSON any more, and a patch, as the one that
-// takes a finalizer off, would find that it changes what it left alone.
-type saidInJSON struct{ runtime.NegotiatedSerializer }
+// onlyJSON decodes what clients send, and refuses values that JSON cannot represent. In
+// protobuf a string may be any bytes, and a union of two kinds may be of neither. A stored
+// object of that form could not be listed as JSON, and a patch of another field, for example
+// of finalizers, would change it.
+type onlyJSON struct{ runtime.NegotiatedSerializer }
 
-// DecoderToVersion returns a decoder that refuses these objects. They are looked at
-// as they come, in the version that names their fields.
-func (s saidInJSON) DecoderToVersion(decoder runtime.Decoder, version runtime.GroupVersioner) runtime.Decoder {
-	return s.NegotiatedSerializer.DecoderToVersion(jsonWords{decoder}, version)
+// DecoderToVersion returns a decoder that refuses these objects. It checks them before the
+// conversion, in the version that names their fields.
+func (s onlyJSON) DecoderToVersion(decoder runtime.Decoder, version runtime.GroupVersioner) runtime.Decoder {
+	return s.NegotiatedSerializer.DecoderToVersion(jsonDecoder{decoder}, version)
 }
 
-type jsonWords struct{ runtime.Decoder }
+type jsonDecoder struct{ runtime.Decoder }
 
-// Decode returns an error that names the field where an object cannot be said in
-// JSON.
-func (d jsonWords) Decode(data []byte, defaults *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
+// Decode returns an error that names the field which JSON cannot represent.
+func (d jsonDecoder) Decode(
+	data []byte, defaults *schema.GroupVersionKind, into runtime.Object,
+) (runtime.Object, *schema.GroupVersionKind, error) {
 	object, kind, err := d.Decoder.Decode(data, defaults, into)
 	if object != nil {
-		if path, why := unsayable(reflect.ValueOf(object)); why != "" {
+		if path, why := notJSON(reflect.ValueOf(object)); why != "" {
 			return nil, kind, fmt.Errorf("%s: %s", strings.TrimPrefix(path, "."), why)
 		}
 	}
 	return object, kind, err
 }
 
-// unsayable is the first field of a value that JSON has no words for, and why; both
+// notJSON returns the first field of a value that JSON cannot represent, and the reason; both
 // are empty if there is none.
-func unsayable(value reflect.Value) (path, why string) {
+func notJSON(value reflect.Value) (path, why string) {
 	switch value.Kind() {
 	case reflect.String:
 		if !utf8.ValidString(value.String()) {
 			return "", "is not valid UTF-8"
 		}
 	case reflect.Pointer:
-		return unsayable(value.Elem())
+		return notJSON(value.Elem())
 	case reflect.Slice, reflect.Array:
 		if value.Type().Elem().Kind() == reflect.Uint8 {
 			return "", ""
 		}
 		for i := range value.Len() {
-			if path, why := unsayable(value.Index(i)); why != "" {
+			if path, why := notJSON(value.Index(i)); why != "" {
 				return fmt.Sprintf("[%d]%s", i, path), why
 			}
 		}
 	case reflect.Map:
 		for entries := value.MapRange(); entries.Next(); {
 			for _, part := range []reflect.Value{entries.Key(), entries.Value()} {
-				if path, why := unsayable(part); why != "" {
+				if path, why := notJSON(part); why != "" {
 					return fmt.Sprintf("[%q]%s", entries.Key(), path), why
 				}
 			}
@@ -84,7 +85,7 @@ func unsayable(value reflect.Value) (path, why string) {
 			if !field.IsExported() {
 				continue
 			}
-			if path, why := unsayable(value.Field(i)); why != "" {
+			if path, why := notJSON(value.Field(i)); why != "" {
 				// Without a name it is one with what it is in.
 				if name, _, _ := strings.Cut(field.Tag.Get("json"), ","); name != "" {
 					path = "." + name + path

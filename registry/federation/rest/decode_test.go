@@ -28,7 +28,7 @@ func TestNothingComesInThatJSONHasNoWordsFor(t *testing.T) {
 	}
 	scheme := runtime.NewScheme()
 	install.Install(scheme)
-	codecs := saidInJSON{serializer.NewCodecFactory(scheme)}
+	codecs := onlyJSON{serializer.NewCodecFactory(scheme)}
 	decoder := protobuf.NewSerializer(scheme, scheme)
 	for _, test := range []struct {
 		name   string
@@ -57,7 +57,8 @@ func TestNothingComesInThatJSONHasNoWordsFor(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			pod := &v1alpha1.ShadowPod{
 				ObjectMeta: metav1.ObjectMeta{Namespace: "twin", Name: "web"},
-				Spec:       v1alpha1.ShadowPodSpec{Pod: corev1.PodSpec{Containers: []corev1.Container{{Name: "web", Image: "web:1"}}}},
+				Spec: v1alpha1.ShadowPodSpec{Pod: corev1.PodSpec{Containers: []corev1.Container{{Name: "web",
+					Image: "web:1"}}}},
 			}
 			test.change(pod)
 			body, err := runtime.Encode(codecs.EncoderForVersion(decoder, v1alpha1.SchemeGroupVersion), pod)

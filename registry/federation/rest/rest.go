@@ -1,8 +1,7 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package rest holds the one table of everything that the federation API
-// serves.
+// Package rest has the table of all routes of the federation API.
 package rest
 
 import (
@@ -49,38 +48,37 @@ import (
 	"liqo.io/federation/registry/federation/volumestats"
 )
 
-// StorageProvider is what the resources are made with.
+// StorageProvider has the dependencies of the resources.
 type StorageProvider struct {
-	// Scheme knows every version of the federation API.
+	// Scheme has every version of the federation API.
 	Scheme *runtime.Scheme
-	// Codecs encode and decode what Scheme knows.
+	// Codecs encode and decode the objects of Scheme.
 	Codecs serializer.CodecFactory
-	// RESTOptionsGetter says where and how a resource is stored.
+	// RESTOptionsGetter has the storage of each resource.
 	RESTOptionsGetter generic.RESTOptionsGetter
-	// Client speaks to this cluster's Kubernetes API as the server itself.
+	// Client is the client of this cluster's Kubernetes API, as the server itself.
 	Client kubernetes.Interface
 	// Kubelets is the client for the kubelets of this cluster; see volumestats.Client.
 	Kubelets *http.Client
-	// Namespaces are this cluster's, from a cache.
+	// Namespaces lists the namespaces of this cluster from a cache.
 	Namespaces corelisters.NamespaceLister
 	// Federation is a client of this server, and FederationInformers has the informers of
 	// its objects. The caller starts them.
 	Federation          versioned.Interface
 	FederationInformers externalversions.SharedInformerFactory
-	// Alone says that no other server writes to the same storage.
+	// Alone means that no other server writes to the same etcd.
 	Alone bool
 
-	// Namespace is where the product is installed; the Secrets of invitations
-	// live there.
+	// Namespace is the installation namespace, which has the Secrets of invitations.
 	Namespace string
-	// InvitationNamespace is where the service accounts of invitations live.
+	// InvitationNamespace is the namespace of the service accounts of invitations.
 	InvitationNamespace string
-	// ClusterName is how this cluster calls itself towards others.
+	// ClusterName is the name that this cluster uses towards others.
 	ClusterName string
 	// ClusterID is the UID of this cluster's namespace kube-system.
 	ClusterID string
 	// AdvertisedServer is the https URL of this cluster's Kubernetes API that
-	// invitations carry. Empty means that this cluster lends nothing.
+	// invitations carry. Empty means that this cluster is no provider.
 	AdvertisedServer string
 	// AdvertisedCA is the PEM encoded bundle that invitations carry, which
 	// the certificate of AdvertisedServer is verified with. Empty means the
@@ -91,7 +89,7 @@ type StorageProvider struct {
 	OwnCA []byte
 }
 
-// Background is what has to run while the group is served.
+// Background runs while the group is served.
 type Background struct {
 	quotas    *podquota.Quotas
 	pods      *shadowpod.REST
@@ -100,11 +98,11 @@ type Background struct {
 	addresses *addressrange.Addresses
 	mappings  ledger.Source
 	pools     rest.Lister
-	// poolStatus is where it is told how much of the pools is left.
+	// poolStatus is the store of the status of pools.
 	poolStatus *store.StatusREST
 }
 
-// Run keeps the ledgers until the context ends.
+// Run runs the ledgers until the context ends.
 func (b *Background) Run(ctx context.Context) {
 	var group wait.Group
 	group.StartWithContext(ctx, func(ctx context.Context) { b.quotas.Run(ctx, b.pods) })
@@ -116,20 +114,20 @@ func (b *Background) Run(ctx context.Context) {
 	group.Wait()
 }
 
-// Ready returns when grants can be kept and addresses be given.
+// Ready returns when quota and addresses can be reserved.
 func (b *Background) Ready(ctx context.Context) error {
 	return errors.Join(b.quotas.WaitForObjects(ctx), b.storage.WaitForObjects(ctx), b.addresses.WaitForObjects(ctx))
 }
 
-// Close ends what was opened for it.
+// Close closes the ledgers.
 func (b *Background) Close() {
 	b.quotas.Close()
 	b.storage.Close()
 	b.addresses.Close()
 }
 
-// APIGroupInfo makes every resource and subresource of the group. An error
-// means that a store could not be made, and says which.
+// APIGroupInfo returns every resource and subresource of the group. An error names the store
+// that could not be created.
 func (p StorageProvider) APIGroupInfo() (genericapiserver.APIGroupInfo, *Background, error) {
 	quotas, err := podquota.Open(p.RESTOptionsGetter, p.Alone)
 	if err != nil {
@@ -147,13 +145,14 @@ func (p StorageProvider) APIGroupInfo() (genericapiserver.APIGroupInfo, *Backgro
 		return genericapiserver.APIGroupInfo{}, nil, err
 	}
 	group := genericapiserver.NewDefaultAPIGroupInfo(federation.GroupName, p.Scheme, metav1.ParameterCodec, p.Codecs)
-	group.NegotiatedSerializer = saidInJSON{group.NegotiatedSerializer}
+	group.NegotiatedSerializer = onlyJSON{group.NegotiatedSerializer}
 	resources, err := p.v1alpha1(quotas, storage, addresses)
 	if err != nil {
 		quotas.Close()
 		storage.Close()
 		addresses.Close()
-		return genericapiserver.APIGroupInfo{}, nil, fmt.Errorf("making the resources of %s: %w", v1alpha1.SchemeGroupVersion, err)
+		return genericapiserver.APIGroupInfo{}, nil, fmt.Errorf("making the resources of %s: %w", v1alpha1.SchemeGroupVersion,
+			err)
 	}
 	group.VersionedResourcesStorageMap[v1alpha1.SchemeGroupVersion.Version] = resources
 	return group, &Background{
@@ -164,9 +163,11 @@ func (p StorageProvider) APIGroupInfo() (genericapiserver.APIGroupInfo, *Backgro
 	}, nil
 }
 
-// v1alpha1 is the route table: one line a resource with its status, and one a
-// verb.
-func (p StorageProvider) v1alpha1(quotas *podquota.Quotas, storage *storagequota.Quotas, addresses *addressrange.Addresses) (map[string]rest.Storage, error) {
+// v1alpha1 returns the routes: one line for each resource with its status, and one for each
+// subresource.
+func (p StorageProvider) v1alpha1(
+	quotas *podquota.Quotas, storage *storagequota.Quotas, addresses *addressrange.Addresses,
+) (map[string]rest.Storage, error) {
 	table := &routes{provider: p, storages: map[string]rest.Storage{}}
 	volumes := stored(table, "virtualvolumes", virtualvolume.New)
 	clusters := stored(table, "foreignclusters", foreigncluster.Kind(plan.Reader{Volumes: volumes}).Storage)
@@ -183,9 +184,9 @@ func (p StorageProvider) v1alpha1(quotas *podquota.Quotas, storage *storagequota
 	offloadings := stored(table, "namespaceoffloadings", namespaceoffloading.Kind(plans).Storage)
 	plans.Offloadings = offloadings
 	stored(table, "namespacemaps", resource.NamespaceMaps.Storage)
-	shadowPods := stored(table, "shadowpods", shadowpod.New(quotas, p.twinOf))
-	stored(table, "shadowvolumeclaims", shadowvolumeclaim.New(storage, p.twinOf, p.twinsWith))
-	stored(table, "shadowendpointslices", resource.ShadowEndpointSlices(p.twinsWith).Storage)
+	shadowPods := stored(table, "shadowpods", shadowpod.New(quotas, p.remoteNamespaceOf))
+	stored(table, "shadowvolumeclaims", shadowvolumeclaim.New(storage, p.remoteNamespaceOf, p.remoteNamespacesWith))
+	stored(table, "shadowendpointslices", resource.ShadowEndpointSlices(p.remoteNamespacesWith).Storage)
 	stored(table, "addresspools", resource.AddressPools.Storage)
 	stored(table, "networkconfigs", resource.NetworkConfigs.Storage)
 	stored(table, "tunnelendpoints", resource.TunnelEndpoints.Storage)
@@ -198,26 +199,28 @@ func (p StorageProvider) v1alpha1(quotas *podquota.Quotas, storage *storagequota
 	}
 	table.storages["addressmappings"] = mappings
 	table.storages["foreignclusters/peer"] = foreigncluster.NewPeerREST(clusters, core.Secrets(p.Namespace), plans)
-	table.storages["peeringtokens/invitation"] = peeringtoken.NewInvitationREST(tokens, core.ServiceAccounts(p.InvitationNamespace), peeringtoken.Provider{
-		ClusterName: p.ClusterName,
-		ClusterID:   p.ClusterID,
-		Server:      p.AdvertisedServer,
-		CA:          p.AdvertisedCA,
-		OwnCA:       p.OwnCA,
-	})
+	table.storages["peeringtokens/invitation"] = peeringtoken.NewInvitationREST(tokens,
+		core.ServiceAccounts(p.InvitationNamespace), peeringtoken.Provider{
+			ClusterName: p.ClusterName,
+			ClusterID:   p.ClusterID,
+			Server:      p.AdvertisedServer,
+			CA:          p.AdvertisedCA,
+			OwnCA:       p.OwnCA,
+		})
 	table.storages["placementreviews"] = placementreview.New(
 		placementreview.NewReader(p.Client, p.Federation, p.FederationInformers, p.Namespace))
 	table.storages["resourcerequests/identity"] = resourcerequest.NewIdentityREST(requests, identities)
-	table.storages["namespaceoffloadings/offload"] = namespaceoffloading.NewOffloadREST(offloadings, core.Namespaces(), plans)
+	table.storages["namespaceoffloadings/offload"] = namespaceoffloading.NewOffloadREST(offloadings, core.Namespaces(),
+		plans)
 	table.storages["virtualvolumes/move"] = virtualvolume.NewMoveREST(volumes, plans)
 	usage := volumestats.New(p.Client, p.Kubelets, clock.RealClock{})
 	table.storages["shadowpods/stats"] = shadowpod.NewStatsREST(shadowPods, core, usage.Volumes)
 	return table.storages, nil
 }
 
-// twinOf tells whose twin a namespace is. One that the cache does not hold may
-// be new.
-func (p StorageProvider) twinOf(ctx context.Context, name string) (string, bool, error) {
+// remoteNamespaceOf returns the consumer of a namespace, and reports whether it is a remote
+// namespace. One that the cache does not have may be new.
+func (p StorageProvider) remoteNamespaceOf(ctx context.Context, name string) (string, bool, error) {
 	namespace, err := p.Namespaces.Get(name)
 	if apierrors.IsNotFound(err) {
 		namespace, err = p.Client.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{})
@@ -228,14 +231,15 @@ func (p StorageProvider) twinOf(ctx context.Context, name string) (string, bool,
 	return namespace.Labels[v1alpha1.LabelForeignCluster], namespace.Labels[v1alpha1.LabelRole] == v1alpha1.RoleTwin, nil
 }
 
-// twinsWith are the twins of the consumer whose twin a namespace is, that one
-// among them; alone if it is no twin.
-func (p StorageProvider) twinsWith(ctx context.Context, name string) ([]string, error) {
-	consumer, twin, err := p.twinOf(ctx, name)
-	if err != nil || !twin {
+// remoteNamespacesWith returns the remote namespaces of the consumer of a namespace,
+// including that one, or only the namespace itself if it is no remote one.
+func (p StorageProvider) remoteNamespacesWith(ctx context.Context, name string) ([]string, error) {
+	consumer, remote, err := p.remoteNamespaceOf(ctx, name)
+	if err != nil || !remote {
 		return []string{name}, err
 	}
-	all, err := p.Namespaces.List(labels.SelectorFromSet(labels.Set{v1alpha1.LabelRole: v1alpha1.RoleTwin, v1alpha1.LabelForeignCluster: consumer}))
+	all, err := p.Namespaces.List(labels.SelectorFromSet(labels.Set{v1alpha1.LabelRole: v1alpha1.RoleTwin,
+		v1alpha1.LabelForeignCluster: consumer}))
 	if err != nil {
 		return nil, err
 	}
@@ -247,7 +251,7 @@ func (p StorageProvider) twinsWith(ctx context.Context, name string) ([]string, 
 	return sets.List(names), nil
 }
 
-// routes is the table while it is made; the first error is kept.
+// routes is the table that is being built, with the first error.
 type routes struct {
 	provider StorageProvider
 	storages map[string]rest.Storage
@@ -255,7 +259,10 @@ type routes struct {
 }
 
 // stored adds a resource and its status to the table.
-func stored[S rest.Storage](table *routes, resource string, newStorage func(*runtime.Scheme, generic.RESTOptionsGetter) (S, *store.StatusREST, error)) S {
+func stored[S rest.Storage](
+	table *routes, resource string,
+	newStorage func(*runtime.Scheme, generic.RESTOptionsGetter) (S, *store.StatusREST, error),
+) S {
 	storage, status, err := newStorage(table.provider.Scheme, table.provider.RESTOptionsGetter)
 	if err != nil && table.err == nil {
 		table.err = err

@@ -57,7 +57,8 @@ func (o options) GetRESTOptions(resource schema.GroupResource, _ runtime.Object)
 	return generic.RESTOptions{
 		StorageConfig:  o.config,
 		ResourcePrefix: resource.String(),
-		Decorator: func(*storagebackend.ConfigForResource, string, func(runtime.Object) (string, error), func() runtime.Object, func() runtime.Object,
+		Decorator: func(*storagebackend.ConfigForResource, string, func(runtime.Object) (string, error),
+			func() runtime.Object, func() runtime.Object,
 			storage.AttrFunc, storage.IndexerFuncs, *cache.Indexers) (storage.Interface, factory.DestroyFunc, error) {
 			return nil, func() {}, nil
 		},
@@ -114,10 +115,13 @@ func TestResourcesAreCalledWhatUsersCallThem(t *testing.T) {
 		Short    []string
 	}
 	want := map[string]names{
-		"foreignclusters": {"foreigncluster", []string{"fc"}}, "peeringtokens": {"peeringtoken", []string{"pt"}}, "identityrequests": {Singular: "identityrequest"},
-		"resourcerequests": {"resourcerequest", []string{"rr"}}, "resourceoffers": {"resourceoffer", []string{"ro"}}, "virtualnodes": {"virtualnode", []string{"vn"}},
+		"foreignclusters": {"foreigncluster", []string{"fc"}}, "peeringtokens": {"peeringtoken",
+			[]string{"pt"}}, "identityrequests": {Singular: "identityrequest"},
+		"resourcerequests": {"resourcerequest", []string{"rr"}}, "resourceoffers": {"resourceoffer",
+			[]string{"ro"}}, "virtualnodes": {"virtualnode", []string{"vn"}},
 		"virtualvolumes":       {"virtualvolume", []string{"vvol"}},
-		"namespaceoffloadings": {"namespaceoffloading", []string{"nsof"}}, "namespacemaps": {"namespacemap", []string{"nm"}}, "shadowpods": {"shadowpod", []string{"sp"}},
+		"namespaceoffloadings": {"namespaceoffloading", []string{"nsof"}}, "namespacemaps": {"namespacemap",
+			[]string{"nm"}}, "shadowpods": {"shadowpod", []string{"sp"}},
 		"shadowendpointslices": {"shadowendpointslice", []string{"seps"}},
 		"shadowvolumeclaims":   {"shadowvolumeclaim", []string{"shvc"}},
 		"addresspools":         {"addresspool", []string{"apool"}}, "addressmappings": {"addressmapping", []string{"am"}},
@@ -160,7 +164,8 @@ func TestWhatIsDeclaredSelectableIsSelectable(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		declared := slices.DeleteFunc(slices.Sorted(maps.Keys(selectable)), func(field string) bool { return strings.HasPrefix(field, "metadata.") })
+		declared := slices.DeleteFunc(slices.Sorted(maps.Keys(selectable)),
+			func(field string) bool { return strings.HasPrefix(field, "metadata.") })
 		if len(declared) > 0 {
 			got[reflect.TypeOf(obj).Elem().Name()] = declared
 		}
@@ -173,7 +178,8 @@ func TestWhatIsDeclaredSelectableIsSelectable(t *testing.T) {
 func TestTwinsOfAConsumerCountTogether(t *testing.T) {
 	cached := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
 	namespace := func(name, role, cluster string) *corev1.Namespace {
-		return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{v1alpha1.LabelRole: role, v1alpha1.LabelForeignCluster: cluster}}}
+		return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name,
+			Labels: map[string]string{v1alpha1.LabelRole: role, v1alpha1.LabelForeignCluster: cluster}}}
 	}
 	for _, one := range []*corev1.Namespace{
 		namespace("shop-milan", v1alpha1.RoleTwin, "milan"), namespace("web-milan", v1alpha1.RoleTwin, "milan"),
@@ -184,7 +190,8 @@ func TestTwinsOfAConsumerCountTogether(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	provider := StorageProvider{Namespaces: corelisters.NewNamespaceLister(cached), Client: fake.NewClientset(namespace("new-milan", v1alpha1.RoleTwin, "milan"))}
+	provider := StorageProvider{Namespaces: corelisters.NewNamespaceLister(cached),
+		Client: fake.NewClientset(namespace("new-milan", v1alpha1.RoleTwin, "milan"))}
 	for name, want := range map[string][]string{
 		"web-milan": {"shop-milan", "web-milan"},
 		// It is not in the cache yet.
@@ -193,27 +200,31 @@ func TestTwinsOfAConsumerCountTogether(t *testing.T) {
 		"liqo-tenant-milan": {"liqo-tenant-milan"},
 		"web":               {"web"},
 	} {
-		got, err := provider.twinsWith(t.Context(), name)
+		got, err := provider.remoteNamespacesWith(t.Context(), name)
 		if diff := cmp.Diff(want, got); diff != "" || err != nil {
 			t.Errorf("%s: %v (-want +got):\n%s", name, err, diff)
 		}
 	}
-	if _, err := provider.twinsWith(t.Context(), "gone"); !apierrors.IsNotFound(err) {
+	if _, err := provider.remoteNamespacesWith(t.Context(), "gone"); !apierrors.IsNotFound(err) {
 		t.Errorf("a namespace that is not there: %v", err)
 	}
 }
 
 // bad are bodies that no route may take, by the kind of the route.
 var bad = map[string]runtime.Object{
-	"ForeignCluster":      &federation.ForeignCluster{Spec: federation.ForeignClusterSpec{Server: "ftp://x"}, Status: federation.ForeignClusterStatus{OutgoingPeering: "Great"}},
-	"Peering":             &federation.Peering{Spec: federation.PeeringSpec{Outgoing: federation.PeeringEnabled, Server: "ftp://x", Token: "t"}},
-	"PeeringToken":        &federation.PeeringToken{Spec: federation.PeeringTokenSpec{ConsumerClusterID: "x"}, Status: federation.PeeringTokenStatus{UsedBy: "x"}},
-	"Invitation":          &federation.Invitation{ObjectMeta: metav1.ObjectMeta{Name: "another"}},
-	"IdentityRequest":     &federation.IdentityRequest{Status: federation.IdentityRequestStatus{Certificate: []byte("x")}},
-	"ResourceRequest":     &federation.ResourceRequest{Status: federation.ResourceRequestStatus{Phase: "Great"}},
-	"ResourceOffer":       &federation.ResourceOffer{Status: federation.ResourceOfferStatus{Phase: "Great"}},
-	"VirtualNode":         &federation.VirtualNode{Status: federation.VirtualNodeStatus{Pods: -1}},
-	"VirtualVolume":       &federation.VirtualVolume{Status: federation.VirtualVolumeStatus{Phase: "Great"}, Spec: federation.VirtualVolumeSpec{Move: &federation.RequestedMove{}}},
+	"ForeignCluster": &federation.ForeignCluster{Spec: federation.ForeignClusterSpec{Server: "ftp://x"},
+		Status: federation.ForeignClusterStatus{OutgoingPeering: "Great"}},
+	"Peering": &federation.Peering{Spec: federation.PeeringSpec{Outgoing: federation.PeeringEnabled,
+		Server: "ftp://x", Token: "t"}},
+	"PeeringToken": &federation.PeeringToken{Spec: federation.PeeringTokenSpec{ConsumerClusterID: "x"},
+		Status: federation.PeeringTokenStatus{UsedBy: "x"}},
+	"Invitation":      &federation.Invitation{ObjectMeta: metav1.ObjectMeta{Name: "another"}},
+	"IdentityRequest": &federation.IdentityRequest{Status: federation.IdentityRequestStatus{Certificate: []byte("x")}},
+	"ResourceRequest": &federation.ResourceRequest{Status: federation.ResourceRequestStatus{Phase: "Great"}},
+	"ResourceOffer":   &federation.ResourceOffer{Status: federation.ResourceOfferStatus{Phase: "Great"}},
+	"VirtualNode":     &federation.VirtualNode{Status: federation.VirtualNodeStatus{Pods: -1}},
+	"VirtualVolume": &federation.VirtualVolume{Status: federation.VirtualVolumeStatus{Phase: "Great"},
+		Spec: federation.VirtualVolumeSpec{Move: &federation.RequestedMove{}}},
 	"Move":                &federation.Move{Spec: federation.MoveSpec{Strategy: "Sometimes"}},
 	"NamespaceOffloading": &federation.NamespaceOffloading{Status: federation.NamespaceOffloadingStatus{Phase: "Great"}},
 	"Offload":             &federation.Offload{Spec: federation.NamespaceOffloadingSpec{PodOffloadingStrategy: "x"}},
@@ -250,7 +261,8 @@ func TestEveryRouteRefusesWhatIsWrong(t *testing.T) {
 			tried = tried && slices.Equal(connected.ConnectMethods(), []string{http.MethodGet})
 			if named, ok := resource.(rest.NamedCreater); ok {
 				tried = true
-				_, err := named.Create(ctx, "offloading", body.DeepCopyObject(), rest.ValidateAllObjectFunc, &metav1.CreateOptions{})
+				_, err := named.Create(ctx, "offloading", body.DeepCopyObject(), rest.ValidateAllObjectFunc,
+					&metav1.CreateOptions{})
 				refused(t, "POST", err)
 			}
 			if review, ok := resource.(*placementreview.REST); ok {
@@ -279,7 +291,8 @@ func TestEveryRouteRefusesWhatIsWrong(t *testing.T) {
 func refused(t *testing.T, method string, err error) {
 	t.Helper()
 	var status apierrors.APIStatus
-	if !errors.As(err, &status) || status.Status().Code < http.StatusBadRequest || status.Status().Code >= http.StatusInternalServerError {
+	if !errors.As(err, &status) || status.Status().Code < http.StatusBadRequest ||
+		status.Status().Code >= http.StatusInternalServerError {
 		t.Errorf("a bad %s is answered with %v", method, err)
 	}
 }

@@ -17,14 +17,13 @@ import (
 	"liqo.io/federation/registry/federation/reservation/podquota"
 )
 
-// attributed says in the status of a new shadow pod whose it is: labels of
-// namespaces can change, and what was reserved must be given back where it was
-// taken. In that of one that is to take less it says what it took, which its pod
-// does until it has been resized.
+// attributed writes into the status of a new shadow pod the consumer that it counts against:
+// labels of namespaces can change, and a reservation must be released where it was made. Of
+// one that shrinks it writes what it used before, which its pod uses until it is resized.
 //
-// Who wrote which of its fields is not kept before somebody applies one: that
-// is as long as the shadow pod itself, would be stored, sent to each watcher and
-// computed with each change, and the fields have one writer, the virtual kubelet.
+// It drops the managed fields of a shadow pod until one is applied: they are as long as the
+// shadow pod itself, and would be stored, sent to each watch and computed with each change,
+// while the fields have one writer, the virtual kubelet.
 type attributed struct {
 	Strategy
 	quotas *podquota.Quotas
@@ -59,7 +58,7 @@ func (s attributed) PrepareForUpdate(ctx context.Context, obj, old runtime.Objec
 	}
 }
 
-// applied tells whether fields are owned by who applies them.
+// applied reports whether fields are owned by server-side apply.
 func applied(entry metav1.ManagedFieldsEntry) bool {
 	return entry.Operation == metav1.ManagedFieldsOperationApply
 }

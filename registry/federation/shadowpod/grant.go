@@ -20,7 +20,7 @@ import (
 // REST serves shadow pods. What each requests is reserved before it is stored.
 type REST = reservation.REST[*federation.ShadowPod, corev1.ResourceList, corev1.ResourceList, quota.Sum]
 
-// counted is how shadow pods count against the resource quota of their consumer.
+// counted defines how shadow pods count against the quota of their consumer.
 var counted = reservation.Kind[*federation.ShadowPod, corev1.ResourceList]{
 	Resource: "shadowpods",
 	Consumer: func(pod *federation.ShadowPod) *string { return &pod.Status.ForeignCluster },
@@ -35,9 +35,9 @@ var counted = reservation.Kind[*federation.ShadowPod, corev1.ResourceList]{
 	Refusal: refusal,
 }
 
-// refusal makes an answer of what the grants say: 403, as of a quota, with a
-// cause for each resource that is short, or one for the finished. After 429 clients would wait and try
-// again by themselves, and nobody would be told.
+// refusal returns the answer to a request that the quota refuses: 403, like that of a
+// ResourceQuota, with a cause for each exhausted resource, or one for finished shadow pods.
+// After 429 clients would retry by themselves, and no user would see the reason.
 func refusal(name string, err error) error {
 	var exceeded *podquota.ErrExceeded
 	var finished *podquota.ErrTooManyFinished

@@ -38,7 +38,7 @@ var kind = resource.Kind[*federation.ShadowPod, federation.ShadowPodSpec, federa
 	// An orphan would run and not count.
 	Along: "the pod of a shadow pod",
 	Columns: store.Table[*federation.ShadowPod]{
-		{Name: "Status", Description: "how the pod ended, or what keeps it from running; Active while the pod itself tells",
+		{Name: "Status", Description: "how the pod ended, or what keeps it from running; Active while it has a pod",
 			Cell: func(p *federation.ShadowPod) any {
 				created := meta.FindStatusCondition(p.Status.Conditions, federation.ConditionPodCreated)
 				switch {

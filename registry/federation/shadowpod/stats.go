@@ -70,7 +70,7 @@ func (r *StatsREST) Connect(
 	}
 	volumes, err := r.volumes(ctx, pod)
 	if err != nil {
-		// The consumer is not told about this cluster's nodes.
+		// The nodes of this cluster are not for the consumer.
 		klog.FromContext(ctx).Error(err, "Volumes of a pod cannot be read", "pod", klog.KObj(pod))
 		return nil, apierrors.NewServiceUnavailable("the usage of the volumes cannot be read from the node of the pod: " +
 			"see the log of the provider's API server")

@@ -17,8 +17,8 @@ import (
 	"liqo.io/federation/registry/federation/strategy"
 )
 
-// longestGrace is the longest grace period of a deletion, in seconds. With a longer
-// one the time when it is over would be no date.
+// longestGrace is the longest grace period of a deletion, in seconds. The end of a longer one
+// could not be a date.
 const longestGrace = math.MaxInt32
 
 type base = strategy.Strategy[*federation.ShadowPod, federation.ShadowPodSpec, federation.ShadowPodStatus]
@@ -32,9 +32,9 @@ type Strategy struct {
 // NewStrategy returns the strategy of shadow pods, which typer has.
 func NewStrategy(typer runtime.ObjectTyper) Strategy { return Strategy{kind.Strategy(typer)} }
 
-// CheckGracefulDelete gives a deletion that names no grace period that of the pod.
-// A pod that has ended needs none: what is left of it is the moment in which its
-// end may be read. What nothing holds goes at once.
+// CheckGracefulDelete sets the grace period of a deletion without one to that of the pod. A
+// pod that has ended gets one second, in which its end can be read. A shadow pod without
+// finalizers is deleted at once.
 func (Strategy) CheckGracefulDelete(_ context.Context, obj runtime.Object, options *metav1.DeleteOptions) bool {
 	pod := obj.(*federation.ShadowPod)
 	if len(pod.Finalizers) == 0 {
@@ -44,16 +44,16 @@ func (Strategy) CheckGracefulDelete(_ context.Context, obj runtime.Object, optio
 	own := max(ptr.Deref(pod.Spec.Pod.TerminationGracePeriodSeconds, corev1.DefaultTerminationGracePeriodSeconds), 1)
 	seconds := ptr.Deref(options.GracePeriodSeconds, own)
 	if seconds < 0 || seconds > 0 && pod.Status.Phase != "" {
-		// Less than nothing is a second, as Kubernetes has it for pods.
+		// A negative grace period is one second, as it is for pods.
 		seconds = 1
 	}
 	options.GracePeriodSeconds = ptr.To(min(seconds, longestGrace))
 	return true
 }
 
-// PrepareForUpdate completes a new version of a shadow pod. One that is being
-// deleted goes with its last finalizer: its grace period was its pod's, which is
-// gone by then, and the store would wait for the rest of it.
+// PrepareForUpdate completes a new version of a shadow pod. One that is being deleted is
+// removed with its last finalizer: its pod is gone by then, and the store would wait for the
+// rest of the grace period.
 func (s Strategy) PrepareForUpdate(ctx context.Context, obj, old runtime.Object) {
 	s.base.PrepareForUpdate(ctx, obj, old)
 	pod, before := obj.(*federation.ShadowPod), old.(*federation.ShadowPod)

@@ -36,8 +36,8 @@ func (s Strategy) PrepareForCreate(ctx context.Context, obj runtime.Object) {
 }
 
 // PrepareForUpdate completes a new version of a claim. A claim that requests less than
-// before takes as much as before until the provider has given up the larger size, which
-// it may be expanding the volume to.
+// before uses as much as before until the provider has dropped the larger size, to which it
+// may be expanding the volume.
 func (s Strategy) PrepareForUpdate(ctx context.Context, obj, old runtime.Object) {
 	s.base.PrepareForUpdate(ctx, obj, old)
 	updated, before := obj.(*federation.ShadowVolumeClaim), old.(*federation.ShadowVolumeClaim)

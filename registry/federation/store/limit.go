@@ -16,14 +16,13 @@ import (
 	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
 )
 
-// Together names the namespaces whose objects are counted with those of a
-// namespace, with that one.
+// Together returns the namespaces whose objects are counted together with those of a
+// namespace, including that one.
 type Together func(ctx context.Context, namespace string) ([]string, error)
 
-// limit refuses to make more than max objects of a kind, in one namespace if
-// the kind is namespaced, or in all that together names with it. It counts what
-// the cache holds, so that a burst may go beyond by what is under way; it
-// protects the store and grants nothing.
+// limit returns 403 for more than max objects of a kind, in one namespace if the kind is
+// namespaced, or in all that together returns. It counts what the cache has, so that a burst
+// may exceed it by the running requests; it protects etcd and is no quota.
 func limit(store *genericregistry.Store, max int, together Together) genericregistry.BeginCreateFunc {
 	return func(ctx context.Context, obj runtime.Object, _ *metav1.CreateOptions) (genericregistry.FinishFunc, error) {
 		namespaces, where := []string{genericapirequest.NamespaceValue(ctx)}, "here"
@@ -38,7 +37,8 @@ func limit(store *genericregistry.Store, max int, together Together) genericregi
 		}
 		count := 0
 		for _, namespace := range namespaces {
-			list, err := store.List(genericapirequest.WithNamespace(ctx, namespace), &internalversion.ListOptions{ResourceVersion: "0"})
+			list, err := store.List(genericapirequest.WithNamespace(ctx, namespace),
+				&internalversion.ListOptions{ResourceVersion: "0"})
 			if err != nil {
 				return nil, err
 			}
@@ -49,10 +49,11 @@ func limit(store *genericregistry.Store, max int, together Together) genericregi
 			if err != nil {
 				return nil, err
 			}
-			// As quotas do. Clients would wait and try again by themselves after 429,
-			// and nobody would be told.
+			// 403 like that of a quota: after 429 clients would retry by themselves, and no user
+			// would see the reason.
 			return nil, apierrors.NewForbidden(store.DefaultQualifiedResource, name,
-				fmt.Errorf("there are %d of them %s already, and no more than %d may be: delete some, or wait until some are gone", count, where, max))
+				fmt.Errorf("there are %d of them %s already, and no more than %d may be: delete some, or wait until some are gone",
+					count, where, max))
 		}
 		return func(context.Context, bool) {}, nil
 	}

@@ -43,7 +43,8 @@ func slices(t *testing.T, change func(*store.Kind)) *store.REST {
 		Strategy: strategy, StatusStrategy: strategy.Status(), Table: store.Table[*federation.ShadowEndpointSlice]{},
 	}
 	change(&kind)
-	stored, _, err := store.New(kind, etcd.NewOptions(etcd.Start(t), serializer.NewCodecFactory(scheme).LegacyCodec(v1alpha1.SchemeGroupVersion)))
+	stored, _, err := store.New(kind, etcd.NewOptions(etcd.Start(t),
+		serializer.NewCodecFactory(scheme).LegacyCodec(v1alpha1.SchemeGroupVersion)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,14 +64,15 @@ func create(ctx context.Context, stored *store.REST, namespace, name string) err
 func awaitKnown(t *testing.T, stored *store.REST, count int) {
 	t.Helper()
 	known := 0
-	if err := wait.PollUntilContextTimeout(t.Context(), 10*time.Millisecond, 10*time.Second, true, func(ctx context.Context) (bool, error) {
-		list, err := stored.List(genericapirequest.WithNamespace(ctx, ""), &internalversion.ListOptions{ResourceVersion: "0"})
-		if err != nil {
-			return false, err
-		}
-		known = meta.LenList(list)
-		return known == count, nil
-	}); err != nil {
+	if err := wait.PollUntilContextTimeout(t.Context(), 10*time.Millisecond, 10*time.Second, true,
+		func(ctx context.Context) (bool, error) {
+			list, err := stored.List(genericapirequest.WithNamespace(ctx, ""), &internalversion.ListOptions{ResourceVersion: "0"})
+			if err != nil {
+				return false, err
+			}
+			known = meta.LenList(list)
+			return known == count, nil
+		}); err != nil {
 		t.Fatalf("%d are known instead of %d: %v", known, count, err)
 	}
 }
@@ -86,7 +88,8 @@ func TestALimitHoldsOverTheNamespacesThatCountTogether(t *testing.T) {
 		says             string
 	}{
 		{"each has its own", nil,
-			[]string{"web-milan", "web-milan", "web-milan", "web-milan"}, []string{"web-milan"}, []string{"shop-milan", "lab-rome"},
+			[]string{"web-milan", "web-milan", "web-milan", "web-milan"}, []string{"web-milan"}, []string{"shop-milan",
+				"lab-rome"},
 			"4 of them here already"},
 		{"two share", func(_ context.Context, namespace string) ([]string, error) {
 			if strings.HasSuffix(namespace, "-milan") {
@@ -105,7 +108,8 @@ func TestALimitHoldsOverTheNamespacesThatCountTogether(t *testing.T) {
 			}
 			awaitKnown(t, stored, len(test.fill))
 			for _, namespace := range test.full {
-				if err := create(t.Context(), stored, namespace, "more"); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), test.says) {
+				if err := create(t.Context(), stored, namespace, "more"); !apierrors.IsForbidden(err) ||
+					!strings.Contains(err.Error(), test.says) {
 					t.Errorf("one more in %s is answered with %v", namespace, err)
 				}
 			}
@@ -131,11 +135,13 @@ func TestWhatGoesAlongIsNotLeftBehind(t *testing.T) {
 		if _, _, err := stored.Delete(ctx, "web", rest.ValidateAllObjectFunc, options); !apierrors.IsBadRequest(err) {
 			t.Errorf("one is deleted: %v", err)
 		}
-		if _, err := stored.DeleteCollection(ctx, rest.ValidateAllObjectFunc, options, &internalversion.ListOptions{}); !apierrors.IsBadRequest(err) {
+		if _, err := stored.DeleteCollection(ctx, rest.ValidateAllObjectFunc, options,
+			&internalversion.ListOptions{}); !apierrors.IsBadRequest(err) {
 			t.Errorf("all are deleted: %v", err)
 		}
 	}
-	if _, _, err := stored.Delete(ctx, "web", rest.ValidateAllObjectFunc, &metav1.DeleteOptions{PropagationPolicy: ptr.To(metav1.DeletePropagationForeground)}); err != nil {
+	if _, _, err := stored.Delete(ctx, "web", rest.ValidateAllObjectFunc,
+		&metav1.DeleteOptions{PropagationPolicy: ptr.To(metav1.DeletePropagationForeground)}); err != nil {
 		t.Errorf("with what goes along: %v", err)
 	}
 }

@@ -1,9 +1,8 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package store makes the storages of the federation API: each kind is one
-// etcd3 store, and its subresource status the same store with another
-// strategy.
+// Package store creates the storages of the federation API: each kind is one etcd3 store,
+// and its subresource status the same store with another strategy.
 package store
 
 import (
@@ -28,7 +27,7 @@ import (
 	"liqo.io/federation/apiserver/apis/federation"
 )
 
-// Category is what kubectl lists every kind of the federation under.
+// Category is the category of kubectl for every kind of the federation.
 const Category = "liqo"
 
 // Strategy creates, updates and deletes objects.
@@ -41,36 +40,34 @@ type Strategy interface {
 type Kind struct {
 	// Resource is the plural and Singular the singular name in the API.
 	Resource, Singular string
-	// ShortNames are what kubectl understands as well.
+	// ShortNames are the names that kubectl accepts in addition.
 	ShortNames []string
-	// New and NewList make an empty object and an empty list of them.
+	// New and NewList return an empty object and an empty list of them.
 	New, NewList func() runtime.Object
 	// Strategy creates and updates objects, StatusStrategy their status.
 	Strategy       Strategy
 	StatusStrategy rest.UpdateResetFieldsStrategy
 	// Table prints objects.
 	Table rest.TableConvertor
-	// Fields are what an object can be selected by, beside its name and
+	// Fields returns the fields that select an object in addition to its name and
 	// namespace; v1alpha1 declares them. It may be nil.
 	Fields func(obj runtime.Object) fields.Set
-	// Max is how many objects there may be, in one namespace if the kind is
-	// namespaced. 0 means any number.
+	// Max is the largest number of objects, in one namespace if the kind is namespaced.
+	// 0 means any number.
 	Max int
-	// Together names the namespaces that share Max; nil means that each has its
-	// own.
+	// Together returns the namespaces that share Max; nil means that each has its own.
 	Together Together
-	// Changed is told of each object that was updated, its status too, and of
-	// each that was removed; of a removal maybe twice. It may be nil.
+	// Changed is called with each object that was updated, also in its status, or removed;
+	// of a removal it may be called twice. It may be nil.
 	Changed func(obj runtime.Object, removed bool)
-	// Along is what goes with an object, in words: who deletes one cannot leave
-	// that behind. Empty means that nothing does.
+	// Along names what is deleted together with an object and cannot be orphaned. It may be
+	// empty.
 	Along string
-	// DeletionWarnings returns what the client is warned of when it deletes an object.
-	// It may be nil.
+	// DeletionWarnings returns warnings about the deletion of an object. It may be nil.
 	DeletionWarnings func(ctx context.Context, obj runtime.Object) []string
 }
 
-// attributes are what selectors look at.
+// attributes returns the labels and fields that selectors match.
 func (k Kind) attributes(obj runtime.Object) (labels.Set, fields.Set, error) {
 	accessor, err := meta.Accessor(obj)
 	if err != nil {
@@ -95,8 +92,8 @@ type REST struct {
 	warnings   func(ctx context.Context, obj runtime.Object) []string
 }
 
-// New makes the storages of a kind and of its status. An error means that the
-// storage could not be set up, and names the resource.
+// New returns the storages of a kind and of its status. An error means that the storage
+// could not be set up, and names the resource.
 func New(kind Kind, getter generic.RESTOptionsGetter) (*REST, *StatusREST, error) {
 	store := &genericregistry.Store{
 		NewFunc:                   kind.New,
@@ -109,7 +106,8 @@ func New(kind Kind, getter generic.RESTOptionsGetter) (*REST, *StatusREST, error
 		ResetFieldsStrategy:       kind.Strategy,
 		TableConvertor:            kind.Table,
 	}
-	if err := store.CompleteWithOptions(&generic.StoreOptions{RESTOptions: getter, AttrFunc: kind.attributes}); err != nil {
+	if err := store.CompleteWithOptions(&generic.StoreOptions{RESTOptions: getter,
+		AttrFunc: kind.attributes}); err != nil {
 		return nil, nil, fmt.Errorf("setting up the storage of %s: %w", store.DefaultQualifiedResource, err)
 	}
 	if kind.Max > 0 {
@@ -123,8 +121,8 @@ func New(kind Kind, getter generic.RESTOptionsGetter) (*REST, *StatusREST, error
 		}
 		_, graceful := kind.Strategy.(rest.RESTGracefulDeleteStrategy)
 		store.AfterDelete = func(obj runtime.Object, options *metav1.DeleteOptions) {
-			// Of two deletions at a time the store calls this for the one that came second,
-			// with the grace period that the object still has.
+			// Of two concurrent deletions the store calls this for the second one, with the
+			// remaining grace period of the object.
 			going := graceful && ptr.Deref(options.GracePeriodSeconds, 0) > 0
 			if !going && !dryrun.IsDryRun(options.DryRun) {
 				changed(obj, true)
@@ -138,16 +136,18 @@ func New(kind Kind, getter generic.RESTOptionsGetter) (*REST, *StatusREST, error
 		&StatusREST{store: &status}, nil
 }
 
-// Delete deletes an object, with what goes along with it.
-func (r *REST) Delete(ctx context.Context, name string, deleteValidation rest.ValidateObjectFunc, options *metav1.DeleteOptions) (runtime.Object, bool, error) {
+// Delete deletes an object together with its dependents.
+func (r *REST) Delete(
+	ctx context.Context, name string, deleteValidation rest.ValidateObjectFunc, options *metav1.DeleteOptions,
+) (runtime.Object, bool, error) {
 	if err := r.refuseOrphans(options); err != nil {
 		return nil, false, err
 	}
 	return r.Store.Delete(ctx, name, r.warn(deleteValidation), options)
 }
 
-// warn adds the warnings of a deletion to the answer, once it is known to be allowed. An
-// object that is being deleted already is not warned of again.
+// warn adds the warnings of a deletion to the answer, after it was admitted. There are none
+// for an object that is being deleted already.
 func (r *REST) warn(validate rest.ValidateObjectFunc) rest.ValidateObjectFunc {
 	if r.warnings == nil {
 		return validate
@@ -169,8 +169,11 @@ func (r *REST) warn(validate rest.ValidateObjectFunc) rest.ValidateObjectFunc {
 	}
 }
 
-// DeleteCollection deletes objects, with what goes along with them.
-func (r *REST) DeleteCollection(ctx context.Context, deleteValidation rest.ValidateObjectFunc, options *metav1.DeleteOptions, listOptions *internalversion.ListOptions) (runtime.Object, error) {
+// DeleteCollection deletes objects together with their dependents.
+func (r *REST) DeleteCollection(
+	ctx context.Context, deleteValidation rest.ValidateObjectFunc, options *metav1.DeleteOptions,
+	listOptions *internalversion.ListOptions,
+) (runtime.Object, error) {
 	if err := r.refuseOrphans(options); err != nil {
 		return nil, err
 	}
@@ -178,17 +181,18 @@ func (r *REST) DeleteCollection(ctx context.Context, deleteValidation rest.Valid
 }
 
 func (r *REST) refuseOrphans(options *metav1.DeleteOptions) error {
-	//lint:ignore SA1019 The old field is a road in like the new one.
-	if r.along != "" && options != nil && (ptr.Deref(options.OrphanDependents, false) || ptr.Deref(options.PropagationPolicy, "") == metav1.DeletePropagationOrphan) {
+	//lint:ignore SA1019 Clients may send the old field as well.
+	if r.along != "" && options != nil && (ptr.Deref(options.OrphanDependents, false) ||
+		ptr.Deref(options.PropagationPolicy, "") == metav1.DeletePropagationOrphan) {
 		return apierrors.NewBadRequest(r.along + " goes with it: use another propagationPolicy than Orphan")
 	}
 	return nil
 }
 
-// ShortNames are what kubectl understands beside the names of the resource.
+// ShortNames returns the names that kubectl accepts in addition.
 func (r *REST) ShortNames() []string { return r.shortNames }
 
-// Categories are what kubectl lists the resource under.
+// Categories returns the categories of kubectl.
 func (r *REST) Categories() []string { return []string{Category} }
 
 var (
@@ -203,7 +207,7 @@ type StatusREST struct {
 	store *genericregistry.Store
 }
 
-// New makes an empty object.
+// New returns an empty object.
 func (r *StatusREST) New() runtime.Object { return r.store.New() }
 
 // Destroy does nothing: the store belongs to the parent resource.
@@ -214,20 +218,23 @@ func (r *StatusREST) Get(ctx context.Context, name string, options *metav1.GetOp
 	return r.store.Get(ctx, name, options)
 }
 
-// Update writes the status of an object that exists; apply cannot make one.
-func (r *StatusREST) Update(ctx context.Context, name string, objInfo rest.UpdatedObjectInfo, createValidation rest.ValidateObjectFunc, updateValidation rest.ValidateObjectUpdateFunc, _ bool, options *metav1.UpdateOptions) (runtime.Object, bool, error) {
+// Update writes the status of an existing object; server-side apply cannot create one.
+func (r *StatusREST) Update(
+	ctx context.Context, name string, objInfo rest.UpdatedObjectInfo, createValidation rest.ValidateObjectFunc,
+	updateValidation rest.ValidateObjectUpdateFunc, _ bool, options *metav1.UpdateOptions,
+) (runtime.Object, bool, error) {
 	return r.store.Update(ctx, name, objInfo, createValidation, updateValidation, false, options)
 }
 
-// GetUpdateStrategy is how a status is updated.
+// GetUpdateStrategy returns the strategy of the status.
 func (r *StatusREST) GetUpdateStrategy() rest.RESTUpdateStrategy { return r.store.UpdateStrategy }
 
-// GetResetFields tells server-side apply which fields this resource ignores.
+// GetResetFields returns the fields that server-side apply ignores.
 func (r *StatusREST) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
 	return r.store.GetResetFields()
 }
 
-// ConvertToTable prints the object as its parent resource does.
+// ConvertToTable returns the table of the parent resource.
 func (r *StatusREST) ConvertToTable(ctx context.Context, object, options runtime.Object) (*metav1.Table, error) {
 	return r.store.ConvertToTable(ctx, object, options)
 }

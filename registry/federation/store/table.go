@@ -18,7 +18,7 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 )
 
-// None is what a cell shows that has nothing to show.
+// None is the content of an empty cell.
 const None = "<none>"
 
 // Column is one column of a table, after the name and before the age.
@@ -27,18 +27,18 @@ type Column[P runtime.Object] struct {
 	Name string
 	// Type is an OpenAPI type; empty means string.
 	Type string
-	// Description says what the column shows.
+	// Description describes the column.
 	Description string
-	// Wide columns come after the age and are shown with -o wide only.
+	// Wide columns follow the age and are shown only with -o wide.
 	Wide bool
-	// Cell is what is shown of an object.
+	// Cell returns the cell of an object.
 	Cell func(obj P) any
 }
 
 // Table prints objects of one kind: their name, columns and age.
 type Table[P runtime.Object] []Column[P]
 
-// ConvertToTable prints an object, or a list of them.
+// ConvertToTable returns the table of an object, or of a list of them.
 func (t Table[P]) ConvertToTable(_ context.Context, object, options runtime.Object) (*metav1.Table, error) {
 	table := &metav1.Table{}
 	if opts, ok := options.(*metav1.TableOptions); !ok || !opts.NoHeaders {
@@ -115,8 +115,8 @@ func (t Table[P]) cells(obj runtime.Object) ([]any, error) {
 	return append(append(narrow, Age(accessor.GetCreationTimestamp())), wide...), nil
 }
 
-// printable is a cell without anything that a terminal would obey: part of what
-// tables show was written by strangers.
+// printable returns a cell without control characters: part of what tables show was written
+// by peers.
 func printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) {
@@ -128,7 +128,7 @@ func printable(s string) string {
 
 var _ rest.TableConvertor = Table[runtime.Object]{}
 
-// Age is the time since, in the short form that kubectl shows.
+// Age returns the time since then, in the short form of kubectl.
 func Age(since metav1.Time) string {
 	if since.IsZero() {
 		return "<unknown>"
@@ -136,7 +136,7 @@ func Age(since metav1.Time) string {
 	return duration.HumanDuration(time.Since(since.Time))
 }
 
-// OrNone is s, or None when there is none.
+// OrNone returns s, or None if it is empty.
 func OrNone[T ~string](s T) string {
 	if s == "" {
 		return None
@@ -144,7 +144,7 @@ func OrNone[T ~string](s T) string {
 	return string(s)
 }
 
-// Latency is a duration with three digits at most, or None where none is known.
+// Latency returns a duration with three digits at most, or None for 0.
 func Latency(microseconds int64) string {
 	d := time.Duration(microseconds) * time.Microsecond
 	switch {
@@ -161,8 +161,7 @@ func Latency(microseconds int64) string {
 	}
 }
 
-// Quantity is how much of a resource is in the list, or None when the list
-// does not say.
+// Quantity returns the quantity of a resource in the list, or None if it has none.
 func Quantity(resources corev1.ResourceList, name corev1.ResourceName) string {
 	if quantity, ok := resources[name]; ok {
 		return quantity.String()

@@ -1,9 +1,9 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package strategy holds how objects of the federation API are created and
-// updated, which is the same for every kind: a user's request moves the spec,
-// a status request the status, and neither touches the other's.
+// Package strategy defines how objects of the federation API are created and updated, which
+// is the same for every kind: a request for the object changes the spec, a request for the
+// status the status.
 package strategy
 
 import (
@@ -23,33 +23,32 @@ import (
 	"liqo.io/federation/apiserver/identity"
 )
 
-// Object is what every kind is a pointer to.
+// Object is implemented by the pointer type of every kind.
 type Object interface {
 	runtime.Object
 	metav1.Object
 }
 
-// Kind says what is particular to the objects P of one kind, whose spec is an
-// S and whose status a U.
+// Kind defines what is particular to the objects P of one kind, whose spec is an S and whose
+// status a U.
 type Kind[P Object, S, U any] struct {
-	// Namespaced tells whether the objects live in namespaces.
+	// Namespaced is true if the objects are in namespaces.
 	Namespaced bool
-	// Parts points to the spec and the status of an object.
+	// Parts returns the spec and the status of an object.
 	Parts func(obj P) (*S, *U)
 	// Prepare completes a new object before it is validated. It may be nil.
 	Prepare func(obj P)
-	// Validate tells everything that is wrong with a new object.
+	// Validate returns all errors of a new object.
 	Validate func(obj P) field.ErrorList
-	// ValidateUpdate tells everything that is wrong with a new version of an
-	// object, in itself and compared with the old one.
+	// ValidateUpdate returns all errors of a new version of an object, in itself and
+	// compared with the old one.
 	ValidateUpdate func(obj, old P) field.ErrorList
-	// ValidateStatusUpdate tells everything that is wrong with a new status.
+	// ValidateStatusUpdate returns all errors of a new status.
 	ValidateStatusUpdate func(obj, old P) field.ErrorList
-	// Warnings tell what is allowed and yet seldom meant. It may be nil.
+	// Warnings returns warnings about valid but unusual values. It may be nil.
 	Warnings func(obj P) []string
-	// Surroundings tell the same of what a new spec meets in the cluster; old is
-	// nil when the object is new, too. They may read, but never fail the request.
-	// It may be nil.
+	// Surroundings returns warnings about a new spec in this cluster; old is nil for a new
+	// object. It may read, but never fails the request. It may be nil.
 	Surroundings func(ctx context.Context, obj, old P) []string
 }
 
@@ -66,21 +65,20 @@ type StatusStrategy[P Object, S, U any] struct {
 	Strategy[P, S, U]
 }
 
-// New makes the strategy of a kind that typer knows.
+// New returns the strategy of a kind, which typer has.
 func New[P Object, S, U any](typer runtime.ObjectTyper, kind Kind[P, S, U]) Strategy[P, S, U] {
 	return Strategy[P, S, U]{ObjectTyper: typer, NameGenerator: names.SimpleNameGenerator, kind: kind}
 }
 
-// Status makes the strategy of the subresource status of the same kind.
+// Status returns the strategy of the subresource status of the same kind.
 func (s Strategy[P, S, U]) Status() StatusStrategy[P, S, U] {
 	return StatusStrategy[P, S, U]{Strategy: s}
 }
 
-// NamespaceScoped tells whether the objects live in namespaces.
+// NamespaceScoped reports whether the objects are in namespaces.
 func (s Strategy[P, S, U]) NamespaceScoped() bool { return s.kind.Namespaced }
 
-// PrepareForCreate drops a status that was sent along and what a peer would hold
-// the object back with, and completes the object.
+// PrepareForCreate drops the status, and finalizers of a peer, and completes the object.
 func (s Strategy[P, S, U]) PrepareForCreate(ctx context.Context, obj runtime.Object) {
 	created := obj.(P)
 	if byPeer(ctx) {
@@ -94,12 +92,12 @@ func (s Strategy[P, S, U]) PrepareForCreate(ctx context.Context, obj runtime.Obj
 	}
 }
 
-// Validate tells everything that is wrong with a new object.
+// Validate returns all errors of a new object.
 func (s Strategy[P, S, U]) Validate(_ context.Context, obj runtime.Object) field.ErrorList {
 	return s.kind.Validate(obj.(P))
 }
 
-// WarningsOnCreate tells what is seldom meant.
+// WarningsOnCreate returns the warnings about a new object.
 func (s Strategy[P, S, U]) WarningsOnCreate(ctx context.Context, obj runtime.Object) []string {
 	var none P
 	return s.warnings(ctx, obj.(P), none)
@@ -116,19 +114,19 @@ func (s Strategy[P, S, U]) warnings(ctx context.Context, obj, old P) []string {
 	return all
 }
 
-// Canonicalize leaves the object as it is: there is one form of each.
+// Canonicalize does nothing: each object has one form.
 func (s Strategy[P, S, U]) Canonicalize(runtime.Object) {}
 
-// AllowCreateOnUpdate refuses to create by PUT, as most kinds of Kubernetes
-// do: a PUT of something that was deleted meanwhile must not bring it back.
+// AllowCreateOnUpdate returns false, as for most kinds of Kubernetes: a PUT must not recreate
+// an object that was just deleted.
 func (s Strategy[P, S, U]) AllowCreateOnUpdate(context.Context) bool { return false }
 
-// AllowUnconditionalUpdate refuses a PUT without a resourceVersion, which
-// would overwrite what others wrote meanwhile.
+// AllowUnconditionalUpdate returns false: a PUT without a resourceVersion would overwrite
+// concurrent changes.
 func (s Strategy[P, S, U]) AllowUnconditionalUpdate(context.Context) bool { return false }
 
-// PrepareForUpdate keeps the status, and what holds the object back if a peer
-// asks. It counts a generation when the spec changes.
+// PrepareForUpdate keeps the status, and the finalizers if a peer sends the request. It
+// increases the generation if the spec changes.
 func (s Strategy[P, S, U]) PrepareForUpdate(ctx context.Context, obj, old runtime.Object) {
 	updated, before := obj.(P), old.(P)
 	if byPeer(ctx) {
@@ -142,13 +140,13 @@ func (s Strategy[P, S, U]) PrepareForUpdate(ctx context.Context, obj, old runtim
 	}
 }
 
-// ValidateUpdate tells everything that is wrong with a new version.
+// ValidateUpdate returns all errors of a new version.
 func (s Strategy[P, S, U]) ValidateUpdate(_ context.Context, obj, old runtime.Object) field.ErrorList {
 	return s.kind.ValidateUpdate(obj.(P), old.(P))
 }
 
-// WarningsOnUpdate tells what is seldom meant of a spec that changes. Who
-// changes something else, as a finalizer, is not bothered.
+// WarningsOnUpdate returns the warnings about a spec that changes, and none about other
+// changes, for example of a finalizer.
 func (s Strategy[P, S, U]) WarningsOnUpdate(ctx context.Context, obj, old runtime.Object) []string {
 	spec, _ := s.kind.Parts(obj.(P))
 	oldSpec, _ := s.kind.Parts(old.(P))
@@ -158,13 +156,13 @@ func (s Strategy[P, S, U]) WarningsOnUpdate(ctx context.Context, obj, old runtim
 	return s.warnings(ctx, obj.(P), old.(P))
 }
 
-// GetResetFields tells server-side apply that nobody owns the status here.
+// GetResetFields returns the status, which no manager of the object owns.
 func (s Strategy[P, S, U]) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
 	return resetFields("status")
 }
 
-// PrepareForUpdate keeps everything but the status. Of the metadata only the
-// managed fields move, since they tell who wrote which part of the status.
+// PrepareForUpdate keeps everything but the status. Of the metadata only the managed fields
+// change, which name the writers of the status.
 func (s StatusStrategy[P, S, U]) PrepareForUpdate(_ context.Context, obj, old runtime.Object) {
 	updated, before := obj.(P), old.(P)
 	spec, _ := s.kind.Parts(updated)
@@ -178,12 +176,12 @@ func (s StatusStrategy[P, S, U]) PrepareForUpdate(_ context.Context, obj, old ru
 	updated.SetGenerateName(before.GetGenerateName())
 }
 
-// ValidateUpdate tells everything that is wrong with a new status.
+// ValidateUpdate returns all errors of a new status.
 func (s StatusStrategy[P, S, U]) ValidateUpdate(_ context.Context, obj, old runtime.Object) field.ErrorList {
 	return s.kind.ValidateStatusUpdate(obj.(P), old.(P))
 }
 
-// GetResetFields tells server-side apply that only the status is owned here.
+// GetResetFields returns metadata and spec, which no manager of the status owns.
 func (s StatusStrategy[P, S, U]) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
 	return resetFields("metadata", "spec")
 }
@@ -198,16 +196,15 @@ func resetFields(names ...string) map[fieldpath.APIVersion]*fieldpath.Set {
 	}
 }
 
-// byPeer tells whether another cluster asks. Finalizers are none of its business:
-// one that it added would keep the namespace, and one that it took away would let
-// go what controllers here have not undone.
+// byPeer reports whether a peer sends the request. It may not add finalizers, which would
+// keep its tenant namespace, nor remove those of the controllers of this cluster.
 func byPeer(ctx context.Context) bool {
 	who, ok := genericapirequest.UserFrom(ctx)
 	return ok && identity.IsPeer(who.GetName(), who.GetGroups())
 }
 
-// Hold keeps an object from its first moment until its controller has undone
-// what it stands for: a finalizer that is added later can come too late.
+// Hold adds the finalizer of the controllers to a new object: a finalizer that is added later
+// can be too late.
 func Hold[P Object](obj P) {
 	if !slices.Contains(obj.GetFinalizers(), v1alpha1.Finalizer) {
 		obj.SetFinalizers(append(obj.GetFinalizers(), v1alpha1.Finalizer))

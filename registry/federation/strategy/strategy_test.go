@@ -58,7 +58,9 @@ type whole[P strategy.Object, S, U any] interface {
 	Status() strategy.StatusStrategy[P, S, U]
 }
 
-func of[P strategy.Object, S, U any](s whole[P, S, U], empty func() P, parts func(P) (*S, *U), namespaced, held bool) kind {
+func of[P strategy.Object, S, U any](
+	s whole[P, S, U], empty func() P, parts func(P) (*S, *U), namespaced, held bool,
+) kind {
 	return kind{
 		empty: func() object { return empty() }, main: s, status: s.Status(), namespaced: namespaced, held: held,
 		parts: func(obj object) (any, any) { spec, status := parts(obj.(P)); return spec, status },
@@ -72,31 +74,39 @@ func kinds(scheme *runtime.Scheme) map[string]kind {
 			func(o *federation.ForeignCluster) (*federation.ForeignClusterSpec, *federation.ForeignClusterStatus) {
 				return &o.Spec, &o.Status
 			}, false, true),
-		"PeeringToken": of(peeringtoken.Kind.Strategy(scheme), func() *federation.PeeringToken { return &federation.PeeringToken{} },
+		"PeeringToken": of(peeringtoken.Kind.Strategy(scheme),
+			func() *federation.PeeringToken { return &federation.PeeringToken{} },
 			func(o *federation.PeeringToken) (*federation.PeeringTokenSpec, *federation.PeeringTokenStatus) {
 				return &o.Spec, &o.Status
 			}, false, false),
-		"IdentityRequest": of(identityrequest.Kind.Strategy(scheme), func() *federation.IdentityRequest { return &federation.IdentityRequest{} },
+		"IdentityRequest": of(identityrequest.Kind.Strategy(scheme),
+			func() *federation.IdentityRequest { return &federation.IdentityRequest{} },
 			func(o *federation.IdentityRequest) (*federation.IdentityRequestSpec, *federation.IdentityRequestStatus) {
 				return &o.Spec, &o.Status
 			}, false, false),
-		"ResourceRequest": of(resourcerequest.Kind.Strategy(scheme), func() *federation.ResourceRequest { return &federation.ResourceRequest{} },
+		"ResourceRequest": of(resourcerequest.Kind.Strategy(scheme),
+			func() *federation.ResourceRequest { return &federation.ResourceRequest{} },
 			func(o *federation.ResourceRequest) (*federation.ResourceRequestSpec, *federation.ResourceRequestStatus) {
 				return &o.Spec, &o.Status
 			}, true, false),
-		"ResourceOffer": of(resource.ResourceOffers.Strategy(scheme), func() *federation.ResourceOffer { return &federation.ResourceOffer{} },
+		"ResourceOffer": of(resource.ResourceOffers.Strategy(scheme),
+			func() *federation.ResourceOffer { return &federation.ResourceOffer{} },
 			func(o *federation.ResourceOffer) (*federation.ResourceOfferSpec, *federation.ResourceOfferStatus) {
 				return &o.Spec, &o.Status
 			}, true, false),
-		"VirtualNode": of(resource.VirtualNodes.Strategy(scheme), func() *federation.VirtualNode { return &federation.VirtualNode{} },
+		"VirtualNode": of(resource.VirtualNodes.Strategy(scheme),
+			func() *federation.VirtualNode { return &federation.VirtualNode{} },
 			func(o *federation.VirtualNode) (*federation.VirtualNodeSpec, *federation.VirtualNodeStatus) {
 				return &o.Spec, &o.Status
 			}, true, false),
-		"NamespaceOffloading": of(namespaceoffloading.Kind(plan.Reader{}).Strategy(scheme), func() *federation.NamespaceOffloading { return &federation.NamespaceOffloading{} },
-			func(o *federation.NamespaceOffloading) (*federation.NamespaceOffloadingSpec, *federation.NamespaceOffloadingStatus) {
+		"NamespaceOffloading": of(namespaceoffloading.Kind(plan.Reader{}).Strategy(scheme),
+			func() *federation.NamespaceOffloading { return &federation.NamespaceOffloading{} },
+			func(o *federation.NamespaceOffloading) (*federation.NamespaceOffloadingSpec,
+				*federation.NamespaceOffloadingStatus) {
 				return &o.Spec, &o.Status
 			}, true, true),
-		"NamespaceMap": of(resource.NamespaceMaps.Strategy(scheme), func() *federation.NamespaceMap { return &federation.NamespaceMap{} },
+		"NamespaceMap": of(resource.NamespaceMaps.Strategy(scheme),
+			func() *federation.NamespaceMap { return &federation.NamespaceMap{} },
 			func(o *federation.NamespaceMap) (*federation.NamespaceMapSpec, *federation.NamespaceMapStatus) {
 				return &o.Spec, &o.Status
 			}, true, false),
@@ -104,16 +114,20 @@ func kinds(scheme *runtime.Scheme) map[string]kind {
 			func(o *federation.ShadowPod) (*federation.ShadowPodSpec, *federation.ShadowPodStatus) {
 				return &o.Spec, &o.Status
 			}, true, true),
-		"NetworkConfig": of(resource.NetworkConfigs.Strategy(scheme), func() *federation.NetworkConfig { return &federation.NetworkConfig{} },
+		"NetworkConfig": of(resource.NetworkConfigs.Strategy(scheme),
+			func() *federation.NetworkConfig { return &federation.NetworkConfig{} },
 			func(o *federation.NetworkConfig) (*federation.NetworkConfigSpec, *federation.NetworkConfigStatus) {
 				return &o.Spec, &o.Status
 			}, true, false),
-		"TunnelEndpoint": of(resource.TunnelEndpoints.Strategy(scheme), func() *federation.TunnelEndpoint { return &federation.TunnelEndpoint{} },
+		"TunnelEndpoint": of(resource.TunnelEndpoints.Strategy(scheme),
+			func() *federation.TunnelEndpoint { return &federation.TunnelEndpoint{} },
 			func(o *federation.TunnelEndpoint) (*federation.TunnelEndpointSpec, *federation.TunnelEndpointStatus) {
 				return &o.Spec, &o.Status
 			}, true, false),
-		"ShadowEndpointSlice": of(resource.ShadowEndpointSlices(nil).Strategy(scheme), func() *federation.ShadowEndpointSlice { return &federation.ShadowEndpointSlice{} },
-			func(o *federation.ShadowEndpointSlice) (*federation.ShadowEndpointSliceSpec, *federation.ShadowEndpointSliceStatus) {
+		"ShadowEndpointSlice": of(resource.ShadowEndpointSlices(nil).Strategy(scheme),
+			func() *federation.ShadowEndpointSlice { return &federation.ShadowEndpointSlice{} },
+			func(o *federation.ShadowEndpointSlice) (*federation.ShadowEndpointSliceSpec,
+				*federation.ShadowEndpointSliceStatus) {
 				return &o.Spec, &o.Status
 			}, true, false),
 	}
@@ -241,20 +255,23 @@ func TestStrategiesAreStrict(t *testing.T) {
 	for name, kind := range kinds(scheme) {
 		t.Run(name, func(t *testing.T) {
 			for _, s := range []rest.UpdateResetFieldsStrategy{kind.main, kind.status} {
-				if s.AllowCreateOnUpdate(t.Context()) || s.AllowUnconditionalUpdate(t.Context()) || s.NamespaceScoped() != kind.namespaced {
+				if s.AllowCreateOnUpdate(t.Context()) || s.AllowUnconditionalUpdate(t.Context()) ||
+					s.NamespaceScoped() != kind.namespaced {
 					t.Error("an update may create, or overwrite what it has not read, or the scope is wrong")
 				}
 			}
 			if got := kind.main.GetResetFields()[version]; !got.Equals(fieldpath.NewSet(fieldpath.MakePathOrDie("status"))) {
 				t.Errorf("the resource resets %v", got)
 			}
-			if got := kind.status.GetResetFields()[version]; !got.Equals(fieldpath.NewSet(fieldpath.MakePathOrDie("spec"), fieldpath.MakePathOrDie("metadata"))) {
+			if got := kind.status.GetResetFields()[version]; !got.Equals(fieldpath.NewSet(fieldpath.MakePathOrDie("spec"),
+				fieldpath.MakePathOrDie("metadata"))) {
 				t.Errorf("the status resets %v", got)
 			}
 			obj := kind.empty()
 			kind.main.PrepareForCreate(t.Context(), obj)
 			kind.main.PrepareForCreate(t.Context(), obj)
-			if want := map[bool]int{true: 1}[kind.held]; len(obj.GetFinalizers()) != want || kind.held && obj.GetFinalizers()[0] != v1alpha1.Finalizer {
+			if want := map[bool]int{true: 1}[kind.held]; len(obj.GetFinalizers()) != want || kind.held &&
+				obj.GetFinalizers()[0] != v1alpha1.Finalizer {
 				t.Errorf("a new object has the finalizers %v", obj.GetFinalizers())
 			}
 		})

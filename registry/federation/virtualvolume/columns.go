@@ -22,7 +22,7 @@ const (
 	local = "Local"
 	// requested is shown for a move that has not begun.
 	requested = "Requested"
-	// maxPods is how many pods a row names.
+	// maxPods is the number of pods that a row names.
 	maxPods = 3
 )
 
@@ -136,8 +136,8 @@ func target(to *federation.MoveTarget) string {
 
 // progress returns the state of a move: the phase, with percent, rate and remaining time
 // while it copies, and with the downtime after it succeeded.
-func progress(wanted *federation.RequestedMove, move *federation.MoveProgress) string {
-	if wanted != nil && (move == nil || move.ID != wanted.ID && move.Phase.Ended()) {
+func progress(request *federation.RequestedMove, move *federation.MoveProgress) string {
+	if request != nil && (move == nil || move.ID != request.ID && move.Phase.Ended()) {
 		return requested
 	}
 	if move == nil {

@@ -27,8 +27,8 @@ type MoveREST struct {
 	plans   plan.Reader
 }
 
-// NewMoveREST returns the verb over the store of virtual volumes and over what its plans
-// are made of.
+// NewMoveREST returns the verb over the store of virtual volumes and the facts of its
+// plans.
 func NewMoveREST(volumes subresource.Parent, plans plan.Reader) *MoveREST {
 	return &MoveREST{volumes: volumes, plans: plans}
 }
@@ -114,14 +114,13 @@ func (r *MoveREST) request(
 	if len(errs) > 0 {
 		return nil, apierrors.NewInvalid(moveKind, name, errs)
 	}
-	wanted := volume.DeepCopy()
-	wanted.Spec.Move = &federation.RequestedMove{ID: newMoveID(), MoveSpec: *move.Spec.DeepCopy()}
-	if err := checkManagers(options.FieldManager, volume, wanted); err != nil {
+	requested := volume.DeepCopy()
+	requested.Spec.Move = &federation.RequestedMove{ID: newMoveID(), MoveSpec: *move.Spec.DeepCopy()}
+	if err := checkManagers(options.FieldManager, volume, requested); err != nil {
 		return nil, err
 	}
-	// What was decided above holds for this state only, whose resourceVersion the object
-	// carries.
-	updated, _, err := r.volumes.Update(ctx, name, rest.DefaultUpdatedObjectInfo(wanted),
+	// The decision holds for this state only, whose resourceVersion the object has.
+	updated, _, err := r.volumes.Update(ctx, name, rest.DefaultUpdatedObjectInfo(requested),
 		rest.ValidateAllObjectFunc, rest.ValidateAllObjectUpdateFunc, false,
 		&metav1.UpdateOptions{DryRun: options.DryRun, FieldManager: options.FieldManager})
 	if err != nil {
@@ -165,9 +164,9 @@ func cancelled(volume *federation.VirtualVolume, options *metav1.DeleteOptions) 
 	if err := subresource.CheckDeletePreconditions(moveResource, options, volume); err != nil {
 		return nil, err
 	}
-	wanted := volume.DeepCopy()
+	requested := volume.DeepCopy()
 	if _, undoing := volume.RollingBack(); undoing && volume.Spec.Move == nil {
-		return wanted, nil
+		return requested, nil
 	}
 	switch phase := volume.MovePhase(); {
 	case phase == federation.MoveSucceeded:
@@ -179,9 +178,9 @@ func cancelled(volume *federation.VirtualVolume, options *metav1.DeleteOptions) 
 		return nil, apierrors.NewConflict(moveResource, volume.Name, fmt.Errorf("the move is %s and can only end; "+
 			"wait until it has succeeded, and move the data back by a POST of this subresource", phase))
 	}
-	wanted.Spec.Move = nil
+	requested.Spec.Move = nil
 	// The options of a DELETE name no manager.
-	return wanted, checkManagers("", volume, wanted)
+	return requested, checkManagers("", volume, requested)
 }
 
 func (r *MoveREST) get(ctx context.Context, name string, options *metav1.GetOptions) (*federation.VirtualVolume,
@@ -197,7 +196,7 @@ func (r *MoveREST) get(ctx context.Context, name string, options *metav1.GetOpti
 	return obj.(*federation.VirtualVolume), nil
 }
 
-// ConvertToTable prints the move.
+// ConvertToTable returns the table of the move.
 func (r *MoveREST) ConvertToTable(ctx context.Context, object, options runtime.Object) (*metav1.Table, error) {
 	return moveTable.ConvertToTable(ctx, object, options)
 }

@@ -51,22 +51,22 @@ func unchanged(volume *federation.VirtualVolume, dryRun []string) *federation.Mo
 }
 
 // differences returns in what a request contradicts the requested move.
-func differences(is, wanted *federation.MoveSpec) []subresource.Difference {
+func differences(current, requested *federation.MoveSpec) []subresource.Difference {
 	var found []subresource.Difference
 	differ := func(field string, a, b any) {
 		if !apiequality.Semantic.DeepEqual(a, b) {
 			found = append(found, subresource.Differs("spec."+field, a, b))
 		}
 	}
-	differ("target.local", is.Target.Local, wanted.Target.Local)
-	differ("target.clusterName", is.Target.ClusterName, wanted.Target.ClusterName)
-	differ("target.nodeName", is.Target.NodeName, wanted.Target.NodeName)
-	differ("target.storageClassName", is.Target.StorageClassName, wanted.Target.StorageClassName)
-	differ("strategy", is.Strategy, wanted.Strategy)
-	differ("verify", is.Verify, wanted.Verify)
-	differ("keepSource", is.KeepSource, wanted.KeepSource)
-	differ("bandwidth", limit(is.Bandwidth), limit(wanted.Bandwidth))
-	differ("evictionTimeoutSeconds", timeout(is.EvictionTimeoutSeconds), timeout(wanted.EvictionTimeoutSeconds))
+	differ("target.local", current.Target.Local, requested.Target.Local)
+	differ("target.clusterName", current.Target.ClusterName, requested.Target.ClusterName)
+	differ("target.nodeName", current.Target.NodeName, requested.Target.NodeName)
+	differ("target.storageClassName", current.Target.StorageClassName, requested.Target.StorageClassName)
+	differ("strategy", current.Strategy, requested.Strategy)
+	differ("verify", current.Verify, requested.Verify)
+	differ("keepSource", current.KeepSource, requested.KeepSource)
+	differ("bandwidth", limit(current.Bandwidth), limit(requested.Bandwidth))
+	differ("evictionTimeoutSeconds", timeout(current.EvictionTimeoutSeconds), timeout(requested.EvictionTimeoutSeconds))
 	return found
 }
 
@@ -84,7 +84,7 @@ func timeout(seconds *int32) int32 {
 	return *seconds
 }
 
-// notFound returns a 404 that says why in its message.
+// notFound returns a 404 with the reason in its message.
 func notFound(name, why string) error {
 	err := apierrors.NewNotFound(moveResource, name)
 	err.ErrStatus.Message += ": " + why
@@ -92,12 +92,12 @@ func notFound(name, why string) error {
 }
 
 // checkManagers refuses to change what another manager applies.
-func checkManagers(manager string, is, wanted *federation.VirtualVolume) error {
+func checkManagers(manager string, current, requested *federation.VirtualVolume) error {
 	before, after := &v1alpha1.VirtualVolume{}, &v1alpha1.VirtualVolume{}
-	if err := v1alpha1.Convert_federation_VirtualVolume_To_v1alpha1_VirtualVolume(is, before, nil); err != nil {
+	if err := v1alpha1.Convert_federation_VirtualVolume_To_v1alpha1_VirtualVolume(current, before, nil); err != nil {
 		return apierrors.NewInternalError(err)
 	}
-	if err := v1alpha1.Convert_federation_VirtualVolume_To_v1alpha1_VirtualVolume(wanted, after, nil); err != nil {
+	if err := v1alpha1.Convert_federation_VirtualVolume_To_v1alpha1_VirtualVolume(requested, after, nil); err != nil {
 		return apierrors.NewInternalError(err)
 	}
 	return subresource.CheckManagers(moveResource, manager, before, after)
