@@ -21,7 +21,7 @@ import (
 	"liqo.io/federation/apiserver/naming"
 	"liqo.io/federation/apiserver/reflection"
 	"liqo.io/federation/controllers/services"
-	"liqo.io/federation/controllers/virtualkubelet/reflect"
+	"liqo.io/federation/controllers/virtualkubelet/translate"
 )
 
 // endpointsSettle is how long a change of a Service or of its endpoints may bring others
@@ -117,7 +117,10 @@ func (a *podAddresses) isKnown(address netip.Addr) bool {
 	}
 	nodes, _ := a.nodes.List(everything)
 	return slices.ContainsFunc(nodes, func(node *corev1.Node) bool {
-		return slices.ContainsFunc(node.Status.Addresses, func(of corev1.NodeAddress) bool { return of.Address == address.String() })
+		return slices.ContainsFunc(
+			node.Status.Addresses,
+			func(of corev1.NodeAddress) bool { return of.Address == address.String() },
+		)
 	})
 }
 
@@ -125,7 +128,10 @@ func (a *podAddresses) isKnown(address netip.Addr) bool {
 // that are no pods: one for each address and each provider that the namespace
 // extends to and that there is a tunnel to, bounded to the ports of the Services.
 // complete is false while they are not known.
-func (a *podAddresses) wantedEndpoints(ctx context.Context, namespace string) (wanted map[string]*v1alpha1.AddressMapping, complete bool, err error) {
+func (a *podAddresses) wantedEndpoints(
+	ctx context.Context,
+	namespace string,
+) (wanted map[string]*v1alpha1.AddressMapping, complete bool, err error) {
 	extending, err := a.extending(namespace)
 	if err != nil {
 		return nil, false, err
@@ -147,7 +153,13 @@ func (a *podAddresses) wantedEndpoints(ctx context.Context, namespace string) (w
 		for address, ports := range ports {
 			mapping := a.single(reader.name, reader.clusterID, a.ClusterID, cache.ObjectName{Namespace: namespace}, address)
 			if mapping.Spec.Ports = inOrder(ports); len(mapping.Spec.Ports) > v1alpha1.MaxAddressMappingPorts {
-				a.tell(mapping, ReasonTooManyPorts, "Endpoint %s is no pod, and has more than the %d ports that other clusters can call it at.", address, v1alpha1.MaxAddressMappingPorts)
+				a.tell(
+					mapping,
+					ReasonTooManyPorts,
+					"Endpoint %s is no pod, and has more than the %d ports that other clusters can call it at.",
+					address,
+					v1alpha1.MaxAddressMappingPorts,
+				)
 				continue
 			}
 			wanted[mapping.Name] = mapping
@@ -161,7 +173,7 @@ func (a *podAddresses) wantedEndpoints(ctx context.Context, namespace string) (w
 type extension struct {
 	name, clusterID string
 	// services and slices are what is sent there of both.
-	services, slices reflect.Policy
+	services, slices translate.Policy
 }
 
 // extending are the providers that a namespace extends to.
@@ -190,8 +202,8 @@ func (a *podAddresses) extending(namespace string) ([]extension, error) {
 		if node := reflection.DecidingVirtualNode(nodes, tunnel.Spec.ClusterID); node != nil {
 			found = append(found, extension{
 				name: name, clusterID: tunnel.Spec.ClusterID,
-				services: reflect.PolicyOf(&node.Spec.Reflection, corev1.Resource("services")),
-				slices:   reflect.PolicyOf(&node.Spec.Reflection, discoveryv1.Resource("endpointslices")),
+				services: translate.PolicyOf(&node.Spec.Reflection, corev1.Resource("services")),
+				slices:   translate.PolicyOf(&node.Spec.Reflection, discoveryv1.Resource("endpointslices")),
 			})
 		}
 	}
@@ -200,7 +212,10 @@ func (a *podAddresses) extending(namespace string) ([]extension, error) {
 
 // called are the ports that a provider is to call each endpoint at that is no
 // pod, by the Services of a namespace that are sent there.
-func (a *podAddresses) called(watch *services.Watch, by extension) (map[netip.Addr]sets.Set[v1alpha1.AddressMappingPort], error) {
+func (a *podAddresses) called(
+	watch *services.Watch,
+	by extension,
+) (map[netip.Addr]sets.Set[v1alpha1.AddressMappingPort], error) {
 	all, err := watch.Slices.List(everything)
 	if err != nil {
 		return nil, err
@@ -212,7 +227,7 @@ func (a *podAddresses) called(watch *services.Watch, by extension) (map[netip.Ad
 			continue
 		}
 		service, err := watch.Services.Get(slice.Labels[discoveryv1.LabelServiceName])
-		if err != nil || !reflect.SendsEndpoints(by.services, by.slices, service, slice) {
+		if err != nil || !translate.ReflectsEndpoints(by.services, by.slices, service, slice) {
 			// Without its Service nobody calls it. That it comes is an event.
 			continue
 		}

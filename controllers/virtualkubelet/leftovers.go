@@ -20,7 +20,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/controllers/virtualkubelet/reflect"
+	"liqo.io/federation/controllers/virtualkubelet/translate"
 	"liqo.io/federation/generated/clientset/versioned"
 )
 
@@ -31,7 +31,7 @@ const leftoversRetry = 30 * time.Second
 // end before the provider could be asked to end its pods, and nobody else follows
 // them. Of several virtual nodes that stand for a provider one does it for all.
 type leftovers struct {
-	to     reflect.Destination
+	to     translate.Destination
 	remote versioned.Interface
 	// nodes are the names of the nodes that stand for the provider, as the API
 	// has them now: what a cache has not seen yet is not gone.
@@ -133,7 +133,7 @@ func (l *leftovers) sweep(ctx context.Context, twin string) error {
 	if err != nil {
 		return err
 	}
-	selector := labels.SelectorFromSet(l.to.CopyLabels()).Add(*labelled, *strange)
+	selector := labels.SelectorFromSet(l.to.ReflectedLabels()).Add(*labelled, *strange)
 	client := l.remote.FederationV1alpha1().ShadowPods(twin)
 	list, err := client.List(ctx, metav1.ListOptions{LabelSelector: selector.String()})
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/controllers/virtualkubelet/reflect"
+	"liqo.io/federation/controllers/virtualkubelet/translate"
 	fedfake "liqo.io/federation/generated/clientset/versioned/fake"
 )
 
@@ -28,9 +28,9 @@ func shadowOf(name string, labels map[string]string) *v1alpha1.ShadowPod {
 }
 
 func TestShadowPodsOfVirtualNodesThatAreGoneAreRemoved(t *testing.T) {
-	to := reflect.Destination{OriginID: "rome", DestinationID: "milan", NodeName: "liqo-milan"}
+	to := translate.Destination{OriginID: "rome", DestinationID: "milan", NodeName: "liqo-milan"}
 	of := func(origin, node string) map[string]string {
-		labels := reflect.Destination{OriginID: origin, DestinationID: "milan", NodeName: node}.Labels()
+		labels := translate.Destination{OriginID: origin, DestinationID: "milan", NodeName: node}.Labels()
 		if node == "" {
 			delete(labels, v1alpha1.LabelVirtualNode)
 		}

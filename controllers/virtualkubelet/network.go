@@ -11,7 +11,7 @@ import (
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/netmap"
-	"liqo.io/federation/controllers/virtualkubelet/reflect"
+	"liqo.io/federation/controllers/virtualkubelet/translate"
 )
 
 // network knows what addresses are called on both sides, as the VirtualNode and
@@ -71,19 +71,19 @@ func (n *network) changed() bool {
 func (n *network) there(address string) (string, bool) {
 	names := n.names()
 	if names == nil {
-		return reflect.SameAddress(address)
+		return translate.SameAddress(address)
 	}
 	if n.mapped != nil {
 		for _, mapped := range n.mapped(address) {
-			if theirs, ok := translate(mapped, names.translation.Theirs); ok {
+			if theirs, ok := translateAddress(mapped, names.translation.Theirs); ok {
 				return theirs, true
 			}
 		}
 	}
-	return translate(address, names.translation.Theirs)
+	return translateAddress(address, names.translation.Theirs)
 }
 
-func translate(address string, name func(netip.Addr) (netip.Addr, bool)) (string, bool) {
+func translateAddress(address string, name func(netip.Addr) (netip.Addr, bool)) (string, bool) {
 	addr, err := netip.ParseAddr(address)
 	if err != nil {
 		return "", false
@@ -94,20 +94,20 @@ func translate(address string, name func(netip.Addr) (netip.Addr, bool)) (string
 
 // here are a shadow pod and the pod of it with the addresses that they are
 // reached at from this cluster. Those that came are not changed.
-func (n *network) here(shadow *v1alpha1.ShadowPod, pod *reflect.RemotePod) (*v1alpha1.ShadowPod, *reflect.RemotePod) {
+func (n *network) here(shadow *v1alpha1.ShadowPod, pod *translate.RemotePod) (*v1alpha1.ShadowPod, *translate.RemotePod) {
 	names := n.names()
 	if names == nil {
 		return shadow, pod
 	}
-	ours := func(address string) (string, bool) { return translate(address, names.translation.Ours) }
+	ours := func(address string) (string, bool) { return translateAddress(address, names.translation.Ours) }
 	if shadow != nil && shadow.Status.Pod != nil {
-		named, status := *shadow, reflect.Named(shadow.Status.Pod, ours)
+		named, status := *shadow, translate.TranslateAddresses(shadow.Status.Pod, ours)
 		named.Status.Pod = &status
 		shadow = &named
 	}
 	if pod != nil {
 		named := *pod
-		named.Status = reflect.Named(&pod.Status, ours)
+		named.Status = translate.TranslateAddresses(&pod.Status, ours)
 		pod = &named
 	}
 	return shadow, pod

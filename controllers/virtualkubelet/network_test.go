@@ -10,13 +10,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/controllers/virtualkubelet/reflect"
+	"liqo.io/federation/controllers/virtualkubelet/translate"
 )
 
 func TestAddressesAreWhatTheVirtualNodeSays(t *testing.T) {
 	vn := &v1alpha1.VirtualNode{}
 	n := &network{virtualNode: func() *v1alpha1.VirtualNode { return vn }}
-	pod := &reflect.RemotePod{Status: corev1.PodStatus{PodIP: "10.0.2.2", PodIPs: []corev1.PodIP{{IP: "10.0.2.2"}, {IP: "fd00::2"}}}}
+	pod := &translate.RemotePod{Status: corev1.PodStatus{PodIP: "10.0.2.2", PodIPs: []corev1.PodIP{{IP: "10.0.2.2"}, {IP: "fd00::2"}}}}
 	shadow := &v1alpha1.ShadowPod{Status: v1alpha1.ShadowPodStatus{Pod: pod.Status.DeepCopy()}}
 	before := pod.Status.DeepCopy()
 	for _, test := range []struct {

@@ -18,7 +18,7 @@ import (
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/controllers/remote"
-	"liqo.io/federation/controllers/virtualkubelet/reflect"
+	"liqo.io/federation/controllers/virtualkubelet/translate"
 )
 
 const (
@@ -189,8 +189,8 @@ func (n *Node) sync() *corev1.Node {
 	if vn == nil {
 		return n.last
 	}
-	next := reflect.Node(vn, reflect.NodeFacts{Address: n.address, Port: n.port, KubeletVersion: n.version, Ready: n.ready})
-	if n.last != nil && reflect.SameNode(n.last, next) {
+	next := translate.Node(vn, translate.NodeFacts{Address: n.address, Port: n.port, KubeletVersion: n.version, Ready: n.ready})
+	if n.last != nil && translate.SameNode(n.last, next) {
 		return n.last
 	}
 	n.last = next

@@ -16,7 +16,7 @@ import (
 	logsapi "k8s.io/component-base/logs/api/v1"
 
 	"liqo.io/federation/apiserver/podspec"
-	"liqo.io/federation/controllers/virtualkubelet/reflect"
+	"liqo.io/federation/controllers/virtualkubelet/translate"
 )
 
 const defaultPort = 10250
@@ -129,10 +129,10 @@ func (o *Options) Validate() []error {
 }
 
 // home is where pods on the provider reach the API server of this cluster.
-func (o *Options) home() (reflect.Home, error) {
+func (o *Options) home() (translate.ConsumerAPI, error) {
 	if o.HomeServer == "" {
-		return reflect.Home{}, nil
+		return translate.ConsumerAPI{}, nil
 	}
 	host, port, err := podspec.HomeServer(o.HomeServer)
-	return reflect.Home{Host: host, Port: port}, err
+	return translate.ConsumerAPI{Host: host, Port: port}, err
 }

@@ -25,7 +25,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/controllers/virtualkubelet/reflect"
+	"liqo.io/federation/controllers/virtualkubelet/translate"
 )
 
 const (
@@ -62,7 +62,7 @@ const (
 // Pods keeps the pods of one virtual node and their shadow pods in line.
 type Pods struct {
 	nodeName, nodeIP, provider string
-	to                         reflect.Destination
+	to                         translate.Destination
 	local                      kubernetes.Interface
 	remote                     RemoteClients
 	lister                     corev1listers.PodLister
@@ -187,7 +187,7 @@ func (p *Pods) twinEvents() twinEvents {
 			p.created.Delete(key)
 			p.queue.Add(key)
 		},
-		pod: func(key cache.ObjectName, pod *reflect.RemotePod) {
+		pod: func(key cache.ObjectName, pod *translate.RemotePod) {
 			switch {
 			case pod == nil:
 				p.readyAt.Delete(key)

@@ -12,17 +12,17 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"liqo.io/federation/controllers/virtualkubelet/reflect"
+	"liqo.io/federation/controllers/virtualkubelet/translate"
 )
 
 // remoteClaims returns the names of the provider's claims for the claims that a pod
 // uses, by the names of the latter. Claims and volumes are read live, as a kubelet
 // reads them: a volume that has just been moved must not be mounted in its old place.
 // A claim that does not exist in this cluster is left out: it is the provider's own.
-// It returns a reflect.VolumeError for a claim that the pod cannot use there.
+// It returns a translate.VolumeError for a claim that the pod cannot use there.
 func (p *Pods) remoteClaims(ctx context.Context, pod *corev1.Pod, remoteNamespace string) (map[string]string, error) {
 	var remote map[string]string
-	for _, used := range reflect.UsedClaims(pod) {
+	for _, used := range translate.UsedClaims(pod) {
 		claim, err := p.local.CoreV1().PersistentVolumeClaims(pod.Namespace).Get(ctx, used.Name, metav1.GetOptions{})
 		switch {
 		case apierrors.IsNotFound(err) && !used.Ephemeral:
@@ -32,7 +32,7 @@ func (p *Pods) remoteClaims(ctx context.Context, pod *corev1.Pod, remoteNamespac
 		case err != nil:
 			return nil, fmt.Errorf("reading claim %s: %w", used.Name, err)
 		}
-		name, err := reflect.BoundVolume(pod, used, claim)
+		name, err := translate.BoundVolume(pod, used, claim)
 		if err != nil {
 			return nil, err
 		}
@@ -43,7 +43,7 @@ func (p *Pods) remoteClaims(ctx context.Context, pod *corev1.Pod, remoteNamespac
 		if err != nil {
 			return nil, fmt.Errorf("reading the volume of claim %s: %w", used.Name, err)
 		}
-		if name, err = reflect.RemoteClaim(claim, volume, p.to.DestinationID, remoteNamespace); err != nil {
+		if name, err = translate.RemoteClaim(claim, volume, p.to.DestinationID, remoteNamespace); err != nil {
 			return nil, err
 		}
 		if remote == nil {
@@ -55,14 +55,14 @@ func (p *Pods) remoteClaims(ctx context.Context, pod *corev1.Pod, remoteNamespac
 }
 
 func notBound(format string, args ...any) error {
-	return &reflect.VolumeError{Reason: reflect.ReasonVolumeNotBound, Message: fmt.Sprintf(format, args...)}
+	return &translate.VolumeError{Reason: translate.ReasonVolumeNotBound, Message: fmt.Sprintf(format, args...)}
 }
 
 // awaitClaims reports in the status of a pod why its claims cannot be used, and returns
 // an error, so that the pod is tried again with backoff.
 func (p *Pods) awaitClaims(ctx context.Context, pod *corev1.Pod, err error) error {
 	err = fmt.Errorf("finding the claims of the pod on %s: %w", p.provider, err)
-	var unusable *reflect.VolumeError
+	var unusable *translate.VolumeError
 	if !errors.As(err, &unusable) {
 		return err
 	}

@@ -22,7 +22,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"liqo.io/federation/apiserver/volume"
-	"liqo.io/federation/controllers/virtualkubelet/reflect"
+	"liqo.io/federation/controllers/virtualkubelet/translate"
 )
 
 // boundClaim returns a claim and its volume, whose data the provider milan stores.
@@ -148,54 +148,54 @@ func TestAPodWaitsForVolumesThatItCannotUse(t *testing.T) {
 	}{
 		{name: "unbound", change: func(c claimOf, _ volumeOf) {
 			c.Status.Phase, c.Spec.VolumeName = corev1.ClaimPending, ""
-		}, reason: reflect.ReasonVolumeNotBound, message: "is not bound"},
+		}, reason: translate.ReasonVolumeNotBound, message: "is not bound"},
 		{name: "bound by name only", change: func(c claimOf, _ volumeOf) {
 			c.Status.Phase = corev1.ClaimPending
-		}, reason: reflect.ReasonVolumeNotBound, message: "is not bound"},
+		}, reason: translate.ReasonVolumeNotBound, message: "is not bound"},
 		{name: "lost", change: func(c claimOf, _ volumeOf) {
 			c.Status.Phase = corev1.ClaimLost
-		}, reason: reflect.ReasonVolumeNotBound, message: "is Lost"},
+		}, reason: translate.ReasonVolumeNotBound, message: "is Lost"},
 		{name: "bound to another claim", change: func(_ claimOf, v volumeOf) {
 			v.Spec.ClaimRef.UID = "other"
-		}, reason: reflect.ReasonVolumeNotBound, message: "is bound to another claim"},
+		}, reason: translate.ReasonVolumeNotBound, message: "is bound to another claim"},
 		{name: "bound to no claim", change: func(_ claimOf, v volumeOf) {
 			v.Spec.ClaimRef = nil
-		}, reason: reflect.ReasonVolumeNotBound, message: "is bound to another claim"},
+		}, reason: translate.ReasonVolumeNotBound, message: "is bound to another claim"},
 		{name: "volume gone", change: func(_ claimOf, v volumeOf) {
 			v.Name = "another"
-		}, reason: reflect.ReasonVolumeNotBound, message: "does not exist any more"},
+		}, reason: translate.ReasonVolumeNotBound, message: "does not exist any more"},
 		{name: "deleted and not protected", change: func(c claimOf, _ volumeOf) {
 			c.DeletionTimestamp, c.Finalizers = &deleted, []string{"example.org/other"}
-		}, reason: reflect.ReasonVolumeNotBound, message: "is being deleted"},
+		}, reason: translate.ReasonVolumeNotBound, message: "is being deleted"},
 		{name: "deleted and protected", change: func(c claimOf, _ volumeOf) {
 			c.DeletionTimestamp, c.Finalizers = &deleted, []string{"kubernetes.io/pvc-protection"}
 		}},
 		{name: "stored in this cluster", change: func(_ claimOf, v volumeOf) {
 			v.Spec.PersistentVolumeSource = corev1.PersistentVolumeSource{Local: &corev1.LocalVolumeSource{Path: "/data"}}
-		}, reason: reflect.ReasonVolumeOfAnotherCluster, message: "is stored in this cluster"},
+		}, reason: translate.ReasonVolumeOfAnotherCluster, message: "is stored in this cluster"},
 		{name: "another driver", change: func(_ claimOf, v volumeOf) {
 			v.Spec.CSI.Driver = "csi.example.org"
-		}, reason: reflect.ReasonVolumeOfAnotherCluster, message: "is stored in this cluster"},
+		}, reason: translate.ReasonVolumeOfAnotherCluster, message: "is stored in this cluster"},
 		{name: "stored in another provider", change: func(_ claimOf, v volumeOf) {
 			v.Spec.PersistentVolumeSource = remote(volume.Handle{ClusterID: "turin", Namespace: "demo-rome", Claim: "data"})
-		}, reason: reflect.ReasonVolumeOfAnotherCluster, message: "is stored in cluster turin"},
+		}, reason: translate.ReasonVolumeOfAnotherCluster, message: "is stored in cluster turin"},
 		{name: "stored in another namespace", change: func(_ claimOf, v volumeOf) {
 			v.Spec.PersistentVolumeSource = remote(volume.Handle{ClusterID: "milan", Namespace: "shop-rome", Claim: "data"})
-		}, reason: reflect.ReasonVolumeOfAnotherNamespace, message: "remote namespace shop-rome, not in demo-rome"},
+		}, reason: translate.ReasonVolumeOfAnotherNamespace, message: "remote namespace shop-rome, not in demo-rome"},
 		{name: "malformed handle", change: func(_ claimOf, v volumeOf) {
 			v.Spec.CSI.VolumeHandle = "milan/demo-rome/../other"
-		}, reason: reflect.ReasonVolumeOfAnotherCluster, message: "stands for no data"},
+		}, reason: translate.ReasonVolumeOfAnotherCluster, message: "stands for no data"},
 		{name: "ephemeral claim of the pod", ephemeral: true, change: func(c claimOf, _ volumeOf) {
 			c.OwnerReferences = []metav1.OwnerReference{{UID: "pod", Controller: ptr.To(true)}}
 		}},
 		{name: "ephemeral claim without an owner", ephemeral: true,
 			change: func(claimOf, volumeOf) {},
-			reason: reflect.ReasonVolumeOfAnotherPod, message: "was not created for this pod"},
+			reason: translate.ReasonVolumeOfAnotherPod, message: "was not created for this pod"},
 		{name: "ephemeral claim of the pod before", ephemeral: true, change: func(c claimOf, _ volumeOf) {
 			c.OwnerReferences = []metav1.OwnerReference{{UID: "former", Controller: ptr.To(true)}}
-		}, reason: reflect.ReasonVolumeOfAnotherPod, message: "was not created for this pod"},
+		}, reason: translate.ReasonVolumeOfAnotherPod, message: "was not created for this pod"},
 		{name: "ephemeral claim is missing", ephemeral: true, missing: true,
-			reason: reflect.ReasonVolumeNotBound, message: "does not exist yet"},
+			reason: translate.ReasonVolumeNotBound, message: "does not exist yet"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			name, source := "data", claimVolume("data", "data", false)

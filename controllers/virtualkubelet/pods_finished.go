@@ -16,7 +16,7 @@ import (
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/controllers/remote"
-	"liqo.io/federation/controllers/virtualkubelet/reflect"
+	"liqo.io/federation/controllers/virtualkubelet/translate"
 )
 
 const (
@@ -36,13 +36,13 @@ func (p *Pods) fetch(ctx context.Context, key cache.ObjectName, pod *corev1.Pod,
 	}
 	shadow := p.shadow(t, key)
 	switch {
-	case shadow == nil, shadow.DeletionTimestamp == nil, !reflect.Terminal(shadow.Status.Phase), reflect.OriginUID(shadow) != pod.UID:
+	case shadow == nil, shadow.DeletionTimestamp == nil, !translate.Terminal(shadow.Status.Phase), translate.OriginUID(shadow) != pod.UID:
 		return false, nil
-	case !reflect.Terminal(pod.Status.Phase):
+	case !translate.Terminal(pod.Status.Phase):
 		err := p.publish(ctx, pod, p.statusOf(pod, shadow, t.copyOf(pod)))
 		if remote.Refused(err) {
 			// Without an end it would run again.
-			err = errors.Join(err, p.publish(ctx, pod, reflect.Deleted(pod, p.now())))
+			err = errors.Join(err, p.publish(ctx, pod, translate.Deleted(pod, p.now())))
 		}
 		return true, err
 	case !p.reachable():
@@ -107,7 +107,7 @@ func (p *Pods) finished() (all []finished, going bool) {
 				continue
 			}
 			pod, err := p.lister.Pods(namespace).Get(shadow.Name)
-			if err == nil && pod.UID == reflect.OriginUID(shadow) && reflect.Terminal(pod.Status.Phase) {
+			if err == nil && pod.UID == translate.OriginUID(shadow) && translate.Terminal(pod.Status.Phase) {
 				all = append(all, finished{key, shadow, endOf(pod)})
 			}
 		}

@@ -14,7 +14,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/controllers/virtualkubelet/reflect"
+	"liqo.io/federation/controllers/virtualkubelet/translate"
 )
 
 // A pod that talks to its home waits until the provider has an address for it;
@@ -41,7 +41,7 @@ func TestAPodWaitsForTheAddressOfItsHome(t *testing.T) {
 			pod := localPod("web")
 			local := kubefake.NewClientset(pod.DeepCopy())
 			vn := &v1alpha1.VirtualNode{Status: v1alpha1.VirtualNodeStatus{Network: test.network}}
-			s.local, s.to.Home, s.homeThroughTunnel = local, reflect.Home{Host: "10.96.0.1", Port: "443"}, true
+			s.local, s.to.ConsumerAPI, s.homeThroughTunnel = local, translate.ConsumerAPI{Host: "10.96.0.1", Port: "443"}, true
 			s.network = &network{virtualNode: func() *v1alpha1.VirtualNode { return vn }, mapped: func(string) []string { return test.mapped }}
 			if test.change != nil {
 				test.change(s, pod)

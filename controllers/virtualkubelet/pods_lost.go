@@ -15,7 +15,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/ptr"
 
-	"liqo.io/federation/controllers/virtualkubelet/reflect"
+	"liqo.io/federation/controllers/virtualkubelet/translate"
 )
 
 // ReasonProviderNodeLost says that the provider has evicted the pod there and
@@ -41,7 +41,7 @@ type ending struct {
 const longestGrace = 24 * time.Hour
 
 // graceOf is how long the provider gives a pod to end.
-func graceOf(there *reflect.RemotePod) time.Duration {
+func graceOf(there *translate.RemotePod) time.Duration {
 	seconds := min(max(ptr.Deref(there.DeletionGracePeriodSeconds, 0), 0), int64(longestGrace/time.Second))
 	return time.Duration(seconds) * time.Second
 }
@@ -51,8 +51,8 @@ func graceOf(there *reflect.RemotePod) time.Duration {
 // made of it until that is known, or two might run; but its owner can make
 // another pod, as it does for one on a node that is lost here. A pod that
 // nobody makes again waits.
-func (p *Pods) giveUp(ctx context.Context, key cache.ObjectName, pod *corev1.Pod, there *reflect.RemotePod) error {
-	if there == nil || there.DeletionTimestamp == nil || reflect.Terminal(there.Status.Phase) || metav1.GetControllerOfNoCopy(pod) == nil {
+func (p *Pods) giveUp(ctx context.Context, key cache.ObjectName, pod *corev1.Pod, there *translate.RemotePod) error {
+	if there == nil || there.DeletionTimestamp == nil || translate.Terminal(there.Status.Phase) || metav1.GetControllerOfNoCopy(pod) == nil {
 		p.endings.Delete(key)
 		return nil
 	}
@@ -72,14 +72,14 @@ func (p *Pods) giveUp(ctx context.Context, key cache.ObjectName, pod *corev1.Pod
 	// The cache may be as old as the last time that the provider was heard of.
 	live, err := p.remote.Core.CoreV1().Pods(there.Namespace).Get(ctx, there.Name, metav1.GetOptions{})
 	switch {
-	case apierrors.IsNotFound(err), err == nil && (live.UID != there.UID || reflect.Terminal(live.Status.Phase)):
+	case apierrors.IsNotFound(err), err == nil && (live.UID != there.UID || translate.Terminal(live.Status.Phase)):
 		// The watch is about to tell.
 		return nil
 	case err != nil:
 		return fmt.Errorf("asking %s whether the pod is still ending there: %w", p.provider, err)
 	}
 	// As who evicts by a taint says first, for a Job that does not count such pods.
-	patch, err := statusPatch(pod, ptr.To(reflect.Disrupted(pod, ReasonProviderNodeLost, p.provider+" has given up the pod and cannot tell that it has ended there", p.now())))
+	patch, err := statusPatch(pod, ptr.To(translate.Disrupted(pod, ReasonProviderNodeLost, p.provider+" has given up the pod and cannot tell that it has ended there", p.now())))
 	if err != nil {
 		return fmt.Errorf("comparing the status of pod %s: %w", key, err)
 	}

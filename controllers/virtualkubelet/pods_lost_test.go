@@ -21,7 +21,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 
-	"liqo.io/federation/controllers/virtualkubelet/reflect"
+	"liqo.io/federation/controllers/virtualkubelet/translate"
 )
 
 // endingThere is a pod of the provider that somebody there deletes, with a grace
@@ -33,7 +33,7 @@ func endingThere(uid types.UID) *corev1.Pod {
 }
 
 // kept is a pod of the provider as it is in the cache.
-func kept(t *testing.T, pod *corev1.Pod) *reflect.RemotePod {
+func kept(t *testing.T, pod *corev1.Pod) *translate.RemotePod {
 	t.Helper()
 	if pod == nil {
 		return nil
@@ -42,7 +42,7 @@ func kept(t *testing.T, pod *corev1.Pod) *reflect.RemotePod {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return trimmed.(*reflect.RemotePod)
+	return trimmed.(*translate.RemotePod)
 }
 
 func TestAPodThatIsLostThereIsMadeAnew(t *testing.T) {

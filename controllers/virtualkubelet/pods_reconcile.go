@@ -17,7 +17,7 @@ import (
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/controllers/remote"
-	"liqo.io/federation/controllers/virtualkubelet/reflect"
+	"liqo.io/federation/controllers/virtualkubelet/translate"
 )
 
 // Reasons of pods that the provider does not take, beside
@@ -49,7 +49,7 @@ func (p *Pods) reconcile(ctx context.Context, key cache.ObjectName) error {
 		return err
 	}
 	switch {
-	case reflect.Terminal(pod.Status.Phase):
+	case translate.Terminal(pod.Status.Phase):
 		// One that waited may have been failed here.
 		p.unwait(key)
 		return nil
@@ -70,7 +70,7 @@ func (p *Pods) reconcile(ctx context.Context, key cache.ObjectName) error {
 	switch {
 	case shadow == nil:
 		return p.create(ctx, key, pod, extent.twin)
-	case reflect.OriginUID(shadow) != pod.UID:
+	case translate.OriginUID(shadow) != pod.UID:
 		// Its pod is gone and had the same name; the deletion is an event.
 		return p.deleteShadow(ctx, key, shadow, -1)
 	case shadow.DeletionTimestamp != nil:
@@ -84,7 +84,7 @@ func (p *Pods) reconcile(ctx context.Context, key cache.ObjectName) error {
 	refused, updateErr := p.update(ctx, pod, shadow)
 	// How the pod does is told also while a change of it does not get through.
 	status := p.statusOf(pod, shadow, there)
-	reflect.RefuseContainers(&status, refused.containers, refused.message)
+	translate.RefuseContainers(&status, refused.containers, refused.message)
 	if refused.resize != nil {
 		p.deferResize(pod, &status, refused.resize)
 	}
@@ -93,11 +93,11 @@ func (p *Pods) reconcile(ctx context.Context, key cache.ObjectName) error {
 
 // statusOf is the status of a pod by what the provider has of it, with the
 // addresses that are reached from here.
-func (p *Pods) statusOf(pod *corev1.Pod, shadow *v1alpha1.ShadowPod, there *reflect.RemotePod) corev1.PodStatus {
+func (p *Pods) statusOf(pod *corev1.Pod, shadow *v1alpha1.ShadowPod, there *translate.RemotePod) corev1.PodStatus {
 	if p.network != nil {
 		shadow, there = p.network.here(shadow, there)
 	}
-	return reflect.PodStatus(pod, shadow, there, p.nodeIP, p.now())
+	return translate.PodStatus(pod, shadow, there, p.nodeIP, p.now())
 }
 
 // unwantedStatus is that of a pod whose namespace does not extend to the provider.
@@ -110,29 +110,29 @@ func (p *Pods) unwantedStatus(key cache.ObjectName, pod *corev1.Pod, message str
 	if wait > 0 {
 		p.queue.AddAfter(key, wait)
 	}
-	return reflect.NotOffloaded(pod, message, wait > 0, p.now())
+	return translate.NotOffloaded(pod, message, wait > 0, p.now())
 }
 
 // await tells a pod that its namespace is not there yet, if that takes long.
 // One that ran keeps its last status.
 func (p *Pods) await(ctx context.Context, key cache.ObjectName, pod *corev1.Pod, extent extent) error {
-	if reflect.Ran(&pod.Status) {
+	if translate.Ran(&pod.Status) {
 		return nil
 	}
 	if age := p.clock.Since(pod.CreationTimestamp.Time); age < twinGrace {
 		p.queue.AddAfter(key, twinGrace-age)
 		return nil
 	}
-	return p.publish(ctx, pod, reflect.Refused(pod, v1alpha1.ReasonOffloadingBackOff, extent.message))
+	return p.publish(ctx, pod, translate.Refused(pod, v1alpha1.ReasonOffloadingBackOff, extent.message))
 }
 
 // awaitHome tells a pod that waits what for. It cannot be led home later on: its
 // volumes and names stay as they are made. One that ran keeps its last status.
 func (p *Pods) awaitHome(ctx context.Context, pod *corev1.Pod) error {
-	if reflect.Ran(&pod.Status) {
+	if translate.Ran(&pod.Status) {
 		return nil
 	}
-	return p.publish(ctx, pod, reflect.Refused(pod, v1alpha1.ReasonOffloadingBackOff, fmt.Sprintf(
+	return p.publish(ctx, pod, translate.Refused(pod, v1alpha1.ReasonOffloadingBackOff, fmt.Sprintf(
 		"there is no address yet by which %s reaches this cluster's API server: see the condition Networking of the ForeignCluster, and its events", p.provider)))
 }
 
@@ -140,15 +140,15 @@ func (p *Pods) awaitHome(ctx context.Context, pod *corev1.Pod) error {
 // and is tried again: what the provider allows changes.
 func (p *Pods) create(ctx context.Context, key cache.ObjectName, pod *corev1.Pod, t *twin) error {
 	to := p.destination()
-	if _, ok := p.homeThere(p.to.Home); !ok && reflect.ReachesHome(pod, to) {
+	if _, ok := p.homeThere(p.to.ConsumerAPI); !ok && translate.ReachesConsumerAPI(pod, to) {
 		return p.awaitHome(ctx, pod)
 	}
 	claims, err := p.remoteClaims(ctx, pod, t.remote)
 	if err != nil {
 		return p.awaitClaims(ctx, pod, err)
 	}
-	wanted := reflect.ShadowPod(pod, t.remote, to, p.patch())
-	reflect.UseRemoteClaims(wanted, pod, claims)
+	wanted := translate.ShadowPod(pod, t.remote, to, p.patch())
+	translate.UseRemoteClaims(wanted, pod, claims)
 	// They are for pods that are there.
 	wanted.Spec.Pod.EphemeralContainers = nil
 	created, err := p.remote.Federation.FederationV1alpha1().ShadowPods(t.remote).Create(ctx, wanted, metav1.CreateOptions{})
@@ -204,15 +204,15 @@ type refusedParts struct {
 // getting through, and a pod never loses containers again.
 func (p *Pods) update(ctx context.Context, pod *corev1.Pod, seen *v1alpha1.ShadowPod) (refusedParts, error) {
 	key := cache.MetaObjectToName(pod)
-	wanted := reflect.ShadowPod(pod, seen.Namespace, p.destination(), p.patch())
-	if !reflect.UpdateShadowPod(seen.DeepCopy(), wanted) {
+	wanted := translate.ShadowPod(pod, seen.Namespace, p.destination(), p.patch())
+	if !translate.UpdateShadowPod(seen.DeepCopy(), wanted) {
 		p.waiting.remove(key)
 		return refusedParts{}, nil
 	}
 	added, err := p.send(ctx, seen, wanted)
-	if err != nil && remote.Refused(err) && reflect.Resizes(seen, wanted) {
+	if err != nil && remote.Refused(err) && translate.Resizes(seen, wanted) {
 		tooMuch := err
-		reflect.KeepSize(wanted)
+		translate.KeepResources(wanted)
 		if added, err = p.send(ctx, seen, wanted); err == nil {
 			if apierrors.HasStatusCause(tooMuch, v1alpha1.CauseGrantExceeded) {
 				p.waiting.add(key)
@@ -225,7 +225,7 @@ func (p *Pods) update(ctx context.Context, pod *corev1.Pod, seen *v1alpha1.Shado
 		p.fit(key)
 		return refusedParts{}, nil
 	case remote.Refused(err):
-		message := reflect.Message(fmt.Sprintf("%s refuses the change of the pod: %v", p.provider, err))
+		message := translate.Message(fmt.Sprintf("%s refuses the change of the pod: %v", p.provider, err))
 		p.recorder.Event(pod, corev1.EventTypeWarning, v1alpha1.ReasonProviderRefused, message)
 		switch {
 		case len(added) == 0:
@@ -253,8 +253,8 @@ func (p *Pods) send(ctx context.Context, seen, wanted *v1alpha1.ShadowPod) (adde
 	if err != nil {
 		return nil, err
 	}
-	added = reflect.MissingEphemeralContainers(live, wanted)
-	if live.UID == seen.UID && reflect.UpdateShadowPod(live, wanted) {
+	added = translate.MissingEphemeralContainers(live, wanted)
+	if live.UID == seen.UID && translate.UpdateShadowPod(live, wanted) {
 		_, err = client.Update(ctx, live, metav1.UpdateOptions{})
 	}
 	return added, err
@@ -267,8 +267,8 @@ func (p *Pods) deferResize(pod *corev1.Pod, status *corev1.PodStatus, err error)
 	if apierrors.HasStatusCause(err, v1alpha1.CauseGrantExceeded) {
 		event, why, message = ReasonGrantExceeded, corev1.PodReasonDeferred, fmt.Sprintf("%s has no room to resize the pod: %v", p.provider, err)
 	}
-	if reflect.DeferResize(status, pod, why, message, p.now()) {
-		p.recorder.Event(pod, corev1.EventTypeWarning, event, reflect.Message(message))
+	if translate.DeferResize(status, pod, why, message, p.now()) {
+		p.recorder.Event(pod, corev1.EventTypeWarning, event, translate.Message(message))
 	}
 }
 
@@ -292,7 +292,7 @@ func (p *Pods) refused(ctx context.Context, pod *corev1.Pod, err error) error {
 }
 
 func (p *Pods) refuse(ctx context.Context, pod *corev1.Pod, reason, message string) error {
-	status := reflect.Refused(pod, reason, message)
+	status := translate.Refused(pod, reason, message)
 	if pod.Status.Reason != status.Reason || pod.Status.Message != status.Message {
 		p.recorder.Event(pod, corev1.EventTypeWarning, reason, status.Message)
 	}

@@ -27,7 +27,7 @@ import (
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/controllers/remote"
-	"liqo.io/federation/controllers/virtualkubelet/reflect"
+	"liqo.io/federation/controllers/virtualkubelet/translate"
 	fedfake "liqo.io/federation/generated/clientset/versioned/fake"
 )
 
@@ -61,7 +61,7 @@ func newSender(t *testing.T, answer func(verb string) error) *sender {
 	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[cache.ObjectName]())
 	t.Cleanup(queue.ShutDown)
 	s.Pods = &Pods{
-		nodeName: "liqo-milan", provider: "milan", to: reflect.Destination{OriginID: "rome", DestinationID: "milan", NodeName: "liqo-milan"},
+		nodeName: "liqo-milan", provider: "milan", to: translate.Destination{OriginID: "rome", DestinationID: "milan", NodeName: "liqo-milan"},
 		lister: corev1listers.NewPodLister(cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})),
 		remote: RemoteClients{Federation: s.provider}, recorder: s.events, metrics: own, clock: clocktesting.NewFakePassiveClock(metav1.Now().Time),
 		patch: func() *v1alpha1.OffloadingPatch { return nil }, queue: queue, moves: rate.NewLimiter(movesPerSecond, 1),
@@ -309,7 +309,7 @@ func TestRoomBecomesFreeWhenAShadowPodEndsOrGoes(t *testing.T) {
 	s.remote.Core = kubefake.NewClientset()
 	freed, tidied, seen, synced := make(chan bool, 10), make(chan bool, 10), make(chan cache.ObjectName, 10), make(chan string, 1)
 	if _, err := startTwin(t.Context(), s.remote, v1alpha1.NamespaceMapping{Name: "demo", RemoteName: "demo-rome"}, s.to, twinEvents{
-		shadow: func(key cache.ObjectName) { seen <- key }, pod: func(cache.ObjectName, *reflect.RemotePod) {},
+		shadow: func(key cache.ObjectName) { seen <- key }, pod: func(cache.ObjectName, *translate.RemotePod) {},
 		freed: func() { freed <- true }, tidied: func() { tidied <- true }, synced: func(name string) { synced <- name },
 	}); err != nil {
 		t.Fatal(err)
@@ -330,7 +330,7 @@ func TestRoomBecomesFreeWhenAShadowPodEndsOrGoes(t *testing.T) {
 		news int
 	}{
 		{"one comes", func() error {
-			_, err := shadows.Create(t.Context(), reflect.ShadowPod(localPod("web"), "demo-rome", s.to, nil), metav1.CreateOptions{})
+			_, err := shadows.Create(t.Context(), translate.ShadowPod(localPod("web"), "demo-rome", s.to, nil), metav1.CreateOptions{})
 			return err
 		}, 0},
 		{"it ends", func() error {
@@ -343,7 +343,7 @@ func TestRoomBecomesFreeWhenAShadowPodEndsOrGoes(t *testing.T) {
 		}, 1},
 		{"it goes", func() error { return shadows.Delete(t.Context(), "web", metav1.DeleteOptions{}) }, 0},
 		{"another one comes", func() error {
-			_, err := shadows.Create(t.Context(), reflect.ShadowPod(localPod("next"), "demo-rome", s.to, nil), metav1.CreateOptions{})
+			_, err := shadows.Create(t.Context(), translate.ShadowPod(localPod("next"), "demo-rome", s.to, nil), metav1.CreateOptions{})
 			return err
 		}, 0},
 		{"it is to give something back", func() error { return allocated(corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}) }, 0},
@@ -351,7 +351,7 @@ func TestRoomBecomesFreeWhenAShadowPodEndsOrGoes(t *testing.T) {
 		{"it goes before it has ended", func() error { return shadows.Delete(t.Context(), "next", metav1.DeleteOptions{}) }, 1},
 		// What comes after it tells that all before is told.
 		{"the last one comes", func() error {
-			_, err := shadows.Create(t.Context(), reflect.ShadowPod(localPod("last"), "demo-rome", s.to, nil), metav1.CreateOptions{})
+			_, err := shadows.Create(t.Context(), translate.ShadowPod(localPod("last"), "demo-rome", s.to, nil), metav1.CreateOptions{})
 			return err
 		}, 0},
 	} {

@@ -17,7 +17,7 @@ import (
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/controllers/remote"
-	"liqo.io/federation/controllers/virtualkubelet/reflect"
+	"liqo.io/federation/controllers/virtualkubelet/translate"
 )
 
 // forget removes the shadow pod of a local pod that is gone.
@@ -44,7 +44,7 @@ const ReasonLeftBehind = "LeftBehind"
 func (p *Pods) remove(ctx context.Context, key cache.ObjectName, pod *corev1.Pod, extent extent) error {
 	t := extent.twin
 	if t == nil {
-		if extent.wanted && reflect.Ran(&pod.Status) {
+		if extent.wanted && translate.Ran(&pod.Status) {
 			return nil
 		}
 		return p.deleteLocal(ctx, pod)
@@ -62,8 +62,8 @@ func (p *Pods) remove(ctx context.Context, key cache.ObjectName, pod *corev1.Pod
 		p.queue.AddAfter(key, checkInterval)
 	}
 	there := t.copyOf(pod)
-	if shadow := p.shadow(t, key); shadow != nil && reflect.OriginUID(shadow) == pod.UID {
-		if reflect.Terminal(shadow.Status.Phase) && !reflect.Terminal(pod.Status.Phase) {
+	if shadow := p.shadow(t, key); shadow != nil && translate.OriginUID(shadow) == pod.UID {
+		if translate.Terminal(shadow.Status.Phase) && !translate.Terminal(pod.Status.Phase) {
 			// The shadow pod is let go once this is written; what comes of it leads here
 			// again.
 			err := p.publish(ctx, pod, p.statusOf(pod, shadow, there))
@@ -104,7 +104,7 @@ func gracePeriod(pod *corev1.Pod) int64 {
 // period. None says that its end is known here, or of interest to nobody: a
 // shadow pod that has ended is kept there until then.
 func (p *Pods) deleteShadow(ctx context.Context, key cache.ObjectName, shadow *v1alpha1.ShadowPod, grace int64) error {
-	if reflect.Terminal(shadow.Status.Phase) {
+	if translate.Terminal(shadow.Status.Phase) {
 		grace = 0
 	} else if grace == 0 {
 		grace = 1
@@ -187,8 +187,8 @@ func (p *Pods) deleteLocal(ctx context.Context, pod *corev1.Pod) error {
 	if uid, ok := p.removed.Load(key); ok && uid == pod.UID {
 		return nil
 	}
-	if len(pod.Finalizers) > 0 && !reflect.Terminal(pod.Status.Phase) {
-		return p.publish(ctx, pod, reflect.Deleted(pod, p.now()))
+	if len(pod.Finalizers) > 0 && !translate.Terminal(pod.Status.Phase) {
+		return p.publish(ctx, pod, translate.Deleted(pod, p.now()))
 	}
 	options := metav1.NewDeleteOptions(0)
 	options.Preconditions = metav1.NewUIDPreconditions(string(pod.UID))

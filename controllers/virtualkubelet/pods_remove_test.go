@@ -26,7 +26,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/controllers/virtualkubelet/reflect"
+	"liqo.io/federation/controllers/virtualkubelet/translate"
 	"liqo.io/federation/generated/clientset/versioned/fake"
 	"liqo.io/federation/test/fakes"
 )
@@ -51,12 +51,12 @@ func TestAPodGoesWhoseShadowPodCameAndWentUnseen(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	to := reflect.Destination{OriginID: "rome", DestinationID: "milan", NodeName: "liqo-milan"}
+	to := translate.Destination{OriginID: "rome", DestinationID: "milan", NodeName: "liqo-milan"}
 	remote := RemoteClients{Core: provider, Federation: federation}
 	synced := make(chan string, 1)
 	mapping := v1alpha1.NamespaceMapping{Name: namespace, RemoteName: twinNamespace}
 	watched, err := startTwin(t.Context(), remote, mapping, to, twinEvents{
-		shadow: func(cache.ObjectName) {}, pod: func(cache.ObjectName, *reflect.RemotePod) {}, synced: func(name string) { synced <- name },
+		shadow: func(cache.ObjectName) {}, pod: func(cache.ObjectName, *translate.RemotePod) {}, synced: func(name string) { synced <- name },
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -113,14 +113,14 @@ func cutOff(t *testing.T) (s *sender, going *corev1.Pod) {
 		t.Fatal(err)
 	}
 	s.lister = corev1listers.NewPodLister(pods)
-	shadow := reflect.ShadowPod(going, "demo-rome", s.to, nil)
+	shadow := translate.ShadowPod(going, "demo-rome", s.to, nil)
 	shadow.UID = "shadow"
 	// It outlives its shadow pod, which a fake does not keep until it has ended.
 	there := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: shadow.Namespace, Name: shadow.Name, Labels: shadow.Labels, Annotations: shadow.Annotations}}
 	s.remote = RemoteClients{Core: fakes.Followed(kubefake.NewClientset(there)), Federation: fakes.Followed(fake.NewSimpleClientset(shadow))}
 	synced := make(chan string, 1)
 	watched, err := startTwin(t.Context(), s.remote, v1alpha1.NamespaceMapping{Name: "demo", RemoteName: "demo-rome"}, s.to, twinEvents{
-		shadow: func(cache.ObjectName) {}, pod: func(cache.ObjectName, *reflect.RemotePod) {}, freed: func() {}, tidied: func() {}, synced: func(name string) { synced <- name },
+		shadow: func(cache.ObjectName) {}, pod: func(cache.ObjectName, *translate.RemotePod) {}, freed: func() {}, tidied: func() {}, synced: func(name string) { synced <- name },
 	})
 	if err != nil {
 		t.Fatal(err)

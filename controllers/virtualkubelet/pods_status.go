@@ -17,7 +17,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
-	"liqo.io/federation/controllers/virtualkubelet/reflect"
+	"liqo.io/federation/controllers/virtualkubelet/translate"
 )
 
 // publish patches the status of a pod, as it was read, to a new one, unless the
@@ -25,7 +25,7 @@ import (
 // or from one that the last patch has outdated, is dropped: its pod will be
 // looked at again.
 func (p *Pods) publish(ctx context.Context, from *corev1.Pod, status corev1.PodStatus) error {
-	if reflect.SameStatus(&from.Status, &status) {
+	if translate.SameStatus(&from.Status, &status) {
 		return nil
 	}
 	key := cache.MetaObjectToName(from)
@@ -79,7 +79,7 @@ func (p *Pods) publish(ctx context.Context, from *corev1.Pod, status corev1.PodS
 func (p *Pods) postponed(key cache.ObjectName, before, status *corev1.PodStatus) time.Duration {
 	same := *status
 	same.HostIP, same.HostIPs = before.HostIP, before.HostIPs
-	if before.HostIP == "" || !reflect.SameStatus(before, &same) {
+	if before.HostIP == "" || !translate.SameStatus(before, &same) {
 		p.postponements.Delete(key)
 		return 0
 	}

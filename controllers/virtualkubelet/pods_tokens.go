@@ -19,7 +19,7 @@ import (
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/controllers/remote"
-	"liqo.io/federation/controllers/virtualkubelet/reflect"
+	"liqo.io/federation/controllers/virtualkubelet/translate"
 )
 
 const (
@@ -50,13 +50,13 @@ type delivery struct {
 
 // destination is where pods go now: whether they reach their home from there
 // can change.
-func (p *Pods) destination() reflect.Destination {
+func (p *Pods) destination() translate.Destination {
 	to := p.to
 	if p.homeAllowed != nil && !p.homeAllowed() {
-		to.Home = reflect.Home{}
+		to.ConsumerAPI = translate.ConsumerAPI{}
 	}
-	if there, ok := p.homeThere(to.Home); ok {
-		to.Home.Host = there
+	if there, ok := p.homeThere(to.ConsumerAPI); ok {
+		to.ConsumerAPI.Host = there
 	}
 	if p.offeredNode != nil {
 		to.OfferedNode = p.offeredNode()
@@ -66,7 +66,7 @@ func (p *Pods) destination() reflect.Destination {
 
 // homeThere is what the provider reaches the API server of this cluster at;
 // false where it does not yet.
-func (p *Pods) homeThere(home reflect.Home) (string, bool) {
+func (p *Pods) homeThere(home translate.ConsumerAPI) (string, bool) {
 	if !p.homeThroughTunnel || home.Host == "" {
 		return home.Host, true
 	}
@@ -76,15 +76,15 @@ func (p *Pods) homeThere(home reflect.Home) (string, bool) {
 // keepTokens has the tokens that a pod mounts beside its shadow pod, for as
 // long as that takes them from there, and replaces them in time.
 func (p *Pods) keepTokens(ctx context.Context, key cache.ObjectName, pod *corev1.Pod, shadow *v1alpha1.ShadowPod, t *twin) error {
-	if t.tokens == nil || shadow.Annotations[v1alpha1.AnnotationTokenSecret] == "" || !reflect.ReachesHome(pod, p.destination()) {
+	if t.tokens == nil || shadow.Annotations[v1alpha1.AnnotationTokenSecret] == "" || !translate.ReachesConsumerAPI(pod, p.destination()) {
 		return nil
 	}
-	wanted := reflect.Tokens(pod)
+	wanted := translate.Tokens(pod)
 	if len(wanted) == 0 {
 		return nil
 	}
-	existing := t.tokenSecret(reflect.TokenSecretName(pod.UID))
-	if existing != nil && reflect.TokenOwner(existing).UID == shadow.UID {
+	existing := t.tokenSecret(translate.TokenSecretName(pod.UID))
+	if existing != nil && translate.TokenOwner(existing).UID == shadow.UID {
 		if left := existing.RenewAfter.Sub(p.clock.Now()); left > 0 {
 			p.queue.AddAfter(key, left)
 			return nil
@@ -117,21 +117,21 @@ func (p *Pods) keepTokens(ctx context.Context, key cache.ObjectName, pod *corev1
 	}
 	p.delivered.Store(key, delivery{pod: pod.UID, until: p.clock.Now().Add(tokenPause)})
 	p.metrics.tokens.Add(float64(len(wanted)))
-	klog.FromContext(ctx).V(2).Info("Delivered tokens", "secret", klog.KObj(secret), "renewAfter", reflect.RenewAfter(secret))
+	klog.FromContext(ctx).V(2).Info("Delivered tokens", "secret", klog.KObj(secret), "renewAfter", translate.RenewAfter(secret))
 	return nil
 }
 
 // keepLastTokens replaces the tokens of a pod that is being deleted, since its
 // grace period can be longer than their life.
 func (p *Pods) keepLastTokens(ctx context.Context, key cache.ObjectName, pod *corev1.Pod, shadow *v1alpha1.ShadowPod, t *twin) error {
-	if t.tokens == nil || t.tokenSecret(reflect.TokenSecretName(pod.UID)) == nil {
+	if t.tokens == nil || t.tokenSecret(translate.TokenSecretName(pod.UID)) == nil {
 		return nil
 	}
 	return p.keepTokens(ctx, key, pod, shadow, t)
 }
 
 // issue asks this cluster for the tokens. They are good while the pod exists.
-func (p *Pods) issue(ctx context.Context, pod *corev1.Pod, shadow *v1alpha1.ShadowPod, wanted []reflect.Token) (*corev1.Secret, error) {
+func (p *Pods) issue(ctx context.Context, pod *corev1.Pod, shadow *v1alpha1.ShadowPod, wanted []translate.Token) (*corev1.Secret, error) {
 	accounts := p.local.CoreV1().ServiceAccounts(pod.Namespace)
 	tokens := make(map[string]string, len(wanted))
 	var renewAfter time.Time
@@ -146,17 +146,17 @@ func (p *Pods) issue(ctx context.Context, pod *corev1.Pod, shadow *v1alpha1.Shad
 		}
 		tokens[token.Key] = answer.Status.Token
 		// All are in one Secret, and replaced together.
-		at := reflect.Renewal(issued, answer.Status.ExpirationTimestamp.Time, rand.Float64())
+		at := translate.Renewal(issued, answer.Status.ExpirationTimestamp.Time, rand.Float64())
 		if renewAfter.IsZero() || at.Before(renewAfter) {
 			renewAfter = at
 		}
 	}
-	return reflect.TokenSecret(pod, shadow, tokens, renewAfter, p.to), nil
+	return translate.TokenSecret(pod, shadow, tokens, renewAfter, p.to), nil
 }
 
 // deliver stores the Secret on the provider. What has its name and is none of
 // ours is left alone.
-func (p *Pods) deliver(ctx context.Context, existing *reflect.RemoteTokens, secret *corev1.Secret) error {
+func (p *Pods) deliver(ctx context.Context, existing *translate.RemoteTokens, secret *corev1.Secret) error {
 	secrets := p.remote.Core.CoreV1().Secrets(secret.Namespace)
 	var err error
 	if existing == nil {
@@ -178,7 +178,7 @@ func (p *Pods) tokenTrouble(pod *corev1.Pod, err error) error {
 		return err
 	}
 	if remote.Refused(err) || apierrors.IsNotFound(err) || apierrors.IsAlreadyExists(err) {
-		p.recorder.Event(pod, corev1.EventTypeWarning, ReasonTokenRefused, reflect.Message(err.Error()))
+		p.recorder.Event(pod, corev1.EventTypeWarning, ReasonTokenRefused, translate.Message(err.Error()))
 	}
 	return err
 }

@@ -29,7 +29,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/controllers/virtualkubelet/reflect"
+	"liqo.io/federation/controllers/virtualkubelet/translate"
 	fedfake "liqo.io/federation/generated/clientset/versioned/fake"
 	"liqo.io/federation/test/fakes"
 )
@@ -52,7 +52,7 @@ type keeper struct {
 
 func newKeeper(t *testing.T) *keeper {
 	t.Helper()
-	to := reflect.Destination{OriginID: "rome", DestinationID: "milan", NodeName: "liqo-milan", Home: reflect.Home{Host: "192.0.2.7", Port: "6443"}}
+	to := translate.Destination{OriginID: "rome", DestinationID: "milan", NodeName: "liqo-milan", ConsumerAPI: translate.ConsumerAPI{Host: "192.0.2.7", Port: "6443"}}
 	now := time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: "web", UID: "pod", CreationTimestamp: metav1.NewTime(now)},
@@ -67,7 +67,7 @@ func newKeeper(t *testing.T) *keeper {
 		t.Fatal(err)
 	}
 	k := &keeper{
-		pod: pod, shadow: reflect.ShadowPod(pod, "demo-rome", to, nil), clock: clocktesting.NewFakeClock(now),
+		pod: pod, shadow: translate.ShadowPod(pod, "demo-rome", to, nil), clock: clocktesting.NewFakeClock(now),
 		provider: fakes.Followed(kubefake.NewClientset()), events: record.NewFakeRecorder(10), allowed: true,
 		twin: &twin{local: "demo", remote: "demo-rome", tokens: cache.NewSharedIndexInformer(nil, &metav1.PartialObjectMetadata{}, 0, cache.Indexers{})},
 	}
@@ -159,7 +159,7 @@ func TestTokensFollowTheirPodAndAreRenewedInTime(t *testing.T) {
 	}
 	k.homeAudience = "https://kubernetes.default.svc"
 	secret := k.see(t)
-	if string(secret.Data["token-0-0"]) != "token 1" || reflect.TokenOwner(secret).UID != "shadow" {
+	if string(secret.Data["token-0-0"]) != "token 1" || translate.TokenOwner(secret).UID != "shadow" {
 		t.Errorf("Secret %+v", secret)
 	}
 	k.clock.Step(719 * time.Second)
@@ -222,8 +222,8 @@ func TestTokensThatAreTakenAwayComeBackButNotForEver(t *testing.T) {
 		}
 	}
 	k.clock.Step(tokenPause)
-	if n := k.keep(t); n != 1 || reflect.TokenOwner(k.see(t)).UID != "next" {
-		t.Errorf("%d tokens were asked for, and the Secret belongs to %v", n, reflect.TokenOwner(k.see(t)))
+	if n := k.keep(t); n != 1 || translate.TokenOwner(k.see(t)).UID != "next" {
+		t.Errorf("%d tokens were asked for, and the Secret belongs to %v", n, translate.TokenOwner(k.see(t)))
 	}
 	// Another pod of that name has tokens of its own.
 	k.pod.UID, k.shadow.UID = "another", "last"
@@ -284,7 +284,7 @@ func TestAPodThatTakesLongToEndKeepsItsTokens(t *testing.T) {
 	k.remote.Federation, k.remote.Metadata, k.reachable = federation, partial, func() bool { return true }
 	seen, synced := make(chan cache.ObjectName, 10), make(chan string, 1)
 	watched, err := startTwin(t.Context(), k.remote, v1alpha1.NamespaceMapping{Name: "demo", RemoteName: "demo-rome"}, k.to, twinEvents{
-		shadow: func(cache.ObjectName) {}, pod: func(cache.ObjectName, *reflect.RemotePod) {},
+		shadow: func(cache.ObjectName) {}, pod: func(cache.ObjectName, *translate.RemotePod) {},
 		tokens: func(key cache.ObjectName) { seen <- key }, synced: func(name string) { synced <- name },
 	})
 	if err != nil {
@@ -317,7 +317,7 @@ func TestNoTokenLeavesThatNobodyWants(t *testing.T) {
 	for name, change := range map[string]func(*keeper){
 		"the node is not to":           func(k *keeper) { k.allowed = false },
 		"the pod is not to":            func(k *keeper) { k.pod.Annotations = map[string]string{v1alpha1.AnnotationAPIAccess: "Disabled"} },
-		"home is not known":            func(k *keeper) { k.to.Home = reflect.Home{} },
+		"home is not known":            func(k *keeper) { k.to.ConsumerAPI = translate.ConsumerAPI{} },
 		"nothing is watched":           func(k *keeper) { k.twin.tokens = nil },
 		"the pod mounts none":          func(k *keeper) { k.pod.Spec.Volumes = nil },
 		"its shadow pod expects none":  func(k *keeper) { delete(k.shadow.Annotations, v1alpha1.AnnotationTokenSecret) },

@@ -7,7 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/cache"
 
-	"liqo.io/federation/controllers/virtualkubelet/reflect"
+	"liqo.io/federation/controllers/virtualkubelet/translate"
 )
 
 // warn tells a pod what the provider warns of about its copy there, or about
@@ -16,10 +16,10 @@ import (
 // minutes after that; what all pods together may cost is bounded here.
 func (p *Pods) warn(key cache.ObjectName, event *corev1.Event) {
 	pod, err := p.lister.Pods(key.Namespace).Get(key.Name)
-	if err != nil || !reflect.AboutPod(event) || !p.about(key, pod, event) {
+	if err != nil || !translate.AboutPod(event) || !p.about(key, pod, event) {
 		return
 	}
-	if reason, message, ok := reflect.Warning(event, p.provider); ok && p.warnings.TryAccept() {
+	if reason, message, ok := translate.Warning(event, p.provider); ok && p.warnings.TryAccept() {
 		p.recorder.Event(pod, corev1.EventTypeWarning, reason, message)
 	}
 }
@@ -33,11 +33,11 @@ func (p *Pods) about(key cache.ObjectName, pod *corev1.Pod, event *corev1.Event)
 		return false
 	}
 	shadow := p.shadow(t, key)
-	if event.InvolvedObject.Kind == reflect.KindShadowPod {
-		return shadow != nil && shadow.UID == event.InvolvedObject.UID && reflect.OriginUID(shadow) == pod.UID
+	if event.InvolvedObject.Kind == translate.KindShadowPod {
+		return shadow != nil && shadow.UID == event.InvolvedObject.UID && translate.OriginUID(shadow) == pod.UID
 	}
 	if remote := t.pod(key.Name); remote != nil {
 		return remote.UID == event.InvolvedObject.UID && remote.OriginUID == pod.UID
 	}
-	return shadow != nil && reflect.OriginUID(shadow) == pod.UID
+	return shadow != nil && translate.OriginUID(shadow) == pod.UID
 }

@@ -20,7 +20,7 @@ import (
 	"k8s.io/client-go/util/flowcontrol"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/controllers/virtualkubelet/reflect"
+	"liqo.io/federation/controllers/virtualkubelet/translate"
 	"liqo.io/federation/generated/clientset/versioned/fake"
 	"liqo.io/federation/test/fakes"
 )
@@ -35,8 +35,8 @@ func warnedOf(name string, uid types.UID, message string) *corev1.Event {
 }
 
 func TestWarningsAreToldToThePodTheyAreAbout(t *testing.T) {
-	seen := func(uid, origin types.UID) *reflect.RemotePod {
-		return &reflect.RemotePod{ObjectMeta: metav1.ObjectMeta{Namespace: "web-rome", Name: "web", UID: uid}, OriginUID: origin}
+	seen := func(uid, origin types.UID) *translate.RemotePod {
+		return &translate.RemotePod{ObjectMeta: metav1.ObjectMeta{Namespace: "web-rome", Name: "web", UID: uid}, OriginUID: origin}
 	}
 	ofShadow := func(uid types.UID) *corev1.Event {
 		event := warnedOf("web", uid, "x")
@@ -50,7 +50,7 @@ func TestWarningsAreToldToThePodTheyAreAbout(t *testing.T) {
 	}
 	for _, test := range []struct {
 		name   string
-		remote *reflect.RemotePod
+		remote *translate.RemotePod
 		// shadow is the origin of the shadow pod; empty if there is none.
 		shadow types.UID
 		event  *corev1.Event
@@ -108,8 +108,8 @@ func TestOldWarningsAreNotToldAgain(t *testing.T) {
 	provider := fakes.Followed(kubefake.NewClientset(warnedOf("web", "copy", "before")))
 	heard := make(chan string, 10)
 	watched, err := startTwin(t.Context(), RemoteClients{Core: provider, Federation: fake.NewSimpleClientset()},
-		v1alpha1.NamespaceMapping{Name: "web", RemoteName: "web-rome"}, reflect.Destination{}, twinEvents{
-			shadow: func(cache.ObjectName) {}, pod: func(cache.ObjectName, *reflect.RemotePod) {}, synced: func(string) {},
+		v1alpha1.NamespaceMapping{Name: "web", RemoteName: "web-rome"}, translate.Destination{}, twinEvents{
+			shadow: func(cache.ObjectName) {}, pod: func(cache.ObjectName, *translate.RemotePod) {}, synced: func(string) {},
 			warning: func(key cache.ObjectName, event *corev1.Event) { heard <- key.String() + " " + event.Message },
 		})
 	if err != nil {
@@ -136,10 +136,10 @@ func TestOldWarningsAreNotToldAgain(t *testing.T) {
 }
 
 func TestWarningsAreToldToTheOriginalOfACopy(t *testing.T) {
-	rootsThere := reflect.ConfigMap(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "kube-root-ca.crt"}}, "shop-rome", destination)
+	rootsThere := translate.ConfigMap(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "kube-root-ca.crt"}}, "shop-rome", destination)
 	rootsThere.UID = "roots"
 	balanced := webService()
-	there := reflect.Service(balanced, "shop-rome", destination)
+	there := translate.Service(balanced, "shop-rome", destination)
 	there.UID = "copy"
 	foreign := there.DeepCopy()
 	foreign.Name, foreign.UID, foreign.Labels = "foreign", "foreign", nil

@@ -24,7 +24,7 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/controllers/multicluster"
 	"liqo.io/federation/controllers/queue"
-	"liqo.io/federation/controllers/virtualkubelet/reflect"
+	"liqo.io/federation/controllers/virtualkubelet/translate"
 	"liqo.io/federation/generated/clientset/versioned"
 )
 
@@ -35,14 +35,14 @@ const reflectionWorkers = 4
 // themselves in line with the copies of it in the twin namespaces.
 type Reflections struct {
 	provider      string
-	to            reflect.Destination
+	to            translate.Destination
 	local, remote kubernetes.Interface
 	// localDynamic and remoteDynamic are for the kinds that are configured, and
 	// the former for ServiceExports.
 	localDynamic, remoteDynamic dynamic.Interface
 	// remoteFederation takes the endpoints of Services, as view sees them.
 	remoteFederation versioned.Interface
-	view             reflect.View
+	view             translate.View
 	// served says whether there can be ServiceExports; nil if there are none.
 	served *multicluster.Served
 	twins  *twins
@@ -67,7 +67,7 @@ type Reflections struct {
 	// networked tells whether the pods of both clusters reach each other.
 	networked bool
 	// classes are those that copies may name.
-	classes reflect.Classes
+	classes translate.Classes
 	// configured are the kinds beside the built-in ones that are copied.
 	configured []configured
 	// told holds what the owner of an object was told last, by key.
@@ -165,7 +165,7 @@ func (r *Reflections) sync(ctx context.Context) error {
 func (r *Reflections) listen(node *v1alpha1.VirtualNode) {
 	r.configured = configuredKinds(node)
 	networked := meta.IsStatusConditionTrue(node.Status.Conditions, v1alpha1.ConditionNetworkReady)
-	classes := reflect.Classes{Ingress: node.Status.IngressClasses, LoadBalancer: node.Status.LoadBalancerClasses}
+	classes := translate.Classes{Ingress: node.Status.IngressClasses, LoadBalancer: node.Status.LoadBalancerClasses}
 	if r.said != nil && equality.Semantic.DeepEqual(*r.said, node.Spec.Reflection) && r.networked == networked && equality.Semantic.DeepEqual(r.classes, classes) {
 		return
 	}
@@ -251,8 +251,8 @@ func (r *Reflections) ended(o *configuredObjects) {
 // warn tells an object what the provider warns of about its copy there, as that
 // it has no address left for a load balancer, within the same bounds as pods.
 func (r *Reflections) warn(namespace string, event *corev1.Event) {
-	reason, message, ok := reflect.Warning(event, r.provider)
-	if !ok || reflect.AboutPod(event) {
+	reason, message, ok := translate.Warning(event, r.provider)
+	if !ok || translate.AboutPod(event) {
 		return
 	}
 	r.mu.RLock()
@@ -272,17 +272,17 @@ func (r *Reflections) warn(namespace string, event *corev1.Event) {
 }
 
 // policy is what is said about a kind.
-func (r *Reflections) policy(of schema.GroupResource) reflect.Policy {
+func (r *Reflections) policy(of schema.GroupResource) translate.Policy {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	if r.said == nil {
-		return reflect.Policy{}
+		return translate.Policy{}
 	}
-	return reflect.PolicyOf(r.said, of)
+	return translate.PolicyOf(r.said, of)
 }
 
 // destination is where copies go, with the classes that they may name there.
-func (r *Reflections) destination() reflect.Destination {
+func (r *Reflections) destination() translate.Destination {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	to := r.to

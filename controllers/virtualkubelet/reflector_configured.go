@@ -22,7 +22,7 @@ import (
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/controllers/remote"
-	"liqo.io/federation/controllers/virtualkubelet/reflect"
+	"liqo.io/federation/controllers/virtualkubelet/translate"
 )
 
 // configured is a kind that was configured to be copied.
@@ -49,7 +49,7 @@ func (c configured) resource() string {
 
 func (c configured) reflector(r *Reflections, namespace, twin string) (reflector, error) {
 	resource := schema.GroupVersionResource(c)
-	selector := labels.SelectorFromSet(r.to.CopyLabels()).String()
+	selector := labels.SelectorFromSet(r.to.ReflectedLabels()).String()
 	copies := func(options *metav1.ListOptions) { options.LabelSelector = selector }
 	o := &configuredObjects{
 		configured: c,
@@ -57,7 +57,7 @@ func (c configured) reflector(r *Reflections, namespace, twin string) (reflector
 		objects: &objects[*unstructured.Unstructured, *unstructured.Unstructured]{
 			kind: copied[*unstructured.Unstructured]{
 				name: c.resource(), of: resource.GroupResource(),
-				translate: reflect.Configured, update: reflect.UpdateConfigured,
+				translate: translate.Configured, update: translate.UpdateConfigured,
 				remoteName: same, localName: same,
 			},
 			reflections: r, namespace: namespace, twin: twin,
@@ -94,10 +94,10 @@ func (o *configuredObjects) reconcile(ctx context.Context, key reflectionKey) (t
 		return 0, o.withdraw(ctx, key)
 	}
 	local := lookup[*unstructured.Unstructured](o.here.GetStore(), o.namespace, key.Name)
-	if local != nil && o.reflections.policy(o.of).Sends(local) {
-		if size := reflect.Size(local); size > reflect.MaxConfigured {
+	if local != nil && o.reflections.policy(o.of).Reflects(local) {
+		if size := translate.ReflectedSize(local); size > translate.MaxReflectedSize {
 			o.tell(key, local, ReasonReflectionRefused, fmt.Sprintf(
-				"it has %d bytes beside its metadata, and at most %d are copied to %s; what is there stays as it is", size, reflect.MaxConfigured, o.reflections.provider))
+				"it has %d bytes beside its metadata, and at most %d are copied to %s; what is there stays as it is", size, translate.MaxReflectedSize, o.reflections.provider))
 			return 0, nil
 		}
 	}
@@ -137,12 +137,12 @@ func (o *configuredObjects) statusBack(ctx context.Context, key reflectionKey) e
 		return nil
 	}
 	of := reflectionKey{resource: key.resource + "/status", ObjectName: key.ObjectName}
-	if size := reflect.StatusSize(existing); size > reflect.MaxConfigured {
+	if size := translate.RemoteStatusSize(existing); size > translate.MaxReflectedSize {
 		o.tell(of, local, ReasonReflectionRefused, fmt.Sprintf(
-			"the status that %s gives it has %d bytes, and at most %d are taken", o.reflections.provider, size, reflect.MaxConfigured))
+			"the status that %s gives it has %d bytes, and at most %d are taken", o.reflections.provider, size, translate.MaxReflectedSize))
 		return nil
 	}
-	if changed := reflect.StatusBack(local, existing); changed != nil {
+	if changed := translate.WithRemoteStatus(local, existing); changed != nil {
 		_, err := o.locals.UpdateStatus(ctx, changed, metav1.UpdateOptions{})
 		switch {
 		case err == nil:

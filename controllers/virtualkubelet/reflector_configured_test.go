@@ -22,7 +22,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/controllers/virtualkubelet/reflect"
+	"liqo.io/federation/controllers/virtualkubelet/translate"
 	"liqo.io/federation/test/fakes"
 )
 
@@ -61,7 +61,7 @@ func newWidget(size string) *unstructured.Unstructured {
 
 // copyOfWidget is what the provider has, with a status if there is one.
 func copyOfWidget(local *unstructured.Unstructured, phase string) *unstructured.Unstructured {
-	there := reflect.Configured(local, "shop-rome", destination)
+	there := translate.Configured(local, "shop-rome", destination)
 	there.SetUID("there")
 	there.SetResourceVersion("7")
 	if phase != "" {
@@ -83,7 +83,7 @@ func did(client *dynamicfake.FakeDynamicClient) []string {
 
 // One pass over one object of a kind that was configured.
 func TestAConfiguredKindGoesThereAndItsStatusComesBack(t *testing.T) {
-	huge := newWidget(strings.Repeat("x", reflect.MaxConfigured))
+	huge := newWidget(strings.Repeat("x", translate.MaxReflectedSize))
 	hugeKeptHome := huge.DeepCopy()
 	hugeKeptHome.SetAnnotations(map[string]string{v1alpha1.AnnotationSkipReflection: ""})
 	foreign := newWidget("theirs")
@@ -110,7 +110,7 @@ func TestAConfiguredKindGoesThereAndItsStatusComesBack(t *testing.T) {
 		{name: "what is too large stays home", here: huge, event: "Warning ReflectionRefused it has 524308 bytes"},
 		{name: "what is too large and kept home is nobody's concern", here: hugeKeptHome},
 		{
-			name: "a status that is too large is not taken", here: newWidget("1"), there: copyOfWidget(newWidget("1"), strings.Repeat("x", reflect.MaxConfigured)),
+			name: "a status that is too large is not taken", here: newWidget("1"), there: copyOfWidget(newWidget("1"), strings.Repeat("x", translate.MaxReflectedSize)),
 			event: "Warning ReflectionRefused the status that milan gives it has",
 		},
 		{

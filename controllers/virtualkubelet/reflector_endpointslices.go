@@ -21,7 +21,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/controllers/virtualkubelet/reflect"
+	"liqo.io/federation/controllers/virtualkubelet/translate"
 	federationinformers "liqo.io/federation/generated/informers/externalversions/federation/v1alpha1"
 )
 
@@ -53,17 +53,17 @@ func (e endpointSlices) reflector(r *Reflections, namespace, twin string) (refle
 	if !ok {
 		return nil, fmt.Errorf("the Services of namespace %s are not reflected, and so no endpoints of them", namespace)
 	}
-	selector := labels.SelectorFromSet(r.to.CopyLabels()).String()
+	selector := labels.SelectorFromSet(r.to.ReflectedLabels()).String()
 	copies := func(options *metav1.ListOptions) { options.LabelSelector = selector }
 	o := &endpointSliceObjects{
 		services: services.objects,
 		objects: &objects[*discoveryv1.EndpointSlice, *v1alpha1.ShadowEndpointSlice]{
 			kind: kind[*discoveryv1.EndpointSlice, *v1alpha1.ShadowEndpointSlice]{
 				name: e.resource(), of: discoveryv1.Resource("endpointslices"),
-				translate: func(local *discoveryv1.EndpointSlice, twin string, to reflect.Destination) *v1alpha1.ShadowEndpointSlice {
-					return reflect.EndpointSlice(local, twin, to, r.view)
+				translate: func(local *discoveryv1.EndpointSlice, twin string, to translate.Destination) *v1alpha1.ShadowEndpointSlice {
+					return translate.EndpointSlice(local, twin, to, r.view)
 				},
-				update:     reflect.UpdateEndpointSlice,
+				update:     translate.UpdateEndpointSlice,
 				remoteName: same, localName: same,
 			},
 			reflections: r, namespace: namespace, twin: twin,
@@ -126,7 +126,7 @@ func (o *endpointSliceObjects) reconcile(ctx context.Context, key reflectionKey)
 func (o *endpointSliceObjects) sent(slice *discoveryv1.EndpointSlice) bool {
 	r := o.reflections
 	service := lookup[*corev1.Service](o.services.here.GetStore(), o.namespace, slice.Labels[discoveryv1.LabelServiceName])
-	return o.ending.Load() == nil && reflect.SendsEndpoints(r.policy(o.services.of), r.policy(o.of), service, slice)
+	return o.ending.Load() == nil && translate.ReflectsEndpoints(r.policy(o.services.of), r.policy(o.of), service, slice)
 }
 
 // turn takes in whether there is a network, and tells whether that is news.

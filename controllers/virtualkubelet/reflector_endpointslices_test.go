@@ -17,7 +17,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/controllers/virtualkubelet/reflect"
+	"liqo.io/federation/controllers/virtualkubelet/translate"
 )
 
 func networkedNode(status metav1.ConditionStatus) *v1alpha1.VirtualNode {
@@ -147,7 +147,7 @@ func TestEndpointsAreWatchedWhileThereIsANetworkAlone(t *testing.T) {
 
 func TestEndpointsThatAnEarlierVirtualKubeletLeftGoWithoutANetwork(t *testing.T) {
 	r := newReflecting(t, []runtime.Object{webService(), webEndpoints()}, nil)
-	left := reflect.EndpointSlice(webEndpoints(), "shop-rome", destination, r.view)
+	left := translate.EndpointSlice(webEndpoints(), "shop-rome", destination, r.view)
 	if _, err := r.federation.FederationV1alpha1().ShadowEndpointSlices("shop-rome").Create(t.Context(), left, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}

@@ -17,7 +17,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 
-	"liqo.io/federation/controllers/virtualkubelet/reflect"
+	"liqo.io/federation/controllers/virtualkubelet/translate"
 )
 
 // reflectedKinds are those that are reflected.
@@ -30,10 +30,10 @@ func reflectedKinds() []reflectable {
 			client: func(c kubernetes.Interface, namespace string) client[*corev1.ConfigMap] {
 				return c.CoreV1().ConfigMaps(namespace)
 			},
-			translate:  reflect.ConfigMap,
-			update:     reflect.UpdateConfigMap,
-			remoteName: reflect.RemoteConfigMap,
-			localName:  reflect.LocalConfigMap,
+			translate:  translate.ConfigMap,
+			update:     translate.UpdateConfigMap,
+			remoteName: translate.RemoteConfigMap,
+			localName:  translate.LocalConfigMap,
 		},
 		copied[*corev1.Secret]{
 			name:     "secrets",
@@ -42,9 +42,9 @@ func reflectedKinds() []reflectable {
 			client: func(c kubernetes.Interface, namespace string) client[*corev1.Secret] {
 				return c.CoreV1().Secrets(namespace)
 			},
-			leaving:    reflect.LeavingSecrets().String(),
-			translate:  reflect.Secret,
-			update:     reflect.UpdateSecret,
+			leaving:    translate.ReflectableSecrets().String(),
+			translate:  translate.Secret,
+			update:     translate.UpdateSecret,
 			remoteName: same,
 			localName:  same,
 		},
@@ -55,8 +55,8 @@ func reflectedKinds() []reflectable {
 			client: func(c kubernetes.Interface, namespace string) client[*corev1.Service] {
 				return c.CoreV1().Services(namespace)
 			},
-			translate:  reflect.Service,
-			update:     reflect.UpdateService,
+			translate:  translate.Service,
+			update:     translate.UpdateService,
 			remoteName: same,
 			localName:  same,
 		}},
@@ -67,8 +67,8 @@ func reflectedKinds() []reflectable {
 			client: func(c kubernetes.Interface, namespace string) client[*networkingv1.Ingress] {
 				return c.NetworkingV1().Ingresses(namespace)
 			},
-			translate:  reflect.Ingress,
-			update:     reflect.UpdateIngress,
+			translate:  translate.Ingress,
+			update:     translate.UpdateIngress,
 			remoteName: same,
 			localName:  same,
 		},
@@ -92,9 +92,9 @@ type kind[L, C object] struct {
 	// the copies; empty when all may.
 	leaving string
 	// translate makes the wanted copy of a local object; nil if it stays home.
-	translate func(local L, twin string, to reflect.Destination) C
+	translate func(local L, twin string, to translate.Destination) C
 	// update makes an existing copy the wanted one.
-	update func(existing, wanted C) reflect.Change
+	update func(existing, wanted C) translate.Change
 	// remoteName is the name of the copy of a local object, and localName that
 	// of the local object of a copy.
 	remoteName, localName func(name string) string
@@ -103,7 +103,7 @@ type kind[L, C object] struct {
 func (k kind[L, C]) resource() string { return k.name }
 
 func (k kind[L, C]) reflector(r *Reflections, namespace, twin string) (reflector, error) {
-	selector := labels.SelectorFromSet(r.to.CopyLabels()).String()
+	selector := labels.SelectorFromSet(r.to.ReflectedLabels()).String()
 	o := &objects[L, C]{
 		kind: k, reflections: r, namespace: namespace, twin: twin,
 		here: k.informer(r.local, namespace, 0, cache.Indexers{}, func(options *metav1.ListOptions) { options.FieldSelector = k.leaving }),

@@ -17,7 +17,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"liqo.io/federation/controllers/remote"
-	"liqo.io/federation/controllers/virtualkubelet/reflect"
+	"liqo.io/federation/controllers/virtualkubelet/translate"
 )
 
 // Reasons of events on objects that have no copy on the provider, or an old
@@ -144,7 +144,7 @@ func (o *objects[L, C]) reconcile(ctx context.Context, key reflectionKey) (time.
 	local := lookup[L](o.here.GetStore(), o.namespace, key.Name)
 	existing := lookup[C](o.there.GetStore(), o.twin, o.remoteName(key.Name))
 	if policy := o.reflections.policy(o.of); local != nothing && o.sent(policy, local) {
-		wanted = o.translate(reflect.Strip(policy, local), o.twin, o.reflections.destination())
+		wanted = o.translate(translate.Strip(policy, local), o.twin, o.reflections.destination())
 	}
 	if wanted == none {
 		o.reflections.told.Delete(key)
@@ -162,10 +162,10 @@ func (o *objects[L, C]) reconcile(ctx context.Context, key reflectionKey) (time.
 	}
 	changed := existing.DeepCopyObject().(C)
 	switch o.update(changed, wanted) {
-	case reflect.Replace:
+	case translate.Replace:
 		// It is made anew when it is gone.
 		return 0, o.delete(ctx, key, existing)
-	case reflect.Update:
+	case translate.Update:
 		o.reflections.metrics.reflectionWrites.WithLabelValues(o.name).Inc()
 		if _, err := o.copies.Update(ctx, changed, metav1.UpdateOptions{}); err != nil {
 			return 0, o.refused(key, local, "updating", err)
@@ -176,11 +176,11 @@ func (o *objects[L, C]) reconcile(ctx context.Context, key reflectionKey) (time.
 	return 0, nil
 }
 
-func (o *objects[L, C]) sent(policy reflect.Policy, local L) bool {
+func (o *objects[L, C]) sent(policy translate.Policy, local L) bool {
 	if o.sends != nil {
 		return o.sends(local)
 	}
-	return policy.Sends(local)
+	return policy.Reflects(local)
 }
 
 func (o *objects[L, C]) create(ctx context.Context, key reflectionKey, local L, wanted C) (time.Duration, error) {
@@ -208,8 +208,8 @@ func (o *objects[L, C]) create(ctx context.Context, key reflectionKey, local L, 
 }
 
 // isCopy tells whether an object was made by one of our virtual kubelets.
-func isCopy(obj metav1.Object, to reflect.Destination) bool {
-	for name, value := range to.CopyLabels() {
+func isCopy(obj metav1.Object, to translate.Destination) bool {
+	for name, value := range to.ReflectedLabels() {
 		if obj.GetLabels()[name] != value {
 			return false
 		}
@@ -249,7 +249,7 @@ func (o *objects[L, C]) refused(key reflectionKey, local L, doing string, err er
 
 // tell says once what keeps an object from being reflected.
 func (o *objects[L, C]) tell(key reflectionKey, local L, reason, message string) {
-	message = reflect.Message(message)
+	message = translate.Message(message)
 	if last, ok := o.reflections.told.Swap(key, message); !ok || last != message {
 		o.reflections.recorder.Event(local, corev1.EventTypeWarning, reason, message)
 	}

@@ -15,7 +15,7 @@ import (
 	mcsv1alpha1 "sigs.k8s.io/mcs-api/pkg/apis/v1alpha1"
 
 	"liqo.io/federation/controllers/multicluster"
-	"liqo.io/federation/controllers/virtualkubelet/reflect"
+	"liqo.io/federation/controllers/virtualkubelet/translate"
 )
 
 var exportsResource = schema.GroupVersion(mcsv1alpha1.GroupVersion).WithResource(mcsv1alpha1.ServiceExportPluralName)
@@ -32,14 +32,14 @@ func (s services) reflector(r *Reflections, namespace, twin string) (reflector, 
 	}
 	o := &serviceObjects{objects: one.(*objects[*corev1.Service, *corev1.Service])}
 	o.exports = &exportsOf{reflections: r, namespace: namespace, turned: func() { r.enqueue(o) }}
-	o.translate = func(local *corev1.Service, twin string, to reflect.Destination) *corev1.Service {
+	o.translate = func(local *corev1.Service, twin string, to translate.Destination) *corev1.Service {
 		exported, known := o.exports.has(local.Name)
 		if !known {
 			// What was said stays said until somebody knows better.
 			existing := lookup[*corev1.Service](o.there.GetStore(), twin, local.Name)
-			exported = existing != nil && reflect.Exported(existing)
+			exported = existing != nil && translate.Exported(existing)
 		}
-		return reflect.Service(reflect.MarkExported(local, exported), twin, to)
+		return translate.Service(translate.MarkExported(local, exported), twin, to)
 	}
 	return o, nil
 }

@@ -21,7 +21,7 @@ import (
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/controllers/multicluster"
-	"liqo.io/federation/controllers/virtualkubelet/reflect"
+	"liqo.io/federation/controllers/virtualkubelet/translate"
 	"liqo.io/federation/test/fakes"
 )
 
@@ -58,7 +58,7 @@ func (r *reflecting) awaitExported(t *testing.T, want bool) {
 	t.Helper()
 	err := wait.PollUntilContextTimeout(t.Context(), 10*time.Millisecond, 10*time.Second, true, func(ctx context.Context) (bool, error) {
 		there, err := r.milan.CoreV1().Services("shop-rome").Get(ctx, "web", metav1.GetOptions{})
-		return err == nil && reflect.Exported(there) == want, nil
+		return err == nil && translate.Exported(there) == want, nil
 	})
 	if err != nil {
 		t.Fatalf("the copy is exported: %t: %v", !want, err)
@@ -75,7 +75,7 @@ func webExport() *unstructured.Unstructured {
 }
 
 func exportedCopy() *corev1.Service {
-	there := reflect.Service(reflect.MarkExported(webService(), true), "shop-rome", destination)
+	there := translate.Service(translate.MarkExported(webService(), true), "shop-rome", destination)
 	there.UID, there.ResourceVersion = "there", "7"
 	return there
 }

@@ -27,12 +27,12 @@ import (
 	"k8s.io/utils/ptr"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/controllers/virtualkubelet/reflect"
+	"liqo.io/federation/controllers/virtualkubelet/translate"
 	fedfake "liqo.io/federation/generated/clientset/versioned/fake"
 	"liqo.io/federation/test/fakes"
 )
 
-var destination = reflect.Destination{OriginID: "rome-id", DestinationID: "milan-id", NodeName: "liqo-milan"}
+var destination = translate.Destination{OriginID: "rome-id", DestinationID: "milan-id", NodeName: "liqo-milan"}
 
 // reflecting is a namespace "shop" of rome whose twin on milan is "shop-rome".
 type reflecting struct {
@@ -55,7 +55,7 @@ func newReflecting(t *testing.T, local, remote []runtime.Object) *reflecting {
 	r.Reflections = (&Reflections{
 		provider: "milan", to: destination, local: r.rome, remote: r.milan, recorder: r.events, metrics: own,
 		remoteFederation: r.federation,
-		view:             reflect.View{Lives: func(node string) bool { return node == "liqo-milan" }, Address: reflect.SameAddress},
+		view:             translate.View{RunsOnProvider: func(node string) bool { return node == "liqo-milan" }, Address: translate.SameAddress},
 		reachable:        r.answers.Load,
 		twins:            &twins{extents: map[string]extent{"shop": {wanted: true, ready: true, twin: &twin{local: "shop", remote: "shop-rome"}}}},
 	}).complete()
@@ -117,7 +117,7 @@ func settings(value string) *corev1.ConfigMap {
 }
 
 func copyOf(local *corev1.ConfigMap) *corev1.ConfigMap {
-	there := reflect.ConfigMap(local, "shop-rome", destination)
+	there := translate.ConfigMap(local, "shop-rome", destination)
 	there.UID, there.ResourceVersion = "there", "7"
 	return there
 }

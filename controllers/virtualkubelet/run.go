@@ -36,8 +36,8 @@ import (
 	"liqo.io/federation/controllers/leader"
 	"liqo.io/federation/controllers/logging"
 	"liqo.io/federation/controllers/multicluster"
-	"liqo.io/federation/controllers/virtualkubelet/reflect"
 	"liqo.io/federation/controllers/virtualkubelet/server"
+	"liqo.io/federation/controllers/virtualkubelet/translate"
 )
 
 // Run is a virtual kubelet: it works until the context ends, and then leaves
@@ -135,7 +135,7 @@ func assemble(ctx context.Context, options *Options, clients *clients, own *Metr
 	}
 	// Those of the time before are counted anew.
 	own.pods.Set(0)
-	to := reflect.Destination{OriginID: options.ClusterID, DestinationID: options.RemoteClusterID, NodeName: options.NodeName, Home: home}
+	to := translate.Destination{OriginID: options.ClusterID, DestinationID: options.RemoteClusterID, NodeName: options.NodeName, ConsumerAPI: home}
 	broadcaster := record.NewBroadcaster(record.WithContext(ctx))
 	broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: clients.core.CoreV1().Events("")})
 	k := &kubelet{
@@ -203,9 +203,9 @@ func assemble(ctx context.Context, options *Options, clients *clients, own *Metr
 		provider: options.ForeignCluster, to: to, local: clients.core, remote: clients.remote.Core, twins: k.twins,
 		localDynamic: clients.dynamic, remoteDynamic: clients.remote.Dynamic, remoteFederation: clients.remote.Federation,
 		served: multicluster.NewServed(clients.core, clock.RealClock{}, mcsv1alpha1.ServiceExportPluralName),
-		view: reflect.View{
-			Lives:   func(node string) bool { return k.informers.standsFor(options.RemoteClusterID, node) },
-			Address: k.network.there,
+		view: translate.View{
+			RunsOnProvider: func(node string) bool { return k.informers.standsFor(options.RemoteClusterID, node) },
+			Address:        k.network.there,
 		},
 		virtualNode: func() *v1alpha1.VirtualNode { return k.informers.deciding(options.RemoteClusterID) },
 		recorder:    recorder, metrics: own, reachable: k.node.reachable, warnings: warnings,

@@ -12,7 +12,7 @@ import (
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/podspec"
-	"liqo.io/federation/controllers/virtualkubelet/reflect"
+	"liqo.io/federation/controllers/virtualkubelet/translate"
 )
 
 // trimLocalPod keeps of a local pod what a shadow pod is made of.
@@ -50,7 +50,7 @@ func trimRemotePod(obj any) (any, error) {
 	if !ok {
 		return obj, nil
 	}
-	trimmed := &reflect.RemotePod{
+	trimmed := &translate.RemotePod{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace:       pod.Namespace,
 			Name:            pod.Name,
@@ -60,7 +60,7 @@ func trimRemotePod(obj any) (any, error) {
 			DeletionTimestamp:          pod.DeletionTimestamp,
 			DeletionGracePeriodSeconds: pod.DeletionGracePeriodSeconds,
 		},
-		OriginUID: reflect.OriginUID(pod),
+		OriginUID: translate.OriginUID(pod),
 		Status:    pod.Status,
 	}
 	trimmed.Status.Conditions = conditions(pod.Status.Conditions)
@@ -184,7 +184,7 @@ func trimEvent(obj any) (any, error) {
 		InvolvedObject: corev1.ObjectReference{Kind: event.InvolvedObject.Kind, Name: event.InvolvedObject.Name, UID: event.InvolvedObject.UID},
 		Type:           event.Type,
 		Reason:         event.Reason,
-		Message:        reflect.Message(event.Message),
+		Message:        translate.Message(event.Message),
 	}, nil
 }
 
@@ -195,7 +195,7 @@ func trimTokenSecret(obj any) (any, error) {
 	if !ok {
 		return obj, nil
 	}
-	return &reflect.RemoteTokens{
+	return &translate.RemoteTokens{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace:       secret.Namespace,
 			Name:            secret.Name,
@@ -203,7 +203,7 @@ func trimTokenSecret(obj any) (any, error) {
 			ResourceVersion: secret.ResourceVersion,
 			OwnerReferences: secret.OwnerReferences,
 		},
-		RenewAfter: reflect.RenewAfter(secret),
+		RenewAfter: translate.RenewAfter(secret),
 	}, nil
 }
 

@@ -19,7 +19,7 @@ import (
 	metricsclient "k8s.io/metrics/pkg/client/clientset/versioned/typed/metrics/v1beta1"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/controllers/virtualkubelet/reflect"
+	"liqo.io/federation/controllers/virtualkubelet/translate"
 	"liqo.io/federation/generated/clientset/versioned"
 	federationinformers "liqo.io/federation/generated/informers/externalversions/federation/v1alpha1"
 )
@@ -50,7 +50,7 @@ type twin struct {
 type twinEvents struct {
 	shadow func(key cache.ObjectName)
 	// pod has the pod as it is now; nil when it is gone.
-	pod func(key cache.ObjectName, pod *reflect.RemotePod)
+	pod func(key cache.ObjectName, pod *translate.RemotePod)
 	// warning has an event that is new, or has happened again. The key is that
 	// of a local pod if the event is about a pod or a shadow pod.
 	warning func(key cache.ObjectName, event *corev1.Event)
@@ -63,7 +63,7 @@ type twinEvents struct {
 }
 
 // startTwin watches a twin namespace until it is stopped or the context ends.
-func startTwin(ctx context.Context, clients RemoteClients, mapping v1alpha1.NamespaceMapping, to reflect.Destination, events twinEvents) (*twin, error) {
+func startTwin(ctx context.Context, clients RemoteClients, mapping v1alpha1.NamespaceMapping, to translate.Destination, events twinEvents) (*twin, error) {
 	selector := labels.SelectorFromSet(to.Labels()).String()
 	own := func(options *metav1.ListOptions) { options.LabelSelector = selector }
 	kind := fields.OneTermEqualSelector("type", corev1.EventTypeWarning).String()
@@ -76,7 +76,7 @@ func startTwin(ctx context.Context, clients RemoteClients, mapping v1alpha1.Name
 
 		warnings: corev1informers.NewFilteredEventInformer(clients.Core, mapping.RemoteName, 0, cache.Indexers{}, warnings),
 	}
-	if to.Home.Host != "" {
+	if to.ConsumerAPI.Host != "" {
 		secrets, ofTokens := corev1.SchemeGroupVersion.WithResource("secrets"), fields.OneTermEqualSelector("type", v1alpha1.SecretTypeTokens).String()
 		t.tokens = metadatainformer.NewFilteredMetadataInformer(clients.Metadata, secrets, mapping.RemoteName, 0, cache.Indexers{}, func(options *metav1.ListOptions) {
 			options.LabelSelector, options.FieldSelector = selector, ofTokens
@@ -112,7 +112,7 @@ func (t *twin) observe(events twinEvents) error {
 		return err
 	}
 	pod := func(obj any) {
-		if p, ok := obj.(*reflect.RemotePod); ok {
+		if p, ok := obj.(*translate.RemotePod); ok {
 			events.pod(t.key(p.Name), p)
 		}
 	}
@@ -203,8 +203,8 @@ func (t *twin) observeTokens(events twinEvents) error {
 		if unknown, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 			obj = unknown.Obj
 		}
-		if secret, ok := obj.(*reflect.RemoteTokens); ok {
-			events.tokens(t.key(reflect.TokenOwner(secret).Name))
+		if secret, ok := obj.(*translate.RemoteTokens); ok {
+			events.tokens(t.key(translate.TokenOwner(secret).Name))
 		}
 	}
 	_, err := t.tokens.AddEventHandler(cache.ResourceEventHandlerFuncs{
@@ -223,20 +223,20 @@ func (t *twin) synced() bool {
 }
 
 // tokenSecret is what is kept of the Secret of that name.
-func (t *twin) tokenSecret(name string) *reflect.RemoteTokens {
-	return lookup[*reflect.RemoteTokens](t.tokens.GetStore(), t.remote, name)
+func (t *twin) tokenSecret(name string) *translate.RemoteTokens {
+	return lookup[*translate.RemoteTokens](t.tokens.GetStore(), t.remote, name)
 }
 
 func (t *twin) shadow(name string) *v1alpha1.ShadowPod {
 	return lookup[*v1alpha1.ShadowPod](t.shadows.GetStore(), t.remote, name)
 }
 
-func (t *twin) pod(name string) *reflect.RemotePod {
-	return lookup[*reflect.RemotePod](t.pods.GetStore(), t.remote, name)
+func (t *twin) pod(name string) *translate.RemotePod {
+	return lookup[*translate.RemotePod](t.pods.GetStore(), t.remote, name)
 }
 
 // copyOf is the provider's pod that stands for a local one; nil if none does.
-func (t *twin) copyOf(local *corev1.Pod) *reflect.RemotePod {
+func (t *twin) copyOf(local *corev1.Pod) *translate.RemotePod {
 	if there := t.pod(local.Name); there != nil && there.OriginUID == local.UID {
 		return there
 	}

@@ -1,0 +1,97 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package translate
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/utils/ptr"
+
+	"liqo.io/federation/apiserver/reflection"
+)
+
+const (
+	// rootCA is the ConfigMap with which each cluster publishes, in every namespace, the
+	// certificate authority of its API server.
+	rootCA = "kube-root-ca.crt"
+	// consumerRootCA is the name of the consumer's one in a remote namespace, where the provider
+	// has its own under rootCA.
+	consumerRootCA = rootCA + ".home"
+)
+
+// RemoteConfigMap returns the name, in the remote namespace, of the reflected object of a local
+// ConfigMap.
+func RemoteConfigMap(name string) string {
+	if name == rootCA {
+		return consumerRootCA
+	}
+	return name
+}
+
+// LocalConfigMap returns the name of the local ConfigMap that a reflected one was made from.
+func LocalConfigMap(name string) string {
+	if name == consumerRootCA {
+		return rootCA
+	}
+	return name
+}
+
+// ConfigMap returns the reflected object of a local ConfigMap; nil if it is not reflected.
+func ConfigMap(local *corev1.ConfigMap, namespace string, to Destination) *corev1.ConfigMap {
+	if reflection.StaysHome(local) || local.Name == consumerRootCA {
+		return nil
+	}
+	wanted := local.DeepCopy()
+	return &corev1.ConfigMap{
+		ObjectMeta: reflectedMeta(local, RemoteConfigMap(local.Name), namespace, to),
+		Immutable:  wanted.Immutable,
+		Data:       wanted.Data,
+		BinaryData: wanted.BinaryData,
+	}
+}
+
+// UpdateConfigMap changes an existing reflected ConfigMap into the wanted one, as far as an update
+// can.
+func UpdateConfigMap(existing, wanted *corev1.ConfigMap) Change {
+	same := equality.Semantic.DeepEqual(existing.Data, wanted.Data) &&
+		equality.Semantic.DeepEqual(existing.BinaryData, wanted.BinaryData)
+	if ptr.Deref(existing.Immutable, false) && !(same && ptr.Deref(wanted.Immutable, false)) {
+		return Replace
+	}
+	differs := updateMeta(&existing.ObjectMeta, &wanted.ObjectMeta)
+	if !same || !ptr.Equal(existing.Immutable, wanted.Immutable) {
+		existing.Data, existing.BinaryData, existing.Immutable, differs = wanted.Data, wanted.BinaryData, wanted.Immutable, true
+	}
+	return changed(differs)
+}
+
+// renameConfigMaps sets the references of a pod to ConfigMaps that have another name in the remote
+// namespace.
+func renameConfigMaps(spec *corev1.PodSpec) {
+	for i := range spec.Volumes {
+		if volume := spec.Volumes[i].ConfigMap; volume != nil {
+			volume.Name = RemoteConfigMap(volume.Name)
+		}
+		if spec.Volumes[i].Projected == nil {
+			continue
+		}
+		for _, source := range spec.Volumes[i].Projected.Sources {
+			if source.ConfigMap != nil {
+				source.ConfigMap.Name = RemoteConfigMap(source.ConfigMap.Name)
+			}
+		}
+	}
+	eachContainer(spec, func(container *corev1.Container) {
+		for _, env := range container.Env {
+			if env.ValueFrom != nil && env.ValueFrom.ConfigMapKeyRef != nil {
+				env.ValueFrom.ConfigMapKeyRef.Name = RemoteConfigMap(env.ValueFrom.ConfigMapKeyRef.Name)
+			}
+		}
+		for _, from := range container.EnvFrom {
+			if from.ConfigMapRef != nil {
+				from.ConfigMapRef.Name = RemoteConfigMap(from.ConfigMapRef.Name)
+			}
+		}
+	})
+}

@@ -1,0 +1,44 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package translate
+
+import (
+	corev1 "k8s.io/api/core/v1"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+)
+
+// RefuseContainers sets in a status that the provider refuses ephemeral containers, and the
+// message. A container cannot be removed from a pod: it waits for good and is not sent again, and
+// another one may be added.
+func RefuseContainers(status *corev1.PodStatus, refused []corev1.EphemeralContainer, message string) {
+	for i := range refused {
+		reported := corev1.ContainerStatus{
+			Name:    refused[i].Name,
+			Image:   refused[i].Image,
+			Started: new(bool),
+			State: corev1.ContainerState{
+				Waiting: &corev1.ContainerStateWaiting{Reason: v1alpha1.ReasonProviderRefused, Message: text(message)},
+			},
+		}
+		if before := find(status.EphemeralContainerStatuses, reported.Name); before != nil {
+			*before = reported
+			continue
+		}
+		status.EphemeralContainerStatuses = append(status.EphemeralContainerStatuses, reported)
+	}
+}
+
+func isRefused(status *corev1.ContainerStatus) bool {
+	return status != nil && status.State.Waiting != nil && status.State.Waiting.Reason == v1alpha1.ReasonProviderRefused
+}
+
+// ephemeral returns ephemeral containers as containers that never restart.
+func ephemeral(containers []corev1.EphemeralContainer) []corev1.Container {
+	result := make([]corev1.Container, len(containers))
+	for i := range containers {
+		result[i] = corev1.Container(containers[i].EphemeralContainerCommon)
+	}
+	return result
+}

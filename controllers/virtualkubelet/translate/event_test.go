@@ -1,0 +1,66 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package translate
+
+import (
+	"strings"
+	"testing"
+	"unicode"
+
+	corev1 "k8s.io/api/core/v1"
+	"pgregory.net/rapid"
+)
+
+func TestWarningsOfTheProviderAreTranslated(t *testing.T) {
+	about := corev1.ObjectReference{Kind: "Pod"}
+	for _, test := range []struct {
+		name         string
+		event        corev1.Event
+		why, message string
+	}{
+		{
+			"what keeps a pod from running is told",
+			corev1.Event{Type: "Warning", InvolvedObject: about, Reason: "FailedScheduling", Message: "0/3 nodes are available"},
+			"FailedScheduling", "milan: 0/3 nodes are available",
+		},
+		{
+			"and what keeps it as it is",
+			corev1.Event{Type: "Warning", InvolvedObject: corev1.ObjectReference{Kind: "ShadowPod"}, Reason: "FailedUpdate", Message: "refused"},
+			"FailedUpdate", "milan: refused",
+		},
+		{"what goes well is not", corev1.Event{Type: "Normal", InvolvedObject: about, Reason: "Pulled", Message: "x"}, "", ""},
+		{
+			"what keeps a copy from working is told",
+			corev1.Event{Type: "Warning", InvolvedObject: corev1.ObjectReference{Kind: "Service"}, Reason: "SyncLoadBalancerFailed", Message: "no addresses left"},
+			"SyncLoadBalancerFailed", "milan: no addresses left",
+		},
+		{"nor what has no reason", corev1.Event{Type: "Warning", InvolvedObject: about, Reason: "\x1b", Message: "x"}, "", ""},
+		{
+			"nothing in it moves a terminal",
+			corev1.Event{Type: "Warning", InvolvedObject: about, Reason: "Back\nOff", Message: "one\r\n\ttwo\x1b[2J\u202e"},
+			"Back Off", "milan: one two[2J",
+		},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			why, message, ok := Warning(&test.event, "milan")
+			if ok != (test.why != "") || ok && (why != test.why || message != test.message) {
+				t.Errorf("%q, %q, %t", why, message, ok)
+			}
+		})
+	}
+}
+
+func TestWarningsAreBounded(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		text := rapid.OneOf(rapid.String(), rapid.Just(strings.Repeat("é", 2000))).Draw(t, "text")
+		why, message, _ := Warning(
+			&corev1.Event{Type: "Warning", InvolvedObject: corev1.ObjectReference{Kind: "Pod"}, Reason: text, Message: text},
+			"milan",
+		)
+		if len(why) > maxReason || len(message) > maxText ||
+			strings.ContainsFunc(why+message, func(r rune) bool { return !unicode.IsPrint(r) }) {
+			t.Fatalf("%d bytes of reason, %d of message: %q, %q", len(why), len(message), why, message)
+		}
+	})
+}

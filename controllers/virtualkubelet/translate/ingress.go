@@ -1,0 +1,47 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package translate
+
+import (
+	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/utils/ptr"
+
+	"liqo.io/federation/apiserver/reflection"
+)
+
+// annotationIngressClass named the class before there was a field.
+const annotationIngressClass = "kubernetes.io/ingress.class"
+
+// Ingress returns the reflected object of a local Ingress; nil if it is not reflected. Its class
+// is one that the provider offers, otherwise the provider's default.
+func Ingress(local *networkingv1.Ingress, namespace string, to Destination) *networkingv1.Ingress {
+	if reflection.StaysHome(local) {
+		return nil
+	}
+	from := local.DeepCopy()
+	class := ptr.Deref(from.Spec.IngressClassName, from.Annotations[annotationIngressClass])
+	delete(from.Annotations, annotationIngressClass)
+	return &networkingv1.Ingress{
+		ObjectMeta: reflectedMeta(from, local.Name, namespace, to),
+		Spec: networkingv1.IngressSpec{
+			IngressClassName: classOf(class, to.Classes.Ingress),
+			DefaultBackend:   from.Spec.DefaultBackend, TLS: from.Spec.TLS, Rules: from.Spec.Rules,
+		},
+	}
+}
+
+// UpdateIngress changes an existing reflected Ingress into the wanted one. Where no class is
+// wanted, the one that the provider has set stays.
+func UpdateIngress(existing, wanted *networkingv1.Ingress) Change {
+	spec := wanted.DeepCopy().Spec
+	if spec.IngressClassName == nil {
+		spec.IngressClassName = existing.Spec.IngressClassName
+	}
+	differs := updateMeta(&existing.ObjectMeta, &wanted.ObjectMeta)
+	if !equality.Semantic.DeepEqual(existing.Spec, spec) {
+		existing.Spec, differs = spec, true
+	}
+	return changed(differs)
+}

@@ -1,0 +1,87 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package translate
+
+import (
+	"maps"
+	"runtime"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+)
+
+const (
+	// labelNodeRoleAgent sets the role of virtual nodes.
+	labelNodeRoleAgent = "node-role.kubernetes.io/agent"
+	// labelExternalBalancers excludes the node from external load balancers: it takes no traffic
+	// itself.
+	labelExternalBalancers = "node.kubernetes.io/exclude-from-external-load-balancers"
+)
+
+// NodeFacts are the facts about a node that are not in its VirtualNode.
+type NodeFacts struct {
+	// Address is the virtual kubelet's own address, Port the one that it serves on.
+	Address string
+	Port    int32
+	// KubeletVersion is the version of the provider's API server.
+	KubeletVersion string
+	// Ready is the node's Ready condition, with its times set by the caller.
+	Ready corev1.NodeCondition
+}
+
+// Node returns the Node of a VirtualNode.
+func Node(vn *v1alpha1.VirtualNode, facts NodeFacts) *corev1.Node {
+	labels := maps.Clone(vn.Spec.Labels)
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	maps.Copy(labels, map[string]string{
+		v1alpha1.LabelType:            v1alpha1.TypeVirtualNode,
+		v1alpha1.LabelRemoteClusterID: vn.Spec.ClusterID,
+		corev1.LabelHostname:          vn.Spec.NodeName,
+		labelNodeRoleAgent:            "",
+		labelExternalBalancers:        "true",
+	})
+	// Labels that the provider sets come first.
+	for name, value := range map[string]string{corev1.LabelOSStable: "linux", corev1.LabelArchStable: runtime.GOARCH} {
+		if _, ok := labels[name]; !ok {
+			labels[name] = value
+		}
+	}
+	return &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: vn.Spec.NodeName, Labels: labels},
+		Spec: corev1.NodeSpec{Taints: []corev1.Taint{{
+			Key: v1alpha1.TaintVirtualNode, Value: "true", Effect: corev1.TaintEffectNoExecute,
+		}}},
+		Status: corev1.NodeStatus{
+			Capacity:    vn.Spec.Resources.DeepCopy(),
+			Allocatable: vn.Spec.Resources.DeepCopy(),
+			Conditions:  []corev1.NodeCondition{facts.Ready},
+			Addresses: []corev1.NodeAddress{
+				{Type: corev1.NodeInternalIP, Address: facts.Address},
+				{Type: corev1.NodeHostName, Address: vn.Spec.NodeName},
+			},
+			DaemonEndpoints: corev1.NodeDaemonEndpoints{KubeletEndpoint: corev1.DaemonEndpoint{Port: facts.Port}},
+			NodeInfo: corev1.NodeSystemInfo{
+				KubeletVersion:  facts.KubeletVersion,
+				OperatingSystem: labels[corev1.LabelOSStable],
+				Architecture:    labels[corev1.LabelArchStable],
+			},
+		},
+	}
+}
+
+// SameNode reports whether two nodes differ in nothing but heartbeats.
+func SameNode(a, b *corev1.Node) bool {
+	a, b = a.DeepCopy(), b.DeepCopy()
+	for _, node := range []*corev1.Node{a, b} {
+		for i := range node.Status.Conditions {
+			node.Status.Conditions[i].LastHeartbeatTime = metav1.Time{}
+		}
+	}
+	return equality.Semantic.DeepEqual(a, b)
+}

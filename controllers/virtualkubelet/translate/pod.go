@@ -1,0 +1,195 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package translate
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+)
+
+// apiAccessVolumePrefix is the prefix of the volumes that the ServiceAccount admission plugin adds
+// for access to the API.
+const apiAccessVolumePrefix = "kube-api-access-"
+
+// Destination identifies the consumer, the virtual node and the provider of translated objects.
+type Destination struct {
+	// OriginID and DestinationID are the ids of the consumer and the provider.
+	OriginID, DestinationID string
+	// NodeName is the virtual node that the pods are bound to.
+	NodeName string
+	// OfferedNode is the node of the provider's offer that the virtual node represents; empty
+	// means the whole provider.
+	OfferedNode string
+	// ConsumerAPI is the address at which pods reach the API server of their own cluster.
+	ConsumerAPI ConsumerAPI
+	// Classes are the classes of the provider that reflected objects may name.
+	Classes Classes
+}
+
+// Labels returns the labels of every shadow pod of the virtual node and of its remote pod. The
+// virtual kubelet selects its own pods by them.
+func (d Destination) Labels() map[string]string {
+	return map[string]string{
+		v1alpha1.LabelOrigin:      d.OriginID,
+		v1alpha1.LabelDestination: d.DestinationID,
+		v1alpha1.LabelVirtualNode: d.NodeName,
+	}
+}
+
+// ReflectedLabels returns the labels of every reflected object of this cluster in a remote
+// namespace: all virtual nodes of a provider share the same reflected objects.
+func (d Destination) ReflectedLabels() map[string]string {
+	return map[string]string{
+		v1alpha1.LabelOrigin:      d.OriginID,
+		v1alpha1.LabelDestination: d.DestinationID,
+	}
+}
+
+// ShadowPod returns the shadow pod of a local pod in the remote namespace, with the patch of the
+// virtual node, if there is one. It shares nothing with the pod, nor with the patch.
+func ShadowPod(pod *corev1.Pod, namespace string, to Destination, patch *v1alpha1.OffloadingPatch) *v1alpha1.ShadowPod {
+	if patch == nil {
+		patch = &v1alpha1.OffloadingPatch{}
+	}
+	spec, tokens := redirectToConsumerAPI(pod, to)
+	annotations := podAnnotations(pod, patch.ExcludedAnnotations)
+	delete(annotations, v1alpha1.AnnotationTokenSecret)
+	if tokens != "" {
+		annotations[v1alpha1.AnnotationTokenSecret] = tokens
+	}
+	shadow := &v1alpha1.ShadowPod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace:   namespace,
+			Name:        pod.Name,
+			Labels:      podLabels(pod, to, patch.ExcludedLabels),
+			Annotations: annotations,
+		},
+		Spec: v1alpha1.ShadowPodSpec{Pod: podSpec(pod, spec, patch.ExcludedLabels), OfferedNode: to.OfferedNode},
+	}
+	applyPatch(&shadow.Spec.Pod, patch.DeepCopy())
+	return shadow
+}
+
+// OriginUID returns the UID of the local pod of a shadow pod or of its remote pod; empty if it
+// belongs to none.
+func OriginUID(obj metav1.Object) types.UID {
+	return types.UID(obj.GetAnnotations()[v1alpha1.AnnotationOriginUID])
+}
+
+func podLabels(pod *corev1.Pod, to Destination, excluded []string) map[string]string {
+	labels := without(pod.Labels, excluded)
+	maps.Copy(labels, to.Labels())
+	return labels
+}
+
+func podAnnotations(pod *corev1.Pod, excluded []string) map[string]string {
+	annotations := without(pod.Annotations, excluded)
+	delete(annotations, corev1.LastAppliedConfigAnnotation)
+	annotations[v1alpha1.AnnotationOriginNamespace] = pod.Namespace
+	annotations[v1alpha1.AnnotationOriginUID] = string(pod.UID)
+	return annotations
+}
+
+// podSpec returns the forwarded part of the specification of a local pod; labels with the excluded
+// keys are not forwarded.
+func podSpec(local *corev1.Pod, from *corev1.PodSpec, excluded []string) corev1.PodSpec {
+	spec := *from.DeepCopy()
+
+	// The provider schedules the pod.
+	spec.NodeName = ""
+	spec.NodeSelector = nil
+	spec.Affinity = affinity(spec.Affinity, local, excluded)
+	spec.Tolerations = tolerations(spec.Tolerations)
+	spec.TopologySpreadConstraints = spreadConstraints(spec.TopologySpreadConstraints, local, excluded)
+	spec.SchedulerName = ""
+	spec.SchedulingGates = nil
+	spec.SchedulingGroup = nil
+	spec.Priority = nil
+	spec.PriorityClassName = ""
+	spec.PreemptionPolicy = nil
+	spec.EvictionResponders = nil
+	// The provider's RuntimeClass defines the overhead there.
+	spec.Overhead = nil
+
+	if spec.HostNetwork {
+		eachContainer(&spec, clearHostPorts)
+	}
+	spec.HostNetwork = false
+	spec.HostPID = false
+	spec.HostIPC = false
+
+	// Identities and Services are the consumer's. Readiness gates are opened on the local pod,
+	// never on the remote one.
+	spec.ServiceAccountName = ""
+	spec.DeprecatedServiceAccount = ""
+	spec.AutomountServiceAccountToken = ptr.To(false)
+	spec.EnableServiceLinks = ptr.To(false)
+	spec.ReadinessGates = nil
+	spec.EphemeralContainers = slices.DeleteFunc(spec.EphemeralContainers, func(c corev1.EphemeralContainer) bool {
+		return isRefused(find(local.Status.EphemeralContainerStatuses, c.Name))
+	})
+
+	dropIdentityVolumes(&spec)
+	renameConfigMaps(&spec)
+	useLocalFields(&spec, &local.Spec)
+	return spec
+}
+
+// eachContainer visits the containers of a pod, of every sort.
+func eachContainer(spec *corev1.PodSpec, visit func(*corev1.Container)) {
+	for _, containers := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
+		for i := range containers {
+			visit(&containers[i])
+		}
+	}
+	for i := range spec.EphemeralContainers {
+		// The two types have the same fields.
+		visit((*corev1.Container)(&spec.EphemeralContainers[i].EphemeralContainerCommon))
+	}
+}
+
+func clearHostPorts(container *corev1.Container) {
+	for i := range container.Ports {
+		container.Ports[i].HostPort = 0
+	}
+}
+
+// dropIdentityVolumes removes everything that the provider's kubelet would fill with an identity
+// of the provider, and the mounts of removed volumes.
+func dropIdentityVolumes(spec *corev1.PodSpec) {
+	gone := map[string]bool{}
+	spec.Volumes = slices.DeleteFunc(spec.Volumes, func(v corev1.Volume) bool {
+		if v.Projected == nil {
+			return false
+		}
+		if !strings.HasPrefix(v.Name, apiAccessVolumePrefix) || !slices.ContainsFunc(v.Projected.Sources, isToken) {
+			before := len(v.Projected.Sources)
+			v.Projected.Sources = slices.DeleteFunc(v.Projected.Sources, func(s corev1.VolumeProjection) bool {
+				return s.ServiceAccountToken != nil || s.PodCertificate != nil
+			})
+			if len(v.Projected.Sources) > 0 || before == 0 {
+				return false
+			}
+		}
+		gone[v.Name] = true
+		return true
+	})
+	if len(gone) == 0 {
+		return
+	}
+	eachContainer(spec, func(container *corev1.Container) {
+		container.VolumeMounts = slices.DeleteFunc(
+			container.VolumeMounts,
+			func(m corev1.VolumeMount) bool { return gone[m.Name] },
+		)
+	})
+}

@@ -1,0 +1,167 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package translate
+
+import (
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+)
+
+// tolerations returns the tolerations that are forwarded: those of taints that are set for pods
+// like it. Conditions and roles of nodes, and virtual nodes, are each cluster's own, and the
+// provider refuses pods that tolerate everything.
+func tolerations(local []corev1.Toleration) []corev1.Toleration {
+	return slices.DeleteFunc(local, func(t corev1.Toleration) bool {
+		prefix, _, _ := strings.Cut(t.Key, "/")
+		return t.Key == "" || t.Key == v1alpha1.TaintVirtualNode ||
+			prefix == "node.kubernetes.io" || prefix == "node-role.kubernetes.io" || prefix == "node.cloudprovider.kubernetes.io"
+	})
+}
+
+// affinity returns the affinities that are forwarded: those to pods of the pod's own namespace.
+// The provider chooses nodes, and the pods of other namespaces are not on the provider. Terms
+// about labels with excluded keys are dropped.
+func affinity(local *corev1.Affinity, pod *corev1.Pod, excluded []string) *corev1.Affinity {
+	if local == nil {
+		return nil
+	}
+	result := corev1.Affinity{
+		PodAffinity: affinityTerms(local.PodAffinity, pod, excluded, false),
+		// The two types have the same fields.
+		PodAntiAffinity: (*corev1.PodAntiAffinity)(
+			affinityTerms((*corev1.PodAffinity)(local.PodAntiAffinity), pod, excluded, true),
+		),
+	}
+	if result == (corev1.Affinity{}) {
+		return nil
+	}
+	return &result
+}
+
+// affinityTerms returns the terms that are forwarded, or nil.
+func affinityTerms(local *corev1.PodAffinity, pod *corev1.Pod, excluded []string, apart bool) *corev1.PodAffinity {
+	if local == nil {
+		return nil
+	}
+	result := &corev1.PodAffinity{}
+	for _, term := range local.RequiredDuringSchedulingIgnoredDuringExecution {
+		if isForwarded(&term, pod, apart) && limitToNamespace(&term, pod, excluded) {
+			result.RequiredDuringSchedulingIgnoredDuringExecution = append(
+				result.RequiredDuringSchedulingIgnoredDuringExecution,
+				term,
+			)
+		}
+	}
+	for _, term := range local.PreferredDuringSchedulingIgnoredDuringExecution {
+		if isForwarded(&term.PodAffinityTerm, pod, apart) && limitToNamespace(&term.PodAffinityTerm, pod, excluded) {
+			result.PreferredDuringSchedulingIgnoredDuringExecution = append(
+				result.PreferredDuringSchedulingIgnoredDuringExecution,
+				term,
+			)
+		}
+	}
+	if len(
+		result.RequiredDuringSchedulingIgnoredDuringExecution,
+	)+len(
+		result.PreferredDuringSchedulingIgnoredDuringExecution,
+	) == 0 {
+		return nil
+	}
+	return result
+}
+
+// isForwarded reports whether a term makes sense on the provider when it is limited to the pods of
+// its own namespace. A term that keeps pods apart still does so among fewer pods; a term that
+// brings pods together could wait forever for one that runs in another cluster.
+func isForwarded(term *corev1.PodAffinityTerm, pod *corev1.Pod, apart bool) bool {
+	if ofVirtualNodes(term.TopologyKey) {
+		return false
+	}
+	if term.NamespaceSelector == nil &&
+		!slices.ContainsFunc(term.Namespaces, func(name string) bool { return name != pod.Namespace }) {
+		return true
+	}
+	everywhere := term.NamespaceSelector != nil &&
+		len(term.NamespaceSelector.MatchLabels)+len(term.NamespaceSelector.MatchExpressions) == 0
+	return apart && (everywhere || slices.Contains(term.Namespaces, pod.Namespace))
+}
+
+// limitToNamespace limits a term to the pods of its own namespace, and reports whether its meaning
+// is kept.
+func limitToNamespace(term *corev1.PodAffinityTerm, pod *corev1.Pod, excluded []string) bool {
+	term.Namespaces, term.NamespaceSelector = nil, nil
+	selectByKeys(term.LabelSelector, term.MatchLabelKeys, metav1.LabelSelectorOpIn, pod.Labels, excluded)
+	selectByKeys(term.LabelSelector, term.MismatchLabelKeys, metav1.LabelSelectorOpNotIn, pod.Labels, excluded)
+	term.MatchLabelKeys, term.MismatchLabelKeys = nil, nil
+	return !selectsBy(term.LabelSelector, excluded)
+}
+
+// spreadConstraints returns the constraints that are forwarded. The domains of virtual nodes do
+// not exist on the provider, nor do labels with excluded keys.
+func spreadConstraints(
+	local []corev1.TopologySpreadConstraint,
+	pod *corev1.Pod,
+	excluded []string,
+) []corev1.TopologySpreadConstraint {
+	var kept []corev1.TopologySpreadConstraint
+	for _, constraint := range local {
+		selectByKeys(constraint.LabelSelector, constraint.MatchLabelKeys, metav1.LabelSelectorOpIn, pod.Labels, excluded)
+		constraint.MatchLabelKeys = nil
+		if !ofVirtualNodes(constraint.TopologyKey) && !selectsBy(constraint.LabelSelector, excluded) {
+			kept = append(kept, constraint)
+		}
+	}
+	return kept
+}
+
+// selectByKeys translates label keys as the API server does in a new pod. It has done so in most
+// local pods, and refuses in the shadow pod a key that the selector already has. A key whose label
+// is excluded has no effect, as one whose label the pod does not have.
+func selectByKeys(
+	selector *metav1.LabelSelector,
+	keys []string,
+	operator metav1.LabelSelectorOperator,
+	labels map[string]string,
+	excluded []string,
+) {
+	if selector == nil {
+		return
+	}
+	for _, key := range keys {
+		value, ok := labels[key]
+		wanted := metav1.LabelSelectorRequirement{Key: key, Operator: operator, Values: []string{value}}
+		isWanted := func(r metav1.LabelSelectorRequirement) bool { return equality.Semantic.DeepEqual(r, wanted) }
+		switch {
+		case slices.Contains(excluded, key):
+			selector.MatchExpressions = slices.DeleteFunc(selector.MatchExpressions, isWanted)
+		case ok && !slices.ContainsFunc(selector.MatchExpressions, isWanted):
+			selector.MatchExpressions = append(selector.MatchExpressions, wanted)
+		}
+	}
+}
+
+// selectsBy reports whether a selector uses one of these labels. Where no pod has them, it selects
+// other pods than intended, or none.
+func selectsBy(selector *metav1.LabelSelector, keys []string) bool {
+	if selector == nil {
+		return false
+	}
+	return slices.ContainsFunc(keys, func(key string) bool {
+		_, named := selector.MatchLabels[key]
+		return named ||
+			slices.ContainsFunc(selector.MatchExpressions, func(r metav1.LabelSelectorRequirement) bool { return r.Key == key })
+	})
+}
+
+// ofVirtualNodes reports whether a label is one of virtual nodes, which no node of a provider has.
+func ofVirtualNodes(label string) bool {
+	prefix, _, _ := strings.Cut(label, "/")
+	return prefix == "liqo.io" || strings.HasSuffix(prefix, ".liqo.io")
+}

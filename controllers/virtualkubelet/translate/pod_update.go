@@ -1,0 +1,114 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package translate
+
+import (
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/podspec"
+)
+
+// UpdateShadowPod copies the fields that may change in a running pod from the wanted to the
+// existing shadow pod: labels, annotations, images, CPU and memory, the deadline, additional
+// tolerations and additional ephemeral containers. It reports whether it changed the existing one,
+// of which it reads these fields alone, and of ephemeral containers only their names.
+func UpdateShadowPod(existing, wanted *v1alpha1.ShadowPod) bool {
+	keepTokenSecret(existing, wanted)
+	changed := false
+	if !maps.Equal(existing.Labels, wanted.Labels) {
+		existing.Labels, changed = wanted.Labels, true
+	}
+	if !maps.Equal(existing.Annotations, wanted.Annotations) {
+		existing.Annotations, changed = wanted.Annotations, true
+	}
+	old, spec := &existing.Spec.Pod, &wanted.Spec.Pod
+	if !ptr.Equal(old.ActiveDeadlineSeconds, spec.ActiveDeadlineSeconds) {
+		old.ActiveDeadlineSeconds, changed = spec.ActiveDeadlineSeconds, true
+	}
+	if updateImages(old.Containers, spec.Containers) {
+		changed = true
+	}
+	if updateImages(old.InitContainers, spec.InitContainers) {
+		changed = true
+	}
+	if podspec.Resize(old.Containers, spec.Containers) {
+		changed = true
+	}
+	if podspec.Resize(old.InitContainers, spec.InitContainers) {
+		changed = true
+	}
+	if updateTolerations(old, spec.Tolerations) {
+		changed = true
+	}
+	if missing := MissingEphemeralContainers(existing, wanted); len(missing) > 0 {
+		old.EphemeralContainers, changed = append(old.EphemeralContainers, missing...), true
+	}
+	return changed
+}
+
+// Resizes reports whether the wanted shadow pod has other CPU or memory than the existing one.
+func Resizes(existing, wanted *v1alpha1.ShadowPod) bool {
+	old, spec := existing.Spec.Pod.DeepCopy(), &wanted.Spec.Pod
+	return podspec.Resize(old.Containers, spec.Containers) || podspec.Resize(old.InitContainers, spec.InitContainers)
+}
+
+// KeepResources removes the resources from a wanted shadow pod, so that an existing one keeps its
+// own.
+func KeepResources(wanted *v1alpha1.ShadowPod) {
+	for _, containers := range [][]corev1.Container{wanted.Spec.Pod.Containers, wanted.Spec.Pod.InitContainers} {
+		for i := range containers {
+			containers[i].Resources = corev1.ResourceRequirements{}
+		}
+	}
+}
+
+// MissingEphemeralContainers returns the ephemeral containers of the wanted shadow pod that the
+// existing one does not have.
+func MissingEphemeralContainers(existing, wanted *v1alpha1.ShadowPod) []corev1.EphemeralContainer {
+	var missing []corev1.EphemeralContainer
+	for _, container := range wanted.Spec.Pod.EphemeralContainers {
+		if !slices.ContainsFunc(
+			existing.Spec.Pod.EphemeralContainers,
+			func(c corev1.EphemeralContainer) bool { return c.Name == container.Name },
+		) {
+			missing = append(missing, container)
+		}
+	}
+	return missing
+}
+
+func updateImages(existing, wanted []corev1.Container) bool {
+	changed := false
+	for i := range existing {
+		j := slices.IndexFunc(wanted, func(c corev1.Container) bool { return c.Name == existing[i].Name })
+		if j >= 0 && existing[i].Image != wanted[j].Image {
+			existing[i].Image, changed = wanted[j].Image, true
+		}
+	}
+	return changed
+}
+
+// updateTolerations adds new tolerations and changes their seconds. None is removed: a running pod
+// keeps its tolerations.
+func updateTolerations(existing *corev1.PodSpec, wanted []corev1.Toleration) bool {
+	changed := false
+	for _, toleration := range wanted {
+		i := slices.IndexFunc(existing.Tolerations, func(t corev1.Toleration) bool {
+			t.TolerationSeconds = toleration.TolerationSeconds
+			return t == toleration
+		})
+		switch {
+		case i < 0:
+			existing.Tolerations, changed = append(existing.Tolerations, toleration), true
+		case !ptr.Equal(existing.Tolerations[i].TolerationSeconds, toleration.TolerationSeconds):
+			existing.Tolerations[i], changed = toleration, true
+		}
+	}
+	return changed
+}

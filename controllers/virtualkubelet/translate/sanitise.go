@@ -1,0 +1,105 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package translate
+
+import (
+	"net/netip"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+const (
+	// maxText is the limit, in bytes, of a message of a provider.
+	maxText = 1024
+	// maxReason is the limit, in bytes, of a reason of a provider.
+	maxReason = 128
+	// maxAddresses is the number of address families.
+	maxAddresses = 2
+)
+
+// Message returns a text of a provider, bounded and without control characters.
+func Message(s string) string { return text(s) }
+
+// text returns a message of a provider, bounded and without control characters.
+func text(s string) string { return clean(s, maxText) }
+
+func reason(s string) string { return clean(s, maxReason) }
+
+func clean(s string, limit int) string {
+	if len(s) > limit {
+		s = s[:limit]
+		for len(s) > 0 && !utf8.RuneStart(s[len(s)-1]) {
+			s = s[:len(s)-1]
+		}
+	}
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\n' || r == '\t':
+			return r
+		case r == utf8.RuneError || !unicode.IsPrint(r):
+			return -1
+		}
+		return r
+	}, s)
+}
+
+// addresses returns the addresses of a remote pod that are accepted: unicast ones, at most one per
+// family. Endpoints are made from them, so loopback and link-local addresses would lead to the
+// consumer's own nodes.
+func addresses(from *corev1.PodStatus) []corev1.PodIP {
+	var result []corev1.PodIP
+	reachableAddresses := map[bool]bool{}
+	for _, ip := range from.PodIPs {
+		addr, err := netip.ParseAddr(ip.IP)
+		if err != nil || addr.Zone() != "" || addr.Is4In6() || !addr.IsGlobalUnicast() || reachableAddresses[addr.Is4()] {
+			continue
+		}
+		reachableAddresses[addr.Is4()] = true
+		if result = append(result, corev1.PodIP{IP: addr.String()}); len(result) == maxAddresses {
+			break
+		}
+	}
+	return result
+}
+
+// sanitise bounds the texts and amounts of a container's status, given its spec and its status
+// before, which may be nil.
+func sanitise(s *corev1.ContainerStatus, spec *corev1.Container, before *corev1.ContainerStatus) {
+	s.Image, s.ImageID, s.ContainerID = text(s.Image), text(s.ImageID), text(s.ContainerID)
+	for _, state := range []*corev1.ContainerState{&s.State, &s.LastTerminationState} {
+		if w := state.Waiting; w != nil {
+			w.Reason, w.Message = reason(w.Reason), text(w.Message)
+		}
+		if t := state.Terminated; t != nil {
+			// Termination messages are written by the pod, up to 4096 bytes.
+			t.Reason, t.Message, t.ContainerID = reason(t.Reason), clean(t.Message, 4096), text(t.ContainerID)
+		}
+	}
+	// These fields name volumes, users and devices of the provider's node.
+	s.VolumeMounts, s.User, s.AllocatedResourcesStatus = nil, nil, nil
+	if before == nil {
+		before = &corev1.ContainerStatus{}
+	}
+	s.Resources = boundedRequirements(s.Resources, spec.Resources, before.Resources)
+	s.AllocatedResources = boundedAmounts(s.AllocatedResources, spec.Resources.Requests, before.AllocatedResources)
+}
+
+// TranslateAddresses returns a pod status with its addresses translated by a function, without
+// those that it does not reach. It shares the rest with the argument.
+func TranslateAddresses(status *corev1.PodStatus, here func(address string) (string, bool)) corev1.PodStatus {
+	named := *status
+	named.PodIP, named.PodIPs = "", nil
+	for _, ip := range status.PodIPs {
+		if address, ok := here(ip.IP); ok {
+			named.PodIPs = append(named.PodIPs, corev1.PodIP{IP: address})
+		}
+	}
+	if len(named.PodIPs) > 0 {
+		named.PodIP = named.PodIPs[0].IP
+	}
+	return named
+}

@@ -1,0 +1,63 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package translate
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/utils/ptr"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/reflection"
+)
+
+// localSecretTypes are the types of Secrets that are never reflected: tokens of this cluster,
+// releases of Helm, and the Secrets of peerings and of their pods.
+var localSecretTypes = []corev1.SecretType{
+	corev1.SecretTypeServiceAccountToken,
+	corev1.SecretTypeBootstrapToken,
+	"helm.sh/release.v1",
+	v1alpha1.SecretTypeInvitation,
+	v1alpha1.SecretTypeIdentity,
+	v1alpha1.SecretTypeTokens,
+}
+
+// ReflectableSecrets selects the Secrets that may be reflected, so that the others are never read.
+func ReflectableSecrets() fields.Selector {
+	var all []fields.Selector
+	for _, local := range localSecretTypes {
+		all = append(all, fields.OneTermNotEqualSelector("type", string(local)))
+	}
+	return fields.AndSelectors(all...)
+}
+
+// Secret returns the reflected object of a local Secret; nil if it is not reflected.
+func Secret(local *corev1.Secret, namespace string, to Destination) *corev1.Secret {
+	leaves := ReflectableSecrets().Matches(fields.Set{"type": string(local.Type)})
+	if reflection.StaysHome(local) || !leaves {
+		return nil
+	}
+	wanted := local.DeepCopy()
+	return &corev1.Secret{
+		ObjectMeta: reflectedMeta(local, local.Name, namespace, to),
+		Immutable:  wanted.Immutable,
+		Data:       wanted.Data,
+		Type:       wanted.Type,
+	}
+}
+
+// UpdateSecret changes an existing reflected Secret into the wanted one, as far as an update can.
+func UpdateSecret(existing, wanted *corev1.Secret) Change {
+	same := equality.Semantic.DeepEqual(existing.Data, wanted.Data)
+	if existing.Type != wanted.Type ||
+		ptr.Deref(existing.Immutable, false) && !(same && ptr.Deref(wanted.Immutable, false)) {
+		return Replace
+	}
+	differs := updateMeta(&existing.ObjectMeta, &wanted.ObjectMeta)
+	if !same || !ptr.Equal(existing.Immutable, wanted.Immutable) {
+		existing.Data, existing.Immutable, differs = wanted.Data, wanted.Immutable, true
+	}
+	return changed(differs)
+}

@@ -1,0 +1,117 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package translate
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/reflection"
+)
+
+// Service returns the reflected object of a local Service; nil if it is not reflected. Its
+// selector stays, since remote pods have the same labels. Addresses, node ports and load balancers
+// are the provider's, the latter of a class that it offers.
+func Service(local *corev1.Service, namespace string, to Destination) *corev1.Service {
+	if reflection.StaysHome(local) || isKubernetes(local.Namespace, local.Name) {
+		return nil
+	}
+	from := local.DeepCopy().Spec
+	spec := corev1.ServiceSpec{
+		Type:                          from.Type,
+		Ports:                         from.Ports,
+		Selector:                      from.Selector,
+		ExternalName:                  from.ExternalName,
+		SessionAffinity:               from.SessionAffinity,
+		SessionAffinityConfig:         from.SessionAffinityConfig,
+		ExternalTrafficPolicy:         from.ExternalTrafficPolicy,
+		InternalTrafficPolicy:         from.InternalTrafficPolicy,
+		TrafficDistribution:           from.TrafficDistribution,
+		PublishNotReadyAddresses:      from.PublishNotReadyAddresses,
+		AllocateLoadBalancerNodePorts: from.AllocateLoadBalancerNodePorts,
+		LoadBalancerSourceRanges:      from.LoadBalancerSourceRanges,
+		IPFamilyPolicy:                from.IPFamilyPolicy,
+	}
+	if from.Type == corev1.ServiceTypeLoadBalancer {
+		spec.LoadBalancerClass = classOf(ptr.Deref(from.LoadBalancerClass, ""), to.Classes.LoadBalancer)
+	}
+	if isHeadless(&from) {
+		spec.ClusterIP = corev1.ClusterIPNone
+	}
+	if ptr.Deref(spec.IPFamilyPolicy, "") == corev1.IPFamilyPolicyRequireDualStack {
+		// The provider may have a single address family.
+		spec.IPFamilyPolicy = ptr.To(corev1.IPFamilyPolicyPreferDualStack)
+	}
+	if !keepsNodePorts(local) {
+		for i := range spec.Ports {
+			spec.Ports[i].NodePort = 0
+		}
+	}
+	return &corev1.Service{ObjectMeta: reflectedMeta(local, local.Name, namespace, to), Spec: spec}
+}
+
+// isKubernetes reports whether a Service is that of the API server.
+func isKubernetes(namespace, name string) bool {
+	return namespace == metav1.NamespaceDefault && name == "kubernetes"
+}
+
+// UpdateService changes an existing reflected Service into the wanted one. Fields that the
+// provider has set stay.
+func UpdateService(existing, wanted *corev1.Service) Change {
+	spec := wanted.DeepCopy().Spec
+	if hasAddress(&existing.Spec) && hasAddress(&spec) {
+		if isHeadless(&existing.Spec) != isHeadless(&spec) {
+			return Replace
+		}
+		spec.ClusterIP, spec.ClusterIPs = existing.Spec.ClusterIP, existing.Spec.ClusterIPs
+		spec.IPFamilies = existing.Spec.IPFamilies
+		if spec.IPFamilyPolicy == nil {
+			spec.IPFamilyPolicy = existing.Spec.IPFamilyPolicy
+		}
+	}
+	if spec.Type == corev1.ServiceTypeNodePort || spec.Type == corev1.ServiceTypeLoadBalancer {
+		keepNodePorts(spec.Ports, existing.Spec.Ports)
+	}
+	if spec.Type == corev1.ServiceTypeLoadBalancer && existing.Spec.Type == corev1.ServiceTypeLoadBalancer {
+		// The class cannot be changed, and some load balancers write their choice here.
+		spec.LoadBalancerClass, spec.LoadBalancerIP = existing.Spec.LoadBalancerClass, existing.Spec.LoadBalancerIP
+	}
+	if spec.Type == corev1.ServiceTypeLoadBalancer &&
+		spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal {
+		spec.HealthCheckNodePort = existing.Spec.HealthCheckNodePort
+	}
+	differs := updateMeta(&existing.ObjectMeta, &wanted.ObjectMeta)
+	if !equality.Semantic.DeepEqual(existing.Spec, spec) {
+		existing.Spec, differs = spec, true
+	}
+	return changed(differs)
+}
+
+// keepsNodePorts reports whether a Service is to have the same node ports on the provider.
+func keepsNodePorts(local *corev1.Service) bool {
+	value, annotated := local.Annotations[v1alpha1.AnnotationForceRemoteNodePort]
+	return annotated && value != "false"
+}
+
+// keepNodePorts keeps the allocated node port of each port that requests none.
+func keepNodePorts(wanted, existing []corev1.ServicePort) {
+	for i := range wanted {
+		given := slices.IndexFunc(existing, func(port corev1.ServicePort) bool {
+			return port.Port == wanted[i].Port && port.Protocol == wanted[i].Protocol
+		})
+		if wanted[i].NodePort == 0 && given >= 0 {
+			wanted[i].NodePort = existing[given].NodePort
+		}
+	}
+}
+
+func isHeadless(spec *corev1.ServiceSpec) bool { return spec.ClusterIP == corev1.ClusterIPNone }
+
+// hasAddress reports whether a Service has a cluster IP, or None.
+func hasAddress(spec *corev1.ServiceSpec) bool { return spec.Type != corev1.ServiceTypeExternalName }

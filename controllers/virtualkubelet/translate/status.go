@@ -1,0 +1,418 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package translate
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+)
+
+// ReasonRecreating is the reason of a pod that ran and whose remote pod is gone and will be
+// created again.
+const ReasonRecreating = "Recreating"
+
+// RemotePod is the part of a remote pod that is cached.
+type RemotePod struct {
+	metav1.ObjectMeta
+	// OriginUID is the UID of the local pod; empty if it belongs to none.
+	OriginUID types.UID
+	Status    corev1.PodStatus
+}
+
+// PodStatus returns the status of a local pod, given its shadow pod and its remote pod, either of
+// which may be nil. A finished pod keeps its status, restart counters never decrease, and texts of
+// the provider are bounded. The result shares nothing with the arguments.
+func PodStatus(
+	local *corev1.Pod,
+	shadow *v1alpha1.ShadowPod,
+	remote *RemotePod,
+	nodeIP string,
+	now metav1.Time,
+) corev1.PodStatus {
+	status := *local.Status.DeepCopy()
+	switch {
+	case Terminal(status.Phase):
+	case shadow != nil && Terminal(shadow.Status.Phase):
+		finish(&status, local, shadow, remote, now)
+	case remote == nil || !isReported(&remote.Status):
+		applyMissing(&status, shadow, remote, now)
+	case Terminal(remote.Status.Phase):
+		// The shadow pod decides soon whether the pod has finished or is created again. Until then
+		// a pod that always restarts is not ready.
+		if local.Spec.RestartPolicy == corev1.RestartPolicyAlways {
+			notReady(&status, ReasonRecreating, "the provider's pod has ended", now)
+		}
+	default:
+		history := historyOf(&status)
+		history.observe(remote.UID, &status)
+		apply(&status, local, &remote.Status, history, now)
+		history.store(&status, now)
+		status.HostIP = nodeIP
+		status.HostIPs = []corev1.HostIP{{IP: nodeIP}}
+		if remote.Status.Phase == corev1.PodRunning {
+			status.Phase = corev1.PodRunning
+		}
+	}
+	if shadow != nil && !Terminal(status.Phase) {
+		if refused := meta.FindStatusCondition(
+			shadow.Status.Conditions,
+			v1alpha1.ConditionPodResized,
+		); refused != nil &&
+			refused.Status == metav1.ConditionFalse {
+			DeferResize(&status, local, corev1.PodReasonInfeasible, refused.Message, now)
+		}
+	}
+	return status
+}
+
+// finish ends a pod as its shadow pod ended.
+func finish(
+	status *corev1.PodStatus,
+	local *corev1.Pod,
+	shadow *v1alpha1.ShadowPod,
+	remote *RemotePod,
+	now metav1.Time,
+) {
+	last := shadow.Status.Pod
+	if last == nil && remote != nil {
+		last = &remote.Status
+	}
+	if last != nil {
+		history := historyOf(status)
+		if remote != nil {
+			history.observe(remote.UID, status)
+		}
+		apply(status, local, last, history, now)
+		setDisrupted(status, local, last.Conditions, now)
+	}
+	status.Phase = shadow.Status.Phase
+	if ready := condition(status, corev1.PodReady); ready == nil || ready.Status == corev1.ConditionTrue {
+		why := "PodFailed"
+		if status.Phase == corev1.PodSucceeded {
+			why = "PodCompleted"
+		}
+		notReady(status, why, "", now)
+	}
+}
+
+// setDisrupted sets, on a pod that ended, the condition that it was disrupted, for example by a
+// drained node, which Jobs can ignore. It is not set on a pod that is created again, where the
+// condition would stay.
+func setDisrupted(status *corev1.PodStatus, local *corev1.Pod, from []corev1.PodCondition, now metav1.Time) {
+	i := slices.IndexFunc(from, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue
+	})
+	if i >= 0 {
+		setCondition(status, disruption(local, from[i].Reason, from[i].Message), now)
+	}
+}
+
+// Disrupted returns the status of a pod that is about to be deleted for a reason that is not its
+// own.
+func Disrupted(local *corev1.Pod, why, message string, now metav1.Time) corev1.PodStatus {
+	status := *local.Status.DeepCopy()
+	setCondition(&status, disruption(local, why, message), now)
+	return status
+}
+
+func disruption(local *corev1.Pod, why, message string) corev1.PodCondition {
+	return corev1.PodCondition{
+		Type:               corev1.DisruptionTarget,
+		Status:             corev1.ConditionTrue,
+		Reason:             reason(why),
+		Message:            text(message),
+		ObservedGeneration: local.Generation,
+	}
+}
+
+// isReported reports whether a kubelet of the provider runs the pod.
+func isReported(status *corev1.PodStatus) bool {
+	return status.StartTime != nil || len(status.ContainerStatuses) > 0 ||
+		status.Phase != corev1.PodPending && status.Phase != ""
+}
+
+// Terminal reports whether a phase is the last one of a pod.
+func Terminal(phase corev1.PodPhase) bool {
+	return phase == corev1.PodSucceeded || phase == corev1.PodFailed
+}
+
+// Ran reports whether a container of the pod has ever started.
+func Ran(status *corev1.PodStatus) bool {
+	started := func(s corev1.ContainerStatus) bool {
+		return s.State.Running != nil || s.State.Terminated != nil || s.LastTerminationState.Terminated != nil
+	}
+	return status.Phase == corev1.PodRunning ||
+		slices.ContainsFunc(status.ContainerStatuses, started) || slices.ContainsFunc(status.InitContainerStatuses, started)
+}
+
+// NotOffloaded returns the status of a pod whose namespace is not offloaded to the provider. A pod
+// that never ran waits. One that ran is not ready, and has failed unless it may still be evicted.
+func NotOffloaded(local *corev1.Pod, message string, evictable bool, now metav1.Time) corev1.PodStatus {
+	switch {
+	case !Ran(&local.Status):
+		return Refused(local, v1alpha1.ReasonOffloadingBackOff, message)
+	case !evictable:
+		return Failed(local, v1alpha1.ReasonOffloadingAborted, message, now)
+	}
+	status := Refused(local, v1alpha1.ReasonOffloadingAborted, message)
+	if !Terminal(status.Phase) {
+		notReady(&status, status.Reason, status.Message, now)
+	}
+	return status
+}
+
+// Refused returns the status of a pod that cannot start, with the reason.
+func Refused(local *corev1.Pod, why, message string) corev1.PodStatus {
+	status := *local.Status.DeepCopy()
+	if !Terminal(status.Phase) {
+		status.Reason, status.Message = reason(why), text(message)
+	}
+	return status
+}
+
+// Failed returns the status of a pod that can no longer run here, with the reason.
+func Failed(local *corev1.Pod, why, message string, now metav1.Time) corev1.PodStatus {
+	status := Refused(local, why, message)
+	if !Terminal(status.Phase) {
+		status.Phase = corev1.PodFailed
+		notReady(&status, reason(why), text(message), now)
+	}
+	return status
+}
+
+// applyMissing sets the status of a pod that the provider has not created, or that no kubelet
+// there runs yet.
+func applyMissing(status *corev1.PodStatus, shadow *v1alpha1.ShadowPod, remote *RemotePod, now metav1.Time) {
+	if shadow != nil {
+		// Reasons from before the shadow pod existed do not apply any more.
+		status.Reason, status.Message = "", ""
+		refused := meta.FindStatusCondition(shadow.Status.Conditions, v1alpha1.ConditionPodCreated)
+		if refused != nil && refused.Status == metav1.ConditionFalse {
+			status.Reason, status.Message = reason(refused.Reason), text(refused.Message)
+		}
+	}
+	if Ran(status) {
+		setRecreating(status, now)
+	}
+	dropResizing(status, nil)
+	if remote == nil {
+		return
+	}
+	for _, c := range remote.Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
+			notReady(status, reason(c.Reason), text(c.Message), now)
+		}
+	}
+}
+
+// setRecreating sets that the remote pod is gone and will be created again.
+func setRecreating(status *corev1.PodStatus, now metav1.Time) {
+	const message = "the provider makes the pod again"
+	for _, containers := range [][]corev1.ContainerStatus{status.ContainerStatuses, status.InitContainerStatuses, status.EphemeralContainerStatuses} {
+		for i := range containers {
+			if c := &containers[i]; c.State.Running != nil {
+				c.State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: ReasonRecreating, Message: message}}
+				c.Ready, c.Started = false, new(bool)
+			}
+		}
+	}
+	notReady(status, ReasonRecreating, message, now)
+}
+
+// apply copies the status that the provider's kubelet reports, as far as it is about this pod.
+func apply(status *corev1.PodStatus, local *corev1.Pod, reported *corev1.PodStatus, history *history, now metav1.Time) {
+	from := reported.DeepCopy()
+	status.ObservedGeneration = local.Generation
+	status.Reason, status.Message = reason(from.Reason), text(from.Message)
+	if from.StartTime != nil {
+		status.StartTime = from.StartTime
+	}
+	if ips := addresses(from); len(ips) > 0 {
+		status.PodIP, status.PodIPs = ips[0].IP, ips
+	}
+	boundedPodAmounts(status, local, from)
+	again := func(container *corev1.Container, exitCode int32) bool {
+		return mayRestart(&local.Spec, container, exitCode)
+	}
+	never := func(*corev1.Container, int32) bool { return false }
+	status.InitContainerStatuses = containers(
+		local.Spec.InitContainers,
+		again,
+		status.InitContainerStatuses,
+		from.InitContainerStatuses,
+		history,
+	)
+	status.ContainerStatuses = containers(
+		local.Spec.Containers,
+		again,
+		status.ContainerStatuses,
+		from.ContainerStatuses,
+		history,
+	)
+	status.EphemeralContainerStatuses = containers(ephemeral(local.Spec.EphemeralContainers), never,
+		status.EphemeralContainerStatuses, from.EphemeralContainerStatuses, history)
+	conditions(status, local, from.Conditions, now)
+}
+
+// containers returns the statuses of the containers of the pod. A container that ended for good is
+// not reported as running again: Kubernetes refuses it.
+func containers(
+	specs []corev1.Container,
+	restarts func(*corev1.Container, int32) bool,
+	old, from []corev1.ContainerStatus,
+	history *history,
+) []corev1.ContainerStatus {
+	result := make([]corev1.ContainerStatus, 0, len(specs))
+	for i := range specs {
+		before, after := find(old, specs[i].Name), find(from, specs[i].Name)
+		ended := before != nil && before.State.Terminated != nil && !restarts(&specs[i], before.State.Terminated.ExitCode)
+		switch {
+		case after == nil && before == nil:
+		case after == nil, ended && after.State.Terminated == nil:
+			result = append(result, *before)
+		default:
+			after.RestartCount = history.restarts(after, before)
+			sanitise(after, &specs[i], before)
+			result = append(result, *after)
+		}
+	}
+	if len(result) == 0 {
+		return nil
+	}
+	return result
+}
+
+func find(statuses []corev1.ContainerStatus, name string) *corev1.ContainerStatus {
+	if i := slices.IndexFunc(statuses, func(s corev1.ContainerStatus) bool { return s.Name == name }); i >= 0 {
+		return &statuses[i]
+	}
+	return nil
+}
+
+// remoteConditions are the conditions that the provider's kubelet sets. PodScheduled is the
+// consumer's: the pod is bound here.
+var remoteConditions = []corev1.PodConditionType{
+	corev1.PodReadyToStartContainers, corev1.PodInitialized, corev1.ContainersReady, corev1.PodReady,
+}
+
+// resizing are the conditions that a pod has only while it is resized; the provider's kubelet sets
+// them too.
+var resizing = []corev1.PodConditionType{corev1.PodResizePending, corev1.PodResizeInProgress}
+
+// dropResizing removes those of them that are not reported any more.
+func dropResizing(status *corev1.PodStatus, from []corev1.PodCondition) {
+	status.Conditions = slices.DeleteFunc(status.Conditions, func(c corev1.PodCondition) bool {
+		reported := slices.ContainsFunc(from, func(f corev1.PodCondition) bool { return f.Type == c.Type })
+		return slices.Contains(resizing, c.Type) && !reported
+	})
+}
+
+func conditions(status *corev1.PodStatus, local *corev1.Pod, from []corev1.PodCondition, now metav1.Time) {
+	dropResizing(status, from)
+	for _, c := range from {
+		if !slices.Contains(remoteConditions, c.Type) && !slices.Contains(resizing, c.Type) {
+			continue
+		}
+		c.ObservedGeneration = local.Generation
+		c.LastProbeTime = metav1.Time{}
+		c.Reason, c.Message = reason(c.Reason), text(c.Message)
+		if c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue {
+			closeGates(&c, local)
+		}
+		setCondition(status, c, now)
+	}
+}
+
+// closeGates keeps a pod from being ready while one of its readiness gates, which controllers of
+// the consumer open, is closed.
+func closeGates(ready *corev1.PodCondition, local *corev1.Pod) {
+	for _, gate := range local.Spec.ReadinessGates {
+		c := condition(&local.Status, gate.ConditionType)
+		if c == nil || c.Status != corev1.ConditionTrue {
+			ready.Status, ready.Reason = corev1.ConditionFalse, "ReadinessGatesNotReady"
+			ready.Message = "the readiness gate " + string(gate.ConditionType) + " is not open"
+			return
+		}
+	}
+}
+
+// DeferResize sets in a status that the provider does not resize the pod, and the reason. It
+// reports whether that is new.
+func DeferResize(status *corev1.PodStatus, local *corev1.Pod, why, message string, now metav1.Time) bool {
+	before := condition(&local.Status, corev1.PodResizePending)
+	if before != nil && condition(status, corev1.PodResizePending) == nil {
+		// It has been pending since then.
+		status.Conditions = append(status.Conditions, *before)
+	}
+	setCondition(status, corev1.PodCondition{
+		Type:               corev1.PodResizePending,
+		Status:             corev1.ConditionTrue,
+		Reason:             why,
+		Message:            text(message),
+		ObservedGeneration: local.Generation,
+	}, now)
+	return before == nil || before.Reason != why || before.Message != text(message)
+}
+
+func notReady(status *corev1.PodStatus, why, message string, now metav1.Time) {
+	for _, kind := range []corev1.PodConditionType{corev1.ContainersReady, corev1.PodReady} {
+		setCondition(
+			status,
+			corev1.PodCondition{Type: kind, Status: corev1.ConditionFalse, Reason: why, Message: message},
+			now,
+		)
+	}
+}
+
+func condition(status *corev1.PodStatus, kind corev1.PodConditionType) *corev1.PodCondition {
+	if i := slices.IndexFunc(status.Conditions, func(c corev1.PodCondition) bool { return c.Type == kind }); i >= 0 {
+		return &status.Conditions[i]
+	}
+	return nil
+}
+
+// setCondition sets a condition. Its time changes only with its status, and never back; nor does
+// the generation that it was observed at.
+func setCondition(status *corev1.PodStatus, c corev1.PodCondition, now metav1.Time) {
+	old := condition(status, c.Type)
+	if old != nil {
+		c.ObservedGeneration = max(c.ObservedGeneration, old.ObservedGeneration)
+	}
+	switch {
+	case old != nil && old.Status == c.Status:
+		c.LastTransitionTime = old.LastTransitionTime
+	case c.LastTransitionTime.IsZero(), old != nil && c.LastTransitionTime.Before(&old.LastTransitionTime):
+		c.LastTransitionTime = now
+	}
+	if old != nil {
+		*old = c
+		return
+	}
+	status.Conditions = append(status.Conditions, c)
+}
+
+// SameStatus reports whether two statuses are equal, so that writing one over the other would
+// change nothing.
+func SameStatus(a, b *corev1.PodStatus) bool { return equality.Semantic.DeepEqual(a, b) }
+
+// Deleted returns the last status of a pod that was deleted and is gone from the provider.
+func Deleted(local *corev1.Pod, now metav1.Time) corev1.PodStatus {
+	failed := slices.ContainsFunc(local.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool {
+		return s.State.Terminated == nil || s.State.Terminated.ExitCode != 0
+	})
+	status := *local.Status.DeepCopy()
+	status.Phase = corev1.PodSucceeded
+	if failed || len(local.Status.ContainerStatuses) == 0 {
+		status.Phase = corev1.PodFailed
+	}
+	notReady(&status, "PodDeleted", "the pod was deleted", now)
+	return status
+}
