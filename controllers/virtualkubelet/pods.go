@@ -12,7 +12,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/types"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
@@ -95,51 +94,21 @@ type Pods struct {
 	offeredNode func() string
 
 	queue workqueue.TypedRateLimitingInterface[cache.ObjectName]
-	// created holds shadow pods that were created and not seen yet, by key:
-	// caches lag behind writes.
-	created syncMap[cache.ObjectName, creation]
-	// deleted holds the shadow pods whose deletion was asked for, by key.
-	deleted syncMap[cache.ObjectName, deletion]
-	// removed holds the UIDs of local pods that were removed and are still
-	// cached, by key.
-	removed syncMap[cache.ObjectName, types.UID]
-	// seen and readyAt hold when a pod was first seen bound here, zero once it
-	// is offloaded, and when it was seen ready there, by key.
-	seen, readyAt syncMap[cache.ObjectName, time.Time]
+	// states are what is remembered of the pods.
+	states states
+	// refusedAccounts are the service accounts whose token was refused a moment ago.
+	refusedAccounts refusedAccounts
+	// moves bounds how many statuses a second are written of which nothing has changed but the address of
+	// the virtual kubelet.
+	moves *rate.Limiter
 	// patched is the patch that everything was looked at with last, and allowed
 	// whether pods could talk to their home then.
 	patched *v1alpha1.OffloadingPatch
 	allowed bool
-	// written holds the resourceVersion that the last status patch of a pod
-	// was made from, by key.
-	written syncMap[cache.ObjectName, string]
-	// endings holds the pods on the provider that somebody there deletes, by key.
-	endings syncMap[cache.ObjectName, ending]
-	// unwanted holds since when the namespace of a pod does not extend to the
-	// provider, by key.
-	unwanted syncMap[cache.ObjectName, time.Time]
-	// delivered holds until when the tokens of a pod are left alone, by key, and
-	// refusedAccounts when a token was refused, by service account.
-	delivered       syncMap[cache.ObjectName, delivery]
-	refusedAccounts syncMap[cache.ObjectName, time.Time]
-	// moves bounds how many pods are told of the address of this virtual kubelet
-	// that had another one, and postponements holds until when they are not, by key.
-	moves         *rate.Limiter
-	postponements syncMap[cache.ObjectName, time.Time]
-	// waiting are the pods for which the provider had no room, and crowded those
-	// that it refused because it keeps too many finished ones.
-	waiting, crowded waiting
 	// tidying is held while finished shadow pods are being deleted, and tidied is
 	// when that was last.
 	tidying sync.Mutex
 	tidied  time.Time
-}
-
-// deletion is one that was asked for.
-type deletion struct {
-	uid types.UID
-	// grace is the grace period in seconds; -1 is the pod's own.
-	grace int64
 }
 
 func newQueue() workqueue.TypedRateLimitingInterface[cache.ObjectName] {
@@ -184,30 +153,30 @@ func (p *Pods) next(ctx context.Context) bool {
 func (p *Pods) twinEvents() twinEvents {
 	return twinEvents{
 		shadow: func(key cache.ObjectName) {
-			p.created.Delete(key)
+			p.states.change(key, func(s *podState) { s.shadow.created = nil })
 			p.queue.Add(key)
 		},
 		pod: func(key cache.ObjectName, pod *translate.RemotePod) {
 			switch {
 			case pod == nil:
-				p.readyAt.Delete(key)
+				p.setReadyAt(key, time.Time{})
 				p.queue.Add(key)
 			case isReady(&pod.Status):
-				p.readyAt.LoadOrStore(key, p.clock.Now())
+				p.setReadyAt(key, p.clock.Now())
 				if _, err := p.lister.Pods(key.Namespace).Get(key.Name); err != nil {
-					// Nobody here would take that back.
-					p.readyAt.Delete(key)
+					// No event of a local pod would drop it.
+					p.setReadyAt(key, time.Time{})
 				}
 				p.queue.AddAfter(key, readyDelay)
 			default:
-				p.readyAt.Delete(key)
+				p.setReadyAt(key, time.Time{})
 				p.queue.AddAfter(key, stepDelay)
 			}
 		},
 		warning: p.warn,
 		tokens:  func(key cache.ObjectName) { p.queue.AddAfter(key, stepDelay) },
-		freed:   func() { p.roomFreed(&p.waiting) },
-		tidied:  func() { p.roomFreed(&p.crowded) },
+		freed:   func() { p.roomFreed(overQuota) },
+		tidied:  func() { p.roomFreed(tooManyFinished) },
 		synced:  p.enqueueNamespace,
 	}
 }
@@ -227,7 +196,10 @@ func (p *Pods) localEvents() cache.ResourceEventHandler {
 			pod, ok2 := after.(*corev1.Pod)
 			switch {
 			case !ok1 || !ok2 || old.ResourceVersion == pod.ResourceVersion:
-			case old.UID != pod.UID, gracePeriod(old) != gracePeriod(pod):
+			case old.UID != pod.UID:
+				p.states.dropLocal(cache.MetaObjectToName(pod))
+				p.queue.Add(cache.MetaObjectToName(pod))
+			case gracePeriod(old) != gracePeriod(pod):
 				p.queue.Add(cache.MetaObjectToName(pod))
 			default:
 				p.queue.AddAfter(cache.MetaObjectToName(pod), readyDelay)
@@ -236,15 +208,7 @@ func (p *Pods) localEvents() cache.ResourceEventHandler {
 		DeleteFunc: func(obj any) {
 			p.metrics.pods.Dec()
 			if key, err := cache.DeletionHandlingObjectToName(obj); err == nil {
-				p.seen.Delete(key)
-				p.readyAt.Delete(key)
-				p.written.Delete(key)
-				p.postponements.Delete(key)
-				p.delivered.Delete(key)
-				p.removed.Delete(key)
-				p.endings.Delete(key)
-				p.unwanted.Delete(key)
-				p.unwait(key)
+				p.states.dropLocal(key)
 				p.queue.Add(key)
 			}
 		},
@@ -290,11 +254,20 @@ func (p *Pods) shadow(t *twin, key cache.ObjectName) *v1alpha1.ShadowPod {
 	if shadow := t.shadow(key.Name); shadow != nil {
 		return shadow
 	}
-	if created, ok := p.created.Load(key); ok && created.Namespace == t.remote {
+	if created := p.states.read(key).shadow.created; created != nil && created.Namespace == t.remote {
 		return created.ShadowPod
 	}
-	p.deleted.Delete(key)
+	p.states.change(key, func(s *podState) { s.shadow.deleted = nil })
 	return nil
+}
+
+// setReadyAt sets since when the remote pod is ready, unless it already is; zero means that it is not.
+func (p *Pods) setReadyAt(key cache.ObjectName, at time.Time) {
+	p.states.change(key, func(s *podState) {
+		if at.IsZero() || s.local.readyAt.IsZero() {
+			s.local.readyAt = at
+		}
+	})
 }
 
 func isReady(status *corev1.PodStatus) bool {

@@ -102,7 +102,7 @@ func (p *Pods) finished() (all []finished, going bool) {
 				continue
 			}
 			key := cache.NewObjectName(namespace, shadow.Name)
-			if asked, ok := p.deleted.Load(key); shadow.DeletionTimestamp != nil || ok && asked.uid == shadow.UID {
+			if asked := p.states.read(key).shadow.deleted; shadow.DeletionTimestamp != nil || asked != nil && asked.uid == shadow.UID {
 				going = true
 				continue
 			}

@@ -168,7 +168,7 @@ func TestFinishedShadowPodsGoWhereTheProviderKeepsTooMany(t *testing.T) {
 	if err := send(); err != nil {
 		t.Fatal(err)
 	}
-	if left := k.crowded.some(many); len(left) > 0 {
+	if left := k.states.someBlocked(tooManyFinished, many); len(left) > 0 {
 		t.Errorf("%v wait that are taken", left)
 	}
 }
@@ -180,7 +180,7 @@ func TestAPodThatHasEndedHereWaitsForNoRoom(t *testing.T) {
 	if err := k.create(t.Context(), key, pod, k.sender.twin); !apierrors.HasStatusCause(err, v1alpha1.CauseGrantExceeded) {
 		t.Fatal(err)
 	}
-	if left := k.waiting.some(1); len(left) != 1 {
+	if left := k.states.someBlocked(overQuota, 1); len(left) != 1 {
 		t.Fatalf("%v wait", left)
 	}
 	pod.Status.Phase = corev1.PodFailed
@@ -190,7 +190,7 @@ func TestAPodThatHasEndedHereWaitsForNoRoom(t *testing.T) {
 	if err := k.reconcile(t.Context(), key); err != nil {
 		t.Fatal(err)
 	}
-	if left := k.waiting.some(1); len(left) > 0 {
+	if left := k.states.someBlocked(overQuota, 1); len(left) > 0 {
 		t.Errorf("%v wait that have ended", left)
 	}
 }

@@ -26,17 +26,6 @@ const ReasonProviderNodeLost = "ProviderNodeLost"
 // the provider before its node there counts as lost.
 const lostPatience = 30 * time.Second
 
-// ending is a pod that somebody on the provider deletes, though it is wanted
-// here.
-type ending struct {
-	uid types.UID
-	// since is when that was seen first, by the clock here: that of the provider
-	// may be another one.
-	since time.Time
-	// givenUp tells whether the pod here was deleted for it.
-	givenUp bool
-}
-
 // longestGrace bounds what a provider says that a pod may take to end.
 const longestGrace = 24 * time.Hour
 
@@ -53,13 +42,13 @@ func graceOf(there *translate.RemotePod) time.Duration {
 // nobody makes again waits.
 func (p *Pods) giveUp(ctx context.Context, key cache.ObjectName, pod *corev1.Pod, there *translate.RemotePod) error {
 	if there == nil || there.DeletionTimestamp == nil || translate.Terminal(there.Status.Phase) || metav1.GetControllerOfNoCopy(pod) == nil {
-		p.endings.Delete(key)
+		p.setEnding(key, nil)
 		return nil
 	}
-	seen, known := p.endings.Load(key)
-	if !known || seen.uid != there.UID {
-		seen = ending{uid: there.UID, since: p.clock.Now()}
-		p.endings.Store(key, seen)
+	seen := p.states.read(key).local.ending
+	if seen == nil || seen.uid != there.UID {
+		seen = &ending{uid: there.UID, since: p.clock.Now()}
+		p.setEnding(key, seen)
 	}
 	if wait := lostPatience + graceOf(there) - p.clock.Since(seen.since); wait > 0 {
 		p.queue.AddAfter(key, wait)
@@ -97,9 +86,12 @@ func (p *Pods) giveUp(ctx context.Context, key cache.ObjectName, pod *corev1.Pod
 	case err != nil:
 		return fmt.Errorf("deleting the pod, which is lost on %s: %w", p.provider, err)
 	}
-	seen.givenUp = true
-	p.endings.Store(key, seen)
+	p.setEnding(key, &ending{uid: seen.uid, since: seen.since, givenUp: true})
 	p.recorder.Event(pod, corev1.EventTypeWarning, ReasonProviderNodeLost,
 		fmt.Sprintf("%s has given up the pod and cannot tell that it has ended there, as when its node is lost. It is deleted here, so that another one is made", p.provider))
 	return nil
+}
+
+func (p *Pods) setEnding(key cache.ObjectName, to *ending) {
+	p.states.change(key, func(s *podState) { s.local.ending = to })
 }

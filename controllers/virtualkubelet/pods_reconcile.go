@@ -51,21 +51,25 @@ func (p *Pods) reconcile(ctx context.Context, key cache.ObjectName) error {
 	switch {
 	case translate.Terminal(pod.Status.Phase):
 		// One that waited may have been failed here.
-		p.unwait(key)
+		p.states.unblockAll(key)
 		return nil
 	case !extent.wanted:
-		p.unwait(key)
+		p.states.unblockAll(key)
 		return p.publish(ctx, pod, p.unwantedStatus(key, pod, extent.message+notForDaemonSets(pod)))
 	case !extent.ready:
-		p.unwanted.Delete(key)
+		p.states.change(key, func(s *podState) { s.local.unoffloadedAt = time.Time{} })
 		return p.await(ctx, key, pod, extent)
 	case !extent.twin.synced(), !p.reachable():
 		// It is looked at again when the twin is known, and the provider back.
 		return nil
 	}
 
-	p.unwanted.Delete(key)
-	p.seen.LoadOrStore(key, p.clock.Now())
+	p.states.change(key, func(s *podState) {
+		s.local.unoffloadedAt = time.Time{}
+		if s.local.boundAt.IsZero() {
+			s.local.boundAt = p.clock.Now()
+		}
+	})
 	shadow, there := p.shadow(extent.twin, key), extent.twin.copyOf(pod)
 	switch {
 	case shadow == nil:
@@ -105,7 +109,13 @@ func (p *Pods) statusOf(pod *corev1.Pod, shadow *v1alpha1.ShadowPod, there *tran
 // namespace home evicts it, so that its owner makes another one, and none stays
 // behind as failed.
 func (p *Pods) unwantedStatus(key cache.ObjectName, pod *corev1.Pod, message string) corev1.PodStatus {
-	since, _ := p.unwanted.LoadOrStore(key, p.clock.Now())
+	var since time.Time
+	p.states.change(key, func(s *podState) {
+		if s.local.unoffloadedAt.IsZero() {
+			s.local.unoffloadedAt = p.clock.Now()
+		}
+		since = s.local.unoffloadedAt
+	})
 	wait := homePatience - p.clock.Since(since)
 	if wait > 0 {
 		p.queue.AddAfter(key, wait)
@@ -166,15 +176,20 @@ func (p *Pods) create(ctx context.Context, key cache.ObjectName, pod *corev1.Pod
 	// The cache may have seen it before we did; its event then came too early
 	// to clear what is stored here.
 	trimmed, _ := trimShadowPod(created)
-	p.created.Store(key, creation{trimmed.(*v1alpha1.ShadowPod), p.clock.Now()})
+	p.states.change(key, func(s *podState) {
+		s.shadow.created = &creation{trimmed.(*v1alpha1.ShadowPod), p.clock.Now()}
+	})
 	p.queue.AddAfter(key, unseenPatience)
 	if t.shadow(key.Name) != nil {
-		p.created.Delete(key)
+		p.states.change(key, func(s *podState) { s.shadow.created = nil })
 	}
-	p.fit(key)
-	if seen, ok := p.seen.Swap(key, time.Time{}); ok && !seen.IsZero() {
-		p.metrics.offloadSeconds.Observe(p.clock.Since(seen).Seconds())
-	}
+	p.accepted(key)
+	p.states.change(key, func(s *podState) {
+		if !s.local.offloaded && !s.local.boundAt.IsZero() {
+			p.metrics.offloadSeconds.Observe(p.clock.Since(s.local.boundAt).Seconds())
+		}
+		s.local.offloaded = true
+	})
 	klog.FromContext(ctx).V(2).Info("Created shadow pod", "shadowPod", klog.KObj(created))
 	// Its containers wait for them.
 	return p.keepTokens(ctx, key, pod, created, t)
@@ -206,7 +221,7 @@ func (p *Pods) update(ctx context.Context, pod *corev1.Pod, seen *v1alpha1.Shado
 	key := cache.MetaObjectToName(pod)
 	wanted := translate.ShadowPod(pod, seen.Namespace, p.destination(), p.patch())
 	if !translate.UpdateShadowPod(seen.DeepCopy(), wanted) {
-		p.waiting.remove(key)
+		p.states.unblock(key, overQuota)
 		return refusedParts{}, nil
 	}
 	added, err := p.send(ctx, seen, wanted)
@@ -215,14 +230,14 @@ func (p *Pods) update(ctx context.Context, pod *corev1.Pod, seen *v1alpha1.Shado
 		translate.KeepResources(wanted)
 		if added, err = p.send(ctx, seen, wanted); err == nil {
 			if apierrors.HasStatusCause(tooMuch, v1alpha1.CauseGrantExceeded) {
-				p.waiting.add(key)
+				p.states.block(key, overQuota)
 			}
 			return refusedParts{resize: tooMuch}, fmt.Errorf("resizing the shadow pod on %s: %w", p.provider, tooMuch)
 		}
 	}
 	switch {
 	case err == nil:
-		p.fit(key)
+		p.accepted(key)
 		return refusedParts{}, nil
 	case remote.Refused(err):
 		message := translate.Message(fmt.Sprintf("%s refuses the change of the pod: %v", p.provider, err))
@@ -278,11 +293,11 @@ func (p *Pods) refused(ctx context.Context, pod *corev1.Pod, err error) error {
 	var told error
 	switch key := cache.MetaObjectToName(pod); {
 	case apierrors.HasStatusCause(err, v1alpha1.CauseGrantExceeded):
-		p.waiting.add(key)
+		p.states.block(key, overQuota)
 		told = p.refuse(ctx, pod, ReasonGrantExceeded, fmt.Sprintf("%s has no room for the pod: %v", p.provider, err))
 	case apierrors.HasStatusCause(err, v1alpha1.CauseTooManyFinished) && p.tidy(ctx):
 		// It is not its owner's to do anything.
-		p.crowded.add(key)
+		p.states.block(key, tooManyFinished)
 		p.queue.AddAfter(key, lookAgain)
 		return nil
 	case remote.Refused(err):

@@ -219,10 +219,10 @@ func TestASizeThatIsRefusedIsToldAndTriedAgainAndHoldsNothingElseUp(t *testing.T
 			if said := <-s.events.Events; !strings.HasPrefix(said, "Warning "+test.event) || len(s.events.Events) > 0 {
 				t.Errorf("it is told %q, and %d more", said, len(s.events.Events))
 			}
-			if waits := s.waiting.remove(key); waits != test.waits {
+			if waits := s.states.unblock(key, overQuota); waits != test.waits {
 				t.Errorf("it waits for room: %t", waits)
 			}
-			s.waiting.add(key)
+			s.states.block(key, overQuota)
 			answer = nil
 			if refused, err := s.update(t.Context(), pod, seen()); err != nil || refused.resize != nil {
 				t.Errorf("refused %v, %v, of a provider that allows it", refused, err)
@@ -230,7 +230,7 @@ func TestASizeThatIsRefusedIsToldAndTriedAgainAndHoldsNothingElseUp(t *testing.T
 			if got := seen().Spec.Pod.Containers[0].Resources.Requests.Cpu().String(); got != "2" {
 				t.Errorf("the shadow pod asks for %s", got)
 			}
-			if s.waiting.remove(key) {
+			if s.states.unblock(key, overQuota) {
 				t.Error("it still waits for room")
 			}
 		})
@@ -276,7 +276,7 @@ func TestRoomThatBecomesFreeIsUsedAtOnce(t *testing.T) {
 	free := func() {
 		s.clock.(*clocktesting.FakePassiveClock).SetTime(s.clock.Now().Add(2 * tryPause))
 		for range 10 {
-			s.roomFreed(&s.waiting)
+			s.roomFreed(overQuota)
 		}
 	}
 	room = 0
@@ -294,12 +294,12 @@ func TestRoomThatBecomesFreeIsUsedAtOnce(t *testing.T) {
 		t.Errorf("%d pods are left", tried)
 	}
 	s.localEvents().OnDelete(func() *corev1.Pod {
-		for key := range s.waiting.pods {
+		for key := range s.states.blocked[overQuota] {
 			return localPod(key.Name)
 		}
 		return nil
 	}())
-	if left := s.waiting.some(pods); len(left) > 0 {
+	if left := s.states.someBlocked(overQuota, pods); len(left) > 0 {
 		t.Errorf("%v wait that are gone", left)
 	}
 }

@@ -6,7 +6,6 @@ package virtualkubelet
 import (
 	"context"
 	"fmt"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -23,14 +22,19 @@ import (
 // forget removes the shadow pod of a local pod that is gone.
 func (p *Pods) forget(ctx context.Context, key cache.ObjectName) error {
 	// An answer for it may have come after its end.
-	p.unwait(key)
+	p.states.dropLocal(key)
 	t := p.twins.extent(key.Namespace).twin
-	if t == nil || !t.synced() || !p.reachable() {
+	if t == nil {
+		p.states.drop(key)
+		return nil
+	}
+	if !t.synced() || !p.reachable() {
 		return nil
 	}
 	if shadow := p.shadow(t, key); shadow != nil {
 		return p.deleteShadow(ctx, key, shadow, -1)
 	}
+	p.states.drop(key)
 	return nil
 }
 
@@ -85,7 +89,7 @@ func (p *Pods) remove(ctx context.Context, key cache.ObjectName, pod *corev1.Pod
 
 // leaveBehind removes a pod of which nobody knows what the provider has left.
 func (p *Pods) leaveBehind(ctx context.Context, key cache.ObjectName, pod *corev1.Pod, t *twin) error {
-	if uid, ok := p.removed.Load(key); !ok || uid != pod.UID {
+	if p.states.read(key).local.removed != pod.UID {
 		klog.FromContext(ctx).Info("Removing a pod without an answer of the provider", "remoteNamespace", t.remote)
 		p.recorder.Event(pod, corev1.EventTypeWarning, ReasonLeftBehind,
 			fmt.Sprintf("%s does not answer, and the namespace was unoffloaded from it: the pod is removed here. What runs of it in namespace %s there ends when %s is back", p.provider, t.remote, p.provider))
@@ -109,7 +113,7 @@ func (p *Pods) deleteShadow(ctx context.Context, key cache.ObjectName, shadow *v
 	} else if grace == 0 {
 		grace = 1
 	}
-	if asked, ok := p.deleted.Load(key); ok && asked.uid == shadow.UID && (grace < 0 || asked.grace >= 0 && asked.grace <= grace) {
+	if asked := p.states.read(key).shadow.deleted; asked != nil && asked.uid == shadow.UID && (grace < 0 || asked.grace >= 0 && asked.grace <= grace) {
 		return p.awaitUnseen(ctx, key, shadow)
 	}
 	options := metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(shadow.UID))}
@@ -120,11 +124,11 @@ func (p *Pods) deleteShadow(ctx context.Context, key cache.ObjectName, shadow *v
 	switch {
 	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
 		// It is gone, or another one has its name: the cache will say which.
-		p.created.Delete(key)
+		p.states.change(key, func(s *podState) { s.shadow.created = nil })
 	case err != nil:
 		return fmt.Errorf("deleting the shadow pod on %s: %w", p.provider, err)
 	}
-	p.deleted.Store(key, deletion{uid: shadow.UID, grace: grace})
+	p.states.change(key, func(s *podState) { s.shadow.deleted = &deletion{uid: shadow.UID, grace: grace} })
 	klog.FromContext(ctx).V(2).Info("Deleted shadow pod", "shadowPod", klog.KObj(shadow))
 	if p.unseen(key, shadow) {
 		p.queue.AddAfter(key, lookAgain)
@@ -135,28 +139,21 @@ func (p *Pods) deleteShadow(ctx context.Context, key cache.ObjectName, shadow *v
 // unseen tells whether a shadow pod is known from the answer to its creation
 // alone.
 func (p *Pods) unseen(key cache.ObjectName, shadow *v1alpha1.ShadowPod) bool {
-	_, ok := p.creationOf(key, shadow)
-	return ok
+	return p.creationOf(key, shadow) != nil
 }
 
 // overdue tells whether that has been so for too long.
 func (p *Pods) overdue(key cache.ObjectName, shadow *v1alpha1.ShadowPod) bool {
-	created, ok := p.creationOf(key, shadow)
-	return ok && p.clock.Since(created.at) >= unseenPatience
+	created := p.creationOf(key, shadow)
+	return created != nil && p.clock.Since(created.at) >= unseenPatience
 }
 
-func (p *Pods) creationOf(key cache.ObjectName, shadow *v1alpha1.ShadowPod) (creation, bool) {
-	known, ok := p.created.Load(key)
-	if !ok || known.UID != shadow.UID {
-		return creation{}, false
+func (p *Pods) creationOf(key cache.ObjectName, shadow *v1alpha1.ShadowPod) *creation {
+	created := p.states.read(key).shadow.created
+	if created == nil || created.UID != shadow.UID {
+		return nil
 	}
-	return known, true
-}
-
-// creation is a shadow pod as the answer to its creation told it, and when.
-type creation struct {
-	*v1alpha1.ShadowPod
-	at time.Time
+	return created
 }
 
 // awaitUnseen asks whether a shadow pod is gone that was never seen: one that
@@ -168,9 +165,11 @@ func (p *Pods) awaitUnseen(ctx context.Context, key cache.ObjectName, shadow *v1
 	live, err := p.remote.Federation.FederationV1alpha1().ShadowPods(shadow.Namespace).Get(ctx, shadow.Name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err) || err == nil && live.UID != shadow.UID:
-		if created, ok := p.creationOf(key, shadow); ok {
-			p.created.CompareAndDelete(key, created)
-		}
+		p.states.change(key, func(s *podState) {
+			if s.shadow.created != nil && s.shadow.created.UID == shadow.UID {
+				s.shadow.created = nil
+			}
+		})
 		p.queue.Add(key)
 	case err != nil:
 		return fmt.Errorf("looking for the shadow pod on %s: %w", p.provider, err)
@@ -184,7 +183,7 @@ func (p *Pods) awaitUnseen(ctx context.Context, key cache.ObjectName, shadow *v1
 // Whoever holds it back with a finalizer wants to know how it ended.
 func (p *Pods) deleteLocal(ctx context.Context, pod *corev1.Pod) error {
 	key := cache.MetaObjectToName(pod)
-	if uid, ok := p.removed.Load(key); ok && uid == pod.UID {
+	if p.states.read(key).local.removed == pod.UID {
 		return nil
 	}
 	if len(pod.Finalizers) > 0 && !translate.Terminal(pod.Status.Phase) {
@@ -196,11 +195,6 @@ func (p *Pods) deleteLocal(ctx context.Context, pod *corev1.Pod) error {
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 		return fmt.Errorf("removing the pod: %w", err)
 	}
-	p.removed.Store(key, pod.UID)
-	// The cache may have lost it before; its event then came too early to clear
-	// what is stored here.
-	if _, err := p.lister.Pods(pod.Namespace).Get(pod.Name); apierrors.IsNotFound(err) {
-		p.removed.Delete(key)
-	}
+	p.states.change(key, func(s *podState) { s.local.removed = pod.UID })
 	return nil
 }

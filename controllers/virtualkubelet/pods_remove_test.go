@@ -86,7 +86,7 @@ func TestAPodGoesWhoseShadowPodCameAndWentUnseen(t *testing.T) {
 			t.Errorf("after pass %d: gone is %t", pass+1, gone)
 		}
 	}
-	if _, left := p.created.Load(key); left {
+	if p.states.read(key).shadow.created != nil {
 		t.Error("the shadow pod is still believed to be there")
 	}
 	deletions := 0

@@ -40,7 +40,7 @@ func (p *Pods) publish(ctx context.Context, from *corev1.Pod, status corev1.PodS
 	if err != nil {
 		return err
 	}
-	if last, ok := p.written.Load(key); ok && last == pod.ResourceVersion {
+	if last := p.states.read(key).local.written; last != "" && last == pod.ResourceVersion {
 		return nil
 	}
 	if pod.UID != from.UID || pod.ResourceVersion != from.ResourceVersion {
@@ -61,11 +61,11 @@ func (p *Pods) publish(ctx context.Context, from *corev1.Pod, status corev1.PodS
 	}
 	// A patch that changed nothing is followed by no event.
 	if written.ResourceVersion != pod.ResourceVersion {
-		p.written.Store(key, pod.ResourceVersion)
+		p.states.change(key, func(s *podState) { s.local.written = pod.ResourceVersion })
 	}
 	p.metrics.statusWrites.Inc()
 	if isReady(&status) && !isReady(&pod.Status) {
-		if since, ok := p.readyAt.Load(key); ok {
+		if since := p.states.read(key).local.readyAt; !since.IsZero() {
 			p.metrics.readySeconds.Observe(p.clock.Since(since).Seconds())
 		}
 	}
@@ -80,16 +80,18 @@ func (p *Pods) postponed(key cache.ObjectName, before, status *corev1.PodStatus)
 	same := *status
 	same.HostIP, same.HostIPs = before.HostIP, before.HostIPs
 	if before.HostIP == "" || !translate.SameStatus(before, &same) {
-		p.postponements.Delete(key)
+		p.states.change(key, func(s *podState) { s.local.postponedUntil = time.Time{} })
 		return 0
 	}
 	now := p.clock.Now()
-	until, ok := p.postponements.Load(key)
-	if !ok {
-		until = now.Add(p.moves.ReserveN(now, 1).DelayFrom(now))
-		p.postponements.Store(key, until)
-	}
-	return until.Sub(now)
+	var wait time.Duration
+	p.states.change(key, func(s *podState) {
+		if s.local.postponedUntil.IsZero() {
+			s.local.postponedUntil = now.Add(p.moves.ReserveN(now, 1).DelayFrom(now))
+		}
+		wait = s.local.postponedUntil.Sub(now)
+	})
+	return wait
 }
 
 // statusPatch is the smallest patch that leads to a status. It names the UID,

@@ -6,7 +6,9 @@ package virtualkubelet
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"sync"
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -41,11 +43,33 @@ const (
 	tokenGrace = 5 * time.Second
 )
 
-// delivery is until when the tokens of a pod are left alone that were sent. It
-// is that of the local pod: a provider can make shadow pods come and go.
-type delivery struct {
-	pod   types.UID
-	until time.Time
+// refusedAccounts are the service accounts whose token was refused within accountPause. The zero value is
+// empty.
+type refusedAccounts struct {
+	mu sync.Mutex
+	at map[cache.ObjectName]time.Time
+}
+
+// add sets that a token was refused.
+func (r *refusedAccounts) add(account cache.ObjectName, now time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.at == nil {
+		r.at = map[cache.ObjectName]time.Time{}
+	}
+	maps.DeleteFunc(r.at, func(_ cache.ObjectName, at time.Time) bool { return now.Sub(at) >= accountPause })
+	r.at[account] = now
+}
+
+// left returns the time for which no token is requested; at most zero if there is none.
+func (r *refusedAccounts) left(account cache.ObjectName, now time.Time) time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	at, refused := r.at[account]
+	if !refused {
+		return 0
+	}
+	return accountPause - now.Sub(at)
 }
 
 // destination is where pods go now: whether they reach their home from there
@@ -90,35 +114,37 @@ func (p *Pods) keepTokens(ctx context.Context, key cache.ObjectName, pod *corev1
 			return nil
 		}
 	}
-	if last, ok := p.delivered.Load(key); ok && last.pod == pod.UID {
+	if last := p.states.read(key).local.delivery; last != nil && last.pod == pod.UID {
 		if left := last.until.Sub(p.clock.Now()); left > 0 {
 			p.queue.AddAfter(key, left)
 			return nil
 		}
 	}
 	account := cache.NewObjectName(pod.Namespace, pod.Spec.ServiceAccountName)
-	if refused, ok := p.refusedAccounts.Load(account); ok {
-		if left := accountPause - p.clock.Since(refused); left > 0 {
-			p.queue.AddAfter(key, left)
-			return nil
-		}
+	if left := p.refusedAccounts.left(account, p.clock.Now()); left > 0 {
+		p.queue.AddAfter(key, left)
+		return nil
 	}
 	secret, err := p.issue(ctx, pod, shadow, wanted)
 	if err != nil {
 		if apierrors.IsForbidden(err) {
-			p.refusedAccounts.Store(account, p.clock.Now())
+			p.refusedAccounts.add(account, p.clock.Now())
 		}
 		return p.tokenTrouble(pod, err)
 	}
-	p.refusedAccounts.Delete(account)
 	if err := p.deliver(ctx, existing, secret); err != nil {
-		p.delivered.Store(key, delivery{pod: pod.UID, until: p.clock.Now().Add(deliveryPause)})
+		p.setDelivery(key, pod.UID, deliveryPause)
 		return p.tokenTrouble(pod, err)
 	}
-	p.delivered.Store(key, delivery{pod: pod.UID, until: p.clock.Now().Add(tokenPause)})
+	p.setDelivery(key, pod.UID, tokenPause)
 	p.metrics.tokens.Add(float64(len(wanted)))
 	klog.FromContext(ctx).V(2).Info("Delivered tokens", "secret", klog.KObj(secret), "renewAfter", translate.RenewAfter(secret))
 	return nil
+}
+
+func (p *Pods) setDelivery(key cache.ObjectName, pod types.UID, pause time.Duration) {
+	until := p.clock.Now().Add(pause)
+	p.states.change(key, func(s *podState) { s.local.delivery = &delivery{pod: pod, until: until} })
 }
 
 // keepLastTokens replaces the tokens of a pod that is being deleted, since its

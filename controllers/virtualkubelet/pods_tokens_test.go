@@ -186,7 +186,7 @@ func TestTokensFollowTheirPodAndAreRenewedInTime(t *testing.T) {
 		t.Errorf("requests to the provider (-want +got):\n%s", diff)
 	}
 	// The next virtual kubelet knows what the Secret says.
-	k.delivered.Delete(cache.MetaObjectToName(k.pod))
+	k.states.drop(cache.MetaObjectToName(k.pod))
 	if n := k.keep(t); n != 0 {
 		t.Error("a restart renewed it")
 	}
