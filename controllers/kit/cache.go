@@ -6,6 +6,8 @@ package kit
 import (
 	"fmt"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -28,4 +30,10 @@ func NewCache(manager ctrl.Manager, kinds map[client.Object]cache.ByObject) (cac
 		return nil, fmt.Errorf("creating a cache: %w", err)
 	}
 	return narrow, manager.Add(narrow)
+}
+
+// Named returns the options of a cache that holds, in all namespaces, the objects of one
+// name alone.
+func Named(name string) cache.ByObject {
+	return cache.ByObject{Field: fields.OneTermEqualSelector(metav1.ObjectNameField, name)}
 }

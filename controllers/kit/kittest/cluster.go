@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -40,14 +41,18 @@ var Epoch = time.Date(2026, time.November, 26, 12, 0, 0, 0, time.UTC)
 
 // Write is one write of the controller.
 type Write struct {
-	// Verb is create, update, patch or delete, for a subresource followed by its name.
+	// Verb is create, update, patch, delete or deletecollection, for a subresource followed
+	// by its name.
 	Verb string
-	// Kind, Namespace and Name are those of the object.
+	// Kind, Namespace and Name are those of the object. A collection has neither a name nor,
+	// here, a namespace.
 	Kind, Namespace, Name string
 }
 
 // String returns the write as tests compare it: verb, kind and name.
-func (w Write) String() string { return fmt.Sprintf("%s %s %s", w.Verb, w.Kind, w.Name) }
+func (w Write) String() string {
+	return strings.TrimSpace(fmt.Sprintf("%s %s %s", w.Verb, w.Kind, w.Name))
+}
 
 // Cluster is a cluster in a test. Its embedded client is that of users and of other
 // controllers.
@@ -121,6 +126,9 @@ func (c *Cluster) recorded() interceptor.Funcs {
 		},
 		Delete: func(ctx context.Context, w client.WithWatch, o client.Object, options ...client.DeleteOption) error {
 			return c.write("delete", o, func() error { return w.Delete(ctx, o, options...) })
+		},
+		DeleteAllOf: func(ctx context.Context, w client.WithWatch, o client.Object, options ...client.DeleteAllOfOption) error {
+			return c.write("deletecollection", o, func() error { return w.DeleteAllOf(ctx, o, options...) })
 		},
 		SubResourceCreate: func(ctx context.Context, w client.Client, sub string, o, request client.Object,
 			options ...client.SubResourceCreateOption,

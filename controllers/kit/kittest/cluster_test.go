@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
@@ -35,7 +36,12 @@ func TestWritesOfTheControllerAreRecordedAndCanBeItsLast(t *testing.T) {
 	if err := c.Controller.Delete(t.Context(), named("old")); err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"create ConfigMap before", "create ConfigMap after", "delete ConfigMap old"}
+	if err := c.Controller.DeleteAllOf(t.Context(), &corev1.ConfigMap{}, client.InNamespace("shop")); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		"create ConfigMap before", "create ConfigMap after", "delete ConfigMap old", "deletecollection ConfigMap",
+	}
 	if diff := cmp.Diff(want, c.WritesSince(0)); diff != "" {
 		t.Errorf("writes (-want +got):\n%s", diff)
 	}

@@ -1,0 +1,46 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package kit
+
+import (
+	"context"
+	"fmt"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// EnsureRoleBinding creates or updates a RoleBinding. The role of a binding cannot be
+// changed, so a binding of another role is deleted first. The reader caches RoleBindings of
+// that name.
+func EnsureRoleBinding(ctx context.Context, reader client.Reader, writer client.Client, wanted *rbacv1.RoleBinding) error {
+	key := client.ObjectKeyFromObject(wanted)
+	current := &rbacv1.RoleBinding{}
+	err := reader.Get(ctx, key, current)
+	switch {
+	case apierrors.IsNotFound(err):
+	case err != nil:
+		return fmt.Errorf("reading role binding %s: %w", key, err)
+	case current.RoleRef != wanted.RoleRef:
+		if err := Delete(ctx, writer, current); err != nil {
+			return err
+		}
+	case equality.Semantic.DeepEqual(current.Subjects, wanted.Subjects):
+		return nil
+	default:
+		// Roles permit the update of bindings by their names, and no patch.
+		changed := current.DeepCopy()
+		changed.Subjects = wanted.Subjects
+		if err := writer.Update(ctx, changed); err != nil {
+			return fmt.Errorf("updating role binding %s: %w", key, err)
+		}
+		return nil
+	}
+	if err := writer.Create(ctx, wanted); err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("creating role binding %s: %w", key, err)
+	}
+	return nil
+}
