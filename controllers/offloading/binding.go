@@ -11,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	kubeinformers "k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	rbaclisters "k8s.io/client-go/listers/rbac/v1"
 )
@@ -51,4 +53,12 @@ func unbind(ctx context.Context, kube kubernetes.Interface, current *rbacv1.Role
 		return fmt.Errorf("delete the role binding %s in %s: %w", current.Name, current.Namespace, err)
 	}
 	return nil
+}
+
+// named returns informers of objects of one name.
+func named(kube kubernetes.Interface, name string) kubeinformers.SharedInformerFactory {
+	return kubeinformers.NewSharedInformerFactoryWithOptions(kube, 0,
+		kubeinformers.WithTweakListOptions(func(options *metav1.ListOptions) {
+			options.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()
+		}))
 }

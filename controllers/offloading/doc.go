@@ -1,10 +1,8 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package offloading extends namespaces to other clusters. On a consumer it
-// turns NamespaceOffloadings into the entries of NamespaceMaps and tells how
-// they stand; on a provider it turns the entries of its tenants' NamespaceMaps
-// into twin namespaces.
+// Package offloading offloads namespaces of a consumer to its providers: it writes the
+// entries of NamespaceMaps, and reports the state of each NamespaceOffloading.
 package offloading
 
 import (

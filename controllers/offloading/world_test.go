@@ -45,8 +45,7 @@ func newWorld(t *testing.T, objects ...runtime.Object) world {
 	var core, ours []runtime.Object
 	for _, object := range objects {
 		switch object.(type) {
-		case *v1alpha1.ForeignCluster, *v1alpha1.VirtualNode, *v1alpha1.NamespaceOffloading, *v1alpha1.NamespaceMap, *v1alpha1.ShadowPod, *v1alpha1.ResourceOffer,
-			*v1alpha1.ShadowVolumeClaim:
+		case *v1alpha1.ForeignCluster, *v1alpha1.VirtualNode, *v1alpha1.NamespaceOffloading, *v1alpha1.NamespaceMap:
 			ours = append(ours, object)
 		default:
 			core = append(core, object)
@@ -67,10 +66,6 @@ func newWorld(t *testing.T, objects ...runtime.Object) world {
 			informer = group.NamespaceOffloadings().Informer()
 		case *v1alpha1.NamespaceMap:
 			informer = group.NamespaceMaps().Informer()
-		case *v1alpha1.ShadowPod:
-			informer = group.ShadowPods().Informer()
-		case *v1alpha1.ResourceOffer:
-			informer = group.ResourceOffers().Informer()
 		case *corev1.Namespace:
 			informer = v1.Namespaces().Informer()
 		case *corev1.Node:

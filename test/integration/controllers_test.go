@@ -10,13 +10,19 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	kubeinformers "k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/record"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
 
+	"liqo.io/federation/controllers/kit"
 	"liqo.io/federation/controllers/offloading"
+	"liqo.io/federation/controllers/provider/namespace"
 	"liqo.io/federation/controllers/shadow"
 	"liqo.io/federation/generated/clientset/versioned"
 	"liqo.io/federation/generated/informers/externalversions"
@@ -65,17 +71,43 @@ func runOffloading(t *testing.T, env *framework.Environment) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	provider, err := offloading.NewProvider(kube, federation, kubeInformers, federationInformers, events, offloading.Installation{
-		ClusterID: thisID, Namespaces: []string{framework.Namespace}, Account: "federation-controller-manager", AccountNamespace: framework.Namespace,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	shadows, err := shadow.New(kube, federation, kubeInformers, federationInformers, events, allNodes)
 	if err != nil {
 		t.Fatal(err)
 	}
-	runWith(t, kubeInformers, federationInformers, consumer.Run, provider.Run, shadows.Run)
+	runWith(t, kubeInformers, federationInformers, consumer.Run, shadows.Run)
+	runManager(t, env.Admin, func(manager ctrl.Manager) error {
+		return (&namespace.Reconciler{
+			Client: manager.GetClient(), Live: manager.GetAPIReader(), Events: events, Clock: clock.RealClock{},
+			ClusterID: thisID, Reserved: []string{framework.Namespace},
+			Account: types.NamespacedName{Namespace: framework.Namespace, Name: controllerManager},
+		}).SetupWithManager(manager)
+	})
+}
+
+// runManager runs controllers on controller-runtime until the test ends.
+func runManager(t *testing.T, connection *rest.Config, setUps ...func(ctrl.Manager) error) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	manager, err := kit.NewManager(ctx, connection, klog.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, setUp := range setUps {
+		if err := setUp(manager); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var running sync.WaitGroup
+	running.Go(func() {
+		if err := manager.Start(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(func() {
+		cancel()
+		running.Wait()
+	})
 }
 
 // offeredNode stands for the node worker, in zone north, for every consumer.

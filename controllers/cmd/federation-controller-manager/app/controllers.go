@@ -11,6 +11,7 @@ import (
 
 	"k8s.io/klog/v2"
 
+	"liqo.io/federation/controllers/provider/namespace"
 	"liqo.io/federation/controllers/storage/move"
 	"liqo.io/federation/controllers/storage/provider"
 )
@@ -47,7 +48,7 @@ func controllers() []Controller {
 		{Name: "resource-consumer", Init: initResourceConsumer},
 		{Name: "virtual-node", Init: initVirtualNode},
 		{Name: "namespace-offloading", Init: initNamespaceOffloading},
-		{Name: "twin-namespace", Init: initTwinNamespace},
+		{Name: namespace.Name, Init: initRemoteNamespace},
 		{Name: "shadow-pod", Init: initShadowPod},
 		{Name: "shadow-endpointslice", Init: initShadowEndpointSlice},
 		{Name: "service-export", Init: initServiceExport},

@@ -8,6 +8,7 @@ import (
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	mcs "sigs.k8s.io/mcs-api/pkg/client/clientset/versioned"
 
@@ -15,6 +16,7 @@ import (
 	"liqo.io/federation/apiserver/naming"
 	"liqo.io/federation/controllers/multicluster"
 	"liqo.io/federation/controllers/offloading"
+	"liqo.io/federation/controllers/provider/namespace"
 	"liqo.io/federation/controllers/resources"
 	"liqo.io/federation/controllers/shadow"
 	storage "liqo.io/federation/controllers/storage/consumer"
@@ -34,18 +36,19 @@ func initNamespaceOffloading(ctx context.Context, config *Config) ([]Runner, err
 	return []Runner{consumer.Run}, nil
 }
 
-func initTwinNamespace(_ context.Context, config *Config) ([]Runner, error) {
-	provider, err := offloading.NewProvider(config.Kube, config.Federation, config.KubeInformers, config.FederationInformers,
-		config.Recorder("twin-namespace"), offloading.Installation{
-			ClusterID:        config.ClusterID,
-			Namespaces:       []string{config.Options.Namespace, config.Options.InvitationNamespace},
-			Account:          config.Options.ServiceAccount,
-			AccountNamespace: config.Options.Namespace,
-		})
+func initRemoteNamespace(ctx context.Context, config *Config) ([]Runner, error) {
+	manager, err := config.Manager(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return []Runner{provider.Run}, nil
+	reconciler := &namespace.Reconciler{
+		Client: manager.GetClient(), Live: manager.GetAPIReader(),
+		Events: config.Recorder(namespace.Name), Clock: clock.RealClock{},
+		ClusterID: config.ClusterID,
+		Reserved:  []string{config.Options.Namespace, config.Options.InvitationNamespace},
+		Account:   types.NamespacedName{Namespace: config.Options.Namespace, Name: config.Options.ServiceAccount},
+	}
+	return nil, reconciler.SetupWithManager(manager)
 }
 
 func initShadowPod(_ context.Context, config *Config) ([]Runner, error) {

@@ -1,0 +1,101 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package namespace
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/naming"
+)
+
+// maxEntries is how many remote namespaces a consumer can have.
+const maxEntries = 1000
+
+// entry is one entry of a NamespaceMap, and the status that is reported of it, which is not
+// reported while its phase is empty.
+type entry struct {
+	namespaceMap *v1alpha1.NamespaceMap
+	v1alpha1.NamespaceMapping
+	status v1alpha1.NamespaceMappingStatus
+}
+
+type entries []*entry
+
+// entriesOf returns the entries of all NamespaceMaps of a consumer. Those that cannot be
+// fulfilled have their phase already.
+func (r *Reconciler) entriesOf(ctx context.Context, t tenant) entries {
+	var all entries
+	requested := map[string]bool{}
+	for _, namespaceMap := range t.maps {
+		if !namespaceMap.DeletionTimestamp.IsZero() {
+			continue
+		}
+		for _, mapping := range namespaceMap.Spec.Namespaces {
+			e := &entry{namespaceMap: namespaceMap, NamespaceMapping: mapping}
+			e.status = v1alpha1.NamespaceMappingStatus{Name: mapping.Name, RemoteName: mapping.RemoteName}
+			found := r.namespace(ctx, mapping.RemoteName)
+			// A name that is refused since a remote namespace has it does not remove that one.
+			existing := found != nil && t.has(found)
+			if len(all) >= maxEntries {
+				e.refuse(v1alpha1.NamespaceMappingRefused, "the provider accepts no more than %d namespaces of one cluster", maxEntries)
+			} else if err := naming.RefuseTwinNamespace(mapping.RemoteName, r.Reserved...); err != nil && !existing {
+				e.refuse(v1alpha1.NamespaceMappingRefused, "%v", err)
+			} else if requested[mapping.RemoteName] {
+				e.refuse(v1alpha1.NamespaceMappingConflict, "the name %s is requested twice", mapping.RemoteName)
+			} else if found != nil {
+				e.check(t, found)
+			}
+			requested[mapping.RemoteName] = true
+			all = append(all, e)
+		}
+	}
+	return all
+}
+
+// namespace returns a namespace as it is cached, or nil if there is none.
+func (r *Reconciler) namespace(ctx context.Context, name string) *corev1.Namespace {
+	namespace := &corev1.Namespace{}
+	if r.Client.Get(ctx, client.ObjectKey{Name: name}, namespace) != nil {
+		// A cache only fails to find.
+		return nil
+	}
+	return namespace
+}
+
+func (e *entry) refuse(phase v1alpha1.NamespaceMappingPhase, format string, args ...any) {
+	e.status.Phase, e.status.Message = phase, fmt.Sprintf(format, args...)
+}
+
+// check refuses an entry if the namespace of its name belongs to another one, or is being
+// removed.
+func (e *entry) check(t tenant, found *corev1.Namespace) {
+	switch {
+	case !t.has(found):
+		e.refuse(v1alpha1.NamespaceMappingConflict, "the provider has a namespace %s that is no remote namespace of this consumer: "+
+			"offload with another name, or have the provider remove it", e.RemoteName)
+	case !found.DeletionTimestamp.IsZero(), found.Annotations[v1alpha1.AnnotationOriginNamespace] != e.Name:
+		e.refuse(v1alpha1.NamespaceMappingTerminating, "the last namespace of this name is being removed")
+	}
+}
+
+// wasReady reports whether the remote namespace was reported as ready already.
+func (e *entry) wasReady() bool {
+	return slices.ContainsFunc(e.namespaceMap.Status.Namespaces, func(status v1alpha1.NamespaceMappingStatus) bool {
+		return status.Name == e.Name && status.RemoteName == e.RemoteName && status.Phase == v1alpha1.NamespaceMappingReady
+	})
+}
+
+// keep reports whether one of the entries requests a remote namespace.
+func (all entries) keep(namespace *corev1.Namespace) bool {
+	return slices.ContainsFunc(all, func(e *entry) bool {
+		return e.RemoteName == namespace.Name && e.Name == namespace.Annotations[v1alpha1.AnnotationOriginNamespace] &&
+			e.status.Phase != v1alpha1.NamespaceMappingRefused && e.status.Phase != v1alpha1.NamespaceMappingConflict
+	})
+}

@@ -1,0 +1,295 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package namespace
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/naming"
+	"liqo.io/federation/controllers/kit"
+	"liqo.io/federation/controllers/kit/kittest"
+)
+
+func TestRemoteNamespacesAreWhatTheConsumerMayHave(t *testing.T) {
+	ofParis := remoteNamespace("bakery", "bakery")
+	ofParis.Labels[v1alpha1.LabelForeignCluster] = "paris"
+	earlier := remoteNamespace("bakery", "bakery")
+	earlier.Labels[v1alpha1.LabelOrigin] = "the ID of a cluster that had this name before"
+	stranger := rbacv1.Subject{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: "stranger"}
+	const report = "patch status NamespaceMap rome"
+
+	type phases map[string]v1alpha1.NamespaceMappingPhase
+	for _, test := range []struct {
+		name    string
+		objects []client.Object
+		want    phases
+		wrote   []string
+		event   string
+	}{
+		{
+			name:    "one is created with its quota and role bindings, and is not ready before the quota is in force",
+			objects: []client.Object{requesting("bakery")},
+			wrote: []string{
+				"create Namespace bakery", "create RoleBinding federation-twin-manager", "create ResourceQuota federation",
+				"create RoleBinding federation-twin",
+			},
+		},
+		{
+			name:    "it is ready when the quota is in force",
+			objects: append(configured(), requesting("bakery"), remoteNamespace("bakery", "bakery")),
+			want:    phases{"bakery": v1alpha1.NamespaceMappingReady},
+			wrote:   []string{report},
+		},
+		{
+			name: "a quota that was deleted is created again, and the namespace stays ready",
+			objects: []client.Object{
+				reported(requesting("bakery"), "bakery"), remoteNamespace("bakery", "bakery"), binding("bakery", consumerBinding, consumer),
+			},
+			want:  phases{"bakery": v1alpha1.NamespaceMappingReady},
+			wrote: []string{"create RoleBinding federation-twin-manager", "create ResourceQuota federation"},
+		},
+		{
+			name:    "the quota follows the offer",
+			objects: append(configured(), reported(requesting("bakery"), "bakery"), remoteNamespace("bakery", "bakery"), offer()),
+			want:    phases{"bakery": v1alpha1.NamespaceMappingReady},
+			wrote:   []string{"update ResourceQuota federation"},
+		},
+		{
+			name: "the role is bound to the consumer of the peering",
+			objects: []client.Object{
+				requesting("bakery"), remoteNamespace("bakery", "bakery"), quotaIn("bakery", nothing),
+				binding("bakery", consumerBinding, stranger), binding("bakery", managerBinding, controllers),
+			},
+			want:  phases{"bakery": v1alpha1.NamespaceMappingReady},
+			wrote: []string{"update RoleBinding federation-twin", report},
+		},
+		{
+			name:    "a namespace of the provider is left alone",
+			objects: []client.Object{requesting("bakery"), aNamespace("bakery", nil)},
+			want:    phases{"bakery": v1alpha1.NamespaceMappingConflict},
+			wrote:   []string{report}, event: "NamespaceConflict",
+		},
+		{
+			name:    "so is a remote namespace of another consumer",
+			objects: []client.Object{requesting("bakery"), ofParis},
+			want:    phases{"bakery": v1alpha1.NamespaceMappingConflict},
+			wrote:   []string{report}, event: "NamespaceConflict",
+		},
+		{
+			name:    "that of a cluster which had the name of the consumer before is removed",
+			objects: []client.Object{requesting("bakery"), earlier},
+			want:    phases{"bakery": v1alpha1.NamespaceMappingConflict},
+			wrote:   []string{"delete Namespace bakery", report}, event: "NamespaceConflict",
+		},
+		{
+			name:    "names of the system are refused",
+			objects: []client.Object{requesting("kube-system", "liqo-system", "liqo-tenant-paris")},
+			want: phases{
+				"kube-system": v1alpha1.NamespaceMappingRefused, "liqo-system": v1alpha1.NamespaceMappingRefused,
+				"liqo-tenant-paris": v1alpha1.NamespaceMappingRefused,
+			},
+			wrote: []string{report},
+		},
+		{
+			name:    "so are those that names of hosts end in",
+			objects: []client.Object{requesting("com")},
+			want:    phases{"com": v1alpha1.NamespaceMappingRefused},
+			wrote:   []string{report},
+		},
+		{
+			name: "but a remote namespace that has such a name stays",
+			objects: []client.Object{
+				reported(requesting("shop"), "shop"), remoteNamespace("shop", "shop"), quotaIn("shop", nothing),
+				binding("shop", consumerBinding, consumer), binding("shop", managerBinding, controllers),
+			},
+			want: phases{"shop": v1alpha1.NamespaceMappingReady},
+		},
+		{
+			name:    "the end of one that is being deleted is waited for",
+			objects: []client.Object{requesting("bakery"), ending(remoteNamespace("bakery", "bakery"))},
+			want:    phases{"bakery": v1alpha1.NamespaceMappingTerminating},
+			wrote:   []string{report},
+		},
+		{
+			name:    "that of another namespace is removed before its name is used again",
+			objects: []client.Object{requesting("bakery"), remoteNamespace("bakery", "other")},
+			want:    phases{"bakery": v1alpha1.NamespaceMappingTerminating},
+			wrote:   []string{"delete Namespace bakery", report},
+		},
+		{
+			name:    "what is no longer requested is removed",
+			objects: []client.Object{reported(requesting(), "bakery"), remoteNamespace("bakery", "bakery")},
+			want:    phases{"bakery": v1alpha1.NamespaceMappingTerminating},
+			wrote:   []string{"delete Namespace bakery", report},
+		},
+		{
+			name:    "nothing is written when nothing changed",
+			objects: append(configured(), reported(requesting("bakery"), "bakery"), remoteNamespace("bakery", "bakery")),
+			want:    phases{"bakery": v1alpha1.NamespaceMappingReady},
+		},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			c := kittest.New(t, append(test.objects, peered()...)...)
+			pass(t, newReconciler(c))
+			if diff := cmp.Diff(test.wrote, c.WritesSince(0)); diff != "" {
+				t.Errorf("writes (-want +got):\n%s", diff)
+			}
+			var got phases
+			for _, entry := range kittest.Read(c, naming.TenantNamespace("milan"), "rome", &v1alpha1.NamespaceMap{}).Status.Namespaces {
+				if got == nil {
+					got = phases{}
+				}
+				got[entry.Name] = entry.Phase
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("phases (-want +got):\n%s", diff)
+			}
+			events := c.Recorded()
+			if (test.event != "") != (len(events) == 1) || test.event != "" && !strings.Contains(events[0], test.event) {
+				t.Errorf("events %q, want %q", events, test.event)
+			}
+		})
+	}
+}
+
+func TestRemoteNamespaceNamesTheClassesThatItsConsumerMayUse(t *testing.T) {
+	want := map[string]string{v1alpha1.AnnotationOriginNamespace: "bakery", v1alpha1.AnnotationIngressClasses: "shared,private"}
+	old := remoteNamespace("bakery", "bakery")
+	old.Annotations[v1alpha1.AnnotationIngressClasses], old.Annotations[v1alpha1.AnnotationLoadBalancerClasses] = "shared", "example.com/shared"
+	current := remoteNamespace("bakery", "bakery")
+	current.Annotations = want
+	for _, test := range []struct {
+		name   string
+		before []client.Object
+		wrote  []string
+	}{
+		{"when it is created", nil, []string{"create Namespace bakery"}},
+		{"when the classes change", []client.Object{old}, []string{"patch Namespace bakery"}},
+		{"once", []client.Object{current}, nil},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			c := kittest.New(t, slices.Concat(test.before, peered(), configured(),
+				[]client.Object{reported(requesting("bakery"), "bakery")})...)
+			kittest.Change(c, "", "milan", &v1alpha1.ForeignCluster{}, func(fc *v1alpha1.ForeignCluster) {
+				fc.Spec.Lending.IngressClasses = []string{"shared", "private"}
+			})
+			pass(t, newReconciler(c))
+			if diff := cmp.Diff(test.wrote, c.WritesSince(0)); diff != "" {
+				t.Errorf("writes (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(want, kittest.Read(c, "", "bakery", &corev1.Namespace{}).Annotations); diff != "" {
+				t.Errorf("annotations (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// kube-apiserver writes the status of a quota with each pod.
+func TestRemoteNamespaceStaysReadyWhileTheUpdateOfItsQuotaConflicts(t *testing.T) {
+	c := kittest.New(t, slices.Concat(peered(), configured(),
+		[]client.Object{reported(requesting("bakery"), "bakery"), remoteNamespace("bakery", "bakery"), offer()})...)
+	c.Fault = func(write kittest.Write, _ bool) error {
+		if write.Kind != "ResourceQuota" {
+			return nil
+		}
+		return apierrors.NewConflict(corev1.Resource("resourcequotas"), quotaName, errors.New("it has changed"))
+	}
+	if again := pass(t, newReconciler(c)); again == 0 {
+		t.Error("the update is not retried")
+	}
+	if diff := cmp.Diff([]string{"update ResourceQuota federation"}, c.WritesSince(0)); diff != "" {
+		t.Errorf("writes (-want +got):\n%s", diff)
+	}
+}
+
+func TestRemoteNamespacesAreRemovedWithTheirTenant(t *testing.T) {
+	disabled := foreignCluster()
+	disabled.Spec.Incoming = v1alpha1.PeeringDisabled
+	for _, test := range []struct {
+		name    string
+		objects []client.Object
+	}{
+		{"the foreign cluster is gone", []client.Object{tenantNamespace(), requesting("bakery")}},
+		{"the foreign cluster is being deleted", []client.Object{ending(foreignCluster()), tenantNamespace(), requesting("bakery")}},
+		{"the incoming peering is disabled", []client.Object{disabled, tenantNamespace(), requesting("bakery")}},
+		{"the tenant namespace is gone", []client.Object{foreignCluster()}},
+		{"the tenant namespace is being deleted", []client.Object{foreignCluster(), ending(tenantNamespace()), requesting("bakery")}},
+		{"the tenant namespace is none", []client.Object{
+			foreignCluster(), aNamespace(naming.TenantNamespace("milan"), nil), requesting("bakery"),
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			c := kittest.New(t, append(test.objects, remoteNamespace("bakery", "bakery"),
+				binding(naming.TenantNamespace("milan"), tenantBinding, consumer))...)
+			pass(t, newReconciler(c))
+			if diff := cmp.Diff([]string{"delete Namespace bakery"}, c.WritesSince(0)); diff != "" {
+				t.Errorf("writes (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestOneConsumerHasABoundedNumberOfRemoteNamespaces(t *testing.T) {
+	first, second := requesting(), requesting("one-more")
+	first.Name, second.Name = "a", "b"
+	for i := range maxEntries {
+		name := fmt.Sprintf("n%04d", i)
+		first.Spec.Namespaces = append(first.Spec.Namespaces, v1alpha1.NamespaceMapping{Name: name, RemoteName: name})
+	}
+	r := newReconciler(kittest.New(t, append(peered(), first, second)...))
+	tenant, err := r.tenantOf(t.Context(), "milan")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var refused []string
+	for _, e := range r.entriesOf(t.Context(), tenant) {
+		if e.status.Phase == v1alpha1.NamespaceMappingRefused {
+			refused = append(refused, e.Name)
+		}
+	}
+	if diff := cmp.Diff([]string{"one-more"}, refused); diff != "" {
+		t.Errorf("refused of %d namespaces (-want +got):\n%s", maxEntries+1, diff)
+	}
+}
+
+func TestObjectsLeadToTheConsumersThatTheyConcern(t *testing.T) {
+	c := kittest.New(t, append(peered(), requesting("bakery"), remoteNamespace("shop", "shop"), aNamespace("default", nil))...)
+	r := newReconciler(c)
+	for _, test := range []struct {
+		name     string
+		object   client.Object
+		requests func(context.Context, client.Object) []reconcile.Request
+		want     bool
+	}{
+		{"a tenant namespace", tenantNamespace(), r.requestsOfNamespace, true},
+		{"a remote namespace", remoteNamespace("shop", "shop"), r.requestsOfNamespace, true},
+		{"a namespace of a requested name", aNamespace("bakery", nil), r.requestsOfNamespace, true},
+		{"another namespace", aNamespace("default", nil), r.requestsOfNamespace, false},
+		{"a role binding in a remote namespace", binding("shop", consumerBinding), r.requestsInside, true},
+		{"a role binding in another namespace", binding("default", consumerBinding), r.requestsInside, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var want []reconcile.Request
+			if test.want {
+				want = []reconcile.Request{kit.Request("", "milan")}
+			}
+			if diff := cmp.Diff(want, test.requests(t.Context(), test.object)); diff != "" {
+				t.Errorf("requests (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

@@ -1,0 +1,154 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package namespace
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/quota"
+)
+
+// quotaName is the name of the ResourceQuota in each remote namespace.
+const quotaName = "federation"
+
+// quotaOf returns the sum of a consumer's offers as bounds of a quota: no pods without an
+// offer. It does not bound resources that no offer names, or that Kubernetes has no quota
+// for.
+func quotaOf(offers []v1alpha1.ResourceOffer) corev1.ResourceList {
+	hard := corev1.ResourceList{}
+	offered := false
+	for i := range offers {
+		if !stands(offers[i]) {
+			continue
+		}
+		offered = true
+		for name, quantity := range offers[i].Spec.Resources {
+			limit, ok := quotaResource(name)
+			if !ok {
+				continue
+			}
+			sum := hard[limit]
+			sum.Add(quantity)
+			hard[limit] = sum
+		}
+	}
+	if !offered {
+		hard[corev1.ResourcePods] = resource.Quantity{}
+	}
+	return hard
+}
+
+// stands reports whether pods may run on an offer.
+func stands(offer v1alpha1.ResourceOffer) bool {
+	return !offer.Spec.Withdrawn && offer.DeletionTimestamp.IsZero()
+}
+
+// usedBy returns what a consumer's shadow pods use that have not ended, named as in a quota.
+func (r *Reconciler) usedBy(ctx context.Context, foreignCluster string) (corev1.ResourceList, error) {
+	var shadows v1alpha1.ShadowPodList
+	if err := r.Client.List(ctx, &shadows, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("listing shadow pods: %w", err)
+	}
+	all := make([]*v1alpha1.ShadowPod, len(shadows.Items))
+	for i := range shadows.Items {
+		all[i] = &shadows.Items[i]
+	}
+	used := corev1.ResourceList{}
+	for name, quantity := range quota.Used(all, foreignCluster) {
+		if limit, ok := quotaResource(name); ok {
+			used[limit] = quantity
+		}
+	}
+	return used, nil
+}
+
+// exceeds reports whether more is used than is offered, for example after a node is gone or
+// the consumer was cordoned.
+func exceeds(used, offered corev1.ResourceList) bool {
+	return len(excess(used, offered)) > 0
+}
+
+// excess returns by how much a list exceeds a bound, for the resources that the bound names.
+func excess(list, bound corev1.ResourceList) corev1.ResourceList {
+	more := quota.More(bound, list)
+	maps.DeleteFunc(more, func(name corev1.ResourceName, _ resource.Quantity) bool {
+		_, named := bound[name]
+		return !named
+	})
+	return more
+}
+
+// boundOf returns the bounds of a remote namespace whose quota has the current ones; nil if
+// it has no quota yet. While more is used than is offered, the bounds do not fall: pods
+// whose node is gone could not be created again. Shadow pods are refused meanwhile where
+// they are stored.
+func boundOf(current, offered, used corev1.ResourceList) corev1.ResourceList {
+	bound := offered.DeepCopy()
+	if exceeds(used, offered) {
+		quota.Add(bound, excess(used, bound))
+		quota.Add(bound, excess(current, bound))
+	}
+	return bound
+}
+
+// quotaResource returns the name of a resource of nodes in a quota, and whether there is
+// one.
+func quotaResource(name corev1.ResourceName) (corev1.ResourceName, bool) {
+	switch {
+	case name == corev1.ResourcePods:
+		return name, true
+	case name == corev1.ResourceCPU, name == corev1.ResourceMemory, name == corev1.ResourceEphemeralStorage,
+		strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix), strings.Contains(string(name), "/"):
+		return corev1.DefaultResourceRequestsPrefix + name, true
+	}
+	return "", false
+}
+
+// inForce reports whether the cluster has counted the usage of a quota. Until then it
+// refuses every pod.
+func inForce(quota *corev1.ResourceQuota) bool { return len(quota.Status.Hard) > 0 }
+
+// ensureQuota bounds a remote namespace by what its consumer is offered and uses, and reports
+// whether the quota is in force.
+func (r *Reconciler) ensureQuota(ctx context.Context, foreignCluster, namespace string, offered, used corev1.ResourceList) (bool, error) {
+	current := &corev1.ResourceQuota{}
+	err := r.quotas.Get(ctx, client.ObjectKey{Namespace: namespace, Name: quotaName}, current)
+	if apierrors.IsNotFound(err) {
+		err := r.Client.Create(ctx, &corev1.ResourceQuota{
+			ObjectMeta: metav1.ObjectMeta{
+				Name:      quotaName,
+				Namespace: namespace,
+				Labels:    map[string]string{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy, v1alpha1.LabelForeignCluster: foreignCluster},
+			},
+			Spec: corev1.ResourceQuotaSpec{Hard: boundOf(nil, offered, used)},
+		})
+		if err != nil && !apierrors.IsAlreadyExists(err) {
+			return false, fmt.Errorf("creating the resource quota of remote namespace %s: %w", namespace, err)
+		}
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("reading the resource quota of remote namespace %s: %w", namespace, err)
+	}
+	if hard := boundOf(current.Spec.Hard, offered, used); !equality.Semantic.DeepEqual(current.Spec.Hard, hard) {
+		changed := current.DeepCopy()
+		changed.Spec.Hard = hard
+		// Roles permit the update of this quota, and no patch.
+		if err := r.Client.Update(ctx, changed); err != nil {
+			return false, fmt.Errorf("updating the resource quota of remote namespace %s: %w", namespace, err)
+		}
+	}
+	return inForce(current), nil
+}

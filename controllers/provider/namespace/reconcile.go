@@ -1,0 +1,187 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package namespace
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/naming"
+	"liqo.io/federation/controllers/kit"
+)
+
+// usageInterval is the time between two passes over a consumer that uses more than it is
+// offered.
+const usageInterval = 30 * time.Second
+
+// Reconcile brings the remote namespaces of one consumer in line with its NamespaceMaps.
+func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (ctrl.Result, error) {
+	return kit.Result(r.reconcile(ctx, request.Name))
+}
+
+// reconcile returns when to reconcile again, if no event requests that.
+func (r *Reconciler) reconcile(ctx context.Context, foreignCluster string) (time.Duration, error) {
+	t, err := r.tenantOf(ctx, foreignCluster)
+	if err != nil {
+		return 0, err
+	}
+	var existing corev1.NamespaceList
+	if err := r.Client.List(ctx, &existing, client.MatchingLabels{
+		v1alpha1.LabelRole: v1alpha1.RoleTwin, v1alpha1.LabelForeignCluster: foreignCluster,
+	}); err != nil {
+		return 0, fmt.Errorf("listing the remote namespaces of %s: %w", foreignCluster, err)
+	}
+	requested := r.entriesOf(ctx, t)
+	// kept are the volumes of remote namespaces that are no longer requested.
+	kept := map[string][]string{}
+
+	var again time.Duration
+	var failed []error
+	for i := range existing.Items {
+		namespace := &existing.Items[i]
+		if requested.keep(namespace) {
+			continue
+		}
+		after, volumes, err := r.tearDown(ctx, foreignCluster, namespace)
+		kept[namespace.Name] = volumes
+		failed = append(failed, err)
+		if after > 0 && (again == 0 || after < again) {
+			again = after
+		}
+	}
+	for _, e := range requested {
+		if e.status.Phase == "" {
+			failed = append(failed, r.ensure(ctx, t, e))
+		}
+	}
+	for _, namespaceMap := range t.maps {
+		failed = append(failed, r.report(ctx, namespaceMap, requested, existing.Items, kept))
+	}
+	if exceeds(t.used, t.offered) && (again == 0 || usageInterval < again) {
+		again = usageInterval
+	}
+	return again, errors.Join(failed...)
+}
+
+// tenant is what a pass reads of one consumer.
+type tenant struct {
+	// foreignCluster is its name, namespace its tenant namespace, clusterID its ID.
+	foreignCluster, namespace, clusterID string
+	// maps are its NamespaceMaps, oldest first; none without an incoming peering.
+	maps []*v1alpha1.NamespaceMap
+	// offered bounds each of its remote namespaces, and used is what its pods use in all of
+	// them; nil if nothing is offered.
+	offered, used corev1.ResourceList
+	// classes are the annotations of its remote namespaces that name the classes which its
+	// objects may use; nil for one that the settings of this installation decide.
+	classes map[string]*string
+}
+
+func (r *Reconciler) tenantOf(ctx context.Context, foreignCluster string) (tenant, error) {
+	t := tenant{foreignCluster: foreignCluster, namespace: naming.TenantNamespace(foreignCluster)}
+	cluster := &v1alpha1.ForeignCluster{}
+	if err := r.Client.Get(ctx, client.ObjectKey{Name: foreignCluster}, cluster); err != nil {
+		return t, client.IgnoreNotFound(err)
+	}
+	namespace := &corev1.Namespace{}
+	if err := r.Client.Get(ctx, client.ObjectKey{Name: t.namespace}, namespace); err != nil {
+		return t, client.IgnoreNotFound(err)
+	}
+	peered := cluster.DeletionTimestamp.IsZero() && cluster.Spec.Incoming == v1alpha1.PeeringEnabled && cluster.Spec.ClusterID != "" &&
+		namespace.DeletionTimestamp.IsZero() &&
+		namespace.Labels[v1alpha1.LabelRole] == v1alpha1.RoleTenant && namespace.Labels[v1alpha1.LabelForeignCluster] == foreignCluster
+	if !peered {
+		return t, nil
+	}
+	t.clusterID = cluster.Spec.ClusterID
+	var offers v1alpha1.ResourceOfferList
+	if err := r.Client.List(ctx, &offers, client.InNamespace(t.namespace)); err != nil {
+		return t, fmt.Errorf("listing the resource offers of %s: %w", foreignCluster, err)
+	}
+	t.offered, t.classes = quotaOf(offers.Items), classesOf(&cluster.Spec.Lending)
+	if slices.ContainsFunc(offers.Items, stands) {
+		var err error
+		if t.used, err = r.usedBy(ctx, foreignCluster); err != nil {
+			return t, err
+		}
+	}
+	var namespaceMaps v1alpha1.NamespaceMapList
+	if err := r.Client.List(ctx, &namespaceMaps, client.InNamespace(t.namespace)); err != nil {
+		return t, fmt.Errorf("listing the namespace maps of %s: %w", foreignCluster, err)
+	}
+	for i := range namespaceMaps.Items {
+		t.maps = append(t.maps, &namespaceMaps.Items[i])
+	}
+	slices.SortFunc(t.maps, func(a, b *v1alpha1.NamespaceMap) int {
+		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), strings.Compare(a.Name, b.Name))
+	})
+	return t, nil
+}
+
+// has reports whether a namespace is a remote namespace of the consumer.
+func (t tenant) has(namespace *corev1.Namespace) bool {
+	return namespace.Labels[v1alpha1.LabelRole] == v1alpha1.RoleTwin &&
+		namespace.Labels[v1alpha1.LabelForeignCluster] == t.foreignCluster &&
+		namespace.Labels[v1alpha1.LabelOrigin] == t.clusterID
+}
+
+// report writes the status of a NamespaceMap: the phase of each entry, and of remote
+// namespaces that it no longer requests and that are left, with the volumes that keep them.
+func (r *Reconciler) report(ctx context.Context, namespaceMap *v1alpha1.NamespaceMap, requested entries,
+	existing []corev1.Namespace, kept map[string][]string,
+) error {
+	status := v1alpha1.NamespaceMapStatus{ObservedGeneration: namespaceMap.Generation}
+	reported := map[string]bool{}
+	for _, e := range requested {
+		if e.namespaceMap != namespaceMap {
+			continue
+		}
+		reported[e.Name] = true
+		if e.status.Phase != "" {
+			status.Namespaces = append(status.Namespaces, e.status)
+		}
+	}
+	before := map[string]v1alpha1.NamespaceMappingStatus{}
+	for _, entry := range namespaceMap.Status.Namespaces {
+		before[entry.Name] = entry
+	}
+	for i := range existing {
+		name, origin := existing[i].Name, existing[i].Annotations[v1alpha1.AnnotationOriginNamespace]
+		if old, ok := before[origin]; ok && old.RemoteName == name && !reported[origin] && len(status.Namespaces) < maxEntries {
+			status.Namespaces = append(status.Namespaces, v1alpha1.NamespaceMappingStatus{
+				Name: origin, RemoteName: name, Phase: v1alpha1.NamespaceMappingTerminating, Message: volumesMessage(kept[name]),
+			})
+			reported[origin] = true
+		}
+	}
+	slices.SortFunc(status.Namespaces, func(a, b v1alpha1.NamespaceMappingStatus) int { return strings.Compare(a.Name, b.Name) })
+
+	changed := namespaceMap.DeepCopy()
+	changed.Status = status
+	if _, err := kit.Commit(ctx, r.Client, namespaceMap, changed); err != nil {
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		return err
+	}
+	for _, entry := range status.Namespaces {
+		if entry.Phase == v1alpha1.NamespaceMappingConflict && before[entry.Name].Phase != entry.Phase {
+			r.Events.Eventf(namespaceMap, corev1.EventTypeWarning, "NamespaceConflict",
+				"Namespace %s is not offloaded: %s", entry.Name, entry.Message)
+		}
+	}
+	return nil
+}

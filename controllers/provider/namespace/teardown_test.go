@@ -1,0 +1,157 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package namespace
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/naming"
+	"liqo.io/federation/controllers/kit"
+	"liqo.io/federation/controllers/kit/kittest"
+)
+
+func aPod() *corev1.Pod {
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "bakery"}}
+}
+
+// endingPod was deleted so long ago, and has a grace period.
+func endingPod(ago, grace time.Duration) *corev1.Pod {
+	pod := ending(aPod())
+	pod.DeletionTimestamp = &metav1.Time{Time: kittest.Epoch.Add(grace - ago)}
+	pod.DeletionGracePeriodSeconds = ptr.To(int64(grace / time.Second))
+	return pod
+}
+
+func aVolume() *v1alpha1.ShadowVolumeClaim {
+	return &v1alpha1.ShadowVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: "data-db-0-0a1b2c3d", Namespace: "bakery"}}
+}
+
+func TestRemoteNamespaceIsEmptiedBeforeItIsDeleted(t *testing.T) {
+	endless := endingPod(time.Second, time.Minute)
+	endless.DeletionGracePeriodSeconds = ptr.To[int64](10_000_000_000)
+	shadow := &v1alpha1.ShadowPod{ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "bakery"}}
+	const quota, namespace = "create ResourceQuota federation", "delete Namespace bakery"
+	const shadows, pods = "deletecollection ShadowPod", "deletecollection Pod"
+	for _, test := range []struct {
+		name    string
+		objects []client.Object
+		wrote   []string
+		again   bool
+	}{
+		{"shadow pods first, and no pods of new ones", []client.Object{shadow, aPod()}, []string{quota, shadows, shadows}, true},
+		{"then pods, and none is created in their place", []client.Object{aPod()}, []string{quota, pods}, true},
+		{"pods that are ending are waited for", []client.Object{endingPod(time.Second, 0)}, nil, true},
+		{"but not forever", []client.Object{endingPod(timeout, 0)}, []string{namespace}, false},
+		{"within their grace period", []client.Object{endingPod(time.Minute, time.Hour)}, nil, true},
+		{"but no longer than others", []client.Object{endingPod(timeout, 365*24*time.Hour)}, []string{pods, namespace}, false},
+		{"nor for a grace period that ends at no date", []client.Object{endless}, []string{pods, namespace}, false},
+		{"then all the rest", nil, []string{namespace}, false},
+		{"but no data", []client.Object{aVolume()}, nil, true},
+		{"nor after the pods are deleted", []client.Object{aVolume(), endingPod(timeout, 0)}, nil, true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			c := kittest.New(t, append(test.objects, remoteNamespace("bakery", "bakery"))...)
+			again := pass(t, newReconciler(c))
+			if diff := cmp.Diff(test.wrote, c.WritesSince(0)); diff != "" {
+				t.Errorf("writes (-want +got):\n%s", diff)
+			}
+			if (again > 0) != test.again {
+				t.Errorf("reconciled again after %s", again)
+			}
+		})
+	}
+}
+
+func TestStatusNamesTheVolumesThatKeepARemoteNamespace(t *testing.T) {
+	c := kittest.New(t, append(peered(), reported(requesting(), "bakery"), remoteNamespace("bakery", "bakery"), aVolume())...)
+	if again := pass(t, newReconciler(c)); again != volumesInterval {
+		t.Fatalf("reconciled again after %s, want %s", again, volumesInterval)
+	}
+	want := []v1alpha1.NamespaceMappingStatus{{
+		Name: "bakery", RemoteName: "bakery", Phase: v1alpha1.NamespaceMappingTerminating,
+		Message: "the remote namespace is kept without pods while it has volumes: move or delete the ShadowVolumeClaims data-db-0-0a1b2c3d",
+	}}
+	got := kittest.Read(c, naming.TenantNamespace("milan"), "rome", &v1alpha1.NamespaceMap{}).Status.Namespaces
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("status (-want +got):\n%s", diff)
+	}
+}
+
+// NamespaceDeleteErrorRequeues is a name of the table of known mistakes: a remote namespace
+// whose deletion fails is never deleted.
+func TestNamespaceDeleteErrorRequeues(t *testing.T) {
+	c := kittest.New(t, remoteNamespace("bakery", "bakery"))
+	refused := errors.New("refused")
+	c.Fault = func(kittest.Write, bool) error { return refused }
+	r := newReconciler(c)
+	for range 2 {
+		// The controller retries a pass that returns an error.
+		if _, err := r.Reconcile(t.Context(), kit.Request("", "milan")); !errors.Is(err, refused) {
+			t.Fatalf("the pass returns %v, want %v", err, refused)
+		}
+	}
+	c.Fault = nil
+	pass(t, r)
+	if c.Has(remoteNamespace("bakery", "bakery")) {
+		t.Error("after an error it is not deleted any more")
+	}
+}
+
+// TestRemoteNamespaceSurvivesADeathAtEachWrite creates and removes a remote namespace with a
+// pod while the process ends once, before or after each of its writes.
+func TestRemoteNamespaceSurvivesADeathAtEachWrite(t *testing.T) {
+	for write := range liveThrough(t, func(*kittest.Cluster) {}) {
+		for _, done := range []bool{false, true} {
+			liveThrough(t, func(c *kittest.Cluster) { c.Kill(write, done) })
+		}
+	}
+}
+
+// liveThrough returns the number of writes of a remote namespace's life.
+func liveThrough(t *testing.T, prepare func(*kittest.Cluster)) int {
+	t.Helper()
+	c := kittest.New(t, append(peered(), requesting("bakery"), offer())...)
+	prepare(c)
+	settle(t, c)
+	kittest.Change(c, "bakery", quotaName, &corev1.ResourceQuota{}, func(q *corev1.ResourceQuota) { q.Status.Hard = q.Spec.Hard })
+	settle(t, c)
+	namespaceMap := kittest.Read(c, naming.TenantNamespace("milan"), "rome", &v1alpha1.NamespaceMap{})
+	if diff := cmp.Diff(reported(requesting(), "bakery").Status.Namespaces, namespaceMap.Status.Namespaces); diff != "" {
+		t.Fatalf("status of a new remote namespace (-want +got):\n%s", diff)
+	}
+	if err := c.Create(t.Context(), aPod()); err != nil {
+		t.Fatal(err)
+	}
+	kittest.Change(c, namespaceMap.Namespace, "rome", namespaceMap, func(m *v1alpha1.NamespaceMap) { m.Spec.Namespaces = nil })
+	settle(t, c)
+	if c.Has(aPod()) || c.Has(remoteNamespace("bakery", "bakery")) {
+		t.Fatalf("the pod or the remote namespace is left after %q", c.Writes)
+	}
+	return len(c.Writes)
+}
+
+// settle reconciles with new processes until one writes nothing.
+func settle(t *testing.T, c *kittest.Cluster) {
+	t.Helper()
+	for range 20 {
+		before := len(c.Writes)
+		_, err := newReconciler(c).Reconcile(t.Context(), kit.Request("", "milan"))
+		if err != nil && !errors.Is(err, kittest.ErrKilled) {
+			t.Fatal(err)
+		}
+		if err == nil && len(c.Writes) == before {
+			return
+		}
+	}
+	t.Fatalf("still writes after %q", c.Writes)
+}
