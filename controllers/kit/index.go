@@ -4,7 +4,11 @@
 package kit
 
 import (
+	"context"
+	"fmt"
+
 	corev1 "k8s.io/api/core/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -14,6 +18,20 @@ const (
 	// IndexClaimRef lists the PersistentVolumes that name a claim, by namespace/name.
 	IndexClaimRef = "spec.claimRef"
 )
+
+// IndexVolumes has a manager cache all pods and PersistentVolumes, with the indexes
+// IndexClaims and IndexClaimRef. It is called once for a manager: a field is indexed once
+// in a cache.
+func IndexVolumes(ctx context.Context, manager ctrl.Manager) error {
+	indexer := manager.GetFieldIndexer()
+	if err := indexer.IndexField(ctx, &corev1.Pod{}, IndexClaims, PodClaims); err != nil {
+		return fmt.Errorf("indexing pods by their claims: %w", err)
+	}
+	if err := indexer.IndexField(ctx, &corev1.PersistentVolume{}, IndexClaimRef, VolumeClaim); err != nil {
+		return fmt.Errorf("indexing persistent volumes by their claims: %w", err)
+	}
+	return nil
+}
 
 // PodClaims returns the values of IndexClaims of a pod.
 func PodClaims(object client.Object) []string {

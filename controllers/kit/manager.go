@@ -4,12 +4,13 @@
 package kit
 
 import (
-	"context"
 	"fmt"
 	"sync"
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	kubescheme "k8s.io/client-go/kubernetes/scheme"
@@ -53,11 +54,11 @@ func setLogger(logger logr.Logger) {
 // port and elects no leader: the process serves health and metrics, and starts the
 // manager once it leads.
 //
-// The manager caches the kinds that its controllers watch, without managed fields, and
-// pods as TrimPod leaves them, pods and PersistentVolumes with the indexes IndexClaims and
-// IndexClaimRef. Reading any other kind through its client is an error, except Secrets,
-// ConfigMaps and Events, which are read from the API server.
-func NewManager(ctx context.Context, connection *rest.Config, logger logr.Logger) (ctrl.Manager, error) {
+// The manager caches the kinds that its controllers watch, without managed fields, pods
+// as TrimPod leaves them, and of RoleBindings only those that controllers created. Reading
+// any other kind through its client is an error, except Secrets, ConfigMaps and Events,
+// which are read from the API server.
+func NewManager(connection *rest.Config, logger logr.Logger) (ctrl.Manager, error) {
 	connection = rest.CopyConfig(connection)
 	connection.ContentType = runtime.ContentTypeProtobuf
 	connection.AcceptContentTypes = protobufThenJSON
@@ -68,7 +69,10 @@ func NewManager(ctx context.Context, connection *rest.Config, logger logr.Logger
 		Cache: cache.Options{
 			DefaultTransform:            remote.Trim,
 			ReaderFailOnMissingInformer: true,
-			ByObject:                    map[client.Object]cache.ByObject{&corev1.Pod{}: {Transform: TrimPod}},
+			ByObject: map[client.Object]cache.ByObject{
+				&corev1.Pod{}:         {Transform: TrimPod},
+				&rbacv1.RoleBinding{}: {Label: labels.SelectorFromSet(labels.Set{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy})},
+			},
 		},
 		Client: client.Options{Cache: &client.CacheOptions{
 			DisableFor: []client.Object{&corev1.Secret{}, &corev1.ConfigMap{}, &corev1.Event{}},
@@ -85,14 +89,6 @@ func NewManager(ctx context.Context, connection *rest.Config, logger logr.Logger
 	})
 	if err != nil {
 		return nil, fmt.Errorf("creating the manager of controllers: %w", err)
-	}
-	// A field is indexed once in a cache, so no controller does it for itself.
-	indexer := manager.GetFieldIndexer()
-	if err := indexer.IndexField(ctx, &corev1.Pod{}, IndexClaims, PodClaims); err != nil {
-		return nil, fmt.Errorf("indexing pods by their claims: %w", err)
-	}
-	if err := indexer.IndexField(ctx, &corev1.PersistentVolume{}, IndexClaimRef, VolumeClaim); err != nil {
-		return nil, fmt.Errorf("indexing persistent volumes by their claims: %w", err)
 	}
 	return manager, nil
 }

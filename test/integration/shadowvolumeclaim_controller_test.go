@@ -35,8 +35,11 @@ func runShadowVolumeClaims(t *testing.T, env *framework.Environment) {
 	t.Helper()
 	account := env.ServiceAccount(t, framework.Namespace, controllerManager)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
-	manager, err := kit.NewManager(ctx, account, klog.Background())
+	manager, err := kit.NewManager(account, klog.Background())
 	if err != nil {
+		t.Fatal(err)
+	}
+	if err := kit.IndexVolumes(ctx, manager); err != nil {
 		t.Fatal(err)
 	}
 	informers := kubeinformers.NewSharedInformerFactory(env.Kube, 0)

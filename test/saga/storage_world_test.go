@@ -142,6 +142,15 @@ func (l *life) connection(server string, cut *atomic.Bool) *rest.Config {
 	return &rest.Config{Host: server, Transport: &transport, QPS: -1}
 }
 
+// manager returns the manager of the storage controllers of a cluster.
+func (l *life) manager(c *cluster) (ctrl.Manager, error) {
+	manager, err := kit.NewManager(l.connection(c.local, nil), logr.Discard())
+	if err != nil {
+		return nil, err
+	}
+	return manager, kit.IndexVolumes(l.ctx, manager)
+}
+
 // run starts a process again and again until the context ends.
 func (c *cluster) run(ctx context.Context, start func(*life) error) {
 	for ctx.Err() == nil {
@@ -158,7 +167,7 @@ func (c *cluster) run(ctx context.Context, start func(*life) error) {
 
 // runConsumer runs the storage controllers of rome.
 func (w *storageWorld) runConsumer(l *life) error {
-	manager, err := kit.NewManager(l.ctx, l.connection(w.rome.local, nil), logr.Discard())
+	manager, err := l.manager(w.rome)
 	if err != nil {
 		return err
 	}
@@ -199,7 +208,7 @@ func (w *storageWorld) runConsumer(l *life) error {
 // runProvider runs the storage controller of milan.
 func (w *storageWorld) runProvider(l *life) error {
 	connection := l.connection(w.milan.local, nil)
-	manager, err := kit.NewManager(l.ctx, connection, logr.Discard())
+	manager, err := l.manager(w.milan)
 	if err != nil {
 		return err
 	}

@@ -70,6 +70,8 @@ type Config struct {
 	nodePods *pods.Watches
 	// manager runs the controllers on controller-runtime; nil until one needs it.
 	manager ctrl.Manager
+	// volumesIndexed is whether the manager caches pods and volumes by their claims.
+	volumesIndexed bool
 	// shadows are the volume claims on providers, capacity publishes how much storage
 	// they have, and published is the cache of that; nil until a controller of storage
 	// needs them.

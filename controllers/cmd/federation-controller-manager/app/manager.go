@@ -18,13 +18,24 @@ import (
 // runners, once this process leads.
 func (c *Config) Manager(ctx context.Context) (ctrl.Manager, error) {
 	if c.manager == nil {
-		manager, err := kit.NewManager(ctx, c.client, klog.FromContext(ctx))
+		manager, err := kit.NewManager(c.client, klog.FromContext(ctx))
 		if err != nil {
 			return nil, err
 		}
 		c.manager = manager
 	}
 	return c.manager, nil
+}
+
+// VolumeManager returns the manager, which caches pods and PersistentVolumes by their
+// claims: for controllers of volumes.
+func (c *Config) VolumeManager(ctx context.Context) (ctrl.Manager, error) {
+	manager, err := c.Manager(ctx)
+	if err != nil || c.volumesIndexed {
+		return manager, err
+	}
+	c.volumesIndexed = true
+	return manager, kit.IndexVolumes(ctx, manager)
 }
 
 // managerRunner returns what runs the manager until the context ends. A manager that

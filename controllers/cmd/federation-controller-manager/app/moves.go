@@ -55,7 +55,7 @@ func (m *Mover) Validate() []error {
 }
 
 func initVolumeMove(ctx context.Context, config *Config) ([]Runner, error) {
-	manager, err := config.Manager(ctx)
+	manager, err := config.VolumeManager(ctx)
 	if err != nil {
 		return nil, err
 	}

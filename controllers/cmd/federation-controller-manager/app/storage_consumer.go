@@ -12,7 +12,7 @@ import (
 // storageConsumer returns what the controllers of volumes on a consumer share; the first
 // call creates it.
 func (c *Config) storageConsumer(ctx context.Context, controller string) (*consumer.Config, error) {
-	manager, err := c.Manager(ctx)
+	manager, err := c.VolumeManager(ctx)
 	if err != nil {
 		return nil, err
 	}

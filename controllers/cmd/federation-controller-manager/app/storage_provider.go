@@ -12,7 +12,7 @@ import (
 )
 
 func initShadowVolumeClaim(ctx context.Context, config *Config) ([]Runner, error) {
-	manager, err := config.Manager(ctx)
+	manager, err := config.VolumeManager(ctx)
 	if err != nil {
 		return nil, err
 	}
