@@ -122,7 +122,7 @@ func TestAnInvitedConsumerIsLetInInOrder(t *testing.T) {
 			d.binding = &rbacv1.RoleBinding{Subjects: []rbacv1.Subject{{Kind: rbacv1.UserKind, Name: "another"}}}
 		}},
 		{"in a namespace that is going", func() {
-			d.binding = (&Config{IdentityMode: IdentityCertificate}).tenantBinding(fc, d.requests)
+			d.binding = (&Config{IdentityMode: identity.ModeCertificate}).tenantBinding(fc, d.requests)
 			d.namespace.DeletionTimestamp = &metav1.Time{Time: now}
 		}},
 	} {

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/tools/cache"
 
+	"liqo.io/federation/apiserver/naming"
 	"liqo.io/federation/controllers/queue"
 )
 
@@ -57,7 +58,7 @@ func NewFairness(config *Config) (*queue.Controller[cache.ObjectName], error) {
 	}
 	controller := queue.New("peer-fairness", 1, f.reconcile)
 	_, err := bindings.Informer().AddEventHandler(controller.Handle(func(object any) []cache.ObjectName {
-		if binding, ok := object.(*rbacv1.RoleBinding); !ok || binding.Name != tenantRole {
+		if binding, ok := object.(*rbacv1.RoleBinding); !ok || binding.Name != naming.TenantRole {
 			return nil
 		}
 		return all
@@ -101,7 +102,7 @@ func (f *fairness) reconcile(ctx context.Context, key cache.ObjectName) (time.Du
 func accountsOf(bindings []*rbacv1.RoleBinding) []flowcontrolv1.Subject {
 	var accounts []flowcontrolv1.Subject
 	for _, binding := range bindings {
-		if binding.Name != tenantRole || binding.DeletionTimestamp != nil {
+		if binding.Name != naming.TenantRole || binding.DeletionTimestamp != nil {
 			continue
 		}
 		for _, subject := range binding.Subjects {

@@ -13,6 +13,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
+
+	"liqo.io/federation/apiserver/naming"
 )
 
 func TestAccountsOfConsumersWaitInTheQueuesOfPeers(t *testing.T) {
@@ -20,9 +22,9 @@ func TestAccountsOfConsumersWaitInTheQueuesOfPeers(t *testing.T) {
 		return roleBinding(role, subjects...)
 	}
 	account := func(namespace string) rbacv1.Subject {
-		return rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: tenantAccount}
+		return rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: naming.TenantAccount}
 	}
-	going := bound(tenantRole, account("liqo-tenant-going"))
+	going := bound(naming.TenantRole, account("liqo-tenant-going"))
 	going.DeletionTimestamp = &metav1.Time{}
 	for _, test := range []struct {
 		name     string
@@ -30,16 +32,16 @@ func TestAccountsOfConsumersWaitInTheQueuesOfPeers(t *testing.T) {
 		wants    []string
 	}{
 		{"nobody", nil, nil},
-		{"a consumer with a certificate", []*rbacv1.RoleBinding{bound(tenantRole, rbacv1.Subject{Kind: rbacv1.UserKind, Name: "uid"})}, nil},
-		{"two accounts, in order", []*rbacv1.RoleBinding{bound(tenantRole, account("liqo-tenant-rome")), bound(tenantRole, account("liqo-tenant-genoa"))}, []string{"liqo-tenant-genoa", "liqo-tenant-rome"}},
-		{"one that is named twice", []*rbacv1.RoleBinding{bound(tenantRole, account("liqo-tenant-rome"), account("liqo-tenant-rome"))}, []string{"liqo-tenant-rome"}},
+		{"a consumer with a certificate", []*rbacv1.RoleBinding{bound(naming.TenantRole, rbacv1.Subject{Kind: rbacv1.UserKind, Name: "uid"})}, nil},
+		{"two accounts, in order", []*rbacv1.RoleBinding{bound(naming.TenantRole, account("liqo-tenant-rome")), bound(naming.TenantRole, account("liqo-tenant-genoa"))}, []string{"liqo-tenant-genoa", "liqo-tenant-rome"}},
+		{"one that is named twice", []*rbacv1.RoleBinding{bound(naming.TenantRole, account("liqo-tenant-rome"), account("liqo-tenant-rome"))}, []string{"liqo-tenant-rome"}},
 		{"one that goes", []*rbacv1.RoleBinding{going}, nil},
-		{"another role", []*rbacv1.RoleBinding{bound(tenantTokenRole, account("liqo-tenant-rome"))}, nil},
+		{"another role", []*rbacv1.RoleBinding{bound(naming.TenantTokenRole, account("liqo-tenant-rome"))}, nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			schema := &flowcontrolv1.FlowSchema{Spec: flowcontrolv1.FlowSchemaSpec{MatchingPrecedence: 850}}
 			// What another consumer left.
-			schema.Spec.Rules = rulesFor([]flowcontrolv1.Subject{{Kind: "ServiceAccount", ServiceAccount: &flowcontrolv1.ServiceAccountSubject{Namespace: "liqo-tenant-gone", Name: tenantAccount}}}, []string{flowcontrolv1.VerbAll})
+			schema.Spec.Rules = rulesFor([]flowcontrolv1.Subject{{Kind: "ServiceAccount", ServiceAccount: &flowcontrolv1.ServiceAccountSubject{Namespace: "liqo-tenant-gone", Name: naming.TenantAccount}}}, []string{flowcontrolv1.VerbAll})
 			writes := 0
 			f := &fairness{
 				bindings: func() ([]*rbacv1.RoleBinding, error) { return test.bindings, nil },
@@ -72,7 +74,7 @@ func TestAccountsOfConsumersWaitInTheQueuesOfPeers(t *testing.T) {
 }
 
 func TestListsOfAccountsWaitApart(t *testing.T) {
-	account := rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: "liqo-tenant-rome", Name: tenantAccount}
+	account := rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: "liqo-tenant-rome", Name: naming.TenantAccount}
 	for schema, want := range map[string]struct{ resources, others []string }{
 		"liqo-peer-accounts":      {[]string{"*"}, []string{"*"}},
 		"liqo-peer-account-lists": {[]string{"list", "watch"}, nil},
@@ -80,7 +82,7 @@ func TestListsOfAccountsWaitApart(t *testing.T) {
 		var got *flowcontrolv1.FlowSchema
 		f := &fairness{
 			bindings: func() ([]*rbacv1.RoleBinding, error) {
-				return []*rbacv1.RoleBinding{roleBinding(tenantRole, account)}, nil
+				return []*rbacv1.RoleBinding{roleBinding(naming.TenantRole, account)}, nil
 			},
 			get: func(_ context.Context, name string) (*flowcontrolv1.FlowSchema, error) {
 				return &flowcontrolv1.FlowSchema{ObjectMeta: metav1.ObjectMeta{Name: name}}, nil

@@ -20,6 +20,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/identity"
 	"liqo.io/federation/apiserver/naming"
 	"liqo.io/federation/controllers/commit"
 	"liqo.io/federation/controllers/kit"
@@ -58,7 +59,7 @@ type Config struct {
 	ClusterID, ClusterName string
 	// IdentityMode is how consumers are known here, and IdentityLifetime how
 	// long this cluster's tokens at providers last.
-	IdentityMode     IdentityMode
+	IdentityMode     identity.Mode
 	IdentityLifetime time.Duration
 	// Networking says how the pods of two clusters reach each other, where a
 	// ForeignCluster does not say.

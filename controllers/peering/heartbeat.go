@@ -15,14 +15,12 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
+	"liqo.io/federation/apiserver/naming"
 	"liqo.io/federation/controllers/queue"
 	"liqo.io/federation/controllers/remote"
 )
 
 const (
-	// heartbeatLease is the Lease in a tenant namespace that its consumer
-	// renews, as a sign of life. The provider makes it.
-	heartbeatLease = "federation-heartbeat"
 	// heartbeatPeriod is how often, and heartbeatRetry how soon again when the
 	// provider was not reached: a consumer is not silent before three were lost.
 	heartbeatPeriod = 20 * time.Second
@@ -80,6 +78,6 @@ func (c *Config) renewHeartbeat(ctx context.Context, foreignCluster string, patc
 	}
 	ctx, cancel := context.WithTimeout(ctx, remoteTimeout)
 	defer cancel()
-	_, err := peer.Kube.CoordinationV1().Leases(peer.Namespace).Patch(ctx, heartbeatLease, types.MergePatchType, patch, metav1.PatchOptions{})
+	_, err := peer.Kube.CoordinationV1().Leases(peer.Namespace).Patch(ctx, naming.HeartbeatLease, types.MergePatchType, patch, metav1.PatchOptions{})
 	return true, err
 }

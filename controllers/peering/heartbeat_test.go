@@ -12,6 +12,8 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	testingclock "k8s.io/utils/clock/testing"
+
+	"liqo.io/federation/apiserver/naming"
 )
 
 func TestAConsumerGivesSignsOfLifeAsLongAsItIsConnected(t *testing.T) {
@@ -26,8 +28,8 @@ func TestAConsumerGivesSignsOfLifeAsLongAsItIsConnected(t *testing.T) {
 		{"it is heard", true, nil, heartbeatPeriod},
 		{"the provider does not answer", true, errors.New("no route to host"), heartbeatRetry},
 		{"the provider's API server is ill", true, apierrors.NewInternalError(errors.New("etcd")), heartbeatRetry},
-		{"the provider is of an older version", true, apierrors.NewForbidden(lease, heartbeatLease, errors.New("no")), heartbeatPeriod},
-		{"the provider has not made the lease yet", true, apierrors.NewNotFound(lease, heartbeatLease), heartbeatPeriod},
+		{"the provider is of an older version", true, apierrors.NewForbidden(lease, naming.HeartbeatLease, errors.New("no")), heartbeatPeriod},
+		{"the provider has not made the lease yet", true, apierrors.NewNotFound(lease, naming.HeartbeatLease), heartbeatPeriod},
 		{"the provider does not know us any more", true, apierrors.NewUnauthorized("who?"), heartbeatPeriod},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -12,7 +12,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/tools/cache"
@@ -38,7 +37,7 @@ const (
 type identityRequests struct {
 	clusterID string
 
-	mode IdentityMode
+	mode identity.Mode
 
 	get             func(name string) (*v1alpha1.IdentityRequest, error)
 	list            func(labels.Selector) ([]*v1alpha1.IdentityRequest, error)
@@ -181,14 +180,14 @@ func (r *identityRequests) accept(ctx context.Context, request *v1alpha1.Identit
 	accepted.Status.TenantNamespace = name
 	accepted.Status.ClusterID = r.clusterID
 	var ready bool
-	if r.mode.byToken(request) {
+	if r.mode.ByToken(request) {
 		ready, err = r.account(ctx, request, name)
-		accepted.Status.ServiceAccountName = tenantAccount
-		setRequestCondition(accepted, v1alpha1.ConditionAccepted, metav1.ConditionTrue, identity.ReasonKnownByAccount, "The tenant namespace is there, with an account for the consumer.")
+		accepted.Status.ServiceAccountName = naming.TenantAccount
+		identity.SetCondition(accepted, v1alpha1.ConditionAccepted, metav1.ConditionTrue, identity.ReasonKnownByAccount, "The tenant namespace is there, with an account for the consumer.")
 	} else {
 		uid, _ := naming.InvitationOfAccount(request.Name)
-		ready, err = r.bound(name, tenantRole, rbacv1.UserKind, string(uid))
-		setRequestCondition(accepted, v1alpha1.ConditionAccepted, metav1.ConditionTrue, ReasonAccepted, "The tenant namespace is there.")
+		ready, err = r.bound(name, naming.TenantRole, rbacv1.UserKind, string(uid))
+		identity.SetCondition(accepted, v1alpha1.ConditionAccepted, metav1.ConditionTrue, ReasonAccepted, "The tenant namespace is there.")
 	}
 	if err != nil || !ready {
 		return err
@@ -201,7 +200,7 @@ func (r *identityRequests) accept(ctx context.Context, request *v1alpha1.Identit
 // certificates, once it has rights and its bearer may ask for tokens of it.
 // False says that they are not there yet.
 func (r *identityRequests) account(ctx context.Context, request *v1alpha1.IdentityRequest, namespace string) (bool, error) {
-	for _, needed := range []struct{ role, account string }{{tenantRole, tenantAccount}, {tenantTokenRole, request.Name}} {
+	for _, needed := range []struct{ role, account string }{{naming.TenantRole, naming.TenantAccount}, {naming.TenantTokenRole, request.Name}} {
 		if bound, err := r.bound(namespace, needed.role, rbacv1.ServiceAccountKind, needed.account); err != nil || !bound {
 			return false, err
 		}
@@ -210,7 +209,7 @@ func (r *identityRequests) account(ctx context.Context, request *v1alpha1.Identi
 		return true, nil
 	}
 	err := r.createAccount(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{
-		Namespace: namespace, Name: tenantAccount, Labels: map[string]string{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy},
+		Namespace: namespace, Name: naming.TenantAccount, Labels: map[string]string{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy},
 	}})
 	if err != nil && !apierrors.IsAlreadyExists(err) {
 		return false, fmt.Errorf("make the account of the consumer in namespace %s: %w", namespace, err)
@@ -287,15 +286,9 @@ func (r *identityRequests) adopt(ctx context.Context, request *v1alpha1.Identity
 
 func (r *identityRequests) refuse(ctx context.Context, request *v1alpha1.IdentityRequest, reason, message string) error {
 	refused := request.DeepCopy()
-	setRequestCondition(refused, v1alpha1.ConditionAccepted, metav1.ConditionFalse, reason, message)
+	identity.SetCondition(refused, v1alpha1.ConditionAccepted, metav1.ConditionFalse, reason, message)
 	_, err := r.commit(ctx, request, refused)
 	return err
-}
-
-func setRequestCondition(request *v1alpha1.IdentityRequest, kind string, status metav1.ConditionStatus, reason, message string) {
-	meta.SetStatusCondition(&request.Status.Conditions, metav1.Condition{
-		Type: kind, Status: status, Reason: reason, Message: message, ObservedGeneration: request.Generation,
-	})
 }
 
 func ignoreNotFound(err error) error {

@@ -12,65 +12,66 @@ import (
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/identity"
+	"liqo.io/federation/apiserver/naming"
 )
 
 func TestWhatConsumersAreKnownByIsDecidedOnceForEachRequest(t *testing.T) {
 	csr := csrOf(t, func(*x509.CertificateRequest) {})
 	earlier := certify(t, csrOf(t, func(*x509.CertificateRequest) {}), peerName(), false)
 	token := func(r *v1alpha1.IdentityRequest) {
-		r.Status.ServiceAccountName = tenantAccount
-		setRequestCondition(r, v1alpha1.ConditionAccepted, metav1.ConditionTrue, identity.ReasonKnownByAccount, "")
+		r.Status.ServiceAccountName = naming.TenantAccount
+		identity.SetCondition(r, v1alpha1.ConditionAccepted, metav1.ConditionTrue, identity.ReasonKnownByAccount, "")
 	}
 	silent := func(r *v1alpha1.IdentityRequest) {
-		setRequestCondition(r, v1alpha1.ConditionIssued, metav1.ConditionUnknown, ReasonAwaitingSigner, "")
+		identity.SetCondition(r, v1alpha1.ConditionIssued, metav1.ConditionUnknown, identity.ReasonAwaitingSigner, "")
 	}
 	failed := func(r *v1alpha1.IdentityRequest) {
-		setRequestCondition(r, v1alpha1.ConditionIssued, metav1.ConditionFalse, ReasonSigningFailed, "")
+		identity.SetCondition(r, v1alpha1.ConditionIssued, metav1.ConditionFalse, identity.ReasonSigningFailed, "")
 	}
 	invalid := func(r *v1alpha1.IdentityRequest) {
-		setRequestCondition(r, v1alpha1.ConditionIssued, metav1.ConditionFalse, ReasonRequestInvalid, "")
+		identity.SetCondition(r, v1alpha1.ConditionIssued, metav1.ConditionFalse, ReasonRequestInvalid, "")
 	}
 	certified := func(r *v1alpha1.IdentityRequest) { r.Status.Certificate = certify(t, csr, peerName(), false) }
 	held := func(r *v1alpha1.IdentityRequest) { r.Status.Certificate = earlier }
 	renewed := func(r *v1alpha1.IdentityRequest) { r.Generation++ }
-	const user, account = peeringUID, tenantAccount
+	const user, account = peeringUID, naming.TenantAccount
 	for _, test := range []struct {
 		name    string
-		mode    IdentityMode
+		mode    identity.Mode
 		changes []func(*v1alpha1.IdentityRequest)
 		byToken bool
 		tenants []string
 		tokens  []string
 	}{
-		{"a certificate at first", IdentityAuto, nil, false, []string{user}, nil},
-		{"a token where nobody signs", IdentityAuto, changes{silent}, true, []string{user, account}, []string{account, "invitation-" + user, user}},
-		{"a token where signing fails", IdentityAuto, changes{failed}, true, []string{user, account}, []string{account, "invitation-" + user, user}},
-		{"nothing for a request that is invalid", IdentityAuto, changes{invalid}, false, []string{user}, nil},
-		{"a certificate if that is wanted, whoever signs", IdentityCertificate, changes{silent}, false, []string{user}, nil},
-		{"a token if that is wanted", IdentityToken, nil, true, []string{account}, []string{account, "invitation-" + user}},
-		{"a certificate that came after all", IdentityAuto, changes{silent, certified}, false, []string{user}, nil},
-		{"a token again if nobody signs a renewal", IdentityAuto, changes{held, silent}, true, []string{user, account}, []string{account, "invitation-" + user, user}},
-		{"a certificate is tried for when a token is renewed", IdentityAuto, changes{silent, token, renewed}, false, []string{user, account}, []string{account, "invitation-" + user, user}},
-		{"a token stays one until it is renewed", IdentityCertificate, changes{token}, true, []string{user, account}, []string{account, "invitation-" + user, user}},
-		{"and then becomes a certificate", IdentityCertificate, changes{token, renewed}, false, []string{user, account}, []string{account, "invitation-" + user, user}},
-		{"a certificate stays one until it is renewed", IdentityToken, changes{certified}, false, []string{user}, nil},
-		{"and then becomes a token", IdentityToken, changes{held}, true, []string{user, account}, []string{account, "invitation-" + user, user}},
+		{"a certificate at first", identity.ModeAuto, nil, false, []string{user}, nil},
+		{"a token where nobody signs", identity.ModeAuto, changes{silent}, true, []string{user, account}, []string{account, "invitation-" + user, user}},
+		{"a token where signing fails", identity.ModeAuto, changes{failed}, true, []string{user, account}, []string{account, "invitation-" + user, user}},
+		{"nothing for a request that is invalid", identity.ModeAuto, changes{invalid}, false, []string{user}, nil},
+		{"a certificate if that is wanted, whoever signs", identity.ModeCertificate, changes{silent}, false, []string{user}, nil},
+		{"a token if that is wanted", identity.ModeToken, nil, true, []string{account}, []string{account, "invitation-" + user}},
+		{"a certificate that came after all", identity.ModeAuto, changes{silent, certified}, false, []string{user}, nil},
+		{"a token again if nobody signs a renewal", identity.ModeAuto, changes{held, silent}, true, []string{user, account}, []string{account, "invitation-" + user, user}},
+		{"a certificate is tried for when a token is renewed", identity.ModeAuto, changes{silent, token, renewed}, false, []string{user, account}, []string{account, "invitation-" + user, user}},
+		{"a token stays one until it is renewed", identity.ModeCertificate, changes{token}, true, []string{user, account}, []string{account, "invitation-" + user, user}},
+		{"and then becomes a certificate", identity.ModeCertificate, changes{token, renewed}, false, []string{user, account}, []string{account, "invitation-" + user, user}},
+		{"a certificate stays one until it is renewed", identity.ModeToken, changes{certified}, false, []string{user}, nil},
+		{"and then becomes a token", identity.ModeToken, changes{held}, true, []string{user, account}, []string{account, "invitation-" + user, user}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			request := acceptedRequest(csr)
 			for _, change := range test.changes {
 				change(request)
 			}
-			if got := test.mode.byToken(request); got != test.byToken {
+			if got := test.mode.ByToken(request); got != test.byToken {
 				t.Errorf("by token is %t", got)
 			}
 			var tenants, tokens []string
 			for _, binding := range (&Config{IdentityMode: test.mode}).tenantBindings(rome(), []*v1alpha1.IdentityRequest{request}) {
 				for _, subject := range binding.Subjects {
 					switch binding.Name {
-					case tenantRole:
+					case naming.TenantRole:
 						tenants = append(tenants, subject.Name)
-					case tenantTokenRole:
+					case naming.TenantTokenRole:
 						tokens = append(tokens, subject.Name)
 					}
 				}

@@ -133,9 +133,9 @@ func (s *incomingTeardown) revoke(ctx context.Context, foreignCluster string, na
 			return fmt.Errorf("revoke the consumer's access to %s: %w", twin.Name, err)
 		}
 	}
-	_, err = s.getBinding(namespace.Name, tenantRole)
+	_, err = s.getBinding(namespace.Name, naming.TenantRole)
 	if err == nil {
-		err = s.deleteBinding(ctx, namespace.Name, tenantRole)
+		err = s.deleteBinding(ctx, namespace.Name, naming.TenantRole)
 	}
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("revoke the consumer's access: %w", err)

@@ -15,10 +15,6 @@ import (
 	"liqo.io/federation/apiserver/naming"
 )
 
-// tenantRole is the ClusterRole that a consumer has in its tenant namespace,
-// and the name of the RoleBinding that gives it.
-const tenantRole = "federation-tenant"
-
 // ownedBy keeps the identity requests that belong to a foreign cluster.
 func ownedBy(fc *v1alpha1.ForeignCluster, requests []*v1alpha1.IdentityRequest) []*v1alpha1.IdentityRequest {
 	var owned []*v1alpha1.IdentityRequest

@@ -20,6 +20,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/naming"
 	"liqo.io/federation/controllers/commit"
 	"liqo.io/federation/controllers/metrics"
 	"liqo.io/federation/controllers/queue"
@@ -58,7 +59,7 @@ func NewLiveness(config *Config, orphanTTL time.Duration) (*queue.Controller[cac
 		clock: config.Clock, events: config.Events, orphanTTL: orphanTTL, signs: map[string]*sign{},
 		get: informer.Lister().Get,
 		getLease: func(ctx context.Context, namespace string) (*coordinationv1.Lease, error) {
-			return config.Kube.CoordinationV1().Leases(namespace).Get(ctx, heartbeatLease, getOptions)
+			return config.Kube.CoordinationV1().Leases(namespace).Get(ctx, naming.HeartbeatLease, getOptions)
 		},
 		createLease: func(ctx context.Context, lease *coordinationv1.Lease) error {
 			_, err := config.Kube.CoordinationV1().Leases(lease.Namespace).Create(ctx, lease, createOptions)
@@ -146,7 +147,7 @@ func (l *liveness) look(ctx context.Context, fc *v1alpha1.ForeignCluster) (*sign
 func newHeartbeat(fc *v1alpha1.ForeignCluster) *coordinationv1.Lease {
 	return &coordinationv1.Lease{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: fc.Status.TenantNamespace, Name: heartbeatLease,
+			Namespace: fc.Status.TenantNamespace, Name: naming.HeartbeatLease,
 			Labels: map[string]string{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy, v1alpha1.LabelForeignCluster: fc.Name},
 		},
 		Spec: coordinationv1.LeaseSpec{

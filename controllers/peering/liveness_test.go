@@ -21,6 +21,7 @@ import (
 	testingclock "k8s.io/utils/clock/testing"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/naming"
 )
 
 // watched is a consumer whose signs of life a provider looks for.
@@ -57,7 +58,7 @@ func (w *watched) process(orphanTTL time.Duration) *liveness {
 			case w.fails != nil:
 				return nil, w.fails
 			case w.lease == nil:
-				return nil, apierrors.NewNotFound(coordinationv1.Resource("leases"), heartbeatLease)
+				return nil, apierrors.NewNotFound(coordinationv1.Resource("leases"), naming.HeartbeatLease)
 			}
 			return w.lease.DeepCopy(), nil
 		},

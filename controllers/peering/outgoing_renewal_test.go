@@ -158,7 +158,7 @@ func TestWhereNoCertificatesAreSignedATokenIsTheIdentity(t *testing.T) {
 // knownByAccount is the answer of a provider where nobody signs.
 func knownByAccount(r *v1alpha1.IdentityRequest) *v1alpha1.IdentityRequest {
 	r.Status = v1alpha1.IdentityRequestStatus{ServiceAccountName: "federation-peer", ClusterID: milanID, TenantNamespace: "liqo-tenant-rome"}
-	setRequestCondition(r, v1alpha1.ConditionAccepted, metav1.ConditionTrue, identity.ReasonKnownByAccount, "")
+	identity.SetCondition(r, v1alpha1.ConditionAccepted, metav1.ConditionTrue, identity.ReasonKnownByAccount, "")
 	return r
 }
 
@@ -255,7 +255,7 @@ func TestWhyARenewalIsNotSignedIsSaid(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			j := peered(t)
 			j.answer = func(r *v1alpha1.IdentityRequest) (*v1alpha1.IdentityRequest, error) {
-				setRequestCondition(r, v1alpha1.ConditionIssued, test.status, ReasonSigningFailed, "out of paper")
+				identity.SetCondition(r, v1alpha1.ConditionIssued, test.status, identity.ReasonSigningFailed, "out of paper")
 				return r, nil
 			}
 			for range 2 {

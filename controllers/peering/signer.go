@@ -40,16 +40,10 @@ import (
 const (
 	ReasonIssued          = "Issued"
 	ReasonRequestInvalid  = "RequestInvalid"
-	ReasonSigningFailed   = "SigningFailed"
-	ReasonAwaitingSigner  = "AwaitingSigner"
 	reasonPeeringAccepted = "PeeringAccepted"
 )
 
 const (
-	// DefaultIdentityLifetime is how long an identity is good for, and
-	// MinIdentityLifetime what certificates and tokens last at least.
-	DefaultIdentityLifetime = 24 * time.Hour
-	MinIdentityLifetime     = 10 * time.Minute
 	// signerPoll is how often the certificate is looked for; it takes a second.
 	signerPoll = 200 * time.Millisecond
 	// signerPatience is how long the cluster's signer may be silent before
@@ -140,10 +134,10 @@ func (s *signer) sign(ctx context.Context, request *v1alpha1.IdentityRequest, pa
 	}
 	if !bytes.Equal(csr.Spec.Request, request.Spec.Request) || csr.Spec.SignerName != certificatesv1.KubeAPIServerClientSignerName ||
 		!slices.Equal(csr.Spec.Usages, identityUsages) {
-		return 0, s.answer(ctx, request, nil, ReasonSigningFailed, fmt.Sprintf("CertificateSigningRequest %s is not ours: delete it, and peer again.", name))
+		return 0, s.answer(ctx, request, nil, identity.ReasonSigningFailed, fmt.Sprintf("CertificateSigningRequest %s is not ours: delete it, and peer again.", name))
 	}
 	if failed := conditionOf(csr, certificatesv1.CertificateDenied, certificatesv1.CertificateFailed); failed != nil {
-		return 0, s.answer(ctx, request, nil, ReasonSigningFailed, fmt.Sprintf("The cluster's signer says no (%s): %s", failed.Reason, failed.Message))
+		return 0, s.answer(ctx, request, nil, identity.ReasonSigningFailed, fmt.Sprintf("The cluster's signer says no (%s): %s", failed.Reason, failed.Message))
 	}
 	if conditionOf(csr, certificatesv1.CertificateApproved) == nil {
 		csr.Status.Conditions = append(csr.Status.Conditions, certificatesv1.CertificateSigningRequestCondition{
@@ -159,7 +153,7 @@ func (s *signer) sign(ctx context.Context, request *v1alpha1.IdentityRequest, pa
 		return s.patience(ctx, request, csr)
 	}
 	if err := checkSigned(csr.Status.Certificate, parsed); err != nil {
-		return 0, s.answer(ctx, request, nil, ReasonSigningFailed, fmt.Sprintf("The cluster's signer made another certificate than was asked for: %v.", err))
+		return 0, s.answer(ctx, request, nil, identity.ReasonSigningFailed, fmt.Sprintf("The cluster's signer made another certificate than was asked for: %v.", err))
 	}
 	if err := s.answer(ctx, request, csr.Status.Certificate, ReasonIssued, "The certificate is signed."); err != nil {
 		return 0, err
@@ -181,7 +175,7 @@ func (s *signer) patience(ctx context.Context, request *v1alpha1.IdentityRequest
 		return signerPoll, nil
 	}
 	waiting := request.DeepCopy()
-	setRequestCondition(waiting, v1alpha1.ConditionIssued, metav1.ConditionUnknown, ReasonAwaitingSigner, fmt.Sprintf(
+	identity.SetCondition(waiting, v1alpha1.ConditionIssued, metav1.ConditionUnknown, identity.ReasonAwaitingSigner, fmt.Sprintf(
 		"No one signs CertificateSigningRequest %s for %s: check --cluster-signing-cert-file of kube-controller-manager.", csr.Name, csr.Spec.SignerName))
 	_, err := s.commit(ctx, request, waiting)
 	return signerRetry, err
@@ -194,7 +188,7 @@ func (s *signer) answer(ctx context.Context, request *v1alpha1.IdentityRequest, 
 		answered.Status.Certificate = certificate
 		status = metav1.ConditionTrue
 	}
-	setRequestCondition(answered, v1alpha1.ConditionIssued, status, reason, message)
+	identity.SetCondition(answered, v1alpha1.ConditionIssued, status, reason, message)
 	_, err := s.commit(ctx, request, answered)
 	return err
 }

@@ -85,7 +85,7 @@ func acceptedRequest(csr []byte) *v1alpha1.IdentityRequest {
 		Spec:       v1alpha1.IdentityRequestSpec{ClusterID: romeID, ClusterName: "rome", Request: csr},
 		Status:     v1alpha1.IdentityRequestStatus{TenantNamespace: "liqo-tenant-rome", ClusterID: milanID},
 	}
-	setRequestCondition(request, v1alpha1.ConditionAccepted, metav1.ConditionTrue, ReasonAccepted, "")
+	identity.SetCondition(request, v1alpha1.ConditionAccepted, metav1.ConditionTrue, ReasonAccepted, "")
 	return request
 }
 
@@ -99,7 +99,7 @@ type signing struct {
 
 func (s *signing) signer() *signer {
 	return &signer{
-		clock: testingclock.NewFakePassiveClock(now), lifetime: DefaultIdentityLifetime,
+		clock: testingclock.NewFakePassiveClock(now), lifetime: identity.DefaultLifetime,
 		get: func(string) (*v1alpha1.IdentityRequest, error) { return s.request, nil },
 		commit: func(_ context.Context, _, wanted *v1alpha1.IdentityRequest) (bool, error) {
 			s.request = wanted
@@ -161,11 +161,11 @@ func TestNothingIsSignedBeforeTheTenantIsThere(t *testing.T) {
 		"no answer yet":       func(r *v1alpha1.IdentityRequest) { r.Status = v1alpha1.IdentityRequestStatus{} },
 		"no tenant namespace": func(r *v1alpha1.IdentityRequest) { r.Status.TenantNamespace = "" },
 		"refused": func(r *v1alpha1.IdentityRequest) {
-			setRequestCondition(r, v1alpha1.ConditionAccepted, metav1.ConditionFalse, ReasonClusterAlreadyPeered, "")
+			identity.SetCondition(r, v1alpha1.ConditionAccepted, metav1.ConditionFalse, ReasonClusterAlreadyPeered, "")
 		},
 		"a renewal that is not accepted yet": func(r *v1alpha1.IdentityRequest) { r.Generation++ },
 		"an account": func(r *v1alpha1.IdentityRequest) {
-			setRequestCondition(r, v1alpha1.ConditionAccepted, metav1.ConditionTrue, identity.ReasonKnownByAccount, "")
+			identity.SetCondition(r, v1alpha1.ConditionAccepted, metav1.ConditionTrue, identity.ReasonKnownByAccount, "")
 		},
 		"going": func(r *v1alpha1.IdentityRequest) { r.DeletionTimestamp = &metav1.Time{Time: now} },
 	} {
@@ -226,13 +226,13 @@ func TestCSRWrongSignerRejected(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := &signing{request: acceptedRequest(csr)}
-			s.csr = newSigningRequest(signingName(s.request), s.request, DefaultIdentityLifetime)
+			s.csr = newSigningRequest(signingName(s.request), s.request, identity.DefaultLifetime)
 			change(s.csr)
 			s.pass(t)
 			if conditionOf(s.csr, certificatesv1.CertificateApproved) != nil {
 				t.Error("a signing request that somebody else made was approved")
 			}
-			if got := s.issued(); got.Reason != ReasonSigningFailed {
+			if got := s.issued(); got.Reason != identity.ReasonSigningFailed {
 				t.Errorf("answer %+v", got)
 			}
 		})
@@ -252,7 +252,7 @@ func TestACertificateThatWasNotAskedForIsNotHandedOut(t *testing.T) {
 			s.pass(t)
 			s.csr.Status.Certificate = certificate
 			s.pass(t)
-			if len(s.request.Status.Certificate) > 0 || s.issued().Reason != ReasonSigningFailed {
+			if len(s.request.Status.Certificate) > 0 || s.issued().Reason != identity.ReasonSigningFailed {
 				t.Errorf("answer %+v", s.issued())
 			}
 		})
@@ -271,7 +271,7 @@ func TestASilentSignerIsComplainedAbout(t *testing.T) {
 		Type: certificatesv1.CertificateFailed, Status: corev1.ConditionTrue, Reason: "Broken",
 	})
 	s.pass(t)
-	if got := s.issued(); got.Status != metav1.ConditionFalse || got.Reason != ReasonSigningFailed {
+	if got := s.issued(); got.Status != metav1.ConditionFalse || got.Reason != identity.ReasonSigningFailed {
 		t.Errorf("condition %+v after the signer failed", got)
 	}
 }

@@ -22,6 +22,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/identity"
 	"liqo.io/federation/apiserver/naming"
 	peerings "liqo.io/federation/controllers/peering"
 	"liqo.io/federation/controllers/remote"
@@ -62,7 +63,7 @@ func makeBorrower(t *testing.T, name string) *borrower {
 	_, federation := clients(t, env)
 	return &borrower{Environment: env, federation: federation, proxy: env.StartProxy(t), name: name, config: peerings.Config{
 		Clock: clock.RealClock{}, ClusterID: thatID, ClusterName: "borrower", Namespace: framework.Namespace, ServiceAccount: "federation-controller-manager",
-		InvitationNamespace: framework.InvitationNamespace, IdentityMode: peerings.IdentityCertificate, IdentityLifetime: time.Hour,
+		InvitationNamespace: framework.InvitationNamespace, IdentityMode: identity.ModeCertificate, IdentityLifetime: time.Hour,
 	}}
 }
 

@@ -20,6 +20,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/identity"
 	"liqo.io/federation/apiserver/naming"
 	peerings "liqo.io/federation/controllers/peering"
 	"liqo.io/federation/controllers/remote"
@@ -46,7 +47,7 @@ type changing struct {
 	clock *fastClock
 }
 
-func newChanging(t *testing.T, mode peerings.IdentityMode) *changing {
+func newChanging(t *testing.T, mode identity.Mode) *changing {
 	t.Helper()
 	c := &changing{makeBorrower(t, "changing"), &fastClock{}}
 	// The lender would answer what other tests left.
@@ -149,7 +150,7 @@ func (c *changing) keepsAsking(t *testing.T) (stop func()) {
 }
 
 func TestWhatAConsumerIsKnownByChangesBothWaysWithoutAGap(t *testing.T) {
-	c := newChanging(t, peerings.IdentityAuto)
+	c := newChanging(t, identity.ModeAuto)
 	first := c.asked(t, nil)
 	// It is due at once, and fails as long as there is nothing to renew it by.
 	c.sign(t, first, 16*time.Hour)

@@ -34,6 +34,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/identity"
 	"liqo.io/federation/apiserver/naming"
 	"liqo.io/federation/controllers/peering"
 	"liqo.io/federation/controllers/pods"
@@ -68,7 +69,7 @@ func (f fault) String() string {
 type side struct {
 	name, id string
 	store    *store
-	mode     peering.IdentityMode
+	mode     identity.Mode
 	world    *world
 
 	// life ends the process that lives, and tells when it has. Who holds it
@@ -349,7 +350,7 @@ func (p *process) live() {
 		Kube: kube, Federation: federation, KubeInformers: everything, ManagedInformers: managed, InvitationInformers: invitations,
 		FederationInformers: ours, Events: &record.FakeRecorder{}, Peers: peers, Volumes: fakes.NoVolumes{}, Clock: clock.RealClock{},
 		ClusterID: s.id, ClusterName: s.name, Namespace: installation, ServiceAccount: "federation-controller-manager",
-		InvitationNamespace: invitationNamespace, IdentityMode: s.mode, IdentityLifetime: peering.DefaultIdentityLifetime,
+		InvitationNamespace: invitationNamespace, IdentityMode: s.mode, IdentityLifetime: identity.DefaultLifetime,
 	}
 	lending := &resources.Config{
 		Kube: kube, Federation: federation, KubeInformers: everything, ManagedInformers: managed, FederationInformers: ours,
@@ -374,7 +375,7 @@ func (p *process) live() {
 		func() (runner, error) { return peering.NewHeartbeats(config), nil },
 		func() (runner, error) { return peering.NewLiveness(config, 0) },
 		func() (runner, error) {
-			return peering.NewSigner(kube, federation, ours, clock.RealClock{}, peering.DefaultIdentityLifetime)
+			return peering.NewSigner(kube, federation, ours, clock.RealClock{}, identity.DefaultLifetime)
 		},
 		func() (runner, error) { return resources.NewProvider(lending) },
 		func() (runner, error) { return resources.NewConsumer(lending) },

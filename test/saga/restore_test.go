@@ -18,7 +18,6 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/identity"
 	"liqo.io/federation/apiserver/naming"
-	"liqo.io/federation/controllers/peering"
 )
 
 var resourceOffers = v1alpha1.SchemeGroupVersion.WithResource("resourceoffers")
@@ -81,7 +80,7 @@ func (s *side) identities() []string {
 }
 
 func TestAConsumerThatWasRestoredPeersAgainByItsID(t *testing.T) {
-	w := newWorld(t, peering.IdentityCertificate)
+	w := newWorld(t, identity.ModeCertificate)
 	before := map[*side][]string{w.rome: w.rome.left(), w.milan: w.milan.left()}
 	kept := w.rome.backup()
 	w.invite(t, w.milan, w.rome, "a")
@@ -107,7 +106,7 @@ func TestAProviderThatWasRestoredIsPeeredWithAgain(t *testing.T) {
 	for _, unpeers := range []bool{true, false} {
 		t.Run(fmt.Sprintf("unpeers before is %t", unpeers), func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, peering.IdentityCertificate)
+			w := newWorld(t, identity.ModeCertificate)
 			before := map[*side][]string{w.rome: w.rome.left(), w.milan: w.milan.left()}
 			kept := w.milan.backup()
 			w.invite(t, w.milan, w.rome, "a")
@@ -139,7 +138,7 @@ func TestAProviderThatWasRestoredIsPeeredWithAgain(t *testing.T) {
 // A provider may have had another name when it made its last offer, of which
 // the consumer has a copy still.
 func TestAnOfferThatTheProviderDoesNotKnowIsForgotten(t *testing.T) {
-	w := newWorld(t, peering.IdentityCertificate)
+	w := newWorld(t, identity.ModeCertificate)
 	namespace := naming.PeerNamespace("milan")
 	of := map[string]string{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy, v1alpha1.LabelForeignCluster: "milan"}
 	labels := maps.Clone(of)

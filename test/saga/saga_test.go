@@ -37,8 +37,8 @@ import (
 	"k8s.io/utils/ptr"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/identity"
 	"liqo.io/federation/apiserver/naming"
-	"liqo.io/federation/controllers/peering"
 )
 
 var (
@@ -62,7 +62,7 @@ type world struct {
 	authority   *ecdsa.PrivateKey
 }
 
-func newWorld(t *testing.T, mode peering.IdentityMode) *world {
+func newWorld(t *testing.T, mode identity.Mode) *world {
 	t.Helper()
 	authority, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -256,7 +256,7 @@ func (w *world) returns(t *testing.T, s *side, before []string) {
 }
 
 // peersAndUnpeers is the whole saga, and tells how many writes each side did.
-func peersAndUnpeers(t *testing.T, mode peering.IdentityMode, faulty string, f fault) map[string]int {
+func peersAndUnpeers(t *testing.T, mode identity.Mode, faulty string, f fault) map[string]int {
 	w := newWorld(t, mode)
 	if s, ok := w.servers["https://"+faulty+".example.com:6443"]; ok {
 		s.fault = f
@@ -295,7 +295,7 @@ func every() int {
 }
 
 func TestKilledBetweenAnyTwoWritesItConvergesAndNothingIsLeft(t *testing.T) {
-	for _, mode := range []peering.IdentityMode{peering.IdentityCertificate, peering.IdentityToken} {
+	for _, mode := range []identity.Mode{identity.ModeCertificate, identity.ModeToken} {
 		writes := peersAndUnpeers(t, mode, "", fault{})
 		t.Logf("with identities by %s: %v writes", mode, writes)
 		for _, name := range slices.Sorted(maps.Keys(writes)) {
@@ -313,7 +313,7 @@ func TestKilledBetweenAnyTwoWritesItConvergesAndNothingIsLeft(t *testing.T) {
 }
 
 func TestEachDirectionIsMadeAndUnmadeAlone(t *testing.T) {
-	w := newWorld(t, peering.IdentityCertificate)
+	w := newWorld(t, identity.ModeCertificate)
 	before := map[*side][]string{w.rome: w.rome.left(), w.milan: w.milan.left()}
 	w.invite(t, w.milan, w.rome, "a")
 	w.start(t)
@@ -356,7 +356,7 @@ func TestEachDirectionIsMadeAndUnmadeAlone(t *testing.T) {
 }
 
 func TestAProviderEndsAPeeringAndTheConsumerIsTold(t *testing.T) {
-	w := newWorld(t, peering.IdentityCertificate)
+	w := newWorld(t, identity.ModeCertificate)
 	w.invite(t, w.milan, w.rome, "a")
 	w.start(t)
 	w.until(t, "rome borrows from milan", peered(w.rome, w.milan))
@@ -380,7 +380,7 @@ func TestWithTheOtherSideDeadEachSideGetsCleanByItsDeadline(t *testing.T) {
 	for _, leaving := range []string{"rome", "milan"} {
 		t.Run(leaving, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, peering.IdentityCertificate)
+			w := newWorld(t, identity.ModeCertificate)
 			before := map[*side][]string{w.rome: w.rome.left(), w.milan: w.milan.left()}
 			w.invite(t, w.milan, w.rome, "a")
 			w.start(t)
@@ -398,7 +398,7 @@ func TestWithTheOtherSideDeadEachSideGetsCleanByItsDeadline(t *testing.T) {
 }
 
 func TestTwoInvitationsOfOneClusterAtOnceLetItInOnce(t *testing.T) {
-	w := newWorld(t, peering.IdentityCertificate)
+	w := newWorld(t, identity.ModeCertificate)
 	for _, token := range []string{"a", "b", "c"} {
 		id := uid(token)
 		w.milan.add(t, key{peeringTokens, "", "token-" + token}, &v1alpha1.PeeringToken{ObjectMeta: metav1.ObjectMeta{UID: id}})
@@ -435,7 +435,7 @@ func TestTwoInvitationsOfOneClusterAtOnceLetItInOnce(t *testing.T) {
 }
 
 func TestAnIdentityRequestThatIsDeletedTakesTheRightsAlong(t *testing.T) {
-	w := newWorld(t, peering.IdentityCertificate)
+	w := newWorld(t, identity.ModeCertificate)
 	w.invite(t, w.milan, w.rome, "a")
 	w.start(t)
 	w.until(t, "rome borrows from milan", peered(w.rome, w.milan))

@@ -23,6 +23,7 @@ import (
 	logsapi "k8s.io/component-base/logs/api/v1"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/identity"
 	"liqo.io/federation/controllers/network"
 	"liqo.io/federation/controllers/peering"
 	"liqo.io/federation/controllers/remote"
@@ -95,8 +96,8 @@ func NewOptions() *Options {
 		InvitationNamespace: "liqo-invitations",
 		StorageNamespace:    "liqo-storage",
 		ServiceAccount:      "federation-controller-manager",
-		IdentityMode:        string(peering.IdentityAuto),
-		IdentityLifetime:    peering.DefaultIdentityLifetime,
+		IdentityMode:        string(identity.ModeAuto),
+		IdentityLifetime:    identity.DefaultLifetime,
 		Networking:          string(v1alpha1.NetworkingNone),
 		Network:             network.DefaultSettings(),
 		Policy:              resources.DefaultPolicy(),
@@ -160,11 +161,11 @@ func (o *Options) Validate() []error {
 			errs = append(errs, fmt.Errorf("%s %q: must be a DNS label", flag, value))
 		}
 	}
-	if _, err := peering.ParseIdentityMode(o.IdentityMode); err != nil {
+	if _, err := identity.ParseMode(o.IdentityMode); err != nil {
 		errs = append(errs, fmt.Errorf("--identity-mode: %w", err))
 	}
-	if o.IdentityLifetime < peering.MinIdentityLifetime {
-		errs = append(errs, fmt.Errorf("--identity-lifetime %v: must be at least %v", o.IdentityLifetime, peering.MinIdentityLifetime))
+	if o.IdentityLifetime < identity.MinLifetime {
+		errs = append(errs, fmt.Errorf("--identity-lifetime %v: must be at least %v", o.IdentityLifetime, identity.MinLifetime))
 	}
 	if o.OrphanTTL != 0 && o.OrphanTTL < v1alpha1.MinOrphanTTL {
 		errs = append(errs, fmt.Errorf("--orphan-ttl %v: must be 0s, which is for ever, or at least %v", o.OrphanTTL, v1alpha1.MinOrphanTTL))

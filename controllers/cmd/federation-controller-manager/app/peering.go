@@ -10,6 +10,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/identity"
 	"liqo.io/federation/controllers/peering"
 	"liqo.io/federation/controllers/replication"
 	"liqo.io/federation/controllers/resources"
@@ -39,7 +40,7 @@ func (c *Config) peering() *peering.Config {
 		Namespace:           c.Options.Namespace,
 		ServiceAccount:      c.Options.ServiceAccount,
 		InvitationNamespace: c.Options.InvitationNamespace,
-		IdentityMode:        peering.IdentityMode(c.Options.IdentityMode),
+		IdentityMode:        identity.Mode(c.Options.IdentityMode),
 		IdentityLifetime:    c.Options.IdentityLifetime,
 		Networking:          v1alpha1.NetworkingMode(c.Options.Networking),
 		ControlProxy:        c.Options.ControlProxy,
