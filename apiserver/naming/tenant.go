@@ -3,6 +3,8 @@
 
 package naming
 
+import "time"
+
 const (
 	// TenantRole is the ClusterRole of a consumer in its tenant namespace, and the name of
 	// the RoleBinding to it.
@@ -20,4 +22,6 @@ const (
 	// HeartbeatLease is the Lease in a tenant namespace that the consumer renews. The
 	// provider creates it.
 	HeartbeatLease = "federation-heartbeat"
+	// HeartbeatInterval is the time between two renewals of that Lease.
+	HeartbeatInterval = 20 * time.Second
 )

@@ -108,7 +108,7 @@ func eventType(reason string) string {
 	switch reason {
 	case ReasonDisabled, ReasonDisconnecting, ReasonIdentityPending, ReasonIdentityIssued, ReasonAwaitingConsumer,
 		ReasonAwaitingProvider, ReasonAwaitingDecision, ReasonOfferAccepted, ReasonReady, ReasonNamespaceTerminating, ReasonVirtualNodeNotReady,
-		ReasonNoHeartbeat, ReasonHeartbeatReceived, ReasonVolumesMoving, ReasonVolumesReleasing, ReasonVolumesReleased:
+		ReasonVolumesMoving, ReasonVolumesReleasing, ReasonVolumesReleased:
 		return corev1.EventTypeNormal
 	}
 	return corev1.EventTypeWarning

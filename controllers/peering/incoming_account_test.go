@@ -4,7 +4,6 @@
 package peering
 
 import (
-	"crypto/x509"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -13,11 +12,12 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/identity"
 	"liqo.io/federation/apiserver/naming"
+	"liqo.io/federation/controllers/kit/kittest"
 )
 
 func TestWhatConsumersAreKnownByIsDecidedOnceForEachRequest(t *testing.T) {
-	csr := csrOf(t, func(*x509.CertificateRequest) {})
-	earlier := certify(t, csrOf(t, func(*x509.CertificateRequest) {}), peerName(), false)
+	csr := kittest.SigningRequest(t, peerName())
+	earlier := kittest.Certificate(t, kittest.SigningRequest(t, peerName()), peerName(), false)
 	token := func(r *v1alpha1.IdentityRequest) {
 		r.Status.ServiceAccountName = naming.TenantAccount
 		identity.SetCondition(r, v1alpha1.ConditionAccepted, metav1.ConditionTrue, identity.ReasonKnownByAccount, "")
@@ -29,9 +29,11 @@ func TestWhatConsumersAreKnownByIsDecidedOnceForEachRequest(t *testing.T) {
 		identity.SetCondition(r, v1alpha1.ConditionIssued, metav1.ConditionFalse, identity.ReasonSigningFailed, "")
 	}
 	invalid := func(r *v1alpha1.IdentityRequest) {
-		identity.SetCondition(r, v1alpha1.ConditionIssued, metav1.ConditionFalse, ReasonRequestInvalid, "")
+		identity.SetCondition(r, v1alpha1.ConditionIssued, metav1.ConditionFalse, "RequestInvalid", "")
 	}
-	certified := func(r *v1alpha1.IdentityRequest) { r.Status.Certificate = certify(t, csr, peerName(), false) }
+	certified := func(r *v1alpha1.IdentityRequest) {
+		r.Status.Certificate = kittest.Certificate(t, csr, peerName(), false)
+	}
 	held := func(r *v1alpha1.IdentityRequest) { r.Status.Certificate = earlier }
 	renewed := func(r *v1alpha1.IdentityRequest) { r.Generation++ }
 	const user, account = peeringUID, naming.TenantAccount

@@ -19,6 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/controllers/kit/kittest"
 	"liqo.io/federation/controllers/remote"
 )
 
@@ -62,7 +63,7 @@ func newJoining(t *testing.T) *joining {
 		invitation: invitationSecret(token("system:serviceaccount:liqo-invitations:invitation-"+peeringUID, now.Add(time.Hour))),
 		answer: func(request *v1alpha1.IdentityRequest) (*v1alpha1.IdentityRequest, error) {
 			request.Status = v1alpha1.IdentityRequestStatus{
-				Certificate: certify(t, request.Spec.Request, peerName(), false),
+				Certificate: kittest.Certificate(t, request.Spec.Request, peerName(), false),
 				ClusterID:   milanID, TenantNamespace: "liqo-tenant-rome",
 			}
 			return request, nil
@@ -246,14 +247,14 @@ func (j *joining) invitationToken() string {
 func TestAnswersOfStrangersAreChecked(t *testing.T) {
 	for name, change := range map[string]func(*testing.T, *v1alpha1.IdentityRequest){
 		"a certificate for another name": func(t *testing.T, r *v1alpha1.IdentityRequest) {
-			r.Status.Certificate = certify(t, r.Spec.Request, pkix.Name{CommonName: "admin"}, false)
+			r.Status.Certificate = kittest.Certificate(t, r.Spec.Request, pkix.Name{CommonName: "admin"}, false)
 		},
 		"a certificate for another key": func(t *testing.T, r *v1alpha1.IdentityRequest) {
 			_, request, err := newKey(peeringUID)
 			if err != nil {
 				t.Fatal(err)
 			}
-			r.Status.Certificate = certify(t, request, peerName(), false)
+			r.Status.Certificate = kittest.Certificate(t, request, peerName(), false)
 		},
 		"a namespace that is no tenant's": func(_ *testing.T, r *v1alpha1.IdentityRequest) { r.Status.TenantNamespace = "kube-system" },
 		"a namespace with a path in it":   func(_ *testing.T, r *v1alpha1.IdentityRequest) { r.Status.TenantNamespace = "liqo-tenant-../x" },
@@ -304,7 +305,7 @@ func TestAnInvitationReplacesAnIdentityThatWasRevokedAndNoOther(t *testing.T) {
 			j.invitation = test.invitation
 			j.answer = func(r *v1alpha1.IdentityRequest) (*v1alpha1.IdentityRequest, error) {
 				r.Status = v1alpha1.IdentityRequestStatus{
-					Certificate: certify(t, r.Spec.Request, pkix.Name{CommonName: other, Organization: []string{v1alpha1.PeerGroup}}, false),
+					Certificate: kittest.Certificate(t, r.Spec.Request, pkix.Name{CommonName: other, Organization: []string{v1alpha1.PeerGroup}}, false),
 					ClusterID:   milanID, TenantNamespace: "liqo-tenant-rome",
 				}
 				return r, nil

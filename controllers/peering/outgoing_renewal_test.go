@@ -17,6 +17,7 @@ import (
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/identity"
+	"liqo.io/federation/controllers/kit/kittest"
 	"liqo.io/federation/controllers/remote"
 )
 
@@ -211,7 +212,7 @@ func TestAnAccountGetsACertificateOrATokenInTime(t *testing.T) {
 		{"another token when nothing is decided in time", pending, last, "next token"},
 		{"another token from a provider that cannot decide that", func(*v1alpha1.IdentityRequest) (*v1alpha1.IdentityRequest, error) { return nil, refused }, renewal, "next token"},
 		{"another token when the certificate is of somebody else", func(r *v1alpha1.IdentityRequest) (*v1alpha1.IdentityRequest, error) {
-			r.Status = v1alpha1.IdentityRequestStatus{Certificate: certify(t, r.Spec.Request, pkix.Name{CommonName: "admin"}, false), ClusterID: milanID, TenantNamespace: "liqo-tenant-rome"}
+			r.Status = v1alpha1.IdentityRequestStatus{Certificate: kittest.Certificate(t, r.Spec.Request, pkix.Name{CommonName: "admin"}, false), ClusterID: milanID, TenantNamespace: "liqo-tenant-rome"}
 			return r, nil
 		}, renewal, "next token"},
 	} {

@@ -6,7 +6,6 @@ package integration
 import (
 	"context"
 	"fmt"
-	"sync"
 	"testing"
 	"time"
 
@@ -21,15 +20,13 @@ import (
 	testingclock "k8s.io/utils/clock/testing"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	controllers "liqo.io/federation/controllers/peering"
-	"liqo.io/federation/generated/clientset/versioned"
-	"liqo.io/federation/generated/informers/externalversions"
+	"liqo.io/federation/controllers/provider/liveness"
 	"liqo.io/federation/test/integration/framework"
 )
 
 const heartbeat = "federation-heartbeat"
 
-// renewed is a sign of life.
+// renewed is a heartbeat.
 func renewed(at time.Time) []byte {
 	return fmt.Appendf(nil, `{"spec":{"renewTime":%q}}`, at.UTC().Format(metav1.RFC3339Micro))
 }
@@ -60,12 +57,12 @@ func TestAPeerWritesNothingButTheTimeIntoItsHeartbeat(t *testing.T) {
 			}
 		}
 		t.Run(user, func(t *testing.T) {
-			sign := string(renewed(time.Now()))
+			beat := string(renewed(time.Now()))
 			expect(t, []attempt{
-				{"a sign of life", "", patch(tenant, heartbeat, sign)},
-				{"a sign of life to come", "", patch(tenant, heartbeat, string(renewed(time.Now().Add(1000*time.Hour))))},
-				{"another lease", "and no other", patch(tenant, "another", sign)},
-				{"a lease elsewhere", "and no other", patch(elsewhere, heartbeat, sign)},
+				{"a heartbeat", "", patch(tenant, heartbeat, beat)},
+				{"a heartbeat of the future", "", patch(tenant, heartbeat, string(renewed(time.Now().Add(1000*time.Hour))))},
+				{"another lease", "and no other", patch(tenant, "another", beat)},
+				{"a lease elsewhere", "and no other", patch(elsewhere, heartbeat, beat)},
 				{"a new lease", "and no other", func(ctx context.Context) error {
 					_, err := client.CoordinationV1().Leases(tenant).Create(ctx, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "new"}}, dryCreate)
 					return err
@@ -82,33 +79,18 @@ func TestAPeerWritesNothingButTheTimeIntoItsHeartbeat(t *testing.T) {
 	}
 }
 
-// runLiveness runs the controller that looks for signs of life with the rights
-// of the controller manager, by a clock that tests turn, until the test ends.
+// runLiveness runs the controller that observes heartbeats with the rights of the controller
+// manager, by a clock that tests turn, until the test ends.
 func runLiveness(t *testing.T, env *framework.Environment, clock *testingclock.FakePassiveClock) {
 	t.Helper()
-	config := env.ServiceAccount(t, framework.Namespace, controllerManager)
-	config.QPS = -1
-	federation, err := versioned.NewForConfig(config)
-	if err != nil {
+	manager := newManager(t, env.ServiceAccount(t, framework.Namespace, controllerManager))
+	reconciler := &liveness.Reconciler{
+		Client: manager.GetClient(), Live: manager.GetAPIReader(), Events: &record.FakeRecorder{}, Clock: clock,
+	}
+	if err := reconciler.SetupWithManager(manager); err != nil {
 		t.Fatal(err)
 	}
-	informers := externalversions.NewSharedInformerFactory(federation, 0)
-	controller, err := controllers.NewLiveness(&controllers.Config{
-		Kube: kubeOf(t, config), Federation: federation, FederationInformers: informers, Events: &record.FakeRecorder{}, Clock: clock,
-	}, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
-	informers.StartWithContext(ctx)
-	informers.WaitForCacheSync(ctx.Done())
-	var running sync.WaitGroup
-	running.Go(func() { controller.Run(ctx) })
-	t.Cleanup(func() {
-		cancel()
-		running.Wait()
-		informers.Shutdown()
-	})
+	startManager(t, manager)
 }
 
 func TestAConsumerThatIsSilentForItsOrphanTTLIsNotLentToAnyMore(t *testing.T) {
@@ -168,18 +150,18 @@ func TestAConsumerThatIsSilentForItsOrphanTTLIsNotLentToAnyMore(t *testing.T) {
 	}
 
 	for range 10 {
-		if got := later(time.Minute); got == nil || got.Reason != controllers.ReasonNoHeartbeat {
-			t.Fatalf("before the first sign of life: %+v", got)
+		if got := later(time.Minute); got == nil || got.Reason != liveness.ReasonNoHeartbeat {
+			t.Fatalf("before the first heartbeat: %+v", got)
 		}
 	}
 	consumer := kubeOf(t, env.User(t, user, v1alpha1.PeerGroup)).CoordinationV1().Leases(tenant)
-	until(t, "the consumer to give a sign of life", func(ctx context.Context) (bool, error) {
+	until(t, "the consumer to send a heartbeat", func(ctx context.Context) (bool, error) {
 		_, err := consumer.Patch(ctx, heartbeat, types.MergePatchType, renewed(time.Now().Add(10000*time.Hour)), metav1.PatchOptions{})
 		return err == nil, nil
 	})
-	for minute, want := range []string{controllers.ReasonHeartbeatReceived, controllers.ReasonConsumerSilent, controllers.ReasonConsumerSilent} {
+	for minute, want := range []string{liveness.ReasonHeartbeatReceived, liveness.ReasonConsumerSilent, liveness.ReasonConsumerSilent} {
 		if got := later(time.Minute); got == nil || got.Reason != want {
-			t.Fatalf("%d minutes after the last sign of life: %+v", minute, got)
+			t.Fatalf("%d minutes after the last heartbeat: %+v", minute, got)
 		}
 	}
 	if got := later(time.Minute); got != nil {

@@ -23,6 +23,7 @@ import (
 	"liqo.io/federation/apiserver/identity"
 	"liqo.io/federation/apiserver/naming"
 	peerings "liqo.io/federation/controllers/peering"
+	"liqo.io/federation/controllers/provider/identitysigner"
 	"liqo.io/federation/controllers/remote"
 	"liqo.io/federation/test/integration/framework"
 )
@@ -59,9 +60,15 @@ func newChanging(t *testing.T, mode identity.Mode) *changing {
 		lender := *config
 		lender.ClusterID = thisID
 		return peerings.NewIdentityRequests(&lender)
-	}, func(config *peerings.Config) (controller, error) {
-		return peerings.NewSigner(config.Kube, config.Federation, config.FederationInformers, c.clock, config.IdentityLifetime)
 	})
+	manager := newManager(t, c.Admin)
+	signer := &identitysigner.Reconciler{
+		Client: manager.GetClient(), Live: manager.GetAPIReader(), Clock: c.clock, Lifetime: c.config.IdentityLifetime,
+	}
+	if err := signer.SetupWithManager(manager); err != nil {
+		t.Fatal(err)
+	}
+	startManager(t, manager)
 	c.invite(t, framework.ProxyURL)
 	c.forget(t, "changer")
 	return c

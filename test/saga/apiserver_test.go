@@ -11,7 +11,10 @@ import (
 	"net/http"
 	"strings"
 
+	certificatesv1 "k8s.io/api/certificates/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -30,14 +33,19 @@ var (
 	// served are the kinds that controllers with caches read and write.
 	served = map[schema.GroupVersion]map[string]metav1.APIResource{
 		corev1.SchemeGroupVersion: kindsOf(
-			"Namespace", false, "Node", false, "Pod", true, "PersistentVolume", false, "PersistentVolumeClaim", true, "Event", true),
+			"Namespace", false, "Node", false, "Pod", true, "PersistentVolume", false, "PersistentVolumeClaim", true, "Event", true,
+			"ServiceAccount", true),
+		certificatesv1.SchemeGroupVersion: kindsOf("CertificateSigningRequest", false),
+		coordinationv1.SchemeGroupVersion: kindsOf("Lease", true),
+		rbacv1.SchemeGroupVersion:         kindsOf("RoleBinding", true),
 		storagev1.SchemeGroupVersion: {
 			"storageclasses":       {Name: "storageclasses", Kind: "StorageClass"},
 			"csidrivers":           {Name: "csidrivers", Kind: "CSIDriver"},
 			"csistoragecapacities": {Name: "csistoragecapacities", Kind: "CSIStorageCapacity", Namespaced: true},
 		},
 		v1alpha1.SchemeGroupVersion: kindsOf(
-			"ForeignCluster", false, "VirtualNode", true, "VirtualVolume", true, "NamespaceMap", true, "NamespaceOffloading", true, "ShadowVolumeClaim", true),
+			"ForeignCluster", false, "VirtualNode", true, "VirtualVolume", true, "NamespaceMap", true, "NamespaceOffloading", true,
+			"ShadowVolumeClaim", true, "IdentityRequest", false, "PeeringToken", false, "ResourceRequest", true),
 	}
 )
 
@@ -194,6 +202,12 @@ func (s *apiServer) answer(r *http.Request, named request) (runtime.Object, erro
 		}
 		named.name = wanted.(object).GetName()
 		found, err = s.store.create(named.key, wanted.(object))
+	case r.Method == http.MethodPut:
+		wanted, _, decodeErr := decoder.Decode(body, nil, nil)
+		if decodeErr != nil {
+			return nil, apierrors.NewBadRequest(decodeErr.Error())
+		}
+		found, err = s.store.update(named.key, wanted.(object), named.subresource)
 	case r.Method == http.MethodPatch:
 		found, err = s.store.patch(named.key, body, named.subresource)
 	case r.Method == http.MethodDelete:

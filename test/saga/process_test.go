@@ -10,6 +10,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -17,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -29,15 +31,21 @@ import (
 	"k8s.io/client-go/kubernetes"
 	kubefake "k8s.io/client-go/kubernetes/fake"
 	kubescheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/identity"
 	"liqo.io/federation/apiserver/naming"
+	"liqo.io/federation/controllers/consumer/heartbeat"
+	"liqo.io/federation/controllers/kit"
 	"liqo.io/federation/controllers/peering"
 	"liqo.io/federation/controllers/pods"
+	"liqo.io/federation/controllers/provider/identitysigner"
+	"liqo.io/federation/controllers/provider/liveness"
 	"liqo.io/federation/controllers/remote"
 	"liqo.io/federation/controllers/replication"
 	"liqo.io/federation/controllers/resources"
@@ -72,6 +80,9 @@ type side struct {
 	mode     identity.Mode
 	world    *world
 
+	// server is where the API of the cluster is served to its own controllers.
+	server string
+
 	// life ends the process that lives, and tells when it has. Who holds it
 	// keeps the next one from starting.
 	life struct {
@@ -93,6 +104,9 @@ type process struct {
 	side *side
 	ctx  context.Context
 	die  context.CancelFunc
+	// started is closed once the manager runs: one that is stopped before that never
+	// returns.
+	started chan struct{}
 }
 
 // user is who asks a cluster: nobody in particular is its own administrator.
@@ -107,14 +121,20 @@ const (
 // run lives again and again until the context ends.
 func (s *side) run(ctx context.Context) {
 	for ctx.Err() == nil {
-		life, die := context.WithCancel(ctx)
-		p := &process{side: s, ctx: life, die: die}
+		life, die := context.WithCancel(context.WithoutCancel(ctx))
+		p := &process{side: s, ctx: life, die: die, started: make(chan struct{})}
+		end := func() {
+			<-p.started
+			die()
+		}
+		stop := context.AfterFunc(ctx, end)
 		ended := make(chan struct{})
 		s.life.Lock()
-		s.life.end, s.life.ended = die, ended
+		s.life.end, s.life.ended = end, ended
 		s.life.Unlock()
 		p.live()
 		die()
+		stop()
 		close(ended)
 		if ctx.Err() == nil {
 			s.deaths.Add(1)
@@ -179,6 +199,37 @@ func (p *process) ask(at *store, as user, scheme *runtime.Scheme, action clientt
 		return nil, errGone
 	}
 	return result, err
+}
+
+// RoundTrip sends a request of the manager to the API server of the side, unless the process
+// dies of it.
+func (p *process) RoundTrip(r *http.Request) (*http.Response, error) {
+	if p.ctx.Err() != nil {
+		return nil, errGone
+	}
+	if r.Method == http.MethodGet {
+		return http.DefaultTransport.RoundTrip(r)
+	}
+	number := int(p.side.writes.Add(1))
+	dies := number == p.side.fault.write
+	if dies && !p.side.fault.lost {
+		p.die()
+		p.note("dies before %d: %s %s", number, r.Method, r.URL.Path)
+		return nil, errGone
+	}
+	response, err := http.DefaultTransport.RoundTrip(r)
+	if err == nil {
+		p.note("%d: %s %s: %s", number, r.Method, r.URL.Path, response.Status)
+	}
+	if !dies {
+		return response, err
+	}
+	p.die()
+	p.note("dies after %d", number)
+	if err == nil {
+		_ = response.Body.Close()
+	}
+	return nil, errGone
 }
 
 func (p *process) note(format string, args ...any) {
@@ -358,6 +409,20 @@ func (p *process) live() {
 		Clock: clock.RealClock{}, Pods: pods.OfNodes(kube), ClusterID: s.id, ClusterName: s.name, Policy: resources.DefaultPolicy(),
 		VirtualKubelet: resources.VirtualKubelet{Image: "virtual-kubelet", PullPolicy: "Never"},
 	}
+	manager, err := kit.NewManager(&rest.Config{Host: s.server, Transport: p, QPS: -1}, logr.Discard())
+	if err != nil {
+		panic(err)
+	}
+	cached, live := manager.GetClient(), manager.GetAPIReader()
+	for _, reconciler := range []interface{ SetupWithManager(ctrl.Manager) error }{
+		&heartbeat.Reconciler{Peers: peers, Clock: clock.RealClock{}},
+		&liveness.Reconciler{Client: cached, Live: live, Events: &record.FakeRecorder{}, Clock: clock.RealClock{}},
+		&identitysigner.Reconciler{Client: cached, Live: live, Clock: clock.RealClock{}, Lifetime: identity.DefaultLifetime},
+	} {
+		if err := reconciler.SetupWithManager(manager); err != nil {
+			panic(err)
+		}
+	}
 	type runner interface{ Run(context.Context) }
 	var runners []runner
 	add := func(r runner, err error) {
@@ -372,11 +437,6 @@ func (p *process) live() {
 		func() (runner, error) { return peering.NewForeignClusters(config) },
 		func() (runner, error) { return peering.NewIdentityRequests(config) },
 		func() (runner, error) { return peering.NewPeeringTokens(config, bearers) },
-		func() (runner, error) { return peering.NewHeartbeats(config), nil },
-		func() (runner, error) { return peering.NewLiveness(config, 0) },
-		func() (runner, error) {
-			return peering.NewSigner(kube, federation, ours, clock.RealClock{}, identity.DefaultLifetime)
-		},
 		func() (runner, error) { return resources.NewProvider(lending) },
 		func() (runner, error) { return resources.NewConsumer(lending) },
 		func() (runner, error) { return resources.NewVirtualNodes(lending) },
@@ -393,6 +453,13 @@ func (p *process) live() {
 	}
 	ours.WaitForCacheSync(p.ctx.Done())
 	var running sync.WaitGroup
+	running.Go(func() {
+		if err := manager.Start(p.ctx); err != nil {
+			p.note("the manager ended: %v", err)
+		}
+	})
+	<-manager.Elected()
+	close(p.started)
 	for _, r := range runners {
 		running.Go(func() { r.Run(p.ctx) })
 	}

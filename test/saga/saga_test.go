@@ -16,6 +16,7 @@ import (
 	"io"
 	"maps"
 	"math/big"
+	"net/http/httptest"
 	"os"
 	"slices"
 	"strings"
@@ -72,6 +73,9 @@ func newWorld(t *testing.T, mode identity.Mode) *world {
 	for name, id := range map[string]string{"rome": string(uid("1")), "milan": string(uid("2"))} {
 		s := &side{name: name, id: id, store: newStore(), mode: mode, world: w}
 		s.store.admit = func(k key, changed object) { w.play(t, s, k, changed) }
+		server := httptest.NewServer(&apiServer{s.store, func(key, string) bool { return true }})
+		t.Cleanup(server.Close)
+		s.server = server.URL
 		w.servers["https://"+name+".example.com:6443"] = s
 		for _, namespace := range []string{installation, invitationNamespace} {
 			s.add(t, key{namespaces, "", namespace}, &corev1.Namespace{})

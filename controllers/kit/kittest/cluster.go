@@ -17,6 +17,7 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
@@ -98,6 +99,7 @@ func withStatus() []client.Object {
 	objects := []client.Object{
 		&corev1.Namespace{}, &corev1.Node{}, &corev1.Pod{}, &corev1.Service{}, &corev1.ResourceQuota{},
 		&corev1.PersistentVolume{}, &corev1.PersistentVolumeClaim{}, &appsv1.Deployment{},
+		&certificatesv1.CertificateSigningRequest{},
 	}
 	for kind, object := range kit.NewScheme().KnownTypes(v1alpha1.SchemeGroupVersion) {
 		_, hasStatus := object.FieldByName("Status")

@@ -11,6 +11,10 @@ import (
 
 	"k8s.io/klog/v2"
 
+	"liqo.io/federation/controllers/consumer/heartbeat"
+	"liqo.io/federation/controllers/provider/fairness"
+	"liqo.io/federation/controllers/provider/identitysigner"
+	"liqo.io/federation/controllers/provider/liveness"
 	"liqo.io/federation/controllers/provider/namespace"
 	"liqo.io/federation/controllers/storage/move"
 	"liqo.io/federation/controllers/storage/provider"
@@ -36,14 +40,14 @@ func controllers() []Controller {
 		{Name: "foreign-cluster", Init: initForeignCluster},
 		{Name: "identity-request", Init: initIdentityRequest},
 		{Name: "peering-token", Init: initPeeringToken},
-		{Name: "identity-signer", OffByDefault: true, Init: initIdentitySigner},
-		{Name: "peer-fairness", Init: initPeerFairness},
+		{Name: identitysigner.Name, OffByDefault: true, Init: initIdentitySigner},
+		{Name: fairness.Name, Init: initPeerFairness},
 		{Name: "replication", Init: initReplication},
 		{Name: "network", Init: initNetwork},
 		{Name: "gateway-service", Init: initGatewayService},
 		{Name: "addresses", Init: initAddresses},
-		{Name: "heartbeat", Init: initHeartbeat},
-		{Name: "consumer-liveness", Init: initConsumerLiveness},
+		{Name: heartbeat.Name, Init: initHeartbeat},
+		{Name: liveness.Name, Init: initConsumerLiveness},
 		{Name: "resource-provider", Init: initResourceProvider},
 		{Name: "resource-consumer", Init: initResourceConsumer},
 		{Name: "virtual-node", Init: initVirtualNode},

@@ -11,7 +11,11 @@ import (
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/identity"
+	"liqo.io/federation/controllers/consumer/heartbeat"
 	"liqo.io/federation/controllers/peering"
+	"liqo.io/federation/controllers/provider/fairness"
+	"liqo.io/federation/controllers/provider/identitysigner"
+	"liqo.io/federation/controllers/provider/liveness"
 	"liqo.io/federation/controllers/replication"
 	"liqo.io/federation/controllers/resources"
 	storage "liqo.io/federation/controllers/storage/consumer"
@@ -67,20 +71,43 @@ func initPeeringToken(_ context.Context, config *Config) ([]Runner, error) {
 	return running(peering.NewPeeringTokens(config.peering(), accounts))
 }
 
-func initIdentitySigner(_ context.Context, config *Config) ([]Runner, error) {
-	return running(peering.NewSigner(config.Kube, config.Federation, config.FederationInformers, clock.RealClock{}, config.Options.IdentityLifetime))
+func initIdentitySigner(ctx context.Context, config *Config) ([]Runner, error) {
+	manager, err := config.Manager(ctx)
+	if err != nil {
+		return nil, err
+	}
+	reconciler := &identitysigner.Reconciler{
+		Client: manager.GetClient(), Live: manager.GetAPIReader(), Clock: clock.RealClock{}, Lifetime: config.Options.IdentityLifetime,
+	}
+	return nil, reconciler.SetupWithManager(manager)
 }
 
-func initHeartbeat(_ context.Context, config *Config) ([]Runner, error) {
-	return running(peering.NewHeartbeats(config.peering()), nil)
+func initHeartbeat(ctx context.Context, config *Config) ([]Runner, error) {
+	manager, err := config.Manager(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return nil, (&heartbeat.Reconciler{Peers: config.Peers, Clock: clock.RealClock{}}).SetupWithManager(manager)
 }
 
-func initConsumerLiveness(_ context.Context, config *Config) ([]Runner, error) {
-	return running(peering.NewLiveness(config.peering(), config.Options.OrphanTTL))
+func initConsumerLiveness(ctx context.Context, config *Config) ([]Runner, error) {
+	manager, err := config.Manager(ctx)
+	if err != nil {
+		return nil, err
+	}
+	reconciler := &liveness.Reconciler{
+		Client: manager.GetClient(), Live: manager.GetAPIReader(), Events: config.Recorder(liveness.Name),
+		Clock: clock.RealClock{}, OrphanTTL: config.Options.OrphanTTL,
+	}
+	return nil, reconciler.SetupWithManager(manager)
 }
 
-func initPeerFairness(_ context.Context, config *Config) ([]Runner, error) {
-	return running(peering.NewFairness(config.peering()))
+func initPeerFairness(ctx context.Context, config *Config) ([]Runner, error) {
+	manager, err := config.Manager(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return nil, (&fairness.Reconciler{Client: manager.GetClient(), Live: manager.GetAPIReader()}).SetupWithManager(manager)
 }
 
 func initReplication(_ context.Context, config *Config) ([]Runner, error) {

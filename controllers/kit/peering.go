@@ -1,0 +1,16 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package kit
+
+import "liqo.io/federation/apiserver/apis/federation/v1alpha1"
+
+// OutgoingEnabled reports whether an outgoing peering with a foreign cluster is intended.
+func OutgoingEnabled(fc *v1alpha1.ForeignCluster) bool {
+	return fc.DeletionTimestamp == nil && fc.Spec.Outgoing == v1alpha1.PeeringEnabled
+}
+
+// IncomingEnabled reports whether an incoming peering with a foreign cluster is intended.
+func IncomingEnabled(fc *v1alpha1.ForeignCluster) bool {
+	return fc.DeletionTimestamp == nil && fc.Spec.Incoming == v1alpha1.PeeringEnabled
+}

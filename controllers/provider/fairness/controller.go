@@ -1,0 +1,144 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package fairness has the requests of consumers without certificates wait in the queues of
+// peers.
+package fairness
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"liqo.io/federation/apiserver/naming"
+	"liqo.io/federation/controllers/kit"
+)
+
+// Name is the name of the controller in --controllers, logs and metrics.
+const Name = "peer-fairness"
+
+// flowSchemas are the FlowSchemas of the chart for consumers that are service accounts, each
+// with its verbs. Certificates carry a group, which other FlowSchemas name; accounts have to
+// be named one by one.
+var flowSchemas = map[string][]string{
+	"liqo-peer-account-lists": {"list", "watch"},
+	"liqo-peer-accounts":      {flowcontrolv1.VerbAll},
+}
+
+// Reconciler names the accounts of consumers in the FlowSchemas of the chart.
+type Reconciler struct {
+	// Client reads the cache of the manager, Live the API server.
+	Client client.Client
+	Live   client.Reader
+
+	// start requests a pass over each FlowSchema: the last consumer may have been deleted
+	// before this process started.
+	start kit.Trigger
+}
+
+// SetupWithManager adds the controller to a manager.
+func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
+	for _, request := range allSchemas() {
+		r.start.Add(request)
+	}
+	return ctrl.NewControllerManagedBy(manager).Named(Name).
+		Watches(&rbacv1.RoleBinding{}, handler.EnqueueRequestsFromMapFunc(schemasOfBinding)).
+		WatchesRawSource(&r.start).
+		WithOptions(kit.Options(1)).
+		Complete(r)
+}
+
+func allSchemas() []reconcile.Request {
+	var all []reconcile.Request
+	for name := range flowSchemas {
+		all = append(all, kit.Request("", name))
+	}
+	return all
+}
+
+// schemasOfBinding maps the RoleBinding of a consumer to all FlowSchemas.
+func schemasOfBinding(_ context.Context, binding client.Object) []reconcile.Request {
+	if binding.GetName() != naming.TenantRole {
+		return nil
+	}
+	return allSchemas()
+}
+
+// Reconcile writes the accounts of all consumers into a FlowSchema. One that was deleted is
+// left alone: the administrator shares out requests in another way.
+func (r *Reconciler) Reconcile(ctx context.Context, key ctrl.Request) (ctrl.Result, error) {
+	var bindings rbacv1.RoleBindingList
+	if err := r.Client.List(ctx, &bindings); err != nil {
+		return ctrl.Result{}, fmt.Errorf("listing role bindings: %w", err)
+	}
+	var schema flowcontrolv1.FlowSchema
+	err := r.Live.Get(ctx, key.NamespacedName, &schema)
+	if apierrors.IsNotFound(err) {
+		return ctrl.Result{}, nil
+	}
+	if err != nil {
+		return ctrl.Result{}, fmt.Errorf("reading FlowSchema %s: %w", key.Name, err)
+	}
+	wanted := rulesFor(accountsOf(bindings.Items), flowSchemas[key.Name])
+	if equality.Semantic.DeepEqual(schema.Spec.Rules, wanted) {
+		return ctrl.Result{}, nil
+	}
+	schema.Spec.Rules = wanted
+	if err := r.Client.Update(ctx, &schema); err != nil {
+		return kit.Result(0, fmt.Errorf("writing the accounts of consumers into FlowSchema %s: %w", key.Name, err))
+	}
+	return ctrl.Result{}, nil
+}
+
+// accountsOf returns the accounts that are tenants, each once and in order.
+func accountsOf(bindings []rbacv1.RoleBinding) []flowcontrolv1.Subject {
+	var accounts []flowcontrolv1.Subject
+	for i := range bindings {
+		binding := &bindings[i]
+		if binding.Name != naming.TenantRole || binding.DeletionTimestamp != nil {
+			continue
+		}
+		for _, subject := range binding.Subjects {
+			if subject.Kind == rbacv1.ServiceAccountKind {
+				accounts = append(accounts, flowcontrolv1.Subject{
+					Kind:           flowcontrolv1.SubjectKindServiceAccount,
+					ServiceAccount: &flowcontrolv1.ServiceAccountSubject{Namespace: subject.Namespace, Name: subject.Name},
+				})
+			}
+		}
+	}
+	key := func(s flowcontrolv1.Subject) string { return s.ServiceAccount.Namespace + "/" + s.ServiceAccount.Name }
+	slices.SortFunc(accounts, func(a, b flowcontrolv1.Subject) int { return strings.Compare(key(a), key(b)) })
+	return slices.CompactFunc(accounts, func(a, b flowcontrolv1.Subject) bool { return key(a) == key(b) })
+}
+
+// rulesFor returns the rules for the requests of accounts with verbs, and none without an
+// account. Paths that are no resources are matched only with all verbs.
+func rulesFor(accounts []flowcontrolv1.Subject, verbs []string) []flowcontrolv1.PolicyRulesWithSubjects {
+	if len(accounts) == 0 {
+		return nil
+	}
+	rules := flowcontrolv1.PolicyRulesWithSubjects{
+		Subjects: accounts,
+		ResourceRules: []flowcontrolv1.ResourcePolicyRule{{
+			Verbs: verbs, APIGroups: []string{flowcontrolv1.APIGroupAll}, Resources: []string{flowcontrolv1.ResourceAll},
+			Namespaces: []string{flowcontrolv1.NamespaceEvery}, ClusterScope: true,
+		}},
+	}
+	if slices.Contains(verbs, flowcontrolv1.VerbAll) {
+		rules.NonResourceRules = []flowcontrolv1.NonResourcePolicyRule{
+			{Verbs: verbs, NonResourceURLs: []string{flowcontrolv1.NonResourceAll}},
+		}
+	}
+	return []flowcontrolv1.PolicyRulesWithSubjects{rules}
+}
