@@ -38,7 +38,7 @@ test: ## Everything that must be green: verify, unit, kernel, integration and e2
 PART ?= test properties layouts three chaos storage moves bench
 
 .PHONY: test-full
-test-full: packages images samples ## The long tests, or PART=… of them: test properties layouts three chaos storage moves bench.
+test-full: packages images samples ## The long tests, or PART=… of them; RESUME=1 goes on with what did not succeed.
 	@set -e; for part in $(PART); do hack/test-full.sh $$part; done
 
 ##@ Building
@@ -87,8 +87,8 @@ test-netns: packages ## The network fabric with a real kernel, in namespaces of 
 	unshare --net --mount bin/netns.test -test.v -test.timeout=20m
 
 .PHONY: test-e2e
-test-e2e: packages images ## The demo's story and its mishaps, on two clusters of their own.
-	@hack/test-e2e.sh
+test-e2e: packages images ## The product on two clusters, with failures injected, or GROUP=… of these tests.
+	@hack/test-e2e.sh $(if $(GROUP),-groups=$(GROUP))
 
 .PHONY: bench
 bench: packages images ## Vanilla against offloaded pods, our API, storage, the tunnel: tables.

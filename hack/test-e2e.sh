@@ -2,17 +2,17 @@
 # Copyright The Liqo Federation Authors.
 # SPDX-License-Identifier: Apache-2.0
 
-# Runs the end-to-end tests on clusters of their own: two, or with -layout=three
-# a hub and two leaves. Arguments go to go test. E2E_KEEP=1 keeps the clusters,
-# and takes them as they are next time; E2E_INSTANCE gives them another name, for
-# a second checkout. What failed is said again at the end, where one looks first.
+# Runs the end-to-end tests on clusters of their own: two, or with -layout=three a hub and two
+# leaves. Arguments go to go test; -groups=network,storage runs these groups in this order.
+# E2E_KEEP=1 keeps the clusters, and takes them as they are next time. E2E_INSTANCE gives them
+# another name, for a second checkout. What failed is repeated at the end.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 instance=${E2E_INSTANCE:-e2e}
 record=_output/$instance.json
 
-# The tests take their clusters down themselves, unless they are cut short.
+# The tests take their clusters down themselves, unless they are interrupted.
 finish() {
   local status=$?
   [[ $status == 0 ]] || keep_logs
@@ -34,7 +34,7 @@ keep_logs() {
   done
 }
 
-# failures prints what the tests that failed said.
+# failures prints the output of the tests that failed.
 failures() {
   printf '\nWhat failed (everything is in %s):\n' "$record"
   jq -rjs '(map(select(.Action == "fail").Test) | unique) as $failed
@@ -43,4 +43,4 @@ failures() {
 }
 
 mkdir -p _output
-go test -tags e2e -count=1 -timeout=45m -json ./test/e2e "$@" | tee "$record" | jq -j --unbuffered '.Output // empty'
+go test -tags e2e -count=1 -timeout=60m -json ./test/e2e "$@" | tee "$record" | jq -j --unbuffered '.Output // empty'

@@ -5,52 +5,80 @@
 # Runs one part of the long tests, each of at most an hour on 2 cores:
 #   test         everything that make test runs
 #   properties   unit tests with 5000 examples a property, every interruption of the sagas, fuzzing
-#   layouts      what uses a peering, on clusters of other layouts
+#   layouts      groups that use a peering, on clusters of other layouts
 #   three        a hub and two leaves
 #   chaos        15 minutes of processes that end and networks that are cut
 #   storage      databases over two clusters
 #   moves        moves of volumes, and their interruptions
 #   bench        the benchmark
+# A part is a list of commands. When one fails the others run all the same, and the part fails.
+# RESUME=1 leaves out those that succeeded in the last run of the part, and uses its clusters.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-# The steps of the story that use a peering.
-in_use='TestFederation/^(InstallsOnBothClusters|PeersByInvitation|VirtualNodeStandsForTheProvider|WhilePeered|JoinsThePods|LendsNodeByNode|PeersBothWays|SurvivesChaos|UnoffloadBringsPodsHome|UnpeersWithoutATrace)$'
+part=${1:-}
+succeeded=_output/test-full.${part}
+status=0
 
-# The steps that interrupt moves of volumes.
-interrupted='^(MovesSurvive|EndedPodsDoNotHoldMoves|MovesEndWithTheirNamespace|MovesSurviveLosses|DeletedWhileLocked)$'
+# run runs a command, unless it succeeded before.
+run() {
+  if grep --quiet --line-regexp --fixed-strings -- "$*" "${succeeded}"; then
+    echo "succeeded before: $*"
+  elif "$@"; then
+    echo "$*" >>"${succeeded}"
+  else
+    echo "failed: $*" >&2
+    status=1
+  fi
+}
 
-case ${1:-} in
+# groups LAYOUT GROUPS ARGS... runs groups of the end-to-end tests one by one on the same clusters,
+# and takes these down.
+groups() {
+  local layout=$1 groups=$2 group
+  shift 2
+  export E2E_INSTANCE=full-${layout} E2E_KEEP=1
+  for group in ${groups}; do
+    run hack/test-e2e.sh "-layout=${layout}" "-groups=${group}" "$@"
+  done
+  .playground/bin/playground --instance "${E2E_INSTANCE}" down
+}
+
+mkdir -p _output
+[[ ${RESUME:-} == 1 ]] || rm -f "${succeeded}"
+touch "${succeeded}"
+
+case ${part} in
   test)
-    make test
+    for target in verify test-unit test-netns test-integration test-e2e; do run make "${target}"; done
     ;;
   properties)
-    RAPID_CHECKS=5000 hack/test-unit.sh -count=1 -timeout=60m
-    SAGA=all go test -count=1 -timeout=30m ./test/saga ./controllers/storage/move
-    hack/fuzz.sh 30s
+    run env RAPID_CHECKS=5000 hack/test-unit.sh -count=1 -timeout=60m
+    run env SAGA=all go test -count=1 -timeout=30m ./test/saga ./controllers/storage/move
+    run hack/fuzz.sh 30s
     ;;
   layouts)
-    for layout in single wide; do hack/test-e2e.sh -layout=$layout -run "$in_use"; done
+    for layout in single wide; do groups "${layout}" 'peering offloading services network'; done
     ;;
   three)
-    hack/test-e2e.sh -layout=three -databases
+    run hack/test-e2e.sh -layout=three -databases
     ;;
   chaos)
-    hack/test-e2e.sh -layout=disjoint -chaos=15m -run "$in_use"
+    groups disjoint 'offloading network resilience' -chaos=15m
     ;;
   storage)
-    hack/test-e2e.sh -layout=spread -databases -run 'TestFederation/^(InstallsOnBothClusters|PeersByInvitation|VirtualNodeStandsForTheProvider|StoresVolumes|JoinsThePods)$' \
-      -skip "TestFederation/JoinsThePods/$interrupted"
+    groups spread 'storage databases' -databases
     ;;
   moves)
-    hack/test-e2e.sh -layout=spread -databases -timeout=60m \
-      -run "TestFederation/^(InstallsOnBothClusters|PeersByInvitation|VirtualNodeStandsForTheProvider|JoinsThePods)\$/$interrupted"
+    groups spread moves -databases
     ;;
   bench)
-    make bench
+    run make bench
     ;;
   *)
+    rm -f "${succeeded}"
     echo "usage: ${0##*/} test|properties|layouts|three|chaos|storage|moves|bench" >&2
     exit 2
     ;;
 esac
+exit "${status}"

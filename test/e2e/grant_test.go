@@ -21,10 +21,10 @@ import (
 	"liqo.io/federation/test/harness"
 )
 
-// lendsNoMoreThanIsGranted has rome send more to milan than it was granted,
+// acceptsNoMoreThanIsGranted has rome send more to milan than it was granted,
 // past its scheduler, which would keep it within the virtual node: milan takes
 // what fits, says why it takes no more, and takes the next when one has gone.
-func lendsNoMoreThanIsGranted(t *testing.T) {
+func acceptsNoMoreThanIsGranted(t *testing.T) {
 	// Each takes a bit less than a third, so that three fit and no fourth.
 	const pods, fit, percent = 6, 3, 30
 	o := offloaded(t, remote)
@@ -94,10 +94,10 @@ func sortedOut(t *testing.T, o offload, fit int) (taken []string) {
 	return taken
 }
 
-// lendsExtendedResources has a node of milan announce a resource that Kubernetes
+// offersExtendedResources has a node of milan announce a resource that Kubernetes
 // knows nothing of: the virtual node has milan's share of it, a pod that asks for
 // some runs where it is, and the next one waits until it is free again.
-func lendsExtendedResources(t *testing.T) {
+func offersExtendedResources(t *testing.T) {
 	const resourceName, size, share, wanted = "e2e.example.org/accelerators", `"10"`, "9", "6"
 	nodes := milan.Kube.CoreV1().Nodes()
 	owners := must(nodes.List(t.Context(), metav1.ListOptions{LabelSelector: isReal}))(t).Items

@@ -20,10 +20,10 @@ import (
 	"liqo.io/federation/test/harness"
 )
 
-// podsTalkToTheirHome tells rome where its pods reach it from milan. One that
+// podsReachTheConsumersAPIServer tells rome where its pods reach it from milan. One that
 // runs there then reads itself from rome's API, with a client that knows of
 // nothing and the ServiceAccount that it has at home.
-func podsTalkToTheirHome(t *testing.T) {
+func podsReachTheConsumersAPIServer(t *testing.T) {
 	leadsHome(t, rome.Config.Host)
 	defer leadsHome(t, "")
 	o := offloaded(t, remote)

@@ -27,9 +27,9 @@ import (
 	"liqo.io/federation/test/harness"
 )
 
-// unoffloadBringsPodsHome takes a namespace back: its pods run on rome then,
+// unoffloadingMovesPodsToTheConsumer takes a namespace back: its pods run on rome then,
 // and came one by one, as their PodDisruptionBudget says.
-func unoffloadBringsPodsHome(t *testing.T) {
+func unoffloadingMovesPodsToTheConsumer(t *testing.T) {
 	const replicas = 3
 	o := offloaded(t, v1alpha1.NamespaceOffloadingSpec{PodOffloadingStrategy: v1alpha1.LocalAndRemote})
 	runBudgeted(t, o.namespace, "web", replicas)
@@ -89,7 +89,7 @@ func tokenNeverLogged(t *testing.T) {
 	tokens.Lock()
 	defer tokens.Unlock()
 	if len(tokens.all) == 0 {
-		t.Fatal("this run has seen no invitation: it has to peer first")
+		t.Fatal("no invitation was issued in this run")
 	}
 	for _, cluster := range []*harness.Cluster{rome, milan} {
 		found := 0
@@ -194,7 +194,7 @@ func isUnpeered(t *testing.T, c *harness.Cluster) {
 func isAsBefore(t *testing.T, c *harness.Cluster, before harness.Snapshot, expected func(metav1.ObjectMeta) bool) {
 	t.Helper()
 	if before == nil {
-		t.Fatalf("nothing is known of %s before: run the whole story on fresh clusters", c.Name)
+		t.Fatalf("what %s held before is not recorded", c.Name)
 	}
 	eventually(t, soon, c.Name+" to be as it was before", func(ctx context.Context) (bool, string, error) {
 		now, err := c.Snapshot(ctx)

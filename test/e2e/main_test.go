@@ -3,9 +3,9 @@
 
 //go:build e2e
 
-// Package e2e tells the story of the demo on two real clusters, and one of three,
-// from outside: with kubectl, client-go and the generated clients, and nothing
-// else of ours.
+// Package e2e tests the product on two real clusters, or three, from outside: with kubectl,
+// client-go and the generated clients, and nothing else of the product. Its steps are in groups,
+// which run alone and in any order.
 package e2e
 
 import (
@@ -46,8 +46,8 @@ var (
 	uninstalled = map[*harness.Cluster]harness.Snapshot{}
 )
 
-// layouts are the clusters that a story can be told on, with options of the
-// playground. By default all have the same addresses, which is the hard case.
+// layouts are the clusters that tests can run on, with options of the playground. By default all
+// have the same addresses, which is the hard case.
 var layouts = map[string]struct{ clusters, options []string }{
 	"same":     {two, []string{"--workers", "1"}},
 	"disjoint": {two, []string{"--workers", "1", "--cluster-pod-cidr", "milan=10.80.0.0/16", "--cluster-service-cidr", "milan=10.112.0.0/16"}},
@@ -99,6 +99,10 @@ func run(ctx context.Context, stop func(), tests func() int) int {
 	flag.Parse()
 	if _, known := layouts[*layout]; !known {
 		fmt.Fprintf(os.Stderr, "-layout=%s: use one of %v\n", *layout, slices.Sorted(maps.Keys(layouts)))
+		return 2
+	}
+	if _, err := chosen(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
 		return 2
 	}
 	defer down()

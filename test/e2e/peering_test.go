@@ -103,7 +103,7 @@ func isInstalled(t *testing.T, c *harness.Cluster) {
 	}
 }
 
-// peersByInvitation makes rome borrow from milan.
+// peersByInvitation peers rome with milan as its provider, and waits until the virtual node is Ready.
 func peersByInvitation(t *testing.T) {
 	for _, cluster := range []*harness.Cluster{rome, milan} {
 		unpeered[cluster] = must(cluster.Snapshot(t.Context()))(t)
@@ -112,6 +112,7 @@ func peersByInvitation(t *testing.T) {
 	peeringsAre(t, rome, "Established", "None", "Established")
 	peeringsAre(t, milan, "None", "Established", "Established")
 	isPrinted(t, milan, "get peeringtoken for-rome -o custom-columns=USED:.status.used", "USED\ntrue\n")
+	nodeIsReady(t, rome, virtualNode)
 }
 
 // peers makes one cluster borrow from another, and waits until it does.

@@ -20,10 +20,10 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// lendsNodeByNode has milan offer its nodes one by one, and then as a whole
+// offersNodeByNode has milan offer its nodes one by one, and then as a whole
 // again. What somebody owns moves on each time, as its budget says; what nobody
 // owns goes with its virtual node.
-func lendsNodeByNode(t *testing.T) {
+func offersNodeByNode(t *testing.T) {
 	defer lendsPercent(t, 90)
 	defer opensEveryNode(t)()
 	nodes := realNodes(t, milan)

@@ -18,7 +18,7 @@ import (
 	"liqo.io/federation/test/harness"
 )
 
-func namesTwinsByStrategy(t *testing.T) {
+func namesRemoteNamespacesByStrategy(t *testing.T) {
 	for _, test := range []struct {
 		strategy v1alpha1.NamespaceMappingStrategy
 		name     string
@@ -166,9 +166,9 @@ func namesakesAreLeftAlone(t *testing.T) {
 	}
 }
 
-// runsADeploymentNextDoor is the demo: a web server that somebody deploys on
+// runsADeploymentOnTheProvider is the demo: a web server that somebody deploys on
 // rome runs on a kubelet of milan.
-func runsADeploymentNextDoor(t *testing.T) {
+func runsADeploymentOnTheProvider(t *testing.T) {
 	w := deploysNextDoor(t, rome)
 	kubectl(t, rome, "scale", "deployment/web", "-n", w.namespace, "--replicas=1")
 	podsReady(t, rome, w.namespace, "app=web", 1)

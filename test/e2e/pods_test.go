@@ -209,9 +209,9 @@ func jobsRunExactlyOnce(t *testing.T) {
 	watched.ranOnce(t, completions+1)
 }
 
-// tellsHowADeletedPodEnded looks that a job whose pod ends well within its grace
+// reportsHowADeletedPodEnded looks that a job whose pod ends well within its grace
 // period is complete, as at home.
-func tellsHowADeletedPodEnded(t *testing.T) {
+func reportsHowADeletedPodEnded(t *testing.T) {
 	o := offloaded(t, remote)
 	watched := watchPods(t, o)
 	spec := podSpec("serve")

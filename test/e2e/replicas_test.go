@@ -32,10 +32,10 @@ const (
 	etcdMembers   = 3
 )
 
-// twoReplicasOnAnEtcdOfYourOwn installs the product on milan once more, with two
+// twoReplicasOnAnExternalEtcd installs the product on milan once more, with two
 // replicas of everything and an etcd of three members that asks for
 // certificates. One API server is evicted and one member dies; the API goes on.
-func twoReplicasOnAnEtcdOfYourOwn(t *testing.T) {
+func twoReplicasOnAnExternalEtcd(t *testing.T) {
 	startEtcd(t)
 	var servers []string
 	for i := range etcdMembers {

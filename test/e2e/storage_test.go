@@ -117,21 +117,6 @@ func volumeThat(t *testing.T, namespace, name, what string, wanted func(*v1alpha
 	return volume
 }
 
-// storesVolumes runs what needs storage on both clusters, and no tunnel.
-func storesVolumes(t *testing.T) {
-	for _, step := range []step{
-		{name: "VolumesFollowTheirPods", run: volumesFollowTheirPods},
-		{name: "RefusesStorageBeyondTheQuota", run: refusesStorageBeyondTheQuota},
-		{name: "DataHoldsThePeering", run: dataHoldsThePeering},
-		{name: "UnoffloadingKeepsData", run: unoffloadingKeepsData},
-	} {
-		t.Run(step.name, func(t *testing.T) {
-			t.Cleanup(func() { collect(t) })
-			step.run(t)
-		})
-	}
-}
-
 // volumesFollowTheirPods runs a StatefulSet over both clusters. The first pod decides
 // where its data is stored, and every later one starts there and finds it. The claim
 // on the provider grows with the consumer's, and goes with it.

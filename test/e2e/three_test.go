@@ -47,7 +47,7 @@ func hubAndLeaves(t *testing.T) {
 	steps := []step{
 		{name: "PlacesPods", run: func(t *testing.T) { placesPods(t, rome) }},
 		{name: "LeavesReachEachOther", run: h.leavesReachEachOther},
-		{name: "HomeThroughTunnels", run: homeThroughTunnels},
+		{name: "ConsumersAPIServerThroughTunnels", run: consumersAPIServerThroughTunnels},
 		{name: "ShopOverThreeClusters", run: shopOverThreeClusters},
 		{name: "MovesBetweenProviders", run: movesBetweenProviders},
 	}
@@ -241,12 +241,12 @@ func isGivenOut(t *testing.T, want ...string) map[string]string {
 	return given
 }
 
-// homeThroughTunnels has a pod on each leaf read itself from rome's API server,
+// consumersAPIServerThroughTunnels has a pod on each leaf read itself from rome's API server,
 // at the address of rome's own Service: on a leaf, that is the leaf's.
-func homeThroughTunnels(t *testing.T) {
+func consumersAPIServerThroughTunnels(t *testing.T) {
 	api := must(rome.Kube.CoreV1().Services(metav1.NamespaceDefault).Get(t.Context(), "kubernetes", metav1.GetOptions{}))(t).Spec.ClusterIP
 	server := "https://" + api + ":443"
-	setsValues(t, rome, "homeServer="+server, "homeThroughTunnels=true")
+	setsValues(t, rome, "homeServer="+server, "consumersAPIServerThroughTunnels=true")
 	o := offloaded(t, remote)
 	grantReading(t, o.namespace, "reader")
 	parts := map[*harness.Cluster]part{}
@@ -273,7 +273,7 @@ func homeThroughTunnels(t *testing.T) {
 		}
 	}
 	kubectl(t, rome, "delete", "pods", "--all", "-n", o.namespace, "--timeout=110s")
-	setsValues(t, rome, "homeServer=", "homeThroughTunnels=false")
+	setsValues(t, rome, "homeServer=", "consumersAPIServerThroughTunnels=false")
 	isGivenOut(t)
 }
 

@@ -29,9 +29,9 @@ func debugging(pod *corev1.Pod, name string) corev1.ContainerState {
 	return pod.Status.EphemeralContainerStatuses[i].State
 }
 
-// debugsPodsNextDoor looks into a pod with kubectl debug, and tries to do so
+// debugsRemotePods looks into a pod with kubectl debug, and tries to do so
 // with more than milan allows.
-func debugsPodsNextDoor(t *testing.T) {
+func debugsRemotePods(t *testing.T) {
 	o := serving(t)
 	debug := func(name, profile string) {
 		t.Helper()
@@ -61,9 +61,9 @@ func debugsPodsNextDoor(t *testing.T) {
 	}
 }
 
-// resizesPodsNextDoor makes a pod larger and smaller again, and looks that milan's
+// resizesRemotePods makes a pod larger and smaller again, and looks that milan's
 // kubelet does so, to the running container.
-func resizesPodsNextDoor(t *testing.T) {
+func resizesRemotePods(t *testing.T) {
 	o := offloaded(t, remote)
 	spec := podSpec("serve", ":8081")
 	spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("10m")}
@@ -121,9 +121,9 @@ func warningsComeBack(t *testing.T) {
 	}
 }
 
-// tellsPodsOfHome looks that a pod learns of itself what it would learn on
+// podsSeeTheFieldsOfTheLocalPod looks that a pod learns of itself what it would learn on
 // rome, in variables as in files.
-func tellsPodsOfHome(t *testing.T) {
+func podsSeeTheFieldsOfTheLocalPod(t *testing.T) {
 	o := offloaded(t, remote)
 	spec := podSpec("serve", ":8081")
 	fields := map[string]string{"NAMESPACE": "metadata.namespace", "UID": "metadata.uid", "NODE": "spec.nodeName", "ACCOUNT": "spec.serviceAccountName"}

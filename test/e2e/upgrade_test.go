@@ -19,15 +19,14 @@ import (
 	"liqo.io/federation/test/harness"
 )
 
-// previous is the tag of the images of the version before this one.
+// previous is the tag of the images of the version to upgrade from.
 const previous = "e2e-previous"
 
-// upgradesAndRollsBack follows the procedure of docs/operations.md with the
-// chart and the images of the previous commit. Two clusters of that version
-// peer; then each is upgraded while the other is not, both are rolled back,
-// and upgraded again. What runs does not notice.
+// upgradesAndRollsBack follows the procedure of docs/operations.md with the chart and the images
+// of the version that hack/released names. Two clusters of that version peer; then each is upgraded
+// while the other is not, both are rolled back, and upgraded again. Pods that run are not disturbed.
 func upgradesAndRollsBack(t *testing.T) {
-	chart := loadsPrevious(t)
+	chart := loadsReleased(t)
 	this := must(playground.ImageVersion())(t)
 	onBoth(t, "ToThePrevious", func(t *testing.T, c *harness.Cluster) {
 		upgrades(t, c, chart, previous)
@@ -120,10 +119,30 @@ func onBoth(t *testing.T, name string, do func(*testing.T, *harness.Cluster)) {
 	}
 }
 
-// loadsPrevious builds the previous commit as it builds itself, puts its images
-// on every node, and returns its chart.
-func loadsPrevious(t *testing.T) (chart string) {
+// released returns the version and the commit that hack/released names. An empty commit is the
+// state of this checkout.
+func released(t *testing.T) (version, commit string) {
 	t.Helper()
+	text := string(must(os.ReadFile(filepath.Join(playground.Root, "hack", "released")))(t))
+	for line := range strings.Lines(text) {
+		switch key, value, _ := strings.Cut(strings.TrimSpace(line), "="); key {
+		case "version":
+			version = value
+		case "commit":
+			commit = value
+		}
+	}
+	if version == "" {
+		t.Fatal("hack/released names no version")
+	}
+	return version, commit
+}
+
+// loadsReleased builds the version to upgrade from as that version builds itself, puts its images
+// on every node, and returns its chart.
+func loadsReleased(t *testing.T) (chart string) {
+	t.Helper()
+	version, commit := released(t)
 	dir := t.TempDir()
 	in := func(dir, program string, args ...string) harness.Result {
 		cmd := harness.Command(t.Context(), program, args...)
@@ -137,11 +156,15 @@ func loadsPrevious(t *testing.T) (chart string) {
 		}
 	}
 	sources := filepath.Join(dir, "sources.tar")
-	if taken := in(playground.Root, "git", "archive", "--output="+sources, "HEAD~1"); taken.Err != nil {
-		t.Logf("there is no previous commit here, so this version stands for it: %v", taken.Err)
-		if err := in(playground.Root, "tar", "--create", "--file="+sources, "--exclude=./.git", "--exclude=./.playground", "--exclude=./_output", ".").Err; err != nil {
-			t.Fatal(err)
-		}
+	archive := []string{"git", "archive", "--output=" + sources, commit}
+	if commit == "" {
+		archive = []string{"tar", "--create", "--file=" + sources,
+			"--exclude=./.git", "--exclude=./.playground", "--exclude=./_output", "."}
+	}
+	t.Logf("upgrading from %s, commit %q", version, commit)
+	if err := in(playground.Root, archive[0], archive[1:]...).Err; err != nil {
+		t.Fatalf("reading the sources of %s, which hack/released names: %v; "+
+			"a checkout without history lacks commit %s: git fetch --unshallow", version, err, commit)
 	}
 	do("tar", "--extract", "--file="+sources)
 	if err := os.Symlink(filepath.Join(playground.Root, ".playground"), filepath.Join(dir, ".playground")); err != nil {

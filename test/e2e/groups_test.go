@@ -1,0 +1,294 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build e2e
+
+package e2e
+
+import (
+	"flag"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+)
+
+var chosenGroups = flag.String("groups", "",
+	"groups of steps to run, separated by commas, in this order; empty runs all")
+
+// stepGroup is a list of steps that runs alone, and before or after any other group.
+type stepGroup struct {
+	name  string
+	steps []step
+}
+
+// step is a test on clusters that are up.
+type step struct {
+	name string
+	run  func(*testing.T)
+	// from is the state that the clusters are brought to before the step; empty leaves them as they are.
+	from state
+	// leaves is the state that the step ends in; empty means from.
+	leaves state
+	// since is a state that the step compares what is left with. Unless it was recorded in this
+	// run, the clusters are brought to it first. Empty means that the step compares with none.
+	since state
+}
+
+// groups returns the groups of the chosen layout, in the order in which the clusters change least.
+func groups() []stepGroup {
+	if *layout == "three" {
+		return []stepGroup{{"three", []step{{name: "HubAndLeaves", run: hubAndLeaves}}}}
+	}
+	all := []stepGroup{
+		{"install", installSteps},
+		{"peering", peeringSteps},
+		{"offloading", offloadingSteps},
+		{"services", servicesSteps},
+		{"storage", storageSteps},
+		{"network", networkSteps},
+		{"upgrade", upgradeSteps},
+		{"resilience", resilienceSteps},
+		{"uninstall", uninstallSteps},
+	}
+	if *databases {
+		at := slices.IndexFunc(all, func(g stepGroup) bool { return g.name == "network" })
+		all = slices.Insert(all, at, stepGroup{"databases", databaseSteps}, stepGroup{"moves", moveSteps})
+	}
+	return all
+}
+
+var installSteps = []step{
+	{name: "TwoReplicasOnAnExternalEtcd", from: bare, run: twoReplicasOnAnExternalEtcd},
+	{name: "InstallsOnBothClusters", from: bare, leaves: installed, run: func(t *testing.T) { reaches(t, installed) }},
+	{name: "RefusesBadInput", from: installed, run: refusesBadInput},
+}
+
+// peeringSteps end with clusters that are not peered.
+var peeringSteps = []step{
+	{name: "Invitations", from: installed, run: together(
+		step{name: "TokenOnce", run: tokenOnce},
+		step{name: "InvitationEndsWithItsToken", run: invitationEndsWithItsToken},
+		step{name: "CSRForeignIdentityRejected", run: csrForeignIdentityRejected},
+		step{name: "CSRExtraOrgRejected", run: csrExtraOrgRejected},
+	)},
+	{name: "PeersByInvitation", from: installed, leaves: peered, run: func(t *testing.T) { reaches(t, peered) }},
+	{name: "VirtualNodeStandsForTheProvider", from: peered, run: virtualNodeStandsForTheProvider},
+	{name: "Tables", from: peered, run: tables},
+	{name: "PeerCannotWriteUnofferedNamespace", from: peered, run: peerCannotWriteUnofferedNamespace},
+	{name: "AcceptsNoMoreThanIsGranted", from: peered, run: acceptsNoMoreThanIsGranted},
+	{name: "OffersExtendedResources", from: peered, run: offersExtendedResources},
+	{name: "OffersNodeByNode", from: peered, run: offersNodeByNode},
+	{name: "PeersBothWays", from: peered, run: peersBothWays},
+	{name: "TokenNeverLogged", from: peered, since: installed, run: tokenNeverLogged},
+	{name: "UnpeersWithoutATrace", from: peered, since: installed, leaves: installed, run: unpeersWithoutATrace},
+	{name: "ProviderDecides", from: peered, since: installed, run: providerDecides},
+	{name: "OrphansAreRemovedByTheProvider", from: peered, since: installed, leaves: installed,
+		run: orphansAreRemovedByTheProvider},
+}
+
+var offloadingSteps = []step{
+	{name: "WhilePeered", from: peered, run: together(
+		step{name: "RunsADeploymentOnTheProvider", run: runsADeploymentOnTheProvider},
+		step{name: "NamesRemoteNamespacesByStrategy", run: namesRemoteNamespacesByStrategy},
+		step{name: "PlacesPodsByStrategy", run: placesPodsByStrategy},
+		step{name: "MovesMisplacedPods", run: movesMisplacedPods},
+		step{name: "NamesakesAreLeftAlone", run: namesakesAreLeftAlone},
+		step{name: "StatusComesBack", run: statusComesBack},
+		step{name: "DeletionGoesBothWays", run: deletionGoesBothWays},
+		step{name: "DeletedNamespacesLeaveNothing", run: deletedNamespacesLeaveNothing},
+		step{name: "JobsRunExactlyOnce", run: jobsRunExactlyOnce},
+		step{name: "ReportsHowADeletedPodEnded", run: reportsHowADeletedPodEnded},
+		step{name: "GracePeriodsReachTheProvider", run: gracePeriodsReachTheProvider},
+		step{name: "NoTokenOfTheProvider", run: noTokenOfTheProvider},
+		step{name: "DebugsRemotePods", run: debugsRemotePods},
+		step{name: "ResizesRemotePods", run: resizesRemotePods},
+		step{name: "PodsSeeTheFieldsOfTheLocalPod", run: podsSeeTheFieldsOfTheLocalPod},
+		step{name: "WarningsComeBack", run: warningsComeBack},
+		step{name: "Logs", run: logs},
+		step{name: "LogsTailZero", run: logsTailZero},
+		step{name: "ExecCopiesStdin", run: execCopiesStdin},
+		step{name: "ExecExitCode", run: execExitCode},
+		step{name: "ExecResize", run: execResize},
+		step{name: "Attach", run: attach},
+		step{name: "PortForward", run: portForward},
+		step{name: "VKAnonymousExecDenied", run: vkAnonymousExecDenied},
+		step{name: "VKDelegatesSAR", run: vkDelegatesSAR},
+		step{name: "ShadowPodCannotEscapeToNode", run: shadowPodCannotEscapeToNode},
+	)},
+	{name: "ScalesByUsage", from: peered, run: scalesByUsage},
+	{name: "VirtualNodeChangesItsPods", from: peered, run: virtualNodeChangesItsPods},
+	{name: "PodsReachTheConsumersAPIServer", from: peered, run: podsReachTheConsumersAPIServer},
+	{name: "DrainsTheVirtualNode", from: peered, run: drainsTheVirtualNode},
+	{name: "CordonsTheCluster", from: peered, run: cordonsTheCluster},
+	{name: "UnoffloadingMovesPodsToTheConsumer", from: peered, run: unoffloadingMovesPodsToTheConsumer},
+}
+
+var servicesSteps = []step{
+	{name: "WhilePeered", from: peered, run: together(
+		step{name: "ReflectsWhatPodsNeed", run: reflectsWhatPodsNeed},
+		step{name: "ReflectsByteForByte", run: reflectsByteForByte},
+		step{name: "ExportsServices", run: exportsServices},
+		step{name: "RunsAnApplicationOfManyParts", run: runsAnApplicationOfManyParts},
+	)},
+	{name: "ReflectsOtherKinds", from: peered, run: reflectsOtherKinds},
+	{name: "EndpointsFollowTheirServices", from: peered, run: endpointsFollowTheirServices},
+}
+
+// storageSteps end with a tunnel, which the group network uses next.
+var storageSteps = []step{
+	{name: "VolumesFollowTheirPods", from: peered, run: volumesFollowTheirPods},
+	{name: "RefusesStorageBeyondTheQuota", from: peered, run: refusesStorageBeyondTheQuota},
+	{name: "DataHoldsThePeering", from: peered, run: dataHoldsThePeering},
+	{name: "UnoffloadingKeepsData", from: peered, run: unoffloadingKeepsData},
+	{name: "MovesAVolume", from: joined, run: overTheTunnel(fabric.movesAVolume)},
+}
+
+// databaseSteps and moveSteps need the images of the sample databases.
+var (
+	databaseSteps = []step{
+		{name: "MovesWhatIsRestricted", from: joined, run: overTheTunnel(fabric.movesWhatIsRestricted)},
+		{name: "RunsTheTutorial", from: joined, run: overTheTunnel(fabric.runsTheTutorial)},
+		{name: "ReadsExternalStorage", from: joined, run: overTheTunnel(fabric.readsExternalStorage)},
+		{name: "EtcdOverBothClusters", from: joined, run: overTheTunnel(fabric.etcdOverBothClusters)},
+		{name: "ADatabaseMovesUnderLoad", from: joined, run: overTheTunnel(fabric.aDatabaseMovesUnderLoad)},
+		{name: "MovesWithinTheProvider", from: joined, run: overTheTunnel(fabric.movesWithinTheProvider)},
+		{name: "BindsADeletedClaimAgain", from: joined, run: overTheTunnel(fabric.bindsADeletedClaimAgain)},
+		{name: "LeavesDataToTheProvider", from: joined, run: overTheTunnel(fabric.leavesDataToTheProvider)},
+		{name: "DrainsTheData", from: joined, run: overTheTunnel(fabric.drainsTheData)},
+		{name: "EndsAPeeringWithData", from: joined, run: overTheTunnel(fabric.endsAPeeringWithData)},
+	}
+	moveSteps = []step{
+		{name: "MovesSurvive", from: joined, run: overTheTunnel(fabric.movesSurvive)},
+		{name: "EndedPodsDoNotHoldMoves", from: joined, run: overTheTunnel(fabric.endedPodsDoNotHoldMoves)},
+		{name: "MovesEndWithTheirNamespace", from: joined, run: overTheTunnel(fabric.movesEndWithTheirNamespace)},
+		{name: "MovesSurviveLosses", from: joined, run: overTheTunnel(fabric.movesSurviveLosses)},
+		{name: "DeletedWhileLocked", from: joined, run: overTheTunnel(fabric.deletedWhileLocked)},
+	}
+)
+
+// networkSteps end with clusters that are not peered.
+var networkSteps = []step{
+	{name: "PodsAndNodes", from: joined, run: overTheTunnel(fabric.podsAndNodes)},
+	{name: "Services", from: joined, run: overTheTunnel(fabric.services)},
+	{name: "Exports", from: joined, run: overTheTunnel(fabric.exports)},
+	{name: "WhatIsNoPod", from: joined, run: overTheTunnel(fabric.whatIsNoPod)},
+	{name: "EndpointsThatAreNoPods", from: joined, run: overTheTunnel(fabric.endpointsThatAreNoPods)},
+	{name: "ConsumersAPIServerThroughTunnels", from: joined, run: consumersAPIServerThroughTunnels},
+	{name: "GatewaysComeAndGo", from: joined, run: overTheTunnel(fabric.gatewaysComeAndGo)},
+	{name: "ByAService", from: joined, run: overTheTunnel(fabric.byAService)},
+	{name: "ShopOverBothClusters", from: joined, run: overTheTunnel(fabric.shopOverBothClusters)},
+	{name: "FaultsHeal", from: joined, run: overTheTunnel(fabric.faultsHeal)},
+	{name: "LeavesNothingOnTheNodes", from: joined, since: peered, leaves: peered,
+		run: func(t *testing.T) { reaches(t, peered) }},
+	{name: "PeersInBand", from: installed, run: peersInBand},
+}
+
+// upgradeSteps end with clusters that are peered and run this version.
+var upgradeSteps = []step{
+	{name: "UpgradesAndRollsBack", from: installed, leaves: peered, run: upgradesAndRollsBack},
+}
+
+var resilienceSteps = []step{
+	{name: "ANodeOfTheProviderDies", from: peered, run: aNodeOfTheProviderDies},
+	{name: "ProviderUnreachableForAMinute", from: peered, run: providerUnreachableForAMinute},
+	{name: "TheVirtualNodeIsLostForLong", from: peered, run: theVirtualNodeIsLostForLong},
+	{name: "KilledVirtualKubelet", from: peered, run: killedVirtualKubelet},
+	{name: "KilledControllerManager", from: peered, run: killedControllerManager},
+	{name: "KilledAPIServer", from: peered, run: killedAPIServer},
+	{name: "SurvivesChaos", from: peered, run: survivesChaos},
+	{name: "IdlesQuietly", from: peered, run: idlesQuietly},
+	{name: "RestoresTheStore", from: peered, run: restoresTheStore},
+	{name: "NamespaceDeletionResumesAfterOutage", from: peered, run: namespaceDeletionResumesAfterOutage},
+	{name: "TokenNeverLogged", from: peered, since: installed, run: tokenNeverLogged},
+}
+
+// uninstallSteps end with clusters that the product is not installed on.
+var uninstallSteps = []step{
+	{name: "UninstallIsRefusedWhilePeered", from: peered, run: uninstallIsRefusedWhilePeered},
+	{name: "UninstallsWithoutATrace", from: peered, since: bare, leaves: bare, run: uninstallsWithoutATrace},
+}
+
+// chosen returns the groups that the flag names, or an error that names those that exist.
+func chosen() ([]stepGroup, error) {
+	all := groups()
+	if *chosenGroups == "" {
+		return all, nil
+	}
+	var names []string
+	for _, g := range all {
+		names = append(names, g.name)
+	}
+	var some []stepGroup
+	for name := range strings.SplitSeq(*chosenGroups, ",") {
+		at := slices.Index(names, name)
+		if at < 0 {
+			return nil, fmt.Errorf("-groups: there is no group %q with these flags; use some of %v", name, names)
+		}
+		some = append(some, all[at])
+	}
+	return some, nil
+}
+
+// TestFederation runs the chosen groups. A step can be run by its name, on clusters that are kept
+// also again.
+func TestFederation(t *testing.T) {
+	for _, group := range must(chosen())(t) {
+		reached := true
+		t.Run(group.name, func(t *testing.T) {
+			for _, step := range group.steps {
+				if reached = step.test(t); !reached {
+					t.Fatalf("the clusters did not get to the state that %s starts from", step.name)
+				}
+			}
+		})
+		if !reached {
+			t.Fatal("the tests end here; what follows would fail as well")
+		}
+	}
+}
+
+// test brings the clusters to the state that the step starts from, and runs it. It reports whether
+// that state was reached; a step that is not selected needs none.
+func (s step) test(t *testing.T) (reached bool) {
+	reached = true
+	selected := false
+	passed := t.Run(s.name, func(t *testing.T) {
+		t.Cleanup(func() { collect(t) })
+		selected, reached = true, false
+		if s.since != unknown && !s.since.recorded() {
+			reaches(t, s.since)
+		}
+		if s.from != unknown {
+			reaches(t, s.from)
+		}
+		reached = true
+		s.run(t)
+	})
+	switch {
+	case !selected:
+	case !passed:
+		clustersAre = unknown
+	case s.leaves != unknown:
+		clustersAre = s.leaves
+	}
+	return reached
+}
+
+// together runs steps that do not disturb each other at the same time.
+func together(steps ...step) func(*testing.T) {
+	return func(t *testing.T) {
+		for _, step := range steps {
+			t.Run(step.name, func(t *testing.T) {
+				t.Parallel()
+				t.Cleanup(func() { collect(t) })
+				step.run(t)
+			})
+		}
+	}
+}
+
+// overTheTunnel runs a step with what the clusters agreed upon.
+func overTheTunnel(run func(fabric, *testing.T)) func(*testing.T) {
+	return func(t *testing.T) { run(agreed(t), t) }
+}
