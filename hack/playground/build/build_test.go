@@ -23,8 +23,13 @@ func TestVersionsAreThoseOfTheModules(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !requires(string(data), tool.pkg, tool.version) {
-			t.Errorf("%s: %s/go.mod does not require the module of %s at %s", tool.name, tool.module, tool.pkg, tool.version)
+		pkg := tool.pkg
+		if tool.name == "coredns" {
+			// The program is this repository's, and its version is that of what it imports.
+			pkg = "github.com/coredns/coredns"
+		}
+		if !requires(string(data), pkg, tool.version) {
+			t.Errorf("%s: %s/go.mod does not require the module of %s at %s", tool.name, tool.module, pkg, tool.version)
 		}
 	}
 }

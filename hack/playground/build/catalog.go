@@ -75,7 +75,7 @@ func catalog() []tool {
 			"portmap":    cni + "/plugins/meta/portmap",
 		})
 	add(tool{module: "modules/coredns", version: corednsVersion},
-		map[string]string{"coredns": "github.com/coredns/coredns"})
+		map[string]string{"coredns": "liqo.io/federation/hack/playground/modules/coredns"})
 	add(tool{module: "modules/helm", version: helmVersion,
 		ldflags: "-X helm.sh/helm/v3/internal/version.version=" + helmVersion},
 		map[string]string{"helm": "helm.sh/helm/v3/cmd/helm"})

@@ -9,6 +9,7 @@ import (
 	"encoding/pem"
 	"net/netip"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -57,6 +58,7 @@ type object struct {
 		ClusterIP string
 		Taints    []struct{ Key, Effect string }
 	}
+	Data                 map[string]string
 	VolumeBindingMode    string
 	AllowVolumeExpansion bool
 	Parameters           map[string]string
@@ -83,6 +85,26 @@ func objects(t *testing.T, c *Cluster) map[string]object {
 		}
 	}
 	return out
+}
+
+func TestCoreDNSHasThePluginsOfItsCorefile(t *testing.T) {
+	source, err := os.ReadFile("../modules/coredns/main.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var imported []string
+	for _, match := range regexp.MustCompile(`_ "github.com/coredns/coredns/plugin/(\w+)"`).FindAllSubmatch(source, -1) {
+		imported = append(imported, string(match[1]))
+	}
+	corefile := objects(t, testCluster(t, 1, 0))["ConfigMap/coredns"].Data["Corefile"]
+	var used []string
+	for _, match := range regexp.MustCompile(`(?m)^    (\w+)`).FindAllStringSubmatch(corefile, -1) {
+		used = append(used, match[1])
+	}
+	slices.Sort(used)
+	if diff := cmp.Diff(used, imported); diff != "" {
+		t.Errorf("plugins of modules/coredns/main.go (-used +imported):\n%s", diff)
+	}
 }
 
 func TestManifestsDescribeNodesAndDNS(t *testing.T) {
