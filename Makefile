@@ -75,6 +75,10 @@ verify: packages helm ## Generated code, import rules, format, vet, lint, chart,
 test-unit: packages ## Unit and property tests, under the race detector.
 	@hack/test-unit.sh
 
+.PHONY: test-changed
+test-changed: packages ## Unit tests that a change since BASE=… can reach, and the names of the others.
+	@hack/test-changed.sh
+
 .PHONY: test-integration
 test-integration: packages playground ## A real kube-apiserver and etcd before our API server.
 	$(PLAYGROUND) build --only etcd,helm,kube-apiserver,kube-controller-manager,kube-scheduler,kubectl

@@ -1,0 +1,101 @@
+#!/usr/bin/env bash
+# Copyright The Liqo Federation Authors.
+# SPDX-License-Identifier: Apache-2.0
+
+# Runs the unit tests that a change can reach, under the race detector, and prints which other tests
+# it can reach. The change is what differs from BASE, committed or not: by default from where the
+# branch left its upstream, or from HEAD where it has none. Arguments go to go test.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+base=${BASE:-$(git merge-base HEAD '@{upstream}' 2>/dev/null || echo HEAD)}
+mapfile -t files < <({ git diff --name-only "${base}"; git ls-files --others --exclude-standard; } | sort -u)
+if [[ ${#files[@]} == 0 ]]; then
+  echo "nothing differs from ${base}"
+  exit
+fi
+
+# reach prints the tests that a file can reach beyond unit tests: verify, netns, integration, and
+# groups of e2e. The first line that matches a file counts.
+reach() {
+  case $1 in
+    *.md) echo verify ;;
+    hack/released) echo verify upgrade ;;
+    hack/playground/* | test/e2e/* | test/harness/*) echo verify e2e ;;
+    hack/* | Makefile) echo verify ;;
+    test/integration/*) echo verify integration ;;
+    test/netns/*) echo verify netns ;;
+    test/shop/*) echo verify services network ;;
+    test/*) echo verify ;;
+    artifacts/chart/*) echo verify integration install peering upgrade uninstall ;;
+    artifacts/*) echo verify services storage network ;;
+    netagent/* | apiserver/netmap/*) echo verify netns integration network ;;
+    controllers/*network* | registry/*address* | apiserver/addresses/*) echo verify integration network ;;
+    controllers/*storage* | apiserver/volume/* | registry/*volume*) echo verify integration storage ;;
+    controllers/*virtualkubelet*) echo verify integration offloading services resilience ;;
+    controllers/*services* | controllers/*multicluster* | controllers/*replication* | apiserver/reflection/*)
+      echo verify integration services ;;
+    controllers/*peering* | controllers/*resources* | apiserver/identity/* | apiserver/quota/*)
+      echo verify integration peering resilience ;;
+    controllers/*offloading* | controllers/*shadow* | controllers/*pods* | apiserver/placement/* | apiserver/podspec/*)
+      echo verify integration offloading resilience ;;
+    *_test.go) echo verify ;;
+    *) echo verify integration e2e ;;
+  esac
+}
+
+# package prints the folder of the package of the current module that a file belongs to: the nearest
+# one with Go files.
+package() {
+  local folder
+  folder=$(dirname "$1")
+  while [[ ${folder} != . ]] && ! compgen -G "${folder}/*.go" >/dev/null; do
+    folder=$(dirname "${folder}")
+  done
+  echo "${folder}"
+}
+
+# tested reads folders, and prints the packages of the current module whose tests depend on one of
+# them. Integration tests are not unit tests.
+tested() {
+  local module
+  module=$(go list -m)
+  awk -v module="${module}" '
+    NR == FNR { changed[$1 == "." ? module : module "/" $1]; next }
+    $1 ~ /\.test$/ && $1 !~ /\/test\/integration/ {
+      sub(/\.test$/, "", $1)
+      for (i = 1; i <= NF; i++) if ($i in changed) { print $1; next }
+    }' - <(go list -test -f '{{.ImportPath}}{{range .Deps}} {{.}}{{end}}' ./...)
+}
+
+reached=$(for file in "${files[@]}"; do reach "${file}"; done | tr ' ' '\n' | sort -u)
+status=0
+for module in . hack/playground; do
+  cd "${module}"
+  mapfile -t packages < <(
+    for file in "${files[@]}"; do
+      case ${file} in
+        hack/playground/*) [[ ${module} == . ]] || package "${file#hack/playground/}" ;;
+        go.mod | go.sum) [[ ${module} != . ]] || go list -f '{{.Dir}}' ./... | sed "s|^${PWD}/||" ;;
+        # Tests of these two read all pages and sources.
+        *) [[ ${module} != . ]] || printf '%s\n' "$(package "${file}")" test/source test/settings ;;
+      esac
+    done | sort -u | tested
+  )
+  echo "${#packages[@]} packages of $(go list -m) have tests that the change can reach"
+  [[ ${#packages[@]} == 0 ]] || CGO_ENABLED=1 go test -race "$@" "${packages[@]}" || status=1
+  cd "${OLDPWD}"
+done
+
+echo 'It can also reach:'
+for target in verify netns integration; do
+  grep -qx "${target}" <<<"${reached}" || continue
+  [[ ${target} == verify ]] && echo '  make verify' || echo "  make test-${target}"
+done
+groups=$(grep -vxE 'verify|netns|integration' <<<"${reached}" | paste -sd, || true)
+case ,${groups}, in
+  ,,) ;;
+  *,e2e,*) echo '  make test-e2e' ;;
+  *) echo "  make test-e2e GROUP=${groups}" ;;
+esac
+exit "${status}"
