@@ -4,11 +4,12 @@
 
 # Runs the unit tests that a change can reach, under the race detector, and prints which other tests
 # it can reach. The change is what differs from BASE, committed or not: by default from where the
-# branch left its upstream, or from HEAD where it has none. Arguments go to go test.
+# branch left its upstream or origin/main, or from HEAD where there is neither. Arguments go to go
+# test.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-base=${BASE:-$(git merge-base HEAD '@{upstream}' 2>/dev/null || echo HEAD)}
+base=${BASE:-$(git merge-base HEAD '@{upstream}' 2>/dev/null || git merge-base HEAD origin/main 2>/dev/null || echo HEAD)}
 mapfile -t files < <({ git diff --name-only "${base}"; git ls-files --others --exclude-standard; } | sort -u)
 if [[ ${#files[@]} == 0 ]]; then
   echo "nothing differs from ${base}"

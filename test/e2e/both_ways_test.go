@@ -28,7 +28,7 @@ func peersBothWays(t *testing.T) {
 	outward := deploysNextDoor(t, rome)
 	before := outward.traces(t)
 	setsValues(t, rome, "identity.mode=Token")
-	// Also when this ends half way, the story goes on as it began.
+	// The next step starts from the same state, also when this one fails.
 	t.Cleanup(func() {
 		collect(t)
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 2*soon)

@@ -25,7 +25,7 @@ func namespaceDeletionResumesAfterOutage(t *testing.T) {
 	run := containerRun(podReady(t, milan, o.twin, "web"))
 	bystander := namespaceOn(t, rome)
 	scaleAPIServer(t, rome, "0")
-	// The story goes on with a server, whatever happens here.
+	// The next step needs the server, also when this one fails.
 	t.Cleanup(func() {
 		rome.Kubectl(context.WithoutCancel(t.Context()), "scale", "statefulset", "federation-apiserver", "--namespace", harness.Namespace, "--replicas=1")
 	})
