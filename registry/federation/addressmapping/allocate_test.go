@@ -72,7 +72,7 @@ func TestOnlyWhatConflictsIsRemapped(t *testing.T) {
 	}
 }
 
-func TestAPoolThatRunsOutSaysSoAndKeepsNothing(t *testing.T) {
+func TestExhaustedPoolIsReportedAndReservesNothing(t *testing.T) {
 	s := start(t, etcd.Start(t), true)
 	s.pool(t, "default", []string{"10.0.0.0/30"}, "10.0.0.0/32")
 	for i := range 3 {
@@ -92,7 +92,7 @@ func TestAPoolThatRunsOutSaysSoAndKeepsNothing(t *testing.T) {
 	s.mustMap(t, "fits", "192.0.2.1", "10.0.0.0/30")
 }
 
-func TestWhatIsNotCreatedTakesNothing(t *testing.T) {
+func TestFailedCreationReservesNothing(t *testing.T) {
 	s := start(t, etcd.Start(t), true)
 	s.pool(t, "default", []string{"10.0.0.0/31"})
 	left := map[string]string{"10.0.0.0": "10.0.0.1", "10.0.0.1": "10.0.0.0"}[s.mustMap(t, "a", "192.0.2.1",
@@ -128,7 +128,7 @@ func TestWhatIsNotCreatedTakesNothing(t *testing.T) {
 	}
 }
 
-func TestWhatIsAppliedIsAllocatedOnce(t *testing.T) {
+func TestAppliedMappingIsAllocatedOnce(t *testing.T) {
 	s := start(t, etcd.Start(t), true)
 	s.pool(t, "default", []string{"10.0.0.0/32"})
 	apply := func(name string) (*federation.AddressMapping, error) {
@@ -164,7 +164,7 @@ func TestWhatIsAppliedIsAllocatedOnce(t *testing.T) {
 
 // Others hear a moment later that an address leads nowhere any more. Until then
 // it should lead nowhere, and not to what was mapped next.
-func TestAnAddressThatIsGivenBackIsNotTheNextToBeGiven(t *testing.T) {
+func TestReleasedAddressIsNotAllocatedNext(t *testing.T) {
 	s := start(t, etcd.Start(t), true)
 	s.pool(t, "default", []string{"10.0.0.0/16", "fd00:10::/64"})
 	for _, what := range []string{"192.0.2.1", "2001:db8::1"} {
@@ -184,7 +184,7 @@ func TestAnAddressThatIsGivenBackIsNotTheNextToBeGiven(t *testing.T) {
 	}
 }
 
-func TestTwoServersNeverGiveTheSameTwice(t *testing.T) {
+func TestTwoServersNeverAllocateAnAddressTwice(t *testing.T) {
 	endpoint := etcd.Start(t)
 	servers := []*server{start(t, endpoint, false), start(t, endpoint, false)}
 	servers[0].pool(t, "default", []string{"10.0.0.0/24"}, "10.0.0.0/26")
@@ -194,7 +194,7 @@ func TestTwoServersNeverGiveTheSameTwice(t *testing.T) {
 			s := servers[w%2]
 			for i := range 12 {
 				name := fmt.Sprintf("w%d-%d", w, i)
-				// All of them want the same range, which one of them may keep.
+				// All of them request the same range, which one of them may keep.
 				m := mapping(name, []string{"172.16.0.0/28", "192.0.2.1"}[i%2])
 				switch _, err := s.create(t.Context(), m); {
 				case apierrors.IsForbidden(err):
@@ -221,7 +221,7 @@ func TestTwoServersNeverGiveTheSameTwice(t *testing.T) {
 	}
 }
 
-func TestAnAddressThatWasReservedInVainIsReturned(t *testing.T) {
+func TestAbandonedAddressIsReleased(t *testing.T) {
 	endpoint := etcd.Start(t)
 	dead := start(t, endpoint, true)
 	dead.pool(t, "default", []string{"10.0.0.0/32"})
@@ -242,7 +242,7 @@ func TestAnAddressThatWasReservedInVainIsReturned(t *testing.T) {
 	heir.mustMap(t, "a", "192.0.2.1", "10.0.0.0")
 }
 
-func TestThePoolTellsHowMuchIsLeft(t *testing.T) {
+func TestPoolReportsItsUsage(t *testing.T) {
 	s := start(t, etcd.Start(t), true)
 	s.pool(t, "default", []string{"10.0.0.0/8", "192.168.0.0/30"}, "10.0.0.0/9")
 	s.mustMap(t, "a", "10.128.0.0/9", "10.128.0.0/9")

@@ -24,7 +24,7 @@ func letsIn() *federation.Peering {
 	}}
 }
 
-func TestAClusterIsLetInByTheTunnelWithoutAnInvitation(t *testing.T) {
+func TestConsumerIsAdmittedThroughTheTunnelWithoutAnInvitation(t *testing.T) {
 	w := newWorld()
 	for range 2 {
 		if _, err := w.post(t, letsIn()); err != nil {
@@ -45,7 +45,7 @@ func TestAClusterIsLetInByTheTunnelWithoutAnInvitation(t *testing.T) {
 	}
 }
 
-func TestWhatLetsAClusterInIsCompleteAndByTheTunnel(t *testing.T) {
+func TestAdmissionThroughTheTunnelIsComplete(t *testing.T) {
 	for name, change := range map[string]func(*federation.PeeringSpec){
 		"out of band":        func(s *federation.PeeringSpec) { s.Mode = federation.PeeringOutOfBand },
 		"without a gateway":  func(s *federation.PeeringSpec) { s.Gateway = nil },
@@ -68,7 +68,7 @@ func TestWhatLetsAClusterInIsCompleteAndByTheTunnel(t *testing.T) {
 	}
 }
 
-func TestLettingAClusterInDoesNotMoveWhatIsBorrowedFromIt(t *testing.T) {
+func TestAdmittingAConsumerKeepsTheOutgoingPeering(t *testing.T) {
 	w := newWorld()
 	if _, err := w.post(t, &federation.Peering{Spec: federation.PeeringSpec{ClusterID: milanID,
 		Server: "https://milan.example.org", Token: secretToken}}); err != nil {
@@ -83,7 +83,7 @@ func TestLettingAClusterInDoesNotMoveWhatIsBorrowedFromIt(t *testing.T) {
 	}
 }
 
-func TestTheAnswerTellsHowToBeLetIn(t *testing.T) {
+func TestAnswerHasTheCommandThatAdmitsThisCluster(t *testing.T) {
 	w := newWorld()
 	peering := &federation.Peering{Spec: federation.PeeringSpec{
 		ClusterID: milanID, Server: "https://kubernetes.default.svc", Token: secretToken, Mode: federation.PeeringInBand, Gateway: someGateway("a"),
@@ -113,7 +113,7 @@ func TestTheAnswerTellsHowToBeLetIn(t *testing.T) {
 	}
 }
 
-func TestWhoDoesNotKnowOfTheTunnelDoesNotEndIt(t *testing.T) {
+func TestOlderClientsDoNotEndTheTunnel(t *testing.T) {
 	w := newWorld()
 	if _, err := w.post(t, letsIn()); err != nil {
 		t.Fatal(err)

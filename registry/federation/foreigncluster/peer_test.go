@@ -153,7 +153,7 @@ func secret(token string, kind corev1.SecretType) *corev1.Secret {
 	}
 }
 
-func TestPeerTakesAnInvitation(t *testing.T) {
+func TestPeerAcceptsAnInvitation(t *testing.T) {
 	w := newWorld()
 	answer, err := w.post(t, invitation())
 	if err != nil {
@@ -361,7 +361,7 @@ func TestPeerNeverOverwritesAForeignSecret(t *testing.T) {
 	}
 }
 
-func TestPeerSettlesWithWhoeverIsFaster(t *testing.T) {
+func TestPeerRetriesAfterALostRace(t *testing.T) {
 	w := newWorld()
 	faster := newWorld()
 	if _, err := faster.post(t, invitation()); err != nil {
@@ -382,7 +382,7 @@ func TestPeerSettlesWithWhoeverIsFaster(t *testing.T) {
 	}
 }
 
-func TestPeerBorrowsFromAClusterThatItLendsTo(t *testing.T) {
+func TestPeerAddsAnOutgoingPeeringToAnIncomingOne(t *testing.T) {
 	w := newWorld()
 	w.clusters.Put(&federation.ForeignCluster{
 		ObjectMeta: metav1.ObjectMeta{Name: "milan", UID: "uid", Generation: 1},

@@ -37,7 +37,7 @@ func (w *world) planned(t *testing.T, change func(*federation.Peering)) (*federa
 	return obj.(*federation.Peering), nil
 }
 
-func TestPeerDryRunsTellWhatWouldHappen(t *testing.T) {
+func TestPeerDryRunsReturnThePlan(t *testing.T) {
 	unpeer := func(w *world, t *testing.T) (*federation.Peering, error) {
 		obj, _, err := w.Delete(request(t), "milan", rest.ValidateAllObjectFunc, &metav1.DeleteOptions{DryRun: dryRun})
 		if err != nil {

@@ -17,7 +17,7 @@ import (
 	"liqo.io/federation/registry/federation/subresource/subresourcetest"
 )
 
-func TestPeerUpdateChangesWhatIsWanted(t *testing.T) {
+func TestPeerUpdateChangesTheSpec(t *testing.T) {
 	w := newWorld()
 	if _, err := w.patch(t, func(*federation.Peering) {}); !apierrors.IsNotFound(err) {
 		t.Errorf("not found is expected, not %v", err)

@@ -18,7 +18,7 @@ import (
 	"liqo.io/federation/registry/federation/subresource/subresourcetest"
 )
 
-func TestWarningsNameTheFieldThatIsSeldomMeant(t *testing.T) {
+func TestWarningsNameTheUnusualField(t *testing.T) {
 	good := federation.ForeignClusterSpec{Outgoing: federation.PeeringEnabled, ClusterID: "id",
 		Server: "https://milan.example.org", DisconnectTimeoutSeconds: ptr.To[int32](300)}
 	for name, test := range map[string]struct {
@@ -61,7 +61,7 @@ func TestWarningsNameTheFieldThatIsSeldomMeant(t *testing.T) {
 
 func ttl(d time.Duration) *metav1.Duration { return &metav1.Duration{Duration: d} }
 
-func TestOnlyWhoChangesASpecIsWarned(t *testing.T) {
+func TestOnlyChangesOfTheSpecAreWarnedOf(t *testing.T) {
 	scheme := runtime.NewScheme()
 	install.Install(scheme)
 	strategy := Kind(plan.Reader{}).Strategy(scheme)

@@ -99,7 +99,7 @@ func (w *world) labels(t *testing.T) map[string]string {
 	return namespace.Labels
 }
 
-func TestOffloadExtendsANamespaceOnce(t *testing.T) {
+func TestOffloadOffloadsANamespaceOnce(t *testing.T) {
 	w := newWorld()
 	first, err := w.post(t)
 	if err != nil {

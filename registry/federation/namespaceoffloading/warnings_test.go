@@ -23,7 +23,7 @@ import (
 	"liqo.io/federation/registry/federation/subresource/subresourcetest"
 )
 
-// aCluster lends the node liqo-milan in Italy; the namespace web has a pod on
+// aCluster has the virtual node liqo-milan in Italy; the namespace web has a pod on
 // it and two on a worker.
 func aCluster(t *testing.T) (*fake.Clientset, plan.Reader) {
 	t.Helper()
@@ -53,7 +53,7 @@ func aCluster(t *testing.T) (*fake.Clientset, plan.Reader) {
 	}
 }
 
-func TestWritersAreToldOfThePodsThatStay(t *testing.T) {
+func TestWarningsCountThePodsThatStay(t *testing.T) {
 	offloading := func(strategy federation.PodOffloadingStrategy, enforcement federation.PlacementEnforcement,
 		region string) *federation.NamespaceOffloading {
 		o := &federation.NamespaceOffloading{ObjectMeta: metav1.ObjectMeta{Name: "offloading", Namespace: "web"},
@@ -111,7 +111,7 @@ func TestWritersAreToldOfThePodsThatStay(t *testing.T) {
 	}
 }
 
-func TestWritersAreToldOfThePodsThatWaitByWhatCountedBefore(t *testing.T) {
+func TestWarningsCountThePodsThatWaitByTheEarlierSpec(t *testing.T) {
 	scheme := runtime.NewScheme()
 	install.Install(scheme)
 	kube, plans := aCluster(t)
@@ -132,7 +132,7 @@ func TestWritersAreToldOfThePodsThatWaitByWhatCountedBefore(t *testing.T) {
 	}
 }
 
-func TestWritersAreToldOfClaimsThatStay(t *testing.T) {
+func TestWarningsCountThePodsWithLocalClaims(t *testing.T) {
 	const both, away = federation.LocalAndRemote, federation.Remote
 	const local, virtual = "ssd", "liqo"
 	for _, test := range []struct {

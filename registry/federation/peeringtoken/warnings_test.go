@@ -11,7 +11,7 @@ import (
 	"liqo.io/federation/apiserver/apis/federation"
 )
 
-func TestAnInvitationForAnybodyIsBetterShort(t *testing.T) {
+func TestLongInvitationWithoutConsumerIsWarnedOf(t *testing.T) {
 	for name, test := range map[string]struct {
 		spec  federation.PeeringTokenSpec
 		warns bool

@@ -109,7 +109,7 @@ func TestRoutes(t *testing.T) {
 	}
 }
 
-func TestResourcesAreCalledWhatUsersCallThem(t *testing.T) {
+func TestResourcesHaveTheirNames(t *testing.T) {
 	type names struct {
 		Singular string
 		Short    []string
@@ -175,7 +175,7 @@ func TestWhatIsDeclaredSelectableIsSelectable(t *testing.T) {
 	}
 }
 
-func TestTwinsOfAConsumerCountTogether(t *testing.T) {
+func TestRemoteNamespacesOfAConsumerCountTogether(t *testing.T) {
 	cached := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
 	namespace := func(name, role, cluster string) *corev1.Namespace {
 		return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name,

@@ -17,7 +17,7 @@ import (
 	"liqo.io/federation/test/etcd"
 )
 
-func TestARefusalForFinishedShadowPodsIsForbiddenAndSaysWhatHelps(t *testing.T) {
+func TestRefusalForFinishedShadowPodsIsForbiddenAndNamesTheRemedy(t *testing.T) {
 	s := start(t, etcd.Start(t), true)
 	s.grant(t, "milan", "rome", amounts("pods", "1"))
 	for i := range 1000 {

@@ -29,13 +29,13 @@ import (
 	"liqo.io/federation/test/etcd"
 )
 
-// The namespaces of the tests: two twins of one consumer, one of another's,
-// one that says of nobody that it is his, and one that is not lent.
-var twins = map[string]string{"web": "milan", "shop": "milan", "lab": "turin", "nobodys": ""}
+// remotes are the remote namespaces of the tests with their consumers: two of one consumer,
+// one of another, and one without the label of its consumer.
+var remotes = map[string]string{"web": "milan", "shop": "milan", "lab": "turin", "nobodys": ""}
 
-func twinOf(_ context.Context, namespace string) (string, bool, error) {
-	consumer, twin := twins[namespace]
-	return consumer, twin, nil
+func consumerOf(_ context.Context, namespace string) (string, bool, error) {
+	consumer, remote := remotes[namespace]
+	return consumer, remote, nil
 }
 
 // server is one of maybe several that store in the same etcd.
@@ -58,7 +58,7 @@ func start(t testing.TB, endpoint string, alone bool) *server {
 	if s.quotas, err = podquota.Open(options, alone); err != nil {
 		t.Fatal(err)
 	}
-	if s.pods, s.status, err = New(s.quotas, twinOf)(scheme, options); err != nil {
+	if s.pods, s.status, err = New(s.quotas, consumerOf)(scheme, options); err != nil {
 		t.Fatal(err)
 	}
 	if s.offers, s.offersStatus, err = kinds.ResourceOffers.Storage(scheme, options); err != nil {
@@ -154,7 +154,7 @@ func (s *server) create(ctx context.Context, namespace, name string, requests co
 	return err
 }
 
-// resize has a shadow pod ask for so much.
+// resize changes the requests of a shadow pod.
 func (s *server) resize(
 	ctx context.Context, namespace, name string, requests corev1.ResourceList, options *metav1.UpdateOptions,
 ) error {

@@ -27,10 +27,10 @@ func TestShadowPodIsDeletedAsAPodIs(t *testing.T) {
 		name  string
 		own   *int64
 		ended bool
-		// asked are the grace periods of deletions one after another, wanted those
-		// that the shadow pod has.
-		asked  []*int64
-		wanted []int64
+		// requested are the grace periods of consecutive deletions, want those that the
+		// shadow pod has.
+		requested []*int64
+		want      []int64
 	}{
 		{"with the grace period of most pods", nil, false, []*int64{nil}, []int64{30}},
 		{"with its pod's", ptr.To[int64](7), false, []*int64{nil}, []int64{7}},
@@ -60,7 +60,7 @@ func TestShadowPodIsDeletedAsAPodIs(t *testing.T) {
 				}
 			}
 			begun := time.Now().Truncate(time.Second)
-			for i, grace := range test.asked {
+			for i, grace := range test.requested {
 				if _, _, err := s.pods.Delete(ctx, "one", rest.ValidateAllObjectFunc,
 					&metav1.DeleteOptions{GracePeriodSeconds: grace}); err != nil {
 					t.Fatal(err)
@@ -70,10 +70,10 @@ func TestShadowPodIsDeletedAsAPodIs(t *testing.T) {
 					t.Fatal(err)
 				}
 				going := stored.(*federation.ShadowPod)
-				if got := ptr.Deref(going.DeletionGracePeriodSeconds, -1); got != test.wanted[i] {
-					t.Errorf("deletion %d: %d seconds are left, want %d", i+1, got, test.wanted[i])
+				if got := ptr.Deref(going.DeletionGracePeriodSeconds, -1); got != test.want[i] {
+					t.Errorf("deletion %d: %d seconds are left, want %d", i+1, got, test.want[i])
 				}
-				grace := time.Duration(test.wanted[i]) * time.Second
+				grace := time.Duration(test.want[i]) * time.Second
 				if over := going.DeletionTimestamp.Time; over.Before(begun.Add(grace)) || over.After(time.Now().Add(grace)) {
 					t.Errorf("deletion %d: that is over at %s, want %s after it began", i+1, over, grace)
 				}
@@ -115,7 +115,7 @@ func TestShadowPodThatIsDeletedTwiceAtATimeCounts(t *testing.T) {
 	s.mustCreate(t, "web", "two", amounts("cpu", "1"))
 }
 
-func TestShadowPodThatNothingHoldsGoesAtOnce(t *testing.T) {
+func TestShadowPodWithoutFinalizersIsDeletedAtOnce(t *testing.T) {
 	s := start(t, etcd.Start(t), true)
 	s.grant(t, "milan", "offer", amounts("cpu", "100", "pods", "100"))
 	ctx := in(t.Context(), "web")

@@ -33,7 +33,7 @@ import (
 	"liqo.io/federation/test/etcd"
 )
 
-func TestAConsumerGetsWhatItWasGranted(t *testing.T) {
+func TestConsumerReservesWhatItWasGranted(t *testing.T) {
 	s := start(t, etcd.Start(t), true)
 	s.mustRefuse(t, "web", "early", nil, "consumer milan is granted too little",
 		"pods: 1 asked for, 0 of 0 granted used, 0 left")
@@ -71,7 +71,7 @@ func TestRefusalsAreForbiddenAndNameEachResource(t *testing.T) {
 	if diff := cmp.Diff(want, status.Status().Details.Causes); diff != "" {
 		t.Errorf("causes (-want +got):\n%s", diff)
 	}
-	// What is wrong in itself is told first.
+	// Errors of the object itself come first.
 	err := s.create(t.Context(), "web", "a", amounts("cpu", "-3"))
 	if !apierrors.IsInvalid(err) {
 		t.Errorf("a pod that takes less than nothing: %v", err)
@@ -100,7 +100,7 @@ func TestWhatIsOverIsReleased(t *testing.T) {
 	s.mustRefuse(t, "web", "one-too-many", nil)
 }
 
-func TestWhatIsNotCreatedTakesNothing(t *testing.T) {
+func TestFailedCreationReservesNothing(t *testing.T) {
 	s := start(t, etcd.Start(t), true)
 	s.grant(t, "milan", "rome", amounts("pods", "2"))
 	s.mustCreate(t, "web", "a", nil)
@@ -132,7 +132,7 @@ func TestWhatIsNotCreatedTakesNothing(t *testing.T) {
 	s.mustRefuse(t, "web", "c", nil)
 }
 
-func TestWhatIsAppliedCounts(t *testing.T) {
+func TestAppliedShadowPodsCount(t *testing.T) {
 	s := start(t, etcd.Start(t), true)
 	s.grant(t, "milan", "rome", amounts("pods", "1"))
 	apply := func(name string) error {
@@ -155,7 +155,7 @@ func TestWhatIsAppliedCounts(t *testing.T) {
 	}
 }
 
-func TestAGrantThatIsLoweredKillsNothingAndAdmitsNothing(t *testing.T) {
+func TestLoweredQuotaKillsNothingAndAdmitsNothing(t *testing.T) {
 	s := start(t, etcd.Start(t), true)
 	s.grant(t, "milan", "rome", amounts("pods", "5", "cpu", "4"))
 	for i := range 4 {
@@ -180,7 +180,7 @@ func TestAGrantThatIsLoweredKillsNothingAndAdmitsNothing(t *testing.T) {
 	}
 }
 
-func TestAShadowPodThatIsResizedStaysWithinWhatIsGranted(t *testing.T) {
+func TestResizedShadowPodStaysWithinTheQuota(t *testing.T) {
 	s := start(t, etcd.Start(t), true)
 	s.grant(t, "milan", "rome", amounts("cpu", "2", "memory", "1Gi", "pods", "10"))
 	s.mustCreate(t, "web", "a", amounts("cpu", "500m"))
@@ -288,7 +288,7 @@ func TestAPeerCannotHaveAPodRunThatDoesNotCount(t *testing.T) {
 	s.mustRefuse(t, "web", "b", nil)
 }
 
-func TestShadowPodsFromBeforeTheLendingCount(t *testing.T) {
+func TestShadowPodsFromBeforeThePeeringCount(t *testing.T) {
 	endpoint := etcd.Start(t)
 	before := start(t, endpoint, true)
 	unlent := *before.pods
@@ -357,7 +357,7 @@ func (s *server) uses(t testing.TB, consumer string) corev1.ResourceList {
 	return used
 }
 
-func TestThirtyTwoWritersAtTwoServersGetNoMoreThanIsGranted(t *testing.T) {
+func TestThirtyTwoWritersAtTwoServersReserveNoMoreThanIsGranted(t *testing.T) {
 	endpoint := etcd.Start(t)
 	servers := []*server{start(t, endpoint, false), start(t, endpoint, false)}
 	servers[0].grant(t, "milan", "rome", amounts("cpu", "2", "pods", "1000"))
@@ -385,9 +385,9 @@ func TestThirtyTwoWritersAtTwoServersGetNoMoreThanIsGranted(t *testing.T) {
 	}
 }
 
-// TestGrantsHoldWhileEverythingComesAndGoes is two servers, one of which is
+// TestQuotaHoldsWhileShadowPodsAndOffersComeAndGo is two servers, one of which is
 // replaced all the time without a word, and a grant that is full.
-func TestGrantsHoldWhileEverythingComesAndGoes(t *testing.T) {
+func TestQuotaHoldsWhileShadowPodsAndOffersComeAndGo(t *testing.T) {
 	endpoint := etcd.Start(t)
 	granted := amounts("cpu", "1", "pods", "15")
 	steady := start(t, endpoint, false)

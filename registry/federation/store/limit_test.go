@@ -122,7 +122,7 @@ func TestALimitHoldsOverTheNamespacesThatCountTogether(t *testing.T) {
 	}
 }
 
-func TestWhatGoesAlongIsNotLeftBehind(t *testing.T) {
+func TestDependentsCannotBeOrphaned(t *testing.T) {
 	stored := slices(t, func(kind *store.Kind) { kind.Along = "the EndpointSlice" })
 	ctx := genericapirequest.WithNamespace(t.Context(), "web-milan")
 	if err := create(ctx, stored, "web-milan", "web"); err != nil {

@@ -201,7 +201,7 @@ func TestSpecAndStatusStayApart(t *testing.T) {
 
 // Finalizers of a peer would keep its namespaces here when it is gone, and those
 // of controllers here are not for it to take away.
-func TestAPeerHoldsNothingBack(t *testing.T) {
+func TestPeersCannotChangeFinalizers(t *testing.T) {
 	scheme := runtime.NewScheme()
 	install.Install(scheme)
 	as := func(name string, groups ...string) context.Context {

@@ -391,7 +391,7 @@ func TestAPodCountsAlsoWhenAnOlderServerDroppedItsConsumer(t *testing.T) {
 		if _, err := l.Reserve(t.Context(), "milan", "b", count(1)); !errors.Is(err, errExceeded) {
 			t.Errorf("the pod of %q did not count: %v", pod.Status.ForeignCluster, err)
 		}
-		// Whoever knows it from the storage alone has to be told again.
+		// A server that has it only from etcd cannot find its consumer.
 		if unassigned := len(l.Unassigned()) == 1; unassigned != (pod.Status.ForeignCluster == "") {
 			t.Errorf("the pod of %q is unassigned: %t", pod.Status.ForeignCluster, unassigned)
 		}
