@@ -82,7 +82,8 @@ func (i invitations) keep(ctx context.Context, cluster, token string, replace bo
 		return i.update(ctx, secret, token, dryRun)
 	}
 	return nil, apierrors.NewConflict(corev1.Resource("secrets"), secret.Name,
-		fmt.Errorf("it holds another invitation; if it is left from an earlier try, delete it from namespace %s and try again", secret.Namespace))
+		fmt.Errorf("it holds another invitation; if it is left from an earlier try, delete it from namespace %s and try "+
+			"again", secret.Namespace))
 }
 
 // get returns the Secret of the cluster, and nil if there is none. It fails if a Secret of

@@ -337,7 +337,8 @@ func (r *PeerREST) leave(
 			}
 			// The options of a DELETE name no manager.
 			return requested, checkManagers("", old.(*federation.ForeignCluster), requested)
-		}), rest.ValidateAllObjectFunc, rest.ValidateAllObjectUpdateFunc, false, &metav1.UpdateOptions{DryRun: options.DryRun})
+		}), rest.ValidateAllObjectFunc, rest.ValidateAllObjectUpdateFunc, false,
+		&metav1.UpdateOptions{DryRun: options.DryRun})
 	if err != nil {
 		return nil, err
 	}
@@ -366,7 +367,8 @@ func disconnectTimeout(name string, seconds int64) (int32, error) {
 func tokenRequired(name string) error {
 	return apierrors.NewInvalid(peeringKind, name, field.ErrorList{
 		field.Required(field.NewPath("spec", "token"),
-			"is the invitation; the provider's administrator gets one by a POST to the subresource invitation of a PeeringToken")})
+			"is the invitation; the provider's administrator gets one by a POST to the subresource invitation of a "+
+				"PeeringToken")})
 }
 
 // ConvertToTable returns the table of the peering.

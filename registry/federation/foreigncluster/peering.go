@@ -215,9 +215,10 @@ var peeringTable = store.Table[*federation.Peering]{
 		Cell: func(p *federation.Peering) any {
 			return phase(p.Status.OutgoingPeering, p.Spec.Outgoing)
 		}},
-	{Name: "Incoming", Description: "phase of the peering in which the other cluster is the consumer", Cell: func(p *federation.Peering) any {
-		return phase(p.Status.IncomingPeering, federation.PeeringDisabled)
-	}},
+	{Name: "Incoming", Description: "phase of the peering in which the other cluster is the consumer",
+		Cell: func(p *federation.Peering) any {
+			return phase(p.Status.IncomingPeering, federation.PeeringDisabled)
+		}},
 	{Name: "Authentication", Description: "phase of the authentication between the clusters",
 		Cell: func(p *federation.Peering) any {
 			return phase(p.Status.Authentication, p.Spec.Outgoing)

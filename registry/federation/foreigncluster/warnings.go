@@ -31,18 +31,21 @@ func warnings(cluster *federation.ForeignCluster) []string {
 	var found []string
 	if ttl := spec.Lending.OrphanTTL; ttl != nil && ttl.Duration > 0 && ttl.Duration < shortOrphanTTL {
 		found = append(found,
-			fmt.Sprintf("spec.lending.orphanTTL: a cluster that is away for %s, as for an upgrade, loses what runs here for it, and the peering", ttl.Duration))
+			fmt.Sprintf("spec.lending.orphanTTL: a cluster that is away for %s, as for an upgrade, loses what runs here for "+
+				"it, and the peering", ttl.Duration))
 	}
 	if spec.Outgoing != federation.PeeringEnabled {
 		return found
 	}
 	if spec.ClusterID == "" {
 		found = append(found,
-			"spec.clusterID: is empty, so whichever cluster answers at spec.server first is believed; the provider's invitation carries its id")
+			"spec.clusterID: is empty, so whichever cluster answers at spec.server first is believed; the provider's "+
+				"invitation carries its id")
 	}
 	if len(spec.CABundle) == 0 && hasAddress(spec.Server) {
 		found = append(found,
-			"spec.caBundle: is empty, and the certificate authorities of the system seldom vouch for an IP address; the provider's invitation carries its own")
+			"spec.caBundle: is empty, and the certificate authorities of the system seldom vouch for an IP address; the "+
+				"provider's invitation carries its own")
 	}
 	if seconds := spec.DisconnectTimeoutSeconds; seconds != nil && time.Duration(*seconds)*time.Second > longDisconnect {
 		found = append(found,

@@ -55,7 +55,8 @@ func (r *REST) Create(
 	account, bearer := r.bearer(ctx)
 	if !bearer {
 		return nil, apierrors.NewForbidden(identityRequests, request.Name,
-			errors.New("only the bearer of an invitation may ask for an identity; POST to the subresource invitation of a PeeringToken to get one"))
+			errors.New("only the bearer of an invitation may ask for an identity; POST to the subresource invitation of a "+
+				"PeeringToken to get one"))
 	}
 	request.Name, request.GenerateName, request.Finalizers = account, "", nil
 	created, err := r.REST.Create(ctx, request, createValidation, options)

@@ -19,7 +19,8 @@ import (
 	"liqo.io/federation/registry/federation/subresource/plan"
 )
 
-type kind = resource.Kind[*federation.NamespaceOffloading, federation.NamespaceOffloadingSpec, federation.NamespaceOffloadingStatus]
+type kind = resource.Kind[*federation.NamespaceOffloading, federation.NamespaceOffloadingSpec,
+	federation.NamespaceOffloadingStatus]
 
 // Kind returns the kind of namespace offloadings, whose warnings read the facts of plans.
 func Kind(plans plan.Reader) kind {

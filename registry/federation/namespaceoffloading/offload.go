@@ -149,7 +149,9 @@ func (r *OffloadREST) extend(
 
 // label marks the namespace as offloaded.
 func (r *OffloadREST) label(ctx context.Context, namespace string, options *metav1.CreateOptions) error {
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": map[string]string{v1alpha1.LabelSchedulingEnabled: "true"}}})
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"labels": map[string]string{v1alpha1.LabelSchedulingEnabled: "true"},
+	}})
 	if err != nil {
 		return err
 	}
@@ -181,7 +183,8 @@ func (r *OffloadREST) Update(
 		return nil, false, err
 	}
 	offloading := updated.(*federation.NamespaceOffloading)
-	answer, err := r.answer(ctx, change{offloading: offloading, current: update.current, requested: &offloading.Spec}, options.DryRun)
+	answer, err := r.answer(ctx, change{offloading: offloading, current: update.current, requested: &offloading.Spec},
+		options.DryRun)
 	return answer, false, err
 }
 

@@ -75,7 +75,9 @@ func surroundings(
 				atLeast = "at least "
 			}
 			all = append(all,
-				fmt.Sprintf("spec.enforcement: Warn leaves %s%d pod(s) of the namespace where this does not let them run, or waiting for nodes that are not theirs any more: restart them (kubectl rollout restart), or use Evict", atLeast, count))
+				fmt.Sprintf("spec.enforcement: Warn leaves %s%d pod(s) of the namespace where this does not let them run, or "+
+					"waiting for nodes that are not theirs any more: restart them (kubectl rollout restart), or use Evict",
+					atLeast, count))
 		}
 		return all
 	}

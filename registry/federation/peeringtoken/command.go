@@ -58,8 +58,9 @@ func fill(
 		},
 	}
 	if parent.Spec.Mode == federation.PeeringInBand {
-		invitation.Status.Peering.Spec.Mode, invitation.Status.Peering.Spec.Gateway = parent.Spec.Mode, parent.Status.Gateway.DeepCopy()
-		invitation.Status.ForeignCluster.Spec.Mode, invitation.Status.ForeignCluster.Spec.Gateway = parent.Spec.Mode, parent.Status.Gateway.DeepCopy()
+		peering, cluster := invitation.Status.Peering, invitation.Status.ForeignCluster
+		peering.Spec.Mode, peering.Spec.Gateway = parent.Spec.Mode, parent.Status.Gateway.DeepCopy()
+		cluster.Spec.Mode, cluster.Spec.Gateway = parent.Spec.Mode, parent.Status.Gateway.DeepCopy()
 	}
 	if token == "" {
 		return nil

@@ -131,7 +131,8 @@ func (r *InvitationREST) refuse(token *federation.PeeringToken, expiry time.Time
 	inBand := token.Spec.Mode == federation.PeeringInBand
 	switch {
 	case !inBand && r.provider.Server == "":
-		return conflict("this cluster does not say where others reach it, so it can invite nobody; set the value server of its chart")
+		return conflict("this cluster does not say where others reach it, so it can invite nobody; set the value server of " +
+			"its chart")
 	case token.DeletionTimestamp != nil:
 		return conflict("it is being deleted; create another PeeringToken")
 	case token.Status.Used:
@@ -140,7 +141,8 @@ func (r *InvitationREST) refuse(token *federation.PeeringToken, expiry time.Time
 		return apierrors.NewResourceExpired(fmt.Sprintf("the invitation %q ended at %s; create another PeeringToken",
 			token.Name, expiry.UTC().Format(time.RFC3339)))
 	case inBand && token.Status.Gateway == nil:
-		return apierrors.NewTooManyRequests("the gateway of this cluster is not known yet: the controllers say what it is once network.podCIDRs is set in the values of the chart", 1)
+		return apierrors.NewTooManyRequests("the gateway of this cluster is not known yet: the controllers say what it is "+
+			"once network.podCIDRs is set in the values of the chart", 1)
 	}
 	return nil
 }

@@ -23,5 +23,6 @@ func warnings(token *federation.PeeringToken) []string {
 	if lifetime <= longInvitation {
 		return nil
 	}
-	return []string{fmt.Sprintf("spec.consumerClusterID: is empty, so whoever gets hold of the invitation within %s may use it; name the cluster that it is for, or let it end sooner", lifetime)}
+	return []string{fmt.Sprintf("spec.consumerClusterID: is empty, so whoever gets hold of the invitation within %s may "+
+		"use it; name the cluster that it is for, or let it end sooner", lifetime)}
 }

@@ -37,14 +37,16 @@ var ResourceOffers = Kind[*federation.ResourceOffer, federation.ResourceOfferSpe
 		},
 		func(o *federation.ResourceOffer) corev1.ResourceList { return o.Spec.Resources },
 	), store.Column[*federation.ResourceOffer]{
-		Name: "Shape", Wide: true, Description: "whether nodes are offered as a whole or one by one", Cell: func(o *federation.ResourceOffer) any {
+		Name: "Shape", Wide: true, Description: "whether nodes are offered as a whole or one by one",
+		Cell: func(o *federation.ResourceOffer) any {
 			if len(o.Spec.Nodes) > 0 {
 				return string(federation.OfferPerNode)
 			}
 			return string(federation.OfferAggregate)
 		},
 	}, store.Column[*federation.ResourceOffer]{
-		Name: "Nodes", Type: "integer", Wide: true, Description: "number of nodes that are offered one by one", Cell: func(o *federation.ResourceOffer) any {
+		Name: "Nodes", Type: "integer", Wide: true, Description: "number of nodes that are offered one by one",
+		Cell: func(o *federation.ResourceOffer) any {
 			return int64(len(o.Spec.Nodes))
 		},
 	}),

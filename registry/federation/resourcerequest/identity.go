@@ -96,7 +96,8 @@ func (r *IdentityREST) Create(
 			renewed.ResourceVersion = held.ResourceVersion
 			renewed.Spec.Request = request.Spec.Request
 			return renewed, nil
-		}), rest.ValidateAllObjectFunc, rest.ValidateAllObjectUpdateFunc, false, &metav1.UpdateOptions{DryRun: options.DryRun})
+		}), rest.ValidateAllObjectFunc, rest.ValidateAllObjectUpdateFunc, false,
+		&metav1.UpdateOptions{DryRun: options.DryRun})
 	return updated, err
 }
 

@@ -23,7 +23,8 @@ import (
 // whatever its quota.
 const maxClaims = 10000
 
-var kind = resource.Kind[*federation.ShadowVolumeClaim, federation.ShadowVolumeClaimSpec, federation.ShadowVolumeClaimStatus]{
+var kind = resource.Kind[*federation.ShadowVolumeClaim, federation.ShadowVolumeClaimSpec,
+	federation.ShadowVolumeClaimStatus]{
 	Resource: "shadowvolumeclaims", Singular: "shadowvolumeclaim", ShortNames: []string{"shvc"},
 	New:        func() runtime.Object { return &federation.ShadowVolumeClaim{} },
 	NewList:    func() runtime.Object { return &federation.ShadowVolumeClaimList{} },

@@ -101,7 +101,8 @@ type answer[T any] struct {
 func newLedgers[Q, T any, S Sum[S, T]](kind Kind[Q, T, S], ledgers store[T]) *Ledgers[Q, T, S] {
 	return &Ledgers[Q, T, S]{
 		kind: kind, ledgers: ledgers, view: newView(kind), writer: string(uuid.NewUUID()),
-		accounts: map[string]*account[Q, T]{}, suspects: map[types.UID]time.Time{}, clock: clock.RealClock{}, close: func() {},
+		accounts: map[string]*account[Q, T]{}, suspects: map[types.UID]time.Time{},
+		clock: clock.RealClock{}, close: func() {},
 	}
 }
 
