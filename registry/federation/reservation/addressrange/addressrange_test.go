@@ -32,7 +32,7 @@ func TestStoredFormOfAnAllocationNeverChanges(t *testing.T) {
 	}
 }
 
-// What was added and allocated out again, in any order, leaves nothing behind.
+// Adding and removing allocations, in any order, leaves nothing behind.
 func TestASumWithoutMappingsIsEmpty(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var all []Allocation
