@@ -22,7 +22,7 @@ import (
 	"k8s.io/component-base/metrics"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/controllers/virtualkubelet"
+	virtualkubelet "liqo.io/federation/controllers/virtualkubelet/app"
 	"liqo.io/federation/generated/clientset/versioned"
 	"liqo.io/federation/test/integration/framework"
 )

@@ -31,7 +31,7 @@ import (
 	manager "liqo.io/federation/controllers/cmd/federation-controller-manager/app"
 	controllermetrics "liqo.io/federation/controllers/metrics"
 	"liqo.io/federation/controllers/storage/move"
-	"liqo.io/federation/controllers/virtualkubelet"
+	virtualkubelet "liqo.io/federation/controllers/virtualkubelet/app"
 	"liqo.io/federation/registry/federation/placementreview"
 )
 

@@ -15,11 +15,11 @@ import (
 	_ "k8s.io/component-base/logs/json/register"
 	_ "k8s.io/component-base/metrics/prometheus/restclient"
 
-	"liqo.io/federation/controllers/virtualkubelet"
+	"liqo.io/federation/controllers/virtualkubelet/app"
 )
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	os.Exit(cli.Run(virtualkubelet.NewCommand(ctx)))
+	os.Exit(cli.Run(app.NewCommand(ctx)))
 }

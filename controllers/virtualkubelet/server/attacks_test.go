@@ -71,7 +71,11 @@ func TestFailedUpgradeClosesBackend(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	client, err := tls.Dial("tcp", strings.TrimPrefix(n.url, "https://"), &tls.Config{InsecureSkipVerify: true, Certificates: []tls.Certificate{pair}})
+	client, err := tls.Dial(
+		"tcp",
+		strings.TrimPrefix(n.url, "https://"),
+		&tls.Config{InsecureSkipVerify: true, Certificates: []tls.Certificate{pair}},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -104,5 +104,11 @@ func (a *Auth) attributes(r *http.Request) authorizationv1.ResourceAttributes {
 	case "stats", "metrics":
 		subresource = first
 	}
-	return authorizationv1.ResourceAttributes{Verb: verb, Version: "v1", Resource: "nodes", Subresource: subresource, Name: a.NodeName}
+	return authorizationv1.ResourceAttributes{
+		Verb:        verb,
+		Version:     "v1",
+		Resource:    "nodes",
+		Subresource: subresource,
+		Name:        a.NodeName,
+	}
 }

@@ -131,7 +131,14 @@ func TestANodeIsNotReadyBeforeItKnowsItsClients(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	handler := New(Config{Auth: &Auth{authority: authority}, Metrics: http.NotFoundHandler(), Usage: http.NotFoundHandler(), Ready: func() error { return nil }})
+	handler := New(
+		Config{
+			Auth:    &Auth{authority: authority},
+			Metrics: http.NotFoundHandler(),
+			Usage:   http.NotFoundHandler(),
+			Ready:   func() error { return nil },
+		},
+	)
 	for path, want := range map[string]int{"/readyz": http.StatusServiceUnavailable, "/livez": http.StatusOK, "/healthz": http.StatusOK} {
 		recorder := httptest.NewRecorder()
 		handler.ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, path, nil))

@@ -189,17 +189,20 @@ func (n *node) startReviews(t *testing.T) kubernetes.Interface {
 		review.Status.User.Username = "prometheus"
 		answer(w, review)
 	})
-	mux.HandleFunc("POST /apis/authorization.k8s.io/v1/subjectaccessreviews", func(w http.ResponseWriter, r *http.Request) {
-		var review authorizationv1.SubjectAccessReview
-		if err := json.NewDecoder(r.Body).Decode(&review); err != nil {
-			t.Error(err)
-		}
-		n.mu.Lock()
-		defer n.mu.Unlock()
-		n.reviews = append(n.reviews, review.Spec)
-		review.Status.Allowed = n.allow(review.Spec)
-		answer(w, review)
-	})
+	mux.HandleFunc(
+		"POST /apis/authorization.k8s.io/v1/subjectaccessreviews",
+		func(w http.ResponseWriter, r *http.Request) {
+			var review authorizationv1.SubjectAccessReview
+			if err := json.NewDecoder(r.Body).Decode(&review); err != nil {
+				t.Error(err)
+			}
+			n.mu.Lock()
+			defer n.mu.Unlock()
+			n.reviews = append(n.reviews, review.Spec)
+			review.Status.Allowed = n.allow(review.Spec)
+			answer(w, review)
+		},
+	)
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)
 	client, err := kubernetes.NewForConfig(&rest.Config{
@@ -216,9 +219,15 @@ func (n *node) startReviews(t *testing.T) kubernetes.Interface {
 func (n *node) untilReady(t *testing.T) {
 	t.Helper()
 	config := n.config(n.authority)
-	err := wait.PollUntilContextTimeout(t.Context(), 10*time.Millisecond, 10*time.Second, true, func(context.Context) (bool, error) {
-		return n.do(t, n.config(nil), http.MethodGet, "/readyz").StatusCode == http.StatusOK, nil
-	})
+	err := wait.PollUntilContextTimeout(
+		t.Context(),
+		10*time.Millisecond,
+		10*time.Second,
+		true,
+		func(context.Context) (bool, error) {
+			return n.do(t, n.config(nil), http.MethodGet, "/readyz").StatusCode == http.StatusOK, nil
+		},
+	)
 	if err != nil || n.do(t, config, http.MethodGet, "/unknown").StatusCode == http.StatusUnauthorized {
 		t.Fatal("the node does not know the cluster's authority")
 	}
@@ -231,8 +240,12 @@ func pod(name string) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: name, UID: types.UID("uid-of-" + name)},
 		Spec: corev1.PodSpec{
-			NodeName: nodeName, Containers: []corev1.Container{{Name: "app"}}, InitContainers: []corev1.Container{{Name: "init"}},
-			EphemeralContainers: []corev1.EphemeralContainer{{EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: "debug"}}},
+			NodeName:       nodeName,
+			Containers:     []corev1.Container{{Name: "app"}},
+			InitContainers: []corev1.Container{{Name: "init"}},
+			EphemeralContainers: []corev1.EphemeralContainer{
+				{EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: "debug"}},
+			},
 		},
 	}
 }

@@ -34,7 +34,11 @@ func TestProfilesAreForWhoMayHaveAllOfTheNode(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			handler := New(Config{
-				NodeName: nodeName, Pods: &fakePods{}, Profiling: test.profiling, Metrics: http.NotFoundHandler(), Usage: http.NotFoundHandler(),
+				NodeName:  nodeName,
+				Pods:      &fakePods{},
+				Profiling: test.profiling,
+				Metrics:   http.NotFoundHandler(),
+				Usage:     http.NotFoundHandler(),
 				Auth: &Auth{
 					NodeName: nodeName,
 					Authenticator: authenticator.RequestFunc(func(*http.Request) (*authenticator.Response, bool, error) {

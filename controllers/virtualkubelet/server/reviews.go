@@ -54,7 +54,11 @@ func (t *tokenReviews) AuthenticateToken(ctx context.Context, token string) (*au
 	}
 	ctx, cancel := context.WithTimeout(ctx, reviewTimeout)
 	defer cancel()
-	review, err := t.client.Create(ctx, &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token}}, metav1.CreateOptions{})
+	review, err := t.client.Create(
+		ctx,
+		&authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token}},
+		metav1.CreateOptions{},
+	)
 	if err != nil {
 		return nil, false, fmt.Errorf("asking whose a token is: %w", err)
 	}
@@ -83,7 +87,11 @@ func newAccessReviews(client authorizationclient.SubjectAccessReviewInterface) *
 }
 
 // Allowed tells whether somebody may do something.
-func (a *accessReviews) Allowed(ctx context.Context, who user.Info, what authorizationv1.ResourceAttributes) (bool, error) {
+func (a *accessReviews) Allowed(
+	ctx context.Context,
+	who user.Info,
+	what authorizationv1.ResourceAttributes,
+) (bool, error) {
 	spec := authorizationv1.SubjectAccessReviewSpec{
 		User: who.GetName(), UID: who.GetUID(), Groups: who.GetGroups(), ResourceAttributes: &what,
 		Extra: map[string]authorizationv1.ExtraValue{},

@@ -38,7 +38,10 @@ func podStats(pod *corev1.Pod, remote *corev1.PodStatus) stats.PodStats {
 	}
 	for _, c := range remote.ContainerStatuses {
 		if c.State.Running != nil {
-			result.Containers = append(result.Containers, stats.ContainerStats{Name: c.Name, StartTime: c.State.Running.StartedAt})
+			result.Containers = append(
+				result.Containers,
+				stats.ContainerStats{Name: c.Name, StartTime: c.State.Running.StartedAt},
+			)
 		}
 	}
 	return result

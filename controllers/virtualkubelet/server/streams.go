@@ -118,7 +118,13 @@ func (s *streams) portForward(w http.ResponseWriter, r *http.Request) {
 	s.forward(w, r, twin, pod.Name, "portforward", query, true)
 }
 
-func (s *streams) container(w http.ResponseWriter, r *http.Request, subresource string, upgrade bool, translate func(url.Values) (url.Values, error)) {
+func (s *streams) container(
+	w http.ResponseWriter,
+	r *http.Request,
+	subresource string,
+	upgrade bool,
+	translate func(url.Values) (url.Values, error),
+) {
 	pod, twin := s.find(w, r)
 	if pod == nil {
 		return
@@ -154,7 +160,13 @@ func (s *streams) find(w http.ResponseWriter, r *http.Request) (*corev1.Pod, str
 
 // forward asks the provider for a subresource of a pod. Of the headers only
 // those of the protocol go with it: whoever asks here is nobody there.
-func (s *streams) forward(w http.ResponseWriter, r *http.Request, namespace, pod, subresource string, query url.Values, upgrade bool) {
+func (s *streams) forward(
+	w http.ResponseWriter,
+	r *http.Request,
+	namespace, pod, subresource string,
+	query url.Values,
+	upgrade bool,
+) {
 	location := *s.provider.location.JoinPath("api", "v1", "namespaces", namespace, "pods", pod, subresource)
 	location.RawQuery = query.Encode()
 

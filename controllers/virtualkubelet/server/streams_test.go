@@ -67,8 +67,9 @@ func TestExecExitCode(t *testing.T) {
 	}
 	n := startNode(t, asKubelet(api.HandleContainerExec(exec)))
 	var stdout, stderr bytes.Buffer
-	err := n.executor(t, "/exec/demo/web/app?command=sh&command=-c&input=1&output=1&error=1").StreamWithContext(t.Context(),
-		remotecommand.StreamOptions{Stdin: strings.NewReader("hello"), Stdout: &stdout, Stderr: &stderr})
+	err := n.executor(t, "/exec/demo/web/app?command=sh&command=-c&input=1&output=1&error=1").
+		StreamWithContext(t.Context(),
+			remotecommand.StreamOptions{Stdin: strings.NewReader("hello"), Stdout: &stdout, Stderr: &stderr})
 	var exit utilexec.ExitError
 	if !errors.As(err, &exit) || exit.ExitStatus() != 42 {
 		t.Errorf("error %v, want exit code 42", err)
@@ -142,7 +143,8 @@ func TestAttachReachesTheContainer(t *testing.T) {
 	}
 	n := startNode(t, asKubelet(api.HandleContainerAttach(attach)))
 	var stdout bytes.Buffer
-	err := n.executor(t, "/attach/demo/web/app?output=1").StreamWithContext(t.Context(), remotecommand.StreamOptions{Stdout: &stdout})
+	err := n.executor(t, "/attach/demo/web/app?output=1").
+		StreamWithContext(t.Context(), remotecommand.StreamOptions{Stdout: &stdout})
 	if err != nil || stdout.String() != "here" {
 		t.Errorf("stdout %q, error %v", stdout.String(), err)
 	}
@@ -167,8 +169,15 @@ func TestPortForwardCarriesBothWays(t *testing.T) {
 		t.Fatal(err)
 	}
 	stop, ready := make(chan struct{}), make(chan struct{})
-	forwarder, err := portforward.NewOnAddresses(spdy.NewDialer(upgrader, &http.Client{Transport: transport}, http.MethodPost, target),
-		[]string{"127.0.0.1"}, []string{"0:8080"}, stop, ready, io.Discard, io.Discard)
+	forwarder, err := portforward.NewOnAddresses(
+		spdy.NewDialer(upgrader, &http.Client{Transport: transport}, http.MethodPost, target),
+		[]string{"127.0.0.1"},
+		[]string{"0:8080"},
+		stop,
+		ready,
+		io.Discard,
+		io.Discard,
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -201,9 +210,22 @@ func TestLogsTailZero(t *testing.T) {
 	}{
 		{name: "no lines", query: "tailLines=0", want: url.Values{"tailLines": {"0"}}},
 		{name: "all lines", query: "", want: url.Values{}},
-		{name: "everything else", query: "follow=true&previous=true&timestamps=true&limitBytes=10&sinceSeconds=5",
-			want: url.Values{"follow": {"true"}, "previous": {"true"}, "timestamps": {"true"}, "limitBytes": {"10"}, "sinceSeconds": {"5"}}},
-		{name: "since a time", query: "sinceTime=2026-11-21T01:00:00Z", want: url.Values{"sinceTime": {"2026-11-21T01:00:00Z"}}},
+		{
+			name:  "everything else",
+			query: "follow=true&previous=true&timestamps=true&limitBytes=10&sinceSeconds=5",
+			want: url.Values{
+				"follow":       {"true"},
+				"previous":     {"true"},
+				"timestamps":   {"true"},
+				"limitBytes":   {"10"},
+				"sinceSeconds": {"5"},
+			},
+		},
+		{
+			name:  "since a time",
+			query: "sinceTime=2026-11-21T01:00:00Z",
+			want:  url.Values{"sinceTime": {"2026-11-21T01:00:00Z"}},
+		},
 		{name: "both streams need not be asked for", query: "stream=All", want: url.Values{}},
 		{name: "one stream", query: "stream=Stderr", want: url.Values{"stream": {"Stderr"}}},
 		{name: "unknown options stay here", query: "insecureSkipTLSVerifyBackend=true", want: url.Values{}},
@@ -218,7 +240,12 @@ func TestLogsTailZero(t *testing.T) {
 			_, asked := n.seen()
 			if test.status != 0 {
 				if response.StatusCode != test.status || len(asked) != len(before) {
-					t.Errorf("%s, and the provider was asked %d times; want %d and none", response.Status, len(asked)-len(before), test.status)
+					t.Errorf(
+						"%s, and the provider was asked %d times; want %d and none",
+						response.Status,
+						len(asked)-len(before),
+						test.status,
+					)
 				}
 				return
 			}
@@ -303,7 +330,8 @@ func TestPeerRedirectRefused(t *testing.T) {
 			t.Errorf("%s: %s to %q, want an error", path, response.Status, response.Header.Get("Location"))
 		}
 	}
-	err := n.executor(t, "/exec/demo/web/app?command=id&output=1").StreamWithContext(t.Context(), remotecommand.StreamOptions{Stdout: io.Discard})
+	err := n.executor(t, "/exec/demo/web/app?command=id&output=1").
+		StreamWithContext(t.Context(), remotecommand.StreamOptions{Stdout: io.Discard})
 	if err == nil {
 		t.Error("an upgrade followed a redirect")
 	}
@@ -319,7 +347,8 @@ func TestStreamsCarryTheToken(t *testing.T) {
 	n := startNode(t, func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "not now", http.StatusConflict) },
 		func(config *rest.Config) { config.BearerTokenFile = file })
 	for _, route := range routes {
-		if !strings.HasPrefix(route.path, "/exec/") && !strings.HasPrefix(route.path, "/attach/") && !strings.HasPrefix(route.path, "/portForward/") {
+		if !strings.HasPrefix(route.path, "/exec/") && !strings.HasPrefix(route.path, "/attach/") &&
+			!strings.HasPrefix(route.path, "/portForward/") {
 			n.do(t, n.config(n.authority), route.method, route.path)
 			continue
 		}
@@ -345,7 +374,8 @@ func TestRefusedUpgradeSaysWhy(t *testing.T) {
 	n := startNode(t, func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no such pod", http.StatusNotFound) })
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	err := n.executor(t, "/exec/demo/web/app?command=id&output=1").StreamWithContext(ctx, remotecommand.StreamOptions{Stdout: io.Discard})
+	err := n.executor(t, "/exec/demo/web/app?command=id&output=1").
+		StreamWithContext(ctx, remotecommand.StreamOptions{Stdout: io.Discard})
 	if err == nil || !strings.Contains(err.Error(), "no such pod") {
 		t.Errorf("error %v, want the provider's", err)
 	}

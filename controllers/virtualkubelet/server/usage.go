@@ -44,12 +44,36 @@ const (
 var (
 	perContainer = []string{"container", "pod", "namespace"}
 
-	nodeCPU        = usageDesc("node_cpu_usage_seconds_total", "Cumulative cpu time consumed by the pods of the node in core-seconds", nil)
-	nodeMemory     = usageDesc("node_memory_working_set_bytes", "Current working set of the pods of the node in bytes", nil)
-	containerCPU   = usageDesc("container_cpu_usage_seconds_total", "Cumulative cpu time consumed by the container in core-seconds", perContainer)
-	containerBytes = usageDesc("container_memory_working_set_bytes", "Current working set of the container in bytes", perContainer)
-	containerStart = usageDesc("container_start_time_seconds", "Start time of the container since unix epoch in seconds", perContainer)
-	scrapeError    = usageDesc("resource_scrape_error", "1 if there was an error while asking the provider for usage, 0 otherwise", nil)
+	nodeCPU = usageDesc(
+		"node_cpu_usage_seconds_total",
+		"Cumulative cpu time consumed by the pods of the node in core-seconds",
+		nil,
+	)
+	nodeMemory = usageDesc(
+		"node_memory_working_set_bytes",
+		"Current working set of the pods of the node in bytes",
+		nil,
+	)
+	containerCPU = usageDesc(
+		"container_cpu_usage_seconds_total",
+		"Cumulative cpu time consumed by the container in core-seconds",
+		perContainer,
+	)
+	containerBytes = usageDesc(
+		"container_memory_working_set_bytes",
+		"Current working set of the container in bytes",
+		perContainer,
+	)
+	containerStart = usageDesc(
+		"container_start_time_seconds",
+		"Start time of the container since unix epoch in seconds",
+		perContainer,
+	)
+	scrapeError = usageDesc(
+		"resource_scrape_error",
+		"1 if there was an error while asking the provider for usage, 0 otherwise",
+		nil,
+	)
 )
 
 func usageDesc(name, help string, labels []string) *metrics.Desc {
@@ -96,15 +120,31 @@ type containerUsage struct {
 
 // NewUsage makes the usage of the node's pods, which have the labels that the
 // selector asks for on the provider.
-func NewUsage(pods Pods, provider metricsclient.PodMetricsesGetter, selector string, clock clock.PassiveClock, logger klog.Logger) *Usage {
-	return &Usage{pods: pods, provider: provider, selector: selector, clock: clock, logger: logger, known: map[types.UID]*podUsage{}}
+func NewUsage(
+	pods Pods,
+	provider metricsclient.PodMetricsesGetter,
+	selector string,
+	clock clock.PassiveClock,
+	logger klog.Logger,
+) *Usage {
+	return &Usage{
+		pods:     pods,
+		provider: provider,
+		selector: selector,
+		clock:    clock,
+		logger:   logger,
+		known:    map[types.UID]*podUsage{},
+	}
 }
 
 // Handler serves the usage. It is to be called once.
 func (u *Usage) Handler() http.Handler {
 	registry := metrics.NewKubeRegistry()
 	registry.CustomMustRegister(u)
-	return metrics.HandlerFor(registry, metrics.HandlerOpts{ErrorHandling: metrics.ContinueOnError, MaxRequestsInFlight: maxScrapes})
+	return metrics.HandlerFor(
+		registry,
+		metrics.HandlerOpts{ErrorHandling: metrics.ContinueOnError, MaxRequestsInFlight: maxScrapes},
+	)
 }
 
 // DescribeWithStability describes what CollectWithStability collects.

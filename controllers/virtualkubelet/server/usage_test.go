@@ -129,12 +129,19 @@ func TestUsageGrowsByWhatTheProviderTells(t *testing.T) {
 	if before["container_cpu_usage_seconds_total"+ofWeb] == 0 {
 		t.Error("a counter begins with 0, which is taken for a figure that is missing")
 	}
-	want := []string{"/apis/metrics.k8s.io/v1beta1/namespaces/demo-rome/pods node=milan", "/apis/metrics.k8s.io/v1beta1/namespaces/demo-rome/pods node=milan"}
+	want := []string{
+		"/apis/metrics.k8s.io/v1beta1/namespaces/demo-rome/pods node=milan",
+		"/apis/metrics.k8s.io/v1beta1/namespaces/demo-rome/pods node=milan",
+	}
 	if diff := cmp.Diff(want, m.asked); diff != "" {
 		t.Errorf("asked (-want +got):\n%s", diff)
 	}
 	m.pass(time.Second)
-	if again := m.scrape(t)["container_cpu_usage_seconds_total"+ofWeb]; !near(again-after["container_cpu_usage_seconds_total"+ofWeb], 2) || len(m.asked) != 2 {
+	if again := m.scrape(t)["container_cpu_usage_seconds_total"+ofWeb]; !near(
+		again-after["container_cpu_usage_seconds_total"+ofWeb],
+		2,
+	) ||
+		len(m.asked) != 2 {
 		t.Errorf("a second later it is %v, after %d questions", again, len(m.asked))
 	}
 }
@@ -198,7 +205,8 @@ func TestUsageIsBounded(t *testing.T) {
 	m.pass(10 * time.Second)
 	m.uses("web", "app", "1e18", "9e18")
 	after := m.scrape(t)
-	if after["container_memory_working_set_bytes"+ofWeb] != maxBytes || after["node_cpu_usage_seconds_total"]-before["node_cpu_usage_seconds_total"] > 10*maxCores {
+	if after["container_memory_working_set_bytes"+ofWeb] != maxBytes ||
+		after["node_cpu_usage_seconds_total"]-before["node_cpu_usage_seconds_total"] > 10*maxCores {
 		t.Errorf("told: %v", after)
 	}
 }
@@ -249,6 +257,10 @@ func TestCountersOfANodeDoNotGoBack(t *testing.T) {
 		t.Errorf("the new pod has used %v s", is)
 	}
 	if after["node_cpu_usage_seconds_total"] < before["node_cpu_usage_seconds_total"] {
-		t.Errorf("the node had used %v s, and now %v s", before["node_cpu_usage_seconds_total"], after["node_cpu_usage_seconds_total"])
+		t.Errorf(
+			"the node had used %v s, and now %v s",
+			before["node_cpu_usage_seconds_total"],
+			after["node_cpu_usage_seconds_total"],
+		)
 	}
 }

@@ -56,6 +56,18 @@ var layers = []struct {
 	{"apiserver/server", append([]string{"apiserver/admission", "apiserver/storage", "generated", "registry"}, pure...)},
 	{"apiserver/options", append([]string{"apiserver/admission", "apiserver/storage", "apiserver/server", "generated", "registry"}, pure...)},
 	{"apiserver/cmd", []string{"apiserver/options", "apiserver/server", "apiserver/storage"}},
+	{"controllers/virtualkubelet/translate", pure},
+	{"controllers/virtualkubelet/remotens", append([]string{"controllers/virtualkubelet/translate", "generated"}, pure...)},
+	{"controllers/virtualkubelet/node", append([]string{
+		"controllers/leader", "controllers/remote", "controllers/virtualkubelet/translate",
+	}, pure...)},
+	{"controllers/virtualkubelet/pods", append([]string{
+		"controllers/remote", "controllers/virtualkubelet/remotens", "controllers/virtualkubelet/translate", "generated",
+	}, pure...)},
+	{"controllers/virtualkubelet/mirror", append([]string{
+		"controllers/multicluster", "controllers/queue", "controllers/remote", "controllers/virtualkubelet/remotens",
+		"controllers/virtualkubelet/translate", "generated",
+	}, pure...)},
 	{"controllers", append([]string{"generated"}, pure...)},
 	{"netagent", append([]string{"generated"}, pure...)},
 	{"hack/tools", []string{"generated"}},

@@ -38,7 +38,7 @@ import (
 
 	server "liqo.io/federation/apiserver/cmd/federation-apiserver/app"
 	manager "liqo.io/federation/controllers/cmd/federation-controller-manager/app"
-	"liqo.io/federation/controllers/virtualkubelet"
+	virtualkubelet "liqo.io/federation/controllers/virtualkubelet/app"
 	"liqo.io/federation/test/certificates"
 )
 

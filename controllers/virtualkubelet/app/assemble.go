@@ -1,0 +1,250 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"context"
+	"fmt"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/scheme"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/utils/clock"
+	mcsv1alpha1 "sigs.k8s.io/mcs-api/pkg/apis/v1alpha1"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/controllers/leader"
+	"liqo.io/federation/controllers/multicluster"
+	"liqo.io/federation/controllers/virtualkubelet/mirror"
+	"liqo.io/federation/controllers/virtualkubelet/node"
+	"liqo.io/federation/controllers/virtualkubelet/pods"
+	"liqo.io/federation/controllers/virtualkubelet/remotens"
+	"liqo.io/federation/controllers/virtualkubelet/translate"
+)
+
+// kubelet is an assembled virtual kubelet.
+type kubelet struct {
+	options    *Options
+	clients    *clients
+	to         translate.Destination
+	informers  *informers
+	node       *node.Node
+	pods       *pods.Controller
+	namespaces *remotens.Set
+	mirror     *mirror.Controller
+	network    *pods.Network
+	leftovers  *pods.Leftovers
+	events     record.EventBroadcaster
+	// remapped has a value when the NamespaceMap or a VirtualNode has changed.
+	remapped chan struct{}
+}
+
+// assemble returns a virtual kubelet and starts its caches.
+func assemble(ctx context.Context, options *Options, clients *clients, own *Metrics) (*kubelet, error) {
+	api, err := options.consumerAPI()
+	if err != nil {
+		return nil, fmt.Errorf("--home-server: %w", err)
+	}
+	// The informers count them again.
+	own.pods.Reset()
+	broadcaster := record.NewBroadcaster(record.WithContext(ctx))
+	broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: clients.core.CoreV1().Events("")})
+	k := &kubelet{
+		options: options, clients: clients,
+		to: translate.Destination{
+			OriginID: options.ClusterID, DestinationID: options.RemoteClusterID, NodeName: options.NodeName, ConsumerAPI: api,
+		},
+		informers: newInformers(clients, options),
+		events:    broadcaster,
+		remapped:  make(chan struct{}, 1),
+	}
+	recorder := broadcaster.NewRecorder(
+		scheme.Scheme,
+		corev1.EventSource{Component: "virtual-kubelet", Host: options.NodeName},
+	)
+	warnings := pods.NewWarnings()
+	k.network = &pods.Network{VirtualNode: k.informers.virtualNode, Mapped: k.informers.mapped}
+	k.node = node.New(node.Config{
+		Provider: options.ForeignCluster, Address: options.NodeIP, Port: options.Port,
+		Check:       func(ctx context.Context) (string, error) { return clients.check(ctx, k.informers.virtualNode()) },
+		VirtualNode: k.informers.virtualNode,
+		Back:        k.enqueueAll,
+		Clock:       clock.RealClock{},
+		Metrics:     own.node,
+	})
+	k.namespaces = &remotens.Set{
+		Provider: options.ForeignCluster,
+		Maps:     k.informers.maps.Lister().NamespaceMaps(options.Namespace),
+		Start: func(mapping v1alpha1.NamespaceMapping) (*remotens.Namespace, error) {
+			return remotens.Start(ctx, clients.remote, mapping, k.to, k.namespaceEvents())
+		},
+		Changed: func(namespace string) { k.pods.EnqueueNamespace(namespace) },
+	}
+	k.leftovers = pods.NewLeftovers(
+		k.to,
+		clients.remote.Federation,
+		k.liveNodes,
+		k.decides,
+		k.namespaces,
+		clock.RealClock{},
+	)
+	k.mirror = mirror.New(mirror.Config{
+		Provider: options.ForeignCluster, To: k.to, Namespaces: k.namespaces,
+		Local: clients.core, Remote: clients.remote.Core,
+		LocalDynamic: clients.dynamic, RemoteDynamic: clients.remote.Dynamic, RemoteFederation: clients.remote.Federation,
+		Served: multicluster.NewServed(clients.core, clock.RealClock{}, mcsv1alpha1.ServiceExportPluralName),
+		View: translate.View{
+			RunsOnProvider: func(node string) bool { return k.informers.isOf(options.RemoteClusterID, node) },
+			Address:        k.network.There,
+		},
+		VirtualNode: func() *v1alpha1.VirtualNode { return k.informers.deciding(options.RemoteClusterID) },
+		Recorder:    recorder, Metrics: own.mirror, Reachable: k.node.Reachable, Warnings: warnings,
+	})
+	k.pods = pods.New(pods.Config{
+		NodeName: options.NodeName, NodeIP: options.NodeIP, Provider: options.ForeignCluster, To: k.to,
+		Local: clients.core, Remote: clients.remote, Lister: k.informers.pods.Lister(), Namespaces: k.namespaces,
+		Recorder: recorder, Metrics: own.pods, Clock: clock.RealClock{}, Warnings: warnings,
+		Patch: k.informers.patch, Network: k.network, Reachable: k.node.Reachable,
+		APIAccessAllowed: k.informers.apiAccessAllowed, ConsumerAPIThroughTunnel: options.HomeThroughTunnel,
+		Audience: clients.audience, OfferedNode: k.informers.offeredNode,
+	})
+	return k, k.informers.start(ctx, handlers{
+		pods:        k.pods.LocalEvents(),
+		virtualNode: k.virtualNodeChanged,
+		maps:        k.remap,
+		nodeGone:    k.node.Rewrite,
+		mapped: func(address string) {
+			if options.HomeThroughTunnel && sameAddress(address, api.Host) {
+				k.pods.EnqueueAll()
+			}
+			k.mirror.EnqueueEndpoints(address)
+		},
+	})
+}
+
+// namespaceEvents returns the functions that a remote namespace calls.
+func (k *kubelet) namespaceEvents() remotens.Events {
+	events := k.pods.Events()
+	synced, warn := events.Synced, events.Warning
+	events.Synced = func(namespace string) { synced(namespace); k.leftovers.Check(namespace) }
+	events.Warning = func(key cache.ObjectName, event *corev1.Event) {
+		warn(key, event)
+		// All virtual kubelets of the provider share the reflected objects: one records warnings.
+		if k.decides() {
+			k.mirror.Warn(key.Namespace, event)
+		}
+	}
+	return events
+}
+
+// decides reports whether this virtual kubelet acts for all virtual nodes of the provider.
+func (k *kubelet) decides() bool {
+	vn := k.informers.deciding(k.options.RemoteClusterID)
+	return vn != nil && vn.Name == k.options.VirtualNode
+}
+
+// liveNodes returns the names of the virtual nodes of the provider, read live.
+func (k *kubelet) liveNodes(ctx context.Context) ([]string, error) {
+	list, err := k.clients.federation.FederationV1alpha1().
+		VirtualNodes(k.options.Namespace).
+		List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, err
+	}
+	all := make([]*v1alpha1.VirtualNode, len(list.Items))
+	for i := range list.Items {
+		all[i] = &list.Items[i]
+	}
+	return nodeNames(all, k.options.RemoteClusterID), nil
+}
+
+func (k *kubelet) virtualNodeChanged() {
+	k.leftovers.SetNodes(k.informers.nodes(k.options.RemoteClusterID))
+	k.node.Sync()
+	k.pods.Refresh()
+	if k.network.Changed() {
+		k.enqueueAll()
+	}
+	k.remap()
+}
+
+func (k *kubelet) enqueueAll() {
+	k.pods.EnqueueAll()
+	k.mirror.EnqueueAll()
+}
+
+// work runs the controllers once the caches are filled and no other virtual kubelet of the node runs: two
+// would overwrite each other's changes.
+func (k *kubelet) work(ctx context.Context) error {
+	if !cache.WaitForCacheSync(ctx.Done(), k.informers.synced) {
+		return ctx.Err()
+	}
+	if k.informers.virtualNode() == nil {
+		return fmt.Errorf("there is no VirtualNode %s in namespace %s to make the node %s from",
+			k.options.VirtualNode, k.options.Namespace, k.options.NodeName)
+	}
+	lock, err := node.NewLock(ctx, k.clients.core, k.informers.virtualNode())
+	if err != nil {
+		return err
+	}
+	var failed error
+	if err := leader.Lead(ctx, lock, node.Terms, func(ctx context.Context) { failed = k.lead(ctx) }); err != nil {
+		return err
+	}
+	return failed
+}
+
+// lead runs the controllers.
+func (k *kubelet) lead(ctx context.Context) error {
+	// The remote namespaces are listed while the provider is being checked.
+	if err := k.sync(ctx); err != nil {
+		return err
+	}
+	nodes, err := k.node.Controller(k.node.Start(ctx), k.clients.core)
+	if err != nil {
+		return fmt.Errorf("making the node controller: %w", err)
+	}
+
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return nodes.Run(ctx) })
+	for _, run := range []func(context.Context){k.pods.Run, k.node.Run, k.mirror.Run, k.leftovers.Run, k.mirror.Served.Run} {
+		group.Go(func() error { run(ctx); return nil })
+	}
+	group.Go(func() error { return k.follow(ctx) })
+	return group.Wait()
+}
+
+// sync watches the remote namespaces of the NamespaceMap, and reflects into them.
+func (k *kubelet) sync(ctx context.Context) error {
+	if err := k.namespaces.Sync(ctx); err != nil {
+		return err
+	}
+	return k.mirror.Sync(ctx)
+}
+
+// remap requests a sync.
+func (k *kubelet) remap() {
+	select {
+	case k.remapped <- struct{}{}:
+	default:
+	}
+}
+
+// follow syncs when it is requested, until the context ends.
+func (k *kubelet) follow(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-k.remapped:
+			if err := k.sync(ctx); err != nil {
+				return err
+			}
+		}
+	}
+}

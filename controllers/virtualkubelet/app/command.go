@@ -1,0 +1,44 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"context"
+	"runtime"
+
+	"github.com/spf13/cobra"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	logsapi "k8s.io/component-base/logs/api/v1"
+	"k8s.io/component-base/metrics/legacyregistry"
+	"k8s.io/component-base/version"
+)
+
+// NewCommand returns the virtual-kubelet command. It runs until the context ends.
+func NewCommand(ctx context.Context) *cobra.Command {
+	options := NewOptions()
+	command := &cobra.Command{
+		Use:           "virtual-kubelet",
+		Short:         "Makes one provider of the federation a node of this cluster",
+		Args:          cobra.NoArgs,
+		Version:       version.Get().GitVersion,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		RunE: func(*cobra.Command, []string) error {
+			if err := utilerrors.NewAggregate(options.Validate()); err != nil {
+				return err
+			}
+			if err := logsapi.ValidateAndApply(options.Logs, nil); err != nil {
+				return err
+			}
+			if !options.Profiling {
+				// Profiles are not served, and the table takes more than a megabyte.
+				runtime.MemProfileRate = 0
+			}
+			go keepSmall(ctx)
+			return Run(ctx, options, legacyregistry.Register)
+		},
+	}
+	options.AddFlags(command.Flags())
+	return command
+}

@@ -1,0 +1,169 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/controllers/remote"
+	"liqo.io/federation/controllers/virtualkubelet/pods"
+	"liqo.io/federation/controllers/virtualkubelet/remotens"
+	"liqo.io/federation/controllers/virtualkubelet/server"
+	"liqo.io/federation/generated/clientset/versioned"
+)
+
+// clients are the clients of both clusters.
+type clients struct {
+	core       kubernetes.Interface
+	federation versioned.Interface
+	dynamic    dynamic.Interface
+	remote     remotens.Clients
+	provider   *server.Provider
+	// identity is the identity at the provider, as it was read first.
+	identity *remote.Identity
+	// tenantNamespace is this cluster's on the provider.
+	tenantNamespace string
+	// audience is requested for tokens of pods that name none.
+	audience string
+}
+
+// local returns the configuration of clients of this cluster.
+func local(options *Options) (*rest.Config, error) {
+	return remote.Local(options.Kubeconfig, "virtual-kubelet")
+}
+
+func connect(options *Options) (*clients, error) {
+	here, err := local(options)
+	if err != nil {
+		return nil, err
+	}
+	c := &clients{audience: pods.DefaultAudience(here)}
+	if c.core, err = kubernetes.NewForConfig(tuned(here, options)); err != nil {
+		return nil, fmt.Errorf("making clients of this cluster: %w", err)
+	}
+	if c.federation, err = versioned.NewForConfig(tuned(here, options)); err != nil {
+		return nil, fmt.Errorf("making clients of this cluster: %w", err)
+	}
+	if c.dynamic, err = dynamic.NewForConfig(tuned(here, options)); err != nil {
+		return nil, fmt.Errorf("making clients of this cluster: %w", err)
+	}
+
+	identity, err := remote.FromDirectory(options.IdentityDir)
+	if err != nil {
+		return nil, err
+	}
+	there, err := configOf(identity, options)
+	if err != nil {
+		return nil, err
+	}
+	c.identity = identity
+	c.tenantNamespace = identity.Namespace
+
+	all, err := remote.NewClients(tuned(there, options))
+	if err != nil {
+		return nil, err
+	}
+	c.remote = remotens.Clients{
+		Core:       all.Kube,
+		Federation: all.Federation,
+		Dynamic:    all.Dynamic,
+		Metadata:   all.Metadata,
+		Metrics:    all.Metrics,
+	}
+	if c.provider, err = server.NewProvider(there); err != nil {
+		return nil, fmt.Errorf("making a client of %s: %w", there.Host, err)
+	}
+	return c, nil
+}
+
+// configOf returns the configuration of clients of the provider. Renewed credentials are read from
+// the files of the identity without a restart.
+func configOf(identity *remote.Identity, options *Options) (*rest.Config, error) {
+	config, err := remote.Config(identity)
+	if options.Dial != nil {
+		config, err = remote.ConfigDialing(identity, options.Dial)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if identity.Token != "" {
+		config.BearerToken, config.BearerTokenFile = "", filepath.Join(options.IdentityDir, remote.KeyToken)
+	} else {
+		config.CertData, config.KeyData = nil, nil
+		config.CertFile = filepath.Join(options.IdentityDir, remote.KeyCertificate)
+		config.KeyFile = filepath.Join(options.IdentityDir, remote.KeyPrivateKey)
+	}
+	return config, nil
+}
+
+// errMoved is returned when the clients of the provider have to be created again.
+var errMoved = errors.New("the provider is reached in another way now")
+
+// stays returns errMoved when the files of the identity change the address of the provider, the
+// kind of identity or its authorities: renewed credentials alone need no new clients.
+func stays(ctx context.Context, identity *remote.Identity, dir string, clock clock.WithTicker) error {
+	ticker := clock.NewTicker(identityCheck)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C():
+		}
+		now, err := remote.FromDirectory(dir)
+		if err != nil {
+			// The kubelet may be writing them; if they are gone, the check of the provider fails.
+			continue
+		}
+		if now.Server != identity.Server || now.ProxyURL != identity.ProxyURL || now.Namespace != identity.Namespace ||
+			now.Account != identity.Account || !bytes.Equal(now.CA, identity.CA) ||
+			now.Control != identity.Control || !bytes.Equal(now.ProxyCA, identity.ProxyCA) {
+			return errMoved
+		}
+	}
+}
+
+// identityCheck is the time between two reads of the files of the identity.
+const identityCheck = 10 * time.Second
+
+// tuned returns a configuration without limits on the client's side: a pod costs few requests, and
+// the API servers queue them fairly.
+func tuned(config *rest.Config, options *Options) *rest.Config {
+	config = rest.CopyConfig(config)
+	config.QPS, config.RateLimiter = -1, nil
+	config.UserAgent = "virtual-kubelet/" + options.NodeName
+	config.ContentType = runtime.ContentTypeProtobuf
+	config.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
+	return config
+}
+
+// check reads the offer of the node from the provider, which requires its API server, the
+// consumer's rights and its federation API. It returns the version of the API server.
+func (c *clients) check(ctx context.Context, vn *v1alpha1.VirtualNode) (string, error) {
+	version, err := c.remote.Core.Discovery().ServerVersionWithContext(ctx)
+	if err != nil {
+		return "", err
+	}
+	if vn != nil && vn.Spec.OfferName != "" {
+		if _, err := c.remote.Federation.FederationV1alpha1().
+			ResourceOffers(c.tenantNamespace).
+			Get(ctx, vn.Spec.OfferName, metav1.GetOptions{}); err != nil {
+			return "", err
+		}
+	}
+	return version.GitVersion, nil
+}

@@ -1,0 +1,223 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"context"
+	"slices"
+	"sync/atomic"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	kubeinformers "k8s.io/client-go/informers"
+	corev1informers "k8s.io/client-go/informers/core/v1"
+	"k8s.io/client-go/tools/cache"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/reflection"
+	"liqo.io/federation/controllers/virtualkubelet/remotens"
+	"liqo.io/federation/generated/informers/externalversions"
+	federationinformers "liqo.io/federation/generated/informers/externalversions/federation/v1alpha1"
+	federationlisters "liqo.io/federation/generated/listers/federation/v1alpha1"
+)
+
+// informers are the caches of this cluster: the node and its pods, the VirtualNodes and the
+// NamespaceMap.
+type informers struct {
+	node         cache.SharedIndexInformer
+	pods         corev1informers.PodInformer
+	virtualNodes federationinformers.VirtualNodeInformer
+	maps         federationinformers.NamespaceMapInformer
+	// mappings are the AddressMappings for the provider; nil without an installation namespace.
+	mappings cache.SharedIndexInformer
+
+	// virtualNodeLister is kept, since an informer creates a new one at each call, and it is used
+	// for every pod.
+	virtualNodeLister federationlisters.VirtualNodeNamespaceLister
+	// lastPatch is the last known patch of the VirtualNode.
+	lastPatch atomic.Pointer[v1alpha1.OffloadingPatch]
+
+	namespace, name string
+	factories       []interface{ StartWithContext(context.Context) }
+}
+
+// handlers are called when a cache changes.
+type handlers struct {
+	pods                        cache.ResourceEventHandler
+	virtualNode, maps, nodeGone func()
+	// mapped is called with an address whose mapping for the provider was created or deleted.
+	mapped func(address string)
+}
+
+func newInformers(clients *clients, options *Options) *informers {
+	only := func(field, value string) func(*metav1.ListOptions) {
+		return func(o *metav1.ListOptions) { o.FieldSelector = fields.OneTermEqualSelector(field, value).String() }
+	}
+	pods := kubeinformers.NewSharedInformerFactoryWithOptions(
+		clients.core,
+		0,
+		kubeinformers.WithTweakListOptions(
+			only("spec.nodeName", options.NodeName),
+		),
+		kubeinformers.WithTransform(remotens.TrimLocalPod),
+	)
+	nodes := kubeinformers.NewSharedInformerFactoryWithOptions(clients.core, 0,
+		kubeinformers.WithTweakListOptions(only("metadata.name", options.NodeName)), kubeinformers.WithTransform(trimNode))
+	// The VirtualNodes of the provider are all cached: the oldest one has the reflection policy.
+	virtualNodes := externalversions.NewSharedInformerFactoryWithOptions(
+		clients.federation,
+		0,
+		externalversions.WithNamespace(options.Namespace),
+	)
+	maps := externalversions.NewSharedInformerFactoryWithOptions(
+		clients.federation,
+		0,
+		externalversions.WithNamespace(
+			options.Namespace,
+		),
+		externalversions.WithTweakListOptions(only("metadata.name", options.ConsumerName)),
+	)
+	i := &informers{
+		node:         nodes.Core().V1().Nodes().Informer(),
+		pods:         pods.Core().V1().Pods(),
+		virtualNodes: virtualNodes.Federation().V1alpha1().VirtualNodes(),
+		maps:         maps.Federation().V1alpha1().NamespaceMaps(),
+		namespace:    options.Namespace,
+		name:         options.VirtualNode,
+		factories:    []interface{ StartWithContext(context.Context) }{pods, nodes, virtualNodes, maps},
+	}
+	if options.InstallationNamespace != "" {
+		mappings := externalversions.NewSharedInformerFactoryWithOptions(
+			clients.federation,
+			0,
+			externalversions.WithTransform(trimMapping),
+			externalversions.WithNamespace(
+				options.InstallationNamespace,
+			),
+			externalversions.WithTweakListOptions(only("spec.clusterID", options.RemoteClusterID)),
+		)
+		i.mappings = mappings.Federation().V1alpha1().AddressMappings().Informer()
+		i.factories = append(i.factories, mappings)
+	}
+	i.virtualNodeLister = i.virtualNodes.Lister().VirtualNodes(i.namespace)
+	return i
+}
+
+// start adds the handlers and fills the caches.
+func (i *informers) start(ctx context.Context, handlers handlers) error {
+	if _, err := i.pods.Informer().AddEventHandler(handlers.pods); err != nil {
+		return err
+	}
+	if _, err := i.virtualNodes.Informer().AddEventHandler(onAny(handlers.virtualNode)); err != nil {
+		return err
+	}
+	if _, err := i.maps.Informer().AddEventHandler(onAny(handlers.maps)); err != nil {
+		return err
+	}
+	if _, err := i.node.AddEventHandler(
+		cache.ResourceEventHandlerFuncs{DeleteFunc: func(any) { handlers.nodeGone() }},
+	); err != nil {
+		return err
+	}
+	if i.mappings != nil {
+		if err := i.mappings.AddIndexers(cache.Indexers{byAddress: addressOf}); err != nil {
+			return err
+		}
+		if _, err := i.mappings.AddEventHandler(onMapping(handlers.mapped)); err != nil {
+			return err
+		}
+	}
+	for _, factory := range i.factories {
+		factory.StartWithContext(ctx)
+	}
+	return nil
+}
+
+// synced reports whether the caches are filled.
+func (i *informers) synced() bool {
+	return i.pods.Informer().HasSynced() && i.virtualNodes.Informer().HasSynced() && i.maps.Informer().HasSynced() &&
+		(i.mappings == nil || i.mappings.HasSynced())
+}
+
+// virtualNode returns the VirtualNode of the node; nil if it is gone.
+func (i *informers) virtualNode() *v1alpha1.VirtualNode {
+	vn, err := i.virtualNodeLister.Get(i.name)
+	if err != nil {
+		return nil
+	}
+	return vn
+}
+
+// deciding returns the VirtualNode with the reflection policy for the provider; nil if there is
+// none.
+func (i *informers) deciding(clusterID string) *v1alpha1.VirtualNode {
+	// A lister of an informer returns no errors.
+	all, _ := i.virtualNodeLister.List(labels.Everything())
+	return reflection.DecidingVirtualNode(all, clusterID)
+}
+
+// isOf reports whether a node is a virtual node of a cluster.
+func (i *informers) isOf(clusterID, node string) bool {
+	return slices.Contains(i.nodes(clusterID), node)
+}
+
+// nodes returns the names of the virtual nodes of a cluster.
+func (i *informers) nodes(clusterID string) []string {
+	// A lister of an informer returns no errors.
+	all, _ := i.virtualNodeLister.List(labels.Everything())
+	return nodeNames(all, clusterID)
+}
+
+func nodeNames(all []*v1alpha1.VirtualNode, clusterID string) []string {
+	var names []string
+	for _, vn := range all {
+		if vn.Spec.ClusterID == clusterID {
+			names = append(names, vn.Spec.NodeName)
+		}
+	}
+	return names
+}
+
+// patch returns the patch of the VirtualNode for shadow pods; nil if there is none. When the
+// VirtualNode is gone, its pods are about to be deleted, and the last patch still excludes labels.
+func (i *informers) patch() *v1alpha1.OffloadingPatch {
+	if vn := i.virtualNode(); vn != nil {
+		i.lastPatch.Store(vn.Spec.OffloadingPatch)
+	}
+	return i.lastPatch.Load()
+}
+
+// apiAccessAllowed reports whether the pods of the node may use the API server of this cluster.
+func (i *informers) apiAccessAllowed() bool {
+	vn := i.virtualNode()
+	return vn != nil && vn.Spec.APIAccess != v1alpha1.APIAccessDisabled
+}
+
+// offeredNode returns the node of the provider's offer that the virtual node represents; empty if there is none.
+func (i *informers) offeredNode() string {
+	if vn := i.virtualNode(); vn != nil {
+		return vn.Spec.OfferedNode
+	}
+	return ""
+}
+
+func onAny(f func()) cache.ResourceEventHandler {
+	return cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(any) { f() },
+		UpdateFunc: func(any, any) { f() },
+		DeleteFunc: func(any) { f() },
+	}
+}
+
+// trimNode keeps the identity of a node: only its deletion is handled.
+func trimNode(obj any) (any, error) {
+	if node, ok := obj.(*corev1.Node); ok {
+		return &corev1.Node{
+			ObjectMeta: metav1.ObjectMeta{Name: node.Name, UID: node.UID, ResourceVersion: node.ResourceVersion},
+		}, nil
+	}
+	return obj, nil
+}

@@ -1,0 +1,78 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"net/netip"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+)
+
+// byAddress is the index of AddressMappings by the mapped address.
+const byAddress = "address"
+
+// mapped returns the addresses that the provider uses in place of another one, in a stable order.
+func (i *informers) mapped(address string) []string {
+	parsed, err := netip.ParseAddr(address)
+	if i.mappings == nil || err != nil {
+		return nil
+	}
+	// The index exists: start added it.
+	found, _ := i.mappings.GetIndexer().ByIndex(byAddress, parsed.String())
+	var all []string
+	for _, object := range found {
+		all = append(all, object.(*v1alpha1.AddressMapping).Spec.Mapped)
+	}
+	slices.Sort(all)
+	return all
+}
+
+func addressOf(object any) ([]string, error) {
+	if mapping, ok := object.(*v1alpha1.AddressMapping); ok && mapping.Spec.Address != "" {
+		return []string{mapping.Spec.Address}, nil
+	}
+	return nil, nil
+}
+
+// onMapping calls a function with the address of each mapping that is created or deleted: they do
+// not change.
+func onMapping(f func(address string)) cache.ResourceEventHandler {
+	tell := func(object any) {
+		if tombstone, ok := object.(cache.DeletedFinalStateUnknown); ok {
+			object = tombstone.Obj
+		}
+		if mapping, ok := object.(*v1alpha1.AddressMapping); ok && mapping.Spec.Address != "" {
+			f(mapping.Spec.Address)
+		}
+	}
+	return cache.ResourceEventHandlerFuncs{AddFunc: tell, DeleteFunc: tell}
+}
+
+// sameAddress reports whether two texts are the same address.
+func sameAddress(one, other string) bool {
+	a, err1 := netip.ParseAddr(one)
+	b, err2 := netip.ParseAddr(other)
+	return err1 == nil && err2 == nil && a == b
+}
+
+// trimMapping keeps the fields of an AddressMapping that are read.
+func trimMapping(object any) (any, error) {
+	mapping, ok := object.(*v1alpha1.AddressMapping)
+	if !ok {
+		return object, nil
+	}
+	return &v1alpha1.AddressMapping{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace:       mapping.Namespace,
+			Name:            mapping.Name,
+			UID:             mapping.UID,
+			ResourceVersion: mapping.ResourceVersion,
+		},
+		Spec: mapping.Spec,
+	}, nil
+}

@@ -1,0 +1,34 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"k8s.io/component-base/metrics"
+
+	"liqo.io/federation/controllers/virtualkubelet/mirror"
+	"liqo.io/federation/controllers/virtualkubelet/node"
+	"liqo.io/federation/controllers/virtualkubelet/pods"
+)
+
+// Metrics are the metrics of a virtual kubelet. The clients count requests, by code and method.
+type Metrics struct {
+	node   *node.Metrics
+	pods   *pods.Metrics
+	mirror *mirror.Metrics
+}
+
+// NewMetrics returns the metrics and registers each with the function.
+func NewMetrics(register func(metrics.Registerable) error) (own *Metrics, err error) {
+	own = &Metrics{}
+	if own.node, err = node.NewMetrics(register); err != nil {
+		return nil, err
+	}
+	if own.pods, err = pods.NewMetrics(register); err != nil {
+		return nil, err
+	}
+	if own.mirror, err = mirror.NewMetrics(register); err != nil {
+		return nil, err
+	}
+	return own, nil
+}

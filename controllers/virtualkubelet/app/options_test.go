@@ -1,0 +1,77 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+func TestOptionsTellEverythingThatIsWrong(t *testing.T) {
+	valid := func() *Options {
+		o := NewOptions()
+		o.NodeName, o.NodeIP, o.VirtualNode, o.Namespace = "liqo-milan", "10.1.0.9", "milan", "liqo-peer-milan"
+		o.ForeignCluster, o.ConsumerName, o.ClusterID, o.RemoteClusterID = "milan", "rome", "rome-id", "milan-id"
+		return o
+	}
+	tests := []struct {
+		name   string
+		change func(*Options)
+		want   []string
+	}{
+		{name: "nothing", change: func(*Options) {}},
+		{
+			name:   "names",
+			change: func(o *Options) { o.NodeName, o.Namespace = "Liqo Milan", "" },
+			want:   []string{"--node-name", "--namespace"},
+		},
+		{
+			name:   "ids",
+			change: func(o *Options) { o.ClusterID, o.RemoteClusterID = "", "a b" },
+			want:   []string{"--cluster-id", "--remote-cluster-id"},
+		},
+		{name: "an address", change: func(o *Options) { o.NodeIP = "milan" }, want: []string{"--node-ip"}},
+		{name: "a port", change: func(o *Options) { o.Port = 70000 }, want: []string{"--port"}},
+		{
+			name:   "half a certificate",
+			change: func(o *Options) { o.CertFile = "tls.crt" },
+			want:   []string{"--tls-private-key-file"},
+		},
+		{
+			name:   "a home that every node has for itself",
+			change: func(o *Options) { o.HomeServer = "https://127.0.0.1:6443" },
+			want:   []string{"--home-server"},
+		},
+		{
+			name:   "no namespace",
+			change: func(o *Options) { o.InstallationNamespace = "Liqo/" },
+			want:   []string{"--installation-namespace"},
+		},
+		{name: "a home that has no address for a tunnel", change: func(o *Options) {
+			o.HomeServer, o.HomeThroughTunnel, o.InstallationNamespace = "https://rome.example.org", true, "liqo"
+		}, want: []string{"--home-through-tunnel"}},
+		{
+			name:   "no namespace for the address of home",
+			change: func(o *Options) { o.HomeServer, o.HomeThroughTunnel = "https://10.96.0.1", true },
+			want:   []string{"--home-through-tunnel"},
+		},
+		{name: "no identity", change: func(o *Options) { o.IdentityDir = "" }, want: []string{"--identity-dir"}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			options := valid()
+			test.change(options)
+			errs := options.Validate()
+			if len(errs) != len(test.want) {
+				t.Fatalf("%d errors, want %d: %v", len(errs), len(test.want), errs)
+			}
+			for i, flag := range test.want {
+				if !strings.Contains(fmt.Sprint(errs[i]), flag) {
+					t.Errorf("error %q does not name %s", errs[i], flag)
+				}
+			}
+		})
+	}
+}

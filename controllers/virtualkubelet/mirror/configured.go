@@ -1,0 +1,211 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package mirror
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/dynamic/dynamicinformer"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/controllers/remote"
+	"liqo.io/federation/controllers/virtualkubelet/remotens"
+	"liqo.io/federation/controllers/virtualkubelet/translate"
+)
+
+// configured is a kind that was configured to be copied.
+type configured schema.GroupVersionResource
+
+// configuredKinds are those that a virtual node names and that can be copied.
+// One that it does not name any more has no policy, so it is not copied even
+// before its status says so.
+func configuredKinds(node *v1alpha1.VirtualNode) []configured {
+	var result []configured
+	for _, can := range node.Status.ReflectedKinds {
+		if slices.ContainsFunc(node.Spec.Reflection.Kinds, func(named v1alpha1.ReflectedKind) bool {
+			return named.Group == can.Group && named.Resource == can.Resource
+		}) {
+			result = append(result, configured{Group: can.Group, Version: can.Version, Resource: can.Resource})
+		}
+	}
+	return result
+}
+
+func (c configured) resource() string {
+	return schema.GroupResource{Group: c.Group, Resource: c.Resource}.String()
+}
+
+func (c configured) reflector(r *Controller, namespace, twin string) (reflector, error) {
+	resource := schema.GroupVersionResource(c)
+	selector := labels.SelectorFromSet(r.To.ReflectedLabels()).String()
+	copies := func(options *metav1.ListOptions) { options.LabelSelector = selector }
+	o := &configuredObjects{
+		configured: c,
+		locals:     r.LocalDynamic.Resource(resource).Namespace(namespace),
+		objects: &objects[*unstructured.Unstructured, *unstructured.Unstructured]{
+			kind: copied[*unstructured.Unstructured]{
+				name: c.resource(), of: resource.GroupResource(),
+				translate: translate.Configured, update: translate.UpdateConfigured,
+				remoteName: same, localName: same,
+			},
+			reflections: r,
+			namespace:   namespace,
+			twin:        twin,
+			here: dynamicinformer.NewFilteredDynamicInformer(r.LocalDynamic, resource, namespace, 0, cache.Indexers{}, nil).
+				Informer(),
+			there: dynamicinformer.NewFilteredDynamicInformer(r.RemoteDynamic, resource, twin, 0, cache.Indexers{}, copies).
+				Informer(),
+			copies: dynamicClient{r.RemoteDynamic.Resource(resource).Namespace(twin)},
+		},
+	}
+	return o, o.watch()
+}
+
+// configuredObjects reflects the objects of a configured kind in one namespace:
+// they go there, and their statuses come back.
+type configuredObjects struct {
+	*objects[*unstructured.Unstructured, *unstructured.Unstructured]
+	configured configured
+	locals     dynamic.ResourceInterface
+	// brought is, by name, the version of the copy whose status was brought back
+	// last. What becomes of the status here afterwards is not fought over: where
+	// a namespace extends to several clusters the last word counts.
+	brought syncMap[string, string]
+	// ending tells that the kind is not copied any more.
+	ending atomic.Bool
+}
+
+// end has the copies removed. It tells whether there is nothing left to do.
+func (o *configuredObjects) end() bool {
+	o.ending.Store(true)
+	return !o.synced() || len(o.there.GetStore().ListKeys()) == 0
+}
+
+func (o *configuredObjects) reconcile(ctx context.Context, key reflectionKey) (time.Duration, error) {
+	if o.ending.Load() {
+		return 0, o.withdraw(ctx, key)
+	}
+	local := remotens.Lookup[*unstructured.Unstructured](o.here.GetStore(), o.namespace, key.Name)
+	if local != nil && o.reflections.policy(o.of).Reflects(local) {
+		if size := translate.ReflectedSize(local); size > translate.MaxReflectedSize {
+			o.tell(key, local, ReasonReflectionRefused, fmt.Sprintf(
+				"it has %d bytes beside its metadata, and at most %d are copied to %s; what is there stays as it is",
+				size,
+				translate.MaxReflectedSize,
+				o.reflections.Provider,
+			))
+			return 0, nil
+		}
+	}
+	if again, err := o.objects.reconcile(ctx, key); err != nil || again > 0 {
+		return again, err
+	}
+	return 0, o.statusBack(ctx, key)
+}
+
+// withdraw removes the copy of an object whose kind is not copied any more, and
+// ends with the last one. Where the provider does not let it be removed any
+// more, it goes with the twin.
+func (o *configuredObjects) withdraw(ctx context.Context, key reflectionKey) error {
+	existing := remotens.Lookup[*unstructured.Unstructured](o.there.GetStore(), o.twin, key.Name)
+	if existing != nil && existing.GetDeletionTimestamp() == nil {
+		if err := o.delete(ctx, key, existing); err != nil && !apierrors.IsForbidden(err) {
+			return err
+		}
+	}
+	o.reflections.told.Delete(key)
+	if len(o.there.GetStore().ListKeys()) == 0 {
+		o.reflections.ended(o)
+	}
+	return nil
+}
+
+// statusBack brings the status of a copy to the local object, each time that
+// the copy has changed.
+func (o *configuredObjects) statusBack(ctx context.Context, key reflectionKey) error {
+	local := remotens.Lookup[*unstructured.Unstructured](o.here.GetStore(), o.namespace, key.Name)
+	existing := remotens.Lookup[*unstructured.Unstructured](o.there.GetStore(), o.twin, key.Name)
+	if local == nil || existing == nil {
+		o.brought.Delete(key.Name)
+		return nil
+	}
+	if last, ok := o.brought.Load(key.Name); ok && last == existing.GetResourceVersion() {
+		return nil
+	}
+	of := reflectionKey{resource: key.resource + "/status", ObjectName: key.ObjectName}
+	if size := translate.RemoteStatusSize(existing); size > translate.MaxReflectedSize {
+		o.tell(of, local, ReasonReflectionRefused, fmt.Sprintf(
+			"the status that %s gives it has %d bytes, and at most %d are taken",
+			o.reflections.Provider,
+			size,
+			translate.MaxReflectedSize,
+		))
+		return nil
+	}
+	if changed := translate.WithRemoteStatus(local, existing); changed != nil {
+		_, err := o.locals.UpdateStatus(ctx, changed, metav1.UpdateOptions{})
+		switch {
+		case err == nil:
+			klog.FromContext(ctx).V(2).Info("Brought status back", "object", klog.KObj(changed))
+		case apierrors.IsNotFound(err):
+			// The object is gone, or its kind has no status of its own.
+		case remote.Refused(err):
+			o.tell(
+				of,
+				local,
+				ReasonReflectionRefused,
+				fmt.Sprintf("the status that %s gives it is refused here: %v", o.reflections.Provider, err),
+			)
+			fallthrough
+		default:
+			return fmt.Errorf("bringing the status of %s back from %s: %w", key, o.reflections.Provider, err)
+		}
+	}
+	o.reflections.told.Delete(of)
+	o.brought.Store(key.Name, existing.GetResourceVersion())
+	return nil
+}
+
+// dynamicClient is a client of one kind as those of typed kinds are.
+type dynamicClient struct{ dynamic.ResourceInterface }
+
+func (c dynamicClient) Get(
+	ctx context.Context,
+	name string,
+	options metav1.GetOptions,
+) (*unstructured.Unstructured, error) {
+	return c.ResourceInterface.Get(ctx, name, options)
+}
+
+func (c dynamicClient) Create(
+	ctx context.Context,
+	obj *unstructured.Unstructured,
+	options metav1.CreateOptions,
+) (*unstructured.Unstructured, error) {
+	return c.ResourceInterface.Create(ctx, obj, options)
+}
+
+func (c dynamicClient) Update(
+	ctx context.Context,
+	obj *unstructured.Unstructured,
+	options metav1.UpdateOptions,
+) (*unstructured.Unstructured, error) {
+	return c.ResourceInterface.Update(ctx, obj, options)
+}
+
+func (c dynamicClient) Delete(ctx context.Context, name string, options metav1.DeleteOptions) error {
+	return c.ResourceInterface.Delete(ctx, name, options)
+}

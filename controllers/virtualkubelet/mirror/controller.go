@@ -1,0 +1,344 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package mirror
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/client-go/util/flowcontrol"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/controllers/multicluster"
+	"liqo.io/federation/controllers/queue"
+	"liqo.io/federation/controllers/virtualkubelet/remotens"
+	"liqo.io/federation/controllers/virtualkubelet/translate"
+	"liqo.io/federation/generated/clientset/versioned"
+)
+
+// reflectionWorkers is how many objects are looked at at the same time.
+const reflectionWorkers = 4
+
+// Namespaces are the remote namespaces of the node.
+type Namespaces interface {
+	// All returns the states of all local namespaces that have one.
+	All() map[string]remotens.State
+}
+
+// Config is what a Controller works with.
+type Config struct {
+	// Provider is the name of the ForeignCluster.
+	Provider string
+	// To is the destination of reflected objects.
+	To translate.Destination
+	// Local is the client of this cluster, and Remote that of the provider.
+	Local, Remote kubernetes.Interface
+	// LocalDynamic and RemoteDynamic are for configured kinds, and the former for ServiceExports.
+	LocalDynamic, RemoteDynamic dynamic.Interface
+	// RemoteFederation writes ShadowEndpointSlices, whose endpoints are translated by View.
+	RemoteFederation versioned.Interface
+	View             translate.View
+	// Served follows whether this cluster serves ServiceExports; nil if there are none.
+	Served     *multicluster.Served
+	Namespaces Namespaces
+	// VirtualNode returns the one with the policy; nil while there is none.
+	VirtualNode func() *v1alpha1.VirtualNode
+	Recorder    record.EventRecorder
+	Metrics     *Metrics
+	// Reachable reports whether the provider answers: while it does not, nothing is sent.
+	Reachable func() bool
+	// Warnings bounds the warnings of the provider that are recorded, those about pods included.
+	Warnings flowcontrol.PassiveRateLimiter
+}
+
+// Controller reflects the local objects that the pods of offloaded namespaces use into the remote namespaces.
+type Controller struct {
+	Config
+	kinds []reflectable
+	queue *queue.Controller[reflectionKey]
+
+	mu sync.RWMutex
+	// namespaces are those that are being reflected, by their local name.
+	namespaces map[string]reflectedNamespace
+	// said is what was said last about what is copied; nil before anything was.
+	said *v1alpha1.VirtualNodeReflection
+	// networked tells whether the pods of both clusters reach each other.
+	networked bool
+	// classes are those that copies may name.
+	classes translate.Classes
+	// configured are the kinds beside the built-in ones that are copied.
+	configured []configured
+	// told holds what the owner of an object was told last, by key.
+	told syncMap[reflectionKey, string]
+}
+
+// reflectionKey names a local object.
+type reflectionKey struct {
+	resource string
+	cache.ObjectName
+}
+
+// String is how the key is logged.
+func (k reflectionKey) String() string { return k.resource + " " + k.ObjectName.String() }
+
+// reflectedNamespace is an offloaded namespace and its twin.
+type reflectedNamespace struct {
+	twin string
+	// kinds is what is reflected there, by resource, and stops ends each.
+	kinds map[string]reflector
+	stops map[string]context.CancelFunc
+}
+
+// reflector keeps the objects of one kind in one namespace in line with their
+// copies.
+type reflector interface {
+	// run fills its caches and keeps them until the context ends.
+	run(ctx context.Context)
+	// synced tells whether the caches are filled.
+	synced() bool
+	// keys are those of everything that is known on either side.
+	keys() []reflectionKey
+	// original is the local object whose copy has this name and UID; nil if none.
+	original(copied string, uid types.UID) runtime.Object
+	// reconcile brings one object and its copy in line.
+	reconcile(ctx context.Context, key reflectionKey) (time.Duration, error)
+}
+
+// reflectable is a kind that is reflected.
+type reflectable interface {
+	// resource names it, also in metrics.
+	resource() string
+	// reflector reflects the objects of a namespace.
+	reflector(r *Controller, namespace, twin string) (reflector, error)
+}
+
+// New returns a controller. It works once Run is called.
+func New(config Config) *Controller {
+	c := &Controller{Config: config, kinds: reflectedKinds(), namespaces: map[string]reflectedNamespace{}}
+	c.queue = queue.New("reflection", reflectionWorkers, c.reconcile)
+	return c
+}
+
+// sync reflects exactly those namespaces whose twins are ready, and in them the
+// kinds that can be. One that is leaving is left alone: the provider removes it
+// as a whole. When something else is said about what is copied, everything is
+// looked at again.
+func (r *Controller) Sync(ctx context.Context) error {
+	extents := r.Namespaces.All()
+	node := r.VirtualNode()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if node != nil {
+		r.listen(node)
+	}
+	if r.said == nil {
+		return nil
+	}
+	for namespace, running := range r.namespaces {
+		if e := extents[namespace]; !e.Ready || e.Namespace == nil || e.Namespace.Remote != running.twin {
+			for _, stop := range running.stops {
+				stop()
+			}
+			delete(r.namespaces, namespace)
+		}
+	}
+	for namespace, e := range extents {
+		if !e.Ready || e.Namespace == nil {
+			continue
+		}
+		running, ok := r.namespaces[namespace]
+		if !ok {
+			running = reflectedNamespace{
+				twin:  e.Namespace.Remote,
+				kinds: map[string]reflector{},
+				stops: map[string]context.CancelFunc{},
+			}
+			r.namespaces[namespace] = running
+		}
+		if err := r.syncKinds(ctx, namespace, running); err != nil {
+			return fmt.Errorf("reflecting namespace %s to %s of %s: %w", namespace, running.twin, r.Provider, err)
+		}
+	}
+	return nil
+}
+
+// listen takes in what a virtual node says of what is copied.
+func (r *Controller) listen(node *v1alpha1.VirtualNode) {
+	r.configured = configuredKinds(node)
+	networked := meta.IsStatusConditionTrue(node.Status.Conditions, v1alpha1.ConditionNetworkReady)
+	classes := translate.Classes{Ingress: node.Status.IngressClasses, LoadBalancer: node.Status.LoadBalancerClasses}
+	if r.said != nil && equality.Semantic.DeepEqual(*r.said, node.Spec.Reflection) && r.networked == networked &&
+		equality.Semantic.DeepEqual(r.classes, classes) {
+		return
+	}
+	r.said, r.networked, r.classes = &node.Spec.Reflection, networked, classes
+	for _, namespace := range r.namespaces {
+		for _, one := range namespace.kinds {
+			r.enqueue(one)
+		}
+	}
+}
+
+// syncKinds reflects in a namespace exactly those kinds that can be.
+func (r *Controller) syncKinds(ctx context.Context, namespace string, running reflectedNamespace) error {
+	wanted := map[string]configured{}
+	for _, kind := range r.configured {
+		wanted[kind.resource()] = kind
+	}
+	for name, one := range running.kinds {
+		o, ok := one.(*configuredObjects)
+		if !ok {
+			continue
+		}
+		kind, stays := wanted[name]
+		switch {
+		case stays && kind == o.configured:
+			if o.ending.Swap(false) {
+				r.enqueue(one)
+			}
+		case stays || o.end():
+			// Another version of it has the same objects.
+			running.stops[name]()
+			delete(running.kinds, name)
+		default:
+			r.enqueue(one)
+		}
+	}
+	r.turn(running)
+	for _, kind := range r.kinds {
+		if err := r.start(ctx, kind, namespace, running); err != nil {
+			return err
+		}
+	}
+	for _, kind := range r.configured {
+		if err := r.start(ctx, kind, namespace, running); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// start reflects a kind in a namespace, if that is not done already.
+func (r *Controller) start(ctx context.Context, kind reflectable, namespace string, running reflectedNamespace) error {
+	if running.kinds[kind.resource()] != nil {
+		return nil
+	}
+	one, err := kind.reflector(r, namespace, running.twin)
+	if err != nil {
+		return err
+	}
+	ctx, running.stops[kind.resource()] = context.WithCancel(ctx)
+	running.kinds[kind.resource()] = one
+	one.run(ctx)
+	go func() {
+		// What came before both sides were known was not looked at.
+		if cache.WaitForCacheSync(ctx.Done(), one.synced) {
+			r.enqueue(one)
+		}
+	}()
+	return nil
+}
+
+// ended forgets a kind that is not copied any more and has no copies left.
+func (r *Controller) ended(o *configuredObjects) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	running := r.namespaces[o.namespace]
+	if running.kinds[o.name] == reflector(o) && o.ending.Load() {
+		running.stops[o.name]()
+		delete(running.kinds, o.name)
+	}
+}
+
+// warn tells an object what the provider warns of about its copy there, as that
+// it has no address left for a load balancer, within the same bounds as pods.
+func (r *Controller) Warn(namespace string, event *corev1.Event) {
+	reason, message, ok := translate.Warning(event, r.Provider)
+	if !ok || translate.AboutPod(event) {
+		return
+	}
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	running := r.namespaces[namespace]
+	if running.twin != event.Namespace {
+		return
+	}
+	for _, one := range running.kinds {
+		if local := one.original(event.InvolvedObject.Name, event.InvolvedObject.UID); local != nil {
+			if r.Warnings.TryAccept() {
+				r.Recorder.Event(local, corev1.EventTypeWarning, reason, message)
+			}
+			return
+		}
+	}
+}
+
+// policy is what is said about a kind.
+func (r *Controller) policy(of schema.GroupResource) translate.Policy {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	if r.said == nil {
+		return translate.Policy{}
+	}
+	return translate.PolicyOf(r.said, of)
+}
+
+// destination is where copies go, with the classes that they may name there.
+func (r *Controller) destination() translate.Destination {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	to := r.To
+	to.Classes = r.classes
+	return to
+}
+
+// run works until the context ends.
+func (r *Controller) Run(ctx context.Context) { r.queue.Run(ctx) }
+
+// enqueueAll looks again at everything, for a provider that has come back.
+func (r *Controller) EnqueueAll() {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	for _, namespace := range r.namespaces {
+		for _, one := range namespace.kinds {
+			r.enqueue(one)
+		}
+	}
+}
+
+func (r *Controller) enqueue(one reflector) {
+	for _, key := range one.keys() {
+		r.queue.Add(key)
+	}
+}
+
+// reconcile brings one object and its copy in line, if its namespace is
+// reflected and the provider answers. When that changes, everything is looked
+// at again.
+func (r *Controller) reconcile(ctx context.Context, key reflectionKey) (time.Duration, error) {
+	r.mu.RLock()
+	one := r.namespaces[key.Namespace].kinds[key.resource]
+	r.mu.RUnlock()
+	if one == nil || !one.synced() || !r.Reachable() {
+		return 0, nil
+	}
+	again, err := one.reconcile(ctx, key)
+	r.Metrics.passes.WithLabelValues(key.resource).Inc()
+	if err != nil {
+		r.Metrics.errors.WithLabelValues(key.resource).Inc()
+	}
+	return again, err
+}

@@ -1,0 +1,483 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package mirror
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
+	kubefake "k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/component-base/metrics"
+	"k8s.io/utils/ptr"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/controllers/virtualkubelet/remotens"
+	"liqo.io/federation/controllers/virtualkubelet/translate"
+	fedfake "liqo.io/federation/generated/clientset/versioned/fake"
+	"liqo.io/federation/test/fakes"
+)
+
+var destination = translate.Destination{OriginID: "rome-id", DestinationID: "milan-id", NodeName: "liqo-milan"}
+
+// reflecting is a namespace "shop" of rome whose twin on milan is "shop-rome".
+type reflecting struct {
+	*Controller
+	rome, milan *kubefake.Clientset
+	federation  *fedfake.Clientset
+	events      *record.FakeRecorder
+	answers     atomic.Bool
+	node        atomic.Pointer[v1alpha1.VirtualNode]
+}
+
+func newReflecting(t *testing.T, local, remote []runtime.Object) *reflecting {
+	t.Helper()
+	own, err := NewMetrics(func(metrics.Registerable) error { return nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &reflecting{
+		rome:       fakes.Followed(kubefake.NewClientset(local...)),
+		milan:      fakes.Followed(kubefake.NewClientset(remote...)),
+		federation: fakes.Followed(fedfake.NewSimpleClientset()),
+		events:     record.NewFakeRecorder(10),
+	}
+	r.answers.Store(true)
+	r.Controller = New(Config{
+		Provider:         "milan",
+		To:               destination,
+		Local:            r.rome,
+		Remote:           r.milan,
+		Recorder:         r.events,
+		Metrics:          own,
+		RemoteFederation: r.federation,
+		View: translate.View{
+			RunsOnProvider: func(node string) bool { return node == "liqo-milan" }, Address: translate.SameAddress,
+		},
+		Reachable: r.answers.Load,
+		Namespaces: fixed{
+			"shop": {Offloaded: true, Ready: true, Namespace: &remotens.Namespace{Local: "shop", Remote: "shop-rome"}},
+		},
+	})
+	r.VirtualNode = func() *v1alpha1.VirtualNode { return r.node.Load() }
+	r.node.Store(&v1alpha1.VirtualNode{})
+	return r
+}
+
+// start reflects until the test ends.
+func (r *reflecting) start(t *testing.T) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	stopped := make(chan struct{})
+	if err := r.Sync(ctx); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		defer close(stopped)
+		r.Run(ctx)
+	}()
+	t.Cleanup(func() {
+		cancel()
+		<-stopped
+	})
+}
+
+// writes are what was done on milan, in words.
+func (r *reflecting) writes() []string {
+	var all []string
+	for _, action := range r.milan.Actions() {
+		if verb := action.GetVerb(); verb != "get" && verb != "list" && verb != "watch" {
+			all = append(all, verb+" "+action.GetResource().Resource)
+		}
+	}
+	return all
+}
+
+func (r *reflecting) awaitData(t *testing.T, name string, want map[string]string) {
+	t.Helper()
+	var got map[string]string
+	var err error
+	waitErr := wait.PollUntilContextTimeout(
+		t.Context(),
+		10*time.Millisecond,
+		10*time.Second,
+		true,
+		func(ctx context.Context) (bool, error) {
+			var there *corev1.ConfigMap
+			if there, err = r.milan.CoreV1().ConfigMaps("shop-rome").Get(ctx, name, metav1.GetOptions{}); err == nil {
+				got = there.Data
+			}
+			if want == nil {
+				return apierrors.IsNotFound(err), nil
+			}
+			return err == nil && cmp.Equal(want, got), nil
+		},
+	)
+	if waitErr != nil {
+		t.Fatalf("%s has %v on milan, %v, want %v", name, got, err, want)
+	}
+}
+
+func settings(value string) *corev1.ConfigMap {
+	return &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "settings"},
+		Data:       map[string]string{"a": value},
+	}
+}
+
+func copyOf(local *corev1.ConfigMap) *corev1.ConfigMap {
+	there := translate.ConfigMap(local, "shop-rome", destination)
+	there.UID, there.ResourceVersion = "there", "7"
+	return there
+}
+
+func immutable(local *corev1.ConfigMap) *corev1.ConfigMap {
+	local.Immutable = ptr.To(true)
+	return local
+}
+
+func leaving(there *corev1.ConfigMap) *corev1.ConfigMap {
+	there.DeletionTimestamp, there.Finalizers = ptr.To(metav1.Now()), []string{"example.com/hold"}
+	return there
+}
+
+func TestCopiesFollowTheClassesThatAreOffered(t *testing.T) {
+	web := &networkingv1.Ingress{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}}
+	r := newReflecting(t, []runtime.Object{web}, nil)
+	r.start(t)
+	for _, classes := range [][]string{nil, {"lent"}, {"other", "lent"}} {
+		r.node.Store(&v1alpha1.VirtualNode{Status: v1alpha1.VirtualNodeStatus{IngressClasses: classes}})
+		if err := r.Sync(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		want := append(classes, "")[0]
+		got := "nothing"
+		if err := wait.PollUntilContextTimeout(
+			t.Context(),
+			10*time.Millisecond,
+			10*time.Second,
+			true,
+			func(ctx context.Context) (bool, error) {
+				there, err := r.milan.NetworkingV1().Ingresses("shop-rome").Get(ctx, "web", metav1.GetOptions{})
+				if err == nil {
+					got = ptr.Deref(there.Spec.IngressClassName, "")
+				}
+				if apierrors.IsNotFound(err) {
+					err = nil
+				}
+				return got == want, err
+			},
+		); err != nil {
+			t.Fatalf("the class is %q, not %q: %v", got, want, err)
+		}
+	}
+}
+
+// One pass over one object whose two sides are known.
+func TestAPassMakesTheCopyWhatTheLocalObjectSays(t *testing.T) {
+	foreign := settings("theirs")
+	foreign.Namespace = "shop-rome"
+	terminating := apierrors.NewForbidden(
+		schema.GroupResource{Resource: "configmaps"},
+		"settings",
+		errors.New("the namespace is being terminated"),
+	)
+	terminating.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
+	for _, test := range []struct {
+		name   string
+		here   *corev1.ConfigMap
+		there  *corev1.ConfigMap
+		unseen *corev1.ConfigMap
+		answer error
+		wrote  []string
+		event  string
+		again  bool
+		fails  bool
+	}{
+		{name: "a new one is copied", here: settings("1"), wrote: []string{"create configmaps"}},
+		{name: "nothing is written when nothing changed", here: settings("1"), there: copyOf(settings("1"))},
+		{name: "a change travels", here: settings("2"), there: copyOf(settings("1")), wrote: []string{"update configmaps"}},
+		{name: "the copy goes with it", there: copyOf(settings("1")), wrote: []string{"delete configmaps"}},
+		{name: "an immutable one is made anew", here: immutable(settings("2")), there: copyOf(immutable(settings("1"))), wrote: []string{"delete configmaps"}},
+		{name: "a copy that is leaving is waited for", here: settings("2"), there: leaving(copyOf(settings("1")))},
+		{name: "nothing is nothing"},
+		{name: "a copy that the cache does not know yet is not made twice", here: settings("1"), unseen: copyOf(settings("1")), wrote: []string{"create configmaps"}},
+		{
+			name: "what is not ours is left alone", here: settings("1"), unseen: foreign, wrote: []string{"create configmaps"},
+			event: "Warning ReflectionConflict namespace shop-rome of milan has one of the name settings", again: true,
+		},
+		{
+			name: "a refusal is told", here: settings("1"), wrote: []string{"create configmaps"}, fails: true,
+			answer: apierrors.NewForbidden(schema.GroupResource{Resource: "configmaps"}, "settings", errors.New("quota is exceeded\x1b[31m")),
+			event:  "Warning ReflectionRefused milan refuses the copy in namespace shop-rome: ",
+		},
+		{
+			name: "a refused change is told", here: settings("2"), there: copyOf(settings("1")), wrote: []string{"update configmaps"}, fails: true,
+			answer: apierrors.NewRequestEntityTooLargeError("limit is 1048576"), event: "Warning ReflectionRefused",
+		},
+		{name: "a twin that is leaving is left", here: settings("1"), wrote: []string{"create configmaps"}, answer: terminating},
+		{name: "what fails is tried again", here: settings("1"), wrote: []string{"create configmaps"}, answer: apierrors.NewInternalError(errors.New("oh")), fails: true},
+		{name: "a deletion that fails is tried again", there: copyOf(settings("1")), wrote: []string{"delete configmaps"}, answer: apierrors.NewInternalError(errors.New("oh")), fails: true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			r := newReflecting(t, nil, nil)
+			one := objectsOf[*corev1.ConfigMap](t, r, "configmaps")
+			if test.here != nil {
+				mustAdd(t, one.here.GetIndexer().Add, test.here)
+			}
+			if test.there != nil {
+				mustAdd(t, one.there.GetIndexer().Add, test.there)
+				mustAdd(t, func(obj any) error { return r.milan.Tracker().Add(obj.(runtime.Object)) }, test.there)
+			}
+			if test.unseen != nil {
+				mustAdd(t, func(obj any) error { return r.milan.Tracker().Add(obj.(runtime.Object)) }, test.unseen)
+			}
+			if test.answer != nil {
+				r.milan.PrependReactor(
+					"*",
+					"configmaps",
+					func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, test.answer },
+				)
+			}
+			again, err := one.reconcile(t.Context(), one.key("settings"))
+			if (err != nil) != test.fails || (again > 0) != test.again {
+				t.Errorf("error %v, again after %s", err, again)
+			}
+			if diff := cmp.Diff(test.wrote, r.writes()); diff != "" {
+				t.Errorf("writes (-want +got):\n%s", diff)
+			}
+			event := ""
+			if len(r.events.Events) > 0 {
+				event = <-r.events.Events
+			}
+			if !strings.HasPrefix(event, test.event) || test.event == "" && event != "" || strings.Contains(event, "\x1b") {
+				t.Errorf("event %q, want %q", event, test.event)
+			}
+			if _, err := one.reconcile(t.Context(), one.key("settings")); (err != nil) != test.fails {
+				t.Error(err)
+			}
+			if len(r.events.Events) > 0 {
+				t.Errorf("it is told again: %s", <-r.events.Events)
+			}
+			if test.unseen != nil {
+				now, err := r.milan.CoreV1().ConfigMaps("shop-rome").Get(t.Context(), "settings", metav1.GetOptions{})
+				if err != nil || !cmp.Equal(now, test.unseen) {
+					t.Errorf("it was touched: %v, %v", now, err)
+				}
+			}
+		})
+	}
+}
+
+// A copy is deleted as it was seen: what has become somebody else's since then
+// is not.
+func TestACopyThatHasChangedIsNotDeletedUnseen(t *testing.T) {
+	r := newReflecting(t, nil, nil)
+	one := objectsOf[*corev1.ConfigMap](t, r, "configmaps")
+	mustAdd(t, one.there.GetIndexer().Add, copyOf(settings("1")))
+	if _, err := one.reconcile(t.Context(), one.key("settings")); err != nil {
+		t.Fatal(err)
+	}
+	for _, action := range r.milan.Actions() {
+		if deletion, ok := action.(clienttesting.DeleteAction); ok {
+			got := deletion.GetDeleteOptions().Preconditions
+			if got == nil || got.UID == nil || *got.UID != "there" || got.ResourceVersion == nil || *got.ResourceVersion != "7" {
+				t.Errorf("preconditions %+v", got)
+			}
+			return
+		}
+	}
+	t.Error("nothing was deleted")
+}
+
+func objectsOf[T object](t *testing.T, r *reflecting, resource string) *objects[T, T] {
+	t.Helper()
+	for _, kind := range r.kinds {
+		if kind.resource() == resource {
+			one, err := kind.reflector(r.Controller, "shop", "shop-rome")
+			if err != nil {
+				t.Fatal(err)
+			}
+			return one.(*objects[T, T])
+		}
+	}
+	t.Fatalf("%s are not reflected", resource)
+	return nil
+}
+
+func mustAdd(t *testing.T, add func(any) error, obj any) {
+	t.Helper()
+	if err := add(obj); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestLocalObjectsAreTheTruth(t *testing.T) {
+	leftover := settings("old")
+	leftover.Name = "leftover"
+	theirs := settings("theirs")
+	theirs.Namespace, theirs.Name = "shop-rome", "theirs"
+	r := newReflecting(t, []runtime.Object{settings("1")}, []runtime.Object{copyOf(leftover), theirs})
+	r.start(t)
+	here, there := r.rome.CoreV1().ConfigMaps("shop"), r.milan.CoreV1().ConfigMaps("shop-rome")
+	step := func(_ any, err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	// What is there is copied, and what an earlier virtual kubelet left goes.
+	r.awaitData(t, "settings", map[string]string{"a": "1"})
+	r.awaitData(t, "leftover", nil)
+	// Changes travel.
+	step(here.Update(t.Context(), settings("2"), metav1.UpdateOptions{}))
+	r.awaitData(t, "settings", map[string]string{"a": "2"})
+	// Drift is repaired.
+	step(there.Update(t.Context(), copyOf(settings("drift")), metav1.UpdateOptions{}))
+	r.awaitData(t, "settings", map[string]string{"a": "2"})
+	// What is deleted there is made again.
+	step(nil, there.Delete(t.Context(), "settings", metav1.DeleteOptions{}))
+	r.awaitData(t, "settings", map[string]string{"a": "2"})
+	// What becomes immutable is replaced when it changes.
+	step(here.Update(t.Context(), immutable(settings("3")), metav1.UpdateOptions{}))
+	r.awaitData(t, "settings", map[string]string{"a": "3"})
+	step(here.Update(t.Context(), immutable(settings("4")), metav1.UpdateOptions{}))
+	r.awaitData(t, "settings", map[string]string{"a": "4"})
+	// Deletion travels.
+	step(nil, here.Delete(t.Context(), "settings", metav1.DeleteOptions{}))
+	r.awaitData(t, "settings", nil)
+	r.awaitData(t, "theirs", map[string]string{"a": "theirs"})
+}
+
+func TestWhatChangesWhileTheProviderIsAwayIsCaughtUp(t *testing.T) {
+	r := newReflecting(t, []runtime.Object{settings("1")}, nil)
+	r.start(t)
+	r.awaitData(t, "settings", map[string]string{"a": "1"})
+
+	r.answers.Store(false)
+	before := len(r.writes())
+	here := r.rome.CoreV1().ConfigMaps("shop")
+	for i := range 20 {
+		if _, err := here.Update(t.Context(), settings(fmt.Sprint(i)), metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	one := r.namespaces["shop"].kinds["configmaps"].(*objects[*corev1.ConfigMap, *corev1.ConfigMap])
+	err := wait.PollUntilContextTimeout(
+		t.Context(),
+		10*time.Millisecond,
+		10*time.Second,
+		true,
+		func(context.Context) (bool, error) {
+			return remotens.Lookup[*corev1.ConfigMap](one.here.GetStore(), "shop", "settings").Data["a"] == "19", nil
+		},
+	)
+	if err != nil {
+		t.Fatal("the last change was not seen")
+	}
+	if after := len(r.writes()); after != before {
+		t.Errorf("%d writes while the provider was away", after-before)
+	}
+	r.answers.Store(true)
+	r.EnqueueAll()
+	r.awaitData(t, "settings", map[string]string{"a": "19"})
+	// An event that comes late may have it written again, but nothing of what was
+	// in between.
+	for _, action := range r.milan.Actions() {
+		if !action.Matches("update", "configmaps") {
+			continue
+		}
+		if got := action.(clienttesting.UpdateAction).GetObject().(*corev1.ConfigMap).Data["a"]; got != "19" {
+			t.Errorf("%s was written", got)
+		}
+	}
+}
+
+func TestATwinThatIsLeavingIsNotFoughtFor(t *testing.T) {
+	r := newReflecting(t, []runtime.Object{settings("1")}, nil)
+	r.start(t)
+	r.awaitData(t, "settings", map[string]string{"a": "1"})
+
+	left := r.Namespaces.(fixed)["shop"]
+	left.Ready = false
+	r.Namespaces = fixed{"shop": left}
+	if err := r.Sync(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.milan.CoreV1().
+		ConfigMaps("shop-rome").
+		Delete(t.Context(), "settings", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	key := reflectionKey{resource: "configmaps"}
+	key.Namespace, key.Name = "shop", "settings"
+	if _, err := r.reconcile(t.Context(), key); err != nil {
+		t.Fatal(err)
+	}
+	r.awaitData(t, "settings", nil)
+
+	left.Ready = true
+	r.Namespaces = fixed{"shop": left}
+	if err := r.Sync(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	r.awaitData(t, "settings", map[string]string{"a": "1"})
+}
+
+// What a virtual node says of a kind counts at once, for what is there and for
+// what comes.
+func TestThePolicyOfTheVirtualNodeIsFollowed(t *testing.T) {
+	sent := settings("1")
+	sent.Name, sent.Annotations = "sent", map[string]string{v1alpha1.AnnotationAllowReflection: ""}
+	r := newReflecting(t, []runtime.Object{settings("1"), sent}, []runtime.Object{copyOf(settings("1"))})
+	r.start(t)
+	r.awaitData(t, "settings", map[string]string{"a": "1"})
+	r.awaitData(t, "sent", map[string]string{"a": "1"})
+
+	say := func(policy v1alpha1.ReflectionPolicy) {
+		t.Helper()
+		node := &v1alpha1.VirtualNode{}
+		node.Spec.Reflection.Kinds = []v1alpha1.ReflectedKind{{Version: "v1", Resource: "configmaps", Policy: policy}}
+		r.node.Store(node)
+		if err := r.Sync(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	say(v1alpha1.ReflectionAllowList)
+	r.awaitData(t, "settings", nil)
+	r.awaitData(t, "sent", map[string]string{"a": "1"})
+	say(v1alpha1.ReflectionDenyList)
+	r.awaitData(t, "settings", map[string]string{"a": "1"})
+}
+
+// Before a virtual node has said what is copied, nothing is: it may want things
+// to stay at home.
+func TestNothingIsCopiedBeforeAnybodySaysWhat(t *testing.T) {
+	r := newReflecting(t, []runtime.Object{settings("1")}, nil)
+	r.node.Store(nil)
+	r.start(t)
+	if len(r.namespaces) > 0 {
+		t.Errorf("%v are copied", r.namespaces)
+	}
+	r.node.Store(&v1alpha1.VirtualNode{})
+	if err := r.Sync(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	r.awaitData(t, "settings", map[string]string{"a": "1"})
+}

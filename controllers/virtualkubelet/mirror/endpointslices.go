@@ -1,0 +1,264 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package mirror
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"sync/atomic"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	discoveryv1informers "k8s.io/client-go/informers/discovery/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/ptr"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/controllers/virtualkubelet/remotens"
+	"liqo.io/federation/controllers/virtualkubelet/translate"
+	federationinformers "liqo.io/federation/generated/informers/externalversions/federation/v1alpha1"
+)
+
+// servicesName is the resource of Services.
+const servicesName = "services"
+
+// byService is the index of EndpointSlices by the name of their Service.
+const byService = "service"
+
+// endpointSlices are copied with their Services, as shadow endpoint slices,
+// while the pods of both clusters reach each other.
+type endpointSlices struct{}
+
+// byEndpoint is that by the addresses of their endpoints.
+const byEndpoint = "endpoint"
+
+// endpointsPause is how long an endpoint that the provider was given an address
+// for waits for others: a slice has up to a thousand of them.
+const endpointsPause = 250 * time.Millisecond
+
+// endingGrace is how long they are watched when that has ended and nothing is
+// left: a request that was under way may leave something yet.
+const endingGrace = 10 * time.Second
+
+func (endpointSlices) resource() string { return "endpointslices" }
+
+func (e endpointSlices) reflector(r *Controller, namespace, twin string) (reflector, error) {
+	services, ok := r.namespaces[namespace].kinds[servicesName].(*serviceObjects)
+	if !ok {
+		return nil, fmt.Errorf("the Services of namespace %s are not reflected, and so no endpoints of them", namespace)
+	}
+	selector := labels.SelectorFromSet(r.To.ReflectedLabels()).String()
+	copies := func(options *metav1.ListOptions) { options.LabelSelector = selector }
+	o := &endpointSliceObjects{
+		services: services.objects,
+		objects: &objects[*discoveryv1.EndpointSlice, *v1alpha1.ShadowEndpointSlice]{
+			kind: kind[*discoveryv1.EndpointSlice, *v1alpha1.ShadowEndpointSlice]{
+				name: e.resource(),
+				of:   discoveryv1.Resource("endpointslices"),
+				translate: func(local *discoveryv1.EndpointSlice, twin string, to translate.Destination) *v1alpha1.ShadowEndpointSlice {
+					return translate.EndpointSlice(local, twin, to, r.View)
+				},
+				update:     translate.UpdateEndpointSlice,
+				remoteName: same,
+				localName:  same,
+			},
+			reflections: r,
+			namespace:   namespace,
+			twin:        twin,
+			here: discoveryv1informers.NewFilteredEndpointSliceInformer(
+				r.Local,
+				namespace,
+				0,
+				cache.Indexers{byService: serviceOf, byEndpoint: endpointsOf},
+				nil,
+			),
+			there: federationinformers.NewFilteredShadowEndpointSliceInformer(
+				r.RemoteFederation,
+				twin,
+				0,
+				cache.Indexers{},
+				copies,
+			),
+			copies: r.RemoteFederation.FederationV1alpha1().ShadowEndpointSlices(twin),
+		},
+	}
+	o.sends = o.sent
+	if !r.networked {
+		// An earlier virtual kubelet may have left some, long ago.
+		o.ending.Store(&time.Time{})
+	}
+	if err := o.followServices(); err != nil {
+		return nil, err
+	}
+	return o, o.watch()
+}
+
+// endpointSliceObjects reflects the EndpointSlices of one namespace.
+type endpointSliceObjects struct {
+	*objects[*discoveryv1.EndpointSlice, *v1alpha1.ShadowEndpointSlice]
+	services  *objects[*corev1.Service, *corev1.Service]
+	following cache.ResourceEventHandlerRegistration
+	// ending is since when there is no network; nil while there is one.
+	ending atomic.Pointer[time.Time]
+}
+
+func (o *endpointSliceObjects) run(ctx context.Context) {
+	o.objects.run(ctx)
+	// It fails only where nothing is handled any more.
+	context.AfterFunc(ctx, func() { _ = o.services.here.RemoveEventHandler(o.following) })
+}
+
+func (o *endpointSliceObjects) synced() bool {
+	return o.objects.synced() && o.services.here.HasSynced()
+}
+
+// keys end with one of no slice: whether this has ended.
+func (o *endpointSliceObjects) keys() []reflectionKey { return append(o.objects.keys(), o.key("")) }
+
+func (o *endpointSliceObjects) reconcile(ctx context.Context, key reflectionKey) (time.Duration, error) {
+	if key.Name != "" {
+		return o.objects.reconcile(ctx, key)
+	}
+	since := o.ending.Load()
+	if since == nil {
+		return 0, nil
+	}
+	left := endingGrace - time.Since(*since)
+	if left <= 0 && len(o.there.GetStore().ListKeys()) == 0 {
+		o.reflections.rest(o)
+		return 0, nil
+	}
+	return max(left, time.Second), nil
+}
+
+// sent tells whether a slice is to be copied: there is a way to its endpoints,
+// and its Service is copied.
+func (o *endpointSliceObjects) sent(slice *discoveryv1.EndpointSlice) bool {
+	r := o.reflections
+	service := remotens.Lookup[*corev1.Service](
+		o.services.here.GetStore(),
+		o.namespace,
+		slice.Labels[discoveryv1.LabelServiceName],
+	)
+	return o.ending.Load() == nil && translate.ReflectsEndpoints(r.policy(o.services.of), r.policy(o.of), service, slice)
+}
+
+// turn takes in whether there is a network, and tells whether that is news.
+func (o *endpointSliceObjects) turn(networked bool) bool {
+	if networked == (o.ending.Load() == nil) {
+		return false
+	}
+	var since *time.Time
+	if !networked {
+		since = ptr.To(time.Now())
+	}
+	o.ending.Store(since)
+	return true
+}
+
+// withdrawn stands for endpoints that are not copied, and of which no copy is
+// left: there is nothing to watch.
+type withdrawn struct{}
+
+func (withdrawn) run(context.Context)                       {}
+func (withdrawn) synced() bool                              { return true }
+func (withdrawn) keys() []reflectionKey                     { return nil }
+func (withdrawn) original(string, types.UID) runtime.Object { return nil }
+func (withdrawn) reconcile(context.Context, reflectionKey) (time.Duration, error) {
+	return 0, nil
+}
+
+// turn has the endpoints of a namespace follow whether there is a network.
+func (r *Controller) turn(running reflectedNamespace) {
+	name := endpointSlices{}.resource()
+	switch one := running.kinds[name].(type) {
+	case *endpointSliceObjects:
+		if one.turn(r.networked) {
+			r.enqueue(one)
+		}
+	case withdrawn:
+		if r.networked {
+			delete(running.kinds, name)
+		}
+	}
+}
+
+// rest ends the watches of endpoints that are not copied any more.
+func (r *Controller) rest(o *endpointSliceObjects) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	running := r.namespaces[o.namespace]
+	if running.kinds[o.name] == reflector(o) && o.ending.Load() != nil {
+		running.stops[o.name]()
+		running.kinds[o.name] = withdrawn{}
+	}
+}
+
+// enqueueEndpoints looks again at the slices with an endpoint of that address.
+func (r *Controller) EnqueueEndpoints(address string) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	for _, namespace := range r.namespaces {
+		o, ok := namespace.kinds[endpointSlices{}.resource()].(*endpointSliceObjects)
+		if !ok {
+			continue
+		}
+		// That there is such an index was seen to.
+		slices, _ := o.here.GetIndexer().ByIndex(byEndpoint, address)
+		for _, slice := range slices {
+			r.queue.AddAfter(o.key(slice.(*discoveryv1.EndpointSlice).Name), endpointsPause)
+		}
+	}
+}
+
+// followServices looks again at the slices of a Service that has changed.
+func (o *endpointSliceObjects) followServices() error {
+	handle := func(obj any) {
+		name, err := cache.DeletionHandlingObjectToName(obj)
+		if err != nil {
+			return
+		}
+		// That there is such an index was seen to.
+		slices, _ := o.here.GetIndexer().ByIndex(byService, name.Name)
+		for _, slice := range slices {
+			o.reflections.queue.Add(o.key(slice.(*discoveryv1.EndpointSlice).Name))
+		}
+	}
+	var err error
+	o.following, err = o.services.here.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    handle,
+		UpdateFunc: func(_, obj any) { handle(obj) },
+		DeleteFunc: handle,
+	})
+	return err
+}
+
+func serviceOf(obj any) ([]string, error) {
+	if slice, ok := obj.(*discoveryv1.EndpointSlice); ok {
+		return []string{slice.Labels[discoveryv1.LabelServiceName]}, nil
+	}
+	return nil, nil
+}
+
+func endpointsOf(obj any) ([]string, error) {
+	slice, ok := obj.(*discoveryv1.EndpointSlice)
+	if !ok || slice.AddressType == discoveryv1.AddressTypeFQDN {
+		return nil, nil
+	}
+	var addresses []string
+	for _, endpoint := range slice.Endpoints {
+		for _, text := range endpoint.Addresses {
+			if address, err := netip.ParseAddr(text); err == nil {
+				addresses = append(addresses, address.String())
+			}
+		}
+	}
+	return addresses, nil
+}

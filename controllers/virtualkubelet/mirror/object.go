@@ -1,0 +1,292 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package mirror
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+
+	"liqo.io/federation/controllers/remote"
+	"liqo.io/federation/controllers/virtualkubelet/remotens"
+	"liqo.io/federation/controllers/virtualkubelet/translate"
+)
+
+// Reasons of events on objects that have no copy on the provider, or an old
+// one.
+const (
+	// ReasonReflectionConflict says that the provider has an object of that
+	// name which is no copy of this cluster's; it is left alone.
+	ReasonReflectionConflict = "ReflectionConflict"
+	// ReasonReflectionRefused says that the provider refuses the copy.
+	ReasonReflectionRefused = "ReflectionRefused"
+)
+
+// conflictRetry is how often a name is tried again that is taken on the
+// provider: that it is free again is no event here.
+const conflictRetry = 30 * time.Second
+
+// object is what can be reflected.
+type object interface {
+	comparable
+	metav1.Object
+	runtime.Object
+}
+
+// client reads and writes the objects of one kind in one namespace.
+type client[T object] interface {
+	Get(ctx context.Context, name string, options metav1.GetOptions) (T, error)
+	Create(ctx context.Context, obj T, options metav1.CreateOptions) (T, error)
+	Update(ctx context.Context, obj T, options metav1.UpdateOptions) (T, error)
+	Delete(ctx context.Context, name string, options metav1.DeleteOptions) error
+}
+
+// objects reflects the objects of one kind in one namespace: local ones L as
+// copies C.
+type objects[L, C object] struct {
+	kind[L, C]
+	reflections     *Controller
+	namespace, twin string
+	// here has the local objects, there the copies, and only these.
+	here, there cache.SharedIndexInformer
+	copies      client[C]
+	// sends tells whether a local object is to be copied; nil leaves that to the
+	// policy of its kind alone.
+	sends func(local L) bool
+}
+
+// copyDelay is how long a change of a copy may bring others with it. A provider
+// changes copies as often as it likes: what that costs here is bounded.
+const copyDelay = time.Second
+
+// watch has everything looked at that happens on either side.
+func (o *objects[L, C]) watch() error {
+	if err := o.here.SetTransform(trimOriginal); err != nil {
+		return err
+	}
+	if err := o.there.SetTransform(trimCopy); err != nil {
+		return err
+	}
+	for _, side := range []struct {
+		cache.SharedIndexInformer
+		local func(name string) string
+		delay time.Duration
+	}{{o.here, same, 0}, {o.there, o.localName, copyDelay}} {
+		handle := func(obj any) {
+			if name, err := cache.DeletionHandlingObjectToName(obj); err == nil {
+				o.reflections.queue.AddAfter(o.key(side.local(name.Name)), side.delay)
+			}
+		}
+		_, err := side.AddEventHandler(cache.ResourceEventHandlerFuncs{
+			AddFunc:    handle,
+			UpdateFunc: func(_, obj any) { handle(obj) },
+			DeleteFunc: handle,
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (o *objects[L, C]) run(ctx context.Context) {
+	go o.here.RunWithContext(ctx)
+	go o.there.RunWithContext(ctx)
+}
+
+func (o *objects[L, C]) synced() bool { return o.here.HasSynced() && o.there.HasSynced() }
+
+func (o *objects[L, C]) key(name string) reflectionKey {
+	return reflectionKey{resource: o.name, ObjectName: cache.NewObjectName(o.namespace, name)}
+}
+
+func (o *objects[L, C]) keys() []reflectionKey {
+	var keys []reflectionKey
+	for _, obj := range o.here.GetStore().List() {
+		keys = append(keys, o.key(obj.(L).GetName()))
+	}
+	for _, obj := range o.there.GetStore().List() {
+		keys = append(keys, o.key(o.localName(obj.(C).GetName())))
+	}
+	return keys
+}
+
+func (o *objects[L, C]) original(copied string, uid types.UID) runtime.Object {
+	var none C
+	var nobody L
+	existing := remotens.Lookup[C](o.there.GetStore(), o.twin, copied)
+	if existing == none || existing.GetUID() != uid || o.remoteName(o.localName(copied)) != copied {
+		return nil
+	}
+	if local := remotens.Lookup[L](o.here.GetStore(), o.namespace, o.localName(copied)); local != nobody {
+		return local
+	}
+	return nil
+}
+
+// reconcile makes the copy what the local object says, whatever has happened
+// to either of them.
+func (o *objects[L, C]) reconcile(ctx context.Context, key reflectionKey) (time.Duration, error) {
+	if o.localName(o.remoteName(key.Name)) != key.Name {
+		// What has that name there is the copy of something else.
+		return 0, nil
+	}
+	var nothing L
+	var none, wanted C
+	local := remotens.Lookup[L](o.here.GetStore(), o.namespace, key.Name)
+	existing := remotens.Lookup[C](o.there.GetStore(), o.twin, o.remoteName(key.Name))
+	if policy := o.reflections.policy(o.of); local != nothing && o.sent(policy, local) {
+		wanted = o.translate(translate.Strip(policy, local), o.twin, o.reflections.destination())
+	}
+	if wanted == none {
+		o.reflections.told.Delete(key)
+	}
+	switch {
+	case wanted == none && existing == none:
+		return 0, nil
+	case existing == none:
+		return o.create(ctx, key, local, wanted)
+	case existing.GetDeletionTimestamp() != nil:
+		// That it is gone will be an event.
+		return 0, nil
+	case wanted == none:
+		return 0, o.delete(ctx, key, existing)
+	}
+	changed := existing.DeepCopyObject().(C)
+	switch o.update(changed, wanted) {
+	case translate.Replace:
+		// It is made anew when it is gone.
+		return 0, o.delete(ctx, key, existing)
+	case translate.Update:
+		o.reflections.Metrics.writes.WithLabelValues(o.name).Inc()
+		if _, err := o.copies.Update(ctx, changed, metav1.UpdateOptions{}); err != nil {
+			return 0, o.refused(key, local, "updating", err)
+		}
+		klog.FromContext(ctx).V(2).Info("Updated copy", "copy", klog.KObj(changed))
+	}
+	o.reflections.told.Delete(key)
+	return 0, nil
+}
+
+func (o *objects[L, C]) sent(policy translate.Policy, local L) bool {
+	if o.sends != nil {
+		return o.sends(local)
+	}
+	return policy.Reflects(local)
+}
+
+func (o *objects[L, C]) create(ctx context.Context, key reflectionKey, local L, wanted C) (time.Duration, error) {
+	o.reflections.Metrics.writes.WithLabelValues(o.name).Inc()
+	_, err := o.copies.Create(ctx, wanted, metav1.CreateOptions{})
+	if apierrors.IsAlreadyExists(err) {
+		live, err := o.copies.Get(ctx, wanted.GetName(), metav1.GetOptions{})
+		if err != nil {
+			return 0, fmt.Errorf(
+				"looking at %s %s in namespace %s of %s: %w",
+				o.name,
+				wanted.GetName(),
+				o.twin,
+				o.reflections.Provider,
+				err,
+			)
+		}
+		if !isCopy(live, o.reflections.To) {
+			o.tell(key, local, ReasonReflectionConflict, fmt.Sprintf(
+				"namespace %s of %s has one of the name %s that is none of ours; it is left alone, and its pods use that one: remove either of them",
+				o.twin,
+				o.reflections.Provider,
+				wanted.GetName(),
+			))
+			return conflictRetry, nil
+		}
+		// The cache will have it in a moment.
+		return 0, nil
+	}
+	if err != nil {
+		return 0, o.refused(key, local, "creating", err)
+	}
+	o.reflections.told.Delete(key)
+	klog.FromContext(ctx).V(2).Info("Created copy", "copy", klog.KObj(wanted))
+	return 0, nil
+}
+
+// isCopy tells whether an object was made by one of our virtual kubelets.
+func isCopy(obj metav1.Object, to translate.Destination) bool {
+	for name, value := range to.ReflectedLabels() {
+		if obj.GetLabels()[name] != value {
+			return false
+		}
+	}
+	return true
+}
+
+// delete removes a copy as it was seen: one that has changed since may be
+// somebody else's by now.
+func (o *objects[L, C]) delete(ctx context.Context, key reflectionKey, existing C) error {
+	o.reflections.Metrics.writes.WithLabelValues(o.name).Inc()
+	uid, version := existing.GetUID(), existing.GetResourceVersion()
+	options := metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid, ResourceVersion: &version}}
+	err := o.copies.Delete(ctx, existing.GetName(), options)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("deleting the copy of %s on %s: %w", key, o.reflections.Provider, err)
+	}
+	klog.FromContext(ctx).V(2).Info("Deleted copy", "copy", klog.KObj(existing))
+	return nil
+}
+
+// refused tells the owner of an object what no retry will change; the retries
+// go on, since the provider may change its mind.
+func (o *objects[L, C]) refused(key reflectionKey, local L, doing string, err error) error {
+	switch {
+	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
+		// That the twin is leaving will be an event.
+		return nil
+	case remote.Refused(err):
+		o.tell(
+			key,
+			local,
+			ReasonReflectionRefused,
+			fmt.Sprintf("%s refuses the copy in namespace %s: %v", o.reflections.Provider, o.twin, err),
+		)
+	}
+	return fmt.Errorf("%s the copy of %s on %s: %w", doing, key, o.reflections.Provider, err)
+}
+
+// tell says once what keeps an object from being reflected.
+func (o *objects[L, C]) tell(key reflectionKey, local L, reason, message string) {
+	message = translate.Message(message)
+	if last, ok := o.reflections.told.Swap(key, message); !ok || last != message {
+		o.reflections.Recorder.Event(local, corev1.EventTypeWarning, reason, message)
+	}
+}
+
+func same(name string) string { return name }
+
+// trimOriginal keeps of a local object what its copy is made of.
+func trimOriginal(obj any) (any, error) {
+	if o, ok := obj.(metav1.Object); ok {
+		o.SetManagedFields(nil)
+		delete(o.GetAnnotations(), corev1.LastAppliedConfigAnnotation)
+	}
+	return obj, nil
+}
+
+// trimCopy keeps all of a copy that an update must send back.
+func trimCopy(obj any) (any, error) {
+	if o, ok := obj.(metav1.Object); ok {
+		o.SetManagedFields(nil)
+	}
+	return obj, nil
+}

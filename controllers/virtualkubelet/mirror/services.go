@@ -1,0 +1,130 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package mirror
+
+import (
+	"context"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic/dynamicinformer"
+	"k8s.io/client-go/tools/cache"
+	mcsv1alpha1 "sigs.k8s.io/mcs-api/pkg/apis/v1alpha1"
+
+	"liqo.io/federation/controllers/multicluster"
+	"liqo.io/federation/controllers/virtualkubelet/remotens"
+	"liqo.io/federation/controllers/virtualkubelet/translate"
+)
+
+var exportsResource = schema.GroupVersion(mcsv1alpha1.GroupVersion).WithResource(mcsv1alpha1.ServiceExportPluralName)
+
+// services are copied with the word whether they are exported.
+type services struct {
+	kind[*corev1.Service, *corev1.Service]
+}
+
+func (s services) reflector(r *Controller, namespace, twin string) (reflector, error) {
+	one, err := s.kind.reflector(r, namespace, twin)
+	if err != nil {
+		return nil, err
+	}
+	o := &serviceObjects{objects: one.(*objects[*corev1.Service, *corev1.Service])}
+	o.exports = &exportsOf{reflections: r, namespace: namespace, turned: func() { r.enqueue(o) }}
+	o.translate = func(local *corev1.Service, twin string, to translate.Destination) *corev1.Service {
+		exported, known := o.exports.has(local.Name)
+		if !known {
+			// What was said stays said until somebody knows better.
+			existing := remotens.Lookup[*corev1.Service](o.there.GetStore(), twin, local.Name)
+			exported = existing != nil && translate.Exported(existing)
+		}
+		return translate.Service(translate.MarkExported(local, exported), twin, to)
+	}
+	return o, nil
+}
+
+// serviceObjects reflects the Services of one namespace.
+type serviceObjects struct {
+	*objects[*corev1.Service, *corev1.Service]
+	exports *exportsOf
+}
+
+func (o *serviceObjects) run(ctx context.Context) {
+	o.objects.run(ctx)
+	go o.exports.run(ctx)
+}
+
+// exportsOf knows which Services of a namespace are exported.
+type exportsOf struct {
+	reflections *Controller
+	namespace   string
+	// turned is called when all that was known may be wrong.
+	turned func()
+
+	mu sync.RWMutex
+	// informer has the ServiceExports; nil while they are not watched.
+	informer cache.SharedIndexInformer
+	// none says that there can be none.
+	none bool
+}
+
+// run watches until the context ends.
+func (e *exportsOf) run(ctx context.Context) {
+	if e.reflections.Served == nil {
+		return
+	}
+	e.reflections.Served.Follow(ctx, func(ctx context.Context, served bool) {
+		if !served {
+			e.know(nil, true)
+			e.turned()
+			return
+		}
+		informer := dynamicinformer.NewFilteredDynamicInformer(e.reflections.LocalDynamic, exportsResource, e.namespace, 0, cache.Indexers{}, nil).
+			Informer()
+		look := func(obj any) {
+			if name, err := cache.DeletionHandlingObjectToName(obj); err == nil {
+				e.reflections.queue.Add(reflectionKey{resource: servicesName, ObjectName: name})
+			}
+		}
+		_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+			AddFunc: look, UpdateFunc: func(_, obj any) { look(obj) }, DeleteFunc: look,
+		})
+		if err == nil {
+			err = informer.SetTransform(trimOriginal)
+		}
+		if err != nil {
+			// Neither fails before an informer is started.
+			panic(err)
+		}
+		e.know(informer, false)
+		defer e.know(nil, false)
+		go func() {
+			if cache.WaitForCacheSync(ctx.Done(), informer.HasSynced) {
+				e.turned()
+			}
+		}()
+		informer.RunWithContext(ctx)
+	})
+}
+
+func (e *exportsOf) know(informer cache.SharedIndexInformer, none bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.informer, e.none = informer, none
+}
+
+// has tells whether a Service is exported, and whether that is known at all.
+func (e *exportsOf) has(service string) (exported, known bool) {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	if e.none || e.reflections.Served == nil {
+		return false, true
+	}
+	if e.informer == nil || !e.informer.HasSynced() {
+		return false, false
+	}
+	export := remotens.Lookup[*unstructured.Unstructured](e.informer.GetStore(), e.namespace, service)
+	return export != nil && multicluster.Wanted(export), true
+}

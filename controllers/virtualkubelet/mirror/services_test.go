@@ -1,0 +1,157 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package mirror
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
+	fakediscovery "k8s.io/client-go/discovery/fake"
+	dynamicfake "k8s.io/client-go/dynamic/fake"
+	"k8s.io/utils/clock"
+	mcsv1alpha1 "sigs.k8s.io/mcs-api/pkg/apis/v1alpha1"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/controllers/multicluster"
+	"liqo.io/federation/controllers/virtualkubelet/translate"
+	"liqo.io/federation/test/fakes"
+)
+
+// exporting has rome serve ServiceExports, or not, and begin with some.
+func (r *reflecting) exporting(t *testing.T, served bool, exports ...runtime.Object) {
+	t.Helper()
+	r.LocalDynamic = fakes.Followed(
+		dynamicfake.NewSimpleDynamicClientWithCustomListKinds(
+			runtime.NewScheme(),
+			map[schema.GroupVersionResource]string{exportsResource: "ServiceExportList"},
+			exports...),
+	)
+	r.Served = multicluster.NewServed(r.rome, clock.RealClock{}, mcsv1alpha1.ServiceExportPluralName)
+	if served {
+		r.rome.Discovery().(*fakediscovery.FakeDiscovery).Resources = []*metav1.APIResourceList{
+			{
+				GroupVersion: mcsv1alpha1.GroupVersion.String(),
+				APIResources: []metav1.APIResource{{Name: mcsv1alpha1.ServiceExportPluralName, Namespaced: true}},
+			},
+		}
+	}
+}
+
+// asks has rome asked what it serves, until the test ends.
+func (r *reflecting) asks(t *testing.T) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		r.Served.Run(ctx)
+	}()
+	t.Cleanup(func() {
+		cancel()
+		<-stopped
+	})
+}
+
+// awaitExported waits until the copy of the Service on milan says that it is
+// exported, or does not.
+func (r *reflecting) awaitExported(t *testing.T, want bool) {
+	t.Helper()
+	err := wait.PollUntilContextTimeout(
+		t.Context(),
+		10*time.Millisecond,
+		10*time.Second,
+		true,
+		func(ctx context.Context) (bool, error) {
+			there, err := r.milan.CoreV1().Services("shop-rome").Get(ctx, "web", metav1.GetOptions{})
+			return err == nil && translate.Exported(there) == want, nil
+		},
+	)
+	if err != nil {
+		t.Fatalf("the copy is exported: %t: %v", !want, err)
+	}
+}
+
+func webExport() *unstructured.Unstructured {
+	export := &unstructured.Unstructured{}
+	export.SetAPIVersion(mcsv1alpha1.GroupVersion.String())
+	export.SetKind(mcsv1alpha1.ServiceExportKindName)
+	export.SetNamespace("shop")
+	export.SetName("web")
+	return export
+}
+
+func exportedCopy() *corev1.Service {
+	there := translate.Service(translate.MarkExported(webService(), true), "shop-rome", destination)
+	there.UID, there.ResourceVersion = "there", "7"
+	return there
+}
+
+func TestCopiesSayThatTheirServiceIsExported(t *testing.T) {
+	r := newReflecting(t, []runtime.Object{webService()}, nil)
+	r.exporting(t, true)
+	r.start(t)
+	r.asks(t)
+	r.awaitExported(t, false)
+	exports := r.LocalDynamic.Resource(exportsResource).Namespace("shop")
+	export, err := exports.Create(t.Context(), webExport(), metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.awaitExported(t, true)
+	export = export.DeepCopy()
+	export.SetAnnotations(map[string]string{v1alpha1.AnnotationSkipReflection: ""})
+	if export, err = exports.Update(t.Context(), export, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	r.awaitExported(t, false)
+	export = export.DeepCopy()
+	export.SetAnnotations(nil)
+	if _, err = exports.Update(t.Context(), export, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	r.awaitExported(t, true)
+	if err := exports.Delete(t.Context(), "web", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	r.awaitExported(t, false)
+}
+
+func TestARestartUnexportsNothing(t *testing.T) {
+	for _, test := range []struct {
+		name    string
+		exports []runtime.Object
+		served  bool
+		want    bool
+	}{
+		{"what is exported stays so", []runtime.Object{webExport()}, true, true},
+		{"what was unexported meanwhile is", nil, true, false},
+		{"without definitions nothing is exported", nil, false, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			r := newReflecting(t, []runtime.Object{webService(), settings("1")}, []runtime.Object{exportedCopy()})
+			r.exporting(t, test.served, test.exports...)
+			r.start(t)
+			// While nobody knows whether it is exported, the copy stays as it is.
+			r.awaitData(t, "settings", map[string]string{"a": "1"})
+			r.awaitExported(t, true)
+			r.asks(t)
+			r.awaitExported(t, test.want)
+			if !test.want {
+				return
+			}
+			for _, write := range r.writes() {
+				if write == "update services" {
+					t.Error("the copy was written again")
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,109 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package mirror
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/util/flowcontrol"
+
+	"liqo.io/federation/controllers/virtualkubelet/translate"
+)
+
+func TestWarningsAreRecordedForTheLocalObject(t *testing.T) {
+	rootsThere := translate.ConfigMap(
+		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "kube-root-ca.crt"}},
+		"shop-rome",
+		destination,
+	)
+	rootsThere.UID = "roots"
+	balanced := webService()
+	there := translate.Service(balanced, "shop-rome", destination)
+	there.UID = "copy"
+	foreign := there.DeepCopy()
+	foreign.Name, foreign.UID, foreign.Labels = "foreign", "foreign", nil
+	left := there.DeepCopy()
+	left.Name, left.UID = "left", "left"
+	about := func(kind, namespace, name string, uid types.UID) *corev1.Event {
+		return &corev1.Event{
+			ObjectMeta: metav1.ObjectMeta{
+				Namespace: namespace,
+				Name:      "event",
+			},
+			InvolvedObject: corev1.ObjectReference{Kind: kind, Name: name, UID: uid},
+			Type:           corev1.EventTypeWarning,
+			Reason:         "SyncLoadBalancerFailed",
+			Message:        "no address is left",
+		}
+	}
+	normal := about("Service", "shop-rome", balanced.Name, "copy")
+	normal.Type = corev1.EventTypeNormal
+	foreignHere := balanced.DeepCopy()
+	foreignHere.Name = "foreign"
+	r := newReflecting(
+		t,
+		[]runtime.Object{
+			balanced,
+			foreignHere,
+			&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "kube-root-ca.crt"}},
+		},
+		[]runtime.Object{there, foreign, left, rootsThere},
+	)
+	// What is left there stays for the time of the test.
+	r.answers.Store(false)
+	r.start(t)
+	err := wait.PollUntilContextTimeout(
+		t.Context(),
+		10*time.Millisecond,
+		10*time.Second,
+		true,
+		func(context.Context) (bool, error) {
+			for _, one := range r.namespaces["shop"].kinds {
+				if !one.synced() {
+					return false, nil
+				}
+			}
+			return true, nil
+		},
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		name  string
+		event *corev1.Event
+		told  bool
+	}{
+		{"of a copy", about("Service", "shop-rome", balanced.Name, "copy"), true},
+		{"of one that has another name there", about("ConfigMap", "shop-rome", rootsThere.Name, "roots"), true},
+		{"of an earlier copy", about("Service", "shop-rome", balanced.Name, "earlier"), false},
+		{"of what is no copy", about("Service", "shop-rome", "foreign", "foreign"), false},
+		{"of a copy of nothing", about("Service", "shop-rome", "left", "left"), false},
+		{"of a copy in another namespace", about("Service", "other", balanced.Name, "copy"), false},
+		{"of a pod, which is told otherwise", about("Pod", "shop-rome", balanced.Name, "copy"), false},
+		{"what goes well", normal, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			r.Warnings = flowcontrol.NewTokenBucketPassiveRateLimiter(1e-9, 1)
+			r.Warn("shop", test.event)
+			r.Warn("shop", test.event)
+			told := len(r.events.Events)
+			if told > 1 || (told > 0) != test.told {
+				t.Errorf("told %d times, with leave for one", told)
+			}
+			for range told {
+				if event := <-r.events.Events; event != "Warning SyncLoadBalancerFailed milan: no address is left" {
+					t.Errorf("the event is %q", event)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,42 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"github.com/virtual-kubelet/virtual-kubelet/log"
+	"github.com/virtual-kubelet/virtual-kubelet/log/klogv2"
+	"k8s.io/klog/v2"
+)
+
+// LogQuietly sets the logger of virtual-kubelet to klog, with its messages about every pod at verbosity 4.
+func LogQuietly() { log.L = quiet{klogv2.New(nil)} }
+
+// quiet logs the messages of virtual-kubelet about every pod at verbosity 4: it reports a pod as
+// created when that was only requested.
+type quiet struct{ log.Logger }
+
+// Info logs at verbosity 4.
+func (q quiet) Info(args ...any) {
+	if klog.V(4).Enabled() {
+		q.Logger.Info(args...)
+	}
+}
+
+// Infof logs at verbosity 4.
+func (q quiet) Infof(format string, args ...any) {
+	if klog.V(4).Enabled() {
+		q.Logger.Infof(format, args...)
+	}
+}
+
+// WithField returns a logger that is as quiet.
+func (q quiet) WithField(key string, value any) log.Logger {
+	return quiet{q.Logger.WithField(key, value)}
+}
+
+// WithFields returns a logger that is as quiet.
+func (q quiet) WithFields(fields log.Fields) log.Logger { return quiet{q.Logger.WithFields(fields)} }
+
+// WithError returns a logger that is as quiet.
+func (q quiet) WithError(err error) log.Logger { return quiet{q.Logger.WithError(err)} }

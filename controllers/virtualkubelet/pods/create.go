@@ -1,0 +1,138 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package pods
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/controllers/remote"
+	"liqo.io/federation/controllers/virtualkubelet/remotens"
+	"liqo.io/federation/controllers/virtualkubelet/translate"
+)
+
+// Reasons of pods that the provider does not accept, in addition to ReasonProviderRefused.
+const (
+	// ReasonGrantExceeded means that the provider has granted too little for the pod in addition
+	// to the running ones.
+	ReasonGrantExceeded = "GrantExceeded"
+	// ReasonProviderConflict means that the provider has a shadow pod of that name that does not
+	// belong to this pod; it is left alone.
+	ReasonProviderConflict = "ProviderConflict"
+)
+
+// awaitConsumerAPI reports in the status of a pod that the address of this cluster's API server is
+// missing. It cannot be set later: volumes and host names of a shadow pod do not change. A pod
+// that ran keeps its last status.
+func (c *Controller) awaitConsumerAPI(ctx context.Context, pod *corev1.Pod) error {
+	if translate.Ran(&pod.Status) {
+		return nil
+	}
+	return c.publish(ctx, pod, translate.Refused(pod, v1alpha1.ReasonOffloadingBackOff, fmt.Sprintf(
+		"there is no address yet by which %s reaches this cluster's API server: see the condition Networking of the ForeignCluster, and its events",
+		c.Provider,
+	)))
+}
+
+// create creates the shadow pod. A refusal becomes the status of the pod and is retried: what the
+// provider accepts changes.
+func (c *Controller) create(ctx context.Context, key cache.ObjectName, pod *corev1.Pod, t *remotens.Namespace) error {
+	to := c.destination()
+	if _, ok := c.consumerAPIAddress(c.To.ConsumerAPI); !ok && translate.ReachesConsumerAPI(pod, to) {
+		return c.awaitConsumerAPI(ctx, pod)
+	}
+	claims, err := c.remoteClaims(ctx, pod, t.Remote)
+	if err != nil {
+		return c.awaitClaims(ctx, pod, err)
+	}
+	wanted := translate.ShadowPod(pod, t.Remote, to, c.Patch())
+	translate.UseRemoteClaims(wanted, pod, claims)
+	// Ephemeral containers are added to pods that exist.
+	wanted.Spec.Pod.EphemeralContainers = nil
+	created, err := c.Remote.Federation.FederationV1alpha1().
+		ShadowPods(t.Remote).
+		Create(ctx, wanted, metav1.CreateOptions{})
+	if apierrors.IsAlreadyExists(err) {
+		created, err = c.Remote.Federation.FederationV1alpha1().ShadowPods(t.Remote).Get(ctx, pod.Name, metav1.GetOptions{})
+		if err == nil && !c.owns(created) {
+			message := fmt.Sprintf(
+				"namespace %s of %s has a ShadowPod of this name that does not belong to %s",
+				t.Remote,
+				c.Provider,
+				c.NodeName,
+			)
+			c.queue.AddAfter(key, conflictRetry)
+			return c.refuse(ctx, pod, ReasonProviderConflict, message)
+		}
+	}
+	if err != nil {
+		return c.refused(ctx, pod, err)
+	}
+	// The cache may have observed it before the response was received; its event then came too
+	// early to clear this.
+	trimmed, _ := remotens.TrimShadowPod(created)
+	c.states.change(key, func(s *podState) {
+		s.shadow.created = &creation{trimmed.(*v1alpha1.ShadowPod), c.Clock.Now()}
+	})
+	c.queue.AddAfter(key, unobservedGrace)
+	if t.Shadow(key.Name) != nil {
+		c.states.change(key, func(s *podState) { s.shadow.created = nil })
+	}
+	c.accepted(key)
+	c.states.change(key, func(s *podState) {
+		if !s.local.offloaded && !s.local.boundAt.IsZero() {
+			c.Metrics.offloadSeconds.Observe(c.Clock.Since(s.local.boundAt).Seconds())
+		}
+		s.local.offloaded = true
+	})
+	klog.FromContext(ctx).V(2).Info("Created shadow pod", "shadowPod", klog.KObj(created))
+	// Its containers wait for them.
+	return c.refreshTokens(ctx, key, pod, created, t)
+}
+
+// owns reports whether a shadow pod belongs to this virtual node.
+func (c *Controller) owns(shadow *v1alpha1.ShadowPod) bool {
+	for name, value := range c.To.Labels() {
+		if shadow.Labels[name] != value {
+			return false
+		}
+	}
+	return true
+}
+
+// refused writes a refusal to the status of the pod. It is retried, since the provider may accept
+// the pod later.
+func (c *Controller) refused(ctx context.Context, pod *corev1.Pod, err error) error {
+	var told error
+	switch key := cache.MetaObjectToName(pod); {
+	case apierrors.HasStatusCause(err, v1alpha1.CauseGrantExceeded):
+		c.states.block(key, overQuota)
+		told = c.refuse(ctx, pod, ReasonGrantExceeded, fmt.Sprintf("%s has no room for the pod: %v", c.Provider, err))
+	case apierrors.HasStatusCause(err, v1alpha1.CauseTooManyFinished) && c.tidy(ctx):
+		// Its owner need not do anything.
+		c.states.block(key, tooManyFinished)
+		c.queue.AddAfter(key, unobservedCheck)
+		return nil
+	case remote.Refused(err):
+		told = c.refuse(ctx, pod, v1alpha1.ReasonProviderRefused, fmt.Sprintf("%s refuses the pod: %v", c.Provider, err))
+	}
+	return errors.Join(fmt.Errorf("creating the shadow pod on %s: %w", c.Provider, err), told)
+}
+
+// refuse writes a reason to the status of the pod, and records an event if it is new.
+func (c *Controller) refuse(ctx context.Context, pod *corev1.Pod, reason, message string) error {
+	status := translate.Refused(pod, reason, message)
+	if pod.Status.Reason != status.Reason || pod.Status.Message != status.Message {
+		c.Recorder.Event(pod, corev1.EventTypeWarning, reason, status.Message)
+	}
+	return c.publish(ctx, pod, status)
+}

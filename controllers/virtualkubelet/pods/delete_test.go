@@ -1,0 +1,436 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package pods
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	kubefake "k8s.io/client-go/kubernetes/fake"
+	corev1listers "k8s.io/client-go/listers/core/v1"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/component-base/metrics"
+	"k8s.io/utils/clock"
+	clocktesting "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/controllers/virtualkubelet/remotens"
+	"liqo.io/federation/controllers/virtualkubelet/translate"
+	"liqo.io/federation/generated/clientset/versioned/fake"
+	"liqo.io/federation/test/fakes"
+)
+
+func TestAPodGoesWhoseShadowPodCameAndWentUnseen(t *testing.T) {
+	const namespace, twinNamespace = "web", "web-rome"
+	federation := fake.NewSimpleClientset()
+	// The watch says nothing, as one that was cut and is not back yet.
+	federation.PrependWatchReactor("shadowpods", func(clienttesting.Action) (bool, watch.Interface, error) {
+		return true, watch.NewFake(), nil
+	})
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "short", UID: "1", CreationTimestamp: metav1.Now()},
+		Spec:       corev1.PodSpec{NodeName: "liqo-milan", Containers: []corev1.Container{{Name: "main", Image: "web"}}},
+	}
+	local, provider := fakes.Followed(kubefake.NewClientset(pod)), fakes.Followed(kubefake.NewClientset())
+	pods := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
+	if err := pods.Add(pod); err != nil {
+		t.Fatal(err)
+	}
+	own, err := NewMetrics(func(metrics.Registerable) error { return nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	to := translate.Destination{OriginID: "rome", DestinationID: "milan", NodeName: "liqo-milan"}
+	remote := remotens.Clients{Core: provider, Federation: federation}
+	synced := make(chan string, 1)
+	mapping := v1alpha1.NamespaceMapping{Name: namespace, RemoteName: twinNamespace}
+	watched, err := remotens.Start(t.Context(), remote, mapping, to, remotens.Events{
+		Shadow: func(cache.ObjectName) {},
+		Pod:    func(cache.ObjectName, *translate.RemotePod) {},
+		Synced: func(name string) { synced <- name },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-synced
+	c := &Controller{Config: Config{
+		NodeName: "liqo-milan",
+		Provider: "milan",
+		To:       to,
+		Local:    local,
+		Remote:   remote,
+		Lister: corev1listers.NewPodLister(
+			pods,
+		),
+		Recorder:  record.NewFakeRecorder(10),
+		Metrics:   own,
+		Clock:     clock.RealClock{},
+		Patch:     func() *v1alpha1.OffloadingPatch { return nil },
+		Reachable: func() bool { return true },
+	}, queue: newQueue()}
+	defer c.queue.ShutDown()
+	key := cache.MetaObjectToName(pod)
+	if err := c.create(t.Context(), key, pod, watched); err != nil {
+		t.Fatal(err)
+	}
+
+	going := pod.DeepCopy()
+	now := metav1.NewTime(time.Now())
+	going.DeletionTimestamp = &now
+	here := remotens.State{Offloaded: true, Ready: true, Namespace: watched}
+	for pass, exists := range []bool{true, true, false, false} {
+		if err := c.remove(t.Context(), key, going, here); err != nil {
+			t.Fatal(err)
+		}
+		_, err := local.CoreV1().Pods(namespace).Get(t.Context(), pod.Name, metav1.GetOptions{})
+		if gone := apierrors.IsNotFound(err); gone == exists {
+			t.Errorf("after pass %d: gone is %t", pass+1, gone)
+		}
+	}
+	if c.states.read(key).shadow.created != nil {
+		t.Error("the shadow pod is still believed to be there")
+	}
+	deletions := 0
+	for _, action := range local.Actions() {
+		if action.Matches("delete", "pods") {
+			deletions++
+		}
+	}
+	if deletions != 1 {
+		t.Errorf("the pod was deleted %d times while it was still cached", deletions)
+	}
+}
+
+// cutOff is a sender whose provider has a shadow pod and a pod of the local pod
+// "web", which is being deleted.
+func cutOff(t *testing.T) (s *sender, going *corev1.Pod) {
+	t.Helper()
+	s = newSender(t, func(string) error { return nil })
+	going = localPod("web")
+	going.DeletionTimestamp, going.DeletionGracePeriodSeconds = &metav1.Time{Time: time.Now()}, ptr.To[int64](30)
+	s.Local = kubefake.NewSimpleClientset(going)
+	pods := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
+	if err := pods.Add(going); err != nil {
+		t.Fatal(err)
+	}
+	s.Lister = corev1listers.NewPodLister(pods)
+	shadow := translate.ShadowPod(going, "demo-rome", s.To, nil)
+	shadow.UID = "shadow"
+	// It outlives its shadow pod, which a fake does not keep until it has ended.
+	there := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace:   shadow.Namespace,
+			Name:        shadow.Name,
+			Labels:      shadow.Labels,
+			Annotations: shadow.Annotations,
+		},
+	}
+	s.Remote = remotens.Clients{
+		Core:       fakes.Followed(kubefake.NewClientset(there)),
+		Federation: fakes.Followed(fake.NewSimpleClientset(shadow)),
+	}
+	synced := make(chan string, 1)
+	watched, err := remotens.Start(
+		t.Context(),
+		s.Remote,
+		v1alpha1.NamespaceMapping{Name: "demo", RemoteName: "demo-rome"},
+		s.To,
+		remotens.Events{
+			Shadow: func(cache.ObjectName) {},
+			Pod:    func(cache.ObjectName, *translate.RemotePod) {},
+			Freed:  func() {},
+			Tidied: func() {},
+			Synced: func(name string) { synced <- name },
+		},
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-synced
+	s.twin = watched
+	return s, going
+}
+
+// shadowsDeleted are the grace periods with which the provider was asked to delete
+// shadow pods; -1 is their own.
+func (s *sender) shadowsDeleted() (graces []int64) {
+	for _, action := range s.Remote.Federation.(*fake.Clientset).Actions() {
+		if deletion, ok := action.(clienttesting.DeleteActionImpl); ok && action.Matches("delete", "shadowpods") {
+			graces = append(graces, ptr.Deref(deletion.DeleteOptions.GracePeriodSeconds, -1))
+		}
+	}
+	return graces
+}
+
+// timesTold counts how often the pod here was said to have succeeded.
+func (s *sender) timesTold() (count int) {
+	for _, action := range s.Local.(*kubefake.Clientset).Actions() {
+		if patch, ok := action.(clienttesting.PatchAction); ok &&
+			strings.Contains(string(patch.GetPatch()), `"phase":"Succeeded"`) {
+			count++
+		}
+	}
+	return count
+}
+
+// succeeded has the shadow pod of "web" say that its pod succeeded.
+func (s *sender) succeeded(t *testing.T, change ...func(*v1alpha1.ShadowPod)) {
+	t.Helper()
+	ended := s.twin.Shadow("web").DeepCopy()
+	ended.Status.Phase = corev1.PodSucceeded
+	ended.Status.Pod = &corev1.PodStatus{Phase: corev1.PodSucceeded, ContainerStatuses: []corev1.ContainerStatus{{
+		Name: "app", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: "Completed"}},
+	}}}
+	for _, c := range change {
+		c(ended)
+	}
+	if err := s.twin.Shadows.GetStore().Add(ended); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A Job counts a pod as failed whose end nobody tells, and runs it again.
+func TestAPodIsToldHowItEndedBeforeItIsRemoved(t *testing.T) {
+	for _, test := range []struct {
+		name    string
+		refusal error
+		phase   corev1.PodPhase
+		told    int
+		removed []int64
+	}{
+		{"before its shadow pod goes", nil, corev1.PodRunning, 1, nil},
+		{"once, and its shadow pod need not be kept", nil, corev1.PodSucceeded, 0, []int64{0}},
+		{"not if its status is refused, or it would stay for ever", apierrors.NewInvalid(corev1.SchemeGroupVersion.WithKind("Pod").GroupKind(), "web", nil), corev1.PodRunning, 1, []int64{0}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			s, going := cutOff(t)
+			s.Reachable = func() bool { return true }
+			going.Finalizers, going.Status.Phase = []string{"batch.kubernetes.io/job-tracking"}, test.phase
+			local := s.Local.(*kubefake.Clientset)
+			local.PrependReactor("patch", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
+				return test.refusal != nil, nil, test.refusal
+			})
+			s.succeeded(t)
+			if err := s.remove(
+				t.Context(),
+				cache.MetaObjectToName(going),
+				going,
+				remotens.State{Offloaded: true, Ready: true, Namespace: s.twin},
+			); err != nil {
+				t.Fatal(err)
+			}
+			if told := s.timesTold(); told != test.told {
+				t.Errorf("told %d times, want %d", told, test.told)
+			}
+			if diff := cmp.Diff(test.removed, s.shadowsDeleted()); diff != "" {
+				t.Errorf("deletions of the shadow pod (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestAPodIsToldHowItEndedThatSomebodyThereDeletes(t *testing.T) {
+	deletes := func(shadow *v1alpha1.ShadowPod) { shadow.DeletionTimestamp = &metav1.Time{Time: time.Now()} }
+	for _, test := range []struct {
+		name    string
+		wanted  bool
+		phase   corev1.PodPhase
+		told    int
+		removed []int64
+	}{
+		{"before another one is made of it", true, corev1.PodRunning, 1, nil},
+		{"also when its namespace is about to come home", false, corev1.PodRunning, 1, nil},
+		{"and once that is known, nothing is kept there", true, corev1.PodSucceeded, 0, []int64{0}},
+		{"nor is it for a namespace that is about to come home", false, corev1.PodSucceeded, 0, []int64{0}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			s, pod := cutOff(t)
+			s.Reachable = func() bool { return true }
+			pod.DeletionTimestamp, pod.DeletionGracePeriodSeconds, pod.Status.Phase = nil, nil, test.phase
+			s.Namespaces = fixed{pod.Namespace: {Offloaded: test.wanted, Ready: test.wanted, Namespace: s.twin}}
+			s.succeeded(t, deletes)
+			if err := s.reconcile(t.Context(), cache.MetaObjectToName(pod)); err != nil {
+				t.Fatal(err)
+			}
+			if told := s.timesTold(); told != test.told {
+				t.Errorf("told %d times, want %d", told, test.told)
+			}
+			if diff := cmp.Diff(test.removed, s.shadowsDeleted()); diff != "" {
+				t.Errorf("deletions of the shadow pod (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// Another one would be made of it when its shadow pod is gone.
+func TestAPodHasFailedWhoseEndIsRefused(t *testing.T) {
+	s, pod := cutOff(t)
+	s.Reachable = func() bool { return true }
+	pod.DeletionTimestamp, pod.DeletionGracePeriodSeconds = nil, nil
+	s.Namespaces = fixed{pod.Namespace: {Offloaded: true, Ready: true, Namespace: s.twin}}
+	s.succeeded(t, func(shadow *v1alpha1.ShadowPod) { shadow.DeletionTimestamp = &metav1.Time{Time: time.Now()} })
+	var told []string
+	s.Local.(*kubefake.Clientset).PrependReactor(
+		"patch",
+		"pods",
+		func(action clienttesting.Action) (bool, runtime.Object, error) {
+			told = append(told, string(action.(clienttesting.PatchAction).GetPatch()))
+			if len(told) == 1 {
+				return true, nil, apierrors.NewInvalid(corev1.SchemeGroupVersion.WithKind("Pod").GroupKind(), "web", nil)
+			}
+			return false, nil, nil
+		},
+	)
+	if err := s.reconcile(t.Context(), cache.MetaObjectToName(pod)); !apierrors.IsInvalid(err) {
+		t.Fatal(err)
+	}
+	if len(told) != 2 || !strings.Contains(told[1], `"phase":"Failed"`) {
+		t.Errorf("it is told %q", told)
+	}
+	if removed := s.shadowsDeleted(); removed != nil {
+		t.Errorf("its shadow pod is deleted before that is known, with %v", removed)
+	}
+}
+
+func TestAPodThatIsRemovedByForceEndsInTime(t *testing.T) {
+	s, going := cutOff(t)
+	s.Reachable = func() bool { return true }
+	going.Finalizers, going.DeletionGracePeriodSeconds = []string{"batch.kubernetes.io/job-tracking"}, new(int64)
+	if err := s.remove(
+		t.Context(),
+		cache.MetaObjectToName(going),
+		going,
+		remotens.State{Offloaded: true, Ready: true, Namespace: s.twin},
+	); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]int64{1}, s.shadowsDeleted()); diff != "" {
+		t.Errorf("deletions of the shadow pod, 0 would say that its end is known (-want +got):\n%s", diff)
+	}
+}
+
+func TestAPodIsWaitedForAsLongAsItsTwinIsWanted(t *testing.T) {
+	unsynced := &remotens.Namespace{Local: "demo", Remote: "demo-rome",
+		Pods:    cache.NewSharedIndexInformer(nil, &corev1.Pod{}, 0, cache.Indexers{}),
+		Shadows: cache.NewSharedIndexInformer(nil, &v1alpha1.ShadowPod{}, 0, cache.Indexers{})}
+	for _, test := range []struct {
+		name                                     string
+		wanted, former, synced, reachable, stays bool
+	}{
+		{"the provider is away, the pods have time to come home", true, false, true, false, true},
+		{"the provider is away, and their time is over", false, false, true, false, false},
+		{"also where another twin is wanted since", true, true, true, false, false},
+		{"also for a virtual kubelet that has begun since", false, false, false, false, false},
+		{"one that has begun waits for a provider that answers", false, false, false, true, true},
+		{"a provider that answers is asked first", false, false, true, true, true},
+		{"about a former twin, too", true, true, true, true, true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			s, going := cutOff(t)
+			s.Reachable = func() bool { return test.reachable }
+			now := remotens.State{
+				Offloaded: test.wanted,
+				Former:    test.former,
+				Ready:     test.wanted && !test.former,
+				Namespace: s.twin,
+			}
+			if !test.synced {
+				now.Namespace = unsynced
+			}
+			for range 2 {
+				if err := s.remove(t.Context(), cache.MetaObjectToName(going), going, now); err != nil {
+					t.Fatal(err)
+				}
+			}
+			_, err := s.Local.CoreV1().Pods("demo").Get(t.Context(), "web", metav1.GetOptions{})
+			if apierrors.IsNotFound(err) == test.stays {
+				t.Errorf("the pod: %v", err)
+			}
+			if asked, may := s.shadowsDeleted(), test.reachable && test.synced; len(asked) > 0 != may {
+				t.Errorf("the provider was asked to delete shadow pods with the grace periods %v", asked)
+			}
+			switch told := len(s.events.Events); {
+			case test.stays && told > 0, !test.stays && told != 1:
+				t.Errorf("its owner is told %d times", told)
+			case !test.stays:
+				if event := <-s.events.Events; !strings.Contains(event, ReasonLeftBehind) || !strings.Contains(event, "demo-rome") {
+					t.Errorf("the event is %q", event)
+				}
+			}
+		})
+	}
+}
+
+func TestAProviderThatGoesAwayWhileItEndsAPodIsNoticed(t *testing.T) {
+	s, going := cutOff(t)
+	ticking := clocktesting.NewFakeClock(time.Now())
+	s.queue = workqueue.NewTypedRateLimitingQueueWithConfig(
+		workqueue.DefaultTypedControllerRateLimiter[cache.ObjectName](),
+		workqueue.TypedRateLimitingQueueConfig[cache.ObjectName]{Clock: ticking},
+	)
+	defer s.queue.ShutDown()
+	answers := true
+	s.Reachable = func() bool { return answers }
+	s.Namespaces = fixed{"demo": {Namespace: s.twin}}
+	if err := s.reconcile(t.Context(), cache.MetaObjectToName(going)); err != nil {
+		t.Fatal(err)
+	}
+	answers = false
+	ticking.Step(leavingCheck)
+	s.next(t.Context())
+	if _, err := s.Local.CoreV1().Pods("demo").Get(t.Context(), "web", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		t.Errorf("the pod: %v", err)
+	}
+}
+
+func TestWhatWasLeftBehindGoesWhenTheProviderIsBack(t *testing.T) {
+	for name, again := range map[string]bool{"and nothing is wanted there any more": false, "also if another pod has the name": true} {
+		t.Run(name, func(t *testing.T) {
+			s, going := cutOff(t)
+			key := cache.MetaObjectToName(going)
+			answers := false
+			s.Reachable = func() bool { return answers }
+			gone := remotens.State{Namespace: s.twin}
+			if err := s.remove(t.Context(), key, going, gone); err != nil {
+				t.Fatal(err)
+			}
+			pods := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
+			if again {
+				next := localPod("web")
+				next.UID = "next"
+				if err := pods.Add(next); err != nil {
+					t.Fatal(err)
+				}
+				gone.Offloaded, gone.Ready = true, true
+			}
+			s.Lister = corev1listers.NewPodLister(pods)
+			s.Namespaces = fixed{"demo": gone}
+			answers = true
+			s.EnqueueAll()
+			if s.queue.Len() != 1 {
+				t.Fatalf("%d pods are looked at", s.queue.Len())
+			}
+			s.next(t.Context())
+			if asked := s.shadowsDeleted(); len(asked) != 1 {
+				t.Errorf("the provider was asked to delete shadow pods with the grace periods %v", asked)
+			}
+			for _, action := range s.Remote.Federation.(*fake.Clientset).Actions() {
+				if action.Matches("create", "shadowpods") {
+					t.Error("the next one is sent before the last one is gone")
+				}
+			}
+		})
+	}
+}

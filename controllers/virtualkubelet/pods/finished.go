@@ -1,0 +1,138 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package pods
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/controllers/remote"
+	"liqo.io/federation/controllers/virtualkubelet/remotens"
+	"liqo.io/federation/controllers/virtualkubelet/translate"
+)
+
+const (
+	// tidiedAtOnce is how many finished shadow pods are deleted when the provider keeps too many:
+	// a tenth of what every consumer may keep.
+	tidiedAtOnce = 100
+	// tidyTimeout is how long their deletion may take before others are deleted.
+	tidyTimeout = 30 * time.Second
+)
+
+// fetchEnd writes the end of a pod that is being deleted on the provider to its status, and then
+// deletes its shadow pod, which is kept for that. It reports whether there is such an end.
+func (c *Controller) fetchEnd(
+	ctx context.Context,
+	key cache.ObjectName,
+	pod *corev1.Pod,
+	t *remotens.Namespace,
+) (bool, error) {
+	if t == nil {
+		return false, nil
+	}
+	shadow := c.shadow(t, key)
+	switch {
+	case shadow == nil,
+		shadow.DeletionTimestamp == nil,
+		!translate.Terminal(shadow.Status.Phase),
+		translate.OriginUID(shadow) != pod.UID:
+		return false, nil
+	case !translate.Terminal(pod.Status.Phase):
+		err := c.publish(ctx, pod, c.statusOf(pod, shadow, t.RemotePod(pod)))
+		if remote.Refused(err) {
+			// Without an end the pod would be started again.
+			err = errors.Join(err, c.publish(ctx, pod, translate.Deleted(pod, c.now())))
+		}
+		return true, err
+	case !c.Reachable():
+		return true, nil
+	}
+	return true, c.deleteShadow(ctx, key, shadow, 0)
+}
+
+// finished is a shadow pod that has ended, and whose end is in the status of the local pod.
+type finished struct {
+	key    cache.ObjectName
+	shadow *v1alpha1.ShadowPod
+	ended  time.Time
+}
+
+// tidy deletes the finished shadow pods that ended the longest ago: their end is in this cluster,
+// so only their logs are lost. It reports whether there will be fewer soon. Deletions that are
+// pending complete, or time out, before others are requested.
+func (c *Controller) tidy(ctx context.Context) bool {
+	if !c.tidying.TryLock() {
+		return true
+	}
+	defer c.tidying.Unlock()
+	all, going := c.finished()
+	// One with a finalizer does not hold up the others.
+	if going && c.Clock.Since(c.tidied) < tidyTimeout {
+		return true
+	}
+	c.tidied = c.Clock.Now()
+	slices.SortFunc(all, func(a, b finished) int {
+		return cmp.Or(a.ended.Compare(b.ended), cmp.Compare(a.key.String(), b.key.String()))
+	})
+	all = all[:min(len(all), tidiedAtOnce)]
+	for _, one := range all {
+		if err := c.deleteShadow(ctx, one.key, one.shadow, -1); err != nil {
+			klog.FromContext(ctx).Error(err, "A finished shadow pod stays", "shadowPod", klog.KObj(one.shadow))
+			return false
+		}
+	}
+	if len(all) > 0 {
+		klog.FromContext(ctx).Info("Deleted finished shadow pods, since the provider keeps too many", "count", len(all))
+	}
+	return len(all) > 0
+}
+
+// finished returns the shadow pods of this node that have ended together with their local pods. It
+// reports whether some of them are being deleted.
+func (c *Controller) finished() (all []finished, going bool) {
+	for namespace, e := range c.Namespaces.All() {
+		if e.Namespace == nil {
+			continue
+		}
+		for _, obj := range e.Namespace.Shadows.GetStore().List() {
+			shadow, ok := obj.(*v1alpha1.ShadowPod)
+			if !ok || shadow.Status.Phase == "" {
+				continue
+			}
+			key := cache.NewObjectName(namespace, shadow.Name)
+			if asked := c.states.read(
+				key,
+			).shadow.deleted; shadow.DeletionTimestamp != nil ||
+				asked != nil && asked.uid == shadow.UID {
+				going = true
+				continue
+			}
+			pod, err := c.Lister.Pods(namespace).Get(shadow.Name)
+			if err == nil && pod.UID == translate.OriginUID(shadow) && translate.Terminal(pod.Status.Phase) {
+				all = append(all, finished{key, shadow, endOf(pod)})
+			}
+		}
+	}
+	return all, going
+}
+
+// endOf returns when the last container of a pod ended; a pod that never ran ended when it was
+// created.
+func endOf(pod *corev1.Pod) time.Time {
+	end := pod.CreationTimestamp.Time
+	for _, status := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
+		if ended := status.State.Terminated; ended != nil && ended.FinishedAt.After(end) {
+			end = ended.FinishedAt.Time
+		}
+	}
+	return end
+}

@@ -1,0 +1,174 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package pods
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/controllers/virtualkubelet/remotens"
+	"liqo.io/federation/controllers/virtualkubelet/translate"
+	"liqo.io/federation/generated/clientset/versioned"
+)
+
+// leftoversRetry is the time between a failed attempt and the next one.
+const leftoversRetry = 30 * time.Second
+
+// Leftovers deletes shadow pods of virtual nodes that do not exist any more: a virtual kubelet may end before
+// the provider could be reached to end its pods. Of several virtual nodes of a provider one does it for all.
+type Leftovers struct {
+	// to is the destination of shadow pods, and remote the client of the provider.
+	to     translate.Destination
+	remote versioned.Interface
+	// nodes returns the names of the virtual nodes of the provider, read live: one that the cache has not
+	// observed yet is not gone.
+	nodes func(ctx context.Context) ([]string, error)
+	// decides reports whether this virtual kubelet does it.
+	decides    func() bool
+	namespaces Namespaces
+	clock      clock.WithTicker
+
+	wake    chan struct{}
+	mu      sync.Mutex
+	pending sets.Set[string]
+	known   sets.Set[string]
+}
+
+// NewLeftovers returns it. It works once Run is called.
+func NewLeftovers(
+	to translate.Destination,
+	remote versioned.Interface,
+	nodes func(context.Context) ([]string, error),
+	decides func() bool,
+	namespaces Namespaces,
+	clock clock.WithTicker,
+) *Leftovers {
+	return &Leftovers{
+		to: to, remote: remote, nodes: nodes, decides: decides, namespaces: namespaces, clock: clock,
+		wake: make(chan struct{}, 1), pending: sets.New[string](),
+	}
+}
+
+// Check requests a check of the remote namespaces of local ones.
+func (l *Leftovers) Check(namespaces ...string) {
+	l.mu.Lock()
+	l.pending.Insert(namespaces...)
+	l.mu.Unlock()
+	select {
+	case l.wake <- struct{}{}:
+	default:
+	}
+}
+
+// SetNodes sets the nodes of the provider, and requests a check of all namespaces when one of them
+// is gone.
+func (l *Leftovers) SetNodes(names []string) {
+	now := sets.New(names...)
+	l.mu.Lock()
+	gone := l.known.Difference(now)
+	l.known = now
+	l.mu.Unlock()
+	if gone.Len() > 0 {
+		l.Check(slices.Collect(maps.Keys(l.namespaces.All()))...)
+	}
+}
+
+// Run works until the context ends.
+func (l *Leftovers) Run(ctx context.Context) {
+	var again <-chan time.Time
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-again:
+		case <-l.wake:
+		}
+		again = nil
+		l.mu.Lock()
+		namespaces := sets.List(l.pending)
+		l.pending = sets.New[string]()
+		l.mu.Unlock()
+		if !l.decides() {
+			continue
+		}
+		for _, namespace := range namespaces {
+			err := l.sweep(ctx, l.namespaces.State(namespace).Namespace)
+			if err == nil {
+				continue
+			}
+			if ctx.Err() != nil {
+				return
+			}
+			klog.FromContext(ctx).
+				Error(err, "Shadow pods of virtual nodes that are gone may be left, trying again", "namespace", namespace, "after", leftoversRetry)
+			l.mu.Lock()
+			l.pending.Insert(namespace)
+			l.mu.Unlock()
+			if again == nil {
+				again = l.clock.After(leftoversRetry)
+			}
+		}
+	}
+}
+
+// sweep deletes the leftovers in one remote namespace.
+func (l *Leftovers) sweep(ctx context.Context, remote *remotens.Namespace) error {
+	if remote == nil {
+		return nil
+	}
+	nodes, err := l.nodes(ctx)
+	if err != nil {
+		return fmt.Errorf("listing the virtual nodes: %w", err)
+	}
+	if !slices.Contains(nodes, l.to.NodeName) {
+		// This virtual kubelet is about to end, or the list is wrong.
+		return nil
+	}
+	labelled, err := labels.NewRequirement(v1alpha1.LabelVirtualNode, selection.Exists, nil)
+	if err != nil {
+		return err
+	}
+	slices.Sort(nodes)
+	strange, err := labels.NewRequirement(v1alpha1.LabelVirtualNode, selection.NotIn, nodes)
+	if err != nil {
+		return err
+	}
+	selector := labels.SelectorFromSet(l.to.ReflectedLabels()).Add(*labelled, *strange)
+	client := l.remote.FederationV1alpha1().ShadowPods(remote.Remote)
+	list, err := client.List(ctx, metav1.ListOptions{LabelSelector: selector.String()})
+	if err != nil {
+		return fmt.Errorf("listing the shadow pods in %s: %w", remote.Remote, err)
+	}
+	var failed []error
+	for i := range list.Items {
+		shadow := &list.Items[i]
+		if shadow.DeletionTimestamp != nil {
+			continue
+		}
+		err := client.Delete(ctx, shadow.Name, *metav1.NewPreconditionDeleteOptions(string(shadow.UID)))
+		switch {
+		case apierrors.IsNotFound(err), apierrors.IsConflict(err):
+		case err != nil:
+			failed = append(failed, fmt.Errorf("deleting shadow pod %s/%s: %w", remote.Remote, shadow.Name, err))
+		default:
+			klog.FromContext(ctx).
+				Info("Deleted a shadow pod of a virtual node that is gone", "shadowPod", klog.KObj(shadow), "node", shadow.Labels[v1alpha1.LabelVirtualNode])
+		}
+	}
+	return errors.Join(failed...)
+}

@@ -1,0 +1,105 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package pods
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	clienttesting "k8s.io/client-go/testing"
+	clocktesting "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/controllers/virtualkubelet/remotens"
+	"liqo.io/federation/controllers/virtualkubelet/translate"
+	fedfake "liqo.io/federation/generated/clientset/versioned/fake"
+)
+
+func shadowOf(name string, labels map[string]string) *v1alpha1.ShadowPod {
+	return &v1alpha1.ShadowPod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "demo-rome", Name: name, UID: types.UID(name), Labels: labels},
+	}
+}
+
+func TestShadowPodsOfVirtualNodesThatAreGoneAreRemoved(t *testing.T) {
+	to := translate.Destination{OriginID: "rome", DestinationID: "milan", NodeName: "liqo-milan"}
+	of := func(origin, node string) map[string]string {
+		labels := translate.Destination{OriginID: origin, DestinationID: "milan", NodeName: node}.Labels()
+		if node == "" {
+			delete(labels, v1alpha1.LabelVirtualNode)
+		}
+		return labels
+	}
+	ending := shadowOf("ending", of("rome", "liqo-milan-2"))
+	ending.DeletionTimestamp, ending.Finalizers = ptr.To(metav1.Now()), []string{"test/stays"}
+	objects := []runtime.Object{
+		shadowOf(
+			"ours",
+			of("rome", "liqo-milan"),
+		),
+		shadowOf("sibling", of("rome", "liqo-milan-3")),
+		shadowOf("gone", of("rome", "liqo-milan-2")),
+		shadowOf("other", of("naples", "liqo-milan-2")),
+		shadowOf("by-hand", of("rome", "")),
+		ending,
+	}
+	for _, test := range []struct {
+		name    string
+		decides bool
+		nodes   []string
+		err     error
+		want    []string
+	}{
+		{"by the one that does it for all", true, []string{"liqo-milan-3", "liqo-milan"}, nil, []string{"gone"}},
+		{"not by the others", false, []string{"liqo-milan-3", "liqo-milan"}, nil, nil},
+		{"not while it is not known which are there", true, nil, errors.New("no luck"), nil},
+		{"not where none is said to be there", true, nil, nil, nil},
+		{"nor where it is not there itself", true, []string{"liqo-milan-3"}, nil, nil},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				provider := fedfake.NewSimpleClientset(objects...)
+				asked := 0
+				l := NewLeftovers(to, provider,
+					func(context.Context) ([]string, error) { return test.nodes, test.err },
+					func() bool { asked++; return test.decides },
+					fixed{"demo": {Namespace: &remotens.Namespace{Local: "demo", Remote: "demo-rome"}}},
+					clocktesting.NewFakeClock(metav1.Now().Time))
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				go l.Run(ctx)
+				// That they come is nothing to look for, that one goes is.
+				l.SetNodes([]string{"liqo-milan", "liqo-milan-2", "liqo-milan-3"})
+				synctest.Wait()
+				if asked > 0 {
+					t.Error("it looks for something although no node is gone")
+				}
+				l.SetNodes([]string{"liqo-milan", "liqo-milan-3"})
+				synctest.Wait()
+				var deleted []string
+				for _, action := range provider.Actions() {
+					if deletion, ok := action.(clienttesting.DeleteActionImpl); ok {
+						deleted = append(deleted, deletion.GetName())
+						if uid := deletion.DeleteOptions.Preconditions.UID; uid == nil || string(*uid) != deletion.GetName() {
+							t.Errorf("another one of that name would be deleted: %v", uid)
+						}
+					}
+				}
+				if diff := cmp.Diff(test.want, deleted); diff != "" {
+					t.Errorf("deleted (-want +got):\n%s", diff)
+				}
+				if left := l.pending.Len() > 0; left != (test.err != nil) {
+					t.Errorf("it is tried again: %t", left)
+				}
+			})
+		})
+	}
+}

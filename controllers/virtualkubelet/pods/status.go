@@ -1,0 +1,109 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package pods
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+
+	"liqo.io/federation/controllers/virtualkubelet/translate"
+)
+
+// publish patches the status of a pod, as it was read, to a new one, unless they are equal. A
+// status that was computed from an older pod than the cached one, or from one that the last patch
+// has outdated, is dropped: its pod is enqueued again.
+func (c *Controller) publish(ctx context.Context, from *corev1.Pod, status corev1.PodStatus) error {
+	if translate.SameStatus(&from.Status, &status) {
+		return nil
+	}
+	key := cache.MetaObjectToName(from)
+	if wait := c.postponed(key, &from.Status, &status); wait > 0 {
+		c.queue.AddAfter(key, wait)
+		return nil
+	}
+	pod, err := c.Lister.Pods(key.Namespace).Get(key.Name)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if last := c.states.read(key).local.written; last != "" && last == pod.ResourceVersion {
+		return nil
+	}
+	if pod.UID != from.UID || pod.ResourceVersion != from.ResourceVersion {
+		c.queue.Add(key)
+		return nil
+	}
+	klog.FromContext(ctx).V(4).Info("Pod has a new status", "phase", status.Phase, "reason", status.Reason)
+	patch, err := statusPatch(pod, &status)
+	if err != nil {
+		return fmt.Errorf("comparing the status of pod %s: %w", key, err)
+	}
+	written, err := c.Local.CoreV1().
+		Pods(pod.Namespace).
+		Patch(ctx, pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("patching the status of pod %s: %w", key, err)
+	}
+	// A patch that changes nothing causes no event.
+	if written.ResourceVersion != pod.ResourceVersion {
+		c.states.change(key, func(s *podState) { s.local.written = pod.ResourceVersion })
+	}
+	c.Metrics.statusWrites.Inc()
+	if isReady(&status) && !isReady(&pod.Status) {
+		if since := c.states.read(key).local.readyAt; !since.IsZero() {
+			c.Metrics.readySeconds.Observe(c.Clock.Since(since).Seconds())
+		}
+	}
+	return nil
+}
+
+// postponed returns how long a status waits in which nothing but the address of the virtual
+// kubelet has changed. After a restart every pod of the node gets the new address, which is not
+// urgent: a new pod is not to wait for all of them.
+func (c *Controller) postponed(key cache.ObjectName, before, status *corev1.PodStatus) time.Duration {
+	same := *status
+	same.HostIP, same.HostIPs = before.HostIP, before.HostIPs
+	if before.HostIP == "" || !translate.SameStatus(before, &same) {
+		c.states.change(key, func(s *podState) { s.local.postponedUntil = time.Time{} })
+		return 0
+	}
+	now := c.Clock.Now()
+	var wait time.Duration
+	c.states.change(key, func(s *podState) {
+		if s.local.postponedUntil.IsZero() {
+			s.local.postponedUntil = now.Add(c.moves.ReserveN(now, 1).DelayFrom(now))
+		}
+		wait = s.local.postponedUntil.Sub(now)
+	})
+	return wait
+}
+
+// statusPatch returns the smallest patch that leads to a status. It contains the UID, so that it
+// never changes another pod of the same name.
+func statusPatch(pod *corev1.Pod, status *corev1.PodStatus) ([]byte, error) {
+	before, err := json.Marshal(corev1.Pod{Status: pod.Status})
+	if err != nil {
+		return nil, err
+	}
+	after, err := json.Marshal(corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: pod.UID}, Status: *status})
+	if err != nil {
+		return nil, err
+	}
+	return strategicpatch.CreateTwoWayMergePatch(before, after, corev1.Pod{})
+}

@@ -1,0 +1,107 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package pods
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	corev1listers "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/client-go/util/flowcontrol"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/controllers/virtualkubelet/remotens"
+	"liqo.io/federation/controllers/virtualkubelet/translate"
+)
+
+// warnedOf is an event about a pod of the provider.
+func warnedOf(name string, uid types.UID, message string) *corev1.Event {
+	return &corev1.Event{
+		ObjectMeta:     metav1.ObjectMeta{Namespace: "web-rome", Name: message},
+		InvolvedObject: corev1.ObjectReference{Kind: "Pod", Name: name, UID: uid},
+		Type:           corev1.EventTypeWarning, Reason: "BackOff", Message: message,
+	}
+}
+
+func TestWarningsAreToldToThePodTheyAreAbout(t *testing.T) {
+	seen := func(uid, origin types.UID) *translate.RemotePod {
+		return &translate.RemotePod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "web-rome", Name: "web", UID: uid},
+			OriginUID:  origin,
+		}
+	}
+	ofShadow := func(uid types.UID) *corev1.Event {
+		event := warnedOf("web", uid, "x")
+		event.InvolvedObject.Kind = "ShadowPod"
+		return event
+	}
+	ofService := func() *corev1.Event {
+		event := warnedOf("web", "service", "x")
+		event.InvolvedObject.Kind = "Service"
+		return event
+	}
+	for _, test := range []struct {
+		name   string
+		remote *translate.RemotePod
+		// shadow is the origin of the shadow pod; empty if there is none.
+		shadow types.UID
+		event  *corev1.Event
+		told   bool
+	}{
+		{"its copy", seen("copy", "local"), "local", warnedOf("web", "copy", "x"), true},
+		{"its copy, which was not seen yet", nil, "local", warnedOf("web", "copy", "x"), true},
+		{"an earlier copy", seen("copy", "local"), "local", warnedOf("web", "earlier", "x"), false},
+		{"the copy of an earlier pod", seen("copy", "earlier"), "earlier", warnedOf("web", "copy", "x"), false},
+		{"a pod that is nobody's", nil, "", warnedOf("web", "copy", "x"), false},
+		{"its shadow pod", seen("copy", "local"), "local", ofShadow("shadow"), true},
+		{"an earlier shadow pod", seen("copy", "local"), "local", ofShadow("earlier"), false},
+		{"the shadow pod of an earlier pod", nil, "earlier", ofShadow("shadow"), false},
+		{"something else of its name", nil, "local", ofService(), false},
+		{"a pod of another name", nil, "local", warnedOf("other", "copy", "x"), false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			events := record.NewFakeRecorder(2)
+			local := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "web", Name: "web", UID: "local"}}
+			pods := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
+			watched := &remotens.Namespace{Local: "web", Remote: "web-rome", Pods: emptyInformer(), Shadows: emptyInformer()}
+			add := func(store cache.Store, obj any) {
+				if err := store.Add(obj); err != nil {
+					t.Fatal(err)
+				}
+			}
+			add(pods, local)
+			if test.remote != nil {
+				add(watched.Pods.GetStore(), test.remote)
+			}
+			if test.shadow != "" {
+				add(watched.Shadows.GetStore(), &v1alpha1.ShadowPod{ObjectMeta: metav1.ObjectMeta{
+					Namespace:   "web-rome",
+					Name:        "web",
+					UID:         "shadow",
+					Annotations: map[string]string{v1alpha1.AnnotationOriginUID: string(test.shadow)},
+				}})
+			}
+			c := &Controller{Config: Config{
+				Provider:   "milan",
+				Lister:     corev1listers.NewPodLister(pods),
+				Recorder:   events,
+				Warnings:   flowcontrol.NewTokenBucketPassiveRateLimiter(1e-9, 1),
+				Namespaces: fixed{"web": {Namespace: watched}},
+			}}
+			c.warn(watched.Key(test.event.InvolvedObject.Name), test.event)
+			c.warn(watched.Key(test.event.InvolvedObject.Name), test.event)
+			if told := len(events.Events); told > 1 || (told > 0) != test.told {
+				t.Errorf("told %d times, with leave for one", told)
+			}
+		})
+	}
+}
+
+func emptyInformer() cache.SharedIndexInformer {
+	return cache.NewSharedIndexInformer(&cache.ListWatch{}, nil, 0, cache.Indexers{})
+}

@@ -1,0 +1,162 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package remotens
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/klog/v2"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	federationlisters "liqo.io/federation/generated/listers/federation/v1alpha1"
+)
+
+// State is how a local namespace is offloaded to the provider. The zero value is a namespace that is not.
+type State struct {
+	// Offloaded reports whether the namespace is to be offloaded to the provider.
+	Offloaded bool
+	// Ready reports whether pods can be sent there.
+	Ready bool
+	// Message is what is missing if it is not ready.
+	Message string
+	// Namespace is the remote namespace; nil if there is none.
+	Namespace *Namespace
+	// Former reports whether that is an earlier one, because the current one does not exist yet.
+	Former bool
+}
+
+// Leaving reports whether the remote namespace is not used any more.
+func (s State) Leaving() bool { return !s.Offloaded || s.Former }
+
+// Set follows the NamespaceMap: it watches the remote namespaces that exist by the status of it.
+type Set struct {
+	// Provider is the name of the provider, for messages.
+	Provider string
+	// Maps lists the NamespaceMap.
+	Maps federationlisters.NamespaceMapNamespaceLister
+	// Start watches a remote namespace.
+	Start func(v1alpha1.NamespaceMapping) (*Namespace, error)
+	// Changed is called with each local namespace whose state has changed.
+	Changed func(namespace string)
+
+	mu     sync.RWMutex
+	states map[string]State
+}
+
+// State returns the state of a local namespace.
+func (s *Set) State(namespace string) State {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	state, ok := s.states[namespace]
+	if !ok {
+		state.Message = fmt.Sprintf("the namespace is not offloaded to %s", s.Provider)
+	}
+	return state
+}
+
+// All returns the states of all local namespaces that have one.
+func (s *Set) All() map[string]State {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	result := make(map[string]State, len(s.states))
+	for namespace, state := range s.states {
+		result[namespace] = state
+	}
+	return result
+}
+
+// Sync starts and stops watches as the NamespaceMap requires. It must not be called concurrently.
+func (s *Set) Sync(ctx context.Context) error {
+	maps, err := s.Maps.List(labels.Everything())
+	if err != nil {
+		return fmt.Errorf("listing NamespaceMaps: %w", err)
+	}
+	wanted, err := s.wanted(ctx, maps)
+	if err != nil {
+		return err
+	}
+
+	s.mu.Lock()
+	before := s.states
+	s.states = wanted
+	s.mu.Unlock()
+
+	for namespace, old := range before {
+		now := wanted[namespace]
+		if old.Namespace != nil && old.Namespace != now.Namespace {
+			old.Namespace.stop()
+		}
+		if _, ok := wanted[namespace]; !ok {
+			s.Changed(namespace)
+		}
+	}
+	for namespace, now := range wanted {
+		if old, ok := before[namespace]; !ok || old != now {
+			s.Changed(namespace)
+		}
+	}
+	return nil
+}
+
+// wanted returns the states by the maps. Namespaces that are watched already are kept, new ones are started.
+func (s *Set) wanted(ctx context.Context, maps []*v1alpha1.NamespaceMap) (map[string]State, error) {
+	result := map[string]State{}
+	for _, m := range maps {
+		requested := map[string]string{}
+		for _, mapping := range m.Spec.Namespaces {
+			requested[mapping.Name] = mapping.RemoteName
+			result[mapping.Name] = State{
+				Offloaded: true, Message: fmt.Sprintf("%s has not made the namespace %s yet", s.Provider, mapping.RemoteName),
+			}
+		}
+		for _, status := range m.Status.Namespaces {
+			state := result[status.Name]
+			// A status with another remote name is older than the spec.
+			state.Former = state.Offloaded && status.RemoteName != requested[status.Name]
+			if !state.Former {
+				state.Ready = state.Offloaded && status.Phase == v1alpha1.NamespaceMappingReady
+				state.Message = describe(s.Provider, state.Offloaded, status)
+			}
+			if status.Phase == v1alpha1.NamespaceMappingReady || status.Phase == v1alpha1.NamespaceMappingTerminating {
+				watched, err := s.watched(v1alpha1.NamespaceMapping{Name: status.Name, RemoteName: status.RemoteName})
+				if err != nil {
+					return nil, err
+				}
+				state.Namespace = watched
+				klog.FromContext(ctx).
+					V(4).
+					Info("Namespace is watched", "namespace", status.Name, "remoteNamespace", status.RemoteName)
+			}
+			result[status.Name] = state
+		}
+	}
+	return result, nil
+}
+
+func (s *Set) watched(mapping v1alpha1.NamespaceMapping) (*Namespace, error) {
+	if now := s.State(mapping.Name).Namespace; now != nil && now.Remote == mapping.RemoteName {
+		return now, nil
+	}
+	started, err := s.Start(mapping)
+	if err != nil {
+		return nil, fmt.Errorf("watching namespace %s of %s: %w", mapping.RemoteName, s.Provider, err)
+	}
+	return started, nil
+}
+
+func describe(provider string, offloaded bool, status v1alpha1.NamespaceMappingStatus) string {
+	switch {
+	case !offloaded:
+		return fmt.Sprintf("the namespace is not offloaded to %s any more", provider)
+	case status.Phase == v1alpha1.NamespaceMappingReady:
+		return ""
+	case status.Message != "":
+		return fmt.Sprintf("namespace %s of %s is %s: %s", status.RemoteName, provider, status.Phase, status.Message)
+	default:
+		return fmt.Sprintf("namespace %s of %s is %s", status.RemoteName, provider, status.Phase)
+	}
+}
