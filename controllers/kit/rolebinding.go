@@ -16,7 +16,9 @@ import (
 // EnsureRoleBinding creates or updates a RoleBinding. The role of a binding cannot be
 // changed, so a binding of another role is deleted first. The reader caches RoleBindings of
 // that name.
-func EnsureRoleBinding(ctx context.Context, reader client.Reader, writer client.Client, wanted *rbacv1.RoleBinding) error {
+func EnsureRoleBinding(ctx context.Context, reader client.Reader, writer client.Client,
+	wanted *rbacv1.RoleBinding,
+) error {
 	key := client.ObjectKeyFromObject(wanted)
 	current := &rbacv1.RoleBinding{}
 	err := reader.Get(ctx, key, current)

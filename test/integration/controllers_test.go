@@ -20,8 +20,10 @@ import (
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/controllers/consumer/offloading"
 	"liqo.io/federation/controllers/kit"
-	"liqo.io/federation/controllers/offloading"
+	"liqo.io/federation/controllers/pods"
 	"liqo.io/federation/controllers/provider/namespace"
 	"liqo.io/federation/controllers/shadow"
 	"liqo.io/federation/generated/clientset/versioned"
@@ -67,16 +69,21 @@ func runOffloading(t *testing.T, env *framework.Environment) {
 	federationInformers := externalversions.NewSharedInformerFactory(federation, 0)
 	events := &record.FakeRecorder{}
 
-	consumer, err := offloading.NewConsumer(kube, federation, kubeInformers, federationInformers, events, framework.ClusterName, thisID)
-	if err != nil {
-		t.Fatal(err)
-	}
 	shadows, err := shadow.New(kube, federation, kubeInformers, federationInformers, events, allNodes)
 	if err != nil {
 		t.Fatal(err)
 	}
-	runWith(t, kubeInformers, federationInformers, consumer.Run, shadows.Run)
+	runWith(t, kubeInformers, federationInformers, shadows.Run)
 	runManager(t, env.Admin, func(manager ctrl.Manager) error {
+		shared := &offloading.Config{
+			Client: manager.GetClient(), Live: manager.GetAPIReader(), Clock: clock.RealClock{},
+			ClusterName: framework.ClusterName, ClusterID: thisID, Pods: pods.OfNamespaces(kube), Volumes: noVolumes{},
+		}
+		if err := (&offloading.Reconciler{Config: shared, Events: events}).SetupWithManager(manager); err != nil {
+			return err
+		}
+		return (&offloading.MapReconciler{Config: shared}).SetupWithManager(manager)
+	}, func(manager ctrl.Manager) error {
 		return (&namespace.Reconciler{
 			Client: manager.GetClient(), Live: manager.GetAPIReader(), Events: events, Clock: clock.RealClock{},
 			ClusterID: thisID, Reserved: []string{framework.Namespace},
@@ -85,10 +92,21 @@ func runOffloading(t *testing.T, env *framework.Environment) {
 	})
 }
 
+// noVolumes are the volumes of namespaces that have none.
+type noVolumes struct{}
+
+func (noVolumes) Held(context.Context, string, string) ([]string, error) { return nil, nil }
+
+func (noVolumes) Release(context.Context, *v1alpha1.NamespaceOffloading, string) error { return nil }
+
+func (noVolumes) Obstacles(string, string) []string { return nil }
+
 // runManager runs controllers on controller-runtime until the test ends.
 func runManager(t *testing.T, connection *rest.Config, setUps ...func(ctrl.Manager) error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	connection = rest.CopyConfig(connection)
+	connection.QPS = -1
 	manager, err := kit.NewManager(ctx, connection, klog.Background())
 	if err != nil {
 		t.Fatal(err)

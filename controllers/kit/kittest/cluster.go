@@ -82,6 +82,7 @@ func New(t testing.TB, objects ...client.Object) *Cluster {
 	c.WithWatch = fake.NewClientBuilder().WithScheme(kit.NewScheme()).WithObjects(objects...).
 		WithStatusSubresource(withStatus()...).
 		WithIndex(&corev1.Pod{}, kit.IndexClaims, kit.PodClaims).
+		WithIndex(&corev1.Pod{}, "spec.nodeName", nodeOf).
 		WithIndex(&corev1.PersistentVolume{}, kit.IndexClaimRef, kit.VolumeClaim).
 		WithIndex(&corev1.Event{}, "involvedObject.uid", ofEvent(func(e *corev1.Event) string { return string(e.InvolvedObject.UID) })).
 		WithIndex(&corev1.Event{}, "type", ofEvent(func(e *corev1.Event) string { return e.Type })).
@@ -93,6 +94,8 @@ func New(t testing.TB, objects ...client.Object) *Cluster {
 func ofEvent(value func(*corev1.Event) string) client.IndexerFunc {
 	return func(object client.Object) []string { return []string{value(object.(*corev1.Event))} }
 }
+
+func nodeOf(pod client.Object) []string { return []string{pod.(*corev1.Pod).Spec.NodeName} }
 
 // withStatus returns an object of each kind whose status is a subresource.
 func withStatus() []client.Object {

@@ -74,7 +74,8 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 		For(&v1alpha1.ForeignCluster{}, builder.WithPredicates(kit.SpecChanged())).
 		Watches(&v1alpha1.NamespaceMap{}, tenant).
 		Watches(&v1alpha1.ResourceOffer{}, tenant, builder.WithPredicates(kit.SpecChanged())).
-		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.requestsOfNamespace), builder.WithPredicates(namespaceChanged())).
+		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.requestsOfNamespace),
+			builder.WithPredicates(namespaceChanged())).
 		// Shadow pods are read, and request no pass.
 		Watches(&v1alpha1.ShadowPod{}, handler.Funcs{})
 	r.bindings = map[string]client.Reader{}

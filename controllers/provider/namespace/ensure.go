@@ -95,7 +95,9 @@ func (r *Reconciler) configure(ctx context.Context, t tenant, namespace string) 
 	if err != nil {
 		return false, err
 	}
-	controllers := []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: r.Account.Name, Namespace: r.Account.Namespace}}
+	controllers := []rbacv1.Subject{{
+		Kind: rbacv1.ServiceAccountKind, Name: r.Account.Name, Namespace: r.Account.Namespace,
+	}}
 	if err := r.ensureBinding(ctx, t, namespace, managerBinding, controllers); err != nil {
 		return false, err
 	}
@@ -107,12 +109,16 @@ func (r *Reconciler) configure(ctx context.Context, t tenant, namespace string) 
 }
 
 // ensureBinding binds the cluster role of a name in a remote namespace.
-func (r *Reconciler) ensureBinding(ctx context.Context, t tenant, namespace, name string, subjects []rbacv1.Subject) error {
+func (r *Reconciler) ensureBinding(ctx context.Context, t tenant, namespace, name string,
+	subjects []rbacv1.Subject,
+) error {
 	return kit.EnsureRoleBinding(ctx, r.bindings[name], r.Client, &rbacv1.RoleBinding{
 		ObjectMeta: metav1.ObjectMeta{
 			Name:      name,
 			Namespace: namespace,
-			Labels:    map[string]string{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy, v1alpha1.LabelForeignCluster: t.foreignCluster},
+			Labels: map[string]string{
+				v1alpha1.LabelManagedBy: v1alpha1.ManagedBy, v1alpha1.LabelForeignCluster: t.foreignCluster,
+			},
 		},
 		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name},
 		Subjects: subjects,
@@ -122,14 +128,16 @@ func (r *Reconciler) ensureBinding(ctx context.Context, t tenant, namespace, nam
 // usersOf returns the identities that the role binding of the tenant namespace names.
 func (r *Reconciler) usersOf(ctx context.Context, t tenant) ([]rbacv1.Subject, error) {
 	binding := &rbacv1.RoleBinding{}
-	if err := r.bindings[tenantBinding].Get(ctx, client.ObjectKey{Namespace: t.namespace, Name: tenantBinding}, binding); err != nil {
+	key := client.ObjectKey{Namespace: t.namespace, Name: tenantBinding}
+	if err := r.bindings[tenantBinding].Get(ctx, key, binding); err != nil {
 		return nil, fmt.Errorf("reading the identities of consumer %s: %w", t.foreignCluster, err)
 	}
 	users := slices.DeleteFunc(slices.Clone(binding.Subjects), func(subject rbacv1.Subject) bool {
-		return subject.Kind != rbacv1.UserKind && (subject.Kind != rbacv1.ServiceAccountKind || subject.Namespace != t.namespace)
+		return subject.Kind != rbacv1.UserKind &&
+			(subject.Kind != rbacv1.ServiceAccountKind || subject.Namespace != t.namespace)
 	})
 	if len(users) == 0 {
-		return nil, fmt.Errorf("role binding %s/%s names no user", t.namespace, tenantBinding)
+		return nil, fmt.Errorf("role binding %s names no user", key)
 	}
 	return users, nil
 }

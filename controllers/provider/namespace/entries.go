@@ -44,7 +44,8 @@ func (r *Reconciler) entriesOf(ctx context.Context, t tenant) entries {
 			// A name that is refused since a remote namespace has it does not remove that one.
 			existing := found != nil && t.has(found)
 			if len(all) >= maxEntries {
-				e.refuse(v1alpha1.NamespaceMappingRefused, "the provider accepts no more than %d namespaces of one cluster", maxEntries)
+				e.refuse(v1alpha1.NamespaceMappingRefused, "the provider accepts no more than %d namespaces of one cluster",
+					maxEntries)
 			} else if err := naming.RefuseTwinNamespace(mapping.RemoteName, r.Reserved...); err != nil && !existing {
 				e.refuse(v1alpha1.NamespaceMappingRefused, "%v", err)
 			} else if requested[mapping.RemoteName] {
@@ -78,8 +79,9 @@ func (e *entry) refuse(phase v1alpha1.NamespaceMappingPhase, format string, args
 func (e *entry) check(t tenant, found *corev1.Namespace) {
 	switch {
 	case !t.has(found):
-		e.refuse(v1alpha1.NamespaceMappingConflict, "the provider has a namespace %s that is no remote namespace of this consumer: "+
-			"offload with another name, or have the provider remove it", e.RemoteName)
+		e.refuse(v1alpha1.NamespaceMappingConflict,
+			"the provider has a namespace %s that is no remote namespace of this consumer: "+
+				"offload with another name, or have the provider remove it", e.RemoteName)
 	case !found.DeletionTimestamp.IsZero(), found.Annotations[v1alpha1.AnnotationOriginNamespace] != e.Name:
 		e.refuse(v1alpha1.NamespaceMappingTerminating, "the last namespace of this name is being removed")
 	}

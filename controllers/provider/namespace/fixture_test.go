@@ -55,13 +55,16 @@ func pass(t *testing.T, r *Reconciler) time.Duration {
 
 // peered returns the objects of an incoming peering with the consumer milan.
 func peered() []client.Object {
-	return []client.Object{foreignCluster(), tenantNamespace(), binding(naming.TenantNamespace("milan"), tenantBinding, consumer)}
+	return []client.Object{
+		foreignCluster(), tenantNamespace(), binding(naming.TenantNamespace("milan"), tenantBinding, consumer),
+	}
 }
 
 // configured returns what the controller writes in the remote namespace bakery.
 func configured() []client.Object {
 	return []client.Object{
-		binding("bakery", consumerBinding, consumer), binding("bakery", managerBinding, controllers), quotaIn("bakery", nothing),
+		binding("bakery", consumerBinding, consumer), binding("bakery", managerBinding, controllers),
+		quotaIn("bakery", nothing),
 	}
 }
 

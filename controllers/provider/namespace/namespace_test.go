@@ -57,16 +57,18 @@ func TestRemoteNamespacesAreWhatTheConsumerMayHave(t *testing.T) {
 		{
 			name: "a quota that was deleted is created again, and the namespace stays ready",
 			objects: []client.Object{
-				reported(requesting("bakery"), "bakery"), remoteNamespace("bakery", "bakery"), binding("bakery", consumerBinding, consumer),
+				reported(requesting("bakery"), "bakery"), remoteNamespace("bakery", "bakery"),
+				binding("bakery", consumerBinding, consumer),
 			},
 			want:  phases{"bakery": v1alpha1.NamespaceMappingReady},
 			wrote: []string{"create RoleBinding federation-twin-manager", "create ResourceQuota federation"},
 		},
 		{
-			name:    "the quota follows the offer",
-			objects: append(configured(), reported(requesting("bakery"), "bakery"), remoteNamespace("bakery", "bakery"), offer()),
-			want:    phases{"bakery": v1alpha1.NamespaceMappingReady},
-			wrote:   []string{"update ResourceQuota federation"},
+			name: "the quota follows the offer",
+			objects: append(configured(), reported(requesting("bakery"), "bakery"), remoteNamespace("bakery", "bakery"),
+				offer()),
+			want:  phases{"bakery": v1alpha1.NamespaceMappingReady},
+			wrote: []string{"update ResourceQuota federation"},
 		},
 		{
 			name: "the role is bound to the consumer of the peering",
@@ -149,7 +151,8 @@ func TestRemoteNamespacesAreWhatTheConsumerMayHave(t *testing.T) {
 				t.Errorf("writes (-want +got):\n%s", diff)
 			}
 			var got phases
-			for _, entry := range kittest.Read(c, naming.TenantNamespace("milan"), "rome", &v1alpha1.NamespaceMap{}).Status.Namespaces {
+			namespaceMap := kittest.Read(c, naming.TenantNamespace("milan"), "rome", &v1alpha1.NamespaceMap{})
+			for _, entry := range namespaceMap.Status.Namespaces {
 				if got == nil {
 					got = phases{}
 				}
@@ -167,9 +170,12 @@ func TestRemoteNamespacesAreWhatTheConsumerMayHave(t *testing.T) {
 }
 
 func TestRemoteNamespaceNamesTheClassesThatItsConsumerMayUse(t *testing.T) {
-	want := map[string]string{v1alpha1.AnnotationOriginNamespace: "bakery", v1alpha1.AnnotationIngressClasses: "shared,private"}
+	want := map[string]string{
+		v1alpha1.AnnotationOriginNamespace: "bakery", v1alpha1.AnnotationIngressClasses: "shared,private",
+	}
 	old := remoteNamespace("bakery", "bakery")
-	old.Annotations[v1alpha1.AnnotationIngressClasses], old.Annotations[v1alpha1.AnnotationLoadBalancerClasses] = "shared", "example.com/shared"
+	old.Annotations[v1alpha1.AnnotationIngressClasses] = "shared"
+	old.Annotations[v1alpha1.AnnotationLoadBalancerClasses] = "example.com/shared"
 	current := remoteNamespace("bakery", "bakery")
 	current.Annotations = want
 	for _, test := range []struct {
@@ -224,10 +230,14 @@ func TestRemoteNamespacesAreRemovedWithTheirTenant(t *testing.T) {
 		objects []client.Object
 	}{
 		{"the foreign cluster is gone", []client.Object{tenantNamespace(), requesting("bakery")}},
-		{"the foreign cluster is being deleted", []client.Object{ending(foreignCluster()), tenantNamespace(), requesting("bakery")}},
+		{
+			"the foreign cluster is being deleted",
+			[]client.Object{ending(foreignCluster()), tenantNamespace(), requesting("bakery")},
+		},
 		{"the incoming peering is disabled", []client.Object{disabled, tenantNamespace(), requesting("bakery")}},
 		{"the tenant namespace is gone", []client.Object{foreignCluster()}},
-		{"the tenant namespace is being deleted", []client.Object{foreignCluster(), ending(tenantNamespace()), requesting("bakery")}},
+		{"the tenant namespace is being deleted",
+			[]client.Object{foreignCluster(), ending(tenantNamespace()), requesting("bakery")}},
 		{"the tenant namespace is none", []client.Object{
 			foreignCluster(), aNamespace(naming.TenantNamespace("milan"), nil), requesting("bakery"),
 		}},
@@ -267,7 +277,8 @@ func TestOneConsumerHasABoundedNumberOfRemoteNamespaces(t *testing.T) {
 }
 
 func TestObjectsLeadToTheConsumersThatTheyConcern(t *testing.T) {
-	c := kittest.New(t, append(peered(), requesting("bakery"), remoteNamespace("shop", "shop"), aNamespace("default", nil))...)
+	c := kittest.New(t, append(peered(), requesting("bakery"), remoteNamespace("shop", "shop"),
+		aNamespace("default", nil))...)
 	r := newReconciler(c)
 	for _, test := range []struct {
 		name     string

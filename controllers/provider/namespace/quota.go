@@ -122,7 +122,9 @@ func inForce(quota *corev1.ResourceQuota) bool { return len(quota.Status.Hard) >
 
 // ensureQuota bounds a remote namespace by what its consumer is offered and uses, and reports
 // whether the quota is in force.
-func (r *Reconciler) ensureQuota(ctx context.Context, foreignCluster, namespace string, offered, used corev1.ResourceList) (bool, error) {
+func (r *Reconciler) ensureQuota(ctx context.Context, foreignCluster, namespace string,
+	offered, used corev1.ResourceList,
+) (bool, error) {
 	current := &corev1.ResourceQuota{}
 	err := r.quotas.Get(ctx, client.ObjectKey{Namespace: namespace, Name: quotaName}, current)
 	if apierrors.IsNotFound(err) {
@@ -130,7 +132,9 @@ func (r *Reconciler) ensureQuota(ctx context.Context, foreignCluster, namespace 
 			ObjectMeta: metav1.ObjectMeta{
 				Name:      quotaName,
 				Namespace: namespace,
-				Labels:    map[string]string{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy, v1alpha1.LabelForeignCluster: foreignCluster},
+				Labels: map[string]string{
+					v1alpha1.LabelManagedBy: v1alpha1.ManagedBy, v1alpha1.LabelForeignCluster: foreignCluster,
+				},
 			},
 			Spec: corev1.ResourceQuotaSpec{Hard: boundOf(nil, offered, used)},
 		})

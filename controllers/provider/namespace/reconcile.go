@@ -100,9 +100,11 @@ func (r *Reconciler) tenantOf(ctx context.Context, foreignCluster string) (tenan
 	if err := r.Client.Get(ctx, client.ObjectKey{Name: t.namespace}, namespace); err != nil {
 		return t, client.IgnoreNotFound(err)
 	}
-	peered := cluster.DeletionTimestamp.IsZero() && cluster.Spec.Incoming == v1alpha1.PeeringEnabled && cluster.Spec.ClusterID != "" &&
+	peered := cluster.DeletionTimestamp.IsZero() && cluster.Spec.Incoming == v1alpha1.PeeringEnabled &&
+		cluster.Spec.ClusterID != "" &&
 		namespace.DeletionTimestamp.IsZero() &&
-		namespace.Labels[v1alpha1.LabelRole] == v1alpha1.RoleTenant && namespace.Labels[v1alpha1.LabelForeignCluster] == foreignCluster
+		namespace.Labels[v1alpha1.LabelRole] == v1alpha1.RoleTenant &&
+		namespace.Labels[v1alpha1.LabelForeignCluster] == foreignCluster
 	if !peered {
 		return t, nil
 	}
@@ -160,14 +162,17 @@ func (r *Reconciler) report(ctx context.Context, namespaceMap *v1alpha1.Namespac
 	}
 	for i := range existing {
 		name, origin := existing[i].Name, existing[i].Annotations[v1alpha1.AnnotationOriginNamespace]
-		if old, ok := before[origin]; ok && old.RemoteName == name && !reported[origin] && len(status.Namespaces) < maxEntries {
+		if old, ok := before[origin]; ok && old.RemoteName == name && !reported[origin] &&
+			len(status.Namespaces) < maxEntries {
 			status.Namespaces = append(status.Namespaces, v1alpha1.NamespaceMappingStatus{
 				Name: origin, RemoteName: name, Phase: v1alpha1.NamespaceMappingTerminating, Message: volumesMessage(kept[name]),
 			})
 			reported[origin] = true
 		}
 	}
-	slices.SortFunc(status.Namespaces, func(a, b v1alpha1.NamespaceMappingStatus) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(status.Namespaces, func(a, b v1alpha1.NamespaceMappingStatus) int {
+		return strings.Compare(a.Name, b.Name)
+	})
 
 	changed := namespaceMap.DeepCopy()
 	changed.Status = status

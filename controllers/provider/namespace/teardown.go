@@ -48,7 +48,8 @@ const (
 //
 // A namespace with ShadowVolumeClaims stays, without pods: no deadline and no orphanTTL
 // deletes data. The names of the first of them are returned.
-func (r *Reconciler) tearDown(ctx context.Context, foreignCluster string, namespace *corev1.Namespace) (time.Duration, []string, error) {
+func (r *Reconciler) tearDown(ctx context.Context, foreignCluster string, namespace *corev1.Namespace,
+) (time.Duration, []string, error) {
 	if !namespace.DeletionTimestamp.IsZero() {
 		return 0, nil, nil
 	}
@@ -92,8 +93,8 @@ func volumesMessage(volumes []string) string {
 	if len(volumes) == maxVolumes {
 		more = " and maybe more"
 	}
-	return fmt.Sprintf("the remote namespace is kept without pods while it has volumes: move or delete the ShadowVolumeClaims %s%s",
-		strings.Join(volumes, ", "), more)
+	return fmt.Sprintf("the remote namespace is kept without pods while it has volumes: "+
+		"move or delete the ShadowVolumeClaims %s%s", strings.Join(volumes, ", "), more)
 }
 
 // contents is one kind of objects in a namespace.

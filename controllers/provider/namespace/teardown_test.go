@@ -48,12 +48,14 @@ func TestRemoteNamespaceIsEmptiedBeforeItIsDeleted(t *testing.T) {
 		wrote   []string
 		again   bool
 	}{
-		{"shadow pods first, and no pods of new ones", []client.Object{shadow, aPod()}, []string{quota, shadows, shadows}, true},
+		{"shadow pods first, and no pods of new ones", []client.Object{shadow, aPod()}, []string{quota, shadows, shadows},
+			true},
 		{"then pods, and none is created in their place", []client.Object{aPod()}, []string{quota, pods}, true},
 		{"pods that are ending are waited for", []client.Object{endingPod(time.Second, 0)}, nil, true},
 		{"but not forever", []client.Object{endingPod(timeout, 0)}, []string{namespace}, false},
 		{"within their grace period", []client.Object{endingPod(time.Minute, time.Hour)}, nil, true},
-		{"but no longer than others", []client.Object{endingPod(timeout, 365*24*time.Hour)}, []string{pods, namespace}, false},
+		{"but no longer than others", []client.Object{endingPod(timeout, 365*24*time.Hour)}, []string{pods, namespace},
+			false},
 		{"nor for a grace period that ends at no date", []client.Object{endless}, []string{pods, namespace}, false},
 		{"then all the rest", nil, []string{namespace}, false},
 		{"but no data", []client.Object{aVolume()}, nil, true},
@@ -73,13 +75,15 @@ func TestRemoteNamespaceIsEmptiedBeforeItIsDeleted(t *testing.T) {
 }
 
 func TestStatusNamesTheVolumesThatKeepARemoteNamespace(t *testing.T) {
-	c := kittest.New(t, append(peered(), reported(requesting(), "bakery"), remoteNamespace("bakery", "bakery"), aVolume())...)
+	c := kittest.New(t, append(peered(), reported(requesting(), "bakery"), remoteNamespace("bakery", "bakery"),
+		aVolume())...)
 	if again := pass(t, newReconciler(c)); again != volumesInterval {
 		t.Fatalf("reconciled again after %s, want %s", again, volumesInterval)
 	}
 	want := []v1alpha1.NamespaceMappingStatus{{
 		Name: "bakery", RemoteName: "bakery", Phase: v1alpha1.NamespaceMappingTerminating,
-		Message: "the remote namespace is kept without pods while it has volumes: move or delete the ShadowVolumeClaims data-db-0-0a1b2c3d",
+		Message: "the remote namespace is kept without pods while it has volumes: " +
+			"move or delete the ShadowVolumeClaims data-db-0-0a1b2c3d",
 	}}
 	got := kittest.Read(c, naming.TenantNamespace("milan"), "rome", &v1alpha1.NamespaceMap{}).Status.Namespaces
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -123,7 +127,8 @@ func liveThrough(t *testing.T, prepare func(*kittest.Cluster)) int {
 	c := kittest.New(t, append(peered(), requesting("bakery"), offer())...)
 	prepare(c)
 	settle(t, c)
-	kittest.Change(c, "bakery", quotaName, &corev1.ResourceQuota{}, func(q *corev1.ResourceQuota) { q.Status.Hard = q.Spec.Hard })
+	kittest.Change(c, "bakery", quotaName, &corev1.ResourceQuota{},
+		func(q *corev1.ResourceQuota) { q.Status.Hard = q.Spec.Hard })
 	settle(t, c)
 	namespaceMap := kittest.Read(c, naming.TenantNamespace("milan"), "rome", &v1alpha1.NamespaceMap{})
 	if diff := cmp.Diff(reported(requesting(), "bakery").Status.Namespaces, namespaceMap.Status.Namespaces); diff != "" {
@@ -132,7 +137,8 @@ func liveThrough(t *testing.T, prepare func(*kittest.Cluster)) int {
 	if err := c.Create(t.Context(), aPod()); err != nil {
 		t.Fatal(err)
 	}
-	kittest.Change(c, namespaceMap.Namespace, "rome", namespaceMap, func(m *v1alpha1.NamespaceMap) { m.Spec.Namespaces = nil })
+	kittest.Change(c, namespaceMap.Namespace, "rome", namespaceMap,
+		func(m *v1alpha1.NamespaceMap) { m.Spec.Namespaces = nil })
 	settle(t, c)
 	if c.Has(aPod()) || c.Has(remoteNamespace("bakery", "bakery")) {
 		t.Fatalf("the pod or the remote namespace is left after %q", c.Writes)

@@ -100,8 +100,8 @@ func TestCheckFindsClientConfigurationsOutsideRemote(t *testing.T) {
 	found := func(path string) []string {
 		return check([]pkg{{ImportPath: module + path, Dir: dir, GoFiles: []string{"p.go"}, Imports: []string{"k8s.io/client-go/rest"}}})
 	}
-	want := []string{"controllers/offloading: makes a rest.Config at p.go:5, which only controllers/remote may"}
-	if diff := cmp.Diff(want, found("/controllers/offloading")); diff != "" {
+	want := []string{"controllers/peering: makes a rest.Config at p.go:5, which only controllers/remote may"}
+	if diff := cmp.Diff(want, found("/controllers/peering")); diff != "" {
 		t.Errorf("violations (-want +got):\n%s", diff)
 	}
 	if got := found("/controllers/remote"); got != nil {

@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/controllers/consumer/offloading"
 	"liqo.io/federation/controllers/kit"
 	"liqo.io/federation/controllers/network"
 	"liqo.io/federation/controllers/pods"
@@ -78,6 +79,9 @@ type Config struct {
 	shadows   *consumer.Shadows
 	capacity  *consumer.Capacity
 	published cache.Cache
+	// offloading is what the controllers of offloading on a consumer share; nil until one
+	// needs it.
+	offloading *offloading.Config
 }
 
 // factory is what shared informer factories of all groups have in common.

@@ -12,6 +12,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"liqo.io/federation/controllers/consumer/heartbeat"
+	"liqo.io/federation/controllers/consumer/offloading"
 	"liqo.io/federation/controllers/provider/fairness"
 	"liqo.io/federation/controllers/provider/identitysigner"
 	"liqo.io/federation/controllers/provider/liveness"
@@ -51,7 +52,8 @@ func controllers() []Controller {
 		{Name: "resource-provider", Init: initResourceProvider},
 		{Name: "resource-consumer", Init: initResourceConsumer},
 		{Name: "virtual-node", Init: initVirtualNode},
-		{Name: "namespace-offloading", Init: initNamespaceOffloading},
+		{Name: offloading.Name, Init: initNamespaceOffloading},
+		{Name: offloading.MapName, Init: initNamespaceMap},
 		{Name: namespace.Name, Init: initRemoteNamespace},
 		{Name: "shadow-pod", Init: initShadowPod},
 		{Name: "shadow-endpointslice", Init: initShadowEndpointSlice},

@@ -14,26 +14,48 @@ import (
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/naming"
+	"liqo.io/federation/controllers/consumer/offloading"
 	"liqo.io/federation/controllers/multicluster"
-	"liqo.io/federation/controllers/offloading"
+	"liqo.io/federation/controllers/pods"
 	"liqo.io/federation/controllers/provider/namespace"
 	"liqo.io/federation/controllers/resources"
 	"liqo.io/federation/controllers/shadow"
 	storage "liqo.io/federation/controllers/storage/consumer"
 )
 
+// offloadingConfig returns what the controllers of offloading on a consumer share; the first
+// call creates it.
+func (c *Config) offloadingConfig(ctx context.Context) (*offloading.Config, error) {
+	if c.offloading != nil {
+		return c.offloading, nil
+	}
+	shared, err := c.storageConsumer(ctx, offloading.Name)
+	if err != nil {
+		return nil, err
+	}
+	c.offloading = &offloading.Config{
+		Client: c.manager.GetClient(), Live: c.manager.GetAPIReader(), Clock: clock.RealClock{},
+		ClusterName: c.Options.ClusterName, ClusterID: c.ClusterID,
+		Pods: pods.OfNamespaces(c.Kube), Volumes: storage.NewUnoffloader(shared),
+	}
+	return c.offloading, nil
+}
+
 func initNamespaceOffloading(ctx context.Context, config *Config) ([]Runner, error) {
-	consumer, err := offloading.NewConsumer(config.Kube, config.Federation, config.KubeInformers, config.FederationInformers,
-		config.Recorder("namespace-offloading"), config.Options.ClusterName, config.ClusterID)
+	shared, err := config.offloadingConfig(ctx)
 	if err != nil {
 		return nil, err
 	}
-	shared, err := config.storageConsumer(ctx, "namespace-offloading")
+	reconciler := &offloading.Reconciler{Config: shared, Events: config.Recorder(offloading.Name)}
+	return nil, reconciler.SetupWithManager(config.manager)
+}
+
+func initNamespaceMap(ctx context.Context, config *Config) ([]Runner, error) {
+	shared, err := config.offloadingConfig(ctx)
 	if err != nil {
 		return nil, err
 	}
-	consumer.KeepVolumes(storage.NewUnoffloader(shared))
-	return []Runner{consumer.Run}, nil
+	return nil, (&offloading.MapReconciler{Config: shared}).SetupWithManager(config.manager)
 }
 
 func initRemoteNamespace(ctx context.Context, config *Config) ([]Runner, error) {

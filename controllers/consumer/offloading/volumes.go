@@ -38,29 +38,26 @@ type Volumes interface {
 	Obstacles(namespace, cluster string) []string
 }
 
-// KeepVolumes has the controller wait for the data on a cluster before a namespace is no
-// longer offloaded to it. It is called before Run.
-func (c *Consumer) KeepVolumes(volumes Volumes) { c.volumes = volumes }
-
 // held returns the claims of a namespace that keep it at a cluster. Those of a namespace
 // that is being deleted are deleted with it, and keep nothing.
-func (c *Consumer) held(ctx context.Context, namespace, cluster string) ([]string, error) {
-	if c.volumes == nil || c.goes(namespace) {
+func (c *Config) held(ctx context.Context, namespace, cluster string) ([]string, error) {
+	if c.isDeleted(ctx, namespace) {
 		return nil, nil
 	}
-	return c.volumes.Held(ctx, namespace, cluster)
+	return c.Volumes.Held(ctx, namespace, cluster)
 }
 
 // releasing returns those of the clusters that a namespace is no longer offloaded to and
 // that store data of its claims, and the condition VolumesReleased, which is nil where
 // there never was any.
-func (c *Consumer) releasing(ctx context.Context, offloading *v1alpha1.NamespaceOffloading, standings []standing) ([]string, *metav1.Condition, error) {
+func (r *Reconciler) releasing(ctx context.Context, offloading *v1alpha1.NamespaceOffloading, states []state,
+) ([]string, *metav1.Condition, error) {
 	var clusters, texts, obstacles []string
-	for _, s := range standings {
-		if !s.asked || s.selected || s.ending && offloading.Spec.Volumes.OnUnoffload == v1alpha1.UnoffloadRetain {
+	for _, s := range states {
+		if !s.requested || s.selected || s.ending && offloading.Spec.Volumes.OnUnoffload == v1alpha1.UnoffloadRetain {
 			continue
 		}
-		claims, err := c.held(ctx, offloading.Namespace, s.cluster)
+		claims, err := r.held(ctx, offloading.Namespace, s.cluster)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -74,35 +71,40 @@ func (c *Consumer) releasing(ctx context.Context, offloading *v1alpha1.Namespace
 		}
 		texts = append(texts, fmt.Sprintf("%s stores the data of %s.", s.cluster, named))
 		if offloading.Spec.Volumes.OnUnoffload == v1alpha1.UnoffloadMove {
-			obstacles = append(obstacles, c.volumes.Obstacles(offloading.Namespace, s.cluster)...)
+			obstacles = append(obstacles, r.Volumes.Obstacles(offloading.Namespace, s.cluster)...)
 		}
 	}
 	condition := &metav1.Condition{
 		Type: v1alpha1.ConditionVolumesReleased, Status: metav1.ConditionFalse,
-		ObservedGeneration: offloading.Generation, LastTransitionTime: metav1.NewTime(c.clock.Now()),
+		ObservedGeneration: offloading.Generation, LastTransitionTime: metav1.NewTime(r.Clock.Now()),
 	}
+	before := meta.FindStatusCondition(offloading.Status.Conditions, v1alpha1.ConditionVolumesReleased)
 	remedy := ""
 	switch {
-	case len(clusters) == 0 && meta.FindStatusCondition(offloading.Status.Conditions, v1alpha1.ConditionVolumesReleased) == nil:
+	case len(clusters) == 0 && before == nil:
 		return nil, nil, nil
 	case len(clusters) == 0:
 		condition.Status, condition.Reason = metav1.ConditionTrue, ReasonVolumesReleased
 	case offloading.Spec.Volumes.OnUnoffload == v1alpha1.UnoffloadMove:
 		condition.Reason, remedy = ReasonVolumesMoving, " The data is being moved to this cluster: see the virtual volumes."
-	case offloading.Spec.Volumes.OnUnoffload == v1alpha1.UnoffloadRetain, offloading.Spec.Volumes.OnUnoffload == v1alpha1.UnoffloadDelete:
+	case offloading.Spec.Volumes.OnUnoffload == v1alpha1.UnoffloadRetain,
+		offloading.Spec.Volumes.OnUnoffload == v1alpha1.UnoffloadDelete:
 		condition.Reason, remedy = ReasonVolumesReleasing, " The volumes are being released."
 	default:
-		condition.Reason, remedy = ReasonVolumesRemain, " Move or delete the claims, delete the PersistentVolumes that have none, "+
-			"or set spec.volumes.onUnoffload to Move, Retain or Delete."
+		condition.Reason, remedy = ReasonVolumesRemain,
+			" Move or delete the claims, delete the PersistentVolumes that have none, "+
+				"or set spec.volumes.onUnoffload to Move, Retain or Delete."
 	}
 	condition.Message = strings.Join(append([]string{strings.Join(texts, " ") + remedy}, obstacles...), " ")
 	return clusters, condition, nil
 }
 
 // releaseVolumes begins to release the data on each of the clusters.
-func (c *Consumer) releaseVolumes(ctx context.Context, offloading *v1alpha1.NamespaceOffloading, clusters []string) error {
+func (r *Reconciler) releaseVolumes(ctx context.Context, offloading *v1alpha1.NamespaceOffloading,
+	clusters []string,
+) error {
 	for _, cluster := range clusters {
-		if err := c.volumes.Release(ctx, offloading, cluster); err != nil {
+		if err := r.Volumes.Release(ctx, offloading, cluster); err != nil {
 			return err
 		}
 	}

@@ -1,0 +1,174 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package offloading
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/naming"
+	"liqo.io/federation/apiserver/placement"
+	"liqo.io/federation/apiserver/podspec"
+	"liqo.io/federation/controllers/kit"
+)
+
+const (
+	// maxEntries is how many remote namespaces this cluster can have on one provider.
+	maxEntries = 1000
+	// timeout bounds how long unoffloading a namespace waits for pods and for providers.
+	timeout = time.Duration(v1alpha1.DefaultDisconnectTimeoutSeconds) * time.Second
+	// evictionTime is the part of the timeout in which pods are evicted. Pods that are left
+	// then are deleted, and have the rest of the time to end.
+	evictionTime = timeout * 2 / 3
+	// pollInterval is the time between two passes over a namespace that is unoffloaded, whose
+	// pods no cache may have, or over one whose watch of pods is not complete yet.
+	pollInterval = time.Second
+	// settleTime is the delay of a pass after a change of a pod: others usually follow, for
+	// example those of its Deployment.
+	settleTime = 500 * time.Millisecond
+)
+
+// Config is what the two controllers of this package share.
+type Config struct {
+	// Client reads the cache of the manager, Live the API server.
+	Client client.Client
+	Live   client.Reader
+	Clock  clock.PassiveClock
+	// ClusterName and ClusterID are those of this cluster: NamespaceMaps and remote
+	// namespaces are named after them.
+	ClusterName, ClusterID string
+	// Pods are the watches of the pods of offloaded namespaces.
+	Pods Pods
+	// Volumes are the data of claims on providers.
+	Volumes Volumes
+
+	// maps requests passes of the controller of NamespaceMaps.
+	maps kit.Trigger
+}
+
+// Pods are watches of the pods of single namespaces.
+type Pods interface {
+	// Listen has a function called with a namespace and a pod of it that changed. It is
+	// called before any watch begins.
+	Listen(changed func(namespace string, pod *corev1.Pod))
+	// List returns the pods of a namespace, and whether they are complete. The first call
+	// begins the watch.
+	List(ctx context.Context, namespace string) ([]*corev1.Pod, bool, error)
+	// Seen is List without the beginning of a watch: the pods of a namespace that is not
+	// watched are not complete.
+	Seen(namespace string) ([]*corev1.Pod, bool)
+	// Forget ends the watch of a namespace.
+	Forget(namespace string)
+}
+
+// offloadingRequest returns the request of the NamespaceOffloading of a namespace.
+func offloadingRequest(namespace string) reconcile.Request {
+	return kit.Request(namespace, v1alpha1.NamespaceOffloadingName)
+}
+
+// consumerOf reports whether this cluster is the consumer of a NamespaceMap.
+func (c *Config) consumerOf(namespaceMap client.Object) bool {
+	return naming.IsPeerNamespace(namespaceMap.GetNamespace()) && namespaceMap.GetName() == c.ClusterName
+}
+
+// unoffloading reports whether a namespace is being unoffloaded.
+func (c *Config) unoffloading(ctx context.Context, offloading *v1alpha1.NamespaceOffloading) bool {
+	return !offloading.DeletionTimestamp.IsZero() || c.isDeleted(ctx, offloading.Namespace)
+}
+
+// isDeleted reports whether a namespace is being deleted.
+func (c *Config) isDeleted(ctx context.Context, name string) bool {
+	namespace := c.namespace(ctx, name)
+	return namespace != nil && !namespace.DeletionTimestamp.IsZero()
+}
+
+// namespace returns a namespace as it is cached, not to be changed; nil if there is none.
+func (c *Config) namespace(ctx context.Context, name string) *corev1.Namespace {
+	namespace := &corev1.Namespace{}
+	if c.Client.Get(ctx, client.ObjectKey{Name: name}, namespace, client.UnsafeDisableDeepCopy) != nil {
+		// A cache only fails to find.
+		return nil
+	}
+	return namespace
+}
+
+// nodes returns the function that returns nodes as they are cached, not to be changed; nil
+// for one that does not exist.
+func (c *Config) nodes(ctx context.Context) placement.Nodes {
+	return func(name string) *corev1.Node {
+		node := &corev1.Node{}
+		if c.Client.Get(ctx, client.ObjectKey{Name: name}, node, client.UnsafeDisableDeepCopy) != nil {
+			return nil
+		}
+		return node
+	}
+}
+
+// remoteName returns the name of the remote namespaces of an offloaded namespace.
+func (c *Config) remoteName(offloading *v1alpha1.NamespaceOffloading) string {
+	return naming.TwinNamespace(offloading.Namespace, &offloading.Spec, c.ClusterName, c.ClusterID)
+}
+
+// offloadings returns all NamespaceOffloadings as they are cached, not to be changed.
+func (c *Config) offloadings(ctx context.Context) ([]*v1alpha1.NamespaceOffloading, error) {
+	var list v1alpha1.NamespaceOffloadingList
+	if err := c.Client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, err
+	}
+	return pointers(list.Items), nil
+}
+
+// provider returns a foreign cluster with its virtual nodes, not to be changed.
+func (c *Config) provider(ctx context.Context, cluster *v1alpha1.ForeignCluster) (placement.Provider, error) {
+	var virtualNodes v1alpha1.VirtualNodeList
+	err := c.Client.List(ctx, &virtualNodes, client.InNamespace(naming.PeerNamespace(cluster.Name)),
+		client.UnsafeDisableDeepCopy)
+	return placement.Provider{Cluster: cluster, VirtualNodes: pointers(virtualNodes.Items)}, err
+}
+
+// providers returns the foreign clusters that have virtual nodes, by name.
+func (c *Config) providers(ctx context.Context) ([]placement.Provider, error) {
+	var clusters v1alpha1.ForeignClusterList
+	if err := c.Client.List(ctx, &clusters, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, err
+	}
+	var all []placement.Provider
+	for i := range clusters.Items {
+		provider, err := c.provider(ctx, &clusters.Items[i])
+		if err != nil {
+			return nil, err
+		}
+		if len(provider.VirtualNodes) > 0 {
+			all = append(all, provider)
+		}
+	}
+	slices.SortFunc(all, func(a, b placement.Provider) int { return strings.Compare(a.Cluster.Name, b.Cluster.Name) })
+	return all, nil
+}
+
+// keeping returns how many of some pods keep a namespace on a provider. Where pods are
+// evicted, those of DaemonSets do not, which would be created again forever.
+func keeping(offloading *v1alpha1.NamespaceOffloading, provider placement.Provider, pods []*corev1.Pod) int {
+	if offloading.Spec.Enforcement == v1alpha1.Evict {
+		pods = slices.DeleteFunc(slices.Clone(pods), podspec.BelongsToItsNode)
+	}
+	return provider.PodsAt(pods)
+}
+
+// pointers returns the items of a list as package placement takes them.
+func pointers[T any](items []T) []*T {
+	all := make([]*T, len(items))
+	for i := range items {
+		all[i] = &items[i]
+	}
+	return all
+}

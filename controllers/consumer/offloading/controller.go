@@ -1,0 +1,168 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package offloading
+
+import (
+	"context"
+	"maps"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/client-go/util/flowcontrol"
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/naming"
+	"liqo.io/federation/controllers/kit"
+)
+
+// Name is the name of the controller of NamespaceOffloadings in --controllers, logs, metrics
+// and events.
+const Name = "namespace-offloading"
+
+// workers reconcile NamespaceOffloadings in parallel.
+const workers = 4
+
+// Reconciler reconciles NamespaceOffloadings.
+type Reconciler struct {
+	*Config
+	// Events receives events of NamespaceOffloadings, and of pods that are evicted.
+	Events record.EventRecorder
+
+	// bindings caches the role bindings of virtual kubelets. SetupWithManager sets it.
+	bindings client.Reader
+	// evictions has the owners of misplaced pods whose evictions were refused, unoffloaded
+	// those of pods that are evicted because their namespace is unoffloaded.
+	evictions, unoffloaded *flowcontrol.Backoff
+	// specs are those that were seen of each namespace, see stranded.
+	specs sync.Map
+}
+
+// SetupWithManager adds the controller to a manager.
+func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
+	named := map[client.Object]cache.ByObject{&rbacv1.RoleBinding{}: kit.Named(reflectionBinding)}
+	bindings, err := kit.NewCache(manager, named)
+	if err != nil {
+		return err
+	}
+	r.bindings = bindings
+	r.evictions = flowcontrol.NewBackOff(minEvictionDelay, maxEvictionDelay)
+	r.unoffloaded = flowcontrol.NewBackOff(minEvictionDelay, maxUnoffloadDelay)
+	pods := &kit.Trigger{}
+	r.Pods.Listen(func(namespace string, _ *corev1.Pod) { pods.AddAfter(offloadingRequest(namespace), settleTime) })
+
+	all := handler.EnqueueRequestsFromMapFunc(r.allOffloadings)
+	return ctrl.NewControllerManagedBy(manager).Named(Name).
+		For(&v1alpha1.NamespaceOffloading{}).
+		Watches(&v1alpha1.NamespaceMap{}, r.mapHandler()).
+		Watches(&v1alpha1.ForeignCluster{}, all, builder.WithPredicates(kit.SpecChanged())).
+		Watches(&v1alpha1.VirtualNode{}, all, builder.WithPredicates(kit.SpecChanged(), inPeerNamespace)).
+		Watches(&corev1.Node{}, all, builder.WithPredicates(nodeChanged(), isVirtual)).
+		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(ofNamespace),
+			builder.WithPredicates(namespaceChanged())).
+		WatchesRawSource(source.Kind[client.Object](bindings, &rbacv1.RoleBinding{},
+			handler.EnqueueRequestsFromMapFunc(inNamespace))).
+		WatchesRawSource(pods).
+		WithOptions(kit.Options(workers)).
+		Complete(r)
+}
+
+// inPeerNamespace selects the objects of peer namespaces.
+var inPeerNamespace = predicate.NewPredicateFuncs(func(object client.Object) bool {
+	return naming.IsPeerNamespace(object.GetNamespace())
+})
+
+// isVirtual selects virtual nodes. Which provider one stands for is in its VirtualNode, which
+// may not be cached yet.
+var isVirtual = predicate.NewPredicateFuncs(func(node client.Object) bool {
+	return node.GetLabels()[v1alpha1.LabelType] == v1alpha1.TypeVirtualNode
+})
+
+// nodeChanged selects changes of what a pass reads of a node.
+func nodeChanged() predicate.Predicate {
+	return kit.Changed(func(old, current client.Object) bool { return !maps.Equal(old.GetLabels(), current.GetLabels()) })
+}
+
+// namespaceChanged selects changes of what a pass reads of a namespace.
+func namespaceChanged() predicate.Predicate {
+	return kit.Changed(func(old, current client.Object) bool {
+		return !maps.Equal(old.GetLabels(), current.GetLabels()) || kit.DeletionBegan(old, current)
+	})
+}
+
+func ofNamespace(_ context.Context, namespace client.Object) []reconcile.Request {
+	return []reconcile.Request{offloadingRequest(namespace.GetName())}
+}
+
+func inNamespace(_ context.Context, object client.Object) []reconcile.Request {
+	return []reconcile.Request{offloadingRequest(object.GetNamespace())}
+}
+
+func (r *Reconciler) allOffloadings(ctx context.Context, _ client.Object) []reconcile.Request {
+	// Listing a cache fails only before it is filled; then every object comes anyway.
+	offloadings, _ := r.offloadings(ctx)
+	var requests []reconcile.Request
+	for _, offloading := range offloadings {
+		requests = append(requests, offloadingRequest(offloading.Namespace))
+	}
+	return requests
+}
+
+// mapHandler requests passes over the namespaces whose entry or status in a NamespaceMap
+// changed.
+func (r *Reconciler) mapHandler() handler.EventHandler {
+	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+	changed := func(old, current client.Object, queue queue) {
+		before, _ := old.(*v1alpha1.NamespaceMap)
+		if !r.consumerOf(current) {
+			return
+		}
+		for _, name := range changedNamespaces(before, current.(*v1alpha1.NamespaceMap)) {
+			queue.Add(offloadingRequest(name))
+		}
+	}
+	return handler.Funcs{
+		CreateFunc: func(_ context.Context, e event.CreateEvent, queue queue) { changed(nil, e.Object, queue) },
+		UpdateFunc: func(_ context.Context, e event.UpdateEvent, queue queue) { changed(e.ObjectOld, e.ObjectNew, queue) },
+		DeleteFunc: func(_ context.Context, e event.DeleteEvent, queue queue) { changed(nil, e.Object, queue) },
+	}
+}
+
+// changedNamespaces returns the namespaces whose entry or status changed between two states
+// of a NamespaceMap; the old one is nil when it was created or deleted.
+func changedNamespaces(old, current *v1alpha1.NamespaceMap) []string {
+	before := map[string]v1alpha1.NamespaceMappingStatus{}
+	if old != nil {
+		for _, status := range old.Status.Namespaces {
+			before[status.Name] = status
+		}
+	}
+	var names []string
+	for _, status := range current.Status.Namespaces {
+		if before[status.Name] != status {
+			names = append(names, status.Name)
+		}
+		delete(before, status.Name)
+	}
+	for name := range before {
+		names = append(names, name)
+	}
+	if old == nil || kit.SpecChanged().Update(event.UpdateEvent{ObjectOld: old, ObjectNew: current}) {
+		for _, entry := range current.Spec.Namespaces {
+			names = append(names, entry.Name)
+		}
+	}
+	return names
+}

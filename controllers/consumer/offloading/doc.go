@@ -1,0 +1,8 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package offloading offloads namespaces of a consumer to its providers. One controller
+// reconciles NamespaceOffloadings: it labels their namespaces, binds the role of virtual
+// kubelets in them, evicts misplaced pods, and reports their state. The other one writes the
+// NamespaceMap of each provider: the remote namespaces that are requested there.
+package offloading

@@ -1,0 +1,161 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package offloading
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/placement"
+)
+
+// pods returns the pods of the namespace that have a node, if their nodes matter, and
+// whether they are complete.
+func (r *Reconciler) pods(ctx context.Context, offloading *v1alpha1.NamespaceOffloading) ([]*corev1.Pod, bool, error) {
+	if placement.PlacesAnywhere(&offloading.Spec) {
+		r.Pods.Forget(offloading.Namespace)
+		return nil, true, nil
+	}
+	return r.Pods.List(ctx, offloading.Namespace)
+}
+
+// misplaced returns the pods that run where the spec no longer lets them, by name; none if
+// its selector is invalid.
+func (o options) misplaced(pods []*corev1.Pod) []evictee {
+	if o.selectorErr != nil {
+		return nil
+	}
+	var all []evictee
+	for _, pod := range pods {
+		if why := o.placement.Misplaced(pod); why != "" {
+			all = append(all, evictee{pod, "Misplaced", why})
+		}
+	}
+	slices.SortFunc(all, func(a, b evictee) int { return strings.Compare(a.Name, b.Name) })
+	return all
+}
+
+const (
+	// Pods that wait for a node are listed every strandedInterval during strandedTime after a
+	// spec was seen first, also by a process that starts. Meanwhile pods are still created by
+	// the spec before: kube-apiserver receives the change as late as any other client.
+	strandedInterval = 10 * time.Second
+	strandedTime     = time.Minute
+	// strandedPause is the minimum time between two lists after one without such pods: an
+	// application that starts has many pods without a node.
+	strandedPause = time.Second
+)
+
+// seenSpec is a spec that was reconciled, and when that was first.
+type seenSpec struct {
+	uid        types.UID
+	generation int64
+	seen       time.Time
+	// none is when no pod was found last.
+	none time.Time
+	// warned reports that pods were found last that are left to their owner.
+	warned bool
+}
+
+// stranded returns the pods that wait for a node by the spec before, and when to list them
+// again: less often, and as long as there are some, if they are left to the owner of the
+// namespace. Pods without a node are not watched.
+func (r *Reconciler) stranded(ctx context.Context, offloading *v1alpha1.NamespaceOffloading, o options,
+) ([]evictee, time.Duration, error) {
+	if o.selectorErr != nil {
+		return nil, 0, nil
+	}
+	now := r.Clock.Now()
+	current := seenSpec{uid: offloading.UID, generation: offloading.Generation, seen: now}
+	if stored, ok := r.specs.Load(offloading.Namespace); ok {
+		if spec := stored.(seenSpec); spec.uid == current.uid && spec.generation == current.generation {
+			current = spec
+		}
+	}
+	again := strandedInterval
+	if now.Sub(current.seen) > strandedTime {
+		if again = strandedTime; !current.warned {
+			return nil, 0, nil
+		}
+	}
+	if pause := strandedPause - now.Sub(current.none); pause > 0 {
+		return nil, pause, nil
+	}
+	var pods corev1.PodList
+	withoutNode := client.MatchingFields{"spec.nodeName": ""}
+	if err := r.Live.List(ctx, &pods, client.InNamespace(offloading.Namespace), withoutNode); err != nil {
+		return nil, 0, fmt.Errorf("listing the pods of namespace %s that wait for a node: %w", offloading.Namespace, err)
+	}
+	var all []evictee
+	for i := range pods.Items {
+		if why := o.placement.Stranded(&pods.Items[i]); why != "" {
+			all = append(all, evictee{&pods.Items[i], "Misplaced", why})
+		}
+	}
+	current.warned = len(all) > 0 && offloading.Spec.Enforcement != v1alpha1.Evict
+	if current.none = (time.Time{}); len(all) == 0 {
+		current.none = now
+	}
+	r.specs.Store(offloading.Namespace, current)
+	return all, again, nil
+}
+
+// inPlace returns the condition PodsInPlace of a namespace with these misplaced pods and so
+// many stranded ones; selectorErr is the reason for which they are unknown. Stranded pods
+// that are evicted are gone in a moment.
+func (r *Reconciler) inPlace(offloading *v1alpha1.NamespaceOffloading, misplaced []evictee, stranded int,
+	selectorErr error,
+) *metav1.Condition {
+	condition := &metav1.Condition{
+		Type: v1alpha1.ConditionPodsInPlace, Status: metav1.ConditionFalse,
+		ObservedGeneration: offloading.Generation, LastTransitionTime: metav1.NewTime(r.Clock.Now()),
+	}
+	const restart = "restart them (kubectl rollout restart), or set spec.enforcement to Evict."
+	switch {
+	case selectorErr != nil:
+		condition.Status, condition.Reason, condition.Message = metav1.ConditionUnknown, "InvalidSelector",
+			selectorErr.Error()
+	case offloading.Spec.Enforcement != v1alpha1.Evict && stranded > 0:
+		condition.Reason = "Misplaced"
+		condition.Message = fmt.Sprintf(
+			"%d pod(s) run where spec no longer lets them, and %d wait for nodes of an earlier spec: %s",
+			len(misplaced), stranded, restart)
+	case len(misplaced) == 0:
+		condition.Status, condition.Reason = metav1.ConditionTrue, "InPlace"
+	case offloading.Spec.Enforcement != v1alpha1.Evict:
+		condition.Reason = "Misplaced"
+		condition.Message = fmt.Sprintf("%d pod(s) run where spec no longer lets them: %s", len(misplaced), restart)
+	case blocked(misplaced, r.evictions) > 0:
+		condition.Reason = "EvictionBlocked"
+		condition.Message = fmt.Sprintf(
+			"%d pod(s) run where spec no longer lets them; not all of them can be evicted now: see the events of this object.",
+			len(misplaced))
+	default:
+		condition.Reason = "Evicting"
+		condition.Message = fmt.Sprintf("%d pod(s) run where spec no longer lets them, and are being evicted.",
+			len(misplaced))
+	}
+	return condition
+}
+
+// evictMisplaced evicts misplaced pods, if the spec selects that, and returns when to try
+// again.
+func (r *Reconciler) evictMisplaced(ctx context.Context, offloading *v1alpha1.NamespaceOffloading,
+	misplaced []evictee,
+) time.Duration {
+	if offloading.Spec.Enforcement != v1alpha1.Evict {
+		r.evictions.GC()
+		return 0
+	}
+	return r.evictAll(ctx, offloading, misplaced, r.evictions)
+}
