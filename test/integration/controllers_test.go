@@ -107,7 +107,7 @@ func runManager(t *testing.T, connection *rest.Config, setUps ...func(ctrl.Manag
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	connection = rest.CopyConfig(connection)
 	connection.QPS = -1
-	manager, err := kit.NewManager(ctx, connection, klog.Background())
+	manager, err := kit.NewManager(connection, klog.Background())
 	if err != nil {
 		t.Fatal(err)
 	}
