@@ -19,6 +19,7 @@ import (
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/naming"
+	"liqo.io/federation/controllers/kit"
 	"liqo.io/federation/controllers/remote"
 )
 
@@ -60,7 +61,7 @@ func (c *Config) outgoing() []step {
 				if apierrors.IsNotFound(err) {
 					return false, nil
 				}
-				return err == nil && live.UID == fc.UID && !outgoing(live), err
+				return err == nil && live.UID == fc.UID && !kit.OutgoingEnabled(live), err
 			},
 			warn: c.warn,
 		},

@@ -18,6 +18,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/controllers/kit"
 )
 
 // reconciler takes every direction of a peering one pass further.
@@ -46,10 +47,10 @@ func (r *reconciler) reconcile(ctx context.Context, key cache.ObjectName) (time.
 	}
 	p := &pass{fc: fc.DeepCopy(), now: r.clock.Now(), networking: r.networking}
 	if fc.DeletionTimestamp == nil && !slices.Contains(fc.Finalizers, v1alpha1.Finalizer) {
-		if !outgoing(fc) && !incoming(fc) && fc.Status.ObservedGeneration == fc.Generation {
+		if !kit.OutgoingEnabled(fc) && !kit.IncomingEnabled(fc) && fc.Status.ObservedGeneration == fc.Generation {
 			return 0, nil
 		}
-		if outgoing(fc) || incoming(fc) {
+		if kit.OutgoingEnabled(fc) || kit.IncomingEnabled(fc) {
 			p.fc.Finalizers = append(p.fc.Finalizers, v1alpha1.Finalizer)
 			_, err := r.commit(ctx, fc, p.fc)
 			return 0, err

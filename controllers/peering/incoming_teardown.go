@@ -15,6 +15,7 @@ import (
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/naming"
+	"liqo.io/federation/controllers/kit"
 )
 
 // twinRole is what a consumer may do in a twin.
@@ -44,7 +45,7 @@ type incomingTeardown struct {
 }
 
 func (s *incomingTeardown) reconcile(ctx context.Context, p *pass) (outcome, error) {
-	if incoming(p.fc) {
+	if kit.IncomingEnabled(p.fc) {
 		return goOn, nil
 	}
 	name := naming.TenantNamespace(p.fc.Name)

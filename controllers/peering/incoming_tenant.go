@@ -13,6 +13,7 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/identity"
 	"liqo.io/federation/apiserver/naming"
+	"liqo.io/federation/controllers/kit"
 )
 
 // ownedBy keeps the identity requests that belong to a foreign cluster.
@@ -34,7 +35,7 @@ type withdrawnStep struct {
 }
 
 func (s *withdrawnStep) reconcile(ctx context.Context, p *pass) (outcome, error) {
-	if !incoming(p.fc) {
+	if !kit.IncomingEnabled(p.fc) {
 		return goOn, nil
 	}
 	requests, err := s.requests(naming.TenantNamespace(p.fc.Name))
@@ -44,7 +45,7 @@ func (s *withdrawnStep) reconcile(ctx context.Context, p *pass) (outcome, error)
 	if !slices.ContainsFunc(requests, func(r *v1alpha1.ResourceRequest) bool { return r.Spec.Withdrawn && r.DeletionTimestamp == nil }) {
 		return goOn, nil
 	}
-	if outgoing(p.fc) {
+	if kit.OutgoingEnabled(p.fc) {
 		p.fc.Spec.Incoming = v1alpha1.PeeringDisabled
 		return wait, nil
 	}

@@ -207,7 +207,7 @@ func TestWhatKeepsAConsumerOutIsSaid(t *testing.T) {
 		}, v1alpha1.PeeringDenied, ReasonInvitationRejected, "used"},
 		{"a refusal", func(j *joining, _ *v1alpha1.ForeignCluster) {
 			j.answer = func(r *v1alpha1.IdentityRequest) (*v1alpha1.IdentityRequest, error) {
-				meta.SetStatusCondition(&r.Status.Conditions, metav1.Condition{Type: v1alpha1.ConditionAccepted, Status: metav1.ConditionFalse, Reason: ReasonClusterAlreadyPeered, Message: "unpeer \x1b[31mfirst"})
+				meta.SetStatusCondition(&r.Status.Conditions, metav1.Condition{Type: v1alpha1.ConditionAccepted, Status: metav1.ConditionFalse, Reason: "ClusterAlreadyPeered", Message: "unpeer \x1b[31mfirst"})
 				return r, nil
 			}
 		}, v1alpha1.PeeringDenied, ReasonIdentityRefused, "unpeer [31mfirst"},

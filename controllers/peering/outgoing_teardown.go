@@ -16,6 +16,7 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/identity"
 	"liqo.io/federation/apiserver/naming"
+	"liqo.io/federation/controllers/kit"
 	"liqo.io/federation/controllers/remote"
 )
 
@@ -48,7 +49,7 @@ type outgoingTeardown struct {
 }
 
 func (s *outgoingTeardown) reconcile(ctx context.Context, p *pass) (outcome, error) {
-	if outgoing(p.fc) {
+	if kit.OutgoingEnabled(p.fc) {
 		meta.RemoveStatusCondition(&p.fc.Status.Conditions, v1alpha1.ConditionVolumesReleased)
 		return goOn, nil
 	}

@@ -13,6 +13,7 @@ import (
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/identity"
+	"liqo.io/federation/controllers/kit"
 )
 
 // Reasons of the conditions of a ForeignCluster, and of the events on it.
@@ -148,7 +149,7 @@ func summarize(p *pass) {
 	for _, direction := range []struct {
 		wanted bool
 		aspect aspect
-	}{{outgoing(fc), outgoingAspect}, {incoming(fc), incomingAspect}} {
+	}{{kit.OutgoingEnabled(fc), outgoingAspect}, {kit.IncomingEnabled(fc), incomingAspect}} {
 		if direction.wanted && *direction.aspect.phase(&fc.Status) != v1alpha1.PeeringEstablished {
 			condition := meta.FindStatusCondition(fc.Status.Conditions, direction.aspect.condition)
 			setCondition(fc, v1alpha1.ConditionReady, metav1.ConditionFalse, condition.Reason, condition.Message)
@@ -159,7 +160,7 @@ func summarize(p *pass) {
 	switch {
 	case released != nil && released.Status == metav1.ConditionFalse && fc.Status.OutgoingPeering != v1alpha1.PeeringNone:
 		setCondition(fc, v1alpha1.ConditionReady, metav1.ConditionFalse, released.Reason, released.Message)
-	case !outgoing(fc) && !incoming(fc):
+	case !kit.OutgoingEnabled(fc) && !kit.IncomingEnabled(fc):
 		setCondition(fc, v1alpha1.ConditionReady, metav1.ConditionFalse, ReasonDisabled, "No direction of the peering is wanted.")
 	case p.unready != nil:
 		setCondition(fc, v1alpha1.ConditionReady, metav1.ConditionFalse, p.unready.reason, p.unready.message)
@@ -176,7 +177,7 @@ func networking(p *pass) v1alpha1.PeeringPhase {
 	case v1alpha1.NetworkingTunnel:
 		return cmp.Or(p.fc.Status.Networking, v1alpha1.PeeringNone)
 	case v1alpha1.NetworkingFlat:
-		if outgoing(p.fc) || incoming(p.fc) {
+		if kit.OutgoingEnabled(p.fc) || kit.IncomingEnabled(p.fc) {
 			return v1alpha1.PeeringEstablished
 		}
 	}

@@ -7,6 +7,8 @@ import (
 	"context"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
@@ -79,12 +81,9 @@ func sooner(a, b time.Duration) time.Duration {
 	return a
 }
 
-// outgoing tells whether this cluster wants to borrow.
-func outgoing(fc *v1alpha1.ForeignCluster) bool {
-	return fc.DeletionTimestamp == nil && fc.Spec.Outgoing == v1alpha1.PeeringEnabled
-}
-
-// incoming tells whether this cluster wants to lend.
-func incoming(fc *v1alpha1.ForeignCluster) bool {
-	return fc.DeletionTimestamp == nil && fc.Spec.Incoming == v1alpha1.PeeringEnabled
+func ignoreNotFound(err error) error {
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
 }

@@ -67,12 +67,9 @@ func makeBorrower(t *testing.T, name string) *borrower {
 	}}
 }
 
-// controller is one of those that run in this process.
-type controller interface{ Run(context.Context) }
-
-// run runs the controllers in this process, where only the proxy is dialled,
-// and others that work with the same.
-func (b *borrower) run(t *testing.T, others ...func(*peerings.Config) (controller, error)) {
+// run runs the controller of ForeignClusters in this process, where only the proxy is
+// dialled.
+func (b *borrower) run(t *testing.T) {
 	t.Helper()
 	kube, federation := clients(t, b.Environment)
 	b.peers = remote.NewPeersWith(func(identity *remote.Identity) (*remote.Clients, error) {
@@ -92,13 +89,9 @@ func (b *borrower) run(t *testing.T, others ...func(*peerings.Config) (controlle
 	config.Kube, config.Federation, config.Events, config.Peers = kube, federation, &record.FakeRecorder{}, b.peers
 	config.Volumes = fakes.NoVolumes{}
 	config.KubeInformers, config.ManagedInformers, config.InvitationInformers, config.FederationInformers = everything, managed, invitations, ours
-	var controllers []controller
-	for _, create := range append(others, func(config *peerings.Config) (controller, error) { return peerings.NewForeignClusters(config) }) {
-		created, err := create(&config)
-		if err != nil {
-			t.Fatal(err)
-		}
-		controllers = append(controllers, created)
+	controller, err := peerings.NewForeignClusters(&config)
+	if err != nil {
+		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
 	factories := []kubeinformers.SharedInformerFactory{everything, managed, invitations}
@@ -109,9 +102,7 @@ func (b *borrower) run(t *testing.T, others ...func(*peerings.Config) (controlle
 	ours.StartWithContext(ctx)
 	ours.WaitForCacheSync(ctx.Done())
 	var running sync.WaitGroup
-	for _, c := range controllers {
-		running.Go(func() { c.Run(ctx) })
-	}
+	running.Go(func() { controller.Run(ctx) })
 	t.Cleanup(func() {
 		stop()
 		running.Wait()

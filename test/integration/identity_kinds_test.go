@@ -22,7 +22,7 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/identity"
 	"liqo.io/federation/apiserver/naming"
-	peerings "liqo.io/federation/controllers/peering"
+	"liqo.io/federation/controllers/provider/admission"
 	"liqo.io/federation/controllers/provider/identitysigner"
 	"liqo.io/federation/controllers/remote"
 	"liqo.io/federation/test/integration/framework"
@@ -56,12 +56,12 @@ func newChanging(t *testing.T, mode identity.Mode) *changing {
 		t.Fatal(err)
 	}
 	c.config.ClusterID, c.config.ClusterName, c.config.IdentityMode, c.config.Clock = changingID, "changer", mode, c.clock
-	c.run(t, func(config *peerings.Config) (controller, error) {
-		lender := *config
-		lender.ClusterID = thisID
-		return peerings.NewIdentityRequests(&lender)
-	})
+	c.run(t)
 	manager := newManager(t, c.Admin)
+	admitting := &admission.Reconciler{Client: manager.GetClient(), Live: manager.GetAPIReader(), ClusterID: thisID, Mode: mode}
+	if err := admitting.SetupWithManager(manager); err != nil {
+		t.Fatal(err)
+	}
 	signer := &identitysigner.Reconciler{
 		Client: manager.GetClient(), Live: manager.GetAPIReader(), Clock: c.clock, Lifetime: c.config.IdentityLifetime,
 	}

@@ -44,7 +44,9 @@ import (
 	"liqo.io/federation/controllers/kit"
 	"liqo.io/federation/controllers/peering"
 	"liqo.io/federation/controllers/pods"
+	"liqo.io/federation/controllers/provider/admission"
 	"liqo.io/federation/controllers/provider/identitysigner"
+	"liqo.io/federation/controllers/provider/invitation"
 	"liqo.io/federation/controllers/provider/liveness"
 	"liqo.io/federation/controllers/remote"
 	"liqo.io/federation/controllers/replication"
@@ -393,7 +395,6 @@ func (p *process) live() {
 		o.LabelSelector = v1alpha1.LabelManagedBy + "=" + v1alpha1.ManagedBy
 	}))
 	invitations := kubeinformers.NewSharedInformerFactoryWithOptions(kube, 0, peering.InvitationInformers(installation)...)
-	bearers := kubeinformers.NewSharedInformerFactoryWithOptions(kube, 0, kubeinformers.WithNamespace(invitationNamespace))
 	ours := externalversions.NewSharedInformerFactory(federation, 0)
 	peers := remote.NewPeersWith(p.connect)
 
@@ -417,6 +418,8 @@ func (p *process) live() {
 	for _, reconciler := range []interface{ SetupWithManager(ctrl.Manager) error }{
 		&heartbeat.Reconciler{Peers: peers, Clock: clock.RealClock{}},
 		&liveness.Reconciler{Client: cached, Live: live, Events: &record.FakeRecorder{}, Clock: clock.RealClock{}},
+		&admission.Reconciler{Client: cached, Live: live, ClusterID: s.id, Mode: s.mode},
+		&invitation.Reconciler{Client: cached, Live: live, Clock: clock.RealClock{}, Namespace: invitationNamespace},
 		&identitysigner.Reconciler{Client: cached, Live: live, Clock: clock.RealClock{}, Lifetime: identity.DefaultLifetime},
 	} {
 		if err := reconciler.SetupWithManager(manager); err != nil {
@@ -435,15 +438,13 @@ func (p *process) live() {
 	add(replicator, err)
 	for _, controller := range []func() (runner, error){
 		func() (runner, error) { return peering.NewForeignClusters(config) },
-		func() (runner, error) { return peering.NewIdentityRequests(config) },
-		func() (runner, error) { return peering.NewPeeringTokens(config, bearers) },
 		func() (runner, error) { return resources.NewProvider(lending) },
 		func() (runner, error) { return resources.NewConsumer(lending) },
 		func() (runner, error) { return resources.NewVirtualNodes(lending) },
 	} {
 		add(controller())
 	}
-	factories := []kubeinformers.SharedInformerFactory{everything, managed, invitations, bearers}
+	factories := []kubeinformers.SharedInformerFactory{everything, managed, invitations}
 	for _, factory := range factories {
 		factory.StartWithContext(p.ctx)
 	}

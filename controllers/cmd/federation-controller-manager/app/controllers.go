@@ -13,8 +13,10 @@ import (
 
 	"liqo.io/federation/controllers/consumer/heartbeat"
 	"liqo.io/federation/controllers/consumer/offloading"
+	"liqo.io/federation/controllers/provider/admission"
 	"liqo.io/federation/controllers/provider/fairness"
 	"liqo.io/federation/controllers/provider/identitysigner"
+	"liqo.io/federation/controllers/provider/invitation"
 	"liqo.io/federation/controllers/provider/liveness"
 	"liqo.io/federation/controllers/provider/namespace"
 	"liqo.io/federation/controllers/storage/move"
@@ -39,8 +41,8 @@ type Controller struct {
 func controllers() []Controller {
 	return []Controller{
 		{Name: "foreign-cluster", Init: initForeignCluster},
-		{Name: "identity-request", Init: initIdentityRequest},
-		{Name: "peering-token", Init: initPeeringToken},
+		{Name: admission.Name, Init: initIdentityRequest},
+		{Name: invitation.Name, Init: initPeeringToken},
 		{Name: identitysigner.Name, OffByDefault: true, Init: initIdentitySigner},
 		{Name: fairness.Name, Init: initPeerFairness},
 		{Name: "replication", Init: initReplication},

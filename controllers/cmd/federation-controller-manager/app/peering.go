@@ -6,15 +6,16 @@ package app
 import (
 	"context"
 
-	kubeinformers "k8s.io/client-go/informers"
 	"k8s.io/utils/clock"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/identity"
 	"liqo.io/federation/controllers/consumer/heartbeat"
 	"liqo.io/federation/controllers/peering"
+	"liqo.io/federation/controllers/provider/admission"
 	"liqo.io/federation/controllers/provider/fairness"
 	"liqo.io/federation/controllers/provider/identitysigner"
+	"liqo.io/federation/controllers/provider/invitation"
 	"liqo.io/federation/controllers/provider/liveness"
 	"liqo.io/federation/controllers/replication"
 	"liqo.io/federation/controllers/resources"
@@ -62,13 +63,27 @@ func initForeignCluster(ctx context.Context, config *Config) ([]Runner, error) {
 	return running(peering.NewForeignClusters(c))
 }
 
-func initIdentityRequest(_ context.Context, config *Config) ([]Runner, error) {
-	return running(peering.NewIdentityRequests(config.peering()))
+func initIdentityRequest(ctx context.Context, config *Config) ([]Runner, error) {
+	manager, err := config.Manager(ctx)
+	if err != nil {
+		return nil, err
+	}
+	reconciler := &admission.Reconciler{
+		Client: manager.GetClient(), Live: manager.GetAPIReader(),
+		ClusterID: config.ClusterID, Mode: identity.Mode(config.Options.IdentityMode),
+	}
+	return nil, reconciler.SetupWithManager(manager)
 }
 
-func initPeeringToken(_ context.Context, config *Config) ([]Runner, error) {
-	accounts := config.NewKubeInformers(kubeinformers.WithNamespace(config.Options.InvitationNamespace))
-	return running(peering.NewPeeringTokens(config.peering(), accounts))
+func initPeeringToken(ctx context.Context, config *Config) ([]Runner, error) {
+	manager, err := config.Manager(ctx)
+	if err != nil {
+		return nil, err
+	}
+	reconciler := &invitation.Reconciler{
+		Client: manager.GetClient(), Live: manager.GetAPIReader(), Clock: clock.RealClock{}, Namespace: config.Options.InvitationNamespace,
+	}
+	return nil, reconciler.SetupWithManager(manager)
 }
 
 func initIdentitySigner(ctx context.Context, config *Config) ([]Runner, error) {

@@ -1,0 +1,72 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package admission
+
+import (
+	"context"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/controllers/kit"
+)
+
+// adopt finds or creates the ForeignCluster of a consumer, and has it own the request.
+func (r *Reconciler) adopt(ctx context.Context, request *v1alpha1.IdentityRequest) error {
+	if request.Spec.ClusterID == r.ClusterID {
+		return r.refuse(ctx, request, ReasonOwnCluster, "A cluster cannot be a consumer of itself.")
+	}
+	all, err := r.inventory(ctx)
+	if err != nil {
+		return fmt.Errorf("finding the ForeignCluster of the consumer: %w", err)
+	}
+	token := all.invitation(request)
+	switch {
+	case token == nil:
+		return r.refuse(ctx, request, ReasonInvitationWithdrawn, "The invitation was withdrawn.")
+	case token.Spec.ConsumerClusterID != "" && token.Spec.ConsumerClusterID != request.Spec.ClusterID:
+		return r.refuse(ctx, request, ReasonInvitationOfAnother,
+			"The invitation is for another cluster than "+request.Spec.ClusterID+".")
+	}
+	fc, reason, message := all.choose(request)
+	var others []*v1alpha1.IdentityRequest
+	if fc != nil {
+		others = all.ownedBy(fc)
+	}
+	switch {
+	case reason != "":
+		return r.refuse(ctx, request, reason, message)
+	case fc.DeletionTimestamp != nil, len(others) > 0 && !kit.IncomingEnabled(fc):
+		// An earlier peering is being undone. The event of its end requests a pass.
+		return nil
+	case len(others) > 0 && token.Spec.ConsumerClusterID == "":
+		return r.refuse(ctx, request, ReasonClusterAlreadyPeered,
+			"The consumer is peered with this cluster already: unpeer first. "+
+				"If the consumer has lost its identity, request an invitation that is bound to its cluster id.")
+	}
+	for _, other := range others {
+		// A consumer that was invited by its id gets another identity in place of the one that
+		// it has.
+		if err := kit.Delete(ctx, r.Client, other); err != nil {
+			return fmt.Errorf("deleting the earlier identity of the consumer: %w", err)
+		}
+	}
+	switch {
+	case fc.UID == "":
+		if err := r.Client.Create(ctx, fc); err != nil {
+			return fmt.Errorf("creating the ForeignCluster of the consumer: %w", err)
+		}
+	case fc.Spec.Incoming != v1alpha1.PeeringEnabled:
+		wanted := fc.DeepCopy()
+		wanted.Spec.Incoming = v1alpha1.PeeringEnabled
+		_, err := kit.Commit(ctx, r.Client, fc, wanted)
+		return err
+	}
+	owned := request.DeepCopy()
+	owned.OwnerReferences = append(owned.OwnerReferences,
+		*metav1.NewControllerRef(fc, v1alpha1.SchemeGroupVersion.WithKind("ForeignCluster")))
+	_, err = kit.Commit(ctx, r.Client, request, owned)
+	return err
+}

@@ -1,0 +1,137 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package admission admits invited consumers: it creates the ForeignCluster of each
+// IdentityRequest, and accepts the request once the tenant namespace is ready.
+package admission
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/identity"
+	"liqo.io/federation/controllers/kit"
+)
+
+// Name is the name of the controller in --controllers, logs and metrics.
+const Name = "identity-request"
+
+// Reasons of the condition Accepted of an IdentityRequest.
+const (
+	// ReasonAccepted is that of a request whose tenant namespace is ready.
+	ReasonAccepted = "Accepted"
+	// ReasonOwnCluster is that of a request of this cluster.
+	ReasonOwnCluster = "OwnCluster"
+	// ReasonClusterAlreadyPeered is that of a second request of a consumer.
+	ReasonClusterAlreadyPeered = "ClusterAlreadyPeered"
+	// ReasonNameTaken is that of a consumer whose name other clusters have.
+	ReasonNameTaken = "NameTaken"
+	// ReasonInvitationWithdrawn is that of a request whose PeeringToken was deleted.
+	ReasonInvitationWithdrawn = "InvitationWithdrawn"
+	// ReasonInvitationOfAnother is that of a request with the invitation of another cluster.
+	ReasonInvitationOfAnother = "InvitationOfAnother"
+)
+
+// Reconciler creates a ForeignCluster for each invited consumer, and reports that its tenant
+// namespace is ready.
+type Reconciler struct {
+	// Client reads the cache of the manager, Live the API server.
+	Client client.Client
+	Live   client.Reader
+	// ClusterID is that of this cluster.
+	ClusterID string
+	// Mode is how this cluster identifies its consumers.
+	Mode identity.Mode
+}
+
+// SetupWithManager adds the controller to a manager. It has one worker: two requests of one
+// cluster must not both be the first.
+func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
+	ofLabel := handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, object client.Object) []reconcile.Request {
+		return r.requestsOf(ctx, object.GetLabels()[v1alpha1.LabelForeignCluster])
+	})
+	return ctrl.NewControllerManagedBy(manager).Named(Name).
+		For(&v1alpha1.IdentityRequest{}).
+		Watches(&v1alpha1.ForeignCluster{}, handler.EnqueueRequestsFromMapFunc(
+			func(ctx context.Context, fc client.Object) []reconcile.Request {
+				return r.requestsOf(ctx, fc.GetName())
+			})).
+		Watches(&corev1.Namespace{}, ofLabel).
+		Watches(&rbacv1.RoleBinding{}, ofLabel).
+		WithOptions(kit.Options(1)).
+		Complete(r)
+}
+
+// requestsOf returns the requests that belong to a foreign cluster, and those that belong to
+// none yet; none if the name is empty.
+func (r *Reconciler) requestsOf(ctx context.Context, foreignCluster string) []reconcile.Request {
+	if foreignCluster == "" {
+		return nil
+	}
+	var all v1alpha1.IdentityRequestList
+	// Listing a cache fails only before it is filled; then every request comes anyway.
+	_ = r.Client.List(ctx, &all)
+	var requests []reconcile.Request
+	for i := range all.Items {
+		if owner := metav1.GetControllerOf(&all.Items[i]); owner == nil || owner.Name == foreignCluster {
+			requests = append(requests, kit.Request("", all.Items[i].Name))
+		}
+	}
+	return requests
+}
+
+// Reconcile admits the consumer of one request.
+func (r *Reconciler) Reconcile(ctx context.Context, key ctrl.Request) (ctrl.Result, error) {
+	request := &v1alpha1.IdentityRequest{}
+	if err := r.Client.Get(ctx, key.NamespacedName, request); err != nil || request.DeletionTimestamp != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	owner := metav1.GetControllerOf(request)
+	if owner == nil {
+		return kit.Result(0, r.adopt(ctx, request))
+	}
+	fc := &v1alpha1.ForeignCluster{}
+	err := r.Client.Get(ctx, types.NamespacedName{Name: owner.Name}, fc)
+	switch {
+	case err == nil && fc.UID == owner.UID:
+		return kit.Result(0, r.accept(ctx, request, fc))
+	case err == nil, apierrors.IsNotFound(err):
+		return kit.Result(0, r.abandon(ctx, request, owner))
+	default:
+		return ctrl.Result{}, err
+	}
+}
+
+// abandon deletes a request whose ForeignCluster was deleted. The cache may lack the
+// ForeignCluster, whose event requests a pass then.
+func (r *Reconciler) abandon(
+	ctx context.Context, request *v1alpha1.IdentityRequest, owner *metav1.OwnerReference,
+) error {
+	all, err := r.inventory(ctx)
+	if err != nil {
+		return fmt.Errorf("verifying that ForeignCluster %s was deleted: %w", owner.Name, err)
+	}
+	if slices.ContainsFunc(all.clusters, func(fc v1alpha1.ForeignCluster) bool { return fc.UID == owner.UID }) {
+		return nil
+	}
+	return kit.Delete(ctx, r.Client, request)
+}
+
+func (r *Reconciler) refuse(ctx context.Context, request *v1alpha1.IdentityRequest, reason, message string) error {
+	refused := request.DeepCopy()
+	identity.SetCondition(refused, v1alpha1.ConditionAccepted, metav1.ConditionFalse, reason, message)
+	_, err := kit.Commit(ctx, r.Client, request, refused)
+	return err
+}

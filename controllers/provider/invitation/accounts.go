@@ -1,0 +1,80 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package invitation
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/controllers/kit"
+)
+
+// ownerKind is the kind in the owner reference of an invitation's account.
+const ownerKind = "PeeringToken"
+
+// deleteOthers deletes the accounts of earlier tokens of the same name.
+func (r *Reconciler) deleteOthers(ctx context.Context, token *v1alpha1.PeeringToken) error {
+	live := token
+	ofAnother := func(account *corev1.ServiceAccount) bool {
+		return slices.ContainsFunc(account.OwnerReferences, func(owner metav1.OwnerReference) bool {
+			return owner.Kind == ownerKind && owner.Name == live.Name && owner.UID != live.UID
+		})
+	}
+	accounts, err := r.matching(ctx, ofAnother)
+	if err != nil || len(accounts) == 0 {
+		return err
+	}
+	live = &v1alpha1.PeeringToken{}
+	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(token), live); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	return r.deleteMatching(ctx, ofAnother)
+}
+
+// deleteAccounts deletes the account of that name that was created for a token, or all of
+// them if the name is empty.
+func (r *Reconciler) deleteAccounts(ctx context.Context, token, name string) error {
+	return r.deleteMatching(ctx, func(account *corev1.ServiceAccount) bool {
+		requests := tokenOfAccount(account)
+		return len(requests) == 1 && requests[0].Name == token && (name == "" || account.Name == name)
+	})
+}
+
+func (r *Reconciler) deleteMatching(ctx context.Context, matches func(*corev1.ServiceAccount) bool) error {
+	accounts, err := r.matching(ctx, matches)
+	if err != nil {
+		return err
+	}
+	for _, account := range accounts {
+		if account.DeletionTimestamp != nil {
+			continue
+		}
+		if err := kit.Delete(ctx, r.Client, account); err != nil {
+			return fmt.Errorf("deleting the service account of an invitation: %w", err)
+		}
+	}
+	return nil
+}
+
+func (r *Reconciler) matching(
+	ctx context.Context, matches func(*corev1.ServiceAccount) bool,
+) ([]*corev1.ServiceAccount, error) {
+	var all corev1.ServiceAccountList
+	if err := r.accounts.List(ctx, &all); err != nil {
+		return nil, fmt.Errorf("listing the service accounts of invitations: %w", err)
+	}
+	var matching []*corev1.ServiceAccount
+	for i := range all.Items {
+		if matches(&all.Items[i]) {
+			matching = append(matching, &all.Items[i])
+		}
+	}
+	return matching, nil
+}
