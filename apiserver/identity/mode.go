@@ -79,7 +79,9 @@ func (m Mode) HasAccount(request *v1alpha1.IdentityRequest) bool {
 }
 
 // SetCondition sets a condition of an IdentityRequest.
-func SetCondition(request *v1alpha1.IdentityRequest, kind string, status metav1.ConditionStatus, reason, message string) {
+func SetCondition(
+	request *v1alpha1.IdentityRequest, kind string, status metav1.ConditionStatus, reason, message string,
+) {
 	meta.SetStatusCondition(&request.Status.Conditions, metav1.Condition{
 		Type: kind, Status: status, Reason: reason, Message: message, ObservedGeneration: request.Generation,
 	})

@@ -50,7 +50,8 @@ func TestConsumerRenewsItsHeartbeatAsLongAsItIsConnected(t *testing.T) {
 		{"renewed", true, nil, naming.HeartbeatInterval},
 		{"provider that does not answer", true, errors.New("no route to host"), retryInterval},
 		{"provider whose API server fails", true, apierrors.NewInternalError(errors.New("etcd")), retryInterval},
-		{"provider of an earlier version", true, apierrors.NewForbidden(lease, naming.HeartbeatLease, errors.New("no")), naming.HeartbeatInterval},
+		{"provider of an earlier version", true, apierrors.NewForbidden(lease, naming.HeartbeatLease, errors.New("no")),
+			naming.HeartbeatInterval},
 		{"provider without a Lease yet", true, apierrors.NewNotFound(lease, naming.HeartbeatLease), naming.HeartbeatInterval},
 		{"provider that ended the peering", true, apierrors.NewUnauthorized("unknown user"), naming.HeartbeatInterval},
 	} {

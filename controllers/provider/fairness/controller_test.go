@@ -31,9 +31,10 @@ func passes(t *testing.T, name string, objects ...client.Object) (*kittest.Clust
 	t.Helper()
 	schema := &flowcontrolv1.FlowSchema{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	// The account of a consumer that was deleted.
-	schema.Spec.Rules = rulesFor([]flowcontrolv1.Subject{{Kind: "ServiceAccount", ServiceAccount: &flowcontrolv1.ServiceAccountSubject{
-		Namespace: "liqo-tenant-deleted", Name: naming.TenantAccount,
-	}}}, []string{flowcontrolv1.VerbAll})
+	schema.Spec.Rules = rulesFor([]flowcontrolv1.Subject{{
+		Kind:           flowcontrolv1.SubjectKindServiceAccount,
+		ServiceAccount: &flowcontrolv1.ServiceAccountSubject{Namespace: "liqo-tenant-deleted", Name: naming.TenantAccount},
+	}}, []string{flowcontrolv1.VerbAll})
 	for i, object := range objects {
 		object.SetNamespace(fmt.Sprintf("namespace-%d", i))
 	}
@@ -55,9 +56,12 @@ func TestAccountsOfConsumersWaitInTheQueuesOfPeers(t *testing.T) {
 		want     []string
 	}{
 		{"no consumer", nil, nil},
-		{"consumer with a certificate", []client.Object{roleBinding(naming.TenantRole, rbacv1.Subject{Kind: rbacv1.UserKind, Name: "uid"})}, nil},
+		{"consumer with a certificate", []client.Object{
+			roleBinding(naming.TenantRole, rbacv1.Subject{Kind: rbacv1.UserKind, Name: "uid"}),
+		}, nil},
 		{"two accounts, in order", []client.Object{
-			roleBinding(naming.TenantRole, accountIn("liqo-tenant-rome")), roleBinding(naming.TenantRole, accountIn("liqo-tenant-genoa")),
+			roleBinding(naming.TenantRole, accountIn("liqo-tenant-rome")),
+			roleBinding(naming.TenantRole, accountIn("liqo-tenant-genoa")),
 		}, []string{"liqo-tenant-genoa", "liqo-tenant-rome"}},
 		{"account that is named twice", []client.Object{
 			roleBinding(naming.TenantRole, accountIn("liqo-tenant-rome"), accountIn("liqo-tenant-rome")),
@@ -105,7 +109,8 @@ func TestListsOfAccountsWaitInAQueueOfTheirOwn(t *testing.T) {
 
 func TestFlowSchemaThatWasDeletedIsNotCreated(t *testing.T) {
 	c := kittest.New(t)
-	result, err := (&Reconciler{Client: c.Controller, Live: c}).Reconcile(t.Context(), kit.Request("", "liqo-peer-accounts"))
+	r := &Reconciler{Client: c.Controller, Live: c}
+	result, err := r.Reconcile(t.Context(), kit.Request("", "liqo-peer-accounts"))
 	if err != nil || result.RequeueAfter != 0 || len(c.Writes) > 0 {
 		t.Errorf("requeued after %s, %v, wrote %v", result.RequeueAfter, err, c.Writes)
 	}

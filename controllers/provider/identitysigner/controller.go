@@ -75,7 +75,8 @@ func (r *Reconciler) reconcile(ctx context.Context, request *v1alpha1.IdentityRe
 		return 0, r.cleanUp(ctx, signingName(request))
 	}
 	uid, _ := naming.InvitationOfAccount(request.Name)
-	parsed, problems := validation.ValidateCertificateRequest(request.Spec.Request, string(uid), field.NewPath("spec", "request"))
+	parsed, problems := validation.ValidateCertificateRequest(
+		request.Spec.Request, string(uid), field.NewPath("spec", "request"))
 	if len(problems) > 0 {
 		return 0, r.report(ctx, request, nil, ReasonRequestInvalid, problems.ToAggregate().Error())
 	}
@@ -83,7 +84,9 @@ func (r *Reconciler) reconcile(ctx context.Context, request *v1alpha1.IdentityRe
 }
 
 // report writes the condition Issued, and the certificate if there is one.
-func (r *Reconciler) report(ctx context.Context, request *v1alpha1.IdentityRequest, certificate []byte, reason, message string) error {
+func (r *Reconciler) report(
+	ctx context.Context, request *v1alpha1.IdentityRequest, certificate []byte, reason, message string,
+) error {
 	reported := request.DeepCopy()
 	status := metav1.ConditionFalse
 	if len(certificate) > 0 {

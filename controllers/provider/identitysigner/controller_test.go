@@ -188,7 +188,8 @@ func isRefused(t *testing.T, change func(*x509.CertificateRequest)) {
 }
 
 func TestRequestForAnotherNameIsRefused(t *testing.T) {
-	for _, name := range []string{"", "admin", "system:node:milan", "ffffffff-7d54-4c2a-8f3e-1a2b3c4d5e6f", peeringUID + " "} {
+	for _, name := range []string{"", "admin", "system:node:milan", "ffffffff-7d54-4c2a-8f3e-1a2b3c4d5e6f",
+		peeringUID + " "} {
 		t.Run(name, func(t *testing.T) {
 			isRefused(t, func(r *x509.CertificateRequest) { r.Subject.CommonName = name })
 		})
@@ -267,7 +268,8 @@ func TestSignerThatDoesNotSignIsReported(t *testing.T) {
 	})
 	p.Clock.Step(2 * signerTimeout)
 	p.pass()
-	if got := p.issued(); got.Status != metav1.ConditionUnknown || !strings.Contains(got.Message, "kube-controller-manager") {
+	if got := p.issued(); got.Status != metav1.ConditionUnknown ||
+		!strings.Contains(got.Message, "kube-controller-manager") {
 		t.Errorf("condition %+v", got)
 	}
 	p.change(func(csr *certificatesv1.CertificateSigningRequest) {

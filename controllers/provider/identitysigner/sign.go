@@ -44,7 +44,9 @@ var identityUsages = []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignat
 
 // sign creates and approves the CertificateSigningRequest of an IdentityRequest, and
 // reports the certificate.
-func (r *Reconciler) sign(ctx context.Context, request *v1alpha1.IdentityRequest, parsed *x509.CertificateRequest) (time.Duration, error) {
+func (r *Reconciler) sign(
+	ctx context.Context, request *v1alpha1.IdentityRequest, parsed *x509.CertificateRequest,
+) (time.Duration, error) {
 	name := signingName(request)
 	csr := &certificatesv1.CertificateSigningRequest{}
 	err := r.Live.Get(ctx, client.ObjectKey{Name: name}, csr)
@@ -55,7 +57,8 @@ func (r *Reconciler) sign(ctx context.Context, request *v1alpha1.IdentityRequest
 	if err != nil {
 		return 0, fmt.Errorf("creating the CertificateSigningRequest of %s: %w", request.Name, err)
 	}
-	if !bytes.Equal(csr.Spec.Request, request.Spec.Request) || csr.Spec.SignerName != certificatesv1.KubeAPIServerClientSignerName ||
+	if !bytes.Equal(csr.Spec.Request, request.Spec.Request) ||
+		csr.Spec.SignerName != certificatesv1.KubeAPIServerClientSignerName ||
 		!slices.Equal(csr.Spec.Usages, identityUsages) {
 		return 0, r.report(ctx, request, nil, identity.ReasonSigningFailed,
 			fmt.Sprintf("CertificateSigningRequest %s was created by another client: delete it, and peer again.", name))
@@ -99,14 +102,16 @@ func (r *Reconciler) cleanUp(ctx context.Context, name string) error {
 
 // await returns when to read a CertificateSigningRequest without a certificate again, and
 // reports one that is missing for long.
-func (r *Reconciler) await(ctx context.Context, request *v1alpha1.IdentityRequest, csr *certificatesv1.CertificateSigningRequest) (time.Duration, error) {
+func (r *Reconciler) await(
+	ctx context.Context, request *v1alpha1.IdentityRequest, csr *certificatesv1.CertificateSigningRequest,
+) (time.Duration, error) {
 	if r.Clock.Since(csr.CreationTimestamp.Time) < signerTimeout {
 		return pollInterval, nil
 	}
 	waiting := request.DeepCopy()
-	identity.SetCondition(waiting, v1alpha1.ConditionIssued, metav1.ConditionUnknown, identity.ReasonAwaitingSigner, fmt.Sprintf(
-		"No signer has signed CertificateSigningRequest %s for %s: check --cluster-signing-cert-file of kube-controller-manager.",
-		csr.Name, csr.Spec.SignerName))
+	identity.SetCondition(waiting, v1alpha1.ConditionIssued, metav1.ConditionUnknown, identity.ReasonAwaitingSigner,
+		fmt.Sprintf("No signer has signed CertificateSigningRequest %s for %s: "+
+			"check --cluster-signing-cert-file of kube-controller-manager.", csr.Name, csr.Spec.SignerName))
 	_, err := kit.Commit(ctx, r.Client, request, waiting)
 	return retryInterval, err
 }
@@ -118,7 +123,9 @@ func signingName(request *v1alpha1.IdentityRequest) string {
 	return "federation-" + request.Name + "-" + hex.EncodeToString(sum[:8])
 }
 
-func newSigningRequest(name string, request *v1alpha1.IdentityRequest, lifetime time.Duration) *certificatesv1.CertificateSigningRequest {
+func newSigningRequest(
+	name string, request *v1alpha1.IdentityRequest, lifetime time.Duration,
+) *certificatesv1.CertificateSigningRequest {
 	return &certificatesv1.CertificateSigningRequest{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy}},
 		Spec: certificatesv1.CertificateSigningRequestSpec{

@@ -189,7 +189,8 @@ func (r *Reconciler) end(ctx context.Context, fc *v1alpha1.ForeignCluster, ttl t
 		return fmt.Errorf("ending the peering with a consumer that was silent for %s: %w", ttl, err)
 	}
 	r.Events.Eventf(fc, corev1.EventTypeWarning, ReasonOrphanTTLExpired,
-		"The consumer sent no heartbeat for %s, its orphanTTL: this cluster ends the incoming peering, and deletes what runs here for it.", ttl)
+		"The consumer sent no heartbeat for %s, its orphanTTL: "+
+			"this cluster ends the incoming peering, and deletes what runs here for it.", ttl)
 	return nil
 }
 

@@ -47,8 +47,10 @@ func (l live) Get(ctx context.Context, key client.ObjectKey, object client.Objec
 func newProvider(t *testing.T, changes ...func(*v1alpha1.ForeignCluster)) *provider {
 	fc := &v1alpha1.ForeignCluster{
 		ObjectMeta: metav1.ObjectMeta{Name: "rome", UID: "rome-uid", Generation: 1, Finalizers: []string{v1alpha1.Finalizer}},
-		Spec:       v1alpha1.ForeignClusterSpec{ClusterID: "rome-id", Outgoing: v1alpha1.PeeringDisabled, Incoming: v1alpha1.PeeringEnabled},
-		Status:     v1alpha1.ForeignClusterStatus{TenantNamespace: "liqo-tenant-rome"},
+		Spec: v1alpha1.ForeignClusterSpec{
+			ClusterID: "rome-id", Outgoing: v1alpha1.PeeringDisabled, Incoming: v1alpha1.PeeringEnabled,
+		},
+		Status: v1alpha1.ForeignClusterStatus{TenantNamespace: "liqo-tenant-rome"},
 	}
 	for _, change := range changes {
 		change(fc)
@@ -91,9 +93,8 @@ func (p *provider) ended() bool {
 // renew is a heartbeat that claims to be of a time.
 func (p *provider) renew(at time.Time) {
 	p.t.Helper()
-	kittest.Change(p.Cluster, "liqo-tenant-rome", naming.HeartbeatLease, &coordinationv1.Lease{}, func(lease *coordinationv1.Lease) {
-		lease.Spec.RenewTime = &metav1.MicroTime{Time: at}
-	})
+	kittest.Change(p.Cluster, "liqo-tenant-rome", naming.HeartbeatLease, &coordinationv1.Lease{},
+		func(lease *coordinationv1.Lease) { lease.Spec.RenewTime = &metav1.MicroTime{Time: at} })
 }
 
 func (p *provider) condition() metav1.Condition {
@@ -130,7 +131,8 @@ func TestProviderReportsSinceWhenAConsumerIsSilent(t *testing.T) {
 			metav1.ConditionTrue, ReasonHeartbeatReceived, 0, []string{"Normal " + ReasonHeartbeatReceived}},
 		{"two heartbeats are missing", func() {}, 50 * time.Second, metav1.ConditionTrue, ReasonHeartbeatReceived, 0, nil},
 		{"silent", func() {}, 20 * time.Second,
-			metav1.ConditionFalse, ReasonConsumerSilent, time.Hour + naming.HeartbeatInterval, []string{"Warning " + ReasonConsumerSilent}},
+			metav1.ConditionFalse, ReasonConsumerSilent, time.Hour + naming.HeartbeatInterval,
+			[]string{"Warning " + ReasonConsumerSilent}},
 		{"still silent", func() {}, 2 * time.Hour,
 			metav1.ConditionFalse, ReasonConsumerSilent, time.Hour + naming.HeartbeatInterval, nil},
 		{"heartbeat again", func() { p.renew(now.Add(time.Hour)) }, naming.HeartbeatInterval,
@@ -144,7 +146,8 @@ func TestProviderReportsSinceWhenAConsumerIsSilent(t *testing.T) {
 				t.Errorf("condition %+v", got)
 			}
 			since := now.Add(stage.since)
-			if stage.since > 0 && (!got.LastTransitionTime.Time.Equal(since) || !strings.Contains(got.Message, since.UTC().Format(time.RFC3339))) {
+			if stage.since > 0 && (!got.LastTransitionTime.Time.Equal(since) ||
+				!strings.Contains(got.Message, since.UTC().Format(time.RFC3339))) {
 				t.Errorf("silent since %s, want %s: %s", got.LastTransitionTime, since, got.Message)
 			}
 			if diff := cmp.Diff(stage.recorded, p.recorded()); diff != "" {
@@ -169,7 +172,8 @@ func TestExpiredOrphanTTLEndsTheIncomingPeering(t *testing.T) {
 		removed  bool
 		disabled bool
 	}{
-		{name: "of the installation", change: func(*v1alpha1.ForeignCluster) {}, kept: time.Hour - time.Second, removed: true},
+		{name: "of the installation", change: func(*v1alpha1.ForeignCluster) {}, kept: time.Hour - time.Second,
+			removed: true},
 		{name: "of the ForeignCluster", change: withTTL(time.Minute), kept: 59 * time.Second, removed: true},
 		{name: "unlimited by the ForeignCluster", change: withTTL(0), kept: 2 * time.Hour},
 		{name: "with an outgoing peering", change: outgoing, kept: time.Hour - time.Second, disabled: true},

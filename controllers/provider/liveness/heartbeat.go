@@ -54,15 +54,16 @@ func (h *heartbeat) report(fc *v1alpha1.ForeignCluster, now time.Time, ttl time.
 	switch {
 	case h.renewed == nil:
 		condition.Status, condition.Reason = metav1.ConditionUnknown, ReasonNoHeartbeat
-		condition.Message = "The consumer has sent no heartbeat yet: it is being connected, or is of a version that sends none. " +
-			"Its orphanTTL does not begin before the first heartbeat."
+		condition.Message = "The consumer has sent no heartbeat yet: it is being connected, or is of a version that sends " +
+			"none. Its orphanTTL does not begin before the first heartbeat."
 	case now.Sub(h.since) >= silentAfter, wasSilent && !h.observed:
 		since := metav1.NewTime(h.since.Truncate(time.Second))
 		if wasSilent {
 			since = before.LastTransitionTime
 		}
 		condition.Status, condition.Reason, condition.LastTransitionTime = metav1.ConditionFalse, ReasonConsumerSilent, since
-		condition.Message = fmt.Sprintf("The consumer has sent no heartbeat since %s. %s", since.UTC().Format(time.RFC3339), h.prospect(ttl))
+		condition.Message = fmt.Sprintf("The consumer has sent no heartbeat since %s. %s",
+			since.UTC().Format(time.RFC3339), h.prospect(ttl))
 	default:
 		condition.Status, condition.Reason = metav1.ConditionTrue, ReasonHeartbeatReceived
 		condition.Message = "The consumer sends heartbeats."
@@ -75,5 +76,6 @@ func (h *heartbeat) prospect(ttl time.Duration) string {
 	if ttl == 0 {
 		return "What runs here for it is kept, because it has no orphanTTL."
 	}
-	return fmt.Sprintf("Unless it sends one, this cluster ends the incoming peering at %s.", h.since.Add(ttl).UTC().Format(time.RFC3339))
+	return fmt.Sprintf("Unless it sends one, this cluster ends the incoming peering at %s.",
+		h.since.Add(ttl).UTC().Format(time.RFC3339))
 }
