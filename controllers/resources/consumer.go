@@ -12,13 +12,14 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/compatibility"
 	"liqo.io/federation/apiserver/naming"
+	"liqo.io/federation/apiserver/negotiation"
 	"liqo.io/federation/apiserver/placement"
+	"liqo.io/federation/controllers/kit"
 )
 
 // consumer asks providers for resources, accepts what they offer, and makes
@@ -82,7 +83,7 @@ func (r *consumer) ask(ctx context.Context, fc *v1alpha1.ForeignCluster, namespa
 	wanted := v1alpha1.ResourceRequestSpec{Resources: fc.Spec.Resources, APIVersions: compatibility.APIVersions(), Features: compatibility.Features()}
 	index := slices.IndexFunc(requests, func(request *v1alpha1.ResourceRequest) bool { return request.Name == r.clusterName })
 	if index < 0 {
-		err := r.createRequest(ctx, &v1alpha1.ResourceRequest{ObjectMeta: managed(namespace, r.clusterName), Spec: wanted})
+		err := r.createRequest(ctx, &v1alpha1.ResourceRequest{ObjectMeta: kit.Managed(namespace, r.clusterName), Spec: wanted})
 		if err != nil && !apierrors.IsAlreadyExists(err) {
 			return fmt.Errorf("ask for resources in namespace %s: %w", namespace, err)
 		}
@@ -202,10 +203,10 @@ func (r *consumer) decide(fc *v1alpha1.ForeignCluster, offer *v1alpha1.ResourceO
 		// It is refused when its virtual nodes are gone.
 		return offer.Status.Phase, "The virtual nodes are being removed."
 	case decision.Decision == v1alpha1.PeeringRefuse:
-		return v1alpha1.NegotiationRefused, said("The consumer's administrator refuses", decision.Reason)
+		return v1alpha1.NegotiationRefused, negotiation.WithReason("The consumer's administrator refuses", decision.Reason)
 	case decision.Decision == v1alpha1.PeeringAccept:
-		return v1alpha1.NegotiationAccepted, said("The consumer's administrator accepts", decision.Reason)
-	case undecided(&decision, r.autoAccept) && offer.Status.Phase != v1alpha1.NegotiationAccepted:
+		return v1alpha1.NegotiationAccepted, negotiation.WithReason("The consumer's administrator accepts", decision.Reason)
+	case negotiation.Undecided(&decision, r.autoAccept) && offer.Status.Phase != v1alpha1.NegotiationAccepted:
 		return v1alpha1.NegotiationManualActionRequired, fmt.Sprintf(
 			"An administrator of the consumer has to decide: set spec.borrowing.decision of ForeignCluster %s to Accept or Refuse.", fc.Name)
 	}
@@ -231,7 +232,7 @@ func (r *consumer) answer(ctx context.Context, offer *v1alpha1.ResourceOffer, ph
 	answered := offer.DeepCopy()
 	answered.Status.Phase = phase
 	answered.Status.ObservedGeneration = offer.Generation
-	meta.SetStatusCondition(&answered.Status.Conditions, accepted(phase, message, offer.Generation))
+	meta.SetStatusCondition(&answered.Status.Conditions, negotiation.Accepted(phase, message, offer.Generation))
 	if _, err := r.commitOffer(ctx, offer, answered); err != nil {
 		return fmt.Errorf("answer offer %s: %w", offer.Name, err)
 	}
@@ -240,11 +241,4 @@ func (r *consumer) answer(ctx context.Context, offer *v1alpha1.ResourceOffer, ph
 
 func madeFrom(offer *v1alpha1.ResourceOffer) func(*v1alpha1.VirtualNode) bool {
 	return func(node *v1alpha1.VirtualNode) bool { return node.Spec.OfferName == offer.Name }
-}
-
-func managed(namespace, name string) metav1.ObjectMeta {
-	return metav1.ObjectMeta{
-		Namespace: namespace, Name: name,
-		Labels: map[string]string{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy, v1alpha1.LabelForeignCluster: naming.ForeignClusterOf(namespace)},
-	}
 }

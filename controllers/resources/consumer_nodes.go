@@ -15,6 +15,7 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/naming"
 	"liqo.io/federation/apiserver/reflection"
+	"liqo.io/federation/controllers/kit"
 )
 
 // makeNodes makes the virtual nodes of an offer: one of all of it, or one of
@@ -95,7 +96,7 @@ func (r *consumer) newNode(ctx context.Context, fc *v1alpha1.ForeignCluster, nam
 	if like := reflection.DecidingVirtualNode(made, wanted.ClusterID); like != nil {
 		wanted.APIAccess, wanted.Reflection, wanted.OffloadingPatch = like.Spec.APIAccess, like.Spec.Reflection, like.Spec.OffloadingPatch
 	}
-	node := &v1alpha1.VirtualNode{ObjectMeta: managed(namespace, name), Spec: wanted}
+	node := &v1alpha1.VirtualNode{ObjectMeta: kit.Managed(namespace, name), Spec: wanted}
 	switch err := r.createNode(ctx, node); {
 	case apierrors.IsAlreadyExists(err):
 		return nil, nil

@@ -60,7 +60,7 @@ type Config struct {
 	Policy         Policy
 	VirtualKubelet VirtualKubelet
 
-	served *servedKinds
+	served *kit.ServedKinds
 }
 
 // tunnels are what was agreed upon with other clusters.
@@ -98,7 +98,7 @@ func NewProvider(config *Config) (*queue.Controller[cache.ObjectName], error) {
 		requests:       config.requests,
 		offers:         config.offers,
 		nodes:          func() ([]*corev1.Node, error) { return nodes.Lister().List(labels.Everything()) },
-		served:         config.servedKinds().find,
+		served:         config.servedKinds().Find,
 		hasClass: func(name string) (bool, error) {
 			_, err := classes.Lister().Get(name)
 			if apierrors.IsNotFound(err) {
@@ -252,9 +252,9 @@ func (c *Config) taken(namespace, name string) (bool, error) {
 
 // servedKinds are asked by all controllers that are made with the same Config,
 // one after the other.
-func (c *Config) servedKinds() *servedKinds {
+func (c *Config) servedKinds() *kit.ServedKinds {
 	if c.served == nil {
-		c.served = &servedKinds{ask: c.Kube.Discovery().ServerResourcesForGroupVersionWithContext, clock: c.Clock}
+		c.served = kit.NewServedKinds(c.Kube.Discovery(), c.Clock)
 	}
 	return c.served
 }

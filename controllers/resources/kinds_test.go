@@ -4,18 +4,15 @@
 package resources
 
 import (
-	"context"
 	"errors"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
-	testingclock "k8s.io/utils/clock/testing"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
@@ -25,71 +22,18 @@ var (
 	gadgets = metav1.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "gadgets"}
 )
 
-func TestKindsAreNamedInFull(t *testing.T) {
-	for _, test := range []struct {
-		name  string
-		names []string
-		want  []metav1.GroupVersionResource
-		wrong string
-	}{
-		{"none", nil, nil, ""},
-		{"two", []string{"widgets.v1.example.com", "gadgets.v1.example.com"}, []metav1.GroupVersionResource{widgets, gadgets}, ""},
-		{"without a version", []string{"widgets.example"}, nil, `--offer-kinds "widgets.example": must be the resource, the version and the group`},
-		{"the core group", []string{"pods.v1."}, nil, "--offer-kinds[0].group"},
-		{"roles", []string{"roles.v1.rbac.authorization.k8s.io"}, nil, "--offer-kinds[0].group: Forbidden"},
-		{"everything", []string{"*.v1.example.com"}, nil, "--offer-kinds[0].resource"},
-		{"a subresource", []string{"widgets/scale.v1.example.com"}, nil, "--offer-kinds[0].resource"},
-		{"twice", []string{"widgets.v1.example.com", "widgets.v2.example.com"}, nil, "Duplicate"},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			policy := DefaultPolicy()
-			policy.ReflectedKinds = test.names
-			errs := policy.Validate()
-			if len(errs) == 0 != (test.wrong == "") || len(errs) > 0 && !strings.Contains(errs[0].Error(), test.wrong) {
-				t.Errorf("errors %v, want %q", errs, test.wrong)
-			}
-			if test.wrong == "" {
-				if diff := cmp.Diff(test.want, policy.kinds()); diff != "" {
-					t.Errorf("kinds (-want +got):\n%s", diff)
-				}
-			}
-		})
+func TestReflectedKindsAreValidated(t *testing.T) {
+	policy := DefaultPolicy()
+	policy.ReflectedKinds = []string{"pods"}
+	if errs := policy.Validate(); len(errs) != 1 || !strings.Contains(errs[0].Error(), "--offer-kinds") {
+		t.Errorf("errors %v", errs)
+	}
+	policy.ReflectedKinds = []string{"widgets.v1.example.com", "gadgets.v1.example.com"}
+	if diff := cmp.Diff([]metav1.GroupVersionResource{widgets, gadgets}, policy.kinds()); diff != "" {
+		t.Errorf("kinds (-want +got):\n%s", diff)
 	}
 	if errs := (&VirtualKubelet{PullPolicy: "Always", ReflectedKinds: []string{"pods"}}).Validate(); len(errs) != 1 || !strings.Contains(errs[0].Error(), "--reflected-kinds") {
 		t.Errorf("errors %v", errs)
-	}
-}
-
-func TestAClusterIsAskedWhatItServesOnceInAWhile(t *testing.T) {
-	clock := testingclock.NewFakePassiveClock(now)
-	asked, answer, failure := 0, []metav1.APIResource{{Name: "widgets", Namespaced: true}, {Name: "widgets/status", Namespaced: true}}, error(nil)
-	served := &servedKinds{clock: clock, ask: func(_ context.Context, groupVersion string) (*metav1.APIResourceList, error) {
-		asked++
-		if groupVersion != "example.com/v1" {
-			return nil, apierrors.NewNotFound(v1alpha1.Resource("groups"), groupVersion)
-		}
-		return &metav1.APIResourceList{APIResources: answer}, failure
-	}}
-	find := func(kind metav1.GroupVersionResource, want bool) {
-		t.Helper()
-		resource, err := served.find(t.Context(), kind)
-		if err != nil || (resource != nil) != want {
-			t.Errorf("%v, %v", resource, err)
-		}
-	}
-	find(widgets, true)
-	find(gadgets, false)
-	if asked != 1 {
-		t.Errorf("asked %d times", asked)
-	}
-	find(metav1.GroupVersionResource{Group: "example.org", Version: "v1", Resource: "widgets"}, false)
-	clock.SetTime(now.Add(kindsInterval))
-	answer = nil
-	find(widgets, false)
-	clock.SetTime(now.Add(2 * kindsInterval))
-	failure = errors.New("no answer")
-	if _, err := served.find(t.Context(), widgets); !errors.Is(err, failure) {
-		t.Errorf("error %v", err)
 	}
 }
 

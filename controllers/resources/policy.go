@@ -24,6 +24,7 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	federationvalidation "liqo.io/federation/apiserver/apis/federation/validation"
 	"liqo.io/federation/apiserver/podspec"
+	"liqo.io/federation/apiserver/reflection"
 )
 
 // Policy is what a provider lends, and how.
@@ -81,7 +82,7 @@ const (
 
 // kinds are ReflectedKinds, of a policy that is valid.
 func (p *Policy) kinds() []metav1.GroupVersionResource {
-	kinds, _ := parseKinds(flagOfferKinds, p.ReflectedKinds)
+	kinds, _ := reflection.ParseKinds(flagOfferKinds, p.ReflectedKinds)
 	return kinds
 }
 
@@ -167,7 +168,7 @@ func (p *Policy) Validate() []error {
 		}
 	}
 	errs = append(errs, p.validateExternalVolumes()...)
-	_, problems := parseKinds(flagOfferKinds, p.ReflectedKinds)
+	_, problems := reflection.ParseKinds(flagOfferKinds, p.ReflectedKinds)
 	return append(errs, problems...)
 }
 
@@ -244,7 +245,7 @@ const flagReflectedKinds = "reflected-kinds"
 
 // kinds are ReflectedKinds, if they are valid.
 func (v *VirtualKubelet) kinds() []metav1.GroupVersionResource {
-	kinds, _ := parseKinds(flagReflectedKinds, v.ReflectedKinds)
+	kinds, _ := reflection.ParseKinds(flagReflectedKinds, v.ReflectedKinds)
 	return kinds
 }
 
@@ -259,7 +260,7 @@ func (v *VirtualKubelet) AddFlags(fs *pflag.FlagSet) {
 
 // Validate tells everything that is wrong at once.
 func (v *VirtualKubelet) Validate() []error {
-	_, errs := parseKinds(flagReflectedKinds, v.ReflectedKinds)
+	_, errs := reflection.ParseKinds(flagReflectedKinds, v.ReflectedKinds)
 	policies := []corev1.PullPolicy{corev1.PullAlways, corev1.PullIfNotPresent, corev1.PullNever}
 	if !slices.Contains(policies, corev1.PullPolicy(v.PullPolicy)) {
 		errs = append(errs, fmt.Errorf("--virtual-kubelet-image-pull-policy %q: must be one of %v", v.PullPolicy, policies))

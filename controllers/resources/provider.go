@@ -22,7 +22,10 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/compatibility"
 	"liqo.io/federation/apiserver/naming"
+	"liqo.io/federation/apiserver/negotiation"
 	"liqo.io/federation/apiserver/quota"
+	"liqo.io/federation/apiserver/reflection"
+	"liqo.io/federation/controllers/kit"
 )
 
 // provider answers the requests of consumers with what the policy allows.
@@ -90,7 +93,7 @@ func (r *provider) reconcile(ctx context.Context, key cache.ObjectName) (time.Du
 	}
 	var again time.Duration
 	if len(r.policy.ReflectedKinds) > 0 {
-		again = kindsInterval
+		again = kit.ServedKindsInterval
 	}
 	return again, r.negotiate(ctx, fc, requests[0], offers)
 }
@@ -136,22 +139,9 @@ func refused(fc *v1alpha1.ForeignCluster, request *v1alpha1.ResourceRequest) str
 		return compatibility.VersionsDiffer(request.Spec.APIVersions)
 	}
 	if fc.Spec.Lending.Decision == v1alpha1.PeeringRefuse {
-		return said("The provider's administrator refuses", fc.Spec.Lending.Reason)
+		return negotiation.WithReason("The provider's administrator refuses", fc.Spec.Lending.Reason)
 	}
 	return ""
-}
-
-// undecided tells whether an administrator has to decide.
-func undecided(answer *v1alpha1.PeeringAnswer, autoAccept bool) bool {
-	return answer.Decision == v1alpha1.PeeringManual || answer.Decision == "" && !autoAccept
-}
-
-// said adds an administrator's reason to a sentence.
-func said(sentence, reason string) string {
-	if reason == "" {
-		return sentence + "."
-	}
-	return sentence + ": " + reason
 }
 
 // withdraw takes back what was offered.
@@ -173,7 +163,7 @@ func (r *provider) withdraw(ctx context.Context, offers []*v1alpha1.ResourceOffe
 // that an administrator made stand beside it, and are theirs to change.
 func (r *provider) negotiate(ctx context.Context, fc *v1alpha1.ForeignCluster, request *v1alpha1.ResourceRequest, offers []*v1alpha1.ResourceOffer) error {
 	own, theirs := apart(offers)
-	if undecided(&fc.Spec.Lending.PeeringAnswer, r.policy.AutoAccept) {
+	if negotiation.Undecided(&fc.Spec.Lending.PeeringAnswer, r.policy.AutoAccept) {
 		return r.wait(ctx, fc, request, own, theirs)
 	}
 	nodes, err := r.nodes()
@@ -230,7 +220,7 @@ func (r *provider) negotiate(ctx context.Context, fc *v1alpha1.ForeignCluster, r
 	}
 	message := "The provider's policy allows it."
 	if fc.Spec.Lending.Decision == v1alpha1.PeeringAccept {
-		message = said("The provider's administrator accepts", fc.Spec.Lending.Reason)
+		message = negotiation.WithReason("The provider's administrator accepts", fc.Spec.Lending.Reason)
 	}
 	return r.answer(ctx, request, v1alpha1.NegotiationAccepted, name, message+notOffered+stillOpen(fc, theirs))
 }
@@ -410,7 +400,7 @@ func (r *provider) kinds(ctx context.Context, before []metav1.GroupVersionResour
 	for _, kind := range r.policy.kinds() {
 		served, err := r.served(ctx, kind)
 		if err != nil {
-			klog.FromContext(ctx).Error(err, "It is unknown whether a kind can be offered", "kind", kindName(kind))
+			klog.FromContext(ctx).Error(err, "It is unknown whether a kind can be offered", "kind", reflection.KindName(kind))
 		}
 		if err != nil && slices.Contains(before, kind) || err == nil && served != nil && served.Namespaced {
 			result = append(result, kind)
@@ -425,7 +415,7 @@ func (r *provider) answer(ctx context.Context, request *v1alpha1.ResourceRequest
 	answered.Status.ObservedGeneration = request.Generation
 	answered.Status.OfferName = offer
 	answered.Status.APIVersions, answered.Status.Features = compatibility.APIVersions(), compatibility.Features()
-	meta.SetStatusCondition(&answered.Status.Conditions, accepted(phase, message, request.Generation))
+	meta.SetStatusCondition(&answered.Status.Conditions, negotiation.Accepted(phase, message, request.Generation))
 	if err := r.withinGrant(answered); err != nil {
 		return fmt.Errorf("compare what runs with what is granted: %w", err)
 	}
@@ -433,15 +423,4 @@ func (r *provider) answer(ctx context.Context, request *v1alpha1.ResourceRequest
 		return fmt.Errorf("answer request %s: %w", request.Name, err)
 	}
 	return nil
-}
-
-// accepted is the condition that goes with a phase.
-func accepted(phase v1alpha1.NegotiationPhase, message string, generation int64) metav1.Condition {
-	status := metav1.ConditionFalse
-	if phase == v1alpha1.NegotiationAccepted {
-		status = metav1.ConditionTrue
-	}
-	return metav1.Condition{
-		Type: v1alpha1.ConditionAccepted, Status: status, Reason: string(phase), Message: message, ObservedGeneration: generation,
-	}
 }

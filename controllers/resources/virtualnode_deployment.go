@@ -19,6 +19,7 @@ import (
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/naming"
+	"liqo.io/federation/controllers/kit"
 	"liqo.io/federation/controllers/leader"
 	"liqo.io/federation/controllers/remote"
 )
@@ -42,7 +43,7 @@ func kubeletName(node *v1alpha1.VirtualNode) string { return naming.VirtualKubel
 func bindingName(node *v1alpha1.VirtualNode) string { return virtualKubeletRole + "-" + node.Name }
 
 func ownedMeta(node *v1alpha1.VirtualNode) metav1.ObjectMeta {
-	meta := managed(node.Namespace, kubeletName(node))
+	meta := kit.Managed(node.Namespace, kubeletName(node))
 	meta.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(node, v1alpha1.SchemeGroupVersion.WithKind("VirtualNode"))}
 	return meta
 }
@@ -52,7 +53,7 @@ func newAccount(node *v1alpha1.VirtualNode) *corev1.ServiceAccount {
 }
 
 func newBinding(node *v1alpha1.VirtualNode) *rbacv1.ClusterRoleBinding {
-	meta := managed(node.Namespace, bindingName(node))
+	meta := kit.Managed(node.Namespace, bindingName(node))
 	meta.Namespace = ""
 	return &rbacv1.ClusterRoleBinding{
 		ObjectMeta: meta,

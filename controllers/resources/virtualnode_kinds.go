@@ -17,6 +17,7 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/apis/federation/validation"
 	"liqo.io/federation/apiserver/reflection"
+	"liqo.io/federation/controllers/kit"
 )
 
 // Reasons of the condition KindsReflected.
@@ -65,7 +66,7 @@ func (r *virtualNodes) observeKinds(ctx context.Context, node *v1alpha1.VirtualN
 			if len(problems) == 0 {
 				condition.Status, condition.Reason = metav1.ConditionFalse, problem.reason
 			}
-			problems = append(problems, kindName(kind)+": "+problem.message)
+			problems = append(problems, reflection.KindName(kind)+": "+problem.message)
 		}
 	}
 	siblings, err := r.siblings(node.Namespace)
@@ -84,7 +85,7 @@ func (r *virtualNodes) observeKinds(ctx context.Context, node *v1alpha1.VirtualN
 	if len(named) == 0 {
 		return 0, nil
 	}
-	return kindsInterval, nil
+	return kit.ServedKindsInterval, nil
 }
 
 // observeClasses writes down which classes of the provider copies may name.

@@ -27,8 +27,9 @@ type pkg struct {
 // pure are the packages of the API types and of pure functions on them, which plans,
 // admission and controllers share.
 var pure = []string{
-	"apiserver/addresses", "apiserver/apis", "apiserver/compatibility", "apiserver/identity", "apiserver/naming", "apiserver/netmap",
-	"apiserver/placement", "apiserver/plan", "apiserver/podspec", "apiserver/quota", "apiserver/reflection", "apiserver/volume",
+	"apiserver/addresses", "apiserver/apis", "apiserver/compatibility", "apiserver/identity", "apiserver/naming",
+	"apiserver/negotiation", "apiserver/netmap", "apiserver/placement", "apiserver/plan", "apiserver/podspec",
+	"apiserver/quota", "apiserver/reflection", "apiserver/volume",
 }
 
 // layers says which of our packages each of our packages may import, besides
@@ -42,6 +43,7 @@ var layers = []struct {
 	{"apiserver/compatibility", []string{"apiserver/apis"}},
 	{"apiserver/identity", []string{"apiserver/apis", "apiserver/naming"}},
 	{"apiserver/naming", []string{"apiserver/apis"}},
+	{"apiserver/negotiation", []string{"apiserver/apis"}},
 	{"apiserver/netmap", []string{"apiserver/apis"}},
 	{"apiserver/placement", []string{"apiserver/apis", "apiserver/podspec", "apiserver/volume"}},
 	{"apiserver/plan", []string{"apiserver/apis", "apiserver/naming", "apiserver/placement", "apiserver/podspec", "apiserver/volume"}},

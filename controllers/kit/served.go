@@ -1,0 +1,71 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package kit
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/clock"
+)
+
+// ServedKindsInterval is the time after which a controller that depends on the kinds that
+// its cluster serves reads them again: their definitions are not watched.
+const ServedKindsInterval = time.Minute
+
+// Discovery is the part of a discovery client that ServedKinds needs.
+type Discovery interface {
+	ServerResourcesForGroupVersionWithContext(ctx context.Context, groupVersion string) (*metav1.APIResourceList, error)
+}
+
+// ServedKinds finds the kinds that this cluster serves, as discovery returned them within
+// the last half of ServedKindsInterval. Controllers of a process share one.
+type ServedKinds struct {
+	discovery Discovery
+	clock     clock.PassiveClock
+
+	mu       sync.Mutex
+	versions map[string]servedVersion
+}
+
+// servedVersion is what discovery returned for a version of a group.
+type servedVersion struct {
+	at        time.Time
+	resources []metav1.APIResource
+}
+
+// NewServedKinds returns the kinds of a cluster.
+func NewServedKinds(discovery Discovery, clock clock.PassiveClock) *ServedKinds {
+	return &ServedKinds{discovery: discovery, clock: clock, versions: map[string]servedVersion{}}
+}
+
+// Find returns how a kind is served, or nil if it is not. It fails when discovery does.
+func (s *ServedKinds) Find(ctx context.Context, kind metav1.GroupVersionResource) (*metav1.APIResource, error) {
+	groupVersion := schema.GroupVersion{Group: kind.Group, Version: kind.Version}.String()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	version, ok := s.versions[groupVersion]
+	if now := s.clock.Now(); !ok || now.Sub(version.at) > ServedKindsInterval/2 {
+		list, err := s.discovery.ServerResourcesForGroupVersionWithContext(ctx, groupVersion)
+		if err != nil && !apierrors.IsNotFound(err) {
+			return nil, fmt.Errorf("reading the resources of %s: %w", groupVersion, err)
+		}
+		version = servedVersion{at: now}
+		if err == nil {
+			version.resources = list.APIResources
+		}
+		s.versions[groupVersion] = version
+	}
+	index := slices.IndexFunc(version.resources, func(resource metav1.APIResource) bool { return resource.Name == kind.Resource })
+	if index < 0 {
+		return nil, nil
+	}
+	return &version.resources[index], nil
+}
