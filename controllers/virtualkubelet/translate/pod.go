@@ -11,9 +11,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/ptr"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/podspec"
 )
 
 // apiAccessVolumePrefix is the prefix of the volumes that the ServiceAccount admission plugin adds
@@ -99,41 +99,16 @@ func podAnnotations(pod *corev1.Pod, excluded []string) map[string]string {
 	return annotations
 }
 
-// podSpec returns the forwarded part of the specification of a local pod; labels with the excluded
-// keys are not forwarded.
+// podSpec returns the forwarded part of the specification of a local pod: which fields these are is in
+// podspec.PodFields, and their values are translated here. Labels with the excluded keys are not forwarded.
 func podSpec(local *corev1.Pod, from *corev1.PodSpec, excluded []string) corev1.PodSpec {
-	spec := *from.DeepCopy()
-
-	// The provider schedules the pod.
-	spec.NodeName = ""
-	spec.NodeSelector = nil
+	spec := podspec.Forward(from)
 	spec.Affinity = affinity(spec.Affinity, local, excluded)
 	spec.Tolerations = tolerations(spec.Tolerations)
 	spec.TopologySpreadConstraints = spreadConstraints(spec.TopologySpreadConstraints, local, excluded)
-	spec.SchedulerName = ""
-	spec.SchedulingGates = nil
-	spec.SchedulingGroup = nil
-	spec.Priority = nil
-	spec.PriorityClassName = ""
-	spec.PreemptionPolicy = nil
-	spec.EvictionResponders = nil
-	// The provider's RuntimeClass defines the overhead there.
-	spec.Overhead = nil
-
-	if spec.HostNetwork {
+	if from.HostNetwork {
 		eachContainer(&spec, clearHostPorts)
 	}
-	spec.HostNetwork = false
-	spec.HostPID = false
-	spec.HostIPC = false
-
-	// Identities and Services are the consumer's. Readiness gates are opened on the local pod,
-	// never on the remote one.
-	spec.ServiceAccountName = ""
-	spec.DeprecatedServiceAccount = ""
-	spec.AutomountServiceAccountToken = ptr.To(false)
-	spec.EnableServiceLinks = ptr.To(false)
-	spec.ReadinessGates = nil
 	spec.EphemeralContainers = slices.DeleteFunc(spec.EphemeralContainers, func(c corev1.EphemeralContainer) bool {
 		return isRefused(find(local.Status.EphemeralContainerStatuses, c.Name))
 	})

@@ -32,20 +32,10 @@ const (
 // anti-affinity also when it places those others.
 func podPlacement(spec *corev1.PodSpec, namespace string) field.ErrorList {
 	var errs field.ErrorList
-	if spec.NodeName != "" {
-		errs = append(errs, field.Forbidden(podPath.Child("nodeName"), schedulerChoice))
-	}
 	errs = append(errs, nodeLabels(spec.NodeSelector, podPath.Child("nodeSelector"))...)
 	errs = append(errs, affinity(spec.Affinity, namespace, podPath.Child("affinity"))...)
 	if len(spec.TopologySpreadConstraints) > maxTerms {
 		errs = append(errs, field.TooMany(podPath.Child("topologySpreadConstraints"), len(spec.TopologySpreadConstraints), maxTerms))
-	}
-	if spec.SchedulingGroup != nil {
-		errs = append(errs, field.Forbidden(podPath.Child("schedulingGroup"), "groups of this cluster are not for pods of others"))
-	}
-	// They would have to be heard before a node can be drained.
-	if len(spec.EvictionResponders) > 0 {
-		errs = append(errs, field.Forbidden(podPath.Child("evictionResponders"), "who drains a node of this cluster waits for nobody else's responders"))
 	}
 	return append(errs, tolerations(spec.Tolerations, podPath.Child("tolerations"))...)
 }

@@ -14,15 +14,15 @@ import (
 
 	"liqo.io/federation/apiserver/apis/federation"
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/podspec"
 )
 
 const (
 	// maxShadowPod bounds what a peer writes of a shadow pod, in bytes.
-	maxShadowPod   = 256 << 10
-	maxPodStatus   = 256 << 10
-	maxContainers  = 100
-	maxVolumes     = 250
-	defaultAccount = "default"
+	maxShadowPod  = 256 << 10
+	maxPodStatus  = 256 << 10
+	maxContainers = 100
+	maxVolumes    = 250
 )
 
 var podPath = specPath.Child("pod")
@@ -47,6 +47,7 @@ func ValidateShadowPod(pod *federation.ShadowPod) field.ErrorList {
 	spec := &pod.Spec.Pod
 	errs = append(errs, optional(pod.Spec.OfferedNode, specPath.Child("offeredNode"), dnsLabel)...)
 	errs = append(errs, podSize(spec)...)
+	errs = append(errs, refusals(spec)...)
 	errs = append(errs, podIdentity(spec)...)
 	errs = append(errs, podPlacement(spec, pod.Namespace)...)
 	return append(errs, podSecurity(pod)...)
@@ -67,6 +68,7 @@ func ValidateShadowPodUpdate(pod, old *federation.ShadowPod) field.ErrorList {
 	errs = append(errs, optional(pod.Spec.OfferedNode, specPath.Child("offeredNode"), dnsLabel)...)
 	errs = append(errs, podUpdate(&pod.Spec.Pod, &old.Spec.Pod)...)
 	if !apiequality.Semantic.DeepEqual(pod.Spec, old.Spec) || !apiequality.Semantic.DeepEqual(pod.Annotations, old.Annotations) {
+		errs = append(errs, refusals(&pod.Spec.Pod)...)
 		errs = append(errs, podPlacement(&pod.Spec.Pod, pod.Namespace)...)
 		errs = append(errs, podSecurity(pod)...)
 	}
@@ -150,11 +152,18 @@ func requirements(wanted *corev1.ResourceRequirements, path *field.Path) field.E
 	return append(errs, resources(wanted.Limits, path.Child("limits"))...)
 }
 
-// podIdentity keeps a pod from every identity and priority of this cluster.
+// refusals refuses the fields that the table of fields of a pod does.
+func refusals(spec *corev1.PodSpec) field.ErrorList {
+	var errs field.ErrorList
+	for _, refused := range podspec.Refusals(spec) {
+		errs = append(errs, field.Forbidden(podPath.Child(refused.Field), refused.Message))
+	}
+	return errs
+}
+
+// podIdentity keeps a pod from every token and certificate of this cluster.
 func podIdentity(spec *corev1.PodSpec) field.ErrorList {
 	var errs field.ErrorList
-	errs = append(errs, account(spec.ServiceAccountName, podPath.Child("serviceAccountName"))...)
-	errs = append(errs, account(spec.DeprecatedServiceAccount, podPath.Child("serviceAccount"))...)
 	if spec.AutomountServiceAccountToken == nil || *spec.AutomountServiceAccountToken {
 		errs = append(errs, field.Required(podPath.Child("automountServiceAccountToken"), "must be false: tokens of this cluster are not for pods of others"))
 	}
@@ -172,20 +181,7 @@ func podIdentity(spec *corev1.PodSpec) field.ErrorList {
 			}
 		}
 	}
-	if spec.PriorityClassName != "" || spec.Priority != nil {
-		errs = append(errs, field.Forbidden(podPath.Child("priorityClassName"), "priorities of this cluster are not for pods of others; leave priorityClassName and priority empty"))
-	}
-	if spec.SchedulerName != "" && spec.SchedulerName != corev1.DefaultSchedulerName {
-		errs = append(errs, field.Forbidden(podPath.Child("schedulerName"), "must be empty or "+corev1.DefaultSchedulerName))
-	}
 	return errs
-}
-
-func account(name string, path *field.Path) field.ErrorList {
-	if name == "" || name == defaultAccount {
-		return nil
-	}
-	return field.ErrorList{field.Forbidden(path, "service accounts of this cluster are not for pods of others; leave it empty")}
 }
 
 func podSecurity(pod *federation.ShadowPod) field.ErrorList {

@@ -11,87 +11,24 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/utils/ptr"
+
+	"liqo.io/federation/apiserver/podspec"
 )
-
-// ask is what a stranger may write into a field of a pod.
-type ask int
-
-const (
-	// free is about the pod itself, or about what is in its namespace.
-	free ask = iota
-	// refused is none of a stranger's business, whatever the value.
-	refused
-	// checked is looked into, by Pod Security or here; see escapes.
-	checked
-	// overwritten is the provider's to say, whatever was written: see
-	// TestPodOfAShadowPodHasNothingOfThisCluster.
-	overwritten
-)
-
-// asks are all fields of a PodSpec. Kubernetes adds fields: what a stranger
-// may do with one is decided here.
-var asks = map[string]ask{
-	"Volumes":                   checked,
-	"InitContainers":            checked,
-	"Containers":                checked,
-	"EphemeralContainers":       refused,
-	"SecurityContext":           checked,
-	"NodeSelector":              checked,
-	"Affinity":                  checked,
-	"Tolerations":               checked,
-	"TopologySpreadConstraints": free,
-
-	"NodeName":                 refused,
-	"SchedulerName":            refused,
-	"SchedulingGroup":          refused,
-	"EvictionResponders":       refused,
-	"Priority":                 refused,
-	"PriorityClassName":        refused,
-	"HostNetwork":              refused,
-	"HostPID":                  refused,
-	"HostIPC":                  refused,
-	"ServiceAccountName":       refused,
-	"DeprecatedServiceAccount": refused,
-
-	"AutomountServiceAccountToken": refused,
-	"EnableServiceLinks":           overwritten,
-
-	"RestartPolicy":                 free,
-	"TerminationGracePeriodSeconds": free,
-	"ActiveDeadlineSeconds":         free,
-	"DNSPolicy":                     free,
-	"DNSConfig":                     free,
-	"ShareProcessNamespace":         free,
-	"ImagePullSecrets":              free,
-	"Hostname":                      free,
-	"HostnameOverride":              free,
-	"Subdomain":                     free,
-	"SetHostnameAsFQDN":             free,
-	"HostAliases":                   free,
-	"HostUsers":                     free,
-	"RuntimeClassName":              free,
-	"OS":                            free,
-	"ResourceClaims":                free,
-	"Resources":                     free,
-	"ReadinessGates":                free,
-	"SchedulingGates":               free,
-
-	// Preemption is for pods of a higher priority, which none of these has; and
-	// the overhead has to be that of the runtime class, or Kubernetes refuses it.
-	"PreemptionPolicy": free,
-	"Overhead":         free,
-}
 
 func TestEveryFieldOfAShadowPodIsDecided(t *testing.T) {
 	kind := reflect.TypeFor[corev1.PodSpec]()
-	if len(asks) != kind.NumField() {
-		t.Errorf("%d fields of a pod are decided, it has %d", len(asks), kind.NumField())
+	decided := map[string]podspec.Admission{}
+	for _, field := range podspec.PodFields {
+		decided[field.Name] = field.Admission
+	}
+	if len(decided) != kind.NumField() {
+		t.Errorf("%d fields of a pod are decided, it has %d", len(decided), kind.NumField())
 	}
 	for i := range kind.NumField() {
 		name := kind.Field(i).Name
-		decided, known := asks[name]
+		admission, known := decided[name]
 		if !known {
-			t.Errorf("Kubernetes has a field %s of pods: decide whether a stranger may write it", name)
+			t.Errorf("Kubernetes has a field %s of pods: decide in apiserver/podspec whether a consumer may set it", name)
 			continue
 		}
 		pod := goodPod()
@@ -102,10 +39,10 @@ func TestEveryFieldOfAShadowPodIsDecided(t *testing.T) {
 		}
 		errs := ValidateShadowPod(pod)
 		switch {
-		case decided == refused && len(errs) == 0:
-			t.Errorf("%s can be written", name)
-		case (decided == free || decided == overwritten) && len(errs) > 0:
-			t.Errorf("%s cannot be written: %v", name, errs)
+		case admission == podspec.Refused && len(errs) == 0:
+			t.Errorf("%s can be set", name)
+		case (admission == podspec.Accepted || admission == podspec.Overwritten) && len(errs) > 0:
+			t.Errorf("%s cannot be set: %v", name, errs)
 		}
 	}
 }

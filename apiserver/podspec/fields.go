@@ -1,0 +1,281 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package podspec
+
+import (
+	"reflect"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Translation is how the consumer puts a field of a pod into its shadow pod.
+type Translation int
+
+const (
+	// Dropped fields are not in the shadow pod.
+	Dropped Translation = iota
+	// Forwarded fields have the value of the local pod.
+	Forwarded
+	// Translated fields have a value that functions make from that of the local pod.
+	Translated
+	// Disabled fields are false.
+	Disabled
+)
+
+// Admission is how the provider treats a field of a new shadow pod, which is untrusted input.
+type Admission int
+
+const (
+	// Accepted fields may have any value that a pod may have.
+	Accepted Admission = iota
+	// Checked fields are validated by functions of their values, and by Pod Security.
+	Checked
+	// Refused fields must not be set. Those with a Refusal are refused by Refusals, the others by functions
+	// and by Pod Security.
+	Refused
+	// Overwritten fields have a value that the provider sets.
+	Overwritten
+)
+
+// Field is the decision about one field of a PodSpec or of a container. Translation, validation and the page
+// about pods follow it; what happens to the values of Translated and Checked fields is in functions.
+type Field struct {
+	// Name is the name of the field in Go.
+	Name        string
+	Translation Translation
+	Admission   Admission
+	// Refusal is the message about a set field that is Refused, and Except a value that is accepted
+	// nevertheless.
+	Refusal, Except string
+	// Page describes the field on the page about pods.
+	Page string
+}
+
+// Texts of the page that several fields have.
+const (
+	pageUnchanged  = "unchanged"
+	pageScheduling = "dropped: they have selected the virtual node. Where the provider offers " +
+		"[node by node](quotas.md#node-by-node), the pod runs on nodes like the offered one"
+	pageHost     = "off; host ports of a pod in the host's network are dropped"
+	pageIdentity = "dropped, or off: identities of the provider are not for pods of consumers"
+	pagePriority = "dropped: each cluster has its own priorities"
+	pageName     = "unchanged; the domain is that of the remote namespace"
+)
+
+// Messages about fields that a shadow pod must not have.
+const (
+	refusedNode     = "the scheduler of the provider chooses the node"
+	refusedAccount  = "service accounts of this cluster are not for pods of others; leave it empty"
+	refusedPriority = "priorities of this cluster are not for pods of others; leave priorityClassName and priority empty"
+)
+
+// PodFields are the decisions about all fields of a PodSpec. A field that a newer Kubernetes adds is neither
+// forwarded nor accepted before it is here.
+var PodFields = []Field{
+	{Name: "Containers", Translation: Translated, Admission: Checked, Page: "[below](#fields-of-containers)"},
+	{Name: "InitContainers", Translation: Translated, Admission: Checked, Page: "[below](#fields-of-containers)"},
+	{Name: "EphemeralContainers", Translation: Translated, Admission: Refused, Page: "unchanged, " +
+		"[once the pod exists](#looking-into-a-pod)"},
+	{Name: "Volumes", Translation: Translated, Admission: Checked, Page: "[above](#volumes)"},
+	{Name: "Resources", Translation: Forwarded, Admission: Accepted, Page: pageUnchanged},
+	{Name: "SecurityContext", Translation: Forwarded, Admission: Checked, Page: pageUnchanged},
+	{Name: "RestartPolicy", Translation: Forwarded, Admission: Accepted, Page: pageUnchanged},
+	{Name: "TerminationGracePeriodSeconds", Translation: Forwarded, Admission: Accepted, Page: pageUnchanged},
+	{Name: "ActiveDeadlineSeconds", Translation: Forwarded, Admission: Accepted, Page: pageUnchanged},
+	{Name: "ShareProcessNamespace", Translation: Forwarded, Admission: Accepted, Page: pageUnchanged},
+	{Name: "ImagePullSecrets", Translation: Forwarded, Admission: Accepted, Page: pageUnchanged},
+	{Name: "OS", Translation: Forwarded, Admission: Accepted, Page: pageUnchanged},
+	{Name: "HostUsers", Translation: Forwarded, Admission: Accepted, Page: pageUnchanged},
+	{Name: "ResourceClaims", Translation: Forwarded, Admission: Accepted, Page: pageUnchanged},
+	{Name: "Hostname", Translation: Forwarded, Admission: Accepted, Page: pageName},
+	{Name: "HostnameOverride", Translation: Forwarded, Admission: Accepted, Page: pageName},
+	{Name: "Subdomain", Translation: Forwarded, Admission: Accepted, Page: pageName},
+	{Name: "SetHostnameAsFQDN", Translation: Forwarded, Admission: Accepted, Page: pageName},
+	{Name: "HostAliases", Translation: Forwarded, Admission: Accepted, Page: pageName},
+	{Name: "DNSPolicy", Translation: Forwarded, Admission: Accepted, Page: pageName},
+	{Name: "DNSConfig", Translation: Forwarded, Admission: Accepted, Page: pageName},
+	{
+		Name:        "RuntimeClassName",
+		Translation: Forwarded,
+		Admission:   Accepted,
+		Page:        "unchanged, or that of the virtual node",
+	},
+	{Name: "Overhead", Translation: Dropped, Admission: Accepted, Page: "dropped: the provider's RuntimeClass sets it"},
+
+	{Name: "HostNetwork", Translation: Dropped, Admission: Refused, Page: pageHost},
+	{Name: "HostPID", Translation: Dropped, Admission: Refused, Page: pageHost},
+	{Name: "HostIPC", Translation: Dropped, Admission: Refused, Page: pageHost},
+
+	{Name: "NodeName", Translation: Dropped, Admission: Refused, Refusal: refusedNode, Page: pageScheduling},
+	{Name: "NodeSelector", Translation: Dropped, Admission: Checked, Page: pageScheduling},
+	{Name: "SchedulerName", Translation: Dropped, Admission: Refused, Except: corev1.DefaultSchedulerName,
+		Refusal: "must be empty or " + corev1.DefaultSchedulerName, Page: pageScheduling},
+	{Name: "SchedulingGates", Translation: Dropped, Admission: Accepted, Page: pageScheduling},
+	{Name: "SchedulingGroup", Translation: Dropped, Admission: Refused,
+		Refusal: "groups of this cluster are not for pods of others", Page: pageScheduling},
+	{
+		Name:        "Affinity",
+		Translation: Translated,
+		Admission:   Checked,
+		Page: "node affinity is dropped as `nodeSelector` is; " +
+			"pod affinity and anti-affinity select among the pods of the [remote namespace](#together-apart-and-spread)",
+	},
+	{Name: "TopologySpreadConstraints", Translation: Translated, Admission: Accepted, Page: "over the provider's nodes"},
+	{
+		Name:        "Tolerations",
+		Translation: Translated,
+		Admission:   Checked,
+		Page: "unchanged, except those of every taint, of " +
+			"virtual nodes, and of `node.kubernetes.io/…`, `node.cloudprovider.kubernetes.io/…` and " +
+			"`node-role.kubernetes.io/…`: a [cordoned](#nodes-that-take-no-pods) node takes none",
+	},
+
+	{Name: "Priority", Translation: Dropped, Admission: Refused, Refusal: refusedPriority, Page: pagePriority},
+	{Name: "PriorityClassName", Translation: Dropped, Admission: Refused, Refusal: refusedPriority, Page: pagePriority},
+	// Preemption is for pods of a higher priority, which no shadow pod has.
+	{Name: "PreemptionPolicy", Translation: Dropped, Admission: Accepted, Page: pagePriority},
+	{Name: "EvictionResponders", Translation: Dropped, Admission: Refused,
+		Refusal: "draining a node of this cluster waits for no responders of other clusters", Page: pagePriority},
+
+	{Name: "ServiceAccountName", Translation: Dropped, Admission: Refused, Refusal: refusedAccount,
+		Except: "default", Page: pageIdentity},
+	{Name: "DeprecatedServiceAccount", Translation: Dropped, Admission: Refused, Refusal: refusedAccount,
+		Except: "default", Page: pageIdentity},
+	{Name: "AutomountServiceAccountToken", Translation: Disabled, Admission: Refused, Page: pageIdentity},
+	{Name: "EnableServiceLinks", Translation: Disabled, Admission: Overwritten, Page: pageIdentity},
+
+	{
+		Name:        "ReadinessGates",
+		Translation: Dropped,
+		Admission:   Accepted,
+		Page: "watched by the consumer: the local pod is " +
+			"not ready before its gates are open, whatever the provider reports",
+	},
+}
+
+// ContainerFields are the decisions about all fields of a container, of any sort. The provider's Pod Security
+// checks containers as a whole.
+var ContainerFields = []Field{
+	{
+		Name:        "Ports",
+		Translation: Translated,
+		Admission:   Checked,
+		Page:        "unchanged, except host ports of a pod in the host's network",
+	},
+	{Name: "Env", Translation: Translated, Admission: Checked, Page: "unchanged; " +
+		"[the downward API](#the-downward-api) describes the local pod"},
+	{Name: "EnvFrom", Translation: Translated, Admission: Checked, Page: "unchanged; ConfigMaps have their remote names"},
+	{
+		Name:        "VolumeMounts",
+		Translation: Translated,
+		Admission:   Checked,
+		Page:        "unchanged, except those of dropped volumes",
+	},
+
+	{Name: "Name", Translation: Forwarded, Admission: Checked, Page: pageUnchanged},
+	{Name: "Image", Translation: Forwarded, Admission: Checked, Page: pageUnchanged},
+	{Name: "Command", Translation: Forwarded, Admission: Checked, Page: pageUnchanged},
+	{Name: "Args", Translation: Forwarded, Admission: Checked, Page: pageUnchanged},
+	{Name: "WorkingDir", Translation: Forwarded, Admission: Checked, Page: pageUnchanged},
+	{Name: "Resources", Translation: Forwarded, Admission: Checked, Page: pageUnchanged},
+	{Name: "ResizePolicy", Translation: Forwarded, Admission: Checked, Page: pageUnchanged},
+	{Name: "RestartPolicy", Translation: Forwarded, Admission: Checked, Page: pageUnchanged},
+	{Name: "RestartPolicyRules", Translation: Forwarded, Admission: Checked, Page: pageUnchanged},
+	{Name: "VolumeDevices", Translation: Forwarded, Admission: Checked, Page: pageUnchanged},
+	{Name: "LivenessProbe", Translation: Forwarded, Admission: Checked, Page: pageUnchanged},
+	{Name: "ReadinessProbe", Translation: Forwarded, Admission: Checked, Page: pageUnchanged},
+	{Name: "StartupProbe", Translation: Forwarded, Admission: Checked, Page: pageUnchanged},
+	{Name: "Lifecycle", Translation: Forwarded, Admission: Checked, Page: pageUnchanged},
+	{Name: "TerminationMessagePath", Translation: Forwarded, Admission: Checked, Page: pageUnchanged},
+	{Name: "TerminationMessagePolicy", Translation: Forwarded, Admission: Checked, Page: pageUnchanged},
+	{Name: "ImagePullPolicy", Translation: Forwarded, Admission: Checked, Page: pageUnchanged},
+	{Name: "SecurityContext", Translation: Forwarded, Admission: Checked, Page: pageUnchanged},
+	{Name: "Stdin", Translation: Forwarded, Admission: Checked, Page: pageUnchanged},
+	{Name: "StdinOnce", Translation: Forwarded, Admission: Checked, Page: pageUnchanged},
+	{Name: "TTY", Translation: Forwarded, Admission: Checked, Page: pageUnchanged},
+}
+
+// Forward returns the specification of a shadow pod with the forwarded and the disabled fields of a local one.
+// Translated fields are unchanged as yet. It shares nothing with the argument.
+func Forward(local *corev1.PodSpec) corev1.PodSpec {
+	spec := forward(podTranslations, *local.DeepCopy())
+	for i := range spec.Containers {
+		spec.Containers[i] = forward(containerTranslations, spec.Containers[i])
+	}
+	for i := range spec.InitContainers {
+		spec.InitContainers[i] = forward(containerTranslations, spec.InitContainers[i])
+	}
+	for i := range spec.EphemeralContainers {
+		// The two types have the same fields.
+		common := &spec.EphemeralContainers[i].EphemeralContainerCommon
+		*common = corev1.EphemeralContainerCommon(forward(containerTranslations, corev1.Container(*common)))
+	}
+	return spec
+}
+
+// Translations by the index of the field: pods are translated often.
+var (
+	podTranslations       = translations[corev1.PodSpec](PodFields)
+	containerTranslations = translations[corev1.Container](ContainerFields)
+)
+
+func translations[T any](fields []Field) []Translation {
+	all := make([]Translation, reflect.TypeFor[T]().NumField())
+	for _, decided := range fields {
+		if field, known := reflect.TypeFor[T]().FieldByName(decided.Name); known {
+			all[field.Index[0]] = decided.Translation
+		}
+	}
+	return all
+}
+
+func forward[T any](translations []Translation, from T) (result T) {
+	source, target := reflect.ValueOf(&from).Elem(), reflect.ValueOf(&result).Elem()
+	for i, translation := range translations {
+		switch field := target.Field(i); translation {
+		case Forwarded, Translated:
+			field.Set(source.Field(i))
+		case Disabled:
+			field.Set(reflect.New(field.Type().Elem()))
+		}
+	}
+	return result
+}
+
+// Refusal is a set field of a shadow pod that the provider refuses.
+type Refusal struct {
+	// Field is the name of the field in JSON.
+	Field string
+	// Message is the reason.
+	Message string
+}
+
+// Refusals returns the fields of a shadow pod that must not be set, as far as that depends on no other field.
+func Refusals(spec *corev1.PodSpec) []Refusal {
+	value := reflect.ValueOf(spec).Elem()
+	var refused []Refusal
+	for _, decided := range PodFields {
+		if decided.Refusal == "" {
+			continue
+		}
+		field := value.FieldByName(decided.Name)
+		if empty(field) || decided.Except != "" && field.String() == decided.Except {
+			continue
+		}
+		refused = append(refused, Refusal{Field: decided.JSONName(value.Type()), Message: decided.Refusal})
+	}
+	return refused
+}
+
+func empty(field reflect.Value) bool {
+	return field.IsZero() || field.Kind() == reflect.Slice && field.Len() == 0
+}
+
+// JSONName returns the name of the field in JSON, given the type that has it.
+func (f Field) JSONName(of reflect.Type) string {
+	field, _ := of.FieldByName(f.Name)
+	name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+	return name
+}
