@@ -26,12 +26,11 @@ import (
 	"liqo.io/federation/controllers/virtualkubelet/translate"
 )
 
-// configured is a kind that was configured to be copied.
+// configured is a kind that the reflection policy adds.
 type configured schema.GroupVersionResource
 
-// configuredKinds are those that a virtual node names and that can be copied.
-// One that it does not name any more has no policy, so it is not copied even
-// before its status says so.
+// configuredKinds returns the kinds that a VirtualNode names and that can be reflected. A kind
+// that it no longer names has no policy, so it is not reflected even before the status changes.
 func configuredKinds(node *v1alpha1.VirtualNode) []configured {
 	var result []configured
 	for _, can := range node.Status.ReflectedKinds {
@@ -48,7 +47,7 @@ func (c configured) resource() string {
 	return schema.GroupResource{Group: c.Group, Resource: c.Resource}.String()
 }
 
-func (c configured) reflector(r *Controller, namespace, twin string) (reflector, error) {
+func (c configured) reflector(r *Controller, namespace, remote string) (reflector, error) {
 	resource := schema.GroupVersionResource(c)
 	selector := labels.SelectorFromSet(r.To.ReflectedLabels()).String()
 	copies := func(options *metav1.ListOptions) { options.LabelSelector = selector }
@@ -63,32 +62,32 @@ func (c configured) reflector(r *Controller, namespace, twin string) (reflector,
 			},
 			reflections: r,
 			namespace:   namespace,
-			twin:        twin,
+			remote:      remote,
 			here: dynamicinformer.NewFilteredDynamicInformer(r.LocalDynamic, resource, namespace, 0, cache.Indexers{}, nil).
 				Informer(),
-			there: dynamicinformer.NewFilteredDynamicInformer(r.RemoteDynamic, resource, twin, 0, cache.Indexers{}, copies).
+			there: dynamicinformer.NewFilteredDynamicInformer(r.RemoteDynamic, resource, remote, 0, cache.Indexers{}, copies).
 				Informer(),
-			copies: dynamicClient{r.RemoteDynamic.Resource(resource).Namespace(twin)},
+			copies: dynamicClient{r.RemoteDynamic.Resource(resource).Namespace(remote)},
 		},
 	}
 	return o, o.watch()
 }
 
-// configuredObjects reflects the objects of a configured kind in one namespace:
-// they go there, and their statuses come back.
+// configuredObjects reflects the objects of a configured kind in one namespace, and brings their
+// statuses back.
 type configuredObjects struct {
 	*objects[*unstructured.Unstructured, *unstructured.Unstructured]
 	configured configured
 	locals     dynamic.ResourceInterface
-	// brought is, by name, the version of the copy whose status was brought back
-	// last. What becomes of the status here afterwards is not fought over: where
-	// a namespace extends to several clusters the last word counts.
+	// brought has, by name, the resourceVersion of the reflected object whose status was written
+	// last. A status that another writer changes afterwards is not restored: if a namespace is
+	// offloaded to several clusters, the last one wins.
 	brought syncMap[string, string]
-	// ending tells that the kind is not copied any more.
+	// ending reports that the kind is not reflected any more.
 	ending atomic.Bool
 }
 
-// end has the copies removed. It tells whether there is nothing left to do.
+// end requests the deletion of the reflected objects. It reports whether there are none.
 func (o *configuredObjects) end() bool {
 	o.ending.Store(true)
 	return !o.synced() || len(o.there.GetStore().ListKeys()) == 0
@@ -116,11 +115,11 @@ func (o *configuredObjects) reconcile(ctx context.Context, key reflectionKey) (t
 	return 0, o.statusBack(ctx, key)
 }
 
-// withdraw removes the copy of an object whose kind is not copied any more, and
-// ends with the last one. Where the provider does not let it be removed any
-// more, it goes with the twin.
+// withdraw deletes the reflected object of a kind that is not reflected any more, and stops the
+// kind after the last one. If the provider forbids that, the object is deleted with the remote
+// namespace.
 func (o *configuredObjects) withdraw(ctx context.Context, key reflectionKey) error {
-	existing := remotens.Lookup[*unstructured.Unstructured](o.there.GetStore(), o.twin, key.Name)
+	existing := remotens.Lookup[*unstructured.Unstructured](o.there.GetStore(), o.remote, key.Name)
 	if existing != nil && existing.GetDeletionTimestamp() == nil {
 		if err := o.delete(ctx, key, existing); err != nil && !apierrors.IsForbidden(err) {
 			return err
@@ -133,11 +132,11 @@ func (o *configuredObjects) withdraw(ctx context.Context, key reflectionKey) err
 	return nil
 }
 
-// statusBack brings the status of a copy to the local object, each time that
-// the copy has changed.
+// statusBack writes the status of a reflected object to the local one, each time that the former
+// has changed.
 func (o *configuredObjects) statusBack(ctx context.Context, key reflectionKey) error {
 	local := remotens.Lookup[*unstructured.Unstructured](o.here.GetStore(), o.namespace, key.Name)
-	existing := remotens.Lookup[*unstructured.Unstructured](o.there.GetStore(), o.twin, key.Name)
+	existing := remotens.Lookup[*unstructured.Unstructured](o.there.GetStore(), o.remote, key.Name)
 	if local == nil || existing == nil {
 		o.brought.Delete(key.Name)
 		return nil
@@ -179,7 +178,7 @@ func (o *configuredObjects) statusBack(ctx context.Context, key reflectionKey) e
 	return nil
 }
 
-// dynamicClient is a client of one kind as those of typed kinds are.
+// dynamicClient is a client of one kind with the methods of typed ones.
 type dynamicClient struct{ dynamic.ResourceInterface }
 
 func (c dynamicClient) Get(

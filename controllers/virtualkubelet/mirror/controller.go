@@ -29,7 +29,7 @@ import (
 	"liqo.io/federation/generated/clientset/versioned"
 )
 
-// reflectionWorkers is how many objects are looked at at the same time.
+// reflectionWorkers is how many objects are reconciled at the same time.
 const reflectionWorkers = 4
 
 // Namespaces are the remote namespaces of the node.
@@ -71,58 +71,58 @@ type Controller struct {
 	queue *queue.Controller[reflectionKey]
 
 	mu sync.RWMutex
-	// namespaces are those that are being reflected, by their local name.
+	// namespaces are the namespaces that are reflected, by their local name.
 	namespaces map[string]reflectedNamespace
-	// said is what was said last about what is copied; nil before anything was.
+	// said is the last known policy; nil before there was any.
 	said *v1alpha1.VirtualNodeReflection
-	// networked tells whether the pods of both clusters reach each other.
+	// networked reports whether the pods of both clusters reach each other.
 	networked bool
-	// classes are those that copies may name.
+	// classes are the classes that reflected objects may name.
 	classes translate.Classes
-	// configured are the kinds beside the built-in ones that are copied.
+	// configured are the kinds in addition to the built-in ones.
 	configured []configured
-	// told holds what the owner of an object was told last, by key.
+	// told has the last event about an object, by key.
 	told syncMap[reflectionKey, string]
 }
 
-// reflectionKey names a local object.
+// reflectionKey identifies a local object.
 type reflectionKey struct {
 	resource string
 	cache.ObjectName
 }
 
-// String is how the key is logged.
+// String returns the key for logs.
 func (k reflectionKey) String() string { return k.resource + " " + k.ObjectName.String() }
 
-// reflectedNamespace is an offloaded namespace and its twin.
+// reflectedNamespace is an offloaded namespace and its remote namespace.
 type reflectedNamespace struct {
-	twin string
-	// kinds is what is reflected there, by resource, and stops ends each.
+	remote string
+	// kinds are the reflectors, by resource, and stops ends each.
 	kinds map[string]reflector
 	stops map[string]context.CancelFunc
 }
 
-// reflector keeps the objects of one kind in one namespace in line with their
-// copies.
+// reflector reflects the objects of one kind in one namespace.
 type reflector interface {
-	// run fills its caches and keeps them until the context ends.
+	// run fills the caches and keeps them until the context ends.
 	run(ctx context.Context)
-	// synced tells whether the caches are filled.
+	// synced reports whether the caches are filled.
 	synced() bool
-	// keys are those of everything that is known on either side.
+	// keys returns the keys of all objects of either cluster.
 	keys() []reflectionKey
-	// original is the local object whose copy has this name and UID; nil if none.
+	// original returns the local object of the reflected one with this name and UID; nil if there
+	// is none.
 	original(copied string, uid types.UID) runtime.Object
-	// reconcile brings one object and its copy in line.
+	// reconcile brings one object and its reflected object in line.
 	reconcile(ctx context.Context, key reflectionKey) (time.Duration, error)
 }
 
 // reflectable is a kind that is reflected.
 type reflectable interface {
-	// resource names it, also in metrics.
+	// resource returns its name, also for metrics.
 	resource() string
-	// reflector reflects the objects of a namespace.
-	reflector(r *Controller, namespace, twin string) (reflector, error)
+	// reflector returns the reflector of a namespace.
+	reflector(r *Controller, namespace, remote string) (reflector, error)
 }
 
 // New returns a controller. It works once Run is called.
@@ -132,10 +132,9 @@ func New(config Config) *Controller {
 	return c
 }
 
-// sync reflects exactly those namespaces whose twins are ready, and in them the
-// kinds that can be. One that is leaving is left alone: the provider removes it
-// as a whole. When something else is said about what is copied, everything is
-// looked at again.
+// Sync reflects exactly the namespaces whose remote namespaces are ready, and in them the kinds
+// that can be. A remote namespace that is being deleted is left alone: the provider deletes all of
+// it. When the policy changes, everything is enqueued.
 func (r *Controller) Sync(ctx context.Context) error {
 	extents := r.Namespaces.All()
 	node := r.VirtualNode()
@@ -148,7 +147,7 @@ func (r *Controller) Sync(ctx context.Context) error {
 		return nil
 	}
 	for namespace, running := range r.namespaces {
-		if e := extents[namespace]; !e.Ready || e.Namespace == nil || e.Namespace.Remote != running.twin {
+		if e := extents[namespace]; !e.Ready || e.Namespace == nil || e.Namespace.Remote != running.remote {
 			for _, stop := range running.stops {
 				stop()
 			}
@@ -162,20 +161,20 @@ func (r *Controller) Sync(ctx context.Context) error {
 		running, ok := r.namespaces[namespace]
 		if !ok {
 			running = reflectedNamespace{
-				twin:  e.Namespace.Remote,
-				kinds: map[string]reflector{},
-				stops: map[string]context.CancelFunc{},
+				remote: e.Namespace.Remote,
+				kinds:  map[string]reflector{},
+				stops:  map[string]context.CancelFunc{},
 			}
 			r.namespaces[namespace] = running
 		}
 		if err := r.syncKinds(ctx, namespace, running); err != nil {
-			return fmt.Errorf("reflecting namespace %s to %s of %s: %w", namespace, running.twin, r.Provider, err)
+			return fmt.Errorf("reflecting namespace %s to %s of %s: %w", namespace, running.remote, r.Provider, err)
 		}
 	}
 	return nil
 }
 
-// listen takes in what a virtual node says of what is copied.
+// listen reads the policy of a VirtualNode.
 func (r *Controller) listen(node *v1alpha1.VirtualNode) {
 	r.configured = configuredKinds(node)
 	networked := meta.IsStatusConditionTrue(node.Status.Conditions, v1alpha1.ConditionNetworkReady)
@@ -192,7 +191,7 @@ func (r *Controller) listen(node *v1alpha1.VirtualNode) {
 	}
 }
 
-// syncKinds reflects in a namespace exactly those kinds that can be.
+// syncKinds starts and stops the reflectors of a namespace.
 func (r *Controller) syncKinds(ctx context.Context, namespace string, running reflectedNamespace) error {
 	wanted := map[string]configured{}
 	for _, kind := range r.configured {
@@ -210,7 +209,7 @@ func (r *Controller) syncKinds(ctx context.Context, namespace string, running re
 				r.enqueue(one)
 			}
 		case stays || o.end():
-			// Another version of it has the same objects.
+			// Another version of the kind has the same objects.
 			running.stops[name]()
 			delete(running.kinds, name)
 		default:
@@ -231,12 +230,12 @@ func (r *Controller) syncKinds(ctx context.Context, namespace string, running re
 	return nil
 }
 
-// start reflects a kind in a namespace, if that is not done already.
+// start starts the reflector of a kind in a namespace, if it does not run.
 func (r *Controller) start(ctx context.Context, kind reflectable, namespace string, running reflectedNamespace) error {
 	if running.kinds[kind.resource()] != nil {
 		return nil
 	}
-	one, err := kind.reflector(r, namespace, running.twin)
+	one, err := kind.reflector(r, namespace, running.remote)
 	if err != nil {
 		return err
 	}
@@ -244,7 +243,7 @@ func (r *Controller) start(ctx context.Context, kind reflectable, namespace stri
 	running.kinds[kind.resource()] = one
 	one.run(ctx)
 	go func() {
-		// What came before both sides were known was not looked at.
+		// Events from before both caches were filled were ignored.
 		if cache.WaitForCacheSync(ctx.Done(), one.synced) {
 			r.enqueue(one)
 		}
@@ -252,7 +251,7 @@ func (r *Controller) start(ctx context.Context, kind reflectable, namespace stri
 	return nil
 }
 
-// ended forgets a kind that is not copied any more and has no copies left.
+// ended stops a kind that is not reflected any more and of which no reflected object is left.
 func (r *Controller) ended(o *configuredObjects) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -263,8 +262,8 @@ func (r *Controller) ended(o *configuredObjects) {
 	}
 }
 
-// warn tells an object what the provider warns of about its copy there, as that
-// it has no address left for a load balancer, within the same bounds as pods.
+// Warn records a warning of the provider about a reflected object on the local one, for example
+// that there is no address for a load balancer. Its limit is that of pods, too.
 func (r *Controller) Warn(namespace string, event *corev1.Event) {
 	reason, message, ok := translate.Warning(event, r.Provider)
 	if !ok || translate.AboutPod(event) {
@@ -273,7 +272,7 @@ func (r *Controller) Warn(namespace string, event *corev1.Event) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	running := r.namespaces[namespace]
-	if running.twin != event.Namespace {
+	if running.remote != event.Namespace {
 		return
 	}
 	for _, one := range running.kinds {
@@ -286,7 +285,7 @@ func (r *Controller) Warn(namespace string, event *corev1.Event) {
 	}
 }
 
-// policy is what is said about a kind.
+// policy returns the policy of a kind.
 func (r *Controller) policy(of schema.GroupResource) translate.Policy {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -296,7 +295,7 @@ func (r *Controller) policy(of schema.GroupResource) translate.Policy {
 	return translate.PolicyOf(r.said, of)
 }
 
-// destination is where copies go, with the classes that they may name there.
+// destination returns the destination of reflected objects, with the classes that they may name.
 func (r *Controller) destination() translate.Destination {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -305,10 +304,10 @@ func (r *Controller) destination() translate.Destination {
 	return to
 }
 
-// run works until the context ends.
+// Run works until the context ends.
 func (r *Controller) Run(ctx context.Context) { r.queue.Run(ctx) }
 
-// enqueueAll looks again at everything, for a provider that has come back.
+// EnqueueAll enqueues everything, for example when the provider answers again.
 func (r *Controller) EnqueueAll() {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -325,9 +324,8 @@ func (r *Controller) enqueue(one reflector) {
 	}
 }
 
-// reconcile brings one object and its copy in line, if its namespace is
-// reflected and the provider answers. When that changes, everything is looked
-// at again.
+// reconcile brings one object and its reflected object in line, if its namespace is reflected and
+// the provider answers. When that changes, everything is enqueued.
 func (r *Controller) reconcile(ctx context.Context, key reflectionKey) (time.Duration, error) {
 	r.mu.RLock()
 	one := r.namespaces[key.Namespace].kinds[key.resource]

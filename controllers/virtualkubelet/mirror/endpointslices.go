@@ -32,24 +32,24 @@ const servicesName = "services"
 // byService is the index of EndpointSlices by the name of their Service.
 const byService = "service"
 
-// endpointSlices are copied with their Services, as shadow endpoint slices,
-// while the pods of both clusters reach each other.
+// endpointSlices are reflected with their Services, as ShadowEndpointSlices, while the pods of
+// both clusters reach each other.
 type endpointSlices struct{}
 
-// byEndpoint is that by the addresses of their endpoints.
+// byEndpoint is their index by the addresses of their endpoints.
 const byEndpoint = "endpoint"
 
-// endpointsPause is how long an endpoint that the provider was given an address
-// for waits for others: a slice has up to a thousand of them.
+// endpointsPause is how long changes of mapped endpoints are collected: a slice has up to a
+// thousand endpoints.
 const endpointsPause = 250 * time.Millisecond
 
-// endingGrace is how long they are watched when that has ended and nothing is
-// left: a request that was under way may leave something yet.
+// endingGrace is how long reflected slices are watched after that has ended: a request may still
+// be under way.
 const endingGrace = 10 * time.Second
 
 func (endpointSlices) resource() string { return "endpointslices" }
 
-func (e endpointSlices) reflector(r *Controller, namespace, twin string) (reflector, error) {
+func (e endpointSlices) reflector(r *Controller, namespace, remote string) (reflector, error) {
 	services, ok := r.namespaces[namespace].kinds[servicesName].(*serviceObjects)
 	if !ok {
 		return nil, fmt.Errorf("the Services of namespace %s are not reflected, and so no endpoints of them", namespace)
@@ -62,8 +62,8 @@ func (e endpointSlices) reflector(r *Controller, namespace, twin string) (reflec
 			kind: kind[*discoveryv1.EndpointSlice, *v1alpha1.ShadowEndpointSlice]{
 				name: e.resource(),
 				of:   discoveryv1.Resource("endpointslices"),
-				translate: func(local *discoveryv1.EndpointSlice, twin string, to translate.Destination) *v1alpha1.ShadowEndpointSlice {
-					return translate.EndpointSlice(local, twin, to, r.View)
+				translate: func(local *discoveryv1.EndpointSlice, remote string, to translate.Destination) *v1alpha1.ShadowEndpointSlice {
+					return translate.EndpointSlice(local, remote, to, r.View)
 				},
 				update:     translate.UpdateEndpointSlice,
 				remoteName: same,
@@ -71,7 +71,7 @@ func (e endpointSlices) reflector(r *Controller, namespace, twin string) (reflec
 			},
 			reflections: r,
 			namespace:   namespace,
-			twin:        twin,
+			remote:      remote,
 			here: discoveryv1informers.NewFilteredEndpointSliceInformer(
 				r.Local,
 				namespace,
@@ -81,17 +81,17 @@ func (e endpointSlices) reflector(r *Controller, namespace, twin string) (reflec
 			),
 			there: federationinformers.NewFilteredShadowEndpointSliceInformer(
 				r.RemoteFederation,
-				twin,
+				remote,
 				0,
 				cache.Indexers{},
 				copies,
 			),
-			copies: r.RemoteFederation.FederationV1alpha1().ShadowEndpointSlices(twin),
+			copies: r.RemoteFederation.FederationV1alpha1().ShadowEndpointSlices(remote),
 		},
 	}
 	o.sends = o.sent
 	if !r.networked {
-		// An earlier virtual kubelet may have left some, long ago.
+		// An earlier virtual kubelet may have left some.
 		o.ending.Store(&time.Time{})
 	}
 	if err := o.followServices(); err != nil {
@@ -105,13 +105,13 @@ type endpointSliceObjects struct {
 	*objects[*discoveryv1.EndpointSlice, *v1alpha1.ShadowEndpointSlice]
 	services  *objects[*corev1.Service, *corev1.Service]
 	following cache.ResourceEventHandlerRegistration
-	// ending is since when there is no network; nil while there is one.
+	// ending is the time since which there is no network; nil while there is one.
 	ending atomic.Pointer[time.Time]
 }
 
 func (o *endpointSliceObjects) run(ctx context.Context) {
 	o.objects.run(ctx)
-	// It fails only where nothing is handled any more.
+	// It fails only if the handler is gone already.
 	context.AfterFunc(ctx, func() { _ = o.services.here.RemoveEventHandler(o.following) })
 }
 
@@ -119,7 +119,7 @@ func (o *endpointSliceObjects) synced() bool {
 	return o.objects.synced() && o.services.here.HasSynced()
 }
 
-// keys end with one of no slice: whether this has ended.
+// keys ends with a key of no slice, which checks whether the reflection has ended.
 func (o *endpointSliceObjects) keys() []reflectionKey { return append(o.objects.keys(), o.key("")) }
 
 func (o *endpointSliceObjects) reconcile(ctx context.Context, key reflectionKey) (time.Duration, error) {
@@ -138,8 +138,8 @@ func (o *endpointSliceObjects) reconcile(ctx context.Context, key reflectionKey)
 	return max(left, time.Second), nil
 }
 
-// sent tells whether a slice is to be copied: there is a way to its endpoints,
-// and its Service is copied.
+// sent reports whether a slice is reflected: its endpoints can be reached, and its Service is
+// reflected.
 func (o *endpointSliceObjects) sent(slice *discoveryv1.EndpointSlice) bool {
 	r := o.reflections
 	service := remotens.Lookup[*corev1.Service](
@@ -150,7 +150,7 @@ func (o *endpointSliceObjects) sent(slice *discoveryv1.EndpointSlice) bool {
 	return o.ending.Load() == nil && translate.ReflectsEndpoints(r.policy(o.services.of), r.policy(o.of), service, slice)
 }
 
-// turn takes in whether there is a network, and tells whether that is news.
+// turn sets whether there is a network, and reports whether that has changed.
 func (o *endpointSliceObjects) turn(networked bool) bool {
 	if networked == (o.ending.Load() == nil) {
 		return false
@@ -163,8 +163,8 @@ func (o *endpointSliceObjects) turn(networked bool) bool {
 	return true
 }
 
-// withdrawn stands for endpoints that are not copied, and of which no copy is
-// left: there is nothing to watch.
+// withdrawn is the reflector of endpoints that are not reflected, and of which no reflected slice
+// is left: nothing is watched.
 type withdrawn struct{}
 
 func (withdrawn) run(context.Context)                       {}
@@ -175,7 +175,7 @@ func (withdrawn) reconcile(context.Context, reflectionKey) (time.Duration, error
 	return 0, nil
 }
 
-// turn has the endpoints of a namespace follow whether there is a network.
+// turn sets whether there is a network in a namespace.
 func (r *Controller) turn(running reflectedNamespace) {
 	name := endpointSlices{}.resource()
 	switch one := running.kinds[name].(type) {
@@ -190,7 +190,7 @@ func (r *Controller) turn(running reflectedNamespace) {
 	}
 }
 
-// rest ends the watches of endpoints that are not copied any more.
+// rest ends the watches of endpoints that are not reflected any more.
 func (r *Controller) rest(o *endpointSliceObjects) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -201,7 +201,7 @@ func (r *Controller) rest(o *endpointSliceObjects) {
 	}
 }
 
-// enqueueEndpoints looks again at the slices with an endpoint of that address.
+// EnqueueEndpoints enqueues the slices with an endpoint of that address.
 func (r *Controller) EnqueueEndpoints(address string) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -218,7 +218,7 @@ func (r *Controller) EnqueueEndpoints(address string) {
 	}
 }
 
-// followServices looks again at the slices of a Service that has changed.
+// followServices enqueues the slices of a Service that has changed.
 func (o *endpointSliceObjects) followServices() error {
 	handle := func(obj any) {
 		name, err := cache.DeletionHandlingObjectToName(obj)

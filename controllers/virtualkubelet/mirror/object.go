@@ -21,21 +21,20 @@ import (
 	"liqo.io/federation/controllers/virtualkubelet/translate"
 )
 
-// Reasons of events on objects that have no copy on the provider, or an old
-// one.
+// Reasons of events on local objects that are not reflected, or not up to date.
 const (
-	// ReasonReflectionConflict says that the provider has an object of that
-	// name which is no copy of this cluster's; it is left alone.
+	// ReasonReflectionConflict means that the provider has an object of that name which is not a
+	// reflected one of this cluster; it is left alone.
 	ReasonReflectionConflict = "ReflectionConflict"
-	// ReasonReflectionRefused says that the provider refuses the copy.
+	// ReasonReflectionRefused means that the provider refuses the reflected object.
 	ReasonReflectionRefused = "ReflectionRefused"
 )
 
-// conflictRetry is how often a name is tried again that is taken on the
-// provider: that it is free again is no event here.
+// conflictRetry is the time between two attempts to use a name that is taken on the provider: no
+// event reports that it is free again.
 const conflictRetry = 30 * time.Second
 
-// object is what can be reflected.
+// object is an object that can be reflected.
 type object interface {
 	comparable
 	metav1.Object
@@ -50,25 +49,23 @@ type client[T object] interface {
 	Delete(ctx context.Context, name string, options metav1.DeleteOptions) error
 }
 
-// objects reflects the objects of one kind in one namespace: local ones L as
-// copies C.
+// objects reflects the local objects L of one kind and namespace as objects C.
 type objects[L, C object] struct {
 	kind[L, C]
-	reflections     *Controller
-	namespace, twin string
-	// here has the local objects, there the copies, and only these.
+	reflections       *Controller
+	namespace, remote string
+	// here has the local objects, and there only the reflected ones.
 	here, there cache.SharedIndexInformer
 	copies      client[C]
-	// sends tells whether a local object is to be copied; nil leaves that to the
-	// policy of its kind alone.
+	// sends reports whether a local object is reflected; nil leaves that to the policy.
 	sends func(local L) bool
 }
 
-// copyDelay is how long a change of a copy may bring others with it. A provider
-// changes copies as often as it likes: what that costs here is bounded.
+// copyDelay is how long changes of a reflected object are collected. A provider may change them as
+// often as it likes: this bounds the cost.
 const copyDelay = time.Second
 
-// watch has everything looked at that happens on either side.
+// watch enqueues the objects that change in either cluster.
 func (o *objects[L, C]) watch() error {
 	if err := o.here.SetTransform(trimOriginal); err != nil {
 		return err
@@ -123,7 +120,7 @@ func (o *objects[L, C]) keys() []reflectionKey {
 func (o *objects[L, C]) original(copied string, uid types.UID) runtime.Object {
 	var none C
 	var nobody L
-	existing := remotens.Lookup[C](o.there.GetStore(), o.twin, copied)
+	existing := remotens.Lookup[C](o.there.GetStore(), o.remote, copied)
 	if existing == none || existing.GetUID() != uid || o.remoteName(o.localName(copied)) != copied {
 		return nil
 	}
@@ -133,19 +130,19 @@ func (o *objects[L, C]) original(copied string, uid types.UID) runtime.Object {
 	return nil
 }
 
-// reconcile makes the copy what the local object says, whatever has happened
-// to either of them.
+// reconcile brings the reflected object in line with the local one, in any state of either of
+// them.
 func (o *objects[L, C]) reconcile(ctx context.Context, key reflectionKey) (time.Duration, error) {
 	if o.localName(o.remoteName(key.Name)) != key.Name {
-		// What has that name there is the copy of something else.
+		// That name belongs to another reflected object.
 		return 0, nil
 	}
 	var nothing L
 	var none, wanted C
 	local := remotens.Lookup[L](o.here.GetStore(), o.namespace, key.Name)
-	existing := remotens.Lookup[C](o.there.GetStore(), o.twin, o.remoteName(key.Name))
+	existing := remotens.Lookup[C](o.there.GetStore(), o.remote, o.remoteName(key.Name))
 	if policy := o.reflections.policy(o.of); local != nothing && o.sent(policy, local) {
-		wanted = o.translate(translate.Strip(policy, local), o.twin, o.reflections.destination())
+		wanted = o.translate(translate.Strip(policy, local), o.remote, o.reflections.destination())
 	}
 	if wanted == none {
 		o.reflections.told.Delete(key)
@@ -156,7 +153,7 @@ func (o *objects[L, C]) reconcile(ctx context.Context, key reflectionKey) (time.
 	case existing == none:
 		return o.create(ctx, key, local, wanted)
 	case existing.GetDeletionTimestamp() != nil:
-		// That it is gone will be an event.
+		// Its deletion is an event.
 		return 0, nil
 	case wanted == none:
 		return 0, o.delete(ctx, key, existing)
@@ -164,7 +161,7 @@ func (o *objects[L, C]) reconcile(ctx context.Context, key reflectionKey) (time.
 	changed := existing.DeepCopyObject().(C)
 	switch o.update(changed, wanted) {
 	case translate.Replace:
-		// It is made anew when it is gone.
+		// It is created again when it is gone.
 		return 0, o.delete(ctx, key, existing)
 	case translate.Update:
 		o.reflections.Metrics.writes.WithLabelValues(o.name).Inc()
@@ -194,7 +191,7 @@ func (o *objects[L, C]) create(ctx context.Context, key reflectionKey, local L, 
 				"looking at %s %s in namespace %s of %s: %w",
 				o.name,
 				wanted.GetName(),
-				o.twin,
+				o.remote,
 				o.reflections.Provider,
 				err,
 			)
@@ -202,13 +199,13 @@ func (o *objects[L, C]) create(ctx context.Context, key reflectionKey, local L, 
 		if !isCopy(live, o.reflections.To) {
 			o.tell(key, local, ReasonReflectionConflict, fmt.Sprintf(
 				"namespace %s of %s has one of the name %s that is none of ours; it is left alone, and its pods use that one: remove either of them",
-				o.twin,
+				o.remote,
 				o.reflections.Provider,
 				wanted.GetName(),
 			))
 			return conflictRetry, nil
 		}
-		// The cache will have it in a moment.
+		// The cache will have it soon.
 		return 0, nil
 	}
 	if err != nil {
@@ -219,7 +216,7 @@ func (o *objects[L, C]) create(ctx context.Context, key reflectionKey, local L, 
 	return 0, nil
 }
 
-// isCopy tells whether an object was made by one of our virtual kubelets.
+// isCopy reports whether an object is a reflected one of this cluster.
 func isCopy(obj metav1.Object, to translate.Destination) bool {
 	for name, value := range to.ReflectedLabels() {
 		if obj.GetLabels()[name] != value {
@@ -229,8 +226,8 @@ func isCopy(obj metav1.Object, to translate.Destination) bool {
 	return true
 }
 
-// delete removes a copy as it was seen: one that has changed since may be
-// somebody else's by now.
+// delete deletes a reflected object as it was observed: one that has changed since may not be a
+// reflected one any more.
 func (o *objects[L, C]) delete(ctx context.Context, key reflectionKey, existing C) error {
 	o.reflections.Metrics.writes.WithLabelValues(o.name).Inc()
 	uid, version := existing.GetUID(), existing.GetResourceVersion()
@@ -246,25 +243,25 @@ func (o *objects[L, C]) delete(ctx context.Context, key reflectionKey, existing 
 	return nil
 }
 
-// refused tells the owner of an object what no retry will change; the retries
-// go on, since the provider may change its mind.
+// refused records an event about a refusal, which is retried since the provider may accept the
+// object later.
 func (o *objects[L, C]) refused(key reflectionKey, local L, doing string, err error) error {
 	switch {
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
-		// That the twin is leaving will be an event.
+		// The deletion of the remote namespace is an event.
 		return nil
 	case remote.Refused(err):
 		o.tell(
 			key,
 			local,
 			ReasonReflectionRefused,
-			fmt.Sprintf("%s refuses the copy in namespace %s: %v", o.reflections.Provider, o.twin, err),
+			fmt.Sprintf("%s refuses the copy in namespace %s: %v", o.reflections.Provider, o.remote, err),
 		)
 	}
 	return fmt.Errorf("%s the copy of %s on %s: %w", doing, key, o.reflections.Provider, err)
 }
 
-// tell says once what keeps an object from being reflected.
+// tell records an event about what keeps an object from being reflected, once.
 func (o *objects[L, C]) tell(key reflectionKey, local L, reason, message string) {
 	message = translate.Message(message)
 	if last, ok := o.reflections.told.Swap(key, message); !ok || last != message {
@@ -274,7 +271,7 @@ func (o *objects[L, C]) tell(key reflectionKey, local L, reason, message string)
 
 func same(name string) string { return name }
 
-// trimOriginal keeps of a local object what its copy is made of.
+// trimOriginal keeps the fields of a local object that are reflected.
 func trimOriginal(obj any) (any, error) {
 	if o, ok := obj.(metav1.Object); ok {
 		o.SetManagedFields(nil)
@@ -283,7 +280,7 @@ func trimOriginal(obj any) (any, error) {
 	return obj, nil
 }
 
-// trimCopy keeps all of a copy that an update must send back.
+// trimCopy keeps the fields of a reflected object that an update must send back.
 func trimCopy(obj any) (any, error) {
 	if o, ok := obj.(metav1.Object); ok {
 		o.SetManagedFields(nil)

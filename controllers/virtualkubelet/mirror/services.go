@@ -21,26 +21,26 @@ import (
 
 var exportsResource = schema.GroupVersion(mcsv1alpha1.GroupVersion).WithResource(mcsv1alpha1.ServiceExportPluralName)
 
-// services are copied with the word whether they are exported.
+// services are reflected with a label that reports whether they are exported.
 type services struct {
 	kind[*corev1.Service, *corev1.Service]
 }
 
-func (s services) reflector(r *Controller, namespace, twin string) (reflector, error) {
-	one, err := s.kind.reflector(r, namespace, twin)
+func (s services) reflector(r *Controller, namespace, remote string) (reflector, error) {
+	one, err := s.kind.reflector(r, namespace, remote)
 	if err != nil {
 		return nil, err
 	}
 	o := &serviceObjects{objects: one.(*objects[*corev1.Service, *corev1.Service])}
 	o.exports = &exportsOf{reflections: r, namespace: namespace, turned: func() { r.enqueue(o) }}
-	o.translate = func(local *corev1.Service, twin string, to translate.Destination) *corev1.Service {
+	o.translate = func(local *corev1.Service, remote string, to translate.Destination) *corev1.Service {
 		exported, known := o.exports.has(local.Name)
 		if !known {
-			// What was said stays said until somebody knows better.
-			existing := remotens.Lookup[*corev1.Service](o.there.GetStore(), twin, local.Name)
+			// The label stays as it is until the exports are known.
+			existing := remotens.Lookup[*corev1.Service](o.there.GetStore(), remote, local.Name)
 			exported = existing != nil && translate.Exported(existing)
 		}
-		return translate.Service(translate.MarkExported(local, exported), twin, to)
+		return translate.Service(translate.MarkExported(local, exported), remote, to)
 	}
 	return o, nil
 }
@@ -56,21 +56,20 @@ func (o *serviceObjects) run(ctx context.Context) {
 	go o.exports.run(ctx)
 }
 
-// exportsOf knows which Services of a namespace are exported.
+// exportsOf follows the ServiceExports of a namespace.
 type exportsOf struct {
 	reflections *Controller
 	namespace   string
-	// turned is called when all that was known may be wrong.
+	// turned is called when everything that was known may have changed.
 	turned func()
 
 	mu sync.RWMutex
 	// informer has the ServiceExports; nil while they are not watched.
 	informer cache.SharedIndexInformer
-	// none says that there can be none.
+	// none means that there are no ServiceExports in this cluster.
 	none bool
 }
 
-// run watches until the context ends.
 func (e *exportsOf) run(ctx context.Context) {
 	if e.reflections.Served == nil {
 		return
@@ -95,7 +94,7 @@ func (e *exportsOf) run(ctx context.Context) {
 			err = informer.SetTransform(trimOriginal)
 		}
 		if err != nil {
-			// Neither fails before an informer is started.
+			// Neither fails before the informer is started.
 			panic(err)
 		}
 		e.know(informer, false)
@@ -115,7 +114,7 @@ func (e *exportsOf) know(informer cache.SharedIndexInformer, none bool) {
 	e.informer, e.none = informer, none
 }
 
-// has tells whether a Service is exported, and whether that is known at all.
+// has reports whether a Service is exported, and whether that is known at all.
 func (e *exportsOf) has(service string) (exported, known bool) {
 	e.mu.RLock()
 	defer e.mu.RUnlock()

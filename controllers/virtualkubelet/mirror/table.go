@@ -20,7 +20,7 @@ import (
 	"liqo.io/federation/controllers/virtualkubelet/translate"
 )
 
-// reflectedKinds are those that are reflected.
+// reflectedKinds returns the built-in kinds.
 func reflectedKinds() []reflectable {
 	return []reflectable{
 		copied[*corev1.ConfigMap]{
@@ -72,15 +72,15 @@ func reflectedKinds() []reflectable {
 			remoteName: same,
 			localName:  same,
 		},
-		// After the Services, which it looks at.
+		// This comes after the Services, whose reflector it uses.
 		endpointSlices{},
 	}
 }
 
-// copied is a kind whose copies are of the same kind.
+// copied is a kind whose reflected objects are of the same kind.
 type copied[T object] = kind[T, T]
 
-// kind says how objects of one kind L are reflected, as copies C.
+// kind describes how objects L of a kind are reflected as objects C.
 type kind[L, C object] struct {
 	// name is that of its resource.
 	name string
@@ -88,27 +88,27 @@ type kind[L, C object] struct {
 	of       schema.GroupResource
 	informer func(kubernetes.Interface, string, time.Duration, cache.Indexers, internalinterfaces.TweakListOptionsFunc) cache.SharedIndexInformer
 	client   func(c kubernetes.Interface, namespace string) client[C]
-	// leaving is a field selector of the local objects that may leave, and so of
-	// the copies; empty when all may.
+	// leaving selects the local objects that may be reflected, and so the reflected ones; empty
+	// selects all.
 	leaving string
-	// translate makes the wanted copy of a local object; nil if it stays home.
-	translate func(local L, twin string, to translate.Destination) C
-	// update makes an existing copy the wanted one.
+	// translate returns the wanted reflected object; nil if the local one is not reflected.
+	translate func(local L, remote string, to translate.Destination) C
+	// update changes an existing reflected object into the wanted one.
 	update func(existing, wanted C) translate.Change
-	// remoteName is the name of the copy of a local object, and localName that
-	// of the local object of a copy.
+	// remoteName returns the name of the reflected object of a local one, and localName the
+	// reverse.
 	remoteName, localName func(name string) string
 }
 
 func (k kind[L, C]) resource() string { return k.name }
 
-func (k kind[L, C]) reflector(r *Controller, namespace, twin string) (reflector, error) {
+func (k kind[L, C]) reflector(r *Controller, namespace, remote string) (reflector, error) {
 	selector := labels.SelectorFromSet(r.To.ReflectedLabels()).String()
 	o := &objects[L, C]{
 		kind:        k,
 		reflections: r,
 		namespace:   namespace,
-		twin:        twin,
+		remote:      remote,
 		here: k.informer(
 			r.Local,
 			namespace,
@@ -116,10 +116,10 @@ func (k kind[L, C]) reflector(r *Controller, namespace, twin string) (reflector,
 			cache.Indexers{},
 			func(options *metav1.ListOptions) { options.FieldSelector = k.leaving },
 		),
-		there: k.informer(r.Remote, twin, 0, cache.Indexers{}, func(options *metav1.ListOptions) {
+		there: k.informer(r.Remote, remote, 0, cache.Indexers{}, func(options *metav1.ListOptions) {
 			options.LabelSelector, options.FieldSelector = selector, k.leaving
 		}),
-		copies: k.client(r.Remote, twin),
+		copies: k.client(r.Remote, remote),
 	}
 	return o, o.watch()
 }
