@@ -63,7 +63,10 @@ func TestRefusalsNameTheSetFields(t *testing.T) {
 	}{
 		{"nothing", corev1.PodSpec{}, nil},
 		{"values that are accepted", corev1.PodSpec{SchedulerName: "default-scheduler", ServiceAccountName: "default"}, nil},
-		{"other values", corev1.PodSpec{SchedulerName: "other", DeprecatedServiceAccount: "robot"}, []string{"schedulerName", "serviceAccount"}},
+		{
+			"other values", corev1.PodSpec{SchedulerName: "other", DeprecatedServiceAccount: "robot"},
+			[]string{"schedulerName", "serviceAccount"},
+		},
 		{"an empty list", corev1.PodSpec{EvictionResponders: []corev1.EvictionResponder{}}, nil},
 		{"a zero that is set", corev1.PodSpec{Priority: ptr.To[int32](0)}, []string{"priority"}},
 		{"a node", corev1.PodSpec{NodeName: "worker"}, []string{"nodeName"}},
