@@ -16,13 +16,11 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/record"
-	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/controllers/consumer/offloading"
-	"liqo.io/federation/controllers/kit"
 	"liqo.io/federation/controllers/pods"
 	"liqo.io/federation/controllers/provider/namespace"
 	"liqo.io/federation/controllers/shadow"
@@ -74,22 +72,25 @@ func runOffloading(t *testing.T, env *framework.Environment) {
 		t.Fatal(err)
 	}
 	runWith(t, kubeInformers, federationInformers, shadows.Run)
-	runManager(t, env.Admin, func(manager ctrl.Manager) error {
-		shared := &offloading.Config{
-			Client: manager.GetClient(), Live: manager.GetAPIReader(), Clock: clock.RealClock{},
-			ClusterName: framework.ClusterName, ClusterID: thisID, Pods: pods.OfNamespaces(kube), Volumes: noVolumes{},
+
+	manager := newManager(t, env.Admin)
+	shared := &offloading.Config{
+		Client: manager.GetClient(), Live: manager.GetAPIReader(), Clock: clock.RealClock{},
+		ClusterName: framework.ClusterName, ClusterID: thisID, Pods: pods.OfNamespaces(kube), Volumes: noVolumes{},
+	}
+	remote := &namespace.Reconciler{
+		Client: manager.GetClient(), Live: manager.GetAPIReader(), Events: events, Clock: clock.RealClock{},
+		ClusterID: thisID, Reserved: []string{framework.Namespace},
+		Account: types.NamespacedName{Namespace: framework.Namespace, Name: controllerManager},
+	}
+	for _, reconciler := range []interface{ SetupWithManager(ctrl.Manager) error }{
+		&offloading.Reconciler{Config: shared, Events: events}, &offloading.MapReconciler{Config: shared}, remote,
+	} {
+		if err := reconciler.SetupWithManager(manager); err != nil {
+			t.Fatal(err)
 		}
-		if err := (&offloading.Reconciler{Config: shared, Events: events}).SetupWithManager(manager); err != nil {
-			return err
-		}
-		return (&offloading.MapReconciler{Config: shared}).SetupWithManager(manager)
-	}, func(manager ctrl.Manager) error {
-		return (&namespace.Reconciler{
-			Client: manager.GetClient(), Live: manager.GetAPIReader(), Events: events, Clock: clock.RealClock{},
-			ClusterID: thisID, Reserved: []string{framework.Namespace},
-			Account: types.NamespacedName{Namespace: framework.Namespace, Name: controllerManager},
-		}).SetupWithManager(manager)
-	})
+	}
+	startManager(t, manager)
 }
 
 // noVolumes are the volumes of namespaces that have none.
@@ -100,33 +101,6 @@ func (noVolumes) Held(context.Context, string, string) ([]string, error) { retur
 func (noVolumes) Release(context.Context, *v1alpha1.NamespaceOffloading, string) error { return nil }
 
 func (noVolumes) Obstacles(string, string) []string { return nil }
-
-// runManager runs controllers on controller-runtime until the test ends.
-func runManager(t *testing.T, connection *rest.Config, setUps ...func(ctrl.Manager) error) {
-	t.Helper()
-	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
-	connection = rest.CopyConfig(connection)
-	connection.QPS = -1
-	manager, err := kit.NewManager(connection, klog.Background())
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, setUp := range setUps {
-		if err := setUp(manager); err != nil {
-			t.Fatal(err)
-		}
-	}
-	var running sync.WaitGroup
-	running.Go(func() {
-		if err := manager.Start(ctx); err != nil {
-			t.Error(err)
-		}
-	})
-	t.Cleanup(func() {
-		cancel()
-		running.Wait()
-	})
-}
 
 // offeredNode stands for the node worker, in zone north, for every consumer.
 const offeredNode = "0a1b2c3d4e5f6071"
