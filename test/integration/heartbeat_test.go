@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/record"
 	testingclock "k8s.io/utils/clock/testing"
+	ctrl "sigs.k8s.io/controller-runtime"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/controllers/provider/liveness"
@@ -83,17 +84,15 @@ func TestAPeerWritesNothingButTheTimeIntoItsHeartbeat(t *testing.T) {
 // manager, by a clock that tests turn, until the test ends.
 func runLiveness(t *testing.T, env *framework.Environment, clock *testingclock.FakePassiveClock) {
 	t.Helper()
-	manager := newManager(t, env.ServiceAccount(t, framework.Namespace, controllerManager))
-	reconciler := &liveness.Reconciler{
-		Client: manager.GetClient(), Live: manager.GetAPIReader(), Events: &record.FakeRecorder{}, Clock: clock,
-	}
-	if err := reconciler.SetupWithManager(manager); err != nil {
-		t.Fatal(err)
-	}
-	startManager(t, manager)
+	account := env.ServiceAccount(t, framework.Namespace, controllerManager)
+	runManager(t, account, func(manager ctrl.Manager) error {
+		return (&liveness.Reconciler{
+			Client: manager.GetClient(), Live: manager.GetAPIReader(), Events: &record.FakeRecorder{}, Clock: clock,
+		}).SetupWithManager(manager)
+	})
 }
 
-func TestAConsumerThatIsSilentForItsOrphanTTLIsNotLentToAnyMore(t *testing.T) {
+func TestExpiredOrphanTTLEndsThePeeringWithASilentConsumer(t *testing.T) {
 	env := framework.Get(t)
 	installPolicies(t, env)
 	env.Kubectl(t, env.Chart(t, "rbac-user-roles.yaml"), "apply", "-f", "-")
@@ -123,7 +122,7 @@ func TestAConsumerThatIsSilentForItsOrphanTTLIsNotLentToAnyMore(t *testing.T) {
 	}
 	clock := testingclock.NewFakePassiveClock(time.Now())
 	runLiveness(t, env, clock)
-	// later turns the clock, and waits until the controller has looked at it.
+	// later turns the clock, and waits until the controller has reconciled the consumer.
 	later := func(d time.Duration) *metav1.Condition {
 		t.Helper()
 		clock.SetTime(clock.Now().Add(d))
@@ -133,13 +132,13 @@ func TestAConsumerThatIsSilentForItsOrphanTTLIsNotLentToAnyMore(t *testing.T) {
 			t.Fatal(err)
 		}
 		var condition *metav1.Condition
-		until(t, "the controller to look", func(ctx context.Context) (bool, error) {
+		until(t, "a pass of the controller", func(ctx context.Context) (bool, error) {
 			fc, err := clusters.Get(ctx, "trento", metav1.GetOptions{})
 			if err != nil {
 				return false, err
 			}
 			if fc.DeletionTimestamp != nil {
-				// Nobody is here to take the peering apart.
+				// No controller runs that undoes the peering.
 				condition = nil
 				return true, nil
 			}

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/identity"
@@ -57,18 +58,15 @@ func newChanging(t *testing.T, mode identity.Mode) *changing {
 	}
 	c.config.ClusterID, c.config.ClusterName, c.config.IdentityMode, c.config.Clock = changingID, "changer", mode, c.clock
 	c.run(t)
-	manager := newManager(t, c.Admin)
-	admitting := &admission.Reconciler{Client: manager.GetClient(), Live: manager.GetAPIReader(), ClusterID: thisID, Mode: mode}
-	if err := admitting.SetupWithManager(manager); err != nil {
-		t.Fatal(err)
-	}
-	signer := &identitysigner.Reconciler{
-		Client: manager.GetClient(), Live: manager.GetAPIReader(), Clock: c.clock, Lifetime: c.config.IdentityLifetime,
-	}
-	if err := signer.SetupWithManager(manager); err != nil {
-		t.Fatal(err)
-	}
-	startManager(t, manager)
+	runManager(t, c.Admin, func(manager ctrl.Manager) error {
+		return (&admission.Reconciler{
+			Client: manager.GetClient(), Live: manager.GetAPIReader(), ClusterID: thisID, Mode: mode,
+		}).SetupWithManager(manager)
+	}, func(manager ctrl.Manager) error {
+		return (&identitysigner.Reconciler{
+			Client: manager.GetClient(), Live: manager.GetAPIReader(), Clock: c.clock, Lifetime: c.config.IdentityLifetime,
+		}).SetupWithManager(manager)
+	})
 	c.invite(t, framework.ProxyURL)
 	c.forget(t, "changer")
 	return c

@@ -15,21 +15,21 @@ import (
 	"liqo.io/federation/controllers/kit"
 )
 
-// newManager returns a manager with the rights of a connection.
-func newManager(t *testing.T, config *rest.Config) ctrl.Manager {
+// runManager runs controllers on controller-runtime, with the rights of a connection, until
+// the test ends.
+func runManager(t *testing.T, connection *rest.Config, setUps ...func(ctrl.Manager) error) {
 	t.Helper()
-	config = rest.CopyConfig(config)
-	config.QPS = -1
-	manager, err := kit.NewManager(config, klog.Background())
+	connection = rest.CopyConfig(connection)
+	connection.QPS = -1
+	manager, err := kit.NewManager(connection, klog.Background())
 	if err != nil {
 		t.Fatal(err)
 	}
-	return manager
-}
-
-// startManager runs a manager until the test ends.
-func startManager(t *testing.T, manager ctrl.Manager) {
-	t.Helper()
+	for _, setUp := range setUps {
+		if err := setUp(manager); err != nil {
+			t.Fatal(err)
+		}
+	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	var running sync.WaitGroup
 	running.Go(func() {
