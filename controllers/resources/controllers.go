@@ -6,13 +6,10 @@ package resources
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -25,7 +22,6 @@ import (
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/naming"
-	"liqo.io/federation/apiserver/quota"
 	"liqo.io/federation/controllers/commit"
 	"liqo.io/federation/controllers/kit"
 	"liqo.io/federation/controllers/pods"
@@ -56,11 +52,13 @@ type Config struct {
 	// ClusterID and ClusterName are this cluster's.
 	ClusterID, ClusterName string
 	// Namespaces are those that the product is installed in.
-	Namespaces     []string
-	Policy         Policy
+	Namespaces []string
+	// AutoAccept accepts offers without an administrator's decision.
+	AutoAccept     bool
 	VirtualKubelet VirtualKubelet
 
-	served *kit.ServedKinds
+	// Kinds finds the kinds that this cluster serves.
+	Kinds *kit.ServedKinds
 }
 
 // tunnels are what was agreed upon with other clusters.
@@ -87,110 +85,6 @@ func watch(sources ...watched) error {
 	return nil
 }
 
-// NewProvider makes the controller that answers consumers.
-func NewProvider(config *Config) (*queue.Controller[cache.ObjectName], error) {
-	informers := config.FederationInformers.Federation().V1alpha1()
-	federation := config.Federation.FederationV1alpha1()
-	nodes, classes := config.KubeInformers.Core().V1().Nodes(), config.KubeInformers.Storage().V1().StorageClasses()
-	r := &provider{
-		clusterID: config.ClusterID, clusterName: config.ClusterName, policy: config.Policy,
-		foreignCluster: informers.ForeignClusters().Lister().Get,
-		requests:       config.requests,
-		offers:         config.offers,
-		nodes:          func() ([]*corev1.Node, error) { return nodes.Lister().List(labels.Everything()) },
-		served:         config.servedKinds().Find,
-		hasClass: func(name string) (bool, error) {
-			_, err := classes.Lister().Get(name)
-			if apierrors.IsNotFound(err) {
-				return false, nil
-			}
-			return err == nil, err
-		},
-		used:   config.used,
-		stored: config.stored,
-		createOffer: func(ctx context.Context, offer *v1alpha1.ResourceOffer) error {
-			_, err := federation.ResourceOffers(offer.Namespace).Create(ctx, offer, metav1.CreateOptions{})
-			return err
-		},
-		commitOffer: func(ctx context.Context, old, wanted *v1alpha1.ResourceOffer) (bool, error) {
-			return commit.Commit(ctx, federation.ResourceOffers(old.Namespace), old, wanted)
-		},
-		commitRequest: func(ctx context.Context, old, wanted *v1alpha1.ResourceRequest) (bool, error) {
-			return commit.Commit(ctx, federation.ResourceRequests(old.Namespace), old, wanted)
-		},
-	}
-	controller := queue.New("resource-provider", 2, r.reconcile)
-	all := func() {
-		fcs, err := informers.ForeignClusters().Lister().List(labels.Everything())
-		if err != nil {
-			return
-		}
-		for _, fc := range fcs {
-			controller.AddAfter(cache.ObjectName{Name: fc.Name}, settle)
-		}
-	}
-	// What is released matters only to a consumer that uses more than it is granted.
-	released := func(object any) {
-		if tombstone, ok := object.(cache.DeletedFinalStateUnknown); ok {
-			object = tombstone.Obj
-		}
-		consumer := ""
-		switch released := object.(type) {
-		case *v1alpha1.ShadowPod:
-			consumer = released.Status.ForeignCluster
-		case *v1alpha1.ShadowVolumeClaim:
-			consumer = released.Status.ForeignCluster
-		}
-		if consumer == "" {
-			return
-		}
-		requests, err := config.requests(naming.TenantNamespace(consumer))
-		if err == nil && slices.ContainsFunc(requests, func(r *v1alpha1.ResourceRequest) bool {
-			return meta.IsStatusConditionFalse(r.Status.Conditions, v1alpha1.ConditionWithinGrant)
-		}) {
-			controller.AddAfter(cache.ObjectName{Name: consumer}, settle)
-		}
-	}
-	return controller, watch(
-		watched{informers.ForeignClusters().Informer(), controller.Handle(queue.ObjectKeys)},
-		watched{informers.ResourceRequests().Informer(), controller.Handle(keysIn(naming.IsTenantNamespace))},
-		watched{informers.ResourceOffers().Informer(), controller.Handle(keysIn(naming.IsTenantNamespace))},
-		watched{informers.ShadowPods().Informer(), cache.ResourceEventHandlerFuncs{
-			UpdateFunc: func(_, now any) {
-				if pod, ok := now.(*v1alpha1.ShadowPod); ok && pod.Status.Phase != "" {
-					released(pod)
-				}
-			},
-			DeleteFunc: released,
-		}},
-		watched{informers.ShadowVolumeClaims().Informer(), cache.ResourceEventHandlerFuncs{DeleteFunc: released}},
-		watched{classes.Informer(), cache.ResourceEventHandlerFuncs{
-			AddFunc:    func(any) { all() },
-			DeleteFunc: func(any) { all() },
-		}},
-		watched{nodes.Informer(), cache.ResourceEventHandlerFuncs{
-			AddFunc:    func(any) { all() },
-			DeleteFunc: func(any) { all() },
-			UpdateFunc: func(old, now any) {
-				if lendsOtherwise(old, now) {
-					all()
-				}
-			},
-		}},
-	)
-}
-
-// lendsOtherwise tells a change of a node that matters here from heartbeats.
-func lendsOtherwise(old, now any) bool {
-	before, ok := old.(*corev1.Node)
-	if !ok {
-		return true
-	}
-	after, ok := now.(*corev1.Node)
-	return !ok || takesWork(before) != takesWork(after) || !maps.Equal(before.Labels, after.Labels) ||
-		!equality.Semantic.DeepEqual(before.Status.Allocatable, after.Status.Allocatable)
-}
-
 // NewConsumer makes the controller that asks providers and takes what they
 // offer.
 func NewConsumer(config *Config) (*queue.Controller[cache.ObjectName], error) {
@@ -198,7 +92,7 @@ func NewConsumer(config *Config) (*queue.Controller[cache.ObjectName], error) {
 	federation := config.Federation.FederationV1alpha1()
 	r := &consumer{
 		clusterName:    config.ClusterName,
-		autoAccept:     config.Policy.AutoAccept,
+		autoAccept:     config.AutoAccept,
 		foreignCluster: informers.ForeignClusters().Lister().Get,
 		requests:       config.requests,
 		offers:         config.offers,
@@ -250,35 +144,8 @@ func (c *Config) taken(namespace, name string) (bool, error) {
 	}), err
 }
 
-// servedKinds are asked by all controllers that are made with the same Config,
-// one after the other.
-func (c *Config) servedKinds() *kit.ServedKinds {
-	if c.served == nil {
-		c.served = kit.NewServedKinds(c.Kube.Discovery(), c.Clock)
-	}
-	return c.served
-}
-
 func (c *Config) requests(namespace string) ([]*v1alpha1.ResourceRequest, error) {
 	return c.FederationInformers.Federation().V1alpha1().ResourceRequests().Lister().ResourceRequests(namespace).List(labels.Everything())
-}
-
-// used sums what the shadow pods of a consumer take that are not finished.
-func (c *Config) used(foreignCluster string) (corev1.ResourceList, error) {
-	pods, err := c.FederationInformers.Federation().V1alpha1().ShadowPods().Lister().List(labels.Everything())
-	if err != nil {
-		return nil, err
-	}
-	return quota.Used(pods, foreignCluster), nil
-}
-
-// stored returns what the ShadowVolumeClaims of a consumer take of its storage quota.
-func (c *Config) stored(foreignCluster string) (corev1.ResourceList, error) {
-	claims, err := c.FederationInformers.Federation().V1alpha1().ShadowVolumeClaims().Lister().List(labels.Everything())
-	if err != nil {
-		return nil, err
-	}
-	return quota.StorageUsed(claims, foreignCluster), nil
 }
 
 func (c *Config) offers(namespace string) ([]*v1alpha1.ResourceOffer, error) {

@@ -23,48 +23,8 @@ var (
 )
 
 func TestReflectedKindsAreValidated(t *testing.T) {
-	policy := DefaultPolicy()
-	policy.ReflectedKinds = []string{"pods"}
-	if errs := policy.Validate(); len(errs) != 1 || !strings.Contains(errs[0].Error(), "--offer-kinds") {
-		t.Errorf("errors %v", errs)
-	}
-	policy.ReflectedKinds = []string{"widgets.v1.example.com", "gadgets.v1.example.com"}
-	if diff := cmp.Diff([]metav1.GroupVersionResource{widgets, gadgets}, policy.kinds()); diff != "" {
-		t.Errorf("kinds (-want +got):\n%s", diff)
-	}
 	if errs := (&VirtualKubelet{PullPolicy: "Always", ReflectedKinds: []string{"pods"}}).Validate(); len(errs) != 1 || !strings.Contains(errs[0].Error(), "--reflected-kinds") {
 		t.Errorf("errors %v", errs)
-	}
-}
-
-func TestAProviderOffersTheKindsThatItServes(t *testing.T) {
-	w := provides()
-	policy := DefaultPolicy()
-	policy.ReflectedKinds = []string{"widgets.v1.example.com", "gadgets.v1.example.com"}
-	r := w.provider(policy)
-	for _, stage := range []struct {
-		name      string
-		served    map[string]*metav1.APIResource
-		discovery error
-		want      []metav1.GroupVersionResource
-	}{
-		{"none is there", nil, nil, nil},
-		{"one is there", map[string]*metav1.APIResource{"widgets": {Namespaced: true}}, nil, []metav1.GroupVersionResource{widgets}},
-		{"nobody can say", nil, errors.New("no answer"), []metav1.GroupVersionResource{widgets}},
-		{"another is not namespaced", map[string]*metav1.APIResource{"widgets": {Namespaced: true}, "gadgets": {}}, nil, []metav1.GroupVersionResource{widgets}},
-		{"both are there", map[string]*metav1.APIResource{"widgets": {Namespaced: true}, "gadgets": {Namespaced: true}}, nil, []metav1.GroupVersionResource{widgets, gadgets}},
-		{"both are gone", nil, nil, nil},
-	} {
-		t.Run(stage.name, func(t *testing.T) {
-			w.served, w.discovery = stage.served, stage.discovery
-			w.pass(t, r)
-			if diff := cmp.Diff(stage.want, w.offers[0].Spec.ReflectedKinds); diff != "" {
-				t.Errorf("offered (-want +got):\n%s", diff)
-			}
-			if writes := w.pass(t, r); len(writes) > 0 {
-				t.Errorf("a pass with nothing to change wrote %v", writes)
-			}
-		})
 	}
 }
 

@@ -204,7 +204,7 @@ func (c *Config) virtualNodes() *virtualNodes {
 			return informers.VirtualNodes().Lister().VirtualNodes(namespace).List(labels.Everything())
 		},
 		readable: c.VirtualKubelet.kinds(),
-		served:   c.servedKinds().Find,
+		served:   c.Kinds.Find,
 		getAccount: func(namespace, name string) (*corev1.ServiceAccount, error) {
 			return managed.Core().V1().ServiceAccounts().Lister().ServiceAccounts(namespace).Get(name)
 		},

@@ -16,6 +16,7 @@ import (
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/apis/federation/validation"
+	"liqo.io/federation/apiserver/quota"
 	"liqo.io/federation/apiserver/reflection"
 	"liqo.io/federation/controllers/kit"
 )
@@ -136,4 +137,21 @@ func (r *virtualNodes) missing(ctx context.Context, kind metav1.GroupVersionReso
 		return &problem{ReasonKindNotNamespaced, "it is not namespaced"}, nil
 	}
 	return nil, nil
+}
+
+// observeStorage reports the storage quota of the accepted offer, and the storage
+// classes that it is valid for.
+func (r *virtualNodes) observeStorage(node *v1alpha1.VirtualNode) error {
+	offer, err := r.offer(node.Namespace, node.Spec.OfferName)
+	if ignoreNotFound(err) != nil {
+		return err
+	}
+	node.Status.Storage, node.Status.StorageClasses = nil, nil
+	if err != nil {
+		return nil
+	}
+	if granted, classes := quota.StorageGranted([]*v1alpha1.ResourceOffer{offer}); len(granted) > 0 {
+		node.Status.Storage, node.Status.StorageClasses = granted, classes
+	}
+	return nil
 }

@@ -21,7 +21,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
 	testingclock "k8s.io/utils/clock/testing"
-
 	"k8s.io/utils/ptr"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"

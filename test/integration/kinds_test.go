@@ -21,6 +21,7 @@ import (
 	testingclock "k8s.io/utils/clock/testing"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/controllers/kit"
 	"liqo.io/federation/controllers/pods"
 	"liqo.io/federation/controllers/resources"
 	"liqo.io/federation/generated/informers/externalversions"
@@ -81,6 +82,7 @@ func TestAVirtualNodeFollowsOfferAndDiscovery(t *testing.T) {
 		InstallationInformers: externalversions.NewSharedInformerFactoryWithOptions(federation, 0, externalversions.WithNamespace(framework.Namespace)), Namespace: framework.Namespace,
 		// Without an image there is no virtual kubelet, whose Deployment nobody would
 		// run here.
+		Kinds:          kit.NewServedKinds(kube.Discovery(), clock),
 		VirtualKubelet: resources.VirtualKubelet{PullPolicy: "Never", ReflectedKinds: []string{"gears.v1.kinds.example.com", "planets.v1.kinds.example.com"}},
 	}
 	controller, err := resources.NewVirtualNodes(config)

@@ -18,9 +18,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	kubeinformers "k8s.io/client-go/informers"
 	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/naming"
+	"liqo.io/federation/controllers/provider/offer"
 	"liqo.io/federation/controllers/resources"
 	"liqo.io/federation/generated/clientset/versioned"
 	"liqo.io/federation/generated/informers/externalversions"
@@ -64,20 +66,21 @@ func newLender(t *testing.T) *lender {
 	must(t)(federation.FederationV1alpha1().ResourceRequests(naming.TenantNamespace("otranto")).Create(t.Context(), &v1alpha1.ResourceRequest{ObjectMeta: metav1.ObjectMeta{Name: "otranto"}}, metav1.CreateOptions{}))
 
 	config := &resources.Config{
-		Kube: kube, Federation: federation, Clock: clock.RealClock{}, ClusterID: thisID, ClusterName: "bari", Policy: resources.DefaultPolicy(),
+		Kube: kube, Federation: federation, Clock: clock.RealClock{}, ClusterID: thisID, ClusterName: "bari", AutoAccept: true,
 		KubeInformers: kubeinformers.NewSharedInformerFactory(kube, 0), ManagedInformers: kubeinformers.NewSharedInformerFactory(kube, 0),
 		FederationInformers: externalversions.NewSharedInformerFactory(federation, 0),
-	}
-	config.Policy.SharePercent = 50
-	provider, err := resources.NewProvider(config)
-	if err != nil {
-		t.Fatal(err)
 	}
 	consumer, err := resources.NewConsumer(config)
 	if err != nil {
 		t.Fatal(err)
 	}
-	runWith(t, config.KubeInformers, config.FederationInformers, provider.Run, consumer.Run)
+	policy := offer.DefaultPolicy()
+	policy.SharePercent = 50
+	runManager(t, env.Admin, func(manager ctrl.Manager) error {
+		offers := &offer.Reconciler{Client: manager.GetClient(), ClusterID: thisID, ClusterName: "bari", Policy: policy}
+		return offers.SetupWithManager(manager)
+	})
+	runWith(t, config.KubeInformers, config.FederationInformers, consumer.Run)
 	return l
 }
 

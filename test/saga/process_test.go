@@ -48,6 +48,7 @@ import (
 	"liqo.io/federation/controllers/provider/identitysigner"
 	"liqo.io/federation/controllers/provider/invitation"
 	"liqo.io/federation/controllers/provider/liveness"
+	"liqo.io/federation/controllers/provider/offer"
 	"liqo.io/federation/controllers/remote"
 	"liqo.io/federation/controllers/replication"
 	"liqo.io/federation/controllers/resources"
@@ -407,7 +408,7 @@ func (p *process) live() {
 	lending := &resources.Config{
 		Kube: kube, Federation: federation, KubeInformers: everything, ManagedInformers: managed, FederationInformers: ours,
 		InstallationInformers: ours, Namespace: installation,
-		Clock: clock.RealClock{}, Pods: pods.OfNodes(kube), ClusterID: s.id, ClusterName: s.name, Policy: resources.DefaultPolicy(),
+		Clock: clock.RealClock{}, Pods: pods.OfNodes(kube), ClusterID: s.id, ClusterName: s.name, AutoAccept: true,
 		VirtualKubelet: resources.VirtualKubelet{Image: "virtual-kubelet", PullPolicy: "Never"},
 	}
 	manager, err := kit.NewManager(&rest.Config{Host: s.server, Transport: p, QPS: -1}, logr.Discard())
@@ -420,6 +421,7 @@ func (p *process) live() {
 		&liveness.Reconciler{Client: cached, Live: live, Events: &record.FakeRecorder{}, Clock: clock.RealClock{}},
 		&admission.Reconciler{Client: cached, Live: live, ClusterID: s.id, Mode: s.mode},
 		&invitation.Reconciler{Client: cached, Live: live, Clock: clock.RealClock{}, Namespace: invitationNamespace},
+		&offer.Reconciler{Client: cached, ClusterID: s.id, ClusterName: s.name, Policy: offer.DefaultPolicy()},
 		&identitysigner.Reconciler{Client: cached, Live: live, Clock: clock.RealClock{}, Lifetime: identity.DefaultLifetime},
 	} {
 		if err := reconciler.SetupWithManager(manager); err != nil {
@@ -438,7 +440,6 @@ func (p *process) live() {
 	add(replicator, err)
 	for _, controller := range []func() (runner, error){
 		func() (runner, error) { return peering.NewForeignClusters(config) },
-		func() (runner, error) { return resources.NewProvider(lending) },
 		func() (runner, error) { return resources.NewConsumer(lending) },
 		func() (runner, error) { return resources.NewVirtualNodes(lending) },
 	} {

@@ -70,8 +70,8 @@ func TestCheckFindsWhatALayerMayNotImport(t *testing.T) {
 		},
 		{
 			name: "only the virtual kubelet imports virtual-kubelet",
-			pkg:  pkg{ImportPath: module + "/controllers/resources", Imports: []string{"github.com/virtual-kubelet/virtual-kubelet/node"}},
-			want: "controllers/resources: imports github.com/virtual-kubelet/virtual-kubelet/node, which only controllers/virtualkubelet may",
+			pkg:  pkg{ImportPath: module + "/controllers/provider/offer", Imports: []string{"github.com/virtual-kubelet/virtual-kubelet/node"}},
+			want: "controllers/provider/offer: imports github.com/virtual-kubelet/virtual-kubelet/node, which only controllers/virtualkubelet may",
 		},
 		{
 			name: "only the remote package loads a kubeconfig",

@@ -67,6 +67,8 @@ type Config struct {
 	gatewayNamed kubeinformers.SharedInformerFactory
 	// shared is what the controllers of package resources share beside.
 	shared *resources.Config
+	// kinds are the kinds that this cluster serves; nil until a controller needs them.
+	kinds *kit.ServedKinds
 	// nodePods are the pods of the virtual nodes.
 	nodePods *pods.Watches
 	// manager runs the controllers on controller-runtime; nil until one needs it.

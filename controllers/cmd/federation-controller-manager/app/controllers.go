@@ -19,6 +19,7 @@ import (
 	"liqo.io/federation/controllers/provider/invitation"
 	"liqo.io/federation/controllers/provider/liveness"
 	"liqo.io/federation/controllers/provider/namespace"
+	"liqo.io/federation/controllers/provider/offer"
 	"liqo.io/federation/controllers/storage/move"
 	"liqo.io/federation/controllers/storage/provider"
 )
@@ -51,7 +52,7 @@ func controllers() []Controller {
 		{Name: "addresses", Init: initAddresses},
 		{Name: heartbeat.Name, Init: initHeartbeat},
 		{Name: liveness.Name, Init: initConsumerLiveness},
-		{Name: "resource-provider", Init: initResourceProvider},
+		{Name: offer.Name, Init: initResourceOffer},
 		{Name: "resource-consumer", Init: initResourceConsumer},
 		{Name: "virtual-node", Init: initVirtualNode},
 		{Name: offloading.Name, Init: initNamespaceOffloading},

@@ -18,7 +18,7 @@ import (
 	"liqo.io/federation/controllers/multicluster"
 	"liqo.io/federation/controllers/pods"
 	"liqo.io/federation/controllers/provider/namespace"
-	"liqo.io/federation/controllers/resources"
+	"liqo.io/federation/controllers/provider/offer"
 	"liqo.io/federation/controllers/shadow"
 	storage "liqo.io/federation/controllers/storage/consumer"
 )
@@ -90,7 +90,7 @@ func initShadowPod(_ context.Context, config *Config) ([]Runner, error) {
 		// Listing a cache fails only with a selector that cannot be read.
 		all, _ := nodes.List(labels.Everything())
 		offered, _ := offers.ResourceOffers(naming.TenantNamespace(foreignCluster)).List(labels.Everything())
-		wanted, node := resources.Place(all, offered, shared, fc.Spec.ClusterID, offeredNode)
+		wanted, node := offer.Place(all, offered, shared, fc.Spec.ClusterID, offeredNode)
 		return shadow.Placement{Labels: wanted, Node: node}
 	}
 	controller, err := shadow.New(config.Kube, config.Federation, config.KubeInformers, config.FederationInformers,

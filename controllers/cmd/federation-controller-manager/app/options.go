@@ -26,6 +26,7 @@ import (
 	"liqo.io/federation/apiserver/identity"
 	"liqo.io/federation/controllers/network"
 	"liqo.io/federation/controllers/peering"
+	"liqo.io/federation/controllers/provider/offer"
 	"liqo.io/federation/controllers/remote"
 	"liqo.io/federation/controllers/resources"
 )
@@ -71,8 +72,8 @@ type Options struct {
 	Network network.Settings
 	// ControlProxy leads to providers that are reached by their tunnels.
 	ControlProxy peering.ControlProxy
-	// Policy is what this cluster lends, and how.
-	Policy resources.Policy
+	// Policy is what this cluster offers to consumers.
+	Policy offer.Policy
 	// VirtualKubelet says how virtual kubelets are deployed.
 	VirtualKubelet resources.VirtualKubelet
 	// Mover selects the image of the pods that copy the data of a move.
@@ -100,7 +101,7 @@ func NewOptions() *Options {
 		IdentityLifetime:    identity.DefaultLifetime,
 		Networking:          string(v1alpha1.NetworkingNone),
 		Network:             network.DefaultSettings(),
-		Policy:              resources.DefaultPolicy(),
+		Policy:              offer.DefaultPolicy(),
 		VirtualKubelet: resources.VirtualKubelet{
 			PullPolicy: string(corev1.PullIfNotPresent),
 		},

@@ -18,7 +18,6 @@ import (
 	"liqo.io/federation/controllers/provider/invitation"
 	"liqo.io/federation/controllers/provider/liveness"
 	"liqo.io/federation/controllers/replication"
-	"liqo.io/federation/controllers/resources"
 	storage "liqo.io/federation/controllers/storage/consumer"
 )
 
@@ -127,39 +126,4 @@ func initPeerFairness(ctx context.Context, config *Config) ([]Runner, error) {
 
 func initReplication(_ context.Context, config *Config) ([]Runner, error) {
 	return running(replication.New(config.Federation, config.FederationInformers, config.Peers, config.Options.ClusterName))
-}
-
-func (c *Config) resources() *resources.Config {
-	if c.shared == nil {
-		c.shared = &resources.Config{
-			Kube:                  c.Kube,
-			Federation:            c.Federation,
-			KubeInformers:         c.KubeInformers,
-			ManagedInformers:      c.ManagedInformers,
-			FederationInformers:   c.FederationInformers,
-			InstallationInformers: c.installationInformers(),
-			Namespace:             c.Options.Namespace,
-			Networking:            v1alpha1.NetworkingMode(c.Options.Networking),
-			Clock:                 clock.RealClock{},
-			Pods:                  c.nodePods,
-			ClusterID:             c.ClusterID,
-			ClusterName:           c.Options.ClusterName,
-			Namespaces:            []string{c.Options.Namespace, c.Options.InvitationNamespace},
-			Policy:                c.Options.Policy,
-			VirtualKubelet:        c.Options.VirtualKubelet,
-		}
-	}
-	return c.shared
-}
-
-func initResourceProvider(_ context.Context, config *Config) ([]Runner, error) {
-	return running(resources.NewProvider(config.resources()))
-}
-
-func initResourceConsumer(_ context.Context, config *Config) ([]Runner, error) {
-	return running(resources.NewConsumer(config.resources()))
-}
-
-func initVirtualNode(_ context.Context, config *Config) ([]Runner, error) {
-	return running(resources.NewVirtualNodes(config.resources()))
 }

@@ -1,7 +1,7 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package resources
+package offer
 
 import (
 	"cmp"
@@ -18,18 +18,18 @@ import (
 	"liqo.io/federation/apiserver/quota"
 )
 
-// offeredNodeLength is that of the names of offered nodes: 64 bits.
+// offeredNodeLength is the length of the names of offered nodes: 64 bits.
 const offeredNodeLength = 16
 
-// offeredNode is how a node is called in the offers to a consumer: always the
-// same, without a word about the node, and otherwise than in those to another
-// consumer, so that two cannot compare what they have.
+// offeredNode returns the name of a node in the offers to a consumer. It does not change,
+// has nothing of the node's own name, and differs between consumers, so that two of them
+// cannot compare their offers.
 func offeredNode(node *corev1.Node, consumerID string) string {
 	sum := sha256.Sum256([]byte(consumerID + "/" + string(node.UID)))
 	return hex.EncodeToString(sum[:])[:offeredNodeLength]
 }
 
-// isShared tells whether a node is one that is lent, whether or not it takes
+// isShared reports whether a node is one of those that are offered, whether or not it takes
 // work at the moment.
 func isShared(node *corev1.Node, selector map[string]string) bool {
 	return node.Labels[v1alpha1.LabelType] != v1alpha1.TypeVirtualNode && labels.SelectorFromSet(selector).Matches(labels.Set(node.Labels))
@@ -39,17 +39,16 @@ func isShared(node *corev1.Node, selector map[string]string) bool {
 type candidate struct {
 	*corev1.Node
 	name string
-	// rank is its place among those that were offered before, or after them.
+	// rank is its position among those that were offered before, or after them.
 	rank    int
 	offered bool
 }
 
-// offerNodes offers each shared node by itself, up to the most of all together
-// and to MaxOfferedNodes. Those that were offered before come first, in the same
-// order, then the oldest: what is offered does not wander. A node that was
-// offered before stays, with nothing in it while it takes no work or the others
-// have all there may be, until it is gone or not shared any more; the last ones
-// stay even then.
+// offerNodes returns each shared node by itself, up to the limits of all together and to
+// MaxOfferedNodes. Those that were offered before come first, in the same order, then the
+// oldest, so that offers are stable. A node that was offered before stays, with nothing in
+// it while it takes no work or the others exhaust the limits, until it is deleted or no
+// longer shared; the last ones stay even then.
 func offerNodes(nodes []*corev1.Node, t terms, consumerID string, before []v1alpha1.OfferedNode) []v1alpha1.OfferedNode {
 	rest := t.most.DeepCopy()
 	var offered []v1alpha1.OfferedNode
@@ -57,8 +56,8 @@ func offerNodes(nodes []*corev1.Node, t terms, consumerID string, before []v1alp
 		if len(offered) == v1alpha1.MaxOfferedNodes {
 			break
 		}
-		share := Offer(node.Status.Allocatable, t.percent, rest)
-		switch full := Offer(node.Status.Allocatable, t.percent, t.most); {
+		share := percentage(node.Status.Allocatable, t.percent, rest)
+		switch full := percentage(node.Status.Allocatable, t.percent, t.most); {
 		case takesWork(node.Node) && carries(share, full):
 			for name := range rest {
 				if taken, ok := share[name]; ok {
@@ -73,7 +72,7 @@ func offerNodes(nodes []*corev1.Node, t terms, consumerID string, before []v1alp
 			continue
 		}
 		if len(share) > 0 {
-			offered = append(offered, v1alpha1.OfferedNode{Name: node.name, Resources: share, Labels: told(node.Labels, t.nodeLabels)})
+			offered = append(offered, v1alpha1.OfferedNode{Name: node.name, Resources: share, Labels: selected(node.Labels, t.nodeLabels)})
 		}
 	}
 	if len(offered) == 0 {
@@ -82,7 +81,7 @@ func offerNodes(nodes []*corev1.Node, t terms, consumerID string, before []v1alp
 	return offered
 }
 
-// nothingOn are the same nodes, with nothing in them.
+// nothingOn returns the same nodes, with nothing in them.
 func nothingOn(nodes []v1alpha1.OfferedNode) []v1alpha1.OfferedNode {
 	nodes = slices.Clone(nodes)
 	for i := range nodes {
@@ -91,8 +90,7 @@ func nothingOn(nodes []v1alpha1.OfferedNode) []v1alpha1.OfferedNode {
 	return nodes
 }
 
-// candidates are the nodes that are shared, in the order in which they are
-// offered.
+// candidates returns the shared nodes in the order in which they are offered.
 func candidates(nodes []*corev1.Node, selector map[string]string, consumerID string, before []v1alpha1.OfferedNode) []candidate {
 	ranks := map[string]int{}
 	for i, node := range before {
@@ -115,9 +113,8 @@ func candidates(nodes []*corev1.Node, selector map[string]string, consumerID str
 	return found
 }
 
-// carries tells whether pods can run on a share of a node: it has some of
-// everything that every pod needs, as far as the node would be offered it if
-// there were no others.
+// carries reports whether pods can run on a share of a node: it has some of everything that
+// every pod needs, of what would be offered of the node if there were no others.
 func carries(share, full corev1.ResourceList) bool {
 	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourcePods} {
 		if _, wanted := full[name]; wanted {
@@ -129,7 +126,7 @@ func carries(share, full corev1.ResourceList) bool {
 	return len(share) > 0
 }
 
-// nothingOf names the same resources, with nothing of them.
+// nothingOf returns zero of each resource of a list.
 func nothingOf(list corev1.ResourceList) corev1.ResourceList {
 	nothing := corev1.ResourceList{}
 	for name := range list {
@@ -138,8 +135,8 @@ func nothingOf(list corev1.ResourceList) corev1.ResourceList {
 	return nothing
 }
 
-// told are the labels of a node with these keys.
-func told(of map[string]string, keys []string) map[string]string {
+// selected returns the labels of a node that have one of the keys.
+func selected(of map[string]string, keys []string) map[string]string {
 	labels := map[string]string{}
 	for _, key := range keys {
 		if value, ok := of[key]; ok {
@@ -149,8 +146,8 @@ func told(of map[string]string, keys []string) map[string]string {
 	return labels
 }
 
-// inAll is what offered nodes have in all.
-func inAll(nodes []v1alpha1.OfferedNode) corev1.ResourceList {
+// total returns the sum of the resources of offered nodes.
+func total(nodes []v1alpha1.OfferedNode) corev1.ResourceList {
 	sum := corev1.ResourceList{}
 	for _, node := range nodes {
 		quota.Add(sum, node.Resources)
@@ -158,43 +155,21 @@ func inAll(nodes []v1alpha1.OfferedNode) corev1.ResourceList {
 	return sum
 }
 
-// nodesMoved tells whether offered nodes should be replaced by others: when one
-// comes or goes, says something else of itself, or has moved.
-func nodesMoved(offered, could []v1alpha1.OfferedNode, percent int) bool {
-	if len(offered) != len(could) {
+// nodesDiffer reports whether offered nodes should be replaced by others: when one is added
+// or removed, or has other labels or resources.
+func nodesDiffer(offered, possible []v1alpha1.OfferedNode, percent int) bool {
+	if len(offered) != len(possible) {
 		return true
 	}
 	was := map[string]v1alpha1.OfferedNode{}
 	for _, node := range offered {
 		was[node.Name] = node
 	}
-	for _, now := range could {
+	for _, now := range possible {
 		before, ok := was[now.Name]
-		if !ok || !maps.Equal(before.Labels, now.Labels) || Moved(before.Resources, now.Resources, nil, percent) {
+		if !ok || !maps.Equal(before.Labels, now.Labels) || resourcesDiffer(before.Resources, now.Resources, nil, percent) {
 			return true
 		}
 	}
 	return false
-}
-
-// Place says where the pods of an offered node run: on shared nodes with the
-// labels that the offer tells of it, and on the node itself rather than
-// elsewhere, if it is still shared and takes work. Of a node that is not offered
-// any more nothing is known.
-func Place(nodes []*corev1.Node, offers []*v1alpha1.ResourceOffer, selector map[string]string, consumerID, offered string) (required map[string]string, preferred string) {
-	required = map[string]string{}
-	for _, offer := range offers {
-		for _, node := range offer.Spec.Nodes {
-			if node.Name == offered {
-				maps.Copy(required, node.Labels)
-			}
-		}
-	}
-	maps.Copy(required, selector)
-	for _, node := range nodes {
-		if isShared(node, selector) && takesWork(node) && offeredNode(node, consumerID) == offered {
-			return required, node.Name
-		}
-	}
-	return required, ""
 }

@@ -1,0 +1,92 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package offer
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/compatibility"
+	"liqo.io/federation/apiserver/naming"
+	"liqo.io/federation/apiserver/negotiation"
+	"liqo.io/federation/apiserver/quota"
+	"liqo.io/federation/controllers/kit"
+)
+
+// Reasons of the condition WithinGrant.
+const (
+	reasonEnough       = "Enough"
+	reasonGrantLowered = "GrantLowered"
+)
+
+// answer writes the status of a request.
+func (r *Reconciler) answer(
+	ctx context.Context, request *v1alpha1.ResourceRequest, phase v1alpha1.NegotiationPhase, offer, message string,
+) error {
+	answered := request.DeepCopy()
+	answered.Status.Phase = phase
+	answered.Status.ObservedGeneration = request.Generation
+	answered.Status.OfferName = offer
+	answered.Status.APIVersions, answered.Status.Features = compatibility.APIVersions(), compatibility.Features()
+	meta.SetStatusCondition(&answered.Status.Conditions, negotiation.Accepted(phase, message, request.Generation))
+	if err := r.withinGrant(ctx, answered); err != nil {
+		return fmt.Errorf("comparing usage and grant of request %s: %w", request.Name, err)
+	}
+	if _, err := kit.Commit(ctx, r.Client, request, answered); err != nil {
+		return fmt.Errorf("answering request %s: %w", request.Name, err)
+	}
+	return nil
+}
+
+// withinGrant sets the condition WithinGrant while the consumer uses more than it is
+// granted, for example after the offer was lowered, and once it did.
+func (r *Reconciler) withinGrant(ctx context.Context, request *v1alpha1.ResourceRequest) error {
+	offers, err := r.offers(ctx, request.Namespace)
+	if err != nil {
+		return err
+	}
+	used, stored, err := r.usage(ctx, naming.ForeignClusterOf(request.Namespace))
+	if err != nil {
+		return err
+	}
+	condition := metav1.Condition{
+		Type: v1alpha1.ConditionWithinGrant, Status: metav1.ConditionTrue, Reason: reasonEnough, ObservedGeneration: request.Generation,
+		Message: "What is used is within what is granted.",
+	}
+	storage, _ := quota.StorageGranted(offers)
+	if over := append(quota.Exceeded(quota.Granted(offers), used), quota.StorageExceeded(storage, stored)...); len(over) > 0 {
+		names := make([]string, len(over))
+		for i, short := range over {
+			names[i] = string(short.Resource)
+		}
+		condition.Status, condition.Reason = metav1.ConditionFalse, reasonGrantLowered
+		condition.Message = "More is used than is granted of " + strings.Join(names, ", ") +
+			". Nothing is ended or deleted, and nothing more of it is admitted."
+	} else if meta.FindStatusCondition(request.Status.Conditions, condition.Type) == nil {
+		return nil
+	}
+	meta.SetStatusCondition(&request.Status.Conditions, condition)
+	return nil
+}
+
+// usage returns what the unfinished shadow pods and the shadow volume claims of a consumer
+// use of its quotas.
+func (r *Reconciler) usage(ctx context.Context, foreignCluster string) (used, stored corev1.ResourceList, err error) {
+	var pods v1alpha1.ShadowPodList
+	if err := r.Client.List(ctx, &pods, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, nil, err
+	}
+	var claims v1alpha1.ShadowVolumeClaimList
+	if err := r.Client.List(ctx, &claims, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, nil, err
+	}
+	return quota.Used(kit.Pointers(pods.Items), foreignCluster), quota.StorageUsed(kit.Pointers(claims.Items), foreignCluster), nil
+}

@@ -1,0 +1,35 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package offer
+
+import (
+	"maps"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+)
+
+// Place returns where the pods of an offered node run: on shared nodes with the labels that
+// the offer has for it, preferably on the node itself if it is still shared and takes work.
+// Pods of a node that is no longer offered run on any shared node.
+func Place(
+	nodes []*corev1.Node, offers []*v1alpha1.ResourceOffer, selector map[string]string, consumerID, offered string,
+) (required map[string]string, preferred string) {
+	required = map[string]string{}
+	for _, offer := range offers {
+		for _, node := range offer.Spec.Nodes {
+			if node.Name == offered {
+				maps.Copy(required, node.Labels)
+			}
+		}
+	}
+	maps.Copy(required, selector)
+	for _, node := range nodes {
+		if isShared(node, selector) && takesWork(node) && offeredNode(node, consumerID) == offered {
+			return required, node.Name
+		}
+	}
+	return required, ""
+}

@@ -1,0 +1,118 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package offer
+
+import (
+	"github.com/spf13/pflag"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/reflection"
+)
+
+// Policy is what a provider offers to consumers.
+type Policy struct {
+	// SharePercent is the percentage of its nodes' allocatable resources that a cluster
+	// offers to each consumer, 1 to 100.
+	SharePercent int
+	// AutoAccept accepts requests and offers without an administrator's decision.
+	AutoAccept bool
+	// Limits bound the quantity of a resource that each consumer is offered, by its name;
+	// 0 offers none.
+	Limits map[string]string
+	// NodeSelector are the labels of the nodes that are shared. Empty shares all.
+	NodeSelector map[string]string
+	// Shape is Aggregate or PerNode: whether the shared nodes are offered as a
+	// whole or one by one.
+	Shape string
+	// NodeLabels are the keys of labels that nodes which are offered one by one have in
+	// offers, in addition to architecture, operating system, region and zone.
+	NodeLabels []string
+	// ChangePercent is the difference, in percent, between what could be offered and what
+	// is offered from which on an offer is changed, 0 to 100.
+	ChangePercent int
+	// Labels are those of the provider, for the consumers' virtual nodes.
+	Labels map[string]string
+	// StorageClasses, IngressClasses and LoadBalancerClasses are the classes that
+	// consumers' objects may name; the first of each is the default. Storage classes
+	// are offered only with a limit for requests.storage.
+	StorageClasses, IngressClasses, LoadBalancerClasses []string
+	// ExternalVolumeTypes and ExternalCSIDrivers are the volumes that consumers' pods
+	// may mount without a claim. Empty means none.
+	ExternalVolumeTypes, ExternalCSIDrivers []string
+	// ReflectedKinds are the kinds, in addition to the built-in ones, that consumers may
+	// reflect, each for example certificates.v1.cert-manager.io.
+	ReflectedKinds []string
+}
+
+// alwaysOffered are the keys of the labels that every offered node has.
+var alwaysOffered = []string{corev1.LabelArchStable, corev1.LabelOSStable, corev1.LabelTopologyRegion, corev1.LabelTopologyZone}
+
+// maxNodeLabels bounds the other labels of an offered node, so that offers stay small.
+const maxNodeLabels = 8
+
+// flagOfferKinds is the flag of Policy.ReflectedKinds.
+const flagOfferKinds = "offer-kinds"
+
+// flagExternalVolumeTypes and flagExternalCSIDrivers are the flags of
+// Policy.ExternalVolumeTypes and Policy.ExternalCSIDrivers.
+const (
+	flagExternalVolumeTypes = "offer-external-volume-types"
+	flagExternalCSIDrivers  = "offer-external-csi-drivers"
+)
+
+// kinds returns ReflectedKinds of a valid policy.
+func (p *Policy) kinds() []metav1.GroupVersionResource {
+	kinds, _ := reflection.ParseKinds(flagOfferKinds, p.ReflectedKinds)
+	return kinds
+}
+
+// DefaultPolicy returns the policy that offers 90 percent to each invited consumer.
+func DefaultPolicy() Policy {
+	return Policy{SharePercent: 90, AutoAccept: true, ChangePercent: 5, Shape: string(v1alpha1.OfferAggregate)}
+}
+
+// AddFlags binds the policy to flags.
+func (p *Policy) AddFlags(fs *pflag.FlagSet) {
+	fs.IntVar(&p.SharePercent, "share-percent", p.SharePercent,
+		"Percentage of the allocatable resources of this cluster's nodes that each consumer is offered, 1 to 100.")
+	fs.StringToStringVar(&p.Limits, "offer-limits", p.Limits,
+		"Limits of what each consumer is offered of a resource, also of extended ones, for example "+
+			"cpu=16,memory=64Gi,nvidia.com/gpu=0; 0 offers none. requests.storage in bytes, persistentvolumeclaims and "+
+			"<class>.storageclass.storage.k8s.io/requests.storage bound its claims; without requests.storage no storage is "+
+			"offered. spec.lending.limits of a ForeignCluster has precedence.")
+	fs.StringToStringVar(&p.NodeSelector, "share-node-selector", p.NodeSelector,
+		"Labels of the nodes that are shared, for example pool=shared: offers are a part of these nodes, and consumers' "+
+			"pods run on them alone. Empty shares all nodes. spec.lending.nodeSelector of a ForeignCluster takes its place.")
+	fs.StringVar(&p.Shape, "offer-shape", p.Shape,
+		"Aggregate offers the shared nodes as a whole, PerNode one by one: the consumer has a virtual node for each, with "+
+			"its architecture, operating system, region and zone. spec.lending.shape of a ForeignCluster takes its place.")
+	fs.StringSliceVar(&p.NodeLabels, "offer-node-labels", p.NodeLabels,
+		"Keys of further labels, at most 8, that nodes which are offered one by one have in offers, for example "+
+			"nvidia.com/gpu.product. Their pods run on nodes with the same values.")
+	fs.IntVar(&p.ChangePercent, "offer-change-percent", p.ChangePercent,
+		"Difference in percent between what could be offered and what is offered, 0 to 100, from which on an offer is "+
+			"changed: what nodes can run changes a little all the time.")
+	fs.BoolVar(&p.AutoAccept, "auto-accept", p.AutoAccept,
+		"Answer requests of invited consumers with an offer, and offers of providers with a virtual node. False waits for "+
+			"an administrator, who decides in spec.lending and spec.borrowing of the ForeignCluster.")
+	fs.StringToStringVar(&p.Labels, "cluster-labels", p.Labels,
+		"Labels that offers carry to the consumers' virtual nodes, for example topology.liqo.io/region=north.")
+	fs.StringSliceVar(&p.StorageClasses, "offer-storage-classes", p.StorageClasses,
+		"Storage classes that consumers' claims may use, the default first. They are offered only with requests.storage in "+
+			"--offer-limits.")
+	fs.StringSliceVar(&p.ExternalVolumeTypes, flagExternalVolumeTypes, p.ExternalVolumeTypes,
+		"Volume types that consumers' pods may mount without a claim: fc, iscsi or nfs. Empty offers none. "+
+			"spec.lending.externalVolumes of a ForeignCluster takes the place of this and of --offer-external-csi-drivers.")
+	fs.StringSliceVar(&p.ExternalCSIDrivers, flagExternalCSIDrivers, p.ExternalCSIDrivers,
+		"CSI drivers that inline volumes of consumers' pods may use, for example secrets-store.csi.k8s.io. Empty offers none.")
+	fs.StringSliceVar(&p.IngressClasses, "offer-ingress-classes", p.IngressClasses,
+		"Ingress classes that consumers may name, the default first.")
+	fs.StringSliceVar(&p.LoadBalancerClasses, "offer-load-balancer-classes", p.LoadBalancerClasses,
+		"Load balancer classes that consumers may name, the default first.")
+	fs.StringSliceVar(&p.ReflectedKinds, flagOfferKinds, p.ReflectedKinds,
+		"Kinds, in addition to the built-in ones, that consumers may reflect into their namespaces on this cluster, for "+
+			"example certificates.v1.cert-manager.io. ClusterRole federation-twin has to allow them.")
+}

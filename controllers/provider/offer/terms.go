@@ -1,0 +1,65 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package offer
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+)
+
+// terms are those of the offer to one consumer.
+type terms struct {
+	percent int
+	// most are the limits of the policy, and of what the consumer requests.
+	most         corev1.ResourceList
+	nodeSelector map[string]string
+	// perNode offers nodes one by one, with their labels that have the keys nodeLabels.
+	perNode    bool
+	nodeLabels []string
+}
+
+// terms returns those of the policy, with what the ForeignCluster sets in their place and
+// what the consumer requests.
+func (p *Policy) terms(lending *v1alpha1.PeeringLending, requested corev1.ResourceList) terms {
+	t := terms{
+		percent: p.SharePercent, most: corev1.ResourceList{}, nodeSelector: p.SharedNodes(lending),
+		perNode:    cmp.Or(lending.Shape, v1alpha1.OfferShape(p.Shape)) == v1alpha1.OfferPerNode,
+		nodeLabels: slices.Concat(alwaysOffered, p.NodeLabels),
+	}
+	if lending.SharePercent != nil {
+		t.percent = int(*lending.SharePercent)
+	}
+	for name, value := range p.Limits {
+		// They were validated.
+		if quantity, err := resource.ParseQuantity(value); err == nil {
+			t.most[corev1.ResourceName(name)] = quantity
+		}
+	}
+	maps.Copy(t.most, lending.Limits)
+	for name, quantity := range requested {
+		// A limit for storage offers it, which a consumer cannot do.
+		if _, offered := t.most[name]; v1alpha1.IsStorage(name) && !offered {
+			continue
+		}
+		if limit, ok := t.most[name]; !ok || quantity.Cmp(limit) < 0 {
+			t.most[name] = quantity
+		}
+	}
+	return t
+}
+
+// SharedNodes returns the labels of the nodes that are shared with a consumer, of which it
+// is offered a part and which its pods run on. None selects all nodes.
+func (p *Policy) SharedNodes(lending *v1alpha1.PeeringLending) map[string]string {
+	if len(lending.NodeSelector) > 0 {
+		return lending.NodeSelector
+	}
+	return p.NodeSelector
+}

@@ -1,0 +1,111 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package offer
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	federationvalidation "liqo.io/federation/apiserver/apis/federation/validation"
+	"liqo.io/federation/apiserver/reflection"
+)
+
+// Validate returns every error of the policy.
+func (p *Policy) Validate() []error {
+	var errs []error
+	if p.SharePercent < 1 || p.SharePercent > 100 {
+		errs = append(errs, fmt.Errorf("--share-percent %d: must be between 1 and 100", p.SharePercent))
+	}
+	if p.ChangePercent < 0 || p.ChangePercent > 100 {
+		errs = append(errs, fmt.Errorf("--offer-change-percent %d: must be between 0 and 100", p.ChangePercent))
+	}
+	for name, value := range p.Limits {
+		problems := validation.IsQualifiedName(name)
+		if class, ofClass := v1alpha1.ClassOfStorage(corev1.ResourceName(name)); ofClass {
+			problems = append(problems, validation.IsDNS1123Subdomain(class)...)
+		}
+		if quantity, err := resource.ParseQuantity(value); err != nil || quantity.Sign() < 0 {
+			problems = append(problems, "must be a quantity of at least 0, for example 16 or 64Gi")
+		}
+		if len(problems) > 0 {
+			errs = append(errs, fmt.Errorf("--offer-limits %s=%s: %s", name, value, strings.Join(problems, "; ")))
+		}
+	}
+	for flag, labels := range map[string]map[string]string{
+		"--cluster-labels": p.Labels, "--share-node-selector": p.NodeSelector,
+	} {
+		for key, value := range labels {
+			problems := append(validation.IsQualifiedName(key), validation.IsValidLabelValue(value)...)
+			if len(problems) > 0 {
+				errs = append(errs, fmt.Errorf("%s %s=%s: %s", flag, key, value, strings.Join(problems, "; ")))
+			}
+		}
+	}
+	shapes := []v1alpha1.OfferShape{v1alpha1.OfferAggregate, v1alpha1.OfferPerNode}
+	if !slices.Contains(shapes, v1alpha1.OfferShape(p.Shape)) {
+		errs = append(errs, fmt.Errorf("--offer-shape %q: must be one of %v", p.Shape, shapes))
+	}
+	if len(p.NodeLabels) > maxNodeLabels {
+		errs = append(errs, fmt.Errorf("--offer-node-labels: %d keys are more than %d", len(p.NodeLabels), maxNodeLabels))
+	}
+	for _, key := range p.NodeLabels {
+		problems := validation.IsQualifiedName(key)
+		if len(problems) == 0 && !federationvalidation.OfferedLabel(key) {
+			problems = []string{"nodes are not offered with this label"}
+		}
+		if len(problems) > 0 {
+			errs = append(errs, fmt.Errorf("--offer-node-labels %s: %s", key, strings.Join(problems, "; ")))
+		}
+	}
+	for flag, classes := range map[string][]string{
+		"--offer-storage-classes": p.StorageClasses, "--offer-ingress-classes": p.IngressClasses,
+	} {
+		for _, class := range classes {
+			if problems := validation.IsDNS1123Subdomain(class); len(problems) > 0 {
+				errs = append(errs, fmt.Errorf("%s %q: %s", flag, class, strings.Join(problems, "; ")))
+			}
+		}
+	}
+	for _, class := range p.LoadBalancerClasses {
+		if problems := validation.IsQualifiedName(class); len(problems) > 0 {
+			errs = append(errs, fmt.Errorf("--offer-load-balancer-classes %q: %s", class, strings.Join(problems, "; ")))
+		}
+	}
+	errs = append(errs, p.validateExternalVolumes()...)
+	_, problems := reflection.ParseKinds(flagOfferKinds, p.ReflectedKinds)
+	return append(errs, problems...)
+}
+
+// validateExternalVolumes returns what is wrong with the flags of external volumes.
+func (p *Policy) validateExternalVolumes() []error {
+	var errs []error
+	for _, flag := range []struct {
+		name   string
+		values []string
+		check  func(string, *field.Path) field.ErrorList
+	}{
+		{flagExternalVolumeTypes, p.ExternalVolumeTypes, federationvalidation.ExternalVolumeType},
+		{flagExternalCSIDrivers, p.ExternalCSIDrivers, federationvalidation.CSIDriver},
+	} {
+		if most := federationvalidation.MaxExternalVolumes; len(flag.values) > most {
+			errs = append(errs, fmt.Errorf("--%s: %d names are more than %d", flag.name, len(flag.values), most))
+		}
+		for i, value := range flag.values {
+			if slices.Contains(flag.values[:i], value) {
+				errs = append(errs, fmt.Errorf("--%s: %q is named twice", flag.name, value))
+			}
+			for _, err := range flag.check(value, field.NewPath("--"+flag.name)) {
+				errs = append(errs, err)
+			}
+		}
+	}
+	return errs
+}
