@@ -4,16 +4,12 @@
 package resources
 
 import (
-	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	kubeinformers "k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
@@ -21,11 +17,8 @@ import (
 	"k8s.io/utils/ptr"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/apiserver/naming"
-	"liqo.io/federation/controllers/commit"
 	"liqo.io/federation/controllers/kit"
 	"liqo.io/federation/controllers/pods"
-	"liqo.io/federation/controllers/queue"
 	"liqo.io/federation/generated/clientset/versioned"
 	"liqo.io/federation/generated/informers/externalversions"
 	federationinformers "liqo.io/federation/generated/informers/externalversions/federation/v1alpha1"
@@ -52,9 +45,7 @@ type Config struct {
 	// ClusterID and ClusterName are this cluster's.
 	ClusterID, ClusterName string
 	// Namespaces are those that the product is installed in.
-	Namespaces []string
-	// AutoAccept accepts offers without an administrator's decision.
-	AutoAccept     bool
+	Namespaces     []string
 	VirtualKubelet VirtualKubelet
 
 	// Kinds finds the kinds that this cluster serves.
@@ -83,85 +74,6 @@ func watch(sources ...watched) error {
 		}
 	}
 	return nil
-}
-
-// NewConsumer makes the controller that asks providers and takes what they
-// offer.
-func NewConsumer(config *Config) (*queue.Controller[cache.ObjectName], error) {
-	informers := config.FederationInformers.Federation().V1alpha1()
-	federation := config.Federation.FederationV1alpha1()
-	r := &consumer{
-		clusterName:    config.ClusterName,
-		autoAccept:     config.AutoAccept,
-		foreignCluster: informers.ForeignClusters().Lister().Get,
-		requests:       config.requests,
-		offers:         config.offers,
-		nodes: func(namespace string) ([]*v1alpha1.VirtualNode, error) {
-			return informers.VirtualNodes().Lister().VirtualNodes(namespace).List(labels.Everything())
-		},
-		taken: config.taken,
-		createRequest: func(ctx context.Context, request *v1alpha1.ResourceRequest) error {
-			_, err := federation.ResourceRequests(request.Namespace).Create(ctx, request, metav1.CreateOptions{})
-			return err
-		},
-		commitRequest: func(ctx context.Context, old, wanted *v1alpha1.ResourceRequest) (bool, error) {
-			return commit.Commit(ctx, federation.ResourceRequests(old.Namespace), old, wanted)
-		},
-		commitOffer: func(ctx context.Context, old, wanted *v1alpha1.ResourceOffer) (bool, error) {
-			return commit.Commit(ctx, federation.ResourceOffers(old.Namespace), old, wanted)
-		},
-		createNode: func(ctx context.Context, node *v1alpha1.VirtualNode) error {
-			_, err := federation.VirtualNodes(node.Namespace).Create(ctx, node, metav1.CreateOptions{})
-			return err
-		},
-		commitNode: func(ctx context.Context, old, wanted *v1alpha1.VirtualNode) (bool, error) {
-			return commit.Commit(ctx, federation.VirtualNodes(old.Namespace), old, wanted)
-		},
-		removeNode: func(ctx context.Context, node *v1alpha1.VirtualNode) error {
-			return federation.VirtualNodes(node.Namespace).Delete(ctx, node.Name, exactly(node))
-		},
-	}
-	controller := queue.New("resource-consumer", 2, r.reconcile)
-	return controller, watch(
-		watched{informers.ForeignClusters().Informer(), controller.Handle(queue.ObjectKeys)},
-		watched{informers.ResourceRequests().Informer(), controller.Handle(keysIn(naming.IsPeerNamespace))},
-		watched{informers.ResourceOffers().Informer(), controller.Handle(keysIn(naming.IsPeerNamespace))},
-		watched{informers.VirtualNodes().Informer(), controller.HandleUnless(kit.OnlyPodsCounted, keysIn(naming.IsPeerNamespace))},
-	)
-}
-
-// taken tells whether a name for a virtual node in a peer namespace means
-// another cluster, or is that of a virtual node in another namespace: Nodes, and
-// the roles of virtual kubelets, are called after them.
-func (c *Config) taken(namespace, name string) (bool, error) {
-	informers := c.FederationInformers.Federation().V1alpha1()
-	if _, err := informers.ForeignClusters().Lister().Get(name); err == nil || !apierrors.IsNotFound(err) {
-		return err == nil, err
-	}
-	all, err := informers.VirtualNodes().Lister().List(labels.Everything())
-	return slices.ContainsFunc(all, func(node *v1alpha1.VirtualNode) bool {
-		return node.Namespace != namespace && (node.Name == name || node.Spec.NodeName == naming.NodeName(name))
-	}), err
-}
-
-func (c *Config) requests(namespace string) ([]*v1alpha1.ResourceRequest, error) {
-	return c.FederationInformers.Federation().V1alpha1().ResourceRequests().Lister().ResourceRequests(namespace).List(labels.Everything())
-}
-
-func (c *Config) offers(namespace string) ([]*v1alpha1.ResourceOffer, error) {
-	return c.FederationInformers.Federation().V1alpha1().ResourceOffers().Lister().ResourceOffers(namespace).List(labels.Everything())
-}
-
-// keysIn leads from what is in namespaces of one kind to the ForeignCluster
-// that the namespace is named after.
-func keysIn(kind func(namespace string) bool) func(any) []cache.ObjectName {
-	return func(object any) []cache.ObjectName {
-		accessor, err := meta.Accessor(object)
-		if err != nil || !kind(accessor.GetNamespace()) {
-			return nil
-		}
-		return []cache.ObjectName{{Name: naming.ForeignClusterOf(accessor.GetNamespace())}}
-	}
 }
 
 // exactly deletes the object that was looked at, and not one that took its

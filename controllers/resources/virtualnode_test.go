@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
 	testingclock "k8s.io/utils/clock/testing"
@@ -544,4 +545,25 @@ func TestVirtualNodeSaysWhatAddressesAreCalled(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", test.name, diff)
 		}
 	}
+}
+
+const (
+	romeID  = "5ad4b6a1-0c9e-4f43-9d0b-0c7b1f3a2e11"
+	milanID = "b7f1c9d2-8a31-4c5e-b3f6-2d9e8c7a6f22"
+)
+
+func list(pairs ...string) corev1.ResourceList {
+	resources := corev1.ResourceList{}
+	for i := 0; i < len(pairs); i += 2 {
+		resources[corev1.ResourceName(pairs[i])] = resource.MustParse(pairs[i+1])
+	}
+	return resources
+}
+
+func text(resources corev1.ResourceList) map[string]string {
+	words := map[string]string{}
+	for name, quantity := range resources {
+		words[string(name)] = quantity.String()
+	}
+	return words
 }

@@ -16,16 +16,13 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	kubeinformers "k8s.io/client-go/informers"
-	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/naming"
+	"liqo.io/federation/controllers/consumer/request"
 	"liqo.io/federation/controllers/provider/offer"
-	"liqo.io/federation/controllers/resources"
 	"liqo.io/federation/generated/clientset/versioned"
-	"liqo.io/federation/generated/informers/externalversions"
 	"liqo.io/federation/test/integration/framework"
 )
 
@@ -39,7 +36,7 @@ type lender struct {
 func newLender(t *testing.T) *lender {
 	t.Helper()
 	env := framework.Get(t)
-	kube, federation := clients(t, env)
+	_, federation := clients(t, env)
 	l := &lender{Environment: env, federation: federation}
 	for _, fc := range []v1alpha1.ForeignCluster{
 		{ObjectMeta: metav1.ObjectMeta{Name: "otranto"}, Spec: v1alpha1.ForeignClusterSpec{
@@ -65,22 +62,15 @@ func newLender(t *testing.T) *lender {
 	makeNamespaceOf(t, env, naming.PeerNamespace("bari"), v1alpha1.RolePeer, "bari")
 	must(t)(federation.FederationV1alpha1().ResourceRequests(naming.TenantNamespace("otranto")).Create(t.Context(), &v1alpha1.ResourceRequest{ObjectMeta: metav1.ObjectMeta{Name: "otranto"}}, metav1.CreateOptions{}))
 
-	config := &resources.Config{
-		Kube: kube, Federation: federation, Clock: clock.RealClock{}, ClusterID: thisID, ClusterName: "bari", AutoAccept: true,
-		KubeInformers: kubeinformers.NewSharedInformerFactory(kube, 0), ManagedInformers: kubeinformers.NewSharedInformerFactory(kube, 0),
-		FederationInformers: externalversions.NewSharedInformerFactory(federation, 0),
-	}
-	consumer, err := resources.NewConsumer(config)
-	if err != nil {
-		t.Fatal(err)
-	}
 	policy := offer.DefaultPolicy()
 	policy.SharePercent = 50
 	runManager(t, env.Admin, func(manager ctrl.Manager) error {
 		offers := &offer.Reconciler{Client: manager.GetClient(), ClusterID: thisID, ClusterName: "bari", Policy: policy}
 		return offers.SetupWithManager(manager)
+	}, func(manager ctrl.Manager) error {
+		requests := &request.Reconciler{Client: manager.GetClient(), ClusterName: "bari", AutoAccept: true}
+		return requests.SetupWithManager(manager)
 	})
-	runWith(t, config.KubeInformers, config.FederationInformers, consumer.Run)
 	return l
 }
 

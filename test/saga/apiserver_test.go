@@ -69,8 +69,8 @@ type apiServer struct {
 	allows func(key, string) bool
 }
 
-// request is what a path names.
-type request struct {
+// apiRequest is what a path names.
+type apiRequest struct {
 	key
 	kind        schema.GroupVersionKind
 	subresource string
@@ -148,9 +148,9 @@ func discovery(path string) any {
 	return nil
 }
 
-func parse(path string) (request, error) {
+func parse(path string) (apiRequest, error) {
 	parts := strings.Split(strings.Trim(path, "/"), "/")
-	var r request
+	var r apiRequest
 	if len(parts) > 2 && parts[0] == "api" {
 		r.resource.Version, parts = parts[1], parts[2:]
 	} else if len(parts) > 3 {
@@ -174,7 +174,7 @@ func parse(path string) (request, error) {
 }
 
 // answer reads or writes one object, or lists some.
-func (s *apiServer) answer(r *http.Request, named request) (runtime.Object, error) {
+func (s *apiServer) answer(r *http.Request, named apiRequest) (runtime.Object, error) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		return nil, err
@@ -232,7 +232,7 @@ func (s *apiServer) answer(r *http.Request, named request) (runtime.Object, erro
 
 // watch streams events until the client ends the request. Initial events are not served:
 // clients list first then.
-func (s *apiServer) watch(w http.ResponseWriter, r *http.Request, named request) error {
+func (s *apiServer) watch(w http.ResponseWriter, r *http.Request, named apiRequest) error {
 	query := r.URL.Query()
 	if query.Get("sendInitialEvents") != "" {
 		return apierrors.NewBadRequest("sendInitialEvents is not served")

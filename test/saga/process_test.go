@@ -41,6 +41,7 @@ import (
 	"liqo.io/federation/apiserver/identity"
 	"liqo.io/federation/apiserver/naming"
 	"liqo.io/federation/controllers/consumer/heartbeat"
+	"liqo.io/federation/controllers/consumer/request"
 	"liqo.io/federation/controllers/kit"
 	"liqo.io/federation/controllers/peering"
 	"liqo.io/federation/controllers/pods"
@@ -408,7 +409,7 @@ func (p *process) live() {
 	lending := &resources.Config{
 		Kube: kube, Federation: federation, KubeInformers: everything, ManagedInformers: managed, FederationInformers: ours,
 		InstallationInformers: ours, Namespace: installation,
-		Clock: clock.RealClock{}, Pods: pods.OfNodes(kube), ClusterID: s.id, ClusterName: s.name, AutoAccept: true,
+		Clock: clock.RealClock{}, Pods: pods.OfNodes(kube), ClusterID: s.id, ClusterName: s.name,
 		VirtualKubelet: resources.VirtualKubelet{Image: "virtual-kubelet", PullPolicy: "Never"},
 	}
 	manager, err := kit.NewManager(&rest.Config{Host: s.server, Transport: p, QPS: -1}, logr.Discard())
@@ -421,6 +422,7 @@ func (p *process) live() {
 		&liveness.Reconciler{Client: cached, Live: live, Events: &record.FakeRecorder{}, Clock: clock.RealClock{}},
 		&admission.Reconciler{Client: cached, Live: live, ClusterID: s.id, Mode: s.mode},
 		&invitation.Reconciler{Client: cached, Live: live, Clock: clock.RealClock{}, Namespace: invitationNamespace},
+		&request.Reconciler{Client: cached, ClusterName: s.name, AutoAccept: true},
 		&offer.Reconciler{Client: cached, ClusterID: s.id, ClusterName: s.name, Policy: offer.DefaultPolicy()},
 		&identitysigner.Reconciler{Client: cached, Live: live, Clock: clock.RealClock{}, Lifetime: identity.DefaultLifetime},
 	} {
@@ -440,7 +442,6 @@ func (p *process) live() {
 	add(replicator, err)
 	for _, controller := range []func() (runner, error){
 		func() (runner, error) { return peering.NewForeignClusters(config) },
-		func() (runner, error) { return resources.NewConsumer(lending) },
 		func() (runner, error) { return resources.NewVirtualNodes(lending) },
 	} {
 		add(controller())

@@ -13,6 +13,7 @@ import (
 
 	"liqo.io/federation/controllers/consumer/heartbeat"
 	"liqo.io/federation/controllers/consumer/offloading"
+	"liqo.io/federation/controllers/consumer/request"
 	"liqo.io/federation/controllers/provider/admission"
 	"liqo.io/federation/controllers/provider/fairness"
 	"liqo.io/federation/controllers/provider/identitysigner"
@@ -53,7 +54,7 @@ func controllers() []Controller {
 		{Name: heartbeat.Name, Init: initHeartbeat},
 		{Name: liveness.Name, Init: initConsumerLiveness},
 		{Name: offer.Name, Init: initResourceOffer},
-		{Name: "resource-consumer", Init: initResourceConsumer},
+		{Name: request.Name, Init: initResourceRequest},
 		{Name: "virtual-node", Init: initVirtualNode},
 		{Name: offloading.Name, Init: initNamespaceOffloading},
 		{Name: offloading.MapName, Init: initNamespaceMap},

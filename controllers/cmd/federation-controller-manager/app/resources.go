@@ -9,6 +9,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/controllers/consumer/request"
 	"liqo.io/federation/controllers/kit"
 	"liqo.io/federation/controllers/provider/offer"
 	"liqo.io/federation/controllers/resources"
@@ -30,7 +31,6 @@ func (c *Config) resources() *resources.Config {
 			ClusterID:             c.ClusterID,
 			ClusterName:           c.Options.ClusterName,
 			Namespaces:            []string{c.Options.Namespace, c.Options.InvitationNamespace},
-			AutoAccept:            c.Options.Policy.AutoAccept,
 			Kinds:                 c.servedKinds(),
 			VirtualKubelet:        c.Options.VirtualKubelet,
 		}
@@ -59,8 +59,15 @@ func initResourceOffer(ctx context.Context, config *Config) ([]Runner, error) {
 	return nil, reconciler.SetupWithManager(manager)
 }
 
-func initResourceConsumer(_ context.Context, config *Config) ([]Runner, error) {
-	return running(resources.NewConsumer(config.resources()))
+func initResourceRequest(ctx context.Context, config *Config) ([]Runner, error) {
+	manager, err := config.Manager(ctx)
+	if err != nil {
+		return nil, err
+	}
+	reconciler := &request.Reconciler{
+		Client: manager.GetClient(), ClusterName: config.Options.ClusterName, AutoAccept: config.Options.Policy.AutoAccept,
+	}
+	return nil, reconciler.SetupWithManager(manager)
 }
 
 func initVirtualNode(_ context.Context, config *Config) ([]Runner, error) {

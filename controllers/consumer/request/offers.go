@@ -1,0 +1,124 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package request
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/negotiation"
+	"liqo.io/federation/controllers/kit"
+)
+
+// Messages of the condition Accepted of an offer.
+const (
+	offerAccepted = "The offer is accepted."
+	nodesDeleted  = "The virtual nodes are being deleted."
+	nodesGone     = "The virtual nodes are gone."
+)
+
+// acceptOffers answers the offers of the provider, and creates the virtual nodes of one of
+// those that are accepted. Those of the others an administrator creates.
+func (r *Reconciler) acceptOffers(ctx context.Context, p *peering) error {
+	slices.SortFunc(p.offers, func(a, b *v1alpha1.ResourceOffer) int { return cmp.Compare(a.Name, b.Name) })
+	var accepted []*v1alpha1.ResourceOffer
+	var surplus []*v1alpha1.VirtualNode
+	for _, offer := range p.offers {
+		phase, message := v1alpha1.NegotiationAccepted, offerAccepted
+		switch {
+		case offer.DeletionTimestamp != nil:
+			continue
+		case offer.Spec.ClusterID != p.fc.Spec.ClusterID:
+			phase, message = v1alpha1.NegotiationRefused, "The offer is of another cluster than the ForeignCluster stands for."
+		case offer.Spec.Withdrawn && slices.ContainsFunc(p.nodes, createdFrom(offer)):
+			// The withdrawal is confirmed when its virtual nodes are gone.
+			phase, message = offer.Status.Phase, nodesDeleted
+			for _, node := range p.nodes {
+				if createdFrom(offer)(node) && !isOwn(node, p.fc) {
+					surplus = append(surplus, node)
+				}
+			}
+		case offer.Spec.Withdrawn:
+			phase, message = v1alpha1.NegotiationWithdrawn, nodesGone
+		default:
+			phase, message = r.decide(p, offer)
+			if phase == v1alpha1.NegotiationAccepted && p.fc.Spec.Borrowing.Decision != v1alpha1.PeeringRefuse {
+				accepted = append(accepted, offer)
+			}
+		}
+		if err := r.answer(ctx, offer, phase, message); err != nil {
+			return err
+		}
+	}
+	if len(accepted) == 0 {
+		return r.deleteNodes(ctx, p.nodes)
+	}
+	if err := r.deleteNodes(ctx, surplus); err != nil {
+		return err
+	}
+	return r.ensureNodes(ctx, p, r.foremost(p, accepted))
+}
+
+// foremost returns the offer whose virtual nodes are created without an administrator: the
+// one that the provider names in its answer or, without an answer, the one that they were
+// created from.
+func (r *Reconciler) foremost(p *peering, accepted []*v1alpha1.ResourceOffer) *v1alpha1.ResourceOffer {
+	named := func(offer *v1alpha1.ResourceOffer) bool {
+		return slices.ContainsFunc(p.requests, func(request *v1alpha1.ResourceRequest) bool {
+			return request.Name == r.ClusterName && request.Status.OfferName == offer.Name
+		})
+	}
+	used := func(offer *v1alpha1.ResourceOffer) bool {
+		return slices.ContainsFunc(p.nodes, func(node *v1alpha1.VirtualNode) bool { return isOwn(node, p.fc) && createdFrom(offer)(node) })
+	}
+	for _, is := range []func(*v1alpha1.ResourceOffer) bool{named, used} {
+		if index := slices.IndexFunc(accepted, is); index >= 0 {
+			return accepted[index]
+		}
+	}
+	return accepted[0]
+}
+
+// decide returns the answer to an offer that could be accepted.
+func (r *Reconciler) decide(p *peering, offer *v1alpha1.ResourceOffer) (v1alpha1.NegotiationPhase, string) {
+	switch decision := p.fc.Spec.Borrowing; {
+	case decision.Decision == v1alpha1.PeeringRefuse && slices.ContainsFunc(p.nodes, createdFrom(offer)):
+		// It is refused when its virtual nodes are gone.
+		return offer.Status.Phase, nodesDeleted
+	case decision.Decision == v1alpha1.PeeringRefuse:
+		return v1alpha1.NegotiationRefused, negotiation.WithReason("The consumer's administrator refuses", decision.Reason)
+	case decision.Decision == v1alpha1.PeeringAccept:
+		return v1alpha1.NegotiationAccepted, negotiation.WithReason("The consumer's administrator accepts", decision.Reason)
+	case negotiation.Undecided(&decision, r.AutoAccept) && offer.Status.Phase != v1alpha1.NegotiationAccepted:
+		return v1alpha1.NegotiationManualActionRequired, fmt.Sprintf("An administrator of the consumer has to decide: "+
+			"set spec.borrowing.decision of ForeignCluster %s to Accept or Refuse.", p.fc.Name)
+	}
+	return v1alpha1.NegotiationAccepted, offerAccepted
+}
+
+// answer writes the status of an offer. Without a phase there is no answer yet.
+func (r *Reconciler) answer(
+	ctx context.Context, offer *v1alpha1.ResourceOffer, phase v1alpha1.NegotiationPhase, message string,
+) error {
+	if phase == "" {
+		return nil
+	}
+	answered := offer.DeepCopy()
+	answered.Status.Phase = phase
+	answered.Status.ObservedGeneration = offer.Generation
+	meta.SetStatusCondition(&answered.Status.Conditions, negotiation.Accepted(phase, message, offer.Generation))
+	if _, err := kit.Commit(ctx, r.Client, offer, answered); err != nil {
+		return fmt.Errorf("answering offer %s: %w", offer.Name, err)
+	}
+	return nil
+}
+
+func createdFrom(offer *v1alpha1.ResourceOffer) func(*v1alpha1.VirtualNode) bool {
+	return func(node *v1alpha1.VirtualNode) bool { return node.Spec.OfferName == offer.Name }
+}

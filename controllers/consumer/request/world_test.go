@@ -1,0 +1,157 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package request
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/controllers/kit"
+	"liqo.io/federation/controllers/kit/kittest"
+)
+
+const (
+	romeID  = "5ad4b6a1-0c9e-4f43-9d0b-0c7b1f3a2e11"
+	milanID = "b7f1c9d2-8a31-4c5e-b3f6-2d9e8c7a6f22"
+	peerOf  = "liqo-peer-milan"
+)
+
+// world is the consumer rome with the provider milan.
+type world struct {
+	*kittest.Cluster
+	*Reconciler
+	t *testing.T
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	w := &world{t: t, Cluster: kittest.New(t, &v1alpha1.ForeignCluster{
+		ObjectMeta: metav1.ObjectMeta{Name: "milan"},
+		Spec:       v1alpha1.ForeignClusterSpec{ClusterID: milanID, Outgoing: v1alpha1.PeeringEnabled, Resources: list("cpu", "1")},
+		Status:     v1alpha1.ForeignClusterStatus{PeerNamespace: peerOf, RemoteTenantNamespace: "liqo-tenant-rome"},
+	})}
+	w.Reconciler = &Reconciler{Client: w.Controller, ClusterName: "rome", AutoAccept: true}
+	return w
+}
+
+// lagging is a client whose cache does not have a virtual node yet.
+type lagging struct {
+	client.Client
+	node string
+}
+
+// List implements client.Reader.
+func (l lagging) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
+	err := l.Client.List(ctx, list, options...)
+	if nodes, ok := list.(*v1alpha1.VirtualNodeList); ok {
+		nodes.Items = slices.DeleteFunc(nodes.Items, func(node v1alpha1.VirtualNode) bool { return node.Name == l.node })
+	}
+	return err
+}
+
+// pass reconciles milan, and returns the writes.
+func (w *world) pass() []string {
+	w.t.Helper()
+	before := len(w.Writes)
+	if _, err := w.Reconcile(w.t.Context(), kit.Request("", "milan")); err != nil {
+		w.t.Fatal(err)
+	}
+	return w.WritesSince(before)
+}
+
+// rests passes once more and fails the test if anything is written.
+func (w *world) rests(stage string) {
+	w.t.Helper()
+	if writes := w.pass(); len(writes) > 0 {
+		w.t.Errorf("%s: a pass with nothing to change wrote %v", stage, writes)
+	}
+}
+
+func (w *world) changeCluster(change func(*v1alpha1.ForeignCluster)) {
+	w.t.Helper()
+	kittest.Change(w.Cluster, "", "milan", &v1alpha1.ForeignCluster{}, change)
+}
+
+func (w *world) changeRequest(change func(*v1alpha1.ResourceRequest)) {
+	w.t.Helper()
+	kittest.Change(w.Cluster, peerOf, "rome", &v1alpha1.ResourceRequest{}, change)
+}
+
+func (w *world) changeOffer(name string, change func(*v1alpha1.ResourceOffer)) {
+	w.t.Helper()
+	kittest.Change(w.Cluster, peerOf, name, &v1alpha1.ResourceOffer{}, change)
+}
+
+func (w *world) changeNode(name string, change func(*v1alpha1.VirtualNode)) {
+	w.t.Helper()
+	kittest.Change(w.Cluster, peerOf, name, &v1alpha1.VirtualNode{}, change)
+}
+
+// withdraw withdraws an offer as the provider does.
+func (w *world) withdraw(name string) {
+	w.t.Helper()
+	w.changeOffer(name, func(offer *v1alpha1.ResourceOffer) { offer.Spec.Withdrawn = true })
+}
+
+// add creates objects as another client does.
+func (w *world) add(objects ...client.Object) {
+	w.t.Helper()
+	for _, object := range objects {
+		if err := w.Create(w.t.Context(), object); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+}
+
+// offer creates an offer of milan.
+func (w *world) offer(name string, changes ...func(*v1alpha1.ResourceOffer)) {
+	w.t.Helper()
+	offer := &v1alpha1.ResourceOffer{
+		ObjectMeta: metav1.ObjectMeta{Namespace: peerOf, Name: name, Generation: 1},
+		Spec: v1alpha1.ResourceOfferSpec{
+			ClusterID: milanID, Resources: list("cpu", "1"), Labels: map[string]string{"topology.liqo.io/region": "north"},
+		},
+	}
+	for _, change := range changes {
+		change(offer)
+	}
+	w.add(offer)
+}
+
+// nodes returns the virtual nodes of milan, sorted by name.
+func (w *world) nodes() []v1alpha1.VirtualNode {
+	w.t.Helper()
+	var all v1alpha1.VirtualNodeList
+	if err := w.List(w.t.Context(), &all, client.InNamespace(peerOf)); err != nil {
+		w.t.Fatal(err)
+	}
+	return all.Items
+}
+
+// answer returns the phase of an offer, and the message of its condition Accepted.
+func (w *world) answer(name string) (v1alpha1.NegotiationPhase, string) {
+	w.t.Helper()
+	status := kittest.Read(w.Cluster, peerOf, name, &v1alpha1.ResourceOffer{}).Status
+	condition := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionAccepted)
+	if condition == nil {
+		return status.Phase, ""
+	}
+	return status.Phase, condition.Message
+}
+
+func list(pairs ...string) corev1.ResourceList {
+	resources := corev1.ResourceList{}
+	for i := 0; i < len(pairs); i += 2 {
+		resources[corev1.ResourceName(pairs[i])] = resource.MustParse(pairs[i+1])
+	}
+	return resources
+}
