@@ -17,14 +17,13 @@ import (
 	apischema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
-	kubeinformers "k8s.io/client-go/informers"
 	testingclock "k8s.io/utils/clock/testing"
+	ctrl "sigs.k8s.io/controller-runtime"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/controllers/consumer/virtualnode"
 	"liqo.io/federation/controllers/kit"
 	"liqo.io/federation/controllers/pods"
-	"liqo.io/federation/controllers/resources"
-	"liqo.io/federation/generated/informers/externalversions"
 	"liqo.io/federation/test/integration/framework"
 )
 
@@ -75,42 +74,25 @@ func TestAVirtualNodeFollowsOfferAndDiscovery(t *testing.T) {
 	kube, federation := clients(t, env)
 	peer := makeNamespaceOf(t, env, peerOf("modena"), v1alpha1.RolePeer, "modena")
 	clock := testingclock.NewFakePassiveClock(time.Now())
-	config := &resources.Config{
-		Kube: kube, Federation: federation, Clock: clock, Pods: pods.OfNodes(kube), ClusterID: thatID, ClusterName: "rome",
-		KubeInformers: kubeinformers.NewSharedInformerFactory(kube, 0), ManagedInformers: kubeinformers.NewSharedInformerFactory(kube, 0),
-		FederationInformers:   externalversions.NewSharedInformerFactory(federation, 0),
-		InstallationInformers: externalversions.NewSharedInformerFactoryWithOptions(federation, 0, externalversions.WithNamespace(framework.Namespace)), Namespace: framework.Namespace,
-		// Without an image there is no virtual kubelet, whose Deployment nobody would
-		// run here.
-		Kinds:          kit.NewServedKinds(kube.Discovery(), clock),
-		VirtualKubelet: resources.VirtualKubelet{PullPolicy: "Never", ReflectedKinds: []string{"gears.v1.kinds.example.com", "planets.v1.kinds.example.com"}},
-	}
-	controller, err := resources.NewVirtualNodes(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
-	stopped := make(chan struct{})
-	for _, factory := range []kubeinformers.SharedInformerFactory{config.KubeInformers, config.ManagedInformers} {
-		factory.StartWithContext(ctx)
-		factory.WaitForCacheSync(ctx.Done())
-	}
-	config.FederationInformers.StartWithContext(ctx)
-	config.FederationInformers.WaitForCacheSync(ctx.Done())
-	go func() {
-		defer close(stopped)
-		controller.Run(ctx)
-	}()
-
-	quantities := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}
 	offers, nodes := federation.FederationV1alpha1().ResourceOffers(peer), federation.FederationV1alpha1().VirtualNodes(peer)
 	t.Cleanup(func() {
-		stop()
-		<-stopped
 		ctx := context.Background()
 		_, _ = nodes.Patch(ctx, "modena", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
 		_ = nodes.Delete(ctx, "modena", metav1.DeleteOptions{})
 	})
+	runManager(t, env.Admin, func(manager ctrl.Manager) error {
+		return (&virtualnode.Reconciler{
+			Client: manager.GetClient(), Live: manager.GetAPIReader(), Pods: pods.OfNodes(kube),
+			Kinds: kit.NewServedKinds(kube.Discovery(), clock), Clock: clock,
+			ClusterID: thatID, ClusterName: "rome", Namespace: framework.Namespace,
+			// Without an image there is no virtual kubelet, whose Deployment does not start here.
+			VirtualKubelet: virtualnode.VirtualKubelet{
+				PullPolicy: "Never", ReflectedKinds: []string{"gears.v1.kinds.example.com", "planets.v1.kinds.example.com"},
+			},
+		}).SetupWithManager(manager)
+	})
+
+	quantities := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}
 	must(t)(offers.Create(t.Context(), &v1alpha1.ResourceOffer{
 		ObjectMeta: metav1.ObjectMeta{Name: "modena"},
 		Spec:       v1alpha1.ResourceOfferSpec{ClusterID: thisID, Resources: quantities, ReflectedKinds: []metav1.GroupVersionResource{kindOf("gears")}},

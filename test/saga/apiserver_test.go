@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"strings"
 
+	appsv1 "k8s.io/api/apps/v1"
 	certificatesv1 "k8s.io/api/certificates/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -35,9 +36,10 @@ var (
 		corev1.SchemeGroupVersion: kindsOf(
 			"Namespace", false, "Node", false, "Pod", true, "PersistentVolume", false, "PersistentVolumeClaim", true, "Event", true,
 			"ServiceAccount", true),
+		appsv1.SchemeGroupVersion:         kindsOf("Deployment", true),
 		certificatesv1.SchemeGroupVersion: kindsOf("CertificateSigningRequest", false),
 		coordinationv1.SchemeGroupVersion: kindsOf("Lease", true),
-		rbacv1.SchemeGroupVersion:         kindsOf("RoleBinding", true),
+		rbacv1.SchemeGroupVersion:         kindsOf("RoleBinding", true, "ClusterRoleBinding", false),
 		storagev1.SchemeGroupVersion: {
 			"storageclasses":       {Name: "storageclasses", Kind: "StorageClass"},
 			"csidrivers":           {Name: "csidrivers", Kind: "CSIDriver"},
@@ -46,7 +48,7 @@ var (
 		v1alpha1.SchemeGroupVersion: kindsOf(
 			"ForeignCluster", false, "VirtualNode", true, "VirtualVolume", true, "NamespaceMap", true, "NamespaceOffloading", true,
 			"ShadowVolumeClaim", true, "IdentityRequest", false, "PeeringToken", false, "ResourceRequest", true,
-			"ResourceOffer", true, "ShadowPod", true),
+			"ResourceOffer", true, "ShadowPod", true, "TunnelEndpoint", true),
 	}
 )
 

@@ -42,6 +42,7 @@ import (
 	"liqo.io/federation/apiserver/naming"
 	"liqo.io/federation/controllers/consumer/heartbeat"
 	"liqo.io/federation/controllers/consumer/request"
+	"liqo.io/federation/controllers/consumer/virtualnode"
 	"liqo.io/federation/controllers/kit"
 	"liqo.io/federation/controllers/peering"
 	"liqo.io/federation/controllers/pods"
@@ -52,7 +53,6 @@ import (
 	"liqo.io/federation/controllers/provider/offer"
 	"liqo.io/federation/controllers/remote"
 	"liqo.io/federation/controllers/replication"
-	"liqo.io/federation/controllers/resources"
 	"liqo.io/federation/generated/clientset/versioned"
 	federationfake "liqo.io/federation/generated/clientset/versioned/fake"
 	federationscheme "liqo.io/federation/generated/clientset/versioned/scheme"
@@ -406,12 +406,6 @@ func (p *process) live() {
 		ClusterID: s.id, ClusterName: s.name, Namespace: installation, ServiceAccount: "federation-controller-manager",
 		InvitationNamespace: invitationNamespace, IdentityMode: s.mode, IdentityLifetime: identity.DefaultLifetime,
 	}
-	lending := &resources.Config{
-		Kube: kube, Federation: federation, KubeInformers: everything, ManagedInformers: managed, FederationInformers: ours,
-		InstallationInformers: ours, Namespace: installation,
-		Clock: clock.RealClock{}, Pods: pods.OfNodes(kube), ClusterID: s.id, ClusterName: s.name,
-		VirtualKubelet: resources.VirtualKubelet{Image: "virtual-kubelet", PullPolicy: "Never"},
-	}
 	manager, err := kit.NewManager(&rest.Config{Host: s.server, Transport: p, QPS: -1}, logr.Discard())
 	if err != nil {
 		panic(err)
@@ -422,6 +416,11 @@ func (p *process) live() {
 		&liveness.Reconciler{Client: cached, Live: live, Events: &record.FakeRecorder{}, Clock: clock.RealClock{}},
 		&admission.Reconciler{Client: cached, Live: live, ClusterID: s.id, Mode: s.mode},
 		&invitation.Reconciler{Client: cached, Live: live, Clock: clock.RealClock{}, Namespace: invitationNamespace},
+		&virtualnode.Reconciler{
+			Client: cached, Live: live, Pods: pods.OfNodes(kube), Clock: clock.RealClock{},
+			ClusterID: s.id, ClusterName: s.name, Namespace: installation,
+			VirtualKubelet: virtualnode.VirtualKubelet{Image: "virtual-kubelet", PullPolicy: "Never"},
+		},
 		&request.Reconciler{Client: cached, ClusterName: s.name, AutoAccept: true},
 		&offer.Reconciler{Client: cached, ClusterID: s.id, ClusterName: s.name, Policy: offer.DefaultPolicy()},
 		&identitysigner.Reconciler{Client: cached, Live: live, Clock: clock.RealClock{}, Lifetime: identity.DefaultLifetime},
@@ -442,7 +441,6 @@ func (p *process) live() {
 	add(replicator, err)
 	for _, controller := range []func() (runner, error){
 		func() (runner, error) { return peering.NewForeignClusters(config) },
-		func() (runner, error) { return resources.NewVirtualNodes(lending) },
 	} {
 		add(controller())
 	}

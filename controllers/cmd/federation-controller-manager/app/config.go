@@ -28,7 +28,6 @@ import (
 	"liqo.io/federation/controllers/network"
 	"liqo.io/federation/controllers/pods"
 	"liqo.io/federation/controllers/remote"
-	"liqo.io/federation/controllers/resources"
 	"liqo.io/federation/controllers/storage/consumer"
 	"liqo.io/federation/generated/clientset/versioned"
 	"liqo.io/federation/generated/informers/externalversions"
@@ -65,8 +64,6 @@ type Config struct {
 	// those of what has its name.
 	gateways     *network.GatewayInformers
 	gatewayNamed kubeinformers.SharedInformerFactory
-	// shared is what the controllers of package resources share beside.
-	shared *resources.Config
 	// kinds are the kinds that this cluster serves; nil until a controller needs them.
 	kinds *kit.ServedKinds
 	// nodePods are the pods of the virtual nodes.

@@ -14,6 +14,7 @@ import (
 	"liqo.io/federation/controllers/consumer/heartbeat"
 	"liqo.io/federation/controllers/consumer/offloading"
 	"liqo.io/federation/controllers/consumer/request"
+	"liqo.io/federation/controllers/consumer/virtualnode"
 	"liqo.io/federation/controllers/provider/admission"
 	"liqo.io/federation/controllers/provider/fairness"
 	"liqo.io/federation/controllers/provider/identitysigner"
@@ -55,7 +56,7 @@ func controllers() []Controller {
 		{Name: liveness.Name, Init: initConsumerLiveness},
 		{Name: offer.Name, Init: initResourceOffer},
 		{Name: request.Name, Init: initResourceRequest},
-		{Name: "virtual-node", Init: initVirtualNode},
+		{Name: virtualnode.Name, Init: initVirtualNode},
 		{Name: offloading.Name, Init: initNamespaceOffloading},
 		{Name: offloading.MapName, Init: initNamespaceMap},
 		{Name: namespace.Name, Init: initRemoteNamespace},

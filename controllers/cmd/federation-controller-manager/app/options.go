@@ -24,11 +24,11 @@ import (
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/identity"
+	"liqo.io/federation/controllers/consumer/virtualnode"
 	"liqo.io/federation/controllers/network"
 	"liqo.io/federation/controllers/peering"
 	"liqo.io/federation/controllers/provider/offer"
 	"liqo.io/federation/controllers/remote"
-	"liqo.io/federation/controllers/resources"
 )
 
 // maxClusterName is how long a ForeignCluster's name may be, and so that of
@@ -74,8 +74,8 @@ type Options struct {
 	ControlProxy peering.ControlProxy
 	// Policy is what this cluster offers to consumers.
 	Policy offer.Policy
-	// VirtualKubelet says how virtual kubelets are deployed.
-	VirtualKubelet resources.VirtualKubelet
+	// VirtualKubelet is how virtual kubelets are deployed.
+	VirtualKubelet virtualnode.VirtualKubelet
 	// Mover selects the image of the pods that copy the data of a move.
 	Mover Mover
 
@@ -102,7 +102,7 @@ func NewOptions() *Options {
 		Networking:          string(v1alpha1.NetworkingNone),
 		Network:             network.DefaultSettings(),
 		Policy:              offer.DefaultPolicy(),
-		VirtualKubelet: resources.VirtualKubelet{
+		VirtualKubelet: virtualnode.VirtualKubelet{
 			PullPolicy: string(corev1.PullIfNotPresent),
 		},
 		Mover:          Mover{PullPolicy: string(corev1.PullIfNotPresent)},

@@ -10,33 +10,10 @@ import (
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/controllers/consumer/request"
+	"liqo.io/federation/controllers/consumer/virtualnode"
 	"liqo.io/federation/controllers/kit"
 	"liqo.io/federation/controllers/provider/offer"
-	"liqo.io/federation/controllers/resources"
 )
-
-func (c *Config) resources() *resources.Config {
-	if c.shared == nil {
-		c.shared = &resources.Config{
-			Kube:                  c.Kube,
-			Federation:            c.Federation,
-			KubeInformers:         c.KubeInformers,
-			ManagedInformers:      c.ManagedInformers,
-			FederationInformers:   c.FederationInformers,
-			InstallationInformers: c.installationInformers(),
-			Namespace:             c.Options.Namespace,
-			Networking:            v1alpha1.NetworkingMode(c.Options.Networking),
-			Clock:                 clock.RealClock{},
-			Pods:                  c.nodePods,
-			ClusterID:             c.ClusterID,
-			ClusterName:           c.Options.ClusterName,
-			Namespaces:            []string{c.Options.Namespace, c.Options.InvitationNamespace},
-			Kinds:                 c.servedKinds(),
-			VirtualKubelet:        c.Options.VirtualKubelet,
-		}
-	}
-	return c.shared
-}
 
 // servedKinds returns the kinds that this cluster serves, which controllers share; the
 // first call creates it.
@@ -70,6 +47,18 @@ func initResourceRequest(ctx context.Context, config *Config) ([]Runner, error) 
 	return nil, reconciler.SetupWithManager(manager)
 }
 
-func initVirtualNode(_ context.Context, config *Config) ([]Runner, error) {
-	return running(resources.NewVirtualNodes(config.resources()))
+func initVirtualNode(ctx context.Context, config *Config) ([]Runner, error) {
+	manager, err := config.Manager(ctx)
+	if err != nil {
+		return nil, err
+	}
+	reconciler := &virtualnode.Reconciler{
+		Client: manager.GetClient(), Live: manager.GetAPIReader(), Pods: config.nodePods, Kinds: config.servedKinds(),
+		Clock: clock.RealClock{}, ClusterID: config.ClusterID, ClusterName: config.Options.ClusterName,
+		Namespace:      config.Options.Namespace,
+		Reserved:       []string{config.Options.Namespace, config.Options.InvitationNamespace},
+		Networking:     v1alpha1.NetworkingMode(config.Options.Networking),
+		VirtualKubelet: config.Options.VirtualKubelet,
+	}
+	return nil, reconciler.SetupWithManager(manager)
 }

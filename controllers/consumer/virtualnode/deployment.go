@@ -1,7 +1,7 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package resources
+package virtualnode
 
 import (
 	"crypto/sha256"
@@ -30,16 +30,15 @@ const (
 	virtualKubeletPort = 10250
 	identityMount      = "/etc/federation/identity"
 
-	// annotationTemplate holds the hash of the pod template that was applied,
-	// since API servers fill in what a template does not say.
+	// annotationTemplate holds the hash of the pod template that was applied, since API
+	// servers add defaults to templates.
 	annotationTemplate = "federation.liqo.io/template-hash"
 )
 
-// kubeletName is that of the Deployment and ServiceAccount of a virtual
-// node's kubelet.
+// kubeletName returns the name of the Deployment and ServiceAccount of a virtual kubelet.
 func kubeletName(node *v1alpha1.VirtualNode) string { return naming.VirtualKubelet(node.Name) }
 
-// bindingName is that of its ClusterRoleBinding.
+// bindingName returns the name of the ClusterRoleBinding of a virtual kubelet.
 func bindingName(node *v1alpha1.VirtualNode) string { return virtualKubeletRole + "-" + node.Name }
 
 func ownedMeta(node *v1alpha1.VirtualNode) metav1.ObjectMeta {
@@ -62,9 +61,9 @@ func newBinding(node *v1alpha1.VirtualNode) *rbacv1.ClusterRoleBinding {
 	}
 }
 
-// newDeployment is the virtual kubelet of a node. It changes with its image
-// and its flags, and with nothing else.
-func (r *virtualNodes) newDeployment(node *v1alpha1.VirtualNode, foreignCluster string) (*appsv1.Deployment, error) {
+// newDeployment returns the Deployment of a virtual kubelet. It changes with its image and
+// its flags alone.
+func (r *Reconciler) newDeployment(node *v1alpha1.VirtualNode, foreignCluster string) (*appsv1.Deployment, error) {
 	labels := map[string]string{
 		"app.kubernetes.io/name":     "virtual-kubelet",
 		"app.kubernetes.io/instance": node.Name,
@@ -94,7 +93,7 @@ func (r *virtualNodes) newDeployment(node *v1alpha1.VirtualNode, foreignCluster 
 		ObjectMeta: meta,
 		Spec: appsv1.DeploymentSpec{
 			Replicas: ptr.To[int32](1),
-			// Two kubelets of one node do not work at a time: the second one would wait.
+			// Of two kubelets of one node only one is active: the second one would wait.
 			Strategy:             appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType},
 			RevisionHistoryLimit: ptr.To[int32](1),
 			Selector:             &metav1.LabelSelector{MatchLabels: labels},
@@ -103,8 +102,8 @@ func (r *virtualNodes) newDeployment(node *v1alpha1.VirtualNode, foreignCluster 
 	}, nil
 }
 
-// identityVolume holds the identity at the provider, and the kubelet's own token
-// for the proxy of the gateway, which is good for nothing else.
+// identityVolume returns the volume with the identity at the provider, and with the
+// kubelet's token for the proxy of the gateway, which is valid for nothing else.
 func identityVolume() corev1.Volume {
 	return corev1.Volume{Name: "identity", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
 		DefaultMode: ptr.To[int32](0o440),
@@ -117,19 +116,19 @@ func identityVolume() corev1.Volume {
 	}}}
 }
 
-func (r *virtualNodes) newContainer(node *v1alpha1.VirtualNode, foreignCluster string) corev1.Container {
+func (r *Reconciler) newContainer(node *v1alpha1.VirtualNode, foreignCluster string) corev1.Container {
 	container := corev1.Container{
 		Name:            "virtual-kubelet",
-		Image:           r.kubelet.Image,
-		ImagePullPolicy: corev1.PullPolicy(r.kubelet.PullPolicy),
+		Image:           r.VirtualKubelet.Image,
+		ImagePullPolicy: corev1.PullPolicy(r.VirtualKubelet.PullPolicy),
 		Args: []string{
 			"--node-name=" + node.Spec.NodeName,
 			"--virtual-node=" + node.Name,
 			"--namespace=" + node.Namespace,
-			"--installation-namespace=" + r.namespace,
+			"--installation-namespace=" + r.Namespace,
 			"--foreign-cluster=" + foreignCluster,
-			"--cluster-id=" + r.clusterID,
-			"--consumer-name=" + r.clusterName,
+			"--cluster-id=" + r.ClusterID,
+			"--consumer-name=" + r.ClusterName,
 			"--remote-cluster-id=" + node.Spec.ClusterID,
 			"--node-ip=$(POD_IP)",
 			"--identity-dir=" + identityMount,
@@ -144,8 +143,8 @@ func (r *virtualNodes) newContainer(node *v1alpha1.VirtualNode, foreignCluster s
 				corev1.ResourceCPU:    resource.MustParse("20m"),
 				corev1.ResourceMemory: resource.MustParse("64Mi"),
 			},
-			// The runtime uses as many processors as it may, each with memory of its
-			// own: 20 MB together for 32. Two do hundreds of pods in a second.
+			// The runtime uses every processor of its limit, each with its own memory: 20 MB
+			// together for 32. Two process hundreds of pods in a second.
 			Limits: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2")},
 		},
 		SecurityContext: &corev1.SecurityContext{
@@ -155,16 +154,16 @@ func (r *virtualNodes) newContainer(node *v1alpha1.VirtualNode, foreignCluster s
 		},
 		VolumeMounts: []corev1.VolumeMount{{Name: "identity", MountPath: identityMount, ReadOnly: true}},
 	}
-	if r.kubelet.HomeServer != "" {
-		container.Args = append(container.Args, "--home-server="+r.kubelet.HomeServer)
+	if r.VirtualKubelet.HomeServer != "" {
+		container.Args = append(container.Args, "--home-server="+r.VirtualKubelet.HomeServer)
 	}
-	if r.kubelet.HomeThroughTunnels {
+	if r.VirtualKubelet.HomeThroughTunnels {
 		container.Args = append(container.Args, "--home-through-tunnel")
 	}
 	return container
 }
 
-// ofPod is an environment variable with a field of the pod.
+// ofPod returns an environment variable with a field of the pod.
 func ofPod(name, field string) corev1.EnvVar {
 	return corev1.EnvVar{Name: name, ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: field}}}
 }
@@ -181,7 +180,7 @@ func probe(path string, period, failures, timeout int32) *corev1.Probe {
 func hashOf(template corev1.PodTemplateSpec) (string, error) {
 	encoded, err := json.Marshal(template)
 	if err != nil {
-		return "", fmt.Errorf("encode a pod template: %w", err)
+		return "", fmt.Errorf("encoding a pod template: %w", err)
 	}
 	sum := sha256.Sum256(encoded)
 	return hex.EncodeToString(sum[:]), nil

@@ -1,0 +1,152 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package virtualnode
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/naming"
+	"liqo.io/federation/apiserver/placement"
+	"liqo.io/federation/controllers/kit"
+)
+
+const (
+	// accountsName is the name of the controller of accounts in logs and metrics.
+	accountsName = Name + "-accounts"
+	// accountsRetry is the time between two passes over a namespace while the pods of a
+	// node are not known yet.
+	accountsRetry = time.Second
+)
+
+// accounts publishes, on offloaded namespaces, the service accounts whose tokens pods of
+// each virtual kubelet need. The policy federation-virtual-kubelets-tokens lets it request
+// tokens of these and of no others.
+type accounts struct {
+	// client reads the cache of the manager.
+	client client.Client
+	// used returns the accounts of a namespace with pods on a node, as accountUses.of does.
+	used func(node, namespace string) (accounts []string, again time.Duration, complete bool)
+	// reserved are the namespaces of the installation.
+	reserved []string
+}
+
+func (a *accounts) setUp(manager ctrl.Manager, used *kit.Trigger) error {
+	return ctrl.NewControllerManagedBy(manager).Named(accountsName).
+		For(&corev1.Namespace{}).
+		Watches(&v1alpha1.VirtualNode{}, handler.EnqueueRequestsFromMapFunc(a.allNamespaces), builder.WithPredicates(accessChanged)).
+		WatchesRawSource(used).
+		WithOptions(kit.Options(1)).
+		Complete(a)
+}
+
+// accessChanged selects deletions of virtual nodes and updates of their access to the
+// consumer's API server.
+var accessChanged = predicate.Funcs{
+	CreateFunc: func(event.CreateEvent) bool { return false },
+	UpdateFunc: func(update event.UpdateEvent) bool {
+		return update.ObjectOld.(*v1alpha1.VirtualNode).Spec.APIAccess != update.ObjectNew.(*v1alpha1.VirtualNode).Spec.APIAccess
+	},
+}
+
+func (a *accounts) allNamespaces(ctx context.Context, _ client.Object) []reconcile.Request {
+	var all corev1.NamespaceList
+	// Listing a cache fails only before it is filled; then every object comes anyway.
+	_ = a.client.List(ctx, &all, client.UnsafeDisableDeepCopy)
+	var requests []reconcile.Request
+	for i := range all.Items {
+		requests = append(requests, kit.Request("", all.Items[i].Name))
+	}
+	return requests
+}
+
+// Reconcile publishes the accounts of one namespace.
+func (a *accounts) Reconcile(ctx context.Context, request reconcile.Request) (ctrl.Result, error) {
+	return kit.Result(a.reconcile(ctx, request.Name))
+}
+
+func (a *accounts) reconcile(ctx context.Context, name string) (time.Duration, error) {
+	namespace := &corev1.Namespace{}
+	err := a.client.Get(ctx, client.ObjectKey{Name: name}, namespace)
+	gone := apierrors.IsNotFound(err)
+	if err != nil && !gone {
+		return 0, err
+	}
+	before := strings.Fields(namespace.Annotations[v1alpha1.AnnotationAccounts])
+	// The uses are read also of namespaces without published accounts, since that is what
+	// forgets old ones.
+	offloaded := placement.Offloaded(namespace, a.reserved...)
+	after, again, err := a.onVirtualNodes(ctx, name, before, offloaded)
+	if err != nil || gone {
+		return again, err
+	}
+	if !offloaded {
+		after = nil
+	}
+	if slices.Equal(before, after) || !namespace.DeletionTimestamp.IsZero() {
+		return again, nil
+	}
+	wanted := namespace.DeepCopy()
+	if len(after) > 0 {
+		metav1.SetMetaDataAnnotation(&wanted.ObjectMeta, v1alpha1.AnnotationAccounts, strings.Join(after, " "))
+	} else {
+		delete(wanted.Annotations, v1alpha1.AnnotationAccounts)
+	}
+	if _, err := kit.Commit(ctx, a.client, namespace, wanted); client.IgnoreNotFound(err) != nil {
+		return 0, fmt.Errorf("publishing the accounts of namespace %s on virtual nodes: %w", name, err)
+	}
+	return again, nil
+}
+
+// onVirtualNodes returns the accounts on all virtual nodes whose pods may reach the
+// consumer's API server. Those published of a node whose pods are not known now stay, and
+// the namespace is reconciled again soon: that they become known is no event.
+func (a *accounts) onVirtualNodes(
+	ctx context.Context, namespace string, before []string, offloaded bool,
+) (after []string, again time.Duration, err error) {
+	var nodes v1alpha1.VirtualNodeList
+	if err := a.client.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, 0, err
+	}
+	for _, node := range nodes.Items {
+		if !naming.IsPeerNamespace(node.Namespace) {
+			continue
+		}
+		accounts, soon, complete := a.used(node.Spec.NodeName, namespace)
+		if node.Spec.APIAccess != v1alpha1.APIAccessDisabled {
+			prefix := naming.AccountOnNode(node.Namespace, node.Name, "")
+			for _, account := range accounts {
+				after = append(after, prefix+account)
+			}
+			for _, entry := range before {
+				if !complete && strings.HasPrefix(entry, prefix) {
+					after = append(after, entry)
+				}
+			}
+			if !complete && offloaded {
+				soon = accountsRetry
+			}
+		}
+		if soon > 0 && (again == 0 || soon < again) {
+			again = soon
+		}
+	}
+	slices.Sort(after)
+	return after, again, nil
+}

@@ -1,0 +1,144 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package virtualnode
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/controllers/kit"
+	"liqo.io/federation/controllers/kit/kittest"
+)
+
+func TestAccountsOnVirtualNodesArePublished(t *testing.T) {
+	const milan = "liqo-peer-milan:virtual-kubelet-milan:"
+	node := func(namespace, name string, access v1alpha1.APIAccess) *v1alpha1.VirtualNode {
+		return &v1alpha1.VirtualNode{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+			Spec:       v1alpha1.VirtualNodeSpec{NodeName: "liqo-" + name, APIAccess: access},
+		}
+	}
+	offloaded := map[string]string{v1alpha1.LabelSchedulingEnabled: "true"}
+	for _, test := range []struct {
+		name           string
+		labels         map[string]string
+		access         v1alpha1.APIAccess
+		gone           bool
+		before         string
+		milan          []string
+		unknown        bool
+		lingers, again time.Duration
+		want           string
+	}{
+		{name: "one with a pod", labels: offloaded, milan: []string{"robot"}, want: milan + "robot"},
+		{name: "another one, in order", labels: offloaded, before: milan + "robot", milan: []string{"robot", "default"},
+			want: milan + "default " + milan + "robot"},
+		{name: "the same", labels: offloaded, before: milan + "robot", milan: []string{"robot"}, want: milan + "robot"},
+		{name: "none, as before", labels: offloaded},
+		{name: "none any more", labels: offloaded, before: milan + "robot"},
+		{name: "one whose pods ended just now", labels: offloaded, before: milan + "robot", milan: []string{"robot"},
+			lingers: time.Second, again: time.Second, want: milan + "robot"},
+		{name: "none while no pods are known", labels: offloaded, unknown: true, again: accountsRetry},
+		{name: "the published ones while no pods are known", labels: offloaded, before: milan + "robot", unknown: true,
+			again: accountsRetry, want: milan + "robot"},
+		{name: "none of a deleted node", labels: offloaded, before: "liqo-peer-rome:virtual-kubelet-rome:robot"},
+		{name: "none in a namespace that is not offloaded", milan: []string{"robot"}},
+		{name: "none in a namespace that is no longer offloaded", before: milan + "robot", milan: []string{"robot"}},
+		{name: "none in a remote namespace", milan: []string{"robot"},
+			labels: map[string]string{v1alpha1.LabelSchedulingEnabled: "true", v1alpha1.LabelRole: v1alpha1.RoleTwin}},
+		{name: "none of a node without access", labels: offloaded, access: v1alpha1.APIAccessDisabled, milan: []string{"robot"}},
+		{name: "none any more of a node without access", labels: offloaded, access: v1alpha1.APIAccessDisabled,
+			before: milan + "robot", unknown: true},
+		{name: "a use of a namespace that is not offloaded is forgotten", milan: []string{"robot"}, lingers: time.Second, again: time.Second},
+		{name: "a use of a deleted namespace is forgotten", gone: true, milan: []string{"robot"}, lingers: time.Second, again: time.Second},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			c := kittest.New(t, node("liqo-peer-milan", "milan", test.access), node("liqo-peer-paris", "paris", ""),
+				node("liqo-tenant-milan", "milan", ""))
+			namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop", UID: "1", Labels: test.labels}}
+			if test.before != "" {
+				namespace.Annotations = map[string]string{v1alpha1.AnnotationAccounts: test.before}
+			}
+			if !test.gone {
+				if err := c.Create(t.Context(), namespace); err != nil {
+					t.Fatal(err)
+				}
+			}
+			a := &accounts{client: c.Controller, used: func(node, namespace string) ([]string, time.Duration, bool) {
+				if node != "liqo-milan" || namespace != "shop" {
+					return nil, 0, true
+				}
+				return test.milan, test.lingers, !test.unknown
+			}}
+			result, err := a.Reconcile(t.Context(), kit.Request("", "shop"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if result.RequeueAfter != test.again {
+				t.Errorf("requeued after %s, want %s", result.RequeueAfter, test.again)
+			}
+			var writes []string
+			if test.before != test.want {
+				writes = []string{"patch Namespace shop"}
+			}
+			if diff := cmp.Diff(writes, c.WritesSince(0)); diff != "" {
+				t.Errorf("writes (-want +got):\n%s", diff)
+			}
+			if test.gone {
+				return
+			}
+			published := kittest.Read(c, "", "shop", &corev1.Namespace{}).Annotations[v1alpha1.AnnotationAccounts]
+			if diff := cmp.Diff(test.want, published); diff != "" {
+				t.Errorf("published (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestAccountsAreAwaitedOnlyIfTokensAreSent(t *testing.T) {
+	published := "liqo-peer-milan:virtual-kubelet-milan:robot"
+	// A node that never comes is never watched.
+	unknown := newAccountUses(nil, func(string) bool { return false }, func(string) {})
+	for name, test := range map[string]struct {
+		used  func(node, namespace string) ([]string, time.Duration, bool)
+		again time.Duration
+		want  string
+	}{
+		"with a URL of the consumer's API server": {unknown.of, accountsRetry, published},
+		"without one": {noUses, 0, ""},
+	} {
+		c := kittest.New(t,
+			&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+				Name: "shop", Labels: map[string]string{v1alpha1.LabelSchedulingEnabled: "true"},
+				Annotations: map[string]string{v1alpha1.AnnotationAccounts: published},
+			}},
+			&v1alpha1.VirtualNode{
+				ObjectMeta: metav1.ObjectMeta{Namespace: peer, Name: "milan"}, Spec: v1alpha1.VirtualNodeSpec{NodeName: "liqo-milan"},
+			})
+		result, err := (&accounts{client: c.Controller, used: test.used}).Reconcile(t.Context(), kit.Request("", "shop"))
+		if err != nil || result.RequeueAfter != test.again {
+			t.Errorf("%s: requeued after %s, want %s; error %v", name, result.RequeueAfter, test.again, err)
+		}
+		got := kittest.Read(c, "", "shop", &corev1.Namespace{}).Annotations[v1alpha1.AnnotationAccounts]
+		if got != test.want {
+			t.Errorf("%s: published %q, want %q", name, got, test.want)
+		}
+	}
+}
+
+func TestOnlyAccessChangesAccounts(t *testing.T) {
+	old := &v1alpha1.VirtualNode{}
+	disabled := &v1alpha1.VirtualNode{Spec: v1alpha1.VirtualNodeSpec{APIAccess: v1alpha1.APIAccessDisabled}}
+	if accessChanged.Create(event.CreateEvent{Object: old}) || !accessChanged.Delete(event.DeleteEvent{Object: old}) ||
+		accessChanged.Update(event.UpdateEvent{ObjectOld: old, ObjectNew: old}) ||
+		!accessChanged.Update(event.UpdateEvent{ObjectOld: old, ObjectNew: disabled}) {
+		t.Error("not selected are deletions and changes of the access")
+	}
+}

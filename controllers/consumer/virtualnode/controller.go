@@ -1,0 +1,219 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package virtualnode runs a virtual kubelet for each virtual node, drains and deletes its
+// Node when it ends, and publishes the service accounts whose tokens virtual kubelets may
+// request.
+package virtualnode
+
+import (
+	"context"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/naming"
+	"liqo.io/federation/apiserver/podspec"
+	"liqo.io/federation/controllers/kit"
+)
+
+// Name is the name of the controller in --controllers, logs and metrics.
+const Name = "virtual-node"
+
+const (
+	// workers is how many virtual nodes are reconciled at a time.
+	workers = 2
+	// settle is the time in which changes of the pods of a node are collected for one pass.
+	settle = time.Second
+)
+
+// Pods are watches of the pods of nodes.
+type Pods interface {
+	// List returns the pods of a node, and whether they are complete. The first call begins
+	// to watch them, until the context ends.
+	List(ctx context.Context, node string) (pods []*corev1.Pod, complete bool, err error)
+	// Synced reports whether all pods of a node are known.
+	Synced(node string) bool
+	// Forget ends the watch of the pods of a node.
+	Forget(node string)
+	// Listen has a function called with each change of a pod.
+	Listen(changed func(node string, pod *corev1.Pod))
+	// Count has a function called with 1 for each pod that begins to count, and with -1 for
+	// each that ends to.
+	Count(counts func(pod *corev1.Pod) bool, counted func(node string, pod *corev1.Pod, by int))
+}
+
+// Reconciler keeps the virtual kubelet of each VirtualNode, and reports its state.
+type Reconciler struct {
+	// Client reads the cache of the manager, Live the API server.
+	Client client.Client
+	Live   client.Reader
+	// Pods are those of the virtual nodes.
+	Pods Pods
+	// Kinds finds the kinds that this cluster serves.
+	Kinds *kit.ServedKinds
+	Clock clock.PassiveClock
+	// ClusterID and ClusterName are those of this cluster.
+	ClusterID, ClusterName string
+	// Namespace is the installation namespace, and Reserved are all namespaces of the
+	// installation, which cannot be offloaded.
+	Namespace string
+	Reserved  []string
+	// Networking is that of ForeignClusters which do not set it.
+	Networking v1alpha1.NetworkingMode
+	// VirtualKubelet is how virtual kubelets are deployed.
+	VirtualKubelet VirtualKubelet
+
+	// managed reads ServiceAccounts, ClusterRoleBindings and Deployments of controllers, and
+	// the TunnelEndpoints in Namespace.
+	managed client.Reader
+	uses    *accountUses
+}
+
+// SetupWithManager adds the controllers of virtual nodes and of their accounts to a manager.
+func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
+	ofControllers := cache.ByObject{Label: labels.SelectorFromSet(labels.Set{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy})}
+	managed, err := kit.NewCache(manager, map[client.Object]cache.ByObject{
+		&corev1.ServiceAccount{}: ofControllers, &rbacv1.ClusterRoleBinding{}: ofControllers, &appsv1.Deployment{}: ofControllers,
+		&v1alpha1.TunnelEndpoint{}: {Namespaces: map[string]cache.Config{r.Namespace: {}}},
+	})
+	if err != nil {
+		return err
+	}
+	r.managed = managed
+	podsChanged := &kit.Trigger{}
+	r.Pods.Listen(func(node string, _ *corev1.Pod) {
+		for _, request := range r.ofNodeName(context.Background(), node) {
+			podsChanged.AddAfter(request, settle)
+		}
+	})
+	if err := r.setUpAccounts(manager); err != nil {
+		return err
+	}
+	return ctrl.NewControllerManagedBy(manager).Named(Name).
+		// The oldest virtual node of a cluster decides for the others.
+		Watches(&v1alpha1.VirtualNode{}, handler.EnqueueRequestsFromMapFunc(r.ofNamespace)).
+		Watches(&v1alpha1.ResourceOffer{}, handler.EnqueueRequestsFromMapFunc(r.ofNamespace)).
+		Watches(&v1alpha1.ForeignCluster{}, handler.EnqueueRequestsFromMapFunc(r.ofForeignCluster), builder.WithPredicates(clusterChanged)).
+		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.ofNode)).
+		WatchesRawSource(watch(managed, &v1alpha1.TunnelEndpoint{}, r.ofForeignCluster)).
+		WatchesRawSource(watch(managed, &corev1.ServiceAccount{}, ofOwned)).
+		WatchesRawSource(watch(managed, &appsv1.Deployment{}, ofOwned)).
+		WatchesRawSource(watch(managed, &rbacv1.ClusterRoleBinding{}, r.ofBinding)).
+		WatchesRawSource(podsChanged).
+		WithOptions(kit.Options(workers)).
+		Complete(r)
+}
+
+// setUpAccounts adds the controller of accounts to a manager.
+func (r *Reconciler) setUpAccounts(manager ctrl.Manager) error {
+	firstOrLast := &kit.Trigger{}
+	r.uses = newAccountUses(r.Clock, r.Pods.Synced, func(namespace string) { firstOrLast.Add(kit.Request("", namespace)) })
+	used := r.uses.of
+	if r.VirtualKubelet.HomeServer != "" {
+		r.Pods.Count(podspec.NeedsTokens, r.uses.count)
+	} else {
+		used = noUses
+	}
+	return (&accounts{client: r.Client, reserved: r.Reserved, used: used}).setUp(manager, firstOrLast)
+}
+
+// watch returns the requests of the objects in a cache.
+func watch[T client.Object](from cache.Cache, kind T, requests handler.MapFunc) source.Source {
+	return source.Kind(from, kind, handler.TypedEnqueueRequestsFromMapFunc(
+		func(ctx context.Context, object T) []reconcile.Request { return requests(ctx, object) }))
+}
+
+// clusterChanged selects updates of ForeignClusters that virtual nodes depend on.
+var clusterChanged = predicate.Funcs{
+	CreateFunc: func(event.CreateEvent) bool { return false },
+	DeleteFunc: func(event.DeleteEvent) bool { return false },
+	UpdateFunc: func(update event.UpdateEvent) bool {
+		old, current := update.ObjectOld.(*v1alpha1.ForeignCluster), update.ObjectNew.(*v1alpha1.ForeignCluster)
+		return old.Status.Networking != current.Status.Networking || old.Spec.Networking != current.Spec.Networking ||
+			old.Spec.Cordoned != current.Spec.Cordoned
+	},
+}
+
+// list returns virtual nodes in the cache.
+func (r *Reconciler) list(ctx context.Context, options ...client.ListOption) []v1alpha1.VirtualNode {
+	var all v1alpha1.VirtualNodeList
+	// Listing a cache fails only before it is filled; then every object comes anyway.
+	_ = r.Client.List(ctx, &all, append(options, client.UnsafeDisableDeepCopy)...)
+	return all.Items
+}
+
+func (r *Reconciler) inNamespace(ctx context.Context, namespace string) []reconcile.Request {
+	if !naming.IsPeerNamespace(namespace) {
+		return nil
+	}
+	var requests []reconcile.Request
+	for _, virtual := range r.list(ctx, client.InNamespace(namespace)) {
+		requests = append(requests, kit.Request(virtual.Namespace, virtual.Name))
+	}
+	return requests
+}
+
+// ofNamespace maps an object in a peer namespace to all virtual nodes in it.
+func (r *Reconciler) ofNamespace(ctx context.Context, object client.Object) []reconcile.Request {
+	return r.inNamespace(ctx, object.GetNamespace())
+}
+
+// ofForeignCluster maps an object with the name of a ForeignCluster to its virtual nodes.
+func (r *Reconciler) ofForeignCluster(ctx context.Context, object client.Object) []reconcile.Request {
+	return r.inNamespace(ctx, naming.PeerNamespace(object.GetName()))
+}
+
+// ofNode maps a Node to its virtual node.
+func (r *Reconciler) ofNode(ctx context.Context, node client.Object) []reconcile.Request {
+	if node.GetLabels()[v1alpha1.LabelType] != v1alpha1.TypeVirtualNode {
+		return nil
+	}
+	return r.ofNodeName(ctx, node.GetName())
+}
+
+func (r *Reconciler) ofNodeName(ctx context.Context, name string) []reconcile.Request {
+	for _, virtual := range r.list(ctx) {
+		if virtual.Spec.NodeName == name {
+			return []reconcile.Request{kit.Request(virtual.Namespace, virtual.Name)}
+		}
+	}
+	return nil
+}
+
+// ofBinding maps the ClusterRoleBinding of a virtual kubelet to its virtual node.
+func (r *Reconciler) ofBinding(ctx context.Context, object client.Object) []reconcile.Request {
+	binding := object.(*rbacv1.ClusterRoleBinding)
+	if len(binding.Subjects) != 1 {
+		return nil
+	}
+	for _, virtual := range r.list(ctx, client.InNamespace(binding.Subjects[0].Namespace)) {
+		if bindingName(&virtual) == binding.Name {
+			return []reconcile.Request{kit.Request(virtual.Namespace, virtual.Name)}
+		}
+	}
+	return nil
+}
+
+// ofOwned maps what a virtual node owns to it.
+func ofOwned(_ context.Context, object client.Object) []reconcile.Request {
+	if owner := metav1.GetControllerOf(object); owner != nil && owner.Kind == "VirtualNode" {
+		return []reconcile.Request{kit.Request(object.GetNamespace(), owner.Name)}
+	}
+	return nil
+}

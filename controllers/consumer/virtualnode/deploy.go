@@ -1,0 +1,94 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package virtualnode
+
+import (
+	"context"
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/naming"
+)
+
+// problem is why no virtual kubelet is deployed, or why a kind is not reflected.
+type problem struct{ reason, message string }
+
+// deploy creates the account of a virtual kubelet, its rights and its Deployment, and
+// returns the Deployment, nil if it was only created now, or what prevents it. fc and found
+// are nil if there is no ForeignCluster, and no Node of the name.
+func (r *Reconciler) deploy(
+	ctx context.Context, virtual *v1alpha1.VirtualNode, fc *v1alpha1.ForeignCluster, found *corev1.Node,
+) (*appsv1.Deployment, *problem, error) {
+	if r.VirtualKubelet.Image == "" {
+		return nil, &problem{ReasonNoImage, "The federation-controller-manager was started without --virtual-kubelet-image."}, nil
+	}
+	err := r.managed.Get(ctx, client.ObjectKey{Namespace: virtual.Namespace, Name: kubeletName(virtual)}, &corev1.ServiceAccount{})
+	if apierrors.IsNotFound(err) {
+		err = ignoreExisting(r.Client.Create(ctx, newAccount(virtual)))
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("creating the service account of virtual node %s: %w", virtual.Name, err)
+	}
+	wanted, binding := newBinding(virtual), &rbacv1.ClusterRoleBinding{}
+	err = r.managed.Get(ctx, client.ObjectKey{Name: wanted.Name}, binding)
+	switch {
+	case apierrors.IsNotFound(err):
+		if err := ignoreExisting(r.Client.Create(ctx, wanted)); err != nil {
+			return nil, nil, fmt.Errorf("binding the role of virtual node %s: %w", virtual.Name, err)
+		}
+	case err != nil:
+		return nil, nil, err
+	case !equality.Semantic.DeepEqual(binding.Subjects, wanted.Subjects):
+		return nil, &problem{ReasonBindingOfAnother, fmt.Sprintf(
+			"ClusterRoleBinding %s is that of another virtual node: use another name for this one.", binding.Name)}, nil
+	}
+	return r.ensureDeployment(ctx, virtual, fc, found)
+}
+
+func (r *Reconciler) ensureDeployment(
+	ctx context.Context, virtual *v1alpha1.VirtualNode, fc *v1alpha1.ForeignCluster, node *corev1.Node,
+) (*appsv1.Deployment, *problem, error) {
+	wanted, err := r.newDeployment(virtual, naming.ForeignClusterOf(virtual.Namespace))
+	if err != nil {
+		return nil, nil, err
+	}
+	found := &appsv1.Deployment{}
+	err = r.managed.Get(ctx, client.ObjectKeyFromObject(wanted), found)
+	switch {
+	case apierrors.IsNotFound(err):
+		// A new Node of a cordoned cluster would receive pods before it is cordoned.
+		if fc != nil && fc.Spec.Cordoned && node == nil {
+			return nil, &problem{ReasonCordoned, fmt.Sprintf("ForeignCluster %s is cordoned, and has no new nodes meanwhile.", fc.Name)}, nil
+		}
+		if err := ignoreExisting(r.Client.Create(ctx, wanted)); err != nil {
+			return nil, nil, fmt.Errorf("deploying the virtual kubelet of %s: %w", virtual.Name, err)
+		}
+		return nil, nil, nil
+	case err != nil:
+		return nil, nil, err
+	case found.Annotations[annotationTemplate] != wanted.Annotations[annotationTemplate]:
+		metav1.SetMetaDataAnnotation(&found.ObjectMeta, annotationTemplate, wanted.Annotations[annotationTemplate])
+		found.Spec.Template = wanted.Spec.Template
+		// Deployments in peer namespaces may be updated, and not patched.
+		if err := r.Client.Update(ctx, found); err != nil {
+			return nil, nil, fmt.Errorf("changing the virtual kubelet of %s: %w", virtual.Name, err)
+		}
+	}
+	return found, nil, nil
+}
+
+func ignoreExisting(err error) error {
+	if apierrors.IsAlreadyExists(err) {
+		return nil
+	}
+	return err
+}

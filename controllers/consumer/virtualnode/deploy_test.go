@@ -1,0 +1,280 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package virtualnode
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/controllers/kit/kittest"
+)
+
+func TestVirtualNodeHasAKubelet(t *testing.T) {
+	w := newWorld(t)
+	w.expect("patch VirtualNode milan")
+	w.expect("create ServiceAccount "+kubelet, "create ClusterRoleBinding "+role, "create Deployment "+kubelet,
+		"patch status VirtualNode milan")
+	w.expect()
+	if ready := w.condition(v1alpha1.ConditionReady); ready.Reason != ReasonNodeMissing {
+		t.Errorf("condition %+v", ready)
+	}
+	kittest.Change(w.Cluster, peer, kubelet, &appsv1.Deployment{}, func(d *appsv1.Deployment) { d.Status.AvailableReplicas = 1 })
+	w.addNode(func(n *corev1.Node) {
+		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+	})
+	for name, phase := range map[string]corev1.PodPhase{"new": "", "done": corev1.PodSucceeded, "running": corev1.PodRunning} {
+		w.addPod("shop", name, func(pod *corev1.Pod) { pod.Status.Phase = phase })
+	}
+	w.expect("patch status VirtualNode milan")
+	if status := w.virtual().Status; status.Pods != 2 || !meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionReady) ||
+		!meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionVirtualKubeletAvailable) {
+		t.Errorf("status %+v", status)
+	}
+	w.expect()
+	w.VirtualKubelet.Image = "virtual-kubelet:2"
+	w.expect("update Deployment " + kubelet)
+	w.expect()
+	w.changeVirtual(func(virtual *v1alpha1.VirtualNode) { virtual.Spec.Resources = list("cpu", "1") })
+	w.expect()
+}
+
+func TestKilledAtAnyWriteTheKubeletIsDeployedOnce(t *testing.T) {
+	for number := range 5 {
+		for _, done := range []bool{false, true} {
+			w := newWorld(t)
+			w.Kill(number, done)
+			var err error
+			for range 2 {
+				if _, err = w.pass(); err != nil {
+					break
+				}
+			}
+			if !errors.Is(err, kittest.ErrKilled) {
+				t.Fatalf("write %d, done %t: error %v", number, done, err)
+			}
+			w.Fault = nil
+			w.deploy()
+			if w.deployment() == nil || w.condition(v1alpha1.ConditionVirtualKubeletAvailable) == nil {
+				t.Errorf("write %d, done %t: no kubelet", number, done)
+			}
+			w.expect()
+		}
+	}
+}
+
+func TestKubeletIsDeployedWithLeastPrivilege(t *testing.T) {
+	w := newWorld(t)
+	deployment, err := w.newDeployment(w.virtual(), "milan")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pod := deployment.Spec.Template.Spec
+	container := pod.Containers[0]
+	if !*pod.SecurityContext.RunAsNonRoot || !*container.SecurityContext.ReadOnlyRootFilesystem ||
+		*container.SecurityContext.AllowPrivilegeEscalation ||
+		!slices.Equal(container.SecurityContext.Capabilities.Drop, []corev1.Capability{"ALL"}) {
+		t.Errorf("security context %+v, %+v", pod.SecurityContext, container.SecurityContext)
+	}
+	if deployment.Spec.Strategy.Type != appsv1.RecreateDeploymentStrategyType || !metav1.IsControlledBy(deployment, w.virtual()) {
+		t.Errorf("strategy %v, owners %v", deployment.Spec.Strategy, deployment.OwnerReferences)
+	}
+	for _, flag := range []string{
+		"--node-name=liqo-milan", "--cluster-id=" + romeID, "--remote-cluster-id=" + milanID, "--consumer-name=rome", "--node-ip=$(POD_IP)",
+	} {
+		if !slices.Contains(container.Args, flag) {
+			t.Errorf("flag %s is missing in %v", flag, container.Args)
+		}
+	}
+	if _, ok := container.Resources.Requests[corev1.ResourceMemory]; !ok || container.LivenessProbe == nil ||
+		container.ReadinessProbe.HTTPGet.Scheme != corev1.URISchemeHTTPS {
+		t.Errorf("container %+v", container)
+	}
+}
+
+func TestKubeletHasTheURLOfTheConsumersAPIServer(t *testing.T) {
+	arguments := func(server string, throughTunnels bool) []string {
+		w := newWorld(t)
+		w.VirtualKubelet.HomeServer, w.VirtualKubelet.HomeThroughTunnels = server, throughTunnels
+		deployment, err := w.newDeployment(w.virtual(), "milan")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return deployment.Spec.Template.Spec.Containers[0].Args
+	}
+	for _, server := range []string{"", "https://192.0.2.7:6443"} {
+		var got string
+		for _, arg := range arguments(server, false) {
+			if value, ok := strings.CutPrefix(arg, "--home-server="); ok {
+				got = value
+			}
+		}
+		if got != server {
+			t.Errorf("--home-server is %q, want %q", got, server)
+		}
+	}
+	for server, address := range map[string]string{
+		"": "", "https://rome.example.org": "", "https://10.96.0.1": "10.96.0.1", "https://[fd00::1]:6443": "fd00::1",
+	} {
+		options := VirtualKubelet{PullPolicy: "Always", HomeServer: server, HomeThroughTunnels: true}
+		if errs := options.Validate(); (len(errs) == 0) != (address != "") {
+			t.Errorf("through tunnels, %q: %v", server, errs)
+		}
+		if got := options.HomeAddress(); got.IsValid() != (address != "") || got.IsValid() && got.String() != address {
+			t.Errorf("through tunnels, the address of %q is %s", server, got)
+		}
+		if options.HomeThroughTunnels = false; options.HomeAddress().IsValid() {
+			t.Errorf("%q has an address in tunnels without --home-through-tunnels", server)
+		}
+		if got := slices.Contains(arguments(server, address != ""), "--home-through-tunnel"); got != (address != "") {
+			t.Errorf("%q: --home-through-tunnel is set: %t", server, got)
+		}
+	}
+	for server, valid := range map[string]bool{"": true, "https://192.0.2.7:6443": true, "http://192.0.2.7": false} {
+		options := VirtualKubelet{PullPolicy: "Always", HomeServer: server}
+		if errs := options.Validate(); (len(errs) == 0) != valid {
+			t.Errorf("%q: %v", server, errs)
+		}
+	}
+}
+
+func TestNodeIsCordonedWithItsCluster(t *testing.T) {
+	w := newWorld(t)
+	w.deploy()
+	w.addNode()
+	if _, err := w.pass(); err != nil {
+		t.Fatal(err)
+	}
+	cordonCluster := func(cordoned bool) {
+		w.changeCluster(func(fc *v1alpha1.ForeignCluster) { fc.Spec.Cordoned = cordoned })
+	}
+	byHand := func(cordoned bool) { w.changeNode(func(node *corev1.Node) { node.Spec.Unschedulable = cordoned }) }
+	cordonCluster(true)
+	w.expect("patch Node liqo-milan")
+	w.expect()
+	byHand(false)
+	w.expect("patch Node liqo-milan")
+	cordonCluster(false)
+	w.expect("patch Node liqo-milan")
+	w.expect()
+
+	// A node that is uncordoned by hand before its cluster loses the annotation, so that a
+	// later cordon by hand stays.
+	cordonCluster(true)
+	w.expect("patch Node liqo-milan")
+	byHand(false)
+	cordonCluster(false)
+	w.expect("patch Node liqo-milan")
+	w.expect()
+	node := kittest.Read(w.Cluster, "", "liqo-milan", &corev1.Node{})
+	if _, held := node.Annotations[v1alpha1.AnnotationCordoned]; held || node.Spec.Unschedulable {
+		t.Errorf("unschedulable %t, annotations %v", node.Spec.Unschedulable, node.Annotations)
+	}
+
+	byHand(true)
+	cordonCluster(true)
+	w.expect()
+	cordonCluster(false)
+	w.expect()
+}
+
+func TestCordonedClusterHasNoNewNodes(t *testing.T) {
+	w := newWorld(t)
+	w.changeCluster(func(fc *v1alpha1.ForeignCluster) { fc.Spec.Cordoned = true })
+	w.deploy()
+	if w.deployment() != nil {
+		t.Error("the virtual kubelet is deployed")
+	}
+	if c := w.condition(v1alpha1.ConditionVirtualKubeletAvailable); c == nil || c.Reason != ReasonCordoned {
+		t.Errorf("VirtualKubeletAvailable is %v", c)
+	}
+	w.changeCluster(func(fc *v1alpha1.ForeignCluster) { fc.Spec.Cordoned = false })
+	w.deploy()
+	if w.deployment() == nil {
+		t.Error("the virtual kubelet is not deployed after the cordon")
+	}
+}
+
+func TestConditionNamesWhyNoKubeletIsDeployed(t *testing.T) {
+	for _, test := range []struct {
+		name, reason string
+		change       func(*world)
+	}{
+		{"no image", ReasonNoImage, func(w *world) { w.VirtualKubelet.Image = "" }},
+		{"the name is taken", ReasonBindingOfAnother, func(w *world) {
+			w.add(&rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: role}, Subjects: []rbacv1.Subject{
+				{Kind: rbacv1.ServiceAccountKind, Namespace: "liqo-peer-other", Name: kubelet},
+			}})
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			w := newWorld(t)
+			test.change(w)
+			w.deploy()
+			condition := w.condition(v1alpha1.ConditionVirtualKubeletAvailable)
+			if condition.Reason != test.reason || !strings.HasSuffix(condition.Message, ".") || w.deployment() != nil {
+				t.Errorf("condition %+v", condition)
+			}
+		})
+	}
+}
+
+func TestVirtualNodeReportsTheNetwork(t *testing.T) {
+	for phase, want := range map[v1alpha1.PeeringPhase]string{
+		"": "False NoNetwork", v1alpha1.PeeringNone: "False NoNetwork", v1alpha1.PeeringPending: "False NoNetwork",
+		v1alpha1.PeeringEstablished: "True NetworkReady",
+	} {
+		w := newWorld(t)
+		w.changeCluster(func(fc *v1alpha1.ForeignCluster) { fc.Status.Networking = phase })
+		w.deploy()
+		condition := w.condition(v1alpha1.ConditionNetworkReady)
+		if got := string(condition.Status) + " " + condition.Reason; got != want {
+			t.Errorf("networking %q: %s, want %s", phase, got, want)
+		}
+	}
+}
+
+func TestVirtualNodeReportsTheMappingsOfItsTunnel(t *testing.T) {
+	local := []v1alpha1.CIDRMapping{{CIDR: "10.0.0.0/16", Mapped: "10.2.0.0/16"}}
+	remote := []v1alpha1.CIDRMapping{{CIDR: "10.0.0.0/16", Mapped: "10.1.0.0/16"}}
+	agreed := &v1alpha1.TunnelEndpoint{
+		ObjectMeta: metav1.ObjectMeta{Namespace: installed, Name: "milan"},
+		Spec:       v1alpha1.TunnelEndpointSpec{ClusterID: milanID, Local: local, Remote: remote},
+	}
+	other := agreed.DeepCopy()
+	other.Spec.ClusterID = "another"
+	for _, test := range []struct {
+		name         string
+		installation v1alpha1.NetworkingMode
+		cluster      v1alpha1.NetworkingMode
+		tunnel       *v1alpha1.TunnelEndpoint
+		want         *v1alpha1.VirtualNodeNetwork
+	}{
+		{"without a tunnel there are none", v1alpha1.NetworkingFlat, "", agreed, nil},
+		{"without a tunnel to this cluster there are none", v1alpha1.NetworkingTunnel, v1alpha1.NetworkingFlat, agreed, nil},
+		{"of the tunnel", v1alpha1.NetworkingTunnel, "", agreed, &v1alpha1.VirtualNodeNetwork{Local: local, Remote: remote}},
+		{"before the mappings are agreed on", "", v1alpha1.NetworkingTunnel, nil, &v1alpha1.VirtualNodeNetwork{}},
+		{"of a tunnel to another cluster", v1alpha1.NetworkingTunnel, "", other, &v1alpha1.VirtualNodeNetwork{}},
+	} {
+		w := newWorld(t)
+		w.changeCluster(func(fc *v1alpha1.ForeignCluster) { fc.Spec.Networking = test.cluster })
+		w.Networking = test.installation
+		if test.tunnel != nil {
+			w.add(test.tunnel.DeepCopy())
+		}
+		w.deploy()
+		if diff := cmp.Diff(test.want, w.virtual().Status.Network); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", test.name, diff)
+		}
+	}
+}

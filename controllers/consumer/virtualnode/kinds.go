@@ -1,0 +1,116 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package virtualnode
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/apis/federation/validation"
+	"liqo.io/federation/apiserver/reflection"
+	"liqo.io/federation/controllers/kit"
+)
+
+// Reasons of the condition KindsReflected.
+const (
+	ReasonKindsReflected     = "Reflected"
+	ReasonKindNotOffered     = "NotOffered"
+	ReasonKindNotAllowed     = "NotAllowed"
+	ReasonKindNotServed      = "NotServed"
+	ReasonKindNotNamespaced  = "NotNamespaced"
+	ReasonAnotherNodeDecides = "AnotherVirtualNodeDecides"
+)
+
+// observeKinds reports which of the kinds in spec.reflection are reflected to the provider
+// of an offer, and why the others are not. It returns when to look again.
+func (r *Reconciler) observeKinds(
+	ctx context.Context, node *v1alpha1.VirtualNode, offer *v1alpha1.ResourceOffer,
+) (time.Duration, error) {
+	var named []metav1.GroupVersionResource
+	for _, kind := range node.Spec.Reflection.Kinds {
+		if !validation.IsBuiltInKind(kind.Group, kind.Resource) {
+			named = append(named, metav1.GroupVersionResource{Group: kind.Group, Version: kind.Version, Resource: kind.Resource})
+		}
+	}
+	node.Status.ReflectedKinds = nil
+	if len(node.Spec.Reflection.Kinds) == 0 {
+		meta.RemoveStatusCondition(&node.Status.Conditions, v1alpha1.ConditionKindsReflected)
+		return 0, nil
+	}
+	condition := metav1.Condition{
+		Type: v1alpha1.ConditionKindsReflected, Status: metav1.ConditionTrue, ObservedGeneration: node.Generation,
+		Reason: ReasonKindsReflected, Message: "All kinds of spec.reflection are reflected to the provider.",
+	}
+	var problems []string
+	for _, kind := range named {
+		problem, err := r.missing(ctx, kind, offer.Spec.ReflectedKinds)
+		if err != nil {
+			return 0, err
+		}
+		if problem == nil {
+			node.Status.ReflectedKinds = append(node.Status.ReflectedKinds, kind)
+			continue
+		}
+		if len(problems) == 0 {
+			condition.Status, condition.Reason = metav1.ConditionFalse, problem.reason
+		}
+		problems = append(problems, reflection.KindName(kind)+": "+problem.message)
+	}
+	var siblings v1alpha1.VirtualNodeList
+	if err := r.Client.List(ctx, &siblings, client.InNamespace(node.Namespace)); err != nil {
+		return 0, err
+	}
+	if deciding := reflection.DecidingVirtualNode(kit.Pointers(siblings.Items), node.Spec.ClusterID); deciding != nil && deciding.Name != node.Name {
+		node.Status.ReflectedKinds = nil
+		condition.Status, condition.Reason = metav1.ConditionFalse, ReasonAnotherNodeDecides
+		problems = []string{fmt.Sprintf("virtual node %s of the same cluster is older, so its spec.reflection is used", deciding.Name)}
+	}
+	if len(problems) > 0 {
+		condition.Message = strings.Join(problems, "; ") + "."
+	}
+	meta.SetStatusCondition(&node.Status.Conditions, condition)
+	if len(named) == 0 {
+		return 0, nil
+	}
+	return kit.ServedKindsInterval, nil
+}
+
+// missing returns why a kind cannot be reflected, or nil if it can.
+func (r *Reconciler) missing(
+	ctx context.Context, kind metav1.GroupVersionResource, offered []metav1.GroupVersionResource,
+) (*problem, error) {
+	if !slices.Contains(offered, kind) {
+		index := slices.IndexFunc(offered, func(other metav1.GroupVersionResource) bool {
+			return other.Group == kind.Group && other.Resource == kind.Resource
+		})
+		if index >= 0 {
+			return &problem{ReasonKindNotOffered, fmt.Sprintf("the provider offers version %s", offered[index].Version)}, nil
+		}
+		return &problem{ReasonKindNotOffered, "the provider does not offer it"}, nil
+	}
+	if !slices.ContainsFunc(r.VirtualKubelet.kinds(), func(other metav1.GroupVersionResource) bool {
+		return other.Group == kind.Group && other.Resource == kind.Resource
+	}) {
+		return &problem{ReasonKindNotAllowed,
+			"virtual kubelets of this cluster may not read it: add it to reflection.kinds of the chart's values"}, nil
+	}
+	served, err := r.Kinds.Find(ctx, kind)
+	switch {
+	case err != nil:
+		return nil, err
+	case served == nil:
+		return &problem{ReasonKindNotServed, "this cluster does not serve it"}, nil
+	case !served.Namespaced:
+		return &problem{ReasonKindNotNamespaced, "it is not namespaced"}, nil
+	}
+	return nil, nil
+}

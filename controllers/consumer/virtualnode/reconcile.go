@@ -1,0 +1,177 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package virtualnode
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/naming"
+	"liqo.io/federation/apiserver/placement"
+	"liqo.io/federation/apiserver/podspec"
+	"liqo.io/federation/controllers/kit"
+)
+
+// podsRetry is the time between two looks for the pods of a node that is watched for the
+// first time: their arrival is an event, their absence is not.
+const podsRetry = time.Second
+
+// Reconcile keeps the virtual kubelet of one virtual node.
+func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (ctrl.Result, error) {
+	virtual := &v1alpha1.VirtualNode{}
+	err := r.Client.Get(ctx, request.NamespacedName, virtual)
+	if apierrors.IsNotFound(err) || err == nil && !naming.IsPeerNamespace(virtual.Namespace) {
+		return ctrl.Result{}, nil
+	}
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	if virtual.DeletionTimestamp != nil {
+		return kit.Result(r.undo(ctx, virtual))
+	}
+	return kit.Result(r.keep(ctx, virtual))
+}
+
+// keep deploys the virtual kubelet and reports the state. It returns when to look again.
+func (r *Reconciler) keep(ctx context.Context, virtual *v1alpha1.VirtualNode) (time.Duration, error) {
+	wanted := virtual.DeepCopy()
+	if controllerutil.AddFinalizer(wanted, v1alpha1.Finalizer) {
+		_, err := kit.Commit(ctx, r.Client, virtual, wanted)
+		return 0, err
+	}
+	fc, err := r.foreignCluster(ctx, virtual)
+	if err != nil {
+		return 0, err
+	}
+	node, err := r.node(ctx, virtual)
+	if err != nil {
+		return 0, err
+	}
+	if err := r.cordon(ctx, fc, virtual, node); err != nil {
+		return 0, err
+	}
+	deployment, problem, err := r.deploy(ctx, virtual, fc, node)
+	if err != nil {
+		return 0, err
+	}
+	wanted.Status.ObservedGeneration = virtual.Generation
+	meta.SetStatusCondition(&wanted.Status.Conditions, kubeletCondition(virtual, deployment, problem))
+	again, err := r.observeNode(ctx, wanted, node)
+	if err != nil {
+		return 0, err
+	}
+	offer, err := r.offer(ctx, virtual)
+	if err != nil {
+		return 0, err
+	}
+	if err := r.observeNetwork(ctx, wanted, fc); err != nil {
+		return 0, err
+	}
+	observeClasses(wanted, offer)
+	// The rest is written also while discovery fails, which is then read again.
+	kinds, kindsErr := r.observeKinds(ctx, wanted, offer)
+	if kindsErr != nil {
+		wanted.Status.ReflectedKinds = virtual.Status.ReflectedKinds
+	} else if again == 0 {
+		again = kinds
+	}
+	_, err = kit.Commit(ctx, r.Client, virtual, wanted)
+	return again, errors.Join(kindsErr, err)
+}
+
+// foreignCluster returns that of a virtual node, or nil if there is none.
+func (r *Reconciler) foreignCluster(ctx context.Context, virtual *v1alpha1.VirtualNode) (*v1alpha1.ForeignCluster, error) {
+	fc := &v1alpha1.ForeignCluster{}
+	err := r.Client.Get(ctx, client.ObjectKey{Name: naming.ForeignClusterOf(virtual.Namespace)}, fc)
+	if err != nil {
+		return nil, client.IgnoreNotFound(err)
+	}
+	return fc, nil
+}
+
+// node returns the Node with the name of a virtual node, or nil if there is none.
+func (r *Reconciler) node(ctx context.Context, virtual *v1alpha1.VirtualNode) (*corev1.Node, error) {
+	node := &corev1.Node{}
+	if err := r.Client.Get(ctx, client.ObjectKey{Name: virtual.Spec.NodeName}, node); err != nil {
+		return nil, client.IgnoreNotFound(err)
+	}
+	return node, nil
+}
+
+// offer returns the offer of a virtual node, which is empty if there is none.
+func (r *Reconciler) offer(ctx context.Context, virtual *v1alpha1.VirtualNode) (*v1alpha1.ResourceOffer, error) {
+	offer := &v1alpha1.ResourceOffer{}
+	err := r.Client.Get(ctx, client.ObjectKey{Namespace: virtual.Namespace, Name: virtual.Spec.OfferName}, offer)
+	return offer, client.IgnoreNotFound(err)
+}
+
+// belongs reports whether a Node, which may be nil, is that of a virtual node, and not one
+// of this cluster with its name.
+func belongs(node *corev1.Node, virtual *v1alpha1.VirtualNode) bool {
+	return node != nil && placement.NodeBelongs(node, virtual.Spec.ClusterID)
+}
+
+// cordon keeps pods off the Node while the ForeignCluster is cordoned. A Node that an
+// administrator cordoned stays cordoned.
+func (r *Reconciler) cordon(
+	ctx context.Context, fc *v1alpha1.ForeignCluster, virtual *v1alpha1.VirtualNode, node *corev1.Node,
+) error {
+	if fc == nil || !belongs(node, virtual) {
+		return nil
+	}
+	// A Node that was uncordoned by hand keeps the annotation, by which a later cordon by
+	// hand would look like that of the ForeignCluster.
+	_, held := node.Annotations[v1alpha1.AnnotationCordoned]
+	if fc.Spec.Cordoned && node.Spec.Unschedulable || !fc.Spec.Cordoned && !held {
+		return nil
+	}
+	wanted := node.DeepCopy()
+	wanted.Spec.Unschedulable = fc.Spec.Cordoned
+	if fc.Spec.Cordoned {
+		metav1.SetMetaDataAnnotation(&wanted.ObjectMeta, v1alpha1.AnnotationCordoned, "true")
+	} else {
+		delete(wanted.Annotations, v1alpha1.AnnotationCordoned)
+	}
+	if _, err := kit.Commit(ctx, r.Client, node, wanted); err != nil {
+		return fmt.Errorf("cordoning node %s with its foreign cluster, or uncordoning it: %w", node.Name, err)
+	}
+	return nil
+}
+
+// observeNode reports the Node, and the number of its pods. It returns when to look again.
+func (r *Reconciler) observeNode(ctx context.Context, virtual *v1alpha1.VirtualNode, node *corev1.Node) (time.Duration, error) {
+	if !belongs(node, virtual) {
+		node = nil
+	}
+	meta.SetStatusCondition(&virtual.Status.Conditions, readyCondition(virtual, node))
+	if node == nil {
+		return 0, nil
+	}
+	pods, complete, err := r.Pods.List(ctx, virtual.Spec.NodeName)
+	if err != nil {
+		return 0, fmt.Errorf("watching the pods of node %s: %w", virtual.Spec.NodeName, err)
+	}
+	if !complete {
+		return podsRetry, nil
+	}
+	virtual.Status.Pods = 0
+	for _, pod := range pods {
+		if !podspec.Finished(pod) {
+			virtual.Status.Pods++
+		}
+	}
+	return 0, nil
+}

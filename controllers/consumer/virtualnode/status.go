@@ -1,0 +1,112 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package virtualnode
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/quota"
+)
+
+// Reasons of the conditions of a VirtualNode.
+const (
+	ReasonNoImage          = "NoImage"
+	ReasonDeploying        = "Deploying"
+	ReasonKubeletAvailable = "Available"
+	ReasonNodeMissing      = "NodeMissing"
+	ReasonNodeReady        = "NodeReady"
+	ReasonNodeNotReady     = "NodeNotReady"
+	ReasonBindingOfAnother = "BindingOfAnother"
+	ReasonCordoned         = "Cordoned"
+	ReasonNetworkReady     = "NetworkReady"
+	ReasonNoNetwork        = "NoNetwork"
+)
+
+// observeNetwork reports whether the pods of this cluster and of the provider reach each
+// other, and by which addresses. fc is nil if there is no ForeignCluster.
+func (r *Reconciler) observeNetwork(ctx context.Context, virtual *v1alpha1.VirtualNode, fc *v1alpha1.ForeignCluster) error {
+	condition := metav1.Condition{
+		Type: v1alpha1.ConditionNetworkReady, Status: metav1.ConditionFalse, ObservedGeneration: virtual.Generation, Reason: ReasonNoNetwork,
+		Message: "The pods of both clusters do not reach each other, see spec.networking of the ForeignCluster: " +
+			"endpoints of Services are not reflected.",
+	}
+	virtual.Status.Network = nil
+	if fc != nil && cmp.Or(fc.Spec.Networking, r.Networking) == v1alpha1.NetworkingTunnel {
+		tunnel := &v1alpha1.TunnelEndpoint{}
+		err := r.managed.Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: fc.Name}, tunnel)
+		if err != nil && !apierrors.IsNotFound(err) {
+			return err
+		}
+		// Until the mappings are agreed on, nothing is reached by any address.
+		virtual.Status.Network = &v1alpha1.VirtualNodeNetwork{}
+		if err == nil && tunnel.Spec.ClusterID == virtual.Spec.ClusterID {
+			virtual.Status.Network.Local, virtual.Status.Network.Remote = tunnel.Spec.Local, tunnel.Spec.Remote
+		}
+	}
+	if fc != nil && fc.Status.Networking == v1alpha1.PeeringEstablished {
+		condition.Status, condition.Reason = metav1.ConditionTrue, ReasonNetworkReady
+		condition.Message = "The pods of both clusters reach each other."
+	}
+	meta.SetStatusCondition(&virtual.Status.Conditions, condition)
+	return nil
+}
+
+// observeClasses reports the classes that reflected objects may name, and the storage of
+// the accepted offer.
+func observeClasses(virtual *v1alpha1.VirtualNode, offer *v1alpha1.ResourceOffer) {
+	virtual.Status.IngressClasses, virtual.Status.LoadBalancerClasses = offer.Spec.IngressClasses, offer.Spec.LoadBalancerClasses
+	virtual.Status.Storage, virtual.Status.StorageClasses = nil, nil
+	if granted, classes := quota.StorageGranted([]*v1alpha1.ResourceOffer{offer}); len(granted) > 0 {
+		virtual.Status.Storage, virtual.Status.StorageClasses = granted, classes
+	}
+}
+
+func kubeletCondition(virtual *v1alpha1.VirtualNode, deployment *appsv1.Deployment, problem *problem) metav1.Condition {
+	condition := metav1.Condition{
+		Type: v1alpha1.ConditionVirtualKubeletAvailable, Status: metav1.ConditionFalse, ObservedGeneration: virtual.Generation,
+		Reason: ReasonDeploying, Message: fmt.Sprintf("Deployment %s is starting.", kubeletName(virtual)),
+	}
+	switch {
+	case problem != nil:
+		condition.Reason, condition.Message = problem.reason, problem.message
+	case deployment != nil && deployment.Status.AvailableReplicas > 0:
+		condition.Status, condition.Reason = metav1.ConditionTrue, ReasonKubeletAvailable
+		condition.Message = fmt.Sprintf("Deployment %s is available.", deployment.Name)
+	}
+	return condition
+}
+
+// readyCondition returns the condition Ready of a virtual node with a Node, which may be nil.
+func readyCondition(virtual *v1alpha1.VirtualNode, node *corev1.Node) metav1.Condition {
+	condition := metav1.Condition{
+		Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, ObservedGeneration: virtual.Generation,
+		Reason: ReasonNodeMissing, Message: fmt.Sprintf("Node %s does not exist yet.", virtual.Spec.NodeName),
+	}
+	if node == nil {
+		return condition
+	}
+	condition.Reason, condition.Message = ReasonNodeNotReady, fmt.Sprintf("Node %s is not Ready.", node.Name)
+	for _, c := range node.Status.Conditions {
+		if c.Type != corev1.NodeReady {
+			continue
+		}
+		condition.Status = metav1.ConditionStatus(c.Status)
+		if c.Status == corev1.ConditionTrue {
+			condition.Reason, condition.Message = ReasonNodeReady, fmt.Sprintf("Node %s is Ready.", node.Name)
+		} else if c.Message != "" {
+			condition.Message = fmt.Sprintf("Node %s is not Ready: %s", node.Name, c.Message)
+		}
+	}
+	return condition
+}

@@ -1,0 +1,202 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package virtualnode
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/identity"
+	"liqo.io/federation/apiserver/placement"
+	"liqo.io/federation/apiserver/podspec"
+	"liqo.io/federation/controllers/kit"
+)
+
+const (
+	// revokedDrain is how long pods are evicted from a node whose provider revoked the
+	// identity, so that their end is not observed. The revocation has to last for
+	// revokedGrace, in which rights return that were removed by mistake.
+	revokedDrain = 10 * time.Second
+	revokedGrace = time.Minute
+	// evictionTimeout bounds one eviction: one that a new budget refuses is answered with a
+	// time to wait, and the client waits.
+	evictionTimeout = 5 * time.Second
+)
+
+// undo removes a virtual node: it evicts its pods while there is time, and then deletes its
+// kubelet, the Node, and the rights of the kubelet. It returns when to look again.
+func (r *Reconciler) undo(ctx context.Context, virtual *v1alpha1.VirtualNode) (time.Duration, error) {
+	if !controllerutil.ContainsFinalizer(virtual, v1alpha1.Finalizer) {
+		return 0, nil
+	}
+	node, err := r.node(ctx, virtual)
+	if err != nil {
+		return 0, err
+	}
+	if belongs(node, virtual) {
+		// Also if no time is left: no pod may come meanwhile.
+		if !node.Spec.Unschedulable {
+			wanted := node.DeepCopy()
+			wanted.Spec.Unschedulable = true
+			if _, err := kit.Commit(ctx, r.Client, node, wanted); err != nil {
+				return 0, fmt.Errorf("cordoning node %s: %w", node.Name, err)
+			}
+		}
+		left, err := r.drainTime(ctx, virtual)
+		if err != nil {
+			return 0, err
+		}
+		if left > 0 {
+			drained, err := r.drain(ctx, node)
+			if err != nil || !drained {
+				return min(left, podsRetry), err
+			}
+		}
+	} else {
+		node = nil
+	}
+	deployment := &appsv1.Deployment{}
+	err = r.managed.Get(ctx, client.ObjectKey{Namespace: virtual.Namespace, Name: kubeletName(virtual)}, deployment)
+	if err == nil {
+		// Its pods end before it is deleted, so that none creates the Node again.
+		if deployment.DeletionTimestamp != nil {
+			return 0, nil
+		}
+		return 0, kit.Delete(ctx, r.Client, deployment, client.PropagationPolicy(metav1.DeletePropagationForeground))
+	}
+	if !apierrors.IsNotFound(err) {
+		return 0, err
+	}
+	if node != nil {
+		r.deletePods(ctx, node)
+		if err := kit.Delete(ctx, r.Client, node); err != nil {
+			return 0, err
+		}
+	}
+	r.Pods.Forget(virtual.Spec.NodeName)
+	r.uses.forget(virtual.Spec.NodeName)
+	return 0, r.revoke(ctx, virtual)
+}
+
+// drainTime returns how long pods may still take to end: a part of the time for the end of
+// the whole peering, and no longer than their end can be observed.
+func (r *Reconciler) drainTime(ctx context.Context, virtual *v1alpha1.VirtualNode) (time.Duration, error) {
+	fc, err := r.foreignCluster(ctx, virtual)
+	if err != nil {
+		return 0, err
+	}
+	seconds := v1alpha1.DefaultDisconnectTimeoutSeconds
+	if fc != nil && fc.Spec.DisconnectTimeoutSeconds != nil {
+		seconds = *fc.Spec.DisconnectTimeoutSeconds
+	}
+	now := r.Clock.Now()
+	left := virtual.DeletionTimestamp.Add(time.Duration(seconds) * time.Second * 2 / 3).Sub(now)
+	if fc == nil {
+		return left, nil
+	}
+	if since, revoked := identity.RevokedSince(fc); revoked {
+		left = min(left, max(virtual.DeletionTimestamp.Add(revokedDrain).Sub(now), since.Add(revokedGrace).Sub(now)))
+	}
+	return left, nil
+}
+
+// drain evicts the pods of offloaded namespaces from a node, and reports whether they are
+// gone. An eviction that a PodDisruptionBudget refuses is tried again. All other pods were
+// never offloaded, and are deleted with the node. So are those of DaemonSets that tolerate
+// every taint: they would be created again, as with kubectl drain --ignore-daemonsets.
+func (r *Reconciler) drain(ctx context.Context, node *corev1.Node) (bool, error) {
+	pods, complete, err := r.Pods.List(ctx, node.Name)
+	if err != nil || !complete {
+		return false, err
+	}
+	drained := true
+	var refused []error
+	for _, pod := range pods {
+		if !r.offloaded(ctx, pod.Namespace) || podspec.BelongsToItsNode(pod) {
+			continue
+		}
+		drained = false
+		if pod.DeletionTimestamp != nil {
+			continue
+		}
+		if err := r.evict(ctx, pod); client.IgnoreNotFound(err) != nil && !apierrors.IsTooManyRequests(err) {
+			// The others are evicted nevertheless.
+			refused = append(refused, fmt.Errorf("evicting pod %s/%s from node %s: %w", pod.Namespace, pod.Name, node.Name, err))
+		}
+	}
+	return drained, errors.Join(refused...)
+}
+
+func (r *Reconciler) offloaded(ctx context.Context, name string) bool {
+	namespace := &corev1.Namespace{}
+	err := r.Client.Get(ctx, client.ObjectKey{Name: name}, namespace)
+	return err == nil && placement.Offloaded(namespace, r.Reserved...)
+}
+
+// evict evicts exactly this pod.
+func (r *Reconciler) evict(ctx context.Context, pod *corev1.Pod) error {
+	ctx, cancel := context.WithTimeout(ctx, evictionTimeout)
+	defer cancel()
+	return r.Client.SubResource("eviction").Create(ctx, pod, &policyv1.Eviction{
+		ObjectMeta:    metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name},
+		DeleteOptions: &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: ptr.To(pod.UID)}},
+	})
+}
+
+// deletePods deletes what is left on a node that is deleted: its end is never reported.
+// The garbage collection would do that a minute later, and what waits for these pods, for
+// example the deletion of their namespace, would wait for it. A pod that cannot be deleted
+// does not block the deletion of the node.
+func (r *Reconciler) deletePods(ctx context.Context, node *corev1.Node) {
+	logger := klog.FromContext(ctx)
+	pods, _, err := r.Pods.List(ctx, node.Name)
+	if err != nil {
+		logger.Error(err, "Left the pods of a node to the garbage collection", "node", node.Name)
+		return
+	}
+	for _, pod := range pods {
+		if err := kit.Delete(ctx, r.Client, pod, client.GracePeriodSeconds(0)); err != nil {
+			logger.Error(err, "Left a pod to the garbage collection", "pod", klog.KObj(pod), "node", node.Name)
+		}
+	}
+}
+
+// revoke removes the rights of the kubelet, and the finalizer of the virtual node.
+func (r *Reconciler) revoke(ctx context.Context, virtual *v1alpha1.VirtualNode) error {
+	// A binding that the cache does not have yet would never be deleted.
+	binding := &rbacv1.ClusterRoleBinding{}
+	err := r.Live.Get(ctx, client.ObjectKey{Name: bindingName(virtual)}, binding)
+	if err == nil && len(binding.Subjects) == 1 && binding.Subjects[0].Namespace == virtual.Namespace {
+		err = kit.Delete(ctx, r.Client, binding)
+	}
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("unbinding the role of virtual node %s: %w", virtual.Name, err)
+	}
+	account := &corev1.ServiceAccount{}
+	err = r.managed.Get(ctx, client.ObjectKey{Namespace: virtual.Namespace, Name: kubeletName(virtual)}, account)
+	if err == nil {
+		err = kit.Delete(ctx, r.Client, account)
+	}
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("deleting the service account of virtual node %s: %w", virtual.Name, err)
+	}
+	released := virtual.DeepCopy()
+	controllerutil.RemoveFinalizer(released, v1alpha1.Finalizer)
+	_, err = kit.Commit(ctx, r.Client, virtual, released)
+	return client.IgnoreNotFound(err)
+}

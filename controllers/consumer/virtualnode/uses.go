@@ -1,0 +1,107 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package virtualnode
+
+import (
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/clock"
+)
+
+// accountLinger is how long a service account stays published that has no pod on a node any
+// more, so that Jobs do not cause writes of their namespace again and again.
+const accountLinger = time.Minute
+
+// accountUse counts the pods of a service account on one node that need its tokens.
+type accountUse struct {
+	pods int
+	// idle is the time at which the last one ended.
+	idle time.Time
+}
+
+// accountUses counts the pods of service accounts on virtual nodes that need their tokens.
+type accountUses struct {
+	clock clock.PassiveClock
+	// known reports whether all pods of a node were counted.
+	known func(node string) bool
+	// turned is called with a namespace when one of its accounts has its first pod on a
+	// node, or none any more.
+	turned func(namespace string)
+
+	mu sync.Mutex
+	// nodes has the uses by node, namespace and name of the account.
+	nodes map[string]map[string]map[string]accountUse
+}
+
+func newAccountUses(clock clock.PassiveClock, known func(node string) bool, turned func(namespace string)) *accountUses {
+	return &accountUses{clock: clock, known: known, turned: turned, nodes: map[string]map[string]map[string]accountUse{}}
+}
+
+// count adds a pod to those of its account on a node, or subtracts it.
+func (u *accountUses) count(node string, pod *corev1.Pod, by int) {
+	if u.add(node, pod.Namespace, pod.Spec.ServiceAccountName, by) {
+		u.turned(pod.Namespace)
+	}
+}
+
+func (u *accountUses) add(node, namespace, account string, by int) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.nodes[node] == nil {
+		u.nodes[node] = map[string]map[string]accountUse{}
+	}
+	if u.nodes[node][namespace] == nil {
+		u.nodes[node][namespace] = map[string]accountUse{}
+	}
+	use := u.nodes[node][namespace][account]
+	before := use.pods > 0
+	use.pods += by
+	after := use.pods > 0
+	if before && !after {
+		use.idle = u.clock.Now()
+	}
+	u.nodes[node][namespace][account] = use
+	return before != after
+}
+
+// of returns the accounts of a namespace that have such pods on a node, or had some within
+// accountLinger, after what time the first of these is no longer returned, and whether all
+// are known. It forgets what is older.
+func (u *accountUses) of(node, namespace string) (accounts []string, again time.Duration, complete bool) {
+	if !u.known(node) {
+		return nil, 0, false
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	uses, now := u.nodes[node][namespace], u.clock.Now()
+	for account, use := range uses {
+		left := use.idle.Add(accountLinger).Sub(now)
+		switch {
+		case use.pods > 0:
+		case left <= 0:
+			delete(uses, account)
+			continue
+		case again == 0 || left < again:
+			again = left
+		}
+		accounts = append(accounts, account)
+	}
+	if len(uses) == 0 {
+		delete(u.nodes[node], namespace)
+	}
+	return accounts, again, true
+}
+
+// forget forgets a node that is deleted.
+func (u *accountUses) forget(node string) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	delete(u.nodes, node)
+}
+
+// noUses returns no accounts, for a cluster that sends no tokens to providers: no pod is
+// counted, and none has to be known.
+func noUses(string, string) ([]string, time.Duration, bool) { return nil, 0, true }
