@@ -15,9 +15,9 @@ import (
 	"liqo.io/federation/apiserver/naming"
 )
 
-// tenantBinding lets the identities that a consumer paid for act as a tenant.
-// It is the only place where they are written down. Whoever is known in two
-// ways changes from one to the other, and is let in by both meanwhile.
+// tenantBinding returns the RoleBinding of a consumer's identities as a tenant, which is the
+// only place where they are stored. A consumer that changes from a certificate to an account,
+// or back, has both meanwhile.
 func (c *Config) tenantBinding(fc *v1alpha1.ForeignCluster, requests []*v1alpha1.IdentityRequest) *rbacv1.RoleBinding {
 	binding := roleBinding(naming.TenantRole, certified(c.IdentityMode, requests)...)
 	if slices.ContainsFunc(requests, c.IdentityMode.HasAccount) {
@@ -26,7 +26,7 @@ func (c *Config) tenantBinding(fc *v1alpha1.ForeignCluster, requests []*v1alpha1
 	return binding
 }
 
-// certified are the users that consumers are by their certificates.
+// certified returns the users of the certificates of consumers.
 func certified(mode identity.Mode, requests []*v1alpha1.IdentityRequest) []rbacv1.Subject {
 	var users []rbacv1.Subject
 	for _, request := range requests {
@@ -38,31 +38,34 @@ func certified(mode identity.Mode, requests []*v1alpha1.IdentityRequest) []rbacv
 	return users
 }
 
-// accountIn is the account of the consumer whose tenant namespace that is.
+// accountIn returns the account of the consumer in its tenant namespace.
 func accountIn(namespace string) rbacv1.Subject {
 	return rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: naming.TenantAccount}
 }
 
-// tenantBindings are who may do what in the tenant namespace of a foreign
-// cluster; a binding without subjects is not to be there.
+// tenantBindings returns the RoleBindings in the tenant namespace of a foreign cluster. One
+// without subjects must not exist.
 func (c *Config) tenantBindings(fc *v1alpha1.ForeignCluster, requests []*v1alpha1.IdentityRequest) []*rbacv1.RoleBinding {
-	manager := roleBinding(naming.TenantManagerRole, rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: c.Namespace, Name: c.ServiceAccount})
+	manager := roleBinding(naming.TenantManagerRole,
+		rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: c.Namespace, Name: c.ServiceAccount})
 	bindings := []*rbacv1.RoleBinding{c.tenantBinding(fc, requests), manager}
-	known := slices.DeleteFunc(slices.Clone(requests), func(r *v1alpha1.IdentityRequest) bool { return !c.IdentityMode.HasAccount(r) })
-	if len(known) == 0 {
+	withAccount := slices.DeleteFunc(slices.Clone(requests),
+		func(r *v1alpha1.IdentityRequest) bool { return !c.IdentityMode.HasAccount(r) })
+	if len(withAccount) == 0 {
 		return bindings
 	}
-	// The bearer of the invitation gets the first token, or whoever has a
-	// certificate that is not renewed, and the account itself all others.
+	// The first token is requested with the invitation, or with a certificate that is not
+	// renewed, and all others by the account itself.
 	tokens := roleBinding(naming.TenantTokenRole, accountIn(naming.TenantNamespace(fc.Name)))
-	for _, request := range known {
-		tokens.Subjects = append(tokens.Subjects, rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: c.InvitationNamespace, Name: request.Name})
+	for _, request := range withAccount {
+		tokens.Subjects = append(tokens.Subjects,
+			rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: c.InvitationNamespace, Name: request.Name})
 	}
-	tokens.Subjects = append(tokens.Subjects, certified(c.IdentityMode, known)...)
+	tokens.Subjects = append(tokens.Subjects, certified(c.IdentityMode, withAccount)...)
 	return append(bindings, tokens)
 }
 
-// roleBinding binds the ClusterRole of the same name.
+// roleBinding returns a RoleBinding to the ClusterRole of the same name.
 func roleBinding(role string, subjects ...rbacv1.Subject) *rbacv1.RoleBinding {
 	return &rbacv1.RoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: role},
