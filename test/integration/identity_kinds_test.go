@@ -58,11 +58,14 @@ func newChanging(t *testing.T, mode identity.Mode) *changing {
 	}
 	c.config.ClusterID, c.config.ClusterName, c.config.IdentityMode, c.config.Clock = changingID, "changer", mode, c.clock
 	c.run(t)
-	runManager(t, c.Admin, func(manager ctrl.Manager) error {
+	c.Kubectl(t, c.Chart(t, "rbac-controller-manager.yaml", "rbac-identity-signer.yaml"), "apply", "-f", "-")
+	// Each has no other rights than those of its account in the chart.
+	runManager(t, c.ServiceAccount(t, framework.Namespace, controllerManager), func(manager ctrl.Manager) error {
 		return (&admission.Reconciler{
 			Client: manager.GetClient(), Live: manager.GetAPIReader(), ClusterID: thisID, Mode: mode,
 		}).SetupWithManager(manager)
-	}, func(manager ctrl.Manager) error {
+	})
+	runManager(t, c.ServiceAccount(t, framework.Namespace, signer), func(manager ctrl.Manager) error {
 		return (&identitysigner.Reconciler{
 			Client: manager.GetClient(), Live: manager.GetAPIReader(), Clock: c.clock, Lifetime: c.config.IdentityLifetime,
 		}).SetupWithManager(manager)
