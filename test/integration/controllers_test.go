@@ -73,24 +73,22 @@ func runOffloading(t *testing.T, env *framework.Environment) {
 	}
 	runWith(t, kubeInformers, federationInformers, shadows.Run)
 
-	manager := newManager(t, env.Admin)
-	shared := &offloading.Config{
-		Client: manager.GetClient(), Live: manager.GetAPIReader(), Clock: clock.RealClock{},
-		ClusterName: framework.ClusterName, ClusterID: thisID, Pods: pods.OfNamespaces(kube), Volumes: noVolumes{},
-	}
-	remote := &namespace.Reconciler{
-		Client: manager.GetClient(), Live: manager.GetAPIReader(), Events: events, Clock: clock.RealClock{},
-		ClusterID: thisID, Reserved: []string{framework.Namespace},
-		Account: types.NamespacedName{Namespace: framework.Namespace, Name: controllerManager},
-	}
-	for _, reconciler := range []interface{ SetupWithManager(ctrl.Manager) error }{
-		&offloading.Reconciler{Config: shared, Events: events}, &offloading.MapReconciler{Config: shared}, remote,
-	} {
-		if err := reconciler.SetupWithManager(manager); err != nil {
-			t.Fatal(err)
+	runManager(t, env.Admin, func(manager ctrl.Manager) error {
+		shared := &offloading.Config{
+			Client: manager.GetClient(), Live: manager.GetAPIReader(), Clock: clock.RealClock{},
+			ClusterName: framework.ClusterName, ClusterID: thisID, Pods: pods.OfNamespaces(kube), Volumes: noVolumes{},
 		}
-	}
-	startManager(t, manager)
+		if err := (&offloading.Reconciler{Config: shared, Events: events}).SetupWithManager(manager); err != nil {
+			return err
+		}
+		return (&offloading.MapReconciler{Config: shared}).SetupWithManager(manager)
+	}, func(manager ctrl.Manager) error {
+		return (&namespace.Reconciler{
+			Client: manager.GetClient(), Live: manager.GetAPIReader(), Events: events, Clock: clock.RealClock{},
+			ClusterID: thisID, Reserved: []string{framework.Namespace},
+			Account: types.NamespacedName{Namespace: framework.Namespace, Name: controllerManager},
+		}).SetupWithManager(manager)
+	})
 }
 
 // noVolumes are the volumes of namespaces that have none.
