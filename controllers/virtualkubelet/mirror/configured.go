@@ -26,59 +26,54 @@ import (
 	"liqo.io/federation/controllers/virtualkubelet/translate"
 )
 
-// configured is a kind that the reflection policy adds.
-type configured schema.GroupVersionResource
-
-// configuredKinds returns the kinds that a VirtualNode names and that can be reflected. A kind
-// that it no longer names has no policy, so it is not reflected even before the status changes.
-func configuredKinds(node *v1alpha1.VirtualNode) []configured {
-	var result []configured
+// configuredKinds returns the kinds that a VirtualNode names and that can be reflected. A kind that it no longer
+// names has no policy, so it is not reflected even before the status changes.
+func configuredKinds(node *v1alpha1.VirtualNode) []kind {
+	var result []kind
 	for _, can := range node.Status.ReflectedKinds {
 		if slices.ContainsFunc(node.Spec.Reflection.Kinds, func(named v1alpha1.ReflectedKind) bool {
 			return named.Group == can.Group && named.Resource == can.Resource
 		}) {
-			result = append(result, configured{Group: can.Group, Version: can.Version, Resource: can.Resource})
+			result = append(result, configuredKind(schema.GroupVersionResource(can)))
 		}
 	}
 	return result
 }
 
-func (c configured) resource() string {
-	return schema.GroupResource{Group: c.Group, Resource: c.Resource}.String()
+func configuredKind(resource schema.GroupVersionResource) kind {
+	return kind{
+		name: resource.GroupResource().String(), resource: resource.GroupResource(), version: resource.Version,
+		reflector: newConfigured,
+	}
 }
 
-func (c configured) reflector(r *Controller, namespace, remote string) (reflector, error) {
-	resource := schema.GroupVersionResource(c)
-	selector := labels.SelectorFromSet(r.To.ReflectedLabels()).String()
-	copies := func(options *metav1.ListOptions) { options.LabelSelector = selector }
-	o := &configuredObjects{
-		configured: c,
-		locals:     r.LocalDynamic.Resource(resource).Namespace(namespace),
+// newConfigured returns the reflector of a configured kind.
+func newConfigured(k kind, c *Controller, namespace, remote string) (reflector, error) {
+	resource := k.resource.WithVersion(k.version)
+	selector := labels.SelectorFromSet(c.To.ReflectedLabels()).String()
+	reflected := func(options *metav1.ListOptions) { options.LabelSelector = selector }
+	informer := dynamicinformer.NewFilteredDynamicInformer
+	o := &configured{
+		locals: c.LocalDynamic.Resource(resource).Namespace(namespace),
 		objects: &objects[*unstructured.Unstructured, *unstructured.Unstructured]{
-			kind: copied[*unstructured.Unstructured]{
-				name: c.resource(), of: resource.GroupResource(),
-				translate: translate.Configured, update: translate.UpdateConfigured,
-				remoteName: same, localName: same,
+			kind: k,
+			translation: translation[*unstructured.Unstructured, *unstructured.Unstructured]{
+				translate: translate.Configured, update: translate.UpdateConfigured, remoteName: same, localName: same,
 			},
-			reflections: r,
-			namespace:   namespace,
-			remote:      remote,
-			here: dynamicinformer.NewFilteredDynamicInformer(r.LocalDynamic, resource, namespace, 0, cache.Indexers{}, nil).
-				Informer(),
-			there: dynamicinformer.NewFilteredDynamicInformer(r.RemoteDynamic, resource, remote, 0, cache.Indexers{}, copies).
-				Informer(),
-			copies: dynamicClient{r.RemoteDynamic.Resource(resource).Namespace(remote)},
+			controller: c, namespace: namespace, remote: remote,
+			here:   informer(c.LocalDynamic, resource, namespace, 0, cache.Indexers{}, nil).Informer(),
+			there:  informer(c.RemoteDynamic, resource, remote, 0, cache.Indexers{}, reflected).Informer(),
+			client: dynamicClient{c.RemoteDynamic.Resource(resource).Namespace(remote)},
 		},
 	}
 	return o, o.watch()
 }
 
-// configuredObjects reflects the objects of a configured kind in one namespace, and brings their
+// configured reflects the objects of a configured kind in one namespace, and brings their
 // statuses back.
-type configuredObjects struct {
+type configured struct {
 	*objects[*unstructured.Unstructured, *unstructured.Unstructured]
-	configured configured
-	locals     dynamic.ResourceInterface
+	locals dynamic.ResourceInterface
 	// brought has, by name, the resourceVersion of the reflected object whose status was written
 	// last. A status that another writer changes afterwards is not restored: if a namespace is
 	// offloaded to several clusters, the last one wins.
@@ -88,23 +83,23 @@ type configuredObjects struct {
 }
 
 // end requests the deletion of the reflected objects. It reports whether there are none.
-func (o *configuredObjects) end() bool {
+func (o *configured) end() bool {
 	o.ending.Store(true)
 	return !o.synced() || len(o.there.GetStore().ListKeys()) == 0
 }
 
-func (o *configuredObjects) reconcile(ctx context.Context, key reflectionKey) (time.Duration, error) {
+func (o *configured) reconcile(ctx context.Context, key reflectionKey) (time.Duration, error) {
 	if o.ending.Load() {
 		return 0, o.withdraw(ctx, key)
 	}
 	local := remotens.Lookup[*unstructured.Unstructured](o.here.GetStore(), o.namespace, key.Name)
-	if local != nil && o.reflections.policy(o.of).Reflects(local) {
+	if local != nil && o.controller.policy(o.resource).Reflects(local) {
 		if size := translate.ReflectedSize(local); size > translate.MaxReflectedSize {
-			o.tell(key, local, ReasonReflectionRefused, fmt.Sprintf(
+			o.recordOnce(key, local, ReasonReflectionRefused, fmt.Sprintf(
 				"it has %d bytes beside its metadata, and at most %d are copied to %s; what is there stays as it is",
 				size,
 				translate.MaxReflectedSize,
-				o.reflections.Provider,
+				o.controller.Provider,
 			))
 			return 0, nil
 		}
@@ -118,23 +113,23 @@ func (o *configuredObjects) reconcile(ctx context.Context, key reflectionKey) (t
 // withdraw deletes the reflected object of a kind that is not reflected any more, and stops the
 // kind after the last one. If the provider forbids that, the object is deleted with the remote
 // namespace.
-func (o *configuredObjects) withdraw(ctx context.Context, key reflectionKey) error {
+func (o *configured) withdraw(ctx context.Context, key reflectionKey) error {
 	existing := remotens.Lookup[*unstructured.Unstructured](o.there.GetStore(), o.remote, key.Name)
 	if existing != nil && existing.GetDeletionTimestamp() == nil {
 		if err := o.delete(ctx, key, existing); err != nil && !apierrors.IsForbidden(err) {
 			return err
 		}
 	}
-	o.reflections.told.Delete(key)
+	o.controller.lastEvents.Delete(key)
 	if len(o.there.GetStore().ListKeys()) == 0 {
-		o.reflections.ended(o)
+		o.controller.ended(o)
 	}
 	return nil
 }
 
 // statusBack writes the status of a reflected object to the local one, each time that the former
 // has changed.
-func (o *configuredObjects) statusBack(ctx context.Context, key reflectionKey) error {
+func (o *configured) statusBack(ctx context.Context, key reflectionKey) error {
 	local := remotens.Lookup[*unstructured.Unstructured](o.here.GetStore(), o.namespace, key.Name)
 	existing := remotens.Lookup[*unstructured.Unstructured](o.there.GetStore(), o.remote, key.Name)
 	if local == nil || existing == nil {
@@ -146,9 +141,9 @@ func (o *configuredObjects) statusBack(ctx context.Context, key reflectionKey) e
 	}
 	of := reflectionKey{resource: key.resource + "/status", ObjectName: key.ObjectName}
 	if size := translate.RemoteStatusSize(existing); size > translate.MaxReflectedSize {
-		o.tell(of, local, ReasonReflectionRefused, fmt.Sprintf(
+		o.recordOnce(of, local, ReasonReflectionRefused, fmt.Sprintf(
 			"the status that %s gives it has %d bytes, and at most %d are taken",
-			o.reflections.Provider,
+			o.controller.Provider,
 			size,
 			translate.MaxReflectedSize,
 		))
@@ -162,19 +157,19 @@ func (o *configuredObjects) statusBack(ctx context.Context, key reflectionKey) e
 		case apierrors.IsNotFound(err):
 			// The object is gone, or its kind has no status of its own.
 		case remote.Refused(err):
-			o.tell(
+			o.recordOnce(
 				of,
 				local,
 				ReasonReflectionRefused,
-				fmt.Sprintf("the status that %s gives it is refused here: %v", o.reflections.Provider, err),
+				fmt.Sprintf("the status that %s gives it is refused here: %v", o.controller.Provider, err),
 			)
 			fallthrough
 		default:
-			return fmt.Errorf("bringing the status of %s back from %s: %w", key, o.reflections.Provider, err)
+			return fmt.Errorf("bringing the status of %s back from %s: %w", key, o.controller.Provider, err)
 		}
 	}
-	o.reflections.told.Delete(of)
-	o.brought.Store(key.Name, existing.GetResourceVersion())
+	o.controller.lastEvents.Delete(of)
+	o.brought.Swap(key.Name, existing.GetResourceVersion())
 	return nil
 }
 

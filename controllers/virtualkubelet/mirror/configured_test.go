@@ -26,7 +26,7 @@ import (
 	"liqo.io/federation/test/fakes"
 )
 
-var widgets = configured{Group: "example.com", Version: "v1", Resource: "widgets"}
+var widgets = schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}
 
 // namesWidgets is a virtual node that has widgets copied, if they can be.
 func namesWidgets(can bool) *v1alpha1.VirtualNode {
@@ -49,7 +49,7 @@ func newReflectingWidgets(
 ) (*reflecting, *dynamicfake.FakeDynamicClient, *dynamicfake.FakeDynamicClient) {
 	t.Helper()
 	r := newReflecting(t, nil, nil)
-	lists := map[schema.GroupVersionResource]string{schema.GroupVersionResource(widgets): "WidgetList"}
+	lists := map[schema.GroupVersionResource]string{widgets: "WidgetList"}
 	rome := fakes.Followed(dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), lists, local...))
 	milan := fakes.Followed(dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), lists, remote...))
 	r.LocalDynamic, r.RemoteDynamic = rome, milan
@@ -131,11 +131,11 @@ func TestAConfiguredKindGoesThereAndItsStatusComesBack(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			r, rome, milan := newReflectingWidgets(t, nil, nil)
-			made, err := widgets.reflector(r.Controller, "shop", "shop-rome")
+			made, err := newConfigured(configuredKind(widgets), r.Controller, "shop", "shop-rome")
 			if err != nil {
 				t.Fatal(err)
 			}
-			one := made.(*configuredObjects)
+			one := made.(*configured)
 			one.ending.Store(test.ending)
 			for object, add := range map[*unstructured.Unstructured][]func(any) error{
 				test.here:   {one.here.GetIndexer().Add, func(obj any) error { return rome.Tracker().Add(obj.(runtime.Object)) }},
@@ -208,7 +208,7 @@ func TestAKindIsCopiedWhileItIsNamed(t *testing.T) {
 			10*time.Second,
 			true,
 			func(ctx context.Context) (bool, error) {
-				list, err := milan.Resource(schema.GroupVersionResource(widgets)).
+				list, err := milan.Resource(widgets).
 					Namespace("shop-rome").
 					List(ctx, metav1.ListOptions{})
 				if err != nil {

@@ -67,22 +67,22 @@ type Config struct {
 // Controller reflects the local objects that the pods of offloaded namespaces use into the remote namespaces.
 type Controller struct {
 	Config
-	kinds []reflectable
+	kinds []kind
 	queue *queue.Controller[reflectionKey]
 
 	mu sync.RWMutex
 	// namespaces are the namespaces that are reflected, by their local name.
 	namespaces map[string]reflectedNamespace
-	// said is the last known policy; nil before there was any.
-	said *v1alpha1.VirtualNodeReflection
+	// policies are the last known ones; nil before there were any.
+	policies *v1alpha1.VirtualNodeReflection
 	// networked reports whether the pods of both clusters reach each other.
 	networked bool
 	// classes are the classes that reflected objects may name.
 	classes translate.Classes
 	// configured are the kinds in addition to the built-in ones.
-	configured []configured
-	// told has the last event about an object, by key.
-	told syncMap[reflectionKey, string]
+	configured []kind
+	// lastEvents has the last event about an object, by key.
+	lastEvents syncMap[reflectionKey, string]
 }
 
 // reflectionKey identifies a local object.
@@ -117,17 +117,9 @@ type reflector interface {
 	reconcile(ctx context.Context, key reflectionKey) (time.Duration, error)
 }
 
-// reflectable is a kind that is reflected.
-type reflectable interface {
-	// resource returns its name, also for metrics.
-	resource() string
-	// reflector returns the reflector of a namespace.
-	reflector(r *Controller, namespace, remote string) (reflector, error)
-}
-
 // New returns a controller. It works once Run is called.
 func New(config Config) *Controller {
-	c := &Controller{Config: config, kinds: reflectedKinds(), namespaces: map[string]reflectedNamespace{}}
+	c := &Controller{Config: config, kinds: builtin(), namespaces: map[string]reflectedNamespace{}}
 	c.queue = queue.New("reflection", reflectionWorkers, c.reconcile)
 	return c
 }
@@ -135,95 +127,95 @@ func New(config Config) *Controller {
 // Sync reflects exactly the namespaces whose remote namespaces are ready, and in them the kinds
 // that can be. A remote namespace that is being deleted is left alone: the provider deletes all of
 // it. When the policy changes, everything is enqueued.
-func (r *Controller) Sync(ctx context.Context) error {
-	extents := r.Namespaces.All()
-	node := r.VirtualNode()
-	r.mu.Lock()
-	defer r.mu.Unlock()
+func (c *Controller) Sync(ctx context.Context) error {
+	states := c.Namespaces.All()
+	node := c.VirtualNode()
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if node != nil {
-		r.listen(node)
+		c.setPolicies(node)
 	}
-	if r.said == nil {
+	if c.policies == nil {
 		return nil
 	}
-	for namespace, running := range r.namespaces {
-		if e := extents[namespace]; !e.Ready || e.Namespace == nil || e.Namespace.Remote != running.remote {
+	for namespace, running := range c.namespaces {
+		if e := states[namespace]; !e.Ready || e.Namespace == nil || e.Namespace.Remote != running.remote {
 			for _, stop := range running.stops {
 				stop()
 			}
-			delete(r.namespaces, namespace)
+			delete(c.namespaces, namespace)
 		}
 	}
-	for namespace, e := range extents {
+	for namespace, e := range states {
 		if !e.Ready || e.Namespace == nil {
 			continue
 		}
-		running, ok := r.namespaces[namespace]
+		running, ok := c.namespaces[namespace]
 		if !ok {
 			running = reflectedNamespace{
 				remote: e.Namespace.Remote,
 				kinds:  map[string]reflector{},
 				stops:  map[string]context.CancelFunc{},
 			}
-			r.namespaces[namespace] = running
+			c.namespaces[namespace] = running
 		}
-		if err := r.syncKinds(ctx, namespace, running); err != nil {
-			return fmt.Errorf("reflecting namespace %s to %s of %s: %w", namespace, running.remote, r.Provider, err)
+		if err := c.syncKinds(ctx, namespace, running); err != nil {
+			return fmt.Errorf("reflecting namespace %s to %s of %s: %w", namespace, running.remote, c.Provider, err)
 		}
 	}
 	return nil
 }
 
-// listen reads the policy of a VirtualNode.
-func (r *Controller) listen(node *v1alpha1.VirtualNode) {
-	r.configured = configuredKinds(node)
+// setPolicies reads the policies of a VirtualNode.
+func (c *Controller) setPolicies(node *v1alpha1.VirtualNode) {
+	c.configured = configuredKinds(node)
 	networked := meta.IsStatusConditionTrue(node.Status.Conditions, v1alpha1.ConditionNetworkReady)
 	classes := translate.Classes{Ingress: node.Status.IngressClasses, LoadBalancer: node.Status.LoadBalancerClasses}
-	if r.said != nil && equality.Semantic.DeepEqual(*r.said, node.Spec.Reflection) && r.networked == networked &&
-		equality.Semantic.DeepEqual(r.classes, classes) {
+	if c.policies != nil && equality.Semantic.DeepEqual(*c.policies, node.Spec.Reflection) && c.networked == networked &&
+		equality.Semantic.DeepEqual(c.classes, classes) {
 		return
 	}
-	r.said, r.networked, r.classes = &node.Spec.Reflection, networked, classes
-	for _, namespace := range r.namespaces {
+	c.policies, c.networked, c.classes = &node.Spec.Reflection, networked, classes
+	for _, namespace := range c.namespaces {
 		for _, one := range namespace.kinds {
-			r.enqueue(one)
+			c.enqueue(one)
 		}
 	}
 }
 
 // syncKinds starts and stops the reflectors of a namespace.
-func (r *Controller) syncKinds(ctx context.Context, namespace string, running reflectedNamespace) error {
-	wanted := map[string]configured{}
-	for _, kind := range r.configured {
-		wanted[kind.resource()] = kind
+func (c *Controller) syncKinds(ctx context.Context, namespace string, running reflectedNamespace) error {
+	wanted := map[string]kind{}
+	for _, kind := range c.configured {
+		wanted[kind.name] = kind
 	}
 	for name, one := range running.kinds {
-		o, ok := one.(*configuredObjects)
+		o, ok := one.(*configured)
 		if !ok {
 			continue
 		}
 		kind, stays := wanted[name]
 		switch {
-		case stays && kind == o.configured:
+		case stays && kind.version == o.version:
 			if o.ending.Swap(false) {
-				r.enqueue(one)
+				c.enqueue(one)
 			}
 		case stays || o.end():
 			// Another version of the kind has the same objects.
 			running.stops[name]()
 			delete(running.kinds, name)
 		default:
-			r.enqueue(one)
+			c.enqueue(one)
 		}
 	}
-	r.turn(running)
-	for _, kind := range r.kinds {
-		if err := r.start(ctx, kind, namespace, running); err != nil {
+	c.turn(running)
+	for _, kind := range c.kinds {
+		if err := c.start(ctx, kind, namespace, running); err != nil {
 			return err
 		}
 	}
-	for _, kind := range r.configured {
-		if err := r.start(ctx, kind, namespace, running); err != nil {
+	for _, kind := range c.configured {
+		if err := c.start(ctx, kind, namespace, running); err != nil {
 			return err
 		}
 	}
@@ -231,31 +223,31 @@ func (r *Controller) syncKinds(ctx context.Context, namespace string, running re
 }
 
 // start starts the reflector of a kind in a namespace, if it does not run.
-func (r *Controller) start(ctx context.Context, kind reflectable, namespace string, running reflectedNamespace) error {
-	if running.kinds[kind.resource()] != nil {
+func (c *Controller) start(ctx context.Context, kind kind, namespace string, running reflectedNamespace) error {
+	if running.kinds[kind.name] != nil {
 		return nil
 	}
-	one, err := kind.reflector(r, namespace, running.remote)
+	one, err := kind.reflector(kind, c, namespace, running.remote)
 	if err != nil {
 		return err
 	}
-	ctx, running.stops[kind.resource()] = context.WithCancel(ctx)
-	running.kinds[kind.resource()] = one
+	ctx, running.stops[kind.name] = context.WithCancel(ctx)
+	running.kinds[kind.name] = one
 	one.run(ctx)
 	go func() {
 		// Events from before both caches were filled were ignored.
 		if cache.WaitForCacheSync(ctx.Done(), one.synced) {
-			r.enqueue(one)
+			c.enqueue(one)
 		}
 	}()
 	return nil
 }
 
 // ended stops a kind that is not reflected any more and of which no reflected object is left.
-func (r *Controller) ended(o *configuredObjects) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	running := r.namespaces[o.namespace]
+func (c *Controller) ended(o *configured) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	running := c.namespaces[o.namespace]
 	if running.kinds[o.name] == reflector(o) && o.ending.Load() {
 		running.stops[o.name]()
 		delete(running.kinds, o.name)
@@ -264,21 +256,21 @@ func (r *Controller) ended(o *configuredObjects) {
 
 // Warn records a warning of the provider about a reflected object on the local one, for example
 // that there is no address for a load balancer. Its limit is that of pods, too.
-func (r *Controller) Warn(namespace string, event *corev1.Event) {
-	reason, message, ok := translate.Warning(event, r.Provider)
+func (c *Controller) Warn(namespace string, event *corev1.Event) {
+	reason, message, ok := translate.Warning(event, c.Provider)
 	if !ok || translate.AboutPod(event) {
 		return
 	}
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	running := r.namespaces[namespace]
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	running := c.namespaces[namespace]
 	if running.remote != event.Namespace {
 		return
 	}
 	for _, one := range running.kinds {
 		if local := one.original(event.InvolvedObject.Name, event.InvolvedObject.UID); local != nil {
-			if r.Warnings.TryAccept() {
-				r.Recorder.Event(local, corev1.EventTypeWarning, reason, message)
+			if c.Warnings.TryAccept() {
+				c.Recorder.Event(local, corev1.EventTypeWarning, reason, message)
 			}
 			return
 		}
@@ -286,57 +278,57 @@ func (r *Controller) Warn(namespace string, event *corev1.Event) {
 }
 
 // policy returns the policy of a kind.
-func (r *Controller) policy(of schema.GroupResource) translate.Policy {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	if r.said == nil {
+func (c *Controller) policy(of schema.GroupResource) translate.Policy {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	if c.policies == nil {
 		return translate.Policy{}
 	}
-	return translate.PolicyOf(r.said, of)
+	return translate.PolicyOf(c.policies, of)
 }
 
 // destination returns the destination of reflected objects, with the classes that they may name.
-func (r *Controller) destination() translate.Destination {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	to := r.To
-	to.Classes = r.classes
+func (c *Controller) destination() translate.Destination {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	to := c.To
+	to.Classes = c.classes
 	return to
 }
 
 // Run works until the context ends.
-func (r *Controller) Run(ctx context.Context) { r.queue.Run(ctx) }
+func (c *Controller) Run(ctx context.Context) { c.queue.Run(ctx) }
 
 // EnqueueAll enqueues everything, for example when the provider answers again.
-func (r *Controller) EnqueueAll() {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	for _, namespace := range r.namespaces {
+func (c *Controller) EnqueueAll() {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	for _, namespace := range c.namespaces {
 		for _, one := range namespace.kinds {
-			r.enqueue(one)
+			c.enqueue(one)
 		}
 	}
 }
 
-func (r *Controller) enqueue(one reflector) {
+func (c *Controller) enqueue(one reflector) {
 	for _, key := range one.keys() {
-		r.queue.Add(key)
+		c.queue.Add(key)
 	}
 }
 
 // reconcile brings one object and its reflected object in line, if its namespace is reflected and
 // the provider answers. When that changes, everything is enqueued.
-func (r *Controller) reconcile(ctx context.Context, key reflectionKey) (time.Duration, error) {
-	r.mu.RLock()
-	one := r.namespaces[key.Namespace].kinds[key.resource]
-	r.mu.RUnlock()
-	if one == nil || !one.synced() || !r.Reachable() {
+func (c *Controller) reconcile(ctx context.Context, key reflectionKey) (time.Duration, error) {
+	c.mu.RLock()
+	one := c.namespaces[key.Namespace].kinds[key.resource]
+	c.mu.RUnlock()
+	if one == nil || !one.synced() || !c.Reachable() {
 		return 0, nil
 	}
 	again, err := one.reconcile(ctx, key)
-	r.Metrics.passes.WithLabelValues(key.resource).Inc()
+	c.Metrics.passes.WithLabelValues(key.resource).Inc()
 	if err != nil {
-		r.Metrics.errors.WithLabelValues(key.resource).Inc()
+		c.Metrics.errors.WithLabelValues(key.resource).Inc()
 	}
 	return again, err
 }

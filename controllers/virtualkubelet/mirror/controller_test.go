@@ -308,8 +308,8 @@ func TestACopyThatHasChangedIsNotDeletedUnseen(t *testing.T) {
 func objectsOf[T object](t *testing.T, r *reflecting, resource string) *objects[T, T] {
 	t.Helper()
 	for _, kind := range r.kinds {
-		if kind.resource() == resource {
-			one, err := kind.reflector(r.Controller, "shop", "shop-rome")
+		if kind.name == resource {
+			one, err := kind.reflector(kind, r.Controller, "shop", "shop-rome")
 			if err != nil {
 				t.Fatal(err)
 			}

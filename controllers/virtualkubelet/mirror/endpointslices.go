@@ -26,15 +26,8 @@ import (
 	federationinformers "liqo.io/federation/generated/informers/externalversions/federation/v1alpha1"
 )
 
-// servicesName is the resource of Services.
-const servicesName = "services"
-
 // byService is the index of EndpointSlices by the name of their Service.
 const byService = "service"
-
-// endpointSlices are reflected with their Services, as ShadowEndpointSlices, while the pods of
-// both clusters reach each other.
-type endpointSlices struct{}
 
 // byEndpoint is their index by the addresses of their endpoints.
 const byEndpoint = "endpoint"
@@ -47,50 +40,37 @@ const endpointsPause = 250 * time.Millisecond
 // be under way.
 const endingGrace = 10 * time.Second
 
-func (endpointSlices) resource() string { return "endpointslices" }
-
-func (e endpointSlices) reflector(r *Controller, namespace, remote string) (reflector, error) {
-	services, ok := r.namespaces[namespace].kinds[servicesName].(*serviceObjects)
+// newEndpointSlices returns the reflector of EndpointSlices, which are reflected with their Services, as
+// ShadowEndpointSlices, while the pods of both clusters reach each other.
+func newEndpointSlices(k kind, c *Controller, namespace, remote string) (reflector, error) {
+	services, ok := c.namespaces[namespace].kinds[servicesName].(*services)
 	if !ok {
 		return nil, fmt.Errorf("the Services of namespace %s are not reflected, and so no endpoints of them", namespace)
 	}
-	selector := labels.SelectorFromSet(r.To.ReflectedLabels()).String()
-	copies := func(options *metav1.ListOptions) { options.LabelSelector = selector }
-	o := &endpointSliceObjects{
+	selector := labels.SelectorFromSet(c.To.ReflectedLabels()).String()
+	reflected := func(options *metav1.ListOptions) { options.LabelSelector = selector }
+	indexers := cache.Indexers{byService: serviceOf, byEndpoint: endpointsOf}
+	shadows := federationinformers.NewFilteredShadowEndpointSliceInformer
+	o := &endpointSlices{
 		services: services.objects,
 		objects: &objects[*discoveryv1.EndpointSlice, *v1alpha1.ShadowEndpointSlice]{
-			kind: kind[*discoveryv1.EndpointSlice, *v1alpha1.ShadowEndpointSlice]{
-				name: e.resource(),
-				of:   discoveryv1.Resource("endpointslices"),
-				translate: func(local *discoveryv1.EndpointSlice, remote string, to translate.Destination) *v1alpha1.ShadowEndpointSlice {
-					return translate.EndpointSlice(local, remote, to, r.View)
+			kind: k,
+			translation: translation[*discoveryv1.EndpointSlice, *v1alpha1.ShadowEndpointSlice]{
+				translate: func(
+					local *discoveryv1.EndpointSlice, remote string, to translate.Destination,
+				) *v1alpha1.ShadowEndpointSlice {
+					return translate.EndpointSlice(local, remote, to, c.View)
 				},
-				update:     translate.UpdateEndpointSlice,
-				remoteName: same,
-				localName:  same,
+				update: translate.UpdateEndpointSlice, remoteName: same, localName: same,
 			},
-			reflections: r,
-			namespace:   namespace,
-			remote:      remote,
-			here: discoveryv1informers.NewFilteredEndpointSliceInformer(
-				r.Local,
-				namespace,
-				0,
-				cache.Indexers{byService: serviceOf, byEndpoint: endpointsOf},
-				nil,
-			),
-			there: federationinformers.NewFilteredShadowEndpointSliceInformer(
-				r.RemoteFederation,
-				remote,
-				0,
-				cache.Indexers{},
-				copies,
-			),
-			copies: r.RemoteFederation.FederationV1alpha1().ShadowEndpointSlices(remote),
+			controller: c, namespace: namespace, remote: remote,
+			here:   discoveryv1informers.NewFilteredEndpointSliceInformer(c.Local, namespace, 0, indexers, nil),
+			there:  shadows(c.RemoteFederation, remote, 0, cache.Indexers{}, reflected),
+			client: c.RemoteFederation.FederationV1alpha1().ShadowEndpointSlices(remote),
 		},
 	}
-	o.sends = o.sent
-	if !r.networked {
+	o.reflects = o.isReflected
+	if !c.networked {
 		// An earlier virtual kubelet may have left some.
 		o.ending.Store(&time.Time{})
 	}
@@ -100,8 +80,8 @@ func (e endpointSlices) reflector(r *Controller, namespace, remote string) (refl
 	return o, o.watch()
 }
 
-// endpointSliceObjects reflects the EndpointSlices of one namespace.
-type endpointSliceObjects struct {
+// endpointSlices reflects the EndpointSlices of one namespace.
+type endpointSlices struct {
 	*objects[*discoveryv1.EndpointSlice, *v1alpha1.ShadowEndpointSlice]
 	services  *objects[*corev1.Service, *corev1.Service]
 	following cache.ResourceEventHandlerRegistration
@@ -109,20 +89,20 @@ type endpointSliceObjects struct {
 	ending atomic.Pointer[time.Time]
 }
 
-func (o *endpointSliceObjects) run(ctx context.Context) {
+func (o *endpointSlices) run(ctx context.Context) {
 	o.objects.run(ctx)
 	// It fails only if the handler is gone already.
 	context.AfterFunc(ctx, func() { _ = o.services.here.RemoveEventHandler(o.following) })
 }
 
-func (o *endpointSliceObjects) synced() bool {
+func (o *endpointSlices) synced() bool {
 	return o.objects.synced() && o.services.here.HasSynced()
 }
 
 // keys ends with a key of no slice, which checks whether the reflection has ended.
-func (o *endpointSliceObjects) keys() []reflectionKey { return append(o.objects.keys(), o.key("")) }
+func (o *endpointSlices) keys() []reflectionKey { return append(o.objects.keys(), o.key("")) }
 
-func (o *endpointSliceObjects) reconcile(ctx context.Context, key reflectionKey) (time.Duration, error) {
+func (o *endpointSlices) reconcile(ctx context.Context, key reflectionKey) (time.Duration, error) {
 	if key.Name != "" {
 		return o.objects.reconcile(ctx, key)
 	}
@@ -132,26 +112,27 @@ func (o *endpointSliceObjects) reconcile(ctx context.Context, key reflectionKey)
 	}
 	left := endingGrace - time.Since(*since)
 	if left <= 0 && len(o.there.GetStore().ListKeys()) == 0 {
-		o.reflections.rest(o)
+		o.controller.rest(o)
 		return 0, nil
 	}
 	return max(left, time.Second), nil
 }
 
-// sent reports whether a slice is reflected: its endpoints can be reached, and its Service is
+// isReflected reports whether a slice is reflected: its endpoints can be reached, and its Service is
 // reflected.
-func (o *endpointSliceObjects) sent(slice *discoveryv1.EndpointSlice) bool {
-	r := o.reflections
+func (o *endpointSlices) isReflected(slice *discoveryv1.EndpointSlice) bool {
+	r := o.controller
 	service := remotens.Lookup[*corev1.Service](
 		o.services.here.GetStore(),
 		o.namespace,
 		slice.Labels[discoveryv1.LabelServiceName],
 	)
-	return o.ending.Load() == nil && translate.ReflectsEndpoints(r.policy(o.services.of), r.policy(o.of), service, slice)
+	return o.ending.Load() == nil &&
+		translate.ReflectsEndpoints(r.policy(o.services.resource), r.policy(o.resource), service, slice)
 }
 
 // turn sets whether there is a network, and reports whether that has changed.
-func (o *endpointSliceObjects) turn(networked bool) bool {
+func (o *endpointSlices) turn(networked bool) bool {
 	if networked == (o.ending.Load() == nil) {
 		return false
 	}
@@ -176,25 +157,25 @@ func (withdrawn) reconcile(context.Context, reflectionKey) (time.Duration, error
 }
 
 // turn sets whether there is a network in a namespace.
-func (r *Controller) turn(running reflectedNamespace) {
-	name := endpointSlices{}.resource()
+func (c *Controller) turn(running reflectedNamespace) {
+	name := endpointSlicesName
 	switch one := running.kinds[name].(type) {
-	case *endpointSliceObjects:
-		if one.turn(r.networked) {
-			r.enqueue(one)
+	case *endpointSlices:
+		if one.turn(c.networked) {
+			c.enqueue(one)
 		}
 	case withdrawn:
-		if r.networked {
+		if c.networked {
 			delete(running.kinds, name)
 		}
 	}
 }
 
 // rest ends the watches of endpoints that are not reflected any more.
-func (r *Controller) rest(o *endpointSliceObjects) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	running := r.namespaces[o.namespace]
+func (c *Controller) rest(o *endpointSlices) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	running := c.namespaces[o.namespace]
 	if running.kinds[o.name] == reflector(o) && o.ending.Load() != nil {
 		running.stops[o.name]()
 		running.kinds[o.name] = withdrawn{}
@@ -202,24 +183,24 @@ func (r *Controller) rest(o *endpointSliceObjects) {
 }
 
 // EnqueueEndpoints enqueues the slices with an endpoint of that address.
-func (r *Controller) EnqueueEndpoints(address string) {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	for _, namespace := range r.namespaces {
-		o, ok := namespace.kinds[endpointSlices{}.resource()].(*endpointSliceObjects)
+func (c *Controller) EnqueueEndpoints(address string) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	for _, namespace := range c.namespaces {
+		o, ok := namespace.kinds[endpointSlicesName].(*endpointSlices)
 		if !ok {
 			continue
 		}
 		// That there is such an index was seen to.
 		slices, _ := o.here.GetIndexer().ByIndex(byEndpoint, address)
 		for _, slice := range slices {
-			r.queue.AddAfter(o.key(slice.(*discoveryv1.EndpointSlice).Name), endpointsPause)
+			c.queue.AddAfter(o.key(slice.(*discoveryv1.EndpointSlice).Name), endpointsPause)
 		}
 	}
 }
 
 // followServices enqueues the slices of a Service that has changed.
-func (o *endpointSliceObjects) followServices() error {
+func (o *endpointSlices) followServices() error {
 	handle := func(obj any) {
 		name, err := cache.DeletionHandlingObjectToName(obj)
 		if err != nil {
@@ -228,7 +209,7 @@ func (o *endpointSliceObjects) followServices() error {
 		// That there is such an index was seen to.
 		slices, _ := o.here.GetIndexer().ByIndex(byService, name.Name)
 		for _, slice := range slices {
-			o.reflections.queue.Add(o.key(slice.(*discoveryv1.EndpointSlice).Name))
+			o.controller.queue.Add(o.key(slice.(*discoveryv1.EndpointSlice).Name))
 		}
 	}
 	var err error

@@ -116,7 +116,7 @@ func (r *reflecting) endpoints() reflector {
 }
 
 // awaitRest waits until no endpoints are watched.
-func (r *reflecting) awaitRest(t *testing.T, watching *endpointSliceObjects) {
+func (r *reflecting) awaitRest(t *testing.T, watching *endpointSlices) {
 	t.Helper()
 	if err := wait.PollUntilContextTimeout(
 		t.Context(),
@@ -159,7 +159,7 @@ func TestEndpointsAreWatchedWhileThereIsANetworkAlone(t *testing.T) {
 			t.Fatal(err)
 		}
 		r.awaitEndpoints(t, true)
-		watching := r.endpoints().(*endpointSliceObjects)
+		watching := r.endpoints().(*endpointSlices)
 		r.node.Store(networkedNode(metav1.ConditionFalse))
 		if err := r.Sync(t.Context()); err != nil {
 			t.Fatal(err)
@@ -210,7 +210,7 @@ func TestAnEndpointOnAnotherProviderIsSentWhenItHasAnAddress(t *testing.T) {
 		10*time.Second,
 		true,
 		func(context.Context) (bool, error) {
-			one, ok := r.endpoints().(*endpointSliceObjects)
+			one, ok := r.endpoints().(*endpointSlices)
 			return ok && one.synced(), nil
 		},
 	)

@@ -29,8 +29,8 @@ func NewMetrics(register func(metrics.Registerable) error) (*Metrics, error) {
 			return nil, err
 		}
 		// A series that is zero is more useful than a missing one.
-		for _, kind := range reflectedKinds() {
-			vector.WithLabelValues(kind.resource())
+		for _, kind := range builtin() {
+			vector.WithLabelValues(kind.name)
 		}
 	}
 	return m, nil

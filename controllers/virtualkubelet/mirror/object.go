@@ -51,14 +51,15 @@ type client[T object] interface {
 
 // objects reflects the local objects L of one kind and namespace as objects C.
 type objects[L, C object] struct {
-	kind[L, C]
-	reflections       *Controller
+	kind
+	translation[L, C]
+	controller        *Controller
 	namespace, remote string
 	// here has the local objects, and there only the reflected ones.
 	here, there cache.SharedIndexInformer
-	copies      client[C]
-	// sends reports whether a local object is reflected; nil leaves that to the policy.
-	sends func(local L) bool
+	client      client[C]
+	// reflects reports whether a local object is reflected; nil leaves that to the policy.
+	reflects func(local L) bool
 }
 
 // copyDelay is how long changes of a reflected object are collected. A provider may change them as
@@ -80,7 +81,7 @@ func (o *objects[L, C]) watch() error {
 	}{{o.here, same, 0}, {o.there, o.localName, copyDelay}} {
 		handle := func(obj any) {
 			if name, err := cache.DeletionHandlingObjectToName(obj); err == nil {
-				o.reflections.queue.AddAfter(o.key(side.local(name.Name)), side.delay)
+				o.controller.queue.AddAfter(o.key(side.local(name.Name)), side.delay)
 			}
 		}
 		_, err := side.AddEventHandler(cache.ResourceEventHandlerFuncs{
@@ -141,11 +142,11 @@ func (o *objects[L, C]) reconcile(ctx context.Context, key reflectionKey) (time.
 	var none, wanted C
 	local := remotens.Lookup[L](o.here.GetStore(), o.namespace, key.Name)
 	existing := remotens.Lookup[C](o.there.GetStore(), o.remote, o.remoteName(key.Name))
-	if policy := o.reflections.policy(o.of); local != nothing && o.sent(policy, local) {
-		wanted = o.translate(translate.Strip(policy, local), o.remote, o.reflections.destination())
+	if policy := o.controller.policy(o.resource); local != nothing && o.isReflected(policy, local) {
+		wanted = o.translate(translate.Strip(policy, local), o.remote, o.controller.destination())
 	}
 	if wanted == none {
-		o.reflections.told.Delete(key)
+		o.controller.lastEvents.Delete(key)
 	}
 	switch {
 	case wanted == none && existing == none:
@@ -164,43 +165,44 @@ func (o *objects[L, C]) reconcile(ctx context.Context, key reflectionKey) (time.
 		// It is created again when it is gone.
 		return 0, o.delete(ctx, key, existing)
 	case translate.Update:
-		o.reflections.Metrics.writes.WithLabelValues(o.name).Inc()
-		if _, err := o.copies.Update(ctx, changed, metav1.UpdateOptions{}); err != nil {
+		o.controller.Metrics.writes.WithLabelValues(o.name).Inc()
+		if _, err := o.client.Update(ctx, changed, metav1.UpdateOptions{}); err != nil {
 			return 0, o.refused(key, local, "updating", err)
 		}
 		klog.FromContext(ctx).V(2).Info("Updated copy", "copy", klog.KObj(changed))
 	}
-	o.reflections.told.Delete(key)
+	o.controller.lastEvents.Delete(key)
 	return 0, nil
 }
 
-func (o *objects[L, C]) sent(policy translate.Policy, local L) bool {
-	if o.sends != nil {
-		return o.sends(local)
+func (o *objects[L, C]) isReflected(policy translate.Policy, local L) bool {
+	if o.reflects != nil {
+		return o.reflects(local)
 	}
 	return policy.Reflects(local)
 }
 
 func (o *objects[L, C]) create(ctx context.Context, key reflectionKey, local L, wanted C) (time.Duration, error) {
-	o.reflections.Metrics.writes.WithLabelValues(o.name).Inc()
-	_, err := o.copies.Create(ctx, wanted, metav1.CreateOptions{})
+	o.controller.Metrics.writes.WithLabelValues(o.name).Inc()
+	_, err := o.client.Create(ctx, wanted, metav1.CreateOptions{})
 	if apierrors.IsAlreadyExists(err) {
-		live, err := o.copies.Get(ctx, wanted.GetName(), metav1.GetOptions{})
+		live, err := o.client.Get(ctx, wanted.GetName(), metav1.GetOptions{})
 		if err != nil {
 			return 0, fmt.Errorf(
 				"looking at %s %s in namespace %s of %s: %w",
 				o.name,
 				wanted.GetName(),
 				o.remote,
-				o.reflections.Provider,
+				o.controller.Provider,
 				err,
 			)
 		}
-		if !isCopy(live, o.reflections.To) {
-			o.tell(key, local, ReasonReflectionConflict, fmt.Sprintf(
-				"namespace %s of %s has one of the name %s that is none of ours; it is left alone, and its pods use that one: remove either of them",
+		if !isCopy(live, o.controller.To) {
+			o.recordOnce(key, local, ReasonReflectionConflict, fmt.Sprintf(
+				"namespace %s of %s has one of the name %s that is none of ours; "+
+					"it is left alone, and its pods use that one: remove either of them",
 				o.remote,
-				o.reflections.Provider,
+				o.controller.Provider,
 				wanted.GetName(),
 			))
 			return conflictRetry, nil
@@ -211,7 +213,7 @@ func (o *objects[L, C]) create(ctx context.Context, key reflectionKey, local L, 
 	if err != nil {
 		return 0, o.refused(key, local, "creating", err)
 	}
-	o.reflections.told.Delete(key)
+	o.controller.lastEvents.Delete(key)
 	klog.FromContext(ctx).V(2).Info("Created copy", "copy", klog.KObj(wanted))
 	return 0, nil
 }
@@ -229,15 +231,15 @@ func isCopy(obj metav1.Object, to translate.Destination) bool {
 // delete deletes a reflected object as it was observed: one that has changed since may not be a
 // reflected one any more.
 func (o *objects[L, C]) delete(ctx context.Context, key reflectionKey, existing C) error {
-	o.reflections.Metrics.writes.WithLabelValues(o.name).Inc()
+	o.controller.Metrics.writes.WithLabelValues(o.name).Inc()
 	uid, version := existing.GetUID(), existing.GetResourceVersion()
 	options := metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid, ResourceVersion: &version}}
-	err := o.copies.Delete(ctx, existing.GetName(), options)
+	err := o.client.Delete(ctx, existing.GetName(), options)
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("deleting the copy of %s on %s: %w", key, o.reflections.Provider, err)
+		return fmt.Errorf("deleting the copy of %s on %s: %w", key, o.controller.Provider, err)
 	}
 	klog.FromContext(ctx).V(2).Info("Deleted copy", "copy", klog.KObj(existing))
 	return nil
@@ -251,21 +253,21 @@ func (o *objects[L, C]) refused(key reflectionKey, local L, doing string, err er
 		// The deletion of the remote namespace is an event.
 		return nil
 	case remote.Refused(err):
-		o.tell(
+		o.recordOnce(
 			key,
 			local,
 			ReasonReflectionRefused,
-			fmt.Sprintf("%s refuses the copy in namespace %s: %v", o.reflections.Provider, o.remote, err),
+			fmt.Sprintf("%s refuses the copy in namespace %s: %v", o.controller.Provider, o.remote, err),
 		)
 	}
-	return fmt.Errorf("%s the copy of %s on %s: %w", doing, key, o.reflections.Provider, err)
+	return fmt.Errorf("%s the copy of %s on %s: %w", doing, key, o.controller.Provider, err)
 }
 
-// tell records an event about what keeps an object from being reflected, once.
-func (o *objects[L, C]) tell(key reflectionKey, local L, reason, message string) {
+// recordOnce records an event about what keeps an object from being reflected, once.
+func (o *objects[L, C]) recordOnce(key reflectionKey, local L, reason, message string) {
 	message = translate.Message(message)
-	if last, ok := o.reflections.told.Swap(key, message); !ok || last != message {
-		o.reflections.Recorder.Event(local, corev1.EventTypeWarning, reason, message)
+	if last, ok := o.controller.lastEvents.Swap(key, message); !ok || last != message {
+		o.controller.Recorder.Event(local, corev1.EventTypeWarning, reason, message)
 	}
 }
 

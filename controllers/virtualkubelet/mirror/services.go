@@ -11,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic/dynamicinformer"
+	corev1informers "k8s.io/client-go/informers/core/v1"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 	mcsv1alpha1 "sigs.k8s.io/mcs-api/pkg/apis/v1alpha1"
 
@@ -21,18 +23,16 @@ import (
 
 var exportsResource = schema.GroupVersion(mcsv1alpha1.GroupVersion).WithResource(mcsv1alpha1.ServiceExportPluralName)
 
-// services are reflected with a label that reports whether they are exported.
-type services struct {
-	kind[*corev1.Service, *corev1.Service]
-}
-
-func (s services) reflector(r *Controller, namespace, remote string) (reflector, error) {
-	one, err := s.kind.reflector(r, namespace, remote)
-	if err != nil {
-		return nil, err
-	}
-	o := &serviceObjects{objects: one.(*objects[*corev1.Service, *corev1.Service])}
-	o.exports = &exportsOf{reflections: r, namespace: namespace, turned: func() { r.enqueue(o) }}
+// newServices returns the reflector of Services, which have a label that reports whether they are exported.
+func newServices(k kind, c *Controller, namespace, remote string) (reflector, error) {
+	o := &services{objects: newObjects(k, c, namespace, remote,
+		corev1informers.NewFilteredServiceInformer,
+		func(c kubernetes.Interface, namespace string) client[*corev1.Service] {
+			return c.CoreV1().Services(namespace)
+		},
+		translation[*corev1.Service, *corev1.Service]{update: translate.UpdateService, remoteName: same, localName: same},
+	)}
+	o.exports = &exportsOf{controller: c, namespace: namespace, changed: func() { c.enqueue(o) }}
 	o.translate = func(local *corev1.Service, remote string, to translate.Destination) *corev1.Service {
 		exported, known := o.exports.has(local.Name)
 		if !known {
@@ -42,26 +42,26 @@ func (s services) reflector(r *Controller, namespace, remote string) (reflector,
 		}
 		return translate.Service(translate.MarkExported(local, exported), remote, to)
 	}
-	return o, nil
+	return o, o.watch()
 }
 
-// serviceObjects reflects the Services of one namespace.
-type serviceObjects struct {
+// services reflects the Services of one namespace.
+type services struct {
 	*objects[*corev1.Service, *corev1.Service]
 	exports *exportsOf
 }
 
-func (o *serviceObjects) run(ctx context.Context) {
+func (o *services) run(ctx context.Context) {
 	o.objects.run(ctx)
 	go o.exports.run(ctx)
 }
 
 // exportsOf follows the ServiceExports of a namespace.
 type exportsOf struct {
-	reflections *Controller
-	namespace   string
-	// turned is called when everything that was known may have changed.
-	turned func()
+	controller *Controller
+	namespace  string
+	// changed is called when everything that was known may have changed.
+	changed func()
 
 	mu sync.RWMutex
 	// informer has the ServiceExports; nil while they are not watched.
@@ -71,20 +71,20 @@ type exportsOf struct {
 }
 
 func (e *exportsOf) run(ctx context.Context) {
-	if e.reflections.Served == nil {
+	if e.controller.Served == nil {
 		return
 	}
-	e.reflections.Served.Follow(ctx, func(ctx context.Context, served bool) {
+	e.controller.Served.Follow(ctx, func(ctx context.Context, served bool) {
 		if !served {
-			e.know(nil, true)
-			e.turned()
+			e.set(nil, true)
+			e.changed()
 			return
 		}
-		informer := dynamicinformer.NewFilteredDynamicInformer(e.reflections.LocalDynamic, exportsResource, e.namespace, 0, cache.Indexers{}, nil).
+		informer := dynamicinformer.NewFilteredDynamicInformer(e.controller.LocalDynamic, exportsResource, e.namespace, 0, cache.Indexers{}, nil).
 			Informer()
 		look := func(obj any) {
 			if name, err := cache.DeletionHandlingObjectToName(obj); err == nil {
-				e.reflections.queue.Add(reflectionKey{resource: servicesName, ObjectName: name})
+				e.controller.queue.Add(reflectionKey{resource: servicesName, ObjectName: name})
 			}
 		}
 		_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
@@ -97,18 +97,18 @@ func (e *exportsOf) run(ctx context.Context) {
 			// Neither fails before the informer is started.
 			panic(err)
 		}
-		e.know(informer, false)
-		defer e.know(nil, false)
+		e.set(informer, false)
+		defer e.set(nil, false)
 		go func() {
 			if cache.WaitForCacheSync(ctx.Done(), informer.HasSynced) {
-				e.turned()
+				e.changed()
 			}
 		}()
 		informer.RunWithContext(ctx)
 	})
 }
 
-func (e *exportsOf) know(informer cache.SharedIndexInformer, none bool) {
+func (e *exportsOf) set(informer cache.SharedIndexInformer, none bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.informer, e.none = informer, none
@@ -118,7 +118,7 @@ func (e *exportsOf) know(informer cache.SharedIndexInformer, none bool) {
 func (e *exportsOf) has(service string) (exported, known bool) {
 	e.mu.RLock()
 	defer e.mu.RUnlock()
-	if e.none || e.reflections.Served == nil {
+	if e.none || e.controller.Served == nil {
 		return false, true
 	}
 	if e.informer == nil || !e.informer.HasSynced() {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -20,106 +21,104 @@ import (
 	"liqo.io/federation/controllers/virtualkubelet/translate"
 )
 
-// reflectedKinds returns the built-in kinds.
-func reflectedKinds() []reflectable {
-	return []reflectable{
-		copied[*corev1.ConfigMap]{
-			name:     "configmaps",
-			of:       corev1.Resource("configmaps"),
-			informer: corev1informers.NewFilteredConfigMapInformer,
-			client: func(c kubernetes.Interface, namespace string) client[*corev1.ConfigMap] {
+// Names of kinds that others refer to.
+const (
+	servicesName       = "services"
+	endpointSlicesName = "endpointslices"
+)
+
+// kind is a row of the table of reflected kinds.
+type kind struct {
+	// name is the name in keys and metrics, and resource that in policies.
+	name     string
+	resource schema.GroupResource
+	// version is that of a configured kind; empty for a built-in one.
+	version string
+	// reflector returns the reflector of the objects in one namespace.
+	reflector func(k kind, c *Controller, namespace, remote string) (reflector, error)
+}
+
+// builtin returns the built-in kinds. Their reflectors are started in this order: that of endpoints uses that of
+// Services.
+func builtin() []kind {
+	return []kind{
+		{name: "configmaps", resource: corev1.Resource("configmaps"), reflector: reflect(
+			corev1informers.NewFilteredConfigMapInformer,
+			func(c kubernetes.Interface, namespace string) client[*corev1.ConfigMap] {
 				return c.CoreV1().ConfigMaps(namespace)
 			},
-			translate:  translate.ConfigMap,
-			update:     translate.UpdateConfigMap,
-			remoteName: translate.RemoteConfigMap,
-			localName:  translate.LocalConfigMap,
-		},
-		copied[*corev1.Secret]{
-			name:     "secrets",
-			of:       corev1.Resource("secrets"),
-			informer: corev1informers.NewFilteredSecretInformer,
-			client: func(c kubernetes.Interface, namespace string) client[*corev1.Secret] {
+			translation[*corev1.ConfigMap, *corev1.ConfigMap]{
+				translate: translate.ConfigMap, update: translate.UpdateConfigMap,
+				remoteName: translate.RemoteConfigMap, localName: translate.LocalConfigMap,
+			},
+		)},
+		{name: "secrets", resource: corev1.Resource("secrets"), reflector: reflect(
+			corev1informers.NewFilteredSecretInformer,
+			func(c kubernetes.Interface, namespace string) client[*corev1.Secret] {
 				return c.CoreV1().Secrets(namespace)
 			},
-			leaving:    translate.ReflectableSecrets().String(),
-			translate:  translate.Secret,
-			update:     translate.UpdateSecret,
-			remoteName: same,
-			localName:  same,
-		},
-		services{copied[*corev1.Service]{
-			name:     servicesName,
-			of:       corev1.Resource("services"),
-			informer: corev1informers.NewFilteredServiceInformer,
-			client: func(c kubernetes.Interface, namespace string) client[*corev1.Service] {
-				return c.CoreV1().Services(namespace)
+			translation[*corev1.Secret, *corev1.Secret]{
+				selected:  translate.ReflectableSecrets().String(),
+				translate: translate.Secret, update: translate.UpdateSecret,
+				remoteName: same, localName: same,
 			},
-			translate:  translate.Service,
-			update:     translate.UpdateService,
-			remoteName: same,
-			localName:  same,
-		}},
-		copied[*networkingv1.Ingress]{
-			name:     "ingresses",
-			of:       networkingv1.Resource("ingresses"),
-			informer: networkingv1informers.NewFilteredIngressInformer,
-			client: func(c kubernetes.Interface, namespace string) client[*networkingv1.Ingress] {
+		)},
+		{name: servicesName, resource: corev1.Resource("services"), reflector: newServices},
+		{name: "ingresses", resource: networkingv1.Resource("ingresses"), reflector: reflect(
+			networkingv1informers.NewFilteredIngressInformer,
+			func(c kubernetes.Interface, namespace string) client[*networkingv1.Ingress] {
 				return c.NetworkingV1().Ingresses(namespace)
 			},
-			translate:  translate.Ingress,
-			update:     translate.UpdateIngress,
-			remoteName: same,
-			localName:  same,
-		},
-		// This comes after the Services, whose reflector it uses.
-		endpointSlices{},
+			translation[*networkingv1.Ingress, *networkingv1.Ingress]{
+				translate: translate.Ingress, update: translate.UpdateIngress,
+				remoteName: same, localName: same,
+			},
+		)},
+		{name: endpointSlicesName, resource: discoveryv1.Resource("endpointslices"), reflector: newEndpointSlices},
 	}
 }
 
-// copied is a kind whose reflected objects are of the same kind.
-type copied[T object] = kind[T, T]
-
-// kind describes how objects L of a kind are reflected as objects C.
-type kind[L, C object] struct {
-	// name is that of its resource.
-	name string
-	// of is that resource, as policies name it.
-	of       schema.GroupResource
-	informer func(kubernetes.Interface, string, time.Duration, cache.Indexers, internalinterfaces.TweakListOptionsFunc) cache.SharedIndexInformer
-	client   func(c kubernetes.Interface, namespace string) client[C]
-	// leaving selects the local objects that may be reflected, and so the reflected ones; empty
-	// selects all.
-	leaving string
+// translation describes how local objects L are reflected as objects C.
+type translation[L, C object] struct {
+	// selected is a field selector of the local objects that may be reflected, and so of the reflected ones;
+	// empty selects all.
+	selected string
 	// translate returns the wanted reflected object; nil if the local one is not reflected.
 	translate func(local L, remote string, to translate.Destination) C
 	// update changes an existing reflected object into the wanted one.
 	update func(existing, wanted C) translate.Change
-	// remoteName returns the name of the reflected object of a local one, and localName the
-	// reverse.
+	// remoteName returns the name of the reflected object of a local one, and localName the reverse.
 	remoteName, localName func(name string) string
 }
 
-func (k kind[L, C]) resource() string { return k.name }
+// newInformer is the type of the constructors of typed informers.
+type newInformer func(
+	kubernetes.Interface, string, time.Duration, cache.Indexers, internalinterfaces.TweakListOptionsFunc,
+) cache.SharedIndexInformer
 
-func (k kind[L, C]) reflector(r *Controller, namespace, remote string) (reflector, error) {
-	selector := labels.SelectorFromSet(r.To.ReflectedLabels()).String()
-	o := &objects[L, C]{
-		kind:        k,
-		reflections: r,
-		namespace:   namespace,
-		remote:      remote,
-		here: k.informer(
-			r.Local,
-			namespace,
-			0,
-			cache.Indexers{},
-			func(options *metav1.ListOptions) { options.FieldSelector = k.leaving },
-		),
-		there: k.informer(r.Remote, remote, 0, cache.Indexers{}, func(options *metav1.ListOptions) {
-			options.LabelSelector, options.FieldSelector = selector, k.leaving
-		}),
-		copies: k.client(r.Remote, remote),
+// reflect returns the constructor of reflectors of a kind whose reflected objects are of the same kind.
+func reflect[T object](
+	informer newInformer, newClient func(kubernetes.Interface, string) client[T], as translation[T, T],
+) func(kind, *Controller, string, string) (reflector, error) {
+	return func(k kind, c *Controller, namespace, remote string) (reflector, error) {
+		o := newObjects(k, c, namespace, remote, informer, newClient, as)
+		return o, o.watch()
 	}
-	return o, o.watch()
+}
+
+func newObjects[T object](
+	k kind, c *Controller, namespace, remote string,
+	informer newInformer, newClient func(kubernetes.Interface, string) client[T], as translation[T, T],
+) *objects[T, T] {
+	selector := labels.SelectorFromSet(c.To.ReflectedLabels()).String()
+	return &objects[T, T]{
+		kind: k, translation: as, controller: c, namespace: namespace, remote: remote,
+		here: informer(c.Local, namespace, 0, cache.Indexers{}, func(options *metav1.ListOptions) {
+			options.FieldSelector = as.selected
+		}),
+		there: informer(c.Remote, remote, 0, cache.Indexers{}, func(options *metav1.ListOptions) {
+			options.LabelSelector, options.FieldSelector = selector, as.selected
+		}),
+		client: newClient(c.Remote, remote),
+	}
 }
