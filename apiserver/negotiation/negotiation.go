@@ -32,6 +32,7 @@ func Accepted(phase v1alpha1.NegotiationPhase, message string, generation int64)
 		status = metav1.ConditionTrue
 	}
 	return metav1.Condition{
-		Type: v1alpha1.ConditionAccepted, Status: status, Reason: string(phase), Message: message, ObservedGeneration: generation,
+		Type: v1alpha1.ConditionAccepted, Status: status, ObservedGeneration: generation,
+		Reason: string(phase), Message: message,
 	}
 }

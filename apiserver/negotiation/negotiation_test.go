@@ -22,7 +22,8 @@ func TestAnAdministratorDecidesIfThePolicyOrTheForeignClusterRequiresIt(t *testi
 		{v1alpha1.PeeringAccept, false, false}, {v1alpha1.PeeringRefuse, false, false},
 	} {
 		if got := Undecided(&v1alpha1.PeeringAnswer{Decision: test.decision}, test.autoAccept); got != test.want {
-			t.Errorf("decision %q, automatic acceptance %t: undecided %t, want %t", test.decision, test.autoAccept, got, test.want)
+			t.Errorf("decision %q, automatic acceptance %t: undecided %t, want %t", test.decision, test.autoAccept, got,
+				test.want)
 		}
 	}
 }

@@ -22,8 +22,8 @@ func ParseKinds(flag string, names []string) ([]metav1.GroupVersionResource, []e
 	for _, name := range names {
 		kind, _ := schema.ParseResourceArg(name)
 		if kind == nil {
-			errs = append(errs, fmt.Errorf(
-				"--%s %q: must be the resource, the version and the group of a kind, for example certificates.v1.cert-manager.io", flag, name))
+			errs = append(errs, fmt.Errorf("--%s %q: must be the resource, the version and the group of a kind, "+
+				"for example certificates.v1.cert-manager.io", flag, name))
 			continue
 		}
 		kinds = append(kinds, metav1.GroupVersionResource{Group: kind.Group, Version: kind.Version, Resource: kind.Resource})

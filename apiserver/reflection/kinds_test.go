@@ -22,7 +22,8 @@ func TestKindsAreNamedByResourceVersionAndGroup(t *testing.T) {
 		wrong string
 	}{
 		{"none", nil, nil, ""},
-		{"two", []string{"widgets.v1.example.com", "gadgets.v1.example.com"}, []metav1.GroupVersionResource{kind("widgets"), kind("gadgets")}, ""},
+		{"two", []string{"widgets.v1.example.com", "gadgets.v1.example.com"},
+			[]metav1.GroupVersionResource{kind("widgets"), kind("gadgets")}, ""},
 		{"without a version", []string{"widgets.example"}, nil,
 			`--offer-kinds "widgets.example": must be the resource, the version and the group`},
 		{"the core group", []string{"pods.v1."}, nil, "--offer-kinds[0].group"},

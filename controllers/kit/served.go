@@ -63,7 +63,9 @@ func (s *ServedKinds) Find(ctx context.Context, kind metav1.GroupVersionResource
 		}
 		s.versions[groupVersion] = version
 	}
-	index := slices.IndexFunc(version.resources, func(resource metav1.APIResource) bool { return resource.Name == kind.Resource })
+	index := slices.IndexFunc(version.resources, func(resource metav1.APIResource) bool {
+		return resource.Name == kind.Resource
+	})
 	if index < 0 {
 		return nil, nil
 	}

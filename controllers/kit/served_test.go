@@ -23,7 +23,9 @@ type discovery struct {
 	failure   error
 }
 
-func (d *discovery) ServerResourcesForGroupVersionWithContext(_ context.Context, groupVersion string) (*metav1.APIResourceList, error) {
+func (d *discovery) ServerResourcesForGroupVersionWithContext(
+	_ context.Context, groupVersion string,
+) (*metav1.APIResourceList, error) {
 	d.requests++
 	if groupVersion != "example.com/v1" {
 		return nil, apierrors.NewNotFound(v1alpha1.Resource("groups"), groupVersion)
@@ -34,7 +36,8 @@ func (d *discovery) ServerResourcesForGroupVersionWithContext(_ context.Context,
 func TestDiscoveryIsReadOnceWithinHalfAnInterval(t *testing.T) {
 	start := time.Unix(0, 0)
 	clock := clocktesting.NewFakePassiveClock(start)
-	cluster := &discovery{resources: []metav1.APIResource{{Name: "widgets", Namespaced: true}, {Name: "widgets/status", Namespaced: true}}}
+	cluster := &discovery{resources: []metav1.APIResource{{Name: "widgets", Namespaced: true},
+		{Name: "widgets/status", Namespaced: true}}}
 	served := NewServedKinds(cluster, clock)
 	find := func(group, resource string, want bool) {
 		t.Helper()
@@ -54,7 +57,8 @@ func TestDiscoveryIsReadOnceWithinHalfAnInterval(t *testing.T) {
 	find("example.com", "widgets", false)
 	clock.SetTime(start.Add(2 * ServedKindsInterval))
 	cluster.failure = errors.New("no answer")
-	_, err := served.Find(t.Context(), metav1.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"})
+	_, err := served.Find(t.Context(), metav1.GroupVersionResource{Group: "example.com", Version: "v1",
+		Resource: "widgets"})
 	if !errors.Is(err, cluster.failure) {
 		t.Errorf("error %v, want %v", err, cluster.failure)
 	}

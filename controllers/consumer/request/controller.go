@@ -113,7 +113,9 @@ func (r *Reconciler) request(ctx context.Context, p *peering) error {
 	wanted := v1alpha1.ResourceRequestSpec{
 		Resources: p.fc.Spec.Resources, APIVersions: compatibility.APIVersions(), Features: compatibility.Features(),
 	}
-	index := slices.IndexFunc(p.requests, func(request *v1alpha1.ResourceRequest) bool { return request.Name == r.ClusterName })
+	index := slices.IndexFunc(p.requests, func(request *v1alpha1.ResourceRequest) bool {
+		return request.Name == r.ClusterName
+	})
 	if index < 0 {
 		created := &v1alpha1.ResourceRequest{ObjectMeta: kit.Managed(namespace, r.ClusterName), Spec: wanted}
 		if err := r.Client.Create(ctx, created); err != nil && !apierrors.IsAlreadyExists(err) {

@@ -35,7 +35,9 @@ func (r *Reconciler) ensureNodes(ctx context.Context, p *peering, offer *v1alpha
 	}
 	all := slices.Clone(p.nodes)
 	for _, spec := range wanted {
-		index := slices.IndexFunc(own, func(node *v1alpha1.VirtualNode) bool { return node.Spec.OfferedNode == spec.OfferedNode })
+		index := slices.IndexFunc(own, func(node *v1alpha1.VirtualNode) bool {
+			return node.Spec.OfferedNode == spec.OfferedNode
+		})
 		if index >= 0 {
 			if err := r.changeNode(ctx, own[index], spec); err != nil {
 				return err
@@ -96,7 +98,8 @@ func (r *Reconciler) createNode(
 	}
 	wanted.NodeName = naming.NodeName(name)
 	if like := reflection.DecidingVirtualNode(own, wanted.ClusterID); like != nil {
-		wanted.APIAccess, wanted.Reflection, wanted.OffloadingPatch = like.Spec.APIAccess, like.Spec.Reflection, like.Spec.OffloadingPatch
+		wanted.APIAccess, wanted.Reflection = like.Spec.APIAccess, like.Spec.Reflection
+		wanted.OffloadingPatch = like.Spec.OffloadingPatch
 	}
 	node := &v1alpha1.VirtualNode{ObjectMeta: kit.Managed(namespace, name), Spec: wanted}
 	switch err := r.Client.Create(ctx, node); {
@@ -108,7 +111,9 @@ func (r *Reconciler) createNode(
 	return node, nil
 }
 
-func (r *Reconciler) changeNode(ctx context.Context, node *v1alpha1.VirtualNode, wanted v1alpha1.VirtualNodeSpec) error {
+func (r *Reconciler) changeNode(
+	ctx context.Context, node *v1alpha1.VirtualNode, wanted v1alpha1.VirtualNodeSpec,
+) error {
 	if node.DeletionTimestamp != nil {
 		return nil
 	}

@@ -62,7 +62,8 @@ func TestEachOfferedNodeHasAVirtualNode(t *testing.T) {
 			})
 		}, []string{"milan-1 liqo-milan-1 d 4", "milan-2 liqo-milan-2 c 3", "milan-3 liqo-milan-3 a 5", "mine mine  1"}},
 		{"as a whole again", offers(),
-			[]string{"milan liqo-milan  1", "milan-1 liqo-milan-1 d 4", "milan-2 liqo-milan-2 c 3", "milan-3 liqo-milan-3 a 5", "mine mine  1"}},
+			[]string{"milan liqo-milan  1", "milan-1 liqo-milan-1 d 4", "milan-2 liqo-milan-2 c 3", "milan-3 liqo-milan-3 a 5",
+				"mine mine  1"}},
 		{"the whole is ready", ready, []string{"milan liqo-milan  1", "mine mine  1"}},
 		{"the offer is withdrawn", func() { w.withdraw("milan") }, nil},
 	} {
@@ -77,7 +78,8 @@ func TestEachOfferedNodeHasAVirtualNode(t *testing.T) {
 				t.Errorf("%s: %s sends tokens, which the others do not", stage.name, node.Name)
 			}
 			if zone := node.Spec.OfferedNode; zone != "" {
-				if diff := cmp.Diff(map[string]string{"topology.liqo.io/region": "north", "zone": zone}, node.Spec.Labels); diff != "" {
+				if diff := cmp.Diff(map[string]string{"topology.liqo.io/region": "north", "zone": zone},
+					node.Spec.Labels); diff != "" {
 					t.Errorf("%s: labels of %s (-want +got):\n%s", stage.name, node.Name, diff)
 				}
 			}
@@ -129,7 +131,8 @@ func TestVirtualNodesThatAreBeingDeletedCountAgainstTheLimit(t *testing.T) {
 func TestVirtualNodesOfTwoClustersHaveDifferentNames(t *testing.T) {
 	w := newWorld(t)
 	w.add(&v1alpha1.ForeignCluster{ObjectMeta: metav1.ObjectMeta{Name: "milan-1"}}, &v1alpha1.VirtualNode{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-peer-other", Name: "any"}, Spec: v1alpha1.VirtualNodeSpec{NodeName: "liqo-milan-3"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-peer-other", Name: "any"},
+		Spec:       v1alpha1.VirtualNodeSpec{NodeName: "liqo-milan-3"},
 	})
 	w.offer("milan", withNodes(offeredNode("a", "1"), offeredNode("b", "1")))
 	w.pass()

@@ -75,7 +75,9 @@ func (r *Reconciler) foremost(p *peering, accepted []*v1alpha1.ResourceOffer) *v
 		})
 	}
 	used := func(offer *v1alpha1.ResourceOffer) bool {
-		return slices.ContainsFunc(p.nodes, func(node *v1alpha1.VirtualNode) bool { return isOwn(node, p.fc) && createdFrom(offer)(node) })
+		return slices.ContainsFunc(p.nodes, func(node *v1alpha1.VirtualNode) bool {
+			return isOwn(node, p.fc) && createdFrom(offer)(node)
+		})
 	}
 	for _, is := range []func(*v1alpha1.ResourceOffer) bool{named, used} {
 		if index := slices.IndexFunc(accepted, is); index >= 0 {

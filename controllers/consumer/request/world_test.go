@@ -36,8 +36,9 @@ func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{t: t, Cluster: kittest.New(t, &v1alpha1.ForeignCluster{
 		ObjectMeta: metav1.ObjectMeta{Name: "milan"},
-		Spec:       v1alpha1.ForeignClusterSpec{ClusterID: milanID, Outgoing: v1alpha1.PeeringEnabled, Resources: list("cpu", "1")},
-		Status:     v1alpha1.ForeignClusterStatus{PeerNamespace: peerOf, RemoteTenantNamespace: "liqo-tenant-rome"},
+		Spec: v1alpha1.ForeignClusterSpec{ClusterID: milanID, Outgoing: v1alpha1.PeeringEnabled,
+			Resources: list("cpu", "1")},
+		Status: v1alpha1.ForeignClusterStatus{PeerNamespace: peerOf, RemoteTenantNamespace: "liqo-tenant-rome"},
 	})}
 	w.Reconciler = &Reconciler{Client: w.Controller, ClusterName: "rome", AutoAccept: true}
 	return w

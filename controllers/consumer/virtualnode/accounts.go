@@ -50,7 +50,8 @@ type accounts struct {
 func (a *accounts) setUp(manager ctrl.Manager, used *kit.Trigger) error {
 	return ctrl.NewControllerManagedBy(manager).Named(accountsName).
 		For(&corev1.Namespace{}).
-		Watches(&v1alpha1.VirtualNode{}, handler.EnqueueRequestsFromMapFunc(a.allNamespaces), builder.WithPredicates(accessChanged)).
+		Watches(&v1alpha1.VirtualNode{}, handler.EnqueueRequestsFromMapFunc(a.allNamespaces),
+			builder.WithPredicates(accessChanged)).
 		WatchesRawSource(used).
 		WithOptions(kit.Options(1)).
 		Complete(a)
@@ -61,7 +62,8 @@ func (a *accounts) setUp(manager ctrl.Manager, used *kit.Trigger) error {
 var accessChanged = predicate.Funcs{
 	CreateFunc: func(event.CreateEvent) bool { return false },
 	UpdateFunc: func(update event.UpdateEvent) bool {
-		return update.ObjectOld.(*v1alpha1.VirtualNode).Spec.APIAccess != update.ObjectNew.(*v1alpha1.VirtualNode).Spec.APIAccess
+		old, current := update.ObjectOld.(*v1alpha1.VirtualNode), update.ObjectNew.(*v1alpha1.VirtualNode)
+		return old.Spec.APIAccess != current.Spec.APIAccess
 	},
 }
 

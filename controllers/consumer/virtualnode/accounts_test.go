@@ -53,11 +53,14 @@ func TestAccountsOnVirtualNodesArePublished(t *testing.T) {
 		{name: "none in a namespace that is no longer offloaded", before: milan + "robot", milan: []string{"robot"}},
 		{name: "none in a remote namespace", milan: []string{"robot"},
 			labels: map[string]string{v1alpha1.LabelSchedulingEnabled: "true", v1alpha1.LabelRole: v1alpha1.RoleTwin}},
-		{name: "none of a node without access", labels: offloaded, access: v1alpha1.APIAccessDisabled, milan: []string{"robot"}},
+		{name: "none of a node without access", labels: offloaded, access: v1alpha1.APIAccessDisabled,
+			milan: []string{"robot"}},
 		{name: "none any more of a node without access", labels: offloaded, access: v1alpha1.APIAccessDisabled,
 			before: milan + "robot", unknown: true},
-		{name: "a use of a namespace that is not offloaded is forgotten", milan: []string{"robot"}, lingers: time.Second, again: time.Second},
-		{name: "a use of a deleted namespace is forgotten", gone: true, milan: []string{"robot"}, lingers: time.Second, again: time.Second},
+		{name: "a use of a namespace that is not offloaded is forgotten", milan: []string{"robot"}, lingers: time.Second,
+			again: time.Second},
+		{name: "a use of a deleted namespace is forgotten", gone: true, milan: []string{"robot"}, lingers: time.Second,
+			again: time.Second},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			c := kittest.New(t, node("liqo-peer-milan", "milan", test.access), node("liqo-peer-paris", "paris", ""),

@@ -89,8 +89,10 @@ type Reconciler struct {
 func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 	ofControllers := cache.ByObject{Label: labels.SelectorFromSet(labels.Set{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy})}
 	managed, err := kit.NewCache(manager, map[client.Object]cache.ByObject{
-		&corev1.ServiceAccount{}: ofControllers, &rbacv1.ClusterRoleBinding{}: ofControllers, &appsv1.Deployment{}: ofControllers,
-		&v1alpha1.TunnelEndpoint{}: {Namespaces: map[string]cache.Config{r.Namespace: {}}},
+		&corev1.ServiceAccount{}:     ofControllers,
+		&rbacv1.ClusterRoleBinding{}: ofControllers,
+		&appsv1.Deployment{}:         ofControllers,
+		&v1alpha1.TunnelEndpoint{}:   {Namespaces: map[string]cache.Config{r.Namespace: {}}},
 	})
 	if err != nil {
 		return err
@@ -109,7 +111,8 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 		// The oldest virtual node of a cluster decides for the others.
 		Watches(&v1alpha1.VirtualNode{}, handler.EnqueueRequestsFromMapFunc(r.ofNamespace)).
 		Watches(&v1alpha1.ResourceOffer{}, handler.EnqueueRequestsFromMapFunc(r.ofNamespace)).
-		Watches(&v1alpha1.ForeignCluster{}, handler.EnqueueRequestsFromMapFunc(r.ofForeignCluster), builder.WithPredicates(clusterChanged)).
+		Watches(&v1alpha1.ForeignCluster{}, handler.EnqueueRequestsFromMapFunc(r.ofForeignCluster),
+			builder.WithPredicates(clusterChanged)).
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.ofNode)).
 		WatchesRawSource(watch(managed, &v1alpha1.TunnelEndpoint{}, r.ofForeignCluster)).
 		WatchesRawSource(watch(managed, &corev1.ServiceAccount{}, ofOwned)).

@@ -29,9 +29,11 @@ func (r *Reconciler) deploy(
 	ctx context.Context, virtual *v1alpha1.VirtualNode, fc *v1alpha1.ForeignCluster, found *corev1.Node,
 ) (*appsv1.Deployment, *problem, error) {
 	if r.VirtualKubelet.Image == "" {
-		return nil, &problem{ReasonNoImage, "The federation-controller-manager was started without --virtual-kubelet-image."}, nil
+		message := "The federation-controller-manager was started without --virtual-kubelet-image."
+		return nil, &problem{ReasonNoImage, message}, nil
 	}
-	err := r.managed.Get(ctx, client.ObjectKey{Namespace: virtual.Namespace, Name: kubeletName(virtual)}, &corev1.ServiceAccount{})
+	err := r.managed.Get(ctx, client.ObjectKey{Namespace: virtual.Namespace, Name: kubeletName(virtual)},
+		&corev1.ServiceAccount{})
 	if apierrors.IsNotFound(err) {
 		err = ignoreExisting(r.Client.Create(ctx, newAccount(virtual)))
 	}
@@ -67,7 +69,8 @@ func (r *Reconciler) ensureDeployment(
 	case apierrors.IsNotFound(err):
 		// A new Node of a cordoned cluster would receive pods before it is cordoned.
 		if fc != nil && fc.Spec.Cordoned && node == nil {
-			return nil, &problem{ReasonCordoned, fmt.Sprintf("ForeignCluster %s is cordoned, and has no new nodes meanwhile.", fc.Name)}, nil
+			message := fmt.Sprintf("ForeignCluster %s is cordoned, and has no new nodes meanwhile.", fc.Name)
+			return nil, &problem{ReasonCordoned, message}, nil
 		}
 		if err := ignoreExisting(r.Client.Create(ctx, wanted)); err != nil {
 			return nil, nil, fmt.Errorf("deploying the virtual kubelet of %s: %w", virtual.Name, err)

@@ -29,15 +29,18 @@ func TestVirtualNodeHasAKubelet(t *testing.T) {
 	if ready := w.condition(v1alpha1.ConditionReady); ready.Reason != ReasonNodeMissing {
 		t.Errorf("condition %+v", ready)
 	}
-	kittest.Change(w.Cluster, peer, kubelet, &appsv1.Deployment{}, func(d *appsv1.Deployment) { d.Status.AvailableReplicas = 1 })
+	kittest.Change(w.Cluster, peer, kubelet, &appsv1.Deployment{},
+		func(d *appsv1.Deployment) { d.Status.AvailableReplicas = 1 })
 	w.addNode(func(n *corev1.Node) {
 		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
 	})
-	for name, phase := range map[string]corev1.PodPhase{"new": "", "done": corev1.PodSucceeded, "running": corev1.PodRunning} {
+	for name, phase := range map[string]corev1.PodPhase{"new": "", "done": corev1.PodSucceeded,
+		"running": corev1.PodRunning} {
 		w.addPod("shop", name, func(pod *corev1.Pod) { pod.Status.Phase = phase })
 	}
 	w.expect("patch status VirtualNode milan")
-	if status := w.virtual().Status; status.Pods != 2 || !meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionReady) ||
+	if status := w.virtual().Status; status.Pods != 2 ||
+		!meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionReady) ||
 		!meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionVirtualKubeletAvailable) {
 		t.Errorf("status %+v", status)
 	}
@@ -86,7 +89,8 @@ func TestKubeletIsDeployedWithLeastPrivilege(t *testing.T) {
 		!slices.Equal(container.SecurityContext.Capabilities.Drop, []corev1.Capability{"ALL"}) {
 		t.Errorf("security context %+v, %+v", pod.SecurityContext, container.SecurityContext)
 	}
-	if deployment.Spec.Strategy.Type != appsv1.RecreateDeploymentStrategyType || !metav1.IsControlledBy(deployment, w.virtual()) {
+	if deployment.Spec.Strategy.Type != appsv1.RecreateDeploymentStrategyType ||
+		!metav1.IsControlledBy(deployment, w.virtual()) {
 		t.Errorf("strategy %v, owners %v", deployment.Spec.Strategy, deployment.OwnerReferences)
 	}
 	for _, flag := range []string{

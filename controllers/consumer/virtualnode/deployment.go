@@ -43,7 +43,8 @@ func bindingName(node *v1alpha1.VirtualNode) string { return virtualKubeletRole 
 
 func ownedMeta(node *v1alpha1.VirtualNode) metav1.ObjectMeta {
 	meta := kit.Managed(node.Namespace, kubeletName(node))
-	meta.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(node, v1alpha1.SchemeGroupVersion.WithKind("VirtualNode"))}
+	owner := metav1.NewControllerRef(node, v1alpha1.SchemeGroupVersion.WithKind("VirtualNode"))
+	meta.OwnerReferences = []metav1.OwnerReference{*owner}
 	return meta
 }
 
@@ -134,8 +135,9 @@ func (r *Reconciler) newContainer(node *v1alpha1.VirtualNode, foreignCluster str
 			"--identity-dir=" + identityMount,
 			"--logging-format=json",
 		},
-		Env:            []corev1.EnvVar{ofPod("POD_IP", "status.podIP"), ofPod(leader.PodName, "metadata.name")},
-		Ports:          []corev1.ContainerPort{{Name: "https", ContainerPort: virtualKubeletPort, Protocol: corev1.ProtocolTCP}},
+		Env: []corev1.EnvVar{ofPod("POD_IP", "status.podIP"), ofPod(leader.PodName, "metadata.name")},
+		Ports: []corev1.ContainerPort{{Name: "https", ContainerPort: virtualKubeletPort,
+			Protocol: corev1.ProtocolTCP}},
 		LivenessProbe:  probe("/livez", 10, 6, 10),
 		ReadinessProbe: probe("/readyz", 1, 3, 5),
 		Resources: corev1.ResourceRequirements{
@@ -165,7 +167,8 @@ func (r *Reconciler) newContainer(node *v1alpha1.VirtualNode, foreignCluster str
 
 // ofPod returns an environment variable with a field of the pod.
 func ofPod(name, field string) corev1.EnvVar {
-	return corev1.EnvVar{Name: name, ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: field}}}
+	selector := &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: field}
+	return corev1.EnvVar{Name: name, ValueFrom: &corev1.EnvVarSource{FieldRef: selector}}
 }
 
 func probe(path string, period, failures, timeout int32) *corev1.Probe {

@@ -69,10 +69,13 @@ func (r *Reconciler) observeKinds(
 	if err := r.Client.List(ctx, &siblings, client.InNamespace(node.Namespace)); err != nil {
 		return 0, err
 	}
-	if deciding := reflection.DecidingVirtualNode(kit.Pointers(siblings.Items), node.Spec.ClusterID); deciding != nil && deciding.Name != node.Name {
+	deciding := reflection.DecidingVirtualNode(kit.Pointers(siblings.Items), node.Spec.ClusterID)
+	if deciding != nil && deciding.Name != node.Name {
 		node.Status.ReflectedKinds = nil
 		condition.Status, condition.Reason = metav1.ConditionFalse, ReasonAnotherNodeDecides
-		problems = []string{fmt.Sprintf("virtual node %s of the same cluster is older, so its spec.reflection is used", deciding.Name)}
+		problems = []string{
+			fmt.Sprintf("virtual node %s of the same cluster is older, so its spec.reflection is used", deciding.Name),
+		}
 	}
 	if len(problems) > 0 {
 		condition.Message = strings.Join(problems, "; ") + "."

@@ -63,7 +63,8 @@ func TestVirtualNodeReportsTheReflectedKinds(t *testing.T) {
 		{name: "not allowed", change: func(w *world) { w.VirtualKubelet.ReflectedKinds = nil }, reason: ReasonKindNotAllowed,
 			contains: "reflection.kinds"},
 		{name: "not served", change: func(w *world) { w.resources = nil }, reason: ReasonKindNotServed},
-		{name: "not namespaced", change: func(w *world) { w.resources[0].Namespaced = false }, reason: ReasonKindNotNamespaced},
+		{name: "not namespaced", change: func(w *world) { w.resources[0].Namespaced = false },
+			reason: ReasonKindNotNamespaced},
 		{name: "one of two", change: func(w *world) {
 			kinds(w, v1alpha1.ReflectedKind{Group: "example.com", Version: "v1", Resource: "widgets"},
 				v1alpha1.ReflectedKind{Group: "example.com", Version: "v1", Resource: "gadgets"})
@@ -74,8 +75,9 @@ func TestVirtualNodeReportsTheReflectedKinds(t *testing.T) {
 		{name: "no kind", change: func(w *world) { kinds(w) }, absent: true},
 		{name: "an older virtual node decides", change: func(w *world) {
 			w.add(&v1alpha1.VirtualNode{
-				ObjectMeta: metav1.ObjectMeta{Namespace: peer, Name: "older", CreationTimestamp: metav1.NewTime(kittest.Epoch.Add(-time.Hour))},
-				Spec:       v1alpha1.VirtualNodeSpec{ClusterID: milanID},
+				ObjectMeta: metav1.ObjectMeta{Namespace: peer, Name: "older",
+					CreationTimestamp: metav1.NewTime(kittest.Epoch.Add(-time.Hour))},
+				Spec: v1alpha1.VirtualNodeSpec{ClusterID: milanID},
 			})
 		}, reason: ReasonAnotherNodeDecides, contains: "virtual node older of the same cluster"},
 	} {
@@ -109,7 +111,8 @@ func TestVirtualNodeReportsTheReflectedKinds(t *testing.T) {
 func TestVirtualNodeReportsTheClassesOfItsOffer(t *testing.T) {
 	w := newWorld(t)
 	for _, offer := range []*v1alpha1.ResourceOffer{
-		{Spec: v1alpha1.ResourceOfferSpec{IngressClasses: []string{"shared"}, LoadBalancerClasses: []string{"example.com/lb"}}},
+		{Spec: v1alpha1.ResourceOfferSpec{IngressClasses: []string{"shared"},
+			LoadBalancerClasses: []string{"example.com/lb"}}},
 		{Spec: v1alpha1.ResourceOfferSpec{IngressClasses: []string{"other", "shared"}}},
 		nil,
 	} {
@@ -120,7 +123,8 @@ func TestVirtualNodeReportsTheClassesOfItsOffer(t *testing.T) {
 		}
 		w.deploy()
 		status := w.virtual().Status
-		got := v1alpha1.ResourceOfferSpec{IngressClasses: status.IngressClasses, LoadBalancerClasses: status.LoadBalancerClasses}
+		got := v1alpha1.ResourceOfferSpec{IngressClasses: status.IngressClasses,
+			LoadBalancerClasses: status.LoadBalancerClasses}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("classes (-want +got):\n%s", diff)
 		}

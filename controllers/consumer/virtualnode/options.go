@@ -46,7 +46,8 @@ func (v *VirtualKubelet) kinds() []metav1.GroupVersionResource {
 
 // AddFlags binds the deployment of virtual kubelets to flags.
 func (v *VirtualKubelet) AddFlags(fs *pflag.FlagSet) {
-	fs.StringVar(&v.Image, "virtual-kubelet-image", v.Image, "Image of the virtual kubelets. Empty starts no virtual node.")
+	fs.StringVar(&v.Image, "virtual-kubelet-image", v.Image,
+		"Image of the virtual kubelets. Empty starts no virtual node.")
 	fs.StringVar(&v.HomeServer, "home-server", v.HomeServer,
 		"URL, for example https://192.0.2.7:6443, at which pods on providers reach the API server of this cluster. Empty "+
 			"sends no tokens to providers.")

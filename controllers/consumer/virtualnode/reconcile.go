@@ -93,7 +93,9 @@ func (r *Reconciler) keep(ctx context.Context, virtual *v1alpha1.VirtualNode) (t
 }
 
 // foreignCluster returns that of a virtual node, or nil if there is none.
-func (r *Reconciler) foreignCluster(ctx context.Context, virtual *v1alpha1.VirtualNode) (*v1alpha1.ForeignCluster, error) {
+func (r *Reconciler) foreignCluster(
+	ctx context.Context, virtual *v1alpha1.VirtualNode,
+) (*v1alpha1.ForeignCluster, error) {
 	fc := &v1alpha1.ForeignCluster{}
 	err := r.Client.Get(ctx, client.ObjectKey{Name: naming.ForeignClusterOf(virtual.Namespace)}, fc)
 	if err != nil {
@@ -152,7 +154,9 @@ func (r *Reconciler) cordon(
 }
 
 // observeNode reports the Node, and the number of its pods. It returns when to look again.
-func (r *Reconciler) observeNode(ctx context.Context, virtual *v1alpha1.VirtualNode, node *corev1.Node) (time.Duration, error) {
+func (r *Reconciler) observeNode(
+	ctx context.Context, virtual *v1alpha1.VirtualNode, node *corev1.Node,
+) (time.Duration, error) {
 	if !belongs(node, virtual) {
 		node = nil
 	}

@@ -35,9 +35,12 @@ const (
 
 // observeNetwork reports whether the pods of this cluster and of the provider reach each
 // other, and by which addresses. fc is nil if there is no ForeignCluster.
-func (r *Reconciler) observeNetwork(ctx context.Context, virtual *v1alpha1.VirtualNode, fc *v1alpha1.ForeignCluster) error {
+func (r *Reconciler) observeNetwork(
+	ctx context.Context, virtual *v1alpha1.VirtualNode, fc *v1alpha1.ForeignCluster,
+) error {
 	condition := metav1.Condition{
-		Type: v1alpha1.ConditionNetworkReady, Status: metav1.ConditionFalse, ObservedGeneration: virtual.Generation, Reason: ReasonNoNetwork,
+		Type: v1alpha1.ConditionNetworkReady, Status: metav1.ConditionFalse, ObservedGeneration: virtual.Generation,
+		Reason: ReasonNoNetwork,
 		Message: "The pods of both clusters do not reach each other, see spec.networking of the ForeignCluster: " +
 			"endpoints of Services are not reflected.",
 	}
@@ -65,17 +68,18 @@ func (r *Reconciler) observeNetwork(ctx context.Context, virtual *v1alpha1.Virtu
 // observeClasses reports the classes that reflected objects may name, and the storage of
 // the accepted offer.
 func observeClasses(virtual *v1alpha1.VirtualNode, offer *v1alpha1.ResourceOffer) {
-	virtual.Status.IngressClasses, virtual.Status.LoadBalancerClasses = offer.Spec.IngressClasses, offer.Spec.LoadBalancerClasses
-	virtual.Status.Storage, virtual.Status.StorageClasses = nil, nil
+	status := &virtual.Status
+	status.IngressClasses, status.LoadBalancerClasses = offer.Spec.IngressClasses, offer.Spec.LoadBalancerClasses
+	status.Storage, status.StorageClasses = nil, nil
 	if granted, classes := quota.StorageGranted([]*v1alpha1.ResourceOffer{offer}); len(granted) > 0 {
-		virtual.Status.Storage, virtual.Status.StorageClasses = granted, classes
+		status.Storage, status.StorageClasses = granted, classes
 	}
 }
 
 func kubeletCondition(virtual *v1alpha1.VirtualNode, deployment *appsv1.Deployment, problem *problem) metav1.Condition {
 	condition := metav1.Condition{
-		Type: v1alpha1.ConditionVirtualKubeletAvailable, Status: metav1.ConditionFalse, ObservedGeneration: virtual.Generation,
-		Reason: ReasonDeploying, Message: fmt.Sprintf("Deployment %s is starting.", kubeletName(virtual)),
+		Type: v1alpha1.ConditionVirtualKubeletAvailable, Status: metav1.ConditionFalse,
+		ObservedGeneration: virtual.Generation, Reason: ReasonDeploying, Message: fmt.Sprintf("Deployment %s is starting.", kubeletName(virtual)),
 	}
 	switch {
 	case problem != nil:

@@ -26,7 +26,8 @@ const (
 )
 
 // revoked are the last writes of a virtual node.
-var revoked = []string{"delete ClusterRoleBinding " + role, "delete ServiceAccount " + kubelet, "patch VirtualNode milan"}
+var revoked = []string{"delete ClusterRoleBinding " + role, "delete ServiceAccount " + kubelet,
+	"patch VirtualNode milan"}
 
 // newDrainingWorld returns one whose virtual node is being deleted: its Node is cordoned,
 // and has the pod web.
@@ -103,7 +104,8 @@ func TestPodsThatWereNeverOffloadedAreNotDrained(t *testing.T) {
 	w.addPod(metav1.NamespaceSystem, "kube-proxy")
 	// It would be created again at once.
 	w.addPod("shop", "collector", func(pod *corev1.Pod) {
-		pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "collector", Controller: ptr.To(true)}}
+		pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "collector",
+			Controller: ptr.To(true)}}
 	})
 	w.expect(evictWeb)
 	w.end("shop", "web")

@@ -36,7 +36,9 @@ type accountUses struct {
 	nodes map[string]map[string]map[string]accountUse
 }
 
-func newAccountUses(clock clock.PassiveClock, known func(node string) bool, turned func(namespace string)) *accountUses {
+func newAccountUses(
+	clock clock.PassiveClock, known func(node string) bool, turned func(namespace string),
+) *accountUses {
 	return &accountUses{clock: clock, known: known, turned: turned, nodes: map[string]map[string]map[string]accountUse{}}
 }
 

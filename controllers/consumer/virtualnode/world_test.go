@@ -79,10 +79,12 @@ func newWorld(t *testing.T) *world {
 			Spec: v1alpha1.VirtualNodeSpec{ClusterID: milanID, NodeName: "liqo-milan", OfferName: "milan"},
 		},
 		&v1alpha1.ForeignCluster{ObjectMeta: metav1.ObjectMeta{Name: "milan"}},
-		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop", Labels: map[string]string{v1alpha1.LabelSchedulingEnabled: "true"}}},
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop",
+			Labels: map[string]string{v1alpha1.LabelSchedulingEnabled: "true"}}},
 	)}
 	w.Reconciler = &Reconciler{
-		Client: w.Controller, Live: w.Controller, Pods: pods{world: w}, Kinds: kit.NewServedKinds(w, w.Cluster.Clock), Clock: w.Cluster.Clock,
+		Client: w.Controller, Live: w.Controller, Pods: pods{world: w},
+		Kinds: kit.NewServedKinds(w, w.Cluster.Clock), Clock: w.Cluster.Clock,
 		ClusterID: romeID, ClusterName: "rome", Namespace: installed,
 		VirtualKubelet: VirtualKubelet{Image: "virtual-kubelet:1", PullPolicy: "IfNotPresent"},
 		managed:        w.Controller,

@@ -58,11 +58,12 @@ func (r *Reconciler) withinGrant(ctx context.Context, request *v1alpha1.Resource
 		return err
 	}
 	condition := metav1.Condition{
-		Type: v1alpha1.ConditionWithinGrant, Status: metav1.ConditionTrue, Reason: reasonEnough, ObservedGeneration: request.Generation,
-		Message: "What is used is within what is granted.",
+		Type: v1alpha1.ConditionWithinGrant, Status: metav1.ConditionTrue, ObservedGeneration: request.Generation,
+		Reason: reasonEnough, Message: "What is used is within what is granted.",
 	}
 	storage, _ := quota.StorageGranted(offers)
-	if over := append(quota.Exceeded(quota.Granted(offers), used), quota.StorageExceeded(storage, stored)...); len(over) > 0 {
+	over := append(quota.Exceeded(quota.Granted(offers), used), quota.StorageExceeded(storage, stored)...)
+	if len(over) > 0 {
 		names := make([]string, len(over))
 		for i, short := range over {
 			names[i] = string(short.Resource)
@@ -88,5 +89,6 @@ func (r *Reconciler) usage(ctx context.Context, foreignCluster string) (used, st
 	if err := r.Client.List(ctx, &claims, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, nil, err
 	}
-	return quota.Used(kit.Pointers(pods.Items), foreignCluster), quota.StorageUsed(kit.Pointers(claims.Items), foreignCluster), nil
+	used = quota.Used(kit.Pointers(pods.Items), foreignCluster)
+	return used, quota.StorageUsed(kit.Pointers(claims.Items), foreignCluster), nil
 }

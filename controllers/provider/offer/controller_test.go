@@ -62,7 +62,8 @@ func TestReleasesConcernOnlyConsumersBeyondTheirGrant(t *testing.T) {
 	finished := pod.DeepCopy()
 	finished.Status.Phase = corev1.PodSucceeded
 	if podFinished.Update(event.UpdateEvent{ObjectOld: pod, ObjectNew: pod}) ||
-		!podFinished.Update(event.UpdateEvent{ObjectOld: pod, ObjectNew: finished}) || podFinished.Create(event.CreateEvent{Object: finished}) ||
+		!podFinished.Update(event.UpdateEvent{ObjectOld: pod, ObjectNew: finished}) ||
+		podFinished.Create(event.CreateEvent{Object: finished}) ||
 		!podFinished.Delete(event.DeleteEvent{Object: pod}) {
 		t.Error("not selected are deletions and updates of finished pods")
 	}

@@ -32,7 +32,8 @@ func offeredNode(node *corev1.Node, consumerID string) string {
 // isShared reports whether a node is one of those that are offered, whether or not it takes
 // work at the moment.
 func isShared(node *corev1.Node, selector map[string]string) bool {
-	return node.Labels[v1alpha1.LabelType] != v1alpha1.TypeVirtualNode && labels.SelectorFromSet(selector).Matches(labels.Set(node.Labels))
+	return node.Labels[v1alpha1.LabelType] != v1alpha1.TypeVirtualNode &&
+		labels.SelectorFromSet(selector).Matches(labels.Set(node.Labels))
 }
 
 // candidate is a node that could be offered.
@@ -49,7 +50,9 @@ type candidate struct {
 // oldest, so that offers are stable. A node that was offered before stays, with nothing in
 // it while it takes no work or the others exhaust the limits, until it is deleted or no
 // longer shared; the last ones stay even then.
-func offerNodes(nodes []*corev1.Node, t terms, consumerID string, before []v1alpha1.OfferedNode) []v1alpha1.OfferedNode {
+func offerNodes(
+	nodes []*corev1.Node, t terms, consumerID string, before []v1alpha1.OfferedNode,
+) []v1alpha1.OfferedNode {
 	rest := t.most.DeepCopy()
 	var offered []v1alpha1.OfferedNode
 	for _, node := range candidates(nodes, t.nodeSelector, consumerID, before) {
@@ -72,7 +75,8 @@ func offerNodes(nodes []*corev1.Node, t terms, consumerID string, before []v1alp
 			continue
 		}
 		if len(share) > 0 {
-			offered = append(offered, v1alpha1.OfferedNode{Name: node.name, Resources: share, Labels: selected(node.Labels, t.nodeLabels)})
+			offered = append(offered, v1alpha1.OfferedNode{Name: node.name, Resources: share,
+				Labels: selected(node.Labels, t.nodeLabels)})
 		}
 	}
 	if len(offered) == 0 {
@@ -91,7 +95,9 @@ func nothingOn(nodes []v1alpha1.OfferedNode) []v1alpha1.OfferedNode {
 }
 
 // candidates returns the shared nodes in the order in which they are offered.
-func candidates(nodes []*corev1.Node, selector map[string]string, consumerID string, before []v1alpha1.OfferedNode) []candidate {
+func candidates(
+	nodes []*corev1.Node, selector map[string]string, consumerID string, before []v1alpha1.OfferedNode,
+) []candidate {
 	ranks := map[string]int{}
 	for i, node := range before {
 		ranks[node.Name] = i
@@ -108,7 +114,8 @@ func candidates(nodes []*corev1.Node, selector map[string]string, consumerID str
 		found = append(found, c)
 	}
 	slices.SortFunc(found, func(a, b candidate) int {
-		return cmp.Or(cmp.Compare(a.rank, b.rank), a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.name, b.name))
+		return cmp.Or(cmp.Compare(a.rank, b.rank), a.CreationTimestamp.Compare(b.CreationTimestamp.Time),
+			cmp.Compare(a.name, b.name))
 	})
 	return found
 }

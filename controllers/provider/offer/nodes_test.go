@@ -27,7 +27,8 @@ func worker(number int, cpu string, change ...func(*corev1.Node)) *corev1.Node {
 		ObjectMeta: metav1.ObjectMeta{
 			Name: fmt.Sprintf("worker-%d", number), UID: types.UID(fmt.Sprintf("uid-%d", number)),
 			CreationTimestamp: metav1.NewTime(kittest.Epoch.Add(time.Duration(number) * time.Hour)),
-			Labels:            map[string]string{corev1.LabelHostname: fmt.Sprintf("worker-%d", number), corev1.LabelTopologyZone: fmt.Sprintf("zone-%d", number%2)},
+			Labels: map[string]string{corev1.LabelHostname: fmt.Sprintf("worker-%d", number),
+				corev1.LabelTopologyZone: fmt.Sprintf("zone-%d", number%2)},
 		},
 		Status: corev1.NodeStatus{Allocatable: list("cpu", cpu, "pods", "100")},
 	}
@@ -76,14 +77,21 @@ func TestNodesAreOfferedOneByOne(t *testing.T) {
 		terms         terms
 		want          map[string]string
 	}{
-		{"nodes that take work", nil, []*corev1.Node{worker(1, "4"), worker(2, "8"), worker(3, "8", cordoned), worker(4, "8", virtual)}, half, map[string]string{"worker-1": "2", "worker-2": "4"}},
-		{"one that is cordoned later has nothing", []*corev1.Node{worker(1, "4"), worker(2, "8")}, []*corev1.Node{worker(1, "4", cordoned), worker(2, "8")}, half, map[string]string{"worker-1": "0", "worker-2": "4"}},
-		{"one that is gone is not there", []*corev1.Node{worker(1, "4"), worker(2, "8")}, []*corev1.Node{worker(2, "8")}, half, map[string]string{"worker-2": "4"}},
+		{"nodes that take work", nil, []*corev1.Node{worker(1, "4"), worker(2, "8"), worker(3, "8", cordoned),
+			worker(4, "8", virtual)}, half, map[string]string{"worker-1": "2", "worker-2": "4"}},
+		{"one that is cordoned later has nothing", []*corev1.Node{worker(1, "4"), worker(2, "8")},
+			[]*corev1.Node{worker(1, "4", cordoned), worker(2, "8")}, half, map[string]string{"worker-1": "0", "worker-2": "4"}},
+		{"one that is gone is not there", []*corev1.Node{worker(1, "4"), worker(2, "8")}, []*corev1.Node{worker(2, "8")},
+			half, map[string]string{"worker-2": "4"}},
 		{"the last ones stay with nothing", []*corev1.Node{worker(1, "4")}, nil, half, map[string]string{"": "0"}},
-		{"until there are others", []*corev1.Node{worker(1, "4")}, []*corev1.Node{worker(2, "4")}, half, map[string]string{"worker-2": "2"}},
-		{"the oldest first, up to the limit", nil, []*corev1.Node{worker(3, "8"), worker(2, "8"), worker(1, "8")}, atMost("5"), map[string]string{"worker-1": "4", "worker-2": "1"}},
-		{"those that were offered before the others", []*corev1.Node{worker(2, "8")}, []*corev1.Node{worker(1, "8"), worker(2, "8")}, atMost("5"), map[string]string{"worker-1": "1", "worker-2": "4"}},
-		{"what does not fit a lower limit stays with nothing", []*corev1.Node{worker(1, "8"), worker(2, "8")}, []*corev1.Node{worker(1, "8"), worker(2, "8")}, atMost("3"), map[string]string{"worker-1": "3", "worker-2": "0"}},
+		{"until there are others", []*corev1.Node{worker(1, "4")}, []*corev1.Node{worker(2, "4")}, half,
+			map[string]string{"worker-2": "2"}},
+		{"the oldest first, up to the limit", nil, []*corev1.Node{worker(3, "8"), worker(2, "8"), worker(1, "8")},
+			atMost("5"), map[string]string{"worker-1": "4", "worker-2": "1"}},
+		{"those that were offered before the others", []*corev1.Node{worker(2, "8")},
+			[]*corev1.Node{worker(1, "8"), worker(2, "8")}, atMost("5"), map[string]string{"worker-1": "1", "worker-2": "4"}},
+		{"what does not fit a lower limit stays with nothing", []*corev1.Node{worker(1, "8"), worker(2, "8")},
+			[]*corev1.Node{worker(1, "8"), worker(2, "8")}, atMost("3"), map[string]string{"worker-1": "3", "worker-2": "0"}},
 		{"no CPU if its limit is zero", nil, []*corev1.Node{worker(1, "8")}, atMost("0"), map[string]string{"worker-1": "0"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -91,7 +99,8 @@ func TestNodesAreOfferedOneByOne(t *testing.T) {
 			if diff := cmp.Diff(test.want, shares(test.nodes, offered)); diff != "" {
 				t.Errorf("CPUs (-want +got):\n%s", diff)
 			}
-			if again := offerNodes(test.nodes, test.terms, romeID, offered); nodesDiffer(offered, again, 5) || !equality.Semantic.DeepEqual(offered, again) {
+			if again := offerNodes(test.nodes, test.terms, romeID, offered); nodesDiffer(offered, again, 5) ||
+				!equality.Semantic.DeepEqual(offered, again) {
 				t.Errorf("offered again they are %v, want %v", again, offered)
 			}
 		})
@@ -109,9 +118,11 @@ func TestNodesAreOfferedOneByOne(t *testing.T) {
 
 func TestOfferedNodesHaveTheSelectedLabelsAlone(t *testing.T) {
 	nodes := []*corev1.Node{worker(1, "4")}
-	terms := terms{percent: 100, most: corev1.ResourceList{}, nodeLabels: []string{corev1.LabelTopologyZone, corev1.LabelArchStable}}
+	terms := terms{percent: 100, most: corev1.ResourceList{},
+		nodeLabels: []string{corev1.LabelTopologyZone, corev1.LabelArchStable}}
 	offered := offerNodes(nodes, terms, romeID, nil)
-	want := []v1alpha1.OfferedNode{{Name: offeredNode(nodes[0], romeID), Resources: list("cpu", "4", "pods", "100"), Labels: map[string]string{corev1.LabelTopologyZone: "zone-1"}}}
+	want := []v1alpha1.OfferedNode{{Name: offeredNode(nodes[0], romeID), Resources: list("cpu", "4", "pods", "100"),
+		Labels: map[string]string{corev1.LabelTopologyZone: "zone-1"}}}
 	if !equality.Semantic.DeepEqual(want, offered) {
 		t.Errorf("got %v, want %v", offered, want)
 	}
@@ -159,7 +170,8 @@ func TestOfferedNodesAreNoLargerThanTheRealOnes(t *testing.T) {
 		return *resource.NewMilliQuantity(rapid.Int64Range(0, 64_000).Draw(t, "cpu"), resource.DecimalSI)
 	}
 	rapid.Check(t, func(t *rapid.T) {
-		terms := terms{percent: rapid.IntRange(1, 100).Draw(t, "percent"), most: corev1.ResourceList{}, nodeLabels: []string{corev1.LabelTopologyZone}}
+		terms := terms{percent: rapid.IntRange(1, 100).Draw(t, "percent"), most: corev1.ResourceList{},
+			nodeLabels: []string{corev1.LabelTopologyZone}}
 		for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
 			if rapid.Bool().Draw(t, "limits "+string(name)) {
 				terms.most[name] = quantity(t, name)
@@ -168,7 +180,8 @@ func TestOfferedNodesAreNoLargerThanTheRealOnes(t *testing.T) {
 		var nodes []*corev1.Node
 		for number := range rapid.IntRange(0, 40).Draw(t, "nodes") {
 			node := worker(number, "1")
-			node.Status.Allocatable = corev1.ResourceList{corev1.ResourceCPU: quantity(t, corev1.ResourceCPU), corev1.ResourceMemory: quantity(t, corev1.ResourceMemory), corev1.ResourcePods: resource.MustParse("110")}
+			node.Status.Allocatable = corev1.ResourceList{corev1.ResourceCPU: quantity(t, corev1.ResourceCPU),
+				corev1.ResourceMemory: quantity(t, corev1.ResourceMemory), corev1.ResourcePods: resource.MustParse("110")}
 			nodes = append(nodes, node)
 		}
 		before := offerNodes(rapid.Permutation(nodes).Draw(t, "before"), terms, romeID, nil)
@@ -203,13 +216,15 @@ func TestOfferedNodesAreNoLargerThanTheRealOnes(t *testing.T) {
 				t.Fatalf("%s of %s is offered in all, the limit is %s", sum.String(), name, limit.String())
 			}
 		}
-		if whole := percentage(allocatable(nodes, nil), terms.percent, terms.most); len(quota.Short(whole, nil, together)) > 0 {
+		if whole := percentage(allocatable(nodes, nil), terms.percent,
+			terms.most); len(quota.Short(whole, nil, together)) > 0 {
 			t.Fatalf("one by one they are %v, and as a whole %v", together, whole)
 		}
 		if len(offered) > v1alpha1.MaxOfferedNodes {
 			t.Fatalf("%d nodes are offered", len(offered))
 		}
-		if again := offerNodes(rapid.Permutation(nodes).Draw(t, "again"), terms, romeID, offered); nodesDiffer(offered, again, 5) {
+		if again := offerNodes(rapid.Permutation(nodes).Draw(t, "again"), terms, romeID, offered); nodesDiffer(offered, again,
+			5) {
 			t.Fatalf("they differ by themselves, from %v to %v: an idle cluster would not stop writing", offered, again)
 		}
 	})
@@ -262,7 +277,8 @@ func TestPodsOfAnOfferedNodeArePlacedOnIt(t *testing.T) {
 	one := worker(1, "4", func(node *corev1.Node) { node.Labels["pool"] = "shared" })
 	name := offeredNode(one, romeID)
 	offers := []*v1alpha1.ResourceOffer{{Spec: v1alpha1.ResourceOfferSpec{Nodes: []v1alpha1.OfferedNode{
-		{Name: "another", Labels: map[string]string{"zone": "b"}}, {Name: name, Labels: map[string]string{"zone": "a", "pool": "before"}},
+		{Name: "another", Labels: map[string]string{"zone": "b"}}, {Name: name,
+			Labels: map[string]string{"zone": "a", "pool": "before"}},
 	}}}}
 	for _, test := range []struct {
 		name    string
@@ -272,8 +288,10 @@ func TestPodsOfAnOfferedNodeArePlacedOnIt(t *testing.T) {
 		on      string
 	}{
 		{"on the node, among nodes with its labels", one, name, map[string]string{"zone": "a", "pool": "shared"}, "worker-1"},
-		{"among nodes with its labels while it takes no work", worker(1, "4", cordoned), name, map[string]string{"zone": "a", "pool": "shared"}, ""},
-		{"among nodes with its labels when it is no longer shared", worker(1, "4"), name, map[string]string{"zone": "a", "pool": "shared"}, ""},
+		{"among nodes with its labels while it takes no work", worker(1, "4", cordoned), name,
+			map[string]string{"zone": "a", "pool": "shared"}, ""},
+		{"among nodes with its labels when it is no longer shared", worker(1, "4"), name,
+			map[string]string{"zone": "a", "pool": "shared"}, ""},
 		{"on any shared node if it is not offered", one, "unknown", shared, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {

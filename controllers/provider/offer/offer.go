@@ -46,7 +46,8 @@ func isOwn(offer *v1alpha1.ResourceOffer) bool {
 // an administrator's offer has the name.
 func (r *Reconciler) offerName(others []*v1alpha1.ResourceOffer) string {
 	name := r.ClusterName
-	for number := 2; slices.ContainsFunc(others, func(offer *v1alpha1.ResourceOffer) bool { return offer.Name == name }); number++ {
+	isTaken := func(offer *v1alpha1.ResourceOffer) bool { return offer.Name == name }
+	for number := 2; slices.ContainsFunc(others, isTaken); number++ {
 		name = fmt.Sprintf("%s-%d", r.ClusterName, number)
 	}
 	return name
@@ -92,7 +93,9 @@ func refilled(offer *v1alpha1.ResourceOffer) (*v1alpha1.ResourceOffer, error) {
 
 // change writes an offer: empty, with its contents in an annotation, while the consumer is
 // cordoned.
-func (r *Reconciler) change(ctx context.Context, fc *v1alpha1.ForeignCluster, old, wanted *v1alpha1.ResourceOffer) error {
+func (r *Reconciler) change(
+	ctx context.Context, fc *v1alpha1.ForeignCluster, old, wanted *v1alpha1.ResourceOffer,
+) error {
 	if fc.Spec.Cordoned {
 		kept, err := json.Marshal(contents{wanted.Spec.Resources, wanted.Spec.Nodes, wanted.Spec.Storage})
 		if err != nil {
@@ -144,7 +147,9 @@ func firstNonEmpty(lists ...[]string) []string {
 // servedKinds returns the kinds that the policy offers and this cluster serves in
 // namespaces. While discovery fails, a kind that was offered before stays: a consumer
 // deletes its copies of what is no longer offered.
-func (r *Reconciler) servedKinds(ctx context.Context, before []metav1.GroupVersionResource) []metav1.GroupVersionResource {
+func (r *Reconciler) servedKinds(
+	ctx context.Context, before []metav1.GroupVersionResource,
+) []metav1.GroupVersionResource {
 	var result []metav1.GroupVersionResource
 	for _, kind := range r.Policy.kinds() {
 		served, err := r.Kinds.Find(ctx, kind)

@@ -48,7 +48,8 @@ type Policy struct {
 }
 
 // alwaysOffered are the keys of the labels that every offered node has.
-var alwaysOffered = []string{corev1.LabelArchStable, corev1.LabelOSStable, corev1.LabelTopologyRegion, corev1.LabelTopologyZone}
+var alwaysOffered = []string{corev1.LabelArchStable, corev1.LabelOSStable, corev1.LabelTopologyRegion,
+	corev1.LabelTopologyZone}
 
 // maxNodeLabels bounds the other labels of an offered node, so that offers stay small.
 const maxNodeLabels = 8
@@ -107,7 +108,8 @@ func (p *Policy) AddFlags(fs *pflag.FlagSet) {
 		"Volume types that consumers' pods may mount without a claim: fc, iscsi or nfs. Empty offers none. "+
 			"spec.lending.externalVolumes of a ForeignCluster takes the place of this and of --offer-external-csi-drivers.")
 	fs.StringSliceVar(&p.ExternalCSIDrivers, flagExternalCSIDrivers, p.ExternalCSIDrivers,
-		"CSI drivers that inline volumes of consumers' pods may use, for example secrets-store.csi.k8s.io. Empty offers none.")
+		"CSI drivers that inline volumes of consumers' pods may use, for example secrets-store.csi.k8s.io. "+
+			"Empty offers none.")
 	fs.StringSliceVar(&p.IngressClasses, "offer-ingress-classes", p.IngressClasses,
 		"Ingress classes that consumers may name, the default first.")
 	fs.StringSliceVar(&p.LoadBalancerClasses, "offer-load-balancer-classes", p.LoadBalancerClasses,

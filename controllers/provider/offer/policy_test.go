@@ -168,7 +168,8 @@ func TestUsageBeyondTheGrantIsReported(t *testing.T) {
 	w.add(&storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "fast"}, Provisioner: "example.com"})
 	w.pass()
 	accept := func(phase v1alpha1.NegotiationPhase) {
-		kittest.Change(w.Cluster, tenant, "milan", &v1alpha1.ResourceOffer{}, func(offer *v1alpha1.ResourceOffer) { offer.Status.Phase = phase })
+		kittest.Change(w.Cluster, tenant, "milan", &v1alpha1.ResourceOffer{},
+			func(offer *v1alpha1.ResourceOffer) { offer.Status.Phase = phase })
 	}
 	limits := func(pairs ...string) {
 		w.changeCluster(func(fc *v1alpha1.ForeignCluster) { fc.Spec.Lending.Limits = list(pairs...) })
@@ -219,7 +220,8 @@ func TestUsageBeyondTheGrantIsReported(t *testing.T) {
 		{"claims are deleted", func() { store("1Gi") }, metav1.ConditionTrue, reasonEnough, ""},
 		{"no storage is offered any more", func() { limits("cpu", "500m") }, metav1.ConditionFalse, reasonGrantLowered,
 			"More is used than is granted of requests.storage."},
-		{"the offer is no longer accepted", func() { accept(v1alpha1.NegotiationRefused) }, metav1.ConditionFalse, reasonGrantLowered,
+		{"the offer is no longer accepted", func() { accept(v1alpha1.NegotiationRefused) }, metav1.ConditionFalse,
+			reasonGrantLowered,
 			"More is used than is granted of cpu, pods, requests.storage."},
 	} {
 		stage.change()
@@ -230,7 +232,8 @@ func TestUsageBeyondTheGrantIsReported(t *testing.T) {
 		if condition == nil {
 			condition = &metav1.Condition{}
 		}
-		if condition.Status != stage.status || condition.Reason != stage.reason || !strings.Contains(condition.Message, stage.contains) {
+		if condition.Status != stage.status || condition.Reason != stage.reason ||
+			!strings.Contains(condition.Message, stage.contains) {
 			t.Errorf("%s: %s, %s, %q", stage.name, condition.Status, condition.Reason, condition.Message)
 		}
 		w.rests(stage.name)

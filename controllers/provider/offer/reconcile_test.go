@@ -23,18 +23,23 @@ import (
 
 func TestRequestIsAnsweredWithAnOffer(t *testing.T) {
 	w := newWorld(t, DefaultPolicy())
-	if diff := cmp.Diff([]string{"create ResourceOffer milan", "patch status ResourceRequest rome"}, w.pass()); diff != "" {
+	if diff := cmp.Diff([]string{"create ResourceOffer milan", "patch status ResourceRequest rome"},
+		w.pass()); diff != "" {
 		t.Fatalf("writes (-want +got):\n%s", diff)
 	}
 	if offer := w.offer(); offer.Spec.ClusterID != milanID || text(offer.Spec.Resources)["cpu"] != "1800m" {
 		t.Errorf("offer %+v", offer.Spec)
 	}
-	if status := w.request().Status; status.Phase != v1alpha1.NegotiationAccepted || status.OfferName != "milan" || status.ObservedGeneration != 1 {
+	if status := w.request().Status; status.Phase != v1alpha1.NegotiationAccepted || status.OfferName != "milan" ||
+		status.ObservedGeneration != 1 {
 		t.Errorf("answer %+v", status)
 	}
 	w.rests("answered")
 	allocatable := func(cpu string) {
-		w.changeNode("worker", func(node *corev1.Node) { node.Status.Allocatable = list("cpu", cpu, "memory", "4Gi", "pods", "110") })
+		w.changeNode("worker", func(node *corev1.Node) {
+			node.Status.Allocatable = list("cpu", cpu, "memory", "4Gi", "pods",
+				"110")
+		})
 	}
 	allocatable("2010m")
 	w.rests("a node that grew by half a percent")
@@ -92,7 +97,8 @@ func TestCordonedConsumerIsOfferedNothingNew(t *testing.T) {
 					}
 				}
 			}
-			if len(cordoned.Resources) != len(before.Resources) || len(cordoned.Nodes) != len(before.Nodes) || cordoned.Withdrawn {
+			if len(cordoned.Resources) != len(before.Resources) || len(cordoned.Nodes) != len(before.Nodes) ||
+				cordoned.Withdrawn {
 				t.Errorf("offer %+v", cordoned)
 			}
 			w.rests("cordoned")
@@ -117,7 +123,10 @@ func TestCordonEmptiesAnOfferAlsoIfAnAdministratorDecides(t *testing.T) {
 			w.Policy = manual()
 			before := w.offer().Spec
 			// What could be offered by now is not what an administrator accepted.
-			w.changeNode("worker", func(node *corev1.Node) { node.Status.Allocatable = list("cpu", "64", "memory", "64Gi", "pods", "110") })
+			w.changeNode("worker", func(node *corev1.Node) {
+				node.Status.Allocatable = list("cpu", "64", "memory", "64Gi",
+					"pods", "110")
+			})
 			cordon(true)
 			w.pass()
 			for name, quantity := range w.offer().Spec.Resources {
@@ -152,8 +161,10 @@ func TestAdministratorsOffersAreNotChanged(t *testing.T) {
 		offers           []string
 		answer, contains string
 	}{
-		{"in addition to the controller's", "batch", DefaultPolicy(), false, []string{"batch", "milan"}, "milan", "policy allows"},
-		{"with the name of the controller's", "milan", DefaultPolicy(), false, []string{"milan", "milan-2"}, "milan-2", "policy allows"},
+		{"in addition to the controller's", "batch", DefaultPolicy(), false, []string{"batch", "milan"}, "milan",
+			"policy allows"},
+		{"with the name of the controller's", "milan", DefaultPolicy(), false, []string{"milan", "milan-2"}, "milan-2",
+			"policy allows"},
 		{"if an administrator decides", "batch", manual(), false, []string{"batch"}, "batch", "made an offer"},
 		{"of a cordoned consumer", "batch", manual(), true, []string{"batch"}, "batch",
 			"stay open although the consumer is cordoned: batch."},
@@ -172,7 +183,8 @@ func TestAdministratorsOffersAreNotChanged(t *testing.T) {
 			if diff := cmp.Diff(test.offers, w.offerNames()); diff != "" {
 				t.Errorf("offers (-want +got):\n%s", diff)
 			}
-			if _, message := w.answer(); w.request().Status.OfferName != test.answer || !strings.Contains(message, test.contains) {
+			if _, message := w.answer(); w.request().Status.OfferName != test.answer ||
+				!strings.Contains(message, test.contains) {
 				t.Errorf("answered with %q: %s", w.request().Status.OfferName, message)
 			}
 			w.rests("answered")
@@ -245,11 +257,13 @@ func TestAdministratorOfTheProviderDecides(t *testing.T) {
 			"spec.lending.decision of ForeignCluster rome", false, false},
 		{"refused", v1alpha1.PeeringAnswer{Decision: v1alpha1.PeeringRefuse, Reason: "no room before May"},
 			v1alpha1.NegotiationRefused, "no room before May", false, false},
-		{"accepted", v1alpha1.PeeringAnswer{Decision: v1alpha1.PeeringAccept}, v1alpha1.NegotiationAccepted, "accepts", true, false},
+		{"accepted", v1alpha1.PeeringAnswer{Decision: v1alpha1.PeeringAccept}, v1alpha1.NegotiationAccepted, "accepts", true,
+			false},
 		{"decision removed", v1alpha1.PeeringAnswer{}, v1alpha1.NegotiationAccepted, "made an offer", true, false},
 		{"refused later", v1alpha1.PeeringAnswer{Decision: v1alpha1.PeeringRefuse, Reason: "maintenance"},
 			v1alpha1.NegotiationRefused, "maintenance", true, true},
-		{"accepted again", v1alpha1.PeeringAnswer{Decision: v1alpha1.PeeringAccept}, v1alpha1.NegotiationAccepted, "accepts", true, false},
+		{"accepted again", v1alpha1.PeeringAnswer{Decision: v1alpha1.PeeringAccept}, v1alpha1.NegotiationAccepted, "accepts",
+			true, false},
 	} {
 		w.changeCluster(func(fc *v1alpha1.ForeignCluster) { fc.Spec.Lending.PeeringAnswer = stage.answer })
 		w.pass()
@@ -332,7 +346,8 @@ func TestRenamedClustersKeepTheirPeering(t *testing.T) {
 	for _, name := range []string{"rome", "roma-nuova"} {
 		phases[name] = kittest.Read(w.Cluster, tenant, name, &v1alpha1.ResourceRequest{}).Status.Phase
 	}
-	want := map[string]v1alpha1.NegotiationPhase{"rome": v1alpha1.NegotiationRefused, "roma-nuova": v1alpha1.NegotiationAccepted}
+	want := map[string]v1alpha1.NegotiationPhase{"rome": v1alpha1.NegotiationRefused,
+		"roma-nuova": v1alpha1.NegotiationAccepted}
 	if diff := cmp.Diff(want, phases); diff != "" {
 		t.Errorf("phases after the consumer was renamed (-want +got):\n%s", diff)
 	}
@@ -351,11 +366,13 @@ func TestKindsAreOfferedThatTheProviderServes(t *testing.T) {
 		want    []metav1.GroupVersionResource
 	}{
 		{"none is served", nil, nil, nil},
-		{"one is served", []metav1.APIResource{{Name: "widgets", Namespaced: true}}, nil, []metav1.GroupVersionResource{widgets}},
+		{"one is served", []metav1.APIResource{{Name: "widgets", Namespaced: true}}, nil,
+			[]metav1.GroupVersionResource{widgets}},
 		{"discovery fails", nil, errors.New("no answer"), []metav1.GroupVersionResource{widgets}},
 		{"another is not namespaced", []metav1.APIResource{{Name: "widgets", Namespaced: true}, {Name: "gadgets"}}, nil,
 			[]metav1.GroupVersionResource{widgets}},
-		{"both are served", []metav1.APIResource{{Name: "widgets", Namespaced: true}, {Name: "gadgets", Namespaced: true}}, nil,
+		{"both are served", []metav1.APIResource{{Name: "widgets", Namespaced: true}, {Name: "gadgets", Namespaced: true}},
+			nil,
 			[]metav1.GroupVersionResource{widgets, gadgets}},
 		{"none is served any more", nil, nil, nil},
 	} {

@@ -32,7 +32,8 @@ func allocatable(nodes []*corev1.Node, selector map[string]string) corev1.Resour
 
 // takesWork reports whether new pods can be placed on a node of this cluster.
 func takesWork(node *corev1.Node) bool {
-	if node.Labels[v1alpha1.LabelType] == v1alpha1.TypeVirtualNode || node.Spec.Unschedulable || node.DeletionTimestamp != nil {
+	if node.Labels[v1alpha1.LabelType] == v1alpha1.TypeVirtualNode || node.Spec.Unschedulable ||
+		node.DeletionTimestamp != nil {
 		return false
 	}
 	return !slices.ContainsFunc(node.Spec.Taints, func(taint corev1.Taint) bool {

@@ -56,9 +56,11 @@ func TestShareOfResources(t *testing.T) {
 		requested corev1.ResourceList
 		want      map[string]string
 	}{
-		{"a share of everything, rounded down, without what comes to nothing", 90, nil, map[string]string{"cpu": "1800m", "memory": "3686Mi", "pods": "99"}},
+		{"a share of everything, rounded down, without what comes to nothing", 90, nil,
+			map[string]string{"cpu": "1800m", "memory": "3686Mi", "pods": "99"}},
 		{"all of it", 100, nil, map[string]string{"cpu": "2", "memory": "4Gi", "pods": "110", "example.com/gpu": "1"}},
-		{"no more than was requested", 90, list("cpu", "500m", "memory", "64Gi"), map[string]string{"cpu": "500m", "memory": "3686Mi", "pods": "99"}},
+		{"no more than was requested", 90, list("cpu", "500m", "memory", "64Gi"),
+			map[string]string{"cpu": "500m", "memory": "3686Mi", "pods": "99"}},
 		{"nothing of what was requested as zero", 90, list("cpu", "0"), map[string]string{"memory": "3686Mi", "pods": "99"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -75,12 +77,15 @@ func TestOffersExceedNeitherShareNorRequest(t *testing.T) {
 		percent := rapid.IntRange(1, 100).Draw(t, "percent")
 		resources, requested := corev1.ResourceList{}, corev1.ResourceList{}
 		for _, name := range names {
-			resources[name] = *resource.NewQuantity(rapid.Int64Range(0, 1<<60).Draw(t, "resources "+string(name)), resource.DecimalSI)
+			resources[name] = *resource.NewQuantity(rapid.Int64Range(0, 1<<60).Draw(t, "resources "+string(name)),
+				resource.DecimalSI)
 			if rapid.Bool().Draw(t, "requested "+string(name)) {
-				requested[name] = *resource.NewQuantity(rapid.Int64Range(0, 1<<60).Draw(t, "requested "+string(name)), resource.DecimalSI)
+				requested[name] = *resource.NewQuantity(rapid.Int64Range(0, 1<<60).Draw(t, "requested "+string(name)),
+					resource.DecimalSI)
 			}
 		}
-		resources[corev1.ResourceCPU] = *resource.NewMilliQuantity(rapid.Int64Range(0, 1<<50).Draw(t, "milli"), resource.DecimalSI)
+		resources[corev1.ResourceCPU] = *resource.NewMilliQuantity(rapid.Int64Range(0, 1<<50).Draw(t, "milli"),
+			resource.DecimalSI)
 		for name, granted := range percentage(resources, percent, requested) {
 			all := resources[name]
 			if granted.AsApproximateFloat64() > all.AsApproximateFloat64()*float64(percent)/100*(1+1e-9) {

@@ -114,7 +114,8 @@ func TestStorageClassesThatDoNotExistAreNotOffered(t *testing.T) {
 			t.Errorf("offered (-want +got):\n%s", diff)
 		}
 		_, message := w.answer()
-		if !strings.HasSuffix(message, stage.contains) || stage.contains == "" && strings.Contains(message, "storage classes") {
+		if !strings.HasSuffix(message, stage.contains) || stage.contains == "" &&
+			strings.Contains(message, "storage classes") {
 			t.Errorf("answer %q", message)
 		}
 	}
