@@ -23,7 +23,7 @@ import (
 	"liqo.io/federation/controllers/consumer/offloading"
 	"liqo.io/federation/controllers/pods"
 	"liqo.io/federation/controllers/provider/namespace"
-	"liqo.io/federation/controllers/shadow"
+	"liqo.io/federation/controllers/provider/shadowpod"
 	"liqo.io/federation/generated/clientset/versioned"
 	"liqo.io/federation/generated/informers/externalversions"
 	"liqo.io/federation/test/integration/framework"
@@ -62,17 +62,8 @@ func clientsOf(t *testing.T, config *rest.Config) (kubernetes.Interface, version
 // runOffloading runs the controllers of offloading until the test ends.
 func runOffloading(t *testing.T, env *framework.Environment) {
 	t.Helper()
-	kube, federation := clients(t, env)
-	kubeInformers := kubeinformers.NewSharedInformerFactory(kube, 0)
-	federationInformers := externalversions.NewSharedInformerFactory(federation, 0)
+	kube, _ := clients(t, env)
 	events := &record.FakeRecorder{}
-
-	shadows, err := shadow.New(kube, federation, kubeInformers, federationInformers, events, allNodes)
-	if err != nil {
-		t.Fatal(err)
-	}
-	runWith(t, kubeInformers, federationInformers, shadows.Run)
-
 	runManager(t, env.Admin, func(manager ctrl.Manager) error {
 		shared := &offloading.Config{
 			Client: manager.GetClient(), Live: manager.GetAPIReader(), Clock: clock.RealClock{},
@@ -88,7 +79,7 @@ func runOffloading(t *testing.T, env *framework.Environment) {
 			ClusterID: thisID, Reserved: []string{framework.Namespace},
 			Account: types.NamespacedName{Namespace: framework.Namespace, Name: controllerManager},
 		}).SetupWithManager(manager)
-	})
+	}, shadowPods)
 }
 
 // noVolumes are the volumes of namespaces that have none.
@@ -104,24 +95,28 @@ func (noVolumes) Obstacles(string, string) []string { return nil }
 const offeredNode = "0a1b2c3d4e5f6071"
 
 // allNodes shares every node with every consumer.
-func allNodes(_, offered string) shadow.Placement {
+type allNodes struct{}
+
+// Place implements shadowpod.Placer.
+func (allNodes) Place(_ context.Context, _, offered string) (shadowpod.Placement, error) {
 	if offered == offeredNode {
-		return shadow.Placement{Labels: map[string]string{corev1.LabelTopologyZone: "north"}, Node: "worker"}
+		return shadowpod.Placement{Labels: map[string]string{corev1.LabelTopologyZone: "north"}, Node: "worker"}, nil
 	}
-	return shadow.Placement{}
+	return shadowpod.Placement{}, nil
+}
+
+// shadowPods adds the controller of shadow pods to a manager.
+func shadowPods(manager ctrl.Manager) error {
+	return (&shadowpod.Reconciler{
+		Client: manager.GetClient(), Live: manager.GetAPIReader(), Placer: allNodes{},
+		Events: &record.FakeRecorder{}, Clock: clock.RealClock{},
+	}).SetupWithManager(manager)
 }
 
 // runShadows runs the controller of shadow pods alone until the test ends.
 func runShadows(t *testing.T, config *rest.Config) {
 	t.Helper()
-	kube, federation := clientsOf(t, config)
-	kubeInformers := kubeinformers.NewSharedInformerFactory(kube, 0)
-	federationInformers := externalversions.NewSharedInformerFactory(federation, 0)
-	shadows, err := shadow.New(kube, federation, kubeInformers, federationInformers, &record.FakeRecorder{}, allNodes)
-	if err != nil {
-		t.Fatal(err)
-	}
-	runWith(t, kubeInformers, federationInformers, shadows.Run)
+	runManager(t, config, shadowPods)
 }
 
 func runWith(t *testing.T, kubeInformers kubeinformers.SharedInformerFactory, federationInformers externalversions.SharedInformerFactory, runs ...func(context.Context)) {

@@ -14,13 +14,12 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	kubeinformers "k8s.io/client-go/informers"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/controllers/shadow"
-	"liqo.io/federation/generated/informers/externalversions"
+	"liqo.io/federation/controllers/provider/endpointslice"
 	"liqo.io/federation/test/integration/framework"
 )
 
@@ -125,16 +124,12 @@ func (e *endpointsOfWeb) networked(t *testing.T, status metav1.ConditionStatus) 
 
 func (e *endpointsOfWeb) runController(t *testing.T) {
 	t.Helper()
-	kube, federation := clients(t, e.Environment)
-	kubeInformers := kubeinformers.NewSharedInformerFactory(kube, 0)
-	federationInformers := externalversions.NewSharedInformerFactory(federation, 0)
-	slices, err := shadow.NewEndpointSlices(kube, federation, kubeInformers, federationInformers, shadow.Network{
-		Tunnels: federationInformers.Federation().V1alpha1().TunnelEndpoints(), Namespace: framework.Namespace,
-	}, clock.RealClock{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	runWith(t, kubeInformers, federationInformers, slices.Run)
+	runManager(t, e.Admin, func(manager ctrl.Manager) error {
+		return (&endpointslice.Reconciler{
+			Client: manager.GetClient(), Live: manager.GetAPIReader(), Clock: clock.RealClock{},
+			Network: endpointslice.Network{Namespace: framework.Namespace},
+		}).SetupWithManager(manager)
+	})
 }
 
 // await waits until the twin has the endpoint of home alone, ready or not.

@@ -143,7 +143,13 @@ func (c *Cluster) recorded() interceptor.Funcs {
 		SubResourceUpdate: func(ctx context.Context, w client.Client, sub string, o client.Object,
 			options ...client.SubResourceUpdateOption,
 		) error {
-			return c.write("update "+sub, o, func() error { return w.SubResource(sub).Update(ctx, o, options...) })
+			return c.write("update "+sub, o, func() error {
+				if sub == "status" {
+					return w.Status().Update(ctx, o, options...)
+				}
+				// The fake API server would write the status alone.
+				return w.Update(ctx, o)
+			})
 		},
 		SubResourcePatch: func(ctx context.Context, w client.Client, sub string, o client.Object, p client.Patch,
 			options ...client.SubResourcePatchOption,

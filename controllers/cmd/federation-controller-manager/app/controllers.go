@@ -16,12 +16,14 @@ import (
 	"liqo.io/federation/controllers/consumer/request"
 	"liqo.io/federation/controllers/consumer/virtualnode"
 	"liqo.io/federation/controllers/provider/admission"
+	"liqo.io/federation/controllers/provider/endpointslice"
 	"liqo.io/federation/controllers/provider/fairness"
 	"liqo.io/federation/controllers/provider/identitysigner"
 	"liqo.io/federation/controllers/provider/invitation"
 	"liqo.io/federation/controllers/provider/liveness"
 	"liqo.io/federation/controllers/provider/namespace"
 	"liqo.io/federation/controllers/provider/offer"
+	"liqo.io/federation/controllers/provider/shadowpod"
 	"liqo.io/federation/controllers/storage/move"
 	"liqo.io/federation/controllers/storage/provider"
 )
@@ -60,8 +62,8 @@ func controllers() []Controller {
 		{Name: offloading.Name, Init: initNamespaceOffloading},
 		{Name: offloading.MapName, Init: initNamespaceMap},
 		{Name: namespace.Name, Init: initRemoteNamespace},
-		{Name: "shadow-pod", Init: initShadowPod},
-		{Name: "shadow-endpointslice", Init: initShadowEndpointSlice},
+		{Name: shadowpod.Name, Init: initShadowPod},
+		{Name: endpointslice.Name, Init: initShadowEndpointSlice},
 		{Name: "service-export", Init: initServiceExport},
 		{Name: provider.Name, Init: initShadowVolumeClaim},
 		{Name: "storage-provisioner", Init: initStorageProvisioner},

@@ -7,19 +7,17 @@ import (
 	"context"
 	"fmt"
 
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	mcs "sigs.k8s.io/mcs-api/pkg/client/clientset/versioned"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/apiserver/naming"
 	"liqo.io/federation/controllers/consumer/offloading"
 	"liqo.io/federation/controllers/multicluster"
 	"liqo.io/federation/controllers/pods"
+	"liqo.io/federation/controllers/provider/endpointslice"
 	"liqo.io/federation/controllers/provider/namespace"
-	"liqo.io/federation/controllers/provider/offer"
-	"liqo.io/federation/controllers/shadow"
+	"liqo.io/federation/controllers/provider/shadowpod"
 	storage "liqo.io/federation/controllers/storage/consumer"
 )
 
@@ -73,42 +71,36 @@ func initRemoteNamespace(ctx context.Context, config *Config) ([]Runner, error) 
 	return nil, reconciler.SetupWithManager(manager)
 }
 
-func initShadowPod(_ context.Context, config *Config) ([]Runner, error) {
-	clusters := config.FederationInformers.Federation().V1alpha1().ForeignClusters().Lister()
-	offers := config.FederationInformers.Federation().V1alpha1().ResourceOffers().Lister()
-	nodes := config.KubeInformers.Core().V1().Nodes().Lister()
-	placement := func(foreignCluster, offeredNode string) shadow.Placement {
-		fc, err := clusters.Get(foreignCluster)
-		if err != nil {
-			// A consumer that is gone runs nothing new.
-			fc = &v1alpha1.ForeignCluster{}
-		}
-		shared := config.Options.Policy.SharedNodes(&fc.Spec.Lending)
-		if offeredNode == "" {
-			return shadow.Placement{Labels: shared}
-		}
-		// Listing a cache fails only with a selector that cannot be read.
-		all, _ := nodes.List(labels.Everything())
-		offered, _ := offers.ResourceOffers(naming.TenantNamespace(foreignCluster)).List(labels.Everything())
-		wanted, node := offer.Place(all, offered, shared, fc.Spec.ClusterID, offeredNode)
-		return shadow.Placement{Labels: wanted, Node: node}
-	}
-	controller, err := shadow.New(config.Kube, config.Federation, config.KubeInformers, config.FederationInformers,
-		config.Recorder("shadow-pod"), placement)
+func initShadowPod(ctx context.Context, config *Config) ([]Runner, error) {
+	manager, err := config.Manager(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return []Runner{controller.Run}, nil
+	nodes, err := shadowpod.NewNodes(manager, &config.Options.Policy)
+	if err != nil {
+		return nil, err
+	}
+	reconciler := &shadowpod.Reconciler{
+		Client: manager.GetClient(), Live: manager.GetAPIReader(), Placer: nodes,
+		Events: config.Recorder(shadowpod.Name), Clock: clock.RealClock{},
+	}
+	return nil, reconciler.SetupWithManager(manager)
 }
 
-func initShadowEndpointSlice(_ context.Context, config *Config) ([]Runner, error) {
-	return running(shadow.NewEndpointSlices(config.Kube, config.Federation, config.KubeInformers, config.FederationInformers,
-		shadow.Network{
+func initShadowEndpointSlice(ctx context.Context, config *Config) ([]Runner, error) {
+	manager, err := config.Manager(ctx)
+	if err != nil {
+		return nil, err
+	}
+	reconciler := &endpointslice.Reconciler{
+		Client: manager.GetClient(), Live: manager.GetAPIReader(), Clock: clock.RealClock{},
+		Network: endpointslice.Network{
 			Refused:    config.Options.refusedEndpoints(),
 			Networking: v1alpha1.NetworkingMode(config.Options.Networking),
-			Tunnels:    config.installationInformers().Federation().V1alpha1().TunnelEndpoints(),
 			Namespace:  config.Options.Namespace,
-		}, clock.RealClock{}))
+		},
+	}
+	return nil, reconciler.SetupWithManager(manager)
 }
 
 func initServiceExport(_ context.Context, config *Config) ([]Runner, error) {

@@ -1,7 +1,7 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package shadow
+package shadowpod
 
 import (
 	"testing"
@@ -16,9 +16,9 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-func TestPodOfAShadowPodHasNothingOfThisCluster(t *testing.T) {
+func TestPodHasNoAccountPriorityOrNodeOfTheProvider(t *testing.T) {
 	shadow := shadowPod(func(shadow *v1alpha1.ShadowPod) {
-		shadow.Labels[v1alpha1.LabelOrigin] = "a lie"
+		shadow.Labels[v1alpha1.LabelOrigin] = "forged"
 		shadow.Spec.Pod.ServiceAccountName = "admin"
 		shadow.Spec.Pod.DeprecatedServiceAccount = "admin"
 		shadow.Spec.Pod.AutomountServiceAccountToken = ptr.To(true)
@@ -28,7 +28,7 @@ func TestPodOfAShadowPodHasNothingOfThisCluster(t *testing.T) {
 	})
 	before := shadow.DeepCopy()
 	pod := podOf(t, shadow)
-	if pod.Labels[v1alpha1.LabelOrigin] != "there" || pod.Labels[v1alpha1.LabelDestination] != "here" {
+	if pod.Labels[v1alpha1.LabelOrigin] != "consumer-id" || pod.Labels[v1alpha1.LabelDestination] != "provider-id" {
 		t.Errorf("labels %v", pod.Labels)
 	}
 	want := before.Spec.Pod.DeepCopy()
@@ -39,18 +39,18 @@ func TestPodOfAShadowPodHasNothingOfThisCluster(t *testing.T) {
 		t.Errorf("spec (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff(before, shadow); diff != "" {
-		t.Errorf("the shadow pod itself was changed:\n%s", diff)
+		t.Errorf("shadow pod (-before +after):\n%s", diff)
 	}
 	if !metav1.IsControlledBy(pod, shadow) || len(pod.Finalizers) > 0 {
 		t.Errorf("owners %v, finalizers %v", pod.OwnerReferences, pod.Finalizers)
 	}
 }
 
-func TestAContainerThatAsksForNothingCanBeCounted(t *testing.T) {
+func TestContainerWithoutRequestsRequestsZero(t *testing.T) {
 	pod := podOf(t, shadowPod(func(shadow *v1alpha1.ShadowPod) {
 		shadow.Spec.Pod.InitContainers = []corev1.Container{{Name: "init", Image: "one"}}
 		shadow.Spec.Pod.Containers = []corev1.Container{
-			{Name: "asks", Image: "one", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}}},
+			{Name: "requests", Image: "one", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}}},
 			{Name: "limits", Image: "one", Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("1Mi")}}},
 		}
 	}))
@@ -61,8 +61,7 @@ func TestAContainerThatAsksForNothingCanBeCounted(t *testing.T) {
 	}{
 		{pod.Spec.InitContainers[0], corev1.ResourceList{corev1.ResourceCPU: nothing, corev1.ResourceMemory: nothing}},
 		{pod.Spec.Containers[0], corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1"), corev1.ResourceMemory: nothing}},
-		// What is limited and not requested is requested as much as the limit, by
-		// Kubernetes itself.
+		// Kubernetes itself sets a missing request to the limit.
 		{pod.Spec.Containers[1], corev1.ResourceList{corev1.ResourceCPU: nothing}},
 	} {
 		if diff := cmp.Diff(test.want, test.container.Resources.Requests); diff != "" {
@@ -71,8 +70,8 @@ func TestAContainerThatAsksForNothingCanBeCounted(t *testing.T) {
 	}
 }
 
-func TestEveryChangeThatTravelsIsNoticed(t *testing.T) {
-	before, err := giftOf(shadowPod())
+func TestMirroredStateChangesWithEveryReflectedField(t *testing.T) {
+	before, err := mirroredOf(shadowPod())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,43 +86,43 @@ func TestEveryChangeThatTravelsIsNoticed(t *testing.T) {
 		"deadline":            func(s *v1alpha1.ShadowPod) { s.Spec.Pod.ActiveDeadlineSeconds = ptr.To[int64](1) },
 		"toleration":          func(s *v1alpha1.ShadowPod) { s.Spec.Pod.Tolerations = []corev1.Toleration{{Key: "dedicated"}} },
 	} {
-		after, err := giftOf(shadowPod(change))
+		after, err := mirroredOf(shadowPod(change))
 		if err != nil {
 			t.Fatal(err)
 		}
 		if after.Hash == before.Hash {
-			t.Errorf("a changed %s is not noticed", name)
+			t.Errorf("a changed %s does not change the state", name)
 		}
 	}
-	if after, err := giftOf(shadowPod(asking("2"))); err != nil || after.Resources == before.Resources || after.Hash != before.Hash {
-		t.Errorf("changed resources are not noticed, or not apart: %v", err)
+	if after, err := mirroredOf(shadowPod(requesting("2"))); err != nil || after.Resources == before.Resources || after.Hash != before.Hash {
+		t.Errorf("changed resources do not change their own hash alone: %v", err)
 	}
-	again, err := giftOf(shadowPod(never, hasEnded))
+	again, err := mirroredOf(shadowPod(never, hasEnded))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(before, again); diff != "" {
-		t.Errorf("a change that does not travel is taken for one that does:\n%s", diff)
+		t.Errorf("a change of another field changes the state (-want +got):\n%s", diff)
 	}
 }
 
-func TestATolerationIsAddedOrLastsForAnotherTime(t *testing.T) {
+func TestTolerationIsAddedOrGetsAnotherDuration(t *testing.T) {
 	pod := podOf(t, shadowPod(), func(pod *corev1.Pod) {
-		pod.Spec.Tolerations = []corev1.Toleration{{Key: "here"}, {Key: "both", TolerationSeconds: ptr.To[int64](1)}}
+		pod.Spec.Tolerations = []corev1.Toleration{{Key: "provider"}, {Key: "both", TolerationSeconds: ptr.To[int64](1)}}
 	})
 	changed := shadowPod(func(s *v1alpha1.ShadowPod) {
 		s.Spec.Pod.Tolerations = []corev1.Toleration{{Key: "both", TolerationSeconds: ptr.To[int64](2)}, {Key: "new"}}
 	})
-	if err := update(pod, changed, twin(), true); err != nil {
+	if err := update(pod, changed, remoteNamespace(), true); err != nil {
 		t.Fatal(err)
 	}
-	want := []corev1.Toleration{{Key: "here"}, {Key: "both", TolerationSeconds: ptr.To[int64](2)}, {Key: "new"}}
+	want := []corev1.Toleration{{Key: "provider"}, {Key: "both", TolerationSeconds: ptr.To[int64](2)}, {Key: "new"}}
 	if diff := cmp.Diff(want, pod.Spec.Tolerations); diff != "" {
 		t.Errorf("tolerations (-want +got):\n%s", diff)
 	}
 }
 
-func TestCacheOfPodsHoldsLittle(t *testing.T) {
+func TestCacheKeepsOfPodsWhatTheControllerReads(t *testing.T) {
 	pod := podOf(t, shadowPod())
 	pod.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kubelet"}}
 	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "main"}}
@@ -135,8 +134,8 @@ func TestCacheOfPodsHoldsLittle(t *testing.T) {
 	if trimmed.ManagedFields != nil || trimmed.Spec.Containers != nil || trimmed.Labels != nil || trimmed.Status.ContainerStatuses != nil {
 		t.Errorf("kept %+v", trimmed)
 	}
-	if givenTo(trimmed).Hash == "" || trimmed.UID != types.UID("pod-uid") || !metav1.IsControlledBy(trimmed, shadowPod()) {
-		t.Errorf("lost what is needed: %+v", trimmed)
+	if recordedOn(trimmed).Hash == "" || trimmed.UID != types.UID("pod-uid") || !metav1.IsControlledBy(trimmed, shadowPod()) {
+		t.Errorf("lacks a field: %+v", trimmed)
 	}
 	ended := podOf(t, shadowPod(never), in(corev1.PodFailed))
 	ended.Status.ContainerStatuses = pod.Status.ContainerStatuses
@@ -144,13 +143,13 @@ func TestCacheOfPodsHoldsLittle(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(ended.Status, got.(*corev1.Pod).Status); diff != "" {
-		t.Errorf("how a pod ended was lost:\n%s", diff)
+		t.Errorf("status of a finished pod (-want +got):\n%s", diff)
 	}
 }
 
-func TestPodsStayOnTheNodesThatAreShared(t *testing.T) {
+func TestPodsAreRestrictedToSharedNodes(t *testing.T) {
 	zone := corev1.NodeSelectorRequirement{Key: "zone", Operator: corev1.NodeSelectorOpExists}
-	lent := corev1.NodeSelectorRequirement{Key: "lent", Operator: corev1.NodeSelectorOpIn, Values: []string{"yes"}}
+	shared := corev1.NodeSelectorRequirement{Key: "shared", Operator: corev1.NodeSelectorOpIn, Values: []string{"yes"}}
 	required := func(terms ...[]corev1.NodeSelectorRequirement) *corev1.Affinity {
 		selector := &corev1.NodeSelector{}
 		for _, term := range terms {
@@ -165,13 +164,13 @@ func TestPodsStayOnTheNodesThatAreShared(t *testing.T) {
 		before, want *corev1.Affinity
 	}{
 		{"all of them", nil, nil, nil},
-		{"some of them", map[string]string{"lent": "yes"}, nil, required(requirements{lent})},
-		{"those among them that the pod asks for", map[string]string{"lent": "yes"}, required(requirements{zone}, requirements{zone}), required(requirements{zone, lent}, requirements{zone, lent})},
-		{"none, as the pod asks for", map[string]string{"lent": "yes"}, required(nil), required(nil)},
+		{"some of them", map[string]string{"shared": "yes"}, nil, required(requirements{shared})},
+		{"those among them that the pod requires", map[string]string{"shared": "yes"}, required(requirements{zone}, requirements{zone}), required(requirements{zone, shared}, requirements{zone, shared})},
+		{"none, as the pod requires", map[string]string{"shared": "yes"}, required(nil), required(nil)},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			spec := corev1.PodSpec{Affinity: test.before.DeepCopy()}
-			confine(&spec, test.nodes)
+			requireNodes(&spec, test.nodes)
 			if diff := cmp.Diff(test.want, spec.Affinity); diff != "" {
 				t.Errorf("affinity (-want +got):\n%s", diff)
 			}
@@ -179,15 +178,15 @@ func TestPodsStayOnTheNodesThatAreShared(t *testing.T) {
 	}
 }
 
-func TestPodsRunRatherOnTheNodeThatWasOffered(t *testing.T) {
+func TestPodsPreferTheOfferedNode(t *testing.T) {
 	spec := corev1.PodSpec{}
-	attract(&spec, "")
+	preferNode(&spec, "")
 	if spec.Affinity != nil {
-		t.Fatalf("without one they have an affinity: %v", spec.Affinity)
+		t.Fatalf("affinity without an offered node: %v", spec.Affinity)
 	}
 	own := corev1.PreferredSchedulingTerm{Weight: 1}
 	spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []corev1.PreferredSchedulingTerm{own}}}
-	attract(&spec, "worker-1")
+	preferNode(&spec, "worker-1")
 	want := []corev1.PreferredSchedulingTerm{own, {Weight: 100, Preference: corev1.NodeSelectorTerm{MatchFields: []corev1.NodeSelectorRequirement{
 		{Key: "metadata.name", Operator: corev1.NodeSelectorOpIn, Values: []string{"worker-1"}},
 	}}}}

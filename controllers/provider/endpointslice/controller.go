@@ -1,0 +1,195 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package endpointslice
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/controllers/kit"
+)
+
+// Name is the name of the controller in --controllers, logs, metrics and events.
+const Name = "shadow-endpointslice"
+
+const (
+	workers = 4
+	// writeInterval is the least time between two writes of one EndpointSlice: a consumer
+	// changes its endpoints at any rate.
+	writeInterval = time.Second
+	// settleDelay collects the changes of nodes, or of the CIDRs of Services, that come
+	// together.
+	settleDelay = time.Second
+)
+
+// Network bounds the addresses of consumers.
+type Network struct {
+	// Refused are CIDRs that no endpoint of a consumer may be in, in addition to those of
+	// the nodes, their pods and the Services of this cluster.
+	Refused []netip.Prefix
+	// Networking selects the pod connectivity where a ForeignCluster does not.
+	Networking v1alpha1.NetworkingMode
+	// Namespace is that of the TunnelEndpoints. Where networking is Tunnel, the endpoints of
+	// a consumer are in the ranges of its tunnel.
+	Namespace string
+}
+
+// Reconciler keeps an EndpointSlice for each ShadowEndpointSlice.
+type Reconciler struct {
+	// Client reads the cache of the manager, Live the API server.
+	Client client.Client
+	Live   client.Reader
+	// Network bounds the addresses of consumers.
+	Network Network
+	Clock   clock.PassiveClock
+
+	// owned reads the cache of the EndpointSlices of this controller, and of the
+	// TunnelEndpoints.
+	owned client.Reader
+
+	// written is the time of the last write of each EndpointSlice.
+	mutex   sync.Mutex
+	written map[client.ObjectKey]time.Time
+}
+
+// SetupWithManager adds the controller to a manager, with a cache of the EndpointSlices that
+// the federation manages and of the TunnelEndpoints of one namespace: other ones may not be
+// read.
+func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
+	owned, err := kit.NewCache(manager, map[client.Object]cache.ByObject{
+		&discoveryv1.EndpointSlice{}: {
+			Label: labels.SelectorFromSet(labels.Set{discoveryv1.LabelManagedBy: v1alpha1.ManagedBy}),
+		},
+		&v1alpha1.TunnelEndpoint{}: {Namespaces: map[string]cache.Config{r.Network.Namespace: {}}},
+	})
+	if err != nil {
+		return err
+	}
+	_, err = manager.GetCache().GetInformer(context.Background(), &corev1.Namespace{}, cache.BlockUntilSynced(false))
+	if err != nil {
+		return fmt.Errorf("caching namespaces: %w", err)
+	}
+	r.owned = owned
+	ofSlice := &handler.EnqueueRequestForObject{}
+	ofConsumer := handler.EnqueueRequestsFromMapFunc(r.requestsOfConsumer)
+	return ctrl.NewControllerManagedBy(manager).Named(Name).
+		For(&v1alpha1.ShadowEndpointSlice{}).
+		Watches(&v1alpha1.ForeignCluster{}, ofConsumer, builder.WithPredicates(kit.Changed(reachabilityChanged))).
+		Watches(&corev1.Node{}, r.all(), builder.WithPredicates(kit.Changed(addressesChanged))).
+		Watches(&networkingv1.ServiceCIDR{}, r.all(), builder.WithPredicates(kit.Changed(cidrsChanged))).
+		WatchesRawSource(source.Kind[client.Object](owned, &discoveryv1.EndpointSlice{}, ofSlice)).
+		WatchesRawSource(source.Kind[client.Object](owned, &v1alpha1.TunnelEndpoint{}, ofConsumer, kit.Changed(rangesChanged))).
+		WithOptions(kit.Options(workers)).
+		Complete(r)
+}
+
+// reachabilityChanged reports whether the endpoints of a consumer became ready or not ready,
+// or are reached by another network.
+func reachabilityChanged(old, current *v1alpha1.ForeignCluster) bool {
+	return reachability(old) != reachability(current) || old.Spec.Networking != current.Spec.Networking
+}
+
+// rangesChanged reports whether the remote ranges of a tunnel changed.
+func rangesChanged(old, current *v1alpha1.TunnelEndpoint) bool {
+	return !equality.Semantic.DeepEqual(old.Spec.Remote, current.Spec.Remote)
+}
+
+// addressesChanged reports whether the addresses of a node or of its pods changed.
+func addressesChanged(old, current *corev1.Node) bool {
+	return !equality.Semantic.DeepEqual(old.Status.Addresses, current.Status.Addresses) ||
+		!equality.Semantic.DeepEqual(old.Spec.PodCIDRs, current.Spec.PodCIDRs)
+}
+
+// cidrsChanged reports whether the addresses of Services changed.
+func cidrsChanged(old, current *networkingv1.ServiceCIDR) bool {
+	return !equality.Semantic.DeepEqual(old.Spec, current.Spec)
+}
+
+// all returns a handler that requests a pass over each ShadowEndpointSlice, soon.
+func (r *Reconciler) all() handler.EventHandler {
+	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+	add := func(ctx context.Context, queue queue) {
+		for _, request := range r.requests(ctx) {
+			queue.AddAfter(request, settleDelay)
+		}
+	}
+	return handler.Funcs{
+		CreateFunc: func(ctx context.Context, _ event.CreateEvent, queue queue) { add(ctx, queue) },
+		UpdateFunc: func(ctx context.Context, _ event.UpdateEvent, queue queue) { add(ctx, queue) },
+		DeleteFunc: func(ctx context.Context, _ event.DeleteEvent, queue queue) { add(ctx, queue) },
+	}
+}
+
+// requests returns the requests of the ShadowEndpointSlices that options select.
+func (r *Reconciler) requests(ctx context.Context, options ...client.ListOption) []reconcile.Request {
+	var shadows v1alpha1.ShadowEndpointSliceList
+	// Listing a cache fails only before it is filled; then each of them has an event anyway.
+	_ = r.Client.List(ctx, &shadows, append(options, client.UnsafeDisableDeepCopy)...)
+	var all []reconcile.Request
+	for i := range shadows.Items {
+		all = append(all, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&shadows.Items[i])})
+	}
+	return all
+}
+
+// requestsOfConsumer maps a ForeignCluster, or the tunnel of its name, to the
+// ShadowEndpointSlices in the remote namespaces of the consumer.
+func (r *Reconciler) requestsOfConsumer(ctx context.Context, object client.Object) []reconcile.Request {
+	var namespaces corev1.NamespaceList
+	_ = r.Client.List(ctx, &namespaces, client.UnsafeDisableDeepCopy,
+		client.MatchingLabels{v1alpha1.LabelRole: v1alpha1.RoleTwin, v1alpha1.LabelForeignCluster: object.GetName()})
+	var all []reconcile.Request
+	for i := range namespaces.Items {
+		all = append(all, r.requests(ctx, client.InNamespace(namespaces.Items[i].Name))...)
+	}
+	return all
+}
+
+// untilWrite returns the time until an EndpointSlice may be written again.
+func (r *Reconciler) untilWrite(key client.ObjectKey) time.Duration {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	last, ok := r.written[key]
+	if !ok {
+		return 0
+	}
+	return max(0, writeInterval-r.Clock.Since(last))
+}
+
+// recordWrite sets the time of the last write of an EndpointSlice to now.
+func (r *Reconciler) recordWrite(key client.ObjectKey) {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	if r.written == nil {
+		r.written = map[client.ObjectKey]time.Time{}
+	}
+	r.written[key] = r.Clock.Now()
+}
+
+// forget drops the time of the last write of an EndpointSlice.
+func (r *Reconciler) forget(key client.ObjectKey) {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	delete(r.written, key)
+}

@@ -1,0 +1,246 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package endpointslice
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/controllers/kit"
+	"liqo.io/federation/controllers/remote"
+)
+
+// retryInterval is the time between two attempts after a conflict or a refusal: the end of
+// either is no event.
+const retryInterval = 30 * time.Second
+
+// errConflict is the error of a name that is taken by another client.
+var errConflict = errors.New("an EndpointSlice of that name belongs to no shadow endpoint slice")
+
+// Reconcile brings one ShadowEndpointSlice and the EndpointSlice of its name in line.
+func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+	return kit.Result(r.reconcile(ctx, request.NamespacedName))
+}
+
+func (r *Reconciler) reconcile(ctx context.Context, key client.ObjectKey) (time.Duration, error) {
+	existing := &discoveryv1.EndpointSlice{}
+	err := r.owned.Get(ctx, key, existing)
+	if apierrors.IsNotFound(err) {
+		existing, err = nil, nil
+	}
+	if err != nil {
+		return 0, fmt.Errorf("reading EndpointSlice %s: %w", key, err)
+	}
+	shadow := &v1alpha1.ShadowEndpointSlice{}
+	err = r.Client.Get(ctx, key, shadow)
+	if apierrors.IsNotFound(err) {
+		// The interval also holds for one that is created again.
+		wait := r.untilWrite(key)
+		if wait == 0 {
+			r.forget(key)
+		}
+		return wait, r.remove(ctx, existing)
+	}
+	if err != nil {
+		return 0, fmt.Errorf("reading shadow endpoint slice %s: %w", key, err)
+	}
+	if !shadow.DeletionTimestamp.IsZero() {
+		return 0, r.remove(ctx, existing)
+	}
+	namespace, cluster, err := r.origin(ctx, key.Namespace)
+	if err != nil {
+		return 0, err
+	}
+	if namespace == nil {
+		return retryInterval, r.report(ctx, shadow, notRemote)
+	}
+	own, state, err := r.judge(ctx, cluster)
+	if err != nil {
+		return 0, err
+	}
+	if state.reason == reasonNoNetwork || state.reason == reasonServicesUnknown {
+		// Every node would keep endpoints that it cannot use.
+		if err := r.remove(ctx, existing); err != nil {
+			return 0, err
+		}
+		return 0, r.report(ctx, shadow, state)
+	}
+	wanted, left := sliceFor(shadow, namespace, state.ready, own)
+	state = state.without(left, len(wanted.Endpoints))
+	switch {
+	case existing == nil:
+		return r.write(ctx, shadow, state, func(ctx context.Context) error { return r.create(ctx, wanted) })
+	case !metav1.IsControlledBy(existing, shadow):
+		if ownedByShadow(existing) {
+			return 0, r.remove(ctx, existing)
+		}
+		return retryInterval, r.report(ctx, shadow, inConflict)
+	case !existing.DeletionTimestamp.IsZero():
+		// The end of its deletion is an event.
+		return 0, nil
+	case existing.AddressType != wanted.AddressType:
+		// It is created again when it is gone.
+		return 0, r.remove(ctx, existing)
+	}
+	if !apply(existing, wanted) {
+		return 0, r.report(ctx, shadow, state)
+	}
+	return r.write(ctx, shadow, state, func(ctx context.Context) error { return r.Client.Update(ctx, existing) })
+}
+
+// judge returns the addresses that no endpoint of a consumer has, and whether its endpoints
+// can be reached.
+func (r *Reconciler) judge(ctx context.Context, cluster *v1alpha1.ForeignCluster) (territory, readiness, error) {
+	var nodes corev1.NodeList
+	if err := r.Client.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil {
+		return territory{}, readiness{}, fmt.Errorf("listing nodes: %w", err)
+	}
+	var services networkingv1.ServiceCIDRList
+	if err := r.Client.List(ctx, &services, client.UnsafeDisableDeepCopy); err != nil {
+		return territory{}, readiness{}, fmt.Errorf("listing the CIDRs of Services: %w", err)
+	}
+	own := territoryOf(kit.Pointers(nodes.Items), kit.Pointers(services.Items), r.Network.Refused)
+	state := reachability(cluster)
+	if state.ready && len(services.Items) == 0 && len(r.Network.Refused) == 0 {
+		state = servicesUnknown
+	}
+	if cluster == nil || cmp.Or(cluster.Spec.Networking, r.Network.Networking) != v1alpha1.NetworkingTunnel {
+		return own, state, nil
+	}
+	var err error
+	if own.tunnel, err = r.tunnel(ctx, cluster); err != nil {
+		return territory{}, readiness{}, err
+	}
+	if len(own.tunnel) == 0 {
+		state = noTunnel
+	}
+	return own, state, nil
+}
+
+// write writes the EndpointSlice, not too soon after the last time, and reports the result.
+func (r *Reconciler) write(
+	ctx context.Context, shadow *v1alpha1.ShadowEndpointSlice, state readiness, do func(context.Context) error,
+) (time.Duration, error) {
+	key := client.ObjectKeyFromObject(shadow)
+	if wait := r.untilWrite(key); wait > 0 {
+		return wait, nil
+	}
+	r.recordWrite(key)
+	err := do(ctx)
+	switch {
+	case err == nil:
+		return 0, r.report(ctx, shadow, state)
+	case errors.Is(err, errConflict):
+		return retryInterval, r.report(ctx, shadow, inConflict)
+	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause), apierrors.IsNotFound(err):
+		return 0, nil
+	case remote.Refused(err):
+		// It may quote what the peer wrote.
+		refused := readiness{reason: v1alpha1.ReasonProviderRefused, message: remote.Text(err.Error())}
+		return retryInterval, r.report(ctx, shadow, refused)
+	}
+	return 0, fmt.Errorf("writing EndpointSlice %s: %w", key, err)
+}
+
+func (r *Reconciler) create(ctx context.Context, wanted *discoveryv1.EndpointSlice) error {
+	err := r.Client.Create(ctx, wanted.DeepCopy())
+	if !apierrors.IsAlreadyExists(err) {
+		return err
+	}
+	// It lost the label that the cache selects by, was not observed yet, or belongs to
+	// another client.
+	live := &discoveryv1.EndpointSlice{}
+	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(wanted), live); err != nil {
+		return err
+	}
+	if !ownedByShadow(live) {
+		return errConflict
+	}
+	if live.AddressType != wanted.AddressType || metav1.GetControllerOf(live).UID != wanted.OwnerReferences[0].UID {
+		// The cache may not receive its deletion.
+		if err := r.remove(ctx, live); err != nil {
+			return err
+		}
+		return r.Client.Create(ctx, wanted)
+	}
+	if apply(live, wanted) {
+		return r.Client.Update(ctx, live)
+	}
+	return nil
+}
+
+// remove deletes an EndpointSlice that belongs to a ShadowEndpointSlice.
+func (r *Reconciler) remove(ctx context.Context, slice *discoveryv1.EndpointSlice) error {
+	if slice == nil || !ownedByShadow(slice) || !slice.DeletionTimestamp.IsZero() {
+		return nil
+	}
+	return kit.Delete(ctx, r.Client, slice)
+}
+
+// origin returns a remote namespace and its consumer; nil if the namespace is none, or if
+// the consumer is gone.
+func (r *Reconciler) origin(ctx context.Context, name string) (*corev1.Namespace, *v1alpha1.ForeignCluster, error) {
+	namespace := &corev1.Namespace{}
+	if err := r.Client.Get(ctx, client.ObjectKey{Name: name}, namespace); err != nil {
+		return nil, nil, fmt.Errorf("reading namespace %s: %w", name, err)
+	}
+	if namespace.Labels[v1alpha1.LabelRole] != v1alpha1.RoleTwin {
+		return nil, nil, nil
+	}
+	cluster := &v1alpha1.ForeignCluster{}
+	err := r.Client.Get(ctx, client.ObjectKey{Name: namespace.Labels[v1alpha1.LabelForeignCluster]}, cluster)
+	if apierrors.IsNotFound(err) {
+		return namespace, nil, nil
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("reading the foreign cluster of namespace %s: %w", name, err)
+	}
+	return namespace, cluster, nil
+}
+
+// tunnel returns the remote ranges of the tunnel to a consumer, as they are mapped in this
+// cluster; none while there is no tunnel.
+func (r *Reconciler) tunnel(ctx context.Context, consumer *v1alpha1.ForeignCluster) ([]netip.Prefix, error) {
+	tunnel := &v1alpha1.TunnelEndpoint{}
+	err := r.owned.Get(ctx, client.ObjectKey{Namespace: r.Network.Namespace, Name: consumer.Name}, tunnel)
+	if client.IgnoreNotFound(err) != nil {
+		return nil, fmt.Errorf("reading the tunnel to %s: %w", consumer.Name, err)
+	}
+	// One to another cluster of that name is about to be deleted.
+	if err != nil || tunnel.Spec.ClusterID != consumer.Spec.ClusterID {
+		return nil, nil
+	}
+	return rangesOf(tunnel), nil
+}
+
+// report writes the condition Ready of a ShadowEndpointSlice, if it changed.
+func (r *Reconciler) report(ctx context.Context, shadow *v1alpha1.ShadowEndpointSlice, state readiness) error {
+	condition := metav1.Condition{
+		Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: state.reason, Message: state.message,
+		ObservedGeneration: shadow.Generation, LastTransitionTime: metav1.NewTime(r.Clock.Now()),
+	}
+	if state.ready {
+		condition.Status = metav1.ConditionTrue
+	}
+	changed := shadow.DeepCopy()
+	if !meta.SetStatusCondition(&changed.Status.Conditions, condition) {
+		return nil
+	}
+	_, err := kit.Commit(ctx, r.Client, shadow, changed)
+	return client.IgnoreNotFound(err)
+}

@@ -1,0 +1,124 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package shadowpod
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/controllers/remote"
+)
+
+// Reasons of the condition PodCreated, in addition to ReasonProviderRefused.
+const (
+	reasonCreated   = "Created"
+	reasonConflict  = "NameConflict"
+	reasonNotRemote = "NotATwin"
+)
+
+const (
+	conflictMessage  = "The provider has a pod of this name that belongs to no shadow pod; it is left alone."
+	notRemoteMessage = "The namespace is not the remote namespace of a consumer; no pod is created in it."
+)
+
+// create creates the pod of a shadow pod. A refusal is reported in the shadow pod, and the
+// creation is retried after a delay.
+func (r *Reconciler) create(ctx context.Context, shadow *v1alpha1.ShadowPod) (time.Duration, error) {
+	key := client.ObjectKeyFromObject(shadow)
+	if r.backoff.IsInBackOffSinceUpdate(key.String(), r.Clock.Now()) {
+		return r.backoff.Get(key.String()), nil
+	}
+	namespace, err := r.remoteNamespace(ctx, shadow)
+	if err != nil {
+		return 0, err
+	}
+	if namespace == nil {
+		return r.retry(key), r.setCreated(ctx, shadow, metav1.ConditionFalse, reasonNotRemote, notRemoteMessage)
+	}
+	pod, err := podFor(shadow, namespace)
+	if err != nil {
+		return 0, err
+	}
+	place, err := r.Placer.Place(ctx, namespace.Labels[v1alpha1.LabelForeignCluster], shadow.Spec.OfferedNode)
+	if err != nil {
+		return 0, err
+	}
+	requireNodes(&pod.Spec, place.Labels)
+	preferNode(&pod.Spec, place.Node)
+	err = r.Client.Create(ctx, pod)
+	switch {
+	case err == nil:
+		r.created.Expect(pod)
+		return 0, r.setCreated(ctx, shadow, metav1.ConditionTrue, reasonCreated, "")
+	case apierrors.IsAlreadyExists(err):
+		return r.alreadyExists(ctx, shadow, namespace)
+	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
+		return 0, nil
+	case remote.Refused(err):
+		return r.refused(ctx, shadow, err)
+	}
+	return 0, fmt.Errorf("creating pod %s: %w", key, err)
+}
+
+// remoteNamespace returns the namespace of a shadow pod, or nil if it is not a remote one.
+func (r *Reconciler) remoteNamespace(ctx context.Context, shadow *v1alpha1.ShadowPod) (*corev1.Namespace, error) {
+	namespace := &corev1.Namespace{}
+	if err := r.Client.Get(ctx, client.ObjectKey{Name: shadow.Namespace}, namespace); err != nil {
+		return nil, fmt.Errorf("reading the namespace of shadow pod %s: %w", client.ObjectKeyFromObject(shadow), err)
+	}
+	if namespace.Labels[v1alpha1.LabelRole] != v1alpha1.RoleTwin {
+		return nil, nil
+	}
+	return namespace, nil
+}
+
+// retry lengthens the delay of a shadow pod and returns it.
+func (r *Reconciler) retry(key client.ObjectKey) time.Duration {
+	r.backoff.Next(key.String(), r.Clock.Now())
+	return r.backoff.Get(key.String())
+}
+
+func (r *Reconciler) refused(ctx context.Context, shadow *v1alpha1.ShadowPod, err error) (time.Duration, error) {
+	// It may quote what the peer wrote.
+	message := remote.Text(err.Error())
+	after := r.retry(client.ObjectKeyFromObject(shadow))
+	r.Events.Eventf(shadow, corev1.EventTypeWarning, "FailedCreate", "The provider refused the pod: %s", message)
+	return after, r.setCreated(ctx, shadow, metav1.ConditionFalse, v1alpha1.ReasonProviderRefused, message)
+}
+
+// alreadyExists handles a pod of the name that the cache does not hold: it lost the label
+// that the cache selects by, was not observed yet, or belongs to another client.
+func (r *Reconciler) alreadyExists(
+	ctx context.Context, shadow *v1alpha1.ShadowPod, namespace *corev1.Namespace,
+) (time.Duration, error) {
+	key, pod := client.ObjectKeyFromObject(shadow), &corev1.Pod{}
+	if err := r.Live.Get(ctx, key, pod); err != nil {
+		return 0, fmt.Errorf("reading pod %s: %w", key, err)
+	}
+	if !metav1.IsControlledBy(pod, shadow) {
+		return r.conflict(ctx, shadow)
+	}
+	if _, labelled := pod.Labels[v1alpha1.LabelOrigin]; labelled {
+		r.created.Expect(pod)
+		return cacheLag, nil
+	}
+	return r.write(ctx, shadow, namespace, pod)
+}
+
+func (r *Reconciler) conflict(ctx context.Context, shadow *v1alpha1.ShadowPod) (time.Duration, error) {
+	after := r.retry(client.ObjectKeyFromObject(shadow))
+	condition := meta.FindStatusCondition(shadow.Status.Conditions, v1alpha1.ConditionPodCreated)
+	if condition == nil || condition.Reason != reasonConflict {
+		r.Events.Event(shadow, corev1.EventTypeWarning, reasonConflict, conflictMessage)
+	}
+	return after, r.setCreated(ctx, shadow, metav1.ConditionFalse, reasonConflict, conflictMessage)
+}

@@ -1,0 +1,86 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package shadowpod
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/naming"
+	"liqo.io/federation/controllers/kit"
+	"liqo.io/federation/controllers/provider/offer"
+)
+
+// Placement is where a pod runs.
+type Placement struct {
+	// Labels are those of the nodes that it may run on; none allow all.
+	Labels map[string]string
+	// Node is the node that is preferred; empty prefers none.
+	Node string
+}
+
+// Placer chooses where the pods of a consumer run.
+type Placer interface {
+	// Place returns the placement of a pod of a ForeignCluster that names an offered node,
+	// or none.
+	Place(ctx context.Context, foreignCluster, offeredNode string) (Placement, error)
+}
+
+// Policy is what the provider offers.
+type Policy interface {
+	// SharedNodes returns the labels of the nodes that are shared with a consumer; none
+	// share all.
+	SharedNodes(lending *v1alpha1.PeeringLending) map[string]string
+}
+
+// Nodes places pods on the nodes that are shared with their consumer, and in preference on
+// the node that was offered to it.
+type Nodes struct {
+	cluster client.Reader
+	policy  Policy
+}
+
+// NewNodes returns the placement on the nodes of a manager's cluster.
+func NewNodes(manager ctrl.Manager, policy Policy) (*Nodes, error) {
+	for _, kind := range []client.Object{&v1alpha1.ForeignCluster{}, &v1alpha1.ResourceOffer{}, &corev1.Node{}} {
+		if _, err := manager.GetCache().GetInformer(context.Background(), kind, cache.BlockUntilSynced(false)); err != nil {
+			return nil, fmt.Errorf("caching %T: %w", kind, err)
+		}
+	}
+	return &Nodes{cluster: manager.GetClient(), policy: policy}, nil
+}
+
+// Place implements Placer.
+func (n *Nodes) Place(ctx context.Context, foreignCluster, offeredNode string) (Placement, error) {
+	// The pods of a consumer that is gone are not restricted by its ForeignCluster.
+	cluster := &v1alpha1.ForeignCluster{}
+	err := n.cluster.Get(ctx, types.NamespacedName{Name: foreignCluster}, cluster)
+	if client.IgnoreNotFound(err) != nil {
+		return Placement{}, fmt.Errorf("reading foreign cluster %s: %w", foreignCluster, err)
+	}
+	shared := n.policy.SharedNodes(&cluster.Spec.Lending)
+	if offeredNode == "" {
+		return Placement{Labels: shared}, nil
+	}
+	var nodes corev1.NodeList
+	if err := n.cluster.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil {
+		return Placement{}, fmt.Errorf("listing nodes: %w", err)
+	}
+	var offers v1alpha1.ResourceOfferList
+	tenant := client.InNamespace(naming.TenantNamespace(foreignCluster))
+	if err := n.cluster.List(ctx, &offers, tenant, client.UnsafeDisableDeepCopy); err != nil {
+		return Placement{}, fmt.Errorf("listing the resource offers of foreign cluster %s: %w", foreignCluster, err)
+	}
+	var place Placement
+	place.Labels, place.Node = offer.Place(
+		kit.Pointers(nodes.Items), kit.Pointers(offers.Items), shared, cluster.Spec.ClusterID, offeredNode)
+	return place, nil
+}

@@ -1,0 +1,197 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package shadowpod
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/podspec"
+)
+
+var shadowKind = v1alpha1.SchemeGroupVersion.WithKind("ShadowPod")
+
+// podFor returns the pod of a shadow pod in a remote namespace. The labels of the namespace
+// determine which consumer it belongs to: those that a peer writes do not count.
+func podFor(shadow *v1alpha1.ShadowPod, namespace *corev1.Namespace) (*corev1.Pod, error) {
+	// A new pod has no ephemeral containers: they are added to it once it exists, as a
+	// change like any other.
+	shadow = shadow.DeepCopy()
+	shadow.Spec.Pod.EphemeralContainers = nil
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Name:            shadow.Name,
+			Namespace:       shadow.Namespace,
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(shadow, shadowKind)},
+		},
+		Spec: shadow.Spec.Pod,
+	}
+	if err := setMetadata(pod, shadow, namespace, true); err != nil {
+		return nil, err
+	}
+	// Accounts and priorities of this cluster are not for a peer to use, and no node is for
+	// it to choose.
+	pod.Spec.ServiceAccountName = ""
+	pod.Spec.DeprecatedServiceAccount = ""
+	pod.Spec.AutomountServiceAccountToken = ptr.To(false)
+	pod.Spec.EnableServiceLinks = ptr.To(false)
+	pod.Spec.PriorityClassName = ""
+	pod.Spec.Priority = nil
+	pod.Spec.NodeName = ""
+	setRequests(pod.Spec.InitContainers)
+	setRequests(pod.Spec.Containers)
+	if finishes(pod) {
+		// Its end has to be recorded before the pod is gone.
+		pod.Finalizers = []string{v1alpha1.Finalizer}
+	}
+	return pod, nil
+}
+
+// setRequests sets requests of 0 for containers without any: where a quota bounds CPU and
+// memory, each container needs requests.
+func setRequests(containers []corev1.Container) {
+	for i := range containers {
+		wanted := &containers[i].Resources
+		for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
+			_, requested := wanted.Requests[name]
+			_, limited := wanted.Limits[name]
+			if requested || limited {
+				continue
+			}
+			if wanted.Requests == nil {
+				wanted.Requests = corev1.ResourceList{}
+			}
+			wanted.Requests[name] = resource.Quantity{}
+		}
+	}
+}
+
+// setMetadata sets the labels and annotations of a pod to those of its shadow pod, removes
+// those that the shadow pod had before, and records the state. If the pod is not resized,
+// its former resources stay recorded.
+func setMetadata(pod *corev1.Pod, shadow *v1alpha1.ShadowPod, namespace *corev1.Namespace, resized bool) error {
+	before := recordedOn(pod)
+	for _, key := range before.Labels {
+		delete(pod.Labels, key)
+	}
+	for _, key := range before.Annotations {
+		delete(pod.Annotations, key)
+	}
+	pod.Labels = merge(pod.Labels, shadow.Labels)
+	pod.Labels[v1alpha1.LabelOrigin] = namespace.Labels[v1alpha1.LabelOrigin]
+	pod.Labels[v1alpha1.LabelDestination] = namespace.Labels[v1alpha1.LabelDestination]
+	pod.Annotations = merge(pod.Annotations, shadow.Annotations)
+	state, err := mirroredOf(shadow)
+	if err != nil {
+		return err
+	}
+	if !resized {
+		state.Resources = before.Resources
+	}
+	encoded, err := json.Marshal(state)
+	if err != nil {
+		return fmt.Errorf("recording the state of shadow pod %s/%s: %w", shadow.Namespace, shadow.Name, err)
+	}
+	pod.Annotations[annotationMirrored] = string(encoded)
+	return nil
+}
+
+func merge(into, from map[string]string) map[string]string {
+	if into == nil {
+		into = make(map[string]string, len(from)+3)
+	}
+	maps.Copy(into, from)
+	return into
+}
+
+// update changes in a running pod what Kubernetes allows to change. resized is whether it
+// has the resources of its shadow pod.
+func update(pod *corev1.Pod, shadow *v1alpha1.ShadowPod, namespace *corev1.Namespace, resized bool) error {
+	if err := setMetadata(pod, shadow, namespace, resized); err != nil {
+		return err
+	}
+	wanted := &shadow.Spec.Pod
+	setImages(pod.Spec.Containers, wanted.Containers)
+	setImages(pod.Spec.InitContainers, wanted.InitContainers)
+	if wanted.ActiveDeadlineSeconds != nil {
+		pod.Spec.ActiveDeadlineSeconds = ptr.To(*wanted.ActiveDeadlineSeconds)
+	}
+	for _, toleration := range wanted.Tolerations {
+		i := slices.IndexFunc(pod.Spec.Tolerations, func(t corev1.Toleration) bool {
+			t.TolerationSeconds = toleration.TolerationSeconds
+			return t == toleration
+		})
+		if i < 0 {
+			pod.Spec.Tolerations = append(pod.Spec.Tolerations, toleration)
+		} else {
+			pod.Spec.Tolerations[i] = toleration
+		}
+	}
+	return nil
+}
+
+// missingEphemeralContainers returns those of a shadow pod that its pod does not have.
+func missingEphemeralContainers(pod *corev1.Pod, shadow *v1alpha1.ShadowPod) []corev1.EphemeralContainer {
+	has := ephemeralNames(pod.Spec.EphemeralContainers)
+	var missing []corev1.EphemeralContainer
+	for _, container := range shadow.Spec.Pod.EphemeralContainers {
+		if !slices.Contains(has, container.Name) {
+			missing = append(missing, *container.DeepCopy())
+		}
+	}
+	return missing
+}
+
+func setImages(containers, wanted []corev1.Container) {
+	for i := range containers {
+		j := slices.IndexFunc(wanted, func(w corev1.Container) bool { return w.Name == containers[i].Name })
+		if j >= 0 {
+			containers[i].Image = wanted[j].Image
+		}
+	}
+}
+
+// finishes reports whether a pod can finish by itself.
+func finishes(pod *corev1.Pod) bool {
+	return pod.Spec.RestartPolicy == corev1.RestartPolicyNever || pod.Spec.RestartPolicy == corev1.RestartPolicyOnFailure
+}
+
+// trim returns what the cache keeps of a pod: identity, node, deletion, phase and recorded
+// state, the whole status of one that has finished, and, as allocated resources, what it has
+// in excess of its requests.
+func trim(object any) (any, error) {
+	pod, ok := object.(*corev1.Pod)
+	if !ok {
+		return object, nil
+	}
+	trimmed := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Name:                       pod.Name,
+			Namespace:                  pod.Namespace,
+			UID:                        pod.UID,
+			ResourceVersion:            pod.ResourceVersion,
+			OwnerReferences:            pod.OwnerReferences,
+			Finalizers:                 pod.Finalizers,
+			DeletionTimestamp:          pod.DeletionTimestamp,
+			DeletionGracePeriodSeconds: pod.DeletionGracePeriodSeconds,
+		},
+		Spec:   corev1.PodSpec{RestartPolicy: pod.Spec.RestartPolicy, NodeName: pod.Spec.NodeName},
+		Status: corev1.PodStatus{Phase: pod.Status.Phase, AllocatedResources: excess(pod)},
+	}
+	if recorded, ok := pod.Annotations[annotationMirrored]; ok {
+		trimmed.Annotations = map[string]string{annotationMirrored: recorded}
+	}
+	if podspec.Finished(pod) && finishes(pod) {
+		trimmed.Status = pod.Status
+	}
+	return trimmed, nil
+}

@@ -1,0 +1,178 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package shadowpod
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/podspec"
+	"liqo.io/federation/controllers/kit"
+	"liqo.io/federation/controllers/remote"
+)
+
+// Reconcile brings one shadow pod and the pod of its name in line.
+func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+	return kit.Result(r.reconcile(ctx, request.NamespacedName))
+}
+
+func (r *Reconciler) reconcile(ctx context.Context, key client.ObjectKey) (time.Duration, error) {
+	pod, err := read(ctx, r.pods, key, &corev1.Pod{})
+	if err != nil {
+		return 0, err
+	}
+	shadow, err := read(ctx, r.Client, key, &v1alpha1.ShadowPod{})
+	if err != nil {
+		return 0, err
+	}
+	if shadow == nil {
+		r.backoff.DeleteEntry(key.String())
+		return 0, r.releaseDeleted(ctx, pod)
+	}
+	if pod == nil && r.created.Pending(key) {
+		return cacheLag, nil
+	}
+	if pod != nil && !metav1.IsControlledBy(pod, shadow) {
+		return r.otherPod(ctx, shadow, pod)
+	}
+	switch {
+	case !shadow.DeletionTimestamp.IsZero():
+		return r.delete(ctx, shadow, pod)
+	case shadow.Status.Phase != "":
+		return 0, r.releaseDeleted(ctx, pod)
+	case pod == nil:
+		return r.create(ctx, shadow)
+	case podspec.Finished(pod) && finishes(pod):
+		return 0, r.recordEnd(ctx, shadow, pod)
+	case !pod.DeletionTimestamp.IsZero():
+		return r.awaitEnd(ctx, pod)
+	case podspec.Finished(pod):
+		return 0, r.replace(ctx, pod)
+	}
+	return r.sync(ctx, shadow, pod)
+}
+
+// read returns an object, or nil if there is none.
+func read[T any, P interface {
+	*T
+	client.Object
+}](ctx context.Context, reader client.Reader, key client.ObjectKey, object P) (P, error) {
+	err := reader.Get(ctx, key, object)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading %T %s: %w", object, key, err)
+	}
+	return object, nil
+}
+
+// recordEnd records how a pod ended, once and for good. If its status is refused, for
+// example because it is too large, only the important part is recorded.
+func (r *Reconciler) recordEnd(ctx context.Context, shadow *v1alpha1.ShadowPod, pod *corev1.Pod) error {
+	changed := shadow.DeepCopy()
+	changed.Status.Phase = pod.Status.Phase
+	changed.Status.Pod = pod.Status.DeepCopy()
+	err := r.commit(ctx, shadow, changed)
+	if remote.Refused(err) {
+		changed.Status.Pod = endOf(&pod.Status)
+		err = r.commit(ctx, shadow, changed)
+	}
+	return err
+}
+
+// endOf returns the part of the status of a pod that describes how it and its containers
+// ended, and whether it was disrupted.
+func endOf(status *corev1.PodStatus) *corev1.PodStatus {
+	ends := func(all []corev1.ContainerStatus) (ended []corev1.ContainerStatus) {
+		for _, s := range all {
+			if t := s.State.Terminated; t != nil {
+				ended = append(ended, corev1.ContainerStatus{
+					Name: s.Name, Image: s.Image, RestartCount: s.RestartCount,
+					State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
+						ExitCode: t.ExitCode, Signal: t.Signal, Reason: t.Reason, StartedAt: t.StartedAt, FinishedAt: t.FinishedAt,
+					}},
+				})
+			}
+		}
+		return ended
+	}
+	disrupted := slices.DeleteFunc(slices.Clone(status.Conditions), func(c corev1.PodCondition) bool {
+		return c.Type != corev1.DisruptionTarget
+	})
+	return &corev1.PodStatus{
+		Phase: status.Phase, Reason: status.Reason, StartTime: status.StartTime,
+		PodIP: status.PodIP, PodIPs: status.PodIPs, Conditions: disrupted,
+		InitContainerStatuses: ends(status.InitContainerStatuses), ContainerStatuses: ends(status.ContainerStatuses),
+	}
+}
+
+// awaitEnd waits until a pod that another client deletes has ended. The end of one that was
+// deleted by force may never be reported, since its node may be dead.
+func (r *Reconciler) awaitEnd(ctx context.Context, pod *corev1.Pod) (time.Duration, error) {
+	if !slices.Contains(pod.Finalizers, v1alpha1.Finalizer) || ptr.Deref(pod.DeletionGracePeriodSeconds, 1) > 0 {
+		return 0, nil
+	}
+	if wait := pod.DeletionTimestamp.Add(abandoned).Sub(r.Clock.Now()); wait > 0 {
+		return wait, nil
+	}
+	return 0, r.removeFinalizer(ctx, pod)
+}
+
+// replace deletes a pod that its kubelet ended although it should run for ever. When it is
+// gone, and after a delay, another one is created.
+func (r *Reconciler) replace(ctx context.Context, pod *corev1.Pod) error {
+	r.backoff.Next(client.ObjectKeyFromObject(pod).String(), r.Clock.Now())
+	return kit.Delete(ctx, r.Client, pod)
+}
+
+// otherPod handles a pod of the name that does not belong to this shadow pod. The garbage
+// collector deletes one of an earlier shadow pod.
+func (r *Reconciler) otherPod(ctx context.Context, shadow *v1alpha1.ShadowPod, pod *corev1.Pod) (time.Duration, error) {
+	owner := metav1.GetControllerOf(pod)
+	if owner != nil && owner.Kind == shadowKind.Kind && owner.APIVersion == shadowKind.GroupVersion().String() {
+		return 0, r.releaseDeleted(ctx, pod)
+	}
+	if !shadow.DeletionTimestamp.IsZero() {
+		return r.delete(ctx, shadow, nil)
+	}
+	if shadow.Status.Phase != "" {
+		return 0, nil
+	}
+	return r.conflict(ctx, shadow)
+}
+
+// setCreated reports whether the pod could be created. Success is reported only after a
+// failure was.
+func (r *Reconciler) setCreated(
+	ctx context.Context, shadow *v1alpha1.ShadowPod, status metav1.ConditionStatus, reason, message string,
+) error {
+	reported := meta.FindStatusCondition(shadow.Status.Conditions, v1alpha1.ConditionPodCreated) != nil
+	if status == metav1.ConditionTrue && !reported {
+		return nil
+	}
+	changed := shadow.DeepCopy()
+	meta.SetStatusCondition(&changed.Status.Conditions, metav1.Condition{
+		Type: v1alpha1.ConditionPodCreated, Status: status, Reason: reason, Message: message,
+		ObservedGeneration: shadow.Generation, LastTransitionTime: metav1.NewTime(r.Clock.Now()),
+	})
+	return r.commit(ctx, shadow, changed)
+}
+
+// commit writes the changes of a shadow pod; one that is gone needs none.
+func (r *Reconciler) commit(ctx context.Context, shadow, changed *v1alpha1.ShadowPod) error {
+	_, err := kit.Commit(ctx, r.Client, shadow, changed)
+	return client.IgnoreNotFound(err)
+}
