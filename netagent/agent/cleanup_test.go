@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"liqo.io/federation/apiserver/netmap"
 	"liqo.io/federation/netagent/apply"
 	"liqo.io/federation/netagent/kernel"
 	"liqo.io/federation/netagent/kernel/fake"
@@ -34,7 +35,7 @@ func setUp(t *testing.T) (node, inside *fake.Kernel) {
 		MTU:      1500, Port: 51820, PrivateKey: model.PrivateKey{1},
 		Peers: []model.Peer{{
 			ClusterID: "milan", PublicKey: model.PublicKey{2}, Endpoint: netip.MustParseAddrPort("172.16.0.2:51820"),
-			Local:  []model.Remap{{Own: prefix("10.0.0.0/16"), Seen: prefix("10.2.0.0/16")}, {Own: prefix("fd10::/48"), Seen: prefix("fd12::/48")}},
+			Local:  []netmap.CIDRMapping{{CIDR: prefix("10.0.0.0/16"), Mapped: prefix("10.2.0.0/16")}, {CIDR: prefix("fd10::/48"), Mapped: prefix("fd12::/48")}},
 			Remote: []netip.Prefix{prefix("10.102.0.0/16"), prefix("fd11::/48")},
 		}},
 	}

@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/netmap"
 	"liqo.io/federation/netagent/model"
 )
 
@@ -133,26 +134,23 @@ func translatePeer(c Cluster, te *v1alpha1.TunnelEndpoint, mappings []*v1alpha1.
 	}
 	copy(peer.PublicKey[:], key)
 
-	var external []model.Remap
-	for _, m := range te.Spec.Local {
-		r, err := remap(m)
+	ranges, err := netmap.ParseTranslation(te.Spec.Local, te.Spec.Remote)
+	if err != nil {
+		return model.Peer{}, nil, err
+	}
+	var external netmap.CIDRMappings
+	for _, r := range ranges.Local {
 		switch {
-		case err != nil:
-			return model.Peer{}, nil, err
-		case within(r.Own, c.PodCIDRs):
+		case netmap.Covers(c.PodCIDRs, r.CIDR):
 			peer.Local = append(peer.Local, r)
-		case within(r.Own, c.ExternalCIDRs) || !c.names(r.Own.Addr().Is4()):
+		case netmap.Covers(c.ExternalCIDRs, r.CIDR) || !c.names(r.CIDR.Addr().Is4()):
 			external = append(external, r)
 		default:
-			return model.Peer{}, nil, fmt.Errorf("%s is neither of our pods nor external here: the controllers and this agent were told of other CIDRs", r.Own)
+			return model.Peer{}, nil, fmt.Errorf("%s is neither of our pods nor external here: the controllers and this agent were told of other CIDRs", r.CIDR)
 		}
 	}
-	for _, m := range te.Spec.Remote {
-		r, err := remap(m)
-		if err != nil {
-			return model.Peer{}, nil, err
-		}
-		peer.Remote = append(peer.Remote, r.Seen)
+	for _, r := range ranges.Remote {
+		peer.Remote = append(peer.Remote, r.Mapped)
 	}
 	var leftOut []string
 	for _, m := range mappings {
@@ -174,26 +172,10 @@ func (c Cluster) names(v4 bool) bool {
 	return slices.ContainsFunc(c.ExternalCIDRs, func(p netip.Prefix) bool { return p.Addr().Is4() == v4 })
 }
 
-// remap reads a range and the one that stands for it.
-func remap(m v1alpha1.CIDRMapping) (model.Remap, error) {
-	own, err := netip.ParsePrefix(m.CIDR)
-	if err != nil {
-		return model.Remap{}, fmt.Errorf("%q is no CIDR", m.CIDR)
-	}
-	seen, err := netip.ParsePrefix(m.Mapped)
-	if err != nil {
-		return model.Remap{}, fmt.Errorf("%q is no CIDR", m.Mapped)
-	}
-	if own.Bits() != seen.Bits() || own.Addr().Is4() != seen.Addr().Is4() {
-		return model.Remap{}, fmt.Errorf("%s cannot stand for %s: it has another length", seen, own)
-	}
-	return model.Remap{Own: own, Seen: seen}, nil
-}
-
 // translateMapping finds what a peer calls an address that was given to
 // something of ours: it lies in one of our external CIDRs, and the peer has
 // another name for that.
-func translateMapping(m *v1alpha1.AddressMapping, external []model.Remap) (model.Mapping, error) {
+func translateMapping(m *v1alpha1.AddressMapping, external netmap.CIDRMappings) (model.Mapping, error) {
 	target, err := netip.ParseAddr(m.Spec.Address)
 	if err != nil {
 		return model.Mapping{}, fmt.Errorf("%q is no address", m.Spec.Address)
@@ -206,32 +188,10 @@ func translateMapping(m *v1alpha1.AddressMapping, external []model.Remap) (model
 	for _, port := range m.Spec.Ports {
 		ports = append(ports, model.Port{Protocol: strings.ToLower(string(port.Protocol)), Number: uint16(port.Port)})
 	}
-	for _, r := range external {
-		if r.Own.Contains(mapped) {
-			return model.Mapping{Seen: move(mapped, r.Seen), Target: target, Ports: ports}, nil
-		}
+	if seen, ok := external.Translate(mapped); ok {
+		return model.Mapping{Seen: seen, Target: target, Ports: ports}, nil
 	}
 	return model.Mapping{}, fmt.Errorf("the other cluster has no name for %s, which is in no external CIDR that was agreed upon", mapped)
-}
-
-// move returns the address that has the place in another range that a has in
-// its own one, which is as large.
-func move(a netip.Addr, to netip.Prefix) netip.Addr {
-	from, into := a.AsSlice(), to.Addr().AsSlice()
-	for i := range from {
-		bits := min(max(to.Bits()-8*i, 0), 8)
-		mask := ^byte(0xff >> bits)
-		into[i] = into[i]&mask | from[i]&^mask
-	}
-	moved, _ := netip.AddrFromSlice(into)
-	return moved
-}
-
-// within tells whether a range lies in one of others.
-func within(p netip.Prefix, others []netip.Prefix) bool {
-	return slices.ContainsFunc(others, func(other netip.Prefix) bool {
-		return other.Bits() <= p.Bits() && other.Overlaps(p)
-	})
 }
 
 // nodes are those that packets can be sent to. A node tells its addresses
@@ -313,7 +273,7 @@ func addressesOf(n *corev1.Node, kind corev1.NodeAddressType) []netip.Addr {
 func podCIDRs(c Cluster, n *corev1.Node) []netip.Prefix {
 	var prefixes []netip.Prefix
 	for _, text := range n.Spec.PodCIDRs {
-		if p, err := netip.ParsePrefix(text); err == nil && p == p.Masked() && within(p, c.PodCIDRs) {
+		if p, err := netip.ParsePrefix(text); err == nil && p == p.Masked() && netmap.Covers(c.PodCIDRs, p) {
 			prefixes = append(prefixes, p)
 		}
 	}

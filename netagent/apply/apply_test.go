@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 
+	"liqo.io/federation/apiserver/netmap"
 	"liqo.io/federation/netagent/kernel/fake"
 	"liqo.io/federation/netagent/model"
 )
@@ -38,7 +39,7 @@ func peer(n byte) model.Peer {
 	return model.Peer{
 		ClusterID: fmt.Sprintf("cluster-%d", n), PublicKey: model.PublicKey{n},
 		Endpoint: netip.AddrPortFrom(netip.AddrFrom4([4]byte{172, 16, 0, n}), 51820),
-		Local:    []model.Remap{{Own: prefix("10.0.0.0/16"), Seen: prefix("10.2.0.0/16")}, {Own: prefix("fd10::/48"), Seen: prefix("fd12::/48")}},
+		Local:    []netmap.CIDRMapping{{CIDR: prefix("10.0.0.0/16"), Mapped: prefix("10.2.0.0/16")}, {CIDR: prefix("fd10::/48"), Mapped: prefix("fd12::/48")}},
 		Remote:   []netip.Prefix{netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 100 + n}), 16), prefix(fmt.Sprintf("fd11:%d::/48", n))},
 	}
 }

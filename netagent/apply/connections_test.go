@@ -42,14 +42,14 @@ func TestConnectionsAreForgottenWhoseAddressesBecomeOthers(t *testing.T) {
 		{"a mapping comes", with(func(p *model.Peer) { p.Mappings = append(p.Mappings, mapping("10.70.0.3", "172.20.0.3")) }), []string{"10.70.0.3/32 " + theirs}},
 		{"a mapping goes", with(func(p *model.Peer) { p.Mappings = p.Mappings[:1] }), []string{"172.20.0.2/32 " + theirs}},
 		{"a mapping leads elsewhere", with(func(p *model.Peer) { p.Mappings[0] = mapping("10.70.0.1", "172.20.0.9") }), []string{"10.70.0.1/32 " + theirs, "172.20.0.1/32 " + theirs}},
-		{"it calls our pods otherwise", with(func(p *model.Peer) { p.Local[0].Seen = prefix("10.3.0.0/16") }), []string{
+		{"it calls our pods otherwise", with(func(p *model.Peer) { p.Local[0].Mapped = prefix("10.3.0.0/16") }), []string{
 			// What became of them until now: those of our pods, of the gateway, and of
 			// what is neither.
 			"10.0.0.0/16 " + theirs, "10.2.0.0/16 " + theirs, "10.2.0.0/32 " + theirs, "169.254.58.3/32 " + theirs,
 			// What would have come of them without the new rules.
 			"0.0.0.0/0 " + theirs, "10.0.0.0/16 " + theirs, "10.3.0.0/16 " + theirs, "10.3.0.0/32 " + theirs,
 		}},
-		{"it needs no translation any more", with(func(p *model.Peer) { p.Local[1].Seen = p.Local[1].Own }), []string{
+		{"it needs no translation any more", with(func(p *model.Peer) { p.Local[1].Mapped = p.Local[1].CIDR }), []string{
 			"fd10::/48 " + theirs6, "fd12::/48 " + theirs6, "fd12::/128 " + theirs6, "100::6c71:3/128 " + theirs6,
 			"::/0 " + theirs6, "fd10::/128 " + theirs6,
 		}},
@@ -231,7 +231,7 @@ func TestWhatCannotBeForgottenFailsNothingAndIsTriedAgain(t *testing.T) {
 	n.inner.Forgotten = nil
 	called := peer(1)
 	called.Local = slices.Clone(called.Local)
-	called.Local[0].Seen = prefix("10.3.0.0/16")
+	called.Local[0].Mapped = prefix("10.3.0.0/16")
 	host, inside, _, err := model.Gateway(input(called))
 	if err != nil {
 		t.Fatal(err)

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"liqo.io/federation/apiserver/netmap"
 	"liqo.io/federation/netagent/model"
 )
 
@@ -79,7 +80,7 @@ func TestNothingIsForgottenThatIsWithNoPeer(t *testing.T) {
 			for number := byte(1); number <= 3; number++ {
 				if rapid.Bool().Draw(t, "has peer") {
 					p := peer(number)
-					p.Local[0].Seen = rapid.SampledFrom([]netip.Prefix{prefix("10.2.0.0/16"), prefix("10.3.0.0/16"), p.Local[0].Own}).Draw(t, "called")
+					p.Local[0].Mapped = rapid.SampledFrom([]netip.Prefix{prefix("10.2.0.0/16"), prefix("10.3.0.0/16"), p.Local[0].CIDR}).Draw(t, "called")
 					for host := range byte(rapid.IntRange(0, 80).Draw(t, "mappings")) {
 						p.Mappings = append(p.Mappings, model.Mapping{Seen: netip.AddrFrom4([4]byte{10, 70, number, host}), Target: netip.AddrFrom4([4]byte{172, 20, number, host})})
 					}
@@ -92,7 +93,7 @@ func TestNothingIsForgottenThatIsWithNoPeer(t *testing.T) {
 				in.PodCIDRs[0] = prefix("10.9.0.0/16")
 				in.Nodes[0].PodCIDRs, in.Nodes[1].PodCIDRs = nil, nil
 				for i := range in.Peers {
-					in.Peers[i].Local[0] = model.Remap{Own: in.PodCIDRs[0], Seen: in.PodCIDRs[0]}
+					in.Peers[i].Local[0] = netmap.CIDRMapping{CIDR: in.PodCIDRs[0], Mapped: in.PodCIDRs[0]}
 				}
 			}
 			var err error

@@ -18,6 +18,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/netmap"
 	"liqo.io/federation/netagent/agent"
 	"liqo.io/federation/netagent/apply"
 	"liqo.io/federation/netagent/kernel"
@@ -193,7 +194,7 @@ func gatewaysOf(p model.Peer) []probe.Target {
 	var targets []probe.Target
 	for _, family := range []model.Family{model.IPv4, model.IPv6} {
 		remote := slices.IndexFunc(p.Remote, func(r netip.Prefix) bool { return model.FamilyOf(r.Addr()) == family })
-		knowsUs := slices.ContainsFunc(p.Local, func(r model.Remap) bool { return model.FamilyOf(r.Seen.Addr()) == family })
+		knowsUs := slices.ContainsFunc(p.Local, func(r netmap.CIDRMapping) bool { return model.FamilyOf(r.Mapped.Addr()) == family })
 		if remote >= 0 && knowsUs {
 			targets = append(targets, probe.Target{Peer: p.Remote[remote].Addr(), Self: model.GatewaySelf(family)})
 		}

@@ -24,6 +24,7 @@ import (
 	"k8s.io/component-base/metrics"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/netmap"
 	federationfake "liqo.io/federation/generated/clientset/versioned/fake"
 	"liqo.io/federation/netagent/agent"
 	"liqo.io/federation/netagent/apply"
@@ -462,8 +463,8 @@ func TestOneThatHasJustBegunTellsAnotherKeyAtOnce(t *testing.T) {
 
 func TestTheGatewaysOfBothClustersProbeEachOther(t *testing.T) {
 	p := model.Peer{
-		Local: []model.Remap{
-			{Own: netip.MustParsePrefix("10.9.0.0/16"), Seen: netip.MustParsePrefix("10.3.0.0/16")},
+		Local: []netmap.CIDRMapping{
+			{CIDR: netip.MustParsePrefix("10.9.0.0/16"), Mapped: netip.MustParsePrefix("10.3.0.0/16")},
 		},
 		Remote: []netip.Prefix{netip.MustParsePrefix("fd11::/48"), netip.MustParsePrefix("10.1.0.0/16")},
 	}

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+
+	"liqo.io/federation/apiserver/netmap"
 )
 
 // NATTable is the table of iptables in which addresses become others.
@@ -178,7 +180,7 @@ func (p Peer) outgoingName() string { return peerChain("O", p.ClusterID) }
 func (p Peer) filterChains(f Family) []Chain {
 	c := Chain{Family: f, Table: mangleTable, Name: p.filterName()}
 	for _, r := range p.localOf(f) {
-		c.add("-d %s -j ACCEPT", r.Seen)
+		c.add("-d %s -j ACCEPT", r.Mapped)
 	}
 	var mapped []way
 	for _, m := range p.mappingsOf(f) {
@@ -205,8 +207,8 @@ func (p Peer) incomingChains(f Family) []Chain {
 	// The gateway itself answers here.
 	c.add("-d %s -j DNAT --to-destination %s", host(p.representative(f)), GatewaySelf(f))
 	for _, r := range p.localOf(f) {
-		if r.Own != r.Seen {
-			c.add("-d %s -j NETMAP --to %s", r.Seen, r.Own)
+		if r.CIDR != r.Mapped {
+			c.add("-d %s -j NETMAP --to %s", r.Mapped, r.CIDR)
 		}
 	}
 	return append(further, c)
@@ -217,10 +219,10 @@ func (p Peer) incomingChains(f Family) []Chain {
 func (p Peer) outgoingChain(f Family) Chain {
 	c := Chain{Family: f, Table: NATTable, Name: p.outgoingName()}
 	for _, r := range p.localOf(f) {
-		if r.Own == r.Seen {
-			c.add("-s %s -j ACCEPT", r.Own)
+		if r.CIDR == r.Mapped {
+			c.add("-s %s -j ACCEPT", r.CIDR)
 		} else {
-			c.add("-s %s -j NETMAP --to %s", r.Own, r.Seen)
+			c.add("-s %s -j NETMAP --to %s", r.CIDR, r.Mapped)
 		}
 	}
 	c.add("-j SNAT --to-source %s", p.representative(f))
@@ -231,8 +233,8 @@ func (c *Chain) add(format string, args ...any) {
 	c.Rules = append(c.Rules, fmt.Sprintf(format, args...))
 }
 
-func (p Peer) localOf(f Family) []Remap {
-	return slices.DeleteFunc(slices.Clone(p.Local), func(r Remap) bool { return familyOfPrefix(r.Own) != f })
+func (p Peer) localOf(f Family) []netmap.CIDRMapping {
+	return slices.DeleteFunc(slices.Clone(p.Local), func(r netmap.CIDRMapping) bool { return familyOfPrefix(r.CIDR) != f })
 }
 
 func (p Peer) mappingsOf(f Family) []Mapping {

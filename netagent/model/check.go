@@ -219,19 +219,19 @@ func checkPeer(p Peer) error {
 // checkLocal tells what is wrong with what a peer sees of us.
 func checkLocal(p Peer) error {
 	for _, r := range p.Local {
-		for _, prefix := range []netip.Prefix{r.Own, r.Seen} {
+		for _, prefix := range []netip.Prefix{r.CIDR, r.Mapped} {
 			if err := checkPrefix(prefix); err != nil {
 				return err
 			}
 		}
-		if r.Own.Bits() != r.Seen.Bits() || r.Own.Addr().Is4() != r.Seen.Addr().Is4() {
-			return fmt.Errorf("our %s cannot be seen as %s: it has another length", r.Own, r.Seen)
+		if err := r.Validate(); err != nil {
+			return err
 		}
 	}
 	for i, a := range p.Local {
 		for _, b := range p.Local[:i] {
-			if a.Seen.Overlaps(b.Seen) || a.Own.Overlaps(b.Own) {
-				return fmt.Errorf("our %s, seen as %s, overlaps %s, seen as %s", a.Own, a.Seen, b.Own, b.Seen)
+			if a.Mapped.Overlaps(b.Mapped) || a.CIDR.Overlaps(b.CIDR) {
+				return fmt.Errorf("our %s, seen as %s, overlaps %s, seen as %s", a.CIDR, a.Mapped, b.CIDR, b.Mapped)
 			}
 		}
 	}

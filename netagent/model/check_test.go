@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"liqo.io/federation/apiserver/netmap"
 )
 
 func TestABadPeerIsRefusedByNameAndTheOthersAreServed(t *testing.T) {
@@ -50,9 +52,11 @@ func TestABadPeerIsRefusedByNameAndTheOthersAreServed(t *testing.T) {
 		{"an endpoint that is a node of ours, from outside", func(p *Peer) { p.Endpoint = netip.MustParseAddrPort("198.51.100.2:51820") }, "is our node rome-2"},
 		{"where a node of ours is found from outside", func(p *Peer) { p.Remote[0] = prefix("198.51.100.0/24") }, "198.51.100.2/32 of our node rome-2"},
 		{"a tiny MTU", func(p *Peer) { p.MTU = 576 }, "MTU 576"},
-		{"lengths that differ", func(p *Peer) { p.Local[0].Seen = prefix("10.4.0.0/17") }, "another length"},
-		{"families that differ", func(p *Peer) { p.Local[0].Seen = prefix("fd00::/16") }, "another length"},
-		{"two of ours seen as one", func(p *Peer) { p.Local = append(p.Local, Remap{prefix("10.9.0.0/16"), prefix("10.4.0.0/16")}) }, "overlaps"},
+		{"lengths that differ", func(p *Peer) { p.Local[0].Mapped = prefix("10.4.0.0/17") }, "another length"},
+		{"families that differ", func(p *Peer) { p.Local[0].Mapped = prefix("fd00::/16") }, "another length"},
+		{"two of ours seen as one", func(p *Peer) {
+			p.Local = append(p.Local, netmap.CIDRMapping{CIDR: prefix("10.9.0.0/16"), Mapped: prefix("10.4.0.0/16")})
+		}, "overlaps"},
 		{"nothing of ours in its family", func(p *Peer) { p.Local = nil }, "nothing of ours"},
 		{"a mapping to loopback", func(p *Peer) { p.Mappings = []Mapping{{Seen: addr("10.80.0.9"), Target: addr("127.0.0.1")}} }, "not between addresses of hosts"},
 		{"a mapping to the metadata service", func(p *Peer) { p.Mappings = []Mapping{{Seen: addr("10.80.0.9"), Target: addr("169.254.169.254")}} }, "not between addresses of hosts"},
@@ -74,7 +78,7 @@ func TestABadPeerIsRefusedByNameAndTheOthersAreServed(t *testing.T) {
 			in := rome("rome-1")
 			turin := Peer{
 				ClusterID: "turin", PublicKey: PublicKey{3},
-				Local:  []Remap{{Own: prefix("10.0.0.0/16"), Seen: prefix("10.4.0.0/16")}},
+				Local:  []netmap.CIDRMapping{{CIDR: prefix("10.0.0.0/16"), Mapped: prefix("10.4.0.0/16")}},
 				Remote: []netip.Prefix{prefix("10.3.0.0/16")},
 			}
 			tc.do(&turin)
@@ -125,7 +129,7 @@ func TestOfAPeerWithMoreFamiliesThanWeHaveTheCommonOnesAreServed(t *testing.T) {
 	in := rome("rome-1")
 	in.Peers = []Peer{{
 		ClusterID: "turin", PublicKey: PublicKey{3},
-		Local:  []Remap{{Own: prefix("10.0.0.0/16"), Seen: prefix("10.4.0.0/16")}},
+		Local:  []netmap.CIDRMapping{{CIDR: prefix("10.0.0.0/16"), Mapped: prefix("10.4.0.0/16")}},
 		Remote: []netip.Prefix{prefix("10.3.0.0/16"), prefix("fd00:3::/56")},
 	}}
 	_, inside, refused, err := Gateway(in)

@@ -108,8 +108,8 @@ func (p Peer) keepalive() time.Duration {
 // the first one of what it sees of a family, which no pod ever has.
 func (p Peer) representative(f Family) netip.Addr {
 	for _, r := range p.Local {
-		if familyOfPrefix(r.Seen) == f {
-			return r.Seen.Addr()
+		if familyOfPrefix(r.Mapped) == f {
+			return r.Mapped.Addr()
 		}
 	}
 	return netip.Addr{}

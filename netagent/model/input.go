@@ -3,7 +3,11 @@
 
 package model
 
-import "net/netip"
+import (
+	"net/netip"
+
+	"liqo.io/federation/apiserver/netmap"
+)
 
 // Input is everything that the state of a node follows from.
 type Input struct {
@@ -63,7 +67,7 @@ type Peer struct {
 	// Local are our CIDRs and what the peer sees in their place. The first
 	// address of the first one of a family stands for what is no pod: nodes,
 	// and whoever calls them.
-	Local []Remap
+	Local []netmap.CIDRMapping
 	// Remote are the peer's CIDRs as we see them.
 	Remote []netip.Prefix
 	// Mappings are single addresses that the peer may call besides.
@@ -71,11 +75,6 @@ type Peer struct {
 	// Control is what of the control plane goes through the tunnel. A peer for
 	// which some does may have no CIDRs, as before they are agreed upon.
 	Control Control
-}
-
-// Remap is one of our CIDRs, and the one of equal length that a peer sees.
-type Remap struct {
-	Own, Seen netip.Prefix
 }
 
 // Mapping is an address that a peer sees, and the one that is meant.

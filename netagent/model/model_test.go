@@ -13,6 +13,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"liqo.io/federation/apiserver/netmap"
 )
 
 // values compares addresses as values.
@@ -46,9 +48,9 @@ func rome(node string) Input {
 func milan() Peer {
 	return Peer{
 		ClusterID: "milan", PublicKey: PublicKey{2}, Endpoint: netip.MustParseAddrPort("172.16.0.2:51820"), MTU: 1380,
-		Local: []Remap{
-			{Own: prefix("10.0.0.0/16"), Seen: prefix("10.2.0.0/16")},
-			{Own: prefix("fd10::/48"), Seen: prefix("fd12::/48")},
+		Local: []netmap.CIDRMapping{
+			{CIDR: prefix("10.0.0.0/16"), Mapped: prefix("10.2.0.0/16")},
+			{CIDR: prefix("fd10::/48"), Mapped: prefix("fd12::/48")},
 		},
 		Remote:   []netip.Prefix{prefix("10.1.0.0/16"), prefix("fd11::/48")},
 		Mappings: []Mapping{{Seen: addr("10.80.0.1"), Target: addr("192.168.1.2")}},
@@ -349,7 +351,7 @@ func TestAGatewayOfThousandsOfNodesAsksAPacketLittle(t *testing.T) {
 
 func TestDisjointClustersTalkWithoutTranslation(t *testing.T) {
 	in := rome("rome-1")
-	in.Peers[0].Local = []Remap{{Own: prefix("10.0.0.0/16"), Seen: prefix("10.0.0.0/16")}, {Own: prefix("fd10::/48"), Seen: prefix("fd10::/48")}}
+	in.Peers[0].Local = []netmap.CIDRMapping{{CIDR: prefix("10.0.0.0/16"), Mapped: prefix("10.0.0.0/16")}, {CIDR: prefix("fd10::/48"), Mapped: prefix("fd10::/48")}}
 	_, inside, refused, err := Gateway(in)
 	if err != nil || len(refused) > 0 {
 		t.Fatal(refused, err)

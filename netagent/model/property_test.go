@@ -11,6 +11,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"liqo.io/federation/apiserver/netmap"
 )
 
 // anyPrefix draws prefixes that often overlap, and now and then one that is
@@ -32,7 +34,7 @@ func anyInput(t *rapid.T) Input {
 	for i := range rapid.IntRange(0, 12).Draw(t, "peers") {
 		p := Peer{
 			ClusterID: fmt.Sprintf("cluster-%d", i), PublicKey: PublicKey{byte(i + 1)},
-			Local: []Remap{{prefix("10.0.0.0/16"), prefix("10.2.0.0/16")}, {prefix("fd10::/48"), prefix("fd12::/48")}},
+			Local: []netmap.CIDRMapping{{CIDR: prefix("10.0.0.0/16"), Mapped: prefix("10.2.0.0/16")}, {CIDR: prefix("fd10::/48"), Mapped: prefix("fd12::/48")}},
 		}
 		for j := range rapid.IntRange(1, 4).Draw(t, "CIDRs") {
 			p.Remote = append(p.Remote, anyPrefix(t, fmt.Sprintf("CIDR %d of %d", j, i)))

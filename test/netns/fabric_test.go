@@ -78,7 +78,7 @@ func TestWhoIsCalledOtherwiseIsSeenSoAtOnce(t *testing.T) {
 				}
 			}
 			sees("10.2.2.2")
-			w.Rome.Input.Peers[0].Local[0].Seen = world.Prefix("10.5.0.0/16")
+			w.Rome.Input.Peers[0].Local[0].Mapped = world.Prefix("10.5.0.0/16")
 			w.Milan.Input.Peers[0].Remote[0] = world.Prefix("10.5.0.0/16")
 			w.apply(t)
 			sees("10.5.2.2")

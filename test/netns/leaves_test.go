@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"liqo.io/federation/apiserver/netmap"
 	"liqo.io/federation/netagent/model"
 	"liqo.io/federation/test/netns/world"
 )
@@ -95,7 +96,7 @@ func (w *fabric) addNaples(t *testing.T) *world.Cluster {
 	naples, public := w.addCluster(t, "naples")
 	w.Rome.Input.Peers = append(w.Rome.Input.Peers, model.Peer{
 		ClusterID: "naples", PublicKey: public, Endpoint: netip.AddrPortFrom(naples.Nodes[0].V4, 51820), MTU: 1400,
-		Local:  []model.Remap{{Own: world.Prefix("10.0.0.0/16"), Seen: world.Prefix("10.4.0.0/16")}, {Own: world.Prefix("fd10::/32"), Seen: world.Prefix("fd14::/32")}},
+		Local:  []netmap.CIDRMapping{{CIDR: world.Prefix("10.0.0.0/16"), Mapped: world.Prefix("10.4.0.0/16")}, {CIDR: world.Prefix("fd10::/32"), Mapped: world.Prefix("fd14::/32")}},
 		Remote: []netip.Prefix{world.Prefix("10.3.0.0/16"), world.Prefix("fd13::/32")},
 		Mappings: []model.Mapping{
 			{Seen: world.Addr("10.91.0.12"), Target: world.Addr("10.1.2.2")}, {Seen: world.Addr("fd91::12"), Target: world.Addr("fd11:0:2::2")},
@@ -105,7 +106,7 @@ func (w *fabric) addNaples(t *testing.T) *world.Cluster {
 	toMilan := w.Milan.Input.Peers[0]
 	naples.Input.Peers = []model.Peer{{
 		ClusterID: "rome", PublicKey: toMilan.PublicKey, Endpoint: toMilan.Endpoint, MTU: 1400,
-		Local: []model.Remap{{Own: world.Prefix("10.0.0.0/16"), Seen: world.Prefix("10.3.0.0/16")}, {Own: world.Prefix("fd10::/32"), Seen: world.Prefix("fd13::/32")}},
+		Local: []netmap.CIDRMapping{{CIDR: world.Prefix("10.0.0.0/16"), Mapped: world.Prefix("10.3.0.0/16")}, {CIDR: world.Prefix("fd10::/32"), Mapped: world.Prefix("fd13::/32")}},
 		// 10.91 and fd91 hold what rome maps.
 		Remote: []netip.Prefix{world.Prefix("10.4.0.0/16"), world.Prefix("fd14::/32"), world.Prefix("10.91.0.0/24"), world.Prefix("fd91::/112")},
 	}}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"liqo.io/federation/apiserver/netmap"
 	"liqo.io/federation/netagent/model"
 	"liqo.io/federation/test/netns/world"
 )
@@ -52,9 +53,9 @@ func manyPeers(peers, mappings int) []model.Peer {
 	for i := range peers {
 		p := model.Peer{
 			ClusterID: fmt.Sprintf("cluster-%d", i),
-			Local: []model.Remap{
-				{Own: world.Prefix("10.0.0.0/16"), Seen: world.Prefix("10.0.0.0/16")},
-				{Own: world.Prefix("fd10::/32"), Seen: world.Prefix("fd10::/32")},
+			Local: []netmap.CIDRMapping{
+				{CIDR: world.Prefix("10.0.0.0/16"), Mapped: world.Prefix("10.0.0.0/16")},
+				{CIDR: world.Prefix("fd10::/32"), Mapped: world.Prefix("fd10::/32")},
 			},
 			Remote: []netip.Prefix{
 				netip.PrefixFrom(v4(11<<24|uint32(i)<<8), 24),

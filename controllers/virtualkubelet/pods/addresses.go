@@ -46,7 +46,7 @@ func (n *Network) names() *networkTranslation {
 	}
 	said := vn.Status.Network
 	// An invalid network translates nothing, so nothing is reached.
-	translation, _ := netmap.NewTranslation(&v1alpha1.TunnelEndpointSpec{Local: said.Local, Remote: said.Remote}, nil)
+	translation, _ := netmap.ParseTranslation(said.Local, said.Remote)
 	last = &networkTranslation{said: said, translation: translation}
 	n.last.Store(last)
 	return last
@@ -75,12 +75,12 @@ func (n *Network) There(address string) (string, bool) {
 	}
 	if n.Mapped != nil {
 		for _, mapped := range n.Mapped(address) {
-			if theirs, ok := translateAddress(mapped, names.translation.Theirs); ok {
+			if theirs, ok := translateAddress(mapped, names.translation.Local.Translate); ok {
 				return theirs, true
 			}
 		}
 	}
-	return translateAddress(address, names.translation.Theirs)
+	return translateAddress(address, names.translation.Local.Translate)
 }
 
 func translateAddress(address string, name func(netip.Addr) (netip.Addr, bool)) (string, bool) {
@@ -102,7 +102,7 @@ func (n *Network) here(
 	if names == nil {
 		return shadow, pod
 	}
-	ours := func(address string) (string, bool) { return translateAddress(address, names.translation.Ours) }
+	ours := func(address string) (string, bool) { return translateAddress(address, names.translation.Remote.Translate) }
 	if shadow != nil && shadow.Status.Pod != nil {
 		named, status := *shadow, translate.TranslateAddresses(shadow.Status.Pod, ours)
 		named.Status.Pod = &status

@@ -194,7 +194,7 @@ func newAPI(c *world.Cluster, objects ...runtime.Object) *world.API {
 func tunnelTo(name string, p model.Peer, endpoints []string) *v1alpha1.TunnelEndpoint {
 	var local, remote [][2]string
 	for _, r := range p.Local {
-		local = append(local, [2]string{r.Own.String(), r.Seen.String()})
+		local = append(local, [2]string{r.CIDR.String(), r.Mapped.String()})
 	}
 	for _, r := range p.Remote {
 		remote = append(remote, [2]string{r.String(), r.String()})

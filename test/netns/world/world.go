@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"liqo.io/federation/apiserver/netmap"
 	"liqo.io/federation/netagent/kernel"
 	"liqo.io/federation/netagent/model"
 )
@@ -178,10 +179,10 @@ func (c cidrs) prefixes() []netip.Prefix {
 	return []netip.Prefix{Prefix(c.v4 + ".0.0/16"), Prefix(c.v6 + "::/32")}
 }
 
-func remaps(own, seen cidrs) []model.Remap {
-	var all []model.Remap
+func remaps(own, seen cidrs) []netmap.CIDRMapping {
+	var all []netmap.CIDRMapping
 	for i, p := range own.prefixes() {
-		all = append(all, model.Remap{Own: p, Seen: seen.prefixes()[i]})
+		all = append(all, netmap.CIDRMapping{CIDR: p, Mapped: seen.prefixes()[i]})
 	}
 	return all
 }
