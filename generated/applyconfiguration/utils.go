@@ -35,6 +35,12 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &federationv1alpha1.AddressPoolStatusApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("CIDRMapping"):
 		return &federationv1alpha1.CIDRMappingApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("ClusterInfo"):
+		return &federationv1alpha1.ClusterInfoApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("ClusterInfoStatus"):
+		return &federationv1alpha1.ClusterInfoStatusApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("ClusterRange"):
+		return &federationv1alpha1.ClusterRangeApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ExternalVolumes"):
 		return &federationv1alpha1.ExternalVolumesApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ForeignCluster"):

@@ -343,6 +343,10 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		v1alpha1.AddressPoolSpec{}.OpenAPIModelName():              schema_apiserver_apis_federation_v1alpha1_AddressPoolSpec(ref),
 		v1alpha1.AddressPoolStatus{}.OpenAPIModelName():            schema_apiserver_apis_federation_v1alpha1_AddressPoolStatus(ref),
 		v1alpha1.CIDRMapping{}.OpenAPIModelName():                  schema_apiserver_apis_federation_v1alpha1_CIDRMapping(ref),
+		v1alpha1.ClusterInfo{}.OpenAPIModelName():                  schema_apiserver_apis_federation_v1alpha1_ClusterInfo(ref),
+		v1alpha1.ClusterInfoList{}.OpenAPIModelName():              schema_apiserver_apis_federation_v1alpha1_ClusterInfoList(ref),
+		v1alpha1.ClusterInfoStatus{}.OpenAPIModelName():            schema_apiserver_apis_federation_v1alpha1_ClusterInfoStatus(ref),
+		v1alpha1.ClusterRange{}.OpenAPIModelName():                 schema_apiserver_apis_federation_v1alpha1_ClusterRange(ref),
 		v1alpha1.ExternalVolumes{}.OpenAPIModelName():              schema_apiserver_apis_federation_v1alpha1_ExternalVolumes(ref),
 		v1alpha1.ForeignCluster{}.OpenAPIModelName():               schema_apiserver_apis_federation_v1alpha1_ForeignCluster(ref),
 		v1alpha1.ForeignClusterList{}.OpenAPIModelName():           schema_apiserver_apis_federation_v1alpha1_ForeignClusterList(ref),
@@ -18310,6 +18314,253 @@ func schema_apiserver_apis_federation_v1alpha1_CIDRMapping(ref common.ReferenceC
 					},
 				},
 				Required: []string{"cidr", "mapped"},
+			},
+		},
+	}
+}
+
+func schema_apiserver_apis_federation_v1alpha1_ClusterInfo(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "ClusterInfo describes the local cluster. There is one, named local, which the controllers write; it has no spec.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Description: "metadata is the standard object metadata.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(metav1.ObjectMeta{}.OpenAPIModelName()),
+						},
+					},
+					"status": {
+						SchemaProps: spec.SchemaProps{
+							Description: "status is the description.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1alpha1.ClusterInfoStatus{}.OpenAPIModelName()),
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			metav1.ObjectMeta{}.OpenAPIModelName(), v1alpha1.ClusterInfoStatus{}.OpenAPIModelName()},
+	}
+}
+
+func schema_apiserver_apis_federation_v1alpha1_ClusterInfoList(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "ClusterInfoList is a list of ClusterInfos.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Default: map[string]interface{}{},
+							Ref:     ref(metav1.ListMeta{}.OpenAPIModelName()),
+						},
+					},
+					"items": {
+						SchemaProps: spec.SchemaProps{
+							Description: "items are the ClusterInfos.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(v1alpha1.ClusterInfo{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+				},
+				Required: []string{"items"},
+			},
+		},
+		Dependencies: []string{
+			metav1.ListMeta{}.OpenAPIModelName(), v1alpha1.ClusterInfo{}.OpenAPIModelName()},
+	}
+}
+
+func schema_apiserver_apis_federation_v1alpha1_ClusterInfoStatus(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "ClusterInfoStatus is the description of the local cluster.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"clusterID": {
+						SchemaProps: spec.SchemaProps{
+							Description: "clusterID is the UID of the namespace kube-system.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"clusterName": {
+						SchemaProps: spec.SchemaProps{
+							Description: "clusterName is the name that the cluster has for its peers.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"labels": {
+						SchemaProps: spec.SchemaProps{
+							Description: "labels are those that consumers receive with offers, unless spec.lending of their ForeignCluster names others.",
+							Type:        []string{"object"},
+							AdditionalProperties: &spec.SchemaOrBool{
+								Allows: true,
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"version": {
+						SchemaProps: spec.SchemaProps{
+							Description: "version is that of the product.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"features": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "features are those that the product offers to peers.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"gateway": {
+						SchemaProps: spec.SchemaProps{
+							Description: "gateway is what a peer needs for a tunnel to this cluster; empty while it has no key.",
+							Ref:         ref(v1alpha1.PeeringGateway{}.OpenAPIModelName()),
+						},
+					},
+					"ranges": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "ranges are the CIDRs that the cluster uses itself, with the source of each: those of pods first, then those of Services, nodes, external and reserved ones. At most 2048.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(v1alpha1.ClusterRange{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+					"conditions": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-map-keys": []interface{}{
+									"type",
+								},
+								"x-kubernetes-list-type": "map",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "conditions are RangesKnown, which names the ranges in use and their sources, and RangesConsistent, which is False while two sources disagree, a value contradicts what is detected, or a tunnel needs ranges that are no longer detected.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(metav1.Condition{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			metav1.Condition{}.OpenAPIModelName(), v1alpha1.ClusterRange{}.OpenAPIModelName(), v1alpha1.PeeringGateway{}.OpenAPIModelName()},
+	}
+}
+
+func schema_apiserver_apis_federation_v1alpha1_ClusterRange(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "ClusterRange is a CIDR that the cluster uses itself.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"use": {
+						SchemaProps: spec.SchemaProps{
+							Description: "use is what has addresses in the CIDR.\n\nPossible enum values:\n - `\"External\"` is a CIDR that exposes non-pod endpoints to peers.\n - `\"Nodes\"` is a CIDR of nodes.\n - `\"Pods\"` is a CIDR of pods.\n - `\"Reserved\"` is a CIDR that no peer may have, and that none of the others names.\n - `\"Services\"` is a CIDR of Services.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+							Enum:        []interface{}{"External", "Nodes", "Pods", "Reserved", "Services"},
+						},
+					},
+					"cidr": {
+						SchemaProps: spec.SchemaProps{
+							Description: "cidr is the CIDR.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"source": {
+						SchemaProps: spec.SchemaProps{
+							Description: "source is where the CIDR was read.\n\nPossible enum values:\n - `\"APIServer\"` is the endpoints of Service kubernetes.\n - `\"AddressPool\"` is AddressPool external.\n - `\"Calico\"` is an IPPool of Calico.\n - `\"Cilium\"` is ConfigMap cilium-config, or a CiliumNode.\n - `\"Flannel\"` is ConfigMap kube-flannel-cfg.\n - `\"K3s\"` is the arguments of k3s or RKE2 in an annotation of a Node.\n - `\"Kubeadm\"` is ConfigMap kubeadm-config.\n - `\"Node\"` is a Node: its podCIDRs, or its addresses.\n - `\"Pod\"` is the addresses of running pods, where nothing names their ranges.\n - `\"ServiceCIDR\"` is a ServiceCIDR.\n - `\"Value\"` is a value of the chart, which overrides what is detected.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+							Enum:        []interface{}{"APIServer", "AddressPool", "Calico", "Cilium", "Flannel", "K3s", "Kubeadm", "Node", "Pod", "ServiceCIDR", "Value"},
+						},
+					},
+				},
+				Required: []string{"use", "cidr", "source"},
 			},
 		},
 	}

@@ -44,6 +44,8 @@ func (f *sharedInformerFactory) ForResource(resource schema.GroupVersionResource
 		return &genericInformer{resource: resource.GroupResource(), informer: f.Federation().V1alpha1().AddressMappings().Informer()}, nil
 	case v1alpha1.SchemeGroupVersion.WithResource("addresspools"):
 		return &genericInformer{resource: resource.GroupResource(), informer: f.Federation().V1alpha1().AddressPools().Informer()}, nil
+	case v1alpha1.SchemeGroupVersion.WithResource("clusterinfos"):
+		return &genericInformer{resource: resource.GroupResource(), informer: f.Federation().V1alpha1().ClusterInfos().Informer()}, nil
 	case v1alpha1.SchemeGroupVersion.WithResource("foreignclusters"):
 		return &genericInformer{resource: resource.GroupResource(), informer: f.Federation().V1alpha1().ForeignClusters().Informer()}, nil
 	case v1alpha1.SchemeGroupVersion.WithResource("identityrequests"):

@@ -51,6 +51,7 @@ func addKnownTypes(scheme *runtime.Scheme) error {
 		&ShadowPod{}, &ShadowPodList{},
 		&ShadowEndpointSlice{}, &ShadowEndpointSliceList{},
 		&AddressPool{}, &AddressPoolList{},
+		&ClusterInfo{}, &ClusterInfoList{},
 		&AddressMapping{}, &AddressMappingList{},
 		&NetworkConfig{}, &NetworkConfigList{},
 		&TunnelEndpoint{}, &TunnelEndpointList{},

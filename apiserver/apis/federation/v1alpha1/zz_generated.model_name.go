@@ -59,6 +59,26 @@ func (in CIDRMapping) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in ClusterInfo) OpenAPIModelName() string {
+	return "io.liqo.federation.v1alpha1.ClusterInfo"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in ClusterInfoList) OpenAPIModelName() string {
+	return "io.liqo.federation.v1alpha1.ClusterInfoList"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in ClusterInfoStatus) OpenAPIModelName() string {
+	return "io.liqo.federation.v1alpha1.ClusterInfoStatus"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in ClusterRange) OpenAPIModelName() string {
+	return "io.liqo.federation.v1alpha1.ClusterRange"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in ExternalVolumes) OpenAPIModelName() string {
 	return "io.liqo.federation.v1alpha1.ExternalVolumes"
 }

@@ -17,6 +17,10 @@ type AddressMappingNamespaceListerExpansion interface{}
 // AddressPoolLister.
 type AddressPoolListerExpansion interface{}
 
+// ClusterInfoListerExpansion allows custom methods to be added to
+// ClusterInfoLister.
+type ClusterInfoListerExpansion interface{}
+
 // ForeignClusterListerExpansion allows custom methods to be added to
 // ForeignClusterLister.
 type ForeignClusterListerExpansion interface{}

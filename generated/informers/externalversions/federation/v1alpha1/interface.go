@@ -15,6 +15,8 @@ type Interface interface {
 	AddressMappings() TypedAddressMappingInformer
 	// AddressPools returns a AddressPoolInformer.
 	AddressPools() TypedAddressPoolInformer
+	// ClusterInfos returns a ClusterInfoInformer.
+	ClusterInfos() TypedClusterInfoInformer
 	// ForeignClusters returns a ForeignClusterInformer.
 	ForeignClusters() TypedForeignClusterInformer
 	// IdentityRequests returns a IdentityRequestInformer.
@@ -64,6 +66,11 @@ func (v *version) AddressMappings() TypedAddressMappingInformer {
 // AddressPools returns a TypedAddressPoolInformer.
 func (v *version) AddressPools() TypedAddressPoolInformer {
 	return &addressPoolInformer{factory: v.factory, tweakListOptions: v.tweakListOptions}
+}
+
+// ClusterInfos returns a TypedClusterInfoInformer.
+func (v *version) ClusterInfos() TypedClusterInfoInformer {
+	return &clusterInfoInformer{factory: v.factory, tweakListOptions: v.tweakListOptions}
 }
 
 // ForeignClusters returns a TypedForeignClusterInformer.

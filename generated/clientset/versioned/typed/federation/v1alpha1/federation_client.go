@@ -17,6 +17,7 @@ type FederationV1alpha1Interface interface {
 	RESTClient() rest.Interface
 	AddressMappingsGetter
 	AddressPoolsGetter
+	ClusterInfosGetter
 	ForeignClustersGetter
 	IdentityRequestsGetter
 	NamespaceMapsGetter
@@ -44,6 +45,10 @@ func (c *FederationV1alpha1Client) AddressMappings(namespace string) AddressMapp
 
 func (c *FederationV1alpha1Client) AddressPools() AddressPoolInterface {
 	return newAddressPools(c)
+}
+
+func (c *FederationV1alpha1Client) ClusterInfos() ClusterInfoInterface {
+	return newClusterInfos(c)
 }
 
 func (c *FederationV1alpha1Client) ForeignClusters() ForeignClusterInterface {

@@ -9,6 +9,8 @@ type AddressMappingExpansion interface{}
 
 type AddressPoolExpansion interface{}
 
+type ClusterInfoExpansion interface{}
+
 type IdentityRequestExpansion interface{}
 
 type NamespaceMapExpansion interface{}

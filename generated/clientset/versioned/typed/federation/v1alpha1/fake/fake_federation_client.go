@@ -23,6 +23,10 @@ func (c *FakeFederationV1alpha1) AddressPools() v1alpha1.AddressPoolInterface {
 	return newFakeAddressPools(c)
 }
 
+func (c *FakeFederationV1alpha1) ClusterInfos() v1alpha1.ClusterInfoInterface {
+	return newFakeClusterInfos(c)
+}
+
 func (c *FakeFederationV1alpha1) ForeignClusters() v1alpha1.ForeignClusterInterface {
 	return newFakeForeignClusters(c)
 }
