@@ -61,6 +61,7 @@ func TestDiscoveryTellsEveryResourceWithItsShortNameAndTheCategory(t *testing.T)
 		"shadowvolumeclaims":   "ShadowVolumeClaim shvc true",
 		"shadowendpointslices": "ShadowEndpointSlice seps true",
 		"addresspools":         "AddressPool apool false",
+		"clusterinfos":         "ClusterInfo ci false",
 		"addressmappings":      "AddressMapping am true",
 		"networkconfigs":       "NetworkConfig netcfg true",
 		"tunnelendpoints":      "TunnelEndpoint te true",

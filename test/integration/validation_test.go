@@ -28,6 +28,7 @@ const publicKey = "xTIBA5rboUvnH4htodjb6e697QjLERt1NAB4mZqp8Dg="
 // request is missing: only the bearer of an invitation makes one.
 var parents = map[string]fields{
 	"addresspools":         {"cidrs": []any{"10.0.0.0/8"}},
+	"clusterinfos":         {},
 	"foreignclusters":      {"outgoing": "Disabled", "server": "https://asti.example.org", "clusterID": genoaID},
 	"namespacemaps":        {"namespaces": []any{fields{"name": "web", "remoteName": "web-asti"}}},
 	"namespaceoffloadings": {},
@@ -48,6 +49,7 @@ var parents = map[string]fields{
 
 // parentNames are those of resources whose objects are called one way only.
 var parentNames = map[string]string{
+	"clusterinfos":         v1alpha1.ClusterInfoName,
 	"namespaceoffloadings": v1alpha1.NamespaceOffloadingName,
 	"networkconfigs":       v1alpha1.NetworkConfigOfConsumer,
 }
@@ -112,6 +114,7 @@ var subresources = map[string]subresource{
 	"resourceoffers/status":       {wrong: map[string]fields{"status.phase": {"status": fields{"phase": "Great"}}}},
 	"resourcerequests/status":     {wrong: map[string]fields{"status.phase": {"status": fields{"phase": "Great"}}}},
 	"addresspools/status":         {wrong: map[string]fields{"status.mappings": {"status": fields{"mappings": -1}}, "status.cidrs[0].cidr": {"status": fields{"cidrs": []any{fields{"cidr": "10", "usedPercent": 1}}}}}},
+	"clusterinfos/status":         {wrong: map[string]fields{"status.clusterID": {"status": fields{"clusterID": "asti"}}, "status.ranges[0].cidr": {"status": fields{"ranges": []any{fields{"use": "Pods", "cidr": "10.0.0.0/4", "source": "Value"}}}}}},
 	"networkconfigs/status":       {wrong: map[string]fields{"status.cidrs[0].mapped": {"status": fields{"cidrs": []any{fields{"cidr": "10.244.0.0/16", "mapped": "10.0.0.0/17"}}}}}},
 	"tunnelendpoints/status":      {wrong: map[string]fields{"status.phase": {"status": fields{"phase": "Great"}}, "status.latencyMicroseconds": {"status": fields{"latencyMicroseconds": -1}}}},
 	// It is only read.

@@ -188,6 +188,7 @@ func (p StorageProvider) v1alpha1(
 	stored(table, "shadowvolumeclaims", shadowvolumeclaim.New(storage, p.remoteNamespaceOf, p.remoteNamespacesWith))
 	stored(table, "shadowendpointslices", resource.ShadowEndpointSlices(p.remoteNamespacesWith).Storage)
 	stored(table, "addresspools", resource.AddressPools.Storage)
+	stored(table, "clusterinfos", resource.ClusterInfos.Storage)
 	stored(table, "networkconfigs", resource.NetworkConfigs.Storage)
 	stored(table, "tunnelendpoints", resource.TunnelEndpoints.Storage)
 	mappings, err := addressmapping.New(p.Scheme, p.RESTOptionsGetter, addresses)

@@ -87,7 +87,7 @@ func table(t *testing.T) map[string]rest.Storage {
 
 func TestRoutes(t *testing.T) {
 	want := []string{
-		"addressmappings", "addresspools", "addresspools/status",
+		"addressmappings", "addresspools", "addresspools/status", "clusterinfos", "clusterinfos/status",
 		"foreignclusters", "foreignclusters/peer", "foreignclusters/status",
 		"identityrequests", "identityrequests/status",
 		"namespacemaps", "namespacemaps/status",
@@ -125,6 +125,7 @@ func TestResourcesHaveTheirNames(t *testing.T) {
 		"shadowendpointslices": {"shadowendpointslice", []string{"seps"}},
 		"shadowvolumeclaims":   {"shadowvolumeclaim", []string{"shvc"}},
 		"addresspools":         {"addresspool", []string{"apool"}}, "addressmappings": {"addressmapping", []string{"am"}},
+		"clusterinfos":   {"clusterinfo", []string{"ci"}},
 		"networkconfigs": {"networkconfig", []string{"netcfg"}}, "tunnelendpoints": {"tunnelendpoint", []string{"te"}},
 	}
 	got := map[string]names{}
@@ -230,6 +231,7 @@ var bad = map[string]runtime.Object{
 	"Offload":             &federation.Offload{Spec: federation.NamespaceOffloadingSpec{PodOffloadingStrategy: "x"}},
 	"NamespaceMap":        &federation.NamespaceMap{Status: federation.NamespaceMapStatus{ObservedGeneration: -1}},
 	"AddressPool":         &federation.AddressPool{Status: federation.AddressPoolStatus{Mappings: -1}},
+	"ClusterInfo":         &federation.ClusterInfo{Status: federation.ClusterInfoStatus{ClusterID: "x"}},
 	"AddressMapping":      &federation.AddressMapping{Spec: federation.AddressMappingSpec{CIDR: "0.0.0.0/0"}},
 	"NetworkConfig":       &federation.NetworkConfig{Status: federation.NetworkConfigStatus{CIDRs: []federation.CIDRMapping{{CIDR: "10.0.0.0/8"}}}},
 	"TunnelEndpoint":      &federation.TunnelEndpoint{Status: federation.TunnelEndpointStatus{Phase: "Great"}},
