@@ -101,7 +101,7 @@ func (a *podAddresses) isKnown(address netip.Addr) bool {
 		prefix, err := netip.ParsePrefix(text)
 		return err == nil && prefix.Contains(address)
 	}
-	own := [][]string{a.Settings.PodCIDRs, a.Settings.ServiceCIDRs, a.Settings.NodeCIDRs, a.Settings.external()}
+	own := [][]string{a.Settings.PodCIDRs, a.Settings.ServiceCIDRs, a.Settings.NodeCIDRs, a.Settings.External()}
 	if pool, err := a.pools.Get(ExternalAddressPool); err == nil {
 		own = append(own, pool.Spec.CIDRs)
 	}

@@ -53,6 +53,25 @@ type GatewayInformers struct {
 	Named, Pods, Nodes kubeinformers.SharedInformerFactory
 }
 
+// Gateway returns the endpoints of the gateway in a namespace, by its Service.
+func (i *GatewayInformers) Gateway(namespace string) *Gateway {
+	// The listers need their informers to be running.
+	i.Named.Core().V1().Services().Informer()
+	i.Pods.Core().V1().Pods().Informer()
+	i.Nodes.Core().V1().Nodes().Informer()
+	return &Gateway{i.gateways(namespace)}
+}
+
+// Gateway has the endpoints of the gateway.
+type Gateway struct{ *gateways }
+
+// Endpoints returns the endpoints at which peers reach the gateway, the best first; none
+// while there is no Service, or it is not reached.
+func (g *Gateway) Endpoints() ([]string, error) {
+	endpoints, _, err := g.endpoints()
+	return endpoints, err
+}
+
 // endpoints tells where the gateway is called by its Service, the best first, and
 // with which Service; nil if there is none.
 func (g *gateways) endpoints() ([]string, *corev1.Service, error) {

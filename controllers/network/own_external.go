@@ -75,7 +75,7 @@ func last(prefix netip.Prefix) netip.Addr {
 // one.
 func (r *reconciler) ownExternal(ctx context.Context) (cidrs []string, missing []family, err error) {
 	if !r.Settings.takesExternal() {
-		return r.Settings.external(), nil, nil
+		return r.Settings.External(), nil, nil
 	}
 	pool, err := r.pools.Get(ExternalAddressPool)
 	if apierrors.IsNotFound(err) {

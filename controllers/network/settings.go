@@ -90,11 +90,11 @@ func (s *Settings) Validate() []error {
 			errs = append(errs, fmt.Errorf("%s: %w", what, err))
 		}
 	}
-	if len(s.PodCIDRs) > 0 || len(s.external()) > 0 || len(s.Endpoints) > 0 || s.MTU != 0 {
+	if len(s.PodCIDRs) > 0 || len(s.External()) > 0 || len(s.Endpoints) > 0 || s.MTU != 0 {
 		spec := s.config(someID, somePublicKey)
 		tell("--network-pod-cidrs, --network-external-cidrs, --network-endpoints, --network-mtu", validation.ValidateNetworkConfigSpec(spec))
 	}
-	pool := &federation.AddressPool{Spec: federation.AddressPoolSpec{CIDRs: s.PoolCIDRs, Reserved: s.reserved(s.external())}}
+	pool := &federation.AddressPool{Spec: federation.AddressPoolSpec{CIDRs: s.PoolCIDRs, Reserved: s.reserved(s.External())}}
 	pool.Name = v1alpha1.DefaultAddressPool
 	tell("--network-pool-cidrs, --network-*-cidrs", validation.ValidateAddressPool(pool))
 	for _, text := range s.PeerCIDRs {
@@ -116,15 +116,15 @@ var somePublicKey = base64.StdEncoding.EncodeToString(append(make([]byte, 31), 1
 // config is what is said of this cluster's network.
 func (s *Settings) config(clusterID, publicKey string) *federation.NetworkConfigSpec {
 	return &federation.NetworkConfigSpec{
-		ClusterID: clusterID, PodCIDRs: s.PodCIDRs, ExternalCIDRs: s.external(), PublicKey: publicKey, Endpoints: s.Endpoints, MTU: s.MTU,
+		ClusterID: clusterID, PodCIDRs: s.PodCIDRs, ExternalCIDRs: s.External(), PublicKey: publicKey, Endpoints: s.Endpoints, MTU: s.MTU,
 	}
 }
 
 // takesExternal tells whether this cluster takes external CIDRs for itself.
 func (s *Settings) takesExternal() bool { return len(s.ExternalCIDRs) == 0 }
 
-// external are the external CIDRs that an administrator names.
-func (s *Settings) external() []string {
+// External returns the external CIDRs that an administrator names.
+func (s *Settings) External() []string {
 	if slices.Equal(s.ExternalCIDRs, []string{NoExternalCIDRs}) {
 		return nil
 	}

@@ -15,6 +15,7 @@ import (
 	"liqo.io/federation/controllers/consumer/offloading"
 	"liqo.io/federation/controllers/consumer/request"
 	"liqo.io/federation/controllers/consumer/virtualnode"
+	"liqo.io/federation/controllers/link/clusterinfo"
 	"liqo.io/federation/controllers/provider/admission"
 	"liqo.io/federation/controllers/provider/endpointslice"
 	"liqo.io/federation/controllers/provider/fairness"
@@ -51,6 +52,7 @@ func controllers() []Controller {
 		{Name: identitysigner.Name, OffByDefault: true, Init: initIdentitySigner},
 		{Name: fairness.Name, Init: initPeerFairness},
 		{Name: "replication", Init: initReplication},
+		{Name: clusterinfo.Name, Init: initClusterInfo},
 		{Name: "network", Init: initNetwork},
 		{Name: "gateway-service", Init: initGatewayService},
 		{Name: "addresses", Init: initAddresses},

@@ -22,6 +22,14 @@ func (c *Config) installationInformers() externalversions.SharedInformerFactory 
 	return c.installation
 }
 
+// serverInformers see where this cluster's API servers are.
+func (c *Config) serverInformers() kubeinformers.SharedInformerFactory {
+	if c.servers == nil {
+		c.servers = c.NewKubeInformers(network.ServerInformers()...)
+	}
+	return c.servers
+}
+
 // gatewayInformers see what leads to the gateway; nil where no Service does.
 func (c *Config) gatewayInformers() *network.GatewayInformers {
 	if c.gateways == nil && c.Options.Network.GatewayService {
@@ -50,7 +58,7 @@ func (c *Config) network(controller string) *network.Config {
 		InstallationInformers: c.installationInformers(),
 		SecretInformers:       c.NewKubeInformers(network.SecretInformers(c.Options.Namespace)...),
 		KubeInformers:         c.KubeInformers,
-		ServerInformers:       c.NewKubeInformers(network.ServerInformers()...),
+		ServerInformers:       c.serverInformers(),
 		Gateways:              c.gatewayInformers(),
 		Events:                c.Recorder(controller),
 		Clock:                 clock.RealClock{},

@@ -1,0 +1,45 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"context"
+
+	"k8s.io/utils/clock"
+
+	"liqo.io/federation/controllers/link/clusterinfo"
+)
+
+func initClusterInfo(ctx context.Context, config *Config) ([]Runner, error) {
+	manager, err := config.Manager(ctx)
+	if err != nil {
+		return nil, err
+	}
+	options, namespace := config.Options, config.Options.Namespace
+	nodes, services := config.KubeInformers.Core().V1().Nodes(), config.KubeInformers.Networking().V1().ServiceCIDRs()
+	servers := config.serverInformers().Discovery().V1().EndpointSlices()
+	pools := config.FederationInformers.Federation().V1alpha1().AddressPools()
+	tunnels := config.installationInformers().Federation().V1alpha1().TunnelEndpoints()
+	values := clusterinfo.Values{
+		PodCIDRs: options.Network.PodCIDRs, ServiceCIDRs: options.Network.ServiceCIDRs, NodeCIDRs: options.Network.NodeCIDRs,
+		ReservedCIDRs: options.Network.ReservedCIDRs, ExternalCIDRs: options.Network.External(),
+	}
+	reconciler := &clusterinfo.Reconciler{
+		Client: manager.GetClient(), Live: manager.GetAPIReader(),
+		Nodes: nodes.Lister(), ServiceCIDRs: services.Lister(), APIServers: servers.Lister(), Pools: pools.Lister(),
+		Tunnels: tunnels.Lister().TunnelEndpoints(namespace),
+		Cluster: clusterinfo.Cluster{
+			ID: config.ClusterID, Name: options.ClusterName, Labels: options.Policy.Labels, Namespace: namespace,
+			Endpoints: options.Network.Endpoints,
+		},
+		Values: values, Events: config.Recorder(clusterinfo.Name), Clock: clock.RealClock{},
+	}
+	if gateways := config.gatewayInformers(); gateways != nil {
+		reconciler.Gateway = gateways.Gateway(namespace)
+	}
+	return nil, reconciler.SetupWithManager(manager, clusterinfo.Watched{
+		Nodes: nodes.Informer(), ServiceCIDRs: services.Informer(), APIServers: servers.Informer(), Pools: pools.Informer(),
+		Tunnels: tunnels.Informer(),
+	})
+}

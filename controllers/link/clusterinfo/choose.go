@@ -1,0 +1,302 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package clusterinfo
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/netmap"
+	"liqo.io/federation/controllers/remote"
+)
+
+// Reasons of the condition RangesKnown.
+const (
+	ReasonDetected         = "Detected"
+	ReasonConfigured       = "Configured"
+	ReasonPodRangesUnknown = "PodRangesUnknown"
+)
+
+// Reasons of the condition RangesConsistent; of several the first one that applies.
+const (
+	ReasonSourcesAgree      = "SourcesAgree"
+	ReasonValueContradicted = "ValueContradicted"
+	ReasonRangeTakenByPeer  = "RangeTakenByPeer"
+	ReasonSourcesDisagree   = "SourcesDisagree"
+	ReasonRangesRetained    = "RangesRetained"
+	ReasonInvalidRange      = "InvalidRange"
+)
+
+var reasonsInOrder = []string{
+	ReasonValueContradicted, ReasonRangeTakenByPeer, ReasonSourcesDisagree, ReasonRangesRetained, ReasonInvalidRange,
+}
+
+const (
+	// maxPodRanges bounds the pod ranges of one family: a NetworkConfig names at most 64
+	// CIDRs of both families, external ones included.
+	maxPodRanges = 31
+	// maxRanges bounds the ranges of one family of any other use, and maxNodeRanges those
+	// of nodes, each of which has addresses of its own.
+	maxRanges     = 64
+	maxNodeRanges = 512
+	// maxFindings bounds the sentences of a condition, and maxListed the CIDRs of one.
+	maxFindings = 8
+	maxListed   = 8
+)
+
+// podSources are the sources of pod ranges, the most reliable one first: a CNI assigns the
+// addresses, whatever the distribution and the nodes were configured with.
+var podSources = []v1alpha1.ClusterRangeSource{
+	v1alpha1.SourceCalico, v1alpha1.SourceCilium, v1alpha1.SourceFlannel, v1alpha1.SourceKubeadm, v1alpha1.SourceK3s,
+	v1alpha1.SourceNode, v1alpha1.SourcePod,
+}
+
+// serviceSources are those of Services.
+var serviceSources = []v1alpha1.ClusterRangeSource{v1alpha1.SourceServiceCIDR, v1alpha1.SourceKubeadm, v1alpha1.SourceK3s}
+
+// input is everything that the ranges of the cluster follow from.
+type input struct {
+	detected detected
+	values   Values
+	// previous are the ranges in use.
+	previous []v1alpha1.ClusterRange
+	// tunnels are those that are agreed upon.
+	tunnels []*v1alpha1.TunnelEndpoint
+}
+
+// choice is what follows from an input.
+type choice struct {
+	input    input
+	ranges   []v1alpha1.ClusterRange
+	taken    map[v1alpha1.ClusterRangeUse][]netip.Prefix
+	findings []finding
+}
+
+// finding is a sentence of the condition RangesConsistent.
+type finding struct{ reason, message string }
+
+// choose returns the ranges that are in use and the conditions about them.
+func choose(in input) ([]v1alpha1.ClusterRange, []metav1.Condition) {
+	c := &choice{input: in, taken: map[v1alpha1.ClusterRangeUse][]netip.Prefix{}}
+	for _, is4 := range []bool{true, false} {
+		c.use(v1alpha1.RangeOfPods, is4, podSources, maxPodRanges)
+		c.retain(is4)
+	}
+	for _, is4 := range []bool{true, false} {
+		c.use(v1alpha1.RangeOfServices, is4, serviceSources, maxRanges)
+	}
+	for _, is4 := range []bool{true, false} {
+		c.take(v1alpha1.RangeOfNodes, v1alpha1.SourceValue, ofFamily(in.values.found(v1alpha1.RangeOfNodes), is4))
+		nodes := c.without(v1alpha1.RangeOfNodes, in.detected.of(v1alpha1.RangeOfNodes, v1alpha1.SourceNode, is4))
+		c.take(v1alpha1.RangeOfNodes, v1alpha1.SourceNode, aggregate(nodes, maxNodeRanges))
+		c.external(is4)
+	}
+	for _, is4 := range []bool{true, false} {
+		c.take(v1alpha1.RangeReserved, v1alpha1.SourceValue, ofFamily(in.values.found(v1alpha1.RangeReserved), is4))
+		servers := in.detected.of(v1alpha1.RangeReserved, v1alpha1.SourceAPIServer, is4)
+		c.take(v1alpha1.RangeReserved, v1alpha1.SourceAPIServer, c.without(v1alpha1.RangeOfNodes, servers))
+	}
+	for _, invalid := range in.detected.invalid {
+		c.find(ReasonInvalidRange, "%q of %s is no range that a cluster can have, and is ignored.", remote.Text(invalid.text), invalid.source)
+	}
+	slices.SortStableFunc(c.ranges, func(a, b v1alpha1.ClusterRange) int { return slices.Index(uses, a.Use) - slices.Index(uses, b.Use) })
+	return c.ranges, []metav1.Condition{c.known(), c.consistent()}
+}
+
+// uses are in the order in which a ClusterInfo names them.
+var uses = []v1alpha1.ClusterRangeUse{
+	v1alpha1.RangeOfPods, v1alpha1.RangeOfServices, v1alpha1.RangeOfNodes, v1alpha1.RangeExternal, v1alpha1.RangeReserved,
+}
+
+// use takes the ranges of one use and family from the values, or from the first source that
+// names any. What other sources name in addition is reserved, and reported.
+func (c *choice) use(use v1alpha1.ClusterRangeUse, is4 bool, sources []v1alpha1.ClusterRangeSource, most int) {
+	values := c.input.values.found(use)
+	chosen := ofFamily(values, is4)
+	by := v1alpha1.SourceValue
+	if len(values) == 0 {
+		for _, source := range sources {
+			if chosen, by = aggregate(c.input.detected.of(use, source, is4), most), source; len(chosen) > 0 {
+				break
+			}
+		}
+	}
+	c.take(use, by, chosen)
+	for _, source := range sources {
+		var others []netip.Prefix
+		for _, cidr := range aggregate(c.input.detected.of(use, source, is4), most) {
+			if !netmap.Covers(chosen, cidr) && !c.retains(cidr) {
+				others = append(others, cidr)
+			}
+		}
+		if len(others) == 0 {
+			continue
+		}
+		c.take(v1alpha1.RangeReserved, source, others)
+		switch {
+		case by != v1alpha1.SourceValue:
+			c.find(ReasonSourcesDisagree, "%s has %s for %s, and %s has %s; the former are in use, the latter only reserved.",
+				by, list(chosen), use, source, list(others))
+		case len(chosen) > 0:
+			c.find(ReasonValueContradicted, "The value names %s for %s, and %s has %s; the former are in use, the latter only reserved.",
+				list(chosen), use, source, list(others))
+		}
+	}
+}
+
+// retain keeps pod ranges that were in use, that no source names any more, and that tunnels
+// are agreed upon with. A value overrides them.
+func (c *choice) retain(is4 bool) {
+	if len(c.input.values.PodCIDRs) > 0 {
+		return
+	}
+	for _, before := range c.input.previous {
+		cidr, ok := parse(before.CIDR)
+		if !ok || before.Use != v1alpha1.RangeOfPods || before.Source == v1alpha1.SourceValue || cidr.Addr().Is4() != is4 ||
+			netmap.Covers(c.taken[v1alpha1.RangeOfPods], cidr) || !c.retains(cidr) || slices.ContainsFunc(c.taken[v1alpha1.RangeOfPods], cidr.Overlaps) {
+			continue
+		}
+		c.take(v1alpha1.RangeOfPods, before.Source, []netip.Prefix{cidr})
+		c.find(ReasonRangesRetained, "Pods have other ranges than %s of %s now; it stays in use for the tunnels that are agreed upon with it. "+
+			"Name the ranges of pods in network.podCIDRs to end that.", cidr, before.Source)
+	}
+}
+
+// retains reports whether a tunnel is agreed upon with a local CIDR.
+func (c *choice) retains(cidr netip.Prefix) bool {
+	return slices.ContainsFunc(c.input.tunnels, func(tunnel *v1alpha1.TunnelEndpoint) bool {
+		return slices.ContainsFunc(tunnel.Spec.Local, func(m v1alpha1.CIDRMapping) bool { return m.CIDR == cidr.String() })
+	})
+}
+
+// external takes the external CIDRs of the values, or else those of AddressPool external.
+func (c *choice) external(is4 bool) {
+	by, cidrs := v1alpha1.SourceValue, ofFamily(c.input.values.found(v1alpha1.RangeExternal), is4)
+	if len(c.input.values.ExternalCIDRs) == 0 {
+		by, cidrs = v1alpha1.SourceAddressPool, c.input.detected.of(v1alpha1.RangeExternal, v1alpha1.SourceAddressPool, is4)
+	}
+	for _, cidr := range cidrs {
+		if pods := c.taken[v1alpha1.RangeOfPods]; slices.ContainsFunc(pods, cidr.Overlaps) {
+			c.find(ReasonValueContradicted, "The external CIDR %s of %s overlaps ranges of pods, and is not in use.", cidr, by)
+			continue
+		}
+		c.take(v1alpha1.RangeExternal, by, []netip.Prefix{cidr})
+	}
+}
+
+// take takes CIDRs into use that are not yet, and that no tunnel uses for a peer.
+func (c *choice) take(use v1alpha1.ClusterRangeUse, source v1alpha1.ClusterRangeSource, cidrs []netip.Prefix) {
+	for _, cidr := range cidrs {
+		if peer := c.takenBy(cidr); peer != "" {
+			c.find(ReasonRangeTakenByPeer, "%s, which %s has for %s, overlaps a range of peer %s; it is not in use until the tunnel to it is removed.",
+				cidr, source, use, peer)
+			continue
+		}
+		if !slices.Contains(c.taken[use], cidr) {
+			c.taken[use] = append(c.taken[use], cidr)
+			c.ranges = append(c.ranges, v1alpha1.ClusterRange{Use: use, CIDR: cidr.String(), Source: source})
+		}
+	}
+}
+
+// takenBy returns the peer that a tunnel reaches in a CIDR, which was taken for it before
+// anything of the local cluster was in it; empty if none is.
+func (c *choice) takenBy(cidr netip.Prefix) string {
+	for _, tunnel := range c.input.tunnels {
+		for _, mapping := range tunnel.Spec.Remote {
+			if mapped, err := netip.ParsePrefix(mapping.Mapped); err == nil && mapped.Overlaps(cidr) {
+				return tunnel.Name
+			}
+		}
+	}
+	return ""
+}
+
+// without returns those of CIDRs that none of a use contains.
+func (c *choice) without(use v1alpha1.ClusterRangeUse, cidrs []netip.Prefix) []netip.Prefix {
+	return slices.DeleteFunc(slices.Clone(cidrs), func(p netip.Prefix) bool { return netmap.Covers(c.taken[use], p) })
+}
+
+func (c *choice) find(reason, format string, args ...any) {
+	found := finding{reason, fmt.Sprintf(format, args...)}
+	if !slices.Contains(c.findings, found) {
+		c.findings = append(c.findings, found)
+	}
+}
+
+// known returns the condition RangesKnown.
+func (c *choice) known() metav1.Condition {
+	condition := metav1.Condition{Type: v1alpha1.ConditionRangesKnown, Status: metav1.ConditionTrue, Reason: ReasonDetected}
+	if len(c.input.values.PodCIDRs) > 0 {
+		condition.Reason = ReasonConfigured
+	}
+	if len(c.taken[v1alpha1.RangeOfPods]) == 0 {
+		condition.Status, condition.Reason = metav1.ConditionFalse, ReasonPodRangesUnknown
+		condition.Message = "No source names the ranges of pods, so there are no tunnels: name them in network.podCIDRs."
+		return condition
+	}
+	var sentences []string
+	for _, use := range uses[:2] {
+		var parts []string
+		for _, source := range append([]v1alpha1.ClusterRangeSource{v1alpha1.SourceValue}, append(slices.Clone(podSources), serviceSources[0])...) {
+			var cidrs []netip.Prefix
+			for _, r := range c.ranges {
+				if r.Use == use && r.Source == source {
+					cidrs = append(cidrs, netip.MustParsePrefix(r.CIDR))
+				}
+			}
+			if len(cidrs) > 0 {
+				parts = append(parts, fmt.Sprintf("%s of %s", list(cidrs), source))
+			}
+		}
+		if len(parts) > 0 {
+			sentences = append(sentences, fmt.Sprintf("%s have %s.", use, strings.Join(parts, " and ")))
+		}
+	}
+	condition.Message = strings.Join(sentences, " ")
+	return condition
+}
+
+// consistent returns the condition RangesConsistent.
+func (c *choice) consistent() metav1.Condition {
+	condition := metav1.Condition{Type: v1alpha1.ConditionRangesConsistent, Status: metav1.ConditionTrue, Reason: ReasonSourcesAgree,
+		Message: "All sources, values and tunnels agree with the ranges in use."}
+	if len(c.findings) == 0 {
+		return condition
+	}
+	slices.SortStableFunc(c.findings, func(a, b finding) int {
+		return slices.Index(reasonsInOrder, a.reason) - slices.Index(reasonsInOrder, b.reason)
+	})
+	condition.Status, condition.Reason = metav1.ConditionFalse, c.findings[0].reason
+	var sentences []string
+	for _, f := range c.findings[:min(len(c.findings), maxFindings)] {
+		sentences = append(sentences, f.message)
+	}
+	if more := len(c.findings) - maxFindings; more > 0 {
+		sentences = append(sentences, fmt.Sprintf("There are %d more contradictions.", more))
+	}
+	condition.Message = strings.Join(sentences, " ")
+	return condition
+}
+
+// list returns CIDRs as text; of many the first ones.
+func list(cidrs []netip.Prefix) string {
+	var texts []string
+	for _, cidr := range cidrs[:min(len(cidrs), maxListed)] {
+		texts = append(texts, cidr.String())
+	}
+	if more := len(cidrs) - maxListed; more > 0 {
+		texts = append(texts, fmt.Sprintf("%d more", more))
+	}
+	return strings.Join(texts, ", ")
+}
+
+func ofFamily(cidrs []netip.Prefix, is4 bool) []netip.Prefix {
+	return slices.DeleteFunc(slices.Clone(cidrs), func(p netip.Prefix) bool { return p.Addr().Is4() != is4 })
+}

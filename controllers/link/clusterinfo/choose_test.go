@@ -1,0 +1,190 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package clusterinfo
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/record"
+	"pgregory.net/rapid"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/netmap"
+)
+
+func tunnel(local, remote string) *v1alpha1.TunnelEndpoint {
+	return &v1alpha1.TunnelEndpoint{ObjectMeta: metav1.ObjectMeta{Namespace: installation, Name: "milan"}, Spec: v1alpha1.TunnelEndpointSpec{
+		Local:  []v1alpha1.CIDRMapping{{CIDR: local, Mapped: local}},
+		Remote: []v1alpha1.CIDRMapping{{CIDR: "10.9.0.0/16", Mapped: remote}},
+	}}
+}
+
+func message(status v1alpha1.ClusterInfoStatus, kind string) string {
+	return meta.FindStatusCondition(status.Conditions, kind).Message
+}
+
+func TestContradictionsAreReportedWithTheRangesInUse(t *testing.T) {
+	for name, test := range map[string]struct {
+		objects        []client.Object
+		values         Values
+		pods, reserved []string
+		known          string
+		consistent     string
+		says           []string
+	}{
+		"nodes without podCIDRs, and no pod": {
+			objects: []client.Object{node("a")}, known: "False PodRangesUnknown", consistent: "True SourcesAgree",
+		},
+		"a CNI that uses other ranges than nodes have": {
+			objects: []client.Object{node("a", "10.244.0.0/24"), ipPool("default-ipv4-ippool", "192.168.0.0/16"), kubeadm("10.244.0.0/16", "10.96.0.0/12")},
+			pods:    []string{"192.168.0.0/16 Calico"}, reserved: []string{"10.244.0.0/16 Kubeadm", "10.244.0.0/24 Node"},
+			known: "True Detected", consistent: "False SourcesDisagree",
+			says: []string{"Calico has 192.168.0.0/16 for Pods, and Kubeadm has 10.244.0.0/16", "the former are in use"},
+		},
+		"a value that contradicts what is detected": {
+			objects: []client.Object{node("a", "10.244.0.0/24"), kubeadm("10.244.0.0/16", "10.96.0.0/12")},
+			values:  Values{PodCIDRs: []string{"10.0.0.0/16"}},
+			pods:    []string{"10.0.0.0/16 Value"}, reserved: []string{"10.244.0.0/16 Kubeadm", "10.244.0.0/24 Node"},
+			known: "True Configured", consistent: "False ValueContradicted",
+			says: []string{"The value names 10.0.0.0/16 for Pods, and Kubeadm has 10.244.0.0/16"},
+		},
+		"a value that contains what is detected": {
+			objects: []client.Object{node("a", "10.244.0.0/24")}, values: Values{PodCIDRs: []string{"10.244.0.0/16"}},
+			pods: []string{"10.244.0.0/16 Value"}, known: "True Configured", consistent: "True SourcesAgree",
+		},
+		"external CIDRs among pods": {
+			objects: []client.Object{node("a", "10.244.0.0/24")}, values: Values{ExternalCIDRs: []string{"10.244.0.0/18"}},
+			pods: []string{"10.244.0.0/24 Node"}, known: "True Detected", consistent: "False ValueContradicted",
+			says: []string{"10.244.0.0/18 of Value overlaps ranges of pods"},
+		},
+		"a source that names no CIDR": {
+			objects: []client.Object{node("a", "10.244.0.0/24"), ipPool("all", "0.0.0.0/0"), ipPool("none", "pods")},
+			pods:    []string{"10.244.0.0/24 Node"}, known: "True Detected", consistent: "False InvalidRange",
+			says: []string{`"0.0.0.0/0" of Calico is no range`, `"pods" of Calico`},
+		},
+		"a ConfigMap that cannot be parsed": {
+			objects: []client.Object{node("a", "10.244.0.0/24"), flannel("kube-flannel", `{"Network":`)},
+			pods:    []string{"10.244.0.0/24 Node"}, known: "True Detected", consistent: "False InvalidRange",
+			says: []string{"net-conf.json"},
+		},
+		"a range that a tunnel uses for a peer": {
+			objects: []client.Object{node("a", "10.244.0.0/24"), node("b", "10.50.0.0/24"), tunnel("10.244.0.0/24", "10.50.0.0/16")},
+			pods:    []string{"10.244.0.0/24 Node"}, known: "True Detected", consistent: "False RangeTakenByPeer",
+			says: []string{"10.50.0.0/24, which Node has for Pods, overlaps a range of peer milan"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, test.objects...)
+			w.Values = test.values
+			status := w.pass()
+			if diff := cmp.Diff(test.pods, of(status, v1alpha1.RangeOfPods)); diff != "" {
+				t.Errorf("pods (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(test.reserved, of(status, v1alpha1.RangeReserved)); diff != "" {
+				t.Errorf("reserved (-want +got):\n%s", diff)
+			}
+			if got := reason(status, v1alpha1.ConditionRangesKnown); got != test.known {
+				t.Errorf("RangesKnown is %s: %s", got, message(status, v1alpha1.ConditionRangesKnown))
+			}
+			if got := reason(status, v1alpha1.ConditionRangesConsistent); got != test.consistent {
+				t.Errorf("RangesConsistent is %s: %s", got, message(status, v1alpha1.ConditionRangesConsistent))
+			}
+			for _, words := range test.says {
+				if said := message(status, v1alpha1.ConditionRangesConsistent); !strings.Contains(said, words) {
+					t.Errorf("RangesConsistent says %q, and not %q", said, words)
+				}
+			}
+			if strings.HasPrefix(test.consistent, "False") && len(w.Events.(*record.FakeRecorder).Events) == 0 {
+				t.Error("there is no event")
+			}
+		})
+	}
+}
+
+// A CNI that changes its pools while peered must not interrupt a tunnel that is agreed upon
+// with the former ones.
+func TestRangesOfAnEstablishedTunnelStayInUse(t *testing.T) {
+	w := newWorld(t, ipPool("default-ipv4-ippool", "10.244.0.0/16"))
+	w.pass()
+	established := tunnel("10.244.0.0/16", "10.60.0.0/16")
+	w.add(w.tunnels, established)
+	pool := ipPool("default-ipv4-ippool", "10.244.0.0/16")
+	if err := w.client.Delete(t.Context(), pool); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.client.Create(t.Context(), ipPool("new", "10.48.0.0/16")); err != nil {
+		t.Fatal(err)
+	}
+	status := w.pass()
+	if diff := cmp.Diff([]string{"10.48.0.0/16 Calico", "10.244.0.0/16 Calico"}, of(status, v1alpha1.RangeOfPods)); diff != "" {
+		t.Errorf("pods (-want +got):\n%s", diff)
+	}
+	if got := reason(status, v1alpha1.ConditionRangesConsistent); got != "False RangesRetained" {
+		t.Errorf("RangesConsistent is %s", got)
+	}
+	if said := message(status, v1alpha1.ConditionRangesKnown); said != "Pods have 10.48.0.0/16, 10.244.0.0/16 of Calico." {
+		t.Errorf("RangesKnown says %q", said)
+	}
+	if err := w.tunnels.Delete(established); err != nil {
+		t.Fatal(err)
+	}
+	status = w.pass()
+	if diff := cmp.Diff([]string{"10.48.0.0/16 Calico"}, of(status, v1alpha1.RangeOfPods)); diff != "" {
+		t.Errorf("pods without the tunnel (-want +got):\n%s", diff)
+	}
+	if got := reason(status, v1alpha1.ConditionRangesConsistent); got != "True SourcesAgree" {
+		t.Errorf("RangesConsistent is %s", got)
+	}
+}
+
+func TestManyNodesAreAggregated(t *testing.T) {
+	var objects []client.Object
+	for i := range 2 * maxNodeRanges {
+		n := node(fmt.Sprintf("node-%d", i), fmt.Sprintf("10.%d.%d.0/24", 100+i/256, i%256))
+		// Every other address, so that none can be merged.
+		n.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: fmt.Sprintf("172.18.%d.%d", i/100, 2*(i%100))}}
+		objects = append(objects, n)
+	}
+	status := newWorld(t, objects...).pass()
+	ranges := netmap.RangesOf(&v1alpha1.ClusterInfo{Status: status})
+	if len(ranges.Nodes) > maxNodeRanges || len(ranges.Pods) > maxPodRanges {
+		t.Errorf("%d ranges of nodes, %d of pods", len(ranges.Nodes), len(ranges.Pods))
+	}
+	for _, object := range objects {
+		n := object.(*corev1.Node)
+		if address := netip.MustParseAddr(n.Status.Addresses[0].Address); !netmap.Covers(ranges.Nodes, netip.PrefixFrom(address, 32)) {
+			t.Fatalf("%s is in no range of nodes", address)
+		}
+		if !netmap.Covers(ranges.Pods, netip.MustParsePrefix(n.Spec.PodCIDRs[0])) {
+			t.Fatalf("%s is in no range of pods", n.Spec.PodCIDRs[0])
+		}
+	}
+}
+
+func TestAnAggregateContainsEverything(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		cidrs := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) netip.Prefix {
+			address := netip.AddrFrom4([4]byte{10, rapid.Byte().Draw(t, "2"), rapid.Byte().Draw(t, "3"), rapid.Byte().Draw(t, "4")})
+			return netip.PrefixFrom(address, rapid.IntRange(8, 32).Draw(t, "bits")).Masked()
+		}), 1, 40).Draw(t, "cidrs")
+		most := rapid.IntRange(1, 20).Draw(t, "most")
+		aggregated := aggregate(cidrs, most)
+		if len(aggregated) > most {
+			t.Fatalf("%d CIDRs, and not %d at most", len(aggregated), most)
+		}
+		for _, cidr := range cidrs {
+			if !netmap.Covers(aggregated, cidr) {
+				t.Fatalf("%s is in none of %v", cidr, aggregated)
+			}
+		}
+	})
+}

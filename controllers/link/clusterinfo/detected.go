@@ -1,0 +1,118 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package clusterinfo
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"liqo.io/federation/apiserver/addresses"
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/apis/federation/validation"
+	"liqo.io/federation/apiserver/netmap"
+)
+
+// detected is what the sources name.
+type detected struct {
+	// ranges are those of each use, by their source.
+	ranges map[v1alpha1.ClusterRangeUse]map[v1alpha1.ClusterRangeSource][]netip.Prefix
+	// invalid are texts that a source names and that are no CIDR that a cluster can have.
+	invalid []invalidRange
+}
+
+type invalidRange struct {
+	source v1alpha1.ClusterRangeSource
+	text   string
+}
+
+// add adds CIDRs or addresses that a source names. Each text may be a list with commas or
+// spaces, as flags for two address families are.
+func (d *detected) add(use v1alpha1.ClusterRangeUse, source v1alpha1.ClusterRangeSource, texts ...string) {
+	if d.ranges == nil {
+		d.ranges = map[v1alpha1.ClusterRangeUse]map[v1alpha1.ClusterRangeSource][]netip.Prefix{}
+	}
+	if d.ranges[use] == nil {
+		d.ranges[use] = map[v1alpha1.ClusterRangeSource][]netip.Prefix{}
+	}
+	for _, list := range texts {
+		for _, text := range strings.FieldsFunc(list, func(r rune) bool { return r == ',' || r == ' ' || r == '\n' || r == '\t' }) {
+			prefix, ok := parse(text)
+			switch {
+			case !ok:
+				d.invalid = append(d.invalid, invalidRange{source, text})
+			case !slices.Contains(d.ranges[use][source], prefix):
+				d.ranges[use][source] = append(d.ranges[use][source], prefix)
+			}
+		}
+	}
+}
+
+// addAddress adds an address, unless it is one that no packet between clusters comes from.
+func (d *detected) addAddress(use v1alpha1.ClusterRangeUse, source v1alpha1.ClusterRangeSource, text string) {
+	if prefix, ok := parse(text); ok {
+		d.add(use, source, prefix.String())
+	}
+}
+
+// of returns the CIDRs of a source that are of an address family.
+func (d *detected) of(use v1alpha1.ClusterRangeUse, source v1alpha1.ClusterRangeSource, is4 bool) []netip.Prefix {
+	return slices.DeleteFunc(slices.Clone(d.ranges[use][source]), func(p netip.Prefix) bool { return p.Addr().Is4() != is4 })
+}
+
+// parse returns a CIDR, or an address as a CIDR; false if no cluster can have it.
+func parse(text string) (netip.Prefix, bool) {
+	prefix, err := netip.ParsePrefix(text)
+	if err != nil {
+		address, err := netip.ParseAddr(text)
+		if err != nil {
+			return netip.Prefix{}, false
+		}
+		address = address.Unmap().WithZone("")
+		prefix = netip.PrefixFrom(address, address.BitLen())
+	}
+	prefix = prefix.Masked()
+	return prefix, len(validation.ValidateCIDR(prefix.String(), field.NewPath("cidr"))) == 0
+}
+
+// distinct returns CIDRs in order, without those that another one contains.
+func distinct(cidrs []netip.Prefix) []netip.Prefix {
+	sorted := slices.Clone(cidrs)
+	slices.SortFunc(sorted, func(a, b netip.Prefix) int {
+		if a.Bits() != b.Bits() {
+			return a.Bits() - b.Bits()
+		}
+		return a.Addr().Compare(b.Addr())
+	})
+	var kept []netip.Prefix
+	for _, cidr := range sorted {
+		if !netmap.Covers(kept, cidr) {
+			kept = append(kept, cidr)
+		}
+	}
+	slices.SortFunc(kept, func(a, b netip.Prefix) int { return a.Addr().Compare(b.Addr()) })
+	return kept
+}
+
+// shortestPrefix is that of the largest range that the API accepts.
+const shortestPrefix = 8
+
+// aggregate returns at most a number of CIDRs of one family that contain all of others: with
+// the longest prefixes with which so few are enough.
+func aggregate(cidrs []netip.Prefix, most int) []netip.Prefix {
+	kept := distinct(cidrs)
+	if len(kept) <= most {
+		return kept
+	}
+	for bits := kept[0].Addr().BitLen() - 1; len(kept) > most && bits >= shortestPrefix; bits-- {
+		var set addresses.Set
+		for _, cidr := range cidrs {
+			set = set.With(netip.PrefixFrom(cidr.Addr(), min(cidr.Bits(), bits)).Masked())
+		}
+		kept = slices.Collect(set.Prefixes())
+	}
+	return kept
+}
