@@ -6,7 +6,6 @@ package agent
 import (
 	"errors"
 	"fmt"
-	"net/netip"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -33,9 +32,6 @@ type Options struct {
 	Namespace string
 	// Kubeconfig leads to this cluster; empty means that the agent runs inside.
 	Kubeconfig string
-	// PodCIDRs, ServiceCIDRs, ExternalCIDRs and ReservedCIDRs are ranges of this
-	// cluster.
-	PodCIDRs, ServiceCIDRs, ExternalCIDRs, ReservedCIDRs []string
 	// MTU is that of the nodes' network; 0 asks the node.
 	MTU int
 	// Port is the UDP port of the gateways.
@@ -61,10 +57,6 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.NodeName, "node-name", o.NodeName, "Name of the Node that this agent is on.")
 	flags.StringVar(&o.Namespace, "namespace", o.Namespace, "Namespace of the installation, where TunnelEndpoints and AddressMappings are.")
 	flags.StringVar(&o.Kubeconfig, "kubeconfig", o.Kubeconfig, "Kubeconfig of this cluster; default is that of the pod's service account.")
-	flags.StringSliceVar(&o.PodCIDRs, "pod-cidrs", o.PodCIDRs, "CIDRs of the pods of this cluster. Their address families are those that are set up.")
-	flags.StringSliceVar(&o.ServiceCIDRs, "service-cidrs", o.ServiceCIDRs, "CIDRs of the Services of this cluster. No peer may have them, or be called there.")
-	flags.StringSliceVar(&o.ExternalCIDRs, "external-cidrs", o.ExternalCIDRs, "CIDRs whose addresses stand for what is no pod, by AddressMappings. Of a family without any, it is those that TunnelEndpoints name beside pods.")
-	flags.StringSliceVar(&o.ReservedCIDRs, "reserved-cidrs", o.ReservedCIDRs, "Other CIDRs that no peer may have, as that of the nodes' network.")
 	flags.IntVar(&o.MTU, "mtu", o.MTU, "MTU of the network between the nodes, in bytes. 0 takes that of the link with the node's address.")
 	flags.IntVar(&o.Port, "port", o.Port, "UDP port of the gateway, which peers call.")
 	flags.DurationVar(&o.Resync, "resync", o.Resync, "Time between comparisons of the node's kernel with what it is to hold, while nothing changes.")
@@ -85,12 +77,6 @@ func (o *Options) Validate() []error {
 			errs = append(errs, fmt.Errorf("--%s %q is not the name of an object", flag.name, flag.value))
 		}
 	}
-	if len(o.PodCIDRs) == 0 {
-		errs = append(errs, errors.New("--pod-cidrs is missing"))
-	}
-	if _, err := o.Cluster(); err != nil {
-		errs = append(errs, err)
-	}
 	if o.MTU != 0 && (o.MTU < 1280 || o.MTU > 65535) {
 		errs = append(errs, fmt.Errorf("--mtu %d is neither 0 nor between 1280 and 65535", o.MTU))
 	}
@@ -108,29 +94,8 @@ func (o *Options) Validate() []error {
 	return errs
 }
 
-// Cluster is what the flags tell of this cluster.
-func (o *Options) Cluster() (Cluster, error) {
-	c := Cluster{MTU: o.MTU, Port: o.Port}
-	var errs []error
-	for _, flag := range []struct {
-		name   string
-		values []string
-		into   *[]netip.Prefix
-	}{
-		{"pod-cidrs", o.PodCIDRs, &c.PodCIDRs}, {"service-cidrs", o.ServiceCIDRs, &c.ServiceCIDRs},
-		{"external-cidrs", o.ExternalCIDRs, &c.ExternalCIDRs}, {"reserved-cidrs", o.ReservedCIDRs, &c.ReservedCIDRs},
-	} {
-		for _, text := range flag.values {
-			p, err := netip.ParsePrefix(text)
-			if err != nil || p != p.Masked() {
-				errs = append(errs, fmt.Errorf("--%s: %q is not a CIDR in its usual form", flag.name, text))
-				continue
-			}
-			*flag.into = append(*flag.into, p)
-		}
-	}
-	return c, errors.Join(errs...)
-}
+// Cluster returns what the flags configure of the cluster.
+func (o *Options) Cluster() Cluster { return Cluster{MTU: o.MTU, Port: o.Port} }
 
 // Clients makes clients of this cluster.
 func (o *Options) Clients(name string) (kubernetes.Interface, versioned.Interface, error) {

@@ -28,6 +28,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/netmap"
 	"liqo.io/federation/generated/clientset/versioned"
 	"liqo.io/federation/generated/informers/externalversions"
 	federationlisters "liqo.io/federation/generated/listers/federation/v1alpha1"
@@ -39,6 +40,7 @@ type Sources struct {
 	mappings  federationlisters.AddressMappingNamespaceLister
 	nodes     corelisters.NodeLister
 	gateways  corelisters.PodNamespaceLister
+	infos     federationlisters.ClusterInfoLister
 
 	run    []func(stop <-chan struct{})
 	synced []cache.InformerSynced
@@ -90,6 +92,9 @@ func NewSources(kube kubernetes.Interface, federation versioned.Interface, names
 			return kube.AppsV1().DaemonSets(namespace).List(ctx, o)
 		}
 	}
+	infos := externalversions.NewSharedInformerFactoryWithOptions(federation, 0, externalversions.WithTransform(trim),
+		externalversions.WithTweakListOptions(named(v1alpha1.ClusterInfoName))).Federation().V1alpha1().ClusterInfos()
+	s.infos = infos.Lister()
 	s.endpoints = endpoints.Lister().TunnelEndpoints(namespace)
 	s.nodes, s.gateways = nodes.Lister(), gateways.Lister().Pods(namespace)
 
@@ -98,6 +103,7 @@ func NewSources(kube kubernetes.Interface, federation versioned.Interface, names
 			return a.Generation == b.Generation && a.Status.PathMTU == b.Status.PathMTU
 		})},
 		{nodes.Informer(), onChange(changed, sameNode)},
+		{infos.Informer(), onChange(changed, func(a, b *v1alpha1.ClusterInfo) bool { return slices.Equal(a.Status.Ranges, b.Status.Ranges) })},
 		{gateways.Informer(), onChange(changed, func(a, b *corev1.Pod) bool { return runsOn(a) == runsOn(b) })},
 		{lease, cache.ResourceEventHandlerFuncs{
 			AddFunc:    func(o any) { leased(o.(*coordinationv1.Lease)) },
@@ -144,8 +150,11 @@ func (s *Sources) Start(watching, working context.Context) bool {
 
 // Objects are those that the caches hold; but nobody is active.
 func (s *Sources) Objects() (Objects, error) {
-	var o Objects
-	var err error
+	info, err := s.infos.Get(v1alpha1.ClusterInfoName)
+	if err != nil && !apierrors.IsNotFound(err) {
+		return Objects{}, err
+	}
+	o := Objects{Ranges: netmap.RangesOf(info)}
 	if o.TunnelEndpoints, err = s.endpoints.List(labels.Everything()); err != nil {
 		return Objects{}, err
 	}
@@ -167,6 +176,15 @@ func (s *Sources) Objects() (Objects, error) {
 	slices.Sort(o.Gateways)
 	o.Gateways = slices.Compact(o.Gateways)
 	return o, err
+}
+
+// AwaitRanges blocks until ClusterInfo local names the ranges of pods, and reports whether it
+// does before the work ends.
+func (s *Sources) AwaitRanges(working context.Context) bool {
+	return wait.PollUntilContextCancel(working, time.Second, true, func(context.Context) (bool, error) {
+		info, err := s.infos.Get(v1alpha1.ClusterInfoName)
+		return err == nil && len(netmap.RangesOf(info).Pods) > 0, nil
+	}) == nil
 }
 
 // Gone tells whether the agent's own workload was deleted while the agent

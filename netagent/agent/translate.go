@@ -19,12 +19,8 @@ import (
 	"liqo.io/federation/netagent/model"
 )
 
-// Cluster is what the agents are told of their own cluster.
+// Cluster is what the agents are configured with.
 type Cluster struct {
-	// PodCIDRs are those of the pods, ServiceCIDRs those of Services, ExternalCIDRs
-	// those whose addresses stand for what is no pod, as far as somebody has named
-	// them, and ReservedCIDRs what else no peer may announce.
-	PodCIDRs, ServiceCIDRs, ExternalCIDRs, ReservedCIDRs []netip.Prefix
 	// MTU is that of the network between the nodes, in bytes.
 	MTU int
 	// Port is the UDP port of the gateways.
@@ -33,6 +29,8 @@ type Cluster struct {
 
 // Objects are those of the API that a node's state follows from.
 type Objects struct {
+	// Ranges are those of ClusterInfo local; none until it names them.
+	Ranges          netmap.Ranges
 	TunnelEndpoints []*v1alpha1.TunnelEndpoint
 	// Mappings are the AddressMappings of the namespace, whatever they map.
 	Mappings []*v1alpha1.AddressMapping
@@ -75,13 +73,14 @@ func Translate(node string, c Cluster, o Objects, endpoint func(*v1alpha1.Tunnel
 	t := Translation{
 		Input: model.Input{
 			Node: node, Active: o.Active, MTU: c.MTU, Port: c.Port,
-			PodCIDRs: c.PodCIDRs, Virtual: slices.Concat(c.ServiceCIDRs, c.ExternalCIDRs), Reserved: c.ReservedCIDRs,
+			PodCIDRs: o.Ranges.Pods, Virtual: slices.Concat(o.Ranges.Services, o.Ranges.External),
+			Reserved: slices.Concat(o.Ranges.Nodes, o.Ranges.Reserved),
 		},
 		Refused: make(map[string]string),
 		LeftOut: make(map[string][]string),
 		Names:   make(map[string]string),
 	}
-	t.Input.Nodes, t.NodesLeftOut = nodes(c, o.Nodes)
+	t.Input.Nodes, t.NodesLeftOut = nodes(o.Ranges.Pods, o.Nodes)
 	t.Input.Gateways = gateways(t.Input.Nodes, o)
 
 	mappings := make(map[string][]*v1alpha1.AddressMapping)
@@ -98,7 +97,7 @@ func Translate(node string, c Cluster, o Objects, endpoint func(*v1alpha1.Tunnel
 			continue
 		}
 		t.Names[te.Spec.ClusterID] = te.Name
-		peer, leftOut, err := translatePeer(c, te, mappings[te.Spec.ClusterID])
+		peer, leftOut, err := translatePeer(o.Ranges, te, mappings[te.Spec.ClusterID])
 		if err != nil {
 			t.Refused[te.Name] = err.Error()
 			continue
@@ -124,7 +123,7 @@ func gateways(known []model.Node, o Objects) []string {
 
 // translatePeer makes a peer of a TunnelEndpoint, and tells which of its
 // mappings are left out.
-func translatePeer(c Cluster, te *v1alpha1.TunnelEndpoint, mappings []*v1alpha1.AddressMapping) (model.Peer, []string, error) {
+func translatePeer(own netmap.Ranges, te *v1alpha1.TunnelEndpoint, mappings []*v1alpha1.AddressMapping) (model.Peer, []string, error) {
 	peer := model.Peer{ClusterID: te.Spec.ClusterID, MTU: int(te.Spec.MTU), PathMTU: int(te.Status.PathMTU), Control: model.Control{
 		Serve: slices.Contains(te.Spec.Control, v1alpha1.TunnelControlServe), Call: slices.Contains(te.Spec.Control, v1alpha1.TunnelControlCall),
 	}}
@@ -141,12 +140,14 @@ func translatePeer(c Cluster, te *v1alpha1.TunnelEndpoint, mappings []*v1alpha1.
 	var external netmap.CIDRMappings
 	for _, r := range ranges.Local {
 		switch {
-		case netmap.Covers(c.PodCIDRs, r.CIDR):
+		case netmap.Covers(own.Pods, r.CIDR):
 			peer.Local = append(peer.Local, r)
-		case netmap.Covers(c.ExternalCIDRs, r.CIDR) || !c.names(r.CIDR.Addr().Is4()):
+		case netmap.Covers(own.External, r.CIDR) || holdsMapping(r.CIDR, mappings):
 			external = append(external, r)
 		default:
-			return model.Peer{}, nil, fmt.Errorf("%s is neither of our pods nor external here: the controllers and this agent were told of other CIDRs", r.CIDR)
+			// The ranges of pods have changed since. Until the peer has agreed to others, the
+			// tunnel serves those that it was made for.
+			peer.Local = append(peer.Local, r)
 		}
 	}
 	for _, r := range ranges.Remote {
@@ -166,10 +167,13 @@ func translatePeer(c Cluster, te *v1alpha1.TunnelEndpoint, mappings []*v1alpha1.
 	return peer, leftOut, nil
 }
 
-// names tells whether the agents were told of an external range of a family.
-// Where they were not, the controllers have taken one.
-func (c Cluster) names(v4 bool) bool {
-	return slices.ContainsFunc(c.ExternalCIDRs, func(p netip.Prefix) bool { return p.Addr().Is4() == v4 })
+// holdsMapping reports whether the address of a mapping is in a CIDR, which is external then:
+// pods have no mappings.
+func holdsMapping(cidr netip.Prefix, mappings []*v1alpha1.AddressMapping) bool {
+	return slices.ContainsFunc(mappings, func(m *v1alpha1.AddressMapping) bool {
+		mapped, err := netip.ParseAddr(m.Spec.Mapped)
+		return err == nil && cidr.Contains(mapped)
+	})
 }
 
 // translateMapping finds what a peer calls an address that was given to
@@ -198,13 +202,13 @@ func translateMapping(m *v1alpha1.AddressMapping, external netmap.CIDRMappings) 
 // itself, so what one says must not keep the others from working: who has no
 // address that the overlay can use, or one that an older node has, is left out,
 // and so are CIDRs of pods that are none of the cluster's.
-func nodes(c Cluster, all []*corev1.Node) (usable []model.Node, leftOut []string) {
+func nodes(pods []netip.Prefix, all []*corev1.Node) (usable []model.Node, leftOut []string) {
 	all = slices.Clone(all)
 	slices.SortFunc(all, func(a, b *corev1.Node) int {
 		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
 	})
 	overlay := overlayFamily(all)
-	needs4 := slices.ContainsFunc(c.PodCIDRs, func(p netip.Prefix) bool { return p.Addr().Is4() })
+	needs4 := slices.ContainsFunc(pods, func(p netip.Prefix) bool { return p.Addr().Is4() })
 	taken := make(map[netip.Addr]bool)
 	for _, n := range all {
 		if n.Labels[v1alpha1.LabelType] == v1alpha1.TypeVirtualNode {
@@ -227,7 +231,7 @@ func nodes(c Cluster, all []*corev1.Node) (usable []model.Node, leftOut []string
 			taken[a] = true
 		}
 		usable = append(usable, model.Node{
-			Name: n.Name, Addresses: addresses, External: addressesOf(n, corev1.NodeExternalIP), PodCIDRs: podCIDRs(c, n),
+			Name: n.Name, Addresses: addresses, External: addressesOf(n, corev1.NodeExternalIP), PodCIDRs: podCIDRs(pods, n),
 		})
 	}
 	slices.SortFunc(usable, func(a, b model.Node) int { return cmp.Compare(a.Name, b.Name) })
@@ -270,10 +274,10 @@ func addressesOf(n *corev1.Node, kind corev1.NodeAddressType) []netip.Addr {
 }
 
 // podCIDRs are those of a node that lie within the cluster's.
-func podCIDRs(c Cluster, n *corev1.Node) []netip.Prefix {
+func podCIDRs(pods []netip.Prefix, n *corev1.Node) []netip.Prefix {
 	var prefixes []netip.Prefix
 	for _, text := range n.Spec.PodCIDRs {
-		if p, err := netip.ParsePrefix(text); err == nil && p == p.Masked() && netmap.Covers(c.PodCIDRs, p) {
+		if p, err := netip.ParsePrefix(text); err == nil && p == p.Masked() && netmap.Covers(pods, p) {
 			prefixes = append(prefixes, p)
 		}
 	}
@@ -290,9 +294,10 @@ func NodeMTU(in model.Input, mtu func(netip.Addr) (int, error)) (int, error) {
 	return 0, fmt.Errorf("node %s has no internal address of its own that the other nodes can reach", in.Node)
 }
 
-// NodeAddress is where the overlay, and other agents, find a node.
-func NodeAddress(c Cluster, all []*corev1.Node, name string) (netip.Addr, error) {
-	usable, _ := nodes(c, all)
+// NodeAddress returns the address at which the overlay, and other agents, reach a node. It
+// fails if the node has none.
+func NodeAddress(o Objects, name string) (netip.Addr, error) {
+	usable, _ := nodes(o.Ranges.Pods, o.Nodes)
 	for _, n := range usable {
 		if n.Name == name {
 			return n.Addresses[0], nil

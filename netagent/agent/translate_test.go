@@ -34,12 +34,13 @@ func addr(s string) netip.Addr     { return netip.MustParseAddr(s) }
 
 func key(n byte) string { return base64.StdEncoding.EncodeToString(append(make([]byte, 31), n)) }
 
-var rome = Cluster{
-	PodCIDRs:      []netip.Prefix{prefix("10.0.0.0/16"), prefix("fd10::/48")},
-	ExternalCIDRs: []netip.Prefix{prefix("10.70.0.0/16")},
-	ServiceCIDRs:  []netip.Prefix{prefix("10.96.0.0/12")},
-	ReservedCIDRs: []netip.Prefix{prefix("192.168.0.0/16")},
-	MTU:           1500, Port: 51820,
+var rome = Cluster{MTU: 1500, Port: 51820}
+
+var ranges = netmap.Ranges{
+	Pods:     []netip.Prefix{prefix("10.0.0.0/16"), prefix("fd10::/48")},
+	External: []netip.Prefix{prefix("10.70.0.0/16")},
+	Services: []netip.Prefix{prefix("10.96.0.0/12")},
+	Reserved: []netip.Prefix{prefix("192.168.0.0/16")},
 }
 
 func node(name string, created int, addresses ...string) *corev1.Node {
@@ -77,6 +78,7 @@ func mapping(name, cluster, address, mapped string) *v1alpha1.AddressMapping {
 
 func objects(endpoints ...*v1alpha1.TunnelEndpoint) Objects {
 	return Objects{
+		Ranges:          ranges,
 		TunnelEndpoints: endpoints,
 		Mappings: []*v1alpha1.AddressMapping{
 			mapping("api-server", "id-of-milan", "192.168.1.2", "10.70.0.1"),
@@ -107,7 +109,7 @@ func TestObjectsBecomeTheModelsInput(t *testing.T) {
 				{Name: "rome-2", Addresses: []netip.Addr{addr("192.168.1.2")}, PodCIDRs: []netip.Prefix{prefix("10.0.2.0/24"), prefix("fd10:0:0:2::/64")}},
 			},
 			Gateways: []string{"rome-1", "rome-2"}, Active: "rome-1",
-			PodCIDRs: rome.PodCIDRs, Virtual: []netip.Prefix{prefix("10.96.0.0/12"), prefix("10.70.0.0/16")}, Reserved: rome.ReservedCIDRs, MTU: 1500, Port: 51820,
+			PodCIDRs: ranges.Pods, Virtual: []netip.Prefix{prefix("10.96.0.0/12"), prefix("10.70.0.0/16")}, Reserved: ranges.Reserved, MTU: 1500, Port: 51820,
 			Peers: []model.Peer{{
 				ClusterID: "id-of-milan", PublicKey: model.PublicKey{31: 2}, Endpoint: netip.MustParseAddrPort("172.16.2.1:51820"), MTU: 1400,
 				Local:    []netmap.CIDRMapping{{CIDR: prefix("10.0.0.0/16"), Mapped: prefix("10.2.0.0/16")}, {CIDR: prefix("fd10::/48"), Mapped: prefix("fd12::/48")}},
@@ -149,9 +151,6 @@ func TestABadTunnelEndpointIsRefusedAndTheOthersAreServed(t *testing.T) {
 		"no CIDR of theirs":       {func(s *v1alpha1.TunnelEndpointSpec) { s.Remote[0].Mapped = "all" }, `"all" is no CIDR`},
 		"another length":          {func(s *v1alpha1.TunnelEndpointSpec) { s.Remote[0].Mapped = "10.1.0.0/17" }, "another length"},
 		"another family":          {func(s *v1alpha1.TunnelEndpointSpec) { s.Local[0].Mapped = "fd12::/16" }, "another length"},
-		"not our pods": {func(s *v1alpha1.TunnelEndpointSpec) {
-			s.Local[0] = v1alpha1.CIDRMapping{CIDR: "10.9.0.0/16", Mapped: "10.9.0.0/16"}
-		}, "neither of our pods nor external"},
 		"our own range":      {func(s *v1alpha1.TunnelEndpointSpec) { s.Remote[0].Mapped = "10.0.0.0/16" }, "of ourselves"},
 		"our external range": {func(s *v1alpha1.TunnelEndpointSpec) { s.Remote[0].Mapped = "10.70.0.0/16" }, "of ourselves"},
 		"the default route": {func(s *v1alpha1.TunnelEndpointSpec) {
@@ -190,9 +189,9 @@ func TestABadTunnelEndpointIsRefusedAndTheOthersAreServed(t *testing.T) {
 }
 
 func TestAnExternalRangeThatTheControllersHaveTakenIsServed(t *testing.T) {
-	cluster := rome
-	cluster.ExternalCIDRs = nil
-	got := Translate("rome-1", cluster, objects(milan()), calledAt)
+	o := objects(milan())
+	o.Ranges.External = nil
+	got := Translate("rome-1", rome, o, calledAt)
 	if len(got.Refused) > 0 || len(got.LeftOut) > 0 || len(got.Input.Peers) != 1 {
 		t.Fatalf("refused: %v, left out: %v", got.Refused, got.LeftOut)
 	}
@@ -200,6 +199,23 @@ func TestAnExternalRangeThatTheControllersHaveTakenIsServed(t *testing.T) {
 	if len(peer.Local) != 2 || len(peer.Mappings) != 1 || peer.Mappings[0].Seen != addr("10.80.0.1") {
 		t.Errorf("our pods are %v, and the peer calls %v", peer.Local, peer.Mappings)
 	}
+}
+
+func TestAnEstablishedTunnelKeepsItsRangesWhenThoseOfPodsChange(t *testing.T) {
+	o := objects(milan())
+	o.Ranges.Pods = []netip.Prefix{prefix("10.50.0.0/16"), prefix("fd10::/48")}
+	got := Translate("rome-1", rome, o, calledAt)
+	if len(got.Refused) > 0 || len(got.Input.Peers) != 1 || len(got.Input.Peers[0].Local) != 2 || len(got.Input.Peers[0].Mappings) != 1 {
+		t.Fatalf("refused: %v, peers: %+v", got.Refused, got.Input.Peers)
+	}
+	if _, _, refused, err := model.Gateway(withKey(got.Input)); err != nil || len(refused) > 0 {
+		t.Errorf("the model refuses %v: %v", refused, err)
+	}
+}
+
+func withKey(in model.Input) model.Input {
+	in.PrivateKey = model.PrivateKey{1}
+	return in
 }
 
 func TestABadMappingIsLeftOutAndItsPeerIsServed(t *testing.T) {

@@ -65,10 +65,6 @@ type Gateway struct {
 func New(options *Options, kube kubernetes.Interface, federation versioned.Interface, outer, inner *kernel.Namespace,
 	register func(metrics.Registerable) error,
 ) (*Gateway, error) {
-	cluster, err := options.Cluster()
-	if err != nil {
-		return nil, err
-	}
 	shared, err := agent.NewMetrics(register)
 	if err != nil {
 		return nil, err
@@ -81,7 +77,7 @@ func New(options *Options, kube kubernetes.Interface, federation versioned.Inter
 		return nil, err
 	}
 	g.worker = &worker{
-		self: options.NodeName, cluster: cluster,
+		self: options.NodeName, cluster: options.Cluster(),
 		active: func() string { return g.election.Active() }, key: g.keys.read, endpoint: g.endpoints.Of, mtu: outer.MTUOf,
 		inner: inner, host: apply.New(outer), inside: apply.New(inner),
 		prober: &probe.Prober{Answered: g.metrics.Answered, Lost: g.metrics.Lost}, metrics: shared, wrote: make(chan struct{}, 1),
@@ -112,6 +108,10 @@ func (g *Gateway) Run(ctx context.Context) error {
 	}
 	group.Go(func() error {
 		if !g.sources.Start(watching, working) {
+			return nil
+		}
+		logger.Info("Waiting for ClusterInfo to name the ranges of pods", "clusterInfo", v1alpha1.ClusterInfoName)
+		if !g.sources.AwaitRanges(working) {
 			return nil
 		}
 		logger.Info("Starting", "node", g.options.NodeName)
@@ -171,7 +171,7 @@ func (g *Gateway) address(node string) (netip.Addr, error) {
 	if err != nil {
 		return netip.Addr{}, err
 	}
-	return agent.NodeAddress(g.worker.cluster, o.Nodes, node)
+	return agent.NodeAddress(o, node)
 }
 
 // ask asks another gateway whether it is alive.

@@ -141,5 +141,7 @@ func (g *Gateway) inside(network string, port int) (conn net.PacketConn, err err
 }
 
 func (g *Gateway) hasIPv6() bool {
-	return slices.ContainsFunc(g.worker.cluster.PodCIDRs, func(p netip.Prefix) bool { return p.Addr().Is6() })
+	// Listing a cache fails only with a selector that cannot be read.
+	o, _ := g.sources.Objects()
+	return slices.ContainsFunc(o.Ranges.Pods, func(p netip.Prefix) bool { return p.Addr().Is6() })
 }

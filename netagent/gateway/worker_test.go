@@ -70,6 +70,7 @@ func newBench(t *testing.T) *bench {
 	b := &bench{outer: fake.New(), inside: fake.New(), active: "rome-1", private: 1}
 	b.outer.Inner = b.inside
 	b.objects = agent.Objects{
+		Ranges:          netmap.Ranges{Pods: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/16")}},
 		Nodes:           []*corev1.Node{rome("rome-1", "192.168.1.1"), rome("rome-2", "192.168.1.2")},
 		TunnelEndpoints: []*v1alpha1.TunnelEndpoint{endpoint("milan", 2)},
 		Gateways:        []string{"rome-1", "rome-2"},
@@ -79,7 +80,7 @@ func newBench(t *testing.T) *bench {
 		t.Fatal(err)
 	}
 	b.worker = &worker{
-		self: "rome-1", cluster: agent.Cluster{Port: 51820, PodCIDRs: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/16")}},
+		self: "rome-1", cluster: agent.Cluster{Port: 51820},
 		objects: func() (agent.Objects, error) { return b.objects, nil },
 		active:  func() string { return b.active },
 		key:     func() (model.PrivateKey, error) { return model.PrivateKey{b.private * 8}, nil },

@@ -48,7 +48,7 @@ func (in Input) check() error {
 		errs = append(errs, fmt.Errorf("the gateway's port %d is not between 1 and 65535", in.Port))
 	}
 	if len(in.PodCIDRs) == 0 {
-		errs = append(errs, errors.New("the cluster has no pod CIDRs"))
+		errs = append(errs, errors.New("the cluster has no pod CIDRs: the conditions of ClusterInfo local state why"))
 	}
 	for _, p := range slices.Concat(in.PodCIDRs, in.Virtual, in.Reserved) {
 		if err := checkPrefix(p); err != nil {

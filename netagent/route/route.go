@@ -50,17 +50,13 @@ type Agent struct {
 func New(options *agent.Options, kube kubernetes.Interface, federation versioned.Interface, node *kernel.Namespace,
 	register func(metrics.Registerable) error,
 ) (*Agent, error) {
-	cluster, err := options.Cluster()
-	if err != nil {
-		return nil, err
-	}
 	own, err := agent.NewMetrics(register)
 	if err != nil {
 		return nil, err
 	}
 	a := &Agent{options: options, kube: kube, node: node}
 	a.worker = &worker{
-		self: options.NodeName, cluster: cluster, mtu: node.MTUOf, applier: apply.New(node), metrics: own, clock: clock.RealClock{},
+		self: options.NodeName, cluster: options.Cluster(), mtu: node.MTUOf, applier: apply.New(node), metrics: own, clock: clock.RealClock{},
 		tidy: func() error { return tidy(node, options.NamespacePath) },
 	}
 	a.loop = agent.NewLoop(options.Resync, a.worker.pass)

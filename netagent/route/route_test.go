@@ -20,6 +20,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/netmap"
 	"liqo.io/federation/netagent/agent"
 	"liqo.io/federation/netagent/apply"
 	"liqo.io/federation/netagent/kernel/fake"
@@ -43,6 +44,7 @@ func newWorker(t *testing.T) (*worker, *fake.Kernel, *agent.Objects) {
 		t.Fatal(err)
 	}
 	o := &agent.Objects{
+		Ranges: netmap.Ranges{Pods: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/16")}},
 		TunnelEndpoints: []*v1alpha1.TunnelEndpoint{{
 			ObjectMeta: metav1.ObjectMeta{Name: "milan"},
 			Spec: v1alpha1.TunnelEndpointSpec{
@@ -57,7 +59,7 @@ func newWorker(t *testing.T) (*worker, *fake.Kernel, *agent.Objects) {
 	}
 	k := fake.New()
 	return &worker{
-		self: "rome-3", cluster: agent.Cluster{Port: 51820, PodCIDRs: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/16")}, MTU: 1500},
+		self: "rome-3", cluster: agent.Cluster{Port: 51820, MTU: 1500},
 		objects: func() (agent.Objects, error) { return *o, nil }, applier: apply.New(k), metrics: own,
 		clock: clocktesting.NewFakeClock(time.Unix(0, 0)), tidy: func() error { return nil },
 	}, k, o

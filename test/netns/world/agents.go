@@ -81,10 +81,6 @@ func (p *Process) count(name, label string) (float64, error) {
 func (w *World) Options(c *Cluster, n *Node) *agent.Options {
 	o := agent.NewOptions("")
 	o.NodeName, o.Namespace = n.Name, Installation
-	for _, p := range c.Input.PodCIDRs {
-		o.PodCIDRs = append(o.PodCIDRs, p.String())
-	}
-	o.ExternalCIDRs = []string{"10.70.0.0/16"}
 	o.NamespacePath = w.Path(n.Name + "-gateway")
 	return o
 }

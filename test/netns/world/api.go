@@ -32,8 +32,8 @@ type API struct {
 	Federation *federationfake.Clientset
 }
 
-// NewAPI holds the nodes of a cluster, the agents' workloads, and objects of
-// ours.
+// NewAPI returns the API of a cluster with its nodes, its ClusterInfo, the agents' workloads,
+// and other objects of the federation.
 func NewAPI(c *Cluster, ours ...runtime.Object) *API {
 	objects := []runtime.Object{
 		&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: agent.GatewayName, Namespace: Installation}},
@@ -49,7 +49,12 @@ func NewAPI(c *Cluster, ours ...runtime.Object) *API {
 		}
 		objects = append(objects, o)
 	}
-	a := &API{Kube: kubefake.NewSimpleClientset(objects...), Federation: federationfake.NewSimpleClientset(ours...)}
+	info := &v1alpha1.ClusterInfo{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.ClusterInfoName}}
+	for _, p := range c.Input.PodCIDRs {
+		info.Status.Ranges = append(info.Status.Ranges, v1alpha1.ClusterRange{Use: v1alpha1.RangeOfPods, CIDR: p.String(), Source: v1alpha1.SourceValue})
+	}
+	info.Status.Ranges = append(info.Status.Ranges, v1alpha1.ClusterRange{Use: v1alpha1.RangeExternal, CIDR: "10.70.0.0/16", Source: v1alpha1.SourceValue})
+	a := &API{Kube: kubefake.NewSimpleClientset(objects...), Federation: federationfake.NewSimpleClientset(append(ours, info)...)}
 	// The tracker knows no conflicts, and without them nobody arbitrates.
 	version := 0
 	a.Kube.PrependReactor("*", "leases", func(action clienttesting.Action) (bool, runtime.Object, error) {
