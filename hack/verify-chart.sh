@@ -70,11 +70,12 @@ refuses 'certificates.caBundle is required' --set clusterName=rome,certificates.
 refuses 'metrics.podMonitor.tokenSecret.name is required' --set clusterName=rome,metrics.podMonitor.enabled=true
 refuses 'homeThroughTunnels needs homeServer' --set clusterName=rome,homeThroughTunnels=true
 refuses 'homeThroughTunnels needs network.externalCIDRs' --set clusterName=rome,homeServer=https://10.96.0.1,homeThroughTunnels=true --set-json 'network.externalCIDRs=["None"]'
-refuses 'networking: Tunnel needs network.podCIDRs' --set clusterName=rome,networking=Tunnel
+accepts --set clusterName=rome,networking=Tunnel
 refuses 'does not match pattern' --set clusterName=rome --set-json 'network.podCIDRs=["10.244.0.0"]'
 refuses 'does not match pattern' --set clusterName=rome --set-json 'network.endpoints=["rome.example.org"]'
 refuses "'None', 'Flat', 'Tunnel'" --set clusterName=rome,networking=Round
-refuses 'network.enabled needs network.podCIDRs' --set clusterName=rome,network.enabled=true
+accepts --set clusterName=rome,network.enabled=true
+accepts --set clusterName=rome,server=https://rome.example.org:6443
 refuses 'maximum' --set clusterName=rome,network.gateway.port=70000
 refuses "'LoadBalancer', 'NodePort'" --set clusterName=rome,network.gateway.service.type=ClusterIP
 refuses 'network.gateway.service.loadBalancerClass is for type LoadBalancer' --set "${network},network.gateway.service.type=NodePort,network.gateway.service.loadBalancerClass=example.com/lb" --set-json 'network.podCIDRs=["10.244.0.0/16"]'

@@ -58,8 +58,6 @@ type AddressesConfig struct {
 	Namespace string
 	// ClusterID is this cluster's.
 	ClusterID string
-	// Settings are what an administrator says of this cluster's network.
-	Settings Settings
 	// Home is the address of this cluster's API server that providers reach through
 	// tunnels; invalid where they do not.
 	Home netip.Addr
@@ -75,6 +73,7 @@ type podAddresses struct {
 	maps         listers.NamespaceMapLister
 	offloadings  listers.NamespaceOffloadingLister
 	pools        listers.AddressPoolLister
+	infos        listers.ClusterInfoLister
 	endpoints    listers.TunnelEndpointNamespaceLister
 	mappings     cache.Indexer
 	bindings     rbaclisters.RoleBindingNamespaceLister
@@ -118,6 +117,7 @@ func NewAddresses(config *AddressesConfig) (*queue.Controller[cache.ObjectName],
 		maps:            everywhere.NamespaceMaps().Lister(),
 		offloadings:     everywhere.NamespaceOffloadings().Lister(),
 		pools:           everywhere.AddressPools().Lister(),
+		infos:           everywhere.ClusterInfos().Lister(),
 		endpoints:       here.TunnelEndpoints().Lister().TunnelEndpoints(config.Namespace),
 		mappings:        mappings.GetIndexer(),
 		bindings:        bindings.Lister().RoleBindings(config.Namespace),

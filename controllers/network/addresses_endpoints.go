@@ -101,7 +101,8 @@ func (a *podAddresses) isKnown(address netip.Addr) bool {
 		prefix, err := netip.ParsePrefix(text)
 		return err == nil && prefix.Contains(address)
 	}
-	own := [][]string{a.Settings.PodCIDRs, a.Settings.ServiceCIDRs, a.Settings.NodeCIDRs, a.Settings.External()}
+	ranges := ownRanges(a.infos)
+	own := [][]string{texts(ranges.Pods), texts(ranges.Services), texts(ranges.Nodes), texts(ranges.External)}
 	if pool, err := a.pools.Get(ExternalAddressPool); err == nil {
 		own = append(own, pool.Spec.CIDRs)
 	}

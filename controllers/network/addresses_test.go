@@ -52,7 +52,9 @@ var web = cache.ObjectName{Namespace: "shop", Name: "web"}
 
 func newHub(t *testing.T) *hub {
 	t.Helper()
-	w := newWorld(t, "rome", romeID, "milan", milanID, settingsOf("10.0.0.0/16"))
+	of := settingsOf("10.0.0.0/16")
+	of.ServiceCIDRs, of.NodeCIDRs = []string{"10.96.0.0/12"}, []string{"172.18.0.0/16"}
+	w := newWorld(t, "rome", romeID, "milan", milanID, of)
 	byNamespace := cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}
 	h := &hub{
 		world: w, pods: map[string][]*corev1.Pod{}, unknown: map[string]bool{}, forgotten: sets.New[string](),
@@ -62,15 +64,15 @@ func newHub(t *testing.T) *hub {
 	mappings := indexed(w, func() []v1alpha1.AddressMapping { return got(w, api.AddressMappings(installation).List).Items })
 	w.do(nil, mappings.AddIndexers(mappingIndexers))
 	h.addresses = &podAddresses{
-		AddressesConfig: &AddressesConfig{Kube: w.kube, Federation: w.federation, Events: w.events, Clock: w.clock, Namespace: installation, ClusterID: romeID,
-			Settings: Settings{PodCIDRs: []string{"10.0.0.0/16"}, ServiceCIDRs: []string{"10.96.0.0/12"}, NodeCIDRs: []string{"172.18.0.0/16"}}},
-		clusters:     w.clusters,
-		virtualNodes: listers.NewVirtualNodeLister(indexed(w, func() []v1alpha1.VirtualNode { return got(w, api.VirtualNodes("").List).Items })),
-		maps:         listers.NewNamespaceMapLister(indexed(w, func() []v1alpha1.NamespaceMap { return got(w, api.NamespaceMaps("").List).Items })),
+		AddressesConfig: &AddressesConfig{Kube: w.kube, Federation: w.federation, Events: w.events, Clock: w.clock, Namespace: installation, ClusterID: romeID},
+		clusters:        w.clusters,
+		virtualNodes:    listers.NewVirtualNodeLister(indexed(w, func() []v1alpha1.VirtualNode { return got(w, api.VirtualNodes("").List).Items })),
+		maps:            listers.NewNamespaceMapLister(indexed(w, func() []v1alpha1.NamespaceMap { return got(w, api.NamespaceMaps("").List).Items })),
 		offloadings: listers.NewNamespaceOffloadingLister(indexed(w, func() []v1alpha1.NamespaceOffloading {
 			return got(w, api.NamespaceOffloadings("").List).Items
 		})),
 		pools:          w.pools,
+		infos:          w.infos,
 		endpoints:      w.endpoints,
 		mappings:       mappings,
 		bindings:       rbaclisters.NewRoleBindingLister(indexed(w, func() []rbacv1.RoleBinding { return got(w, w.kube.RbacV1().RoleBindings("").List).Items })).RoleBindings(installation),

@@ -312,7 +312,7 @@ func TestASliceOfSomebodyElseIsLeftAlone(t *testing.T) {
 }
 
 func TestEndpointsOfAServiceAreAgreedUpon(t *testing.T) {
-	rome, milan := peers(t, settingsOf("10.1.0.0/16"), func() Settings { s := settingsOf("10.2.0.0/16"); s.Endpoints = nil; return s }())
+	rome, milan := peers(t, settingsOf("10.1.0.0/16"), func() settings { s := settingsOf("10.2.0.0/16"); s.Endpoints = nil; return s }())
 	s := exposed(rome)
 	all := func() bool { return replicate(rome, milan) }
 	expect := func(when string, want ...string) {

@@ -40,11 +40,7 @@ type Config struct {
 	// installation namespace, and SecretInformers the Secret with the keys there.
 	FederationInformers, InstallationInformers externalversions.SharedInformerFactory
 	SecretInformers                            kubeinformers.SharedInformerFactory
-	// KubeInformers see this cluster's nodes and ServiceCIDRs, and ServerInformers
-	// its API servers.
-	KubeInformers, ServerInformers kubeinformers.SharedInformerFactory
-	// LeaseInformers see the gateways' Lease; nil where nothing is said of the
-	// network.
+	// LeaseInformers see the gateways' Lease; nil where nothing reads it.
 	LeaseInformers kubeinformers.SharedInformerFactory
 	// Gateways see what leads to the gateway; nil where no Service does.
 	Gateways *GatewayInformers
@@ -92,7 +88,7 @@ type reconciler struct {
 	endpoints listers.TunnelEndpointNamespaceLister
 	secrets   corelisters.SecretNamespaceLister
 	leases    coordinationlisters.LeaseNamespaceLister
-	territory ownRanges
+	infos     listers.ClusterInfoLister
 	// gateway is whether there is one that tells of the tunnels, and again has a
 	// key looked at.
 	gateway gatewayLife
@@ -120,7 +116,7 @@ func New(config *Config) (*queue.Controller[cache.ObjectName], error) {
 		mappings:  here.AddressMappings().Lister().AddressMappings(config.Namespace),
 		endpoints: here.TunnelEndpoints().Lister().TunnelEndpoints(config.Namespace),
 		secrets:   secrets.Lister().Secrets(config.Namespace),
-		territory: newOwnRanges(config),
+		infos:     everywhere.ClusterInfos().Lister(),
 	}
 	controller := queue.New("network", workers, r.reconcile)
 	r.again = controller.Add
@@ -136,9 +132,7 @@ func New(config *Config) (*queue.Controller[cache.ObjectName], error) {
 		{here.AddressMappings().Informer(), controller.Handle(byLabel)},
 		{here.TunnelEndpoints().Informer(), controller.Handle(byName)},
 		{secrets.Informer(), all},
-		{config.KubeInformers.Core().V1().Nodes().Informer(), unless(sameRanges, all)},
-		{config.KubeInformers.Networking().V1().ServiceCIDRs().Informer(), unless(sameServices, all)},
-		{config.ServerInformers.Discovery().V1().EndpointSlices().Informer(), unless(sameServers, all)},
+		{everywhere.ClusterInfos().Informer(), unless(sameInfo, all)},
 	}
 	watches = append(watches, r.watchGateways(all)...)
 	if config.LeaseInformers != nil {
@@ -150,9 +144,6 @@ func New(config *Config) (*queue.Controller[cache.ObjectName], error) {
 		if _, err := watched.informer.AddEventHandler(watched.handler); err != nil {
 			return nil, fmt.Errorf("watch for the tunnels: %w", err)
 		}
-	}
-	if len(config.Settings.PodCIDRs) > 0 {
-		controller.Add(ownKeys)
 	}
 	return controller, nil
 }
@@ -178,8 +169,8 @@ func (r *reconciler) watchGateways(handler cache.ResourceEventHandler) []watch {
 }
 
 // ownKeys is what is reconciled beside foreign clusters, which have a name: the
-// keys of the gateway. It starts with them, whether anybody wants a tunnel yet
-// or not.
+// keys of the gateway. They are created once the ranges of pods are known,
+// before any tunnel is requested.
 var ownKeys cache.ObjectName
 
 // mode is how the pods of both clusters reach each other.
@@ -229,7 +220,7 @@ func (r *reconciler) all(any) []cache.ObjectName {
 		return nil
 	}
 	var keys []cache.ObjectName
-	if len(r.Settings.PodCIDRs) > 0 {
+	if len(ownRanges(r.infos).Pods) > 0 {
 		keys = append(keys, ownKeys)
 	}
 	for _, fc := range clusters {

@@ -18,6 +18,7 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/compatibility"
 	"liqo.io/federation/apiserver/naming"
+	"liqo.io/federation/apiserver/netmap"
 )
 
 // direction is one of the two peerings that there may be with a cluster: what
@@ -81,6 +82,8 @@ func (r *reconciler) active(d direction) (bool, error) {
 // pass is one look at a foreign cluster.
 type pass struct {
 	fc *v1alpha1.ForeignCluster
+	// ranges are those of the local cluster.
+	ranges netmap.Ranges
 	// directions are the peerings that a tunnel is for.
 	directions []direction
 	// publicKey is the one that our gateway is to have, and told the one that it

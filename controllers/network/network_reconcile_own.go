@@ -21,6 +21,7 @@ import (
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/apis/federation/validation"
+	"liqo.io/federation/apiserver/netmap"
 	"liqo.io/federation/controllers/commit"
 )
 
@@ -37,8 +38,9 @@ const ExternalAddressPool = "external"
 // nobody but the gateway sees the private one. A new one is told when the gateway
 // uses it: before that, the older one is what leads to it.
 func (r *reconciler) keys(ctx context.Context, p *pass) (*verdict, error) {
-	if len(r.Settings.PodCIDRs) == 0 {
-		return failing(ReasonNotConfigured, "The pod CIDRs of this cluster are not known: set network.podCIDRs in the values of the chart."), nil
+	if p.ranges = ownRanges(r.infos); len(p.ranges.Pods) == 0 {
+		return failing(ReasonNotConfigured, "The ranges of this cluster's pods are not known, as ClusterInfo %s states: name them in network.podCIDRs in the values of the chart.",
+			v1alpha1.ClusterInfoName), nil
 	}
 	secret, err := r.secrets.Get(v1alpha1.WireGuardSecret)
 	if apierrors.IsNotFound(err) {
@@ -54,7 +56,7 @@ func (r *reconciler) keys(ctx context.Context, p *pass) (*verdict, error) {
 		return nil, err
 	}
 	p.publicKey = string(secret.Data[v1alpha1.WireGuardPublicKey])
-	if errs := validation.ValidateNetworkConfigSpec(r.Settings.config(r.ClusterID, p.publicKey)); len(errs) > 0 {
+	if errs := validation.ValidateNetworkConfigSpec(r.Settings.config(r.ClusterID, p.publicKey, []string{somePods})); len(errs) > 0 {
 		return failing(ReasonKeyInvalid, "Secret %s/%s holds no public key of WireGuard under %s: mend it, or delete it to have another pair made.",
 			r.Namespace, v1alpha1.WireGuardSecret, v1alpha1.WireGuardPublicKey), nil
 	}
@@ -114,14 +116,14 @@ func (r *reconciler) addressPools(ctx context.Context, p *pass) (*verdict, error
 	// Of two that take an external range at once, one would be in vain.
 	r.pooling.Lock()
 	defer r.pooling.Unlock()
-	external, missing, err := r.ownExternal(ctx)
+	external, missing, err := r.ownExternal(ctx, p.ranges.Pods)
 	if err != nil {
 		return nil, err
 	}
-	if err := r.defaultPool(ctx, external); err != nil {
+	if err := r.defaultPool(ctx, p.ranges, external); err != nil {
 		return nil, err
 	}
-	if p.external, err = r.takeExternal(ctx, external, missing); err != nil || len(p.external) == 0 {
+	if p.external, err = r.takeExternal(ctx, p.ranges, external, missing); err != nil || len(p.external) == 0 {
 		return nil, err
 	}
 	return nil, r.pool(ctx, ExternalAddressPool, v1alpha1.AddressPoolSpec{CIDRs: p.external}, 0)
@@ -129,13 +131,9 @@ func (r *reconciler) addressPools(ctx context.Context, p *pass) (*verdict, error
 
 // defaultPool makes the pool that ranges of other clusters are mapped to. What it
 // reserves is this cluster's, external CIDRs among it.
-func (r *reconciler) defaultPool(ctx context.Context, external []string) error {
-	named := r.Settings.reserved(external)
-	own, left, err := r.territory.beside(named, validation.MaxReservedCIDRs-len(named))
-	if err != nil {
-		return err
-	}
-	return r.pool(ctx, v1alpha1.DefaultAddressPool, v1alpha1.AddressPoolSpec{CIDRs: r.Settings.PoolCIDRs, Reserved: append(named, own...)}, left)
+func (r *reconciler) defaultPool(ctx context.Context, own netmap.Ranges, external []string) error {
+	reserved, left := reserved(own, external)
+	return r.pool(ctx, v1alpha1.DefaultAddressPool, v1alpha1.AddressPoolSpec{CIDRs: r.Settings.PoolCIDRs, Reserved: reserved}, left)
 }
 
 // pool makes one of the pools; left is how many ranges it has no room for.
@@ -194,7 +192,7 @@ func (r *reconciler) ownEndpoints(_ context.Context, p *pass) (*verdict, error) 
 // ownConfigs tells the other cluster of our network, once for each direction.
 func (r *reconciler) ownConfigs(ctx context.Context, p *pass) (*verdict, error) {
 	spec := v1alpha1.NetworkConfigSpec{
-		ClusterID: r.ClusterID, PodCIDRs: r.Settings.PodCIDRs, ExternalCIDRs: p.external, PublicKey: p.told, Endpoints: p.calledAt, MTU: p.mtu, Backend: v1alpha1.BackendWireGuard,
+		ClusterID: r.ClusterID, PodCIDRs: texts(p.ranges.Pods), ExternalCIDRs: p.external, PublicKey: p.told, Endpoints: p.calledAt, MTU: p.mtu, Backend: v1alpha1.BackendWireGuard,
 	}
 	for _, d := range p.directions {
 		client := r.Federation.FederationV1alpha1().NetworkConfigs(d.namespace)

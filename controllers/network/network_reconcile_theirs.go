@@ -122,7 +122,7 @@ func (r *reconciler) objection(p *pass, spec *v1alpha1.NetworkConfigSpec) (strin
 	}
 	common := r.ranges(spec)
 	if len(common) == 0 {
-		return fmt.Sprintf("its pods have no addresses of a family that pods of cluster %s have: %s and %s", r.ClusterID, strings.Join(spec.PodCIDRs, ", "), strings.Join(r.Settings.PodCIDRs, ", ")), nil
+		return fmt.Sprintf("its pods have no addresses of a family that pods of cluster %s have: %s and %s", r.ClusterID, strings.Join(spec.PodCIDRs, ", "), strings.Join(texts(ownRanges(r.infos).Pods), ", ")), nil
 	}
 	for _, text := range common {
 		if !r.Settings.mayHave(text) {
@@ -162,8 +162,8 @@ func (r *reconciler) taken(fc *v1alpha1.ForeignCluster, publicKey string) (bool,
 // those of pods first. The others lead nowhere from here.
 func (r *reconciler) ranges(spec *v1alpha1.NetworkConfigSpec) []string {
 	ours := map[bool]bool{}
-	for _, text := range r.Settings.PodCIDRs {
-		ours[netutils.IsIPv6CIDRString(text)] = true
+	for _, prefix := range ownRanges(r.infos).Pods {
+		ours[prefix.Addr().Is6()] = true
 	}
 	return slices.DeleteFunc(slices.Concat(spec.PodCIDRs, spec.ExternalCIDRs), func(text string) bool { return !ours[netutils.IsIPv6CIDRString(text)] })
 }

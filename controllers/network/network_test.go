@@ -30,14 +30,14 @@ import (
 )
 
 // settingsOf are those of a cluster with these pods, and with no external CIDR.
-func settingsOf(pods ...string) Settings {
-	s := DefaultSettings()
+func settingsOf(pods ...string) settings {
+	s := settings{Settings: DefaultSettings()}
 	s.PodCIDRs, s.ExternalCIDRs, s.Endpoints = pods, []string{NoExternalCIDRs}, []string{"gateway.example.org:51820"}
 	return s
 }
 
 // peers are a consumer and its provider.
-func peers(t tb, rome, milan Settings) (consumer, provider *world) {
+func peers(t tb, rome, milan settings) (consumer, provider *world) {
 	t.Helper()
 	consumer = newWorld(t, "rome", romeID, "milan", milanID, rome)
 	provider = newWorld(t, "milan", milanID, "rome", romeID, milan)
@@ -75,7 +75,7 @@ func expectStatus(t tb, w *world, phase v1alpha1.PeeringPhase, reason, says stri
 
 func TestTwoClustersAgreeUponATunnel(t *testing.T) {
 	for name, test := range map[string]struct {
-		rome, milan Settings
+		rome, milan settings
 		want        v1alpha1.TunnelEndpointSpec
 	}{
 		"disjoint, without any translation": {
@@ -107,8 +107,8 @@ func TestTwoClustersAgreeUponATunnel(t *testing.T) {
 			},
 		},
 		"where one has the Services of the other, and IPv6 as well": {
-			func() Settings { s := settingsOf("10.1.0.0/16"); s.ServiceCIDRs = []string{"10.96.0.0/12"}; return s }(),
-			func() Settings {
+			func() settings { s := settingsOf("10.1.0.0/16"); s.ServiceCIDRs = []string{"10.96.0.0/12"}; return s }(),
+			func() settings {
 				s := settingsOf("10.100.0.0/16", "fd00:2::/56")
 				s.ExternalCIDRs, s.MTU = []string{"10.200.0.0/24"}, 1380
 				return s
@@ -372,7 +372,7 @@ func TestWhatTheGatewaysMeasureIsAgreedUpon(t *testing.T) {
 	small := settingsOf("10.1.0.0/16")
 	small.MTU = 1380
 	for name, test := range map[string]struct {
-		rome        Settings
+		rome        settings
 		here, there int32
 		want        int32
 	}{
@@ -443,7 +443,7 @@ func TestWhatIsWrongIsSaid(t *testing.T) {
 	good := v1alpha1.NetworkConfigSpec{ClusterID: milanID, PodCIDRs: []string{"10.2.0.0/16"}, PublicKey: somePublicKey}
 	for name, test := range map[string]struct {
 		spec         func(*v1alpha1.NetworkConfigSpec)
-		settings     func(*Settings)
+		settings     func(*settings)
 		phase        v1alpha1.PeeringPhase
 		reason, says string
 	}{
@@ -454,15 +454,15 @@ func TestWhatIsWrongIsSaid(t *testing.T) {
 		"half of it in pieces": {spec: func(s *v1alpha1.NetworkConfigSpec) {
 			s.PodCIDRs, s.ExternalCIDRs = []string{"10.64.0.0/10"}, []string{"10.200.0.0/24"}
 		}, reason: ReasonNetworkConfigRefused, says: "a /10"},
-		"half of IPv6":           {spec: func(s *v1alpha1.NetworkConfigSpec) { s.PodCIDRs = append(s.PodCIDRs, "fd6c:6971:8000::/34") }, settings: func(s *Settings) { s.PodCIDRs = append(s.PodCIDRs, "fd00:1::/56") }, reason: ReasonNetworkConfigRefused, says: "a /35"},
+		"half of IPv6":           {spec: func(s *v1alpha1.NetworkConfigSpec) { s.PodCIDRs = append(s.PodCIDRs, "fd6c:6971:8000::/34") }, settings: func(s *settings) { s.PodCIDRs = append(s.PodCIDRs, "fd00:1::/56") }, reason: ReasonNetworkConfigRefused, says: "a /35"},
 		"no family of ours":      {spec: func(s *v1alpha1.NetworkConfigSpec) { s.PodCIDRs = []string{"fd00:2::/56"} }, reason: ReasonNetworkConfigRefused, says: "no addresses of a family"},
 		"another cluster":        {spec: func(s *v1alpha1.NetworkConfigSpec) { s.ClusterID = other }, reason: ReasonNetworkConfigRefused, says: other},
 		"a bad key":              {spec: func(s *v1alpha1.NetworkConfigSpec) { s.PublicKey = "key" }, reason: ReasonNetworkConfigRefused, says: "spec.publicKey"},
 		"another backend":        {spec: func(s *v1alpha1.NetworkConfigSpec) { s.Backend = "IPsec" }, reason: ReasonNetworkConfigRefused, says: "made with IPsec, and those of cluster " + romeID + " with WireGuard"},
 		"no backend's name":      {spec: func(s *v1alpha1.NetworkConfigSpec) { s.Backend = "IP sec" }, reason: ReasonNetworkConfigRefused, says: "spec.backend"},
 		"a hostile endpoint":     {spec: func(s *v1alpha1.NetworkConfigSpec) { s.Endpoints = []string{"127.0.0.1:6443"} }, reason: ReasonNetworkConfigRefused, says: "loopback"},
-		"a pool without room":    {settings: func(s *Settings) { s.PoolCIDRs, s.ReservedCIDRs = []string{"10.9.0.0/24"}, []string{"10.2.0.0/24"} }, reason: ReasonAddressesExhausted, says: "no free IPv4 range"},
-		"no pods of ours":        {settings: func(s *Settings) { s.PodCIDRs = nil }, reason: ReasonNotConfigured, says: "network.podCIDRs"},
+		"a pool without room":    {settings: func(s *settings) { s.PoolCIDRs, s.ReservedCIDRs = []string{"10.9.0.0/24"}, []string{"10.2.0.0/24"} }, reason: ReasonAddressesExhausted, says: "no free IPv4 range"},
+		"no pods of ours":        {settings: func(s *settings) { s.PodCIDRs = nil }, reason: ReasonNotConfigured, says: "network.podCIDRs"},
 		"an own key that is bad": {settings: nil, reason: ReasonKeyInvalid, says: "Secret liqo/liqo-wireguard"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -678,7 +678,7 @@ func TestBothDirectionsWithAPeerHaveWhatOneMayHave(t *testing.T) {
 }
 
 func TestTheOtherSideMayRefuse(t *testing.T) {
-	rome, milan := peers(t, settingsOf("10.1.0.0/16"), func() Settings { s := settingsOf("10.2.0.0/16"); s.PeerCIDRs = []string{"192.168.0.0/16"}; return s }())
+	rome, milan := peers(t, settingsOf("10.1.0.0/16"), func() settings { s := settingsOf("10.2.0.0/16"); s.PeerCIDRs = []string{"192.168.0.0/16"}; return s }())
 	settle(t, func() bool { return replicate(rome, milan) }, rome, milan)
 	expectStatus(t, milan, v1alpha1.PeeringError, ReasonNetworkConfigRefused, "10.1.0.0/16")
 	expectStatus(t, rome, v1alpha1.PeeringError, ReasonPeerRefuses, "10.1.0.0/16")
@@ -746,7 +746,7 @@ func overlapAny(others []string, text string) bool {
 // theirs, and a second look writes nothing.
 func TestAnyTwoClustersAgree(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		draw := func(who string) Settings {
+		draw := func(who string) settings {
 			s := settingsOf()
 			for i := range rapid.IntRange(1, 4).Draw(t, who+" ranges") {
 				second := rapid.IntRange(0, 7).Draw(t, fmt.Sprintf("%s %d", who, i))
@@ -806,22 +806,18 @@ func TestNoControlAddressIsGivenToAnotherCluster(t *testing.T) {
 
 func TestSettingsThatAreWrongAreRefused(t *testing.T) {
 	none := settingsOf("10.0.0.0/16")
-	for what, settings := range map[string]Settings{"the defaults": DefaultSettings(), "no external addresses": none} {
+	for what, settings := range map[string]settings{"the defaults": {Settings: DefaultSettings()}, "no external addresses": none} {
 		if errs := settings.Validate(); len(errs) > 0 {
 			t.Errorf("%s: %v", what, errs)
 		}
 	}
-	for name, change := range map[string]func(*Settings){
-		"pods that are no CIDR":          func(s *Settings) { s.PodCIDRs = []string{"10.0.0.1"} },
-		"endpoints without pods":         func(s *Settings) { s.PodCIDRs = nil },
-		"an endpoint without a port":     func(s *Settings) { s.Endpoints = []string{"rome.example.org"} },
-		"external addresses and none":    func(s *Settings) { s.ExternalCIDRs = []string{NoExternalCIDRs, "10.70.0.0/24"} },
-		"external addresses among pods":  func(s *Settings) { s.ExternalCIDRs = []string{"10.0.1.0/24"} },
-		"an MTU that is too small":       func(s *Settings) { s.MTU = 500 },
-		"a pool of nothing":              func(s *Settings) { s.PoolCIDRs = nil },
-		"Services that are no CIDR":      func(s *Settings) { s.ServiceCIDRs = []string{"services"} },
-		"peers that may have no address": func(s *Settings) { s.PeerCIDRs = nil },
-		"peers that may have a word":     func(s *Settings) { s.PeerCIDRs = []string{"all"} },
+	for name, change := range map[string]func(*settings){
+		"an endpoint without a port":     func(s *settings) { s.Endpoints = []string{"rome.example.org"} },
+		"external addresses and none":    func(s *settings) { s.ExternalCIDRs = []string{NoExternalCIDRs, "10.70.0.0/24"} },
+		"an MTU that is too small":       func(s *settings) { s.MTU = 500 },
+		"a pool of nothing":              func(s *settings) { s.PoolCIDRs = nil },
+		"peers that may have no address": func(s *settings) { s.PeerCIDRs = nil },
+		"peers that may have a word":     func(s *settings) { s.PeerCIDRs = []string{"all"} },
 	} {
 		s := settingsOf("10.0.0.0/16")
 		if change(&s); len(s.Validate()) == 0 {

@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/netmap"
 	"liqo.io/federation/controllers/remote"
 )
 
@@ -73,9 +74,13 @@ func last(prefix netip.Prefix) netip.Addr {
 // administrator names, or else those of the pool of that name which this
 // controller made. missing are the families that have none yet and are to have
 // one.
-func (r *reconciler) ownExternal(ctx context.Context) (cidrs []string, missing []family, err error) {
+func (r *reconciler) ownExternal(ctx context.Context, pods []netip.Prefix) (cidrs []string, missing []family, err error) {
 	if !r.Settings.takesExternal() {
-		return r.Settings.External(), nil, nil
+		// ClusterInfo local states those that pods have addresses in.
+		return slices.DeleteFunc(slices.Clone(r.Settings.External()), func(text string) bool {
+			prefix, err := netip.ParsePrefix(text)
+			return err == nil && slices.ContainsFunc(pods, prefix.Overlaps)
+		}), nil, nil
 	}
 	pool, err := r.pools.Get(ExternalAddressPool)
 	if apierrors.IsNotFound(err) {
@@ -89,7 +94,7 @@ func (r *reconciler) ownExternal(ctx context.Context) (cidrs []string, missing [
 		return nil, nil, nil
 	}
 	for _, f := range families {
-		pods := f.among(r.Settings.PodCIDRs)
+		pods := f.among(texts(pods))
 		if len(pods) == 0 {
 			continue
 		}
@@ -118,7 +123,7 @@ func (r *reconciler) isForeign(name string) bool {
 // is drawn as those of other clusters are, by an AddressMapping: so it is nobody
 // else's. The pool default reserves it before the mapping goes, and before anybody
 // is told.
-func (r *reconciler) takeExternal(ctx context.Context, has []string, missing []family) ([]string, error) {
+func (r *reconciler) takeExternal(ctx context.Context, own netmap.Ranges, has []string, missing []family) ([]string, error) {
 	var drawn []*v1alpha1.AddressMapping
 	for _, f := range missing {
 		mapping, err := r.draw(ctx, f)
@@ -132,7 +137,7 @@ func (r *reconciler) takeExternal(ctx context.Context, has []string, missing []f
 	if len(drawn) == 0 {
 		return has, nil
 	}
-	if err := r.defaultPool(ctx, has); err != nil {
+	if err := r.defaultPool(ctx, own, has); err != nil {
 		return nil, err
 	}
 	for _, mapping := range drawn {

@@ -21,7 +21,7 @@ import (
 )
 
 // taking are the settings of a cluster that takes external CIDRs for itself.
-func taking(pods ...string) Settings {
+func taking(pods ...string) settings {
 	s := settingsOf(pods...)
 	s.ExternalCIDRs = nil
 	return s
@@ -49,25 +49,25 @@ func (w *world) told() []string {
 func TestAClusterTakesExternalCIDRsForItself(t *testing.T) {
 	const v4, v6 = "10.255.192.0/18", "fd6c:6971:ffff:ffff:ffff:ffff:ffff:0/112"
 	for name, test := range map[string]struct {
-		settings func(*Settings)
+		settings func(*settings)
 		before   []*v1alpha1.AddressPool
 		want     []string
 		says     string
 	}{
 		"one that pods have a family for":        {want: []string{v4}},
-		"one of each family":                     {settings: func(s *Settings) { s.PodCIDRs = []string{"10.0.0.0/16", "fd00:10::/56"} }, want: []string{v4, v6}},
-		"of IPv6 alone":                          {settings: func(s *Settings) { s.PodCIDRs = []string{"fd00:10::/56"} }, want: []string{v6}},
-		"another one where that is a Service's":  {settings: func(s *Settings) { s.ServiceCIDRs = []string{"10.255.255.0/24"} }, want: []string{"10.255.128.0/18"}},
-		"of the first CIDR that is large enough": {settings: func(s *Settings) { s.PoolCIDRs = []string{"192.168.0.0/16", "172.16.0.0/12"} }, want: []string{"172.31.192.0/18"}},
-		"none of a pool that others need": {settings: func(s *Settings) { s.PoolCIDRs = []string{"192.168.0.0/16"} },
+		"one of each family":                     {settings: func(s *settings) { s.PodCIDRs = []string{"10.0.0.0/16", "fd00:10::/56"} }, want: []string{v4, v6}},
+		"of IPv6 alone":                          {settings: func(s *settings) { s.PodCIDRs = []string{"fd00:10::/56"} }, want: []string{v6}},
+		"another one where that is a Service's":  {settings: func(s *settings) { s.ServiceCIDRs = []string{"10.255.255.0/24"} }, want: []string{"10.255.128.0/18"}},
+		"of the first CIDR that is large enough": {settings: func(s *settings) { s.PoolCIDRs = []string{"192.168.0.0/16", "172.16.0.0/12"} }, want: []string{"172.31.192.0/18"}},
+		"none of a pool that others need": {settings: func(s *settings) { s.PoolCIDRs = []string{"192.168.0.0/16"} },
 			says: "network.poolCIDRs have no CIDR of it that is a /12 or larger"},
-		"none of a pool of which nothing is left": {settings: func(s *Settings) {
+		"none of a pool of which nothing is left": {settings: func(s *settings) {
 			s.PodCIDRs = []string{"10.1.0.0/16"}
 			s.PoolCIDRs, s.ReservedCIDRs = []string{"172.16.0.0/12"}, []string{"172.16.0.0/12"}
 		},
 			says: "no free IPv4 range of the size /18"},
-		"not when somebody names one":                      {settings: func(s *Settings) { s.ExternalCIDRs = []string{"10.70.0.0/24"} }, want: []string{"10.70.0.0/24"}},
-		"not when nobody is to have one":                   {settings: func(s *Settings) { s.ExternalCIDRs = []string{NoExternalCIDRs} }},
+		"not when somebody names one":                      {settings: func(s *settings) { s.ExternalCIDRs = []string{"10.70.0.0/24"} }, want: []string{"10.70.0.0/24"}},
+		"not when nobody is to have one":                   {settings: func(s *settings) { s.ExternalCIDRs = []string{NoExternalCIDRs} }},
 		"not when the pool external is an administrator's": {before: []*v1alpha1.AddressPool{poolOf(ExternalAddressPool, false, "10.71.0.0/16")}},
 		"not when the pool default is":                     {before: []*v1alpha1.AddressPool{poolOf(v1alpha1.DefaultAddressPool, false, "192.168.0.0/16")}},
 		"the one that somebody named before":               {before: []*v1alpha1.AddressPool{poolOf(ExternalAddressPool, true, "10.70.0.0/24")}, want: []string{"10.70.0.0/24"}},
@@ -137,9 +137,11 @@ func TestAnExternalCIDRStaysWhatItIs(t *testing.T) {
 	settle(t, all, rome, milan)
 	before := rome.te().Spec
 	for name, change := range map[string]func(){
-		"when its Services get that range":    func() { rome.Settings.ServiceCIDRs = []string{"10.255.0.0/16"} },
-		"when its nodes have addresses in it": func() { rome.owns("rome-1", []string{"10.255.200.1"}) },
-		"when the pool is another one":        func() { rome.Settings.PoolCIDRs = []string{"172.16.0.0/12", poolIPv6} },
+		"when its Services get that range": func() { rome.Settings.ServiceCIDRs = []string{"10.255.0.0/16"} },
+		"when its nodes have addresses in it": func() {
+			rome.own = []v1alpha1.ClusterRange{{Use: v1alpha1.RangeOfNodes, CIDR: "10.255.200.1/32", Source: v1alpha1.SourceNode}}
+		},
+		"when the pool is another one": func() { rome.Settings.PoolCIDRs = []string{"172.16.0.0/12", poolIPv6} },
 	} {
 		change()
 		settle(t, all, rome, milan)

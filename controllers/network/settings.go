@@ -20,17 +20,10 @@ import (
 
 // Settings are what an administrator says of this cluster's network.
 type Settings struct {
-	// PodCIDRs are the ranges of this cluster's pods. Without any there are no
-	// tunnels.
-	PodCIDRs []string
 	// ExternalCIDRs are where addresses live that stand for what is no pod here,
 	// at most one of a family. Without any this cluster takes some of the pool;
 	// NoExternalCIDRs alone has it take none.
 	ExternalCIDRs []string
-	// ServiceCIDRs, NodeCIDRs and ReservedCIDRs are what no other cluster may
-	// have here: the ranges of Services and nodes, and whatever pods have to
-	// reach beside.
-	ServiceCIDRs, NodeCIDRs, ReservedCIDRs []string
 	// PoolCIDRs are what the ranges of other clusters are mapped to if they
 	// conflict.
 	PoolCIDRs []string
@@ -67,11 +60,7 @@ func (s *Settings) AddFlags(fs *pflag.FlagSet) {
 		name  string
 		usage string
 	}{
-		{&s.PodCIDRs, "network-pod-cidrs", "CIDRs of this cluster's pods, for tunnels to other clusters. Without any there are none."},
 		{&s.ExternalCIDRs, "network-external-cidrs", "CIDRs, at most one of IPv4 and one of IPv6, where addresses live that other clusters call what is no pod here by. Nothing else may be in them. Without any this cluster takes one of each family that pods have; None has it take none."},
-		{&s.ServiceCIDRs, "network-service-cidrs", "CIDRs of this cluster's Services, which no other cluster may have here."},
-		{&s.NodeCIDRs, "network-node-cidrs", "CIDRs of this cluster's nodes, which no other cluster may have here."},
-		{&s.ReservedCIDRs, "network-reserved-cidrs", "CIDRs of whatever else pods here have to reach, which no other cluster may have here."},
 		{&s.PoolCIDRs, "network-pool-cidrs", "CIDRs that those of other clusters are mapped to where they conflict: those of AddressPool default, unless it is yours."},
 		{&s.PeerCIDRs, "network-peer-cidrs", "CIDRs that the ranges of other clusters must lie in: who could announce any would be sent what is meant for the internet."},
 		{&s.Endpoints, "network-endpoints", "Where this cluster's gateway is called, host:port over UDP, the best first. Without any it is called where its Service is reached, and where it has none it calls the others."},
@@ -90,13 +79,11 @@ func (s *Settings) Validate() []error {
 			errs = append(errs, fmt.Errorf("%s: %w", what, err))
 		}
 	}
-	if len(s.PodCIDRs) > 0 || len(s.External()) > 0 || len(s.Endpoints) > 0 || s.MTU != 0 {
-		spec := s.config(someID, somePublicKey)
-		tell("--network-pod-cidrs, --network-external-cidrs, --network-endpoints, --network-mtu", validation.ValidateNetworkConfigSpec(spec))
-	}
-	pool := &federation.AddressPool{Spec: federation.AddressPoolSpec{CIDRs: s.PoolCIDRs, Reserved: s.reserved(s.External())}}
+	tell("--network-external-cidrs, --network-endpoints, --network-mtu",
+		validation.ValidateNetworkConfigSpec(s.config(someID, somePublicKey, []string{somePods})))
+	pool := &federation.AddressPool{Spec: federation.AddressPoolSpec{CIDRs: s.PoolCIDRs}}
 	pool.Name = v1alpha1.DefaultAddressPool
-	tell("--network-pool-cidrs, --network-*-cidrs", validation.ValidateAddressPool(pool))
+	tell("--network-pool-cidrs", validation.ValidateAddressPool(pool))
 	for _, text := range s.PeerCIDRs {
 		if _, err := netip.ParsePrefix(text); err != nil {
 			errs = append(errs, fmt.Errorf("--network-peer-cidrs %q: must be a CIDR, as 10.0.0.0/8", text))
@@ -108,15 +95,18 @@ func (s *Settings) Validate() []error {
 	return errs
 }
 
-// someID and somePublicKey stand for what is known later only.
-const someID = "00000000-0000-4000-8000-000000000000"
+// someID, somePods and somePublicKey replace what is known later only.
+const (
+	someID   = "00000000-0000-4000-8000-000000000000"
+	somePods = "192.0.2.0/24"
+)
 
 var somePublicKey = base64.StdEncoding.EncodeToString(append(make([]byte, 31), 1))
 
 // config is what is said of this cluster's network.
-func (s *Settings) config(clusterID, publicKey string) *federation.NetworkConfigSpec {
+func (s *Settings) config(clusterID, publicKey string, pods []string) *federation.NetworkConfigSpec {
 	return &federation.NetworkConfigSpec{
-		ClusterID: clusterID, PodCIDRs: s.PodCIDRs, ExternalCIDRs: s.External(), PublicKey: publicKey, Endpoints: s.Endpoints, MTU: s.MTU,
+		ClusterID: clusterID, PodCIDRs: pods, ExternalCIDRs: s.External(), PublicKey: publicKey, Endpoints: s.Endpoints, MTU: s.MTU,
 	}
 }
 
@@ -129,17 +119,6 @@ func (s *Settings) External() []string {
 		return nil
 	}
 	return s.ExternalCIDRs
-}
-
-// reserved is what no other cluster may have here, each range once.
-func (s *Settings) reserved(external []string) []string {
-	var all []string
-	for _, text := range slices.Concat(s.PodCIDRs, s.ServiceCIDRs, s.NodeCIDRs, external, s.ReservedCIDRs) {
-		if !slices.Contains(all, text) {
-			all = append(all, text)
-		}
-	}
-	return all
 }
 
 // mayHave tells whether another cluster may have a range at all.

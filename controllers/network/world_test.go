@@ -15,8 +15,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	discoveryv1 "k8s.io/api/discovery/v1"
-	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -24,8 +22,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
 	corelisters "k8s.io/client-go/listers/core/v1"
-	discoverylisters "k8s.io/client-go/listers/discovery/v1"
-	networkinglisters "k8s.io/client-go/listers/networking/v1"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
@@ -65,33 +61,52 @@ type world struct {
 	uids       int
 	// after is when the last pass wanted to look again.
 	after time.Duration
+	// Settings are those of the cluster, and own the ranges that it has in addition.
+	Settings settings
+	own      []v1alpha1.ClusterRange
+}
+
+// settings are those of the controller, and the ranges of the cluster.
+type settings struct {
+	Settings
+	PodCIDRs, ServiceCIDRs, NodeCIDRs, ReservedCIDRs []string
+}
+
+// info returns the ClusterInfo of the cluster.
+func (w *world) info() v1alpha1.ClusterInfo {
+	info := v1alpha1.ClusterInfo{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.ClusterInfoName}}
+	add := func(use v1alpha1.ClusterRangeUse, cidrs []string) {
+		for _, cidr := range cidrs {
+			info.Status.Ranges = append(info.Status.Ranges, v1alpha1.ClusterRange{Use: use, CIDR: cidr, Source: v1alpha1.SourceValue})
+		}
+	}
+	add(v1alpha1.RangeOfPods, w.Settings.PodCIDRs)
+	add(v1alpha1.RangeOfServices, w.Settings.ServiceCIDRs)
+	add(v1alpha1.RangeOfNodes, w.Settings.NodeCIDRs)
+	add(v1alpha1.RangeReserved, w.Settings.ReservedCIDRs)
+	info.Status.Ranges = append(info.Status.Ranges, w.own...)
+	return info
 }
 
 func (w *world) ctx() context.Context { return context.Background() }
 
 // newWorld makes a cluster whose networking is Tunnel with the other one.
-func newWorld(t tb, name, id, peer, peerID string, settings Settings) *world {
+func newWorld(t tb, name, id, peer, peerID string, of settings) *world {
 	t.Helper()
 	w := &world{
 		t: t, name: name, peer: peer,
 		kube: fake.NewClientset(), federation: federationfake.NewSimpleClientset(),
-		clock: testclock.NewFakePassiveClock(time.Unix(1_900_000_000, 0)), events: record.NewFakeRecorder(100), specs: map[types.UID]string{},
+		clock: testclock.NewFakePassiveClock(time.Unix(1_900_000_000, 0)), events: record.NewFakeRecorder(100), specs: map[types.UID]string{}, Settings: of,
 	}
 	w.federation.PrependReactor("create", "*", w.create(w.federation.Tracker()))
 	w.kube.PrependReactor("create", "*", w.create(w.kube.Tracker()))
 	w.reconciler = &reconciler{
 		Config: &Config{
 			Kube: w.kube, Federation: w.federation, Events: w.events, Clock: w.clock, ClusterID: id, Namespace: installation,
-			Networking: v1alpha1.NetworkingTunnel, Settings: settings,
+			Networking: v1alpha1.NetworkingTunnel, Settings: of.Settings,
 		},
 	}
-	w.territory = ownRanges{
-		nodes:    corelisters.NewNodeLister(indexed(w, func() []corev1.Node { return got(w, w.kube.CoreV1().Nodes().List).Items })),
-		services: networkinglisters.NewServiceCIDRLister(indexed(w, func() []networkingv1.ServiceCIDR { return got(w, w.kube.NetworkingV1().ServiceCIDRs().List).Items })),
-		servers: discoverylisters.NewEndpointSliceLister(indexed(w, func() []discoveryv1.EndpointSlice {
-			return got(w, w.kube.DiscoveryV1().EndpointSlices(metav1.NamespaceDefault).List).Items
-		})),
-	}
+	w.infos = listers.NewClusterInfoLister(indexed(w, func() []v1alpha1.ClusterInfo { return []v1alpha1.ClusterInfo{w.info()} }))
 	api := w.federation.FederationV1alpha1()
 	w.clusters = listers.NewForeignClusterLister(indexed(w, func() []v1alpha1.ForeignCluster { return got(w, api.ForeignClusters().List).Items }))
 	w.requests = listers.NewResourceRequestLister(indexed(w, func() []v1alpha1.ResourceRequest { return got(w, api.ResourceRequests("").List).Items }))
@@ -223,6 +238,7 @@ func (w *world) refresh() {
 	for _, fill := range w.indexers {
 		fill()
 	}
+	w.Config.Settings = w.Settings.Settings
 }
 
 func (w *world) changed(uid types.UID, spec any) bool {

@@ -158,8 +158,8 @@ func runAddresses(t *testing.T, env *framework.Environment, server *framework.Se
 	watches := pods.OfNodes(kube)
 	controller, err := network.NewAddresses(&network.AddressesConfig{
 		Kube: kube, Federation: federation, FederationInformers: everywhere, InstallationInformers: here, BindingInformers: bindings,
-		KubeInformers: nodes, Settings: network.Settings{PodCIDRs: []string{"10.0.0.0/16"}, ExternalCIDRs: []string{"10.70.0.0/24"}},
-		Pods: watches, Events: &record.FakeRecorder{}, Clock: clock.RealClock{}, Namespace: framework.Namespace, ClusterID: thisID,
+		KubeInformers: nodes,
+		Pods:          watches, Events: &record.FakeRecorder{}, Clock: clock.RealClock{}, Namespace: framework.Namespace, ClusterID: thisID,
 	})
 	if err != nil {
 		t.Fatal(err)

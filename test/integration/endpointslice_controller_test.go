@@ -124,6 +124,9 @@ func (e *endpointsOfWeb) networked(t *testing.T, status metav1.ConditionStatus) 
 
 func (e *endpointsOfWeb) runController(t *testing.T) {
 	t.Helper()
+	publishRanges(t, e.federation, v1alpha1.ClusterRange{
+		Use: v1alpha1.RangeOfServices, CIDR: "10.96.0.0/12", Source: v1alpha1.SourceServiceCIDR,
+	})
 	runManager(t, e.Admin, func(manager ctrl.Manager) error {
 		return (&endpointslice.Reconciler{
 			Client: manager.GetClient(), Live: manager.GetAPIReader(), Clock: clock.RealClock{},

@@ -47,10 +47,8 @@ func (n *networked) runNetwork(t *testing.T, config *rest.Config, kubeConfig *re
 	everywhere := externalversions.NewSharedInformerFactory(federation, 0)
 	here := externalversions.NewSharedInformerFactoryWithOptions(federation, 0, externalversions.WithNamespace(n.installation))
 	secrets := kubeinformers.NewSharedInformerFactoryWithOptions(kube, 0, network.SecretInformers(n.installation)...)
-	own := kubeinformers.NewSharedInformerFactory(kube, 0)
-	servers := kubeinformers.NewSharedInformerFactoryWithOptions(kube, 0, network.ServerInformers()...)
 	controller, err := network.New(&network.Config{
-		Kube: kube, KubeInformers: own, ServerInformers: servers, Federation: federation, FederationInformers: everywhere, InstallationInformers: here, SecretInformers: secrets,
+		Kube: kube, Federation: federation, FederationInformers: everywhere, InstallationInformers: here, SecretInformers: secrets,
 		Events: &record.FakeRecorder{}, Clock: clock.RealClock{}, ClusterID: n.id, Namespace: n.installation, Networking: v1alpha1.NetworkingTunnel, Settings: settings,
 	})
 	if err != nil {
@@ -62,13 +60,9 @@ func (n *networked) runNetwork(t *testing.T, config *rest.Config, kubeConfig *re
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	here.StartWithContext(ctx)
-	own.StartWithContext(ctx)
-	servers.StartWithContext(ctx)
 	here.WaitForCacheSync(ctx.Done())
-	own.WaitForCacheSync(ctx.Done())
-	servers.WaitForCacheSync(ctx.Done())
 	var stopped sync.Once
-	stop := func() { stopped.Do(func() { cancel(); here.Shutdown(); own.Shutdown(); servers.Shutdown() }) }
+	stop := func() { stopped.Do(func() { cancel(); here.Shutdown() }) }
 	t.Cleanup(stop)
 	runWith(t, secrets, everywhere, runs...)
 }
@@ -100,6 +94,23 @@ func (n *networked) tunnel(ctx context.Context) (*v1alpha1.TunnelEndpoint, error
 	return n.admin.FederationV1alpha1().TunnelEndpoints(n.installation).Get(ctx, n.peer, metav1.GetOptions{})
 }
 
+// publishRanges writes the ClusterInfo of a cluster, as its controller does.
+func publishRanges(t *testing.T, admin versioned.Interface, ranges ...v1alpha1.ClusterRange) {
+	t.Helper()
+	infos := admin.FederationV1alpha1().ClusterInfos()
+	info, err := infos.Create(t.Context(), &v1alpha1.ClusterInfo{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.ClusterInfoName}}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := infos.Delete(context.Background(), v1alpha1.ClusterInfoName, metav1.DeleteOptions{}); err != nil {
+			t.Error(err)
+		}
+	})
+	info.Status.Ranges = ranges
+	must(t)(infos.UpdateStatus(t.Context(), info, metav1.UpdateOptions{}))
+}
+
 // Two clusters with the same addresses agree upon a tunnel, through two API
 // servers, by nothing but the rights of the chart; what its gateway says is
 // told, and nothing is left when it is wanted no more.
@@ -118,7 +129,10 @@ func TestTwoClustersAgreeUponATunnel(t *testing.T) {
 	})
 
 	settings := network.DefaultSettings()
-	settings.PodCIDRs, settings.Endpoints = []string{"10.0.0.0/16"}, []string{"gateway.example.org:51820"}
+	settings.Endpoints = []string{"gateway.example.org:51820"}
+	for _, n := range []*networked{rome, milan} {
+		publishRanges(t, n.admin, v1alpha1.ClusterRange{Use: v1alpha1.RangeOfPods, CIDR: "10.0.0.0/16", Source: v1alpha1.SourceKubeadm})
+	}
 	peers := remote.NewPeersWith(func(*remote.Identity) (*remote.Clients, error) {
 		return &remote.Clients{Federation: fastClient(t, servers[1].Client(env.User(t, user, v1alpha1.PeerGroup)))}, nil
 	})

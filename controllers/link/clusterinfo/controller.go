@@ -11,7 +11,10 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/informers"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	discoverylisters "k8s.io/client-go/listers/discovery/v1"
 	networkinglisters "k8s.io/client-go/listers/networking/v1"
@@ -76,6 +79,16 @@ type Reconciler struct {
 	// Events receives events of the ClusterInfo.
 	Events record.EventRecorder
 	Clock  clock.PassiveClock
+}
+
+// APIServers returns the options of informers of the EndpointSlices of Service kubernetes.
+func APIServers() []informers.SharedInformerOption {
+	return []informers.SharedInformerOption{
+		informers.WithNamespace(metav1.NamespaceDefault),
+		informers.WithTweakListOptions(func(options *metav1.ListOptions) {
+			options.LabelSelector = labels.Set{discoveryv1.LabelServiceName: "kubernetes"}.String()
+		}),
+	}
 }
 
 // Watched are the informers of what the Reconciler reads.

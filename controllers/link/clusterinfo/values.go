@@ -4,10 +4,18 @@
 package clusterinfo
 
 import (
+	"fmt"
 	"net/netip"
 
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/apis/federation/validation"
 )
+
+// maxValues bounds the CIDRs of one flag.
+const maxValues = 64
 
 // Values are the ranges that an administrator configures. Those of pods, Services and nodes
 // override what is detected; empty means that it is detected.
@@ -15,6 +23,47 @@ type Values struct {
 	PodCIDRs, ServiceCIDRs, NodeCIDRs, ReservedCIDRs []string
 	// ExternalCIDRs are those that expose non-pod endpoints to peers, if any are named.
 	ExternalCIDRs []string
+}
+
+// flags returns the flags of the values.
+func (v *Values) flags() []struct {
+	value *[]string
+	name  string
+	usage string
+} {
+	return []struct {
+		value *[]string
+		name  string
+		usage string
+	}{
+		{&v.PodCIDRs, "network-pod-cidrs", "CIDRs of this cluster's pods, for example 10.244.0.0/16. They override those that are detected; empty detects them."},
+		{&v.ServiceCIDRs, "network-service-cidrs", "CIDRs of this cluster's Services. They override its ServiceCIDRs; empty detects them."},
+		{&v.NodeCIDRs, "network-node-cidrs", "CIDRs of this cluster's nodes, in addition to the addresses that nodes have."},
+		{&v.ReservedCIDRs, "network-reserved-cidrs", "CIDRs of anything else that pods of this cluster reach; no peer may have them."},
+	}
+}
+
+// AddFlags binds the values to flags.
+func (v *Values) AddFlags(fs *pflag.FlagSet) {
+	for _, flag := range v.flags() {
+		fs.StringSliceVar(flag.value, flag.name, *flag.value, flag.usage)
+	}
+}
+
+// Validate returns everything that is wrong with the values.
+func (v *Values) Validate() []error {
+	var errs []error
+	for _, flag := range v.flags() {
+		if len(*flag.value) > maxValues {
+			errs = append(errs, fmt.Errorf("--%s: must name at most %d CIDRs", flag.name, maxValues))
+		}
+		for _, text := range *flag.value {
+			for _, err := range validation.ValidateCIDR(text, field.NewPath(flag.name)) {
+				errs = append(errs, fmt.Errorf("--%s: %w", flag.name, err))
+			}
+		}
+	}
+	return errs
 }
 
 // found returns the values of one use, as a source that names them.

@@ -12,7 +12,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
-	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/util/workqueue"
@@ -38,15 +37,14 @@ const (
 	// writeInterval is the least time between two writes of one EndpointSlice: a consumer
 	// changes its endpoints at any rate.
 	writeInterval = time.Second
-	// settleDelay collects the changes of nodes, or of the CIDRs of Services, that come
-	// together.
+	// settleDelay collects the changes of the ranges of this cluster that come together.
 	settleDelay = time.Second
 )
 
 // Network bounds the addresses of consumers.
 type Network struct {
 	// Refused are CIDRs that no endpoint of a consumer may be in, in addition to those of
-	// the nodes, their pods and the Services of this cluster.
+	// the nodes, pods and Services of this cluster.
 	Refused []netip.Prefix
 	// Networking selects the pod connectivity where a ForeignCluster does not.
 	Networking v1alpha1.NetworkingMode
@@ -96,10 +94,9 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(manager).Named(Name).
 		For(&v1alpha1.ShadowEndpointSlice{}).
 		Watches(&v1alpha1.ForeignCluster{}, ofConsumer, builder.WithPredicates(kit.Changed(reachabilityChanged))).
-		Watches(&corev1.Node{}, r.all(), builder.WithPredicates(kit.Changed(addressesChanged))).
-		Watches(&networkingv1.ServiceCIDR{}, r.all(), builder.WithPredicates(kit.Changed(cidrsChanged))).
+		Watches(&v1alpha1.ClusterInfo{}, r.all(), builder.WithPredicates(kit.Changed(rangesChanged))).
 		WatchesRawSource(source.Kind[client.Object](owned, &discoveryv1.EndpointSlice{}, ofSlice)).
-		WatchesRawSource(source.Kind[client.Object](owned, &v1alpha1.TunnelEndpoint{}, ofConsumer, kit.Changed(rangesChanged))).
+		WatchesRawSource(source.Kind[client.Object](owned, &v1alpha1.TunnelEndpoint{}, ofConsumer, kit.Changed(tunnelChanged))).
 		WithOptions(kit.Options(workers)).
 		Complete(r)
 }
@@ -110,20 +107,14 @@ func reachabilityChanged(old, current *v1alpha1.ForeignCluster) bool {
 	return reachability(old) != reachability(current) || old.Spec.Networking != current.Spec.Networking
 }
 
-// rangesChanged reports whether the remote ranges of a tunnel changed.
-func rangesChanged(old, current *v1alpha1.TunnelEndpoint) bool {
+// tunnelChanged reports whether the remote ranges of a tunnel changed.
+func tunnelChanged(old, current *v1alpha1.TunnelEndpoint) bool {
 	return !equality.Semantic.DeepEqual(old.Spec.Remote, current.Spec.Remote)
 }
 
-// addressesChanged reports whether the addresses of a node or of its pods changed.
-func addressesChanged(old, current *corev1.Node) bool {
-	return !equality.Semantic.DeepEqual(old.Status.Addresses, current.Status.Addresses) ||
-		!equality.Semantic.DeepEqual(old.Spec.PodCIDRs, current.Spec.PodCIDRs)
-}
-
-// cidrsChanged reports whether the addresses of Services changed.
-func cidrsChanged(old, current *networkingv1.ServiceCIDR) bool {
-	return !equality.Semantic.DeepEqual(old.Spec, current.Spec)
+// rangesChanged reports whether the ranges of this cluster changed.
+func rangesChanged(old, current *v1alpha1.ClusterInfo) bool {
+	return !equality.Semantic.DeepEqual(old.Status.Ranges, current.Status.Ranges)
 }
 
 // all returns a handler that requests a pass over each ShadowEndpointSlice, soon.

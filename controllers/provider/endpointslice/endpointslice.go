@@ -11,7 +11,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
-	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -48,8 +47,8 @@ var (
 		message: "The provider has an EndpointSlice of this name that belongs to no shadow endpoint slice; it is " +
 			"left alone."}
 	servicesUnknown = readiness{reason: reasonServicesUnknown,
-		message: "The addresses of the provider's Services are unknown: it has no ServiceCIDR, and its administrators refuse no " +
-			"CIDR; there is no EndpointSlice."}
+		message: "The addresses of the provider's Services are unknown: its ClusterInfo has none, and its administrators refuse " +
+			"no CIDR; there is no EndpointSlice."}
 	noTunnel = readiness{reason: reasonNoNetwork,
 		message: "There is no tunnel between the clusters, and no EndpointSlice."}
 )
@@ -82,38 +81,32 @@ func (s readiness) without(left, remain int) readiness {
 
 // territory are the addresses that no endpoint of another cluster has.
 type territory struct {
-	nodes    map[netip.Addr]bool
 	prefixes []netip.Prefix
+	// services reports whether the ranges of Services are among them.
+	services bool
 	// tunnel are the ranges that a tunnel leads to, where there is one: nothing
 	// outside of them is the other cluster's.
 	tunnel []netip.Prefix
 }
 
-// territoryOf are the addresses of the nodes of this cluster, those that they
-// give their pods, those of its Services, and the refused ones. Traffic that a
-// consumer has sent to them would come from this cluster itself.
-func territoryOf(nodes []*corev1.Node, services []*networkingv1.ServiceCIDR, refused []netip.Prefix) territory {
-	own := territory{nodes: map[netip.Addr]bool{}, prefixes: slices.Clone(refused)}
-	for _, node := range nodes {
-		for _, address := range node.Status.Addresses {
-			if parsed, err := netip.ParseAddr(address.Address); err == nil {
-				own.nodes[parsed.Unmap()] = true
-			}
+// territoryOf returns the addresses of the pods, Services and nodes of this cluster and of its
+// API servers, as ClusterInfo names them, and the refused ones. Traffic that a consumer has sent
+// to them would come from this cluster itself. Ranges that are only assumed, since running pods
+// have addresses in them, may have addresses of others, too.
+func territoryOf(info *v1alpha1.ClusterInfo, refused []netip.Prefix) territory {
+	own := territory{prefixes: slices.Clone(refused)}
+	for _, r := range info.Status.Ranges {
+		prefix, err := netip.ParsePrefix(r.CIDR)
+		switch {
+		case err != nil, r.Use == v1alpha1.RangeExternal, r.Use == v1alpha1.RangeReserved && r.Source == v1alpha1.SourceValue,
+			r.Use == v1alpha1.RangeOfPods && r.Source == v1alpha1.SourcePod:
+			continue
+		case r.Use == v1alpha1.RangeOfServices:
+			own.services = true
 		}
-		own.add(node.Spec.PodCIDRs)
-	}
-	for _, service := range services {
-		own.add(service.Spec.CIDRs)
+		own.prefixes = append(own.prefixes, prefix)
 	}
 	return own
-}
-
-func (t *territory) add(cidrs []string) {
-	for _, cidr := range cidrs {
-		if prefix, err := netip.ParsePrefix(cidr); err == nil {
-			t.prefixes = append(t.prefixes, prefix)
-		}
-	}
 }
 
 // rangesOf returns the remote ranges of a tunnel, as they are mapped in this cluster.
@@ -129,7 +122,7 @@ func rangesOf(tunnel *v1alpha1.TunnelEndpoint) []netip.Prefix {
 
 func (t territory) contains(raw string) bool {
 	address, err := netip.ParseAddr(raw)
-	if err != nil || t.nodes[address] {
+	if err != nil {
 		return true
 	}
 	within := func(prefix netip.Prefix) bool { return prefix.Contains(address) }

@@ -13,7 +13,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
-	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -106,17 +105,13 @@ func (r *Reconciler) reconcile(ctx context.Context, key client.ObjectKey) (time.
 // judge returns the addresses that no endpoint of a consumer has, and whether its endpoints
 // can be reached.
 func (r *Reconciler) judge(ctx context.Context, cluster *v1alpha1.ForeignCluster) (territory, readiness, error) {
-	var nodes corev1.NodeList
-	if err := r.Client.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil {
-		return territory{}, readiness{}, fmt.Errorf("listing nodes: %w", err)
+	info := &v1alpha1.ClusterInfo{}
+	if err := r.Client.Get(ctx, client.ObjectKey{Name: v1alpha1.ClusterInfoName}, info); client.IgnoreNotFound(err) != nil {
+		return territory{}, readiness{}, fmt.Errorf("reading ClusterInfo %s: %w", v1alpha1.ClusterInfoName, err)
 	}
-	var services networkingv1.ServiceCIDRList
-	if err := r.Client.List(ctx, &services, client.UnsafeDisableDeepCopy); err != nil {
-		return territory{}, readiness{}, fmt.Errorf("listing the CIDRs of Services: %w", err)
-	}
-	own := territoryOf(kit.Pointers(nodes.Items), kit.Pointers(services.Items), r.Network.Refused)
+	own := territoryOf(info, r.Network.Refused)
 	state := reachability(cluster)
-	if state.ready && len(services.Items) == 0 && len(r.Network.Refused) == 0 {
+	if state.ready && !own.services && len(r.Network.Refused) == 0 {
 		state = servicesUnknown
 	}
 	if cluster == nil || cmp.Or(cluster.Spec.Networking, r.Network.Networking) != v1alpha1.NetworkingTunnel {

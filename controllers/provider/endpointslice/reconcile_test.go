@@ -88,7 +88,7 @@ func TestEndpointSliceFollowsItsShadow(t *testing.T) {
 			if namespace == nil {
 				namespace = remoteNamespace()
 			}
-			objects := []client.Object{namespace, ownCIDRs()}
+			objects := []client.Object{namespace, ownRanges()}
 			if cluster != nil {
 				objects = append(objects, cluster)
 			}
@@ -165,7 +165,7 @@ func TestEndpointSliceIsLabelledWithItsConsumer(t *testing.T) {
 func TestNoEndpointIsTheProvidersOwn(t *testing.T) {
 	for _, test := range []struct {
 		name      string
-		node      *corev1.Node
+		node      []v1alpha1.ClusterRange
 		addresses []string
 		want      []string
 		reason    string
@@ -184,11 +184,7 @@ func TestNoEndpointIsTheProvidersOwn(t *testing.T) {
 					s.Spec.Endpoints = append(s.Spec.Endpoints, v1alpha1.ShadowEndpoint{Addresses: []string{address}})
 				}
 			})
-			objects := []client.Object{rome(), remoteNamespace(), ownCIDRs(), shadow}
-			if test.node != nil {
-				objects = append(objects, test.node)
-			}
-			w := newWorld(t, objects...)
+			w := newWorld(t, rome(), remoteNamespace(), ownRanges(test.node...), shadow)
 			if _, err := w.pass(t); err != nil {
 				t.Fatal(err)
 			}
@@ -219,7 +215,7 @@ func TestThereAreNoEndpointsWhereServiceCIDRsAreUnknown(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			objects := []client.Object{rome(), remoteNamespace(), reported(reachability(rome())), sliceOf(shadowSlice(), true)}
 			if test.known {
-				objects = append(objects, ownCIDRs())
+				objects = append(objects, ownRanges())
 			}
 			w := newWorld(t, objects...)
 			w.r.Network.Refused = test.refused
@@ -272,7 +268,7 @@ func TestEndpointsBehindATunnelAreInItsRanges(t *testing.T) {
 		{name: "in a flat network a tunnel restricts nothing", cluster: rome(), tunnel: tunnel("consumer-id", "10.9.0.0/16"), want: both, reason: "True Reachable"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			objects := []client.Object{test.cluster, remoteNamespace(), ownCIDRs(), shadowSlice()}
+			objects := []client.Object{test.cluster, remoteNamespace(), ownRanges(), shadowSlice()}
 			if test.cached != nil {
 				objects = append(objects, test.cached)
 			}
@@ -298,13 +294,13 @@ func TestEndpointsBehindATunnelAreInItsRanges(t *testing.T) {
 			}
 		})
 	}
-	if rangesChanged(tunnel("consumer-id", "10.1.0.0/16"), tunnel("consumer-id", "10.1.0.0/16")) || !rangesChanged(tunnel("consumer-id", "10.1.0.0/16"), tunnel("consumer-id", "10.9.0.0/16")) {
+	if tunnelChanged(tunnel("consumer-id", "10.1.0.0/16"), tunnel("consumer-id", "10.1.0.0/16")) || !tunnelChanged(tunnel("consumer-id", "10.1.0.0/16"), tunnel("consumer-id", "10.9.0.0/16")) {
 		t.Error("tunnels are selected by their ranges alone")
 	}
 }
 
 func TestEndpointSliceIsWrittenOnceASecondAtMost(t *testing.T) {
-	w := newWorld(t, rome(), remoteNamespace(), ownCIDRs(), shadowSlice())
+	w := newWorld(t, rome(), remoteNamespace(), ownRanges(), shadowSlice())
 	for _, step := range []struct {
 		after time.Duration
 		again time.Duration
@@ -331,7 +327,7 @@ func TestEndpointSliceIsWrittenOnceASecondAtMost(t *testing.T) {
 }
 
 func TestWriteIntervalHoldsForARecreatedEndpointSlice(t *testing.T) {
-	w := newWorld(t, rome(), remoteNamespace(), ownCIDRs())
+	w := newWorld(t, rome(), remoteNamespace(), ownRanges())
 	w.r.recordWrite(web)
 	if w.r.untilWrite(client.ObjectKey{Namespace: "other", Name: web.Name}) > 0 {
 		t.Error("it holds for the same name in another namespace")
@@ -384,10 +380,8 @@ func TestChangesOfReachabilityAreSelected(t *testing.T) {
 			}
 		})
 	}
-	if addressesChanged(node("192.0.2.1", "10.2.0.0/24"), node("192.0.2.1", "10.2.0.0/24")) || !addressesChanged(node("192.0.2.1", "10.2.0.0/24"), node("192.0.2.1", "10.3.0.0/24")) {
-		t.Error("nodes are selected by their addresses alone")
-	}
-	if cidrsChanged(serviceCIDR("10.96.0.0/12"), serviceCIDR("10.96.0.0/12")) || !cidrsChanged(serviceCIDR("10.96.0.0/12"), serviceCIDR("10.96.0.0/12", "fd00::/112")) {
-		t.Error("ServiceCIDRs are selected by their addresses alone")
+	before, with := ownRanges(), ownRanges(node("192.0.2.1", "10.2.0.0/24")...)
+	if rangesChanged(before, ownRanges()) || !rangesChanged(before, with) {
+		t.Error("a ClusterInfo is selected by its ranges alone")
 	}
 }

@@ -11,7 +11,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
-	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -96,16 +95,24 @@ func remoteNamespace() *corev1.Namespace {
 	}}}
 }
 
-func node(address, pods string) *corev1.Node {
-	return &corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: "worker"},
-		Spec:       corev1.NodeSpec{PodCIDRs: []string{pods}},
-		Status:     corev1.NodeStatus{Addresses: []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: address}, {Type: corev1.NodeHostName, Address: "worker"}}},
+// node returns the ranges of a node and its pods.
+func node(address, pods string) []v1alpha1.ClusterRange {
+	return []v1alpha1.ClusterRange{
+		{Use: v1alpha1.RangeOfNodes, CIDR: address + "/32", Source: v1alpha1.SourceNode},
+		{Use: v1alpha1.RangeOfPods, CIDR: pods, Source: v1alpha1.SourceNode},
 	}
 }
 
-func serviceCIDR(cidrs ...string) *networkingv1.ServiceCIDR {
-	return &networkingv1.ServiceCIDR{ObjectMeta: metav1.ObjectMeta{Name: "kubernetes"}, Spec: networkingv1.ServiceCIDRSpec{CIDRs: cidrs}}
+// clusterInfo returns a ClusterInfo with ranges of Services, and others.
+func clusterInfo(services []string, others ...v1alpha1.ClusterRange) *v1alpha1.ClusterInfo {
+	info := &v1alpha1.ClusterInfo{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.ClusterInfoName}}
+	for _, cidr := range services {
+		info.Status.Ranges = append(info.Status.Ranges, v1alpha1.ClusterRange{
+			Use: v1alpha1.RangeOfServices, CIDR: cidr, Source: v1alpha1.SourceServiceCIDR,
+		})
+	}
+	info.Status.Ranges = append(info.Status.Ranges, others...)
+	return info
 }
 
 // sliceOf returns the EndpointSlice of a shadow one as the API server has it.
@@ -190,5 +197,8 @@ func (w *world) addresses() ([]string, bool) {
 	return all, true
 }
 
-// ownCIDRs are those of the Services of the provider.
-func ownCIDRs() *networkingv1.ServiceCIDR { return serviceCIDR("10.200.0.0/16", "fd00:200::/112") }
+// ownRanges returns the ClusterInfo of the provider, with ranges in addition to those of its
+// Services.
+func ownRanges(others ...v1alpha1.ClusterRange) *v1alpha1.ClusterInfo {
+	return clusterInfo([]string{"10.200.0.0/16", "fd00:200::/112"}, others...)
+}

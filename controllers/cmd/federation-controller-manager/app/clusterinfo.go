@@ -18,13 +18,11 @@ func initClusterInfo(ctx context.Context, config *Config) ([]Runner, error) {
 	}
 	options, namespace := config.Options, config.Options.Namespace
 	nodes, services := config.KubeInformers.Core().V1().Nodes(), config.KubeInformers.Networking().V1().ServiceCIDRs()
-	servers := config.serverInformers().Discovery().V1().EndpointSlices()
+	servers := config.NewKubeInformers(clusterinfo.APIServers()...).Discovery().V1().EndpointSlices()
 	pools := config.FederationInformers.Federation().V1alpha1().AddressPools()
 	tunnels := config.installationInformers().Federation().V1alpha1().TunnelEndpoints()
-	values := clusterinfo.Values{
-		PodCIDRs: options.Network.PodCIDRs, ServiceCIDRs: options.Network.ServiceCIDRs, NodeCIDRs: options.Network.NodeCIDRs,
-		ReservedCIDRs: options.Network.ReservedCIDRs, ExternalCIDRs: options.Network.External(),
-	}
+	values := options.Ranges
+	values.ExternalCIDRs = options.Network.External()
 	reconciler := &clusterinfo.Reconciler{
 		Client: manager.GetClient(), Live: manager.GetAPIReader(),
 		Nodes: nodes.Lister(), ServiceCIDRs: services.Lister(), APIServers: servers.Lister(), Pools: pools.Lister(),

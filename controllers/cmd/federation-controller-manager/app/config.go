@@ -66,8 +66,6 @@ type Config struct {
 	gatewayNamed kubeinformers.SharedInformerFactory
 	// kinds are the kinds that this cluster serves; nil until a controller needs them.
 	kinds *kit.ServedKinds
-	// servers are the informers of the API servers' addresses.
-	servers kubeinformers.SharedInformerFactory
 	// nodePods are the pods of the virtual nodes.
 	nodePods *pods.Watches
 	// manager runs the controllers on controller-runtime; nil until one needs it.

@@ -22,14 +22,6 @@ func (c *Config) installationInformers() externalversions.SharedInformerFactory 
 	return c.installation
 }
 
-// serverInformers see where this cluster's API servers are.
-func (c *Config) serverInformers() kubeinformers.SharedInformerFactory {
-	if c.servers == nil {
-		c.servers = c.NewKubeInformers(network.ServerInformers()...)
-	}
-	return c.servers
-}
-
 // gatewayInformers see what leads to the gateway; nil where no Service does.
 func (c *Config) gatewayInformers() *network.GatewayInformers {
 	if c.gateways == nil && c.Options.Network.GatewayService {
@@ -56,9 +48,8 @@ func (c *Config) network(controller string) *network.Config {
 		Federation:            c.Federation,
 		FederationInformers:   c.FederationInformers,
 		InstallationInformers: c.installationInformers(),
+		LeaseInformers:        c.gatewayNames(),
 		SecretInformers:       c.NewKubeInformers(network.SecretInformers(c.Options.Namespace)...),
-		KubeInformers:         c.KubeInformers,
-		ServerInformers:       c.serverInformers(),
 		Gateways:              c.gatewayInformers(),
 		Events:                c.Recorder(controller),
 		Clock:                 clock.RealClock{},
@@ -66,10 +57,6 @@ func (c *Config) network(controller string) *network.Config {
 		Namespace:             c.Options.Namespace,
 		Networking:            v1alpha1.NetworkingMode(c.Options.Networking),
 		Settings:              c.Options.Network,
-	}
-	// Where nothing is said of the network, the Lease may not be read.
-	if len(c.Options.Network.PodCIDRs) > 0 {
-		n.LeaseInformers = c.gatewayNames()
 	}
 	return n
 }
@@ -101,7 +88,6 @@ func initAddresses(_ context.Context, config *Config) ([]Runner, error) {
 		BindingInformers:      config.NewKubeInformers(network.BindingInformers(config.Options.Namespace)...),
 		KubeInformers:         config.KubeInformers,
 		Pods:                  config.nodePods,
-		Settings:              config.Options.Network,
 		Events:                config.Recorder("addresses"),
 		Clock:                 clock.RealClock{},
 		Namespace:             config.Options.Namespace,

@@ -25,6 +25,7 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/identity"
 	"liqo.io/federation/controllers/consumer/virtualnode"
+	"liqo.io/federation/controllers/link/clusterinfo"
 	"liqo.io/federation/controllers/network"
 	"liqo.io/federation/controllers/peering"
 	"liqo.io/federation/controllers/provider/offer"
@@ -67,6 +68,8 @@ type Options struct {
 	Networking string
 	// RefusedEndpoints are CIDRs that no endpoint of a consumer may be in.
 	RefusedEndpoints []string
+	// Ranges are the ranges of this cluster that an administrator configures.
+	Ranges clusterinfo.Values
 	// Network is what is told to other clusters of this one's network, and what
 	// theirs may be called here.
 	Network network.Settings
@@ -135,6 +138,7 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.DurationVar(&o.OrphanTTL, "orphan-ttl", o.OrphanTTL, "How long a consumer may give no sign of life before this cluster stops lending to it and removes what runs here for it, where spec.lending.orphanTTL of its ForeignCluster does not say. At least 1m; 0s is for ever.")
 	fs.StringVar(&o.Networking, "networking", o.Networking, "How the pods of this cluster and those of others reach each other, where spec.networking of a ForeignCluster does not say: None, where they do not, Flat, where all are in one network already, or Tunnel, by tunnels between gateways. Endpoints of Services cross only where they do.")
 	fs.StringSliceVar(&o.RefusedEndpoints, "refused-endpoint-cidrs", o.RefusedEndpoints, "CIDRs that endpoints of consumers' Services cannot be in, beside the addresses and pod CIDRs of this cluster's nodes and the ServiceCIDRs: those of its pods where its nodes do not say, and whatever else its nodes reach and consumers are not to.")
+	o.Ranges.AddFlags(fs)
 	o.Network.AddFlags(fs)
 	o.ControlProxy.AddFlags(fs)
 	o.Policy.AddFlags(fs)
@@ -175,6 +179,7 @@ func (o *Options) Validate() []error {
 	if !slices.Contains(modes, v1alpha1.NetworkingMode(o.Networking)) {
 		errs = append(errs, fmt.Errorf("--networking %q: must be one of %v", o.Networking, modes))
 	}
+	errs = append(errs, o.Ranges.Validate()...)
 	errs = append(errs, o.Network.Validate()...)
 	errs = append(errs, o.ControlProxy.Validate()...)
 	for _, cidr := range o.RefusedEndpoints {
