@@ -48,6 +48,8 @@ accepts --set clusterName=rome,networkPolicies.create=false
 accepts --set clusterName=rome --set-json 'networkPolicies.from=["192.0.2.0/24","2001:db8::/32"]'
 
 accepts --set clusterName=rome,networking=Flat --set-json 'policy.refusedEndpointCIDRs=["10.96.0.0/12","fd00:96::/112"]'
+accepts --set clusterName=rome,server=https://rome.example.org:6443
+accepts --set clusterName=rome,networking=Tunnel,network.enabled=true
 accepts --set clusterName=rome,networking=Tunnel,network.mtu=1420,network.endpoints[0]=rome.example.org:51820 --set-json 'network.podCIDRs=["10.244.0.0/16","fd00:244::/56"]'
 accepts --set clusterName=rome,networking=Tunnel,network.enabled=true,network.gateway.nodeSelector.edge=yes,network.gateway.port=51821 --set-json 'network.podCIDRs=["10.244.0.0/16"]' --set-json 'network.externalCIDRs=["10.70.0.0/16"]' --set-json 'network.serviceCIDRs=["10.96.0.0/12"]'
 accepts --set clusterName=rome,network.enabled=true,network.gateway.replicas=1 --set-json 'network.podCIDRs=["fd00:244::/56"]' --set-json 'network.externalCIDRs=["None"]'
@@ -70,12 +72,9 @@ refuses 'certificates.caBundle is required' --set clusterName=rome,certificates.
 refuses 'metrics.podMonitor.tokenSecret.name is required' --set clusterName=rome,metrics.podMonitor.enabled=true
 refuses 'homeThroughTunnels needs homeServer' --set clusterName=rome,homeThroughTunnels=true
 refuses 'homeThroughTunnels needs network.externalCIDRs' --set clusterName=rome,homeServer=https://10.96.0.1,homeThroughTunnels=true --set-json 'network.externalCIDRs=["None"]'
-accepts --set clusterName=rome,networking=Tunnel
 refuses 'does not match pattern' --set clusterName=rome --set-json 'network.podCIDRs=["10.244.0.0"]'
 refuses 'does not match pattern' --set clusterName=rome --set-json 'network.endpoints=["rome.example.org"]'
 refuses "'None', 'Flat', 'Tunnel'" --set clusterName=rome,networking=Round
-accepts --set clusterName=rome,network.enabled=true
-accepts --set clusterName=rome,server=https://rome.example.org:6443
 refuses 'maximum' --set clusterName=rome,network.gateway.port=70000
 refuses "'LoadBalancer', 'NodePort'" --set clusterName=rome,network.gateway.service.type=ClusterIP
 refuses 'network.gateway.service.loadBalancerClass is for type LoadBalancer' --set "${network},network.gateway.service.type=NodePort,network.gateway.service.loadBalancerClass=example.com/lb" --set-json 'network.podCIDRs=["10.244.0.0/16"]'
