@@ -166,7 +166,11 @@ func (e *endpointsOfWeb) awaitTold(t *testing.T, reason string) {
 	t.Helper()
 	until(t, "the consumer is told "+reason, func(ctx context.Context) (bool, error) {
 		shadow, err := e.federation.FederationV1alpha1().ShadowEndpointSlices(e.twin).Get(ctx, "web-abcde", metav1.GetOptions{})
-		return err == nil && meta.FindStatusCondition(shadow.Status.Conditions, v1alpha1.ConditionReady).Reason == reason, err
+		if err != nil {
+			return false, err
+		}
+		ready := meta.FindStatusCondition(shadow.Status.Conditions, v1alpha1.ConditionReady)
+		return ready != nil && ready.Reason == reason, nil
 	})
 }
 
