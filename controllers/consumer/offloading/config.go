@@ -124,7 +124,7 @@ func (c *Config) offloadings(ctx context.Context) ([]*v1alpha1.NamespaceOffloadi
 	if err := c.Client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, err
 	}
-	return pointers(list.Items), nil
+	return kit.Pointers(list.Items), nil
 }
 
 // provider returns a foreign cluster with its virtual nodes, not to be changed.
@@ -132,7 +132,7 @@ func (c *Config) provider(ctx context.Context, cluster *v1alpha1.ForeignCluster)
 	var virtualNodes v1alpha1.VirtualNodeList
 	err := c.Client.List(ctx, &virtualNodes, client.InNamespace(naming.PeerNamespace(cluster.Name)),
 		client.UnsafeDisableDeepCopy)
-	return placement.Provider{Cluster: cluster, VirtualNodes: pointers(virtualNodes.Items)}, err
+	return placement.Provider{Cluster: cluster, VirtualNodes: kit.Pointers(virtualNodes.Items)}, err
 }
 
 // providers returns the foreign clusters that have virtual nodes, by name.
@@ -162,13 +162,4 @@ func keeping(offloading *v1alpha1.NamespaceOffloading, provider placement.Provid
 		pods = slices.DeleteFunc(slices.Clone(pods), podspec.BelongsToItsNode)
 	}
 	return provider.PodsAt(pods)
-}
-
-// pointers returns the items of a list as package placement takes them.
-func pointers[T any](items []T) []*T {
-	all := make([]*T, len(items))
-	for i := range items {
-		all[i] = &items[i]
-	}
-	return all
 }

@@ -146,7 +146,7 @@ func (w *watches) List(ctx context.Context, namespace string) ([]*corev1.Pod, bo
 	w.watched = append(w.watched, namespace)
 	var pods corev1.PodList
 	err := w.cluster.List(ctx, &pods, client.InNamespace(namespace))
-	return slices.DeleteFunc(pointers(pods.Items), func(pod *corev1.Pod) bool { return pod.Spec.NodeName == "" }),
+	return slices.DeleteFunc(kit.Pointers(pods.Items), func(pod *corev1.Pod) bool { return pod.Spec.NodeName == "" }),
 		w.complete, err
 }
 

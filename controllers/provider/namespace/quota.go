@@ -18,6 +18,7 @@ import (
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/quota"
+	"liqo.io/federation/controllers/kit"
 )
 
 // quotaName is the name of the ResourceQuota in each remote namespace.
@@ -61,12 +62,8 @@ func (r *Reconciler) usedBy(ctx context.Context, foreignCluster string) (corev1.
 	if err := r.Client.List(ctx, &shadows, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("listing shadow pods: %w", err)
 	}
-	all := make([]*v1alpha1.ShadowPod, len(shadows.Items))
-	for i := range shadows.Items {
-		all[i] = &shadows.Items[i]
-	}
 	used := corev1.ResourceList{}
-	for name, quantity := range quota.Used(all, foreignCluster) {
+	for name, quantity := range quota.Used(kit.Pointers(shadows.Items), foreignCluster) {
 		if limit, ok := quotaResource(name); ok {
 			used[limit] = quantity
 		}

@@ -124,9 +124,7 @@ func (r *Reconciler) tenantOf(ctx context.Context, foreignCluster string) (tenan
 	if err := r.Client.List(ctx, &namespaceMaps, client.InNamespace(t.namespace)); err != nil {
 		return t, fmt.Errorf("listing the namespace maps of %s: %w", foreignCluster, err)
 	}
-	for i := range namespaceMaps.Items {
-		t.maps = append(t.maps, &namespaceMaps.Items[i])
-	}
+	t.maps = kit.Pointers(namespaceMaps.Items)
 	slices.SortFunc(t.maps, func(a, b *v1alpha1.NamespaceMap) int {
 		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), strings.Compare(a.Name, b.Name))
 	})
