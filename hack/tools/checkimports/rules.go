@@ -77,6 +77,12 @@ var layers = []struct {
 	{"test", []string{"apiserver", "controllers", "generated", "netagent", "registry"}},
 }
 
+// sides are the folders of controllers of which none imports another one: each works on one
+// side of a peering, or on both sides alike.
+var sides = []string{
+	"controllers/consumer", "controllers/discovery", "controllers/link", "controllers/provider", "controllers/storage",
+}
+
 // reserved names the packages that only one place may import. A path ending
 // in "/..." stands for everything below as well.
 var reserved = []struct {
@@ -109,6 +115,7 @@ func check(packages []pkg) []string {
 	for _, p := range packages {
 		path := strings.TrimPrefix(p.ImportPath, module+"/")
 		violations = append(violations, checkLayer(path, p.Imports)...)
+		violations = append(violations, checkSides(path, p.Imports)...)
 		violations = append(violations, checkReserved(path, p.Imports)...)
 		violations = append(violations, checkUnreachable(path, p.Deps)...)
 		violations = append(violations, checkRemoteClients(path, p)...)
@@ -139,6 +146,30 @@ func checkLayer(path string, imports []string) []string {
 		}
 	}
 	return violations
+}
+
+func checkSides(path string, imports []string) []string {
+	side := sideOf(path)
+	if side == "" {
+		return nil
+	}
+	var violations []string
+	for _, imported := range imports {
+		other := strings.TrimPrefix(imported, module+"/")
+		if otherSide := sideOf(other); otherSide != "" && otherSide != side {
+			violations = append(violations, fmt.Sprintf("%s: imports %s, which %s may not", path, other, side))
+		}
+	}
+	return violations
+}
+
+// sideOf returns the side that a package lies in; empty if it lies in none.
+func sideOf(path string) string {
+	at := slices.IndexFunc(sides, func(side string) bool { return within(path, side+"/...") })
+	if at < 0 {
+		return ""
+	}
+	return sides[at]
 }
 
 func checkReserved(path string, imports []string) []string {

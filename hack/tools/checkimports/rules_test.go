@@ -49,6 +49,20 @@ func TestCheckFindsWhatALayerMayNotImport(t *testing.T) {
 			want: none,
 		},
 		{
+			name: "a controller of a consumer may not import one of a provider",
+			pkg: pkg{
+				ImportPath: module + "/controllers/consumer/offloading", Imports: []string{module + "/controllers/provider/namespace"},
+			},
+			want: "controllers/consumer/offloading: imports controllers/provider/namespace, which controllers/consumer may not",
+		},
+		{
+			name: "controllers of one side may import each other",
+			pkg: pkg{
+				ImportPath: module + "/controllers/storage/move", Imports: []string{module + "/controllers/storage/consumer"},
+			},
+			want: none,
+		},
+		{
 			name: "a layer that only starts with the same letters is another one",
 			pkg:  pkg{ImportPath: module + "/registryx", Imports: nil},
 			want: "registryx: lies in no layer; the layers are listed in hack/tools/checkimports",
