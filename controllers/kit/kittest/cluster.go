@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -21,6 +22,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/managedfields"
+	applyconfigurations "k8s.io/client-go/applyconfigurations"
+	kubescheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/record"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -80,7 +84,7 @@ func New(t testing.TB, objects ...client.Object) *Cluster {
 	t.Helper()
 	c := &Cluster{t: t, Clock: clocktesting.NewFakeClock(Epoch), Events: record.NewFakeRecorder(maxEvents)}
 	c.WithWatch = fake.NewClientBuilder().WithScheme(kit.NewScheme()).WithObjects(objects...).
-		WithStatusSubresource(withStatus()...).
+		WithStatusSubresource(withStatus()...).WithTypeConverters(typeConverters()...).
 		WithIndex(&corev1.Pod{}, kit.IndexClaims, kit.PodClaims).
 		WithIndex(&corev1.Pod{}, "spec.nodeName", nodeOf).
 		WithIndex(&corev1.PersistentVolume{}, kit.IndexClaimRef, kit.VolumeClaim).
@@ -97,8 +101,16 @@ func ofEvent(value func(*corev1.Event) string) client.IndexerFunc {
 
 func nodeOf(pod client.Object) []string { return []string{pod.(*corev1.Pod).Spec.NodeName} }
 
+// typeConverters are those that the fake API server creates itself otherwise, for each cluster
+// again, which takes longer than a pass of a controller.
+var typeConverters = sync.OnceValue(func() []managedfields.TypeConverter {
+	return []managedfields.TypeConverter{
+		applyconfigurations.NewTypeConverter(kubescheme.Scheme), managedfields.NewDeducedTypeConverter(),
+	}
+})
+
 // withStatus returns an object of each kind whose status is a subresource.
-func withStatus() []client.Object {
+var withStatus = sync.OnceValue(func() []client.Object {
 	objects := []client.Object{
 		&corev1.Namespace{}, &corev1.Node{}, &corev1.Pod{}, &corev1.Service{}, &corev1.ResourceQuota{},
 		&corev1.PersistentVolume{}, &corev1.PersistentVolumeClaim{}, &appsv1.Deployment{},
@@ -111,7 +123,7 @@ func withStatus() []client.Object {
 		}
 	}
 	return objects
-}
+})
 
 // recorded returns the functions that record the writes of the controller.
 func (c *Cluster) recorded() interceptor.Funcs {
