@@ -49,12 +49,12 @@ func keepSmall(ctx context.Context) {
 	defer ticker.Stop()
 	for look := 0; ; look = (look + 1) % looks {
 		metrics.Read(read)
-		beside := read[1].Value.Uint64()
+		inUse := read[1].Value.Uint64()
 		for _, part := range read[2:] {
-			beside -= part.Value.Uint64()
+			inUse -= part.Value.Uint64()
 		}
 		unused[look] = read[3].Value.Uint64()
-		debug.SetMemoryLimit(memoryLimit(read[0].Value.Uint64(), beside+slices.Min(unused[:])))
+		debug.SetMemoryLimit(memoryLimit(read[0].Value.Uint64(), inUse+slices.Min(unused[:])))
 		select {
 		case <-ctx.Done():
 			return
@@ -65,6 +65,6 @@ func keepSmall(ctx context.Context) {
 
 // memoryLimit returns the memory that the runtime may use with so many live bytes in its heap, and
 // so many used in addition, for example by stacks and fragmentation.
-func memoryLimit(live, beside uint64) int64 {
-	return int64(max(leastMemory, live+live*growth/100+beside+spareMemory))
+func memoryLimit(live, inUse uint64) int64 {
+	return int64(max(leastMemory, live+live*growth/100+inUse+spareMemory))
 }

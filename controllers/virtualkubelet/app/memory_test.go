@@ -5,7 +5,7 @@ package app
 
 import "testing"
 
-func TestTheMemoryLimitFollowsWhatLives(t *testing.T) {
+func TestMemoryLimitFollowsLiveObjects(t *testing.T) {
 	const mb = 1 << 20
 	for _, test := range []struct{ live, beside, want int64 }{
 		{0, 0, leastMemory},

@@ -146,11 +146,11 @@ func (o *Options) Validate() []error {
 	if (o.CertFile == "") != (o.KeyFile == "") {
 		errs = append(errs, errors.New("--tls-cert-file and --tls-private-key-file are needed together"))
 	}
-	home, err := o.consumerAPI()
+	api, err := o.consumerAPI()
 	if err != nil {
 		errs = append(errs, fmt.Errorf("--home-server: %w", err))
 	}
-	if _, err := netip.ParseAddr(home.Host); o.HomeThroughTunnel && (err != nil || o.InstallationNamespace == "") {
+	if _, err := netip.ParseAddr(api.Host); o.HomeThroughTunnel && (err != nil || o.InstallationNamespace == "") {
 		errs = append(
 			errs,
 			errors.New(

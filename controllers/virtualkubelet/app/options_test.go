@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-func TestOptionsTellEverythingThatIsWrong(t *testing.T) {
+func TestValidateReturnsEverythingThatIsWrong(t *testing.T) {
 	valid := func() *Options {
 		o := NewOptions()
 		o.NodeName, o.NodeIP, o.VirtualNode, o.Namespace = "liqo-milan", "10.1.0.9", "milan", "liqo-peer-milan"

@@ -25,7 +25,7 @@ import (
 )
 
 // Run runs a virtual kubelet until the context ends, and then leaves the node and its pods for the
-// next one. It starts again when the provider has to be connected to anew, and stands by when it
+// next one. It starts again when the provider has to be connected to again, and stands by when it
 // loses the lease. Its metrics are registered with the function.
 func Run(ctx context.Context, options *Options, register func(metrics.Registerable) error) error {
 	ctx = logging.WithoutBodies(ctx)
@@ -46,7 +46,7 @@ func Run(ctx context.Context, options *Options, register func(metrics.Registerab
 		err = runOnce(ctx, options, own, auth)
 		switch {
 		case errors.Is(err, errMoved):
-			klog.FromContext(ctx).Info("The provider is reached in another way now, connecting anew", "node", options.NodeName)
+			klog.FromContext(ctx).Info("The provider is reached in another way now, connecting again", "node", options.NodeName)
 		case errors.Is(err, leader.ErrLost):
 			klog.FromContext(ctx).Info("Standing by", "node", options.NodeName, "reason", err.Error())
 		default:
@@ -68,7 +68,7 @@ func newAuth(ctx context.Context, options *Options) (*server.Auth, error) {
 	return server.NewAuth(ctx, client, options.NodeName)
 }
 
-// runOnce runs until the context ends, the provider has to be connected to anew or the lease is
+// runOnce runs until the context ends, the provider has to be connected to again or the lease is
 // lost.
 func runOnce(ctx context.Context, options *Options, own *Metrics, auth *server.Auth) error {
 	listener, err := net.Listen("tcp", net.JoinHostPort("", strconv.Itoa(int(options.Port))))

@@ -89,7 +89,7 @@ func did(client *dynamicfake.FakeDynamicClient) []string {
 }
 
 // One pass over one object of a kind that was configured.
-func TestAConfiguredKindGoesThereAndItsStatusComesBack(t *testing.T) {
+func TestConfiguredKindIsReflectedAndItsStatusWrittenBack(t *testing.T) {
 	huge := newWidget(strings.Repeat("x", translate.MaxReflectedSize))
 	hugeKeptHome := huge.DeepCopy()
 	hugeKeptHome.SetAnnotations(map[string]string{v1alpha1.AnnotationSkipReflection: ""})
@@ -188,7 +188,7 @@ func TestAConfiguredKindGoesThereAndItsStatusComesBack(t *testing.T) {
 
 // A kind is copied as soon as it can be, and its copies go when it is not
 // wanted any more, in each namespace.
-func TestAKindIsCopiedWhileItIsNamed(t *testing.T) {
+func TestKindIsReflectedWhileThePolicyNamesIt(t *testing.T) {
 	foreign := newWidget("theirs")
 	foreign.SetNamespace("shop-rome")
 	foreign.SetName("theirs")

@@ -156,7 +156,7 @@ func leaving(there *corev1.ConfigMap) *corev1.ConfigMap {
 	return there
 }
 
-func TestCopiesFollowTheClassesThatAreOffered(t *testing.T) {
+func TestReflectedObjectsFollowTheOfferedClasses(t *testing.T) {
 	web := &networkingv1.Ingress{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}}
 	r := newReflecting(t, []runtime.Object{web}, nil)
 	r.start(t)
@@ -189,7 +189,7 @@ func TestCopiesFollowTheClassesThatAreOffered(t *testing.T) {
 }
 
 // One pass over one object whose two sides are known.
-func TestAPassMakesTheCopyWhatTheLocalObjectSays(t *testing.T) {
+func TestPassBringsTheReflectedObjectInLine(t *testing.T) {
 	foreign := settings("theirs")
 	foreign.Namespace = "shop-rome"
 	terminating := apierrors.NewForbidden(
@@ -286,7 +286,7 @@ func TestAPassMakesTheCopyWhatTheLocalObjectSays(t *testing.T) {
 
 // A copy is deleted as it was seen: what has become somebody else's since then
 // is not.
-func TestACopyThatHasChangedIsNotDeletedUnseen(t *testing.T) {
+func TestReflectedObjectIsDeletedOnlyAsObserved(t *testing.T) {
 	r := newReflecting(t, nil, nil)
 	one := objectsOf[*corev1.ConfigMap](t, r, "configmaps")
 	mustAdd(t, one.there.GetIndexer().Add, copyOf(settings("1")))
@@ -327,7 +327,7 @@ func mustAdd(t *testing.T, add func(any) error, obj any) {
 	}
 }
 
-func TestLocalObjectsAreTheTruth(t *testing.T) {
+func TestLocalObjectsOverrideReflectedOnes(t *testing.T) {
 	leftover := settings("old")
 	leftover.Name = "leftover"
 	theirs := settings("theirs")
@@ -365,7 +365,7 @@ func TestLocalObjectsAreTheTruth(t *testing.T) {
 	r.awaitData(t, "theirs", map[string]string{"a": "theirs"})
 }
 
-func TestWhatChangesWhileTheProviderIsAwayIsCaughtUp(t *testing.T) {
+func TestChangesAreReflectedWhenTheProviderIsBack(t *testing.T) {
 	r := newReflecting(t, []runtime.Object{settings("1")}, nil)
 	r.start(t)
 	r.awaitData(t, "settings", map[string]string{"a": "1"})
@@ -409,7 +409,7 @@ func TestWhatChangesWhileTheProviderIsAwayIsCaughtUp(t *testing.T) {
 	}
 }
 
-func TestATwinThatIsLeavingIsNotFoughtFor(t *testing.T) {
+func TestTerminatingRemoteNamespaceIsLeftAlone(t *testing.T) {
 	r := newReflecting(t, []runtime.Object{settings("1")}, nil)
 	r.start(t)
 	r.awaitData(t, "settings", map[string]string{"a": "1"})
@@ -442,7 +442,7 @@ func TestATwinThatIsLeavingIsNotFoughtFor(t *testing.T) {
 
 // What a virtual node says of a kind counts at once, for what is there and for
 // what comes.
-func TestThePolicyOfTheVirtualNodeIsFollowed(t *testing.T) {
+func TestPolicyOfTheVirtualNodeApplies(t *testing.T) {
 	sent := settings("1")
 	sent.Name, sent.Annotations = "sent", map[string]string{v1alpha1.AnnotationAllowReflection: ""}
 	r := newReflecting(t, []runtime.Object{settings("1"), sent}, []runtime.Object{copyOf(settings("1"))})
@@ -468,7 +468,7 @@ func TestThePolicyOfTheVirtualNodeIsFollowed(t *testing.T) {
 
 // Before a virtual node has said what is copied, nothing is: it may want things
 // to stay at home.
-func TestNothingIsCopiedBeforeAnybodySaysWhat(t *testing.T) {
+func TestNothingIsReflectedBeforeThePolicyIsKnown(t *testing.T) {
 	r := newReflecting(t, []runtime.Object{settings("1")}, nil)
 	r.node.Store(nil)
 	r.start(t)

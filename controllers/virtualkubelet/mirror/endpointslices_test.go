@@ -132,7 +132,7 @@ func (r *reflecting) awaitRest(t *testing.T, watching *endpointSlices) {
 	}
 }
 
-func TestEndpointsStayHomeWithoutANetwork(t *testing.T) {
+func TestEndpointsAreNotReflectedWithoutANetwork(t *testing.T) {
 	for name, node := range map[string]*v1alpha1.VirtualNode{"nobody says": {}, "there is none": networkedNode(metav1.ConditionFalse)} {
 		t.Run(name, func(t *testing.T) {
 			r := newReflecting(t, []runtime.Object{webService(), webEndpoints()}, nil)
@@ -148,7 +148,7 @@ func TestEndpointsStayHomeWithoutANetwork(t *testing.T) {
 	}
 }
 
-func TestEndpointsAreWatchedWhileThereIsANetworkAlone(t *testing.T) {
+func TestEndpointsAreWatchedOnlyWhileThereIsANetwork(t *testing.T) {
 	r := newReflecting(t, []runtime.Object{webService(), webEndpoints()}, nil)
 	r.node.Store(networkedNode(metav1.ConditionFalse))
 	r.start(t)
@@ -175,7 +175,7 @@ func TestEndpointsAreWatchedWhileThereIsANetworkAlone(t *testing.T) {
 	}
 }
 
-func TestEndpointsThatAnEarlierVirtualKubeletLeftGoWithoutANetwork(t *testing.T) {
+func TestLeftEndpointsAreDeletedWithoutANetwork(t *testing.T) {
 	r := newReflecting(t, []runtime.Object{webService(), webEndpoints()}, nil)
 	left := translate.EndpointSlice(webEndpoints(), "shop-rome", destination, r.View)
 	if _, err := r.federation.FederationV1alpha1().
@@ -189,7 +189,7 @@ func TestEndpointsThatAnEarlierVirtualKubeletLeftGoWithoutANetwork(t *testing.T)
 	r.awaitRest(t, nil)
 }
 
-func TestAnEndpointOnAnotherProviderIsSentWhenItHasAnAddress(t *testing.T) {
+func TestEndpointOnAnotherProviderIsReflectedWhenItHasAnAddress(t *testing.T) {
 	slice := webEndpoints()
 	slice.Endpoints[0].NodeName, slice.Endpoints[0].Addresses = ptr.To("liqo-naples"), []string{"10.3.0.1"}
 	r := newReflecting(t, []runtime.Object{webService(), slice}, nil)

@@ -120,12 +120,12 @@ func (o *objects[L, C]) keys() []reflectionKey {
 
 func (o *objects[L, C]) original(copied string, uid types.UID) runtime.Object {
 	var none C
-	var nobody L
+	var nothing L
 	existing := remotens.Lookup[C](o.there.GetStore(), o.remote, copied)
 	if existing == none || existing.GetUID() != uid || o.remoteName(o.localName(copied)) != copied {
 		return nil
 	}
-	if local := remotens.Lookup[L](o.here.GetStore(), o.namespace, o.localName(copied)); local != nobody {
+	if local := remotens.Lookup[L](o.here.GetStore(), o.namespace, o.localName(copied)); local != nothing {
 		return local
 	}
 	return nil

@@ -94,7 +94,7 @@ func exportedCopy() *corev1.Service {
 	return there
 }
 
-func TestCopiesSayThatTheirServiceIsExported(t *testing.T) {
+func TestReflectedServicesAreMarkedAsExported(t *testing.T) {
 	r := newReflecting(t, []runtime.Object{webService()}, nil)
 	r.exporting(t, true)
 	r.start(t)
@@ -124,7 +124,7 @@ func TestCopiesSayThatTheirServiceIsExported(t *testing.T) {
 	r.awaitExported(t, false)
 }
 
-func TestARestartUnexportsNothing(t *testing.T) {
+func TestRestartUnexportsNothing(t *testing.T) {
 	for _, test := range []struct {
 		name    string
 		exports []runtime.Object

@@ -13,7 +13,7 @@ import (
 	"liqo.io/federation/controllers/virtualkubelet/translate"
 )
 
-func TestAddressesAreWhatTheVirtualNodeSays(t *testing.T) {
+func TestAddressesAreTranslatedByTheVirtualNode(t *testing.T) {
 	vn := &v1alpha1.VirtualNode{}
 	n := &Network{VirtualNode: func() *v1alpha1.VirtualNode { return vn }}
 	pod := &translate.RemotePod{
@@ -80,7 +80,7 @@ func mappedNetwork() *v1alpha1.VirtualNodeNetwork {
 	return agreed
 }
 
-func TestAnAddressThatIsMappedIsCalledByItsMapping(t *testing.T) {
+func TestMappedAddressIsTranslatedByItsMapping(t *testing.T) {
 	for name, test := range map[string]struct {
 		network *v1alpha1.VirtualNodeNetwork
 		mapped  []string

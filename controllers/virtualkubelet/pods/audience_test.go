@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-func TestOneAudienceOfHomeIsAskedForWhereAllMayNotBe(t *testing.T) {
+func TestOneAudienceIsRequestedWhereAllMustNotBe(t *testing.T) {
 	long := strings.Repeat("x", maxAudience+1)
 	token := func(claims string) string {
 		return "e30." + base64.RawURLEncoding.EncodeToString([]byte(claims)) + ".c2ln"

@@ -119,7 +119,7 @@ func TestAShadowPodMountsTheProvidersClaims(t *testing.T) {
 	}
 }
 
-func TestAPodWithoutClaimsCostsNoRequestForThem(t *testing.T) {
+func TestPodWithoutClaimsCausesNoRequestForThem(t *testing.T) {
 	s := newSender(t, func(string) error { return nil })
 	local := kubefake.NewClientset()
 	s.Local = local
@@ -132,7 +132,7 @@ func TestAPodWithoutClaimsCostsNoRequestForThem(t *testing.T) {
 	}
 }
 
-func TestAPodWaitsForVolumesThatItCannotUse(t *testing.T) {
+func TestPodWaitsForVolumesThatItCannotUse(t *testing.T) {
 	type (
 		claimOf  = *corev1.PersistentVolumeClaim
 		volumeOf = *corev1.PersistentVolume
@@ -249,7 +249,7 @@ func TestAPodWaitsForVolumesThatItCannotUse(t *testing.T) {
 	}
 }
 
-func TestAClaimThatCannotBeReadHoldsThePodBack(t *testing.T) {
+func TestUnreadableClaimDelaysThePod(t *testing.T) {
 	for _, kind := range []string{"persistentvolumeclaims", "persistentvolumes"} {
 		claim, bound := boundClaim("data")
 		local := kubefake.NewClientset(claim, bound)

@@ -19,7 +19,7 @@ import (
 
 // A pod that talks to its home waits until the provider has an address for it;
 // one that does not, or that needs none, goes at once.
-func TestAPodWaitsForTheAddressOfItsHome(t *testing.T) {
+func TestPodWaitsForTheAddressOfTheConsumersAPI(t *testing.T) {
 	for name, test := range map[string]struct {
 		network *v1alpha1.VirtualNodeNetwork
 		mapped  []string

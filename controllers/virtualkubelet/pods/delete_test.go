@@ -32,7 +32,7 @@ import (
 	"liqo.io/federation/test/fakes"
 )
 
-func TestAPodGoesWhoseShadowPodCameAndWentUnseen(t *testing.T) {
+func TestPodIsRemovedWhoseShadowPodWasNeverObserved(t *testing.T) {
 	const namespace, twinNamespace = "web", "web-rome"
 	federation := fake.NewSimpleClientset()
 	// The watch says nothing, as one that was cut and is not back yet.
@@ -202,7 +202,7 @@ func (s *sender) succeeded(t *testing.T, change ...func(*v1alpha1.ShadowPod)) {
 }
 
 // A Job counts a pod as failed whose end nobody tells, and runs it again.
-func TestAPodIsToldHowItEndedBeforeItIsRemoved(t *testing.T) {
+func TestEndOfAPodIsWrittenBeforeItIsRemoved(t *testing.T) {
 	for _, test := range []struct {
 		name    string
 		refusal error
@@ -241,7 +241,7 @@ func TestAPodIsToldHowItEndedBeforeItIsRemoved(t *testing.T) {
 	}
 }
 
-func TestAPodIsToldHowItEndedThatSomebodyThereDeletes(t *testing.T) {
+func TestEndOfAPodDeletedOnTheProviderIsWritten(t *testing.T) {
 	deletes := func(shadow *v1alpha1.ShadowPod) { shadow.DeletionTimestamp = &metav1.Time{Time: time.Now()} }
 	for _, test := range []struct {
 		name    string
@@ -275,7 +275,7 @@ func TestAPodIsToldHowItEndedThatSomebodyThereDeletes(t *testing.T) {
 }
 
 // Another one would be made of it when its shadow pod is gone.
-func TestAPodHasFailedWhoseEndIsRefused(t *testing.T) {
+func TestPodFailsIfItsEndIsRefused(t *testing.T) {
 	s, pod := cutOff(t)
 	s.Reachable = func() bool { return true }
 	pod.DeletionTimestamp, pod.DeletionGracePeriodSeconds = nil, nil
@@ -304,7 +304,7 @@ func TestAPodHasFailedWhoseEndIsRefused(t *testing.T) {
 	}
 }
 
-func TestAPodThatIsRemovedByForceEndsInTime(t *testing.T) {
+func TestForcedDeletionKeepsOneSecondOfGrace(t *testing.T) {
 	s, going := cutOff(t)
 	s.Reachable = func() bool { return true }
 	going.Finalizers, going.DeletionGracePeriodSeconds = []string{"batch.kubernetes.io/job-tracking"}, new(int64)
@@ -321,7 +321,7 @@ func TestAPodThatIsRemovedByForceEndsInTime(t *testing.T) {
 	}
 }
 
-func TestAPodIsWaitedForAsLongAsItsTwinIsWanted(t *testing.T) {
+func TestPodStaysWhileItsRemoteNamespaceIsInUse(t *testing.T) {
 	unsynced := &remotens.Namespace{Local: "demo", Remote: "demo-rome",
 		Pods:    cache.NewSharedIndexInformer(nil, &corev1.Pod{}, 0, cache.Indexers{}),
 		Shadows: cache.NewSharedIndexInformer(nil, &v1alpha1.ShadowPod{}, 0, cache.Indexers{})}
@@ -373,7 +373,7 @@ func TestAPodIsWaitedForAsLongAsItsTwinIsWanted(t *testing.T) {
 	}
 }
 
-func TestAProviderThatGoesAwayWhileItEndsAPodIsNoticed(t *testing.T) {
+func TestUnreachableProviderIsNoticedWhileItEndsAPod(t *testing.T) {
 	s, going := cutOff(t)
 	ticking := clocktesting.NewFakeClock(time.Now())
 	s.queue = workqueue.NewTypedRateLimitingQueueWithConfig(
@@ -395,7 +395,7 @@ func TestAProviderThatGoesAwayWhileItEndsAPodIsNoticed(t *testing.T) {
 	}
 }
 
-func TestWhatWasLeftBehindGoesWhenTheProviderIsBack(t *testing.T) {
+func TestLeftPodsAreDeletedWhenTheProviderIsBack(t *testing.T) {
 	for name, again := range map[string]bool{"and nothing is wanted there any more": false, "also if another pod has the name": true} {
 		t.Run(name, func(t *testing.T) {
 			s, going := cutOff(t)

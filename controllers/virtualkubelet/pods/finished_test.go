@@ -87,7 +87,7 @@ func (k *keeping) deletions() []string {
 	return names
 }
 
-func TestFinishedShadowPodsGoWhereTheProviderKeepsTooMany(t *testing.T) {
+func TestFinishedShadowPodsAreDeletedIfTheProviderKeepsTooMany(t *testing.T) {
 	answer := crowd()
 	k := newKeeping(t, func(verb string) error {
 		if verb == "create" {
@@ -186,7 +186,7 @@ func TestFinishedShadowPodsGoWhereTheProviderKeepsTooMany(t *testing.T) {
 	}
 }
 
-func TestAPodThatHasEndedHereWaitsForNoRoom(t *testing.T) {
+func TestFinishedPodDoesNotWaitForQuota(t *testing.T) {
 	k := newKeeping(t, func(string) error { return full() })
 	pod := localPod("web")
 	key := cache.MetaObjectToName(pod)

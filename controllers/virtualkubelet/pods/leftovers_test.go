@@ -29,7 +29,7 @@ func shadowOf(name string, labels map[string]string) *v1alpha1.ShadowPod {
 	}
 }
 
-func TestShadowPodsOfVirtualNodesThatAreGoneAreRemoved(t *testing.T) {
+func TestShadowPodsOfDeletedVirtualNodesAreDeleted(t *testing.T) {
 	to := translate.Destination{OriginID: "rome", DestinationID: "milan", NodeName: "liqo-milan"}
 	of := func(origin, node string) map[string]string {
 		labels := translate.Destination{OriginID: origin, DestinationID: "milan", NodeName: node}.Labels()

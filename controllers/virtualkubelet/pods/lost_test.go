@@ -50,7 +50,7 @@ func kept(t *testing.T, pod *corev1.Pod) *translate.RemotePod {
 	return trimmed.(*translate.RemotePod)
 }
 
-func TestAPodThatIsLostThereIsMadeAnew(t *testing.T) {
+func TestPodOnALostNodeOfTheProviderIsDeleted(t *testing.T) {
 	const patience = 10*time.Second + lostGrace
 	owned := localPod("web")
 	owned.OwnerReferences = []metav1.OwnerReference{
@@ -141,7 +141,7 @@ func TestAPodThatIsLostThereIsMadeAnew(t *testing.T) {
 	}
 }
 
-func TestAPodThatIsLostIsDeletedOnceItCanBe(t *testing.T) {
+func TestLostPodIsDeletedOnceThatIsPossible(t *testing.T) {
 	s := newSender(t, func(string) error { return nil })
 	pod := localPod("web")
 	pod.OwnerReferences = []metav1.OwnerReference{{Kind: "ReplicaSet", Name: "web", UID: "set", Controller: ptr.To(true)}}

@@ -89,7 +89,7 @@ func localPod(name string) *corev1.Pod {
 	}
 }
 
-func TestAnEphemeralContainerIsRefusedForGoodByWhatDoesNotPassOnly(t *testing.T) {
+func TestOnlyInvalidEphemeralContainersAreRefusedForGood(t *testing.T) {
 	for _, test := range []struct {
 		name    string
 		answer  error
@@ -139,7 +139,7 @@ func TestAnEphemeralContainerIsRefusedForGoodByWhatDoesNotPassOnly(t *testing.T)
 
 // A webhook of the provider that forbids what is debugged with forbids it for
 // ever: other changes of the pod get through, and the container is tried again.
-func TestAnEphemeralContainerThatIsForbiddenHoldsNothingElseUp(t *testing.T) {
+func TestForbiddenEphemeralContainerDelaysNoOtherChange(t *testing.T) {
 	s := newSender(t, func(string) error { return nil })
 	s.provider.PrependReactor("update", "shadowpods", func(action clienttesting.Action) (bool, runtime.Object, error) {
 		shadow := action.(clienttesting.UpdateAction).GetObject().(*v1alpha1.ShadowPod)
@@ -178,7 +178,7 @@ func full() error {
 	return answer
 }
 
-func TestASizeThatIsRefusedIsToldAndTriedAgainAndHoldsNothingElseUp(t *testing.T) {
+func TestRefusedResizeIsReportedAndDelaysNoOtherChange(t *testing.T) {
 	cpu := func(amount string) corev1.ResourceList {
 		return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(amount)}
 	}
@@ -254,7 +254,7 @@ func TestASizeThatIsRefusedIsToldAndTriedAgainAndHoldsNothingElseUp(t *testing.T
 	}
 }
 
-func TestRoomThatBecomesFreeIsUsedAtOnce(t *testing.T) {
+func TestFreedQuotaIsUsedAtOnce(t *testing.T) {
 	room := 0
 	s := newSender(t, func(verb string) error {
 		if verb != "create" {
@@ -321,7 +321,7 @@ func TestRoomThatBecomesFreeIsUsedAtOnce(t *testing.T) {
 	}
 }
 
-func TestRoomBecomesFreeWhenAShadowPodEndsOrGoes(t *testing.T) {
+func TestQuotaIsFreedWhenAShadowPodEndsOrIsDeleted(t *testing.T) {
 	s := newSender(t, func(string) error { return nil })
 	s.Remote.Core = kubefake.NewClientset()
 	freed, tidied, seen, synced := make(
@@ -408,7 +408,7 @@ func TestRoomBecomesFreeWhenAShadowPodEndsOrGoes(t *testing.T) {
 }
 
 // A watch that is broken while a shadow pod comes and goes tells of neither.
-func TestAShadowPodThatIsNeverSeenIsBelievedInForAMoment(t *testing.T) {
+func TestUnobservedShadowPodIsReadLiveAfterItsGrace(t *testing.T) {
 	s := newSender(t, func(string) error { return nil })
 	clock := clocktesting.NewFakePassiveClock(metav1.Now().Time)
 	s.Clock = clock

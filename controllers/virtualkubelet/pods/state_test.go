@@ -101,7 +101,7 @@ func TestNothingIsKeptOfAPodThatIsGone(t *testing.T) {
 	}
 }
 
-func TestAPodOfTheSameNameStartsWithoutTheStateOfTheLast(t *testing.T) {
+func TestPodOfTheSameNameStartsWithoutStateOfTheLast(t *testing.T) {
 	k := newKeeping(t, func(string) error { return nil })
 	last, next := localPod("web"), localPod("web")
 	last.ResourceVersion, next.ResourceVersion, next.UID = "1", "2", "another"

@@ -20,7 +20,7 @@ import (
 
 // After a restart the virtual kubelet has another address. All pods are told in
 // the end, and whoever has something else to be told does not come behind them.
-func TestNobodyWaitsBehindPodsThatAreToldOfAnotherAddress(t *testing.T) {
+func TestNewPodsDoNotWaitForStatusesWithAnotherHostAddress(t *testing.T) {
 	running := func(name, host string) *corev1.Pod {
 		pod := localPod(name)
 		pod.Status = corev1.PodStatus{

@@ -89,11 +89,11 @@ func (c *Controller) destination() translate.Destination {
 
 // consumerAPIAddress returns the address at which the provider reaches the API server of this
 // cluster; false if there is none yet.
-func (c *Controller) consumerAPIAddress(home translate.ConsumerAPI) (string, bool) {
-	if !c.ConsumerAPIThroughTunnel || home.Host == "" {
-		return home.Host, true
+func (c *Controller) consumerAPIAddress(api translate.ConsumerAPI) (string, bool) {
+	if !c.ConsumerAPIThroughTunnel || api.Host == "" {
+		return api.Host, true
 	}
-	return c.Network.There(home.Host)
+	return c.Network.There(api.Host)
 }
 
 // refreshTokens ensures that the tokens of a pod are stored on the provider while its shadow pod

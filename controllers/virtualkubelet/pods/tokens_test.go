@@ -147,7 +147,7 @@ func (k *keeper) see(t *testing.T) *corev1.Secret {
 	return secret
 }
 
-func TestPodsAreLookedAtAgainWhenTheirHomeIsOpenedToThem(t *testing.T) {
+func TestPodsAreEnqueuedWhenAPIAccessIsAllowed(t *testing.T) {
 	k := newKeeper(t)
 	pods := cache.NewIndexer(
 		cache.MetaNamespaceKeyFunc,
@@ -170,7 +170,7 @@ func TestPodsAreLookedAtAgainWhenTheirHomeIsOpenedToThem(t *testing.T) {
 	}
 }
 
-func TestTokensFollowTheirPodAndAreRenewedInTime(t *testing.T) {
+func TestTokensAreDeliveredAndRenewedInTime(t *testing.T) {
 	k := newKeeper(t)
 	if n := k.keep(t); n != 1 {
 		t.Fatalf("%d tokens were asked for", n)
@@ -220,7 +220,7 @@ func TestTokensFollowTheirPodAndAreRenewedInTime(t *testing.T) {
 	}
 }
 
-func TestTokensThatAreTakenAwayComeBackButNotForEver(t *testing.T) {
+func TestDeletedTokensAreRestoredAtABoundedRate(t *testing.T) {
 	k := newKeeper(t)
 	k.keep(t)
 	secret := k.see(t)
@@ -262,7 +262,7 @@ func TestTokensThatAreTakenAwayComeBackButNotForEver(t *testing.T) {
 	}
 }
 
-func TestDeliveriesThatAreRefusedCostFewTokens(t *testing.T) {
+func TestRefusedDeliveriesCauseFewTokens(t *testing.T) {
 	k := newKeeper(t)
 	refused := apierrors.NewForbidden(corev1.Resource("secrets"), "tokens-pod", errors.New("no"))
 	k.provider.PrependReactor(
@@ -299,7 +299,7 @@ func TestDeliveriesThatAreRefusedCostFewTokens(t *testing.T) {
 	}
 }
 
-func TestASecretOfAnotherIsLeftAlone(t *testing.T) {
+func TestSecretOfAnotherOwnerIsLeftAlone(t *testing.T) {
 	k := newKeeper(t)
 	theirs := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "demo-rome", Name: "tokens-pod"},
@@ -329,7 +329,7 @@ func TestASecretOfAnotherIsLeftAlone(t *testing.T) {
 	}
 }
 
-func TestAPodThatTakesLongToEndKeepsItsTokens(t *testing.T) {
+func TestTerminatingPodKeepsItsTokens(t *testing.T) {
 	k := newKeeper(t)
 	federation := fedfake.NewSimpleClientset()
 	federation.PrependReactor(
@@ -387,7 +387,7 @@ func TestAPodThatTakesLongToEndKeepsItsTokens(t *testing.T) {
 	}
 }
 
-func TestNoTokenLeavesThatNobodyWants(t *testing.T) {
+func TestUnusedTokensAreNotDelivered(t *testing.T) {
 	for name, change := range map[string]func(*keeper){
 		"the node is not to":           func(k *keeper) { k.allowed = false },
 		"the pod is not to":            func(k *keeper) { k.pod.Annotations = map[string]string{v1alpha1.AnnotationAPIAccess: "Disabled"} },
@@ -407,7 +407,7 @@ func TestNoTokenLeavesThatNobodyWants(t *testing.T) {
 	}
 }
 
-func TestRefusedTokensAreTold(t *testing.T) {
+func TestRefusedTokensAreReported(t *testing.T) {
 	k := newKeeper(t)
 	k.refusal = apierrors.NewForbidden(corev1.Resource("serviceaccounts"), "robot", errors.New("not on this node"))
 	if n := k.keep(t); n != 1 || len(k.events.Events) != 0 {

@@ -20,7 +20,7 @@ import (
 
 // A pod that failed at once would stay beside the one that its owner makes, which
 // an evicted one does not.
-func TestAPodThatIsNotWantedThereHasTimeToBeCalledHome(t *testing.T) {
+func TestPodOfAnUnoffloadedNamespaceHasTimeToBeEvicted(t *testing.T) {
 	s := newSender(t, func(string) error { return nil })
 	clock := clocktesting.NewFakePassiveClock(time.Now())
 	s.Clock = clock

@@ -59,8 +59,8 @@ func (c *Controller) update(ctx context.Context, pod *corev1.Pod, seen *v1alpha1
 		case !apierrors.IsForbidden(err):
 			return refusedParts{containers: added, message: message}, nil
 		default:
-			// It may be allowed in a moment, as when a role is bound anew; or never, by
-			// somebody's webhook.
+			// It may be allowed soon, for example when a role is bound again; or never, by a
+			// webhook of the provider.
 			wanted.Spec.Pod.EphemeralContainers = nil
 			_, others := c.sendUpdate(ctx, seen, wanted)
 			err = errors.Join(err, others)

@@ -28,7 +28,7 @@ func warnedOf(name string, uid types.UID, message string) *corev1.Event {
 	}
 }
 
-func TestWarningsAreToldToThePodTheyAreAbout(t *testing.T) {
+func TestWarningsAreRecordedForThePodTheyAreAbout(t *testing.T) {
 	seen := func(uid, origin types.UID) *translate.RemotePod {
 		return &translate.RemotePod{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "web-rome", Name: "web", UID: uid},

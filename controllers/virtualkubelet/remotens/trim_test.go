@@ -16,7 +16,7 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-func TestShadowPodsWithTheSameImagesShareThem(t *testing.T) {
+func TestShadowPodsWithEqualImagesShareThem(t *testing.T) {
 	trimmed := func(containers ...corev1.Container) []corev1.Container {
 		obj, err := TrimShadowPod(
 			&v1alpha1.ShadowPod{Spec: v1alpha1.ShadowPodSpec{Pod: corev1.PodSpec{Containers: containers}}},
@@ -49,7 +49,7 @@ func TestShadowPodsWithTheSameImagesShareThem(t *testing.T) {
 	}
 }
 
-func TestPodsOfOneDeploymentShareWhatTheyHaveInCommon(t *testing.T) {
+func TestPodsOfOneDeploymentShareEqualParts(t *testing.T) {
 	trimmed := func(pod *corev1.Pod) *corev1.Pod {
 		// As it comes from the API server, which makes all of it anew.
 		obj, err := TrimLocalPod(pod.DeepCopy())
