@@ -73,14 +73,14 @@ func name(expression ast.Expr) string {
 	return ""
 }
 
-// harmless are the sides of a comparison that tell nothing of a secret: no
-// value, and the names of objects.
+// harmless reports whether a side of a comparison reveals nothing of a secret: no value, and
+// the names of objects.
 func harmless(expression ast.Expr) bool {
 	if literal, ok := expression.(*ast.BasicLit); ok {
 		return literal.Value == `""` || literal.Kind == token.INT
 	}
-	// IdentityToken is a kind of identity.
-	return name(expression) == "nil" || name(expression) == "Name" || name(expression) == "IdentityToken"
+	// ModeToken is a mode of identities.
+	return name(expression) == "nil" || name(expression) == "Name" || name(expression) == "ModeToken"
 }
 
 // Tokens are judged by the cluster that issued them. Where one is compared here

@@ -196,7 +196,7 @@ func TestNodeOfAnotherClusterIsNotChanged(t *testing.T) {
 	}
 }
 
-func TestDrainRetriesEvictionsThatABudgetRefuses(t *testing.T) {
+func TestDrainRetriesPDB(t *testing.T) {
 	w := newDrainingWorld(t)
 	w.refuse("create eviction", "", apierrors.NewTooManyRequests("the disruption budget does not allow it", 0))
 	for range 2 {

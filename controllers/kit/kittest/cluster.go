@@ -156,11 +156,11 @@ func (c *Cluster) recorded() interceptor.Funcs {
 			options ...client.SubResourceUpdateOption,
 		) error {
 			return c.write("update "+sub, o, func() error {
-				if sub == "status" {
-					return w.Status().Update(ctx, o, options...)
+				if sub == "resize" || sub == "ephemeralcontainers" {
+					// These change the spec; the fake API server would write the status alone.
+					return w.Update(ctx, o)
 				}
-				// The fake API server would write the status alone.
-				return w.Update(ctx, o)
+				return w.SubResource(sub).Update(ctx, o, options...)
 			})
 		},
 		SubResourcePatch: func(ctx context.Context, w client.Client, sub string, o client.Object, p client.Patch,

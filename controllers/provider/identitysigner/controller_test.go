@@ -187,7 +187,7 @@ func isRefused(t *testing.T, change func(*x509.CertificateRequest)) {
 	}
 }
 
-func TestRequestForAnotherNameIsRefused(t *testing.T) {
+func TestCSRForeignIdentityRejected(t *testing.T) {
 	for _, name := range []string{"", "admin", "system:node:milan", "ffffffff-7d54-4c2a-8f3e-1a2b3c4d5e6f",
 		peeringUID + " "} {
 		t.Run(name, func(t *testing.T) {
@@ -196,7 +196,7 @@ func TestRequestForAnotherNameIsRefused(t *testing.T) {
 	}
 }
 
-func TestRequestForOtherGroupsIsRefused(t *testing.T) {
+func TestCSRExtraOrgRejected(t *testing.T) {
 	for _, groups := range [][]string{
 		nil, {"system:masters"}, {v1alpha1.PeerGroup, "system:masters"}, {"system:masters", v1alpha1.PeerGroup},
 		{v1alpha1.PeerGroup, v1alpha1.PeerGroup},
@@ -211,7 +211,7 @@ func TestRequestForServerNamesIsRefused(t *testing.T) {
 	isRefused(t, func(r *x509.CertificateRequest) { r.DNSNames = []string{"kubernetes.default"} })
 }
 
-func TestSigningRequestOfAnotherClientIsNotApproved(t *testing.T) {
+func TestCSRWrongSignerRejected(t *testing.T) {
 	csr := kittest.SigningRequest(t, consumerName())
 	other := kittest.SigningRequest(t, consumerName())
 	for name, change := range map[string]func(*certificatesv1.CertificateSigningRequest){

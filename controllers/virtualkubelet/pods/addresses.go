@@ -102,7 +102,9 @@ func (n *Network) here(
 	if names == nil {
 		return shadow, pod
 	}
-	ours := func(address string) (string, bool) { return translateAddress(address, names.translation.Remote.Translate) }
+	ours := func(address string) (string, bool) {
+		return translateAddress(address, names.translation.Remote.Translate)
+	}
 	if shadow != nil && shadow.Status.Pod != nil {
 		named, status := *shadow, translate.TranslateAddresses(shadow.Status.Pod, ours)
 		named.Status.Pod = &status
