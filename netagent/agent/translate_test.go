@@ -151,8 +151,8 @@ func TestABadTunnelEndpointIsRefusedAndTheOthersAreServed(t *testing.T) {
 		"no CIDR of theirs":       {func(s *v1alpha1.TunnelEndpointSpec) { s.Remote[0].Mapped = "all" }, `"all" is no CIDR`},
 		"another length":          {func(s *v1alpha1.TunnelEndpointSpec) { s.Remote[0].Mapped = "10.1.0.0/17" }, "another length"},
 		"another family":          {func(s *v1alpha1.TunnelEndpointSpec) { s.Local[0].Mapped = "fd12::/16" }, "another length"},
-		"our own range":      {func(s *v1alpha1.TunnelEndpointSpec) { s.Remote[0].Mapped = "10.0.0.0/16" }, "of ourselves"},
-		"our external range": {func(s *v1alpha1.TunnelEndpointSpec) { s.Remote[0].Mapped = "10.70.0.0/16" }, "of ourselves"},
+		"our own range":           {func(s *v1alpha1.TunnelEndpointSpec) { s.Remote[0].Mapped = "10.0.0.0/16" }, "of ourselves"},
+		"our external range":      {func(s *v1alpha1.TunnelEndpointSpec) { s.Remote[0].Mapped = "10.70.0.0/16" }, "of ourselves"},
 		"the default route": {func(s *v1alpha1.TunnelEndpointSpec) {
 			s.Remote[0] = v1alpha1.CIDRMapping{CIDR: "0.0.0.0/0", Mapped: "0.0.0.0/0"}
 		}, "the default route"},
