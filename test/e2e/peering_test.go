@@ -45,9 +45,12 @@ func installsOnBothClusters(t *testing.T) {
 	installs(t, milan, "north")
 	for _, cluster := range []*harness.Cluster{rome, milan} {
 		isInstalled(t, cluster)
-		got := kubectl(t, cluster, "get", "liqo", "--all-namespaces")
-		if got != "" && uninstalled[cluster] != nil {
-			t.Errorf("a fresh installation on %s has objects already:\n%s", cluster.Name, got)
+		for _, state := range []string{"create", "condition=RangesKnown"} {
+			kubectl(t, cluster, "wait", "--for="+state, "clusterinfo/local", "--timeout=110s")
+		}
+		got := strings.Fields(kubectl(t, cluster, "get", "liqo", "--all-namespaces", "--output=name"))
+		if diff := cmp.Diff([]string{"clusterinfo.federation.liqo.io/local"}, got); diff != "" && uninstalled[cluster] != nil {
+			t.Errorf("objects of a fresh installation on %s (-want +got):\n%s", cluster.Name, diff)
 		}
 	}
 	for _, cluster := range []*harness.Cluster{rome, milan} {
