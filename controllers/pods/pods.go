@@ -2,31 +2,25 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package pods watches the pods of some nodes or of some namespaces, and of no
-// others, and evicts pods.
+// others.
 package pods
 
 import (
 	"context"
 	"slices"
 	"sync"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	kubeinformers "k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/utils/ptr"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/podspec"
 )
-
-// evictTimeout bounds one eviction.
-const evictTimeout = 5 * time.Second
 
 // Watches are watches of pods, each of one node or of one namespace. Of each
 // pod they keep what tells who it is, where it is, by which addresses, whether it
@@ -229,15 +223,3 @@ func trim(object any) (any, error) {
 var token = []corev1.Volume{{VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
 	Sources: []corev1.VolumeProjection{{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{}}},
 }}}}
-
-// Evict asks for the end of exactly this pod. A PodDisruptionBudget that holds
-// it back is an error that apierrors.IsTooManyRequests knows.
-func Evict(ctx context.Context, client kubernetes.Interface, pod *corev1.Pod) error {
-	// A budget that is new is refused with a time to wait, and the client waits.
-	ctx, cancel := context.WithTimeout(ctx, evictTimeout)
-	defer cancel()
-	return client.CoreV1().Pods(pod.Namespace).EvictV1(ctx, &policyv1.Eviction{
-		ObjectMeta:    metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name},
-		DeleteOptions: &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: ptr.To(pod.UID)}},
-	})
-}

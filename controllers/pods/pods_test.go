@@ -11,10 +11,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
-	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/fake"
-	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
@@ -211,25 +209,5 @@ func TestOnlyWhatIsLookedAtIsNews(t *testing.T) {
 				t.Errorf("news: %t, want %t", got, test.news)
 			}
 		})
-	}
-}
-
-func TestOneThatIsEvictedIsExactlyTheOneThatWasSeen(t *testing.T) {
-	client := fake.NewClientset(aPod("web", "a"))
-	if err := Evict(t.Context(), client, aPod("web", "a")); err != nil {
-		t.Fatal(err)
-	}
-	var asked []*policyv1.Eviction
-	for _, action := range client.Actions() {
-		if create, ok := action.(clienttesting.CreateAction); ok && action.GetSubresource() == "eviction" {
-			asked = append(asked, create.GetObject().(*policyv1.Eviction))
-		}
-	}
-	if len(asked) != 1 {
-		t.Fatalf("%d evictions", len(asked))
-	}
-	uid := asked[0].DeleteOptions.Preconditions.UID
-	if diff := cmp.Diff("a 1", asked[0].Name+" "+string(*uid)); diff != "" {
-		t.Errorf("evicted (-want +got):\n%s", diff)
 	}
 }

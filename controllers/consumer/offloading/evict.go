@@ -9,13 +9,12 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/util/flowcontrol"
-	"k8s.io/utils/ptr"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/controllers/kit"
 )
 
 const (
@@ -26,11 +25,10 @@ const (
 	minEvictionDelay  = time.Second
 	maxEvictionDelay  = 30 * time.Second
 	maxUnoffloadDelay = 4 * time.Second
-	// maxEvictions is how many pods of a namespace are evicted in one pass, evictionTimeout
-	// how long one eviction may take, and evictionsTimeout how long all of them: a client
-	// waits as long as the API server requests, and other namespaces wait with it.
+	// maxEvictions is how many pods of a namespace are evicted in one pass, and
+	// evictionsTimeout how long all of them may take: a client waits as long as the API
+	// server requests, and other namespaces wait with it.
 	maxEvictions     = 50
-	evictionTimeout  = 5 * time.Second
 	evictionsTimeout = 5 * time.Second
 	// minEvictionAge is the minimum age of a pod that is evicted. A controller that creates
 	// pods for a node that they may not run on makes no faster loop than this.
@@ -95,7 +93,7 @@ func blocked(evictees []evictee, refused *flowcontrol.Backoff) int {
 
 // evict evicts a pod, and reports whether that was granted. Its deletion is an event.
 func (r *Reconciler) evict(ctx context.Context, offloading *v1alpha1.NamespaceOffloading, pod evictee) bool {
-	err := r.createEviction(ctx, pod.Pod)
+	err := kit.Evict(ctx, r.Client, pod.Pod)
 	switch {
 	case err == nil:
 		r.Events.Eventf(pod.Pod, corev1.EventTypeNormal, pod.reason, "Evicted %s: %s", from(pod.Pod), pod.why)
@@ -111,18 +109,6 @@ func (r *Reconciler) evict(ctx context.Context, offloading *v1alpha1.NamespaceOf
 		return false
 	}
 	return true
-}
-
-// createEviction evicts exactly this pod. A PodDisruptionBudget that does not allow it is an
-// error for which apierrors.IsTooManyRequests is true.
-func (r *Reconciler) createEviction(ctx context.Context, pod *corev1.Pod) error {
-	// A budget that is new refuses with a time to wait, and the client waits.
-	ctx, cancel := context.WithTimeout(ctx, evictionTimeout)
-	defer cancel()
-	return r.Client.SubResource("eviction").Create(ctx, pod, &policyv1.Eviction{
-		ObjectMeta:    metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name},
-		DeleteOptions: &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: ptr.To(pod.UID)}},
-	})
 }
 
 // from returns where a pod leaves.

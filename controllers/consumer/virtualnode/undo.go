@@ -11,12 +11,10 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
@@ -33,9 +31,6 @@ const (
 	// revokedGrace, in which rights return that were removed by mistake.
 	revokedDrain = 10 * time.Second
 	revokedGrace = time.Minute
-	// evictionTimeout bounds one eviction: one that a new budget refuses is answered with a
-	// time to wait, and the client waits.
-	evictionTimeout = 5 * time.Second
 )
 
 // undo removes a virtual node: it evicts its pods while there is time, and then deletes its
@@ -134,7 +129,7 @@ func (r *Reconciler) drain(ctx context.Context, node *corev1.Node) (bool, error)
 		if pod.DeletionTimestamp != nil {
 			continue
 		}
-		if err := r.evict(ctx, pod); client.IgnoreNotFound(err) != nil && !apierrors.IsTooManyRequests(err) {
+		if err := kit.Evict(ctx, r.Client, pod); client.IgnoreNotFound(err) != nil && !apierrors.IsTooManyRequests(err) {
 			// The others are evicted nevertheless.
 			refused = append(refused, fmt.Errorf("evicting pod %s/%s from node %s: %w", pod.Namespace, pod.Name, node.Name, err))
 		}
@@ -146,16 +141,6 @@ func (r *Reconciler) offloaded(ctx context.Context, name string) bool {
 	namespace := &corev1.Namespace{}
 	err := r.Client.Get(ctx, client.ObjectKey{Name: name}, namespace)
 	return err == nil && placement.Offloaded(namespace, r.Reserved...)
-}
-
-// evict evicts exactly this pod.
-func (r *Reconciler) evict(ctx context.Context, pod *corev1.Pod) error {
-	ctx, cancel := context.WithTimeout(ctx, evictionTimeout)
-	defer cancel()
-	return r.Client.SubResource("eviction").Create(ctx, pod, &policyv1.Eviction{
-		ObjectMeta:    metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name},
-		DeleteOptions: &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: ptr.To(pod.UID)}},
-	})
 }
 
 // deletePods deletes what is left on a node that is deleted: its end is never reported.
