@@ -74,18 +74,24 @@ func Run(ctx context.Context, options *Options) error {
 	cancel := func() { fail(nil) }
 	defer cancel()
 
+	// Health is served at once: the API may take longer than a probe allows.
+	var synced readiness
+	watchdog := leaderelection.NewLeaderHealthzAdaptor(leaseTolerance)
+	stopped, err := serve(ctx, config, watchdog, &synced)
+	if err != nil {
+		return err
+	}
+	defer func() { <-stopped }()
+	defer cancel()
+	if err := awaitAPI(ctx, config.Federation.Discovery()); err != nil {
+		return err
+	}
 	runners, err := initControllers(ctx, config, options.Controllers)
 	if err != nil {
 		return err
 	}
 	if config.manager != nil {
 		runners = append(runners, config.managerRunner(fail))
-	}
-	var synced readiness
-	watchdog := leaderelection.NewLeaderHealthzAdaptor(leaseTolerance)
-	stopped, err := serve(ctx, config, watchdog, &synced)
-	if err != nil {
-		return err
 	}
 
 	config.Events.StartStructuredLogging(4)
@@ -95,7 +101,6 @@ func Run(ctx context.Context, options *Options) error {
 	defer config.stopInformers()
 	defer cancel()
 	if err := config.startInformers(ctx); err != nil {
-		<-stopped
 		return err
 	}
 	synced.set()
