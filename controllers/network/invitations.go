@@ -29,7 +29,9 @@ func NewInvitations(config *Config) (*queue.Controller[cache.ObjectName], error)
 	informers := config.FederationInformers.Federation().V1alpha1()
 	secrets := config.SecretInformers.Core().V1().Secrets()
 	r := &invitations{
-		reconciler: &reconciler{Config: config, secrets: secrets.Lister().Secrets(config.Namespace)},
+		reconciler: &reconciler{
+			Config: config, secrets: secrets.Lister().Secrets(config.Namespace), infos: informers.ClusterInfos().Lister(),
+		},
 		tokens:     informers.PeeringTokens().Lister(),
 	}
 	controller := queue.New("invitation-gateway", 1, r.reconcile)
@@ -47,6 +49,7 @@ func NewInvitations(config *Config) (*queue.Controller[cache.ObjectName], error)
 	watches := []watch{
 		{informers.PeeringTokens().Informer(), controller.Handle(queue.ObjectKeys)},
 		{secrets.Informer(), controller.Handle(all)},
+		{informers.ClusterInfos().Informer(), unless(sameInfo, controller.Handle(all))},
 	}
 	watches = append(watches, r.watchGateways(controller.Handle(all))...)
 	for _, watched := range watches {

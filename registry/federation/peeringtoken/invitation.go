@@ -141,8 +141,8 @@ func (r *InvitationREST) refuse(token *federation.PeeringToken, expiry time.Time
 		return apierrors.NewResourceExpired(fmt.Sprintf("the invitation %q ended at %s; create another PeeringToken",
 			token.Name, expiry.UTC().Format(time.RFC3339)))
 	case inBand && token.Status.Gateway == nil:
-		return apierrors.NewTooManyRequests("the gateway of this cluster is not known yet: the controllers say what it is "+
-			"once network.podCIDRs is set in the values of the chart", 1)
+		return apierrors.NewTooManyRequests("the gateway of this cluster is not known yet: its controllers publish it where "+
+			"network.enabled is set in the values of the chart and ClusterInfo local names the ranges of pods", 1)
 	}
 	return nil
 }
