@@ -32,7 +32,7 @@ func NewInvitations(config *Config) (*queue.Controller[cache.ObjectName], error)
 		reconciler: &reconciler{
 			Config: config, secrets: secrets.Lister().Secrets(config.Namespace), infos: informers.ClusterInfos().Lister(),
 		},
-		tokens:     informers.PeeringTokens().Lister(),
+		tokens: informers.PeeringTokens().Lister(),
 	}
 	controller := queue.New("invitation-gateway", 1, r.reconcile)
 	all := func(any) []cache.ObjectName {
