@@ -120,7 +120,7 @@ func TestProviderKeepsItsOwnNames(t *testing.T) {
 		"":                      true,
 		strings.Repeat("a", 64): true,
 	} {
-		if err := RefuseTwinNamespace(name, "installed"); (err != nil) != refused {
+		if err := RefuseRemoteNamespace(name, "installed"); (err != nil) != refused {
 			t.Errorf("%q: refused is %v, got %v", name, refused, err)
 		}
 	}

@@ -29,10 +29,9 @@ var domains = []string{
 	"corp", "home", "internal", "intranet", "lan", "mail", "private",
 }
 
-// RefuseTwinNamespace returns why a provider never lends a namespace of this
-// name, which a stranger chose; nil means that it may. own are the namespaces
-// that the product is installed in.
-func RefuseTwinNamespace(name string, own ...string) error {
+// RefuseRemoteNamespace returns an error if no remote namespace of a provider may have a
+// name, which a consumer chose. own are the namespaces that the product is installed in.
+func RefuseRemoteNamespace(name string, own ...string) error {
 	if problems := validation.IsDNS1123Label(name); len(problems) > 0 {
 		return fmt.Errorf("it is not a name for a namespace: %s", strings.Join(problems, ", "))
 	}

@@ -78,7 +78,7 @@ func (o Offload) Plan() (*v1alpha1.OffloadPlan, error) {
 		plan.Unknown = append(plan.Unknown, "how long the clusters take to remove the twin namespaces")
 		return plan, nil
 	}
-	if err := naming.RefuseTwinNamespace(o.twin(o.Wanted)); err != nil {
+	if err := naming.RefuseRemoteNamespace(o.twin(o.Wanted)); err != nil {
 		plan.Conflicts = append(plan.Conflicts, err.Error())
 	}
 	if count := o.mounting(o.Claims.BindLocally); count > 0 {
@@ -175,9 +175,9 @@ func (o Offload) remain(provider placement.Provider, placed placement.Placement)
 }
 
 // cluster is what would happen at one provider; placed is nil when the
-// namespace comes home.
+// namespace is unoffloaded.
 func (o Offload) cluster(provider placement.Provider, placed *placement.Placement) (v1alpha1.PlannedCluster, error) {
-	cluster := v1alpha1.PlannedCluster{Name: provider.Cluster.Name, Action: v1alpha1.PlanNone, Message: "The namespace comes home."}
+	cluster := v1alpha1.PlannedCluster{Name: provider.Cluster.Name, Action: v1alpha1.PlanNone, Message: "The namespace is unoffloaded."}
 	was, err := o.choose(provider, o.Is)
 	if err != nil {
 		return cluster, err

@@ -25,7 +25,7 @@ func TestOffloadPlanTellsWhatHappensAtEachCluster(t *testing.T) {
 	providers := []placement.Provider{
 		placements.Provider("turin", "north"), placements.Provider("milan", "north"), placements.Provider("bari", "south"),
 		placements.Provider("leaving", "north", func(l *placement.Provider) { l.Cluster.DeletionTimestamp = &gone }),
-		placements.Provider("lent", "north", func(l *placement.Provider) { l.Cluster.Spec.Outgoing = v1alpha1.PeeringDisabled }),
+		placements.Provider("lodi", "north", func(l *placement.Provider) { l.Cluster.Spec.Outgoing = v1alpha1.PeeringDisabled }),
 		placements.Provider("new", "north", func(l *placement.Provider) { l.VirtualNodes = nil }),
 	}
 	pods := []*corev1.Pod{placements.PodOn("worker"), placements.PodOn(""), placements.PodOn("liqo-milan"), placements.PodOn("liqo-bari"), placements.PodOn("liqo-bari")}
@@ -43,11 +43,11 @@ func TestOffloadPlanTellsWhatHappensAtEachCluster(t *testing.T) {
 	yes := func(name string, action v1alpha1.PlanAction) v1alpha1.PlannedCluster {
 		return v1alpha1.PlannedCluster{Name: name, Selected: true, NamespaceName: twin, Action: action}
 	}
-	rest := []v1alpha1.PlannedCluster{no("leaving", "The cluster is being unpeered."), no("lent", "This cluster does not borrow from it."), no("new", "The cluster has no virtual node here.")}
+	rest := []v1alpha1.PlannedCluster{no("leaving", "The cluster is being unpeered."), no("lodi", "This cluster does not borrow from it."), no("new", "The cluster has no virtual node here.")}
 	ordered := func(bari v1alpha1.PlannedCluster, others []v1alpha1.PlannedCluster, milan, turin v1alpha1.PlannedCluster) []v1alpha1.PlannedCluster {
 		return []v1alpha1.PlannedCluster{bari, others[0], others[1], milan, others[2], turin}
 	}
-	home := "The namespace comes home."
+	unoffloaded := "The namespace is unoffloaded."
 	held := leaves("bari", noMatch+" Its twin namespace stays as long as pods are there.")
 	held.Action = v1alpha1.PlanNone
 	for _, test := range []struct {
@@ -79,8 +79,8 @@ func TestOffloadPlanTellsWhatHappensAtEachCluster(t *testing.T) {
 			clusters: ordered(yes("bari", v1alpha1.PlanNone), rest, yes("milan", v1alpha1.PlanCreate), yes("turin", v1alpha1.PlanCreate)),
 		},
 		{
-			name: "home", is: placements.InRegion("north"), action: v1alpha1.PlanDelete,
-			clusters: ordered(no("bari", home), []v1alpha1.PlannedCluster{no("leaving", home), no("lent", home), no("new", home)}, leaves("milan", home), leaves("turin", home)), evicted: 3,
+			name: "unoffloaded", is: placements.InRegion("north"), action: v1alpha1.PlanDelete,
+			clusters: ordered(no("bari", unoffloaded), []v1alpha1.PlannedCluster{no("leaving", unoffloaded), no("lodi", unoffloaded), no("new", unoffloaded)}, leaves("milan", unoffloaded), leaves("turin", unoffloaded)), evicted: 3,
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {

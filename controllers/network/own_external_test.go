@@ -66,8 +66,8 @@ func TestAClusterTakesExternalCIDRsForItself(t *testing.T) {
 			s.PoolCIDRs, s.ReservedCIDRs = []string{"172.16.0.0/12"}, []string{"172.16.0.0/12"}
 		},
 			says: "no free IPv4 range of the size /18"},
-		"not when somebody names one":                      {settings: func(s *settings) { s.ExternalCIDRs = []string{"10.70.0.0/24"} }, want: []string{"10.70.0.0/24"}},
-		"not when nobody is to have one":                   {settings: func(s *settings) { s.ExternalCIDRs = []string{NoExternalCIDRs} }},
+		"not when a value names one":                       {settings: func(s *settings) { s.ExternalCIDRs = []string{"10.70.0.0/24"} }, want: []string{"10.70.0.0/24"}},
+		"not when a value excludes them":                   {settings: func(s *settings) { s.ExternalCIDRs = []string{NoExternalCIDRs} }},
 		"not when the pool external is an administrator's": {before: []*v1alpha1.AddressPool{poolOf(ExternalAddressPool, false, "10.71.0.0/16")}},
 		"not when the pool default is":                     {before: []*v1alpha1.AddressPool{poolOf(v1alpha1.DefaultAddressPool, false, "192.168.0.0/16")}},
 		"the one that somebody named before":               {before: []*v1alpha1.AddressPool{poolOf(ExternalAddressPool, true, "10.70.0.0/24")}, want: []string{"10.70.0.0/24"}},

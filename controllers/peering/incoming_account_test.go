@@ -46,13 +46,13 @@ func TestWhatConsumersAreKnownByIsDecidedOnceForEachRequest(t *testing.T) {
 		tokens  []string
 	}{
 		{"a certificate at first", identity.ModeAuto, nil, false, []string{user}, nil},
-		{"a token where nobody signs", identity.ModeAuto, changes{silent}, true, []string{user, account}, []string{account, "invitation-" + user, user}},
+		{"a token where the signer does not answer", identity.ModeAuto, changes{silent}, true, []string{user, account}, []string{account, "invitation-" + user, user}},
 		{"a token where signing fails", identity.ModeAuto, changes{failed}, true, []string{user, account}, []string{account, "invitation-" + user, user}},
 		{"nothing for a request that is invalid", identity.ModeAuto, changes{invalid}, false, []string{user}, nil},
-		{"a certificate if that is wanted, whoever signs", identity.ModeCertificate, changes{silent}, false, []string{user}, nil},
+		{"a certificate in mode Certificate, also without a signer", identity.ModeCertificate, changes{silent}, false, []string{user}, nil},
 		{"a token if that is wanted", identity.ModeToken, nil, true, []string{account}, []string{account, "invitation-" + user}},
 		{"a certificate that came after all", identity.ModeAuto, changes{silent, certified}, false, []string{user}, nil},
-		{"a token again if nobody signs a renewal", identity.ModeAuto, changes{held, silent}, true, []string{user, account}, []string{account, "invitation-" + user, user}},
+		{"a token again if no renewal is signed", identity.ModeAuto, changes{held, silent}, true, []string{user, account}, []string{account, "invitation-" + user, user}},
 		{"a certificate is tried for when a token is renewed", identity.ModeAuto, changes{silent, token, renewed}, false, []string{user, account}, []string{account, "invitation-" + user, user}},
 		{"a token stays one until it is renewed", identity.ModeCertificate, changes{token}, true, []string{user, account}, []string{account, "invitation-" + user, user}},
 		{"and then becomes a certificate", identity.ModeCertificate, changes{token, renewed}, false, []string{user, account}, []string{account, "invitation-" + user, user}},

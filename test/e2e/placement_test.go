@@ -166,7 +166,7 @@ func namesakesAreLeftAlone(t *testing.T) {
 	}
 }
 
-// runsADeploymentOnTheProvider is the demo: a web server that somebody deploys on
+// runsADeploymentOnTheProvider is the demo: a web server that a user deploys on
 // rome runs on a kubelet of milan.
 func runsADeploymentOnTheProvider(t *testing.T) {
 	w := deploysNextDoor(t, rome)

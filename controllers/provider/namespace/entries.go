@@ -46,7 +46,7 @@ func (r *Reconciler) entriesOf(ctx context.Context, t tenant) entries {
 			if len(all) >= maxEntries {
 				e.refuse(v1alpha1.NamespaceMappingRefused, "the provider accepts no more than %d namespaces of one cluster",
 					maxEntries)
-			} else if err := naming.RefuseTwinNamespace(mapping.RemoteName, r.Reserved...); err != nil && !existing {
+			} else if err := naming.RefuseRemoteNamespace(mapping.RemoteName, r.Reserved...); err != nil && !existing {
 				e.refuse(v1alpha1.NamespaceMappingRefused, "%v", err)
 			} else if requested[mapping.RemoteName] {
 				e.refuse(v1alpha1.NamespaceMappingConflict, "the name %s is requested twice", mapping.RemoteName)

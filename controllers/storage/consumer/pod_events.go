@@ -124,12 +124,12 @@ func (v *VirtualVolumes) excluded(ctx context.Context, namespace string, cluster
 	if err != nil {
 		return "", err
 	}
-	lender := placement.Provider{Cluster: cluster, VirtualNodes: nodes}
+	provider := placement.Provider{Cluster: cluster, VirtualNodes: nodes}
 	node := func(name string) *corev1.Node { return v.node(ctx, name) }
-	placement, err := placement.NewPlacement(&offloading.Spec, []placement.Provider{lender}, node)
+	placement, err := placement.NewPlacement(&offloading.Spec, []placement.Provider{provider}, node)
 	if err != nil {
 		// The status of the NamespaceOffloading reports a selector that cannot be read.
 		return "", nil
 	}
-	return placement.Choose(lender), nil
+	return placement.Choose(provider), nil
 }

@@ -58,6 +58,6 @@ func TestMappingsAreFoundByTheirAddress(t *testing.T) {
 		}
 	}
 	if (&informers{}).mapped("10.3.0.1") != nil {
-		t.Error("where nobody said where they are, there is one")
+		t.Error("there is a mapping although no address was configured")
 	}
 }

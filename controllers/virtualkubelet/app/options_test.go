@@ -40,7 +40,7 @@ func TestValidateReturnsEverythingThatIsWrong(t *testing.T) {
 			want:   []string{"--tls-private-key-file"},
 		},
 		{
-			name:   "a home that every node has for itself",
+			name:   "an address that each node has for itself",
 			change: func(o *Options) { o.HomeServer = "https://127.0.0.1:6443" },
 			want:   []string{"--home-server"},
 		},
@@ -53,7 +53,7 @@ func TestValidateReturnsEverythingThatIsWrong(t *testing.T) {
 			o.HomeServer, o.HomeThroughTunnel, o.InstallationNamespace = "https://rome.example.org", true, "liqo"
 		}, want: []string{"--home-through-tunnel"}},
 		{
-			name:   "no namespace for the address of home",
+			name:   "no namespace for the address of the consumer's API server",
 			change: func(o *Options) { o.HomeServer, o.HomeThroughTunnel = "https://10.96.0.1", true },
 			want:   []string{"--home-through-tunnel"},
 		},

@@ -96,7 +96,7 @@ func (o *configured) reconcile(ctx context.Context, key reflectionKey) (time.Dur
 	if local != nil && o.controller.policy(o.resource).Reflects(local) {
 		if size := translate.ReflectedSize(local); size > translate.MaxReflectedSize {
 			o.recordOnce(key, local, ReasonReflectionRefused, fmt.Sprintf(
-				"it has %d bytes beside its metadata, and at most %d are copied to %s; what is there stays as it is",
+				"it has %d bytes in addition to its metadata, and at most %d are copied to %s; the reflected object stays as it is",
 				size,
 				translate.MaxReflectedSize,
 				o.controller.Provider,

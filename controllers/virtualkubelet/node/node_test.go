@@ -58,7 +58,7 @@ func TestNodeIsNotReadyAfterChecksFailRepeatedly(t *testing.T) {
 			back:    true,
 		},
 		{
-			name:    "an answer between them starts anew",
+			name:    "an answer between them resets the count",
 			answers: []error{nil, unreachable, unreachable, nil, unreachable, unreachable},
 			status:  corev1.ConditionTrue,
 			reason:  ReasonProviderReady,

@@ -26,11 +26,11 @@ func TestPodWaitsForTheAddressOfTheConsumersAPI(t *testing.T) {
 		change  func(s *sender, pod *corev1.Pod)
 		want    string // where it is led to; empty if it waits
 	}{
-		"by its mapping":                   {network: mappedNetwork(), mapped: []string{"10.70.0.9"}, want: "10.71.0.9"},
-		"which is not there yet":           {network: mappedNetwork()},
-		"before the tunnel is agreed upon": {network: &v1alpha1.VirtualNodeNetwork{}, mapped: []string{"10.70.0.9"}},
-		"by itself where there is no such": {want: "10.96.0.1"},
-		"by itself where nobody asked":     {network: mappedNetwork(), change: func(s *sender, _ *corev1.Pod) { s.ConsumerAPIThroughTunnel = false }, want: "10.96.0.1"},
+		"by its mapping":                     {network: mappedNetwork(), mapped: []string{"10.70.0.9"}, want: "10.71.0.9"},
+		"which is not there yet":             {network: mappedNetwork()},
+		"before the tunnel is agreed upon":   {network: &v1alpha1.VirtualNodeNetwork{}, mapped: []string{"10.70.0.9"}},
+		"by itself where there is no such":   {want: "10.96.0.1"},
+		"directly unless tunnels are chosen": {network: mappedNetwork(), change: func(s *sender, _ *corev1.Pod) { s.ConsumerAPIThroughTunnel = false }, want: "10.96.0.1"},
 		"unless its tokens stay here": {network: mappedNetwork(), change: func(_ *sender, pod *corev1.Pod) {
 			metav1.SetMetaDataAnnotation(&pod.ObjectMeta, v1alpha1.AnnotationAPIAccess, "Disabled")
 		}, want: "nowhere"},

@@ -391,7 +391,7 @@ func TestUnusedTokensAreNotDelivered(t *testing.T) {
 	for name, change := range map[string]func(*keeper){
 		"the node is not to":           func(k *keeper) { k.allowed = false },
 		"the pod is not to":            func(k *keeper) { k.pod.Annotations = map[string]string{v1alpha1.AnnotationAPIAccess: "Disabled"} },
-		"home is not known":            func(k *keeper) { k.To.ConsumerAPI = translate.ConsumerAPI{} },
+		"the API server is not known":  func(k *keeper) { k.To.ConsumerAPI = translate.ConsumerAPI{} },
 		"nothing is watched":           func(k *keeper) { k.twin.Tokens = nil },
 		"the pod mounts none":          func(k *keeper) { k.pod.Spec.Volumes = nil },
 		"its shadow pod expects none":  func(k *keeper) { delete(k.shadow.Annotations, v1alpha1.AnnotationTokenSecret) },

@@ -57,7 +57,7 @@ func TestWarningsAreRecordedForThePodTheyAreAbout(t *testing.T) {
 		{"its copy, which was not seen yet", nil, "local", warnedOf("web", "copy", "x"), true},
 		{"an earlier copy", seen("copy", "local"), "local", warnedOf("web", "earlier", "x"), false},
 		{"the copy of an earlier pod", seen("copy", "earlier"), "earlier", warnedOf("web", "copy", "x"), false},
-		{"a pod that is nobody's", nil, "", warnedOf("web", "copy", "x"), false},
+		{"a pod without an owner", nil, "", warnedOf("web", "copy", "x"), false},
 		{"its shadow pod", seen("copy", "local"), "local", ofShadow("shadow"), true},
 		{"an earlier shadow pod", seen("copy", "local"), "local", ofShadow("earlier"), false},
 		{"the shadow pod of an earlier pod", nil, "earlier", ofShadow("shadow"), false},

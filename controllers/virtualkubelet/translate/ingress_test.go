@@ -64,7 +64,7 @@ func TestIngressHasTheClassOfTheProvider(t *testing.T) {
 		func(i *networkingv1.Ingress) { i.Annotations = map[string]string{"liqo.io/skip-reflection": "true"} },
 	)
 	if got := Ingress(skipped, "shop-rome", destination); got != nil {
-		t.Errorf("its owner keeps it home, it is reflected as %v", got)
+		t.Errorf("its owner disables its reflection, and it is reflected as %v", got)
 	}
 }
 

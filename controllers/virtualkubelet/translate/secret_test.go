@@ -55,7 +55,7 @@ func TestSecretsAreReflectedUnlessTheyAreLocal(t *testing.T) {
 	}
 	skipped := secret(func(s *corev1.Secret) { s.Annotations = map[string]string{"liqo.io/skip-reflection": "yes"} })
 	if got := Secret(skipped, "shop-rome", destination); got != nil {
-		t.Errorf("its owner keeps it home, it is reflected as %v", got)
+		t.Errorf("its owner disables its reflection, and it is reflected as %v", got)
 	}
 	if got := ReflectableSecrets().String(); got != "type!=kubernetes.io/service-account-token,type!=bootstrap.kubernetes.io/token,type!=helm.sh/release.v1,type!=federation.liqo.io/invitation,type!=federation.liqo.io/identity,type!=federation.liqo.io/tokens" {
 		t.Errorf("the Secrets that are read are %s", got)

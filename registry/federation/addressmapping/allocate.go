@@ -123,7 +123,7 @@ func refusal(mapping *federation.AddressMapping, err error) error {
 		})
 	case errors.As(err, &exhausted):
 		cause = metav1.StatusCause{Type: v1alpha1.CauseAddressesExhausted, Field: "spec.pool",
-			Message: fmt.Sprintf("AddressPool %s: %v: delete mappings that nobody needs, or add a CIDR to the pool",
+			Message: fmt.Sprintf("AddressPool %s: %v: delete mappings that are not needed, or add a CIDR to the pool",
 				mapping.Spec.Pool, exhausted)}
 	case errors.As(err, &taken):
 		cause = metav1.StatusCause{Type: v1alpha1.CauseAddressTaken, Field: "spec.mapped",

@@ -90,7 +90,7 @@ func TestPeerDryRunsReturnThePlan(t *testing.T) {
 			action: federation.PlanChange, evicted: 3,
 		},
 		"a DELETE": {peered: true, request: unpeer, action: federation.PlanDelete, evicted: 3},
-		"a DELETE of one that it lends to, too": {peered: true, lends: true, request: unpeer, action: federation.PlanChange,
+		"a DELETE of one that is a consumer, too": {peered: true, lends: true, request: unpeer, action: federation.PlanChange,
 			evicted: 3},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -119,7 +119,7 @@ func TestUnpeer(t *testing.T) {
 		"a cluster that is borrowed from only": {incoming: federation.PeeringDisabled, deleting: true},
 		"within half a minute": {incoming: federation.PeeringDisabled,
 			options: metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](30)}, deleting: true, timeout: ptr.To[int32](30)},
-		"a cluster that is lent to as well": {incoming: federation.PeeringEnabled,
+		"a cluster that is a consumer as well": {incoming: federation.PeeringEnabled,
 			options: metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0)}, timeout: ptr.To[int32](0)},
 	} {
 		t.Run(name, func(t *testing.T) {

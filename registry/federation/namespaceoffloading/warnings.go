@@ -29,7 +29,7 @@ func warnings(offloading *federation.NamespaceOffloading) []string {
 	default:
 		return nil
 	}
-	if err := naming.RefuseTwinNamespace(name); err != nil {
+	if err := naming.RefuseRemoteNamespace(name); err != nil {
 		return []string{fmt.Sprintf("%s: %s cannot work here: %v", field, offloading.Spec.NamespaceMappingStrategy, err)}
 	}
 	return nil

@@ -131,7 +131,7 @@ func (r *InvitationREST) refuse(token *federation.PeeringToken, expiry time.Time
 	inBand := token.Spec.Mode == federation.PeeringInBand
 	switch {
 	case !inBand && r.provider.Server == "":
-		return conflict("this cluster does not say where others reach it, so it can invite nobody; set the value server of " +
+		return conflict("the address at which consumers reach this cluster is not configured, so there are no invitations; set the value server of " +
 			"its chart")
 	case token.DeletionTimestamp != nil:
 		return conflict("it is being deleted; create another PeeringToken")

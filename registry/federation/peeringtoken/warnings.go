@@ -23,6 +23,6 @@ func warnings(token *federation.PeeringToken) []string {
 	if lifetime <= longInvitation {
 		return nil
 	}
-	return []string{fmt.Sprintf("spec.consumerClusterID: is empty, so whoever gets hold of the invitation within %s may "+
+	return []string{fmt.Sprintf("spec.consumerClusterID: is empty, so any cluster that obtains the invitation within %s may "+
 		"use it; name the cluster that it is for, or let it end sooner", lifetime)}
 }
