@@ -16,7 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	kubeinformers "k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
@@ -42,17 +41,13 @@ func runShadowVolumeClaims(t *testing.T, env *framework.Environment) {
 	if err := kit.IndexVolumes(ctx, manager); err != nil {
 		t.Fatal(err)
 	}
-	informers := kubeinformers.NewSharedInformerFactory(env.Kube, 0)
 	reconciler := &provider.Reconciler{
 		Client: manager.GetClient(), Live: manager.GetAPIReader(),
-		Namespaces: informers.Core().V1().Namespaces().Lister(), Nodes: informers.Core().V1().Nodes().Lister(),
 		Events: record.NewFakeRecorder(1000), Clock: clock.RealClock{},
 	}
 	if err := reconciler.SetupWithManager(manager); err != nil {
 		t.Fatal(err)
 	}
-	informers.StartWithContext(ctx)
-	informers.WaitForCacheSync(ctx.Done())
 	var running sync.WaitGroup
 	running.Go(func() {
 		if err := manager.Start(ctx); err != nil {
@@ -62,7 +57,6 @@ func runShadowVolumeClaims(t *testing.T, env *framework.Environment) {
 	t.Cleanup(func() {
 		cancel()
 		running.Wait()
-		informers.Shutdown()
 	})
 }
 

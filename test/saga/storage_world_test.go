@@ -17,8 +17,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/informers"
-	kubeclient "k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/utils/clock"
@@ -207,26 +205,16 @@ func (w *storageWorld) runConsumer(l *life) error {
 
 // runProvider runs the storage controller of milan.
 func (w *storageWorld) runProvider(l *life) error {
-	connection := l.connection(w.milan.local, nil)
 	manager, err := l.manager(w.milan)
 	if err != nil {
 		return err
 	}
-	kube, err := kubeclient.NewForConfig(connection)
-	if err != nil {
-		return err
-	}
-	factory := informers.NewSharedInformerFactory(kube, 0)
 	reconciler := &provider.Reconciler{
 		Client: manager.GetClient(), Live: manager.GetAPIReader(), Events: &record.FakeRecorder{}, Clock: clock.RealClock{},
-		Namespaces: factory.Core().V1().Namespaces().Lister(), Nodes: factory.Core().V1().Nodes().Lister(),
 	}
 	if err := reconciler.SetupWithManager(manager); err != nil {
 		return err
 	}
-	factory.StartWithContext(l.ctx)
-	factory.WaitForCacheSync(l.ctx.Done())
-	defer factory.Shutdown()
 	return l.serve(manager)
 }
 

@@ -10,12 +10,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/types"
-	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
@@ -40,9 +40,6 @@ type Reconciler struct {
 	// Client reads the cache of the manager, Live the API server.
 	Client client.Client
 	Live   client.Reader
-	// Namespaces and Nodes are those of this cluster.
-	Namespaces corelisters.NamespaceLister
-	Nodes      corelisters.NodeLister
 	// Events receives events of ShadowVolumeClaims and of claims.
 	Events record.EventRecorder
 	Clock  clock.PassiveClock
@@ -53,6 +50,12 @@ type Reconciler struct {
 
 // SetupWithManager adds the controller to a manager.
 func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
+	// Passes and handlers read these; they request none.
+	for _, kind := range []client.Object{&corev1.Namespace{}, &corev1.Node{}} {
+		if _, err := manager.GetCache().GetInformer(context.Background(), kind, cache.BlockUntilSynced(false)); err != nil {
+			return err
+		}
+	}
 	return ctrl.NewControllerManagedBy(manager).Named(Name).
 		For(&v1alpha1.ShadowVolumeClaim{}).
 		Watches(&corev1.PersistentVolumeClaim{}, handler.EnqueueRequestsFromMapFunc(r.requestsOfClaim)).
@@ -63,15 +66,15 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 		Complete(r)
 }
 
-func (r *Reconciler) requestsOfClaim(_ context.Context, claim client.Object) []reconcile.Request {
-	return r.requests(claim.GetNamespace(), claim.GetName())
+func (r *Reconciler) requestsOfClaim(ctx context.Context, claim client.Object) []reconcile.Request {
+	return r.requests(ctx, claim.GetNamespace(), claim.GetName())
 }
 
-func (r *Reconciler) requestsOfVolume(_ context.Context, pv client.Object) []reconcile.Request {
+func (r *Reconciler) requestsOfVolume(ctx context.Context, pv client.Object) []reconcile.Request {
 	var all []reconcile.Request
 	for _, claim := range kit.VolumeClaim(pv) {
 		namespace, name, _ := strings.Cut(claim, "/")
-		all = append(all, r.requests(namespace, name)...)
+		all = append(all, r.requests(ctx, namespace, name)...)
 	}
 	return all
 }
@@ -95,21 +98,21 @@ func (r *Reconciler) requestsOfClass(ctx context.Context, class client.Object) [
 // without having ended.
 func (r *Reconciler) podHandler() handler.EventHandler {
 	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
-	add := func(object client.Object, queue queue) {
+	add := func(ctx context.Context, object client.Object, queue queue) {
 		for _, claim := range kit.PodClaims(object) {
-			for _, request := range r.requests(object.GetNamespace(), claim) {
+			for _, request := range r.requests(ctx, object.GetNamespace(), claim) {
 				queue.Add(request)
 			}
 		}
 	}
 	return handler.Funcs{
-		CreateFunc: func(_ context.Context, e event.CreateEvent, queue queue) { add(e.Object, queue) },
-		UpdateFunc: func(_ context.Context, e event.UpdateEvent, queue queue) { add(e.ObjectNew, queue) },
-		DeleteFunc: func(_ context.Context, e event.DeleteEvent, queue queue) {
-			if pod, ok := e.Object.(*corev1.Pod); ok && r.inRemoteNamespace(pod.Namespace) {
-				r.vanished.add(pod, r.bootOf(pod.Spec.NodeName))
+		CreateFunc: func(ctx context.Context, e event.CreateEvent, queue queue) { add(ctx, e.Object, queue) },
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, queue queue) { add(ctx, e.ObjectNew, queue) },
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, queue queue) {
+			if pod, ok := e.Object.(*corev1.Pod); ok && r.inRemoteNamespace(ctx, pod.Namespace) {
+				r.vanished.add(pod, r.bootOf(ctx, pod.Spec.NodeName))
 			}
-			add(e.Object, queue)
+			add(ctx, e.Object, queue)
 		},
 	}
 }
@@ -123,16 +126,17 @@ var podUseChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 }}
 
 // requests returns the request of a claim in a remote namespace, and none elsewhere.
-func (r *Reconciler) requests(namespace, name string) []reconcile.Request {
-	if !r.inRemoteNamespace(namespace) {
+func (r *Reconciler) requests(ctx context.Context, namespace, name string) []reconcile.Request {
+	if !r.inRemoteNamespace(ctx, namespace) {
 		return nil
 	}
 	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: namespace, Name: name}}}
 }
 
-func (r *Reconciler) inRemoteNamespace(name string) bool {
-	namespace, err := r.Namespaces.Get(name)
-	return err == nil && isRemote(namespace)
+func (r *Reconciler) inRemoteNamespace(ctx context.Context, name string) bool {
+	var namespace corev1.Namespace
+	err := r.Client.Get(ctx, client.ObjectKey{Name: name}, &namespace)
+	return err == nil && isRemote(&namespace)
 }
 
 func isRemote(namespace *corev1.Namespace) bool {

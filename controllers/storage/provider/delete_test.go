@@ -13,11 +13,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/controllers/kit/kittest"
 )
 
 func deleting(policy v1alpha1.VolumeDeletionPolicy) func(*v1alpha1.ShadowVolumeClaim) {
 	return func(s *v1alpha1.ShadowVolumeClaim) {
-		s.DeletionTimestamp = &metav1.Time{Time: now}
+		s.DeletionTimestamp = &metav1.Time{Time: kittest.Epoch}
 		s.Spec.DeletionPolicy = policy
 	}
 }
@@ -102,10 +103,10 @@ func TestClaimWithoutShadowVolumeClaimIsReportedAndKept(t *testing.T) {
 	if got := w.event(); got != "" {
 		t.Errorf("a second event %q", got)
 	}
-	if len(w.reconciler.orphans.byClaim) != 1 || w.claim() == nil || len(w.writes) > 0 {
-		t.Errorf("orphans %v, claim %v, writes %v", w.reconciler.orphans.byClaim, w.claim(), w.writes)
+	if len(w.reconciler.orphans.byClaim) != 1 || w.claim() == nil || len(w.Writes) > 0 {
+		t.Errorf("orphans %v, claim %v, writes %v", w.reconciler.orphans.byClaim, w.claim(), w.Writes)
 	}
-	w.must(w.client.Create(t.Context(), aShadow()))
+	w.must(w.Create(t.Context(), aShadow()))
 	w.settle()
 	if len(w.reconciler.orphans.byClaim) > 0 || w.shadow().Status.Phase != v1alpha1.ShadowVolumeClaimBound {
 		t.Errorf("orphans %v, phase %q: it was not adopted", w.reconciler.orphans.byClaim, w.shadow().Status.Phase)

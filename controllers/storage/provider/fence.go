@@ -103,7 +103,7 @@ func (r *Reconciler) recordVanished(ctx context.Context, o *observed) error {
 			all = append(all, pod)
 		}
 	}
-	all = slices.DeleteFunc(all, func(p unendedPod) bool { return r.endedWithNode(p) })
+	all = slices.DeleteFunc(all, func(p unendedPod) bool { return r.endedWithNode(ctx, p) })
 	o.unended = all[:min(len(all), maxUnended)]
 
 	wanted := o.claim.DeepCopy()
@@ -123,20 +123,22 @@ func (r *Reconciler) recordVanished(ctx context.Context, o *observed) error {
 }
 
 // endedWithNode reports whether the node of a pod has ended it.
-func (r *Reconciler) endedWithNode(p unendedPod) bool {
-	node, err := r.Nodes.Get(p.Node)
-	if err != nil {
+func (r *Reconciler) endedWithNode(ctx context.Context, p unendedPod) bool {
+	var node corev1.Node
+	if err := r.Client.Get(ctx, client.ObjectKey{Name: p.Node}, &node); err != nil {
 		return apierrors.IsNotFound(err)
 	}
 	return p.Boot != "" && node.Status.NodeInfo.BootID != p.Boot ||
 		slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeOutOfService })
 }
 
-func (r *Reconciler) bootOf(node string) string {
-	if found, err := r.Nodes.Get(node); err == nil {
-		return found.Status.NodeInfo.BootID
+// bootOf returns the boot of a node; empty if there is no such node.
+func (r *Reconciler) bootOf(ctx context.Context, name string) string {
+	var node corev1.Node
+	if err := r.Client.Get(ctx, client.ObjectKey{Name: name}, &node); err != nil {
+		return ""
 	}
-	return ""
+	return node.Status.NodeInfo.BootID
 }
 
 // podsOf returns the pods that mount a claim and have not ended, sorted by name.

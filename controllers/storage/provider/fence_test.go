@@ -14,6 +14,7 @@ import (
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/volume"
+	"liqo.io/federation/controllers/kit/kittest"
 )
 
 func fenced(s *v1alpha1.ShadowVolumeClaim) { s.Spec.Fence = "move-1" }
@@ -75,7 +76,7 @@ func TestPodDeletedByForceUsesTheVolumeUntilItsNodeEndedIt(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := boundWorld(t)
-			w.reconciler.vanished.add(aPod("db-0"), w.reconciler.bootOf("worker"))
+			w.reconciler.vanished.add(aPod("db-0"), w.reconciler.bootOf(t.Context(), "worker"))
 			w.reconciler.vanished.add(aPod("ended", func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }), "")
 			w.reconciler.vanished.add(aPod("unscheduled", func(p *corev1.Pod) { p.Spec.NodeName = "" }), "")
 			if diff := cmp.Diff([]string{"db-0"}, users(w)); diff != "" {
@@ -85,12 +86,10 @@ func TestPodDeletedByForceUsesTheVolumeUntilItsNodeEndedIt(t *testing.T) {
 			if diff := cmp.Diff([]string{"db-0"}, users(w)); diff != "" {
 				t.Errorf("users after a restart of the process (-want +got):\n%s", diff)
 			}
-			node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "worker"}, Status: corev1.NodeStatus{NodeInfo: corev1.NodeSystemInfo{BootID: "boot-1"}}}
 			if end == nil {
-				w.must(w.nodes.Delete(node))
+				w.must(w.Delete(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "worker"}}))
 			} else {
-				end(node)
-				w.must(w.nodes.Update(node))
+				kittest.Change(w.Cluster, "", "worker", &corev1.Node{}, end)
 			}
 			if got := users(w); len(got) > 0 {
 				t.Errorf("users %v, want none", got)
@@ -104,7 +103,7 @@ func TestPodDeletedByForceUsesTheVolumeUntilItsNodeEndedIt(t *testing.T) {
 
 func TestFenceIsConfirmedByTheAPIServer(t *testing.T) {
 	w := boundWorld(t)
-	w.reconciler.Live = boundWorld(t, aPod("unseen")).client
+	w.reconciler.Live = boundWorld(t, aPod("unseen"))
 	if _, err := w.pass(); err != nil {
 		t.Fatal(err)
 	}

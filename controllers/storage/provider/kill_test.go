@@ -4,7 +4,6 @@
 package provider
 
 import (
-	"errors"
 	"fmt"
 	"testing"
 
@@ -13,9 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/controllers/kit/kittest"
 )
-
-var errKilled = errors.New("the process was killed")
 
 // TestVolumeSurvivesADeathAtEachWrite creates, expands and deletes a claim while the
 // process dies once, before or after each of its writes.
@@ -26,12 +24,12 @@ func TestVolumeSurvivesADeathAtEachWrite(t *testing.T) {
 			for _, after := range []bool{false, true} {
 				t.Run(fmt.Sprintf("%s/write %d, after it %v", policy, write, after), func(t *testing.T) {
 					died := false
-					liveThrough(t, policy, func(number int, then bool) error {
-						if died || number != write || then != after {
+					liveThrough(t, policy, func(w *kittest.Cluster, then bool) error {
+						if died || len(w.Writes) != write+1 || then != after {
 							return nil
 						}
 						died = true
-						return errKilled
+						return kittest.ErrKilled
 					})
 					if !died {
 						t.Error("the process did not die")
@@ -43,10 +41,12 @@ func TestVolumeSurvivesADeathAtEachWrite(t *testing.T) {
 }
 
 // liveThrough returns the number of writes of a claim's life.
-func liveThrough(t *testing.T, policy v1alpha1.VolumeDeletionPolicy, fault func(int, bool) error) int {
+func liveThrough(t *testing.T, policy v1alpha1.VolumeDeletionPolicy, fault func(*kittest.Cluster, bool) error) int {
 	t.Helper()
 	w := newWorld(t, aClass(storagev1.VolumeBindingImmediate), aShadow(func(s *v1alpha1.ShadowVolumeClaim) { s.Finalizers = nil }))
-	w.fault = fault
+	if fault != nil {
+		w.Fault = func(_ kittest.Write, done bool) error { return fault(w.Cluster, done) }
+	}
 	w.settle()
 	if shadow := w.shadow(); shadow.Status.Phase != v1alpha1.ShadowVolumeClaimBound || shadow.Status.VolumeName != volumeName {
 		t.Fatalf("phase %q, volume %q, want Bound and %s", shadow.Status.Phase, shadow.Status.VolumeName, volumeName)
@@ -62,13 +62,13 @@ func liveThrough(t *testing.T, policy v1alpha1.VolumeDeletionPolicy, fault func(
 	}
 
 	w.change(func(s *v1alpha1.ShadowVolumeClaim) { s.Spec.DeletionPolicy = policy })
-	w.must(w.client.Delete(t.Context(), w.shadow()))
+	w.must(w.Delete(t.Context(), w.shadow()))
 	w.settle()
 	if w.shadow() != nil || w.claim() != nil {
-		t.Fatalf("shadow volume claim and claim are still there: %v", w.writes)
+		t.Fatalf("shadow volume claim and claim are still there: %v", w.Writes)
 	}
 	if kept, want := w.pv() != nil, policy == v1alpha1.VolumeDeletionRetain; kept != want {
 		t.Fatalf("volume kept: %v, want %v", kept, want)
 	}
-	return len(w.writes)
+	return len(w.Writes)
 }

@@ -20,6 +20,7 @@ import (
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/volume"
+	"liqo.io/federation/controllers/kit/kittest"
 )
 
 func wasBound(s *v1alpha1.ShadowVolumeClaim) {
@@ -75,13 +76,13 @@ func TestShadowVolumeClaimReportsItsClaim(t *testing.T) {
 		})}, phase: pending, bound: "False Provisioning", claims: true, requeuesAfter: 2 * time.Minute},
 		{name: "provisioner fails", objects: []client.Object{aShadow(), immediate, aClaim(), &corev1.Event{
 			ObjectMeta: metav1.ObjectMeta{Name: "e", Namespace: remoteNamespace}, Type: corev1.EventTypeWarning, Message: "no space",
-			InvolvedObject: corev1.ObjectReference{UID: "claim"}, LastTimestamp: metav1.NewTime(now),
+			InvolvedObject: corev1.ObjectReference{UID: "claim"}, LastTimestamp: metav1.NewTime(kittest.Epoch),
 		}}, phase: pending, bound: "False ProvisioningFailed", claims: true, event: "Warning ProvisioningFailed no space", requeuesAfter: 2 * time.Minute},
 		{name: "provisioning for a moment", objects: []client.Object{aShadow(), immediate, aClaim(func(c *corev1.PersistentVolumeClaim) {
-			c.CreationTimestamp = metav1.NewTime(now.Add(-time.Second))
+			c.CreationTimestamp = metav1.NewTime(kittest.Epoch.Add(-time.Second))
 		})}, phase: pending, bound: "False Provisioning", claims: true, requeuesAfter: 5 * time.Second},
 		{name: "provisioning for a while", objects: []client.Object{aShadow(), immediate, aClaim(func(c *corev1.PersistentVolumeClaim) {
-			c.CreationTimestamp = metav1.NewTime(now.Add(-20 * time.Second))
+			c.CreationTimestamp = metav1.NewTime(kittest.Epoch.Add(-20 * time.Second))
 		})}, phase: pending, bound: "False Provisioning", claims: true, requeuesAfter: 20 * time.Second},
 		{name: "bound", objects: []client.Object{aShadow(), immediate, aClaim(boundClaim), boundVolume("claim")}, phase: bound, bound: "True Bound", resized: "True Resized", claims: true},
 		{name: "adopted after a restore", objects: []client.Object{aShadow(func(s *v1alpha1.ShadowVolumeClaim) { s.UID = "restored" }), immediate,
@@ -150,9 +151,9 @@ func TestShadowVolumeClaimReportsItsClaim(t *testing.T) {
 			if got := w.event(); !strings.HasPrefix(got, test.event) || test.event == "" && got != "" {
 				t.Errorf("event %q, want %q", got, test.event)
 			}
-			writes := len(w.writes)
-			if _, err := w.pass(); err != nil || len(w.writes) != writes {
-				t.Errorf("a second pass wrote %v, error %v", w.writes[writes:], err)
+			writes := len(w.Writes)
+			if _, err := w.pass(); err != nil || len(w.Writes) != writes {
+				t.Errorf("a second pass wrote %v, error %v", w.Writes[writes:], err)
 			}
 		})
 	}
@@ -160,7 +161,7 @@ func TestShadowVolumeClaimReportsItsClaim(t *testing.T) {
 
 func (w *world) event() string {
 	select {
-	case e := <-w.events.Events:
+	case e := <-w.Events.Events:
 		return e
 	default:
 		return ""
@@ -186,7 +187,7 @@ func TestClaimIsCreatedForItsConsumer(t *testing.T) {
 
 func TestClaimIsCreatedInRemoteNamespacesOnly(t *testing.T) {
 	w := newWorld(t, aShadow(), aClass(storagev1.VolumeBindingImmediate))
-	w.add(w.namespaces, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: remoteNamespace}})
+	kittest.Change(w.Cluster, "", remoteNamespace, &corev1.Namespace{}, func(n *corev1.Namespace) { n.Labels = nil })
 	if _, err := w.pass(); err != nil {
 		t.Fatal(err)
 	}
@@ -202,8 +203,8 @@ func TestRefusedClaimIsReportedAndTriedAgain(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, aShadow(), aClass(storagev1.VolumeBindingImmediate))
-			w.fault = func(write int, _ bool) error {
-				if write == 0 {
+			w.Fault = func(kittest.Write, bool) error {
+				if len(w.Writes) == 1 {
 					return answer
 				}
 				return nil
@@ -222,8 +223,8 @@ func TestRefusedClaimIsReportedAndTriedAgain(t *testing.T) {
 func TestRefusedSizeIsReported(t *testing.T) {
 	w := newWorld(t, aShadow(wasBound, func(s *v1alpha1.ShadowVolumeClaim) { s.Spec.Storage = resource.MustParse("2Gi") }),
 		aClass(storagev1.VolumeBindingImmediate), aClaim(boundClaim), boundVolume("claim", retainedVolume))
-	w.fault = func(write int, _ bool) error {
-		if write == 0 {
+	w.Fault = func(kittest.Write, bool) error {
+		if len(w.Writes) == 1 {
 			return apierrors.NewForbidden(corev1.Resource("persistentvolumeclaims"), claimName, errors.New("the class does not support resize"))
 		}
 		return nil

@@ -73,10 +73,10 @@ type observed struct {
 }
 
 func (r *Reconciler) observe(ctx context.Context, shadow *v1alpha1.ShadowVolumeClaim) (*observed, error) {
-	o := &observed{shadow: shadow}
+	o := &observed{shadow: shadow, namespace: &corev1.Namespace{}}
 	key := client.ObjectKeyFromObject(shadow)
-	var err error
-	if o.namespace, err = r.Namespaces.Get(shadow.Namespace); err != nil {
+	err := r.Client.Get(ctx, client.ObjectKey{Name: shadow.Namespace}, o.namespace)
+	if err != nil {
 		return nil, fmt.Errorf("reading the namespace of shadow volume claim %s: %w", key, err)
 	}
 	if o.claim, err = claimOf(ctx, r.Client, key); err != nil {

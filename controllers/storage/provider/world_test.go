@@ -4,9 +4,7 @@
 package provider
 
 import (
-	"context"
 	"errors"
-	"fmt"
 	"testing"
 	"time"
 
@@ -16,20 +14,14 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	corelisters "k8s.io/client-go/listers/core/v1"
-	"k8s.io/client-go/tools/cache"
-	"k8s.io/client-go/tools/record"
-	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
-	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/volume"
-	"liqo.io/federation/controllers/kit"
+	"liqo.io/federation/controllers/kit/kittest"
 )
 
 const (
@@ -39,101 +31,41 @@ const (
 	protection      = "kubernetes.io/pvc-protection"
 )
 
-var (
-	key = types.NamespacedName{Namespace: remoteNamespace, Name: claimName}
-	now = time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC)
-)
+var key = types.NamespacedName{Namespace: remoteNamespace, Name: claimName}
 
 // world is a provider's cluster with the reconciler.
 type world struct {
+	*kittest.Cluster
 	t          *testing.T
-	client     client.WithWatch
 	reconciler *Reconciler
-	events     *record.FakeRecorder
-	namespaces cache.Indexer
-	nodes      cache.Indexer
-	writes     []string
-	// fault is called before and after each write, and ends the process with an error.
-	fault func(write int, after bool) error
 }
 
-func newWorld(t *testing.T, objects ...client.Object) *world {
-	t.Helper()
-	w := &world{t: t, namespaces: cache.NewIndexer(cache.MetaNamespaceKeyFunc, nil), nodes: cache.NewIndexer(cache.MetaNamespaceKeyFunc, nil)}
-	w.add(w.namespaces, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+// aNamespace returns the remote namespace.
+func aNamespace() *corev1.Namespace {
+	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
 		Name: remoteNamespace,
 		Labels: map[string]string{
 			v1alpha1.LabelRole: v1alpha1.RoleTwin, v1alpha1.LabelForeignCluster: "rome",
 			v1alpha1.LabelOrigin: "rome-id", v1alpha1.LabelDestination: "milan-id",
 		},
 		Annotations: map[string]string{v1alpha1.AnnotationOriginNamespace: "shop"},
-	}})
-	w.add(w.namespaces, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default"}})
-	w.add(w.nodes, &corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: "worker"}, Status: corev1.NodeStatus{NodeInfo: corev1.NodeSystemInfo{BootID: "boot-1"}},
-	})
-	eventField := func(value func(*corev1.Event) string) client.IndexerFunc {
-		return func(o client.Object) []string { return []string{value(o.(*corev1.Event))} }
-	}
-	w.client = fake.NewClientBuilder().WithScheme(kit.NewScheme()).
-		WithStatusSubresource(&v1alpha1.ShadowVolumeClaim{}, &corev1.PersistentVolumeClaim{}, &corev1.PersistentVolume{}).
-		WithIndex(&corev1.Pod{}, kit.IndexClaims, kit.PodClaims).
-		WithIndex(&corev1.PersistentVolume{}, kit.IndexClaimRef, kit.VolumeClaim).
-		WithIndex(&corev1.Event{}, "involvedObject.uid", eventField(func(e *corev1.Event) string { return string(e.InvolvedObject.UID) })).
-		WithIndex(&corev1.Event{}, "type", eventField(func(e *corev1.Event) string { return e.Type })).
-		WithObjects(objects...).Build()
+	}}
+}
+
+func newWorld(t *testing.T, objects ...client.Object) *world {
+	t.Helper()
+	w := &world{t: t, Cluster: kittest.New(t, append(objects, aNamespace(),
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default"}},
+		&corev1.Node{
+			ObjectMeta: metav1.ObjectMeta{Name: "worker"}, Status: corev1.NodeStatus{NodeInfo: corev1.NodeSystemInfo{BootID: "boot-1"}},
+		})...)}
 	w.restart()
 	return w
 }
 
-func (w *world) add(indexer cache.Indexer, object any) {
-	w.t.Helper()
-	if err := indexer.Add(object); err != nil {
-		w.t.Fatal(err)
-	}
-}
-
 // restart starts a process that remembers nothing.
 func (w *world) restart() {
-	w.events = record.NewFakeRecorder(1000)
-	counted := interceptor.NewClient(w.client, interceptor.Funcs{
-		Create: func(ctx context.Context, c client.WithWatch, o client.Object, options ...client.CreateOption) error {
-			return w.write("create", o, func() error {
-				o.SetUID(types.UID(fmt.Sprintf("created-%d", len(w.writes))))
-				return c.Create(ctx, o, options...)
-			})
-		},
-		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, options ...client.PatchOption) error {
-			return w.write("patch", o, func() error { return c.Patch(ctx, o, p, options...) })
-		},
-		Delete: func(ctx context.Context, c client.WithWatch, o client.Object, options ...client.DeleteOption) error {
-			return w.write("delete", o, func() error { return c.Delete(ctx, o, options...) })
-		},
-		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch,
-			options ...client.SubResourcePatchOption,
-		) error {
-			return w.write("patch "+sub, o, func() error { return c.SubResource(sub).Patch(ctx, o, p, options...) })
-		},
-	})
-	w.reconciler = &Reconciler{
-		Client: counted, Live: w.client, Events: w.events, Clock: clocktesting.NewFakePassiveClock(now),
-		Namespaces: corelisters.NewNamespaceLister(w.namespaces), Nodes: corelisters.NewNodeLister(w.nodes),
-	}
-}
-
-func (w *world) write(verb string, o client.Object, send func() error) error {
-	number := len(w.writes)
-	w.writes = append(w.writes, fmt.Sprintf("%s %T", verb, o))
-	if w.fault != nil {
-		if err := w.fault(number, false); err != nil {
-			return err
-		}
-	}
-	err := send()
-	if err == nil && w.fault != nil {
-		err = w.fault(number, true)
-	}
-	return err
+	w.reconciler = &Reconciler{Client: w.Controller, Live: w, Events: w.Events, Clock: w.Clock}
 }
 
 // pass reconciles once.
@@ -146,19 +78,19 @@ func (w *world) pass() (time.Duration, error) {
 func (w *world) settle() {
 	w.t.Helper()
 	for range 60 {
-		before := len(w.writes)
+		before := len(w.Writes)
 		if _, err := w.pass(); err != nil {
-			if !errors.Is(err, errKilled) {
+			if !errors.Is(err, kittest.ErrKilled) {
 				w.t.Fatal(err)
 			}
 			w.restart()
 			continue
 		}
-		if acted := w.cluster(); !acted && len(w.writes) == before {
+		if acted := w.cluster(); !acted && len(w.Writes) == before {
 			return
 		}
 	}
-	w.t.Fatalf("does not come to rest: %v", w.writes)
+	w.t.Fatalf("does not come to rest: %v", w.Writes)
 }
 
 // cluster does what the controllers of Kubernetes and a provisioner do next, and reports
@@ -170,27 +102,27 @@ func (w *world) cluster() bool {
 	case claim != nil && claim.Labels[v1alpha1.LabelManagedBy] == "":
 		return false
 	case claim != nil && controllerutil.AddFinalizer(claim, protection) && claim.DeletionTimestamp.IsZero():
-		w.must(w.client.Update(w.t.Context(), claim))
+		w.must(w.Update(w.t.Context(), claim))
 	case claim != nil && !claim.DeletionTimestamp.IsZero():
 		controllerutil.RemoveFinalizer(claim, protection)
-		w.must(w.client.Update(w.t.Context(), claim))
+		w.must(w.Update(w.t.Context(), claim))
 	case claim != nil && claim.Spec.VolumeName == "" && pv == nil:
-		w.must(w.client.Create(w.t.Context(), boundVolume(claim.UID)))
+		w.must(w.Create(w.t.Context(), boundVolume(claim.UID)))
 	case claim != nil && claim.Spec.VolumeName == "":
 		claim.Spec.VolumeName = volumeName
-		w.must(w.client.Update(w.t.Context(), claim))
+		w.must(w.Update(w.t.Context(), claim))
 	case claim != nil && claim.Status.Phase == "" && pv != nil:
 		claim.Status.Phase, claim.Status.Capacity = corev1.ClaimBound, claim.Spec.Resources.Requests
-		w.must(w.client.Status().Update(w.t.Context(), claim))
+		w.must(w.Status().Update(w.t.Context(), claim))
 	case claim != nil && claim.Status.Phase == corev1.ClaimBound &&
 		claim.Status.Capacity.Storage().Cmp(*claim.Spec.Resources.Requests.Storage()) < 0:
 		claim.Status.Capacity = claim.Spec.Resources.Requests
-		w.must(w.client.Status().Update(w.t.Context(), claim))
+		w.must(w.Status().Update(w.t.Context(), claim))
 	case claim == nil && pv != nil && pv.Status.Phase != corev1.VolumeReleased:
 		pv.Status.Phase = corev1.VolumeReleased
-		w.must(w.client.Status().Update(w.t.Context(), pv))
+		w.must(w.Status().Update(w.t.Context(), pv))
 	case claim == nil && pv != nil && pv.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete:
-		w.must(w.client.Delete(w.t.Context(), pv))
+		w.must(w.Delete(w.t.Context(), pv))
 	default:
 		return false
 	}
@@ -206,7 +138,7 @@ func (w *world) must(err error) {
 
 func read[T client.Object](w *world, key types.NamespacedName, object T) (T, bool) {
 	w.t.Helper()
-	err := w.client.Get(w.t.Context(), key, object)
+	err := w.Get(w.t.Context(), key, object)
 	if err != nil && !apierrors.IsNotFound(err) {
 		w.t.Fatal(err)
 	}
@@ -242,7 +174,7 @@ func (w *world) change(change func(*v1alpha1.ShadowVolumeClaim)) {
 	w.t.Helper()
 	shadow := w.shadow()
 	change(shadow)
-	w.must(w.client.Update(w.t.Context(), shadow))
+	w.must(w.Update(w.t.Context(), shadow))
 }
 
 func aClass(mode storagev1.VolumeBindingMode) *storagev1.StorageClass {

@@ -16,14 +16,9 @@ func initShadowVolumeClaim(ctx context.Context, config *Config) ([]Runner, error
 	if err != nil {
 		return nil, err
 	}
-	namespaces, nodes := config.KubeInformers.Core().V1().Namespaces(), config.KubeInformers.Core().V1().Nodes()
 	reconciler := &provider.Reconciler{
 		Client: manager.GetClient(), Live: manager.GetAPIReader(),
-		Namespaces: namespaces.Lister(), Nodes: nodes.Lister(),
 		Events: config.Recorder(provider.Name), Clock: clock.RealClock{},
 	}
-	// The listers need their informers to be running.
-	namespaces.Informer()
-	nodes.Informer()
 	return nil, reconciler.SetupWithManager(manager)
 }
