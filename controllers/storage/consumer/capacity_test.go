@@ -104,11 +104,11 @@ func TestDriverIsCreatedAfterTheCapacitiesAndDeletedBeforeThem(t *testing.T) {
 	capacity := NewCapacity(w.Config, w.Client)
 	reconcile := func(want ...string) {
 		t.Helper()
-		w.writes = nil
+		w.rome.Writes = nil
 		if _, err := capacity.Reconcile(t.Context(), ctrl.Request{}); err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(want, w.writes); diff != "" {
+		if diff := cmp.Diff(want, w.writes()); diff != "" {
 			t.Errorf("writes (-want +got):\n%s", diff)
 		}
 	}

@@ -22,6 +22,7 @@ import (
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/volume"
+	"liqo.io/federation/controllers/kit/kittest"
 )
 
 // provisioner returns the controller under test.
@@ -98,10 +99,10 @@ func TestClaimOnALocalNodeGetsTheVolumeOfItsIntermediateClaim(t *testing.T) {
 	w.driveLocal()
 	w.provision(p)
 	absent(w, storageNS, volume.VolumeName(claimUID), intermediate)
-	w.writes = nil
+	w.rome.Writes = nil
 	w.provision(p)
-	if len(w.writes) > 0 {
-		t.Errorf("a bound claim leads to %v", w.writes)
+	if len(w.writes()) > 0 {
+		t.Errorf("a bound claim leads to %v", w.writes())
 	}
 }
 
@@ -138,24 +139,22 @@ func TestProvisioningOnALocalNodeResumesAfterAnyWrite(t *testing.T) {
 	for _, late := range []bool{false, true} {
 		for kill := range 3 {
 			w := newWorld(t, virtual(), local(), worker(), userClaim(selected("worker")))
-			w.late = late
-			w.killAt = -1
 			killed := false
 			for range 10 {
-				before := len(w.writes)
+				before := len(w.writes())
 				if !killed {
-					w.killAt = before
+					w.rome.Kill(before, late)
 					if kill > 0 {
-						w.killAt = -1
+						w.rome.Fault = nil
 					}
 				}
 				// A process that was killed begins with nothing in memory.
 				_, err := w.provisioner().Reconcile(t.Context(), dataRequest)
-				if len(w.writes) > before {
+				if len(w.writes()) > before {
 					kill--
 				}
-				if errors.Is(err, errKilled) {
-					killed, w.killAt = true, -1
+				if errors.Is(err, kittest.ErrKilled) {
+					killed, w.rome.Fault = true, nil
 				} else if err != nil {
 					t.Fatal(err)
 				}
@@ -163,7 +162,7 @@ func TestProvisioningOnALocalNodeResumesAfterAnyWrite(t *testing.T) {
 			}
 			claim := get(w, dataDB0.Namespace, dataDB0.Name, &corev1.PersistentVolumeClaim{})
 			if !killed || claim.Status.Phase != corev1.ClaimBound || claim.Spec.VolumeName != "pvc-of-driver" {
-				t.Errorf("late %t: killed %t; the claim is %s with %q after %v", late, killed, claim.Status.Phase, claim.Spec.VolumeName, w.writes)
+				t.Errorf("late %t: killed %t; the claim is %s with %q after %v", late, killed, claim.Status.Phase, claim.Spec.VolumeName, w.writes())
 			}
 			absent(w, storageNS, volume.VolumeName(claimUID), &corev1.PersistentVolumeClaim{})
 			var volumes corev1.PersistentVolumeList
@@ -287,9 +286,9 @@ func TestProviderWithoutRoomIsPublishedWithLessBeforeTheSchedulerSelectsAgain(t 
 		err.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: v1alpha1.CauseStorageExceeded, Field: "requests.storage"}}
 		return true, nil, err
 	})
-	w.writes = nil
+	w.rome.Writes = nil
 	w.provision(p)
-	if diff := cmp.Diff([]string{"patch CSIStorageCapacity", "patch PersistentVolumeClaim"}, w.writes); diff != "" {
+	if diff := cmp.Diff([]string{"patch CSIStorageCapacity", "patch PersistentVolumeClaim"}, w.writes()); diff != "" {
 		t.Errorf("writes (-want +got):\n%s", diff)
 	}
 	lowered := get(w, storageNS, capacity("liqo", milanID, 0, storageNS).Name, &storagev1.CSIStorageCapacity{})
@@ -309,7 +308,7 @@ func TestProviderWithoutRoomIsPublishedWithLessBeforeTheSchedulerSelectsAgain(t 
 	if err != nil || result.RequeueAfter <= 0 {
 		t.Errorf("a node that is selected again at once: %v, %v", result, err)
 	}
-	if events := w.recorded(); len(events) > 0 {
+	if events := w.rome.Recorded(); len(events) > 0 {
 		t.Errorf("the same refusal is reported again: %q", events)
 	}
 }
@@ -434,8 +433,8 @@ func TestClaimIsNotProvisionedWhileAVolumeNamesItOrItsDataIsMoved(t *testing.T) 
 			}
 			w := newWorld(t, virtual(), local(), worker(), claim, test.object)
 			w.provision(w.provisioner())
-			if got := len(w.writes) > 0; got != test.provisioned {
-				t.Errorf("provisioned %t: %v", got, w.writes)
+			if got := len(w.writes()) > 0; got != test.provisioned {
+				t.Errorf("provisioned %t: %v", got, w.writes())
 			}
 		})
 	}

@@ -20,6 +20,7 @@ import (
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/volume"
+	"liqo.io/federation/controllers/kit/kittest"
 )
 
 var volumeRequest = ctrl.Request{NamespacedName: types.NamespacedName{Name: "a"}}
@@ -67,8 +68,8 @@ func TestLocalVolumeGetsItsClassAndPolicyBackInOnePatch(t *testing.T) {
 	}
 	pv := get(w, "", "a", &corev1.PersistentVolume{})
 	if pv.Spec.StorageClassName != "local" || pv.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimDelete ||
-		len(pv.Finalizers) > 0 || len(pv.Annotations) != 1 || len(w.writes) != 1 {
-		t.Errorf("the volume is %+v after %v", pv, w.writes)
+		len(pv.Finalizers) > 0 || len(pv.Annotations) != 1 || len(w.writes()) != 1 {
+		t.Errorf("the volume is %+v after %v", pv, w.writes())
 	}
 }
 
@@ -109,8 +110,8 @@ func TestVolumeIsReleasedOnlyWhenNothingHoldsIt(t *testing.T) {
 			if _, err := NewReleaser(w.Config).Reconcile(t.Context(), volumeRequest); err != nil {
 				t.Fatal(err)
 			}
-			if got := len(w.writes) > 0; got != test.released {
-				t.Errorf("released %t: %v", got, w.writes)
+			if got := len(w.writes()) > 0; got != test.released {
+				t.Errorf("released %t: %v", got, w.writes())
 			}
 		})
 	}
@@ -148,13 +149,14 @@ func TestRemoteVolumeIsDeletedAfterTheProvidersClaimByItsPolicy(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				w.writes, w.killAt, w.late = nil, kill/2, kill%2 == 1
+				w.rome.Writes = nil
+				w.rome.Kill(kill/2, kill%2 == 1)
 				if kill < 0 {
-					w.killAt = -1
+					w.rome.Fault = nil
 				}
 				for range 6 {
 					_, err := NewReleaser(w.Config).Reconcile(t.Context(), volumeRequest)
-					if err != nil && !errors.Is(err, errKilled) {
+					if err != nil && !errors.Is(err, kittest.ErrKilled) {
 						t.Fatal(err)
 					}
 				}
@@ -204,12 +206,12 @@ func TestUninstallationHandsAllVolumesBackAfterTheDriver(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []string{"delete StorageClass", "delete CSIDriver", "delete CSIStorageCapacity", "patch PersistentVolume", "patch PersistentVolume"}
-	if len(w.writes) != len(want) {
-		t.Errorf("writes %v", w.writes)
+	if len(w.writes()) != len(want) {
+		t.Errorf("writes %v", w.writes())
 	}
-	for i := range min(len(want), len(w.writes)) {
-		if w.writes[i] != want[i] {
-			t.Errorf("write %d is %s, not %s", i, w.writes[i], want[i])
+	for i := range min(len(want), len(w.writes())) {
+		if w.writes()[i] != want[i] {
+			t.Errorf("write %d is %s, not %s", i, w.writes()[i], want[i])
 		}
 	}
 	pv := get(w, "", "a", &corev1.PersistentVolume{})
@@ -220,8 +222,8 @@ func TestUninstallationHandsAllVolumesBackAfterTheDriver(t *testing.T) {
 		t.Errorf("the volume of milan is %+v", pv)
 	}
 	get(w, "", "local", &storagev1.StorageClass{})
-	if err := HandBack(t.Context(), w.Client, "liqo", storageNS); err != nil || len(w.writes) > len(want)+1 {
-		t.Errorf("a second time: %v, %v", err, w.writes)
+	if err := HandBack(t.Context(), w.Client, "liqo", storageNS); err != nil || len(w.writes()) > len(want)+1 {
+		t.Errorf("a second time: %v, %v", err, w.writes())
 	}
 }
 

@@ -157,10 +157,10 @@ func TestClaimThatItsProviderLostKeepsItsDataAndBacksOff(t *testing.T) {
 		claim.Annotations = map[string]string{volume.AnnotationSelectedNode: milanNode}
 	})
 	lose()
-	writes := len(w.writes)
+	writes := len(w.writes())
 	result, err := p.Reconcile(t.Context(), dataRequest)
-	if err != nil || result.RequeueAfter == 0 || w.kept() == nil || len(w.writes) != writes {
-		t.Errorf("got %v, %v with writes %v", result, err, w.writes[writes:])
+	if err != nil || result.RequeueAfter == 0 || w.kept() == nil || len(w.writes()) != writes {
+		t.Errorf("got %v, %v with writes %v", result, err, w.writes()[writes:])
 	}
 }
 

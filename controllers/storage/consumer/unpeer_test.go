@@ -117,8 +117,8 @@ func TestDataThatCannotBeMovedIsReportedWithFieldAndRemedy(t *testing.T) {
 				t.Fatal(err)
 			}
 			texts := strings.Join(u.Obstacles("shop", "milan"), " ")
-			if len(w.writes) != test.writes || (texts != "") != (len(test.want) > 0) {
-				t.Fatalf("writes %v, obstacles %q", w.writes, texts)
+			if len(w.writes()) != test.writes || (texts != "") != (len(test.want) > 0) {
+				t.Fatalf("writes %v, obstacles %q", w.writes(), texts)
 			}
 			for _, want := range test.want {
 				if !strings.Contains(texts, want) {

@@ -117,10 +117,10 @@ func TestVirtualVolumeDescribesTheClaimOfItsName(t *testing.T) {
 			if len(got.OwnerReferences) > 0 {
 				t.Error("the virtual volume has an owner")
 			}
-			w.writes = nil
+			w.rome.Writes = nil
 			w.describe(1)
-			if len(w.writes) > 0 {
-				t.Errorf("nothing changed, and it writes %v", w.writes)
+			if len(w.writes()) > 0 {
+				t.Errorf("nothing changed, and it writes %v", w.writes())
 			}
 		})
 	}
@@ -183,8 +183,8 @@ func TestClaimsOfMovesAndOfOtherClassesHaveNoVirtualVolume(t *testing.T) {
 	} {
 		w := newWorld(t, virtual(), local(), userClaim(change))
 		w.describe(2)
-		if len(w.writes) > 0 {
-			t.Errorf("%s leads to %v", name, w.writes)
+		if len(w.writes()) > 0 {
+			t.Errorf("%s leads to %v", name, w.writes())
 		}
 	}
 }
@@ -234,7 +234,7 @@ func TestPodsAreWarnedOnceOfAClusterThatIsUnreachableExcludedOrCordoned(t *testi
 			}
 			if test.event != "" {
 				w.expectEvent(test.event)
-			} else if events := w.recorded(); len(events) > 0 {
+			} else if events := w.rome.Recorded(); len(events) > 0 {
 				t.Errorf("events %q", events)
 			}
 		})
@@ -268,11 +268,11 @@ func TestExpansionGrowsTheProvidersVolumeFirst(t *testing.T) {
 		t.Errorf("conditions %+v", got.Status.Conditions)
 	}
 	w.answer(func(kept *v1alpha1.ShadowVolumeClaim) { *kept.Status.Capacity = resource.MustParse("2Gi") })
-	w.writes = nil
+	w.rome.Writes = nil
 	expand()
 	expand()
 	expand()
-	if diff := cmp.Diff([]string{"patch PersistentVolume", "patch status PersistentVolumeClaim"}, w.writes); diff != "" {
+	if diff := cmp.Diff([]string{"patch PersistentVolume", "patch status PersistentVolumeClaim"}, w.writes()); diff != "" {
 		t.Errorf("writes (-want +got):\n%s", diff)
 	}
 	got = get(w, "shop", "data-db-0", got)

@@ -5,8 +5,6 @@ package consumer
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -20,17 +18,15 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	clienttesting "k8s.io/client-go/testing"
-	"k8s.io/client-go/tools/record"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/naming"
 	"liqo.io/federation/apiserver/volume"
-	"liqo.io/federation/controllers/kit"
+	"liqo.io/federation/controllers/kit/kittest"
 	"liqo.io/federation/controllers/remote"
 	fedfake "liqo.io/federation/generated/clientset/versioned/fake"
 )
@@ -51,27 +47,19 @@ var (
 	shadowName  = volume.RemoteClaimName(dataDB0.Name, volume.VolumeName(claimUID))
 )
 
-// errKilled is the answer to the write at which a test ends the process.
-var errKilled = errors.New("killed")
-
 // world is rome with one provider, milan: its API, and milan's as rome's identity sees it.
 type world struct {
 	*Config
-	t      *testing.T
-	milan  *fedfake.Clientset
-	events *record.FakeRecorder
-	// writes are the writes to rome's API; the one with index killAt fails before it is
-	// done, or after it where late.
-	writes []string
-	killAt int
-	late   bool
+	t     *testing.T
+	rome  *kittest.Cluster
+	milan *fedfake.Clientset
 	// refusal is what the verb move answers, or nil where it grants the request.
 	refusal error
 }
 
 func newWorld(t *testing.T, objects ...client.Object) *world {
 	t.Helper()
-	w := &world{t: t, milan: fedfake.NewSimpleClientset(), events: record.NewFakeRecorder(100), killAt: -1}
+	w := &world{t: t, rome: kittest.New(t, objects...), milan: fedfake.NewSimpleClientset()}
 	w.milan.PrependReactor("create", "shadowvolumeclaims", func(action clienttesting.Action) (bool, runtime.Object, error) {
 		created := action.(clienttesting.CreateAction).GetObject().(*v1alpha1.ShadowVolumeClaim)
 		created.UID = types.UID("uid-of-" + created.Name)
@@ -83,66 +71,37 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 		t.Fatal(err)
 	}
 	w.Config = &Config{
-		Client: w.client(objects), Events: w.events, Shadows: shadows, ClusterID: romeID, ClusterName: "rome", Namespace: storageNS,
+		Client: interceptor.NewClient(w.rome.Controller, interceptor.Funcs{SubResourceCreate: w.move}),
+		Live:   w.rome, Events: w.rome.Events, Shadows: shadows, ClusterID: romeID, ClusterName: "rome", Namespace: storageNS,
 	}
-	w.Live = w.Client
 	return w
 }
 
-func (w *world) client(objects []client.Object) client.Client {
-	write := func(what string, object client.Object, do func() error) error {
-		index := len(w.writes)
-		w.writes = append(w.writes, fmt.Sprintf("%s %T", what, object)[:len(what)+1]+strings.TrimPrefix(strings.TrimPrefix(fmt.Sprintf("%T", object), "*v1alpha1."), "*v1."))
-		if index == w.killAt && !w.late {
-			return errKilled
-		}
-		err := do()
-		if index == w.killAt {
-			return errKilled
-		}
-		return err
+// move is the verb of that name.
+func (w *world) move(
+	ctx context.Context, c client.Client, _ string, object, request client.Object, _ ...client.SubResourceCreateOption,
+) error {
+	if w.refusal != nil {
+		return w.refusal
 	}
-	return fake.NewClientBuilder().WithScheme(kit.NewScheme()).WithObjects(objects...).
-		WithStatusSubresource(&v1alpha1.VirtualVolume{}, &corev1.PersistentVolumeClaim{}).
-		WithIndex(&corev1.Event{}, "involvedObject.uid", func(o client.Object) []string { return []string{string(o.(*corev1.Event).InvolvedObject.UID)} }).
-		WithIndex(&corev1.Event{}, "type", func(o client.Object) []string { return []string{o.(*corev1.Event).Type} }).
-		WithIndex(&corev1.Pod{}, kit.IndexClaims, kit.PodClaims).WithIndex(&corev1.PersistentVolume{}, kit.IndexClaimRef, kit.VolumeClaim).
-		WithInterceptorFuncs(interceptor.Funcs{
-			Create: func(ctx context.Context, c client.WithWatch, object client.Object, options ...client.CreateOption) error {
-				return write("create", object, func() error {
-					if object.GetUID() == "" {
-						object.SetUID(types.UID("uid-of-" + object.GetName()))
-					}
-					return c.Create(ctx, object, options...)
-				})
-			},
-			Patch: func(ctx context.Context, c client.WithWatch, object client.Object, patch client.Patch, options ...client.PatchOption) error {
-				return write("patch", object, func() error { return c.Patch(ctx, object, patch, options...) })
-			},
-			SubResourcePatch: func(ctx context.Context, c client.Client, name string, object client.Object, patch client.Patch, options ...client.SubResourcePatchOption) error {
-				return write("patch "+name, object, func() error { return c.SubResource(name).Patch(ctx, object, patch, options...) })
-			},
-			SubResourceCreate: func(ctx context.Context, c client.Client, name string, object, request client.Object, _ ...client.SubResourceCreateOption) error {
-				if w.refusal != nil {
-					return w.refusal
-				}
-				described := object.DeepCopyObject().(*v1alpha1.VirtualVolume)
-				described.Spec.Move = &v1alpha1.RequestedMove{ID: "move-1", MoveSpec: request.(*v1alpha1.Move).Spec}
-				return write(name, object, func() error { return c.Update(ctx, described) })
-			},
-			Delete: func(ctx context.Context, c client.WithWatch, object client.Object, options ...client.DeleteOption) error {
-				return write("delete", object, func() error { return c.Delete(ctx, object, options...) })
-			},
-		}).Build()
+	described := object.DeepCopyObject().(*v1alpha1.VirtualVolume)
+	described.Spec.Move = &v1alpha1.RequestedMove{ID: "move-1", MoveSpec: request.(*v1alpha1.Move).Spec}
+	return c.Update(ctx, described)
+}
+
+// writes returns verb and kind of each write of the controllers.
+func (w *world) writes() []string {
+	var all []string
+	for _, write := range w.rome.Writes {
+		all = append(all, write.Verb+" "+write.Kind)
+	}
+	return all
 }
 
 // get reads an object that has to exist.
 func get[T client.Object](w *world, namespace, name string, object T) T {
 	w.t.Helper()
-	if err := w.Client.Get(w.t.Context(), types.NamespacedName{Namespace: namespace, Name: name}, object); err != nil {
-		w.t.Fatal(err)
-	}
-	return object
+	return kittest.Read(w.rome, namespace, name, object)
 }
 
 // absent fails the test where an object exists.
@@ -156,18 +115,7 @@ func absent(w *world, namespace, name string, object client.Object) {
 // change writes an object as another client does.
 func change[T client.Object](w *world, namespace, name string, object T, change func(T)) {
 	w.t.Helper()
-	object = get(w, namespace, name, object)
-	change(object)
-	if err := w.Client.Update(w.t.Context(), object); err != nil {
-		w.t.Fatal(err)
-	}
-	switch any(object).(type) {
-	case *corev1.PersistentVolumeClaim, *corev1.PersistentVolume, *corev1.Node:
-		change(object)
-		if err := w.Client.Status().Update(w.t.Context(), object); err != nil {
-			w.t.Fatal(err)
-		}
-	}
+	kittest.Change(w.rome, namespace, name, object, change)
 }
 
 // kept returns milan's claim, or nil.
@@ -230,23 +178,10 @@ func (w *world) seen(wanted func(*v1alpha1.ShadowVolumeClaim) bool) {
 	}
 }
 
-// recorded returns the events since the last call.
-func (w *world) recorded() []string {
-	var all []string
-	for {
-		select {
-		case event := <-w.events.Events:
-			all = append(all, event)
-		default:
-			return all
-		}
-	}
-}
-
 // expectEvent fails the test unless exactly one event since the last call has the text.
 func (w *world) expectEvent(text string) {
 	w.t.Helper()
-	found, all := 0, w.recorded()
+	found, all := 0, w.rome.Recorded()
 	for _, event := range all {
 		if strings.Contains(event, text) {
 			found++
