@@ -4,6 +4,7 @@
 package move
 
 import (
+	"context"
 	"crypto/tls"
 	"fmt"
 	"os"
@@ -172,28 +173,38 @@ func TestFailedCopyRollsTheMoveBackAndNamesTheFile(t *testing.T) {
 }
 
 func TestBudgetThatAllowsNoEvictionRollsTheMoveBackInTime(t *testing.T) {
-	w := newWorld(t, online())
-	w.budget = true
-	w.settle()
-	progress := w.until(v1alpha1.MoveFailed)
-	w.settle()
-	w.assertBoundTo(sourceName)
-	if !strings.Contains(progress.Message, "PodDisruptionBudget") {
-		t.Errorf("message %q", progress.Message)
+	for _, test := range []struct {
+		name, message string
+		answer        error
+	}{
+		{"allows none", "allows no eviction now", apierrors.NewTooManyRequests("the budget allows none", 1)},
+		{"was not processed yet", "not processed yet", context.DeadlineExceeded},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			w := newWorld(t, online())
+			w.unevicted = test.answer
+			w.settle()
+			progress := w.until(v1alpha1.MoveFailed)
+			w.settle()
+			w.assertBoundTo(sourceName)
+			if !strings.Contains(progress.Message, test.message) {
+				t.Errorf("message %q", progress.Message)
+			}
+		})
 	}
 }
 
 func TestPodThatWasDeletedByForceCountsAsRunning(t *testing.T) {
 	w := newWorld(t, online())
 	w.settle()
-	w.budget = true
+	w.unevicted = apierrors.NewTooManyRequests("the budget allows none", 1)
 	w.until(v1alpha1.MoveQuiescing)
 	w.reconcile()
 	pod := get(w, appName, &corev1.Pod{})
 	w.controller.ends.gone(pod)
 	w.must(w.kube.Delete(t.Context(), pod))
 	w.settle()
-	w.budget = false
+	w.unevicted = nil
 	for range 5 {
 		w.reconcile()
 	}

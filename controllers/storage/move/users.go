@@ -5,6 +5,7 @@ package move
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -12,10 +13,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
@@ -228,14 +227,12 @@ func isReady(node *corev1.Node) bool {
 
 // evict evicts a pod, and returns why it is not evicted yet.
 func (m *move) evict(ctx context.Context, pod *corev1.Pod) (string, error) {
-	eviction := &policyv1.Eviction{
-		ObjectMeta:    metav1.ObjectMeta{Name: pod.Name, Namespace: pod.Namespace},
-		DeleteOptions: &metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(pod.UID))},
-	}
-	err := m.Client.SubResource("eviction").Create(ctx, pod, eviction)
+	err := kit.Evict(ctx, m.Client, pod)
 	switch {
 	case apierrors.IsTooManyRequests(err):
 		return " (its PodDisruptionBudget allows no eviction now)", nil
+	case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
+		return " (its PodDisruptionBudget was not processed yet)", nil
 	case err == nil || apierrors.IsNotFound(err) || apierrors.IsConflict(err):
 		return "", nil
 	}

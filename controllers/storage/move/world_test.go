@@ -81,8 +81,6 @@ type world struct {
 	// report is how the sender ends, and log what it has logged: then it goes on.
 	report mover.Report
 	log    string
-	// budget forbids evictions.
-	budget bool
 	// refused are the errors with which objects are not created, by name, and unevicted is
 	// that of each eviction.
 	refused   map[string]error
@@ -180,9 +178,6 @@ func newWorld(t *testing.T, spec v1alpha1.MoveSpec) *world {
 		SubResourceCreate: func(ctx context.Context, c client.Client, _ string, o, _ client.Object, _ ...client.SubResourceCreateOption) error {
 			if w.unevicted != nil {
 				return w.unevicted
-			}
-			if w.budget {
-				return apierrors.NewTooManyRequests("the budget allows none", 1)
 			}
 			return w.write(func() error { return w.end(o.(*corev1.Pod)) })
 		},
