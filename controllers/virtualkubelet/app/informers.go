@@ -111,10 +111,10 @@ func (i *informers) start(ctx context.Context, handlers handlers) error {
 	if _, err := i.pods.Informer().AddEventHandler(handlers.pods); err != nil {
 		return err
 	}
-	if _, err := i.virtualNodes.Informer().AddEventHandler(onAny(handlers.virtualNode)); err != nil {
+	if _, err := remotens.OnChange(i.virtualNodes.Informer(), func(any) { handlers.virtualNode() }); err != nil {
 		return err
 	}
-	if _, err := i.maps.Informer().AddEventHandler(onAny(handlers.maps)); err != nil {
+	if _, err := remotens.OnChange(i.maps.Informer(), func(any) { handlers.maps() }); err != nil {
 		return err
 	}
 	if _, err := i.node.AddEventHandler(
@@ -202,14 +202,6 @@ func (i *informers) offeredNode() string {
 		return vn.Spec.OfferedNode
 	}
 	return ""
-}
-
-func onAny(f func()) cache.ResourceEventHandler {
-	return cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(any) { f() },
-		UpdateFunc: func(any, any) { f() },
-		DeleteFunc: func(any) { f() },
-	}
 }
 
 // trimNode keeps the identity of a node: only its deletion is handled.

@@ -201,8 +201,9 @@ func (c *Controller) EnqueueEndpoints(address string) {
 
 // followServices enqueues the slices of a Service that has changed.
 func (o *endpointSlices) followServices() error {
-	handle := func(obj any) {
-		name, err := cache.DeletionHandlingObjectToName(obj)
+	var err error
+	o.following, err = remotens.OnChange(o.services.here, func(obj any) {
+		name, err := cache.ObjectToName(obj)
 		if err != nil {
 			return
 		}
@@ -211,12 +212,6 @@ func (o *endpointSlices) followServices() error {
 		for _, slice := range slices {
 			o.controller.queue.Add(o.key(slice.(*discoveryv1.EndpointSlice).Name))
 		}
-	}
-	var err error
-	o.following, err = o.services.here.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    handle,
-		UpdateFunc: func(_, obj any) { handle(obj) },
-		DeleteFunc: handle,
 	})
 	return err
 }

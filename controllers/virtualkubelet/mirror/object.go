@@ -79,15 +79,10 @@ func (o *objects[L, C]) watch() error {
 		local func(name string) string
 		delay time.Duration
 	}{{o.here, same, 0}, {o.there, o.localName, copyDelay}} {
-		handle := func(obj any) {
-			if name, err := cache.DeletionHandlingObjectToName(obj); err == nil {
+		_, err := remotens.OnChange(side, func(obj any) {
+			if name, err := cache.ObjectToName(obj); err == nil {
 				o.controller.queue.AddAfter(o.key(side.local(name.Name)), side.delay)
 			}
-		}
-		_, err := side.AddEventHandler(cache.ResourceEventHandlerFuncs{
-			AddFunc:    handle,
-			UpdateFunc: func(_, obj any) { handle(obj) },
-			DeleteFunc: handle,
 		})
 		if err != nil {
 			return err

@@ -82,13 +82,10 @@ func (e *exportsOf) run(ctx context.Context) {
 		}
 		informer := dynamicinformer.NewFilteredDynamicInformer(e.controller.LocalDynamic, exportsResource, e.namespace, 0, cache.Indexers{}, nil).
 			Informer()
-		look := func(obj any) {
-			if name, err := cache.DeletionHandlingObjectToName(obj); err == nil {
+		_, err := remotens.OnChange(informer, func(obj any) {
+			if name, err := cache.ObjectToName(obj); err == nil {
 				e.controller.queue.Add(reflectionKey{resource: servicesName, ObjectName: name})
 			}
-		}
-		_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-			AddFunc: look, UpdateFunc: func(_, obj any) { look(obj) }, DeleteFunc: look,
 		})
 		if err == nil {
 			err = informer.SetTransform(trimOriginal)

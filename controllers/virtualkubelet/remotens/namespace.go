@@ -207,18 +207,10 @@ func (n *Namespace) observeTokens(events Events) error {
 	if err := n.Tokens.SetTransform(TrimTokenSecret); err != nil {
 		return err
 	}
-	handle := func(obj any) {
-		if unknown, ok := obj.(cache.DeletedFinalStateUnknown); ok {
-			obj = unknown.Obj
-		}
+	_, err := OnChange(n.Tokens, func(obj any) {
 		if secret, ok := obj.(*translate.RemoteTokens); ok {
 			events.Tokens(n.Key(translate.TokenOwner(secret).Name))
 		}
-	}
-	_, err := n.Tokens.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    handle,
-		UpdateFunc: func(_, obj any) { handle(obj) },
-		DeleteFunc: handle,
 	})
 	return err
 }
