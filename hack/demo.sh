@@ -127,19 +127,14 @@ forward() {
   printf '%srome$ kubectl port-forward -n %s %s %s:8080 &%s\n' "${dim}" "$1" "$2" "${port}" "${plain}"
 }
 
-# network CLUSTER prints what its administrator says of its network: where pods,
-# Services and nodes are, and that gateways are called at each of the nodes.
+# network CLUSTER prints the network values of a cluster: its gateways are reached at each of the nodes. The product detects
+# the ranges of pods, Services and nodes.
 network() {
-  jq --null-input --argjson nodes "$("$1" get nodes -l 'liqo.io/type!=virtual-node' -o json)" \
-    --argjson services "$("$1" get servicecidr kubernetes -o json)" '
-    [$nodes.items[].status.addresses[] | select(.type == "InternalIP").address] as $addresses | {
-      enabled: true,
-      podCIDRs: ["10.244.0.0/16"],
-      serviceCIDRs: $services.spec.cidrs,
-      nodeCIDRs: [$addresses[0] | sub("[0-9]+$"; "0/24")],
-      endpoints: [$addresses[] + ":51820"],
-      gateway: {tolerations: [{operator: "Exists"}]}
-    }'
+  jq --null-input --argjson nodes "$("$1" get nodes -l 'liqo.io/type!=virtual-node' -o json)" '{
+    enabled: true,
+    endpoints: [$nodes.items[].status.addresses[] | select(.type == "InternalIP").address + ":51820"],
+    gateway: {tolerations: [{operator: "Exists"}]}
+  }'
 }
 
 install() {
@@ -293,6 +288,7 @@ shown rome logs -n demo deployment/web --tail=5
 shown rome exec -n demo deployment/web -- /agnhost etc-hosts
 
 step 'The pods of both clusters have the same addresses, and reach each other'
+shown rome get clusterinfo local
 shown rome get networkconfigs -n liqo-peer-milan
 rome wait --for=jsonpath='{.status.latencyMicroseconds}' --timeout=60s tunnelendpoint/milan -n liqo
 shown rome get tunnelendpoints -n liqo -o wide
