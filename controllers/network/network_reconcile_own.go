@@ -32,7 +32,7 @@ var (
 
 // ExternalAddressPool is the AddressPool of addresses that stand for what is no
 // pod of this cluster, in the external CIDRs.
-const ExternalAddressPool = "external"
+const ExternalAddressPool = v1alpha1.ExternalAddressPool
 
 // keys learns the public key of our gateway. The pair is made once; afterwards
 // nobody but the gateway sees the private one. A new one is told when the gateway

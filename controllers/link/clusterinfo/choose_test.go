@@ -116,7 +116,9 @@ func TestRangesOfAnEstablishedTunnelStayInUse(t *testing.T) {
 	w := newWorld(t, ipPool("default-ipv4-ippool", "10.244.0.0/16"))
 	w.pass()
 	established := tunnel("10.244.0.0/16", "10.60.0.0/16")
-	w.add(w.tunnels, established)
+	if err := w.client.Create(t.Context(), established); err != nil {
+		t.Fatal(err)
+	}
 	pool := ipPool("default-ipv4-ippool", "10.244.0.0/16")
 	if err := w.client.Delete(t.Context(), pool); err != nil {
 		t.Fatal(err)
@@ -134,7 +136,7 @@ func TestRangesOfAnEstablishedTunnelStayInUse(t *testing.T) {
 	if said := message(status, v1alpha1.ConditionRangesKnown); said != "Pods have 10.48.0.0/16, 10.244.0.0/16 of Calico." {
 		t.Errorf("RangesKnown says %q", said)
 	}
-	if err := w.tunnels.Delete(established); err != nil {
+	if err := w.client.Delete(t.Context(), established); err != nil {
 		t.Fatal(err)
 	}
 	status = w.pass()

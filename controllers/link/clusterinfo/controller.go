@@ -14,14 +14,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/informers"
-	corelisters "k8s.io/client-go/listers/core/v1"
-	discoverylisters "k8s.io/client-go/listers/discovery/v1"
-	networkinglisters "k8s.io/client-go/listers/networking/v1"
-	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
@@ -31,7 +28,6 @@ import (
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/controllers/kit"
-	listers "liqo.io/federation/generated/listers/federation/v1alpha1"
 )
 
 // Name is the name of the controller in --controllers, logs, metrics and events.
@@ -40,9 +36,6 @@ const Name = "cluster-info"
 // rereadInterval is the time between two reads of the sources that are not watched: the
 // ConfigMaps and the objects of CNIs.
 const rereadInterval = 2 * time.Minute
-
-// externalPool is the AddressPool of external CIDRs.
-const externalPool = "external"
 
 // Cluster is what is configured of the local cluster.
 type Cluster struct {
@@ -65,13 +58,6 @@ type Reconciler struct {
 	// Client reads the cache of the manager, Live the API server.
 	Client client.Client
 	Live   client.Reader
-	// Nodes, ServiceCIDRs and Pools are those of the cluster, APIServers the EndpointSlices
-	// of Service kubernetes, and Tunnels the TunnelEndpoints of the installation.
-	Nodes        corelisters.NodeLister
-	ServiceCIDRs networkinglisters.ServiceCIDRLister
-	APIServers   discoverylisters.EndpointSliceLister
-	Pools        listers.AddressPoolLister
-	Tunnels      listers.TunnelEndpointNamespaceLister
 	// Gateway is nil where no Service leads to the gateway.
 	Gateway Endpoints
 	Cluster Cluster
@@ -79,35 +65,37 @@ type Reconciler struct {
 	// Events receives events of the ClusterInfo.
 	Events record.EventRecorder
 	Clock  clock.PassiveClock
+
+	// servers reads the EndpointSlices of Service kubernetes, tunnels the TunnelEndpoints of
+	// the installation.
+	servers, tunnels client.Reader
 }
 
-// APIServers returns the options of informers of the EndpointSlices of Service kubernetes.
-func APIServers() []informers.SharedInformerOption {
-	return []informers.SharedInformerOption{
-		informers.WithNamespace(metav1.NamespaceDefault),
-		informers.WithTweakListOptions(func(options *metav1.ListOptions) {
-			options.LabelSelector = labels.Set{discoveryv1.LabelServiceName: "kubernetes"}.String()
-		}),
+// SetupWithManager adds the controller to a manager, with a cache of the EndpointSlices of
+// Service kubernetes. installation caches the TunnelEndpoints.
+func (r *Reconciler) SetupWithManager(manager ctrl.Manager, installation cache.Cache) error {
+	servers, err := kit.NewCache(manager, map[client.Object]cache.ByObject{
+		&discoveryv1.EndpointSlice{}: {Namespaces: map[string]cache.Config{metav1.NamespaceDefault: {
+			LabelSelector: labels.SelectorFromSet(labels.Set{discoveryv1.LabelServiceName: "kubernetes"}),
+		}}},
+	})
+	if err != nil {
+		return err
 	}
-}
-
-// Watched are the informers of what the Reconciler reads.
-type Watched struct {
-	Nodes, ServiceCIDRs, APIServers, Pools, Tunnels cache.SharedIndexInformer
-}
-
-// SetupWithManager adds the controller to a manager.
-func (r *Reconciler) SetupWithManager(manager ctrl.Manager, watched Watched) error {
+	r.tunnels, r.servers = installation, servers
 	local := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
 		return []reconcile.Request{request}
 	})
-	builder := ctrl.NewControllerManagedBy(manager).Named(Name).For(&v1alpha1.ClusterInfo{}).WithOptions(kit.Options(1))
-	for _, informer := range []cache.SharedIndexInformer{
-		watched.Nodes, watched.ServiceCIDRs, watched.APIServers, watched.Pools, watched.Tunnels,
-	} {
-		builder = builder.WatchesRawSource(&source.Informer{Informer: informer, Handler: local, Predicates: []predicate.Predicate{rangesChanged}})
-	}
-	return builder.Complete(r)
+	named := builder.WithPredicates(rangesChanged)
+	return ctrl.NewControllerManagedBy(manager).Named(Name).
+		For(&v1alpha1.ClusterInfo{}).
+		Watches(&corev1.Node{}, local, named).
+		Watches(&networkingv1.ServiceCIDR{}, local, named).
+		Watches(&v1alpha1.AddressPool{}, local, named).
+		WatchesRawSource(source.Kind[client.Object](servers, &discoveryv1.EndpointSlice{}, local, rangesChanged)).
+		WatchesRawSource(source.Kind[client.Object](installation, &v1alpha1.TunnelEndpoint{}, local, rangesChanged)).
+		WithOptions(kit.Options(1)).
+		Complete(r)
 }
 
 // request is that of the one ClusterInfo.

@@ -10,11 +10,12 @@ import (
 	"net/netip"
 
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -44,12 +45,15 @@ const (
 // any other failure is an error, so that ranges do not change with it.
 func (r *Reconciler) detect(ctx context.Context, previous []v1alpha1.ClusterRange) (detected, error) {
 	var d detected
-	nodes, err := r.Nodes.List(labels.Everything())
-	if err != nil {
+	// What a cache returns is only read.
+	shared := client.UnsafeDisableDeepCopy
+	var nodes corev1.NodeList
+	if err := r.Client.List(ctx, &nodes, shared); err != nil {
 		return d, err
 	}
 	own := map[string]bool{}
-	for _, node := range nodes {
+	for i := range nodes.Items {
+		node := &nodes.Items[i]
 		if node.Labels[v1alpha1.LabelType] == v1alpha1.TypeVirtualNode {
 			continue
 		}
@@ -64,25 +68,29 @@ func (r *Reconciler) detect(ctx context.Context, previous []v1alpha1.ClusterRang
 			d.invalid = append(d.invalid, invalidRange{v1alpha1.SourceK3s, err.Error()})
 		}
 	}
-	services, err := r.ServiceCIDRs.List(labels.Everything())
-	if err != nil {
+	var services networkingv1.ServiceCIDRList
+	if err := r.Client.List(ctx, &services, shared); err != nil {
 		return d, err
 	}
-	for _, service := range services {
+	for _, service := range services.Items {
 		d.add(v1alpha1.RangeOfServices, v1alpha1.SourceServiceCIDR, service.Spec.CIDRs...)
 	}
-	servers, err := r.APIServers.List(labels.Everything())
-	if err != nil {
+	var servers discoveryv1.EndpointSliceList
+	if err := r.servers.List(ctx, &servers, shared); err != nil {
 		return d, err
 	}
-	for _, slice := range servers {
+	for _, slice := range servers.Items {
 		for _, endpoint := range slice.Endpoints {
 			for _, address := range endpoint.Addresses {
 				d.addAddress(v1alpha1.RangeReserved, v1alpha1.SourceAPIServer, address)
 			}
 		}
 	}
-	if pool, err := r.Pools.Get(externalPool); err == nil && pool.Labels[v1alpha1.LabelManagedBy] == v1alpha1.ManagedBy {
+	pool := &v1alpha1.AddressPool{}
+	if err := r.Client.Get(ctx, client.ObjectKey{Name: v1alpha1.ExternalAddressPool}, pool); client.IgnoreNotFound(err) != nil {
+		return d, err
+	}
+	if pool.Labels[v1alpha1.LabelManagedBy] == v1alpha1.ManagedBy {
 		d.add(v1alpha1.RangeExternal, v1alpha1.SourceAddressPool, pool.Spec.CIDRs...)
 	}
 	if err := errors.Join(r.detectKubeadm(ctx, &d), r.detectFlannel(ctx, &d), r.detectCilium(ctx, &d), r.detectCalico(ctx, &d)); err != nil {

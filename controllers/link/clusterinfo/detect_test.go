@@ -17,10 +17,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	corelisters "k8s.io/client-go/listers/core/v1"
-	discoverylisters "k8s.io/client-go/listers/discovery/v1"
-	networkinglisters "k8s.io/client-go/listers/networking/v1"
-	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
 	testclock "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -29,7 +25,6 @@ import (
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/controllers/kit"
-	listers "liqo.io/federation/generated/listers/federation/v1alpha1"
 )
 
 const installation = "liqo"
@@ -40,39 +35,17 @@ type world struct {
 	t      *testing.T
 	client client.WithWatch
 	writes int
-	// watched are the caches of what the Reconciler lists.
-	nodes, services, servers, pools, tunnels cache.Indexer
 }
 
 func newWorld(t *testing.T, objects ...client.Object) *world {
 	t.Helper()
-	index := func() cache.Indexer {
-		return cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
-	}
-	w := &world{t: t, nodes: index(), services: index(), servers: index(), pools: index(), tunnels: index()}
-	var stored []client.Object
-	for _, object := range objects {
-		switch object.(type) {
-		case *corev1.Node:
-			w.add(w.nodes, object)
-		case *networkingv1.ServiceCIDR:
-			w.add(w.services, object)
-		case *discoveryv1.EndpointSlice:
-			w.add(w.servers, object)
-		case *v1alpha1.AddressPool:
-			w.add(w.pools, object)
-		case *v1alpha1.TunnelEndpoint:
-			w.add(w.tunnels, object)
-		default:
-			stored = append(stored, object)
-		}
-	}
+	w := &world{t: t}
 	scheme := kit.NewScheme()
 	scheme.AddKnownTypeWithName(ipPools, &unstructured.UnstructuredList{})
 	scheme.AddKnownTypeWithName(ciliumNodes, &unstructured.UnstructuredList{})
 	scheme.AddKnownTypeWithName(ipPools.GroupVersion().WithKind("IPPool"), &unstructured.Unstructured{})
 	scheme.AddKnownTypeWithName(ciliumNodes.GroupVersion().WithKind("CiliumNode"), &unstructured.Unstructured{})
-	w.client = fake.NewClientBuilder().WithScheme(scheme).WithObjects(stored...).WithStatusSubresource(&v1alpha1.ClusterInfo{}).
+	w.client = fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithStatusSubresource(&v1alpha1.ClusterInfo{}).
 		WithIndex(&corev1.Pod{}, "status.phase", func(o client.Object) []string { return []string{string(o.(*corev1.Pod).Status.Phase)} }).
 		WithInterceptorFuncs(interceptor.Funcs{
 			Create: func(ctx context.Context, c client.WithWatch, o client.Object, options ...client.CreateOption) error {
@@ -85,21 +58,11 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 			},
 		}).Build()
 	w.Reconciler = &Reconciler{
-		Client: w.client, Live: w.client,
-		Nodes: corelisters.NewNodeLister(w.nodes), ServiceCIDRs: networkinglisters.NewServiceCIDRLister(w.services),
-		APIServers: discoverylisters.NewEndpointSliceLister(w.servers), Pools: listers.NewAddressPoolLister(w.pools),
-		Tunnels: listers.NewTunnelEndpointLister(w.tunnels).TunnelEndpoints(installation),
+		Client: w.client, Live: w.client, servers: w.client, tunnels: w.client,
 		Cluster: Cluster{ID: "11111111-1111-4111-8111-111111111111", Name: "rome", Namespace: installation},
 		Events:  record.NewFakeRecorder(100), Clock: testclock.NewFakePassiveClock(time.Unix(1_900_000_000, 0)),
 	}
 	return w
-}
-
-func (w *world) add(index cache.Indexer, object any) {
-	w.t.Helper()
-	if err := index.Add(object); err != nil {
-		w.t.Fatal(err)
-	}
 }
 
 // pass reconciles until nothing changes, and returns the status.
@@ -304,7 +267,7 @@ func TestAddressesOfNodesAndAPIServersAreRanges(t *testing.T) {
 	virtual.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "172.31.0.1"}}
 	servers := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "kubernetes"},
 		Endpoints: []discoveryv1.Endpoint{{Addresses: []string{"192.168.1.1"}}, {Addresses: []string{"192.168.7.53"}}}}
-	pool := &v1alpha1.AddressPool{ObjectMeta: metav1.ObjectMeta{Name: externalPool, Labels: map[string]string{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy}},
+	pool := &v1alpha1.AddressPool{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.ExternalAddressPool, Labels: map[string]string{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy}},
 		Spec: v1alpha1.AddressPoolSpec{CIDRs: []string{"10.255.192.0/18"}}}
 	w := newWorld(t, n, virtual, servers, pool)
 	w.Values.ReservedCIDRs = []string{"172.20.0.0/16"}

@@ -12,7 +12,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/component-base/version"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -65,9 +64,11 @@ func (r *Reconciler) status(ctx context.Context, info *v1alpha1.ClusterInfo) (v1
 		return status, err
 	}
 	in := input{values: r.Values, previous: info.Status.Ranges}
-	if in.tunnels, err = r.Tunnels.List(labels.Everything()); err != nil {
+	var tunnels v1alpha1.TunnelEndpointList
+	if err := r.tunnels.List(ctx, &tunnels, client.UnsafeDisableDeepCopy); err != nil {
 		return status, err
 	}
+	in.tunnels = kit.Pointers(tunnels.Items)
 	if in.detected, err = r.detect(ctx, in.previous); err != nil {
 		return status, err
 	}

@@ -69,6 +69,10 @@ const MaxAddressMappingPorts = 32
 // DefaultAddressPool is the AddressPool of a mapping that names none.
 const DefaultAddressPool = "default"
 
+// ExternalAddressPool is the AddressPool of the addresses that expose non-pod endpoints of
+// the local cluster to peers. Its CIDRs are the external CIDRs.
+const ExternalAddressPool = "external"
+
 // CauseAddressesExhausted is the type of the cause in the answer 403 to an
 // AddressMapping that its pool has nothing left for, and CauseAddressTaken of
 // that to one whose mapped it cannot have.

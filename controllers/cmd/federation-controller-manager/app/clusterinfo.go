@@ -16,17 +16,15 @@ func initClusterInfo(ctx context.Context, config *Config) ([]Runner, error) {
 	if err != nil {
 		return nil, err
 	}
+	installed, err := config.installationCache(ctx)
+	if err != nil {
+		return nil, err
+	}
 	options, namespace := config.Options, config.Options.Namespace
-	nodes, services := config.KubeInformers.Core().V1().Nodes(), config.KubeInformers.Networking().V1().ServiceCIDRs()
-	servers := config.NewKubeInformers(clusterinfo.APIServers()...).Discovery().V1().EndpointSlices()
-	pools := config.FederationInformers.Federation().V1alpha1().AddressPools()
-	tunnels := config.installationInformers().Federation().V1alpha1().TunnelEndpoints()
 	values := options.Ranges
 	values.ExternalCIDRs = options.Network.External()
 	reconciler := &clusterinfo.Reconciler{
 		Client: manager.GetClient(), Live: manager.GetAPIReader(),
-		Nodes: nodes.Lister(), ServiceCIDRs: services.Lister(), APIServers: servers.Lister(), Pools: pools.Lister(),
-		Tunnels: tunnels.Lister().TunnelEndpoints(namespace),
 		Cluster: clusterinfo.Cluster{
 			ID: config.ClusterID, Name: options.ClusterName, Labels: options.Policy.Labels, Namespace: namespace,
 			Endpoints: options.Network.Endpoints,
@@ -36,8 +34,5 @@ func initClusterInfo(ctx context.Context, config *Config) ([]Runner, error) {
 	if gateways := config.gatewayInformers(); gateways != nil {
 		reconciler.Gateway = gateways.Gateway(namespace)
 	}
-	return nil, reconciler.SetupWithManager(manager, clusterinfo.Watched{
-		Nodes: nodes.Informer(), ServiceCIDRs: services.Informer(), APIServers: servers.Informer(), Pools: pools.Informer(),
-		Tunnels: tunnels.Informer(),
-	})
+	return nil, reconciler.SetupWithManager(manager, installed)
 }

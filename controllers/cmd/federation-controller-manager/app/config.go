@@ -78,6 +78,8 @@ type Config struct {
 	shadows   *consumer.Shadows
 	capacity  *consumer.Capacity
 	published cache.Cache
+	// installed is the cache of the installation namespace; nil until a controller needs it.
+	installed cache.Cache
 	// offloading is what the controllers of offloading on a consumer share; nil until one
 	// needs it.
 	offloading *offloading.Config

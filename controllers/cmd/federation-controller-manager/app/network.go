@@ -8,11 +8,28 @@ import (
 
 	kubeinformers "k8s.io/client-go/informers"
 	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/controllers/link/installation"
 	"liqo.io/federation/controllers/network"
 	"liqo.io/federation/generated/informers/externalversions"
 )
+
+// installationCache returns the cache of the installation namespace that the controllers of
+// links share; the first call creates it.
+func (c *Config) installationCache(ctx context.Context) (cache.Cache, error) {
+	if c.installed == nil {
+		manager, err := c.Manager(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if c.installed, err = installation.NewCache(manager, c.Options.Namespace); err != nil {
+			return nil, err
+		}
+	}
+	return c.installed, nil
+}
 
 // installationInformers see the federation API in the installation namespace.
 func (c *Config) installationInformers() externalversions.SharedInformerFactory {

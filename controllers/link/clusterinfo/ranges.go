@@ -1,0 +1,33 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package clusterinfo
+
+import (
+	"context"
+	"slices"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/netmap"
+	"liqo.io/federation/controllers/kit"
+)
+
+// Ranges returns the ranges of the local cluster; none until ClusterInfo local names them.
+func Ranges(ctx context.Context, reader client.Reader) (netmap.Ranges, error) {
+	info := &v1alpha1.ClusterInfo{}
+	if err := reader.Get(ctx, request.NamespacedName, info); err != nil {
+		return netmap.Ranges{}, client.IgnoreNotFound(err)
+	}
+	return netmap.RangesOf(info), nil
+}
+
+// RangesChanged selects each creation and deletion of a ClusterInfo, and updates after which
+// it names other ranges.
+func RangesChanged() predicate.Predicate {
+	return kit.Changed(func(old, current *v1alpha1.ClusterInfo) bool {
+		return !slices.Equal(old.Status.Ranges, current.Status.Ranges)
+	})
+}

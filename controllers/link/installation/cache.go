@@ -1,0 +1,61 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package installation caches the objects of the installation namespace that the controllers
+// of a link read: what is agreed upon with peers, and what belongs to the gateway.
+package installation
+
+import (
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/controllers/kit"
+)
+
+// gatewayLabel is the label of the pods of the gateway, with v1alpha1.GatewayName.
+const gatewayLabel = "app.kubernetes.io/name"
+
+// NewCache returns a cache of one namespace, which holds a kind once a controller watches it:
+//
+//   - TunnelEndpoints and AddressMappings;
+//   - the Secret with the keys of the gateway, without the private one;
+//   - the Service of the gateway, its EndpointSlice, its Lease and its pods.
+//
+// Other objects of these kinds the controllers may not read, or do not need.
+func NewCache(manager ctrl.Manager, namespace string) (cache.Cache, error) {
+	in := func(config cache.Config) cache.ByObject {
+		return cache.ByObject{Namespaces: map[string]cache.Config{namespace: config}}
+	}
+	named := func(name string) cache.Config {
+		return cache.Config{FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, name)}
+	}
+	keys := named(v1alpha1.WireGuardSecret)
+	keys.Transform = withoutPrivateKey
+	return kit.NewCache(manager, map[client.Object]cache.ByObject{
+		&v1alpha1.TunnelEndpoint{}:   in(cache.Config{}),
+		&v1alpha1.AddressMapping{}:   in(cache.Config{}),
+		&corev1.Secret{}:             in(keys),
+		&corev1.Service{}:            in(named(v1alpha1.GatewayName)),
+		&discoveryv1.EndpointSlice{}: in(named(v1alpha1.GatewayName)),
+		&coordinationv1.Lease{}:      in(named(v1alpha1.GatewayName)),
+		&corev1.Pod{}:                in(cache.Config{LabelSelector: labels.SelectorFromSet(labels.Set{gatewayLabel: v1alpha1.GatewayName})}),
+	})
+}
+
+// withoutPrivateKey drops the private key of the gateway, which the gateway alone reads, before
+// the Secret is cached.
+func withoutPrivateKey(object any) (any, error) {
+	if secret, ok := object.(*corev1.Secret); ok {
+		secret.ManagedFields = nil
+		delete(secret.Data, v1alpha1.WireGuardPrivateKey)
+	}
+	return object, nil
+}
