@@ -27,9 +27,9 @@ import (
 	mcslisters "sigs.k8s.io/mcs-api/pkg/client/listers/apis/v1alpha1"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/controllers/kit/watches"
 	"liqo.io/federation/controllers/queue"
 	"liqo.io/federation/controllers/remote"
-	"liqo.io/federation/controllers/services"
 	"liqo.io/federation/generated/informers/externalversions"
 	listers "liqo.io/federation/generated/listers/federation/v1alpha1"
 )
@@ -84,7 +84,7 @@ type session struct {
 	// copies are the Services in twins that are exported from their homes.
 	copies corelisters.ServiceLister
 	// watch is that of a namespace; nil while it is not complete.
-	watch func(ctx context.Context, namespace string) (*services.Watch, error)
+	watch func(ctx context.Context, namespace string) (*watches.NamespaceServices, error)
 	// forget ends the watch of a namespace.
 	forget func(namespace string)
 	// during is the context of the session.
@@ -216,7 +216,7 @@ func (c *Controller) serve(ctx context.Context) {
 	if !cache.WaitForCacheSync(ctx.Done(), exports.HasSynced, imports.HasSynced, copies.Informer().HasSynced) {
 		return
 	}
-	watches := services.New(c.kube, on(always, c.settled), c.lookAt)
+	watches := watches.NewServices(c.kube, on(always, c.settled), c.lookAt)
 	c.session.Store(&session{
 		exports: mcslisters.NewServiceExportLister(exports.GetIndexer()),
 		imports: mcslisters.NewServiceImportLister(imports.GetIndexer()),

@@ -21,8 +21,8 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/naming"
 	"liqo.io/federation/controllers/commit"
+	"liqo.io/federation/controllers/kit/watches"
 	"liqo.io/federation/controllers/remote"
-	"liqo.io/federation/controllers/services"
 )
 
 const (
@@ -267,7 +267,7 @@ func (c *Controller) say(ctx context.Context, export *mcsv1alpha1.ServiceExport,
 }
 
 // bring makes an import, its EndpointSlices and its status the wanted ones.
-func (c *Controller) bring(ctx context.Context, watch *services.Watch, existing, wanted *mcsv1alpha1.ServiceImport, clusters []string, lives source) error {
+func (c *Controller) bring(ctx context.Context, watch *watches.NamespaceServices, existing, wanted *mcsv1alpha1.ServiceImport, clusters []string, lives source) error {
 	current, err := c.bringImport(ctx, existing, wanted)
 	if err != nil {
 		return err
@@ -307,7 +307,7 @@ func (c *Controller) bringImport(ctx context.Context, existing, wanted *mcsv1alp
 
 // bringSlices makes the EndpointSlices of an import the wanted ones, and tells
 // whether there are any.
-func (c *Controller) bringSlices(ctx context.Context, watch *services.Watch, imported *mcsv1alpha1.ServiceImport, lives source) (bool, error) {
+func (c *Controller) bringSlices(ctx context.Context, watch *watches.NamespaceServices, imported *mcsv1alpha1.ServiceImport, lives source) (bool, error) {
 	of, err := watch.Slices.List(labels.SelectorFromSet(labels.Set{discoveryv1.LabelServiceName: imported.Name}))
 	if err != nil {
 		return false, err

@@ -30,7 +30,7 @@ import (
 	mcslisters "sigs.k8s.io/mcs-api/pkg/client/listers/apis/v1alpha1"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/controllers/services"
+	"liqo.io/federation/controllers/kit/watches"
 	fedfake "liqo.io/federation/generated/clientset/versioned/fake"
 	"liqo.io/federation/generated/informers/externalversions"
 )
@@ -106,11 +106,11 @@ func newWorld(t *testing.T, objects ...runtime.Object) *world {
 	w.session.Store(&session{
 		exports: mcslisters.NewServiceExportLister(exports), imports: mcslisters.NewServiceImportLister(imports), copies: corelisters.NewServiceLister(copies),
 		during: t.Context(),
-		watch: func(_ context.Context, namespace string) (*services.Watch, error) {
+		watch: func(_ context.Context, namespace string) (*watches.NamespaceServices, error) {
 			if !w.watched {
 				return nil, nil
 			}
-			return &services.Watch{
+			return &watches.NamespaceServices{
 				Services: corelisters.NewServiceLister(w.services).Services(namespace), Slices: discoverylisters.NewEndpointSliceLister(w.slices).EndpointSlices(namespace),
 			}, nil
 		},

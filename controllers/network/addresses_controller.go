@@ -24,9 +24,8 @@ import (
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/naming"
-	"liqo.io/federation/controllers/pods"
+	"liqo.io/federation/controllers/kit/watches"
 	"liqo.io/federation/controllers/queue"
-	"liqo.io/federation/controllers/services"
 	"liqo.io/federation/generated/clientset/versioned"
 	"liqo.io/federation/generated/informers/externalversions"
 	listers "liqo.io/federation/generated/listers/federation/v1alpha1"
@@ -51,7 +50,7 @@ type AddressesConfig struct {
 	// KubeInformers see the nodes of this cluster.
 	KubeInformers kubeinformers.SharedInformerFactory
 	// Pods are those of the virtual nodes.
-	Pods   *pods.Watches
+	Pods   *watches.Pods
 	Events record.EventRecorder
 	Clock  clock.PassiveClock
 	// Namespace is where the product is installed.
@@ -80,7 +79,7 @@ type podAddresses struct {
 	nodes        corelisters.NodeLister
 	// services are the Services and EndpointSlices of a namespace; nil while they
 	// are not known. forgetServices ends that they are watched.
-	services       func(ctx context.Context, namespace string) (*services.Watch, error)
+	services       func(ctx context.Context, namespace string) (*watches.NamespaceServices, error)
 	forgetServices func(namespace string)
 	// podOn is a pod of a virtual node, or nil, and whether all of its pods are
 	// known.
@@ -127,7 +126,7 @@ func NewAddresses(config *AddressesConfig) (*queue.Controller[cache.ObjectName],
 		told:            map[cache.ObjectName]string{},
 	}
 	controller := queue.New("addresses", workers, a.reconcile)
-	watches := services.New(config.Kube, a.onEndpoints(func(namespace string) {
+	watches := watches.NewServices(config.Kube, a.onEndpoints(func(namespace string) {
 		controller.AddAfter(cache.ObjectName{Namespace: namespace}, endpointsSettle)
 	}), func(namespace string) { controller.Add(cache.ObjectName{Namespace: namespace}) })
 	a.services, a.forgetServices = watches.Of, watches.Forget

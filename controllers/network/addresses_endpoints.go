@@ -20,7 +20,7 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/validation"
 	"liqo.io/federation/apiserver/naming"
 	"liqo.io/federation/apiserver/reflection"
-	"liqo.io/federation/controllers/services"
+	"liqo.io/federation/controllers/kit/watches"
 	"liqo.io/federation/controllers/virtualkubelet/translate"
 )
 
@@ -214,7 +214,7 @@ func (a *podAddresses) extending(namespace string) ([]extension, error) {
 // called are the ports that a provider is to call each endpoint at that is no
 // pod, by the Services of a namespace that are sent there.
 func (a *podAddresses) called(
-	watch *services.Watch,
+	watch *watches.NamespaceServices,
 	by extension,
 ) (map[netip.Addr]sets.Set[v1alpha1.AddressMappingPort], error) {
 	all, err := watch.Slices.List(everything)

@@ -26,7 +26,7 @@ import (
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/naming"
-	"liqo.io/federation/controllers/services"
+	"liqo.io/federation/controllers/kit/watches"
 	listers "liqo.io/federation/generated/listers/federation/v1alpha1"
 )
 
@@ -96,12 +96,12 @@ func newHub(t *testing.T) *hub {
 	return h
 }
 
-func (h *hub) watch(_ context.Context, namespace string) (*services.Watch, error) {
+func (h *hub) watch(_ context.Context, namespace string) (*watches.NamespaceServices, error) {
 	h.forgotten.Delete(namespace)
 	if h.unknown[namespace] {
 		return nil, nil
 	}
-	return &services.Watch{
+	return &watches.NamespaceServices{
 		Services: corelisters.NewServiceLister(h.services).Services(namespace), Slices: discoverylisters.NewEndpointSliceLister(h.slices).EndpointSlices(namespace),
 	}, nil
 }

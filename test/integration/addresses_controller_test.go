@@ -22,8 +22,8 @@ import (
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/naming"
+	"liqo.io/federation/controllers/kit/watches"
 	"liqo.io/federation/controllers/network"
-	"liqo.io/federation/controllers/pods"
 	"liqo.io/federation/generated/informers/externalversions"
 	"liqo.io/federation/test/integration/framework"
 )
@@ -155,7 +155,7 @@ func runAddresses(t *testing.T, env *framework.Environment, server *framework.Se
 	here := externalversions.NewSharedInformerFactoryWithOptions(federation, 0, externalversions.WithNamespace(framework.Namespace))
 	bindings := kubeinformers.NewSharedInformerFactoryWithOptions(kube, 0, network.BindingInformers(framework.Namespace)...)
 	nodes := kubeinformers.NewSharedInformerFactory(kube, 0)
-	watches := pods.OfNodes(kube)
+	watches := watches.PodsOfNodes(kube)
 	controller, err := network.NewAddresses(&network.AddressesConfig{
 		Kube: kube, Federation: federation, FederationInformers: everywhere, InstallationInformers: here, BindingInformers: bindings,
 		KubeInformers: nodes,

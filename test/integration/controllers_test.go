@@ -21,7 +21,7 @@ import (
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/controllers/consumer/offloading"
-	"liqo.io/federation/controllers/pods"
+	"liqo.io/federation/controllers/kit/watches"
 	"liqo.io/federation/controllers/provider/namespace"
 	"liqo.io/federation/controllers/provider/shadowpod"
 	"liqo.io/federation/generated/clientset/versioned"
@@ -67,7 +67,7 @@ func runOffloading(t *testing.T, env *framework.Environment) {
 	runManager(t, env.Admin, func(manager ctrl.Manager) error {
 		shared := &offloading.Config{
 			Client: manager.GetClient(), Live: manager.GetAPIReader(), Clock: clock.RealClock{},
-			ClusterName: framework.ClusterName, ClusterID: thisID, Pods: pods.OfNamespaces(kube), Volumes: noVolumes{},
+			ClusterName: framework.ClusterName, ClusterID: thisID, Pods: watches.PodsOfNamespaces(kube), Volumes: noVolumes{},
 		}
 		if err := (&offloading.Reconciler{Config: shared, Events: events}).SetupWithManager(manager); err != nil {
 			return err

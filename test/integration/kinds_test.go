@@ -23,7 +23,7 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/controllers/consumer/virtualnode"
 	"liqo.io/federation/controllers/kit"
-	"liqo.io/federation/controllers/pods"
+	"liqo.io/federation/controllers/kit/watches"
 	"liqo.io/federation/test/integration/framework"
 )
 
@@ -82,7 +82,7 @@ func TestAVirtualNodeFollowsOfferAndDiscovery(t *testing.T) {
 	})
 	runManager(t, env.Admin, func(manager ctrl.Manager) error {
 		return (&virtualnode.Reconciler{
-			Client: manager.GetClient(), Live: manager.GetAPIReader(), Pods: pods.OfNodes(kube),
+			Client: manager.GetClient(), Live: manager.GetAPIReader(), Pods: watches.PodsOfNodes(kube),
 			Kinds: kit.NewServedKinds(kube.Discovery(), clock), Clock: clock,
 			ClusterID: thatID, ClusterName: "rome", Namespace: framework.Namespace,
 			// Without an image there is no virtual kubelet, whose Deployment does not start here.

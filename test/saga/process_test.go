@@ -44,8 +44,8 @@ import (
 	"liqo.io/federation/controllers/consumer/request"
 	"liqo.io/federation/controllers/consumer/virtualnode"
 	"liqo.io/federation/controllers/kit"
+	"liqo.io/federation/controllers/kit/watches"
 	"liqo.io/federation/controllers/peering"
-	"liqo.io/federation/controllers/pods"
 	"liqo.io/federation/controllers/provider/admission"
 	"liqo.io/federation/controllers/provider/identitysigner"
 	"liqo.io/federation/controllers/provider/invitation"
@@ -417,7 +417,7 @@ func (p *process) live() {
 		&admission.Reconciler{Client: cached, Live: live, ClusterID: s.id, Mode: s.mode},
 		&invitation.Reconciler{Client: cached, Live: live, Clock: clock.RealClock{}, Namespace: invitationNamespace},
 		&virtualnode.Reconciler{
-			Client: cached, Live: live, Pods: pods.OfNodes(kube), Clock: clock.RealClock{},
+			Client: cached, Live: live, Pods: watches.PodsOfNodes(kube), Clock: clock.RealClock{},
 			ClusterID: s.id, ClusterName: s.name, Namespace: installation,
 			VirtualKubelet: virtualnode.VirtualKubelet{Image: "virtual-kubelet", PullPolicy: "Never"},
 		},

@@ -28,8 +28,8 @@ import (
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/naming"
-	"liqo.io/federation/apiserver/podspec"
 	"liqo.io/federation/controllers/kit"
+	"liqo.io/federation/controllers/kit/watches"
 )
 
 // Name is the name of the controller in --controllers, logs and metrics.
@@ -53,9 +53,8 @@ type Pods interface {
 	Forget(node string)
 	// Listen has a function called with each change of a pod.
 	Listen(changed func(node string, pod *corev1.Pod))
-	// Count has a function called with 1 for each pod that begins to count, and with -1 for
-	// each that ends to.
-	Count(counts func(pod *corev1.Pod) bool, counted func(node string, pod *corev1.Pod, by int))
+	// Count sets the counter of the pods of all nodes.
+	Count(counter watches.PodCounter)
 }
 
 // Reconciler keeps the virtual kubelet of each VirtualNode, and reports its state.
@@ -129,7 +128,7 @@ func (r *Reconciler) setUpAccounts(manager ctrl.Manager) error {
 	r.uses = newAccountUses(r.Clock, r.Pods.Synced, func(namespace string) { firstOrLast.Add(kit.Request("", namespace)) })
 	used := r.uses.of
 	if r.VirtualKubelet.HomeServer != "" {
-		r.Pods.Count(podspec.NeedsTokens, r.uses.count)
+		r.Pods.Count(r.uses)
 	} else {
 		used = noUses
 	}

@@ -9,6 +9,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/clock"
+
+	"liqo.io/federation/apiserver/podspec"
 )
 
 // accountLinger is how long a service account stays published that has no pod on a node any
@@ -42,8 +44,12 @@ func newAccountUses(
 	return &accountUses{clock: clock, known: known, turned: turned, nodes: map[string]map[string]map[string]accountUse{}}
 }
 
-// count adds a pod to those of its account on a node, or subtracts it.
-func (u *accountUses) count(node string, pod *corev1.Pod, by int) {
+// Counts reports whether a pod needs tokens of its account. It implements watches.PodCounter.
+func (*accountUses) Counts(pod *corev1.Pod) bool { return podspec.NeedsTokens(pod) }
+
+// Count adds a pod to those of its account on a node, or subtracts it. It implements
+// watches.PodCounter.
+func (u *accountUses) Count(node string, pod *corev1.Pod, by int) {
 	if u.add(node, pod.Namespace, pod.Spec.ServiceAccountName, by) {
 		u.turned(pod.Namespace)
 	}

@@ -28,7 +28,7 @@ func TestAccountsAreUsedWhileTheyHavePodsAndAMinuteLonger(t *testing.T) {
 		})
 		count := func(account string, by int) bool {
 			before := changes
-			uses.count("liqo-milan", &corev1.Pod{
+			uses.Count("liqo-milan", &corev1.Pod{
 				ObjectMeta: metav1.ObjectMeta{Namespace: "shop"}, Spec: corev1.PodSpec{ServiceAccountName: account},
 			}, by)
 			return changes > before

@@ -25,8 +25,8 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/controllers/consumer/offloading"
 	"liqo.io/federation/controllers/kit"
+	"liqo.io/federation/controllers/kit/watches"
 	"liqo.io/federation/controllers/network"
-	"liqo.io/federation/controllers/pods"
 	"liqo.io/federation/controllers/remote"
 	"liqo.io/federation/controllers/storage/consumer"
 	"liqo.io/federation/generated/clientset/versioned"
@@ -67,7 +67,7 @@ type Config struct {
 	// kinds are the kinds that this cluster serves; nil until a controller needs them.
 	kinds *kit.ServedKinds
 	// nodePods are the pods of the virtual nodes.
-	nodePods *pods.Watches
+	nodePods *watches.Pods
 	// manager runs the controllers on controller-runtime; nil until one needs it.
 	manager ctrl.Manager
 	// volumesIndexed is whether the manager caches pods and volumes by their claims.
@@ -117,7 +117,7 @@ func newConfig(client *rest.Config, options *Options) (*Config, error) {
 		Options:             options,
 		client:              client,
 		scheme:              kit.NewScheme(),
-		nodePods:            pods.OfNodes(kube),
+		nodePods:            watches.PodsOfNodes(kube),
 	}
 	config.factories = []factory{config.FederationInformers}
 	config.KubeInformers = config.NewKubeInformers()

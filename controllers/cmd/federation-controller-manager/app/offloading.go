@@ -13,8 +13,8 @@ import (
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/controllers/consumer/offloading"
+	"liqo.io/federation/controllers/kit/watches"
 	"liqo.io/federation/controllers/multicluster"
-	"liqo.io/federation/controllers/pods"
 	"liqo.io/federation/controllers/provider/endpointslice"
 	"liqo.io/federation/controllers/provider/namespace"
 	"liqo.io/federation/controllers/provider/shadowpod"
@@ -34,7 +34,7 @@ func (c *Config) offloadingConfig(ctx context.Context) (*offloading.Config, erro
 	c.offloading = &offloading.Config{
 		Client: c.manager.GetClient(), Live: c.manager.GetAPIReader(), Clock: clock.RealClock{},
 		ClusterName: c.Options.ClusterName, ClusterID: c.ClusterID,
-		Pods: pods.OfNamespaces(c.Kube), Volumes: storage.NewUnoffloader(shared),
+		Pods: watches.PodsOfNamespaces(c.Kube), Volumes: storage.NewUnoffloader(shared),
 	}
 	return c.offloading, nil
 }

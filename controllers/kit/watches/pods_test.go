@@ -1,7 +1,7 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package pods
+package watches
 
 import (
 	"context"
@@ -26,24 +26,24 @@ func aPod(namespace, name string) *corev1.Pod {
 	}
 }
 
-// awaitSynced waits until all pods are known: news of the first ones come a
-// moment before.
-func awaitSynced(t *testing.T, watches *Watches, of string) {
+// awaitSynced waits until all pods are cached, which is a moment after the first listener is
+// called.
+func awaitSynced(t *testing.T, watches *Pods, of string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	if !cache.WaitForCacheSync(ctx.Done(), func() bool { return watches.Synced(of) }) {
-		t.Fatalf("the pods of %s are not known", of)
+		t.Fatalf("the pods of %s are not cached", of)
 	}
 }
 
 func TestPodsOfOtherNamespacesAreNotWatched(t *testing.T) {
 	client := fake.NewClientset(aPod("web", "a"), aPod("other", "b"))
-	news := make(chan string, 10)
-	watches := OfNamespaces(client)
-	watches.Listen(func(namespace string, _ *corev1.Pod) { news <- namespace })
+	changes := make(chan string, 10)
+	watches := PodsOfNamespaces(client)
+	watches.Listen(func(namespace string, _ *corev1.Pod) { changes <- namespace })
 	if _, complete := watches.Seen("web"); complete {
-		t.Error("something is known of a namespace that nobody asked for")
+		t.Error("the pods of a namespace that is not watched are complete")
 	}
 	if _, _, err := watches.List(t.Context(), "web"); err != nil {
 		t.Fatal(err)
@@ -51,12 +51,12 @@ func TestPodsOfOtherNamespacesAreNotWatched(t *testing.T) {
 	next := func() {
 		t.Helper()
 		select {
-		case namespace := <-news:
+		case namespace := <-changes:
 			if namespace != "web" {
-				t.Errorf("news of %s", namespace)
+				t.Errorf("a pod of %s changed", namespace)
 			}
 		case <-time.After(10 * time.Second):
-			t.Fatal("there is no news")
+			t.Fatal("no change is reported")
 		}
 	}
 	next()
@@ -66,7 +66,7 @@ func TestPodsOfOtherNamespacesAreNotWatched(t *testing.T) {
 		t.Fatalf("the pods are %v, complete: %t, %v", pods, complete, err)
 	}
 	if len(pods[0].Spec.Containers) > 0 {
-		t.Error("more is kept than is needed")
+		t.Error("containers are cached")
 	}
 	ended := aPod("web", "a")
 	ended.Status.Phase = corev1.PodSucceeded
@@ -74,19 +74,28 @@ func TestPodsOfOtherNamespacesAreNotWatched(t *testing.T) {
 		t.Fatal(err)
 	}
 	next()
-	// Only now is it sure that a watch has begun: a fake cluster tells one that
-	// begins late of changes, but not of deletions.
+	// Only now the watch has certainly begun: one that begins late receives the changes of a
+	// fake cluster, and not its deletions.
 	if err := client.CoreV1().Pods("web").Delete(t.Context(), "a", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	next()
 	watches.Forget("web")
 	if _, complete := watches.Seen("web"); complete {
-		t.Error("something is known of a namespace that was forgotten")
+		t.Error("the pods of a namespace that was forgotten are complete")
 	}
 }
 
-func TestPodsAreCountedAsTheyComeAndGo(t *testing.T) {
+// tokens counts the pods that need tokens, as lines of text.
+type tokens chan string
+
+func (tokens) Counts(pod *corev1.Pod) bool { return podspec.NeedsTokens(pod) }
+
+func (c tokens) Count(node string, pod *corev1.Pod, by int) {
+	c <- fmt.Sprintf("%s %s of %s: %+d", node, pod.Name, pod.Spec.ServiceAccountName, by)
+}
+
+func TestPodsAreCountedWhenTheyAreCreatedAndDeleted(t *testing.T) {
 	robot := func(name string) *corev1.Pod {
 		pod := aPod("web", name)
 		pod.Spec.ServiceAccountName = "robot"
@@ -95,13 +104,11 @@ func TestPodsAreCountedAsTheyComeAndGo(t *testing.T) {
 		}}}}
 		return pod
 	}
-	client, counts := fake.NewClientset(robot("a")), make(chan string, 10)
-	watches := OfNodes(client)
-	watches.Count(podspec.NeedsTokens, func(node string, pod *corev1.Pod, by int) {
-		counts <- fmt.Sprintf("%s %s of %s: %+d", node, pod.Name, pod.Spec.ServiceAccountName, by)
-	})
+	client, counts := fake.NewClientset(robot("a")), make(tokens, 10)
+	watches := PodsOfNodes(client)
+	watches.Count(counts)
 	if watches.Synced("liqo-milan") {
-		t.Error("the pods of a node are known that nobody asked for")
+		t.Error("the pods of a node that is not watched are cached")
 	}
 	if _, _, err := watches.List(t.Context(), "liqo-milan"); err != nil {
 		t.Fatal(err)
@@ -152,51 +159,51 @@ func TestPodsAreCountedAsTheyComeAndGo(t *testing.T) {
 	expect("liqo-milan b of robot: -1")
 }
 
-func TestEveryListenerHearsOfAPodAndFindsIt(t *testing.T) {
+func TestEveryListenerIsCalledAndFindsThePod(t *testing.T) {
 	pod := aPod("web", "a")
 	pod.Status.PodIPs = []corev1.PodIP{{IP: "10.1.0.1"}}
 	client := fake.NewClientset(pod)
-	watches := OfNodes(client)
-	heard := make(chan string, 10)
+	watches := PodsOfNodes(client)
+	called := make(chan string, 10)
 	for _, listener := range []string{"one", "other"} {
-		watches.Listen(func(node string, pod *corev1.Pod) { heard <- listener + " " + node + " " + pod.Name })
+		watches.Listen(func(node string, pod *corev1.Pod) { called <- listener + " " + node + " " + pod.Name })
 	}
 	if found := watches.Get("liqo-milan", "web", "a"); found != nil {
-		t.Errorf("found %v on a node that nobody asked for", found)
+		t.Errorf("found %v on a node that is not watched", found)
 	}
 	if _, _, err := watches.List(t.Context(), "liqo-milan"); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"one liqo-milan a", "other liqo-milan a"} {
 		select {
-		case got := <-heard:
+		case got := <-called:
 			if got != want {
-				t.Errorf("heard %q, want %q", got, want)
+				t.Errorf("called with %q, want %q", got, want)
 			}
 		case <-time.After(10 * time.Second):
-			t.Fatalf("%q is not heard", want)
+			t.Fatalf("%q is not called", want)
 		}
 	}
 	awaitSynced(t, watches, "liqo-milan")
 	found := watches.Get("liqo-milan", "web", "a")
 	if found == nil || watches.Get("liqo-milan", "web", "b") != nil {
-		t.Fatalf("found %v, and one that there is not", found)
+		t.Fatalf("found %v, or a pod that does not exist", found)
 	}
 	if diff := cmp.Diff(pod.Status.PodIPs, found.Status.PodIPs); diff != "" {
 		t.Errorf("the addresses differ (-want +got):\n%s", diff)
 	}
 }
 
-func TestOnlyWhatIsLookedAtIsNews(t *testing.T) {
+func TestOnlyChangesOfWhatIsReadAreReported(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		change func(*corev1.Pod)
-		news   bool
+		want   bool
 	}{
 		{"a condition", func(p *corev1.Pod) { p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady}} }, false},
 		{"a label", func(p *corev1.Pod) { p.Labels = map[string]string{"a": "b"} }, false},
 		{"a node", func(p *corev1.Pod) { p.Spec.NodeName = "other" }, true},
-		{"the end", func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }, true},
+		{"the phase", func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }, true},
 		{"an address", func(p *corev1.Pod) { p.Status.PodIPs = []corev1.PodIP{{IP: "10.0.0.1"}} }, true},
 		{"a deletion", func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)} }, true},
 		{"another pod of that name", func(p *corev1.Pod) { p.UID = "2" }, true},
@@ -205,8 +212,8 @@ func TestOnlyWhatIsLookedAtIsNews(t *testing.T) {
 			old := aPod("web", "a")
 			current := old.DeepCopy()
 			test.change(current)
-			if got := differ(old, current); got != test.news {
-				t.Errorf("news: %t, want %t", got, test.news)
+			if got := podChanged(old, current); got != test.want {
+				t.Errorf("changed: %t, want %t", got, test.want)
 			}
 		})
 	}

@@ -1,0 +1,94 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package watches watches the pods of single nodes and namespaces, and the Services and
+// EndpointSlices of single namespaces. A cluster has many of them, and few concern its peers.
+package watches
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+
+	kubeinformers "k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+)
+
+// set holds watches, each of one node or one namespace. It is safe for concurrent use.
+type set struct {
+	client kubernetes.Interface
+
+	mu  sync.Mutex
+	all map[string]*watch
+}
+
+// watch is the watch of one node or namespace.
+type watch struct {
+	// ctx ends with the watch.
+	ctx       context.Context
+	stop      context.CancelFunc
+	factory   kubeinformers.SharedInformerFactory
+	informers []cache.SharedIndexInformer
+}
+
+// content is what a set watches of a node or namespace.
+type content interface {
+	// options select the objects, and what is cached of them.
+	options(of string) []kubeinformers.SharedInformerOption
+	// informers returns the informers of all kinds.
+	informers(factory kubeinformers.SharedInformerFactory) []cache.SharedIndexInformer
+	// handler returns the handler of all changes.
+	handler(of string) cache.ResourceEventHandler
+}
+
+func newSet(client kubernetes.Interface) set {
+	return set{client: client, all: map[string]*watch{}}
+}
+
+// begin returns the watch of a node or namespace. The first call begins it, until the context
+// ends, which began reports.
+func (s *set) begin(ctx context.Context, of string, content content) (found *watch, began bool, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if found, ok := s.all[of]; ok {
+		return found, false, nil
+	}
+	factory := kubeinformers.NewSharedInformerFactoryWithOptions(s.client, 0, content.options(of)...)
+	begun := &watch{factory: factory, informers: content.informers(factory)}
+	handler := content.handler(of)
+	for _, informer := range begun.informers {
+		if _, err := informer.AddEventHandler(handler); err != nil {
+			return nil, false, fmt.Errorf("watching the objects of %s: %w", of, err)
+		}
+	}
+	begun.ctx, begun.stop = context.WithCancel(ctx)
+	s.all[of] = begun
+	factory.StartWithContext(begun.ctx)
+	return begun, true, nil
+}
+
+// find returns the watch of a node or namespace; nil if there is none.
+func (s *set) find(of string) *watch {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.all[of]
+}
+
+// Forget ends the watch of a node or namespace.
+func (s *set) Forget(of string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if watch, ok := s.all[of]; ok {
+		watch.stop()
+		delete(s.all, of)
+	}
+}
+
+// synced reports whether all objects are cached; of a watch that is nil none are.
+func (w *watch) synced() bool {
+	return w != nil && !slices.ContainsFunc(w.informers, func(informer cache.SharedIndexInformer) bool {
+		return !informer.HasSynced()
+	})
+}
