@@ -5,6 +5,7 @@ package integration
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"testing"
 
@@ -15,34 +16,38 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	kubeinformers "k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/naming"
 	"liqo.io/federation/controllers/kit/watches"
-	"liqo.io/federation/controllers/network"
-	"liqo.io/federation/generated/informers/externalversions"
+	"liqo.io/federation/controllers/link/addresses"
+	"liqo.io/federation/controllers/link/installation"
 	"liqo.io/federation/test/integration/framework"
 )
 
-// A pod on one provider has an address for another one, by nothing but the
-// rights of the chart, and the virtual kubelet of that one reads it and no more;
-// it goes with the pod.
+// A pod on one provider has an address for another one, with the rights of the chart alone. The
+// virtual kubelet of the other one may read the address and nothing more, and it is deleted with
+// the pod.
 func TestAPodOnOneProviderHasAnAddressForTheOther(t *testing.T) {
 	env := framework.Get(t)
 	installRoles(t, env)
 	installPolicies(t, env)
-	server := env.StartServer(t, env.MakeDataDir(t))
-	admin := federationOf(t, server.Client(env.Admin)).FederationV1alpha1()
+	admin := federationOf(t, env.Admin).FederationV1alpha1()
 	project := env.MakeNamespace(t)
 	must(t)(env.Kube.CoreV1().ServiceAccounts(project).Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default"}}, metav1.CreateOptions{}))
 
 	must(t)(admin.AddressPools().Create(t.Context(), &v1alpha1.AddressPool{
-		ObjectMeta: metav1.ObjectMeta{Name: network.ExternalAddressPool}, Spec: v1alpha1.AddressPoolSpec{CIDRs: []string{"10.70.0.0/24"}},
+		ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.ExternalAddressPool}, Spec: v1alpha1.AddressPoolSpec{CIDRs: []string{"10.70.0.0/24"}},
 	}, metav1.CreateOptions{}))
+	t.Cleanup(func() {
+		if err := admin.AddressPools().Delete(context.Background(), v1alpha1.ExternalAddressPool, metav1.DeleteOptions{}); err != nil {
+			t.Error(err)
+		}
+	})
 	providers := map[string]string{"asti": thisID, "alba": thatID}
 	peers := map[string]string{}
 	for name, id := range providers {
@@ -65,8 +70,18 @@ func TestAPodOnOneProviderHasAnAddressForTheOther(t *testing.T) {
 			ObjectMeta: metav1.ObjectMeta{Name: framework.ClusterName},
 			Spec:       v1alpha1.NamespaceMapSpec{Namespaces: []v1alpha1.NamespaceMapping{{Name: project, RemoteName: project + "-rome"}}},
 		}, metav1.CreateOptions{}))
+		t.Cleanup(func() {
+			ctx, peer := context.Background(), peers[name]
+			if err := errors.Join(
+				admin.TunnelEndpoints(framework.Namespace).Delete(ctx, naming.ForeignClusterOf(peer), metav1.DeleteOptions{}),
+				admin.VirtualNodes(peer).Delete(ctx, name, metav1.DeleteOptions{}),
+				admin.NamespaceMaps(peer).Delete(ctx, framework.ClusterName, metav1.DeleteOptions{}),
+			); err != nil {
+				t.Error(err)
+			}
+		})
 	}
-	runAddresses(t, env, server)
+	runAddresses(t, env)
 
 	onNode(t, env, project, "web", "liqo-asti")
 	web, err := env.Kube.CoreV1().Pods(project).Get(t.Context(), "web", metav1.GetOptions{})
@@ -77,7 +92,7 @@ func TestAPodOnOneProviderHasAnAddressForTheOther(t *testing.T) {
 	must(t)(env.Kube.CoreV1().Pods(project).UpdateStatus(t.Context(), web, metav1.UpdateOptions{}))
 
 	const account = "virtual-kubelet-alba"
-	kubelet := federationOf(t, server.Client(env.ServiceAccount(t, peers["alba"], account))).FederationV1alpha1().AddressMappings(framework.Namespace)
+	kubelet := federationOf(t, env.ServiceAccount(t, peers["alba"], account)).FederationV1alpha1().AddressMappings(framework.Namespace)
 	forAlba := metav1.ListOptions{FieldSelector: "spec.clusterID=" + providers["alba"]}
 	count := func(want int) func(context.Context) (bool, error) {
 		return func(ctx context.Context) (bool, error) {
@@ -145,36 +160,41 @@ func anEndpointThatIsNoPodHasOneToo(t *testing.T, env *framework.Environment, pr
 	until(t, "the end of its address", at())
 }
 
-// runAddresses runs the controller of single addresses until the test ends, with
-// what the controller manager may.
-func runAddresses(t *testing.T, env *framework.Environment, server *framework.Server) {
+// runAddresses runs the controllers of single addresses until the test ends, with the rights of
+// the controller manager.
+func runAddresses(t *testing.T, env *framework.Environment) {
 	t.Helper()
-	manager := env.ServiceAccount(t, framework.Namespace, controllerManager)
-	kube, federation := kubeOf(t, manager), fastClient(t, server.Client(manager))
-	everywhere := externalversions.NewSharedInformerFactory(federation, 0)
-	here := externalversions.NewSharedInformerFactoryWithOptions(federation, 0, externalversions.WithNamespace(framework.Namespace))
-	bindings := kubeinformers.NewSharedInformerFactoryWithOptions(kube, 0, network.BindingInformers(framework.Namespace)...)
-	nodes := kubeinformers.NewSharedInformerFactory(kube, 0)
-	watches := watches.PodsOfNodes(kube)
-	controller, err := network.NewAddresses(&network.AddressesConfig{
-		Kube: kube, Federation: federation, FederationInformers: everywhere, InstallationInformers: here, BindingInformers: bindings,
-		KubeInformers: nodes,
-		Pods:          watches, Events: &record.FakeRecorder{}, Clock: clock.RealClock{}, Namespace: framework.Namespace, ClusterID: thisID,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	account := env.ServiceAccount(t, framework.Namespace, controllerManager)
+	kube := kubeOf(t, account)
+	events := &record.FakeRecorder{}
+	pods := watches.PodsOfNodes(kube)
 	// The controller of virtual nodes begins to watch their pods.
-	for _, node := range []string{"liqo-asti", "liqo-alba"} {
-		if _, _, err := watches.List(ctx, node); err != nil {
-			t.Fatal(err)
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	t.Cleanup(cancel)
+	runManager(t, account, func(manager ctrl.Manager) error {
+		installed, err := installation.NewCache(manager, framework.Namespace)
+		if err != nil {
+			return err
 		}
-	}
-	here.StartWithContext(ctx)
-	here.WaitForCacheSync(ctx.Done())
-	nodes.StartWithContext(ctx)
-	nodes.WaitForCacheSync(ctx.Done())
-	t.Cleanup(func() { cancel(); here.Shutdown(); nodes.Shutdown() })
-	runWith(t, bindings, everywhere, controller.Run)
+		shared := &addresses.Addresses{
+			Client: manager.GetClient(), Live: manager.GetAPIReader(), Installation: installed,
+			Clock: clock.RealClock{}, Namespace: framework.Namespace, ClusterID: thisID,
+		}
+		endpoints := &addresses.EndpointReconciler{Addresses: shared, Events: events}
+		endpoints.Services = watches.NewServices(kube, endpoints.Changes(), endpoints.Complete)
+		if err := errors.Join(
+			addresses.Index(ctx, installed), endpoints.SetupWithManager(manager),
+			(&addresses.PodReconciler{Addresses: shared, Pods: pods, Events: events}).SetupWithManager(manager),
+			(&addresses.APIServerReconciler{Addresses: shared, Events: events}).SetupWithManager(manager),
+			(&addresses.ReaderReconciler{Client: manager.GetClient(), Namespace: framework.Namespace}).SetupWithManager(manager),
+		); err != nil {
+			return err
+		}
+		for _, node := range []string{"liqo-asti", "liqo-alba"} {
+			if _, _, err := pods.List(ctx, node); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }

@@ -26,6 +26,7 @@ import (
 	"liqo.io/federation/controllers/consumer/offloading"
 	"liqo.io/federation/controllers/kit"
 	"liqo.io/federation/controllers/kit/watches"
+	"liqo.io/federation/controllers/link/addresses"
 	"liqo.io/federation/controllers/network"
 	"liqo.io/federation/controllers/remote"
 	"liqo.io/federation/controllers/storage/consumer"
@@ -80,6 +81,8 @@ type Config struct {
 	published cache.Cache
 	// installed is the cache of the installation namespace; nil until a controller needs it.
 	installed cache.Cache
+	// singles is what the controllers of single addresses share; nil until one needs it.
+	singles *addresses.Addresses
 	// offloading is what the controllers of offloading on a consumer share; nil until one
 	// needs it.
 	offloading *offloading.Config

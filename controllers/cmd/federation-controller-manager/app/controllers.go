@@ -15,6 +15,7 @@ import (
 	"liqo.io/federation/controllers/consumer/offloading"
 	"liqo.io/federation/controllers/consumer/request"
 	"liqo.io/federation/controllers/consumer/virtualnode"
+	"liqo.io/federation/controllers/link/addresses"
 	"liqo.io/federation/controllers/link/clusterinfo"
 	"liqo.io/federation/controllers/provider/admission"
 	"liqo.io/federation/controllers/provider/endpointslice"
@@ -55,7 +56,10 @@ func controllers() []Controller {
 		{Name: clusterinfo.Name, Init: initClusterInfo},
 		{Name: "network", Init: initNetwork},
 		{Name: "gateway-service", Init: initGatewayService},
-		{Name: "addresses", Init: initAddresses},
+		{Name: addresses.PodsName, Init: initPodAddresses},
+		{Name: addresses.EndpointsName, Init: initEndpointAddresses},
+		{Name: addresses.APIServerName, Init: initAPIServerAddress},
+		{Name: addresses.ReadersName, Init: initAddressReaders},
 		{Name: heartbeat.Name, Init: initHeartbeat},
 		{Name: liveness.Name, Init: initConsumerLiveness},
 		{Name: offer.Name, Init: initResourceOffer},

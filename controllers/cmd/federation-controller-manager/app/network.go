@@ -11,6 +11,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/controllers/kit/watches"
+	"liqo.io/federation/controllers/link/addresses"
 	"liqo.io/federation/controllers/link/installation"
 	"liqo.io/federation/controllers/network"
 	"liqo.io/federation/generated/informers/externalversions"
@@ -96,19 +98,63 @@ func initGatewayService(_ context.Context, config *Config) ([]Runner, error) {
 	return running(network.NewGatewayService(config.network("gateway-service")))
 }
 
-func initAddresses(_ context.Context, config *Config) ([]Runner, error) {
-	return running(network.NewAddresses(&network.AddressesConfig{
-		Kube:                  config.Kube,
-		Federation:            config.Federation,
-		FederationInformers:   config.FederationInformers,
-		InstallationInformers: config.installationInformers(),
-		BindingInformers:      config.NewKubeInformers(network.BindingInformers(config.Options.Namespace)...),
-		KubeInformers:         config.KubeInformers,
-		Pods:                  config.nodePods,
-		Events:                config.Recorder("addresses"),
-		Clock:                 clock.RealClock{},
-		Namespace:             config.Options.Namespace,
-		ClusterID:             config.ClusterID,
-		Home:                  config.Options.VirtualKubelet.HomeAddress(),
-	}))
+// addresses returns what the controllers of single addresses share; the first call creates it.
+func (c *Config) addresses(ctx context.Context) (*addresses.Addresses, error) {
+	if c.singles != nil {
+		return c.singles, nil
+	}
+	installed, err := c.installationCache(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := addresses.Index(ctx, installed); err != nil {
+		return nil, err
+	}
+	c.singles = &addresses.Addresses{
+		Client: c.manager.GetClient(), Live: c.manager.GetAPIReader(), Installation: installed,
+		Clock: clock.RealClock{}, Namespace: c.Options.Namespace, ClusterID: c.ClusterID,
+	}
+	return c.singles, nil
+}
+
+func initPodAddresses(ctx context.Context, config *Config) ([]Runner, error) {
+	shared, err := config.addresses(ctx)
+	if err != nil {
+		return nil, err
+	}
+	reconciler := &addresses.PodReconciler{
+		Addresses: shared, Pods: config.nodePods, Events: config.Recorder(addresses.PodsName),
+	}
+	return nil, reconciler.SetupWithManager(config.manager)
+}
+
+func initEndpointAddresses(ctx context.Context, config *Config) ([]Runner, error) {
+	shared, err := config.addresses(ctx)
+	if err != nil {
+		return nil, err
+	}
+	reconciler := &addresses.EndpointReconciler{Addresses: shared, Events: config.Recorder(addresses.EndpointsName)}
+	reconciler.Services = watches.NewServices(config.Kube, reconciler.Changes(), reconciler.Complete)
+	return nil, reconciler.SetupWithManager(config.manager)
+}
+
+func initAPIServerAddress(ctx context.Context, config *Config) ([]Runner, error) {
+	shared, err := config.addresses(ctx)
+	if err != nil {
+		return nil, err
+	}
+	reconciler := &addresses.APIServerReconciler{
+		Addresses: shared, Address: config.Options.VirtualKubelet.HomeAddress(),
+		Events: config.Recorder(addresses.APIServerName),
+	}
+	return nil, reconciler.SetupWithManager(config.manager)
+}
+
+func initAddressReaders(ctx context.Context, config *Config) ([]Runner, error) {
+	manager, err := config.Manager(ctx)
+	if err != nil {
+		return nil, err
+	}
+	reconciler := &addresses.ReaderReconciler{Client: manager.GetClient(), Namespace: config.Options.Namespace}
+	return nil, reconciler.SetupWithManager(manager)
 }

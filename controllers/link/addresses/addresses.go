@@ -1,0 +1,236 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package addresses
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/naming"
+	"liqo.io/federation/controllers/kit"
+)
+
+// Addresses is what the controllers of single addresses share.
+type Addresses struct {
+	// Client reads the cache of the manager, Live the API server.
+	Client client.Client
+	Live   client.Reader
+	// Installation caches the AddressMappings, indexed by Index, and the TunnelEndpoints of the
+	// installation namespace.
+	Installation cache.Cache
+	Clock        clock.PassiveClock
+	// Namespace is that of the installation.
+	Namespace string
+	// ClusterID is that of this cluster.
+	ClusterID string
+
+	mu sync.Mutex
+	// exhausted are the pools in which no IPv4 (true) or IPv6 address was left.
+	exhausted map[bool]exhaustion
+	// reported is the last reported reason for which an origin of an owner has no address, by
+	// the owner: a NamespaceOffloading or a ForeignCluster.
+	reported map[types.NamespacedName]string
+}
+
+// exhaustion is a pool without addresses, and the time at which the next one is requested.
+type exhaustion struct {
+	pool  *v1alpha1.AddressPool
+	until time.Time
+}
+
+const (
+	// indexOrigin indexes single mappings by their origins.
+	indexOrigin = "origin"
+	// indexPeer indexes single mappings by the ForeignCluster that they are for.
+	indexPeer = "peer"
+)
+
+// Index adds the indexes that Addresses reads to a cache of AddressMappings. It is called once
+// for a cache.
+func Index(ctx context.Context, indexer client.FieldIndexer) error {
+	if err := indexer.IndexField(ctx, &v1alpha1.AddressMapping{}, indexOrigin, originValue); err != nil {
+		return fmt.Errorf("indexing address mappings by their origins: %w", err)
+	}
+	if err := indexer.IndexField(ctx, &v1alpha1.AddressMapping{}, indexPeer, peerValue); err != nil {
+		return fmt.Errorf("indexing address mappings by their peers: %w", err)
+	}
+	return nil
+}
+
+func originValue(object client.Object) []string {
+	if mapping, ok := object.(*v1alpha1.AddressMapping); ok && isSingle(mapping) {
+		return []string{originOf(mapping).String()}
+	}
+	return nil
+}
+
+func peerValue(object client.Object) []string {
+	if mapping, ok := object.(*v1alpha1.AddressMapping); ok && isSingle(mapping) {
+		return []string{mapping.Labels[v1alpha1.LabelForeignCluster]}
+	}
+	return nil
+}
+
+// mappings returns the cached mappings that options select. They are not changed.
+func (a *Addresses) mappings(ctx context.Context, options ...client.ListOption) ([]v1alpha1.AddressMapping, error) {
+	var all v1alpha1.AddressMappingList
+	options = append(options, client.InNamespace(a.Namespace), client.UnsafeDisableDeepCopy)
+	if err := a.Installation.List(ctx, &all, options...); err != nil {
+		return nil, fmt.Errorf("listing address mappings: %w", err)
+	}
+	return all.Items, nil
+}
+
+// mappingsOf returns the mappings of an origin.
+func (a *Addresses) mappingsOf(ctx context.Context, of origin) ([]v1alpha1.AddressMapping, error) {
+	return a.mappings(ctx, client.MatchingFields{indexOrigin: of.String()})
+}
+
+// mapped returns the requests of the origins of a kind of which options select a mapping.
+func (a *Addresses) mapped(ctx context.Context, kind kind, options ...client.ListOption) []reconcile.Request {
+	// Listing a cache fails only before it is filled; then each mapping has an event anyway.
+	all, _ := a.mappings(ctx, options...)
+	return requestsOf(kind, all)
+}
+
+// virtualNodes returns the cached virtual nodes that options select. They are not changed.
+func (a *Addresses) virtualNodes(ctx context.Context, options ...client.ListOption) ([]v1alpha1.VirtualNode, error) {
+	var all v1alpha1.VirtualNodeList
+	if err := a.Client.List(ctx, &all, append(options, client.UnsafeDisableDeepCopy)...); err != nil {
+		return nil, fmt.Errorf("listing virtual nodes: %w", err)
+	}
+	return all.Items, nil
+}
+
+// maps returns the cached NamespaceMaps of providers that options select. They are not changed.
+func (a *Addresses) maps(ctx context.Context, options ...client.ListOption) ([]v1alpha1.NamespaceMap, error) {
+	var all v1alpha1.NamespaceMapList
+	if err := a.Client.List(ctx, &all, append(options, client.UnsafeDisableDeepCopy)...); err != nil {
+		return nil, fmt.Errorf("listing namespace maps: %w", err)
+	}
+	return slices.DeleteFunc(all.Items, func(m v1alpha1.NamespaceMap) bool {
+		return !naming.IsPeerNamespace(m.Namespace)
+	}), nil
+}
+
+// offloaded returns the namespaces that are offloaded to the providers whose NamespaceMaps
+// options select.
+func (a *Addresses) offloaded(ctx context.Context, options ...client.ListOption) sets.Set[string] {
+	names := sets.New[string]()
+	// Listing a cache fails only before it is filled; then each map has an event anyway.
+	all, _ := a.maps(ctx, options...)
+	for i := range all {
+		names = names.Union(namesOf(&all[i]))
+	}
+	return names
+}
+
+// namesOf returns the local namespaces of a NamespaceMap of a provider; none of any other object.
+func namesOf(object client.Object) sets.Set[string] {
+	names := sets.New[string]()
+	if m, ok := object.(*v1alpha1.NamespaceMap); ok && naming.IsPeerNamespace(m.Namespace) {
+		for _, namespace := range m.Spec.Namespaces {
+			names.Insert(namespace.Name)
+		}
+	}
+	return names
+}
+
+// offloads reports whether a NamespaceMap has a local namespace.
+func offloads(m *v1alpha1.NamespaceMap, namespace string) bool {
+	return slices.ContainsFunc(m.Spec.Namespaces, func(mapping v1alpha1.NamespaceMapping) bool {
+		return mapping.Name == namespace
+	})
+}
+
+// tunnel returns the tunnel to a ForeignCluster; nil if none is agreed upon, or if it carries
+// the control plane alone.
+func (a *Addresses) tunnel(ctx context.Context, foreignCluster string) (*v1alpha1.TunnelEndpoint, error) {
+	tunnel := &v1alpha1.TunnelEndpoint{}
+	err := a.Installation.Get(ctx, client.ObjectKey{Namespace: a.Namespace, Name: foreignCluster}, tunnel)
+	if apierrors.IsNotFound(err) || err == nil && (tunnel.DeletionTimestamp != nil || len(tunnel.Spec.Remote) == 0) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading tunnel endpoint %s: %w", foreignCluster, err)
+	}
+	return tunnel, nil
+}
+
+// tunnels returns the cached tunnels. They are not changed.
+func (a *Addresses) tunnels(ctx context.Context) ([]v1alpha1.TunnelEndpoint, error) {
+	var all v1alpha1.TunnelEndpointList
+	if err := a.Installation.List(ctx, &all, client.InNamespace(a.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("listing tunnel endpoints: %w", err)
+	}
+	return all.Items, nil
+}
+
+// peer is a ForeignCluster with a tunnel.
+type peer struct{ name, clusterID string }
+
+// createdOrDeleted selects creations and deletions.
+var createdOrDeleted = predicate.Funcs{UpdateFunc: func(event.UpdateEvent) bool { return false }}
+
+// isExternal selects the pool of single addresses.
+var isExternal = predicate.NewPredicateFuncs(func(object client.Object) bool {
+	return object.GetName() == v1alpha1.ExternalAddressPool
+})
+
+// queue is the queue of a controller.
+type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+
+// inNamespaces returns the requests that concern namespaces.
+type inNamespaces interface {
+	inNamespaces(ctx context.Context, names sets.Set[string]) []reconcile.Request
+}
+
+// ofNamespaceMap returns a handler that requests passes over what concerns the namespaces that a
+// NamespaceMap gains or loses.
+func ofNamespaceMap(of inNamespaces) handler.EventHandler {
+	add := func(ctx context.Context, names sets.Set[string], queue queue) {
+		for _, request := range of.inNamespaces(ctx, names) {
+			queue.Add(request)
+		}
+	}
+	return handler.Funcs{
+		CreateFunc: func(ctx context.Context, e event.CreateEvent, queue queue) { add(ctx, namesOf(e.Object), queue) },
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, queue queue) {
+			add(ctx, namesOf(e.ObjectOld).SymmetricDifference(namesOf(e.ObjectNew)), queue)
+		},
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, queue queue) { add(ctx, namesOf(e.Object), queue) },
+	}
+}
+
+// forgetOwner returns a handler that forgets what was reported to an owner that is deleted.
+func (a *Addresses) forgetOwner() handler.EventHandler {
+	return handler.Funcs{DeleteFunc: func(_ context.Context, e event.DeleteEvent, _ queue) {
+		a.forget(client.ObjectKeyFromObject(e.Object))
+	}}
+}
+
+// requestsTo returns the requests of cluster-scoped keys.
+func requestsTo(names sets.Set[string]) []reconcile.Request {
+	var requests []reconcile.Request
+	for name := range names {
+		requests = append(requests, kit.Request("", name))
+	}
+	return requests
+}

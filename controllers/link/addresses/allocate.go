@@ -1,0 +1,262 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package addresses
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/record"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/controllers/kit"
+	"liqo.io/federation/controllers/remote"
+)
+
+const (
+	// ReasonNoExternalAddresses is the reason of the event when a peer cannot reach what no
+	// tunnel leads to by itself, since this cluster has no addresses for it at all.
+	ReasonNoExternalAddresses = "NoExternalAddresses"
+	// ReasonAddressesExhausted is the reason of the event when no address is left, or a tunnel
+	// has as many as it takes.
+	ReasonAddressesExhausted = "AddressesExhausted"
+)
+
+const (
+	// maxSingles bounds the mappings for one peer, of which each port counts as one: a gateway
+	// refuses the whole tunnel where there are more than 10000 of any kind.
+	maxSingles = 9000
+	// exhaustedRetry is the time after which an address of an exhausted pool is requested again:
+	// released addresses are no event.
+	exhaustedRetry = time.Minute
+	// staleRetry is the time in which the cache receives a mapping that exists already.
+	staleRetry = time.Second
+)
+
+// ensure deletes the existing mappings of an origin that are not wanted, changes the ports of
+// the others, and creates the wanted ones that do not exist. It returns when to try again to
+// create those for which there is no address; these do not keep others from being created.
+func (a *Addresses) ensure(
+	ctx context.Context, events record.EventRecorder, existing []v1alpha1.AddressMapping,
+	wanted map[string]*v1alpha1.AddressMapping,
+) (time.Duration, error) {
+	exists := map[string]bool{}
+	for i := range existing {
+		mapping := &existing[i]
+		exists[mapping.Name] = true
+		if mapping.DeletionTimestamp != nil {
+			continue
+		}
+		keep, err := a.keep(ctx, mapping, wanted[mapping.Name])
+		if err != nil {
+			return 0, err
+		}
+		if keep {
+			continue
+		}
+		if err := kit.Delete(ctx, a.Client, mapping.DeepCopy()); err != nil {
+			return 0, err
+		}
+	}
+	var after time.Duration
+	for _, name := range slices.Sorted(maps.Keys(wanted)) {
+		if exists[name] {
+			continue
+		}
+		again, err := a.create(ctx, events, wanted[name])
+		if err != nil {
+			return 0, err
+		}
+		if after == 0 || again != 0 && again < after {
+			after = again
+		}
+	}
+	return after, nil
+}
+
+// keep reports whether a mapping stays, and changes its ports to the wanted ones. A mapping that
+// the pool no longer contains is created again once it is deleted.
+func (a *Addresses) keep(ctx context.Context, mapping, wanted *v1alpha1.AddressMapping) (bool, error) {
+	if wanted == nil {
+		return false, nil
+	}
+	outside, err := a.outside(ctx, mapping)
+	if err != nil || outside {
+		return false, err
+	}
+	if slices.Equal(mapping.Spec.Ports, wanted.Spec.Ports) {
+		return true, nil
+	}
+	changed := mapping.DeepCopy()
+	changed.Spec.Ports = wanted.Spec.Ports
+	// The role permits the update of mappings, and no patch.
+	if err := a.Client.Update(ctx, changed); err != nil {
+		return false, fmt.Errorf("updating the ports of address mapping %s: %w", client.ObjectKeyFromObject(mapping), err)
+	}
+	return true, nil
+}
+
+// outside reports whether a mapping is to an address that the pool had before: no tunnel leads
+// to it now. The API server is read where the cache says so, which may have received the mapping
+// before the pool that it is of.
+func (a *Addresses) outside(ctx context.Context, mapping *v1alpha1.AddressMapping) (bool, error) {
+	mapped, err := netip.ParseAddr(mapping.Spec.Mapped)
+	if err != nil {
+		return false, nil
+	}
+	for _, reader := range []client.Reader{a.Client, a.Live} {
+		pool, err := externalPool(ctx, reader)
+		if err != nil || pool == nil || contains(pool.Spec.CIDRs, mapped) {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// externalPool returns the pool of single addresses; nil if there is none.
+func externalPool(ctx context.Context, reader client.Reader) (*v1alpha1.AddressPool, error) {
+	pool := &v1alpha1.AddressPool{}
+	err := reader.Get(ctx, client.ObjectKey{Name: v1alpha1.ExternalAddressPool}, pool)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading address pool %s: %w", v1alpha1.ExternalAddressPool, err)
+	}
+	return pool, nil
+}
+
+// contains reports whether one of some CIDRs contains an address.
+func contains(cidrs []string, address netip.Addr) bool {
+	return slices.ContainsFunc(cidrs, func(cidr string) bool {
+		prefix, err := netip.ParsePrefix(cidr)
+		return err == nil && prefix.Contains(address)
+	})
+}
+
+// hasFamily reports whether a pool has addresses of a family.
+func hasFamily(pool *v1alpha1.AddressPool, v4 bool) bool {
+	return slices.ContainsFunc(pool.Spec.CIDRs, func(cidr string) bool {
+		prefix, err := netip.ParsePrefix(cidr)
+		return err == nil && prefix.Addr().Is4() == v4
+	})
+}
+
+// create creates a mapping if there is an address for it. Otherwise it reports the reason, and
+// returns when to try again; zero where an event follows.
+func (a *Addresses) create(
+	ctx context.Context, events record.EventRecorder, mapping *v1alpha1.AddressMapping,
+) (time.Duration, error) {
+	of := originOf(mapping)
+	pool, err := externalPool(ctx, a.Client)
+	if err != nil {
+		return 0, err
+	}
+	if pool == nil {
+		a.report(ctx, events, of, ReasonNoExternalAddresses, "There is no AddressPool external, which has addresses for "+
+			"what no tunnel leads to by itself, for example pods on other providers: set network.externalCIDRs.")
+		return 0, nil
+	}
+	address, err := netip.ParseAddr(mapping.Spec.Address)
+	if err != nil || !hasFamily(pool, address.Is4()) {
+		// A cluster that has external addresses of one family uses no others.
+		return 0, nil
+	}
+	if left := a.untilRetry(pool, address.Is4()); left > 0 {
+		return left, nil
+	}
+	peer := mapping.Labels[v1alpha1.LabelForeignCluster]
+	others, err := a.mappings(ctx, client.MatchingFields{indexPeer: peer})
+	if err != nil {
+		return 0, err
+	}
+	count := portsOf(mapping)
+	for i := range others {
+		count += portsOf(&others[i])
+	}
+	if count > maxSingles {
+		a.report(ctx, events, of, ReasonAddressesExhausted, fmt.Sprintf(
+			"Cluster %s would have %d addresses and ports of them, and a tunnel takes %d.", peer, count, maxSingles))
+		return exhaustedRetry, nil
+	}
+	err = a.Client.Create(ctx, mapping)
+	switch {
+	case err == nil:
+		a.forget(client.ObjectKeyFromObject(of.owner()))
+		return 0, nil
+	case apierrors.IsAlreadyExists(err):
+		return staleRetry, nil
+	case apierrors.HasStatusCause(err, v1alpha1.CauseAddressesExhausted):
+		a.exhaust(pool, address.Is4())
+		a.report(ctx, events, of, ReasonAddressesExhausted, "There is no address left for what no tunnel leads to by "+
+			"itself, for example pods on other providers: "+remote.Text(err.Error()))
+		return exhaustedRetry, nil
+	default:
+		return 0, fmt.Errorf("creating the mapping of %s for cluster %s: %w", mapping.Spec.Address, peer, err)
+	}
+}
+
+// portsOf returns what a mapping counts for.
+func portsOf(mapping *v1alpha1.AddressMapping) int { return max(len(mapping.Spec.Ports), 1) }
+
+// untilRetry returns how long no address of a family is requested of a pool: where none is left,
+// one request each minute finds that out for all origins. A changed pool is requested at once.
+func (a *Addresses) untilRetry(pool *v1alpha1.AddressPool, v4 bool) time.Duration {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	exhausted, ok := a.exhausted[v4]
+	if !ok || exhausted.pool.UID != pool.UID || !equality.Semantic.DeepEqual(exhausted.pool.Spec, pool.Spec) {
+		return 0
+	}
+	return exhausted.until.Sub(a.Clock.Now())
+}
+
+// exhaust records that a pool has no address of a family left.
+func (a *Addresses) exhaust(pool *v1alpha1.AddressPool, v4 bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.exhausted == nil {
+		a.exhausted = map[bool]exhaustion{}
+	}
+	a.exhausted[v4] = exhaustion{pool: pool, until: a.Clock.Now().Add(exhaustedRetry)}
+}
+
+// report emits an event of the owner of an origin that has no address, unless the last one has
+// the same reason.
+func (a *Addresses) report(ctx context.Context, events record.EventRecorder, of origin, reason, message string) {
+	owner := of.owner()
+	key := client.ObjectKeyFromObject(owner)
+	a.mu.Lock()
+	before := a.reported[key]
+	if a.reported == nil {
+		a.reported = map[types.NamespacedName]string{}
+	}
+	a.reported[key] = reason
+	a.mu.Unlock()
+	if before == reason {
+		return
+	}
+	if err := a.Client.Get(ctx, key, owner); err != nil {
+		// Without the object, nothing is reported, and its deletion is no event any more.
+		a.forget(key)
+		return
+	}
+	events.Event(owner, corev1.EventTypeWarning, reason, message)
+}
+
+// forget forgets the reason that was reported to an owner.
+func (a *Addresses) forget(owner types.NamespacedName) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.reported, owner)
+}

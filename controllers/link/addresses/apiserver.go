@@ -1,0 +1,103 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package addresses
+
+import (
+	"context"
+	"net/netip"
+	"time"
+
+	"k8s.io/client-go/tools/record"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/naming"
+	"liqo.io/federation/controllers/kit"
+)
+
+// APIServerName is the name of the controller of the API server's addresses in --controllers,
+// logs, metrics and events.
+const APIServerName = "api-server-address"
+
+// APIServerReconciler allocates an address at which the pods on a provider reach the API server
+// of this cluster.
+type APIServerReconciler struct {
+	*Addresses
+	// Address is that of the API server; invalid where pods do not reach it through tunnels.
+	Address netip.Addr
+	// Events receives events of ForeignClusters.
+	Events record.EventRecorder
+}
+
+// SetupWithManager adds the controller to a manager.
+func (r *APIServerReconciler) SetupWithManager(manager ctrl.Manager) error {
+	return ctrl.NewControllerManagedBy(manager).Named(APIServerName).
+		Watches(&v1alpha1.VirtualNode{}, handler.EnqueueRequestsFromMapFunc(kit.OfPeerNamespace),
+			builder.WithPredicates(createdOrDeleted)).
+		Watches(&v1alpha1.AddressPool{}, handler.EnqueueRequestsFromMapFunc(r.all),
+			builder.WithPredicates(isExternal, kit.SpecChanged())).
+		Watches(&v1alpha1.ForeignCluster{}, r.forgetOwner()).
+		WatchesRawSource(source.Kind[client.Object](r.Installation, &v1alpha1.AddressMapping{}, toOrigin(ofAPIServer))).
+		WatchesRawSource(source.Kind[client.Object](r.Installation, &v1alpha1.TunnelEndpoint{},
+			handler.EnqueueRequestsFromMapFunc(ofTunnel), kit.SpecChanged())).
+		WithOptions(kit.Options(1)).
+		Complete(r)
+}
+
+// ofTunnel maps a tunnel to its ForeignCluster.
+func ofTunnel(_ context.Context, tunnel client.Object) []reconcile.Request {
+	return []reconcile.Request{kit.Request("", tunnel.GetName())}
+}
+
+// all returns the requests of the ForeignClusters with a tunnel or a mapping.
+func (r *APIServerReconciler) all(ctx context.Context, _ client.Object) []reconcile.Request {
+	requests := r.mapped(ctx, ofAPIServer)
+	// Listing a cache fails only before it is filled; then each tunnel has an event anyway.
+	tunnels, _ := r.tunnels(ctx)
+	for i := range tunnels {
+		requests = append(requests, kit.Request("", tunnels[i].Name))
+	}
+	return requests
+}
+
+// Reconcile creates the mapping of the API server for a ForeignCluster, or deletes it.
+func (r *APIServerReconciler) Reconcile(ctx context.Context, request reconcile.Request) (ctrl.Result, error) {
+	return kit.Result(r.reconcile(ctx, origin{kind: ofAPIServer, key: request.NamespacedName}))
+}
+
+func (r *APIServerReconciler) reconcile(ctx context.Context, of origin) (time.Duration, error) {
+	existing, err := r.mappingsOf(ctx, of)
+	if err != nil {
+		return 0, err
+	}
+	wanted, err := r.wanted(ctx, of)
+	if err != nil {
+		return 0, err
+	}
+	return r.ensure(ctx, r.Events, existing, wanted)
+}
+
+// wanted returns the mapping for a ForeignCluster with a tunnel and a virtual node, whose pods
+// use it.
+func (r *APIServerReconciler) wanted(ctx context.Context, of origin) (map[string]*v1alpha1.AddressMapping, error) {
+	if !r.Address.IsValid() {
+		return nil, nil
+	}
+	name := of.key.Name
+	tunnel, err := r.tunnel(ctx, name)
+	if err != nil || tunnel == nil {
+		return nil, err
+	}
+	nodes, err := r.virtualNodes(ctx, client.InNamespace(naming.PeerNamespace(name)))
+	if err != nil || len(nodes) == 0 {
+		return nil, err
+	}
+	mapping := single(r.Namespace, of, r.ClusterID, peer{name, tunnel.Spec.ClusterID}, r.Address)
+	return map[string]*v1alpha1.AddressMapping{mapping.Name: mapping}, nil
+}

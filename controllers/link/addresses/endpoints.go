@@ -1,0 +1,299 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package addresses
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/tools/record"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/naming"
+	"liqo.io/federation/apiserver/reflection"
+	"liqo.io/federation/controllers/kit"
+	"liqo.io/federation/controllers/kit/watches"
+	"liqo.io/federation/controllers/virtualkubelet/translate"
+)
+
+// EndpointsName is the name of the controller of endpoints that are no pods in --controllers,
+// logs, metrics and events.
+const EndpointsName = "endpoint-addresses"
+
+// ReasonTooManyPorts is the reason of the event when an endpoint that is no pod has more ports
+// than a mapping can have.
+const ReasonTooManyPorts = "TooManyPorts"
+
+const (
+	// endpointWorkers is how many namespaces are reconciled at a time.
+	endpointWorkers = 4
+	// endpointsSettle collects the changes of a Service and of its endpoints for one pass.
+	endpointsSettle = 200 * time.Millisecond
+)
+
+// Services are watches of the Services and EndpointSlices of namespaces.
+type Services interface {
+	// Of returns the Services and EndpointSlices of a namespace; nil while they are not complete.
+	// The first call begins to watch them, until the context ends.
+	Of(ctx context.Context, namespace string) (*watches.NamespaceServices, error)
+	// Forget ends the watch of a namespace.
+	Forget(namespace string)
+}
+
+// EndpointReconciler allocates addresses at which the providers that a namespace is offloaded to
+// reach those endpoints of its Services that are no pods.
+type EndpointReconciler struct {
+	*Addresses
+	// Services are those of the offloaded namespaces, which send their changes to Changes and
+	// Complete.
+	Services Services
+	// Events receives events of NamespaceOffloadings.
+	Events record.EventRecorder
+
+	changed kit.Trigger
+}
+
+// SetupWithManager adds the controller to a manager.
+func (r *EndpointReconciler) SetupWithManager(manager ctrl.Manager) error {
+	info := &v1alpha1.ClusterInfo{}
+	_, err := manager.GetCache().GetInformer(context.Background(), info, cache.BlockUntilSynced(false))
+	if err != nil {
+		return fmt.Errorf("caching the ClusterInfo: %w", err)
+	}
+	return ctrl.NewControllerManagedBy(manager).Named(EndpointsName).
+		Watches(&v1alpha1.VirtualNode{}, handler.EnqueueRequestsFromMapFunc(r.ofVirtualNode),
+			builder.WithPredicates(kit.SpecChanged())).
+		Watches(&v1alpha1.NamespaceMap{}, ofNamespaceMap(r)).
+		// The address of an endpoint may be that of a new node.
+		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.allMapped), builder.WithPredicates(created)).
+		Watches(&v1alpha1.AddressPool{}, handler.EnqueueRequestsFromMapFunc(r.all),
+			builder.WithPredicates(isExternal, kit.SpecChanged())).
+		Watches(&v1alpha1.NamespaceOffloading{}, r.forgetOwner()).
+		WatchesRawSource(source.Kind[client.Object](r.Installation, &v1alpha1.AddressMapping{}, toOrigin(ofEndpoints))).
+		WatchesRawSource(source.Kind[client.Object](r.Installation, &v1alpha1.TunnelEndpoint{},
+			handler.EnqueueRequestsFromMapFunc(r.ofTunnel), kit.SpecChanged())).
+		WatchesRawSource(&r.changed).
+		WithOptions(kit.Options(endpointWorkers)).
+		Complete(r)
+}
+
+// created selects creations.
+var created = predicate.Funcs{
+	UpdateFunc: func(event.UpdateEvent) bool { return false },
+	DeleteFunc: func(event.DeleteEvent) bool { return false },
+}
+
+// ofVirtualNode maps a virtual node, which has the reflection policy of its provider, to the
+// namespaces that are offloaded to the provider, and to those with a mapping for it.
+func (r *EndpointReconciler) ofVirtualNode(ctx context.Context, node client.Object) []reconcile.Request {
+	return r.ofProvider(ctx, naming.ForeignClusterOf(node.GetNamespace()))
+}
+
+// ofTunnel maps a tunnel to the namespaces that are offloaded to its peer, and to those with a
+// mapping for it.
+func (r *EndpointReconciler) ofTunnel(ctx context.Context, tunnel client.Object) []reconcile.Request {
+	return r.ofProvider(ctx, tunnel.GetName())
+}
+
+func (r *EndpointReconciler) ofProvider(ctx context.Context, name string) []reconcile.Request {
+	requests := requestsTo(r.offloaded(ctx, client.InNamespace(naming.PeerNamespace(name))))
+	return append(requests, r.mapped(ctx, ofEndpoints, client.MatchingFields{indexPeer: name})...)
+}
+
+// allMapped returns the requests of the namespaces with a mapping of an endpoint.
+func (r *EndpointReconciler) allMapped(ctx context.Context, _ client.Object) []reconcile.Request {
+	return r.mapped(ctx, ofEndpoints)
+}
+
+// all returns the requests of the offloaded namespaces, and of those with a mapping.
+func (r *EndpointReconciler) all(ctx context.Context, _ client.Object) []reconcile.Request {
+	return append(requestsTo(r.offloaded(ctx)), r.mapped(ctx, ofEndpoints)...)
+}
+
+// inNamespaces returns the requests of namespaces.
+func (r *EndpointReconciler) inNamespaces(_ context.Context, names sets.Set[string]) []reconcile.Request {
+	return requestsTo(names)
+}
+
+// Reconcile creates the mappings of the endpoints of a namespace that are no pods, and deletes
+// any other one of the namespace.
+func (r *EndpointReconciler) Reconcile(ctx context.Context, request reconcile.Request) (ctrl.Result, error) {
+	return kit.Result(r.reconcile(ctx, origin{kind: ofEndpoints, key: request.NamespacedName}))
+}
+
+func (r *EndpointReconciler) reconcile(ctx context.Context, of origin) (time.Duration, error) {
+	existing, err := r.mappingsOf(ctx, of)
+	if err != nil {
+		return 0, err
+	}
+	wanted, complete, err := r.wanted(ctx, of)
+	if err != nil || !complete {
+		// Complete requests the next pass.
+		return 0, err
+	}
+	return r.ensure(ctx, r.Events, existing, wanted)
+}
+
+// wanted returns the mappings of a namespace by their names: one for each endpoint that is no
+// pod and each provider, with the ports of the Services that are reflected there. complete is
+// false while the Services are not known.
+func (r *EndpointReconciler) wanted(
+	ctx context.Context, of origin,
+) (wanted map[string]*v1alpha1.AddressMapping, complete bool, err error) {
+	namespace := of.key.Name
+	providers, err := r.providers(ctx, namespace)
+	if err != nil {
+		return nil, false, err
+	}
+	if len(providers) == 0 {
+		r.Services.Forget(namespace)
+		return nil, true, nil
+	}
+	watch, err := r.Services.Of(ctx, namespace)
+	if err != nil || watch == nil {
+		return nil, false, err
+	}
+	outside, err := r.outsideEndpoints(ctx, watch)
+	if err != nil {
+		return nil, false, err
+	}
+	wanted = map[string]*v1alpha1.AddressMapping{}
+	for _, provider := range providers {
+		for address, ports := range reflectedPorts(outside, provider) {
+			mapping := single(r.Namespace, of, r.ClusterID, provider.peer, address)
+			if mapping.Spec.Ports = inOrder(ports); len(mapping.Spec.Ports) > v1alpha1.MaxAddressMappingPorts {
+				r.report(ctx, r.Events, of, ReasonTooManyPorts, fmt.Sprintf(
+					"Endpoint %s is no pod, and has more than the %d ports at which peers can reach it.",
+					address, v1alpha1.MaxAddressMappingPorts))
+				continue
+			}
+			wanted[mapping.Name] = mapping
+		}
+	}
+	return wanted, true, nil
+}
+
+// provider is a provider that a namespace is offloaded to, with a tunnel.
+type provider struct {
+	peer
+	// services and slices are its reflection policies of both.
+	services, slices translate.Policy
+}
+
+// providers returns the providers that a namespace is offloaded to.
+func (r *EndpointReconciler) providers(ctx context.Context, namespace string) ([]provider, error) {
+	all, err := r.maps(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var found []provider
+	for i := range all {
+		if !offloads(&all[i], namespace) {
+			continue
+		}
+		name := naming.ForeignClusterOf(all[i].Namespace)
+		tunnel, err := r.tunnel(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		nodes, err := r.virtualNodes(ctx, client.InNamespace(all[i].Namespace))
+		if err != nil {
+			return nil, err
+		}
+		if tunnel == nil {
+			continue
+		}
+		if node := reflection.DecidingVirtualNode(kit.Pointers(nodes), tunnel.Spec.ClusterID); node != nil {
+			found = append(found, provider{
+				peer:     peer{name, tunnel.Spec.ClusterID},
+				services: translate.PolicyOf(&node.Spec.Reflection, corev1.Resource("services")),
+				slices:   translate.PolicyOf(&node.Spec.Reflection, discoveryv1.Resource("endpointslices")),
+			})
+		}
+	}
+	return found, nil
+}
+
+// outsideSlice is an EndpointSlice with endpoints that are no pods, and its Service.
+type outsideSlice struct {
+	slice     *discoveryv1.EndpointSlice
+	service   *corev1.Service
+	addresses []netip.Addr
+}
+
+// outsideEndpoints returns the EndpointSlices of a namespace that have a Service and endpoints
+// that are no pods.
+func (r *EndpointReconciler) outsideEndpoints(ctx context.Context, watch *watches.NamespaceServices) ([]outsideSlice, error) {
+	all, err := watch.Slices.List(labels.Everything())
+	if err != nil {
+		return nil, err
+	}
+	local, err := r.local(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var found []outsideSlice
+	for _, slice := range all {
+		addresses, err := local.outsiders(ctx, slice)
+		if err != nil {
+			return nil, err
+		}
+		if len(addresses) == 0 {
+			continue
+		}
+		// Without its Service, nothing uses the slice; its creation is an event.
+		if service, err := watch.Services.Get(slice.Labels[discoveryv1.LabelServiceName]); err == nil {
+			found = append(found, outsideSlice{slice, service, addresses})
+		}
+	}
+	return found, nil
+}
+
+// reflectedPorts returns the ports of each endpoint that is no pod, of the EndpointSlices that
+// are reflected to a provider.
+func reflectedPorts(outside []outsideSlice, to provider) map[netip.Addr]sets.Set[v1alpha1.AddressMappingPort] {
+	ports := map[netip.Addr]sets.Set[v1alpha1.AddressMappingPort]{}
+	for _, o := range outside {
+		if !translate.ReflectsEndpoints(to.services, to.slices, o.service, o.slice) {
+			continue
+		}
+		for _, port := range o.slice.Ports {
+			if port.Port == nil || port.Protocol == nil {
+				continue
+			}
+			for _, address := range o.addresses {
+				if ports[address] == nil {
+					ports[address] = sets.New[v1alpha1.AddressMappingPort]()
+				}
+				ports[address].Insert(v1alpha1.AddressMappingPort{Protocol: *port.Protocol, Port: *port.Port})
+			}
+		}
+	}
+	return ports
+}
+
+// inOrder returns ports by their protocols and numbers.
+func inOrder(ports sets.Set[v1alpha1.AddressMappingPort]) []v1alpha1.AddressMappingPort {
+	return slices.SortedFunc(maps.Keys(ports), func(a, b v1alpha1.AddressMappingPort) int {
+		return cmp.Or(cmp.Compare(a.Protocol, b.Protocol), cmp.Compare(a.Port, b.Port))
+	})
+}

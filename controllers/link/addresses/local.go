@@ -1,0 +1,122 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package addresses
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/apis/federation/validation"
+	"liqo.io/federation/controllers/link/clusterinfo"
+)
+
+// local are the addresses of this cluster, and those that its tunnels lead to.
+type local struct {
+	reader client.Reader
+	// ranges are those of this cluster, and those at which it reaches its peers.
+	ranges []netip.Prefix
+	// virtualNodes are the names of the Nodes that stand for providers.
+	virtualNodes sets.Set[string]
+	// hosts are the addresses of nodes; nil until they are needed.
+	hosts sets.Set[string]
+}
+
+// local reads the addresses of this cluster, but for those of its nodes.
+func (r *EndpointReconciler) local(ctx context.Context) (*local, error) {
+	own, err := clusterinfo.Ranges(ctx, r.Client)
+	if err != nil {
+		return nil, fmt.Errorf("reading the ranges of this cluster: %w", err)
+	}
+	pool, err := externalPool(ctx, r.Client)
+	if err != nil {
+		return nil, err
+	}
+	tunnels, err := r.tunnels(ctx)
+	if err != nil {
+		return nil, err
+	}
+	nodes, err := r.virtualNodes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var cidrs []string
+	if pool != nil {
+		cidrs = pool.Spec.CIDRs
+	}
+	for i := range tunnels {
+		cidrs = append(cidrs, mappedCIDRs(&tunnels[i])...)
+	}
+	l := &local{
+		reader: r.Client, ranges: slices.Concat(own.Pods, own.Services, own.Nodes, own.External),
+		virtualNodes: sets.New[string](),
+	}
+	for _, cidr := range cidrs {
+		if prefix, err := netip.ParsePrefix(cidr); err == nil {
+			l.ranges = append(l.ranges, prefix)
+		}
+	}
+	for i := range nodes {
+		l.virtualNodes.Insert(nodes[i].Spec.NodeName)
+	}
+	return l, nil
+}
+
+// outsiders returns the endpoints of an EndpointSlice that are neither pods of this cluster or of
+// a peer, nor another address of this cluster, for example of a node: a mapping would open these
+// to a peer for a user who may only write EndpointSlices.
+func (l *local) outsiders(ctx context.Context, slice *discoveryv1.EndpointSlice) ([]netip.Addr, error) {
+	if slice.AddressType != discoveryv1.AddressTypeIPv4 && slice.AddressType != discoveryv1.AddressTypeIPv6 ||
+		slice.Labels[discoveryv1.LabelManagedBy] == v1alpha1.ManagedBy {
+		return nil, nil
+	}
+	var found []netip.Addr
+	for _, endpoint := range slice.Endpoints {
+		if endpoint.NodeName != nil && l.virtualNodes.Has(*endpoint.NodeName) {
+			continue
+		}
+		for _, text := range endpoint.Addresses {
+			address, err := netip.ParseAddr(text)
+			if err == nil && len(validation.EndpointAddress(text, slice.AddressType, nil)) == 0 && !l.inRange(address) {
+				found = append(found, address)
+			}
+		}
+	}
+	if len(found) == 0 {
+		return nil, nil
+	}
+	if err := l.readHosts(ctx); err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(found, func(address netip.Addr) bool { return l.hosts.Has(address.String()) }), nil
+}
+
+func (l *local) inRange(address netip.Addr) bool {
+	return slices.ContainsFunc(l.ranges, func(prefix netip.Prefix) bool { return prefix.Contains(address) })
+}
+
+// readHosts reads the addresses of the nodes once.
+func (l *local) readHosts(ctx context.Context) error {
+	if l.hosts != nil {
+		return nil
+	}
+	var nodes corev1.NodeList
+	if err := l.reader.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("listing nodes: %w", err)
+	}
+	l.hosts = sets.New[string]()
+	for i := range nodes.Items {
+		for _, of := range nodes.Items[i].Status.Addresses {
+			l.hosts.Insert(of.Address)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,277 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package addresses
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/tools/record"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/naming"
+	"liqo.io/federation/apiserver/podspec"
+	"liqo.io/federation/controllers/kit"
+)
+
+// PodsName is the name of the controller of pods in --controllers, logs, metrics and events.
+const PodsName = "pod-addresses"
+
+const (
+	// podWorkers is how many pods are reconciled at a time.
+	podWorkers = 4
+	// unknownRetry is the time after which a pod is looked up again while not all pods of a node
+	// are known: that one does not exist is no event.
+	unknownRetry = time.Second
+)
+
+// Pods are watches of the pods of nodes.
+type Pods interface {
+	// List returns the pods of a node, and whether they are complete. The first call begins to
+	// watch them, until the context ends.
+	List(ctx context.Context, node string) (pods []*corev1.Pod, complete bool, err error)
+	// Seen is List for a node that is watched already; of any other one nothing is known.
+	Seen(node string) (pods []*corev1.Pod, complete bool)
+	// Get returns a pod of a node that is watched already; nil if it is not known.
+	Get(node, namespace, name string) *corev1.Pod
+	// Synced reports whether all pods of a node are known.
+	Synced(node string) bool
+	// Listen has a function called with each change of a pod.
+	Listen(changed func(node string, pod *corev1.Pod))
+}
+
+// PodReconciler allocates addresses at which other providers reach a pod that runs on one.
+type PodReconciler struct {
+	*Addresses
+	// Pods are those of the virtual nodes.
+	Pods Pods
+	// Events receives events of NamespaceOffloadings.
+	Events record.EventRecorder
+}
+
+// SetupWithManager adds the controller to a manager.
+func (r *PodReconciler) SetupWithManager(manager ctrl.Manager) error {
+	changed := &kit.Trigger{}
+	r.Pods.Listen(func(_ string, pod *corev1.Pod) { changed.Add(kit.Request(pod.Namespace, pod.Name)) })
+	return ctrl.NewControllerManagedBy(manager).Named(PodsName).
+		Watches(&v1alpha1.VirtualNode{}, handler.EnqueueRequestsFromMapFunc(r.allMapped), builder.WithPredicates(deleted)).
+		Watches(&v1alpha1.NamespaceMap{}, ofNamespaceMap(r)).
+		Watches(&v1alpha1.AddressPool{}, handler.EnqueueRequestsFromMapFunc(r.all),
+			builder.WithPredicates(isExternal, kit.SpecChanged())).
+		Watches(&v1alpha1.NamespaceOffloading{}, r.forgetOwner()).
+		WatchesRawSource(source.Kind[client.Object](r.Installation, &v1alpha1.AddressMapping{}, toOrigin(ofPod))).
+		WatchesRawSource(source.Kind[client.Object](r.Installation, &v1alpha1.TunnelEndpoint{},
+			handler.EnqueueRequestsFromMapFunc(r.behindTunnel), kit.SpecChanged())).
+		WatchesRawSource(changed).
+		WithOptions(kit.Options(podWorkers)).
+		Complete(r)
+}
+
+// deleted selects deletions.
+var deleted = predicate.Funcs{
+	CreateFunc: func(event.CreateEvent) bool { return false },
+	UpdateFunc: func(event.UpdateEvent) bool { return false },
+}
+
+// allMapped returns the requests of all pods with a mapping. The pods of a virtual node that is
+// deleted disappear without an event.
+func (r *PodReconciler) allMapped(ctx context.Context, _ client.Object) []reconcile.Request {
+	return r.mapped(ctx, ofPod)
+}
+
+// all returns the requests of all known pods, and of those with a mapping.
+func (r *PodReconciler) all(ctx context.Context, _ client.Object) []reconcile.Request {
+	// Listing a cache fails only before it is filled; then each pod has an event anyway.
+	nodes, _ := r.virtualNodes(ctx)
+	requests := r.mapped(ctx, ofPod)
+	for _, pod := range r.seen(nodes) {
+		requests = append(requests, kit.Request(pod.Namespace, pod.Name))
+	}
+	return requests
+}
+
+// behindTunnel returns the requests of the pods that a tunnel concerns: those on the provider,
+// those that it has an address of, and those in a namespace that is offloaded to it.
+func (r *PodReconciler) behindTunnel(ctx context.Context, tunnel client.Object) []reconcile.Request {
+	inPeer := client.InNamespace(naming.PeerNamespace(tunnel.GetName()))
+	requests := r.mapped(ctx, ofPod, client.MatchingFields{indexPeer: tunnel.GetName()})
+	// Listing a cache fails only before it is filled; then each pod has an event anyway.
+	nodes, _ := r.virtualNodes(ctx, inPeer)
+	for _, pod := range r.seen(nodes) {
+		requests = append(requests, kit.Request(pod.Namespace, pod.Name))
+	}
+	return append(requests, r.inNamespaces(ctx, r.offloaded(ctx, inPeer))...)
+}
+
+// inNamespaces returns the requests of the known pods of namespaces.
+func (r *PodReconciler) inNamespaces(ctx context.Context, names sets.Set[string]) []reconcile.Request {
+	if len(names) == 0 {
+		return nil
+	}
+	var requests []reconcile.Request
+	// Listing a cache fails only before it is filled; then each pod has an event anyway.
+	nodes, _ := r.virtualNodes(ctx)
+	for _, pod := range r.seen(nodes) {
+		if names.Has(pod.Namespace) {
+			requests = append(requests, kit.Request(pod.Namespace, pod.Name))
+		}
+	}
+	return requests
+}
+
+// seen returns the known pods of virtual nodes.
+func (r *PodReconciler) seen(nodes []v1alpha1.VirtualNode) []*corev1.Pod {
+	var all []*corev1.Pod
+	for i := range nodes {
+		pods, _ := r.Pods.Seen(nodes[i].Spec.NodeName)
+		all = append(all, pods...)
+	}
+	return all
+}
+
+// Reconcile creates the mappings of a pod that other providers reach it by, and deletes any
+// other one of it.
+func (r *PodReconciler) Reconcile(ctx context.Context, request reconcile.Request) (ctrl.Result, error) {
+	return kit.Result(r.reconcile(ctx, request.NamespacedName))
+}
+
+func (r *PodReconciler) reconcile(ctx context.Context, key types.NamespacedName) (time.Duration, error) {
+	existing, err := r.mappingsOf(ctx, origin{kind: ofPod, key: key})
+	if err != nil {
+		return 0, err
+	}
+	clusters := sets.New[string]()
+	for i := range existing {
+		clusters.Insert(existing[i].Labels[v1alpha1.LabelOrigin])
+	}
+	pod, on, complete, err := r.find(ctx, key, clusters)
+	if err != nil {
+		return 0, err
+	}
+	if pod == nil && !complete {
+		return unknownRetry, nil
+	}
+	wanted, err := r.wanted(ctx, pod, on)
+	if err != nil {
+		return 0, err
+	}
+	return r.ensure(ctx, r.Events, existing, wanted)
+}
+
+// find returns a pod of the virtual nodes and its virtual node, and reports whether all pods on
+// some clusters are known: those that mappings say it was on. Of two pods of the name, the
+// younger one replaced the other.
+func (r *PodReconciler) find(
+	ctx context.Context, key types.NamespacedName, clusters sets.Set[string],
+) (pod *corev1.Pod, on *v1alpha1.VirtualNode, complete bool, err error) {
+	nodes, err := r.virtualNodes(ctx)
+	if err != nil {
+		return nil, nil, false, err
+	}
+	complete = true
+	for i := range nodes {
+		node := &nodes[i]
+		if !naming.IsPeerNamespace(node.Namespace) {
+			continue
+		}
+		found, known, err := r.podOn(ctx, node, key)
+		if err != nil {
+			return nil, nil, false, fmt.Errorf("watching the pods of node %s: %w", node.Spec.NodeName, err)
+		}
+		complete = complete && (known || !clusters.Has(node.Spec.ClusterID))
+		if found != nil && (pod == nil || pod.CreationTimestamp.Before(&found.CreationTimestamp)) {
+			pod, on = found, node
+		}
+	}
+	return pod, on, complete, nil
+}
+
+// podOn returns a pod of a virtual node, or nil, and reports whether all of its pods are known.
+// The controller of virtual nodes ends the watch of one that is being deleted: it is not begun
+// again here, and its pods are unknown until it is gone.
+func (r *PodReconciler) podOn(
+	ctx context.Context, node *v1alpha1.VirtualNode, key types.NamespacedName,
+) (pod *corev1.Pod, complete bool, err error) {
+	complete = r.Pods.Synced(node.Spec.NodeName)
+	if !complete && node.DeletionTimestamp == nil {
+		_, _, err = r.Pods.List(ctx, node.Spec.NodeName)
+	}
+	return r.Pods.Get(node.Spec.NodeName, key.Namespace, key.Name), complete, err
+}
+
+// wanted returns the mappings of a pod by their names: one for each of its addresses and each
+// other provider that its namespace is offloaded to, where tunnels lead to both providers.
+func (r *PodReconciler) wanted(
+	ctx context.Context, pod *corev1.Pod, on *v1alpha1.VirtualNode,
+) (map[string]*v1alpha1.AddressMapping, error) {
+	if pod == nil || podspec.Finished(pod) {
+		return nil, nil
+	}
+	provider := naming.ForeignClusterOf(on.Namespace)
+	tunnel, err := r.tunnel(ctx, provider)
+	if err != nil || tunnel == nil || tunnel.Spec.ClusterID != on.Spec.ClusterID {
+		return nil, err
+	}
+	addresses := behind(tunnel, pod.Status.PodIPs)
+	if len(addresses) == 0 {
+		return nil, nil
+	}
+	all, err := r.maps(ctx)
+	if err != nil {
+		return nil, err
+	}
+	of := origin{kind: ofPod, key: client.ObjectKeyFromObject(pod)}
+	wanted := map[string]*v1alpha1.AddressMapping{}
+	for i := range all {
+		name := naming.ForeignClusterOf(all[i].Namespace)
+		if name == provider || !offloads(&all[i], pod.Namespace) {
+			continue
+		}
+		other, err := r.tunnel(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		if other == nil || other.Spec.ClusterID == tunnel.Spec.ClusterID {
+			continue
+		}
+		for _, address := range addresses {
+			mapping := single(r.Namespace, of, tunnel.Spec.ClusterID, peer{name, other.Spec.ClusterID}, address)
+			wanted[mapping.Name] = mapping
+		}
+	}
+	return wanted, nil
+}
+
+// behind returns the addresses that a tunnel leads to.
+func behind(tunnel *v1alpha1.TunnelEndpoint, ips []corev1.PodIP) []netip.Addr {
+	var found []netip.Addr
+	for _, ip := range ips {
+		if address, err := netip.ParseAddr(ip.IP); err == nil && contains(mappedCIDRs(tunnel), address) {
+			found = append(found, address)
+		}
+	}
+	return found
+}
+
+// mappedCIDRs returns the ranges at which this cluster reaches a peer.
+func mappedCIDRs(tunnel *v1alpha1.TunnelEndpoint) []string {
+	var cidrs []string
+	for _, agreed := range tunnel.Spec.Remote {
+		cidrs = append(cidrs, agreed.Mapped)
+	}
+	return cidrs
+}
