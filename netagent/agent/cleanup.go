@@ -14,39 +14,39 @@ import (
 
 var families = []model.Family{model.IPv4, model.IPv6}
 
-// Nobody comes after an agent that removes everything: what fails, as when the
-// kernel was interrupted, is tried so often.
+// No later pass repairs a failed cleanup, so that transient errors (for example EINTR) are retried here.
 const (
-	cleanTries = 5
-	cleanPause = 200 * time.Millisecond
+	cleanAttempts = 5
+	cleanPause    = 200 * time.Millisecond
 )
 
-// CleanRoute removes what a route agent has made on a node.
+// CleanRoute removes everything that a route agent created on a node. It returns the number of kernel writes.
 func CleanRoute(node kernel.Kernel) (writes int, err error) {
-	return again(func() (int, error) {
+	return retryClean(func() (int, error) {
 		return apply.New(node).Teardown(model.Scope{Links: []string{model.OverlayLink}, Routing: true, Families: families})
 	})
 }
 
-// CleanGateway removes what a gateway has made, on its node and within its
-// namespace.
+// CleanGateway removes everything that a gateway created on its node and in its network namespace. It returns
+// the number of kernel writes.
 func CleanGateway(node, inside kernel.Kernel) (writes int, err error) {
-	return again(func() (int, error) {
-		within, insideErr := apply.New(inside).Teardown(model.Scope{Links: []string{model.GatewayLink, model.TunnelLink}, Routing: true, Families: families})
-		onNode, nodeErr := apply.New(node).Teardown(model.Scope{Links: []string{model.HostLink}})
-		return within + onNode, errors.Join(insideErr, nodeErr)
+	return retryClean(func() (int, error) {
+		insideWrites, insideErr := apply.New(inside).
+			Teardown(model.Scope{Links: []string{model.GatewayLink, model.TunnelLink}, Routing: true, Families: families})
+		nodeWrites, nodeErr := apply.New(node).Teardown(model.Scope{Links: []string{model.HostLink}})
+		return insideWrites + nodeWrites, errors.Join(insideErr, nodeErr)
 	})
 }
 
-// again cleans until that succeeds, a few times, and returns the last error.
-func again(clean func() (int, error)) (writes int, err error) {
-	for try := range cleanTries {
-		if try > 0 {
+// retryClean calls clean until it succeeds, cleanAttempts times at most, and returns the last error.
+func retryClean(clean func() (int, error)) (writes int, err error) {
+	for attempt := range cleanAttempts {
+		if attempt > 0 {
 			time.Sleep(cleanPause)
 		}
-		var wrote int
-		wrote, err = clean()
-		writes += wrote
+		var n int
+		n, err = clean()
+		writes += n
 		if err == nil {
 			break
 		}

@@ -19,7 +19,7 @@ import (
 	"liqo.io/federation/netagent/model"
 )
 
-// setUp is a node that both agents have set up, with the gateway's namespace.
+// setUp returns a node that both agents have set up, and the gateway's namespace.
 func setUp(t *testing.T) (node, inside *fake.Kernel) {
 	t.Helper()
 	node, inside = fake.New(), fake.New()
@@ -35,7 +35,10 @@ func setUp(t *testing.T) (node, inside *fake.Kernel) {
 		MTU:      1500, Port: 51820, PrivateKey: model.PrivateKey{1},
 		Peers: []model.Peer{{
 			ClusterID: "milan", PublicKey: model.PublicKey{2}, Endpoint: netip.MustParseAddrPort("172.16.0.2:51820"),
-			Local:  []netmap.CIDRMapping{{CIDR: prefix("10.0.0.0/16"), Mapped: prefix("10.2.0.0/16")}, {CIDR: prefix("fd10::/48"), Mapped: prefix("fd12::/48")}},
+			Local: []netmap.CIDRMapping{
+				{CIDR: prefix("10.0.0.0/16"), Mapped: prefix("10.2.0.0/16")},
+				{CIDR: prefix("fd10::/48"), Mapped: prefix("fd12::/48")},
+			},
 			Remote: []netip.Prefix{prefix("10.102.0.0/16"), prefix("fd11::/48")},
 		}},
 	}
@@ -62,12 +65,12 @@ func setUp(t *testing.T) (node, inside *fake.Kernel) {
 }
 
 func clean(node, inside kernel.Kernel) error {
-	_, ofGateway := CleanGateway(node, inside)
-	_, ofRoute := CleanRoute(node)
-	return errors.Join(ofGateway, ofRoute)
+	_, gatewayErr := CleanGateway(node, inside)
+	_, routeErr := CleanRoute(node)
+	return errors.Join(gatewayErr, routeErr)
 }
 
-func TestNothingIsLeftBehindWhicheverCallFailsOnce(t *testing.T) {
+func TestCleanupIsCompleteWhenAnyOneCallFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for number := 1; ; number++ {
 			node, inside := setUp(t)
@@ -83,7 +86,7 @@ func TestNothingIsLeftBehindWhicheverCallFailsOnce(t *testing.T) {
 				t.Errorf("call %d failed: %v", number, err)
 			}
 			if left := node.Dump() + inside.Dump(); left != "" {
-				t.Errorf("after call %d failed, there is still\n%s", number, left)
+				t.Errorf("after call %d failed, these objects are left:\n%s", number, left)
 			}
 			if calls < number {
 				if number < 10 {
@@ -95,20 +98,20 @@ func TestNothingIsLeftBehindWhicheverCallFailsOnce(t *testing.T) {
 	})
 }
 
-func TestWhatCannotBeRemovedIsToldAfterAWhile(t *testing.T) {
+func TestCleanupReturnsErrorsThatPersist(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		node, inside := setUp(t)
-		failure := errors.New("no luck")
+		failure := errors.New("injected failure")
 		inside.Fail = func(int) error { return failure }
 		began := time.Now()
 		if err := clean(node, inside); !errors.Is(err, failure) {
-			t.Errorf("it says %v", err)
+			t.Errorf("clean returned %v", err)
 		}
-		if took := time.Since(began); took > cleanTries*cleanPause {
-			t.Errorf("it was tried for %s", took)
+		if took := time.Since(began); took > cleanAttempts*cleanPause {
+			t.Errorf("cleanup took %s", took)
 		}
 		if left := node.Dump(); left != "" {
-			t.Errorf("where nothing failed, there is still\n%s", left)
+			t.Errorf("on the node, these objects are left:\n%s", left)
 		}
 	})
 }

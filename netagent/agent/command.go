@@ -12,8 +12,8 @@ import (
 	"k8s.io/component-base/version"
 )
 
-// NewCommand is the command of an agent, which is run once its options are
-// valid and logs are written as they say.
+// NewCommand returns the command of an agent. It validates the options and configures logging before it calls
+// run.
 func NewCommand(name, short string, options interface {
 	AddFlags(*pflag.FlagSet)
 	Validate() []error

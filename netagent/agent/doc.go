@@ -1,16 +1,16 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package agent is what the gateway and the route agents have in common: the
-// objects of the API that they read, what package model makes of them, and the
-// loop that applies it again and again.
+// Package agent holds what the gateway and the route agent share: caches of the API objects that they read, the
+// translation of these objects into the input of package model, the loop that applies the result, and the server
+// of probes and metrics.
 package agent
 
 import "liqo.io/federation/apiserver/apis/federation/v1alpha1"
 
 const (
-	// GatewayName is what the gateway is called.
+	// GatewayName is the name of the gateways' Deployment and Lease.
 	GatewayName = v1alpha1.GatewayName
-	// RouteName is what the DaemonSet of the route agents is called.
+	// RouteName is the name of the route agents' DaemonSet.
 	RouteName = "liqo-route"
 )

@@ -19,40 +19,39 @@ import (
 )
 
 const (
-	// endpointPatience is how long a peer has to be heard from at one of its
-	// endpoints, before the next one is called.
-	endpointPatience = 10 * time.Second
-	// resolvePatience bounds the questions where the names of a peer lead, and
-	// resolveAgain is when they are asked anew that led nowhere.
-	resolvePatience = 3 * time.Second
-	resolveAgain    = 5 * time.Second
-	// maxEndpoints bounds how many endpoints of a peer are looked at.
+	// endpointTimeout is how long a peer may be unresponsive at one of its endpoints before the next one is used.
+	endpointTimeout = 10 * time.Second
+	// resolveTimeout bounds the resolution of all names of a peer; resolveRetry is the delay after one that found
+	// no address.
+	resolveTimeout = 3 * time.Second
+	resolveRetry   = 5 * time.Second
+	// maxEndpoints bounds how many endpoints of a peer are used.
 	maxEndpoints = 8
 )
 
-// Endpoints choose where peers are called: where they were heard from last, if
-// that is known, else at the first endpoint, and while nothing is heard from
-// there at the next one, round and round.
+// Endpoints selects the endpoint used for each peer. It starts with the one in the TunnelEndpoint's status,
+// where the active gateway last received packets from the peer, or with the first one in the spec. While a peer
+// is unresponsive, its endpoints are used in turn.
 type Endpoints struct {
-	// Lookup resolves a name.
+	// Lookup returns the addresses of a name.
 	Lookup func(ctx context.Context, host string) ([]netip.Addr, error)
 	Clock  clock.Clock
 
 	mu    sync.Mutex
-	peers map[string]*called
+	peers map[string]*peerEndpoint
 }
 
-// called is a peer, and where it is called.
-type called struct {
-	uid       types.UID // of its TunnelEndpoint: another one of the name begins anew
+// peerEndpoint is the endpoint selected for one peer.
+type peerEndpoint struct {
+	uid       types.UID // of the TunnelEndpoint, to detect one recreated under the same name
 	endpoints []string
-	at        int
+	index     int
 	since     time.Time
 	address   netip.AddrPort
-	heard     bool // there, and not only called
+	learned   bool // whether packets were received from address
 }
 
-// NewEndpoints resolves names as the node does.
+// NewEndpoints returns an Endpoints that uses the resolver of the node.
 func NewEndpoints() *Endpoints {
 	return &Endpoints{
 		Lookup: func(ctx context.Context, host string) ([]netip.Addr, error) {
@@ -62,65 +61,69 @@ func NewEndpoints() *Endpoints {
 	}
 }
 
-// Of tells where a peer is called, and whether because it was heard from there; an
-// invalid address if nowhere, since it calls us or its names are not resolved.
-// Nobody has to follow it for what needs no name to be resolved.
-func (e *Endpoints) Of(te *v1alpha1.TunnelEndpoint) (at netip.AddrPort, heard bool) {
+// Of returns the endpoint selected for a peer, and whether it was learned from packets received from there. The
+// address is invalid if the peer announces no endpoint or its names are not resolved yet. Endpoints that need no
+// resolution are available before the first call of Follow.
+func (e *Endpoints) Of(te *v1alpha1.TunnelEndpoint) (address netip.AddrPort, learned bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if c := e.peers[te.Name]; c.is(te) {
-		return c.address, c.heard
+	if c := e.peers[te.Name]; c.matches(te) {
+		return c.address, c.learned
 	}
-	c := newCalled(te, e.Clock.Now())
-	return c.address, c.heard
+	c := newPeerEndpoint(te, e.Clock.Now())
+	return c.address, c.learned
 }
 
-// newCalled is a peer that nobody has followed so far: it is called where it was
-// heard last, or at its first endpoint if that is an address.
-func newCalled(te *v1alpha1.TunnelEndpoint, now time.Time) *called {
-	c := &called{uid: te.UID, endpoints: slices.Clone(te.Spec.Endpoints), at: -1, address: heardAt(te)}
-	c.heard = c.address.IsValid()
-	if !c.heard && len(c.endpoints) > 0 {
-		if first, err := netip.ParseAddrPort(c.endpoints[0]); err == nil && first.Port() != 0 {
-			c.at, c.address = 0, netip.AddrPortFrom(first.Addr().Unmap(), first.Port())
+// newPeerEndpoint returns the selection for a peer that Follow has not seen yet: the reported endpoint, or the
+// first one in the spec if that is an address.
+func newPeerEndpoint(te *v1alpha1.TunnelEndpoint, now time.Time) *peerEndpoint {
+	p := &peerEndpoint{uid: te.UID, endpoints: slices.Clone(te.Spec.Endpoints), index: -1, address: reportedEndpoint(te)}
+	p.learned = p.address.IsValid()
+	if !p.learned && len(p.endpoints) > 0 {
+		if first, err := netip.ParseAddrPort(p.endpoints[0]); err == nil && first.Port() != 0 {
+			p.index, p.address = 0, netip.AddrPortFrom(first.Addr().Unmap(), first.Port())
 		}
 	}
-	if c.address.IsValid() {
-		c.since = now
+	if p.address.IsValid() {
+		p.since = now
 	}
-	return c
+	return p
 }
 
-// Follow resolves the endpoints of peers that are new, and chooses the next one
-// for those that the active gateway has not heard from for a while. One that
-// stands by follows what the active one says: whoever takes over, or is started
-// anew, then calls a gateway that is at work, and not the first of several. It
-// tells whether Of answers anything else than before.
-func (e *Endpoints) Follow(ctx context.Context, all []*v1alpha1.TunnelEndpoint, active bool, heard func(name string) bool) (changed bool) {
+// Follow updates the selections; it is to be called about once a second. It resolves the endpoints of new peers.
+// On the active gateway it moves on to the next endpoint for peers that connected reports false for longer than
+// endpointTimeout. A standby gateway adopts the endpoint that the active one reports, so that it starts with a
+// working one when it takes over. Follow reports whether a result of Of has changed.
+func (e *Endpoints) Follow(
+	ctx context.Context,
+	all []*v1alpha1.TunnelEndpoint,
+	active bool,
+	connected func(name string) bool,
+) (changed bool) {
 	now := e.Clock.Now()
 	var due []*v1alpha1.TunnelEndpoint
 	e.mu.Lock()
-	known := e.peers
-	e.peers = make(map[string]*called, len(all))
+	previous := e.peers
+	e.peers = make(map[string]*peerEndpoint, len(all))
 	for _, te := range all {
-		c := known[te.Name]
-		if !c.is(te) {
-			c = newCalled(te, now)
+		c := previous[te.Name]
+		if !c.matches(te) {
+			c = newPeerEndpoint(te, now)
 		}
 		e.peers[te.Name] = c
-		if last := heardAt(te); last.IsValid() && (!active || !c.address.IsValid()) {
+		if last := reportedEndpoint(te); last.IsValid() && (!active || !c.address.IsValid()) {
 			changed = changed || c.address != last
-			c.address, c.heard, c.since = last, true, now
+			c.address, c.learned, c.since = last, true, now
 			continue
 		}
 		switch {
 		case !c.address.IsValid() && len(c.endpoints) > 0:
-			if c.since.IsZero() || now.Sub(c.since) >= resolveAgain {
+			if c.since.IsZero() || now.Sub(c.since) >= resolveRetry {
 				due = append(due, te)
 			}
-		case !active || heard(te.Name):
+		case !active || connected(te.Name):
 			c.since = now
-		case len(c.endpoints) > 0 && now.Sub(c.since) >= endpointPatience:
+		case len(c.endpoints) > 0 && now.Sub(c.since) >= endpointTimeout:
 			due = append(due, te)
 		}
 	}
@@ -144,19 +147,20 @@ func (e *Endpoints) Follow(ctx context.Context, all []*v1alpha1.TunnelEndpoint, 
 		c := e.peers[te.Name]
 		c.since = now
 		if answers[i].IsValid() && answers[i] != c.address {
-			c.address, c.heard, changed = answers[i], false, true
+			c.address, c.learned, changed = answers[i], false, true
 		}
 	}
 	return changed
 }
 
-// is tells whether what is known is of this very peer, called at these endpoints.
-func (c *called) is(te *v1alpha1.TunnelEndpoint) bool {
+// matches reports whether the selection was made for this TunnelEndpoint and its current endpoints.
+func (c *peerEndpoint) matches(te *v1alpha1.TunnelEndpoint) bool {
 	return c != nil && c.uid == te.UID && slices.Equal(c.endpoints, te.Spec.Endpoints)
 }
 
-// heardAt is where the active gateway hears a peer from, as far as it has said.
-func heardAt(te *v1alpha1.TunnelEndpoint) netip.AddrPort {
+// reportedEndpoint returns the endpoint in the status, at which the active gateway is connected to the peer. It
+// is invalid if the peer is not connected or the status is outdated.
+func reportedEndpoint(te *v1alpha1.TunnelEndpoint) netip.AddrPort {
 	if te.Status.Phase != v1alpha1.TunnelConnected || te.Status.ObservedGeneration != te.Generation {
 		return netip.AddrPort{}
 	}
@@ -167,31 +171,31 @@ func heardAt(te *v1alpha1.TunnelEndpoint) netip.AddrPort {
 	return at
 }
 
-// next goes on to the endpoint after the one that is called, or to the one
-// after that where it does not resolve.
+// next resolves the endpoints that follow the current one, in turn, and returns the first address found; invalid
+// if there is none.
 func (e *Endpoints) next(ctx context.Context, te *v1alpha1.TunnelEndpoint) netip.AddrPort {
 	e.mu.Lock()
 	c := e.peers[te.Name]
-	at, endpoints := c.at, c.endpoints[:min(len(c.endpoints), maxEndpoints)]
+	at, endpoints := c.index, c.endpoints[:min(len(c.endpoints), maxEndpoints)]
 	e.mu.Unlock()
-	ctx, cancel := context.WithTimeout(ctx, resolvePatience)
+	ctx, cancel := context.WithTimeout(ctx, resolveTimeout)
 	defer cancel()
 	var address netip.AddrPort
 	for range endpoints {
 		at = (at + 1) % len(endpoints)
-		// The names after one that takes too long have their turn next time.
+		// After a timeout the next call continues with the name behind the one that timed out.
 		if address = e.resolve(ctx, endpoints[at]); address.IsValid() || ctx.Err() != nil {
 			break
 		}
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	c.at = at
+	c.index = at
 	return address
 }
 
-// resolve reads an endpoint, host:port. A name is asked for each time: it may
-// lead elsewhere by now, and that is tried by then.
+// resolve returns the address of an endpoint, host:port, or an invalid one. Names are resolved on each call, as
+// their addresses may change.
 func (e *Endpoints) resolve(ctx context.Context, endpoint string) netip.AddrPort {
 	host, service, err := net.SplitHostPort(endpoint)
 	if err != nil {
@@ -208,7 +212,7 @@ func (e *Endpoints) resolve(ctx context.Context, endpoint string) netip.AddrPort
 	if err != nil || len(addresses) == 0 {
 		return netip.AddrPort{}
 	}
-	// Nodes have IPv4 more often than a way to any IPv6 address.
+	// IPv4 comes first: not every node has an IPv6 route to the internet.
 	slices.SortStableFunc(addresses, func(a, b netip.Addr) int {
 		return map[bool]int{true: -1}[a.Unmap().Is4()] - map[bool]int{true: -1}[b.Unmap().Is4()]
 	})

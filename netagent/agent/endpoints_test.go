@@ -21,7 +21,7 @@ import (
 	"liqo.io/federation/netagent/model"
 )
 
-func TestThePeerIsCalledAtTheNextEndpointWhileNothingIsHeard(t *testing.T) {
+func TestUnresponsiveEndpointIsReplacedByTheNext(t *testing.T) {
 	clock := clocktesting.NewFakeClock(time.Unix(0, 0))
 	names := map[string][]netip.Addr{"gateway.example": {addr("fd00::9"), addr("172.16.2.9")}}
 	e := &Endpoints{Clock: clock, Lookup: func(_ context.Context, host string) ([]netip.Addr, error) {
@@ -31,104 +31,113 @@ func TestThePeerIsCalledAtTheNextEndpointWhileNothingIsHeard(t *testing.T) {
 		return nil, errors.New("no such host")
 	}}
 	te := milan()
-	te.Spec.Endpoints = []string{"172.16.2.1:51820", "nowhere.example:1", "gateway.example:51821", "no port", "[fd00::1]:0"}
-	heard := false
+	te.Spec.Endpoints = []string{
+		"172.16.2.1:51820",
+		"nowhere.example:1",
+		"gateway.example:51821",
+		"no port",
+		"[fd00::1]:0",
+	}
+	connected := false
 	follow := func(want string, changes bool) {
 		t.Helper()
-		changed := e.Follow(t.Context(), []*v1alpha1.TunnelEndpoint{te}, true, func(string) bool { return heard })
-		got, known := e.Of(te)
-		if known {
-			t.Errorf("%s is where it was heard", got)
+		changed := e.Follow(t.Context(), []*v1alpha1.TunnelEndpoint{te}, true, func(string) bool { return connected })
+		got, learned := e.Of(te)
+		if learned {
+			t.Errorf("%s was learned from packets", got)
 		}
 		if text := got.String(); got.IsValid() && text != want || !got.IsValid() && want != "" || changed != changes {
-			t.Errorf("called at %s, not %q; changed: %v", got, want, changed)
+			t.Errorf("endpoint %s, want %q; changed: %v", got, want, changed)
 		}
 	}
 	follow("172.16.2.1:51820", false)
-	clock.Step(endpointPatience - time.Second)
+	clock.Step(endpointTimeout - time.Second)
 	follow("172.16.2.1:51820", false)
 	clock.Step(time.Second)
 	follow("172.16.2.9:51821", true)
-	heard = true
+	connected = true
 	clock.Step(time.Hour)
 	follow("172.16.2.9:51821", false)
-	heard = false
-	clock.Step(endpointPatience - time.Second)
+	connected = false
+	clock.Step(endpointTimeout - time.Second)
 	follow("172.16.2.9:51821", false)
 	clock.Step(time.Second)
 	follow("172.16.2.1:51820", true)
 
-	// The name leads elsewhere by now.
+	// The name resolves to another address now.
 	names["gateway.example"] = []netip.Addr{addr("172.16.2.10")}
-	clock.Step(endpointPatience)
+	clock.Step(endpointTimeout)
 	follow("172.16.2.10:51821", true)
 
 	te = milan()
 	te.Spec.Endpoints = []string{"nowhere.example:1"}
 	if at, _ := e.Of(te); at.IsValid() {
-		t.Error("a peer with other endpoints is called at the ones before")
+		t.Error("an endpoint that is no longer announced is used")
 	}
 	follow("", false)
 	te = milan()
 	te.Spec.Endpoints = nil
 	follow("", false)
-	// One that is heard from says that it is called elsewhere from now on.
-	heard = true
+	// A connected peer starts to announce an endpoint.
+	connected = true
 	te = milan()
 	follow("172.16.2.1:51820", false)
 }
 
-// The first pass that meets a peer may come before anybody follows it.
-func TestAPeerIsCalledAtOnceWhereNoNameIsToBeResolved(t *testing.T) {
+// The first pass after a peer was added may precede the first call of Follow.
+func TestEndpointThatNeedsNoResolutionIsUsedAtOnce(t *testing.T) {
 	for _, test := range []struct {
 		name      string
 		endpoints []string
-		heard     string // where it was
-		want      string // empty: nowhere
+		reported  string // in the status
+		want      string // empty: none
 	}{
-		{"at its first address", []string{"172.16.2.1:51820", "172.16.2.2:51820"}, "", "172.16.2.1:51820"},
-		{"at its first address by IPv6", []string{"[fd00::1]:51820"}, "", "[fd00::1]:51820"},
-		{"where it was heard last", []string{"172.16.2.1:51820"}, "172.16.9.9:4000", "172.16.9.9:4000"},
-		{"where it was heard last, and it only calls", nil, "172.16.9.9:4000", "172.16.9.9:4000"},
-		{"nowhere, as it only calls", nil, "", ""},
-		{"nowhere, as a name comes first", []string{"gateway.example:51820", "172.16.2.1:51820"}, "", ""},
-		{"nowhere, as the first is no endpoint", []string{"172.16.2.1:0", "172.16.2.1:51820"}, "", ""},
+		{"first endpoint is an IPv4 address", []string{"172.16.2.1:51820", "172.16.2.2:51820"}, "", "172.16.2.1:51820"},
+		{"first endpoint is an IPv6 address", []string{"[fd00::1]:51820"}, "", "[fd00::1]:51820"},
+		{"status reports an endpoint", []string{"172.16.2.1:51820"}, "172.16.9.9:4000", "172.16.9.9:4000"},
+		{"status reports an endpoint and none is announced", nil, "172.16.9.9:4000", "172.16.9.9:4000"},
+		{"no endpoint is announced", nil, "", ""},
+		{"first endpoint is a name", []string{"gateway.example:51820", "172.16.2.1:51820"}, "", ""},
+		{"first endpoint is invalid", []string{"172.16.2.1:0", "172.16.2.1:51820"}, "", ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			e := &Endpoints{Clock: clocktesting.NewFakeClock(time.Unix(0, 0)), Lookup: func(context.Context, string) ([]netip.Addr, error) {
-				return nil, errors.New("no such host")
-			}}
+			e := &Endpoints{
+				Clock: clocktesting.NewFakeClock(time.Unix(0, 0)),
+				Lookup: func(context.Context, string) ([]netip.Addr, error) {
+					return nil, errors.New("no such host")
+				},
+			}
 			te := milan()
 			te.Spec.Endpoints = test.endpoints
-			if test.heard != "" {
-				te.Status = v1alpha1.TunnelEndpointStatus{Phase: v1alpha1.TunnelConnected, Endpoint: test.heard}
+			if test.reported != "" {
+				te.Status = v1alpha1.TunnelEndpointStatus{Phase: v1alpha1.TunnelConnected, Endpoint: test.reported}
 			}
-			got, heard := e.Of(te)
+			got, learned := e.Of(te)
 			if got.IsValid() != (test.want != "") || got.IsValid() && got.String() != test.want {
-				t.Errorf("called at %s, not at %q", got, test.want)
+				t.Errorf("endpoint %s, want %q", got, test.want)
 			}
-			if heard != (test.heard != "") {
-				t.Errorf("heard there: %v", heard)
+			if learned != (test.reported != "") {
+				t.Errorf("learned: %v", learned)
 			}
 			if !got.IsValid() {
 				return
 			}
-			// Who follows it from now on changes nothing before its time.
+			// The first call of Follow does not change the endpoint.
 			changed := e.Follow(t.Context(), []*v1alpha1.TunnelEndpoint{te}, true, func(string) bool { return false })
 			if now, _ := e.Of(te); changed || now != got {
-				t.Errorf("called at %s as soon as it is followed", now)
+				t.Errorf("endpoint %s after the first call of Follow", now)
 			}
 		})
 	}
 }
 
-// A name server that does not answer keeps others waiting for a moment now and
-// then, and not all the time; and the names behind the one have their turn.
-func TestANameThatLeadsNowhereIsAskedForNowAndThen(t *testing.T) {
+// A name server that does not respond delays Follow by resolveTimeout, at intervals of resolveRetry, and does
+// not prevent the names that follow from being resolved.
+func TestUnresolvableNamesAreRetriedAtIntervals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var asked []string
+		var lookups []string
 		e := &Endpoints{Clock: clock.RealClock{}, Lookup: func(ctx context.Context, host string) ([]netip.Addr, error) {
-			asked = append(asked, host)
+			lookups = append(lookups, host)
 			if host == "fine.example" {
 				return []netip.Addr{addr("172.16.2.9")}, nil
 			}
@@ -142,30 +151,46 @@ func TestANameThatLeadsNowhereIsAskedForNowAndThen(t *testing.T) {
 		for !at().IsValid() && time.Since(began) < time.Minute {
 			before := time.Now()
 			e.Follow(t.Context(), []*v1alpha1.TunnelEndpoint{te}, true, func(string) bool { return false })
-			if took := time.Since(before); took > resolvePatience {
-				t.Errorf("others waited for %s", took)
+			if took := time.Since(before); took > resolveTimeout {
+				t.Errorf("Follow took %s", took)
 			}
 			time.Sleep(time.Second)
 		}
-		if want := []string{"first.example", "second.example", "fine.example"}; !slices.Equal(asked, want) || at().String() != "172.16.2.9:1" {
-			t.Errorf("asked for %q, and called at %s", asked, at())
+		if want := []string{"first.example", "second.example", "fine.example"}; !slices.Equal(lookups, want) ||
+			at().String() != "172.16.2.9:1" {
+			t.Errorf("lookups %q, endpoint %s", lookups, at())
 		}
 	})
 }
 
-// Whatever a name of the peer's leads to, our gateway sends nothing to what is ours;
-// and as nothing is heard from there, the next endpoint has its turn.
-func TestANameThatLeadsIntoThisClusterIsNotCalled(t *testing.T) {
+// The gateway sends no handshakes into the local cluster, whatever names resolve to; the next endpoint is used
+// instead.
+func TestEndpointThatResolvesIntoTheLocalClusterIsRefused(t *testing.T) {
 	clock := clocktesting.NewFakeClock(time.Unix(0, 0))
 	e := &Endpoints{Clock: clock, Lookup: func(_ context.Context, host string) ([]netip.Addr, error) {
-		return map[string][]netip.Addr{"pod.example": {addr("10.0.7.7")}, "node.example": {addr("::ffff:192.168.1.2")}, "service.example": {addr("10.96.0.10")}, "outside.example": {addr("198.51.100.2")}}[host], nil
+		return map[string][]netip.Addr{
+			"pod.example": {addr("10.0.7.7")}, "node.example": {addr("::ffff:192.168.1.2")},
+			"service.example": {addr("10.96.0.10")}, "outside.example": {addr("198.51.100.2")},
+		}[host], nil
 	}}
 	te := milan()
-	te.Spec.Endpoints = []string{"pod.example:53", "node.example:10250", "service.example:53", "outside.example:51820", "172.16.2.1:51820"}
-	for _, want := range []string{"lies within our own 10.0.0.0/16", "is our node rome-2", "lies within our own 10.96.0.0/12", "is our node rome-2", ""} {
+	te.Spec.Endpoints = []string{
+		"pod.example:53",
+		"node.example:10250",
+		"service.example:53",
+		"outside.example:51820",
+		"172.16.2.1:51820",
+	}
+	for _, want := range []string{
+		"lies within our own 10.0.0.0/16", "is our node rome-2", "lies within our own 10.96.0.0/12", "is our node rome-2",
+		"",
+	} {
 		e.Follow(t.Context(), []*v1alpha1.TunnelEndpoint{te}, true, func(string) bool { return false })
 		o := objects(te)
-		o.Nodes[0].Status.Addresses = append(o.Nodes[0].Status.Addresses, corev1.NodeAddress{Type: corev1.NodeExternalIP, Address: "198.51.100.2"})
+		o.Nodes[0].Status.Addresses = append(
+			o.Nodes[0].Status.Addresses,
+			corev1.NodeAddress{Type: corev1.NodeExternalIP, Address: "198.51.100.2"},
+		)
 		in := Translate("rome-1", rome, o, e.Of).Input
 		in.PrivateKey = model.PrivateKey{1}
 		_, inside, refused, err := model.Gateway(in)
@@ -174,31 +199,31 @@ func TestANameThatLeadsIntoThisClusterIsNotCalled(t *testing.T) {
 		}
 		if want == "" && (len(refused) > 0 || len(inside.Tunnel.Peers) != 1) ||
 			want != "" && (len(inside.Tunnel.Peers) > 0 || len(refused) != 1 || !strings.Contains(refused[0].Reason, want)) {
-			t.Errorf("refused: %+v, not %q; called: %+v", refused, want, inside.Tunnel.Peers)
+			t.Errorf("refused: %+v, want %q; peers: %+v", refused, want, inside.Tunnel.Peers)
 		}
-		clock.Step(endpointPatience)
+		clock.Step(endpointTimeout)
 	}
 }
 
-func TestWhoStartsOrStandsByCallsWhereThePeerWasHeardLast(t *testing.T) {
+func TestStartingAndStandbyGatewaysUseTheReportedEndpoint(t *testing.T) {
 	clock := clocktesting.NewFakeClock(time.Unix(0, 0))
 	e := &Endpoints{Clock: clock}
 	te := milan()
 	te.Spec.Endpoints = []string{"172.16.2.1:51820", "172.16.2.2:51820"}
-	follow := func(active bool, want string, wasHeard bool) {
+	follow := func(active bool, want string, wantLearned bool) {
 		t.Helper()
 		e.Follow(t.Context(), []*v1alpha1.TunnelEndpoint{te}, active, func(string) bool { return false })
-		if got, heard := e.Of(te); got.String() != want || heard != wasHeard {
-			t.Errorf("called at %s, not %s; heard there: %v", got, want, heard)
+		if got, learned := e.Of(te); got.String() != want || learned != wantLearned {
+			t.Errorf("endpoint %s, want %s; learned: %v", got, want, learned)
 		}
 	}
 	te.Status = v1alpha1.TunnelEndpointStatus{Phase: v1alpha1.TunnelConnected, Endpoint: "172.16.2.2:51820"}
 	follow(true, "172.16.2.2:51820", true)
-	// Who is active finds out itself, whatever was written last.
-	clock.Step(endpointPatience)
+	// The active gateway selects the endpoint itself, whatever the status reports.
+	clock.Step(endpointTimeout)
 	follow(true, "172.16.2.1:51820", false)
 	follow(false, "172.16.2.2:51820", true)
-	// It was heard at an address that it never announced.
+	// The peer may be reached at an address that it never announced.
 	te.Status.Endpoint = "172.16.9.9:4000"
 	follow(false, "172.16.9.9:4000", true)
 	te.Status.Phase = v1alpha1.TunnelConnecting
@@ -206,20 +231,20 @@ func TestWhoStartsOrStandsByCallsWhereThePeerWasHeardLast(t *testing.T) {
 	follow(false, "172.16.9.9:4000", true)
 	follow(true, "172.16.9.9:4000", true)
 
-	// Of another generation nothing is known.
+	// A status of another generation is ignored.
 	e = &Endpoints{Clock: clock}
 	te.Status.Phase, te.Generation = v1alpha1.TunnelConnected, 2
 	follow(true, "172.16.2.1:51820", false)
 
-	// One that calls us may be called where it was heard.
+	// A peer without endpoints may be reached at the reported one.
 	e = &Endpoints{Clock: clock}
 	te.Spec.Endpoints, te.Status.ObservedGeneration = nil, 2
 	follow(false, "172.16.9.9:4000", true)
 
-	// A tunnel that is made anew has nothing of the one before.
+	// A recreated TunnelEndpoint inherits nothing.
 	te.UID, te.Status = "another", v1alpha1.TunnelEndpointStatus{}
 	e.Follow(t.Context(), []*v1alpha1.TunnelEndpoint{te}, true, func(string) bool { return false })
 	if at, _ := e.Of(te); at.IsValid() {
-		t.Errorf("called at %s, where the one before was heard", at)
+		t.Errorf("endpoint %s of the previous TunnelEndpoint", at)
 	}
 }

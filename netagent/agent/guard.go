@@ -26,73 +26,71 @@ import (
 
 const (
 	reviewTimeout = 10 * time.Second
-	// The defaults of a kubelet.
+	// Both are the defaults of a kubelet.
 	allowedTTL = 2 * time.Minute
 	deniedTTL  = 30 * time.Second
-	// maxAnswers bounds the answers that are remembered.
-	maxAnswers = 64
-	// Whoever is on the node has this cluster asked so often a second, and so
-	// many times at once: the agent's own requests come first.
+	// maxDecisions bounds the cached decisions.
+	maxDecisions = 64
+	// Limits for tokens not seen before, as any process on the node may send some: the agent's own requests must
+	// not be delayed by reviews.
 	reviewsPerSecond = 1
-	reviewsAtOnce    = 10
-	// Of the control plane each virtual node is one more to ask about.
-	maxControlAnswers       = 1024
+	reviewBurst      = 10
+	// The control plane has one client per virtual node.
+	maxControlDecisions     = 1024
 	controlReviewsPerSecond = 10
-	controlReviewsAtOnce    = 100
-	// Each place that somebody asks from has its own measure, so that one who shows
-	// one token after the other is alone with that. It is forgotten with the place.
+	controlReviewBurst      = 100
+	// Each source address has a limiter of its own, so that a client that tries many tokens does not use up the
+	// limit of others. Limiters expire with their source.
 	sourceReviewsPerSecond = 2
-	sourceReviewsAtOnce    = 50
+	sourceReviewBurst      = 50
 	maxSources             = 1024
-	// A token that was good is asked about again beside all others.
-	provenTTL = time.Hour
+	// A token that was valid within this time is reviewed again under a limit of its own.
+	validTokenTTL = time.Hour
 )
 
-// guard lets through who may read a path, as this cluster's API server says of
-// the token that he shows. The handlers of k8s.io/apiserver do more, and cost
-// more memory than an agent of every node may take.
+// guard authorizes requests by TokenReview and SubjectAccessReview. The handlers of k8s.io/apiserver do more, at
+// a memory cost too high for an agent on every node.
 type guard struct {
 	kube kubernetes.Interface
-	// audience is whom tokens have to be for; empty: this cluster's API server.
+	// audience is the required audience of tokens; empty means that of the local API server.
 	audience string
-	// answers are by the hash of path and token: the token itself is kept
-	// nowhere.
-	answers *cache.LRUExpireCache
-	reviews *rate.Limiter
-	// proven are the tokens that were good, and renewals what they are asked about
-	// by; sources are the measures of those who are asked about first.
-	proven, sources *cache.LRUExpireCache
-	renewals        *rate.Limiter
+	// decisions holds HTTP statuses by hash of path and token. Tokens themselves are not stored.
+	decisions       *cache.LRUExpireCache
+	newTokenLimiter *rate.Limiter
+	// validTokens holds the hashes of tokens that were valid, which use validTokenLimiter instead of the limiters
+	// in sources (by source address) and newTokenLimiter.
+	validTokens, sources *cache.LRUExpireCache
+	validTokenLimiter    *rate.Limiter
 }
 
 func newGuard(kube kubernetes.Interface) *guard {
-	return guardOf(kube, "", maxAnswers, reviewsPerSecond, reviewsAtOnce)
+	return newGuardFor(kube, "", maxDecisions, reviewsPerSecond, reviewBurst)
 }
 
-func guardOf(kube kubernetes.Interface, audience string, answers int, perSecond rate.Limit, atOnce int) *guard {
+func newGuardFor(kube kubernetes.Interface, audience string, decisions int, perSecond rate.Limit, burst int) *guard {
 	return &guard{
-		kube: kube, audience: audience, answers: cache.NewLRUExpireCache(answers),
-		reviews: rate.NewLimiter(perSecond, atOnce), renewals: rate.NewLimiter(perSecond, atOnce),
-		proven: cache.NewLRUExpireCache(answers), sources: cache.NewLRUExpireCache(maxSources),
+		kube: kube, audience: audience, decisions: cache.NewLRUExpireCache(decisions),
+		newTokenLimiter: rate.NewLimiter(perSecond, burst), validTokenLimiter: rate.NewLimiter(perSecond, burst),
+		validTokens: cache.NewLRUExpireCache(decisions), sources: cache.NewLRUExpireCache(maxSources),
 	}
 }
 
-// ControlGuard tells, by an HTTP status, whether the bearer of a token may have
-// the gateway connect to peers, who asks from somewhere. The token is for that
-// alone.
-func ControlGuard(kube kubernetes.Interface) func(ctx context.Context, from, token string) (int, error) {
-	g := guardOf(kube, v1alpha1.ControlAudience, maxControlAnswers, controlReviewsPerSecond, controlReviewsAtOnce)
-	return func(ctx context.Context, from, token string) (int, error) {
-		return g.judge(ctx, from, token, v1alpha1.ControlPath)
+// ControlGuard returns a function that reports, as an HTTP status, whether the bearer of a token may open
+// connections to peers through the gateway. Tokens need the audience v1alpha1.ControlAudience. Source is the
+// client's address as returned by SourceOf.
+func ControlGuard(kube kubernetes.Interface) func(ctx context.Context, source, token string) (int, error) {
+	g := newGuardFor(kube, v1alpha1.ControlAudience, maxControlDecisions, controlReviewsPerSecond, controlReviewBurst)
+	return func(ctx context.Context, source, token string) (int, error) {
+		return g.authorize(ctx, source, token, v1alpha1.ControlPath)
 	}
 }
 
-// protect passes on the requests that are allowed, and answers all others.
+// protect returns a handler that passes authorized requests to next and answers all others with an error.
 func (g *guard) protect(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		status, err := g.verdict(r)
+		status, err := g.authorizeRequest(r)
 		if err != nil {
-			klog.FromContext(r.Context()).Error(err, "A request was not answered", "path", r.URL.Path)
+			klog.FromContext(r.Context()).Error(err, "Authorizing request failed", "path", r.URL.Path)
 		}
 		if status != http.StatusOK {
 			http.Error(w, http.StatusText(status), status)
@@ -102,17 +100,17 @@ func (g *guard) protect(next http.Handler) http.Handler {
 	})
 }
 
-// verdict is StatusOK where a request is allowed, else what to answer.
-func (g *guard) verdict(r *http.Request) (int, error) {
+// authorizeRequest returns StatusOK if the request is authorized, and the status to respond with otherwise.
+func (g *guard) authorizeRequest(r *http.Request) (int, error) {
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	if !strings.EqualFold(scheme, "Bearer") || token == "" {
 		return http.StatusUnauthorized, nil
 	}
-	return g.judge(r.Context(), SourceOf(r.RemoteAddr), token, r.URL.Path)
+	return g.authorize(r.Context(), SourceOf(r.RemoteAddr), token, r.URL.Path)
 }
 
-// SourceOf is where a request comes from: an IPv4 address, or the 64 bits of an
-// IPv6 network, in which everybody may have any.
+// SourceOf returns the key by which clients are rate limited: the IPv4 address, or the /64 network of an IPv6
+// address, since a client can use any address of its network.
 func SourceOf(address string) string {
 	from, err := netip.ParseAddrPort(address)
 	if err != nil {
@@ -125,69 +123,74 @@ func SourceOf(address string) string {
 	return netip.PrefixFrom(a.WithZone(""), 64).Masked().String()
 }
 
-// mayAsk tells whether this cluster's API server is asked about a token now.
-func (g *guard) mayAsk(key [sha256.Size]byte, from string) bool {
-	if _, ok := g.proven.Get(key); ok {
-		return g.renewals.Allow()
+// allowReview reports whether the limits permit a review of a token now.
+func (g *guard) allowReview(key [sha256.Size]byte, source string) bool {
+	if _, ok := g.validTokens.Get(key); ok {
+		return g.validTokenLimiter.Allow()
 	}
-	of, ok := g.sources.Get(from)
+	limiter, ok := g.sources.Get(source)
 	if !ok {
-		of = rate.NewLimiter(sourceReviewsPerSecond, sourceReviewsAtOnce)
+		limiter = rate.NewLimiter(sourceReviewsPerSecond, sourceReviewBurst)
 	}
-	g.sources.Add(from, of, provenTTL)
-	return of.(*rate.Limiter).Allow() && g.reviews.Allow()
+	g.sources.Add(source, limiter, validTokenTTL)
+	return limiter.(*rate.Limiter).Allow() && g.newTokenLimiter.Allow()
 }
 
-// judge is StatusOK where the bearer of a token may get a path.
-func (g *guard) judge(ctx context.Context, from, token, path string) (int, error) {
+// authorize returns StatusOK if the bearer of a token may get a path, and the status to respond with otherwise.
+// It fails if a review does.
+func (g *guard) authorize(ctx context.Context, source, token, path string) (int, error) {
 	key := sha256.Sum256([]byte(path + " " + token))
-	if known, ok := g.answers.Get(key); ok {
-		return known.(int), nil
+	if status, ok := g.decisions.Get(key); ok {
+		return status.(int), nil
 	}
-	if !g.mayAsk(key, from) {
+	if !g.allowReview(key, source) {
 		return http.StatusTooManyRequests, nil
 	}
-	// No log line shows the token, whatever the client is told to tell.
+	// The client must not log the request, whose body holds the token, at any verbosity.
 	ctx = klog.NewContext(ctx, klog.Logger{})
 	ctx, cancel := context.WithTimeout(ctx, reviewTimeout)
 	defer cancel()
-	asked := authenticationv1.TokenReviewSpec{Token: token}
+	spec := authenticationv1.TokenReviewSpec{Token: token}
 	if g.audience != "" {
-		asked.Audiences = []string{g.audience}
+		spec.Audiences = []string{g.audience}
 	}
-	who, err := g.kube.AuthenticationV1().TokenReviews().Create(ctx, &authenticationv1.TokenReview{Spec: asked}, metav1.CreateOptions{})
+	review, err := g.kube.AuthenticationV1().
+		TokenReviews().
+		Create(ctx, &authenticationv1.TokenReview{Spec: spec}, metav1.CreateOptions{})
 	if err != nil {
-		return http.StatusInternalServerError, fmt.Errorf("asking whose a token is: %w", err)
+		return http.StatusInternalServerError, fmt.Errorf("reviewing token: %w", err)
 	}
-	if !who.Status.Authenticated || g.audience != "" && !slices.Contains(who.Status.Audiences, g.audience) {
-		// It is not remembered: a token may be valid in a moment.
+	if !review.Status.Authenticated || g.audience != "" && !slices.Contains(review.Status.Audiences, g.audience) {
+		// Not cached: the token may become valid at any time.
 		return http.StatusUnauthorized, nil
 	}
-	allowed, err := g.allowed(ctx, who.Status.User, path)
+	allowed, err := g.allowed(ctx, review.Status.User, path)
 	if err != nil {
 		return http.StatusInternalServerError, err
 	}
 	status, ttl := http.StatusForbidden, deniedTTL
 	if allowed {
 		status, ttl = http.StatusOK, allowedTTL
-		g.proven.Add(key, true, provenTTL)
+		g.validTokens.Add(key, true, validTokenTTL)
 	}
-	g.answers.Add(key, status, ttl)
+	g.decisions.Add(key, status, ttl)
 	return status, nil
 }
 
-// allowed tells whether somebody may read a path.
-func (g *guard) allowed(ctx context.Context, who authenticationv1.UserInfo, path string) (bool, error) {
+// allowed reports whether a user may get a path.
+func (g *guard) allowed(ctx context.Context, user authenticationv1.UserInfo, path string) (bool, error) {
 	spec := authorizationv1.SubjectAccessReviewSpec{
-		User: who.Username, UID: who.UID, Groups: who.Groups, Extra: map[string]authorizationv1.ExtraValue{},
+		User: user.Username, UID: user.UID, Groups: user.Groups, Extra: map[string]authorizationv1.ExtraValue{},
 		NonResourceAttributes: &authorizationv1.NonResourceAttributes{Path: path, Verb: "get"},
 	}
-	for name, values := range who.Extra {
+	for name, values := range user.Extra {
 		spec.Extra[name] = authorizationv1.ExtraValue(values)
 	}
-	review, err := g.kube.AuthorizationV1().SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{Spec: spec}, metav1.CreateOptions{})
+	review, err := g.kube.AuthorizationV1().
+		SubjectAccessReviews().
+		Create(ctx, &authorizationv1.SubjectAccessReview{Spec: spec}, metav1.CreateOptions{})
 	if err != nil {
-		return false, fmt.Errorf("asking what %s may do: %w", who.Username, err)
+		return false, fmt.Errorf("reviewing access of %s: %w", user.Username, err)
 	}
 	return review.Status.Allowed && !review.Status.Denied, nil
 }

@@ -16,51 +16,47 @@ import (
 )
 
 const (
-	// settle is how long changes are gathered before a pass.
-	settle = 20 * time.Millisecond
-	// A pass that failed is tried again after this time, and after twice as
-	// long each time, up to the longest.
+	// debounce is the time between the first change and the pass, during which further changes are collected.
+	debounce = 20 * time.Millisecond
+	// firstRetry is the delay after a failed pass. It doubles with each failure, up to longestRetry.
 	firstRetry   = 200 * time.Millisecond
 	longestRetry = 10 * time.Second
-	// stuck is how long a pass may take before the process counts as dead.
-	stuck = time.Minute
-	// unwell is how long passes may fail before the node counts as one that
-	// cannot be brought to what it should be.
-	unwell = 15 * time.Second
+	// hangTimeout is the duration of a pass after which the process is not alive.
+	hangTimeout = time.Minute
+	// unhealthyAfter is how long passes may fail before the agent is neither ready nor healthy.
+	unhealthyAfter = 15 * time.Second
 )
 
-// Loop makes one pass after another: when something has changed, some time
-// after a pass that failed, and again and again in case somebody else changed
-// something.
+// Loop runs passes: one when something changed, one after each Resync, and retries with backoff after failures.
+// A pass compares the node's kernel with the state computed from the API and writes the differences.
 type Loop struct {
-	// Pass does all that is to be done, and nothing where all is as it should
-	// be.
+	// Pass runs one pass. It must write nothing if nothing differs.
 	Pass func(ctx context.Context) error
 	// Resync is the time between passes while nothing changes.
 	Resync time.Duration
 	Clock  clock.Clock
 
 	wake    chan struct{}
-	began   atomic.Int64            // when the pass under way began, 0 if none is
-	failing atomic.Pointer[failure] // nil if the last pass did not fail
+	started atomic.Int64            // start of the current pass in ns since the epoch; 0 if none runs
+	failing atomic.Pointer[failure] // nil if the last pass succeeded
 	done    atomic.Bool
 }
 
-// failure is since when passes fail, and how the last one did.
+// failure describes an uninterrupted series of failed passes: its start and its last error.
 type failure struct {
 	since time.Time
 	err   error
 }
 
-// Error is in one line.
+// Error returns the last error in one line.
 func (f *failure) Error() string { return strings.ReplaceAll(f.err.Error(), "\n", "; ") }
 
-// NewLoop makes a loop of a pass.
+// NewLoop returns a loop over pass that has not started.
 func NewLoop(resync time.Duration, pass func(ctx context.Context) error) *Loop {
 	return &Loop{Pass: pass, Resync: resync, Clock: clock.RealClock{}, wake: make(chan struct{}, 1)}
 }
 
-// Wake has a pass made soon.
+// Wake triggers a pass. It never blocks.
 func (l *Loop) Wake() {
 	select {
 	case l.wake <- struct{}{}:
@@ -68,19 +64,19 @@ func (l *Loop) Wake() {
 	}
 }
 
-// Run makes passes until the context ends.
+// Run runs passes until the context ends.
 func (l *Loop) Run(ctx context.Context) {
 	retry := firstRetry
 	for ctx.Err() == nil {
-		l.began.Store(l.Clock.Now().UnixNano())
+		l.started.Store(l.Clock.Now().UnixNano())
 		err := l.Pass(ctx)
-		l.began.Store(0)
+		l.started.Store(0)
 		wait := l.Resync
 		if err != nil {
 			if ctx.Err() != nil {
 				return
 			}
-			klog.FromContext(ctx).Error(err, "A pass failed and is tried again", "after", retry)
+			klog.FromContext(ctx).Error(err, "Pass failed, retrying", "after", retry)
 			since := l.Clock.Now()
 			if before := l.failing.Load(); before != nil {
 				since = before.since
@@ -98,25 +94,25 @@ func (l *Loop) Run(ctx context.Context) {
 		case <-ctx.Done():
 		case <-timer.C():
 		case <-l.wake:
-			l.gather(ctx)
+			l.debounce(ctx)
 		}
 		timer.Stop()
 	}
 }
 
-// Follower is a network namespace that tells of changes.
+// Follower watches a network namespace.
 type Follower interface {
-	// Follow calls changed when something of ours may have changed.
+	// Follow calls changed whenever an object that the agents own may have changed, until the context ends. It
+	// fails if the kernel dropped notifications or cannot be watched.
 	Follow(ctx context.Context, changed func()) error
 }
 
-// Follow has a pass made when something of ours changes, until the context
-// ends. What the kernel could not tell in time is found by the pass that is
-// made then, and what cannot be followed yet is tried again each second.
+// Follow triggers a pass whenever the namespace changes, until the context ends. If watching fails, it triggers
+// a pass, which finds missed changes, and watches again a second later.
 func (l *Loop) Follow(ctx context.Context, namespace Follower) {
 	for ctx.Err() == nil {
 		if err := namespace.Follow(ctx, l.Wake); err != nil {
-			klog.FromContext(ctx).Error(err, "Changes in the kernel may have been missed")
+			klog.FromContext(ctx).Error(err, "Kernel notifications may have been missed")
 		}
 		l.Wake()
 		timer := l.Clock.NewTimer(time.Second)
@@ -128,9 +124,9 @@ func (l *Loop) Follow(ctx context.Context, namespace Follower) {
 	}
 }
 
-// gather waits a moment for what changes together.
-func (l *Loop) gather(ctx context.Context) {
-	timer := l.Clock.NewTimer(settle)
+// debounce waits until changes that follow each other closely have arrived.
+func (l *Loop) debounce(ctx context.Context) {
+	timer := l.Clock.NewTimer(debounce)
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():
@@ -142,45 +138,46 @@ func (l *Loop) gather(ctx context.Context) {
 	}
 }
 
-// Alive tells whether passes come to an end.
+// Alive reports whether the current pass has run for less than hangTimeout.
 func (l *Loop) Alive() bool {
-	began := l.began.Load()
-	return began == 0 || l.Clock.Since(time.Unix(0, began)) < stuck
+	started := l.started.Load()
+	return started == 0 || l.Clock.Since(time.Unix(0, started)) < hangTimeout
 }
 
-// Done tells whether a pass has succeeded since the start.
+// Done reports whether a pass has succeeded since the start.
 func (l *Loop) Done() bool { return l.done.Load() }
 
-// Ready tells what speaks against the node being what it should be.
+// Ready returns an error if no pass has succeeded yet, if the current one hangs, or if passes have failed for
+// unhealthyAfter or longer.
 func (l *Loop) Ready() error {
 	failing := l.failing.Load()
 	switch {
 	case !l.Alive():
-		return errStuck
+		return errHung
 	case !l.Done() && failing == nil:
 		return errors.New("no pass over the node's kernel has succeeded yet")
 	case !l.Done():
 		return fmt.Errorf("no pass over the node's kernel has succeeded yet: %w", failing)
-	case failing.old(l.Clock):
-		return fmt.Errorf("passes over the node's kernel have failed for %s or longer: %w", unwell, failing)
+	case failing.persists(l.Clock):
+		return fmt.Errorf("passes over the node's kernel have failed for %s or longer: %w", unhealthyAfter, failing)
 	}
 	return nil
 }
 
-// Live tells why the process cannot go on.
+// Live returns an error if the current pass hangs.
 func (l *Loop) Live() error {
 	if !l.Alive() {
-		return errStuck
+		return errHung
 	}
 	return nil
 }
 
-var errStuck = errors.New("a pass over the node's kernel does not come to an end")
+var errHung = errors.New("a pass over the node's kernel hangs")
 
-// Well tells whether passes come to a good end, or have until a moment ago.
-func (l *Loop) Well() bool {
-	return l.Done() && l.Alive() && !l.failing.Load().old(l.Clock)
+// Healthy reports whether a pass has succeeded, none hangs, and none has failed for unhealthyAfter.
+func (l *Loop) Healthy() bool {
+	return l.Done() && l.Alive() && !l.failing.Load().persists(l.Clock)
 }
 
-// old tells whether passes have failed for longer than a moment.
-func (f *failure) old(c clock.Clock) bool { return f != nil && c.Since(f.since) >= unwell }
+// persists reports whether passes have failed for unhealthyAfter or longer.
+func (f *failure) persists(c clock.Clock) bool { return f != nil && c.Since(f.since) >= unhealthyAfter }

@@ -12,49 +12,49 @@ import (
 	"time"
 )
 
-// Time is that of the bubbles that the tests run in: sleeping takes none.
+// The tests run in synctest bubbles: time is simulated.
 
-func TestPassesAreMadeWhenSomethingChangesAfterAFailureAndNowAndThen(t *testing.T) {
+func TestPassesRunOnChangesRetriesAndResync(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		var passes atomic.Int32
-		var works atomic.Bool
+		var succeed atomic.Bool
 		loop := NewLoop(time.Minute, func(context.Context) error {
 			passes.Add(1)
-			if !works.Load() {
-				return errors.New("no luck")
+			if !succeed.Load() {
+				return errors.New("injected failure")
 			}
 			return nil
 		})
 		done := make(chan struct{})
 		go func() { defer close(done); loop.Run(ctx) }()
 		time.Sleep(time.Second)
-		// At once, after 0.2 and after 0.6 seconds.
+		// The first pass runs at once, the retries after 0.2 and 0.6 seconds.
 		if passes.Load() != 3 || loop.Done() {
-			t.Errorf("%d passes in the first second, while all fail; done: %v", passes.Load(), loop.Done())
+			t.Errorf("%d passes in the first second of failures; done: %v", passes.Load(), loop.Done())
 		}
-		works.Store(true)
+		succeed.Store(true)
 		time.Sleep(time.Second)
-		if passes.Load() != 4 || !loop.Done() || !loop.Well() {
-			t.Errorf("%d passes after one succeeded; done: %v, well: %v", passes.Load(), loop.Done(), loop.Well())
+		if passes.Load() != 4 || !loop.Done() || !loop.Healthy() {
+			t.Errorf("%d passes after the first success; done: %v, healthy: %v", passes.Load(), loop.Done(), loop.Healthy())
 		}
 		for range 100 {
 			loop.Wake()
 		}
 		time.Sleep(time.Second)
 		if passes.Load() != 5 {
-			t.Errorf("%d passes after a hundred changes at once", passes.Load())
+			t.Errorf("%d passes after a hundred simultaneous changes", passes.Load())
 		}
 		time.Sleep(10 * time.Minute)
 		if passes.Load() != 15 {
-			t.Errorf("%d passes after ten minutes without a change", passes.Load())
+			t.Errorf("%d passes after ten minutes without changes", passes.Load())
 		}
 		cancel()
 		<-done
 	})
 }
 
-func TestALoopIsUnwellOnceItHasFailedForAWhile(t *testing.T) {
+func TestLoopIsUnhealthyAfterPersistentFailures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		var fails atomic.Pointer[error]
@@ -67,57 +67,57 @@ func TestALoopIsUnwellOnceItHasFailedForAWhile(t *testing.T) {
 			fails.Store(&err)
 		}
 		loop := NewLoop(time.Second, func(context.Context) error { return *fails.Load() })
-		says := func(what, want string) {
+		expectReady := func(what, want string) {
 			t.Helper()
 			if err := loop.Ready(); err == nil || err.Error() != want {
-				t.Errorf("%s it says: %v", what, err)
+				t.Errorf("%s, Ready returned %v", what, err)
 			}
 		}
-		says("before it runs", "no pass over the node's kernel has succeeded yet")
+		expectReady("before the first pass", "no pass over the node's kernel has succeeded yet")
 		fail("no iptables")
 		done := make(chan struct{})
 		go func() { defer close(done); loop.Run(ctx) }()
 		synctest.Wait()
-		says("after the first pass", "no pass over the node's kernel has succeeded yet: no iptables")
+		expectReady("after the first pass", "no pass over the node's kernel has succeeded yet: no iptables")
 		fail()
 		time.Sleep(time.Minute)
 		if err := loop.Ready(); err != nil {
-			t.Errorf("after a pass has succeeded it says: %v", err)
+			t.Errorf("after a successful pass, Ready returned %v", err)
 		}
-		fail("no luck")
-		time.Sleep(unwell - time.Second)
-		if err := loop.Ready(); !loop.Well() || err != nil {
-			t.Errorf("unwell before its time: %v", err)
+		fail("injected failure")
+		time.Sleep(unhealthyAfter - time.Second)
+		if err := loop.Ready(); !loop.Healthy() || err != nil {
+			t.Errorf("unhealthy before unhealthyAfter: %v", err)
 		}
 		fail("no route", "no rule")
 		time.Sleep(3 * time.Second)
-		says("after a while", "passes over the node's kernel have failed for 15s or longer: no route; no rule")
-		if loop.Well() || !loop.Done() || loop.Live() != nil || loop.Ready() == nil {
-			t.Errorf("well: %v, done: %v, live: %v, ready: %v", loop.Well(), loop.Done(), loop.Live(), loop.Ready())
+		expectReady("after unhealthyAfter", "passes over the node's kernel have failed for 15s or longer: no route; no rule")
+		if loop.Healthy() || !loop.Done() || loop.Live() != nil || loop.Ready() == nil {
+			t.Errorf("healthy: %v, done: %v, live: %v, ready: %v", loop.Healthy(), loop.Done(), loop.Live(), loop.Ready())
 		}
 		fail()
 		time.Sleep(2 * longestRetry)
-		if err := loop.Ready(); !loop.Well() || err != nil {
-			t.Errorf("unwell after a pass has succeeded: %v", err)
+		if err := loop.Ready(); !loop.Healthy() || err != nil {
+			t.Errorf("unhealthy after a successful pass: %v", err)
 		}
 		cancel()
 		<-done
 	})
 }
 
-func TestALoopThatDoesNotComeToAnEndIsDead(t *testing.T) {
+func TestLoopWithAHangingPassIsNotAlive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		loop := NewLoop(time.Second, func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() })
 		done := make(chan struct{})
 		go func() { defer close(done); loop.Run(ctx) }()
-		time.Sleep(stuck - time.Second)
+		time.Sleep(hangTimeout - time.Second)
 		if !loop.Alive() {
-			t.Error("dead before its time")
+			t.Error("not alive before hangTimeout")
 		}
 		time.Sleep(2 * time.Second)
 		if loop.Alive() {
-			t.Error("alive")
+			t.Error("alive after hangTimeout")
 		}
 		cancel()
 		<-done

@@ -9,35 +9,35 @@ import (
 	"k8s.io/component-base/metrics"
 )
 
-// Metrics are those that every agent has.
+// Metrics are the metrics that all agents share.
 type Metrics struct {
 	passes  *metrics.CounterVec
 	writes  *metrics.Counter
 	seconds *metrics.Histogram
 }
 
-// NewMetrics makes the metrics and registers each with the function given.
+// NewMetrics creates the metrics and registers each of them. It fails if register does.
 func NewMetrics(register func(metrics.Registerable) error) (*Metrics, error) {
 	m := &Metrics{
 		passes: metrics.NewCounterVec(&metrics.CounterOpts{
 			Namespace: "liqo", Subsystem: "netagent", Name: "passes_total",
-			Help:           "Comparisons of what the node's kernel holds with what it is to hold, by result: success or error.",
+			Help:           "Comparisons of the node's kernel with the state computed from the API, by result: success or error.",
 			StabilityLevel: metrics.ALPHA,
 		}, []string{"result"}),
 		writes: metrics.NewCounter(&metrics.CounterOpts{
 			Namespace: "liqo", Subsystem: "netagent", Name: "kernel_writes_total",
-			Help:           "Writes to the node's kernel. A pass that finds nothing to change makes none.",
+			Help:           "Writes to the node's kernel. A pass that finds no difference makes none.",
 			StabilityLevel: metrics.ALPHA,
 		}),
 		seconds: metrics.NewHistogram(&metrics.HistogramOpts{
 			Namespace: "liqo", Subsystem: "netagent", Name: "pass_duration_seconds",
-			Help:           "Time that a pass takes.",
+			Help:           "Duration of a pass in seconds.",
 			Buckets:        []float64{.01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10},
 			StabilityLevel: metrics.ALPHA,
 		}),
 	}
-	for _, one := range []metrics.Registerable{m.passes, m.writes, m.seconds} {
-		if err := register(one); err != nil {
+	for _, metric := range []metrics.Registerable{m.passes, m.writes, m.seconds} {
+		if err := register(metric); err != nil {
 			return nil, err
 		}
 	}
@@ -47,13 +47,13 @@ func NewMetrics(register func(metrics.Registerable) error) (*Metrics, error) {
 	return m, nil
 }
 
-// Passed counts a pass.
-func (m *Metrics) Passed(took time.Duration, writes int, err error) {
+// ObservePass records a pass: its duration, its kernel writes and its result.
+func (m *Metrics) ObservePass(took time.Duration, writes int, err error) {
 	result := "success"
 	if err != nil {
 		result = "error"
 	}
-	// Who has seen that a pass is over has seen what it wrote.
+	// The writes come first, so that a scrape that shows the pass also shows its writes.
 	m.writes.Add(float64(writes))
 	m.passes.WithLabelValues(result).Inc()
 	m.seconds.Observe(took.Seconds())

@@ -20,53 +20,84 @@ import (
 	"liqo.io/federation/netagent/kernel"
 )
 
-// DefaultNamespacePath is the file that a gateway's network namespace is bound
-// to. `ip netns exec liqo-netns` enters it.
+// DefaultNamespacePath is the file to which the gateway's network namespace is bound. `ip netns exec liqo-netns`
+// enters it.
 const DefaultNamespacePath = "/run/netns/liqo-netns"
 
-// Options are the flags that the agents have in common.
+// Options are the flags that the agents share.
 type Options struct {
-	// NodeName is the node of the agent.
+	// NodeName is the Node on which the agent runs.
 	NodeName string
-	// Namespace is that of the installation.
+	// Namespace is the namespace of the installation.
 	Namespace string
-	// Kubeconfig leads to this cluster; empty means that the agent runs inside.
+	// Kubeconfig is the path of a kubeconfig of the local cluster; empty means the in-cluster configuration.
 	Kubeconfig string
-	// MTU is that of the nodes' network; 0 asks the node.
+	// MTU is the MTU of the network between the nodes, in bytes; 0 means that of the link with the node's address.
 	MTU int
 	// Port is the UDP port of the gateways.
 	Port int
 	// Resync is the time between passes while nothing changes.
 	Resync time.Duration
-	// Listen is the loopback address of health and metrics.
+	// Listen is the loopback address that serves probes and metrics; empty serves none.
 	Listen string
-	// NamespacePath is the file of the gateway's network namespace.
+	// NamespacePath is the file to which the gateway's network namespace is bound.
 	NamespacePath string
-	// Cleanup removes everything from the node, and ends.
+	// Cleanup makes the agent remove everything that it created on the node, and exit.
 	Cleanup bool
 	Logs    *logs.Options
 }
 
-// NewOptions are the defaults; listen is where health and metrics are served.
+// NewOptions returns the defaults; listen is the default of Listen.
 func NewOptions(listen string) *Options {
-	return &Options{Port: 51820, Resync: 30 * time.Second, Listen: listen, NamespacePath: DefaultNamespacePath, Logs: logs.NewOptions()}
+	return &Options{
+		Port:          51820,
+		Resync:        30 * time.Second,
+		Listen:        listen,
+		NamespacePath: DefaultNamespacePath,
+		Logs:          logs.NewOptions(),
+	}
 }
 
-// AddFlags adds every flag.
+// AddFlags adds the flags of all options.
 func (o *Options) AddFlags(flags *pflag.FlagSet) {
-	flags.StringVar(&o.NodeName, "node-name", o.NodeName, "Name of the Node that this agent is on.")
-	flags.StringVar(&o.Namespace, "namespace", o.Namespace, "Namespace of the installation, where TunnelEndpoints and AddressMappings are.")
-	flags.StringVar(&o.Kubeconfig, "kubeconfig", o.Kubeconfig, "Kubeconfig of this cluster; default is that of the pod's service account.")
-	flags.IntVar(&o.MTU, "mtu", o.MTU, "MTU of the network between the nodes, in bytes. 0 takes that of the link with the node's address.")
-	flags.IntVar(&o.Port, "port", o.Port, "UDP port of the gateway, which peers call.")
-	flags.DurationVar(&o.Resync, "resync", o.Resync, "Time between comparisons of the node's kernel with what it is to hold, while nothing changes.")
-	flags.StringVar(&o.Listen, "listen", o.Listen, "Loopback address for /livez, /readyz and /metrics. Empty serves nothing.")
-	flags.StringVar(&o.NamespacePath, "netns", o.NamespacePath, "File that the gateway's network namespace is bound to.")
-	flags.BoolVar(&o.Cleanup, "cleanup", o.Cleanup, "Remove everything that this agent has made on the node, and end.")
+	flags.StringVar(&o.NodeName, "node-name", o.NodeName, "Name of the Node on which this agent runs.")
+	flags.StringVar(
+		&o.Namespace,
+		"namespace",
+		o.Namespace,
+		"Namespace of the installation, which holds TunnelEndpoints and AddressMappings.",
+	)
+	flags.StringVar(
+		&o.Kubeconfig,
+		"kubeconfig",
+		o.Kubeconfig,
+		"Path of a kubeconfig of the local cluster. Empty uses the pod's ServiceAccount.",
+	)
+	flags.IntVar(
+		&o.MTU,
+		"mtu",
+		o.MTU,
+		"MTU of the network between the nodes, in bytes. 0 uses the MTU of the link with the node's address.",
+	)
+	flags.IntVar(&o.Port, "port", o.Port, "UDP port of WireGuard on the gateway.")
+	flags.DurationVar(
+		&o.Resync,
+		"resync",
+		o.Resync,
+		"Time between comparisons of the node's kernel with the state computed from the API, while nothing changes.",
+	)
+	flags.StringVar(
+		&o.Listen,
+		"listen",
+		o.Listen,
+		"Loopback address, host:port, for /livez, /readyz and /metrics. Empty serves none of them.",
+	)
+	flags.StringVar(&o.NamespacePath, "netns", o.NamespacePath, "File to which the gateway's network namespace is bound.")
+	flags.BoolVar(&o.Cleanup, "cleanup", o.Cleanup, "Remove everything that this agent created on the node, and exit.")
 	logsapi.AddFlags(o.Logs, flags)
 }
 
-// Validate tells everything that is wrong with the options.
+// Validate returns all errors of the options; none if Cleanup is set, which needs no others.
 func (o *Options) Validate() []error {
 	if o.Cleanup {
 		return nil
@@ -74,14 +105,14 @@ func (o *Options) Validate() []error {
 	var errs []error
 	for _, flag := range []struct{ name, value string }{{"node-name", o.NodeName}, {"namespace", o.Namespace}} {
 		if len(validation.IsDNS1123Subdomain(flag.value)) > 0 {
-			errs = append(errs, fmt.Errorf("--%s %q is not the name of an object", flag.name, flag.value))
+			errs = append(errs, fmt.Errorf("--%s %q is not a valid object name", flag.name, flag.value))
 		}
 	}
 	if o.MTU != 0 && (o.MTU < 1280 || o.MTU > 65535) {
 		errs = append(errs, fmt.Errorf("--mtu %d is neither 0 nor between 1280 and 65535", o.MTU))
 	}
 	if o.Port < 1 || o.Port > 65535 {
-		errs = append(errs, fmt.Errorf("--port %d is not a port", o.Port))
+		errs = append(errs, fmt.Errorf("--port %d is not between 1 and 65535", o.Port))
 	}
 	if o.Resync < time.Second {
 		errs = append(errs, fmt.Errorf("--resync %s is less than a second", o.Resync))
@@ -94,10 +125,11 @@ func (o *Options) Validate() []error {
 	return errs
 }
 
-// Cluster returns what the flags configure of the cluster.
+// Cluster returns the configuration of the cluster.
 func (o *Options) Cluster() Cluster { return Cluster{MTU: o.MTU, Port: o.Port} }
 
-// Clients makes clients of this cluster.
+// Clients returns clients of the local cluster, with name in their user agent. It fails if there is no usable
+// kubeconfig.
 func (o *Options) Clients(name string) (kubernetes.Interface, versioned.Interface, error) {
 	read := rest.InClusterConfig
 	if o.Kubeconfig != "" {
@@ -105,23 +137,23 @@ func (o *Options) Clients(name string) (kubernetes.Interface, versioned.Interfac
 	}
 	config, err := read()
 	if err != nil {
-		return nil, nil, fmt.Errorf("connect to this cluster: %w", err)
+		return nil, nil, fmt.Errorf("reading the kubeconfig of the local cluster: %w", err)
 	}
 	config = rest.AddUserAgent(config, name)
 	config.QPS, config.Burst = 50, 100
 	kube, err := kubernetes.NewForConfig(config)
 	if err != nil {
-		return nil, nil, fmt.Errorf("make a client of this cluster: %w", err)
+		return nil, nil, fmt.Errorf("creating a client of the local cluster: %w", err)
 	}
 	federation, err := versioned.NewForConfig(config)
 	if err != nil {
-		return nil, nil, fmt.Errorf("make a client of the federation API: %w", err)
+		return nil, nil, fmt.Errorf("creating a client of the federation API: %w", err)
 	}
 	return kube, federation, nil
 }
 
-// Namespaces opens the network namespace of the node, and the gateway's within,
-// which is made if there is none. Both use the iptables of the node.
+// Namespaces opens the network namespace of the node and that of the gateway, which it creates if it does not
+// exist. Both use the iptables backend of the node. Callers must close both.
 func Namespaces(path string) (outer, inner *kernel.Namespace, err error) {
 	outer, err = kernel.Current()
 	if err != nil {

@@ -20,17 +20,16 @@ import (
 )
 
 const (
-	// certificateLife is the time from the start of the agent to the end of its
-	// certificate, and clockSkew how far clocks of its clients may be behind.
+	// certificateLife is the validity of the serving certificate, and clockSkew the tolerated lag of clients'
+	// clocks.
 	certificateLife = 10 * 365 * 24 * time.Hour
 	clockSkew       = time.Hour
 )
 
-// Serve answers /livez and /readyz to everybody, and /metrics to those who may
-// get it, until the context ends. It does so with TLS and on a loopback address
-// only: agents are on their node's network, where anybody else would ask as
-// well.
-func Serve(ctx context.Context, address string, kube kubernetes.Interface, alive, ready func() error) error {
+// Serve serves /livez and /readyz without authentication, and /metrics to clients that may get this path, until
+// the context ends. It uses TLS with a self-signed certificate, on a loopback address only, as agents run in the
+// host network. It fails if the address is not a loopback address or in use.
+func Serve(ctx context.Context, address string, kube kubernetes.Interface, live, ready func() error) error {
 	if err := loopback(address); err != nil {
 		return err
 	}
@@ -38,12 +37,12 @@ func Serve(ctx context.Context, address string, kube kubernetes.Interface, alive
 	if err != nil {
 		return fmt.Errorf("listening for probes and metrics: %w", err)
 	}
-	return serve(ctx, listener, handler(kube, alive, ready))
+	return serve(ctx, listener, handler(kube, live, ready))
 }
 
-func handler(kube kubernetes.Interface, alive, ready func() error) http.Handler {
+func handler(kube kubernetes.Interface, live, ready func() error) http.Handler {
 	mux := http.NewServeMux()
-	for path, check := range map[string]func() error{"GET /livez": alive, "GET /readyz": ready} {
+	for path, check := range map[string]func() error{"GET /livez": live, "GET /readyz": ready} {
 		mux.HandleFunc(path, func(w http.ResponseWriter, _ *http.Request) {
 			if err := check(); err != nil {
 				http.Error(w, err.Error(), http.StatusServiceUnavailable)
@@ -57,7 +56,7 @@ func handler(kube kubernetes.Interface, alive, ready func() error) http.Handler 
 }
 
 func serve(ctx context.Context, listener net.Listener, handler http.Handler) error {
-	// A certificate that no client verifies still keeps tokens from being read in transit.
+	// Clients do not verify the certificate; TLS keeps tokens from being read in transit.
 	now := time.Now()
 	certificate, err := identity.SelfSigned(x509.Certificate{
 		NotBefore:   now.Add(-clockSkew),
@@ -71,7 +70,8 @@ func serve(ctx context.Context, listener net.Listener, handler http.Handler) err
 	}
 	server := &http.Server{
 		Handler: handler, BaseContext: func(net.Listener) context.Context { return ctx },
-		ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 10 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10,
+		ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 10 * time.Second,
+		IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10,
 		TLSConfig: &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12},
 	}
 	stop := context.AfterFunc(ctx, func() { server.Close() })
@@ -82,14 +82,14 @@ func serve(ctx context.Context, listener net.Listener, handler http.Handler) err
 	return nil
 }
 
-// loopback refuses an address that others than this machine reach.
+// loopback returns an error unless the address is host:port with a loopback IP address.
 func loopback(address string) error {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
 		return fmt.Errorf("%q is not host:port: %w", address, err)
 	}
 	if ip := net.ParseIP(host); ip == nil || !ip.IsLoopback() {
-		return fmt.Errorf("%q is not a loopback address: others than this machine would reach it", address)
+		return fmt.Errorf("%q is not a loopback address, which other machines cannot reach", address)
 	}
 	return nil
 }

@@ -34,7 +34,7 @@ import (
 	federationlisters "liqo.io/federation/generated/listers/federation/v1alpha1"
 )
 
-// Sources are the caches of what an agent reads.
+// Sources are the caches of the API objects that an agent reads.
 type Sources struct {
 	endpoints federationlisters.TunnelEndpointNamespaceLister
 	mappings  federationlisters.AddressMappingNamespaceLister
@@ -44,56 +44,61 @@ type Sources struct {
 
 	run    []func(stop <-chan struct{})
 	synced []cache.InformerSynced
-	// seen and gone tell of the agent's own workload what the watch told, and list
-	// asks for those of its kind.
-	seen, gone atomic.Bool
-	own        string
-	list       func(context.Context, metav1.ListOptions) (runtime.Object, error)
+	// seen is set once the workload is cached, removed once it is deleted or being deleted; list lists the
+	// workloads of its kind. The workload is the Deployment or DaemonSet that runs this agent.
+	seen, removed atomic.Bool
+	workload      string
+	list          func(context.Context, metav1.ListOptions) (runtime.Object, error)
 }
 
-// lookPatience bounds that question, and asking how often it is put: six seconds
-// in all, for a gateway has a handover to make in the 30 that its pod is given.
-const lookPatience = 1500 * time.Millisecond
+// removalTimeout bounds one request of Removed, and removalBackoff the number of requests: six seconds in all,
+// as the gateway's handover must fit into the pod's termination grace period of 30 seconds as well.
+const removalTimeout = 1500 * time.Millisecond
 
-var asking = wait.Backoff{Duration: 500 * time.Millisecond, Factor: 2, Steps: 3}
+var removalBackoff = wait.Backoff{Duration: 500 * time.Millisecond, Factor: 2, Steps: 3}
 
-// source is what is read, and who is told of it.
+// source is an informer and the handler of its events.
 type source struct {
 	informer cache.SharedIndexInformer
 	handler  cache.ResourceEventHandler
 }
 
-// NewSources makes the caches of what lies in a namespace, and of nodes. What
-// names the agent's own workload is GatewayName or RouteName. Changed is called
-// when something that matters has changed, leased with each state of the
-// gateways' Lease, and keyed, which is for a gateway, with each of the Secret that
-// holds its key.
-func NewSources(kube kubernetes.Interface, federation versioned.Interface, namespace, own string,
-	changed func(), leased func(*coordinationv1.Lease), keyed func(*corev1.Secret),
+// NewSources creates the caches of the objects in a namespace, and of nodes. Workload is GatewayName or
+// RouteName, the name of the workload that runs this agent. Changed is called when an object that determines the
+// state of the node changes, onLease with each version of the gateways' Lease (nil when it is deleted), and
+// onKey, for the gateway only, with each version of the Secret that holds the private key. NewSources fails if
+// an event handler cannot be added.
+func NewSources(kube kubernetes.Interface, federation versioned.Interface, namespace, workload string,
+	changed func(), onLease func(*coordinationv1.Lease), onKey func(*corev1.Secret),
 ) (*Sources, error) {
-	s := &Sources{own: own}
-	agreed := externalversions.NewSharedInformerFactoryWithOptions(federation, 0, externalversions.WithTransform(trim), externalversions.WithNamespace(namespace))
-	endpoints := agreed.Federation().V1alpha1().TunnelEndpoints()
+	s := &Sources{workload: workload}
+	federationFactory := externalversions.NewSharedInformerFactoryWithOptions(
+		federation,
+		0,
+		externalversions.WithTransform(trim),
+		externalversions.WithNamespace(namespace),
+	)
+	endpoints := federationFactory.Federation().V1alpha1().TunnelEndpoints()
 	nodes := factory(kube, metav1.NamespaceAll, func(o *metav1.ListOptions) {
 		o.LabelSelector = v1alpha1.LabelType + "!=" + v1alpha1.TypeVirtualNode
 	}).Core().V1().Nodes()
 	gateways := factory(kube, namespace, func(o *metav1.ListOptions) {
 		o.LabelSelector = "app.kubernetes.io/name=" + GatewayName
 	}).Core().V1().Pods()
-	lease := factory(kube, namespace, named(GatewayName)).Coordination().V1().Leases().Informer()
-	apps := factory(kube, namespace, named(own)).Apps().V1()
-	workload := apps.Deployments().Informer
+	lease := factory(kube, namespace, byName(GatewayName)).Coordination().V1().Leases().Informer()
+	apps := factory(kube, namespace, byName(workload)).Apps().V1()
+	informerOf := apps.Deployments().Informer
 	s.list = func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 		return kube.AppsV1().Deployments(namespace).List(ctx, o)
 	}
-	if own == RouteName {
-		workload = apps.DaemonSets().Informer
+	if workload == RouteName {
+		informerOf = apps.DaemonSets().Informer
 		s.list = func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			return kube.AppsV1().DaemonSets(namespace).List(ctx, o)
 		}
 	}
 	infos := externalversions.NewSharedInformerFactoryWithOptions(federation, 0, externalversions.WithTransform(trim),
-		externalversions.WithTweakListOptions(named(v1alpha1.ClusterInfoName))).Federation().V1alpha1().ClusterInfos()
+		externalversions.WithTweakListOptions(byName(v1alpha1.ClusterInfoName))).Federation().V1alpha1().ClusterInfos()
 	s.infos = infos.Lister()
 	s.endpoints = endpoints.Lister().TunnelEndpoints(namespace)
 	s.nodes, s.gateways = nodes.Lister(), gateways.Lister().Pods(namespace)
@@ -103,44 +108,51 @@ func NewSources(kube kubernetes.Interface, federation versioned.Interface, names
 			return a.Generation == b.Generation && a.Status.PathMTU == b.Status.PathMTU
 		})},
 		{nodes.Informer(), onChange(changed, sameNode)},
-		{infos.Informer(), onChange(changed, func(a, b *v1alpha1.ClusterInfo) bool { return slices.Equal(a.Status.Ranges, b.Status.Ranges) })},
-		{gateways.Informer(), onChange(changed, func(a, b *corev1.Pod) bool { return runsOn(a) == runsOn(b) })},
+		{
+			infos.Informer(),
+			onChange(changed, func(a, b *v1alpha1.ClusterInfo) bool { return slices.Equal(a.Status.Ranges, b.Status.Ranges) }),
+		},
+		{gateways.Informer(), onChange(changed, func(a, b *corev1.Pod) bool { return nodeOf(a) == nodeOf(b) })},
 		{lease, cache.ResourceEventHandlerFuncs{
-			AddFunc:    func(o any) { leased(o.(*coordinationv1.Lease)) },
-			UpdateFunc: func(_, o any) { leased(o.(*coordinationv1.Lease)) },
-			DeleteFunc: func(any) { leased(nil) },
+			AddFunc:    func(o any) { onLease(o.(*coordinationv1.Lease)) },
+			UpdateFunc: func(_, o any) { onLease(o.(*coordinationv1.Lease)) },
+			DeleteFunc: func(any) { onLease(nil) },
 		}},
-		{workload(), cache.ResourceEventHandlerFuncs{
-			AddFunc:    func(o any) { s.seen.Store(true); s.gone.Store(goes(o)) },
-			UpdateFunc: func(_, o any) { s.gone.Store(goes(o)) },
-			DeleteFunc: func(any) { s.gone.Store(true) },
+		{informerOf(), cache.ResourceEventHandlerFuncs{
+			AddFunc:    func(o any) { s.seen.Store(true); s.removed.Store(isDeleting(o)) },
+			UpdateFunc: func(_, o any) { s.removed.Store(isDeleting(o)) },
+			DeleteFunc: func(any) { s.removed.Store(true) },
 		}},
 	}
-	if own == GatewayName {
-		mappings := agreed.Federation().V1alpha1().AddressMappings()
+	if workload == GatewayName {
+		mappings := federationFactory.Federation().V1alpha1().AddressMappings()
 		s.mappings = mappings.Lister().AddressMappings(namespace)
-		secret := factory(kube, namespace, named(v1alpha1.WireGuardSecret)).Core().V1().Secrets().Informer()
-		sources = append(sources,
-			source{mappings.Informer(), onChange(changed, func(a, b *v1alpha1.AddressMapping) bool { return equality.Semantic.DeepEqual(a.Spec, b.Spec) })},
-			// Without the Secret a gateway stays as it is.
+		secret := factory(kube, namespace, byName(v1alpha1.WireGuardSecret)).Core().V1().Secrets().Informer()
+		sources = append(
+			sources,
+			source{
+				mappings.Informer(),
+				onChange(changed, func(a, b *v1alpha1.AddressMapping) bool { return equality.Semantic.DeepEqual(a.Spec, b.Spec) }),
+			},
+			// There is no DeleteFunc: without the Secret a gateway keeps its key.
 			source{secret, cache.ResourceEventHandlerFuncs{
-				AddFunc:    func(o any) { keyed(o.(*corev1.Secret)) },
-				UpdateFunc: func(_, o any) { keyed(o.(*corev1.Secret)) },
-			}})
+				AddFunc:    func(o any) { onKey(o.(*corev1.Secret)) },
+				UpdateFunc: func(_, o any) { onKey(o.(*corev1.Secret)) },
+			}},
+		)
 	}
 	for _, source := range sources {
 		registration, err := source.informer.AddEventHandler(source.handler)
 		if err != nil {
-			return nil, fmt.Errorf("making a cache of what the agent reads: %w", err)
+			return nil, fmt.Errorf("adding event handler: %w", err)
 		}
 		s.run, s.synced = append(s.run, source.informer.Run), append(s.synced, registration.HasSynced)
 	}
 	return s, nil
 }
 
-// Start fills the caches and has them follow while the agent watches, which it
-// still does when its work has ended. It tells whether they were filled before
-// that end.
+// Start starts the caches, which run until watching ends, and waits until they are filled. It reports whether
+// they were before working ended.
 func (s *Sources) Start(watching, working context.Context) bool {
 	for _, run := range s.run {
 		go run(watching.Done())
@@ -148,7 +160,7 @@ func (s *Sources) Start(watching, working context.Context) bool {
 	return cache.WaitForCacheSync(working.Done(), s.synced...)
 }
 
-// Objects are those that the caches hold; but nobody is active.
+// Objects returns the cached objects. The caller sets Active.
 func (s *Sources) Objects() (Objects, error) {
 	info, err := s.infos.Get(v1alpha1.ClusterInfoName)
 	if err != nil && !apierrors.IsNotFound(err) {
@@ -158,7 +170,7 @@ func (s *Sources) Objects() (Objects, error) {
 	if o.TunnelEndpoints, err = s.endpoints.List(labels.Everything()); err != nil {
 		return Objects{}, err
 	}
-	// A route agent leads ranges to the gateway, and no single addresses.
+	// Route agents route whole CIDRs to the gateway and need no mappings.
 	if s.mappings != nil {
 		if o.Mappings, err = s.mappings.List(labels.Everything()); err != nil {
 			return Objects{}, err
@@ -169,7 +181,7 @@ func (s *Sources) Objects() (Objects, error) {
 	}
 	pods, err := s.gateways.List(labels.Everything())
 	for _, pod := range pods {
-		if node := runsOn(pod); node != "" {
+		if node := nodeOf(pod); node != "" {
 			o.Gateways = append(o.Gateways, node)
 		}
 	}
@@ -178,8 +190,8 @@ func (s *Sources) Objects() (Objects, error) {
 	return o, err
 }
 
-// AwaitRanges blocks until ClusterInfo local names the ranges of pods, and reports whether it
-// does before the work ends.
+// AwaitRanges blocks until ClusterInfo local names the pod ranges, or working ends. It reports whether the
+// ranges are available.
 func (s *Sources) AwaitRanges(working context.Context) bool {
 	return wait.PollUntilContextCancel(working, time.Second, true, func(context.Context) (bool, error) {
 		info, err := s.infos.Get(v1alpha1.ClusterInfoName)
@@ -187,71 +199,73 @@ func (s *Sources) AwaitRanges(working context.Context) bool {
 	}) == nil
 }
 
-// Gone tells whether the agent's own workload was deleted while the agent
-// watched: then it ends for good, and not to be started again. The signal to end
-// may be faster than the watch, so that is asked for, and again where there is no
-// answer, while the watch goes on. Who may not ask any more has lost its role with
-// its workload. Whose token is refused may have lost no more than its pod, in whose
-// place another one is.
-func (s *Sources) Gone() bool {
+// Removed reports whether the agent's workload was deleted, so that the agent will not be started again and must
+// clean up. SIGTERM may arrive before the watch event, so that Removed also sends up to three LIST requests.
+// Forbidden counts as removed, as the agent's role is deleted with its workload. Unauthorized does not: the pod
+// may just have been replaced. Without a result the agent counts as not removed.
+func (s *Sources) Removed() bool {
 	if !s.seen.Load() {
 		return false
 	}
-	there := true
-	err := retry.OnError(asking, func(err error) bool { return !apierrors.IsForbidden(err) }, func() (err error) {
-		if s.gone.Load() {
-			there = false
+	exists := true
+	err := retry.OnError(removalBackoff, func(err error) bool { return !apierrors.IsForbidden(err) }, func() (err error) {
+		if s.removed.Load() {
+			exists = false
 			return nil
 		}
-		there, err = s.there()
+		exists, err = s.workloadExists()
 		return err
 	})
 	switch {
 	case err == nil:
-		return !there
-	case apierrors.IsForbidden(err), s.gone.Load():
+		return !exists
+	case apierrors.IsForbidden(err), s.removed.Load():
 		return true
 	}
-	klog.Background().Error(err, "It is not known whether the agent was removed, so the node stays as it is")
+	klog.Background().Error(err, "Could not determine whether the agent's workload was deleted, leaving the node as it is")
 	return false
 }
 
-// there asks whether the agent's own workload is there, and stays.
-func (s *Sources) there() (there bool, err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), lookPatience)
+// workloadExists reports whether the agent's workload exists and is not being deleted, according to the API
+// server.
+func (s *Sources) workloadExists() (exists bool, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), removalTimeout)
 	defer cancel()
-	var only metav1.ListOptions
-	named(s.own)(&only)
-	list, err := s.list(ctx, only)
+	var options metav1.ListOptions
+	byName(s.workload)(&options)
+	list, err := s.list(ctx, options)
 	if err != nil {
 		return false, err
 	}
 	err = meta.EachListItem(list, func(workload runtime.Object) error {
-		there = there || !goes(workload)
+		exists = exists || !isDeleting(workload)
 		return nil
 	})
-	return there, err
+	return exists, err
 }
 
-func factory(kube kubernetes.Interface, namespace string, tweak func(*metav1.ListOptions)) informers.SharedInformerFactory {
+func factory(
+	kube kubernetes.Interface,
+	namespace string,
+	tweak func(*metav1.ListOptions),
+) informers.SharedInformerFactory {
 	return informers.NewSharedInformerFactoryWithOptions(kube, 0, informers.WithTransform(trim),
 		informers.WithNamespace(namespace), informers.WithTweakListOptions(tweak))
 }
 
-func named(name string) func(*metav1.ListOptions) {
+func byName(name string) func(*metav1.ListOptions) {
 	return func(o *metav1.ListOptions) {
 		o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()
 	}
 }
 
-// goes tells whether an object is being deleted, and waits for what it owns.
-func goes(object any) bool {
+// isDeleting reports whether an object has a deletion timestamp.
+func isDeleting(object any) bool {
 	accessor, err := meta.Accessor(object)
 	return err == nil && accessor.GetDeletionTimestamp() != nil
 }
 
-// onChange calls changed when an object came or went, or is not the same in
-// what matters.
+// onChange returns a handler that calls changed when an object is added, deleted, or updated unless same.
 func onChange[T any](changed func(), same func(a, b T) bool) cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerFuncs{
 		AddFunc: func(any) { changed() },
@@ -265,18 +279,19 @@ func onChange[T any](changed func(), same func(a, b T) bool) cache.ResourceEvent
 }
 
 func sameNode(a, b *corev1.Node) bool {
-	return equality.Semantic.DeepEqual(a.Status.Addresses, b.Status.Addresses) && slices.Equal(a.Spec.PodCIDRs, b.Spec.PodCIDRs)
+	return equality.Semantic.DeepEqual(a.Status.Addresses, b.Status.Addresses) &&
+		slices.Equal(a.Spec.PodCIDRs, b.Spec.PodCIDRs)
 }
 
-// runsOn is the node that a pod has not ended on; empty if there is none.
-func runsOn(pod *corev1.Pod) string {
+// nodeOf returns the node of a pod; empty if the pod is unscheduled or terminated.
+func nodeOf(pod *corev1.Pod) string {
 	if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
 		return ""
 	}
 	return pod.Spec.NodeName
 }
 
-// trim drops what no agent reads, which is most of an object.
+// trim drops the fields that no agent reads, to save memory.
 func trim(object any) (any, error) {
 	if accessor, err := meta.Accessor(object); err == nil {
 		accessor.SetManagedFields(nil)

@@ -23,48 +23,65 @@ import (
 	fedfake "liqo.io/federation/generated/clientset/versioned/fake"
 )
 
-// The signal to end may come before the watch tells why.
-func TestAnAgentThatEndsAsksWhetherItsWorkloadIsThere(t *testing.T) {
-	workload := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: "liqo", Name: name} }
-	leaves := workload(RouteName)
-	leaves.DeletionTimestamp = &metav1.Time{}
-	type answer struct {
+// SIGTERM may arrive before the watch event of the deletion.
+func TestTerminatingAgentDetectsRemovedWorkload(t *testing.T) {
+	metadata := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: "liqo", Name: name} }
+	deleting := metadata(RouteName)
+	deleting.DeletionTimestamp = &metav1.Time{}
+	type response struct {
 		list runtime.Object
 		err  error
 	}
-	there := answer{list: &appsv1.DaemonSetList{Items: []appsv1.DaemonSet{{ObjectMeta: workload(RouteName)}}}}
-	none := answer{list: &appsv1.DaemonSetList{}}
-	unreachable := answer{err: errors.New("connection refused")}
-	forbidden := answer{err: apierrors.NewForbidden(schema.GroupResource{Group: "apps", Resource: "daemonsets"}, "", nil)}
-	unauthorized := answer{err: apierrors.NewUnauthorized("the pod of the token is gone")}
-	routes := []runtime.Object{&appsv1.DaemonSet{ObjectMeta: workload(RouteName)}}
+	exists := response{list: &appsv1.DaemonSetList{Items: []appsv1.DaemonSet{{ObjectMeta: metadata(RouteName)}}}}
+	none := response{list: &appsv1.DaemonSetList{}}
+	unreachable := response{err: errors.New("connection refused")}
+	forbidden := response{
+		err: apierrors.NewForbidden(schema.GroupResource{Group: "apps", Resource: "daemonsets"}, "", nil),
+	}
+	unauthorized := response{err: apierrors.NewUnauthorized("the pod of the token is gone")}
+	routes := []runtime.Object{&appsv1.DaemonSet{ObjectMeta: metadata(RouteName)}}
 	for _, test := range []struct {
-		name    string
-		own     string
-		known   []runtime.Object
-		answers []answer
-		// meanwhile tells that the watch is told of the deletion once there was an answer.
-		meanwhile bool
-		gone      bool
+		name      string
+		workload  string
+		cached    []runtime.Object
+		responses []response
+		// deletedMeanwhile: the watch delivers the deletion after the first response.
+		deletedMeanwhile bool
+		removed          bool
 	}{
-		{"it is", RouteName, routes, []answer{there}, false, false},
-		{"it is not any more", RouteName, routes, []answer{none}, false, true},
-		{"it waits for its pods", RouteName, routes, []answer{{list: &appsv1.DaemonSetList{Items: []appsv1.DaemonSet{{ObjectMeta: leaves}}}}}, false, true},
-		{"the gateways' is not", GatewayName, []runtime.Object{&appsv1.Deployment{ObjectMeta: workload(GatewayName)}}, []answer{{list: &appsv1.DeploymentList{}}}, false, true},
-		{"nobody lets it ask any more", RouteName, routes, []answer{forbidden}, false, true},
-		{"its token is that of a pod that is gone", RouteName, routes, []answer{unauthorized, unauthorized, unauthorized}, false, false},
-		{"its token is refused, and the watch tells", RouteName, routes, []answer{unauthorized}, true, true},
-		{"nobody answers", RouteName, routes, []answer{unreachable, unreachable, unreachable}, false, false},
-		{"nobody answers at first, and it is not any more", RouteName, routes, []answer{unreachable, unreachable, none}, false, true},
-		{"nobody answers at first, and it is", RouteName, routes, []answer{unreachable, there}, false, false},
-		{"nobody answers at first, and then nobody lets it ask any more", RouteName, routes, []answer{unreachable, forbidden}, false, true},
-		{"nobody answers, and the watch tells", RouteName, routes, []answer{unreachable}, true, true},
-		{"it never had one", RouteName, nil, nil, false, false},
+		{"exists", RouteName, routes, []response{exists}, false, false},
+		{"deleted", RouteName, routes, []response{none}, false, true},
+		{
+			"being deleted", RouteName, routes,
+			[]response{{list: &appsv1.DaemonSetList{Items: []appsv1.DaemonSet{{ObjectMeta: deleting}}}}}, false, true,
+		},
+		{
+			"gateway's Deployment is deleted", GatewayName,
+			[]runtime.Object{&appsv1.Deployment{ObjectMeta: metadata(GatewayName)}},
+			[]response{{list: &appsv1.DeploymentList{}}}, false, true,
+		},
+		{"forbidden", RouteName, routes, []response{forbidden}, false, true},
+		{"unauthorized", RouteName, routes, []response{unauthorized, unauthorized, unauthorized}, false, false},
+		{"unauthorized, then the watch delivers the deletion", RouteName, routes, []response{unauthorized}, true, true},
+		{"unreachable", RouteName, routes, []response{unreachable, unreachable, unreachable}, false, false},
+		{"unreachable at first, then deleted", RouteName, routes, []response{unreachable, unreachable, none}, false, true},
+		{"unreachable at first, then exists", RouteName, routes, []response{unreachable, exists}, false, false},
+		{"unreachable at first, then forbidden", RouteName, routes, []response{unreachable, forbidden}, false, true},
+		{"unreachable, then the watch delivers the deletion", RouteName, routes, []response{unreachable}, true, true},
+		{"never existed", RouteName, nil, nil, false, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				kube := kubefake.NewClientset(test.known...)
-				s, err := NewSources(kube, fedfake.NewClientset(), "liqo", test.own, func() {}, func(*coordinationv1.Lease) {}, func(*corev1.Secret) {})
+				kube := kubefake.NewClientset(test.cached...)
+				s, err := NewSources(
+					kube,
+					fedfake.NewClientset(),
+					"liqo",
+					test.workload,
+					func() {},
+					func(*coordinationv1.Lease) {},
+					func(*corev1.Secret) {},
+				)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -72,43 +89,45 @@ func TestAnAgentThatEndsAsksWhetherItsWorkloadIsThere(t *testing.T) {
 				defer stop()
 				working, end := context.WithCancel(watching)
 				if !s.Start(watching, working) {
-					t.Fatal("it does not start")
+					t.Fatal("the caches were not filled")
 				}
 				end()
-				asked := 0
+				requests := 0
 				for _, kind := range []string{"daemonsets", "deployments"} {
 					kube.PrependReactor("list", kind, func(clienttesting.Action) (bool, runtime.Object, error) {
-						if asked == len(test.answers) {
-							t.Error("it is asked once more")
+						if requests == len(test.responses) {
+							t.Error("unexpected request")
 							return false, nil, nil
 						}
-						answer := test.answers[asked]
-						asked++
-						if test.meanwhile {
-							if err := kube.Tracker().Delete(appsv1.SchemeGroupVersion.WithResource(kind), "liqo", test.own); err != nil {
+						response := test.responses[requests]
+						requests++
+						if test.deletedMeanwhile {
+							if err := kube.Tracker().Delete(
+								appsv1.SchemeGroupVersion.WithResource(kind), "liqo", test.workload,
+							); err != nil {
 								t.Error(err)
 							}
 						}
-						return true, answer.list, answer.err
+						return true, response.list, response.err
 					})
 				}
 				began := time.Now()
-				if got := s.Gone(); got != test.gone {
-					t.Errorf("it is gone: %v", got)
+				if got := s.Removed(); got != test.removed {
+					t.Errorf("Removed: %v", got)
 				}
-				if asked != len(test.answers) {
-					t.Errorf("it was asked %d times", asked)
+				if requests != len(test.responses) {
+					t.Errorf("%d requests", requests)
 				}
-				if took := time.Since(began); took+time.Duration(asked)*lookPatience > 6*time.Second {
-					t.Errorf("it took %s, while answers came at once", took)
+				if took := time.Since(began); took+time.Duration(requests)*removalTimeout > 6*time.Second {
+					t.Errorf("Removed took %s with immediate responses", took)
 				}
 			})
 		})
 	}
 }
 
-// Kubelets write their nodes all the time, and most of it concerns no packet.
-func TestWhatMattersOfANodeIsItsAddressesAndItsPods(t *testing.T) {
+// Kubelets update the status of their nodes often, and most changes do not affect routing.
+func TestNodeChangesMatterOnlyInAddressesAndPodCIDRs(t *testing.T) {
 	for _, test := range []struct {
 		name string
 		do   func(*corev1.Node)
@@ -116,33 +135,38 @@ func TestWhatMattersOfANodeIsItsAddressesAndItsPods(t *testing.T) {
 	}{
 		{"nothing", func(*corev1.Node) {}, true},
 		{"a label", func(n *corev1.Node) { n.Labels = map[string]string{"a": "b"} }, true},
-		{"a sign of life", func(n *corev1.Node) { n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady}} }, true},
-		{"no pods are put there any more", func(n *corev1.Node) { n.Spec.Unschedulable = true }, true},
+		{
+			"a heartbeat", func(n *corev1.Node) { n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady}} },
+			true,
+		},
+		{"cordoned", func(n *corev1.Node) { n.Spec.Unschedulable = true }, true},
 		{"another address", func(n *corev1.Node) { n.Status.Addresses[1].Address = "192.168.1.9" }, false},
 		{"one address more", func(n *corev1.Node) {
 			n.Status.Addresses = append(n.Status.Addresses, corev1.NodeAddress{Type: corev1.NodeInternalIP, Address: "fd00::1"})
 		}, false},
-		{"an address outside", func(n *corev1.Node) {
-			n.Status.Addresses = append(n.Status.Addresses, corev1.NodeAddress{Type: corev1.NodeExternalIP, Address: "198.51.100.1"})
+		{"an external address", func(n *corev1.Node) {
+			n.Status.Addresses = append(
+				n.Status.Addresses, corev1.NodeAddress{Type: corev1.NodeExternalIP, Address: "198.51.100.1"},
+			)
 		}, false},
-		{"no address any more", func(n *corev1.Node) { n.Status.Addresses = nil }, false},
-		{"a range of pods", func(n *corev1.Node) { n.Spec.PodCIDRs = []string{"10.0.1.0/24"} }, false},
+		{"no addresses", func(n *corev1.Node) { n.Status.Addresses = nil }, false},
+		{"a pod CIDR", func(n *corev1.Node) { n.Spec.PodCIDRs = []string{"10.0.1.0/24"} }, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			before := node("rome-1", 1, "192.168.1.1")
 			after := before.DeepCopy()
 			test.do(after)
 			if got := sameNode(before, after); got != test.same {
-				t.Errorf("it is the same: %v", got)
+				t.Errorf("sameNode: %v", got)
 			}
-			// What is kept in the caches tells as much.
+			// Trimmed nodes compare the same.
 			for _, n := range []*corev1.Node{before, after} {
 				if _, err := trim(n); err != nil {
 					t.Fatal(err)
 				}
 			}
 			if got := sameNode(before, after); got != test.same {
-				t.Errorf("it is the same, as far as it is kept: %v", got)
+				t.Errorf("sameNode of trimmed nodes: %v", got)
 			}
 		})
 	}

@@ -19,57 +19,60 @@ import (
 	"liqo.io/federation/netagent/model"
 )
 
-// Cluster is what the agents are configured with.
+// Cluster is the configuration of the agents.
 type Cluster struct {
-	// MTU is that of the network between the nodes, in bytes.
+	// MTU is the MTU of the network between the nodes, in bytes.
 	MTU int
 	// Port is the UDP port of the gateways.
 	Port int
 }
 
-// Objects are those of the API that a node's state follows from.
+// Objects are the API objects from which the state of a node is computed.
 type Objects struct {
-	// Ranges are those of ClusterInfo local; none until it names them.
+	// Ranges are the ranges in ClusterInfo local; empty until it names them.
 	Ranges          netmap.Ranges
 	TunnelEndpoints []*v1alpha1.TunnelEndpoint
-	// Mappings are the AddressMappings of the namespace, whatever they map.
+	// Mappings are all AddressMappings of the namespace, also those without a target address.
 	Mappings []*v1alpha1.AddressMapping
-	// Nodes are those of the cluster. Virtual ones do not count.
+	// Nodes are the nodes of the cluster; virtual nodes are ignored.
 	Nodes []*corev1.Node
-	// Gateways are the nodes that run a gateway; Active is the one that the
-	// traffic goes through.
+	// Gateways are the nodes that run a gateway; Active is the node of the active one.
 	Gateways []string
 	Active   string
 }
 
-// Translation is the model's input that objects stand for.
+// Translation is the input of package model for a node, and what had to be omitted from it.
 type Translation struct {
 	Input model.Input
-	// Refused tells why a TunnelEndpoint is left out, by its name.
+	// Refused holds the reasons for which TunnelEndpoints are not served, by name.
 	Refused map[string]string
-	// LeftOut tells what of an accepted TunnelEndpoint is left out, by its name.
+	// LeftOut describes the omitted AddressMappings of each served TunnelEndpoint, by its name.
 	LeftOut map[string][]string
-	// NodesLeftOut are the names of nodes that packets cannot be sent to.
+	// NodesLeftOut are the names of nodes without a usable address.
 	NodesLeftOut []string
-	// Names are the names of the TunnelEndpoints, by the id of the cluster.
+	// Names are the names of the TunnelEndpoints by cluster ID.
 	Names map[string]string
 }
 
-// Refuse adds what the model refuses.
+// Refuse adds the peers that package model refused.
 func (t Translation) Refuse(refusals []model.Refusal) {
 	for _, r := range refusals {
 		t.Refused[t.Names[r.ClusterID]] = r.Reason
 	}
 }
 
-// Translate makes the model's input for a node from objects. An object that
-// makes no sense harms nobody else: TunnelEndpoints are refused one by one, and
-// nodes that no packet could be sent to are left out. The endpoint function
-// tells where a peer is called, an invalid address if nowhere, and whether it was
-// heard from there.
+// Translate returns the model's input for a node. Invalid objects do not affect others: TunnelEndpoints are
+// refused one by one, and nodes without a usable address are left out. The result does not depend on the order
+// of the objects.
 //
-// Equal objects give equal inputs, in whatever order they come.
-func Translate(node string, c Cluster, o Objects, endpoint func(*v1alpha1.TunnelEndpoint) (at netip.AddrPort, heard bool)) Translation {
+// endpointOf returns the endpoint of a peer, invalid if there is none, and whether it was learned from received
+// packets (see Endpoints.Of).
+func Translate(
+	node string,
+	c Cluster,
+	o Objects,
+	endpointOf func(*v1alpha1.TunnelEndpoint) (address netip.AddrPort, learned bool),
+) Translation {
 	t := Translation{
 		Input: model.Input{
 			Node: node, Active: o.Active, MTU: c.MTU, Port: c.Port,
@@ -105,14 +108,13 @@ func Translate(node string, c Cluster, o Objects, endpoint func(*v1alpha1.Tunnel
 		if len(leftOut) > 0 {
 			t.LeftOut[te.Name] = leftOut
 		}
-		peer.Endpoint, peer.Heard = endpoint(te)
+		peer.Endpoint, peer.EndpointLearned = endpointOf(te)
 		t.Input.Peers = append(t.Input.Peers, peer)
 	}
 	return t
 }
 
-// gateways are the nodes with one, as far as they are known, and the active
-// one among them.
+// gateways returns the usable nodes that run a gateway, the active one included.
 func gateways(known []model.Node, o Objects) []string {
 	all := append(slices.Clone(o.Gateways), o.Active)
 	slices.Sort(all)
@@ -121,12 +123,24 @@ func gateways(known []model.Node, o Objects) []string {
 	})
 }
 
-// translatePeer makes a peer of a TunnelEndpoint, and tells which of its
-// mappings are left out.
-func translatePeer(own netmap.Ranges, te *v1alpha1.TunnelEndpoint, mappings []*v1alpha1.AddressMapping) (model.Peer, []string, error) {
-	peer := model.Peer{ClusterID: te.Spec.ClusterID, MTU: int(te.Spec.MTU), PathMTU: int(te.Status.PathMTU), Control: model.Control{
-		Serve: slices.Contains(te.Spec.Control, v1alpha1.TunnelControlServe), Call: slices.Contains(te.Spec.Control, v1alpha1.TunnelControlCall),
-	}}
+// translatePeer returns the peer of a TunnelEndpoint, and descriptions of its AddressMappings that are left out.
+// It fails if the TunnelEndpoint is invalid.
+func translatePeer(
+	local netmap.Ranges,
+	te *v1alpha1.TunnelEndpoint,
+	mappings []*v1alpha1.AddressMapping,
+) (model.Peer, []string, error) {
+	peer := model.Peer{
+		ClusterID: te.Spec.ClusterID,
+		MTU:       int(te.Spec.MTU),
+		PathMTU:   int(te.Status.PathMTU),
+		Control: model.Control{
+			Serve: slices.Contains(
+				te.Spec.Control,
+				v1alpha1.TunnelControlServe,
+			), Call: slices.Contains(te.Spec.Control, v1alpha1.TunnelControlCall),
+		},
+	}
 	key, err := base64.StdEncoding.DecodeString(te.Spec.PublicKey)
 	if err != nil || len(key) != len(peer.PublicKey) {
 		return model.Peer{}, nil, errors.New("its public key is not 32 bytes in base64")
@@ -140,13 +154,13 @@ func translatePeer(own netmap.Ranges, te *v1alpha1.TunnelEndpoint, mappings []*v
 	var external netmap.CIDRMappings
 	for _, r := range ranges.Local {
 		switch {
-		case netmap.Covers(own.Pods, r.CIDR):
+		case netmap.Covers(local.Pods, r.CIDR):
 			peer.Local = append(peer.Local, r)
-		case netmap.Covers(own.External, r.CIDR) || holdsMapping(r.CIDR, mappings):
+		case netmap.Covers(local.External, r.CIDR) || holdsMapping(r.CIDR, mappings):
 			external = append(external, r)
 		default:
-			// The ranges of pods have changed since. Until the peer has agreed to others, the
-			// tunnel serves those that it was made for.
+			// The pod ranges have changed since the agreement. Until the peer has agreed to the new ones, the tunnel
+			// keeps the old ones.
 			peer.Local = append(peer.Local, r)
 		}
 	}
@@ -167,8 +181,8 @@ func translatePeer(own netmap.Ranges, te *v1alpha1.TunnelEndpoint, mappings []*v
 	return peer, leftOut, nil
 }
 
-// holdsMapping reports whether the address of a mapping is in a CIDR, which is external then:
-// pods have no mappings.
+// holdsMapping reports whether a CIDR contains a mapped address. Such a CIDR is external, as mappings never
+// expose pods.
 func holdsMapping(cidr netip.Prefix, mappings []*v1alpha1.AddressMapping) bool {
 	return slices.ContainsFunc(mappings, func(m *v1alpha1.AddressMapping) bool {
 		mapped, err := netip.ParseAddr(m.Spec.Mapped)
@@ -176,17 +190,16 @@ func holdsMapping(cidr netip.Prefix, mappings []*v1alpha1.AddressMapping) bool {
 	})
 }
 
-// translateMapping finds what a peer calls an address that was given to
-// something of ours: it lies in one of our external CIDRs, and the peer has
-// another name for that.
+// translateMapping translates the mapped address, which is in a local external CIDR, into the address at which
+// the peer sees it. It fails if that CIDR was not agreed upon.
 func translateMapping(m *v1alpha1.AddressMapping, external netmap.CIDRMappings) (model.Mapping, error) {
 	target, err := netip.ParseAddr(m.Spec.Address)
 	if err != nil {
-		return model.Mapping{}, fmt.Errorf("%q is no address", m.Spec.Address)
+		return model.Mapping{}, fmt.Errorf("%q is not an IP address", m.Spec.Address)
 	}
 	mapped, err := netip.ParseAddr(m.Spec.Mapped)
 	if err != nil {
-		return model.Mapping{}, fmt.Errorf("%q is no address", m.Spec.Mapped)
+		return model.Mapping{}, fmt.Errorf("%q is not an IP address", m.Spec.Mapped)
 	}
 	var ports []model.Port
 	for _, port := range m.Spec.Ports {
@@ -195,13 +208,13 @@ func translateMapping(m *v1alpha1.AddressMapping, external netmap.CIDRMappings) 
 	if seen, ok := external.Translate(mapped); ok {
 		return model.Mapping{Seen: seen, Target: target, Ports: ports}, nil
 	}
-	return model.Mapping{}, fmt.Errorf("the other cluster has no name for %s, which is in no external CIDR that was agreed upon", mapped)
+	return model.Mapping{}, fmt.Errorf("%s is in none of the external CIDRs agreed upon with the peer", mapped)
 }
 
-// nodes are those that packets can be sent to. A node tells its addresses
-// itself, so what one says must not keep the others from working: who has no
-// address that the overlay can use, or one that an older node has, is left out,
-// and so are CIDRs of pods that are none of the cluster's.
+// nodes returns the nodes that packets can be sent to, and the names of the others. Nodes write their own
+// status, so that one node must not be able to break others: a node is left out if it has no address of the
+// overlay's family, or one that an older node has, and its pod CIDRs are ignored unless they are in the
+// cluster's.
 func nodes(pods []netip.Prefix, all []*corev1.Node) (usable []model.Node, leftOut []string) {
 	all = slices.Clone(all)
 	slices.SortFunc(all, func(a, b *corev1.Node) int {
@@ -239,12 +252,13 @@ func nodes(pods []netip.Prefix, all []*corev1.Node) (usable []model.Node, leftOu
 	return usable, leftOut
 }
 
-// overlayFamily is that of the first address of most nodes, so that all of them
-// agree. Where there are as many of both it is IPv4.
+// overlayFamily returns the family of the first address of most nodes, IPv4 if there is a tie, so that all nodes
+// agree on it.
 func overlayFamily(all []*corev1.Node) model.Family {
 	balance := 0
 	for _, n := range all {
-		if addresses := addressesOf(n, corev1.NodeInternalIP); len(addresses) == 0 || n.Labels[v1alpha1.LabelType] == v1alpha1.TypeVirtualNode {
+		if addresses := addressesOf(n, corev1.NodeInternalIP); len(addresses) == 0 ||
+			n.Labels[v1alpha1.LabelType] == v1alpha1.TypeVirtualNode {
 			continue
 		} else if addresses[0].Is4() {
 			balance++
@@ -260,11 +274,11 @@ func overlayFamily(all []*corev1.Node) model.Family {
 
 func addressesOf(n *corev1.Node, kind corev1.NodeAddressType) []netip.Addr {
 	var addresses []netip.Addr
-	for _, has := range n.Status.Addresses {
-		if has.Type != kind {
+	for _, address := range n.Status.Addresses {
+		if address.Type != kind {
 			continue
 		}
-		a, err := netip.ParseAddr(has.Address)
+		a, err := netip.ParseAddr(address.Address)
 		if err != nil || a.Zone() != "" || !a.Unmap().IsGlobalUnicast() || slices.Contains(addresses, a.Unmap()) {
 			continue
 		}
@@ -273,7 +287,7 @@ func addressesOf(n *corev1.Node, kind corev1.NodeAddressType) []netip.Addr {
 	return addresses
 }
 
-// podCIDRs are those of a node that lie within the cluster's.
+// podCIDRs returns the node's pod CIDRs that are in the cluster's.
 func podCIDRs(pods []netip.Prefix, n *corev1.Node) []netip.Prefix {
 	var prefixes []netip.Prefix
 	for _, text := range n.Spec.PodCIDRs {
@@ -284,18 +298,19 @@ func podCIDRs(pods []netip.Prefix, n *corev1.Node) []netip.Prefix {
 	return prefixes
 }
 
-// NodeMTU asks for the MTU of the network that the node of an input is on.
+// NodeMTU returns the MTU of the link with the address of the input's node, in bytes, as reported by mtu. It
+// fails if the node was left out.
 func NodeMTU(in model.Input, mtu func(netip.Addr) (int, error)) (int, error) {
 	for _, n := range in.Nodes {
 		if n.Name == in.Node {
 			return mtu(n.Addresses[0])
 		}
 	}
-	return 0, fmt.Errorf("node %s has no internal address of its own that the other nodes can reach", in.Node)
+	return 0, fmt.Errorf("node %s has no unique internal IP address in the family of the overlay", in.Node)
 }
 
-// NodeAddress returns the address at which the overlay, and other agents, reach a node. It
-// fails if the node has none.
+// NodeAddress returns the address at which the overlay, and other agents, reach a node. It fails if the node has
+// no usable address.
 func NodeAddress(o Objects, name string) (netip.Addr, error) {
 	usable, _ := nodes(o.Ranges.Pods, o.Nodes)
 	for _, n := range usable {
@@ -303,5 +318,8 @@ func NodeAddress(o Objects, name string) (netip.Addr, error) {
 			return n.Addresses[0], nil
 		}
 	}
-	return netip.Addr{}, fmt.Errorf("there is no node %s, or it has no internal address of its own that the other nodes can reach", name)
+	return netip.Addr{}, fmt.Errorf(
+		"node %s does not exist or has no unique internal IP address in the family of the overlay",
+		name,
+	)
 }

@@ -83,36 +83,49 @@ func objects(endpoints ...*v1alpha1.TunnelEndpoint) Objects {
 		Mappings: []*v1alpha1.AddressMapping{
 			mapping("api-server", "id-of-milan", "192.168.1.2", "10.70.0.1"),
 			mapping("of-another", "id-of-turin", "192.168.1.3", "10.70.0.2"),
-			{ObjectMeta: metav1.ObjectMeta{Name: "a-range"}, Spec: v1alpha1.AddressMappingSpec{ClusterID: "id-of-milan", CIDR: "10.0.0.0/16", Mapped: "10.1.0.0/16"}},
+			{
+				ObjectMeta: metav1.ObjectMeta{Name: "a-range"},
+				Spec:       v1alpha1.AddressMappingSpec{ClusterID: "id-of-milan", CIDR: "10.0.0.0/16", Mapped: "10.1.0.0/16"},
+			},
 		},
 		Nodes:    []*corev1.Node{node("rome-2", 2, "192.168.1.2"), node("rome-1", 1, "192.168.1.1")},
 		Gateways: []string{"rome-2", "rome-1"}, Active: "rome-1",
 	}
 }
 
-func calledAt(te *v1alpha1.TunnelEndpoint) (netip.AddrPort, bool) {
+func firstEndpoint(te *v1alpha1.TunnelEndpoint) (netip.AddrPort, bool) {
 	if len(te.Spec.Endpoints) == 0 {
 		return netip.AddrPort{}, false
 	}
 	return netip.MustParseAddrPort(te.Spec.Endpoints[0]), false
 }
 
-func TestObjectsBecomeTheModelsInput(t *testing.T) {
+func TestObjectsAreTranslatedToModelInput(t *testing.T) {
 	o := objects(milan())
 	o.Nodes[0].Spec.PodCIDRs = []string{"10.0.2.0/24", "192.168.9.0/24", "fd10:0:0:2::/64", "nonsense"}
-	got := Translate("rome-2", rome, o, calledAt)
+	got := Translate("rome-2", rome, o, firstEndpoint)
 	want := Translation{
 		Input: model.Input{
 			Node: "rome-2",
 			Nodes: []model.Node{
 				{Name: "rome-1", Addresses: []netip.Addr{addr("192.168.1.1")}},
-				{Name: "rome-2", Addresses: []netip.Addr{addr("192.168.1.2")}, PodCIDRs: []netip.Prefix{prefix("10.0.2.0/24"), prefix("fd10:0:0:2::/64")}},
+				{
+					Name:      "rome-2",
+					Addresses: []netip.Addr{addr("192.168.1.2")},
+					PodCIDRs:  []netip.Prefix{prefix("10.0.2.0/24"), prefix("fd10:0:0:2::/64")},
+				},
 			},
 			Gateways: []string{"rome-1", "rome-2"}, Active: "rome-1",
-			PodCIDRs: ranges.Pods, Virtual: []netip.Prefix{prefix("10.96.0.0/12"), prefix("10.70.0.0/16")}, Reserved: ranges.Reserved, MTU: 1500, Port: 51820,
+			PodCIDRs: ranges.Pods, Virtual: []netip.Prefix{
+				prefix("10.96.0.0/12"), prefix("10.70.0.0/16"),
+			}, Reserved: ranges.Reserved, MTU: 1500, Port: 51820,
 			Peers: []model.Peer{{
-				ClusterID: "id-of-milan", PublicKey: model.PublicKey{31: 2}, Endpoint: netip.MustParseAddrPort("172.16.2.1:51820"), MTU: 1400,
-				Local:    []netmap.CIDRMapping{{CIDR: prefix("10.0.0.0/16"), Mapped: prefix("10.2.0.0/16")}, {CIDR: prefix("fd10::/48"), Mapped: prefix("fd12::/48")}},
+				ClusterID: "id-of-milan", PublicKey: model.PublicKey{31: 2}, MTU: 1400,
+				Endpoint: netip.MustParseAddrPort("172.16.2.1:51820"),
+				Local: []netmap.CIDRMapping{
+					{CIDR: prefix("10.0.0.0/16"), Mapped: prefix("10.2.0.0/16")},
+					{CIDR: prefix("fd10::/48"), Mapped: prefix("fd12::/48")},
+				},
 				Remote:   []netip.Prefix{prefix("10.1.0.0/16"), prefix("fd11::/48"), prefix("10.71.0.0/16")},
 				Mappings: []model.Mapping{{Seen: addr("10.80.0.1"), Target: addr("192.168.1.2")}},
 			}},
@@ -134,44 +147,65 @@ func TestObjectsBecomeTheModelsInput(t *testing.T) {
 		},
 	} {
 		if refused, err := make(got.Input); err != nil || len(refused) > 0 {
-			t.Errorf("%s refuses it: %v %v", name, refused, err)
+			t.Errorf("%s refuses the input: %v %v", name, refused, err)
 		}
 	}
 }
 
-func TestABadTunnelEndpointIsRefusedAndTheOthersAreServed(t *testing.T) {
+func TestInvalidTunnelEndpointIsRefusedWithoutAffectingOthers(t *testing.T) {
 	for name, test := range map[string]struct {
 		spoil func(*v1alpha1.TunnelEndpointSpec)
 		want  string
 	}{
 		"no key":                  {func(s *v1alpha1.TunnelEndpointSpec) { s.PublicKey = "" }, "32 bytes in base64"},
 		"a key that is too short": {func(s *v1alpha1.TunnelEndpointSpec) { s.PublicKey = "AAAA" }, "32 bytes in base64"},
-		"no base64":               {func(s *v1alpha1.TunnelEndpointSpec) { s.PublicKey = strings.Repeat("?", 44) }, "32 bytes in base64"},
-		"no CIDR of ours":         {func(s *v1alpha1.TunnelEndpointSpec) { s.Local[0].CIDR = "10.0.0.0" }, `"10.0.0.0" is no CIDR`},
-		"no CIDR of theirs":       {func(s *v1alpha1.TunnelEndpointSpec) { s.Remote[0].Mapped = "all" }, `"all" is no CIDR`},
-		"another length":          {func(s *v1alpha1.TunnelEndpointSpec) { s.Remote[0].Mapped = "10.1.0.0/17" }, "another length"},
-		"another family":          {func(s *v1alpha1.TunnelEndpointSpec) { s.Local[0].Mapped = "fd12::/16" }, "another length"},
-		"our own range":           {func(s *v1alpha1.TunnelEndpointSpec) { s.Remote[0].Mapped = "10.0.0.0/16" }, "of ourselves"},
-		"our external range":      {func(s *v1alpha1.TunnelEndpointSpec) { s.Remote[0].Mapped = "10.70.0.0/16" }, "of ourselves"},
+		"invalid base64": {
+			func(s *v1alpha1.TunnelEndpointSpec) { s.PublicKey = strings.Repeat("?", 44) }, "32 bytes in base64",
+		},
+		"an invalid local CIDR": {
+			func(s *v1alpha1.TunnelEndpointSpec) { s.Local[0].CIDR = "10.0.0.0" }, `"10.0.0.0" is no CIDR`,
+		},
+		"an invalid remote CIDR": {func(s *v1alpha1.TunnelEndpointSpec) { s.Remote[0].Mapped = "all" }, `"all" is no CIDR`},
+		"another length": {
+			func(s *v1alpha1.TunnelEndpointSpec) { s.Remote[0].Mapped = "10.1.0.0/17" }, "another length",
+		},
+		"another family": {
+			func(s *v1alpha1.TunnelEndpointSpec) { s.Local[0].Mapped = "fd12::/16" }, "another length",
+		},
+		"a local pod range": {
+			func(s *v1alpha1.TunnelEndpointSpec) { s.Remote[0].Mapped = "10.0.0.0/16" }, "of ourselves",
+		},
+		"a local external range": {
+			func(s *v1alpha1.TunnelEndpointSpec) { s.Remote[0].Mapped = "10.70.0.0/16" }, "of ourselves",
+		},
 		"the default route": {func(s *v1alpha1.TunnelEndpointSpec) {
 			s.Remote[0] = v1alpha1.CIDRMapping{CIDR: "0.0.0.0/0", Mapped: "0.0.0.0/0"}
 		}, "the default route"},
 		"loopback": {func(s *v1alpha1.TunnelEndpointSpec) {
 			s.Remote[0] = v1alpha1.CIDRMapping{CIDR: "127.0.0.0/16", Mapped: "127.0.0.0/16"}
 		}, "nobody's to announce"},
-		"bits beyond the prefix":      {func(s *v1alpha1.TunnelEndpointSpec) { s.Remote[0].Mapped = "10.1.0.1/16" }, "bits set beyond"},
-		"an endpoint of its own pods": {func(s *v1alpha1.TunnelEndpointSpec) { s.Endpoints[0] = "10.1.0.9:51820" }, "behind the tunnel"},
-		"a tiny MTU":                  {func(s *v1alpha1.TunnelEndpointSpec) { s.MTU = 100 }, "MTU 100"},
-		"the id of another":           {func(s *v1alpha1.TunnelEndpointSpec) { s.ClusterID = "id-of-lucca" }, "TunnelEndpoint lucca is for the same cluster"},
-		"the key of another":          {func(s *v1alpha1.TunnelEndpointSpec) { s.PublicKey = key(3) }, "has its public key"},
-		"the range of another":        {func(s *v1alpha1.TunnelEndpointSpec) { s.Remote[0].Mapped = "10.3.0.0/16" }, "of cluster id-of-lucca"},
+		"bits beyond the prefix": {
+			func(s *v1alpha1.TunnelEndpointSpec) { s.Remote[0].Mapped = "10.1.0.1/16" }, "bits set beyond",
+		},
+		"an endpoint of its own pods": {
+			func(s *v1alpha1.TunnelEndpointSpec) { s.Endpoints[0] = "10.1.0.9:51820" }, "behind the tunnel",
+		},
+		"a tiny MTU": {func(s *v1alpha1.TunnelEndpointSpec) { s.MTU = 100 }, "MTU 100"},
+		"the id of another": {
+			func(s *v1alpha1.TunnelEndpointSpec) { s.ClusterID = "id-of-lucca" },
+			"TunnelEndpoint lucca is for the same cluster",
+		},
+		"the key of another": {func(s *v1alpha1.TunnelEndpointSpec) { s.PublicKey = key(3) }, "has its public key"},
+		"the range of another": {
+			func(s *v1alpha1.TunnelEndpointSpec) { s.Remote[0].Mapped = "10.3.0.0/16" }, "of cluster id-of-lucca",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bad, good := milan(), milan()
 			good.Name, good.Spec.ClusterID, good.Spec.PublicKey = "lucca", "id-of-lucca", key(3)
 			good.Spec.Remote = []v1alpha1.CIDRMapping{{CIDR: "10.3.0.0/16", Mapped: "10.3.0.0/16"}}
 			test.spoil(&bad.Spec)
-			got := Translate("rome-1", rome, objects(bad, good), calledAt)
+			got := Translate("rome-1", rome, objects(bad, good), firstEndpoint)
 			got.Input.PrivateKey, got.Input.Port = model.PrivateKey{1}, 51820
 			_, inside, refused, err := model.Gateway(got.Input)
 			if err != nil {
@@ -188,24 +222,25 @@ func TestABadTunnelEndpointIsRefusedAndTheOthersAreServed(t *testing.T) {
 	}
 }
 
-func TestAnExternalRangeThatTheControllersHaveTakenIsServed(t *testing.T) {
+func TestExternalRangeOfAMappingNeedsNoConfiguration(t *testing.T) {
 	o := objects(milan())
 	o.Ranges.External = nil
-	got := Translate("rome-1", rome, o, calledAt)
+	got := Translate("rome-1", rome, o, firstEndpoint)
 	if len(got.Refused) > 0 || len(got.LeftOut) > 0 || len(got.Input.Peers) != 1 {
 		t.Fatalf("refused: %v, left out: %v", got.Refused, got.LeftOut)
 	}
 	peer := got.Input.Peers[0]
 	if len(peer.Local) != 2 || len(peer.Mappings) != 1 || peer.Mappings[0].Seen != addr("10.80.0.1") {
-		t.Errorf("our pods are %v, and the peer calls %v", peer.Local, peer.Mappings)
+		t.Errorf("local CIDRs %v, mappings %v", peer.Local, peer.Mappings)
 	}
 }
 
-func TestAnEstablishedTunnelKeepsItsRangesWhenThoseOfPodsChange(t *testing.T) {
+func TestEstablishedTunnelKeepsItsRangesWhenPodRangesChange(t *testing.T) {
 	o := objects(milan())
 	o.Ranges.Pods = []netip.Prefix{prefix("10.50.0.0/16"), prefix("fd10::/48")}
-	got := Translate("rome-1", rome, o, calledAt)
-	if len(got.Refused) > 0 || len(got.Input.Peers) != 1 || len(got.Input.Peers[0].Local) != 2 || len(got.Input.Peers[0].Mappings) != 1 {
+	got := Translate("rome-1", rome, o, firstEndpoint)
+	if len(got.Refused) > 0 || len(got.Input.Peers) != 1 || len(got.Input.Peers[0].Local) != 2 ||
+		len(got.Input.Peers[0].Mappings) != 1 {
 		t.Fatalf("refused: %v, peers: %+v", got.Refused, got.Input.Peers)
 	}
 	if _, _, refused, err := model.Gateway(withKey(got.Input)); err != nil || len(refused) > 0 {
@@ -218,50 +253,61 @@ func withKey(in model.Input) model.Input {
 	return in
 }
 
-func TestABadMappingIsLeftOutAndItsPeerIsServed(t *testing.T) {
+func TestInvalidMappingIsLeftOutWithoutAffectingItsPeer(t *testing.T) {
 	o := objects(milan())
 	o.Mappings = append(o.Mappings,
-		mapping("elsewhere", "id-of-milan", "192.168.1.2", "10.99.0.1"),
-		mapping("nonsense", "id-of-milan", "somewhere", "10.70.0.3"),
-		mapping("no-answer", "id-of-milan", "192.168.1.2", ""))
-	got := Translate("rome-1", rome, o, calledAt)
+		mapping("outside", "id-of-milan", "192.168.1.2", "10.99.0.1"),
+		mapping("nonsense", "id-of-milan", "x.example", "10.70.0.3"),
+		mapping("unallocated", "id-of-milan", "192.168.1.2", ""))
+	got := Translate("rome-1", rome, o, firstEndpoint)
 	if len(got.Input.Peers) != 1 || len(got.Input.Peers[0].Mappings) != 1 {
 		t.Fatalf("%+v", got.Input.Peers)
 	}
 	want := map[string][]string{"milan": {
-		"AddressMapping elsewhere: the other cluster has no name for 10.99.0.1, which is in no external CIDR that was agreed upon",
-		`AddressMapping no-answer: "" is no address`,
-		`AddressMapping nonsense: "somewhere" is no address`,
+		`AddressMapping nonsense: "x.example" is not an IP address`,
+		"AddressMapping outside: 10.99.0.1 is in none of the external CIDRs agreed upon with the peer",
+		`AddressMapping unallocated: "" is not an IP address`,
 	}}
 	if diff := cmp.Diff(want, got.LeftOut); diff != "" {
 		t.Error(diff)
 	}
 }
 
-func TestAMappingIsBoundedToItsPorts(t *testing.T) {
+func TestMappingIsRestrictedToItsPorts(t *testing.T) {
 	o := objects(milan())
-	bounded := mapping("bounded", "id-of-milan", "192.0.2.7", "10.70.0.7")
-	bounded.Spec.Ports = []v1alpha1.AddressMappingPort{{Protocol: corev1.ProtocolTCP, Port: 443}, {Protocol: corev1.ProtocolUDP, Port: 53}}
-	o.Mappings = []*v1alpha1.AddressMapping{bounded}
-	want := []model.Mapping{{Seen: addr("10.80.0.7"), Target: addr("192.0.2.7"), Ports: []model.Port{{Protocol: "tcp", Number: 443}, {Protocol: "udp", Number: 53}}}}
-	if diff := cmp.Diff(want, Translate("rome-1", rome, o, calledAt).Input.Peers[0].Mappings, values); diff != "" {
+	restricted := mapping("restricted", "id-of-milan", "192.0.2.7", "10.70.0.7")
+	restricted.Spec.Ports = []v1alpha1.AddressMappingPort{
+		{Protocol: corev1.ProtocolTCP, Port: 443},
+		{Protocol: corev1.ProtocolUDP, Port: 53},
+	}
+	o.Mappings = []*v1alpha1.AddressMapping{restricted}
+	want := []model.Mapping{
+		{
+			Seen:   addr("10.80.0.7"),
+			Target: addr("192.0.2.7"),
+			Ports:  []model.Port{{Protocol: "tcp", Number: 443}, {Protocol: "udp", Number: 53}},
+		},
+	}
+	if diff := cmp.Diff(want, Translate("rome-1", rome, o, firstEndpoint).Input.Peers[0].Mappings, values); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 
-func TestANodeThatPacketsCannotBeSentToIsLeftOut(t *testing.T) {
+func TestUnreachableNodeIsLeftOut(t *testing.T) {
 	for name, test := range map[string]struct {
 		node *corev1.Node
 		want []string
 	}{
-		"a good one":                      {node("rome-3", 3, "192.168.1.3"), []string{"rome-1", "rome-2", "rome-3"}},
-		"without an address":              {node("rome-3", 3), []string{"rome-1", "rome-2"}},
-		"of the other family":             {node("rome-3", 3, "fd00::3"), []string{"rome-1", "rome-2"}},
-		"of both, in the other order":     {node("rome-3", 3, "fd00::3", "192.168.1.3"), []string{"rome-1", "rome-2", "rome-3"}},
-		"with the address of an older":    {node("rome-3", 3, "192.168.1.3", "192.168.1.1"), []string{"rome-1", "rome-2"}},
-		"with the address of a younger":   {node("rome-0", 0, "192.168.1.2"), []string{"rome-0", "rome-1"}},
-		"with a loopback address":         {node("rome-3", 3, "127.0.0.1"), []string{"rome-1", "rome-2"}},
-		"with something that is no addr.": {node("rome-3", 3, "rome-3.example"), []string{"rome-1", "rome-2"}},
+		"valid":               {node("rome-3", 3, "192.168.1.3"), []string{"rome-1", "rome-2", "rome-3"}},
+		"without an address":  {node("rome-3", 3), []string{"rome-1", "rome-2"}},
+		"of the other family": {node("rome-3", 3, "fd00::3"), []string{"rome-1", "rome-2"}},
+		"of both, IPv6 first": {
+			node("rome-3", 3, "fd00::3", "192.168.1.3"), []string{"rome-1", "rome-2", "rome-3"},
+		},
+		"with the address of an older":   {node("rome-3", 3, "192.168.1.3", "192.168.1.1"), []string{"rome-1", "rome-2"}},
+		"with the address of a younger":  {node("rome-0", 0, "192.168.1.2"), []string{"rome-0", "rome-1"}},
+		"with a loopback address":        {node("rome-3", 3, "127.0.0.1"), []string{"rome-1", "rome-2"}},
+		"with a host name as an address": {node("rome-3", 3, "rome-3.example"), []string{"rome-1", "rome-2"}},
 		"virtual": {func() *corev1.Node {
 			n := node("liqo-milan", 3, "192.168.1.3")
 			n.Labels = map[string]string{v1alpha1.LabelType: v1alpha1.TypeVirtualNode}
@@ -271,12 +317,12 @@ func TestANodeThatPacketsCannotBeSentToIsLeftOut(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			o := objects(milan())
 			o.Nodes = append(o.Nodes, test.node)
-			got := Translate("rome-1", rome, o, calledAt)
+			got := Translate("rome-1", rome, o, firstEndpoint)
 			var names []string
 			for _, n := range got.Input.Nodes {
 				names = append(names, n.Name)
 				if !n.Addresses[0].Is4() {
-					t.Errorf("the overlay finds %s at %s", n.Name, n.Addresses[0])
+					t.Errorf("overlay address of %s: %s", n.Name, n.Addresses[0])
 				}
 			}
 			if diff := cmp.Diff(test.want, names); diff != "" {
@@ -289,9 +335,24 @@ func TestANodeThatPacketsCannotBeSentToIsLeftOut(t *testing.T) {
 	}
 }
 
-func TestEveryTranslationIsUnderstoodByTheModel(t *testing.T) {
-	anyCIDR := rapid.SampledFrom([]string{"10.0.0.0/16", "10.1.0.0/16", "10.70.0.0/16", "10.80.0.0/16", "fd10::/48", "fd11::/48", "0.0.0.0/0", "10.1.0.1/16", "x", ""})
-	anyAddress := rapid.SampledFrom([]string{"192.168.1.1", "192.168.1.7", "fd00::7", "127.0.0.1", "::ffff:192.168.1.9", "x", ""})
+func TestModelAcceptsEveryTranslation(t *testing.T) {
+	anyCIDR := rapid.SampledFrom(
+		[]string{
+			"10.0.0.0/16",
+			"10.1.0.0/16",
+			"10.70.0.0/16",
+			"10.80.0.0/16",
+			"fd10::/48",
+			"fd11::/48",
+			"0.0.0.0/0",
+			"10.1.0.1/16",
+			"x",
+			"",
+		},
+	)
+	anyAddress := rapid.SampledFrom(
+		[]string{"192.168.1.1", "192.168.1.7", "fd00::7", "127.0.0.1", "::ffff:192.168.1.9", "x", ""},
+	)
 	rapid.Check(t, func(t *rapid.T) {
 		o := objects(milan())
 		ranges := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) v1alpha1.CIDRMapping {
@@ -308,19 +369,22 @@ func TestEveryTranslationIsUnderstoodByTheModel(t *testing.T) {
 				},
 			})
 		}
-		// As many as the two at most: the overlay is of the family that most have.
+		// At most as many as rome's two, so that IPv4 stays the overlay's family.
 		for i := range rapid.IntRange(0, 2).Draw(t, "nodes") {
-			n := node(fmt.Sprintf("node-%d", i), rapid.IntRange(0, 4).Draw(t, "created"), rapid.SliceOfN(anyAddress, 0, 3).Draw(t, "addresses")...)
+			n := node(
+				fmt.Sprintf("node-%d", i),
+				rapid.IntRange(0, 4).Draw(t, "created"),
+				rapid.SliceOfN(anyAddress, 0, 3).Draw(t, "addresses")...)
 			n.Spec.PodCIDRs = rapid.SliceOfN(anyCIDR, 0, 2).Draw(t, "pod CIDRs")
 			o.Nodes = append(o.Nodes, n)
 		}
-		// The two that this is about are older than all others.
+		// Rome's own nodes are the oldest, so that no other can displace them.
 		o.Nodes[0].CreationTimestamp, o.Nodes[1].CreationTimestamp = metav1.Unix(-1, 0), metav1.Unix(-2, 0)
 		for range rapid.IntRange(0, 4).Draw(t, "mappings") {
 			o.Mappings = append(o.Mappings, mapping("m", "id-of-milan", anyAddress.Draw(t, "address"),
 				rapid.SampledFrom([]string{"10.70.0.9", "10.99.0.1", "", "x"}).Draw(t, "mapped")))
 		}
-		got := Translate("rome-1", rome, o, calledAt)
+		got := Translate("rome-1", rome, o, firstEndpoint)
 		got.Input.PrivateKey, got.Input.Port = model.PrivateKey{1}, 51820
 		_, inside, refused, err := model.Gateway(got.Input)
 		if err != nil {
@@ -331,14 +395,14 @@ func TestEveryTranslationIsUnderstoodByTheModel(t *testing.T) {
 			t.Fatalf("%d peers, %d refused, of %d", len(inside.Tunnel.Peers), len(got.Refused), len(o.TunnelEndpoints))
 		}
 		if got.Refused[""] != "" {
-			t.Fatalf("nobody is refused: %q", got.Refused[""])
+			t.Fatalf("a refusal without a name: %q", got.Refused[""])
 		}
 		slices.Reverse(o.TunnelEndpoints)
 		slices.Reverse(o.Nodes)
-		again := Translate("rome-1", rome, o, calledAt)
+		again := Translate("rome-1", rome, o, firstEndpoint)
 		again.Input.PrivateKey, again.Input.Port = model.PrivateKey{1}, 51820
 		if diff := cmp.Diff(got.Input, again.Input, values); diff != "" {
-			t.Fatalf("another order makes a difference:\n%s", diff)
+			t.Fatalf("the order of objects changes the result:\n%s", diff)
 		}
 	})
 }

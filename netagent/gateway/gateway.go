@@ -84,7 +84,7 @@ func New(options *Options, kube kubernetes.Interface, federation versioned.Inter
 	}
 	g.worker.echo = &probe.Echo{Asked: g.worker.prober.Asked}
 	g.loop = agent.NewLoop(options.Resync, func(ctx context.Context) error { return g.worker.pass(ctx) })
-	g.election = NewElection(options.NodeName, kube.CoordinationV1().Leases(options.Namespace), g.ask, g.loop.Well, g.loop.Wake)
+	g.election = NewElection(options.NodeName, kube.CoordinationV1().Leases(options.Namespace), g.ask, g.loop.Healthy, g.loop.Wake)
 	g.sources, err = agent.NewSources(kube, federation, options.Namespace, agent.GatewayName, g.loop.Wake,
 		func(lease *coordinationv1.Lease) { g.election.Observe(lease) }, g.learnKey)
 	if err != nil {
@@ -243,7 +243,7 @@ func (g *Gateway) followEndpoints(ctx context.Context) {
 // that one has it: two with one key would draw packets from each other. One that
 // stands by may have taken it by then, since this one does not answer any more.
 func (g *Gateway) end(ctx context.Context) error {
-	if g.sources.Gone() {
+	if g.sources.Removed() {
 		klog.FromContext(ctx).Info("The Deployment was deleted, removing everything from the node")
 		return g.clean()
 	}

@@ -106,7 +106,7 @@ func (g *Gateway) beacon(ctx context.Context) (serve func() error, err error) {
 	if err != nil {
 		return nil, portTaken(err, "udp", probe.BeaconPort, "")
 	}
-	return func() error { return probe.Beacon(ctx, conn, g.keys.keys, g.loop.Well) }, nil
+	return func() error { return probe.Beacon(ctx, conn, g.keys.keys, g.loop.Healthy) }, nil
 }
 
 // probes asks the gateways of peers. There is no IPv6 where pods have none.

@@ -101,7 +101,7 @@ func (w *worker) pass(ctx context.Context) error {
 		default:
 		}
 	}
-	w.metrics.Passed(time.Since(began), writes, err)
+	w.metrics.ObservePass(time.Since(began), writes, err)
 	return err
 }
 

@@ -307,7 +307,7 @@ func newTaken(in Input) *taken {
 // gateway, to a port that the peer has chosen, would go to something of ours. What
 // else is reserved may well be a network that the peer's nodes are on, too.
 func (t *taken) outside(p Peer) error {
-	if !p.Endpoint.IsValid() || p.Heard {
+	if !p.Endpoint.IsValid() || p.EndpointLearned {
 		return nil
 	}
 	a := p.Endpoint.Addr()

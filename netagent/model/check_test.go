@@ -113,7 +113,7 @@ func TestAPeerIsCalledWhereItMayBe(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			in := rome("rome-1")
 			in.Reserved = []netip.Prefix{prefix("192.168.0.0/16")}
-			in.Peers[0].Endpoint, in.Peers[0].Heard = netip.MustParseAddrPort(test.at), test.heard
+			in.Peers[0].Endpoint, in.Peers[0].EndpointLearned = netip.MustParseAddrPort(test.at), test.heard
 			_, inside, refused, err := Gateway(in)
 			if err != nil || len(refused) > 0 {
 				t.Fatal(refused, err)

@@ -57,7 +57,7 @@ type Peer struct {
 	Endpoint netip.AddrPort
 	// Heard tells that Endpoint is where it was heard from. That is not the peer's
 	// choice, and an address of ours where something of ours has led it here.
-	Heard bool
+	EndpointLearned bool
 	// MTU is what a packet to the peer may measure inside of the tunnel, in
 	// bytes; 0: what follows from Input.MTU.
 	MTU int

@@ -92,7 +92,7 @@ func (a *Agent) Run(ctx context.Context) error {
 		return nil
 	})
 	err := group.Wait()
-	if a.sources.Gone() {
+	if a.sources.Removed() {
 		klog.FromContext(ctx).Info("The DaemonSet was deleted, removing everything from the node")
 		_, cleanErr := agent.CleanRoute(a.node)
 		err = errors.Join(err, cleanErr, a.worker.end())
@@ -144,7 +144,7 @@ func (w *worker) pass(ctx context.Context) error {
 		return nil
 	}
 	writes, err := w.apply(ctx, active)
-	w.metrics.Passed(w.clock.Since(began), writes, err)
+	w.metrics.ObservePass(w.clock.Since(began), writes, err)
 	return err
 }
 
